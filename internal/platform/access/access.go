@@ -123,7 +123,7 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// OnSwitched sets the function that Update calls after this server has disabled or enabled a user, and before Update returns.
+// OnSwitched sets the function that Update calls, before it returns, if it disabled or enabled a user.
 func (s *Service) OnSwitched(do func()) { s.switched = do }
 
 // ErrRequired is the fault for missing or wrong credentials.
@@ -182,8 +182,8 @@ type User struct {
 	TopPriority *int16  // most urgent priority that the user can request; nil: 1
 }
 
-// Create adds a user. Faults: user.exists; request.invalid for an app_id with a role other than send, for an unknown company, for a company with a role that
-// cannot have a company; request.invalid for a password in the form of an API key.
+// Create adds a user. Faults: user.exists, and request.invalid for: an app_id with a role other than send, an unknown company, a company with a role that
+// cannot have a company, a password in the form of an API key.
 func (s *Service) Create(ctx context.Context, u User) (UserRow, error) {
 	if u.AppID != nil && u.Role != RoleSend {
 		return UserRow{}, fault.InvalidField("app_id", fault.OnlyForSenders, nil)
@@ -210,8 +210,8 @@ func (s *Service) Create(ctx context.Context, u User) (UserRow, error) {
 	return row, postgres.Wrap("create user", err, nil)
 }
 
-// HasNamesake reports whether a stored user that is not disabled has the name of the configured admin. The password of this user does not work, but its API
-// keys do. The submissions of each of these two users belong to both.
+// HasNamesake reports whether a stored user that is not disabled has the name of the configured admin. The password of the stored user does not work, but its
+// API keys work. The stored user and the configured admin share their submissions.
 func (s *Service) HasNamesake(ctx context.Context) (bool, error) {
 	user, err := s.Get(ctx, s.admin.Username)
 	if errors.Is(err, errNoUser) {
@@ -246,11 +246,11 @@ type Patch struct {
 	Version        *int64 // the version that the user must have; nil: any version
 }
 
-// bindsRole is the constraint that only the roles submit and read can have a company.
+// bindsRole is the name of the database constraint that allows a company only for the roles submit and read.
 const bindsRole = "users_company_binds_role"
 
 // Update changes a user. The change takes effect on this server when Update returns, and on other servers within two seconds. Faults: user.not_found,
-// version.stale; request.invalid for an unknown company, for a company with a role that cannot have a company, and for a password in the form of an API key.
+// version.stale, and request.invalid for: an unknown company, a company with a role that cannot have a company, a password in the form of an API key.
 func (s *Service) Update(ctx context.Context, p Patch) (UserRow, error) {
 	params := accessq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled, CompanyNo: p.CompanyNo, TopPriority: p.TopPriority,
 		WithoutCompany: p.WithoutCompany, Version: p.Version,
@@ -314,9 +314,9 @@ func (s *Service) DeleteKey(ctx context.Context, username string, id int64) erro
 	return postgres.DeletedOne(n, err, "delete API key", errNoKey)
 }
 
-// changed makes this server read the version of the stored credentials again, which outdates every cached verdict. Call changed also after an error, because
-// the change is possibly committed. Changes are rare, and need not be matched to single verdicts. Inside a transaction changed takes effect after the commit,
-// because no other connection sees the change before.
+// changed makes this server read the version of the stored credentials again. This outdates all cached verdicts, which is cheap because changes are rare. Call
+// changed also after an error, because the change is possibly committed. Inside a transaction, changed takes effect after the commit: before the commit, other
+// connections do not see the change.
 func (s *Service) changed(ctx context.Context) {
 	s.db.AfterCommit(ctx, func() {
 		s.verifier.versions.Invalidate()
@@ -324,7 +324,7 @@ func (s *Service) changed(ctx context.Context) {
 	})
 }
 
-// hash hashes a password. It returns nil for an empty password. hash uses a slot of the password comparisons, because hashing needs as much memory as a
+// hash hashes a password. It returns nil for an empty password. It waits for a slot for password comparisons, because hashing needs as much memory as a
 // comparison.
 func (s *Service) hash(ctx context.Context, password string) (*string, error) {
 	if password == "" {

@@ -63,7 +63,7 @@ func setup(t *testing.T) *testBundle {
 	return b
 }
 
-// server starts a server with the usual admin password.
+// server starts a server with the password adminPassword.
 func (b *testBundle) server() *testServer { return b.serverOf(adminPassword) }
 
 func (b *testBundle) serverOf(password string) *testServer {
@@ -130,7 +130,7 @@ func (d *testServer) expect(t *testing.T, status int, address, username, passwor
 	}
 }
 
-// spray sends guesses with many user names until the address has to wait. It returns the number of guesses that were compared.
+// spray sends guesses with many user names from an address, until the address has to wait. It returns the number of guesses that the server compared.
 func (d *testServer) spray(t *testing.T, address string) int {
 	t.Helper()
 	for n := range 200 {
@@ -202,7 +202,7 @@ func TestPollingWithAnOldPasswordAffectsNoOtherCaller(t *testing.T) {
 	b.expect(t, 401, office, user, userPassword)
 }
 
-// At first the server compares five guesses for a user and fifty from an address. After that, it compares one guess per minute.
+// The server compares the first five guesses for a user, and the first fifty from an address. After that, it compares one guess per minute.
 func TestGuessesAreLimitedByUserAndByAddress(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
@@ -238,7 +238,7 @@ func TestGuessesAreLimitedByUserAndByAddress(t *testing.T) {
 	}
 }
 
-// The server compares no more guesses from many connections than from one connection.
+// Many connections do not get more guesses compared than one connection.
 func TestConcurrentGuessesAreCountedOneByOne(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
@@ -259,7 +259,7 @@ func TestConcurrentGuessesAreCountedOneByOne(t *testing.T) {
 	}
 }
 
-// The server compares no more guesses with many user names than with one name. The memory for failures is bounded.
+// Many user names do not get more guesses compared than one name. The memory for failures is bounded.
 func TestConcurrentGuessesWithManyNamesAreCountedOneByOne(t *testing.T) {
 	b := setup(t)
 	const guesses = 200
@@ -340,7 +340,7 @@ func TestAResidentCanLogInAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	restarted.expect(t, 200, office, user, "another password")
-	restarted.expect(t, 429, office, user, userPassword) // like any wrong password from this address
+	restarted.expect(t, 429, office, user, userPassword) // the same answer as to any wrong password from this address
 	b.clock.move(2 * longestWait)
 	restarted.expect(t, 401, office, user, userPassword)
 }
@@ -391,7 +391,7 @@ func TestPasswordComparisonsDelayNoProvenCaller(t *testing.T) {
 	}
 }
 
-// noticed is the maximum time until another server notices a change.
+// noticed is the maximum time until a server notices a change by another server.
 const noticed = 2 * versionTTL
 
 // expectAs fails the test unless the credentials are accepted and belong to a role.
@@ -456,7 +456,7 @@ func TestAChangeTakesEffectAtOnceAndWithinTwoSecondsOnOtherServers(t *testing.T)
 		d.expect(t, 401, office, "", key)
 		d.expect(t, 200, office, user, "another password")
 	})
-	b.user("new") // the password of this user was refused above
+	b.user("new") // the server refused the password of this user above, before the user existed
 	both(func(d *testServer) { d.expect(t, 200, office, "new", userPassword) })
 }
 
@@ -470,7 +470,7 @@ func TestAChangeOfAUserDuringALoginTakesEffect(t *testing.T) {
 			b := setup(t)
 			change.Username = b.user("user")
 			other := b.server()
-			// With this lock, a login whose password was right waits before it stores the address of the user.
+			// This lock makes a login with the right password wait before it stores the address of the user.
 			tx, err := b.db.Pool().Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -671,14 +671,14 @@ func TestARefusalDoesNotShowWhichNamesExist(t *testing.T) {
 		}
 		same(fmt.Sprint("guess ", n), 0)
 	}
-	for n := range 30 { // the wait of the address is over, and the earlier guesses have no more effect
+	for n := range 30 { // the wait of the address has ended, so that earlier guesses have no effect
 		same(fmt.Sprint("guess ", n), 2*longestWait)
 	}
 	b.clock.move(2 * longestWait)
 	restarted.expect(t, 200, office, user, userPassword)
 }
 
-// At an address that has to wait, guesses are slow for any number of residents.
+// At an address that has to wait, guesses stay slow, however many residents it has.
 func TestGuessesWithTheNamesOfAllResidentsAreLimited(t *testing.T) {
 	b := setup(t)
 	names := make([]string, 8)

@@ -6,8 +6,8 @@ import (
 	"lksms/internal/platform/outbound"
 )
 
-// TryCode tries a code that replaces credentials. use reports whether the code is right, and consumes a right code. Wrong codes delay all further codes from
-// the same network, including right codes, because a code is short enough to be guessed. One code per network is tried at a time. Faults: auth.required,
+// TryCode checks a code that replaces credentials. use reports whether the code is right, and consumes a right code. Wrong codes delay all further codes from
+// the same network, including right codes, because a code is short enough to be guessed. TryCode checks one code per network at a time. Faults: auth.required,
 // auth.too_many_failures, unavailable, and the faults of use.
 func (s *Service) TryCode(ctx context.Context, address string, use func(context.Context) (isRight bool, err error)) error {
 	v, network := s.verifier, outbound.NetworkOf(address)

@@ -15,16 +15,15 @@ const (
 	expireAfter     = 15 * time.Minute // after this time without a failure, a counter starts at zero again
 
 	freeOfResidents    = 20               // wrong passwords for all residents of a network while other callers have to wait
-	longestOfResidents = 10 * time.Second // short, so that guesses with one resident's name do not block the other residents
+	longestOfResidents = 10 * time.Second // maximum wait for residents; short, so that guesses with one name do not block the other residents for long
 )
 
 // failures slows down guessing. Wrong passwords count for a user at a network (outbound.NetworkOf), so that nobody can lock out a sender at another network.
-// They also count for the network, so that one caller cannot try every user. A repeated wrong password is not counted again. Wrong API keys have a separate
-// counter: they delay other wrong keys and no password, because an API key cannot be guessed.
+// They also count for the network, so that one caller cannot try every user. The same wrong password of a user is counted only once. Wrong API keys have a
+// separate counter: they delay other wrong keys and no password, because an API key cannot be guessed.
 //
 // A resident is a user that recently proved its password at the network (see verifier.isResident). While other guesses from a network have to wait, guesses
-// with residents' names are compared on separate allowances: one allowance for each name, and one for all names together. No answer reveals the state of an
-// allowance.
+// with residents' names have separate limits: one limit for each name, and one limit for all names together. No answer reveals the state of these limits.
 type failures struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -129,7 +128,7 @@ func (f *failures) count(key [sha256.Size]byte, free int, longest time.Duration)
 	f.entries.Add(key, e)
 }
 
-// clear deletes the failures of a user whose password was right. It keeps the counter of the network: an attacker with one good account must not be able to
+// clear deletes the failures of a user whose password was right. It keeps the counter of the network: an attacker with one account of its own must not be able to
 // reset this counter.
 func (f *failures) clear(username, network string) {
 	f.entries.Remove(userKey(username, network))

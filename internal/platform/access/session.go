@@ -31,7 +31,7 @@ const (
 	deleteBatch = 1000
 )
 
-// tokens is the only encoding of a token in a cookie.
+// tokens encodes the tokens in cookies. It is strict, so that each token has only one encoding.
 var tokens = base64.RawURLEncoding.Strict()
 
 // Session is a session that was just started, or that authenticated a request.
@@ -54,8 +54,8 @@ type knownSession struct {
 	ends     int64 // value of sessions.ends before the session was read
 }
 
-// SignIn starts a session of a user whose password is right, and returns the token that the caller must send with requests. Faults as for Basic: guesses have
-// the same counters and waits. An API key cannot start a session.
+// SignIn starts a session of a user whose password is right, and returns the token that the caller must send with requests. Faults as for Basic, which shares
+// the counters and waits for guesses. An API key cannot start a session.
 func (s *Service) SignIn(ctx context.Context, username, password, address, userAgent string) (token string, begun Session, err error) {
 	// If the name contained a colon, the digest would equal the digest of another name and password.
 	if strings.Contains(username, ":") {
@@ -70,7 +70,7 @@ func (s *Service) SignIn(ctx context.Context, username, password, address, userA
 		return "", begun, err
 	}
 	p, isProved := v.proofs.Get(a.credentialsKey)
-	if !isProved { // other entries displaced the proof from the cache meanwhile
+	if !isProved { // the cache dropped the proof to store newer entries
 		return "", begun, errBusy
 	}
 	_, most, err := s.sessionLimits(ctx)
@@ -100,7 +100,7 @@ func passwordProof(token []byte, stored digested) []byte {
 	return mac.Sum(nil)
 }
 
-// Session returns the session of a token. It also stores that the session is used, unless isWatched is set, which marks checks that no person requested.
+// Session returns the session of a token. It also records the use of the session. isWatched marks a check that no person requested, and that is not recorded.
 // address is the IP address of the caller. Faults: auth.required, unavailable. Wrong tokens are not counted, because tokens cannot be guessed.
 func (s *Service) Session(ctx context.Context, token, address string, isWatched bool) (Session, error) {
 	random, err := tokens.DecodeString(token)
@@ -202,7 +202,7 @@ func (s *Service) DeleteExpiredSessions(ctx context.Context) (int, error) {
 	})
 }
 
-// sessionLimits returns how long a session lasts without a request (idle), and at most (most).
+// sessionLimits returns the time without a request after which a session ends (idle), and the maximum duration of a session (most).
 func (s *Service) sessionLimits(ctx context.Context) (idle, most time.Duration, err error) {
 	values, err := s.settings.Get(ctx)
 	return values.Access.SessionIdle(), values.Access.MaxSession(), err

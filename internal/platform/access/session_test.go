@@ -96,7 +96,7 @@ func TestASessionEndsWithItsUser(t *testing.T) {
 	}
 }
 
-// A session also ends if the password was changed without the trigger, as in rows that were written before the trigger existed.
+// A session also ends if the password was changed without the trigger that ends sessions, for example before this trigger existed.
 func TestASessionEndsWhenThePasswordOfItsUserChanges(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
@@ -247,7 +247,7 @@ func TestGuessesBySignInAndByBasicAuthAreCountedTogether(t *testing.T) {
 	}
 	b.expect(t, 429, office, user, userPassword)
 
-	// A name and password with the same digest must not use another counter, nor replace cached data of the real user.
+	// A name with a colon can give the same digest as the name and password of a user. Such a guess must not use another counter, and must not replace cached data of the user.
 	for n := range 20 {
 		if got := guess("admin:the", fmt.Sprint(" password ", n)); got != 401 {
 			t.Fatalf("a name with a colon: %d", got)

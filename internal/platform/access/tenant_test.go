@@ -303,7 +303,7 @@ func TestAReaderWithoutACompanySeesAllCompanies(t *testing.T) {
 	if got := seen(w.Reader); got != acmes || user("reader-of-acme").AllCompanies {
 		t.Errorf("the reader of acme sees %d of %d tasks", got, acmes)
 	}
-	// The default company is a company like any other.
+	// A reader of the default company sees only the tasks of this company.
 	if got := seen(w.AddUser("reader-of-default", "read", map[string]any{"company_no": "default"})); got != 0 {
 		t.Errorf("the reader of the default company sees %d tasks, want none", got)
 	}

@@ -183,8 +183,8 @@ func TestSendAndAdminUsersCannotHaveACompany(t *testing.T) {
 	expect("nobodys", "admin", "default", true)
 }
 
-// An admin can have a company from the time before this combination was refused. The admin continues to submit for this company, and is bound to the company
-// once its role is submit or read.
+// An admin can have a company since a version that allowed this. The admin continues to submit for this company, and sees only this company if its role is
+// changed to submit or read.
 func TestAnAdminWithACompanySubmitsForThatCompany(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -253,7 +253,7 @@ func TestGuessingIsSlowedDownWithoutLockingOtherUsersOut(t *testing.T) {
 	if last.Status != 429 || last.Body.Error.Reason != "auth.too_many_failures" || last.Header.Get("Retry-After") == "" {
 		t.Errorf("ten guesses end with %d %v", last.Status, last.Header)
 	}
-	// The server still accepts the sender, because it was verified a moment ago. The server also accepts another user at the same address.
+	// The server still accepts the sender, which it verified a moment ago. It also accepts another user at the same address.
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, good...)
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, b.AddUser("other", "send", nil)...)
 	b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)
@@ -282,7 +282,7 @@ func TestWrongPasswordsOfANeighbourLockNoUserOut(t *testing.T) {
 	}
 }
 
-// A user stays a resident of an address while it calls from the address, although its password is compared only once.
+// A user remains a resident of an address while it calls from there, although the server compares its password only once.
 func TestAUserThatCallsRegularlyRemainsAResident(t *testing.T) {
 	var late atomic.Int64 // hours
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {

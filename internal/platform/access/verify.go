@@ -27,32 +27,31 @@ const (
 	// versionTTL is the age at which the cached version is read again. A server notices a change by another server within twice this time. All callers together
 	// cost one small query per versionTTL.
 	versionTTL = time.Second
-	// proofTTL is how long proved credentials are accepted, after their last use, without a comparison. This applies only at the address where they were
-	// proved.
+	// proofTTL is how long after their last use proved credentials are accepted without a comparison, at the network where they were proved.
 	proofTTL = 7 * 24 * time.Hour
-	// visitStoredFor is the time during which the visit of a user at an address is not stored again. It is longer than a day, because the database updates a
-	// row only after a day.
+	// visitStoredFor is the time during which the visit of a user at a network is not stored again. It is longer than a day, because the database updates a row
+	// only after a day.
 	visitStoredFor = 25 * time.Hour
-	// maxResidents is the maximum number of residents that are read for one address, and of visits that wait to be stored.
+	// maxResidents is the maximum number of residents that are read for one network, and of visits that wait to be stored.
 	maxResidents = 10_000
-	// maxQueue is the maximum number of callers that wait behind a guess from one address, and of guesses that wait for a hashing slot.
+	// maxQueue is the maximum number of callers that wait behind a guess from one network, and of guesses that wait for a hashing slot.
 	maxQueue = 256
 )
 
 // digested is a SHA-256 sum.
 type digested = [sha256.Size]byte
 
-// verifier verifies credentials. It tries the cheap ways first. The guesses of others never delay a caller that has proved its credentials:
+// verifier verifies credentials. The guesses of others never delay a caller that has proved its credentials. verifier tries these ways, the cheapest first:
 //
-//   - A verdict of the last minute is reused, unless a user or an API key was changed since, on this server or another.
+//   - A verdict of the last minute is reused, unless any server has changed a user or an API key since.
 //   - If credentials were compared before, and the stored password or key is still the same, the result of that comparison is reused. Wrong credentials are not
 //     counted again.
 //   - An API key costs one index lookup, because it cannot be guessed.
-//   - All other credentials are guesses. A guess waits for the earlier guesses of its user and its address, and then costs one argon2id computation.
+//   - All other credentials are guesses. A guess waits for earlier guesses from its network, and then costs one argon2id computation.
 //
-// A guess with the name of a resident has a separate limit, so that it is also compared while other guesses wait. Other callers at the address therefore
-// cannot lock the resident out, even after a restart or a change of its password. If the guess is wrong, the answer is the same as for a guess that was not compared. Callers
-// therefore cannot find out the names of residents.
+// A guess with the name of a resident has a separate limit, so that it is compared even while other guesses have to wait. Other callers at the network
+// therefore cannot lock the resident out, even after a restart or a change of its password. The answer to such a wrong guess is the same as to a guess that was
+// not compared, so that callers cannot find out the names of residents.
 //
 // While the database is unreachable, the answer is 503. An old verdict is not used, because the user was possibly disabled since. Only the configured user,
 // which is stored in no table, is verified without the database.
@@ -67,10 +66,10 @@ type verifier struct {
 	versions snapshot.Cache[int64] // version of the stored credentials
 
 	verdicts    *lru.Cache[digested, verdict]   // keyed by credentials
-	proofs      *lru.Cache[digested, proof]     // keyed by credentials and address
+	proofs      *lru.Cache[digested, proof]     // keyed by credentials and network
 	mistakes    *lru.Cache[digested, mistake]   // keyed by credentials
-	residents   *lru.Cache[digested, household] // keyed by address
-	visitStored *lru.Cache[digested, time.Time] // keyed by user and address: the time when the visit was last stored or queued
+	residents   *lru.Cache[digested, household] // keyed by network
+	visitStored *lru.Cache[digested, time.Time] // keyed by user and network: the time when the visit was last stored or queued
 
 	visits   sync.Mutex
 	unstored map[visit]struct{} // visits that wait to be stored
@@ -140,7 +139,7 @@ func (v *verifier) attempt(username, password, address string) attempt {
 	return a
 }
 
-// sign returns a keyed sum. HMAC would take five times as long. HMAC protects sums that others see, but these sums never leave the process.
+// sign returns a keyed sum. It does not use HMAC, which takes five times as long: these sums never leave the process, so nobody can forge them.
 func (v *verifier) sign(sum digested, network string) digested {
 	keyed := make([]byte, 0, 128) // allocated on the stack
 	keyed = append(append(append(keyed, v.secret...), sum[:]...), network...)
@@ -148,7 +147,7 @@ func (v *verifier) sign(sum digested, network string) digested {
 }
 
 // version returns the version of the stored credentials. Call version before reading the credentials: any later change then outdates the result that is cached
-// with the version. The credentials of the configured user change only with a restart.
+// with the version. For the configured user, version returns 0, because its credentials change only with a restart.
 func (v *verifier) version(ctx context.Context, a attempt) (int64, error) {
 	if a.isConfigured {
 		return 0, nil
@@ -189,7 +188,7 @@ func (v *verifier) recall(ctx context.Context, a attempt) (principal Principal, 
 		if !j.isGood {
 			return Principal{}, ErrRequired, true
 		}
-		if !isRight { // the credentials were proved at another address
+		if !isRight { // the credentials were proved at another network
 			if p, ok := v.proofs.Get(a.credentialsKey); ok {
 				v.proofs.Add(a.addressKey, p)
 			}
@@ -243,7 +242,7 @@ func (v *verifier) refuse(a attempt, compared account, version int64) error {
 	return ErrRequired
 }
 
-// lookUp verifies an API key without a verdict. The guesses of others never delay a right key. A wrong key delays other wrong keys from its address.
+// lookUp verifies an API key without a verdict. The guesses of others never delay a right key. A wrong key delays other wrong keys from its network.
 func (v *verifier) lookUp(ctx context.Context, a attempt) (Principal, error) {
 	leave, err := v.enterLookup(ctx, "key", a.network)
 	if err != nil {
@@ -284,7 +283,7 @@ func (v *verifier) enterLookup(ctx context.Context, kind, network string) (leave
 	}, nil
 }
 
-// guess verifies a password without a verdict. It verifies one password per address at a time.
+// guess verifies a password without a verdict. It verifies one password per network at a time.
 func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
 	wait, err := v.checkGuessWait(ctx, a)
 	if err != nil {
@@ -298,7 +297,7 @@ func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
 		return Principal{}, err
 	}
 	defer leave()
-	// Meanwhile another request can have proved the same credentials, or used up the guesses of the address.
+	// Meanwhile another request can have proved the same credentials, or used up the guesses of the network.
 	if principal, err, known := v.recall(ctx, a); known {
 		return principal, err
 	}
@@ -327,8 +326,8 @@ func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
 	return v.admit(a, owned, version)
 }
 
-// checkGuessWait returns auth.too_many_failures for a guess that has to wait. The guess of a resident can be compared while other guesses have to wait: wait is
-// then the Retry-After if the guess is wrong.
+// checkGuessWait returns auth.too_many_failures for a guess that has to wait. The guess of a resident can be compared while other guesses have to wait. If this
+// guess is wrong, wait is the Retry-After of its answer.
 func (v *verifier) checkGuessWait(ctx context.Context, a attempt) (wait time.Duration, err error) {
 	wait = v.failures.wait(a.username, a.network)
 	if wait > 0 && (v.failures.waitAsResident(a.username, a.network) > 0 || !v.isResident(ctx, a)) {
@@ -439,7 +438,7 @@ func acquire(ctx context.Context, slots chan struct{}) error {
 	}
 }
 
-// isResident reports whether the user proved its password at this address within a month. While the database is unreachable, isResident reads only the cache.
+// isResident reports whether the user proved its password at this network within a month. While the database is unreachable, isResident reads only the cache.
 func (v *verifier) isResident(ctx context.Context, a attempt) bool {
 	key := networkKey(a.network)
 	home, ok := v.residents.Get(key)
@@ -492,7 +491,7 @@ func (v *verifier) storeVisits(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// storeVisit stores that a user proved its password at an address.
+// storeVisit stores that a user proved its password at a network.
 func (v *verifier) storeVisit(ctx context.Context, one visit) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -503,7 +502,7 @@ func (v *verifier) storeVisit(ctx context.Context, one visit) error {
 	return nil
 }
 
-// gates allows one guess at a time per address.
+// gates lets one caller per network at a time check credentials.
 type gates struct {
 	mu   sync.Mutex
 	open map[string]*gate
@@ -514,7 +513,7 @@ type gate struct {
 	callers int // callers that hold the gate or wait for it
 }
 
-// anyNetwork is the key of the queue of guesses that wait for a hashing slot. It is not an address.
+// anyNetwork is the key of the queue of guesses that wait for a hashing slot. It equals no network.
 const anyNetwork = "any"
 
 // errBusy is the fault for callers that would have to wait behind too many other callers.

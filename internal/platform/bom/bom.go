@@ -1,4 +1,4 @@
-// Package bom decodes texts of other programs: texts with a byte order mark, which JSON does not allow, and texts in another encoding than UTF-8.
+// Package bom decodes texts of other programs. Such a text can begin with a byte order mark, which JSON does not allow, or have another encoding than UTF-8.
 package bom
 
 import (
@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// Mark is the byte order mark that begins texts of some programs. It is no part of the text.
+// Mark is the byte order mark, which some programs write before a text.
 const Mark = "\uFEFF"
 
 // Skip returns text without a byte order mark at its beginning.
@@ -49,9 +49,9 @@ func Whole(text []byte) []byte {
 	return text
 }
 
-// Count counts the multi-byte UTF-8 characters of text (good), and the bytes that are not valid UTF-8 (bad). A text is UTF-8 if bad <= good. Nearly every pair
-// of bytes is a character of GB18030. Broken UTF-8 is therefore valid GB18030, too, and a check for valid GB18030 would be useless. Chinese text in GB18030
-// contains mostly bytes that are invalid in UTF-8.
+// Count counts the multi-byte UTF-8 characters of text (good), and the bytes that are not valid UTF-8 (bad). A text counts as UTF-8 if bad <= good: Chinese
+// text in GB18030 contains mostly bytes that are invalid in UTF-8. A check for valid GB18030 would be useless, because nearly every pair of bytes, and so also
+// broken UTF-8, is valid GB18030.
 func Count(text []byte) (good, bad int) {
 	for len(text) > 0 {
 		c, size := utf8.DecodeRune(text)

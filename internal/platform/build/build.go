@@ -1,4 +1,5 @@
-// Package build returns the version and the commit from which the program was built. The linker sets its variables: scripts/ldflags.sh.
+// Package build returns the version and the commit from which the program was built. The linker sets the variables of the package, with the flags of
+// scripts/ldflags.sh.
 package build
 
 import "time"

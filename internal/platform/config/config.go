@@ -123,7 +123,7 @@ type Log struct {
 	Format LogFormat `name:"log-format" env:"LOG_FORMAT" default:"auto" help:"text, json or auto. auto: text on a terminal, JSON otherwise."`
 }
 
-// Tracing configures the export of traces. The exporter reads the other variables of OpenTelemetry itself.
+// Tracing configures the export of traces. The OpenTelemetry exporter itself reads the other OTEL_ variables.
 type Tracing struct {
 	Endpoint string `name:"otlp-endpoint" env:"OTEL_EXPORTER_OTLP_ENDPOINT" placeholder:"http://127.0.0.1:4318" help:"OpenTelemetry collector to which traces are sent as OTLP over HTTP. Default: none."`
 }
@@ -187,8 +187,8 @@ const maxRetryMaxWait = 720 * time.Hour
 // samplePasswords are passwords that public documents contain.
 var samplePasswords = []Secret{"your_password_here", "your_secure_password"}
 
-// examplePassword is the password in the .env.example of the Python service. The same file opens the host to other machines. A server must start with that
-// file: this password only causes a warning, whereas samplePasswords are rejected.
+// examplePassword is the password in the .env.example of the Python service. That file also sets an APP_HOST that other machines can reach. A server must start
+// with that file. Therefore this password only causes a warning, while samplePasswords are rejected.
 const examplePassword Secret = "your_secure_password_here"
 
 // IsSamplePassword reports whether public documents contain the password.
@@ -280,7 +280,7 @@ func (l *Log) Logger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(os.Stderr, options))
 }
 
-// DefaultDataDir returns /var/lib/lksms for root, and a folder below the user's data folder otherwise.
+// DefaultDataDir returns /var/lib/lksms for root. For another user it returns a folder in the data folder of the user.
 func DefaultDataDir() string {
 	if os.Geteuid() == 0 {
 		return "/var/lib/lksms"
@@ -312,6 +312,6 @@ const TestServerVariable = "LKSMS_TEST_SERVER"
 // TestServer returns the value of TestServerVariable, the URL of a superuser. An empty value means that each test process starts its own PostgreSQL.
 func TestServer() string { return os.Getenv(TestServerVariable) }
 
-// TestAnswers returns LKSMS_TEST_ANSWERS, a folder. Test processes record in this folder which statuses of the contract they received. An empty value turns the
+// TestAnswers returns LKSMS_TEST_ANSWERS: the folder in which test processes record which statuses of the contract they received. An empty value turns the
 // recording off.
 func TestAnswers() string { return os.Getenv("LKSMS_TEST_ANSWERS") }

@@ -105,7 +105,7 @@ func TestComposePassesEverySettingToTheContainer(t *testing.T) {
 	_, environment, _ := strings.Cut(compose, "    environment: &environment\n")
 	environment, _, _ = strings.Cut(environment, "    volumes: &volumes")
 	own := []string{
-		"APP_HOST", "APP_PORT", // the image listens on every address: APP_HOST and APP_PORT configure the address and the port outside the container
+		"APP_HOST", "APP_PORT", // the image listens on every address; these variables configure the address and port outside the container
 		"LKSMS_PG_BIN", // the image has no PostgreSQL
 	}
 	want := slices.DeleteFunc(Variables(), func(name string) bool { return slices.Contains(own, name) })
@@ -142,7 +142,7 @@ func TestTheContainersPublishPortsOnlyToThisMachine(t *testing.T) {
 	}
 }
 
-// In the container, too, the service is no superuser and does not know the password of a superuser.
+// The service in the container does not connect as a superuser, and does not know the password of a superuser.
 func TestTheServiceIsNoSuperuserInTheContainer(t *testing.T) {
 	t.Parallel()
 	compose, setup := read(t, "../../../compose.yaml"), read(t, "../../../scripts/compose.sql")

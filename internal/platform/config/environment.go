@@ -49,10 +49,10 @@ func variablesOf(t reflect.Type) []string {
 	return names
 }
 
-// ignoredVariables are variables of the Python service of the same name that this service ignores.
+// ignoredVariables are the variables of the Python service (the predecessor) that this service ignores.
 var ignoredVariables = []string{"POSTGRES_HOST", "POSTGRES_PORT", "POSTGRES_DB", "POSTGRES_USER", "POSTGRES_PASSWORD"}
 
-// Meaningless returns the variables that are set for the Python service of the same name and that this service ignores.
+// Meaningless returns the ignoredVariables that are set.
 func Meaningless() []string {
 	var names []string
 	for _, name := range ignoredVariables {

@@ -22,8 +22,8 @@ func isShort(password Secret) bool { return utf8.RuneCountInString(string(passwo
 // PasswordFile returns the path of the file with the generated password.
 func (d *Database) PasswordFile() string { return filepath.Join(d.DataDir, "password") }
 
-// ResolvePassword returns the configured password, or else the generated password, and whether the password was generated. If create is set and the file is
-// missing, ResolvePassword generates a password and writes the file with mode 0600.
+// ResolvePassword returns the configured password. If no password is configured, it returns the generated password in PasswordFile, and generated is true. If
+// this file is missing and create is set, ResolvePassword generates a password and writes the file with mode 0600.
 func ResolvePassword(account Account, database Database, create bool) (password Secret, generated bool, err error) {
 	if account.Password != "" {
 		return account.Password, false, nil
@@ -86,7 +86,7 @@ func writeOnce(path string, generate func() string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(fresh.Name()) //nolint:errcheck // after Link this is a second name of the file, or the loser's copy
+	defer os.Remove(fresh.Name()) //nolint:errcheck // after Link, this is a second name of the file, or the copy of the process that did not create the file
 	if _, err := fresh.WriteString(generate() + "\n"); err != nil {
 		return err
 	}

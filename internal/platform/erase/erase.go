@@ -1,4 +1,4 @@
-// Package erase contains the types with which rooms erase a person: the person, the counts, and the transaction of a portion.
+// Package erase contains the types that the rooms share to erase the data of a person: the person, the counts, and the transaction of one portion.
 package erase
 
 import (
@@ -14,17 +14,17 @@ const Portion = 500
 // Person is a person to erase from the data of a company.
 type Person struct {
 	CompanyID       int64
-	UserIDs         []string  // grow when the contacts of the person are found
-	Recipients      []string  // addresses of the person, as tasks contain them: phone numbers in E.164, e-mail addresses, and names in other channels
-	AskedRecipients []string  // the addresses of Recipients that the request named; the others are of contacts
+	UserIDs         []string  // ids of the person; an erasure adds the ids of contacts that it finds
+	Recipients      []string  // addresses of the person in the form that tasks contain: phone numbers in E.164, e-mail addresses, and names in other channels
+	AskedRecipients []string  // the addresses of Recipients that the request named; the other addresses come from contacts
 	Since           time.Time // of the request
 
-	Pseudonym string   // replacement of the user ids, followed by the index of each user id
-	Digits    []string // the last digits of the phone numbers, which statements compare before Has compares the whole number
+	Pseudonym string   // replaces the user ids; the index of each user id is appended
+	Digits    []string // the last digits of the phone numbers: statements compare these digits, and Has then compares the whole number
 	AtHome    []string // the phone numbers in their national formats
 
-	Recent []string // ids of the tasks of the portion that is erased now, if stored responses can still contain them
-	Jobs   []string // ids of the task jobs that were erased in this transaction, for the audit
+	Recent []string // ids of the tasks of the current portion, if stored responses can still contain these ids
+	Jobs   []string // ids of the task jobs that this transaction erased, for the audit
 
 	// Has reports whether an address, in any notation, is one of Recipients.
 	Has func(address string) bool

@@ -1,5 +1,5 @@
-// Package fault defines the expected failures: mistakes of a caller, and requests that the current state does not allow. Every other failure is an ordinary
-// error, whose text is never sent to a caller.
+// Package fault defines the expected failures: mistakes of a caller, and requests that the current state does not allow. Any other failure is an ordinary
+// error. The text of an ordinary error is never sent to a caller.
 package fault
 
 import (
@@ -163,7 +163,7 @@ const (
 	UnknownParameters  Rule = "unknown_parameters" // names of the parameters
 	WrongCount         Rule = "wrong_count"        // names of the parameters
 	SpacedPlaceholder  Rule = "spaced_placeholder" // the placeholder
-	NeedsPlaceholder   Rule = "needs_placeholder"  // the placeholders, of which the text needs one
+	NeedsPlaceholder   Rule = "needs_placeholder"  // the placeholders; the text needs one of these
 	OtherPlaceholders  Rule = "other_placeholders" // names of the placeholders
 	RenderedTooLong    Rule = "rendered_too_long"  // Lengths
 	RenderedBlank      Rule = "rendered_blank"
@@ -256,7 +256,7 @@ type Place struct {
 type Field struct {
 	Name  string
 	Rule  Rule
-	Limit any // the limit, or the list, that the rule compares the value with; nil if the rule has no limit
+	Limit any // the limit or list that the value breaks; nil if the rule has no limit
 }
 
 // Lengths is the Limit of a rule whose text states the actual and the maximum length.
@@ -276,10 +276,10 @@ type Error struct {
 // New returns a failure without fields.
 func New(kind Kind, reason Reason) *Error { return &Error{Kind: kind, Reason: reason} }
 
-// AtLimit returns the conflict of creating more than most rows.
+// AtLimit returns the fault limit.reached (409): a new row would exceed the maximum of most rows.
 func AtLimit(most int64) *Error { return &Error{Kind: Conflict, Reason: LimitReached, Limit: most} }
 
-// InvalidField returns the failure (422) of one field. limit can be nil.
+// InvalidField returns the failure (422) that one field is invalid. limit can be nil.
 func InvalidField(name string, rule Rule, limit any) *Error {
 	return &Error{Kind: Invalid, Reason: RequestInvalid, Fields: []Field{{Name: name, Rule: rule, Limit: limit}}}
 }
@@ -295,7 +295,7 @@ func (e *Error) Error() string {
 	return string(e.Reason) + ": " + strings.Join(parts, ", ")
 }
 
-// OfField converts the error missing into the failure (422) that field names something that does not exist. It returns any other err unchanged.
+// OfField returns the failure (422) that field names something that does not exist, if err is missing. Otherwise it returns err unchanged.
 func OfField(err error, missing *Error, field string) error {
 	if errors.Is(err, missing) {
 		return InvalidField(field, NotThere, nil)

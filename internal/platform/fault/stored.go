@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// storedField is the stored form of a Field. The JSON type of Limit determines its Go type: an object is a Lengths if it has the members of Lengths, and a
-// Place otherwise.
+// storedField is the stored form of a Field. The JSON type of Limit determines its Go type. An object with the members of Lengths is a Lengths. Any other
+// object is a Place.
 type storedField struct {
 	Name  string          `json:"name"`
 	Rule  Rule            `json:"rule"`

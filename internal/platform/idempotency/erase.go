@@ -17,7 +17,7 @@ import (
 // erasePortion is the maximum number of responses that one transaction reads.
 const erasePortion = 1000
 
-// Erase removes a person from the stored responses, and removes the recent tasks of the person.
+// Erase removes a person and the recent tasks of the person from the stored responses.
 func (s *Service) Erase(ctx context.Context, p *erase.Person, run erase.Runner) error {
 	about := textsOf(p)
 	for n := erasePortion; n == erasePortion; {
@@ -28,7 +28,7 @@ func (s *Service) Erase(ctx context.Context, p *erase.Person, run erase.Runner) 
 			}
 			erased, err := s.eraseAll(ctx, p, rows)
 			if erased < int64(n) {
-				n = 0 // the remaining rows are found again, and do not contain the person
+				n = 0 // fewer than a portion was changed: the next search would find only rows without the person
 			}
 			return erase.Counts{erase.Answers: erased}, err
 		})

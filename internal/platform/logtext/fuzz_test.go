@@ -9,7 +9,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// FuzzLogJSON turns any body into a log row: JSON of a bounded size that PostgreSQL can store.
+// FuzzLogJSON checks that any body becomes JSON of a bounded size that PostgreSQL can store.
 func FuzzLogJSON(f *testing.F) {
 	for _, seed := range []string{`{"a":"\u0000","b\u0000":[1e999999,1e99]}`, "[1", "\xff\x00", `"\ud800"`, `{"a":1} {}`, "", "<"} {
 		f.Add([]byte(seed))

@@ -1,4 +1,4 @@
-// Package logtext converts any input of callers into text or JSON that a log row can store: a log row must never make a request fail.
+// Package logtext converts any input of callers into text or JSON that a log row can store, so that writing a log row never makes a request fail.
 package logtext
 
 import (

@@ -13,10 +13,10 @@ type Options[In, Out any] struct {
 	Run func(ctx context.Context, items []In) ([]Out, error)
 	// Hopeless reports whether an error is independent of the items, so that running each item separately would fail, too.
 	Hopeless func(error) bool
-	// Key, if set, keeps two items with the same key out of the same run, so that the second item sees the effect of the first.
+	// Key, if set, returns the key of an item. Two items with the same key are never in the same run, so that the second item sees the effect of the first.
 	Key func(In) string
 
-	Pace     time.Duration // minimum time between the starts of two runs, for items that are not urgent; 0: no minimum
+	Pace     time.Duration // minimum time between the starts of two runs, which merges more items into a run; 0: no minimum
 	Most     int           // maximum number of items of one run
 	Patience time.Duration // a run that takes longer counts as hanging, and another run starts concurrently
 	AtOnce   int           // maximum number of concurrent runs, including hanging runs
@@ -24,16 +24,16 @@ type Options[In, Out any] struct {
 }
 
 // Merger runs items in the order of their arrival. When a run returns, the next run starts with the items that arrived meanwhile. An item that arrives while no
-// run is in progress starts at once, unless Pace delays it. A Merger avoids concurrent runs: two concurrent runs would each contain half of the items and cost
-// more in total.
+// run is in progress starts at once, unless Pace delays it. Without a hanging run, a Merger has at most one run at a time: two concurrent runs would each
+// contain half of the items, and cost more in total.
 type Merger[In, Out any] struct {
 	options Options[In, Out]
 
 	mu      sync.Mutex
 	waiting []*call[In, Out]
 	running int
-	latest  time.Time // start of the latest run, or of its wait for Pace
-	next    time.Time // earliest start of the next run, by Pace
+	latest  time.Time // when the latest run started, or started to wait for Pace
+	next    time.Time // earliest start of the next run that Pace allows
 	runs    sync.WaitGroup
 }
 
@@ -54,8 +54,8 @@ func New[In, Out any](options Options[In, Out]) *Merger[In, Out] {
 	return &Merger[In, Out]{options: options}
 }
 
-// Do runs item together with others and returns the outcome of this item. If ctx ends first, Do returns the error of ctx; whether the item was done is then
-// unknown.
+// Do runs item, possibly in one run with other items, and returns the outcome of item. If ctx ends first, Do returns the error of ctx, and it is unknown
+// whether item was done.
 func (m *Merger[In, Out]) Do(ctx context.Context, item In) (Out, error) {
 	c := &call[In, Out]{ctx: ctx, item: item, done: make(chan Result[Out], 1)}
 	m.mu.Lock()
@@ -114,7 +114,7 @@ func (m *Merger[In, Out]) rest() {
 	time.Sleep(at.Sub(now))
 }
 
-// take returns the calls of the next run. If no call waits, take returns no calls, and its caller must return.
+// take returns the calls of the next run. It returns no calls if no call waits: the loop of its caller then ends.
 func (m *Merger[In, Out]) take() []*call[In, Out] {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package outbound owns connections to addresses that administrators configured. It refuses addresses that only this machine should reach, and limits the size
-// of answers.
+// Package outbound owns connections to addresses that administrators or users configured. It refuses addresses that must not be reachable through the service,
+// and limits the size of answers.
 package outbound
 
 import (
@@ -54,8 +54,8 @@ func Networks(texts []string) ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// NetworkOf returns the network that limits count an address by: the /64 network of an IPv6 address, because a host can choose any address in its /64 network,
-// and otherwise the address itself.
+// NetworkOf returns the network for which limits count the calls of an address. For an IPv6 address, this is its /64 network, because a host can choose any
+// address in its /64 network. For any other address, this is the address itself.
 func NetworkOf(address string) string {
 	if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() && !ip.Is4In6() {
 		if network, err := ip.WithZone("").Prefix(64); err == nil {
@@ -89,8 +89,8 @@ var special = prefixes(
 	"192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
 )
 
-// global is the public part of IPv6. special6 lists the exceptions in it: protocol and documentation addresses, and tunnels, whose addresses can contain any
-// IPv4 address.
+// global is the public part of IPv6. special6 lists its networks that are not public: protocol and documentation addresses, and tunnels, whose addresses can
+// contain any IPv4 address.
 var (
 	global   = netip.MustParsePrefix("2000::/3")
 	special6 = prefixes("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
@@ -136,8 +136,8 @@ func (p Policy) Permits(addr netip.Addr) bool {
 // numeric matches the last label of a host that is an address, not a name (WHATWG URL, "ends in a number").
 var numeric = regexp.MustCompile(`^([0-9]+|0[xX][0-9a-fA-F]*)$`)
 
-// AddressOf parses a host that is an address. isAddress is false if host is a name. addr is invalid if programs interpret the address differently, such as
-// 127.1 and 0x7f000001.
+// AddressOf parses a host that is an address. isAddress is false if host is a name. addr is invalid if programs disagree about the address, for example 127.1
+// or 0x7f000001.
 func AddressOf(host string) (addr netip.Addr, isAddress bool) {
 	host = strings.TrimSuffix(host, ".")
 	if addr, err := netip.ParseAddr(host); err == nil {

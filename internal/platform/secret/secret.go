@@ -16,9 +16,9 @@ import (
 // ErrNoKey is the error of sealing without a key.
 var ErrNoKey = errors.New("no key to seal secrets: set SECRETS_KEY")
 
-// Box seals with its newest key, and opens with all of its keys. The zero value has no key.
+// Box encrypts with its first key (Seal), and decrypts with any of its keys (Open). The zero value has no key.
 type Box struct {
-	keys []key // the first key seals
+	keys []key // Seal uses the first key
 }
 
 type key struct {
@@ -29,7 +29,7 @@ type key struct {
 // keySize is the length of a key in bytes.
 const keySize = 32
 
-// NewBox returns a box with keys in base64. The first key seals. Empty keys are skipped.
+// NewBox returns a box with keys in base64. Seal uses the first key. Empty keys are skipped.
 func NewBox(keys ...string) (*Box, error) {
 	b := &Box{}
 	for _, text := range keys {
@@ -66,7 +66,7 @@ const prefix = "sealed:"
 // IsSealed reports whether text is a result of Seal.
 func IsSealed(text string) bool { return strings.HasPrefix(text, prefix) }
 
-// Seal encrypts text for owner, the names of a sender and a field. Open needs the same owner, so that nobody can move a sealed value to another field. The
+// Seal encrypts text for owner: the name of a sender and of a field. Open needs the same owner, so that nobody can move a sealed value to another field. The
 // result contains the id of the key.
 func (b *Box) Seal(text, owner string) (string, error) {
 	if len(b.keys) == 0 {
@@ -78,7 +78,7 @@ func (b *Box) Seal(text, owner string) (string, error) {
 	return prefix + k.id + ":" + base64.StdEncoding.EncodeToString(k.aead.Seal(nonce, nonce, []byte(text), []byte(owner))), nil
 }
 
-// Open decrypts what Seal returned for the same owner.
+// Open decrypts a result of Seal for the same owner.
 func (b *Box) Open(sealed, owner string) (string, error) {
 	id, text, ok := strings.Cut(strings.TrimPrefix(sealed, prefix), ":")
 	raw, err := base64.StdEncoding.DecodeString(text)

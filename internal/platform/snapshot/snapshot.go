@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Fresh is the default age after which a cache loads a value again. A server sees the change of another server within twice this time.
+// Fresh is the default age after which a cache loads its value again. A server notices the change of another server within twice this time.
 const Fresh = 2 * time.Second
 
 // loadLimit bounds one call of Load.
 const loadLimit = 5 * time.Second
 
-// Cache caches one value. The zero value with Load set is ready to use. Load must not need a resource that a caller of the cache possibly occupies, for
-// example a connection of the main pool.
+// Cache caches one value. Only Load must be set. Load must not need a resource that a caller of the cache possibly occupies, for example a connection of the
+// main pool.
 type Cache[T any] struct {
 	Load  func(ctx context.Context) (T, error)
 	Fresh time.Duration    // 0: the constant Fresh
@@ -30,7 +30,7 @@ type Cache[T any] struct {
 	current *reading[T] // the call of Load in progress; nil if no call is in progress
 }
 
-// reading is one call of Load. The caller that started it sets value and err before it closes done.
+// reading is one call of Load. The caller that started this call sets value and err, and then closes done.
 type reading[T any] struct {
 	at    time.Time // start of the call
 	done  chan struct{}
@@ -55,8 +55,8 @@ func (c *Cache[T]) Get(ctx context.Context) (T, error) {
 	return c.Since(ctx, now.Add(-fresh))
 }
 
-// Since returns a value whose reading started after at. Callers that wait for the same reading share its result, including its error: while the database hangs,
-// no caller waits for more than two readings.
+// Since returns a value whose reading started after at. Callers that wait for the same reading share its result or its error. So no caller waits for more than
+// two readings while the database hangs.
 func (c *Cache[T]) Since(ctx context.Context, at time.Time) (T, error) {
 	for {
 		if r := c.held.Load(); r != nil && r.at.After(at) {
@@ -126,7 +126,7 @@ func (c *Cache[T]) read(ctx context.Context, r *reading[T]) {
 			c.held.Store(r)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit) // if this caller's ctx ends, the reading must continue for the other callers
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit) // the reading must continue for the other callers when the ctx of this caller ends
 	defer cancel()
 	r.value, r.err = c.Load(ctx)
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Prefix marks a key that is written as base64.
+// Prefix is the prefix of a key that is written in base64.
 const Prefix = "whsec_"
 
 // Key decodes the text of a key: base64 if the text begins with Prefix, otherwise the bytes of the text.
