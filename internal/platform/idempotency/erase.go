@@ -28,7 +28,7 @@ func (s *Service) Erase(ctx context.Context, p *erase.Person, run erase.Runner) 
 			}
 			erased, err := s.eraseAll(ctx, p, rows)
 			if erased < int64(n) {
-				n = 0 // fewer than a portion was changed: the next search would find only rows without the person
+				n = 0 // ends the loop: the next search would find the unchanged rows again
 			}
 			return erase.Counts{erase.Answers: erased}, err
 		})

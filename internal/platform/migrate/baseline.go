@@ -12,9 +12,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Version 1.0 starts with baseline migrations, which create the tables in an empty database. A database that applied all migrations from before version 1.0
-// already has the same tables. They differ only in names that no statement uses: indexes of default partitions, and the primary key of the default partition of
-// the ledger.
+// Version 1.0 starts with baseline migrations, which create the tables in an empty database. A database with all migrations from before version 1.0 already has
+// these tables. Only some names differ, which no statement uses: the indexes of default partitions, and the primary key of the default partition of the ledger.
 const (
 	baselineFirst = "20261127000001"
 	baselineLast  = "20261127000010"
@@ -36,10 +35,10 @@ func isBaseline(version string) bool {
 	return version <= baselineLast
 }
 
-// adopt records the baseline migrations as applied in a database that applied all migrations from before version 1.0. adopt keeps the rows of these earlier
-// migrations: servers of the previous version count them to check whether the database is migrated, also after an upgrade is reverted.
+// adopt records the baseline migrations as applied in a database with all migrations from before version 1.0. adopt keeps the rows of the earlier migrations:
+// servers of the previous version count these rows to check whether the database is migrated, also after an upgrade is reverted.
 func adopt(ctx context.Context, conn *pgx.Conn) error {
-	var exists bool // checked first, because a role without the right to migrate could not create the table
+	var exists bool // checked before the table is created, because a role without the right to migrate cannot create it
 	if err := conn.QueryRow(ctx, "SELECT to_regclass('schema_migrations') IS NOT NULL").Scan(&exists); err != nil || !exists {
 		return postgres.Wrap("look for migrations", err, nil)
 	}

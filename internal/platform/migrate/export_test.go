@@ -16,7 +16,7 @@ import (
 
 func init() { logWaitInterval = 100 * time.Millisecond }
 
-// These are the last migration from before version 1.0, and the number of these migrations.
+// These are the version of the last migration from before version 1.0, and the number of migrations from before version 1.0.
 const (
 	EarlierLast  = earlierLast
 	EarlierCount = earlierCount
@@ -60,7 +60,7 @@ func DownFrom(ctx context.Context, databaseURL, later string) error {
 	return down(ctx, databaseURL, nil, files)
 }
 
-// ConcurrentBuilds returns two numbers of concurrent index builds: the number that pendingBuilds finds (known), and the number in the files (written).
+// ConcurrentBuilds returns two numbers of concurrent index builds: the builds that pendingBuilds finds (known), and the builds in the files (written).
 func ConcurrentBuilds(later string) (known, written int, err error) {
 	files, err := laterFiles(later)
 	if err != nil {

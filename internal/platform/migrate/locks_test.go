@@ -20,7 +20,7 @@ var comments = regexp.MustCompile(`(?m)(^|\s)--.*$`)
 // bodies matches the bodies of functions, which do not run during the migration.
 var bodies = regexp.MustCompile(`(?s)\bAS \$\$.*?\$\$`)
 
-// A migration that waits for a second table while it has locked a first table can deadlock with a statement that reads both.
+// A migration that has locked one table and waits for a second table can deadlock with a statement that reads both tables.
 func TestAMigrationLocksAtMostOneTableThatServersUse(t *testing.T) {
 	t.Parallel()
 	files, err := fs.Glob(db.Migrations, "migrations/*.sql")

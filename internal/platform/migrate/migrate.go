@@ -28,30 +28,30 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// migrationsTable is the table in which dbmate records the applied migrations. Migrations run under a lock on this table. dbmate itself takes no lock: two
+// migrationsTable is the table in which dbmate records the applied migrations. Migrations run under a lock on this table, because dbmate takes no lock: two
 // servers that start at the same time would both apply the same file. Only roles that can write the table can take the lock.
 const migrationsTable = "schema_migrations"
 
 // migrateLockEvery is the interval at which a waiting server tries to take the lock.
 const migrateLockEvery = 100 * time.Millisecond
 
-// A migration that waits for a table lock blocks all later statements on the table. A migration therefore waits for lockWait, pauses for lockPause so that
-// other statements can run, and is then repeated.
+// A migration that waits for a table lock blocks all later statements on the table. A migration therefore waits only for lockWait. It then pauses for
+// lockPause, so that other statements can run, and tries again.
 const (
 	// lockWait is shorter than the lock timeout of statements of servers (postgres.DB.Briefly).
 	lockWait  = 300 * time.Millisecond
 	lockPause = time.Second
-	// lockPatience is the wait of one of lockTries tries. It is longer than deadlock_timeout (1s), after which PostgreSQL cancels an autovacuum that blocks the
+	// lockPatience is the wait of every lockTries-th try. It is longer than deadlock_timeout (1s), after which PostgreSQL cancels an autovacuum that blocks the
 	// migration.
 	lockPatience = 1500 * time.Millisecond
 	lockTries    = 10
 )
 
-// migratorName is the prefix of the application_name of sessions that migrate. It replaces the name in the database URL, because refuseBesideServers must not
+// migratorName is the prefix of the application_name of sessions that migrate. It replaces the name in the database URL, so that refuseBesideServers does not
 // count these sessions.
 const migratorName = "lksms migrate"
 
-// cancelLimit is how long a cancelled migration can take to end. A migration on a vanished host never ends.
+// cancelLimit is how long cancel waits for the end of a migration, because a migration on a vanished host never ends.
 const cancelLimit = 10 * time.Second
 
 // watchLimit is the time limit of the query that finds the transaction which blocks a migration.
@@ -63,7 +63,7 @@ var logWaitInterval = 30 * time.Second
 // migrator applies migrations while it holds the lock of migrations.
 type migrator struct {
 	*dbmate.DB
-	beside *pgx.ConnConfig // for another session of this migrator
+	beside *pgx.ConnConfig // configuration for a second session of this migrator
 	name   string          // application_name of the sessions of dbmate: migratorName and a suffix that is unique to this migrator
 }
 
@@ -74,12 +74,12 @@ type Migration struct {
 }
 
 // firstPartitions creates the partitions of the next days, unless a partition for today exists. The server creates the later partitions. A migration cannot
-// create them, because db/schema.sql would then depend on the current day.
+// create partitions, because db/schema.sql would then depend on the current day.
 const firstPartitions = `SELECT task_partitions_ahead('day', now(), now() + interval '7 days')
 	WHERE NOT EXISTS (SELECT FROM task_partitions WHERE first_day <= (now() AT TIME ZONE 'UTC')::date AND last_day > (now() AT TIME ZONE 'UTC')::date)`
 
 // Up applies the missing migrations and returns their number. Concurrent callers wait for each other. Each file is one transaction, unless the file switches
-// this off. A migration that does not get its locks soon is rolled back, and repeated until it gets them. log then shows which transaction blocks the
+// this off. A migration that does not get its locks soon is rolled back and repeated until it gets its locks. Meanwhile log shows which transaction blocks the
 // migration. log can be nil.
 func Up(ctx context.Context, databaseURL string, log *slog.Logger) (int, error) {
 	return up(ctx, databaseURL, log, db.Migrations)
@@ -213,8 +213,8 @@ func knownVersions() ([]string, error) {
 	return versions, nil
 }
 
-// withMigrator runs fn under the migration lock. The context of fn ends when the lock is lost. A role without the right to take the lock also has no right to
-// migrate: fn then runs without the lock.
+// withMigrator runs fn under the migration lock. The context of fn ends when the lock is lost. For a role without the right to take the lock, fn runs without
+// the lock, because such a role cannot migrate.
 func withMigrator(ctx context.Context, databaseURL string, files fs.FS, fn func(context.Context, *migrator) error) error {
 	if !strings.HasPrefix(databaseURL, "postgres://") && !strings.HasPrefix(databaseURL, "postgresql://") {
 		return errors.New("DATABASE_URL must have the form postgresql://user:password@host:port/name")
@@ -228,7 +228,7 @@ func withMigrator(ctx context.Context, databaseURL string, files fs.FS, fn func(
 		return fmt.Errorf("the database has the encoding %s and not UTF8, so that it cannot store every text: create another one with "+
 			"CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0", encoding)
 	}
-	path, err := searchPath(ctx, conn) // called before the lock: inside the transaction of the lock, this query would hold a snapshot, for which CREATE INDEX CONCURRENTLY waits
+	path, err := searchPath(ctx, conn) // before the lock: in the transaction of the lock, this query would hold a snapshot, and CREATE INDEX CONCURRENTLY would wait for it
 	if err != nil {
 		return fmt.Errorf("find schemas: %w", err)
 	}
@@ -256,9 +256,9 @@ func withMigrator(ctx context.Context, databaseURL string, files fs.FS, fn func(
 	return errors.Join(err, unlock()) // if the lock was lost, another server possibly migrated at the same time
 }
 
-// searchPath returns the search path for migrations: the schemas of the session without the schema lksms. It returns an empty string if the search path of the
-// session does not contain the schema lksms. A role with the name lksms has this schema first in its search path. Migrations would create their tables in this
-// schema, where callers of the SQL functions have rights.
+// searchPath returns the search path for migrations: the schemas of the session without the schema lksms. It returns an empty string if the session does not
+// have the schema lksms in its search path. A role named lksms has this schema first in its search path. Migrations would then create their tables in this
+// schema, in which callers of the SQL functions have rights.
 func searchPath(ctx context.Context, conn *pgx.Conn) (path string, err error) {
 	err = conn.QueryRow(ctx, `SELECT coalesce(string_agg(quote_ident(s.name), ',' ORDER BY s.place), '')
 		FROM unnest(current_schemas(false)) WITH ORDINALITY AS s (name, place)
@@ -279,8 +279,8 @@ func stateOf(err error) string {
 	return refused.SQLState()
 }
 
-// repeatUntilFree runs migrations repeatedly while they do not get a lock in time, or fail because of a deadlock. No other server migrates meanwhile: ctx ends
-// when the migration lock is lost. Applied migrations stay applied. The migration that waited was rolled back.
+// repeatUntilFree runs migrations, and repeats this while a migration does not get a lock in time or fails because of a deadlock. Such a migration was rolled
+// back, and earlier migrations stay applied. ctx must end when the migration lock is lost, so that no other server migrates meanwhile.
 func (m *migrator) repeatUntilFree(ctx context.Context, log *slog.Logger, migrate func() error) error {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -311,8 +311,8 @@ func (m *migrator) repeatUntilFree(ctx context.Context, log *slog.Logger, migrat
 
 const waitsForOthers = "a migration waits until others release a table: end their long transactions"
 
-// watched runs migrations, and logs a waiting migration that has no lock timeout. dbmate does not support contexts: when ctx ends, watched cancels the running
-// statement. Otherwise PostgreSQL would continue to build an index, or wait for hours to build it, after the end of this process.
+// watched runs migrations, and logs a waiting migration that has no lock timeout. When ctx ends, watched cancels the running statement, because dbmate does not
+// support contexts. Otherwise PostgreSQL would continue to build an index, or to wait for hours, after the end of this process.
 func (m *migrator) watched(ctx context.Context, log *slog.Logger, migrate func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- migrate() }()
@@ -332,8 +332,8 @@ func (m *migrator) watched(ctx context.Context, log *slog.Logger, migrate func()
 	}
 }
 
-// cancel cancels the statement of a migration until the migration has ended. It repeats this because a cancellation has no effect on a statement that has not
-// started. cancel returns the error of the migration.
+// cancel cancels the statement of a migration repeatedly, until the migration has ended, because a cancellation has no effect on a statement that has not
+// started. It returns the error of the migration.
 func (m *migrator) cancel(ctx context.Context, done <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, cancelLimit)
 	defer cancel()
@@ -367,7 +367,7 @@ func (m *migrator) withSession(ctx context.Context, fn func(*pgx.Conn) error) er
 }
 
 // waits reports whether a statement of the migrator waits for a lock. oldest describes the oldest open transaction of other sessions in the database, which
-// possibly has this lock. If the role cannot read such a transaction, oldest is empty.
+// possibly holds this lock. oldest is empty if the role cannot see such a transaction.
 func (m *migrator) waits(ctx context.Context) (isWaiting bool, oldest string) {
 	ctx, cancel := context.WithTimeout(ctx, watchLimit)
 	defer cancel()
@@ -386,10 +386,9 @@ func (m *migrator) waits(ctx context.Context) (isWaiting bool, oldest string) {
 	return isWaiting, oldest
 }
 
-// bounded wraps migration files. Each file starts with a lock timeout, which replaces any timeout in the file, and with the search path unless path is empty.
-// Parameters of the connection could do the same, but poolers refuse them. Migrations without a transaction get no such settings, because each is a single
-// statement. That is safe: the statement names a table, and an index is created in the schema of its table. While the statement waits for locks, it blocks only
-// other schema changes of the table.
+// bounded wraps migration files. It adds a lock timeout to the start of each file, and the search path unless path is empty. Parameters of the connection would
+// have the same effect, but poolers refuse them. A migration without a transaction is a single statement and gets no such settings. This is safe: an index is
+// created in the schema of its table, and while the statement waits for locks, it blocks only other schema changes of the table.
 type bounded struct {
 	fs.FS
 	path    string
@@ -414,7 +413,7 @@ func (b *bounded) ReadFile(name string) ([]byte, error) {
 	return content, err
 }
 
-// build is an index that a migration builds concurrently. Such a migration runs without a transaction: an interruption leaves an invalid index.
+// build is an index that a migration builds concurrently. Such a migration runs without a transaction, so that an interruption leaves an invalid index.
 type build struct{ index, table string }
 
 // buildStatement matches the statement of a migration that builds an index concurrently. The statement names no schema.
@@ -447,7 +446,7 @@ func pendingBuilds(migrations []dbmate.Migration) ([]build, error) {
 // other migration is building them. dropUnfinished keeps all other invalid indexes, even on our tables.
 func dropUnfinished(ctx context.Context, conn *pgx.Conn, builds []build) error {
 	for _, b := range builds {
-		// An index is in the schema of its table. The index of a partitioned table has another relkind.
+		// The schema of an index is the schema of its table. relkind 'i' excludes indexes of partitioned tables.
 		var name string
 		err := conn.QueryRow(ctx, `SELECT format('%I.%I', n.nspname, c.relname)
 			FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -465,8 +464,8 @@ func dropUnfinished(ctx context.Context, conn *pgx.Conn, builds []build) error {
 	return nil
 }
 
-// lockMigrations tries to take the lock repeatedly, instead of waiting for it. A statement that waits for a lock holds a snapshot. CREATE INDEX CONCURRENTLY in
-// the session with the lock would wait for this snapshot, which would be a deadlock. The transaction that holds the lock has no snapshot.
+// lockMigrations repeatedly tries to take the lock, and never waits for it. A statement that waits for a lock holds a snapshot. CREATE INDEX CONCURRENTLY in
+// the session with the lock would wait for the end of this snapshot: a deadlock. The transaction that holds the lock has no snapshot.
 func lockMigrations(ctx context.Context, conn *pgx.Conn, table string) (while context.Context, unlock func() error, err error) {
 	retry := time.NewTicker(migrateLockEvery)
 	defer retry.Stop()
@@ -513,8 +512,8 @@ func tryLockMigrations(ctx context.Context, conn *pgx.Conn, table string) (*post
 }
 
 // migratorURL adapts a URL to the driver of dbmate, which assumes TLS and does not support sslmode prefer and allow. It sets the host that pgx connected to,
-// and whether this host uses TLS. It removes the settings of pgx and of its pool, and names the sessions. It makes the driver send the parameters of a
-// statement in the same message as the statement, because a pooler can assign each message to another session.
+// whether this host uses TLS, and the application_name. It removes the settings of pgx and of its pool. It makes the driver send a statement and its parameters
+// in one message, because a pooler can assign each message to another session.
 func migratorURL(databaseURL string, conn *pgx.Conn, name string) (*url.URL, error) {
 	_, text, _ := strings.Cut(databaseURL, "?")
 	query, err := url.ParseQuery(text)

@@ -157,7 +157,7 @@ func migratedDatabase(t *testing.T) (url string, db *postgres.DB) {
 	return url, open(t, url)
 }
 
-// A long transaction, such as a transaction of pg_dump, must not block the whole service: statements that wait behind a waiting migration continue soon.
+// A long transaction, for example of pg_dump, must not block the whole service. Statements that wait behind a waiting migration continue soon.
 func TestAMigrationThatWaitsForALockDoesNotBlockStatements(t *testing.T) {
 	t.Parallel()
 	url, db := migratedDatabase(t)
@@ -189,7 +189,7 @@ func TestAMigrationThatWaitsForALockDoesNotBlockStatements(t *testing.T) {
 	}
 }
 
-// CREATE INDEX CONCURRENTLY itself sets no timeout, but the role or the database can have one.
+// A concurrent index build sets no lock timeout itself, but the role or the database can have a lock timeout.
 func TestAConcurrentIndexBuildIgnoresTheLockTimeoutOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	url, db := migratedDatabase(t)
@@ -236,8 +236,8 @@ func leaveUnfinished(t *testing.T, db *postgres.DB, table, build string) {
 	}
 }
 
-// The index of an interrupted migration is built again, in any schema. Invalid indexes of other owners are not changed. Invalid indexes of partitioned tables,
-// which cannot be dropped concurrently, do not prevent a start.
+// The index of an interrupted migration is built again, in any schema. Invalid indexes that no migration builds are kept. An invalid index of a partitioned
+// table, which cannot be dropped concurrently, does not prevent a start.
 func TestOnlyUnfinishedIndexesOfMigrationsAreDropped(t *testing.T) {
 	t.Parallel()
 	for _, schema := range []string{"public", "own"} {
@@ -298,7 +298,7 @@ func migrating(ctx context.Context, url, later string) (log *logBuffer, migrated
 }
 
 // startIndex starts a migration that builds feed_later_idx, and returns when the build waits for another transaction. The lock timeout of the migrator does not
-// apply.
+// apply to this build.
 func startIndex(ctx context.Context, t *testing.T) (db *postgres.DB, log *logBuffer, migrated chan error) {
 	t.Helper()
 	url, db := migratedDatabase(t)
@@ -308,7 +308,7 @@ func startIndex(ctx context.Context, t *testing.T) (db *postgres.DB, log *logBuf
 	return db, log, migrated
 }
 
-// nobodyBuilds returns true when no session builds an index, whether or not its process still exists.
+// nobodyBuilds returns true when no session builds an index.
 const nobodyBuilds = `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%CREATE INDEX CONCURRENTLY%'
 	AND pid <> pg_backend_pid() AND state = 'active')`
 

@@ -14,7 +14,7 @@ import (
 	"syscall"
 )
 
-// account is the operating system account of PostgreSQL. It is used if this process is root, because PostgreSQL refuses to run as root. nil means that
+// account is the operating system account as which PostgreSQL runs if this process is root, because PostgreSQL refuses to run as root. nil means that
 // PostgreSQL runs as the user of this process.
 type account struct {
 	name, home string
@@ -51,8 +51,8 @@ func (a *account) apply(cmd *exec.Cmd) {
 	}
 }
 
-// Prepare makes a command in tests run like PostgreSQL: as its account, and at most as long as this process. owner is the account, or nil for the user of this
-// process.
+// Prepare makes a command in tests run like PostgreSQL: as the account of PostgreSQL, and at most as long as this process. owner is this account, or nil for
+// the user of this process.
 func Prepare(cmd *exec.Cmd) (owner *syscall.Credential, err error) {
 	a, err := unprivileged()
 	if err != nil {
@@ -95,8 +95,8 @@ func (a *account) checkEntry(dir, advice string) error {
 	return nil
 }
 
-// checkRootOnly returns an error if other users than root can create links in the data folder. With a link in place of a file, root would write to the target
-// of the link, or change the owner of the target. The parent folders are checked, too, because they decide which folder dir is.
+// checkRootOnly returns an error if other users than root can create links in the data folder. Through such a link, root would write to the target of the link,
+// or change the owner of the target. The parent folders are checked, too, because they decide which folder dir is.
 func (a *account) checkRootOnly(dir string) error {
 	if a == nil {
 		return nil
@@ -122,8 +122,8 @@ func (a *account) checkRootOnly(dir string) error {
 	return nil
 }
 
-// othersMayChange reports whether users other than root can change the entries of a folder. In a sticky folder they cannot replace entries that belong to root,
-// which is sufficient for a parent of the data folder.
+// othersMayChange reports whether users other than root can change the entries of a folder. A parent of the data folder (above) can also be sticky, because
+// other users cannot replace entries of root in a sticky folder.
 func othersMayChange(info fs.FileInfo, above bool) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {

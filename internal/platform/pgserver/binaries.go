@@ -40,7 +40,7 @@ func Binaries(binDir string, more []string) (string, error) {
 // is used, because a cluster can only be opened by its own major version.
 func findBinaries(a *account, binDir string, more []string, major string) (string, error) {
 	found := map[int]string{}
-	var closed error // why the account cannot run an installed PostgreSQL
+	var closed error // the reason why the account cannot run an installed PostgreSQL
 	for _, dir := range candidates(binDir, more) {
 		version := 0
 		err := a.checkEntry(dir, "set LKSMS_PG_BIN to a PostgreSQL that this user can run")

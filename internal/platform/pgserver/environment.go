@@ -21,10 +21,10 @@ func (a *account) environment() []string {
 	return env
 }
 
-// UnsetLibpq removes the variables of libpq (PGHOST, PGPORT, PGSERVICE, ...) from the environment of this process and its children. These variables can name
-// another server than the private server, and pgx and the tools of PostgreSQL read some of them even if a URL sets the same parameter.
+// UnsetLibpq removes the variables of libpq (PGHOST, PGPORT, PGSERVICE, ...) from the environment of this process and its children. These variables can name a
+// server other than the private server. pgx and the tools of PostgreSQL read some of these variables even if a URL sets the same parameter.
 //
-// Do not call UnsetLibpq in a process that got the URL of a server: there, as with psql, the variables supply the values that the URL does not contain.
+// Do not call UnsetLibpq in a process with DATABASE_URL: as with psql, the variables then supply the values that the URL does not contain.
 func UnsetLibpq() {
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "PG") {

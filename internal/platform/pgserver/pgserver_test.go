@@ -76,7 +76,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// The account of PostgreSQL replaces the names that root uses in a folder of the account with links to a file of root.
+// In its folder, the account of PostgreSQL replaces the files that root uses with links to a file of root.
 func TestRootFollowsNoLinksInAFolderOfTheAccount(t *testing.T) {
 	t.Parallel()
 	uid, gid := serverAccount(t)
@@ -144,7 +144,7 @@ func TestRootRunsNoProgramThatTheAccountCanChange(t *testing.T) {
 	t.Parallel()
 	uid, _ := serverAccount(t)
 	bin := pgtest.Dir(t)
-	must(t, os.Chmod(bin, 0o777)) // the script appends the id of its user to a file in this folder
+	must(t, os.Chmod(bin, 0o777)) // the script appends the id of the user that runs it to a file in this folder
 	script := "#!/bin/sh\nid -u >> " + bin + "/who\necho 'postgres (PostgreSQL) 15.0'\n"
 	for _, program := range []string{"postgres", "initdb", "pg_ctl"} {
 		must(t, os.WriteFile(filepath.Join(bin, program), []byte(script), 0o755), os.Chmod(filepath.Join(bin, program), 0o755))
@@ -162,11 +162,11 @@ func TestRootRunsNoProgramThatTheAccountCanChange(t *testing.T) {
 	}
 }
 
-// ordinary returns whether the current role has rights only on its own objects.
+// ordinary returns true if the current role has no special rights and is a member of no other role.
 const ordinary = `SELECT NOT (r.rolsuper OR r.rolcreatedb OR r.rolcreaterole OR r.rolreplication OR r.rolbypassrls)
 	AND NOT EXISTS (SELECT FROM pg_auth_members m WHERE m.member = r.oid) FROM pg_roles r WHERE r.rolname = current_user`
 
-// ofOthers lists the objects in the database that neither belong to the current role nor are part of PostgreSQL.
+// ofOthers lists the objects in the database that belong neither to the current role nor to PostgreSQL itself.
 const ofOthers = `
 	SELECT format('schema %s', nspname) AS name FROM pg_namespace WHERE nspname IN ('public', 'lksms') AND pg_get_userbyid(nspowner) <> current_user
 	UNION ALL SELECT format('relation %s', relname) FROM pg_class WHERE relnamespace::regnamespace::text IN ('public', 'lksms') AND pg_get_userbyid(relowner) <> current_user
@@ -258,7 +258,8 @@ func TestARoleNamedLKSMSCreatesItsTablesInPublic(t *testing.T) {
 	}
 }
 
-// ofAnEarlierVersion returns a stopped cluster, with one row, of a version in which the service was the superuser.
+// ofAnEarlierVersion returns the folder of a stopped cluster as an earlier version left it: the service connected as the superuser. The cluster contains one
+// row.
 func ofAnEarlierVersion(t *testing.T) string {
 	t.Helper()
 	dir := pgtest.Dir(t)
@@ -275,8 +276,8 @@ func ofAnEarlierVersion(t *testing.T) string {
 	}
 	conn, err := pgx.Connect(t.Context(), server.AdminURL())
 	must(t, err)
-	// The earlier versions had no schema lksms. The second and third statement restore the schema public of PostgreSQL before 15. The other statements add
-	// objects of an operator.
+	// The earlier version had no schema lksms. The second and third statement restore the rights on the schema public of PostgreSQL before 15. The other
+	// statements add objects of an operator.
 	_, err = conn.Exec(t.Context(), `SET search_path = public; ALTER SCHEMA public OWNER TO lksms; GRANT CREATE ON SCHEMA public TO PUBLIC;
 		INSERT INTO companies (company_no, name) VALUES ('acme', 'Acme');
 		CREATE MATERIALIZED VIEW "Of ""Acme""" AS SELECT * FROM companies; CREATE SEQUENCE apart; CREATE TYPE pair AS (a int, b int);
@@ -312,7 +313,7 @@ func TestAnEarlierClusterIsHandedOverToTheOrdinaryRole(t *testing.T) {
 	}
 }
 
-// A start can end between any two of its steps, and an older version can have run in between.
+// A start can be interrupted between any two of its steps. An older version can run before the next start.
 func TestAnInterruptedHandOverIsCompleted(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string]string{

@@ -17,8 +17,8 @@ const (
 	serverDatabase = "lksms"
 )
 
-// prepare creates the database, and makes serviceRole the owner of its schemas with all objects. In a cluster of an earlier version the superuser owns
-// everything. Every step checks the existing state, so that the next start completes an interrupted start.
+// prepare creates the database, and makes serviceRole the owner of its schemas with all objects. In a cluster of an earlier version, the superuser owns all
+// these objects. Every step checks the existing state, so that the next start completes an interrupted start.
 func (s *Server) prepare(ctx context.Context) error {
 	err := postgres.WithConn(ctx, s.url(adminRole, s.admin, "postgres"), func(conn *pgx.Conn) error {
 		if err := execUnless(ctx, conn, "SELECT FROM pg_roles WHERE rolname = '"+serviceRole+"'",
@@ -48,8 +48,8 @@ func (s *Server) prepare(ctx context.Context) error {
 // handOver makes serviceRole the owner of the schemas public and lksms, if they exist, and of all their objects that are not part of an extension. The role
 // gets the right to create schemas, which the migration of the schema lksms needs. Indexes, array types and the sequences of columns get their new owner
 // together with their table or type. The superuser runs handOver on objects of an ordinary role. All functions and operators must therefore be looked up in
-// pg_catalog only. REASSIGN OWNED is not possible: it refuses the role that initdb created. The superuser stays the owner of the database, because the owner of
-// a database can set parameters that apply to the sessions of the superuser.
+// pg_catalog only. REASSIGN OWNED cannot be used, because it refuses the role that initdb created. The superuser stays the owner of the database, because the
+// owner of a database can set parameters that apply to the sessions of the superuser.
 const handOver = `
 SET LOCAL search_path = pg_catalog, pg_temp;
 ALTER DATABASE ` + serverDatabase + ` OWNER TO ` + adminRole + `;

@@ -54,8 +54,8 @@ const (
 )
 
 // Start starts the PostgreSQL in options.Dir, and creates its cluster if no cluster exists. If another process already runs this PostgreSQL, Start waits until
-// it is ready and uses it; see Owned. A lock on the folder serialises concurrent starts. The server ends with Stop and, on Linux, also when this process ends
-// in any other way.
+// this PostgreSQL is ready and uses it; see Owned. A lock on the folder serialises concurrent starts. The server ends with Stop and, on Linux, also when this
+// process ends in any other way.
 //
 // Start removes the variables of libpq from the environment of this process: see UnsetLibpq.
 func Start(ctx context.Context, options Options) (*Server, error) {
@@ -76,7 +76,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	if err := s.makeDirs(); err != nil {
 		return nil, err
 	}
-	// The process that has the lock owns the server. While another process has the lock, its server is possibly still starting.
+	// The process with the lock owns the server. If another process has the lock, its server is possibly still starting.
 	var refused error
 	for {
 		held, err := s.tryLock()
@@ -92,7 +92,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 		}
 		if err := s.adopt(ctx); err == nil {
 			return s, nil
-		} else if refused == nil || ctx.Err() == nil { // the end of ctx is not the cause
+		} else if refused == nil || ctx.Err() == nil { // an error after the end of ctx would hide the cause
 			refused = err
 		}
 		select {
@@ -146,8 +146,8 @@ func (s *Server) url(role, password, database string) string {
 	return u.String()
 }
 
-// makeDirs creates the folders that must exist before the lock. Only the folders of the cluster and the socket belong to the account. Root writes no files and
-// changes no owners inside these two folders, because the account could create a link of any name there.
+// makeDirs creates the folders that must exist before the lock. Only the folders of the cluster and of the socket belong to the account. Root writes no files
+// and changes no owners inside these two folders, because the account could create links there.
 func (s *Server) makeDirs() error {
 	mode := fs.FileMode(0o700)
 	if s.account != nil {
@@ -269,8 +269,8 @@ func (s *Server) start(ctx context.Context) error {
 // maxEnding is how long a start waits for the processes of the previous server to end.
 const maxEnding = 10 * time.Second
 
-// isBlockedByEnding reports whether PostgreSQL did not start because processes of the previous server have not ended yet. This happens, for example, after
-// both the server and its owner were killed a moment ago. No server is running: stopOrphan would have stopped it.
+// isBlockedByEnding reports whether PostgreSQL did not start because processes of the previous server have not ended yet, for example after a kill of the
+// server and its owner. The previous server itself is not running, because stopOrphan ran before.
 func (s *Server) isBlockedByEnding() bool {
 	end := s.logEnd()
 	return strings.Contains(end, `lock file "postmaster.pid" already exists`) || strings.Contains(end, "pre-existing shared memory block")
@@ -279,8 +279,8 @@ func (s *Server) isBlockedByEnding() bool {
 func (s *Server) adminPassword() string   { return s.path("postgres.password") }
 func (s *Server) servicePassword() string { return s.path("postgres.service.password") }
 
-// loadPasswords reads the passwords of both roles, or generates them. The password of the superuser must be the password with which the cluster was created.
-// prepare sets the password of the other role to the content of its file.
+// loadPasswords reads the passwords of both roles, or generates them. The superuser keeps the password with which the cluster was created. prepare sets the
+// password of serviceRole to the content of its file.
 func (s *Server) loadPasswords(clusterExists bool) (err error) {
 	s.admin, err = readPassword(s.adminPassword())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -349,7 +349,7 @@ func (s *Server) initCluster(ctx context.Context, bin string) error {
 }
 
 // lendPassword writes the password of the superuser to a file that the account can read, because initdb needs it. The file is in a folder of root. lendPassword
-// changes its owner through the open file, so that the account cannot make root change the owner of another file.
+// changes the owner of the file through the open file, so that the account cannot make root change the owner of another file.
 func (s *Server) lendPassword() (path string, err error) {
 	path = s.path("initdb.password")
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -366,8 +366,8 @@ func (s *Server) lendPassword() (path string, err error) {
 	return path, errors.Join(err, f.Close())
 }
 
-// stopOrphan stops a server that outlived its owner, which happens on systems other than Linux, or waits for a server that is shutting down. This process holds
-// the lock, so that no other process owns the server.
+// stopOrphan stops a server that outlived its owner (not on Linux), or waits for a server that is shutting down. No other process owns this server, because
+// this process holds the lock.
 func (s *Server) stopOrphan(ctx context.Context, bin string) error {
 	pid, alive := orphan(s.dataDir())
 	if !alive {
@@ -384,8 +384,8 @@ func (s *Server) stopOrphan(ctx context.Context, bin string) error {
 	return nil
 }
 
-// orphan returns the process in postmaster.pid, if the process is alive and is the server of this folder: after a crash of the machine, the pid can belong to
-// any process.
+// orphan returns the process id in postmaster.pid, if this process is alive and is the server of this folder. After a crash of the machine, this id can belong
+// to any process.
 func orphan(dataDir string) (int, bool) {
 	content, err := readOwned(filepath.Join(dataDir, "postmaster.pid"))
 	if err != nil {
@@ -454,7 +454,8 @@ func isRefused(err error) bool {
 	return errors.As(err, &refused) && (refused.Code == "28P01" || refused.Code == "28000")
 }
 
-// awaitReady returns when the server accepts connections. Recovery from a crash can take any time, so that only the end of the server or of ctx ends the wait.
+// awaitReady returns when the server accepts connections. The wait has no other limit than the end of the server or of ctx, because recovery from a crash can
+// take any time.
 func (s *Server) awaitReady(ctx context.Context) error {
 	var refused error
 	for {
@@ -462,9 +463,9 @@ func (s *Server) awaitReady(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return nil
-		case isRefused(err): // another cluster's password, or an edited pg_hba.conf: waiting does not help
+		case isRefused(err): // the password belongs to another cluster, or pg_hba.conf was edited: waiting does not help
 			return fmt.Errorf("PostgreSQL rejects the password in %s: %w; end of its log:\n%s", s.adminPassword(), err, s.logEnd())
-		case refused == nil || ctx.Err() == nil: // the end of ctx is not the cause
+		case refused == nil || ctx.Err() == nil: // an error after the end of ctx would hide the cause
 			refused = err
 		}
 		select {

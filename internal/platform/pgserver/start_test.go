@@ -152,7 +152,7 @@ func TestTheErrorOfARefusedPasswordContainsTheLog(t *testing.T) {
 	}
 }
 
-// After a kill, the process of a server still exists for a moment, and the lock file names it.
+// After a kill, the process of a server still exists for a moment, and the lock file contains its id.
 func TestAStartWaitsUntilTheFormerServerIsGone(t *testing.T) {
 	t.Parallel()
 	dir := stoppedCluster(t)

@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Actor is the person or program that makes an administrative change, and the request of the change. Empty fields are unknown.
+// Actor is the person or program that makes an administrative change, and the request that makes it. Empty fields are unknown.
 type Actor struct {
-	Name      string // user name; for the command line, cli: and the name of the operating system user
+	Name      string // user name; for the command line: "cli:" and the name of the operating system user
 	Role      string
 	SourceIP  string
 	RequestID string
@@ -19,7 +19,7 @@ type Actor struct {
 type actorKey struct{}
 
 // As returns a context whose changes belong to an actor. Transactions of Tx pass the actor to PostgreSQL, and the trigger audit_change writes it to the table
-// audit. A statement outside a transaction gets a transaction for this purpose. Dispatch does not pass the actor.
+// audit. A statement outside a transaction therefore runs in a transaction of its own. Dispatch does not pass the actor.
 //
 // Use As only for requests that change what administrators set: each transaction costs one more round trip.
 func As(ctx context.Context, who Actor) context.Context {
@@ -32,7 +32,7 @@ func actorOf(ctx context.Context) *Actor {
 	return who
 }
 
-// setActorSQL sets parameters for the transaction only, because a pooler can assign the session to another client.
+// setActorSQL sets parameters that end with the transaction, because a pooler can assign the session to another client.
 const setActorSQL = `SELECT set_config('lksms.actor', $1, true), set_config('lksms.actor_role', $2, true),
 	set_config('lksms.source_ip', $3, true), set_config('lksms.request_id', $4, true)`
 
@@ -60,7 +60,7 @@ func (db *DB) execAlone(ctx context.Context, sql string, args []any) (tag pgconn
 	return tag, err
 }
 
-// rowAlone is the row of a statement that Scan runs in a new transaction.
+// rowAlone is the result of a statement that Scan runs, in a new transaction.
 type rowAlone struct {
 	db   *DB
 	ctx  context.Context // pgx.Row.Scan has no parameter for it

@@ -25,16 +25,16 @@ type Runner interface {
 
 // DB gives access to one database. It runs statements in three ways:
 //
-//   - Most statements run on the DB itself: in the transaction that Tx put into ctx, or without a transaction. Outside never uses a transaction of ctx.
+//   - Most statements run on the DB itself: in the transaction of ctx (see Tx) if ctx has one. Statements of Outside never run in the transaction of ctx.
 //   - Statements that read tasks by id run on InPartitions or in ByKey.
 //   - Statements of package dispatchq run only in Dispatch: in a separate transaction, with forced plans.
 type DB struct {
 	pool    *pgxpool.Pool
 	outside *pgxpool.Pool
-	locks   *pgxpool.Pool      // separate from pool: while a caller holds a lock, it waits for connections of pool
+	locks   *pgxpool.Pool      // separate from pool, because the holder of a lock waits for connections of pool
 	inParts pgx.QueryExecMode  // mode of statements of InPartitions
 	isOpen  atomic.Bool        // true when all pools exist
-	looking context.CancelFunc // ends look; nil: the URL has one host
+	looking context.CancelFunc // ends probe; nil: the URL has one host
 	looks   sync.WaitGroup
 
 	replicas *replicas // nil: no replicas are configured
@@ -46,8 +46,8 @@ const outsideConns = 2
 // lockConns is the maximum number of locks that a server holds at the same time. Further callers wait.
 const lockConns = 16
 
-// maxConns is the minimum size of the main pool, if pool_max_conns in the URL is smaller or missing. A few concurrent statements keep a small server busy.
-// Further statements would only queue inside PostgreSQL.
+// maxConns is the size of the main pool, unless pool_max_conns in the URL is larger. A few concurrent statements keep a small server busy. Further statements
+// would only queue inside PostgreSQL.
 const maxConns = 16
 
 // applicationName is the name of a server's connections in pg_stat_activity, unless its database URL sets one.
@@ -56,7 +56,7 @@ const applicationName = "lksms"
 // Open returns a DB on url. It connects on first use, so that a server can start before its database.
 func Open(ctx context.Context, url string) (*DB, error) { return OpenWith(ctx, url, Replicas{}) }
 
-// OpenWith works like Open. The standbys in replicas serve the reads that are allowed to be stale.
+// OpenWith works like Open, and reads that can be stale (MayBeStale) run on the standbys in replicas.
 func OpenWith(ctx context.Context, url string, replicas Replicas) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -108,7 +108,7 @@ func usual(cfg *pgxpool.Config) {
 	if _, set := cfg.ConnConfig.RuntimeParams["application_name"]; !set {
 		cfg.ConnConfig.RuntimeParams["application_name"] = applicationName
 	}
-	cfg.ConnConfig.RuntimeParams["datestyle"] = "ISO, MDY" // exports must not depend on the time format of the database; PgBouncer keeps this parameter
+	cfg.ConnConfig.RuntimeParams["datestyle"] = "ISO, MDY" // exports must not depend on the date format of the database; PgBouncer supports this parameter
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		registerTypes(conn.TypeMap())
 		_, err := conn.Exec(ctx, noJIT, pgx.QueryExecModeExec, int32(conn.PgConn().PID()))
@@ -123,8 +123,9 @@ func registerTypes(types *pgtype.Map) {
 	})
 }
 
-// leaveReadOnly is called for each error of PostgreSQL, and reports whether its connection can be used further. The error readOnly shows that the server is a
-// demoted primary. leaveReadOnly then resets all pools, because all connections lead to this server. The next request connects anew and finds the new primary.
+// leaveReadOnly is called for each error of PostgreSQL, and reports whether the connection remains usable. The error readOnly shows that the server is a
+// demoted primary. leaveReadOnly then resets all pools, because all their connections lead to this server. The next request opens a new connection, to the new
+// primary.
 func (db *DB) leaveReadOnly(_ *pgconn.PgConn, err *pgconn.PgError) bool {
 	if err.Code != readOnly {
 		return cmp.Or(err.SeverityUnlocalized, err.Severity) != "FATAL"
@@ -139,9 +140,9 @@ func (db *DB) leaveReadOnly(_ *pgconn.PgConn, err *pgconn.PgError) bool {
 
 func (db *DB) pools() []*pgxpool.Pool { return []*pgxpool.Pool{db.pool, db.outside, db.locks} }
 
-// noJIT switches the JIT compiler off: a statement over many partitions looks expensive to the planner, and compiling it would take seconds. The parameter
-// belongs to a session. noJIT therefore sets it only if the session belongs to this connection: behind a pooler, the process id of the connection differs
-// from the process id of PostgreSQL. Behind a pooler, the role must have the setting (docs/operations.md).
+// noJIT switches the JIT compiler off: a statement over many partitions looks expensive to the planner, and its compilation would take seconds. noJIT has no
+// effect behind a pooler, because the parameter would change the session of other clients: the process id that a pooler reports differs from the process id in
+// PostgreSQL. Behind a pooler, the role must have this setting (docs/operations.md).
 const noJIT = "SELECT set_config('jit', 'off', false) WHERE pg_backend_pid() = $1"
 
 // Close waits until every connection is returned, and closes them.
@@ -160,15 +161,15 @@ func (db *DB) Close() {
 	}
 }
 
-// Outside returns connections for statements that must not run in the transaction of ctx. They form a small separate pool, because requests that wait for the
-// value of such a statement (snapshot.Cache) can occupy all other connections.
+// Outside runs statements outside the transaction of ctx, on a small separate pool. Requests that wait for the result of such a statement (snapshot.Cache) can
+// occupy all connections of the main pool.
 func (db *DB) Outside() Runner { return db.outside }
 
-// Pool returns the main pool, for tests and benchmarks only: its statements do not belong to a transaction of Tx.
+// Pool returns the main pool, for tests and benchmarks only: statements on it do not belong to a transaction of Tx.
 func (db *DB) Pool() *pgxpool.Pool { return db.pool }
 
-// Tx runs fn in a transaction, which the ctx of fn carries: every query through db with that ctx is part of it. Tx commits if fn returns nil and rolls back
-// otherwise. Inside a transaction, Tx opens a savepoint, which can be rolled back separately.
+// Tx runs fn in a transaction. The ctx that fn gets carries the transaction: every query of db with this ctx is part of it. Tx commits if fn returns nil, and
+// rolls back otherwise. Inside a transaction, Tx opens a savepoint, which can be rolled back separately.
 func (db *DB) Tx(ctx context.Context, fn func(ctx context.Context) error) error {
 	if outer := db.txOf(ctx); outer != nil {
 		return pgx.BeginFunc(ctx, outer.tx, func(tx pgx.Tx) error { // a savepoint
@@ -197,8 +198,8 @@ func (db *DB) root(ctx context.Context, beginQuery string, fn func(ctx context.C
 	return err
 }
 
-// AfterCommit calls do after the commit of the transaction of ctx, or at once if ctx has no transaction. A crash after the commit skips the call: do must not
-// be needed for correctness.
+// AfterCommit calls do after the commit of the transaction of ctx, or at once if ctx has no transaction. A crash after the commit skips the call, so
+// correctness must not depend on do.
 func (db *DB) AfterCommit(ctx context.Context, do func()) {
 	if t := db.txOf(ctx); t != nil {
 		t.root.after = append(t.root.after, do)
@@ -209,7 +210,7 @@ func (db *DB) AfterCommit(ctx context.Context, do func()) {
 
 type txKey struct{ db *DB }
 
-// transaction is the value in ctx. It must not be used by several goroutines at once.
+// transaction is the transaction that a ctx carries. Several goroutines must not use it at the same time.
 type transaction struct {
 	tx    pgx.Tx
 	root  *transaction // the outermost transaction, which commits
@@ -266,10 +267,10 @@ func (db *DB) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 
 // InPartitions returns db for statements that read messages or report_logs by task_id. On db itself, a frequent statement gets a generic plan, which does not
 // know the parameters. Each run would then open and lock all partitions, and would wait while any partition is moved to another tablespace. With InPartitions,
-// each run is planned for its parameters, and locks only the partitions of these tasks.
+// PostgreSQL plans each run for its parameters, and locks only the partitions of these tasks.
 //
-// The parameters must limit task_id directly in each table of the statement: with constants, or with = ANY of an array. The planner does not know the values of
-// a sub-select or a join. If the ids come from another table, read them with a separate statement.
+// The parameters must limit task_id directly in each table of the statement: with = and a parameter, or with = ANY and an array. The planner does not know the
+// values of a sub-select or a join. If the ids come from another table, read them with a separate statement.
 func (db *DB) InPartitions() Runner { return inPartitions{db} }
 
 type inPartitions struct{ db *DB }
@@ -294,8 +295,8 @@ func (p inPartitions) QueryRow(ctx context.Context, sql string, args ...any) pgx
 
 func (p inPartitions) planned(args []any) []any { return append([]any{p.db.inParts}, args...) }
 
-// unnamed returns the mode in which pgx sends a statement unnamed, so that PostgreSQL plans each run for its parameters. All modes except the default mode do
-// this. CacheDescribe costs one round trip, like the default mode: each connection requests the types of a statement once, and again after an error.
+// unnamed returns a mode in which pgx sends statements without a name, so that PostgreSQL plans each run for its parameters. All modes except the default mode
+// do this. CacheDescribe costs one round trip, like the default mode: each connection requests the types of a statement only once, and again after an error.
 func unnamed(cfg *pgx.ConnConfig) pgx.QueryExecMode {
 	switch {
 	case cfg.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement:
@@ -307,8 +308,8 @@ func unnamed(cfg *pgx.ConnConfig) pgx.QueryExecMode {
 	}
 }
 
-// Briefly works like Tx with a lock timeout of half a second, after which a statement fails (IsLockTimeout). Use it for transactions that other callers wait
-// for, and that can need a partition which is locked for minutes.
+// Briefly works like Tx with a lock timeout of half a second, after which a statement fails (IsLockTimeout). Use Briefly for transactions that other callers
+// wait for, and that can need a partition which is locked for minutes.
 func (db *DB) Briefly(ctx context.Context, fn func(ctx context.Context) error) error {
 	const set = "SET LOCAL lock_timeout = '500ms'"
 	if !db.InTx(ctx) {
@@ -326,8 +327,8 @@ func (db *DB) Briefly(ctx context.Context, fn func(ctx context.Context) error) e
 	})
 }
 
-// Vacuum removes the dead rows of a table, if the role of this pool is allowed to. Before PostgreSQL 17 with its privilege MAINTAIN, only the owner of the
-// table is allowed. Each attempt of another role would log a warning. For such roles, autovacuum clears the table within a minute.
+// Vacuum removes the dead rows of a table, if the role of this pool has the right: the owner of the table, and since PostgreSQL 17 a role with the privilege
+// MAINTAIN. For other roles Vacuum does nothing, because each attempt would log a warning. Autovacuum then clears the table within a minute.
 func (db *DB) Vacuum(ctx context.Context, table string) error {
 	const isAllowed = `SELECT CASE WHEN current_setting('server_version_num')::int >= 170000
 		THEN has_table_privilege(oid, 'MAINTAIN') ELSE pg_has_role(relowner, 'USAGE') END FROM pg_class WHERE oid = $1::regclass`
@@ -339,16 +340,16 @@ func (db *DB) Vacuum(ctx context.Context, table string) error {
 	return err
 }
 
-// begin opens a transaction. The timeout ends an abandoned transaction, because an open transaction holds back vacuum, which slows down the queue. Both
-// settings are local to the transaction, because a pooler can assign the session to another client. For jit, see noJIT.
+// begin opens a transaction. The timeout ends an abandoned transaction: an open transaction holds back vacuum, and dead rows slow down the queue. Both settings
+// are local to the transaction, because a pooler can assign the session to another client. For jit, see noJIT.
 const begin = `BEGIN; SET LOCAL idle_in_transaction_session_timeout = '30s'; SET LOCAL jit = off`
 
-// dispatchBegin opens a transaction in which the planner can only walk the indexes of the queue and look up rows by key. The estimates of the planner are worst
-// when the queue changes fastest: after a TRUNCATE, or when a million rows change state before the next ANALYZE. A scan with a sort, or a join that reads a
-// whole table, is then up to twenty times slower.
+// dispatchBegin opens a transaction in which the planner can only scan the indexes of the queue in order, and look up rows by key. The estimates of the planner
+// are worst when the queue changes fastest: after a TRUNCATE, or when a million rows change state before the next ANALYZE. A scan with a sort, or a join that
+// reads a whole table, is then up to twenty times slower.
 //
-// A disabled plan node has a huge cost, which would start the JIT compiler for a tenth of a second: JIT is off. The huge cost could also make a custom plan
-// look cheaper than the generic plan forever. The generic plan is forced, because both plans are the same, and planning a claim takes as long as running it.
+// JIT is off (begin), because a disabled plan node has a huge cost, and so JIT would compile for a tenth of a second. The generic plan is forced: because of
+// the huge cost, a custom plan could look cheaper forever, although both plans are the same and planning a claim takes as long as running it.
 const dispatchBegin = begin + `; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;` +
 	` SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;` +
 	` SET LOCAL plan_cache_mode = force_generic_plan`
@@ -356,14 +357,14 @@ const dispatchBegin = begin + `; SET LOCAL enable_seqscan = off; SET LOCAL enabl
 // errNested is the error of a call of Dispatch in a transaction, which is a programming error.
 var errNested = errors.New("a dispatch statement was run inside another transaction")
 
-// byKeyBegin allows the planner only nested loops, in the order of the text. For a lookup of some rows by key, the planner could otherwise hash a whole
-// partition whose statistics are old. Comparing join orders takes more time than the lookup, for each partition. Each run is planned for its parameters: only
-// then does the planner skip the partitions that the parameters exclude.
+// byKeyBegin allows only nested loops, in the join order of the text. Otherwise the planner could hash a whole partition with old statistics to look up a few
+// rows. Also, comparing join orders takes more time than the lookup. A custom plan is forced, so that the planner skips the partitions that the parameters
+// exclude.
 const byKeyBegin = begin + `; SET TRANSACTION READ ONLY; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;` +
 	` SET LOCAL join_collapse_limit = 1; SET LOCAL plan_cache_mode = force_custom_plan`
 
-// ByKey runs read-only statements that look up rows by key in many partitions, in a separate transaction. In a transaction of Tx, the statements run in that
-// transaction, with any join. ByKey can call fn twice.
+// ByKey runs read-only statements that look up rows by key in many partitions, in a separate transaction. If ctx has a transaction, they run in that
+// transaction, with any plan. ByKey can call fn twice.
 func (db *DB) ByKey(ctx context.Context, fn func(tx Runner) error) error {
 	if db.InTx(ctx) {
 		return fn(db.InPartitions())
@@ -378,8 +379,8 @@ func (db *DB) ByKey(ctx context.Context, fn func(tx Runner) error) error {
 
 // Dispatch runs the statements of db/queries/dispatch in a separate transaction, with plans that do not depend on statistics.
 //
-// Dispatch fails inside a transaction of Tx: its own transaction could wait forever for locks of the outer transaction, and would not be rolled back together
-// with the outer transaction.
+// Dispatch fails inside a transaction of Tx. The transaction of Dispatch could wait forever for locks of the outer transaction, and a rollback of the outer
+// transaction would not undo it.
 func (db *DB) Dispatch(ctx context.Context, fn func(tx Runner) error) error {
 	if db.InTx(ctx) {
 		return errNested

@@ -31,7 +31,7 @@ func isCode(err error, code string) bool {
 	return errors.As(err, &pg) && pg.Code == code
 }
 
-// readOnly is the SQLSTATE of a write that a standby, or a read-only primary, refuses.
+// readOnly is the SQLSTATE with which a standby, or a read-only primary, refuses a write.
 const readOnly = "25006"
 
 // isReferred reports whether err is the failed deletion of a row that other rows reference.
@@ -43,8 +43,8 @@ func IsText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 
 // Text returns s without NUL, and with invalid UTF-8 replaced, so that PostgreSQL can store it.
 func Text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
 
-// Wrap adds the name of the failed action to err. If the query found no row and the argument none is not nil, Wrap returns the argument none. If the trigger
-// rows_bound rejected the row, it returns the fault limit.reached. It returns nil if err is nil.
+// Wrap adds the name of the failed action to err. It returns nil if err is nil, the argument none if the query found no row and none is not nil, and the fault
+// limit.reached if the trigger rows_bound rejected the row.
 func Wrap(act string, err error, none *fault.Error) error {
 	switch {
 	case err == nil:
@@ -87,7 +87,7 @@ func IsUnavailable(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || isClosed(err)
 }
 
-// isMoved reports whether a row was refused because its partition was created at that moment. The same statement succeeds when it is repeated.
+// isMoved reports whether a row was rejected because its partition was being created. The same statement succeeds when it is repeated.
 func isMoved(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "23514" && pg.ConstraintName == "" && strings.HasSuffix(pg.TableName, "_default")

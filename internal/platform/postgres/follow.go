@@ -18,13 +18,13 @@ const (
 	followLimit = 2 * time.Second
 )
 
-// followSoon is a time after failed probes. If a new connection leads to another host within this time, the connections to the previous host are closed.
-// Without failed probes, both hosts can be usable: for example, two proxies in front of one primary, of which one refused a connection.
+// followSoon is the time after failed probes within which a new connection to another host closes the connections to the previous host. Without failed probes,
+// both hosts can be usable, for example if one of two proxies in front of the primary refused a connection.
 const followSoon = 10 * time.Second
 
 // follower closes the connections to a host that does not answer, once a newer connection leads to another host. New connections then try this other host
-// first. A primary that hangs, or whose machine vanished, closes no connection. Each statement on an old connection would wait until its request times out,
-// even if another host is the primary by then. Each new connection would wait for connectLimit if the hanging host came first.
+// first. A primary that hangs, or whose machine vanished, closes no connection. Without follower, each statement on an old connection would wait until its
+// request times out, although another host is already the primary. Each new connection would wait for connectLimit if the hanging host came first.
 type follower struct {
 	mu   sync.Mutex
 	open map[*pgx.Conn]string // the address of each connection
@@ -65,8 +65,8 @@ func (f *follower) follow(cfg *pgxpool.Config) {
 	cfg.BeforeClose = f.remove
 }
 
-// order puts the host of the newest connection first and hanging hosts last. A hanging host is tried once per connectLimit: while a connection waits for it,
-// the connection does not notice which other host is promoted.
+// order puts the host of the newest connection first, and hanging hosts last. It omits a hanging host that was tried within connectLimit, unless all hosts
+// were: an attempt that waits for such a host does not notice that another host is promoted.
 func (f *follower) order(cfg *pgconn.Config) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,8 +87,8 @@ func (f *follower) order(cfg *pgconn.Config) {
 	cfg.Host, cfg.Port, cfg.TLSConfig, cfg.Fallbacks = all[0].Host, all[0].Port, all[0].TLSConfig, all[1:]
 }
 
-// sortKey returns the sort key of a host. For a hanging host, this is the time of its last try. It is the zero time for other hosts, and an earlier time for the
-// host of the newest connection.
+// sortKey returns the sort key of a host: for a hanging host the time of the last attempt, for the host of the newest connection a time before the zero time,
+// and for other hosts the zero time.
 func (f *follower) sortKey(host *pgconn.FallbackConfig) (at time.Time) {
 	for _, address := range f.addresses(host) {
 		if address == f.writes {
@@ -135,7 +135,7 @@ func (f *follower) addProbe(began time.Time, isAnswered bool) {
 	if isAnswered {
 		f.missed = 0
 		for _, its := range f.open {
-			delete(f.hangs, its) // the only remaining connections lead to the host that answers
+			delete(f.hangs, its) // all remaining connections lead to the host that answers
 		}
 		return
 	}
@@ -154,7 +154,8 @@ func (f *follower) remove(conn *pgx.Conn) {
 	delete(f.open, conn)
 }
 
-// probe probes the host at intervals, until ctx ends. So a new connection is opened soon after a host hangs, even if all other connections wait for that host.
+// probe probes the current host at intervals, until ctx ends. A new connection is therefore opened soon after this host hangs, even if all other connections
+// wait for it.
 func (db *DB) probe(ctx context.Context, f *follower) {
 	every := time.NewTicker(followEvery)
 	defer every.Stop()
@@ -166,7 +167,7 @@ func (db *DB) probe(ctx context.Context, f *follower) {
 		}
 		began := time.Now()
 		limited, cancel := context.WithTimeout(ctx, followLimit)
-		isAnswered := db.outside.Ping(limited) == nil // the errors of requests are logged, so that this error is ignored
+		isAnswered := db.outside.Ping(limited) == nil // the error is ignored: requests fail with the same error, and log it
 		cancel()
 		if f.addProbe(began, isAnswered); !isAnswered {
 			db.outside.Reset() // the next probe goes to the host of new connections

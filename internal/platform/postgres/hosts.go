@@ -22,10 +22,10 @@ func parse(databaseURL string) (*pgx.ConnConfig, error) {
 // connectLimit is the time limit for connecting to one host. A URL can set a shorter limit with connect_timeout.
 const connectLimit = 5 * time.Second
 
-// settle makes a connection to several hosts skip hosts that hang. If the URL sets no target_session_attrs, it also skips hosts that are read-only.
+// settle makes a connection to several hosts skip hosts that hang. If the URL sets no target_session_attrs, the connection also skips read-only hosts.
 //
-// A URL can ask for unnamed statements, because a pooler can assign each message to another session. Of the pgx modes that send only unnamed statements, only
-// CacheDescribe knows the types of parameters, which jsonb and arrays of records need.
+// A URL can request unnamed statements, because a pooler can assign each message to another session. settle then uses CacheDescribe: of the pgx modes with only
+// unnamed statements, only this mode knows the types of parameters, which jsonb and arrays of records need.
 func settle(cfg *pgx.ConnConfig) {
 	if cfg.ConnectTimeout <= 0 || cfg.ConnectTimeout > connectLimit {
 		cfg.ConnectTimeout = connectLimit
@@ -52,7 +52,7 @@ func hostsOf(cfg *pgconn.Config) [][]*pgconn.FallbackConfig {
 	return hosts
 }
 
-// Connect connects to the first host of a URL that answers and meets the requirements of the URL. The configuration of the connection names this host.
+// Connect connects to the first host of a URL that answers and meets the requirements of the URL. The Config of the connection contains this host.
 func Connect(ctx context.Context, databaseURL, applicationName string) (*pgx.Conn, error) {
 	cfg, err := parse(databaseURL)
 	if err != nil {
@@ -62,8 +62,8 @@ func Connect(ctx context.Context, databaseURL, applicationName string) (*pgx.Con
 	return connectOne(ctx, cfg)
 }
 
-// connectOne connects to the first host that answers and meets the requirements of the URL. Unlike with pgx.ConnectConfig, the configuration of the connection
-// names this host.
+// connectOne connects to the first host that answers and meets the requirements of the URL. Unlike after pgx.ConnectConfig, the Config of the connection
+// contains this host.
 func connectOne(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
 	var all error
 	for _, ways := range hostsOf(&cfg.Config) {

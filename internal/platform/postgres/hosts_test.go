@@ -84,7 +84,7 @@ func TestTheLastWritableHostIsTriedFirstAndAHangingHostLast(t *testing.T) {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}
-	// In the last case, both hosts were tried just now.
+	// The two hanging hosts of the last case were tried just now, and are therefore omitted.
 	if got := order(); got != "c::1" {
 		t.Errorf("soon again: %s", got)
 	}
@@ -113,7 +113,7 @@ func TestAHostCountsAsHangingAfterTwoFailedProbes(t *testing.T) {
 	if f.hangs["a:1"].IsZero() || f.writes != "" || f.missedAt.IsZero() {
 		t.Errorf("two probes do not mark the host as hanging: %v", f.hangs)
 	}
-	f.writes, f.wroteAt = "b:2", began.Add(time.Second) // another pool connects while the probe waits for the first host
+	f.writes, f.wroteAt = "b:2", began.Add(time.Second) // another pool connects to host b while the probe waits for host a
 	f.addProbe(began, false)
 	f.addProbe(began, false)
 	if f.writes != "b:2" || len(f.hangs) != 2 {

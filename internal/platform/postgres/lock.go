@@ -10,12 +10,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Lock is a named lock that one server of a database holds. It is a lock on an empty table in an open transaction. Such a lock also works through a pooler
-// that assigns each transaction to another session. PostgreSQL releases the lock if the server dies. Advisory locks are not used, because every role that can
-// connect could take them.
+// Lock is a named lock that one server of a database holds. It is a table lock on an empty table, which an open transaction holds. Such a lock also works
+// through a pooler that assigns each transaction to another session. PostgreSQL releases the lock if the server dies. Advisory locks are not used, because
+// every role that can connect could take them.
 //
-// The transaction is READ COMMITTED and writes nothing. Between its statements it has no snapshot and no transaction id, so that it does not delay vacuum. A
-// row lock would need a transaction id.
+// The transaction is READ COMMITTED and writes nothing. Between its statements it has no snapshot and no transaction id, and so it does not delay vacuum. A row
+// lock would need a transaction id.
 type Lock struct {
 	conn    *pgx.Conn
 	release func() // returns the connection to its pool
@@ -28,16 +28,16 @@ type Lock struct {
 const (
 	// lockLimit is the time limit of each statement of a lock.
 	lockLimit = 5 * time.Second
-	// lockCheckEvery is the interval at which the holder of a lock checks its connection. Together with lockLimit, it limits how long a sweep continues after
-	// its lock was lost. Another server can acquire the lock during this time.
+	// lockCheckEvery is the interval at which the holder of a lock checks its connection. Together with lockLimit, this interval limits how long a sweep continues
+	// after its lock was lost, while another server possibly has the lock.
 	lockCheckEvery = 2 * time.Second
 )
 
-// ErrLockLost is the cause with which a context of While ends when the lock is lost.
+// ErrLockLost is the cause of a context of While that ended because the lock was lost.
 var ErrLockLost = errors.New("the connection that held the lock was lost")
 
-// TryLock takes a named lock, or returns nil if another server holds it. A migration must have created the table of the lock. Its name is lock_ and name, with
-// _ in place of hyphens. The SQL function lock_table_try locks the table.
+// TryLock takes a named lock, or returns nil if another server holds it. The lock needs a table that a migration created: lock_ and name, with _ in place of
+// hyphens. The SQL function lock_table_try locks this table.
 func (db *DB) TryLock(ctx context.Context, name string) (*Lock, error) {
 	conn, err := db.locks.Acquire(ctx)
 	if err != nil {
@@ -51,8 +51,8 @@ func (db *DB) TryLock(ctx context.Context, name string) (*Lock, error) {
 	return hold(conn.Conn(), conn.Release, name), nil
 }
 
-// TryLockOn takes a lock in a transaction on conn, with a statement that returns whether it took the lock. It returns nil if the statement did not. name
-// appears in errors.
+// TryLockOn takes a lock in a transaction on conn. statement takes the lock and returns true, or returns false if it cannot take the lock: TryLockOn then
+// returns nil. name appears in errors.
 func TryLockOn(ctx context.Context, conn *pgx.Conn, name, statement string) (*Lock, error) {
 	held, err := tryLock(ctx, conn, statement)
 	if err != nil || !held {
@@ -61,13 +61,12 @@ func TryLockOn(ctx context.Context, conn *pgx.Conn, name, statement string) (*Lo
 	return hold(conn, func() {}, name), nil
 }
 
-// tryLock opens a transaction in which statement takes a lock and returns whether it took the lock. tryLock returns the same. If it returns false, no
-// transaction is open.
+// tryLock opens a transaction, runs statement (see TryLockOn) and returns its result. If the result is false, no transaction remains open.
 func tryLock(ctx context.Context, conn *pgx.Conn, statement string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockLimit)
 	defer cancel()
-	// A role or a database can have another default isolation level. While its holder works, the transaction is idle except for the pings of watch. If the
-	// machine of the holder vanishes, PostgreSQL ends the idle transaction. Otherwise the lock would last until TCP gives up, hours later.
+	// The role or the database can have another default isolation level. While the holder of the lock works, only the pings of watch use the transaction. If the
+	// machine of the holder vanishes, the timeout ends the idle transaction. Otherwise the lock would last until TCP gives up, hours later.
 	results, err := conn.PgConn().Exec(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '15s'; "+
 		statement).ReadAll()
 	if err == nil {
@@ -109,12 +108,12 @@ func (l *Lock) watch(ctx context.Context) {
 }
 
 func (l *Lock) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockLimit) // a cancelled statement would close the connection
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockLimit) // the ping must not be cancelled, because this would close the connection
 	defer cancel()
 	return l.conn.Ping(ctx)
 }
 
-// While returns a context that ends when the lock is lost, with the cause ErrLockLost. Call cancel when the work has ended.
+// While returns a context that ends with the cause ErrLockLost when the lock is lost. Call cancel when the work has ended.
 func (l *Lock) While(ctx context.Context) (while context.Context, cancel context.CancelFunc) {
 	while, stop := context.WithCancelCause(ctx)
 	go func() {

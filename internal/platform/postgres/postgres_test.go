@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// PostgreSQL can accept a refused session later, for any reason of the refusal.
+// A refused session counts as unavailable whatever the reason, because PostgreSQL can accept the session later.
 func TestARefusedSessionCountsAsAnUnavailableDatabase(t *testing.T) {
 	t.Parallel()
 	db, err := postgres.Open(t.Context(), pgtest.NewEmpty(t))

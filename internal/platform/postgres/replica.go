@@ -19,14 +19,14 @@ import (
 
 // Replicas configures standbys for reads that are allowed to be stale.
 type Replicas struct {
-	URL    string        // can name several hosts, of which a primary is skipped; empty: no standbys
-	MaxLag time.Duration // the maximum age of the state that a read can see
+	URL    string        // can contain several hosts; reads skip a host that is the primary; empty: no standbys
+	MaxLag time.Duration // the maximum age of the state that a read sees
 }
 
 type staleKey struct{}
 
 // MayBeStale returns a context whose reads can see a state that is up to Replicas.MaxLag old: outside transactions, the reads of Query, QueryRow, ByKey and
-// InPartitions run on a fresh replica, if one exists. Use it for requests that decide nothing, and whose callers do not expect to see their own last change.
+// InPartitions run on a fresh replica, if one exists. Use it for requests that decide nothing, and whose callers do not expect to see their own latest change.
 func MayBeStale(ctx context.Context) context.Context { return context.WithValue(ctx, staleKey{}, true) }
 
 // mayBeStale reports whether a read with ctx can run on a standby, if one is fresh.
@@ -44,14 +44,14 @@ const (
 // replicas chooses the standby for a read.
 //
 // A standby cannot report how old its state is: its last transaction may be old because no transaction followed. Instead, this server reads the WAL position of
-// the primary every second, and stores it with the local time. A standby that has replayed a position contains everything that was committed at that time: its
-// state is as fresh as that time. This needs no common clock, and no writes.
+// the primary every second, and stores it with the local time. A standby that has replayed this position contains everything that was committed at the stored
+// time. This method needs no common clock, and no writes.
 type replicas struct {
 	db       *DB
 	standbys []*standby
 	maxLag   time.Duration
 	next     atomic.Uint32 // counter for choosing the standbys in rotation
-	primary  atomic.Int64  // reads that could have been stale, but that the primary served
+	primary  atomic.Int64  // reads that could be stale, but that the primary served
 
 	mu      sync.Mutex
 	from    origin
@@ -67,27 +67,27 @@ type origin struct {
 	timeline int64
 }
 
-// sample is a WAL position of the primary. Everything that was committed at the time at is before position.
+// sample is a WAL position of the primary. Everything that was committed before the time at is before position.
 type sample struct {
 	at       time.Time
 	position int64
 }
 
-// standby is one host of the URL. Each standby has a separate pool, because each has a separate state.
+// standby is one host of the URL. Each standby has a separate pool, because standbys differ in how fresh they are.
 type standby struct {
 	name  string
 	pool  *pgxpool.Pool
-	eye   *pgxpool.Pool             // used only by look: reads that use all connections of pool must not make the standby look dead
-	fresh atomic.Pointer[time.Time] // the standby contains everything that was committed until then; nil: unknown
+	eye   *pgxpool.Pool             // used only by probe, so that the standby does not seem dead while reads use all connections of pool
+	fresh atomic.Pointer[time.Time] // the standby contains everything that was committed before this time; nil: unknown
 	reads atomic.Int64              // reads that the standby served
 	alive atomic.Pointer[life]
 
-	missed int // consecutive probes without an answer; used only by look
+	missed int // consecutive probes without an answer; used only by probe
 }
 
-// life is a period in which a standby answers. Its end cancels the reads on the standby, because a machine that vanished closes no connection.
+// life is a period in which a standby answers. The end of the period cancels all reads on the standby, because a machine that vanished closes no connection.
 type life struct {
-	ctx context.Context //nolint:containedctx // the end of many reads of different requests
+	ctx context.Context //nolint:containedctx // its end cancels the reads of many requests
 	end context.CancelFunc
 }
 
@@ -145,7 +145,7 @@ func (r *replicas) close() {
 	}
 }
 
-// every calls do each sampleEvery until ctx ends.
+// every calls do at the interval sampleEvery, until ctx ends.
 func every(ctx context.Context, do func(context.Context)) {
 	ticker := time.NewTicker(sampleEvery)
 	defer ticker.Stop()
@@ -160,8 +160,8 @@ func every(ctx context.Context, do func(context.Context)) {
 	}
 }
 
-// The name of a WAL file starts with the timeline of the primary. A standby has no such name. The control file of a standby contains a new timeline after the
-// next restart point. A standby that did not follow a promotion stays on the old timeline, and is not used again.
+// On the primary, the timeline is the start of the name of the WAL file. A standby has no WAL file name, but its control file contains the timeline, a new one
+// after the next restart point. A standby that did not follow a promotion stays on the old timeline, and is not used again.
 const (
 	primarySample = `SELECT pg_wal_lsn_diff(l.lsn, '0/0')::bigint, ('x' || left(pg_walfile_name(l.lsn), 8))::bit(32)::bigint,
 		(SELECT system_identifier FROM pg_control_system())::text FROM (SELECT pg_current_wal_lsn() AS lsn) l`
@@ -249,8 +249,8 @@ func (db *DB) standbyFor(ctx context.Context) *standby {
 	return nil
 }
 
-// read runs a read on a standby, and reports whether its result is valid. If not, the caller must ask the primary. The standby possibly cancelled the read in
-// favour of the replay, stopped answering, has not yet replayed a migration, or refused the statement as a write.
+// read runs a read on a standby, and reports whether its result is valid. If not, the caller must read from the primary. Possible reasons: the standby
+// cancelled the read in favour of the replay, stopped answering, has not yet replayed a migration, or refused the statement as a write.
 func (db *DB) read(ctx context.Context, s *standby, do func(ctx context.Context) error) (bool, error) {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -286,7 +286,7 @@ func (db *DB) byKeyStale(ctx context.Context, s *standby, fn func(tx Runner) err
 	})
 }
 
-// bound runs statements with its own ctx, which has an earlier deadline than the ctx that fn passes.
+// bound runs statements with its own ctx, which has an earlier deadline than the ctx of the caller.
 type bound struct {
 	tx  pgx.Tx
 	ctx context.Context
@@ -304,7 +304,7 @@ func (b bound) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
 	return b.tx.QueryRow(b.ctx, sql, args...)
 }
 
-// staleRow is the row of a statement that Scan runs, on a standby or on the primary.
+// staleRow is the result of a statement that Scan runs, on a standby or on the primary.
 type staleRow struct {
 	db   Runner
 	ctx  context.Context // pgx.Row.Scan has no parameter for it

@@ -25,11 +25,11 @@ func One[Row any](rows []Row, err error, act string, none error) (Row, error) {
 	return rows[0], nil
 }
 
-// patchTries is how often Patch without a version tries again because another caller changed the row meanwhile.
+// patchTries is the number of attempts of Patch without a version, if other callers change the row meanwhile.
 const patchTries = 10
 
-// Patch changes a row: it reads the row, and writes it if its version is unchanged. If version is not nil, the row must have this version: fault version.stale.
-// If version is nil, Patch reads the row again after a concurrent change.
+// Patch changes a row: it reads the row, and writes it if its version is unchanged. If version is not nil and the row has another version, Patch returns the
+// fault version.stale. If version is nil, Patch reads the row again after a concurrent change.
 func Patch[Row any](version *int64, read func() (Row, error), versionOf func(Row) int64, write func(Row) (int64, error)) (Row, error) {
 	var zero Row
 	for tries := 1; ; tries++ {
@@ -86,8 +86,8 @@ func InBatches(batch int64, change func() (int64, error)) (int, error) {
 	}
 }
 
-// Again repeats run, up to maxTries times, if a partition was created while run was in progress, or if PostgreSQL ended the transaction because of a deadlock.
-// In a transaction of the caller, Again does not repeat run, because the transaction has failed: the whole request can succeed later.
+// Again calls run up to maxTries times, while run fails because a partition was being created or because of a deadlock. In a transaction of the caller, Again
+// calls run only once, because the transaction has failed: the whole request can succeed later.
 func Again[Out any](ctx context.Context, db *DB, run func() (Out, error)) (Out, error) {
 	for tries := 1; ; tries++ {
 		out, err := run()
@@ -97,7 +97,7 @@ func Again[Out any](ctx context.Context, db *DB, run func() (Out, error)) (Out, 
 	}
 }
 
-// maxTries is the maximum number of runs of Again. The second run can end with a deadlock too, if the other transaction has not continued yet.
+// maxTries is the maximum number of calls by Again. The second call can also end with a deadlock, if the other transaction has not continued yet.
 const maxTries = 3
 
 // Statements that change partitions have a short lock timeout, because other statements wait behind them.

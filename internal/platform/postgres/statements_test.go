@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// special matches special words of SQL. docs/lab/scale.md (distributed PostgreSQL) and docs/operations.md (PgBouncer) document where each is used.
+// special matches features of SQL that distributed PostgreSQL or PgBouncer do not support. docs/lab/scale.md and docs/operations.md document where each feature
+// is used.
 var special = regexp.MustCompile(`(?i)\b(ctid|xmin|xmax|pg_notify|pg_current_xact_id|txid_current|pg_export_snapshot)\b|\bpg_(try_)?advisory_(lock|unlock)|\bTEMP(ORARY)? TABLE\b|(?-i:\b(LISTEN|NOTIFY) )`)
 
 // comments matches comments of SQL and Go. No literal in the sources contains a comment.
@@ -74,12 +75,12 @@ func TestTheDocumentsListTheSpecialFeaturesOfStatements(t *testing.T) {
 	found = slices.Compact(found)
 	for _, use := range found {
 		if !slices.Contains(known, use) {
-			t.Errorf("%s: say so in docs/lab/scale.md and docs/operations.md, and here", use)
+			t.Errorf("%s is not listed: add it to docs/lab/scale.md, docs/operations.md and this test", use)
 		}
 	}
 	for _, use := range known {
 		if !slices.Contains(found, use) {
-			t.Errorf("%s: is no more, and docs/lab/scale.md and docs/operations.md may say it is", use)
+			t.Errorf("%s is no longer used: remove it from docs/lab/scale.md, docs/operations.md and this test", use)
 		}
 	}
 }

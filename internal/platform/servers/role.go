@@ -1,4 +1,4 @@
-// Package servers owns the servers of a database: their roles, and which of them are alive.
+// Package servers records the servers of a database: their roles, and which servers are alive.
 package servers
 
 import (
@@ -16,7 +16,7 @@ const (
 	Claim    Role = "claim"    // answers sender apps: claims and reports
 	Callback Role = "callback" // receives the callbacks of providers
 	Push     Role = "push"     // sends through the providers of driven senders
-	Sweep    Role = "sweep"    // does what is due: retries, expired leases, batches, notifications, the deletion of old rows
+	Sweep    Role = "sweep"    // runs periodic jobs: retries, expired leases, batches, notifications, the deletion of old rows
 	Watch    Role = "watch"    // counts events, and raises alerts
 	Webhook  Role = "webhook"  // orders the events, and posts them to webhooks
 	Console  Role = "console"  // serves the console and the operations that it calls
@@ -28,8 +28,8 @@ type Roles []Role
 // All returns all roles.
 func All() Roles { return Roles{API, Claim, Callback, Push, Sweep, Watch, Webhook, Console} }
 
-// needs lists for each role the roles without which its work is incomplete. Push and Callback are needed only if Demand requires them. No list contains API or
-// Claim: if they are missing, their callers notice at once that no server answers.
+// needs lists, for each role, the roles without which its work is incomplete. Push and Callback are needed only if Demand requires them. No list contains API
+// or Claim: if one of these roles is missing, callers notice at once, because no server answers.
 var needs = map[Role]Roles{
 	API:      {Callback, Push, Sweep, Watch, Webhook}, // Webhook orders the events that programs pull from API and Console
 	Claim:    {Sweep, Watch},

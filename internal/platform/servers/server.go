@@ -17,7 +17,7 @@ import (
 const (
 	// BeatEvery is the interval at which a server records that it is alive.
 	BeatEvery = 5 * time.Second
-	// aliveWithin is the maximum age of the last beat of a server that counts as alive. A server can miss some beats.
+	// aliveWithin is the maximum age of the last beat of a server that counts as alive, so that a server can miss some beats.
 	aliveWithin = 4 * BeatEvery
 	// maxList is the maximum number of servers in one list.
 	maxList = 1000
@@ -27,7 +27,7 @@ const (
 type Options struct {
 	Host  string
 	Roles Roles
-	// LateReceipts is the time during which receipts can arrive for a retired sender.
+	// LateReceipts is how long after its retirement a sender still gets receipts.
 	LateReceipts time.Duration
 	Log          *slog.Logger
 }
@@ -77,7 +77,7 @@ func (s *Service) Missing() Roles {
 func (s *Service) Beat(ctx context.Context) (n int, err error) {
 	defer func() {
 		if err != nil && s.count != nil {
-			s.count.Reset() // without a successful Beat, this server must not export the others as alive
+			s.count.Reset() // this server does not know which servers are alive, so it exports no servers
 			s.lacks.Reset()
 		}
 	}()
@@ -154,7 +154,7 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return int(n), postgres.Wrap("delete servers", err, nil)
 }
 
-// Leave deletes the row of this server, because the server stops. A Beat that ends or begins later writes nothing.
+// Leave deletes the row of this server, because the server stops. Later calls of Beat write nothing.
 func (s *Service) Leave(ctx context.Context) error {
 	s.beating.Lock()
 	defer s.beating.Unlock()

@@ -171,7 +171,7 @@ func TestTheManualDocumentsEverySetting(t *testing.T) {
 	}
 }
 
-// Every declared setting can be read and stored, alone and with its category, and its default is the first value of the server.
+// Every declared setting can be read and stored, alone and with its category. Until it is stored, it has the declared default.
 func TestEverySettingCanBeReadAndStored(t *testing.T) {
 	b := apptest.New(t)
 	for category, settings := range declared() {

@@ -10,7 +10,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// changeAsBefore changes a limit of texts with the statements of a server of version 1.0.0, which knows its former name.
+// changeAsBefore changes a text limit with the statements of a server of version 1.0.0, which uses the former name of the limit.
 func changeAsBefore(b *apptest.Bundle, name string, value int) {
 	b.Exec(fmt.Sprintf("INSERT INTO settings (category, name, value) VALUES ('sms', '%s', '200') ON CONFLICT (category, name) DO NOTHING", name))
 	b.Exec(fmt.Sprintf("UPDATE settings SET value = '%d', updated_by = 'before', updated_at = now() WHERE category = 'sms' AND name = '%s'", value, name))
@@ -20,7 +20,7 @@ func valueOf(b *apptest.Bundle, name string) int {
 	return b.Count(fmt.Sprintf("SELECT coalesce((SELECT (value #>> '{}')::bigint FROM settings WHERE category = 'sms' AND name = '%s'), 0)", name))
 }
 
-// While servers of version 1.0.0 also run, an administrator can change the limits of texts on any server.
+// While servers of version 1.0.0 also run, an administrator can change the text limits on any server.
 func TestServersOfThePreviousVersionHaveTheSameTextLimits(t *testing.T) {
 	b := apptest.New(t)
 	changeAsBefore(b, "content_most_marketing", 300)
@@ -51,7 +51,7 @@ func TestServersOfThePreviousVersionHaveTheSameTextLimits(t *testing.T) {
 	}
 }
 
-// If a statement writes both names of a limit, the value of the present name is stored under both names, in either order of the rows.
+// If a statement writes both names of a limit, the value of the current name is stored under both names, whatever the order of the rows.
 func TestTheCurrentNameOfATextLimitHasPrecedence(t *testing.T) {
 	b := apptest.New(t)
 	for n, rows := range []string{

@@ -26,7 +26,7 @@ func TestAStoredRetryRuleOverridesTheEnvironment(t *testing.T) {
 	if got := queue(again); got["max_retry_count"] != 0.0 || got["processing_timeout_seconds"] != 90.5 || got["retry_delay_seconds"] != 1.0 {
 		t.Errorf("after a restart: %v", got)
 	}
-	// The value before the first change is the value of the environment.
+	// In the event of the first change, the old value is the value of the environment.
 	if n := b.Count(`SELECT count(*) FROM events WHERE event = 'setting.changed' AND subject = 'queue.processing_timeout_seconds' AND detail->>'from' = '600'`); n != 1 {
 		t.Errorf("%d events with the value of the environment", n)
 	}

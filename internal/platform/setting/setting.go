@@ -28,11 +28,11 @@ type Values struct {
 
 // Queue contains the settings of dispatch. Times are in seconds. The environment sets the first values of the settings in Rules.
 type Queue struct {
-	PriorityMaxWait        int64   `json:"priority_max_wait_seconds" kind:"seconds" default:"3600" min:"0" max:"2592000" zero:"never"` // how long a low priority waits for all higher priorities
+	PriorityMaxWait        int64   `json:"priority_max_wait_seconds" kind:"seconds" default:"3600" min:"0" max:"2592000" zero:"never"` // how long a task waits for all tasks of higher priorities
 	SenderSilentAfter      int64   `json:"sender_silent_after_seconds" kind:"seconds" default:"60" min:"1" max:"86400"`                // time since the last poll of a sender after which the sender counts as silent
 	RegisterUnknownSenders bool    `json:"register_unknown_senders" kind:"yes" default:"true"`                                         // an app that polls for the first time is stored as a sender
 	MaxRetryCount          int64   `json:"max_retry_count" kind:"number" default:"3" min:"0" max:"20"`                                 // retries of a task after its first attempt
-	RetryDelay             float64 `json:"retry_delay_seconds" kind:"seconds" default:"300" min:"0" max:"604800"`                      // time before a retry that a sender asked for
+	RetryDelay             float64 `json:"retry_delay_seconds" kind:"seconds" default:"300" min:"0" max:"604800"`                      // time before a retry that a report requested
 	RetryMaxWait           float64 `json:"retry_max_wait_seconds" kind:"seconds" default:"600" min:"0" max:"2592000" zero:"never"`     // a retry that has been due for this time is sent like a new task
 	ProcessingTimeout      float64 `json:"processing_timeout_seconds" kind:"seconds" default:"1800" min:"0.001" max:"604800"`          // duration of a lease
 }
@@ -79,7 +79,7 @@ type SMS struct {
 	ScheduledEvery       int64 `json:"scheduled_every_seconds" kind:"seconds" default:"300" min:"1" max:"86400"` // scheduled templates are sent at multiples of this interval
 	SendTests            bool  `json:"send_tests" kind:"yes" default:"true"`                                     // if false, test messages are set to SUCCESS without being sent
 
-	// These are the maximum number of characters of a text, and the maximum number of its segments including the signature.
+	// These are the maximum number of characters of a text, and the maximum number of segments of a text with its signature.
 	MaxContentVerification  int64 `json:"max_content_verification" kind:"number" default:"200" min:"1" max:"1024"`
 	MaxContentNotification  int64 `json:"max_content_notification" kind:"number" default:"200" min:"1" max:"1024"`
 	MaxContentMarketing     int64 `json:"max_content_marketing" kind:"number" default:"200" min:"1" max:"1024"`
@@ -93,13 +93,12 @@ func (s SMS) LongestContent() int64 {
 	return max(s.MaxContentVerification, s.MaxContentNotification, s.MaxContentMarketing)
 }
 
-// NextInterval returns when a message of a scheduled template is sent that was submitted at a given time.
+// NextInterval returns when a message of a scheduled template is sent, if it was submitted at the time at.
 func (s SMS) NextInterval(at time.Time) time.Time {
 	return time.Unix((at.Unix()/s.ScheduledEvery+1)*s.ScheduledEvery, 0)
 }
 
-// Monitoring contains the thresholds of alert rules without their own threshold: the seconds after which a task has waited too long. It also defines the days
-// of statistics.
+// Monitoring contains the default thresholds of alert rules: the seconds after which a task has waited too long. It also defines the days of statistics.
 type Monitoring struct {
 	WaitWarning   int64  `json:"wait_warning_seconds" kind:"seconds" default:"300" min:"0" max:"2592000" zero:"never"`
 	WaitCritical  int64  `json:"wait_critical_seconds" kind:"seconds" default:"600" min:"0" max:"2592000" zero:"never"`
@@ -128,7 +127,7 @@ type Access struct {
 	SessionMaxHours    int64 `json:"session_max_hours" kind:"hours" default:"168" min:"1" max:"8760"`        // hours after which every session ends
 }
 
-// PriorityWait returns how long a low priority waits for higher priorities that are not real-time. nil means forever.
+// PriorityWait returns how long a task waits for tasks of higher priorities that are not real-time. nil means forever.
 func (q Queue) PriorityWait() *time.Duration {
 	if q.PriorityMaxWait == 0 {
 		return nil
@@ -137,7 +136,7 @@ func (q Queue) PriorityWait() *time.Duration {
 	return &wait
 }
 
-// maxRealTimePriority is the last real-time priority, in addition to the priority of verifications. Real-time messages wait for no other messages.
+// maxRealTimePriority is the largest real-time priority. The priority of verifications is also real-time. Real-time messages wait for no other messages.
 const maxRealTimePriority = 1
 
 // AgedPriority returns the priority of a task that has waited too long: the first priority after the real-time priorities.
@@ -154,7 +153,8 @@ func (h History) ledgerDays() int64 { return h.LedgerDays }
 func (h History) batchDays() int64  { return h.BatchDays }
 func (h History) dedupDays() int64  { return h.DedupKeepDays }
 
-// partsKept is the number of partitions that together cover the days of a setting. Whole partitions are dropped, so that some rows stay one thirtieth longer.
+// partsKept is the number of partitions that together cover the days of a setting. Only whole partitions are dropped, so that some rows are kept one thirtieth
+// longer.
 const partsKept = 30
 
 // partWidth returns the width of a partition whose rows are kept for days. If days is 0, rows are kept forever, in partitions of a month.
@@ -171,7 +171,7 @@ func (h History) LedgerWidth() time.Duration { return partWidth(h.LedgerDays) }
 // BatchWidth returns the width of a partition of the rows of batches.
 func (h History) BatchWidth() time.Duration { return partWidth(h.BatchDays) }
 
-// FeedKept returns how long events of the feed are kept, and how long events are recorded after the last pull.
+// FeedKept returns how long events of the feed are kept. It is also how long after the last pull of a company events are recorded.
 func (h History) FeedKept() time.Duration { return time.Duration(h.FeedDays) * 24 * time.Hour }
 
 // SessionIdle returns how long a session lasts without a request.
@@ -255,7 +255,8 @@ func (s *Service) Rules(ctx context.Context) (Rules, error) {
 // Get returns the current settings of this server. A change by another server takes effect within four seconds.
 func (s *Service) Get(ctx context.Context) (Values, error) { return s.cache.Get(ctx) }
 
-// DeleteExpiredLogs runs remove as postgres.InBatches does, with the time in the setting history.log_days. It does nothing if this setting is 0 (forever).
+// DeleteExpiredLogs runs remove repeatedly, as postgres.InBatches does. keep is the time in the setting history.log_days. DeleteExpiredLogs does nothing if
+// this setting is 0 (forever).
 func (s *Service) DeleteExpiredLogs(ctx context.Context, batch int64, remove func(keep time.Duration) (int64, error)) (int, error) {
 	return s.deleteExpired(ctx, History.logDays, batch, remove)
 }
@@ -284,9 +285,9 @@ func (s *Service) deleteExpired(ctx context.Context, days func(History) int64, b
 	return postgres.InBatches(batch, func() (int64, error) { return remove(keep) })
 }
 
-// Put changes all of the given settings or no setting, and records who changed them. changes contains settings by category and name. They take effect on this
-// server when Put returns. The caller must have validated changes against the contract. Fault: request.invalid for an unknown setting, for a time zone or
-// tablespace that the database does not know, and for waits that are not in the order of their levels.
+// Put changes all of the given settings or no setting, and records who changed them. changes contains settings by category and name. The changes take effect on
+// this server when Put returns. The caller must have validated changes against the contract. Fault: request.invalid for an unknown setting, for a time zone or
+// tablespace that the database does not know, and for a wait that is longer than the wait of a more urgent level.
 func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.RawMessage, by string) (Values, error) {
 	defaults, err := namesOf(s.first)
 	if err != nil {

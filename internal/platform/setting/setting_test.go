@@ -33,8 +33,8 @@ func TestConcurrentChangesOfSettingsDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// A request cannot make the wait of a more urgent level shorter than the wait of a less urgent level. This applies to a change of either level. A wait of 0
-// turns its level off.
+// The wait of a more urgent level cannot become shorter than the wait of a less urgent level, whichever of the two levels changes. A wait of 0 turns its level
+// off.
 func TestTheWaitOfAMoreUrgentLevelCannotBeShorter(t *testing.T) {
 	b := apptest.New(t)
 	put := func(status int, field, body string) {

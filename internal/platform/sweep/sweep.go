@@ -41,7 +41,8 @@ const runLimit = 5 * time.Minute
 // limit returns the maximum duration of one run.
 func (j Job) limit() time.Duration { return cmp.Or(j.Limit, runLimit) }
 
-// patience returns how long a job can be without a successful run: the limit of one run and two intervals. After that time the job hangs, or its runs fail.
+// patience returns the maximum normal time between successful runs: the limit of one run, and two intervals. If no run succeeded for longer, the job hangs or
+// its runs fail.
 func (j Job) patience() time.Duration { return j.limit() + 2*j.Interval }
 
 // scope returns the value of the label scope: "server" if every server runs the job, and "cluster" if one server runs the job for all.
@@ -79,7 +80,7 @@ func New(db *postgres.DB, roles servers.Roles, log *slog.Logger, metrics prometh
 		if !job.isOfEachServer() && !roles.Has(job.Roles...) {
 			continue
 		}
-		s.succeeded.WithLabelValues(job.Name, job.scope()).SetToCurrentTime() // so that the metric also exists for a job that never succeeds
+		s.succeeded.WithLabelValues(job.Name, job.scope()).SetToCurrentTime() // the metric must also exist for a job that never succeeds
 		patience.WithLabelValues(job.Name, job.scope()).Set(job.patience().Seconds())
 		options := []gocron.JobOption{gocron.WithName(job.Name), gocron.WithSingletonMode(gocron.LimitModeReschedule)}
 		if job.AtStart {
@@ -106,7 +107,7 @@ func (s *Sweeper) runOnce(ctx context.Context, job Job) {
 	}
 	lock, err := s.db.TryLock(ctx, job.Name)
 	if err != nil {
-		// The level is debug, because this happens many times a second while the database is away. The metric of the last successful run shows the failure.
+		// The level is debug, because this happens many times a second while the database is unreachable. The metric of the last successful run shows the failure.
 		s.log.Debug("sweep not started", "sweep", job.Name, "error", err)
 		return
 	}
@@ -145,8 +146,8 @@ func (s *Sweeper) run(ctx context.Context, job Job) {
 	}
 }
 
-// recovered runs a job, and returns a panic as an error. A row that a job cannot process must not end the server: the server would run the same job again after
-// each restart.
+// recovered runs a job, and returns a panic as an error. A row that makes a job panic must not end the server: after each restart, the server would run the
+// same job again.
 func recovered(ctx context.Context, job Job) (n int, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -18,7 +18,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// bySweep are the roles of the jobs that one server runs for all.
+// bySweep are the roles of the test jobs. One server at a time runs a job with these roles.
 var bySweep = servers.Roles{servers.Sweep}
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -149,8 +149,8 @@ func exported(t *testing.T, registry *prometheus.Registry, name string) map[stri
 	return all
 }
 
-// No successful run is exported for a job that fails, that hangs, that cannot get its lock, or that another server runs. A job with more work than fits into
-// one run has successful runs.
+// The exported time does not change for a job that fails, hangs, cannot get its lock, or runs on another server. A job with more work than fits into one run
+// has successful runs.
 func TestTheTimeOfTheLastSuccessfulRunOfEachJobIsExported(t *testing.T) {
 	t.Parallel()
 	const name = "lksms_sweep_last_success_timestamp_seconds"
@@ -217,7 +217,7 @@ func TestTheTimeOfTheLastSuccessfulRunOfEachJobIsExported(t *testing.T) {
 	}
 }
 
-// A panic ends the run, and an error with the stack is logged. The job runs again later.
+// A panic ends only the current run, and is logged as an error with its stack.
 func TestAJobThatPanicsRunsAgain(t *testing.T) {
 	t.Parallel()
 	var logged bytes.Buffer

@@ -35,8 +35,8 @@ type Tracer struct {
 // serviceName is the name of the service in traces, unless OTEL_SERVICE_NAME is set.
 const serviceName = "lksms"
 
-// New returns a Tracer. The exporter reads the other variables of OpenTelemetry itself: headers, timeouts, sampling, attributes. The exporter connects in the
-// background: a collector that does not answer delays no request.
+// New returns a Tracer. The OpenTelemetry exporter itself reads the other OTEL_ variables: headers, timeouts, sampling, attributes. It connects in the
+// background, so that a collector that does not answer delays no request.
 func New(ctx context.Context, o Options) (*Tracer, error) {
 	if o.URL == "" {
 		return Off(), nil
@@ -74,7 +74,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 	return nil
 }
 
-// header is the name of the header that propagator reads and writes. The header tracestate is ignored.
+// header is the only header that propagator reads and writes. The header tracestate is ignored.
 const header = "traceparent"
 
 var propagator propagation.TraceContext
@@ -99,8 +99,8 @@ func under(ctx context.Context, traceparent string) context.Context {
 	return propagator.Extract(ctx, propagation.MapCarrier{header: traceparent})
 }
 
-// Start starts a span that continues traceparent or, if traceparent is empty, the span of ctx. Without an exporter the returned context still contains
-// traceparent.
+// Start starts a span that continues traceparent. If traceparent is empty, the span continues the span of ctx. Even if t creates no spans, the returned context
+// contains traceparent.
 func (t *Tracer) Start(ctx context.Context, traceparent, name string, kind trace.SpanKind, attributes ...attribute.KeyValue) (context.Context, trace.Span) {
 	if traceparent != "" {
 		ctx = under(ctx, traceparent)

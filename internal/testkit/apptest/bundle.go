@@ -29,7 +29,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// Main is the TestMain of a package that uses New. It saves the response statuses that its tests saw, if the run collects them.
+// Main is the TestMain of a package that uses New. It saves the response statuses that the tests observed, if LKSMS_TEST_ANSWERS is set.
 func Main(m *testing.M) {
 	code := pgtest.Run(m)
 	if dir := config.TestAnswers(); dir != "" {
@@ -238,10 +238,10 @@ func (b *Bundle) AwaitLockWait() {
 }
 
 // Deadlock causes a deadlock between another transaction and the transaction of the server that call starts. It repeats this until PostgreSQL aborts the
-// transaction of the server, not the other one.
+// transaction of the server, not the other transaction.
 //
-// The SQL statement first locks rows that the server will wait for. The statement second waits for rows that the server has locked by then. call returns a text
-// if its result is wrong. This text is ignored if PostgreSQL aborted the other transaction.
+// The other transaction runs two SQL statements: first locks rows that the server will wait for, second waits for rows that the server has locked meanwhile.
+// call returns a text if its result is wrong. This text is ignored if PostgreSQL aborted the other transaction.
 func (b *Bundle) Deadlock(first, second string, call func() (wrong string)) {
 	b.T.Helper()
 	for isOther := true; isOther; {
@@ -249,7 +249,7 @@ func (b *Bundle) Deadlock(first, second string, call func() (wrong string)) {
 		if err != nil {
 			b.T.Fatal(err)
 		}
-		defer other.Rollback(context.WithoutCancel(b.T.Context())) // no effect unless the test fails, because otherwise the transaction has ended
+		defer other.Rollback(context.WithoutCancel(b.T.Context())) // has an effect only if the test fails, because otherwise the transaction has already ended
 		if _, err := other.Exec(b.T.Context(), first); err != nil {
 			b.T.Fatal(err)
 		}
@@ -258,11 +258,10 @@ func (b *Bundle) Deadlock(first, second string, call func() (wrong string)) {
 		Eventually(b.T, "the server waits", func() bool {
 			return b.Count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") > 0
 		})
-		// PostgreSQL aborts the transaction that checks for a deadlock first. Usually this is the transaction that has waited longer, unless it checked
-		// before the deadlock existed.
+		// PostgreSQL aborts the transaction that first checks for a deadlock and finds one. Usually this is the transaction that has waited longer.
 		_, err = other.Exec(b.T.Context(), second)
 		var ended *pgconn.PgError
-		if isOther = errors.As(err, &ended) && ended.Code == "40P01"; isOther { // PostgreSQL aborted the other transaction, so repeat
+		if isOther = errors.As(err, &ended) && ended.Code == "40P01"; isOther { // the loop repeats the deadlock, because PostgreSQL aborted the other transaction
 			err = other.Rollback(b.T.Context())
 		} else {
 			err = errors.Join(err, other.Commit(b.T.Context()))

@@ -29,7 +29,7 @@ func (b *Bundle) AddSender(body map[string]any) {
 	if body["name"] == nil {
 		body["name"] = body["sender_no"]
 	}
-	if kind := body["kind"]; kind != nil && kind != "app" { // without these, the server adds a driven sender that sends nothing
+	if kind := body["kind"]; kind != nil && kind != "app" { // without these values, a new driven sender sends nothing
 		for name, value := range map[string]any{"status": "on", "is_shared": true} {
 			if _, isSaid := body[name]; !isSaid {
 				body[name] = value
@@ -52,7 +52,7 @@ func (b *Bundle) AddRoute(company, senderNo string, weight int) api.Route {
 		map[string]any{"company_no": company, "message_type": "notification", "sender_no": senderNo, "weight": weight}))
 }
 
-// AddRouteWith adds a route with these fields. The message type is notification unless more contains another.
+// AddRouteWith adds a route with the fields in more. The message type is notification unless more contains another type.
 func (b *Bundle) AddRouteWith(more map[string]any) api.Route {
 	b.T.Helper()
 	body := map[string]any{"message_type": "notification"}
@@ -68,7 +68,7 @@ func (b *Bundle) PutContacts(all ...map[string]any) {
 	b.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": all})
 }
 
-// AddCountry adds a country. more contains the optional fields.
+// AddCountry adds a country. more contains its optional fields.
 func (b *Bundle) AddCountry(no, prefix string, more map[string]any) {
 	b.T.Helper()
 	body := map[string]any{"country_no": no, "name": no, "dial_prefix": prefix}

@@ -62,7 +62,7 @@ func (s *mailSession) Data(r io.Reader) error {
 	return err //nolint:wrapcheck // only tests see this error
 }
 
-// Raw returns the last mail to an address unparsed, or "" if no mail came.
+// Raw returns the unparsed last mail to an address, or "" if the address got no mail.
 func (m *Mailbox) Raw(to string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,7 +17,8 @@ func NewNotifying(t *testing.T) (*Bundle, *Provider) {
 	return NewNotifyingEvery(t, 0)
 }
 
-// NewNotifyingEvery works like NewNotifying with an interval of the sender in milliseconds. retryMinutes, if any, are the retry minutes of the channel.
+// NewNotifyingEvery works like NewNotifying. interval is the interval of the sender in milliseconds. retryMinutes, if any, are the retry minutes of the
+// channel.
 func NewNotifyingEvery(t *testing.T, interval int, retryMinutes ...int) (*Bundle, *Provider) {
 	t.Helper()
 	b := NewWith(t, DefaultRules, WithSecrets)

@@ -6,7 +6,7 @@ import "strings"
 type Operation struct {
 	Method, Path string
 	Body         string // for an operation that accepts a form: see Form
-	Roles        string // in addition to admin; "public": everybody; "callback": providers; "password": callers with the password in the body
+	Roles        string // roles in addition to admin; or "public": everybody; "callback": providers; "password": callers that send the password in the body
 }
 
 // Media returns the Content-Type of the call.
@@ -17,7 +17,7 @@ func (o Operation) Media() string {
 	return "application/json"
 }
 
-// Content returns the body of the call, and its own headers followed by the given headers.
+// Content returns the body of the call, and all its headers: the headers that the body needs, and then the given headers.
 func (o Operation) Content(headers ...string) (body any, all []string) {
 	if o.Body == "" {
 		return nil, headers

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// LockDay creates the partitions of the day that was ago days before today, with a settled task that has the dedup key "locked". It then locks the partitions,
-// as a move to a tablespace does, until unlock is called or the test ends.
+// LockDay creates the partitions of the day that was ago days before today, with a settled task that has the dedup key "locked". It then locks these partitions
+// until unlock is called or the test ends. A move to a tablespace takes the same lock.
 func (b *Bundle) LockDay(ago int) (id string, unlock func()) {
 	b.T.Helper()
 	day := time.Now().UTC().AddDate(0, 0, -ago)
@@ -28,8 +28,8 @@ func (b *Bundle) LockDay(ago int) (id string, unlock func()) {
 	return id, unlock
 }
 
-// Often is a number of executions after which PostgreSQL uses generic plans: for its first five executions in a session, a prepared statement gets a plan for
-// its parameters.
+// Often is a number of executions after which PostgreSQL uses a generic plan. In a session, the first five executions of a prepared statement get plans for
+// their parameters.
 const Often = 8
 
 // Promptly fails the test if do takes so long that it probably waited for a lock.

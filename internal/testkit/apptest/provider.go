@@ -43,10 +43,10 @@ func NewProvider(t *testing.T) *Provider {
 	return p
 }
 
-// Does sets the handler that answers all requests.
+// Does sets the handler that answers all later requests.
 func (p *Provider) Does(answer http.HandlerFunc) { p.Handler.Store(&answer) }
 
-// Says sets one response for all requests.
+// Says sets the response to all later requests.
 func (p *Provider) Says(status int, body string) {
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -127,7 +127,7 @@ func ReceiverConfig(p *Provider, callback map[string]any) map[string]any {
 // CallbackKey is the callbackSecret of all senders of ReceiverConfig.
 const CallbackKey = "s3cret-of-16-bytes"
 
-// AwaitOpenBreaker waits until the circuit breaker of a sender has opened, and returns its state. The circuit breaker can already be probing then.
+// AwaitOpenBreaker waits until the circuit breaker of a sender has opened, and returns its state. At that time, the circuit breaker can already be probing.
 func (b *Bundle) AwaitOpenBreaker(no string) api.SenderPause {
 	b.T.Helper()
 	var pause api.SenderPause
@@ -141,7 +141,7 @@ func (b *Bundle) AwaitOpenBreaker(no string) api.SenderPause {
 	return pause
 }
 
-// Recipients returns the number of messages for each recipient that a provider of kind http-sms got.
+// Recipients returns how many messages each recipient got through this provider of kind http-sms.
 func (p *Provider) Recipients() map[string]int {
 	counts := map[string]int{}
 	for _, text := range p.Seen() {

@@ -151,7 +151,7 @@ func (b *Bundle) Explain(id string) api.Explanation {
 	return Decode[api.Explanation](b.T, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/explain", nil))
 }
 
-// RequeuePath is where a task is requeued.
+// RequeuePath returns the path at which a task is requeued.
 func RequeuePath(id string) string { return "/api/v1/sms/task/" + id + "/requeue" }
 
 // Requeue requeues a task as the admin.
@@ -160,7 +160,7 @@ func (b *Bundle) Requeue(id string) api.Task {
 	return Decode[api.Task](b.T, b.Expect(200, "", "POST", RequeuePath(id), nil))
 }
 
-// Fail submits a message, and returns the next task, which a sender reports FAILED for good.
+// Fail submits a message and claims the next task. It reports the task as FAILED without a retry, and returns the id of the task.
 func (b *Bundle) Fail(text string) string {
 	b.T.Helper()
 	b.Submit(text)
@@ -200,7 +200,7 @@ func (b *Bundle) ExpectCounts(want string) {
 	}
 }
 
-// SettleReceipts stores receipts in one transaction. It fails the test unless the receipts that are left equal want.
+// SettleReceipts stores receipts in one transaction. It fails the test unless want says of each receipt whether it was left unstored.
 func (b *Bundle) SettleReceipts(finals []queue.Final, want ...bool) {
 	b.T.Helper()
 	ctx, cancel := context.WithTimeout(b.T.Context(), 5*time.Second)
@@ -217,7 +217,7 @@ func (b *Bundle) SettleReceipts(finals []queue.Final, want ...bool) {
 	}
 }
 
-// Outcome returns the code of an item of an answer, with its wrong fields or its reason.
+// Outcome returns the code of an item of a response, with the invalid fields or the reason.
 func Outcome(code int, detail *api.ErrorDetail) string {
 	text := fmt.Sprint(code)
 	if detail != nil && detail.Fields != nil {
@@ -238,7 +238,7 @@ func Outcomes(items []api.SentItem) (all []string) {
 	return all
 }
 
-// ListIDs lists up to a hundred tasks by a filter, the oldest first, and returns their ids.
+// ListIDs returns the ids of up to a hundred tasks that match a filter, oldest first.
 func (b *Bundle) ListIDs(filter string) (ids []string) {
 	b.T.Helper()
 	page := Decode[api.TaskPage](b.T, b.Expect(200, "", "GET", "/api/v1/sms/tasks?limit=100&"+filter, nil))

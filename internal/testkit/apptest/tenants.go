@@ -10,7 +10,8 @@ import (
 // BetaPhone is the number to which the company beta sends.
 const BetaPhone = "13900139000"
 
-// TwoCompanies is a server with two companies that have one of every kind of object. It also has a reader of acme, and a reader of all companies.
+// TwoCompanies is a server with the companies acme and beta. Each company has one object of every kind. Two users can read: one the data of acme, the other the
+// data of all companies.
 type TwoCompanies struct {
 	*Bundle
 	Acme, Beta, Reader, All []string // headers

@@ -111,7 +111,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return r.next.Write(p)                //nolint:wrapcheck // the handler expects the error unchanged
 }
 
-// Unwrap lets http.ResponseController reach the connection.
+// Unwrap returns the wrapped writer, through which http.ResponseController reaches the connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.next }
 
 // Transport wraps base, and calls report for each response that violates the contract.

@@ -61,7 +61,8 @@ var Operations = sync.OnceValues(func() ([]Operation, error) {
 	return all, nil
 })
 
-// Pick returns the operation with the given id. Any other text selects some operation, so that a fuzzer that changes ids reaches all operations.
+// Pick returns the operation with this id. For any other text, it returns an operation that a hash of the text selects, so that a fuzzer that changes ids
+// reaches all operations.
 func Pick(all []Operation, id string) Operation {
 	for _, o := range all {
 		if o.ID == id {
@@ -75,7 +76,7 @@ func Pick(all []Operation, id string) Operation {
 
 var parameter = regexp.MustCompile(`\{[^}]*\}`)
 
-// Target returns a URL of the operation. Each / in text ends the value of a path parameter. The last parameter gets the rest of text.
+// Target returns a URL of the operation. text contains the values of the path parameters, separated by /. The last parameter gets the whole rest of text.
 func (o Operation) Target(text, query string) string {
 	left := len(parameter.FindAllString(o.Path, -1))
 	target := parameter.ReplaceAllStringFunc(o.Path, func(string) string {
@@ -91,6 +92,6 @@ func (o Operation) Target(text, query string) string {
 	return target
 }
 
-// MaxAnswer returns the maximum size of the response to a request of this size, both in bytes. It does not apply to lists and documents. A hundred invalid
-// fields need less than 32 KB. The response repeats the input at most once, and JSON writes < in six bytes.
+// MaxAnswer returns the maximum size of the response to a request of this size, both in bytes. It does not apply to lists and documents. A response with a
+// hundred invalid fields needs less than 32 KB. A response repeats the input at most once, and JSON can encode one byte (such as <) in six bytes.
 func MaxAnswer(request int) int { return 32<<10 + 8*request }

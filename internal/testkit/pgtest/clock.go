@@ -11,7 +11,8 @@ import (
 )
 
 // NewWithClock works like New for a database with a separate clock, which all functions and statements in the database use. The only row of clock.hand sets
-// this clock. If stopped is NULL, the clock runs ahead of the server's clock by the interval ahead. Otherwise it always shows stopped.
+// this clock. If its column stopped is NULL, the clock runs ahead of the server's clock by the interval in its column ahead. Otherwise the clock always shows
+// stopped.
 func NewWithClock(t testing.TB) string {
 	t.Helper()
 	url := NewEmpty(t)

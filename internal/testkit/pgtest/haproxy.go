@@ -65,7 +65,7 @@ func (h *HAProxy) Start() {
 	log := filepath.Join(h.Dir, "log")
 	h.process = start(h.t, log, h.program, "-db", "-f", filepath.Join(h.Dir, "haproxy.cfg"))
 	h.process.await(h.t, log, func() error {
-		for network, address := range map[string]string{"tcp": h.Address, "unix": h.socket()} { // HAProxy starts to listen on the two at different times
+		for network, address := range map[string]string{"tcp": h.Address, "unix": h.socket()} { // HAProxy starts to listen on these two addresses at different times
 			conn, err := net.DialTimeout(network, address, time.Second) //nolint:noctx // the call has a time limit
 			if err != nil {
 				return err

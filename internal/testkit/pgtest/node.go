@@ -44,7 +44,7 @@ func NewPrimary(t testing.TB) *Node {
 	return n
 }
 
-// Standby starts a standby of n from a copy, and waits until it accepts connections.
+// Standby starts a standby from a copy of n, and waits until the standby accepts connections.
 func (n *Node) Standby() *Node {
 	n.t.Helper()
 	s := newNode(n.t)
@@ -117,7 +117,7 @@ func (n *Node) Promote() {
 	n.Exec("SELECT pg_promote(true, 60)", "postgres")
 }
 
-// Demote restarts a stopped PostgreSQL as a standby of another one. One of the two must have followed the other before.
+// Demote restarts a stopped PostgreSQL as a standby of primary. Before, one of the two must have been a standby of the other.
 func (n *Node) Demote(primary *Node) {
 	n.t.Helper()
 	conf := fmt.Sprintf("primary_conninfo = 'host=127.0.0.1 port=%d user=%s'\nrecovery_target_timeline = 'latest'\n", primary.Port, nodeUser)
@@ -136,7 +136,7 @@ func (n *Node) Demote(primary *Node) {
 	n.Start()
 }
 
-// URL returns a URL of the database that contains these nodes, in this order.
+// URL returns a URL that contains these nodes as the hosts of one database, in this order.
 func URL(nodes ...*Node) string {
 	var hosts []string
 	for _, n := range nodes {
@@ -168,7 +168,7 @@ func (n *Node) Exec(statements, database string) {
 	}
 }
 
-// Sessions returns the number of sessions that run a statement with a text.
+// Sessions returns the number of sessions that run a statement which contains text.
 func (n *Node) Sessions(text string) (count int) {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)

@@ -1,4 +1,4 @@
-// Package pgtest gives each test a separate migrated PostgreSQL database on a real server. If no server is given, it starts a server.
+// Package pgtest gives each test a separate migrated PostgreSQL database on a real server. If LKSMS_TEST_SERVER names no server, it starts a server.
 package pgtest
 
 import (
@@ -32,7 +32,7 @@ const (
 	setupLimit = time.Minute
 )
 
-// init removes the variables of libpq that the developer has set. Tests and the programs that they start must use the PostgreSQL that was started for them.
+// init removes the variables of libpq that the developer has set. Tests, and the programs that tests start, must use the PostgreSQL that was started for them.
 func init() { pgserver.UnsetLibpq() }
 
 // Main is the TestMain of a package that uses New.
@@ -53,7 +53,7 @@ func New(t testing.TB) string {
 	return fresh(t, Create)
 }
 
-// CreateMigrated is like Create, but the database contains only the migrations, like the database of a server.
+// CreateMigrated works like Create, but without the trigger of tasks.sql: the database is the same as the database of a server.
 func CreateMigrated(ctx context.Context, admin string) (created string, drop func(), err error) {
 	created, drop, err = createDatabase(ctx, admin, "template0")
 	if err == nil {
@@ -122,7 +122,7 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// shared is the PostgreSQL of this test process, if LKSMS_TEST_SERVER names none.
+// shared is the PostgreSQL that this test process started, if LKSMS_TEST_SERVER names no server.
 var shared struct {
 	sync.Mutex
 	server *pgserver.Server
@@ -145,8 +145,8 @@ func serverURL(ctx context.Context) (string, error) {
 	return shared.server.AdminURL(), nil
 }
 
-// Start starts a temporary PostgreSQL, with its data in memory if /dev/shm exists. stop stops it and deletes its data. Start also deletes the data of killed
-// runs.
+// Start starts a temporary PostgreSQL, with its data in memory if /dev/shm exists. stop stops this PostgreSQL and deletes its data. Start also deletes the data
+// that killed runs left.
 func Start(ctx context.Context) (server *pgserver.Server, stop func(), err error) {
 	base := "/dev/shm"
 	if info, err := os.Stat(base); err != nil || !info.IsDir() {
@@ -174,7 +174,7 @@ func Start(ctx context.Context) (server *pgserver.Server, stop func(), err error
 	}, nil
 }
 
-// clearAbandoned deletes the folders of killed runs, whose lock is free.
+// clearAbandoned deletes the folders of killed runs: nobody holds the lock of such a folder.
 func clearAbandoned(base string) {
 	dirs, err := filepath.Glob(filepath.Join(base, dirPrefix+"*"))
 	if err != nil {
@@ -207,7 +207,7 @@ func Create(ctx context.Context, admin string) (created string, drop func(), err
 func createDatabase(ctx context.Context, admin, template string) (created string, drop func(), err error) {
 	name := "test_" + strings.ToLower(rand.Text())
 	err = execute(ctx, admin, func(conn *pgx.Conn) error {
-		// Copying files takes milliseconds. The default strategy writes every page to the WAL. PostgreSQL 15 introduced the option.
+		// Copying files takes milliseconds, while the default strategy writes every page to the WAL. PostgreSQL 15 introduced the option STRATEGY.
 		strategy := ""
 		if conn.PgConn().ParameterStatus("server_version") >= "15" {
 			strategy = " STRATEGY FILE_COPY"
@@ -261,7 +261,7 @@ func templateDatabase(ctx context.Context, admin string) (string, error) {
 		if err != nil || exists {
 			return err
 		}
-		// The template is created under a temporary name and then renamed. So a database with the final name is complete.
+		// The template is created under a temporary name and then renamed, so that a database with the final name is always complete.
 		if err := ensureOwner(ctx, conn); err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ type process struct {
 	exited chan struct{}
 }
 
-// start starts a program as the account of PostgreSQL, and redirects its output to the file log. The program ends with t at the latest.
+// start starts a program as the account of PostgreSQL, and redirects its output to the file log. The program is stopped when t ends.
 func start(t testing.TB, log, program string, args ...string) *process {
 	t.Helper()
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

@@ -1,4 +1,4 @@
--- This trigger lets tests write to the view tasks like to a table. They can insert a task in any state without a submission, a claim or a report.
+-- This trigger lets tests write to the view tasks as if it were a table. They can insert a task in any state without a submission, a claim or a report.
 CREATE FUNCTION test_tasks_write() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'DELETE' THEN

@@ -1,5 +1,5 @@
-// Command missing prints the statuses of the contract that no test observed, and fails if any exist. Its argument is the folder to which the test processes of
-// a whole run saved their observed statuses.
+// Command missing prints the statuses of the contract that no test observed, and fails if it prints any. Its argument is the folder to which all test processes
+// of a run saved the statuses that they observed.
 package main
 
 import (

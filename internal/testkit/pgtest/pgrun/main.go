@@ -1,5 +1,5 @@
-// Command pgrun runs a command together with a PostgreSQL, and stops the PostgreSQL after the command. So all test packages of a run share one PostgreSQL. With
-// -database the command also gets DATABASE_URL, the URL of a migrated database.
+// Command pgrun starts a PostgreSQL, runs a command, and then stops the PostgreSQL. All test packages of the command share this PostgreSQL. With -database, the
+// command also gets DATABASE_URL, the URL of a migrated database.
 package main
 
 import (
@@ -49,7 +49,7 @@ func run() (int, error) {
 	}
 	cmd := exec.Command(flag.Arg(0), flag.Args()[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdin, os.Stdout, os.Stderr, env
-	// The terminal also sends its signals to the command. Ignore them here, because this process must stop PostgreSQL afterwards.
+	// The terminal also sends its signals to the command. This process ignores the signals, because it must stop PostgreSQL afterwards.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	err = cmd.Run()
 	var exit *exec.ExitError
