@@ -53,8 +53,8 @@ func textOrNil(s string) *string {
 	return &s
 }
 
-// check runs after each step. It compares the service with the model: every task, the statistics, and the timelines, senders and ledgers that the step
-// touched.
+// check runs after each step. It compares the service with the model: every task, the statistics, and the timelines, senders and ledgers that the step changed
+// or used.
 func (q *sequence) check(t *rapid.T) {
 	q.world.follow()
 	q.checkTasks(t)
@@ -71,7 +71,7 @@ func (q *sequence) check(t *rapid.T) {
 	}
 }
 
-// end runs after a sequence, and compares the service with the model a last time.
+// end runs after a sequence. It compares the timelines, senders and ledgers of the whole sequence with the model.
 func (q *sequence) end(t *rapid.T) {
 	for _, x := range q.world.tasks {
 		q.checkTimeline(t, x)
@@ -143,7 +143,7 @@ func (q *sequence) checkTasks(t *rapid.T) {
 			want.DueAt = row.DueAt // a sweep clears due_at of a held task, and the field stays empty after the task ended
 		}
 		if x.status == failed {
-			row.Holder, want.Holder = nil, nil // only some failures show the sender that settled the task
+			row.Holder, want.Holder = nil, nil // the holder of a failed task is not compared, because only some failures show the sender
 		}
 		if got, want := text(row), text(want); got != want {
 			t.Fatalf("%s is\n%s, want\n%s", x.name, got, want)
@@ -151,7 +151,7 @@ func (q *sequence) checkTasks(t *rapid.T) {
 	}
 }
 
-// followSwitches updates the model of a task that a switch started or stopped holding. due is the due time in the API.
+// followSwitches updates the model of a task if a switch now holds the task, or no longer holds it. due is the due time in the API.
 func (q *sequence) followSwitches(t *rapid.T, x *task, due time.Time) {
 	t.Helper()
 	switch now := q.world.now; {
@@ -190,7 +190,7 @@ func (q *sequence) timeline(t *rapid.T, id string) []timelineRow {
 	return rows
 }
 
-// checkTimeline compares the timeline of a task with everything that happened to the task, in order.
+// checkTimeline compares the timeline of a task with the events of the task in the model, in order.
 func (q *sequence) checkTimeline(t *rapid.T, x *task) {
 	t.Helper()
 	rows := q.timeline(t, x.id)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// This file judges the result of a claim. The documents promise an order: priority, then new tasks before retries, then fairness between companies, then turns
-// between the users of a company, then the order of submission of each user.
+// This file judges the result of a claim. The documents promise this order: by priority, then new tasks before retries, then fairly between companies, then in
+// turns between the users of a company, then in the order of submission of each user.
 //
-// The documents do not promise the order of two tasks of different companies or users. So the model does not predict the result of a claim, but checks it.
+// The documents do not promise the order of two tasks of different companies or users. So the model cannot predict the result of a claim, and only checks it.
 
 // degree is how certain a statement is. The model is not always certain, because the service notices late that a sender has become silent.
 type degree int
@@ -21,8 +21,8 @@ const (
 	yes
 )
 
-// isActive reports whether a sender takes its share: the sender is ready, and has polled recently and since it became ready. The service stores polls late, by
-// up to a quarter of silentAfter. For some purposes a report counts like a poll.
+// isActive reports whether a sender takes its share: it is ready, and has polled recently and since it became ready. The service stores polls up to a quarter
+// of silentAfter late. For some purposes, a report counts as a poll.
 func (w *world) isActive(s *sender) degree {
 	switch {
 	case !s.isReady(w.now):
@@ -36,7 +36,7 @@ func (w *world) isActive(s *sender) degree {
 	}
 }
 
-// rivals reports how certain it is that the routes of the pool contain another active sender of the same sort (same), and of a smaller sort (smaller).
+// rivals reports how certain it is that the routes of the pool contain another active sender with the same sort (same), and with a smaller sort (smaller).
 func (w *world) rivals(s *sender, p pool) (same, smaller degree) {
 	for _, r := range w.routesOf(p) {
 		switch {
@@ -50,8 +50,8 @@ func (w *world) rivals(s *sender, p pool) (same, smaller degree) {
 	return same, smaller
 }
 
-// isOutranked reports whether a sender is only a backup for a task, because another sender with a larger sort is available. If the task is too large for the
-// other sender, the sender is not a backup.
+// isOutranked reports whether a sender is only a backup for a task: another sender with a larger sort is available, and the task is not too large for this
+// other sender.
 func (w *world) isOutranked(s *sender, x *task) degree {
 	p := w.pool(x)
 	most := no
@@ -62,25 +62,25 @@ func (w *world) isOutranked(s *sender, x *task) degree {
 		switch {
 		case w.isRouted(p) && o.maxCost(x) <= o.budget(w.now) && o.routedAt.After(w.now.Add(-silentAfter*3/4)):
 			most = yes
-		case o.heard.After(w.now.Add(-silentAfter - seenApart - time.Second)): // polls of shared senders are stored later
+		case o.heard.After(w.now.Add(-silentAfter - seenApart - time.Second)): // the service stores polls of shared senders later
 			most = max(most, maybe)
 		}
 	}
 	return most
 }
 
-// urgency orders tasks. Tasks of smaller urgency are claimed first.
+// urgency orders tasks. Tasks with a smaller urgency are claimed first.
 type urgency struct{ priority, retries int }
 
 func (u urgency) compare(o urgency) int {
 	return cmp.Or(cmp.Compare(u.priority, o.priority), cmp.Compare(u.retries, o.retries))
 }
 
-// urgencies returns the smallest and the largest possible urgency of a task now. A task that has waited too long counts as more urgent, at the latest after a
+// urgencies returns the smallest and the largest possible urgency of a task now. A task that has waited too long can count as more urgent, and does so after a
 // sweep has moved it.
 func (w *world) urgencies(t *task) (first, last urgency) {
 	first, last = urgency{t.priority, t.retries}, urgency{t.priority, t.retries}
-	if w.isAgedRetry(t) || t.retryAged { // true even if a lease that was never started made the task due again
+	if w.isAgedRetry(t) || t.retryAged { // retryAged remains true if a lease that was never started made the task due again
 		first.retries = 0
 	}
 	if w.isAgedPriority(t) || t.prioAged || t.mayBeAged {
@@ -89,7 +89,7 @@ func (w *world) urgencies(t *task) (first, last urgency) {
 	if t.prioAged {
 		last.priority = min(t.priority, agedPriority)
 	}
-	if t.retryAged && !t.prioAged { // one sweep can change the retries without the priority
+	if t.retryAged && !t.prioAged { // a sweep can change the retries without changing the priority
 		last.retries = 0
 	}
 	return first, last
@@ -101,7 +101,7 @@ type offer struct {
 	pool        pool
 	cost        int
 	first, last urgency
-	// surely: the claim must return the task if the sender has enough quota. Otherwise the claim can leave the task to another sender.
+	// surely is true if the claim must return the task when the quota suffices. If it is false, the claim can leave the task to another sender.
 	surely bool
 }
 
@@ -138,7 +138,7 @@ type claim struct {
 	limit  int
 	given  []*task
 	leases []int64
-	// unordered: the order of given is unknown. amongOthers: concurrent claims can have got the tasks that are missing.
+	// unordered is true if the order of given is unknown. amongOthers is true if concurrent claims can have got the tasks that given lacks.
 	unordered, amongOthers bool
 	toStart                *time.Duration // time limit for the start of the leases; nil: the leases need no start
 }
@@ -185,7 +185,7 @@ func (w *world) judge(c claim, offers map[*task]offer) error {
 		if got[t] || !o.surely || c.amongOthers {
 			continue
 		}
-		before, cost := 0, 0 // number and cost of the claimed tasks that are allowed before this task
+		before, cost := 0, 0 // number and cost of the claimed tasks that are allowed to be claimed before this task
 		for _, g := range given {
 			if !offers[g].isBehind(o) {
 				before, cost = before+1, cost+offers[g].cost
@@ -314,7 +314,7 @@ func (w *world) canTake(s *sender, t *task) degree {
 			return maybe
 		}
 		return no
-	case !s.polled.After(w.now.Add(-silentAfter * 3 / 4)): // the service perhaps knows only an earlier poll, because it stores polls up to a quarter of silentAfter late
+	case !s.polled.After(w.now.Add(-silentAfter * 3 / 4)): // the service possibly knows only an earlier poll, because it stores polls up to a quarter of silentAfter late
 		return maybe
 	case w.isRouted(p) && !s.routedAt.After(w.now.Add(-silentAfter*3/4)): // the sender had no route when it polled, and such polls are stored later
 		return maybe
@@ -324,7 +324,7 @@ func (w *world) canTake(s *sender, t *task) degree {
 		return no
 	}
 	same, smaller := w.rivals(s, p)
-	if outranked == maybe || same != no || t.failedBy == s.no && smaller != no { // the sender is perhaps ahead of its share, or the task failed with this sender
+	if outranked == maybe || same != no || t.failedBy == s.no && smaller != no { // the sender is possibly ahead of its share, or the task failed with this sender
 		return maybe
 	}
 	return yes

@@ -226,7 +226,7 @@ func (q *sequence) changeSender(t *rapid.T) {
 	q.touchSender(s)
 }
 
-// changeBalance adds to the balance of a sender or corrects it. A sender without a balance gets one.
+// changeBalance adds a positive or negative amount to the balance of a sender. A sender without a balance gets a balance.
 func (q *sequence) changeBalance(t *rapid.T) {
 	s := someOf(t, "sender", q.world.senders)
 	by := oneOf(t, "change", 1, 3, 20, -1, -15)

@@ -13,10 +13,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// In this file, servers die. A request to a dying server is executed or not, and its response is lost. The test then queries the service to learn whether the
-// request was executed, and checks the resulting state.
+// In this file, servers die. The response to a request is then lost, and the test does not know whether the request was executed. The test queries the service
+// to learn this, and checks the resulting state.
 
-var duration = flag.Duration("model.duration", 0, "how long to run with two servers that die; 0: not at all")
+var duration = flag.Duration("model.duration", 0, "how long to run the test in which two servers die; 0: not at all")
 
 func TestServiceMatchesTheModelWhileServersDie(t *testing.T) {
 	if *duration == 0 {
@@ -42,7 +42,7 @@ func TestServiceMatchesTheModelWhileServersDie(t *testing.T) {
 			n++
 			q := begin(t, s, fmt.Sprintf("i%d", n))
 			actions := q.actions()
-			actions["claim at once"] = q.step(q.claimAtOnce) // only in this test, because a run with concurrent claims cannot be repeated exactly
+			actions["claim at once"] = q.step(q.claimAtOnce) // this step is only in this test, because a run with concurrent claims cannot be repeated exactly
 			actions["a server dies"], actions["a server dies soon"] = q.die, q.die
 			delete(actions, "flip a switch") // for up to four seconds, other servers still accept messages of a company that was switched off
 			before := s.made
@@ -60,7 +60,7 @@ func (q *sequence) die(t *rapid.T) {
 	q.kill = &after
 }
 
-// ask works like call for a request that can be lost. If a server must die, ask kills it during the request, and returns lost.
+// ask works like call for a request that can be lost. If a server must die now, ask kills the server during the request, and lost is true.
 func (q *sequence) ask(t *rapid.T, key, method, path string, body any, headers ...string) (a answer, lost bool) {
 	t.Helper()
 	if q.kill == nil {
@@ -134,7 +134,7 @@ func (q *sequence) claimedPerhaps(t *rapid.T, s *sender, limit int) []*task {
 	slices.SortFunc(rows, func(a, b claimedTask) int { return int(a.LeaseID - b.LeaseID) })
 	if len(rows) == 0 {
 		t.Logf("%s claims %d and gets nothing", s.no, limit)
-		s.heard = q.world.now // the server has perhaps recorded the poll
+		s.heard = q.world.now // the server has possibly recorded the poll
 		return nil
 	}
 	q.read(t, &c, rows)
@@ -142,8 +142,8 @@ func (q *sequence) claimedPerhaps(t *rapid.T, s *sender, limit int) []*task {
 	return c.given
 }
 
-// reportedPerhaps queries which of several reports were accepted, and applies these reports to the model. The service accepts reports on one task in their
-// order.
+// reportedPerhaps queries which of several reports were accepted, and applies these reports to the model. The service executes reports on the same task in
+// their order.
 func (q *sequence) reportedPerhaps(t *rapid.T, on []*task, reports []report) {
 	t.Helper()
 	through := map[*task]int{}

@@ -1,5 +1,5 @@
-// Package model checks the service against a model of its promises. It runs random sequences of everything that callers, operators and time can do to the
-// service. After each step it compares the service with the model. A failed sequence is shortened as far as possible and stored in testdata. The next run
+// Package model checks the service against a model of its promises. It runs random sequences of steps: actions of callers and operators, and the passing of
+// time. After each step it compares the service with the model. The tests shorten a failed sequence as far as possible, and store it in testdata. The next run
 // starts with the stored sequences.
 //
 // The model is in world_test.go and claim_test.go, the steps are in steps_test.go and directory_test.go, and the checks after each step are in checks_test.go.
@@ -102,8 +102,8 @@ type sequence struct {
 	world   *world
 	prefix  string // prefix of all names in this sequence, because the service caches some names for a while
 	names   int
-	kill    *time.Duration // delay from the start of the next request that can be lost until its server dies; nil: no server dies
-	tasks   []*task        // tasks that the step touched
+	kill    *time.Duration // the server of the next request that can be lost dies this long after the start of the request; nil: no server dies
+	tasks   []*task        // tasks that the step changed or used
 	senders []*sender
 }
 
@@ -143,12 +143,12 @@ func (q *sequence) admin(t *rapid.T, method, path string, body any) answer {
 	return a
 }
 
-// begin creates a model with three companies, five senders and some routes, and the same in the service.
+// begin creates three companies, five senders and some routes, in the model and in the service.
 func begin(t *rapid.T, s *service, prefix string) *sequence {
 	q := &sequence{service: s, prefix: prefix, world: &world{leases: map[int64]bool{}}}
 	s.empty(t)
-	// The time is shortly before the end of a minute, an hour and a day in China. The time is later than the clock of this process, because the server checks
-	// requested times against the clock of the process.
+	// The sequence starts shortly before the end of a minute, an hour and a day in China. The start is later than the clock of this process, because the server
+	// compares requested times with that clock.
 	q.moveTo(t, time.Now().UTC().Truncate(24*time.Hour).Add(39*time.Hour+58*time.Minute+20*time.Second))
 	for _, c := range countries {
 		a := s.call(t, "", http.MethodPost, "/api/v1/admin/countries", map[string]any{"country_no": c.no, "name": c.no, "dial_prefix": c.prefix})
@@ -156,7 +156,7 @@ func begin(t *rapid.T, s *service, prefix string) *sequence {
 			t.Fatalf("create country: %s", a.Raw)
 		}
 	}
-	q.flipOn(t) // the previous sequence can have left a switch off
+	q.flipOn(t) // the previous sequence possibly left a switch off
 	for i := range 3 {
 		c := q.createCompany(t, []float64{1, 1, 3}[i])
 		for range 2 {

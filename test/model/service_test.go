@@ -39,10 +39,10 @@ type service struct {
 	router  routers.Router
 	servers []*server
 	made    int // number of servers started so far
-	turn    int // the server at index turn modulo their number gets the next request
+	turn    int // servers[turn % len(servers)] gets the next request
 }
 
-// server is a server of the service. The first server gets all changes and submissions, because other servers notice a change of routes up to four seconds
+// server is a server of the service. The first server gets all changes and submissions, because the other servers notice a change of routes up to four seconds
 // later.
 type server struct {
 	*app.App
@@ -89,8 +89,8 @@ func (s *service) any() *server {
 	return s.servers[s.turn%len(s.servers)]
 }
 
-// cut makes a server die during a request. After the duration after, its database connections are terminated. The response is lost, and another server replaces
-// the server. When cut returns, no server works on the request any more.
+// cut makes a server die during a request: it terminates the database connections of the server after the duration after. The response is lost, and a new
+// server replaces the dead server. When cut returns, no server processes the request any more.
 func (s *service) cut(t *rapid.T, dying *server, after time.Duration, r *http.Request) {
 	t.Helper()
 	answered := make(chan struct{})
@@ -173,7 +173,7 @@ func (s *service) call(t *rapid.T, key, method, path string, body any, headers .
 	return s.checked(t, r, serve(s.any(), r))
 }
 
-// list works like call without the check against the contract. It is for long lists. The form of these lists was checked while they were short.
+// list works like call without the check against the contract, which is slow for long lists. The form of these lists was checked while they were short.
 func (s *service) list(t *rapid.T, path string) answer {
 	t.Helper()
 	answer := serve(s.any(), s.request(t.Context(), t, "", http.MethodGet, path, nil))

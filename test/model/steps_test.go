@@ -104,7 +104,7 @@ func brief(t *rapid.T, body map[string]any) string {
 	return text
 }
 
-// outcome is the expected result of a submission: the repetition of an existing task, a rejection, or a new task.
+// outcome is the expected result of a submission: the repetition of an existing task (repeats), a rejection (wrong), or a new task (made).
 type outcome struct {
 	repeats  *task
 	wrong    []string // possible reasons of the rejection; empty: accepted
@@ -128,7 +128,7 @@ func (d *defaultContent) params() map[string]string {
 	}
 	values, err := url.ParseQuery(d.content)
 	if err != nil {
-		panic(err) // all texts here are valid
+		panic(err) // every text of this test is valid JSON
 	}
 	params := map[string]string{}
 	for name := range values {
@@ -194,7 +194,7 @@ func (w *world) outcomeOf(s submission) (o outcome) {
 		if template.scheduled && x.asked == nil {
 			at := w.now.Truncate(scheduledEvery).Add(scheduledEvery)
 			x.asked = &at
-			// The server checks this with its own clock, which differs from the stopped clock of the database.
+			// The server compares expires_at with its own clock, which differs from the stopped clock of the database.
 			if !x.lastsUntil(time.Now().Truncate(scheduledEvery).Add(scheduledEvery + minLease)) {
 				o.wrong = append(o.wrong, invalid)
 			}
@@ -349,7 +349,7 @@ func (q *sequence) submitWithKey(t *rapid.T) {
 	body, key := encoded(t, s.body(w.now)), q.name("key")
 	t.Logf("%s submits for %s with the key %s: %s", s.by.name, s.company.no, key, brief(t, s.body(w.now)))
 	a, lost := q.ask(t, s.by.key, http.MethodPost, sendPath, body, "Idempotency-Key", key)
-	if lost { // with the key the request can be repeated, and is executed only once
+	if lost { // because of the key, the repeated request is executed only once
 		a = q.service.call(t, s.by.key, http.MethodPost, sendPath, body, "Idempotency-Key", key)
 	}
 	q.submitted(t, s, itemOf(t, a))
@@ -406,7 +406,7 @@ func (q *sequence) sendBatch(t *rapid.T, batch []submission) []*task {
 	if accepted != data.Accepted {
 		t.Fatalf("%d messages have a task, but the answer says %d", accepted, data.Accepted)
 	}
-	// In a batch, the order between messages with a default content and other messages is not promised.
+	// Within a batch, the order of messages with a default content and other messages is not promised.
 	made := q.world.tasks[before:]
 	for _, x := range made {
 		if slices.ContainsFunc(batch, func(s submission) bool { return s.content == "" }) {
@@ -423,7 +423,7 @@ type senderView struct {
 	Why      string
 }
 
-// dryRun requests the outcome of a message without submitting it. Often it submits the message afterwards and compares.
+// dryRun requests the outcome of a message without submitting the message. Often it then submits the message, and compares the outcomes.
 func (q *sequence) dryRun(t *rapid.T) {
 	w := q.world
 	s := q.submission(t, q.submitter(t))
@@ -489,8 +489,8 @@ func (q *sequence) checkPreview(t *rapid.T, o outcome, a answer) {
 	}
 }
 
-// checkSenders compares the senders in a response with the senders that could claim the task. It returns the certainty that at least one sender can claim the
-// task.
+// checkSenders compares the senders in a response with the senders that could claim the task. It returns how certain it is that at least one sender can claim
+// the task.
 func (q *sequence) checkSenders(t *rapid.T, x *task, views []senderView) (best degree) {
 	t.Helper()
 	w, p, told := q.world, q.world.pool(x), map[string]bool{}
@@ -624,7 +624,7 @@ type claimedTask struct {
 	ExpiresAt   *time.Time `json:"expires_at"`
 }
 
-// claimer draws a sender or, rarely, an unknown app, which its claim registers.
+// claimer draws a sender. Rarely, it draws a new app, which the claim registers as a sender.
 func (q *sequence) claimer(t *rapid.T) *sender {
 	if len(q.world.senders) < 6 && rapid.IntRange(0, 19).Draw(t, "a new app") == 19 {
 		s := q.newApp()
@@ -634,7 +634,7 @@ func (q *sequence) claimer(t *rapid.T) *sender {
 	return someOf(t, "sender", q.world.senders)
 }
 
-// newApp adds an app to the model. The first poll of this app registers it as a shared sender without interval and limits.
+// newApp adds an app to the model. Its first poll registers it as a shared sender without an interval and limits.
 func (q *sequence) newApp() *sender {
 	s := &sender{no: q.name("app"), status: "on", shared: true, zone: zones["Asia/Shanghai"], lease: usualLease, used: map[string]int{}}
 	q.world.senders = append(q.world.senders, s)
@@ -669,7 +669,7 @@ const claimPath = "/api/v1/sms/tasks/claim"
 // claimToStart claims tasks whose leases must be started.
 func (q *sequence) claimToStart(t *rapid.T) { q.claimWithin(t, q.world.senders) }
 
-// leaveUnstarted claims tasks, does not start their leases, and makes a sweep recover them.
+// leaveUnstarted claims tasks, does not start their leases, and makes a sweep recover these leases.
 func (q *sequence) leaveUnstarted(t *rapid.T) {
 	able := slices.DeleteFunc(slices.Clone(q.world.senders), func(s *sender) bool { return s.most(q.world.now, 1) == 0 || len(q.world.offers(s)) == 0 })
 	over := q.claimWithin(t, able)
@@ -693,7 +693,7 @@ func (q *sequence) claimWithin(t *rapid.T, senders []*sender) (over time.Time) {
 	return q.world.now.Add(c.lease())
 }
 
-// start starts leases as one app. Most of these leases belong to the app. Some leases have expired, were already started, or need no start.
+// start starts leases as one app. Most of these leases belong to the app. Some leases have expired, were already started, or do not have to be started.
 func (q *sequence) start(t *rapid.T) {
 	w := q.world
 	held := slices.DeleteFunc(slices.Clone(w.tasks), func(x *task) bool { return x.status != processing })
@@ -721,7 +721,7 @@ func (q *sequence) start(t *rapid.T) {
 	body := map[string]any{"app_id": app, "leases": bodies}
 	a, lost := q.ask(t, "", http.MethodPost, "/api/v1/sms/start", body)
 	if lost {
-		a = q.service.call(t, "", http.MethodPost, "/api/v1/sms/start", body) // a repetition must be harmless, whether or not the first request was executed
+		a = q.service.call(t, "", http.MethodPost, "/api/v1/sms/start", body) // the repeated request must be harmless, whether or not the first request was executed
 	}
 	data := dataOf[struct {
 		Items []struct {
@@ -780,7 +780,7 @@ func (q *sequence) claimAtOnce(t *rapid.T) {
 	}
 }
 
-// claimAsApp claims like the installed app, whose responses do not contain lease ids. The test reads them from the timelines of the tasks.
+// claimAsApp claims like the installed app, whose responses do not contain lease ids. The test reads the lease ids from the timelines of the tasks.
 func (q *sequence) claimAsApp(t *rapid.T) {
 	s, limit := q.claimer(t), rapid.IntRange(1, 5).Draw(t, "limit")
 	a := q.service.call(t, "", http.MethodGet, fmt.Sprintf("/app/api/v1/sms/tasks/pending?app_id=%s&limit=%d", s.no, limit), nil)
@@ -852,8 +852,8 @@ func (q *sequence) settle(t *rapid.T, c claim, offers map[*task]offer) {
 	q.touchSender(c.sender)
 }
 
-// claimWaiting claims with a wait. A task that is already in the queue is claimed immediately. A later task is claimed when it is submitted. A caller that
-// disconnects gets no task.
+// claimWaiting claims with a wait. The claim gets a task of the queue immediately, or a later task when the task is submitted. A caller that disconnects gets
+// no task.
 func (q *sequence) claimWaiting(t *rapid.T) {
 	w := q.world
 	s := someOf(t, "sender", w.senders)
@@ -894,7 +894,7 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 		t.Logf("%s waits and disconnects", s.no)
 		leave()
 		<-answered
-		s.heard = w.now // the caller perhaps disconnected before its poll was recorded
+		s.heard = w.now // the caller possibly disconnected before the server recorded its poll
 		return
 	}
 	<-answered
@@ -905,7 +905,7 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 	q.claimed(t, s, 3, rows)
 }
 
-// drain makes all senders claim until no sender gets a task. Afterwards no task is allowed to remain that a sender could claim.
+// drain makes all senders claim until no sender gets a task. Afterwards no task that a sender could claim is allowed to remain.
 func (q *sequence) drain(t *rapid.T) {
 	w := q.world
 	for more := true; more; {
@@ -924,8 +924,8 @@ func (q *sequence) drain(t *rapid.T) {
 	}
 }
 
-// appForComparison returns a new app of the shared pool, and a function that retires it. No task of priority 9 waits in that pool. The app must be retired
-// after the comparison, because it would take the tasks of senders with limits.
+// appForComparison returns a new app for the shared pool, in which no task of priority 9 waits. retire retires the app. Call retire after the comparison:
+// otherwise the app would take the tasks of senders with limits.
 func (q *sequence) appForComparison(t *rapid.T) (app *sender, retire func()) {
 	w := q.world
 	for _, x := range w.tasks {
@@ -941,7 +941,7 @@ func (q *sequence) appForComparison(t *rapid.T) (app *sender, retire func()) {
 	}
 }
 
-// compareCompanies makes two companies compete for the same senders, and checks that each company is served by its weight.
+// compareCompanies makes two companies compete for one sender, and checks that each company gets a share by its weight.
 func (q *sequence) compareCompanies(t *rapid.T) {
 	w := q.world
 	var two []*company
@@ -973,7 +973,7 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 	served := map[*company]float64{}
 	for left[two[0]] > 0 && left[two[1]] > 0 {
 		given := q.claimAs(t, app, rapid.IntRange(1, 4).Draw(t, "limit"))
-		if len(given) == 0 { // the app does not get tasks now
+		if len(given) == 0 { // the app gets no tasks now
 			return
 		}
 		for _, x := range given {
@@ -992,8 +992,8 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 	}
 }
 
-// compareUsers makes users of a company submit to one pool, sometimes during claims, and checks that the users take turns. While two users both have waiting
-// tasks, no user is allowed to be ahead of the other by more than two tasks.
+// compareUsers makes users of a company submit to one pool, sometimes between claims, and checks that the users take turns: while two users both have waiting
+// tasks, neither gets more than two tasks ahead of the other.
 func (q *sequence) compareUsers(t *rapid.T) {
 	w := q.world
 	c := someOf(t, "company", q.companies())
@@ -1006,7 +1006,7 @@ func (q *sequence) compareUsers(t *rapid.T) {
 	app, retire := q.appForComparison(t)
 	defer retire()
 	left, of := map[*user]int{}, map[*task]*user{}
-	ahead := map[[2]*user]int{} // how many more tasks the first user got than the second while both waited
+	ahead := map[[2]*user]int{} // how many more tasks the first user got than the second user while both had waiting tasks
 	for round, submitted := 0, 0; ; round++ {
 		if submitted < 3 && (submitted == 0 || oneOf(t, "another user submits", true, false)) {
 			batch := make([]submission, 8)
@@ -1024,7 +1024,7 @@ func (q *sequence) compareUsers(t *rapid.T) {
 		}
 		given := q.claimAs(t, app, rapid.IntRange(1, 5).Draw(t, "limit"))
 		if len(given) == 0 {
-			return // all tasks were claimed, or the app does not get tasks now
+			return // all tasks were claimed, or the app gets no tasks now
 		}
 		for _, x := range given {
 			by := of[x]
@@ -1152,7 +1152,7 @@ func (q *sequence) reportBatch(t *rapid.T) {
 	}
 }
 
-// noteSeen stores recent polls, as a sweep does every 20 seconds.
+// noteSeen makes the servers store recent polls, as a sweep does every 20 seconds.
 func (q *sequence) noteSeen(t *rapid.T) {
 	for _, server := range q.service.servers {
 		if _, err := server.Senders.SweepSeen(t.Context()); err != nil {
@@ -1168,7 +1168,7 @@ func (q *sequence) pass(t *rapid.T) {
 	t.Logf("%s pass, it is %s", d, q.world.now.Format(time.DateTime))
 }
 
-// passUntil moves the time close to the moment when a task becomes due or expires, a lease expires, or a sender becomes ready.
+// passUntil moves the time close to an event: a task becomes due or expires, a lease expires, or a sender becomes ready.
 func (q *sequence) passUntil(t *rapid.T) {
 	w := q.world
 	var moments []time.Time

@@ -27,9 +27,9 @@ const (
 	scheduledEvery = 5 * time.Minute
 
 	minLease    = time.Second // a task that expires sooner is not claimed
-	reportGrace = time.Minute // time after the end of a lease that ended because its task expired
+	reportGrace = time.Minute // how long after the expiry of its task a sender can still report, if the lease ended because the task expired
 
-	// releaseDelay is the wait of a task after its second lease that was never started. Each further such lease doubles the wait, up to maxReleaseDelay.
+	// releaseDelay is the wait of a task after its second unstarted lease. Each further unstarted lease doubles the wait, up to maxReleaseDelay.
 	releaseDelay    = 5 * time.Second
 	maxReleaseDelay = 10 * time.Minute
 )
@@ -67,7 +67,7 @@ type company struct {
 	weight    float64
 	countries []string // the only countries to which the company can send; empty: all countries
 	off       bool
-	routed    bool // only its own routes send its messages: it does not use shared senders
+	routed    bool // only senders of its own routes send its messages, and no shared senders
 	gone      bool
 }
 
@@ -123,7 +123,7 @@ type keptAnswer struct {
 	at                      time.Time
 }
 
-// number is a phone number as people write it, in E.164, and its country.
+// number is a phone number: as people write it, and in E.164, with its country.
 type number struct{ written, e164, country string }
 
 type task struct {
@@ -150,22 +150,22 @@ type task struct {
 	lease    int64 // the current lease, the last expired lease, or the lease that settled the task
 	until    time.Time
 	leasedTo map[int64]string // sender of each lease
-	ranOut   bool             // its last lease was recovered, and no sender has claimed it since
+	ranOut   bool             // a sweep recovered its last lease, and no sender has claimed the task since
 	leasedAt time.Time        // start of the current lease
 	toStart  bool             // the current lease must be started, and has not been started yet
 	charged  int              // segments of the current lease that count for the sender's limits
-	paid     int              // segments of the current lease that the balance paid
+	paid     int              // segments of the current lease that were deducted from the balance
 	untried  int              // number of leases that were never started, since the submission or the last requeue
 	failedBy string
 	timeline []event
 
 	first pool  // its pool at submission
-	moved *pool // its pool at the last check; nil: first
+	moved *pool // its pool at the last check; nil: the pool in first
 	rank  int   // order among the tasks of its user, pool and urgency; 0: no order is promised
-	// queued: the submission or a sweep has queued the task. Before that, a claim finds the task by its due time.
+	// queued is true if the submission or a sweep has queued the task. Until then, a claim finds the task by its due time.
 	queued              bool
-	retryAged, prioAged bool // a sweep has changed its order because it waited too long
-	mayBeAged           bool // a sweep has perhaps raised its priority because it waited too long, before a lease that was never started made it due again
+	retryAged, prioAged bool // a sweep has changed the order of the task because the task waited too long
+	mayBeAged           bool // a sweep possibly raised the priority of the task for its age, before an unstarted lease made the task due again
 	held                bool // a switch held the waiting task at the last check
 }
 
@@ -182,8 +182,8 @@ func (t *task) segments() int { return segment.Count(segment.Signed(t.sign, t.co
 
 func (t *task) happened(e event) { t.timeline = append(t.timeline, e) }
 
-// poolOf returns the pool of a company's messages of a type to a country, by the current routes. It prefers the pool of the country to the pool for any
-// country, and this pool to the shared pool.
+// poolOf returns the pool of a company's messages of a type to a country, by the current routes. It prefers the pool of the country, then the pool for any
+// country, then the shared pool.
 func (w *world) poolOf(c *company, kind, country string) pool {
 	for _, p := range []pool{{c, kind, country}, {c, kind, ""}} {
 		if w.isRouted(p) {
@@ -295,11 +295,11 @@ func (w *world) holds(t *task) bool {
 	return t.status == pending && w.isHeld(t.company, t.to.country, w.pool(t))
 }
 
-// release updates a task that a switch no longer holds. The task is due at due. Its order is not promised.
+// release updates a task that a switch no longer holds. due is its new due time. Its order is not promised.
 func (t *task) release(due time.Time) {
 	t.held, t.due, t.rank = false, due, 0
 	t.leaveQueue()
-	t.mayBeAged = true // true if no sweep removed the task from the queue before
+	t.mayBeAged = true // whether the priority was raised depends on whether a sweep removed the task from the queue before
 }
 
 // waits reports whether any sender could claim a task now.
@@ -307,10 +307,10 @@ func (w *world) waits(t *task) bool {
 	return t.status == pending && !t.due.After(w.now) && t.lastsUntil(w.now.Add(minLease)) && !w.holds(t)
 }
 
-// lastsUntil reports whether a task does not expire until a time.
+// lastsUntil reports whether a task expires only after a time.
 func (t *task) lastsUntil(at time.Time) bool { return t.expires == nil || t.expires.After(at) }
 
-// bounded returns the end of a lease that would end at until, because a lease never ends after its task expires.
+// bounded returns the end of a lease: until, but not later than the expiry of the task.
 func (t *task) bounded(until time.Time) time.Time {
 	if t.lastsUntil(until) {
 		return until
@@ -336,7 +336,7 @@ type sender struct {
 	zone       *time.Location
 	lease      time.Duration
 	sign       string
-	size       int // characters that its provider counts as one segment; 0: the standard sizes
+	size       int // characters that its provider counts as one segment; 0: the provider uses the standard sizes
 	balance    *int
 	lowWarning *int
 	lowSwitch  *int
@@ -363,7 +363,7 @@ type ledgerEntry struct {
 
 var units = [4]string{"minute", "hour", "day", "month"}
 
-// windows returns names of the minute, hour, day and month of a time in a time zone.
+// windows returns the names of the minute, hour, day and month that contain a time, in a time zone.
 func windows(at time.Time, zone *time.Location) [4]string {
 	local := at.In(zone)
 	return [4]string{local.Format("2006-01-02 15:04 -07:00"), local.Format("2006-01-02 15 -07:00"), local.Format("2006-01-02"), local.Format("2006-01")}
@@ -438,7 +438,7 @@ func (s *sender) cost(t *task) int {
 	return segment.Count(text)
 }
 
-// maxCost returns an upper bound of cost. The service uses this bound for other senders of a pool, because counting the text for each of them would be slow.
+// maxCost returns an upper bound of cost. The service uses this bound for other senders of a pool, because counting the segments for each sender would be slow.
 func (s *sender) maxCost(t *task) int {
 	segments := t.segments()
 	if s.sign != "" {
@@ -450,8 +450,8 @@ func (s *sender) maxCost(t *task) int {
 	return segments
 }
 
-// text returns the text that a sender sends. The text contains the message's own signature. If the message has no signature, the text contains the sender's
-// signature.
+// text returns the text that a sender sends. It contains the signature of the message. If the message has no signature, it contains the signature of the
+// sender.
 func (s *sender) text(t *task) string {
 	sign := t.sign
 	if sign == "" {
@@ -483,7 +483,7 @@ func valueOf(p *int) int {
 	return *p
 }
 
-// give leases a task to a sender.
+// give adds a lease of a sender to a task.
 func (w *world) give(t *task, s *sender, lease int64) {
 	t.status, t.holder, t.lease, t.until, t.ranOut = processing, s.no, lease, t.bounded(w.now.Add(s.lease)), false
 	t.leasedAt, t.toStart, t.charged, t.paid = w.now, false, 0, 0
@@ -566,7 +566,7 @@ func (w *world) report(t *task, r report) (effect string) {
 
 // again makes a task wait for another attempt.
 func (w *world) again(t *task, failedBy string, due time.Time) {
-	if t.prioAged && t.priority > agedPriority { // the task returns to its own priority, and its order there is not promised
+	if t.prioAged && t.priority > agedPriority { // the task returns to its own priority, and its order among the tasks of this priority is not promised
 		t.rank = 0
 	}
 	t.status, t.retries, t.due, t.failedBy, t.holder = pending, t.retries+1, due, failedBy, ""
@@ -593,8 +593,8 @@ func (w *world) start(t *task, app string, lease int64) *time.Time {
 	return &until
 }
 
-// giveBack recovers a lease that was never started. The lease does not count as an attempt, and the sender gets its segments back. The first time, the task
-// keeps its position in the queue. After each further time, the task waits longer.
+// giveBack recovers an unstarted lease. The lease does not count as an attempt, and the sender gets its segments back. After its first unstarted lease, the
+// task keeps its position in the queue. After each further unstarted lease, the task waits longer.
 func (w *world) giveBack(t *task) {
 	s := w.sender(t.holder)
 	t.happened(event{Event: "recovered", AppID: t.holder, LeaseID: t.lease, Effect: "untried", At: w.now})
@@ -678,7 +678,7 @@ func (w *world) queue() {
 	}
 }
 
-// age makes tasks more urgent that were queued too long. A retry then has the order of a new task. Other tasks get agedPriority, after the tasks of the same
+// age makes tasks that were queued too long more urgent. A retry gets the order of a new task. Any other task gets agedPriority, behind the tasks of the same
 // company that already have this priority.
 func (w *world) age() {
 	w.ranks++
@@ -782,7 +782,7 @@ func (w *world) counts() (c counts) {
 	return c
 }
 
-// render puts parameters into a template. ok is false if a parameter is missing.
+// render returns the text of a template with its parameters replaced. ok is false if a parameter is missing.
 func (t *template) render(params map[string]string) (text string, ok bool) {
 	text = t.text
 	for _, name := range []string{"code", "name"} {

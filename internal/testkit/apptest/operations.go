@@ -17,7 +17,7 @@ func (o Operation) Media() string {
 	return "application/json"
 }
 
-// Content returns the body of the call, and all its headers: the headers that the body needs, and then the given headers.
+// Content returns the body of the call and its headers: Content-Type if a body exists, and then the given headers.
 func (o Operation) Content(headers ...string) (body any, all []string) {
 	if o.Body == "" {
 		return nil, headers

@@ -200,7 +200,7 @@ func (b *Bundle) ExpectCounts(want string) {
 	}
 }
 
-// SettleReceipts stores receipts in one transaction. It fails the test unless want says of each receipt whether it was left unstored.
+// SettleReceipts stores receipts in one transaction. It fails the test unless want contains, for each receipt, whether the receipt was left unstored.
 func (b *Bundle) SettleReceipts(finals []queue.Final, want ...bool) {
 	b.T.Helper()
 	ctx, cancel := context.WithTimeout(b.T.Context(), 5*time.Second)
