@@ -9,14 +9,14 @@ PGRUN := $(GO) run ./internal/testkit/pgtest/pgrun
 # The race detector needs a C compiler; without one, go env CGO_ENABLED is 0.
 CGO := $(shell $(GO) env CGO_ENABLED)
 RACE := $(if $(filter 1,$(CGO)),-race)
-# One way to build everything but the tests, so that no package is compiled twice.
+# Everything except some tests is built with the same settings, so that no package is compiled twice.
 export CGO_ENABLED := 0
 export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 
 SOAK_MODEL = $(PGRUN) $(GO) test ./test/model -run WhileServersDie -v -timeout 0 -model.duration=$(or $(DURATION),10m) $(if $(SEED),-rapid.seed=$(SEED))
 SOAK = $(GO) run ./test/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
 
-# The version that landed last, from which test-upgrade upgrades. Move it when a version lands.
+# The commit of the version that landed last. test-upgrade upgrades from it. Update it when a version lands.
 LANDED := 9f25e79f
 
 .PHONY: help run build demo test race fuzz test-restore test-upgrade soak soak-mutants soak-hostile drill bench postgres generate lists verify lint schema test-clients test-alertmanager alertmanager packages release test-packages test-three-machines node-tools client-modules console test-console console-modules
@@ -39,7 +39,7 @@ test: postgres ## Run all tests against a real PostgreSQL that is started for th
 	@cd test/bench && $(GO) test ./...
 	@answers=$$(mktemp -d); trap 'rm -rf "$$answers"' EXIT; \
 		LKSMS_TEST_ANSWERS=$$answers $(PGRUN) env CGO_ENABLED=$(CGO) scripts/test.sh $(RACE); \
-		$(GO) run ./internal/testkit/contracttest/missing "$$answers" # prints the answers of the contract that no test saw
+		$(GO) run ./internal/testkit/contracttest/missing "$$answers" # prints the responses of the contract that no test observed
 
 race: postgres ## Run all tests with the race detector, for half an hour
 	@$(PGRUN) env CGO_ENABLED=1 $(GO) test -p 4 -race ./...
@@ -47,27 +47,27 @@ race: postgres ## Run all tests with the race detector, for half an hour
 fuzz: postgres ## Run each fuzz target in turn, for a minute or DURATION (60s, 100000x)
 	@$(PGRUN) scripts/fuzz.sh $(or $(DURATION),60s)
 
-soak: postgres ## Inject faults into two servers and their PostgreSQL for ten minutes, then kill two servers under a model (SEED=n, DURATION=d); or only kill, KILLS times (SOAK_DIR=folder)
+soak: postgres ## Inject faults into two servers and their PostgreSQL for ten minutes, then kill two servers while a model checks them (SEED=n, DURATION=d); or only kill, KILLS times (SOAK_DIR=folder)
 	@$(SOAK) $(if $(KILLS),--kills=$(KILLS) $(if $(SOAK_DIR),--kills-dir=$(SOAK_DIR)))
 	@$(if $(KILLS),,$(SOAK_MODEL))
 
-soak-hostile: postgres ## Let one tenant attack, and compare what another tenant sees without and with the attack
+soak-hostile: postgres ## Let two tenants attack, and compare the service of another tenant with and without the attack
 	@$(SOAK) --hostile
 
-soak-mutants: postgres ## Put known faults back into the code, one at a time, and check that the soak finds each
+soak-mutants: postgres ## Put known bugs into the code, one at a time, and check that the soak finds each bug
 	@$(SOAK) --mutants
 
-test-restore: postgres ## Back up a database under load, destroy it, and restore a moment before as docs/operations.md says (SEED=n)
+test-restore: postgres ## Back up a database under load, destroy it, and restore it to an earlier moment, as docs/operations.md says (SEED=n)
 	@$(GO) test ./cmd/lksms -run TestARestoreToAPointInTime -count=1 -v -timeout 9m -restore.seed=$(or $(SEED),$$(date +%s))
 
-test-upgrade: postgres ## Replace servers of the last version by this one under load, and go back (SEED=n, DURATION=d, 40s for a short one, FROM=<git ref>)
+test-upgrade: postgres ## Upgrade servers from the last version to this version under load, and downgrade again (SEED=n, DURATION=d, 40s for a short run, FROM=<git ref>)
 	@$(GO) run ./test/soak --upgrade --from=$(or $(FROM),$(LANDED)) $(if $(SEED),--seed=$(SEED)) --duration=$(or $(DURATION),3m)
 
-drill: postgres ## Fail over: servers of different roles on three PostgreSQL nodes under Patroni, for ten minutes (SEED=n, DURATION=d, ARGS=--async)
+drill: postgres ## Fail over repeatedly for ten minutes: servers with different roles on three PostgreSQL nodes under Patroni (SEED=n, DURATION=d, ARGS=--async)
 	@scripts/programs.sh patroni=patroni etcd=etcd-server haproxy=haproxy pgbouncer=pgbouncer
 	@$(SOAK) --drill $(ARGS)
 
-bench: postgres ## Measure against pgbench and River on the same PostgreSQL, for 40 minutes (ARGS=--short for one)
+bench: postgres ## Compare with pgbench and River on the same PostgreSQL, for 40 minutes (ARGS=--short: one minute)
 	@cd test/bench && $(GO) run . $(ARGS)
 
 packages: ## Build binaries, deb and rpm packages, SBOMs and checksums into dist/ (VERSION=1.0, PLATFORMS="linux/amd64 ...")
@@ -79,7 +79,7 @@ release: ## Tag the last commit as VERSION (1.0.0), and build its packages
 test-packages: ## Install the deb package on a clean Debian, and use, upgrade and purge it (needs root)
 	@GO=$(GO) scripts/check-packages.sh
 
-test-three-machines: ## Go from one machine to three as deploy/patroni/README.md says, on clean Debian machines in containers, for fifteen minutes (needs root)
+test-three-machines: ## Move from one machine to three as deploy/patroni/README.md says, on clean Debian machines in containers, for fifteen minutes (needs root)
 	@GO=$(GO) scripts/check-three-machines.sh
 
 postgres: ## Find a PostgreSQL server to start, or install one
@@ -95,7 +95,7 @@ generate: ## Generate gen/ from api/openapi.yaml and db/, and write db/schema.sq
 lists: postgres ## Write the lists of packages, sweeps and tables in docs/architecture.md
 	@$(PGRUN) $(GO) test ./internal/app -run TestTheListsOfTheArchitectureAreCurrent -count=1 -update
 
-# Partitions depend on the day. sed removes the lines that differ between versions of pg_dump.
+# The schema omits partitions of days, because they depend on the current day. sed removes the lines that differ between versions of pg_dump.
 schema: postgres
 	@$(PGRUN) -database sh -c 'pg_dump --schema-only --no-owner --no-privileges --exclude-table=schema_migrations --exclude-table="*_20[0-9][0-9][0-9][0-9][0-9][0-9]" "$$DATABASE_URL"' \
 		| sed -E '/^(--|SET |SELECT pg_catalog\.set_config|\\)/d' | cat -s > db/schema.sql.new
@@ -113,11 +113,11 @@ verify: node-tools client-modules generate console ## Generate again and fail on
 	@test -z "$$(git status --porcelain -- gen db/schema.sql)" || { echo "verify: generated files are not committed"; exit 1; }
 	@$(TOOL) sqlc vet
 	@cd tools/node && npx --no-install redocly lint --config redocly.yaml ../../api/openapi.yaml
-	@# Only the up part runs while tables are in use, so only this part is linted.
+	@# squawk checks only the up part of a migration, because only this part runs while tables are in use.
 	@up=$$(mktemp -d); trap 'rm -rf "$$up"' EXIT; cd tools/node; \
 		for file in ../../db/migrations/*.sql; do sed '/^-- migrate:down/,$$d' "$$file" > "$$up/$${file##*/}"; done; \
 		npx --no-install squawk --config squawk.toml "$$up"/*.sql
-	@# The client is generated at each build, so it cannot be stale; this shows that it still fits the contract.
+	@# The TypeScript client is generated at each build, so it cannot be stale. Its tests show that it still fits the contract.
 	@cd clients/typescript && npm test --silent
 	@$(GO) mod tidy -diff
 	@cd test/bench && $(GO) mod tidy -diff
@@ -130,11 +130,11 @@ lint: ## Lint the Go code, the words of comments, and the titles of the commits 
 	@cd test/bench && $(GO) vet ./...
 	@files=$$(gofmt -l test/bench tools/alertmanager); test -z "$$files" || { echo "lint: not formatted by gofmt: $$files"; exit 1; }
 
-test-clients: postgres node-tools client-modules ## Run the main job with each client: command line, TypeScript, generated, SMSGate for npm
+test-clients: postgres node-tools client-modules ## Submit and follow messages with each client: command line, TypeScript, generated, SMSGate for npm
 	@$(PGRUN) -database scripts/check-clients.sh
 	@$(PGRUN) -database tools/node/run-client.sh
 
-test-alertmanager: postgres build alertmanager ## Build Alertmanager, and let it send an alert to a phone
+test-alertmanager: postgres build alertmanager ## Build Alertmanager, and make it send an alert to a phone
 	@$(PGRUN) -database sh -c 'cd tools/alertmanager && $(GO) test -count=1 ./...'
 
 alertmanager:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Starts a server on DATABASE_URL, and does the main job with the command line: submit, send with a script, follow; a list from its upload to its
-# end. The command line uses the Go client (client/) for all of it.
+# Starts a server on DATABASE_URL. Submits messages, sends them with a script and follows them with the command line. Then uploads a list and follows the batch
+# to its end. The command line uses the Go client (client/).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +17,7 @@ trap finish EXIT
 go build -o "$work/lksms" ./cmd/lksms
 lksms="$work/lksms"
 export BASIC_AUTH_USERNAME=admin BASIC_AUTH_PASSWORD=client-测试-password
-: >"$work/out" # the server may start later than sed
+: >"$work/out" # the file must exist, because sed can start before the server
 RETRY_DELAY_MINUTES=0 APP_PORT=0 "$lksms" serve >"$work/out" 2>"$work/log" &
 server=$!
 LKSMS_URL=

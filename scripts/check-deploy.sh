@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the files in deploy/ with promtool: rules, their tests, the configuration, and the expressions of the dashboard. Without an installed
-# promtool, the one in Debian's package prometheus is used, which is unpacked and not installed: nothing is started.
+# Checks the files in deploy/ with promtool: the rules, their tests, the configuration, and the expressions of the dashboard. If promtool is not installed, this
+# script unpacks it from Debian's package prometheus. It does not install the package, so that no Prometheus is started.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,7 @@ if [ -z "$promtool" ]; then
     chmod +x "$promtool"
 fi
 
-# The expressions of the dashboard as rules, with values for its variables, so that promtool reads them.
+# Write the expressions of the dashboard as rules, with values for the variables of the dashboard, so that promtool can check them.
 node -e '
     const dashboard = JSON.parse(require("fs").readFileSync("deploy/grafana/lksms.json"));
     const expressions = dashboard.panels.flatMap(panel => panel.targets ?? []).map(target => target.expr);
@@ -25,8 +25,8 @@ node -e '
     console.log(JSON.stringify({ groups: [{ name: "dashboard", rules }] }));
 ' >"$temp/dashboard.yaml"
 
-if haproxy=$(command -v haproxy); then # a name that is not known here is a warning
-    sed 's/PG[123]_ADDRESS/127.0.0.1/' deploy/patroni/haproxy.cfg >"$temp/haproxy.cfg" # write-files fills in the addresses
+if haproxy=$(command -v haproxy); then # HAProxy only warns of host names that this machine cannot resolve
+    sed 's/PG[123]_ADDRESS/127.0.0.1/' deploy/patroni/haproxy.cfg >"$temp/haproxy.cfg" # replaces the addresses, as write-files does
     for file in deploy/haproxy/roles.cfg deploy/haproxy/cells.cfg "$temp/haproxy.cfg"; do
         "$haproxy" -c -q -f "$file" 2>"$temp/haproxy.log" || { cat "$temp/haproxy.log" >&2; exit 1; }
     done

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the deb package on a clean Debian (a folder that mmdebstrap fills; needs root and the archive of Debian), and checks what an operator does: one
-# edit, start, first message, upgrade, purge. systemd does not run there: systemd-analyze checks both units, and lksms-run starts what their ExecStart says.
+# Installs the deb package on a clean Debian, and checks the steps of an operator: edit the settings, start, send a first message, upgrade, purge. The Debian is
+# a folder that mmdebstrap fills, which needs root and the archive of Debian. systemd does not run in this folder: systemd-analyze checks both units, and
+# lksms-run runs the command of their ExecStart.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,7 +30,7 @@ echo "check-packages: making a clean Debian"
 mmdebstrap --quiet --variant=minbase --skip=cleanup/apt/lists bookworm "$root"
 mount -t proc proc "$root/proc"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
-printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" # no service is started in this folder
+printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" # forbids packages to start services in this folder
 chmod 755 "$root/usr/sbin/policy-rc.d"
 cp dist/*.deb "$root/lksms.deb"
 
@@ -42,7 +43,7 @@ mkdir "$root/unit"
 for unit in lksms.service lksms@.service; do
     sed "s#/usr/bin/lksms#$root/usr/bin/lksms#" "$root/usr/lib/systemd/system/$unit" >"$root/unit/$unit"
     systemd-analyze verify --man=no "$root/unit/$unit" >"$root/unit/verify" 2>&1 || fail "$(cat "$root/unit/verify")"
-    ! grep -F "$root/unit/" "$root/unit/verify" || fail "$unit has lines that systemd ignores" # which it only warns of
+    ! grep -F "$root/unit/" "$root/unit/verify" || fail "$unit has lines that systemd ignores" # systemd only warns of such lines
     systemd-analyze security --offline=true --threshold=25 --no-pager "$root/unit/$unit" >"$root/unit/exposure" || fail "$(tail -1 "$root/unit/exposure")"
 done
 template=$(cat "$root/usr/lib/systemd/system/lksms@.service")
@@ -54,7 +55,7 @@ for path in $named /usr/share/doc/lksms/haproxy/{roles.cfg,cells.cfg,cells.map,c
     [ -e "$root$path" ] || fail "the package does not have $path"
 done
 
-start() { # with arguments of lksms serve
+start() { # ARGUMENTS...: starts lksms serve with these arguments
     (exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin lksms-run serve "$@") >"$root/serve.log" 2>&1 &
     server=$!
     for _ in $(seq 300); do

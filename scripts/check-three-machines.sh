@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Follows deploy/patroni/README.md, and the backup and restore of docs/operations.md, on clean Debian machines: containers that mmdebstrap fills and
-# systemd-nspawn boots, each with a systemd and an address of its own, on a bridge in a network namespace that reaches nothing else. The commands are those
-# of the documents: a block stands behind a line <!-- test-three: its name -->. Needs root, Debian and its archive, and 4 GB in /tmp. BASE=folder keeps the
-# clean Debian for the next run.
+# Follows deploy/patroni/README.md, and the backup and restore of docs/operations.md, on clean Debian machines. The machines are containers that mmdebstrap
+# fills and systemd-nspawn boots. Each has its own systemd and address, on a bridge in a network namespace without any other network. The script runs the
+# commands of the documents: each block of commands follows a line <!-- test-three: its name -->. It needs root, Debian, the archive of Debian, and 4 GB in
+# /tmp. BASE=folder keeps the clean Debian for the next run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -35,16 +35,16 @@ fail() {
     done
     exit 1
 }
-await() { # SECONDS, what, command
+await() { # SECONDS WHAT COMMAND...: repeats the command until it succeeds, or fails after so many seconds
     local end=$((SECONDS + $1)) what=$2
     shift 2
     until "$@" >/dev/null 2>&1; do
-        [ $SECONDS -lt $end ] || fail "$what: waited in vain"
+        [ $SECONDS -lt $end ] || fail "timeout: $what"
         sleep 0.3
     done
 }
 
-# Without a systemd on this machine, each container gets control groups of its own: all of them would use the same ones otherwise.
+# groups_of NAME prints the control groups of a container. Without systemd on this machine, all containers would otherwise use the same control groups.
 groups_of() {
     [ ! -d /run/systemd/system ] || return 0
     for hierarchy in /sys/fs/cgroup/systemd /sys/fs/cgroup/unified /sys/fs/cgroup; do
@@ -63,7 +63,7 @@ is_up() { nsenter --target="$(init_of "$1")" --all systemctl is-system-running -
 boot() {
     local name group
     for name; do
-        nsenter --net="/run/netns/$space" ip link del "vb-$name-$$" 2>/dev/null || true # of the machine that was killed
+        nsenter --net="/run/netns/$space" ip link del "vb-$name-$$" 2>/dev/null || true # the link remains after the machine was killed
         (
             for group in $(groups_of "$space-$name"); do mkdir -p "$group" && echo $BASHPID >"$group/cgroup.procs"; done
             exec nsenter --net="/run/netns/$space" systemd-nspawn --quiet --boot --register=no --keep-unit --settings=no --resolv-conf=off --console=pipe \
@@ -73,7 +73,7 @@ boot() {
     done
     for name; do await 120 "$name starts" is_up "$name"; done
 }
-# Its power is cut.
+# kill_machine NAME stops a machine at once, like a power failure.
 kill_machine() {
     local init
     init=$(init_of "$1" || true)
@@ -82,7 +82,7 @@ kill_machine() {
     unset "pid[$1]"
 }
 
-# on NAME COMMANDS: a shell of root on this machine, with standard input as its terminal.
+# on NAME COMMANDS: runs commands in a shell of root on this machine, with standard input as its terminal.
 on() {
     printf 'cd\nset -e\n%s\n' "$2" >"$work/$1/root/commands"
     nsenter --target="$(init_of "$1")" --all env -i HOME=/root USER=root SHELL=/bin/bash TERM=dumb LANG=C.UTF-8 \
@@ -95,7 +95,7 @@ block() {
     [ -n "$text" ] || fail "docs/operations.md and deploy/patroni/README.md have no block $1"
     echo "$text"
 }
-# follow NAME BLOCK...: runs blocks of the document in one shell. pg1 in a command that names its machine becomes NAME.
+# follow NAME BLOCK...: runs blocks of the documents in one shell on this machine. In the command write-files pg1, NAME replaces pg1.
 follow() {
     local name=$1 commands="" text
     shift
@@ -125,8 +125,8 @@ is_ready() { api "$1" /ready; }
 expect() { case $2 in *"$1"*) ;; *) fail "no $1 in: $2" ;; esac; }
 sql() { on "$(member "$1" Leader)" "sudo -u postgres psql -At -d lksms -c \"$2\"" </dev/null; }
 
-# load FILE NAME...: sends messages to these machines in turn, each again until it is accepted, until FILE.stop exists; writes their ids to FILE, and the
-# longest wait in milliseconds to FILE.gap.
+# load FILE NAME...: submits messages to these machines in turn, until FILE.stop exists. It repeats each message until it is accepted. It writes the task ids to
+# FILE, and the longest time between two accepted messages, in milliseconds, to FILE.gap.
 load() {
     local file=$1 n=0 longest=0 last now host answer
     shift
@@ -146,7 +146,7 @@ load() {
     echo $longest >"$file.gap"
 }
 start_load() { load "$work/$1" "${@:2}" & loader=$!; await 20 "messages are accepted" test -s "$work/$1"; }
-stop_load() { # every accepted message is in the database
+stop_load() { # FILE NAME: ends load, and checks that the database contains every accepted message
     touch "$work/$1.stop"
     wait "$loader"
     sql "$2" "SELECT task_id FROM messages WHERE source = 'load'" >"$work/stored"
@@ -155,7 +155,7 @@ stop_load() { # every accepted message is in the database
     [ -z "$lost" ] || fail "accepted and lost: $lost"
     say "$1: $(wc -l <"$work/$1") messages accepted, none lost, none accepted for at most $(cat "$work/$1.gap") ms"
 }
-deliver() { # a message goes in on one machine, out on another, and its end is seen on a third
+deliver() { # NAME NAME NAME: submits a message on the first machine, claims and reports it on the second, and reads its outcome on the third
     local task
     task=$(api "$1" /api/v1/sms/send -d '{"phone_number":"13800138001","content":"through","source":"check","priority":1}' | task_of)
     for _ in $(seq 50); do
@@ -170,7 +170,8 @@ old_messages() { for task in "${old[@]}"; do expect "$task" "$(api "$1" "/api/v1
 
 if [ ! -d "$base" ]; then
     say "making a clean Debian"
-    # The packages are fetched now, with those that they recommend, and wait in apt's cache: the machines reach nothing. postgres has the same id on all, as the shared folder needs.
+    # The packages and their recommended packages are fetched into apt's cache now, because the machines have no other network. postgres has the same id on all
+    # machines, because they share a folder.
     # shellcheck disable=SC2016
     mmdebstrap --quiet --variant=important --skip=cleanup/apt --include=dbus,systemd-sysv,iproute2 \
         --customize-hook='cp /etc/resolv.conf "$1/etc/"; chroot "$1" apt-get update -q' \
@@ -202,7 +203,7 @@ for n in 1 2 3 4 5; do old+=("$(api pg1 /api/v1/sms/send -d "{\"phone_number\":\
 say "from one machine to three"
 everywhere install
 follow pg1 settings
-sed -i "s/10\.0\.0\./10.77.0./" "$work/pg1/etc/lksms/cluster.env" # the editor of the operator
+sed -i "s/10\.0\.0\./10.77.0./" "$work/pg1/etc/lksms/cluster.env" # the operator edits the addresses
 to_others /etc/lksms/cluster.env
 everywhere write-files
 everywhere etcd
@@ -268,7 +269,7 @@ await 120 "LKSMS is ready" is_ready pg1
 for name in pg1 pg2 pg3; do expect always "$(on "$name" 'sudo -u postgres psql -Atc "SHOW archive_mode"' </dev/null)"; done
 follow pg1 backup-settings base
 kept=$(api pg1 /api/v1/sms/send -d '{"phone_number":"13800138006","content":"after the backup","source":"kept"}' | task_of)
-sleep 2 # the point lies between two messages, and has whole seconds
+sleep 2 # the restore point has whole seconds, and must be between two messages
 at=$(date -u '+%F %T+00')
 sleep 2
 sql pg1 "TRUNCATE messages, queue CASCADE" >/dev/null

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes sure that this machine has the chromium with which the console is tested, and a font for Chinese.
+# Installs chromium, with which the console is tested, and a font for Chinese, unless this machine has them.
 set -eu
 
 [ -n "${CHROMIUM:-}" ] || command -v chromium >/dev/null || {

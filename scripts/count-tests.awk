@@ -1,4 +1,4 @@
-# Reads the output of `go test -v`. Prints the line of each package, the output of packages that failed, and the counts at the end.
+# Reads the output of `go test -v`. Prints the result line of each package, the whole output of packages that failed, and the counts at the end.
 /^ *--- PASS/ { passed++ }
 /^ *--- FAIL/ { failed++ }
 /^ *--- SKIP/ { skipped++; print }

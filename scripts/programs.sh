@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes sure that this machine has some programs. The arguments are program=package, with packages of Debian. No service is started.
+# Installs the missing programs of a list. The arguments are program=package, with packages of Debian. It starts no service.
 set -eu
 
 PATH=$PATH:/usr/sbin:/sbin
@@ -12,7 +12,7 @@ command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || {
     echo "install first:$programs. On Debian as root: apt-get install$packages" >&2
     exit 1
 }
-# The packages start their services when they are installed, unless this file forbids it.
+# Packages start their services during installation, unless this file forbids it.
 policy=/usr/sbin/policy-rc.d
 [ -e $policy ] || {
     trap 'rm -f $policy' EXIT
@@ -21,5 +21,5 @@ policy=/usr/sbin/policy-rc.d
 }
 install="apt-get install -q -y --no-install-recommends$packages"
 export DEBIAN_FRONTEND=noninteractive
-# shellcheck disable=SC2086 # words
+# shellcheck disable=SC2086 # $install is split into words
 $install >/dev/null 2>&1 || { apt-get update -q >/dev/null && $install >/dev/null; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tags the last commit as a version, such as 1.0.0, and builds what is published of it into dist/. It pushes nothing.
+# Tags the last commit as a version, such as 1.0.0, and builds the published files of this version into dist/. It pushes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails if a commit since a version has a title that does not begin with one of these words, or is longer than a line of a log. Without that version in the
-# history, as in a shallow clone, it checks nothing.
+# Fails if the title of a commit after the version $1 does not begin with one of these words, or has more than 100 characters. If the history lacks the version,
+# as in a shallow clone, the script checks nothing.
 set -euo pipefail
 words='Add|Document|Fix|Measure|Move|Remove|Rename|Revert|Speed up|Split|Test|Update|Use'
 git rev-parse --verify --quiet "$1^{commit}" >/dev/null || { echo "titles: $1 is not in the history of this clone, so that no title is checked"; exit 0; }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Fails on idioms that were retired, in comments of Go and SQL, in the pages of docs/ and in the names of tests. Migrations of the version that is given and
-# gen/ stay as they are, and the tables of docs/architecture.md have the comments of those migrations. A word is added here when it occurs nowhere any more.
+# Fails if a comment in Go or SQL, a page of docs/ or the name of a test contains a retired word. Not checked are gen/, the migrations of the version $1, and
+# the tables of docs/architecture.md, which contain comments of these migrations. Add a word to this list when the word no longer occurs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# A regular expression of the text, and the word to use.
+# Each rule for texts consists of a regular expression and the words to use instead.
 texts=(
 	'\bbec(om(e|es|ing)|ame) of\b|outcome'
 	'\bwhoever\b|the noun: the sender, the caller'
@@ -19,7 +19,7 @@ texts=(
 	'(^|[^[:alnum:]_.])(notes|noted)\b|records, recorded'
 	'\b(stand|stands|stood|wait|waits) in line\b|wait behind'
 )
-# The same of the names of test functions.
+# The rules for the names of test functions have the same form.
 names=(
 	'Bec(om(e|es)|ame)Of|Outcome'
 	'Whoever|the noun'
@@ -35,7 +35,7 @@ names=(
 found=$(mktemp -d)
 trap 'rm -rf "$found"' EXIT
 
-# check FILES PREFIX RULE... records the lines of files whose text behind a prefix has a retired word. FILES has their names, separated by NUL.
+# check FILES PREFIX RULE... records the lines that contain a retired word after the prefix. FILES contains the names of the checked files, separated by NUL.
 check() {
 	local files=$1 prefix=$2 rule
 	shift 2
@@ -48,7 +48,7 @@ check() {
 git ls-files -z '*.go' ':!gen/' >"$found/go"
 git ls-files -z '*_test.go' ':!gen/' >"$found/tests"
 git ls-files -z 'docs/*.md' ':!docs/lab/' >"$found/pages"
-# Without that version in the history, as in a shallow clone, no migration is checked.
+# If the history lacks the version, as in a shallow clone, no migration is checked.
 landed=$(git ls-tree -r --name-only "$1" db/migrations 2>/dev/null) || landed=$(git ls-files db/migrations)
 git ls-files '*.sql' ':!gen/' ':!db/schema.sql' | { grep -vxF "${landed:-none}" || true; } | tr '\n' '\0' >"$found/sql"
 
