@@ -1,6 +1,6 @@
--- Run once on a database that was restored to an earlier point, before LKSMS starts on it. Ids that were given out after the point are known outside:
--- receivers drop an event whose id they have had, a sender app reports with the id of its lease, a program asks for its batch. No id is given out a
--- second time: all sequences go on a billion later.
+-- Run this file once on a database that was restored to an earlier point, before LKSMS starts on it. It moves all sequences forward by a billion, so that no id
+-- is used twice. Other programs know ids from after the restore point: receivers ignore an event whose id they have received, sender apps report with lease
+-- ids, and programs query their batches.
 DO $$
 DECLARE
     s record;

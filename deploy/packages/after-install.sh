@@ -1,7 +1,7 @@
 #!/bin/sh
-# dpkg calls it with "configure" and the version that was installed before, rpm with the number of versions that are installed now.
+# dpkg calls this script with "configure" and the previously installed version, rpm with the number of versions that are installed now.
 set -e
-# systemd makes the same folder at the start of the service; a machine without systemd needs it too.
+# systemd also creates this folder at the start of the service, but a machine without systemd needs it, too.
 install -d -o lksms -g lksms -m 0750 /var/lib/lksms
 say_how_to_start() {
     cat <<'TEXT'
@@ -13,7 +13,7 @@ TEXT
 if [ -d /run/systemd/system ]; then
     systemctl daemon-reload
     systemctl try-restart lksms.service 'lksms@*.service' || true
-    # Also after a removal, which disabled it.
+    # The service is not enabled after a new installation, and after a removal and another installation.
     systemctl is-enabled --quiet lksms.service || say_how_to_start
 else
     case "$1:${2:-}" in

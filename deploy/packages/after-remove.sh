@@ -1,5 +1,5 @@
 #!/bin/sh
-# The messages in /var/lib/lksms and their owner remain, also after a purge: only a person deletes them.
+# The folder /var/lib/lksms with the messages, and the user lksms, remain even after a purge: only an operator deletes them.
 set -e
 if [ -d /run/systemd/system ]; then
     systemctl daemon-reload || true

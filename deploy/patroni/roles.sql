@@ -1,4 +1,4 @@
--- The three roles that Patroni needs. deploy/patroni/write-files fills in the passwords. It can run again.
+-- Creates the three roles that Patroni needs. deploy/patroni/write-files replaces the passwords. This file can be run repeatedly.
 DO $$
 DECLARE
     missing text;
