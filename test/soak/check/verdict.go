@@ -12,7 +12,8 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// Invariant is a condition on the recorded history and the database. Its statement returns one text for each violation. $1 in the statement is MAX_RETRY_COUNT.
+// Invariant is a condition on the recorded history and the database. Its SQL statement returns one text for each violation. $1 in the statement is
+// MAX_RETRY_COUNT.
 type Invariant struct {
 	Name string
 	SQL  string

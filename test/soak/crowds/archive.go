@@ -19,7 +19,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// These constants describe the tasks of the archive. The tasks end before the first round, and are then renamed so that their ids belong to earlier days.
+// These constants describe the tasks of the archive. The tasks end before the first round. Then they get new ids, which belong to earlier days.
 const (
 	archiveDays  = 4
 	archiveTasks = 50 // number of tasks per day
@@ -27,8 +27,8 @@ const (
 	archivists   = 2
 )
 
-// Archive exports, drops, imports and moves the partitions of earlier days while other faults are injected. It kills some of its own commands. At the end of a
-// round Restore imports all dropped partitions, so that the invariants check every task again.
+// Archive exports, drops, imports and moves the partitions of earlier days while other faults are injected. It kills some of the commands that do this. At the
+// end of a round, Restore imports all dropped partitions, so that the invariants can check every task.
 type Archive struct {
 	stack *stack.Stack
 	dir   string // folder of the exports
@@ -53,7 +53,7 @@ const (
 // ArchiveActNames describe what Archive does with partitions of earlier days.
 var ArchiveActNames = [archiveActs]string{"exported", "dropped", "imported", "moved", "made"}
 
-// NewArchive creates the tasks of earlier days through the API. It records them in the history of l under the ids that they have after renaming.
+// NewArchive creates the tasks of earlier days through the API. It records the tasks in the history of l with their new ids.
 func NewArchive(ctx context.Context, s *stack.Stack, l *load.Load) (*Archive, error) {
 	a := &Archive{stack: s, dir: filepath.Join(s.Dir, "exports"), seed: l.Seed}
 	client := l.Clients[0]
@@ -81,7 +81,7 @@ func NewArchive(ctx context.Context, s *stack.Stack, l *load.Load) (*Archive, er
 	return a, err
 }
 
-// fill submits and reports tasks, and then renames them to tasks of the day.
+// fill submits and reports tasks, and then gives the tasks ids of the day.
 func (a *Archive) fill(ctx context.Context, l *load.Load, client *api.ClientWithResponses, day time.Time) error {
 	texts := map[string]string{} // by task id
 	for i := range archiveTasks {

@@ -16,7 +16,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// Crowd is a group of clients that each round runs beside the main load.
+// Crowd is a group of clients that runs beside the main load in each round.
 type Crowd interface {
 	SetUp(ctx context.Context) error
 	Run(ctx context.Context, round int)
@@ -25,7 +25,7 @@ type Crowd interface {
 	Print()
 }
 
-// New returns the crowds that test the newer parts of the service. They need a PostgreSQL that the soak started itself.
+// New returns all crowds. They need a PostgreSQL that the soak started itself.
 func New(s *stack.Stack, l *load.Load, t *load.Tenants) ([]Crowd, error) {
 	u, err := url.Parse(s.AdminURL())
 	if err != nil {
@@ -39,7 +39,7 @@ func New(s *stack.Stack, l *load.Load, t *load.Tenants) ([]Crowd, error) {
 	return []Crowd{newStarters(l), &erasures{load: l, stack: s, tenants: t}, &shop{load: l, stack: s, url: u.String()}, newElders(l, s)}, nil
 }
 
-// awaitNone waits until the query sql returns 0. what names the counted things in the error.
+// awaitNone waits until the query sql returns 0. In the error, what describes the counted things.
 func awaitNone(ctx context.Context, s *stack.Stack, what, sql string) error {
 	for {
 		left := 1

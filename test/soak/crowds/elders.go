@@ -19,9 +19,9 @@ import (
 
 const elderTasks = 12 // number of tasks of each message type, per round
 
-// elders checks the priority of verification codes. It makes marketing messages old and submits codes. Then one sender claims both, one claim at a time. No
-// claim is allowed to return old marketing while a code waits. A round is not judged if a claim or the submission of a code has an unknown outcome: its
-// transaction can still lock rows for a moment.
+// elders checks the priority of verification codes. It makes marketing messages old and submits codes. Then one sender claims all these messages, one claim at
+// a time. No claim is allowed to return old marketing messages while a code waits. A round is not judged if a claim or the submission of a code has an unknown
+// outcome, because its transaction can still lock rows for a moment.
 type elders struct {
 	load      *load.Load
 	stack     *stack.Stack
@@ -109,7 +109,7 @@ func (e *elders) round(ctx context.Context, app *load.Sender) {
 		if len(res.JSON200.Data) == 0 {
 			return
 		}
-		behind := false // true if this claim has already returned old marketing
+		behind := false // true if this claim has already returned an old marketing message
 		for _, t := range res.JSON200.Data {
 			e.load.History.Took(load.Claimed{AppID: load.ElderSender, Task: t})
 			if isCode := left[t.TaskID]; isCode {

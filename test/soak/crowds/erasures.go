@@ -53,7 +53,7 @@ func (f *erasures) Run(ctx context.Context, round int) {
 	all.Wait()
 }
 
-// meet sends messages to a new person. It returns nil if the outcome of a submission is unknown. Such a person is not erased.
+// meet submits messages to a new person. It returns nil if the outcome of a submission is unknown: such a person is not erased.
 func (f *erasures) meet(rng *rand.Rand) *erasedPerson {
 	serial := f.load.Serial.Add(1)
 	p := &erasedPerson{phone: fmt.Sprintf("139%08d", serial)}

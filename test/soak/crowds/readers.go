@@ -23,12 +23,12 @@ import (
 const (
 	replicaLag   = 5 * time.Second          // DATABASE_REPLICA_MAX_LAG, at its default
 	StaleLimit   = replicaLag + time.Second // maximum age of the state in a response. The extra second covers commits that do not wait for the disk
-	returnLimit  = 2 * time.Minute          // maximum time until all standbys serve reads again after the last fault: the nodes have a checkpoint_timeout of 30 s
-	readersPhone = "15000000000"            // number of all messages of the readers, and of no other messages: one page reads at most a thousand tasks of a number
-	readersNo    = "readers"                // number of their company and name of the user that submits
+	returnLimit  = 2 * time.Minute          // maximum time from the last fault until all standbys serve reads again: the nodes have a checkpoint_timeout of 30 s
+	readersPhone = "15000000000"            // recipient of all messages of the readers, and of no other messages, because one page searches at most a thousand tasks of a number
+	readersNo    = "readers"                // company_no of the readers, and name of the user that submits
 	readLimit    = 10 * time.Second         // time limit of a list: a busy machine needs seconds, and a hanging replica delays a read by three seconds
 	readersPage  = 50                       // more messages than the readers submit within StaleLimit
-	readersSpan  = 40 * time.Second         // period of a list: without it, a list that is not full would search all earlier days
+	readersSpan  = 40 * time.Second         // time span of a list: without a limit, a list that is not full would search all earlier days
 )
 
 // readers submit messages for a separate company, and read its task list and statistics. A server with replicas can answer these reads from a standby.
@@ -42,14 +42,14 @@ type readers struct {
 	truth        staleness
 	reads        atomic.Int64
 	texts        atomic.Int64
-	before       map[string]float64 // reads by the server that answered them, at the last count
+	before       map[string]float64 // number of reads at the last count, by the server that answered
 
 	mu       sync.Mutex
-	byServer map[string]float64 // reads of all rounds, by the server that answered them
+	byServer map[string]float64 // number of reads in all rounds, by the server that answered
 	returned time.Duration      // longest time until all replicas served reads again
 }
 
-// staleness stores what the readers submitted, when the primary answered, and the violations that were found.
+// staleness stores the messages that the readers submitted, the times when the primary answered, and the found violations.
 type staleness struct {
 	mu       sync.Mutex
 	accepted []acceptance
@@ -125,7 +125,7 @@ func (r *readers) Run(ctx context.Context, _ int) {
 			}
 		}
 	})
-	probing, enough := context.WithCancel(context.WithoutCancel(ctx)) // outlives ctx, because each read needs a later probe
+	probing, enough := context.WithCancel(context.WithoutCancel(ctx)) // continues after ctx ends, because each read needs a later probe
 	var probe sync.WaitGroup
 	probe.Go(func() {
 		for stack.Pause(probing, 100*time.Millisecond) {
@@ -191,7 +191,8 @@ func (r *readers) readOnce() {
 	r.truth.listed(began, ids)
 }
 
-// failed waits for a probe that started after the failed read, and then judges the read. The failure is a violation only if the primary answered all the time.
+// failed waits for a probe that started after the failed read, and then judges the read. The failure is a violation only if the primary answered before, during
+// and after the read.
 func (r *readers) failed(what string, began time.Time, err error, answer interface{ Status() string }) {
 	text := fmt.Sprint(err)
 	if err == nil {
@@ -251,7 +252,7 @@ func (s *staleness) listed(began time.Time, ids map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	due := s.due(began)
-	for _, a := range due[max(0, len(due)-readersPage/5):] { // newer messages, and messages with an unknown outcome, also fit on the page
+	for _, a := range due[max(0, len(due)-readersPage/5):] { // the page also has room for newer messages, and for messages with an unknown outcome
 		if !ids[a.id] && began.Sub(a.at) < readersSpan-2*load.CallLimit { // a message is created before it is accepted
 			s.found.Add(fmt.Sprintf("a list lacks %s, accepted %.1f s before", a.id, began.Sub(a.at).Seconds()))
 		}
@@ -267,7 +268,7 @@ func (s *staleness) counted(began time.Time, n int64) {
 	}
 }
 
-// unanswered judges a read that failed between two times. It is a violation if the primary answered before, during and after the read.
+// unanswered judges a read that began and failed at these times. The failure is a violation if the primary answered before, during and after the read.
 func (s *staleness) unanswered(what string, began, ended time.Time, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

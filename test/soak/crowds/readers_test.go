@@ -38,7 +38,7 @@ func TestReadersFindStaleAndFailedReads(t *testing.T) {
 	}
 }
 
-// If the primary answered every read, the run proves nothing about replicas.
+// A run in which the primary answered every read proves nothing about replicas.
 func TestReadersRequireReadsFromReplicas(t *testing.T) {
 	t.Parallel()
 	for served, want := range map[float64]int{0: 1, 1: 0} {

@@ -73,8 +73,8 @@ func (s *shop) Run(ctx context.Context, round int) {
 	all.Wait()
 }
 
-// order stores an order and submits its message in one transaction. An order with a dedup key is repeated until its COMMIT has a response or KeyedTries are
-// used up.
+// order stores an order and submits its message in one transaction. It repeats an order with a dedup key until the COMMIT gets a response, at most KeyedTries
+// times.
 func (s *shop) order(rng *rand.Rand, conn **pgx.Conn) {
 	serial := s.load.Serial.Add(1)
 	text, phone := fmt.Sprintf("soak-%d-by-sql-%d", s.load.Seed, serial), fmt.Sprintf("138%08d", serial)
@@ -113,7 +113,7 @@ func (s *shop) order(rng *rand.Rand, conn **pgx.Conn) {
 	}
 }
 
-// try runs one transaction. If its COMMIT gets no response, the outcome is unknown. If the transaction fails earlier, nothing was stored.
+// try runs one transaction. If the COMMIT gets no response, the outcome is unknown. If the transaction fails before the COMMIT, nothing is stored.
 func (s *shop) try(to **pgx.Conn, phone, text string, key *string, many int, rollsBack bool) (ids []string, o load.Outcome) {
 	ctx, cancel := context.WithTimeout(load.CallContext(), load.CallLimit)
 	defer cancel()

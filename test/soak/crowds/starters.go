@@ -164,7 +164,7 @@ func (s *starters) start(app *load.Sender, body api.StartRequest) {
 	}
 }
 
-// mark sets the outcome of all leases in body that were not started yet.
+// mark sets the outcome of all leases in body that have not been started yet.
 func (s *starters) mark(body api.StartRequest, outcome startAct) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +175,7 @@ func (s *starters) mark(body api.StartRequest, outcome startAct) {
 	}
 }
 
-// startInvariants must hold when no client runs. The table starts has one row for each lease that such an app claimed, with the outcome of its start.
+// startInvariants must hold when no client runs. The table starts has one row for each lease that an app of starters claimed, with the outcome of its start.
 var startInvariants = []check.Invariant{
 	{Name: "a lease that its sender started runs for the sender's time, and never counts as unsent", SQL: `
 		SELECT s.task_id || ', lease ' || s.lease_id || ' runs until ' || coalesce(l.lease_until::text, 'nothing') || ', answered ' || s.runs

@@ -28,8 +28,8 @@ const (
 	drillRound = 3 * time.Minute
 	shortDrill = time.Minute // a drill up to this length has one round, in which each fault of shortFaults occurs once
 
-	frozen       = 20 * time.Second // time for which the primary is stopped
-	storeAway    = 15 * time.Second // time for which etcd is stopped
+	frozen       = 20 * time.Second // how long the primary is frozen
+	storeAway    = 15 * time.Second // how long etcd is stopped
 	replicaAway  = 12 * time.Second
 	replaceLimit = time.Minute      // maximum time until another node is primary
 	wholeLimit   = 90 * time.Second // maximum time until all nodes follow the primary again
@@ -78,7 +78,7 @@ func Run(ctx context.Context, soak *run.Run, o Options) (err error) {
 	k := &keeper{}
 	sc.History.OnAnswer = k.record
 	if isShort {
-		sc.Load.Submitters /= 2 // halves the load, so that the remaining tasks are sent before the drill ends
+		sc.Load.Submitters /= 2 // with half of the load, the remaining tasks are sent before the drill ends
 	}
 	if err := sc.SetUp(ctx); err != nil {
 		return err
@@ -109,7 +109,7 @@ func Run(ctx context.Context, soak *run.Run, o Options) (err error) {
 	return drillVerdict(ctx, o.Async, verdicts)
 }
 
-// drillVerdict returns the result of a drill. A drill with asynchronous replication must have lost a message.
+// drillVerdict returns the result of a drill. A drill with asynchronous replication must lose a message: otherwise the drill proves nothing.
 func drillVerdict(ctx context.Context, isAsync bool, verdicts []check.Verdict) error {
 	found := check.Broken(verdicts)
 	if !isAsync {
@@ -126,7 +126,7 @@ func drillVerdict(ctx context.Context, isAsync bool, verdicts []check.Verdict) e
 	return nil
 }
 
-// drillFault is one kind of fault. strike injects the fault, undoes it, and returns a description.
+// drillFault is one kind of fault. strike injects the fault, undoes it, and returns a description of what it did.
 type drillFault struct {
 	name   string
 	strike func(d *driller, ctx context.Context, primary *stack.Node) (string, error)
@@ -151,7 +151,7 @@ var drillFaults = []drillFault{
 	{replicaStops, (*driller).stopReplica},
 }
 
-// shortFaults contains the faults of a short drill, in this order. The drill does not wait for the old primary after the last fault, because rewinding this
+// shortFaults contains the faults of a short drill, in this order. After the last fault, the drill does not wait for the old primary, because rewinding this
 // node takes a long time.
 var shortFaults = []string{replicaStops, "switchover", "primary cut from etcd", "server killed", "primary killed with its Patroni"}
 
@@ -174,7 +174,7 @@ type driller struct {
 // Run implements run.Injector.
 func (d *driller) Run(ctx context.Context) error {
 	defer d.keeper.watch(context.WithoutCancel(ctx), d.stack.Servers)() // the watch ends before the checks, which count connections
-	if d.isShort && d.only == "" {                                      // each fault takes longer than the duration of a short drill
+	if d.isShort && d.only == "" {                                      // a short drill injects every fault, even if this takes longer than its duration
 		for i, f := range d.deck {
 			isReady := d.cluster.IsWhole
 			if i == len(d.deck)-1 {
@@ -251,7 +251,7 @@ func (d *driller) inject(ctx context.Context, f drillFault, isReady func(context
 	return nil
 }
 
-// awaitReplacement waits until another node is primary, and returns a description with both names.
+// awaitReplacement waits until another node is primary, and returns a description with the names of both nodes.
 func (d *driller) awaitReplacement(ctx context.Context, old *stack.Node) (string, error) {
 	name := ""
 	err := stack.Await(ctx, replaceLimit, "no other node became primary", func(ctx context.Context) bool {
@@ -278,17 +278,17 @@ func (d *driller) killPrimary(ctx context.Context, primary *stack.Node) (string,
 	return d.awaitReplacement(ctx, primary)
 }
 
-// killAhead first stops replication from the primary for a moment, then kills the primary. Only the primary has the transactions that it confirmed in that
-// time.
+// killAhead first stops replication from the primary for a moment, then kills the primary. Transactions that the primary confirmed meanwhile exist only on the
+// primary.
 func (d *driller) killAhead(ctx context.Context, primary *stack.Node) (string, error) {
 	if err := primary.Kill(syscall.SIGSTOP, "walsender"); err != nil {
 		return "", err
 	}
-	time.Sleep(time.Duration(300+d.rng.IntN(7000)) * time.Millisecond) // clients time out after load.CallLimit, and repeat the calls that are safe to repeat
+	time.Sleep(time.Duration(300+d.rng.IntN(7000)) * time.Millisecond) // clients stop waiting after load.CallLimit, and repeat the calls that can safely be repeated
 	return d.killPrimary(ctx, primary)
 }
 
-// freeze stops all processes of the primary for the time frozen. When they continue, the node still treats itself as the primary.
+// freeze stops all processes of the primary for the time frozen. When the processes continue, the node still treats itself as the primary.
 func (d *driller) freeze(ctx context.Context, primary *stack.Node) (string, error) {
 	err := primary.Kill(syscall.SIGSTOP, "")
 	time.Sleep(frozen)
@@ -332,7 +332,7 @@ func (d *driller) stopEtcd(context.Context, *stack.Node) (string, error) {
 	return "no primary meanwhile", nil
 }
 
-// fill uses up the disk space of the primary until another node is primary, at most for replaceLimit.
+// fill uses up the disk space of the primary until another node is primary, for at most replaceLimit.
 func (d *driller) fill(ctx context.Context, primary *stack.Node) (string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)

@@ -25,7 +25,7 @@ type work int
 
 const (
 	submitWork work = iota // a submission of one message is accepted
-	// readyWork + i means that the path /ready of the server with index i returns 200, if it is called without HAProxy.
+	// readyWork + i is the readiness of the server with index i: /ready returns 200, without HAProxy in between.
 	readyWork
 	works = readyWork + work(stack.ClusterServers)
 )
@@ -57,7 +57,7 @@ func (k *keeper) watch(ctx context.Context, all []*stack.Server) (stop func()) {
 	}
 }
 
-// record records a response. POST claims are a separate kind, because they can wait for tasks.
+// record records a response. POST claims (load.WaitCall) are a separate kind of work, because they can wait for tasks.
 func (k *keeper) record(r *http.Request, began time.Time, status int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -90,7 +90,7 @@ func (k *keeper) record(r *http.Request, began time.Time, status int) {
 	}
 }
 
-// missing returns the name of a kind of calls without a successful call that started after since. If every kind has a successful call, it returns "".
+// missing returns the name of a kind of calls that has had no successful call since the time since. It returns "" if every kind has had a successful call.
 func (k *keeper) missing(since time.Time) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -122,15 +122,15 @@ func (r recovery) failures() (n int) {
 // outage is the effect of a fault on one kind of work.
 type outage struct {
 	away  time.Duration // longest time without success
-	after time.Duration // time from the fault to the end of that gap; 0: no outage
+	after time.Duration // time from the fault to the end of the time in away; 0: no outage
 
 	failures int // number of 5xx responses of the server
 }
 
-// goesOn is the longest gap that does not count as an outage.
+// goesOn is the longest time without success that does not count as an outage.
 const goesOn = time.Second
 
-// since returns how each kind of work recovered from a fault. failures are the numbers of 5xx responses before the fault.
+// since returns how each kind of work recovered from a fault. failures contains the numbers of 5xx responses before the fault.
 func (k *keeper) since(fault time.Time, failures [works]int) (r recovery) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -30,8 +30,8 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// Events are the systems that consume events: receivers of webhooks, which sometimes fail, and systems that pull. Other clients cancel and requeue their own
-// messages, so that some tasks have several events.
+// Events are the clients that consume events: receivers of webhooks, which sometimes fail, and systems that pull. Other clients of Events cancel and requeue
+// their own messages, so that some tasks have several events.
 type Events struct {
 	load    *load.Load
 	tenants *load.Tenants
@@ -40,14 +40,14 @@ type Events struct {
 	url     string
 	hooks   []*hook
 	pulls   []*pull
-	sinceID int64     // last row of report_logs from before the first listener
+	sinceID int64     // id of the last row of report_logs that was written before the first listener existed
 	since   time.Time // database time after which events are recorded
 	lastID  int64     // events up to this id were posted and pulled
 
 	mu      sync.Mutex
 	calm    bool          // receivers accept every post
 	release chan struct{} // closed to end the posts that hang
-	serial  int64         // last serial number of the receivers' actions
+	serial  int64         // last serial number of a post
 
 	unsigned, changed check.Verdict
 	Did               [eventActs]atomic.Int64
@@ -67,7 +67,7 @@ const (
 	eventActs
 )
 
-// EventActNames describe what the consumers of events do.
+// EventActNames describe the acts of the consumers of events.
 var EventActNames = [eventActs]string{
 	"posts taken", "posts answered with an error", "posts answered with Retry-After", "posts cut off", "posts that hung",
 	"webhooks switched off by their receivers", "webhooks switched on again", "pulls answered",
@@ -85,10 +85,10 @@ type hook struct {
 type reception struct {
 	body        []byte
 	taskID      string
-	seen, taken int64 // serial numbers of the first post, and of the first accepted post; 0: no such post yet
+	seen, taken int64 // serial numbers of the first post (seen) and of the first accepted post (taken); 0: no such post yet
 }
 
-// pull is a system that pulls events: as a user with the role submit, or as the admin for one company, or for all companies if company is empty.
+// pull is a system that pulls events. It pulls as a user with the role submit, or as the admin: for one company, or for all companies if company is empty.
 type pull struct {
 	name      string
 	company   string // company of its events; empty: all
@@ -164,7 +164,7 @@ func New(ctx context.Context, s *stack.Stack, l *load.Load, t *load.Tenants) (*E
 // Close stops the receivers.
 func (e *Events) Close() {
 	e.beCalm(true)
-	_ = e.server.Close() // no posts remain
+	_ = e.server.Close() // beCalm has ended the posts that hung
 }
 
 // beCalm switches between receivers that accept every post and receivers that sometimes fail.
@@ -378,7 +378,7 @@ func (e *Events) Settle(ctx context.Context, s *stack.Stack) error {
 		for _, h := range e.hooks {
 			for _, id := range resting {
 				if h.id == id {
-					e.switchOn(e.load.Clients[0], h) // on failure, the next iteration tries again
+					e.switchOn(e.load.Clients[0], h) // if this fails, the next iteration tries again
 				}
 			}
 		}
@@ -394,16 +394,16 @@ func (e *Events) Settle(ctx context.Context, s *stack.Stack) error {
 	return nil
 }
 
-// eventEvidence creates the temporary tables. listeners contains the webhooks and the pulls. told contains the events that they received. seen is the serial
-// number of the first post, or for a pull the position of the event. taken is the serial number of the first accepted post. nameless contains unknown event
-// ids.
+// eventEvidence creates the temporary tables. listeners contains the webhooks and the pulls. told contains the events that these listeners received. Its column
+// seen is the serial number of the first post or, for a pull, the position of the event. Its column taken is the serial number of the first accepted post.
+// nameless contains received ids that are not ids of events.
 const eventEvidence = `
 CREATE TEMP TABLE listeners (name text, is_pull boolean, company_no text, username text);
 CREATE TEMP TABLE told (name text, event_id bigint, task_id text COLLATE "C", seen bigint, taken bigint);
 CREATE TEMP TABLE nameless (name text, id text)`
 
 // eventInvariants must hold when no client runs and all events up to $2 were posted and pulled. Later events can exist, because alerts still fire and resolve.
-// $1 is the last row of report_logs from before the first listener.
+// $1 is the id of the last row of report_logs that was written before the first listener existed.
 var eventInvariants = []check.Invariant{
 	{Name: "every end of a task has exactly one event, and no other event of a task exists", SQL: `
 		SELECT coalesce(f.type, 'no event') || ' of ' || coalesce(r.task_id, f.task_id) || ' after ' || coalesce(r.type, 'nothing')

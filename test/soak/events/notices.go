@@ -36,12 +36,12 @@ const (
 	noticeActs
 )
 
-// NoticeActNames describe what the clients of notifications and alerts do.
+// NoticeActNames describe the acts of the clients of notifications and alerts.
 var NoticeActNames = [noticeActs]string{"notifications created", "notifications ended", "alert rules switched off and on"}
 
 const (
 	quietAfter = 1.0             // seconds without a poll until the app is silent
-	bizType    = api.BizType(77) // a type of the callers' own: types up to 5 have templates and rules
+	bizType    = api.BizType(77) // a business type that only this test uses: types up to 5 have templates and rules
 	people     = 3
 )
 
@@ -161,7 +161,7 @@ func (c *notices) notify(ctx context.Context, rng *rand.Rand) {
 	if rng.IntN(4) > 0 || !stack.Pause(ctx, time.Duration(rng.IntN(1000))*time.Millisecond) {
 		return
 	}
-	// End only a notification that still waits. Otherwise a notification that has already ended would end twice, and have two events.
+	// This request ends only notifications that still wait. Otherwise a notification that has already ended would end a second time, and have two events.
 	waits := []api.NotificationEndRequestExpectedStatuses{api.ExpectWaiting}
 	end, err := c.load.Any(rng).EndNotificationsWithResponse(load.CallContext(), api.NotificationEndRequest{
 		BizType: bizType, BizIds: []int64{serial}, Status: api.EndCancelled, ExpectedStatuses: &waits,
@@ -182,17 +182,17 @@ func (c *notices) enable(client *api.ClientWithResponses, on bool) bool {
 	return err == nil && res.JSON200 != nil
 }
 
-// noticesLeft counts the rules whose next evaluation must be awaited. With an empty queue and no polls, the alert about the queue ends, and the alert about the
-// silent app fires.
+// noticesLeft counts the rules that must still be evaluated. With an empty queue and no polls, the alert about the queue ends, and the alert about the silent
+// app fires.
 const noticesLeft = `
 	(SELECT count(*) FROM alerts a WHERE a.rule_id = $1 AND a.resolved_at IS NULL)
 	+ (1 - (SELECT count(*) FROM alerts a WHERE a.rule_id = $2 AND a.fired_at IS NOT NULL AND a.resolved_at IS NULL))`
 
 // eventsOfNotifications returns the events notification.finished, with facts from the other tables.
 //
-// is_own: the last message, and not a person, ended the notification; NULL: the notification does not exist. is_again: since the previous event, a message
-// ended again after a requeue, and the message had already ended before the previous event. is_behind: every message ended before this event. is_first and
-// is_last: position among the events of the notification.
+// is_own: the end of the last message, and not a person, ended the notification; NULL: the notification does not exist. is_again: since the previous event, a
+// message ended again after a requeue, and the message had already ended before the previous event. is_behind: every message ended before this event. is_first
+// and is_last: position among the events of the notification.
 const eventsOfNotifications = `
 	WITH message_ends AS MATERIALIZED (
 		SELECT r.notification_id, f.id, f.task_id, x.life
@@ -227,8 +227,8 @@ const eventsOfNotifications = `
 		LEFT JOIN notifications n ON n.id = t.notification_id
 		LEFT JOIN notification_standings s ON s.notification_id = n.id`
 
-// noticeInvariants must hold when no client runs and all events were moved to the feed. Alerts still change, so their invariants also read staged events. $3 is
-// the time of the first listener.
+// noticeInvariants must hold when no client runs and all events were moved to the feed. Alerts still change, so the invariants of alerts also read staged
+// events. $3 is the time of the first listener.
 var noticeInvariants = []check.Invariant{
 	{Name: "every ended notification has one event with its outcome, and one more each time a requeued message ended it again", SQL: `
 		WITH t AS MATERIALIZED (` + eventsOfNotifications + `)

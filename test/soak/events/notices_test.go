@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// notified inserts two notifications. The first has two recipients: a was sent, b failed, and b was then requeued and sent. So this notification ended twice.
-// The second was cancelled by a person just after its only message, c, had ended. So the second notification also ended twice.
+// notified inserts two notifications. The first notification has two messages: a was sent, b failed, and b was then requeued and sent. A person cancelled the
+// second notification just after its only message, c, had ended. So both notifications ended twice.
 const notified = `
 INSERT INTO announcements (id, payload, user_ids) VALUES (1, '{}', '{p,q}');
 INSERT INTO notifications (id, company_id, channel_id, biz_type, biz_id, submitted_by, announcement_id, ended_as) OVERRIDING SYSTEM VALUE

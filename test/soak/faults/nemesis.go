@@ -22,7 +22,7 @@ import (
 // Fault is one kind of fault. strike injects the fault, undoes it, and returns a description.
 type Fault struct {
 	Name     string
-	Database bool // the fault makes PostgreSQL unavailable: the time from its return until the servers answer is measured
+	Database bool // the fault makes PostgreSQL unavailable; the time from the return of PostgreSQL until the servers answer is measured
 	strike   func(n *Nemesis, ctx context.Context) (string, error)
 }
 
@@ -96,7 +96,7 @@ func (n *Nemesis) deal(ctx context.Context, f Fault) error {
 	return nil
 }
 
-// AwaitAnswers waits until each server has answered a call that started after now. If a server does not answer within ServingLimit, this is a breach.
+// AwaitAnswers waits until each server has answered a call that started after now. A server that does not answer within ServingLimit is a breach.
 func (n *Nemesis) AwaitAnswers(f Fault, what string) {
 	over := time.Now()
 	for _, s := range n.Stack.Servers {
@@ -267,7 +267,7 @@ func (n *Nemesis) exhaustConnections(ctx context.Context) (string, error) {
 	var taken []*pgx.Conn
 	defer func() {
 		for _, conn := range taken {
-			_ = conn.Close(ctx) // its server process holds no locks
+			_ = conn.Close(ctx) // the session holds no locks
 		}
 	}()
 	grab := func() bool {

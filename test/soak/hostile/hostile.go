@@ -24,21 +24,21 @@ import (
 )
 
 // Two companies and anonymous callers attack while a normal tenant works. The attack comes from a separate address, with and without valid credentials. The
-// normal tenant must hardly be affected.
+// limits below define how little it is allowed to affect the normal tenant.
 const (
 	attackerAddress = "127.0.0.2"
-	maxRatio        = 1.5       // maximum ratio of the normal tenant's p99 and errors, with the attack to without
+	maxRatio        = 1.5       // maximum ratio of the normal tenant's p99, and of its errors, with the attack to those without the attack
 	maxMemory       = 300 << 20 // maximum resident memory of the server in bytes
 	normalSenders   = 8
 	normalEvery     = 40 * time.Millisecond // interval between two calls of each sender
 	settling        = time.Second           // time for the last requests of the attack
-	phase           = 8 * time.Second       // duration of a phase; short, so that other load on the machine affects phases with and without the attack equally
+	phase           = 8 * time.Second       // duration of a phase; short, so that other load on the machine equally affects phases with and without the attack
 )
 
 // evilNames are the attacking companies and their users.
 var evilNames = []string{"evil", "worse"}
 
-// attack is one way to use more than a fair share.
+// attack is one way in which a caller tries to use more than its fair share.
 type attack struct {
 	what    string
 	workers int
@@ -134,7 +134,7 @@ func Run(ctx context.Context, soak *run.Run) (err error) {
 }
 
 // attackerProcess attacks from a separate process. A real attacker uses another machine, so this process has the lowest priority. It runs as long as the soak,
-// so that its start is not measured.
+// so that the measurements do not contain its start.
 type attackerProcess struct {
 	cmd    *exec.Cmd
 	signal io.WriteCloser // each byte starts an attack of one phase
@@ -252,8 +252,8 @@ func (n *normalTenant) run(ctx context.Context) tally {
 	return all
 }
 
-// uplink limits the bandwidth from the attacker to the server. Without a limit on the loopback interface, more than half of the work would be copying between
-// the attacker and the kernel. A real attacker's own machine would do that copying.
+// uplink limits the bandwidth from the attacker to the server. Without this limit, this machine would mostly copy bytes between the attacker and the kernel. A
+// real attacker does this work on another machine.
 type uplink struct {
 	mu   sync.Mutex
 	free time.Time // time at which all bytes passed so far have been sent
@@ -388,8 +388,8 @@ func (a *attacker) deep(ctx context.Context) error {
 	return a.evil(ctx, http.MethodPost, "/api/v1/sms/send", a.nested)
 }
 
-// hold opens a connection and sends text. With read, hold then reads the response. Otherwise it repeats the text without reading. It returns when the server
-// closes the connection.
+// hold opens a connection and sends text. If read is true, hold then reads the response. Otherwise hold sends the text repeatedly and reads nothing. It returns
+// when the server closes the connection.
 func (a *attacker) hold(ctx context.Context, text string, read bool) error {
 	conn, err := a.link.dial(ctx, "tcp", strings.TrimPrefix(a.url, "http://"))
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 )
 
 // evidence creates the temporary tables. submissions, ids, claims, report_outcomes, cancelled, taken, lists and pauses contain the recorded history. taken
-// counts the messages that the provider accepted. cancelled does not contain tasks that a client requeued.
+// contains the number of acceptances by the provider for each message. cancelled does not contain tasks that a client requeued.
 //
-// task_states and leases are copies of the views tasks and send_logs, so that each view is read only once. ends contains every log row that ended a lease or
-// a task, or requeued the task. life is the number of requeues of the task before the row.
+// task_states and leases are copies of the views tasks and send_logs, so that each view is read only once. ends contains every log row that ended a lease or a
+// task, or requeued the task. Its column life is the number of requeues of the task before this row.
 const evidence = `
 CREATE TEMP TABLE submissions (content text, answered int, unknown int);
 CREATE TEMP TABLE ids (content text, task_id text COLLATE "C");
@@ -51,7 +51,7 @@ CREATE INDEX ON ends (lease_id);
 CREATE INDEX ON ends (task_id);
 ANALYZE task_states, leases, ends`
 
-// snapshots must hold at any time, even while tasks wait or are leased. So each invariant reads the tables in one statement.
+// snapshots must hold at any time, even while tasks wait or are leased. Each invariant therefore reads the tables in one statement.
 var snapshots = []check.Invariant{
 	{Name: "every message has exactly one place: a row of queue, or a log row with its outcome", SQL: `
 		SELECT task_id || ' has ' || coalesce(p.queued, 0) || ' rows of queue and ' || coalesce(p.settled, 0) || ' outcomes'
@@ -96,8 +96,8 @@ var snapshots = []check.Invariant{
 			OR f.lease_until < coalesce(m.expires_at, 'infinity') -- another invariant checks leases that end at expires_at
 				AND f.lease_until <> f.leased_at + coalesce(make_interval(secs => s.lease_seconds), '` + stack.Lease.String() + `')
 				AND NOT (starts_with(f.app_id, '` + crowds.StartPrefix + `') AND f.lease_until = f.leased_at + make_interval(secs => ` + strconv.Itoa(crowds.StartSeconds) + `))`},
-	// Two columns can differ. pool_id follows the routes. expires_at can differ for messages of a notification, because ending a notification withdraws its
-	// leased messages.
+	// Two columns are not compared. pool_id changes with the routes. expires_at of a notification's messages can differ, because the end of a notification
+	// withdraws its leased messages.
 	{Name: "queue and report_logs repeat the columns of their messages", SQL: `
 		SELECT 'queue ' || q.task_id FROM queue q JOIN messages m USING (task_id)
 		WHERE (
@@ -303,7 +303,7 @@ func UnderLoad(ctx context.Context, s *stack.Stack) (verdicts []check.Verdict, w
 	return verdicts, waiting, held, err
 }
 
-// CheckLimit is the time limit for all invariants together. They read every message of the soak.
+// CheckLimit is the time limit for all invariants together, which read every message of the soak.
 const CheckLimit = 10 * time.Minute
 
 // CopyHistory copies the history into temporary tables.
@@ -408,8 +408,8 @@ const (
 	deadTuples     = 100
 )
 
-// Baseline waits until each server and table has returned to its limit once. A leak never returns to the limit. Once is enough, because an idle server
-// sometimes works.
+// Baseline waits until each server and table has been within its limit once. Once is enough: an idle server sometimes exceeds its limit for a moment, but with
+// a leak it never returns to the limit.
 func Baseline(ctx context.Context, conn *pgx.Conn, s *stack.Stack) (check.Verdict, error) {
 	type measure func() (excess string, err error)
 	var above []measure

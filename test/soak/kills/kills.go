@@ -44,7 +44,7 @@ var killKindNames = [killKinds]string{
 	"session ended (SIGTERM)", "server killed", "session killed, PostgreSQL recovers", "PostgreSQL stopped at once, recovers", "PostgreSQL killed, recovers",
 }
 
-// killWeights are the frequencies of the kinds, of 20 in total. Kinds that make PostgreSQL recover are rare, because they take a second or two.
+// killWeights are the frequencies of the kinds, in twentieths. Kinds that make PostgreSQL recover are rare, because a recovery takes a second or two.
 var killWeights = [killKinds]int{9, 6, 2, 1, 2}
 
 // killMoment names the moment of a kill. isServed is true if PostgreSQL had finished the statement or the COMMIT, but the server had not received the reply.
@@ -75,7 +75,7 @@ type killer struct {
 	*faults.Nemesis
 	budget int
 	hits   []hit
-	misses int // number of kills for which no transaction of the path came in time
+	misses int // number of kills for which no transaction of the path started in time
 	until  time.Time
 }
 
@@ -85,7 +85,7 @@ const killSubmitters = 6
 
 // These are the time limits of a killer.
 const (
-	aimLimit   = 2 * time.Second  // maximum time until a transaction of the path comes
+	aimLimit   = 2 * time.Second  // maximum time until a transaction of the path starts
 	fallLimit  = 10 * time.Second // maximum time until the connection of an ended session closes
 	roundLimit = 15 * time.Minute // time limit for all kills of a round
 )
@@ -111,7 +111,7 @@ func (k *killer) Run(ctx context.Context) error {
 	return nil
 }
 
-// deal returns a random kind of kill that fits the path.
+// deal returns a random kind of kill that is possible on the path.
 func (k *killer) deal(p *proxy.Path) killKind {
 	for {
 		n, kind := k.Rng.IntN(20), endSession
@@ -125,7 +125,7 @@ func (k *killer) deal(p *proxy.Path) killKind {
 	}
 }
 
-// killOn kills once on a path. If no transaction reaches the chosen point in time, killOn takes the next statement of the path.
+// killOn kills once on a path. If no transaction reaches the chosen point in time, killOn kills at the next statement of the path.
 func (k *killer) killOn(ctx context.Context, p *proxy.Path) error {
 	kind, at := k.deal(p), []proxy.Point{proxy.AtStatement, proxy.AtStatement, proxy.AtCommit, proxy.AtCommitReply}[k.Rng.IntN(4)]
 	struck, err := k.kill(p, kind, at)
@@ -150,7 +150,7 @@ func (k *killer) killOn(ctx context.Context, p *proxy.Path) error {
 	}
 	if kind == endSession || k.Rng.IntN(4) > 0 {
 		k.Say("%3d  %-41s%s", len(k.hits), killKindNames[kind], what)
-		return nil // the next kill can then hit servers that still start or reconnect
+		return nil // killOn does not wait, so that the next kill can hit servers that still start or reconnect
 	}
 	k.AwaitAnswers(faults.Fault{Name: killKindNames[kind], Database: kind != killServer}, fmt.Sprintf("  %3d  %s", len(k.hits), what))
 	return nil
@@ -274,7 +274,7 @@ type killedRound struct {
 	Began      time.Time                 `json:"began"`
 	Seconds    float64                   `json:"seconds"`
 	Kills      int                       `json:"kills"`
-	Misses     int                       `json:"misses"` // number of kills for which no transaction of the path came in time
+	Misses     int                       `json:"misses"` // number of kills for which no transaction of the path started in time
 	ByPath     map[string]map[string]int `json:"by_path"`
 	ByMoment   map[string]int            `json:"by_moment"`
 	Accepted   int                       `json:"accepted"`
@@ -288,7 +288,7 @@ type killedRound struct {
 }
 
 // lossInvariants and doubleInvariants are prefixes of the names of invariants. The invariants of lossInvariants count lost messages. The invariants of
-// doubleInvariants count tasks that were handed out twice without an expired lease.
+// doubleInvariants count tasks that were leased twice although the first lease had not expired.
 var (
 	lossInvariants   = []string{"every accepted message exists", "every message has exactly one place", "the queue is empty", "an order is stored"}
 	doubleInvariants = []string{
@@ -306,7 +306,7 @@ func countBroken(verdicts []check.Verdict, of []string) (n int) {
 	return n
 }
 
-// killLog is the file of the finished rounds. With it, an interrupted run can continue.
+// killLog is the file of the finished rounds, with which an interrupted run can continue.
 type killLog struct {
 	path   string
 	Rounds []killedRound `json:"rounds"`
@@ -360,7 +360,7 @@ type Options struct {
 	code string // commit of the server
 }
 
-// Run runs rounds of kills until o.Kills kills have hit. Each round has a fresh database and a different seed.
+// Run runs rounds of kills until o.Kills kills have hit their path. Each round has a fresh database and a different seed.
 func Run(ctx context.Context, soak *run.Run, o Options) error {
 	soak.Began = time.Now()
 	soak.Duration, soak.RoundLength = 24*time.Hour, 24*time.Hour // the kills decide when a round ends

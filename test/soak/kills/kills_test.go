@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// If a statement of a path were renamed, the kills would never hit this path.
+// Kills never hit a path whose statements do not exist, for example after a statement was renamed.
 func TestEveryStatementOfAPathExists(t *testing.T) {
 	t.Parallel()
 	exist := map[string]bool{}

@@ -67,12 +67,12 @@ type History struct {
 	Lists     []*list         // batches whose creation got a response
 	Pauses    []*pausePeriod
 	breaches  []string // violations that are visible in the responses themselves
-	Erased    sync.Map // ids of tasks whose person is to be erased
+	Erased    sync.Map // ids of tasks whose recipient was or will be erased
 
 	Calls       [3]atomic.Int64 // number of calls, by outcome
-	drainErrors atomic.Int64    // 5xx of a server during its shutdown
-	lockouts    atomic.Int64    // 429s for callers with the right password
-	failures    atomic.Int64    // 500s: unexpected errors of a server
+	drainErrors atomic.Int64    // 5xx responses of a server during its shutdown
+	lockouts    atomic.Int64    // 429 responses to callers with the right password
+	failures    atomic.Int64    // 500 responses: unexpected errors of a server
 	latest      sync.Map        // server -> *atomic.Int64, start of its latest answered call in Unix nanoseconds
 
 	OnAnswer func(r *http.Request, began time.Time, status int) // called for each response; can be nil
@@ -217,7 +217,7 @@ func (o Observer) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	switch {
 	case res.StatusCode == http.StatusUnprocessableEntity && hasExpired(r):
-		// This is not a breach: the message expired while the client repeated the request, or while the request waited during a failover.
+		// This rejection is not a breach: the message expired while the client repeated the request, or while the request waited during a failover.
 	case res.StatusCode == http.StatusBadRequest || res.StatusCode == http.StatusUnprocessableEntity || res.StatusCode == http.StatusUnauthorized:
 		o.History.Breach("a valid request was rejected: %s %s: %d", r.Method, r.URL.Path, res.StatusCode)
 	case res.StatusCode == http.StatusTooManyRequests:
@@ -238,7 +238,7 @@ func (o Observer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// hasExpired reports whether r submits a message whose expires_at has passed, or is less than a second ahead: the server refuses both.
+// hasExpired reports whether the server must reject the message of r: its expires_at has passed, or is less than a second ahead.
 func hasExpired(r *http.Request) bool {
 	if r.GetBody == nil {
 		return false

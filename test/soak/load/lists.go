@@ -42,7 +42,7 @@ const (
 	listActs
 )
 
-// ListActNames describe what the clients do with a batch.
+// ListActNames describe the acts of the clients on a batch.
 var ListActNames = [listActs]string{"confirmed", "paused", "resumed", "cancelled", "requeued"}
 
 // list is a batch whose creation got a response.
@@ -52,14 +52,14 @@ type list struct {
 	paused      *pausePeriod // the current pause; nil: not paused
 }
 
-// pausePeriod is a period after the response to a pause or cancellation of a batch. During this period no task of the batch is allowed to be leased for the
-// first time.
+// pausePeriod is the period in which a batch is paused or cancelled, from the response to that request. In this period, no task of the batch is allowed to get
+// its first lease.
 type pausePeriod struct {
 	BatchID      int64
 	Since, Until time.Time // Until is zero while the period is open
 }
 
-// Run creates batches until ctx ends. It leaves batches as they are at that time; GoOn ends them.
+// Run creates batches until ctx ends. Batches that have not ended by then remain unchanged until GoOn ends them.
 func (s *Lists) Run(ctx context.Context, round int) {
 	var all sync.WaitGroup
 	for i := range listers {
@@ -89,7 +89,7 @@ func (s *Lists) create(rng *rand.Rand) *list {
 			rows.WriteString("123,x\n")
 		case 1:
 			b.Rows++
-			fmt.Fprintf(&rows, "13900000000,%s\n", text) // the same row follows below, so this row is a duplicate
+			fmt.Fprintf(&rows, "13900000000,%s\n", text) // the next case writes the same row again, which is then a duplicate
 			fallthrough
 		default:
 			b.Valid++

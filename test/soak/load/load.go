@@ -20,7 +20,7 @@ const (
 	submitters = 32
 	senders    = 12
 	CallLimit  = 4 * time.Second
-	KeyedTries = 10 // attempts for a message that is repeated until it gets a response
+	KeyedTries = 10 // maximum number of attempts for a message that is repeated until it gets a response
 	stranger   = "stranger"
 	MaxClaim   = 20
 )
@@ -51,7 +51,7 @@ const (
 	misdeeds
 )
 
-// MisdeedNames describe the misused reports.
+// MisdeedNames describe the ways in which reports are misused.
 var MisdeedNames = [misdeeds]string{"duplicated", "delayed", "reordered", "lost", "missing, of a sender that vanished", "forged"}
 
 // New returns a load with a client for each server.
@@ -73,8 +73,8 @@ func New(seed uint64, h *History, p *Provider, servers []*stack.Server) (*Load, 
 	return l, nil
 }
 
-// The first senders have an interval, a limit or a balance, and each of them has several pollers. Without locks in the server, the pollers of a sender
-// together would exceed its interval, limit or balance.
+// The first senders have an interval, a limit or a balance. Each of these senders has several pollers, which together would exceed the interval, limit or
+// balance if the server did not lock the sender.
 const (
 	counted        = 3
 	countedPollers = 3
@@ -167,7 +167,7 @@ func (l *Load) Drain(ctx context.Context, empty func() bool) {
 	defer cancel()
 	l.Provider.calm.Store(true)
 	defer l.Provider.calm.Store(false)
-	names := append(slices.Clone(tenantSenders), Quiet) // Quiet must poll: until it counts as silent, the other senders of its route do not take its share
+	names := append(slices.Clone(tenantSenders), Quiet) // Quiet must also poll, because other senders do not take its share before it counts as silent
 	for i := range senders {
 		names = append(names, fmt.Sprint("sender-", i))
 	}
@@ -188,7 +188,7 @@ func (l *Load) Drain(ctx context.Context, empty func() bool) {
 	}
 }
 
-// CallContext returns the context of a call. A call has its own time limit, because the end of a round must not interrupt the call.
+// CallContext returns the context of a call. It does not end with the round, because the end of a round must not interrupt a call.
 func CallContext() context.Context { return context.Background() }
 
 // Any returns the client of a random server.
@@ -243,8 +243,8 @@ func (l *Load) Submit(client *api.ClientWithResponses, params *api.SendSmsParams
 	return id
 }
 
-// insist repeats a message with a key until one response contains a task id. Some attempts run twice at the same time. Some messages are submitted once more
-// afterwards.
+// insist repeats the submission of a message with a key until a response contains a task id. It runs some attempts twice at the same time, and submits some
+// messages once more after the response.
 func (l *Load) insist(rng *rand.Rand, params *api.SendSmsParams, body api.SendRequest, text string) {
 	for range KeyedTries {
 		id := ""
@@ -512,7 +512,7 @@ func (s *Sender) Send(t api.ClaimedTask) {
 		l.report(l.Any(s.Rng), r)
 		if s.Rng.IntN(2) == 0 {
 			l.Requeue(t.TaskID)
-			if s.Rng.IntN(2) == 0 { // a late report on the lease from before the requeue
+			if s.Rng.IntN(2) == 0 { // a late report with the lease from before the requeue
 				l.Misdeed[duplicated].Add(1)
 				l.report(l.Any(s.Rng), fenced)
 			}

@@ -28,7 +28,7 @@ type Provider struct {
 	Server  http.Server
 
 	Mu       sync.Mutex
-	Accepted map[string]int // number of acceptances, by task
+	Accepted map[string]int // how often the provider accepted each task, by task id
 }
 
 // StartProvider starts a provider on this machine.
@@ -56,8 +56,8 @@ func (p *Provider) sender(no, path string) api.SenderRequest {
 	}
 }
 
-// ServeHTTP accepts most messages and rejects some. After some acceptances the response cannot be parsed, is late, or is cut off. Under /well it accepts all
-// messages. Under /sick it accepts all messages except during a trouble.
+// ServeHTTP accepts most messages and rejects some. For some accepted messages, its response cannot be parsed, is late, or is cut off. At the path /well it
+// accepts all messages. At the path /sick it accepts all messages, except while it has a trouble.
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var message struct {
 		TaskID string `json:"task_id"`
@@ -120,7 +120,7 @@ const (
 	ailments
 )
 
-// ail answers a request under /sick during a trouble, without accepting the message. If the provider has no trouble, it returns false.
+// ail answers a request at /sick while the provider has a trouble, and does not accept the message. It returns false if the provider has no trouble.
 func (p *Provider) ail(w http.ResponseWriter, r *http.Request) bool {
 	switch p.ailment.Load() {
 	case unauthorized:

@@ -4,14 +4,14 @@ import (
 	"time"
 )
 
-// The end of a round has no fixed time limit, because much work can remain after a long outage. A task that several troubles of providers delayed can wait
-// for minutes, as intended. So the round fails only if nothing progresses although progress is possible.
+// The end of a round has no fixed time limit. Much work can remain after a long outage, and a task that troubles of providers delayed waits for minutes, as
+// intended. The round fails only if nothing progresses although progress is possible.
 const (
 	slowestJob = 10 * time.Second // interval of evaluate-alert-rules, the slowest periodic job that the end of a round needs
 	StillLimit = 3 * slowestJob   // maximum time without progress while progress is possible
 )
 
-// Standstill measures how long nothing has changed although progress was possible.
+// Standstill measures how long no progress was made although progress was possible.
 type Standstill struct {
 	state   string
 	since   time.Time

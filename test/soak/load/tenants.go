@@ -23,7 +23,7 @@ import (
 
 // Tenants are two companies beside the default company, with routes of their own:
 //
-//	acme, notification   sender-acme-three and sender-acme-one, with weights 3 and 1
+//	acme, notification   sender-acme-three (weight 3) and sender-acme-one (weight 1)
 //	acme, verification   sender-push-sick and sender-push-well, both driven; the provider of the first has temporary troubles
 //	acme, marketing      sender-both
 //	bolt, notification   sender-bolt-any; for China sender-bolt-china, whose route is deleted and created repeatedly
@@ -52,18 +52,18 @@ type tenant struct {
 	Authorize api.RequestEditorFn
 }
 
-// routePeriod is a period in which a route of a company perhaps exists and is on.
+// routePeriod is a period in which a route of a company possibly exists and is on.
 type routePeriod struct {
 	company, sender string
 	kind            int // message type
 	since, until    time.Time
 }
 
-// measure is a set of messages that waited at the same time, and the expected shares of their first leases.
+// measure is a measurement: a set of messages that waited at the same time, and the expected shares of the owners in their first leases.
 type measure struct {
 	what   string             // prefix of the texts
 	first  int                // number of leases that count
-	column string             // SQL expression for the owner of a lease
+	column string             // SQL expression for the owner of a lease: its company or its sender
 	parts  map[string]float64 // expected share by owner
 	off    float64            // allowed deviation of a share
 }
@@ -195,7 +195,7 @@ func (t *Tenants) MakeSender(ctx context.Context, body api.SenderRequest) error 
 // forever is a time long after the end of the soak.
 var forever = time.Now().Add(1000 * time.Hour)
 
-// AddRoute records that a route perhaps exists from since on.
+// AddRoute records that a route possibly exists since the time since.
 func (t *Tenants) AddRoute(route api.RouteRequest, since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -280,8 +280,8 @@ func (t *Tenants) remove(rng *rand.Rand, no int64) {
 	}
 }
 
-// bringBack creates the route again. A request without a response has perhaps created the route. Because of the idempotency key, a repeated request gets the
-// response of the first.
+// bringBack creates the route again. A request without a response has possibly created the route. Because of the idempotency key, a repeated request gets the
+// response to the first request.
 func (t *Tenants) bringBack(rng *rand.Rand) {
 	key := fmt.Sprintf("route-%d-%d", t.load.Seed, t.Flips.Load())
 	t.AddRoute(t.route, time.Now())
@@ -295,8 +295,8 @@ func (t *Tenants) bringBack(rng *rand.Rand) {
 	}
 }
 
-// switchRoute switches the route of bolt to BoltAny off and on again. It repeats each request until the outcome is known. No claim uses the route once it is
-// off.
+// switchRoute switches the route of bolt to BoltAny off and on again. It repeats each request until the outcome is known. Once the route is off, no claim uses
+// it.
 func (t *Tenants) switchRoute(ctx context.Context, rng *rand.Rand) {
 	for stack.Pause(ctx, time.Duration(1000+rng.IntN(2000))*time.Millisecond) {
 		if t.setRoute(rng, api.StatusOff) {
@@ -372,7 +372,7 @@ func (t *Tenants) Measure(ctx context.Context, round int) error {
 	}
 	sizes := []int{4, 7, 3, 1, 5, 2}
 	t.take(ctx, rng, sizes[(round-1)%len(sizes)], acmeThree, acmeOne)
-	// A company that joins later must not receive credit for the time before.
+	// A company that starts to submit later must not get credit for the time before.
 	if err := t.pile(ctx, t.Users[0], api.Marketing, prefix+"alone-", aloneMany); err != nil {
 		return err
 	}
@@ -439,7 +439,7 @@ func (t *Tenants) take(ctx context.Context, rng func(int) *rand.Rand, limit int,
 	all.Wait()
 }
 
-// Verdicts compares the shares of the measurements, and the leases of the tenants, with what the routes allow.
+// Verdicts compares the measured shares with the expected shares, and the leases of the tenants with the routes.
 func (t *Tenants) Verdicts(ctx context.Context, conn *pgx.Conn) ([]check.Verdict, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -79,7 +79,8 @@ const (
 	settings  = "internal/platform/setting/setting.go"
 )
 
-// withoutLease allows a report to end a task that has no lease. Without this change, a mutated guard would fail because the result has no lease id.
+// withoutLease allows a report to end a task that has no lease. Without this change, the statement with a mutated guard would fail, because its result would
+// have no lease id.
 var withoutLease = change{ends, "v.lease_id::bigint AS lease_id", "coalesce(v.lease_id, 0)::bigint AS lease_id"}
 
 var mutants = []Mutant{

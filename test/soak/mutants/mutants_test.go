@@ -17,7 +17,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// A mutant that no longer changes the code would prove nothing about the soak. Mutants that change different places are compiled together, to save time.
+// A mutant that no longer changes the code would prove nothing about the soak. To save time, mutants that change different parts of the code are compiled
+// together.
 func TestEveryMutantStillAppliesAndCompiles(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../../..")
@@ -62,7 +63,7 @@ func TestEveryMutantStillAppliesAndCompiles(t *testing.T) {
 // statements matches the statements of a generated file, and captures their names and texts.
 var statements = regexp.MustCompile("(?m)^const (\\w+) = `(?s:(.*?))`$")
 
-// The compiler does not read SQL. With an invalid statement, the soak would end with an error and not with a finding.
+// The compiler does not check SQL. With an invalid statement, the soak would end with an error instead of a finding.
 func TestPostgreSQLAcceptsTheStatementsOfEveryMutant(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../../..")

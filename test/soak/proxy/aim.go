@@ -14,7 +14,7 @@ type Path struct {
 	Name     string
 	Names    []string // names of statements in db/queries; a name that ends with * is a prefix
 	texts    []string // beginnings of statements without a name
-	Without  []string // a transaction that sent one of these statements before does not belong to this path
+	Without  []string // a transaction that has sent one of these statements does not belong to this path
 	IsClient bool     // a client of the soak sends the statements, not a server
 }
 
@@ -43,7 +43,7 @@ var Paths = []*Path{
 	{Name: "erasure", Names: []string{"Erasure*", "Erased*"}, Without: []string{"ErasureList"}},
 }
 
-// has reports whether a statement is of the path. before are the names of the earlier statements of its transaction.
+// has reports whether a statement belongs to the path. before contains the names of the earlier statements of its transaction.
 func (p *Path) has(statement string, before []string) bool {
 	for _, text := range p.texts {
 		if strings.HasPrefix(statement, text) {
@@ -73,7 +73,7 @@ func nameOf(statement string) string {
 	return name
 }
 
-// Aim is a point of a path at which to strike. All proxies wait for it. The first connection that reaches the point calls Strike.
+// Aim is a point of a path at which a kill must strike. All proxies watch for this point. The first connection that reaches it calls Strike.
 type Aim struct {
 	Path   *Path
 	At     Point
@@ -81,21 +81,21 @@ type Aim struct {
 	Taken  atomic.Bool
 }
 
-// trace is the state of the transaction on a connection. The proxy reads a statement before PostgreSQL executes it. pg_stat_activity does not show such a
-// statement.
+// trace is the state of the transaction on a connection. The proxy follows the messages itself, because it must know a statement before PostgreSQL executes it,
+// and pg_stat_activity shows it only later.
 type trace struct {
 	mu       sync.Mutex
 	pid      int               // process id of the backend
 	texts    map[string]string // prepared statements, by their names in the protocol
 	bound    string            // the statement of the last Bind
 	before   []string          // names of the earlier statements of this transaction
-	of       *Aim              // the aim whose path the transaction is on; nil: no aim
+	of       *Aim              // the aim to whose path the transaction belongs; nil: no aim
 	tag      string            // command tag of the last completed command
 	isHeld   bool              // a kill follows: ReadyForQuery is not forwarded to the server
 	isServed bool              // PostgreSQL was ready before it was killed
 }
 
-// maxText is the number of bytes of a statement that are stored.
+// maxText is the maximum number of bytes of a statement that trace stores.
 const maxText = 80
 
 // request records a message of the server. It returns false if the message must not be forwarded.
@@ -196,8 +196,8 @@ func (l *Link) reply(kind byte, message []byte) bool {
 	return true
 }
 
-// Hold withholds the end of the current command from the server. A kill that follows therefore hits within the transaction. Hold returns the process id of the
-// session.
+// Hold makes the proxy keep back the end of the current command from the server, so that a later kill hits within the transaction. Hold returns the process id
+// of the session.
 func (l *Link) Hold() (pid int) {
 	l.trace.mu.Lock()
 	defer l.trace.mu.Unlock()

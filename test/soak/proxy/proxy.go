@@ -98,7 +98,7 @@ func (p *Proxy) Reset() int {
 	return len(p.links)
 }
 
-// Arm sets the gate, which the next message of its point triggers. Disarm removes the gate.
+// Arm sets the gate. The next message at the point of the gate triggers it. Disarm removes the gate.
 func (p *Proxy) Arm(g *Gate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *Proxy) Arm(g *Gate) {
 // Disarm removes the gate.
 func (p *Proxy) Disarm() { p.Arm(nil) }
 
-// takeGate removes and returns the gate if it is for this point. Otherwise it returns nil.
+// takeGate removes and returns the gate if the gate is for this point. Otherwise it returns nil.
 func (p *Proxy) takeGate(at Point) *Gate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +142,7 @@ func (p *Proxy) accept() {
 func (p *Proxy) serve(server net.Conn) {
 	postgres, err := net.DialTimeout("unix", p.upstream, 5*time.Second)
 	if err != nil {
-		_ = server.Close() // the same effect as a refused connection of PostgreSQL
+		_ = server.Close() // for the server, this has the same effect as a refused connection
 		return
 	}
 	l := &Link{Proxy: p, server: server, postgres: postgres, Over: make(chan struct{})}
@@ -177,8 +177,8 @@ func (l *Link) cut() {
 	_ = l.postgres.Close()
 }
 
-// relay forwards messages until a side closes or a gate stops the connection. opening is true if the first message has no type byte, as in a message from a
-// client.
+// relay forwards messages until one side closes or a gate stops the connection. opening is true if the first message has no type byte, as the first message of
+// a client.
 func (l *Link) relay(from io.Reader, to io.Writer, opening bool, watch func(kind byte, message []byte) (pass bool)) {
 	in, out := bufio.NewReaderSize(from, 64<<10), bufio.NewWriterSize(to, 64<<10)
 	for {
@@ -236,8 +236,8 @@ func (l *Link) watchRequest(kind byte, message []byte) bool {
 	return true
 }
 
-// watchReply observes a message of PostgreSQL. It returns false if the message must not be forwarded. A statement outside a transaction is committed when
-// PostgreSQL is ready for the next statement.
+// watchReply observes a message of PostgreSQL. It returns false if the message must not be forwarded. A statement outside a transaction counts as committed
+// when PostgreSQL is ready for the next statement.
 func (l *Link) watchReply(kind byte, message []byte) bool {
 	if !l.reply(kind, message) {
 		return false

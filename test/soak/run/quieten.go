@@ -11,10 +11,10 @@ import (
 	"lksms/test/soak/load"
 )
 
-// leftOver is the work that has not ended. No client submits, cancels or requeues any more, so each task that ends changes done.
+// leftOver is the work that has not ended, at a time when no client submits, cancels or requeues any more.
 type leftOver struct {
 	tasks, batches, jobs, notifications int
-	done                                string        // changes each time a task or job ends or makes progress
+	done                                string        // a text that changes each time a task or job ends or makes progress
 	doable                              string        // work that could make progress now; empty: all remaining work waits as intended
 	latest                              time.Duration // time until the end of the longest intended wait
 	reason                              string        // reason of this wait

@@ -29,7 +29,7 @@ func TestLeftOverNamesWorkThatCouldProgress(t *testing.T) {
 	for what, c := range map[string]struct {
 		sql    string
 		doable string        // part of the work that could progress; empty: no work
-		latest time.Duration // until the last wait ends
+		latest time.Duration // time until the last wait ends
 		reason string        // part of the reason of this wait
 	}{
 		"a task that is due":                       {"UPDATE queue SET lease_until = now() + interval '1 minute' WHERE task_id = 'b'", "task a", time.Minute, "held by app"},

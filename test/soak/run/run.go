@@ -40,7 +40,7 @@ func (s *Run) Round(ctx context.Context, number int, sc *Scene, n Injector) ([]c
 	defer unload()
 	var clients sync.WaitGroup
 	clients.Go(func() { sc.run(loading, number) })
-	err := n.Run(fire) // the load runs until the last fault has ended, because the nemesis waits for responses
+	err := n.Run(fire) // the load runs until the last fault has ended, because the injector waits for responses
 	var underLoad []check.Verdict
 	var waiting, held int
 	if err == nil {
@@ -56,7 +56,7 @@ func (s *Run) Round(ctx context.Context, number int, sc *Scene, n Injector) ([]c
 	if err != nil {
 		sc.History.Breach("%v", err)
 	}
-	if <-settled; len(sc.Crowds) > 0 { // messages of the crowds became tasks meanwhile
+	if <-settled; len(sc.Crowds) > 0 { // meanwhile, messages of the crowds have become tasks
 		if _, err := sc.quieten(context.WithoutCancel(ctx)); err != nil {
 			sc.History.Breach("%v", err)
 		}
@@ -83,8 +83,8 @@ func (s *Run) Round(ctx context.Context, number int, sc *Scene, n Injector) ([]c
 	return verdicts, nil
 }
 
-// StopStack stops the stack of a run, and joins its error with err. It keeps the folder with --keep, and after an error unless a mutant was expected to cause
-// the error.
+// StopStack stops the stack of a run, and joins the error of the stop with err. It keeps the folder with --keep. It also keeps the folder after an error,
+// unless the run tests a mutant, which must cause an error.
 func (s *Run) StopStack(stack *stack.Stack, isMutant bool, err error) error {
 	keep := s.Keep || err != nil && !isMutant
 	if keep {

@@ -78,7 +78,7 @@ func (sc *Scene) Close() {
 	if sc.events != nil {
 		sc.events.Close()
 	}
-	_ = sc.Load.Provider.Server.Close() // no calls remain
+	_ = sc.Load.Provider.Server.Close() // no calls to the provider remain
 }
 
 // run runs all clients until ctx ends, and returns when every call has ended.

@@ -21,7 +21,7 @@ func NewDir() (string, error) {
 	return dir, nil
 }
 
-// Build builds the server. If overlay is not nil, it writes a file with changes for the Go command, and returns the path of that file.
+// Build builds the server. overlay, if it is not nil, writes a file with changes of the code for the Go command, and returns the path of that file.
 func Build(ctx context.Context, dir string, overlay func(root, dir string) (string, error)) (string, error) {
 	root, err := ProjectRoot(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func readProject(ctx context.Context, name string) (string, error) {
 }
 
 // replaceAll makes changes in the text of a file. It returns an error unless the file contains the old text of each change exactly once. Otherwise the tested
-// configuration would not be the documented one.
+// configuration would differ from the documented configuration.
 func replaceAll(text, file string, changes [][2]string) (string, error) {
 	for _, change := range changes {
 		if strings.Count(text, change[0]) != 1 {

@@ -29,8 +29,8 @@ const (
 	nodeSize       = 1 << 30 // size of the file system of a node in bytes
 )
 
-// patience contains the time limits of Patroni in seconds: ttl, loop_wait and retry_timeout. Patroni's defaults are 30, 10 and 10. A lost primary is replaced
-// after ttl.
+// patience contains the time limits of Patroni in seconds: ttl, loop_wait and retry_timeout. Patroni's defaults are 30, 10 and 10. Patroni replaces a lost
+// primary after ttl.
 type patience struct{ ttl, loop, retry int }
 
 var (
@@ -41,7 +41,8 @@ var (
 // drillRoles are the roles of the servers of a drill.
 var drillRoles = [ClusterServers]string{"api,console", "claim,callback,push", "sweep,watch,webhook"}
 
-// Cluster is three PostgreSQL nodes under Patroni, which stores the leader in etcd. HAProxy forwards to the primary, and to the servers by their roles.
+// Cluster is three PostgreSQL nodes under Patroni, which stores the leader key in etcd. HAProxy forwards connections to the primary, and requests to the
+// servers by their roles.
 type Cluster struct {
 	dir         string
 	bin         string // folder of PostgreSQL's programs
@@ -262,7 +263,7 @@ func (c *Cluster) startEtcd() (string, error) {
 }
 
 // storeKind returns the name of the section for etcd in Patroni's configuration. With version 3 of the etcd API, Patroni 3.0.2 overwrites the leader key
-// without checking its holder. A primary that was stopped then takes the key back from its successor.
+// without checking its holder. A primary that was stopped for a while then takes the leader key back from its successor.
 func (c *Cluster) storeKind() string {
 	if c.isThird {
 		return "etcd3"
@@ -309,7 +310,7 @@ func (c *Cluster) newNode(ctx context.Context, number int, store string) (*Node,
 					"parameters": object{
 						"max_connections": 200, "shared_buffers": "64MB", "max_wal_size": "128MB", "min_wal_size": "32MB", "wal_keep_size": "64MB",
 						"max_slot_wal_keep_size": "256MB", "checkpoint_timeout": "30s", "autovacuum_naptime": "5s",
-						"dynamic_shared_memory_type": "mmap", // after a node was killed, no shared memory remains
+						"dynamic_shared_memory_type": "mmap", // so that no shared memory remains after a kill of the node
 					},
 				},
 			},
@@ -330,7 +331,7 @@ func (c *Cluster) newNode(ctx context.Context, number int, store string) (*Node,
 	if err != nil {
 		return nil, fmt.Errorf("write configuration: %w", err)
 	}
-	if err := os.WriteFile(n.Config, content, 0o644); err != nil { // Patroni runs as another user, and the password protects nothing else
+	if err := os.WriteFile(n.Config, content, 0o644); err != nil { // readable, because Patroni runs as another user; the password is used only here
 		return nil, fmt.Errorf("write configuration: %w", err)
 	}
 	n.Patroni = newDaemon(n.Dir, filepath.Join(c.dir, n.Name+".log"), "patroni", n.Config)
@@ -438,7 +439,7 @@ func (c *Cluster) IsWhole(ctx context.Context) bool {
 	return err == nil && streaming == ClusterNodes-1 && (c.isAsync || synchronous > 0 && c.hasHeir(ctx)) && !inRecovery(ctx, conn)
 }
 
-// hasHeir reports whether Patroni knows a synchronous standby. Patroni detects the standby some seconds later than PostgreSQL. Until then Patroni promotes no
+// hasHeir reports whether Patroni knows a synchronous standby. Patroni knows the standby some seconds later than PostgreSQL. Until then, Patroni promotes no
 // node if the primary dies.
 func (c *Cluster) hasHeir(ctx context.Context) bool {
 	return slices.ContainsFunc(c.Nodes, func(n *Node) bool {
@@ -461,7 +462,7 @@ func (n *Node) Kill(sig syscall.Signal, title string) error {
 	if err != nil {
 		return err
 	}
-	if title == "" { // the postmaster is stopped first: a session that starts later would keep the shared memory
+	if title == "" { // the postmaster is stopped first, because a session that it starts later would keep the shared memory
 		_ = syscall.Kill(pids[0], syscall.SIGSTOP)
 		if pids, err = postgresProcesses(n.data()); err != nil {
 			return err

@@ -21,8 +21,8 @@ import (
 	"lksms/internal/platform/pgserver"
 )
 
-// daemon is a program that is restarted each time it ends, in the same way as under a service manager, except after Hold or stop. The program runs as the
-// account of PostgreSQL.
+// daemon is a program that is restarted each time it ends, except after Hold or stop, as under a service manager. The program runs as the account of
+// PostgreSQL.
 type daemon struct {
 	dir, log string
 	command  []string
@@ -136,7 +136,7 @@ func (d *daemon) stop() {
 	d.done.Wait()
 }
 
-// relay forwards connections to an address. While it is cut, it passes no bytes but refuses no connection. This behavior resembles a broken network.
+// relay forwards connections to an address. While it is cut, it forwards no bytes but refuses no connection, like a broken network.
 type relay struct {
 	listener net.Listener
 	target   string
@@ -175,7 +175,7 @@ func (r *relay) Cut() {
 	}
 }
 
-// Heal ends a cut. It closes the connections from before, and discards the bytes that they held back.
+// Heal ends a cut. It closes all connections that existed before, and discards the bytes that the relay held back.
 func (r *relay) Heal() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

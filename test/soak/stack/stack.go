@@ -46,7 +46,7 @@ type Stack struct {
 	Dir         string
 	Mounted     bool // the folder of the database is a small file system
 	Servers     []*Server
-	Endpoints   []*Server    // what clients call: the servers, or HAProxy in front of them
+	Endpoints   []*Server    // the addresses that clients call: the servers, or HAProxy in front of the servers
 	Cluster     *Cluster     // nil: one PostgreSQL
 	ClientProxy *proxy.Proxy // between clients and PostgreSQL; nil: no such proxy
 
@@ -224,7 +224,7 @@ func (s *Stack) AwaitServing(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// Server is one lksms process. Each time the process ends, it is restarted, like under a service manager.
+// Server is one lksms process. Each time the process ends, it is restarted, as under a service manager.
 type Server struct {
 	Name    string
 	URL     string
@@ -287,8 +287,8 @@ func newServerOn(databaseURL, name, dir, binary string, args ...string) (*Server
 
 func inMinutes(d time.Duration) string { return strconv.FormatFloat(d.Minutes(), 'f', -1, 64) }
 
-// firstPort is the first port for servers. Linux uses ports from firstOutgoing for outgoing connections. Such a connection could occupy the port of a server
-// while the server is down.
+// firstPort is the first port for servers. Linux uses the ports from firstOutgoing on for outgoing connections. Such a connection could occupy a port while the
+// server of this port is down.
 const firstPort, firstOutgoing = 10000, 32768
 
 // freePort returns a port that a server can use again after each restart.
@@ -395,7 +395,7 @@ func (s *Server) stop() {
 	}
 }
 
-// probe calls servers without keep-alive, because killing a server would break kept connections.
+// probe calls servers without keep-alive, because a kill of the server would break open connections.
 var probe = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 func (s *Server) get(ctx context.Context, path string) (int, []byte, error) {

@@ -15,7 +15,7 @@ import (
 type way int
 
 const (
-	throughHAProxy   way = iota // HAProxy asks each Patroni
+	throughHAProxy   way = iota // HAProxy, which asks each Patroni for its role
 	throughPgBouncer            // PgBouncer in transaction mode, in front of HAProxy
 	amongHosts                  // the URL contains all nodes, and the server selects the node that accepts writes
 	ways

@@ -177,7 +177,7 @@ type upgrader struct {
 
 	restarts []restart
 	laps     []lap
-	unready  map[*stack.Server][]stack.Window // time spans from SIGTERM until the next process was ready
+	unready  map[*stack.Server][]stack.Window // for each server, the time spans from SIGTERM until the next process was ready
 }
 
 // lap is the time span of a phase.
@@ -198,7 +198,7 @@ func (u *upgrader) Run(ctx context.Context) error {
 	return nil
 }
 
-// replaceAll replaces the servers with servers of another version, one after another. The load runs all the time: before, between and after the replacements.
+// replaceAll replaces the servers with servers of another version, one after another. The load also runs before, between and after the replacements.
 func (u *upgrader) replaceAll(ctx context.Context, t phase, began time.Time) error {
 	share := u.load / time.Duration(len(u.stack.Servers)+1)
 	for i, s := range u.stack.Servers {
@@ -404,7 +404,7 @@ func (f *traffic) record(r *http.Request, began time.Time, status int) {
 	}
 }
 
-// verdict counts the 5xx responses that are not a 503 of a server that was not ready.
+// verdict counts the 5xx responses, except a 503 of a server that was not ready.
 func (f *traffic) verdict(unready map[*stack.Server][]stack.Window) check.Verdict {
 	v := check.Verdict{Name: "every 5xx is a 503 of a server that is not ready"}
 	f.mu.Lock()
@@ -418,7 +418,7 @@ func (f *traffic) verdict(unready map[*stack.Server][]stack.Window) check.Verdic
 	return v
 }
 
-// longest returns the longest time within w without a response to a kind of calls, and the duration of the longest call that ended in w.
+// longest returns, for a kind of calls, the longest time within w without a response (without), and the duration of the longest call that ended in w (took).
 func (f *traffic) longest(kind int, w stack.Window) (without, took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,7 +1,7 @@
-// Package checktest contains rows that the tests of several packages use as their initial state.
+// Package checktest contains the initial rows for the tests of several packages.
 package checktest
 
-// Sound inserts four messages: a waits again after an expired lease, b is leased, c was sent in its second lease, and d was cancelled.
+// Sound inserts rows that break no invariant, with four messages: a waits again after an expired lease, b is leased, c was sent in its second lease, and d was cancelled.
 const Sound = `
 INSERT INTO senders (id, sender_no, name) VALUES (1, 'app', 'app');
 INSERT INTO messages (task_id, submitted_by, phone_number, recipient, content, company_id, pool_id, message_type, priority, segments, created_at)
