@@ -1,4 +1,4 @@
-// Command bench compares the service with hand-written SQL statements and with the queue River, in one run on one machine. Compare the ratios between runs: the
+// Command bench compares the service with hand-written SQL statements and with the queue River, in one run on one machine. To compare runs, use the ratios: the
 // absolute numbers depend on the machine.
 package main
 

@@ -97,8 +97,8 @@ func ClosedLoop(ctx context.Context, n int, d time.Duration, call func(i int) er
 	return rate, nil
 }
 
-// OpenLoop starts rate calls per second for d, even while earlier calls run. At most n calls run at the same time. OpenLoop returns the duration of each call,
-// measured from its planned start to its end.
+// OpenLoop starts rate calls per second for d, whether or not earlier calls have ended. At most n calls run at the same time. OpenLoop returns the duration of
+// each call, measured from its planned start to its end.
 func OpenLoop(ctx context.Context, n int, rate float64, d time.Duration, call func() error) ([]time.Duration, error) {
 	due := make(chan time.Time, int(rate*d.Seconds())+n)
 	var mu sync.Mutex
@@ -132,7 +132,7 @@ func OpenLoop(ctx context.Context, n int, rate float64, d time.Duration, call fu
 	return took, failure
 }
 
-// Quantile sorts the durations and returns the quantile q, or 0 if took is empty.
+// Quantile sorts took and returns its quantile q, or 0 if took is empty.
 func Quantile(took []time.Duration, q float64) time.Duration {
 	if len(took) == 0 {
 		return 0

@@ -22,9 +22,9 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// submitScript is a submission in the form in which an engineer would write it by hand: one statement that writes the same rows of messages and queue as the
-// service. As in the service, the task id contains the day and ascends. The lane is the lane of new tasks, 32 * priority. The rank is constant, because this
-// statement does not share the queue fairly between companies.
+// submitScript is a submission as an engineer would write it by hand: one statement that writes the same rows of messages and queue as the service. As in the
+// service, task ids contain the day and ascend. The lane 32 * priority is the lane of new tasks. The rank is constant, because this statement does not share
+// the queue fairly between companies.
 const submitScript = `\set n random(0, 99999999)
 WITH message AS (
     INSERT INTO messages (task_id, phone_number, recipient, content, source, submitted_by, company_id, pool_id, message_type, priority,
@@ -118,14 +118,14 @@ type sender struct {
 	done *atomic.Int64
 }
 
-// Work implements river.Worker. It only counts the job.
+// Work implements river.Worker. It only counts jobs.
 func (s *sender) Work(context.Context, *river.Job[message]) error {
 	s.done.Add(1)
 	return nil
 }
 
-// River makes several callers insert jobs in batches of size for d, while River works the jobs. It returns the number of jobs per second that were inserted
-// and worked.
+// River measures River: several callers insert jobs in batches of size for d, while workers complete the jobs. It returns the number of jobs per second that
+// were inserted and completed.
 func (s *Stack) River(ctx context.Context, callers, size int, d time.Duration) (float64, error) {
 	cfg, err := pgxpool.ParseConfig(s.database)
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *Stack) River(ctx context.Context, callers, size int, d time.Duration) (
 	if err := client.Start(ctx); err != nil {
 		return 0, err
 	}
-	defer client.Stop(ctx) //nolint:errcheck // the measurement is over, so an error does not matter
+	defer client.Stop(ctx) //nolint:errcheck // the measurement has ended, so the error is ignored
 	batch := make([]river.InsertManyParams, size)
 	for i := range batch {
 		batch[i].Args = message{"13800138000", "您的验证码是123456，请勿泄露", "bench"}

@@ -44,7 +44,7 @@ type Stack struct {
 func Start(ctx context.Context, databaseURL string) (*Stack, error) {
 	s := &Stack{database: databaseURL}
 	var err error
-	if s.dir, err = os.MkdirTemp("/var/tmp", "lksms-bench-"); err != nil { // the folder is on a disk, because /tmp can be in memory
+	if s.dir, err = os.MkdirTemp("/var/tmp", "lksms-bench-"); err != nil { // not in /tmp, which can be in memory: the folder must be on a disk
 		return s, err
 	}
 	if err := os.Chmod(s.dir, 0o755); err != nil {
@@ -172,8 +172,8 @@ func (s *Stack) DropDatabase(ctx context.Context, database string) error {
 	return s.AsAdmin(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{database}.Sanitize()+" WITH (FORCE)")
 }
 
-// AsAdmin runs a statement as the superuser of the private PostgreSQL. On another PostgreSQL it runs the statement as the role of the URL, which needs the
-// permission.
+// AsAdmin runs a statement as the superuser of the private PostgreSQL. On another PostgreSQL it runs the statement as the role in the URL, which needs the
+// right to do so.
 func (s *Stack) AsAdmin(ctx context.Context, sql string) error {
 	admin := s.database
 	if s.private != nil {

@@ -13,7 +13,7 @@ import (
 // SendPath is the path of the operation that submits one message.
 const SendPath = "/api/v1/sms/send"
 
-// LifeCallers callers submit, claim and report batches of LifeSize tasks. Each caller is a different sender.
+// LifeCallers is the number of callers that submit, claim and report batches of LifeSize tasks. Each caller is a different sender.
 const (
 	LifeSize    = 100
 	LifeCallers = 8
@@ -49,7 +49,7 @@ func ReportsOf(tasks []Leased, appID string) []reportItem {
 	return reports
 }
 
-// Live submits a batch of messages, claims as many tasks and reports them.
+// Live submits a batch of messages, claims the same number of tasks, and reports these tasks.
 func Live(c *Client, appID string) error {
 	if err := c.Call("POST", "/api/v1/sms/send-batch", LifeBody(LifeSize), nil); err != nil {
 		return err
@@ -58,7 +58,7 @@ func Live(c *Client, appID string) error {
 	return err
 }
 
-// Pull claims up to size tasks, reports them, and returns their number.
+// Pull claims and reports up to size tasks, and returns their number.
 func Pull(c *Client, appID string, size int) (int, error) {
 	var tasks []Leased
 	claim := fmt.Sprintf(`{"app_id":%q,"limit":%d}`, appID, size)
@@ -121,9 +121,9 @@ func Plain(prefix string, n int, company int64, at time.Time) Filling {
 	}
 }
 
-// Fill inserts messages. The SQL statement state inserts the state of their tasks and reads the messages from the CTE made. Fill runs one statement per
-// portion of messages. The task ids ascend, like the task ids of the service. The phone numbers also ascend, so that their index is filled in order. They are
-// spread over all possible numbers, so that later submissions reach every part of the index.
+// Fill inserts messages, with one statement per portion. The SQL statement state inserts the state of the tasks, and reads the messages from the CTE made. The
+// task ids ascend, as in the service. The phone numbers also ascend, so that the index of phone numbers is filled in order. The phone numbers are spread over
+// all possible numbers, so that later submissions reach every part of the index.
 func (b *Bench) Fill(ctx context.Context, f Filling, state string) error {
 	const portion = 500_000
 	taskID := "'" + f.prefix + "' || lpad(i::text, 9, '0')"
@@ -156,7 +156,8 @@ func (b *Bench) Fill(ctx context.Context, f Filling, state string) error {
 
 const DefaultCompany = 1 // the company of admin
 
-// ByHand runs the hand-written submission with pgbench. It disables the trigger that counts tasks, because no hand-written statement would have such a trigger.
+// ByHand runs the hand-written submission with pgbench. Meanwhile it disables the trigger that counts tasks, because a hand-written queue would have no such
+// trigger.
 func (b *Bench) ByHand(ctx context.Context, clients int, d time.Duration, rate float64) (float64, []time.Duration, error) {
 	if err := b.Exec(ctx, "ALTER TABLE queue DISABLE TRIGGER queue_facts_inserted"); err != nil {
 		return 0, nil, err
@@ -165,8 +166,8 @@ func (b *Bench) ByHand(ctx context.Context, clients int, d time.Duration, rate f
 	return reached, took, errors.Join(err, b.Exec(ctx, "ALTER TABLE queue ENABLE TRIGGER queue_facts_inserted"))
 }
 
-// serviceID is the SQL expression of a task id in the format of the service: the day, and a ULID of the millisecond created_ms. The service fills the last part
-// of the ULID at random. This expression uses the number of the message, so that ids of one millisecond ascend.
+// serviceID is the SQL expression of a task id in the format of the service: the day, and a ULID of the millisecond created_ms. The last part of the ULID is
+// random in the service. Here it is the number of the message, so that ids of one millisecond ascend.
 var serviceID = func() string {
 	id := "'task_' || to_char(to_timestamp(created_ms / 1000.0) AT TIME ZONE 'UTC', 'YYYYMMDD_')"
 	for shift := 45; shift >= 0; shift -= 5 {
@@ -193,7 +194,7 @@ const (
 
 // MakeAccount returns a client of a user with a role, and the id of the user's company. It creates the user and the company unless they exist.
 func MakeAccount(ctx context.Context, b *Bench, admin *Client, companyNo, username, role string) (c *Client, companyID int64, err error) {
-	// Errors are ignored: both can exist from an earlier run.
+	// Errors are ignored, because the company and the user can exist from an earlier run.
 	_ = admin.Call("POST", "/api/v1/admin/companies", fmt.Sprintf(`{"company_no":%q,"name":%q}`, companyNo, companyNo), nil)
 	_ = admin.Call("POST", "/api/v1/admin/users", fmt.Sprintf(`{"username":%q,"role":%q,"company_no":%q}`, username, role, companyNo), nil)
 	var key struct {

@@ -27,7 +27,7 @@ func ServeBare(address string) error {
 	}))
 }
 
-// ProcessorShare compares the processor time per message of the server with the processor time of the bare handler, under the same load.
+// ProcessorShare compares the processor time per message of the server with that of the bare handler, under the same load.
 func ProcessorShare(ctx context.Context, b *measure.Bench) error {
 	var ours, bares []float64
 	for range b.Rounds {

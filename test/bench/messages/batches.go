@@ -15,8 +15,8 @@ import (
 	"lksms/test/bench/measure"
 )
 
-// BatchUploads measures a list of a million rows: how long its check takes, how long verification codes wait while the batch is sent, and how fast the batch is
-// sent.
+// BatchUploads measures a batch of a million rows: how long the check of its list takes, how long verification codes wait while the batch is sent, and how fast
+// the batch is sent.
 func BatchUploads(ctx context.Context, b *measure.Bench) error {
 	if err := b.Empty(ctx); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"lksms/test/bench/measure"
 )
 
-// StoredBytes measures what a message writes: the WAL of its whole life, and the space that it uses on disk afterwards.
+// StoredBytes measures how much WAL a message writes from its submission to its report, and how much disk space it uses afterwards.
 func StoredBytes(ctx context.Context, b *measure.Bench) error {
 	batches, singles := 300, 4_000 // numbers per caller
 	if b.Short {
@@ -42,7 +42,7 @@ func StoredBytes(ctx context.Context, b *measure.Bench) error {
 	return bytesOf(ctx, b, "life of a message, one in each request", alone)
 }
 
-// bytesOf measures what the messages of several concurrent callers write. Each caller calls live once, which returns the number of its messages.
+// bytesOf measures how much the messages of several concurrent callers write. Each caller calls live once. live returns the number of its messages.
 func bytesOf(ctx context.Context, b *measure.Bench, name string, live func(caller int) (messages int, err error)) error {
 	if err := errors.Join(b.Empty(ctx), b.AsAdmin(ctx, "CHECKPOINT")); err != nil {
 		return err
@@ -109,7 +109,7 @@ func counted(ctx context.Context, b *measure.Bench) error {
 // written contains the amounts that a PostgreSQL server has written so far.
 type written struct {
 	wal, records, wholePages int64 // bytes of WAL, WAL records, and full-page images in the WAL
-	kept, passing            int64 // bytes of the tables that are partitioned by day, and of the tables whose rows are deleted again
+	kept, passing            int64 // bytes of the tables that are partitioned by day (kept), and of the tables whose rows are soon deleted (passing)
 }
 
 func bytesWritten(ctx context.Context, b *measure.Bench) (w written, err error) {

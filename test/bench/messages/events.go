@@ -26,7 +26,7 @@ type receivers struct {
 	taken atomic.Int64
 
 	mu   sync.Mutex
-	lags []time.Duration // times from each event to its post
+	lags []time.Duration // for each event, the time until its post
 }
 
 func startReceivers() (*receivers, error) {
@@ -41,7 +41,7 @@ func startReceivers() (*receivers, error) {
 			server.Handler = func(*fasthttp.RequestCtx) { <-r.over }
 		}
 		r.urls = append(r.urls, "http://"+listener.Addr().String()+"/"+strconv.Itoa(i))
-		go func() { _ = server.Serve(listener) }() // the listener is open until the run ends
+		go func() { _ = server.Serve(listener) }() // the server runs until the run ends
 	}
 	return r, nil
 }
@@ -75,9 +75,9 @@ func (r *receivers) lag(q float64) float64 {
 	return measure.Quantile(r.lags, q).Seconds()
 }
 
-// Each of these statements prepares one measurement. In the first measurement, no company listens to events. In the second, only the company of admin
-// listens. In the third, all companies with webhooks listen. The statements decide whether the trigger of report_logs stores events, and whether the server
-// posts them.
+// Each of these statements prepares one measurement. In the first measurement, no company listens to events. In the second measurement, only the company of
+// admin listens. In the third measurement, all companies with webhooks listen. The statements decide whether the trigger of report_logs stores events, and
+// whether the server posts events.
 const (
 	listenNobody  = "UPDATE feed_listeners SET is_pushed = false, listens_until = now(); UPDATE webhooks SET status = 'off'"
 	listenAnother = listenNobody + "; UPDATE feed_listeners SET listens_until = now() + interval '1 day' WHERE company_id = 1"
@@ -203,7 +203,7 @@ func postAlone(ctx context.Context, b *measure.Bench, r *receivers) error {
 	return nil
 }
 
-// lastPosted waits until all events are posted, except the events of the receiver that never responds. It returns the time of the end.
+// lastPosted waits until all events are posted, except the events of the receiver that never responds. It returns the time at which the last event was posted.
 func lastPosted(ctx context.Context, b *measure.Bench) (at time.Time, err error) {
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
 		var left bool

@@ -132,8 +132,8 @@ func liveInSQL(ctx context.Context, b *measure.Bench, caller, n int) error {
 	})
 }
 
-// LifeOfTasks measures how many tasks per second are submitted, claimed and reported, with all logs. It compares them with River's insert and work, and with
-// the same statements without HTTP.
+// LifeOfTasks measures how many tasks per second are submitted, claimed and reported, with all logs. It compares this number with the jobs per second of River,
+// and with the tasks per second of the same statements without HTTP.
 func LifeOfTasks(ctx context.Context, b *measure.Bench) error {
 	c := b.Client(measure.LifeCallers)
 	var ours, rivers, bare []float64
@@ -176,7 +176,7 @@ func LifeOfTasks(ctx context.Context, b *measure.Bench) error {
 	return b.Empty(ctx)
 }
 
-// WaitingSenders measures the cost of a thousand senders that wait while no task exists.
+// WaitingSenders measures the cost of a thousand senders whose claims wait while no task exists.
 func WaitingSenders(ctx context.Context, b *measure.Bench) error {
 	if err := b.Empty(ctx); err != nil {
 		return err
@@ -193,7 +193,7 @@ func WaitingSenders(ctx context.Context, b *measure.Bench) error {
 	var failure error
 	for i := range n {
 		all.Go(func() {
-			body := fmt.Sprintf(`{"app_id":"waits-%d","limit":100,"wait":%d}`, i, wait+i%11) // different waits, so that the claims do not end at the same time
+			body := fmt.Sprintf(`{"app_id":"waits-%d","limit":100,"wait":%d}`, i, wait+i%11) // the waits differ, so that the claims do not end at the same time
 			for waiting.Err() == nil {
 				if err := c.Call("POST", "/api/v1/sms/tasks/claim", body, nil); err != nil {
 					mu.Lock()
@@ -204,7 +204,7 @@ func WaitingSenders(ctx context.Context, b *measure.Bench) error {
 			}
 		})
 	}
-	// Wait until all senders wait and their polls are stored. During the next ten minutes the server does not store a poll of these senders again.
+	// Wait until all senders wait and the server has stored their polls. During the next ten minutes, the server does not store their polls again.
 	for noted := 0; noted < n; time.Sleep(100 * time.Millisecond) {
 		if err := b.DB.QueryRow(ctx, `SELECT count(*) FROM senders s JOIN sender_states st ON st.sender_id = s.id
 			WHERE s.sender_no LIKE 'waits-%' AND st.seen_at IS NOT NULL`).Scan(&noted); err != nil {
@@ -228,7 +228,7 @@ func WaitingSenders(ctx context.Context, b *measure.Bench) error {
 		Compared: "server and PostgreSQL", Target: "<= 5 %, no writes", Met: used <= 5 && after == before,
 	})
 	enough()
-	// Tasks for all senders end their waiting.
+	// These tasks end the waits of all senders.
 	for range n / 100 {
 		if err := c.Call("POST", "/api/v1/sms/send-batch", measure.LifeBody(1000), nil); err != nil {
 			break // all connections are in use until some claims get their response
@@ -262,7 +262,7 @@ func ManyPools(ctx context.Context, b *measure.Bench) error {
 	return nil
 }
 
-// waitInPools measures a waiting sender that has a route in each of n pools. It returns the fraction of a core that the server and PostgreSQL use meanwhile.
+// waitInPools measures a waiting sender with a route in each of n pools. It returns the fraction of a core that the server and PostgreSQL use during the wait.
 func waitInPools(ctx context.Context, b *measure.Bench, n int) (float64, error) {
 	if err := errors.Join(b.Empty(ctx), b.Exec(ctx, `WITH companies AS (
 			INSERT INTO companies (company_no, name) SELECT 'pools-' || i, 'pools' FROM generate_series(0, ($1::int - 1) / 3) i RETURNING id
@@ -280,7 +280,7 @@ func waitInPools(ctx context.Context, b *measure.Bench, n int) (float64, error) 
 		INSERT INTO routes (pool_id, sender_id) SELECT pools.id, sender.id FROM pools CROSS JOIN sender`, n)); err != nil {
 		return 0, err
 	}
-	const settle = 3 * time.Second // covers the claim before the wait and the setup of new tables
+	const settle = 3 * time.Second // time for the first queue poll, and for the setup of new tables
 	measured := min(b.Time, 25*time.Second)
 	c := b.Client(2)
 	answered := make(chan error, 1)
@@ -337,8 +337,8 @@ func Handover(ctx context.Context, b *measure.Bench) error {
 	return b.Empty(ctx)
 }
 
-// plainClaim is a claim without decisions: it leases the first tasks of one pool. It changes the rows of queue in the same way as the service. Like a claim
-// of the service, it writes no log, because the report logs the lease when it ends the lease.
+// plainClaim is a claim that decides nothing: it leases the first tasks of one pool. It changes the rows of queue in the same way as the service. Like a claim
+// of the service, it writes no log, because the report that ends a lease writes the log.
 const plainClaim = `WITH first AS MATERIALIZED (
 	SELECT q.task_id FROM queue q
 	WHERE q.pool_id = 1 AND q.lease_until IS NULL AND q.lane IS NOT NULL
@@ -398,7 +398,7 @@ func fillTable(ctx context.Context, b *measure.Bench) error {
 	)
 }
 
-// ClaimTimes compares a claim of 100 from a full table with a claim of 100 from an almost empty table.
+// ClaimTimes compares a claim of 100 tasks from a full table with a claim of 100 tasks from an almost empty table.
 func ClaimTimes(ctx context.Context, b *measure.Bench) error {
 	n := min(100, b.Rows/10/100/2)
 	c := b.Client(1)
@@ -434,7 +434,7 @@ func ClaimTimes(ctx context.Context, b *measure.Bench) error {
 	return nil
 }
 
-// asked returns the 99th percentile of the response time of the statistics in milliseconds, while messages are submitted at rate.
+// asked returns the 99th percentile of the response time of the statistics, in milliseconds, while rate messages per second are submitted.
 func asked(ctx context.Context, b *measure.Bench, rate float64) (float64, error) {
 	c := b.Client(measure.Connections + 1)
 	loading, enough := context.WithCancel(ctx)
@@ -528,7 +528,7 @@ func SteadyLoad(ctx context.Context, b *measure.Bench) error {
 	if err := b.Empty(ctx); err != nil {
 		return err
 	}
-	// On a fresh table, the peak of the first seconds is too high, because vacuum and checkpoints have not started. So the peak is measured after settle.
+	// The peak is measured only after settle: in the first seconds on an empty table it is too high, because vacuum and checkpoints have not started.
 	settle := min(30*time.Second, b.Steady/4)
 	var peak float64
 	for range 2 {
@@ -553,7 +553,7 @@ func SteadyLoad(ctx context.Context, b *measure.Bench) error {
 	if err := b.Empty(ctx); err != nil {
 		return err
 	}
-	// Compare the first and the last part of the time, both at half the peak. Then measure the peak again.
+	// The first and the last part of the time are compared, both at half the peak load. Then the peak is measured again.
 	part := min(3*time.Minute, b.Steady/4)
 	rates := []float64{}
 	var worst float64

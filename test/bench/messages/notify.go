@@ -10,11 +10,11 @@ import (
 	"lksms/test/bench/measure"
 )
 
-// peopleEach is the number of people in a notification. The app for comparison claims the same number of tasks per request.
+// peopleEach is the number of people in a notification, and the number of tasks per claim of the app that is compared.
 const peopleEach = 1000
 
-// NotifyPeople compares two ways to deliver the same number of messages. In the first, a driver writes the messages of notifications to the log. In the
-// second, an app claims submitted messages in requests of the same size.
+// NotifyPeople compares two ways to deliver the same number of messages. In the first way, a driver writes the messages of notifications to the log. In the
+// second way, an app claims submitted messages in requests of the same size.
 func NotifyPeople(ctx context.Context, b *measure.Bench) error {
 	c := b.Client(measure.LifeCallers)
 	people := make([]string, peopleEach)

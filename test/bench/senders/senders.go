@@ -74,8 +74,8 @@ func makeSenders(ctx context.Context, b *measure.Bench, n int, interval, quota s
 		INSERT INTO sender_states (sender_id) SELECT id FROM made`, interval, quota, n)))
 }
 
-// drain empties a queue of tasks with n senders. Each sender claims and reports, and waits while it is not ready. drain returns the tasks per second, and the
-// share of PostgreSQL in the processor time.
+// drain fills the queue with tasks, and empties it with n senders. Each sender claims and reports, and waits while it is not ready. drain returns the tasks per
+// second, and the share of PostgreSQL in the processor time.
 func drain(ctx context.Context, b *measure.Bench, tasks, n int, interval, quota string) (float64, float64, error) {
 	if err := errors.Join(b.Empty(ctx), makeSenders(ctx, b, n, interval, quota),
 		b.FillPending(ctx, "pending", tasks, measure.DefaultCompany)); err != nil {
@@ -156,7 +156,7 @@ func FairShares(ctx context.Context, b *measure.Bench) error {
 		if err := errors.Join(weigh(admin, weights), enqueue(keys[:len(weights)], each)); err != nil {
 			return err
 		}
-		for served := 0; served < each; served += 100 { // until the company that is served first has almost no tasks left
+		for served := 0; served < each; served += 100 { // until the company that gets the largest share has almost no tasks left
 			var leases []measure.Leased
 			if err := admin.Call("POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":100}`, &leases); err != nil {
 				return err
@@ -276,7 +276,7 @@ func servicesOf(ctx context.Context, b *measure.Bench, ids []int64) ([]float64, 
 	return services, nil
 }
 
-// offs returns the relative difference of each company's services from its share by weight.
+// offs returns, for each company, the relative difference of its services from its share by weight.
 func offs(services, weights []float64) []float64 {
 	offs := make([]float64, len(services))
 	for i, n := range services {

@@ -20,7 +20,7 @@ import (
 	"lksms/test/bench/measure"
 )
 
-// cluster is several servers on one database, and the senders that wait there.
+// cluster is a set of servers on one database, and the senders that wait at these servers.
 type cluster struct {
 	*measure.Bench
 	servers []measure.Server
@@ -47,7 +47,7 @@ func startCluster(ctx context.Context, b *measure.Bench, n int) (*cluster, error
 			return c, errors.Join(err, c.stop(ctx))
 		}
 		client := b.ClientAt(one.Address, 12_000)
-		client.HTTP.Dial = func(address string) (net.Conn, error) { return fasthttp.DialTimeout(address, time.Minute) } // thousands connect at once
+		client.HTTP.Dial = func(address string) (net.Conn, error) { return fasthttp.DialTimeout(address, time.Minute) } // thousands of clients connect at the same time
 		c.servers, c.clients = append(c.servers, one), append(c.clients, client)
 	}
 	return c, nil
@@ -58,7 +58,7 @@ func (c *cluster) stop(ctx context.Context) error {
 	c.enough()
 	var failed []error
 	for _, one := range c.servers {
-		failed = append(failed, one.Stop()) // answers the claims that wait
+		failed = append(failed, one.Stop()) // a stopping server answers the claims that wait
 	}
 	c.all.Wait()
 	if failure := c.failure.Load(); failure != nil {
@@ -99,7 +99,7 @@ func (c *cluster) wait(at, limit int, senderNos ...string) {
 	}
 }
 
-// awaitWaiting waits until n senders wait at all servers together.
+// awaitWaiting waits until n senders in total wait at the servers.
 func (c *cluster) awaitWaiting(ctx context.Context, n float64) error {
 	for {
 		sums, err := c.metrics("lksms_senders_waiting")
@@ -190,7 +190,7 @@ func (c *cluster) costs(ctx context.Context, d time.Duration, meanwhile func() e
 }
 
 // AcrossServers measures how often servers poll the queue for their waiting senders. It also measures the time from a submission at one server until a sender
-// that waits at another server has the task.
+// that waits at another server gets the task.
 func AcrossServers(ctx context.Context, b *measure.Bench) error {
 	many := 1000
 	if b.Short {
@@ -225,7 +225,7 @@ func waitAcross(ctx context.Context, b *measure.Bench, servers, senders int, isP
 	defer func() { err = errors.Join(err, c.stop(ctx), removeCrowd(ctx, b), b.Empty(ctx)) }()
 	leases := &leaseTimes{at: map[string]time.Time{}}
 	c.onLease = leases.record
-	// With several servers, no sender waits at the first server: messages are submitted there.
+	// With several servers, no sender waits at the first server, at which messages are submitted.
 	at := make([][]string, servers)
 	for i := range senders {
 		k := 0
@@ -451,7 +451,7 @@ func Callbacks(ctx context.Context, b *measure.Bench) (err error) {
 	defer func() { err = errors.Join(err, claimed.Stop(), removeCrowd(ctx, b)) }()
 	submitter, caller, claimer := b.ClientAt(api.Address, measure.Connections), b.ClientAt(called.Address, measure.Connections), b.ClientAt(claimed.Address, measure.Connections)
 
-	n := int((few+2*many)*b.Time.Seconds()*float64(b.Rounds)) + int(3000*b.Time.Seconds()) // the second part is for the callbacks without a rate limit
+	n := int((few+2*many)*b.Time.Seconds()*float64(b.Rounds)) + int(3000*b.Time.Seconds()) // the second summand is the number of messages for floodCallbacks
 	if b.Short {
 		n = 2000
 	}
@@ -481,7 +481,7 @@ func Callbacks(ctx context.Context, b *measure.Bench) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := besideCallbacks(ctx, b, "claims", claims, claim, callBack, many); err != nil { // claims the tasks that were submitted
+	if _, err := besideCallbacks(ctx, b, "claims", claims, claim, callBack, many); err != nil { // this measurement claims the tasks that the previous one submitted
 		return err
 	}
 
@@ -498,7 +498,7 @@ func Callbacks(ctx context.Context, b *measure.Bench) (err error) {
 	return errors.Join(besideSweep(ctx, b, submitter, claimer, submits, submit), b.Empty(ctx))
 }
 
-// sendThrough sends n messages through a provider at an address, so that callbacks can report about them.
+// sendThrough sends n messages through a provider at an address, so that callbacks can report on these messages.
 func sendThrough(ctx context.Context, b *measure.Bench, provider net.Addr, n int) error {
 	admin := b.Client(8)
 	config := fmt.Sprintf(`{"url":"http://%s/","body":{"to":"${recipient}","text":"${content}"},"answer":{"success":"code","equals":["0"],"number":"id"},
@@ -520,7 +520,8 @@ func sendThrough(ctx context.Context, b *measure.Bench, provider net.Addr, n int
 	return admin.Call("PATCH", "/api/v1/admin/senders/called", `{"status":"off"}`, nil) // the sender claims no more messages
 }
 
-// floodCallbacks submits while callbacks arrive without a rate limit and use both cores. alone is the p99 of submits without callbacks, in milliseconds.
+// floodCallbacks measures submissions while callbacks arrive without a rate limit and use both cores. alone is the p99 of submissions without callbacks, in
+// milliseconds.
 func floodCallbacks(ctx context.Context, b *measure.Bench, submits float64, submit, callBack func() error, alone float64) error {
 	flooded := make(chan error, 1)
 	var rate float64

@@ -18,9 +18,9 @@ const (
 	long      = 400 * 24 * time.Hour // longer than any retention period
 )
 
-// LeavingRows compares two ways to delete old charges and rows of batches. The first way drops their partition. The second way deletes the rows one by one.
-// The server uses it for rows from before the tables had partitions. LeavingRows also compares a page of a ledger in many partitions with a page of a ledger
-// in few partitions.
+// LeavingRows compares two ways to delete old charges and rows of batches. The first way drops their partition. The second way deletes the single rows, which
+// the server does for rows from before the tables had partitions. LeavingRows also compares a page of a ledger in many partitions with a page of a ledger in
+// few partitions.
 func LeavingRows(ctx context.Context, b *measure.Bench) error {
 	n, perPart, pages := 1_000_000, 40_000, 200
 	if b.Short {

@@ -16,7 +16,7 @@ const (
 	listsPath  = "/api/v1/sms/tasks"
 	listsDays  = 20
 	listsLimit = 50
-	// listsTiny is the number of tasks of the smallest submitter. They are submitted at even distances.
+	// listsTiny is the number of tasks of the smallest submitter, which are evenly spread over time.
 	listsTiny = 50
 )
 
@@ -117,7 +117,7 @@ func ListPages(ctx context.Context, b *measure.Bench) error {
 	return errors.Join(b.Empty(ctx), dropPastPartitions(ctx, b))
 }
 
-// measure makes up to n requests, one after the other, and returns their figure. If the list is slow, measure ends after the duration most.
+// measure makes up to n requests, one after the other, and returns the figure of the list. If the list is slow, measure ends after the duration most.
 func (l list) measure(ctx context.Context, n int, most time.Duration) (measure.Figure, error) {
 	took := make([]time.Duration, 0, n)
 	var items, cutShort int
@@ -147,7 +147,7 @@ func (l list) measure(ctx context.Context, n int, most time.Duration) (measure.F
 	}, ctx.Err()
 }
 
-// cursor returns the cursor of a page of the list. The first page is 1.
+// cursor returns the cursor of a page of the list. Pages are numbered from 1.
 func (l list) cursor(page int) (cursor string, err error) {
 	for ; page > 1; page-- {
 		query := l.query()
@@ -224,7 +224,7 @@ func fillLists(ctx context.Context, b *measure.Bench) (viewers, error) {
 			return v, err
 		}
 	}
-	return v, b.Exec(ctx, "VACUUM (ANALYZE) messages, queue, report_logs") // autovacuum would do the same during the measurement
+	return v, b.Exec(ctx, "VACUUM (ANALYZE) messages, queue, report_logs") // otherwise autovacuum would do this during the measurement
 }
 
 // dropPastPartitions drops the empty partitions of past days that a figure created. It keeps the partition of yesterday, which can still get tasks.

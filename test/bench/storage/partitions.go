@@ -32,8 +32,8 @@ type parted struct {
 	took   [partedCalls][]time.Duration
 }
 
-// PartitionPages measures the same calls with partitions of three past days and with partitions of many past days. Each number of days has a separate server
-// and database, so that the measurements can alternate.
+// PartitionPages measures the same calls with partitions of a few past days and of many past days. Each number of days has a separate server and database, so
+// that the measurements can alternate.
 func PartitionPages(ctx context.Context, b *measure.Bench) (err error) {
 	numbers, warm, n := []int{3, 60, 400}, 20, 200
 	if b.Short {
