@@ -158,7 +158,7 @@ func TestWrongTokensDelayNoOtherCallers(t *testing.T) {
 	b.signIn(t, user, userPassword)
 }
 
-func TestIdleAndOldSessionsEnd(t *testing.T) {
+func TestASessionEndsWhenItIsIdleOrTooOld(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	pool, ctx := b.db.Pool(), t.Context()
@@ -263,7 +263,7 @@ func TestGuessesBySignInAndByBasicAuthAreCountedTogether(t *testing.T) {
 }
 
 // Guesses by others from the address of a user block neither the session nor the sign-in of the user.
-func TestGuessesDoNotLockOutAProvenUser(t *testing.T) {
+func TestGuessesByOthersLockOutNoSignedInUser(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	token := b.signIn(t, user, userPassword)

@@ -175,7 +175,7 @@ func parse(t *testing.T, env map[string]string) (Server, error) {
 	return s, err
 }
 
-func TestLevelsAndSwitchesAreReadInAnyCase(t *testing.T) {
+func TestLogLevelsAndSwitchesIgnoreLetterCase(t *testing.T) {
 	for text, want := range map[string]slog.Level{
 		"": slog.LevelInfo, "INFO": slog.LevelInfo, "Debug": slog.LevelDebug, "warn": slog.LevelWarn, "WARNING": slog.LevelWarn,
 		"Error": slog.LevelError, "CRITICAL": slog.LevelError,

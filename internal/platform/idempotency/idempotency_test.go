@@ -40,7 +40,7 @@ func TestARepeatedKeyReturnsTheFirstAnswer(t *testing.T) {
 	}
 }
 
-func TestAKeyWhoseRequestFailedCanBeUsedAgain(t *testing.T) {
+func TestAKeyCanBeUsedAgainAfterItsRequestFailed(t *testing.T) {
 	b := apptest.New(t)
 	body := map[string]any{"phone_number": apptest.Phone}
 	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", body, apptest.KeyHeader, "k") // the number has no default content
@@ -112,7 +112,7 @@ func TestAnswersAreDeletedAfterADay(t *testing.T) {
 }
 
 // A key identifies a request to one URL.
-func TestAKeyForAnotherURLIsAnotherKey(t *testing.T) {
+func TestAKeyIsSeparateForEachURL(t *testing.T) {
 	b := apptest.New(t)
 	for _, no := range []string{"a", "b"} {
 		b.AddSender(map[string]any{"sender_no": no, "balance": 10})
