@@ -13,7 +13,7 @@ import (
 	"os"
 	"testing"
 	"time"
-	_ "time/tzdata" // time zones for the comparison with PostgreSQL
+	_ "time/tzdata" // contains the time zones, which the model needs to compute the same days as PostgreSQL
 
 	"pgregory.net/rapid"
 

@@ -627,7 +627,7 @@ func (w *world) recover() (n int) {
 			unstarted = append(unstarted, t)
 		}
 	}
-	slices.SortFunc(unstarted, func(a, b *task) int { return cmp.Compare(a.lease, b.lease) }) // the order of the ledger
+	slices.SortFunc(unstarted, func(a, b *task) int { return cmp.Compare(a.lease, b.lease) }) // the ledger has this order
 	for _, t := range unstarted {
 		w.giveBack(t)
 	}

@@ -155,9 +155,9 @@ func TestGuessesOfNeighboursNeverLockOutAProvenCaller(t *testing.T) {
 	}
 	b.expect(t, 200, office, user, userPassword)
 	b.expect(t, 200, office, "admin", adminPassword)
-	for range 3 { // the verdict has expired each time
+	for range 3 { // before each repetition, the verdict expires
 		b.spray(t, office)
-		for n := range 10 { // with the names of existing users, too
+		for n := range 10 { // others also guess with the names of existing users
 			b.call(t, office, user, fmt.Sprint("guess ", n))
 			b.call(t, office, "admin", fmt.Sprint("guess ", n))
 		}
@@ -360,7 +360,7 @@ func TestPasswordComparisonsDelayNoProvenCaller(t *testing.T) {
 	}
 	b.clock.move(2 * verdictTTL)
 	b.expect(t, 200, office, user, userPassword)
-	b.expect(t, 200, "198.51.100.7", resident, "another password") // one slot is reserved for residents
+	b.expect(t, 200, "198.51.100.7", resident, "another password") // the server compares this password, because one slot is reserved for residents
 	// Strangers wait for a slot, until the queue is full.
 	ctx, cancel := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup

@@ -182,7 +182,7 @@ func TestASessionEndsWhenItIsIdleOrTooOld(t *testing.T) {
 	if _, err := b.users.Session(ctx, token, office, true); err != nil || !seen().Equal(before) {
 		t.Errorf("a background check counts as a use of the session: %v", err)
 	}
-	b.expectSession(t, 200, token) // even if the check cached the session
+	b.expectSession(t, 200, token) // this use must be stored, even if the check cached the session
 	if !seen().After(before) {
 		t.Error("a use was not stored")
 	}

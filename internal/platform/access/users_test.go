@@ -260,7 +260,7 @@ func TestGuessingIsSlowedDownWithoutLockingOtherUsersOut(t *testing.T) {
 }
 
 func TestWrongPasswordsOfANeighbourLockNoUserOut(t *testing.T) {
-	var late atomic.Int64 // seconds
+	var late atomic.Int64 // how far the clock is ahead, in seconds
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Second) }
 	})
@@ -275,7 +275,7 @@ func TestWrongPasswordsOfANeighbourLockNoUserOut(t *testing.T) {
 	if refused == 0 {
 		t.Error("60 guesses from one address were all compared")
 	}
-	for range 50 { // guesses during five minutes
+	for range 50 { // a neighbour guesses for five minutes
 		b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil, user...)
 		b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)
 		b.Call("GET", "/api/v1/sms/tasks", nil, apptest.Basic(fmt.Sprint("neighbour ", late.Add(6)), "a wrong password")...)
@@ -284,7 +284,7 @@ func TestWrongPasswordsOfANeighbourLockNoUserOut(t *testing.T) {
 
 // A user remains a resident of an address while it calls from there, although the server compares its password only once.
 func TestAUserThatCallsRegularlyRemainsAResident(t *testing.T) {
-	var late atomic.Int64 // hours
+	var late atomic.Int64 // how far the clock is ahead, in hours
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Hour) }
 	})
@@ -305,7 +305,7 @@ func TestAUserThatCallsRegularlyRemainsAResident(t *testing.T) {
 	})
 	b.Exec("UPDATE user_addresses SET seen_at = now() - interval '29 days'")
 	late.Add(1)
-	poll() // less than a day has passed
+	poll() // the visit is not stored again within a day
 	if got := age(); got < 28*24*time.Hour {
 		t.Errorf("the visit was stored again after an hour")
 	}

@@ -107,7 +107,7 @@ type proof struct {
 // mistake is the cached record that credentials were wrong.
 type mistake struct {
 	storedDigest  digested // account.storedDigest at the time of the comparison
-	isUndisclosed bool     // the answer "too many failures" hid that the credentials were compared
+	isUndisclosed bool     // the answer was "too many failures", so that the caller does not know that the credentials were compared
 }
 
 // visit is the use of a proved password by a user at a network.
@@ -133,7 +133,7 @@ func (v *verifier) attempt(username, password, address string) attempt {
 	a := attempt{username: username, password: password, network: outbound.NetworkOf(address)}
 	sum := digest(username, password)
 	a.isConfigured = subtle.ConstantTimeCompare(sum[:], v.bootstrap[:]) == 1
-	a.isKey = isKey(password) && !a.isConfigured // the configured password can have the form of a key
+	a.isKey = isKey(password) && !a.isConfigured // the configured password can have the form of a key, but is not a key
 	a.credentialsKey = v.sign(sum, "")
 	a.addressKey = v.sign(sum, a.network)
 	return a
@@ -320,7 +320,7 @@ func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
 		return Principal{}, v.refuse(a, owned, version)
 	}
 	v.failures.clear(a.username, a.network)
-	if v.storeVisit(ctx, visit{a.username, a.network}) == nil { // the request succeeds even if this fails
+	if v.storeVisit(ctx, visit{a.username, a.network}) == nil { // an error does not fail the request
 		v.visitStored.Add(userKey(a.username, a.network), v.now())
 	}
 	return v.admit(a, owned, version)

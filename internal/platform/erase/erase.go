@@ -17,7 +17,7 @@ type Person struct {
 	UserIDs         []string  // ids of the person; an erasure adds the ids of contacts that it finds
 	Recipients      []string  // addresses of the person in the form that tasks contain: phone numbers in E.164, e-mail addresses, and names in other channels
 	AskedRecipients []string  // the addresses of Recipients that the request named; the other addresses come from contacts
-	Since           time.Time // of the request
+	Since           time.Time // when the erasure was requested
 
 	Pseudonym string   // replaces the user ids; the index of each user id is appended
 	Digits    []string // the last digits of the phone numbers: statements compare these digits, and Has then compares the whole number
@@ -45,7 +45,7 @@ type Kind string
 const (
 	Contacts        Kind = "contacts"
 	Tags            Kind = "tags"      // tags from which contacts were removed
-	Cancelled       Kind = "cancelled" // tasks
+	Cancelled       Kind = "cancelled" // cancelled tasks
 	Tasks           Kind = "tasks"
 	Reports         Kind = "reports"
 	Attempts        Kind = "attempts"

@@ -253,7 +253,7 @@ func withMigrator(ctx context.Context, databaseURL string, files fs.FS, fn func(
 	var output bytes.Buffer
 	m.Log = &output
 	err = fn(while, &migrator{DB: m, beside: conn.Config(), name: name})
-	return errors.Join(err, unlock()) // if the lock was lost, another server possibly migrated at the same time
+	return errors.Join(err, unlock()) // an error of unlock shows that the lock was lost: another server possibly migrated at the same time
 }
 
 // searchPath returns the search path for migrations: the schemas of the session without the schema lksms. It returns an empty string if the session does not
@@ -371,7 +371,7 @@ func (m *migrator) withSession(ctx context.Context, fn func(*pgx.Conn) error) er
 func (m *migrator) waits(ctx context.Context) (isWaiting bool, oldest string) {
 	ctx, cancel := context.WithTimeout(ctx, watchLimit)
 	defer cancel()
-	_ = m.withSession(ctx, func(conn *pgx.Conn) error { // without a result, the log contains less detail
+	_ = m.withSession(ctx, func(conn *pgx.Conn) error { // an error is ignored, because the log then only contains less detail
 		return conn.QueryRow(ctx, `SELECT EXISTS (
 				SELECT FROM pg_stat_activity a
 				WHERE a.datname = current_database() AND a.application_name = $2 AND a.state = 'active' AND a.wait_event_type = 'Lock'
@@ -472,7 +472,7 @@ func lockMigrations(ctx context.Context, conn *pgx.Conn, table string) (while co
 	for {
 		lock, err := tryLockMigrations(ctx, conn, table)
 		switch {
-		case stateOf(err) == "42501": // no permission
+		case stateOf(err) == "42501": // the role has no right to take the lock
 			return ctx, func() error { return nil }, nil
 		case err != nil:
 			return nil, nil, err

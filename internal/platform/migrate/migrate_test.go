@@ -168,7 +168,7 @@ func TestAMigrationThatWaitsForALockDoesNotBlockStatements(t *testing.T) {
 			AND mode = 'AccessExclusiveLock')`)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := db.Pool().Exec(ctx, "DELETE FROM queue WHERE false"); err != nil { // takes the lock that submissions, claims and reports take
+		if _, err := db.Pool().Exec(ctx, "DELETE FROM queue WHERE false"); err != nil { // this statement takes the same lock as submissions, claims and reports
 			t.Fatal(err)
 		}
 		select {

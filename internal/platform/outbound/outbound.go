@@ -200,7 +200,7 @@ func Do(client *http.Client, req *http.Request) (status int, body []byte, err er
 		}
 		return 0, nil, err
 	}
-	defer res.Body.Close() //nolint:errcheck // the body was read, or is not needed
+	defer res.Body.Close() //nolint:errcheck // an error is ignored, because the body was read or is not needed
 	body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	if err == nil && len(body) > maxAnswer {
 		err = ErrTooLarge

@@ -78,7 +78,7 @@ func (a *account) checkEntry(dir, advice string) error {
 		}
 		stat, ok := info.Sys().(*syscall.Stat_t)
 		if !ok {
-			return nil // this system has no file owners; PostgreSQL reports what is wrong
+			return nil // this system has no file owners; PostgreSQL itself reports an error
 		}
 		enter := info.Mode().Perm() & 0o001
 		switch {
@@ -107,7 +107,7 @@ func (a *account) checkRootOnly(dir string) error {
 	}
 	for _, path := range []string{dir, target} {
 		for at, below := path, ""; at != below; at, below = filepath.Dir(at), at {
-			for _, stat := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} { // a link, and the folder that it points to
+			for _, stat := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} { // checks a link, and the folder that the link points to
 				info, err := stat(at)
 				if err != nil {
 					return fmt.Errorf("stat %s: %w", at, err)

@@ -231,7 +231,7 @@ func TestTheServiceCanGrantTheSQLInbox(t *testing.T) {
 	must(t, err)
 	_, err = service.Exec(t.Context(), "DELETE FROM sql_roles; SELECT sql_role_revoke('shop')")
 	must(t, err)
-	_, err = admin.Exec(t.Context(), "DROP ROLE shop") // no object or grant depends on the role any more
+	_, err = admin.Exec(t.Context(), "DROP ROLE shop") // fails if an object or grant still depends on the role
 	must(t, err)
 }
 
@@ -346,7 +346,7 @@ func TestAnInterruptedHandOverIsCompleted(t *testing.T) {
 func TestALostPasswordOfTheServiceIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := stoppedCluster(t)
-	must(t, os.WriteFile(filepath.Join(dir, "postgres.service.password"), nil, 0o600)) // like after a crash of the machine
+	must(t, os.WriteFile(filepath.Join(dir, "postgres.service.password"), nil, 0o600)) // a crash of the machine can leave an empty file
 	server := run(t, dir)
 	expectOwnDatabase(t, server.URL())
 	for _, name := range []string{"postgres.password", "postgres.service.password"} {

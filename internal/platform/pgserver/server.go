@@ -42,7 +42,7 @@ type Server struct {
 	lock     *os.File // held while this process owns the server; nil otherwise
 	cmd      *exec.Cmd
 	exited   chan struct{}
-	exitErr  error // exit status of the process; read after exited is closed
+	exitErr  error // exit status of the process; can be read after exited is closed
 }
 
 const (
@@ -257,7 +257,7 @@ func (s *Server) start(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // err contains the end of the log
+		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // an error is ignored, because err already contains the end of the log
 		<-s.exited
 		if !s.isBlockedByEnding() || ctx.Err() != nil || time.Since(began) > maxEnding {
 			return err

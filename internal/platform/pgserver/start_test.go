@@ -179,7 +179,7 @@ func TestAStartWaitsUntilTheFormerServerIsGone(t *testing.T) {
 	go func() {
 		for ; ; time.Sleep(time.Millisecond) {
 			if log, _ := os.ReadFile(filepath.Join(dir, "postgres.log")); strings.Contains(string(log), "postmaster.pid") || t.Context().Err() != nil {
-				_ = before.Wait() // the process was killed
+				_ = before.Wait() // returns an error, because the process was killed
 				return
 			}
 		}

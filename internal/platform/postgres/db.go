@@ -315,7 +315,7 @@ func (db *DB) Briefly(ctx context.Context, fn func(ctx context.Context) error) e
 	if !db.InTx(ctx) {
 		return db.root(ctx, begin+"; "+set, fn)
 	}
-	return db.Tx(ctx, func(ctx context.Context) error { // a setting in a savepoint remains after its release, but not after its rollback
+	return db.Tx(ctx, func(ctx context.Context) error { // a setting in a savepoint remains after the release of the savepoint, but not after a rollback
 		if _, err := db.Exec(ctx, set); err != nil {
 			return err
 		}

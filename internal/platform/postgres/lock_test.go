@@ -67,7 +67,7 @@ func TestALockDoesNotDelayVacuum(t *testing.T) {
 	lock := tryLock(t, open(t, url), "age-tasks")
 	const query = `SELECT count(*), count(*) FILTER (WHERE a.state = 'idle in transaction' AND a.backend_xmin IS NULL AND a.backend_xid IS NULL)
 		FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = 'lock_age_tasks'::regclass AND a.datname = current_database()`
-	for range 30 { // longer than the timeout of the role and the first check of the connection
+	for range 30 { // 30 repetitions last longer than the timeout of the role, and than the time until the first check of the connection
 		var held, free int
 		if err := db.QueryRow(t.Context(), query).Scan(&held, &free); err != nil {
 			t.Fatal(err)
@@ -96,7 +96,7 @@ func TestALostLockCancelsTheContextOfItsOwner(t *testing.T) {
 	}
 	select {
 	case <-while.Done():
-		if cause := context.Cause(while); cause != postgres.ErrLockLost { //nolint:errorlint // it is not wrapped
+		if cause := context.Cause(while); cause != postgres.ErrLockLost { //nolint:errorlint // the cause is not wrapped
 			t.Errorf("the cause is %v", cause)
 		}
 	case <-time.After(10 * time.Second):

@@ -23,7 +23,7 @@ func TestARefusedSessionCountsAsAnUnavailableDatabase(t *testing.T) {
 	}
 	defer db.Close()
 	config := db.Pool().Config().ConnConfig.Copy()
-	config.Database = "is_not_there" // 3D000, whose class does not mean unavailable
+	config.Database = "is_not_there" // gives the SQLSTATE 3D000, whose class does not mean unavailable
 	_, err = pgx.ConnectConfig(t.Context(), config)
 	if err == nil || !postgres.IsUnavailable(fmt.Errorf("read settings: %w", err)) {
 		t.Errorf("%v", err)
@@ -58,7 +58,7 @@ func TestLocksUseNoConnectionsOfTheMainPool(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	tables, err := db.Query(ctx, `SELECT replace(substr(relname, 6), '_', '-') FROM pg_class WHERE relname LIKE 'lock\_%' AND relkind = 'r'
-		ORDER BY relname LIMIT 16`) // as many tables as the main pool has connections
+		ORDER BY relname LIMIT 16`) // 16 tables, because the main pool has 16 connections
 	if err != nil {
 		t.Fatal(err)
 	}

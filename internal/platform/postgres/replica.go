@@ -175,7 +175,7 @@ func (r *replicas) sample(ctx context.Context) {
 	now := sample{at: time.Now()}
 	var from origin
 	if err := r.db.outside.QueryRow(ctx, primarySample).Scan(&now.position, &from.timeline, &from.system); err != nil {
-		return // the samples become older, and so does the known state of the standbys
+		return // without a new sample, the known state of the standbys becomes older
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -336,7 +336,7 @@ func (r staleRow) Scan(dest ...any) error {
 type heldRows struct {
 	fields []pgconn.FieldDescription
 	values [][][]byte
-	at     int // number of rows that Next has returned
+	at     int // number of calls of Next that returned a row
 	tag    pgconn.CommandTag
 	err    error // error of Scan
 	types  *pgtype.Map

@@ -134,7 +134,7 @@ func TestTheManualDocumentsEverySetting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows := map[string][]string{} // the cells after the name
+		rows := map[string][]string{} // by name of the setting: the other cells of its row
 		for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+\\.[a-z_]+)` \\|(.*)$").FindAllStringSubmatch(string(page), -1) {
 			rows[row[1]] = strings.Split(row[2], " |")
 		}
@@ -180,7 +180,7 @@ func TestEverySettingCanBeReadAndStored(t *testing.T) {
 		change := map[string]any{}
 		for name, d := range settings {
 			want := d.Default
-			if d.Name == "retry_max_wait_seconds" { // the value of apptest.DefaultRules
+			if d.Name == "retry_max_wait_seconds" { // the server has the value of apptest.DefaultRules
 				want = 0.0
 			}
 			if !reflect.DeepEqual(whole[name], want) || !reflect.DeepEqual(single[name], want) {

@@ -111,14 +111,14 @@ type Monitoring struct {
 type History struct {
 	PartitionWidth string `json:"partition_width" kind:"choice" default:"day" choices:"day,week,month"`
 	AfterDays      int64  `json:"after_days" kind:"days" default:"1" min:"1" max:"36500"`                   // days after which a partition with settled tasks becomes history
-	Tablespace     string `json:"tablespace" kind:"text" default:"" min:"0" max:"63"`                       // tablespace of history; empty: history stays in its tablespace
+	Tablespace     string `json:"tablespace" kind:"text" default:"" min:"0" max:"63"`                       // tablespace to which history is moved; empty: history is not moved
 	KeepDays       int64  `json:"keep_days" kind:"days" default:"0" min:"0" max:"36500" zero:"never"`       // days after which history is dropped
 	Export         bool   `json:"export" kind:"yes" default:"true"`                                         // a partition is exported before it is dropped
 	LogDays        int64  `json:"log_days" kind:"days" default:"180" min:"0" max:"36500" zero:"never"`      // days after which rejected submissions and operator events are deleted
 	LedgerDays     int64  `json:"ledger_days" kind:"days" default:"180" min:"0" max:"36500" zero:"never"`   // days after which the charges of senders are summed
 	BatchDays      int64  `json:"batch_days" kind:"days" default:"180" min:"0" max:"36500" zero:"never"`    // days after the end of a batch after which the batch and its rows are deleted
 	DedupKeepDays  int64  `json:"dedup_keep_days" kind:"days" default:"0" min:"0" max:"36500" zero:"never"` // days after which a dedup key can be used again
-	FeedDays       int64  `json:"feed_days" kind:"days" default:"7" min:"6" max:"90"`                       // days after which events of the feed are deleted; longer than a webhook can fail
+	FeedDays       int64  `json:"feed_days" kind:"days" default:"7" min:"6" max:"90"`                       // days after which events of the feed are deleted; the minimum is longer than the time after which a failing webhook is switched off
 }
 
 // Access contains the lifetimes of sessions.

@@ -43,7 +43,7 @@ func TestASweepEndsSoonAfterItsLockIsLost(t *testing.T) {
 			select {
 			case started <- struct{}{}:
 			default:
-				return 0, nil // a later run
+				return 0, nil // later runs do nothing
 			}
 			<-ctx.Done()
 			ended <- context.Cause(ctx)
@@ -79,7 +79,7 @@ func TestTwoServersNeverRunAJobAtTheSameTime(t *testing.T) {
 		if n := running.Add(1); n > most.Load() {
 			most.Store(n)
 		}
-		time.Sleep(5 * time.Millisecond) // the work
+		time.Sleep(5 * time.Millisecond) // simulates work
 		running.Add(-1)
 		runs.Add(1)
 		return 0, nil

@@ -61,7 +61,7 @@ func (h *HAProxy) Write(name, content string) {
 // Start starts a stopped HAProxy with the current files.
 func (h *HAProxy) Start() {
 	h.t.Helper()
-	_ = os.Remove(h.socket()) // of the previous process
+	_ = os.Remove(h.socket()) // the socket of the previous process
 	log := filepath.Join(h.Dir, "log")
 	h.process = start(h.t, log, h.program, "-db", "-f", filepath.Join(h.Dir, "haproxy.cfg"))
 	h.process.await(h.t, log, func() error {

@@ -97,7 +97,7 @@ func (n *Node) Freeze() {
 	if err != nil {
 		n.t.Skip("this system does not list the children of a process:", err)
 	}
-	_ = n.process.cmd.Process.Signal(syscall.SIGSTOP) // first the parent, so that it starts no more children
+	_ = n.process.cmd.Process.Signal(syscall.SIGSTOP) // the parent is suspended first, so that it starts no more children
 	for child := range strings.FieldsSeq(string(children)) {
 		pid, err := strconv.Atoi(child)
 		if err != nil {

@@ -165,12 +165,12 @@ func Start(ctx context.Context) (server *pgserver.Server, stop func(), err error
 		BinDir: config.PostgresBin(), MoreBins: config.UnpackedPostgres(),
 	})
 	if err != nil {
-		_ = os.RemoveAll(dir) // the first error is more useful
+		_ = os.RemoveAll(dir) // an error is ignored, because err is more useful
 		return nil, nil, err
 	}
 	return server, func() {
-		_ = server.Stop()     // its data is deleted anyway
-		_ = os.RemoveAll(dir) // the next run deletes the rest
+		_ = server.Stop()     // an error is ignored, because the data is deleted
+		_ = os.RemoveAll(dir) // an error is ignored, because the next run deletes the remaining files
 	}, nil
 }
 

@@ -73,7 +73,7 @@ func (p *process) await(t testing.TB, log string, ready func() error) {
 				continue
 			}
 		}
-		content, _ := os.ReadFile(log) // the first error is more useful
+		content, _ := os.ReadFile(log) // an error is ignored, because err is more useful
 		t.Fatalf("%s is not ready: %v; its log:\n%s", filepath.Base(p.cmd.Path), err, content[max(0, len(content)-2000):])
 	}
 }

@@ -29,7 +29,7 @@ type Figure struct {
 	Name     string  `json:"figure"`
 	Value    string  `json:"value"`
 	Compared string  `json:"compared_with"`
-	Ratio    float64 `json:"ratio"` // 0: the target applies to Value, not to a ratio
+	Ratio    float64 `json:"ratio"` // 0: the figure has no ratio, and the target applies to Value
 	Target   string  `json:"target"`
 	Met      bool    `json:"met"`
 }

@@ -196,7 +196,7 @@ func waitOfCodes(ctx context.Context, b *measure.Bench) (float64, error) {
 	_, err := measure.OpenLoop(ctx, measure.Connections, 20, 2*b.Time, func() error {
 		return c.Call("POST", measure.SendPath, strings.Replace(measure.SendBody(), `"source"`, `"message_type":"verification","source"`, 1), nil)
 	})
-	time.Sleep(time.Second) // the senders claim and report the last tasks
+	time.Sleep(time.Second) // time for the senders to claim and report the last tasks
 	enough()
 	all.Wait()
 	if failed := failure.Load(); failed != nil {

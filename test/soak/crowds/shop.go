@@ -128,7 +128,7 @@ func (s *shop) try(to **pgx.Conn, phone, text string, key *string, many int, rol
 	if err != nil {
 		return nil, load.Refused
 	}
-	defer func() { _ = tx.Rollback(ctx) }() // no effect after a COMMIT
+	defer func() { _ = tx.Rollback(ctx) }() // has no effect after a COMMIT
 	if many == 0 {
 		ids = make([]string, 1)
 		if _, err = tx.Exec(ctx, "INSERT INTO shop.orders (text) VALUES ($1)", text); err == nil {

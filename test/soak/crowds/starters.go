@@ -102,7 +102,7 @@ func (s *starters) turn(ctx context.Context, app *load.Sender) {
 	case 0:
 		s.did[leaveUnstarted].Add(int64(len(body.Leases)))
 		return
-	case 1: // near the end of the leases
+	case 1: // starts the leases near their end
 		stack.Pause(ctx, StartSeconds*time.Second+time.Duration(app.Rng.IntN(400)-250)*time.Millisecond)
 	}
 	s.start(app, body)

@@ -251,7 +251,7 @@ func (n *Nemesis) freezePostgres(context.Context) (string, error) {
 	}
 	d := n.Between(1000, 4000)
 	for _, pid := range pids {
-		_ = syscall.Kill(pid, syscall.SIGSTOP) // a session can end meanwhile
+		_ = syscall.Kill(pid, syscall.SIGSTOP) // an error means that the session has ended meanwhile
 	}
 	time.Sleep(d)
 	for _, pid := range slices.Backward(pids) {

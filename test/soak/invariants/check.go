@@ -383,7 +383,7 @@ func CountersEqualRows(ctx context.Context, conn *pgx.Conn, s *stack.Stack) (che
 	}
 	var patience time.Duration
 	if s.Cluster != nil {
-		patience = crowds.StaleLimit // a replica can answer
+		patience = crowds.StaleLimit // a replica can answer with an older state
 	}
 	began := time.Now()
 	for _, srv := range s.Endpoints {
@@ -404,7 +404,7 @@ func CountersEqualRows(ctx context.Context, conn *pgx.Conn, s *stack.Stack) (che
 // idleGoroutines and deadTuples are the limits of an idle server and table. For a minute after the load, connections stay open, and each connection needs two
 // goroutines. A driven sender has at most 16 connections to its provider, and the webhooks have at most 64 connections to their receiver.
 const (
-	idleGoroutines = 50 + 2*16*(load.Pushed+2) + 2*64 // Pushed plus the two senders sick and well; 2*64 for webhooks
+	idleGoroutines = 50 + 2*16*(load.Pushed+2) + 2*64 // load.Pushed and two more driven senders (sick and well); 2*64 for the webhooks
 	deadTuples     = 100
 )
 

@@ -230,7 +230,7 @@ func (k *killer) serverOf(p *proxy.Proxy) *stack.Server {
 
 // strikeSession kills a session, or PostgreSQL.
 func (k *killer) strikeSession(kind killKind, pid int) error {
-	if kind == endSession { // the same as pg_terminate_backend
+	if kind == endSession { // has the same effect as pg_terminate_backend
 		return syscall.Kill(pid, syscall.SIGTERM)
 	}
 	if kind == killSession {
@@ -253,7 +253,7 @@ func (k *killer) strikeSession(kind killKind, pid int) error {
 func (k *killer) returnPostgres(ctx context.Context) error {
 	deadline := time.Now().Add(time.Minute)
 	for {
-		err := k.Stack.RevivePostgres(ctx) // fails while processes of the killed PostgreSQL still run
+		err := k.Stack.RevivePostgres(ctx) // returns an error while processes of the killed PostgreSQL still run
 		if err == nil {
 			err = k.Stack.Query(ctx, func(conn *pgx.Conn) error { return conn.Ping(ctx) })
 		}
@@ -482,7 +482,7 @@ func killRound(ctx context.Context, soak *run.Run, o Options, seed uint64, budge
 		check.Print(verdicts)
 		return r, run.ErrBroken
 	}
-	return r, nil // also returned after an interruption, because the checks ran
+	return r, nil // the result is also valid after an interruption, because the checks ran
 }
 
 // codeOf returns the current commit, or "unknown".

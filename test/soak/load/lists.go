@@ -150,7 +150,7 @@ func (s *Lists) direct(ctx context.Context, rng *rand.Rand, b *list) {
 			return
 		case api.BatchCancelled:
 			return
-		case api.BatchChecking: // the server continues without the client
+		case api.BatchChecking: // the server continues without an act of the client
 		}
 	}
 }
@@ -229,7 +229,7 @@ func (s *Lists) GoOn(ctx context.Context, stack *stack.Stack) {
 			s.do(rng, b, confirmList)
 		case api.BatchPaused:
 			s.do(rng, b, resumeList)
-		case api.BatchChecking, api.BatchRunning, api.BatchFinished, api.BatchCancelled: // the batch needs no person
+		case api.BatchChecking, api.BatchRunning, api.BatchFinished, api.BatchCancelled: // the batch does not wait for a person
 		}
 	}
 }

@@ -386,7 +386,7 @@ type Sender struct {
 	Load  *Load
 	Rng   *rand.Rand
 	AppID string
-	Calm  bool // reports every task as sent, immediately
+	Calm  bool // the sender immediately reports every task as sent
 
 	Late sync.WaitGroup
 }
@@ -527,7 +527,7 @@ func (s *Sender) Send(t api.ClaimedTask) {
 		r := again(either)
 		l.report(l.Any(s.Rng), r)
 		s.atOnce(r, r, r)
-	case n < 88: // near the end of the lease
+	case n < 88: // a report near the end of the lease
 		l.Misdeed[delayed].Add(1)
 		client, wait := l.Any(s.Rng), stack.Lease+time.Duration(s.Rng.IntN(1300)-200)*time.Millisecond
 		s.Late.Go(func() {

@@ -24,7 +24,7 @@ const (
 type Provider struct {
 	url     string
 	calm    atomic.Bool  // accepts every message, with a clear response
-	ailment atomic.Int32 // current trouble under /sick
+	ailment atomic.Int32 // current trouble of the provider at the path /sick
 	Server  http.Server
 
 	Mu       sync.Mutex
@@ -73,7 +73,7 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case p.calm.Load() || r.URL.Path != "/":
 		n = 100
 	}
-	if n < 10 { // rejected with a clear response
+	if n < 10 { // rejects the message with a clear response
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
@@ -81,7 +81,7 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.Accepted[message.TaskID]++
 	p.Mu.Unlock()
 	switch {
-	case n < 13: // longer than the timeout of the driver
+	case n < 13: // responds only after the timeout of the driver
 		time.Sleep(2 * providerPatience)
 	case n < 16:
 		_, _ = w.Write([]byte("<html>"))

@@ -272,7 +272,7 @@ func (t *Tenants) remove(rng *rand.Rand, no int64) {
 	for range KeyedTries {
 		res, err := t.load.Any(rng).DeleteRouteWithResponse(CallContext(), no)
 		if err == nil && (res.StatusCode() == http.StatusOK || res.StatusCode() == http.StatusNotFound) {
-			t.endRoute(boltChina, 2*snapshot.Fresh) // a server can use a cached view of this age
+			t.endRoute(boltChina, 2*snapshot.Fresh) // a server can use a cached view of the routes that is this old
 			t.routeNo.Store(0)
 			return
 		}

@@ -150,7 +150,7 @@ func (l *Link) sent(current *Aim, text string) bool {
 	return true
 }
 
-// reached calls Strike if current aims at this point and the transaction is on its path. It returns false if the message must not be forwarded.
+// reached calls Strike if current aims at this point and the transaction is on the path of current. It returns false if the message must not be forwarded.
 func (l *Link) reached(current *Aim, at Point) bool {
 	t := &l.trace
 	t.mu.Lock()

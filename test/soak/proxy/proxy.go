@@ -171,7 +171,7 @@ type Link struct {
 // cut closes both sides of the connection. The server gets a TCP reset.
 func (l *Link) cut() {
 	if tcp, ok := l.server.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // the connection can be closed already
+		_ = tcp.SetLinger(0) // makes Close send a reset; an error means that the connection is already closed
 	}
 	_ = l.server.Close()
 	_ = l.postgres.Close()

@@ -28,9 +28,9 @@ func TestLeftWorkContainsWorkThatCouldProgress(t *testing.T) {
 	)
 	for what, c := range map[string]struct {
 		sql    string
-		doable string        // part of the work that could progress; empty: no work
+		doable string        // expected part of leftOver.doable; empty: no work could progress
 		latest time.Duration // time until the last wait ends
-		reason string        // part of the reason of this wait
+		reason string        // expected part of the reason of this wait
 	}{
 		"a task that is due":                       {"UPDATE queue SET lease_until = now() + interval '1 minute' WHERE task_id = 'b'", "task a", time.Minute, "held by app"},
 		"a lease that ran out":                     {waits + "UPDATE queue SET lease_until = now() WHERE task_id = 'b'", "task b", time.Hour, "due later"},

@@ -72,7 +72,7 @@ func (n *Node) data() string { return filepath.Join(n.Dir, "data") }
 
 // ClusterOptions are the variants of a cluster.
 type ClusterOptions struct {
-	Seed    uint64 // decides how each server reaches the primary
+	Seed    uint64 // selects the way in which each server reaches the primary
 	IsAsync bool   // replicate asynchronously
 	IsThird bool   // Patroni uses version 3 of the etcd API
 	IsShort bool   // use shorter time limits, for a short drill

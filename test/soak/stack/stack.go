@@ -237,7 +237,7 @@ type Server struct {
 	mu      sync.Mutex
 	process *os.Process
 	gone    chan struct{} // closed when process has ended
-	ended   bool          // do not restart
+	ended   bool          // true if the process must not be restarted
 	drains  []Window      // periods of its shutdowns
 	done    sync.WaitGroup
 }

@@ -237,7 +237,7 @@ func (r restart) suffix() string {
 func (u *upgrader) replace(ctx context.Context, t phase, s *stack.Server) (restart, error) {
 	began := time.Now()
 	log := filepath.Join(u.stack.Dir, s.Name+"-"+t.to.name+".log")
-	s.Binary, s.LogPath = t.to.binary, log // used for the next process
+	s.Binary, s.LogPath = t.to.binary, log // the next process uses these values
 	s.Drain()
 	stopped := time.Now()
 	err := stack.Await(ctx, upgradeLimit, s.Name+" is not ready (see "+log+")", s.Ready)
