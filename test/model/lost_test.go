@@ -23,7 +23,7 @@ func TestServiceMatchesTheModelWhileServersDie(t *testing.T) {
 		t.Skip("set -model.duration to run this test")
 	}
 	s := newService(t, 2)
-	seed := rand.Uint64() >> 40 // short enough to type
+	seed := rand.Uint64() >> 40 // the seed has at most 24 bits, so that it is short enough to type
 	if given := flag.Lookup("rapid.seed").Value.String(); given != "0" {
 		n, err := strconv.ParseUint(given, 10, 64)
 		if err != nil {
@@ -69,7 +69,7 @@ func (q *sequence) ask(t *rapid.T, key, method, path string, body any, headers .
 	after := *q.kill
 	q.kill = nil
 	server := q.service.any()
-	q.noteSeen(t) // the dying server loses recent polls that it has not stored yet
+	q.noteSeen(t) // otherwise the dying server would lose polls that it has not stored yet
 	t.Logf("%s dies", server.name)
 	q.service.cut(t, server, after, q.service.request(t.Context(), t, key, method, path, body, headers...))
 	return answer{}, true

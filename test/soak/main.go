@@ -56,7 +56,7 @@ func main() {
 	var o options
 	kong.Parse(&o, kong.Name("soak"), kong.Description("Injects faults into two servers and their PostgreSQL, and checks that no message is lost or duplicated."))
 	if o.Seed == 0 && o.Kills == 0 {
-		o.Seed = rand.Uint64() >> 40 // short enough to type
+		o.Seed = rand.Uint64() >> 40 // the seed has at most 24 bits, so that it is short enough to type
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := runMode(ctx, o)
