@@ -63,7 +63,7 @@ func (db *DB) execAlone(ctx context.Context, sql string, args []any) (tag pgconn
 // rowAlone is the result of a statement that Scan runs, in a new transaction.
 type rowAlone struct {
 	db   *DB
-	ctx  context.Context // pgx.Row.Scan has no parameter for it
+	ctx  context.Context // a field, because pgx.Row.Scan has no parameter for a context
 	sql  string
 	args []any
 }

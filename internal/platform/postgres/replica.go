@@ -307,7 +307,7 @@ func (b bound) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
 // staleRow is the result of a statement that Scan runs, on a standby or on the primary.
 type staleRow struct {
 	db   Runner
-	ctx  context.Context // pgx.Row.Scan has no parameter for it
+	ctx  context.Context // a field, because pgx.Row.Scan has no parameter for a context
 	sql  string
 	args []any
 }
