@@ -410,7 +410,7 @@ func (b *testBundle) update(p Patch) {
 	}
 }
 
-func TestAChangeTakesEffectAtOnceAndWithinTwoSecondsOnOtherServers(t *testing.T) {
+func TestAChangeOfAUserTakesEffectOnOtherServersWithinTwoSeconds(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	made, key, err := b.users.CreateKey(t.Context(), user, "key")
@@ -581,7 +581,7 @@ func TestAllAddressesOfAnIPv6NetworkShareOneCounter(t *testing.T) {
 }
 
 // Wrong keys are delayed like wrong passwords, although keys cannot be guessed. A right key is not delayed.
-func TestWrongKeysAreSlowedDown(t *testing.T) {
+func TestWrongAPIKeysAreDelayed(t *testing.T) {
 	b := setup(t)
 	_, key, err := b.users.CreateKey(t.Context(), b.user("user"), "key")
 	if err != nil {
@@ -595,7 +595,7 @@ func TestWrongKeysAreSlowedDown(t *testing.T) {
 }
 
 // Many phones send revoked keys, and one system sends its old key as its password.
-func TestWrongKeysDoNotDelayPasswords(t *testing.T) {
+func TestWrongAPIKeysDoNotDelayPasswords(t *testing.T) {
 	b := setup(t)
 	user, stranger := b.user("user"), b.user("stranger")
 	wrong := func(n int) string { return fmt.Sprintf("%s%043d", keyPrefix, n) }

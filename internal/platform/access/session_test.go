@@ -48,7 +48,7 @@ func (d *testServer) expectSession(t *testing.T, status int, token string) {
 	}
 }
 
-func TestASessionEndsWithItsUser(t *testing.T) {
+func TestASessionEndsWhenItsUserIsDisabledChangedOrDeleted(t *testing.T) {
 	t.Parallel()
 	isTrue, other := true, "another password of its own"
 	for name, end := range map[string]func(t *testing.T, b *testBundle){

@@ -138,7 +138,7 @@ func TestAPermanentErrorFailsAllItems(t *testing.T) {
 	}
 }
 
-func TestCallsWithOneKeyRunOneAfterTheOther(t *testing.T) {
+func TestCallsWithTheSameKeyAreInSeparateRuns(t *testing.T) {
 	t.Parallel()
 	d := &doubler{gate: make(chan struct{})}
 	m := d.merger(func(o *Options[int, int]) { o.Key = func(n int) string { return fmt.Sprint(n % 10) } })

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-func TestAURLCanNameSeveralHosts(t *testing.T) {
+func TestAURLCanContainSeveralHosts(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
 		"postgres://u:p@a:1,b:2/db":                                 "a:1 b:2 writes",
