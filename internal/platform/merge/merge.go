@@ -16,7 +16,7 @@ type Options[In, Out any] struct {
 	// Key, if set, returns the key of an item. Two items with the same key are never in the same run, so that the second item sees the effect of the first.
 	Key func(In) string
 
-	Pace     time.Duration // minimum time between the starts of two runs, which merges more items into a run; 0: no minimum
+	Pace     time.Duration // minimum time between the starts of two runs, so that a run contains more items; 0: no minimum
 	Most     int           // maximum number of items of one run
 	Patience time.Duration // a run that takes longer counts as hanging, and another run starts concurrently
 	AtOnce   int           // maximum number of concurrent runs, including hanging runs
