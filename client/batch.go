@@ -50,7 +50,7 @@ func (c *Client) CreateBatch(ctx context.Context, form BatchForm, list *List, mo
 			return io.MultiReader(bytes.NewReader(head), io.NewSectionReader(list.Content, 0, list.Size), bytes.NewReader(tail))
 		}
 	}
-	// The server can take 45 seconds after the body has arrived.
+	// Add 15 seconds to the default time limit of 30 seconds: after the body has arrived, the server can take 45 seconds.
 	upload := time.Duration(size/slowestUpload)*time.Second + 15*time.Second
 	return create[*BatchCreated](ctx, c, key, upload, func(ctx context.Context) (*http.Response, error) {
 		return c.api.CreateBatchWithBody(ctx, params, media, body(), func(_ context.Context, r *http.Request) error {
@@ -193,8 +193,8 @@ func (c *Client) WaitForCheck(ctx context.Context, batchID int64, seen func(*Bat
 	return c.waitForBatch(ctx, batchID, seen, func(b *Batch) bool { return b.Status != api.BatchChecking })
 }
 
-// WaitForBatch waits until a batch has no work left, and returns the batch. It calls seen for each state before. It continues after restarts of the server
-// under the same condition as [Client.WaitForTask].
+// WaitForBatch waits until a batch is finished or cancelled, and returns the batch. It calls seen for each state before. It continues after restarts of the
+// server under the same condition as [Client.WaitForTask].
 func (c *Client) WaitForBatch(ctx context.Context, batchID int64, seen func(*Batch)) (*Batch, error) {
 	return c.waitForBatch(ctx, batchID, seen, func(b *Batch) bool {
 		return b.Status == api.BatchFinished || b.Status == api.BatchCancelled

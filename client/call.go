@@ -48,7 +48,7 @@ func idempotencyKey(more []CallOption) api.IdempotencyKey {
 	return o.key
 }
 
-// create works like call for operations that create something. Its attempts share the key. If the outcome is unknown, it returns an [UnknownError].
+// create works like call for operations that create something. All attempts share the key. If the outcome is unknown, create returns an [UnknownError].
 func create[T any](ctx context.Context, c *Client, key string, extra time.Duration, send func(context.Context) (*http.Response, error)) (T, error) {
 	data, isUnknown, err := attempts[T](ctx, c, repeatable, extra, func(ctx context.Context) (*http.Response, error) {
 		var isSent atomic.Bool
@@ -85,7 +85,7 @@ func attempts[T any](
 	}
 }
 
-// rest waits before another attempt. It returns false if the time limit of the call does not allow another attempt.
+// rest waits before another attempt. It returns false if the wait would be longer than longestWait or would pass the deadline of ctx, or if ctx ends.
 func (c *Client) rest(ctx context.Context, err error, attempt int) bool {
 	wait := backoff(attempt)
 	if answer, ok := errors.AsType[*Error](err); ok && answer.RetryAfter > 0 {
@@ -146,8 +146,8 @@ func isUnconnected(err error) bool {
 	return ok && connection.Op == "dial"
 }
 
-// sentError marks the error of an attempt that wrote a request. The last network error alone is not sufficient: if an old connection breaks, net/http repeats
-// a request with a key, and this repetition can fail without a connection.
+// sentError marks the error of an attempt that wrote a request. The network error alone does not show this: if a reused connection breaks, net/http itself
+// sends a request with an Idempotency-Key again, and returns "no connection" if only this second try has no connection.
 type sentError struct{ err error }
 
 func (e *sentError) Error() string { return e.err.Error() }
@@ -180,7 +180,7 @@ type envelope struct {
 // nothing is the type of the data in responses without data.
 type nothing struct{}
 
-// UnmarshalJSON accepts any data, because a later server can return some.
+// UnmarshalJSON accepts and ignores any data, because a newer server can return data here.
 func (nothing) UnmarshalJSON([]byte) error { return nil }
 
 func try[T any](ctx context.Context, c *Client, extra time.Duration, send func(context.Context) (*http.Response, error)) (data T, err error) {
@@ -209,7 +209,7 @@ func try[T any](ctx context.Context, c *Client, extra time.Duration, send func(c
 		return data, err
 	}
 	data, raw, err := decode[T](body)
-	if err == nil { // the clock of a proxy can differ from the clock of the server
+	if err == nil { // sets the clock only from LKSMS: the clock of a proxy can differ
 		c.reached.Store(true)
 		c.setClock(answer.Header.Get("Date"))
 		if c.answers != nil {
@@ -240,7 +240,7 @@ func decode[T any](body []byte) (data T, raw json.RawMessage, err error) {
 	return data, read.Data, nil
 }
 
-// lost describes an attempt that got no response. If the caller cancelled ctx, the error says only this.
+// lost returns the error of an attempt that got no response. If the caller cancelled ctx, it returns only the error of ctx.
 func lost(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
@@ -269,7 +269,7 @@ func refusal(answer *http.Response, body []byte) *Error {
 	return e
 }
 
-// pageOf returns the address of the page that an answer names. It returns a path of the repository unchanged.
+// pageOf returns the full URL of the documentation page in a response. If docs is a path in the repository, pageOf returns it unchanged.
 func pageOf(answer *http.Response, docs string) string {
 	if !strings.HasPrefix(docs, "/") || answer.Request == nil {
 		return docs

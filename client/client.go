@@ -94,11 +94,11 @@ func WithRetryNotice(f func(err error, wait time.Duration)) Option {
 	return func(o *options) { o.notice = f }
 }
 
-// WithAnswers makes the client call f with the data of each response as the server sent it. The data contains the fields of a newer server, which the types of
-// this package lack.
+// WithAnswers makes the client call f with the data of each response exactly as the server sent it. A newer server can send fields that the types of this
+// package lack.
 func WithAnswers(f func(data json.RawMessage)) Option { return func(o *options) { o.answers = f } }
 
-// New returns a client for the server at address, such as https://lksms.example.com. It does not call the server yet.
+// New returns a client for the server at address, such as https://lksms.example.com. New does not call the server.
 func New(address string, credentials Credentials, more ...Option) (*Client, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -134,14 +134,14 @@ func New(address string, credentials Credentials, more ...Option) (*Client, erro
 // API returns the generated client, for operations that have no method here. It uses the same credentials, and never repeats a call.
 func (c *Client) API() *api.Client { return c.api }
 
-// outlasts reports whether a follower continues after err. A follower fails until a call of the client has succeeded once. Otherwise a wrong address would make
-// it wait forever without notice.
+// outlasts reports whether a method that waits or follows events continues after err. Before the first successful call of the client it does not continue:
+// otherwise a wrong address would make it wait forever without notice.
 func (c *Client) outlasts(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && c.reached.Load() && IsTemporary(err)
 }
 
-// Now returns the time by the clock of the server, computed from the Date header of the last response of LKSMS. Its error is at most a second plus the time
-// that the response took to arrive. Leases end by the clock of the database, which should have the same time as the server.
+// Now returns the time by the clock of the server, computed from the Date header of the last response of LKSMS. It is wrong by at most one second plus the
+// time that the response took to arrive. Leases end by the clock of the database, which should have the same time as the server.
 func (c *Client) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
 
 // Who returns the caller: the user with its role and its company.

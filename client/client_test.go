@@ -345,7 +345,8 @@ func TestASubmissionWithAnUnknownOutcomeCanBeRepeatedWithItsKey(t *testing.T) {
 	}
 }
 
-// If the old connection breaks, net/http repeats the request. The last error then says that no server listens.
+// If a reused connection breaks, net/http sends the request again. Here the server no longer listens, so the error is "connection refused", although the
+// server got the first request.
 func TestARequestOnABrokenConnectionHasAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	var server *httptest.Server
@@ -557,7 +558,7 @@ func TestEventsContinueAfterTheServerReturns(t *testing.T) {
 	}
 }
 
-// A server that is sometimes unavailable has answered before. A mistyped address never answers.
+// A mistyped address never answers, so a follower must not wait for it forever.
 func TestAFollowerFailsIfTheServerNeverAnswered(t *testing.T) {
 	t.Parallel()
 	closed := httptest.NewServer(http.NotFoundHandler())
@@ -590,7 +591,7 @@ func TestAFollowerFailsIfTheServerNeverAnswered(t *testing.T) {
 	}
 }
 
-// A program that waits for the end of its own message has already received a response from Send.
+// A program that waits for its own message has already received a response to Send. So the client knows that the address is correct.
 func TestAFollowerContinuesAfterARestartBeforeItsFirstCall(t *testing.T) {
 	b := apptest.New(t)
 	n := newNetwork(t, b.URL)

@@ -17,8 +17,9 @@ type EventFilter struct {
 	Limit     int    // maximum number of events of one page, 100 by default
 }
 
-// PullEvents returns the events after the cursor. If no event exists, the server waits for one up to the duration wait, at most 30 seconds. With an empty
-// cursor, PullEvents returns the current cursor, and the server records events from this moment. Store NextCursor after you have processed the events.
+// PullEvents returns the events after the cursor. If no event exists, the server waits for an event, at most for the duration wait and at most 30 seconds.
+// With an empty cursor, PullEvents returns the current cursor, and the server records events from this moment. Store NextCursor after you have processed
+// the events.
 func (c *Client) PullEvents(ctx context.Context, after string, wait time.Duration, filter EventFilter) (*EventPage, error) {
 	params := api.PullEventsParams{Wait: new(int(wait / time.Second))}
 	if after != "" {
@@ -36,8 +37,8 @@ func (c *Client) PullEvents(ctx context.Context, after string, wait time.Duratio
 	return call[*EventPage](ctx, c, repeatable, wait, func(ctx context.Context) (*http.Response, error) { return c.api.PullEvents(ctx, &params) })
 }
 
-// FollowEvents pulls events until ctx ends. Once a call of the client has succeeded, it continues after restarts of the server. First it yields the page of the
-// first response, which can contain only a cursor. Then it yields each page with events. An error ends the loop.
+// FollowEvents pulls events until ctx ends. Once a call of the client has succeeded, the loop continues after restarts of the server. First it yields the
+// page of the first response, which can contain only a cursor. Then it yields each page with events. An error ends the loop.
 func (c *Client) FollowEvents(ctx context.Context, after string, filter EventFilter) iter.Seq2[*EventPage, error] {
 	return func(yield func(*EventPage, error) bool) {
 		cursor, isFirst, failures := after, true, 0
@@ -59,7 +60,8 @@ func (c *Client) FollowEvents(ctx context.Context, after string, filter EventFil
 			if (isFirst || len(page.Items) > 0) && !yield(page, nil) {
 				return
 			}
-			// A server that stops answers before the requested wait has ended.
+			// During a shutdown, the server responds before the requested wait has ended. Wait a second, so that the loop does not call the server without
+			// a pause.
 			if !isFirst && len(page.Items) == 0 && time.Since(asked) < time.Second && !sleep(ctx, time.Second) {
 				yield(nil, ctx.Err())
 				return

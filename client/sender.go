@@ -30,8 +30,8 @@ func (c *Client) Start(ctx context.Context, appID string, leases []Lease) (*Star
 	})
 }
 
-// Report ends the lease of a task with its outcome. A repeated report with LeaseID changes nothing. A report without LeaseID applies to the current lease of
-// the sender, so a repeated report could end a later lease. Report therefore does not repeat such a report after a lost response.
+// Report reports the outcome of a task, and so ends its lease. A repeated report with LeaseID changes nothing. A report without LeaseID applies to the
+// current lease of the sender, so a repeated report could end a later lease. Report therefore does not repeat such a report after a lost response.
 func (c *Client) Report(ctx context.Context, report Report) error {
 	_, err := call[nothing](ctx, c, safetyOf(report), 0, func(ctx context.Context) (*http.Response, error) { return c.api.ReportTask(ctx, report) })
 	return err

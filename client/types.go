@@ -30,7 +30,7 @@ type (
 	Claim = api.ClaimRequest
 	// ClaimedTask is a task that the caller has leased.
 	ClaimedTask = api.ClaimedTask
-	// Lease identifies a task that the caller has leased, and the lease.
+	// Lease identifies a lease of the caller: the task and the id of the lease.
 	Lease = api.HeldLease
 	// StartedBatch contains the outcome of each start.
 	StartedBatch = api.StartedBatch

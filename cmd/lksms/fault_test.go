@@ -16,7 +16,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// eventually waits until the condition is true. After a time limit, it fails the test.
+// eventually waits until the condition is true. After 30 seconds, it fails the test.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -238,7 +238,7 @@ func TestAWaitingSenderIsWokenAcrossProcesses(t *testing.T) {
 	if got.took > 15*time.Second {
 		t.Errorf("the claim waited for %s", got.took)
 	}
-	// A server that stops answers the claims that wait.
+	// During its shutdown, a server answers the claims that wait.
 	go func() {
 		wait := 30
 		res, err := here.client().ClaimTasksWithResponse(t.Context(), &api.ClaimTasksParams{AppID: "app", Wait: &wait})

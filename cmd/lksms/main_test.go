@@ -107,7 +107,7 @@ func serveIn(t *testing.T, folder string, who *syscall.Credential, env ...string
 	return p
 }
 
-// launch starts a server on a port, without waiting for it. The server sends its address on the channel once it is ready.
+// launch starts a server on a port, and does not wait for the server. The channel receives the address of the server once the server is ready.
 func launch(t *testing.T, folder string, who *syscall.Credential, port string, env ...string) (*process, <-chan string) {
 	t.Helper()
 	p := &process{t: t, output: &lockedBuffer{}, exited: make(chan struct{})}
@@ -386,7 +386,7 @@ func TestHealthReportsReadiness(t *testing.T) {
 	}
 }
 
-// In a container, the health command gets the settings of the server.
+// In a container, the health command has the same environment as the server. So the TLS settings of the server also apply to the command.
 func TestHealthCommandWorksWithTLS(t *testing.T) {
 	t.Parallel()
 	certFile, keyFile := writeCertificate(t)
@@ -461,7 +461,7 @@ func TestCtrlCFinishesTheWaitingRequests(t *testing.T) {
 		}
 		answered <- res.StatusCode()
 	}()
-	eventually(t, "the request waits", func() bool { // not in tx, because a transaction sees the same statistics until its end
+	eventually(t, "the request waits", func() bool { // uses watcher: tx would see the same statistics until its end
 		return scan[int](t, watcher, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") > 0
 	})
 	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT); err != nil {
@@ -518,7 +518,7 @@ func TestAPrivatePostgresDoesNotInheritTheEnvironment(t *testing.T) {
 }
 
 // The output of a service is stored in logs. So the server prints the password itself only on a terminal.
-func TestTheGeneratedPasswordIsKept(t *testing.T) {
+func TestTheGeneratedPasswordIsStoredAndNotPrinted(t *testing.T) {
 	t.Parallel()
 	dir := pgtest.Dir(t)
 	shown := regexp.MustCompile(`password +generated, in (\S+)`)
@@ -623,7 +623,7 @@ func TestTheDemoSettlesAllItsTasksAndChangesNoOtherTasks(t *testing.T) {
 	if n := count("tasks t JOIN companies c ON c.id = t.company_id WHERE c.company_no <> 'lksms-demo'"); n != 0 {
 		t.Errorf("the demo submitted %d messages for other companies", n)
 	}
-	// The demo runs again on the same database. Other messages wait on all its channels, and its number has a different default content.
+	// Run the demo again on the same database, while other messages wait on all its channels and the demo's number has a different default content.
 	client := p.client()
 	if _, err := client.SendSmsWithResponse(t.Context(), nil, api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))}); err != nil {
 		t.Fatal(err)
@@ -681,7 +681,7 @@ func TestMigrateCommandsApplyRevertAndListMigrations(t *testing.T) {
 	if out := run("up"); out != "0 applied\n" || out == first {
 		t.Errorf("up again: %s", out)
 	}
-	later := 0 // number of migrations after the migrations that create an empty database
+	later := 0 // number of reverted migrations; the oldest migrations, which create the schema, cannot be reverted
 	for ; ; later++ {
 		down := exec.Command(binary, "migrate", "down")
 		down.Dir = t.TempDir()
@@ -796,7 +796,7 @@ func TestAGeneratedSecretsKeyIsKeptInItsFile(t *testing.T) {
 	}
 }
 
-// The audit records changes of the command line for the user of the operating system.
+// The audit records changes by the command line under the name of the user of the operating system.
 func TestTheCommandLineIsAudited(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)

@@ -398,7 +398,7 @@ func TestLinksOfDocumentsExist(t *testing.T) {
 		}
 		shown, _ := filepath.Rel(root, file)
 		if file == filepath.Join(root, "CHANGELOG.md") || file == filepath.Join(root, "db", "schema.sql") || entry.Name() == "manual_test.go" || !entry.Type().IsRegular() {
-			return nil // statements about earlier pages remain unchanged
+			return nil // these files can mention pages that no longer exist
 		}
 		links, err := all.linksIn(file, entry)
 		if err != nil {
@@ -417,7 +417,7 @@ func TestLinksOfDocumentsExist(t *testing.T) {
 	}
 }
 
-// documents are the documents of the repository.
+// documents checks the links to the documents of the repository.
 type documents struct {
 	root    string
 	anchors map[string][]string // anchors of each document that was read

@@ -328,7 +328,7 @@ ROW  NUMBER          STATUS     WHY
 	s.expect(1, []string{"batch.not_found"}, "batch", "watch", "99")
 }
 
-func TestSendersAndClaimPrintSendersAndTasks(t *testing.T) {
+func TestTheSendersAndClaimCommandsPrintTheirResults(t *testing.T) {
 	s := newShell(t)
 	s.server.AddSender(map[string]any{"sender_no": "account_1", "name": "账号一", "balance": 10})
 	s.expectTable(`SENDER     NAME    CHANNEL  KIND  STATE   BALANCE  TODAY  SEEN  SENT
@@ -504,7 +504,7 @@ func TestCommandsExitWithTheDocumentedStatus(t *testing.T) {
 	s.with("LKSMS_KEY=secret-key").expect(2, []string{"no server is known"}, "status", "task_1")
 }
 
-// Standard error is not a terminal, so nobody would see that the command waits.
+// The commands must fail at once. Standard error is not a terminal, so nobody would see that a command waits.
 func TestFollowingCommandsFailOnAnUntrustedCertificate(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -808,14 +808,14 @@ func TestAScriptThatHangsIsKilledWithItsGroup(t *testing.T) {
 	s := newShell(t)
 	r := s.send(`[ "$LKSMS_CONTENT" = next ] && exit 0; sleep 300 & echo $! > child.pid; sleep 300`, "--run-limit", "500ms")
 	s.expectUnclear(r, s.server.Submit("x"))
-	s.await(s.server.Submit("next"), api.TaskSuccess) // its slot is free again
+	s.await(s.server.Submit("next"), api.TaskSuccess) // the slot of the killed script is free again
 	raw, _ := os.ReadFile(filepath.Join(s.dir, "child.pid"))
 	expectGone(t, string(raw))
 	r.Process.Signal(syscall.SIGTERM)
 	r.ends(0)
 }
 
-func TestAStopFinishesRunningMessagesAndClaimsNoMore(t *testing.T) {
+func TestAStoppedSenderFinishesRunningMessagesAndClaimsNoMore(t *testing.T) {
 	s := newShell(t)
 	first := s.server.Submit("first")
 	r := s.send("touch started; while [ ! -e finish ]; do sleep 0.05; done")
@@ -832,7 +832,7 @@ func TestAStopFinishesRunningMessagesAndClaimsNoMore(t *testing.T) {
 	}
 }
 
-func TestASecondStopReportsNoKilledMessage(t *testing.T) {
+func TestASecondSignalKillsScriptsWithoutAReport(t *testing.T) {
 	s := newShell(t)
 	id := s.server.Submit("x")
 	r := s.send("touch started; sleep 300")

@@ -102,7 +102,7 @@ type demo struct {
 	useTemplate bool
 	useDefault  bool
 	mu          sync.Mutex
-	waiting     map[string]bool // submitted tasks that are not known to be settled
+	waiting     map[string]bool // submitted tasks, until the demo knows that they are settled
 	longest     string          // the task with the most attempts, for the timeline
 	attempts    int16
 }
@@ -246,7 +246,8 @@ func (d *demo) settleLeftovers(ctx context.Context) error {
 	return nil
 }
 
-// ensureTemplate reports whether messages of the company are rendered with the example template. Another active template for all companies can precede it.
+// ensureTemplate creates the example template unless the company has an active template. It reports whether the example template applies to messages of the
+// company. A template for all companies can take precedence.
 func (d *demo) ensureTemplate(ctx context.Context) (bool, error) {
 	limit, first := 100, "" // the active template with the smallest id; the list is newest first
 	params := &api.ListTemplatesParams{Limit: &limit}
@@ -273,7 +274,7 @@ func (d *demo) ensureTemplate(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// ensureDefault creates or resets the default content of demoPhone.
+// ensureDefault creates the default content of demoPhone, or resets the existing default content. It returns true unless it fails.
 func (d *demo) ensureDefault(ctx context.Context) (bool, error) {
 	number, company := demoPhone, demoName
 	list, err := accepted(d.admin.ListDefaultContentsWithResponse(ctx, &api.ListDefaultContentsParams{CompanyNo: &company, PhoneNumber: &number}))

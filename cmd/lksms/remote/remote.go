@@ -37,7 +37,7 @@ type caller struct {
 // ErrUsage is a mistake on the command line. The exit status is 2.
 var ErrUsage = errors.New("wrong use")
 
-// Usage returns an ErrUsage with a text.
+// Usage returns an error that wraps ErrUsage, with a text.
 func Usage(format string, values ...any) error {
 	return fmt.Errorf("%w: %w", ErrUsage, fmt.Errorf(format, values...))
 }
@@ -45,10 +45,10 @@ func Usage(format string, values ...any) error {
 // errMessage is the error of a message that was not sent. The exit status is 1.
 var errMessage = errors.New("the message was not sent")
 
-// PlainLimit is the default time limit of commands that do not follow anything.
+// PlainLimit is the default time limit of commands that do not wait for a task, a batch or events.
 const PlainLimit = time.Minute
 
-// open returns the caller, and ctx with the time limit of a command that does not follow anything.
+// open returns the caller, and ctx with the time limit of a command that does not wait for a task, a batch or events.
 func (r *Remote) open(ctx context.Context, env config.Remote, more ...client.Option) (*caller, context.Context, context.CancelFunc, error) {
 	c, err := r.Caller(env, more...)
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *Remote) open(ctx context.Context, env config.Remote, more ...client.Opt
 	return c, ctx, cancel, nil
 }
 
-// follow works like open for a command that follows something. It has no default time limit.
+// follow works like open for a command that waits for a task, a batch or events. It has no default time limit.
 func (r *Remote) follow(ctx context.Context, env config.Remote, more ...client.Option) (*caller, context.Context, context.CancelFunc, error) {
 	c, err := r.Caller(env, more...)
 	if err != nil {

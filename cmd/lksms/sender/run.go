@@ -323,11 +323,12 @@ const (
 
 // report repeats a report until LKSMS answers it.
 //
-// A failure is given up at the end of its lease, because it has no effect afterwards. A success can still settle its task later, if no other sender has claimed
-// the task. So report gives up a success an hour after the lease, or at the end of the lease if ctx has ended because the command stops.
+// report gives up a failure at the end of the lease, because a later failure has no effect. A later success still settles the task if no other sender has
+// claimed it. So report gives up a success an hour after the end of the lease. If the command stops (ctx has ended), it gives up a success at the end of
+// the lease.
 //
-// Until the end of the lease, report also repeats when the credentials are rejected. A key can be replaced and a user can be enabled again, and a dropped
-// success would let the message be sent twice.
+// If the server rejects the credentials, report repeats until the end of the lease. A key can be replaced and a user can be enabled again. Without the
+// report of a success, the message would be sent twice.
 func (r *scriptRunner) report(ctx context.Context, report client.Report, end time.Time) error {
 	life, cancel := context.WithCancelCause(context.WithoutCancel(r.life))
 	defer cancel(nil)
@@ -351,7 +352,7 @@ func (r *scriptRunner) report(ctx context.Context, report client.Report, end tim
 		case err == nil || isFinal(err) && (!isDenied(err) || !r.client.Now().Before(end)):
 			return err
 		case life.Err() != nil:
-			return fmt.Errorf("%w: %w", context.Cause(life), cmp.Or(last, err)) // err is the cancellation by this function, so the last error of the server is shown
+			return fmt.Errorf("%w: %w", context.Cause(life), cmp.Or(last, err)) // err is only the cancellation, so show the last error of the server
 		}
 		last = err
 		r.log.Warn("report", "task", report.TaskID, "error", err)

@@ -39,12 +39,12 @@ const startLimit = 2 * time.Minute
 // migrateLimit is the time limit of the migrations. A migration that rewrites all tasks takes minutes per ten million tasks.
 const migrateLimit = 24 * time.Hour
 
-// gcPercent lets the heap grow further before a garbage collection. Small servers have enough memory, but spent a tenth of their time on garbage collections.
-// GOGC overrides gcPercent.
+// gcPercent is the growth of the heap in percent that starts a garbage collection. With Go's default of 100, small servers spent a tenth of their time on
+// garbage collections, although memory was free. GOGC overrides gcPercent.
 const gcPercent = 300
 
-// memoryLimit is the heap size in bytes above which garbage collections become more frequent. The bodies of all concurrent requests need less, so a flood of
-// requests does not make the server grow further. GOMEMLIMIT overrides memoryLimit.
+// memoryLimit is the heap size in bytes above which garbage collections become more frequent. The bodies of all concurrent requests need less memory, so a
+// flood of requests does not exceed the limit. GOMEMLIMIT overrides memoryLimit.
 const memoryLimit = 256 << 20
 
 func (c *ServeCmd) Run(ctx context.Context) error {
@@ -62,7 +62,7 @@ func (c *ServeCmd) Run(ctx context.Context) error {
 	if c.Server.IsSamplePassword() {
 		log.Warn("BASIC_AUTH_PASSWORD is a sample from public documentation: set a password of your own")
 	}
-	// The server listens first, because an occupied port is the most frequent failure, and nothing has been changed before.
+	// Listen before anything is changed: an occupied port is the most frequent failure.
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Server.Address())
 	if err != nil {
 		return fmt.Errorf("listen (APP_HOST, APP_PORT): %w", err)
@@ -111,7 +111,7 @@ func (c *ServeCmd) serve(ctx context.Context, db *database, listener net.Listene
 	}
 	defer server.Close()
 
-	// Without its database the server cannot work, so it stops with an error.
+	// If the private PostgreSQL of this process ends, the server stops with an error, because it cannot work without its database.
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go func() {
