@@ -22,7 +22,7 @@ type Description struct {
 	International *bool               `json:"international,omitzero"` // numbers without + begin with their country code
 	Text          []string            `json:"text,omitzero"`          // the first text whose placeholders all have a value is sent
 	Params        map[string]string   `json:"params,omitzero"`        // paths of the parameters of a template
-	Dedup         []string            `json:"dedup,omitzero"`         // paths of values that are equal in repeated posts; the first must have a value
+	Dedup         []string            `json:"dedup,omitzero"`         // paths of values that are equal in repeated posts; the first path must have a value
 }
 
 // over returns d with its members replaced by the non-nil members of above.
@@ -155,7 +155,7 @@ func at(value any, path string) []string {
 	return nil
 }
 
-// itemsWith returns the items of a list whose member has a value. It returns nil if no such item exists.
+// itemsWith returns the items of a list in which member has this value. It returns nil if no such item exists.
 func itemsWith(list []any, member, value string) any {
 	var all []any
 	for _, one := range list {
@@ -270,8 +270,8 @@ type recipient struct {
 	err    error
 }
 
-// numbersOf returns the recipients in a body without duplicates. A text can contain several numbers, separated by commas or semicolons. region is the region
-// of numbers without a country code. Fault: request.invalid if there are no or too many recipients.
+// numbersOf returns the recipients in a body without duplicates. A text can contain several numbers, separated by commas or semicolons. region is the
+// region of numbers without a country code. Fault: request.invalid if the body contains no recipient or too many.
 func (d Description) numbersOf(body any, region string) ([]recipient, error) {
 	path := *d.Number
 	var all []recipient
@@ -302,7 +302,7 @@ func (d Description) numbersOf(body any, region string) ([]recipient, error) {
 	return all, nil
 }
 
-// dialled returns a number. It adds + to an international number without +.
+// dialled adds + to an international number without +. It returns any other number unchanged.
 func (d Description) dialled(number string) string {
 	if d.International == nil || !*d.International || number == "" || strings.ContainsAny(number, "+＋") {
 		return number

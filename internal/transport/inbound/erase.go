@@ -8,7 +8,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Erase removes a person from the inbounds, so that these send no further message to the person. It counts nothing.
+// Erase removes the numbers of a person from the inbounds, so that no inbound sends a further message to the person. It returns no counts.
 func (s *Service) Erase(ctx context.Context, p *erase.Person) (erase.Counts, error) {
 	err := s.q.ErasureInbounds(ctx, inboundq.ErasureInboundsParams{CompanyID: p.CompanyID, Recipients: p.Recipients})
 	return nil, postgres.Wrap("remove numbers from inbounds", err, nil)

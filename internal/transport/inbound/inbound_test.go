@@ -86,7 +86,7 @@ func TestEachPresetConvertsThePostOfItsProgram(t *testing.T) {
 }
 
 // These are the bodies that the programs post in other cases.
-func TestPresetsConvertOtherBodiesOfTheirPrograms(t *testing.T) {
+func TestPresetsConvertFurtherBodiesOfTheirPrograms(t *testing.T) {
 	b := apptest.New(t)
 	numbers := map[string]any{"phone_numbers": []string{"13800138000"}}
 	for _, preset := range []string{"alertmanager", "grafana", "uptime-kuma"} {
@@ -199,8 +199,8 @@ func TestRepeatedPostSendsNoDuplicate(t *testing.T) {
 	count(4)
 }
 
-// A program omits alerts of a large group and posts only their number. A larger number is a new message.
-func TestOmittedAlertChangesMessage(t *testing.T) {
+// For a large group, a program omits alerts and posts only the number of omitted alerts. A larger number is a new message.
+func TestChangedNumberOfOmittedAlertsSendsNewMessage(t *testing.T) {
 	b := apptest.New(t)
 	alert := func(i int) string {
 		return fmt.Sprintf(`{"status":"firing","labels":{},"annotations":{},"startsAt":"2026-11-24T10:00:%02dZ","fingerprint":"f%d"}`, i, i)
@@ -346,7 +346,7 @@ func TestPostReturnsOutcomeOfEachRecipient(t *testing.T) {
 	}
 }
 
-// If one message cannot be stored, no message is stored. The program then posts again, even without a dedup key.
+// If one message cannot be stored, no message is stored. So the program can post again without duplicates, even without a dedup key.
 func TestPostIsStoredCompletelyOrNotAtAll(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "apprise", nil)

@@ -39,8 +39,8 @@ type post struct {
 
 // Post submits the messages of a body that was posted to an inbound of the user's company. Each message has its own outcome. If all messages are rejected,
 // Post also returns the fault of the first message. All messages are submitted in one transaction: after any other error no message is submitted, and the
-// post can be repeated. Faults: inbound.not_found, also for an inbound that is off or belongs to another company; request.invalid, which names a path of the
-// body; those of submit.Submit.
+// post can be repeated. Faults: inbound.not_found, also for an inbound that is off or belongs to another company; request.invalid, which names a path of
+// the body; the faults of submit.Submit.
 func (s *Service) Post(ctx context.Context, no string, body any, origin submit.Origin) ([]Message, error) {
 	p, err := s.read(ctx, no, body, origin)
 	if err != nil {

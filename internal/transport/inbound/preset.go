@@ -18,8 +18,8 @@ type preset struct {
 // fingerprint.
 var alertKey = []string{"groupKey", "status", "truncatedAlerts", "alerts.*.status", "alerts.*.labels.*", "alerts.*.startsAt"}
 
-// alertCount is the number of alerts in a group, including alerts that were omitted because of max_alerts. alertCounts contains both numbers of a group with
-// firing and resolved alerts.
+// alertCount is the status of a group with its number of alerts, including alerts that were omitted because of max_alerts. alertCounts contains the number
+// of firing alerts and the number of resolved alerts.
 const (
 	alertCount  = "[${status}:${alerts.# + truncatedAlerts}]"
 	alertCounts = "[firing:${alerts.[status=firing].#}, resolved:${alerts.[status=resolved].#}]"

@@ -34,7 +34,7 @@ const (
 	maxText       = 1024 // characters; the maximum in the database, see queue.Limits
 )
 
-// source is the value of the field source of these tasks.
+// source is the value of the field source in messages of Kannel clients.
 const source = "kannel"
 
 type server struct {
@@ -149,12 +149,12 @@ func answer(w http.ResponseWriter, status int, text string) {
 	_, _ = w.Write([]byte(text)) // an error means that the client disconnected
 }
 
-// answerFault answers a fault with Kannel's status. If Kannel has a sentence for this fault, the answer contains the sentence.
+// answerFault answers a fault with the status that Kannel uses. If Kannel has a text for this fault, the response contains this text.
 func answerFault(w http.ResponseWriter, r *http.Request, status int, f *fault.Error) {
 	x := gate.Of(r.Context())
 	switch {
 	case f.Kind == fault.Unauthorized:
-		w.Header().Del("WWW-Authenticate") // credentials are parameters, not headers
+		w.Header().Del("WWW-Authenticate") // sendsms accepts credentials only as parameters
 		answer(w, http.StatusForbidden, "Authorization failed for sendsms")
 	case f.Kind == fault.TooMany:
 		answer(w, status, "Temporal failure, try again later.")
@@ -177,7 +177,8 @@ var names = map[string]string{
 	"phone_number": "to", "content": "text", "sender_no": "smsc", "priority": "priority", "expect_send_time": "deferred", "expires_at": "validity",
 }
 
-// unsupported contains parameters that would change the message on the phone, with the values that have no effect.
+// unsupported contains the parameters that would change the message on the phone. A request can contain such a parameter only with one of its listed
+// values, which have no effect.
 var unsupported = map[string][]string{
 	"udh": nil, "mclass": nil, "mwi": nil, "alt-dcs": {"0"}, "compress": {"0"}, "pid": {"0"}, "rpi": {"0"},
 }
@@ -285,7 +286,7 @@ const (
 	maxMinutes = 2 * 366 * 24 * 60 // expires_at can be at most this far in the future
 )
 
-// number reads an integer parameter. isSet reports whether the request contains it.
+// number reads an integer parameter. isSet reports whether the request contains the parameter.
 func number(all url.Values, name string, least, most int64) (n int64, isSet bool, err error) {
 	text := all.Get(name)
 	if text == "" {

@@ -21,7 +21,7 @@ func TestRoleThatOnlySubmitsCannotBlockServers(t *testing.T) {
 	jobs := make([]string, len(tables))
 	for i, table := range tables {
 		jobs[i] = strings.ReplaceAll(strings.TrimPrefix(table, "lock_"), "_", "-")
-		// These are the locks that the previous version uses.
+		// The previous version uses these advisory locks.
 		exec(t, shop, "SELECT pg_advisory_lock(1818981239, hashtext($1)), pg_advisory_lock(hashtextextended(replace($1, '-', '_'), 0))", jobs[i])
 		for _, sql := range []string{"DO $$ BEGIN LOCK TABLE " + table + " IN ACCESS SHARE MODE; END $$", "SELECT lock_table('" + table + "')", "SELECT lock_table_try('" + table + "')"} {
 			if _, err := shop.Exec(t.Context(), sql); refusal(err).Code != "42501" {

@@ -106,7 +106,7 @@ func TestSQLExamplesSubmit(t *testing.T) {
 	}
 }
 
-// B12: this is the example in Go.
+// B12: the Go program in the documentation submits messages.
 func TestGoExampleSubmits(t *testing.T) {
 	compiler := need(t, "go", "golang")
 	s := newShop(t)
@@ -118,10 +118,10 @@ func TestGoExampleSubmits(t *testing.T) {
 	s.submits(program, s.url)
 }
 
-// B12: this is the example in Python.
+// B12: the Python program in the documentation submits messages.
 func TestPythonExampleSubmits(t *testing.T) {
 	s, python := newShop(t), ""
-	for _, candidate := range []string{"python3", "/usr/bin/python3"} { // the first program is possibly not the Python of the distribution
+	for _, candidate := range []string{"python3", "/usr/bin/python3"} { // python3 in PATH is possibly not the Python of the distribution, which has psycopg
 		if _, isDone := s.call(candidate, "-c", "import psycopg"); isDone && python == "" {
 			python = candidate
 		}
@@ -133,9 +133,9 @@ func TestPythonExampleSubmits(t *testing.T) {
 	s.submits(python, program, s.url)
 }
 
-// B12: this is the example in Java.
+// B12: the Java program in the documentation submits messages.
 func TestJavaExampleSubmits(t *testing.T) {
-	need(t, "javac", "default-jdk-headless") // the command java compiles a source file with it
+	need(t, "javac", "default-jdk-headless") // the command java compiles a source file with javac
 	java := need(t, "java", "default-jdk-headless")
 	const driver = "/usr/share/java/postgresql.jar"
 	if _, err := os.Stat(driver); err != nil {

@@ -165,8 +165,8 @@ func (l *loop) awaitEmpty(o *outbox) {
 	})
 }
 
-// B12: the loop of docs/examples/sql submits all messages of its outbox once, including the longest messages. It continues after a message that the server
-// rejects.
+// B12: the loop of docs/examples/sql submits each message of its outbox exactly once, including the longest messages. The loop continues after a message
+// that the server rejects.
 func TestOutboxLoopSubmitsAllMessages(t *testing.T) {
 	o := newOutbox(t)
 	l := o.run()
@@ -242,7 +242,7 @@ func TestOutboxLoopKilledBeforeDeleteSendsNoDuplicate(t *testing.T) {
 	const deletes = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'DELETE FROM outbox%'"
 	apptest.Eventually(t, "the loop deletes what the server has", func() bool { return scan[int](t, o.conn, "SELECT count(*) "+deletes) == 1 })
 	l.kill()
-	// PostgreSQL would finish a statement even after its client has ended.
+	// End the session, because PostgreSQL would finish the DELETE although its client was killed.
 	exec(t, o.conn, "SELECT pg_terminate_backend(pid) "+deletes)
 	apptest.Eventually(t, "the DELETE has ended", func() bool { return scan[int](t, o.conn, "SELECT count(*) "+deletes) == 0 })
 	if err := holder.Rollback(context.WithoutCancel(t.Context())); err != nil {

@@ -46,7 +46,8 @@ func (r Roles) Grant(ctx context.Context, username, role string) error {
 	})
 }
 
-// Revoke revokes what Grant granted to a role. The role itself can be missing. Fault: request.invalid for a role that is not allowed to submit.
+// Revoke takes the rights that Grant gave to a role. It also succeeds if the role no longer exists. Fault: request.invalid for a role that is not allowed
+// to submit.
 func (r Roles) Revoke(ctx context.Context, role string) error {
 	return r.db.Tx(ctx, func(ctx context.Context) error {
 		n, err := r.q.SqlRoleDelete(ctx, role)

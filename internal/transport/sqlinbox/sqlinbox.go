@@ -71,8 +71,8 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Take converts the messages in the inbox to tasks, one portion of each company in turn. It returns the number of messages that it removed from the inbox. A
-// message that the database cannot store now remains for the next run. Several servers can run Take at the same time.
+// Take converts the messages in the inbox to tasks, one portion of each company in turn. It returns the number of messages that it removed from the inbox.
+// A message that cannot be stored stays in the inbox for a later run. Several servers can run Take at the same time.
 func (s *Service) Take(ctx context.Context) (int, error) {
 	taken, failures := 0, map[int64]error{} // first failure of each company; the next run continues with these companies
 	for isOver := false; !isOver && ctx.Err() == nil; {
@@ -173,8 +173,8 @@ func outcomeOf(made submit.Submitted) string {
 	}
 }
 
-// logRepeats logs repeated messages after the first messages were stored. The submitters already have their results, so a failed log must not delay other
-// messages.
+// logRepeats logs repeated messages after the first messages were stored. The submitters already have their results, so an error of logRepeats must not
+// delay other messages.
 func (s *Service) logRepeats(ctx context.Context, repeats map[submit.Origin][]submit.Submission) {
 	for origin, subs := range repeats {
 		err := s.db.Tx(ctx, func(ctx context.Context) error { return s.submissions.LogRepeated(ctx, subs, origin) })
@@ -184,8 +184,8 @@ func (s *Service) logRepeats(ctx context.Context, repeats map[submit.Origin][]su
 	}
 }
 
-// acceptedOf returns the submission of a row. The SQL function has already checked the submission, including the priority. The user possibly is no longer
-// allowed to use this priority.
+// acceptedOf returns the submission of a row. The SQL function has already checked the submission. So the priority is valid even if the user is no longer
+// allowed to use it.
 func acceptedOf(row sqlinboxq.SqlInbox) (submit.Accepted, error) {
 	said := map[string]any{"phone_number": row.PhoneNumber}
 	for name, value := range map[string]*string{

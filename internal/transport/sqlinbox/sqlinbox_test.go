@@ -121,7 +121,7 @@ func take(b *apptest.Bundle) int {
 	return n
 }
 
-// again runs the sweep for messages that wait for a retry.
+// again makes the messages due that wait for a retry, and runs the sweep.
 func again(b *apptest.Bundle) {
 	b.T.Helper()
 	b.Exec("UPDATE sql_inbox SET due_at = now()")
@@ -235,7 +235,7 @@ func TestRoleOfSQLInboxCannotReadTables(t *testing.T) {
 	if n := scan[int](t, shop, "SELECT count(*) FROM lksms.outgoing"); n != 0 {
 		t.Errorf("outgoing has %d rows", n)
 	}
-	// Tables of the caller with the names of tables of the service are not used.
+	// The functions do not use tables of the caller that have the names of the service's tables.
 	exec(t, shop, "CREATE TEMPORARY TABLE sql_roles AS SELECT session_user::text AS role_name, 1::bigint AS user_id; SET search_path = pg_temp")
 	scan[string](t, shop, enqueue, "as before")
 	if got := apptest.Scan[string](b, "SELECT submitted_by FROM sql_inbox"); got != "user-of-acme" {
@@ -243,7 +243,7 @@ func TestRoleOfSQLInboxCannotReadTables(t *testing.T) {
 	}
 }
 
-// B12: a role submits for one user of LKSMS, who must be allowed to submit at this time.
+// B12: a role submits for one user of LKSMS. If this user is not allowed to submit, the message is rejected.
 func TestRoleWithoutUserThatCanSubmitIsRejected(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -297,7 +297,8 @@ func TestRoleWithoutUserThatCanSubmitIsRejected(t *testing.T) {
 	}
 }
 
-// A grant fails while every role can create functions in the schema of the tables: functions of the owner could call them.
+// A grant fails while every role can create functions in the schema of the tables. Otherwise functions that run with the rights of the owner could call a
+// function of another role.
 func TestGrantFailsWhileEveryRoleCanCreateFunctions(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -419,8 +420,8 @@ func idsOf[T any](all []T, id func(T) string) []string {
 	return ids
 }
 
-// A repeat returns the first task, as over HTTP, even if limits have changed meanwhile. Another message that violates the new limits is rejected.
-func TestRepeatIsAcceptedAfterItsTimesHavePassed(t *testing.T) {
+// A repeated message returns the first task, as over HTTP, even if its values are no longer allowed. A new message with the same values is rejected.
+func TestRepeatIsAcceptedWithValuesThatAreNoLongerAllowed(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -509,7 +510,7 @@ func TestDedupKeyIsSharedBySQLAndHTTP(t *testing.T) {
 	}
 }
 
-// B12: a message over HTTP is first, even if an open transaction has used its key.
+// B12: a message over HTTP is accepted although an open transaction has submitted a message with the same key before.
 func TestHTTPMessagePrecedesOpenTransactionWithSameKey(t *testing.T) {
 	k := newKeyed(t)
 	tx := begin(t, k.shop)
@@ -638,7 +639,7 @@ func TestMessageThatServerRejectsBecomesFailedTask(t *testing.T) {
 	}
 	rendered := scan[string](t, shop, `SELECT lksms.enqueue('13800138000', template_no => 'code', params => '{"code":"42"}')`)
 	good := scan[string](t, shop, enqueue, "good")
-	b.Exec("UPDATE sql_inbox SET expires_at = now() - interval '1 second' WHERE expires_at IS NOT NULL") // the transaction of the caller took a long time
+	b.Exec("UPDATE sql_inbox SET expires_at = now() - interval '1 second' WHERE expires_at IS NOT NULL") // simulates a long transaction of the caller
 	take(b)
 	again(b)
 	for why, id := range made {
@@ -663,8 +664,8 @@ func TestMessageThatServerRejectsBecomesFailedTask(t *testing.T) {
 	}
 }
 
-// B12: a limit was raised or a country was added, and one server has not read this change yet. This server does not fail messages that were accepted with the
-// new settings.
+// B12: a limit is raised or a country is added, and one server has not read the change yet. Messages that were accepted with the new settings do not fail
+// on this server.
 func TestServerWithOutdatedSettingsFailsNoMessage(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -677,7 +678,7 @@ func TestServerWithOutdatedSettingsFailsNoMessage(t *testing.T) {
 	if got := apptest.Scan[string](b, "SELECT concat_ws(' ', tries, due_at > now() + interval '4 seconds') FROM sql_inbox WHERE task_id = $1", id); got != "1 t" {
 		t.Fatalf("the message does not wait: %s", got)
 	}
-	// A change through this server makes it read all settings again.
+	// A change through this server makes the server read all settings again.
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", `{"queue":{"priority_max_wait_seconds":3600}}`)
 	again(b)
 	if got := b.Task(id).Status; int16(got) != queue.Pending {
@@ -711,7 +712,7 @@ func TestPoisonMessageDoesNotBlockOtherMessages(t *testing.T) {
 	}
 	b.Exec("DROP TRIGGER spits ON messages; CREATE TRIGGER spits BEFORE INSERT ON queue FOR EACH ROW WHEN (NEW.content LIKE 'poison%') EXECUTE FUNCTION spit(); UPDATE sql_inbox SET due_at = now()")
 	take(b)
-	if n := b.Count("SELECT count(*) FROM sql_inbox WHERE tries = 11"); n != 1 { // it is the only message, so the message is not proven to be the cause
+	if n := b.Count("SELECT count(*) FROM sql_inbox WHERE tries = 11"); n != 1 { // no other message succeeded, so this message is not proven to be the cause
 		t.Error("alone, the poisoned one is not tried again")
 	}
 	b.Exec("UPDATE sql_inbox SET due_at = now()")

@@ -15,8 +15,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// submission is one message in its form for HTTP and SQL. Both interfaces reject the message with code, an SQLSTATE, and field. If code is empty, both
-// interfaces accept the submission.
+// submission is one message in its form for HTTP and SQL. code is the SQLSTATE, and field the field, with which both interfaces reject the message. If code
+// is empty, both interfaces accept the message.
 type submission struct {
 	name        string
 	body        map[string]any
@@ -189,8 +189,8 @@ func TestInactiveTemplateIsRejectedBySQLAndHTTP(t *testing.T) {
 	}
 }
 
-// The SQL inbox counts segments in the same way as package segment. It accepts all numbers that package phone accepts. Of the mobile numbers of mainland
-// China, it accepts exactly the same.
+// The SQL inbox counts segments in the same way as package segment. It accepts all numbers that package phone accepts. Both accept the same mobile numbers
+// of mainland China.
 func TestSQLInboxCountsSegmentsAndChecksNumbersLikeServer(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -213,7 +213,7 @@ func TestSQLInboxCountsSegmentsAndChecksNumbersLikeServer(t *testing.T) {
 	gsm := make([]string, 0, 0x3000)
 	isGSM := make([]int, 0, 0x3000)
 	for r := rune(1); r < 0x3000; r++ {
-		text := strings.Repeat(string(r), 71) // one segment in the GSM alphabet without its extension, two in UCS-2
+		text := strings.Repeat(string(r), 71) // 71 characters are one segment in the basic GSM alphabet, and two segments in UCS-2
 		gsm, isGSM = append(gsm, text), append(isGSM, segment.Count(text))
 	}
 	if wrong := apptest.Scan[*string](b, `SELECT string_agg(to_hex(ascii(x.text)), ' ') FROM unnest($1::text[], $2::int[]) AS x (text, n) WHERE sql_inbox_segments(x.text) <> x.n`,

@@ -84,7 +84,7 @@ type phone struct {
 	client  *http.Client
 	address string // setting cloud_url
 
-	info  *registration // difference by which the clock of the phone is ahead
+	info  *registration // nil until the phone is registered
 	clock time.Duration // how far the clock of the phone is ahead
 	known map[string]*local
 	order []string // keys of known in the order of arrival
@@ -302,7 +302,7 @@ func (p *phone) stateOf(id string) map[string]any {
 	return map[string]any{"id": id, "state": m.state, "recipients": []any{recipient}, "states": states}
 }
 
-// becomes corresponds to updateState without a report to the server. A message that is Failed keeps this state.
+// becomes sets the state of a message, like updateState of the app, but reports nothing to the server. A message that is Failed stays Failed.
 func (p *phone) becomes(id, state, said string) {
 	m := p.known[id]
 	m.states[state] = time.Now()

@@ -67,7 +67,7 @@ func (p *pacer) may(now, claimed time.Time) bool {
 	return now.Sub(p.last) >= p.apart
 }
 
-// came counts an event and doubles the interval. A claim by the phone resets the interval.
+// came records an event and doubles the interval. A claim by the phone resets the interval.
 func (p *pacer) came(now time.Time) {
 	if p.last = now; p.apart == 0 {
 		p.apart = minEventInterval
@@ -79,7 +79,7 @@ func (p *pacer) came(now time.Time) {
 // idle resets the interval when no message waits, so that the event of the next message is sent soon.
 func (p *pacer) idle() { p.apart = minEventInterval }
 
-// errNothing means that no event must be sent.
+// errNothing means that no event is necessary.
 var errNothing = errors.New("nothing waits for the phone")
 
 // events sends an event to a phone each time messages wait for the phone, until the phone disconnects. The app ignores the data of the event.

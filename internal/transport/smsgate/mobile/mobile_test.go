@@ -307,7 +307,7 @@ func TestErrorOfPhoneDecidesWhetherMessageIsRetried(t *testing.T) {
 	p.reports(of, "Failed", "Send result: RESULT_ERROR_NO_SERVICE (x)")
 	s.ExpectEffects(id, "reported success", "receipt undelivered")
 	s.endPauses()
-	// Another part was possibly sent and charged.
+	// The failure of one part is reported, because another part was possibly sent and charged.
 	for said, want := range map[string]string{
 		"Send result: RESULT_ERROR_NO_SERVICE (x)": "reported retry",
 		"Can't send message: No SIMs found":        "released troubled",
@@ -387,7 +387,7 @@ func TestMessageNearEndOfLeaseIsNotReturnedAgain(t *testing.T) {
 	if got := p.pull(); len(got) > 0 {
 		t.Errorf("the phone is given %v", got)
 	}
-	s.Exec("UPDATE queue SET updated_at = now() - interval '10 seconds'") // a third of a lease of one minute
+	s.Exec("UPDATE queue SET updated_at = now() - interval '10 seconds'") // now the lease lasts one minute, and the message becomes invalid a third of it before its end
 	if got := p.pull(); len(got) != 1 {
 		t.Errorf("the phone is given %v", got)
 	}

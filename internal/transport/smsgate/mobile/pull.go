@@ -20,8 +20,8 @@ const maxHeld = 10
 const (
 	// maxProbed is the maximum number of messages that a phone holds after a failure, until it has sent a message again.
 	maxProbed = 1
-	// validMargin is the time before the end of the lease at which a message becomes invalid for the phone. This time allows for a message that the radio is
-	// already sending, and for the clock error of the phone.
+	// validMargin is the time before the end of the lease at which a message becomes invalid for the phone. For short leases it is a third of the lease. This
+	// time allows for a message that the radio is already sending, and for the clock error of the phone.
 	validMargin = time.Minute
 	// pullLimit is the timeout of a pull, which continues after its client has disconnected.
 	pullLimit = 5 * time.Second
@@ -115,8 +115,8 @@ func (s *Service) beginPull(ctx context.Context, p Phone) (bool, error) {
 	poll := time.NewTicker(pullPoll)
 	defer poll.Stop()
 	for {
-		// The right to pull lasts longer than the pull, because pullLimit starts later. The statement ignores a disconnect of the client: otherwise it could
-		// store a right that no pull ends.
+		// The right to pull is valid for longer than the pull, because the time limit of the pull starts later. The statement ignores a disconnect of the
+		// client. Otherwise it could store a right that no pull ends.
 		n, err := s.q.PhonePullBegin(known, mobileq.PhonePullBeginParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, ValidFor: 2 * pullLimit})
 		if err != nil {
 			return false, fmt.Errorf("begin pull of phone: %w", err)
@@ -168,7 +168,7 @@ func (s *Service) hasCapacity(ctx context.Context, p Phone) (bool, error) {
 	return room > 0, err
 }
 
-// held returns the messages of which a phone has a lease, including messages that have become invalid.
+// held returns the messages that a phone has leased, including messages that have become invalid.
 func (s *Service) held(ctx context.Context, p Phone) ([]mobileq.PhoneHeldRow, error) {
 	rows, err := s.q.PhoneHeld(ctx, mobileq.PhoneHeldParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Margin: validMargin})
 	if err != nil {

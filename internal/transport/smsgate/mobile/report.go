@@ -37,8 +37,8 @@ type State struct {
 // Report accepts states of messages. Sent and Failed end a lease. Delivered is a receipt, and Failed after Sent is also a receipt. If the phone certainly
 // sent no message, the lease is released without counting an attempt, and the phone pauses.
 //
-// The app repeats some states and loses others. So each state implies all earlier states, and a state that is already known changes nothing. If the phone
-// never had a lease of a message, its state is ignored, because the app would repeat the state after an error.
+// The app repeats some states and loses others. So each state implies all earlier states, and a state that is already known changes nothing. A state of a
+// message that the phone never leased is ignored: after an error, the app would repeat the state.
 func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 	known, err := s.known(ctx, p, states)
 	if err != nil {
@@ -145,7 +145,7 @@ type reported struct {
 	isExpired        bool // the message has expired, so the phone rejected it correctly
 }
 
-// known returns the current and past leases of the phone that states name.
+// known returns those leases in states that the phone has or had.
 func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease]reported, error) {
 	params := mobileq.PhoneReportedParams{SenderNo: p.SenderNo}
 	for _, state := range states {
@@ -167,10 +167,10 @@ func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease
 	return all, nil
 }
 
-// meaning is the effect of a state that follows the earlier states.
+// meaning contains the effects of a reported state.
 type meaning struct {
 	report  *queue.Report // report that ends the lease; nil: no report
-	trouble bool          // the phone certainly sent no message; if report is nil, the lease is released
+	trouble bool          // the phone has a problem; if report is nil, it certainly sent no message, and the lease is released
 	expired bool          // the phone rejected the message because it had expired; the lease is released
 	reason  string        // reason of the release
 	final   *queue.Final  // receipt; nil: no receipt

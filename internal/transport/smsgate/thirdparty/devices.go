@@ -101,7 +101,7 @@ func (s *server) registerWebhook(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// errNoOwner rejects the admin of the server configuration, who is not stored in the database.
+// errNoOwner rejects webhooks of the admin of the server configuration, because this admin is not stored in the database.
 var errNoOwner = &refusal{http.StatusForbidden, "webhooks belong to a user: add a user with the role submit, and register with its credentials"}
 
 func isForbidden(err error) bool {
@@ -123,7 +123,7 @@ func (s *server) deleteWebhook(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// getSettings returns an empty object: this server has no settings of devices, and SMSGate does not return keys either.
+// getSettings returns an empty object. This server has no settings of devices, and like SMSGate it does not return keys.
 func (s *server) getSettings(w http.ResponseWriter, _ *http.Request) error {
 	write(w, http.StatusOK, struct{}{})
 	return nil

@@ -110,7 +110,7 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 		s.storeRefusal(r, m.asked(), err)
 		return err
 	}
-	if len(m.PhoneNumbers) == 1 { // only after Send has checked that the text is a phone number
+	if len(m.PhoneNumbers) == 1 { // logged only after Send has checked that the text is a phone number
 		x.Note("phone", phone.Mask(m.PhoneNumbers[0]))
 	}
 	w.Header().Set("Location", Prefix+"/messages/"+url.PathEscape(state.ID))

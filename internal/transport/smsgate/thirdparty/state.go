@@ -31,7 +31,8 @@ type Recipient struct {
 	Error       string
 }
 
-// statesOf returns the states of messages in the same order. It skips messages whose tasks were dropped from the history, which DeleteExpired will delete.
+// statesOf returns the states of messages in the same order. It skips messages whose tasks were dropped from the history. DeleteExpired deletes such
+// messages later.
 func (s *Service) statesOf(ctx context.Context, messages []thirdpartyq.SmsgateMessageGetRow, withText bool) ([]State, error) {
 	ids, texts := []string{}, []string{}
 	for _, m := range messages {

@@ -63,7 +63,7 @@ const (
 	urgentFrom, minPriority, maxPriority = 100, -128, 127
 )
 
-// source is the value of the field source of these tasks.
+// source is the value of the field source in messages of SMSGate clients.
 const source = "smsgate"
 
 // Message is a message to submit.

@@ -95,7 +95,7 @@ func (b bundle) expect(status int, text, method, path string, body any, headers 
 
 type fields = map[string]any
 
-// to returns a message to numbers with more fields.
+// to returns a message to these numbers with additional fields.
 func to(more fields, numbers ...string) fields {
 	m := fields{"phoneNumbers": numbers, "textMessage": fields{"text": "您好 hello"}}
 	for k, v := range more {
