@@ -465,7 +465,7 @@ func twoCells(t *testing.T) (a, b *cell, callers map[string][]string) {
 	return a, b, callers
 }
 
-// S3.15: for its companies, two cells behind one proxy behave like one LKSMS.
+// S3.15: for companies, two cells behind one proxy behave like one LKSMS server.
 func TestTwoCellsBehindOneProxyWorkLikeOneServer(t *testing.T) {
 	a, b, callers := twoCells(t)
 	p := apptest.NewProvider(t)

@@ -17,7 +17,7 @@ import (
 const (
 	// silentGrace is how long a stopping server waits for the first byte on a connection without a request.
 	silentGrace = 300 * time.Millisecond
-	// maxSpare is the number of connections that are accepted beyond the limits, for health, readiness, metrics and the documentation.
+	// maxSpare is the maximum number of connections that are accepted beyond the limits, for health, readiness, metrics and the documentation.
 	maxSpare = 32
 )
 
@@ -93,7 +93,8 @@ func (c *connections) admit(conn net.Conn) {
 	c.spare = append(c.spare, conn)
 }
 
-// crowding returns the oldest spare connection of the address with the most spare connections. So a client that connects in a loop closes its own connections.
+// crowding returns the oldest spare connection of the address with the most spare connections. So a client that connects in a loop loses its own
+// connections, and not those of other clients.
 func (c *connections) crowding() net.Conn {
 	count := map[string]int{}
 	for _, conn := range c.spare {

@@ -2,8 +2,9 @@ package app
 
 import "lksms/internal/audience/erasure"
 
-// erasureOwners returns the rooms with data about people, in the order in which an erasure asks them. Constraints of the order: contact finds the user ids;
-// rooms that find their rows by the columns of a message come before the tasks, and notification after them; job finds the jobs for audit.
+// erasureOwners returns the rooms with data about people, in the order in which an erasure calls them. The order has these constraints: contact is first,
+// because it finds the user ids. Rooms that find their rows by the columns of a message come before queue. notification comes after queue. job comes before
+// audit, because it finds the jobs for audit.
 func (a *App) erasureOwners() []erasure.Owner {
 	return []erasure.Owner{
 		{Room: "contact", EraseSources: a.Contacts.Erase, Reading: a.Contacts.Importing},

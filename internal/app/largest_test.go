@@ -33,7 +33,7 @@ func known() map[string]any {
 		// A message has either a text or a template. A template has one state, and translations with its own placeholders.
 		"template_no": nil, "params": nil, "language": nil, "is_active": nil, "translations": map[string]any{"en": strings.Repeat("€", 1024)},
 		"config": nil, "wait": nil, "version": nil, "phone": "+8613800138000", "finished_at": soon, "retry_minutes": nil, "dial_prefix": "86", "parent": nil,
-		"any_country": nil, "countries_off": nil, // these exclude countries
+		"any_country": nil, "countries_off": nil, // the request contains countries, which exclude these fields
 	}
 }
 
@@ -209,7 +209,7 @@ func TestTheLargestBodyOfEveryOperationCostsASmallMultipleOfItsSize(t *testing.T
 			}
 		}
 		if object, ok := value.(map[string]any); ok && object["sign"] != nil {
-			delete(object, "sign_mode") // it can forbid the signature
+			delete(object, "sign_mode") // sign_mode can forbid the signature
 		}
 		body := fitting(value, most)
 		before := b.Count("SELECT pg_database_size(current_database())")

@@ -34,7 +34,7 @@ func TestStatementsAreRunOnlyByTheirPackage(t *testing.T) {
 				}
 				runs++
 				if room == "dispatch" {
-					room = "queue" // its statements that need forced plans
+					room = "queue" // dispatch contains the statements of queue that need forced plans
 				}
 				if !slices.Contains(rooms, room) {
 					t.Errorf("%s imports the statements of room %s: add a method to that room, or a statement that reads to this one", path, room)

@@ -100,7 +100,7 @@ func liveThroughPooler(t *testing.T, b *apptest.Bundle, w *apptest.TwoCompanies)
 	apptest.Eventually(t, "the facts are counted", func() bool { return b.Count("SELECT count(*) FROM facts") == 0 })
 }
 
-// If a session of the pooler keeps a lock or a setting, the next client gets it.
+// If a session of the pooler keeps a lock or a setting, the next client gets this lock or setting.
 func TestTheServerLeavesNoLockOrSettingInPoolerSessions(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewEmpty(t)

@@ -145,7 +145,7 @@ func TestSubmissionsSucceedWhileTheDirectoryChanges(t *testing.T) {
 	changing.Wait()
 }
 
-// A message reaches a sender that waits at another server. One poll of the queue there serves all senders and pools.
+// A message reaches a sender that waits at another server. At that server, one poll of the queue serves all senders and pools.
 func TestAMessageReachesASenderThatWaitsAtAnotherServer(t *testing.T) {
 	const pollInterval = 200 * time.Millisecond
 	b := apptest.New(t)

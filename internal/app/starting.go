@@ -75,7 +75,7 @@ type lent struct {
 	isBack   atomic.Bool
 }
 
-// errBack ends Serve. After the error of a deadline, Serve would call Accept again.
+// errBack makes Serve return. After the error of a deadline, Serve would call Accept again.
 var errBack = errors.New("the listener was given back")
 
 // Accept implements net.Listener.

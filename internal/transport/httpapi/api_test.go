@@ -258,7 +258,7 @@ func TestErrorsUseLanguageOfCaller(t *testing.T) {
 		"fr,zh-TW;q=0.5,en;q=0.4": "任务不存在。",
 		"zh-TW;q=0,en":            "There is no such task.",
 		"zh-CN,xq;q=0.5":          "任务不存在。", // xq is no language
-		"zh-CN" + strings.Repeat(",de-AT;q=0.5", 30): "任务不存在。", // the end is not read
+		"zh-CN" + strings.Repeat(",de-AT;q=0.5", 30): "任务不存在。", // the end of the header is not read
 	} {
 		if a := b.Expect(404, "task.not_found", "GET", "/api/v1/sms/task/t", nil, "Accept-Language", language); a.Body.Message != want {
 			t.Errorf("%q: %q", language, a.Body.Message)

@@ -149,7 +149,7 @@ func TestHostileCursorsCauseNoServerError(t *testing.T) {
 	}
 }
 
-// Every stored time can be returned. JSON has no year before 0, but a time zone can move the first hours of the year 0 there.
+// Every stored time can be returned. JSON has no year before 0, but a time zone can move the first hours of the year 0 to the year before.
 func TestTimesOutsideJSONRangeAreRejected(t *testing.T) {
 	b := apptest.New(t)
 	const before, after = "0000-01-01T00:00:00+14:00", "9999-12-31T23:59:59-10:00"
@@ -197,7 +197,7 @@ func TestResponseToManyInvalidFieldsIsLimited(t *testing.T) {
 	}
 }
 
-// A number that is short to write but long to store is rejected everywhere. It allocates little memory before the caller is authenticated.
+// A number that is short to write but long to store is rejected everywhere. Such a number uses little memory before the caller is authenticated.
 func TestHostileNumbersAreRejected(t *testing.T) {
 	b := apptest.New(t)
 	for _, number := range []string{"1e999999", "-1e999999", "1E+99999999999999999999", "1e-999999", "1." + strings.Repeat("0", 200)} {

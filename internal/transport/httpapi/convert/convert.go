@@ -109,7 +109,7 @@ func Given[T any](n nullable.Nullable[T]) *T {
 	return &v
 }
 
-// Switches converts the switches that hold a task back.
+// Switches converts the switches that hold a task.
 func Switches(all []explain.Switch) []api.Switch {
 	return List(all, func(w explain.Switch) api.Switch { return api.Switch{Switch: api.SwitchSwitch(w.Kind), Name: w.Name} })
 }

@@ -71,8 +71,8 @@ func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 	})
 }
 
-// auditedPaths contains prefixes of the paths of audited operations. These operations change what administrators or users of a company configure, or what a
-// colleague submitted.
+// auditedPaths contains prefixes of the paths of audited operations. These operations change the configuration, the contacts or webhooks of a company, or
+// data that a colleague submitted.
 var auditedPaths = []string{
 	"/api/v1/admin/", "/api/v1/contacts", "/api/v1/tags", "/api/v1/webhooks", "/api/v1/batches", "/api/v1/notifications/status",
 }
@@ -88,7 +88,8 @@ func isAudited(operation string) bool {
 
 type busyKey struct{}
 
-// Busy marks the requests of a connection beyond the connection limit. Among operations, the gate answers only contract.AlwaysServed on such a connection.
+// Busy returns a context that marks the requests of a connection beyond the connection limit. On such a connection, the gate serves only the operations in
+// contract.AlwaysServed.
 func Busy(ctx context.Context) context.Context { return context.WithValue(ctx, busyKey{}, true) }
 
 func isBusy(ctx context.Context) bool { return ctx.Value(busyKey{}) != nil }
@@ -146,7 +147,7 @@ func (g *Gate) RequireReadAll(next http.Handler) http.Handler {
 
 var noStoreValue = []string{"no-store"} // shared by all responses
 
-// noStore forbids clients to cache responses of the API: some GET operations change state, and all other operations return the current state.
+// noStore forbids clients to cache responses of the API: some GET operations change state, and the data of all others can change.
 func noStore(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Cache-Control"] = noStoreValue

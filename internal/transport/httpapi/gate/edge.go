@@ -87,7 +87,8 @@ var errCrossSite = fault.New(fault.Forbidden, fault.RequestCrossSite)
 var claimPaths = []string{"/api/v1/sms/tasks/pending", "/app/api/v1/sms/tasks/pending"}
 
 // refuseOtherSites rejects state-changing requests that a browser sends with stored credentials for a web page of another site, including claims by GET. It
-// accepts pages of the configured origins, and clients that are not browsers. Callbacks are exempt, because a browser does not store their proof.
+// accepts pages of the configured origins, and clients that are not browsers. Callbacks are exempt, because a browser does not store the credentials of
+// providers.
 func (g *Gate) refuseOtherSites(next http.Handler) (http.Handler, error) {
 	protection := http.NewCrossOriginProtection()
 	protection.AddInsecureBypassPattern(contract.Callback)
@@ -110,8 +111,8 @@ func (g *Gate) refuseOtherSites(next http.Handler) (http.Handler, error) {
 	}), nil
 }
 
-// isReferredElsewhere reports whether the header Referer names a page of another host. Over plain HTTP, a browser sends no other header about the origin of a
-// GET request. A page can suppress it, see docs/security.md.
+// isReferredElsewhere reports whether the header Referer names a page of another host. Over plain HTTP, a browser sends no other header about the origin of
+// a GET request. A page can suppress the Referer, see docs/security.md.
 func (g *Gate) isReferredElsewhere(r *http.Request) bool {
 	page, err := url.Parse(r.Referer())
 	return r.Referer() != "" && (err != nil || page.Host != r.Host && !slices.Contains(g.options.CORSOrigins, page.Scheme+"://"+page.Host))

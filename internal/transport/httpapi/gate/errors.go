@@ -124,7 +124,7 @@ func (g *Gate) setHeaders(header http.Header, r *http.Request, f *fault.Error) {
 	}
 }
 
-// setFaultHeaders sets the headers of setHeaders that need no Gate.
+// setFaultHeaders sets those headers of setHeaders that do not depend on the Gate.
 func setFaultHeaders(header http.Header, r *http.Request, f *fault.Error) {
 	if f.Kind == fault.Unauthorized {
 		header.Set("WWW-Authenticate", challengeTo(r))

@@ -29,8 +29,8 @@ import (
 	"lksms/internal/transport/httpapi/text"
 )
 
-// submitOperations contains the operations whose rejected requests are stored (S0.14). The handlers of batches and inbounds store each rejected message
-// themselves. An erasure finds these messages by phone number, and could not search the body of another program.
+// submitOperations contains the operations whose rejected requests are stored (S0.14). The handlers of batches and inbounds themselves store each rejected
+// message separately, because an erasure finds a rejected message by its phone number.
 var submitOperations = []string{"POST /api/v1/sms/send", contract.SendBatch}
 
 // Exchange contains the data of a request. observe creates it, and the middlewares fill it.
@@ -61,13 +61,13 @@ type Exchange struct {
 type Caller struct {
 	User access.Principal // empty before authentication
 	// Provider is the sender_no of a proven callback. If the token or the source address proves the call, guard sets Provider before the body is read. The
-	// handler of callbacks sets it again after it has checked the body. It clears Provider if the call is unproven. It does not clear Provider if an error
-	// prevented the check.
+	// handler of callbacks sets Provider after it has checked the body. The handler clears Provider if the call is unproven, but not if an error prevented
+	// the check.
 	Provider  string
 	Authorise func() error // authenticates User again and checks its roles; nil for a public operation
 
 	SessionEnd *time.Time // when the caller's session expires; nil: the caller used other credentials
-	isRepeated bool       // Authorise was called: this check of the session belongs to a request that was already authenticated
+	isRepeated bool       // Authorise was called: the caller was already authenticated once in this request
 }
 
 // Body is the body of a request.
@@ -247,7 +247,7 @@ func (g *Gate) beginAnswer(w http.ResponseWriter, r *http.Request, x *Exchange, 
 		limit = strangersAnswer
 	}
 	_ = connection.SetWriteDeadline(time.Now().Add(limit))
-	if r.ContentLength != 0 && !x.Body.isWhole() { // nothing follows a complete body: net/http then reads the connection to detect that the client disconnects
+	if r.ContentLength != 0 && !x.Body.isWhole() { // without a deadline after a complete body: net/http then reads the connection to detect that the client disconnects
 		_ = connection.SetReadDeadline(time.Now().Add(leftoverWait))
 	}
 }

@@ -148,7 +148,7 @@ func (o Operations) HandleFunc(pattern string, handler func(http.ResponseWriter,
 	o.Handle(pattern, noStore(o.gate.guard(pattern, o.gate.Checked(o.gate.idempotent(http.HandlerFunc(handler))))))
 }
 
-// Checked reads the bodies of operations, checks the requests against the contract, and gives them their slots.
+// Checked reads the bodies of operations, checks the requests against the contract, and waits for their slots.
 func (g *Gate) Checked(next http.Handler) http.Handler { return g.strict(g.validate(next)) }
 
 // Everything wraps the handler of all paths. It logs and counts requests, answers panics, and rejects requests from pages of other sites.

@@ -96,8 +96,8 @@ func isOfNoPage(r *http.Request) bool {
 	return r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == ""
 }
 
-// challengeTo returns the WWW-Authenticate header of a 401 response. A browser opens its own password dialog if this header names Basic. Scripts of a page,
-// which show their own form, avoid this with X-Requested-With. EventSource can set no header except Accept.
+// challengeTo returns the WWW-Authenticate header of a 401 response. If this header names Basic, a browser opens its own password dialog. Pages with a form
+// of their own send X-Requested-With, and so get no Basic. EventSource cannot send this header, so Accept: text/event-stream has the same effect.
 func challengeTo(r *http.Request) string {
 	if r.Header.Get("X-Requested-With") != "" || r.Header.Get("Accept") == "text/event-stream" {
 		return `Session realm="lksms"`

@@ -170,8 +170,8 @@ func badAddress(r *http.Request, operation string, parameters []string) (url.Val
 	return nil, violation.Sorted(all)
 }
 
-// withFieldsOf returns the fault of an address, extended by the invalid fields of the body. It ignores the error of an unreadable body, which names no
-// fields.
+// withFieldsOf returns the fault of the address (path and query), extended by the invalid fields of the body. It ignores the error of an unreadable body,
+// which names no fields.
 func withFieldsOf(address *fault.Error, err error) *fault.Error {
 	var body *fault.Error
 	if !errors.As(err, &body) || body.Reason != fault.RequestInvalid {

@@ -63,7 +63,7 @@ func (h *Handlers) TaskStatusInfo(ctx context.Context, _ api.TaskStatusInfoReque
 	return api.TaskStatusInfo200JSONResponse{Code: convert.OK, Message: convert.Success, Data: infos}, nil
 }
 
-// Health reports that the process is running, and which build it is.
+// Health reports that the process is running, and the version of the program.
 func (h *Handlers) Health(context.Context, api.HealthRequestObject) (api.HealthResponseObject, error) {
 	return api.Health200JSONResponse(gate.Health()), nil
 }

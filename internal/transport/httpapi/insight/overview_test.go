@@ -200,7 +200,8 @@ func TestOverviewShowsReasonOfUnreadySender(t *testing.T) {
 	at("silent", "seen_at = now() - interval '12 minutes'")
 	at("never", "seen_at = NULL")
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/off", `{"status":"off"}`)
-	// If all routes of a sender are off, its polls are recorded as late as the polls of a sender without routes.
+	// If a sender has no route that is on, its polls are recorded less often. So two minutes after the last recorded poll, routed counts as silent, but
+	// idle does not.
 	for sender, status := range map[string]string{"idle": "off", "routed": "on"} {
 		b.AddSender(map[string]any{"sender_no": sender, "name": "Sender " + sender})
 		b.Expect(200, "", "PATCH", fmt.Sprint("/api/v1/admin/routes/", b.AddRoute("default", sender, 1).RouteNo), map[string]any{"status": status})

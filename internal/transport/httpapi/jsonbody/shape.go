@@ -24,7 +24,7 @@ var (
 	ErrTooMany = errors.New("list or object of the body is too long")
 )
 
-// ShapeReader reads JSON and returns an error as soon as the shape exceeds the limits, before a parser allocates memory for it.
+// ShapeReader reads JSON and returns an error as soon as the shape exceeds the limits, before a parser allocates memory for the body.
 type ShapeReader struct {
 	io.Reader
 	depth    int

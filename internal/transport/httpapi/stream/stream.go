@@ -76,9 +76,10 @@ func decrement(counts map[string]int, key string) {
 type Source struct {
 	Event string
 	Every time.Duration
-	// Next returns the data of the event as one line of JSON. If what equals the value of the previous event, the event is skipped.
+	// Next returns the data of the event as one line of JSON. what identifies the data: if what is the same as for the previous event, the event is
+	// skipped.
 	Next func(context.Context) (data, what []byte, err error)
-	// MayRead is called before each event. A fault ends the stream. After any other error the event is skipped.
+	// MayRead is called before each event. An error that is final (see isFinal) ends the stream. After any other error the event is skipped.
 	MayRead func() error
 	Limit   *time.Duration // maximum duration of the stream; nil: unlimited
 	// IsPlain is true for a client that accepts only its own events: heartbeats are comments, and the stream ends without a bye event.

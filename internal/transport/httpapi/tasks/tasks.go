@@ -76,7 +76,7 @@ func (h *Handlers) ExplainTask(ctx context.Context, req api.ExplainTaskRequestOb
 	return api.ExplainTask200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 
-// SubmissionOf converts a request body to a submission. raw is stored with it.
+// SubmissionOf converts a request body to a submission. raw is stored with the submission.
 func SubmissionOf(body api.SendRequest, raw []byte) submit.Submission {
 	var params json.RawMessage
 	if body.Params != nil {
@@ -170,7 +170,7 @@ func (h *Handlers) ListTasks(ctx context.Context, req api.ListTasksRequestObject
 	return api.ListTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.TaskPage{Items: items, NextCursor: next, Places: placesOf(page, items)}}, err
 }
 
-// placesOf divides the items of a page into groups of consecutive items that are all recent or all history, and counts each group.
+// placesOf divides the items of a page into groups of consecutive items from the same storage (recent or history), and counts each group.
 func placesOf(page task.Page, items []api.Task) []api.StorageOfItems {
 	places := []api.StorageOfItems{}
 	for _, item := range items {
@@ -257,7 +257,7 @@ func (h *Handlers) report(ctx context.Context, body api.ReportRequest) error {
 	return h.services.Queue.Report(ctx, ReportOf(body, x.Body.Raw))
 }
 
-// ReportOf converts a request body to a report. raw is stored with it.
+// ReportOf converts a request body to a report. raw is stored with the report.
 func ReportOf(body api.ReportRequest, raw []byte) queue.Report {
 	report := queue.Report{
 		TaskID: body.TaskID, SenderNo: body.AppID, Status: int16(body.Status), ErrorMessage: body.ErrorMessage,

@@ -23,7 +23,7 @@ func webhookUser(ctx context.Context) *string {
 	return nil
 }
 
-// CreateWebhook adds a webhook of the caller. An admin adds it for a company or for all companies (B13).
+// CreateWebhook adds a webhook of the caller. An admin adds a webhook for a company or for all companies (B13).
 func (h *Handlers) CreateWebhook(ctx context.Context, req api.CreateWebhookRequestObject) (api.CreateWebhookResponseObject, error) {
 	owner := webhook.Owner{Username: webhookUser(ctx)}
 	if owner.Username != nil || req.Body.CompanyNo != nil {

@@ -497,7 +497,7 @@ var chinese = &Catalogue{
 	switchesApart: "；",
 }
 
-// languages contains traditional Chinese, because it does not match simplified Chinese if a later language of the caller matches exactly.
+// languages contains traditional Chinese as a separate entry. Otherwise the header "zh-TW, en" would match English, because only en matches exactly.
 var languages = language.NewMatcher([]language.Tag{language.English, language.Chinese, language.TraditionalChinese})
 
 // For returns the Catalogue of the language that Accept-Language prefers. English is the default. Entries that are no languages are ignored.

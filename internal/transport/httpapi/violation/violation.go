@@ -155,7 +155,8 @@ func typeOf(schema *openapi3.Schema) string {
 	return cmp.Or(strings.Join(alternatives, ", "), "object")
 }
 
-// unfold returns the errors of the alternative in a oneOf that has the type of the value. If no alternative has this type, it returns e.
+// unfold returns the errors of a oneOf. It skips the alternatives whose type is not the type of the value. If no alternative has this type, or e is not the
+// error of a oneOf, it returns e.
 func unfold(e *openapi3.SchemaError) []*openapi3.SchemaError {
 	var alternatives openapi3.MultiError
 	if e.SchemaField != "oneOf" || !errors.As(e.Origin, &alternatives) {

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// These limits bound the bytes of request bodies in memory. A request needs many times the memory of its body, so these limits bound the memory of the
+// These limits bound the bytes of request bodies in memory. A request needs many times the memory of its body, so the limits also bound the memory of the
 // server.
 const (
 	// SmallBody is the maximum size of a small body.

@@ -11,11 +11,11 @@ import (
 // Costly requests share the processors by these rules:
 //
 //   - While another company is active, the costly requests of one company use at most an eighth of the processors: processors/slotPart requests run at
-//     the same time. With fewer than eight processors, one request runs at a time. The next one starts after a pause of at most maxPause, so a company
-//     with slower requests gets more than its share.
+//     the same time. With fewer than eight processors, one request runs at a time. The next request starts after a pause of at most maxPause, so a
+//     company with slower requests gets more than its share.
 //   - Companies take turns by request, not by duration.
 //   - The costly requests of all companies use at most half of the processors. Otherwise two requests could occupy both processors of a small machine.
-//   - A company that is the only active one has no limit.
+//   - The only active company has no limit.
 //
 // A request occupies the server and PostgreSQL in turn, so the limits hold for both together.
 const (

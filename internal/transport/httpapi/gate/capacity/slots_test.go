@@ -170,8 +170,8 @@ func TestCostlyRequestsUseAtMostHalfOfProcessors(t *testing.T) {
 	}
 }
 
-// A company with a waiting request is active, even if it rarely sends requests. It does not wait for requests that another company started while it was
-// alone.
+// A company with a waiting request is active, even if it rarely sends requests. The request does not wait for requests that another company started while
+// that other company was alone.
 func TestCompanyWithWaitingRequestIsActive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

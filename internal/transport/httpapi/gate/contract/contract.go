@@ -47,7 +47,7 @@ type Contract struct {
 	changes    Batch                // checks a change of settings
 }
 
-// Operation returns an operation by its ServeMux pattern. isKnown reports whether the contract defines it.
+// Operation returns an operation by its ServeMux pattern. isKnown reports whether the contract defines the operation.
 func (c *Contract) Operation(pattern string) (o Operation, isKnown bool) {
 	o, isKnown = c.operations[pattern]
 	return o, isKnown
@@ -67,7 +67,7 @@ const (
 	sendBatchPath   = "/api/v1/sms/send-batch"
 	reportBatchPath = "/api/v1/sms/report-batch"
 
-	// Callback is the operation whose body can have any format, because each provider defines its own.
+	// Callback is the operation whose body can have any format, because each provider defines its own format.
 	Callback     = "POST " + callbackPath
 	callbackPath = "/api/v1/callbacks/{sender_no}"
 )
