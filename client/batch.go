@@ -73,7 +73,7 @@ func (c *Client) CreateBatchFromFile(ctx context.Context, form BatchForm, path s
 	case err != nil:
 		return nil, fmt.Errorf("check the list: %w", err)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file: store the list in one first", path)
+		return nil, fmt.Errorf("%s is not a regular file: store the list in a regular file first", path)
 	}
 	return c.CreateBatch(ctx, form, &List{Name: filepath.Base(path), Content: file, Size: info.Size()}, more...)
 }

@@ -225,13 +225,13 @@ func decode[T any](body []byte) (data T, raw json.RawMessage, err error) {
 	err = json.Unmarshal(body, &read)
 	if _, isEmpty := any(data).(nothing); err == nil && !isEmpty {
 		if len(read.Data) == 0 || string(read.Data) == "null" {
-			err = errors.New("it has no data")
+			err = errors.New("the response has no data")
 		} else {
 			err = json.Unmarshal(read.Data, &data)
 		}
 	}
 	if err == nil && read.Code != http.StatusOK {
-		err = errors.New("it has no code")
+		err = errors.New("the response has no code")
 	}
 	if err != nil {
 		var none T

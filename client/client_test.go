@@ -217,7 +217,7 @@ func TestBatchCallsReturnTheOutcomeOfEachItem(t *testing.T) {
 	}
 }
 
-func TestAListIsReadThroughAllItsPages(t *testing.T) {
+func TestListMethodsReadAllPages(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 45, nil)
 	c := dial(t, b.URL)
@@ -746,7 +746,7 @@ func TestWebhooksAreVerified(t *testing.T) {
 	}
 }
 
-func TestAPostOfTheServerIsVerified(t *testing.T) {
+func TestAWebhookPostOfTheServerIsVerified(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	got := make(chan error, 1)
 	var secret atomic.Pointer[string]

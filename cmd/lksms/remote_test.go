@@ -505,7 +505,7 @@ func TestCommandsExitWithTheDocumentedStatus(t *testing.T) {
 }
 
 // The commands must fail at once. Standard error is not a terminal, so nobody would see that a command waits.
-func TestFollowingCommandsFailOnAnUntrustedCertificate(t *testing.T) {
+func TestCommandsThatWaitFailOnAnUntrustedCertificate(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // discards the failed handshakes
@@ -851,7 +851,7 @@ func TestASecondSignalKillsScriptsWithoutAReport(t *testing.T) {
 	s.expectUnclear(r, id)
 }
 
-func TestAMessageThatIsClaimedDuringAStopIsSent(t *testing.T) {
+func TestAMessageThatIsClaimedAfterAStopSignalIsSent(t *testing.T) {
 	s := newShell(t)
 	r := s.send("exit 0", "--wait", "20")
 	apptest.Eventually(t, "the claim waits", func() bool { return strings.Contains(r.log.String(), "sending") && s.server.App.Queue.Waiting() == 1 })
@@ -921,7 +921,7 @@ func TestAProxyErrorDoesNotStopASenderThatHasClaimed(t *testing.T) {
 	s.send("exit 0").ends(1)
 }
 
-func TestAStopEndsTheRetriesOfAClaim(t *testing.T) {
+func TestAStopSignalEndsTheRetriesOfAClaim(t *testing.T) {
 	s := newShell(t)
 	var claims atomic.Int64
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -993,7 +993,7 @@ func TestAProgramThatCannotBeRunIsRefusedAtTheStart(t *testing.T) {
 		}
 	}
 	for exec, want := range map[string]string{
-		"./windows.sh": "end as on Windows", "./none.sh": `"/no/such/shell", which is missing`, "./plain.sh": "permission denied",
+		"./windows.sh": "end with CRLF", "./none.sh": `"/no/such/shell", which is missing`, "./plain.sh": "permission denied",
 		"good.sh": "write ./good.sh", "./missing.sh": "no such file",
 	} {
 		s.expect(2, []string{"--exec: ", want}, "sender", "run", "--exec", exec, "--app-id", "phone_1")

@@ -651,7 +651,7 @@ func TestACellThatIsDownDoesNotAffectTheOtherCell(t *testing.T) {
 }
 
 // S3.15: the map can be changed while the proxy runs. Requests of a company that moves get 503 meanwhile.
-func TestTheMapIsChangedAtRunTime(t *testing.T) {
+func TestTheCellMapCanBeChangedAtRunTime(t *testing.T) {
 	a, b, callers := twoCells(t)
 	lines, err := cellsMap(t, ownLines, a, b)
 	if err != nil {
@@ -771,7 +771,7 @@ func commandsOf(t *testing.T, name string) string {
 }
 
 // The commands of deploy/haproxy/README.md install a map only if the script wrote it completely.
-func TestAFailedScriptDoesNotChangeTheMap(t *testing.T) {
+func TestAFailedScriptDoesNotChangeTheCellMap(t *testing.T) {
 	t.Parallel()
 	dir, programs := pgtest.Dir(t), pgtest.Dir(t)
 	for name, content := range map[string]string{
@@ -810,7 +810,7 @@ func (d *balancer) command(text string) {
 }
 
 // If the database of a cell does not answer, the map must keep the lines of the cell.
-func TestTheMapIsNotWrittenWithoutACell(t *testing.T) {
+func TestTheCellMapIsNotWrittenIfADatabaseDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	a := &cell{Bundle: &apptest.Bundle{Options: app.Options{DatabaseURL: pgtest.New(t)}}}
 	b := &cell{Bundle: &apptest.Bundle{Options: app.Options{DatabaseURL: "postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=1"}}}

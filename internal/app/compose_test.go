@@ -74,7 +74,7 @@ func containersOf(t *testing.T) (all map[string]container, roles map[string]serv
 	return compose.Services, roles
 }
 
-func TestTheContainersHaveAllRoles(t *testing.T) {
+func TestTheContainersTogetherHaveAllRoles(t *testing.T) {
 	t.Parallel()
 	all, roles := containersOf(t)
 	for _, role := range servers.All() {

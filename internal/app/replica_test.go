@@ -210,7 +210,7 @@ func TestReadsSwitchToThePrimaryWhenAReplicaHangs(t *testing.T) {
 }
 
 // Reads that use all connections to a replica, for longer than the time limit of a probe, must not make the replica count as dead.
-func TestLongReadsStayOnTheirReplica(t *testing.T) {
+func TestLongReadsDoNotMakeAReplicaCountAsDead(t *testing.T) {
 	t.Parallel()
 	b, _, _ := withReplica(t, 5*time.Second)
 	apptest.Together(16, func(int) {

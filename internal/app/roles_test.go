@@ -295,7 +295,7 @@ func namesOf(roles []api.ServerRole) []string {
 }
 
 // A server that stops removes itself from the list of servers.
-func TestAServerThatStopsIsDeleted(t *testing.T) {
+func TestAServerThatStopsIsRemovedFromTheList(t *testing.T) {
 	b := apptest.New(t)
 	other, stop := serving(b, servers.All()...)
 	if _, err := other.App.Servers.Beat(t.Context()); err != nil {

@@ -75,7 +75,7 @@ func (r *Remote) follow(ctx context.Context, env config.Remote, more ...client.O
 	return c, ctx, cancel, nil
 }
 
-// Caller returns a client of the server in the flags, the environment or the profile. Flags come first.
+// Caller returns a client of the server in the flags, the environment or the profile. Flags take precedence.
 func (r *Remote) Caller(env config.Remote, more ...client.Option) (*caller, error) {
 	if r.Timeout < 0 {
 		return nil, Usage("--timeout must not be negative")

@@ -44,7 +44,7 @@ func findProgram(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if errors.Is(err, exec.ErrNotFound) && !strings.ContainsRune(name, filepath.Separator) {
 		if _, failed := os.Stat(name); failed == nil {
-			return "", fmt.Errorf("%w: write ./%s for the one in this folder", err, name)
+			return "", fmt.Errorf("%w: write ./%s for the program in this folder", err, name)
 		}
 	}
 	if err != nil {
@@ -68,7 +68,7 @@ func findProgram(name string) (string, error) {
 		return path, nil
 	}
 	if strings.HasSuffix(interpreter, "\r") {
-		return "", fmt.Errorf("the lines of %s end as on Windows, so that the system looks for %q: convert them, as with sed -i 's/\\r$//'", path, interpreter)
+		return "", fmt.Errorf("the lines of %s end with CRLF as on Windows, so the system looks for %q: convert the line ends, for example with sed -i 's/\\r$//'", path, interpreter)
 	}
 	return "", fmt.Errorf("the first line of %s names the program %q, which is missing", path, interpreter)
 }

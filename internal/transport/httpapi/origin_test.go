@@ -81,7 +81,7 @@ func head(b *apptest.Bundle, path string, headers ...string) int {
 	return res.StatusCode
 }
 
-func TestOwnPagesConfiguredPagesAndProgramsAreServed(t *testing.T) {
+func TestRequestsOfOwnPagesConfiguredPagesAndProgramsAreAccepted(t *testing.T) {
 	const console = "https://Console.example.com"
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.CORSOrigins = []string{console} })
 	host := strings.TrimPrefix(b.URL, "http://")
@@ -110,7 +110,7 @@ func TestOwnPagesConfiguredPagesAndProgramsAreServed(t *testing.T) {
 	}
 }
 
-// Every user of the browser can read its localStorage.
+// Other users of the same browser could read credentials in its localStorage.
 func TestSwaggerUIStoresNoCredentials(t *testing.T) {
 	b := apptest.New(t)
 	page := b.Call("GET", "/docs/", nil, "Authorization", "").Raw

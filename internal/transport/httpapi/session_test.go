@@ -205,7 +205,7 @@ func TestAuthorizationHeaderOverridesCookie(t *testing.T) {
 }
 
 // A browser opens its own password dialog if a response requests Basic credentials.
-func TestPagesGetNoBasicChallenge(t *testing.T) {
+func TestPagesGetNoBasicAuthenticationChallenge(t *testing.T) {
 	b := apptest.New(t)
 	for _, c := range []struct{ method, path, header, value, want string }{
 		{"GET", "/api/v1/sms/tasks", "X-Requested-With", "console", "Session "},

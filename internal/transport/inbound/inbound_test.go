@@ -174,7 +174,7 @@ func TestRepeatedPostSendsNoDuplicate(t *testing.T) {
 	post(b, "novu", novu)
 	post(b, "novu", novu)
 	count(9)
-	post(b, "alertmanager", alerts, b.AddUser("another", "submit", nil)...) // dedup keys belong to their users
+	post(b, "alertmanager", alerts, b.AddUser("another", "submit", nil)...) // each user has its own dedup keys
 	count(11)
 	b.Exec("DELETE FROM queue")
 	b.Exec("DELETE FROM messages") // the same state as after the tasks were dropped: an alert can fire for longer than the history is kept
@@ -505,7 +505,7 @@ func TestErasureRemovesNumberFromInbounds(t *testing.T) {
 }
 
 // Older Alertmanagers send neither truncatedAlerts nor fingerprints.
-func TestRepeatOfOlderAlertmanagerIsDetected(t *testing.T) {
+func TestRepeatedPostOfOlderAlertmanagerIsDetected(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "alertmanager", map[string]any{"phone_numbers": []string{"13800138000"}})
 	body := regexp.MustCompile(`,"fingerprint":"[0-9a-f]+"`).ReplaceAllString(strings.Replace(alerts, `,"truncatedAlerts":3`, "", 1), "")

@@ -111,7 +111,7 @@ func TestEachRecipientGetsOneTask(t *testing.T) {
 	}
 }
 
-// Invalid requests are rejected with the error texts of Kannel, and nothing is stored.
+// Invalid requests are rejected with the error texts of Kannel, and create no message.
 func TestRejectionsUseTheErrorTextsOfKannel(t *testing.T) {
 	b := setup(t)
 	many := make([]string, 101)

@@ -244,7 +244,7 @@ func TestRoleOfSQLInboxCannotReadTables(t *testing.T) {
 }
 
 // B12: a role submits for one user of LKSMS. If this user is not allowed to submit, the message is rejected.
-func TestRoleWithoutUserThatCanSubmitIsRejected(t *testing.T) {
+func TestRoleIsRejectedIfItsUserCannotSubmit(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddUser("reader", "read", nil)
@@ -511,7 +511,7 @@ func TestDedupKeyIsSharedBySQLAndHTTP(t *testing.T) {
 }
 
 // B12: a message over HTTP is accepted although an open transaction has submitted a message with the same key before.
-func TestHTTPMessagePrecedesOpenTransactionWithSameKey(t *testing.T) {
+func TestHTTPMessageIsAcceptedDespiteOpenTransactionWithSameKey(t *testing.T) {
 	k := newKeyed(t)
 	tx := begin(t, k.shop)
 	lost := named(t, tx, "race")

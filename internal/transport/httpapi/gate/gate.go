@@ -127,7 +127,7 @@ func (g *Gate) methods(r *http.Request) []string {
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		other := *r
 		other.Method = method
-		// A pattern for all methods belongs to a handler that rejects the request.
+		// A pattern without a method belongs to a handler that rejects every request.
 		if _, pattern := g.mux.Handler(&other); strings.HasPrefix(pattern, method+" ") {
 			all = append(all, method)
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // During its start, a server answers in the language of the caller, like later.
-func TestStartingUsesLanguageOfCaller(t *testing.T) {
+func TestStartingServerUsesLanguageOfCaller(t *testing.T) {
 	t.Parallel()
 	for language, want := range map[string]string{"zh-TW;q=0.9,en;q=0.5": "启动", "en,zh-TW;q=0.9": "start"} {
 		r, w := httptest.NewRequest("GET", "/api/v1/sms/tasks", nil), httptest.NewRecorder()

@@ -132,7 +132,7 @@ func (p *parser) object() (any, error) {
 	for p.tokens.PeekKind() == '"' {
 		name, err := p.tokens.ReadToken()
 		if err != nil {
-			return nil, err //nolint:wrapcheck // as above
+			return nil, err //nolint:wrapcheck // Parse turns it into a fault
 		}
 		key := p.text(name)
 		if object[key], err = p.next(); err != nil {
@@ -140,7 +140,7 @@ func (p *parser) object() (any, error) {
 		}
 	}
 	_, err := p.tokens.ReadToken() // the end of the object, or an error
-	return object, err             //nolint:wrapcheck // as above
+	return object, err             //nolint:wrapcheck // Parse turns it into a fault
 }
 
 func (p *parser) list() (any, error) {
@@ -153,7 +153,7 @@ func (p *parser) list() (any, error) {
 		list = append(list, value)
 	}
 	_, err := p.tokens.ReadToken() // the end of the list, or an error
-	return list, err               //nolint:wrapcheck // as above
+	return list, err               //nolint:wrapcheck // Parse turns it into a fault
 }
 
 // maxNumber is the maximum length of a number in characters.

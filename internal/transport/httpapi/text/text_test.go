@@ -12,7 +12,7 @@ import (
 )
 
 // Limits of any type are formatted as people write them.
-func TestLimitsAreFormattedPlainly(t *testing.T) {
+func TestLimitsAreFormattedAsPeopleWriteThem(t *testing.T) {
 	for _, c := range []struct {
 		limit any
 		want  string

@@ -525,7 +525,7 @@ func TestPairingCodeDoesNotAffectCurrentPhone(t *testing.T) {
 	}
 }
 
-func TestPairingCodeRegistersOnePhoneOnce(t *testing.T) {
+func TestPairingCodeRegistersOnlyOnePhone(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone"})
 	replaced, code := s.pair("phone", map[string]any{}).Code, s.pair("phone", map[string]any{}).Code

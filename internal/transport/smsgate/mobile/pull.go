@@ -39,8 +39,8 @@ type Message struct {
 }
 
 // messageID returns the id of a lease's message for the phone. The app stores ids forever and does not send a known id again, so each lease has its own id.
-// The lease id alone is not unique: it repeats in another installation, or after a backup was restored. The phone would then report the state of the older
-// message.
+// The lease id alone is not unique: another installation, or the database after a restore, uses the same numbers. With a repeated id, the phone would report
+// the state of the older message.
 func messageID(taskID string, leaseID int64) string {
 	return taskID + "-" + strconv.FormatInt(leaseID, 10)
 }

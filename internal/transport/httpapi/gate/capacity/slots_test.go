@@ -240,7 +240,7 @@ func TestSlotsRotateAmongCompanies(t *testing.T) {
 }
 
 // Only a company that had a slot during the wait is rejected with request.too_much. Any other company waited because of other companies.
-func TestOnlyCompanyThatHadSlotIsRejectedAsTooMuch(t *testing.T) {
+func TestOnlyCompanyThatHadSlotIsRejectedForTooManyRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := NewSlots(1)
