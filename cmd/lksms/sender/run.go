@@ -211,8 +211,8 @@ func isFinal(err error) bool {
 	return ok && refused.Reason != "" && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests
 }
 
-// pause returns the time before the next attempt. The time begins at a second and doubles after each failure, up to longest. If the Retry-After of the server
-// is longer, it is used, up to a minute.
+// pause returns the time before the next attempt. The time begins at a second and doubles after each failure, up to longest. A longer Retry-After of the
+// server replaces this time, up to a minute.
 func pause(err error, failures int, longest time.Duration) time.Duration {
 	d := min(time.Second<<min(failures, 5), longest)
 	if answer, ok := errors.AsType[*client.Error](err); ok {
@@ -315,7 +315,7 @@ func (r *scriptRunner) widen() {
 }
 
 const (
-	// lastTry is the minimum time for the attempts of a report. It applies even after a kill or after the end of the lease.
+	// lastTry is the minimum time for the attempts of a report, even after a second signal or after the end of the lease.
 	lastTry = 5 * time.Second
 	// lateReport is the time after the end of a lease for the attempts to report a success. During this time, the slot of the task sends no other message.
 	lateReport = time.Hour

@@ -15,7 +15,7 @@ import (
 	"lksms/internal/testkit/contracttest"
 )
 
-// FuzzRequest sends any path, query, key and body to every operation of a whole server. The response matches the contract, has a limited size, and its status
+// FuzzRequest sends any path, query, key and body to every operation of a complete server. The response matches the contract, has a limited size, and its status
 // is never 5xx.
 func FuzzRequest(f *testing.F) {
 	b := apptest.Open(f, apptest.DefaultRules, func(o *app.Options) {

@@ -160,7 +160,7 @@ func TestOnlyOwnPagesCanUseSession(t *testing.T) {
 		if a.Status != 200 || a.Header.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("%s: a read, which the page cannot read: %d %v", name, a.Status, a.Header)
 		}
-		if len(headers) > 4 && name != "the address bar" { // a program that signs in sends no such header
+		if len(headers) > 4 && name != "the address bar" { // without such headers, the request can come from a program, which is allowed to sign in
 			b.Expect(403, "request.cross_site", "POST", "/api/v1/session", map[string]string{"username": apptest.Username, "password": apptest.Password}, headers...)
 		}
 	}

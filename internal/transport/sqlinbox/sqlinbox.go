@@ -27,7 +27,7 @@ import (
 
 const (
 	// maxPortion is the maximum number of messages of a company that one transaction converts. The transaction locks the ranks of the company, and other
-	// submissions of the company wait for it.
+	// submissions of the company wait for this transaction.
 	maxPortion = 100
 
 	// maxTries is the maximum number of failed conversions of a message while other messages succeed. Then the message becomes a FAILED task. This takes

@@ -132,7 +132,7 @@ func (h *Handlers) ListLedger(ctx context.Context, req api.ListLedgerRequestObje
 	return api.ListLedger200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.LedgerPage{Items: items, NextCursor: next}}, err
 }
 
-// senderAnswer returns the response with a sender, or err if it is not nil.
+// senderAnswer returns the response with a sender, or err if err is not nil.
 func (h *Handlers) senderAnswer(row sender.Row, err error) (api.SenderResponse, error) {
 	if err != nil {
 		return api.SenderResponse{}, err

@@ -283,7 +283,7 @@ func (h *Handlers) DeleteDefaultContent(ctx context.Context, req api.DeleteDefau
 	return api.DeleteDefaultContent200JSONResponse{DoneJSONResponse: convert.Done()}, err
 }
 
-// templateAnswer returns the response with a template, or err if it is not nil.
+// templateAnswer returns the response with a template, or err if err is not nil.
 func templateAnswer(row template.Row, err error) (api.TemplateResponse, error) {
 	if err != nil {
 		return api.TemplateResponse{}, err
@@ -322,7 +322,7 @@ func translationsOf(stored []byte) (translations map[string]string, err error) {
 	return translations, nil
 }
 
-// defaultAnswer returns the response with a default content, or err if it is not nil.
+// defaultAnswer returns the response with a default content, or err if err is not nil.
 func (h *Handlers) defaultAnswer(ctx context.Context, row template.DefaultRow, err error) (api.DefaultContentResponse, error) {
 	if err != nil {
 		return api.DefaultContentResponse{}, err

@@ -75,7 +75,7 @@ func (h *Handlers) DeleteKey(ctx context.Context, req api.DeleteKeyRequestObject
 	return api.DeleteKey200JSONResponse{DoneJSONResponse: convert.Done()}, err
 }
 
-// userAnswer returns the response with a user, or err if it is not nil.
+// userAnswer returns the response with a user, or err if err is not nil.
 func (h *Handlers) userAnswer(ctx context.Context, row access.UserRow, err error) (api.UserResponse, error) {
 	if err != nil {
 		return api.UserResponse{}, err

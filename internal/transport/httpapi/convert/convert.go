@@ -40,7 +40,7 @@ func SentObject(ctx context.Context, name string) (json.RawMessage, error) {
 	return jsonbody.Member(gate.Of(ctx).Body.Raw, name, maxObject)
 }
 
-// Fields returns the fields of an object of the request's body, with numbers in their original form. Faults: those of SentObject.
+// Fields returns the fields of an object of the request's body, with numbers in their original form. Faults: the faults of SentObject.
 func Fields(ctx context.Context, name string) (map[string]any, error) {
 	text, err := SentObject(ctx, name)
 	if err != nil {

@@ -164,7 +164,7 @@ func shownDescription(d inbound.Description) *api.InboundDescription {
 	return shown
 }
 
-// inboundAnswer returns the response with an inbound, or err if it is not nil.
+// inboundAnswer returns the response with an inbound, or err if err is not nil.
 func inboundAnswer(row inbound.Row, err error) (api.InboundResponse, error) {
 	if err != nil {
 		return api.InboundResponse{}, err

@@ -270,7 +270,7 @@ func ReportOf(body api.ReportRequest, raw []byte) queue.Report {
 	return report
 }
 
-// taskAnswer returns a task for a response, or err if it is not nil.
+// taskAnswer returns a task for a response, or err if err is not nil.
 func (h *Handlers) taskAnswer(ctx context.Context, row task.Row, err error) (api.Task, error) {
 	if err != nil {
 		return api.Task{}, err

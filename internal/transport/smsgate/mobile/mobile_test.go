@@ -387,7 +387,7 @@ func TestMessageNearEndOfLeaseIsNotReturnedAgain(t *testing.T) {
 	if got := p.pull(); len(got) > 0 {
 		t.Errorf("the phone is given %v", got)
 	}
-	s.Exec("UPDATE queue SET updated_at = now() - interval '10 seconds'") // now the lease lasts one minute, and the message becomes invalid a third of it before its end
+	s.Exec("UPDATE queue SET updated_at = now() - interval '10 seconds'") // the lease now lasts one minute, so the message is valid until 20 seconds before its end
 	if got := p.pull(); len(got) != 1 {
 		t.Errorf("the phone is given %v", got)
 	}

@@ -145,7 +145,7 @@ type reported struct {
 	isExpired        bool // the message has expired, so the phone rejected it correctly
 }
 
-// known returns those leases in states that the phone has or had.
+// known returns the leases that states name, without the leases that the phone never had.
 func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease]reported, error) {
 	params := mobileq.PhoneReportedParams{SenderNo: p.SenderNo}
 	for _, state := range states {
@@ -170,7 +170,7 @@ func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease
 // meaning contains the effects of a reported state.
 type meaning struct {
 	report  *queue.Report // report that ends the lease; nil: no report
-	trouble bool          // the phone has a problem; if report is nil, it certainly sent no message, and the lease is released
+	trouble bool          // the phone has a problem; if report is nil, the phone certainly sent no message, and the lease is released
 	expired bool          // the phone rejected the message because it had expired; the lease is released
 	reason  string        // reason of the release
 	final   *queue.Final  // receipt; nil: no receipt
@@ -281,7 +281,7 @@ func (s *Service) end(ctx context.Context, reports []queue.Report) ([]string, er
 // errLater is the fault for a receipt that cannot be stored now. The app reports the receipt again.
 var errLater = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: 30 * time.Second}
 
-// settle stores receipts. Fault: service.unavailable if one of them cannot be stored now.
+// settle stores receipts. Fault: service.unavailable if a receipt cannot be stored now.
 func (s *Service) settle(ctx context.Context, finals []queue.Final) error {
 	if len(finals) == 0 {
 		return nil

@@ -18,7 +18,7 @@ type State struct {
 	DeviceID   string // the required sender, or otherwise the sender of the first recipient; empty: no sender yet
 	State      string
 	Recipients []Recipient
-	States     map[string]time.Time // time when the message reached each state; the latest time of all recipients
+	States     map[string]time.Time // for each state, the latest time at which a recipient reached the state
 	Text       string               // text with the signature; empty unless the caller requested the text
 
 	taskIDs []string
@@ -119,8 +119,8 @@ func recipientState(t thirdpartyq.SmsgateTasksRow) (state, failure string) {
 // delivered and undelivered are delivery states of a task.
 const delivered, undelivered = 1, 2
 
-// whole returns the state of a message with n recipients by the rules of SMSGate. It is Pending, Cancelled or Processed if at least one recipient has that
-// state, in this order. It is Failed or Delivered if all recipients have that state. Otherwise it is Sent.
+// whole returns the state of a message with n recipients by the rules of SMSGate. If at least one recipient is Pending, Cancelled or Processed, whole returns the
+// first of these three states that occurs. If all recipients are Failed, or all are Delivered, it returns this state. Otherwise it returns Sent.
 func whole(states map[string]int, n int) string {
 	for _, some := range []string{smsgate.Pending, smsgate.Cancelled, smsgate.Processed} {
 		if states[some] > 0 {

@@ -173,7 +173,7 @@ func (m Message) Raws() ([][]byte, error) {
 }
 
 // Send submits a message. It creates one task for each recipient, or no task. The returned state contains no text. Faults: request.invalid, with the field
-// names of SMSGate; exists, for an id that the submitter has used before; those of submit.Submit.
+// names of SMSGate; exists, for an id that the submitter has used before; the faults of submit.Submit.
 func (s *Service) Send(ctx context.Context, m Message, origin submit.Origin) (State, error) {
 	region, err := s.directory.DefaultRegion(ctx, &origin.CompanyID)
 	if err != nil {
