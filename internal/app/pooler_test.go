@@ -136,7 +136,7 @@ func TestTheServerLeavesNoLockOrSettingInPoolerSessions(t *testing.T) {
 	select {
 	case <-while.Done():
 		t.Error("the lock was lost")
-	case <-time.After(3 * time.Second): // the holder has checked its connection
+	case <-time.After(3 * time.Second): // long enough that the lock has checked its connection
 	}
 	if err := lock.Unlock(t.Context()); err != nil {
 		t.Fatal(err)

@@ -63,7 +63,7 @@ var presets = map[string]preset{
 		Text:   []string{"${body}"},
 		Dedup:  []string{"campaign.uuid", "recipients.*.uuid", "body"},
 	}},
-	// The URL of Apprise adds the number as a member: ?:phone_number=...
+	// The URL in Apprise ends with ?:phone_number=..., so Apprise adds the member phone_number to its posts.
 	"apprise": {messageType: submit.Notification, description: Description{
 		Number: new("phone_number"),
 		Text:   []string{"${title}: ${message}", "${message}"},
