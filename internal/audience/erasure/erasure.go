@@ -1,4 +1,4 @@
-// Package erasure performs requests to erase people: it asks each room to erase its own tables (Owner). Facts and counters are kept: a task keeps its times,
+// Package erasure performs requests to erase people: it asks each room to erase its own tables (Owner). Facts and counters are kept. A task keeps its times,
 // its sender and its outcome, but loses its recipient and its texts.
 package erasure
 
@@ -23,10 +23,10 @@ import (
 )
 
 const (
-	maxRunning  = 100 // maximum running erasures of a company
-	maxDue      = 10  // maximum erasures that one run processes
+	maxRunning  = 100 // maximum number of running erasures of a company
+	maxDue      = 10  // maximum number of erasures that one run processes
 	deleteBatch = 100
-	waitSeconds = 5 // seconds until leased tasks, and lists that are being read, are checked again
+	waitSeconds = 5 // seconds until an erasure checks again whether tasks are leased and lists are being read
 )
 
 // Services are the services that erasures use.
@@ -60,7 +60,7 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Request asks to erase a person: a user, or everyone with an address. Nil fields are unknown.
+// Request asks to erase a person: a user, or every person who has an address. A nil field is unknown.
 type Request struct {
 	CompanyID            int64
 	UserID, Phone, Email *string
@@ -137,7 +137,7 @@ func (s *Service) List(ctx context.Context, companyID, before int64, limit int) 
 	return rows, postgres.Wrap("list erasures", err, nil)
 }
 
-// Unsearched returns the folders of exports whose tasks have been dropped. Erasures cannot check whether these exports contain a person.
+// Unsearched returns the folders of exports whose tasks were dropped. An erasure cannot check whether these exports contain a person.
 func (s *Service) Unsearched(ctx context.Context) ([]string, error) {
 	folders, err := s.q.ExportsDropped(ctx)
 	return append([]string{}, folders...), postgres.Wrap("find exports", err, nil)

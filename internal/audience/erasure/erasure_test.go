@@ -16,18 +16,18 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// The person to erase, and another person who shares no data with the first.
+// person to erase, and another person who shares no data with this person.
 const (
 	userID, number, address, name = "zhang-3-feng", "13712345678", "zhang.3@example.com", "张三丰七"
 	otherNumber                   = "13798765432"
 )
 
-// traces are texts that identify the person.
+// traces contains the texts that identify the person.
 var traces = []string{userID, number, "712345678", address, name, "给三丰的话"}
 
 const path = "/api/v1/contacts/erasures"
 
-// world is a server with two companies that store the same person, with a row of every kind.
+// world is a server with two companies. Each company stores the same person, with a row of every kind.
 type world struct {
 	*apptest.Bundle
 	acme, beta []string
@@ -71,7 +71,7 @@ func (w *world) fill(no string, headers []string) {
 		w.T.Fatal("the dedup key made two tasks")
 	}
 	w.Report(w.Claim(no+"-sender", 1)[0].TaskID, no+"-sender", 3, apptest.Report{"error_message": "no such number " + number})
-	// Like a driver that calls a provider.
+	// This row is the row that a driver stores when it calls a provider.
 	w.Exec(`INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no, error, answer) VALUES ($1, 1, $2, $3, 'p-1', $3, '200 ' || $3)`, sent, no+"-sender", "+86"+number)
 	w.Exec(`INSERT INTO sender_answers (sender_id, task_id, outcome, error, answer) SELECT s.id, $1, 'refused', $3, '200 ' || $3 FROM senders s WHERE s.sender_no = $2`,
 		sent, no+"-sender", "+86"+number)
@@ -110,8 +110,7 @@ func (w *world) erase(body map[string]any, headers []string) api.Erasure {
 	return w.run(made.ErasureID, headers)
 }
 
-// run performs the steps of an erasure until they find nothing new.
-
+// run makes an erasure due and runs it, twice, and returns it.
 func (w *world) run(id int64, headers []string) api.Erasure {
 	w.T.Helper()
 	for range 2 {
@@ -146,7 +145,8 @@ func tables(b *apptest.Bundle) []string {
 		WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace`), ",")
 }
 
-// S4.10: no table of this company contains the person any more, and the data of the other company is unchanged. A leased task is erased after it has ended.
+// S4.10: after an erasure, no table contains the person for this company. The data of the other company is unchanged. A leased task is erased after its lease
+// has ended.
 func TestAPersonIsErasedFromAllTables(t *testing.T) {
 	w := newWorld(t)
 	before := w.found()
@@ -175,7 +175,7 @@ func TestAPersonIsErasedFromAllTables(t *testing.T) {
 		c.Answers < 2 || c.TaskJobs != 1 || c.Audit < 3 {
 		t.Errorf("%+v", c)
 	}
-	// Facts are kept.
+	// Facts are not erased.
 	if n := w.Count("SELECT count(*) FROM messages WHERE recipient = '' AND content = '已清除' AND company_id = (SELECT id FROM companies WHERE company_no = 'acme')"); n != int(c.Tasks) {
 		t.Errorf("%d messages are erased, want %d", n, c.Tasks)
 	}
@@ -236,7 +236,8 @@ func TestErasureRequestsAreValidated(t *testing.T) {
 	w.Expect(404, "erasure.not_found", "GET", fmt.Sprint(path, "/", made.ErasureID), nil, w.Beta...)
 }
 
-// An import that started earlier adds a contact again. The contact is erased after the import has ended. Rows of a batch that were not sent yet are rejected.
+// An import that started before the erasure adds the contact again. The contact is erased after the import has ended. Rows of a batch that are not tasks yet
+// are rejected.
 func TestAnErasureWaitsForRunningImportsAndBatches(t *testing.T) {
 	b := apptest.New(t)
 	form := append([]string{}, "Content-Type", apptest.FormType)
@@ -270,7 +271,7 @@ func TestAnErasureWaitsForRunningImportsAndBatches(t *testing.T) {
 	}
 }
 
-// An import and a check end after the erasure has looked at contacts and batches, and before it looks for lists that are being read.
+// An import and a check end after the erasure has searched contacts and batches, and before the erasure counts the lists that are being read.
 func TestAnErasureFindsListsThatEndDuringItsPass(t *testing.T) {
 	b := apptest.New(t)
 	form := append([]string{}, "Content-Type", apptest.FormType)
@@ -300,7 +301,7 @@ func TestAnErasureFindsListsThatEndDuringItsPass(t *testing.T) {
 	}
 }
 
-// The tasks are found in portions, and an interrupted erasure continues. An erased task is not sent again.
+// An erasure finds its tasks in portions, and continues after an interruption. An erased task is not sent again.
 func TestAnInterruptedErasureContinues(t *testing.T) {
 	b := apptest.New(t)
 	messages := make([]map[string]any, 520)
@@ -340,7 +341,7 @@ func TestAnInterruptedErasureContinues(t *testing.T) {
 	}
 }
 
-// S4.10: a contact that shares another address with the person is another person.
+// S4.10: a contact that has another address in common with the person is a different person.
 func TestAnErasureByPhoneKeepsPeopleWhoShareAnotherAddress(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(
@@ -356,7 +357,7 @@ func TestAnErasureByPhoneKeepsPeopleWhoShareAnotherAddress(t *testing.T) {
 	}
 }
 
-// S4.10: a provider may use one number for messages to several people, and a callback may contain any text. Data of other people is kept.
+// S4.10: a provider can use one number for messages to several people, and a callback can contain any text. The data of other people is kept.
 func TestAnErasureKeepsTheReceiptsOfOtherPeople(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})
@@ -379,7 +380,7 @@ func TestAnErasureKeepsTheReceiptsOfOtherPeople(t *testing.T) {
 	}
 }
 
-// S4.10: an e-mail address matches in any case, and does not match a part of a longer address.
+// S4.10: an erasure matches an e-mail address in any case. It does not match a part of a longer address.
 func TestAnErasureMatchesAddressesInAnyCase(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "mail-app", "channel": "email"})
@@ -405,7 +406,7 @@ func TestAnErasureMatchesAddressesInAnyCase(t *testing.T) {
 	}
 }
 
-// The function lower of PostgreSQL depends on the locale of the database.
+// The result of the PostgreSQL function lower depends on the locale of the database.
 func TestAnErasureMatchesMailAddressesInAnyLocale(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(map[string]any{"user_id": "a", "email": "Bob@EXÄMPLE.com"}, map[string]any{"user_id": "b", "email": "bob@example.com"})

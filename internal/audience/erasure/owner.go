@@ -8,35 +8,38 @@ import (
 )
 
 type (
-	// Step erases rows of a person in the transaction of ctx, which other rooms share, and returns how many. It can be repeated.
+	// Step erases rows of a person in the transaction of ctx, and returns the numbers of erased rows. Steps of other rooms share the transaction. A Step can be
+	// repeated.
 	Step func(ctx context.Context, p *erase.Person) (erase.Counts, error)
-	// Portions erases rows of a person in any number of transactions, each with run. After an interruption it is repeated: it then finds the remaining rows.
+	// Portions erases rows of a person in any number of transactions. It calls run for each transaction. After an interruption, Portions is called again and
+	// erases the remaining rows.
 	Portions func(ctx context.Context, p *erase.Person, run erase.Runner) error
 )
 
-// Owner is a room with data about people, and what the room does in an erasure. A room needs one function at least; the usual one is Erase.
+// Owner is a room with data about people. Its functions erase the data of the room. A room needs at least one function; the usual function is Erase.
 type Owner struct {
-	Room string // its statements are in db/queries/<Room>/erase.sql
+	Room string // the statements of the room are in db/queries/<Room>/erase.sql
 
-	// Erase erases the data in the last pass: no more tasks of the person exist then. ErasePortions is the same for many rows, and runs before.
+	// Erase erases data in the last pass, when the person has no more tasks. ErasePortions runs before Erase, and erases many rows.
 	Erase         Step
 	ErasePortions Portions
 
-	// EraseSources erases data from which tasks to the person are created, at the beginning of each pass. EraseSourcePortions runs afterwards.
+	// EraseSources runs at the beginning of each pass. It erases data from which tasks to the person are created. EraseSourcePortions runs after EraseSources.
 	EraseSources        Step
 	EraseSourcePortions Portions
 
-	// Reading returns how many lists from before the erasure are being read: they possibly contain the person. HasEarlier reports whether messages from before
-	// the erasure are not tasks yet. The erasure waits for both.
+	// Reading returns how many lists from before the erasure are being read, because they can contain the person. HasEarlier reports whether messages from
+	// before the erasure have not become tasks yet. The erasure waits until Reading returns 0 and HasEarlier returns false.
 	Reading    func(ctx context.Context, p *erase.Person) (int64, error)
 	HasEarlier func(ctx context.Context, p *erase.Person) (bool, error)
 
-	// BeforeTasks erases what contains p.Recent, the recent ones of the tasks that EraseTasks erases next. EraseTasks erases the rows of tasks that have ended.
+	// EraseTasks erases the rows of ended tasks. BeforeTasks runs before EraseTasks. It erases rows that contain a task of p.Recent: the recent tasks among
+	// those that EraseTasks erases next.
 	BeforeTasks Portions
 	EraseTasks  func(ctx context.Context, p *erase.Person, taskIDs []string) (erase.Counts, error)
 }
 
-// together calls a function of each owner in one transaction. ids are the tasks that this transaction changes.
+// together calls one function of each owner, all in one transaction. of selects the function. ids are the tasks that this transaction changes.
 func (s *Service) together(ctx context.Context, r *run, ids []string, of func(Owner) Step) error {
 	return s.count(ctx, r, ids, func(ctx context.Context) (erase.Counts, error) {
 		all := erase.Counts{}
@@ -53,7 +56,7 @@ func (s *Service) together(ctx context.Context, r *run, ids []string, of func(Ow
 	})
 }
 
-// portions calls a function of each owner, which runs transactions of its own.
+// portions calls one function of each owner, which runs its own transactions. of selects the function.
 func (s *Service) portions(ctx context.Context, r *run, of func(Owner) Portions) error {
 	count := func(ctx context.Context, do func(ctx context.Context) (erase.Counts, error)) error {
 		return s.count(ctx, r, nil, do)
@@ -68,7 +71,7 @@ func (s *Service) portions(ctx context.Context, r *run, of func(Owner) Portions)
 	return nil
 }
 
-// ofTasks returns the EraseTasks of an owner for these tasks, as a Step.
+// ofTasks converts EraseTasks of an owner to a Step for these tasks.
 func ofTasks(ids []string) func(Owner) Step {
 	return func(o Owner) Step {
 		if o.EraseTasks == nil {

@@ -15,12 +15,12 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// cancelledBy is the user name with which the waiting tasks to a person are cancelled.
+// cancelledBy is the user name that is recorded when an erasure cancels the waiting tasks of a person.
 const cancelledBy = "system:erasures"
 
-// Run performs the due erasures, and returns how many ended. Each erasure repeats all of its steps until a pass finds nothing new. In addition, no sender may
-// hold a lease on a task of the person, no list that may contain the person may still be read, and the SQL inbox must not contain an earlier message. An
-// interrupted step is repeated: it processes the remaining rows.
+// Run performs the due erasures, and returns how many ended. An erasure repeats all of its steps until a pass finds nothing new. It ends only if no sender
+// holds a lease on a task of the person, no list is being read that can contain the person, and the SQL inbox contains no message from before the erasure. An
+// interrupted step is repeated, and processes the remaining rows.
 func (s *Service) Run(ctx context.Context) (ended int, err error) {
 	due, err := s.q.ErasuresDue(ctx, maxDue)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Service) Run(ctx context.Context) (ended int, err error) {
 	for _, e := range due {
 		isOver, err := s.pass(ctx, newRun(e))
 		if err != nil {
-			// The next erasures must not wait for this one.
+			// A failed erasure must not delay the next erasures.
 			failures = append(failures, fmt.Errorf("erasure %d: %w", e.ID, err), s.wait(ctx, e.ID, e.Held))
 		} else if isOver {
 			ended++
@@ -48,11 +48,11 @@ type run struct {
 	*erase.Person
 
 	id       int64
-	stored   int  // number of the user ids that the row of the erasure has
+	stored   int  // number of user ids that are stored in the row of the erasure
 	hasFound bool // whether this pass found contacts or tasks
 }
 
-// digitsShown is the number of last digits that statements compare before the whole number is compared.
+// digitsShown is the number of last digits of a phone number that statements compare first. isAmong then compares the whole number.
 const digitsShown = 8
 
 func newRun(e Row) *run {
@@ -72,7 +72,7 @@ func newRun(e Row) *run {
 	return &run{Person: p, id: e.ID, stored: len(e.UserIds)}
 }
 
-// isAmong reports whether an address, in any notation, is one of recipients.
+// isAmong reports whether recipients contains an address. The address can have any notation.
 func isAmong(recipients []string, address string) bool {
 	normal, err := phone.Normalise("", address, "")
 	if err != nil {
@@ -85,7 +85,7 @@ func isAmong(recipients []string, address string) bool {
 
 // pass performs the steps of an erasure once.
 func (s *Service) pass(ctx context.Context, r *run) (isOver bool, err error) {
-	// Also counted before the first step: a list that ends during the pass can add what the steps have missed.
+	// The lists are also counted before the first step: a list that ends during the pass can add rows that the steps have missed.
 	before, err := s.reading(ctx, r)
 	if err != nil {
 		return false, err
@@ -96,7 +96,7 @@ func (s *Service) pass(ctx context.Context, r *run) (isOver bool, err error) {
 	if err := s.portions(ctx, r, func(o Owner) Portions { return o.EraseSourcePortions }); err != nil {
 		return false, err
 	}
-	// Checked before the tasks: a message that becomes a task now is found among the tasks, or by the next pass.
+	// This check runs before the search for tasks: if a message becomes a task now, this search or the next pass finds the task.
 	hasEarlier, err := s.hasEarlier(ctx, r)
 	if err != nil {
 		return false, err
@@ -110,7 +110,7 @@ func (s *Service) pass(ctx context.Context, r *run) (isOver bool, err error) {
 		return false, err
 	}
 	lists = max(lists, before)
-	if held+lists > 0 || r.hasFound || hasEarlier { // a transaction that read the contact before its erasure may commit tasks after the search for tasks
+	if held+lists > 0 || r.hasFound || hasEarlier { // a transaction that read the contact before its erasure can still commit tasks after the search for tasks
 		return false, s.wait(ctx, r.id, held+lists)
 	}
 	if err := s.portions(ctx, r, func(o Owner) Portions { return o.ErasePortions }); err != nil {
@@ -133,7 +133,7 @@ func (s *Service) eraseTasks(ctx context.Context, r *run) (held int64, err error
 			break
 		}
 		after = rows[n-1].TaskID
-		r.hasFound = true // a task that is requeued meanwhile is found in the next pass
+		r.hasFound = true // if a task is requeued during this pass, the next pass finds it
 		open, err := s.erasePortion(ctx, r, rows)
 		if err != nil {
 			return held, err
@@ -152,7 +152,7 @@ func (s *Service) erasePortion(ctx context.Context, r *run, rows []task.PersonRo
 			r.Recent = append(r.Recent, row.TaskID)
 		}
 	}
-	if len(r.Recent) > 0 { // before the tasks are erased, because erased tasks are not found again
+	if len(r.Recent) > 0 { // this step must precede the erasure of the tasks, because the search does not find erased tasks again
 		if err := s.portions(ctx, r, func(o Owner) Portions { return o.BeforeTasks }); err != nil {
 			return 0, err
 		}
@@ -168,14 +168,14 @@ func (s *Service) erasePortion(ctx context.Context, r *run, rows []task.PersonRo
 	return int64(len(open)), err
 }
 
-// cancel cancels the waiting tasks, and returns the tasks that are still open: senders hold them.
+// cancel cancels the waiting tasks among ids. It returns the tasks that are still open because senders hold them.
 func (s *Service) cancel(ctx context.Context, r *run, ids []string) (held []string, err error) {
 	open, err := s.Tasks.Open(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
 	if len(open) > 0 {
-		// A separate transaction, because it locks rows of the queue that senders wait for.
+		// This is a separate transaction, because it locks rows of the queue that senders wait for.
 		err := s.count(ctx, r, nil, func(ctx context.Context) (erase.Counts, error) {
 			n, err := s.Tasks.CancelAll(ctx, open, cancelledBy)
 			return erase.Counts{erase.Cancelled: int64(n)}, err
@@ -187,8 +187,8 @@ func (s *Service) cancel(ctx context.Context, r *run, ids []string) (held []stri
 	return s.Tasks.Open(ctx, ids)
 }
 
-// count calls do in a transaction, and adds the returned counts to the counts of the erasure. It also stores the user ids that do added to the person: do
-// deleted their contacts, so later passes cannot find them again. ids are the tasks that do changes.
+// count calls do in a transaction, and adds the returned counts to the counts of the erasure. It also stores the user ids that do has added to the person: do
+// has deleted their contacts, so later passes cannot find these ids. ids are the tasks that do changes.
 func (s *Service) count(ctx context.Context, r *run, ids []string, do func(ctx context.Context) (erase.Counts, error)) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		returned, err := do(ctx)

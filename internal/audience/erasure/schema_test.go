@@ -14,7 +14,7 @@ import (
 var personal = regexp.MustCompile(`phone|html|recipient|content|mail|name|user|receiver|dingtalk|openid|payload|param|body|data|response|detail|` +
 	`value|attribute|text|error|result|before|after|entity_key|filter|title|remark|answer|key$|bytes|row|fault|failure|page|address|contact|values|number|caller|person|(^|_)(to|from|sender)$`)
 
-// erased are the columns that an owner clears or whose rows it deletes, and the columns of withoutOwner.
+// erased contains the columns that an owner clears, the columns of rows that an owner deletes, and the columns of the tables in withoutOwner.
 var erased = words(`
 	announcements.payload announcements.user_ids audit.after audit.before audit.entity_key batch_rows.contact_values batch_rows.content batch_rows.recipient callbacks.body
 	contacts.attributes contacts.dingtalk_name contacts.email contacts.name contacts.phone contacts.user_id contacts.wechat_openid
@@ -27,7 +27,7 @@ var erased = words(`
 	report_logs.request_data report_logs.result subscribe_messages.receiver_user_id tag_contacts.user_id task_jobs.filter upload_parts.bytes webhook_deliveries.response
 `)
 
-// kept are the columns with matching names that contain no data of recipients.
+// kept contains the columns whose names match personal, but that contain no data of recipients.
 var kept = map[string][]string{
 	"of users, senders and the configuration": words(`
 		alert_receiver_states.error alert_receivers.name alert_receivers.user_ids alert_deliveries.error alert_rules.name api_keys.key_hash api_keys.name
@@ -48,7 +48,7 @@ var kept = map[string][]string{
 		reconciliations.pending_values task_partitions.exported_to`),
 }
 
-// withoutOwner are tables with columns in erased that no owner erases, because the data leaves them in another way.
+// withoutOwner contains the tables that have columns in erased, but that no owner erases. Their data disappears in another way.
 var withoutOwner = map[string]string{
 	"erasures":     "the end of an erasure deletes its person (ErasureEnd)",
 	"queue":        "a task leaves the queue before it is erased: it ends, or the erasure cancels it",
@@ -95,7 +95,7 @@ var (
 	sets    = regexp.MustCompile(`[\s,]([a-z_]+) = `)
 )
 
-// rooms returns the columns that the statements of each room erase. A table whose rows are deleted is a column without a name: "table.".
+// rooms returns the columns that the statements of each room erase. If a statement deletes the rows of a table, the column has no name: "table.".
 func rooms(t *testing.T) map[string][]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", "..", "db", "queries", "*", "erase.sql"))
@@ -124,7 +124,7 @@ func rooms(t *testing.T) map[string][]string {
 	return all
 }
 
-// S4.10: the app names every room that erases people, once for each of its services, and each column of erased is erased by a statement of a room.
+// S4.10: the app lists each room that erases people, once for each of its services. For each column of erased, a room has a statement that erases it.
 func TestEveryColumnWithPersonalDataHasAnOwner(t *testing.T) {
 	b := apptest.New(t)
 	named := map[string]bool{}

@@ -13,7 +13,7 @@ const refusal = `{"errcode":33012,"errmsg":"no such user"}`
 
 func requeuePath(id string) string { return "/api/v1/sms/task/" + id + "/requeue" }
 
-// refused creates a notification to u1 that the provider refuses, and returns the notification and its task.
+// refused creates a notification to u1, which the provider refuses. It returns the id of the notification and its task.
 func refused(b *apptest.Bundle, p *apptest.Provider, more map[string]any) (id int64, task string) {
 	b.T.Helper()
 	p.Says(200, refusal)
@@ -27,7 +27,7 @@ func refused(b *apptest.Bundle, p *apptest.Provider, more map[string]any) (id in
 	return id, task
 }
 
-// A requeued task of a notification is sent with its text, and the notification gets the outcome of this task.
+// A requeued task of a notification is sent with the text of the notification, and determines the outcome of the notification.
 func TestANotificationFollowsItsRequeuedTask(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	id, task := refused(b, p, nil)
@@ -69,7 +69,7 @@ func TestATaskOfAnEndedNotificationIsNotRequeued(t *testing.T) {
 	task = recipientOf(t, b.Notification(stranger), "stranger").TaskID
 	b.Expect(409, "task.unreachable", "POST", requeuePath(task), nil)
 
-	// If the notification is set to waiting, a new task is sent to the same recipient: the old task must not be sent, too.
+	// If the notification is set to waiting, a new task is sent to the same recipient. The old task must not be sent as well.
 	id, old := refused(b, p, map[string]any{"biz_id": 5})
 	if n := setStatus(b, 0, 5, 2); n != 1 {
 		t.Fatalf("%d notifications were set to waiting", n)
@@ -77,13 +77,13 @@ func TestATaskOfAnEndedNotificationIsNotRequeued(t *testing.T) {
 	runNotifications(b)
 	b.AwaitNotification(id, api.NotificationSuccess)
 	b.Expect(409, "task.withdrawn", "POST", requeuePath(old), nil)
-	// The clock of the server that created the new task is possibly slow.
+	// The server that created the new task can have a slow clock.
 	again := recipientOf(t, b.Notification(id), "u1").TaskID
 	day := len("task_20060102_")
 	b.Exec("UPDATE messages SET task_id = $2 WHERE task_id = $1", again, again[:day]+"00"+again[day+2:])
 	b.Expect(409, "task.withdrawn", "POST", requeuePath(old), nil)
 
-	// If only the task was cancelled, its notification continues.
+	// If only the task was cancelled, the notification has not ended, and its task can be requeued.
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/ding", map[string]any{"status": "off"})
 	alone := createNotification(b, map[string]any{"biz_id": 6, "user_ids": []string{"u1"}}).NotificationID
 	task = recipientOf(t, b.Notification(alone), "u1").TaskID
@@ -94,7 +94,7 @@ func TestATaskOfAnEndedNotificationIsNotRequeued(t *testing.T) {
 	}
 }
 
-// A withdrawal concurrent with a requeue either cancels the task, or the requeue sees that the notification has ended.
+// A withdrawal and a requeue run at the same time. Either the withdrawal cancels the requeued task, or the requeue finds that the notification has ended.
 func TestAConcurrentWithdrawalEndsARequeuedTask(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	id, task := refused(b, p, nil)
@@ -120,7 +120,7 @@ func TestAConcurrentWithdrawalEndsARequeuedTask(t *testing.T) {
 	b.Expect(409, "task.withdrawn", "POST", requeuePath(task), nil)
 }
 
-// A failed send-once message is sent again either by a requeue or by its submitter, but not by both.
+// A failed send-once message is sent again after a requeue or after a new request of its submitter, but not after both.
 func TestASendOnceMessageIsRequeuedOrSentAgain(t *testing.T) {
 	b, _, say := apptest.NewWeChat(t)
 	say(`{"errcode":43101,"errmsg":"refused"}`)

@@ -13,7 +13,7 @@ import (
 	"lksms/internal/audience/sheet"
 )
 
-// disk is a file on disk, whose content uses no memory.
+// disk is a file on disk. Its content uses no memory.
 type disk struct{ *os.File }
 
 func (disk) Encoding() string { return "" }

@@ -17,7 +17,7 @@ import (
 	"lksms/internal/audience/sheet"
 )
 
-// zipWith returns a ZIP file with the parts of a workbook. raw is the compressed sheet, and header its ZIP header.
+// zipWith returns a ZIP file with the parts of a workbook. raw is the compressed sheet, and header is the ZIP header of the sheet.
 func zipWith(t testing.TB, header *zip.FileHeader, raw []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -44,7 +44,7 @@ func zipWith(t testing.TB, header *zip.FileHeader, raw []byte) []byte {
 	return b.Bytes()
 }
 
-// deflated compresses text, followed by times copies of repeated.
+// deflated compresses text, followed by the given number of copies of repeated.
 func deflated(t testing.TB, text, repeated string, times int) (packed []byte, crc uint32, size int) {
 	t.Helper()
 	var b bytes.Buffer
@@ -114,7 +114,7 @@ func TestAHugeDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-// Most strings of a workbook are in a temporary file, which is deleted when the list is closed, even after an error.
+// Most strings of a workbook are in a temporary file. Closing the list deletes this file, even after an error.
 func TestStringsOfAWorkbookAreReadInAnyOrderFromATemporaryFile(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	const n = 200_000

@@ -5,17 +5,17 @@ import (
 	"io"
 )
 
-// maxToken is the maximum size of an XML or JSON token in bytes: a value of the maximum length, with each character written as &#x10FFFF; or \ud83d\ude00. A
-// decoder holds a whole token in memory.
+// maxToken is the maximum size of an XML or JSON token in bytes. This size is enough for the longest value if each character is written as &#x10FFFF; or
+// \ud83d\ude00. The limit exists because a decoder holds a whole token in memory.
 const maxToken = 512 << 10
 
 var errTokenTooLong = errors.New("a token is too long")
 
-// budgetReader reads at most a given number of bytes between two calls of spend.
+// budgetReader reads at most a given number of bytes after each call of spend.
 type budgetReader struct {
 	io.Reader
 	left   int
-	failed error // error of the Reader
+	failed error // error of the underlying Reader
 }
 
 func (b *budgetReader) Read(p []byte) (int, error) {
@@ -27,10 +27,10 @@ func (b *budgetReader) Read(p []byte) (int, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.failed = err
 	}
-	return n, err //nolint:wrapcheck // its callers know it
+	return n, err //nolint:wrapcheck // callers compare this error
 }
 
-// spend sets a new budget.
+// spend allows the next reads to read this number of bytes in total.
 func (b *budgetReader) spend(bytes int) { b.left = bytes }
 
 // budgetReaderAt reads at most a given number of bytes.
@@ -42,7 +42,7 @@ type budgetReaderAt struct {
 
 // ReadAt implements io.ReaderAt.
 func (b *budgetReaderAt) ReadAt(p []byte, at int64) (int, error) {
-	if b.left < len(p) || at < 0 { // a ZIP file can claim that a part starts before the file
+	if b.left < len(p) || at < 0 { // a ZIP file can state that a part starts before the beginning of the file
 		return 0, errTokenTooLong
 	}
 	b.left -= len(p)
@@ -50,5 +50,5 @@ func (b *budgetReaderAt) ReadAt(p []byte, at int64) (int, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.failed = err
 	}
-	return n, err //nolint:wrapcheck // as above
+	return n, err //nolint:wrapcheck // callers compare this error
 }

@@ -9,9 +9,8 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// csvRows reads CSV like spreadsheet programs: rows end with LF, CRLF or CR, and a quote is special only at the start of a cell. The reader of the standard
-// library rejects more files, and skips empty rows without counting them. It also keeps a whole row in memory. After a missing quote, this row is the rest of
-// the file.
+// csvRows reads CSV like spreadsheet programs: rows end with LF, CRLF or CR, and a quote is special only at the start of a cell. encoding/csv rejects more
+// files, and skips empty rows without counting them. It also holds a whole row in memory: after a missing closing quote, the rest of the file is one row.
 type csvRows struct {
 	text    text
 	comma   byte
@@ -21,14 +20,14 @@ type csvRows struct {
 	isOver  bool
 }
 
-// newCSV starts to read CSV. The line "sep=;" sets the separator. It is an instruction for Excel and not a row. Without this line, the separator is the
-// possible separator that occurs most often outside of quotes in the first row.
+// newCSV starts to read CSV. A first line "sep=;" sets the separator. This line is an instruction for Excel and not a row. Without it, the separator is the
+// comma, semicolon or tab that occurs most often outside of quotes in the first row.
 func newCSV(t text, options Options) *csvRows {
 	c := &csvRows{text: t, comma: ',', maxCell: options.MaxCell}
 	if line := strings.ToLower(t.start); strings.HasPrefix(line, "sep=") && len(line) > 4 {
 		if rest := line[5:]; rest == "" || rest[0] == '\n' || rest[0] == '\r' {
 			c.comma = line[4]
-			_, _ = t.Discard(5 + len(rest) - len(strings.TrimPrefix(strings.TrimPrefix(rest, "\r"), "\n"))) // the whole line is in the buffer
+			_, _ = t.Discard(5 + len(rest) - len(strings.TrimPrefix(strings.TrimPrefix(rest, "\r"), "\n"))) // the buffer contains the whole line
 			return c
 		}
 	}
@@ -100,7 +99,7 @@ func (c *csvRows) tooLong(column int) error {
 	return wrong(fault.CellTooLong, fault.Place{Row: c.row, Column: columnName(column), Most: c.maxCell})
 }
 
-// These are the possible ends of a cell.
+// These are the ways in which a cell can end.
 const (
 	endOfCell = iota
 	endOfRow
@@ -119,7 +118,7 @@ func (c *csvRows) readCell(column int) (end int, err error) {
 		case errors.Is(err, io.EOF):
 			return endOfFile, nil
 		case err != nil:
-			return 0, err //nolint:wrapcheck // the file names itself
+			return 0, err //nolint:wrapcheck // the error names the file
 		case b == '"' && isFirst:
 			isQuoted = true
 			continue
@@ -128,7 +127,7 @@ func (c *csvRows) readCell(column int) (end int, err error) {
 				isQuoted = false
 				continue
 			}
-			_, _ = c.text.ReadByte() // two quotes mean one quote: discard the second quote
+			_, _ = c.text.ReadByte() // two quotes stand for one quote: skip the second quote
 		case isQuoted:
 		case b == c.comma:
 			return endOfCell, nil

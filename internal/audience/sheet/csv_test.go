@@ -15,7 +15,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// read returns a list as text: the columns, and each row with its number, its cells (~ marks a lossy cell) and +n for n extra cells.
+// read returns a list as text: the columns, and each row with its number and its cells. ~ marks a lossy cell, and +n means n extra cells.
 func read(t *testing.T, file sheet.File, options sheet.Options) (text string, err error) {
 	t.Helper()
 	r, err := sheet.Open(t.Context(), file, options)

@@ -21,7 +21,7 @@ type text struct {
 	*bufio.Reader
 	start    string // the first characters
 	encoding string // encoding of the file
-	doubtful bool   // encoding is a guess, and the file looks like text in a Latin encoding
+	doubtful bool   // the encoding is a guess, and the file looks like text in a Latin encoding
 }
 
 // These are the supported encodings. UTF-16 is recognised only by its byte order mark.
@@ -74,16 +74,15 @@ func textOf(ctx context.Context, file File, head []byte) (text, error) {
 	}
 	t := text{Reader: bufio.NewReaderSize(plain, 64<<10), encoding: name, doubtful: isDoubtful}
 	start, err := t.Peek(headSize)
-	if err != nil && err != io.EOF { //nolint:errorlint // Peek returns it bare
-		return text{}, err //nolint:wrapcheck // the file names itself
+	if err != nil && err != io.EOF { //nolint:errorlint // Peek returns io.EOF unwrapped
+		return text{}, err //nolint:wrapcheck // the error names the file
 	}
 	t.start = strings.ToValidUTF8(string(start), "")
 	return t, nil
 }
 
-// guess reports whether a file without a byte order mark is UTF-8 and not GB18030. isLatin reports whether the file looks like text in a Latin encoding,
-// which is neither UTF-8 nor GB18030 (see latinRuns). guess reads the whole file, because the first rows can be ASCII. It counts characters in the same way
-// as bom.Count.
+// guess reports whether a file without a byte order mark is UTF-8; otherwise the file is read as GB18030. isLatin reports whether the file looks like text in a
+// Latin encoding (see latinRuns). guess reads the whole file, because the first rows can be ASCII. It counts characters in the same way as bom.Count.
 func guess(ctx context.Context, file File) (isUTF8, isLatin bool, err error) {
 	good, bad := 0, 0
 	var runs latinRuns
@@ -105,13 +104,13 @@ func guess(ctx context.Context, file File) (isUTF8, isLatin bool, err error) {
 	return bad <= good, runs.areMostly(), err
 }
 
-// latinRuns decides whether GB18030 is doubtful. In a Latin encoding such as Windows-1252, a letter with an accent is one byte among ASCII letters: M\xFCller,
-// Ren\xE9. Many such texts are valid GB18030, where this byte and the next letter form one Chinese character (M黮ler). In Chinese texts, a run of non-ASCII
-// bytes is longer, and rarely has ASCII letters as neighbours. A file is doubtful if more than half of its runs are Latin: one byte beside an ASCII letter, or
-// two bytes between two ASCII letters (Gr\xF6\xDFer).
+// latinRuns decides whether GB18030 is a doubtful guess. A run is a sequence of non-ASCII bytes. In a Latin encoding such as Windows-1252, a letter with an
+// accent is one byte among ASCII letters: M\xFCller, Ren\xE9. Many such texts are also valid GB18030, where this byte and the next letter form one Chinese
+// character (M黮ler). In Chinese texts, runs are longer and rarely have ASCII letters as neighbours. GB18030 is doubtful if more than half of the runs are
+// Latin. A Latin run is one byte beside an ASCII letter, or two bytes between two ASCII letters (Gr\xF6\xDFer).
 type latinRuns struct {
 	all, latin int
-	inside     int  // Latin runs of one byte between two letters, which are rare in Chinese texts
+	inside     int  // Latin runs of one byte between two ASCII letters, which are rare in Chinese texts
 	before     byte // the ASCII byte before the run
 	length     int  // length of the current run
 }
@@ -128,7 +127,7 @@ func (r *latinRuns) add(chunk []byte) {
 	}
 }
 
-// end ends the current run before the byte after.
+// end ends the current run. after is the byte that follows the run.
 func (r *latinRuns) end(after byte) {
 	if r.length == 0 {
 		return
@@ -144,8 +143,8 @@ func (r *latinRuns) end(after byte) {
 	r.length = 0
 }
 
-// areMostly reports whether more than half of the runs are Latin. If the runs are inside words, half is sufficient, because a short list can contain one such
-// run (Jürgen) and one ambiguous run (Höß).
+// areMostly reports whether more than half of the runs are Latin. If a run is between two ASCII letters, half of the runs are sufficient: a short list can
+// contain one such run (Jürgen) and one ambiguous run (Höß).
 func (r *latinRuns) areMostly() bool {
 	r.end('\n')
 	return 2*r.latin > r.all || r.inside > 0 && 2*r.inside >= r.all

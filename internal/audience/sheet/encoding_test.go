@@ -13,7 +13,7 @@ import (
 	"lksms/internal/audience/sheet"
 )
 
-// named is a file whose owner names its encoding.
+// named is a file with an encoding that its owner named.
 type named struct {
 	sheet.File
 	encoding string
@@ -21,7 +21,7 @@ type named struct {
 
 func (n named) Encoding() string { return n.encoding }
 
-// readList returns the values of a list in one line, its encoding, and whether the encoding is doubtful.
+// readList returns the values of a list in one line, the encoding of the list, and whether this encoding is doubtful.
 func readList(t *testing.T, file sheet.File) (values, name string, isDoubtful bool) {
 	t.Helper()
 	r, err := sheet.Open(t.Context(), file, sheet.Options{})
@@ -54,7 +54,8 @@ func inEncoding(t *testing.T, in encoding.Encoding, text string) sheet.File {
 	return sheet.Bytes("list.csv", []byte(content))
 }
 
-// A list in Windows-1252 that is valid GB18030 is read as GB18030, and its encoding is reported as doubtful. Its owner can name the encoding.
+// A list in Windows-1252 that is also valid GB18030 is read as GB18030, and the encoding is reported as doubtful. The owner of the list can name the right
+// encoding.
 func TestALatinListThatIsValidGB18030IsReportedAsDoubtful(t *testing.T) {
 	t.Parallel()
 	for language, names := range map[string][]string{
@@ -79,7 +80,7 @@ func TestALatinListThatIsValidGB18030IsReportedAsDoubtful(t *testing.T) {
 	}
 }
 
-// In a short list, half of the names are sufficient to make the encoding doubtful.
+// A short list is doubtful even if only half of its names have Latin letters with accents.
 func TestAShortLatinListIsReportedAsDoubtful(t *testing.T) {
 	t.Parallel()
 	file := inEncoding(t, charmap.Windows1252, "phone,name\n13800138000,Jürgen\n13900139000,Höß\n")
@@ -88,7 +89,7 @@ func TestAShortLatinListIsReportedAsDoubtful(t *testing.T) {
 	}
 }
 
-// A list that is not valid GB18030 is refused, and can be read when its owner names the encoding.
+// A list that is not valid GB18030 is refused. It can be read if its owner names the encoding.
 func TestTheNamedEncodingIsUsedForAList(t *testing.T) {
 	t.Parallel()
 	file := inEncoding(t, charmap.Windows1252, "phone,name\n13800138000,Zoé Lambert\n13900139000,Weiß GmbH\n13700137000,Núñez\n")
@@ -103,8 +104,8 @@ func TestTheNamedEncodingIsUsedForAList(t *testing.T) {
 	}
 }
 
-// The encoding of Chinese lists in GBK is not doubtful. The lists can contain rare characters whose second byte is a letter, Latin words, or only one name.
-// The encoding of UTF-8 lists is never doubtful.
+// A Chinese list in GBK is not doubtful, even if it contains rare characters whose second byte is a letter, Latin words, or only one name. A list in UTF-8 is
+// never doubtful.
 func TestTheEncodingOfAChineseListIsUnambiguous(t *testing.T) {
 	t.Parallel()
 	for what, content := range map[string]string{

@@ -17,7 +17,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// expectList reads content as a list. The list must be read to its end, or to a fault that names the field file.
+// expectList reads content as a list. It fails the test unless the list ends normally, or with a fault of the field file.
 func expectList(t *testing.T, name string, content []byte) {
 	options := sheet.Options{Columns: 20, MaxCell: 100, Rows: 1000, Unpacked: 1 << 20}
 	isExplained := func(err error) bool {

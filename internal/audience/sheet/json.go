@@ -14,10 +14,10 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// columnsFrom is the number of objects that determine the columns of a JSON array.
+// columnsFrom is the number of first objects of a JSON array that determine its columns.
 const columnsFrom = 1000
 
-// jsonRows reads a JSON array of objects. The member names of the first objects are the columns, in the order in which they first occur.
+// jsonRows reads a JSON array of objects. Its columns are the member names of the first columnsFrom objects, in the order of their first occurrence.
 type jsonRows struct {
 	text    text
 	tokens  *jsontext.Decoder
@@ -36,7 +36,7 @@ func openJSON(ctx context.Context, file File, head []byte, options Options) (row
 	}
 	for range columnsFrom {
 		err := first.object(func(name string, _ Cell) error { return first.addColumn(name) })
-		if err == io.EOF { //nolint:errorlint // object returns it bare
+		if err == io.EOF { //nolint:errorlint // object returns io.EOF unwrapped
 			break
 		}
 		if err != nil {
@@ -188,7 +188,7 @@ func (j *jsonRows) token() (jsontext.Token, error) {
 	return token, nil
 }
 
-// explain returns the fault of an array that cannot be read, or the error of the storage. If err is nil, the fault is that text follows the array.
+// explain returns the fault of an array that cannot be read, or the error of the storage. If err is nil, the array is followed by other text.
 func (j *jsonRows) explain(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {
@@ -205,7 +205,7 @@ func (j *jsonRows) explain(err error) error {
 	}
 }
 
-// wholeNumber returns a whole number without its exponent: in JSON, an exponent loses no digits.
+// wholeNumber returns a whole number without its exponent. An exponent in JSON loses no digits, unlike an exponent that a spreadsheet program displays.
 func wholeNumber(text string) string {
 	_, exponent, is := strings.Cut(strings.ToLower(text), "e")
 	if power, err := strconv.Atoi(exponent); !is || err != nil || power < -100 || power > 100 || len(text) > 100 {

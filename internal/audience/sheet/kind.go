@@ -20,11 +20,11 @@ const (
 	oleMagic = "\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1" // Excel before 2007, and any Office file with a password
 )
 
-// binaryMagics are the first bytes of files that people often upload by mistake.
+// binaryMagics are the first bytes of other binary files that people upload by mistake.
 var binaryMagics = []string{"PK", "%PDF", "\x1F\x8B", "Rar!", "7z\xBC\xAF", "\x89PNG", "\xFF\xD8\xFF", "GIF8", "BM", "SQLite format"}
 
-// rowsOf determines the kind of a file, and starts to read the file. The content decides the kind. The file name decides only for a text that starts with a
-// bracket: such a text can be a JSON array, or CSV with a bracket in the name of the first column.
+// rowsOf determines the kind of a file, and starts to read the file. Only the content decides, with one exception: a text that starts with a bracket can be a
+// JSON array, or CSV with a bracket in the name of its first column. In this case the file name decides, too.
 func rowsOf(ctx context.Context, file File, options Options) (rows, error) {
 	head := make([]byte, min(headSize, file.Size()))
 	if _, err := readAt(file, head, 0); err != nil {
@@ -68,7 +68,7 @@ func rowsOf(ctx context.Context, file File, options Options) (rows, error) {
 	return newCSV(t, options), nil
 }
 
-// isControl reports whether c is a control character that does not occur in texts.
+// isControl reports whether c is a control character that no text file contains.
 func isControl(c rune) bool { return c < ' ' && c != '\t' && c != '\n' && c != '\r' && c != '\x1A' }
 
 // isJSON reports whether a text is a JSON array: its file has the extension .json, or the text starts like an array of objects.
@@ -89,7 +89,7 @@ func readAt(file File, p []byte, at int64) (int, error) {
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	return n, err //nolint:wrapcheck // the file names itself
+	return n, err //nolint:wrapcheck // the error names the file
 }
 
 // eachChunk calls do for each chunk of a file, in order, until do returns false.

@@ -13,7 +13,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// These are the maximum numbers of rows and columns in Excel.
+// The maximum numbers of rows and columns in Excel.
 const (
 	lastRow    = 1 << 20
 	lastColumn = 1 << 14
@@ -25,7 +25,7 @@ type sheetRows struct {
 	part    io.ReadCloser
 	xml     *xmlReader
 	strings *sharedStrings              // nil: the workbook has no shared strings
-	formats map[int]numberformat.Format // by format id
+	formats map[int]numberformat.Format // format of each format id
 	row     int64                       // number of the last row that was read
 	isOver  bool
 }
@@ -102,7 +102,7 @@ func (s *sheetRows) next(most int) (Row, error) {
 	return Row{}, io.EOF
 }
 
-// position returns the number of a row. If given is empty, the number is before+1. Rows must be in order.
+// position returns the number of a row: given or, if given is empty, before+1. A given number must be greater than before and at most last.
 func (s *sheetRows) position(given string, before, last int64) (int64, error) {
 	if given == "" {
 		return before + 1, nil
@@ -157,7 +157,8 @@ func (s *sheetRows) cells(most int) (Row, error) {
 	}
 }
 
-// columnOf returns the column index of a cell such as AB12. If reference is empty, the index is before+1. Cells must be in order.
+// columnOf returns the column index of a cell reference such as AB12. If the reference is empty, the index is before+1. is reports whether the reference is
+// valid and the index is greater than before.
 func columnOf(reference string, before int) (index int, is bool) {
 	if reference == "" {
 		return before + 1, before+1 < lastColumn
@@ -209,7 +210,7 @@ func (s *sheetRows) cell(start xml.StartElement) (Cell, error) {
 				continue
 			}
 			if hasFormula && (!hasValue || value == "" && kind != "str") {
-				return Cell{Lossy: true}, nil // the program that wrote the file stored no result
+				return Cell{Lossy: true}, nil // the program that wrote the file stored no result of the formula
 			}
 			cell, err := s.valueOf(kind, style, value)
 			if err == nil && len(cell.Text) > s.book.options.MaxCell && utf8.RuneCountInString(cell.Text) > s.book.options.MaxCell {

@@ -1,9 +1,9 @@
 // Package sheet reads lists that people upload: CSV, XLSX, and JSON arrays of objects. It reads one row at a time, so that its memory use does not depend on
 // the length of the list. The package never guesses silently: if a file is ambiguous or has lost data, the package returns an error, or marks the cell or row.
 //
-// The package reads XLSX itself instead of using excelize. This library returns every cell as text, either as stored or as displayed, without its type. A date
-// would look like a phone number, and a formula without a result like an empty cell, so that the package could not mark lossy cells. The library also holds the
-// compressed file in memory, and 40 bytes for each string.
+// The package reads XLSX itself instead of using excelize. That library returns every cell as text, either as stored or as displayed, without its type. A date
+// would then look like a phone number, and a formula without a result like an empty cell. The package could therefore not mark lossy cells. The library also
+// holds the compressed file in memory, and 40 bytes for each string.
 package sheet
 
 import (
@@ -24,7 +24,7 @@ type File interface {
 	io.ReaderAt
 	Size() int64
 	Name() string     // name that its owner gave the file; can be empty
-	Encoding() string // encoding of a text that its owner named: one of Encodings; empty: detect the encoding
+	Encoding() string // encoding of a text file that its owner named, one of Encodings; empty: detect the encoding
 }
 
 // Bytes returns a File in memory.
@@ -38,7 +38,7 @@ type memory struct {
 func (m memory) Name() string   { return m.name }
 func (memory) Encoding() string { return "" }
 
-// Options limits a list. The comments state the defaults, which replace zero values.
+// Options limits a list. A zero value means the default in the comment of the field.
 type Options struct {
 	Sheet    string // sheet of a workbook; default: the first visible sheet
 	Columns  int    // maximum number of columns; default: 200
@@ -63,18 +63,18 @@ func orDefault[N int | int64](n *N, otherwise N) {
 
 // Row is a non-empty row.
 type Row struct {
-	// No is the number that a spreadsheet program displays beside the row. The header has the number 1, unless empty rows precede it. In JSON, No is the
-	// position of the object, starting at 1.
+	// No is the row number in a spreadsheet program. The header has the number 1, unless empty rows precede it. In JSON, No is the position of the object,
+	// starting at 1.
 	No    int64
 	Cells []Cell // one cell per column
-	// Extra is the number of non-empty cells that belong to no column and are missing in Cells. Such a row is probably wrong: an unquoted comma in a text moves
-	// all later cells to the next column.
+	// Extra is the number of non-empty cells after the last column. Cells does not contain them. A row with extra cells is probably wrong: an unquoted comma in
+	// a text moves all later cells to the next column.
 	Extra int
 }
 
 // Cell is a value of a row.
 type Cell struct {
-	Text string // the value as a spreadsheet program displays it, except that a number has all its digits
+	Text string // the value as a spreadsheet program displays it, but a number has all its digits
 	// Lossy means that the file does not contain the original value: a number was shortened (1.38E+10), a formula failed (#N/A), or the result of a formula is
 	// missing. Text must not be used as the value.
 	Lossy bool
@@ -84,24 +84,24 @@ func (c Cell) isEmpty() bool { return !c.Lossy && trim(c.Text) == "" }
 
 // Reader reads the rows of a list. A Reader must not be used by several goroutines at once.
 type Reader struct {
-	ctx     context.Context // ctx of Open, for later calls of Next
+	ctx     context.Context // context of Open, for later calls of Next
 	options Options
 	rows    rows
 	columns []string
-	places  []int // index of each named column among all columns of the file
+	places  []int // index of each named column among all columns of the file, with and without a name
 	read    int64 // number of non-empty rows read
 	failed  error
 }
 
 // rows reads the rows of a file of one kind, including empty rows.
 type rows interface {
-	// next returns a row with at most most cells. Extra counts the later non-empty cells. After the last row, next returns io.EOF.
+	// next returns a row with at most most cells. Extra is the number of non-empty cells after these. After the last row, next returns io.EOF.
 	next(most int) (Row, error)
 	close() error
 }
 
-// Open starts to read a list, until ctx ends. The faults of Open and Next have the field "file", or "sheet" if Options.Sheet does not exist. Other errors are
-// errors of the storage.
+// Open starts to read a list. Reading fails when ctx ends. The faults of Open and Next have the field "file", or "sheet" if Options.Sheet does not exist. Other
+// errors are errors of the storage.
 func Open(ctx context.Context, file File, options Options) (*Reader, error) {
 	r := &Reader{ctx: ctx, options: options.withDefaults()}
 	var err error
@@ -115,7 +115,7 @@ func Open(ctx context.Context, file File, options Options) (*Reader, error) {
 	return r, nil
 }
 
-// readHeader reads the columns from the first non-empty row or, for JSON, from the member names.
+// readHeader reads the column names from the first non-empty row. In JSON, the member names are the column names.
 func (r *Reader) readHeader() error {
 	if objects, is := r.rows.(*jsonRows); is {
 		r.columns = objects.columns
@@ -126,7 +126,7 @@ func (r *Reader) readHeader() error {
 	}
 	row, err := r.nextRow(r.options.Columns)
 	switch {
-	case err == io.EOF: //nolint:errorlint // next returns it bare
+	case err == io.EOF: //nolint:errorlint // next returns io.EOF unwrapped
 		return wrong(fault.NoHeader, nil)
 	case err != nil:
 		return err
@@ -160,14 +160,14 @@ func isLongName(name string) bool {
 	return len(name) > maxName && utf8.RuneCountInString(name) > maxName
 }
 
-// nameOf returns the name of a column in one line, without extra white space.
+// nameOf returns a column name in one line, without extra white space.
 func nameOf(text string) string { return strings.Join(strings.FieldsFunc(text, isBlank), " ") }
 
-// Columns returns the names of the columns, which are not empty and differ from each other. It skips empty columns without a name.
+// Columns returns the names of the columns. No name is empty, and no two names are equal. Empty columns without a name are skipped.
 func (r *Reader) Columns() []string { return r.columns }
 
-// Encoding returns the encoding with which a text is read: UTF-8, UTF-16, GB18030 or Windows-1252. For a workbook it returns an empty name. The encoding is
-// doubtful if it is a guess, and the text looks like text in a Latin encoding.
+// Encoding returns the encoding of a text file: UTF-8, UTF-16, GB18030 or Windows-1252. For a workbook, the name is empty. isDoubtful means that the encoding
+// is a guess, and that the text looks like text in a Latin encoding.
 func (r *Reader) Encoding() (name string, isDoubtful bool) {
 	switch rows := r.rows.(type) {
 	case *csvRows:
@@ -178,8 +178,8 @@ func (r *Reader) Encoding() (name string, isDoubtful bool) {
 	return "", false
 }
 
-// Column returns the index of the column with a name. If no column has exactly this name, Column ignores white space, case and the width of letters, provided
-// that only one column then matches.
+// Column returns the index of the column with a name. If no column has exactly this name, Column ignores white space, case and the width of letters; exactly
+// one column must then match.
 func (r *Reader) Column(name string) (index int, is bool) {
 	index = -1
 	for i, column := range r.columns {
@@ -221,7 +221,7 @@ func (r *Reader) Next() (Row, error) {
 	return row, nil
 }
 
-// arrange gives a row exactly one cell per column. A column without a name must be empty.
+// arrange changes a row so that it has exactly one cell for each named column. A non-empty cell in a column without a name is a fault.
 func (r *Reader) arrange(row *Row) error {
 	cells := make([]Cell, len(r.columns))
 	column := 0

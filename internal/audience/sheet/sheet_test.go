@@ -10,7 +10,7 @@ import (
 	"lksms/internal/audience/sheet"
 )
 
-// lists returns a list of each kind with some thousand rows.
+// lists returns a list of each kind. Each list has some thousand rows.
 func lists(t *testing.T) map[string]sheet.File {
 	t.Helper()
 	var csv, json, rows, shared strings.Builder

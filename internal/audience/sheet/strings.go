@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	blockBytes    = 16 << 10 // minimum bytes of a block, unless it contains blockStrings strings
+	blockBytes    = 16 << 10 // minimum size of a block in bytes; a block with blockStrings strings can be smaller
 	blockStrings  = 64
 	blocksCached  = 32
-	stringsMemory = 2 << 20 // bytes of strings in memory; further strings are in a temporary file
+	stringsMemory = 2 << 20 // maximum size in bytes of the strings in memory; later strings are in a temporary file
 )
 
-// sharedStrings contains the strings of a workbook. Cells refer to strings by number. Excel numbers the strings in the order in which they first occur; other
-// programs use any order. The strings are read only as far as needed, and stored in blocks. The most recently used blocks are in memory. Other blocks can be
-// in a temporary file, because a workbook can have as many strings as cells.
+// sharedStrings contains the strings of a workbook. A cell refers to a string by its number. Excel numbers the strings in the order of their first use; other
+// programs use any order. get reads the part only as far as needed, and stores the strings in blocks. The most recently used blocks are in memory. Other blocks
+// can be in a temporary file, because a workbook can have as many strings as cells.
 type sharedStrings struct {
 	part   io.ReadCloser
 	xml    *xmlReader
@@ -33,7 +33,7 @@ type sharedStrings struct {
 	count  int // number of strings read
 	blocks []stringBlock
 	cache  *lru.Cache[int, []string]
-	last   []string // the strings after the last block
+	last   []string // the strings that are not in a block yet
 	memory []byte   // the first blocks, up to stringsMemory bytes
 	file   *os.File // the other blocks; nil: all blocks are in memory
 	end    int64    // size of the file
@@ -144,7 +144,7 @@ func (s *sharedStrings) spill(block []byte) (err error) {
 		if s.file, err = os.CreateTemp("", "lksms-strings-*"); err != nil {
 			return fmt.Errorf("make temporary file: %w", err)
 		}
-		_ = removed(s.file) // an open file needs no name, and disappears even if the server is killed; if the name cannot be deleted, close deletes the file
+		_ = removed(s.file) // on Unix, an open file needs no name: the system deletes it even if the server is killed. If the name cannot be deleted now, close deletes it.
 	}
 	n, err := s.file.WriteAt(block, s.end)
 	s.end += int64(n)
@@ -160,7 +160,7 @@ func removed(file *os.File) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	return err //nolint:wrapcheck // it names the file
+	return err //nolint:wrapcheck // the error names the file
 }
 
 // load returns the strings of a block.

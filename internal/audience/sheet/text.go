@@ -50,8 +50,8 @@ func isNumber(text string) bool {
 	return digits > 0
 }
 
-// isLost reports whether a text is a placeholder that a spreadsheet program displays instead of a value: a shortened number (1.38E+10), an error of a formula,
-// or the contents of a column that is too narrow (########).
+// isLost reports whether a text is a placeholder that a spreadsheet program displays instead of the value: a shortened number (1.38E+10), an error of a
+// formula, or a value in a column that is too narrow (########).
 func isLost(text string) bool {
 	if text == "" {
 		return false
@@ -67,7 +67,7 @@ func isLost(text string) bool {
 	return isDigits(whole) && (!hasPoint || isDigits(fraction))
 }
 
-// isError reports whether a text is an error of a formula.
+// isError reports whether a text is the error of a formula, such as #N/A.
 func isError(text string) bool {
 	switch text {
 	case "#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!", "#CALC!", "#GETTING_DATA":

@@ -42,7 +42,8 @@ func openWorkbook(ctx context.Context, file File, options Options) (rows, error)
 // relationship is a reference from one part to another.
 type relationship struct{ kind, target string }
 
-// relationships returns the references of a part, by id. The kind is the last word of a URL that differs between variants of the format.
+// relationships returns the references of a part by id. The kind of a reference is the last word of its type URL, because the rest of the URL differs between
+// the variants of the format.
 func (w *workbook) relationships(of string) (map[string]relationship, error) {
 	folder, name := "", of
 	if i := strings.LastIndexByte(of, '/'); i >= 0 {
@@ -67,7 +68,7 @@ func (w *workbook) each(name string, do func(path []string, element xml.StartEle
 	return errors.Join(newXML(part).each(do), part.Close())
 }
 
-// readParts finds the sheet and the parts that it needs.
+// readParts finds the parts of the workbook that contain the sheet, its strings and its styles.
 func (w *workbook) readParts() error {
 	if !w.archive.has("_rels/.rels") { // a ZIP file, but no Office document
 		return wrong(fault.NotAList, nil)
@@ -135,8 +136,8 @@ func isTrue(value string) bool { return value == "1" || strings.EqualFold(value,
 
 // styles are the number formats of cells.
 type styles struct {
-	formats []int          // ids of formats, by style
-	codes   map[int]string // codes of the workbook's own formats, by id
+	formats []int          // format id of each style
+	codes   map[int]string // codes of the formats that the workbook defines, by format id
 }
 
 func (w *workbook) readStyles(name string) (styles, error) {
@@ -155,8 +156,8 @@ func (w *workbook) readStyles(name string) (styles, error) {
 	return s, err
 }
 
-// checkSheet decompresses the whole sheet once. It therefore reports an incomplete sheet and merged cells before the caller uses any row. The elements of
-// merged cells follow the rows.
+// checkSheet decompresses the whole sheet once. An incomplete sheet or a merged cell is therefore reported before the caller uses any row. The elements
+// mergeCell come after the rows.
 func (w *workbook) checkSheet() error {
 	part, err := w.archive.open(w.sheet, w.options.Unpacked)
 	if err != nil {
@@ -173,7 +174,7 @@ func checkRows(part io.Reader) error {
 		window := buffer[:kept+n]
 		isLast := errors.Is(err, io.EOF)
 		if err != nil && !isLast {
-			return err //nolint:wrapcheck // the archive explains it
+			return err //nolint:wrapcheck // the error is a fault already, or an error of the storage
 		}
 		if cells := mergedIn(window, isLast, maxTail); cells != "" {
 			return wrong(fault.MergedCells, cells)
@@ -185,8 +186,8 @@ func checkRows(part io.Reader) error {
 	}
 }
 
-// mergedIn returns the cells of the first element mergeCell in XML that covers more than one cell. If an element starts in the last tail bytes, the next
-// window contains it again, unless this window is the last.
+// mergedIn returns the cells of the first element mergeCell in window that covers more than one cell. It skips an element that starts in the last tail bytes,
+// because the next window contains the whole element. In the last window it skips nothing.
 func mergedIn(window []byte, isLast bool, tail int) string {
 	name := []byte("mergeCell ")
 	for rest := window; ; {

@@ -8,7 +8,8 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// xmlReader reads the tokens of a part of a workbook. It drops the namespaces of names, because namespaces differ between the variants of the format.
+// xmlReader reads the XML tokens of a part of a workbook. It removes the namespaces from names, because different variants of the format use different
+// namespaces.
 type xmlReader struct {
 	source *budgetReader
 	tokens *xml.Decoder
@@ -24,12 +25,12 @@ func (x *xmlReader) next() (xml.Token, error) {
 	x.source.spend(maxToken)
 	token, err := x.tokens.RawToken()
 	switch {
-	case err == nil || err == io.EOF || errors.Is(err, errTokenTooLong): //nolint:errorlint // the decoder returns io.EOF bare
-		return token, err //nolint:wrapcheck // the callers know them
+	case err == nil || err == io.EOF || errors.Is(err, errTokenTooLong): //nolint:errorlint // the decoder returns io.EOF unwrapped
+		return token, err //nolint:wrapcheck // callers compare these errors
 	case x.source.failed != nil:
 		return nil, x.source.failed
 	default:
-		return nil, wrong(fault.Damaged, nil) // no XML, or XML of another version or encoding
+		return nil, wrong(fault.Damaged, nil) // not XML, or XML of another version or encoding
 	}
 }
 

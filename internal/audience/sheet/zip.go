@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	maxDirectory = 2 << 20  // maximum number of bytes of the ZIP directory: a workbook has some tens of entries, and each entry needs hundreds of bytes in memory
-	maxSmallPart = 16 << 20 // maximum number of bytes of a part other than rows and strings
+	maxDirectory = 2 << 20  // maximum size of the ZIP directory in bytes: a workbook has some tens of entries, and each entry needs hundreds of bytes in memory
+	maxSmallPart = 16 << 20 // maximum size in bytes of a part, except the sheet and the strings
 )
 
 // archive is the ZIP file of a workbook.
 type archive struct {
-	ctx    context.Context // ctx of Open
+	ctx    context.Context // context of Open
 	source *budgetReaderAt
 	parts  map[string]*zip.File
 }
@@ -72,7 +72,7 @@ func (a *archive) open(name string, most int64) (io.ReadCloser, error) {
 	return &partReader{ReadCloser: unpacked, archive: a, most: most, left: most}, nil
 }
 
-// partReader reads a part and limits its size, because the size in the directory can be wrong.
+// partReader reads a part of the archive. It limits the size itself, because the size in the directory can be wrong.
 type partReader struct {
 	io.ReadCloser
 	archive *archive
@@ -89,7 +89,7 @@ func (p *partReader) Read(b []byte) (int, error) {
 	if p.left -= int64(n); p.left < 0 {
 		return 0, wrong(fault.UnpackedTooBig, p.most)
 	}
-	if err != nil && err != io.EOF { //nolint:errorlint // io.ErrUnexpectedEOF is another error
+	if err != nil && err != io.EOF { //nolint:errorlint // io.ErrUnexpectedEOF is a different error
 		err = p.archive.explain(err)
 	}
 	return n, err
@@ -103,7 +103,7 @@ func targetOf(from, target string) string {
 	return path.Join(path.Dir(from), target)
 }
 
-// Close implements io.Closer. It does not return an error of Read again.
+// Close implements io.Closer. It never fails: Read has already returned the error, if any.
 func (p *partReader) Close() error {
 	_ = p.ReadCloser.Close()
 	return nil

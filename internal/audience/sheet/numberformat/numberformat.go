@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// BuiltIn contains the codes of the number formats that a workbook refers to only by id. Excel displays some of them in the format of the user's country. Here
-// they have the Chinese format, in which the order of year, month and day is unambiguous.
+// BuiltIn contains the codes of the number formats that a workbook refers to only by id. Excel displays some of these formats differently in each country. Here
+// they have the Chinese form, in which the order of year, month and day is unambiguous.
 var BuiltIn = map[int]string{
 	1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%",
 	14: "yyyy/m/d", 15: "d-mmm-yy", 16: "d-mmm", 17: "mmm-yy", 18: "h:mm AM/PM", 19: "h:mm:ss AM/PM", 20: "h:mm", 21: "h:mm:ss", 22: "yyyy/m/d h:mm",
@@ -24,9 +24,9 @@ var BuiltIn = map[int]string{
 	56: `上午/下午h"时"mm"分"ss"秒"`, 57: `yyyy"年"m"月"`, 58: `m"月"d"日"`,
 }
 
-// Format is a number format. The zero value, and a section that this package does not support, format a number with all its digits.
+// Format is a number format. The zero value formats a number with all its digits. So does a section that this package does not support.
 type Format struct {
-	sections []section // for positive numbers, negative numbers, and zero; the first section replaces missing sections
+	sections []section // sections for positive numbers, negative numbers, and zero; the first section also replaces missing sections
 }
 
 // section is the part of a format for numbers of one sign.
@@ -35,7 +35,7 @@ type section struct {
 	isNumber bool
 	parts    []part // for a date: all parts; for a number: the texts before and after the digits
 
-	whole, decimals, optional int // minimum digits before the point, digits after the point, and how many of these are omitted if zero
+	whole, decimals, optional int // minimum number of digits before the point; number of digits after the point; how many of these are omitted if they are zero
 	hasThousands              bool
 	percents                  int
 	isChinese                 bool // names of days and months are Chinese
@@ -44,7 +44,7 @@ type section struct {
 // Shown is a formatted number.
 type Shown struct {
 	Text  string
-	Lossy bool // as in sheet.Cell: the file possibly lacks digits of the number, or the number is not a valid date
+	Lossy bool // as in sheet.Cell: the file possibly lacks digits of the number, or the date is invalid
 }
 
 // part is a literal text, a field of a date such as "yyyy", or the digits of a number ("0").
@@ -70,7 +70,8 @@ func Parse(code string) Format {
 	return f
 }
 
-// dateFields are the fields of dates by their first letter and length. Years are missing, because only their length decides.
+// dateFields contains the fields of a date by their first letter and their length minus one. Letters of years are missing, because setDate handles them
+// separately.
 var dateFields = map[byte][]string{
 	'e': {"yyyy", "yyyy"}, 'm': {"m", "mm", "mmm", "mmmm", "mmmmm"}, 'd': {"d", "dd", "ddd", "dddd"}, 'h': {"h", "hh"}, 's': {"s", "ss"},
 }
@@ -181,8 +182,8 @@ func halfOfDay(lower string) string {
 	return ""
 }
 
-// setBrackets adds the content of brackets: a currency with a locale, a duration, or a color, which is ignored. It returns false for a condition, which
-// replaces the sign.
+// setBrackets adds the content of brackets: a currency with a locale, a duration, or a color. It ignores a color. It returns false for a condition such as
+// [>100], which this package does not support.
 func (s *section) setBrackets(inner string) (isKnown bool) {
 	switch lower := strings.ToLower(inner); {
 	case strings.HasPrefix(inner, "$"):
@@ -219,7 +220,7 @@ func run(text string) int {
 
 // setDigits parses the digit positions, and reports whether their form is supported.
 func (s *section) setDigits(places string) bool {
-	if s.isNumber { // a text between the digits
+	if s.isNumber { // a text stands between the digits
 		return false
 	}
 	s.isNumber = true
@@ -234,13 +235,13 @@ func (s *section) setDigits(places string) bool {
 	return s.decimals <= 30 && s.whole <= 30
 }
 
-// finish decides which fields m of a date are minutes: fields after hours or before seconds.
+// finish decides which fields m of a date are minutes: an m after hours or before seconds. The other fields m are months.
 func (s section) finish(isKnown bool) section {
 	if s.isDate {
 		s.isNumber = false
 		last := ""
 		for i, p := range s.parts {
-			if p.field == "0" { // no program writes this
+			if p.field == "0" { // digits in a date format: no program writes this combination
 				s.parts[i] = part{}
 				continue
 			}
@@ -266,7 +267,7 @@ func (s section) finish(isKnown bool) section {
 	return s
 }
 
-// exact is 2^53. From this number on, a float64 cannot represent every whole number.
+// exact is 2^53. A float64 cannot represent every whole number above exact.
 const exact = 1 << 53
 
 // Show formats a number.
@@ -304,7 +305,7 @@ func plain(n float64) Shown {
 	return Shown{Text: text, Lossy: isRounded(n)}
 }
 
-// isRounded reports whether a number possibly had more digits when it was typed. Excel replaces all digits after the fifteenth with zeros.
+// isRounded reports whether a number possibly had more digits when a user typed it. Excel replaces all digits after the fifteenth with zeros.
 func isRounded(n float64) bool {
 	abs := math.Abs(n)
 	return abs >= exact || abs >= 1e15 && math.Mod(abs, 10) == 0
@@ -443,7 +444,7 @@ func (s section) field(name string, at time.Time, elapsed int64, hours12 bool) s
 	case "上午/下午":
 		return map[bool]string{true: "上午", false: "下午"}[at.Hour() < 12]
 	}
-	unit := map[byte]int64{'h': 60 * 60 * 1000, 'm': 60 * 1000, 's': 1000}[name[1]] // [h2] stands for [hh]
+	unit := map[byte]int64{'h': 60 * 60 * 1000, 'm': 60 * 1000, 's': 1000}[name[1]] // the field [h2] stands for [hh]
 	width, _ := strconv.Atoi(strings.Trim(name[2:], "]"))
 	return fmt.Sprintf("%0*d", width, elapsed/unit)
 }

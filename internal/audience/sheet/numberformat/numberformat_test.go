@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// shownCase is a format, a number and the expected text; ~ marks a lossy result.
+// shownCase is a format, a number and the expected text. A ~ marks a lossy result.
 type shownCase struct {
 	code string
 	n    float64
@@ -105,7 +105,7 @@ func TestDatesAreFormattedLikeInExcel(t *testing.T) {
 	}
 }
 
-// FuzzFormat checks that any format can format any number, and that the length of the text is bounded.
+// FuzzFormat checks that each format can format each number, and that the length of the text is bounded.
 func FuzzFormat(f *testing.F) {
 	for _, code := range BuiltIn {
 		f.Add(code, 45322.123)
