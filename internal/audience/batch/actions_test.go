@@ -201,7 +201,7 @@ func TestABatchIsSentOnlyBetweenItsStartAndItsExpiry(t *testing.T) {
 	}
 }
 
-func TestABatchReadsItsTagAtItsStartEvenIfTheTagWasEmpty(t *testing.T) {
+func TestABatchReadsTheContactsOfItsTagAtItsStart(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
 	at := fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](t, form(b, 200, apptest.Form("", "", "", "name", "n", "content", "hello",

@@ -566,7 +566,7 @@ func TestAnEstimateDividesASenderAmongItsCountries(t *testing.T) {
 }
 
 // The senders of two countries that share one sender cannot send more together than their limits allow: three senders of 10 messages do not send 31.
-func TestCountriesThatShareASenderEndTogetherAtTheEarliest(t *testing.T) {
+func TestCountriesThatShareASenderShareItsLimits(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
 	b.AddCountry("DE", "49", nil)

@@ -58,7 +58,7 @@ func TestAnImportCanNameARegionAndAnEncoding(t *testing.T) {
 }
 
 // Nobody checks the rows of an import before they are stored. If the encoding is uncertain, the request must name it.
-func TestAnImportMustNameADoubtfulEncoding(t *testing.T) {
+func TestAnImportWithADoubtfulEncodingMustNameTheEncoding(t *testing.T) {
 	b := apptest.New(t)
 	const latin = "user_id;name;phone\nm;M\xFCller;+4917612345678\n" // also valid GB18030
 	for language, want := range map[string]string{"en": "encoding must be named", "zh-CN": "必须指定"} {
@@ -76,7 +76,7 @@ func TestAnImportMustNameADoubtfulEncoding(t *testing.T) {
 }
 
 // S4.10: an import continues after its request, reports its progress, and lists the invalid rows in the language of the caller.
-func TestAnImportOverHTTP(t *testing.T) {
+func TestAnImportReportsItsProgressAndInvalidRows(t *testing.T) {
 	b := apptest.New(t)
 	const content = "工号;姓名;手机号;城市\r\na;张三;13800138000;杭州\r\n\r\nb;;12;\r\nc;;1.38E+10;\r\n"
 	i := uploadList(b, `C:\lists\客户.csv`, content, "tag", "新")
@@ -134,7 +134,7 @@ func TestAnImportOverHTTP(t *testing.T) {
 }
 
 // Contacts are exported for spreadsheet programs, and a later import restores the same contacts.
-func TestAnExportIsImportedAgain(t *testing.T) {
+func TestAnExportCanBeImported(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.PutContacts(

@@ -188,7 +188,7 @@ func long(n int, tail string) string {
 }
 
 // A truncated list is imported up to the truncation, and its import contains the row.
-func TestATruncatedListIsImportedUpToItsEnd(t *testing.T) {
+func TestATruncatedListIsImportedUpToTheTruncation(t *testing.T) {
 	b := apptest.New(t)
 	i := imported(b, nil, long(6000, `x,"`))
 	if counts(i) != "failed: 6000 rows, 6000 added, 0 changed, 0 invalid" {

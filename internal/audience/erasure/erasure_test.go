@@ -429,7 +429,7 @@ func runAll(b *apptest.Bundle) {
 }
 
 // S4.10: rows of batches on other channels lose the address and the values, and e-mail addresses match in any case.
-func TestAnErasureMatchesAddressesOfBatches(t *testing.T) {
+func TestAnErasureMatchesAddressesInBatches(t *testing.T) {
 	b := apptest.New(t)
 	create := func(list string, fields ...string) {
 		form := apptest.Form("file", "list.csv", list, append([]string{"name", "n", "auto_confirm", "true"}, fields...)...)

@@ -13,7 +13,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// incompressible returns a text of the given number of bytes that PostgreSQL cannot compress.
+// incompressible returns a text of the given number of bytes. PostgreSQL cannot compress this text.
 func incompressible(bytes int) string {
 	var text strings.Builder
 	for text.Len() < bytes {
@@ -86,8 +86,8 @@ func TestAnObjectThatIsTooLongIsRefusedAndNothingIsStored(t *testing.T) {
 	}
 }
 
-// The test sends the largest body that the contract allows, and the smallest bodies that create the most rows. The server is allowed to store and answer a
-// few times the size of the body, or a few kB per row.
+// The test sends the largest body that the contract allows, and the smallest bodies that create the most rows. The server can store and answer a few times the
+// size of the body, plus a few kB for each row.
 func TestAnEventIsStoredOnceForAllItsNotifications(t *testing.T) {
 	b := apptest.New(t)
 	orbits := make([]any, 200)
@@ -178,7 +178,7 @@ func TestAnAnswerListsAtMostAHundredRecipientsWithoutAnAddress(t *testing.T) {
 		"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk", "email"}, "user_ids": longIDs(150), "payload": map[string]any{"taskName": "x"},
 		"dedup_key": "k",
 	}
-	for _, people := range [][]string{longIDs(150), longIDs(150)} { // the first request reached no recipient, so the second request is tried again
+	for _, people := range [][]string{longIDs(150), longIDs(150)} { // the first request reached no recipient, so the second request is processed again
 		body["user_ids"] = people
 		a := b.Expect(200, "", "POST", "/api/v1/notifications", body)
 		made, failed := apptest.Decode[api.NotificationsMade](t, a), 0

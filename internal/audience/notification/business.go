@@ -13,9 +13,9 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Event is a business event of a business task or one of its nodes (S1.4). An event creates notifications or ends pending notifications. A repeated event
-// creates no second notification. Starts and ends of a node are ordered by their times. A start without StartedAt that arrives after the end of its node
-// starts the node again, and an end after such a start ends the node again.
+// Event is a business event of a business task or of one of its nodes (S1.4). An event creates notifications, or ends pending notifications. A repeated event
+// creates no second notification. The times of starts and ends decide their order for each node. A start without StartedAt that arrives after the end of its
+// node restarts the node. An end after such a start ends the node again.
 type Event struct {
 	Name      string
 	TaskID    int64
@@ -39,13 +39,13 @@ type Orbit struct {
 	InTime time.Time
 }
 
-// reminderLife is how long a reminder before an orbit is useful: until the next reminder is due.
+// reminderLife is the time for which a reminder before an orbit is useful, because the next reminder is due then.
 const reminderLife = 15 * time.Minute
 
 // reminderMinutes lists how many minutes before an orbit its reminders are due.
 var reminderMinutes = []int{60, 45, 30, 15, 0}
 
-// channelNumbers are the documented numbers of channels in dedup keys. Dedup keys contain the names of all other channels.
+// channelNumbers are the documented numbers of channels in dedup keys. For every other channel, the dedup key contains the name of the channel.
 var channelNumbers = map[string]string{"oa": "0", "dingtalk": "1"}
 
 func channelNumber(channel string) string {
@@ -58,12 +58,11 @@ func channelNumber(channel string) string {
 // Outcome is the result of an event.
 type Outcome struct {
 	Made          []Made
-	HasMoreFailed bool // Made omits some unreachable recipients
+	HasMoreFailed bool // Made contains only some of the unreachable recipients
 	Ended         int  // number of notifications that were ended
 }
 
-// isEnd reports whether the event ends a task or a node. Take accepts such events even for a company that is off, because reminders must not continue after the
-// end.
+// isEnd reports whether the event ends a task or a node. Take accepts such events even if the company is off, because reminders must stop.
 func (e Event) isEnd() bool {
 	return e.Name == "node_finished" || e.Name == "task_finished" || e.Name == "task_abnormal"
 }
@@ -83,7 +82,7 @@ func (s *Service) Take(ctx context.Context, e Event, origin submit.Origin) (Outc
 	}
 	var o Outcome
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		// The start and the end of a node or task can be reported concurrently, and in any order.
+		// The start and the end of a node or task can be reported at the same time and in any order.
 		if _, err := s.q.BusinessLock(ctx, notificationq.BusinessLockParams{CompanyID: origin.CompanyID, TaskID: e.TaskID}); err != nil {
 			return fmt.Errorf("lock business task: %w", err)
 		}
@@ -113,7 +112,7 @@ func (s *Service) Take(ctx context.Context, e Event, origin submit.Origin) (Outc
 				bizType, as, key = TaskAbnormal, EndedAbnormally, "4_%d"
 			}
 			all = e.onEachChannel(bizType, e.TaskID, fmt.Sprintf(key, e.TaskID))
-			// Reminders of an ended task are useless.
+			// The end of a task ends its reminders, because they are useless then.
 			o.Ended, err = s.End(ctx, origin.CompanyID, nil, []int16{OrbitRemind, NodeTimeout}, nil, &e.TaskID, as, []int16{Waiting}, By{origin.User, e.Operator})
 			if err == nil && ends.task == nil {
 				err = s.endTask(ctx, origin.CompanyID, e.TaskID, optional.Or(e.EndedAt, now))
@@ -144,10 +143,10 @@ type ending struct {
 	awaitsStart bool // the end was reported before the start
 }
 
-// endings are the recorded ends of the task and the node of an event; nil: the task or node has not ended.
+// endings are the recorded ends of the task and of the node of an event. A nil field means that no end is recorded.
 type endings struct{ task, node *ending }
 
-// These are the subjects of endings.
+// These are the values of business_ends.subject.
 const (
 	taskSubject = "task"
 	nodeSubject = "node"
@@ -181,9 +180,9 @@ func (s *Service) endTask(ctx context.Context, companyID, taskID int64, at time.
 	}), nil)
 }
 
-// startNode decides whether the start of a node is too late, and then marks its reminders, all, as ended. A start restarts an ended node or task only if it is
-// after the end. A start without a time counts as after the end of the node, unless this end was reported before any start. It counts as before the end of the
-// task.
+// startNode processes the start of a node. If the start is too late, startNode marks its reminders, all, as ended. A start restarts an ended node or task only
+// if the start is later than the end. A start without a time counts as later than the end of the node, unless this end was reported before any start. It counts
+// as earlier than the end of the task.
 func (s *Service) startNode(ctx context.Context, companyID int64, e Event, ends endings, all []Notification) error {
 	isAfter := func(end *ending) bool { return e.StartedAt != nil && e.StartedAt.After(end.at) }
 	isLate := ends.node != nil && !isAfter(ends.node) && (e.StartedAt != nil || ends.node.awaitsStart)
@@ -209,9 +208,8 @@ func (s *Service) startNode(ctx context.Context, companyID int64, e Event, ends 
 	return postgres.Wrap("begin node again", err, nil)
 }
 
-// endNode ends the reminders of a node, and returns the number of ended reminders. For a node that was never started it returns reminders that are already
-// ended, so that a late start finds their dedup keys in use. An end before the latest start of the node changes nothing, if this start was reported with its
-// time.
+// endNode ends the reminders of a node, and returns their number. If the node was never started, it also returns all reminders of the node, marked as ended: a
+// late start then finds their dedup keys in use. If the latest start was reported with its time, an end before this time changes nothing.
 func (s *Service) endNode(ctx context.Context, origin submit.Origin, e Event, ends endings, now time.Time) (ended int, all []Notification, err error) {
 	companyID := origin.CompanyID
 	reminders, err := s.q.NodeReminders(ctx, notificationq.NodeRemindersParams{CompanyID: companyID, NodeID: *e.NodeID})
@@ -243,8 +241,8 @@ func (s *Service) endNode(ctx context.Context, origin submit.Origin, e Event, en
 	return ended, all, nil
 }
 
-// moveReminders withdraws the reminders of orbits that now have another time, and returns the number of withdrawn unsent reminders. Their dedup keys can be
-// used by the reminders of the new time. A sent reminder is not sent again, unless its new time is later by more than reminderLife.
+// moveReminders withdraws the reminders of orbits whose time has changed, and returns the number of withdrawn unsent reminders. The reminders of the new time
+// can use the same dedup keys. A sent reminder is sent again only if the new time is later by more than reminderLife.
 func (s *Service) moveReminders(ctx context.Context, e Event, origin submit.Origin) (int, error) {
 	p := notificationq.OrbitRemindersParams{CompanyID: origin.CompanyID, TaskID: e.TaskID, Life: reminderLife}
 	for _, orbit := range e.Orbits {
@@ -268,25 +266,25 @@ func (s *Service) moveReminders(ctx context.Context, e Event, origin submit.Orig
 	return len(waiting), err
 }
 
-// These are the maximum numbers of notifications, and of messages when these notifications are due, that the orbits of one event can cause.
+// The orbits of one event can cause at most this number of notifications, and of messages when these notifications are due.
 const (
 	maxReminders = 1000
 	maxMessages  = 50_000
 )
 
-// maxOrbits returns the maximum number of orbits that an event with its channels and recipients can have. The result is at least one.
+// maxOrbits returns the maximum number of orbits of an event with the given channels and recipients. It returns at least 1.
 func (e Event) maxOrbits() int {
 	reminders := min(maxReminders, maxMessages/max(len(e.UserIDs), 1))
 	return max(reminders/(len(reminderMinutes)*max(len(e.Channels), 1)), 1)
 }
 
-// These are maximum times: the number of days that times can be in the future, and the number of years that the start or end of a node can be in the past.
+// The limits of times: maxDaysAhead for all times in the future, and maxYearsBack for the start or end of a node in the past.
 const (
 	maxDaysAhead = 366
 	maxYearsBack = 20
 )
 
-// complete reads values from the payload that the start of a node does not set itself.
+// complete reads the maximum duration of a node from the payload, unless the start of the node sets it.
 func (e *Event) complete() (err error) {
 	if e.Name == "node_started" && e.MaxMins == nil {
 		e.MaxMins, err = minutesOf(e.Payload, "maxDuration")

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// namers are two users of a company and an admin who create the same notification or message.
+// namers are two users of a company and an admin. All three create the same notification or message.
 type namers struct {
 	*apptest.Bundle
 
@@ -29,7 +29,7 @@ func newNamers(t *testing.T, b *apptest.Bundle) namers {
 	return n
 }
 
-// each sends a request as a user of the company, as another user of the company, and as an admin for the company.
+// each sends a request three times: as a user of the company, as another user of the company, and as an admin for the company.
 func (n namers) each(path string, body map[string]any) (all []apptest.Answer) {
 	n.T.Helper()
 	for _, headers := range [][]string{n.acme, n.colleague} {
@@ -84,7 +84,7 @@ func TestTwoUsersAndAnAdminSendAPersonOneSubscribeMessage(t *testing.T) {
 	if n := apptest.SentToWeChat(p); n != 1 {
 		t.Errorf("sent %d times", n)
 	}
-	// A server of the previous version sent one message per submitter. A sent message counts for every user of the company.
+	// The previous version stored one message for each submitter. A sent message counts for every user of the company.
 	b.Exec("INSERT INTO subscribe_messages (company_id, submitted_by, business_type, business_id, template_type, receiver_user_id, template_id, task_id) SELECT company_id, 'before', business_type, business_id, template_type, receiver_user_id, template_id, task_id FROM subscribe_messages")
 	b.Exec("UPDATE subscribe_messages SET is_companys = false")
 	if one := apptest.Decode[api.Once](t, b.Expect(200, "", "POST", "/api/v1/subscribe-messages", body)); !*one.Deduplicated || one.MessageID != first {
@@ -92,8 +92,8 @@ func TestTwoUsersAndAnAdminSendAPersonOneSubscribeMessage(t *testing.T) {
 	}
 }
 
-// If rows of the previous version share a key, all these rows keep the key. The oldest row counts for the next request with the key.
-func TestTheOldestNotificationHoldsAKeyOfSeveralSubmitters(t *testing.T) {
+// If rows of the previous version share a key, each row keeps the key. The next request with this key gets the oldest row.
+func TestTheOldestNotificationCountsForASharedKey(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	made := createNotification(b, map[string]any{"dedup_key": "k", "user_ids": []string{"u1"}})
 	b.AwaitNotification(made.NotificationID, api.NotificationSuccess)
@@ -235,13 +235,13 @@ func TestAChangedOrbitTimeMovesItsReminders(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	plan(8, now.Add(2*time.Hour)) // is not moved
+	plan(8, now.Add(2*time.Hour)) // later plans do not move this orbit
 	stays := waiting()
 	first := plan(9, now.Add(2*time.Hour))
 	b.Exec("UPDATE notifications SET next_run_at = now() WHERE id = $1", first.Items[0].NotificationID)
 	runNotifications(b)
 	b.AwaitNotification(first.Items[0].NotificationID, api.NotificationSuccess)
-	moved := plan(9, now.Add(125*time.Minute)) // moved by less than reminderLife: the sent reminder is not sent again
+	moved := plan(9, now.Add(125*time.Minute)) // moved by less than reminderLife: a sent reminder is not sent again
 	if moved.Ended != 4 || !moved.Items[0].Deduplicated || moved.Items[1].Deduplicated {
 		t.Errorf("%+v", moved)
 	}
@@ -256,12 +256,12 @@ func TestAChangedOrbitTimeMovesItsReminders(t *testing.T) {
 	if again := plan(9, now.Add(125*time.Minute)); again.Ended != 0 || !again.Items[4].Deduplicated {
 		t.Errorf("%+v", again)
 	}
-	moved = plan(9, now.Add(4*time.Hour)) // the sent reminder is no longer useful
+	moved = plan(9, now.Add(4*time.Hour)) // moved by more: a sent reminder is not useful any more
 	if moved.Ended != 4 || moved.Items[0].Deduplicated || b.Notification(first.Items[0].NotificationID).Status != api.NotificationSuccess {
 		t.Errorf("%+v", moved)
 	}
 	want("2_1001_9_0_1 240", "2_1001_9_15_1 225", "2_1001_9_30_1 210", "2_1001_9_45_1 195", "2_1001_9_60_1 180")
-	if moved = plan(9, now.Add(20*time.Minute)); moved.Ended != 5 || len(moved.Items) != 2 { // reminders in the past are withdrawn, too
+	if moved = plan(9, now.Add(20*time.Minute)); moved.Ended != 5 || len(moved.Items) != 2 { // reminders in the past are withdrawn as well
 		t.Errorf("%+v", moved)
 	}
 	want("2_1001_9_0_1 20", "2_1001_9_15_1 5")
@@ -274,7 +274,7 @@ func TestAChangedOrbitTimeMovesItsReminders(t *testing.T) {
 	})
 }
 
-func TestAStartedNodeReadsItsLimitFromThePayload(t *testing.T) {
+func TestTheMaximumDurationOfANodeIsReadFromThePayload(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	begun := time.Now().Truncate(time.Second)
 	body := func(limit any) map[string]any {

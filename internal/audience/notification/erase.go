@@ -9,7 +9,7 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// EraseReceiver removes a person from notifications, so that they create no further task to the person.
+// EraseReceiver removes a person from the recipients of notifications, so that no further task to the person is created.
 func (s *Service) EraseReceiver(ctx context.Context, p *erase.Person, run erase.Runner) error {
 	for n := erase.Portion; n == erase.Portion; {
 		err := run(ctx, func(ctx context.Context) (erase.Counts, error) {
@@ -33,7 +33,7 @@ func (s *Service) EraseReceiver(ctx context.Context, p *erase.Person, run erase.
 	return nil
 }
 
-// EraseTasks erases the rendered texts that only erased tasks have.
+// EraseTasks erases the rendered texts that no task uses except the erased tasks.
 func (s *Service) EraseTasks(ctx context.Context, _ *erase.Person, taskIDs []string) (erase.Counts, error) {
 	n, err := s.q.ErasureRenderings(ctx, notificationq.ErasureRenderingsParams{TaskIds: taskIDs, Erased: result.Erased})
 	return erase.Counts{erase.Texts: n}, postgres.Wrap("erase texts", err, nil)

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// createNotification submits a notification of business type 3 to u1 and u2, and returns its part of the answer.
+// createNotification submits a notification of business type 3 to u1 and u2, and returns the notification as the answer contains it.
 func createNotification(b *apptest.Bundle, more map[string]any) api.NotificationMade {
 	b.T.Helper()
 	body := map[string]any{"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"u1", "u2"}}
@@ -56,7 +56,7 @@ func TestTheAnswerListsUnreachableRecipientsWithReasons(t *testing.T) {
 	}
 }
 
-// A recipient has the same status codes as a notification. /metrics counts recipients that the provider refused.
+// Recipients have the same status codes as notifications. The recipients that the provider refused are counted in /metrics.
 func TestRecipientsHaveTheStatusesOfNotifications(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	p.Says(200, `{"errcode":33012,"errmsg":"no such user"}`)
@@ -111,7 +111,7 @@ func TestNotificationsAreListedByStatusAndPerson(t *testing.T) {
 	if got := list("status=1"); len(got) != 0 {
 		t.Errorf("status=1: %v, want none", got)
 	}
-	// One page reads a bounded number of notifications. The next page continues where this page stopped.
+	// One page reads a bounded number of notifications. The next page continues where the previous page stopped.
 	b.Exec(`INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, announcement_id, ended_as, submitted_by)
 		SELECT company_id, channel_id, 3, 99, announcement_id, 3, 'x' FROM notifications n, generate_series(1, 2500) WHERE n.id = $1`, failed[0])
 	if got := list("status=2"); !slices.Equal(got, failed) {
@@ -191,7 +191,7 @@ func TestS1_6_AnyStatusCanFollowAnyOtherStatus(t *testing.T) {
 			t.Errorf("%+v: %+v", step, n)
 		}
 	}
-	// When the notification is set to waiting, the recipients that were not reached are notified.
+	// When the notification is set to waiting, it is sent again to the recipients that were not reached.
 	b.PutContacts(map[string]any{"user_id": "u2", "dingtalk_name": "ding-u2"})
 	if got := setStatus(b, 0, 1, 3); got != 1 || setStatus(b, 0, 1, 0) != 0 {
 		t.Errorf("changed %d", got)
@@ -221,7 +221,7 @@ func TestANotificationExpires(t *testing.T) {
 	if n := b.Notification(planned); n.Status != api.NotificationFailed || *n.Remark != "已过期" || len(p.Seen()) != 0 {
 		t.Errorf("%+v", n)
 	}
-	// A recipient that was not reached before the expiry has failed.
+	// A recipient that was not reached before the expiry counts as failed.
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/ding", map[string]any{"status": "off"})
 	waits := createNotification(b, map[string]any{"expires_at": soon}).NotificationID
 	b.Exec("UPDATE tasks SET expires_at = now()")

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// FuzzFill fills any template with any payload: placeholders in values are not filled, and missing keys are reported.
+// FuzzFill fills any template with any payload. A placeholder in a value is not filled, and a missing key is reported.
 func FuzzFill(f *testing.F) {
 	f.Add("${a} ${b.c} ${${a}} ${}", []byte(`{"a":"${b}","b":[1e99,"<"],"":null}`))
 	f.Fuzz(func(t *testing.T, template string, payload []byte) {

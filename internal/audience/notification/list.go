@@ -12,15 +12,15 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// By is the user of LKSMS who makes a change, and the person on whose behalf the user acts, if the request names one.
+// By is the LKSMS user who makes a change. If the request names a person on whose behalf the user acts, Operator is this person.
 type By struct {
 	User     string
 	Operator *string
 }
 
-// End sets the notifications of a business object that are in one of the expected states, usually Waiting, to another state. It returns the number of changed
-// notifications (S1.6). Their waiting tasks are cancelled, and their leased tasks are not retried. If the new state is Waiting, recipients that were not
-// reached get a new task.
+// End sets notifications of a business object to another state, and returns their number (S1.6). It changes only notifications in one of the expected states,
+// usually Waiting. It cancels their waiting tasks and stops the retries of their leased tasks. If the new state is Waiting, it cancels nothing, and recipients
+// that were not reached get a new task later.
 func (s *Service) End(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64, bizTask *int64, as int16, expected []int16, by By) (int, error) {
 	ended := 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
@@ -47,8 +47,8 @@ func (s *Service) lock(ctx context.Context, companyID int64, owner *string, bizT
 	return ids, postgres.Wrap("lock notifications", err, nil)
 }
 
-// Delete marks the notifications of a business object as deleted, and returns their number (S1.6). Their waiting tasks are cancelled, and their dedup keys
-// can be used again.
+// Delete marks the notifications of a business object as deleted, and returns their number (S1.6). It cancels their waiting tasks. Their dedup keys can be used
+// again.
 func (s *Service) Delete(ctx context.Context, companyID int64, owner *string, bizType int16, bizIDs []int64, by By) (int, error) {
 	deleted := 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
@@ -83,11 +83,11 @@ type Filter struct {
 	Limit       int
 }
 
-// maxScan is the maximum number of notifications that a page with a filter by state reads, because the state is computed from the tasks.
+// maxScan is the maximum number of notifications that a page with a filter by state reads. The state is not stored: it is computed from the tasks.
 const maxScan = 2000
 
-// List returns notifications, newest first. With a filter by state, List stops after maxScan notifications. If the page is not full by then, before is the id
-// at which to continue. Otherwise before is 0.
+// List returns notifications, newest first. With a filter by state, List reads at most maxScan notifications. If the page is not full then, before is the id at
+// which the next page continues. Otherwise before is 0.
 func (s *Service) List(ctx context.Context, f Filter) (rows []Row, before int64, err error) {
 	p := notificationq.NotificationListParams{
 		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, SubmittedBy: f.SubmittedBy,
@@ -115,7 +115,7 @@ func (s *Service) List(ctx context.Context, f Filter) (rows []Row, before int64,
 	return rows, before, postgres.Wrap("list notifications", err, nil)
 }
 
-// Whole is a complete notification. Lists contain only the summary, because an announcement can be long.
+// Whole is a notification with its announcement and recipients. Lists contain only Row, because an announcement can be long.
 type Whole struct {
 	Summary      Row
 	Announcement notificationq.NotificationAnnouncementRow
@@ -123,7 +123,7 @@ type Whole struct {
 	Receipts     notificationq.NotificationReceiptsRow
 }
 
-// maxPeople is the maximum number of recipients of a notification to a tag that Get returns.
+// maxPeople is the maximum number of recipients that Get returns for a notification to a tag.
 const maxPeople = 1000
 
 // Get returns one notification with the outcome of each recipient's task. Fault: notification.not_found.

@@ -9,7 +9,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// announce creates a notification to u1, with more fields, and returns its id.
+// announce creates a notification to u1 and returns its id. more contains further fields.
 func announce(b *apptest.Bundle, bizID int, more map[string]any) int64 {
 	b.T.Helper()
 	body := map[string]any{
@@ -21,7 +21,7 @@ func announce(b *apptest.Bundle, bizID int, more map[string]any) int64 {
 	return apptest.Decode[api.NotificationsMade](b.T, b.Expect(200, "", "POST", "/api/v1/notifications", body)).Items[0].NotificationID
 }
 
-// While the partition of a day is moved, notifications that have not run yet do not wait, and send-once messages do not wait.
+// While the partition of a day is being moved, notifications that have not run yet and send-once messages do not wait.
 func TestALockedPartitionDoesNotDelayUnsentMessages(t *testing.T) {
 	b, _, _ := apptest.NewWeChat(t)
 	b.SendOnce(nil)
@@ -50,7 +50,7 @@ func run(b *apptest.Bundle) {
 	}
 }
 
-// While a partition is locked, a reminder that ran before is tried again after a minute, and no other notification waits.
+// While a partition is locked, a reminder with tasks in this partition is tried again after a minute. No other notification waits.
 func TestOnlyTheReminderOfALockedPartitionWaits(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	old := announce(b, 1, map[string]any{"repeat_minutes": 1})

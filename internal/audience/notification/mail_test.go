@@ -8,7 +8,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// S4.8: subject, text and HTML of an e-mail are rendered for each contact. Values of a payload or a contact are plain text: placeholders in them are not
+// S4.8: subject, text and HTML of an e-mail are rendered for each contact. Values from the payload or the contact are plain text: their placeholders are not
 // filled, and they are escaped in HTML.
 func TestAnEmailIsRenderedForEachContact(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
@@ -44,7 +44,7 @@ func TestAnEmailIsRenderedForEachContact(t *testing.T) {
 	if got := apptest.Scan[string](b, "SELECT string_agg(left(content, 6), ' ' ORDER BY user_id) FROM messages WHERE user_id = 'a'"); got != "您好 张<三" {
 		t.Errorf("the task has %q", got)
 	}
-	// On other channels, and without a contact's placeholders, nothing changes.
+	// Other channels, and e-mails without placeholders for contacts, are rendered as before.
 	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/77/oa", map[string]any{"title": "t", "content": "${contact.name}"})
 	other := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
 		"biz_type": 77, "biz_id": 2, "channels": []string{"oa"}, "payload": map[string]any{"what": "x"}, "user_ids": []string{"a"},
@@ -57,7 +57,7 @@ func TestAnEmailIsRenderedForEachContact(t *testing.T) {
 	}
 }
 
-// The signature of an e-mail is put before its text part, and into no other part. Providers add no signature.
+// The signature of an e-mail is added at the beginning of its text part only. Providers add no signature.
 func TestASenderSignsTheTextOfAnEmail(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	box := b.AddMailbox("mail")

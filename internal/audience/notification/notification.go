@@ -31,7 +31,7 @@ const (
 	NodeTimeout
 )
 
-// These are the states of a notification (S1.2). SomeFailed is missing in S1.2, and counts neither as success nor as failure.
+// These are the states of a notification (S1.2). S1.2 does not define SomeFailed, which counts neither as success nor as failure.
 const (
 	Waiting int16 = iota
 	Succeeded
@@ -41,7 +41,8 @@ const (
 	SomeFailed
 )
 
-// Alerts is the user of the notifications that deliver alerts. No real user can have this name. The messages of Alerts are sent before all others.
+// Alerts is the user name that submits the notifications about alerts. No real user can have this name. Messages of this user are sent before all other
+// messages.
 const Alerts = "system:alerts"
 
 // Service manages notifications. Every method except Run runs in at most one transaction.
@@ -57,7 +58,7 @@ type Service struct {
 	failed      *prometheus.CounterVec
 }
 
-// Services contains the services that a Service uses.
+// Services contains the other services that a Service uses.
 type Services struct {
 	Submissions *submit.Service
 	Tasks       *task.Service
@@ -65,12 +66,12 @@ type Services struct {
 	Contacts    *contact.Service
 }
 
-// New returns a Service. platformURL is the value of ${platformUrl} in payloads that do not contain it. It can be empty.
+// New returns a Service on db. platformURL is the value of the placeholder ${platformUrl}, unless the payload contains this key. It can be empty.
 func New(db *postgres.DB, uses Services, platformURL string, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
 	failed := promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
 		Name: "lksms_notifications_failed_total", Help: "Notifications that failed without a task, by reason.",
 	}, []string{"reason"})
-	for _, reason := range failReasons { // in a series that starts with the first failure, Prometheus would see no increase
+	for _, reason := range failReasons { // create each series now with the value 0, because Prometheus sees no increase in a series that starts with the first failure
 		failed.WithLabelValues(reason.label)
 	}
 	return &Service{
@@ -86,29 +87,29 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Announcement contains the content and the recipients that the notifications of one request share.
+// Announcement contains the content and the recipients of one request. All notifications of the request share it.
 type Announcement struct {
 	Payload map[string]any
 	UserIDs []string
-	Tag     *string // its contacts are the recipients, instead of UserIDs; they are read when the notification is sent
+	Tag     *string // tag whose contacts are the recipients, instead of UserIDs; its contacts are read when the notification is sent
 }
 
-// Notification is an announcement on one channel (S1.2).
+// Notification sends an announcement on one channel (S1.2).
 type Notification struct {
 	BizType   int16
 	BizID     int64
-	BizTaskID *int64 // the business task whose event caused the notification; the notification ends with this task; nil: a caller created the notification
+	BizTaskID *int64 // business task whose event caused the notification; the notification ends with this task; nil: a caller created the notification directly
 	Channel   string
-	Own       map[string]any // values that are added to the payload of the announcement, and override its keys
-	DedupKey  *string        // identifies the notification on its channel in its company, separately from the keys of events; a second notification with the key is a repeat
-	NextRunAt *time.Time     // nil: now, or as the payload of a NodeTimeout states
-	Repeat    *int64         // minutes between reminders; nil: no reminders, or as the payload of a NodeTimeout states
+	Own       map[string]any // added to the payload of the announcement; a key of Own overrides the same key of this payload
+	DedupKey  *string        // identifies the notification within its company and channel; keys of events are separate; a second notification with the key is a repeat
+	NextRunAt *time.Time     // time of the first run; nil: now or, for a NodeTimeout, the time in the payload
+	Repeat    *int64         // minutes between reminders; nil: no reminders or, for a NodeTimeout, the minutes in the payload
 	StartedAt *time.Time     // start of the node, for a timeout reminder
 	Sign      *string        // signature before the text; nil: the signature of the template
-	ExpiresAt *time.Time     // no task is enqueued after this time; nil: never expires
+	ExpiresAt *time.Time     // no task is enqueued after this time; nil: the notification never expires
 	Operator  *string
 
-	isOver bool // stored as cancelled, because its node or task had ended before
+	isOver bool // true: stored as cancelled, because its node or task has already ended
 }
 
 // Made is the result of creating a Notification.
@@ -117,12 +118,12 @@ type Made struct {
 	Channel      string
 	Deduplicated bool
 	Status       int16
-	Remark       string    // why no task was enqueued; empty: tasks were enqueued or will be
-	Failed       []Failure // recipients that are already known to be unreachable
-	Replaces     *Replaced // the earlier attempt whose key was taken over; nil: no earlier attempt
+	Remark       string    // why no task was enqueued; empty: tasks were or will be enqueued
+	Failed       []Failure // recipients that are known to be unreachable
+	Replaces     *Replaced // the failed notification whose dedup key this notification took; nil: none
 }
 
-// Replaced is a failed notification that reached nobody, and whose dedup key a later attempt took over.
+// Replaced is a failed notification that reached nobody. A later notification took its dedup key.
 type Replaced struct {
 	ID     int64
 	Remark string // why the notification failed
@@ -131,8 +132,8 @@ type Replaced struct {
 // Failure contains a recipient that cannot be reached, and the reason.
 type Failure struct{ UserID, Reason string }
 
-// complete reads values from the payload of a node that the notification does not set itself (S1.5): the time of the first reminder, and the minutes between
-// reminders.
+// complete reads two values of a NodeTimeout from the payload, unless the notification sets them itself (S1.5): the time of the first reminder, and the minutes
+// between reminders.
 func (n *Notification) complete(payload map[string]any) error {
 	if n.BizType != NodeTimeout {
 		return nil
@@ -174,10 +175,10 @@ func minutesOf(payload map[string]any, key string) (*int64, error) {
 	return &minutes, nil
 }
 
-// maxRepeatMinutes is the maximum number of minutes between two reminders, and of the duration of a node: a year.
+// maxRepeatMinutes is the maximum number of minutes between two reminders, and the maximum duration of a node in minutes: a year.
 const maxRepeatMinutes = 525600
 
-// checkTimes returns the fault request.invalid for times too far in the past or in the future.
+// checkTimes returns the fault request.invalid if a time is too far in the past or in the future.
 func (n *Notification) checkTimes() error {
 	now := time.Now()
 	if at := n.StartedAt; at != nil && at.After(now.AddDate(0, 0, maxDaysAhead)) {

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// The tests of this file cover business notifications first, and then send-once messages.
+// The first tests of this file cover business notifications, the others send-once messages.
 
 // postEvent reports a business event of task 1001, and returns the notifications that the event created.
 func postEvent(b *apptest.Bundle, name string, more map[string]any) api.NotificationsMade {
@@ -61,7 +61,7 @@ func dingTalkCall(t *testing.T, body string) (users []string, title string, para
 	return call.UserIDs, call.Title, call.Params
 }
 
-// Acceptance by a provider is no delivery: only a receipt shows the delivery.
+// A task that the provider accepted is not delivered yet: only a receipt proves the delivery.
 func TestTheRecipientsOfANotificationShowTheirReceipts(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	id := postEvent(b, "task_created", map[string]any{"initiator": "boss"}).Items[0].NotificationID
@@ -120,7 +120,7 @@ func TestAnOrbitHasFiveReminders(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	orbits := []any{
 		map[string]any{"orbit_no": 9, "in_time": time.Now().Add(2 * time.Hour)},
-		map[string]any{"orbit_no": 10, "in_time": time.Now().Add(20 * time.Minute)}, // three of its five reminders are in the past
+		map[string]any{"orbit_no": 10, "in_time": time.Now().Add(20 * time.Minute)}, // three of the five reminders of this orbit are in the past
 	}
 	made := postEvent(b, "orbit_plan", map[string]any{"orbits": orbits})
 	if len(made.Items) != 7 {
@@ -191,7 +191,7 @@ func TestAnOverdueNodeHasRepeatedReminders(t *testing.T) {
 	if _, _, params := dingTalkCall(t, p.Seen()[0]); params["overtime"] != 15.0 || params["maxDuration"] != 75.0 {
 		t.Errorf("notified with %v", params)
 	}
-	// The next round starts half an hour after all recipients were reached, and not earlier.
+	// The next round starts half an hour after all recipients were reached.
 	later()
 	if n := b.Notification(id); n.Status != api.NotificationWaiting || time.Until(*n.NextRunTime) < 29*time.Minute || b.Count("SELECT count(*) FROM tasks") != 1 {
 		t.Errorf("%d calls, the next round is at %v", len(p.Seen()), n.NextRunTime)
@@ -207,7 +207,7 @@ func TestAnOverdueNodeHasRepeatedReminders(t *testing.T) {
 	if done := postEvent(b, "node_finished", more); done.Ended != 1 || b.Notification(id).Status != api.NotificationCancelled {
 		t.Errorf("ended %d reminders, want 1", done.Ended)
 	}
-	// The start of a node creates no reminder if the end of the node was reported earlier.
+	// If the end of a node was reported before its start, the start creates no reminder.
 	postEvent(b, "node_finished", map[string]any{"node_inst_id": 9})
 	if late := postEvent(b, "node_started", map[string]any{"node_inst_id": 9, "max_duration": 0}); !late.Items[0].Deduplicated {
 		t.Errorf("%+v", late)
@@ -215,7 +215,7 @@ func TestAnOverdueNodeHasRepeatedReminders(t *testing.T) {
 }
 
 func TestAFailedCallIsRetriedSeparatelyForEachRecipient(t *testing.T) {
-	b, p := apptest.NewNotifyingEvery(t, 1, 0, 5) // the interval is for each call, and one call contains both recipients
+	b, p := apptest.NewNotifyingEvery(t, 1, 0, 5) // the sender makes one call per interval, and one call contains both recipients
 	refused := map[string]bool{"ding-u2": true}
 	var mu sync.Mutex
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
@@ -482,7 +482,7 @@ func TestTheSubmitterOfANotificationSeesItsTasks(t *testing.T) {
 	b.Expect(404, "task.not_found", "GET", path, nil, other...)
 }
 
-// If the start and the end of a node arrive concurrently, the second waits for the first, and no reminder remains.
+// The start and the end of a node arrive at the same time. The second request waits for the first, and no reminder remains.
 func TestAConcurrentStartAndEndCreateNoReminder(t *testing.T) {
 	for _, end := range []string{"node_finished", "task_finished", "task_abnormal"} {
 		t.Run(end, func(t *testing.T) {
@@ -508,7 +508,7 @@ func TestAConcurrentStartAndEndCreateNoReminder(t *testing.T) {
 				}
 				return o
 			}
-			// race takes first in a transaction that commits only when second waits for it, and returns the outcome of second.
+			// race processes first in a transaction that commits only after second waits for it. It returns the outcome of second.
 			race := func(first, second notification.Event) (ofSecond notification.Outcome) {
 				t.Helper()
 				held, release, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -539,7 +539,7 @@ func TestAConcurrentStartAndEndCreateNoReminder(t *testing.T) {
 					t.Errorf("%s: %d reminders are left", when, n)
 				}
 			}
-			// The end names another channel than the start.
+			// The end has a different channel than the start.
 			if o := race(event("node_started", "dingtalk"), event(end, "oa")); o.Ended != 1 {
 				t.Errorf("ended %d reminders, want 1", o.Ended)
 			}
@@ -584,14 +584,14 @@ func TestARestartedNodeHasNewReminders(t *testing.T) {
 	if n := finished(map[string]any{"finished_at": begun.Add(time.Hour)}); n != 1 {
 		t.Errorf("ended %d reminders, want 1", n)
 	}
-	isWaiting(started(map[string]any{"started_at": begun}), false) // this start is reported late, or twice
+	isWaiting(started(map[string]any{"started_at": begun}), false) // this start is reported late, or a second time
 	second := started(map[string]any{"started_at": begun.Add(2 * time.Hour)})
 	if second.Deduplicated || second.NotificationID == first.NotificationID {
 		t.Errorf("%+v", second)
 	}
 	apptest.Eventually(t, "u1 is notified again", func() bool { return len(p.Seen()) == 2 })
 	isWaiting(second, true)
-	if n := finished(map[string]any{"finished_at": begun.Add(time.Hour)}); n != 0 { // a repeat of the earlier end
+	if n := finished(map[string]any{"finished_at": begun.Add(time.Hour)}); n != 0 { // this event repeats the earlier end
 		t.Errorf("ended %d reminders, want 0", n)
 	}
 	isWaiting(second, true)
@@ -603,7 +603,7 @@ func TestARestartedNodeHasNewReminders(t *testing.T) {
 	if again := started(nil); !again.Deduplicated || again.NotificationID != third.NotificationID {
 		t.Errorf("%+v", again)
 	}
-	// The end of the task ends the reminders of all nodes of the task. A later start of a node creates reminders again.
+	// The end of the task cancels the reminders of all its nodes. A later start of a node creates reminders again.
 	postEvent(b, "task_finished", nil)
 	isWaiting(third, false)
 	isWaiting(started(nil), false)
@@ -624,7 +624,7 @@ func TestAnEndThatArrivesBeforeItsStartCancelsOnlyThatStart(t *testing.T) {
 	}
 	node("node_finished", "dingtalk")
 	node("node_finished", "dingtalk")
-	late := node("node_started", "oa").Items[0] // on a channel that the end did not name
+	late := node("node_started", "oa").Items[0] // a channel that the end does not contain
 	if n := b.Notification(late.NotificationID); n.Status != api.NotificationCancelled {
 		t.Errorf("%+v", n)
 	}
@@ -634,7 +634,7 @@ func TestAnEndThatArrivesBeforeItsStartCancelsOnlyThatStart(t *testing.T) {
 	}
 }
 
-// The tasks that a request creates at once belong to its trace. The server itself creates a reminder later.
+// Tasks that a request creates immediately belong to the trace of the request. Reminders do not, because the server creates them later.
 func TestTheTasksOfANotificationBelongToTheTraceOfItsRequest(t *testing.T) {
 	const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	b, _ := apptest.NewNotifying(t)
@@ -665,7 +665,7 @@ func TestASendOnceMessageExpires(t *testing.T) {
 	}
 	var one api.Once
 	apptest.Eventually(t, "it says why it waits", func() bool {
-		one = b.SendOnce(map[string]any{"expires_at": time.Now().Add(-time.Hour)}) // a repeat, whose times are not checked
+		one = b.SendOnce(map[string]any{"expires_at": time.Now().Add(-time.Hour)}) // a repeat: its times are not checked
 		return one.WaitsBecause != nil
 	})
 	zone, err := time.LoadLocation("Asia/Shanghai")

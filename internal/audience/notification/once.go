@@ -24,22 +24,22 @@ const (
 	NotSent
 )
 
-// Once is a message on the WeChat channel (S2.1). A company sends such a message to a user at most once for a business object and a kind of message.
+// Once is a send-once message on the WeChat channel (S2.1). A company sends such a message to a user at most once for each business object and template type.
 type Once struct {
 	BusinessType, TemplateType, ReceiverUserID, TemplateID string
 
 	BusinessID int64
 	OpenID     string         // overrides the openid of the contact; can be empty
-	Data       map[string]any // in WeChat's format
+	Data       map[string]any // in the format of WeChat
 	Page       string         // can be empty
 	Again      bool           // send the message again if it failed
-	OnUnclear  string         // retry or fail: what to do if it is unknown whether the provider sent the message
+	OnUnclear  string         // "retry" or "fail": the action if it is unknown whether the provider sent the message
 	ExpiresAt  *time.Time     // the message is not sent after this time; nil: no limit
 }
 
-// SendOnce sends a message unless the company has already sent a message with the same identity, or is sending such a message. In this case SendOnce returns
-// the existing message and sets deduplicated, and does not check the times of the repeat. If several calls are concurrent, only one call sends the message. A
-// message that a crash interrupted, or whose outcome is unknown, has failed, unless OnUnclear is retry (S2.2).
+// SendOnce sends a message, unless the company has sent a message with the same identity or is sending one. In this case SendOnce returns the existing message,
+// sets deduplicated, and does not check the times of the request. Only one of several concurrent calls sends the message. If a crash interrupted the sending or
+// its outcome is unknown, the message has failed, unless OnUnclear is "retry" (S2.2).
 func (s *Service) SendOnce(ctx context.Context, m Once, origin submit.Origin) (row SubscribeRow, deduplicated bool, err error) {
 	data, err := placeholder.JSON(m.Data)
 	if err == nil {
@@ -79,8 +79,8 @@ func (s *Service) SendOnce(ctx context.Context, m Once, origin submit.Origin) (r
 	return row, deduplicated, err
 }
 
-// earlierOnce locks the messages of a company with the identity of m, and returns the message that counts: a message that was sent or is being sent, else the
-// oldest message. Several such messages can exist, because the previous version stored a separate message for each submitter.
+// earlierOnce locks the messages of a company with the identity of m, and returns one of them: a message that was sent or is being sent, otherwise the oldest.
+// Several messages can exist, because the previous version stored one message for each submitter.
 func (s *Service) earlierOnce(ctx context.Context, m Once, companyID int64) (row SubscribeRow, isFound bool, err error) {
 	ids, err := s.q.SubscribeHold(ctx, notificationq.SubscribeHoldParams{
 		CompanyID: companyID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType, ReceiverUserID: m.ReceiverUserID,
@@ -93,7 +93,7 @@ func (s *Service) earlierOnce(ctx context.Context, m Once, companyID int64) (row
 		one, err := s.readOnce(ctx, id)
 		switch {
 		case errors.Is(err, errNoNotification):
-			isUnknown = true // its outcome is no longer stored
+			isUnknown = true // the outcome of this message is not stored any more
 		case err != nil:
 			return row, false, err
 		case one.SendStatus != NotSent:
@@ -156,12 +156,12 @@ type OnceFilter struct {
 	BusinessID     *int64
 	ReceiverUserID *string
 	Status         *int16
-	BeforeFailure  time.Time // for lists of failures: failure time of the message with the id Before
+	BeforeFailure  time.Time // only for lists of failures: time at which the message with the id Before failed
 	Before         int64
 	Limit          int
 }
 
-// IsOfFailures reports whether a list contains only failed messages. Such a list is in the order of the failures.
+// IsOfFailures reports whether a list contains only failed messages. Such a list is sorted by the times of the failures.
 func (f OnceFilter) IsOfFailures() bool { return f.Status != nil && *f.Status == NotSent }
 
 // FailedAt returns when a message failed. It returns nil if the message has not failed.
@@ -172,11 +172,11 @@ func FailedAt(m SubscribeRow) *time.Time {
 	case m.ReportedAt != nil:
 		return m.ReportedAt
 	default:
-		return &m.ChangedAt // the task was cancelled
+		return &m.ChangedAt // no task failed: the task was cancelled at this time
 	}
 }
 
-// SentOnce lists messages, newest first (S2.4), or failed messages, latest failure first.
+// SentOnce lists messages, newest first (S2.4). A list of failed messages begins with the latest failure.
 func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]SubscribeRow, error) {
 	if f.IsOfFailures() {
 		failures, err := s.q.SubscribeFailures(ctx, notificationq.SubscribeFailuresParams{
@@ -189,7 +189,7 @@ func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]SubscribeRow, e
 		}
 		return rows, postgres.Wrap("list failures", err, nil)
 	}
-	// The tasks of a page can be in any partition, because a submitter can send an old message again.
+	// A page can have tasks in all partitions, because a submitter can send an old message again.
 	rows, err := s.q.SubscribeList(ctx, notificationq.SubscribeListParams{
 		ToID:      taskid.Last,
 		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, SubmittedBy: f.SubmittedBy, BusinessType: f.BusinessType, BusinessID: f.BusinessID, ReceiverUserID: f.ReceiverUserID, SendStatus: f.Status, BeforeID: f.Before,

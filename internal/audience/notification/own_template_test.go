@@ -9,7 +9,7 @@ import (
 
 const templatesPath = "/api/v1/admin/notification-templates"
 
-// titles returns the titles of the templates of business type 77, with their channels.
+// titles returns the title and channel of each template of business type 77.
 func titles(b *apptest.Bundle, query string, headers ...string) (all string) {
 	b.T.Helper()
 	for _, one := range apptest.Decode[api.NotificationTemplates](b.T, b.Expect(200, "", "GET", templatesPath+query, nil, headers...)).Items {
@@ -56,7 +56,7 @@ func TestACompanyCanReplaceTemplatesOfThePlatform(t *testing.T) {
 			t.Errorf("a batch has %q, want %q", got, want)
 		}
 	}
-	// These are the templates that each caller sees and changes.
+	// Each caller sees and changes these templates.
 	for _, c := range []struct {
 		query   string
 		headers []string

@@ -26,7 +26,7 @@ func TestAnEventNeedsNoPayload(t *testing.T) {
 	}
 }
 
-// Numbers and texts of a payload reach recipients and providers unchanged.
+// Numbers and texts in a payload reach recipients and providers unchanged.
 func TestAPayloadIsPassedOnUnchanged(t *testing.T) {
 	const number = "1859234567890123457"
 	b, p := apptest.NewNotifying(t)

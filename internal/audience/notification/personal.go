@@ -16,8 +16,8 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// contactPrefix is the prefix of placeholders of an e-mail that are filled for each recipient, such as ${contact.name}. A payload with the same key takes
-// precedence.
+// contactPrefix is the prefix of the placeholders of an e-mail that are filled for each recipient, such as ${contact.name}. If the payload contains the same
+// key, the value of the payload is used.
 const contactPrefix = "contact."
 
 // contactKeys returns the placeholders of texts that are filled for each recipient.
@@ -61,8 +61,8 @@ func (s *Service) contactValues(ctx context.Context, companyID int64, userIDs, k
 	return all, nil
 }
 
-// personalise sets, for each recipient, the values of a text that is filled per contact, or the reason why it cannot be filled. keys are the placeholders.
-// Without keys, the text is the same for all recipients.
+// personalise sets the values of each recipient for a text that is filled for each contact, or the reason why the text cannot be filled. m.keys are the
+// placeholders. If m.keys is empty, all recipients get the same text, and personalise does nothing.
 func (s *Service) personalise(ctx context.Context, n notificationq.NotificationDueRow, m message, people []submit.Person) error {
 	if len(m.keys) == 0 {
 		return nil

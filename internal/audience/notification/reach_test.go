@@ -83,7 +83,7 @@ func TestANotificationIsSentWithItsSignature(t *testing.T) {
 			t.Errorf("sent %s, want %s", got, want)
 		}
 	}
-	// The signature counts: 70 characters fit into one segment only without the signature.
+	// The signature counts: without it, the 70 characters would fit into one segment.
 	b.PutSMSTemplate(map[string]any{"content": strings.Repeat("长", 70), "sign": "模板"})
 	id := recipientOf(t, finished(4, map[string]any{}), "u1").TaskID
 	if got := b.Task(id); got.Segments != 2 || *got.Sign != "模板" {
@@ -91,8 +91,8 @@ func TestANotificationIsSentWithItsSignature(t *testing.T) {
 	}
 }
 
-// If a country requires a signature, only recipients in this country fail. If the channel requires a signature, all recipients fail. The signature of the
-// sender does not count.
+// If a country requires a signature, only recipients in this country fail. If the channel requires a signature, all recipients fail. A signature of the sender
+// does not satisfy the requirement.
 func TestANotificationWithoutARequiredSignatureFails(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	sms := apptest.NewProvider(t)
@@ -122,7 +122,7 @@ func TestANotificationWithoutARequiredSignatureFails(t *testing.T) {
 	}
 }
 
-// No caller can use the dedup key of a business event.
+// A caller cannot use the dedup key of a business event, and a business event cannot use the dedup key of a caller.
 func TestDedupKeysOfEventsAndOfCallersAreSeparate(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	one, two := b.AddUser("one", "submit", nil), b.AddUser("two", "submit", nil)
@@ -130,7 +130,7 @@ func TestDedupKeysOfEventsAndOfCallersAreSeparate(t *testing.T) {
 		t.Helper()
 		return apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
 			"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": text}, "user_ids": []string{"u1"},
-			"dedup_key": "3_1001_1", // the same as the key of the event below
+			"dedup_key": "3_1001_1", // equal to the key of the event below
 		}, headers...)).Items[0]
 	}
 	first := notify("of-one", one)
@@ -167,7 +167,7 @@ func TestDedupKeysOfEventsAndOfCallersAreSeparate(t *testing.T) {
 	}
 }
 
-// If a colleague retries a failed message, no new message is created, and both users see the message.
+// A user can retry the failed message of another user of the company. No new message is created, and both users see the message.
 func TestASendOnceMessageBelongsToItsCompany(t *testing.T) {
 	b, p, says := apptest.NewWeChat(t)
 	one, two := b.AddUser("one", "submit", nil), b.AddUser("two", "submit", nil)

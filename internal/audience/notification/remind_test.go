@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A start without a time gets the time at which the server received the start. The caller's time of the end can be earlier.
+// If a start has no time, the server uses the time at which it received the start. The end reported by the caller can have an earlier time.
 func TestAnEndBeforeAnAssumedStartCancelsTheReminder(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	for _, end := range []string{"node_finished", "task_finished", "task_abnormal"} {
@@ -23,7 +23,7 @@ func TestAnEndBeforeAnAssumedStartCancelsTheReminder(t *testing.T) {
 		b.Exec("DELETE FROM notifications")
 		b.Exec("DELETE FROM business_ends")
 	}
-	// An end before the reported time of a start does not end the reminder of the start.
+	// An end before the reported time of a start does not cancel the reminder of this start.
 	started := postEvent(b, "node_started", map[string]any{"node_inst_id": 7, "max_duration": 60, "started_at": time.Now()}).Items[0]
 	done := postEvent(b, "node_finished", map[string]any{"node_inst_id": 7, "finished_at": time.Now().Add(-time.Minute)})
 	if n := b.Notification(started.NotificationID); done.Ended != 0 || n.Status != api.NotificationWaiting {
@@ -60,17 +60,17 @@ func TestAnEmptyMessageIsRefused(t *testing.T) {
 	if n := b.Notification(planned); n.Status != api.NotificationFailed || *n.Remark != empty {
 		t.Errorf("%+v", n)
 	}
-	// The first request reached nobody: a repeat is tried again, and refused like the first request.
+	// The first request reached nobody. Therefore its repeat is processed again, and refused with the same fault.
 	b.Expect(422, "request.invalid", "POST", "/api/v1/notifications", map[string]any{
 		"biz_type": 3, "biz_id": 1, "channels": []string{"oa"}, "payload": map[string]any{"text": ""}, "user_ids": []string{"u1"}, "dedup_key": "k",
 	})
-	// An event is not refused because of one channel: the other channels are still notified.
+	// An event is not refused if the message on one channel is empty: the other channels are still notified.
 	made := postEvent(b, "task_finished", map[string]any{"channels": []string{"oa", "dingtalk"}, "payload": map[string]any{"text": "", "taskName": "x"}}).Items
 	if n := b.Notification(made[0].NotificationID); n.Status != api.NotificationFailed || *n.Remark != empty {
 		t.Errorf("%+v", n)
 	}
 	b.AwaitNotification(made[1].NotificationID, api.NotificationSuccess)
-	// A message with a template of the provider needs no text.
+	// A message that uses a template of the provider needs no text.
 	putTemplate(b, "dingtalk", map[string]any{"title": "t", "content": "${text}", "external_id": "SE1"})
 	calls := len(p.Seen())
 	id := createNotification(b, map[string]any{"payload": map[string]any{"text": ""}, "user_ids": []string{"u1"}, "sign": "S"}).NotificationID
@@ -139,7 +139,7 @@ func TestNoReminderIsPlannedAfterTheExpiry(t *testing.T) {
 	if n := b.Notification(twice); n.Status != api.NotificationWaiting || n.NextRunTime == nil {
 		t.Errorf("%+v", n)
 	}
-	// If the last round before the expiry cannot be rendered, the outcome of the earlier round is kept.
+	// If the last round before the expiry cannot be rendered, the notification keeps the outcome of the earlier round.
 	b.Expect(200, "", "DELETE", "/api/v1/admin/notification-templates/3/dingtalk", nil)
 	b.Exec("UPDATE tasks SET reported_at = reported_at - interval '40 minutes'")
 	b.Exec("UPDATE notifications SET next_run_at = now(), expires_at = now() + interval '20 minutes' WHERE id = $1", twice)
@@ -149,7 +149,7 @@ func TestNoReminderIsPlannedAfterTheExpiry(t *testing.T) {
 	}
 }
 
-// The channels page contains the answer to this request, in both languages.
+// The page about channels shows the answer to this request, in both languages.
 func TestTheAnswerToANotificationMatchesTheDocuments(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	b.AddSender(map[string]any{"sender_no": "logs", "name": "Log", "channel": "oa", "kind": "log", "config": map[string]any{"showContent": true}})

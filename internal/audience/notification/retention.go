@@ -14,7 +14,7 @@ import (
 // deleteBatch is the number of rows that one statement deletes.
 const deleteBatch = 500
 
-// Retention ends notifications whose tasks are dropped.
+// Retention ends notifications whose tasks are about to be dropped.
 type Retention struct{ q *notificationq.Queries }
 
 // NewRetention returns a Retention on db.
@@ -27,9 +27,9 @@ func (f Retention) Sweeps() []sweep.Job {
 	}
 }
 
-// End removes ended notifications from all lists if they were created before a time. Such a notification must have no tasks, or a task whose id is at least
-// firstID and less than beforeID. If a dedup key needs a notification, the notification is kept with its last state. Call End before the tasks are dropped,
-// because this state is computed from the tasks.
+// End removes ended notifications from all lists. It selects notifications that were created before a time, and that have no tasks or a task with an id from
+// firstID (included) to beforeID (excluded). If the dedup key of a notification is still needed, the row is kept with its last state. Call End before the tasks
+// are dropped, because this state is computed from the tasks.
 func (s Retention) End(ctx context.Context, before time.Time, firstID, beforeID string) error {
 	_, err := postgres.InBatches(deleteBatch, func() (int64, error) {
 		n, err := s.q.NotificationsEnd(ctx, notificationq.NotificationsEndParams{Before: before, FirstID: firstID, BeforeID: beforeID, BatchSize: deleteBatch})
@@ -38,13 +38,15 @@ func (s Retention) End(ctx context.Context, before time.Time, firstID, beforeID 
 	return err
 }
 
-// Held returns up to most tasks in this range of notifications that are still being sent. These tasks determine which recipients were reached.
+// Held returns up to most tasks whose notifications are still being sent. Their ids are in the range from firstID (included) to beforeID (excluded). These
+// tasks record which recipients were reached.
 func (s Retention) Held(ctx context.Context, firstID, beforeID string, most int) ([]string, error) {
 	ids, err := s.q.NotificationsHold(ctx, notificationq.NotificationsHoldParams{FirstID: firstID, BeforeID: beforeID, Most: int32(most)})
 	return ids, postgres.Wrap("find notifications that are being sent", err, nil)
 }
 
-// DeleteUnusedTexts deletes the texts of dropped days, and the ends of their business tasks. It returns the number of deleted rows.
+// DeleteUnusedTexts deletes unused texts that were stored on dropped days, and ends of business tasks that were recorded on such days. It returns the number of
+// deleted rows.
 func (s Retention) DeleteUnusedTexts(ctx context.Context) (int, error) {
 	ends, err := s.q.BusinessEndsDeleteUnused(ctx)
 	if err != nil {

@@ -10,10 +10,10 @@ type (
 	TemplateParams = notificationq.NotificationTemplatePutParams
 	// Row is a stored notification.
 	Row = notificationq.NotificationListRow
-	// PersonRow is a recipient of a notification, with the state of the messages.
+	// PersonRow is a recipient of a notification, with the state of the recipient's messages.
 	PersonRow = notificationq.NotificationPeopleRow
 	// SubscribeRow is a stored send-once message.
 	SubscribeRow = notificationq.SubscribeListRow
-	// SubscribeCounts contains the numbers of send-once messages, by state.
+	// SubscribeCounts contains the numbers of send-once messages by state.
 	SubscribeCounts = notificationq.SubscribeStatisticsRow
 )

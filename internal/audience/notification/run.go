@@ -30,8 +30,8 @@ const runBatch = 20
 // sweepOrigin is the origin of the tasks of planned notifications.
 var sweepOrigin = submit.Origin{RequestID: "notifications"}
 
-// Run enqueues the tasks of every due notification, in batches with one transaction each. It returns the number of notifications that it ran. A notification
-// to a tag counts once per portion. If a batch fails, its notifications run one by one, so that only a notification that cannot run fails.
+// Run enqueues the tasks of all due notifications. Each batch of notifications is one transaction. Run returns the number of notifications; a notification to a
+// tag counts once for each portion. If a batch fails, its notifications run one by one, so that only the faulty notifications fail.
 func (s *Service) Run(ctx context.Context) (int, error) {
 	total := 0
 	for {
@@ -42,7 +42,7 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 		if err != nil {
 			return total, err
 		}
-		if total += n; n == 0 { // a notification to a tag stays due until its last contact
+		if total += n; n == 0 { // a notification to a tag stays due until its last portion
 			return total, nil
 		}
 	}
@@ -57,7 +57,7 @@ func (s *Service) runInTx(ctx context.Context, id *int64, most int32) (n int, er
 	return n, err
 }
 
-// runEach runs the due notifications of a batch one by one. Notifications that cannot run fail.
+// runEach runs the due notifications of a batch one by one. A notification that cannot run fails.
 func (s *Service) runEach(ctx context.Context) (int, error) {
 	ids, err := s.q.NotificationDueIDs(ctx, runBatch)
 	if err != nil {
@@ -108,16 +108,16 @@ func (s *Service) runTraced(ctx context.Context, n notificationq.NotificationDue
 	return err
 }
 
-// lockedWait is the time in seconds after which notifications that ran before are tried again while a partition of tasks is locked.
+// lockedWait is the number of seconds that a notification that ran before waits until its next try if a partition with its last tasks is locked.
 const lockedWait = 60
 
-// waits returns the number of seconds that due notifications must wait for their last messages. A notification that never ran does not wait, even while a
-// partition is moved to another tablespace.
+// waits returns how many seconds each due notification must wait for the tasks of its last run. A notification that never ran does not wait, even while a
+// partition is being moved to another tablespace.
 func (s *Service) waits(ctx context.Context, due []notificationq.NotificationDueRow) (map[int64]float64, error) {
 	waits := map[int64]float64{}
 	var ids []int64
 	for _, n := range due {
-		if n.HasRun && n.RunRenderingID == nil { // a run in progress does not wait for its own messages
+		if n.HasRun && n.RunRenderingID == nil { // a run in progress does not wait for its own tasks
 			ids = append(ids, n.ID)
 		}
 	}
@@ -200,10 +200,11 @@ type message struct {
 	renderingID          int64
 	title, content, html string
 	params               []byte
-	keys                 []string // placeholders that are filled for each recipient, so that the texts are templates; empty: the texts are complete
+	keys                 []string // placeholders that are filled for each recipient: the texts are then templates; empty: the texts are complete
 }
 
-// text renders a due notification and stores the text, or returns why the notification cannot be rendered. For a run in progress, it returns the stored text.
+// text renders a due notification and stores the text, or returns the reason why this is impossible. For a run in progress, it returns the text that the first
+// portion stored.
 func (s *Service) text(ctx context.Context, n notificationq.NotificationDueRow) (m message, _ *failReason, err error) {
 	payload, err := s.payload(n)
 	if err != nil {
@@ -240,7 +241,7 @@ func (s *Service) text(ctx context.Context, n notificationq.NotificationDueRow) 
 		}
 	}
 	if n.Channel == directory.SMS {
-		m.content = segment.Unsigned(n.Sign, filled.Content) // without the signature, so that the text is not signed twice
+		m.content = segment.Unsigned(n.Sign, filled.Content) // the signature is removed here, so that the text is not signed twice
 		reason, err := s.smsTooLong(ctx, n.Sign, m.content)
 		if err != nil || reason != "" {
 			return m, &failReason{reason, tooLong.label}, err
@@ -273,7 +274,7 @@ func (s *Service) payload(n notificationq.NotificationDueRow) (payload map[strin
 	return payload, nil
 }
 
-// taskContent returns the content of the tasks of a rendering. If only the provider has the text, the content is the list of its values.
+// taskContent returns the content of the tasks of a rendering. If only the provider knows the text, the content is the list of the values.
 func taskContent(content string, params []byte) string {
 	if strings.TrimSpace(content) == "" {
 		return string(params)
@@ -281,8 +282,8 @@ func taskContent(content string, params []byte) string {
 	return content
 }
 
-// filledByProvider lists the channels whose providers fill their own template with the payload. If the template has an external id, the rendered text can be
-// empty.
+// filledByProvider lists the channels whose providers fill their own templates with the payload. If a notification template names a provider's template
+// (external id), its own text can be empty.
 var filledByProvider = []string{directory.WeChat, "dingtalk"}
 
 // smsTooLong returns why a rendered short message is too long. It returns an empty string if the length is allowed.
@@ -303,20 +304,20 @@ func (s *Service) smsTooLong(ctx context.Context, sign, content string) (string,
 	return fmt.Sprintf(text, lengths.Most), nil
 }
 
-// planNext makes a notification due again after seconds. nil means never.
+// planNext makes a notification due again after this number of seconds. If seconds is nil, the notification is never due again.
 func (s *Service) planNext(ctx context.Context, id int64, seconds *float64) error {
 	return postgres.Wrap("plan notification", s.q.NotificationNext(ctx, notificationq.NotificationNextParams{ID: id, Seconds: seconds}), nil)
 }
 
-// audience contains the users that get a task now.
+// audience contains the users that get a task in one portion of a run.
 type audience struct {
 	userIDs []string
-	isLast  bool   // no recipients follow
-	last    string // the last contact of the tag that was read
+	isLast  bool   // no portion follows
+	last    string // the last contact of the tag that this portion read
 }
 
-// recipients returns the users that get a task now, or the reason why nobody gets one. If a notification without reminders runs again because it was set back
-// to Waiting, recipients returns the users that have not been reached.
+// recipients returns the users that get a task now, or the reason why nobody gets one. A notification without reminders runs again only if it was set back to
+// Waiting; recipients then omits the users that were already reached.
 func (s *Service) recipients(ctx context.Context, n notificationq.NotificationDueRow) (to audience, reason *failReason, err error) {
 	to = audience{userIDs: n.UserIds, isLast: true}
 	if n.Tag != nil {
@@ -339,7 +340,7 @@ func (s *Service) recipients(ctx context.Context, n notificationq.NotificationDu
 	return to, nil, nil
 }
 
-// failReason is the reason why a notification fails: the remark, and the label in the metric.
+// failReason is the reason why a notification fails: remark is stored in the notification, label is used in the metric.
 type failReason struct{ remark, label string }
 
 var (
@@ -359,11 +360,11 @@ var (
 // failReasons lists all reasons.
 var failReasons = []failReason{internalError, expired, noTemplate, noParameters, tooLong, empty, noTag}
 
-// fail records why a notification cannot run now. A notification with reminders that ran before continues with the next reminder. Any other notification has
-// failed.
+// fail records the reason why a notification cannot run now. A notification with reminders that ran before continues with its next reminder. Any other
+// notification fails.
 func (s *Service) fail(ctx context.Context, id int64, reason failReason) error {
 	isFailed, err := s.q.NotificationFail(ctx, notificationq.NotificationFailParams{ID: id, Remark: reason.remark})
-	if postgres.IsNoRows(err) { // the notification ended meanwhile
+	if postgres.IsNoRows(err) { // the notification has ended meanwhile
 		return nil
 	}
 	if isFailed {

@@ -36,7 +36,7 @@ func TestNotificationsToRemovedCountriesAreHeld(t *testing.T) {
 	}
 }
 
-// A company that is off can end its reminders: otherwise they would continue.
+// A company that is off can still end its reminders, because they would otherwise continue.
 func TestADisabledCompanyCanEndItsReminders(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	b.PutContacts(map[string]any{"user_id": "u1", "dingtalk_name": "u1"})
@@ -89,7 +89,7 @@ func TestAMovedOrbitHasAllRemindersAfterACancellation(t *testing.T) {
 	}
 }
 
-// Held notifications and messages name the switches that hold them, until they continue.
+// A held notification or message names the switches that hold it, until it continues.
 func TestHeldNotificationsNameTheirSwitches(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	b.PutContacts(map[string]any{"user_id": "u1", "dingtalk_name": "u1", "wechat_openid": "o1"})

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// maxTag is the maximum number of contacts of a tag that can get a notification, because each read of a notification counts its tasks. Batches can have
-	// more recipients.
+	// maxTag is the maximum number of contacts of a tag to which a notification can be sent, because every read of a notification counts its tasks. A batch can
+	// have more recipients.
 	maxTag = 100_000
 
 	// tagPortion is the number of contacts of a tag that get their tasks in one transaction.
 	tagPortion = 500
 )
 
-// checkTag returns the fault request.invalid unless a company has a tag that can get a notification.
+// checkTag returns the fault request.invalid if the company does not have the tag, or if the tag has too many contacts.
 func (s *Service) checkTag(ctx context.Context, companyID int64, tag string) error {
 	row, err := s.contacts.GetTag(ctx, companyID, tag)
 	switch {
@@ -38,9 +38,9 @@ func isNoTag(err error) bool {
 	return errors.As(err, &missing) && missing.Reason == fault.TagNotFound
 }
 
-// tagged returns the next contacts of the tag of a notification. These contacts follow the contacts that already have tasks of this run. If nobody gets a
-// task, tagged returns the reason. The run stores the last of these contacts in the transaction of their tasks, so that each contact gets one task even after
-// a crash.
+// tagged returns the next contacts of the tag of a notification: the contacts after those that already have tasks of this run. It returns a reason if the
+// notification cannot be sent to the tag. The transaction that creates the tasks also stores the last contact, so that each contact gets one task even after a
+// crash.
 func (s *Service) tagged(ctx context.Context, n notificationq.NotificationDueRow) (to audience, _ *failReason, err error) {
 	if n.RunRenderingID == nil {
 		row, err := s.contacts.GetTag(ctx, n.CompanyID, *n.Tag)

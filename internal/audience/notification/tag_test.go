@@ -10,7 +10,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// toTag creates a notification to a tag on OA, where the user id is the address, and returns its id.
+// toTag creates a notification to a tag on the channel OA, and returns its id. On OA the user id is the address.
 func toTag(b *apptest.Bundle, tag string, more map[string]any, headers ...string) int64 {
 	b.T.Helper()
 	body := map[string]any{"biz_type": 3, "biz_id": 7, "channels": []string{"oa"}, "payload": map[string]any{"taskName": "x"}, "tag": tag}
@@ -94,7 +94,7 @@ func TestATagIsReadWhenItsNotificationIsSent(t *testing.T) {
 	if got := apptest.Scan[string](b, "SELECT string_agg(user_id, ' ' ORDER BY user_id) FROM messages"); got != "00002 late" {
 		t.Errorf("notified %s", got)
 	}
-	// A notification that is sent again goes to the contacts that it has not reached.
+	// A notification that is sent again goes only to the contacts that it has not reached.
 	b.AddSender(map[string]any{"sender_no": "oa-app", "channel": "oa"})
 	for _, task := range b.Claim("oa-app", 10) {
 		b.Report(task.TaskID, "oa-app", 2, nil)
@@ -108,7 +108,8 @@ func TestATagIsReadWhenItsNotificationIsSent(t *testing.T) {
 	}
 }
 
-// S4.10: a tag that cannot get a notification is refused, or the notification fails when it is sent. A company does not see the tags of another company.
+// S4.10: a request that names an unsuitable tag is refused. If the tag becomes unsuitable later, the notification fails when it is sent. A company does not see
+// the tags of another company.
 func TestInvalidTagsOfANotificationAreRefused(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	body := func(more map[string]any) map[string]any {
@@ -153,7 +154,7 @@ func TestInvalidTagsOfANotificationAreRefused(t *testing.T) {
 	}
 }
 
-// settle makes a sender of a channel report every task as sent, except tasks to the users failed, which fail.
+// settle makes a sender of a channel report every task as sent, except the tasks to the users in failed: it reports these as failed.
 func settle(b *apptest.Bundle, channel string, failed ...string) {
 	b.T.Helper()
 	for tasks := b.Claim(channel+"-app", 100); len(tasks) > 0; tasks = b.Claim(channel+"-app", 100) {
@@ -167,15 +168,15 @@ func settle(b *apptest.Bundle, channel string, failed ...string) {
 	}
 }
 
-// again sends the notification about business object 7 again to the contacts that were not reached.
+// again sets the notification about business object 7 back to waiting, so that it is sent to the contacts that were not reached.
 func again(b *apptest.Bundle) {
 	b.T.Helper()
 	b.Expect(200, "", "POST", "/api/v1/notifications/status", map[string]any{"biz_type": 3, "biz_ids": []int64{7}, "status": 0, "expected_statuses": []int{0, 1, 2, 5}})
 	runAll(b)
 }
 
-// A run in progress does not wait for the tasks of its own first portion. Otherwise the run would start again, and send to failed contacts once more each
-// minute.
+// A run in progress does not wait for the tasks of its own first portion. If it waited, the run would restart every minute, and send to the failed contacts
+// again each time.
 func TestANotificationToATagIsSentAgainOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "oa-app", "channel": "oa"})
@@ -196,7 +197,7 @@ func TestANotificationToATagIsSentAgainOnce(t *testing.T) {
 	}
 }
 
-// A run fills the placeholders of its contacts in each portion, even if nobody in the first portion gets a message.
+// Each portion of a run fills the placeholders of its own contacts, even if nobody in the first portion gets a message.
 func TestEachPortionIsRenderedForEachContact(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "email-app", "channel": "email"})
@@ -212,7 +213,7 @@ func TestEachPortionIsRenderedForEachContact(t *testing.T) {
 	}
 }
 
-// S4.10: the remark of a notification that ends between two portions states that it did not reach the whole tag.
+// S4.10: a notification that ends between two portions fails. Its remark states that it did not reach the whole tag.
 func TestANotificationInterruptedBetweenPortionsFails(t *testing.T) {
 	b := apptest.New(t)
 	makeVIPs(b, 600)
@@ -231,8 +232,8 @@ func TestANotificationInterruptedBetweenPortionsFails(t *testing.T) {
 	}
 }
 
-// Notifications with several portions run alternately.
-func TestANotificationToATagQueuesAgainAfterEachPortion(t *testing.T) {
+// Several notifications with several portions run alternately, portion by portion.
+func TestANotificationToATagLetsOthersRunAfterEachPortion(t *testing.T) {
 	b := apptest.New(t)
 	makeVIPs(b, 1)
 	id := toTag(b, "vip", map[string]any{"next_run_time": time.Now().Add(time.Hour)})

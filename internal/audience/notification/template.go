@@ -11,8 +11,8 @@ import (
 
 var errNoTemplate = fault.New(fault.NotFound, fault.TemplateNotFound)
 
-// PutTemplate sets the template of a business type on a channel (S1.7). A nil companyID sets the template of the platform, for companies without their own
-// template. Faults: channel.not_found, limit.reached, request.invalid for HTML on another channel than e-mail.
+// PutTemplate sets the template of a business type on a channel (S1.7). If companyID is nil, it sets the template of the platform, which applies to companies
+// without their own template. Faults: channel.not_found, limit.reached; request.invalid for HTML on a channel other than e-mail.
 func (s *Service) PutTemplate(ctx context.Context, companyID *int64, p TemplateParams) (TemplateRow, error) {
 	if p.Html != nil && p.Channel != directory.Email {
 		return TemplateRow{}, fault.InvalidField("html", fault.NotAllowed, []string{directory.Email})

@@ -12,8 +12,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// An admin can read the notifications of every company. To end or delete notifications, an admin must name the company, because two companies can use the
-// same business ids.
+// An admin can read the notifications of every company. A request of an admin that ends or deletes notifications must name the company, because two companies
+// can use the same business ids.
 func TestAnAdminEndsAndDeletesNotificationsOfANamedCompany(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	create := map[string]any{
@@ -93,7 +93,7 @@ func TestATaskNamesItsCompanyChannelAndNotification(t *testing.T) {
 			t.Errorf("after %s: %s", act, got)
 		}
 	}
-	// Tasks are kept longer than the pool of a deleted route.
+	// A task is kept longer than the pool of its deleted route.
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.IDs["task"]+"/cancel", nil)
 	w.Expect(200, "", "DELETE", "/api/v1/admin/routes/"+w.IDs["route"], nil)
 	w.Exec("UPDATE pools SET retired_at = now() - interval '31 days' WHERE retired_at IS NOT NULL")
@@ -142,7 +142,7 @@ func TestASubmitUserSeesOnlyItsOwnNotifications(t *testing.T) {
 	if end(w.Acme) != 1 || remove(w.Acme) != 1 {
 		t.Error("the submitter could not end or delete the notification")
 	}
-	// A business event belongs to the company: the end of a node ends the reminder, even if another user reported the start.
+	// A business event belongs to the company: the end of a node ends its reminder, even if another user reported the start.
 	event := func(name string, headers []string) api.NotificationsMade {
 		return apptest.Decode[api.NotificationsMade](t, w.Expect(200, "", "POST", "/api/v1/notifications/events", map[string]any{
 			"event": name, "task_id": 5, "node_inst_id": 50, "channels": []string{"dingtalk"}, "user_ids": []string{"of-acme"}, "max_duration": 60,

@@ -94,7 +94,7 @@ func TestAZIPBombIsRefused(t *testing.T) {
 }
 
 // A directory of a million entries would need hundreds of bytes of memory per entry. The test measures memory, and therefore does not run in parallel.
-func TestAHugeDirectoryIsRefused(t *testing.T) {
+func TestAHugeZIPDirectoryIsRefused(t *testing.T) {
 	entry := make([]byte, 46)
 	copy(entry, "PK\x01\x02")
 	content := append([]byte("PK\x03\x04"), bytes.Repeat(entry, 1<<20)...)

@@ -83,8 +83,8 @@ func FuzzCSV(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) { expectList(t, "list.csv", content) })
 }
 
-// FuzzCSVOfOthers compares the list that Open reads with the list that the standard library wrote.
-func FuzzCSVOfOthers(f *testing.F) {
+// FuzzCSVOfStandardLibrary compares the list that Open reads with the list that the standard library wrote.
+func FuzzCSVOfStandardLibrary(f *testing.F) {
 	f.Add("1,\"2", "a\nb", "", " 手机", byte(0))
 	f.Add("\r\n", "\"\"", ";\t", "😀", byte(255))
 	f.Fuzz(func(t *testing.T, a, b, c, d string, form byte) {

@@ -13,12 +13,12 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// cachedParts is the number of parts of a file in memory. The strings and the rows of a workbook are read from the same file alternately.
+// cachedParts is the number of parts of a file that are kept in memory: a reader of a workbook alternates between the strings and the rows.
 const cachedParts = 4
 
 // file reads an upload.
 type file struct {
-	ctx  context.Context // ctx of Open, because io.ReaderAt has no ctx
+	ctx  context.Context // context of Open, because io.ReaderAt has no context
 	q    *uploadq.Queries
 	id   int64
 	name string
@@ -27,7 +27,7 @@ type file struct {
 	encoding string
 
 	mu    sync.Mutex
-	parts []cachedPart // the most recently used part first
+	parts []cachedPart // the most recently used part is the first
 }
 
 type cachedPart struct {
@@ -35,7 +35,7 @@ type cachedPart struct {
 	bytes []byte
 }
 
-// Open opens a complete upload, which can be read until ctx ends. The opened file uses a database connection only during a read.
+// Open opens a complete upload. Reads fail after ctx has ended. An open file uses a database connection only during a read.
 func (s *Service) Open(ctx context.Context, id int64) (sheet.File, error) {
 	row, err := s.q.UploadGet(ctx, id)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// maxFields is the maximum size in bytes of a form without its file: headers, fields, and separators.
+// maxFields is the maximum size of a form in bytes without its file: headers, fields, and separators.
 const maxFields = 256 << 10
 
 // FormSpec defines which fields a form can have.
@@ -34,15 +34,15 @@ type Form struct {
 	FileField string
 }
 
-// Form reads a form, whose parts can have any order, and stores its file in the same way as Receive. Errors: *SourceError; faults: those of Receive,
-// request.malformed, request.invalid for an unknown field and for a second file.
+// Form reads a form and stores its file in the same way as Receive. The parts of the form can have any order. Errors: *SourceError. Faults: those of Receive;
+// request.malformed; request.invalid for an unknown field or a second file.
 func (s *Service) Form(ctx context.Context, body io.Reader, spec FormSpec) (Form, error) {
 	bounded := &boundedReader{Reader: body, left: maxFields, tail: []byte("\n")}
 	f := Form{Fields: map[string][]string{}}
 	for parts := multipart.NewReader(bounded, spec.Boundary); ; {
 		part, err := parts.NextPart()
 		switch {
-		case err == io.EOF && bounded.hasRead("\n--"+spec.Boundary+"--"): //nolint:errorlint // a form that is cut off is an error that wraps io.EOF, or just io.EOF
+		case err == io.EOF && bounded.hasRead("\n--"+spec.Boundary+"--"): //nolint:errorlint // a truncated form ends with an error that wraps io.EOF, or with io.EOF itself
 			if err = s.setEncoding(ctx, f); err == nil {
 				return f, nil
 			}
@@ -60,10 +60,10 @@ func (s *Service) Form(ctx context.Context, body io.Reader, spec FormSpec) (Form
 	}
 }
 
-// encodingField is the field of a form that names the encoding of its file. The field can come after the file.
+// encodingField is the field of a form that names the encoding of its file. This field can come after the file.
 const encodingField = "encoding"
 
-// setEncoding stores the encoding of the file of a form, if the form names one. The contract rejects unknown encodings.
+// setEncoding stores the encoding of the file of a form if the form names a supported encoding. The contract rejects other encodings.
 func (s *Service) setEncoding(ctx context.Context, f Form) error {
 	named := f.Fields[encodingField]
 	if f.File == nil || len(named) == 0 || !slices.Contains(sheet.Encodings, named[0]) {
@@ -94,7 +94,7 @@ func (s *Service) readPart(ctx context.Context, bounded *boundedReader, f *Form,
 	}
 }
 
-// readFile stores the file of a form. For an empty file field, a browser sends an empty file, which is ignored.
+// readFile stores the file of a form. It ignores the empty file that a browser sends for an empty file field.
 func (s *Service) readFile(ctx context.Context, bounded *boundedReader, f *Form, part *multipart.Part, meta Meta) error {
 	bounded.isFile = true
 	defer func() { bounded.isFile = false }()
@@ -118,17 +118,16 @@ func (s *Service) readFile(ctx context.Context, bounded *boundedReader, f *Form,
 	return nil
 }
 
-// boundedReader reads a body, and limits the number of bytes outside the file.
+// boundedReader reads the body of a form, and limits the number of bytes outside the file.
 type boundedReader struct {
 	io.Reader
 	left   int
 	isFile bool
 	tail   []byte // the last bytes that were read
-	failed error  // error of the body
+	failed error  // error of reading the body
 }
 
-// maxTail is the number of last bytes that are kept. The end of a form is in the last buffer of multipart.Reader, which has 4 KiB, or starts in the previous
-// buffer.
+// maxTail is the number of last bytes that are kept. The end of a form is in the last buffer of multipart.Reader (4 KiB), or starts in the buffer before it.
 const maxTail = 8 << 10
 
 // hasRead reports whether the last bytes contain a text.
@@ -148,10 +147,10 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.failed = err
 	}
-	return n, err //nolint:wrapcheck // explain does
+	return n, err //nolint:wrapcheck // the error is wrapped by explain
 }
 
-// explain returns the error of the body. If the body could be read, it returns the error of the form.
+// explain returns the error of the body. If the body was read without an error, it returns the error of the form.
 func (b *boundedReader) explain(err error) error {
 	var known *fault.Error
 	switch {

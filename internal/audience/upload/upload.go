@@ -37,7 +37,7 @@ const (
 
 	partSize    = 256 << 10
 	maxName     = 255     // maximum length in characters
-	maxCompany  = 1 << 30 // total number of bytes in the complete uploads of a company; beyond it, the company cannot start another upload
+	maxCompany  = 1 << 30 // maximum total size in bytes of the complete uploads of a company; above it, the company cannot start another upload
 	unusedFor   = time.Hour
 	deleteBatch = 10
 )
@@ -58,11 +58,11 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Meta identifies the owner of an upload.
+// Meta describes the owner and the name of an upload.
 type Meta struct {
 	CompanyID   int64
 	SubmittedBy string // user name
-	Name        string // name of the file; its folders are dropped
+	Name        string // name of the file; folders in the name are removed
 }
 
 // Upload is a received file.
@@ -75,7 +75,7 @@ type Upload struct {
 
 var errTooMuch = &fault.Error{Kind: fault.TooMany, Reason: fault.RequestTooMuch, RetryAfter: time.Minute}
 
-// SourceError is an error of the reader that Receive reads from, as opposed to an error of the database.
+// SourceError is an error of the reader that Receive reads from. Errors of the database have other types.
 type SourceError struct{ Err error }
 
 func (e *SourceError) Error() string { return "read upload: " + e.Err.Error() }
@@ -83,8 +83,8 @@ func (e *SourceError) Error() string { return "read upload: " + e.Err.Error() }
 // Unwrap returns the error of the reader.
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// Receive stores the content of r, each part in a separate transaction. It must not be called in a transaction, because this transaction would stay open until
-// the file has arrived. After an error, Receive deletes the parts that it has stored. Errors: *SourceError; faults: request.too_large, request.too_much.
+// Receive stores the content of r. Each part is a separate transaction. Receive returns an error inside a transaction, because this transaction would stay open
+// until the file has arrived. After an error, Receive deletes the parts that it has stored. Errors: *SourceError. Faults: request.too_large, request.too_much.
 func (s *Service) Receive(ctx context.Context, r io.Reader, meta Meta) (Upload, error) {
 	if s.db.InTx(ctx) {
 		return Upload{}, errors.New("receive upload: inside a transaction")
@@ -96,7 +96,7 @@ func (s *Service) Receive(ctx context.Context, r io.Reader, meta Meta) (Upload, 
 	return u, err
 }
 
-// Put works like Receive for content in memory. It can be part of the transaction of ctx.
+// Put works like Receive for content in memory. It can run inside the transaction of ctx.
 func (s *Service) Put(ctx context.Context, content []byte, meta Meta) (u Upload, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		u, err = s.add(ctx, bytes.NewReader(content), meta)
@@ -105,7 +105,7 @@ func (s *Service) Put(ctx context.Context, content []byte, meta Meta) (u Upload,
 	return u, postgres.Wrap("store upload", err, nil)
 }
 
-// add stores the content of r. After an error, the returned upload is possibly stored in part.
+// add stores the content of r. After an error, parts of the returned upload can be stored.
 func (s *Service) add(ctx context.Context, r io.Reader, meta Meta) (Upload, error) {
 	u := Upload{Name: nameOf(meta.Name)}
 	var err error
@@ -124,7 +124,7 @@ func (s *Service) store(ctx context.Context, u *Upload, r io.Reader) error {
 	hash, part := sha256.New(), make([]byte, partSize)
 	for no := int32(0); ; no++ {
 		n, err := fill(r, part)
-		isLast := err == io.EOF //nolint:errorlint // readers return it bare, and io.ErrUnexpectedEOF is another error
+		isLast := err == io.EOF //nolint:errorlint // readers return io.EOF unwrapped, and io.ErrUnexpectedEOF is a different error
 		if err != nil && !isLast {
 			return &SourceError{err}
 		}
@@ -149,8 +149,8 @@ func (s *Service) store(ctx context.Context, u *Upload, r io.Reader) error {
 	return postgres.Wrap("complete upload", err, nil)
 }
 
-// fill works like io.ReadFull, but returns the errors of r unchanged. io.ReadFull returns io.ErrUnexpectedEOF for a short part, but r returns the same error
-// for a truncated body.
+// fill works like io.ReadFull, but returns the errors of r unchanged. io.ReadFull cannot be used: it returns io.ErrUnexpectedEOF for a short last part, and r
+// returns the same error for a truncated body.
 func fill(r io.Reader, p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var read int
@@ -169,12 +169,13 @@ func nameOf(name string) string {
 		return ""
 	}
 	if runes := []rune(name); len(runes) > maxName {
-		return string(runes[len(runes)-maxName:]) // the end contains the extension
+		return string(runes[len(runes)-maxName:]) // keep the end, which contains the extension
 	}
 	return name
 }
 
-// Use keeps an upload until Delete. Call it in the transaction that stores the row which needs the file. usedBy names this row, for example "batch 17".
+// Use keeps an upload until Delete is called. Call Use in the transaction that stores the row which needs the file. usedBy names this row, for example "batch
+// 17".
 func (s *Service) Use(ctx context.Context, id int64, usedBy string) error {
 	n, err := s.q.UploadUse(ctx, uploadq.UploadUseParams{ID: id, UsedBy: usedBy})
 	if err == nil && n == 0 {
@@ -183,15 +184,15 @@ func (s *Service) Use(ctx context.Context, id int64, usedBy string) error {
 	return postgres.Wrap("use upload", err, nil)
 }
 
-// Delete deletes an upload. Call it in the transaction that records the end of the work on the file.
+// Delete deletes an upload. Call Delete in the transaction that records the end of the processing of the file.
 func (s *Service) Delete(ctx context.Context, id int64) error {
 	return postgres.Wrap("delete upload", s.q.UploadDelete(ctx, id), nil)
 }
 
-// dropLimit is the time limit of Drop.
+// dropLimit is the timeout of Drop.
 const dropLimit = 10 * time.Second
 
-// Drop deletes an upload that nothing uses, even if ctx has ended. Without Drop, DeleteExpired would delete it later.
+// Drop deletes an unused upload, even if ctx has ended. DeleteExpired deletes the upload later if Drop fails.
 func (s *Service) Drop(ctx context.Context, u Upload) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropLimit)
 	defer cancel()

@@ -54,7 +54,7 @@ func (b bundle) exec(sql string, args ...any) {
 	}
 }
 
-// expectRows fails the test unless the numbers of uploads and of their parts are as given.
+// expectRows fails the test if the numbers of stored uploads and of their parts differ from the given numbers.
 func (b bundle) expectRows(uploads, parts int) {
 	b.Helper()
 	if n, m := b.count("SELECT count(*) FROM uploads"), b.count("SELECT count(*) FROM upload_parts"); n != uploads || m != parts {
@@ -157,7 +157,7 @@ func TestAnUploadIsNotReceivedInATransaction(t *testing.T) {
 	}
 }
 
-// An unused upload is deleted after an hour. A used upload is deleted only by Delete.
+// An upload that nothing uses is deleted after an hour. An upload in use is deleted only by Delete.
 func TestUnusedUploadsAreDeleted(t *testing.T) {
 	b := setup(t)
 	receive := func() upload.Upload {
@@ -269,7 +269,7 @@ func TestAnInvalidFormIsRefusedAndStoresNothing(t *testing.T) {
 	b.expectRows(0, 0)
 }
 
-// A form without its complete end is not read as a shorter form.
+// A form without its closing boundary is refused. It is not read as a shorter form.
 func TestATruncatedFormIsRefused(t *testing.T) {
 	b := setup(t)
 	spec := upload.FormSpec{Boundary: "x", Files: []string{"file"}, Fields: []string{"name", "more"}, Meta: meta}

@@ -201,7 +201,7 @@ func TestWarningsAreDelayedAfterManyMessages(t *testing.T) {
 }
 
 // Two servers find different alerts due, because another alert fires in the meantime. No alert is sent twice.
-func TestTwoServersWithDifferentDueAlertsSendEachOnce(t *testing.T) {
+func TestTwoServersWithDifferentDueAlertsSendEachAlertOnce(t *testing.T) {
 	w := newSilence(t, "")
 	w.silence("dingtalk", "s", 4)
 	w.polled("mail")

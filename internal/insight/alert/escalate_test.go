@@ -268,7 +268,7 @@ func TestEndedOrAcknowledgedAlertDoesNotEscalate(t *testing.T) {
 }
 
 // Each receiver has its own escalation time; zero means never.
-func TestReceiverSetsEscalationTime(t *testing.T) {
+func TestEachReceiverHasItsOwnEscalationTime(t *testing.T) {
 	w, first, _ := newEscalating(t)
 	path := fmt.Sprint(receiversPath, "/", first)
 	seconds := func(want int64) {

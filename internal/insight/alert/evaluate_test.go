@@ -183,7 +183,7 @@ func TestAWaitRaisesOneAlertOfEachLevel(t *testing.T) {
 }
 
 // A server finds that a condition holds, and then waits. Meanwhile the condition ends, and another server ends the alert.
-func TestOlderFindingDoesNotReplaceNewerOneOfAnotherServer(t *testing.T) {
+func TestOlderFindingDoesNotReplaceNewerFinding(t *testing.T) {
 	w := newWatched(t)
 	r := w.only(`{"kind":"queue_depth","level":"warning","company_no":"default","threshold":0,"for_seconds":0,"resolve_seconds":0}`)
 	w.Submit("x")
@@ -527,7 +527,7 @@ func TestQueueDepthExcludesTasksDueLater(t *testing.T) {
 	w.expect()
 }
 
-func TestHighFailureRateRaisesAlert(t *testing.T) {
+func TestFailureRateAboveThresholdRaisesAlert(t *testing.T) {
 	w := newWatched(t)
 	w.AddCompany("acme", 1)
 	w.only(`{"kind":"failure_rate","level":"warning","threshold":0.25,"window_seconds":600,"for_seconds":0,"resolve_seconds":0}`)

@@ -192,7 +192,7 @@ func TestAuthorizationIsNotStoredWithoutSecretsKey(t *testing.T) {
 }
 
 // A receiver is deleted while a rule is changed to use this receiver: one of the two requests is rejected.
-func TestRuleNeverRefersToDeletedReceiver(t *testing.T) {
+func TestRuleCannotReferToDeletedReceiver(t *testing.T) {
 	b := apptest.New(t)
 	for range 5 {
 		r := addReceiver(b, `{"name":"a","kind":"alertmanager","url":"http://a.example"}`)

@@ -319,7 +319,7 @@ func TestUpdateWithoutChangeIsNotRecorded(t *testing.T) {
 	}
 }
 
-func TestRecordContainsChangedFields(t *testing.T) {
+func TestAuditRecordContainsChangedFields(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "s", "balance": 10})
@@ -404,7 +404,7 @@ func TestUserOfCompanyIsRecordedAsActor(t *testing.T) {
 }
 
 // A row that was changed with manual SQL has no actor. A row that a cascade deletes still contains the number of its deleted parent.
-func TestManualChangeHasNoActor(t *testing.T) {
+func TestRecordOfManualChangeHasNoActor(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddCountry("NZ", "64", nil)
@@ -426,7 +426,7 @@ func TestManualChangeHasNoActor(t *testing.T) {
 }
 
 // An app that polls for the first time creates a sender. This change was made by the service and not by an administrator, so the record has no actor.
-func TestSelfRegisteredSenderHasNoActor(t *testing.T) {
+func TestRecordOfSelfRegisteredSenderHasNoActor(t *testing.T) {
 	b := apptest.New(t)
 	rows := recorded(b, func() {
 		for range 3 {
@@ -497,7 +497,7 @@ func TestMessageProcessingIsNotRecorded(t *testing.T) {
 }
 
 // A table that is written for each message has no audit trigger, or only a trigger for other columns.
-func TestHotTablesHaveNoAuditTrigger(t *testing.T) {
+func TestTablesWrittenForEachMessageHaveNoAuditTrigger(t *testing.T) {
 	b := apptest.New(t)
 	hot := []string{"queue", "messages", "report_logs", "facts", "dedup_keys", "sender_ledger", "fair_ranks", "deliveries", "pools", "events", "sender_tokens", "user_addresses", "idempotency_keys"}
 	if n := b.Count(`SELECT count(*) FROM pg_trigger WHERE tgfoid = 'audit_change'::regproc AND tgrelid::regclass::text = ANY ($1)`, hot); n > 0 {

@@ -658,7 +658,7 @@ func TestExportFailsDuringDrop(t *testing.T) {
 
 // S4.10: an erasure lists exports that possibly read the person's data before the erasure. It does not list an export that began after the end of the
 // erasure, or that ended before the erasure began.
-func TestErasureNamesConcurrentExport(t *testing.T) {
+func TestErasureListsConcurrentExports(t *testing.T) {
 	b, dir := withFolder(t)
 	_, day := failLongAgo(b, 3)
 	erase := func(user string) {
@@ -809,7 +809,7 @@ func TestNotificationIsDeletedWithItsTasks(t *testing.T) {
 
 // A notification that has ended is deleted with its first task, because its state could no longer be computed. Tasks of a one-time notification that is still
 // being sent are kept, because they record which people the notification has reached.
-func TestDropHandlesNotificationsWithTasksOnSeveralDays(t *testing.T) {
+func TestDropDeletesEndedNotificationsAndKeepsUnfinishedOnes(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	send := func(name string) int64 {
 		made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{

@@ -162,7 +162,7 @@ func (w lateWorld) expectDayOfLateTasks() {
 
 // A day is imported while its late tasks still wait: all tasks form one day again. Waiting tasks keep their current state, and the state in the export is
 // ignored.
-func TestImportMergesWithKeptTasks(t *testing.T) {
+func TestImportIsMergedWithKeptTasks(t *testing.T) {
 	w := newLateWorld(t)
 	before := everything(w.Bundle)
 	drop(w.Bundle, w.day, true)

@@ -97,7 +97,7 @@ func TestChargesAreDroppedByPartition(t *testing.T) {
 }
 
 // When the sequence has advanced beyond all limits, for example after a restore, numbers belong to the last partition, which has no upper limit.
-func TestEveryLedgerNumberHasPartition(t *testing.T) {
+func TestEveryLedgerRowHasPartition(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 100})
 	b.SubmitMany("x", 30, nil)

@@ -128,7 +128,7 @@ func TestCostsUsePriceAtCountingTime(t *testing.T) {
 }
 
 // The signature of a sender counts in segments and costs, whether the sender has limits or not.
-func TestSignatureOfSenderCountsWithoutLimits(t *testing.T) {
+func TestSignatureOfSenderIsCountedWithAndWithoutLimits(t *testing.T) {
 	b := apptest.New(t)
 	for no, more := range map[string]map[string]any{"free": {}, "limited": {"balance": 10}} {
 		body := map[string]any{"sender_no": no, "name": no, "segment_price": 450, "sign": "示例签名", "is_shared": false} // 6 characters with brackets

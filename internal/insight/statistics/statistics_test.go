@@ -796,7 +796,7 @@ func (c *counted) Write(p []byte) (int, error) {
 }
 
 // A year of days is read within the promised time.
-func TestYearOfDaysIsReadInTime(t *testing.T) {
+func TestStatisticsOfOneYearAreReadInTime(t *testing.T) {
 	b := apptest.New(t)
 	addYear(b)
 	from := time.Now().AddDate(0, 0, -364)
