@@ -45,7 +45,7 @@ func TestAPausedBatchContinuesWhenResumed(t *testing.T) {
 	if b.Recover() != 1 {
 		t.Error("no lease expired")
 	}
-	feed(b) // holds the task that waits for its retry
+	feed(b) // holds the task that waited for its retry
 	b.Exec("UPDATE queue SET due_at = now() WHERE due_at < '9999-01-01'")
 	queueDue(b)
 	if got := b.Claim("app", 10); len(got) != 0 {
@@ -59,8 +59,8 @@ func TestAPausedBatchContinuesWhenResumed(t *testing.T) {
 	}
 }
 
-// If a server dies after it paused, resumed or cancelled a batch, the tasks of the batch are unchanged until a sweep runs. When a repeat of the request is
-// answered, the tasks have been changed.
+// A server dies after it paused, resumed or cancelled a batch. The tasks of the batch are unchanged until a sweep runs. A repeat of the request changes the
+// tasks before it is answered.
 func TestARepeatedRequestChangesTheTasksOfABatch(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
@@ -82,13 +82,13 @@ func TestARepeatedRequestChangesTheTasksOfABatch(t *testing.T) {
 	}
 }
 
-// The held tasks of a cancelled batch stay held until they are cancelled: a switch that is turned on meanwhile does not release them.
+// If a batch is cancelled, its held tasks stay held until they are cancelled. They are not released if a switch is turned on before this.
 func TestASwitchReleasesNoTaskOfACancelledBatch(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
 	feed(b)
 	get(b, at, "pause")
-	b.Exec("UPDATE batches SET status = 'cancelled', ended_at = now()") // the state after a server that has not cancelled the tasks yet
+	b.Exec("UPDATE batches SET status = 'cancelled', ended_at = now()") // a server has cancelled the batch, but not its tasks yet
 	for _, status := range []string{"off", "on"} {
 		b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"status": status})
 	}
@@ -100,7 +100,7 @@ func TestASwitchReleasesNoTaskOfACancelledBatch(t *testing.T) {
 	expect(b, get(b, at), "cancelled", "3 rows, 3 valid, 3 cancelled")
 }
 
-// A paused batch that expires ends, together with its tasks.
+// If a paused batch expires, the batch and its tasks end.
 func TestAPausedBatchExpires(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true", "expires_at", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
@@ -119,7 +119,7 @@ func TestAPausedBatchExpires(t *testing.T) {
 	expect(b, get(b, at), "finished", "3 rows, 3 valid, 3 failed")
 }
 
-// A repeated confirmation, whose first answer was lost, succeeds in every later status of the batch, except after a cancellation.
+// A confirmation is repeated because its answer was lost. The repeat succeeds in every later status of the batch except cancelled.
 func TestARepeatedConfirmationSucceeds(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(1), "content", "hello")
@@ -227,7 +227,7 @@ func TestFailedMessagesOfABatchAreSentAgain(t *testing.T) {
 	}
 	feed(b)
 	expect(b, get(b, at), "finished", "2 rows, 2 valid, 2 failed")
-	// The jobs of one company leave free slots for other companies.
+	// A company with many jobs still leaves slots for the jobs of other companies.
 	b.Exec(`INSERT INTO task_jobs (action, filter, total, created_by)
 		SELECT 'requeue', jsonb_build_object('batch_id', id, 'source', n::text), 1, 'x' FROM batches, generate_series(1, 10) n`)
 	if a := b.Expect(409, "limit.reached", "POST", at+"/requeue", nil); a.Body.Error.Limit != 10 {
@@ -238,7 +238,7 @@ func TestFailedMessagesOfABatchAreSentAgain(t *testing.T) {
 	if again.Count != 2 || again.JobID == nil {
 		t.Fatalf("%+v", again)
 	}
-	feed(b) // before the job runs
+	feed(b) // before the job has run
 	expect(b, get(b, at), "running", "2 rows, 2 valid, 2 failed")
 	if n, err := b.App.Jobs.Run(t.Context()); n != 2 || err != nil {
 		t.Fatalf("requeued %d, %v", n, err)
@@ -279,7 +279,7 @@ func TestARequeueOfAPausedBatchWaits(t *testing.T) {
 	}
 }
 
-// A batch does not end while its failed messages are about to be sent again.
+// A batch does not end while a job is about to send its failed messages again.
 func TestABatchDoesNotEndDuringARequeue(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(2), "content", "hello", "auto_confirm", "true")
@@ -450,8 +450,8 @@ func TestABatchCanNameASenderOrATemplate(t *testing.T) {
 	}
 }
 
-// S3.10: a batch uses the language and the interval of its template, and its timeline contains the version of the template. Until the batch is confirmed, its
-// template must be active. After the confirmation, the batch keeps its text.
+// S3.10: a batch uses the language and the interval of its template. Its timeline contains the version of the template. The template must be active until the
+// batch is confirmed. After the confirmation, the batch keeps its text.
 func TestABatchUsesItsTemplateUntilItsConfirmation(t *testing.T) {
 	b := apptest.New(t)
 	const template = "/api/v1/admin/template"
@@ -484,7 +484,7 @@ func TestABatchUsesItsTemplateUntilItsConfirmation(t *testing.T) {
 	}
 }
 
-// S3.10: a batch with its own time is sent at this time. The time of its template is ignored. A batch whose template was replaced cannot be confirmed.
+// S3.10: a batch with its own send time is sent at this time, and not at the time of its template. A batch whose template was replaced cannot be confirmed.
 func TestTheTimeOfABatchOverridesItsScheduledTemplate(t *testing.T) {
 	b := apptest.New(t)
 	scheduled := map[string]any{"template_no": "T1", "template_name": "n", "template_content": "您好", "send_type": "scheduled"}
@@ -594,8 +594,8 @@ func TestAnExpiredBatchCannotBeConfirmed(t *testing.T) {
 	}
 }
 
-// Each row with a code has a remark in the language of the request: in the list of rows, in the file of errors and in the preview. Some codes have no stored
-// fault: the code of an expired row, and the code of a row that the database rejected.
+// Each row with a code has a remark in the language of the request: in the list of rows, in the file of errors and in the preview. Two kinds of rows have no
+// stored fault: expired rows, and rows that the database rejected.
 func TestRemarksOfRowsHaveTheLanguageOfTheRequest(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})

@@ -1,5 +1,5 @@
 // Package batch owns uploaded lists of messages: the check and review of their rows, and their submission to the queue (S3.4, B14). Any server can process any
-// batch, and continues the batch of a server that was killed.
+// batch. If a server is killed, another server continues its batches.
 package batch
 
 import (
@@ -35,27 +35,27 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// These are the rules for duplicates. By the first rule, no row is a duplicate. By the second rule, a row is a duplicate of an earlier row with the same
-// address. By the third rule, it is a duplicate of an earlier row with the same address and text.
+// These are the rules for duplicates: no row is a duplicate; rows with the same address are duplicates; rows with the same address and text are duplicates. The
+// first of several equal rows is never a duplicate.
 const (
 	DedupNone  = "none"
-	DedupPhone = "phone" // on every channel, the address is compared
+	DedupPhone = "phone" // compares the addresses, on every channel
 	DedupRow   = "row"
 )
 
-// These are the codes of rows that are not sent. The first four codes are documented in S3.4.
+// These are the codes of rows that are not sent. S3.4 documents the first four codes.
 const (
 	WrongAddress int16 = iota + 1
 	WrongContent
 	WrongSegments
 	WrongSign
 	IsDuplicate
-	IsBlocked // the company is not allowed to send to the country
+	IsBlocked // the company is not allowed to send to the country of the row
 	IsRefused // rejected when the row was submitted
 	IsExpired // the batch expired before the row was submitted; this code is not stored
 )
 
-// Services contains the services that a Service uses.
+// Services contains the other services that a Service uses.
 type Services struct {
 	Submissions *submit.Service
 	Tasks       *task.Service
@@ -70,7 +70,7 @@ type Services struct {
 	Notifications *notification.Service
 }
 
-// Service manages batches. Every method runs in at most one transaction, except the sweeps and methods that state otherwise.
+// Service manages batches. Every method runs in at most one transaction, except the sweeps and the methods whose comments state otherwise.
 type Service struct {
 	Services
 
@@ -98,26 +98,26 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Request is a batch to create, with an upload or with tags.
+// Request describes a batch to create. Its rows come from an upload or from tags.
 type Request struct {
 	Name           string
 	Channel        string
 	Upload         *upload.Upload
 	Tag            string
 	Tags           Tags
-	AddressColumn  string // column of the addresses, which are phone numbers on sms; empty: the column with a usual name
+	AddressColumn  string // column with the addresses, on sms phone numbers; empty: the column with a usual name
 	DefaultRegion  string // region of numbers without a country code; empty: the region of the company
-	SignColumn     string // column of the signatures of rows; empty: a column of a list with a usual name, if it exists
+	SignColumn     string // column with the signatures of rows; empty: the column of a list with a usual name, if it exists
 	MessageType    int16
 	Priority       *int16
 	TemplateNo     string // template of short messages, instead of Content
 	Language       string // language of the template
 	Subject        string // subject on a channel other than sms, with column names in braces
 	Content        string // text with column names in braces
-	HTML           string // for e-mail: Content as HTML, in which values are escaped; empty: no HTML
-	BizType        *int16 // business type of the notification template, instead of Subject and Content; nil: no notification template
+	HTML           string // for e-mail: the text as HTML, in which values are escaped; empty: no HTML
+	BizType        *int16 // business type of the notification template that contains the text, instead of Subject and Content; nil: no notification template
 	Sign           string
-	SenderNo       string // the only sender that can send the batch; empty: any sender by the routes
+	SenderNo       string // the only sender that can send the batch; empty: the routes decide
 	Dedup          string
 	Test           bool
 	AutoConfirm    bool
@@ -126,8 +126,8 @@ type Request struct {
 	Origin         submit.Origin
 }
 
-// Create stores a batch, whose rows are then checked in the background. Create opens the list, so that an invalid file, column or placeholder is refused at
-// once. Faults: request.invalid, template.not_active, limit.reached.
+// Create stores a batch. A sweep checks its rows later. Create also opens the list, so that an invalid file, column or placeholder is refused immediately.
+// Faults: request.invalid, template.not_active, limit.reached.
 func (s *Service) Create(ctx context.Context, r Request) (batchq.Batch, error) {
 	p, rendering, err := s.prepared(ctx, r)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Service) Create(ctx context.Context, r Request) (batchq.Batch, error) {
 	return s.get(ctx, Viewer{}, id)
 }
 
-// prepared checks a request. It returns the batch to store and, on a channel other than sms, its text.
+// prepared checks a request. It returns the batch to store. On a channel other than sms, it also returns the text of the batch.
 func (s *Service) prepared(ctx context.Context, r Request) (p batchq.BatchCreateParams, rendering *placeholder.Text, err error) {
 	p = batchq.BatchCreateParams{
 		CompanyID: r.Origin.CompanyID, SubmittedBy: r.Origin.User, Name: r.Name, MessageType: r.MessageType, Priority: r.Priority,
@@ -163,7 +163,7 @@ func (s *Service) prepared(ctx context.Context, r Request) (p batchq.BatchCreate
 		UserAgent: r.Origin.UserAgent, DefaultRegion: r.DefaultRegion,
 	}
 	if err := phone.CheckRegion("default_region", r.DefaultRegion); err != nil {
-		return p, nil, err //nolint:wrapcheck // a fault
+		return p, nil, err //nolint:wrapcheck // the error is a fault
 	}
 	if err := r.chooseTags(&p); err != nil {
 		return p, nil, err
@@ -200,7 +200,7 @@ func (s *Service) prepared(ctx context.Context, r Request) (p batchq.BatchCreate
 	p.SignColumn = optional.NonZero(rows.SignColumn(m.names()))
 	encoding, isDoubtful := rows.Encoding()
 	p.Encoding, p.IsEncodingDoubtful = optional.NonZero(encoding), isDoubtful
-	p.IsConfirmed = r.AutoConfirm && !isDoubtful // a user must check the rows of a list whose encoding is doubtful
+	p.IsConfirmed = r.AutoConfirm && !isDoubtful // a list with a doubtful encoding is not confirmed automatically, because a user must check its rows
 	p.UploadID, p.PhoneColumn = uploadID(r.Upload), rows.AddressColumn()
 	if missing := rows.Missing(m.names()); len(missing) > 0 {
 		return p, nil, fault.InvalidField("content", fault.MissingColumns, missing)
@@ -208,10 +208,10 @@ func (s *Service) prepared(ctx context.Context, r Request) (p batchq.BatchCreate
 	return p, m.rendering, nil
 }
 
-// Tags selects contacts. A contact must have all tags of All, at least one tag of Any (unless Any is empty), and no tag of None.
+// Tags selects contacts that have all tags of All, at least one tag of Any (unless Any is empty), and no tag of None.
 type Tags struct{ All, Any, None []string }
 
-// checkTags returns a fault if a tag does not exist. The fault names the field of the tag.
+// checkTags returns a fault if a tag does not exist. The fault names the field that contains the tag.
 func (s *Service) checkTags(ctx context.Context, r Request) error {
 	var one []string
 	if r.Tag != "" {
@@ -230,7 +230,7 @@ func (s *Service) checkTags(ctx context.Context, r Request) error {
 	return nil
 }
 
-// tagField returns the field of a request that selects contacts.
+// tagField returns the name of the request's field that selects contacts.
 func (r Request) tagField() string {
 	switch {
 	case r.Tag != "":
@@ -250,7 +250,7 @@ func (r Request) chooseTags(p *batchq.BatchCreateParams) error {
 		all = append([]string{r.Tag}, all...)
 	}
 	switch n := len(all) + len(r.Tags.Any); {
-	case n == 0 && len(r.Tags.None) > 0: // an exclusion alone would select almost all contacts
+	case n == 0 && len(r.Tags.None) > 0: // only exclusions are given: they would select almost all contacts
 		return fault.InvalidField("tags_none", fault.OnlyTogether, "tag, tags_all or tags_any")
 	case n == 0:
 	case len(all) == 1 && n == 1 && len(r.Tags.None) == 0:
@@ -269,7 +269,7 @@ func uploadID(u *upload.Upload) *int64 {
 	return &u.ID
 }
 
-// Viewer restricts a call to the batches of one company. All users of a company share its batches.
+// Viewer restricts a call to the batches of one company. All users of a company can see all its batches.
 type Viewer struct {
 	CompanyID *int64 // nil: all companies
 }
@@ -312,15 +312,15 @@ func (s *Service) Estimate(ctx context.Context, st progress.Progress) (progress.
 	return s.progress.Estimate(ctx, st)
 }
 
-// Confirm starts a checked batch. Faults: batch.not_found, batch.wrong_status, batch.nothing_to_send, batch.expired; template.not_active if its template is not
-// active, or if the company can no longer use it. A confirmed batch keeps its text, even if the template is changed or deleted.
+// Confirm starts a checked batch. After the confirmation, the batch keeps its text, even if its template is changed or deleted. Faults: batch.not_found,
+// batch.wrong_status, batch.nothing_to_send, batch.expired; template.not_active if the template is not active, or if the company cannot use it any more.
 func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by string) (progress.Progress, error) {
 	row, err := s.get(ctx, viewer, id)
 	if err != nil {
 		return progress.Progress{}, err
 	}
 	n := int64(0)
-	if row.Status == progress.Ready { // status and counts were read before the transaction: a batch whose check ends only now is not confirmed
+	if row.Status == progress.Ready { // confirm only a batch that was ready before this transaction: the caller cannot have seen the counts of a check that ends only now
 		if row.Valid == 0 {
 			return progress.Progress{}, fault.New(fault.Conflict, fault.BatchNothingToSend)
 		}
@@ -338,7 +338,7 @@ func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by strin
 	if n == 0 {
 		st, err := s.Get(ctx, viewer, id)
 		switch {
-		case err != nil || st.ConfirmedAt != nil && st.Status != progress.Cancelled: // the request was sent twice
+		case err != nil || st.ConfirmedAt != nil && st.Status != progress.Cancelled: // the request is a repeat
 			return st, err
 		case row.Status == progress.Ready && st.Status == progress.Ready:
 			return progress.Progress{}, fault.New(fault.Conflict, fault.BatchExpired)
@@ -347,8 +347,8 @@ func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by strin
 	return s.changed(ctx, viewer, id, n, nil, "confirm batch", progress.Running, nil)
 }
 
-// checkTemplate returns template.not_active if the template of a batch has been replaced since the batch was created, or if the company cannot use the
-// template. For a batch without a template, it returns nil.
+// checkTemplate returns template.not_active if the template has been replaced since the batch was created, or if the company cannot use the template. It
+// returns nil for a batch without a template.
 func (s *Service) checkTemplate(ctx context.Context, b batchq.Batch) error {
 	if b.TemplateNo == nil {
 		return nil
@@ -361,7 +361,7 @@ func (s *Service) checkTemplate(ctx context.Context, b batchq.Batch) error {
 	return err
 }
 
-// every returns the interval of scheduled templates. Their messages are sent at multiples of this interval.
+// every returns the interval of scheduled templates. Messages with such a template are sent at multiples of this interval.
 func (s *Service) every(ctx context.Context) (time.Duration, error) {
 	values, err := s.Settings.Get(ctx)
 	return time.Duration(values.SMS.ScheduledEvery) * time.Second, err
@@ -414,9 +414,9 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, id int64, by string
 	})
 }
 
-// changed returns a batch after a change of n rows, and applies the change to the tasks of the batch. If the batch already has the wanted status, for example
-// after a repeated request, changed returns no conflict. It then applies the change to the tasks again, because the first server possibly died before it
-// changed the tasks.
+// changed finishes a change of a batch: it calls follow, which changes the tasks, and returns the batch. n is the number of changed rows. If n is 0 but the
+// batch has the wanted status, the request is a repeat: changed then returns no conflict. It still calls follow, because a server can have died after it
+// changed the batch and before it changed the tasks.
 func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err error, act, wanted string, follow func() error) (progress.Progress, error) {
 	if err == nil && n == 0 {
 		b, err := s.get(ctx, viewer, id)
@@ -436,12 +436,12 @@ func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err e
 	return s.Get(ctx, viewer, id)
 }
 
-// noteAct records an action of a user on a batch, in the transaction of ctx.
+// noteAct records the action of a user on a batch, in the transaction of ctx.
 func (s *Service) noteAct(ctx context.Context, id int64, act, by string) error {
 	return postgres.Wrap("note act", s.q.BatchActAdd(ctx, batchq.BatchActAddParams{BatchID: id, Act: act, Username: by}), nil)
 }
 
-// maxActs is the maximum number of actions of a batch that are returned.
+// maxActs is the maximum number of actions of one batch that Acts returns.
 const maxActs = 100
 
 // Act is an action of a user on a batch.
@@ -453,20 +453,20 @@ func (s *Service) Acts(ctx context.Context, id int64) ([]Act, error) {
 	return acts, postgres.Wrap("read acts of batch", err, nil)
 }
 
-// Requeued is the result of requeueing a batch.
+// Requeued is the result of requeueing the failed tasks of a batch.
 type Requeued struct {
-	Count   int64     // number of FAILED tasks that are sent again
-	Skipped []Skipped // numbers of FAILED tasks that cannot be sent again
-	Job     *job.Row  // nil: no task can be sent again
+	Count   int64     // number of FAILED tasks that will be sent again
+	Skipped []Skipped // numbers of FAILED tasks that cannot be sent again, by reason
+	Job     *job.Row  // job that sends the tasks again; nil: no task can be sent again
 }
 
-// Skipped is a number of tasks that cannot be sent again, and the reason.
+// Skipped is the number of tasks that cannot be sent again for one reason.
 type Skipped struct {
 	Reason fault.Reason
 	Count  int64
 }
 
-// Requeue sends the failed tasks of a batch again in the background. It follows the same rules as the requeue of a single task. Faults: batch.not_found,
+// Requeue creates a job that sends the failed tasks of a batch again. The rules are the same as for the requeue of a single task. Faults: batch.not_found,
 // batch.wrong_status, limit.reached.
 func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, remark string) (Requeued, error) {
 	b, err := s.get(ctx, viewer, id)
@@ -490,13 +490,13 @@ func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, rema
 			r.Count = max(0, r.Count-one.Count)
 		}
 	}
-	if n := b.Valid - b.Fed; b.Status == progress.Finished && n > 0 { // rows that expired before they were submitted
+	if n := b.Valid - b.Fed; b.Status == progress.Finished && n > 0 { // some rows expired before they were submitted
 		r.skip(fault.TaskExpired, n)
 	}
 	return r, nil
 }
 
-// skip adds n tasks that cannot be sent again.
+// skip adds n tasks that cannot be sent again for a reason.
 func (r *Requeued) skip(reason fault.Reason, n int64) {
 	for i := range r.Skipped {
 		if r.Skipped[i].Reason == reason {
@@ -507,11 +507,11 @@ func (r *Requeued) skip(reason fault.Reason, n int64) {
 	r.Skipped = append(r.Skipped, Skipped{reason, n})
 }
 
-// requeueable counts the FAILED tasks of a batch that can be sent again, and the FAILED tasks that cannot.
+// requeueable counts the FAILED tasks of a batch: those that can be sent again, and those that cannot.
 func (s *Service) requeueable(ctx context.Context, b batchq.Batch) (r Requeued, err error) {
 	_, first, _, err := s.Tasks.Span(ctx, task.Filter{CreatedFrom: &b.CreatedAt}, "")
 	if err != nil {
-		return r, err //nolint:wrapcheck // names no number
+		return r, err //nolint:wrapcheck // the error is already wrapped
 	}
 	values, err := s.Settings.Get(ctx)
 	if err != nil {
@@ -527,7 +527,7 @@ func (s *Service) requeueable(ctx context.Context, b batchq.Batch) (r Requeued, 
 	if err != nil {
 		return r, fmt.Errorf("count failed tasks: %w", err)
 	}
-	fit := map[string]int64{} // number of tasks that one sample task represents, by the id of the sample
+	fit := map[string]int64{} // number of tasks that each sample task represents, by id of the sample task
 	for _, row := range rows {
 		if reason, isRefused := task.RefusalOf(row.Verdict); isRefused {
 			r.skip(reason, row.Tasks)
@@ -538,7 +538,7 @@ func (s *Service) requeueable(ctx context.Context, b batchq.Batch) (r Requeued, 
 	}
 	refused, err := s.Tasks.RefusedRecipients(ctx, slices.Collect(maps.Keys(fit)))
 	if err != nil {
-		return r, err //nolint:wrapcheck // names the act
+		return r, err //nolint:wrapcheck // the error is already wrapped
 	}
 	for _, id := range refused {
 		r.Count -= fit[id]
@@ -547,7 +547,7 @@ func (s *Service) requeueable(ctx context.Context, b batchq.Batch) (r Requeued, 
 	return r, nil
 }
 
-// requeue creates the job that sends the failed tasks of a batch again, and sets the batch to running. The plan contains no job if no task has failed.
+// requeue creates the job that sends the failed tasks of a batch again, and sets the batch to running. If no task has failed, it creates no job.
 func (s *Service) requeue(ctx context.Context, id int64, by, remark string) (job.Plan, error) {
 	shown, err := json.Marshal(map[string]int64{"batch_id": id})
 	if err != nil {
@@ -585,15 +585,15 @@ func (s *Service) requeue(ctx context.Context, id int64, by, remark string) (job
 	return job.Plan{}, fault.New(fault.Unavailable, fault.ServiceUnavailable)
 }
 
-// planTries is the maximum number of counts of a batch's failed tasks. If more tasks fail during a count, the count is repeated.
+// planTries is the maximum number of times that the failed tasks of a batch are counted. If more tasks fail during a count, the count is repeated.
 const planTries = 5
 
-// maxHoldTime is the maximum time for which a partition of expired batches is kept because other batches of the partition have not ended. The width of the
-// partition is added to this time.
+// maxHoldTime is the maximum additional time for which expired batches are kept because other batches of their partition have not ended. The width of the
+// partition is added to maxHoldTime.
 const maxHoldTime = 7 * 24 * time.Hour
 
-// DeleteExpired deletes batches, with their rows, that ended before the time of the setting history.batch_days. It returns the number of deleted batches and
-// partitions. The batches of a partition are dropped together, unless another batch of the partition runs for a long time.
+// DeleteExpired deletes ended batches with their rows after the days of the setting history.batch_days. It returns the number of deleted batches and
+// partitions. It drops the batches of a partition together, unless another batch of this partition runs for a long time.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	values, err := s.Settings.Get(ctx)
 	if err != nil {

@@ -25,14 +25,14 @@ func form(b *apptest.Bundle, status int, body string, headers ...string) apptest
 	return a
 }
 
-// create creates a batch of a list and returns the path of the batch. fields contains further fields of the form: names and values alternately.
+// create creates a batch from a list, and returns the path of the batch. fields contains further fields of the form: names and values alternate.
 func create(b *apptest.Bundle, list string, fields ...string) string {
 	b.T.Helper()
 	a := form(b, 200, apptest.Form("file", "list.csv", list, append([]string{"name", "n"}, fields...)...))
 	return fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](b.T, a).BatchID)
 }
 
-// checked creates a batch of a list and checks the list. It returns the path of the batch.
+// checked creates a batch from a list and checks the list. It returns the path of the batch.
 func checked(b *apptest.Bundle, list string, fields ...string) string {
 	b.T.Helper()
 	at := create(b, list, fields...)
@@ -47,7 +47,7 @@ func check(b *apptest.Bundle) {
 	}
 }
 
-// feed submits rows of batches, counts the facts, and feeds again.
+// feed submits the rows of batches, folds the facts, and submits again.
 func feed(b *apptest.Bundle) {
 	b.T.Helper()
 	for range 2 {
@@ -143,7 +143,7 @@ func TestAListIsCheckedConfirmedAndSent(t *testing.T) {
 	if _, err := b.App.Batches.Feed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	expect(b, get(b, at), "running", "7 rows, 2 valid, 3 invalid, 1 duplicate, 1 blocked, 2 waiting") // includes facts that are not counted yet
+	expect(b, get(b, at), "running", "7 rows, 2 valid, 3 invalid, 1 duplicate, 1 blocked, 2 waiting") // the counts include facts that are not folded yet
 	feed(b)
 	tasks := b.Claim("app", 10)
 	if len(tasks) != 2 {

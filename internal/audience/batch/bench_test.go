@@ -17,8 +17,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// BenchmarkCheck checks a list of a million rows until the batch is ready. Of a thousand rows, one is invalid and one is a duplicate. MiB is the maximum
-// memory of the program during the check.
+// BenchmarkCheck checks a list of a million rows until the batch is ready. One of a thousand rows is invalid, and one is a duplicate. MiB is the maximum memory
+// of the program during the check.
 func BenchmarkCheck(b *testing.B) {
 	s := apptest.Open(b, apptest.DefaultRules, nil)
 	for range b.N {

@@ -17,7 +17,7 @@ func preview(b *apptest.Bundle, at string, row int) api.BatchPreview {
 	return apptest.Decode[api.BatchPreview](b.T, b.Expect(200, "", "GET", fmt.Sprintf("%s/preview?row=%d", at, row), nil))
 }
 
-// await waits until a batch has a status and counts.
+// await waits until a batch has the given status and number of successful rows.
 func await(b *apptest.Bundle, at, status string, success int64) {
 	b.T.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -33,7 +33,7 @@ func await(b *apptest.Bundle, at, status string, success int64) {
 }
 
 // S4.8: a batch of e-mails is checked, previewed, confirmed, paused and sent like a batch of short messages. Each row has its own subject and texts. Values are
-// plain text: they are escaped in HTML, and add no line break to a subject.
+// plain text: they are escaped in HTML and cannot add a line break to the subject.
 func TestABatchOfEmailIsCheckedPreviewedAndSent(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	box := b.AddMailbox("mail")
@@ -104,8 +104,8 @@ func TestABatchOfEmailIsCheckedPreviewedAndSent(t *testing.T) {
 	}
 }
 
-// The contacts of a tag can be the rows of a batch on every channel, because their address is a field or the user id. The text of a notification template is
-// filled with the fields and attributes of each contact. The parameters are sent to the provider for each contact.
+// The contacts of a tag can be the rows of a batch on every channel, because their addresses are fields or user ids. The text of a notification template is
+// filled with the fields and attributes of each contact. The provider gets the parameters of each contact.
 func TestABatchOfATagSendsOnTheChannelOfItsAddresses(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	box, oa := b.AddMailbox("mail"), apptest.NewProvider(t)
@@ -136,7 +136,7 @@ func TestABatchOfATagSendsOnTheChannelOfItsAddresses(t *testing.T) {
 	if got := get(b, mail); *got.BizType != 77 || *got.Subject != "${contact.name}, ${等级}" || got.Content != "Dear ${name}" || got.PhoneColumn != "email" {
 		t.Errorf("%+v", got)
 	}
-	feed(b) // the contacts are read again
+	feed(b) // reads the contacts again
 	check(b)
 	await(b, mail, "finished", 1)
 	if got := box.Of("ann@example.com"); got != [3]string{"A<nn>, VIP", "Dear A<nn>", "<i>A&lt;nn&gt;</i>"} {
@@ -155,7 +155,7 @@ func TestABatchOfATagSendsOnTheChannelOfItsAddresses(t *testing.T) {
 	}
 }
 
-// A batch without placeholders stores one text for all of its rows.
+// If the text of a batch has no placeholders, it is stored once for all rows.
 func TestATextWithoutPlaceholdersIsStoredOnce(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, "email\na@example.com\nb@example.com\n", "channel", "email", "subject", "s", "content", "${,} "+strings.Repeat("长", 3000), "auto_confirm", "true")
@@ -168,7 +168,7 @@ func TestATextWithoutPlaceholdersIsStoredOnce(t *testing.T) {
 	}
 }
 
-// Failed messages of a batch on another channel than SMS are sent again on this channel, even if the batch names its only sender.
+// A requeue sends the failed messages of a batch on the channel of the batch, even if the channel is not sms and the batch names its only sender.
 func TestARequeueUsesTheChannelOfTheBatch(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one", "channel": "email"})
@@ -255,7 +255,7 @@ func TestTheErrorForAnInvalidBatchOfAChannelNamesTheField(t *testing.T) {
 	}
 }
 
-// Companies cannot read the batches, contacts and templates of other companies on any channel.
+// A company cannot read the batches, contacts and templates of other companies, on any channel.
 func TestCompaniesDoNotSeeBatchesOfOthersOnAnyChannel(t *testing.T) {
 	b := apptest.New(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
@@ -268,7 +268,7 @@ func TestCompaniesDoNotSeeBatchesOfOthersOnAnyChannel(t *testing.T) {
 	b.Expect(404, "batch.not_found", "GET", at+"/preview", nil, beta...)
 }
 
-// A batch has the signature of its notification template, unless the batch or a row has a different signature.
+// A batch has the signature of its notification template, unless the batch or a row has its own signature.
 func TestABatchHasTheSignatureOfItsNotificationTemplate(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/77/oa", map[string]any{"title": "t", "content": "${name}", "sign": "公司"})

@@ -26,14 +26,14 @@ import (
 
 const (
 	checkedAtOnce = 3    // number of batches that one run checks alternately, so that a short list does not wait for a long list
-	checkedRows   = 2000 // maximum number of rows that one transaction adds
+	checkedRows   = 2000 // maximum number of rows that one transaction stores
 )
 
-// Check reads the lists of batches and stores the checked rows, until no row is left. It returns the number of checked rows. The check of an interrupted list
-// continues after the last stored row. The contacts of a tag are read again from the first contact. If two servers check the same batch, one server stops
-// when it finds rows of the other server.
+// Check reads the rows of batches and stores the checked rows, until no row is left. It returns the number of checked rows. An interrupted check of a list
+// continues after the last stored row. An interrupted check of a tag restarts at the first contact. If two servers check the same batch, one of them stops when
+// it finds rows of the other server.
 func (s *Service) Check(ctx context.Context) (int, error) {
-	checked, failures := 0, map[int64]error{} // failures: batches that are left for the next run
+	checked, failures := 0, map[int64]error{} // failures contains the batches that only the next run checks again
 	open := map[int64]*check{}
 	defer func() {
 		for _, c := range open {
@@ -93,7 +93,7 @@ type check struct {
 	text  message
 	rows  source.Source
 
-	reading context.Context // context of rows, which ends when the check is closed
+	reading context.Context // context in which rows is read; it ends when the check is closed
 	stop    context.CancelFunc
 }
 
@@ -104,7 +104,7 @@ func (c *check) close() {
 	c.stop()
 }
 
-// beginCheck starts the check of a batch, or continues it after the stored rows.
+// beginCheck starts the check of a batch, or continues after the stored rows.
 func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	var err error
 	c := &check{}
@@ -112,7 +112,7 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	if c.batch, err = s.get(ctx, Viewer{}, id); err == nil {
 		c.text, err = s.message(ctx, c.batch)
 	}
-	if err == nil && c.batch.Status != progress.Checking { // the check has ended since the batch was found
+	if err == nil && c.batch.Status != progress.Checking { // the check has ended since the search for batches
 		err = errElsewhere
 	}
 	if err == nil && c.batch.Tag != nil && c.batch.LastRow > 0 {
@@ -125,8 +125,8 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	return c, nil
 }
 
-// restart restarts a check of contacts from the first contact. Contacts have no row numbers: if a contact joined or left the tag during the interruption, all
-// later rows would have different numbers.
+// restart restarts the check of a tag at the first contact. Contacts have no row numbers: if a contact has joined or left the tag during the interruption, all
+// later rows have different numbers.
 func (s *Service) restart(ctx context.Context, c *check) error {
 	isChecking := false
 	err := s.while(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, _ batchq.BatchHoldRow) error {
@@ -157,7 +157,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 	if sums.err != nil {
 		return 0, false, sums.err
 	}
-	isDone = true // set to false below if the check is still in progress
+	isDone = true // reset below if the check is still in progress
 	err = s.while(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, held batchq.BatchHoldRow) error {
 		isDone = isLast
 		if held.Batch.LastRow != c.batch.LastRow {
@@ -183,7 +183,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 	return len(rows), isDone, nil
 }
 
-// endCheck marks duplicates, and sets the next status of the batch. The caller has locked the batch, which contains all its rows.
+// endCheck marks duplicates, and sets the next status of the batch. The caller has locked the batch, and b contains the counts of all rows.
 func (s *Service) endCheck(ctx context.Context, b batchq.Batch) (err error) {
 	var repeated batchq.BatchRowsDuplicateRow
 	if b.Dedup != DedupNone {
@@ -213,7 +213,7 @@ func (s *Service) endCheck(ctx context.Context, b batchq.Batch) (err error) {
 func (s *Service) refuse(ctx context.Context, b batchq.Batch, wrong fault.Field) error {
 	why, err := fault.Encode(wrong)
 	if err != nil {
-		return err //nolint:wrapcheck // says what it is
+		return err //nolint:wrapcheck // the error is already wrapped
 	}
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		n, err := s.q.BatchUnreadable(ctx, batchq.BatchUnreadableParams{ID: b.ID, Fault: why})
@@ -224,18 +224,18 @@ func (s *Service) refuse(ctx context.Context, b batchq.Batch, wrong fault.Field)
 	})
 }
 
-// checkRow is the part of a row that is kept in memory until its portion is stored. A list can have columns that the text does not use, and cells that are
-// longer than any message. A portion of complete rows could need more memory than the server has.
+// checkRow contains the parts of a row that are kept in memory until the portion is stored. A complete row can be much larger: a list can have columns that the
+// text does not use, and cells that are longer than any message. A portion of complete rows could exceed the memory of the server.
 type checkRow struct {
 	no      int64
 	address sheet.Cell // cut to maxShown characters
-	sign    string     // signature of the row; empty: the signature of the batch
+	sign    string     // signature of the row; empty: the signature of the batch applies
 	text    string
 	values  []byte       // values that fill the rendering; nil: no values
 	wrong   *fault.Error // reason why the row has no text or no valid signature; nil: the row has both
 }
 
-// read reads the next rows of a list that are not stored yet.
+// read reads the next rows that are not stored yet.
 func (s *Service) read(ctx context.Context, c *check) (rows []checkRow, isLast bool, err error) {
 	if c.rows == nil {
 		if c.rows, err = source.Open(ctx, s.Uploads, s.Contacts, c.batch); err != nil {
@@ -258,10 +258,11 @@ func (s *Service) read(ctx context.Context, c *check) (rows []checkRow, isLast b
 	return rows, false, nil
 }
 
-// maxKept is the number of bytes of values after which a portion ends.
+// maxKept is the total size of the values in bytes at which a portion ends.
 const maxKept = 8 << 20
 
-// maxShown returns the maximum number of characters of an invalid address that are kept: one more than the maximum length of a valid address.
+// maxShown returns the maximum number of characters of an address that are kept: the maximum length of a valid address plus one. A longer address therefore
+// stays invalid.
 func maxShown(channel string) int {
 	if channel == directory.SMS {
 		return phone.Longest + 1
@@ -269,7 +270,7 @@ func maxShown(channel string) int {
 	return address.Longest + 1
 }
 
-// keep returns copies of the needed parts of a row.
+// keep returns copies of those parts of a row that are needed.
 func (c *check) keep(row source.Row) checkRow {
 	k := checkRow{no: row.No, address: addressCell(row, maxShown(c.batch.Channel))}
 	k.text, k.values, k.wrong = c.text.of(row)
@@ -282,7 +283,7 @@ func (c *check) keep(row source.Row) checkRow {
 // maxSign is the maximum length of a signature in characters.
 const maxSign = 20
 
-// signOf returns the signature of a row, with or without 【】. If the signature is invalid, signOf returns the reason.
+// signOf returns the signature of a row without 【】. It returns a fault if the signature is invalid.
 func signOf(cell sheet.Cell) (string, *fault.Error) {
 	sign := strings.TrimSpace(cell.Text)
 	if inner, isOpen := strings.CutPrefix(sign, "【"); isOpen {
@@ -300,14 +301,14 @@ func signOf(cell sheet.Cell) (string, *fault.Error) {
 	return strings.Clone(sign), nil
 }
 
-// sums contains the counts of a portion.
+// sums contains the counts of one portion.
 type sums struct {
 	batchq.BatchCheckedParams
 
-	err error // a database error that prevented the check of the rows
+	err error // database error that ended the check of the portion
 }
 
-// judge checks rows and returns the rows to store and their counts.
+// judge checks rows. It returns the rows to store, and their counts.
 func (s *Service) judge(ctx context.Context, c *check, rows []checkRow) (p batchq.BatchRowsAddParams, n sums) {
 	p.BatchID, n.ID, n.LastRow, n.Rows = c.batch.ID, c.batch.ID, c.batch.LastRow, int64(len(rows))
 	asOf := time.Now()
@@ -359,10 +360,10 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row ch
 		sub := submission(c.batch, batchq.BatchRowsNextRow{
 			RowNo: row.no, Recipient: row.address.Text, Content: row.text, Sign: &row.sign, ContactValues: row.values,
 		})
-		sub.ExpiresAt = nil // the expiry is not checked here, because an expired batch ends and is not submitted
+		sub.ExpiresAt = nil // the check ignores the expiry, because an expired batch ends and is not submitted
 		checked, err := s.Submissions.Check(ctx, asOf, sub, originOf(c.batch))
 		var known *fault.Error
-		if err != nil && (!errors.As(err, &known) || len(known.Fields) == 0) { // the error is no fault of the row
+		if err != nil && (!errors.As(err, &known) || len(known.Fields) == 0) { // err is not a fault of the row
 			return j, fmt.Errorf("check row %d: %w", row.no, err)
 		}
 		if checked.Recipient != "" {
@@ -377,13 +378,13 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row ch
 	j.code = codeOf(wrong)
 	var err error
 	j.fault, err = fault.Encode(wrong.Fields[0])
-	return j, err //nolint:wrapcheck // says what it is
+	return j, err //nolint:wrapcheck // the error is already wrapped
 }
 
-// maxSegments is the maximum number of segments that is stored for a row. A row with more segments is invalid.
+// maxSegments is the maximum number of segments of a row. A row with more segments is invalid.
 const maxSegments = 100
 
-// codeOf returns the code of a row with a fault.
+// codeOf returns the code of a row for its fault.
 func codeOf(wrong *fault.Error) int16 {
 	if len(wrong.Fields) == 0 {
 		return IsRefused
@@ -402,7 +403,7 @@ func codeOf(wrong *fault.Error) int16 {
 	}
 }
 
-// submission returns the message of a row. A row without its own signature has the signature of the batch.
+// submission returns the message of a row. A row without a signature gets the signature of the batch.
 func submission(b batchq.Batch, row batchq.BatchRowsNextRow) submit.Submission {
 	var from *template.Source
 	if b.TemplateNo != nil {
@@ -416,7 +417,7 @@ func submission(b batchq.Batch, row batchq.BatchRowsNextRow) submit.Submission {
 	}
 }
 
-// originOf returns the origin of the request that created a batch. The priority of its user was checked at that time.
+// originOf returns the origin of the tasks of a batch: the request that created the batch. The priority of its user was checked at the creation.
 func originOf(b batchq.Batch) submit.Origin {
 	return submit.Origin{User: b.SubmittedBy, CompanyID: b.CompanyID, RequestID: b.RequestID, SourceIP: b.SourceIp, UserAgent: b.UserAgent}
 }

@@ -9,7 +9,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// AddFacts is a history.Consumer. It adds facts to the counts of batches.
+// AddFacts is the history.Consumer that adds facts to the counts of batches.
 func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
 	var p batchq.BatchCountsAddParams
 	for _, f := range facts {

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// refuse makes the database reject each change of batch_rows that includes the row with the given number. The rejection ends when allow is called.
+// refuse makes the database reject every statement that changes the row with the given number in batch_rows. allow ends this.
 func refuse(b *apptest.Bundle, change string, row int) (allow func()) {
 	b.T.Helper()
 	b.Exec(fmt.Sprintf(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -33,11 +33,11 @@ func expectOnce(b *apptest.Bundle, n int) {
 	}
 }
 
-// B14: an interrupted step continues where it stopped, on the same server or on another server.
+// B14: another server, or the same server after a restart, continues an interrupted step where it stopped.
 func TestAnInterruptedBatchContinues(t *testing.T) {
 	b := apptest.New(t)
 	at := create(b, numbers(4500), "content", "hello", "auto_confirm", "true")
-	allow := refuse(b, "INSERT", 4100) // in the third portion
+	allow := refuse(b, "INSERT", 4100) // row 4100 is in the third portion
 	if n, err := b.App.Batches.Check(t.Context()); n != 4000 || err == nil {
 		t.Errorf("checked %d, %v", n, err)
 	}
@@ -62,7 +62,7 @@ func TestAnInterruptedBatchContinues(t *testing.T) {
 	expect(b, get(b, at), "running", "4500 rows, 4500 valid, 4500 waiting")
 }
 
-// Contacts have no row numbers. If a contact leaves or joins a tag during an interrupted check, the stored rows are useless.
+// Contacts have no row numbers. If a contact leaves or joins the tag during an interruption of the check, the stored rows are wrong, and the check restarts.
 func TestAnInterruptedCheckOfATagStartsAgain(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
@@ -118,13 +118,14 @@ func TestTwoServersProcessABatchConcurrently(t *testing.T) {
 	}
 }
 
-// The tasks of a batch that cannot be submitted still receive the status of the batch. The run continues with other batches.
+// The tasks of a batch still receive the status of the batch, even if further rows of the batch cannot be submitted. Other batches are processed in the same
+// run.
 func TestTheTasksOfABatchThatCannotBeSubmittedGetItsStatus(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	stuck := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
 	feed(b)
-	b.Exec("UPDATE batches SET fed_row = 0") // its rows are submitted again, and the submission fails
+	b.Exec("UPDATE batches SET fed_row = 0") // the rows are submitted again, which fails
 	other := create(b, numbers(2500), "content", "hello", "auto_confirm", "true", "company_no", "acme")
 	check(b)
 	b.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -152,7 +153,7 @@ func TestTheTasksOfABatchThatCannotBeSubmittedGetItsStatus(t *testing.T) {
 	}
 }
 
-// A batch in its check that has neither a list nor a tag, for example after a manual repair, ends with a reason. It does not delay other batches.
+// A batch in its check can lack both a list and a tag, for example after a manual repair. Such a batch ends with a reason, and does not delay other batches.
 func TestABatchWithoutAListIsCancelled(t *testing.T) {
 	b := apptest.New(t)
 	at, other := create(b, numbers(2), "content", "hello"), create(b, numbers(2), "content", "hello")

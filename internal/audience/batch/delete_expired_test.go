@@ -44,7 +44,7 @@ func TestABatchIsDeletedWithItsRowsAfterBatchDays(t *testing.T) {
 	b.Expect(200, "", "DELETE", "/api/v1/admin/companies/tenant", nil)
 }
 
-// The batches of a partition are dropped together when all of them have ended. A batch that runs for a long time delays the drop only for a limited time.
+// The batches of a partition are dropped together after all of them have ended. A batch that runs for a long time delays the drop only for a limited time.
 func TestBatchesAreDroppedByPartition(t *testing.T) {
 	b := apptest.New(t)
 	left := func(when, want string) {
@@ -99,7 +99,7 @@ func TestBatchesAreDroppedByPartition(t *testing.T) {
 	}
 }
 
-// A batch that runs again while its partition is about to be dropped is kept, together with the whole partition.
+// If a batch runs again while its partition is about to be dropped, the whole partition is kept.
 func TestABatchThatRunsAgainKeepsItsPartition(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"batch_days": 30}})
@@ -114,7 +114,7 @@ func TestABatchThatRunsAgainKeepsItsPartition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.Rollback(context.WithoutCancel(t.Context())) // the transaction has ended
+	defer other.Rollback(context.WithoutCancel(t.Context())) // this does nothing if the transaction has ended
 	if _, err := other.Exec(t.Context(), "UPDATE batches SET checked_at = now() WHERE id = 20000"); err != nil {
 		t.Fatal(err)
 	}

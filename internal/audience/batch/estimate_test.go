@@ -58,7 +58,7 @@ func TestTheEndOfABatchIsComputedFromTheLimitsOfItsSenders(t *testing.T) {
 	}
 }
 
-// A batch can be read even if its sender was changed or deleted. The read changes nothing.
+// A batch can be read even if its sender was changed or deleted. Reading changes nothing.
 func TestABatchWithoutAServingSenderHasNoPredictedEnd(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})
@@ -72,7 +72,7 @@ func TestABatchWithoutAServingSenderHasNoPredictedEnd(t *testing.T) {
 		t.Errorf("%d pools", n)
 	}
 	b.AddCompany("acme", 1)
-	b.AddRoute("acme", "one", 1) // the sender then serves no other company
+	b.AddRoute("acme", "one", 1) // the sender now serves no other company
 	if e := get(b, at).Estimate; e.EarliestEnd != nil || len(e.Costs) != 0 {
 		t.Errorf("%+v", e)
 	}
@@ -84,12 +84,12 @@ func TestABatchWithoutAServingSenderHasNoPredictedEnd(t *testing.T) {
 	}
 }
 
-// If a sender forbids signatures, the estimate counts no signature, in the same way as a claim.
+// If a sender forbids signatures, neither the estimate nor a claim counts a signature.
 func TestAnEstimateUsesTheCountingMethodOfTheSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "front"})
 	b.AddSender(map[string]any{"sender_no": "bare", "sign_mode": "none", "balance": 3})
-	b.Exec("UPDATE sender_states SET seen_at = now()") // a batch that waits for a silent sender has no end
+	b.Exec("UPDATE sender_states SET seen_at = now()") // otherwise the sender is silent, and the batch has no end
 	long := strings.Repeat("长", 68)
 	list := "phone,text,sign\n13800138000," + long + ",\n13800138001,x,\n13800138002,【分店】" + long + "长长,分店\n"
 	for no, want := range map[string]int64{"front": 5, "bare": 3} {
@@ -122,8 +122,8 @@ func TestAnEstimateUsesTheCountingMethodOfTheSender(t *testing.T) {
 	}
 }
 
-// The estimate equals the later charges of claims for any signature, signature mode and segment size of the sender, with and without limits. If a sender was
-// changed after the check, the estimate uses its current configuration.
+// The estimate equals the later charges of claims, for each signature, signature mode and segment size of the sender, with and without limits. If a sender is
+// changed after the check, the estimate uses its new configuration.
 func TestAnEstimateEqualsTheCharges(t *testing.T) {
 	b := apptest.New(t)
 	long := strings.Repeat("长", 68)
@@ -170,7 +170,7 @@ func TestAnEstimateEqualsTheCharges(t *testing.T) {
 	}
 }
 
-// Limits count the sender's own segments, so two senders with different segment sizes can send different numbers of messages.
+// The limits of a sender count segments of this sender's size. Two senders with different segment sizes can therefore send different numbers of messages.
 func TestTheEndOfABatchCountsTheSegmentsOfEachSender(t *testing.T) {
 	b := apptest.New(t)
 	for no, c := range map[string]struct {
@@ -200,7 +200,7 @@ func TestTheEndOfABatchCountsTheSegmentsOfEachSender(t *testing.T) {
 	}
 }
 
-// Shared senders with a smaller sort are a reserve. The estimate omits them, unless all senders with a larger sort are silent.
+// Shared senders with a smaller sort are a reserve: the estimate omits them, unless all senders with a larger sort are silent.
 func TestAnEstimateCountsOnlyTheFirstSharedSenders(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "first", "sort": 10})
@@ -222,7 +222,7 @@ func TestAnEstimateCountsOnlyTheFirstSharedSenders(t *testing.T) {
 	expect("first")
 }
 
-// A text that begins with its signature several times is sent and counted without all these signatures.
+// If a text begins with its signature several times, all these signatures are removed before the text is counted and sent.
 func TestAnEstimateIgnoresRepeatedSignatures(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "bare", "sign_mode": "none", "segment_size": 20, "balance": 100})
@@ -236,7 +236,7 @@ func TestAnEstimateIgnoresRepeatedSignatures(t *testing.T) {
 	}
 }
 
-// A provider that adds the signature itself gets the row's own signature.
+// A provider that adds signatures itself gets the signature of each row.
 func TestTheProviderAddsTheSignatureOfARow(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "adds", "sign": "平台", "sign_mode": "by_provider"})
@@ -260,7 +260,7 @@ func TestTheProviderAddsTheSignatureOfARow(t *testing.T) {
 // long takes two segments.
 const long = "各位用户，为了给您带来更好的服务，我们的门店将于本周六上午九点在人民广场隆重开业，届时全场商品八折优惠，前一百名进店的顾客还可以领取精美礼品一份，欢迎您携家人和朋友光临，地址见官网"
 
-// Rows whose tasks are not leased yet count as remaining.
+// Waiting tasks count as remaining rows.
 func TestTheEndOfABatchIncludesWaitingTasks(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "interval_ms": 10_000})
@@ -280,7 +280,7 @@ func TestTheEndOfABatchIncludesWaitingTasks(t *testing.T) {
 	}
 }
 
-// An end is predicted only from a measured rate, and only while the batch continues. The batch of another company has a different rate.
+// An end is predicted from a measured rate only while the batch continues. A batch of another company has its own rate.
 func TestABatchThatDoesNotContinueHasNoPredictedEnd(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -313,7 +313,7 @@ func TestABatchThatDoesNotContinueHasNoPredictedEnd(t *testing.T) {
 			t.Errorf("a batch that is held ends at %v, %v", e.EarliestEnd, e.LikelyEnd)
 		}
 	}
-	expect(at, "", 0) // nothing was sent yet
+	expect(at, "", 0) // nothing has been sent yet
 	for _, no := range []string{"app", "acmes"} {
 		for _, task := range b.Claim(no, 2) {
 			b.Report(task.TaskID, no, 2, nil)
@@ -321,7 +321,7 @@ func TestABatchThatDoesNotContinueHasNoPredictedEnd(t *testing.T) {
 	}
 	feed(b)
 	b.Exec("UPDATE batches SET started_at = now() - interval '10 minutes'")
-	expect(at, "", 90*time.Minute) // 18 rows at 5 minutes
+	expect(at, "", 90*time.Minute) // 18 rows, 5 minutes each
 	b.Exec("UPDATE sender_states st SET seen_at = now() - interval '2 minutes' FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'app'")
 	expect(at, "no_sender", 0)
 	expect(others, "", 90*time.Minute)
@@ -333,8 +333,8 @@ func TestABatchThatDoesNotContinueHasNoPredictedEnd(t *testing.T) {
 	expectNoEnd(others)
 }
 
-// When the limits of the senders with the largest sort are used up, the senders with the next sort receive the remaining rows. The end is earlier, and each
-// sender has its own costs. A sender that waits for its interval leaves no rows to others, and a silent sender receives no rows.
+// If the limits of the senders with the largest sort are used up, the senders with the next sort receive the remaining rows. The end is then earlier, and each
+// sender has its own costs. A sender that merely waits for its interval leaves no rows to other senders. A silent sender receives no rows.
 func TestTheEndOfABatchIncludesSendersOfTheNextSort(t *testing.T) {
 	b := apptest.New(t)
 	limits := func(most int) map[string]any { return map[string]any{"limits": map[string]any{"per_day": most}} }
@@ -386,7 +386,7 @@ func TestTheEndOfABatchIncludesSendersOfTheNextSort(t *testing.T) {
 	}
 }
 
-// If the first rows contain no row to a country, the country is counted once at the end of the check, in the same way as the countries of the first rows.
+// The first rows contain no row to a country. The segments of this country are then counted from all rows, once at the end of the check.
 func TestCountriesOfLaterRowsAreCountedAtTheCheck(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
@@ -402,7 +402,7 @@ func TestCountriesOfLaterRowsAreCountedAtTheCheck(t *testing.T) {
 	list.WriteString("+6591234567," + strings.Repeat("长", 68) + "\n")
 	for no, want := range map[string]int64{"signs": 2002, "small": 3003} {
 		at := checked(b, list.String(), "content", "{text}", "sender_no", no)
-		b.Exec("UPDATE batch_rows SET content = 'x'") // otherwise the counts could come from a second read of the rows
+		b.Exec("UPDATE batch_rows SET content = 'x'") // the counts must come from the check, and not from a second read of the rows
 		if costs := get(b, at).Estimate.Costs; len(costs) != 1 || costs[0].Segments != want {
 			t.Errorf("%s: %+v, want %d segments", no, costs, want)
 		}
@@ -416,18 +416,18 @@ func TestRowsWithoutSegmentsHaveAnEstimate(t *testing.T) {
 	b.Exec("UPDATE sender_states SET seen_at = now()")
 	at := checked(b, numbers(2), "content", "hello", "sender_no", "plain")
 	b.Exec("UPDATE batch_rows SET segments = 0")
-	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/plain", map[string]any{"segment_size": 2}) // the changed segment size makes the estimate count the rows again
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/plain", map[string]any{"segment_size": 2}) // the estimate counts the rows again because the segment size has changed
 	if e := get(b, at).Estimate; len(e.Costs) != 1 || e.Costs[0].Segments != 2 || e.EarliestEnd == nil {
 		t.Errorf("%+v", e)
 	}
 }
 
-// The order of senders can differ between countries. Each country has costs for all of its rows, and the end considers every sender.
+// The same senders can have different orders in different countries. The costs of each country cover all of its rows, and the end considers every sender.
 func TestAnEstimateSupportsDifferentOrdersOfSendersPerCountry(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
 	b.AddCountry("SG", "65", nil)
-	for company, sorts := range map[string]map[string]int{ // sort of the senders to SG; for CN, the order is a, b, c
+	for company, sorts := range map[string]map[string]int{ // sort of each sender for SG; for CN, the order is a, b, c
 		"reversed": {"c": 2, "b": 1},
 		"equal":    {"c": 2, "b": 2},
 		"one":      {"c": 1},
@@ -456,7 +456,7 @@ func TestAnEstimateSupportsDifferentOrdersOfSendersPerCountry(t *testing.T) {
 	}
 }
 
-// germans returns rows with n numbers of Germany, which can follow other rows.
+// germans returns n rows with numbers of Germany, which can be appended to other rows.
 func germans(n int) string {
 	var list strings.Builder
 	for i := range n {
@@ -474,7 +474,7 @@ func costsOf(costs []api.BatchCost) string {
 	return strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(of), "map["), "]")
 }
 
-// The senders of one country send nothing for another: each country has its own end and costs, and the batch ends with the last country.
+// The senders of one country send nothing to another country. Each country has its own end and costs, and the batch ends with the last country.
 func TestAnEstimateSeparatesTheSendersOfDifferentCountries(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
@@ -525,15 +525,15 @@ func TestAnEstimateSeparatesTheSendersOfDifferentCountries(t *testing.T) {
 	}
 }
 
-// A sender of several countries sends the rows of all of them. Its limits do not count twice: each country gets a part of the limits, by its rows.
+// A sender of several countries sends to all of them. Its limits count only once: each country gets a part of the limits, in proportion to its rows.
 func TestAnEstimateDividesASenderAmongItsCountries(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
 	b.AddCountry("DE", "49", nil)
 	for _, c := range []struct {
 		name   string
-		both   map[string]any // the sender for both countries; its sort is larger than that of the sender for CN
-		others bool           // each country has a further sender, to which the first one leaves rows
+		both   map[string]any // sender for both countries, with a larger sort than the sender for CN
+		others bool           // each country has a second sender, to which the first sender leaves rows
 		takes  time.Duration
 		costs  string
 	}{
@@ -565,7 +565,8 @@ func TestAnEstimateDividesASenderAmongItsCountries(t *testing.T) {
 	}
 }
 
-// The senders of two countries that share one sender cannot send more together than their limits allow: three senders of 10 messages do not send 31.
+// If the senders of two countries include a common sender, they cannot send more than their limits together allow: three senders with a limit of 10 messages do
+// not send 31.
 func TestCountriesThatShareASenderShareItsLimits(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
@@ -585,8 +586,8 @@ func TestCountriesThatShareASenderShareItsLimits(t *testing.T) {
 	}
 }
 
-// A running batch whose remaining rows only the silent sender of another country could send waits for a sender, and has no end. The remaining rows are tasks,
-// and rows that are not tasks yet.
+// A batch runs, but its remaining rows go to a country whose only sender is silent. The batch waits for a sender and has no end. Some of these rows are tasks,
+// and some are not tasks yet.
 func TestABatchWaitsForASenderOfItsRemainingCountry(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
@@ -625,12 +626,12 @@ func TestABatchWaitsForASenderOfItsRemainingCountry(t *testing.T) {
 	send(94)
 	expect("", "cn:6 de:30", true)
 	b.Exec("UPDATE sender_states st SET seen_at = now() - interval '2 minutes' FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'de'")
-	expect("", "cn:6 de:30", false) // some rows can be sent, but not all
+	expect("", "cn:6 de:30", false) // some but not all rows can be sent
 	send(6)
-	expect("no_sender", "de:30", false) // rows that are not tasks yet
+	expect("no_sender", "de:30", false) // the remaining rows are not tasks yet
 	b.Exec("DROP TRIGGER refuse ON messages")
 	feed(b)
-	expect("no_sender", "de:30", false) // tasks
+	expect("no_sender", "de:30", false) // the remaining rows are tasks
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/de", map[string]any{"status": "off"})
 	expect("no_sender", "", false)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/de", map[string]any{"status": "on"})

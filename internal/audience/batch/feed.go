@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// fedRows is the maximum number of rows that one transaction submits. The transaction locks the ranks of the company, so other submissions of the company
-	// wait. A large transaction also uses PostgreSQL for a long time, and delays all callers.
+	// fedRows is the maximum number of rows that one transaction submits. This transaction locks the ranks of the company, so other submissions of the company
+	// wait. A large transaction would also load PostgreSQL for a long time, and delay all callers.
 	fedRows = 100
 
-	// maxWaiting is the maximum number of waiting tasks of a batch, because a pause or a cancellation changes all these tasks. If senders claim more tasks
-	// per second, the queue is empty for a moment.
+	// maxWaiting is the maximum number of waiting tasks of a batch. It limits the work of a pause or a cancellation, which changes all these tasks. If senders
+	// claim all of them within a second, the queue is empty until the next run.
 	maxWaiting = 10_000
 
-	// sliceRows is the number of rows of a batch that are submitted before the next batch continues.
+	// sliceRows is the number of rows of a batch that are submitted before the next batch gets its turn.
 	sliceRows = 10 * fedRows
 )
 
-// Feed submits the rows of running batches, applies the status of batches to their tasks, and ends completed batches. It returns the number of submitted
-// rows. Several servers can call Feed.
+// Feed submits the rows of running batches, applies the status of batches to their tasks, and ends completed batches. It returns the number of submitted rows.
+// Several servers can call Feed concurrently.
 func (s *Service) Feed(ctx context.Context) (int, error) {
-	fed, failures := 0, map[int64]error{} // the first failure of each batch; the next run processes such a batch again
+	fed, failures := 0, map[int64]error{} // first failure of each batch; the next run submits the rows of such a batch again
 	for isIdle := false; !isIdle && ctx.Err() == nil; {
-		batches, err := s.q.BatchesUnsettled(ctx) // read again after each batch, so that a long batch does not delay changes of other batches
+		batches, err := s.q.BatchesUnsettled(ctx) // this query is repeated after each round, so that a long batch does not delay changes of other batches
 		if err != nil {
 			return fed, fmt.Errorf("find batches: %w", err)
 		}
@@ -61,7 +61,7 @@ func (s *Service) turn(ctx context.Context, b batchq.BatchesUnsettledRow, feeds 
 // follow applies the status of a batch to its tasks, and ends a completed batch.
 func (s *Service) follow(ctx context.Context, b batchq.BatchesUnsettledRow) error {
 	switch {
-	case b.Status == progress.Paused: // holds tasks again, because a leased task can have been queued for a retry meanwhile
+	case b.Status == progress.Paused: // hold tasks again: a leased task can have been queued for a retry meanwhile
 		if _, err := s.Queue.HoldBatch(ctx, b.ID); err != nil {
 			return fmt.Errorf("hold tasks: %w", err)
 		}
@@ -90,7 +90,7 @@ func (s *Service) release(ctx context.Context, id int64) error {
 	return postgres.Wrap("note release", err, nil)
 }
 
-// while locks a batch with the given status and calls do in the same transaction. If the batch now has another status, while does nothing.
+// while locks a batch and calls do in the same transaction. If the batch does not have the given status any more, while does nothing.
 func (s *Service) while(ctx context.Context, id int64, status string, do func(context.Context, batchq.BatchHoldRow) error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		held, err := s.q.BatchHold(ctx, batchq.BatchHoldParams{ID: id, Status: status})
@@ -120,8 +120,7 @@ func (s *Service) feedSlice(ctx context.Context, id int64) (fed int, err error) 
 	return fed, nil
 }
 
-// feedPortion submits the next rows of a batch, and records their submission in the same transaction. Each row therefore becomes at most one task, even after
-// a crash.
+// feedPortion submits the next rows of a batch, and records this in the same transaction. Each row therefore becomes at most one task, even after a crash.
 func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) {
 	err = s.while(ctx, id, progress.Running, func(ctx context.Context, held batchq.BatchHoldRow) error {
 		b := held.Batch
@@ -153,11 +152,11 @@ func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) 
 	return n, nil
 }
 
-// errMustWait is the error of a batch that cannot be submitted now, for a reason that does not depend on its rows.
+// errMustWait means that a batch cannot be submitted now. The reason does not depend on its rows.
 var errMustWait = errors.New("the batch must wait")
 
-// isServed reports whether the only sender of a batch serves the company. For a batch without such a sender, it returns true. While routes are being
-// replaced, the sender possibly does not serve the company for a moment.
+// isServed reports whether the only sender of a batch serves the company. It returns true for a batch that names no sender. While routes are being replaced, it
+// can return false for a moment.
 func (s *Service) isServed(ctx context.Context, b batchq.Batch) (bool, error) {
 	if b.SenderNo == nil {
 		return true, nil
@@ -170,8 +169,8 @@ func (s *Service) isServed(ctx context.Context, b batchq.Batch) (bool, error) {
 	return err == nil, postgres.Wrap("find pool of sender", err, nil)
 }
 
-// submit creates the tasks of rows, in the transaction of ctx. A failure that does not depend on a row is returned as an error, so that nothing is stored and
-// the same rows are tried again.
+// submit creates the tasks of rows in the transaction of ctx. If a failure does not depend on the rows, submit returns an error: nothing is stored then, and
+// the same rows are tried again later.
 func (s *Service) submit(ctx context.Context, b batchq.Batch, rows []batchq.BatchRowsNextRow) error {
 	subs := make([]submit.Submission, len(rows))
 	for i, row := range rows {
@@ -207,10 +206,10 @@ func (s *Service) submit(ctx context.Context, b batchq.Batch, rows []batchq.Batc
 	return postgres.Wrap("count fed rows", s.q.BatchFed(ctx, n), nil)
 }
 
-// sharedFailure returns an error if the outcomes of a portion do not depend on its rows: if the database rejected all rows, for example during a change of
-// its schema, or if the fault concerns a field that the whole batch shares.
+// sharedFailure returns an error if the failure of a portion does not depend on its rows. This is the case if the database rejected all rows, for example
+// during a change of its schema, or if a fault concerns a field that all rows share.
 func sharedFailure(outcomes []submit.Outcome) error {
-	isRefused := true // the database refused all rows
+	isRefused := true // the database rejected all rows
 	for _, o := range outcomes {
 		var wrong *fault.Error
 		if isFault := errors.As(o.Err, &wrong); o.Err == nil || isFault {
@@ -226,11 +225,12 @@ func sharedFailure(outcomes []submit.Outcome) error {
 	return nil
 }
 
-// reasonOf returns the stored form of the reason why a row was rejected. If only the database rejects a row, the row must not block later rows.
+// reasonOf returns the stored form of the reason why a row was rejected. If the database rejected the row, reasonOf returns nil and logs the error: the row
+// must not block later rows.
 func (s *Service) reasonOf(ctx context.Context, b batchq.Batch, row batchq.BatchRowsNextRow, err error) ([]byte, error) {
 	var wrong *fault.Error
 	if errors.As(err, &wrong) && len(wrong.Fields) > 0 {
-		return fault.Encode(wrong.Fields[0]) //nolint:wrapcheck // says what it is
+		return fault.Encode(wrong.Fields[0]) //nolint:wrapcheck // the error is already wrapped
 	}
 	s.log.ErrorContext(ctx, "a row of a batch could not become a task", "batch_id", b.ID, "row", row.RowNo, "error", err)
 	return nil, nil

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/dispatch/template"
 )
 
-// wide is a source whose rows contain values that are longer than any message.
+// wide is a source of rows whose values are longer than any message.
 type wide struct{ rows int }
 
 func (w *wide) AddressColumn() string     { return "phone" }
@@ -31,8 +31,8 @@ func (w *wide) Next(context.Context) (source.Row, error) {
 	return source.Row{No: int64(w.rows), Address: cell, Value: func(string) (sheet.Cell, bool) { return cell, true }}, nil
 }
 
-// A portion needs little memory for rows with any content. The test does not run in parallel, so that it measures only its own memory.
-func TestAPortionKeepsOnlyTheStoredPartsOfRows(t *testing.T) { //nolint:paralleltest // see above
+// A portion of any rows needs little memory. The test does not run in parallel, because it measures the memory of the whole program.
+func TestAPortionKeepsOnlyTheStoredPartsOfRows(t *testing.T) { //nolint:paralleltest // the test measures memory, see above
 	text, err := template.Parse("content", "{name}")
 	if err != nil {
 		t.Fatal(err)

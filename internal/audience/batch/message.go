@@ -18,8 +18,7 @@ import (
 	"lksms/internal/platform/optional"
 )
 
-// message creates the messages of rows: short messages from a text, or messages on another channel from a rendering, which is filled with the values of each
-// row.
+// message creates the messages of rows. A short message is created from text. A message on another channel is created from rendering and the values of the row.
 type message struct {
 	channel   string
 	text      template.Text
@@ -31,7 +30,7 @@ type message struct {
 func (s *Service) message(ctx context.Context, b batchq.Batch) (message, error) {
 	if b.RenderingID == nil {
 		text, err := template.Parse("content", b.Content)
-		return message{channel: b.Channel, text: text}, err //nolint:wrapcheck // a fault
+		return message{channel: b.Channel, text: text}, err //nolint:wrapcheck // the error is a fault
 	}
 	rendering, isTemplate, err := s.Notifications.StoredText(ctx, *b.RenderingID)
 	m := message{channel: b.Channel, rendering: &rendering}
@@ -41,8 +40,8 @@ func (s *Service) message(ctx context.Context, b batchq.Batch) (message, error) 
 	return m, err
 }
 
-// contactPrefix is an optional prefix of a placeholder of a notification template. With or without the prefix, the placeholder names the same field or
-// attribute.
+// contactPrefix is an optional prefix of the placeholders of a notification template. A placeholder means the same field or attribute with and without the
+// prefix.
 const contactPrefix = "contact."
 
 // names returns the columns that the text needs.
@@ -57,7 +56,7 @@ func (m message) names() []string {
 	return names
 }
 
-// of returns the text of a row and the values that fill the rendering. If the text cannot be created, it returns the fault of the row. Without a rendering,
+// of returns the text of a row and the values that fill the rendering. It returns the fault of the row if the text cannot be created. Without a rendering,
 // values is nil.
 func (m message) of(row source.Row) (content string, values []byte, wrong *fault.Error) {
 	if row.Extra > 0 {
@@ -89,7 +88,7 @@ func (m message) of(row source.Row) (content string, values []byte, wrong *fault
 	return content, values, nil
 }
 
-// fill returns the beginning of the text of a row, and the values of the row.
+// fill returns the beginning of the text of a row, and the values of the row. value returns the value of a column.
 func (m message) fill(value func(name string) (string, bool)) (content string, values []byte, err error) {
 	own, missing := map[string]string{}, []string{}
 	for i, name := range m.names() {
@@ -117,15 +116,15 @@ func (m message) fill(value func(name string) (string, bool)) (content string, v
 	return strings.Clone(submit.Beginning(m.channel, filled.Content)), values, nil
 }
 
-// filled returns the rendering filled with the values of a row.
+// filled returns the rendering, filled with the values of a row.
 func (m message) filled(values []byte) (placeholder.Text, error) {
 	if len(m.keys) == 0 {
 		return *m.rendering, nil
 	}
-	return m.rendering.ForContact(values) //nolint:wrapcheck // says what it is
+	return m.rendering.ForContact(values) //nolint:wrapcheck // the error is already wrapped
 }
 
-// compose stores the text that a request chooses in the batch to create. Faults: request.invalid, template.not_active.
+// compose adds the text that a request names to the batch to create. Faults: request.invalid, template.not_active.
 func (s *Service) compose(ctx context.Context, r Request, p *batchq.BatchCreateParams) (message, error) {
 	if r.Channel == directory.SMS {
 		return s.composeText(ctx, r, p)
@@ -138,7 +137,7 @@ func (s *Service) compose(ctx context.Context, r Request, p *batchq.BatchCreateP
 		return message{}, fault.InvalidField("template_no", fault.NotTogether, "channel")
 	case r.BizType != nil && (r.Content != "" || r.Subject != "" || r.HTML != ""):
 		return message{}, fault.InvalidField("biz_type", fault.NotTogether, "content")
-	case r.BizType == nil && r.Channel == directory.WeChat: // WeChat sends only its own templates
+	case r.BizType == nil && r.Channel == directory.WeChat: // WeChat sends only its own templates, which need a business type
 		return message{}, fault.InvalidField("biz_type", fault.Required, nil)
 	case r.BizType == nil && r.Content == "":
 		return message{}, fault.InvalidField("content", fault.Required, nil)
@@ -163,7 +162,7 @@ func (s *Service) compose(ctx context.Context, r Request, p *batchq.BatchCreateP
 	return message{channel: r.Channel, rendering: &rendering, keys: rendering.Keys()}, notThere(err, "biz_type")
 }
 
-// notThere converts a fault about a missing row into a fault of the field that names this row.
+// notThere converts the fault of a missing row into a fault of the request's field that names this row.
 func notThere(err error, field string) error {
 	var missing *fault.Error
 	if errors.As(err, &missing) && missing.Kind == fault.NotFound {
@@ -172,20 +171,20 @@ func notThere(err error, field string) error {
 	return err
 }
 
-// renderingOf returns the rendering of the texts of a request, which contain column names in braces.
+// renderingOf returns the rendering of the texts in a request. These texts contain column names in braces.
 func renderingOf(r Request) (placeholder.Text, error) {
 	var texts [3]string
 	for i, one := range []struct{ field, text string }{{"subject", r.Subject}, {"content", r.Content}, {"html", r.HTML}} {
 		text, err := template.Parse(one.field, one.text)
 		if err != nil {
-			return placeholder.Text{}, err //nolint:wrapcheck // a fault
+			return placeholder.Text{}, err //nolint:wrapcheck // the error is a fault
 		}
 		texts[i] = text.Rewrite(placeholder.Literal, placeholder.Place)
 	}
 	return placeholder.NewText(texts[0], texts[1], texts[2]), nil
 }
 
-// composeText does the work of compose for short messages.
+// composeText works like compose, but only for short messages.
 func (s *Service) composeText(ctx context.Context, r Request, p *batchq.BatchCreateParams) (message, error) {
 	switch {
 	case r.Subject != "":
@@ -216,13 +215,13 @@ func (s *Service) composeText(ctx context.Context, r Request, p *batchq.BatchCre
 		}
 	}
 	text, err := template.Parse("content", p.Content)
-	return message{channel: r.Channel, text: text}, err //nolint:wrapcheck // a fault
+	return message{channel: r.Channel, text: text}, err //nolint:wrapcheck // the error is a fault
 }
 
 // maxContent is the maximum length of the text of short messages in characters, including its placeholders.
 const maxContent = 1024
 
-// filledText returns the text of a row of a batch on a channel other than sms.
+// filledText returns the text of a row, on a channel other than sms.
 func (s *Service) filledText(ctx context.Context, b batchq.Batch, values []byte) (placeholder.Text, error) {
 	m, err := s.message(ctx, b)
 	if err != nil {
@@ -235,7 +234,7 @@ func (s *Service) filledText(ctx context.Context, b batchq.Batch, values []byte)
 	return text, nil
 }
 
-// addressCell returns the cell with the address of a row, cut to most characters.
+// addressCell returns the cell with the address of a row. It cuts the address to the given number of characters.
 func addressCell(row source.Row, most int) sheet.Cell {
 	text := strings.TrimSpace(row.Address.Text)
 	if runes := []rune(text); len(runes) > most {

@@ -9,7 +9,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// The explanation of a task and the preview of a row contain the name of the batch that holds them, before and after the tasks are held.
+// The explanation of a task and the preview of a row name the batch that holds the task or row. The preview names it before and after the tasks are held.
 func TestTheExplanationNamesThePausedBatch(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})
@@ -50,8 +50,8 @@ func TestTheExplanationNamesThePausedBatch(t *testing.T) {
 	expect("resumed", "[]")
 }
 
-// With the duplicate rule row, rows are compared in their sent form. A text that begins with its signature equals the text without the signature. A row that
-// names the signature of the batch equals a row without a signature.
+// With the duplicate rule row, rows are compared in the form in which they are sent. A text that begins with its own signature equals the text without this
+// signature. A row that names the signature of the batch equals a row without a signature.
 func TestRowsAreComparedInTheirSentForm(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})
@@ -61,9 +61,9 @@ func TestRowsAreComparedInTheirSentForm(t *testing.T) {
 		"13800138000,【公司】【公司】x,\n" +
 		"13800138000,x,公司\n" +
 		"13800138000,【公司】x,公司\n" +
-		"13800138000,x,分店\n" + // another signature
+		"13800138000,x,分店\n" + // a different signature
 		"13800138000,【分店】x,分店\n" +
-		"13800138000,【分店】x,\n" + // the text of another message
+		"13800138000,【分店】x,\n" + // the text differs because it contains a foreign signature
 		"13800138000,y,\n" +
 		"13800138001,【公司】x,\n"
 	at := checked(b, list, "content", "{text}", "sign", "公司", "dedup", "row", "auto_confirm", "true")
@@ -83,7 +83,7 @@ func TestRowsAreComparedInTheirSentForm(t *testing.T) {
 	}
 }
 
-// If a request creates and confirms a batch, confirmed_by and the actions of the batch contain the user, and the audit contains the confirmation once.
+// If one request creates and confirms a batch, the batch names the user in confirmed_by and in its actions. The audit contains the confirmation once.
 func TestABatchConfirmedByItsRequestRecordsTheUser(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})
@@ -105,7 +105,7 @@ func TestABatchConfirmedByItsRequestRecordsTheUser(t *testing.T) {
 	}
 }
 
-// The fault of a tag names the field of the request that contains the tag.
+// The fault of an invalid tag names the field of the request that contains the tag.
 func TestTheFaultOfATagNamesItsField(t *testing.T) {
 	b := apptest.New(t)
 	tag(b, "a")

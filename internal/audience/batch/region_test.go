@@ -8,8 +8,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A list with national numbers needs a region, because the numbers could otherwise belong to strangers in China. The request or the company defines the
-// region.
+// A list with numbers without a country code needs a region, because such numbers could otherwise belong to strangers in China. The request or the company sets
+// the region.
 func TestNationalNumbersOfAListUseTheDefaultRegion(t *testing.T) {
 	b := apptest.New(t)
 	const list = "phone\n081234567890\n\u202a138.0013.8000\u202c\n+376312345\n6281234567891.0\n0812-3456\u2603\n"
@@ -38,7 +38,7 @@ func TestNationalNumbersOfAListUseTheDefaultRegion(t *testing.T) {
 		t.Errorf("the batch has the region %q", one.DefaultRegion)
 	}
 	form(b, 422, apptest.Form("file", "list.csv", list, "name", "n", "content", "hello", "default_region", "XX"))
-	// Before its confirmation, a batch shows the encoding of its list, and whether this encoding is doubtful.
+	// Before the confirmation, a batch shows the encoding of its list and whether the encoding is doubtful.
 	for encoding, want := range map[string]string{"": "GB18030 true", "Windows-1252": "Windows-1252 false"} {
 		one := apptest.Decode[struct {
 			Encoding        string
@@ -57,7 +57,7 @@ func TestNationalNumbersOfAListUseTheDefaultRegion(t *testing.T) {
 	}
 }
 
-// Nobody would check the rows of a list with a doubtful encoding before they are sent.
+// Without a confirmation, nobody checks the rows before they are sent. A list with a doubtful encoding therefore needs a confirmation.
 func TestAutoConfirmDoesNotConfirmADoubtfulEncoding(t *testing.T) {
 	b := apptest.New(t)
 	const list = "phone,name\n13800138000,M\xFCller\n13900139000,Gr\xFCn\n"

@@ -19,9 +19,9 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// These are the states of rows in a filter, in addition to the states of tasks.
+// A filter can use these states of rows, and also the states of tasks.
 const (
-	RowInvalid    = "invalid" // including rows that were rejected later
+	RowInvalid    = "invalid" // includes rows that were rejected when they were submitted
 	RowDuplicate  = "duplicate"
 	RowBlocked    = "blocked"
 	RowWaiting    = "waiting" // the row has no task yet, or its task is PENDING
@@ -41,11 +41,11 @@ type Row struct {
 	Result   *string // result of the task
 }
 
-// DuplicateOf returns the number of the first row that a row repeats. It returns nil if the row is no duplicate, or if an earlier version marked it without
+// DuplicateOf returns the number of the earlier row that a duplicate repeats. It returns nil if the row is no duplicate, or if an earlier version did not store
 // this number.
 func (r Row) DuplicateOf() (*int64, error) {
 	if optional.Value(r.Code) != IsDuplicate || r.Fault == nil {
-		return nil, nil //nolint:nilnil // nothing is known
+		return nil, nil //nolint:nilnil // the row is no duplicate, or the number is not stored
 	}
 	why, err := fault.Decode(r.Fault)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r Row) DuplicateOf() (*int64, error) {
 	}
 	first, is := why.Limit.(int64)
 	if !is {
-		return nil, nil //nolint:nilnil // as above
+		return nil, nil //nolint:nilnil // the number is not stored
 	}
 	return &first, nil
 }
@@ -61,8 +61,8 @@ func (r Row) DuplicateOf() (*int64, error) {
 // rowsScanned is the maximum number of rows that one page reads.
 const rowsScanned = 2000
 
-// Rows returns up to limit rows after the row after, in their order. An empty status matches all rows. Rows reads at most rowsScanned rows. If the page is
-// not full after these rows, end is the row after which the next page continues. Otherwise end is 0. Fault: batch.not_found.
+// Rows returns up to limit rows that follow the row with the number after, in the order of their numbers. An empty status matches all rows. Rows reads at most
+// rowsScanned rows. If the page is not full then, the next page continues after row end. Otherwise end is 0. Fault: batch.not_found.
 func (s *Service) Rows(ctx context.Context, viewer Viewer, id int64, status string, after int64, limit int) (page []Row, end int64, err error) {
 	b, err := s.get(ctx, viewer, id)
 	if err != nil {
@@ -93,12 +93,12 @@ func (s *Service) Rows(ctx context.Context, viewer Viewer, id int64, status stri
 	return page, end, nil
 }
 
-// codesOf contains the codes of each state of rows that are not sent.
+// codesOf contains, for each state of unsent rows, the codes of these rows.
 var codesOf = map[string][]int16{
 	RowInvalid: {WrongAddress, WrongContent, WrongSegments, WrongSign, IsRefused}, RowDuplicate: {IsDuplicate}, RowBlocked: {IsBlocked},
 }
 
-// rowsOf reads rows that possibly have a status.
+// rowsOf reads rows that can have the given status.
 func (s *Service) rowsOf(ctx context.Context, id int64, status string, after int64) ([]batchq.BatchRow, error) {
 	if codes, isWrong := codesOf[status]; isWrong {
 		return s.q.BatchRowsWrong(ctx, batchq.BatchRowsWrongParams{BatchID: id, AfterRow: after, Codes: codes, PageLimit: rowsScanned})
@@ -106,7 +106,7 @@ func (s *Service) rowsOf(ctx context.Context, id int64, status string, after int
 	return s.q.BatchRowList(ctx, batchq.BatchRowListParams{BatchID: id, AfterRow: after, OnlyValid: status != "", PageLimit: rowsScanned})
 }
 
-// withTasks adds the states of their tasks to rows.
+// withTasks combines rows with the states of their tasks.
 func (s *Service) withTasks(ctx context.Context, b batchq.Batch, rows []batchq.BatchRow) ([]Row, error) {
 	var ids []string
 	for _, row := range rows {
@@ -133,7 +133,7 @@ func (s *Service) withTasks(ctx context.Context, b batchq.Batch, rows []batchq.B
 			if b.Status == progress.Cancelled || b.Status == progress.Finished {
 				all[i].Status = RowCancelled
 			}
-			if b.Status == progress.Finished && row.TaskID == nil { // the batch ended before the row was submitted
+			if b.Status == progress.Finished && row.TaskID == nil { // the batch ended before this row was submitted
 				all[i].Code, all[i].Result = new(IsExpired), new(result.Expired)
 			}
 		case IsDuplicate:
@@ -147,7 +147,7 @@ func (s *Service) withTasks(ctx context.Context, b batchq.Batch, rows []batchq.B
 			continue
 		}
 		t, isKept := states[*row.TaskID]
-		if !isKept { // the task was dropped with its partition
+		if !isKept { // the partition of the task was dropped
 			all[i].Status = ""
 			continue
 		}
@@ -159,7 +159,7 @@ func (s *Service) withTasks(ctx context.Context, b batchq.Batch, rows []batchq.B
 	return all, nil
 }
 
-// EachWrong calls do with portions of the rows that are not sent, in their order. No transaction is open while do runs. Fault: batch.not_found.
+// EachWrong calls do with portions of the rows that are not sent, in the order of their numbers. No transaction is open while do runs. Fault: batch.not_found.
 func (s *Service) EachWrong(ctx context.Context, viewer Viewer, id int64, do func([]Row) error) error {
 	b, err := s.get(ctx, viewer, id)
 	if err != nil {
@@ -190,12 +190,12 @@ func (s *Service) EachWrong(ctx context.Context, viewer Viewer, id int64, do fun
 	}
 }
 
-// canOnlyExpire reports whether the messages of a batch would expire before they can be sent.
+// canOnlyExpire reports whether every unsent message of a batch would expire before it can be sent.
 func canOnlyExpire(b batchq.Batch) bool {
 	return submit.CheckExpiry(b.ExpiresAt, optional.Or(b.ExpectSendTime, time.Now())) != nil
 }
 
-// Preview is the message that a row would become.
+// Preview describes the message that a row would become.
 type Preview struct {
 	RowNo     int64
 	Recipient string
@@ -209,7 +209,7 @@ type Preview struct {
 var errNoRow = fault.New(fault.NotFound, fault.BatchRowNotFound)
 
 // Preview returns the message that a row would become: its text, its segments, and its possible senders. Row 0 means the first valid row. While the list is
-// being checked, only checked rows can be previewed. Faults: batch.not_found, batch.row_not_found.
+// being checked, only rows that are already checked have a preview. Faults: batch.not_found, batch.row_not_found.
 func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo int64) (Preview, error) {
 	b, err := s.get(ctx, viewer, id)
 	if err != nil {
@@ -236,28 +236,28 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 	sub := submission(b, batchq.BatchRowsNextRow{
 		RowNo: row.RowNo, Recipient: row.Recipient, Content: row.Content, Sign: row.Sign, ContactValues: row.ContactValues,
 	})
-	sub.ExpectSendTime, sub.ExpiresAt = b.ExpectSendTime, nil // the message can have expired by now
-	sub.WasChecked = true                                     // as at the submission: a change of countries holds the row
+	sub.ExpectSendTime, sub.ExpiresAt = b.ExpectSendTime, nil // the preview ignores the expiry, because the message can have expired already
+	sub.WasChecked = true                                     // as when the row is submitted: a change of the countries holds the row and does not reject it
 	isServed, err := s.progress.Serves(ctx, b)
 	if err != nil {
 		return p, err
 	}
-	if !isServed { // the row waits for its sender
+	if !isServed { // the row waits until its only sender serves the company
 		sub.SenderNo = ""
 	}
 	message, err := s.Submissions.Preview(ctx, sub, originOf(b))
 	var wrong *fault.Error
-	if errors.As(err, &wrong) && len(wrong.Fields) > 0 { // the row is no longer valid, for example because its country now requires a signature
+	if errors.As(err, &wrong) && len(wrong.Fields) > 0 { // the row is not valid any more, for example because its country now requires a signature
 		p.Code = codeOf(wrong)
 		p.Fault, err = fault.Encode(wrong.Fields[0])
-		return p, err //nolint:wrapcheck // says what it is
+		return p, err //nolint:wrapcheck // the error is already wrapped
 	}
 	if err != nil {
 		return p, fmt.Errorf("preview row: %w", err)
 	}
 	if !isServed {
 		message.Senders, message.Cost = nil, message.Segments
-		message.HeldBy = slices.DeleteFunc(message.HeldBy, func(w explain.Switch) bool { return w.Kind == explain.NoSharedSenders }) // does not concern the only sender
+		message.HeldBy = slices.DeleteFunc(message.HeldBy, func(w explain.Switch) bool { return w.Kind == explain.NoSharedSenders }) // this switch does not concern the only sender
 	}
 	p.Message = &message
 	if b.RenderingID == nil {

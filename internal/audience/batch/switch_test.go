@@ -8,7 +8,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// If a country is removed after a row was checked and before it becomes a task, the row is held and not rejected, because the removal can be undone.
+// A country is removed after the check of a row and before the row becomes a task. The row is held and not rejected, because the removal can be undone.
 func TestRowsToRemovedCountriesAreHeld(t *testing.T) {
 	for _, path := range []string{"companies/default", "channels/sms"} {
 		for _, senderNo := range []string{"", "app"} {
@@ -38,8 +38,8 @@ func TestRowsToRemovedCountriesAreHeld(t *testing.T) {
 	}
 }
 
-// If the routes of a company without shared senders serve only one country, the batches of the company can be sent to this country. No switch then holds all
-// of their messages.
+// A company forbids shared senders, and its routes serve only one country. Its batches to this country can be sent, because no switch holds all of their
+// messages.
 func TestRoutesToOneCountryDoNotHoldABatch(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
@@ -73,7 +73,7 @@ func TestRoutesToOneCountryDoNotHoldABatch(t *testing.T) {
 	}
 }
 
-// A batch is held if all of its rows go to countries that are off, and has no predicted end. A batch that can be sent in part is not held.
+// A batch is held and has no predicted end if all of its rows go to countries that are off. A batch of which a part can be sent is not held.
 func TestABatchIsHeldByItsCountries(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
@@ -109,8 +109,8 @@ func TestABatchIsHeldByItsCountries(t *testing.T) {
 	expect("with CN again", one, "[]", true)
 }
 
-// If a switch holds all remaining rows of a batch, the batch is held by this switch, waits for a sender and has no end, although its other rows were sent. The
-// preview of a remaining row names the same switch. If only a part of the remaining rows is held, nothing is said of the batch, and it has no end.
+// If a switch holds all remaining rows of a batch, the batch is held by this switch, waits for a sender and has no end, even if other rows were sent. The
+// preview of a remaining row names the same switch. If a switch holds only a part of the remaining rows, the batch is not held, but has no end.
 func TestABatchIsHeldByTheCountryOfItsRemainingRows(t *testing.T) {
 	for _, senderNo := range []string{"", "app"} {
 		t.Run(senderNo, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestABatchIsHeldByTheCountryOfItsRemainingRows(t *testing.T) {
 	}
 }
 
-// Shared senders do not send for a company that forbids them. The estimate does not charge them, with routes to other countries and without routes.
+// If a company forbids shared senders, the estimate does not count on them. This applies with routes to other countries and without routes.
 func TestAnEstimateIgnoresForbiddenSharedSenders(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)

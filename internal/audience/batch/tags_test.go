@@ -18,7 +18,7 @@ func tag(b *apptest.Bundle, name string, userIDs ...string) {
 	}
 }
 
-// S4.8: combinations of tags select the contacts of a batch, on every channel.
+// S4.8: a combination of tags can select the contacts of a batch, on every channel.
 func TestTagsSelectTheContactsOfABatch(t *testing.T) {
 	b := apptest.New(t)
 	for i := range 6 {
@@ -73,7 +73,7 @@ func TestTagsSelectTheContactsOfABatch(t *testing.T) {
 	}
 	at := createForm(b, "name", "n", "content", "x", "tags_all", "a", "tags_all", "b", "auto_confirm", "true")
 	check(b)
-	feed(b) // the contacts are read again
+	feed(b) // reads the contacts again
 	tag(b, "a", "u4")
 	check(b)
 	feed(b)
@@ -106,11 +106,11 @@ func TestTheFaultOfAnInvalidTagNamesTheField(t *testing.T) {
 			t.Errorf("%s: %s", field, a.Raw)
 		}
 	}
-	// The tags of another company are unknown.
+	// A request cannot use the tags of another company.
 	if a := b.Expect(422, "request.invalid", "POST", path, map[string]any{"name": "n", "content": "x", "tags_all": []string{"a", "a"}}, acme...); a.Fields() != "tags_all" {
 		t.Errorf("%s", a.Raw)
 	}
-	// The deletion of a tag before the start of the batch ends the batch.
+	// If the tag is deleted before the batch starts, the batch ends.
 	tag(b, "b")
 	at := createJSON(b, map[string]any{"name": "n", "content": "x", "tags_any": []string{"a", "b"}})
 	b.Expect(200, "", "DELETE", "/api/v1/tags/b", nil)

@@ -76,7 +76,7 @@ func TestTheFaultOfInvalidJSONNamesTheField(t *testing.T) {
 	}
 }
 
-// If a request has several sources, the error does not say that a source is missing.
+// If a request has several sources of rows, the error does not say that a source is missing.
 func TestAListTogetherWithATagIsRefused(t *testing.T) {
 	b := apptest.New(t)
 	row := []any{map[string]any{"phone_number": "13800138000"}}
@@ -119,7 +119,7 @@ func TestAnAdminCreatesABatchForACompany(t *testing.T) {
 	form(b, 200, apptest.Form("file", "", numbers(1), "name", "n", "content", "x", "company_no", "acme"))
 }
 
-// Several users of a company change one batch. The batch records the user of each action. An action that changes nothing is not recorded.
+// Several users of a company change the same batch. The batch records the user of each action. An action that changes nothing is not recorded.
 func TestTheActionsOfUsersOnABatchAreRecorded(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -185,8 +185,8 @@ func TestARowHasItsOwnSignature(t *testing.T) {
 	}
 }
 
-// If the text uses a column with a usual name for signatures, this column contains values and not signatures. A column with another name contains the
-// signatures if the request names it. Contacts have no such usual column.
+// A column with a usual name for signatures contains ordinary values if the text uses it. If the request names a column with another name, this column contains
+// the signatures. Contacts have no usual column for signatures.
 func TestTheColumnOfSignaturesCanBeNamed(t *testing.T) {
 	b := apptest.New(t)
 	for want, fields := range map[string][]string{"": {"content", "{sign}"}, "who": {"content", "x", "sign_column", "Who"}, "sign": {"content", "{who}"}} {
@@ -218,7 +218,7 @@ func TestADuplicateNamesTheFirstRow(t *testing.T) {
 	}
 }
 
-// Expired messages cannot be sent again. The answer contains this reason, and the batch is not changed.
+// Expired messages cannot be sent again. The answer to the requeue states this reason, and the batch does not change.
 func TestARequeueReportsSkippedTasks(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(3), "content", "x", "auto_confirm", "true", "expires_at", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
@@ -258,7 +258,7 @@ func TestARequeueReportsSkippedTasks(t *testing.T) {
 	expect(b, get(b, at), "finished", "3 rows, 3 valid, 3 failed")
 }
 
-// When a country is removed from the countries of a company, recipients in this country are refused. Their tasks are not counted as requeued.
+// If a country is removed from the countries of a company, recipients in this country are refused. Their tasks do not count as requeued.
 func TestARequeueReportsRefusedRecipients(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
@@ -316,8 +316,8 @@ func TestABatchReportsWhyItWaits(t *testing.T) {
 	}
 }
 
-// If the only sender of a batch no longer serves the company, or the company can no longer send to a country, the rows of the batch are held and not
-// invalid. Their previews have no code either, and name no sender that would send them.
+// Rows are held, and not invalid, if the only sender of their batch does not serve the company any more, or if the company cannot send to their country any
+// more. Their previews have no code and no possible sender.
 func TestThePreviewOfAHeldRowHasNoCode(t *testing.T) {
 	for name, change := range map[string]func(b *apptest.Bundle){
 		"a deleted sender": func(b *apptest.Bundle) { b.Expect(200, "", "DELETE", "/api/v1/admin/senders/one", nil) },

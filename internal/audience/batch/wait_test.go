@@ -7,13 +7,13 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A temporary problem of the service does not cause the rejection of rows.
+// If the service has a temporary problem, no row is rejected.
 func TestTemporaryProblemsRejectNoRow(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})
 	b.AddCompany("acme", 1)
 	at := checked(b, numbers(150), "content", "hello", "auto_confirm", "true", "sender_no", "one")
-	route := b.AddRoute("acme", "one", 1) // from now on, the sender serves only acme, and not the company of the batch
+	route := b.AddRoute("acme", "one", 1) // the sender now serves only acme, and not the company of the batch
 	feed(b)
 	if n := b.Count("SELECT count(*) FROM batch_rows WHERE task_id IS NULL AND code IS NULL"); n != 150 {
 		t.Errorf("%d rows wait for the sender", n)

@@ -1,4 +1,4 @@
-// Package contact owns the contacts of companies and their tags. A contact is a user with an address on each channel. A tag is a named set of contacts.
+// Package contact owns the contacts and tags of companies. A contact is a user with one address for each channel. A tag is a named set of contacts.
 package contact
 
 import (
@@ -45,8 +45,8 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Contact is the stored data of one user. In a change of an existing contact, a nil field is not changed, and an empty field is cleared. Attributes, if not
-// nil, replace all existing attributes.
+// Contact is the stored data of a user. In a change of an existing contact, a nil field keeps its value and an empty field is cleared. If Attributes is not
+// nil, it replaces all existing attributes.
 type Contact struct {
 	UserID                                         string
 	Name, Phone, DingTalkName, WeChatOpenID, Email *string
@@ -56,7 +56,7 @@ type Contact struct {
 // Row is a stored contact.
 type Row = contactq.Contact
 
-// regionOr returns region, or the default region of the company if region is empty. The region applies to phone numbers without a country code. Fault:
+// regionOr returns region or, if region is empty, the default region of the company. The region applies to phone numbers without a country code. Fault:
 // request.invalid.
 func (s *Service) regionOr(ctx context.Context, companyID int64, region string) (string, error) {
 	if region == "" {
@@ -65,8 +65,8 @@ func (s *Service) regionOr(ctx context.Context, companyID int64, region string) 
 	return region, phone.CheckRegion("default_region", region)
 }
 
-// Put inserts or changes all contacts or none of them, in one transaction. It returns the number of contacts. region applies to phone numbers without a
-// country code. If region is empty, the default region of the company applies. Faults: request.invalid, limit.reached.
+// Put inserts or changes either all contacts or none of them, in one transaction. It returns the number of contacts. region applies to phone numbers without a
+// country code; empty: the default region of the company. Faults: request.invalid, limit.reached.
 func (s *Service) Put(ctx context.Context, companyID int64, region string, contacts []Contact) (int, error) {
 	region, err := s.regionOr(ctx, companyID, region)
 	if err != nil {
@@ -112,13 +112,13 @@ func (s *Service) Put(ctx context.Context, companyID int64, region string, conta
 	return int(n), err
 }
 
-// Lock makes other changes of the contacts and tags of a company wait until the transaction of ctx ends.
+// Lock blocks other changes of the contacts and tags of a company until the transaction of ctx ends.
 func Lock(ctx context.Context, db *postgres.DB, companyID int64) error {
 	_, err := contactq.New(db).ContactsHold(ctx, companyID)
 	return postgres.Wrap("lock contacts", err, nil)
 }
 
-// change calls do in a transaction that locks the contacts and tags of the company against other changes.
+// change calls do in a transaction that blocks other changes of the contacts and tags of the company.
 func (s *Service) change(ctx context.Context, companyID int64, do func(ctx context.Context) error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		if err := Lock(ctx, s.db, companyID); err != nil {
@@ -128,7 +128,7 @@ func (s *Service) change(ctx context.Context, companyID int64, do func(ctx conte
 	})
 }
 
-// These are the limits of one attribute. A constraint of the table contacts limits the total size of all attributes.
+// These limits apply to one attribute. A constraint of the table contacts limits the total size of all attributes of a contact.
 const (
 	maxAttributes     = 50
 	maxAttributeName  = 50  // characters
@@ -156,7 +156,7 @@ func encodeAttributes(field string, attributes map[string]string) ([]byte, error
 	return text, nil
 }
 
-// checkAttribute returns the fault of an invalid attribute, or nil. A name must not contain a brace, because placeholders have braces.
+// checkAttribute returns the fault of an invalid attribute, or nil. The name must not contain a brace, because braces enclose the names in placeholders.
 func checkAttribute(field, name, value string) *fault.Error {
 	isForbidden := func(r rune) bool { return r < ' ' || r == '{' || r == '}' }
 	switch {
@@ -186,10 +186,11 @@ func (s *Service) List(ctx context.Context, companyID int64, after string, limit
 	return rows, postgres.Wrap("list contacts", err, nil)
 }
 
-// Place is a position in the order of a search, between two entries. Term is a matching field in lower case, and UserID its contact.
+// Place is a position in the results of a search: the position after the entry with this Term and UserID. Term is the matching field in lower case, and UserID
+// is the user id of its contact.
 type Place struct{ Term, UserID string }
 
-// from returns p, or the position before all terms with the prefix if this position is after p.
+// from returns p. If p is before all terms with the prefix, from returns the position before the first of these terms.
 func (p Place) from(prefix string) Place {
 	if p.Term < prefix {
 		return Place{Term: prefix}
@@ -200,15 +201,15 @@ func (p Place) from(prefix string) Place {
 // fieldsFound is the number of fields that Search reads.
 const fieldsFound = 4
 
-// Search returns up to limit contacts with a field that starts with a text, in the order of these fields, without duplicates. Case is ignored. The next page
-// starts after next. If next is nil, no page follows. Search reads a bounded number of entries: a page can contain fewer contacts, or no contacts, although a
-// page follows.
+// Search returns up to limit contacts that have a field which starts with text. It ignores case, sorts by these fields and returns each contact once. The next
+// page starts after next; if next is nil, no page follows. Search reads a bounded number of entries. A page can therefore contain fewer than limit contacts,
+// even none, although another page follows.
 func (s *Service) Search(ctx context.Context, companyID int64, text string, after Place, limit int) (found []Row, next *Place, err error) {
 	region, err := s.directory.DefaultRegion(ctx, &companyID)
 	if err != nil {
 		return nil, nil, err
 	}
-	prefix := strings.ToLower(text) // as fold_case of the database
+	prefix := strings.ToLower(text) // in the same way as the SQL function fold_case
 	from := after.from(prefix)
 	p := contactq.ContactSearchParams{
 		CompanyID: companyID, Prefix: prefix, AfterTerm: from.Term, AfterID: from.UserID, Most: int32(fieldsFound*limit + 1),
@@ -259,8 +260,8 @@ func (s *Service) Named(ctx context.Context, companyID int64, userIDs []string) 
 	return rows, postgres.Wrap("find contacts", err, nil)
 }
 
-// Address returns the address of a contact on a channel. It is empty if the contact has no address. On a channel without a field in contacts, the user id is
-// the address.
+// Address returns the address of a contact on a channel, or an empty text if the contact has no address. If the table contacts has no field for the channel,
+// the user id is the address.
 func Address(c Row, channel string) string {
 	switch channel {
 	case directory.SMS:
@@ -275,7 +276,7 @@ func Address(c Row, channel string) string {
 	return c.UserID
 }
 
-// Addresses returns the addresses of users on a channel, in the order of userIDs. The address of a user without an address is empty.
+// Addresses returns the addresses of users on a channel, in the order of userIDs. A user without an address has an empty text.
 func (s *Service) Addresses(ctx context.Context, companyID int64, channel string, userIDs []string) ([]string, error) {
 	rows, err := s.Named(ctx, companyID, userIDs)
 	if err != nil {

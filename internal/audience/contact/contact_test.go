@@ -57,7 +57,7 @@ func TestContactsCanBeStoredListedAndDeleted(t *testing.T) {
 	b.Expect(404, "company.not_found", "GET", path+"?company_no=nobody", nil)
 }
 
-// A change keeps missing fields. Attributes replace all existing attributes.
+// A change keeps the fields that it does not contain. If it contains attributes, they replace all existing attributes.
 func TestAContactStoresANameAndAttributes(t *testing.T) {
 	b := apptest.New(t)
 	put := func(contact string) api.Contact {
@@ -83,7 +83,7 @@ func TestAContactStoresANameAndAttributes(t *testing.T) {
 			t.Errorf("%s: %s %v", step.contact, name, *got.Attributes)
 		}
 	}
-	// Direct SQL statements cannot exceed the limits either.
+	// SQL statements of other programs cannot exceed the limits either.
 	for _, attributes := range []string{`[]`, `"a"`, `{"a":1}`, `{"a":"b","c":null}`, `{"a":"` + strings.Repeat("x", 200_000) + `"}`} {
 		if _, err := b.DB.Exec(t.Context(), "UPDATE contacts SET attributes = $1", attributes); err == nil {
 			t.Errorf("%.20s was stored", attributes)
@@ -101,7 +101,7 @@ func TestTheUsersOfACompanyMaintainItsContacts(t *testing.T) {
 	}
 	put(w.Acme, `{"contacts":[{"user_id":"u","phone":"13800138000","email":"u@example.com","dingtalk_name":"ding","wechat_openid":"open"}]}`)
 	put(w.Beta, `{"contacts":[{"user_id":"u","email":"beta@example.com"}]}`)
-	// A missing field keeps its value; null or an empty text clears it.
+	// A missing field keeps its value. A null or an empty text clears the field.
 	put(w.Acme, `{"company_no":"acme","contacts":[{"user_id":"u","email":"new@example.com"},{"user_id":"v"}]}`)
 	if c := get("u", w.Acme); *c.Email != "new@example.com" || *c.Phone != "+8613800138000" || *c.DingtalkName != "ding" || *c.WechatOpenid != "open" {
 		t.Errorf("%+v", c)
@@ -130,7 +130,7 @@ func TestTheUsersOfACompanyMaintainItsContacts(t *testing.T) {
 	w.Expect(404, "contact.not_found", "GET", path+"/new", nil, w.Acme...)
 }
 
-// Concurrent requests that change different fields of new contacts lose no change.
+// Concurrent requests that change different fields of the same new contacts lose no change.
 func TestConcurrentChangesOfContactsLoseNothing(t *testing.T) {
 	b := apptest.New(t)
 	bodies := []string{`"phone":"13800138000","name":"n"`, `"email":"u@example.com"`, `"dingtalk_name":"ding","attributes":{"a":"b"}`, `"wechat_openid":"open"`}
@@ -138,7 +138,7 @@ func TestConcurrentChangesOfContactsLoseNothing(t *testing.T) {
 		contacts := make([]string, 50)
 		for n := range contacts {
 			id := n
-			if i%2 == 1 { // in the reverse order
+			if i%2 == 1 { // every second request has its contacts in the reverse order
 				id = len(contacts) - 1 - n
 			}
 			contacts[n] = fmt.Sprintf(`{"user_id":"u%d",%s}`, id, bodies[i])

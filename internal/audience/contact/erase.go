@@ -9,10 +9,10 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// MaxErased is the maximum number of contacts of one erasure, and so of contacts that can share an address.
+// MaxErased is the maximum number of contacts that one erasure erases. An address therefore cannot be shared by more contacts.
 const MaxErased = 100
 
-// OfPerson returns up to MaxErased+1 contacts of a company that have one of the user ids or addresses.
+// OfPerson returns up to MaxErased+1 contacts of a company that have one of the given user ids or addresses.
 func (s *Service) OfPerson(ctx context.Context, companyID int64, userIDs, recipients []string) ([]PersonRow, error) {
 	rows, err := s.q.ErasedContacts(ctx, contactq.ErasedContactsParams{
 		CompanyID: companyID, UserIds: userIDs, Recipients: recipients, Most: MaxErased + 1,
@@ -20,7 +20,7 @@ func (s *Service) OfPerson(ctx context.Context, companyID int64, userIDs, recipi
 	return rows, postgres.Wrap("find contacts", err, nil)
 }
 
-// Erase deletes the contacts of a person, including contacts that an import has added meanwhile, and adds their user ids to the person.
+// Erase deletes the contacts of a person, including contacts that an import has added since the last pass. It adds their user ids to the person.
 func (s *Service) Erase(ctx context.Context, p *erase.Person) (erase.Counts, error) {
 	if err := Lock(ctx, s.db, p.CompanyID); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (s *Service) Erase(ctx context.Context, p *erase.Person) (erase.Counts, err
 	return erase.Counts{erase.Contacts: n.Contacts, erase.Tags: n.Tags}, postgres.Wrap("delete contacts", err, nil)
 }
 
-// Importing returns how many imports that started before the erasure are running: they can still add the person.
+// Importing returns the number of running imports that started before the erasure. They can still add contacts of the person.
 func (s *Service) Importing(ctx context.Context, p *erase.Person) (int64, error) {
 	n, err := s.q.ErasureImports(ctx, contactq.ErasureImportsParams{CompanyID: p.CompanyID, Before: p.Since})
 	return n, postgres.Wrap("find imports", err, nil)

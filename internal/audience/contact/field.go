@@ -18,7 +18,7 @@ type field struct {
 	columns []string // other column names of this field in a list
 	of      func(c *Contact) **string
 	most    int            // maximum length in characters
-	form    *regexp.Regexp // nil: anything except control characters
+	form    *regexp.Regexp // pattern of valid texts; nil: every text without control characters
 }
 
 var (
@@ -47,10 +47,10 @@ var fields = []field{
 	},
 }
 
-// userIDColumns are other names of the column with the user ids.
+// userIDColumns are the other names of the column with user ids.
 var userIDColumns = []string{"userid", "用户ID", "用户编号", "用户标识", "工号", "编号", "账号"}
 
-// AddressField returns the field of a contact that contains its address on a channel, and the usual column names of this field in a list.
+// AddressField returns the name of the field with the address of a contact on a channel, and the usual names of its column in a list.
 func AddressField(channel string) (name string, columns []string) {
 	name = map[string]string{
 		directory.SMS: "phone", directory.DingTalk: "dingtalk_name", directory.WeChat: "wechat_openid", directory.Email: "email",
@@ -63,7 +63,7 @@ func AddressField(channel string) (name string, columns []string) {
 	return "user_id", append([]string{"user_id"}, userIDColumns...)
 }
 
-// isUserID reports whether text can be a user id. Other texts cannot be part of a URL path.
+// isUserID reports whether text can be a user id. Other texts cannot be used in the path of a URL.
 func isUserID(text string) bool { return userIDForm.MatchString(text) && text != "." && text != ".." }
 
 // checkText returns the fault of an invalid text of a field, or nil.
@@ -77,13 +77,13 @@ func (f field) checkText(text string) *fault.Error {
 	return nil
 }
 
-// normalise checks the addresses of a contact, and converts its phone number to E.164. region applies to a number without a country code. nameOf returns the
-// name of a field in the request. Fault: request.invalid.
+// normalise checks the addresses of a contact, and converts the phone number to E.164. region applies to a number without a country code. nameOf returns the
+// name that the request uses for a field. Fault: request.invalid.
 func (c *Contact) normalise(region string, nameOf func(field string) string) error {
 	if optional.Value(c.Phone) != "" {
 		number, err := phone.Normalise(nameOf("phone"), *c.Phone, region)
 		if err != nil {
-			return err //nolint:wrapcheck // a fault
+			return err //nolint:wrapcheck // the error is a fault
 		}
 		c.Phone = &number
 	}

@@ -57,10 +57,10 @@ func TestAnImportCanNameARegionAndAnEncoding(t *testing.T) {
 	}
 }
 
-// Nobody checks the rows of an import before they are stored. If the encoding is uncertain, the request must name it.
+// Nobody checks the rows of an import before they are stored. If the encoding of the list is doubtful, the request must therefore name the encoding.
 func TestAnImportWithADoubtfulEncodingMustNameTheEncoding(t *testing.T) {
 	b := apptest.New(t)
-	const latin = "user_id;name;phone\nm;M\xFCller;+4917612345678\n" // also valid GB18030
+	const latin = "user_id;name;phone\nm;M\xFCller;+4917612345678\n" // this text is also valid GB18030
 	for language, want := range map[string]string{"en": "encoding must be named", "zh-CN": "必须指定"} {
 		a := b.Expect(422, "request.invalid", "POST", importPath, apptest.Form("file", "x.csv", latin), "Content-Type", apptest.FormType, "Accept-Language", language)
 		if a.Fields() != "encoding" || !strings.Contains(a.Raw, strings.TrimPrefix(want, "encoding ")) {
@@ -75,7 +75,7 @@ func TestAnImportWithADoubtfulEncodingMustNameTheEncoding(t *testing.T) {
 	}
 }
 
-// S4.10: an import continues after its request, reports its progress, and lists the invalid rows in the language of the caller.
+// S4.10: an import runs after its request. It reports its progress, and lists the invalid rows in the language of the caller.
 func TestAnImportReportsItsProgressAndInvalidRows(t *testing.T) {
 	b := apptest.New(t)
 	const content = "工号;姓名;手机号;城市\r\na;张三;13800138000;杭州\r\n\r\nb;;12;\r\nc;;1.38E+10;\r\n"
@@ -133,7 +133,7 @@ func TestAnImportReportsItsProgressAndInvalidRows(t *testing.T) {
 	}
 }
 
-// Contacts are exported for spreadsheet programs, and a later import restores the same contacts.
+// An export can be opened by spreadsheet programs. The import of an export restores the same contacts.
 func TestAnExportCanBeImported(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -163,7 +163,7 @@ func TestAnExportCanBeImported(t *testing.T) {
 	}
 }
 
-// A large export is read page by page. The reader notices an interruption.
+// A large export is sent page by page. A client notices if the export is interrupted.
 func TestTheClientNoticesAnInterruptedExport(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`SELECT set_config('lksms.contact_import', 'a test', true); -- whose contacts are not recorded one by one
@@ -172,7 +172,7 @@ func TestTheClientNoticesAnInterruptedExport(t *testing.T) {
 	if rows := readCSV(t, b.Expect(200, "", "GET", "/api/v1/contacts/export.csv", nil)); len(rows) != 60001 {
 		t.Errorf("%d rows", len(rows))
 	}
-	// The reader pauses after the first page, and its user is disabled meanwhile.
+	// The client pauses after the first page. Meanwhile its user is disabled.
 	headers := b.AddUser("slow", "read", map[string]any{"company_no": "default"})
 	server, err := net.Dial("tcp", strings.TrimPrefix(b.URL, "http://"))
 	if err != nil {

@@ -22,31 +22,31 @@ import (
 const (
 	portionRows    = 5000      // maximum number of rows that one transaction stores
 	maxImports     = 10        // maximum number of running imports of a company
-	maxErrors      = 10_000    // maximum number of invalid rows of an import that are stored
-	maxColumns     = 200       // maximum number of columns of a list: each column that is no field is an attribute, and a row can have maxAttributes attributes
+	maxErrors      = 10_000    // maximum number of invalid rows that are stored for each import
+	maxColumns     = 200       // maximum number of columns of a list; every column that is not a field of a contact is an attribute, and a row can have maxAttributes attributes
 	maxImportRows  = 2_000_000 // maximum number of rows of a list, and of contacts of a company
 	importsDeleted = 100       // maximum number of imports that one statement deletes
 )
 
-// ImportRequest describes an import of an upload.
+// ImportRequest describes the import of an uploaded list.
 type ImportRequest struct {
 	CompanyID int64
 	Upload    upload.Upload
 	Sheet     string  // sheet of a workbook; empty: the first sheet
 	Region    string  // region of phone numbers without a country code; empty: the region of the company
-	Tag       *string // tag to which the contacts are added, created if it does not exist; nil: no tag
+	Tag       *string // tag to which the contacts are added; if it does not exist, it is created; nil: no tag
 	By        string  // user name
 }
 
-// StartImport creates an import and keeps the upload. Import stores the rows later. Faults: request.invalid for a list that cannot be read or has no user ids,
-// limit.reached.
+// StartImport creates an import and keeps its upload. Import stores the rows later. Faults: request.invalid for a list that is unreadable or has no column with
+// user ids; limit.reached.
 func (s *Service) StartImport(ctx context.Context, r ImportRequest) (ImportRow, error) {
 	list, err := s.openList(ctx, r.CompanyID, r.Upload.ID, r.Sheet, r.Region)
 	if err != nil {
 		return ImportRow{}, err
 	}
-	_ = list.rows.Close()                                  // only its columns were needed
-	if _, isDoubtful := list.rows.Encoding(); isDoubtful { // nobody checks the rows before they are stored
+	_ = list.rows.Close()                                  // only the columns were needed
+	if _, isDoubtful := list.rows.Encoding(); isDoubtful { // the owner must name the encoding, because nobody checks the rows before they are stored
 		return ImportRow{}, fault.InvalidField("encoding", fault.NotCertain, nil)
 	}
 	var id int64
@@ -84,9 +84,9 @@ func (s *Service) GetImport(ctx context.Context, companyID, id int64) (ImportRow
 	return postgres.One(rows, err, "get import", errNoImport)
 }
 
-// ImportError is an invalid row, which was not stored, and its fault.
+// ImportError is an invalid row and its fault. The row was not stored.
 type ImportError struct {
-	Row   int64 // row number as a spreadsheet program shows it
+	Row   int64 // row number in a spreadsheet program
 	Fault *fault.Error
 }
 
@@ -101,7 +101,7 @@ func (s *Service) ImportErrors(ctx context.Context, importID, after int64, limit
 		all[i].Row = row.RowNo
 		wrong, err := fault.Decode(row.Failure)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // says what it is
+			return nil, err //nolint:wrapcheck // the error is already wrapped
 		}
 		all[i].Fault = fault.InvalidField(wrong.Name, wrong.Rule, wrong.Limit)
 	}
@@ -142,14 +142,14 @@ func (s *Service) openList(ctx context.Context, companyID, uploadID int64, sheet
 	}
 	l := list{rows: rows, region: region, fields: map[int]field{}, attributes: map[int]string{}}
 	if err := l.readColumns(); err != nil {
-		_ = rows.Close() // the error of the columns is more useful than the error of Close
+		_ = rows.Close() // the error of readColumns is more useful than the error of Close
 		return list{}, err
 	}
 	return l, nil
 }
 
-// find returns the column of a field. A column with the name of the field takes precedence. Otherwise exactly one column must have one of the other names. find
-// returns -1 if no column matches. Fault: request.invalid if several columns have one of the other names.
+// find returns the index of the column of a field, or -1. A column with the name of the field takes precedence over columns with one of the other names. Fault:
+// request.invalid if no column has the name of the field and several columns have other names.
 func (l *list) find(name string, others []string) (int, error) {
 	if at, is := l.rows.Column(name); is {
 		return at, nil
@@ -168,7 +168,7 @@ func (l *list) find(name string, others []string) (int, error) {
 	return found, nil
 }
 
-// readColumns determines the field or attribute of each column. Fault: request.invalid.
+// readColumns finds out for each column which field or attribute it contains. Fault: request.invalid.
 func (l *list) readColumns() (err error) {
 	if l.userID, err = l.find("user_id", userIDColumns); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (l *list) readColumns() (err error) {
 	return nil
 }
 
-// portion contains some rows of a list, ready to be stored.
+// portion contains rows of a list that one transaction stores.
 type portion struct {
 	contacts []dbContact // at most one contact per user
 	byUser   map[string]int
@@ -205,15 +205,15 @@ type portion struct {
 	lastRow  int64
 	errors   []rowError
 	isLast   bool
-	wrong    *fault.Error // the reason why the list cannot be read after these rows; nil: it can be read
+	wrong    *fault.Error // reason why the rest of the list cannot be read; nil: the rest can be read
 }
 
-// dbContact is a contact to store. An empty text does not change its field.
+// dbContact is a contact to store. A field with an empty text keeps its stored value.
 type dbContact struct {
 	userID     string
 	texts      []string // texts in the order of fields
 	attributes map[string]string
-	row        int64 // the last row of the user in the list
+	row        int64 // number of the user's last row in the list
 }
 
 type rowError struct {
@@ -221,21 +221,21 @@ type rowError struct {
 	fault *fault.Error
 }
 
-// next reads the next portion. It returns only errors of the storage.
+// next reads the next portion. A fault of the list is part of the portion. next returns an error only for a failure of the storage.
 func (l *list) next() (portion, error) {
 	p := portion{byUser: map[string]int{}}
 	for p.rows < portionRows {
 		row, err := l.rows.Next()
 		var wrong *fault.Error
 		switch {
-		case err == io.EOF: //nolint:errorlint // Next returns it bare
+		case err == io.EOF: //nolint:errorlint // Next returns io.EOF unwrapped
 			p.isLast = true
 			return p, nil
 		case errors.As(err, &wrong):
 			p.isLast, p.wrong = true, wrong
 			return p, nil
 		case err != nil:
-			return p, err //nolint:wrapcheck // of upload
+			return p, err //nolint:wrapcheck // an error of package upload
 		}
 		p.rows, p.lastRow = p.rows+1, row.No
 		p.add(l, row)
@@ -243,7 +243,7 @@ func (l *list) next() (portion, error) {
 	return p, nil
 }
 
-// add adds the contact of a row, or the error of the row. A later row of the same user overrides an earlier row.
+// add adds the contact of a row, or the error of an invalid row. A later row of the same user overrides an earlier row.
 func (p *portion) add(l *list, row sheet.Row) {
 	c, wrong := l.read(row)
 	if wrong != nil {
@@ -317,7 +317,7 @@ func (l *list) read(row sheet.Row) (dbContact, *fault.Error) {
 	return c, nil
 }
 
-// withoutApostrophe removes the apostrophe that an export puts before a text so that spreadsheet programs do not treat the text as a formula.
+// withoutApostrophe removes the apostrophe before a text. Export adds it, so that spreadsheet programs do not treat the text as a formula.
 func withoutApostrophe(text string) string {
 	if len(text) > 1 && text[0] == '\'' && strings.IndexByte("=+-@\t", text[1]) >= 0 {
 		return text[1:]
@@ -329,11 +329,11 @@ func tooManyAttributes() *fault.Error {
 	return fault.InvalidField("attributes", fault.TooManyItems, maxAttributes)
 }
 
-// errMoved is the error of an import that another server has processed meanwhile, or that has ended.
+// errMoved means that another server has processed the import meanwhile, or that the import has ended.
 var errMoved = errors.New("the import was moved on by another server")
 
-// Import stores the rows of running imports, one portion of each in turn, until no rows are left. It returns the number of processed rows. It continues
-// imports at the row where another server stopped.
+// Import stores the rows of running imports until no rows are left. It stores one portion of each import in turn, and returns the number of processed rows. It
+// continues an import after the last row that another server has stored.
 func (s *Service) Import(ctx context.Context) (int, error) {
 	ids, err := s.q.ImportIDsRunning(ctx)
 	if err != nil {
@@ -371,13 +371,13 @@ func (s *Service) Import(ctx context.Context) (int, error) {
 // running is an import that this server processes.
 type running struct {
 	id   int64
-	row  ImportRow // RowNo: the last stored row
+	row  ImportRow // RowNo is the number of the last stored row
 	list *list     // nil: not open yet
 }
 
 func (r *running) close() {
 	if r.list != nil {
-		_ = r.list.rows.Close() // the rows of the list are stored
+		_ = r.list.rows.Close() // all rows that were read are stored, so an error does not matter
 	}
 }
 
@@ -387,7 +387,7 @@ func (s *Service) importPortion(ctx context.Context, r *running) (rows int, isOv
 		if err := s.resume(ctx, r); err != nil {
 			return 0, true, err
 		}
-		if r.list == nil { // the list cannot be read any more
+		if r.list == nil { // resume has ended the import
 			return 0, true, nil
 		}
 	}
@@ -400,7 +400,7 @@ func (s *Service) importPortion(ctx context.Context, r *running) (rows int, isOv
 	switch {
 	case errors.As(err, &known): // the company has the maximum number of contacts, or the tag was deleted
 		return 0, true, s.endImport(ctx, r, known)
-	case err != nil && !errors.Is(err, errMoved) && ctx.Err() == nil && !postgres.IsUnavailable(err): // a repeat would fail again
+	case err != nil && !errors.Is(err, errMoved) && ctx.Err() == nil && !postgres.IsUnavailable(err): // a repeat would fail again, so the import ends
 		return 0, true, errors.Join(err, s.endImport(ctx, r, fault.InvalidField("file", fault.NothingElseIsKnown, nil)))
 	case err != nil:
 		return 0, true, err
@@ -409,7 +409,7 @@ func (s *Service) importPortion(ctx context.Context, r *running) (rows int, isOv
 	return int(p.rows), p.isLast, nil
 }
 
-// resume opens the list of an import after the stored rows.
+// resume opens the list of an import and skips the stored rows. If no rows follow or the list is unreadable, resume ends the import, and r.list stays nil.
 func (s *Service) resume(ctx context.Context, r *running) error {
 	row, err := s.q.ImportGet(ctx, r.id)
 	if err != nil {
@@ -427,7 +427,7 @@ func (s *Service) resume(ctx context.Context, r *running) error {
 	switch {
 	case errors.As(err, &wrong):
 		return s.endImport(ctx, r, wrong)
-	case err == io.EOF: //nolint:errorlint // Next returns it bare
+	case err == io.EOF: //nolint:errorlint // Next returns io.EOF unwrapped
 		return s.endImport(ctx, r, nil)
 	case err != nil:
 		return fmt.Errorf("open list: %w", err)
@@ -436,7 +436,7 @@ func (s *Service) resume(ctx context.Context, r *running) error {
 	return nil
 }
 
-// endImport ends an import. wrong is the fault that prevents reading the list, or nil.
+// endImport ends an import. wrong is the reason why the import failed; nil: the import succeeded.
 func (s *Service) endImport(ctx context.Context, r *running, wrong *fault.Error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		if _, err := s.q.ImportHold(ctx, contactq.ImportHoldParams{ID: r.id, RowNo: r.row.RowNo}); err != nil {
@@ -450,7 +450,7 @@ func (s *Service) endImport(ctx context.Context, r *running, wrong *fault.Error)
 func (s *Service) end(ctx context.Context, r *running, wrong *fault.Error) error {
 	p := contactq.ImportEndParams{ID: r.id}
 	if wrong != nil {
-		if len(wrong.Fields) == 0 { // limit.reached
+		if len(wrong.Fields) == 0 { // the fault limit.reached has no field
 			wrong = fault.InvalidField("file", fault.BeyondLimit, wrong.Limit)
 		}
 		p.Failure = encodeFailure(wrong)
@@ -468,8 +468,8 @@ func heldOr(err error) error {
 	return fmt.Errorf("lock import: %w", err)
 }
 
-// storePortion stores a portion and counts it, and ends the import after the last portion, all in one transaction. Faults: limit.reached, request.invalid if
-// the tag was deleted.
+// storePortion stores and counts a portion in one transaction. After the last portion, this transaction also ends the import. Faults: limit.reached;
+// request.invalid if the tag was deleted.
 func (s *Service) storePortion(ctx context.Context, r *running, p portion) error {
 	company := r.row.CompanyID
 	return s.change(ctx, company, func(ctx context.Context) error {
@@ -490,7 +490,7 @@ func (s *Service) storePortion(ctx context.Context, r *running, p portion) error
 		if r.row.Tag != nil {
 			tag, err := s.GetTag(ctx, company, *r.row.Tag)
 			if err != nil {
-				return fault.OfField(err, ErrNoTag, "tag") //nolint:wrapcheck // a fault
+				return fault.OfField(err, ErrNoTag, "tag") //nolint:wrapcheck // the error is a fault
 			}
 			if _, err := s.q.TagAdd(ctx, contactq.TagAddParams{TagID: tag.ID, CompanyID: company, UserIds: params.UserIds}); err != nil {
 				return fmt.Errorf("add contacts to tag: %w", err)
@@ -514,7 +514,7 @@ func (s *Service) storePortion(ctx context.Context, r *running, p portion) error
 	})
 }
 
-// refuseOverfull converts contacts to errors if their new and existing attributes together exceed the limit.
+// refuseOverfull turns contacts into invalid rows if their new and existing attributes together exceed the limit.
 func (s *Service) refuseOverfull(ctx context.Context, companyID int64, l *list, p *portion) error {
 	if len(l.attributes) == 0 || len(p.contacts) == 0 {
 		return nil
@@ -544,7 +544,7 @@ func storeParams(companyID int64, contacts []dbContact) (contactq.ImportStorePar
 			return p, fmt.Errorf("write attributes: %w", err)
 		}
 		p.UserIds, p.Attributes = append(p.UserIds, c.userID), append(p.Attributes, attributes)
-		for i, to := range []*[]string{&p.Names, &p.Phones, &p.DingtalkNames, &p.WechatOpenids, &p.Emails} { // the lists in the order of fields
+		for i, to := range []*[]string{&p.Names, &p.Phones, &p.DingtalkNames, &p.WechatOpenids, &p.Emails} { // in the order of fields
 			*to = append(*to, c.texts[i])
 		}
 	}

@@ -44,7 +44,7 @@ func counts(i contact.ImportRow) string {
 	return fmt.Sprintf("%s: %d rows, %d added, %d changed, %d invalid", i.Status, i.Rows, i.Added, i.Changed, i.Invalid)
 }
 
-// S4.10: lists of contacts are imported. Columns match the names of fields in two languages. All other columns are attributes. Empty cells and missing
+// S4.10: lists of contacts are imported. The names of fields are recognised in two languages. Every other column is an attribute. Empty cells and missing
 // columns change nothing.
 func TestAListOfContactsIsImported(t *testing.T) {
 	b := apptest.New(t)
@@ -149,7 +149,7 @@ func TestAListWithoutUserIDsIsRefused(t *testing.T) {
 			t.Errorf("%q: %v, want %s", list, err, want)
 		}
 	}
-	// The name of the field takes precedence over its other names. A column with one of the other names is then an attribute.
+	// The name of the field takes precedence over its other names. A column with another name is then an attribute.
 	imported(b, nil, "user_id,编号,phone,电话\na,17,,\n")
 	if got := apptest.Scan[string](b, "SELECT attributes::text FROM contacts"); got != `{"编号": "17"}` {
 		t.Error(got)
@@ -187,7 +187,7 @@ func long(n int, tail string) string {
 	return list.String() + tail
 }
 
-// A truncated list is imported up to the truncation, and its import contains the row.
+// A truncated list is imported up to the truncation. The failure of its import names the row.
 func TestATruncatedListIsImportedUpToTheTruncation(t *testing.T) {
 	b := apptest.New(t)
 	i := imported(b, nil, long(6000, `x,"`))
@@ -205,7 +205,7 @@ func TestATruncatedListIsImportedUpToTheTruncation(t *testing.T) {
 	}
 }
 
-// A server that is killed during an import has stored whole portions, and another server continues after them.
+// If a server is killed during an import, only whole portions are stored. Another server continues after these portions.
 func TestAnotherServerContinuesAnImport(t *testing.T) {
 	b := apptest.New(t)
 	other, err := app.New(t.Context(), b.Options)
@@ -252,7 +252,7 @@ func TestAnotherServerContinuesAnImport(t *testing.T) {
 	}
 }
 
-// Two servers that process one import concurrently, as after a lost lock, store each row once.
+// Two servers that process the same import concurrently store each row once. This can happen if a server loses the lock of its sweep.
 func TestTwoServersStoreEachRowOfAnImportOnce(t *testing.T) {
 	b := apptest.New(t)
 	other, err := app.New(t.Context(), b.Options)

@@ -17,7 +17,7 @@ import (
 
 const contactsPath = "/api/v1/admin/contacts"
 
-// search returns the user ids that match a search, read in pages of a size.
+// search returns the user ids that a search finds. It reads pages of the given size.
 func search(b *apptest.Bundle, q string, size int, headers ...string) []string {
 	b.T.Helper()
 	ids := []string{}
@@ -88,7 +88,7 @@ func TestContactsAreFoundByThePrefixOfAField(t *testing.T) {
 	}
 }
 
-// The function lower of PostgreSQL depends on the locale of the database.
+// The result of the PostgreSQL function lower depends on the locale of the database.
 func TestASearchIgnoresCaseInAnyLocale(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(
@@ -117,7 +117,7 @@ func TestASearchIgnoresCaseInAnyLocale(t *testing.T) {
 	}
 }
 
-// The pages of a search contain each matching contact once, in one order, for fields with any content.
+// The pages of a search contain each matching contact once. Pages of any size have the same order. The fields can have any content.
 func TestThePagesOfASearchContainEachContactOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO contacts (company_id, user_id, phone, email, dingtalk_name)
@@ -141,14 +141,14 @@ func TestThePagesOfASearchContainEachContactOnce(t *testing.T) {
 	}
 }
 
-// A page of a search reads a bounded number of rows, for any number of matching contacts and for any start of the page.
+// The number of rows that a page reads is bounded. It does not depend on the number of matching contacts or on the position of the page.
 func TestAPageOfASearchReadsABoundedNumberOfRows(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`ALTER TABLE contacts DISABLE TRIGGER audited;
 		INSERT INTO contacts (company_id, user_id, phone, email, dingtalk_name)
 		SELECT 1, 'user' || lpad(i::text, 6, '0'), '+86138' || lpad(i::text, 8, '0'), 'user' || lpad(i::text, 6, '0') || '@example.com', 'user' || i FROM generate_series(1, 50000) i;
 		ANALYZE contacts`)
-	read := func(ctx context.Context) (n int, err error) { // rows of the table that this connection has read since it last reported its statistics
+	read := func(ctx context.Context) (n int, err error) { // number of rows of the table contacts that this connection has read since it last reported its statistics
 		err = b.App.DB.QueryRow(ctx, "SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = 'contacts'").Scan(&n)
 		return n, err
 	}
@@ -168,7 +168,7 @@ func TestAPageOfASearchReadsABoundedNumberOfRows(t *testing.T) {
 		"all by phone, near an end": {"138", contact.Place{Term: "+8613800049000", UserID: "user049000"}, 500},
 	} {
 		best := time.Hour
-		for range 7 { // PostgreSQL considers a generic plan after five executions
+		for range 7 { // after five executions, PostgreSQL considers a generic plan
 			err := b.App.DB.Tx(t.Context(), func(ctx context.Context) error {
 				before, err := read(ctx)
 				if err != nil {

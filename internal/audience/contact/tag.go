@@ -15,7 +15,7 @@ import (
 // ErrNoTag is the fault of a tag that does not exist.
 var ErrNoTag = fault.New(fault.NotFound, fault.TagNotFound)
 
-// PutTag creates a tag, unless the tag exists, and returns the tag. Fault: limit.reached.
+// PutTag creates a tag if it does not exist. It returns the tag. Fault: limit.reached.
 func (s *Service) PutTag(ctx context.Context, companyID int64, tag string) (row TagRow, err error) {
 	err = s.change(ctx, companyID, func(ctx context.Context) error {
 		if err := s.q.TagPut(ctx, contactq.TagPutParams{CompanyID: companyID, Tag: tag}); err != nil {
@@ -27,7 +27,7 @@ func (s *Service) PutTag(ctx context.Context, companyID int64, tag string) (row 
 	return row, err
 }
 
-// DeleteTag removes a tag. Its contacts are kept. Fault: tag.not_found.
+// DeleteTag deletes a tag, but not its contacts. Fault: tag.not_found.
 func (s *Service) DeleteTag(ctx context.Context, companyID int64, tag string) error {
 	return s.change(ctx, companyID, func(ctx context.Context) error {
 		n, err := s.q.TagDelete(ctx, contactq.TagDeleteParams{CompanyID: companyID, Tag: tag})
@@ -56,10 +56,10 @@ func (s *Service) Tags(ctx context.Context, companyID int64, userID *string, bef
 // Changed is the result of a change of a tag.
 type Changed struct {
 	Added, Removed int64
-	Unknown        []string // contacts to add that do not exist
+	Unknown        []string // user ids in add that belong to no contact
 }
 
-// ChangeTag removes contacts from a tag, and then adds others. Fault: tag.not_found.
+// ChangeTag removes contacts from a tag, and then adds other contacts. Fault: tag.not_found.
 func (s *Service) ChangeTag(ctx context.Context, companyID int64, tag string, add, remove []string) (c Changed, err error) {
 	err = s.change(ctx, companyID, func(ctx context.Context) error {
 		row, err := s.GetTag(ctx, companyID, tag)
@@ -91,15 +91,15 @@ type Selection struct {
 	Tags, AnyTags, NotTags []string
 }
 
-// selected is a Selection in the form that statements need. The statements read the contacts of the smallest tag, and filter these contacts. tagID is the id
-// of this tag; 0: all contacts of the company.
+// selected is a Selection in the form that the statements need. The statements read the contacts of the smallest tag of Tags, and filter them. tagID is the id
+// of this tag. If tagID is 0, the statements read all contacts of the company.
 type selected struct {
 	tagID                   int64
-	contacts                int64 // number of contacts of this tag, or of the company
+	contacts                int64 // number of contacts of the tag tagID, or of the company if tagID is 0
 	others, anyOf, excluded []int64
 }
 
-// resolve finds the tags of a selection. Fault: tag.not_found.
+// resolve finds the tags of a selection in the database. Fault: tag.not_found.
 func (s *Service) resolve(ctx context.Context, of Selection) (found selected, err error) {
 	if len(of.AnyTags) == 1 {
 		of.Tags, of.AnyTags = append(slices.Clone(of.Tags), of.AnyTags...), nil
@@ -146,7 +146,7 @@ func distinct(names []string) []string {
 const maxScan = 5000
 
 // ListSelected returns up to limit selected contacts with user ids greater than after, in the order of user ids. It reads at most maxScan contacts. If the page
-// is not full by then, end is the user id at which to continue. Otherwise end is empty. Fault: tag.not_found.
+// is not full then, the next page continues after the user id end. Otherwise end is empty. Fault: tag.not_found.
 func (s *Service) ListSelected(ctx context.Context, of Selection, after string, limit int) (rows []Row, end string, err error) {
 	found, err := s.resolve(ctx, of)
 	if err != nil {
@@ -168,7 +168,7 @@ func (s *Service) ListSelected(ctx context.Context, of Selection, after string, 
 	return rows, end, postgres.Wrap("find the end of a page", err, nil)
 }
 
-// maxCount is the maximum number of contacts that a count reads, which takes some seconds.
+// maxCount is the maximum number of contacts that a count reads. Reading so many contacts takes some seconds.
 const maxCount = 1_000_000
 
 // Count counts the selected contacts. isExact is false if Count stopped after maxCount contacts. Fault: tag.not_found.
@@ -191,9 +191,9 @@ const (
 	maxNames   = 1000 // maximum attribute columns of an export
 )
 
-// Export returns the names of all attributes, and the function each. each calls page with all selected contacts in the order of user ids, some contacts at a
-// time. No transaction is open between the pages: a contact that changes meanwhile is exported in one of its states. Faults: tag.not_found, request.invalid
-// if there are too many names.
+// Export returns the names of all attributes, and a function each. each calls page with the selected contacts in the order of user ids, some contacts at a
+// time. No transaction is open between two calls. A contact that changes during the export is therefore exported either before or after its change. Faults:
+// tag.not_found; request.invalid for too many names.
 func (s *Service) Export(ctx context.Context, of Selection) (attributes []string, each func(page func([]Row) error) error, err error) {
 	if _, err := s.resolve(ctx, of); err != nil {
 		return nil, nil, err
@@ -229,7 +229,7 @@ func (s *Service) Export(ctx context.Context, of Selection) (attributes []string
 // emptyBatch is the number of contacts that one statement removes from a deleted tag.
 const emptyBatch = 5000
 
-// EmptyTags removes all contacts from deleted tags. It returns the number of removals.
+// EmptyTags removes all contacts from deleted tags. It returns the number of removed contacts.
 func (s *Service) EmptyTags(ctx context.Context) (int, error) {
 	ids, err := s.q.DeletedTags(ctx)
 	if err != nil {

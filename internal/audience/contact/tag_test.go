@@ -13,7 +13,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// ids returns the user ids on a page of contacts, and its cursor.
+// ids returns the user ids on a page of contacts, and the cursor of the next page.
 func ids(t *testing.T, a apptest.Answer) (found []string, next *string) {
 	t.Helper()
 	page := apptest.Decode[api.ContactPage](t, a)
@@ -42,7 +42,7 @@ func contactsNamed(names ...string) (all []map[string]any) {
 	return all
 }
 
-// S4.10: a tag contains its contacts, and every change updates their count.
+// S4.10: every change of the contacts of a tag updates the count of the tag.
 func TestATagContainsContacts(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(contactsNamed("a", "b", "c")...)
@@ -91,7 +91,7 @@ func TestATagContainsContacts(t *testing.T) {
 	if n := b.Count("SELECT sum(contacts) FROM tags"); n != 1 {
 		t.Errorf("the tags count %d contacts, want c only", n)
 	}
-	// A tag is deleted at once. Its contacts are removed later, and a new tag of the same name does not contain them.
+	// A tag is deleted immediately. Its contacts are removed from it later. A new tag with the same name does not contain them.
 	b.Expect(200, "", "DELETE", path, nil)
 	b.Expect(404, "tag.not_found", "DELETE", path, nil)
 	b.Expect(200, "", "PUT", path, nil)
@@ -161,7 +161,7 @@ func TestCompaniesHaveTheirOwnTags(t *testing.T) {
 	w.Expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
-// S4.10: contacts are selected by several tags. A contact must have all of some tags and no other listed tag.
+// S4.10: contacts can be selected by several tags: contacts with all of some tags, with at least one of others, and without others.
 func TestContactsAreSelectedByTags(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(contactsNamed("a", "ab", "abc", "ac", "b", "bc", "c", "none")...)
@@ -205,7 +205,7 @@ func TestContactsAreSelectedByTags(t *testing.T) {
 	}
 }
 
-// A page reads at most 5000 contacts, even if few of these contacts match.
+// A page reads at most 5000 contacts, even if few of them match.
 func TestAPageOfSelectedContactsIsBounded(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("INSERT INTO contacts (company_id, user_id) SELECT 1, to_char(n, 'FM00000') FROM generate_series(1, 12000) n")
@@ -235,7 +235,7 @@ func TestAPageOfSelectedContactsIsBounded(t *testing.T) {
 	}
 }
 
-// The counts of contacts and tags stay correct, and no call fails, during any concurrent changes.
+// Concurrent changes of contacts and tags never fail, and the counts stay correct.
 func TestConcurrentChangesOfTagsCountEachContactOnce(t *testing.T) {
 	b := apptest.New(t)
 	names := make([]string, 40)

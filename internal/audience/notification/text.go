@@ -25,7 +25,7 @@ func (s *Service) TemplateText(ctx context.Context, companyID int64, bizType int
 		t.HTML = *row.Html
 	}
 	t.Params, err = placeholder.JSON(shared)
-	return t, row.Sign, err //nolint:wrapcheck // err is already wrapped
+	return t, row.Sign, err //nolint:wrapcheck // the error is already wrapped
 }
 
 // StoreText stores the text of a batch on a channel, and returns the id of the rendering. If the text has no placeholders for recipients, StoreText stores it

@@ -16,12 +16,12 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Estimate contains which senders will send the remaining rows of a batch, and when the batch can end.
+// Estimate names the senders that will send the remaining rows of a batch, and the time at which the batch can end.
 type Estimate struct {
 	Costs     []Cost
-	Countries []string   // countries of the remaining rows; an empty text is an unknown country; nil: the batch is being checked, or no rows remain
-	Earliest  *time.Time // the end if the senders send nothing else; nil: no sender is available, or the senders have too little balance
-	Likely    *time.Time // the end at the measured rate; nil: too little was sent, or the batch does not continue
+	Countries []string   // countries of the remaining rows; an empty text: unknown country; nil: the batch is being checked, or no rows remain
+	Earliest  *time.Time // end if the senders send nothing else; nil: no sender is available, or the balances of the senders are too low
+	Likely    *time.Time // end at the measured rate; nil: too few rows were sent, or the batch does not continue
 }
 
 // Cost is the number of segments that a sender will charge for the remaining rows.
@@ -30,12 +30,13 @@ type Cost struct {
 	Segments int64
 }
 
-// horizon is the maximum time until a predicted end.
+// horizon limits predictions: a batch that would end later has no predicted end.
 const horizon = 400 * 24 * time.Hour
 
-// Estimate reads the remaining rows of a batch, and the limits of the senders that its routes name now. Rows beyond the limits of a group of senders go to the
-// group with the next smaller sort. Within a group, the rows are divided by weight; later claims also depend on which senders are available. Each sender counts
-// segments as its claims do. A batch ends with the last of its countries. Rows that the switch of a country holds have no sender.
+// Estimate computes the costs and the end of a batch from its remaining rows and from the limits of the senders that its routes name now. The senders with the
+// same sort are a group. If the limits of a group are used up, the group with the next smaller sort sends the further rows. Within a group, the rows are
+// divided by weight; real claims also depend on which senders are available. Segments are counted for each sender in the same way as its claims count them. A
+// batch ends when its last country ends. Rows that the switch of a country holds have no sender.
 func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 	left, err := r.leftOf(ctx, st)
 	if err != nil {
@@ -83,23 +84,23 @@ func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 	return e, nil
 }
 
-// rowSet contains the remaining rows to the countries that the same senders serve in the same order. Senders of other countries send none of these rows.
+// rowSet contains the remaining rows to all countries that have the same senders in the same order.
 type rowSet struct {
 	rows   float64
 	groups [][]*share // senders of the same sort
 }
 
-// share is a sender of a rowSet. It may send all rows of the set.
+// share is a sender of a rowSet. It can send all rows of the set.
 type share struct {
 	limits   batchq.SenderLimitsRow
 	part     float64 // fraction of the capacity of the sender that this set gets
 	rows     float64
 	segments float64 // segments of the rows, as the sender counts them
-	weighted float64 // segments of the rows that the sender gets if its group gets all rows
+	weighted float64 // segments that the sender charges if its group sends all rows of the set
 }
 
-// addCountry adds the rows to a country to the set of the same senders, or to a new set. segments contains, for each sender, the segments of the rows as the
-// sender counts them.
+// addCountry adds the rows to a country to the set with the same senders, or to a new set. For each sender, segments contains the segments of these rows as
+// this sender counts them.
 func addCountry(sets []*rowSet, rows float64, senders []batchq.SenderLimitsRow, segments []float64) []*rowSet {
 	at := slices.IndexFunc(sets, func(set *rowSet) bool { return set.isOf(senders) })
 	if at < 0 {
@@ -135,8 +136,9 @@ func (set *rowSet) isOf(senders []batchq.SenderLimitsRow) bool {
 	})
 }
 
-// timeForAll returns how long the senders need for all sets, as timeFor does. It is a lower bound: a sender of several sets counts for each set as if it sent
-// nothing else, but sets that share senders need at least the time in which these senders together send all rows.
+// timeForAll returns the minimum time that the senders need for all sets; isKnown as in timeFor. It computes the time of each set as if its senders sent
+// nothing else. For sets that share senders, it also computes the time that all their senders together need for all their rows. It returns the longest of these
+// times.
 func timeForAll(sets []*rowSet) (longest time.Duration, isKnown bool) {
 	isKnown = true
 	for _, set := range append(slices.Clone(sets), joined(sets)...) {
@@ -146,7 +148,8 @@ func timeForAll(sets []*rowSet) (longest time.Duration, isKnown bool) {
 	return longest, isKnown
 }
 
-// joined returns, for sets that share senders, one set with all rows, and one group with all senders.
+// joined combines sets that share senders: each result is one set with all their rows, and one group with all their senders. It omits sets that share no
+// sender.
 func joined(sets []*rowSet) (all []*rowSet) {
 	parts := map[*rowSet]int{}
 	for _, set := range sets {
@@ -166,7 +169,7 @@ func joined(sets []*rowSet) (all []*rowSet) {
 	return slices.DeleteFunc(all, func(set *rowSet) bool { return parts[set] == 1 })
 }
 
-// find returns the share of a sender in a set; nil: the sender serves none of the countries.
+// find returns the share of a sender in a set, or nil if the sender serves none of the countries of the set.
 func (set *rowSet) find(senderNo string) *share {
 	for _, group := range set.groups {
 		for _, s := range group {
@@ -182,7 +185,7 @@ func (set *rowSet) meets(other *rowSet) bool {
 	return slices.ContainsFunc(other.shares(), func(s *share) bool { return set.find(s.limits.SenderNo) != nil })
 }
 
-// take adds the rows and senders of another set to the only group of a set.
+// take adds the rows and senders of another set to the first group of set.
 func (set *rowSet) take(other *rowSet) {
 	set.rows += other.rows
 	for _, s := range other.shares() {
@@ -196,10 +199,10 @@ func (set *rowSet) take(other *rowSet) {
 	}
 }
 
-// costs returns the costs of the senders until the end. Each group gets the rows that the limits of the previous groups leave, and the last group gets all other
-// rows. A sender of several sets divides its capacity among them by their rows. Senders of later groups that get no rows are omitted.
+// costs returns the cost of each sender until the end of the batch. A group sends the rows that exceed the limits of the previous groups. The last group sends
+// all remaining rows. A sender of several sets divides its capacity among them by their numbers of rows. Senders of later groups that get no rows are omitted.
 func costs(sets []*rowSet) (all []Cost) {
-	rows := map[string]float64{} // that a sender may send
+	rows := map[string]float64{} // number of rows that each sender can send, by sender number
 	for _, set := range sets {
 		for _, s := range set.shares() {
 			rows[s.limits.SenderNo] += set.rows
@@ -235,11 +238,11 @@ func costs(sets []*rowSet) (all []Cost) {
 // total is the sum of the costs of a sender.
 type total struct {
 	senderNo string
-	group    int32 // the first of its groups, which can differ between countries
+	group    int32 // the smallest group number of the sender, which can have different groups in different countries
 	segments float64
 }
 
-// fractions returns which fraction of the rows of a set each group sends.
+// fractions returns the fraction of the rows of a set that each group sends.
 func (set *rowSet) fractions() []float64 {
 	within, _ := timeFor(math.Round(set.rows), set.groups)
 	all := capacities(set.groups, within)
@@ -254,7 +257,7 @@ func (set *rowSet) fractions() []float64 {
 	return all
 }
 
-// perMessage returns the average number of segments of a message of the sender.
+// perMessage returns the average number of segments that the sender counts for a message.
 func (s *share) perMessage() float64 {
 	if s.rows == 0 {
 		return 1
@@ -262,14 +265,14 @@ func (s *share) perMessage() float64 {
 	return max(1, s.segments/s.rows)
 }
 
-// counting is a method to count the segments of a text.
+// counting is a method of counting the segments of a text.
 type counting struct {
-	Sign         string `json:"sign"` // signature of the sender, for messages without a signature; empty: none
+	Sign         string `json:"sign"` // signature of the sender for messages without a signature; empty: no signature
 	ForbidsSigns bool   `json:"forbids_signs"`
-	SegmentSize  int64  `json:"segment_size"` // 0: the segment sizes of short messages
+	SegmentSize  int64  `json:"segment_size"` // 0: the usual segment sizes of short messages
 }
 
-// counts counts the remaining rows of a batch with the methods of senders.
+// counts contains the segments of the remaining rows of a batch, by the counting methods of senders.
 type counts struct {
 	reader  *Reader
 	batchID int64
@@ -277,11 +280,12 @@ type counts struct {
 	known   map[counting][]float64
 }
 
-// MaxSampled is the maximum number of rows that are counted with the method of a sender. In larger batches, the other rows are assumed to be similar.
+// MaxSampled is the maximum number of rows whose segments are counted with the counting method of a sender. The other rows of a larger batch are assumed to be
+// similar.
 const MaxSampled = 1000
 
-// by returns, for each country, the segments that a sender charges if it sends all rows. If the check did not count them, they are computed from the first
-// rows.
+// by returns, for each country, the segments that a sender charges if it sends all rows. If the check did not count with the method of this sender, by computes
+// the segments from the first rows.
 func (c *counts) by(ctx context.Context, one batchq.SenderLimitsRow) ([]float64, error) {
 	way := counting{optional.Value(one.Sign), one.ForbidsSigns, optional.Value(one.SegmentSize)}
 	if all, isKnown := c.known[way]; isKnown {
@@ -311,7 +315,7 @@ func (c *counts) by(ctx context.Context, one batchq.SenderLimitsRow) ([]float64,
 	return all, nil
 }
 
-// sample converts submitted segments to the segments that a sender counts.
+// sample sets all to the segments that a sender counts. It computes them from the submitted segments and from a sample of the rows.
 func (c *counts) sample(ctx context.Context, one batchq.SenderLimitsRow, all []float64) error {
 	rows, err := c.reader.q.BatchSegmentsSampled(ctx, batchq.BatchSegmentsSampledParams{
 		ID: c.batchID, Sign: one.Sign, ForbidsSigns: one.ForbidsSigns, SegmentSize: one.SegmentSize, Most: MaxSampled,
@@ -319,7 +323,7 @@ func (c *counts) sample(ctx context.Context, one batchq.SenderLimitsRow, all []f
 	if err != nil {
 		return fmt.Errorf("count segments of rows: %w", err)
 	}
-	ofAll, ratios := 1.0, map[string]float64{} // by country; 1: no rows remain
+	ofAll, ratios := 1.0, map[string]float64{} // ratio of the segments for all countries, and for each country; 1: no rows remain
 	for _, row := range rows {
 		if row.Submitted <= 0 {
 			continue
@@ -341,8 +345,9 @@ func (c *counts) sample(ctx context.Context, one batchq.SenderLimitsRow, all []f
 	return nil
 }
 
-// sendersOf returns the available senders that can send the rows of a batch to a country, with their limits. It returns no senders if the only sender of the
-// batch no longer serves the company, if a switch holds the rows to the country, or if the company forbids the shared senders that serve it.
+// sendersOf returns the senders that can send the rows of a batch to a country, with their limits. The result contains silent senders. It is empty if the only
+// sender of the batch does not serve the company any more, if a switch holds the rows to the country, or if only shared senders serve the country and the
+// company forbids shared senders.
 func (r *Reader) sendersOf(ctx context.Context, b batchq.Batch, countryNo string) ([]batchq.SenderLimitsRow, error) {
 	values, err := r.settings.Get(ctx)
 	if err != nil {
@@ -362,7 +367,7 @@ func (r *Reader) sendersOf(ctx context.Context, b batchq.Batch, countryNo string
 			return nil, nil
 		}
 		if err != nil {
-			return nil, err //nolint:wrapcheck // says what it is
+			return nil, err //nolint:wrapcheck // the error is already wrapped
 		}
 		p.SenderID = &sender
 	}
@@ -370,10 +375,10 @@ func (r *Reader) sendersOf(ctx context.Context, b batchq.Batch, countryNo string
 	return senders, postgres.Wrap("read limits of senders", err, nil)
 }
 
-// knownRows is the number of rows that must have ended before their rate is used, or a tenth of the rows if this is less.
+// knownRows is the number of ended rows from which a rate is measured. In a batch with fewer than ten times as many rows, a tenth of the rows is enough.
 const knownRows = 100
 
-// beginOf returns when the remaining rows can be sent, by the clock of the database.
+// beginOf returns the time from which the remaining rows can be sent, by the clock of the database.
 func beginOf(st Progress, sets []*rowSet) time.Time {
 	begin := time.Now()
 	if all := sets[0].shares(); len(all) > 0 {
@@ -385,8 +390,8 @@ func beginOf(st Progress, sets []*rowSet) time.Time {
 	return begin
 }
 
-// timeFor returns how long groups of senders need for a number of messages. If their balance is too small, or no sender is available, it returns the horizon
-// and false.
+// timeFor returns the time that groups of senders need for a number of messages. It returns the horizon and false if no sender is available, if the balances
+// are too low, or if the senders need longer than the horizon.
 func timeFor(messages float64, groups [][]*share) (time.Duration, bool) {
 	within := func(d time.Duration) bool {
 		total := 0.0
@@ -412,14 +417,14 @@ func timeFor(messages float64, groups [][]*share) (time.Duration, bool) {
 	return long, true
 }
 
-// rounding is the maximum rounding error of sums of fractions of messages.
+// rounding is the maximum rounding error of a sum of fractions of messages.
 const rounding = 1e-6
 
-// capacities returns how many messages each group can send within a time. A group gets messages only while the limits of all senders of the previous groups are
-// used up. A sender that waits for its interval has not used up its limits.
+// capacities returns how many messages each group can send within d. A group sends only while the limits of all senders of the previous groups are used up. A
+// sender that merely waits for its interval has not used up its limits.
 func capacities(groups [][]*share, d time.Duration) []float64 {
 	all := make([]float64, len(groups))
-	free := d // the time in which the senders of the previous groups have used up their limits
+	free := d // time during which the limits of all previous groups are used up
 	for i, group := range groups {
 		busy, isUsedUp := time.Duration(0), true
 		for _, one := range group {
@@ -436,11 +441,11 @@ func capacities(groups [][]*share, d time.Duration) []float64 {
 	return all
 }
 
-// capacity returns how many messages a sender can send within d, of which it may send for the time free: the remaining limits of the current windows, and the
-// full limits of later windows. limit is the same number without the interval of the sender.
+// capacity returns how many messages a sender can send within d: the remaining limits of the current windows, and the full limits of later windows. The sender
+// can send during the part free of d. limit is the number of messages without the sender's interval.
 func capacity(one *share, d, free time.Duration) (messages, limit float64) {
 	s := one.limits
-	most := math.Inf(1) // in segments
+	most := math.Inf(1) // maximum number of segments
 	for _, w := range []struct {
 		limit  *int64
 		used   int64

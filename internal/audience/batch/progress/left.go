@@ -10,13 +10,14 @@ import (
 	"lksms/gen/batchq"
 )
 
-// countryPart contains the remaining rows to a country.
+// countryPart contains numbers about the remaining rows to one country.
 type countryPart struct {
 	CountryNo string  `json:"country_no"` // empty: the country is unknown
 	Rows      float64 `json:"rows"`
-	Segments  float64 `json:"segments"` // counted at the submission
-	// BySender contains the segments for senders with their own counting method that served the batch when its check ended. They are computed from the first
-	// MaxSampled rows: the rows to the country, or all rows if no sampled row goes to the country. nil means that an earlier version computed the sums.
+	Segments  float64 `json:"segments"` // number of segments when the rows were submitted
+	// BySender contains the segments as counted by senders that have their own counting method. It contains the senders that served the batch at the end of its
+	// check. The numbers are computed from the first MaxSampled rows: from those to the country or, if no such row exists, from all of them. nil means that an
+	// earlier version stored the row.
 	BySender []struct {
 		counting
 
@@ -24,7 +25,7 @@ type countryPart struct {
 	} `json:"by_sender"`
 }
 
-// partsOf returns the valid rows by country, as they were at the end of the check. It returns nil while the batch is being checked.
+// partsOf returns the valid rows by country at the end of the check. It returns nil while the batch is being checked.
 func partsOf(st Progress) (parts []countryPart, err error) {
 	if st.ByCountry == nil {
 		return nil, nil
@@ -35,19 +36,19 @@ func partsOf(st Progress) (parts []countryPart, err error) {
 	return parts, nil
 }
 
-// maxLeft is the maximum number of waiting tasks, and of rows that are not tasks yet, that are counted by country. A batch normally has fewer than
-// maxLeft tasks in the queue, unless many of its tasks were requeued. Counting 11,000 tasks takes 13 ms.
+// maxLeft is the maximum number of waiting tasks that are counted by country, and of rows that are not tasks yet. A batch normally has fewer waiting tasks,
+// unless many of its tasks were requeued. Counting 11,000 tasks takes 13 ms.
 const maxLeft = 11_000
 
-// leftOf returns the unsent rows by country. It counts the waiting tasks, and the rows that are not tasks yet. If these rows are too many to be counted,
-// leftOf assumes that they have the same countries as all valid rows. Its cost therefore does not depend on the number of rows.
+// leftOf returns the unsent rows by country: the waiting tasks, and the rows that are not tasks yet. If these rows are too many to be counted, leftOf assumes
+// that their countries are distributed like the countries of all valid rows. Its cost therefore does not depend on the number of rows.
 func (r *Reader) leftOf(ctx context.Context, st Progress) ([]countryPart, error) {
 	parts, err := partsOf(st)
 	if err != nil || len(parts) == 0 {
 		return nil, err
 	}
 	var known []batchq.BatchLeftRow
-	if st.Fed > 0 { // otherwise all valid rows are left
+	if st.Fed > 0 { // otherwise all valid rows remain
 		if known, err = r.q.BatchLeft(ctx, batchq.BatchLeftParams{BatchID: st.ID, FedRow: st.FedRow, Most: maxLeft}); err != nil {
 			return nil, fmt.Errorf("count remaining rows: %w", err)
 		}
@@ -71,7 +72,7 @@ func (r *Reader) leftOf(ctx context.Context, st Progress) ([]countryPart, error)
 		}
 	}
 	for _, country := range slices.Sorted(maps.Keys(left)) {
-		if _, isKnown := valid[country]; !isKnown { // the countries of numbers changed after the check
+		if _, isKnown := valid[country]; !isKnown { // the country of these numbers changed after the check
 			parts = append(parts, countryPart{CountryNo: country, Rows: 1, Segments: segments / rows})
 		}
 	}
@@ -81,7 +82,7 @@ func (r *Reader) leftOf(ctx context.Context, st Progress) ([]countryPart, error)
 	return parts, nil
 }
 
-// countriesOf returns the counted rows of one kind by country, and their sum.
+// countriesOf returns the counted rows of one kind by country, and their sum. isQueued selects the kind: waiting tasks, or rows that are not tasks yet.
 func countriesOf(known []batchq.BatchLeftRow, isQueued bool) (by map[string]float64, sum float64) {
 	by = map[string]float64{}
 	for _, row := range known {
@@ -102,8 +103,8 @@ func (p *countryPart) scale(factor float64) {
 	}
 }
 
-// isClaimed reports whether an available sender can send a part of the remaining rows of a batch. It counts the remaining rows only if some valid rows have no
-// such sender, because a list of batches calls it for each running batch.
+// isClaimed reports whether a sender that polls can send at least one remaining row of a batch. If such senders can send all valid rows, isClaimed does not
+// count the remaining rows, because a list of batches calls it for each running batch.
 func (r *Reader) isClaimed(ctx context.Context, st Progress) (bool, error) {
 	parts, err := partsOf(st)
 	if err != nil {

@@ -38,8 +38,8 @@ type Progress struct {
 	batchq.Batch
 
 	Counts  Counts
-	Wait    *Wait         // reason why the batch does not continue now; nil: nothing delays the batch
-	Senders []SenderCount // the senders that have or had tasks of the batch
+	Wait    *Wait         // reason why the batch does not continue now; nil: the batch does not wait
+	Senders []SenderCount // senders that have or had tasks of the batch
 }
 
 // Counts contains numbers of rows of a batch. Rows is the sum of Valid, Invalid, Duplicate and Blocked. Valid is the sum of Waiting, Processing, Success,
@@ -50,14 +50,14 @@ type Counts struct {
 	Delivered, Undelivered                          int64
 }
 
-// SenderCount contains the numbers of a sender's tasks and segments in a batch.
+// SenderCount contains the numbers of tasks and segments of one sender in a batch.
 type SenderCount struct {
 	SenderNo                                            string
 	Processing, Success, Failed, Delivered, Undelivered int64
-	Segments                                            int64 // segments of the messages that it reported as SUCCESS
+	Segments                                            int64 // segments of the tasks that the sender reported as SUCCESS
 }
 
-// Of returns the progress of batches. rows must have been read before. If a row became a task meanwhile, the row is not counted twice, because Waiting is
+// Of returns the progress of batches. The caller has already read rows. A row that has become a task since then is not counted twice, because Waiting is
 // computed as the number of rows without any other state.
 func (r *Reader) Of(ctx context.Context, rows []batchq.Batch) ([]Progress, error) {
 	ids := make([]int64, len(rows))
@@ -103,11 +103,11 @@ func progress(b batchq.Batch, totals []batchq.BatchTotal) Progress {
 	}
 	left := max(0, c.Valid-c.Processing-c.Success-c.Failed)
 	switch b.Status {
-	case Finished, Cancelled: // rows that were never submitted, and cancelled tasks
+	case Finished, Cancelled: // the remaining rows were never submitted, or their tasks were cancelled
 		c.Waiting = min(left, queued)
 		c.Cancelled = left - c.Waiting
 	default:
-		// Tasks that were cancelled individually are not stored as a number: they are the submitted tasks without any other state.
+		// The number of individually cancelled tasks is not stored. These tasks are the submitted tasks without any other state.
 		c.Cancelled = max(0, b.Fed-queued-c.Processing-c.Success-c.Failed)
 		c.Waiting = left - min(left, c.Cancelled)
 	}

@@ -12,8 +12,8 @@ import (
 // These are the reasons of a Wait.
 const (
 	WaitsForTime   = "scheduled"
-	WaitsForSender = "sender_gone" // the only sender of the batch no longer exists, or no longer serves the company
-	WaitsForAny    = "no_sender"   // no sender that can send the remaining rows is available and polls for tasks, or a switch of their countries holds them
+	WaitsForSender = "sender_gone" // the only sender of the batch was deleted, or does not serve the company any more
+	WaitsForAny    = "no_sender"   // no available sender that polls can send the remaining rows, or a switch of their countries holds them
 	WaitsInVain    = "expired"     // the batch expired before it was confirmed
 )
 
@@ -33,7 +33,7 @@ func (r *Reader) waitOf(ctx context.Context, st Progress) (*Wait, error) {
 		return &Wait{Reason: WaitsInVain}, nil
 	}
 	if st.Status != Running || st.Counts.Waiting == 0 {
-		return nil, nil //nolint:nilnil // nothing waits
+		return nil, nil //nolint:nilnil // the batch does not wait
 	}
 	isServed, err := r.Serves(ctx, st.Batch)
 	switch {
@@ -51,7 +51,7 @@ func (r *Reader) waitOf(ctx context.Context, st Progress) (*Wait, error) {
 	return &Wait{Reason: WaitsForAny, SenderNo: st.SenderNo}, nil
 }
 
-// startOf returns the time at which a batch would be sent if it were confirmed now. It computes the time in the same way as BatchConfirm.
+// startOf returns the time at which a batch would start if it were confirmed now. BatchConfirm computes this time in the same way.
 func (r *Reader) startOf(ctx context.Context, b batchq.Batch) (time.Time, error) {
 	now := time.Now()
 	switch {
@@ -64,7 +64,7 @@ func (r *Reader) startOf(ctx context.Context, b batchq.Batch) (time.Time, error)
 	return values.SMS.NextInterval(now), err
 }
 
-// Serves reports whether the only sender of a batch serves the company. For a batch without such a sender, it returns true.
+// Serves reports whether the only sender of a batch serves the company. It returns true for a batch that names no sender.
 func (r *Reader) Serves(ctx context.Context, b batchq.Batch) (bool, error) {
 	if b.SenderNo == nil {
 		return true, nil
@@ -74,5 +74,5 @@ func (r *Reader) Serves(ctx context.Context, b batchq.Batch) (bool, error) {
 	if errors.As(err, &refused) {
 		return false, nil
 	}
-	return err == nil, err //nolint:wrapcheck // says what it is
+	return err == nil, err //nolint:wrapcheck // the error is already wrapped
 }

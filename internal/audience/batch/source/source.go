@@ -20,15 +20,16 @@ import (
 	"lksms/internal/platform/optional"
 )
 
-// Combined is stored as the tag of a batch whose contacts are selected by several tags. No real tag has this name.
+// Combined is stored as the tag of a batch if several tags select its contacts. No real tag has this name.
 const Combined = ""
 
-// Source returns the rows of a batch, in the order of their numbers. A list returns the same rows each time it is opened. The contacts of a tag can change.
+// Source returns the rows of a batch in the order of their numbers. A list returns the same rows each time it is opened. The contacts of a tag can change
+// between two openings.
 type Source interface {
 	AddressColumn() string
-	SignColumn(used []string) string          // SignColumn returns the column with the signatures of rows; empty: no such column. used contains the column names in the text.
-	Missing(names []string) []string          // Missing returns the names that are not columns, if this is known before the rows are read
-	Encoding() (name string, isDoubtful bool) // Encoding returns the encoding of a list, see sheet.Reader.Encoding; an empty name means that the source is not a list
+	SignColumn(used []string) string          // SignColumn returns the column with the signatures of rows; empty: no such column. used contains the columns that the text uses.
+	Missing(names []string) []string          // Missing returns those names that are not columns. It returns nil if the columns are unknown before the rows are read.
+	Encoding() (name string, isDoubtful bool) // Encoding returns the encoding of a list, see sheet.Reader.Encoding. The name is empty if the source is not a list.
 	Next(ctx context.Context) (Row, error)
 	Close()
 }
@@ -42,8 +43,8 @@ type Row struct {
 	Extra   int // see sheet.Row.Extra
 }
 
-// Open starts to read the rows of a batch. Faults: request.invalid for the list, the column with addresses, and the tag. A batch without a list and a tag has
-// an invalid list.
+// Open starts to read the rows of a batch. Fault: request.invalid if the list, the column with addresses, or a tag is invalid. The list of a batch without a
+// list and a tag counts as invalid.
 func Open(ctx context.Context, uploads *upload.Service, contacts *contact.Service, b batchq.Batch) (Source, error) {
 	if b.Tag != nil {
 		return openTag(ctx, contacts, b)
@@ -71,7 +72,7 @@ func Open(ctx context.Context, uploads *upload.Service, contacts *contact.Servic
 	return l, nil
 }
 
-// signIndex returns the index of the column with signatures that a request names. It returns -1 if the request names no column.
+// signIndex returns the index of the column with signatures that the request names, or -1 if the request names no column.
 func signIndex(r *sheet.Reader, name *string) (int, error) {
 	if name == nil {
 		return -1, nil
@@ -83,13 +84,13 @@ func signIndex(r *sheet.Reader, name *string) (int, error) {
 	return i, nil
 }
 
-// usualSigns contains the usual names of columns with signatures, in the order of the search.
+// usualSigns contains the usual names of columns with signatures. An earlier name takes precedence.
 var usualSigns = []string{"sign", "sms_sign", "短信签名", "签名"}
 
-// usualNumbers contains the usual names of columns with phone numbers, in the order of the search.
+// usualNumbers contains the usual names of columns with phone numbers. An earlier name takes precedence.
 var usualNumbers = []string{"phone_number", "phone", "mobile", "手机号", "手机号码", "手机", "电话号码", "电话", "号码", "接收号码"}
 
-// columnField returns the field of a request with the name of the column with addresses.
+// columnField returns the name of the request's field that names the column with addresses.
 func columnField(channel string) string {
 	if channel == directory.SMS {
 		return "phone_column"
@@ -97,7 +98,7 @@ func columnField(channel string) string {
 	return "address_column"
 }
 
-// addressIndex returns the index of the column with addresses. Without a name, this is the column with a usual name, or the only column.
+// addressIndex returns the index of the column with addresses. If the request names no column, this is the column with a usual name, or the only column.
 func addressIndex(r *sheet.Reader, channel, name string) (int, error) {
 	if name != "" {
 		if i, is := r.Column(name); is {
@@ -126,12 +127,12 @@ type list struct {
 
 	address int
 	sign    int            // -1: no such column
-	indexes map[string]int // column index by the name in the text; -1: no such column
+	indexes map[string]int // column index by the name in the text; -1: the list has no such column
 }
 
 func (l *list) AddressColumn() string { return l.Columns()[l.address] }
 
-// SignColumn returns the column that the request named, or the first column with a usual name that is not a placeholder of the text.
+// SignColumn returns the column that the request named. Otherwise it returns the first column with a usual name that the text does not use.
 func (l *list) SignColumn(used []string) string {
 	if l.sign >= 0 {
 		return l.Columns()[l.sign]
@@ -149,9 +150,9 @@ func (l *list) SignColumn(used []string) string {
 	return ""
 }
 
-func (l *list) Close() { _ = l.Reader.Close() } // the error is irrelevant, because the reader writes nothing
+func (l *list) Close() { _ = l.Reader.Close() } // Close ignores the error, because the reader writes nothing
 
-// index returns the index of a column. Names of placeholders are in NFC.
+// index returns the index of the column with a name. The names in placeholders are in Unicode normal form NFC.
 func (l *list) index(name string) (int, bool) {
 	i, known := l.indexes[name]
 	if !known {
@@ -200,7 +201,7 @@ type tagged struct {
 	channel   string
 	field     string // field that contains the address
 	selection contact.Selection
-	sign      string // field or attribute with the signature; empty: no signature
+	sign      string // field or attribute that contains the signature; empty: no signature
 	page      []contact.Row
 	after     string
 	isLast    bool
@@ -233,7 +234,7 @@ func (t *tagged) AddressColumn() string { return t.field }
 
 func (t *tagged) SignColumn([]string) string { return t.sign }
 
-// Missing returns nil, because attributes differ between contacts.
+// Missing returns nil, because each contact can have different attributes.
 func (t *tagged) Missing([]string) []string { return nil }
 
 // Encoding returns an empty name, because contacts are not a file.
