@@ -10,7 +10,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// notify creates a notification to three people on the channel sms, and returns its id.
+// notify creates a notification to three people on the channel sms. It returns the id of the notification.
 func notify(b *apptest.Bundle, more map[string]any) int64 {
 	b.T.Helper()
 	body := map[string]any{
@@ -28,7 +28,7 @@ func notify(b *apptest.Bundle, more map[string]any) int64 {
 	return made.Items[0].NotificationID
 }
 
-// finished returns the data of the events notification.finished after a cursor.
+// finished returns the data of all events notification.finished after a cursor.
 func finished(b *apptest.Bundle, after string) (all []api.NotificationEventData) {
 	b.T.Helper()
 	sequence(b)
@@ -42,7 +42,7 @@ func finished(b *apptest.Bundle, after string) (all []api.NotificationEventData)
 	return all
 }
 
-// B13: the end of a notification is published when its last task has ended. If a task is requeued and ends again, the end is published again.
+// B13: the end of a notification is published when its last task has ended. After a requeue, the new end is published again.
 func TestANotificationEndsWithItsLastTask(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	start := pull(b, "", "").NextCursor
@@ -75,8 +75,8 @@ func TestANotificationEndsWithItsLastTask(t *testing.T) {
 	}
 }
 
-// B13: several runs of the sequencer can move the ends of a notification's tasks to the feed, long after these ends. The end of the notification is published
-// once, after the ends of all its tasks.
+// B13: the sequencer can move the ends of a notification's tasks to the feed in several runs, long after these ends. The end of the notification is then
+// published once, after the ends of all its tasks.
 func TestTheEndOfANotificationIsPublishedOnceAfterItsTasks(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	start := pull(b, "", "").NextCursor
@@ -97,7 +97,7 @@ func TestTheEndOfANotificationIsPublishedOnceAfterItsTasks(t *testing.T) {
 	}
 }
 
-// B13: a receipt is staged after the last end of a task. The receipt neither publishes nor delays the end of the notification.
+// B13: a receipt that is staged after the last end of a task does not publish the end of the notification again, and does not delay it.
 func TestAStagedReceiptDoesNotHideTheEndOfANotification(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	pull(b, "", "")
@@ -115,7 +115,7 @@ func TestAStagedReceiptDoesNotHideTheEndOfANotification(t *testing.T) {
 	}
 }
 
-// B13: if two causes of the end of a notification are moved to the feed in different runs, only the later run publishes the end.
+// B13: if the sequencer moves two causes of a notification's end in different runs, only the later run publishes the end.
 func TestTwoCausesPublishTheEndOfANotificationOnce(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	pull(b, "", "")
@@ -131,7 +131,7 @@ func TestTwoCausesPublishTheEndOfANotificationOnce(t *testing.T) {
 	}
 }
 
-// B13: if a task is requeued between the two reads of its notification, the notification has not ended, and no event is published.
+// B13: a task is requeued between the two reads of its notification. The notification has then not ended, and no event is published.
 func TestANotificationWithARequeuedTaskHasNotEnded(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	start := pull(b, "", "").NextCursor
@@ -146,7 +146,7 @@ func TestANotificationWithARequeuedTaskHasNotEnded(t *testing.T) {
 	}
 	defer requeue.Rollback(t.Context())
 	for _, statement := range []string{
-		"LOCK TABLE channels IN ACCESS EXCLUSIVE MODE", // blocks the second read for less than half a second
+		"LOCK TABLE channels IN ACCESS EXCLUSIVE MODE", // the second read waits for this lock, for less than half a second
 		"UPDATE report_logs SET outcome = NULL WHERE task_id = '" + ids[0] + "'",
 		`INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, rendering_id)
 			SELECT task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, rendering_id
@@ -178,7 +178,7 @@ func TestANotificationWithARequeuedTaskHasNotEnded(t *testing.T) {
 	}
 }
 
-// B13: while an old partition is moved to another tablespace, the ends of notifications that can have tasks in this partition wait. Other events do not wait.
+// B13: an old partition is being moved to another tablespace. The ends of notifications that can have tasks in it wait. Other events do not wait.
 func TestOnlyTheEndOfANotificationWaitsForALockedPartition(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	start := pull(b, "", "").NextCursor
@@ -203,7 +203,7 @@ func TestOnlyTheEndOfANotificationWaitsForALockedPartition(t *testing.T) {
 	}
 }
 
-// B13: while an old partition is moved to another tablespace, the events of its tasks wait, and keep their order. The events of other tasks do not wait.
+// B13: an old partition is being moved to another tablespace. The events of its tasks wait and keep their order. The events of other tasks do not wait.
 func TestOnlyEventsOfALockedPartitionWait(t *testing.T) {
 	b := apptest.New(t)
 	pull(b, "", "")
@@ -211,7 +211,7 @@ func TestOnlyEventsOfALockedPartitionWait(t *testing.T) {
 	b.Exec(`INSERT INTO feed_staged (company_id, type, task_id, log_id, at)
 		SELECT company_id, 'message.delivered', task_id, log_id, at FROM feed_staged WHERE task_id = $1`, locked)
 	id := send(b, 2, nil)
-	// The events exceed one portion, so each portion must skip the waiting events.
+	// The events exceed one portion, so that each portion must skip the waiting events.
 	b.Exec("INSERT INTO feed_staged (company_id, submitted_by, type, at, data) SELECT 1, '', 'batch.finished', now(), '{}' FROM generate_series(1, 1500)")
 	apptest.Promptly(t, "moving events", func() { sequence(b) })
 	if n := b.Count("SELECT count(*) FROM feed WHERE task_id = $1", id); n != 1 {
@@ -228,7 +228,7 @@ func TestOnlyEventsOfALockedPartitionWait(t *testing.T) {
 	}
 }
 
-// B13: the end of a cancelled notification is published at once. No event is published for a deleted notification, nor for a company without listeners.
+// B13: the end of a cancelled notification is published immediately. No event is published for a deleted notification, or for a company without listeners.
 func TestTheEndOfACancelledNotificationIsPublished(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	notify(b, nil)
@@ -275,7 +275,7 @@ func TestCompaniesGetNoEventsOfSendersAndAlerts(t *testing.T) {
 	if !slices.Equal(types, want) {
 		t.Errorf("got %v\nwant %v", types, want)
 	}
-	// The event alert.not_sent contains the subject and the receivers of the alert. The feed contains no second event for the silence of the sender.
+	// The event alert.not_sent contains the subject and the receivers of the alert. The silence of the sender is not published a second time.
 	b.Exec(`INSERT INTO events (event, subject, detail) SELECT 'alert.not_sent', a.subject, jsonb_build_object('alert_id', a.id, 'kind', a.kind,
 		'receiver_no', 7, 'escalated_channels', ARRAY['email'], 'escalated_receivers', ARRAY[8]) FROM alerts a ORDER BY a.id LIMIT 1`)
 	sequence(b)
@@ -284,7 +284,7 @@ func TestCompaniesGetNoEventsOfSendersAndAlerts(t *testing.T) {
 	expectForAllCompanies(w, start, len(want))
 }
 
-// silenceSender makes a sender have a low balance, become silent, poll again and become silent again. It returns the number of the alert rule.
+// silenceSender gives a sender a low balance, makes it silent, makes it poll, and makes it silent again. It returns the number of the alert rule.
 func silenceSender(b *apptest.Bundle) int64 {
 	b.T.Helper()
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 10, "low_warning": 9})
@@ -304,7 +304,7 @@ func silenceSender(b *apptest.Bundle) int64 {
 	evaluate()
 	b.Exec("UPDATE sender_states SET seen_at = now() - interval '1 hour' WHERE sender_id = (SELECT id FROM senders WHERE sender_no = 'paid')")
 	evaluate()
-	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/alert-rules/", rule), nil) // the deletion of the rule ends the alert, but not the silence of the sender
+	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/alert-rules/", rule), nil) // deleting the rule ends the alert, but the sender is still silent
 	return rule
 }
 
@@ -373,8 +373,8 @@ func expectForAllCompanies(w *apptest.TwoCompanies, start string, n int) {
 	}
 }
 
-// B13: only one transaction at a time assigns ids of the feed. Without FeedLock, a second transaction could commit larger ids before the smaller ids are
-// visible. A reader would then move its cursor past events that it has not read.
+// B13: only one transaction at a time assigns ids of the feed. Without FeedLock, a second transaction could commit larger ids while smaller ids are still
+// invisible. A reader would then move its cursor past events that it has not read.
 func TestOneTransactionAtATimeAssignsIDsOfTheFeed(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor
@@ -388,7 +388,7 @@ func TestOneTransactionAtATimeAssignsIDsOfTheFeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Exec(fmt.Sprintf(stage, 1))
-	held, err := b.App.DB.Pool().Begin(t.Context()) // the first transaction that assigns ids needs a lock of this transaction, and waits
+	held, err := b.App.DB.Pool().Begin(t.Context()) // the first transaction that assigns ids waits for a lock of this transaction
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ type Rendered struct {
 	Timestamp time.Time       `json:"timestamp"`
 	Data      json.RawMessage `json:"data"`
 
-	SmsgateID string `json:"-"` // id of the SMSGate message of the task; empty: the task has no such id, or an erasure deleted the id
+	SmsgateID string `json:"-"` // SMSGate id of the message of the task; empty: the message has no such id, or an erasure deleted the id
 }
 
 // idPrefix is the prefix of the published id of an event.
@@ -40,8 +40,8 @@ func ParseID(text string) (id int64, isID bool) {
 	return id, hasPrefix && err == nil && id > 0
 }
 
-// message is the data of an event about a task. Its fields have the same names as the fields of a task in the contract. The data depends only on the message
-// and on one row of report_logs. An event is therefore the same each time it is published, even if the task changes later. Only an erasure of the person
+// message is the data of an event about a task. Its fields have the same names as the fields of a task in the contract. The data is computed from the message
+// and from one row of report_logs. It is therefore the same each time the event is published, even if the task changes later. Only an erasure of the person
 // changes the data.
 type message struct {
 	TaskID          string     `json:"task_id"`
@@ -64,7 +64,7 @@ type message struct {
 	DeliveryCode    *string    `json:"delivery_code,omitempty"`
 }
 
-// statuses contains the final states of tasks, by the type of the event.
+// statuses contains, for each type of event about the end of a task, the final state of the task.
 var statuses = map[string]int16{
 	MessageSent: 2, MessageFailed: 3, MessageExpired: 3, MessageCancelled: 4, // SUCCESS, FAILED, FAILED, CANCELLED
 }
@@ -72,7 +72,7 @@ var statuses = map[string]int16{
 // messageTypes contains the names of message types, indexed by their stored value.
 var messageTypes = [...]string{submit.Verification: "verification", submit.Notification: "notification", submit.Marketing: "marketing"}
 
-// messageOf returns the data of an event about a task. It computes settled_by in the same way as the view tasks.
+// messageOf returns the data of an event about a task. It computes settled_by in the same way as the SQL view tasks.
 func messageOf(e Event, t feedq.FeedTasksRow) message {
 	m := message{
 		TaskID: t.TaskID, CompanyNo: t.CompanyNo, PhoneNumber: &t.PhoneNumber, Source: t.Source, DedupKey: t.DedupKey,
@@ -118,7 +118,7 @@ func (s *Service) Render(ctx context.Context, events []Event) ([]Rendered, error
 		if e.TaskID == "" {
 			continue
 		}
-		m := message{TaskID: e.TaskID} // the partition of the task was dropped
+		m := message{TaskID: e.TaskID} // without further data, because the partition of the task was dropped
 		if t, isKept := tasks[e.LogID]; isKept {
 			m, all[i].SmsgateID = messageOf(e, t), t.SmsgateID
 		}
@@ -130,7 +130,7 @@ func (s *Service) Render(ctx context.Context, events []Event) ([]Rendered, error
 	return all, nil
 }
 
-// Read returns up to limit events with ids after the given id, oldest first. It returns only events that the viewer can see.
+// Read returns up to limit events with ids greater than after, oldest first. It returns only events that the viewer can see.
 func (s *Service) Read(ctx context.Context, viewer task.Viewer, after int64, limit int) ([]Event, error) {
 	rows, err := s.inParts.FeedRead(ctx, feedq.FeedReadParams{
 		AfterID: after, CompanyID: viewer.CompanyID, SubmittedBy: viewer.Owner, PageLimit: int32(limit),

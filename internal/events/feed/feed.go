@@ -1,4 +1,4 @@
-// Package feed owns the feed: the events of messages and batches, in one order for all readers. Programs read the feed with pulls, or receive it through
+// Package feed owns the feed: the events of messages and batches, in one order for all readers. Programs pull events from the feed, or receive them through
 // webhooks.
 package feed
 
@@ -30,7 +30,7 @@ const (
 
 	NotificationFinished = "notification.finished"
 
-	// SenderSilent and the following types belong to events of the service itself. Only listeners of all companies receive such events.
+	// SenderSilent and the following types are events of the service itself. Only listeners of all companies receive them.
 	SenderSilent     = "sender.silent"
 	SenderRecovered  = "sender.recovered"
 	SenderLowBalance = "sender.low_balance"
@@ -39,7 +39,7 @@ const (
 	AlertNotSent     = "alert.not_sent"
 )
 
-// IsOfService reports whether a type belongs to events of the service itself.
+// IsOfService reports whether a type is an event of the service itself.
 func IsOfService(ofType string) bool {
 	return strings.HasPrefix(ofType, "sender.") || strings.HasPrefix(ofType, "alert.")
 }
@@ -49,7 +49,7 @@ type Service struct {
 	db       *postgres.DB
 	settings *setting.Service
 	q        *feedq.Queries
-	inParts  *feedq.Queries // PostgreSQL plans each run for its parameters, see DB.InPartitions
+	inParts  *feedq.Queries // PostgreSQL plans each statement for its parameters, see DB.InPartitions
 	watcher  *watcher
 }
 
@@ -71,10 +71,10 @@ func (s *Service) Sweeps() []sweep.Job {
 // portion is the maximum number of events that one transaction of Sequence moves. Such a transaction takes milliseconds.
 const portion = 1000
 
-// Sequence moves staged events to the feed and returns the number of moved events. Several servers can call Sequence: their transactions run one after the
-// other. While a partition is locked, the events of its tasks stay staged, in their order, and do not delay other events.
+// Sequence moves staged events to the feed and returns the number of moved events. Several servers can call Sequence: their transactions run one after another.
+// While a partition is locked, the events of its tasks stay staged, keep their order, and do not delay other events.
 func (s *Service) Sequence(ctx context.Context) (moved int, err error) {
-	locked := []string{} // days of locked partitions
+	locked := []string{} // days whose partitions are locked
 	for isMore := true; isMore; {
 		var n int
 		var found []string
@@ -82,7 +82,7 @@ func (s *Service) Sequence(ctx context.Context) (moved int, err error) {
 			n, found, err = s.sequencePortion(ctx, locked)
 			return err
 		})
-		if errors.Is(err, errLocked) { // the portion is tried again without these days
+		if errors.Is(err, errLocked) { // try again without the events of these days
 			locked = append(locked, found...)
 			continue
 		}
@@ -94,14 +94,15 @@ func (s *Service) Sequence(ctx context.Context) (moved int, err error) {
 	if moved == 0 {
 		return 0, nil
 	}
-	// Without VACUUM, the next runs would read the dead rows until autovacuum removes them a minute later.
+	// Without VACUUM, the next runs would read the dead rows until autovacuum removes them, about a minute later.
 	return moved, postgres.Wrap("vacuum staged events", s.db.Vacuum(ctx, "feed_staged"), nil)
 }
 
-// errLocked is the error of a portion with events of tasks in a locked partition. The error rolls back the transaction of the portion.
+// errLocked means that a portion contains events of tasks in a locked partition. It rolls back the transaction of the portion.
 var errLocked = errors.New("a partition is locked")
 
-// sequencePortion moves up to portion events, except events of tasks of the days in without. With errLocked, it returns further days to exclude.
+// sequencePortion moves up to portion events. It skips the events of tasks of the days in without. If it returns errLocked, locked contains further days to
+// skip.
 func (s *Service) sequencePortion(ctx context.Context, without []string) (n int, locked []string, err error) {
 	if err := s.q.FeedLock(ctx); err != nil {
 		return 0, nil, fmt.Errorf("lock feed: %w", err)
@@ -138,8 +139,8 @@ func (s *Service) sequencePortion(ctx context.Context, without []string) (n int,
 	return len(staged), nil, s.q.FeedAppend(ctx, p)
 }
 
-// submitters returns the submitters of the tasks of events. With errLocked, it returns the days of locked partitions: moving an old partition to another
-// tablespace takes minutes.
+// submitters returns the submitters of the tasks of events. If it returns errLocked, locked contains the days of locked partitions. A partition can be locked
+// for minutes, while it is moved to another tablespace.
 func (s *Service) submitters(ctx context.Context, staged []feedq.FeedTakeRow) (tasks map[string]feedq.FeedSubmittersRow, locked []string, err error) {
 	tasks = map[string]feedq.FeedSubmittersRow{}
 	read := func(ids []string) error {
@@ -167,7 +168,7 @@ func (s *Service) submitters(ctx context.Context, staged []feedq.FeedTakeRow) (t
 	}
 	for day, ids := range days {
 		switch err := read(ids); {
-		case postgres.IsLockTimeout(err) && day != "": // tasks without a day are in a partition that is never moved
+		case postgres.IsLockTimeout(err) && day != "": // tasks without a day are in a partition that never moves
 			locked = append(locked, day)
 		case err != nil:
 			return nil, nil, postgres.Wrap("find submitters of a day", err, nil)
@@ -187,15 +188,15 @@ func appendEvent(p *feedq.FeedAppendParams, company int64, by, ofType, task stri
 // deleteBatch is the maximum number of events that one transaction of DeleteExpired deletes.
 const deleteBatch = 10_000
 
-// Kept returns the time for which events are kept, which is also the time for which events are recorded after the last pull. This time is longer than the
-// time after which a failing webhook is switched off, so that all events of the webhook still exist then.
+// Kept returns the time for which events are stored. Events are also recorded for this time after the last pull. Kept is longer than the time after which a
+// failing webhook is switched off, so that all unposted events of the webhook still exist then.
 func (s *Service) Kept(ctx context.Context) (time.Duration, error) {
 	values, err := s.settings.Get(ctx)
 	return values.History.FeedKept(), err
 }
 
-// DeleteExpired deletes events that are older than Kept, and expired listeners. It returns the number of deleted events. If a webhook loses events because it
-// is too slow, or because its user was disabled for too long, an operator event is stored in the same transaction.
+// DeleteExpired deletes events older than Kept, and expired listeners. It returns the number of deleted events. If a webhook loses events because it is too
+// slow or its user was disabled for too long, the same transaction stores an operator event.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	kept, err := s.Kept(ctx)
 	if err != nil {
@@ -226,8 +227,8 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return n, postgres.Wrap("delete listeners", err, nil)
 }
 
-// Listen starts to record the events of a company. If company is nil, it records the events of all companies. Recording lasts for Kept and, if isPushed, as
-// long as the company has enabled webhooks. since is the id after which all events were recorded, and last is the last id.
+// Listen starts to record the events of a company; nil: of all companies. Recording ends after Kept. If isPushed is true, it also continues as long as the
+// company has enabled webhooks. All events with ids greater than since were recorded; last is the last id.
 func (s *Service) Listen(ctx context.Context, company *int64, isPushed bool) (since, last int64, err error) {
 	kept, err := s.Kept(ctx)
 	if err != nil {
@@ -241,7 +242,7 @@ func (s *Service) Listen(ctx context.Context, company *int64, isPushed bool) (si
 	return since, ends.LastID, postgres.Wrap("listen", err, nil)
 }
 
-// Close ends all waiting pulls, and waits for the goroutines of the Service.
+// Close ends all waiting pulls. It returns after all goroutines of the Service have ended.
 func (s *Service) Close() {
 	s.StopWaiting()
 	s.watcher.running.Wait()

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// pull pulls the events after a cursor. An empty cursor means the current end of the feed.
+// pull pulls the events after a cursor. An empty cursor means the end of the feed.
 func pull(b *apptest.Bundle, after, more string, headers ...string) api.EventFeed {
 	b.T.Helper()
 	path := "/api/v1/events?limit=1000" + more
@@ -56,7 +56,7 @@ func taskTypes(t *testing.T, f api.EventFeed, id string) (types []string) {
 	return types
 }
 
-// send submits a message, and reports its task with a status as the sender app.
+// send submits a message. The sender app reports its task with the given status. send returns the id of the task.
 func send(b *apptest.Bundle, status int, more map[string]any) string {
 	b.T.Helper()
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x"}
@@ -69,7 +69,7 @@ func send(b *apptest.Bundle, status int, more map[string]any) string {
 	return id
 }
 
-// receipt stores the receipt of a provider.
+// receipt stores a receipt of a provider.
 func receipt(b *apptest.Bundle, f queue.Final) {
 	b.T.Helper()
 	err := b.App.DB.Tx(b.T.Context(), func(ctx context.Context) error {
@@ -81,7 +81,7 @@ func receipt(b *apptest.Bundle, f queue.Final) {
 	}
 }
 
-// B13: each end of a task is published with its data. A requeued task has a second end.
+// B13: each end of a task is published with its data. If the task is requeued, its second end is published as well.
 func TestEachEndOfATaskIsPublished(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "")
@@ -100,7 +100,7 @@ func TestEachEndOfATaskIsPublished(t *testing.T) {
 	if _, err := b.App.Queue.Expire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, state := range []int16{2, 1} { // the message is first undelivered, then delivered
+	for _, state := range []int16{2, 1} { // the message is first reported as undelivered, then as delivered
 		receipt(b, queue.Final{TaskID: sent, State: state, Code: fmt.Sprint("C", state), SenderNo: "app"})
 	}
 	sequence(b)
@@ -136,7 +136,7 @@ func TestEachEndOfATaskIsPublished(t *testing.T) {
 	}
 }
 
-// B13: no events are recorded for a company without listeners, and no company gets events of another company.
+// B13: the events of a company without listeners are not recorded. A company gets no events of another company.
 func TestEventsAreRecordedOnlyForCompaniesWithListeners(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	rows := func() int { return w.Count("SELECT (SELECT count(*) FROM feed_staged) + (SELECT count(*) FROM feed)") }
@@ -196,7 +196,7 @@ func TestEventsAreRecordedOnlyForCompaniesWithListeners(t *testing.T) {
 	}
 }
 
-// B13: an aborted transaction of the sequencer neither loses nor duplicates an event.
+// B13: if the sequencer is killed, its aborted transaction neither loses nor duplicates an event.
 func TestAnEventSurvivesASequencerThatIsKilled(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "")
@@ -222,8 +222,7 @@ func TestAnEventSurvivesASequencerThatIsKilled(t *testing.T) {
 	}
 }
 
-// B13: while tasks end and two servers sequence the feed, a reader that always continues after its last id reads every event. The events of one task are in
-// order.
+// B13: two servers sequence the feed while tasks end. A reader that always continues after its last id reads every event. The events of one task are in order.
 func TestAReaderMissesNothingWhileTwoServersSequence(t *testing.T) {
 	b := apptest.New(t)
 	second := apptest.Another(b)
@@ -270,7 +269,7 @@ func TestAReaderMissesNothingWhileTwoServersSequence(t *testing.T) {
 	}
 }
 
-// B13: a cursor is refused if later events were deleted or were not recorded. A cursor of another database is refused, too.
+// B13: a cursor is refused if later events were deleted or not recorded. A cursor of another database is also refused.
 func TestAnExpiredCursorIsRefused(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor
@@ -283,7 +282,7 @@ func TestAnExpiredCursorIsRefused(t *testing.T) {
 			t.Fatalf("deleted %d after %d days, %v", n, keep.days, err)
 		}
 	}
-	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"feed_days": 5}}) // three days are less than the five days for which a webhook can fail
+	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"feed_days": 5}}) // three days are refused, because a webhook can fail for five days
 	oldest := func(cursor string) string {
 		var body struct{ Error struct{ Oldest string } }
 		if err := json.Unmarshal([]byte(b.Expect(409, "events.cursor_gone", "GET", "/api/v1/events?after="+cursor, nil).Raw), &body); err != nil {
@@ -294,15 +293,15 @@ func TestAnExpiredCursorIsRefused(t *testing.T) {
 	next := oldest(start)
 	pull(b, next, "")
 	b.Exec("UPDATE feed_listeners SET listens_until = now() - interval '1 second'")
-	send(b, 2, nil)                                                                                                     // no listener exists for this event
-	b.Exec("INSERT INTO feed (company_id, submitted_by, type, at, data) VALUES (1, '', 'batch.finished', now(), '{}')") // an event for another listener
+	send(b, 2, nil)                                                                                                     // this event has no listener
+	b.Exec("INSERT INTO feed (company_id, submitted_by, type, at, data) VALUES (1, '', 'batch.finished', now(), '{}')") // this event has another listener
 	if again := oldest(next); again == next {
 		t.Errorf("the oldest cursor is %s, from before a time without a listener", again)
 	}
 	b.Expect(422, "request.invalid", "GET", "/api/v1/events?after=999999", nil)
 }
 
-// B13: events that were recorded before the clock was set back do not prevent the deletion of older events.
+// B13: the clock is set back. Events that were recorded before do not prevent the deletion of older events.
 func TestSettingTheClockBackStopsNoDeletionOfEvents(t *testing.T) {
 	b := apptest.New(t)
 	add := "INSERT INTO feed (company_id, submitted_by, type, at, data) SELECT 1, '', 'batch.finished', now() + $1::text::interval, '{}' FROM generate_series(1, $2)"
@@ -314,7 +313,7 @@ func TestSettingTheClockBackStopsNoDeletionOfEvents(t *testing.T) {
 	}
 }
 
-// B13: a pull with wait returns an event when it arrives. It returns without events when the time is over or the server stops.
+// B13: a waiting pull returns an event when it arrives. It returns without events if its time is over or the server stops.
 func TestAPullWaitsForAnEvent(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor
@@ -349,7 +348,7 @@ func TestAPullWaitsForAnEvent(t *testing.T) {
 	}
 }
 
-// B13: a waiting pull of a user that is disabled meanwhile returns no events.
+// B13: if a user is disabled during a waiting pull, the pull returns no events.
 func TestADisabledUserGetsNoEvents(t *testing.T) {
 	b := apptest.New(t)
 	headers := b.AddUser("shop", "submit", nil)
@@ -366,7 +365,7 @@ func TestADisabledUserGetsNoEvents(t *testing.T) {
 	}
 }
 
-// B13: a waiting pull of a user that moves to another company meanwhile returns no events of the former company.
+// B13: if a user moves to another company during a waiting pull, the pull returns no events of the former company.
 func TestAMovedUserGetsNoEventsOfItsFormerCompany(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -385,7 +384,7 @@ func TestAMovedUserGetsNoEventsOfItsFormerCompany(t *testing.T) {
 	}
 }
 
-// B13: the end of a batch is published once.
+// B13: the end of a batch is published exactly once.
 func TestTheEndOfABatchIsPublished(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor
@@ -455,7 +454,7 @@ func TestTheEndOfAnUnconfirmedBatchIsPublished(t *testing.T) {
 	}
 }
 
-// B13: if the partition of a task was dropped, an event of the task contains only its id.
+// B13: an event outlives the partition of its task. It then contains only the id of the task.
 func TestAnEventIsKeptAfterThePartitionOfItsTaskIsDropped(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor
@@ -468,7 +467,7 @@ func TestAnEventIsKeptAfterThePartitionOfItsTaskIsDropped(t *testing.T) {
 	}
 }
 
-// B13: a running server sequences the feed periodically, and stops even if requests wait for events.
+// B13: a running server sequences the feed periodically. It can stop even if requests wait for events.
 func TestARunningServerPublishesEvents(t *testing.T) {
 	b := apptest.New(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -505,7 +504,7 @@ func TestARunningServerPublishesEvents(t *testing.T) {
 	}
 }
 
-// B13: an empty cursor starts at the oldest event that is kept.
+// B13: a pull with an empty cursor starts at the oldest stored event.
 func TestAnEmptyCursorStartsAtTheFirstEvent(t *testing.T) {
 	b := apptest.New(t)
 	pull(b, "", "")

@@ -11,10 +11,10 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// causes contains notifications that possibly have ended, because an event was staged.
+// causes contains the notifications that can have ended, because an event about them or their tasks was staged.
 type causes struct {
-	latest map[int64]time.Time // time of the latest cause, by notification
-	noted  []int64             // notifications that were ended by an operator, or that have no further run
+	latest map[int64]time.Time // time of the latest cause of each notification
+	noted  []int64             // notifications that an operator ended, or that will not run again
 }
 
 // add records that a task of a notification ended. The id 0 means that the task has no notification.
@@ -24,7 +24,7 @@ func (c *causes) add(notification int64, at time.Time) {
 	}
 }
 
-// note reads an event that the trigger of notifications staged.
+// note records an event that the trigger of the table notifications staged.
 func (c *causes) note(e feedq.FeedTakeRow) error {
 	var of struct {
 		ID int64 `json:"notification_id"`
@@ -38,7 +38,7 @@ func (c *causes) note(e feedq.FeedTakeRow) error {
 }
 
 // appendNotifications appends the events of notifications that have ended, after the events of their tasks. All transactions that staged a cause have
-// committed. If a notification has several causes, only the last moved cause publishes the end, so that each end is published once.
+// committed. If a notification has several causes, only the cause that is moved last publishes the end. Each end is therefore published once.
 func (s *Service) appendNotifications(ctx context.Context, p *feedq.FeedAppendParams, c causes) error {
 	if len(c.latest) == 0 {
 		return nil
@@ -69,7 +69,7 @@ func (s *Service) appendNotifications(ctx context.Context, p *feedq.FeedAppendPa
 		rendered, err = s.inParts.FeedNotificationsRender(ctx, render)
 		return err
 	})
-	if postgres.IsLockTimeout(err) { // an old partition of these notifications is being moved to another tablespace: only these events wait
+	if postgres.IsLockTimeout(err) { // an old partition of these notifications is being moved to another tablespace: their events wait, other events do not
 		return s.q.FeedNotificationsAgain(ctx, again)
 	}
 	if err != nil {

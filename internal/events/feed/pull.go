@@ -15,18 +15,18 @@ import (
 // Pull is a request for events.
 type Pull struct {
 	task.Viewer
-	After    *int64   // events after this id; nil: only events after this call
+	After    *int64   // the events after this id; nil: the events after this call
 	Types    []string // nil: all types
 	Limit    int
 	Wait     time.Duration
-	StillMay func(context.Context) error // called before Pull returns events after a wait, because the caller can have been disabled meanwhile; nil: always allowed
+	StillMay func(context.Context) error // called before Pull returns events after a wait, because the caller can have lost its permission meanwhile; nil: no check
 }
 
 // maxRead is the minimum number of events that one statement reads if the caller filters by type.
 const maxRead = 1000
 
-// Pull returns events, oldest first, and the id for the next call. If no event exists, Pull waits for one. Faults: events.cursor_gone, request.invalid, those
-// of StillMay.
+// Pull returns events, oldest first, and the id for the next call. If no event exists, Pull waits for an event. Faults: events.cursor_gone, request.invalid,
+// and the errors of StillMay.
 func (s *Service) Pull(ctx context.Context, p Pull) (found []Rendered, next int64, err error) {
 	if p.CompanyID != nil && slices.ContainsFunc(p.Types, IsOfService) {
 		return nil, 0, fault.InvalidField("type", fault.OnlyOfAllCompanies, nil)
@@ -45,7 +45,7 @@ func (s *Service) Pull(ctx context.Context, p Pull) (found []Rendered, next int6
 	enough := time.NewTimer(p.Wait)
 	defer enough.Stop()
 	for next = *p.After; ; {
-		mine := s.watcher.join(p.Viewer) // the waiter joins before the read, so that a later event wakes it
+		mine := s.watcher.join(p.Viewer) // join before the read, so that an event after the read wakes the waiter
 		found, next, err = s.read(ctx, p, since, next)
 		if err == nil && len(found) > 0 && p.StillMay != nil {
 			err = p.StillMay(ctx)
@@ -60,10 +60,10 @@ func (s *Service) Pull(ctx context.Context, p Pull) (found []Rendered, next int6
 	}
 }
 
-// listenAgain is the time after which the listener of a puller is stored again. It is not stored with each pull.
+// listenAgain is the time after which a pull stores its listener again. Not every pull stores it.
 const listenAgain = 24 * time.Hour
 
-// listen records the puller as a listener, and returns the id after which all events were recorded.
+// listen records the caller of a pull as a listener. It returns the id since which all its events are recorded.
 func (s *Service) listen(ctx context.Context, company *int64) (since int64, err error) {
 	kept, err := s.Kept(ctx)
 	if err != nil {
@@ -86,14 +86,14 @@ func (s *Service) listen(ctx context.Context, company *int64) (since int64, err 
 	return since, nil
 }
 
-// read returns the next events after the id after, and the id for the next call. since is the id after which all events were recorded.
+// read returns the next events with ids greater than after, and the id for the next call. All events with ids greater than since were recorded.
 func (s *Service) read(ctx context.Context, p Pull, since, after int64) (found []Rendered, next int64, err error) {
 	limit := p.Limit
 	if p.Types != nil {
 		limit = max(limit, maxRead)
 	}
 	for next = after; ; {
-		// Read before the events: all events up to this last id are visible, and the next statement reads them.
+		// This statement runs before the events are read: all events up to its last id are already visible, and the next statement reads them.
 		ends, err := s.q.FeedEnds(ctx)
 		if err != nil {
 			return nil, after, postgres.Wrap("read ends of the feed", err, nil)
@@ -102,7 +102,7 @@ func (s *Service) read(ctx context.Context, p Pull, since, after int64) (found [
 		if err != nil {
 			return nil, after, err
 		}
-		// Read after the events: events that were deleted meanwhile are missing in rows.
+		// This statement runs after the events were read: rows can lack events that were deleted meanwhile.
 		now, err := s.q.FeedEnds(ctx)
 		if err != nil {
 			return nil, after, postgres.Wrap("read ends of the feed", err, nil)
@@ -137,12 +137,12 @@ func (s *Service) read(ctx context.Context, p Pull, since, after int64) (found [
 
 var errNotACursor = fault.InvalidField("after", fault.NotACursor, nil)
 
-// cursorGone returns the fault of a cursor after which events were deleted or were not recorded. oldest is the id of the oldest event.
+// cursorGone returns the fault of a cursor after which events were deleted or not recorded. oldest is the oldest cursor that can still be used.
 func cursorGone(oldest int64) *fault.Error {
 	err := fault.New(fault.Conflict, fault.EventsCursorGone)
 	err.Oldest = strconv.FormatInt(oldest, 10)
 	return err
 }
 
-// StopWaiting ends all current and future waits without events, because the server stops.
+// StopWaiting ends all current waits without events, and prevents further waits, because the server is stopping.
 func (s *Service) StopWaiting() { s.watcher.close() }

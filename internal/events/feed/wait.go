@@ -9,16 +9,16 @@ import (
 	"lksms/internal/dispatch/queue/task"
 )
 
-// pollInterval is the time between two polls for new events while callers wait. One poll serves all waiters of a server.
+// pollInterval is the time between two polls for new events while callers wait. One poll serves all waiters of this server.
 const pollInterval = 500 * time.Millisecond
 
-// maxNews is the maximum number of new events whose owners are read. If more events are new, all waiters are woken.
+// maxNews is the maximum number of new events that a poll reads. If more events are new, the poll wakes all waiters instead.
 const maxNews = 10_000
 
 // waiter is a caller that waits for events.
 type waiter struct {
 	viewer task.Viewer
-	woken  chan struct{} // closed when new events possibly exist
+	woken  chan struct{} // closed when new events can exist
 }
 
 // watcher polls for new events while callers wait, and wakes the callers that can see these events.
@@ -28,12 +28,12 @@ type watcher struct {
 
 	mu       sync.Mutex
 	waiters  map[*waiter]struct{}
-	isOn     bool // the polling goroutine runs
+	isOn     bool // the polling goroutine is running
 	isClosed bool
 	stop     context.CancelFunc // stops the polling goroutine
 }
 
-// join returns a new waiter. Events that become visible later wake it.
+// join returns a new waiter, which is woken when an event becomes visible later.
 func (w *watcher) join(viewer task.Viewer) *waiter {
 	mine := &waiter{viewer: viewer, woken: make(chan struct{})}
 	w.mu.Lock()
@@ -51,7 +51,7 @@ func (w *watcher) leave(mine *waiter) {
 	delete(w.waiters, mine)
 }
 
-// await waits until mine is woken, and then returns true. It returns false if the time is over, ctx ends, or the server stops.
+// await returns true after mine was woken. It returns false if the time is over, ctx ends, or the server stops.
 func (w *watcher) await(ctx context.Context, mine *waiter, enough <-chan time.Time) bool {
 	defer w.leave(mine)
 	w.mu.Lock()
@@ -77,7 +77,8 @@ func (w *watcher) await(ctx context.Context, mine *waiter, enough <-chan time.Ti
 	return false
 }
 
-// run polls for events until no caller waits. Callers that joined earlier can have missed events before the first poll, so the first poll wakes all callers.
+// run polls for events until no caller waits. The first poll wakes all callers, because a caller can have missed events between its own read and the first
+// poll.
 func (w *watcher) run(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -105,7 +106,7 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// wake wakes the waiters that can see events of these companies and submitters.
+// wake wakes the waiters that can see an event of these companies and submitters. If all is true, it wakes every waiter.
 func (w *watcher) wake(of []feedq.FeedNewsRow, all bool) {
 	if !all && len(of) == 0 {
 		return
@@ -146,7 +147,7 @@ func (w *watcher) close() {
 	}
 }
 
-// news returns the owners of the events after the given id, and the last id. If too many events are new, all is true and the owners are not read.
+// news returns the companies and submitters of the events after the given id, and the last id. If too many events are new, it sets all instead of reading them.
 func (s *Service) news(ctx context.Context, after int64) (of []feedq.FeedNewsRow, all bool, last int64, err error) {
 	ends, err := s.q.FeedEnds(ctx)
 	if err != nil || ends.LastID == after {
@@ -159,7 +160,7 @@ func (s *Service) news(ctx context.Context, after int64) (of []feedq.FeedNewsRow
 	return of, false, ends.LastID, err
 }
 
-// Waiting returns the number of requests that wait for events, or are about to wait.
+// Waiting returns the number of requests that wait for events or are about to do so.
 func (s *Service) Waiting() int {
 	s.watcher.mu.Lock()
 	defer s.watcher.mu.Unlock()

@@ -21,25 +21,25 @@ import (
 )
 
 const (
-	maxRuns        = 64  // maximum number of concurrent runs on one server, for webhooks whose last post was accepted
-	maxFailingRuns = 16  // maximum number of concurrent runs of all other webhooks: hanging receivers use no slot of working receivers
+	maxRuns        = 64  // maximum number of concurrent runs on one server of webhooks whose last post was accepted
+	maxFailingRuns = 16  // maximum number of concurrent runs on one server of all other webhooks: hanging receivers thus use no slot of working receivers
 	maxPosts       = 8   // maximum number of concurrent posts to one webhook
-	maxRead        = 200 // maximum number of events that one transaction of a run settles
+	maxRead        = 200 // maximum number of events that one turn posts and settles
 	maxProbe       = maxPosts
-	maxTurns       = 50 // maximum number of transactions of one run; afterwards the webhook waits for its next run
+	maxTurns       = 50 // maximum number of turns of one run; then the webhook waits for its next run
 
-	// runLast is the time during which a run starts further posts. A slow receiver then frees its slot for other webhooks.
+	// runLast is the time after which a run starts no further post, so that a slow receiver frees its slot for other webhooks.
 	runLast = 10 * time.Second
 
-	// againAfter is the delay before a run that could not be settled is repeated. The delay doubles each time, up to maxPause.
+	// againAfter is the delay before the repeat of a run whose outcome could not be stored. The delay doubles with each such run, up to maxPause.
 	againAfter = 5 * time.Second
 
-	// maxWaiting is the maximum number of failed events of a webhook. When a webhook has more failed events, it posts no further events. These events stay in
-	// the feed.
+	// maxWaiting is the maximum number of failed events of a webhook. While a webhook has more failed events, the server posts no further events to it. These
+	// events stay in the feed.
 	maxWaiting = 1000
 
-	maxFailing = 5 * 24 * time.Hour // a webhook is switched off if no post was accepted for this time
-	maxPause   = 5 * time.Minute    // maximum pause of a webhook after a failed run, unless its receiver asked for a longer pause
+	maxFailing = 5 * 24 * time.Hour // a webhook is switched off after this time without an accepted post
+	maxPause   = 5 * time.Minute    // maximum pause of a webhook after failed runs, unless its receiver requested a longer pause
 	minPause   = 5 * time.Second
 
 	maxDeliveries = 100 // maximum number of stored posts of a webhook
@@ -47,26 +47,25 @@ const (
 	pollInterval = 200 * time.Millisecond
 )
 
-// delays are the times between the posts of an event. The last delay repeats as long as the event is kept.
+// delays are the times between the posts of one event. The last delay repeats until the event expires.
 var delays = []time.Duration{
 	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
-// jittered returns d, changed at random by at most a tenth. Posts that failed at the same time are then repeated at different times.
+// jittered returns d, changed at random by at most a tenth, so that posts that failed at the same time are repeated at different times.
 func jittered(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // dice
+	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // the number needs no cryptographic randomness
 }
 
-// end is the result of a run of a webhook.
+// end is the result of one run of a webhook.
 type end struct {
 	id    int64
 	taken int
 	err   error
 }
 
-// Deliver posts events to webhooks until no event is due, and returns the number of accepted posts. Each webhook has its own goroutine during its run, so
-// that a hanging webhook does not delay others. Several servers can call Deliver: if two servers run the same webhook, events are posted twice, but no event
-// is lost.
+// Deliver posts events to webhooks until no event is due, and returns the number of accepted posts. Each run has its own goroutine, so that a hanging webhook
+// does not delay others. Several servers can call Deliver. If two servers run the same webhook, an event can be posted twice, but no event is lost.
 func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 	running := map[int64]webhookq.WebhooksDueRow{}
 	broken, ran := map[int64]breakage{}, map[int64]time.Time{}
@@ -104,7 +103,7 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 		if err != nil {
 			return taken, postgres.Wrap("find due webhooks", err, nil)
 		}
-		slices.SortStableFunc(due, func(a, b webhookq.WebhooksDueRow) int { return ran[a.ID].Compare(ran[b.ID]) }) // the webhooks that have waited longest come first
+		slices.SortStableFunc(due, func(a, b webhookq.WebhooksDueRow) int { return ran[a.ID].Compare(ran[b.ID]) }) // webhooks that have waited longest come first
 		for _, w := range due {
 			if hasSlot(w, running) {
 				running[w.ID], ran[w.ID] = w, time.Now()
@@ -117,7 +116,7 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 		if len(running) == 0 {
 			return taken, nil
 		}
-		for isTime := false; !isTime; { // the loop does not continue after each end, because many webhooks can end at nearly the same time
+		for isTime := false; !isTime; { // many webhooks can end at nearly the same time, so due webhooks are not searched after each end
 			select {
 			case e := <-ended:
 				note(e)
@@ -132,8 +131,8 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 	return taken, nil
 }
 
-// hasSlot reports whether another webhook can run concurrently. A company can use at most as many slots as remain free. A company with many slow receivers
-// therefore leaves slots for other companies, and a company that is alone can use half of the slots.
+// hasSlot reports whether another webhook can run now. The company of the webhook must use fewer slots than are free. A company with many slow receivers
+// therefore leaves slots for other companies, and a single company can use half of the slots.
 func hasSlot(w webhookq.WebhooksDueRow, running map[int64]webhookq.WebhooksDueRow) bool {
 	free, own := maxRuns, 0
 	if w.IsFailing {
@@ -150,14 +149,14 @@ func hasSlot(w webhookq.WebhooksDueRow, running map[int64]webhookq.WebhooksDueRo
 	return own < free
 }
 
-// breakage describes a webhook whose last runs could not be settled.
+// breakage describes a webhook whose last runs failed: their outcomes could not be stored.
 type breakage struct {
-	err   error // error of the last run
+	err   error // error of the latest run
 	runs  int
-	until time.Time // time of the next try
+	until time.Time // time of the next run
 }
 
-// run posts the due events of a webhook, in several transactions, and returns the number of accepted posts.
+// run posts the due events of a webhook in several turns, and returns the number of accepted posts.
 func (s *Service) run(ctx context.Context, id int64) (taken int, err error) {
 	until := time.Now().Add(runLast)
 	for range maxTurns {
@@ -178,18 +177,18 @@ type item struct {
 	tries   int64
 	isRetry bool // true: the event is in webhook_retries; false: its id is after after_id
 	answer  *Answer
-	isLate  bool // the event waits for an earlier event of its task
+	isLate  bool // the event must wait for an earlier event of its task
 }
 
-// turn contains the events that are posted to a webhook and settled in one transaction.
+// turn contains the events that are posted to a webhook and then settled in one transaction.
 type turn struct {
 	webhookq.WebhookReadRow
 	until   time.Time
 	items   []*item
-	next    int64 // the last event that was read; if all events were posted, next is settled
+	next    int64 // last event that was read; if all events of the turn are posted, the webhook continues after this event
 	hasMore bool
 
-	stopped    atomic.Bool // no further post is started: the receiver does not answer, or asked for a pause
+	stopped    atomic.Bool // true: no further post is started, because the receiver does not answer or requested a pause
 	taken      []*item
 	isGone     bool
 	retryAfter time.Duration // pause that the receiver requested
@@ -214,7 +213,7 @@ func (s *Service) turn(ctx context.Context, id int64, until time.Time) (*turn, e
 	return t, s.settle(ctx, t)
 }
 
-// collect reads the events of a turn: first due retries, then events after after_id. For a failing webhook, it reads only a few events.
+// collect reads the events of a turn: first due retries, then events after after_id. If the last run of the webhook failed, collect reads only maxProbe events.
 func (s *Service) collect(ctx context.Context, t *turn) error {
 	most := maxRead
 	if t.FailedRuns > 0 {
@@ -326,7 +325,7 @@ func (s *Service) post(ctx context.Context, t *turn) error {
 		})
 	}
 	all.Wait()
-	return ctx.Err() // the server stops: later failures are not failures of the receiver
+	return ctx.Err() // the server is stopping, so later failures are not failures of the receiver
 }
 
 // bodies returns the bodies of the posts of events, by event id.
@@ -348,12 +347,12 @@ func (s *Service) bodies(ctx context.Context, items []*item, form form) (map[int
 	return bodies, nil
 }
 
-// outcome is the result of a turn in the form that settle stores.
+// outcome is the result of a turn, as settle stores it.
 type outcome struct {
 	posted    []*item // items with an answer
-	done      []int64 // retries that were accepted
+	done      []int64 // ids of retries that were accepted
 	retries   webhookq.WebhookRetriesPutParams
-	reached   int64 // the webhook continues after this event: earlier events that were not posted become retries, and later events are read again
+	reached   int64 // the webhook continues after this event; earlier events that were not posted become retries, and later events are read again
 	hasFailed bool
 	pause     time.Duration // time before the next turn
 }
@@ -361,7 +360,7 @@ type outcome struct {
 // outcome divides the events of a turn into accepted events, events that are retried, and events that are read again.
 func (t *turn) outcome() outcome {
 	o := outcome{reached: t.AfterID, retries: webhookq.WebhookRetriesPutParams{WebhookID: t.ID}}
-	for _, one := range t.items { // finds the last event that was posted, or that waits for another event of its task
+	for _, one := range t.items { // find the last event that was posted, or that waits for an earlier event of its task
 		if !one.isRetry && (one.answer != nil || one.isLate) {
 			o.reached = max(o.reached, one.ID)
 		}
@@ -376,7 +375,7 @@ func (t *turn) outcome() outcome {
 		case one.answer != nil:
 			o.posted, o.hasFailed = append(o.posted, one), true
 			t.isGone = t.isGone || one.answer.IsGone()
-			if one.answer.IsPause() { // any other Retry-After applies only to this event
+			if one.answer.IsPause() { // a Retry-After of any other answer applies only to its event
 				t.retryAfter = max(t.retryAfter, one.answer.RetryAfter)
 			}
 			wait := max(jittered(delays[min(int(one.tries), len(delays)-1)]), one.answer.RetryAfter)
@@ -385,7 +384,7 @@ func (t *turn) outcome() outcome {
 			o.retry(one, one.tries, behind)
 		case !one.isRetry && one.ID < o.reached:
 			o.retry(one, 0, 0)
-		case !one.isRetry: // neither this event nor any later event was posted
+		case !one.isRetry: // neither this event nor a later new event was posted
 			t.next = min(t.next, one.ID-1)
 		}
 	}
@@ -396,14 +395,15 @@ func (t *turn) outcome() outcome {
 	return o
 }
 
-// retry records that an event is posted again after wait seconds.
+// retry adds an event that is posted again after wait seconds.
 func (o *outcome) retry(one *item, tries int64, wait float64) {
 	r := &o.retries
 	r.FeedIds, r.Tries, r.Waits = append(r.FeedIds, one.ID), append(r.Tries, tries), append(r.Waits, wait)
 	r.DeliveryIds, r.AreRetries = append(r.DeliveryIds, 0), append(r.AreRetries, one.isRetry)
 }
 
-// settle stores the outcome of a turn in one transaction. If the webhook was changed meanwhile, settle stores nothing, and the events are posted again.
+// settle stores the outcome of a turn in one transaction. If the webhook was changed during the turn, settle stores nothing, and the events are posted again
+// later.
 func (s *Service) settle(ctx context.Context, t *turn) error {
 	o := t.outcome()
 	t.hasMore = t.hasMore && o.pause == 0
@@ -436,7 +436,8 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 	return postgres.Wrap("settle posts", err, nil)
 }
 
-// storeRetries stores which events were posted and which events are retried. If a webhook accepts posts again, all its retries become due at once.
+// storeRetries stores which events were accepted, and which events are retried. If a receiver has recovered (see wellAfter), all retries of its webhook become
+// due.
 func (s *Service) storeRetries(ctx context.Context, t *turn, o *outcome) error {
 	if len(o.done) > 0 {
 		if err := s.q.WebhookRetriesDone(ctx, webhookq.WebhookRetriesDoneParams{WebhookID: t.ID, FeedIds: o.done}); err != nil {
@@ -464,14 +465,15 @@ func (s *Service) storeRetries(ctx context.Context, t *turn, o *outcome) error {
 	return s.q.WebhookRetriesFree(ctx, t.ID)
 }
 
-// behind is the wait of an event that waits for an earlier event of its task.
+// behind is stored as the wait of an event that must wait for an earlier event of its task.
 const behind = -1
 
-// wellAfter is a number of consecutive failed runs. If a post is accepted after at least wellAfter failed runs, the receiver has recovered, and all failed
-// events become due. After fewer failed runs, a single event can be the cause. Such an event would otherwise be posted again with each new event.
+// wellAfter is the number of consecutive failed runs that show a failure of the receiver. If a post is accepted after at least so many failed runs, the
+// receiver has recovered, and all failed events become due. After fewer failed runs, a single event can be the cause. If such an event became due each time, it
+// would be posted again with each new event.
 const wellAfter = 2
 
-// keepDeliveries stores the last posts and all failed posts. Retries refer to the failed posts.
+// keepDeliveries stores the latest posts and all failed posts. A retry refers to its latest failed post.
 func (s *Service) keepDeliveries(ctx context.Context, id int64, posted []*item, retries *webhookq.WebhookRetriesPutParams) error {
 	p := webhookq.WebhookDeliveriesAddParams{WebhookID: id}
 	slices.SortStableFunc(posted, func(a, b *item) int { return a.answer.At.Compare(b.answer.At) })
@@ -551,11 +553,11 @@ func (s *Service) Deliveries(ctx context.Context, user *string, id, before int64
 	return all, nil
 }
 
-// test is the type of the event that tests a webhook. It never appears in the feed.
+// test is the type of the event that tests a webhook. This event is never in the feed.
 const test = "webhook.test"
 
-// Test posts a test event to a webhook, even if the webhook is off, and returns the answer. The post is stored in the list of posts, and the state of the
-// webhook does not change. Fault: webhook.not_found.
+// Test posts a test event to a webhook, even if the webhook is off, and returns the answer. The post is stored in the list of posts. The state of the webhook
+// does not change. Fault: webhook.not_found.
 func (s *Service) Test(ctx context.Context, user *string, id int64) (a Answer, err error) {
 	w, err := s.Get(ctx, user, id)
 	if err != nil {
@@ -575,7 +577,7 @@ func (s *Service) Test(ctx context.Context, user *string, id int64) (a Answer, e
 		return a, err
 	}
 	a = s.posterFor(w.IsTrusted).Do(ctx, posting{URL: w.Url, ID: feed.IDText(eventID), Body: body, Secrets: keys, Form: signedAs(w.Form)})
-	a.At = at // with the stored time, the same body can be rendered again
+	a.At = at // the body can be rendered again only with the stored time
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if _, err := s.q.WebhookHold(ctx, id); err != nil {
 			return postgres.Wrap("lock webhook", err, errNone) // the webhook was deleted meanwhile
@@ -590,13 +592,13 @@ func (s *Service) Test(ctx context.Context, user *string, id int64) (a Answer, e
 	return a, err
 }
 
-// Replay selects the events to post again, either by their ids or by a period.
+// Replay selects the events to post again, by their ids or by a period.
 type Replay struct {
 	IDs      []int64
 	From, To *time.Time
 }
 
-// maxReplay is the maximum number of events of a webhook that wait to be posted again. A replay stops at this limit.
+// maxReplay is the maximum number of waiting events of a webhook. A replay stops at this limit.
 const maxReplay = 10_000
 
 var errFull = fault.AtLimit(maxReplay)
@@ -604,12 +606,12 @@ var errFull = fault.AtLimit(maxReplay)
 // Replayed is the result of a replay.
 type Replayed struct {
 	Events     int64
-	LastID     int64      // the last event that is posted again; 0: no event is posted again
-	IsComplete bool       // the replay covers all requested events
-	KeptSince  *time.Time // time of the oldest event, if earlier requested events were deleted; nil: no requested event was deleted
+	LastID     int64      // last event that will be posted again; 0: none
+	IsComplete bool       // the replay contains all requested events
+	KeptSince  *time.Time // time of the oldest stored event if some requested events were deleted; nil: none was deleted
 }
 
-// Replay posts events to a webhook again, with the same ids, even if the webhook is paused. It skips events that are still waiting to be posted. Faults:
+// Replay posts events to a webhook again, with the same ids, even if the webhook is paused. It skips events that already wait to be posted. Faults:
 // webhook.not_found, limit.reached.
 func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) (out Replayed, err error) {
 	ids, from, to := r.IDs, optional.Value(r.From), optional.Or(r.To, time.Now())
@@ -648,7 +650,7 @@ func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) 
 		if err == nil {
 			err = s.q.WebhookRetriesBehind(ctx, id)
 		}
-		if err == nil && row.Events > 0 { // ends a pause and invalidates a run in progress, so that an event that is being posted now is posted again
+		if err == nil && row.Events > 0 { // end a pause, and invalidate a run in progress: an event that is being posted now is then posted again
 			err = s.q.WebhookBegins(ctx, id)
 		}
 		out = Replayed{Events: row.Events, LastID: row.LastID, IsComplete: row.Events < room}

@@ -9,10 +9,10 @@ import (
 	"lksms/internal/platform/optional"
 )
 
-// These are the forms of webhooks. A form defines how posts are written and signed.
+// These are the forms of webhooks. A form defines the body and the signature of posts.
 const (
 	Standard = "standard" // Standard Webhooks
-	Smsgate  = "smsgate"  // posts like the app of SMSGate
+	Smsgate  = "smsgate"  // posts as the SMSGate app sends them
 )
 
 // form writes the bodies of posts.
@@ -22,7 +22,7 @@ type form interface {
 	test(webhook, event int64, at time.Time) ([]byte, error)
 }
 
-// formOf returns the form of a webhook. externalID is the id of the webhook that its receiver uses.
+// formOf returns the form with a name. externalID is the id of the webhook as its receiver knows it.
 func formOf(name string, externalID *string) form {
 	if name == Smsgate {
 		return smsgateForm{optional.Value(externalID)}

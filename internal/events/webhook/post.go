@@ -22,19 +22,19 @@ import (
 	"lksms/internal/platform/standardwebhooks"
 )
 
-// postLimit is the time limit of one post.
+// postLimit is the timeout of one post.
 const postLimit = 10 * time.Second
 
-// maxResponse is the number of bytes of an answer that are stored.
+// maxResponse is the maximum number of bytes of an answer that are stored.
 const maxResponse = 1024
 
-// poster sends posts. Its outbound policy decides which addresses it can call.
+// poster sends posts. Its outbound policy defines which addresses it can reach.
 type poster struct{ http *http.Client }
 
-// maxIdle is the maximum number of idle connections per host, because the receivers of many webhooks can share one gateway.
+// maxIdle is the maximum number of idle connections for each host, because the receivers of many webhooks can share one gateway.
 const maxIdle = 64
 
-// newPoster returns a poster that connects under a policy.
+// newPoster returns a poster whose connections obey policy.
 func newPoster(policy outbound.Policy) *poster {
 	client := policy.Client(postLimit)
 	if transport, isHTTP := client.Transport.(*http.Transport); isHTTP {
@@ -48,24 +48,24 @@ const (
 	RefusedAddress = "refused_address" // the policy forbids the address
 	NotConnected   = "not_connected"
 	Timeout        = "timeout"
-	BadStatus      = "status" // the status of the answer means no success; redirects are not followed
+	BadStatus      = "status" // the status of the answer is not a success; redirects are not followed
 	NoSecret       = "no_secret"
 )
 
-// Answer is the result of a post. It contains nothing about the network of the server, because users without administrator rights can read it.
+// Answer is the result of a post. It contains nothing about the network of the server, because users who are not administrators can read it.
 type Answer struct {
 	At         time.Time
 	Duration   time.Duration
 	Status     int           // status of the answer; 0: no answer
 	Error      string        // empty: the post was accepted
 	Response   string        // the beginning of the body of the answer
-	RetryAfter time.Duration // pause that the receiver requested; if IsPause, the pause applies to all posts, otherwise only to this event; 0: no pause
+	RetryAfter time.Duration // pause that the receiver requested; 0: no pause; if IsPause, it applies to the whole webhook, otherwise only to this event
 }
 
-// IsGone reports whether the receiver refuses all future posts.
+// IsGone reports whether the receiver does not want further posts (status 410).
 func (a Answer) IsGone() bool { return a.Status == http.StatusGone }
 
-// IsPause reports whether further posts would fail now, because the receiver does not answer or requests a pause.
+// IsPause reports whether further posts to the receiver would fail now: it does not answer, or it requests a pause.
 func (a Answer) IsPause() bool {
 	return a.Status == 0 || a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable
 }
@@ -73,22 +73,22 @@ func (a Answer) IsPause() bool {
 // posting is one post of an event.
 type posting struct {
 	URL     string
-	ID      string // id of the event; every attempt has the same id
+	ID      string // id of the event, which is the same in every attempt
 	Body    []byte
-	Secrets []string // secrets that sign the post, the current secret first
+	Secrets []string // secrets that sign the post; the current secret is the first
 	Form    signing
 }
 
-// signing is a method to sign posts.
+// signing is the method by which posts are signed.
 type signing int
 
 // These are the signing methods.
 const (
 	standardSigning signing = iota // Standard Webhooks (https://www.standardwebhooks.com)
-	smsgateSigning                 // the method of the app of SMSGate, with the current secret only
+	smsgateSigning                 // method of the SMSGate app; only the current secret signs
 )
 
-// Do posts an event. Any success status means that the post was accepted. The body is ignored.
+// Do posts an event. Every success status means that the receiver accepted the post. The body of the answer has no meaning.
 func (p *poster) Do(ctx context.Context, one posting) (a Answer) {
 	a.At = time.Now()
 	defer func() { a.Duration = time.Since(a.At) }()
@@ -115,7 +115,7 @@ func (p *poster) Do(ctx context.Context, one posting) (a Answer) {
 		a.Error = errorOf(err)
 		return a
 	}
-	defer res.Body.Close() //nolint:errcheck // the beginning was read, and the rest is not needed
+	defer res.Body.Close() //nolint:errcheck // the rest of the body is not needed
 	text, _ := io.ReadAll(io.LimitReader(res.Body, maxResponse))
 	a.Status, a.Response = res.StatusCode, postgres.Text(string(bom.Skip(text)))
 	if a.Status < 200 || a.Status > 299 {
@@ -124,7 +124,7 @@ func (p *poster) Do(ctx context.Context, one posting) (a Answer) {
 	return a
 }
 
-// sign sets the headers that authenticate a post, and reports whether the secrets can sign.
+// sign sets the headers that authenticate a post. It reports whether the secrets are usable.
 func (p posting) sign(header http.Header, stamp string) bool {
 	if p.Form == smsgateSigning {
 		mac := hmac.New(sha256.New, []byte(p.Secrets[0]))
@@ -148,7 +148,7 @@ func (p posting) sign(header http.Header, stamp string) bool {
 	return true
 }
 
-// errorOf returns the reason why no answer arrived.
+// errorOf returns the reason why no answer arrived, as one of the constants above.
 func errorOf(err error) string {
 	var network net.Error
 	switch {
@@ -161,12 +161,12 @@ func errorOf(err error) string {
 	}
 }
 
-// maxRetry is the maximum pause that a receiver can request.
+// maxRetry is the maximum pause after a Retry-After.
 const maxRetry = 24 * time.Hour
 
 // retryAfter parses a Retry-After header: seconds, or a time.
 func retryAfter(text string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) { // if the number is out of range, ParseInt returns the nearest number
+	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) { // for a number out of range, ParseInt also returns the nearest valid number
 		return time.Duration(min(max(0, seconds), int64(maxRetry/time.Second))) * time.Second
 	}
 	if at, err := http.ParseTime(text); err == nil {

@@ -19,7 +19,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// smsgateEvent describes an event of SMSGate: its name, the corresponding types of the feed, and the name of its time in the payload.
+// smsgateEvent describes an event of SMSGate: its name, the corresponding types of the feed, and the name of the payload field with its time.
 type smsgateEvent struct {
 	name  string
 	types []string
@@ -34,20 +34,20 @@ var smsgateEvents = []smsgateEvent{
 	{"sms:cancelled", []string{feed.MessageCancelled}, "cancelledAt"},
 }
 
-// smsgatePing is the event that tests a webhook.
+// smsgatePing is the name of the event that tests a webhook.
 const smsgatePing = "system:ping"
 
-// smsgateEventOf returns the SMSGate event of a type of the feed.
+// smsgateEventOf returns the SMSGate event that corresponds to a type of the feed.
 func smsgateEventOf(ofType string) smsgateEvent {
 	for _, e := range smsgateEvents {
 		if slices.Contains(e.types, ofType) {
 			return e
 		}
 	}
-	return smsgateEvent{} // impossible: Register and Update allow no other type
+	return smsgateEvent{} // impossible: Register and Update reject all other types
 }
 
-// smsgateForm renders posts for the webhook with this id.
+// smsgateForm renders the posts of a webhook. webhookID is the id of the webhook in SMSGate.
 type smsgateForm struct{ webhookID string }
 
 type smsgateBody struct {
@@ -81,7 +81,7 @@ func (f smsgateForm) body(event feed.Rendered) ([]byte, error) {
 	switch e.name {
 	case "sms:sent":
 		payload["partsCount"] = m.Segments
-	case "sms:failed": // the app sends reason, but its npm client reads error
+	case "sms:failed": // the app sends the field reason, but the npm client of SMSGate reads the field error
 		reason := optional.Or(m.Result, optional.Or(m.DeliveryCode, strings.TrimPrefix(event.Type, "message.")))
 		payload["reason"], payload["error"] = reason, reason
 	}
@@ -92,14 +92,14 @@ func (f smsgateForm) test(_, event int64, _ time.Time) ([]byte, error) {
 	return encoded(smsgateBody{ID: feed.IDText(event), WebhookID: f.webhookID, Event: smsgatePing, Payload: map[string]any{}})
 }
 
-// Registration is a webhook in the form in which an SMSGate program registers it.
+// Registration is a webhook as an SMSGate program registers it.
 type Registration struct {
 	ID    string // empty: Register creates an id
 	URL   string
 	Event string
 }
 
-// SmsgateEvent returns the SMSGate event of a webhook in the form of SMSGate.
+// SmsgateEvent returns the name of the SMSGate event of a webhook.
 func SmsgateEvent(row Row) string { return smsgateEventOf(row.Events[0]).name }
 
 const maxExternalID = 36
@@ -119,7 +119,7 @@ func (r Registration) check() (types []string, err error) {
 		return nil, fault.InvalidField("event", fault.NotAllowed, names)
 	case len([]rune(r.ID)) > maxExternalID:
 		return nil, fault.InvalidField("id", fault.TooLong, maxExternalID)
-	case strings.Contains(r.ID, "/"): // a path of the API could not contain this id
+	case strings.Contains(r.ID, "/"): // the id is part of a path of the API, and cannot contain a slash
 		return nil, fault.InvalidField("id", fault.BadCharacters, nil)
 	case len([]rune(r.URL)) > maxURL:
 		return nil, fault.InvalidField("url", fault.TooLong, maxURL)
@@ -130,9 +130,9 @@ func (r Registration) check() (types []string, err error) {
 // maxURL is the maximum length of an address. The contract has the same maximum.
 const maxURL = 2000
 
-// Register adds a webhook of a user in the form of SMSGate, or replaces the webhook with the same id. All such webhooks of a user are signed with the same
-// key, because a phone also has one key. If the user has no key yet, Register returns a new key, which is shown only once; otherwise key is empty. Faults:
-// request.invalid, limit.reached. For the configured admin, the fault is auth.forbidden, because this user is not stored in a table and cannot own rows.
+// Register adds a webhook of a user in the form of SMSGate, or replaces the webhook with the same id. All such webhooks of a user have the same signing key,
+// because a phone also has one key. If the user has no key yet, Register creates a key and returns it; the key is shown only once. Otherwise key is empty.
+// Faults: request.invalid, limit.reached; auth.forbidden for the configured admin, because this user has no row in the database and cannot own webhooks.
 func (s *Service) Register(ctx context.Context, username string, company int64, r Registration) (row Row, key string, err error) {
 	types, err := r.check()
 	if err != nil {
@@ -159,8 +159,8 @@ func (s *Service) Register(ctx context.Context, username string, company int64, 
 			if optional.Value(was.ExternalID) != r.ID {
 				continue
 			}
-			if slices.Equal(was.Events, types) { // a program can register its webhook at each start: waiting events are kept
-				if was.Url == r.URL && was.Status == On { // an update would end the pause of the webhook
+			if slices.Equal(was.Events, types) { // keep the waiting events, because a program can register its webhook at each start
+				if was.Url == r.URL && was.Status == On { // skip the update, because it would end the pause of the webhook
 					row = was
 					return nil
 				}
@@ -195,7 +195,7 @@ func (s *Service) Register(ctx context.Context, username string, company int64, 
 	return row, key, err
 }
 
-// holdSmsgate returns the webhooks of a user in the form of SMSGate, newest first. It locks the user, so that no other transaction adds or deletes such
+// holdSmsgate returns the webhooks of a user in the form of SMSGate, newest first. It locks the user, so that no other transaction can add or delete such
 // webhooks.
 func (s *Service) holdSmsgate(ctx context.Context, username string, company int64) ([]Row, error) {
 	if _, err := s.q.WebhookUserHold(ctx, webhookq.WebhookUserHoldParams{Username: username, CompanyID: company}); err != nil {
@@ -204,7 +204,7 @@ func (s *Service) holdSmsgate(ctx context.Context, username string, company int6
 	return s.ListSmsgate(ctx, username)
 }
 
-// smsgateKey returns the key of a user's webhooks. If the user has no webhook with a key that can be opened, smsgateKey returns a new key.
+// smsgateKey returns the signing key of a user's webhooks. If no webhook has a key that can be decrypted, smsgateKey returns a new key.
 func (s *Service) smsgateKey(ctx context.Context, all []Row) (key string, isNew bool, err error) {
 	for _, w := range all {
 		keys, err := s.secretsOf(ctx, w.ID)
@@ -243,8 +243,8 @@ func (s *Service) Unregister(ctx context.Context, username, externalID string) e
 // minSigningKey and maxSigningKey are the minimum and maximum length of a key that a program sets.
 const minSigningKey, maxSigningKey = 8, 200
 
-// SetSigningKey sets the key of all webhooks of a user in the form of SMSGate, because a receiver of SMSGate has one key. Faults: request.invalid;
-// webhook.not_found if the user has no such webhooks; auth.forbidden for the configured admin, as in Register.
+// SetSigningKey sets the signing key of all webhooks of a user in the form of SMSGate, because a receiver of SMSGate expects one key. Faults: request.invalid;
+// webhook.not_found if the user has no such webhook; auth.forbidden for the configured admin, as in Register.
 func (s *Service) SetSigningKey(ctx context.Context, username string, company int64, key string) error {
 	switch length := len([]rune(key)); {
 	case length < minSigningKey:
@@ -260,11 +260,11 @@ func (s *Service) SetSigningKey(ctx context.Context, username string, company in
 		if len(all) == 0 {
 			return errNone
 		}
-		slices.Reverse(all) // locked in the order of their ids
+		slices.Reverse(all) // all servers lock webhooks in the order of their ids
 		for _, w := range all {
 			if keys, err := s.secretsOf(ctx, w.ID); err != nil {
 				return err
-			} else if len(keys) == 1 && keys[0] == key { // a program can set the same key at each start
+			} else if len(keys) == 1 && keys[0] == key { // nothing changes: a program can set the same key at each start
 				continue
 			}
 			if err := s.replaceSecret(ctx, w.ID, key, 0); err != nil {

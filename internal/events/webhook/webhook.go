@@ -1,4 +1,4 @@
-// Package webhook owns webhooks and posts events of the feed to their addresses. It stores the progress and the failures of each webhook.
+// Package webhook owns webhooks: it posts events of the feed to their addresses, and stores the progress and failures of each webhook.
 package webhook
 
 import (
@@ -27,10 +27,10 @@ const (
 	Off = "off"
 )
 
-// These are the reasons why the service itself switched a webhook off.
+// These are the reasons for which the service switches a webhook off.
 const (
 	gone    = "gone"    // the receiver answered 410
-	failing = "failing" // all posts failed for maxFailing
+	failing = "failing" // all posts failed during the time maxFailing
 )
 
 // Service manages webhooks and posts events to them.
@@ -40,15 +40,15 @@ type Service struct {
 	box     *secret.Box
 	feed    *feed.Service
 	log     *slog.Logger
-	trusted *poster // posts to addresses that administrators configured
-	public  *poster // posts to addresses that users configured
+	trusted *poster // posts to addresses that administrators have configured
+	public  *poster // posts to addresses that other users have configured
 	ofUsers outbound.Policy
 }
 
 // Options configures a Service.
 type Options struct {
-	Outbound outbound.Policy // policy for addresses that administrators configured
-	OfUsers  outbound.Policy // policy for addresses that other users configured
+	Outbound outbound.Policy // policy for addresses that administrators have configured
+	OfUsers  outbound.Policy // policy for addresses that other users have configured
 	Log      *slog.Logger
 }
 
@@ -73,7 +73,8 @@ type Settings struct {
 	Status      string
 }
 
-// Owner defines which events a webhook receives: the events that a user submitted for its company, the events of a company, or the events of all companies.
+// Owner defines which events a webhook receives. With Username: the events of this user's submissions for the company. With only CompanyID: the events of the
+// company. With neither: the events of all companies.
 type Owner struct {
 	CompanyID *int64
 	Username  *string
@@ -93,8 +94,8 @@ func (c Settings) check() error {
 	return nil
 }
 
-// checkReach returns the fault request.invalid if the host is an IP address that posts of this webhook are not allowed to reach. The address of a host name is
-// checked at each connection.
+// checkReach returns the fault request.invalid if the host is an IP address that the posts of the webhook must not reach. The address of a host name is checked
+// later, at each connection.
 func (s *Service) checkReach(row Row) error {
 	u, err := url.Parse(row.Url)
 	if err != nil {
@@ -112,7 +113,8 @@ func (s *Service) checkReach(row Row) error {
 	return nil
 }
 
-// checkHeard returns the fault request.invalid if a webhook of a company or of a user lists events that it never receives. The fault names the item.
+// checkHeard returns the fault request.invalid if events contains a type that a webhook of one company or user never receives. The fault names the element of
+// the list.
 func checkHeard(events []string, company *int64) error {
 	if company == nil {
 		return nil
@@ -125,7 +127,7 @@ func checkHeard(events []string, company *int64) error {
 	return nil
 }
 
-// Create adds a webhook, which receives all later events. It returns the secret of the webhook, which is shown only once. Faults: request.invalid,
+// Create adds a webhook, which receives all later events. It returns the secret of the webhook as key; the secret is shown only once. Faults: request.invalid,
 // limit.reached.
 func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string) (row Row, key string, err error) {
 	if err := c.check(); err != nil {
@@ -153,11 +155,10 @@ func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string
 	return row, key, err
 }
 
-// sealOwner returns the owner with which a secret is sealed.
+// sealOwner returns the name to which a sealed secret is bound: it cannot be opened for another webhook secret.
 func sealOwner(id int64) string { return fmt.Sprintf("webhook_secret %d", id) }
 
-// complete stores the first secret of a new webhook and returns the webhook. If posts are not allowed to reach its address, complete returns the fault of
-// checkReach.
+// complete stores the first secret of a new webhook, and returns the webhook. Faults: those of checkReach.
 func (s *Service) complete(ctx context.Context, id int64, key string) (row Row, err error) {
 	if err := s.addSecret(ctx, id, key); err != nil {
 		return row, err
@@ -185,7 +186,7 @@ func (s *Service) addSecret(ctx context.Context, webhook int64, key string) erro
 	return postgres.Wrap("store secret", err, nil)
 }
 
-// Get returns a webhook, or the fault webhook.not_found. If user is non-nil, Get finds only webhooks of this user.
+// Get returns a webhook. If user is not nil, Get finds only webhooks of this user. Fault: webhook.not_found.
 func (s *Service) Get(ctx context.Context, user *string, id int64) (Row, error) {
 	rows, err := s.q.WebhookList(ctx, webhookq.WebhookListParams{BeforeID: math.MaxInt64, ID: &id, Username: user, PageLimit: 1})
 	return postgres.One(rows, err, "get webhook", errNone)
@@ -197,16 +198,16 @@ func (s *Service) List(ctx context.Context, user *string, before int64, limit in
 	return rows, postgres.Wrap("list webhooks", err, nil)
 }
 
-// Update changes a webhook with change, and ends its pause. In the Settings that change receives, Events is nil: the webhook keeps its events unless change
-// sets Events. If a webhook is switched on again, it continues with the event at which it stopped, if this event still exists. If version is not nil, the
-// webhook must have this version. Faults: webhook.not_found, version.stale, request.invalid.
+// Update applies change to the settings of a webhook, and ends its pause. change receives Settings without Events: if it does not set Events, the webhook keeps
+// its events. A webhook that is switched on again continues with the event at which it stopped, if this event still exists. If version is not nil, the webhook
+// must have this version. Faults: webhook.not_found, version.stale, request.invalid.
 func (s *Service) Update(ctx context.Context, user *string, id int64, version *int64, change func(*Settings)) (row Row, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		read := func() (Row, error) { return s.Get(ctx, user, id) }
 		row, err = postgres.Patch(version, read, func(r Row) int64 { return r.Version }, func(was Row) (int64, error) {
 			c := Settings{URL: was.Url, Description: was.Description, Status: was.Status}
 			change(&c)
-			// Only new events are checked: webhooks that were stored before this check existed can still be changed.
+			// Only new events are checked. Webhooks from before this check can still be changed.
 			if err := checkHeard(c.Events, was.CompanyID); err != nil {
 				return 0, err
 			}
@@ -222,7 +223,7 @@ func (s *Service) Update(ctx context.Context, user *string, id int64, version *i
 					return 0, err
 				}
 			}
-			if was.Form == Smsgate && !slices.Equal(c.Events, was.Events) { // the receiver of this form expects one event
+			if was.Form == Smsgate && !slices.Equal(c.Events, was.Events) { // a receiver of this form expects one fixed event
 				return 0, fault.InvalidField("events", fault.NotAllowed, was.Events)
 			}
 			if c.Status == On {
@@ -252,10 +253,10 @@ func (s *Service) Delete(ctx context.Context, user *string, id int64) error {
 	return postgres.DeletedOne(n, err, "delete webhook", errNone)
 }
 
-// maxSecrets is the maximum number of old secrets of a webhook that still sign posts, in addition to the new secret.
+// maxSecrets is the maximum number of previous secrets of a webhook that still sign its posts.
 const maxSecrets = 4
 
-// Rotate creates a new secret of a webhook and returns it. The previous secret still signs for overlap. Fault: webhook.not_found.
+// Rotate creates a new secret of a webhook and returns it. The previous secret also signs posts until overlap has passed. Fault: webhook.not_found.
 func (s *Service) Rotate(ctx context.Context, user *string, id int64, overlap time.Duration) (row Row, key string, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if _, err := s.Get(ctx, user, id); err != nil {
@@ -271,7 +272,8 @@ func (s *Service) Rotate(ctx context.Context, user *string, id int64, overlap ti
 	return row, key, err
 }
 
-// replaceSecret sets a new secret of a webhook, in the transaction of ctx. The previous secret still signs for overlap. Fault: webhook.not_found.
+// replaceSecret sets a new secret of a webhook in the transaction of ctx. The previous secret also signs posts until overlap has passed. Fault:
+// webhook.not_found.
 func (s *Service) replaceSecret(ctx context.Context, id int64, key string, overlap time.Duration) error {
 	if _, err := s.q.WebhookHold(ctx, id); err != nil {
 		return postgres.Wrap("lock webhook", err, errNone)
@@ -285,7 +287,7 @@ func (s *Service) replaceSecret(ctx context.Context, id int64, key string, overl
 	return postgres.Wrap("note rotation", s.q.WebhookRotated(ctx, id), nil)
 }
 
-// secretsOf returns the secrets that sign posts of a webhook. A secret that cannot be opened, because a key is missing, is skipped.
+// secretsOf returns the secrets that sign the posts of a webhook. It skips a secret that cannot be decrypted because its key is missing.
 func (s *Service) secretsOf(ctx context.Context, id int64) (keys []string, err error) {
 	rows, err := s.q.WebhookSecrets(ctx, id)
 	if err != nil {
@@ -302,7 +304,7 @@ func (s *Service) secretsOf(ctx context.Context, id int64) (keys []string, err e
 	return keys, nil
 }
 
-// posterFor returns the poster for the address of a webhook. The address of a user without administrator rights must not reach the networks of the server.
+// posterFor returns the poster for a webhook. An address that a user without administrator rights has configured must not reach the networks of the server.
 func (s *Service) posterFor(isTrusted bool) *poster {
 	if isTrusted {
 		return s.trusted
@@ -310,8 +312,8 @@ func (s *Service) posterFor(isTrusted bool) *poster {
 	return s.public
 }
 
-// StopUnused ends the unlimited recording for companies without webhooks: recording then ends after Kept. If an event waits for an event that was deleted,
-// StopUnused makes the waiting event due. It returns the number of changed rows.
+// StopUnused ends the unlimited recording of events for companies without webhooks: their recording ends after Kept. It also makes events due that wait for a
+// deleted event. It returns the number of changed rows.
 func (s *Service) StopUnused(ctx context.Context) (int, error) {
 	kept, err := s.feed.Kept(ctx)
 	if err != nil {
@@ -332,7 +334,7 @@ func (s *Service) StopUnused(ctx context.Context) (int, error) {
 	return int(n + freed), postgres.Wrap("free events", err, nil)
 }
 
-// RotateSecrets seals the secrets of all webhooks with the first key of box, and returns the number of changed secrets.
+// RotateSecrets encrypts the secrets of all webhooks again with the first key of box. It returns the number of changed secrets.
 func RotateSecrets(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error) {
 	q := webhookq.New(db)
 	rows, err := q.WebhookSecretList(ctx)

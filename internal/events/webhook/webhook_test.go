@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// taken is a post that a receiver received.
+// taken is a post as a receiver received it.
 type taken struct {
 	ID     string
 	Header http.Header
@@ -39,7 +39,7 @@ type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
 	got    []taken
-	answer func(w http.ResponseWriter, one taken) // answer of the receiver; nil: 204
+	answer func(w http.ResponseWriter, one taken) // nil: the receiver answers 204
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -79,7 +79,7 @@ func (r *receiver) answersStatus(status int) {
 	r.answers(func(w http.ResponseWriter, _ taken) { w.WriteHeader(status) })
 }
 
-// posts returns the received posts, and clears them.
+// posts returns the posts that were received since the previous call.
 func (r *receiver) posts() []taken {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +95,7 @@ func ids(posts []taken) (all []string) {
 	return all
 }
 
-// bundle is a server that has a key for secrets.
+// bundle is a server with a key for secrets.
 type bundle struct{ *apptest.Bundle }
 
 func setup(t *testing.T) bundle {
@@ -155,7 +155,7 @@ func (b bundle) deliver() {
 	}
 }
 
-// wait simulates that time passes: all waiting events become due, and all pauses of webhooks end.
+// wait simulates the passing of time: all waiting events become due, and the pauses of all webhooks end.
 func (b bundle) wait() {
 	b.T.Helper()
 	b.Exec("UPDATE webhook_retries SET due_at = now() WHERE due_at IS NOT NULL")
@@ -169,7 +169,7 @@ func (b bundle) deliveries(id int64) []api.WebhookDelivery {
 	return apptest.Decode[api.WebhookDeliveryPage](b.T, b.Expect(200, "", "GET", path(id)+"/deliveries", nil)).Items
 }
 
-// B13: the official library verifies posts with each valid secret, and the body equals the event that a pull returns.
+// B13: the official library verifies a post with each valid secret. The body of the post equals the event that a pull returns.
 func TestTheOfficialLibraryVerifiesPosts(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
@@ -224,7 +224,7 @@ func TestTheOfficialLibraryVerifiesPosts(t *testing.T) {
 	}
 }
 
-// B13: an event that is not accepted is posted again on schedule, with the same id, and the last posts can be read.
+// B13: an event that was not accepted is posted again on schedule, with the same id. The latest posts can be read.
 func TestAFailedPostIsRepeated(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
@@ -299,7 +299,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-// B13: a Retry-After that is out of range counts as the maximum. If an answer does not request a pause, its Retry-After delays only its event.
+// B13: a Retry-After that is too long counts as the maximum. If an answer does not request a pause of the webhook, its Retry-After delays only its event.
 func TestTheRetryAfterOfOneEventDelaysNoOtherEvent(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
@@ -325,7 +325,7 @@ func TestTheRetryAfterOfOneEventDelaysNoOtherEvent(t *testing.T) {
 	}
 }
 
-// B13: setting the clock of the database back stops neither a webhook, nor a waiting event, nor later events.
+// B13: if the clock of the database is set back, webhooks, waiting events and later events are still posted.
 func TestSettingTheClockBackStopsNoWebhook(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
@@ -344,8 +344,8 @@ func TestSettingTheClockBackStopsNoWebhook(t *testing.T) {
 	}
 }
 
-// B13: this server posts an event again while another server settles the same event. The event is not stored as a retry. Otherwise the receiver would receive
-// it after later events of its task.
+// B13: while this server posts an event again, another server settles the same event. The event is not stored as a retry. Otherwise the receiver would get it
+// after later events of its task.
 func TestAnEventPostedByAnotherServerIsNotPostedAgain(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
@@ -354,7 +354,7 @@ func TestAnEventPostedByAnotherServerIsNotPostedAgain(t *testing.T) {
 	b.deliver()
 	b.wait()
 	r.answers(func(w http.ResponseWriter, _ taken) {
-		b.Exec("DELETE FROM webhook_retries") // the same effect as an accepted post of the other server
+		b.Exec("DELETE FROM webhook_retries") // same effect as an accepted post by the other server
 		w.WriteHeader(500)
 	})
 	b.deliver()
@@ -363,7 +363,7 @@ func TestAnEventPostedByAnotherServerIsNotPostedAgain(t *testing.T) {
 	}
 }
 
-// B13: if events of a webhook are deleted before they were posted, an operator event contains their number.
+// B13: if events of a webhook are deleted before they are posted, an operator event states their number.
 func TestLostEventsOfAWebhookCauseAnOperatorEvent(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.AddCompany("acme", 1)
@@ -375,7 +375,7 @@ func TestLostEventsOfAWebhookCauseAnOperatorEvent(t *testing.T) {
 	first := b.send(acme...)
 	b.deliver() // the post fails
 	b.send(acme...)
-	b.receipt(first) // the webhook does not receive this type
+	b.receipt(first) // the webhook has not subscribed to this type
 	b.send(other...)
 	b.Exec("UPDATE webhooks SET rest_until = now() + interval '1 hour' WHERE id = $1", hook.WebhookID)
 	b.deliver()
@@ -394,7 +394,7 @@ func TestLostEventsOfAWebhookCauseAnOperatorEvent(t *testing.T) {
 	}
 }
 
-// B13: the events of one task are posted in order, even if an earlier event fails. The failure does not delay events of other tasks.
+// B13: the events of one task are posted in order, even if an earlier event fails. Events of other tasks are not delayed.
 func TestTheEventsOfATaskStayInOrder(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
@@ -410,7 +410,7 @@ func TestTheEventsOfATaskStayInOrder(t *testing.T) {
 	if p := r.posts(); len(p) != 2 || p[0].Data.TaskID == p[1].Data.TaskID || b.waiting() != 1 {
 		t.Errorf("posts %v, %d wait", ids(p), b.waiting())
 	}
-	b.receipt(bad) // arrives while the earlier event waits
+	b.receipt(bad) // arrives while an earlier event of the task waits
 	b.deliver()
 	if p := r.posts(); len(p) != 0 || b.waiting() != 2 {
 		t.Errorf("posts %v, %d wait", ids(p), b.waiting())
@@ -432,7 +432,7 @@ func TestTheEventsOfATaskStayInOrder(t *testing.T) {
 	}
 }
 
-// B13: an event that a receiver refuses is not posted again with each new event.
+// B13: a receiver refuses one event. This event is not posted again with each new event.
 func TestARefusedEventIsNotPostedAgainWithEachNewEvent(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
@@ -539,7 +539,7 @@ func TestAHangingReceiverDelaysNoOtherReceiver(t *testing.T) {
 	}
 }
 
-// B13: a company with hanging receivers uses no slot that another company needs.
+// B13: a company with many hanging receivers leaves slots for other companies.
 func TestACompanyWithManySlowReceiversCannotUseAllSlots(t *testing.T) {
 	b := setup(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
@@ -551,7 +551,7 @@ func TestACompanyWithManySlowReceiversCannotUseAllSlots(t *testing.T) {
 		b.hook(slow.URL, map[string]any{"company_no": "acme"})
 	}
 	b.hook(quick.URL, map[string]any{"company_no": "beta"})
-	b.Exec("UPDATE webhooks SET failing_since = now() - id * interval '-1 second'") // the webhook of beta is the last in the order
+	b.Exec("UPDATE webhooks SET failing_since = now() - id * interval '-1 second'") // beta's webhook is the last in the order
 	b.send(acme...)
 	b.send(beta...)
 	if _, err := b.App.Feed.Sequence(t.Context()); err != nil {
@@ -561,7 +561,7 @@ func TestACompanyWithManySlowReceiversCannotUseAllSlots(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = b.App.Webhooks.Deliver(ctx) // cancelled during its posts
+		_, _ = b.App.Webhooks.Deliver(ctx) // ctx is cancelled during the posts
 	}()
 	apptest.Eventually(t, "the other company gets its event", func() bool { return len(quick.posts()) > 0 })
 	called := 0
@@ -573,7 +573,7 @@ func TestACompanyWithManySlowReceiversCannotUseAllSlots(t *testing.T) {
 	}
 }
 
-// B13: days during which a user was disabled do not count as failures of its receivers.
+// B13: the days during which a user was disabled do not count as failures of the user's webhooks.
 func TestEnablingAUserResetsTheFailuresOfItsWebhook(t *testing.T) {
 	b := setup(t)
 	user := b.AddUser("shop", "submit", nil)
@@ -589,8 +589,8 @@ func TestEnablingAUserResetsTheFailuresOfItsWebhook(t *testing.T) {
 	}
 }
 
-// B13: a webhook is switched off at once if its receiver answers 410, or after five days without an accepted post. Both cases cause an operator event. If the
-// webhook is switched on again, it continues where it stopped.
+// B13: a webhook is switched off immediately if its receiver answers 410, and after five days without an accepted post. In both cases an operator event is
+// stored. A webhook that is switched on again continues where it stopped.
 func TestAWebhookIsSwitchedOffAfterStatusGoneOrFiveDaysOfFailures(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
@@ -644,8 +644,7 @@ func TestAWebhookIsSwitchedOffAfterStatusGoneOrFiveDaysOfFailures(t *testing.T) 
 	}
 }
 
-// B13: the number of stored failed events of a dead receiver is at most maxWaiting. Further events stay in the feed, and are posted when the receiver
-// recovers.
+// B13: at most maxWaiting failed events of a dead receiver are stored. Further events stay in the feed, and are posted when the receiver recovers.
 func TestADeadReceiverStoresABoundedNumberOfRows(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
@@ -668,7 +667,7 @@ func TestADeadReceiverStoresABoundedNumberOfRows(t *testing.T) {
 	}
 }
 
-// B13: an aborted run is repeated, and no event is lost.
+// B13: an aborted run loses no event, because the run is repeated.
 func TestAnEventSurvivesAWorkerThatIsKilled(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
@@ -694,7 +693,7 @@ func TestAnEventSurvivesAWorkerThatIsKilled(t *testing.T) {
 	}
 }
 
-// B13: a post to the address of a user never reaches the networks of the server, even if the host name resolves to such a network. Redirects are not followed.
+// B13: a post to a user's address never reaches the networks of the server, even if the host name resolves to an address in them. Redirects are not followed.
 func TestAUserCannotPostToNetworksOfTheServer(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	user := b.AddUser("shop", "submit", nil)
@@ -721,7 +720,7 @@ func TestAUserCannotPostToNetworksOfTheServer(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM webhook_deliveries WHERE type <> 'webhook.test' AND error <> 'refused_address'"); n > 0 {
 		t.Errorf("%d posts failed otherwise", n)
 	}
-	b.Expect(422, "request.invalid", "PATCH", path(hook.WebhookID), map[string]any{"url": r.URL}) // an admin changes the webhook: it remains a webhook of the user
+	b.Expect(422, "request.invalid", "PATCH", path(hook.WebhookID), map[string]any{"url": r.URL}) // an admin changes the webhook, which still belongs to the user
 	b.Expect(200, "", "PATCH", path(hook.WebhookID), map[string]any{"url": strings.Replace(r.URL, "127.0.0.1", "localhost", 1)})
 	if a := apptest.Decode[api.WebhookTest](t, b.Expect(200, "", "POST", path(hook.WebhookID)+"/test", nil)); a.Taken {
 		t.Error("an admin lets the webhook of a user reach the server's network")
@@ -739,7 +738,7 @@ func TestAUserCannotPostToNetworksOfTheServer(t *testing.T) {
 	}
 }
 
-// B13: a test event is posted at once, even to a webhook that is off. The stored post contains the request.
+// B13: a test event is posted immediately, even to a webhook that is off. The stored post contains the request.
 func TestATestIsPostedAtOnce(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
@@ -765,7 +764,7 @@ func TestATestIsPostedAtOnce(t *testing.T) {
 	b.Expect(404, "webhook.not_found", "POST", path(99)+"/test", nil)
 }
 
-// B13: a replay posts events again, selected by their ids or by a period, with the same ids. It posts only events that the webhook receives.
+// B13: a replay posts events again, with the same ids. The events are selected by ids or by a period. Only events that the webhook subscribes to are posted.
 func TestAReplayPostsTheSameEvents(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.AddCompany("acme", 1)
@@ -822,7 +821,7 @@ func TestAReplayPostsTheSameEvents(t *testing.T) {
 	b.Expect(409, "limit.reached", "POST", path(hook.WebhookID)+"/replay", map[string]any{"event_ids": []string{"evt_1"}})
 }
 
-// B13: a replay ends a pause, whether the receiver failed or requested the pause.
+// B13: a replay ends the pause of a webhook, both after a failure and after a request of the receiver.
 func TestAReplayEndsThePauseOfAWebhook(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
@@ -845,7 +844,7 @@ func TestAReplayEndsThePauseOfAWebhook(t *testing.T) {
 	}
 }
 
-// B13: an event that is being posted during a replay is posted again.
+// B13: if an event is being posted while a replay selects it, the event is posted again.
 func TestAReplayDuringAPostIsNotLost(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
@@ -865,7 +864,7 @@ func TestAReplayDuringAPostIsNotLost(t *testing.T) {
 	}
 }
 
-// B13: a webhook receives events of its listed types that its owner can see. Users can read only their own webhooks.
+// B13: a webhook receives the events of its types that its owner can see. A user can read only the user's own webhooks.
 func TestAWebhookGetsTheEventsThatItsOwnerCanSee(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.AddCompany("acme", 1)
@@ -902,8 +901,8 @@ func TestAWebhookGetsTheEventsThatItsOwnerCanSee(t *testing.T) {
 	b.Expect(409, "limit.reached", "POST", "/api/v1/webhooks", map[string]any{"url": "https://x.example", "events": everything}, acme...)
 }
 
-// B13: a webhook of a user or of a company cannot list events that it never receives, even if an admin changes it. A webhook that already lists such events
-// can still be changed.
+// B13: a webhook of a user or of a company cannot subscribe to events that it never receives, even if an admin changes it. A webhook that was stored with such
+// events can still be changed.
 func TestOnlyWebhooksOfAllCompaniesCanSubscribeToServiceEvents(t *testing.T) {
 	b := setup(t)
 	b.AddCompany("acme", 1)
@@ -937,12 +936,13 @@ func TestOnlyWebhooksOfAllCompaniesCanSubscribeToServiceEvents(t *testing.T) {
 	b.Expect(200, "", "PATCH", path(own.WebhookID), map[string]any{"events": []string{feed.MessageSent}}, acme...)
 }
 
-// B13: a webhook of a user gets only events of the user's submissions, waits while the user is disabled, and is deleted when the user changes its company.
+// B13: a webhook of a user gets only the events of the user's own submissions. It waits while the user is disabled, and is deleted when the user moves to
+// another company.
 func TestAWebhookIsDeletedWithItsUser(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	user := b.AddUser("shop", "submit", nil)
 	hook := b.hook(strings.Replace(r.URL, "127.0.0.1", "localhost", 1), nil, user...)
-	// Like in the server, but without the outbound policy for users: the receiver is on loopback.
+	// This service equals the service of the server, except that users' webhooks can reach loopback, where the receiver listens.
 	service := webhook.New(b.App.DB, b.Options.Secrets, b.App.Feed, webhook.Options{Log: b.Options.Log})
 	deliver := func() {
 		t.Helper()
@@ -954,7 +954,7 @@ func TestAWebhookIsDeletedWithItsUser(t *testing.T) {
 		}
 	}
 	mine := b.send(user...)
-	b.send() // submissions of other users of the company cause no posts, even if they are the last submissions
+	b.send() // submissions of other users of the company cause no posts, even as the latest submissions
 	deliver()
 	if p := r.posts(); len(p) != 1 || p[0].Data.TaskID != mine {
 		t.Errorf("posts %+v", p)
@@ -975,8 +975,8 @@ func TestAWebhookIsDeletedWithItsUser(t *testing.T) {
 	b.Expect(404, "webhook.not_found", "GET", path(hook.WebhookID), nil)
 }
 
-// B13: the deletion of a webhook deletes all its rows. A company with a webhook cannot be deleted. The events of a company without webhooks are recorded for
-// one more week.
+// B13: the deletion of a webhook deletes all its rows. A company with a webhook cannot be deleted. If a company has no webhook any more, its events are
+// recorded for one more week.
 func TestDeletingAWebhookDeletesAllItsRows(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "acme", "name": "acme"})
@@ -1011,7 +1011,7 @@ func TestDeletingAWebhookDeletesAllItsRows(t *testing.T) {
 	}
 }
 
-// B13: a change of a webhook during a run takes effect. The run is discarded and repeated.
+// B13: if a webhook is changed during a run, the run is discarded and repeated with the change.
 func TestTheRunOfAChangedWebhookIsRepeated(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
@@ -1027,8 +1027,8 @@ func TestTheRunOfAChangedWebhookIsRepeated(t *testing.T) {
 	}
 }
 
-// S4.10, B13: an erasure deletes the answers of receivers, because they can contain posted data. An event that is published later does not contain the
-// person.
+// S4.10, B13: an erasure deletes the responses of receivers, because they can repeat posted data. An event that is published after the erasure does not contain
+// the person.
 func TestAnErasureDeletesTheResponsesOfReceivers(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
