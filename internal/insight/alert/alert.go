@@ -1,5 +1,5 @@
 // Package alert owns alert rules, the alerts that they raise, the receivers of alerts, and the list of operator events. Package delivery notifies the
-// receivers. Most operator events are written by the SQL statement that makes the recorded change.
+// receivers. Most operator events are written by the SQL statement that makes the change.
 package alert
 
 import (
@@ -33,7 +33,7 @@ type Service struct {
 	options  Options
 }
 
-// New returns a Service on db. It registers with reg a gauge of the longest wait of a due task, which queries the database at each scrape.
+// New returns a Service on db. It registers a gauge with reg: the longest wait of a due task. This gauge queries the database at each scrape.
 func New(db *postgres.DB, settings *setting.Service, box *secret.Box, options Options, reg prometheus.Registerer) *Service {
 	s := &Service{db: db, q: alertq.New(db), backlog: backlog.NewReader(db), settings: settings, box: box, options: options}
 	reg.MustRegister(waitCollector{s})
@@ -58,7 +58,7 @@ func (s *Service) Events(ctx context.Context, event, subject *string, before int
 // deleteBatch is the number of rows that one statement deletes.
 const deleteBatch = 1000
 
-// DeleteExpired deletes events, and alerts that have ended, after the days of the setting history.log_days. It returns the number of deleted rows.
+// DeleteExpired deletes events and ended alerts after the days of the setting history.log_days. It returns the number of deleted rows.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	alerts, err := s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.AlertsDeleteExpired(ctx, alertq.AlertsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
@@ -84,7 +84,7 @@ func (c waitCollector) Describe(out chan<- *prometheus.Desc) { out <- waitDesc }
 func (c waitCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	if seconds, err := c.alerts.backlog.LongestWait(ctx); err == nil { // if the query fails, the gauge is missing from this scrape; the gauges of the connection pool show the cause
+	if seconds, err := c.alerts.backlog.LongestWait(ctx); err == nil { // if the query fails, this scrape has no such gauge; the gauges of the connection pool show the cause
 		out <- prometheus.MustNewConstMetric(waitDesc, prometheus.GaugeValue, seconds)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// BenchmarkEvaluate evaluates the shipped rules and 50 rules about the failure rate of one sender within an hour. The database contains 1,000 senders that
-// send constantly, 200 pools with routes and a million waiting tasks. The run "quiet" finds nothing. In the run "trouble", all tasks are late, most senders
+// BenchmarkEvaluate evaluates the shipped rules, and 50 rules about the failure rate of one sender within an hour. The database contains 1,000 constantly
+// sending senders, 200 pools with routes, and a million waiting tasks. The run "quiet" finds nothing. In the run "trouble", all tasks are late, most senders
 // are silent, and ten providers send no receipts.
 func BenchmarkEvaluate(b *testing.B) {
 	w := apptest.Open(b, apptest.DefaultRules, nil)

@@ -10,7 +10,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// newSilence returns a server with a rule about silent senders that fires immediately. It notifies people by e-mail, in English.
+// newSilence returns a server with a rule about silent senders. The rule fires immediately, and notifies people by e-mail in English.
 func newSilence(t *testing.T, more string) *watched {
 	t.Helper()
 	w := newWatched(t)
@@ -34,7 +34,7 @@ func TestManyAlertsShareOneMessage(t *testing.T) {
 	w.silence("dingtalk", "s", 100)
 	w.evaluate()
 	other := apptest.Another(w.Bundle)
-	notify := func() { // two servers send notifications at the same time
+	notify := func() { // two servers notify at the same time
 		t.Helper()
 		w.polled("mail")
 		for range 2 {
@@ -63,7 +63,7 @@ func TestManyAlertsShareOneMessage(t *testing.T) {
 	if n := w.Count("SELECT count(*) FROM alert_deliveries WHERE told_at IS NOT NULL AND tries = 1 AND failures = 0"); n != 101 {
 		t.Errorf("%d alerts count as delivered", n)
 	}
-	// Four alerts repeat, because all other alerts are acknowledged.
+	// All other alerts are acknowledged, so that four alerts repeat.
 	w.Exec("UPDATE alerts SET acknowledged_at = now(), acknowledged_by = 'x' WHERE kind = 'disk_low' OR subject NOT IN ('s1', 's2', 's3', 's4')")
 	w.after(3600)
 	w.evaluate()
@@ -71,7 +71,7 @@ func TestManyAlertsShareOneMessage(t *testing.T) {
 	if all = w.texts(); len(all) != 3 || !strings.HasPrefix(all[2], "4 alerts|[warning, still] 4 alerts: silent sender: s1; ") || strings.Contains(all[2], "more") {
 		t.Fatalf("delivered %q", all)
 	}
-	// First all but two alerts end, then the last two.
+	// At first, all alerts except two end. Then these two end.
 	w.Exec("UPDATE sender_states t SET seen_at = now() FROM senders s WHERE s.id = t.sender_id AND s.sender_no NOT IN ('s7', 's8')")
 	w.evaluate()
 	notify()
@@ -89,7 +89,7 @@ func TestManyAlertsShareOneMessage(t *testing.T) {
 	}
 }
 
-// The template of an operator can use the variables of a single alert for several alerts, too.
+// An operator's template can contain the variables of a single alert and also the number of alerts.
 func TestTemplateCanUseNumberOfAlertsInMessage(t *testing.T) {
 	w := newSilence(t, "")
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email",
@@ -105,7 +105,7 @@ func TestTemplateCanUseNumberOfAlertsInMessage(t *testing.T) {
 	}
 }
 
-// Alerts about different channels do not share a message, so that each message avoids the channel of its alert.
+// Alerts about different channels have separate messages, so that each message can avoid the channel of its alert.
 func TestAlertsAboutDifferentChannelsGetSeparateMessages(t *testing.T) {
 	w := newSilence(t, "")
 	w.Exec("UPDATE alert_receivers SET channels = '{sms,email}'")
@@ -114,7 +114,7 @@ func TestAlertsAboutDifferentChannelsGetSeparateMessages(t *testing.T) {
 	w.silence("email", "m", 4)
 	w.silence("oa", "o", 2)
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"${unknown}","content":"${unknown}"}`)
-	for range 3 { // e-mail fails: alerts about sms are not delivered, but alerts about e-mail are
+	for range 3 { // e-mail fails: alerts about e-mail are delivered, but alerts about sms are not
 		w.polled("mail", "phone")
 		w.evaluate()
 		w.notify()
@@ -124,7 +124,7 @@ func TestAlertsAboutDifferentChannelsGetSeparateMessages(t *testing.T) {
 	if n := w.Count("SELECT count(*) FROM alert_deliveries WHERE told_at IS NOT NULL"); n != 6 || sent != 6 {
 		t.Errorf("%d are delivered, %d about other channels", n, sent)
 	}
-	if all := w.texts(); len(all) != 4 { // two of four alerts, and both alerts about oa, through sms; no duplicate
+	if all := w.texts(); len(all) != 4 { // two of the four alerts about sms, and both alerts about oa, all through sms; no message was sent twice
 		t.Errorf("delivered %q", all)
 	}
 	if n := w.Count("SELECT count(*) FROM notifications n JOIN alerts a ON a.id = n.biz_id WHERE n.dedup_key IS NULL OR n.submitted_by <> 'system:alerts'"); n != 0 {
@@ -142,7 +142,7 @@ func TestAlertsAboutDifferentChannelsGetSeparateMessages(t *testing.T) {
 	}
 }
 
-// No sender serves e-mail. A waiting message about several waits must not raise an alert itself.
+// No sender serves e-mail. A waiting message about several waits must not raise an alert about its own wait.
 func TestMessageAboutManyWaitsRaisesNoWaitAlert(t *testing.T) {
 	w := newSilence(t, "")
 	for i := range 5 {
@@ -159,7 +159,7 @@ func TestMessageAboutManyWaitsRaisesNoWaitAlert(t *testing.T) {
 	if all := w.texts(); len(all) != 2 || !strings.HasPrefix(all[0], "5 alerts|[critical] ") || !strings.HasPrefix(all[1], "4 alerts|[warning] ") {
 		t.Fatalf("delivered %q", all)
 	}
-	w.Exec("DELETE FROM queue WHERE rendering_id = (SELECT max(id) FROM renderings)") // the message about the silent senders would raise an alert
+	w.Exec("DELETE FROM queue WHERE rendering_id = (SELECT max(id) FROM renderings)") // otherwise the message about the silent senders would raise an alert
 	w.after(11)
 	w.evaluate()
 	for _, a := range w.alerts("status=firing&level=emergency") {
@@ -167,7 +167,7 @@ func TestMessageAboutManyWaitsRaisesNoWaitAlert(t *testing.T) {
 	}
 }
 
-// Apps become silent one after the other. People receive some messages, and then one message about all other apps.
+// Apps become silent one after another. People receive some single messages, and then one message about all other apps.
 func TestWarningsAreDelayedAfterManyMessages(t *testing.T) {
 	w := newSilence(t, "")
 	addRule(w.Bundle, `{"kind":"disk_low","level":"critical","for_seconds":0,"resolve_seconds":0}`)
@@ -190,7 +190,7 @@ func TestWarningsAreDelayedAfterManyMessages(t *testing.T) {
 		t.Fatalf("delivered %q", all)
 	}
 	w.after(90)
-	step() // besides the first message, people received two messages and the critical message within five minutes
+	step() // within five minutes, people have received the first message, two more, and the critical message
 	if all := w.texts(); len(all) != 4 {
 		t.Fatalf("delivered %q", all)
 	}
@@ -200,7 +200,7 @@ func TestWarningsAreDelayedAfterManyMessages(t *testing.T) {
 	}
 }
 
-// Two servers find different alerts due, because another alert fires in the meantime. No alert is sent twice.
+// Different alerts are due for two servers, because another alert fires in between. No alert is sent twice.
 func TestTwoServersWithDifferentDueAlertsSendEachAlertOnce(t *testing.T) {
 	w := newSilence(t, "")
 	w.silence("dingtalk", "s", 4)

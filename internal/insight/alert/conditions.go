@@ -19,7 +19,7 @@ import (
 	"lksms/internal/platform/setting"
 )
 
-// finder returns the findings of one rule. Each function of this file that returns a finder queries the database once for all rules of a kind.
+// finder returns the findings of one rule. The functions of this file that return a finder query the database once for all rules of a kind.
 type finder = func(RuleRow) []finding
 
 // matches reports whether a rule covers this company, channel and sender.
@@ -27,10 +27,10 @@ func matches(r RuleRow, company, channel, senderNo string) bool {
 	return (r.CompanyNo == nil || *r.CompanyNo == company) && (r.Channel == nil || *r.Channel == channel) && (r.SenderNo == nil || *r.SenderNo == senderNo)
 }
 
-// maxLateTasks is the number of tasks that TasksLate reads in each of its orders to find the longest waits.
+// maxLateTasks is the maximum number of tasks that TasksLate reads in each of its sort orders to find the longest waits.
 const maxLateTasks = 10_000
 
-// waits finds channels on which a task has waited for longer than the threshold.
+// waits finds channels with a task that has waited longer than the threshold.
 func (s *Service) waits(ctx context.Context, rules []RuleRow, values setting.Values) (finder, error) {
 	thresholdOf := func(r RuleRow) (float64, bool) {
 		if r.Threshold != nil {
@@ -44,7 +44,7 @@ func (s *Service) waits(ctx context.Context, rules []RuleRow, values setting.Val
 			least = min(least, seconds)
 		}
 	}
-	longest, err := s.backlog.LongestWait(ctx) // this query is cheap; in almost all cases, its result shows that the expensive query below is not needed
+	longest, err := s.backlog.LongestWait(ctx) // this cheap query usually shows that no task is late, so that the expensive query below is not needed
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (s *Service) waits(ctx context.Context, rules []RuleRow, values setting.Val
 	}, nil
 }
 
-// late returns the longest waits among tasks that have waited for more than after seconds.
+// late returns the longest waits among the tasks that have waited for more than the given number of seconds.
 func (s *Service) late(ctx context.Context, after float64) (rows []backlog.Late, err error) {
 	ignored, err := s.renderingsOfWaits(ctx)
 	if err != nil {
@@ -87,8 +87,8 @@ const BizType int16 = 32767
 // WaitKinds contains the kinds of alerts about waiting tasks.
 var WaitKinds = []string{WaitTime, QueueDepth, PoolUnserved}
 
-// renderingsOfWaits returns the renderings of waiting notifications about alerts of WaitKinds. Rules about waits ignore these tasks. Otherwise, on a channel
-// without a sender, the notification of each alert would also wait and raise the next alert.
+// renderingsOfWaits returns the renderings of waiting notifications about alerts of WaitKinds. Rules about waits ignore the tasks of these renderings.
+// Otherwise, if a channel has no sender, the notification of an alert would itself wait and raise the next alert.
 func (s *Service) renderingsOfWaits(ctx context.Context) ([]int64, error) {
 	ids, err := s.q.AlertRenderings(ctx, alertq.AlertRenderingsParams{
 		BizType: BizType, SubmittedBy: notification.Alerts, Kinds: WaitKinds,
@@ -96,10 +96,10 @@ func (s *Service) renderingsOfWaits(ctx context.Context) ([]int64, error) {
 	return ids, postgres.Wrap("read renderings of alerts", err, nil)
 }
 
-// maxLater is the maximum number of tasks with a future due time that due counts.
+// maxLater is the maximum number of tasks with a future due time that depths counts.
 const maxLater = 20_000
 
-// depths finds queues with more waiting tasks than the threshold. A queue contains the tasks of one company or of all companies.
+// depths finds queues with more waiting tasks than the threshold. A queue consists of the waiting tasks of one company or of all companies.
 func (s *Service) depths(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
 	rows, err := s.q.TasksPending(ctx)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Service) depths(ctx context.Context, rules []RuleRow, _ setting.Values)
 	}, nil
 }
 
-// whether returns f if holds is true, and otherwise no finding.
+// whether returns f if holds is true. Otherwise it returns no finding.
 func whether(holds bool, f finding) []finding {
 	if !holds {
 		return nil
@@ -140,10 +140,10 @@ func whether(holds bool, f finding) []finding {
 	return []finding{f}
 }
 
-// minEnded is the minimum number of tasks that must have ended within a window. With fewer tasks, the failure rate is not evaluated.
+// minEnded is the minimum number of ended tasks in a window. If fewer tasks have ended, the failure rate is not evaluated.
 const minEnded = 20
 
-// sums reads the outcomes of tasks within windows. All arrays of p have one element for each question, and the result has one row for each.
+// sums reads the outcomes of tasks within windows. Each index of the arrays of p is one question. The result has one row for each question.
 func (s *Service) sums(ctx context.Context, p alertq.OutcomeSumsParams) ([]alertq.OutcomeSumsRow, error) {
 	if len(p.Keys) == 0 {
 		return nil, nil
@@ -152,7 +152,7 @@ func (s *Service) sums(ctx context.Context, p alertq.OutcomeSumsParams) ([]alert
 	return rows, postgres.Wrap("read outcomes", err, nil)
 }
 
-// failureRates finds failure rates above the threshold. A rule that names a channel or a sender counts reports; any other rule counts tasks that ended.
+// failureRates finds failure rates above the threshold. A rule that names a channel or a sender counts reports. Any other rule counts ended tasks.
 func (s *Service) failureRates(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
 	var p alertq.OutcomeSumsParams
 	for _, r := range rules {
@@ -242,7 +242,7 @@ func (s *Service) unservedPools(ctx context.Context, _ []RuleRow, values setting
 	}, postgres.Wrap("find pools without sender", err, nil)
 }
 
-// goneAfter is the time after the threshold during which a silent app raises alerts. Afterwards only rules that name the sender raise alerts.
+// goneAfter is the time for which a silent app raises alerts, counted from the threshold. After this time, only rules that name the sender raise alerts.
 const goneAfter = 7 * 24 * time.Hour
 
 // silentSenders finds apps that have stopped polling.
@@ -333,7 +333,7 @@ func (s *Service) openBreakers(ctx context.Context, _ []RuleRow, _ setting.Value
 // missingReceipts finds senders whose provider accepted messages but sent no receipts.
 func (s *Service) missingReceipts(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
 	var p alertq.OutcomeSumsParams
-	var asked []*finding               // by index in p
+	var asked []*finding               // asked[i] is the finding of the question with index i in p
 	suspects := map[int64][]*finding{} // by window
 	for _, r := range rules {
 		window := optional.Value(r.WindowSeconds)
@@ -412,7 +412,7 @@ func (s *Service) lowDisks(ctx context.Context, _ []RuleRow, _ setting.Values) (
 	}, postgres.Wrap("read disk spaces", err, nil)
 }
 
-// missingPartitions reports that the tasks of one of the next days would have no partition.
+// missingPartitions reports a finding if one of the next days has no partition for its tasks.
 func (s *Service) missingPartitions(ctx context.Context, _ []RuleRow, _ setting.Values) (finder, error) {
 	days, err := s.q.PartitionDays(ctx)
 	return func(r RuleRow) []finding {
@@ -420,7 +420,7 @@ func (s *Service) missingPartitions(ctx context.Context, _ []RuleRow, _ setting.
 	}, postgres.Wrap("count days with partitions", err, nil)
 }
 
-// overdueDays finds days whose partition should already have become history or been dropped. A finding contains the reason why this has not happened.
+// overdueDays finds days whose partitions should already be history or dropped. A finding contains the reason for the delay.
 func (s *Service) overdueDays(ctx context.Context, _ []RuleRow, values setting.Values) (finder, error) {
 	rows, err := s.q.TaskPartitionsOverdue(ctx, alertq.TaskPartitionsOverdueParams{
 		AfterDays: int32(values.History.AfterDays), KeepDays: int32(values.History.KeepDays), Most: maxAlerts,
@@ -454,11 +454,11 @@ func (s *Service) failingReceivers(ctx context.Context, rules []RuleRow, _ setti
 	}, postgres.Wrap("find failing receivers", err, nil)
 }
 
-// differKept is the time for which a reconciliation with differences raises an alert. A later reconciliation of the same day without differences ends the
-// alert earlier.
+// differKept is the time for which a reconciliation with differences raises an alert. The alert ends earlier if a later reconciliation of the same day has no
+// differences.
 const differKept = 7 * 24 * time.Hour
 
-// differingStatements finds days on which LKSMS and the provider's statement differ.
+// differingStatements finds days on which a provider's statement differs from LKSMS.
 func (s *Service) differingStatements(ctx context.Context, _ []RuleRow, _ setting.Values) (finder, error) {
 	rows, err := s.q.StatementsDiffer(ctx, differKept)
 	return func(r RuleRow) (found []finding) {

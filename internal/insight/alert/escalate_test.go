@@ -23,7 +23,7 @@ type delivery struct {
 	EscalatedFrom         *int64     `json:"escalated_from"`
 }
 
-// deliveries returns the deliveries of the newest alert, by receiver.
+// deliveries returns the deliveries of the newest alert by receiver.
 func (w *watched) deliveries() map[int64]delivery {
 	w.T.Helper()
 	page := apptest.Decode[struct {
@@ -41,7 +41,7 @@ func (w *watched) deliveries() map[int64]delivery {
 	return by
 }
 
-// notSent returns the details of the events alert.not_sent, in order.
+// notSent returns the details of all events alert.not_sent, in order.
 func (w *watched) notSent() (all []string) {
 	w.T.Helper()
 	for _, text := range apptest.Scan[[]string](w.Bundle, `SELECT coalesce(array_agg(detail::text ORDER BY id), '{}') FROM events WHERE event = 'alert.not_sent'`) {
@@ -59,8 +59,8 @@ func (w *watched) notSent() (all []string) {
 	return all
 }
 
-// newEscalating returns a server with the rule of newNotified, which notifies the first of two receivers. The first receiver, u1, is notified by e-mail and
-// also has a DingTalk name. The second receiver, u2, has only e-mail. An app serves each channel.
+// newEscalating returns a server with the rule of newNotified and two receivers. The rule notifies the first receiver, u1, by e-mail; u1 also has a DingTalk
+// name. The second receiver, u2, has only an e-mail address. An app serves each channel.
 func newEscalating(t *testing.T) (w *watched, first, second int64) {
 	t.Helper()
 	w, rule := newNotified(t, "")
@@ -75,7 +75,7 @@ func newEscalating(t *testing.T) (w *watched, first, second int64) {
 	return w, first, second
 }
 
-// sends makes an app claim all its tasks and report them with a status. It returns the number of tasks.
+// sends makes an app claim all its tasks and report them with the given status. It returns the number of tasks.
 func (w *watched) sends(sender string, status int) int {
 	w.T.Helper()
 	tasks := w.Claim(sender, 100)
@@ -85,7 +85,7 @@ func (w *watched) sends(sender string, status int) int {
 	return len(tasks)
 }
 
-// pass advances the clock and runs the sweeps of alerts.
+// pass advances the clock and runs the sweeps of alerts once.
 func (w *watched) pass(seconds int) {
 	w.T.Helper()
 	w.after(seconds)
@@ -110,7 +110,7 @@ func TestAlertIsDeliveredWhenMessageIsSent(t *testing.T) {
 	if d := w.deliveries()[first]; d.DeliveredAt == nil || !d.DeliveredAt.Equal(sent) || d.EscalatedAt != nil {
 		t.Fatalf("sent at %s: %+v", sent, d)
 	}
-	w.pass(600) // a sent message does not escalate
+	w.pass(600) // a delivery whose message was sent does not escalate
 	w.over()
 	w.notify()
 	if d := w.deliveries()[first]; d.ResolutionDeliveredAt != nil {
@@ -126,8 +126,8 @@ func TestAlertIsDeliveredWhenMessageIsSent(t *testing.T) {
 	}
 }
 
-// The route of the receiver's channel is switched off, so its message waits. The alert escalates to the other channel of the receiver. This channel sends no
-// message either, so the alert escalates to the other receiver. Then the escalation ends.
+// The route of the receiver's channel is switched off, so the message waits. The alert escalates to the receiver's other channel, which sends no message
+// either. The alert then escalates to the other receiver. After that, the escalation ends.
 func TestUnsentAlertEscalatesToOtherChannelsThenOtherReceivers(t *testing.T) {
 	w, first, second := newEscalating(t)
 	route := fmt.Sprint("/api/v1/admin/routes/", w.AddRoute("default", "mail", 1).RouteNo)
@@ -155,7 +155,7 @@ func TestUnsentAlertEscalatesToOtherChannelsThenOtherReceivers(t *testing.T) {
 	if len(d) != 2 || d[second].EscalatedFrom == nil || *d[second].EscalatedFrom != first || d[second].QueuedAt == nil || w.notifiedThrough() != "dingtalk,email,email" {
 		t.Fatalf("through %s: %+v", w.notifiedThrough(), d)
 	}
-	for range 20 { // no further escalation, although the message to the second receiver is not sent either
+	for range 20 { // the delivery to the second receiver does not escalate, although its message is not sent either
 		w.pass(300)
 	}
 	want := []string{fmt.Sprint(first, []string{"dingtalk"}, []int64{}), fmt.Sprint(first, []string{}, []int64{second})}
@@ -169,7 +169,7 @@ func TestUnsentAlertEscalatesToOtherChannelsThenOtherReceivers(t *testing.T) {
 	if d := w.deliveries(); d[first].DeliveredAt == nil || d[second].DeliveredAt == nil {
 		t.Errorf("%+v", d)
 	}
-	w.over() // every notified receiver is notified of the end
+	w.over() // all notified receivers are notified of the end
 	w.notify()
 	if w.notifiedThrough() != "dingtalk,email,email,email,email" {
 		t.Errorf("the end is sent through %s", w.notifiedThrough())
@@ -200,7 +200,7 @@ func TestAlertWithFailedMessageEscalatesImmediately(t *testing.T) {
 	}
 }
 
-// No channel reaches the receiver: enqueuing fails, and the same run notifies the other receiver.
+// Every channel of the receiver rejects the notification. The same run therefore notifies the other receiver.
 func TestAlertThatEveryChannelRejectsEscalatesImmediately(t *testing.T) {
 	w, first, second := newEscalating(t)
 	w.Exec("DELETE FROM contacts WHERE user_id = 'u1'")
@@ -216,7 +216,7 @@ func TestAlertThatEveryChannelRejectsEscalatesImmediately(t *testing.T) {
 	}
 }
 
-// The server that enqueued the alert stops. Its state is stored in the database, and several other servers escalate the alert once.
+// The server that enqueued the alert stops. The database contains the state of the delivery, and the other servers escalate the alert once.
 func TestAnotherServerEscalatesAfterServerStops(t *testing.T) {
 	w, _, _ := newEscalating(t)
 	w.late()
@@ -244,7 +244,7 @@ func TestEndedOrAcknowledgedAlertDoesNotEscalate(t *testing.T) {
 		"silenced": func(w *watched) {
 			w.Exec("UPDATE alert_rules SET silenced_until = now() + interval '1 day'")
 		},
-		"never": func(w *watched) { // the receiver has escalation disabled
+		"never": func(w *watched) { // escalation is disabled for this receiver
 			w.Exec("UPDATE alert_deliveries SET escalate_at = NULL")
 		},
 	} {
@@ -258,7 +258,7 @@ func TestEndedOrAcknowledgedAlertDoesNotEscalate(t *testing.T) {
 			if got := w.notSent(); len(got) != 0 || len(w.deliveries()) != 1 {
 				t.Errorf("events %v, %+v", got, w.deliveries())
 			}
-			w.sends("mail", 2) // the queued message is sent, and the API shows the delivery as sent
+			w.sends("mail", 2) // the waiting message is sent now, and the API shows the delivery as sent
 			w.pass(1)
 			if w.deliveries()[first].DeliveredAt == nil {
 				t.Errorf("%+v", w.deliveries())
@@ -267,7 +267,7 @@ func TestEndedOrAcknowledgedAlertDoesNotEscalate(t *testing.T) {
 	}
 }
 
-// Each receiver has its own escalation time; zero means never.
+// Each receiver has its own escalation time. Zero means that its deliveries never escalate.
 func TestEachReceiverHasItsOwnEscalationTime(t *testing.T) {
 	w, first, _ := newEscalating(t)
 	path := fmt.Sprint(receiversPath, "/", first)
@@ -302,7 +302,7 @@ func TestEachReceiverHasItsOwnEscalationTime(t *testing.T) {
 	w.Expect(422, "request.invalid", "PATCH", path, `{"escalate_seconds":-1}`)
 }
 
-// A program that rejects an alert did not receive it. After the escalation time, people are notified.
+// A program rejects an alert. After the escalation time, people are notified instead.
 func TestAlertThatProgramRejectsEscalatesToPeople(t *testing.T) {
 	w, rule := newNotified(t, "")
 	am := newAlertmanager(t)

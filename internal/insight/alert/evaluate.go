@@ -19,7 +19,7 @@ import (
 // finding is one subject that meets the condition of a rule.
 type finding struct {
 	subject                  string
-	company, channel, sender string // empty: the finding does not belong to a company, channel or sender
+	company, channel, sender string // empty: the finding concerns no single company, channel or sender
 	value                    float64
 	threshold                *float64
 }
@@ -27,8 +27,8 @@ type finding struct {
 // maxAlerts is the maximum number of open alerts of one rule.
 const maxAlerts = 1000
 
-// Evaluate checks the conditions of all rules and updates their alerts. It returns the number of alerts that began or ended. If the check of a kind fails,
-// the alerts of this kind do not change. Several servers can evaluate at the same time.
+// Evaluate checks the conditions of all rules and updates their alerts. It returns the number of alerts that have begun or ended. If the check of one kind
+// fails, only the alerts of this kind stay unchanged. Several servers can evaluate at the same time.
 func (s *Service) Evaluate(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Service) Evaluate(ctx context.Context) (int, error) {
 	for _, r := range rules {
 		byKind[r.Kind] = append(byKind[r.Kind], r)
 	}
-	for _, same := range byKind { // the worst level first: while an alert of this level fires, people are not notified of lower levels
+	for _, same := range byKind { // the worst level comes first: people are not notified of lower levels while its alert fires
 		slices.SortStableFunc(same, func(a, b RuleRow) int {
 			return slices.Index(levels, b.Level) - slices.Index(levels, a.Level)
 		})
@@ -79,7 +79,7 @@ func (s *Service) Evaluate(ctx context.Context) (int, error) {
 	return total, failures
 }
 
-// maxRules exceeds the number of rules that can exist.
+// maxRules is larger than the number of rules that can exist.
 const maxRules = 10_000
 
 func (s *Service) enabledRules(ctx context.Context) ([]RuleRow, error) {
@@ -87,7 +87,7 @@ func (s *Service) enabledRules(ctx context.Context) ([]RuleRow, error) {
 	return rows, postgres.Wrap("read alert rules", err, nil)
 }
 
-// chosen returns up to maxAlerts findings, one for each subject. Subjects with open alerts come first.
+// chosen returns up to maxAlerts findings, one for each subject. It prefers subjects with open alerts.
 func chosen(found []finding, open []string) []finding {
 	seen := map[string]bool{}
 	found = slices.DeleteFunc(found, func(f finding) bool {
@@ -115,9 +115,8 @@ func chosen(found []finding, open []string) []finding {
 	return found
 }
 
-// advance updates the alerts of one rule, and returns the number of alerts that began to fire or were resolved. It changes nothing if the rule was changed
-// after r was read. It also changes nothing if another server has updated the alerts with data newer than lookedAt, because the older findings can be
-// outdated.
+// advance updates the alerts of one rule. It returns the number of alerts that began to fire or were resolved. It changes nothing if the rule was changed after
+// r was read. It also changes nothing if another server has updated the alerts with data newer than lookedAt, because found can then be outdated.
 func (s *Service) advance(ctx context.Context, r RuleRow, lookedAt time.Time, found []finding, hasOpen bool) (n int, err error) {
 	if len(found) == 0 && !hasOpen {
 		return 0, nil
@@ -197,7 +196,7 @@ func (s *Service) find(ctx context.Context, k string, rules []RuleRow, values se
 	case StatementDiffers:
 		find = s.differingStatements
 	default:
-		return nil, nil // a newer version of the program added this kind
+		return nil, nil // this kind was added by a newer version of the program
 	}
 	of, err := find(ctx, rules, values)
 	if err != nil {
@@ -216,12 +215,12 @@ func (s *Service) find(ctx context.Context, k string, rules []RuleRow, values se
 // maxSubject is the maximum length of a subject in characters.
 const maxSubject = 300
 
-// joined joins the non-empty parts of a subject with slashes.
+// joined joins the non-empty parts of a subject with slashes between them.
 func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "/")
 }
 
-// Shortened returns at most most characters of a text, without characters that PostgreSQL cannot store.
+// Shortened returns at most most characters of a text. It removes characters that PostgreSQL cannot store.
 func Shortened(text string, most int) string {
 	return segment.Shortened(postgres.Text(text), most)
 }

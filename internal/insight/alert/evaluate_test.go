@@ -60,7 +60,7 @@ func (w *watched) alerts(query string) []api.Alert {
 	return apptest.Decode[api.AlertPage](w.T, w.Expect(200, "", "GET", alertsPath+"?limit=100&"+query, nil)).Items
 }
 
-// expect fails unless exactly these alerts fire, each written as kind, level and subject.
+// expect fails the test unless exactly these alerts fire. Each alert is written as kind, level and subject.
 func (w *watched) expect(want ...string) {
 	w.T.Helper()
 	got := []string{}
@@ -74,7 +74,7 @@ func (w *watched) expect(want ...string) {
 	}
 }
 
-// only disables all existing rules and adds one rule.
+// only disables all existing rules, and adds one rule.
 func (w *watched) only(body string) api.AlertRule {
 	w.T.Helper()
 	w.Exec("UPDATE alert_rules SET is_enabled = false")
@@ -94,7 +94,7 @@ func (w *watched) finish(appID string) {
 	}
 }
 
-// silence adds n apps on a channel. Their numbers begin with prefix. The apps last sent and polled an hour ago.
+// silence adds n apps on a channel. Their numbers begin with prefix. They last polled and sent an hour ago.
 func (w *watched) silence(channel, prefix string, n int) {
 	w.T.Helper()
 	w.Exec(`WITH made AS (
@@ -182,7 +182,7 @@ func TestAWaitRaisesOneAlertOfEachLevel(t *testing.T) {
 	w.expect()
 }
 
-// A server finds that a condition holds, and then waits. Meanwhile the condition ends, and another server ends the alert.
+// A server finds that a condition holds, and is then delayed. Meanwhile the condition ends, and another server ends the alert.
 func TestOlderFindingDoesNotReplaceNewerFinding(t *testing.T) {
 	w := newWatched(t)
 	r := w.only(`{"kind":"queue_depth","level":"warning","company_no":"default","threshold":0,"for_seconds":0,"resolve_seconds":0}`)
@@ -219,7 +219,7 @@ func TestOlderFindingDoesNotReplaceNewerFinding(t *testing.T) {
 	w.expect("queue_depth warning default")
 }
 
-// Two servers evaluate at the same time.
+// Two servers evaluate the same rule at the same time.
 func TestTwoServersRaiseOneAlertForIncident(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"wait_time","level":"warning","threshold":10,"resolve_seconds":0}`)
@@ -288,7 +288,7 @@ func TestAlertFiresAndEndsOnlyAfterConfiguredTimes(t *testing.T) {
 	}
 	stop := wait()
 	w.evaluateFor(50)
-	stop() // too short: the next occurrence is timed from its own start
+	stop() // the condition was met for too short a time; the next time counts from its own start
 	w.evaluateFor(10)
 	stop = wait()
 	w.evaluateFor(50)
@@ -298,14 +298,14 @@ func TestAlertFiresAndEndsOnlyAfterConfiguredTimes(t *testing.T) {
 	}
 	w.evaluateFor(20)
 	w.expect("queue_depth warning default")
-	for range 5 { // the condition changes repeatedly, but the alert remains one alert
+	for range 5 { // the condition is met and not met alternately, but the alert stays one alert
 		stop()
 		w.evaluateFor(50)
 		stop = wait()
 		w.evaluateFor(30)
 		w.expect("queue_depth warning default")
 	}
-	// No evaluation ran for ten minutes. This time does not count for a pending alert, and a firing alert continues.
+	// No evaluation runs for ten minutes. This time does not count for a pending alert, and a firing alert continues.
 	w.after(600)
 	w.evaluate()
 	w.expect("queue_depth warning default")
@@ -329,7 +329,7 @@ func TestAlertFiresAndEndsOnlyAfterConfiguredTimes(t *testing.T) {
 	}
 }
 
-// The clock of the database is set back by one day: once while an alert is pending, and once while it is about to end.
+// The clock of the database is set back by one day, while an alert is pending and while it is about to end.
 func TestClockSetBackDoesNotStopAlerts(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"queue_depth","level":"warning","company_no":"default","threshold":0,"for_seconds":60,"resolve_seconds":60}`)
@@ -376,7 +376,7 @@ func TestAlertEndsWhenRuleIsDisabledChangedOrDeleted(t *testing.T) {
 		}
 		w.finish("phone")
 	}
-	// A new name alone changes no alert.
+	// A change of only the name does not change alerts.
 	w.Exec("DELETE FROM alerts")
 	r := w.only(`{"kind":"wait_time","level":"warning","threshold":10}`)
 	w.Submit("x")
@@ -406,11 +406,11 @@ func TestAlertEndsWhenSubjectIsRemoved(t *testing.T) {
 	}
 	w.Expect(200, "", "PATCH", "/api/v1/admin/senders/torn", `{"status":"retired"}`)
 	w.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/routes/", route.RouteNo), nil)
-	w.Expect(409, "in_use", "DELETE", "/api/v1/admin/senders/poor", nil) // its balance was changed
+	w.Expect(409, "in_use", "DELETE", "/api/v1/admin/senders/poor", nil) // a sender whose balance was changed cannot be deleted
 	w.Expect(200, "", "PATCH", "/api/v1/admin/senders/poor", `{"status":"off"}`)
 	w.after(1)
 	w.evaluate()
-	w.expect("pool_unserved critical sms") // the task now waits in the shared pool
+	w.expect("pool_unserved critical sms") // after the deletion of its route, the task waits in the shared pool
 	w.finish("phone")
 	w.after(1)
 	w.evaluate()
@@ -443,7 +443,7 @@ func TestNewInstallationAndIdlePhoneRaiseNoAlert(t *testing.T) {
 		w.evaluate()
 		w.expect()
 	}
-	w.after(3 * 86400) // switched off without waiting messages
+	w.after(3 * 86400) // the phone is switched off, but no message waits
 	w.keepHistory()
 	w.evaluate()
 	w.Exec("DELETE FROM alert_rules WHERE kind = 'partition_missing'")
@@ -479,8 +479,8 @@ func TestPhoneThatStopsPollingRaisesAlert(t *testing.T) {
 	}
 }
 
-// An app that stopped polling raises an alert for a week. Many such apps do not hide an app that becomes silent today, even if their number exceeds the limit
-// of one query.
+// An app that has stopped polling raises an alert for one week. Many such apps do not hide an app that becomes silent today, even if they exceed the limit of
+// one query.
 func TestAlertAboutMissingAppEndsAfterOneWeek(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"sender_silent","level":"warning","threshold":600,"for_seconds":0,"resolve_seconds":0}`)
@@ -555,13 +555,13 @@ func TestFailureRateAboveThresholdRaisesAlert(t *testing.T) {
 	w.expect()
 	w.after(3600)
 	w.evaluate()
-	end(15, 3) // only the window counts, not the hour before
+	end(15, 3) // only the tasks in the window count, and not the tasks of the hour before
 	w.expect()
 	end(10, 3)
 	w.expect("failure_rate critical sms", "failure_rate warning all")
 }
 
-// The shipped rule names the failing sender, although other senders finally deliver its messages and the total failure rate is small.
+// The shipped rule names the failing sender, even if other senders deliver its messages in the end and the total failure rate is low.
 func TestSenderWithManyFailedAttemptsRaisesAlert(t *testing.T) {
 	w := newWatched(t)
 	for _, no := range []string{"bad", "good", "rare", "off"} {
@@ -595,7 +595,8 @@ func TestSenderWithManyFailedAttemptsRaisesAlert(t *testing.T) {
 	w.expect()
 }
 
-// A rule about a company counts tasks. A rule about a channel or a sender counts reports. The numbers are exact in facts, staged minutes and statistics.
+// A rule about a company counts tasks. A rule about a channel or a sender counts reports. The numbers are exact, whether the events are in facts, staged rows
+// or statistics.
 func TestFailureRateCanCoverCompanyChannelOrSender(t *testing.T) {
 	w := newWatched(t)
 	acme := w.AddCompany("acme", 1)
@@ -640,7 +641,7 @@ func TestFailureRateCanCoverCompanyChannelOrSender(t *testing.T) {
 				t.Errorf("%s: %+v", when, a)
 			}
 		}
-		slices.Sort(values) // 20 of all 100 tasks failed, which is not more than a fifth
+		slices.Sort(values) // 20 of 100 tasks have failed, which is not more than a fifth
 		if got := strings.Join(values, ", "); got != "bad 1.00, default 0.25, sms 0.33" {
 			t.Errorf("%s: %s", when, got)
 		}
@@ -659,7 +660,7 @@ func TestFailureRateCanCoverCompanyChannelOrSender(t *testing.T) {
 	w.expect()
 }
 
-// A receipt can arrive before the response to the sending of its message, so receipts of the last two minutes are ignored.
+// A receipt can arrive before the response to its message. Receipts of the last two minutes are therefore ignored.
 func TestUnmatchedReceiptsRaiseAlert(t *testing.T) {
 	w := newWatched(t)
 	w.Exec("UPDATE alert_rules SET for_seconds = 0, resolve_seconds = 0")
@@ -700,7 +701,7 @@ func TestReceiptsDisksPartitionsAndReceiversRaiseAlerts(t *testing.T) {
 	accept(19, "driven", "mute", "other")
 	w.evaluate()
 	w.expect()
-	w.after(60) // the first messages are staged and rolled up
+	w.after(60) // the first messages are rolled up
 	w.fold()
 	w.rollUp()
 	w.Exec("UPDATE sender_states SET sent_at = now()")
@@ -717,7 +718,7 @@ func TestReceiptsDisksPartitionsAndReceiversRaiseAlerts(t *testing.T) {
 	w.Exec("INSERT INTO disk_spaces (host, folder, bytes, free_bytes) VALUES ('a', '/x', 1000, 99), ('b', '/x', 1000, 100)")
 	w.evaluate()
 	w.expect("disk_low critical a:/x")
-	w.after(301) // the server has stopped
+	w.after(301) // the server has stopped by now
 	w.evaluate()
 	w.expect()
 
@@ -742,7 +743,7 @@ func TestReceiptsDisksPartitionsAndReceiversRaiseAlerts(t *testing.T) {
 
 func TestServerMeasuresItsDisks(t *testing.T) {
 	folder := t.TempDir()
-	later := filepath.Join(folder, "made", "later") // the folder does not exist yet, like the export folder before the first export
+	later := filepath.Join(folder, "made", "later") // this folder does not exist yet, like the export folder before the first export
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Folders = []string{folder, later} })
 	if n, err := b.App.Alerts.MeasureDisks(t.Context()); n != 2 || err != nil {
 		t.Fatalf("%d, %v", n, err)
@@ -752,7 +753,7 @@ func TestServerMeasuresItsDisks(t *testing.T) {
 	}
 }
 
-// A company and a channel have a rule each. Thousands of older tasks of another company wait.
+// One rule is about a company, another about a channel. Thousands of older tasks of another company wait.
 func TestLateTaskIsFoundBehindManyTasksOfAnotherCompany(t *testing.T) {
 	w := newWatched(t)
 	acme := w.AddCompany("acme", 1)
@@ -760,7 +761,7 @@ func TestLateTaskIsFoundBehindManyTasksOfAnotherCompany(t *testing.T) {
 	w.AddRoute("acme", "s", 1)
 	w.only(`{"kind":"wait_time","level":"critical","threshold":60,"company_no":"acme"}`)
 	addRule(w.Bundle, `{"kind":"wait_time","level":"critical","threshold":60,"channel":"oa"}`)
-	w.SubmitMany("x", 11_000, nil) // more than one query reads, and due earlier than the late task
+	w.SubmitMany("x", 11_000, nil) // more tasks than one query reads, all due before the late task
 	w.after(10)
 	w.SubmitMany("x", 1, nil, acme...)
 	w.after(59)
@@ -803,14 +804,14 @@ func (w *watched) keepHistory() {
 	_, _ = w.App.History.Keep(w.T.Context())
 }
 
-// A day that should have become history or been dropped raises an alert. The alert contains the reason, and ends when the day is dropped.
+// A day that was not made history or dropped in time raises an alert. The alert contains the reason. It ends when the day is dropped.
 func TestOverdueDayRaisesAlert(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"history_overdue","level":"warning","for_seconds":0}`)
 	day := w.at.Format(time.DateOnly)
 	w.Submit("x")
 	w.Exec("DELETE FROM task_partitions WHERE first_day <> $1", day)
-	w.after(2 * 86400) // the next run of the sweep will make it history
+	w.after(2 * 86400) // the next run of the sweep makes this day history
 	w.evaluate()
 	w.expect()
 	w.after(86400)

@@ -39,7 +39,7 @@ var levels = []string{Warning, Critical, Emergency}
 // kind describes the rules of one kind.
 type kind struct {
 	hasThreshold bool
-	threshold    *float64 // default; nil: no default, or waitThreshold returns it
+	threshold    *float64 // default; nil: the kind has no default, or waitThreshold returns the default
 	most         float64  // maximum threshold
 	window       int64    // default in seconds; 0: rules of the kind have no window
 	filters      []string // fields that can narrow a rule
@@ -59,7 +59,7 @@ const (
 	maxNumber  = 1e12
 )
 
-// kinds contains every kind. The default values are the values in the rules that LKSMS ships with.
+// kinds contains every kind. Its default values equal those of the shipped rules.
 var kinds = map[string]kind{
 	WaitTime:          {hasThreshold: true, most: maxSeconds, filters: []string{ByCompany, ByChannel}},
 	QueueDepth:        {hasThreshold: true, threshold: new(100_000.0), most: maxNumber, filters: []string{ByCompany}, forSeconds: 300},
@@ -81,7 +81,7 @@ var kinds = map[string]kind{
 // resolveSeconds is the default time for which a condition must be false before its alert is resolved.
 const resolveSeconds = 60
 
-// check returns request.invalid for fields that a rule of the kind cannot have, and sets the defaults of missing fields.
+// check returns the fault request.invalid if a rule of the kind cannot have a field. It sets the defaults of missing fields.
 func (k kind) check(r *Settings) error {
 	switch {
 	case r.Threshold != nil && !k.hasThreshold:
@@ -112,7 +112,7 @@ func (k kind) check(r *Settings) error {
 	return nil
 }
 
-// waitThreshold returns the default threshold of rules about waits. ok is false if the setting disables these rules.
+// waitThreshold returns the default threshold of rules about waits in seconds. ok is false if the settings disable these rules.
 func waitThreshold(level string, m setting.Monitoring) (seconds float64, ok bool) {
 	n := m.WaitWarning
 	switch level {

@@ -37,8 +37,8 @@ type Receiver struct {
 
 var errNoReceiver = fault.New(fault.NotFound, fault.AlertReceiverNotFound)
 
-// checkReceiver returns the company of a receiver. It returns request.invalid for fields that its kind requires and that are missing, and for fields that its
-// kind does not have.
+// checkReceiver returns the company of a receiver. It returns the fault request.invalid if a field that the kind requires is missing, or if a field is set that
+// the kind does not have.
 func (s *Service) checkReceiver(ctx context.Context, ofKind string, r *Receiver) (company *int64, err error) {
 	isPeople := ofKind == ByNotification
 	for _, f := range []struct {
@@ -85,7 +85,7 @@ func (s *Service) checkReceiver(ctx context.Context, ofKind string, r *Receiver)
 	return &found.CompanyID, nil
 }
 
-// SealOwner returns the owner to which a sealed header is bound. The header of one receiver cannot be opened for another receiver.
+// SealOwner returns the name to which a sealed header is bound: the header of one receiver cannot be opened for another receiver.
 func SealOwner(id int64) string { return fmt.Sprintf("alert_receiver %d/authorization", id) }
 
 // seal encrypts and stores the header Authorization of a receiver.
@@ -137,7 +137,7 @@ func (s *Service) Receivers(ctx context.Context, before int64, limit int) ([]Rec
 	return rows, postgres.Wrap("list receivers", err, nil)
 }
 
-// UpdateReceiver applies change to a receiver. If version is non-nil, the receiver must have this version. Faults: alert_receiver.not_found, version.stale,
+// UpdateReceiver applies change to a receiver. If version is not nil, the receiver must have this version. Faults: alert_receiver.not_found, version.stale,
 // request.invalid.
 func (s *Service) UpdateReceiver(ctx context.Context, id int64, version *int64, change func(*Receiver)) (row ReceiverRow, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
@@ -154,7 +154,7 @@ func (s *Service) UpdateReceiver(ctx context.Context, id int64, version *int64, 
 				return 0, err
 			}
 			if was.SealedAuthorization != nil && to.Authorization == nil && !to.IsOpen && hostOf(was.Url) != hostOf(to.URL) {
-				return 0, fault.InvalidField("authorization", fault.GiveAgain, nil) // otherwise a caller could redirect the stored header to another host
+				return 0, fault.InvalidField("authorization", fault.GiveAgain, nil) // the caller must send the header again; otherwise a caller could send the stored header to another host
 			}
 			n, err := s.q.AlertReceiverUpdate(ctx, alertq.AlertReceiverUpdateParams{
 				ID: id, Version: was.Version, Name: to.Name, Language: to.Language, CompanyID: company, Channels: to.Channels,
@@ -202,7 +202,7 @@ func (s *Service) DeleteReceiver(ctx context.Context, id int64) error {
 	})
 }
 
-// Rotate seals the headers of all receivers again with the first key of box, and returns the number of changed headers.
+// Rotate encrypts the headers of all receivers again with the first key of box. It returns the number of changed headers.
 func Rotate(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error) {
 	s := &Service{db: db, q: alertq.New(db), box: box}
 	rows, err := s.Receivers(ctx, math.MaxInt64, math.MaxInt32)

@@ -14,7 +14,7 @@ import (
 
 // Settings contains the fields of a rule that callers can change.
 type Settings struct {
-	Name                                      *string // nil: the name consists of kind and level
+	Name                                      *string // nil: kind and level form the name
 	Level                                     string
 	Threshold                                 *float64 // nil: the default of the kind
 	WindowSeconds                             *int64   // nil: the default of the kind
@@ -32,7 +32,7 @@ func NewSettings(ofKind, level string) Settings {
 
 var errNoRule = fault.New(fault.NotFound, fault.AlertRuleNotFound)
 
-// scope contains the ids of the company, channel and sender of a rule; nil: not narrowed.
+// scope contains the ids of the company, channel and sender that a rule covers; nil: the rule covers all.
 type scope struct{ company, channel, sender *int64 }
 
 // scopeOf checks the settings of a rule, sets the defaults of its kind, and locks its receivers until the end of the transaction. Fault: request.invalid.
@@ -100,8 +100,8 @@ func (s *Service) Rules(ctx context.Context, before int64, limit int) ([]RuleRow
 	return rows, postgres.Wrap("list alert rules", err, nil)
 }
 
-// UpdateRule applies change to a rule. If version is non-nil, the rule must have this version. The open alerts of the rule end if the rule is disabled, or if
-// its level, company, channel or sender changes. Faults: alert_rule.not_found, version.stale, request.invalid.
+// UpdateRule applies change to a rule. If version is not nil, the rule must have this version. The open alerts of the rule end if change disables the rule, or
+// changes its level, company, channel or sender. Faults: alert_rule.not_found, version.stale, request.invalid.
 func (s *Service) UpdateRule(ctx context.Context, id int64, version *int64, change func(*Settings)) (row RuleRow, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		var before RuleRow
@@ -145,7 +145,8 @@ func watchesTheSame(a, b RuleRow) bool {
 		optional.Value(a.SenderID) == optional.Value(b.SenderID)
 }
 
-// endAlerts ends the alerts of a rule. The caller's transaction must have changed the row of the rule, so that no evaluation of the rule runs meanwhile.
+// endAlerts ends the alerts of a rule. The caller's transaction must already have changed the row of the rule, so that no evaluation of the rule runs
+// meanwhile.
 func (s *Service) endAlerts(ctx context.Context, rule int64, by string) error {
 	_, err := s.q.AlertsEnd(ctx, alertq.AlertsEndParams{RuleID: rule, EndedBy: by})
 	return postgres.Wrap("end alerts", err, nil)
@@ -168,8 +169,8 @@ type Incident struct {
 	Deliveries []DeliveryRow
 }
 
-// DeliveredAt returns the time when a receiver was last notified that an alert fires. For people, this is the time when a message was sent. For a program,
-// this is the time when the program was called. Nil means that the receiver was not notified yet.
+// DeliveredAt returns the time at which a receiver was last notified that an alert fires, or nil. For people, this is the time at which a message was sent. For
+// a program, it is the time of the call.
 func DeliveredAt(d DeliveryRow) *time.Time {
 	if d.Awaits == nil {
 		return d.ToldAt
@@ -177,7 +178,7 @@ func DeliveredAt(d DeliveryRow) *time.Time {
 	return d.SentAt
 }
 
-// EndDeliveredAt returns the time when a receiver was notified of the end of an alert, in the same way as DeliveredAt.
+// EndDeliveredAt returns the time at which a receiver was notified of the end of an alert, or nil. See DeliveredAt.
 func EndDeliveredAt(d DeliveryRow) *time.Time {
 	if d.EndAwaits == nil {
 		return d.EndToldAt
@@ -197,7 +198,7 @@ type Filter struct {
 	Level      *string
 }
 
-// Alerts lists up to limit alerts that fire or have fired and have ids smaller than before, newest first.
+// Alerts lists up to limit alerts with ids smaller than before, newest first. It omits alerts that have never fired.
 func (s *Service) Alerts(ctx context.Context, f Filter, before int64, limit int) (all []Incident, err error) {
 	var rows []alertq.Alert
 	if f.IsResolved != nil && !*f.IsResolved {
@@ -213,7 +214,7 @@ func (s *Service) Alerts(ctx context.Context, f Filter, before int64, limit int)
 	return s.withDeliveries(ctx, rows)
 }
 
-// Firing returns the number of alerts that fire.
+// Firing returns the number of firing alerts.
 func (s *Service) Firing(ctx context.Context) (int64, error) {
 	n, err := s.q.AlertsFiring(ctx)
 	return n, postgres.Wrap("count alerts", err, nil)

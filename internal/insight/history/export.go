@@ -43,11 +43,11 @@ const (
 	manifestFormat   = 1
 	unfinishedPrefix = "unfinished-"
 	unfinishedKept   = 24 * time.Hour
-	exportPortion    = 50_000 // maximum number of tasks that one statement exports: a longer statement would delay vacuum, and so slow down the queue
+	exportPortion    = 50_000 // maximum number of tasks that one statement exports: a longer statement would delay vacuum and therefore slow down the queue
 )
 
-// exported contains the tables of an export. Each query returns the rows of tasks whose ids lie between the first parameter (included) and the second
-// parameter (excluded). It skips the tasks in the third parameter.
+// exported contains the tables of an export. Each query returns the rows of the tasks whose ids lie between the first parameter (included) and the second
+// parameter (excluded), except the tasks in the third parameter.
 var exported = []struct{ table, query string }{
 	{"messages", "SELECT * FROM messages WHERE task_id >= %[1]s AND task_id < %[2]s AND task_id <> ALL (%[3]s) ORDER BY task_id"},
 	{"report_logs", "SELECT * FROM report_logs WHERE task_id >= %[1]s AND task_id < %[2]s AND task_id <> ALL (%[3]s) ORDER BY task_id, id"},
@@ -59,8 +59,8 @@ var exported = []struct{ table, query string }{
 // errNoFolder is the error of an export without a configured folder.
 var errNoFolder = errors.New("no folder for exports is configured: set HISTORY_DIR")
 
-// Export writes the partition that begins on firstDay to files in a new folder, and returns the folder. It fails while new tasks can still be added to the
-// partition. It excludes the tasks that remain after a drop. Receipts that are stored during the export can be missing. Drop detects missing rows and exports
+// Export writes the partition that begins on firstDay to files in a new folder, and returns this folder. It fails while new tasks can be added to the
+// partition. It omits the tasks that a drop would keep. The files can lack receipts that are stored during the export: Drop detects missing rows and exports
 // again.
 func (s *Service) Export(ctx context.Context, firstDay time.Time) (folder string, err error) {
 	p, err := s.over(ctx, firstDay)
@@ -87,7 +87,7 @@ func (s *Service) export(ctx context.Context, p historyq.TaskPartitionGetRow, la
 	if err != nil {
 		return "", fmt.Errorf("export: %w", err)
 	}
-	defer os.RemoveAll(unfinished) //nolint:errcheck // removes nothing after the rename
+	defer os.RemoveAll(unfinished) //nolint:errcheck // after the rename, this folder does not exist, and nothing is removed
 	m := Manifest{
 		Format: manifestFormat, FirstDay: p.FirstDay.Format(time.DateOnly), BeforeDay: p.LastDay.Format(time.DateOnly), ExportedAt: time.Now().UTC(),
 	}
@@ -95,7 +95,7 @@ func (s *Service) export(ctx context.Context, p historyq.TaskPartitionGetRow, la
 	if err != nil {
 		return "", fmt.Errorf("export: %w", err)
 	}
-	defer files.Close() //nolint:errcheck // its files are closed already
+	defer files.Close() //nolint:errcheck // the files in the folder are closed already
 	if m.Files, err = s.writeTables(ctx, files, p, late); err != nil {
 		return "", fmt.Errorf("export: %w", err)
 	}
@@ -124,7 +124,7 @@ func (s *Service) export(ctx context.Context, p historyq.TaskPartitionGetRow, la
 
 // removeUnfinished deletes the folders of exports that were killed more than unfinishedKept ago. A younger folder can belong to a running export.
 func (s *Service) removeUnfinished() {
-	left, _ := filepath.Glob(filepath.Join(s.options.Dir, unfinishedPrefix+"*")) // on an error the folders remain: the path is not a valid pattern
+	left, _ := filepath.Glob(filepath.Join(s.options.Dir, unfinishedPrefix+"*")) // an error means that the path is not a valid pattern; the folders are then kept
 	for _, folder := range left {
 		if info, err := os.Stat(folder); err == nil && time.Since(info.ModTime()) > unfinishedKept {
 			_ = os.RemoveAll(folder) // the next export tries again
@@ -149,14 +149,14 @@ func (s *Service) writeTables(ctx context.Context, folder *os.Root, p historyq.T
 		if writers[i], err = newTableWriter(folder, t.table); err != nil {
 			return nil, err
 		}
-		defer writers[i].file.Close() //nolint:errcheck // closed already, or closed after another error
+		defer writers[i].file.Close() //nolint:errcheck // the file is closed already, unless an error occurred
 	}
 	for from, first := p.FirstID, true; from != ""; first = false {
 		next, err := s.inParts.TaskPartitionCut(ctx, historyq.TaskPartitionCutParams{FromID: from, BeforeID: p.BeforeID, BatchSize: exportPortion})
 		if err != nil && !postgres.IsNoRows(err) {
 			return nil, fmt.Errorf("read ids: %w", err)
 		}
-		before := next // empty: no task follows
+		before := next // before is empty if no further task exists
 		if before == "" {
 			before = p.BeforeID
 		}
@@ -179,7 +179,7 @@ func (s *Service) writeTables(ctx context.Context, folder *os.Root, p historyq.T
 	return files, nil
 }
 
-// lateBetween returns the ids of late between from (included) and before (excluded), as an SQL array. late must be sorted.
+// lateBetween returns those ids of late that lie between from (included) and before (excluded), as an SQL array. late must be sorted.
 func lateBetween(late []string, from, before string) string {
 	first, _ := slices.BinarySearch(late, from)
 	end, _ := slices.BinarySearch(late, before)
@@ -229,7 +229,7 @@ func writeManifest(folder *os.Root, m Manifest) error {
 	return errors.Join(err, file.Sync(), file.Close(), syncFolder(folder))
 }
 
-// syncFolder flushes the names of the files in a folder to disk.
+// syncFolder flushes the entries of a folder to disk, so that new names survive a crash.
 func syncFolder(folder *os.Root) error {
 	f, err := folder.Open(".")
 	if err != nil {
@@ -238,7 +238,7 @@ func syncFolder(folder *os.Root) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// rename renames a folder inside the folder in, and flushes the new name to disk.
+// rename renames a folder. Both names must be inside the folder in. rename flushes the new name to disk.
 func rename(in, from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
@@ -250,9 +250,9 @@ func rename(in, from, to string) error {
 	return errors.Join(syncFolder(parent), parent.Close())
 }
 
-// Import restores an exported partition completely or not at all, and returns its number of tasks. The partition must have been dropped. Import checks the
-// files before it changes anything. The database role must own the tables. The counts of tasks do not change, because a drop does not reduce them. The whole
-// import is one transaction, which delays vacuum.
+// Import restores an exported and dropped partition, either completely or not at all. It returns the number of restored tasks. Import checks the files before
+// it changes anything. The database role must own the tables. The counts of tasks do not change, because a drop does not reduce them. The import is one
+// transaction, which delays vacuum.
 func (s *Service) Import(ctx context.Context, folder string) (tasks int64, err error) {
 	files, err := os.OpenRoot(folder)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// folded returns everything that a fold changes, as text.
+// folded returns everything that a fold changes, as one text.
 func folded(b *apptest.Bundle) string {
 	b.T.Helper()
 	return apptest.Scan[string](b, `SELECT coalesce((SELECT string_agg(c::text, ' ' ORDER BY c) FROM task_counts c), '')
@@ -37,7 +37,7 @@ func work(b *apptest.Bundle) {
 	}
 }
 
-// A server of an older version does not know all columns of facts, and must not fold them.
+// A server of an older version does not know all columns of facts. It must not fold facts.
 func TestServerOfOlderVersionDoesNotFoldFacts(t *testing.T) {
 	b := apptest.New(t)
 	work(b)
@@ -57,7 +57,7 @@ func TestServerOfOlderVersionDoesNotFoldFacts(t *testing.T) {
 	}
 }
 
-// A fold that fails after some consumers have added the facts changes nothing. The next fold consumes the facts once.
+// A fold fails after some consumers have added the facts. Nothing changes, and the next fold consumes each fact once.
 func TestFailedFoldLosesNoFacts(t *testing.T) {
 	b := apptest.New(t)
 	work(b)
@@ -93,7 +93,7 @@ func TestFailedFoldLosesNoFacts(t *testing.T) {
 	}
 }
 
-// Two folds read the same facts. The second fold waits for the first fold and consumes only the remaining facts.
+// Two folds read the same facts. The second fold waits for the first, and consumes only the remaining facts.
 func TestTwoFoldsConsumeEachFactOnce(t *testing.T) {
 	b := apptest.New(t)
 	work(b)
@@ -137,7 +137,7 @@ func TestOneCallFoldsWholeBacklog(t *testing.T) {
 	}
 }
 
-// For facts of an app that is not a sender, only the tasks are counted.
+// An app is unknown as a sender. Its facts change only the counts of tasks.
 func TestFactsOfUnknownSenderAreFolded(t *testing.T) {
 	b := apptest.New(t)
 	work(b)

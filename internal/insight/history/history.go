@@ -1,4 +1,4 @@
-// Package history owns the stream of facts, the task counts computed from them, and the partitions of tasks. A fold consumes facts: it adds them to all
+// Package history owns the stream of facts, the task counts computed from facts, and the partitions of tasks. A fold consumes facts: it adds them to all
 // figures and deletes them. The package also moves, exports and drops partitions whose tasks are settled.
 package history
 
@@ -19,11 +19,11 @@ import (
 // TaskStatistics contains the numbers of tasks by state.
 type TaskStatistics = historyq.TaskStatisticsRow
 
-// Consumer adds facts to its own figures. The transaction of ctx deletes the facts. If a Consumer returns an error, the facts remain.
+// Consumer adds facts to its own figures in the transaction of ctx, which also deletes the facts. If a Consumer returns an error, the facts are kept.
 type Consumer func(ctx context.Context, facts []fact.Sum) error
 
-// Observer receives facts after the commit of their fold. Only one server calls it. If this server crashes between the commit and the call, no server calls
-// it.
+// Observer receives facts after the commit of their fold. Only the server of this fold calls it. If this server crashes between the commit and the call, the
+// Observer never receives these facts.
 type Observer func(facts []fact.Sum)
 
 // Service counts tasks and maintains their partitions.
@@ -39,16 +39,16 @@ type Service struct {
 // Options configures a Service.
 type Options struct {
 	Consumers []Consumer // Fold passes the facts to the consumers, after it has counted the tasks
-	Observers []Observer // receive the facts after the commit
+	Observers []Observer // called with the facts after the commit
 
 	Dir string // folder for exports; empty: exports are disabled
 
-	// BeforeDrop is called before a partition is dropped. It deletes data that refers to the dropped tasks. Their ids lie between firstID (included) and
-	// beforeID (excluded). BeforeDrop keeps data created at or after before.
+	// BeforeDrop is called before a partition is dropped. It deletes data that refers to the dropped tasks, whose ids lie between firstID (included) and
+	// beforeID (excluded). It keeps data that was created at the time before or later.
 	BeforeDrop func(ctx context.Context, before time.Time, firstID, beforeID string) error
 
-	// Held returns tasks that unfinished work still needs. Their ids lie between firstID (included) and beforeID (excluded). Held returns up to most tasks,
-	// in the order of their ids.
+	// Held returns the tasks that unfinished work still needs. Their ids lie between firstID (included) and beforeID (excluded). Held returns up to most ids,
+	// in ascending order.
 	Held func(ctx context.Context, firstID, beforeID string, most int) ([]string, error)
 }
 
@@ -68,7 +68,7 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Register registers with reg gauges of the queue depth, which query the database at each scrape.
+// Register registers gauges of the queue depth with reg. These gauges query the database at each scrape.
 func (s *Service) Register(reg prometheus.Registerer) { reg.MustRegister(depthCollector{s}) }
 
 // Tasks counts the tasks of one company by state. If company is nil, it counts the tasks of all companies. The counts are exact (S0.13). The cost does not
@@ -81,8 +81,8 @@ func (s *Service) Tasks(ctx context.Context, company *int64) (TaskStatistics, er
 // portion is the number of facts that one transaction of Fold consumes. Such a transaction takes milliseconds.
 const portion = 10_000
 
-// Fold passes the facts to the consumers and deletes the facts, because figures are cheap to read only while few facts are stored. It returns the number of
-// consumed facts.
+// Fold passes facts to the consumers and deletes the facts. It runs often, because figures are cheap to read only while few facts are stored. It returns the
+// number of consumed facts.
 func (s *Service) Fold(ctx context.Context) (int, error) {
 	folded := 0
 	for {
@@ -98,7 +98,7 @@ func (s *Service) Fold(ctx context.Context) (int, error) {
 	if folded == 0 {
 		return 0, nil
 	}
-	// Without this vacuum, readers would scan the dead rows until autovacuum runs, about a minute later.
+	// Without this VACUUM, readers would scan the dead rows until autovacuum runs, about a minute later.
 	return folded, postgres.Wrap("vacuum folded facts", s.db.Vacuum(ctx, "facts"), nil)
 }
 
@@ -161,7 +161,7 @@ func (c depthCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	row, err := c.history.Tasks(ctx, nil)
-	if err != nil { // if the query fails, these gauges are missing from this scrape; the gauges of the connection pool show the cause
+	if err != nil { // if the query fails, this scrape has no such gauges; the gauges of the connection pool show the cause
 		return
 	}
 	for state, n := range map[string]int64{

@@ -13,16 +13,15 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// maxLateTasks is the maximum number of tasks that a drop moves. A drop with more tasks would block other transactions for too long.
+// maxLateTasks is the maximum number of tasks that a drop keeps. A drop with more such tasks would block other transactions for too long.
 const maxLateTasks = 10_000
 
 // maxLocked is the number of consecutive lock timeouts after which Keep stops until its next run.
 const maxLocked = 3
 
-// Keep applies the settings of history to all partitions that are old enough: it makes them history, moves them to their tablespace, exports and drops them.
-// It returns the number of changed partitions. After a failed partition, Keep continues with the next partition. It stops after maxLocked lock timeouts in a
-// row. The column task_partitions.held_by stores why a partition failed. Keep reads the settings again for each partition, because one partition can take a
-// long time.
+// Keep applies the settings of history to the partitions that are old enough: it makes them history, moves them to their tablespace, exports and drops them. It
+// returns the number of changed partitions. If a partition fails, Keep stores the reason in task_partitions.held_by and continues with the next partition. It
+// stops after maxLocked lock timeouts in a row. It reads the settings again for each partition, because one partition can take a long time.
 func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 	var failures []error
 	var day time.Time
@@ -66,7 +65,7 @@ func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 	return changed, errors.Join(failures...)
 }
 
-// settle makes a partition history. If tablespace is set, settle also moves the partition to this tablespace. It reports whether it changed anything.
+// settle makes a partition history. If tablespace is not empty, settle first moves the partition to this tablespace. It reports whether it changed anything.
 func (s *Service) settle(ctx context.Context, p historyq.TaskPartitionNextRow, tablespace string) (changed bool, err error) {
 	for moved := tablespace != ""; moved; {
 		moved, err = postgres.Patiently(ctx, func() (bool, error) {
@@ -94,7 +93,7 @@ var (
 	errChanging    = errors.New("rows were added during each export")
 )
 
-// holderOf returns the reason of a failure as task_partitions.held_by stores it; empty if err is nil.
+// holderOf returns the reason of a failure as task_partitions.held_by stores it, or an empty text if err is nil.
 func holderOf(err error) string {
 	switch {
 	case err == nil:
@@ -110,7 +109,7 @@ func holderOf(err error) string {
 	}
 }
 
-// refusals contains the error of each result of task_partition_drop that a retry cannot change.
+// refusals contains the error for each result of task_partition_drop that a retry cannot change.
 var refusals = map[string]error{"absent": errNoPartition, "open": errOpen}
 
 const (
@@ -119,10 +118,10 @@ const (
 )
 
 // Drop deletes the partition that begins on firstDay, and all data about its tasks except their counts and dedup keys. It fails and changes nothing while new
-// tasks can be added, which is until a day after the last day of the partition. Late tasks are kept, see late.
+// tasks can be added to the partition, which is possible until a day after its last day. Drop keeps late tasks, see late.
 //
-// If onlyExported is true, Drop first exports the partition without the late tasks. It skips the export if the folder of the last export exists and contains
-// all other rows. A notification that has ended disappears from lists when its first task is dropped.
+// If onlyExported is true, Drop exports the partition first, without the late tasks. It skips the export if the folder of the last export exists and contains
+// all other rows. An ended notification disappears from lists when its first task is dropped.
 func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported bool) error {
 	mustExport := false
 	for range maxDrops {
@@ -142,7 +141,8 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 		if err := s.options.BeforeDrop(ctx, p.LastDay, p.FirstID, p.BeforeID); err != nil {
 			return err
 		}
-		// BeforeDrop does not delete a notification that starts to wait again meanwhile. After BeforeDrop, no notification of these tasks can start to wait.
+		// Late tasks are read again after BeforeDrop: BeforeDrop keeps a notification that has started to wait again meanwhile. After BeforeDrop, no other
+		// notification of these tasks can start to wait.
 		now, err := s.late(ctx, p)
 		if err != nil {
 			return err
@@ -161,7 +161,7 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 		case refusals[outcome] != nil:
 			return ofDay(firstDay, refusals[outcome])
 		}
-		mustExport = outcome == unexported // rows were added after the last export, so another export is necessary
+		mustExport = outcome == unexported // if rows were added after the last export, the partition must be exported again
 	}
 	return ofDay(firstDay, errChanging)
 }
@@ -169,8 +169,8 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 // maxDrops is the maximum number of attempts to drop a partition.
 const maxDrops = 4
 
-// late returns the tasks of a partition that remain after its drop, sorted by id: tasks that wait or are leased. Tasks of one-time notifications
-// that are still being sent also remain, because they record which people the notification has reached.
+// late returns the tasks of a partition that a drop keeps, sorted by id: tasks that wait or are leased, and tasks of one-time notifications that are still
+// being sent. The latter record which people the notification has reached.
 func (s *Service) late(ctx context.Context, p historyq.TaskPartitionGetRow) ([]string, error) {
 	waiting, err := s.q.TaskPartitionLate(ctx, historyq.TaskPartitionLateParams{FirstID: p.FirstID, BeforeID: p.BeforeID, Most: maxLateTasks + 1})
 	if err != nil {
@@ -194,7 +194,7 @@ func ofDay(firstDay time.Time, err error) error {
 	return fmt.Errorf("partition of %s: %w", firstDay.Format(time.DateOnly), err)
 }
 
-// over returns the partition that begins on a day. It fails if new tasks can still be added to the partition.
+// over returns the partition that begins on a day. It fails while new tasks can be added to the partition.
 func (s *Service) over(ctx context.Context, firstDay time.Time) (historyq.TaskPartitionGetRow, error) {
 	p, err := s.q.TaskPartitionGet(ctx, firstDay)
 	switch {
@@ -208,7 +208,7 @@ func (s *Service) over(ctx context.Context, firstDay time.Time) (historyq.TaskPa
 	return p, nil
 }
 
-// isExported reports whether the last export of a partition exists in the export folder of this server.
+// isExported reports whether the export folder of this server contains the last export of a partition.
 func (s *Service) isExported(p historyq.TaskPartitionGetRow) bool {
 	if p.ExportedTo == nil || s.options.Dir == "" {
 		return false

@@ -28,7 +28,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// age makes all rows the given number of days older, as if the service had run at that time. It creates the partitions of these days.
+// age makes all rows older by the given number of days, as if the service had run at that time. It creates the partitions of these days.
 func age(b *apptest.Bundle, days int) (firstDay time.Time) {
 	b.T.Helper()
 	firstDay = time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -days)
@@ -67,7 +67,7 @@ func keep(b *apptest.Bundle) (int, error) {
 	return b.App.History.Keep(b.T.Context())
 }
 
-// drop drops the partition that begins on a day.
+// drop drops the partition that begins on a given day.
 func drop(b *apptest.Bundle, day time.Time, onlyExported bool) {
 	b.T.Helper()
 	if err := b.App.History.Drop(b.T.Context(), day, onlyExported); err != nil {
@@ -95,7 +95,7 @@ func countsOf(b *apptest.Bundle) string {
 }
 
 // createStories creates tasks of all kinds: sent, retried, failed, cancelled, expired, with receipts, and with texts that are difficult to escape in CSV. It
-// returns their ids.
+// returns the ids of the tasks.
 func createStories(b *apptest.Bundle) (ids []string) {
 	b.T.Helper()
 	for i, text := range []string{"plain", "a,b\"c\"\nd\\N\\.", "\\.", "中文，短信", " spaces ", "{\"json\": [1]}", "NULL"} {
@@ -125,7 +125,7 @@ func createStories(b *apptest.Bundle) (ids []string) {
 	return ids
 }
 
-// Exported and dropped rows are identical after the import. The counts never change.
+// The import restores the exported and dropped rows unchanged. The counts never change.
 func TestImportRestoresExport(t *testing.T) {
 	b, dir := withFolder(t)
 	createStories(b)
@@ -180,7 +180,7 @@ func TestImportRestoresExport(t *testing.T) {
 	}
 }
 
-// An export of a version without pools and times of reports is imported without them. The import counts no task again.
+// An export of an older version has no pools and no times of reports. It is imported without them, and the import counts no task again.
 func TestExportOfOlderVersionIsImported(t *testing.T) {
 	b, _ := withFolder(t)
 	ids := createStories(b)
@@ -242,7 +242,7 @@ func sumOfFile(t *testing.T, path string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// A partition is not dropped after an export that lacks rows added later.
+// If rows are added after an export, the partition is exported again before it is dropped.
 func TestRowsAddedAfterExportAreExportedBeforeDrop(t *testing.T) {
 	b, dir := withFolder(t)
 	ids := createStories(b)
@@ -341,7 +341,7 @@ func TestSettingsDecideWhenPartitionsMoveAndDrop(t *testing.T) {
 	}
 }
 
-// A page of a list shows which of its tasks are history. A task that is older than all partitions is not history.
+// A page of the task list shows which of its tasks are history. A task that is older than all partitions is not history.
 func TestTaskListShowsWhichTasksAreHistory(t *testing.T) {
 	b, _ := withFolder(t)
 	day := age(b, 3).Format("20060102")
@@ -405,13 +405,13 @@ func TestHistoryMovesToConfiguredTablespace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { _, _ = admin.Exec(context.Background(), "DROP TABLESPACE "+space) }) // fails if the test failed
+	t.Cleanup(func() { _, _ = admin.Exec(context.Background(), "DROP TABLESPACE "+space) }) // this fails if the test has failed
 	moved := func() int {
 		return b.Count(`SELECT count(*) FROM pg_class c JOIN pg_tablespace s ON s.oid = c.reltablespace
 			WHERE s.spcname = $1 AND c.relname LIKE '%' || $2 || '%'`, space, day.Format("20060102"))
 	}
 	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"tablespace": "nowhere"}})
-	b.Exec(`INSERT INTO settings (category, name, value) VALUES ('history', 'tablespace', '"nowhere"')`) // the tablespace was dropped later
+	b.Exec(`INSERT INTO settings (category, name, value) VALUES ('history', 'tablespace', '"nowhere"')`) // as if the tablespace had been dropped later
 	set(b, map[string]any{"keep_days": 0})                                                               // makes the server read its settings again
 	if _, err := keep(b); err == nil || !strings.Contains(err.Error(), `tablespace "nowhere" does not exist`) {
 		t.Errorf("%v", err)
@@ -555,7 +555,7 @@ func TestOpenPartitionIsNeitherExportedNorDropped(t *testing.T) {
 	}
 }
 
-// A partition is exported again if the folder of its last export is missing or belongs to another server.
+// A drop exports a partition again if the folder of the last export is missing or belongs to another server.
 func TestDropExportsAgainIfExportFolderIsMissing(t *testing.T) {
 	b, dir := withFolder(t)
 	createStories(b)
@@ -573,7 +573,7 @@ func TestDropExportsAgainIfExportFolderIsMissing(t *testing.T) {
 	}
 }
 
-// A report that was stored while the partition was dropped exists again after the import.
+// A report that is stored during the drop of its partition exists again after the import.
 func TestReportDuringDropIsRestoredByImport(t *testing.T) {
 	b, dir := withFolder(t)
 	createStories(b)
@@ -593,7 +593,7 @@ func TestReportDuringDropIsRestoredByImport(t *testing.T) {
 	}
 }
 
-// Sweeps do not delete rows that belong to dropped days while these days are imported.
+// Sweeps that run during an import do not delete the rows that a drop has kept for these days.
 func TestImportKeepsRowsThatDropKept(t *testing.T) {
 	b, dir := withFolder(t)
 	createStories(b)
@@ -656,8 +656,8 @@ func TestExportFailsDuringDrop(t *testing.T) {
 	}
 }
 
-// S4.10: an erasure lists exports that possibly read the person's data before the erasure. It does not list an export that began after the end of the
-// erasure, or that ended before the erasure began.
+// S4.10: an erasure lists the exports that can contain the person because they read data before the end of the erasure. It does not list an export that began
+// after the erasure ended, or that ended before the erasure began.
 func TestErasureListsConcurrentExports(t *testing.T) {
 	b, dir := withFolder(t)
 	_, day := failLongAgo(b, 3)
@@ -695,7 +695,7 @@ func TestErasureListsConcurrentExports(t *testing.T) {
 	}
 }
 
-// A partition that is created again for a late task is neither history nor exported.
+// A late task makes the service create a dropped partition again. The new partition is neither history nor exported.
 func TestRecreatedPartitionIsNeitherHistoryNorExported(t *testing.T) {
 	b, _ := withFolder(t)
 	createStories(b)
@@ -717,7 +717,7 @@ func TestRecreatedPartitionIsNeitherHistoryNorExported(t *testing.T) {
 	}
 }
 
-// An import waits for a statement that is already using one of the tables, because this statement would see half of the import. Submissions continue.
+// An import waits for statements that already use one of the tables, because such a statement would see half of the import. Submissions continue.
 func TestWaitingImportDoesNotBlockSubmissions(t *testing.T) {
 	b, dir := withFolder(t)
 	createStories(b)
@@ -743,7 +743,7 @@ func TestWaitingImportDoesNotBlockSubmissions(t *testing.T) {
 	}
 }
 
-// A dedup key remains reserved when its task is dropped, for single messages and batches. Other submitters can use the same key.
+// A dedup key of a single message or a batch stays reserved after its task was dropped. Other submitters can use the same key.
 func TestDedupKeyOutlivesDroppedTask(t *testing.T) {
 	b, _ := withFolder(t)
 	createStories(b)
@@ -762,7 +762,8 @@ func TestDedupKeyOutlivesDroppedTask(t *testing.T) {
 	}
 }
 
-// A notification disappears from lists together with its tasks. Its dedup key still refers to it and its last state. A send-once message is not sent again.
+// A notification disappears from lists when its tasks are dropped. Its dedup key still leads to the notification and its last state. A send-once message is not
+// sent again.
 func TestNotificationIsDeletedWithItsTasks(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	event := map[string]any{
@@ -807,8 +808,8 @@ func TestNotificationIsDeletedWithItsTasks(t *testing.T) {
 	}
 }
 
-// A notification that has ended is deleted with its first task, because its state could no longer be computed. Tasks of a one-time notification that is still
-// being sent are kept, because they record which people the notification has reached.
+// A notification that has ended is deleted with its first dropped task, because its state could not be computed any more. If a one-time notification is still
+// being sent, its tasks are kept, because they record which people were reached.
 func TestDropDeletesEndedNotificationsAndKeepsUnfinishedOnes(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	send := func(name string) int64 {
@@ -850,7 +851,7 @@ func TestDropDeletesEndedNotificationsAndKeepsUnfinishedOnes(t *testing.T) {
 	b.Expect(404, "notification.not_found", "GET", fmt.Sprintf("/api/v1/notifications/%d", waits), nil)
 }
 
-// Logs are deleted when they reach their configured age. The sums of the ledger remain.
+// Logs are deleted at their configured age. The sums of the ledger are kept.
 func TestOldLogsAreDeleted(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "app", "name": "a"})
@@ -904,7 +905,7 @@ func TestOldLogsAreDeleted(t *testing.T) {
 	}
 }
 
-// A send-once message is not sent again after its task was dropped and its outcome is unknown.
+// After the task of a send-once message was dropped, its outcome is unknown. The message is not sent again.
 func TestSendOnceMessageIsNotResentAfterTaskIsDropped(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	b.AwaitStatus(b.SendOnce(nil).TaskID, 2)
@@ -916,7 +917,7 @@ func TestSendOnceMessageIsNotResentAfterTaskIsDropped(t *testing.T) {
 	}
 }
 
-// The text of a batch that was not sent yet is kept regardless of its age.
+// The text of an unsent batch is kept, even if the text is old.
 func TestTextOfUnsentBatchIsKept(t *testing.T) {
 	b := apptest.New(t)
 	b.Submit("x")

@@ -13,7 +13,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// lateWorld is a server with an old day that contains a settled task, a task that waits for a month, and a leased task.
+// lateWorld is a server with an old day. The day contains a settled task, a task that waits for a month, and a leased task.
 type lateWorld struct {
 	*apptest.Bundle
 	dir                      string
@@ -57,8 +57,8 @@ func (w lateWorld) storage() string {
 	return ""
 }
 
-// A day is dropped without its waiting and leased tasks. These tasks do not change: they can be found, counted, sent, cancelled and requeued. When all of
-// them are settled, they form a separate day, which is kept, exported and dropped like any other day.
+// A drop of a day keeps its waiting and leased tasks. These tasks do not change: they can be found, counted, sent, cancelled and requeued. When all of them are
+// settled, they form a separate day, which is kept, exported and dropped like any other day.
 func TestDropKeepsUnfinishedTasks(t *testing.T) {
 	w := newLateWorld(t)
 	before := map[string][]string{w.waiting: w.Effects(w.waiting), w.leased: w.Effects(w.leased)}
@@ -92,7 +92,7 @@ func TestDropKeepsUnfinishedTasks(t *testing.T) {
 	w.expectDayOfLateTasks()
 }
 
-// expectLateTasksLeftBehind fails the test if the export contains a late task or lacks the settled task, or if sweeps change the rows of late tasks.
+// expectLateTasksLeftBehind fails the test if the export contains a late task, if it lacks the settled task, or if sweeps change the rows of late tasks.
 func (w lateWorld) expectLateTasksLeftBehind() {
 	w.T.Helper()
 	folder := glob(w.T, w.dir)[0]
@@ -160,7 +160,7 @@ func (w lateWorld) expectDayOfLateTasks() {
 	}
 }
 
-// A day is imported while its late tasks still wait: all tasks form one day again. Waiting tasks keep their current state, and the state in the export is
+// A day is imported while its late tasks still wait. All tasks then form one day again. A waiting task keeps its current state; the state in the export is
 // ignored.
 func TestImportIsMergedWithKeptTasks(t *testing.T) {
 	w := newLateWorld(t)
@@ -188,7 +188,7 @@ func TestImportIsMergedWithKeptTasks(t *testing.T) {
 	}
 }
 
-// An export is repeated before a drop if other tasks were waiting during the export, even if the numbers of rows are equal.
+// Different tasks wait at the drop than waited at the export. The drop therefore exports again, even if the numbers of rows are equal.
 func TestExportIsRepeatedIfOtherTasksWereLate(t *testing.T) {
 	w := newLateWorld(t)
 	w.Report(w.leased, "app", 2, nil)
@@ -211,8 +211,8 @@ func TestExportIsRepeatedIfOtherTasksWereLate(t *testing.T) {
 	}
 }
 
-// A day becomes history although one of its tasks waits for a long time. A day with a leased task does not become history, because the report would wait for
-// the move.
+// A day becomes history even if one of its tasks waits for a long time. A day with a leased task does not become history, because the report of the task would
+// wait for the move.
 func TestDayWithLongWaitingTaskBecomesHistory(t *testing.T) {
 	w := newLateWorld(t)
 	if n, err := keep(w.Bundle); err != nil || n != 0 {
@@ -234,13 +234,13 @@ func TestDayWithLongWaitingTaskBecomesHistory(t *testing.T) {
 		t.Errorf("%d partitions, %v; the day is %s", n, err, w.storage())
 	}
 	w.Exec("UPDATE task_partitions SET history_at = NULL")
-	w.Exec("UPDATE queue SET due_at = now() - interval '25 hours', expires_at = NULL") // no sender claims it
+	w.Exec("UPDATE queue SET due_at = now() - interval '25 hours', expires_at = NULL") // no sender claims this task
 	if n, err := keep(w.Bundle); err != nil || n != 1 {
 		t.Errorf("%d partitions, %v while a task waits", n, err)
 	}
 }
 
-// A day with more waiting tasks than one drop can keep is not dropped, and the reason is stored.
+// A day with more waiting tasks than a drop can keep is not dropped. The reason is stored.
 func TestDayWithTooManyWaitingTasksIsNotDropped(t *testing.T) {
 	w := newLateWorld(t)
 	w.Exec(`INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, due_at)
@@ -258,7 +258,7 @@ func TestDayWithTooManyWaitingTasksIsNotDropped(t *testing.T) {
 	}
 }
 
-// The day of an unfinished notification is dropped. The tasks that record which people the notification has reached are kept.
+// The day of an unfinished notification is dropped. The tasks that record which people were reached are kept.
 func TestDropKeepsTasksOfUnfinishedNotification(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
@@ -279,7 +279,7 @@ func TestDropKeepsTasksOfUnfinishedNotification(t *testing.T) {
 	}
 }
 
-// A report and a drop run at the same time. The second waits for the first, and no data is lost.
+// A report and a drop run at the same time. One waits for the other, and no data is lost.
 func TestConcurrentReportAndDropLoseNothing(t *testing.T) {
 	w := newLateWorld(t)
 	done := make(chan error, 1)

@@ -15,7 +15,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// charges returns the number of ledger rows in each partition.
+// charges returns the number of rows of sender_ledger in each partition.
 func charges(b *apptest.Bundle) string {
 	b.T.Helper()
 	return apptest.Scan[string](b, `SELECT coalesce(string_agg(place || ':' || n, ' ' ORDER BY place), '')
@@ -40,7 +40,7 @@ func sumUp(b *apptest.Bundle) {
 	}
 }
 
-// Charges and refunds are deleted with their partition, and their sums remain.
+// Charges and refunds are deleted with their partition. Their sums are kept.
 func TestChargesAreDroppedByPartition(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 100})
@@ -96,7 +96,7 @@ func TestChargesAreDroppedByPartition(t *testing.T) {
 	expectCharges(b, "the one after", "4000000000:10 6000000000:1 default:8")
 }
 
-// When the sequence has advanced beyond all limits, for example after a restore, numbers belong to the last partition, which has no upper limit.
+// After a restore, the sequence can be beyond the upper limits of all partitions. The last partition then takes the rows, because it has no upper limit.
 func TestEveryLedgerRowHasPartition(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 100})
@@ -116,7 +116,7 @@ func TestEveryLedgerRowHasPartition(t *testing.T) {
 	}
 }
 
-// A new partition is created without scanning the default partition, which can contain hundreds of gigabytes.
+// A new partition is created without a scan of the default partition, which can contain hundreds of gigabytes.
 func TestPartitionIsCreatedWithoutReadingRows(t *testing.T) {
 	b, _ := withFolder(t)
 	config, err := pgx.ParseConfig(b.DB.Config().ConnString())
@@ -148,7 +148,7 @@ func TestPartitionIsCreatedWithoutReadingRows(t *testing.T) {
 	}
 }
 
-// While other transactions use the table, nothing changes, and no transaction waits for long. Afterwards the partition is dropped.
+// While other transactions use the table, the partition is not dropped, and no transaction waits for long. The partition is dropped afterwards.
 func TestPartitionOfChargesIsDroppedWhenLocksAreFree(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 100})
@@ -161,7 +161,7 @@ func TestPartitionOfChargesIsDroppedWhenLocksAreFree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Rollback(context.WithoutCancel(t.Context())) // the transaction only reads
+	defer reader.Rollback(context.WithoutCancel(t.Context())) // the transaction only reads, so its rollback changes nothing
 	if _, err := reader.Exec(t.Context(), "SELECT FROM sender_ledger"); err != nil {
 		t.Fatal(err)
 	}

@@ -9,12 +9,11 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// partitionsAhead is the time in advance for which partitions are created. The creation of partitions can fail for this time before a task has no partition.
+// partitionsAhead is how far ahead partitions are created. The creation can fail for this time before a task has no partition.
 const partitionsAhead = 7 * 24 * time.Hour
 
-// MakePartitions creates the partitions of tasks for the next days. It returns the number of created partitions. A task without a partition is also
-// accepted: it is stored in the default partition, and moves when its partition is created. MakePartitions also creates the partitions of sender_ledger and
-// batch_rows.
+// MakePartitions creates the partitions of tasks for the next days, and the partitions of sender_ledger and batch_rows. It returns the number of created
+// partitions. A task whose partition is missing is also accepted: it is stored in the default partition, and moves when its partition is created.
 func (s *Service) MakePartitions(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {

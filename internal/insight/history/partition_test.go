@@ -30,7 +30,7 @@ func dropPartitions(b *apptest.Bundle) {
 	END $$`)
 }
 
-// insertMessages stores settled messages with these ids, as an older server or another clock could have done.
+// insertMessages stores settled messages with these ids. Such ids can come from an older server or from a wrong clock.
 func insertMessages(b *apptest.Bundle, ids ...string) {
 	b.T.Helper()
 	for _, id := range ids {
@@ -38,7 +38,7 @@ func insertMessages(b *apptest.Bundle, ids ...string) {
 	}
 }
 
-// A task is stored in the partition of its day. A task without a partition is accepted, and moves when the sweep creates its partition.
+// A task is stored in the partition of its day. A task whose day has no partition is accepted. It moves when the sweep creates the partition.
 func TestTaskWithoutPartitionIsAcceptedAndMovedLater(t *testing.T) {
 	b := apptest.New(t)
 	today := time.Now().UTC()
@@ -73,7 +73,7 @@ func TestTaskWithoutPartitionIsAcceptedAndMovedLater(t *testing.T) {
 	}
 }
 
-// A new width applies after the existing partitions.
+// A new width of partitions applies after the last existing partition.
 func TestNewPartitionWidthStartsAfterExistingPartitions(t *testing.T) {
 	b := apptest.New(t)
 	dropPartitions(b)
@@ -83,7 +83,7 @@ func TestNewPartitionWidthStartsAfterExistingPartitions(t *testing.T) {
 	if n := at("day", "2031-01-05 10:00", "2031-01-06 23:59"); n != 2 {
 		t.Errorf("%d days", n)
 	}
-	if n := at("week", "2031-01-06", "2031-01-15"); n != 2 { // the rest of the week of January 6, and the week of January 13
+	if n := at("week", "2031-01-06", "2031-01-15"); n != 2 { // the rest of the week of January 6, and the whole week of January 13
 		t.Errorf("%d weeks", n)
 	}
 	if n := at("month", "2031-01-01", "2031-02-10"); n != 3 { // January before the 5th and after the 19th, and February
@@ -133,7 +133,7 @@ func TestSubmissionsAndReportsWaitForNewPartition(t *testing.T) {
 	}
 }
 
-// A partition is created while a batch of messages has already chosen the default partition. The batch is stored again.
+// While a batch of messages is being stored in the default partition, their own partition is created. The batch is then stored again.
 func TestBatchSucceedsAfterWaitingForNewPartition(t *testing.T) {
 	b := apptest.New(t)
 	dropPartitions(b)
@@ -158,7 +158,7 @@ func TestBatchSucceedsAfterWaitingForNewPartition(t *testing.T) {
 	}
 }
 
-// Tasks move to their partition only when no statement is using both partitions. Submissions continue meanwhile.
+// Tasks move to their partition only while no statement uses both partitions. Submissions continue meanwhile.
 func TestWaitingMoveDoesNotBlockSubmissions(t *testing.T) {
 	b := apptest.New(t)
 	dropPartitions(b)
@@ -189,8 +189,8 @@ func TestWaitingMoveDoesNotBlockSubmissions(t *testing.T) {
 	}
 }
 
-// Partitions are dropped when all their tasks are settled and no new tasks can be added. After a change of the width, dropped days are created again only for
-// tasks of these days.
+// A partition is dropped when all its tasks are settled and no new tasks can be added to it. After a change of the width, dropped days get a partition again
+// only if tasks of these days arrive.
 func TestPartitionIsDroppedWhenAllTasksAreSettled(t *testing.T) {
 	b := apptest.New(t)
 	dropPartitions(b)

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// failLongAgo submits a message that a sender reports as failed, and makes it days older.
+// failLongAgo submits a message that a sender reports as failed, and makes its task the given number of days older.
 func failLongAgo(b *apptest.Bundle, days int) (id string, day time.Time) {
 	b.T.Helper()
 	made := b.Submit("x")
@@ -25,7 +25,7 @@ func requeue(b *apptest.Bundle, id string) apptest.Answer {
 	return b.Call("POST", "/api/v1/sms/task/"+id+"/requeue", nil)
 }
 
-// The day of a requeued task is dropped, but the task is kept. After its second end, the task is exported and imported with both runs.
+// A task is requeued, and its day is dropped. The task is kept. After its second end, the task is exported and imported with both runs.
 func TestRequeuedTaskIsExportedWithBothRuns(t *testing.T) {
 	b, dir := withFolder(t)
 	id, day := failLongAgo(b, 3)
@@ -79,7 +79,7 @@ func TestRequeuedTaskIsExportedWithBothRuns(t *testing.T) {
 	}
 }
 
-// A task of an imported partition can be requeued. It is kept when its day is dropped again, and the counts are exact.
+// A task of an imported partition is requeued. It is kept when its day is dropped again, and the counts stay exact.
 func TestTaskOfImportedPartitionCanBeRequeued(t *testing.T) {
 	b, dir := withFolder(t)
 	id, day := failLongAgo(b, 3)
@@ -100,7 +100,7 @@ func TestTaskOfImportedPartitionCanBeRequeued(t *testing.T) {
 	}
 }
 
-// A requeue and a drop run at the same time. Either the requeue is first and the task is kept, or the drop is first and the task is dropped.
+// A requeue and a drop run at the same time. If the requeue is first, the task is kept. If the drop is first, the task is dropped.
 func TestConcurrentRequeueAndDropLoseNothing(t *testing.T) {
 	b := apptest.New(t)
 	for days := 3; days < 9; days++ {

@@ -7,20 +7,20 @@ import (
 	"slices"
 )
 
-// growth is the ratio of the bounds of neighbouring buckets. A percentile is at most 10 % too high.
+// growth is the ratio between the bounds of neighbouring buckets. It limits the error of a percentile: at most 10 % too high.
 const growth = 1.1
 
-// Bound returns the upper bound of a bucket in seconds. The buckets are the buckets of the SQL function wait_bucket. The last bucket, 255, also contains all
-// longer times.
+// Bound returns the upper bound of a bucket in seconds. The SQL function wait_bucket uses the same buckets. The last bucket, 255, also contains all longer
+// times.
 func Bound(bucket byte) float64 { return math.Pow(growth, float64(bucket)) / 1000 }
 
-// bin is one bucket of a Histogram with its number of times.
+// bin is one bucket of a Histogram and the number of its times.
 type bin struct {
 	bucket byte
 	n      uint64
 }
 
-// Histogram counts times by bucket. Its buckets are in ascending order, and every bucket contains a time.
+// Histogram counts times by bucket. Its buckets are in ascending order, and none of them is empty.
 type Histogram []bin
 
 // Add adds times. Each byte is the bucket of one time, in any order.
@@ -62,8 +62,8 @@ func (h Histogram) Count() (n uint64) {
 	return n
 }
 
-// Percentiles contains the times in seconds that 50 %, 95 % and 99 % of all times do not exceed. Each percentile is rounded up to the bound of a bucket. All
-// fields are nil if the histogram is empty.
+// Percentiles contains three times in seconds, which 50 %, 95 % and 99 % of all times do not exceed. Each value is rounded up to the bound of a bucket. All
+// values are nil if the histogram is empty.
 type Percentiles struct{ P50, P95, P99 *float64 }
 
 // Percentiles returns the percentiles of all times in the histogram.
@@ -72,7 +72,7 @@ func (h Histogram) Percentiles() Percentiles {
 	return Percentiles{P50: h.percentile(0.5, count), P95: h.percentile(0.95, count), P99: h.percentile(0.99, count)}
 }
 
-// percentile returns the time that the given share of all times does not exceed. count is the number of all times. If count is 0, percentile returns nil.
+// percentile returns the time that a share of all times does not exceed. count is the number of all times. If count is 0, percentile returns nil.
 func (h Histogram) percentile(share float64, count uint64) *float64 {
 	if count == 0 {
 		return nil
@@ -87,7 +87,7 @@ func (h Histogram) percentile(share float64, count uint64) *float64 {
 	return nil // unreachable: rank is at most count
 }
 
-// bounds contains the bound of each bucket, rounded to a millisecond. No code changes it, because percentiles point into it.
+// bounds contains the bound of each bucket, rounded to a millisecond. It must not be changed, because Percentiles contains pointers to its elements.
 var bounds = func() (all [256]float64) {
 	for b := range all {
 		all[b] = math.Round(1000*Bound(byte(b))) / 1000
@@ -95,7 +95,7 @@ var bounds = func() (all [256]float64) {
 	return all
 }()
 
-// tally counts times by bucket. Adding many histograms to a tally is faster than merging them.
+// tally counts times by bucket. It is faster to add many histograms to a tally than to merge them.
 type tally [256]uint64
 
 func (t *tally) add(h Histogram) {
@@ -113,7 +113,7 @@ func (t *tally) histogram() (h Histogram) {
 	return h
 }
 
-// pack returns the stored form of the histogram: for each bucket its number as one byte, and its count as a varint.
+// pack returns the stored form of the histogram: for each bucket, its number as one byte and its count as a varint.
 func (h Histogram) pack() []byte {
 	text := make([]byte, 0, 3*len(h))
 	for _, b := range h {
@@ -144,7 +144,7 @@ func (h *Histogram) addPacked(packed []byte) error {
 	return nil
 }
 
-// Buckets returns the bucket of each time, in ascending order.
+// Buckets returns the bucket of each time, in ascending order. A bucket with several times is repeated.
 func (h Histogram) Buckets() (all []byte) {
 	for _, b := range h {
 		for range b.n {

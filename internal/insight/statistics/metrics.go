@@ -9,13 +9,14 @@ import (
 	"lksms/internal/dispatch/fact"
 )
 
-// Metrics contains the Prometheus metrics of tasks. Each server counts only the facts that it folded. The sum over all servers is the total.
+// Metrics contains the Prometheus metrics of tasks. Each server counts only the facts that it has folded itself, so the total is the sum over all servers.
 type Metrics struct {
 	waits, durations *prometheus.HistogramVec
 	finished         *prometheus.CounterVec
 }
 
-// buckets contains the bounds of both histograms in seconds: from 10 ms for verification codes, over the alert thresholds of waits, to a week.
+// buckets contains the bounds of both histograms in seconds. They begin at 10 ms for verification codes, include the alert thresholds of waits, and end at a
+// week.
 var buckets = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 21_600, 86_400, 604_800}
 
 // NewMetrics returns metrics that are registered with reg. The series of channel exist from the start, so that rate() includes their first task.
@@ -72,7 +73,7 @@ func observe(histogram prometheus.Observer, times []byte) {
 	}
 }
 
-// seconds contains the time that is recorded for all times of a bucket: the middle of the bucket.
+// seconds contains, for each bucket, the time that is recorded for all its times: the middle of the bucket.
 var seconds = func() (times [256]float64) {
 	times[0] = Bound(0)
 	for n := 1; n < len(times); n++ {

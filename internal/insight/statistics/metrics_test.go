@@ -11,7 +11,7 @@ import (
 	"lksms/internal/insight/statistics"
 )
 
-// gather returns the metrics of a registry by name and labels, written as name{value,value}.
+// gather returns the metrics of a registry. The key of a metric is its name with its label values: name{value,value}.
 func gather(t *testing.T, reg *prometheus.Registry) map[string]*dto.Metric {
 	t.Helper()
 	families, err := reg.Gather()

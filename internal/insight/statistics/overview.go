@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// NowEvery is the age after which figures are read again.
+	// NowEvery is the age at which cached figures are read again.
 	NowEvery = 2 * time.Second
-	// sendersEvery is the age after which senders are read again. It is longer than NowEvery because the query is slower and senders change less often.
+	// sendersEvery is the age at which cached senders are read again. It is longer than NowEvery, because the query is slower and senders change less often.
 	sendersEvery = 5 * time.Second
 	// rateOver is the period over which rates are computed.
 	rateOver = 10 * time.Second
-	// longestOf is the number of longest-waiting tasks among which a task of one company is searched.
+	// longestOf limits the search for the longest wait of a company: only this number of longest-waiting tasks of all companies is searched.
 	longestOf = 2000
-	// maxHoldTime is the maximum number of held tasks of a pool that are counted; heldNamed is the maximum number of switches that are named.
+	// maxHoldTime is the maximum number of held tasks that are counted for each pool. heldNamed is the maximum number of switches that are named.
 	maxHoldTime, heldNamed = 10_000, 20
 	// maxCompanies is the maximum number of companies whose figures are cached.
 	maxCompanies = 1000
@@ -33,18 +33,18 @@ const (
 // Now contains the current figures of one company or of all companies.
 type Now struct {
 	Tasks        history.TaskStatistics // includes the time of the figures
-	LongestWait  *float64               // seconds; nil: no task is due, or the company has no task among the first longestOf tasks
-	Rates        *Rates                 // nil: the rates are not known yet
+	LongestWait  *float64               // seconds; nil: no task is due, or none of the longestOf longest-waiting tasks belongs to the company
+	Rates        *Rates                 // nil: not known yet
 	FiringAlerts *int64                 // nil for one company
 	Senders      sender.Readiness
-	Held         []backlog.Held // switches that hold tasks back, with the numbers of tasks, up to maxHoldTime of each pool
+	Held         []backlog.Held // switches that hold tasks, with the numbers of these tasks; each pool counts at most maxHoldTime tasks
 }
 
-// Rates contains tasks per second.
+// Rates contains submitted, sent and failed tasks per second.
 type Rates struct{ In, Out, Failed float64 }
 
-// Overview reads the current figures: the waiting tasks, the rates of submitted, sent and failed tasks, and the senders that can claim tasks. Each server
-// reads the figures once for all requests, and only while requests arrive.
+// Overview reads the current figures: the waiting tasks, the rates of submitted, sent and failed tasks, and the senders that can claim tasks. Each server reads
+// them once for all requests, and only while requests arrive.
 type Overview struct {
 	backlog    backlog.Reader
 	history    *history.Service
@@ -103,14 +103,14 @@ type reader struct {
 	held    snapshot.Cache[[]backlog.Held]
 
 	mu    sync.Mutex
-	since time.Time // time of the first reading
+	since time.Time // time of the first reading, from which events are counted
 	past  []reading // readings of the last rateOver, oldest first
 }
 
 // reading contains the numbers of one moment, from which rates are computed.
 type reading struct {
 	at     time.Time
-	events statisticsq.StatisticsEventsRow // numbers of events and not of tasks: a cancelled, requeued or dropped task would reduce the number of tasks
+	events statisticsq.StatisticsEventsRow // numbers of events, which never decrease; the number of tasks would decrease when tasks are cancelled, requeued or dropped
 }
 
 func (r *reader) read(ctx context.Context) (f Now, err error) {
@@ -137,7 +137,7 @@ func (r *reader) read(ctx context.Context) (f Now, err error) {
 	return f, err
 }
 
-// longestWait returns the wait of the longest-waiting due task, in seconds. The result is nil in the cases of Now.LongestWait.
+// longestWait returns the wait of the longest-waiting due task in seconds. It returns nil in the cases that Now.LongestWait lists.
 func (s *Overview) longestWait(ctx context.Context, company *int64) (seconds *float64, err error) {
 	if company != nil {
 		return s.backlog.CompanyLongestWait(ctx, *company, longestOf)

@@ -20,11 +20,11 @@ type Query struct {
 	To        *time.Time // nil: now
 	Step      string
 	By        string
-	Key       *string // non-nil: only the series with this key of the database
+	Key       *string // nil: all keys; otherwise only the series with this key, as in the database
 	Limit     int     // maximum number of series
 }
 
-// Answer contains the selected series, the largest first. From and To are extended to full steps.
+// Answer contains the selected series, the largest first. From and To include the whole first and last step.
 type Answer struct {
 	From, To   time.Time
 	TimeZone   string
@@ -34,33 +34,33 @@ type Answer struct {
 
 // Series contains the points of one key.
 type Series struct {
-	Key       string // as in the database; empty: the tasks without a key
+	Key       string // as in the database; empty: the series of the tasks without a key
 	CompanyNo string // only in series by company; empty: the company was deleted
 	Totals    Figures
-	Points    []Point // ascending, without steps in which nothing happened
+	Points    []Point // in ascending order; steps without events are omitted
 }
 
-// Point contains the events of one step, which begins at At.
+// Point contains the events of one step. The step begins at At.
 type Point struct {
 	At time.Time
 	Counts
-	taken     int64 // tasks that were claimed for the first time
+	taken     int64 // number of tasks that were claimed for the first time
 	Waits     Percentiles
 	Durations Percentiles
 }
 
-// longest contains the maximum range of a query in days, by step. For minutes and hours, this is the time for which points are kept. For days, it is ten
-// years.
+// longest contains the maximum range of a query in days for each step. For minutes and hours, this is the time for which their points are kept. For days, it is
+// ten years.
 var longest = map[string]int{Minute: 2, Hour: 93, Day: 3660}
 
 // lengths contains the minimum length of each step.
 var lengths = map[string]time.Duration{Minute: time.Minute, Hour: time.Hour, Day: 23 * time.Hour}
 
-// maxPoints is the maximum number of points of an answer. A longer range has fewer series.
+// maxPoints is the maximum number of points in an answer. The answer to a query with a longer range therefore contains fewer series.
 const maxPoints = 10_000
 
-// Read returns series. The fault is request.invalid. It names the field from if the range is empty or too long for its step. It names from or to if a full
-// step is outside the years 1 to 9999.
+// Read returns series. Fault: request.invalid. The fault names the field from if the range is empty, or too long for its step. It names from or to if a whole
+// step would be outside the years 1 to 9999.
 func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -80,14 +80,14 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 		return Answer{}, fault.InvalidField("from", fault.WrongFormat, nil)
 	case span.ToAt.UTC().Year() > 9999:
 		return Answer{}, fault.InvalidField("to", fault.WrongFormat, nil)
-	case length > time.Duration(days)*24*time.Hour+2*lengths[query.Step]: // the first and the last step can extend beyond the range
+	case length > time.Duration(days)*24*time.Hour+2*lengths[query.Step]: // whole steps can extend beyond both ends of the range
 		return Answer{}, fault.InvalidField("from", fault.RangeTooLong, days)
 	}
 	company, by := int64(AllCompanies), query.By
 	if query.CompanyID != nil {
 		company = *query.CompanyID
 		if by == ByCompany {
-			by = ByNothing // a company has only this series
+			by = ByNothing // a single company has only the series of all its tasks
 		}
 	}
 	most := max(1, min(query.Limit, maxPoints/int(length/lengths[query.Step]+1)))
@@ -131,8 +131,9 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	return answer, err
 }
 
-// countSubmissions assigns the submissions of series by sender to the sender that first claimed each task. Each task has one wait, which ends with its first
-// claim, so a sender has as many submissions as waits. The series without a sender keeps the tasks that no sender claimed.
+// countSubmissions sets the submissions of series by sender: a submission counts for the sender that first claimed the task. Each task has one wait, which ends
+// at its first claim. The number of submissions of a sender is therefore its number of waits. The series without a sender contains the tasks that no sender has
+// claimed.
 func (s *Service) countSubmissions(
 	ctx context.Context, company int64, step string, span statisticsq.StatisticsRangeRow, zone string, all []Series,
 ) error {
@@ -170,19 +171,19 @@ func (s *Service) countSubmissions(
 	return nil
 }
 
-// Events returns the numbers of submitted, succeeded and failed tasks, counted from about two days before since. It counts the tasks of a company. If company
-// is nil, it counts all tasks. The numbers are exact and never decrease. Only differences between results with the same since are meaningful.
+// Events returns the numbers of submitted, succeeded and failed tasks of a company; nil: of all companies. Counting begins about two days before since. The
+// numbers are exact and never decrease. Only the differences between results with the same since are meaningful.
 func (s *Service) Events(ctx context.Context, company *int64, since time.Time) (statisticsq.StatisticsEventsRow, error) {
 	row, err := s.q.StatisticsEvents(ctx, statisticsq.StatisticsEventsParams{CompanyID: optional.Or(company, AllCompanies), Since: since})
 	return row, postgres.Wrap("count events", err, nil)
 }
 
-// size returns the number by which series are sorted.
+// size returns the number by which series are sorted: the largest series comes first.
 func (c Counts) size() int64 {
 	return c.Submitted + c.Requeued + c.Claimed + c.Succeeded + c.Failed + c.ReportedFailed + c.Cancelled + c.Delivered + c.Undelivered
 }
 
-// seriesOf builds series from rows that are sorted by key and time. One point can have two rows.
+// seriesOf builds series from rows that are sorted by key and time. A point can consist of two rows.
 func seriesOf(rows []statisticsq.StatisticsPointsRow) (all []Series, err error) {
 	for len(rows) > 0 {
 		n := 1
@@ -233,14 +234,14 @@ func oneSeries(rows []statisticsq.StatisticsPointsRow) (Series, error) {
 	return s, nil
 }
 
-// nameCompanies sets Key and CompanyNo of series by company. A non-nil only is the id of the only company.
+// nameCompanies sets Key and CompanyNo of series by company. If only is not nil, it is the id of the only company.
 func (s *Service) nameCompanies(ctx context.Context, only *int64, all []Series) error {
 	ids := make([]int64, len(all))
 	for i := range all {
 		if only != nil {
 			all[i].Key = strconv.FormatInt(*only, 10)
 		}
-		ids[i], _ = strconv.ParseInt(all[i].Key, 10, 64) // the key was written as a number
+		ids[i], _ = strconv.ParseInt(all[i].Key, 10, 64) // the key is the id of a company
 	}
 	rows, err := s.q.StatisticsCompanies(ctx, ids)
 	if err != nil {

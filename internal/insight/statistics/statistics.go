@@ -1,6 +1,6 @@
 // Package statistics owns figures over time: the events of tasks in each minute, hour and day, by company, channel, sender, message type and outcome. The
-// figures are computed only from facts, and are always exact. The package also owns two results of the figures: the metrics of tasks, and the current
-// overview.
+// figures are computed only from facts, and are always exact. The package also owns the metrics of tasks and the current overview, which are computed from the
+// same events.
 package statistics
 
 import (
@@ -54,24 +54,24 @@ const (
 	ByOutcome     = "outcome"
 )
 
-// Tests is the key of all tests in the dimension ByMessageType. No other dimension counts tests.
+// Tests is the key of all test messages in the dimension ByMessageType. Other dimensions do not count test messages.
 const Tests = "test"
 
-// kept contains the time for which the points of a step are kept. Days are kept forever.
+// kept contains the time for which points are kept, by step. Points of days are kept forever.
 var kept = map[string]time.Duration{Minute: 2 * 24 * time.Hour, Hour: 93 * 24 * time.Hour}
 
 // Counts contains the number of events of each kind.
 type Counts struct {
 	Submitted      int64
 	Requeued       int64
-	Claimed        int64 // leases
+	Claimed        int64 // number of leases
 	Succeeded      int64
 	Failed         int64
-	ReportedFailed int64 // leases that their sender reported as FAILED, including tasks that were retried
+	ReportedFailed int64 // leases that their sender reported as FAILED, even if the task was retried
 	Cancelled      int64
-	Delivered      int64 // receipts with this state
+	Delivered      int64 // receipts of this state
 	Undelivered    int64
-	Segments       int64 // segments of leases that were reported as SUCCESS
+	Segments       int64 // segments of the leases that were reported as SUCCESS
 }
 
 func (c *Counts) add(o Counts) {
@@ -87,7 +87,7 @@ func (c *Counts) add(o Counts) {
 	c.Segments += o.Segments
 }
 
-// Figures contains counts, and durations since tasks could first be claimed.
+// Figures contains counts, and durations. A duration begins when the task can be claimed for the first time.
 type Figures struct {
 	Counts
 	Waits     Histogram // until the first claim
@@ -98,7 +98,7 @@ type Figures struct {
 func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
 	var rows statisticsq.StatisticsStageParams
 	for _, f := range facts {
-		succeeded, failed := max(0, f.Success), max(0, f.Failed) // a requeue reduces Failed, but is not an event of the minute
+		succeeded, failed := max(0, f.Success), max(0, f.Failed) // a requeue reduces Failed, but does not undo the event of an earlier minute
 		if f.Submitted+f.Requeued+f.Leases+succeeded+failed+f.ReportedFailed+f.Cancelled+f.Delivered+f.Undelivered == 0 {
 			continue
 		}
@@ -186,10 +186,10 @@ func (s *Service) rollUpPortion(ctx context.Context, zone string) (taken int64, 
 	return taken, s.store(ctx, sums)
 }
 
-// AllCompanies is the company id of rows that count the tasks of all companies. No company has this id.
+// AllCompanies is the company id in rows that count the tasks of all companies. No real company has this id.
 const AllCompanies = 0
 
-// addTo adds a staged row to the sums of all rows of statistics that include it.
+// addTo adds a staged row to the sums of all rows of the table statistics that must include it.
 func addTo(sums map[sumKey]*Figures, row statisticsq.StatisticsTakeRow) {
 	f := Figures{Counts: Counts{
 		Submitted: row.Submitted, Requeued: row.Requeued, Claimed: row.Claimed, Succeeded: row.Succeeded, Failed: row.Failed,
@@ -236,7 +236,7 @@ func (f *Figures) addStored(waits, durations []byte) error {
 func (s *Service) store(ctx context.Context, sums map[sumKey]*Figures) error {
 	var rows statisticsq.StatisticsAddParams
 	added := make([]*Figures, 0, len(sums))
-	for _, p := range slices.SortedFunc(maps.Keys(sums), sumKey.compare) { // in the order of the key: rows that are read together are stored side by side
+	for _, p := range slices.SortedFunc(maps.Keys(sums), sumKey.compare) { // in the order of the primary key, so that rows that are read together are stored side by side
 		f := sums[p]
 		added = append(added, f)
 		rows.Steps = append(rows.Steps, p.step)
@@ -276,7 +276,7 @@ func (s *Service) store(ctx context.Context, sums map[sumKey]*Figures) error {
 // deleteBatch is the number of rows that one statement deletes.
 const deleteBatch = 10_000
 
-// DeleteExpired deletes minutes and hours that are older than kept allows. It returns the number of deleted rows.
+// DeleteExpired deletes points of minutes and hours after the time in kept. It returns the number of deleted rows.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	total := 0
 	for step, keep := range kept {

@@ -42,7 +42,7 @@ func rollUp(b *apptest.Bundle) int {
 	return n
 }
 
-// ripen moves the staged rows of the current minute to the previous minute, so that they can be rolled up.
+// ripen moves the staged rows of the current minute to the previous minute, because only past minutes can be rolled up.
 func ripen(b *apptest.Bundle) {
 	b.T.Helper()
 	b.Exec("UPDATE statistics_staged SET at = at - interval '1 minute' WHERE at >= date_trunc('minute', now(), 'UTC')")
@@ -70,8 +70,8 @@ func read(b *apptest.Bundle, q statistics.Query) statistics.Answer {
 	return answer
 }
 
-// events is a query with one row for each event in the logs: the company, the event (named as in Counts), and its duration. kind is the message type or
-// "test". The table requeued contains the requeued tasks.
+// events is an SQL query that returns one row for each event in the logs: the company, the event (named as in Counts), and its duration. kind is the message
+// type or "test". The table requeued contains the requeued tasks.
 const events = `
 	WITH ended AS (
 		SELECT r.*, CASE WHEN is_test THEN 'test' ELSE message_type::text END AS kind, CASE WHEN effect = 'success' THEN 'SUCCESS' WHEN effect = 'cancelled' THEN 'CANCELLED' ELSE 'FAILED' END AS ended_as
@@ -114,7 +114,7 @@ const events = `
 			FROM firsts f CROSS JOIN LATERAL (VALUES (f.app_id, 1), ('', -1)) AS x (sender, n) WHERE f.retry_count = 0 AND $2 = 'sender'
 	)`
 
-// recount counts the events of one company or of all by a dimension, as lines of text.
+// recount counts the events of a company by a dimension, as lines of text; a nil company means all companies.
 func recount(b *apptest.Bundle, by string, company *int64) string {
 	b.T.Helper()
 	key := map[string]string{
@@ -165,7 +165,7 @@ var dimensions = []string{
 	statistics.ByNothing, statistics.ByCompany, statistics.ByChannel, statistics.BySender, statistics.ByMessageType, statistics.ByOutcome,
 }
 
-// compare compares the numbers that readers see with the logs.
+// compare fails the test unless the figures equal the recount of the logs.
 func compare(b *apptest.Bundle, when string, companies []*int64) {
 	b.T.Helper()
 	for _, company := range companies {
@@ -178,7 +178,7 @@ func compare(b *apptest.Bundle, when string, companies []*int64) {
 	}
 }
 
-// requeue is a statement that requeues a settled task like an operator does: the task becomes PENDING again.
+// requeue is a statement that requeues a settled task as an operator does: the task becomes PENDING again.
 const requeue = `
 	WITH one AS (
 		SELECT r.task_id FROM report_logs r WHERE r.outcome IN (3, 4) AND r.event <> 'unreachable' ORDER BY hashtext(r.task_id || $1) LIMIT 1
@@ -236,7 +236,7 @@ func (w *randomWork) withLease(do func(l lease)) {
 	}
 }
 
-// expectDoneOrRefused fails the test if a request failed for another reason than the state of the task.
+// expectDoneOrRefused fails the test if a request failed for any reason except the state of the task.
 func (w *randomWork) expectDoneOrRefused(a apptest.Answer) {
 	w.T.Helper()
 	if a.Status != 200 && a.Status != 409 {
@@ -339,8 +339,8 @@ func (w *randomWork) followUps() []step {
 	}
 }
 
-// Random actions change the tasks of two companies, with folds and roll-ups at any time. The figures equal a recount of the logs by each dimension, for each
-// company and for all companies.
+// Random actions change the tasks of two companies, with folds and roll-ups at random times. The figures equal a recount of the logs by each dimension, for
+// each company and for all companies.
 func TestStatisticsEqualARecountOfTheLogs(t *testing.T) {
 	w := newRandomWork(t)
 	steps, did := slices.Concat(w.submissions(), w.dispatch(), w.followUps()), map[string]int{}
@@ -401,7 +401,7 @@ func TestTestsAreCountedSeparately(t *testing.T) {
 	check("rolled up")
 }
 
-// While several goroutines fold facts and roll up minutes, every reader counts every event once.
+// Several goroutines fold facts and roll up minutes. Meanwhile, every reader counts every event once.
 func TestReadersCountEachEventOnceDuringRollUp(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("CREATE TABLE requeued (task_id text, company_id bigint, pool_id bigint, message_type smallint, at timestamptz)")
@@ -421,7 +421,7 @@ func TestReadersCountEachEventOnceDuringRollUp(t *testing.T) {
 	for range 2 {
 		movers.Go(func() {
 			for range 10 {
-				// Each goroutine takes few facts at a time. The rows are staged and rolled up together with the rows of other goroutines.
+				// Each goroutine consumes few facts at a time. Its rows are staged and rolled up together with the rows of the other goroutines.
 				b.Exec(`SET LOCAL lksms.facts_version = '3'; WITH one AS (DELETE FROM facts WHERE ctid IN (SELECT ctid FROM facts ORDER BY random() LIMIT 5 FOR UPDATE SKIP LOCKED) RETURNING *)
 					INSERT INTO facts SELECT * FROM one`)
 				fold(b)
@@ -466,7 +466,7 @@ func TestDatabaseBucketsHaveSameBounds(t *testing.T) {
 	if n := b.Count("SELECT count(wait_bucket(NULL))"); n != 0 {
 		t.Error("null has a bucket")
 	}
-	if got := bucket(-5); got != 0 { // the clock was set back
+	if got := bucket(-5); got != 0 { // a negative wait occurs if the clock was set back
 		t.Errorf("a negative time is in bucket %d", got)
 	}
 	for n := 10; n < 255; n += 7 { // the precision of an interval is a microsecond
@@ -505,14 +505,14 @@ func TestPercentilesAreAtMostTenPercentTooHigh(t *testing.T) {
 	}
 }
 
-// stage inserts a staged row of one company for a minute, as a fold does. The wait of each task is in bucket 10.
+// stage inserts a staged row of a company for a minute, as a fold does. The wait of each task belongs to bucket 10.
 func stage(b *apptest.Bundle, at time.Time, submitted int) {
 	b.T.Helper()
 	b.Exec(`INSERT INTO statistics_staged SELECT $1, 1, $2::integer, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'sms', 'app', '1', '', decode(repeat('0a', $2::integer), 'hex'), ''`,
 		at.Truncate(time.Minute), submitted)
 }
 
-// Two sweeps add to the same rows. The second sweep waits, and adds to the histograms that the first sweep wrote.
+// Two sweeps add to the same rows. The second sweep waits for the first, and adds to the histograms that the first has written.
 func TestTwoSweepsAddToTheSameHistograms(t *testing.T) {
 	b := apptest.New(t)
 	at := time.Now().Add(-time.Hour)
@@ -551,8 +551,8 @@ func points(answer statistics.Answer) (text string) {
 	return text
 }
 
-// A late fact counts in its own minute, hour and day, before and after the roll-up. Days follow the time zone. After a change of the time zone, new days
-// follow the new zone, and no count is lost.
+// A late fact counts in its own minute, hour and day, before and after the roll-up. Days follow the configured time zone. If the time zone changes, new days
+// follow the new time zone, and no count is lost.
 func TestLateFactsCountInTheirOwnMinuteHourAndDay(t *testing.T) {
 	b := apptest.New(t)
 	today := time.Now().UTC().Truncate(24 * time.Hour)
@@ -642,7 +642,7 @@ func TestOnlyMinutesAndHoursExpire(t *testing.T) {
 	}
 }
 
-// Figures keep the name of a deleted channel and the number of a deleted company, even if these were deleted before the fold.
+// Figures keep the name of a deleted channel and the number of a deleted company, even if the deletion precedes the fold.
 func TestFiguresOutliveDeletedChannelsAndCompanies(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "fax", "name": "Fax"})
@@ -741,7 +741,7 @@ func TestStatisticsOperationReturnsSeries(t *testing.T) {
 	b.Expect(403, "auth.other_company", "GET", path("hour", now)+"&company_no=default", nil, reader...)
 }
 
-// addYear adds a year of days of 100 senders with complete figures, day by day as roll-ups do, and some current tasks.
+// addYear adds a year of days with complete figures of 100 senders, day by day as roll-ups do. It also adds some current tasks.
 func addYear(b *apptest.Bundle) {
 	b.T.Helper()
 	b.Exec(`INSERT INTO statistics SELECT 'day', c, d, date_trunc('day', now(), 'Asia/Shanghai') - x * interval '1 day', CASE d WHEN 'sender' THEN 'sender-' || k ELSE '' END,
@@ -753,7 +753,8 @@ func addYear(b *apptest.Bundle) {
 	b.SubmitMany("x", 100, nil)
 }
 
-// BenchmarkYearOfDays measures requests to the server without net/http. best-ms is the time of the fastest request, which other programs influence least.
+// BenchmarkYearOfDays measures requests to the server without net/http. best-ms is the duration of the fastest request, because other programs disturb this
+// request least.
 func BenchmarkYearOfDays(b *testing.B) {
 	server := apptest.Open(b, apptest.DefaultRules, func(o *app.Options) { o.Log = slog.New(slog.DiscardHandler) })
 	addYear(server)
@@ -795,7 +796,7 @@ func (c *counted) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A year of days is read within the promised time.
+// The statistics of one year by day are read within the promised time.
 func TestStatisticsOfOneYearAreReadInTime(t *testing.T) {
 	b := apptest.New(t)
 	addYear(b)
@@ -808,7 +809,7 @@ func TestStatisticsOfOneYearAreReadInTime(t *testing.T) {
 		"20 series":     {statistics.Query{By: statistics.BySender, Limit: 20}, 20 * 365},
 		"one of 100":    {statistics.Query{By: statistics.BySender, Key: new("sender-7")}, 365},
 		"one company's": {statistics.Query{By: statistics.ByNothing, CompanyID: new(int64(1))}, 365},
-		"many series":   {statistics.Query{By: statistics.BySender, Limit: 100}, 26 * 365}, // as many series as fit into 10,000 points
+		"many series":   {statistics.Query{By: statistics.BySender, Limit: 100}, 26 * 365}, // 10,000 points limit the number of series
 	} {
 		q.query.From, q.query.Step, q.query.To = from, statistics.Day, new(time.Now())
 		best := time.Hour

@@ -14,10 +14,10 @@ import (
 
 // managerAlert is an alert in the format of POST /api/v2/alerts.
 type managerAlert struct {
-	Labels      map[string]string `json:"labels"` // labels that identify the alert; no value is empty
+	Labels      map[string]string `json:"labels"` // the labels identify the alert; no label is empty
 	Annotations map[string]string `json:"annotations"`
 	StartsAt    time.Time         `json:"startsAt"`
-	EndsAt      time.Time         `json:"endsAt,omitzero"` // zero while the alert fires: Alertmanager ends an alert that is not sent again for some minutes
+	EndsAt      time.Time         `json:"endsAt,omitzero"` // zero while the alert fires; Alertmanager ends an alert that is not sent again for some minutes
 }
 
 // callLimit is the timeout of one call.
@@ -31,10 +31,10 @@ func newManagerClient(policy outbound.Policy) *managerClient {
 	return &managerClient{policy.Client(callLimit)}
 }
 
-// maxRefusal is the maximum length in bytes of a response body in an error.
+// maxRefusal is the maximum number of bytes of a response body that an error contains.
 const maxRefusal = 200
 
-// post sends alerts to the program at base. Every 2xx status is a success. The body is ignored. A redirect is an error.
+// post sends alerts to the program at the address base. Every 2xx status is a success, and a redirect is an error. The body of the response is ignored.
 func (c *managerClient) post(ctx context.Context, base, authorization string, alerts []managerAlert) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()

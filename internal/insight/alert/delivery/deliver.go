@@ -59,14 +59,14 @@ func (t *Notifier) Sweeps() []sweep.Job {
 // notifyBatch is the maximum number of deliveries in one run.
 const notifyBatch = 1000
 
-// maxMessages is the number of messages within five minutes after which people receive no more warnings, until some of these messages are older.
+// maxMessages is the maximum number of messages with warnings that people receive within five minutes.
 const maxMessages = 3
 
 // maxCalls is the maximum number of concurrent calls to receivers.
 const maxCalls = 8
 
-// Notify makes the due deliveries, including escalations. It returns the number of successful deliveries. No transaction is open during a call to a
-// receiver. Several servers can run Notify at the same time.
+// Notify makes the due deliveries, including escalations. It returns the number of successful deliveries. No transaction is open while a receiver is called.
+// Several servers can run Notify at the same time.
 func (t *Notifier) Notify(ctx context.Context) (int, error) {
 	if _, err := t.q.AlertDeliveriesOpen(ctx); err != nil {
 		return 0, postgres.Wrap("open deliveries", err, nil)
@@ -98,7 +98,7 @@ func (t *Notifier) notifyDue(ctx context.Context) (int, error) {
 	}
 	calls := map[int64][]alertq.AlertDeliveriesDueRow{}
 	for _, id := range failing {
-		calls[id] = nil // without due deliveries, an empty call checks whether the receiver accepts calls again
+		calls[id] = nil // if no delivery is due, an empty call checks whether the receiver accepts calls again
 	}
 	var people []alertq.AlertDeliveriesDueRow
 	for _, d := range due {
@@ -109,7 +109,7 @@ func (t *Notifier) notifyDue(ctx context.Context) (int, error) {
 			people = append(people, d)
 		}
 	}
-	// People are notified first, within milliseconds. A call to a receiver can hang.
+	// People are notified first, because this takes only milliseconds. A call to a program can hang.
 	sent, failures := 0, run.guard(ctx, due)
 	for _, together := range bunches(people) {
 		n, err := run.notify(ctx, together)
@@ -127,7 +127,7 @@ type run struct {
 	*Notifier
 	receivers map[int64]alertq.AlertReceiverListRow
 	usable    []string           // channels that can send alerts
-	reached   map[int64][]string // by id of the receiver, see reach
+	reached   map[int64][]string // reachable channels by id of the receiver, see reach
 }
 
 func (t *Notifier) newRun(ctx context.Context) (*run, error) {
@@ -149,7 +149,7 @@ func (t *Notifier) newRun(ctx context.Context) (*run, error) {
 	return r, postgres.Wrap("read channels", err, nil)
 }
 
-// phaseOf returns the phase of the alert that a delivery reports.
+// phaseOf returns the phase of the alert at the time of a delivery.
 func phaseOf(d alertq.AlertDeliveriesDueRow) string {
 	switch {
 	case d.IsEnd:
@@ -161,12 +161,11 @@ func phaseOf(d alertq.AlertDeliveriesDueRow) string {
 	}
 }
 
-// maxSingles is the maximum number of alerts for which each alert has its own message. If more alerts are due at the same time and bunches allows it, they
-// share one message.
+// maxSingles is the maximum number of due alerts that are sent in separate messages. If more alerts are due and bunches can group them, they share one message.
 const maxSingles = 3
 
-// bunches groups deliveries: each returned slice becomes one message. More than maxSingles deliveries share a message if they have the same receiver, phase
-// and own channel, because then they can use the same channels. Alerts about waits are grouped separately, see renderingsOfWaits.
+// bunches groups deliveries: each group becomes one message. Deliveries can share a message if they have the same receiver, phase and own channel, because they
+// can then use the same channels. They share it if they are more than maxSingles. Alerts about waits are grouped separately, see renderingsOfWaits.
 func bunches(due []alertq.AlertDeliveriesDueRow) (all [][]alertq.AlertDeliveriesDueRow) {
 	type common struct {
 		receiver     int64
@@ -192,16 +191,17 @@ func bunches(due []alertq.AlertDeliveriesDueRow) (all [][]alertq.AlertDeliveries
 	return all
 }
 
-// keptFor is the time for which a notification waits for a channel that cannot send. Older news about an alert is useless.
+// keptFor is the time for which a notification waits while its channel cannot send. After this time, the message would be useless.
 const keptFor = 24 * time.Hour
 
 // retrySeconds is the delay before the first retry of a failed notification. Each further failure doubles the delay.
 const retrySeconds = 30
 
-// notify notifies people of a bunch of alerts and returns the number of delivered alerts. Each channel has its own notification, so that a failed
-// notification does not stop the others. The same transaction marks the deliveries.
+// notify notifies people of a bunch of alerts, and returns the number of delivered alerts. Each channel gets its own notification, so that a failed
+// notification does not affect the others. The same transaction marks the deliveries.
 //
-// A firing alert counts as delivered when enough channels have accepted its notification: people must be reachable even if the own channel of the alert
+// A firing alert counts as delivered when enough channels have accepted its notification: people must be reachable even if the own channel of the alert fails.
+// If not enough channels exist, one channel is enough. A retry does not use a channel that has already accepted the notification.
 // fails. If not enough channels exist, one channel is enough. If a channel has accepted the notification, a retry does not use this channel again.
 func (r *run) notify(ctx context.Context, due []alertq.AlertDeliveriesDueRow) (sent int, err error) {
 	to, own := r.receivers[due[0].ReceiverID], ownChannel(due[0].Alert)
@@ -235,11 +235,11 @@ func (r *run) notify(ctx context.Context, due []alertq.AlertDeliveriesDueRow) (s
 
 // enqueued is the result of enqueue for one bunch of alerts.
 type enqueued struct {
-	ids            []int64  // ids of the new notifications, never nil
-	took, failures []string // channels that accepted a notification; errors of the other channels
+	ids            []int64  // ids of the created notifications; never nil
+	took, failures []string // took: channels that accepted a notification; failures: errors of the other channels
 }
 
-// enqueue creates one notification of a bunch of alerts for each channel, in the caller's transaction.
+// enqueue creates a notification of a bunch of alerts on each channel, in the caller's transaction.
 func (r *run) enqueue(ctx context.Context, to alertq.AlertReceiverListRow, due []alertq.AlertDeliveriesDueRow, channels []string, key string) (enqueued, error) {
 	all := enqueued{ids: []int64{}}
 	at, err := r.q.Now(ctx)
@@ -247,7 +247,7 @@ func (r *run) enqueue(ctx context.Context, to alertq.AlertReceiverListRow, due [
 		return all, postgres.Wrap("read time", err, nil)
 	}
 	for _, channel := range channels {
-		err := r.db.Tx(ctx, func(ctx context.Context) error { // a savepoint: a failed notification is rolled back, and its dedup key stays unused
+		err := r.db.Tx(ctx, func(ctx context.Context) error { // a savepoint: if a notification fails, it is rolled back and does not use up the dedup key
 			o, err := r.notifications.Enqueue(ctx, &notification.Announcement{
 				Payload: languageOf(to.Language).payload(due), UserIDs: to.UserIds,
 			}, []notification.Notification{{
@@ -275,7 +275,7 @@ func (r *run) enqueue(ctx context.Context, to alertq.AlertReceiverListRow, due [
 	return all, nil
 }
 
-// hold locks deliveries to one receiver until the end of the transaction. It returns the deliveries that no other server has made meanwhile.
+// hold locks deliveries to one receiver until the end of the transaction. It returns those that no other server has made meanwhile.
 func (t *Notifier) hold(ctx context.Context, due []alertq.AlertDeliveriesDueRow) ([]alertq.AlertDeliveriesDueRow, error) {
 	p := alertq.AlertDeliveriesHoldParams{}
 	for _, d := range due {
@@ -290,7 +290,7 @@ func (t *Notifier) hold(ctx context.Context, due []alertq.AlertDeliveriesDueRow)
 	return slices.DeleteFunc(slices.Clone(due), func(d alertq.AlertDeliveriesDueRow) bool { return !slices.Contains(ids, d.Alert.ID) }), nil
 }
 
-// dedupKey identifies the message of a bunch of deliveries. Retries after a failure have the same key. Each success changes the key.
+// dedupKey returns the dedup key of the message for a bunch of deliveries. A retry after a failure has the same key. A successful delivery changes the key.
 func dedupKey(due []alertq.AlertDeliveriesDueRow) string {
 	var sent strings.Builder
 	for _, d := range due {
@@ -299,7 +299,7 @@ func dedupKey(due []alertq.AlertDeliveriesDueRow) string {
 	return fmt.Sprintf("alerts:%s:%d:%x", phaseOf(due[0]), due[0].ReceiverID, sha256.Sum256([]byte(sent.String())))
 }
 
-// reasonOf returns the reason why a new notification failed immediately.
+// reasonOf returns the reason why a new notification has already failed.
 func reasonOf(made notification.Made) string {
 	if made.Remark != "" || len(made.Failed) == 0 {
 		return made.Remark
@@ -310,7 +310,7 @@ func reasonOf(made notification.Made) string {
 // outcome is the result of deliveries to one receiver.
 type outcome struct {
 	isNotified bool
-	awaits     []int64 // ids of the notifications to people; nil: a program was called
+	awaits     []int64 // ids of the notifications to people; nil: the receiver is a program
 	failure    string
 	retry      float64 // seconds until the retry after the first failure
 }
@@ -351,8 +351,8 @@ func (r *run) call(ctx context.Context, calls map[int64][]alertq.AlertDeliveries
 	return sent, failures
 }
 
-// callOne calls one receiver and returns the number of successful deliveries. It does nothing if another server is calling the receiver or has made all due
-// deliveries. A rejected call is recorded and is not an error.
+// callOne calls one receiver, and returns the number of successful deliveries. It does nothing if another server is calling this receiver, or has already made
+// all due deliveries. A rejected call is recorded, and is not returned as an error.
 func (r *run) callOne(ctx context.Context, to alertq.AlertReceiverListRow, due []alertq.AlertDeliveriesDueRow) (int, error) {
 	if to.Url == nil {
 		return 0, nil // the receiver was deleted meanwhile
@@ -397,8 +397,8 @@ func (r *run) callOne(ctx context.Context, to alertq.AlertReceiverListRow, due [
 	}), nil)
 }
 
-// posted returns an alert in the format of Alertmanager. The labels of an alert never change. A firing alert has no end. If LKSMS sent an end in the future,
-// an Alertmanager whose clock is slow would keep this end and ignore the earlier real end.
+// posted returns an alert in the format of Alertmanager. The labels of an alert never change. A firing alert has no end: an Alertmanager with a slow clock
+// would keep a future end, and ignore an earlier real end.
 func posted(d alertq.AlertDeliveriesDueRow, language Language) managerAlert {
 	a := d.Alert
 	one := managerAlert{

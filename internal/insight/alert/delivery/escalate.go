@@ -12,8 +12,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// escalate records which deliveries were sent, and escalates the other deliveries: first through the other channels of their receiver, then to the other
-// receivers. Deliveries that an escalation adds do not escalate, so each delivery escalates at most twice.
+// escalate records which deliveries were sent, and escalates the unsent deliveries: first to the other channels of their receiver, then to the other receivers.
+// A delivery escalates at most twice, because deliveries that an escalation has added do not escalate.
 func (t *Notifier) escalate(ctx context.Context) error {
 	if err := t.noteSent(ctx); err != nil {
 		return err
@@ -26,8 +26,8 @@ func (t *Notifier) escalate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dues := map[bool][]alertq.AlertDeliveriesDueRow{} // by whether the deliveries have escalated before
-	at := map[int64]map[int64]time.Time{}             // escalate_at, by id of the receiver and of the alert
+	dues := map[bool][]alertq.AlertDeliveriesDueRow{} // the keys are whether the deliveries have escalated before
+	at := map[int64]map[int64]time.Time{}             // escalate_at, by id of the receiver and id of the alert
 	for _, row := range rows {
 		dues[row.WasEscalated] = append(dues[row.WasEscalated], alertq.AlertDeliveriesDueRow{
 			Alert: row.Alert, ReceiverID: row.ReceiverID, Tries: row.Tries, Failures: row.Failures, RuleName: row.RuleName,
@@ -48,7 +48,7 @@ func (t *Notifier) escalate(ctx context.Context) error {
 	return failures
 }
 
-// noteSent records which messages about alerts were sent. If a partition of tasks is locked, the next run records them.
+// noteSent records which messages about alerts were sent. If a partition of tasks is locked, the next run does this.
 func (t *Notifier) noteSent(ctx context.Context) error {
 	ids, err := t.q.AlertsAwaited(ctx)
 	if err != nil || len(ids) == 0 {
@@ -63,8 +63,8 @@ func (t *Notifier) noteSent(ctx context.Context) error {
 	return err
 }
 
-// escalate escalates a bunch of deliveries to one receiver. If isLast is false, it notifies the receiver through the receiver's other channels. If isLast is
-// true, or if every other channel rejects the alerts, it adds deliveries to the other receivers.
+// escalate escalates a bunch of deliveries to one receiver. If isLast is false, it notifies this receiver through its other channels. If isLast is true, or if
+// all other channels reject the alerts, it adds deliveries to the other receivers.
 func (r *run) escalate(ctx context.Context, due []alertq.AlertDeliveriesDueRow, at map[int64]time.Time, isLast bool) error {
 	to, isKnown := r.receivers[due[0].ReceiverID]
 	if !isKnown {
@@ -95,7 +95,7 @@ func (r *run) escalate(ctx context.Context, due []alertq.AlertDeliveriesDueRow, 
 	})
 }
 
-// otherWays returns the channels that reach people of a receiver, except the channels that ways already uses for alerts with this own channel.
+// otherWays returns the channels that reach people of a receiver and that ways does not use for this own channel.
 func (r *run) otherWays(ctx context.Context, own string, to alertq.AlertReceiverListRow) ([]string, error) {
 	if to.Kind != alert.ByNotification {
 		return nil, nil
@@ -108,7 +108,7 @@ func (r *run) otherWays(ctx context.Context, own string, to alertq.AlertReceiver
 	return slices.DeleteFunc(slices.Clone(reach), func(channel string) bool { return slices.Contains(used, channel) }), err
 }
 
-// holdUnsent locks deliveries to one receiver until the end of the transaction. It returns the deliveries that still have to escalate.
+// holdUnsent locks deliveries to one receiver until the end of the transaction. It returns those that still must escalate.
 func (t *Notifier) holdUnsent(ctx context.Context, due []alertq.AlertDeliveriesDueRow, at map[int64]time.Time) ([]alertq.AlertDeliveriesDueRow, error) {
 	p := alertq.AlertDeliveriesHoldUnsentParams{ReceiverID: due[0].ReceiverID}
 	for _, d := range due {

@@ -31,11 +31,11 @@ func (r *run) reach(ctx context.Context, to alertq.AlertReceiverListRow) ([]stri
 	return channels, nil
 }
 
-// allChannels is the own channel of alerts about the tasks of all channels. It is not a valid channel name.
+// allChannels is the own channel of alerts that concern all channels. No real channel has this name.
 const allChannels = "*"
 
-// ownChannel returns the channel that an alert reports as failing. It returns allChannels for an alert about all channels, and "" for an alert about no
-// channel.
+// ownChannel returns the own channel of an alert: the channel that the alert reports as failing. It returns allChannels if the alert concerns all channels, and
+// an empty text if it concerns no channel.
 func ownChannel(a alertq.Alert) string {
 	switch {
 	case a.Channel != nil:
@@ -47,8 +47,8 @@ func ownChannel(a alertq.Alert) string {
 	}
 }
 
-// areEnough reports whether at least one of channels still works if the own channel of an alert fails. For allChannels, one unknown channel is assumed to
-// fail.
+// areEnough reports whether at least one of channels can still send if the own channel of an alert fails. If own is allChannels, one of the channels is assumed
+// to fail, and it is unknown which.
 func areEnough(own string, channels []string) bool {
 	if own == allChannels {
 		return len(channels) > 1
@@ -56,9 +56,8 @@ func areEnough(own string, channels []string) bool {
 	return slices.ContainsFunc(channels, func(channel string) bool { return channel != own })
 }
 
-// ways returns the channels through which people are notified of alerts with this own channel. The result begins with the channels of the receiver. If too
-// few of these channels reach people of the receiver, ways adds all other channels that reach them. isSafe reports whether the result is enough, see
-// areEnough.
+// ways returns the channels on which people of a receiver are notified of alerts with this own channel. The first channels are those of the receiver. If they
+// are not enough (see areEnough), ways adds all other channels that reach people of the receiver. isSafe reports whether the result is enough.
 func (r *run) ways(ctx context.Context, own string, to alertq.AlertReceiverListRow) (channels []string, isSafe bool, err error) {
 	if own == "" {
 		return to.Channels, true, nil
@@ -75,7 +74,7 @@ func (r *run) ways(ctx context.Context, own string, to alertq.AlertReceiverListR
 	return slices.Concat(to.Channels, others), areEnough(own, reach), nil
 }
 
-// guard records for each due alert whether its own channel is the only way to reach its receivers.
+// guard records for each due alert whether its receivers can be reached only through its own channel.
 func (r *run) guard(ctx context.Context, due []alertq.AlertDeliveriesDueRow) error {
 	alerts := map[int64]alertq.Alert{}
 	for _, d := range due {
@@ -87,7 +86,7 @@ func (r *run) guard(ctx context.Context, due []alertq.AlertDeliveriesDueRow) err
 	if err != nil {
 		return postgres.Wrap("read receivers of alerts", err, nil)
 	}
-	reach, isSafe := map[int64][]string{}, map[int64]bool{} // by id of the alert
+	reach, isSafe := map[int64][]string{}, map[int64]bool{} // both maps have the id of the alert as key
 	for _, row := range rows {
 		switch to := r.receivers[row.ReceiverID]; to.Kind {
 		case alert.ByAlertmanager:

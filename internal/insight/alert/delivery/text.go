@@ -16,13 +16,13 @@ import (
 type Language struct {
 	levels    map[string]string
 	kinds     map[string]string
-	summaries map[string]string // ${s}: the subject; ${v}, ${t}: value and threshold, in the unit of the kind
+	summaries map[string]string // by kind; ${s}: subject; ${v}, ${t}: value and threshold in the unit of the kind
 	separator string
-	tags      map[string]string // prefix of a text, by phase; ${l} is the level
-	since     string            // contains ${at}, the time
-	until     string            // contains ${at}, the time
-	several   string            // contains ${n}, the number of alerts
-	more      string            // contains ${n}, the number of further alerts
+	tags      map[string]string // prefix of a text, by phase; ${l}: level
+	since     string            // ${at}: time
+	until     string            // ${at}: time
+	several   string            // ${n}: number of alerts
+	more      string            // ${n}: number of further alerts
 	comma     string
 }
 
@@ -103,14 +103,14 @@ func (l Language) Summary(a alertq.Alert) string {
 	).Replace(l.summaries[a.Kind])
 }
 
-// Receivers are notified of these phases of an alert.
+// These are the phases of an alert of which receivers are notified.
 const (
 	firing   = "firing"
 	repeated = "repeated"
 	resolved = "resolved"
 )
 
-// These are the maximum lengths of texts to people, in characters. Short messages use the smaller length.
+// These are the maximum lengths of texts to people, in characters. Short messages have the smaller maximum.
 const (
 	maxTitle = 100
 	maxText  = 200
@@ -120,12 +120,12 @@ const (
 // title returns the name of an alert: its kind and subject.
 func (l Language) title(a alertq.Alert) string { return l.kinds[a.Kind] + l.separator + a.Subject }
 
-// tag returns the prefix of a text about alerts in a phase. level is the level of the worst alert.
+// tag returns the prefix of a text about alerts in a phase. level is the worst level of these alerts.
 func (l Language) tag(phase, level string) string {
 	return strings.ReplaceAll(l.tags[phase], "${l}", l.levels[level])
 }
 
-// message returns the text to people about one alert. Its time is in UTC, because the readers can live in several time zones.
+// message returns the text to people about one alert. The time in the text is in UTC, because readers can live in several time zones.
 func (l Language) message(a alertq.Alert, phase string) string {
 	end, at := l.since, a.StartedAt
 	if phase == resolved {
@@ -134,7 +134,7 @@ func (l Language) message(a alertq.Alert, phase string) string {
 	return l.tag(phase, a.Level) + l.Summary(a) + strings.ReplaceAll(end, "${at}", at.UTC().Format("2006-01-02 15:04 UTC"))
 }
 
-// list returns the names of as many alerts as fit into most characters, followed by the number of further alerts.
+// list returns the names of alerts in at most most characters. If not all names fit, the number of further alerts follows.
 func (l Language) list(due []alertq.AlertDeliveriesDueRow, most int) string {
 	more := func(n int) string {
 		if n == 0 {
@@ -153,7 +153,7 @@ func (l Language) list(due []alertq.AlertDeliveriesDueRow, most int) string {
 	return text
 }
 
-// payload returns the variables of the template of alerts. If due contains several alerts, the first alert must be the worst.
+// payload returns the variables of the template of alerts. The first alert of due must be the worst.
 func (l Language) payload(due []alertq.AlertDeliveriesDueRow) map[string]any {
 	d, phase := due[0], phaseOf(due[0])
 	title, text, summary := l.title(d.Alert), l.message(d.Alert, phase), l.Summary(d.Alert)
@@ -169,7 +169,7 @@ func (l Language) payload(due []alertq.AlertDeliveriesDueRow) map[string]any {
 	}
 }
 
-// languageOf returns the language with a code. For every code except "en", it returns Chinese.
+// languageOf returns the language with a code. Every code except "en" means Chinese.
 func languageOf(code string) Language {
 	if code == "en" {
 		return English
