@@ -35,7 +35,7 @@ type posted struct {
 	GeneratorURL string            `json:"generatorURL"`
 }
 
-// alertmanager is a stub of an Alertmanager. It rejects the same calls as the real one.
+// alertmanager is a stub of an Alertmanager. It rejects the same calls as a real Alertmanager.
 type alertmanager struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -88,7 +88,7 @@ func (a *alertmanager) answers(says func(w http.ResponseWriter, r *http.Request)
 	a.says = says
 }
 
-// taken returns the calls since the previous call of taken.
+// taken returns the calls since its previous call.
 func (a *alertmanager) taken() [][]posted {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -149,7 +149,7 @@ func TestAlertmanagerIsCalledWhileAlertFiresAndWhenItEnds(t *testing.T) {
 	}
 	path := fmt.Sprintf("%s/%d/acknowledge", alertsPath, w.alerts("")[0].AlertID)
 	w.Expect(200, "", "POST", path, `{}`)
-	w.after(60) // otherwise Alertmanager would resolve the alert
+	w.after(60) // without this repeat, Alertmanager would resolve the alert
 	w.evaluate()
 	w.notify()
 	again := am.taken()
@@ -221,7 +221,7 @@ func TestRejectingReceiverIsRetriedAndRaisesAlert(t *testing.T) {
 			}
 			w.expect("wait_time critical sms", fmt.Sprintf("webhook_failing warning %d (bad)", bad.ReceiverNo))
 			w.over()
-			w.notify() // the failing receiver never received the alert, so it does not receive the end
+			w.notify() // the failing receiver has not received the alert, so it does not receive the end
 			am.answers(nil)
 			w.after(121)
 			w.evaluate()
@@ -238,7 +238,7 @@ func TestRejectingReceiverIsRetriedAndRaisesAlert(t *testing.T) {
 	}
 }
 
-// A receiver that works again is detected although no delivery is due: an empty call probes it.
+// An empty call probes a failing receiver. The service therefore notices that the receiver works again, even if no delivery is due.
 func TestFailingReceiverIsProbedWithoutDueDelivery(t *testing.T) {
 	w, _ := newNotified(t, "")
 	am := newAlertmanager(t)
@@ -285,7 +285,7 @@ func TestHangingReceiverDelaysNoOtherReceiver(t *testing.T) {
 	apptest.Eventually(t, "the others are notified", func() bool {
 		return len(good.taken()) > 0 && w.Count("SELECT count(*) FROM notifications") == 1
 	})
-	// The results of the other calls are being stored. A transaction around the hanging call would still be open.
+	// The results of the other calls are being stored. If a transaction were open during calls, the transaction of the hanging call would be open now.
 	apptest.Eventually(t, "no transaction is open during a call", func() bool {
 		return w.Count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'") == 0
 	})
@@ -324,7 +324,7 @@ func TestPeopleAreNotifiedAtStartRepeatAndEndOfAlert(t *testing.T) {
 	}
 	w.late()
 	other := apptest.Another(w.Bundle)
-	for range 3 { // two servers send notifications at the same time
+	for range 3 { // two servers notify at the same time
 		apptest.Together(4, func(i int) {
 			if _, err := []*app.App{w.App, other}[i%2].Notifier.Notify(t.Context()); err != nil {
 				t.Error(err)
@@ -365,7 +365,7 @@ func TestPeopleAreNotifiedAtStartRepeatAndEndOfAlert(t *testing.T) {
 	if all := texts(); len(all) != 3 || !strings.Contains(all[2], "[已恢复]") {
 		t.Errorf("delivered %q", all)
 	}
-	// The rule is deleted while its alert fires: people are notified of the end.
+	// The rule is deleted while its alert fires. People are notified of the end.
 	w.late()
 	w.notify()
 	w.Expect(200, "", "DELETE", fmt.Sprint(rulesPath, "/", r.RuleNo), nil)
@@ -378,8 +378,8 @@ func TestPeopleAreNotifiedAtStartRepeatAndEndOfAlert(t *testing.T) {
 	}
 }
 
-// The rule is silenced when its alert begins. If the alert ends during the silence, nobody is notified. If it still fires when the silence ends, the
-// receivers are notified then.
+// A rule is silenced when its alert begins. If the alert ends during the silence, nobody is notified. If the alert still fires after the silence, the receivers
+// are notified then.
 func TestReceiversAreNotifiedWhenSilenceOfAlertEnds(t *testing.T) {
 	w, r := newNotified(t, "")
 	am := newAlertmanager(t)
@@ -414,7 +414,7 @@ func (w *watched) notifiedThrough() string {
 	return apptest.Scan[string](w.Bundle, "SELECT coalesce(string_agg(c.channel, ',' ORDER BY c.channel), '') FROM notifications n JOIN channels c ON c.id = n.channel_id")
 }
 
-// onlyOwn returns the number of events about alerts without another channel.
+// onlyOwn returns the number of events about alerts whose own channel is the only way to their receivers.
 func (w *watched) onlyOwn() int {
 	w.T.Helper()
 	return w.Count("SELECT count(*) FROM events WHERE event = 'alert.only_channel'")
@@ -450,7 +450,7 @@ func TestAlertAboutChannelAlsoUsesAnotherChannel(t *testing.T) {
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"t","content":"c","enabled":false}`)
 	am := newAlertmanager(t)
 	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
-	w.late() // e-mail without a template cannot be used, but the program can
+	w.late() // e-mail has no template and cannot be used, but the program can be called
 	w.notify()
 	if a := w.alerts("")[0]; channels() != "sms" || a.OnlyOwnChannel || len(am.taken()) != 1 {
 		t.Errorf("notified through %s, %+v", channels(), a)
@@ -459,14 +459,14 @@ func TestAlertAboutChannelAlsoUsesAnotherChannel(t *testing.T) {
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"t","content":"c"}`)
 	w.polled("mail")
 	w.Expect(200, "", "PATCH", fmt.Sprint(receiversPath, "/", r.ReceiverNo), `{"channels":["email"]}`)
-	w.late() // an alert about another channel does not use additional channels
+	w.late() // an alert about a different channel needs no additional channel
 	w.notify()
 	if channels() != "email" {
 		t.Errorf("notified through %s", channels())
 	}
 }
 
-// Three rules find the same late task. People are notified of the worst alert that their rules send them. A program is notified of all alerts.
+// Three rules find the same late task. People are notified only of the worst alert that their rules send to them. A program is notified of all alerts.
 func TestPeopleAreNotifiedOfWorstAlertOfSubject(t *testing.T) {
 	w, _ := newNotified(t, "")
 	w.Exec("DELETE FROM alert_rules WHERE kind <> 'wait_time' OR threshold IS NOT NULL")
@@ -477,7 +477,7 @@ func TestPeopleAreNotifiedOfWorstAlertOfSubject(t *testing.T) {
 	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
 	addReceiver(w.Bundle, `{"name":"p","kind":"notification","language":"en","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
 	sent := 0
-	expect := func(want ...string) { // prefixes of the texts since the previous call of expect
+	expect := func(want ...string) { // want contains the prefixes of the texts since the previous call of expect
 		t.Helper()
 		w.evaluate()
 		w.notify()
@@ -491,12 +491,12 @@ func TestPeopleAreNotifiedOfWorstAlertOfSubject(t *testing.T) {
 		sent = len(rows)
 	}
 	w.Submit("x")
-	w.after(1801) // no evaluation ran until now
+	w.after(1801) // no evaluation has run for half an hour
 	expect("[emergency]")
 	if calls := am.taken(); len(calls) != 1 || len(calls[0]) != 3 {
 		t.Errorf("the program got %v", calls)
 	}
-	w.after(1800) // the critical alert would repeat after an hour, the warning after six
+	w.after(1800) // the critical alert would repeat after one hour, and the warning after six hours
 	expect("[emergency, still]")
 	w.finish("phone")
 	expect("[resolved]")
@@ -507,18 +507,18 @@ func TestPeopleAreNotifiedOfWorstAlertOfSubject(t *testing.T) {
 	w.after(300)
 	expect("[critical]")
 	w.after(7 * 3600)
-	expect("[emergency]") // the other alerts fire and are due again
+	expect("[emergency]") // the lower alerts fire and are due again, but are not sent
 	w.finish("phone")
-	expect("[resolved]", "[resolved]", "[resolved]") // one message for each alert about which people were notified
+	expect("[resolved]", "[resolved]", "[resolved]") // one message for each alert of which people were notified
 
-	// An alert that is not sent to a receiver does not suppress other alerts for this receiver.
+	// An alert that one receiver does not get does not suppress other alerts for this receiver.
 	other := addReceiver(w.Bundle, `{"name":"q","kind":"notification","language":"en","company_no":"default","channels":["email"],"user_ids":["u2"]}`)
 	w.Exec("UPDATE alert_rules SET receivers = ARRAY[$1::bigint] WHERE level = 'emergency'", other.ReceiverNo)
 	w.Exec("UPDATE alert_rules SET silenced_until = now() + interval '1 hour' WHERE level = 'critical'")
 	w.Submit("x")
 	w.after(1801)
 	expect("[emergency]", "[warning]")
-	w.after(3600) // the silence has ended
+	w.after(3600) // the silence has ended by now
 	expect("[emergency, still]", "[critical]")
 	w.finish("phone")
 	expect("[resolved]", "[resolved]", "[resolved]")
@@ -530,7 +530,8 @@ func TestPeopleAreNotifiedOfWorstAlertOfSubject(t *testing.T) {
 	expect("[resolved]", "[warning]")
 }
 
-// No sender serves e-mail. A waiting message about a wait must not raise an alert, neither while its alert fires nor afterwards. Any other waiting task does.
+// No sender serves e-mail. A waiting message about a wait must not raise an alert, neither while its own alert fires nor afterwards. Other waiting tasks do
+// raise an alert.
 func TestMessageAboutWaitRaisesNoWaitAlert(t *testing.T) {
 	w, _ := newNotified(t, `,"repeat_seconds":60`)
 	w.Exec("UPDATE alert_rules SET is_enabled = true, for_seconds = 0, resolve_seconds = 0, repeat_seconds = 60 WHERE kind IN ('pool_unserved', 'disk_low')")
@@ -552,7 +553,7 @@ func TestMessageAboutWaitRaisesNoWaitAlert(t *testing.T) {
 	pass(5, "pool_unserved critical sms", "wait_time critical sms")
 	w.over()
 	pass(5)
-	if n := mails(); n != 12 { // the starts, four repeats and the ends
+	if n := mails(); n != 12 { // messages about the starts, four repeats and the ends
 		t.Errorf("%d mails wait", n)
 	}
 	w.Exec("INSERT INTO disk_spaces (host, folder, bytes, free_bytes, measured_at) VALUES ('a', '/x', 1000, 1, now() + interval '1 hour')")
@@ -570,11 +571,11 @@ func TestMessageAboutWaitRaisesNoWaitAlert(t *testing.T) {
 	if n := mails(); n < 20 {
 		t.Errorf("%d mails wait", n)
 	}
-	w.Submit("x") // waiting short messages still raise alerts
+	w.Submit("x") // other waiting short messages still raise alerts
 	pass(1, "pool_unserved critical sms", "wait_time critical sms")
 }
 
-// Another channel cannot replace the alert's own channel if nobody has an address on it, or if its sender cannot send.
+// A channel is no fallback for the alert's own channel if nobody has an address on it, or if its sender cannot send.
 func TestChannelThatReachesNobodyIsNotUsedAsFallback(t *testing.T) {
 	for name, set := range map[string]func(w *watched){
 		"no address": func(w *watched) { w.polled("mail") },
@@ -602,7 +603,7 @@ func TestChannelThatReachesNobodyIsNotUsedAsFallback(t *testing.T) {
 	}
 }
 
-// The other channel fails. The alert counts as undelivered and is retried, although its own channel accepted the message.
+// The message on the other channel fails. The alert counts as undelivered and is retried, although its own channel has accepted the message.
 func TestAlertAboutChannelIsDeliveredOnlyThroughAnotherChannel(t *testing.T) {
 	w, _ := newNotified(t, "")
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
@@ -631,7 +632,7 @@ func TestAlertAboutChannelIsDeliveredOnlyThroughAnotherChannel(t *testing.T) {
 	}
 }
 
-// The clock of the database is three days ahead of the server's clock.
+// The clock of the database is three days ahead of the clock of the server.
 func TestNotificationOfAlertExpiresByDatabaseTime(t *testing.T) {
 	w, _ := newNotified(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
@@ -644,7 +645,7 @@ func TestNotificationOfAlertExpiresByDatabaseTime(t *testing.T) {
 	}
 }
 
-// One channel of a receiver cannot be used. The other channels are used, and the delivery contains the error.
+// One channel of a receiver cannot be used. The delivery uses the other channels, and contains the error.
 func TestFailingChannelOfReceiverDoesNotStopItsOtherChannels(t *testing.T) {
 	w, _ := newNotified(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
@@ -675,7 +676,7 @@ func TestFailingChannelOfReceiverDoesNotStopItsOtherChannels(t *testing.T) {
 	}
 }
 
-// An alert about all channels needs two channels, because one of them possibly fails.
+// An alert about all channels is sent on two channels, because either of them can fail.
 func TestAlertAboutAllChannelsNeedsTwoChannels(t *testing.T) {
 	w := newWatched(t)
 	acme := w.AddCompany("acme", 1)
@@ -702,13 +703,13 @@ func TestAlertAboutAllChannelsNeedsTwoChannels(t *testing.T) {
 		t.Errorf("%d events", n)
 	}
 	second := addReceiver(w.Bundle, `{"name":"q","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u2"]}`)
-	begin() // two people, on different channels
+	begin() // two people are reached on different channels
 	if a := w.alerts("")[0]; w.notifiedThrough() != "email,sms" || a.OnlyOwnChannel {
 		t.Errorf("notified through %s, %+v", w.notifiedThrough(), a)
 	}
 	w.Expect(200, "", "DELETE", fmt.Sprint(receiversPath, "/", second.ReceiverNo), nil)
 	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
-	begin() // one of two channels is not enough
+	begin() // one channel is not enough if two channels exist
 	if a := w.alerts("")[0]; w.notifiedThrough() != "email,sms" || a.OnlyOwnChannel {
 		t.Errorf("notified through %s, %+v", w.notifiedThrough(), a)
 	}
@@ -722,7 +723,7 @@ func TestAlertAboutAllChannelsNeedsTwoChannels(t *testing.T) {
 	if d := w.alerts("")[0].Deliveries[0]; d.QueuedAt != nil || d.Error == nil || w.notifiedThrough() != "sms" {
 		t.Errorf("notified through %s, %+v", w.notifiedThrough(), d)
 	}
-	for _, task := range w.Claim("phone", 100) { // the short message fails and reaches nobody, so the next retry sends it again
+	for _, task := range w.Claim("phone", 100) { // the short message fails and reaches nobody, so the next retry sends a short message again
 		w.Report(task.TaskID, "phone", 3, nil)
 	}
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"${title}","content":"${text}"}`)
@@ -732,7 +733,7 @@ func TestAlertAboutAllChannelsNeedsTwoChannels(t *testing.T) {
 	if d := w.alerts("")[0].Deliveries[0]; d.QueuedAt == nil || d.Error != nil || w.notifiedThrough() != "email,sms,sms" {
 		t.Errorf("notified through %s, %+v", w.notifiedThrough(), d)
 	}
-	// An alert about no channel can be sent through the only channel.
+	// An alert about no channel needs only one channel.
 	w.only(`{"kind":"partition_missing","level":"critical","threshold":100,"for_seconds":0}`)
 	w.Exec("UPDATE alert_receivers SET channels = '{sms}' WHERE id = $1", first.ReceiverNo)
 	begin()
@@ -741,7 +742,7 @@ func TestAlertAboutAllChannelsNeedsTwoChannels(t *testing.T) {
 	}
 }
 
-// The receiver of an alert was deleted before the end of the alert. After a day, no statement reads this delivery any more.
+// The receiver was deleted before the alert ended. After a day, no statement reads its delivery any more.
 func TestUndeliverableEndOfAlertIsDroppedAfterOneDay(t *testing.T) {
 	w, _ := newNotified(t, "")
 	const many = 20_000
@@ -783,7 +784,7 @@ func (c capture) Query(_ context.Context, sql string, _ ...any) (pgx.Rows, error
 
 func (c capture) QueryRow(context.Context, string, ...any) pgx.Row { panic("no statement of one row") }
 
-// The clock of the database is set back by one day. Scheduled repeats and retries happen at the new time, and not a day later.
+// The clock of the database is set back by one day. Repeats and retries happen on time, and not a day later.
 func TestClockSetBackDoesNotStopNotifications(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"queue_depth","level":"critical","company_no":"default","threshold":0,"for_seconds":0,"resolve_seconds":0,"repeat_seconds":600}`)
@@ -824,7 +825,7 @@ func TestClockSetBackDoesNotStopNotifications(t *testing.T) {
 	}
 }
 
-// A call about a firing alert is slow. Meanwhile the alert ends, and another server runs. The receiver must not receive the end before the start.
+// A call about a firing alert is slow. Meanwhile the alert ends, and another server runs. The receiver must not receive the end first.
 func TestOnlyOneServerCallsReceiverAtATime(t *testing.T) {
 	w, _ := newNotified(t, "")
 	am := newAlertmanager(t)
@@ -865,7 +866,7 @@ func TestOnlyOneServerCallsReceiverAtATime(t *testing.T) {
 	}
 }
 
-// The end of an alert is sent almost a day late, because the server was stopped. The message then waits for hours.
+// The server was stopped, so the end of an alert is sent almost a day late. The message then waits for hours.
 func TestLateMessageAboutEndRaisesNoWaitAlert(t *testing.T) {
 	w, _ := newNotified(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
@@ -884,7 +885,7 @@ func TestLateMessageAboutEndRaisesNoWaitAlert(t *testing.T) {
 	w.expect()
 }
 
-// A campaign of the receiver's own company waits. The alert overtakes the campaign on every channel, although no message of the campaign is queued yet.
+// A campaign of the receiver's company waits. The alert overtakes the campaign on every channel, even while no message of the campaign is queued.
 func TestAlertOvertakesCampaignOfReceiverCompany(t *testing.T) {
 	w, _ := newNotified(t, "")
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})

@@ -11,8 +11,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// MeasureDisks records the size and free space of the file systems of this server's folders. It returns the number of measured file systems. Each server
-// runs MeasureDisks.
+// MeasureDisks records the size and the free space of the file systems that contain this server's folders. It returns the number of measured file systems. Each
+// server runs it.
 func (s *Service) MeasureDisks(ctx context.Context) (int, error) {
 	n := 0
 	for _, folder := range s.options.Folders {
@@ -34,7 +34,7 @@ func (s *Service) MeasureDisks(ctx context.Context) (int, error) {
 	return n, postgres.Wrap("delete disks", s.q.DiskSpacesDelete(ctx), nil)
 }
 
-// existing returns a folder if it exists, and otherwise its nearest existing parent, which is on the same file system.
+// existing returns the folder or, if it does not exist, its nearest existing parent. Both are assumed to be on the same file system.
 func existing(folder string) string {
 	for {
 		_, err := os.Stat(folder)

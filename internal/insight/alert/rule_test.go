@@ -191,7 +191,7 @@ func TestAuthorizationIsNotStoredWithoutSecretsKey(t *testing.T) {
 	}
 }
 
-// A receiver is deleted while a rule is changed to use this receiver: one of the two requests is rejected.
+// A receiver is deleted while a rule is changed to use it. One of the two requests is rejected.
 func TestRuleCannotReferToDeletedReceiver(t *testing.T) {
 	b := apptest.New(t)
 	for range 5 {

@@ -32,7 +32,7 @@ func TestActionsOnBatchesAndForeignNotificationsAreRecorded(t *testing.T) {
 	end := map[string]any{"biz_type": 3, "biz_ids": []int{1001}, "status": 3, "expected_statuses": []int{0, 1, 2, 5}}
 	since := last()
 	w.Expect(200, "", "POST", "/api/v1/notifications/status", end, w.Beta...)
-	expect(since) // a notification of the user's own company
+	expect(since) // no row, because the notification belongs to the user's own company
 	end["company_no"] = "acme"
 	w.Expect(200, "", "POST", "/api/v1/notifications/status", end)
 	expect(since, "changed notification "+w.IDs["notification"])

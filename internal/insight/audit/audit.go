@@ -34,7 +34,7 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Filter selects changes. A nil field matches all. The list begins with the newest change before (BeforeAt, BeforeID).
+// Filter selects changes. A nil field matches all. The list begins with the newest change that precedes the position (BeforeAt, BeforeID).
 type Filter struct {
 	Actor, Action, Entity, EntityKey *string
 
@@ -56,11 +56,11 @@ func (s *Service) List(ctx context.Context, f Filter) ([]Row, error) {
 // recovered is the entity name of a manual recovery.
 const recovered = "recovery"
 
-// recordedWithin is the timeout for writing a record of a completed action.
+// recordedWithin is the timeout for recording a completed action.
 const recordedWithin = 5 * time.Second
 
-// Recovered records that the actor of ctx recovered tasks with expired leases. The recovery itself consists of several transactions and is safe to repeat.
-// The record is written even if the request has timed out or its caller has disconnected.
+// Recovered records that the actor of ctx has recovered tasks with expired leases. It writes the record even if the request has timed out or its caller has
+// disconnected. The recovery itself consists of several transactions, and can be repeated safely.
 func (s *Service) Recovered(ctx context.Context, tasks int) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordedWithin)
 	defer cancel()

@@ -29,7 +29,7 @@ type row struct {
 
 func (r row) String() string { return fmt.Sprint(*r.Action, " ", *r.Entity, " ", *r.Key) }
 
-// rowsAfter returns the rows with ids greater than id, and the greatest id.
+// rowsAfter returns the rows with ids greater than id, and their greatest id.
 func rowsAfter(b *apptest.Bundle, id int64) ([]row, int64) {
 	b.T.Helper()
 	rows, err := b.DB.Query(b.T.Context(), `SELECT id, actor, actor_role, source_ip, request_id, action, entity, entity_key, company_no, before, after
@@ -52,7 +52,7 @@ func rowsAfter(b *apptest.Bundle, id int64) ([]row, int64) {
 	return all, id
 }
 
-// recorded calls do and returns the rows that were added.
+// recorded calls do, and returns the rows of audit that do added.
 func recorded(b *apptest.Bundle, do func()) []row {
 	b.T.Helper()
 	_, last := rowsAfter(b, 0)
@@ -70,15 +70,16 @@ func texts(rows []row) []string {
 	return all
 }
 
-// step is one administrative change with the rows that it adds.
+// step is one administrative change, and the rows of audit that it adds.
 type step struct {
-	// path is relative to /api/v1/admin/ unless it begins with /; empty: the path of apptest.Operations. {entity} is the key of its latest row.
+	// path is relative to /api/v1/admin/ unless it begins with a slash. If path is empty, the path comes from apptest.Operations. {entity} stands for the key
+	// in the latest row of this entity.
 	operation, path, body string
 	want                  []string
 	prepare               func(b *apptest.Bundle)
 }
 
-// steps contains each administrative operation of the contract, in an order in which all succeed.
+// steps contains each administrative operation of the contract. In this order, all steps succeed.
 var steps = []step{
 	{operation: "createCountry", body: `{"country_no":"NZ","name":"NZ","dial_prefix":"64"}`, want: []string{"created country NZ"}},
 	{operation: "updateCountry", path: "countries/NZ", body: `{"name":"New Zealand"}`, want: []string{"changed country NZ"}},
@@ -158,7 +159,7 @@ var steps = []step{
 	}},
 }
 
-// changing returns the operations of the contract that change what administrators configure, and whether each accepts an Idempotency-Key.
+// changing returns the operations of the contract that change the configuration, and whether each operation accepts an Idempotency-Key.
 func changing(b *apptest.Bundle) map[string]bool {
 	b.T.Helper()
 	var contract struct {
@@ -187,8 +188,8 @@ func changing(b *apptest.Bundle) map[string]bool {
 	return all
 }
 
-// Each administrative operation is called several times: by a caller without permission, with a transaction that fails at its commit, and successfully. An
-// operation that accepts an Idempotency-Key is then repeated with the same key.
+// Each administrative operation is called three times: by a caller without permission, with a transaction that fails at its commit, and successfully. If an
+// operation accepts an Idempotency-Key, it is then repeated with the same key.
 func TestEachAdministrativeChangeIsRecordedOnceWithActor(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	operations := changing(b)
@@ -201,7 +202,7 @@ func TestEachAdministrativeChangeIsRecordedOnceWithActor(t *testing.T) {
 		CREATE CONSTRAINT TRIGGER fails AFTER INSERT ON audit DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail();
 		ALTER TABLE audit DISABLE TRIGGER fails`)
 	sender := b.AddUser("sends", "send", nil)
-	keys := map[string]string{} // key of the latest row of each entity
+	keys := map[string]string{} // key in the latest row of each entity
 	for i, s := range steps {
 		isKeyed, known := operations[s.operation]
 		if !known {
@@ -215,7 +216,7 @@ func TestEachAdministrativeChangeIsRecordedOnceWithActor(t *testing.T) {
 		if s.prepare != nil {
 			s.prepare(b)
 		}
-		// The failed commit has used up numbers of the sequences.
+		// The failed commit has used up values of the sequences.
 		b.Exec(`SELECT setval(pg_get_serial_sequence(c.name, 'id'), 1, false) FROM (VALUES ('routes'), ('templates'), ('default_contents'), ('api_keys')) AS c (name)`)
 		rows := recorded(b, func() { b.Expect(200, "", r.method, r.path, r.body, r.headers...) })
 		if got := texts(rows); !slices.Equal(got, s.want) {
@@ -240,7 +241,7 @@ type request struct {
 	headers          []string
 }
 
-// request returns the request of a step with a request id. Its path refers to the latest recorded entities.
+// request returns the HTTP request of a step. id is its request id, and keys contains the latest key of each entity.
 func (s step) request(id string, keys map[string]string) request {
 	o := apptest.Operations[s.operation]
 	path := o.Path
@@ -261,7 +262,7 @@ func (s step) request(id string, keys map[string]string) request {
 	return r
 }
 
-// expectNothingRecorded fails the test if a request is recorded although it is forbidden or invalid, or its transaction fails at the commit.
+// expectNothingRecorded fails the test if a request is recorded that is forbidden, is invalid, or has a transaction that fails at its commit.
 func expectNothingRecorded(b *apptest.Bundle, s step, r request, sender []string) {
 	b.T.Helper()
 	if s.prepare != nil {
@@ -290,7 +291,7 @@ func checkRow(b *apptest.Bundle, s step, r row, id string) {
 	}
 }
 
-// An update to the stored value is not recorded.
+// An update that does not change the stored value is not recorded.
 func TestUpdateWithoutChangeIsNotRecorded(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -391,7 +392,7 @@ func TestAuditRecordContainsChangedFields(t *testing.T) {
 	}
 }
 
-// Users of a company change its contacts, and are recorded like administrators.
+// Users of a company can change its contacts. They are recorded as actors in the same way as administrators.
 func TestUserOfCompanyIsRecordedAsActor(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -403,7 +404,7 @@ func TestUserOfCompanyIsRecordedAsActor(t *testing.T) {
 	}
 }
 
-// A row that was changed with manual SQL has no actor. A row that a cascade deletes still contains the number of its deleted parent.
+// A change by manual SQL has no actor. The record of a row that a cascade has deleted still contains the number of its deleted parent.
 func TestRecordOfManualChangeHasNoActor(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -425,7 +426,7 @@ func TestRecordOfManualChangeHasNoActor(t *testing.T) {
 	}
 }
 
-// An app that polls for the first time creates a sender. This change was made by the service and not by an administrator, so the record has no actor.
+// When an app polls for the first time, the service creates a sender. The record has no actor, because no administrator made this change.
 func TestRecordOfSelfRegisteredSenderHasNoActor(t *testing.T) {
 	b := apptest.New(t)
 	rows := recorded(b, func() {
@@ -438,7 +439,7 @@ func TestRecordOfSelfRegisteredSenderHasNoActor(t *testing.T) {
 	}
 }
 
-// Submitting and sending messages adds no rows to audit, and its transactions have no actor.
+// Submitting and sending messages adds no rows to audit. The transactions have no actor.
 func TestMessageProcessingIsNotRecorded(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"balance": 1000, "limits": map[string]any{"per_day": 1000}})
 	b.AddCompany("acme", 1)
@@ -496,7 +497,7 @@ func TestMessageProcessingIsNotRecorded(t *testing.T) {
 	}
 }
 
-// A table that is written for each message has no audit trigger, or only a trigger for other columns.
+// If a table is written for each message, it has no audit trigger, or only a trigger for other columns.
 func TestTablesWrittenForEachMessageHaveNoAuditTrigger(t *testing.T) {
 	b := apptest.New(t)
 	hot := []string{"queue", "messages", "report_logs", "facts", "dedup_keys", "sender_ledger", "fair_ranks", "deliveries", "pools", "events", "sender_tokens", "user_addresses", "idempotency_keys"}
@@ -561,7 +562,7 @@ func TestSecretsAreNotRecorded(t *testing.T) {
 	}
 }
 
-// The secrets and addresses of drivers are hidden, even if fields are added to the list of recorded fields.
+// The secrets and addresses of drivers are hidden, even if a field is added to the list of recorded fields.
 func TestRecordedDriverFieldsAreNotSecret(t *testing.T) {
 	b := apptest.New(t)
 	arguments := apptest.Scan[string](b, "SELECT encode(tgargs, 'escape') FROM pg_trigger WHERE tgname = 'audited' AND tgrelid = 'senders'::regclass")
@@ -578,7 +579,7 @@ func TestRecordedDriverFieldsAreNotSecret(t *testing.T) {
 	}
 }
 
-// A change that keeps a secret keeps its sealed form, so that the secret is not recorded as changed.
+// If a change keeps a secret, the stored encrypted secret does not change. The secret is therefore not recorded as changed.
 func TestUnchangedSecretIsNotRecordedAsChanged(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	config := func(timeout int, secret string) map[string]any {
@@ -604,7 +605,7 @@ func TestUnchangedSecretIsNotRecordedAsChanged(t *testing.T) {
 	}
 }
 
-// The recovery is already complete when the record is written.
+// A recovery is recorded after it is complete, even if the caller has disconnected.
 func TestRecoveryIsRecordedAfterCallerDisconnects(t *testing.T) {
 	b := apptest.New(t)
 	ctx, cancel := context.WithCancel(postgres.As(t.Context(), postgres.Actor{Name: "jane"}))
@@ -619,7 +620,7 @@ func TestRecoveryIsRecordedAfterCallerDisconnects(t *testing.T) {
 	}
 }
 
-// Workers also open and close circuit breakers. Such changes are not administrative changes.
+// Workers also open and close circuit breakers. Their changes are not administrative changes, and are not recorded.
 func TestManualCloseOfCircuitBreakerIsRecorded(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "s"})
@@ -728,13 +729,13 @@ func TestAuditListAppliesFilters(t *testing.T) {
 	b.Expect(422, "request.invalid", "GET", path+"?from=yesterday", nil)
 }
 
-// Each filter uses its index: only the returned rows are read.
+// Each filter uses its index, so that only the returned rows are read.
 func TestAuditListReadsOnlyReturnedRows(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO audit (at, actor, action, entity, entity_key)
 		SELECT now() - g * interval '1 second', 'actor' || g % 1000, CASE WHEN g % 100000 = 7 THEN 'deleted' ELSE 'changed' END, 'entity' || g % 1000, 'key' || g % 1000 FROM generate_series(1, 200000) g;
 		ANALYZE audit`)
-	read := func(ctx context.Context) (n int, err error) { // rows of the table that this connection has read since its last statistics report
+	read := func(ctx context.Context) (n int, err error) { // number of rows of audit that this connection has read since it last reported its statistics
 		err = b.App.DB.QueryRow(ctx, "SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = 'audit'").Scan(&n)
 		return n, err
 	}
@@ -752,7 +753,7 @@ func TestAuditListReadsOnlyReturnedRows(t *testing.T) {
 		"the past":            func(f *audit.Filter) { f.To = &past },
 		"the future":          func(f *audit.Filter) { f.From = &future },
 	} {
-		for range 7 { // PostgreSQL could switch to a generic plan after five executions
+		for range 7 { // after five executions, PostgreSQL considers a generic plan
 			err := b.App.DB.Tx(t.Context(), func(ctx context.Context) error {
 				f := last
 				filter(&f)
@@ -793,5 +794,5 @@ func TestOldAuditRecordsAreDeleted(t *testing.T) {
 	}
 }
 
-// reconciledDay returns today in the default time zone, as the day of a statement.
+// reconciledDay returns the current day in the default time zone.
 func reconciledDay() string { return time.Now().UTC().Add(8 * time.Hour).Format(time.DateOnly) }

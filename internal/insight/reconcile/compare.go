@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// neighbouring is the tolerance at both ends of a day. A provider can count a message on the day although LKSMS recorded its acceptance up to this time
-	// before or after the day. The reasons are different clocks and the time of a response.
+	// neighbouring is the tolerance at both ends of a day. LKSMS can record the acceptance of a message up to this time before or after the day, although the
+	// provider counts the message on the day. Clocks differ, and a response takes time.
 	neighbouring = time.Hour
 
-	// nearEnds is the maximum distance of an accepted message from midnight at which its provider possibly counts it on the neighbouring day.
+	// nearEnds is the maximum distance from midnight at which the provider can count an accepted message on the neighbouring day.
 	nearEnds = 5 * time.Minute
 )
 
@@ -35,7 +35,7 @@ type lease struct {
 	id     int64
 }
 
-// numbered identifies an attempt together with a number that its provider gave to it. A provider can give several numbers to one attempt.
+// numbered identifies an attempt and one of the provider's numbers of this attempt. A provider can give several numbers to one attempt.
 type numbered struct {
 	number string
 	lease
@@ -46,11 +46,11 @@ type attempt struct {
 	lease
 	at       time.Time
 	state    string
-	others   string // final state in a receipt of another sender, which can have replaced a receipt of this sender; empty: no such receipt
+	others   string // final state in a receipt of another sender, which can have prevented a receipt of this sender from being stored; empty: no such receipt
 	segments int64  // number of segments; 0: unknown
 }
 
-// states sets the state of each attempt of a sender. An attempt whose report is missing is accepted, because its provider gave it a number.
+// states sets the state of each attempt of a sender. An attempt without a report counts as accepted, because its provider gave it a number.
 func (s *Service) states(ctx context.Context, senderNo string, all []*attempt) error {
 	if len(all) == 0 {
 		return nil
@@ -72,7 +72,7 @@ func (s *Service) states(ctx context.Context, senderNo string, all []*attempt) e
 			if row.SenderNo != senderNo {
 				of = others
 			}
-			if of[row.TaskID] != delivered { // delivered is kept even if other receipts follow
+			if of[row.TaskID] != delivered { // a later receipt does not replace delivered
 				of[row.TaskID] = row.Effect
 			}
 			continue
@@ -121,8 +121,8 @@ func (s *Service) match(ctx context.Context, r Row) error {
 	return s.store(ctx, r, st, nil)
 }
 
-// attemptsOf returns the attempts with the numbers of rows, and the number of rows that these attempts cover. One portion reads at most maxAttempts attempts.
-// A number with more attempts is unreadable.
+// attemptsOf returns the attempts that have the numbers of rows. It also returns how many of the rows are covered, because it reads at most maxAttempts
+// attempts. If the first row's number alone has more attempts, this row is recorded as unreadable.
 func (s *Service) attemptsOf(ctx context.Context, r Row, st *step, rows []reconcileq.StatementRowsRow) ([]reconcileq.AttemptsOfNumbersRow, int, error) {
 	numbers := make([]string, len(rows))
 	for i, row := range rows {
@@ -135,7 +135,7 @@ func (s *Service) attemptsOf(ctx context.Context, r Row, st *step, rows []reconc
 	if len(found) <= maxAttempts {
 		return found, len(rows), nil
 	}
-	last := found[maxAttempts].ProviderNo // this number can have more attempts than were read
+	last := found[maxAttempts].ProviderNo // the attempts of this number were possibly not all read
 	complete := slices.Index(numbers, last)
 	if complete == 0 {
 		st.add(r, unreadable, difference{number: last, row: rows[0].RowNo, theirs: string(fault.SharedByMany)})
@@ -158,7 +158,7 @@ func (s *Service) compare(ctx context.Context, r Row, st *step, rows []reconcile
 	for _, f := range found {
 		one := &attempt{lease: lease{f.TaskID, f.LeaseID}, at: f.CreatedAt}
 		if isKnown[numbered{f.ProviderNo, one.lease}] {
-			continue // the report is a repeat
+			continue // a second report of the same attempt
 		}
 		isKnown[numbered{f.ProviderNo, one.lease}] = true
 		switch away := fromDay(r, f.CreatedAt); {
@@ -173,7 +173,7 @@ func (s *Service) compare(ctx context.Context, r Row, st *step, rows []reconcile
 	var taken []*attempt
 	for _, row := range rows[:complete] {
 		all := byNumber[row.ProviderNo]
-		if missing := int(row.Copies) - len(all); missing > 0 { // only the missing number of attempts: a reused number belongs to another message
+		if missing := int(row.Copies) - len(all); missing > 0 { // add only as many attempts as are missing, because the other attempts can belong to other messages with a reused number
 			near := nearby[row.ProviderNo]
 			slices.SortStableFunc(near, func(a, b *attempt) int { return cmp.Compare(fromDay(r, a.at), fromDay(r, b.at)) })
 			all = append(all, near[:min(missing, len(near))]...)
@@ -207,12 +207,12 @@ func fromDay(r Row, at time.Time) time.Duration {
 	case at.Before(r.FromAt):
 		return r.FromAt.Sub(at)
 	case !at.Before(r.ToAt):
-		return at.Sub(r.ToAt) + 1 // plus 1 because ToAt itself is outside the day
+		return at.Sub(r.ToAt) + 1 // ToAt itself is already outside the day
 	}
 	return 0
 }
 
-// compareRow compares a row with the attempts that have its number, and adds the differences to st.
+// compareRow compares a row with the attempts that have its number. It adds the differences to st.
 func compareRow(r Row, st *step, row reconcileq.StatementRowsRow, all []*attempt) {
 	of := func(a *attempt, ours, theirs string) difference {
 		return difference{number: row.ProviderNo, row: row.RowNo, taskID: a.taskID, acceptedAt: &a.at, ours: ours, theirs: theirs}
@@ -240,14 +240,14 @@ func compareRow(r Row, st *step, row reconcileq.StatementRowsRow, all []*attempt
 	}
 }
 
-// statusIsOther reports whether the state of an attempt contradicts the state in a file. A state in the file that is not final contradicts no receipt. A task
-// stores each state at most once, and no state after delivered. Therefore a missing receipt is not a contradiction if another sender's receipt was stored
-// first.
+// statusIsOther reports whether the state of an attempt contradicts the state in the file. A state in the file that is not final contradicts no receipt. A task
+// stores each final state at most once, and no state after delivered. If the receipt of another sender was stored first, a missing receipt of this sender is
+// therefore no contradiction.
 func statusIsOther(r Row, a *attempt, theirs string) bool {
 	isUndelivered := theirs != "" && !isAny(r.DeliveredValues, theirs) && !isAny(r.PendingValues, theirs)
 	switch {
 	case a.state == failed:
-		return !isUndelivered // the file shows that the provider accepted the message
+		return !isUndelivered // a contradiction, unless the file reports the message as undelivered
 	case theirs == "" || isAny(r.PendingValues, theirs) || a.others == delivered:
 		return false
 	case isUndelivered:
@@ -257,7 +257,7 @@ func statusIsOther(r Row, a *attempt, theirs string) bool {
 	}
 }
 
-// search finds accepted attempts in the next part of the day that are missing in the file.
+// search finds accepted attempts that are missing in the file. It searches the next part of the day.
 func (s *Service) search(ctx context.Context, r Row) error {
 	from, afterID := r.FromAt, r.AfterID
 	if r.AfterAt != nil {
@@ -268,7 +268,7 @@ func (s *Service) search(ctx context.Context, r Row) error {
 		to = r.ToAt
 	}
 	if r.AfterAt == nil {
-		afterID = -1 // no attempt was read yet: attempts at exactly this time must be included
+		afterID = -1 // the first search must include attempts at exactly this time
 	}
 	rows, err := s.q.AttemptsUnlisted(ctx, reconcileq.AttemptsUnlistedParams{
 		FromAt: from, ToAt: to, AfterAt: from, AfterID: afterID, SenderNo: r.SenderNo, ReconciliationID: r.ID, Portion: slicePortion,
@@ -292,7 +292,7 @@ func (s *Service) search(ctx context.Context, r Row) error {
 	return s.store(ctx, r, st, nil)
 }
 
-// list adds a difference for each accepted attempt that is missing in the file.
+// list adds a difference for each accepted attempt that is missing in the file. rows contains the attempts without a row in the file.
 func (s *Service) list(ctx context.Context, r Row, st *step, rows []reconcileq.AttemptsUnlistedRow) error {
 	all := make([]*attempt, len(rows))
 	for i, row := range rows {

@@ -18,7 +18,7 @@ func began(b *apptest.Bundle) {
 		SELECT (now() AT TIME ZONE 'Asia/Shanghai')::date - 40, 1, 'first', '0', '', false, 1, 1, 0, 1, 0`)
 }
 
-// at sets the acceptance time of the attempts with numbers prefix-…, as a distance from the last midnight.
+// at sets the acceptance time of the attempts whose numbers begin with prefix. distance is relative to the last midnight.
 func at(b *apptest.Bundle, prefix, distance string) {
 	b.T.Helper()
 	b.Exec("UPDATE deliveries SET created_at = "+midnight+" + $2::text::interval WHERE provider_no LIKE $1 || '-%'", prefix, distance)
@@ -40,7 +40,7 @@ func TestStatementThatCannotBeComparedIsRejected(t *testing.T) {
 	}
 	ask(422, "request.invalid", "sender_no", total("nobody", day(b, 0)))
 	ask(422, "request.invalid", "day", total("app", day(b, -1)))
-	ask(422, "request.invalid", "day", total("app", day(b, 1))) // no totals exist for this day
+	ask(422, "request.invalid", "day", total("app", day(b, 1))) // this day has no totals
 	ask(422, "request.invalid", "total", map[string]any{"sender_no": "app", "day": day(b, 0)})
 	ask(422, "request.invalid", "total", map[string]any{"sender_no": "app", "day": day(b, 0), "total": -1})
 	ask(422, "request.invalid", "unit", map[string]any{"sender_no": "app", "day": day(b, 0), "total": 1, "unit": "yuan"})
@@ -61,14 +61,14 @@ func TestStatementThatCannotBeComparedIsRejected(t *testing.T) {
 		"day":             form("msgid\n1\n", "day", day(b, -1)),
 		"status_column":   form("msgid\n1\n", "day", day(b, 0), "status_column", "state"),
 		"segments_column": form("msgid\n1\n", "day", day(b, 0), "segments_column", "n"),
-		"unit":            form("msgid\n1\n", "day", day(b, 0), "unit", "segments"), // not a field of the form
+		"unit":            form("msgid\n1\n", "day", day(b, 0), "unit", "segments"), // a file cannot have a unit
 	} {
 		ask(422, "request.invalid", field, body, "Content-Type", apptest.FormType)
 	}
 	ask(422, "request.invalid", "day", form("msgid\n1\n", "day", "2026-02-30"), "Content-Type", apptest.FormType)
-	// Two columns have usual names, so the file does not say which one contains the number.
+	// Two columns have usual names, so it is unknown which one contains the number.
 	ask(422, "request.invalid", "number_column", form("msgid,sid\n1,2\n", "day", day(b, 0)), "Content-Type", apptest.FormType)
-	// Messages of the day or of the day before were dropped: the day overlaps both days in UTC.
+	// Messages of the day or of the previous day in UTC were dropped. The day overlaps both days in UTC.
 	b.Exec("INSERT INTO task_partitions (first_day, last_day, dropped_at) SELECT d, d + 1, now() FROM (SELECT (now() AT TIME ZONE 'UTC')::date - 10 AS d) x ON CONFLICT (first_day) DO UPDATE SET dropped_at = now()")
 	for _, ago := range []int{10, 9} {
 		ask(422, "request.invalid", "day", form("msgid\n1\n", "day", day(b, ago)), "Content-Type", apptest.FormType)
@@ -94,7 +94,7 @@ func TestStatementThatCannotBeComparedIsRejected(t *testing.T) {
 	}
 }
 
-// A statement of a provider about the days of a disabled or retired sender is compared.
+// A provider's statement is compared even if the sender was disabled or deleted meanwhile.
 func TestStatementOfDisabledSenderIsCompared(t *testing.T) {
 	b := apptest.New(t)
 	send(b, "m", 2, nil)
@@ -110,8 +110,8 @@ func TestStatementOfDisabledSenderIsCompared(t *testing.T) {
 	}
 }
 
-// S3.13: clocks differ. A message in the file matches an attempt that was accepted at most an hour outside the day. A message that was accepted within
-// minutes of midnight can be in the statement of the next day.
+// S3.13: clocks differ. A message in the file matches an attempt that was accepted up to an hour before or after the day. A message that was accepted within
+// minutes of midnight can be in the statement of the neighbouring day.
 func TestMessagesNearMidnightMatchNeighbouringDay(t *testing.T) {
 	b := apptest.New(t)
 	began(b)
@@ -139,7 +139,7 @@ func TestMessagesNearMidnightMatchNeighbouringDay(t *testing.T) {
 	}
 }
 
-// Numbers contain white space, marks and copies, and some values are lossy or missing. The server guesses no value.
+// Numbers can contain white space, marks and copies, and some values are lossy or missing. The server never guesses a value.
 func TestInvalidRowsOfStatementAreReported(t *testing.T) {
 	b := apptest.New(t)
 	send(b, "m", 6, nil)
@@ -186,8 +186,8 @@ func TestStatementWithoutRowsReportsAllMessagesMissing(t *testing.T) {
 	}
 }
 
-// States are compared by the words of the request. If the request contains no words, the words of the sender's callbacks are used, and otherwise the usual
-// words.
+// States are compared by the words that the request contains. Without such words, the words in the sender's callbacks are used. Without these, the usual words
+// are used.
 func TestStatesAreComparedByConfiguredWords(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	b.AddSender(map[string]any{"sender_no": "app", "name": "A"})
@@ -213,7 +213,7 @@ func TestStatesAreComparedByConfiguredWords(t *testing.T) {
 	const file = "msgid,state\nm-1,Delivrd\nm-2,MK:0001\nm-3,REJECTD\nm-4,UNKNOWN\nm-5,DELIVRD\nf-1,UNDELIV\n"
 	check(compared(b, file, "day", day(b, 0), "status_column", "state"), "m-2 m-5")
 	check(compared(b, file, "day", day(b, 0), "status_column", "state", "delivered_values", "unknown", "pending_values", "Rejectd", "pending_values", "DELIVRD"), "m-2 m-4")
-	// A file without states means that the provider accepted the message, but the sender reported it as FAILED.
+	// A file without states means that the provider has accepted its messages. The sender reported one of them as FAILED.
 	check(compared(b, "msgid\nm-1\nm-2\nm-3\nm-4\nm-5\nf-1\n", "day", day(b, 0)), "f-1")
 	if r := compared(b, "msgid\nm-1\nm-2\nm-3\nm-4\nm-5\n", "day", day(b, 0)); !*r.Matches {
 		t.Error(summary(r)) // the failed message was not accepted
@@ -226,7 +226,7 @@ func TestStatesAreComparedByConfiguredWords(t *testing.T) {
 	}
 }
 
-// Two senders possibly have sent the message of one task. A receipt belongs to the attempt of the sender whose provider sent the receipt.
+// Two senders can both have sent the message of a task. A receipt belongs to the attempt whose provider sent it.
 func TestReceiptOfAnotherSenderIsIgnored(t *testing.T) {
 	b := apptest.New(t)
 	all := send(b, "m", 4, nil)
@@ -235,7 +235,7 @@ func TestReceiptOfAnotherSenderIsIgnored(t *testing.T) {
 		{{TaskID: all[0].taskID, SenderNo: "app", State: 2}},
 		{
 			{TaskID: all[0].taskID, SenderNo: "two", State: 1},
-			{TaskID: all[1].taskID, SenderNo: "app", State: 2}, {TaskID: all[1].taskID, SenderNo: "two", State: 1}, // both receipts are stored together; only one receipt is kept
+			{TaskID: all[1].taskID, SenderNo: "app", State: 2}, {TaskID: all[1].taskID, SenderNo: "two", State: 1}, // both receipts arrive together, and only one of them is stored
 			{TaskID: all[2].taskID, SenderNo: "two", State: 1}, {TaskID: all[3].taskID, SenderNo: "two", State: 2},
 		},
 		{{TaskID: all[2].taskID, SenderNo: "app", State: 1}}, // not stored, because the task is delivered already
@@ -267,7 +267,7 @@ func TestMessagesWithSameNumberAreComparedTogether(t *testing.T) {
 	const apart = "x,DELIVRD\n"
 	for name, file := range map[string]string{
 		"together": "a,DELIVRD\na,UNDELIV\nc,UNDELIV\nc,ACCEPTD\n",
-		"apart":    "a,DELIVRD\nc,UNDELIV\n" + strings.Repeat(apart, 5000) + "a,UNDELIV\nc,ACCEPTD\n", // both rows of a number are in different portions
+		"apart":    "a,DELIVRD\nc,UNDELIV\n" + strings.Repeat(apart, 5000) + "a,UNDELIV\nc,ACCEPTD\n", // the rows of each number are in different portions
 	} {
 		r := compared(b, "msgid,state\n"+file+"b,UNDELIV\n", "day", day(b, 0), "status_column", "state")
 		if got, want := differences(b, r.ReconciliationID, "?kind=status_differs"), "status_differs b row"; !strings.HasPrefix(got, want) || strings.Contains(got, "\n") {
@@ -276,7 +276,7 @@ func TestMessagesWithSameNumberAreComparedTogether(t *testing.T) {
 	}
 }
 
-// A provider can reuse a number. An attempt of a neighbouring hour counts only if the day has fewer messages with the number than the file.
+// A provider can reuse a number. An attempt in a neighbouring hour matches only if the day has fewer messages with this number than the file.
 func TestReusedNumberNearMidnightMatchesOnlyMissingMessages(t *testing.T) {
 	b := apptest.New(t)
 	began(b)
@@ -305,14 +305,14 @@ func statement(prefix string, from, to int) string {
 	return text.String()
 }
 
-// accept stores n attempts that the provider of app accepted. They have the numbers prefix-1 to prefix-n, and the same second of acceptance.
+// accept stores n attempts that the provider of app accepted in the same second. Their numbers are prefix-1 to prefix-n.
 func accept(b *apptest.Bundle, prefix string, n int) {
 	b.T.Helper()
 	b.Exec(`INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no, created_at)
 		SELECT 'task_' || i, i, 'app', 'x', $1 || '-' || i, `+midnight+` + interval '9 hours' FROM generate_series(1, $2::integer) i`, prefix, n)
 }
 
-// One portion reads a limited number of attempts, regardless of the numbers that a provider uses.
+// A portion reads a bounded number of attempts, even if a provider gives the same number to many messages.
 func TestNumberWithTooManyMessagesIsUnreadable(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)
@@ -335,7 +335,7 @@ func TestNumberWithTooManyMessagesIsUnreadable(t *testing.T) {
 	}
 }
 
-// refuse makes the database reject changes of a table until allow is called. A non-empty condition restricts this to matching rows.
+// refuse makes the database reject changes of a table until allow is called. A non-empty condition limits this to matching rows.
 func refuse(b *apptest.Bundle, table, condition string) (allow func()) {
 	b.T.Helper()
 	b.Exec(`CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused by the test'; END $$`)
@@ -350,7 +350,7 @@ func refuse(b *apptest.Bundle, table, condition string) (allow func()) {
 	}
 }
 
-// S3.13: a server can be killed in any phase. Another server continues where it stopped, and nothing is counted twice.
+// S3.13: a server can be killed in any phase. Another server continues there, and nothing is counted twice.
 func TestAnotherServerContinuesInterruptedComparison(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)
@@ -386,7 +386,7 @@ func TestAnotherServerContinuesInterruptedComparison(t *testing.T) {
 	}
 }
 
-// Two servers that compare the same files at the same time count each message once. At most 10,000 differences of a kind are stored.
+// Two servers compare the same files at the same time. Each message counts once. At most 10,000 differences of each kind are stored.
 func TestTwoServersComparingSameFilesCountOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)
@@ -411,7 +411,7 @@ func TestTwoServersComparingSameFilesCountOnce(t *testing.T) {
 	}
 }
 
-// A file that cannot be read to its end has no result. The rows that were read are deleted.
+// A file that is unreadable at some row has no result. The rows before it are deleted.
 func TestUnreadableStatementFails(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)
@@ -424,7 +424,7 @@ func TestUnreadableStatementFails(t *testing.T) {
 	}
 }
 
-// If attempts were dropped during the comparison, their messages would wrongly be reported as missing_here.
+// Attempts are dropped during the comparison. The comparison fails, because their messages would wrongly be reported as missing_here.
 func TestComparisonFailsIfDayIsDroppedMeanwhile(t *testing.T) {
 	b := apptest.New(t)
 	began(b)
@@ -481,7 +481,7 @@ func TestOldReconciliationsAreDeleted(t *testing.T) {
 	}
 }
 
-// S3.13: a statement with differences raises an alert, which ends after a later statement without differences, or after a week.
+// S3.13: a statement with differences raises an alert. The alert ends after a later statement of the day without differences, or after a week.
 func TestStatementWithDifferencesRaisesAlert(t *testing.T) {
 	b := apptest.New(t)
 	began(b)
@@ -505,9 +505,9 @@ func TestStatementWithDifferencesRaisesAlert(t *testing.T) {
 	today := map[string]any{"sender_no": "app", "day": day(b, 0), "total": 5}
 	compareTotal(b, today)
 	expect("app/" + day(b, 0) + " 2 sms app")
-	compareTotal(b, map[string]any{"sender_no": "app", "day": day(b, 1), "total": 0}) // a statement of another day matches
+	compareTotal(b, map[string]any{"sender_no": "app", "day": day(b, 1), "total": 0}) // this statement is about another day
 	expect("app/" + day(b, 0) + " 2 sms app")
-	compared(b, "msgid\n\"1\n", "day", day(b, 0)) // an unreadable file changes nothing
+	compared(b, "msgid\n\"1\n", "day", day(b, 0)) // an unreadable file does not end the alert
 	expect("app/" + day(b, 0) + " 2 sms app")
 	today["total"] = 3
 	compareTotal(b, today)

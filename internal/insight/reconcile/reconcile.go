@@ -66,16 +66,16 @@ const (
 	maxKept     = 10_000 // maximum number of stored differences of each kind
 )
 
-// Statement identifies the provider's data for one day of a sender.
+// Statement names a sender and a day, for which the provider has supplied data.
 type Statement struct {
 	SenderNo string
 	Day      time.Time
-	By       string // name of the user who requests the comparison
+	By       string // name of the user who requested the comparison
 }
 
 var errNoSender = fault.New(fault.NotFound, fault.SenderNotFound)
 
-// day checks the sender and the day of a statement. It returns the stored data of the day, and the defaults of the sender.
+// day checks the sender and the day of a statement. It returns the stored data of this day, and the default values of the sender.
 func (s *Service) day(ctx context.Context, st Statement) (day reconcileq.DayOfRow, defaults reconcileq.StatementDefaultsRow, err error) {
 	defaults, err = s.q.StatementDefaults(ctx, st.SenderNo)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Service) day(ctx context.Context, st Statement) (day reconcileq.DayOfRo
 	return day, defaults, nil
 }
 
-// checkHistory checks that the attempts of a day have not been dropped. Fault: request.invalid.
+// checkHistory returns the fault request.invalid if attempts of the time from from to to have been dropped.
 func (s *Service) checkHistory(ctx context.Context, from, to time.Time) error {
 	isDropped, err := s.q.DayIsDropped(ctx, reconcileq.DayIsDroppedParams{FromAt: from, ToAt: to})
 	if err != nil {
@@ -135,14 +135,14 @@ type FileOptions struct {
 	Pending        []string
 }
 
-// These are the default values of states. They are used if neither the request nor the callbacks of the sender contain values.
+// These are the usual values of states. They apply if neither the request nor the callbacks of the sender contain values.
 var (
 	usualDelivered = []string{"delivrd", "delivered", "成功"}
 	usualPending   = []string{"acceptd", "enroute", "unknown", "未知"}
 )
 
-// CompareFile creates a reconciliation of a file and marks its upload as used. Run compares the file later. Faults: request.invalid (also for an unreadable
-// file), limit.reached.
+// CompareFile creates a reconciliation of a file, and keeps its upload. Run compares the file later. Faults: limit.reached; request.invalid, also for an
+// unreadable file.
 func (s *Service) CompareFile(ctx context.Context, st Statement, u upload.Upload, o FileOptions) (Row, error) {
 	day, defaults, err := s.day(ctx, st)
 	if err == nil {
@@ -165,7 +165,7 @@ func (s *Service) CompareFile(ctx context.Context, st Statement, u upload.Upload
 	if err != nil {
 		return Row{}, err
 	}
-	_ = l.rows.Close() // only its columns are needed
+	_ = l.rows.Close() // only the columns were needed
 	p.NumberColumn = l.rows.Columns()[l.number]
 	var id int64
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
@@ -180,8 +180,8 @@ func (s *Service) CompareFile(ctx context.Context, st Statement, u upload.Upload
 	return s.Get(ctx, id)
 }
 
-// valuesOf returns given in lower case. If given is empty, it returns the values of the sender's callbacks. If these are also empty, it returns the usual
-// values.
+// valuesOf returns given in lower case. If given is empty, it returns the values in the callbacks of the sender. If these are also missing, it returns the
+// usual values.
 func valuesOf(given []string, callback []byte, usual []string) ([]string, error) {
 	if len(given) == 0 {
 		if err := json.Unmarshal(callback, &given); err != nil {

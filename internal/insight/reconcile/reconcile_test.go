@@ -26,14 +26,14 @@ type sent struct {
 	number  string
 }
 
-// send submits n messages and reports them as accepted by the provider of app, with the numbers prefix-1 to prefix-n.
+// send submits n messages and reports them as accepted by the provider of app. The provider's numbers are prefix-1 to prefix-n.
 func send(b *apptest.Bundle, prefix string, n int, more map[string]any, headers ...string) []sent {
 	b.T.Helper()
 	b.SubmitMany(prefix, n, more, headers...)
 	return report(b, prefix, n, queue.Success)
 }
 
-// report makes app claim n messages and report them with a status.
+// report makes app claim n messages and report them with the given status.
 func report(b *apptest.Bundle, prefix string, n int, status int16) []sent {
 	b.T.Helper()
 	tasks := b.Take("app", n)
@@ -107,7 +107,7 @@ func totals(b *apptest.Bundle, query string, headers ...string) string {
 		lines = append(lines, fmt.Sprintf("%s %s %s %s %s: %d attempted, %d accepted, %d delivered, %d segments, %d cost", t.Day.Format(time.DateOnly), t.CompanyNo,
 			t.SenderNo, kind, country, t.Attempted, t.Accepted, t.Delivered, t.Segments, t.Cost))
 	}
-	slices.Sort(lines) // totals of the same day have no defined order
+	slices.Sort(lines) // totals of one day have no fixed order
 	return strings.Join(lines, "\n")
 }
 
@@ -198,13 +198,13 @@ func TestDailyTotalsCountAttemptsOfSenders(t *testing.T) {
 	}
 }
 
-// S3.13: a total is compared with all messages accepted on the day, including tests, because the provider counts them.
+// S3.13: a total is compared with all messages that the provider accepted on the day. Tests are included, because the provider counts them.
 func TestTotalIsComparedAndStored(t *testing.T) {
 	b := apptest.New(t)
 	send(b, "m", 3, nil)
 	send(b, "t", 1, map[string]any{"test": true})
 	today := day(b, 0)
-	r := compareTotal(b, map[string]any{"sender_no": "app", "day": today, "total": 5}) // facts are not folded yet
+	r := compareTotal(b, map[string]any{"sender_no": "app", "day": today, "total": 5}) // facts need not be folded before the comparison
 	if got := summary(r); got != "finished false: ours 4, theirs 5, tests 1; matched 0, here 0, there 0, status 0, segments 0, repeated 0, unreadable 0, midnight 0" {
 		t.Error(got)
 	}

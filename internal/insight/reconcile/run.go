@@ -18,15 +18,15 @@ import (
 // These are the phases of a running reconciliation, in their order.
 const (
 	reading   = "read"   // store the rows of the file
-	matching  = "match"  // compare each row with the attempts that have its number
-	searching = "search" // find attempts of the day without a row
+	matching  = "match"  // compare each row with the attempts that have its provider number
+	searching = "search" // find attempts of the day that have no row
 	clearing  = "clear"  // delete the rows
 )
 
 const (
-	readPortion  = 5000   // maximum number of rows that one transaction stores
-	matchPortion = 2000   // maximum number of numbers that one transaction compares
-	maxAttempts  = 10_000 // maximum number of attempts that one transaction compares with the numbers
+	readPortion  = 5000   // maximum number of rows that one transaction reads from the file
+	matchPortion = 2000   // maximum number of provider numbers that one transaction compares
+	maxAttempts  = 10_000 // maximum number of attempts that one transaction compares with provider numbers
 	slicePortion = 5000   // maximum number of attempts without a row that one transaction reads
 	clearPortion = 20_000
 
@@ -36,8 +36,8 @@ const (
 // errMoved means that another server has advanced the reconciliation, or that the reconciliation has ended.
 var errMoved = errors.New("another server has advanced the reconciliation, or it has ended")
 
-// Run compares all running reconciliations until all have ended. It processes one portion of each reconciliation in turn, and returns the number of processed
-// portions. A reconciliation continues where another server stopped.
+// Run processes all running reconciliations until they have ended: one portion of each reconciliation in turn. It returns the number of processed portions. A
+// reconciliation continues where another server stopped.
 func (s *Service) Run(ctx context.Context) (int, error) {
 	ids, err := s.q.ReconciliationIDsRunning(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 	open := map[int64]*list{}
 	defer func() {
 		for _, l := range open {
-			_ = l.rows.Close() // closed only to free memory
+			_ = l.rows.Close() // closing only frees memory
 		}
 	}()
 	total := 0
@@ -98,7 +98,7 @@ type step struct {
 	differences map[string]*reconcileq.DifferencesAddParams // by kind
 }
 
-// stepOf returns an empty result at the current position of a reconciliation.
+// stepOf returns an empty step at the current position of a reconciliation.
 func stepOf(r Row) *step {
 	return &step{
 		move:        reconcileq.ReconciliationMoveParams{ID: r.ID, Phase: *r.Phase, RowNo: r.RowNo, AfterNo: r.AfterNo, AfterAt: r.AfterAt, AfterID: r.AfterID},
@@ -106,7 +106,7 @@ func stepOf(r Row) *step {
 	}
 }
 
-// difference describes one message that differs between LKSMS and the file. An empty or zero field is unknown.
+// difference is one difference between LKSMS and the file. A field with the zero value is unknown.
 type difference struct {
 	number       string
 	row          int64
@@ -126,7 +126,7 @@ const (
 	nearMidnight   = "near_midnight"
 )
 
-// counter returns the counter of a kind in a portion, and the number of the reconciliation before the portion.
+// counter returns the counter of a kind in this portion, and the number of differences before this portion.
 func counter(kind string, m *reconcileq.ReconciliationMoveParams, r Row) (*int64, int64) {
 	switch kind {
 	case missingHere:
@@ -146,7 +146,7 @@ func counter(kind string, m *reconcileq.ReconciliationMoveParams, r Row) (*int64
 	}
 }
 
-// add counts a difference. While fewer than maxKept differences of the kind are stored, add also stores the difference.
+// add counts a difference. It also stores the difference if fewer than maxKept differences of this kind are stored.
 func (st *step) add(r Row, kind string, d difference) {
 	n, before := counter(kind, &st.move, r)
 	*n++
@@ -247,7 +247,7 @@ func (s *Service) reopen(ctx context.Context, r Row) (list, error) {
 	return l, err
 }
 
-// fail ends the reading of an unreadable file and deletes the upload. The rows that were already read are not compared.
+// fail ends the reading of an unreadable file, and deletes the upload. The rows that were already read are deleted without a comparison.
 func (s *Service) fail(ctx context.Context, r Row, wrong *fault.Error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		if err := s.hold(ctx, r); err != nil {
@@ -272,7 +272,7 @@ func (s *Service) record(ctx context.Context, r Row, wrong *fault.Error) error {
 // maxNumber is the maximum length of a provider's number, as in the table deliveries.
 const maxNumber = 200
 
-// next reads the next rows and merges rows with the same number. A non-nil wrong is the reason why the rest of the file cannot be read.
+// next reads the next rows, and merges rows with the same number. If wrong is not nil, the rest of the file cannot be read.
 func (l *list) next(r Row, st *step) (p reconcileq.StatementRowsStoreParams, isLast bool, wrong *fault.Error, err error) {
 	p.ID = r.ID
 	indexes := map[string]int{}
@@ -294,7 +294,7 @@ func (l *list) next(r Row, st *step) (p reconcileq.StatementRowsStoreParams, isL
 			if number == "" {
 				continue
 			}
-			segments = nil // the message is compared; only its number of segments is unknown
+			segments = nil // the message is still compared, but without its number of segments
 		}
 		at, isKnown := indexes[number]
 		if !isKnown {
@@ -305,7 +305,7 @@ func (l *list) next(r Row, st *step) (p reconcileq.StatementRowsStoreParams, isL
 		}
 		p.Copies[at]++
 		if p.Statuses[at] != status {
-			p.Statuses[at] = "" // the file does not say which of the messages has which state
+			p.Statuses[at] = "" // it is unknown which of the messages has which state
 		}
 		if p.Segments[at] != nil && segments != nil {
 			segments = new(*p.Segments[at] + *segments)
@@ -317,8 +317,8 @@ func (l *list) next(r Row, st *step) (p reconcileq.StatementRowsStoreParams, isL
 	return p, false, nil, nil
 }
 
-// rowOf returns the fields of a row. A non-empty rule is the reason why the row cannot be fully compared. If the row cannot be compared at all, number is
-// empty.
+// rowOf returns the fields of a row. If rule is not empty, it is the reason why the row cannot be compared completely. If number is empty, the row cannot be
+// compared at all.
 func (l *list) rowOf(row sheet.Row) (number, status string, segments *int64, rule fault.Rule) {
 	cell := row.Cells[l.number]
 	number = withoutApostrophe(trimmed(cell.Text))
@@ -350,7 +350,7 @@ func trimmed(text string) string {
 	return strings.Trim(postgres.Text(text), "\u0020\t\r\n\v\f\u00A0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200A\u200B\u200C\u200D\u200E\u200F\u202F\u2060\u3000\uFEFF")
 }
 
-// withoutApostrophe removes the apostrophe with which spreadsheet programs mark a number as text.
+// withoutApostrophe removes the leading apostrophe, with which spreadsheet programs mark a number as text.
 func withoutApostrophe(text string) string { return strings.TrimPrefix(text, "'") }
 
 func cut(text string, most int) string {
@@ -360,7 +360,7 @@ func cut(text string, most int) string {
 	return text
 }
 
-// clear deletes rows of a compared file. After the last row it ends the reconciliation.
+// clear deletes rows of a compared file. After the last row, it ends the reconciliation.
 func (s *Service) clear(ctx context.Context, r Row) (isOver bool, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if err := s.hold(ctx, r); err != nil {
@@ -370,7 +370,7 @@ func (s *Service) clear(ctx context.Context, r Row) (isOver bool, err error) {
 		if isOver = n < clearPortion; err != nil || !isOver {
 			return postgres.Wrap("delete rows", err, nil)
 		}
-		if r.Failure == nil { // if attempts were dropped during the comparison, their messages would be reported as missing_here
+		if r.Failure == nil { // if attempts were dropped during the comparison, the reconciliation fails: their messages would wrongly be reported as missing_here
 			var wrong *fault.Error
 			err := s.checkHistory(ctx, r.FromAt, r.ToAt)
 			if errors.As(err, &wrong) {

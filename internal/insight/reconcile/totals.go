@@ -10,7 +10,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// AddFacts adds facts to daily totals, in the transaction of ctx. It is a history.Consumer.
+// AddFacts is the history.Consumer that adds facts to daily totals, in the transaction of ctx.
 func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
 	var p reconcileq.DailyTotalsAddParams
 	for _, f := range facts {

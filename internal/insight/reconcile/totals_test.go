@@ -13,7 +13,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// S3.13: readers of a company can read only the totals of their company. A statement about a sender of several companies is compared with the sum.
+// S3.13: readers of a company see only the totals of their own company. A statement about a sender of several companies is compared with the sum of all
+// companies.
 func TestCompaniesSharingSenderSeeOwnTotals(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -44,7 +45,7 @@ func TestCompaniesSharingSenderSeeOwnTotals(t *testing.T) {
 	}
 }
 
-// A page begins after the previous page, even within a day. The file contains all rows, and costs with decimals.
+// A page continues after the previous page, even within a day. The exported file contains all rows, and costs with decimals.
 func TestDailyTotalsAreListedInPagesAndExported(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO daily_totals (day, company_id, sender_no, message_type, country_no, is_test, attempted, accepted, delivered, segments, cost)
@@ -78,11 +79,11 @@ func TestDailyTotalsAreListedInPagesAndExported(t *testing.T) {
 	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings/monitoring", map[string]any{"currency": "euro"})
 }
 
-// S3.13: a message counts on the day of its acceptance. Its receipt counts on the same day, even if it arrives later.
+// S3.13: a message counts on the day of its acceptance. Its receipt counts on the same day, even if the receipt arrives later.
 func TestMessageCountsOnDayOfAcceptance(t *testing.T) {
 	b := apptest.New(t)
 	all := send(b, "m", 2, nil)
-	// Both messages were accepted a minute before midnight. Neither a repeated report nor a later lease changes this.
+	// Both messages were accepted a minute before midnight. A repeated report and a later lease do not change this time.
 	b.Exec("UPDATE report_logs SET created_at = " + midnight + " - interval '1 minute' WHERE status = 2")
 	b.Exec("UPDATE facts SET at = " + midnight + " - interval '1 minute' WHERE reported_success > 0")
 	b.Exec("INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no) SELECT task_id, lease_id, sender_no, recipient, 'again' FROM deliveries")
@@ -93,7 +94,7 @@ func TestMessageCountsOnDayOfAcceptance(t *testing.T) {
 	if got, want := totals(b, ""), day(b, 1)+" default app notification -: 2 attempted, 2 accepted, 2 delivered, 2 segments, 0 cost"; got != want {
 		t.Errorf("totals are\n%s\nwant\n%s", got, want)
 	}
-	// Receipts are also counted if the provider gave no number. A receipt of another sender is not counted if its report did not settle the task.
+	// A receipt counts even if the provider gave no number. A receipt of another sender does not count if the report of this sender did not settle the task.
 	b.SubmitMany("x", 2, nil)
 	for i, task := range b.Take("app", 2) {
 		b.Report(task.TaskID, "app", 2, nil)
@@ -108,7 +109,7 @@ func TestMessageCountsOnDayOfAcceptance(t *testing.T) {
 // midnight is an SQL expression for the start of today in the default time zone.
 const midnight = "(date_trunc('day', now() AT TIME ZONE 'Asia/Shanghai') AT TIME ZONE 'Asia/Shanghai')"
 
-// Segments cost the price of their sender at the time when they were counted.
+// Segments cost the price that their sender had when they were counted.
 func TestCostsUsePriceAtCountingTime(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "name": "A", "segment_price": 450})
@@ -127,7 +128,7 @@ func TestCostsUsePriceAtCountingTime(t *testing.T) {
 	}
 }
 
-// The signature of a sender counts in segments and costs, whether the sender has limits or not.
+// The signature of a sender counts in segments and costs, with and without limits of the sender.
 func TestSignatureOfSenderIsCountedWithAndWithoutLimits(t *testing.T) {
 	b := apptest.New(t)
 	for no, more := range map[string]map[string]any{"free": {}, "limited": {"balance": 10}} {
@@ -162,7 +163,7 @@ func TestSignatureOfSenderIsCountedWithAndWithoutLimits(t *testing.T) {
 	}
 }
 
-// No sender attempts a simulated test.
+// A simulated test is attempted by no sender.
 func TestSimulatedTestsAreNotCountedInTotals(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"send_tests": false})
@@ -173,7 +174,7 @@ func TestSimulatedTestsAreNotCountedInTotals(t *testing.T) {
 	}
 }
 
-// S3.13: each fact is counted exactly once, even if folds are interrupted or several servers fold.
+// S3.13: each fact counts exactly once, even if folds are interrupted or several servers fold.
 func TestTotalsCountEachFactOnce(t *testing.T) {
 	b := apptest.New(t)
 	servers := []*app.App{b.App, apptest.Another(b)}
@@ -208,7 +209,7 @@ func TestTotalsCountEachFactOnce(t *testing.T) {
 func TestDaysFollowConfiguredTimeZone(t *testing.T) {
 	b := apptest.New(t)
 	zone := "Etc/GMT+12"               // 12 hours behind UTC
-	if time.Now().UTC().Hour() >= 12 { // from then on, Etc/GMT+12 and UTC have the same date
+	if time.Now().UTC().Hour() >= 12 { // from this hour on, Etc/GMT+12 and UTC have the same date
 		zone = "Etc/GMT-14"
 	}
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/monitoring", map[string]any{"time_zone": zone})
@@ -219,12 +220,12 @@ func TestDaysFollowConfiguredTimeZone(t *testing.T) {
 	}
 }
 
-// A receipt of a message that a previous version accepted is counted. Its day does not become the first counted day.
+// A receipt of a message that a previous version accepted counts. The day of this receipt does not become the first day with totals.
 func TestDailyTotalsBeginWithTheFirstAttempt(t *testing.T) {
 	b := apptest.New(t)
 	all := send(b, "m", 1, nil)
 	b.Exec("UPDATE report_logs SET created_at = " + midnight + " - interval '3 days'")
-	b.Exec("TRUNCATE facts") // that version added no daily totals
+	b.Exec("TRUNCATE facts") // the previous version stored no daily totals
 	receive(b, "app", 1, all[0])
 	fold(b)
 	if got, want := totals(b, ""), day(b, 3)+" default app notification -: 0 attempted, 0 accepted, 1 delivered, 0 segments, 0 cost"; got != want {
