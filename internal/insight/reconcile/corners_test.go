@@ -94,7 +94,7 @@ func TestStatementThatCannotBeComparedIsRejected(t *testing.T) {
 	}
 }
 
-// A provider's statement is compared even if the sender was disabled or deleted meanwhile.
+// A provider's statement is compared even if the sender was disabled or retired meanwhile.
 func TestStatementOfDisabledSenderIsCompared(t *testing.T) {
 	b := apptest.New(t)
 	send(b, "m", 2, nil)
@@ -216,7 +216,7 @@ func TestStatesAreComparedByConfiguredWords(t *testing.T) {
 	// A file without states means that the provider has accepted its messages. The sender reported one of them as FAILED.
 	check(compared(b, "msgid\nm-1\nm-2\nm-3\nm-4\nm-5\nf-1\n", "day", day(b, 0)), "f-1")
 	if r := compared(b, "msgid\nm-1\nm-2\nm-3\nm-4\nm-5\n", "day", day(b, 0)); !*r.Matches {
-		t.Error(summary(r)) // the failed message was not accepted
+		t.Error(summary(r)) // the provider has not accepted the failed message
 	}
 	p := apptest.NewProvider(t)
 	b.AddSender(map[string]any{"sender_no": "driven", "kind": "http-sms", "status": "off", "config": apptest.ReceiverConfig(p, map[string]any{"delivered": []string{"OK"}})})
