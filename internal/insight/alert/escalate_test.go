@@ -13,7 +13,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// delivery is a delivery of an alert to one receiver in the format of the API.
+// delivery describes, as the API returns it, how one receiver was notified of an alert.
 type delivery struct {
 	ReceiverNo            int64      `json:"receiver_no"`
 	DeliveredAt           *time.Time `json:"delivered_at"`

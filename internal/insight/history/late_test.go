@@ -195,7 +195,7 @@ func TestExportIsRepeatedIfOtherTasksWereLate(t *testing.T) {
 	if _, err := w.App.History.Export(t.Context(), w.day); err != nil {
 		t.Fatal(err)
 	}
-	// One task is settled, and another task waits again. Each of both tasks has two rows in report_logs.
+	// One task is settled, and another task waits again. Each of the two tasks has two rows in report_logs.
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.waiting+"/cancel", nil)
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.settled+"/requeue", nil)
 	w.Exec("INSERT INTO report_logs (task_id, company_id, event, effect) VALUES ($1, 1, 'reported', 'ignored')", w.waiting)
