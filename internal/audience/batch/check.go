@@ -85,7 +85,7 @@ func (s *Service) Check(ctx context.Context) (int, error) {
 	return checked, all
 }
 
-var errElsewhere = errors.New("the check of this batch has ended, or another server goes on with it")
+var errElsewhere = errors.New("the check of this batch has ended, or another server continues it")
 
 // check is a batch whose check is in progress.
 type check struct {

@@ -330,7 +330,7 @@ func tooManyAttributes() *fault.Error {
 }
 
 // errMoved means that another server has processed the import meanwhile, or that the import has ended.
-var errMoved = errors.New("the import was moved on by another server")
+var errMoved = errors.New("another server has continued the import, or the import has ended")
 
 // Import stores the rows of running imports until no rows are left. It stores one portion of each import in turn, and returns the number of processed rows. It
 // continues an import after the last row that another server has stored.

@@ -161,7 +161,7 @@ func TestCompaniesHaveTheirOwnTags(t *testing.T) {
 	w.Expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
-// S4.10: contacts can be selected by several tags: contacts with all of some tags, with at least one of others, and without others.
+// S4.10: a selection names tags of three kinds: contacts must have all tags of one kind, at least one tag of another kind, and no tag of the third kind.
 func TestContactsAreSelectedByTags(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(contactsNamed("a", "ab", "abc", "ac", "b", "bc", "c", "none")...)

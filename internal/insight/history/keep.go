@@ -88,8 +88,8 @@ func (s *Service) settle(ctx context.Context, p historyq.TaskPartitionNextRow, t
 // These errors are the reasons why a partition is not exported or dropped.
 var (
 	errNoPartition = errors.New("no partition begins on this day")
-	errOpen        = errors.New("tasks of these days may still come: wait until a day after the last one")
-	errTooManyLate = fmt.Errorf("more than %d tasks of these days wait, are leased, or are of notifications that are being sent", maxLateTasks)
+	errOpen        = errors.New("new tasks of these days can still arrive: wait until a day after the last day")
+	errTooManyLate = fmt.Errorf("more than %d tasks of these days wait, are leased, or belong to notifications that are being sent", maxLateTasks)
 	errChanging    = errors.New("rows were added during each export")
 )
 

@@ -539,7 +539,7 @@ func TestOpenPartitionIsNeitherExportedNorDropped(t *testing.T) {
 		SELECT 1, $1, min(c.id), 0, 1, 3, '', $2 FROM channels c`, announcement, day)
 	today := time.Now().UTC().Truncate(24 * time.Hour)
 	for when, want := range map[time.Time]string{
-		today: "may still come", day.AddDate(0, 0, -1): "no partition begins on this day",
+		today: "can still arrive", day.AddDate(0, 0, -1): "no partition begins on this day",
 	} {
 		for name, err := range map[string]error{
 			"drop": b.App.History.Drop(t.Context(), when, true), "lose": b.App.History.Drop(t.Context(), when, false),
