@@ -191,7 +191,7 @@ func TestAPersonIsErasedFromAllTables(t *testing.T) {
 	if e := w.erase(map[string]any{"user_id": userID, "phone": number, "email": address}, w.acme); e.Status != api.ErasureFinished || e.Counts != (api.ErasureCounts{}) {
 		t.Errorf("%+v", e)
 	}
-	// The other company can still erase the person by the address.
+	// The other company can still erase the person by the phone number.
 	if e := w.erase(map[string]any{"phone": number}, w.beta); e.Status != api.ErasureFinished || e.Counts.Contacts != 1 || e.Counts.Tasks < 5 {
 		t.Errorf("%+v", e)
 	}
