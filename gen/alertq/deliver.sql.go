@@ -112,16 +112,15 @@ type AlertDeliveriesDueRow struct {
 
 // AlertDeliveriesDue returns up to batch_size deliveries that are due now, the most severe alerts first.
 //
-// If is_end is false, the message says that the alert fires. The message is sent once, and again after repeat_seconds. It is not repeated while the alert is
-// acknowledged or the rule is silenced. An alertmanager receives the message every minute in any case, because an alertmanager resolves an alert that is not
-// sent again.
+// If is_end is false, the message says that the alert fires. The message is sent once, and then repeated every repeat_seconds. It is not repeated while the
+// alert is acknowledged or the rule is silenced. An alertmanager receives the message every minute in any case, because an alertmanager resolves an alert that
+// is not sent again.
 //
-// If is_end is true, the message says that the alert is resolved. The statement tries for one day to send this message to each receiver that was notified of
-// the firing alert.
+// If is_end is true, the message says that the alert is resolved. The message is due for one day, for each receiver that was notified of the firing alert.
 //
 // Receivers of the kind notification are people. People are not notified of an alert while they are notified of a more severe alert of the same kind and
-// subject. People are not notified of warnings if they received max_messages messages within the last five minutes. All deliveries of one message have the same
-// time.
+// subject. People are not notified of warnings if they received max_messages messages within the last five minutes. Deliveries with the same time belong to one
+// message.
 func (q *Queries) AlertDeliveriesDue(ctx context.Context, arg AlertDeliveriesDueParams) ([]AlertDeliveriesDueRow, error) {
 	rows, err := q.db.Query(ctx, alertDeliveriesDue, arg.BatchSize, arg.MaxMessages)
 	if err != nil {
@@ -207,8 +206,8 @@ type AlertDeliveriesEscalateParams struct {
 }
 
 // AlertDeliveriesEscalate records that deliveries of a receiver escalated to further channels. awaits: the notifications on these channels. The next escalation
-// follows after the same time. is_last: no further escalation follows. The statement then creates deliveries for all receivers that have no delivery of the
-// alerts. The created deliveries do not escalate.
+// follows after the escalate_seconds of the receiver. is_last: no further escalation follows. The statement then creates deliveries for all receivers that have
+// no delivery of the alerts. The created deliveries do not escalate.
 func (q *Queries) AlertDeliveriesEscalate(ctx context.Context, arg AlertDeliveriesEscalateParams) error {
 	_, err := q.db.Exec(ctx, alertDeliveriesEscalate,
 		arg.Channels,
@@ -269,7 +268,7 @@ type AlertDeliveriesHoldUnsentParams struct {
 	ReceiverID  int64
 }
 
-// AlertDeliveriesHoldUnsent locks the deliveries of a receiver that escalate, and returns their alerts. An alert is not returned if its delivery was sent
+// AlertDeliveriesHoldUnsent locks the escalating deliveries of a receiver, and returns their alerts. An alert is not returned if its delivery was sent
 // meanwhile, or has escalated on another server.
 func (q *Queries) AlertDeliveriesHoldUnsent(ctx context.Context, arg AlertDeliveriesHoldUnsentParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertDeliveriesHoldUnsent, arg.AlertIds, arg.EscalateAts, arg.ReceiverID)
@@ -324,8 +323,8 @@ type AlertDeliveriesMarkParams struct {
 }
 
 // AlertDeliveriesMark records the result of an attempt to notify a receiver of alerts. After a failure, a delivery is tried again after retry_seconds. Each
-// further failure doubles this time, up to an hour. awaits: the notifications that were created for the delivery. null: the receiver is a program, and has
-// accepted the alerts. The first attempt sets the time at which the delivery escalates. A delivery that was created by an escalation does not escalate.
+// further failure doubles this time, up to an hour. awaits: the notifications that were created for the delivery. awaits null: the receiver is a program, and
+// has accepted the alerts. The first attempt sets the time at which the delivery escalates. A delivery that was created by an escalation does not escalate.
 func (q *Queries) AlertDeliveriesMark(ctx context.Context, arg AlertDeliveriesMarkParams) error {
 	_, err := q.db.Exec(ctx, alertDeliveriesMark,
 		arg.Awaits,
@@ -606,8 +605,8 @@ WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '49 hours') AND
 ORDER BY a.id
 `
 
-// AlertsAwaited returns the alerts with a delivery whose message can still be sent. The message about the end of an alert is created within a day, and ends
-// within another day (keptFor).
+// AlertsAwaited returns the alerts with a delivery whose message can still be sent. 49 hours: the message about the end of an alert is created within a day,
+// and expires within another day (keptFor).
 func (q *Queries) AlertsAwaited(ctx context.Context) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertsAwaited)
 	if err != nil {

@@ -23,8 +23,8 @@ type AlertAcknowledgeParams struct {
 	ID       int64
 }
 
-// AlertAcknowledge records the user who acknowledged a firing alert. A later acknowledgement does not replace the user, but replaces the remark if it has one.
-// The statement returns 0 if the alert does not fire.
+// AlertAcknowledge records the user who acknowledged a firing alert. A later acknowledgement does not change this user. Its remark, if given, replaces the
+// earlier remark. The statement returns 0 if the alert does not fire.
 func (q *Queries) AlertAcknowledge(ctx context.Context, arg AlertAcknowledgeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertAcknowledge, arg.Username, arg.Remark, arg.ID)
 	if err != nil {
@@ -734,7 +734,7 @@ type AlertsDeleteExpiredParams struct {
 	BatchSize int32
 }
 
-// AlertsDeleteExpired reads the batch_size oldest resolved alerts, and deletes the alerts that ended longer than keep ago.
+// AlertsDeleteExpired deletes up to batch_size alerts that were resolved longer than keep ago.
 func (q *Queries) AlertsDeleteExpired(ctx context.Context, arg AlertsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertsDeleteExpired, arg.Keep, arg.BatchSize)
 	if err != nil {

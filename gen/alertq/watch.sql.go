@@ -28,8 +28,8 @@ type AlertRenderingsParams struct {
 	Kinds       []string
 }
 
-// AlertRenderings returns the renderings of messages about alerts of the given kinds that still have a task in the queue. The message about the end of an alert
-// is created within a day, and its task ends within another day (keptFor).
+// AlertRenderings returns the renderings of messages about alerts of `kinds`. It returns only renderings that still have a task in the queue. 49 hours: the
+// message about the end of an alert is created within a day, and its task ends within another day (keptFor).
 func (q *Queries) AlertRenderings(ctx context.Context, arg AlertRenderingsParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertRenderings, arg.BizType, arg.SubmittedBy, arg.Kinds)
 	if err != nil {
@@ -67,8 +67,8 @@ type AlertRuleHoldParams struct {
 //	cleared   when the condition of a firing alert is false
 //	resolved  when the alert was cleared for resolve_seconds
 //
-// Each statement checks the state of the alert before a change, and the row of the rule is locked. Therefore several servers can evaluate a rule at the same
-// time.
+// Each statement checks the state of the alert before a change, and the caller has locked the rule (AlertRuleHold). Therefore several servers can evaluate a
+// rule at the same time.
 // AlertRuleHold locks a rule for its evaluation. It returns no row if the rule was changed, disabled or deleted since it was read.
 func (q *Queries) AlertRuleHold(ctx context.Context, arg AlertRuleHoldParams) (int64, error) {
 	row := q.db.QueryRow(ctx, alertRuleHold, arg.ID, arg.Version)
@@ -152,7 +152,7 @@ type AlertsFireParams struct {
 	ForSeconds float64
 }
 
-// AlertsFire sets a pending alert of a rule to firing if its condition was true for for_seconds. It returns the number of these alerts.
+// AlertsFire sets the pending alerts of a rule to firing after their condition was true for for_seconds. It returns the number of these alerts.
 func (q *Queries) AlertsFire(ctx context.Context, arg AlertsFireParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertsFire, arg.RuleID, arg.ForSeconds)
 	if err != nil {
@@ -496,9 +496,9 @@ type OutcomeSumsRow struct {
 	ReportedFailed int64
 }
 
-// OutcomeSums returns the numbers of tasks that became SUCCESS or FAILED, and of leases that were reported FAILED, without tests. The arrays are parallel: each
-// index names one key of a dimension of a company, and a window. company_id 0: all companies. Dimension total: the key is empty. A window begins with its first
-// full minute.
+// OutcomeSums returns the numbers of tasks that became SUCCESS or FAILED, and of leases that were reported FAILED, without tests. The arrays are parallel. Each
+// index names a company (0: all companies), a dimension, a key (empty for the dimension total) and a window. place is this index, from 0. A window begins with
+// its first full minute.
 func (q *Queries) OutcomeSums(ctx context.Context, arg OutcomeSumsParams) ([]OutcomeSumsRow, error) {
 	rows, err := q.db.Query(ctx, outcomeSums,
 		arg.CompanyIds,
@@ -583,8 +583,8 @@ type PoolsUnservedRow struct {
 	CountryNo   *string
 }
 
-// PoolsUnserved returns the pools of `pool_ids` that have no available sender that is not silent. A sender is available if it is on, has quota and funds, and
-// its circuit breaker is closed.
+// PoolsUnserved returns the pools of `pool_ids` without an available sender, and the pools whose available senders are all silent. A sender is available if it
+// is on, has quota and funds, and its circuit breaker is closed.
 func (q *Queries) PoolsUnserved(ctx context.Context, arg PoolsUnservedParams) ([]PoolsUnservedRow, error) {
 	rows, err := q.db.Query(ctx, poolsUnserved, arg.PoolIds, arg.SilentAfter, arg.RecordedApart)
 	if err != nil {
@@ -664,7 +664,7 @@ type ReceiversFailingRow struct {
 	Seconds float64
 }
 
-// ReceiversFailing returns the receivers that have rejected all calls for more than after_seconds.
+// ReceiversFailing returns the receivers whose calls have all failed for more than after_seconds.
 func (q *Queries) ReceiversFailing(ctx context.Context, afterSeconds float64) ([]ReceiversFailingRow, error) {
 	rows, err := q.db.Query(ctx, receiversFailing, afterSeconds)
 	if err != nil {

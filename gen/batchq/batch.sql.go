@@ -202,7 +202,7 @@ WITH made AS (
     )
     RETURNING id, is_confirmed, submitted_by
 ),
-audited AS ( -- the same audit entry as of BatchConfirm
+audited AS ( -- the same audit entry that BatchConfirm causes
     INSERT INTO audit (action, entity, entity_key, before, after)
     SELECT 'changed', 'batch', m.id::text, jsonb_build_object('is_confirmed', false, 'confirmed_by', NULL),
         jsonb_build_object('is_confirmed', true, 'confirmed_by', m.submitted_by)
@@ -523,8 +523,8 @@ type BatchLeftRow struct {
 	Rows      int64
 }
 
-// BatchLeft returns the numbers of rows of a batch that no sender holds, by country: the tasks that wait in the queue (is_queued), and the rows that did not become
-// tasks yet. It reads up to `most` rows of each kind, in any order.
+// BatchLeft returns the numbers of rows of a batch that no sender holds, by country: the tasks that wait in the queue (is_queued), and the rows that did not
+// become tasks yet. It reads up to `most` rows of each kind, in any order.
 func (q *Queries) BatchLeft(ctx context.Context, arg BatchLeftParams) ([]BatchLeftRow, error) {
 	rows, err := q.db.Query(ctx, batchLeft, arg.BatchID, arg.Most, arg.FedRow)
 	if err != nil {
@@ -698,9 +698,10 @@ type BatchReadyParams struct {
 }
 
 // BatchReady ends the check of a batch, and returns the new status. A confirmed batch becomes running; another batch becomes ready and waits for its
-// confirmation. If the request of the batch confirmed it, confirmed_by is the user of the request. is_deferred: the batch uses a scheduled template. Like
-// BatchConfirm, the statement schedules a confirmed batch without start time for the next full interval. The rows of such batches wait together, and then
-// become tasks at full speed.
+// confirmation. If the request of the batch confirmed it, confirmed_by is the user of the request.
+//
+// is_deferred: the batch uses a scheduled template. A confirmed batch without start time then starts at the next multiple of `every`, as in BatchConfirm. The
+// rows of such batches wait together, and then become tasks at full speed.
 func (q *Queries) BatchReady(ctx context.Context, arg BatchReadyParams) (string, error) {
 	row := q.db.QueryRow(ctx, batchReady,
 		arg.Every,
@@ -820,7 +821,7 @@ SELECT $1, r.row_no, r.recipient, r.content, nullif(r.sign, ''), r.segments, nul
 FROM (
     SELECT unnest($2::bigint[]) AS row_no, unnest($3::text[]) AS recipient, unnest($4::text[]) AS content,
         unnest($5::text[]) AS sign, unnest($6::smallint[]) AS segments, unnest($7::text[]) AS country_no, unnest($8::smallint[]) AS code,
-        unnest($9::jsonb[]) AS fault, unnest($10::jsonb[]) AS contact_values -- empty if no row has values
+        unnest($9::jsonb[]) AS fault, unnest($10::jsonb[]) AS contact_values -- an empty array if no row has values
 ) r
 ORDER BY r.row_no
 `
@@ -1154,7 +1155,7 @@ type BatchSegmentsSampledRow struct {
 	Counted   int64
 }
 
-// BatchSegmentsSampled counts the segments of the first valid rows of a batch, by country. It counts them for a sender that BatchSum did not include.
+// BatchSegmentsSampled counts the segments of the first `most` valid rows of a batch, by country. It counts them for a sender that BatchSum did not include.
 // submitted: segments as submitted. counted: segments as the sender counts them. is_of_all marks the row with the sums of all countries.
 func (q *Queries) BatchSegmentsSampled(ctx context.Context, arg BatchSegmentsSampledParams) ([]BatchSegmentsSampledRow, error) {
 	rows, err := q.db.Query(ctx, batchSegmentsSampled,
@@ -1370,9 +1371,9 @@ type BatchesDeleteExpiredParams struct {
 	BatchSize int32
 }
 
-// BatchesDeleteExpired deletes up to batch_size batches with their rows. A batch is deleted if its tasks have ended, and if it ended, or was checked but never
-// confirmed, longer ago than keep. A batch whose rows have their own partition is normally deleted with the partition. This statement deletes such a batch only
-// after keep_held, when other batches of the partition still prevent the drop.
+// BatchesDeleteExpired deletes up to batch_size batches with their rows. A batch is deleted if it needs no further processing (is_settled), and ended longer
+// than keep ago. If the batch was never confirmed, the end of its check counts. A batch whose rows have their own partition is normally deleted with the
+// partition. This statement deletes such a batch only after keep_held, when other batches of the partition still prevent the drop.
 func (q *Queries) BatchesDeleteExpired(ctx context.Context, arg BatchesDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, batchesDeleteExpired, arg.Keep, arg.KeepHeld, arg.BatchSize)
 	if err != nil {
@@ -1480,11 +1481,15 @@ type SenderLimitsRow struct {
 	GroupNo        int32
 }
 
-// SenderLimits returns up to 100 available senders with their limits: the senders that serve the pool by a route or as shared senders. sender_id: only this
-// sender. It returns no sender if a switch holds the messages of the company to the country (null: the country is unknown), or if the company forbids the
-// shared senders that serve the pool. Switches that hold messages to all countries, for example a company that is off, have no effect. Silent senders are returned only if all senders are silent. group_no is 0 for the senders with the largest sort. ..._used is the used amount of
-// a limit. funds is the usable balance of a sender with a balance. sign, forbids_signs, segment_size and counts_segments determine how the sender counts
-// segments.
+// SenderLimits returns up to 100 available senders with their limits. These senders serve the pool by a route, or as shared senders. sender_id: only this
+// sender is returned.
+//
+// The statement returns no sender if a switch holds the messages of the company to the country (null: the country is unknown), or if the company forbids the
+// shared senders that serve the pool. Switches that hold messages to all countries, for example a company that is off, have no effect. Silent senders are
+// returned only if all senders are silent.
+//
+// group_no is 0 for the senders with the largest sort. ..._used is the used amount of a limit. funds is the usable balance of a sender with a balance. sign,
+// forbids_signs, segment_size and counts_segments determine how the sender counts segments.
 func (q *Queries) SenderLimits(ctx context.Context, arg SenderLimitsParams) ([]SenderLimitsRow, error) {
 	rows, err := q.db.Query(ctx, senderLimits,
 		arg.PoolID,
@@ -1552,8 +1557,8 @@ type TaskStatesRow struct {
 	Delivery int16
 }
 
-// TaskStates returns the states of tasks. It computes them like the view `tasks`, but opens only the partitions of these tasks. Tasks whose partition was dropped are not returned.
-// delivery: 1 delivered, 2 undelivered, 0 without receipt.
+// TaskStates returns the states of tasks. It computes them like the view `tasks`, but opens only the partitions of these tasks. Tasks whose partition was
+// dropped are not returned. delivery: 1 delivered, 2 undelivered, 0 without receipt.
 func (q *Queries) TaskStates(ctx context.Context, taskIds []string) ([]TaskStatesRow, error) {
 	rows, err := q.db.Query(ctx, taskStates, taskIds)
 	if err != nil {

@@ -369,8 +369,8 @@ type ImportStoreRow struct {
 	Changed int64
 }
 
-// ImportStore adds contacts, and changes contacts that exist. An empty text does not change a field. Attributes that are not given do not change. It returns
-// the numbers of added and changed contacts.
+// ImportStore adds contacts, and changes contacts that exist. An empty text does not change a field. Attributes that are not given do not change. The statement
+// returns the numbers of added and changed contacts.
 func (q *Queries) ImportStore(ctx context.Context, arg ImportStoreParams) (ImportStoreRow, error) {
 	row := q.db.QueryRow(ctx, importStore,
 		arg.CompanyID,
@@ -398,7 +398,7 @@ type ImportsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// ImportsDeleteExpired reads the batch_size oldest imports, and deletes the imports that ended longer ago than keep.
+// ImportsDeleteExpired deletes imports that ended longer ago than keep. It checks only the batch_size oldest imports.
 func (q *Queries) ImportsDeleteExpired(ctx context.Context, arg ImportsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, importsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {

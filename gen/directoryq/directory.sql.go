@@ -272,8 +272,8 @@ type CompanyCreateParams struct {
 	Countries         []string
 }
 
-// Statements on the directory: companies, channels, countries, pools and routes. Administrators change these small tables. An update passes the version of the
-// row that the caller read. null: the update applies to any version.
+// Statements on the directory: companies, channels, countries, pools and routes. Administrators change these small tables. An update changes a row only if its
+// version is still the version that the caller read.
 func (q *Queries) CompanyCreate(ctx context.Context, arg CompanyCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, companyCreate,
 		arg.CompanyNo,
@@ -407,8 +407,8 @@ type CompanyUnlistParams struct {
 	CountriesOff []string
 }
 
-// CompanyUnlist removes the countries of a company whose status changes or that are no longer listed. CompanyAllow then adds the missing countries. With two
-// statements, the audit shows a change of a status as a removal and an addition.
+// CompanyUnlist removes from a company the countries that are no longer listed, and the countries whose status changes. CompanyAllow then adds the missing
+// countries. With two statements, the audit shows a change of a status as a removal and an addition.
 func (q *Queries) CompanyUnlist(ctx context.Context, arg CompanyUnlistParams) error {
 	_, err := q.db.Exec(ctx, companyUnlist, arg.CompanyNo, arg.Countries, arg.CountriesOff)
 	return err
@@ -1204,7 +1204,7 @@ type SenderPoolsLockParams struct {
 	CompanyNo *string
 }
 
-// SenderPoolsLock locks the pools of single senders that were created longer ago than older. sender_no and company_no select the pools of one sender or
+// SenderPoolsLock locks the pools of single senders that were created longer ago than `older`. sender_no and company_no select the pools of one sender or one
 // company; null means all. The statement skips pools to which tasks are being added. The later statement SenderPoolsDelete of the same transaction therefore
 // sees all tasks of the locked pools.
 func (q *Queries) SenderPoolsLock(ctx context.Context, arg SenderPoolsLockParams) ([]int64, error) {

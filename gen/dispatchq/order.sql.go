@@ -146,9 +146,10 @@ type RankGapCloseParams struct {
 }
 
 // RankGapClose assigns new ranks, beginning at the front, to the first `portion` waiting tasks of a company in a pool and priority. The order of the tasks does
-// not change. It returns the number of moved tasks. If the portion contains all tasks, the next task of the company receives a rank after them. Existing flow
-// ranks do not change. If several flows wait, a task without flow rank receives the flow rank of a new task. Otherwise its new rank would count as its flow
-// rank, and would place the task after all tasks of the other flows.
+// not change. It returns the number of moved tasks. If the portion contains all tasks, the next task of the company receives a rank after them.
+//
+// Existing flow ranks do not change. If several flows wait, a task without flow rank receives the flow rank of a new task. Without it, the new rank would count
+// as the flow rank, and the task would wait behind all tasks of the other flows.
 func (q *Queries) RankGapClose(ctx context.Context, arg RankGapCloseParams) (int64, error) {
 	row := q.db.QueryRow(ctx, rankGapClose,
 		arg.PoolID,
@@ -174,8 +175,8 @@ type RankGapLockParams struct {
 	CompanyID int64
 }
 
-// RankGapLock locks the ranks of a company in a pool and priority. Until the end of the transaction, no other transaction can submit tasks of the company
-// there, and RankGapClose sees all earlier submissions. The statement returns no row if a submission holds the lock.
+// RankGapLock locks the ranks of a company in a pool and priority. Until the end of the transaction, no other transaction can submit tasks of the company to
+// this pool and priority, and RankGapClose sees all earlier submissions. The statement returns no row if a submission holds the lock.
 func (q *Queries) RankGapLock(ctx context.Context, arg RankGapLockParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, rankGapLock, arg.PoolID, arg.Priority, arg.CompanyID)
 	if err != nil {
@@ -255,9 +256,9 @@ type RankGapsRow struct {
 
 // The next three statements close gaps in the ranks of companies. A task receives its rank when it is queued. If tasks of a company are cancelled, held, moved
 // or expire, their ranks remain unused. Without these statements, the later tasks of the company would wait until the other companies have used as many ranks.
-// RankGaps returns the companies that have a gap in a pool and priority. A company has a gap if its next rank is more than four tasks behind the front, and no
-// task of the company waits before this rank. RankGapClose closes the gaps. If only one company waits in a pool, the statement probes each lane once. It
-// returns nothing for a lane whose first `most` tasks do not reach the rank. In such a lane many companies wait, so the distance is the normal distance.
+// RankGaps returns the companies that have a gap in a pool and priority. A company has a gap if its next rank is more than four of its tasks behind the front,
+// and none of its tasks waits within this distance of the front. RankGapClose closes the gaps. If only one company waits in a pool, the statement only probes
+// each lane once. It ignores a lane in which at least `most` tasks wait within the distance. Many companies wait in such a lane, so the distance is normal.
 func (q *Queries) RankGaps(ctx context.Context, most int32) ([]RankGapsRow, error) {
 	rows, err := q.db.Query(ctx, rankGaps, most)
 	if err != nil {
@@ -313,8 +314,8 @@ type TaskAgeParams struct {
 
 // TaskAge moves tasks that have waited too long ahead of other tasks: up to batch_size retries, and up to batch_size tasks of low priority. It returns the
 // total number of moved tasks. A retry is queued in the lane of new tasks of its priority, where its old rank is still valid. A task of low priority becomes
-// unqueued. TaskQueue then assigns aged_priority to the task, and a rank of this priority. retry_max_wait or priority_max_wait null: such tasks are never
-// moved.
+// unqueued. TaskQueue then assigns aged_priority to the task, and a rank of this priority. retry_max_wait null: no retry is moved. priority_max_wait null: no
+// task of low priority is moved.
 //
 // queue_waits_idx contains the lane and the due time. A scan of this index therefore skips tasks that were already moved, without reading the table.
 func (q *Queries) TaskAge(ctx context.Context, arg TaskAgeParams) (int64, error) {
@@ -443,9 +444,9 @@ type TaskMoveParams struct {
 }
 
 // TaskMove moves waiting tasks to the pools of the current routes, and returns their number. From each pool, it moves up to batch_size queued tasks and up to
-// batch_size unqueued tasks. pool_id restricts the statement to one pool. A pool without active routes loses all its waiting tasks. If a pool has its first
-// active route (unsettled_since), the tasks of this pool that still wait in broader pools are moved to it. A moved task is queued again like a task that
-// becomes due, because a rank is valid only in its pool.
+// batch_size unqueued tasks. pool_id restricts the statement to one pool. A pool without active routes loses all its waiting tasks. After a pool received its
+// first active route (unsettled_since), the statement moves the tasks that belong to this pool, but still wait in broader pools. A moved task is queued again
+// like a task that becomes due, because a rank is valid only in its pool.
 func (q *Queries) TaskMove(ctx context.Context, arg TaskMoveParams) (int64, error) {
 	row := q.db.QueryRow(ctx, taskMove, arg.PoolID, arg.BatchSize)
 	var count int64

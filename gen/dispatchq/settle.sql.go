@@ -156,7 +156,8 @@ type TaskExpiredParams struct {
 }
 
 // TaskExpired returns up to batch_size tasks whose leases have expired, the oldest first. It skips the tasks of `failed`. If a lease ended because its task
-// expired, its sender can still report within grace. The sender possibly sent the message at the last moment, and no other sender can receive the task.
+// expired, the task is returned only after grace, so that the sender can still report. The sender possibly sent the message at the last moment, and no other
+// sender can receive the task.
 func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskExpired, arg.Failed, arg.Grace, arg.BatchSize)
 	if err != nil {
@@ -273,10 +274,11 @@ type TaskRecoverRow struct {
 	Unreached int64
 }
 
-// TaskRecover takes back the expired leases of task_ids that TaskReturn does not take back (S0.12). The ids can be outdated. If a report has ended a task
-// meanwhile, the task is skipped. A later report finds no lease. It is unknown whether the message of such a lease was sent. on_unclear of the task, or else of
-// its sender, decides whether the message is sent again. The message of an expired task is not sent again. SKIP LOCKED: a sweep never waits for a report.
-// lease_id does not change, so that a late SUCCESS of this lease can still end the task.
+// TaskRecover takes back the expired leases of task_ids that TaskReturn does not take back (S0.12). It is unknown whether the messages of these leases were
+// sent. on_unclear of the task, or else of its sender, decides whether the message is sent again. The message of an expired task is not sent again.
+//
+// task_ids can be outdated: a task is skipped if a report has ended it meanwhile. SKIP LOCKED: a sweep never waits for a report. lease_id does not change, so
+// that a late SUCCESS of this lease can still end the task.
 func (q *Queries) TaskRecover(ctx context.Context, arg TaskRecoverParams) (TaskRecoverRow, error) {
 	row := q.db.QueryRow(ctx, taskRecover,
 		arg.MaxRetryCount,
@@ -522,12 +524,12 @@ type TaskReportRow struct {
 // TaskReport ends leases (S0.4, S0.11). It returns the reports that ended a lease; ReportsLate handles the other reports. task_ids are distinct and ascending,
 // so locks are taken in this order.
 //
-// A report with status SUCCESS or FAILED ends the lease that its app holds now. A FAILED is in time until lease_until, even if the sweep has not taken the
-// lease back. If the task itself has expired, a FAILED is in time until the sweep takes the lease back, because no other sender can receive the task. A SUCCESS
-// is also accepted after the sweep took the lease back, if the app held the last lease and no sender has claimed the task since then.
+// A report with status SUCCESS or FAILED ends the lease that its app holds now. A FAILED is accepted only until lease_until, even if the sweep takes the lease
+// back later. If the task itself has expired, a FAILED is accepted until the sweep takes the lease back, because no other sender can receive the task. A
+// SUCCESS is also accepted after the sweep took the lease back, if the app held the last lease and no sender has claimed the task since then.
 //
-// lease_id NULL: the report ends whatever lease its app holds. The log row contains the id of the ended lease. provider_no, the provider's number of the
-// message, is stored, because a receipt can refer to this number.
+// lease_id NULL: the report ends the lease that its app holds, whatever its id. The log row contains the id of the ended lease. provider_no, the provider's
+// number of the message, is stored, because a receipt can refer to this number.
 func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskReportRow, error) {
 	rows, err := q.db.Query(ctx, taskReport,
 		arg.TaskIds,
@@ -640,11 +642,13 @@ type TaskReturnRow struct {
 	LeaseSegments *int16
 }
 
-// TaskReturn takes back the expired leases of task_ids that their senders never started (S4.6), although they had to start them. It returns these leases. The
-// messages of these leases were not sent. Each task becomes PENDING again, and the lease does not count as an attempt. on_unclear is ignored. The first time,
-// the task keeps its lane and rank, and other senders of the pool can claim it. After that, the task waits for a delay, as after TaskRelease. Therefore a
-// message that stops each of its senders does not block all other messages. SKIP LOCKED: a sweep never waits for a sender that starts or reports. lease_id does
-// not change. If the sender sent the message without a start, its SUCCESS ends the task.
+// TaskReturn takes back expired leases of task_ids that had to be started, but were never started (S4.6). It returns these leases. The messages of these leases
+// were not sent. Each task becomes PENDING again, and the lease does not count as an attempt. on_unclear is ignored. The first time, the task keeps its lane
+// and rank, and other senders of the pool can claim it. After that, the task waits for a delay, as after TaskRelease. Therefore a message that stops each of
+// its senders does not block all other messages.
+//
+// SKIP LOCKED: a sweep never waits for a sender that starts or reports. lease_id does not change, so that a SUCCESS still ends the task if the sender sent the
+// message without a start.
 func (q *Queries) TaskReturn(ctx context.Context, arg TaskReturnParams) ([]TaskReturnRow, error) {
 	rows, err := q.db.Query(ctx, taskReturn, arg.TaskIds, arg.Delay, arg.MaxDelay)
 	if err != nil {
@@ -719,8 +723,8 @@ type TaskStartRow struct {
 
 // Statements that start a lease, end a lease, or expire a waiting task. A lease ends by a report, by a release or when it expires. The rules at the beginning
 // of dispatch/claim.sql also apply here.
-// TaskStart starts leases of a sender: the sender is about to send their messages. A start extends the lease once, to the expiry time of a lease without
-// start_seconds. A lease is never extended beyond the expiry of its task.
+// TaskStart starts leases of a sender: the sender is about to send their messages. A start extends the lease once, to the time at which it would expire if the
+// sender had no start_seconds. A lease is never extended beyond the expiry of its task.
 //
 // The statement returns the given leases that the sender holds now, with their expiry times. It also returns leases that are already started, and leases that
 // need no start. It does not return an expired lease, even before the sweep takes the lease back. It does not return a lease whose task has expired, for

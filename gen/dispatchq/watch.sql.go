@@ -102,7 +102,7 @@ SELECT count(*) FROM (
 ) q
 `
 
-// TasksDue counts the queued tasks, which are the due tasks except those of the last second. It counts at most `most` tasks.
+// TasksDue counts the queued tasks: all due tasks, except those that became due within the last second. It counts at most `most` tasks.
 func (q *Queries) TasksDue(ctx context.Context, most int64) (int64, error) {
 	row := q.db.QueryRow(ctx, tasksDue, most)
 	var count int64

@@ -554,8 +554,8 @@ type FeedTakeRow struct {
 	Data        []byte
 }
 
-// FeedTake deletes up to `portion` staged events and returns them in the order in which they were staged. locked_days: the first 13 characters of task ids,
-// which name a day. Events of tasks of these days are skipped.
+// FeedTake deletes up to `portion` staged events and returns them in the order in which they were staged. It skips the events of tasks of locked_days. Each of
+// these days is given as the first 13 characters of its task ids.
 func (q *Queries) FeedTake(ctx context.Context, arg FeedTakeParams) ([]FeedTakeRow, error) {
 	rows, err := q.db.Query(ctx, feedTake, arg.LockedDays, arg.Portion)
 	if err != nil {

@@ -371,7 +371,7 @@ type TaskPartitionHeldParams struct {
 	FirstDay time.Time
 }
 
-// TaskPartitionHeld records why a partition could not become history or be dropped. An empty held_by means that nothing prevents it any more.
+// TaskPartitionHeld records why a partition could not become history or be dropped. An empty held_by means that nothing holds the partition any more.
 func (q *Queries) TaskPartitionHeld(ctx context.Context, arg TaskPartitionHeldParams) error {
 	_, err := q.db.Exec(ctx, taskPartitionHeld, arg.HeldBy, arg.FirstDay)
 	return err
@@ -629,7 +629,7 @@ type TaskPartitionsMakeParams struct {
 
 // TaskPartitionsMake creates the missing partitions for tasks from now until `ahead`, and returns the number of created partitions.
 // If tasks arrived before their partition existed, the statement creates the partition and moves the tasks to it. It does this for tasks of the last 30 days
-// and of later days. It stores an operator event about them, unless these are the first partitions of the database. Some tasks are kept when their partition is
+// and of later days. It stores an operator event about these tasks, unless the database had no partitions before. Some tasks are kept when their partition is
 // dropped. When all these tasks have ended, the statement creates their partition again.
 func (q *Queries) TaskPartitionsMake(ctx context.Context, arg TaskPartitionsMakeParams) (int32, error) {
 	row := q.db.QueryRow(ctx, taskPartitionsMake, arg.Width, arg.Ahead)

@@ -27,8 +27,8 @@ type ErasureInboundsParams struct {
 }
 
 // Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
-// ErasureInbounds removes recipients from the phone_numbers of a company's inbounds. If no number remains, the list becomes empty and not null. With null, the
-// body of each post would name the recipients.
+// ErasureInbounds removes recipients from the phone_numbers of a company's inbounds. If no number remains, the list becomes empty and not null, because null
+// means that the body of each post names the recipients.
 func (q *Queries) ErasureInbounds(ctx context.Context, arg ErasureInboundsParams) error {
 	_, err := q.db.Exec(ctx, erasureInbounds, arg.Recipients, arg.CompanyID)
 	return err

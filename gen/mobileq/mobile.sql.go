@@ -101,9 +101,9 @@ type PhoneHeldRow struct {
 	Content    string
 }
 
-// PhoneHeld returns the messages whose leases a phone holds, the oldest lease first. It also deletes the expired leases of the phone. content is computed as in
-// TaskLease. valid_until: the phone can send the message until this time. It is `margin` before the end of the lease, but at least two thirds of the lease are
-// valid. If the lease ends because the message expires, valid_until is the expiry of the message.
+// PhoneHeld returns the messages whose leases a phone holds, the oldest lease first. It also deletes the records of the leases that have ended. content is
+// computed as in TaskLease. valid_until: the phone can send the message until this time. It is `margin` before the end of the lease, but never before two
+// thirds of the lease have passed. If the lease ends because the message expires, valid_until is the expiry of the message.
 func (q *Queries) PhoneHeld(ctx context.Context, arg PhoneHeldParams) ([]PhoneHeldRow, error) {
 	rows, err := q.db.Query(ctx, phoneHeld, arg.Margin, arg.SenderID, arg.DeviceNo)
 	if err != nil {

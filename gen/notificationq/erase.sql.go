@@ -134,7 +134,7 @@ type ErasureRenderingsParams struct {
 	TaskIds []string
 }
 
-// ErasureRenderings erases the renderings of tasks if all their messages have been erased. The content is replaced by a note about the erasure.
+// ErasureRenderings erases each rendering of the given tasks whose messages have all been erased. The content is replaced by a note about the erasure.
 func (q *Queries) ErasureRenderings(ctx context.Context, arg ErasureRenderingsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureRenderings, arg.Erased, arg.TaskIds)
 	if err != nil {

@@ -95,7 +95,7 @@ type BusinessEndsRow struct {
 	AwaitsStart bool
 }
 
-// BusinessEnds returns the ends of a business task and of one of its nodes. A task or node that has not ended is not returned.
+// BusinessEnds returns when a business task and one of its nodes ended. A task or node that has not ended is not returned.
 func (q *Queries) BusinessEnds(ctx context.Context, arg BusinessEndsParams) ([]BusinessEndsRow, error) {
 	rows, err := q.db.Query(ctx, businessEnds, arg.CompanyID, arg.TaskID, arg.NodeID)
 	if err != nil {
@@ -327,8 +327,7 @@ type NodeRemindersRow struct {
 }
 
 // NodeReminders returns whether a node has reminders (has_any), and the latest start time of its reminders that have not ended (started_at). A start without
-// time is stored as the time of its transaction, like created_at. Such a start is ignored. It could be later than an end that the clock of the caller measured,
-// so the two times cannot be compared.
+// time is ignored: it is stored as created_at, the time of its transaction. This time cannot be compared with an end that the clock of the caller measured.
 func (q *Queries) NodeReminders(ctx context.Context, arg NodeRemindersParams) (NodeRemindersRow, error) {
 	row := q.db.QueryRow(ctx, nodeReminders, arg.CompanyID, arg.NodeID)
 	var i NodeRemindersRow
@@ -679,8 +678,7 @@ type NotificationFailuresRow struct {
 	Reason         string
 }
 
-// NotificationFailures returns the people that the notifications of a submitter did not reach, and the reasons. The last task of each person is the one that
-// counts.
+// NotificationFailures returns the people that the notifications of a submitter did not reach, and the reasons. Only the last task of each person counts.
 func (q *Queries) NotificationFailures(ctx context.Context, arg NotificationFailuresParams) ([]NotificationFailuresRow, error) {
 	rows, err := q.db.Query(ctx, notificationFailures, arg.Ids, arg.SubmittedBy, arg.Most)
 	if err != nil {
@@ -1247,7 +1245,7 @@ type NotificationStatusesRow struct {
 	Status int16
 }
 
-// NotificationStatuses returns the states of up to scan_limit notifications. A list that is filtered by state uses them.
+// NotificationStatuses returns the states of up to scan_limit notifications, for lists that are filtered by state.
 // OFFSET 0 forces one lookup in the view for each notification. A join would compute the view for all notifications.
 func (q *Queries) NotificationStatuses(ctx context.Context, arg NotificationStatusesParams) ([]NotificationStatusesRow, error) {
 	rows, err := q.db.Query(ctx, notificationStatuses,
@@ -1414,8 +1412,8 @@ type NotificationWaitsRow struct {
 	Wait float64
 }
 
-// NotificationWaits returns how many seconds remain until a repeating notification can run again. It repeats repeat_minutes after its last message succeeded or
-// failed (S1.5).
+// NotificationWaits returns how many seconds remain until a repeating notification can run again. The notification runs again repeat_minutes after its last
+// message succeeded or failed (S1.5).
 func (q *Queries) NotificationWaits(ctx context.Context, ids []int64) ([]NotificationWaitsRow, error) {
 	rows, err := q.db.Query(ctx, notificationWaits, ids)
 	if err != nil {

@@ -88,7 +88,7 @@ type BreakerOpenRow struct {
 // BreakerOpen opens the circuit breaker of a sender, or opens it again after a failed probe. The breaker remains open until a time that the provider names: the
 // next day in the time zone day_of, or for_seconds from now. Without such a time, it remains open for `pause`. Each further opening doubles the pause, up to
 // max_pause. The caller passes the version and the openings that it read, so that only one of several concurrent failures opens the breaker. The statement
-// returns no row if another worker opened the breaker, or if the sender was changed. Only the first opening of a closed breaker adds an event.
+// returns no row if another worker opened the breaker, or if the sender was changed. Only the opening of a closed breaker adds an event.
 func (q *Queries) BreakerOpen(ctx context.Context, arg BreakerOpenParams) ([]BreakerOpenRow, error) {
 	rows, err := q.db.Query(ctx, breakerOpen,
 		arg.DayOf,

@@ -259,7 +259,7 @@ type ErasureTasksRow struct {
 
 // Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
 // ErasureTasks returns up to `portion` tasks of a company to a person after after_id, in the order of their ids. asked_recipients: addresses that the request
-// names. For another address of the person, tasks that were created for another user are not returned.
+// names. Tasks to another address of the person are not returned if they were created for another user.
 func (q *Queries) ErasureTasks(ctx context.Context, arg ErasureTasksParams) ([]ErasureTasksRow, error) {
 	rows, err := q.db.Query(ctx, erasureTasks,
 		arg.Recipients,

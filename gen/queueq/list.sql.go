@@ -738,7 +738,7 @@ type TaskIDsSettledParams struct {
 	Most     int32
 }
 
-// TaskIDsSettled returns tasks that have ended. The filter for SUCCESS uses it, because almost all ended tasks are SUCCESS.
+// TaskIDsSettled returns tasks that have ended. Lists of SUCCESS tasks use this statement, because almost all ended tasks are SUCCESS.
 func (q *Queries) TaskIDsSettled(ctx context.Context, arg TaskIDsSettledParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsSettled, arg.BeforeID, arg.FromID, arg.Most)
 	if err != nil {

@@ -117,7 +117,7 @@ type SubmissionsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// SubmissionsDeleteExpired reads the batch_size oldest submissions that created no task, and deletes the submissions that are older than keep.
+// SubmissionsDeleteExpired deletes submissions that created no task and are older than keep. It checks only the batch_size oldest of these submissions.
 func (q *Queries) SubmissionsDeleteExpired(ctx context.Context, arg SubmissionsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, submissionsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
@@ -330,7 +330,7 @@ type TaskEnqueueParams struct {
 
 // TaskEnqueue stores the tasks of a rendering, one task for each person, with their submissions. An empty recipient, reason, country_no or sign means no value.
 // The tasks are due at once and not queued yet, like retries. is_queued: the tasks are queued at once, at the front of their lane and of their company, so that
-// earlier due tasks do not delay them. reason: the person cannot receive a message. The task of this person is FAILED from the beginning.
+// earlier due tasks do not delay them. reason: why the person cannot receive a message. The task of this person is FAILED from the beginning.
 func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error {
 	_, err := q.db.Exec(ctx, taskEnqueue,
 		arg.CompanyID,

@@ -173,8 +173,8 @@ ORDER BY id
 `
 
 // RequeueHold locks the rows that decide whether tasks of notifications and send-once messages can be requeued, and returns their ids. The locks end with the
-// transaction. A withdrawal, or another message to the same people, can happen before the locks or after the transaction. If it happens before, the next
-// statement sees it. The same is true for a receipt: see TaskReceiptHold.
+// transaction. Therefore a withdrawal, or another message to the same people, happens after the transaction, or the next statement sees it. The same is true
+// for a receipt: see TaskReceiptHold.
 func (q *Queries) RequeueHold(ctx context.Context, taskIds []string) ([]int64, error) {
 	rows, err := q.db.Query(ctx, requeueHold, taskIds)
 	if err != nil {
@@ -444,9 +444,9 @@ ORDER BY r.task_id
 FOR SHARE
 `
 
-// TaskReceiptHold locks the outcomes of tasks until the end of the transaction. So the receipt of a task and a requeue of the same task
-// happen one after the other: TaskReceipt sees the requeue, or the requeue sees the receipt. The statement locks only FAILED and CANCELLED tasks, because other
-// tasks cannot be requeued.
+// TaskReceiptHold locks the outcomes of tasks until the end of the transaction. So the receipt of a task and a requeue of the same task happen one after the
+// other: TaskReceipt sees the requeue, or the requeue sees the receipt. The statement locks only FAILED and CANCELLED tasks, because other tasks cannot be
+// requeued.
 func (q *Queries) TaskReceiptHold(ctx context.Context, taskIds []string) ([]int64, error) {
 	rows, err := q.db.Query(ctx, taskReceiptHold, taskIds)
 	if err != nil {

@@ -311,7 +311,7 @@ type CallbacksDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// CallbacksDeleteExpired reads the batch_size oldest callbacks, and deletes the callbacks that are older than keep.
+// CallbacksDeleteExpired deletes callbacks that are older than keep. It checks only the batch_size oldest callbacks.
 func (q *Queries) CallbacksDeleteExpired(ctx context.Context, arg CallbacksDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, callbacksDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
@@ -728,8 +728,8 @@ type ReceiptTriedParams struct {
 }
 
 // ReceiptTried records the receipts that were matched (found). The receipts of left_over are tried again after half a minute, because their tasks could not be
-// read. Each other receipt is tried again after the time that it has already waited, but at least two seconds and at most six hours. The statement stops trying
-// when the receipt has waited for parked_for.
+// read. The delay of each other receipt is the time that it has already waited, but at least two seconds and at most six hours. A receipt that has waited for
+// parked_for is not tried again.
 func (q *Queries) ReceiptTried(ctx context.Context, arg ReceiptTriedParams) error {
 	_, err := q.db.Exec(ctx, receiptTried,
 		arg.Found,
@@ -751,8 +751,8 @@ type ReceiptsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// ReceiptsDeleteExpired reads the batch_size oldest receipts, and deletes the receipts that are older than keep. If a deleted receipt arrives again, it changes
-// nothing, because the result is already stored with the task.
+// ReceiptsDeleteExpired deletes receipts that are older than keep. It checks only the batch_size oldest receipts. If a deleted receipt arrives again, it
+// changes nothing, because the result is already stored with the task.
 func (q *Queries) ReceiptsDeleteExpired(ctx context.Context, arg ReceiptsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, receiptsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {

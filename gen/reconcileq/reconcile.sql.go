@@ -459,8 +459,8 @@ type DifferencesAddParams struct {
 	Counted          int64
 }
 
-// DifferencesAdd stores differences of one kind in a reconciliation. counted: the number of differences that are already counted. The statement stores only the
-// first `most` differences of a reconciliation.
+// DifferencesAdd stores differences of one kind in a reconciliation. counted: the number of differences of this kind that are already counted. Only the first
+// `most` differences of the kind are stored.
 func (q *Queries) DifferencesAdd(ctx context.Context, arg DifferencesAddParams) error {
 	_, err := q.db.Exec(ctx, differencesAdd,
 		arg.ReconciliationID,
@@ -810,7 +810,7 @@ type ReconciliationsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// ReconciliationsDeleteExpired reads the batch_size oldest reconciliations, and deletes the reconciliations that ended longer ago than keep.
+// ReconciliationsDeleteExpired deletes reconciliations that ended longer ago than keep. It checks only the batch_size oldest reconciliations.
 func (q *Queries) ReconciliationsDeleteExpired(ctx context.Context, arg ReconciliationsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, reconciliationsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {

@@ -20,7 +20,7 @@ type SqlInboxHasParams struct {
 	Before    time.Time
 }
 
-// Statements for erasures, which wait until the inbox is empty of earlier messages.
+// Statements for erasures. An erasure waits until the SQL inbox contains no earlier message of its company.
 // SqlInboxHas returns whether the SQL inbox contains messages of a company that were submitted before `before`.
 func (q *Queries) SqlInboxHas(ctx context.Context, arg SqlInboxHasParams) (bool, error) {
 	row := q.db.QueryRow(ctx, sqlInboxHas, arg.CompanyID, arg.Before)

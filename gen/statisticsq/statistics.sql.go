@@ -212,7 +212,7 @@ const statisticsLock = `-- name: StatisticsLock :exec
 SELECT lock_table('lock_statistics')
 `
 
-// StatisticsLock lets only one transaction at a time move staged rows. Each move reads histograms and then replaces them.
+// StatisticsLock lets only one transaction at a time move staged rows, because each move reads histograms and then replaces them.
 func (q *Queries) StatisticsLock(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, statisticsLock)
 	return err

@@ -34,8 +34,8 @@ type SmsgateDevicesRow struct {
 	LastSeen  time.Time
 }
 
-// SmsgateDevices returns the senders that a company can select for its messages. last_seen of a shared sender is its creation time. Its last poll would reveal
-// when other companies send.
+// SmsgateDevices returns the senders that a company can select for its messages. last_seen of a shared sender is its creation time, because its last poll would
+// reveal when other companies send.
 func (q *Queries) SmsgateDevices(ctx context.Context, arg SmsgateDevicesParams) ([]SmsgateDevicesRow, error) {
 	rows, err := q.db.Query(ctx, smsgateDevices, arg.Channel, arg.CompanyID, arg.Most)
 	if err != nil {

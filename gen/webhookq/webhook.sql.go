@@ -427,7 +427,7 @@ WHERE l.is_pushed AND NOT EXISTS (
 )
 `
 
-// WebhookListenersEnd sets an end time for listeners without a webhook that is on. If the webhook is turned on again before this time, no event between is
+// WebhookListenersEnd sets an end time for listeners without a webhook that is on. If the webhook is turned on again before this time, no event in between is
 // lost.
 func (q *Queries) WebhookListenersEnd(ctx context.Context, listens time.Duration) (int64, error) {
 	result, err := q.db.Exec(ctx, webhookListenersEnd, listens)
@@ -699,7 +699,7 @@ WHERE r.webhook_id = $1 AND r.due_at IS NULL AND NOT EXISTS (
 )
 `
 
-// WebhookRetriesFree makes the retries of a webhook due that waited for an earlier event of their task, if no earlier event waits any more.
+// WebhookRetriesFree makes retries of a webhook due now if they waited for an earlier event of their task, and no earlier event waits any more.
 func (q *Queries) WebhookRetriesFree(ctx context.Context, webhookID int64) error {
 	_, err := q.db.Exec(ctx, webhookRetriesFree, webhookID)
 	return err
@@ -712,7 +712,7 @@ WHERE r.due_at IS NULL AND NOT EXISTS (
 )
 `
 
-// WebhookRetriesFreed makes such retries of all webhooks due, after earlier events were deleted; see WebhookRetriesFree.
+// WebhookRetriesFreed does the same as WebhookRetriesFree for all webhooks, after earlier events were deleted.
 func (q *Queries) WebhookRetriesFreed(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, webhookRetriesFreed)
 	if err != nil {
@@ -1072,8 +1072,8 @@ type WebhooksDueRow struct {
 	CompanyID int64
 }
 
-// WebhooksDue returns the webhooks that have events to send or to skip. Failing webhooks are last. Webhooks of disabled users are not returned. A pause of a
-// webhook lasts at most a day. An event waits for a retry for at most 27 hours: the longest delay of a day plus a tenth.
+// WebhooksDue returns the webhooks that have events to send or to skip. Failing webhooks are last. Webhooks of disabled users are not returned. is_due needs
+// the longest possible waits: a pause of a webhook lasts at most a day, and a retry waits for at most 27 hours (a day plus a tenth).
 func (q *Queries) WebhooksDue(ctx context.Context, arg WebhooksDueParams) ([]WebhooksDueRow, error) {
 	rows, err := q.db.Query(ctx, webhooksDue, arg.Running, arg.MaxWaiting)
 	if err != nil {

@@ -17,8 +17,8 @@ SELECT u.* FROM users u JOIN api_keys k ON k.user_id = u.id WHERE k.key_hash = @
 SELECT * FROM users WHERE id < @before_id ORDER BY id DESC LIMIT @page_limit::integer;
 
 -- UserUpdate changes the given fields of a user. If the new role is not send, the user loses its app_id. without_company removes the user from its company. The
--- constraint users_company_binds_role rejects a company for roles other than submit and read. An admin from before this constraint can have a company_id
--- without has_company. Such a company applies as soon as the role of the user is submit or read.
+-- constraint users_company_binds_role rejects a company for roles other than submit and read. An admin that was created before this constraint can have a
+-- company_id without has_company. The company of this user applies once the role is submit or read.
 -- name: UserUpdate :one
 UPDATE users u
 SET role = coalesce(sqlc.narg(role), u.role),

@@ -133,15 +133,15 @@ SELECT count(*) FROM alerts a WHERE a.resolved_at IS NULL AND a.fired_at IS NOT 
 -- name: AlertDeliveriesOf :many
 SELECT d.* FROM alert_deliveries d WHERE d.alert_id = ANY (@alert_ids::bigint[]) ORDER BY d.alert_id, d.receiver_id;
 
--- AlertAcknowledge records the user who acknowledged a firing alert. A later acknowledgement does not replace the user, but replaces the remark if it has one.
--- The statement returns 0 if the alert does not fire.
+-- AlertAcknowledge records the user who acknowledged a firing alert. A later acknowledgement does not change this user. Its remark, if given, replaces the
+-- earlier remark. The statement returns 0 if the alert does not fire.
 -- name: AlertAcknowledge :execrows
 UPDATE alerts
 SET acknowledged_at = coalesce(acknowledged_at, now()), acknowledged_by = coalesce(acknowledged_by, @username::text),
     remark = coalesce(sqlc.narg(remark), remark)
 WHERE id = @id AND fired_at IS NOT NULL AND resolved_at IS NULL;
 
--- AlertsDeleteExpired reads the batch_size oldest resolved alerts, and deletes the alerts that ended longer than keep ago.
+-- AlertsDeleteExpired deletes up to batch_size alerts that were resolved longer than keep ago.
 -- name: AlertsDeleteExpired :execrows
 DELETE FROM alerts a
 USING (

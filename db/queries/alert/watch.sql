@@ -3,8 +3,8 @@
 --   firing    when the condition was true for for_seconds
 --   cleared   when the condition of a firing alert is false
 --   resolved  when the alert was cleared for resolve_seconds
--- Each statement checks the state of the alert before a change, and the row of the rule is locked. Therefore several servers can evaluate a rule at the same
--- time.
+-- Each statement checks the state of the alert before a change, and the caller has locked the rule (AlertRuleHold). Therefore several servers can evaluate a
+-- rule at the same time.
 
 -- AlertRuleHold locks a rule for its evaluation. It returns no row if the rule was changed, disabled or deleted since it was read.
 -- name: AlertRuleHold :one
@@ -55,7 +55,7 @@ SET cleared_at = now()
 WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND coalesce(a.cleared_at > now(), true)
     AND NOT a.subject = ANY (@subjects::text[]);
 
--- AlertsFire sets a pending alert of a rule to firing if its condition was true for for_seconds. It returns the number of these alerts.
+-- AlertsFire sets the pending alerts of a rule to firing after their condition was true for for_seconds. It returns the number of these alerts.
 -- name: AlertsFire :execrows
 WITH fired AS (
     UPDATE alerts a
@@ -104,8 +104,8 @@ SELECT 'alert.resolved', e.subject, jsonb_build_object(
 FROM ended e
 ORDER BY e.id;
 
--- AlertRenderings returns the renderings of messages about alerts of the given kinds that still have a task in the queue. The message about the end of an alert
--- is created within a day, and its task ends within another day (keptFor).
+-- AlertRenderings returns the renderings of messages about alerts of `kinds`. It returns only renderings that still have a task in the queue. 49 hours: the
+-- message about the end of an alert is created within a day, and its task ends within another day (keptFor).
 -- name: AlertRenderings :many
 SELECT DISTINCT r.id
 FROM alerts a
@@ -117,8 +117,8 @@ WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '49 hours') AND
     AND EXISTS (SELECT FROM queue q WHERE q.rendering_id = r.id)
 ORDER BY r.id;
 
--- PoolsUnserved returns the pools of `pool_ids` that have no available sender that is not silent. A sender is available if it is on, has quota and funds, and
--- its circuit breaker is closed.
+-- PoolsUnserved returns the pools of `pool_ids` without an available sender, and the pools whose available senders are all silent. A sender is available if it
+-- is on, has quota and funds, and its circuit breaker is closed.
 -- name: PoolsUnserved :many
 SELECT p.id, h.channel, c.company_no, p.message_type, o.country_no
 FROM pools p
@@ -185,9 +185,9 @@ JOIN channels h ON h.id = s.channel_id
 WHERE s.status = 'on' AND st.openings > 0
 ORDER BY s.sender_no;
 
--- OutcomeSums returns the numbers of tasks that became SUCCESS or FAILED, and of leases that were reported FAILED, without tests. The arrays are parallel: each
--- index names one key of a dimension of a company, and a window. company_id 0: all companies. Dimension total: the key is empty. A window begins with its first
--- full minute.
+-- OutcomeSums returns the numbers of tasks that became SUCCESS or FAILED, and of leases that were reported FAILED, without tests. The arrays are parallel. Each
+-- index names a company (0: all companies), a dimension, a key (empty for the dimension total) and a window. place is this index, from 0. A window begins with
+-- its first full minute.
 -- name: OutcomeSums :many
 WITH asked AS MATERIALIZED (
     SELECT unnest(@company_ids::bigint[]) AS company_id, unnest(@dimensions::text[]) AS dimension, unnest(@keys::text[]) AS key,
@@ -279,7 +279,7 @@ WHERE NOT EXISTS (
     WHERE p.dropped_at IS NULL AND p.first_day <= (now() AT TIME ZONE 'UTC')::date + d.n AND p.last_day > (now() AT TIME ZONE 'UTC')::date + d.n
 );
 
--- ReceiversFailing returns the receivers that have rejected all calls for more than after_seconds.
+-- ReceiversFailing returns the receivers whose calls have all failed for more than after_seconds.
 -- name: ReceiversFailing :many
 SELECT r.id, r.name, extract(epoch FROM now() - s.failing_since)::double precision AS seconds
 FROM alert_receiver_states s

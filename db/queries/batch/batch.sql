@@ -17,7 +17,7 @@ WITH made AS (
     )
     RETURNING id, is_confirmed, submitted_by
 ),
-audited AS ( -- the same audit entry as of BatchConfirm
+audited AS ( -- the same audit entry that BatchConfirm causes
     INSERT INTO audit (action, entity, entity_key, before, after)
     SELECT 'changed', 'batch', m.id::text, jsonb_build_object('is_confirmed', false, 'confirmed_by', NULL),
         jsonb_build_object('is_confirmed', true, 'confirmed_by', m.submitted_by)
@@ -66,7 +66,7 @@ SELECT @batch_id, r.row_no, r.recipient, r.content, nullif(r.sign, ''), r.segmen
 FROM (
     SELECT unnest(@row_nos::bigint[]) AS row_no, unnest(@recipients::text[]) AS recipient, unnest(@contents::text[]) AS content,
         unnest(@signs::text[]) AS sign, unnest(@segments::smallint[]) AS segments, unnest(@country_nos::text[]) AS country_no, unnest(@codes::smallint[]) AS code,
-        unnest(@faults::jsonb[]) AS fault, unnest(@contact_values::jsonb[]) AS contact_values -- empty if no row has values
+        unnest(@faults::jsonb[]) AS fault, unnest(@contact_values::jsonb[]) AS contact_values -- an empty array if no row has values
 ) r
 ORDER BY r.row_no;
 
@@ -165,7 +165,7 @@ SET by_country = (
 )
 WHERE b.id = @id AND b.status = 'checking';
 
--- BatchSegmentsSampled counts the segments of the first valid rows of a batch, by country. It counts them for a sender that BatchSum did not include.
+-- BatchSegmentsSampled counts the segments of the first `most` valid rows of a batch, by country. It counts them for a sender that BatchSum did not include.
 -- submitted: segments as submitted. counted: segments as the sender counts them. is_of_all marks the row with the sums of all countries.
 -- name: BatchSegmentsSampled :many
 SELECT coalesce(f.country_no, '')::text AS country_no, (f.country_no IS NULL)::boolean AS is_of_all, f.submitted::bigint AS submitted,
@@ -174,9 +174,10 @@ FROM batch_segments_counted(@id, sqlc.narg(sign)::text, @forbids_signs::boolean,
 ORDER BY f.country_no;
 
 -- BatchReady ends the check of a batch, and returns the new status. A confirmed batch becomes running; another batch becomes ready and waits for its
--- confirmation. If the request of the batch confirmed it, confirmed_by is the user of the request. is_deferred: the batch uses a scheduled template. Like
--- BatchConfirm, the statement schedules a confirmed batch without start time for the next full interval. The rows of such batches wait together, and then
--- become tasks at full speed.
+-- confirmation. If the request of the batch confirmed it, confirmed_by is the user of the request.
+--
+-- is_deferred: the batch uses a scheduled template. A confirmed batch without start time then starts at the next multiple of `every`, as in BatchConfirm. The
+-- rows of such batches wait together, and then become tasks at full speed.
 -- name: BatchReady :one
 WITH ready AS (
     UPDATE batches b
@@ -383,9 +384,9 @@ SET waiting = c.waiting + excluded.waiting, processing = c.processing + excluded
     failed = c.failed + excluded.failed, delivered = c.delivered + excluded.delivered, undelivered = c.undelivered + excluded.undelivered,
     segments = c.segments + excluded.segments;
 
--- BatchesDeleteExpired deletes up to batch_size batches with their rows. A batch is deleted if its tasks have ended, and if it ended, or was checked but never
--- confirmed, longer ago than keep. A batch whose rows have their own partition is normally deleted with the partition. This statement deletes such a batch only
--- after keep_held, when other batches of the partition still prevent the drop.
+-- BatchesDeleteExpired deletes up to batch_size batches with their rows. A batch is deleted if it needs no further processing (is_settled), and ended longer
+-- than keep ago. If the batch was never confirmed, the end of its check counts. A batch whose rows have their own partition is normally deleted with the
+-- partition. This statement deletes such a batch only after keep_held, when other batches of the partition still prevent the drop.
 -- name: BatchesDeleteExpired :execrows
 WITH old AS (
     SELECT o.id FROM batches o
@@ -410,11 +411,15 @@ DELETE FROM batches b USING old WHERE b.id = old.id;
 -- name: BatchRowsDrop :one
 SELECT batch_partition_drop(@keep::interval)::bigint AS dropped;
 
--- SenderLimits returns up to 100 available senders with their limits: the senders that serve the pool by a route or as shared senders. sender_id: only this
--- sender. It returns no sender if a switch holds the messages of the company to the country (null: the country is unknown), or if the company forbids the
--- shared senders that serve the pool. Switches that hold messages to all countries, for example a company that is off, have no effect. Silent senders are returned only if all senders are silent. group_no is 0 for the senders with the largest sort. ..._used is the used amount of
--- a limit. funds is the usable balance of a sender with a balance. sign, forbids_signs, segment_size and counts_segments determine how the sender counts
--- segments.
+-- SenderLimits returns up to 100 available senders with their limits. These senders serve the pool by a route, or as shared senders. sender_id: only this
+-- sender is returned.
+--
+-- The statement returns no sender if a switch holds the messages of the company to the country (null: the country is unknown), or if the company forbids the
+-- shared senders that serve the pool. Switches that hold messages to all countries, for example a company that is off, have no effect. Silent senders are
+-- returned only if all senders are silent.
+--
+-- group_no is 0 for the senders with the largest sort. ..._used is the used amount of a limit. funds is the usable balance of a sender with a balance. sign,
+-- forbids_signs, segment_size and counts_segments determine how the sender counts segments.
 -- name: SenderLimits :many
 WITH candidates AS MATERIALIZED (
     SELECT r.sender_id, r.weight::double precision AS weight, r.sort
@@ -450,8 +455,8 @@ WHERE c.is_silent = (SELECT bool_and(m.is_silent) FROM known m)
 ORDER BY group_no, x.sender_no
 LIMIT 100;
 
--- BatchLeft returns the numbers of rows of a batch that no sender holds, by country: the tasks that wait in the queue (is_queued), and the rows that did not become
--- tasks yet. It reads up to `most` rows of each kind, in any order.
+-- BatchLeft returns the numbers of rows of a batch that no sender holds, by country: the tasks that wait in the queue (is_queued), and the rows that did not
+-- become tasks yet. It reads up to `most` rows of each kind, in any order.
 -- name: BatchLeft :many
 SELECT x.is_queued::boolean AS is_queued, coalesce(x.country_no, '')::text AS country_no, count(*) AS rows
 FROM (
@@ -466,8 +471,8 @@ FROM (
 GROUP BY 1, 2
 ORDER BY 1, 2;
 
--- TaskStates returns the states of tasks. It computes them like the view `tasks`, but opens only the partitions of these tasks. Tasks whose partition was dropped are not returned.
--- delivery: 1 delivered, 2 undelivered, 0 without receipt.
+-- TaskStates returns the states of tasks. It computes them like the view `tasks`, but opens only the partitions of these tasks. Tasks whose partition was
+-- dropped are not returned. delivery: 1 delivered, 2 undelivered, 0 without receipt.
 -- name: TaskStates :many
 SELECT m.task_id, CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
     coalesce(q.result, e.result) AS result, coalesce(min(CASE r.effect WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END), 0)::smallint AS delivery

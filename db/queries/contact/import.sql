@@ -45,8 +45,8 @@ JOIN contacts c ON c.company_id = @company_id AND c.user_id = i.user_id
 WHERE (SELECT count(*) FROM jsonb_object_keys(c.attributes || i.attributes)) > sqlc.arg(most)::bigint
 ORDER BY c.user_id;
 
--- ImportStore adds contacts, and changes contacts that exist. An empty text does not change a field. Attributes that are not given do not change. It returns
--- the numbers of added and changed contacts.
+-- ImportStore adds contacts, and changes contacts that exist. An empty text does not change a field. Attributes that are not given do not change. The statement
+-- returns the numbers of added and changed contacts.
 -- name: ImportStore :one
 WITH stored AS (
     INSERT INTO contacts AS c (company_id, user_id, name, phone, dingtalk_name, wechat_openid, email, attributes)
@@ -95,7 +95,7 @@ SET status = CASE WHEN sqlc.narg(failure)::jsonb IS NULL THEN 'finished' ELSE 'f
     finished_at = clock_timestamp()
 WHERE i.id = @id AND i.status = 'running';
 
--- ImportsDeleteExpired reads the batch_size oldest imports, and deletes the imports that ended longer ago than keep.
+-- ImportsDeleteExpired deletes imports that ended longer ago than keep. It checks only the batch_size oldest imports.
 -- name: ImportsDeleteExpired :execrows
 DELETE FROM contact_imports i
 USING (SELECT o.id FROM contact_imports o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old

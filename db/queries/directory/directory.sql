@@ -1,5 +1,5 @@
--- Statements on the directory: companies, channels, countries, pools and routes. Administrators change these small tables. An update passes the version of the
--- row that the caller read. null: the update applies to any version.
+-- Statements on the directory: companies, channels, countries, pools and routes. Administrators change these small tables. An update changes a row only if its
+-- version is still the version that the caller read.
 
 -- name: CompanyCreate :one
 WITH made AS (
@@ -35,8 +35,8 @@ SET name = @name, weight = @weight, default_region = @default_region, status = @
     version = version + 1, updated_at = now()
 WHERE company_no = @company_no AND version = @version;
 
--- CompanyUnlist removes the countries of a company whose status changes or that are no longer listed. CompanyAllow then adds the missing countries. With two
--- statements, the audit shows a change of a status as a removal and an addition.
+-- CompanyUnlist removes from a company the countries that are no longer listed, and the countries whose status changes. CompanyAllow then adds the missing
+-- countries. With two statements, the audit shows a change of a status as a removal and an addition.
 -- name: CompanyUnlist :exec
 DELETE FROM company_countries x
 USING companies o, countries c
@@ -266,7 +266,7 @@ INSERT INTO routes (pool_id, sender_id) VALUES (@pool_id, @sender_id) ON CONFLIC
 -- name: SenderPoolsHold :many
 SELECT p.id FROM pools p WHERE p.id = ANY (@ids::bigint[]) ORDER BY p.id FOR KEY SHARE;
 
--- SenderPoolsLock locks the pools of single senders that were created longer ago than older. sender_no and company_no select the pools of one sender or
+-- SenderPoolsLock locks the pools of single senders that were created longer ago than `older`. sender_no and company_no select the pools of one sender or one
 -- company; null means all. The statement skips pools to which tasks are being added. The later statement SenderPoolsDelete of the same transaction therefore
 -- sees all tasks of the locked pools.
 -- name: SenderPoolsLock :many

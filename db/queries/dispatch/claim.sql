@@ -50,8 +50,8 @@
 -- or is off.
 --   shared_pool_id  null if the sender is not shared
 --   has_primaries   whether another shared sender of the channel has a larger sort
---   gives_way       whether the circuit breaker is not closed
---   has_routes      whether the sender has active routes: it shares pools with other senders
+--   gives_way       whether the circuit breaker is open or half-open
+--   has_routes      whether the sender has active routes, and so can share pools with other senders
 --   has_dependents  whether claims of other shared senders depend on the availability of this sender
 -- Dependent senders are shared senders of the channel with a smaller sort, and driven shared senders of the channel.
 --
@@ -85,9 +85,10 @@ LEFT JOIN pools p ON s.is_shared AND p.channel_id = s.channel_id AND p.company_i
 WHERE s.sender_no = @sender_no::text AND s.status = 'on';
 
 -- SenderBudget returns how many tasks and segments a sender can take now. It returns no row if the sender is off. segments is valid only if has_limit is true.
--- interval_seconds is the time between two tasks. It is 0 if the sender has no interval, or sends all tasks in one call. The statement locks the row of the
--- sender in sender_states, so that concurrent polls of the sender count one after the other. It checks readiness before the lock. A row lock writes WAL, so
--- even an empty claim would wait for fsync.
+-- interval_seconds is the time between two tasks. It is 0 if the sender has no interval, or sends all tasks in one call.
+--
+-- The statement locks the row of the sender in sender_states, so that concurrent polls of the sender are counted one after the other. It checks readiness
+-- before the lock, because a row lock writes WAL, so that even an empty claim would wait for fsync.
 -- name: SenderBudget :one
 WITH me AS MATERIALIZED (
     SELECT s.*, st.next_available_at, st.balance, st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
@@ -137,9 +138,9 @@ CROSS JOIN LATERAL (
 -- Rivals are routes of the same sort whose senders are ready and have polled since they became ready. The shares are calculated from served: the number of
 -- tasks that were taken through a route, divided by its weight.
 --
--- gives_way: the circuit breaker of the sender is not closed. Its routes are then also compared with routes that have a smaller sort. rival_room is the largest
--- number of segments that a ready sender of a compared route has left. A task that failed with this sender and needs at most rival_room segments is reserved
--- for the other senders.
+-- gives_way: the circuit breaker of the sender is open or half-open. The routes of the sender are then also compared with routes that have a smaller sort.
+-- rival_room is the largest number of segments that a ready sender of a compared route has left. A task that failed with this sender and needs at most
+-- rival_room segments is reserved for the other senders.
 --
 -- last_turn is the largest last_turn of all routes of the sender.
 -- name: RouteAdmit :many
@@ -195,8 +196,8 @@ LEFT JOIN rivals v ON v.route_id = r.id
 ORDER BY r.pool_id;
 
 -- PoolRooms returns which tasks of its shared pool a shared sender cannot take. The rules are those of RouteAdmit. is_outranked: a shared sender with a larger
--- sort is available. The sender can then take only tasks that need more than primary_room segments. gives_way: the circuit breaker of the sender is not closed.
--- A task that failed with the sender and needs at most rival_room segments is then reserved for other available and ready senders.
+-- sort is available. The sender can then take only tasks that need more than primary_room segments. gives_way: the circuit breaker of the sender is open or
+-- half-open. A task that failed with the sender and needs at most rival_room segments is then reserved for other available and ready senders.
 --
 -- The statement has two subqueries. With thousands of shared senders, each subquery reads only the rows that the claim needs, by the index on sort.
 -- name: PoolRooms :one
@@ -244,8 +245,8 @@ WHERE s.id = @sender_id;
 --
 -- A task that expires within min_lease is not offered, because the sender could not send the task in time. seconds_left is the time until a task expires.
 --
--- A task that is held by a switch (task_switches) is not offered as soon as the switch is off. TaskHoldSwitched later removes such tasks from the searched
--- indexes. A change of a switch waits for the claims that began before the change.
+-- A task is not offered while a switch (task_switches) holds it. TaskHoldSwitched later removes such tasks from the searched indexes. A change of a switch waits
+-- for the claims that began before the change.
 -- name: TaskOffer :many
 WITH asked AS MATERIALIZED (
     -- last_lane, last_rank and last_due_at are the position of the 1000th task. They end the scan because they are index conditions. As filters, they would not
@@ -379,10 +380,13 @@ SET rank = (@ranks::double precision[])[array_position(@task_ids::text[], t.task
 WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL;
 
 -- TaskLease leases tasks that TaskOffer locked. It skips tasks that have expired since TaskOffer. The statement that ends a lease writes the lease to
--- report_logs. at: the start of the leases; null means now. All leases of a claim have the same start. A lease ends at the latest when its task expires. ranks:
--- the new ranks of tasks that are taken at the rank of another task of their company; NULL for all other tasks. If the lease is given back, the task waits at
--- its new rank. has_flows: ranks contains a rank. must_start: the sender must call TaskStart before its leases expire. TaskStart extends the leases. content is
--- the text for the sender. sign is the signature at the beginning of content, or the signature that the provider adds. An empty sign means no signature.
+-- report_logs.
+--   at          the start of all leases of the claim; null means now
+--   ranks       the new rank of a task that is taken at the rank of another task of its company; NULL for other tasks
+--   has_flows   whether ranks contains a rank
+--   must_start  whether the sender must call TaskStart before its leases expire; TaskStart extends the leases
+-- A lease ends at the latest when its task expires. If a lease is given back, the task waits at its new rank. content is the text for the sender. sign is the
+-- signature at the beginning of content, or the signature that the provider adds. An empty sign means no signature.
 -- name: TaskLease :many
 WITH moment AS MATERIALIZED (
     SELECT coalesce(sqlc.narg(at)::timestamptz, clock_timestamp()) AS at
@@ -432,8 +436,8 @@ WHERE t.task_id = @task_id AND t.lease_until IS NULL
 FOR UPDATE OF t, st;
 
 -- PoolsPassed returns the pools of pool_ids in which tasks remain for other senders. last_lane null: a pool is returned if this sender cannot take one of its
--- first 1000 tasks. The task failed with this sender, or needs more segments than the sender has left. last_lane: the claim is full, and last_lane is the lane
--- of the last task that the sender took. A pool is returned if its first task is in a later lane.
+-- first 1000 tasks, because the task failed with this sender or needs more segments than the sender has left. last_lane not null: the claim is full, and
+-- last_lane is the lane of the last task that the sender took. A pool is returned if its first task is in a later lane.
 -- name: PoolsPassed :many
 SELECT p.pool_id::bigint AS pool_id
 FROM (SELECT unnest(@pool_ids::bigint[]) AS pool_id) p

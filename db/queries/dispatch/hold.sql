@@ -1,7 +1,7 @@
 -- Statements on the PENDING tasks of batches that are paused, resumed or cancelled. They process the tasks in portions, in the order of task_id. The rules at
 -- the beginning of dispatch/claim.sql also apply here. A held task is not queued, and its due time is held_due_at(). Other statements treat a held task as not
 -- due, so claims need no condition for held tasks. Statements that hold or release tasks first lock the row of the batch, and check its status. Without this
--- lock, a hold could begin before the batch is resumed and end after the release. The tasks would then be held for ever.
+-- lock, a hold could begin before the batch is resumed and end after the release. The tasks would then be held forever.
 
 -- TaskHold holds the next portion of the PENDING tasks of a paused batch after after_id. It returns the number of held tasks, and the last task of the portion.
 -- The statement runs once a second, so it does not lock tasks that are already held.
@@ -59,17 +59,17 @@ SELECT coalesce(max(r.task_id), '')::text AS last_id, count(*) AS released,
     coalesce(array_agg(r.pool_id) FILTER (WHERE r.due_at <= (SELECT moment.at FROM moment)), '{}')::bigint[] AS pool_ids
 FROM released r;
 
--- The next statements hold the tasks that are held by a switch (task_switches), so that claims do not skip the same tasks again and again. They also release
--- tasks that no switch holds any more. DirectoryHold runs first, in the same transaction. A change of the directory then waits until the tasks are held, and a
--- later release sees these tasks.
+-- The next statements hold the tasks to which a switch applies (task_switches), so that claims do not skip the same tasks again and again. They also release
+-- tasks to which no switch applies any more. DirectoryHold runs first, in the same transaction. A change of the directory then waits until the tasks are held,
+-- and a later release sees these tasks.
 
 -- DirectoryHold locks the directory against changes until the end of the transaction. It returns whether any switch can hold tasks now.
 -- name: DirectoryHold :one
 SELECT coalesce((SELECT w.may_hold OR w.has_disabled_users FROM switches w), false)::boolean AS may_hold FROM directory_version v FOR SHARE OF v;
 
--- TaskHoldSwitched holds tasks that are held by a switch, and returns their number. The caller repeats the statement until it returns 0. The statement reads
--- the tasks that claims and LongestWait would read. In each pool, these are the first `portion` queued tasks and the first `portion` tasks that are not queued.
--- Of all pools together, these are the tasks that have been due for the longest time.
+-- TaskHoldSwitched holds tasks to which a switch applies, and returns their number. The caller repeats the statement until it returns 0. The statement reads
+-- the tasks that claims and LongestWait would read: in each pool, the first `portion` queued tasks and the first `portion` tasks that are not queued; of all
+-- pools together, the queued tasks that have been due for the longest time, `portion` with priority 0 and `portion` with another priority.
 -- name: TaskHoldSwitched :one
 WITH RECURSIVE queued_pools AS ( -- one probe of queue_order_idx for each pool
     (

@@ -119,8 +119,8 @@ SELECT count(*) FROM due;
 
 -- TaskAge moves tasks that have waited too long ahead of other tasks: up to batch_size retries, and up to batch_size tasks of low priority. It returns the
 -- total number of moved tasks. A retry is queued in the lane of new tasks of its priority, where its old rank is still valid. A task of low priority becomes
--- unqueued. TaskQueue then assigns aged_priority to the task, and a rank of this priority. retry_max_wait or priority_max_wait null: such tasks are never
--- moved.
+-- unqueued. TaskQueue then assigns aged_priority to the task, and a rank of this priority. retry_max_wait null: no retry is moved. priority_max_wait null: no
+-- task of low priority is moved.
 --
 -- queue_waits_idx contains the lane and the due time. A scan of this index therefore skips tasks that were already moved, without reading the table.
 -- name: TaskAge :one
@@ -149,9 +149,9 @@ requeued AS (
 SELECT ((SELECT count(*) FROM low) + count(*))::bigint FROM retried r WHERE r.task_id NOT IN (SELECT l.task_id FROM low l);
 
 -- TaskMove moves waiting tasks to the pools of the current routes, and returns their number. From each pool, it moves up to batch_size queued tasks and up to
--- batch_size unqueued tasks. pool_id restricts the statement to one pool. A pool without active routes loses all its waiting tasks. If a pool has its first
--- active route (unsettled_since), the tasks of this pool that still wait in broader pools are moved to it. A moved task is queued again like a task that
--- becomes due, because a rank is valid only in its pool.
+-- batch_size unqueued tasks. pool_id restricts the statement to one pool. A pool without active routes loses all its waiting tasks. After a pool received its
+-- first active route (unsettled_since), the statement moves the tasks that belong to this pool, but still wait in broader pools. A moved task is queued again
+-- like a task that becomes due, because a rank is valid only in its pool.
 -- name: TaskMove :one
 WITH sources AS MATERIALIZED (
     SELECT p.id AS pool_id, NULL::bigint AS company_id, NULL::smallint AS message_type
@@ -203,9 +203,9 @@ SELECT count(*) FROM moved;
 -- The next three statements close gaps in the ranks of companies. A task receives its rank when it is queued. If tasks of a company are cancelled, held, moved
 -- or expire, their ranks remain unused. Without these statements, the later tasks of the company would wait until the other companies have used as many ranks.
 
--- RankGaps returns the companies that have a gap in a pool and priority. A company has a gap if its next rank is more than four tasks behind the front, and no
--- task of the company waits before this rank. RankGapClose closes the gaps. If only one company waits in a pool, the statement probes each lane once. It
--- returns nothing for a lane whose first `most` tasks do not reach the rank. In such a lane many companies wait, so the distance is the normal distance.
+-- RankGaps returns the companies that have a gap in a pool and priority. A company has a gap if its next rank is more than four of its tasks behind the front,
+-- and none of its tasks waits within this distance of the front. RankGapClose closes the gaps. If only one company waits in a pool, the statement only probes
+-- each lane once. It ignores a lane in which at least `most` tasks wait within the distance. Many companies wait in such a lane, so the distance is normal.
 -- name: RankGaps :many
 WITH RECURSIVE lanes AS ( -- the first task of each lane; one probe of queue_order_idx for each lane
     (
@@ -255,8 +255,8 @@ WHERE NOT EXISTS (SELECT FROM seen s WHERE s.pool_id = g.pool_id AND s.lane = g.
     AND NOT EXISTS (SELECT FROM seen s WHERE s.pool_id = g.pool_id AND s.lane = g.lane AND s.tasks >= @most::integer)
 ORDER BY g.pool_id, g.priority, g.company_id;
 
--- RankGapLock locks the ranks of a company in a pool and priority. Until the end of the transaction, no other transaction can submit tasks of the company
--- there, and RankGapClose sees all earlier submissions. The statement returns no row if a submission holds the lock.
+-- RankGapLock locks the ranks of a company in a pool and priority. Until the end of the transaction, no other transaction can submit tasks of the company to
+-- this pool and priority, and RankGapClose sees all earlier submissions. The statement returns no row if a submission holds the lock.
 -- name: RankGapLock :many
 SELECT f.company_id FROM fair_ranks f
 WHERE f.pool_id = @pool_id AND f.priority = @priority AND f.company_id = @company_id
@@ -264,9 +264,10 @@ ORDER BY f.company_id
 FOR UPDATE SKIP LOCKED;
 
 -- RankGapClose assigns new ranks, beginning at the front, to the first `portion` waiting tasks of a company in a pool and priority. The order of the tasks does
--- not change. It returns the number of moved tasks. If the portion contains all tasks, the next task of the company receives a rank after them. Existing flow
--- ranks do not change. If several flows wait, a task without flow rank receives the flow rank of a new task. Otherwise its new rank would count as its flow
--- rank, and would place the task after all tasks of the other flows.
+-- not change. It returns the number of moved tasks. If the portion contains all tasks, the next task of the company receives a rank after them.
+--
+-- Existing flow ranks do not change. If several flows wait, a task without flow rank receives the flow rank of a new task. Without it, the new rank would count
+-- as the flow rank, and the task would wait behind all tasks of the other flows.
 -- name: RankGapClose :one
 WITH front AS MATERIALIZED (
     SELECT task_queue_front(@pool_id::bigint, @priority::smallint) AS rank, 1 / c.weight AS step,

@@ -1,8 +1,8 @@
 -- Statements that start a lease, end a lease, or expire a waiting task. A lease ends by a report, by a release or when it expires. The rules at the beginning
 -- of dispatch/claim.sql also apply here.
 
--- TaskStart starts leases of a sender: the sender is about to send their messages. A start extends the lease once, to the expiry time of a lease without
--- start_seconds. A lease is never extended beyond the expiry of its task.
+-- TaskStart starts leases of a sender: the sender is about to send their messages. A start extends the lease once, to the time at which it would expire if the
+-- sender had no start_seconds. A lease is never extended beyond the expiry of its task.
 --
 -- The statement returns the given leases that the sender holds now, with their expiry times. It also returns leases that are already started, and leases that
 -- need no start. It does not return an expired lease, even before the sweep takes the lease back. It does not return a lease whose task has expired, for
@@ -44,12 +44,12 @@ ORDER BY l.task_id, l.lease_id;
 -- TaskReport ends leases (S0.4, S0.11). It returns the reports that ended a lease; ReportsLate handles the other reports. task_ids are distinct and ascending,
 -- so locks are taken in this order.
 --
--- A report with status SUCCESS or FAILED ends the lease that its app holds now. A FAILED is in time until lease_until, even if the sweep has not taken the
--- lease back. If the task itself has expired, a FAILED is in time until the sweep takes the lease back, because no other sender can receive the task. A SUCCESS
--- is also accepted after the sweep took the lease back, if the app held the last lease and no sender has claimed the task since then.
+-- A report with status SUCCESS or FAILED ends the lease that its app holds now. A FAILED is accepted only until lease_until, even if the sweep takes the lease
+-- back later. If the task itself has expired, a FAILED is accepted until the sweep takes the lease back, because no other sender can receive the task. A
+-- SUCCESS is also accepted after the sweep took the lease back, if the app held the last lease and no sender has claimed the task since then.
 --
--- lease_id NULL: the report ends whatever lease its app holds. The log row contains the id of the ended lease. provider_no, the provider's number of the
--- message, is stored, because a receipt can refer to this number.
+-- lease_id NULL: the report ends the lease that its app holds, whatever its id. The log row contains the id of the ended lease. provider_no, the provider's
+-- number of the message, is stored, because a receipt can refer to this number.
 -- name: TaskReport :many
 WITH input AS MATERIALIZED (
     SELECT
@@ -259,7 +259,8 @@ FROM refunds g
 WHERE st.sender_id = g.sender_id;
 
 -- TaskExpired returns up to batch_size tasks whose leases have expired, the oldest first. It skips the tasks of `failed`. If a lease ended because its task
--- expired, its sender can still report within grace. The sender possibly sent the message at the last moment, and no other sender can receive the task.
+-- expired, the task is returned only after grace, so that the sender can still report. The sender possibly sent the message at the last moment, and no other
+-- sender can receive the task.
 -- name: TaskExpired :many
 SELECT t.task_id
 FROM queue t
@@ -268,11 +269,13 @@ WHERE t.lease_until <= now() AND t.task_id <> ALL (@failed::text[])
 ORDER BY t.lease_until
 LIMIT @batch_size::integer;
 
--- TaskReturn takes back the expired leases of task_ids that their senders never started (S4.6), although they had to start them. It returns these leases. The
--- messages of these leases were not sent. Each task becomes PENDING again, and the lease does not count as an attempt. on_unclear is ignored. The first time,
--- the task keeps its lane and rank, and other senders of the pool can claim it. After that, the task waits for a delay, as after TaskRelease. Therefore a
--- message that stops each of its senders does not block all other messages. SKIP LOCKED: a sweep never waits for a sender that starts or reports. lease_id does
--- not change. If the sender sent the message without a start, its SUCCESS ends the task.
+-- TaskReturn takes back expired leases of task_ids that had to be started, but were never started (S4.6). It returns these leases. The messages of these leases
+-- were not sent. Each task becomes PENDING again, and the lease does not count as an attempt. on_unclear is ignored. The first time, the task keeps its lane
+-- and rank, and other senders of the pool can claim it. After that, the task waits for a delay, as after TaskRelease. Therefore a message that stops each of
+-- its senders does not block all other messages.
+--
+-- SKIP LOCKED: a sweep never waits for a sender that starts or reports. lease_id does not change, so that a SUCCESS still ends the task if the sender sent the
+-- message without a start.
 -- name: TaskReturn :many
 WITH expired AS MATERIALIZED (
     SELECT t.* FROM queue t
@@ -329,10 +332,11 @@ SELECT g.lease_id::bigint AS lease_id, g.processing_app_id::text AS sender_no, g
 FROM returned g
 ORDER BY g.task_id;
 
--- TaskRecover takes back the expired leases of task_ids that TaskReturn does not take back (S0.12). The ids can be outdated. If a report has ended a task
--- meanwhile, the task is skipped. A later report finds no lease. It is unknown whether the message of such a lease was sent. on_unclear of the task, or else of
--- its sender, decides whether the message is sent again. The message of an expired task is not sent again. SKIP LOCKED: a sweep never waits for a report.
--- lease_id does not change, so that a late SUCCESS of this lease can still end the task.
+-- TaskRecover takes back the expired leases of task_ids that TaskReturn does not take back (S0.12). It is unknown whether the messages of these leases were
+-- sent. on_unclear of the task, or else of its sender, decides whether the message is sent again. The message of an expired task is not sent again.
+--
+-- task_ids can be outdated: a task is skipped if a report has ended it meanwhile. SKIP LOCKED: a sweep never waits for a report. lease_id does not change, so
+-- that a late SUCCESS of this lease can still end the task.
 -- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
     SELECT t.*,

@@ -163,7 +163,7 @@ SELECT count(*) FROM (
     LIMIT @most::bigint
 ) n;
 
--- TasksDue counts the queued tasks, which are the due tasks except those of the last second. It counts at most `most` tasks.
+-- TasksDue counts the queued tasks: all due tasks, except those that became due within the last second. It counts at most `most` tasks.
 -- name: TasksDue :one
 SELECT count(*) FROM (
     SELECT FROM queue t

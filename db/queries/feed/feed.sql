@@ -6,8 +6,8 @@
 -- name: FeedLock :exec
 SELECT lock_table('lock_feed');
 
--- FeedTake deletes up to `portion` staged events and returns them in the order in which they were staged. locked_days: the first 13 characters of task ids,
--- which name a day. Events of tasks of these days are skipped.
+-- FeedTake deletes up to `portion` staged events and returns them in the order in which they were staged. It skips the events of tasks of locked_days. Each of
+-- these days is given as the first 13 characters of its task ids.
 -- name: FeedTake :many
 WITH taken AS (
     DELETE FROM feed_staged s

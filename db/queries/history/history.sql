@@ -62,7 +62,7 @@ SET pending_new = c.pending_new + excluded.pending_new, pending_retry = c.pendin
 
 -- TaskPartitionsMake creates the missing partitions for tasks from now until `ahead`, and returns the number of created partitions.
 -- If tasks arrived before their partition existed, the statement creates the partition and moves the tasks to it. It does this for tasks of the last 30 days
--- and of later days. It stores an operator event about them, unless these are the first partitions of the database. Some tasks are kept when their partition is
+-- and of later days. It stores an operator event about these tasks, unless the database had no partitions before. Some tasks are kept when their partition is
 -- dropped. When all these tasks have ended, the statement creates their partition again.
 -- name: TaskPartitionsMake :one
 WITH strays AS MATERIALIZED (
@@ -138,7 +138,7 @@ WHERE p.dropped_at IS NULL AND p.first_day > @after_day::date AND p.last_day + @
 ORDER BY p.first_day
 LIMIT 1;
 
--- TaskPartitionHeld records why a partition could not become history or be dropped. An empty held_by means that nothing prevents it any more.
+-- TaskPartitionHeld records why a partition could not become history or be dropped. An empty held_by means that nothing holds the partition any more.
 -- name: TaskPartitionHeld :exec
 UPDATE task_partitions p SET held_by = nullif(@held_by::text, '')
 WHERE p.first_day = @first_day::date AND p.dropped_at IS NULL AND p.held_by IS DISTINCT FROM nullif(@held_by::text, '');

@@ -1,7 +1,7 @@
 -- Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
 
--- ErasureInbounds removes recipients from the phone_numbers of a company's inbounds. If no number remains, the list becomes empty and not null. With null, the
--- body of each post would name the recipients.
+-- ErasureInbounds removes recipients from the phone_numbers of a company's inbounds. If no number remains, the list becomes empty and not null, because null
+-- means that the body of each post names the recipients.
 -- name: ErasureInbounds :exec
 UPDATE inbounds i
 SET phone_numbers = ARRAY(

@@ -73,9 +73,9 @@ UPDATE phones SET pull_until = NULL WHERE sender_id = @sender_id AND device_no =
 -- name: PhoneLeasesDelete :exec
 DELETE FROM phone_leases WHERE sender_id = @sender_id;
 
--- PhoneHeld returns the messages whose leases a phone holds, the oldest lease first. It also deletes the expired leases of the phone. content is computed as in
--- TaskLease. valid_until: the phone can send the message until this time. It is `margin` before the end of the lease, but at least two thirds of the lease are
--- valid. If the lease ends because the message expires, valid_until is the expiry of the message.
+-- PhoneHeld returns the messages whose leases a phone holds, the oldest lease first. It also deletes the records of the leases that have ended. content is
+-- computed as in TaskLease. valid_until: the phone can send the message until this time. It is `margin` before the end of the lease, but never before two
+-- thirds of the lease have passed. If the lease ends because the message expires, valid_until is the expiry of the message.
 -- name: PhoneHeld :many
 WITH held AS MATERIALIZED (
     SELECT l.lease_id, q.task_id, q.recipient, q.updated_at AS leased_at,

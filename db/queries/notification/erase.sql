@@ -31,7 +31,7 @@ SET user_ids = l.user_ids, payload = CASE WHEN l.user_ids = '{}' THEN '{}' ELSE 
 FROM left_over l
 WHERE a.id = l.id;
 
--- ErasureRenderings erases the renderings of tasks if all their messages have been erased. The content is replaced by a note about the erasure.
+-- ErasureRenderings erases each rendering of the given tasks whose messages have all been erased. The content is replaced by a note about the erasure.
 -- name: ErasureRenderings :execrows
 UPDATE renderings r
 SET title = '', content = @erased, html = '', params = '{}', page = ''

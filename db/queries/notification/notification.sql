@@ -15,7 +15,7 @@ SELECT l.slot FROM business_locks l
 WHERE l.slot = hashtextextended(@company_id::bigint || ' ' || @task_id::bigint, 0) & 255
 FOR UPDATE;
 
--- BusinessEnds returns the ends of a business task and of one of its nodes. A task or node that has not ended is not returned.
+-- BusinessEnds returns when a business task and one of its nodes ended. A task or node that has not ended is not returned.
 -- name: BusinessEnds :many
 SELECT e.subject, e.ended_at, e.awaits_start
 FROM business_ends e
@@ -45,8 +45,7 @@ ON CONFLICT DO NOTHING;
 DELETE FROM business_ends e WHERE e.company_id = @company_id AND e.subject = @subject AND e.subject_id = @subject_id;
 
 -- NodeReminders returns whether a node has reminders (has_any), and the latest start time of its reminders that have not ended (started_at). A start without
--- time is stored as the time of its transaction, like created_at. Such a start is ignored. It could be later than an end that the clock of the caller measured,
--- so the two times cannot be compared.
+-- time is ignored: it is stored as created_at, the time of its transaction. This time cannot be compared with an end that the clock of the caller measured.
 -- name: NodeReminders :one
 SELECT (count(*) > 0)::boolean AS has_any,
     -- epoch if no reminder has a start time from the caller
@@ -192,8 +191,8 @@ JOIN announcements a ON a.id = d.announcement_id
 LEFT JOIN effective_notification_templates m ON m.company_id = d.company_id AND m.biz_type = d.biz_type AND m.channel_id = d.channel_id
 ORDER BY d.next_run_at;
 
--- NotificationWaits returns how many seconds remain until a repeating notification can run again. It repeats repeat_minutes after its last message succeeded or
--- failed (S1.5).
+-- NotificationWaits returns how many seconds remain until a repeating notification can run again. The notification runs again repeat_minutes after its last
+-- message succeeded or failed (S1.5).
 -- name: NotificationWaits :many
 SELECT n.id,
     CASE
@@ -255,7 +254,7 @@ FROM (
 WHERE n.id = r.id AND n.ended_as IS NULL AND n.deleted_at IS NULL
 RETURNING (n.ended_as IS NOT NULL)::boolean AS is_failed;
 
--- NotificationStatuses returns the states of up to scan_limit notifications. A list that is filtered by state uses them.
+-- NotificationStatuses returns the states of up to scan_limit notifications, for lists that are filtered by state.
 -- name: NotificationStatuses :many
 SELECT n.id, o.status
 FROM notifications n
@@ -283,8 +282,7 @@ CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notifi
 WHERE n.id = ANY (@ids::bigint[])
 ORDER BY n.id;
 
--- NotificationFailures returns the people that the notifications of a submitter did not reach, and the reasons. The last task of each person is the one that
--- counts.
+-- NotificationFailures returns the people that the notifications of a submitter did not reach, and the reasons. Only the last task of each person counts.
 -- name: NotificationFailures :many
 SELECT l.notification_id::bigint AS notification_id, coalesce(l.user_id, '')::text AS user_id, coalesce(l.result, '')::text AS reason
 FROM (

@@ -21,7 +21,7 @@ WHERE s.sender_no = @sender_no;
 -- BreakerOpen opens the circuit breaker of a sender, or opens it again after a failed probe. The breaker remains open until a time that the provider names: the
 -- next day in the time zone day_of, or for_seconds from now. Without such a time, it remains open for `pause`. Each further opening doubles the pause, up to
 -- max_pause. The caller passes the version and the openings that it read, so that only one of several concurrent failures opens the breaker. The statement
--- returns no row if another worker opened the breaker, or if the sender was changed. Only the first opening of a closed breaker adds an event.
+-- returns no row if another worker opened the breaker, or if the sender was changed. Only the opening of a closed breaker adds an event.
 -- name: BreakerOpen :many
 WITH asked AS MATERIALIZED (
     SELECT clock_timestamp() AS at, nullif(@day_of::text, '') AS day_of,

@@ -1,7 +1,7 @@
 -- Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
 
 -- ErasureTasks returns up to `portion` tasks of a company to a person after after_id, in the order of their ids. asked_recipients: addresses that the request
--- names. For another address of the person, tasks that were created for another user are not returned.
+-- names. Tasks to another address of the person are not returned if they were created for another user.
 -- name: ErasureTasks :many
 SELECT DISTINCT f.task_id::text AS task_id, (f.created_at > now() - interval '25 hours')::boolean AS is_recent
 FROM (

@@ -146,7 +146,7 @@ WHERE l.task_id < @before_id::text AND l.task_id >= @from_id::text
 ORDER BY l.task_id DESC
 LIMIT @most::integer;
 
--- TaskIDsSettled returns tasks that have ended. The filter for SUCCESS uses it, because almost all ended tasks are SUCCESS.
+-- TaskIDsSettled returns tasks that have ended. Lists of SUCCESS tasks use this statement, because almost all ended tasks are SUCCESS.
 -- name: TaskIDsSettled :many
 SELECT r.task_id FROM report_logs r
 WHERE r.outcome IS NOT NULL AND r.task_id < @before_id::text AND r.task_id >= @from_id::text -- by report_logs_outcome_key

@@ -154,7 +154,7 @@ SELECT f.place::integer AS place, f.task_id::text AS task_id, f.is_dropped::bool
 FROM originals f
 ORDER BY f.place;
 
--- SubmissionsDeleteExpired reads the batch_size oldest submissions that created no task, and deletes the submissions that are older than keep.
+-- SubmissionsDeleteExpired deletes submissions that created no task and are older than keep. It checks only the batch_size oldest of these submissions.
 -- name: SubmissionsDeleteExpired :execrows
 DELETE FROM fruitless_submissions f
 USING (SELECT o.id FROM fruitless_submissions o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
@@ -209,7 +209,7 @@ CROSS JOIN jsonb_to_recordset(@refused::jsonb) AS r (
 
 -- TaskEnqueue stores the tasks of a rendering, one task for each person, with their submissions. An empty recipient, reason, country_no or sign means no value.
 -- The tasks are due at once and not queued yet, like retries. is_queued: the tasks are queued at once, at the front of their lane and of their company, so that
--- earlier due tasks do not delay them. reason: the person cannot receive a message. The task of this person is FAILED from the beginning.
+-- earlier due tasks do not delay them. reason: why the person cannot receive a message. The task of this person is FAILED from the beginning.
 -- name: TaskEnqueue :exec
 WITH input AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@user_ids::text[]) AS user_id, unnest(@recipients::text[]) AS recipient,

@@ -75,8 +75,8 @@ logged AS (
 SELECT c.task_id FROM cancelled c ORDER BY c.task_id;
 
 -- RequeueHold locks the rows that decide whether tasks of notifications and send-once messages can be requeued, and returns their ids. The locks end with the
--- transaction. A withdrawal, or another message to the same people, can happen before the locks or after the transaction. If it happens before, the next
--- statement sees it. The same is true for a receipt: see TaskReceiptHold.
+-- transaction. Therefore a withdrawal, or another message to the same people, happens after the transaction, or the next statement sees it. The same is true
+-- for a receipt: see TaskReceiptHold.
 -- name: RequeueHold :many
 WITH about AS MATERIALIZED (
     SELECT m.rendering_id FROM messages m WHERE m.task_id = ANY (@task_ids::text[]) AND m.rendering_id IS NOT NULL
@@ -259,9 +259,9 @@ logged AS (
 )
 SELECT count(*) FROM unsettled u WHERE u.is_pending;
 
--- TaskReceiptHold locks the outcomes of tasks until the end of the transaction. So the receipt of a task and a requeue of the same task
--- happen one after the other: TaskReceipt sees the requeue, or the requeue sees the receipt. The statement locks only FAILED and CANCELLED tasks, because other
--- tasks cannot be requeued.
+-- TaskReceiptHold locks the outcomes of tasks until the end of the transaction. So the receipt of a task and a requeue of the same task happen one after the
+-- other: TaskReceipt sees the requeue, or the requeue sees the receipt. The statement locks only FAILED and CANCELLED tasks, because other tasks cannot be
+-- requeued.
 -- name: TaskReceiptHold :many
 SELECT r.id FROM report_logs r
 WHERE r.task_id = ANY (@task_ids::text[]) AND r.outcome IN (3, 4) -- FAILED, CANCELLED

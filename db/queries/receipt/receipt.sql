@@ -38,14 +38,14 @@ ORDER BY k.sender_no, r.provider_no, r.recipient, r.state, r.code
 ON CONFLICT ON CONSTRAINT receipts_once_key DO NOTHING
 RETURNING id;
 
--- CallbacksDeleteExpired reads the batch_size oldest callbacks, and deletes the callbacks that are older than keep.
+-- CallbacksDeleteExpired deletes callbacks that are older than keep. It checks only the batch_size oldest callbacks.
 -- name: CallbacksDeleteExpired :execrows
 DELETE FROM callbacks c
 USING (SELECT o.id FROM callbacks o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE c.id = old.id AND c.created_at < now() - @keep::interval;
 
--- ReceiptsDeleteExpired reads the batch_size oldest receipts, and deletes the receipts that are older than keep. If a deleted receipt arrives again, it changes
--- nothing, because the result is already stored with the task.
+-- ReceiptsDeleteExpired deletes receipts that are older than keep. It checks only the batch_size oldest receipts. If a deleted receipt arrives again, it
+-- changes nothing, because the result is already stored with the task.
 -- name: ReceiptsDeleteExpired :execrows
 DELETE FROM receipts r
 USING (SELECT o.id FROM receipts o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
@@ -90,8 +90,8 @@ LEFT JOIN sent s ON s.sender_no = h.sender_no AND s.provider_no = h.provider_no
 ORDER BY h.id, s.task_id;
 
 -- ReceiptTried records the receipts that were matched (found). The receipts of left_over are tried again after half a minute, because their tasks could not be
--- read. Each other receipt is tried again after the time that it has already waited, but at least two seconds and at most six hours. The statement stops trying
--- when the receipt has waited for parked_for.
+-- read. The delay of each other receipt is the time that it has already waited, but at least two seconds and at most six hours. A receipt that has waited for
+-- parked_for is not tried again.
 -- name: ReceiptTried :exec
 UPDATE receipts r
 SET matched_at = CASE WHEN r.id = ANY (@found::bigint[]) THEN clock_timestamp() END,

@@ -219,8 +219,8 @@ WHERE r.task_id = ANY (@task_ids::text[]) AND (
 )
 ORDER BY r.task_id, r.id;
 
--- DifferencesAdd stores differences of one kind in a reconciliation. counted: the number of differences that are already counted. The statement stores only the
--- first `most` differences of a reconciliation.
+-- DifferencesAdd stores differences of one kind in a reconciliation. counted: the number of differences of this kind that are already counted. Only the first
+-- `most` differences of the kind are stored.
 -- name: DifferencesAdd :exec
 INSERT INTO reconciliation_differences (reconciliation_id, kind, provider_no, row_no, task_id, accepted_at, ours, theirs)
 SELECT @reconciliation_id, @kind, nullif(i.provider_no, ''), nullif(i.row_no, 0), nullif(i.task_id, ''), i.accepted_at, nullif(i.ours, ''),
@@ -233,7 +233,7 @@ FROM (
 ORDER BY i.place
 LIMIT greatest(0, sqlc.arg(most)::bigint - sqlc.arg(counted)::bigint);
 
--- ReconciliationsDeleteExpired reads the batch_size oldest reconciliations, and deletes the reconciliations that ended longer ago than keep.
+-- ReconciliationsDeleteExpired deletes reconciliations that ended longer ago than keep. It checks only the batch_size oldest reconciliations.
 -- name: ReconciliationsDeleteExpired :execrows
 DELETE FROM reconciliations r
 USING (SELECT o.id FROM reconciliations o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old

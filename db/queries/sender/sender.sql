@@ -88,7 +88,7 @@ LIMIT @page_limit::integer;
 
 -- SenderUpdate writes all changeable columns of a sender, and writes changed thresholds to the ledger. config null: the current config is not changed, because
 -- SenderReseal can change the config without a new version. If interval_ms changes, the new interval counts from the last claim. The sender is ready when the
--- new interval has passed for each task of the last claim (S4.4). is_mended: the circuit breaker is closed.
+-- new interval has passed for each task of the last claim (S4.4). is_mended: the statement also closes the circuit breaker.
 -- name: SenderUpdate :execrows
 WITH before AS MATERIALIZED (
     SELECT s.id, s.interval_ms, s.low_warning, s.low_switch FROM senders s WHERE s.sender_no = @sender_no FOR UPDATE
@@ -166,8 +166,8 @@ RETURNING *;
 
 -- SenderLedgerFold replaces charges and refunds by daily sums, and returns the number of replaced rows. It reads the batch_size oldest charges and refunds of
 -- the default partition, and replaces the rows that are older than keep. For each sender, company and day (UTC), it adds one row with the last balance of the
--- day. Rows of the last eight days are not replaced. A lease lasts at most a week, and its refund searches for the row of its charge. The default partition
--- contains the charges from the time before the first other partition.
+-- day. Rows of the last eight days are not replaced: a lease lasts at most a week, and a refund needs the row of its charge. The default partition contains the
+-- charges from the time before the first other partition.
 -- name: SenderLedgerFold :one
 WITH removed AS (
     DELETE FROM sender_ledger_default l
@@ -257,11 +257,13 @@ ORDER BY s.sender_no;
 
 -- SendersSeen records that senders polled. It skips a sender whose last recorded poll is less than apart_seconds old. The shorter counted_on_apart_seconds
 -- applies to a sender on which other senders depend (are_counted_on). It also applies to a shared sender if a task in its shared pool has waited for
--- waiting_seconds. A sender on which others depend can wait for tasks now (are_waiting). Its poll is also recorded if its last recorded poll was before the end
+-- waiting_seconds.
+--
+-- are_waiting: the sender waits for tasks now. If other senders depend on such a sender, its poll is also recorded if its last recorded poll was before the end
 -- of its interval. Otherwise the other senders could not know whether the sender is ready, busy or dead. See is_unseen of SenderAdmit, and sender_silences.
 --
--- SKIP LOCKED: the statement waits for no lock. A claim locks the row of its sender, and can wait for a route. The transaction that has locked the route can
--- wait for one of the rows of this statement. A transaction that locks such a row almost always records the poll itself.
+-- SKIP LOCKED prevents a deadlock. A claim locks the row of its sender, and can wait for a route. The transaction that has locked the route can wait for one of
+-- the rows of this statement. A transaction that locks such a row almost always records the poll itself.
 -- name: SendersSeen :execrows
 WITH locked AS MATERIALIZED (
     SELECT st.sender_id

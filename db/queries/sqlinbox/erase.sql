@@ -1,4 +1,4 @@
--- Statements for erasures, which wait until the inbox is empty of earlier messages.
+-- Statements for erasures. An erasure waits until the SQL inbox contains no earlier message of its company.
 
 -- SqlInboxHas returns whether the SQL inbox contains messages of a company that were submitted before `before`.
 -- name: SqlInboxHas :one

@@ -13,7 +13,7 @@ SELECT unnest(@ats::timestamptz[]), unnest(@company_ids::bigint[]), unnest(@chan
     unnest(@cancelled::bigint[]), unnest(@delivered::bigint[]), unnest(@undelivered::bigint[]), unnest(@segments::bigint[]), unnest(@waits::bytea[]),
     unnest(@durations::bytea[]);
 
--- StatisticsLock lets only one transaction at a time move staged rows. Each move reads histograms and then replaces them.
+-- StatisticsLock lets only one transaction at a time move staged rows, because each move reads histograms and then replaces them.
 -- name: StatisticsLock :exec
 SELECT lock_table('lock_statistics');
 

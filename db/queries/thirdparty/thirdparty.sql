@@ -78,8 +78,8 @@ WHERE (m.company_id, m.submitted_by, m.message_id) IN (
     LIMIT @batch_size::integer
 );
 
--- SmsgateDevices returns the senders that a company can select for its messages. last_seen of a shared sender is its creation time. Its last poll would reveal
--- when other companies send.
+-- SmsgateDevices returns the senders that a company can select for its messages. last_seen of a shared sender is its creation time, because its last poll would
+-- reveal when other companies send.
 -- name: SmsgateDevices :many
 SELECT s.sender_no, s.created_at, s.updated_at,
     (CASE WHEN s.is_shared THEN s.created_at ELSE coalesce(st.seen_at, s.created_at) END)::timestamptz AS last_seen

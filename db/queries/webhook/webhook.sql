@@ -79,8 +79,8 @@ ORDER BY s.id DESC;
 -- name: WebhookSecretList :many
 SELECT s.id, s.sealed FROM webhook_secrets s ORDER BY s.id;
 
--- WebhooksDue returns the webhooks that have events to send or to skip. Failing webhooks are last. Webhooks of disabled users are not returned. A pause of a
--- webhook lasts at most a day. An event waits for a retry for at most 27 hours: the longest delay of a day plus a tenth.
+-- WebhooksDue returns the webhooks that have events to send or to skip. Failing webhooks are last. Webhooks of disabled users are not returned. is_due needs
+-- the longest possible waits: a pause of a webhook lasts at most a day, and a retry waits for at most 27 hours (a day plus a tenth).
 -- name: WebhooksDue :many
 SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing, coalesce(w.company_id, 0)::bigint AS company_id -- 0 for a webhook of all companies
 FROM webhooks w
@@ -158,14 +158,14 @@ FROM off o;
 -- name: WebhookRetriesDone :exec
 DELETE FROM webhook_retries r WHERE r.webhook_id = @webhook_id AND r.feed_id = ANY (@feed_ids::bigint[]);
 
--- WebhookRetriesFree makes the retries of a webhook due that waited for an earlier event of their task, if no earlier event waits any more.
+-- WebhookRetriesFree makes retries of a webhook due now if they waited for an earlier event of their task, and no earlier event waits any more.
 -- name: WebhookRetriesFree :exec
 UPDATE webhook_retries r SET due_at = now()
 WHERE r.webhook_id = @webhook_id AND r.due_at IS NULL AND NOT EXISTS (
     SELECT FROM webhook_retries e WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id
 );
 
--- WebhookRetriesFreed makes such retries of all webhooks due, after earlier events were deleted; see WebhookRetriesFree.
+-- WebhookRetriesFreed does the same as WebhookRetriesFree for all webhooks, after earlier events were deleted.
 -- name: WebhookRetriesFreed :execrows
 UPDATE webhook_retries r SET due_at = now()
 WHERE r.due_at IS NULL AND NOT EXISTS (
@@ -280,7 +280,7 @@ SELECT nextval('feed_ids')::bigint;
 -- name: WebhookListenersHold :many
 SELECT l.id FROM feed_listeners l WHERE l.is_pushed ORDER BY l.id FOR UPDATE;
 
--- WebhookListenersEnd sets an end time for listeners without a webhook that is on. If the webhook is turned on again before this time, no event between is
+-- WebhookListenersEnd sets an end time for listeners without a webhook that is on. If the webhook is turned on again before this time, no event in between is
 -- lost.
 -- name: WebhookListenersEnd :execrows
 UPDATE feed_listeners l SET is_pushed = false, listens_until = greatest(l.listens_until, now() + @listens::interval)
