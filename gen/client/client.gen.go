@@ -2440,7 +2440,7 @@ type BatchEstimate struct {
 	// Costs The segments that each sender would take of the rest of the batch, country by country, by the `sort` and the weights of the routes. A sender of several countries divides its limits and its balance among them by their rows, unless they have the same senders in the same order. For a sender with the `sign_mode` `none`, signatures do not count. Rows that the switch of a country holds, or whose company forbids the shared senders, cost nothing. Empty for a caller of one company.
 	Costs []BatchCost `json:"costs"`
 
-	// EarliestEnd The earliest possible end, if the senders send nothing else, by their intervals, limits and balances. The batch ends with the last of its countries. It is a bound, not a forecast: if the senders have no limits, it is now, and a sender of several countries is free for each of them, as far as the senders of these countries together can send all of their rows. Null if no sender can send the rows to one of the countries, or a switch holds these rows, the senders cannot send all rows, or the batch is paused or held (`held_by`). Silent senders do not count. Only before the batch starts, if all senders of a country are silent, they count, because they can be back by then.
+	// EarliestEnd The earliest possible end, if the senders send nothing else, by their intervals, limits and balances. The batch ends with the last of its countries. It is a bound, not a forecast: if the senders have no limits, it is now. A sender of several countries counts in full for each country, as far as the senders of these countries together can send all of their rows. Null if the batch is paused or held (`held_by`), if the senders cannot send all rows, or if no sender can send the rows to one of the countries or a switch holds these rows. Silent senders do not count. Before the batch starts, they count if all senders of a country are silent, because they can be back by then.
 	EarliestEnd *time.Time `json:"earliest_end"`
 
 	// LikelyEnd The end at the average pace since the start. Null if too few rows have ended for a forecast (less than 100, and less than a tenth of the rows). Also null if the batch is not sending: it is not confirmed, paused, held (`held_by`) or waiting (`waits_for`).
@@ -4341,7 +4341,7 @@ type InboundPatch struct {
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
-// InboundPath A path through the JSON: names and indexes, separated by points (`alerts.0.labels.alertname`). `*` selects each item of a list, `[status=firing]` for a list of those items whose `status` is `firing`, and `#` at the end for their number.
+// InboundPath A path through the JSON: names and indexes, separated by points (`alerts.0.labels.alertname`). `*` selects each item of a list, `[status=firing]` a list of the items whose `status` is `firing`, and `#` at the end the number of items.
 //
 // Example: recipients.0.attribs.phone
 type InboundPath = string
@@ -9578,7 +9578,7 @@ type ClientInterface interface {
 	// | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
 	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, at least this many days ago. What holds it is `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not reached the day) | days | none |
-	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has rejected calls for longer than the threshold | seconds | none |
+	// | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
 	//
 	// If a threshold or window is left out, the value of the shipped rule of the kind applies. A rule has at most 1,000 alerts at a time.
@@ -9608,7 +9608,7 @@ type ClientInterface interface {
 	// | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
 	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, at least this many days ago. What holds it is `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not reached the day) | days | none |
-	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has rejected calls for longer than the threshold | seconds | none |
+	// | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
 	//
 	// If a threshold or window is left out, the value of the shipped rule of the kind applies. A rule has at most 1,000 alerts at a time.
@@ -9911,7 +9911,7 @@ type ClientInterface interface {
 	// - Test messages are not counted. Attempts of the last seconds can be missing.
 	//
 	// A user with a company gets the totals of that company. Daily totals exist since the server was upgraded to a version with this operation,
-	// and are kept for ever.
+	// and are kept forever.
 	//
 	// Corresponds with GET /api/v1/admin/daily-totals (the `ListDailyTotals` operationId).
 	ListDailyTotals(ctx context.Context, params *ListDailyTotalsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -10413,7 +10413,7 @@ type ClientInterface interface {
 
 	// ListServers List servers, by host
 	//
-	// Lists the servers of this database that are running, and those that stopped within the last day without signing off; at most 1,000.
+	// Lists the servers of this database that are running, and those that stopped within the last day without removing their entry; at most 1,000.
 	//
 	// Corresponds with GET /api/v1/admin/servers (the `ListServers` operationId).
 	ListServers(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -10466,7 +10466,7 @@ type ClientInterface interface {
 	// outcome. The figures are exact up to the last event. An event counts at its own time: a task that is submitted before midnight and sent
 	// after midnight counts as submitted on one day, and as succeeded on the next.
 	//
-	// - Minutes are kept for 2 days, hours for 93 days, days for ever. A range can be as long as that; a range of days at most 10 years.
+	// - Minutes are kept for 2 days, hours for 93 days, days forever. A range can be as long as that; a range of days at most 10 years.
 	// - Minutes and hours are in UTC. Days are in the time zone of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
 	// - An answer has at most 10,000 points, so a long range can return fewer series than `limit`. `more_series` is the number of missing series.
 	// - A percentile is `null` if no task was measured. Otherwise it is at most 10 % too high.
@@ -11103,7 +11103,7 @@ type ClientInterface interface {
 	// **Time.** With `next_run_time`, the messages are sent at that time. With `repeat_minutes`, the messages are sent again that many minutes
 	// after all people have been reached, until the notification is ended.
 	//
-	// **Failures.** A person who cannot be reached fails alone, with a reason: no address, a country to which the company or the channel does not
+	// **Failures.** If a person cannot be reached, only that message fails, with a reason: no address, a country to which the company or the channel does not
 	// send, or no signature although the country or the channel requires one. If the rendered message is empty, the request gets 422 for
 	// `payload`; a planned notification fails when it is due. The text can be empty if the template of `dingtalk` or `wechat` has an
 	// `external_id`.
@@ -11133,7 +11133,7 @@ type ClientInterface interface {
 	// **Time.** With `next_run_time`, the messages are sent at that time. With `repeat_minutes`, the messages are sent again that many minutes
 	// after all people have been reached, until the notification is ended.
 	//
-	// **Failures.** A person who cannot be reached fails alone, with a reason: no address, a country to which the company or the channel does not
+	// **Failures.** If a person cannot be reached, only that message fails, with a reason: no address, a country to which the company or the channel does not
 	// send, or no signature although the country or the channel requires one. If the rendered message is empty, the request gets 422 for
 	// `payload`; a planned notification fails when it is due. The text can be empty if the template of `dingtalk` or `wechat` has an
 	// `external_id`.
@@ -11215,7 +11215,7 @@ type ClientInterface interface {
 
 	// EndNotificationsWithBody Set the status of the notifications of business objects
 	//
-	// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; the default are those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
+	// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -11224,7 +11224,7 @@ type ClientInterface interface {
 
 	// EndNotifications Set the status of the notifications of business objects
 	//
-	// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; the default are those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
+	// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -12036,7 +12036,7 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 // | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
 // | `history_overdue` | day and what holds it | the day should have become history, or been dropped, at least this many days ago. What holds it is `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not reached the day) | days | none |
-// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has rejected calls for longer than the threshold | seconds | none |
+// | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
 //
 // If a threshold or window is left out, the value of the shipped rule of the kind applies. A rule has at most 1,000 alerts at a time.
@@ -12076,7 +12076,7 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 // | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
 // | `history_overdue` | day and what holds it | the day should have become history, or been dropped, at least this many days ago. What holds it is `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not reached the day) | days | none |
-// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has rejected calls for longer than the threshold | seconds | none |
+// | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
 //
 // If a threshold or window is left out, the value of the shipped rule of the kind applies. A rule has at most 1,000 alerts at a time.
@@ -12749,7 +12749,7 @@ func (c *Client) UpdateCountry(ctx context.Context, countryNo CountryNo, body Up
 //   - Test messages are not counted. Attempts of the last seconds can be missing.
 //
 // A user with a company gets the totals of that company. Daily totals exist since the server was upgraded to a version with this operation,
-// and are kept for ever.
+// and are kept forever.
 //
 // Corresponds with GET /api/v1/admin/daily-totals (the `ListDailyTotals` operationId).
 func (c *Client) ListDailyTotals(ctx context.Context, params *ListDailyTotalsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -13791,7 +13791,7 @@ func (c *Client) TestSender(ctx context.Context, senderNo SenderNo, body TestSen
 
 // ListServers List servers, by host
 //
-// Lists the servers of this database that are running, and those that stopped within the last day without signing off; at most 1,000.
+// Lists the servers of this database that are running, and those that stopped within the last day without removing their entry; at most 1,000.
 //
 // Corresponds with GET /api/v1/admin/servers (the `ListServers` operationId).
 func (c *Client) ListServers(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -13914,7 +13914,7 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 // outcome. The figures are exact up to the last event. An event counts at its own time: a task that is submitted before midnight and sent
 // after midnight counts as submitted on one day, and as succeeded on the next.
 //
-// - Minutes are kept for 2 days, hours for 93 days, days for ever. A range can be as long as that; a range of days at most 10 years.
+// - Minutes are kept for 2 days, hours for 93 days, days forever. A range can be as long as that; a range of days at most 10 years.
 // - Minutes and hours are in UTC. Days are in the time zone of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
 // - An answer has at most 10,000 points, so a long range can return fewer series than `limit`. `more_series` is the number of missing series.
 // - A percentile is `null` if no task was measured. Otherwise it is at most 10 % too high.
@@ -15161,7 +15161,7 @@ func (c *Client) ListNotifications(ctx context.Context, params *ListNotification
 // **Time.** With `next_run_time`, the messages are sent at that time. With `repeat_minutes`, the messages are sent again that many minutes
 // after all people have been reached, until the notification is ended.
 //
-// **Failures.** A person who cannot be reached fails alone, with a reason: no address, a country to which the company or the channel does not
+// **Failures.** If a person cannot be reached, only that message fails, with a reason: no address, a country to which the company or the channel does not
 // send, or no signature although the country or the channel requires one. If the rendered message is empty, the request gets 422 for
 // `payload`; a planned notification fails when it is due. The text can be empty if the template of `dingtalk` or `wechat` has an
 // `external_id`.
@@ -15201,7 +15201,7 @@ func (c *Client) CreateNotificationsWithBody(ctx context.Context, params *Create
 // **Time.** With `next_run_time`, the messages are sent at that time. With `repeat_minutes`, the messages are sent again that many minutes
 // after all people have been reached, until the notification is ended.
 //
-// **Failures.** A person who cannot be reached fails alone, with a reason: no address, a country to which the company or the channel does not
+// **Failures.** If a person cannot be reached, only that message fails, with a reason: no address, a country to which the company or the channel does not
 // send, or no signature although the country or the channel requires one. If the rendered message is empty, the request gets 422 for
 // `payload`; a planned notification fails when it is due. The text can be empty if the template of `dingtalk` or `wechat` has an
 // `external_id`.
@@ -15313,7 +15313,7 @@ func (c *Client) TakeEvent(ctx context.Context, params *TakeEventParams, body Ta
 
 // EndNotificationsWithBody Set the status of the notifications of business objects
 //
-// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; the default are those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
+// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -15332,7 +15332,7 @@ func (c *Client) EndNotificationsWithBody(ctx context.Context, contentType strin
 
 // EndNotifications Set the status of the notifications of business objects
 //
-// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; the default are those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
+// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -26348,7 +26348,7 @@ type ClientWithResponsesInterface interface {
 	// | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
 	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, at least this many days ago. What holds it is `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not reached the day) | days | none |
-	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has rejected calls for longer than the threshold | seconds | none |
+	// | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
 	//
 	// If a threshold or window is left out, the value of the shipped rule of the kind applies. A rule has at most 1,000 alerts at a time.
@@ -26378,7 +26378,7 @@ type ClientWithResponsesInterface interface {
 	// | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
 	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, at least this many days ago. What holds it is `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not reached the day) | days | none |
-	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has rejected calls for longer than the threshold | seconds | none |
+	// | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
 	//
 	// If a threshold or window is left out, the value of the shipped rule of the kind applies. A rule has at most 1,000 alerts at a time.
@@ -26717,7 +26717,7 @@ type ClientWithResponsesInterface interface {
 	// - Test messages are not counted. Attempts of the last seconds can be missing.
 	//
 	// A user with a company gets the totals of that company. Daily totals exist since the server was upgraded to a version with this operation,
-	// and are kept for ever.
+	// and are kept forever.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -27275,7 +27275,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListServersWithResponse List servers, by host
 	//
-	// Lists the servers of this database that are running, and those that stopped within the last day without signing off; at most 1,000.
+	// Lists the servers of this database that are running, and those that stopped within the last day without removing their entry; at most 1,000.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -27334,7 +27334,7 @@ type ClientWithResponsesInterface interface {
 	// outcome. The figures are exact up to the last event. An event counts at its own time: a task that is submitted before midnight and sent
 	// after midnight counts as submitted on one day, and as succeeded on the next.
 	//
-	// - Minutes are kept for 2 days, hours for 93 days, days for ever. A range can be as long as that; a range of days at most 10 years.
+	// - Minutes are kept for 2 days, hours for 93 days, days forever. A range can be as long as that; a range of days at most 10 years.
 	// - Minutes and hours are in UTC. Days are in the time zone of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
 	// - An answer has at most 10,000 points, so a long range can return fewer series than `limit`. `more_series` is the number of missing series.
 	// - A percentile is `null` if no task was measured. Otherwise it is at most 10 % too high.
@@ -28043,7 +28043,7 @@ type ClientWithResponsesInterface interface {
 	// **Time.** With `next_run_time`, the messages are sent at that time. With `repeat_minutes`, the messages are sent again that many minutes
 	// after all people have been reached, until the notification is ended.
 	//
-	// **Failures.** A person who cannot be reached fails alone, with a reason: no address, a country to which the company or the channel does not
+	// **Failures.** If a person cannot be reached, only that message fails, with a reason: no address, a country to which the company or the channel does not
 	// send, or no signature although the country or the channel requires one. If the rendered message is empty, the request gets 422 for
 	// `payload`; a planned notification fails when it is due. The text can be empty if the template of `dingtalk` or `wechat` has an
 	// `external_id`.
@@ -28073,7 +28073,7 @@ type ClientWithResponsesInterface interface {
 	// **Time.** With `next_run_time`, the messages are sent at that time. With `repeat_minutes`, the messages are sent again that many minutes
 	// after all people have been reached, until the notification is ended.
 	//
-	// **Failures.** A person who cannot be reached fails alone, with a reason: no address, a country to which the company or the channel does not
+	// **Failures.** If a person cannot be reached, only that message fails, with a reason: no address, a country to which the company or the channel does not
 	// send, or no signature although the country or the channel requires one. If the rendered message is empty, the request gets 422 for
 	// `payload`; a planned notification fails when it is due. The text can be empty if the template of `dingtalk` or `wechat` has an
 	// `external_id`.
@@ -28155,7 +28155,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 	//
-	// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; the default are those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
+	// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -28164,7 +28164,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithResponse Set the status of the notifications of business objects
 	//
-	// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; the default are those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
+	// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -45614,7 +45614,7 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 // | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
 // | `history_overdue` | day and what holds it | the day should have become history, or been dropped, at least this many days ago. What holds it is `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not reached the day) | days | none |
-// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has rejected calls for longer than the threshold | seconds | none |
+// | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
 //
 // If a threshold or window is left out, the value of the shipped rule of the kind applies. A rule has at most 1,000 alerts at a time.
@@ -45650,7 +45650,7 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 // | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
 // | `history_overdue` | day and what holds it | the day should have become history, or been dropped, at least this many days ago. What holds it is `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not reached the day) | days | none |
-// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has rejected calls for longer than the threshold | seconds | none |
+// | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
 //
 // If a threshold or window is left out, the value of the shipped rule of the kind applies. A rule has at most 1,000 alerts at a time.
@@ -46211,7 +46211,7 @@ func (c *ClientWithResponses) UpdateCountryWithResponse(ctx context.Context, cou
 //   - Test messages are not counted. Attempts of the last seconds can be missing.
 //
 // A user with a company gets the totals of that company. Daily totals exist since the server was upgraded to a version with this operation,
-// and are kept for ever.
+// and are kept forever.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -47093,7 +47093,7 @@ func (c *ClientWithResponses) TestSenderWithResponse(ctx context.Context, sender
 
 // ListServersWithResponse List servers, by host
 //
-// Lists the servers of this database that are running, and those that stopped within the last day without signing off; at most 1,000.
+// Lists the servers of this database that are running, and those that stopped within the last day without removing their entry; at most 1,000.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -47194,7 +47194,7 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 // outcome. The figures are exact up to the last event. An event counts at its own time: a task that is submitted before midnight and sent
 // after midnight counts as submitted on one day, and as succeeded on the next.
 //
-// - Minutes are kept for 2 days, hours for 93 days, days for ever. A range can be as long as that; a range of days at most 10 years.
+// - Minutes are kept for 2 days, hours for 93 days, days forever. A range can be as long as that; a range of days at most 10 years.
 // - Minutes and hours are in UTC. Days are in the time zone of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
 // - An answer has at most 10,000 points, so a long range can return fewer series than `limit`. `more_series` is the number of missing series.
 // - A percentile is `null` if no task was measured. Otherwise it is at most 10 % too high.
@@ -48269,7 +48269,7 @@ func (c *ClientWithResponses) ListNotificationsWithResponse(ctx context.Context,
 // **Time.** With `next_run_time`, the messages are sent at that time. With `repeat_minutes`, the messages are sent again that many minutes
 // after all people have been reached, until the notification is ended.
 //
-// **Failures.** A person who cannot be reached fails alone, with a reason: no address, a country to which the company or the channel does not
+// **Failures.** If a person cannot be reached, only that message fails, with a reason: no address, a country to which the company or the channel does not
 // send, or no signature although the country or the channel requires one. If the rendered message is empty, the request gets 422 for
 // `payload`; a planned notification fails when it is due. The text can be empty if the template of `dingtalk` or `wechat` has an
 // `external_id`.
@@ -48305,7 +48305,7 @@ func (c *ClientWithResponses) CreateNotificationsWithBodyWithResponse(ctx contex
 // **Time.** With `next_run_time`, the messages are sent at that time. With `repeat_minutes`, the messages are sent again that many minutes
 // after all people have been reached, until the notification is ended.
 //
-// **Failures.** A person who cannot be reached fails alone, with a reason: no address, a country to which the company or the channel does not
+// **Failures.** If a person cannot be reached, only that message fails, with a reason: no address, a country to which the company or the channel does not
 // send, or no signature although the country or the channel requires one. If the rendered message is empty, the request gets 422 for
 // `payload`; a planned notification fails when it is due. The text can be empty if the template of `dingtalk` or `wechat` has an
 // `external_id`.
@@ -48405,7 +48405,7 @@ func (c *ClientWithResponses) TakeEventWithResponse(ctx context.Context, params 
 
 // EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 //
-// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; the default are those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
+// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -48420,7 +48420,7 @@ func (c *ClientWithResponses) EndNotificationsWithBodyWithResponse(ctx context.C
 
 // EndNotificationsWithResponse Set the status of the notifications of business objects
 //
-// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; the default are those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
+// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
