@@ -12,10 +12,10 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Longest is the maximum length of the text of an address in characters, including white space and marks around the address.
+// Longest is the maximum length of the text of an address in characters, including surrounding white space and invisible characters.
 const Longest = 254
 
-// maxUsualAddress is the maximum length of an address in characters on a channel without special rules.
+// maxUsualAddress is the maximum length of an address in characters on channels other than sms and email.
 const maxUsualAddress = 100
 
 // Field returns the name of the address field of a row on a channel.
@@ -66,7 +66,7 @@ func Read(channel, text, region string) (phone.Number, error) {
 	return phone.Number{E164: text, Written: text}, nil
 }
 
-// visible drops the invisible marks that copied texts contain.
+// visible drops the invisible characters that copied texts contain.
 func visible(r rune) rune {
 	if unicode.Is(unicode.Cf, r) {
 		return -1

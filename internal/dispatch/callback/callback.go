@@ -30,7 +30,7 @@ const (
 	StandardWebhooks = "standard-webhooks"
 )
 
-// Config describes the callbacks of a provider. A field of the body is named by its path through the JSON.
+// Config describes the callbacks of a provider. List, Number, Recipient, State and Code are paths of fields in the JSON body.
 type Config struct {
 	Verify    string   `json:"verify"`
 	Header    string   `json:"header"`    // for HMAC: the header with the signature of the body, in hex or base64
@@ -41,7 +41,7 @@ type Config struct {
 	Recipient string   `json:"recipient"` // path of the recipient; can be empty
 	State     string   `json:"state"`     // path of the state
 	Delivered []string `json:"delivered"` // values of State for delivered messages
-	Pending   []string `json:"pending"`   // values of State that are not final; all other values mean undelivered
+	Pending   []string `json:"pending"`   // values of State for messages in transit; values in neither list mean undelivered
 	Code      string   `json:"code"`
 	Answer    struct {
 		Body        string `json:"body"`
@@ -49,8 +49,8 @@ type Config struct {
 	} `json:"answer"`
 }
 
-// Split separates the callback fields from a sender's configuration with open secrets. rest is the configuration without these fields. config is nil if the
-// sender accepts no callbacks.
+// Split separates the callback fields from a sender's configuration with decrypted secrets. rest is the configuration without these fields. config is nil if
+// the sender accepts no callbacks.
 func Split(opened []byte) (rest []byte, config *Config, secret string, err error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(opened, &fields); err != nil {
@@ -73,7 +73,7 @@ func Split(opened []byte) (rest []byte, config *Config, secret string, err error
 	return rest, config, secret, err
 }
 
-// key returns the key of a secret, or a fault if the secret is malformed.
+// key returns the bytes of the key in a secret, or a fault if the secret is malformed.
 func key(verify, secret string) ([]byte, error) {
 	if verify != StandardWebhooks {
 		return []byte(secret), nil
@@ -85,7 +85,7 @@ func key(verify, secret string) ([]byte, error) {
 	return key, nil
 }
 
-// CheckSecret rejects a secret that is too short. c can be nil.
+// CheckSecret rejects a malformed secret, and a secret that is too short. c can be nil.
 func (c *Config) CheckSecret(secret string) error {
 	key, err := key(c.Proof().Verify, secret)
 	if err == nil && len(key) < minSecret {

@@ -9,7 +9,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// isFault reports whether err is an expected failure.
+// isFault reports whether err is a fault, which is an expected result.
 func isFault(err error) bool {
 	var expected *fault.Error
 	return errors.As(err, &expected)

@@ -52,7 +52,7 @@ func NewVerifier(c Config, secret string) (*Verifier, error) {
 // IsGuessable reports whether the secret is short enough to be guessed. Such a secret was stored before secrets had a minimum length.
 func (v *Verifier) IsGuessable() bool { return len(v.key) < minSecret }
 
-// IsKnownBeforeBody reports whether a successful MayBeProven proves the origin of a call without its body, because the token or the address proves it.
+// IsKnownBeforeBody reports whether MayBeProven is sufficient: the token or the source address proves the origin, so the body is not needed.
 func (v *Verifier) IsKnownBeforeBody() bool { return v.Config.Verify == Token || len(v.networks) > 0 }
 
 // MayBeProven checks the parts of a call that are available before its body: the source address, the token, and the presence of a signature.
@@ -76,8 +76,8 @@ func (v *Verifier) MayBeProven(call Call) bool {
 	}
 }
 
-// IsProven checks a call with its body. The signature of an incomplete body cannot be checked. A call with an incomplete body is accepted only if the
-// configuration lists addresses, because MayBeProven has checked the address.
+// IsProven reports whether a call with its body proves its origin. The signature of an incomplete body cannot be checked. A call with an incomplete body is
+// accepted only if the configuration lists addresses, because MayBeProven has checked the address.
 func (v *Verifier) IsProven(call Call) bool {
 	switch {
 	case !v.MayBeProven(call):
@@ -97,13 +97,13 @@ func (v *Verifier) IsProven(call Call) bool {
 	}
 }
 
-// isTimely checks the timestamp of Standard Webhooks, which is valid for a few minutes.
+// isTimely reports whether the timestamp of Standard Webhooks differs from the time of this server by at most skew.
 func isTimely(header http.Header) bool {
 	seconds, err := strconv.ParseInt(header.Get("Webhook-Timestamp"), 10, 64)
 	return err == nil && math.Abs(time.Since(time.Unix(seconds, 0)).Seconds()) <= skew.Seconds()
 }
 
-// isSigned checks the signature of Standard Webhooks.
+// isSigned reports whether a header of Standard Webhooks contains the correct signature of body.
 func isSigned(key []byte, header http.Header, body []byte) bool {
 	want := "v1," + standardwebhooks.Sign(key, header.Get("Webhook-Id"), header.Get("Webhook-Timestamp"), body)
 	for given := range strings.FieldsSeq(header.Get("Webhook-Signature")) {

@@ -27,7 +27,8 @@ type Receipt struct {
 	State                   int16
 }
 
-// Read parses the receipts of a body. leftOut is the number of list items that are not receipts. Read rejects a body with items but without receipts.
+// Read parses the receipts of a body. leftOut is the number of list items that are not receipts. Read returns a fault if the body has items and no item is a
+// receipt.
 func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 	body = bom.Decode(body)
 	var whole any

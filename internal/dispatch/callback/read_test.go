@@ -28,7 +28,7 @@ func TestALongProviderNumberIsCut(t *testing.T) {
 	}
 }
 
-// A state matches both forms of a whole number, and texts in GBK.
+// The state 0.0 matches the configured value 0. Bodies can be in GBK.
 func TestStatesInOlderNotationsAreParsed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -27,8 +27,8 @@ func CountriesOf(isAny bool, on, off []string) Countries {
 	return Countries{Any: isAny && len(on) == 0, On: on, Off: off}
 }
 
-// Change changes the countries as a request requires. If a list is missing in the request, its pointer is nil. A new list on allows only its countries,
-// unless the request sets isAny. If a request contains only off, its countries are removed from On.
+// Change applies the lists and isAny of a request. A nil pointer means that the request does not contain the field. If on differs from the stored list, Any is
+// cleared unless the request contains isAny. If the request contains only off, the countries in off are removed from On.
 func (c *Countries) Change(on, off *[]string, isAny *bool) {
 	if on != nil && !slices.Equal(*on, c.On) {
 		c.On, c.Any = *on, false
@@ -49,7 +49,7 @@ func (c *Countries) Change(on, off *[]string, isAny *bool) {
 	}
 }
 
-// lists returns both lists as parameters of a statement. It replaces a nil slice, because a nil slice would be NULL, and NULL equals nothing.
+// lists returns both lists as parameters of a statement. Neither list is nil, because a nil slice would be NULL, and NULL equals nothing.
 func (c Countries) lists() (on, off []string) {
 	return append([]string{}, c.On...), append([]string{}, c.Off...)
 }
@@ -84,7 +84,7 @@ func (s *Service) checkCountries(ctx context.Context, c Countries) error {
 	return nil
 }
 
-// allows reports whether a company or channel accepts messages to a country. It also accepts messages to a country that is off, and holds them.
+// allows reports whether a company or channel accepts messages to a country. Messages to a country that is off are accepted and held.
 func allows(isAny bool, on, off []int64, country int64) bool {
 	return slices.Contains(on, country) || slices.Contains(off, country) || isAny && len(on) == 0
 }

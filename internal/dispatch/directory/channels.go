@@ -52,7 +52,7 @@ func (s *Service) ListChannels(ctx context.Context, before int64, limit int) ([]
 	return rows, postgres.Wrap("list channels", err, nil)
 }
 
-// UpdateChannel changes a channel with change. If version is not nil, the channel must have this version. Faults: channel.not_found, version.stale,
+// UpdateChannel applies change to a channel. If version is not nil, the channel must have this version. Faults: channel.not_found, version.stale,
 // request.invalid.
 func (s *Service) UpdateChannel(ctx context.Context, channel string, version *int64, change func(*Channel)) (row ChannelRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
@@ -92,13 +92,13 @@ func (s *Service) listServed(ctx context.Context, channel string, c Countries) e
 	return s.q.ChannelServe(ctx, directoryq.ChannelServeParams{Channel: channel, Countries: on, CountriesOff: off})
 }
 
-// DeleteChannel removes a channel without senders. sms cannot be removed. Faults: channel.not_found, in_use.
+// DeleteChannel removes a channel that has no senders. The channel sms cannot be removed. Faults: channel.not_found, in_use.
 func (s *Service) DeleteChannel(ctx context.Context, channel string) error {
 	if channel == SMS {
 		return fault.New(fault.Conflict, fault.InUse)
 	}
 	return s.Change(ctx, func(ctx context.Context) error {
-		// DeleteCompany explains why the rows are deleted explicitly.
+		// The foreign key would delete these rows, too, but then the audit could not name the channel.
 		if err := s.listServed(ctx, channel, Countries{}); err != nil {
 			return postgres.Wrap("delete countries of channel", err, nil)
 		}

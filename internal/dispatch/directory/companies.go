@@ -60,8 +60,8 @@ func (s *Service) ListCompanies(ctx context.Context, visible *int64, before int6
 	return rows, postgres.Wrap("list companies", err, nil)
 }
 
-// UpdateCompany changes a company with change, which must not change its number. If version is not nil, the company must have this version. Faults:
-// company.not_found, version.stale, request.invalid.
+// UpdateCompany applies change to a company. change must not change the number of the company. If version is not nil, the company must have this version.
+// Faults: company.not_found, version.stale, request.invalid.
 func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, change func(*Company)) (row CompanyRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
 		s.switchAfterCommit(ctx)
@@ -103,8 +103,8 @@ func (s *Service) list(ctx context.Context, companyNo string, c Countries) error
 	return s.q.CompanyAllow(ctx, directoryq.CompanyAllowParams{CompanyNo: companyNo, Countries: on, CountriesOff: off})
 }
 
-// CheckOpen returns the fault company.off if a company is off: no messages can be submitted for it. A change by another server takes effect within four
-// seconds.
+// CheckOpen returns the fault company.off if a company is off: no messages can be submitted for the company. A change by another server takes effect within
+// four seconds.
 func (s *Service) CheckOpen(ctx context.Context, companyID int64) error {
 	d, err := s.cache.Get(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ type Country struct {
 	Name              string
 	DialPrefix        string // without the +
 	Region            *string
-	AnyRegion         bool // the country covers all numbers with the prefix; if AnyRegion is false and Region is nil, the region is No, provided that No is a region with this prefix
+	AnyRegion         bool // the country covers all numbers with the prefix; if AnyRegion is false and Region is nil, defaultRegion decides
 	SignatureRequired bool
 	Status            string // On or Off
 }
@@ -30,7 +30,7 @@ func defaultRegion(no, prefix string) *string {
 	return nil
 }
 
-// errNotOfPrefix returns the fault of a region whose numbers do not have a dial prefix.
+// errNotOfPrefix returns the fault for a region whose numbers cannot start with prefix.
 func errNotOfPrefix(prefix string) error {
 	return fault.InvalidField("region", fault.NotAllowed, phone.RegionsOf(prefix))
 }
@@ -76,8 +76,8 @@ func (s *Service) ListCountries(ctx context.Context, before int64, limit int) ([
 	return rows, postgres.Wrap("list countries", err, nil)
 }
 
-// UpdateCountry changes a country with change. If version is not nil, the country must have this version. If change does not set the region, the region is
-// kept unless its numbers do not have the new prefix. Faults: country.not_found, exists, version.stale, request.invalid.
+// UpdateCountry applies change to a country. If version is not nil, the country must have this version. If change sets only the prefix, and no number of the
+// region starts with this prefix, UpdateCountry sets the default region. Faults: country.not_found, exists, version.stale, request.invalid.
 func (s *Service) UpdateCountry(ctx context.Context, no string, version *int64, change func(*Country)) (row CountryRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
 		s.switchAfterCommit(ctx)

@@ -96,7 +96,7 @@ func (s *Service) Invalidate() {
 	s.senderPools.Purge()
 }
 
-// Renew makes FindPool use a view that is loaded after this call.
+// Renew loads the view again, so that FindPool does not use an older view.
 func (s *Service) Renew(ctx context.Context) error {
 	s.senderPools.Purge()
 	_, err := s.cache.Since(ctx, time.Now())

@@ -24,7 +24,7 @@ type view struct {
 	driven    map[string]struct{} // senders that the server drives
 }
 
-// poolKey identifies a pool. Company 0 means the shared pool of a channel, and country 0 any country.
+// poolKey identifies a pool. Company 0 means the shared pool of a channel, and country 0 means any country.
 type poolKey struct {
 	channel, company int64
 	messageType      int16
@@ -141,7 +141,7 @@ func (s *Service) PoolOf(ctx context.Context, channel string, companyID int64, m
 	return d.poolOf(d.channels[channel].ID, companyID, messageType, country), nil
 }
 
-// IsRouted reports whether a company has a route for messages of a type on a channel: a route to any country, or a route to a named country.
+// IsRouted reports whether a company has a route for messages of a type on a channel, either to all countries or to one country.
 func (s *Service) IsRouted(ctx context.Context, channel string, companyID int64, messageType int16) (bool, error) {
 	d, err := s.cache.Get(ctx)
 	if err != nil {
@@ -204,8 +204,8 @@ func (d *view) poolOf(channel, company int64, messageType int16, country int64) 
 	return d.pools[poolKey{channel: channel}]
 }
 
-// addPrefix adds a country under its dial prefix. If no other region shares the calling code of its region, the country is added for all regions. countryOf
-// then need not look up the region of numbers.
+// addPrefix adds a country under its dial prefix. If no other region has the same calling code, the country is added for all regions, so that countryOf need
+// not look up the region of a number.
 func (d *view) addPrefix(c directoryq.DirectoryCountriesRow) {
 	region := ""
 	if c.Region != nil && phone.SharesCallingCode(*c.Region) {

@@ -76,7 +76,7 @@ type RouteSettings struct {
 	Status string
 }
 
-// UpdateRoute changes a route with change. If version is not nil, the route must have this version. Faults: route.not_found, version.stale.
+// UpdateRoute applies change to a route. If version is not nil, the route must have this version. Faults: route.not_found, version.stale.
 func (s *Service) UpdateRoute(ctx context.Context, no int64, version *int64, change func(*RouteSettings)) (row RouteRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
 		pool, err := s.q.RoutePoolLock(ctx, no)
@@ -98,8 +98,8 @@ func (s *Service) UpdateRoute(ctx context.Context, no int64, version *int64, cha
 	return row, err
 }
 
-// DeleteRoute removes a route. If it was the last route of its pool, the waiting tasks of the pool move to the company's routes for any country. Without such
-// routes, the tasks move to the shared pool. Fault: route.not_found.
+// DeleteRoute removes a route. If the route was the last route of its pool, the waiting tasks of the pool move to the company's routes for any country. Without
+// such routes, the tasks move to the shared pool. Fault: route.not_found.
 func (s *Service) DeleteRoute(ctx context.Context, no int64) error {
 	return s.Change(ctx, func(ctx context.Context) error {
 		pool, err := s.q.RoutePoolLock(ctx, no)

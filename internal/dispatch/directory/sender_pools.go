@@ -83,8 +83,8 @@ func (s *Service) HoldSenderPools(ctx context.Context, pools []int64) (bool, err
 // senderPoolsUnused is the age after which an empty pool of one sender is deleted. If the pool is needed again, it is created again.
 const senderPoolsUnused = 24 * time.Hour
 
-// deleteSenderPools deletes pools of one sender that have no tasks and are older than older. senderNo and companyNo, if not nil, restrict the pools. It
-// returns the number of deleted pools.
+// deleteSenderPools deletes pools of one sender that have no tasks and have existed longer than older. senderNo and companyNo, if not nil, restrict the pools.
+// It returns the number of deleted pools.
 func (s *Service) deleteSenderPools(ctx context.Context, older time.Duration, senderNo, companyNo *string) (deleted int, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
 		ids, err := s.q.SenderPoolsLock(ctx, directoryq.SenderPoolsLockParams{Older: older, SenderNo: senderNo, CompanyNo: companyNo})

@@ -22,8 +22,8 @@ type aliyun struct {
 	config struct {
 		AccessKeyID     string            `json:"accessKeyId"`
 		AccessKeySecret string            `json:"accessKeySecret"`
-		SignName        string            `json:"signName"`  // signature of messages without one; can be empty
-		Templates       map[string]string `json:"templates"` // texts of the approved templates, with ${name}, by TemplateCode
+		SignName        string            `json:"signName"`  // signature of messages that have no signature; can be empty
+		Templates       map[string]string `json:"templates"` // text of each approved template, with placeholders ${name}, by TemplateCode
 		BaseURL         string            `json:"baseUrl"`   // empty: https://dysmsapi.aliyuncs.com
 		AtOnce          int               `json:"atOnce"`
 		TimeoutSeconds  float64           `json:"timeoutSeconds"`
@@ -57,7 +57,7 @@ var aliyunReply = provider.Reply{
 	Busy:    []string{"Throttling", "Throttling.User", "Throttling.Api", "ServiceUnavailable"},
 }
 
-// aliyunSigns are codes about the signature. aliyunTemplates are codes about the template, which never comes from the message.
+// aliyunSigns are codes about the signature. aliyunTemplates are codes about the template, which always comes from the configuration.
 var (
 	aliyunSigns     = []string{"isv.SMS_SIGNATURE_ILLEGAL"}
 	aliyunTemplates = []string{"isv.SMS_TEMPLATE_ILLEGAL", "isv.TEMPLATE_MISSING_PARAMETERS"}

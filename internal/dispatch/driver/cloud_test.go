@@ -87,8 +87,8 @@ func TestCloudDriversSendTemplateAndValues(t *testing.T) {
 	}
 }
 
-// If a provider refuses the configured signature or template of a sender, the message does not fail. A failure that proves nothing about the message is
-// unclear.
+// A message does not fail if its provider refuses the configured signature or template of the sender. If a code does not show whether the message was sent, the
+// outcome is unclear.
 func TestCloudCodesDecideBetweenMessageAndSenderFailure(t *testing.T) {
 	t.Parallel()
 	answerOf := map[string]string{

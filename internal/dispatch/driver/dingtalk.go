@@ -67,7 +67,7 @@ func (d *dingTalk) Send(ctx context.Context, messages []provider.Message, report
 	for i, m := range messages {
 		key := m.Group
 		if key == 0 {
-			key = -int64(i) - 1 // a separate group
+			key = -int64(i) - 1 // a message without a group is sent alone
 		}
 		people, known := groups[key]
 		if !known {
@@ -92,8 +92,8 @@ type person struct {
 	indexes []int
 }
 
-// deliver sends a message to people in one call. A refused call reached nobody, but only one name was possibly wrong. deliver therefore repeats the
-// call for each half of the people, until every refused name is alone in its call.
+// deliver sends a message to people in one call. If one name is wrong, the provider refuses the call, and nobody gets the message. deliver then repeats the
+// call for each half of the people, until each wrong name is alone in its call.
 func (d *dingTalk) deliver(attempts *provider.Attempts, messages []provider.Message, people []person, report func(int, provider.Outcome)) {
 	if people = mayGet(attempts, messages, people); len(people) == 0 || !attempts.CanStart() {
 		return

@@ -57,7 +57,7 @@ var kinds = map[string]kind{
 // Kinds returns the names of all kinds of drivers, sorted.
 func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 
-// Secrets returns the names of the configuration fields that are stored sealed.
+// Secrets returns the names of the configuration fields that are stored encrypted.
 func Secrets(name string) []string { return kinds[name].secrets }
 
 // Addresses returns the names of the configuration fields with the URLs that a driver calls.
@@ -93,8 +93,8 @@ func New(name string, config []byte, t provider.Tools) (Driver, error) {
 	return k.make(config, t)
 }
 
-// Review returns a fault for a configuration that works but must not be saved: either its messages would reach nobody, or every answer would count as
-// success. A sender that an earlier version saved with such a configuration continues to send.
+// Review returns a fault for a configuration that New accepts but that must not be saved: either its messages would reach nobody, or every answer would count
+// as success. A sender that an earlier version saved with such a configuration continues to send.
 func Review(d Driver) error {
 	if reviewed, is := d.(interface{ review() error }); is {
 		return reviewed.review()
@@ -139,7 +139,7 @@ func typeOf(t reflect.Type) string {
 	}
 }
 
-// unknownField returns the name of the field that the decoder rejected as unknown. The decoder returns this error only as text.
+// unknownField returns a fault that names the field that the decoder rejected as unknown. The decoder names the field only in the text of err.
 func unknownField(name string, err error) error {
 	var unknown string
 	if n, _ := fmt.Sscanf(err.Error(), "json: unknown field %q", &unknown); n == 1 {

@@ -155,8 +155,8 @@ func TestDingTalkSendsAGroupInOneCall(t *testing.T) {
 	}
 }
 
-// dingTalkWithout is a provider that does not know some users. It refuses a call that contains such a user. The returned function counts the messages
-// sent to each other user.
+// dingTalkWithout is a provider that does not know some users. It refuses a call that contains such a user. The returned function counts the messages that each
+// known user got.
 func dingTalkWithout(t *testing.T, refusal string, unknown ...string) (*fakeProvider, func() map[string]int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -681,7 +681,7 @@ func TestDriversConnectOnlyToPermittedAddresses(t *testing.T) {
 	}
 }
 
-func TestWrongConfigurationNamesItsField(t *testing.T) {
+func TestTheFaultNamesTheWrongConfigurationField(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		kind   string
@@ -881,7 +881,7 @@ func TestRefusalOfTheSenderByAMailServerFailsNoMessage(t *testing.T) {
 	}
 }
 
-// The connection breaks after the server accepted a text. This mail counts as sent. The other mails wait for the next connection.
+// If the connection breaks after the server accepted a text, this mail counts as sent. The other mails wait for the next connection.
 func TestAcceptedMailCountsAsSentIfTheConnectionBreaks(t *testing.T) {
 	t.Parallel()
 	s, config := newMailServer(t)

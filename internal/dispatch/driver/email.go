@@ -104,7 +104,7 @@ func newEmail(config []byte, t provider.Tools) (Driver, error) {
 	if c.Username != "" {
 		auth := mail.SMTPAuthAutoDiscover
 		if c.TLS == "none" || c.TLS == "implicit" {
-			auth = mail.SMTPAuthPlainNoEnc // "none" is configured, or the connection is encrypted in a way that the client cannot detect
+			auth = mail.SMTPAuthPlainNoEnc // "none" is configured, or the client cannot detect that the connection is encrypted
 		}
 		d.options = append(d.options, mail.WithSMTPAuth(auth), mail.WithUsername(c.Username), mail.WithPassword(c.Password))
 	}
@@ -155,7 +155,7 @@ func (d *email) Send(ctx context.Context, messages []provider.Message, report fu
 	var open *session
 	defer func() {
 		if open != nil {
-			_ = open.client.CloseWithSMTPClient(open.smtp) // the server keeps accepted messages
+			_ = open.client.CloseWithSMTPClient(open.smtp) // an error is harmless: the server keeps accepted messages
 		}
 	}()
 	for i, m := range messages {
@@ -259,7 +259,7 @@ func (d *email) send(open *session, m provider.Message) (o provider.Outcome, isO
 		title, _, _ = strings.Cut(m.Content, "\n")
 	}
 	msg.Subject(strings.Join(strings.Fields(title), " ")) // a subject must be one line
-	// Each attempt has the same Message-ID until a requeue, so that the mail server can recognise a repeated message.
+	// All attempts of a task have the same Message-ID until a requeue, so that the mail server can recognise a repeated message.
 	id := fmt.Sprintf("%s.%d@%s", m.TaskID, m.EnteredUnixMs(), d.config.Host)
 	msg.SetMessageIDWithValue(id)
 	msg.SetDate()
@@ -297,8 +297,8 @@ const (
 // mailLogin contains the codes after which a new login is required. A mail server can send them in any step.
 var mailLogin = []int{454, 530, 534, 535, 538}
 
-// mailOutcome returns the outcome of a failed step for the code of the server. A 5xx code is permanent, and other codes are temporary. If the sender
-// lacks the permission to send, the outcome is Trouble. If the connection breaks after the text was sent, the outcome is unknown.
+// mailOutcome converts a failed step, with the code of the server, to an outcome. A 5xx code is permanent, and other codes are temporary. If the sender lacks
+// the permission to send, the outcome is Trouble. If the connection breaks after the text was sent, the outcome is unknown.
 func mailOutcome(failure *mail.SendError) provider.Outcome {
 	code := failure.ErrorCode()
 	switch {

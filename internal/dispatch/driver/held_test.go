@@ -12,8 +12,8 @@ import (
 	"lksms/internal/dispatch/driver/provider"
 )
 
-// The driver asks only once per message whether the message is allowed to be sent, because a second answer could differ. If a message were held between both
-// answers, other messages of its group or batch would not be sent, without a stored reason.
+// The driver asks only once whether a message is allowed to be sent, because a second answer could differ from the first. If a message were held between the
+// two answers, other messages of its group or batch would not be sent, without a stored reason.
 func TestDriverChecksEachMessageOnceBeforeItsCall(t *testing.T) {
 	t.Parallel()
 	server, mails := newMailServer(t)

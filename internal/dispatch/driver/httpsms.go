@@ -88,8 +88,8 @@ func newHTTPSMS(config []byte, t provider.Tools) (Driver, error) {
 	return d, err
 }
 
-// check builds the request for two messages that differ in every text, before any message is sent. It rejects a configuration whose request cannot be
-// sent, and a configuration in which a message could change the host.
+// check builds the requests for two sample messages that differ in every text. It rejects a configuration whose request cannot be sent, and a configuration in
+// which a message could change the host.
 func (d *httpSMS) check() error {
 	one, other := d.sample("a"), d.sample("b")
 	for name, parts := range map[string]any{
@@ -343,8 +343,8 @@ func addressOf(configured string, f filler) (*url.URL, error) {
 // unescapedAgain decodes sequences that could change the directory of a path. A server behind a proxy can decode the path a second time.
 var unescapedAgain = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", `\`, "%5C", `\`, "%3b", ";", "%3B", ";")
 
-// hasDots reports whether a path contains a segment "." or "..". It also finds segments with backslashes or parameters, because some servers accept
-// them.
+// hasDots reports whether a path contains a segment "." or "..". It also finds segments with backslashes or parameters, because some servers treat them as "."
+// or "..".
 func hasDots(path string) bool {
 	for segment := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '/' || c == '\\' }) {
 		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {

@@ -78,7 +78,7 @@ func (t providedTemplate) values(text string) (map[string]string, bool) {
 	return values, true
 }
 
-// provided is a message in the form that such a provider accepts.
+// provided is a message as a template and its values.
 type provided struct {
 	sign      string // empty: no signature, which is allowed abroad
 	isOwnSign bool   // the signature comes from the message, not from the configuration
@@ -112,10 +112,10 @@ func provide(m provider.Message, templates []providedTemplate, sign string) (pro
 	return provided{}, &noProvidedTemplate
 }
 
-// blame changes the outcome of a message whose signature or template the provider refused. signs and texts are the codes for both cases. A message
-// must not fail because of the configuration of its sender. A refused signature of the configuration is trouble, because most messages use it. A
-// refused template is trouble if the sender has no other template. If the sender has other templates, the message is retried later and the sender
-// continues.
+// blame changes the outcome of a message whose signature or template the provider refused. signs and texts contain the codes for a refused signature and a
+// refused template. A message must not fail because of the configuration of its sender. A refused signature of the configuration is trouble, because most
+// messages use this signature. A refused template is trouble if the sender has no other template. If the sender has other templates, the message is retried
+// later and the sender continues.
 func (p provided) blame(o provider.Outcome, signs, texts []string, templates int) provider.Outcome {
 	switch {
 	case o.OK:

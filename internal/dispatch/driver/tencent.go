@@ -23,8 +23,8 @@ type tencent struct {
 		SecretKey      string            `json:"secretKey"`
 		SDKAppID       string            `json:"sdkAppId"`
 		Region         string            `json:"region"`    // empty: ap-guangzhou
-		SignName       string            `json:"signName"`  // signature of messages without one; can be empty
-		Templates      map[string]string `json:"templates"` // texts of the approved templates, with {1}, {2}, by TemplateId
+		SignName       string            `json:"signName"`  // signature of messages that have no signature; can be empty
+		Templates      map[string]string `json:"templates"` // text of each approved template, with placeholders {1}, {2}, by TemplateId
 		BaseURL        string            `json:"baseUrl"`   // empty: https://sms.tencentcloudapi.com
 		AtOnce         int               `json:"atOnce"`
 		TimeoutSeconds float64           `json:"timeoutSeconds"`
@@ -43,7 +43,7 @@ const (
 
 var tencentPlaceholder = regexp.MustCompile(`\{([1-9][0-9]?)\}`)
 
-// These are codes of Tencent Cloud. A code describes the message or the whole request.
+// These are codes of Tencent Cloud. A code is about one message or about the whole request.
 var (
 	tencentPermanent = []string{
 		"InvalidParameterValue.IncorrectPhoneNumber", "InvalidParameterValue.TemplateParameterFormatError",
@@ -66,7 +66,7 @@ var (
 		"InternalError", "InternalError.OtherError", "InternalError.UnknownError", "InternalError.ParseBackendResponseFail", "InternalError.Timeout",
 		"InternalError.SendAndRecvFail",
 	}
-	// tencentSigns are codes about the signature. tencentTemplates are codes about the template, which never comes from the message.
+	// tencentSigns are codes about the signature. tencentTemplates are codes about the template, which always comes from the configuration.
 	tencentSigns     = []string{"FailedOperation.SignatureIncorrectOrUnapproved"}
 	tencentTemplates = []string{
 		"FailedOperation.TemplateIncorrectOrUnapproved", "FailedOperation.TemplateUnapprovedOrNotExist", "FailedOperation.TemplateIdNotExist",

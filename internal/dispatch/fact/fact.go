@@ -1,10 +1,11 @@
-// Package fact defines the rows that consumers of facts receive. A fact records one change of a task. Triggers write facts, see table facts.
+// Package fact defines the rows that consumers of facts receive. A fact counts equal changes of tasks by one statement. Triggers write the facts to the table
+// facts.
 package fact
 
 import "time"
 
-// Sum contains the total of the facts of one minute that have the same company, sender, channel, message type, country, batch and outcome. Its fields are the
-// fields of the statement FactsTake.
+// Sum contains the total of the facts of one minute that have the same company, sender, channel, message type, country, batch and outcome. Its fields equal the
+// columns that the statement FactsTake returns.
 type Sum struct {
 	CompanyID       int64
 	SenderNo        *string

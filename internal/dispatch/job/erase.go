@@ -8,7 +8,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Erase removes a person from the filters of jobs, and adds these jobs to the person.
+// Erase removes a person from the filters of jobs, and adds the ids of these jobs to p.
 func (s *Service) Erase(ctx context.Context, p *erase.Person) (erase.Counts, error) {
 	jobs, err := s.q.ErasureJobs(ctx, p.CompanyID)
 	if err != nil {

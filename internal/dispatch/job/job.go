@@ -33,7 +33,7 @@ const (
 	// MaxTasks is the maximum number of tasks of a job. It equals the maximum number of rows of a batch.
 	MaxTasks    = 1 << 20
 	maxRunning  = 100 // maximum number of running jobs
-	maxCompany  = 10  // maximum number of running jobs for batches of one company: users of the company create these jobs, and must not use the slots of other companies
+	maxCompany  = 10  // maximum number of running jobs for batches of one company, so that one company cannot use up the slots of all
 	partSize    = 500 // maximum number of tasks that one transaction changes; such a transaction takes tens of milliseconds
 	deleteBatch = 1000
 )
@@ -65,8 +65,8 @@ func (s *Service) Sweeps() []sweep.Job {
 type Request struct {
 	Action string
 	Filter task.Filter
-	Shown  json.RawMessage // filter in the form of the request
-	Count  *int64          // number of tasks that the caller expects; nil: the caller only requests the number
+	Shown  json.RawMessage // filter as the request contains it
+	Count  *int64          // number of tasks that the caller expects; nil: the caller only asks for the number, and no job is created
 	Remark string
 	By     string // user name
 }
@@ -81,7 +81,7 @@ type Plan struct {
 	Job    *Row
 }
 
-// Plan counts the tasks of a filter and, if the caller expects this number, creates a job. Faults: request.invalid, job.count_changed, job.already_running,
+// Plan counts the tasks of a filter. It creates a job if the number equals r.Count. Faults: request.invalid, job.count_changed, job.already_running,
 // limit.reached.
 func (s *Service) Plan(ctx context.Context, r Request) (Plan, error) {
 	status, err := statusOf(r)
@@ -139,8 +139,8 @@ func (s *Service) Plan(ctx context.Context, r Request) (Plan, error) {
 	return Plan{}, changed
 }
 
-// admit checks whether a job can be created, and blocks the creation of other jobs until the end of the transaction of ctx. Faults: job.already_running,
-// limit.reached.
+// admit checks whether a job is allowed to be created, and blocks the creation of other jobs until the end of the transaction of ctx. Faults:
+// job.already_running, limit.reached.
 func (s *Service) admit(ctx context.Context, r Request) error {
 	if err := s.q.JobsLock(ctx); err != nil {
 		return err
@@ -245,8 +245,8 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 // errNoPart means that no part of a job can be processed now: the job has ended, another server processes it, or all its parts were tried.
 var errNoPart = errors.New("no part of the job is left")
 
-// runPart changes and counts the tasks of the first part of a job after the part after, in one transaction. It returns the number of this part, even if the
-// part failed. If it read no part, it returns after.
+// runPart changes and counts the tasks of the next part of a job, in one transaction. The next part is the first part with a number greater than after. runPart
+// returns the number of this part, even if the part failed. If it read no part, it returns after.
 func (s *Service) runPart(ctx context.Context, id int64, after int32) (part int32, changed int, err error) {
 	part = after
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
@@ -279,8 +279,8 @@ func (s *Service) runPart(ctx context.Context, id int64, after int32) (part int3
 	return part, changed, nil
 }
 
-// change performs the action of a job on tasks, and counts them. It counts skipped tasks by reason. If the database refuses the change of a task, only this task
-// fails. An error means that no task was changed, and that the caller must try again.
+// change performs the action of a job on tasks, and counts them. It counts skipped tasks by reason. If the database refuses the change of a task, only this
+// task fails. After an error, the caller must roll back the transaction and try again.
 func (s *Service) change(ctx context.Context, job Row, ids []string) (p jobq.JobAdvanceParams, err error) {
 	isHopeless := func(err error) bool { return ctx.Err() != nil || postgres.IsUnavailable(err) }
 	done, skipped := 0, map[fault.Reason]int{}
@@ -322,7 +322,7 @@ func (s *Service) change(ctx context.Context, job Row, ids []string) (p jobq.Job
 	return p, nil
 }
 
-// DeleteExpired deletes jobs that ended before the time of the setting history.log_days. It returns the number of deleted jobs.
+// DeleteExpired deletes jobs that ended longer ago than the setting history.log_days. It returns the number of deleted jobs.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.JobsDeleteExpired(ctx, jobq.JobsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})

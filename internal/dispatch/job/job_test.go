@@ -58,7 +58,7 @@ func progress(j api.TaskJob) string {
 	return fmt.Sprintf("%s, %d of %d done, %d skipped, %d failed", j.Status, j.Done, j.Total, j.Skipped, j.Failed)
 }
 
-// insert stores tasks in a state, with ids that contain prefix.
+// insert stores n tasks in a state, with ids that contain prefix.
 func insert(b *apptest.Bundle, prefix string, n, status int) {
 	b.T.Helper()
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status, source)
@@ -73,7 +73,7 @@ func TestAJobRequeuesAllFailedTasksOfAFilter(t *testing.T) {
 	for i, task := range b.Take("app", 6) {
 		b.Report(task.TaskID, "app", 3, apptest.Report{"error_message": fmt.Sprint("MK:000", i%2)})
 	}
-	// Two tasks were undelivered, one of them only at first. A third task has a receipt from before a requeue.
+	// Two tasks were undelivered at first, and one of these was delivered later. A third task has a receipt from before a requeue.
 	b.Exec(`INSERT INTO report_logs (task_id, company_id, event, effect, created_at)
 		SELECT t.task_id, 1, r.event, r.effect, now() FROM (SELECT task_id, row_number() OVER (ORDER BY task_id) AS n FROM tasks WHERE result LIKE 'MK:0000%') t
 		JOIN (VALUES (1, 'receipt', 'undelivered'), (2, 'receipt', 'undelivered'), (2, 'receipt', 'delivered'), (3, 'past_receipt', 'undelivered')) r (n, event, effect) ON r.n = t.n`)
@@ -172,7 +172,7 @@ func TestTasksAreSelectedByCountryTemplateSubmitterAndProviderNo(t *testing.T) {
 	}
 }
 
-// A job changes the tasks that its filter selected at its creation. It changes neither later tasks, nor tasks that have changed since.
+// A job changes the tasks that its filter selected at its creation. It does not change tasks that were submitted later, or tasks whose state has changed since.
 func TestJobChangesOnlyTheTasksThatItCounted(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 5, nil)
@@ -193,7 +193,8 @@ func TestJobChangesOnlyTheTasksThatItCounted(t *testing.T) {
 	run(b, back.JobID, "finished, 4 of 4 done, 0 skipped, 0 failed")
 }
 
-// A job reports the reasons of skipped tasks with the texts of the request for one task, in the language of the reader. The counts of all parts are added.
+// A job lists the reasons of skipped tasks, in the language of the reader. The texts equal those of the request for one task. The counts of all parts are
+// added.
 func TestAJobReportsTheReasonsOfSkippedTasks(t *testing.T) {
 	b := apptest.New(t)
 	expect := func(id int64, want ...string) {

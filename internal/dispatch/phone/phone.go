@@ -1,5 +1,5 @@
-// Package phone parses phone numbers in any usual notation, and converts them to E.164. All inputs use this parser: requests, lists, filters, bodies of other
-// programs, and SQL.
+// Package phone parses phone numbers in any usual notation, and converts them to E.164. All inputs use this parser: requests, lists, filters, the protocols of
+// other programs, and SQL.
 package phone
 
 import (
@@ -22,10 +22,10 @@ type Number struct {
 	Written string // the number to store: the caller's notation, or E.164 if another program could parse that notation differently
 }
 
-// Longest is the maximum length of a number in characters, including separators and marks.
+// Longest is the maximum length of a number in characters, including separators and invisible characters.
 const Longest = 50
 
-// plain matches numbers that are stored as the caller wrote them, because the receiver of a task parses them like LKSMS.
+// plain matches numbers that are stored as the caller wrote them, because every sender parses them like LKSMS.
 var plain = regexp.MustCompile(`^\+?[0-9][0-9 -]*[0-9]$`)
 
 const maxPlain = 20
@@ -95,8 +95,8 @@ func isMainland(region string) bool { return region == "" || region == "CN" }
 // spreadsheet matches a number that a spreadsheet stored as a decimal: 13800138000.0.
 var spreadsheet = regexp.MustCompile(`^(\+?[0-9]{7,})\.0{1,2}$`)
 
-// bare returns the digits of a number, with a leading + if the number has one, and without separators: white space, invisible marks, dashes, dots, brackets,
-// and the leading apostrophe of a spreadsheet. wrong describes the first other character and its position, for example U+0061 (4).
+// bare returns the digits of a number, with a leading + if the number has one, and without separators: white space, invisible characters, dashes, dots,
+// brackets, and the leading apostrophe of a spreadsheet. wrong describes the first other character and its position, for example U+0061 (4).
 func bare(number string) (digits, wrong string) {
 	var b strings.Builder
 	place := 0
@@ -128,7 +128,7 @@ func bare(number string) (digits, wrong string) {
 	return b.String(), ""
 }
 
-// isInvisible reports whether a character is invisible: white space, or a mark that often surrounds copied text.
+// isInvisible reports whether a character is white space, or an invisible character that often surrounds copied text.
 func isInvisible(c rune) bool {
 	switch {
 	case c == '\t', c == ' ', c == 0xAD, c == 0x061C, c == 0x180E, c >= 0x200B && c <= 0x200F, c >= 0x202A && c <= 0x202E, c >= 0x2060 && c <= 0x206F, c == 0xFEFF:
@@ -169,7 +169,8 @@ func CheckRegion(field, region string) error {
 	return nil
 }
 
-// Beginning returns the E.164 prefix of numbers that start with text, in a notation that Read accepts. It returns an empty string if no number starts so.
+// Beginning returns the E.164 prefix of all numbers that start with text. text has any notation that Read accepts. Beginning returns an empty string if no
+// number starts with text.
 func Beginning(text, region string) string {
 	number, wrong := bare(text)
 	digits, isFull := strings.CutPrefix(number, "+")
@@ -271,8 +272,8 @@ func SharesCallingCode(region string) bool {
 	return len(phonenumbers.GetRegionCodesForCountryCode(phonenumbers.GetCountryCodeForRegion(region))) > 1
 }
 
-// IsInFull reports whether candidate is number with its country code: unchanged, without the +, with 00 instead of the +, or with separators. If number is an
-// address and not a phone number, only the identical text matches.
+// IsInFull reports whether candidate is number (in E.164) with its country code: unchanged, without the +, with 00 instead of the +, or with separators. If
+// number is an address and not a phone number, only the identical text matches.
 func IsInFull(number, candidate string) bool {
 	if number == candidate {
 		return true
@@ -282,7 +283,7 @@ func IsInFull(number, candidate string) bool {
 	return ok && digits != "" && (digits == e164 || digits == "00"+e164)
 }
 
-// IsAtHome reports whether candidate is number, which is in E.164, in the national format.
+// IsAtHome reports whether candidate is the national format of number, which is in E.164.
 func IsAtHome(number, candidate string) bool {
 	digits := digitsOf(candidate)
 	parsed, err := phonenumbers.Parse(number, unknownRegion)

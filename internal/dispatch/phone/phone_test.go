@@ -21,11 +21,11 @@ func TestNormaliseReturnsE164(t *testing.T) {
 		{"010-62552266", "CN", "+861062552266"},
 		{"+1 202 555 0143", "", "+12025550143"},
 		{"+852 5123 4567", "", "+85251234567"},
-		// These are short numbers, in the form of responses.
+		// These are numbers of countries with few digits.
 		{"+376312345", "", "+376312345"},
 		{"+299221234", "", "+299221234"},
 		{"00376312345", "", "+376312345"},
-		// These are numbers with a region.
+		// These numbers have a default region.
 		{"0812-3456-7890", "ID", "+6281234567890"},
 		{"6281234567890", "ID", "+6281234567890"},
 		{"13105551234", "US", "+13105551234"},
@@ -69,7 +69,7 @@ func TestNormaliseReturnsE164(t *testing.T) {
 		{"12345678901", "", fault.RegionNotKnown, nil},
 		{"010-62552266", "", fault.RegionNotKnown, nil},
 		{"6281234567890", "", fault.RegionNotKnown, nil},
-		// A number of another country needs its country code even if a region is given.
+		// A number of another country needs its country code even if a default region is given.
 		{"13800138000", "ID", fault.NotAPhoneNumber, nil},
 		{"13800138000", "US", fault.NotAPhoneNumber, nil},
 		{"1380013800a", "", fault.NoPartOfANumber, "U+0061 (11)"},
@@ -89,7 +89,7 @@ func TestNormaliseReturnsE164(t *testing.T) {
 	}
 }
 
-// The receiver of a task can parse a number differently from LKSMS. Therefore only plain numbers are stored in the notation of the caller.
+// A sender can parse a number differently from LKSMS. Therefore only plain numbers are stored in the notation of the caller.
 func TestNumberInAnUnusualNotationIsStoredInE164(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ sent, region, want string }{

@@ -23,7 +23,7 @@ type Text struct {
 	Title, Content string
 	HTML           string // Content as HTML; empty: no HTML
 	TemplateID     string // id of the provider's template; empty: no template
-	Params         []byte // values of the placeholders that are the same for all recipients, and values for the provider's template
+	Params         []byte // JSON object: the placeholder values that all recipients share, and the values for the provider's template
 }
 
 // Fill fills the texts, and returns the keys without a value, including duplicates.
@@ -38,7 +38,7 @@ func (t Text) Fill(values map[string]any) (filled Text, missing []string) {
 // ForContact fills a text with its Params and the values of a recipient. It keeps the title in one line, even if a value contains line breaks.
 func (t Text) ForContact(values []byte) (Text, error) {
 	var all map[string]any
-	for _, text := range [][]byte{t.Params, values} { // the values of the recipient have different keys
+	for _, text := range [][]byte{t.Params, values} { // no key of the recipient occurs in Params
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.UseNumber()
 		if err := d.Decode(&all); err != nil {

@@ -91,7 +91,7 @@ func TestLongAnswersAreCutAndTheLastTenAreStored(t *testing.T) {
 	b.Expect(404, "sender.not_found", "GET", "/api/v1/admin/senders/nobody/answers", nil)
 }
 
-// If the configured success field does not exist in the answers, each message would be sent repeatedly, and no error would be visible.
+// If no answer contains the configured success field, the breaker opens. Otherwise each message would be sent repeatedly, and no error would be visible.
 func TestUnreadableAnswersOpenTheBreaker(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	p.Says(200, `{"state":"ok"}`)

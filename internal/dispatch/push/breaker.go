@@ -8,12 +8,12 @@ import (
 	"lksms/internal/dispatch/driver/provider"
 )
 
-// These constants configure the circuit breaker of a sender. While the breaker is closed, the sender sends. When the breaker opens, the sender is paused.
-// After the pause, one worker among all servers sends one message as a probe. The probe closes the breaker, or opens the breaker for twice as long.
+// These constants configure the circuit breaker of a sender. While the breaker is closed, the sender sends. When the breaker opens, the sender is paused. After
+// the pause, one worker among all servers sends one message as a probe. A successful probe closes the breaker. A failed probe doubles the pause.
 const (
 	firstPause   = 2 * time.Second
 	maxPause     = 5 * time.Minute
-	fruitlessMax = 5               // maximum number of consecutive batches in which the provider gave no answer, failed or was overloaded; also the maximum number of consecutive answers that were not understood
+	fruitlessMax = 5               // number of consecutive failed batches (no answer, failure or overload of the provider) that opens the breaker; in a failed batch, each answer that was not understood counts as a batch
 	probeSpare   = 5 * time.Second // time from the end of a probe's lease to the end of the right to probe
 )
 
@@ -47,9 +47,9 @@ func (w *worker) probe(ctx context.Context, openings int64, lease time.Duration)
 	return err == nil && n > 0
 }
 
-// tally counts the outcomes of a batch that describe its sender. A refused message proves that the sender works. Otherwise refused texts of one company could
-// stop the sender for all companies. A message that cannot be sent proves nothing. If no answer was understood, the configuration of the sender is wrong for
-// the provider.
+// tally counts the outcomes of a batch, to find out whether the sender works. A refused message proves that the sender works. Otherwise refused texts of one
+// company could stop the sender for all companies. A message that cannot be sent proves nothing. If no answer was understood, the configuration of the sender
+// does not fit the provider.
 type tally struct {
 	tried   int               // messages with an outcome
 	unread  int               // messages whose answer was not understood

@@ -150,7 +150,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	return b, nil
 }
 
-// handed returns the text of a rendering that the provider receives. The content of a claimed task contains only the beginning of this text.
+// handed returns the text that the provider receives for a message with a rendering. The content of a claimed task contains only the beginning of this text.
 func handed(row claim.Lease, content string) string {
 	content = segment.Unsigned(row.Sign, content)
 	if row.SignMode != claim.SignInText {

@@ -117,8 +117,8 @@ func TestHeldProbeEndsAtOnce(t *testing.T) {
 	}
 }
 
-// A claim contains messages of two batches, and one of the batches is paused. Only messages of the paused batch are held, even before the sweep runs.
-// After the batch is resumed, they are sent.
+// A claim contains messages of two batches, and one of the batches is paused. Only messages of the paused batch are held, even before the sweep runs. After
+// this batch is resumed, its messages are sent.
 func TestPausedBatchHoldsOnlyItsOwnMessages(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	acme := b.AddCompany("acme", 1)

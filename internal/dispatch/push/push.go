@@ -110,7 +110,7 @@ func (p *Pusher) run() {
 	}
 }
 
-// Changed makes the Pusher read the senders now. The caller has just added or changed a sender.
+// Changed makes the Pusher read the senders now. Call Changed after each change of a sender.
 func (p *Pusher) Changed() {
 	select {
 	case p.changed <- struct{}{}:
@@ -193,7 +193,7 @@ type worker struct {
 	recheck  atomic.Pointer[recheck]    // check of the batch that is being sent
 	enough   atomic.Pointer[time.Timer] // ends the wait of the claim
 
-	fruitless int // consecutive batches without an accepted or refused message, plus extra answers that were not understood; only run uses this field
+	fruitless int // consecutive failed batches, counted as in fruitlessMax; only run uses this field
 }
 
 // setup is one version of a sender, with its driver and circuit breaker.
@@ -274,7 +274,8 @@ func (w *worker) run() {
 	}
 }
 
-// claim waits for tasks until StopClaiming. StopClaiming ends only the wait, not a claim in progress: a cancelled claim could have leased tasks.
+// claim claims tasks, and waits for tasks at most claimWait. StopClaiming and endWait end the wait. They do not cancel a claim in progress, because this claim
+// could have leased tasks.
 func (w *worker) claim(c claim.Request) ([]claim.Lease, error) {
 	ctx, cancel := context.WithTimeout(w.p.sending, claimWait+10*time.Second)
 	defer cancel()

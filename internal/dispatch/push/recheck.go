@@ -77,12 +77,12 @@ type recheck struct {
 
 	mu      sync.Mutex
 	at      time.Time         // time of the last check; zero: no check yet
-	held    map[string]string // reason of the last check to forbid a message, by task id; empty if the message is allowed
+	held    map[string]string // result of the last check by task id: the reason why the message is forbidden; empty: the message is allowed
 	refused map[string]string // reason why a message was not sent, by task id
 }
 
 // newRecheck returns a recheck. The claim counts as the first check, unless the claim contains messages of batches. A claim can return tasks of a paused or
-// cancelled batch until the sweep holds or cancels them.
+// cancelled batch until the sweep holds or cancels these tasks.
 func newRecheck(w *worker, b batch, claimed time.Time) *recheck {
 	l := &recheck{w: w, b: b, at: claimed, held: map[string]string{}, refused: map[string]string{}}
 	if slices.ContainsFunc(b.rows, func(row claim.Lease) bool { return row.BatchID != nil }) {

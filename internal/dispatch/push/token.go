@@ -12,7 +12,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// tokens shares the access token of a sender among all processes. The database stores the token sealed. The token can be opened only with the
+// tokens shares the access token of a sender among all processes. The database stores the token encrypted. The token can be decrypted only with the
 // configuration for which it was fetched: a token of one account must not be sent to a provider that was configured later.
 type tokens struct {
 	p        *Pusher
@@ -20,7 +20,7 @@ type tokens struct {
 	config   [sha256.Size]byte // digest of the driver's configuration
 }
 
-// field returns the name under which the token is sealed. The name contains the digest of the configuration.
+// field returns the name of the field with which the token is encrypted. The name contains the digest of the configuration.
 func (t *tokens) field() string { return "token/" + hex.EncodeToString(t.config[:]) }
 
 const (
@@ -29,9 +29,9 @@ const (
 	fetchPoll  = 100 * time.Millisecond // time between two checks whether another caller has fetched the token
 )
 
-// get returns a token that is valid for at least tokenSpare. If the stored token is missing, stale or about to expire, one caller among all servers leases
-// the sender's row and fetches a token. The other callers wait until the new token is stored. No transaction is open during the wait. If a server dies while
-// it fetches a token, the other callers wait until its lease ends.
+// get returns a token that is valid for at least tokenSpare. If the stored token is missing, stale or about to expire, one caller among all servers leases the
+// right to fetch a token. The other callers wait until the new token is stored. No transaction is open during the wait. If a server dies while it fetches a
+// token, the other callers wait until the lease ends.
 func (t *tokens) get(ctx context.Context, stale string, fetch func(ctx context.Context) (string, time.Duration, error)) (string, error) {
 	if token, err := t.read(ctx, stale); err != nil || token != "" {
 		return token, err

@@ -33,9 +33,9 @@ type Trial struct {
 	Took    time.Duration
 }
 
-// Test sends one message through one driven sender and returns how the provider's answer was read. The sender can be off, or its circuit breaker can
-// be open. The message is a task that counts as a test and is tried only once. Faults: sender.not_found, sender.not_testable, the faults of
-// submit.Submit, and the faults of an unusable configuration.
+// Test sends one message through one driven sender and returns the request and the outcome. The sender can be off, or its circuit breaker can be open. The
+// message is a task that counts as a test and is tried only once. Faults: sender.not_found, sender.not_testable, the faults of submit.Submit, and the faults of
+// an unusable configuration.
 func (p *Pusher) Test(ctx context.Context, senderNo, phoneNumber, content string, origin submit.Origin) (Trial, error) {
 	row, err := p.q.SenderTested(ctx, senderNo)
 	if err != nil {

@@ -120,7 +120,7 @@ func TestSenderTestRespectsSwitches(t *testing.T) {
 	}
 }
 
-// Operators need the beginning of an incomplete answer to see who answered.
+// Operators need the beginning of an incomplete answer to see which program answered.
 func TestTheBeginningOfAnIncompleteAnswerIsKept(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	for name, c := range map[string]struct {

@@ -166,7 +166,7 @@ func TestOpenBreakerPausesTheSenderOnAllServers(t *testing.T) {
 	if n := countEvents(b, "sender.paused", "pushed"); n != 1 {
 		t.Errorf("%d events", n)
 	}
-	// Both servers can send a first batch at the same time. Each probe makes one call.
+	// Before the breaker opens, each of the two servers can make 8 concurrent calls. Each probe makes one call.
 	if n := len(p.Seen()); n > 2*8+4 {
 		t.Errorf("%d calls", n)
 	}
@@ -440,8 +440,8 @@ func TestAnotherServerFetchesTheTokenAfterACrash(t *testing.T) {
 	b.AwaitStatus(id, queue.Success)
 }
 
-// A sender that probes after trouble does not claim the message that caused the trouble if another sender can claim it. The pauses of the breaker and
-// of the retry grow at the same rate, so the sender would otherwise claim this message for minutes.
+// A sender that probes after trouble does not claim the message that caused the trouble if another sender can claim it. The pauses of the breaker and of the
+// retry grow at the same rate, so the sender would otherwise claim this message again at each probe, for minutes.
 func TestOtherSendersClaimTheMessageThatCausedTrouble(t *testing.T) {
 	t.Parallel()
 	route := func(b *apptest.Bundle, sender string, sort float64) {

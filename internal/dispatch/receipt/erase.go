@@ -12,7 +12,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// EraseTasks deletes the receipts of tasks that contain the person, and masks the person in the callbacks of these receipts. A callback may also contain
+// EraseTasks deletes each receipt of the tasks that contains the person, and masks the person in the callbacks of these receipts. A callback can also contain
 // receipts of other people.
 func (s *Service) EraseTasks(ctx context.Context, p *erase.Person, taskIDs []string) (erase.Counts, error) {
 	rows, err := s.q.ErasureReceipts(ctx, taskIDs)

@@ -33,7 +33,7 @@ const (
 	maxScan    = 10_000      // approximate maximum number of rows that one page reads
 	maxPortion = 1000        // maximum number of ids that one statement reads
 	maxBody    = 1000        // maximum number of characters of a body in a list
-	skew       = time.Minute // maximum difference between the order of ids and the order of times
+	skew       = time.Minute // maximum time by which a row can be later than a row with a greater id
 )
 
 // walk fills a page: it reads ids in portions, and the matching rows of each portion.
@@ -62,7 +62,7 @@ func walk[Row any](f Filter, idOf func(Row) int64, ids func(before int64, most i
 	return p, nil
 }
 
-// span returns limits for the ids of rows between the times of f: ids from first up to, but not including, before.
+// span returns limits for the ids of rows between From and To: ids from first up to, but not including, before.
 func (f Filter) span(since func(time.Time) (int64, error)) (first, before int64, err error) {
 	before = f.BeforeID
 	if f.From != nil {

@@ -62,7 +62,7 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 			return fmt.Errorf("find the messages of receipts: %w", err)
 		}
 		var final []queue.Final
-		var of []int64 // the receipts that belong to final
+		var of []int64 // the receipt of each entry of final
 		for len(rows) > 0 {
 			n := slices.IndexFunc(rows, func(r receiptq.ReceiptCandidatesRow) bool { return r.ID != rows[0].ID })
 			if n < 0 {
@@ -100,8 +100,8 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 	return len(params.Found), nil
 }
 
-// matchedBy returns the candidates that match one receipt. It prefers candidates whose full number the receipt contains to candidates whose national number
-// it contains. If the national number belongs to several recipients, it returns no candidates.
+// matchedBy returns the candidates whose recipient one receipt contains. If the receipt contains full numbers of candidates, matchedBy ignores the candidates
+// with a matching national number. If the national number belongs to several recipients, no candidate is returned.
 func matchedBy(candidates []receiptq.ReceiptCandidatesRow) []receiptq.ReceiptCandidatesRow {
 	var inFull, national []receiptq.ReceiptCandidatesRow
 	for _, c := range candidates {

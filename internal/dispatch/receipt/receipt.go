@@ -64,7 +64,7 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Changed discards the cached receivers. Call it after a change of a sender by this server.
+// Changed discards the cached receivers. Call Changed after this server has changed a sender.
 func (s *Service) Changed() { s.receivers.Invalidate() }
 
 // receiver verifies and parses the callbacks of a sender.
@@ -93,8 +93,9 @@ func (s *Service) loadReceivers(ctx context.Context) (map[string]receiver, error
 	return all, nil
 }
 
-// verifierOf returns the verifier for a call that proves its origin. After many calls without proof, a network has to wait. A correct proof from this network
-// is still accepted, because a stranger can share the address of the provider. During the wait, a secret that is short enough to be guessed is not compared.
+// verifierOf returns the verifier for a call that proves its origin. After more than maxStrange unproven calls, a network has to wait. A correct proof from
+// this network is still accepted, because a stranger can share the address of the provider. During the wait, a secret that is short enough to be guessed is not
+// compared.
 func (s *Service) verifierOf(ctx context.Context, call callback.Call, isProven func(*callback.Verifier, callback.Call) bool) (*callback.Verifier, error) {
 	all, err := s.receivers.Get(ctx)
 	if err != nil {

@@ -139,7 +139,7 @@ func TestARepeatedCallbackIsStoredOnce(t *testing.T) {
 	}
 }
 
-// Many concurrent callbacks cost the database only few commits, so that other requests are not delayed. Each callback gets its own answer.
+// Many concurrent callbacks need only a few commits, so that other requests are not delayed. Each callback gets its own answer.
 func TestConcurrentCallbacksAreStoredTogether(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	ids := make([]string, 10)
@@ -242,7 +242,7 @@ func TestCallbacksAreDeletedAfterAMonth(t *testing.T) {
 	}
 }
 
-// A secret that can be guessed is rejected when it is set. A short secret that was set earlier still works, but an empty one does not.
+// A secret that can be guessed is rejected when it is set. A short secret that was set earlier still works, but an empty secret does not.
 func TestAShortCallbackSecretIsRefused(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	const path = "/api/v1/admin/senders/pushed"
@@ -280,7 +280,7 @@ func TestAShortCallbackSecretIsRefused(t *testing.T) {
 	callBack(b, 403, "", "application/json", `{"msgid":"n","status":"DELIVRD"}`)
 }
 
-// setShortSecret stores a secret from the time before secrets had a minimum length.
+// setShortSecret stores a secret that only earlier versions accepted, without the check of its length.
 func setShortSecret(b *apptest.Bundle, text string) {
 	b.T.Helper()
 	sealed, err := b.Options.Secrets.Seal(fmt.Sprintf("%q", text), "pushed/callbackSecret")
@@ -310,7 +310,7 @@ func TestOnlyCallbacksWithWrongProofsAreThrottled(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM callbacks"); n != 20 {
 		t.Errorf("%d callbacks are stored", n)
 	}
-	// A short secret is not compared while its address has to wait.
+	// A short secret is not compared while the address of the caller has to wait.
 	setShortSecret(b, "abc")
 	callBack(b, 429, "?token=abc", "application/json", body(1))
 }

@@ -14,7 +14,7 @@ func Beginning(text string, most int) string {
 	return text[:end]
 }
 
-// Shortened returns a text of at most most characters. A text that was cut ends with an ellipsis.
+// Shortened cuts a text to at most most characters. A shortened text ends with an ellipsis.
 func Shortened(text string, most int) string {
 	if len(text) <= most || len([]rune(text)) <= most {
 		return text

@@ -10,8 +10,8 @@ const (
 	extension = "\f^{}\\[~]|€"
 )
 
-// These are the capacities of a single segment and of one part of a longer message, which also contains a header. Septets apply to GSM 03.38, and units to
-// UCS-2.
+// These are the capacities of a message with one segment, and of each segment of a longer message, which also contains a header. Septets apply to GSM 03.38,
+// and units to UCS-2.
 const (
 	septetsAlone, septetsInPart = 160, 153
 	unitsAlone, unitsInPart     = 70, 67
@@ -44,7 +44,7 @@ func Count(text string) int {
 	})
 }
 
-// IsGSM reports whether text contains only characters of GSM 03.38. A segment can contain more characters of such a text.
+// IsGSM reports whether text contains only characters of GSM 03.38. A segment of such a text can contain more characters.
 func IsGSM(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return septets[r] == 0 }) < 0
 }
@@ -73,7 +73,7 @@ func Signed(sign, text string) string {
 	return "【" + sign + "】" + Unsigned(sign, text)
 }
 
-// Unsigned returns text without the signature sign at its beginning.
+// Unsigned removes the signature sign, even if it is repeated, from the start of text.
 func Unsigned(sign, text string) string {
 	if sign == "" {
 		return text

@@ -61,7 +61,7 @@ func NewMask(secrets []string) Mask {
 		forms = append(forms, secret, url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(string(quoted), `"`),
 			strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(secret)), "="))
 	}
-	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // a secret can begin with another secret
+	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // longest first, because a secret can begin with another secret
 	forms = slices.Compact(forms)
 	var pairs []string
 	for _, form := range forms {
@@ -124,7 +124,7 @@ func (m Mask) Replace(text string) string {
 	return m.replacer.Replace(text)
 }
 
-// hideEnd hides the beginning of a secret at the end of a text: an answer can break off within a secret.
+// hideEnd hides the beginning of a secret at the end of a text, because an answer can break off within a secret.
 func (m Mask) hideEnd(text string) string {
 	for _, form := range m.forms {
 		for n := min(len(form)-1, len(text)); n >= minSecret; n-- {

@@ -54,8 +54,8 @@ func (a *Attempts) Begin(m Message, send func(ctx context.Context) Outcome) Outc
 // configuration is probably wrong, and each message would be sent repeatedly.
 const MaxUnread = 5
 
-// Record records an outcome and reports whether the outcome must be reported. After trouble, or after MaxUnread answers that were not understood, no
-// further message is tried. An untried message changes nothing.
+// Record counts an outcome. It returns false for Untried, which the caller must not report. After trouble, or after MaxUnread answers that were not understood,
+// no further message is tried. Untried changes no count.
 func (a *Attempts) Record(o Outcome) bool {
 	if o == Untried {
 		return false

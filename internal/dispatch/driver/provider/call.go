@@ -52,8 +52,8 @@ func plain(err error) string {
 // traceHeader is the header with the trace of a submission, which a provider can continue. The configuration of a sender can set another value.
 const traceHeader = "Traceparent"
 
-// Call sends a request. If no complete answer was received, o is the outcome, with the received beginning of the answer. The body of an error answer can be
-// incomplete.
+// Call sends a request. If no complete answer was received, o is the outcome, which contains the received part of the answer. If the status is 300 or greater,
+// o is nil, even if the body is incomplete.
 func Call(client *http.Client, req *http.Request) (status int, body []byte, o *Outcome) {
 	if traceparent := tracing.Header(req.Context()); traceparent != "" && req.Header.Get(traceHeader) == "" {
 		req.Header.Set(traceHeader, traceparent)

@@ -69,7 +69,7 @@ func Unread(code, why string) Outcome {
 	return Outcome{Unknown: true, Code: code, Error: "answer not understood: " + why}
 }
 
-// unread returns the outcome of an answer without a field that shows success.
+// unread returns the outcome of an answer that lacks the field that shows success.
 func (r *Reply) unread(isReadable bool) Outcome {
 	switch {
 	case isReadable && r.Success != "":
