@@ -12,7 +12,7 @@ import (
 )
 
 // An app cannot claim or settle the tasks of a driven sender.
-func TestAnAppCannotBeADrivenSender(t *testing.T) {
+func TestAnAppCannotActAsADrivenSender(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/senders", `{"sender_no":"driven","name":"Driven","kind":"log","status":"on","is_shared":true}`)
 	bound := b.AddUser("bound", "send", map[string]any{"app_id": "driven"})

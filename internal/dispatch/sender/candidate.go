@@ -27,9 +27,9 @@ type Candidate struct {
 	Until    *time.Time // end of the pause of a paused sender
 	Weight   *int64     // weight of its route; nil: no route
 	Served   float64    // tasks served by its route, divided by the weight
-	Shares   bool       // the sender counts in the distribution of tasks by weight
+	Shares   bool       // the sender takes part in the distribution of tasks by weight
 	Segments int        // segments that an attempt costs
-	Sort     float64    // sort in the pool
+	Sort     float64    // sort in the pool; a sender with a larger sort comes first
 	GivesWay bool       // the circuit breaker is not closed: tasks that failed with this sender are left to other senders
 }
 

@@ -37,8 +37,8 @@ func newClaimables() *claimables {
 
 func (c *claimables) get(senderNo string) (claimable, bool) { return c.cache.Get(senderNo) }
 
-// beginRead starts a read of a sender's pools, and returns the function that caches the result. The result is not cached if the cache was cleared meanwhile: a
-// sender that was cached without a pool would find no task for a minute.
+// beginRead starts a read of a sender's pools, and returns the function that caches the result. The result is not cached if the cache was cleared meanwhile.
+// Otherwise a sender could be cached without a new pool, and would not find tasks in this pool for a minute.
 func (c *claimables) beginRead(senderNo string) (keep func(claimable)) {
 	c.mu.Lock()
 	before := c.clears
@@ -86,8 +86,8 @@ func (c *claimables) setVersion(version int64) bool {
 	return true
 }
 
-// Waits returns the remaining interval of a sender that found no task, and the pools of the sender with its sort in each pool. A change by another server
-// takes effect after Notice.
+// Waits returns the remaining interval of a sender that found no task, and the pools of the sender with its sort in each pool. A change by another server takes
+// effect after Notice has received the new version.
 func (s *Service) Waits(ctx context.Context, senderNo string) (wait time.Duration, pools map[int64]float64, err error) {
 	if c, known := s.pools.get(senderNo); known && !c.isPaced {
 		return 0, c.pools, nil

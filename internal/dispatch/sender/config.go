@@ -20,7 +20,7 @@ import (
 	"lksms/internal/platform/secret"
 )
 
-// Configs seals, opens and displays the configurations of driven senders.
+// Configs encrypts ("seals"), decrypts ("opens") and displays the configurations of driven senders.
 type Configs struct {
 	q   *senderq.Queries
 	box *secret.Box
@@ -31,20 +31,20 @@ func NewConfigs(db *postgres.DB, box *secret.Box) *Configs {
 	return &Configs{q: senderq.New(db), box: box}
 }
 
-// SealField seals a text for a field of a sender. Error: secret.ErrNoKey.
+// SealField encrypts a text for a field of a sender. Error: secret.ErrNoKey.
 func (c *Configs) SealField(senderNo, field, text string) (string, error) {
 	return c.box.Seal(text, sealOwner(senderNo, field))
 }
 
-// OpenField opens the result of SealField for the same field.
+// OpenField decrypts the result of SealField for the same field.
 func (c *Configs) OpenField(senderNo, field, sealed string) (string, error) {
 	return c.box.Open(sealed, sealOwner(senderNo, field))
 }
 
-// hidden replaces a secret in answers. If a caller sends hidden back, the stored secret is kept.
+// hidden replaces a secret in responses. If a caller sends hidden back, the stored secret is kept.
 const hidden = "***"
 
-// sealOwner returns the owner of a sealed field, so that the field cannot be opened for another field or sender.
+// sealOwner returns the owner of an encrypted field. A field that was encrypted for one owner cannot be decrypted for another field or sender.
 func sealOwner(senderNo, field string) string { return senderNo + "/" + field }
 
 // secretsOf returns the fields of a configuration that are never displayed.
@@ -52,17 +52,17 @@ func secretsOf(kind string) []string {
 	return append([]string{callback.Secret}, driver.Secrets(kind)...)
 }
 
-// sealedOf returns the fields of a configuration that are stored sealed: its secrets, and its URLs, because a URL can contain a token.
+// sealedOf returns the fields of a configuration that are stored encrypted: its secrets, and its URLs, because a URL can contain a token.
 func sealedOf(kind string) []string { return append(secretsOf(kind), driver.Addresses(kind)...) }
 
-// Opened is a configuration with open secrets.
+// Opened is a configuration with decrypted secrets.
 type Opened struct {
 	Driver   []byte           // configuration of the driver
 	Callback *callback.Config // nil: the sender accepts no callbacks
 	Secret   string           // secret that proves callbacks
 }
 
-// Open opens the stored configuration of a sender.
+// Open decrypts the stored configuration of a sender.
 func (c *Configs) Open(kind, senderNo string, stored []byte) (Opened, error) {
 	opened, err := openConfig(c.box, kind, senderNo, stored)
 	if err != nil {
@@ -76,14 +76,14 @@ func split(opened []byte) (o Opened, err error) {
 	return o, err
 }
 
-// openConfig opens the sealed fields of a configuration.
+// openConfig decrypts the encrypted fields of a configuration.
 func openConfig(box *secret.Box, kind, senderNo string, config []byte) ([]byte, error) {
 	return eachSealed(kind, config, func(name string, value json.RawMessage) (json.RawMessage, error) {
 		return openField(box, senderNo, name, value)
 	})
 }
 
-// openField opens a field. A field that is not sealed was stored without a key, or before fields of this kind were sealed.
+// openField decrypts a field. A field that is not encrypted was stored without a key, or before fields of this kind were encrypted.
 func openField(box *secret.Box, senderNo, name string, value json.RawMessage) (json.RawMessage, error) {
 	sealed, ok := sealedIn(value)
 	if !ok {
@@ -93,7 +93,7 @@ func openField(box *secret.Box, senderNo, name string, value json.RawMessage) (j
 	return json.RawMessage(opened), err
 }
 
-// sealedIn returns the sealed text of a field, and whether the field is sealed.
+// sealedIn returns the encrypted text of a field, and whether the field is encrypted.
 func sealedIn(value json.RawMessage) (text string, ok bool) {
 	ok = json.Unmarshal(value, &text) == nil && secret.IsSealed(text)
 	return text, ok
@@ -107,7 +107,7 @@ func (c *Configs) Show(kind, senderNo string, config []byte) ([]byte, error) {
 		}
 		opened, err := openField(c.box, senderNo, name, value)
 		if err != nil {
-			return json.RawMessage(`"` + hidden + `"`), nil //nolint:nilerr // a missing key is not shown to readers of the sender
+			return json.RawMessage(`"` + hidden + `"`), nil //nolint:nilerr // readers of the sender do not see that a key is missing
 		}
 		return json.Marshal(shownAddress(opened))
 	})
@@ -116,7 +116,7 @@ func (c *Configs) Show(kind, senderNo string, config []byte) ([]byte, error) {
 // shownAddress returns the displayed form of a URL in JSON: credentials, path and query are masked, because they can contain a token.
 func shownAddress(value json.RawMessage) string {
 	var address string
-	_ = json.Unmarshal(value, &address) // the driver has checked it
+	_ = json.Unmarshal(value, &address) // a value that is not a text is hidden
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
 		return hidden
@@ -138,15 +138,15 @@ func isHidden(value json.RawMessage) bool {
 	return json.Unmarshal(value, &text) == nil && (text == hidden || strings.HasSuffix(text, "/"+hidden))
 }
 
-// holdsCredentials reports whether a URL in JSON contains a part for credentials.
+// holdsCredentials reports whether a URL in JSON possibly contains credentials: a query or a user.
 func holdsCredentials(value json.RawMessage) bool { return bytes.ContainsAny(value, "?@") }
 
-// dropSecrets removes the sealed fields of a configuration.
+// dropSecrets removes the encrypted fields of a configuration.
 func dropSecrets(kind string, config []byte) ([]byte, error) {
 	return eachSealed(kind, config, func(string, json.RawMessage) (json.RawMessage, error) { return nil, nil })
 }
 
-// eachSealed replaces the existing fields of a configuration that are stored sealed. If replace returns nil, the field is removed.
+// eachSealed replaces each existing field of a configuration that is stored encrypted by the result of replace. If replace returns nil, the field is removed.
 func eachSealed(kind string, config []byte, replace func(name string, value json.RawMessage) (json.RawMessage, error)) ([]byte, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(config, &fields); err != nil {
@@ -178,7 +178,7 @@ type storedConfig struct {
 	Config []byte
 }
 
-// changed returns the configuration to store after a change. A nil config keeps the current configuration. The configuration of an app is not sealed.
+// changed returns the configuration to store after a change. A nil config keeps the current configuration. The configuration of an app is not encrypted.
 func (c *Configs) changed(was Row, kind string, config []byte) (changed []byte, err error) {
 	switch {
 	case kind == KindApp && config != nil:
@@ -194,9 +194,10 @@ func (c *Configs) changed(was Row, kind string, config []byte) (changed []byte, 
 	return c.checkAndSeal(kind, was.SenderNo, config, &storedConfig{Kind: was.Kind, Config: was.Config})
 }
 
-// checkAndSeal checks the configuration of a driven sender and seals its secrets for storage. Missing or masked secrets, and masked URLs, are copied from
-// before, the stored configuration, which can be nil. Null removes a secret. Secrets are not copied for another provider, and the callback secret is not copied
-// for another proof method. Otherwise a caller that can change a sender, but not read its secrets, could send them to another host. Faults: request.invalid.
+// checkAndSeal checks the configuration of a driven sender and encrypts its secrets for storage. Missing or masked secrets, and masked URLs, are copied from
+// before, the stored configuration, which can be nil. The value null removes a secret. Secrets are not copied for another provider, and the callback secret is
+// not copied for another proof method. Otherwise a caller that can change a sender, but not read its secrets, could send the secrets to another host. Faults:
+// request.invalid.
 func (c *Configs) checkAndSeal(kind, senderNo string, config []byte, before *storedConfig) ([]byte, error) {
 	m := merging{kind: kind, fields: map[string]json.RawMessage{}}
 	if err := json.Unmarshal(config, &m.fields); err != nil {
@@ -204,7 +205,7 @@ func (c *Configs) checkAndSeal(kind, senderNo string, config []byte, before *sto
 	}
 	for name := range m.fields {
 		for _, sealed := range sealedOf(kind) {
-			if name != sealed && strings.EqualFold(name, sealed) { // a driver would accept the field in this spelling, and it would not be sealed
+			if name != sealed && strings.EqualFold(name, sealed) { // a driver would accept the field in this spelling, and the field would not be encrypted
 				return nil, fault.InvalidField("config."+name, fault.UnknownField, nil)
 			}
 		}
@@ -255,7 +256,7 @@ func (c *Configs) Gaps(kind, senderNo string, stored []byte) []string {
 	}
 	opened, err := c.Open(kind, senderNo, stored)
 	if err != nil {
-		return gaps // another error reports this
+		return gaps // Gaps does not report why the decryption failed
 	}
 	var missing *fault.Error
 	if built, err := build(kind, opened); err == nil && errors.As(driver.Review(built), &missing) {
@@ -271,7 +272,7 @@ func build(kind string, parts Opened) (driver.Driver, error) {
 	return driver.New(kind, parts.Driver, provider.Tools{Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler)})
 }
 
-// check splits an open configuration, and builds its driver.
+// check splits a decrypted configuration, checks its callbacks, and builds its driver.
 func check(kind string, fields map[string]json.RawMessage) (Opened, driver.Driver, error) {
 	opened, err := json.Marshal(fields)
 	if err != nil {
@@ -295,12 +296,12 @@ type merging struct {
 	kind    string
 	fields  map[string]json.RawMessage // the given fields and the copied fields
 	stored  map[string]json.RawMessage // the previous configuration in its stored form
-	old     map[string]json.RawMessage // the previous configuration, open; nil: no configuration of this kind exists, or it cannot be opened
+	old     map[string]json.RawMessage // the previous configuration, decrypted; nil: no configuration of this kind exists, or its decryption failed
 	kept    []string                   // names of the copied fields
 	missing []string                   // names of masked fields that cannot be copied
 }
 
-// takeOver copies masked fields from the previous configuration.
+// takeOver copies masked fields and missing secrets from the previous configuration.
 func (m *merging) takeOver(box *secret.Box, senderNo string, before *storedConfig) {
 	m.stored = map[string]json.RawMessage{}
 	if before != nil && before.Kind == m.kind {
@@ -325,13 +326,13 @@ func (m *merging) takeOver(box *secret.Box, senderNo string, before *storedConfi
 		}
 	}
 	isAddress := func(name string) bool { return driver.IsAddress(m.kind, name) }
-	if slices.ContainsFunc(m.missing, isAddress) { // the URL belongs to another provider
+	if slices.ContainsFunc(m.missing, isAddress) { // the masked URL belongs to another provider, so no secret is copied
 		m.missing = append(m.missing, m.kept...)
 	}
 }
 
-// isStored reports whether the stored form of a field is current. The field then keeps its stored form: if it were sealed again, the audit would record it as
-// changed.
+// isStored reports whether the stored form of a field is still correct: it has the current key and the current value. Such a field is not encrypted again,
+// because the audit would record the field as changed.
 func (m *merging) isStored(box *secret.Box, name string) bool {
 	sealed, ok := sealedIn(m.stored[name])
 	return ok && box.IsCurrent(sealed) && bytes.Equal(m.old[name], m.fields[name])
@@ -366,7 +367,7 @@ func (m *merging) missingFault(isChange bool) *fault.Error {
 	return all
 }
 
-// seal seals the fields of an open configuration.
+// seal encrypts the fields of a decrypted configuration.
 func (c *Configs) seal(kind, senderNo string, opened []byte) ([]byte, error) {
 	return eachSealed(kind, opened, func(name string, value json.RawMessage) (json.RawMessage, error) {
 		if isOpen(kind, name, value) {
@@ -391,8 +392,8 @@ func isOpen(kind, name string, value json.RawMessage) bool {
 	return driver.IsAddress(kind, name) && !strings.HasSuffix(shownAddress(value), hidden)
 }
 
-// Rotate seals again all fields that were not sealed with the first key. It returns the number of changed configurations. Each configuration is stored with a
-// separate statement. If a configuration changes meanwhile, Rotate skips it.
+// Rotate encrypts again all fields that were not encrypted with the first key. It returns the number of changed configurations. Each configuration is stored
+// with a separate statement. If a configuration changes meanwhile, Rotate skips it.
 func (c *Configs) Rotate(ctx context.Context) (int, error) {
 	rows, err := c.q.SenderConfigs(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-func TestSecretsOfSendersAreSealedAndHidden(t *testing.T) {
+func TestSecretsOfSendersAreStoredEncryptedAndMasked(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	const path = "/api/v1/admin/senders/pushed"
 	shown := apptest.Decode[api.Sender](t, b.Expect(200, "", "GET", path, nil))
@@ -91,7 +91,7 @@ func TestSecretsAreRefusedWithoutAKey(t *testing.T) {
 	}
 }
 
-func TestRotateSecretsSealsAllSecretsAgain(t *testing.T) {
+func TestRotateSecretsEncryptsAllSecretsAgain(t *testing.T) {
 	old, fresh := secret.NewKey(), secret.NewKey()
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Secrets = box(t, old) })
 	p := apptest.NewProvider(t)
@@ -162,7 +162,7 @@ func TestAChangeOfTheProviderRequiresNewSecrets(t *testing.T) {
 // pushedPath is the path of the sender of apptest.NewReceiving.
 const pushedPath = "/api/v1/admin/senders/pushed"
 
-// changed returns a change of the configuration of the sender of p, with masked secrets.
+// changed returns a request that changes the configuration of p's sender, with masked secrets.
 func changed(p *apptest.Provider, change func(config map[string]any)) map[string]any {
 	config := apptest.ReceiverConfig(p, nil)
 	config["secrets"], config["callbackSecret"] = "***", "***"
@@ -170,7 +170,7 @@ func changed(p *apptest.Provider, change func(config map[string]any)) map[string
 	return map[string]any{"config": config}
 }
 
-// expectSecretsRequired fails the test if the sender of p can be changed to send to thief without new secrets.
+// expectSecretsRequired fails the test if a change without new secrets can make the sender of p send to thief.
 func expectSecretsRequired(b *apptest.Bundle, p, thief *apptest.Provider) {
 	b.T.Helper()
 	_, port, err := net.SplitHostPort(p.Listener.Addr().String())
@@ -267,8 +267,8 @@ func TestAChangeOfTheMailServerRequiresTheNewPassword(t *testing.T) {
 	}
 }
 
-// Only the host of a URL is displayed. The rest can contain a token, so it is sealed in the database, and masked in answers, logs and events.
-func TestTokensInURLsAreSealedAndHidden(t *testing.T) {
+// Only the host of a URL is displayed. The rest can contain a token, so the URL is encrypted in the database, and masked in answers, logs and events.
+func TestURLsOfSendersAreStoredEncryptedAndMasked(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	const path = "/api/v1/admin/senders/pushed"
 	called := make(chan string, 10)
@@ -309,7 +309,7 @@ func TestTokensInURLsAreSealedAndHidden(t *testing.T) {
 	shown["timeoutSeconds"] = 5
 	b.Expect(200, "", "PATCH", path, map[string]any{"config": shown})
 	sends()
-	// A URL that was stored before URLs were sealed still works, is masked, and is sealed when the keys are rotated.
+	// A URL that was stored before URLs were encrypted still works, is masked, and is encrypted when the keys are rotated.
 	b.Exec("UPDATE senders SET version = version + 1, config = config || jsonb_build_object('url', $1::text) WHERE sender_no = 'pushed'", config["url"])
 	b.App.Pusher.Changed()
 	hidden()
@@ -357,8 +357,8 @@ func TestURLsWithCredentialsAreRefusedWithoutAKey(t *testing.T) {
 	}
 }
 
-// A new secret that looks sealed is used literally. Only stored secrets are opened.
-func TestANewSecretThatLooksSealedIsUsedLiterally(t *testing.T) {
+// A new secret that looks encrypted is used literally. Only stored secrets are decrypted.
+func TestANewSecretThatLooksEncryptedIsUsedLiterally(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	const path = "/api/v1/admin/senders/pushed"
 	config := p.SenderConfig()
@@ -375,8 +375,8 @@ func TestANewSecretThatLooksSealedIsUsedLiterally(t *testing.T) {
 	}
 }
 
-// A rotation of secrets changes the stored configuration but not the version. A patch has read the sender before the rotation, and changes other fields. The
-// patch does not change the configuration.
+// A rotation of secrets changes the stored configuration but not the version. If a patch has read the sender before the rotation, and changes only other
+// fields, the patch does not overwrite the configuration.
 func TestAPatchDoesNotUndoARotationOfSecrets(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "config": map[string]any{"a": "before"}})

@@ -13,14 +13,14 @@ import (
 	"lksms/internal/platform/secret"
 )
 
-// isFault reports whether err is an expected failure.
+// isFault reports whether err is a fault, which is an expected result.
 func isFault(err error) bool {
 	var expected *fault.Error
 	return errors.As(err, &expected)
 }
 
-// FuzzConfig seals any configuration of any kind of sender. A refusal is a fault. An accepted configuration displays no secret, can be opened unchanged, and
-// can be sent back in its displayed form.
+// FuzzConfig encrypts any configuration of any kind of sender. A refusal is a fault. An accepted configuration displays no secret, is unchanged after its
+// decryption, and can be sent back in its displayed form.
 func FuzzConfig(f *testing.F) {
 	box, err := secret.NewBox(secret.NewKey())
 	if err != nil {

@@ -113,7 +113,7 @@ func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 		params.AreWaiting = append(params.AreWaiting, seen[senderNo])
 	}
 	n, err := s.q.SendersSeen(ctx, params)
-	if err != nil { // the next sweep stores them
+	if err != nil { // the next sweep stores the polls
 		s.mu.Lock()
 		for senderNo := range seen {
 			s.note(senderNo, false)
@@ -123,8 +123,8 @@ func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 	return int(n), postgres.Wrap("store polls", err, nil)
 }
 
-// CheckApp returns sender.is_driven if the server drives the sender: an app with this number could claim or settle tasks that the server is about to send. A
-// change by another server takes effect within four seconds.
+// CheckApp returns the fault sender.is_driven if the server drives the sender. Otherwise an app with this number could claim or settle tasks that the server is
+// about to send. A change by another server takes effect within four seconds.
 func (s *Service) CheckApp(ctx context.Context, senderNo string) error {
 	isDriven, err := s.directory.IsDriven(ctx, senderNo)
 	if err == nil && isDriven {

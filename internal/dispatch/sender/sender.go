@@ -1,4 +1,4 @@
-// Package sender owns senders: their configuration, balances, ledgers and last polls. The statements of a claim charge balances and quotas themselves.
+// Package sender owns senders: their configuration, balances, ledgers and last polls. Package claim charges balances and quotas.
 package sender
 
 import (
@@ -73,7 +73,7 @@ func (s *Service) checkZone(ctx context.Context, zone string) error {
 	return err
 }
 
-// checkSigns returns the fault request.invalid if a sender of this kind cannot sign with this mode.
+// checkSigns returns the fault request.invalid if the mode is not possible with this kind of sender or with this signature.
 func checkSigns(kind, mode string, sign *string) error {
 	switch {
 	case mode != claim.SignNone:
@@ -86,8 +86,8 @@ func checkSigns(kind, mode string, sign *string) error {
 	return nil
 }
 
-// Create adds a sender and opens its ledger. The secrets of its configuration are sealed. Faults: exists; request.invalid for an unknown channel or time zone
-// and for an invalid configuration.
+// Create adds a sender and opens its ledger. The secrets of its configuration are stored encrypted. Faults: exists; request.invalid for an unknown channel or
+// time zone and for an invalid configuration.
 func (s *Service) Create(ctx context.Context, p Params) (Row, error) {
 	if p.Config == nil {
 		p.Config = []byte("{}")
@@ -169,10 +169,10 @@ type Settings struct {
 	LowWarning, LowSwitch                   *int64
 	SegmentPrice                            *int64 // in 1/10000 of the currency
 	Config                                  []byte // nil: the configuration is kept
-	IsMended                                bool   // the circuit breaker is closed, because the change can have repaired the sender
+	IsMended                                bool   // the update closes the circuit breaker, because the change can have repaired the sender
 }
 
-// Update changes a sender with change. If version is not nil, the sender must have this version. Secrets that are missing or masked in the configuration are
+// Update applies change to a sender. If version is not nil, the sender must have this version. Secrets that are missing or masked in the configuration are
 // kept. Faults: sender.not_found, version.stale; request.invalid for an unknown time zone and for an invalid configuration.
 func (s *Service) Update(ctx context.Context, no string, version *int64, by string, change func(*Settings)) (row Row, err error) {
 	err = s.directory.Change(ctx, func(ctx context.Context) error {
@@ -288,9 +288,9 @@ func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
 // ledgerBatch is the maximum number of ledger rows that one statement sums.
 const ledgerBatch = 20_000
 
-// SumUpLedger replaces charges and refunds of old leases by their sums per company and day. A lease is old if it is older than the setting
-// history.ledger_days. SumUpLedger returns the number of rows and partitions. The rows of a partition are dropped with the partition. For days before the
-// first partition, a day with more rows than one statement replaces keeps several sums.
+// SumUpLedger replaces charges and refunds of old leases by their sums per company and day. A lease is old if it is older than the setting history.ledger_days.
+// SumUpLedger returns the number of replaced rows and dropped partitions. The rows of a partition are dropped with the partition. A day before the first
+// partition keeps several sums if it has more than ledgerBatch rows.
 func (s *Service) SumUpLedger(ctx context.Context) (int, error) {
 	rows, err := s.settings.DeleteExpiredCharges(ctx, ledgerBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.SenderLedgerFold(ctx, senderq.SenderLedgerFoldParams{BatchSize: ledgerBatch, Keep: keep, Remark: result.LedgerOfDay})

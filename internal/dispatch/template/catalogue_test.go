@@ -580,7 +580,7 @@ func TestS3_2_ChosenTemplateCanScheduleItsMessages(t *testing.T) {
 	}
 }
 
-// A template that is voided after a message has read it is used for this message, but for no later message.
+// A template that is voided after a submission has read it is still used for this submission, but not for later submissions.
 func TestATemplateVoidedDuringASubmissionIsStillUsed(t *testing.T) {
 	b := apptest.New(t)
 	made := add(b, "one {n}", map[string]any{"template_no": "t"})
@@ -615,7 +615,7 @@ func TestATemplateVoidedDuringASubmissionIsStillUsed(t *testing.T) {
 	}
 }
 
-// Dedup keys and idempotency keys work in the same way with a template: a repeated message returns the first answer, even if the template has changed.
+// Dedup keys and idempotency keys also apply to messages with a template: a repeated message returns the first answer, even if the template has changed.
 func TestARepeatedMessageIsNotRenderedAgain(t *testing.T) {
 	b := apptest.New(t)
 	made := add(b, "one {n}", map[string]any{"template_no": "t"})

@@ -74,8 +74,8 @@ func (t Template) Source(language string) *Source {
 	return &Source{ID: t.ID, TemplateNo: t.No, Version: t.Version, Language: language}
 }
 
-// AddTo returns a submission, a JSON object, with the source as its member template. The log of submissions stores the source. No request contains a member
-// with this name. A nil Source adds nothing.
+// AddTo adds the source to a submission, a JSON object, as the member template. The log of submissions stores this object. No request contains a member with
+// this name. A nil Source adds nothing.
 func (s *Source) AddTo(submission []byte) ([]byte, error) {
 	if s == nil {
 		return submission, nil

@@ -56,7 +56,7 @@ var next = map[string][]string{
 	Voided:   {},
 }
 
-// before returns the states in which a template can be given a state, including the same state.
+// before returns the states from which a template can change to status, including status itself.
 func before(status string) []string {
 	var from []string
 	for state, allowed := range next {
@@ -78,7 +78,7 @@ type Settings struct {
 	Companies                     []string // numbers of the companies that can use the template; empty: all companies
 }
 
-// Enable enables or disables a template as documented for is_active. Disabling a template that is not active does not change its state.
+// Enable enables or disables a template as the contract documents is_active. Disabling a template that is not active does not change its state.
 func (t *Settings) Enable(isActive bool) {
 	switch {
 	case isActive:
@@ -229,7 +229,7 @@ func (s *Service) Versions(ctx context.Context, id int64, before int64, limit in
 	return rows, postgres.Wrap("list versions of template", err, nil)
 }
 
-// Update changes a template. version is the version of its texts that the caller read; nil: any version. Faults: template.not_found, version.stale,
+// Update applies change to a template. version is the version of the texts that the caller read; nil: any version. Faults: template.not_found, version.stale,
 // template.voided, template.wrong_status, template.in_review, limit.reached, and those of Create for the changed fields.
 func (s *Service) Update(ctx context.Context, id int64, version *int64, change func(*Settings)) (row Row, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
@@ -313,8 +313,8 @@ func (s *Service) CreateDefault(ctx context.Context, companyID int64, region, nu
 	return row, postgres.Wrap("create default content", err, nil)
 }
 
-// checkDefault returns the fault request.invalid for a default content that is too long for every message type. The limit of its message type is checked when
-// it is sent.
+// checkDefault returns the fault request.invalid for a default content that is too long for every message type. The limit of the message type is checked when
+// the content is sent.
 func (s *Service) checkDefault(ctx context.Context, content string, useTemplate bool) error {
 	values, err := s.settings.Get(ctx)
 	if err != nil || useTemplate {

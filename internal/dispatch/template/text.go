@@ -75,8 +75,8 @@ func (t Text) Rewrite(literal, place func(string) string) string {
 	return out.String() + literal(t.literals[len(t.places)])
 }
 
-// Render replaces each placeholder by the value of its name (S0.8). A value can be blank but not missing, and is not expanded again. Render stops at the
-// maximum length. All errors are faults of the field content.
+// Render replaces each placeholder by the value of its name (S0.8). A value can be blank but not missing. Placeholders in a value are not replaced. Render
+// stops at the maximum length. All errors are faults of the field content.
 func (t Text) Render(value func(name string) (string, bool)) (string, error) {
 	values := make([]string, len(t.names))
 	var missing []string
