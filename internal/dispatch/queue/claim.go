@@ -43,8 +43,8 @@ func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, er
 	return leases, nil
 }
 
-// ClaimTrial leases the task of a sender test to its sender. The sender can be off, its circuit breaker can be open, and its limits can be used up. The
-// segments count like the segments of every attempt. Fault: request.invalid if the balance of the sender would become negative.
+// ClaimTrial leases the task of a sender test to its sender. The sender can be off, its circuit breaker can be open, and its limits can be used up. The attempt
+// costs segments like any other attempt. Fault: request.invalid if the balance of the sender would become negative.
 func (s *Service) ClaimTrial(ctx context.Context, senderNo, taskID string, lease time.Duration) (one claim.Lease, err error) {
 	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
 		one, err = claim.Trial(ctx, q, senderNo, taskID, lease)

@@ -36,7 +36,7 @@ func (s *Service) ReleaseBatch(ctx context.Context, batchID int64) (released int
 	return released, err
 }
 
-// ByBatches is the user name in the log for tasks of a cancelled batch that are cancelled after their senders return them.
+// ByBatches is the user name in the log if a task of a cancelled batch is cancelled after its sender returned the task.
 const ByBatches = "system:batches"
 
 // inPortions repeats a statement until a portion is not full. Each run continues after the last task of the previous run.

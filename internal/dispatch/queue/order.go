@@ -22,8 +22,8 @@ func (s *Service) Queue(ctx context.Context) (int, error) {
 	})
 }
 
-// viewLasts is the maximum time after a change of routes in which a server can still store a submission by the old routes. It is longer than a server
-// caches the routes plus the duration of a submission.
+// viewLasts is the maximum time after a change of routes in which a server can still store a submission by the old routes. It is longer than the lifetime of
+// cached routes plus the duration of a submission.
 const viewLasts = time.Minute
 
 // moveBatch is the maximum number of tasks that one statement moves. Each statement searches the pool from its beginning.
@@ -56,7 +56,7 @@ func (s *Service) Age(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	aged, err := s.inBatches(ctx, "let old tasks go first", sweepBatch, func(q *dispatchq.Queries) (int64, error) {
+	aged, err := s.inBatches(ctx, "age tasks", sweepBatch, func(q *dispatchq.Queries) (int64, error) {
 		return q.TaskAge(ctx, dispatchq.TaskAgeParams{
 			BatchSize: sweepBatch, RetryMaxWait: values.Queue.Rules().RetryWait(), PriorityMaxWait: values.Queue.PriorityWait(),
 			AgedPriority: values.AgedPriority(),

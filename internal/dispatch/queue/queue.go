@@ -1,5 +1,5 @@
-// Package queue owns stored tasks until they end: due times, order, claims, waiting senders, reports, expired leases and receipts. Only the packages
-// beneath it write tasks, too: submit creates tasks, and task cancels and requeues them.
+// Package queue owns stored tasks until they end: due times, order, claims, waiting senders, reports, expired leases and receipts. Of all other packages, only
+// its subpackages write tasks: submit creates tasks, claim leases tasks, and task cancels and requeues tasks.
 package queue
 
 import (

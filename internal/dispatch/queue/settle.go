@@ -34,8 +34,8 @@ type Report struct {
 	Refund       bool           // for a FAILED with LeaseID: the sender gets its segments back, because the provider did not accept the message
 }
 
-// Report ends a lease. A repeated or late report is logged and changes nothing. A report by an app that never had a lease of the task is logged, too,
-// and returns the fault task.not_held. For an unknown task, Report returns the fault task.not_found.
+// Report ends a lease. A repeated or late report is logged and changes nothing. If an app never had a lease of the task, its report is logged, and Report
+// returns the fault task.not_held. For an unknown task, Report returns the fault task.not_found.
 func (s *Service) Report(ctx context.Context, r Report) error {
 	started := time.Now()
 	e, err := s.reports.Do(ctx, r)
@@ -146,8 +146,8 @@ func (s *Service) settleAll(ctx context.Context, reports []Report) ([]ended, err
 	return all, nil
 }
 
-// settle stores reports of different tasks and returns one outcome per report. If a report ends no lease, its effect is empty and settleLate must log
-// it. All reports that end leases are stored in one transaction. After an error, no report is stored.
+// settle stores reports of different tasks and returns one outcome per report. If a report ends no lease, its effect is empty, and the caller must pass the
+// report to settleLate. All reports that end leases are stored in one transaction. After an error, no report is stored.
 func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error) {
 	// All statements lock tasks in this order.
 	order := make([]int, len(reports))

@@ -11,8 +11,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// minSwitched and maxSwitched are the sizes of the portions in which tasks are held and released. The first portion is small. If it contained tasks to hold,
-// the next portion is large.
+// minSwitched and maxSwitched are the sizes of the portions in which tasks are held and released. The first portion is small. After a portion with tasks to
+// hold, all further portions are large.
 const (
 	minSwitched = 100
 	maxSwitched = 5000
@@ -90,7 +90,7 @@ func (s *Service) Switched() {
 	_, _ = s.FollowSwitches(ctx)
 }
 
-// awaitClaims waits until all claims that are now in progress have ended. Such a claim began before the switch was changed.
+// awaitClaims waits until all claims that are now in progress have ended. These claims possibly began before the change of the switch, and then do not see it.
 func (s *Service) awaitClaims(ctx context.Context) error {
 	var before []string
 	for isFirst := true; ; isFirst = false {

@@ -13,9 +13,9 @@ import (
 // maxWalked is the maximum number of pools with tasks that one poll returns for senders that wait for many pools.
 const maxWalked = 200
 
-// ClaimOrWait claims tasks like Claim. If no task is found, it waits for a task for up to wait. A caller that disconnects during the wait receives no tasks.
-// A caller that has lost the right to claim receives the fault of c.StillMay. If several senders wait at this server for the same tasks, the first
-// sender by sender.Usage is woken first.
+// ClaimOrWait claims tasks like Claim. If no task is found, it waits for a task for up to wait. A caller that disconnects during the wait receives no tasks. A
+// caller that has lost the right to claim receives the fault of c.StillMay. If several senders wait at this server for the same tasks, these senders are woken
+// in the order of sender.Usage.
 func (s *Service) ClaimOrWait(ctx context.Context, c claim.Request, wait time.Duration) ([]claim.Lease, error) {
 	if wait <= 0 {
 		return s.Claim(ctx, c)

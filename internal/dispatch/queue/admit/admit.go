@@ -43,9 +43,9 @@ type Service struct {
 // New returns a Service.
 func New(directory *directory.Service) *Service { return &Service{directory} }
 
-// Admit decides about messages and returns the verdicts in their order. A refused message has the fault request.invalid with the wrong field. The
-// field is phone_number if the recipient has no address, or if the company cannot send to the recipient's country. It is sign for a missing signature,
-// and sender_no for a sender that does not serve the company.
+// Admit decides about messages and returns the verdicts in their order. A refused message has the fault request.invalid with the wrong field. The field is
+// phone_number if the recipient has no address, or if the company cannot send to the recipient's country. The field is sign if the signature is missing, and
+// sender_no if that sender does not serve the company.
 func (s *Service) Admit(ctx context.Context, messages []Message) []Verdict {
 	verdicts := make([]Verdict, len(messages))
 	for i, m := range messages {

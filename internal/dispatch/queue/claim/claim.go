@@ -59,7 +59,7 @@ type Rules struct {
 	SilentAfter  time.Duration  // a sender without a poll for this time is not available
 }
 
-// MinLease is the minimum time until a claimed task expires. A task that expires sooner could not be sent in time.
+// MinLease is the minimum time from the claim of a task to its expiry. A task that expires sooner could not be sent in time.
 const MinLease = time.Second
 
 // On leases tasks to a sender in tx, which must be a transaction of postgres.DB.Dispatch. If the sender is unknown or off, On leases no task.
@@ -164,7 +164,7 @@ type admission struct {
 	tasks    int64   // maximum number of tasks
 	segments *int64  // maximum number of segments; nil: no limit
 	interval float64 // seconds between two tasks; 0: no interval
-	lastTurn float64 // largest turn of all tasks that the sender has claimed
+	lastTurn float64 // largest turn (see inOrder) of all tasks that the sender has claimed
 	pools    []admittedPool
 }
 
@@ -177,7 +177,7 @@ type admittedPool struct {
 	most      int64   // maximum number of tasks from this pool
 
 	fromSegments int64 // a sender that other senders outrank receives only tasks with at least this number of segments; 0: all tasks
-	rivalRoom    int64 // if a task failed with the sender and has at most this number of segments, the rivals must send it
+	rivalRoom    int64 // a task that failed with the sender is left to the rivals if it has at most this number of segments
 
 	routeID int64 // 0: the sender has no route to the pool
 	weight  int64
@@ -202,7 +202,7 @@ func admit(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) (*
 	if err != nil {
 		return nil, err
 	}
-	if c.StartWithin != nil { // the lease time also limits how many tasks the sender can claim: the sender can start each task only when it sends the task
+	if c.StartWithin != nil { // the shorter lease limits how many tasks a sender with an interval can claim, because the sender starts each task only when it sends the task
 		sender.LeaseSeconds = min(sender.LeaseSeconds, c.StartWithin.Seconds())
 	}
 	a := &admission{sender: sender, tasks: int64(c.Limit), lastTurn: sender.SharedLastTurn}
@@ -282,7 +282,7 @@ func (a *admission) addShared(ctx context.Context, q *dispatchq.Queries, rules R
 	return nil
 }
 
-// add adds a pool. If the sender is outranked and the primaries can send every task of the pool, add skips the pool.
+// add adds a pool. If the sender is outranked, and the senders with a larger sort can send every task of the pool, add skips the pool.
 func (a *admission) add(p admittedPool, isOutranked bool, primaryRoom int64) {
 	if isOutranked {
 		if primaryRoom >= maxTasksSegments {
@@ -326,7 +326,7 @@ type claimPart struct {
 	most  map[int64]int64 // maximum number of tasks by pool
 	at    *time.Time      // time of the earlier leases of this claim; nil: this is the first part
 
-	taken    int64   // number of segments that the sender sends before this part of the claim
+	taken    int64   // number of tasks that the sender sends before the tasks of this part
 	interval float64 // see admission
 }
 
@@ -354,7 +354,7 @@ func (a admission) part(c Request, rules Rules, leases []Lease) (p claimPart, ma
 	return p, p.limit > 0 && len(p.most) > 0 && (p.offer.SegmentsLeft == nil || *p.offer.SegmentsLeft > 0)
 }
 
-// takenOf returns the number of tasks by pool, and the number of segments of all leases.
+// takenOf returns the number of leased tasks by pool, and the total number of leased segments.
 func takenOf(leases []Lease) (tasks map[int64]int64, segments int64) {
 	tasks = map[int64]int64{}
 	for _, l := range leases {
@@ -364,8 +364,8 @@ func takenOf(leases []Lease) (tasks map[int64]int64, segments int64) {
 	return tasks, segments
 }
 
-// passed returns pools in which the sender lags behind its rivals, but all remaining tasks must be sent by other senders (PoolsPassed). A pool is returned
-// only if the sender claimed fewer tasks than it was allowed to. The sender gives up its turn in these pools, so that its rivals do not wait for this sender.
+// passed returns pools in which the sender lags behind its rivals, but all remaining tasks must be sent by other senders (PoolsPassed). A pool is returned only
+// if the sender claimed fewer tasks than its limits allow. The sender gives up its turn in these pools, so that its rivals do not wait for this sender.
 func (a admission) passed(ctx context.Context, q *dispatchq.Queries, senderNo string, rules Rules, leases []Lease) ([]int64, error) {
 	taken, segments := takenOf(leases)
 	p := dispatchq.PoolsPassedParams{

@@ -5,10 +5,10 @@
 //   - SenderBudget locks the sender's counters and returns how many tasks and segments the sender can claim. It runs if the sender has an interval, limits
 //     or a balance.
 //   - RouteAdmit locks the sender's routes to pools with waiting tasks, and returns how many tasks the other senders of these pools were given.
-//   - PoolRooms returns how many tasks of the shared pool are left after the other shared senders. It runs for shared senders that are in trouble or have a
+//   - PoolRooms returns how many segments a task can have if another shared sender must send it. It runs for shared senders that are in trouble or have a
 //     smaller sort than another shared sender.
 //   - TaskOffer locks the tasks that the sender can claim, in the order of each pool.
-//   - TaskFlows locks the first tasks of companies of which several users or batches wait, in the order within the company.
+//   - TaskFlows locks the first tasks of each company whose users or batches compete, in the order within the company.
 //   - TaskExchange exchanges ranks within a company. It runs if the claim takes a task at the rank of another task.
 //   - TaskLease leases the chosen tasks.
 //   - PoolsPassed finds pools in which all waiting tasks are forbidden for the sender. It runs if the sender was behind in a pool and claimed fewer tasks
@@ -27,6 +27,6 @@
 // the company, and exchanges the ranks of the two tasks. Without an exchange, a second flow could get every second rank, but the waiting tasks of the first
 // flow would keep their ranks: ten users who queue one campaign after another would get almost three shares for their company.
 //
-// If tasks leave the queue unsent, their company gets their ranks again (RankGaps, RankGapClose). Otherwise the company would wait for as many tasks of the
-// other companies.
+// If tasks leave the queue unsent, their company gets their ranks again (RankGaps, RankGapClose). Otherwise the company would wait while the other
+// companies send as many tasks.
 package claim

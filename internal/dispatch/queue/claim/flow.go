@@ -8,9 +8,9 @@ import (
 	"lksms/gen/dispatchq"
 )
 
-// The tasks of a company form flows. Each batch is a flow, and all other tasks of one submitter are a flow. The flows of a company take turns. The ranks of
-// its tasks determine when a company is served, so its share does not depend on the number of its flows. At each rank, the task with the smallest flow rank
-// is claimed.
+// The tasks of a company form flows. Each batch is a flow, and all other tasks of one submitter are a flow. The flows of a company take turns. The ranks of a
+// company's tasks determine when the company is served, so the share of a company does not depend on the number of its flows. At each rank, the task with the
+// smallest flow rank is claimed.
 
 // companyLane identifies the waiting tasks of a company in one pool and lane.
 type companyLane struct {

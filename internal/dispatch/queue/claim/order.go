@@ -34,9 +34,9 @@ func byTurn(a, b offer) int {
 }
 
 // inOrder merges the tasks of several pools by lane and then by turn. The turn of a task is the turn of its pool for this sender, plus the distance in rank
-// from the first task of its pool and lane. So a pool that other senders served too little gains nothing here. A step in rank that is larger than the gap of
-// the task counts as the gap. A company with several pools has one share for all of them: consecutive tasks of the company differ by one gap. rows must be in
-// the order of TaskOffer.
+// from the first task of its pool and lane. Therefore a pool has no advantage here if other senders served it too little. A step in rank that is larger than
+// the gap of the task counts as the gap. A company with several pools has one share for all its pools: the turns of its consecutive tasks differ by one gap.
+// rows must be in the order of TaskOffer.
 func (a admission) inOrder(rows []dispatchq.TaskOfferRow) []offer {
 	pools := map[int64]admittedPool{}
 	for _, p := range a.pools {
@@ -97,9 +97,9 @@ func (a admission) inOrder(rows []dispatchq.TaskOfferRow) []offer {
 	return offers
 }
 
-// choose returns the first offers that the claim is allowed to lease, within the limits per pool, in total and of segments. isCut reports that the
-// next offer needs more segments than remain. With inOneCall, all chosen tasks have the rendering of the first task. A task that expires before its
-// turn is skipped.
+// choose returns the first offers that the claim is allowed to lease, within the limits of tasks per pool, of all tasks, and of segments. isCut reports that
+// the next offer needs more segments than remain. With inOneCall, all chosen tasks have the rendering of the first task. A task that expires before its turn is
+// skipped.
 func (p claimPart) choose(offers []offer, inOneCall bool) (chosen []offer, isCut bool) {
 	ofPool := map[int64]int64{}
 	var segments int64

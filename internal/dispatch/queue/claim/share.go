@@ -8,9 +8,10 @@ type RouteShare struct {
 	Weight int64
 }
 
-// Over any 500 tasks of a pool, each share is within 2 points of its weight. To ensure this, the lead of a route over the last route is at most the route's
-// share of sharedLead tasks. A route with share q therefore differs from its share of consecutive tasks by at most 2 * sharedLead * q * (1-q) tasks, never
-// more than 8. If many routes share a pool, each route can lead by about leadEach tasks, so that the routes need not alternate.
+// In any 500 consecutive tasks of a pool, the share of each route differs from its weight by at most 2 percentage points. To ensure this, the lead of a route
+// over the last route is at most the route's share of sharedLead tasks. A route with share q therefore differs from its share of consecutive tasks by at most 2
+// * sharedLead * q * (1-q) tasks, never more than 8. If many routes share a pool, each route can lead by about leadEach tasks, so that the routes need not
+// alternate.
 const (
 	sharedLead = 16
 	leadEach   = 3

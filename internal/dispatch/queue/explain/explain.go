@@ -37,7 +37,7 @@ type Switch struct {
 	Name string
 }
 
-// NoSharedSenders is the kind of a switch. It holds tasks for which the company has no route and is not allowed to use shared senders.
+// NoSharedSenders is the kind of the switch that holds tasks if their company has no route for them and is not allowed to use shared senders.
 const NoSharedSenders = "shared_senders"
 
 // Switches returns the switches that hold tasks of a pool, company, country, submitter and batch. A nil countryNo means an unknown country. A nil
@@ -79,7 +79,7 @@ func (s *Service) HeldBy(ctx context.Context, m Messages) ([]Switch, error) {
 		all, err := s.Switches(ctx, pool, m.CompanyID, optional.NonZero(country), m.Submitter, m.BatchID)
 		return slices.DeleteFunc(all, omits), err
 	}
-	isBound := func(w Switch) bool { return w.Kind == NoSharedSenders && m.SenderNo != nil } // the only sender sends the messages, whatever the routes
+	isBound := func(w Switch) bool { return w.Kind == NoSharedSenders && m.SenderNo != nil } // only m.SenderNo sends the messages, so routes and shared senders do not matter
 	all, err := heldIn("", func(w Switch) bool {
 		return w.Name == "" || w.Kind == NoSharedSenders && isRouted || isBound(w) // an empty name: the switch depends on the country; a route can serve some countries
 	})
@@ -115,9 +115,9 @@ func NeedOf(t queueq.Task, pool int64) sender.Need {
 	return sender.Need{PoolID: pool, Content: t.Content, Sign: t.Sign, Segments: t.Segments}
 }
 
-// Candidates returns the senders that are allowed to claim a task. Senders that can claim the task now come first. Each candidate contains the reason that a
-// claim would find. failedWith is the sender that failed with the task, because other senders are preferred. failedWith can be empty. A task that is held by
-// NoSharedSenders has no candidates.
+// Candidates returns the senders that are allowed to claim a task. Senders that can claim the task now come first. Each other candidate contains the reason why
+// its claim would not return the task. failedWith is the sender that last failed with the task; other senders are preferred to this sender. An empty failedWith
+// means no sender. A task that is held by NoSharedSenders has no candidates.
 func (s *Service) Candidates(ctx context.Context, n sender.Need, failedWith string, heldBy []Switch) ([]sender.Candidate, bool, error) {
 	if slices.ContainsFunc(heldBy, func(w Switch) bool { return w.Kind == NoSharedSenders }) {
 		return nil, false, nil
@@ -126,7 +126,7 @@ func (s *Service) Candidates(ctx context.Context, n sender.Need, failedWith stri
 	if err != nil {
 		return all, routed, err
 	}
-	held := map[int]string{} // reason why the sender must not claim the task, by sender id
+	held := map[int]string{} // reason why the sender must not claim the task, by index of all
 	for i, c := range all {
 		var rivals []claim.RouteShare
 		isOther := false // another sender shares the pool with this sender or is preferred to this sender

@@ -1,5 +1,5 @@
-// Package line stores the senders that wait at this server for tasks. It decides which sender is woken for a new task. One poll of the database serves
-// all waiting senders. The package does not read the database itself: its owner passes the functions that do.
+// Package line stores the senders that wait at this server for tasks. It decides which sender is woken for a new task. One poll of the database serves all
+// waiting senders. The package does not read the database itself: its owner passes functions that read the database.
 package line
 
 import (
@@ -68,7 +68,7 @@ type Line struct {
 	closed  chan struct{}
 }
 
-// New returns a Line. poll polls the database. readUsage must read the usage of senders between its calls of Given and Learn.
+// New returns a Line. poll polls the database. readUsage must call Given, then read the usage of the senders, and then call Learn.
 func New(poll func(context.Context, Question) (Finding, error), readUsage func(context.Context, ...string) error) *Line {
 	return &Line{
 		poll: poll, readUsage: readUsage, usages: map[string]*usage{}, announced: map[int64]int{}, probed: map[int64]struct{}{},
@@ -109,16 +109,16 @@ func (l *Line) SenderNos() (waiting, sleeping []string) {
 
 // Waiter is a claim that waits for tasks.
 type Waiter struct {
-	element  *list.Element // nil: it no longer waits
+	element  *list.Element // nil: the claim no longer waits
 	senderNo string
-	anyPool  bool              // its pools are unknown: it can be woken for any pool
+	anyPool  bool              // the pools of the sender are unknown, so the waiter can be woken for any pool
 	pools    map[int64]float64 // pools of the sender, with the sender's sort in each pool
 	woken    chan WakeUp       // contains at most one wake-up
 	changed  chan struct{}     // value of Line.changed when the waiter joined
 	usage    *usage
 }
 
-// WakeUp is a message to a waiter: a pool possibly contains tasks for it.
+// WakeUp is a message to a waiter: a pool possibly contains tasks for this waiter.
 type WakeUp struct {
 	pool int64
 	left int // number of other waiters to try if the sender receives no task
@@ -433,7 +433,8 @@ func (l *Line) pollWhileAnyWait() {
 	}
 }
 
-// stopIfIdle ends polling if no sender waits, and reports whether it ended polling. Woken senders that have not claimed yet still count.
+// stopIfIdle ends polling if no sender waits, and reports whether it ended polling. It keeps the tries of each pool from which a woken sender has not claimed
+// yet.
 func (l *Line) stopIfIdle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

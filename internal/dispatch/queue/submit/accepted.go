@@ -18,8 +18,8 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// Accepted is a submission that the SQL inbox has accepted. Its submitter already knows the id of the task, so a refusal would not reach the submitter. It
-// has either a text or a TemplateNo.
+// Accepted is a submission that the SQL inbox has accepted. Its submitter already knows the id of the task, so a refusal would not reach the submitter. The
+// submission has either a text or a TemplateNo.
 type Accepted struct {
 	TaskID     string
 	Submission Submission
@@ -32,8 +32,8 @@ type Accepted struct {
 
 // SubmitAccepted stores submissions of one company, in the transaction of its caller. Each submission becomes the task with its TaskID. If its dedup key is
 // already used, the submission is logged as a repeat instead. A refused submission becomes a FAILED task with the reason, unless MayWait is true. An outcome
-// with an error means that nothing of this submission was stored: it waits, or the database rejected it. A returned error comes from the database and means
-// that no submission was stored.
+// with an error means that nothing of this submission was stored: the submission waits, or the database rejected it. A returned error comes from the database
+// and means that no submission was stored.
 func (s *Service) SubmitAccepted(ctx context.Context, all []Accepted) ([]Outcome, error) {
 	if len(all) == 0 {
 		return nil, nil
@@ -139,8 +139,7 @@ const (
 	maxSegments = 100  // maximum number of segments of a text in the database
 )
 
-// poolOfRefused returns the pool of a refused message. If the phone number is invalid, it returns the pool that the message would have without the number. 0
-// means that the company does not exist any more.
+// poolOfRefused returns the pool of a refused message. If the phone number is invalid, it returns the pool that the message would have without the number.
 func (s *Service) poolOfRefused(ctx context.Context, one Accepted, recipient string) (pool int64, countryNo string, err error) {
 	if strings.HasPrefix(recipient, "+") {
 		found, err := s.directory.FindPool(ctx, time.Now(), directory.SMS, one.Origin.CompanyID, one.Submission.MessageType, recipient, true)

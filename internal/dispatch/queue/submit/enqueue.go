@@ -38,7 +38,7 @@ type Person struct {
 
 	Refused string            // reason why the person receives no message; empty: no reason
 	Content string            // text of the task for this person; empty: the text of the rendering
-	Values  map[string]string // values of the person's placeholders in the rendering; nil: the rendering has no open placeholders
+	Values  map[string]string // values of the person's placeholders in the rendering; nil: the rendering has no placeholders to fill
 }
 
 // unreachable is the reason why a person cannot be reached: the result of the task, and the label of the metric.
@@ -64,7 +64,7 @@ func (s *Service) admitPeople(ctx context.Context, asOf time.Time, m Rendered, p
 	return s.admit.Admit(ctx, messages)
 }
 
-// reasonOf returns the reason why a person is unreachable. The reason is empty if the person is reachable. A returned error is not a fault.
+// reasonOf returns the reason why a person is unreachable. The reason is empty if the person is reachable. An error means that the decision is unknown.
 func reasonOf(verdict admit.Verdict, person Person) (unreachable, error) {
 	reason, refused := reachable, new(fault.Error)
 	if errors.As(verdict.Err, &refused) && len(refused.Fields) == 1 {

@@ -50,7 +50,7 @@ func (l Limits) Fit(sign, content string) string {
 	if segment.IsGSM(segment.Signed(sign, content)) {
 		ellipsis = "..."
 	}
-	content = segment.Beginning(content, int(l.characters)) // a request body can be up to one megabyte long
+	content = segment.Beginning(content, int(l.characters)) // shortens the search, because content can have up to one megabyte
 	cut := func(n int) string {
 		return strings.TrimRightFunc(segment.Beginning(content, n), unicode.IsSpace) + ellipsis
 	}

@@ -86,8 +86,8 @@ func (s *Service) store(ctx context.Context, row newTask) (made bool, err error)
 	return all[0], nil
 }
 
-// storeAll stores all tasks with their submissions, or none. It reports which tasks it created. The other tasks were not created because their dedup keys are
-// used. If the directory has changed since the tasks were prepared, storeAll finds their pools again, and can refuse tasks.
+// storeAll stores tasks with their submissions in one transaction, and reports which tasks it created. It does not create a task whose dedup key is used. After
+// an error, no task is stored. If the directory has changed since the tasks were prepared, storeAll finds their pools again, and can refuse tasks.
 func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) {
 	rows = slices.Clone(rows)
 	for tries := 1; ; tries++ {

@@ -121,7 +121,7 @@ type Submission struct {
 	SenderNo       string     // the only sender that is allowed to send the message; empty: any sender
 	WasChecked     bool       // Check accepted the message earlier: if its country is no longer served, the message is held and not refused
 	IsTrial        bool       // a test message that ClaimTrial leases: it is sent even if the setting disables test messages
-	RenderingID    int64      // rendering that stores the text, of which Content is the beginning; 0: Content is the whole text
+	RenderingID    int64      // rendering that stores the whole text, while Content is its beginning; 0: Content is the whole text
 	Values         []byte     // values of the placeholders in the rendering; nil: the rendering has no placeholders
 
 	taskID string // id that the caller already published, see Accepted; empty: a new id is created
@@ -169,7 +169,7 @@ func (sub Submission) checkChoice() error {
 // Submitted describes the task of a submission.
 type Submitted struct {
 	TaskID       string
-	Status       int16  // Pending, even if the task is a test message that has already ended without being sent
+	Status       int16  // Pending; Success for a test message that is not sent
 	Recipient    string // E.164 form of the number; empty: an earlier submission created the task
 	FinalContent string // text with the signature of the submission; a sender's own signature is added at the claim
 	Deduplicated bool   // an earlier submission created the task; Status is the current status of the task
@@ -182,8 +182,8 @@ var errRepeated = errors.New("the dedup key is taken")
 // errDropped refuses a submission whose dedup key belongs to a dropped task. The outcome of that task is unknown.
 var errDropped = fault.New(fault.Conflict, fault.TaskDropped)
 
-// Submit stores one task with its submission. When Submit returns without an error, both are durable. A default content is consumed in the same transaction
-// (S0.9). Expected faults: request.invalid, template.none_active, default_content.already_sent.
+// Submit stores one task with its submission. When Submit returns without an error, the task and the submission are durable. A default content is consumed in
+// the same transaction (S0.9). Expected faults: request.invalid, template.none_active, default_content.already_sent.
 func (s *Service) Submit(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
 	made, err := s.submit(ctx, sub, origin)
 	if err != nil && sub.DedupKey != nil {
@@ -287,7 +287,7 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 	return row, err
 }
 
-// read does the work of prepare, except that it neither decides about the recipient nor finds the pool.
+// read works like prepare, but does not decide about the recipient and does not find the pool.
 func (s *Service) read(ctx context.Context, asOf time.Time, sub Submission, origin Origin, templates *template.Finder) (newTask, error) {
 	sub.Channel = cmp.Or(sub.Channel, directory.SMS)
 	number, err := s.readAddress(ctx, sub, origin)
@@ -295,7 +295,7 @@ func (s *Service) read(ctx context.Context, asOf time.Time, sub Submission, orig
 		return newTask{}, err
 	}
 	sub.PhoneNumber = number.Written
-	if sub.BatchID == 0 && sub.taskID == "" { // other submissions were accepted before the company was switched off
+	if sub.BatchID == 0 && sub.taskID == "" { // messages of batches and of the SQL inbox were accepted earlier, possibly before the company was switched off
 		if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
 			return newTask{}, err
 		}
@@ -348,7 +348,7 @@ func complete(row *newTask, text template.Rendered) (err error) {
 	if row.Sign == "" {
 		row.Sign = text.Sign
 	}
-	text.Content = segment.Unsigned(row.Sign, text.Content) // the text is not signed twice
+	text.Content = segment.Unsigned(row.Sign, text.Content) // so that the text is not signed twice
 	row.final = text
 	if strings.TrimSpace(text.Content) == "" {
 		return fault.InvalidField("content", fault.Blank, nil)

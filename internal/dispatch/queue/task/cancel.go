@@ -12,7 +12,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Cancel ends a PENDING task and logs the user by. Faults: task.not_found, task.not_pending.
+// Cancel ends a PENDING task and logs by as the user. Faults: task.not_found, task.not_pending.
 func (s *Service) Cancel(ctx context.Context, viewer Viewer, id, by string) (Row, error) {
 	if _, err := s.Get(ctx, viewer, id); err != nil {
 		return Row{}, err
@@ -26,7 +26,7 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, id, by string) (Row
 	return s.Get(ctx, viewer, id)
 }
 
-// CancelAll ends the PENDING tasks in ids, logs the user by, and returns the number of ended tasks.
+// CancelAll ends the PENDING tasks in ids, logs by as the user, and returns the number of ended tasks.
 func (s *Service) CancelAll(ctx context.Context, ids []string, by string) (int, error) {
 	detail, err := json.Marshal(map[string]string{"by": by})
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Service) Withdraw(ctx context.Context, notificationIDs []int64, by stri
 // cancelPortion is the maximum number of tasks of a batch that one statement ends.
 const cancelPortion = 1000
 
-// CancelBatch ends the PENDING tasks of a batch, logs the user by, and returns the number of ended tasks. Each portion of tasks is one transaction.
+// CancelBatch ends the PENDING tasks of a batch, logs by as the user, and returns the number of ended tasks. Each portion of tasks is one transaction.
 func (s *Service) CancelBatch(ctx context.Context, batchID int64, by string) (cancelled int, err error) {
 	for after := ""; ; {
 		var ids []string

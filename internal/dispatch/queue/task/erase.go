@@ -9,7 +9,7 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// OfPerson returns up to erase.Portion tasks to a person with greater ids than after, in the order of their ids.
+// OfPerson returns up to erase.Portion tasks that were addressed to a person and have greater ids than after, in the order of their ids.
 func (s *Service) OfPerson(ctx context.Context, p *erase.Person, after string) ([]PersonRow, error) {
 	rows, err := s.q.ErasureTasks(ctx, queueq.ErasureTasksParams{
 		CompanyID: p.CompanyID, UserIds: p.UserIDs, Recipients: p.Recipients, AskedRecipients: p.AskedRecipients, AfterID: after, Portion: erase.Portion,
@@ -17,14 +17,14 @@ func (s *Service) OfPerson(ctx context.Context, p *erase.Person, after string) (
 	return rows, postgres.Wrap("find tasks", err, nil)
 }
 
-// Open returns those of the tasks that are PENDING or PROCESSING.
+// Open returns the ids in taskIDs whose tasks are PENDING or PROCESSING.
 func (s *Service) Open(ctx context.Context, taskIDs []string) ([]string, error) {
 	open, err := s.q.ErasureOpen(ctx, taskIDs)
 	return open, postgres.Wrap("find open tasks", err, nil)
 }
 
-// EraseTasks removes the person and the texts from tasks that have ended. A task that was requeued meanwhile keeps its recipient, so that the next pass finds it
-// again.
+// EraseTasks removes the person and the texts from tasks that have ended. A task that was requeued meanwhile keeps its recipient, so that the next pass finds
+// this task again.
 func (s *Service) EraseTasks(ctx context.Context, p *erase.Person, taskIDs []string) (erase.Counts, error) {
 	reports, err := s.q.ErasureReports(ctx, queueq.ErasureReportsParams{TaskIds: taskIDs, Erased: result.Erased, Own: result.Own})
 	if err != nil {

@@ -28,7 +28,7 @@ const (
 // MaxAhead is the largest number of tasks ahead that an explanation counts.
 const MaxAhead = 10_000
 
-// Explanation contains the reason why a task has its state. The task is read shortly before the senders, so both can differ by a change in between.
+// Explanation contains the reason why a task has its state. The task is read shortly before the senders, so a change in between affects only the senders.
 type Explanation struct {
 	Task    Row
 	Reason  string

@@ -119,7 +119,7 @@ const (
 // Page is a page of a list of tasks, newest first.
 type Page struct {
 	Tasks []Row
-	// Before is the id before which the next page begins. It is empty unless the list stopped at a limit.
+	// Before is the id before which the next page begins. It is empty unless the list stopped at maxScan or maxPartitions.
 	Before     string
 	partitions []queueq.TaskPartitionsRow // newest first
 }
@@ -215,8 +215,8 @@ func list(ctx context.Context, q *queueq.Queries, f Filter) (p Page, err error) 
 	return p, nil
 }
 
-// window describes the ids that one statement of a list reads. It reads ids from the id from up to but not including before, newest first, at most most ids.
-// The partitions lie between the ids start and end. held contains the tasks of which the sender in the filter holds a lease.
+// window describes the ids that one statement of a list reads. The statement reads at most most ids, newest first. from is included, and before is excluded.
+// The partitions lie between the ids start and end. held contains the ids of the tasks that the sender in the filter has leased.
 type window struct {
 	held         []string
 	start, end   string
@@ -277,7 +277,7 @@ const day = 24 * time.Hour
 // the time of the database. The range therefore allows a difference of one day.
 func idsCreated(from, before *time.Time) (first, last string) {
 	first, last = "", taskid.Last
-	if from != nil && from.Year() > 2000 { // no task is older
+	if from != nil && from.Year() > 2000 { // no task is older than 2000
 		first = taskid.First(*from)
 	}
 	if before != nil && before.Year() < 9999 {
@@ -290,9 +290,9 @@ func idsCreated(from, before *time.Time) (first, last string) {
 // consider this difference.
 const clockDifference = time.Minute
 
-// skip returns the id before which a list continues after it has read the id last. Usually this is last. last can contain a time whose tasks do not match the
-// filter. Then skip returns the latest id of the same day that can match. Ids of other forms sort before or after all ids of the day that contain a time, so
-// skip passes over no id of another form.
+// skip returns the id before which a list continues after the id last. If the time in last is outside the times of the filter, skip returns the next id of the
+// same day that can match. Otherwise it returns last. Ids without a time sort before or after all ids of the day that contain a time, so skip never passes over
+// an id without a time.
 func (f Filter) skip(last string) string {
 	at, ok := taskid.Time(last)
 	if !ok {

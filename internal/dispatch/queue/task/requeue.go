@@ -17,7 +17,7 @@ import (
 // requeueTries is the maximum number of attempts to requeue a task that another request requeues at the same time and that ends again.
 const requeueTries = 3
 
-// Requeue makes a FAILED or CANCELLED task wait again like a new task, and logs the user by and the remark. Faults: task.not_found, task.dropped,
+// Requeue makes a FAILED or CANCELLED task wait again like a new task, and logs by as the user, and the remark. Faults: task.not_found, task.dropped,
 // task.not_ended, task.succeeded, task.delivered, task.expired, task.unreachable, task.erased, task.withdrawn, task.sender_gone, task.tests_off,
 // task.recipient_refused.
 func (s *Service) Requeue(ctx context.Context, viewer Viewer, id, by, remark string) (Row, error) {

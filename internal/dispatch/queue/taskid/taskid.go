@@ -14,7 +14,7 @@ func New() string { return ids.next(ulid.Now()) }
 
 var ids idMaker
 
-// idMaker counts up within each millisecond.
+// idMaker creates ascending ids, even within one millisecond.
 type idMaker struct {
 	mu      sync.Mutex
 	entropy *ulid.MonotonicEntropy
@@ -32,7 +32,7 @@ func (m *idMaker) next(now uint64) string {
 	return Day(ulid.Time(m.latest)) + "_" + id.String()
 }
 
-// At returns a text that sorts between the ids that New creates before at and the ids that it creates at this time or later.
+// At returns a text that sorts after all ids that New creates before at, and before all ids that New creates at this time or later.
 func At(at time.Time) string {
 	var id ulid.ULID
 	_ = id.SetTime(ulid.Timestamp(at)) // fails only after the year 10889
