@@ -86,7 +86,7 @@ func TestClaimWaitsForTasks(t *testing.T) {
 	}
 }
 
-// Many senders wait. Each new task wakes one of them at once, however the task was submitted.
+// Many senders wait. Each new task wakes one of these senders at once. The kind of the submission does not matter.
 func TestEachNewTaskWakesAWaitingSender(t *testing.T) {
 	b := apptest.New(t)
 	const waiting = 30
@@ -128,7 +128,7 @@ func TestEachNewTaskWakesAWaitingSender(t *testing.T) {
 	}
 }
 
-// A waiting sender receives a retry when it is due, and a task that another server stored. Nothing on this server announces these tasks.
+// A waiting sender receives a retry when it is due, and a task that another server stored. Only a poll of the database finds these tasks.
 func TestWaitingSenderReceivesRetriesAndTasksOfOtherServers(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")

@@ -622,8 +622,8 @@ func TestSenderReceivesTasksOfAllItsPools(t *testing.T) {
 		}
 	})
 	apptest.Eventually(t, "the sender waits", func() bool { return b.App.Queue.Waiting() == 1 })
-	// The statement stores tasks in the way of another server. Half of the tasks are queued, the other half are not. Their number exceeds the limit of one
-	// walk.
+	// The statement stores tasks like another server: it wakes no sender here. Half of the tasks are queued, the other half are not. Their number exceeds the
+	// limit of one walk.
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, company_id, pool_id, lane, rank, due_at)
 		SELECT 'task_' || p.id, '13800138000', '+8613800138000', 'x', p.company_id, p.id, CASE WHEN p.id % 2 = 0 THEN 160 END, CASE WHEN p.id % 2 = 0 THEN 0 END, now()
 		FROM pools p WHERE p.company_id IS NOT NULL`)
@@ -703,7 +703,7 @@ func TestEmptyClaimLocksNoRow(t *testing.T) {
 	}
 }
 
-// Planning a claim takes as long as running the claim.
+// Planning a claim takes as long as running the claim, so its plan is reused.
 func TestClaimIsPlannedOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 500, nil)

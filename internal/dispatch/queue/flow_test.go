@@ -251,7 +251,7 @@ func TestFlowsTakeTurnsInEachPool(t *testing.T) {
 }
 
 // Turns do not change priorities. Tasks of a higher priority are sent first, and flows take turns within each priority.
-func TestTurnsKeepPriorities(t *testing.T) {
+func TestFlowsTakeTurnsWithinEachPriority(t *testing.T) {
 	b := apptest.New(t)
 	who := users(b, "anna", "bert")
 	for _, class := range []string{"marketing", "notification", "verification"} {
@@ -269,7 +269,7 @@ func TestTurnsKeepPriorities(t *testing.T) {
 }
 
 // Tasks that become due also take turns: the scheduled messages of one user do not delay the messages of another user.
-func TestTasksThatComeDueTakeTurns(t *testing.T) {
+func TestTasksThatBecomeDueTakeTurns(t *testing.T) {
 	b := apptest.New(t)
 	who := users(b, "anna", "bert", "cora")
 	later := map[string]any{"expect_send_time": time.Now().Add(time.Hour)}

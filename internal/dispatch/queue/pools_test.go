@@ -628,7 +628,8 @@ func TestRetryDoesNotWaitForARivalWithoutQuota(t *testing.T) {
 	}
 }
 
-// A sender gives up its turn in a pool because of a retry that it is not allowed to claim only if it claimed no other task.
+// If a sender claimed tasks from another pool, it keeps its turn in a pool whose retry it is not allowed to claim. A sender without other tasks gives up this
+// turn.
 func TestSenderKeepsItsTurnInAPoolAfterAClaimFromAnotherPool(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("busy", 1)

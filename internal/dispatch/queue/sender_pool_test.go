@@ -130,7 +130,7 @@ func TestCompanyCannotNameTheSenderOfAnotherCompany(t *testing.T) {
 }
 
 // A task of one sender waits for this sender, also after changes of the routes, for a retry, and after an expired lease.
-func TestTaskOfOneSenderStaysWithItAfterRouteChanges(t *testing.T) {
+func TestTaskOfOneSenderWaitsForThisSenderAfterRouteChanges(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "one"})

@@ -36,8 +36,8 @@ func lasts(b *apptest.Bundle, id string) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// S4.6: a task that was claimed but not started returns soon. It was not sent, so no attempt is counted, and on_unclear has no effect. A task that was
-// started returns when its lease ends, and its outcome is unknown.
+// S4.6: a task that was claimed but not started returns to the queue soon. The task was not sent, so no attempt is counted, and on_unclear has no effect. A
+// task that was started returns to the queue when its lease ends, and its outcome is unknown.
 func TestUnstartedTaskIsRetriedAndStartedTaskIsUnclear(t *testing.T) {
 	for onUnclear, effect := range map[string]string{"fail": "recovered unclear", "retry": "recovered retry"} {
 		t.Run(onUnclear, func(t *testing.T) {

@@ -136,8 +136,8 @@ func TestS0_13_StatisticsEqualTheRows(t *testing.T) {
 	}
 }
 
-// logged is a query that computes the figures of senders from the rows of leases and reports. The response time of a report after a recovery is counted from
-// the recovery.
+// logged is a query that computes the figures of senders from the rows of leases and reports. If a report follows a recovery, its response time begins at the
+// recovery.
 const logged = `
 	SELECT s.sender_no, (SELECT count(*) FROM send_logs l WHERE l.app_id = s.sender_no) AS attempts,
 		count(r) FILTER (WHERE r.effect = 'success') AS succeeded, count(r) FILTER (WHERE r.effect <> 'success') AS failed,

@@ -76,7 +76,7 @@ func TestWaitingSenderDoesNotClaimFromEmptyPools(t *testing.T) {
 	}
 }
 
-// If senders count as silent too soon for the sweep, each poll of a sender is a claim, because a claim stores the poll.
+// If silent_after is too short for the sweep that stores polls, each poll of a sender is a claim, because a claim stores the poll.
 func TestSenderClaimsOnEachPollIfItIsSoonSilent(t *testing.T) {
 	b := waiting(t)
 	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })

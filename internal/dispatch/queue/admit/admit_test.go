@@ -24,10 +24,10 @@ const (
 	send   = "/api/v1/sms/send"
 )
 
-// world is a server whose company is no longer allowed to send to abroad.
+// world is a server whose company is no longer allowed to send abroad.
 type world struct {
 	*apptest.Bundle
-	failed, failedByJob string // older tasks to abroad
+	failed, failedByJob string // ids of older tasks to numbers abroad
 }
 
 func newWorld(t *testing.T) world {
@@ -81,7 +81,7 @@ func (w world) foreign(method, path, body string) string {
 	return fmt.Sprint(res.StatusCode, " ", string(raw))
 }
 
-// ways are all operations that create a task or requeue one.
+// ways contains all operations that create or requeue a task.
 var ways = map[string]func(w world){
 	"message":         func(w world) { w.expectRefused(send, map[string]any{"phone_number": abroad, "content": "x"}) },
 	"default content": func(w world) { w.expectRefused(send, map[string]any{"phone_number": abroad}) },
@@ -189,7 +189,8 @@ func TestEveryOperationRejectsForbiddenRecipients(t *testing.T) {
 	}
 }
 
-// TaskSubmit adds the tasks of putAll, TaskEnqueue the tasks of admitPeople, and TaskRequeue the tasks of readmit.
+// Only three statements add tasks to the queue. TaskSubmit adds the tasks that putAll admits, TaskEnqueue the tasks that admitPeople admits, and TaskRequeue
+// the tasks that readmit admits.
 func TestOnlyAdmittedTasksAreAddedToTheQueue(t *testing.T) {
 	t.Parallel()
 	var adding []string

@@ -170,7 +170,7 @@ func TestFirstMessageWithADedupKeyInABatchCreatesTheTask(t *testing.T) {
 	}
 }
 
-// A transaction of a company locks the ranks of the company. Other submissions of the company must wait until the transaction ends.
+// A batch in one transaction locks the ranks of its company last, because other submissions of the company wait for this lock until the transaction ends.
 func TestBatchInOneTransactionLocksRanksLast(t *testing.T) {
 	b := apptest.New(t)
 	numbers := []string{"13800138001", "13800138002"}

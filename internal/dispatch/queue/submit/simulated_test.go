@@ -7,7 +7,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// sendNoTests switches test messages off.
+// sendNoTests disables the sending of test messages.
 func sendNoTests(b *apptest.Bundle) {
 	b.T.Helper()
 	putSMS(b, map[string]any{"send_tests": false})

@@ -25,7 +25,7 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id string) (Row, error
 	return row, postgres.Wrap("get task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 
-// Origins returns the origins of tasks, in the order of tasks.
+// Origins returns the company, channel, notification and last provider number of each task, in the order of tasks.
 func (s *Service) Origins(ctx context.Context, tasks []Row) ([]OriginRow, error) {
 	var p queueq.TaskOriginsParams
 	for _, t := range tasks {

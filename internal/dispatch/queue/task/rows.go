@@ -6,7 +6,7 @@ import "lksms/gen/queueq"
 type (
 	// Row is a task in the form that users see.
 	Row = queueq.Task
-	// OriginRow is the origin of a task.
+	// OriginRow contains the company, channel, notification and last provider number of a task.
 	OriginRow = queueq.TaskOriginsRow
 	// PersonRow is a task to a person.
 	PersonRow = queueq.ErasureTasksRow
