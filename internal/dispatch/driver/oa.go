@@ -17,7 +17,7 @@ type oa struct {
 	config struct {
 		URL            string         `json:"url"`
 		Secret         string         `json:"secret"` // base64 with the prefix whsec_, or any text
-		Answer         provider.Reply `json:"answer"` // if it defines no success, 2xx means success, as in Standard Webhooks
+		Answer         provider.Reply `json:"answer"` // if Answer defines no success, 2xx means success, as in Standard Webhooks
 		TimeoutSeconds float64        `json:"timeoutSeconds"`
 	}
 	key    []byte

@@ -1,5 +1,5 @@
-// Package fact defines the rows that consumers of facts receive. A fact counts equal changes of tasks by one statement. Triggers write the facts to the table
-// facts.
+// Package fact defines the rows that consumers of facts receive. A fact is the number of equal changes that one statement made to tasks. Triggers write the
+// facts to the table facts.
 package fact
 
 import "time"

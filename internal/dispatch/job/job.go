@@ -33,7 +33,7 @@ const (
 	// MaxTasks is the maximum number of tasks of a job. It equals the maximum number of rows of a batch.
 	MaxTasks    = 1 << 20
 	maxRunning  = 100 // maximum number of running jobs
-	maxCompany  = 10  // maximum number of running jobs for batches of one company, so that one company cannot use up the slots of all
+	maxCompany  = 10  // maximum number of running jobs for batches of one company, so that one company cannot use up all slots
 	partSize    = 500 // maximum number of tasks that one transaction changes; such a transaction takes tens of milliseconds
 	deleteBatch = 1000
 )

@@ -137,7 +137,7 @@ func isInvisible(c rune) bool {
 	return c > 0x7F && unicode.IsSpace(c) || c == '\n' || c == '\r'
 }
 
-// ascii returns the ASCII equivalent of a character in a number: of a full-width or Arabic digit, a dash, a dot, or a bracket.
+// ascii returns the ASCII equivalent of a full-width or Arabic digit, a dash, a dot or a bracket. It returns any other character unchanged.
 func ascii(c rune) rune {
 	switch {
 	case c < 0x80:

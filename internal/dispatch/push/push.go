@@ -60,7 +60,7 @@ type Pusher struct {
 	workers  sync.WaitGroup
 }
 
-// Services are the services that a Pusher uses.
+// Services contains the services that a Pusher uses.
 type Services struct {
 	Queue       *queue.Service
 	Submissions *submit.Service

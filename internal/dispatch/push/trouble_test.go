@@ -338,7 +338,7 @@ func TestReleasedTaskKeepsItsOrder(t *testing.T) {
 		t.Errorf("claimed %v", got)
 	}
 	b.ExpectEffects(first, "released untried", "reported ignored")
-	// Only the sweep recovers an expired lease. Release does not recover it.
+	// Only the sweep, and not Release, recovers an expired lease.
 	b.ExpireLeases()
 	if n := release("app", apptest.Scan[int64](b, "SELECT lease_id FROM tasks WHERE task_id = $1", first)); n != 0 {
 		t.Error("a lease that had run out was released")
@@ -427,7 +427,7 @@ func TestTokenIsFetchedOnceWithoutAnOpenTransaction(t *testing.T) {
 	}
 }
 
-// If a server dies while it fetches a token, the other servers wait at most until its lease of the token ends.
+// If a server dies while it fetches a token, the other servers wait at most until the lease of the dead server ends.
 func TestAnotherServerFetchesTheTokenAfterACrash(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	b.Exec("INSERT INTO sender_tokens (sender_id, fetches, fetch_until) SELECT id, 1, now() + interval '1 hour' FROM senders WHERE sender_no = 'mini'")

@@ -460,7 +460,7 @@ func TestLogRowsAndFactsContainBatchCountryAndIsTest(t *testing.T) {
 	ids := submitBatch(b, 7, 8, func(s *submit.Submission) { s.Test, s.ExpiresAt = true, &soon })
 	claimed := b.Claim("app", 7)
 	b.Report(claimed[0].TaskID, "app", 2, nil)
-	b.Report(claimed[0].TaskID, "app", 2, nil) // too late
+	b.Report(claimed[0].TaskID, "app", 2, nil) // this report is too late
 	b.Report(claimed[1].TaskID, "app", 3, nil)
 	b.Report(claimed[2].TaskID, "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
 	if n, err := b.App.Queue.Release(t.Context(), "app", []queue.Unused{{TaskID: claimed[3].TaskID, LeaseID: claimed[3].LeaseID, Tried: true}}); n != 1 || err != nil {
@@ -493,7 +493,7 @@ func TestLogRowsAndFactsContainBatchCountryAndIsTest(t *testing.T) {
 	}
 	got := apptest.Scan[string](b, `SELECT concat_ws(' ', sum(submitted), sum(leases), sum(success), sum(failed), sum(pending_new), sum(pending_retry),
 		sum(processing), sum(delivered), sum(requeued)) FROM facts WHERE batch_id = 7`)
-	// Two leases exist. The requeued task failed once, but is no longer FAILED.
+	// Two tasks are PROCESSING. The requeued task no longer counts as FAILED.
 	if want := "8 7 1 1 1 0 2 1 1"; got != want {
 		t.Errorf("facts %s, want %s", got, want)
 	}

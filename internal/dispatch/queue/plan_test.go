@@ -68,7 +68,7 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 					if scans := reads.scans - before[table].scans; scans != 0 {
 						t.Errorf("%s was read as a whole %d times", table, scans)
 					}
-					if rows := reads.rows - before[table].rows; rows > 8000 { // of 100,000; queries with limits read 5,010 of them
+					if rows := reads.rows - before[table].rows; rows > 8000 { // the table has 100,000 rows, of which queries with limits read 5,010
 						t.Errorf("%d rows of %s were read through its indexes", rows, table)
 					}
 				}

@@ -241,7 +241,7 @@ func TestSenderServesTheCompaniesOfItsPoolsByWeight(t *testing.T) {
 				if no != "shared" && no != "also" {
 					b.AddRouteWith(map[string]any{"company_no": no, "sender_no": "all"})
 				}
-				if no == "two" { // two serves two pools, but has one share
+				if no == "two" { // the company two has tasks in two pools, but only one share
 					b.AddRouteWith(map[string]any{"company_no": no, "sender_no": "all", "country_no": "DE"})
 					b.SubmitMany(no, 300, map[string]any{"phone_number": abroad}, who...)
 				}
@@ -273,7 +273,7 @@ func TestSenderServesTheCompaniesOfItsPoolsByWeight(t *testing.T) {
 func TestAgedTasksTakeTurnsWithTheHighestPriorityBelowRealTime(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("old", 30, map[string]any{"priority": 9})
-	b.Exec("UPDATE tasks SET rank = rank + 1e6") // the same as after many tasks of this priority
+	b.Exec("UPDATE tasks SET rank = rank + 1e6") // simulates the ranks after many tasks of this priority
 	b.SubmitMany("urgent", 50, map[string]any{"priority": 2})
 	b.Exec("UPDATE tasks SET due_at = now() - interval '61 minutes' WHERE priority = 9")
 	if n, err := b.App.Queue.Age(t.Context()); n != 30 || err != nil {

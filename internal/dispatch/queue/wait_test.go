@@ -55,7 +55,7 @@ func TestWaitingSenderDoesNotClaimFromEmptyPools(t *testing.T) {
 	b := waiting(t)
 	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })
 	stored := 0
-	apptest.Eventually(t, "the polls of the two are stored", func() bool { // the rival is stored only after it has read its pools again, which has just happened
+	apptest.Eventually(t, "the polls of the two are stored", func() bool { // the rival is stored only after its pools were read again, which happened just before
 		n, err := b.App.Queue.RecordPolls(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	matchBatch  = 1000           // maximum number of receipts that one transaction matches, and of receipts in a callback
+	matchBatch  = 1000           // maximum number of receipts that one run of the sweep matches in a transaction
 	parkedFor   = 72 * time.Hour // time for which unmatched receipts are tried again
 	deleteBatch = 1000           // maximum number of rows that one statement deletes
 )

@@ -162,7 +162,7 @@ func TestConcurrentCallbacksAreStoredTogether(t *testing.T) {
 	}
 	for n := range 60 {
 		switch n % 6 {
-		case 0: // always the same body
+		case 0: // the same body each time
 			call("pushed", 200, `{"msgid":"n-1","status":"DELIVRD"}`)
 		case 1:
 			call("pushed", 422, fmt.Sprintf(`{"status":"DELIVRD","n":%d}`, n))

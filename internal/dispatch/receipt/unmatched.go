@@ -43,7 +43,7 @@ func (c unmatchedCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	rows, err := Unmatched(ctx, c.receipts.db, unmatchedDay)
-	if err != nil { // the gauge is omitted from this scrape; the gauges of the pool show why
+	if err != nil { // the gauge is omitted from this scrape; the gauges of the connection pool show why
 		return
 	}
 	for _, row := range rows {

@@ -25,7 +25,7 @@ type Candidate struct {
 	SenderNo string
 	Why      string
 	Until    *time.Time // end of the pause of a paused sender
-	Weight   *int64     // weight of its route; nil: no route
+	Weight   *int64     // weight of the sender's route to the pool; nil: no route
 	Served   float64    // tasks served by its route, divided by the weight
 	Shares   bool       // the sender takes part in the distribution of tasks by weight
 	Segments int        // segments that an attempt costs

@@ -43,7 +43,7 @@ func (c gaugeCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	rows, err := c.senders.gauges(ctx)
-	if err != nil { // these gauges are omitted from this scrape; the gauges of the pool show why
+	if err != nil { // these gauges are omitted from this scrape; the gauges of the connection pool show why
 		return
 	}
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {

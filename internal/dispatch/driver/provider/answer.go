@@ -37,7 +37,7 @@ type Mask struct {
 // MaskOf returns a mask for the secret fields of a configuration, the secret parts of its URLs (the fields in addresses), and the secrets in more.
 func MaskOf(secrets, addresses []string, config []byte, more []string) Mask {
 	fields := map[string]any{}
-	_ = json.Unmarshal(config, &fields) // the driver decodes the configuration again and reports errors
+	_ = json.Unmarshal(config, &fields) // errors are reported when the driver decodes the configuration
 	all := slices.Clone(more)
 	for _, name := range secrets {
 		all = append(all, Texts(fields[name])...)

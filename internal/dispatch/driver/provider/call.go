@@ -69,7 +69,7 @@ func Call(client *http.Client, req *http.Request) (status int, body []byte, o *O
 	return status, body, nil
 }
 
-// Post sends body as JSON to a URL. It returns the same as Call.
+// Post sends body as JSON to a URL. It returns the results of Call.
 func Post(ctx context.Context, client *http.Client, address string, header http.Header, body []byte) (status int, answer []byte, o *Outcome) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {

@@ -24,8 +24,8 @@
 // routes.next_turn.
 //
 // Flow ranks work in the same way among the flows of one company. If several flows wait, a claim takes the task with the smallest flow rank at each rank of
-// the company, and exchanges the ranks of the two tasks. Without an exchange, a second flow could get every second rank, but the waiting tasks of the first
-// flow would keep their ranks: ten users who queue one campaign after another would get almost three shares for their company.
+// the company, and exchanges the ranks of the two tasks. Without the exchange, the waiting tasks of the first flow would keep their ranks, and the tasks of
+// a later flow would use additional ranks. Ten users who queue one campaign after another would then get almost three shares for their company.
 //
 // If tasks leave the queue unsent, their company gets their ranks again (RankGaps, RankGapClose). Otherwise the company would wait while the other
 // companies send as many tasks.

@@ -65,7 +65,7 @@ func (a admission) inOrder(rows []dispatchq.TaskOfferRow) []offer {
 	}
 	type served struct {
 		taken  float64
-		behind float64 // largest distance so far between a turn and the claimed gaps
+		behind float64 // largest difference so far between the turn of a task and the sum of the gaps up to this task
 	}
 	companies := map[laneOf]served{}
 	for i := range offers {

@@ -50,7 +50,7 @@ type Line struct {
 	readUsage func(ctx context.Context, senderNos ...string) error
 
 	mu        sync.Mutex
-	waiters   list.List            // of *Waiter, in the order in which they joined
+	waiters   list.List            // elements are *Waiter, in the order of Join
 	sleeping  map[*Waiter]struct{} // claims that wait for the end of their sender's interval
 	changed   chan struct{}        // closed when pools or intervals of senders possibly changed
 	usages    map[string]*usage    // by sender_no
@@ -124,18 +124,18 @@ type WakeUp struct {
 	left int // number of other waiters to try if the sender receives no task
 }
 
-// usage is the stored usage of a sender, plus the tasks that this server gave to the sender after it was read.
+// usage is the stored usage of a sender, plus the tasks that this server gave to the sender after the usage was read.
 type usage struct {
 	sender.Usage
 	at    time.Time // when the usage was read; zero: never
 	given int64     // tasks since the entry was created
 }
 
-// tries records, for one pool, the results of woken senders by sender_no.
+// tries records which woken senders received tasks from one pool. Senders are identified by sender_no.
 type tries struct {
 	underway int                 // woken senders that have not claimed yet
 	missed   map[string]struct{} // senders that received no task since the last poll that found no tasks
-	hindered map[string]struct{} // senders of missed while tasks remained over two polls: something prevents them from claiming these tasks
+	hindered map[string]struct{} // senders that were in missed when two consecutive polls found tasks: something prevents these senders from claiming the tasks
 	found    bool                // the last poll of the pool found tasks
 }
 
@@ -460,7 +460,7 @@ func (l *Line) pollOnce() {
 	began := time.Now()
 	found, err := l.poll(context.Background(), asked)
 	l.mu.Lock()
-	if found.IsChanged { // each change is reported once, so it counts even if the rest of the poll failed
+	if found.IsChanged { // IsChanged reports each change only once, so it counts even if the rest of the poll failed
 		close(l.changed)
 		l.changed = make(chan struct{})
 	}

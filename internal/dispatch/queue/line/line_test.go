@@ -132,7 +132,7 @@ func TestUsageIncludesClaimedTasksAtOnce(t *testing.T) {
 	b := l.joinAs("b", sender.Usage{}, pool)
 	before := l.Given([]string{"a"})
 	l.Took("a", 3)
-	l.Learn(map[string]sender.Usage{"a": {Today: 10}}, before) // read from the database before a received the tasks
+	l.Learn(map[string]sender.Usage{"a": {Today: 10}}, before) // this usage was read before the sender "a" received the tasks
 	if got := l.usages["a"].Today; got != 13 {
 		t.Errorf("a has %d tasks today, want 13", got)
 	}
@@ -356,7 +356,7 @@ func TestOnePollServesAllSenders(t *testing.T) {
 		}, func(context.Context, ...string) error { return nil })
 		began := time.Now()
 		for i := range senders {
-			l.Narrow(l.Join(fmt.Sprint("app-", i)), map[int64]float64{int64(i): 0}) // one pool each
+			l.Narrow(l.Join(fmt.Sprint("app-", i)), map[int64]float64{int64(i): 0}) // each sender has one pool
 		}
 		const n = 4
 		for range n {

@@ -206,7 +206,7 @@ func (b *batch) repeat(ctx context.Context) {
 				o.Err = errDropped
 			case first != nil:
 				o.Submitted = *first
-			default: // the first submission was not stored; this submission can consume a default content although ranks are locked
+			default: // the first submission was not stored, so this submission is submitted again; it can consume a default content although ranks are locked
 				o.Submitted, o.Err = b.s.Submit(ctx, b.subs[of], b.originOf(of))
 			}
 		}

@@ -93,7 +93,7 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 	for tries := 1; ; tries++ {
 		p := submitParams(rows)
 		if tries == maxPoolTries {
-			p.DirectoryVersions = nil // the directory changes faster than the server reads it: the message must not be refused because of this
+			p.DirectoryVersions = nil // the directory changes faster than the server reads it, and these changes must not cause a refusal
 		}
 		ids, err := postgres.Again(ctx, s.db, func() ([]string, error) { return s.taskSubmit(ctx, rows, p) })
 		if err != nil {

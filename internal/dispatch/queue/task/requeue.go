@@ -206,7 +206,7 @@ var refusedVerdicts = map[string]fault.Reason{
 	"test": fault.TaskTestsOff,
 }
 
-// requeueable returns the fault of a task that cannot be requeued, or nil if it can.
+// requeueable returns the fault of a task that cannot be requeued, or nil if the task can be requeued.
 func (s *Service) requeueable(ctx context.Context, viewer Viewer, id string) error {
 	if _, err := s.Get(ctx, viewer, id); err != nil {
 		return s.orDropped(ctx, id, err)

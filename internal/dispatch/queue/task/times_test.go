@@ -24,7 +24,7 @@ func TestTaskShowsItsWaitAndItsDuration(t *testing.T) {
 			t.Errorf("%s: %v s, want %v", what, optionalText(got), want)
 		}
 	}
-	back := func(seconds int) { // moves all events so far into the past
+	back := func(seconds int) { // moves all earlier events into the past
 		t.Helper()
 		b.Exec("UPDATE queue SET entered_at = entered_at - make_interval(secs => $1), due_at = due_at - make_interval(secs => $1), updated_at = updated_at - make_interval(secs => $1)", seconds)
 		b.Exec("UPDATE report_logs SET entered_at = entered_at - make_interval(secs => $1), leased_at = leased_at - make_interval(secs => $1), created_at = created_at - make_interval(secs => $1)", seconds)
