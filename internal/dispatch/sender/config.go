@@ -132,7 +132,7 @@ func shownAddress(value json.RawMessage) string {
 	return scheme + "://" + host[credentials+1:] + "/" + hidden
 }
 
-// isHidden reports whether a field has its masked form.
+// isHidden reports whether the value of a field is masked.
 func isHidden(value json.RawMessage) bool {
 	var text string
 	return json.Unmarshal(value, &text) == nil && (text == hidden || strings.HasSuffix(text, "/"+hidden))
