@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"lksms/internal/platform/secret"
 )
 
 func read(t *testing.T, path string) string {
@@ -153,6 +156,64 @@ func TestTheServiceIsNoSuperuserInTheContainer(t *testing.T) {
 		if !strings.Contains(setup, want) {
 			t.Errorf("scripts/compose.sql has no %s", want)
 		}
+	}
+}
+
+// Editors of Windows write a byte order mark, and some write UTF-16.
+func TestEnvironmentFileCanBeginWithAByteOrderMark(t *testing.T) {
+	for name, text := range map[string]string{
+		"UTF-8":  "\uFEFFAPP_PORT=8123\r\nLOG_LEVEL=warn\r\n",
+		"UTF-16": "\xff\xfe" + strings.Join(strings.Split("APP_PORT=8123\nLOG_LEVEL=warn\n", ""), "\x00") + "\x00",
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, variable := range Variables() {
+				t.Setenv(variable, "")
+			}
+			t.Setenv("LOG_LEVEL", "error") // a variable of the environment takes precedence
+			t.Chdir(t.TempDir())
+			if err := os.WriteFile(".env", []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := LoadEnvironment(); err != nil {
+				t.Fatal(err)
+			}
+			if got := os.Getenv("APP_PORT") + " " + os.Getenv("LOG_LEVEL"); got != "8123 error" {
+				t.Errorf("the variables are %q", got)
+			}
+		})
+	}
+}
+
+// The error of a broken file is logged, so it names the line but not its text: other lines contain passwords.
+func TestErrorOfEnvironmentFileContainsNoValues(t *testing.T) {
+	for text, want := range map[string]string{
+		"APP_PORT=1\nFOO BAR baz\nBASIC_AUTH_PASSWORD=hunter2-hunter2\n": "read .env: line 2 is not NAME=value",
+		"A=\"1\n2\"\nB=\"\nC=1\nBASIC_AUTH_PASSWORD=hunter2-hunter2":     "read .env: line 3 is not NAME=value",
+	} {
+		t.Chdir(t.TempDir())
+		if err := os.WriteFile(".env", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := LoadEnvironment(); err == nil || err.Error() != want {
+			t.Errorf("%q: the error is %v", text, err)
+		}
+	}
+}
+
+func TestFilesOfSecretsCanBeginWithAByteOrderMark(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	key, database := filepath.Join(folder, "key"), Database{DataDir: folder, DatabaseURL: "postgres://db/lksms"}
+	for path, text := range map[string]string{key: secret.NewKey(), database.PasswordFile(): "a-long-password"} {
+		if err := os.WriteFile(path, []byte("\uFEFF"+text+"\r\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := SecretBox(Outbound{SecretsFile: key}, database); err != nil {
+		t.Error(err)
+	}
+	if password, _, err := ResolvePassword(Account{}, database, false); err != nil || password != "a-long-password" {
+		t.Errorf("the password is %q, %v", string(password), err)
 	}
 }
 

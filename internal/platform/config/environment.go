@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,17 +9,45 @@ import (
 	"reflect"
 
 	"github.com/joho/godotenv"
+
+	"lksms/internal/platform/bom"
 )
 
 // LoadEnvironment reads .env in the working folder, if the file exists, and sets the variables that are not set yet. A variable with an empty value counts as
 // not set: compose files and .env files pass empty values for omitted settings.
 func LoadEnvironment() error {
 	unsetEmpty()
-	if err := godotenv.Load(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	text, err := os.ReadFile(".env")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read .env: %w", err)
+	}
+	text = bom.Decode(text)
+	values, err := godotenv.UnmarshalBytes(text)
+	if err != nil { // the error of the library contains the rest of the file with its passwords
+		return fmt.Errorf("read .env: line %d is not NAME=value", brokenLine(text))
+	}
+	for name, value := range values {
+		if _, isSet := os.LookupEnv(name); isSet {
+			continue
+		}
+		if err := os.Setenv(name, value); err != nil {
+			return fmt.Errorf("read .env: set %s: %w", name, err)
+		}
 	}
 	unsetEmpty()
 	return nil
+}
+
+// brokenLine returns the number of the first line of a .env file that cannot be parsed. A value can have several lines, so the lines before the first of them
+// are the longest beginning of the file that can be parsed.
+func brokenLine(text []byte) int {
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	for n := len(lines) - 1; n > 0; n-- {
+		if _, err := godotenv.UnmarshalBytes(bytes.Join(lines[:n], nil)); err == nil {
+			return n + 1
+		}
+	}
+	return 1
 }
 
 // IgnoreEmpty unsets the variables with an empty value, without reading .env.

@@ -1,15 +1,16 @@
 package config
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"unicode/utf8"
 
+	"lksms/internal/platform/bom"
 	"lksms/internal/platform/secret"
 )
 
@@ -41,7 +42,7 @@ func ResolvePassword(account Account, database Database, create bool) (password 
 	if err != nil {
 		return "", false, fmt.Errorf("read password: %w", err)
 	}
-	password = Secret(strings.TrimSpace(string(content)))
+	password = Secret(bytes.TrimSpace(bom.Decode(content)))
 	if isShort(password) { // generated passwords are longer: the file was edited
 		return "", false, fmt.Errorf("the password in %s is too short: it needs at least %d characters; delete the file to have a password generated", path, MinPassword)
 	}
@@ -64,7 +65,7 @@ func SecretBox(o Outbound, database Database) (*secret.Box, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the key for secrets (SECRETS_KEY_FILE): %w", err)
 		}
-		key = strings.TrimSpace(string(content))
+		key = string(bytes.TrimSpace(bom.Decode(content)))
 	}
 	box, err := secret.NewBox(key, string(o.SecretsOld))
 	if err != nil {
