@@ -163,7 +163,9 @@ func answerFault(w http.ResponseWriter, r *http.Request, status int, f *fault.Er
 	case f.Kind == fault.Invalid:
 		texts := make([]string, 0, len(f.Fields))
 		for _, field := range f.Fields {
-			field.Name = names[field.Name]
+			if name, has := names[field.Name]; has { // Kannel has no parameter for the other fields, such as sign
+				field.Name = name
+			}
 			texts = append(texts, x.Text.Remark(field))
 		}
 		answer(w, http.StatusBadRequest, strings.TrimSpace(strings.Join(texts, "; ")+" rejected"))

@@ -162,6 +162,8 @@ func TestRejectionsUseTheErrorTextsOfKannel(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE length(request_data::text) > 2000"); n != 0 {
 		t.Errorf("%d rows have a long text each", n)
 	}
+	b.AddCountry("CN", "86", map[string]any{"signature_required": true})
+	b.expect(400, "sign ", with())
 	b.AddUser("reader", "read", nil)
 	b.expect(403, "not allowed", with("username", "reader"))
 	// A deleted user is rejected.
