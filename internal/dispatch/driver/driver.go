@@ -109,6 +109,7 @@ func read[Config any](text []byte, config *Config) error { return Read("config",
 func Read(name string, text []byte, config any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
+	d.UseNumber() // a number of the body can have more digits than a float64
 	err := d.Decode(config)
 	var wrong *json.UnmarshalTypeError
 	switch {

@@ -523,7 +523,7 @@ func TestHTTPSMSBuildsTheConfiguredRequest(t *testing.T) {
 	t.Parallel()
 	message := provider.Message{TaskID: "task_1", Recipient: "+8613800138000", Content: `他说"你好"&a=1`}
 	json1 := map[string]any{
-		"body":    map[string]any{"account": "${values.account}", "password": "${secrets.password}", "to": []any{"${digits}"}, "msg": "${content}", "type": 3},
+		"body":    map[string]any{"account": "${values.account}", "password": "${secrets.password}", "to": []any{"${digits}"}, "msg": "${content}", "type": 3, "app": json.Number("12345678901234567"), "rate": 1.5},
 		"values":  map[string]any{"account": "acme"},
 		"secrets": map[string]any{"password": "hunter2"},
 		"answer": map[string]any{
@@ -532,7 +532,7 @@ func TestHTTPSMSBuildsTheConfiguredRequest(t *testing.T) {
 	}
 	form := map[string]any{
 		"format": "form", "headers": map[string]any{"X-Account": "${values.account}"}, "query": map[string]any{"v": "${task_id}"},
-		"body": map[string]any{"mobile": "${recipient}", "text": "${content}"}, "values": map[string]any{"account": "acme"},
+		"body": map[string]any{"mobile": "${recipient}", "text": "${content}", "rate": 1.5}, "values": map[string]any{"account": "acme"},
 		"answer": map[string]any{"pattern": `^(?P<code>-?\d+),(?P<id>\d*)`, "success": "code", "equals": []any{"0"}, "number": "id", "code": "code", "permanent": []any{"-3"}},
 	}
 	for _, c := range []struct {
@@ -543,11 +543,11 @@ func TestHTTPSMSBuildsTheConfiguredRequest(t *testing.T) {
 		sent   string
 	}{
 		{"json, accepted", json1, says(200, `{"data":[{"code":0,"id":98765432109876543210}]}`), provider.Outcome{OK: true, ProviderNo: "98765432109876543210"},
-			`{"account":"acme","msg":"他说\"你好\"\u0026a=1","password":"hunter2","to":["8613800138000"],"type":3}`},
+			`{"account":"acme","app":12345678901234567,"msg":"他说\"你好\"\u0026a=1","password":"hunter2","rate":1.5,"to":["8613800138000"],"type":3}`},
 		{"json, refused for good", json1, says(200, `{"data":[{"code":15,"text":"黑名单"}]}`), provider.Outcome{Permanent: true, Code: "15", Error: "黑名单"}, ""},
 		{"json, refused for now", json1, says(200, `{"data":[{"code":22}]}`), provider.Outcome{Code: "22", Error: "the provider refused it"}, ""},
 		{"form, accepted", form, says(200, "0,20251121"), provider.Outcome{OK: true, ProviderNo: "20251121"},
-			url.Values{"mobile": {"+8613800138000"}, "text": {message.Content}}.Encode()},
+			url.Values{"mobile": {"+8613800138000"}, "rate": {"1.5"}, "text": {message.Content}}.Encode()},
 		{"form, refused for good", form, says(200, "-3,"), provider.Outcome{Permanent: true, Code: "-3", Error: "the provider refused it"}, ""},
 		{"an unreadable answer", form, says(200, "<html>"), provider.Outcome{Unknown: true, Code: "unreadable", Error: "answer not understood: it does not match `pattern`"}, ""},
 	} {
