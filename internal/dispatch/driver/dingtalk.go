@@ -112,6 +112,7 @@ func (d *dingTalk) deliver(attempts *provider.Attempts, messages []provider.Mess
 	for _, p := range people {
 		for _, i := range p.indexes {
 			report(i, o)
+			o.SameCall = true
 		}
 	}
 }

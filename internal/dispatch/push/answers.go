@@ -17,9 +17,9 @@ type called struct{ taskID, outcome, code, err, answer string }
 // latest contains the latest outcomes of calls, oldest first.
 type latest []called
 
-// add appends the outcome of a message, if the provider was called.
+// add appends the outcome of a message, if the provider was called. The other messages of the same call are not added.
 func (l *latest) add(taskID string, o provider.Outcome) {
-	if !o.IsCall() {
+	if !o.IsCall() || o.SameCall {
 		return
 	}
 	all := append(*l, called{taskID, o.Kind(), o.Code, o.Error, o.Answer})

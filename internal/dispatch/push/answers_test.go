@@ -109,6 +109,29 @@ func TestUnreadableAnswersOpenTheBreaker(t *testing.T) {
 	apptest.Eventually(t, "the sender goes on", func() bool { return b.GetSender("pushed").Pause == nil })
 }
 
+// A DingTalk call sends one message to many people. Its answer counts once, so a single unreadable answer does not open the breaker.
+func TestAnswerOfACallToManyPeopleCountsOnce(t *testing.T) {
+	b, p := apptest.NewNotifying(t)
+	p.Says(200, "<html>")
+	var contacts, people []any
+	for i := range 12 {
+		id := fmt.Sprint("p", i)
+		people, contacts = append(people, id), append(contacts, map[string]any{"user_id": id, "dingtalk_name": id})
+	}
+	b.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": contacts})
+	b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+		"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": people,
+	})
+	stored := "SELECT count(*) FROM sender_answers a JOIN senders s ON s.id = a.sender_id WHERE s.sender_no = 'ding'"
+	apptest.Eventually(t, "the answer is stored", func() bool { return b.Count(stored) > 0 })
+	if n := b.Count(stored); n != 1 || len(p.Seen()) != 1 {
+		t.Errorf("%d answers of %d calls", n, len(p.Seen()))
+	}
+	if n := b.Count("SELECT count(*) FROM sender_states WHERE openings > 0"); n != 0 {
+		t.Error("the breaker is open after one answer")
+	}
+}
+
 // If the lease of a task expires, the result of the task contains the answer that the driver did not understand.
 func TestRecoveredTaskContainsUnreadableAnswer(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)

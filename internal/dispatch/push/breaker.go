@@ -52,14 +52,14 @@ func (w *worker) probe(ctx context.Context, openings int64, lease time.Duration)
 // does not fit the provider.
 type tally struct {
 	tried   int               // messages with an outcome
-	unread  int               // messages whose answer was not understood
+	unread  int               // answers that were not understood
 	through int               // messages that the provider accepted or refused
 	failure *provider.Outcome // a failure of the sender or the provider; Trouble takes precedence
 }
 
 func (t *tally) count(o provider.Outcome) {
 	t.tried++
-	if o.IsUnread() {
+	if o.IsUnread() && !o.SameCall {
 		t.unread++
 	}
 	switch {

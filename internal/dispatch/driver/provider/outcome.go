@@ -11,6 +11,7 @@ type Outcome struct {
 	Permanent  bool          // for a refusal: a retry is useless
 	Outage     bool          // the provider failed: no answer was received, or the answer reports a fault or an overload
 	Unasked    bool          // the message cannot be sent; the provider was not called
+	SameCall   bool          // another message of the same call was reported with this outcome before
 	ProviderNo string        // the provider's id of the message; can be empty
 	Code       string        // the provider's code of a failure; can be empty
 	Error      string        // description of the failure
