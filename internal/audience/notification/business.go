@@ -75,11 +75,6 @@ func (s *Service) Take(ctx context.Context, e Event, origin submit.Origin) (Outc
 	if err := e.check(); err != nil {
 		return Outcome{}, err
 	}
-	if !e.isEnd() {
-		if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
-			return Outcome{}, err
-		}
-	}
 	var o Outcome
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		// The start and the end of a node or task can be reported at the same time and in any order.
@@ -128,7 +123,7 @@ func (s *Service) Take(ctx context.Context, e Event, origin submit.Origin) (Outc
 		if err != nil {
 			return err
 		}
-		made, err := s.enqueueAll(ctx, &Announcement{Payload: e.Payload, UserIDs: e.UserIDs}, all, origin)
+		made, err := s.enqueueAll(ctx, &Announcement{Payload: e.Payload, UserIDs: e.UserIDs}, all, origin, e.isEnd())
 		if e.Name != "node_finished" {
 			o.Made, o.HasMoreFailed = made.Made, made.HasMoreFailed
 		}

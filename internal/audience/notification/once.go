@@ -42,15 +42,15 @@ type Once struct {
 // its outcome is unknown, the message has failed, unless OnUnclear is "retry" (S2.2).
 func (s *Service) SendOnce(ctx context.Context, m Once, origin submit.Origin) (row SubscribeRow, deduplicated bool, err error) {
 	data, err := placeholder.JSON(m.Data)
-	if err == nil {
-		err = s.directory.CheckOpen(ctx, origin.CompanyID)
-	}
 	if err != nil {
 		return row, false, err
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		row, deduplicated, err = s.earlierOnce(ctx, m, origin.CompanyID)
 		if err != nil || deduplicated && (row.SendStatus != NotSent || !m.Again) {
+			return err
+		}
+		if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil { // a repeat sends nothing, so it is not checked
 			return err
 		}
 		id := row.ID

@@ -2,6 +2,7 @@ package notification_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,37 @@ func TestADisabledCompanyCanEndItsReminders(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	postEvent(b, "task_finished", nil)
+}
+
+// A repeat sends nothing, so it returns the first notification or message even while the company is off.
+func TestARepeatIsAcceptedWhileTheCompanyIsOff(t *testing.T) {
+	b, _, _ := apptest.NewWeChat(t)
+	event := map[string]any{
+		"event": "node_done", "task_id": 1, "node_inst_id": 8, "channels": []string{"dingtalk"}, "user_ids": []string{"u1"},
+		"payload": map[string]any{"taskName": "x", "nextNodeName": "y", "remainMin": 5},
+	}
+	requests := []struct {
+		path string
+		body map[string]any
+		key  string // field that makes the body another notification
+	}{
+		{"/api/v1/notifications", map[string]any{
+			"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"u1"}, "dedup_key": "k",
+		}, "dedup_key"},
+		{"/api/v1/notifications/events", event, "node_inst_id"},
+		{"/api/v1/subscribe-messages", apptest.Booking(nil), "business_id"},
+	}
+	for _, r := range requests {
+		b.Expect(200, "", "POST", r.path, r.body)
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"status": "off"})
+	for _, r := range requests {
+		if a := b.Expect(200, "", "POST", r.path, r.body); !strings.Contains(a.Raw, `"deduplicated":true`) {
+			t.Errorf("%s: %s", r.path, a.Raw)
+		}
+		r.body[r.key] = map[string]any{"dedup_key": "other", "node_inst_id": 9, "business_id": 9}[r.key]
+		b.Expect(409, "company.off", "POST", r.path, r.body)
+	}
 }
 
 // A repeat with a dedup key returns the first notification, even if the times of the request have passed.
