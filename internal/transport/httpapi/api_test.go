@@ -316,7 +316,7 @@ func TestStatus405NamesAllowedMethods(t *testing.T) {
 func TestStatus405OutsideContractNamesAllowedMethods(t *testing.T) {
 	b := apptest.New(t)
 	for path, want := range map[string]string{
-		"/metrics": "GET", "/docs/": "GET", "/openapi.yaml": "GET", "/console/": "GET", "/smsgate/3rdparty/v1/messages": "GET, POST", "/smsgate/mobile/v1/device": "GET, POST, PATCH",
+		"/metrics": "GET, HEAD", "/docs/": "GET, HEAD", "/openapi.yaml": "GET, HEAD", "/console/": "GET, HEAD", "/smsgate/3rdparty/v1/health": "GET, HEAD", "/smsgate/3rdparty/v1/messages": "GET, POST", "/smsgate/mobile/v1/device": "GET, POST, PATCH",
 	} {
 		if a := b.Call("DELETE", path, nil); a.Status != 405 || a.Header.Get("Allow") != want {
 			t.Errorf("%s: %d, Allow: %q, want %q", path, a.Status, a.Header.Get("Allow"), want)
@@ -333,7 +333,7 @@ func TestStatus405OutsideContractNamesAllowedMethods(t *testing.T) {
 
 func TestProbesCanUseHEAD(t *testing.T) {
 	b := apptest.New(t)
-	for _, path := range []string{"/health", "/ready"} {
+	for _, path := range []string{"/health", "/ready", "/smsgate/3rdparty/v1/health", "/smsgate/3rdparty/v1/health/ready"} {
 		if w, _ := b.Serve("HEAD", path, "", "Authorization", ""); w.Code != 200 {
 			t.Errorf("%s: %d", path, w.Code)
 		}

@@ -23,6 +23,9 @@ type ForeignOperation struct {
 	IsAudited bool  // changes by the operation are recorded in the audit
 	Limit     time.Duration
 
+	// AnswersHead: a HEAD is answered like GET. It is false for operations that can change something.
+	AnswersHead bool
+
 	// IsCostlyFor reports whether a single request reads or writes many rows. nil means that no request does. It is used in addition to IsCostly.
 	IsCostlyFor func(r *http.Request, body []byte) bool
 
@@ -36,6 +39,7 @@ type ForeignOperation struct {
 
 // MountForeign registers an operation of a foreign protocol with a ServeMux, protected by the gate. It does not accept session cookies.
 func (g *Gate) MountForeign(mux *http.ServeMux, o ForeignOperation) {
+	g.refusesHead[o.Pattern] = !o.AnswersHead
 	mux.Handle(o.Pattern, noStore(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.serveForeign(w, r, o); err != nil {
 			f := g.faultOf(r, err)
@@ -59,7 +63,7 @@ func (g *Gate) serveForeign(w http.ResponseWriter, r *http.Request, o ForeignOpe
 	if !g.serves(o.ServedBy) {
 		return ErrOtherRole
 	}
-	if r.Method == http.MethodHead { // a ServeMux routes HEAD to the GET handler, which can send messages
+	if r.Method == http.MethodHead && !o.AnswersHead { // a ServeMux routes HEAD to the GET handler, which can send messages
 		return g.NoRoute(r)
 	}
 	authorise := func() error { return g.authoriseForeign(r, o) }

@@ -52,17 +52,18 @@ type Options struct {
 
 // Gate protects the handlers of a server.
 type Gate struct {
-	services  Services
-	options   Options
-	contract  *contract.Contract
-	mux       *http.ServeMux // multiplexer of the operations and the pages
-	headers   http.Header    // headers of every response
-	memories  capacity.Memories
-	uploads   *capacity.Memory // limits concurrent uploads of files
-	slots     *capacity.Slots
-	pace      capacity.Pace
-	requests  *prometheus.CounterVec
-	durations *prometheus.HistogramVec
+	services    Services
+	options     Options
+	contract    *contract.Contract
+	mux         *http.ServeMux  // multiplexer of the operations and the pages
+	refusesHead map[string]bool // whether a foreign operation refuses HEAD, by its pattern
+	headers     http.Header     // headers of every response
+	memories    capacity.Memories
+	uploads     *capacity.Memory // limits concurrent uploads of files
+	slots       *capacity.Slots
+	pace        capacity.Pace
+	requests    *prometheus.CounterVec
+	durations   *prometheus.HistogramVec
 }
 
 // New returns a Gate.
@@ -77,7 +78,7 @@ func New(services Services, options Options) (*Gate, error) {
 	}
 	metrics := promauto.With(options.Metrics)
 	return &Gate{
-		services: services, options: options, contract: rules, headers: headersOf(options), memories: capacity.NewMemories(), uploads: capacity.NewMemory(maxUploads, uploadsOfOne), slots: capacity.NewSlots(runtime.GOMAXPROCS(0)),
+		services: services, options: options, contract: rules, refusesHead: map[string]bool{}, headers: headersOf(options), memories: capacity.NewMemories(), uploads: capacity.NewMemory(maxUploads, uploadsOfOne), slots: capacity.NewSlots(runtime.GOMAXPROCS(0)),
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
 		}, []string{"route", "status"}),
@@ -130,6 +131,9 @@ func (g *Gate) methods(r *http.Request) []string {
 		// A pattern without a method belongs to a handler that rejects every request.
 		if _, pattern := g.mux.Handler(&other); strings.HasPrefix(pattern, method+" ") {
 			all = append(all, method)
+			if method == http.MethodGet && !g.refusesHead[pattern] { // a ServeMux routes HEAD to the GET handler
+				all = append(all, http.MethodHead)
+			}
 		}
 	}
 	return all

@@ -56,7 +56,7 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, services Services) {
 	anyBody := func(o *gate.ForeignOperation) { o.BodyBytes, o.IsJSON = 0, false }
 
 	for _, path := range []string{"/health", "/health/live", "/health/ready", "/health/startup"} {
-		op("GET "+path, nil, s.health, nil)
+		op("GET "+path, nil, s.health, func(o *gate.ForeignOperation) { o.AnswersHead = true })
 	}
 	for _, path := range []string{"/message", "/messages"} { // /message is the older name, which clients still use
 		op("POST "+path, submit, s.send, toMany)
