@@ -116,11 +116,11 @@ WITH confirmed AS (
     FROM batches o
     CROSS JOIN LATERAL (
         SELECT CASE
-            WHEN o.is_deferred THEN coalesce(o.expect_send_time, date_bin($3::interval, now(), 'epoch') + $3::interval)
+            WHEN o.is_deferred THEN coalesce(o.expect_send_time, date_bin($4::interval, now(), 'epoch') + $4::interval)
             ELSE o.expect_send_time
         END AS start
     ) w
-    WHERE b.id = $2 AND b.status = 'ready' AND o.id = b.id AND (b.expires_at IS NULL OR b.expires_at > greatest(now(), w.start))
+    WHERE b.id = $2 AND b.status = 'ready' AND o.id = b.id AND (b.expires_at IS NULL OR b.expires_at > greatest(now(), w.start) + $3::interval)
     RETURNING b.id
 )
 INSERT INTO batch_acts (batch_id, act, username) SELECT c.id, 'confirmed', $1::text FROM confirmed c
@@ -129,12 +129,18 @@ INSERT INTO batch_acts (batch_id, act, username) SELECT c.id, 'confirmed', $1::t
 type BatchConfirmParams struct {
 	ConfirmedBy string
 	ID          int64
+	MinLease    time.Duration
 	Every       time.Duration
 }
 
 // BatchConfirm confirms a checked batch. It returns 0 if the batch expires before its rows can be sent.
 func (q *Queries) BatchConfirm(ctx context.Context, arg BatchConfirmParams) (int64, error) {
-	result, err := q.db.Exec(ctx, batchConfirm, arg.ConfirmedBy, arg.ID, arg.Every)
+	result, err := q.db.Exec(ctx, batchConfirm,
+		arg.ConfirmedBy,
+		arg.ID,
+		arg.MinLease,
+		arg.Every,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -303,22 +309,23 @@ SELECT
             SELECT FROM report_logs d
             WHERE d.task_id = m.task_id AND d.task_id >= $1::text AND d.event = 'receipt' AND d.effect = 'delivered'
         ) THEN 'delivered'
-        WHEN m.expires_at <= clock_timestamp() THEN 'expired'
+        WHEN m.expires_at <= clock_timestamp() + $2::interval THEN 'expired'
         WHEN m.recipient = '' THEN 'erased'
-        WHEN m.is_test AND NOT $2::boolean THEN 'test'
-        WHEN m.sender_no IS NOT NULL AND NOT $3::boolean THEN 'sender_gone'
+        WHEN m.is_test AND NOT $3::boolean THEN 'test'
+        WHEN m.sender_no IS NOT NULL AND NOT $4::boolean THEN 'sender_gone'
         ELSE 'fit'
     END::text AS verdict,
     count(*) AS tasks, min(m.task_id)::text AS sample_id
 FROM report_logs e
 JOIN messages m ON m.task_id = e.task_id
-WHERE e.outcome = 3 AND e.task_id >= $1::text AND m.task_id >= $1::text AND m.batch_id = $4::bigint -- FAILED
+WHERE e.outcome = 3 AND e.task_id >= $1::text AND m.task_id >= $1::text AND m.batch_id = $5::bigint -- FAILED
 GROUP BY 1, m.country_no, m.sign IS NULL
 ORDER BY 1, sample_id
 `
 
 type BatchFailedVerdictsParams struct {
 	FromID    string
+	MinLease  time.Duration
 	SendTests bool
 	IsServed  bool
 	BatchID   int64
@@ -337,6 +344,7 @@ type BatchFailedVerdictsRow struct {
 func (q *Queries) BatchFailedVerdicts(ctx context.Context, arg BatchFailedVerdictsParams) ([]BatchFailedVerdictsRow, error) {
 	rows, err := q.db.Query(ctx, batchFailedVerdicts,
 		arg.FromID,
+		arg.MinLease,
 		arg.SendTests,
 		arg.IsServed,
 		arg.BatchID,

@@ -249,12 +249,13 @@ SELECT m.task_id, CASE
         WHEN q.task_id IS NOT NULL THEN 'not_ended'
         WHEN e.outcome = 2 THEN 'succeeded' -- SUCCESS
         WHEN d.task_id IS NOT NULL THEN 'delivered'
-        WHEN m.expires_at <= clock_timestamp() THEN 'expired'
+        WHEN m.expires_at <= clock_timestamp() + $1::interval THEN 'expired'
         WHEN e.event = 'unreachable' THEN 'unreachable'
         WHEN m.recipient = '' THEN 'erased'
-        WHEN m.is_test AND NOT $1::boolean THEN 'test'
+        WHEN m.is_test AND NOT $2::boolean THEN 'test'
         WHEN task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id) THEN 'withdrawn'
         WHEN task_channel(m.rendering_id) IS NULL THEN 'withdrawn' -- the channel was deleted
+        WHEN EXISTS (SELECT FROM batches b WHERE b.id = m.batch_id AND b.status = 'cancelled' AND NOT b.is_settled) THEN 'cancelling'
         WHEN m.sender_no IS NOT NULL AND NOT EXISTS (
             SELECT FROM senders s WHERE s.sender_no = m.sender_no AND sender_serves(s.id, m.company_id)
         ) THEN 'sender_gone'
@@ -262,13 +263,14 @@ SELECT m.task_id, CASE
     END::text AS verdict
 FROM messages m
 LEFT JOIN queue q ON q.task_id = m.task_id
-LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = ANY ($2::text[]) AND e.outcome IS NOT NULL
-LEFT JOIN report_logs d ON d.task_id = m.task_id AND d.task_id = ANY ($2::text[]) AND d.event = 'receipt' AND d.effect = 'delivered'
-WHERE m.task_id = ANY ($2::text[])
+LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = ANY ($3::text[]) AND e.outcome IS NOT NULL
+LEFT JOIN report_logs d ON d.task_id = m.task_id AND d.task_id = ANY ($3::text[]) AND d.event = 'receipt' AND d.effect = 'delivered'
+WHERE m.task_id = ANY ($3::text[])
 ORDER BY m.task_id
 `
 
 type RequeueVerdictsParams struct {
+	MinLease  time.Duration
 	SendTests bool
 	TaskIds   []string
 }
@@ -281,7 +283,7 @@ type RequeueVerdictsRow struct {
 // RequeueVerdicts returns whether each task can be requeued. The verdict is 'fit' if the task can be requeued, and otherwise the reason why not: see
 // TaskRequeue. A task that does not exist is not returned.
 func (q *Queries) RequeueVerdicts(ctx context.Context, arg RequeueVerdictsParams) ([]RequeueVerdictsRow, error) {
-	rows, err := q.db.Query(ctx, requeueVerdicts, arg.SendTests, arg.TaskIds)
+	rows, err := q.db.Query(ctx, requeueVerdicts, arg.MinLease, arg.SendTests, arg.TaskIds)
 	if err != nil {
 		return nil, err
 	}
@@ -496,10 +498,11 @@ fit AS MATERIALIZED (
     ) p
     WHERE m.task_id = ANY ($1::text[]) AND m.task_id IN (SELECT e.task_id FROM ended e)
         AND m.task_id NOT IN (SELECT d.task_id FROM delivered d)
-        AND (m.expires_at IS NULL OR m.expires_at > moment.at)
+        AND (m.expires_at IS NULL OR m.expires_at > moment.at + $2::interval) -- no claim would return a task that expires sooner
         AND m.recipient <> '' -- empty: the recipient was erased
-        AND ($2::boolean OR NOT m.is_test)
+        AND ($3::boolean OR NOT m.is_test)
         AND NOT task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id)
+        AND NOT EXISTS (SELECT FROM batches b WHERE b.id = m.batch_id AND b.status = 'cancelled' AND NOT b.is_settled) -- its tasks are being cancelled
 ),
 batch AS MATERIALIZED (
     SELECT b.id, b.status FROM batches b WHERE b.id IN (SELECT f.batch_id FROM fit f) ORDER BY b.id FOR SHARE -- locked until the end of the transaction
@@ -531,7 +534,7 @@ queued AS (
 ),
 logged AS (
     INSERT INTO report_logs (task_id, company_id, event, effect, created_at, error_message, request_data, batch_id, country_no, is_test)
-    SELECT f.task_id, f.company_id, 'requeued', 'requeued', moment.at, nullif($3::text, ''), $4, f.batch_id, f.country_no, f.is_test
+    SELECT f.task_id, f.company_id, 'requeued', 'requeued', moment.at, nullif($4::text, ''), $5, f.batch_id, f.country_no, f.is_test
     FROM fit f
     CROSS JOIN moment
 )
@@ -540,6 +543,7 @@ SELECT f.task_id, f.pool_today::bigint AS pool_id FROM fit f ORDER BY f.task_id
 
 type TaskRequeueParams struct {
 	TaskIds     []string
+	MinLease    time.Duration
 	SendTests   bool
 	Remark      string
 	RequestData []byte
@@ -562,6 +566,7 @@ type TaskRequeueRow struct {
 func (q *Queries) TaskRequeue(ctx context.Context, arg TaskRequeueParams) ([]TaskRequeueRow, error) {
 	rows, err := q.db.Query(ctx, taskRequeue,
 		arg.TaskIds,
+		arg.MinLease,
 		arg.SendTests,
 		arg.Remark,
 		arg.RequestData,

@@ -230,7 +230,7 @@ WITH confirmed AS (
             ELSE o.expect_send_time
         END AS start
     ) w
-    WHERE b.id = @id AND b.status = 'ready' AND o.id = b.id AND (b.expires_at IS NULL OR b.expires_at > greatest(now(), w.start))
+    WHERE b.id = @id AND b.status = 'ready' AND o.id = b.id AND (b.expires_at IS NULL OR b.expires_at > greatest(now(), w.start) + @min_lease::interval)
     RETURNING b.id
 )
 INSERT INTO batch_acts (batch_id, act, username) SELECT c.id, 'confirmed', @confirmed_by::text FROM confirmed c;
@@ -332,7 +332,7 @@ SELECT
             SELECT FROM report_logs d
             WHERE d.task_id = m.task_id AND d.task_id >= @from_id::text AND d.event = 'receipt' AND d.effect = 'delivered'
         ) THEN 'delivered'
-        WHEN m.expires_at <= clock_timestamp() THEN 'expired'
+        WHEN m.expires_at <= clock_timestamp() + @min_lease::interval THEN 'expired'
         WHEN m.recipient = '' THEN 'erased'
         WHEN m.is_test AND NOT @send_tests::boolean THEN 'test'
         WHEN m.sender_no IS NOT NULL AND NOT @is_served::boolean THEN 'sender_gone'

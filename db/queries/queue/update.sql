@@ -151,10 +151,11 @@ fit AS MATERIALIZED (
     ) p
     WHERE m.task_id = ANY (@task_ids::text[]) AND m.task_id IN (SELECT e.task_id FROM ended e)
         AND m.task_id NOT IN (SELECT d.task_id FROM delivered d)
-        AND (m.expires_at IS NULL OR m.expires_at > moment.at)
+        AND (m.expires_at IS NULL OR m.expires_at > moment.at + @min_lease::interval) -- no claim would return a task that expires sooner
         AND m.recipient <> '' -- empty: the recipient was erased
         AND (@send_tests::boolean OR NOT m.is_test)
         AND NOT task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id)
+        AND NOT EXISTS (SELECT FROM batches b WHERE b.id = m.batch_id AND b.status = 'cancelled' AND NOT b.is_settled) -- its tasks are being cancelled
 ),
 batch AS MATERIALIZED (
     SELECT b.id, b.status FROM batches b WHERE b.id IN (SELECT f.batch_id FROM fit f) ORDER BY b.id FOR SHARE -- locked until the end of the transaction
@@ -199,12 +200,13 @@ SELECT m.task_id, CASE
         WHEN q.task_id IS NOT NULL THEN 'not_ended'
         WHEN e.outcome = 2 THEN 'succeeded' -- SUCCESS
         WHEN d.task_id IS NOT NULL THEN 'delivered'
-        WHEN m.expires_at <= clock_timestamp() THEN 'expired'
+        WHEN m.expires_at <= clock_timestamp() + @min_lease::interval THEN 'expired'
         WHEN e.event = 'unreachable' THEN 'unreachable'
         WHEN m.recipient = '' THEN 'erased'
         WHEN m.is_test AND NOT @send_tests::boolean THEN 'test'
         WHEN task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id) THEN 'withdrawn'
         WHEN task_channel(m.rendering_id) IS NULL THEN 'withdrawn' -- the channel was deleted
+        WHEN EXISTS (SELECT FROM batches b WHERE b.id = m.batch_id AND b.status = 'cancelled' AND NOT b.is_settled) THEN 'cancelling'
         WHEN m.sender_no IS NOT NULL AND NOT EXISTS (
             SELECT FROM senders s WHERE s.sender_no = m.sender_no AND sender_serves(s.id, m.company_id)
         ) THEN 'sender_gone'

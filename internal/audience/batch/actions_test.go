@@ -164,6 +164,54 @@ func TestCancellingABatchCancelsItsUnleasedTasks(t *testing.T) {
 	}
 }
 
+// While a sender still holds tasks of a cancelled batch, the sweep would cancel a requeued task again. After that, the task can be requeued.
+func TestNoTaskIsRequeuedWhileItsBatchIsBeingCancelled(t *testing.T) {
+	b := apptest.New(t)
+	at := checked(b, numbers(2), "content", "hello", "auto_confirm", "true")
+	feed(b)
+	held := b.Claim("app", 2)
+	get(b, at, "cancel")
+	b.Report(held[0].TaskID, "app", 3, nil)
+	path := apptest.RequeuePath(held[0].TaskID)
+	b.Expect(409, "batch.wrong_status", "POST", path, nil)
+	n, refused, err := b.App.Tasks.RequeueEach(t.Context(), []string{held[0].TaskID}, "admin", "")
+	if n != 0 || err != nil || fmt.Sprint(refused) != "map[batch.wrong_status:1]" {
+		t.Errorf("requeued %d, %v; refused %v", n, err, refused)
+	}
+	b.Report(held[1].TaskID, "app", 2, nil)
+	feed(b)
+	b.Expect(200, "", "POST", path, nil)
+	feed(b)
+	if got := b.Claim("app", 10); len(got) != 1 {
+		t.Errorf("claimed %d", len(got))
+	}
+}
+
+// A claim returns no task that expires within a second, so such a batch or task could only expire.
+func TestWhatExpiresWithinASecondIsNeitherConfirmedNorRequeued(t *testing.T) {
+	b := apptest.New(t)
+	in := func(d time.Duration) string { return time.Now().Add(d).Format(time.RFC3339) }
+	at := checked(b, numbers(1), "content", "hello", "expires_at", in(time.Hour))
+	b.Exec("UPDATE batches SET expires_at = now() + interval '0.9 s'")
+	b.Expect(409, "batch.expired", "POST", at+"/confirm", nil)
+	at = checked(b, numbers(1), "content", "hello", "auto_confirm", "true", "expires_at", in(time.Hour))
+	feed(b)
+	id := b.Claim("app", 1)[0].TaskID
+	b.Report(id, "app", 3, nil)
+	feed(b)
+	b.Exec("UPDATE messages SET expires_at = now() + interval '0.9 s'")
+	if n, err := b.App.Tasks.RequeueAll(t.Context(), []string{id}, "admin", ""); n != 0 || err != nil {
+		t.Errorf("requeued %d, %v", n, err)
+	}
+	b.Exec("UPDATE messages SET expires_at = now() + interval '0.9 s'")
+	b.Expect(409, "task.expired", "POST", apptest.RequeuePath(id), nil)
+	b.Exec("UPDATE messages SET expires_at = now() + interval '0.9 s'")
+	got := apptest.Decode[api.BatchRequeued](t, b.Expect(200, "", "POST", at+"/requeue", nil))
+	if len(got.Skipped) != 1 || got.Skipped[0].Reason != "task.expired" || got.Count != 0 {
+		t.Errorf("requeued %+v", got)
+	}
+}
+
 func TestABatchIsSentOnlyBetweenItsStartAndItsExpiry(t *testing.T) {
 	b := apptest.New(t)
 	in := func(d time.Duration) string { return time.Now().Add(d).Format(time.RFC3339) }

@@ -24,6 +24,7 @@ import (
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/placeholder"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/dispatch/template"
@@ -331,7 +332,7 @@ func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by strin
 		if err != nil {
 			return progress.Progress{}, err
 		}
-		if n, err = s.q.BatchConfirm(ctx, batchq.BatchConfirmParams{ID: id, Every: every, ConfirmedBy: by}); err != nil {
+		if n, err = s.q.BatchConfirm(ctx, batchq.BatchConfirmParams{ID: id, Every: every, MinLease: claim.MinLease, ConfirmedBy: by}); err != nil {
 			return progress.Progress{}, postgres.Wrap("confirm batch", err, nil)
 		}
 	}
@@ -522,7 +523,7 @@ func (s *Service) requeueable(ctx context.Context, b batchq.Batch) (r Requeued, 
 		return r, err
 	}
 	rows, err := s.inParts.BatchFailedVerdicts(ctx, batchq.BatchFailedVerdictsParams{
-		FromID: first, BatchID: b.ID, SendTests: values.SMS.SendTests, IsServed: isServed,
+		FromID: first, BatchID: b.ID, SendTests: values.SMS.SendTests, IsServed: isServed, MinLease: claim.MinLease,
 	})
 	if err != nil {
 		return r, fmt.Errorf("count failed tasks: %w", err)

@@ -10,6 +10,7 @@ import (
 
 	"lksms/gen/queueq"
 	"lksms/internal/dispatch/queue/admit"
+	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 )
@@ -19,7 +20,7 @@ const requeueTries = 3
 
 // Requeue makes a FAILED or CANCELLED task wait again like a new task, and logs by as the user, and the remark. Faults: task.not_found, task.dropped,
 // task.not_ended, task.succeeded, task.delivered, task.expired, task.unreachable, task.erased, task.withdrawn, task.sender_gone, task.tests_off,
-// task.recipient_refused.
+// task.recipient_refused; batch.wrong_status while the tasks of a cancelled batch are being cancelled.
 func (s *Service) Requeue(ctx context.Context, viewer Viewer, id, by, remark string) (Row, error) {
 	if err := s.requeueable(ctx, viewer, id); err != nil {
 		return Row{}, err
@@ -60,7 +61,7 @@ func (s *Service) RequeueEach(ctx context.Context, ids []string, by, remark stri
 	if err != nil {
 		return 0, nil, fmt.Errorf("judge tasks: %w", err)
 	}
-	verdicts, err := s.inParts.RequeueVerdicts(ctx, queueq.RequeueVerdictsParams{TaskIds: left, SendTests: values.SMS.SendTests})
+	verdicts, err := s.inParts.RequeueVerdicts(ctx, queueq.RequeueVerdictsParams{TaskIds: left, SendTests: values.SMS.SendTests, MinLease: claim.MinLease})
 	if err != nil {
 		return 0, nil, fmt.Errorf("judge tasks: %w", err)
 	}
@@ -109,7 +110,7 @@ func (s *Service) requeue(ctx context.Context, ids []string, by, remark string) 
 				return err
 			}
 			rows, err = s.inParts.TaskRequeue(ctx, queueq.TaskRequeueParams{
-				TaskIds: admitted, SendTests: values.SMS.SendTests, Remark: remark, RequestData: detail,
+				TaskIds: admitted, SendTests: values.SMS.SendTests, MinLease: claim.MinLease, Remark: remark, RequestData: detail,
 			})
 			return err
 		})
@@ -203,7 +204,7 @@ func RefusalOf(verdict string) (reason fault.Reason, isRefused bool) {
 var refusedVerdicts = map[string]fault.Reason{
 	"not_ended": fault.TaskNotEnded, "succeeded": fault.TaskSucceeded, "delivered": fault.TaskDelivered, "expired": fault.TaskExpired,
 	"unreachable": fault.TaskUnreachable, "erased": fault.TaskErased, "withdrawn": fault.TaskWithdrawn, "sender_gone": fault.TaskSenderGone,
-	"test": fault.TaskTestsOff,
+	"test": fault.TaskTestsOff, "cancelling": fault.BatchWrongStatus,
 }
 
 // requeueable returns the fault of a task that cannot be requeued, or nil if the task can be requeued.
@@ -215,7 +216,7 @@ func (s *Service) requeueable(ctx context.Context, viewer Viewer, id string) err
 	if err != nil {
 		return fmt.Errorf("judge task: %w", err)
 	}
-	rows, err := s.inParts.RequeueVerdicts(ctx, queueq.RequeueVerdictsParams{TaskIds: []string{id}, SendTests: values.SMS.SendTests})
+	rows, err := s.inParts.RequeueVerdicts(ctx, queueq.RequeueVerdictsParams{TaskIds: []string{id}, SendTests: values.SMS.SendTests, MinLease: claim.MinLease})
 	verdict, err := postgres.One(rows, err, "judge task", fault.New(fault.NotFound, fault.TaskNotFound))
 	if err != nil {
 		return err
