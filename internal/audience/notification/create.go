@@ -15,8 +15,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Create works like Enqueue for notifications that a caller creates directly. If one of the messages is empty, Create rejects the whole request. Faults:
-// request.invalid, limit.reached.
+// Create works like Enqueue for notifications that a caller creates directly. If a rendered message is empty, Create rejects the whole request. Faults: those
+// of Enqueue.
 func (s *Service) Create(ctx context.Context, a *Announcement, all []Notification, origin submit.Origin) (o Outcome, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if o, err = s.Enqueue(ctx, a, all, origin); err != nil {
@@ -94,11 +94,11 @@ func (s *Service) enqueueAll(ctx context.Context, a *Announcement, all []Notific
 	return o, err
 }
 
-// maxWaiting is the maximum number of notifications of a company that wait for their time, including notifications with reminders. It allows five reminders for
-// each of 50 objects a day for a year. It limits the work that one company causes in the sweeps.
+// maxWaiting is the maximum number of waiting notifications of a company, including notifications with reminders. It is enough for five reminders of each of 50
+// objects a day for a year. The limit bounds the work that one company causes in the sweeps.
 const maxWaiting = 100_000
 
-// checkWaiting returns limit.reached if too many notifications of the company wait, including the notifications stored by this call.
+// checkWaiting returns the fault limit.reached if too many notifications of the company wait. The count includes the notifications that this call has stored.
 func (s *Service) checkWaiting(ctx context.Context, companyID int64) error {
 	n, err := s.q.NotificationsWaiting(ctx, notificationq.NotificationsWaitingParams{CompanyID: companyID, Most: maxWaiting + 1})
 	if err == nil && n > maxWaiting {
@@ -107,7 +107,7 @@ func (s *Service) checkWaiting(ctx context.Context, companyID int64) error {
 	return postgres.Wrap("count waiting notifications", err, nil)
 }
 
-// waits reports whether a notification still has to run after its request.
+// waits reports whether a notification will run again after its request.
 func (n *Notification) waits() bool {
 	return !n.isOver && (n.Repeat != nil || n.NextRunAt != nil && n.NextRunAt.After(time.Now()))
 }
@@ -115,8 +115,8 @@ func (n *Notification) waits() bool {
 // maxFailures is the maximum number of unreachable recipients in one answer.
 const maxFailures = 100
 
-// readOutcomes sets the state, the remark and the failures of the notifications that the user submitted. hasMore reports whether it omitted unreachable
-// recipients.
+// readOutcomes sets the state, the remark and the failures of the notifications that the user submitted. hasMore reports whether unreachable recipients were
+// omitted.
 func (s *Service) readOutcomes(ctx context.Context, made []Made, user string) (hasMore bool, err error) {
 	ids := make([]int64, len(made))
 	for i := range made {
@@ -147,12 +147,12 @@ func (s *Service) readOutcomes(ctx context.Context, made []Made, user string) (h
 	return hasMore, nil
 }
 
-// storedAnnouncement is an announcement that is stored together with the first of its notifications.
+// storedAnnouncement is an announcement, which is stored together with its first notification.
 type storedAnnouncement struct {
 	id      *int64 // nil: not stored yet
 	payload []byte
 	userIDs []string
-	tag     *string // name of the tag whose contacts are the recipients; nil: userIDs
+	tag     *string // tag whose contacts are the recipients; nil: userIDs are the recipients
 }
 
 func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notification, origin submit.Origin, isHeld bool) (Made, error) {
@@ -172,11 +172,11 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 	if n.isOver {
 		p.EndedAs = new(Cancelled)
 	}
-	isNew := a.id == nil // search for the dedup key first, because the statement below would store an unneeded announcement
+	isNew := a.id == nil // only then search for the dedup key before the insert: the insert below would also store an announcement, which a repeat does not need
 	if isNew {
 		p.Payload, p.UserIds, p.Tag = a.payload, a.userIDs, a.tag
 	}
-	for attempt := range 10 { // a notification with the key can be deleted between the two statements
+	for attempt := range 10 { // a notification with the key can be deleted between the search and the insert
 		if n.DedupKey != nil && (isNew || attempt > 0) {
 			id, replaced, err := s.findNamed(ctx, n, origin)
 			switch {
@@ -215,8 +215,8 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 	return made, fault.InvalidField("channels", fault.NotThere, nil)
 }
 
-// findNamed returns the id of the notification that has the dedup key of n. It returns 0 if no notification has the key. A failed notification that reached
-// nobody releases its key, and is replaced. The failed notification is locked first, so that only one of several concurrent attempts replaces it.
+// findNamed returns the id of the notification that has the dedup key of n, or 0 if no notification has the key. A failed notification that reached nobody
+// loses its key, and is returned as replaced. It is locked first, so that only one of several concurrent attempts takes its key.
 func (s *Service) findNamed(ctx context.Context, n Notification, origin submit.Origin) (id int64, replaced *Replaced, err error) {
 	found, err := s.q.NotificationFind(ctx, notificationq.NotificationFindParams{
 		CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,
@@ -239,7 +239,7 @@ func (s *Service) findNamed(ctx context.Context, n Notification, origin submit.O
 	if !postgres.IsNoRows(err) {
 		return 0, nil, fmt.Errorf("free dedup key: %w", err)
 	}
-	// The notification keeps the key, or another attempt has just taken it.
+	// The notification still has the key, or another attempt has just taken the key.
 	again, err := s.q.NotificationFind(ctx, notificationq.NotificationFindParams{
 		CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,
 	})
@@ -249,7 +249,7 @@ func (s *Service) findNamed(ctx context.Context, n Notification, origin submit.O
 	return again.ID, nil, postgres.Wrap("find notification", err, nil)
 }
 
-// distinct removes duplicates and keeps the order.
+// distinct removes duplicates without changing the order.
 func distinct(all []string) []string {
 	result := make([]string, 0, len(all))
 	seen := map[string]bool{}
