@@ -11496,9 +11496,10 @@ type ClientInterface interface {
 	// - `task.not_ended`: the task is PENDING or PROCESSING.
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider reported that the message arrived.
-	// - `task.expired`: its `expires_at` has passed.
+	// - `task.expired`: its `expires_at` has passed, or passes within a second.
 	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `batch.wrong_status`: the batch of the task is being cancelled.
 	// - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
 	//   person, or if the company was deleted.
 	// - `task.sender_gone`: only one sender is allowed to send the task, and that sender was deleted or does not serve the company.
@@ -11525,9 +11526,10 @@ type ClientInterface interface {
 	// - `task.not_ended`: the task is PENDING or PROCESSING.
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider reported that the message arrived.
-	// - `task.expired`: its `expires_at` has passed.
+	// - `task.expired`: its `expires_at` has passed, or passes within a second.
 	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `batch.wrong_status`: the batch of the task is being cancelled.
 	// - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
 	//   person, or if the company was deleted.
 	// - `task.sender_gone`: only one sender is allowed to send the task, and that sender was deleted or does not serve the company.
@@ -15794,9 +15796,10 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 //   - `task.not_ended`: the task is PENDING or PROCESSING.
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider reported that the message arrived.
-//   - `task.expired`: its `expires_at` has passed.
+//   - `task.expired`: its `expires_at` has passed, or passes within a second.
 //   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `batch.wrong_status`: the batch of the task is being cancelled.
 //   - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
 //     person, or if the company was deleted.
 //   - `task.sender_gone`: only one sender is allowed to send the task, and that sender was deleted or does not serve the company.
@@ -15833,9 +15836,10 @@ func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, content
 //   - `task.not_ended`: the task is PENDING or PROCESSING.
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider reported that the message arrived.
-//   - `task.expired`: its `expires_at` has passed.
+//   - `task.expired`: its `expires_at` has passed, or passes within a second.
 //   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `batch.wrong_status`: the batch of the task is being cancelled.
 //   - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
 //     person, or if the company was deleted.
 //   - `task.sender_gone`: only one sender is allowed to send the task, and that sender was deleted or does not serve the company.
@@ -28448,9 +28452,10 @@ type ClientWithResponsesInterface interface {
 	// - `task.not_ended`: the task is PENDING or PROCESSING.
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider reported that the message arrived.
-	// - `task.expired`: its `expires_at` has passed.
+	// - `task.expired`: its `expires_at` has passed, or passes within a second.
 	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `batch.wrong_status`: the batch of the task is being cancelled.
 	// - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
 	//   person, or if the company was deleted.
 	// - `task.sender_gone`: only one sender is allowed to send the task, and that sender was deleted or does not serve the company.
@@ -28477,9 +28482,10 @@ type ClientWithResponsesInterface interface {
 	// - `task.not_ended`: the task is PENDING or PROCESSING.
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider reported that the message arrived.
-	// - `task.expired`: its `expires_at` has passed.
+	// - `task.expired`: its `expires_at` has passed, or passes within a second.
 	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `batch.wrong_status`: the batch of the task is being cancelled.
 	// - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
 	//   person, or if the company was deleted.
 	// - `task.sender_gone`: only one sender is allowed to send the task, and that sender was deleted or does not serve the company.
@@ -48818,9 +48824,10 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 //   - `task.not_ended`: the task is PENDING or PROCESSING.
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider reported that the message arrived.
-//   - `task.expired`: its `expires_at` has passed.
+//   - `task.expired`: its `expires_at` has passed, or passes within a second.
 //   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `batch.wrong_status`: the batch of the task is being cancelled.
 //   - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
 //     person, or if the company was deleted.
 //   - `task.sender_gone`: only one sender is allowed to send the task, and that sender was deleted or does not serve the company.
@@ -48853,9 +48860,10 @@ func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Contex
 //   - `task.not_ended`: the task is PENDING or PROCESSING.
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider reported that the message arrived.
-//   - `task.expired`: its `expires_at` has passed.
+//   - `task.expired`: its `expires_at` has passed, or passes within a second.
 //   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `batch.wrong_status`: the batch of the task is being cancelled.
 //   - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
 //     person, or if the company was deleted.
 //   - `task.sender_gone`: only one sender is allowed to send the task, and that sender was deleted or does not serve the company.
