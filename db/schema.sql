@@ -889,6 +889,20 @@ $$;
 
 COMMENT ON FUNCTION public.queue_transactions() IS 'Returns the open transactions that lock rows of queue, as claims do. A claim that began before a change of the directory can still lease tasks that the change holds; a later claim cannot.';
 
+CREATE FUNCTION public.received_messages_feed() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF feed_is_heard(NEW.company_id) THEN
+        INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
+        VALUES (NEW.company_id, NEW.submitted_by, 'message.received', now(), jsonb_build_object('received_id', NEW.id));
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION public.received_messages_feed() IS 'Trigger of received_messages: stages the event message.received, if the events of the company are recorded.';
+
 CREATE FUNCTION public.report_logs_facts() RETURNS trigger
     LANGUAGE plpgsql
     AS $_$
@@ -4629,6 +4643,11 @@ CREATE TABLE public.lock_delete_expired_idempotency_keys (
 
 COMMENT ON TABLE public.lock_delete_expired_idempotency_keys IS 'no rows: the server that does delete-expired-idempotency-keys locks the table, so that only one does it';
 
+CREATE TABLE public.lock_delete_expired_received (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_received IS 'no rows: the server that does delete-expired-received locks the table, so that only one does it';
+
 CREATE TABLE public.lock_delete_expired_reconciliations (
 );
 
@@ -5323,6 +5342,71 @@ UNION ALL
 
 COMMENT ON VIEW public.receive_logs IS 'Each submission, with the columns of the documented log: submissions that created a task, and all others.';
 
+CREATE TABLE public.received_messages (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    sender_no text NOT NULL,
+    sim smallint,
+    phone_number text NOT NULL,
+    own_number text,
+    content text NOT NULL,
+    kind text DEFAULT 'text'::text NOT NULL,
+    received_at timestamp with time zone,
+    message_no text,
+    identity bytea,
+    message_identity bytea,
+    task_id text COLLATE pg_catalog."C",
+    submitted_by text DEFAULT ''::text NOT NULL,
+    raw text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    read_at timestamp with time zone,
+    read_by text,
+    CONSTRAINT received_messages_content_length CHECK ((char_length(content) <= 40000)),
+    CONSTRAINT received_messages_kind_known CHECK ((kind = ANY (ARRAY['text'::text, 'opt_out'::text, 'opt_in'::text, 'keyword'::text, 'auto_reply'::text]))),
+    CONSTRAINT received_messages_message_no_length CHECK (((char_length(message_no) >= 1) AND (char_length(message_no) <= 200))),
+    CONSTRAINT received_messages_own_number_length CHECK (((char_length(own_number) >= 1) AND (char_length(own_number) <= 50))),
+    CONSTRAINT received_messages_phone_number_length CHECK (((char_length(phone_number) >= 1) AND (char_length(phone_number) <= 50))),
+    CONSTRAINT received_messages_raw_length CHECK ((char_length(raw) <= 20000)),
+    CONSTRAINT received_messages_sim_range CHECK (((sim >= 1) AND (sim <= 10)))
+);
+
+COMMENT ON TABLE public.received_messages IS 'A message that a person sent to the number of a sender. Written by internal/dispatch/received; rows are deleted when they are older than history.received_days, and by the erasure of a person. There are no foreign keys, because each insert would lock rows of other tables.';
+
+COMMENT ON COLUMN public.received_messages.company_id IS 'the company that can read the message: that of task_id, or else senders.inbox_company_id, or else the company default';
+
+COMMENT ON COLUMN public.received_messages.sender_no IS 'the sender that received the message';
+
+COMMENT ON COLUMN public.received_messages.sim IS 'the slot of the SIM card, from 1; null: unknown';
+
+COMMENT ON COLUMN public.received_messages.phone_number IS 'the number of the person in E.164; a number that could not be parsed, such as a short code or a name, as it was received';
+
+COMMENT ON COLUMN public.received_messages.own_number IS 'the number of the sender; null: unknown';
+
+COMMENT ON COLUMN public.received_messages.received_at IS 'the time that the network gave to the message, in whole seconds; null: unknown';
+
+COMMENT ON COLUMN public.received_messages.message_no IS 'the id that the phone or the provider gave to the message; null: no id';
+
+COMMENT ON COLUMN public.received_messages.identity IS 'SHA-256 of sender_no, sim, phone_number, content and received_at: a message with the same identity is the same message; null: received_at is unknown';
+
+COMMENT ON COLUMN public.received_messages.message_identity IS 'SHA-256 of sender_no, phone_number, content and message_no: a message with the same value is the same message; null: no message_no';
+
+COMMENT ON COLUMN public.received_messages.task_id IS 'the last task to the person that the sender had a lease for; null: no such task within recipient.reply_days';
+
+COMMENT ON COLUMN public.received_messages.submitted_by IS 'the submitter of task_id; a user with the role submit reads only replies to its own tasks; empty: no task';
+
+COMMENT ON COLUMN public.received_messages.raw IS 'the message as it was received, cut to 20,000 characters; null: it had no other fields';
+
+COMMENT ON COLUMN public.received_messages.read_at IS 'the time at which a user marked the message as read; null: unread';
+
+ALTER TABLE public.received_messages ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.received_messages_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.statistics_staged (
     at timestamp with time zone NOT NULL,
     company_id bigint NOT NULL,
@@ -5913,6 +5997,7 @@ CREATE TABLE public.senders (
     is_self_registered boolean DEFAULT false NOT NULL,
     segment_price bigint,
     sign_mode text DEFAULT 'in_text'::text NOT NULL,
+    inbox_company_id bigint,
     CONSTRAINT senders_kind_length CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 50))),
     CONSTRAINT senders_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
     CONSTRAINT senders_numbers_range CHECK ((((interval_ms >= 0) AND (interval_ms <= 86400000)) AND ((lease_seconds >= 1) AND (lease_seconds <= 86400)) AND ((segment_size >= 1) AND (segment_size <= 1000)) AND (per_minute >= 0) AND (per_hour >= 0) AND (per_day >= 0) AND (per_month >= 0))),
@@ -5972,6 +6057,8 @@ COMMENT ON COLUMN public.senders.is_self_registered IS 'an app created the sende
 COMMENT ON COLUMN public.senders.segment_price IS 'price of a segment, in 1/10000 of the currency in the setting monitoring.currency; null: unknown, and counts as 0';
 
 COMMENT ON COLUMN public.senders.sign_mode IS 'in_text: the sender gets the text with the signature before it; by_provider: the provider adds the signature; none: the message is sent without a signature';
+
+COMMENT ON COLUMN public.senders.inbox_company_id IS 'the company that gets the messages to this sender that answer no task; null, or a company that was deleted: the company default. No foreign key: adding it would lock companies';
 
 CREATE VIEW public.sender_standings AS
  SELECT s.id AS sender_id,
@@ -6986,6 +7073,9 @@ ALTER TABLE ONLY public.receipts
 ALTER TABLE ONLY public.receipts
     ADD CONSTRAINT receipts_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.received_messages
+    ADD CONSTRAINT received_messages_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.reconciliation_differences
     ADD CONSTRAINT reconciliation_differences_pkey PRIMARY KEY (reconciliation_id, id);
 
@@ -7274,6 +7364,18 @@ CREATE INDEX receipts_look_at_idx ON public.receipts USING btree (look_at) WHERE
 CREATE INDEX receipts_sender_idx ON public.receipts USING btree (sender_no, id);
 
 CREATE INDEX receipts_unmatched_idx ON public.receipts USING btree (sender_no, id) WHERE (matched_at IS NULL);
+
+CREATE INDEX received_messages_company_idx ON public.received_messages USING btree (company_id, id);
+
+CREATE UNIQUE INDEX received_messages_identity_key ON public.received_messages USING btree (identity) WHERE (identity IS NOT NULL);
+
+CREATE UNIQUE INDEX received_messages_message_identity_key ON public.received_messages USING btree (message_identity) WHERE (message_identity IS NOT NULL);
+
+CREATE INDEX received_messages_phone_number_idx ON public.received_messages USING btree (phone_number, id);
+
+CREATE INDEX received_messages_sender_idx ON public.received_messages USING btree (sender_no, id);
+
+CREATE INDEX received_messages_unread_idx ON public.received_messages USING btree (company_id, id) WHERE (read_at IS NULL);
 
 CREATE INDEX reconciliation_differences_kind_idx ON public.reconciliation_differences USING btree (reconciliation_id, kind, id);
 
@@ -7578,6 +7680,8 @@ CREATE TRIGGER queue_facts_deleted AFTER DELETE ON public.queue REFERENCING OLD 
 CREATE TRIGGER queue_facts_inserted AFTER INSERT ON public.queue REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.queue_facts();
 
 CREATE TRIGGER queue_facts_updated AFTER UPDATE ON public.queue REFERENCING OLD TABLE AS removed NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.queue_facts();
+
+CREATE TRIGGER received_messages_feed AFTER INSERT ON public.received_messages FOR EACH ROW EXECUTE FUNCTION public.received_messages_feed();
 
 CREATE TRIGGER report_logs_facts_inserted AFTER INSERT ON public.report_logs REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.report_logs_facts();
 

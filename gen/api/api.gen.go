@@ -372,6 +372,7 @@ const (
 	History    Category = "history"
 	Monitoring Category = "monitoring"
 	Queue      Category = "queue"
+	Recipient  Category = "recipient"
 	Sms        Category = "sms"
 )
 
@@ -385,6 +386,8 @@ func (e Category) Valid() bool {
 	case Monitoring:
 		return true
 	case Queue:
+		return true
+	case Recipient:
 		return true
 	case Sms:
 		return true
@@ -508,6 +511,7 @@ const (
 	EventMessageDelivered     EventType = "message.delivered"
 	EventMessageExpired       EventType = "message.expired"
 	EventMessageFailed        EventType = "message.failed"
+	EventMessageReceived      EventType = "message.received"
 	EventMessageSent          EventType = "message.sent"
 	EventMessageUndelivered   EventType = "message.undelivered"
 	EventNotificationFinished EventType = "notification.finished"
@@ -534,6 +538,8 @@ func (e EventType) Valid() bool {
 	case EventMessageExpired:
 		return true
 	case EventMessageFailed:
+		return true
+	case EventMessageReceived:
 		return true
 	case EventMessageSent:
 		return true
@@ -942,6 +948,33 @@ func (e ReceiptState) Valid() bool {
 	case ReceiptOnItsWay:
 		return true
 	case ReceiptUndelivered:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReceivedKind.
+const (
+	ReceivedAutoReply ReceivedKind = "auto_reply"
+	ReceivedKeyword   ReceivedKind = "keyword"
+	ReceivedOptIn     ReceivedKind = "opt_in"
+	ReceivedOptOut    ReceivedKind = "opt_out"
+	ReceivedText      ReceivedKind = "text"
+)
+
+// Valid indicates whether the value is a known member of the ReceivedKind enum.
+func (e ReceivedKind) Valid() bool {
+	switch e {
+	case ReceivedAutoReply:
+		return true
+	case ReceivedKeyword:
+		return true
+	case ReceivedOptIn:
+		return true
+	case ReceivedOptOut:
+		return true
+	case ReceivedText:
 		return true
 	default:
 		return false
@@ -3861,6 +3894,9 @@ type ErasureCounts struct {
 	// Receipts Receipts of providers that were deleted
 	Receipts int64 `json:"receipts"`
 
+	// Received Messages from the person
+	Received int64 `json:"received"`
+
 	// Reports Reports of senders, and receipts that were matched, that lost their texts
 	Reports int64 `json:"reports"`
 
@@ -3966,7 +4002,7 @@ type Event struct {
 	Subject   string                 `json:"subject"`
 }
 
-// EventData The type decides: `MessageEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`
+// EventData The type decides: `MessageEventData`, `ReceivedEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`
 type EventData = json.RawMessage
 
 // EventFeed defines model for EventFeed.
@@ -3999,7 +4035,7 @@ type EventListResponse struct {
 
 // EventOfFeed defines model for EventOfFeed.
 type EventOfFeed struct {
-	// Data The type decides: `MessageEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`
+	// Data The type decides: `MessageEventData`, `ReceivedEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`
 	Data EventData `json:"data"`
 
 	// ID The id is the same each time the event is posted or pulled, also in the header `webhook-id`
@@ -4178,6 +4214,9 @@ type HistorySettings struct {
 
 	// PartitionWidth The number of days whose tasks share a partition. A change applies to partitions that do not exist yet
 	PartitionWidth *HistorySettingsPartitionWidth `json:"partition_width,omitempty"`
+
+	// ReceivedDays Received messages are deleted after this number of days. 0 means never.
+	ReceivedDays *int64 `json:"received_days,omitempty"`
 
 	// Tablespace The PostgreSQL tablespace for history. It must exist, and the owner of the tables needs the privilege CREATE on it. Empty means that history is not moved.
 	Tablespace *string `json:"tablespace,omitempty"`
@@ -4617,7 +4656,7 @@ type ListedServer struct {
 	Version string `json:"version"`
 }
 
-// MessageEventData The data of `message.*`, with the field names of a task. Fields without a value are left out. If the day of the task was dropped since, only `task_id` remains.
+// MessageEventData The data of `message.*` except `message.received`, with the field names of a task. Fields without a value are left out. If the day of the task was dropped since, only `task_id` remains.
 type MessageEventData struct {
 	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
 	//
@@ -5611,6 +5650,182 @@ type ReceiptPage struct {
 // ReceiptState defines model for ReceiptState.
 type ReceiptState string
 
+// Received defines model for Received.
+type Received struct {
+	// CompanyNo The company that the message belongs to
+	CompanyNo string `json:"company_no"`
+	Content   string `json:"content"`
+
+	// CreatedAt The time at which the message was stored
+	CreatedAt time.Time `json:"created_at"`
+
+	// InReplyTo The task that the message answers; null if it answers none
+	InReplyTo *string      `json:"in_reply_to"`
+	Kind      ReceivedKind `json:"kind"`
+
+	// MessageNo The id that the phone or the provider gave to the message; null if it gave none
+	MessageNo *string `json:"message_no"`
+
+	// OwnNumber The number of the sender; null if it is unknown
+	OwnNumber *string `json:"own_number"`
+
+	// PhoneNumber The number of the person in E.164; a short code or a name as it was received
+	PhoneNumber string `json:"phone_number"`
+
+	// Raw The message as a provider or another program posted it, cut to 20,000 characters. Only in the answer for one message; null if the message came through this API
+	Raw *string `json:"raw,omitempty"`
+
+	// ReadAt The time at which the message was marked as read; null if it is unread
+	ReadAt *time.Time `json:"read_at"`
+
+	// ReadBy The user who marked the message as read
+	ReadBy *string `json:"read_by"`
+
+	// ReceivedAt The time that the network gave to the message, in whole seconds; null if it is unknown
+	ReceivedAt *time.Time `json:"received_at"`
+	ReceivedID int64      `json:"received_id"`
+
+	// SenderNo The sender that received the message
+	SenderNo string `json:"sender_no"`
+
+	// Sim The slot of the SIM card, from 1; null if it is unknown
+	Sim *int16 `json:"sim"`
+}
+
+// ReceivedBatch defines model for ReceivedBatch.
+type ReceivedBatch struct {
+	// Accepted The number of accepted messages, repeated ones included
+	Accepted int `json:"accepted"`
+
+	// Items The outcomes, in the order of the messages
+	Items   []ReceivedOutcome `json:"items"`
+	Refused int               `json:"refused"`
+}
+
+// ReceivedBatchResponse defines model for ReceivedBatchResponse.
+type ReceivedBatchResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    ReceivedBatch `json:"data"`
+}
+
+// ReceivedEventData The data of `message.received`. If the message was deleted since, only `received_id` remains.
+type ReceivedEventData struct {
+	// CompanyNo The company that the message belongs to
+	CompanyNo *string `json:"company_no,omitempty"`
+	Content   *string `json:"content,omitempty"`
+
+	// CreatedAt The time at which the message was stored
+	CreatedAt *time.Time `json:"created_at,omitempty"`
+
+	// InReplyTo The task that the message answers; null if it answers none
+	InReplyTo *string       `json:"in_reply_to,omitempty"`
+	Kind      *ReceivedKind `json:"kind,omitempty"`
+
+	// MessageNo The id that the phone or the provider gave to the message; null if it gave none
+	MessageNo *string `json:"message_no,omitempty"`
+
+	// OwnNumber The number of the sender; null if it is unknown
+	OwnNumber *string `json:"own_number,omitempty"`
+
+	// PhoneNumber The number of the person in E.164; a short code or a name as it was received
+	PhoneNumber *string `json:"phone_number,omitempty"`
+
+	// ReceivedAt The time that the network gave to the message, in whole seconds; null if it is unknown
+	ReceivedAt *time.Time `json:"received_at,omitempty"`
+	ReceivedID int64      `json:"received_id"`
+
+	// SenderNo The sender that received the message
+	SenderNo *string `json:"sender_no,omitempty"`
+
+	// Sim The slot of the SIM card, from 1; null if it is unknown
+	Sim *int16 `json:"sim,omitempty"`
+}
+
+// ReceivedInput defines model for ReceivedInput.
+type ReceivedInput struct {
+	// Content The text, with all parts joined; empty if the message had no text
+	Content string `json:"content"`
+
+	// From The number of the person, in any notation
+	From string `json:"from"`
+
+	// MessageNo The id that the phone or the provider gave to the message
+	MessageNo *string `json:"message_no,omitempty"`
+
+	// ReceivedAt The time that the network gave to the message
+	ReceivedAt *time.Time `json:"received_at,omitempty"`
+
+	// Sim The slot of the SIM card that received the message, from 1
+	Sim *int16 `json:"sim,omitempty"`
+
+	// To The number of the sender that received the message
+	To *string `json:"to,omitempty"`
+}
+
+// ReceivedKind defines model for ReceivedKind.
+type ReceivedKind string
+
+// ReceivedListResponse defines model for ReceivedListResponse.
+type ReceivedListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    ReceivedPage `json:"data"`
+}
+
+// ReceivedOutcome defines model for ReceivedOutcome.
+type ReceivedOutcome struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Deduplicated Whether the message was already stored
+	Deduplicated *bool        `json:"deduplicated,omitempty"`
+	Error        *ErrorDetail `json:"error,omitempty"`
+
+	// Message The error of this message, for people
+	Message    *string `json:"message,omitempty"`
+	ReceivedID *int64  `json:"received_id,omitempty"`
+}
+
+// ReceivedPage defines model for ReceivedPage.
+type ReceivedPage struct {
+	Items []Received `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ReceivedRequest defines model for ReceivedRequest.
+type ReceivedRequest struct {
+	// AppID The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	AppID    AppID           `json:"app_id"`
+	Messages []ReceivedInput `json:"messages"`
+}
+
+// ReceivedResponse defines model for ReceivedResponse.
+type ReceivedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message  `json:"message"`
+	Data    Received `json:"data"`
+}
+
+// RecipientSettings defines model for RecipientSettings.
+type RecipientSettings struct {
+	// ReplyDays A received message answers a task that was sent within this number of days. 0 means that messages answer no tasks.
+	ReplyDays *int64 `json:"reply_days,omitempty"`
+}
+
 // RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
 type RecipientStatus int16
 
@@ -6146,6 +6361,9 @@ type Sender struct {
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
 
+	// InboxCompanyNo The company that gets the messages to this sender that answer no task; null for the company `default`
+	InboxCompanyNo *string `json:"inbox_company_no"`
+
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs IntervalMs `json:"interval_ms"`
 
@@ -6321,6 +6539,9 @@ type SenderPatch struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`. An address is shown as scheme and host, `https://host/***`. A value that is sent back as it was shown stays unchanged, and so does a secret that is left out; null removes a secret. If the scheme, host or port of the address changes, the request must contain all hidden values (`give_again`). If `callback.verify` changes, it must contain `callbackSecret`. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
+	// InboxCompanyNo The company that gets the messages to this sender that answer no task; null for the company `default`
+	InboxCompanyNo nullable.Nullable[string] `json:"inbox_company_no,omitempty"`
+
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
@@ -6403,6 +6624,9 @@ type SenderRequest struct {
 
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`. An address is shown as scheme and host, `https://host/***`. A value that is sent back as it was shown stays unchanged, and so does a secret that is left out; null removes a secret. If the scheme, host or port of the address changes, the request must contain all hidden values (`give_again`). If `callback.verify` changes, it must contain `callbackSecret`. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
+
+	// InboxCompanyNo The company that gets the messages to this sender that answer no task; null for the company `default`
+	InboxCompanyNo *string `json:"inbox_company_no,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
@@ -6652,6 +6876,7 @@ type Settings struct {
 	History    HistorySettings    `json:"history"`
 	Monitoring MonitoringSettings `json:"monitoring"`
 	Queue      QueueSettings      `json:"queue"`
+	Recipient  RecipientSettings  `json:"recipient"`
 	Sms        SmsSettings        `json:"sms"`
 }
 
@@ -6661,6 +6886,7 @@ type SettingsChange struct {
 	History    *HistorySettings    `json:"history,omitempty"`
 	Monitoring *MonitoringSettings `json:"monitoring,omitempty"`
 	Queue      *QueueSettings      `json:"queue,omitempty"`
+	Recipient  *RecipientSettings  `json:"recipient,omitempty"`
 	Sms        *SmsSettings        `json:"sms,omitempty"`
 }
 
@@ -8278,6 +8504,9 @@ type OfBatch = BatchID
 // Example: 13800138000
 type PhoneFilter = PhoneNumber
 
+// ReceivedID defines model for ReceivedId.
+type ReceivedID = int64
+
 // ReceiverNo defines model for ReceiverNo.
 type ReceiverNo = int64
 
@@ -9052,6 +9281,36 @@ type TakeEventParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListReceivedParams defines parameters for ListReceived.
+type ListReceivedParams struct {
+	// PhoneNumber Only messages from this phone number, in any notation; a short code or a name as it was received
+	PhoneNumber *string `form:"phone_number,omitempty" json:"phone_number,omitempty"`
+
+	// SenderNo Only messages that this sender received
+	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// Kind Only messages of this kind
+	Kind *ReceivedKind `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// Unread With `true`, only messages that nobody marked as read; with `false`, only all others
+	Unread *bool `form:"unread,omitempty" json:"unread,omitempty"`
+
+	// CompanyNo Only messages of this company. Callers who belong to a company get 403 for another company.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// From Only entries that arrived at this time or later
+	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only entries that arrived before this time
+	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // DeleteSessionParams defines parameters for DeleteSession.
 type DeleteSessionParams struct {
 	// Everywhere End all sessions of the user
@@ -9372,6 +9631,9 @@ type EndNotificationsJSONRequestBody = NotificationEndRequest
 
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody = SessionRequest
+
+// ReceiveMessagesJSONRequestBody defines body for ReceiveMessages for application/json ContentType.
+type ReceiveMessagesJSONRequestBody = ReceivedRequest
 
 // ReportTaskJSONRequestBody defines body for ReportTask for application/json ContentType.
 type ReportTaskJSONRequestBody = ReportRequest
@@ -9822,6 +10084,15 @@ type ServerInterface interface {
 	// GetNotification Get a notification and the outcome for each person
 	// (GET /api/v1/notifications/{id})
 	GetNotification(w http.ResponseWriter, r *http.Request, id ID)
+	// ListReceived List received messages, newest first
+	// (GET /api/v1/received)
+	ListReceived(w http.ResponseWriter, r *http.Request, params ListReceivedParams)
+	// GetReceived Get a received message
+	// (GET /api/v1/received/{received_id})
+	GetReceived(w http.ResponseWriter, r *http.Request, receivedID ReceivedID)
+	// ReadReceived Mark a received message as read
+	// (POST /api/v1/received/{received_id}/read)
+	ReadReceived(w http.ResponseWriter, r *http.Request, receivedID ReceivedID)
 	// DeleteSession Sign out
 	// (DELETE /api/v1/session)
 	DeleteSession(w http.ResponseWriter, r *http.Request, params DeleteSessionParams)
@@ -9831,6 +10102,9 @@ type ServerInterface interface {
 	// CreateSession Sign in
 	// (POST /api/v1/session)
 	CreateSession(w http.ResponseWriter, r *http.Request)
+	// ReceiveMessages Hand over up to 100 messages that people sent to a sender
+	// (POST /api/v1/sms/received)
+	ReceiveMessages(w http.ResponseWriter, r *http.Request)
 	// ReportTask Report the outcome of a task
 	// (POST /api/v1/sms/report)
 	ReportTask(w http.ResponseWriter, r *http.Request)
@@ -15516,6 +15790,195 @@ func (siw *ServerInterfaceWrapper) GetNotification(w http.ResponseWriter, r *htt
 	handler.ServeHTTP(w, r)
 }
 
+// ListReceived operation middleware
+func (siw *ServerInterfaceWrapper) ListReceived(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListReceivedParams
+
+	// ------------- Optional query parameter "phone_number" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "phone_number", r.URL.Query(), &params.PhoneNumber, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "phone_number"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "phone_number", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", r.URL.Query(), &params.Kind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "kind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kind", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "unread" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "unread", r.URL.Query(), &params.Unread, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "unread"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "unread", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListReceived(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetReceived operation middleware
+func (siw *ServerInterfaceWrapper) GetReceived(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "received_id" -------------
+	var receivedID ReceivedID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "received_id", r.PathValue("received_id"), &receivedID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "received_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetReceived(w, r, receivedID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReadReceived operation middleware
+func (siw *ServerInterfaceWrapper) ReadReceived(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "received_id" -------------
+	var receivedID ReceivedID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "received_id", r.PathValue("received_id"), &receivedID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "received_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReadReceived(w, r, receivedID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // DeleteSession operation middleware
 func (siw *ServerInterfaceWrapper) DeleteSession(w http.ResponseWriter, r *http.Request) {
 
@@ -15568,6 +16031,20 @@ func (siw *ServerInterfaceWrapper) CreateSession(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CreateSession(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReceiveMessages operation middleware
+func (siw *ServerInterfaceWrapper) ReceiveMessages(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReceiveMessages(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -17233,9 +17710,13 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications/{id}", wrapper.GetNotification)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications/events", wrapper.TakeEvent)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications/status", wrapper.EndNotifications)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/received", wrapper.ListReceived)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/received/{received_id}", wrapper.GetReceived)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/received/{received_id}/read", wrapper.ReadReceived)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/session", wrapper.DeleteSession)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/session", wrapper.GetSession)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/session", wrapper.CreateSession)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/received", wrapper.ReceiveMessages)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/report", wrapper.ReportTask)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/report-batch", wrapper.ReportTasks)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/send", wrapper.SendSms)
@@ -35369,6 +35850,366 @@ func (response GetNotification503JSONResponse) VisitGetNotificationResponse(w ht
 	return err
 }
 
+type ListReceivedRequestObject struct {
+	Params ListReceivedParams
+}
+
+type ListReceivedResponseObject interface {
+	VisitListReceivedResponse(w http.ResponseWriter) error
+}
+
+type ListReceived200JSONResponse ReceivedListResponse
+
+func (response ListReceived200JSONResponse) VisitListReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceived401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListReceived401JSONResponse) VisitListReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceived403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListReceived403JSONResponse) VisitListReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceived404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListReceived404JSONResponse) VisitListReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceived422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListReceived422JSONResponse) VisitListReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceived429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListReceived429JSONResponse) VisitListReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceived500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListReceived500JSONResponse) VisitListReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceived503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListReceived503JSONResponse) VisitListReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReceivedRequestObject struct {
+	ReceivedID ReceivedID `json:"received_id"`
+}
+
+type GetReceivedResponseObject interface {
+	VisitGetReceivedResponse(w http.ResponseWriter) error
+}
+
+type GetReceived200JSONResponse ReceivedResponse
+
+func (response GetReceived200JSONResponse) VisitGetReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReceived401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetReceived401JSONResponse) VisitGetReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReceived403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetReceived403JSONResponse) VisitGetReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReceived404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetReceived404JSONResponse) VisitGetReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReceived422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetReceived422JSONResponse) VisitGetReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReceived429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetReceived429JSONResponse) VisitGetReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReceived500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetReceived500JSONResponse) VisitGetReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReceived503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetReceived503JSONResponse) VisitGetReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadReceivedRequestObject struct {
+	ReceivedID ReceivedID `json:"received_id"`
+}
+
+type ReadReceivedResponseObject interface {
+	VisitReadReceivedResponse(w http.ResponseWriter) error
+}
+
+type ReadReceived200JSONResponse ReceivedResponse
+
+func (response ReadReceived200JSONResponse) VisitReadReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadReceived401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ReadReceived401JSONResponse) VisitReadReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadReceived403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ReadReceived403JSONResponse) VisitReadReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadReceived404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ReadReceived404JSONResponse) VisitReadReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadReceived422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ReadReceived422JSONResponse) VisitReadReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadReceived429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ReadReceived429JSONResponse) VisitReadReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadReceived500JSONResponse struct{ InternalJSONResponse }
+
+func (response ReadReceived500JSONResponse) VisitReadReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadReceived503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ReadReceived503JSONResponse) VisitReadReceivedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteSessionRequestObject struct {
 	Params DeleteSessionParams
 }
@@ -35723,6 +36564,182 @@ func (response CreateSession500JSONResponse) VisitCreateSessionResponse(w http.R
 type CreateSession503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response CreateSession503JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReceiveMessagesRequestObject struct {
+	Body *ReceiveMessagesJSONRequestBody
+}
+
+type ReceiveMessagesResponseObject interface {
+	VisitReceiveMessagesResponse(w http.ResponseWriter) error
+}
+
+type ReceiveMessages200JSONResponse ReceivedBatchResponse
+
+func (response ReceiveMessages200JSONResponse) VisitReceiveMessagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReceiveMessages400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ReceiveMessages400JSONResponse) VisitReceiveMessagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReceiveMessages401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ReceiveMessages401JSONResponse) VisitReceiveMessagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReceiveMessages403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ReceiveMessages403JSONResponse) VisitReceiveMessagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReceiveMessages404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ReceiveMessages404JSONResponse) VisitReceiveMessagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReceiveMessages409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ReceiveMessages409JSONResponse) VisitReceiveMessagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReceiveMessages413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ReceiveMessages413JSONResponse) VisitReceiveMessagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReceiveMessages415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ReceiveMessages415JSONResponse) VisitReceiveMessagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReceiveMessages422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ReceiveMessages422JSONResponse) VisitReceiveMessagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReceiveMessages429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ReceiveMessages429JSONResponse) VisitReceiveMessagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReceiveMessages500JSONResponse struct{ InternalJSONResponse }
+
+func (response ReceiveMessages500JSONResponse) VisitReceiveMessagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReceiveMessages503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ReceiveMessages503JSONResponse) VisitReceiveMessagesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -40865,6 +41882,15 @@ type StrictServerInterface interface {
 	// GetNotification Get a notification and the outcome for each person
 	// (GET /api/v1/notifications/{id})
 	GetNotification(ctx context.Context, request GetNotificationRequestObject) (GetNotificationResponseObject, error)
+	// ListReceived List received messages, newest first
+	// (GET /api/v1/received)
+	ListReceived(ctx context.Context, request ListReceivedRequestObject) (ListReceivedResponseObject, error)
+	// GetReceived Get a received message
+	// (GET /api/v1/received/{received_id})
+	GetReceived(ctx context.Context, request GetReceivedRequestObject) (GetReceivedResponseObject, error)
+	// ReadReceived Mark a received message as read
+	// (POST /api/v1/received/{received_id}/read)
+	ReadReceived(ctx context.Context, request ReadReceivedRequestObject) (ReadReceivedResponseObject, error)
 	// DeleteSession Sign out
 	// (DELETE /api/v1/session)
 	DeleteSession(ctx context.Context, request DeleteSessionRequestObject) (DeleteSessionResponseObject, error)
@@ -40874,6 +41900,9 @@ type StrictServerInterface interface {
 	// CreateSession Sign in
 	// (POST /api/v1/session)
 	CreateSession(ctx context.Context, request CreateSessionRequestObject) (CreateSessionResponseObject, error)
+	// ReceiveMessages Hand over up to 100 messages that people sent to a sender
+	// (POST /api/v1/sms/received)
+	ReceiveMessages(ctx context.Context, request ReceiveMessagesRequestObject) (ReceiveMessagesResponseObject, error)
 	// ReportTask Report the outcome of a task
 	// (POST /api/v1/sms/report)
 	ReportTask(ctx context.Context, request ReportTaskRequestObject) (ReportTaskResponseObject, error)
@@ -44827,6 +45856,84 @@ func (sh *strictHandler) GetNotification(w http.ResponseWriter, r *http.Request,
 	}
 }
 
+// ListReceived operation middleware
+func (sh *strictHandler) ListReceived(w http.ResponseWriter, r *http.Request, params ListReceivedParams) {
+	var request ListReceivedRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListReceived(ctx, request.(ListReceivedRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListReceived")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListReceivedResponseObject); ok {
+		if err := validResponse.VisitListReceivedResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetReceived operation middleware
+func (sh *strictHandler) GetReceived(w http.ResponseWriter, r *http.Request, receivedID ReceivedID) {
+	var request GetReceivedRequestObject
+
+	request.ReceivedID = receivedID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetReceived(ctx, request.(GetReceivedRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetReceived")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetReceivedResponseObject); ok {
+		if err := validResponse.VisitGetReceivedResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReadReceived operation middleware
+func (sh *strictHandler) ReadReceived(w http.ResponseWriter, r *http.Request, receivedID ReceivedID) {
+	var request ReadReceivedRequestObject
+
+	request.ReceivedID = receivedID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReadReceived(ctx, request.(ReadReceivedRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReadReceived")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReadReceivedResponseObject); ok {
+		if err := validResponse.VisitReadReceivedResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // DeleteSession operation middleware
 func (sh *strictHandler) DeleteSession(w http.ResponseWriter, r *http.Request, params DeleteSessionParams) {
 	var request DeleteSessionRequestObject
@@ -44901,6 +46008,37 @@ func (sh *strictHandler) CreateSession(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(CreateSessionResponseObject); ok {
 		if err := validResponse.VisitCreateSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReceiveMessages operation middleware
+func (sh *strictHandler) ReceiveMessages(w http.ResponseWriter, r *http.Request) {
+	var request ReceiveMessagesRequestObject
+
+	var body ReceiveMessagesJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReceiveMessages(ctx, request.(ReceiveMessagesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReceiveMessages")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReceiveMessagesResponseObject); ok {
+		if err := validResponse.VisitReceiveMessagesResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -45910,1585 +47048,1619 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bkyTJlR+GfxX/18IM3UBUdlX1BTNVRsO/+oZpTN/QVTMD7kwzwzPDM9NRke6JcI/KzpltGkSRZryt",
-	"dmmSmWQUxYuMkviwpElPXCMp8rtoMYD0pK8g83PcPTxuGZFZNVkNcuZluiIj/Hr8+Ln+zjd7YzlfSMGE",
-	"VnvH3+wtaEbnTLMM/jpNWaafJeafXOwd7y2onu1Fe4LO2d7xHjW/DnmyF+1l7Nc5z1iyd6yznEV7ajxj",
-	"c2q+m8hsTvXe8R4X+sG9vWhvzgWf5/O948NoT68WDH9iU5btvX8f7Z0uFthhwtQ44wvNpen5fMaIyOcj",
-	"lhE5IXrGiGIiYVmE/6ZzRrggNE0J14qMU8rnilCRkIwtZKbVXrTH3tH5IjX9qbka0sVieHBwuBfhzH6d",
-	"s2wVTG2x6JrYDzI22Tve+6M7xQLewV/VHZyEmc4jOmdPMzmvz+iVSFeECZ1xpoieUU1olvFLlhCqiZ5x",
-	"RTSfMyIzklLNspaBTkzbjeudUM32TRN7fp2VzriY+nGdy01GNWITmbFiZC0D0nK74Wg2ldnqJTTSSG1j",
-	"+8rWm+L6wA5nVAiWrusP39i6u5cSOzKk+JzPuW4m6jl9Z45DSNxUXZTo9fCgealTaDUcT8ImNE81fmJb",
-	"Nn8cdB67R3K+oGL1UratBv4+FPLKCyJzobN1PcHv19FTnimZNS97LNg7PRzDG7FjKYuMXXKZK7Kg0zb6",
-	"xk9Kqz6n754zMdWzvePD+3at/YMmam/lqNfMS58lbL6Qmonx6lO2qi/EKcFB4UE3KzCmacoyMp5JqZgi",
-	"E5kRKRgxQ2JKD8gzXCj7N+HK8FdGNUvIkusZF+ToHpnJPFMRPCi4s5loRGAxgS+PZLKKCNdkRhURkkzy",
-	"TM9YRthkwsamJ00ypvNMKGhjwjOlCRVqaXi+b3rGaMIyEgcz3X/DFildsSQekHPX+wVb4UdUSOjGdE+m",
-	"TCty7+hoQM6X0kzW3BkZI+zXOU0Jh7nyjEw4SxO8TUyfZq/gj7EUmgltqQdeTFnRwIB8MTMPiuEHy8YF",
-	"WWRymjGl8AozI8TxHHw8IK+EH6lZOHMLwNIF153dOq78mxdsNSBPskxmOFhcLWXGl2QrkuUCpyekJkrL",
-	"jCUDR+S4jgUhhutpSKeF3I/q1L6gWrPMtPk3vvz/7f/Ntz/6QSPDfzY313L7QYCfN5Ytms6AGMlcJK3s",
-	"huPv18Bufi5HrfP5lRxdt6D0nCu90b3CNZurvY2vkqNNr5KXUp/T6VOeGqmlWcAwJ4eOtcIzKQyLwUOk",
-	"GNF02jZKIfVQ02lpnDirjh06p1O46d/DVJ7hJ4c4FfeXnwvNMopCwqvJQ6rHs5Y9HZnfriIlQuNWTnw9",
-	"k4KtXTMQvBbmNbunEUi8YmXOM4U3m1cNvhniN3t9xwbjeYnfmPG9YWPGL1nWeo4y+0LXQdqUzN+wsRRj",
-	"nnKYYusBy0qvXQfjeCNzzdqna3699rnm6Zoe8/TaOzwDHWot2TldAM4nV1btaiE1/BFHuammhGNpnX7Y",
-	"9FWVsrN8NOdas+ThqmXWy5lTwnLFMqLcByU1ko7nbKhmctG2Gu6r4aj1Bj1cf4P+ja++yg8ODg724f+H",
-	"T9uu080YrlGTS/z2hMSaTv/aqenk6IH558O4Tb/bIf91nzVTBI5kO1rwA4Je1EUrXzHK2FV4vG3c9POZ",
-	"Yplon07uft62K9++6ewL2iQYnBkumSiiJVlSro2IKyQonCBHXlKe0lHKQiq/26J8mu97n3IYDQyLjWZS",
-	"ti/3En+/XlnpvWlKLaRQDCj1kRSTlI9hfawMb/5JF4uUj+H+uPMrZdbrm2IZzJsJ2zu+d/BxtMeMjG2e",
-	"ZYzCi0AmAyOezFiaAJkzpYwSaYQxs7SLBRHskmXEvABCvPkkIkoaHWhMhRHK0VZFuB7Y2TMFMvDx3sHh",
-	"Jz/7+dHn9744+Osf/eLBH39698X9lz95/fGbw3PTWb9NAM0Al6MuLo7zLDO6jNJUM5JIpkBNoGkql6HK",
-	"Z7p7LAXbZu1QW/ALo/LxmCnVfwKm3zd2I9vm4VSsJVVkTLOMs4TIHIb9VGYjniRMbLfvd5v2neZ6Npj4",
-	"hisbb9jrOGMJE5rTtFC+YFVZYo5hIuGa2fmG9x8ZwWU1EyaxMwSMM6nUUHHNYjJnVDhbIVmyEVhPzP3i",
-	"9FLzmpEbdMl2oGeZzKczQskok0vFsgE5y8cz9zuOKWO/YmPNEquMr8xJIeMZFVOGpBo5W+9oRX725Jxw",
-	"MU7zhCUDEj969eZs+OrNs589e3kWk5SbNs0A3BzNsNRgD3REc+HSdBvCAINPnTC4a7JEEq4jolhmmAF8",
-	"d0x+nUvNwsUZ8oQsZ0yQlcxviiucCsKbhnsCA42LgcSEAx1N0GTMvMjIhTXUm49/qEgqp7jalzTlyVan",
-	"8OgoWGy0y+wdf2n/Wdd1ipXnlp+VNCgkWkNSI0YSTtOUJXvv30bFNjp653bMpd08RcsQsW3DG7vn3GDJ",
-	"AkMcTczlHZFRrr3NKmNkmUkxPSExrNsAf4jBiqUIo+OZGccLmpo7lW23K81HwK3d3LddZY+eF8Ac7CU4",
-	"Am6THJt7cZ4reABLS35+9uplRGRGKDGLlDLNwGh3c2vut70YG1JZaXx7aBR5KnOx5freWytzTKDh6uJm",
-	"DEdIlOGq8PLO18n2xhJi9PMsKQQL9o6jMHEu5XOaTbcSKO4d3l1HeFrKYQptryc8bgRiSeDVY6IWKS/f",
-	"VDKzNlxzuGRG1ExmmgnwNGr2TqubI0AYM/AxQQ7JC/4QBviR+RcY7ykBK1UUzgGuZiDMWgsHB+ZLuy0v",
-	"qFhtx6Q/bhWVzJbMqVgNJ5SnecZUZWukJOZnYn4GT6hm84VWZJLJOerjNEkyptQx0dmK0CnlAv2jO94D",
-	"N1BgriVRakznrD5eswOB36IqT8G65ONZHBXyj7O4WNcbyY2y7vrNmJJ5NmZq8JWI3zCdrfZPJ5plMZny",
-	"S3sPq7K2N/hKfCWeyqw+5siaArI8ZaCrpKtj8/I++RyY2+nrZ+SCrZRVYabM2kbQwTAgj4Lpw5W6NNwn",
-	"VyypL4TzE5kBptRI6oxdGGHTcAXTMteEcSM3RiQXmqfmza8EcTJIxpSmmVkepOgFVWppWAtKhWY99skp",
-	"mm1gLIpPhREgRY+xzKXQM/BImbMtl8JTYESoJikzLxn5gZI5F7lmA/IFLKYn1JLTywwbBiIaaQJ2NF/Y",
-	"xXdNDMhpqbG53fvMXtnWKQ/xDjl8V29Uz9ic5IvI0AssiOEZuFtADTWi9Xw5YQsmEiKFkT9BejeTge6B",
-	"ZZv1NefnM2HOs8z419vKDIetTMLr/SXe8Kiirsy5UlxMiSPoYzBNEhqsOBWJpw8UHISj5RvQsDvGb1fV",
-	"22C20kUa78M8aLV2E5pjxccgKxiqkxnNeLoiwTchq4WrL72B1eseZgQXnl0TMmJjak5CaFyhYzyaCdV0",
-	"RBUbEGCchUvVXfgYcAP7ofKF0b5Y8oIlnG4npNxfJ6TkRRfDueljCPar2j49wm73z1cL5uXi6gCAyOd5",
-	"qvmCZvqOueP3zWytLGBu/91vXRwOPXZic1wde+zF57hhBrHhRxkqyXLBMviOaHphLiyYGNgX7YAgdg2s",
-	"S2dMay6m8IQmCTef0fR1ZtrQnKm94wlNFYv2FsGjb/YUUwr9SCkbIqtXdXPqC/wB+LTMjdzvKIiau5gs",
-	"Z3w8I5TY1ggTidqLGqyXzr16/+j+g5KH9X7dnBn5wc3puyHEWtRH9ol5vGYUznU4poqtHdFHP3nQ7fG1",
-	"j+ToV2wMQj3EDUI4YWlV6fhCyGXKkilLhlS3xoeJPLU8EA2/FX9HVG5oBFJq9zcuWrGP/y/y4V99mg6C",
-	"o/q8nrCUX7LMLkovBwos6GP8brX3vuorifaYSPxSNOlhIG4uZytrAWOZJvDJMYmNkAjnIia3IAbI/W2U",
-	"x1QKox7MZJqo2xGJwQuJolYSu78TrsyEk9icYPuIGfU3iU+IWQ5DgzYSBvuecCP799hp8+JaWql9ccFR",
-	"y+5czk85as0pu8R97vziObz5PtqTIl0N5VIMAyopr/oXVnpaMGmuI2tjEhLMZEa+Ao8+WkBh0bGhIhIL",
-	"18nIdSOZ6wF5Chw8/nXOcrO6Cz3D1baK1DCjmkEgG01T15qKQilutX4URqwtYh7tso6kTBkFiS9jc5pd",
-	"9CJwo5ykl1c8487f3e+4Fu7hPgMEFcKPr7ZzqBEU52DEplQYwdkcg5BdriVEpanO+53sM3zVfJQjE208",
-	"xvZHF67oBxihjYeaq9BuYUQoWUiZornMO+3rg8znc5o1xwYyc22PGfEakpjm1rQfeoQaWtWzjClYrNL2",
-	"yxydiy37Y82276O9S5rmrCWuiVGVZywh8A5aycu7BZoc+OGihr4rfb0P3YxflkLafbwFcBTHJ4otispB",
-	"scXZKUVB2PV1cwrXxpNIiSADnlc+SQGTj2pXaf1O9Ce2gV2V7qC3bRf4adHi3Em8/UWogl8E4Q73+4U7",
-	"tIU5tIzTaqIYBNVINUgslnBd0GjpuxhCTrmykZGEiXG2WmiWgBaJhg81k0sxQPEoCIFcOyWy/zff/vgH",
-	"TYcExm7j0PtLAi/lRlEUthsvOtRkMksILczQrB2kIVBt5Ug8+RjrBV5WOG7+SqncX3DPu8sLX0KRHwNZ",
-	"601joCxEKypiNSAF/Rh21MZ7Oxm+17/q04OfHGnAZKwlBvQROSE2OhHyStxu9elSjalRJDdZWCuYuS8j",
-	"r8YK6Rajcy3WDGTSmIhyju48H75nVC2pGLGUsSrGY65AsDW5t09QhOD2QsjTIHQALDClt5sUjfpNDhJO",
-	"86LVyei4gYxKlNNEj2iehK3GznovZRjk2E8uAQaeQ0zilU9a2yGDJcZ7IiIJm3DBEpLyC0bisM94y9NT",
-	"uSLLgZ6lSbVP153A1rvmiaUxG6HUHrpU0mmFXQE0OuMS2UgDWV4/R8M2ngE/mxpa1ZJgmII73NhaYS6y",
-	"IryXerBFlwuhWPGhtWKDHTIwY/Oip7AF29GMXmLsxYgx4fc4HKYfu6ENCRLZJOQIXJGUTXThzVaap6mR",
-	"9M1SDEh8EB/jDYat2tBu893dg4PBev3/wb2SQeKgichxBy+Z0I+pps20DWYoOSExzGnwozjwhqAbHc3b",
-	"EDeCEx+Qp+jFLuwreI9Tc3zNjI1mtFcVPLZX9DsU+zpnbVW6DaeyM3VHM/6uVe31vH8cCBqtYxVSDw3N",
-	"xMehUqq8jtjAmHjAl4Rc7kWFGFNXC6pGCz86fyb6Dg9OZ/nWAvJfM5wetFAd4IdpfajcQn13028ZLFTC",
-	"E+9y81dJvxu6ot43hBtPGsi//yW7veJ/Q4r+jnX2Du36D1Wbdgpysy7cKjl8ak8cE+Z++hICk4d2qwJr",
-	"mWkrMJWZW0PKdJgL8CsnhdqueIrStf3bfGUWPtob0ZSKMRumwFcWmbzk5gWdudWAE7bQamh9e+GjXMyp",
-	"Hs+gp4SrC9cKzTQsdPDNjBsddDWUlyxLYElcWHQxFgh+NFr5MOGTiWGcb6uUEu292zeLsn9JIS5cmdWB",
-	"JfuCcn2OKwR//8Is02O7SvDkKS7VG1wpePRayvSzYrXQbgVLdOZWLHj21I8UHj7EpXsOc8bm7PKd+9WD",
-	"x2/ser3wq1F6/FmwiqjYcnURtuqWs/L9J7ikr/yK4jrgslbGeuaW9rFbWUdqz60FrJQft/f1DEwzSH32",
-	"j01245l4NOOCKT+sZ+KJmKZczYKe3S1RUHkmsNlxxjUfU3OW2JxlUybGq82IwbWEBomiORTrijb9YLjS",
-	"Pg67ZlBAr2dHKr55531k2Crtdfe9ppUorvXfvLCvVRkSjK1oxQ6glbW8tl2VJ+gFiv6emybZIkhA77T5",
-	"sHfaJrNXZ+SSOsPWWufjkvgaNq3JDFW7eFoURT+lDf1g44wF9pGexoxNDDljmqabmGqGqtA+O/e0qrG+",
-	"xwuGi+lQcTFmLeYLYQWjORV0yrI4sGDAZ061TVMYvkL9EOPhtjZ/zaga0vVWUuewwk7HNMtWhLaYShv9",
-	"Q70lX0eFXgIOuGq3EOxefu9yhr65DjNNvkg2JsU86+cdzhXLhjy54tkyypHduD7Zq+0WG5tj5sQwt57N",
-	"3gzDWvz4ccpN1FQlfXdOi2GXTntpvTu5VVXAC+1/e9avb0/TJvfew9XLckP26WmpvepgbuDuc13fzB1Y",
-	"6v067kJ/CX1Yd+Jrl+m/1sU15yJ8elizPVWZbIenqHrqe3iODEVP5b7XvLCBwUv7jy/xtbfhe/sIp4H4",
-	"XqbnvSnXs3w0GMv5HUkXfN8QxZSJO34878PP1QVf7MsFrsr+QkJeEA75fVSSHTp33/u7auJCt9Pruq7p",
-	"K184a5MUuVqkdOXSne0l0dnNZ2+eV++K7m+U0U7Kd8O6j84YE5/bV9u9qe5AvLHu/c28vrUD0DmLsvf2",
-	"D5Gebk7y+bAIscKGQ0HjbTe13cidenP3qWqL1Cs5h2xeLtizbSgdptuiZtNu214XsVkOH+gVP7Dj7bmB",
-	"bclT1qoWfxdBoFspvwJ8P4H+EOhfE5mFjKzFu8yFTwuayCxw6BQWXwgun8k0gHyshm320Kh24QhxbLAB",
-	"KpTO2UkpLgFh5gSzaGtcJB7QDXreIsqt5LTaxM3Upeshpt5muxn6xcte5sCjajOiwD2MoRAhg8EcjxNy",
-	"YHkMuIw3cgldIwEK2UaEQbhDz8F9l5GkPGVizJIh5KptH+1a8umUl+4ZxLNQwcXUpmcpIoUn40a/TGeE",
-	"5TYGj0DMrIxQGG6mWEJGK8IgZgj91gNyZmMhqCKx/T62IEQOx0FLkjDNxtqQgMMhcdl8/XZ4yUUilyH1",
-	"1T5qWZFWm4n3V1XsJdZtFUZxVnovs+L62aid7xoV9YosLbhPcTFczd6Sp+wmzBt5ym7ItOF6vhazRo5a",
-	"84dg0oB5XYc5I5B/SkG8G5gxbv30+NZPj7882P/4dP+P6f7Xw/23f/LVV4Pag9KzwXD/7e3ynz+6/dM/",
-	"BFtISQj8fs36rNkmUm13JkVg5tleoFwP0LfOaLcugv2DW/nsQ9dF1wrKXcv55VsYwE7Xsyq3b0KvDTL0",
-	"Jp+X5NZtOc8fFv1ei/DdNSvTyOCcz9kOJ7ZGG3hZnDtwHLs3fVmMGV8sWIJKr33WqiaEuM7Ff+Vw3/Wq",
-	"RNfqTVJJd3sItzGG99Ig/GLdLedoPzjYICnayGbbWdYDWazbtL2xKby4g31gU2m7r+dKvjmj0Bc+hNz8",
-	"HhV2Ia4wrQuVUq5VYRuCzqN2w5CFzN8czbcxva1yHfc2Yau9D+rm6YHA3Jtxr7eSdA7x3L/deMBb4pbN",
-	"9jucZIJfrc2Q6McNQmWuZEp4u55T7FwV370aftaH5x7d//jooGcmyplPvHYhIxOeuXBcazjcIFDkqfvY",
-	"eUJsC6678/Xh2H3u2Jp5zrviGgVzjynmEmNKWF5FjZX4Dl3wO5dHd8BwquIys6rm4n5UYlYzrRfqp8d3",
-	"7lQwyI8O/v8//aN1Ga3oDOxrOzFvP3u8sU9KrGwZofZANioImy/0CpBfSYxlhThTMQLAKmeoxHZ8jipb",
-	"OqxCXU6VguuQ5CJlSpWaw7wl/2BATp1lU05KLyqmVZDvpCXBi941GmIO0lRJRG3nQpHY3OV2pPGAnGc5",
-	"I1pOcaKWVcE0gxwYO/uixs0XlGsupkFupASkSmg1+NIlIjmcXKP3zVgK0KZ1aeB0sYASVztkVYvFOVUX",
-	"u7cZ9qlM5/I2BuRUrAAdkrB3Y7bQJB7EeCgHgzjyoDyfvXmOFX4sSpXd8sGaenVrdbu6Fckd3wHakMp/",
-	"hk/e3g4ElCbLEa7BG4AjDmTYOX0XCq/AVipBIVhNr690ALGDw2BfWwFtrChmEztOHKCJSyO/f3BgjmJG",
-	"x5pl6OvC7P6a1AYceVu9GORUqpidY3208KvL2sWaWRIBeFTkYAE9Pp9LFDKHqlHwCKwpXU4NQ+o6Ww3B",
-	"Odgu+7jcWo+3SOAzI/oqzWihWyKYlkWhGWDbCUvpyrUdV0Z896gjmbR7Bmom8zQZQmft3F5LHDOh5Onp",
-	"s+dPHgPi7QlyWDJaOU7ebg4IeFo/5BY8CAV0iysV0b8iRMiHikITvvakHUYLLzLtNDFbj05XDx94t+AZ",
-	"U63p58i5Cvcr5DFryBLDRGP0MfsKkANis2yco929h2gZtrveaXQl7O7G9NFrWuAKSLhbsjXr3OwlKtha",
-	"41A3cCDZ3WxwH2mpaYpXf2dRVNMnaqsem7U7ODzsIKA9nEDjkuQJ16djF9/nRGzrbrTuyinmuWFmcl9h",
-	"2zT8yDeDf/q24M/HrkE3jidOBqwCzfUKPwxmAqByui21BCBFlzNJ5jRhPjV6yk5IPE75MV7s1MK8ghwJ",
-	"X/icz/kc7AlcsAEBAx4m8MNLlSZ9rvXzT89enB1D6MZiQTI25UqzjCWEa8XSSWGvwLtuIdPUwzw7hEss",
-	"g4FrSBKesbEF7+yBsKdlNsxk2nYBy8K8CNOgVvjsDeE3sdWKmk1g+FUDubMl5qpiXIudHIK7pmnpJ/Oq",
-	"UYr0ynorcGcsUdqfBiUJ3QvcXpCgScKSULh/ZpqeQbkPK8e79R3lmqRSXigPKBrB/mBqLfNWhZjcsp/c",
-	"jtfsRXHiNonRwGiZzdc1Y4uUjl0icPfillextMDFunctbsbm8rK8vOdOPUJxDY9Pms+FctRWoLeesXFm",
-	"tBs4fKgS4/AsYodpIP7Rj34UR/DKROYZSfiUazuHUikI0HJgW3vtSdnA2oD2a0G7tQxCnHBVyIgZDasf",
-	"iBB80QI+YX4aXrDmn3vjX4RgsI3QQL/ct8L+/rMkrofFdYdIAVD5kC/WGjNQDg7j11ARHtMtMGpQjkJU",
-	"NA15SAE/C0dUmn7k7g2/7qVVrkTl2JPmOFnrVbnjkBrT5e5VY9/rVUNpikv9xmNpbM46iiBbOGvadFd7",
-	"z0Mg5HRuRn0C4vbBWjNzm/Vwv/KDkDoQyw7evm8+823YfJug8ZVoBSfcvI42FKkmo7XEHUDu7uHBAcHj",
-	"CNzayBg+7NHWtBBsaTgEyD8DAgZ866uxqjTeR0ZDSe1HAxKHVRkBjVqHAl6+SCVNWFL0MwhjGzrLuZ6O",
-	"G5O9fa3YHjzZCMcyS4x0dGg+5V8jJHjjWo1yxQUYD1cLL5CFGZIAl55Sbe0PRXUIzd5V8V4OH7QiJE3X",
-	"oAv7xcOkaykmPJuzJCILmivz/4ypfM4SI0eMzZFK03CB+9whrTi75wF2rp29a7ShETa+uCIqrWsjk8u2",
-	"qBm5DJUyn4uOH5qf+8W0dmBP+WW+2nR8K52b618tFvnECrQ013Jof4+jlgPFdUQU096IwHBJeo7SGTUa",
-	"osrZO10oQyDFzmSaYGBsQ1O50P2O8iN8dctcjYQl+aJx56wlamhUuja8UvzNEBCSUoiB5iz25no+QSu/",
-	"A3hyH+lCAm3OIxnLxPy7GUfB/oqLWkhk4GCwhcaOSfzZ+dP9j+II/3H4wPzrZw8PPzq4e4DYZF+A61Tt",
-	"Hx7dP4pPfLkL5MlLmV2MpLywijOWcm0d59ChnfQBN/fD54okMh/pSZ6eIK3hKsmlckkFK5k7uh5UyLgA",
-	"srRPLF6Tu0cqpq+wV6ijYnv2KrmTZ9FbFLv3m1HbAFfuKueaKc3nVKPYkqavJlAlr5Pkn7jP3r+Nmvzj",
-	"XderQzS0DigzDWt4ZGPAIksQmWn7eZVMmFuCYbC0HbSvcz541NSS6/HM4YtC/JUtqmyYkBGvOORrGGKL",
-	"oJo0Q+Q1xrOKNQGQ7NyZ9lWZgUq5wnKxo5UZF3TpSjX5AQAWIleAFqul7C2tnEEDTbKKlfe90NFDdTi3",
-	"JUtaETnQ5IqafJvCbH4rMCFD5VydGMnPlRMtoPLrX3kzQKOBOeMys+p0Tezp40pxQnMnDwJWOZZ5mpCg",
-	"pGEvZdmqBG0WevzV8XisPQiySPQd5DbB22qds8BjmCbW/FyRwfoLzggb1kSPik9Fz1ysqdiIxswHVOcZ",
-	"8+M2S2mNWRxLKcBBBAye0hfViW5YcmA7ztXPL4XL2a+igOY6Zc3SU2RWgCP3k6IN+LAocN/sBmm5szWd",
-	"WpRpX5nemfvKW6AM36QpVKkniqVsDHCV8145dXSqhjRt0hpMa2ADRDYvyx1ZeFEjyXPAZ8QxthTP3wjy",
-	"FMckVtc8prA23RUHJ2x17w1HJ2TL2K44JKu99uVZ2gYl1J26S8q1Gk7QdLSBTIS1699G67k+JVku4MrH",
-	"9QmlR81FbpTyJQiD9m1Gk5V9d0xD/N8RC1StW/YAotyT3C4OhrkMMSM0pSvVhxc5i0zFcuNNEz7V0Vel",
-	"sMpScCtVFOCKSbTEDyqCRHD9lne1UO8sqy+nOaJqUNGZKgJFmfU73csSQ4P4WZIjgzoZBYkUl18lkTKw",
-	"IVR08IoyXcEx9SJ9yZzSai47HTeWz9Ilj6vrDmBEcwX/sKYW042ztDgjd97fEzvWj4LGT8f6tWv/dKzf",
-	"+C7Me0Ev8JvraEO/Va5Y1iI9VkFlASzWvw/dtK7jI6kaFjIUsq4IMVwZXKn0i+tlzejyRlEvNofL2yZV",
-	"PodIQhD2jJpti5GbfyY5FtFjNrZslEpDnvHAvV5tZIlBgObbRSbHDJRY85fKoV6e+SeCDdoWPRnFA/KF",
-	"r+LlbAEjZniQPRSRFcnNpFwh/sLZFxjAVB203Q68vhZvjPxVjlSUJdQA9LO5+u42ZlFLEFB7Wto8DTdc",
-	"e+oiSH97dPry0ZPnz588Ro8iyIbwI0a8jNhYzpmVhF3pDs+ZrT7ca0i+eEJD0cFSaQsoZeHfjggdj2UG",
-	"hgiIiELUXPCJWrzdnpqCJ6yeZ8QCVPZ72VXT7/d2Qad9PZrWNtvnaCPV90WJFJvtCxbUvfa92WTx7Hlv",
-	"O1dBXidZMY2ki8T9+snLx89e/gwf9RlYFUEBBQQcbLHnIWlF/tgXAy3td7FBnsLKF1uxH+XdaWe5Nr6o",
-	"didcwUOzhVrWLoOtCfoLJ7A7j3Jp2XbpVC5bJBvmqTrNJEDfoDfZ2MYl2GQ0vQjSuJQuKfORv2hGPjsg",
-	"Mv82b8RKZjr2yEFLxqczHVgPco0JALa7QEvyRj+ScHPYscR4yufcRrCY/1uEeULn0nCJGZvbjnlmTYlF",
-	"qsAqsErQeWGQsTZaeAZE6lIb3BI460cMQvNcJiwmsdH64ii0iNhiNjDuASnYRWH+tEFCdrWgbonVcFCx",
-	"x5t5IrMRT6wUMqMZS9xQzUpjqKnRZAbkCSQsoFV5TNOU+fJbtq3NXLEg+zVVHaFZypnSQyZaQl7cG2Qh",
-	"leKjFKK3ImfqdwsN4bFODWOQyOE3C1JSLyEdJ9hiu702zMkLBUHVeHAVumJjgZkYK4GSkczNQEDSMQvF",
-	"xlTp4+rAbEUh2zPUHwLxaNlFmV50IxMXzhVapyNCFZnQzPwv7M9r90VLPjkFyhFBXXZvNrG0XERCFhIS",
-	"V9ZnbMgITN+3Ymuuj2/XNsCmTPjm8YTIzEZX2pn6EXjnj5aBUSIYNJ4SJG2g5sAWPyBY5cB3Xj4eDwuQ",
-	"KpwJKH8qsnVXzUvOoBisWnF4IDUBOohCwdGXbB3R8YWlLjHYGgY85RcsXa2he7OQthyMoY0pIws6dsDk",
-	"sPRmWsHOSUkmbBkYSUHGdeXGLYGSW5ZnUUEODw4im1zrHlFitP9ZaIK9PSCnqZLe2FGiELfnXEyPPW03",
-	"xh1UKQiYk82CuhV7bT++Pbie0mh4JVU4TGnZ2++5ntWz0Ps44YKrGRbVaRdjOjkkptt0Bhrkrf4IyzDK",
-	"1ycFDhJPmYZO4nW63qba2aaq0x+WprMrxeVadYyrif3XKN9vh6iZbPhFq4tTNWQd4yktzamfBQ55ghnc",
-	"06KR4mFhdXsb2LybM6NK5TDByWIkG/ekIaezXTcpGXurxmJrbC1ZS0OrJ7KRVgb4VGbzTbGm0dm7kcvP",
-	"O4gjcCkXsWO2SjoVJFZzFdvyjlzZIH+uXARLBNd20Solucppiskft2I2pzyNI/L//K1/8/t/839EZDAY",
-	"3HYxIGALs99yRcwlVa8m3JQrEQSmlCA67LK0pMSFlyYUxcTQKyxky8YXPqYotm0jvzZSIn6H0V3VKJzY",
-	"3rhw+SpNV4rE4M6ImzOE1wcwNscqSrv4lfBGEZYlLKUnxtbNGUcwGyNRWAPmTM/TGCNsoSyd3d2Kt5PE",
-	"P/jG7OD7GO0hrhalTT44Mb9bt9bAvseLRA+At3QNDJqiKgu4iKOfPHjQBWNQCnd0daYURC13hj8WmRBW",
-	"EzQc+RjnHRFPn1CLphRQUUo5hte6ko07MJDbsyLKAoPZFozvXc6M2M6w+g28y5k6qWXi11syn28x2o6w",
-	"QluitEoMZmFHGR2boXmSMoLz3Kizh9HB0b0g7bi0rN98+7/9t9/++Z++/3//wz/83d/6V7//x3/7t//h",
-	"f/jdf/3Pv/27f/nbf//3f/ff/y/f/t3//Xf/5J/VK4xfBVbGRyIWpATes7064+DoYcZ7wl/Y1iDo7IS2",
-	"qCy0Yc+Ypbn4mFDwAlfZrcUgRrkY1L8BiTO5bP0gsESgsYW90/VGTiBcy7+HmsuITTl6Yi1twLdWUnWa",
-	"q/toYC0fzn89IM8EYfuG+MOrIl8sAFEiIalcgk6pML2I/Tqn6SCo/yZwYd0C2zb2QLar3/2bRYPeenb2",
-	"itw9fPBg//A2mI3DEKnWANGGw9MWKFrQ6bPHe2UsgS9P9//47TdH71twAcKI0nVqx3Ou9BP3bktkYAXv",
-	"zBpY3B3m4aBtEnL/Muhrsp+rnVQSnXv3MeFt+ZLgMKOKPDr73LDeXz4/+2XY6ogLmjXG6prrq42ZAvsy",
-	"rX5y/uJ5hOIFMCRk8ifBVYg7jxfCIqXmamDv9IB8jjl9QMtqTBcokRSEYDjL3fEC/sf6cS/85I79phlq",
-	"YWtmlpZKMNYzR8oYXU6eKA/i7v2Ghq8h6rEZhr4aKVas7bd/9g+//dP/6rd/+Ztv/+wvvv0f/2knlNh1",
-	"R1VuLeOGCfRGppjLEU9ZHJHf/b1/8Lt/8u++/bN/ez1ybxiwWZ7bKdoYDN84m9dQJ8oS18dd0lZ7Loc7",
-	"tZT8/OzVSwImZLBJg6ypyhKoOfxxv0NdiiiodwvrZc2XDpen4tkO8pPIM42YDVCbNWTpg41FIhdr2eBT",
-	"CSMfQUZwFw6adOVSFO9ExGYTB+D9cA1zQf7qN3/+V7/5R0bJgCfogkxtPJS5u7053HBj36sz/PGpcJUK",
-	"ajTUh68gitXhUxxGC5fZPpLUrI4L1DsJhRsPR4Xp4LkR0MED00/VdKlEhiCbjiS0FIEoOrT//v2//o/f",
-	"/vmfRuT3/+xf//Y//Qv867Y7fyXQKdiIGchGZpmtQkNDBanXee0ONe0hUVcUtScojFmLhBkVNDQgz7lg",
-	"ZJQxiqAXl8VFZtPKI6Jk4AHEUFcOwawIxdBTMm+YeX8yayGwxsDYUwiLhVXBmNgG/oKuI7dsLmbWZcyD",
-	"/V5nfJTrIqbZteY+tfG27oqkU7toFO32PlYHpX4pxozMzSH2xcFDD8dg81urOyx3zfwjQlNw3gSOTGu7",
-	"WUo4HhtG7w5IrCnaNAqn0Bx8TSNpPsgYJE2K3s7Hczp1RbdCTLttYoHdQlxD8O/1jXh9gHAx5P4RwTZ5",
-	"t4xoB9sSwf+AXDCrzK1Z/B1sRznUuHY2A9uUmsmssKGWydSJ3BvfvYUZt691z5t1QxFzGxsvSLCtptk2",
-	"1DsfCY58RF10wZXVRS9of7cICdDlzhESil6viJCA2fQfADiCmU/GLjlbtu9Zk9DuTJJl/7/lFDOWJpFz",
-	"02KFKPN/lIWbpPzutK2xbPKO4FgoSbIVyXKBJuRCm2hw+3EBOFm9M5G9SHhScmPbiRopx3nGNslYXLet",
-	"n7A0ebja0GhQ8q4bGZDrPuBs9ZZD1fJkvXMltPQ1A2F3ZdpF3eXaOlc1k8ttgv2C2PG2UPEWbdJHE9m3",
-	"bPK224JQ6ysx9CI3BDQ8VbHa9Uv3hHY/N6e1KcWuh+Ae0G9rSljdF1yH2ysfpHJuCbJTn4/hVrOLAe36",
-	"8rBsb+f3x5Yleb93k37vJv3eTfq9m/R7N+n3btLv3aQ36ib9z8vd+b1v8nvf5Pe+yRv0TQI8NCoJRbZG",
-	"JpeRzcGZM8Chw5u5gqdrazNTp1sWvk4z3JJ5dR2UcKX6Q7hYhfZSGF7vH3QWd/neOfq9c/R75+j3ztHv",
-	"naPfO0e/d45+7xz9sJ2jHvGmwfbcu2iLx2FAdczc3/2gIH4lR63A/b+SoxAuCrpy+aTr++lRlOkCqgw3",
-	"dxwUYLJTs5m6pY4jn0VfwKhYmKtAMlpBOqwDVYEMa/QAbQYuaIdbc33U7PFYBsdNzy9w5/bv2AXhqe4G",
-	"fBA7negNTFD2dmg3IH8G7l1D6sfksLDVHTmzSETueoyKiNwLVYP7hT0xIg+ITZSMyE9IxswwGWRog385",
-	"H4EkLAXKo+aAROSjEG+odppgePZA0aaQjd4+9Q6TcJcDuKhbdFSq0VdxiTqbZIijahQ/OJoNNkJID131",
-	"KRD22L0bZgAP5aR5SjhUs3geAsP8gVWX1XYstNujbm8JLsiTweGDexs41dHgTgWx6bd26MzqV853zpVu",
-	"dr/3ASavmmxKdlfvLnZzUBar1vD8GdCrh/K7Kfc/UyBINPdifquENvUNKFh73TsWUexAhMdXLYySoWaM",
-	"abLI5DSjcyhMbgMyrhCl0KPCQ0/Lhh19PaBlVnUYbAOPa7OnG8YAvzlgAVTpUs2yyJVWhUMZ++xw0Fe4",
-	"8E9WcXnEIAiVSt36qqA9MGV9DcLNsCEaYyEakC99MESAwlmOiigKGVoSrnCwdTfbDYTavZHLm4m2cx1f",
-	"R8CdEQo+jJi7N3JZr2/+XYOr9QMteCOXz/xA3sjl42Asb+TyoR/OG7n8wo/IbFM4KDNBP643cvnUDe2N",
-	"XIZoo6aDYoBueSyMeG3PN8W/2AjlY2OEws1Q3uclZEE0/aL9WyHzuCKG6WZoIn0QTxtJq0R6PaD6zgod",
-	"s0Wx7jHvHlWkewgTDcID6KBrWy2uq8xyXDCBWCxeI4Si1QaPHPxdMroaPj+wMnx3qJ1Tip0K6ybevrwt",
-	"N24M9k0upvFxoZ3TjFmsVzCFGinO4rkOXFTTcaB5YPSuliUwa/MmYmTHx1gmAyuxFJipAxIjdJN9AS0I",
-	"vv48iT3u0XFYbgNfK+CnTqxDmxK71hYlyndvPSQhuG159KqoU4WAYgDV11TTAbY5xrs5NhpXSrlQYaiD",
-	"W064r2myMv/HcYS4zVfFinlU9GLVdOwK//D92TB02ykCr1QAZsrYMgUEeu0Y3tjRGnwlvhL7JDZXa5IX",
-	"uxdXwyvisu2PF/JjDlEt2AoysCnGt+hNPYxALbYaKtDKumjdEPjPAcMrwidfCRIg2zV8iBR7gkrfkitm",
-	"CTTwdMJkhBxiG/aElKp0mIPUNI9yuRp4TU4mkQekc3BqMiMyB63o17nU1PxtEQ19lSNXlsZMyKP9FQh7",
-	"UCjHJwDAiC2DKx3AiuGCazySBcAb8B8qcKdGrDitg69EcPQ8gRSY8lMMOPLr5LHg+542cxbUU5mdY0yM",
-	"+/PMteYenEKoEPz1THxOuYDj1OHbtvs/ARBNB3EdsNQ+GgoU8W/zMs4h/qvatifFQk9CjpmLCyGX4nrQ",
-	"8fwVFYoMONqO64p/fd4YGHtgbdoIORWRQyJkwkgiBYvIkSMfQyfZiIPVDd53vDYi9/ABghbSkTCTTNNV",
-	"RO5jS5peAJglHukBeQSopHA7kFw555oLLbMOQuvvN9NQ3UGuP+mKAHmY8zR5JiaySRCaz7lujSGdc12t",
-	"qussC+Y8jXKe6vYdX7+5gb3hCCNabeUHqtfQHrAEqu3gtsaxvGSZarVQ2R+9iQpnHNnybYpcHg4OBgcn",
-	"JE7YJUtjO3W/IEGAoOtmzdwPq0RefOPnWFqbRvp2O7xDzdwT1S7VcnN8RnR80YC+LZOW+pPml8hvSmEp",
-	"RkJ6LZWeZuzsF889GqyWGTvB5C6sUuBNzYcHJVtzY/l0mayGqfVDrjflBUNxUoYEkSs873ePWjAtcSGG",
-	"vaEhy+CGfVi768NOnmYZvyyXH1gb25myiR7KvNOBmQsj1ZrjSsCOAZZfaZEH2bwItHDDQRG6KInWq0T5",
-	"BCTWZtDaLJNZYZd3WPpkKnXZ7OdHYM46HY/ZQvez+Tkzf5dtl89ZiJFN50gSbuk38et2qOthRfUOSNqA",
-	"0so3bwmoMayIbsk4PArFFgSEUSzMurP+mGmK8ki/mkueR7yPqkzClUzobbozStAb/KjJeoek2+nWE75Y",
-	"g/OeYwVUXbxmQ+4NJYIobJWKgZBDtwFxGb06VBvKWgNSpvLkWgXKNhQVjGOwhRxml9GvQH3/3gY7uFub",
-	"set15zbjUsdXtBkHRHzDNmM3kt1voD34u91CzaYSHcBOBwQDkOFwsFxzKbiWVoqbcSMsGF5H0VjZlHji",
-	"2rzeBVwXUV2Pnt7Z+mFlsoYpFj90mIPdm2ua3yEp2sHseg1tTmIlDVeshjblqGsUp2L1yL5ZznJcyyyk",
-	"R2vPbJfr19G9GH41lJNJ7y9fTSbb4m63omhnTGer4ZyLXFcYbw+pqeUeLFWSBff0sNjbplKR/Qr6YAXl",
-	"otBqvkg2XodWTfaZMMuqGBR/ZpcsWxE8WjZtg0OuRmy/j13YO75DtCQJ02wMVRHGeZYxoe1vNZNEHydP",
-	"kfrqUL/rK1mtGwm0VSWtqHQMqtsdhepzKJ4GS7vmzBlBpfcVjcelHPTanpZiRCX+65zZnw15lfvdLVMT",
-	"LN29fBT0e1XxyJLTzUtHbk56POtEVZhzET49jK6Nwe+eZzv+u+6bx1wtUrpy8eE1zrxe89LZ6oU/1u/2",
-	"p3Lfrr5j0oOX9h9ffvkW2NDb8MV9Pl/IDL1OVM/2jvemXM/y0WAs53ckXfB9Q7lTJu54pv8+/Fxd8MW+",
-	"XOBm7i8kFGTyB/e7vQgCpr4ekoWJz+2r79+3U+eWqB//uYobOyXd75hW1l+zb9fRxI6vmx1fNVIx8XzD",
-	"dGoPRBEHySo2Jww8qhkmFsLbGRUqRTQV8Alz5VsECw5LbenW8E1nhYbgBQyEpSIhODRyK05YjNl5Cds/",
-	"PY9vFy0VQ3IZMOUEOybqaeBVaTbMpKP7X7/95ii6+/7WPkAO4IO772//9Na+ByH4ky8P9j+Gpy1wBI9S",
-	"yudbspfFokeVqdPFAmtMQSm65o203rBqTswJOTwwsq9L+AncZocuh3gNsCAk4A0VG0uRNFhuz5gNpAIP",
-	"ctkyN6Zpqkj8+tXZOblDF/zO5eEdNVd3oMk4cEorqN1HXXzWgJxCrhlDNAM0u6dUaecZ5CqYpB1aREY5",
-	"lEB05j8I6EaslpymrkFe5Opb0yI5Rd+lC1BA3wdUHHeF4shUMqydbBFs8NMi8cYQ1Hyhw2L1UM3u2YSk",
-	"bKKJzHWEI1BEMJZAVT2oANfk5vD789GDe9UN6g6HX9oYk3XkhKX4q/XAkRIb+QjS93Wyyn7yremXJedU",
-	"NVoAd8dHg3HU7RG4+fWzcegzXa3nCF+MyFHlB7hWkZqUJFI0+bq3yB1xsSlRUwZ5kJgd1i8tnQ13HGIu",
-	"hqbBeFN8lCAUA7ADfJXJIBqzCpoyIC8wL91xE/celga33W3gfqOKNab2neFAMKMit6UhfaAhCM29XEzY",
-	"w5pokXAFsOEaGk1k/Y1mwWGauChxsbhx7xlX82G2gl+ouwFpkigLAeBq3Y5WQ/dzfDsEogn4oNCUC8J1",
-	"sa2G9kM2Wkas+v2//He//Y//4Nu/8xff/tlf7q3PG+hKTcIbU2d0zBY0az0qM0bN/OLgxeIc+NywGlkG",
-	"aWMzajg6xEMVEzk42L83mnx8NLl7/yc/Gd29l9AH9O6YfXz0cXLADti9n9x9sH9wMDl48BNKD0b044Oj",
-	"0U/2Dw47A1SLrIXWHAhP85FnTmUybeRxrZl5n5yfvyZFebq1+TKPLLjTNVptSxhv/9kYbus4XGv1MHz7",
-	"Db7cr3rid21yNTrAEAtRDwO41nXdfqaYOoMvzuwHH7DpNtrDquTd1AAE+gW+XBcy6qUebbs1ItjK8tu0",
-	"DVvbf3GwO7bDYqe7t8MG/V7VDmu53s3bYd2c/kuzw14TO93AFrYlo71+ptnbNLo9Q2ujs11bVD98UeC/",
-	"NDr8bq7It+tIbsf30k3cSV/4VW3FNP6hIrB9hcaeXfIxi0jGUqr5JQhABW5VgG58WLYGFsKezEcpW2Mf",
-	"PBgcFCZCq3bAmAF1aVMm4BHE2j/8poxtdNAoRpfWh73TykzPUBECPYeg28ckHnO9grT2AF/bPHsPMOQA",
-	"Sjejihya1bsfBjkXodMIIYepM1LoTKbBawNy6oEkMwadQ85TgJgGiHHxN+9jCyGnAriwOXzv362A+iG4",
-	"oTNRyqyC4/rN3hhwNPd+9z/962//7T8Fne+SpXvHe58/e22d9OHy3j9otScWFJlwMdU0vRg61lTFYVtn",
-	"Xe+JU4fg3+W2j+7f6xFR3A+VdcEyhf6JAkzLAi0E5FGHXC8Duf6Hf/7bv/x7DUB017AACN/cAAdWwgXh",
-	"glCxMrsPXpQTQt0vzVjMZMRSKabKcYK4fDnFdUDmCpRYd4qUYlkPY8xnimXPHuN1MZ5RPZQLJvCzTRbz",
-	"YP/j0/0/pvtfD/cb17HCdd3gmvks7DPGtV2Jc62/QaCXO8X3d4KPu7z5c7r4Eqf21v5vd3792qnfcJrl",
-	"77tmuvPpeYaz4bRclYIPbDpbbtKHuTeeF244GweB/4FN5+oscsN1KH//ga3HFizaYVRsD13B3tEmuOCn",
-	"hrn7nCbTnhGqFguWWO8L4tgfeLDRE0SoHRt57F0J8qsN8dJhSOAIuma5S9UmWNvd6jfQ8bOCwqoVlpqy",
-	"0x45NGHwSiUcgSPcHvRJ+ivC7te1DC2yxFcfSfhkwsBuLAB0auP0wn6GdPcNFqar18KnPM0zti5pL8Dt",
-	"bkSKiE8hF2rfRQLFfbL1Jjxlw1Y/g8v9XjfTzi6Q0/RP3nTwTLWleOORT5fMlY0BBSkClMZcWQxUs6sF",
-	"xlOfjMnGsgGV7iwgDwP3/YQWeGqotkEb/bIV26BkEPvHAckwpUtQ7TUwFSIzP3+qSGxJqMBVOSkQaYow",
-	"HMDNdQBuLu2ngFgJkFUsFFE/oAc87AV0Cv4doKXYB7bNNtzycwsjrmWYm+vOL0ByAPfYNIuvoMHA/VLQ",
-	"Po7GEkK05/pwHCUKIMPcQS2d6IoDJjw2nQxy136YoOsb8MZUe7+yTya8aj4Az0wwnO3s5puavz+kUk+b",
-	"1Hay9f+6JmlOxxP3rr2v1lV4eXT2eUR++fzsl4Y7/vzs1cuQJ4+4oOBOrTvUZ4y1hTYByKicEEqWMrsY",
-	"SXnRuCgY5YVvh2GGM54k1YDVnrUNeuPRV8gVFqkHfd4I07kJhnMjPPamuOs18tUPhqPufPNuYuPUbm4M",
-	"J05tSgzWjlrJA+wsUPUHeUHVttIuWfPuBQ7oqubpsNxGKxLbYfs8ixWhiwUUKynPNLJzGPMFD5FNHZa5",
-	"LWd06jxGWIssTY2gbyOo7ALxCYkDRzwWDzTiMmi/QoYvIqIVUFjvgijVtNC7Bw3FUEre8zVLVJT1QFi8",
-	"BHH1aiv3wgO8gsdjjmqBRahByHTAvzx1uIlBZDSds2LOAsvyQKUfMmVakXtHR+Y7F1xmBmSrwfmvMAXC",
-	"JcFwiPZFB5+3MGUrBBKLfZBB/F2s6KrFYJZtwAq2iWnkNB0uMjbh77qDGAz7gjfXZ7H3CaMo4ie+T0zf",
-	"NjG9IA8fphhup9+KrpT1bQMPoftdC2PQ6Q0IY0W/VxbGfHDUTQtjdk7XEXh4ZT6yUUrrBhzmg/Mu/YHk",
-	"XyNxbCvDbnZxfU88HwLxbHi9vF1HNTu+D3Z6FzymPF2dS02bgI4ctGI9MAizekIfBCaWsYScffbo0ZOz",
-	"s5LjI8jicsJwkFnXzzdhM4m6h4PIvTbpzQ2rp/espK+2xj6eEOoh/xyuN1ck/qMYXXfE50TVfW1StcZV",
-	"eq+KYkFVMS7I4R1wBXtlC8St8arvnEL+1dQv/F6pBeQ0PIhGLLQxcOdI4fQ9FRavOntx1sfnltBVTXpd",
-	"UwSsab9flOpoAPl5upJW/0noytaoumRQQACBH+ELJAplKcVXG4s2qEPhS7g35MHbfFHzhiseEQfV3ONt",
-	"oZrX1hs5q9Qa8QsS1Me8Il5phckkAKdUCp4OYUlLCxWVOXBxlqO9AMC12PJSCRI4M+uZ124F96Lfncvu",
-	"la7rU3W8oSUTWGsupiQu4BMH7ovG5OrNtIHgMvnOFYKACXbpBjbL4VGRr351K6VtqDWWYhMVvX/4gRqq",
-	"cseBlNSZdr1ljuXQIZ40dVvdnKTKEVpzhEstF1PbTG0v7+yOmUCp790zgnr3V9TlK8fkxlX66gyvQ7MP",
-	"jm7/pThn73TPw9Axid15UbaeZJWNrGvhtXn3pU/Eqa5Pc0nvAqXBgjMosqAZnTMdlN7wdchP0OxfThnq",
-	"4EItPOdtj+25GeZxg4wDtn1N9V/E4Qp3NkYfULBnHrgLX0CgLpcrRDWZG82GKgBGcnkvKc2mQRiZFUwU",
-	"OJAGc/rOwWsN/6/f/K8xueWcaOUiw7cH5IsZE1aMVlDjCIPS5ly7omKhOA5eLY4W6iKz5nd/8T//3//p",
-	"v/nt//mffv/f/avf/d1/9Nt//xe//8d/+3f/5E+//fv/ohobcXSvGhzRlG3TkmVTzra8bm8jppvZWZH4",
-	"2eN4QL5Amz22Glkr/wY5O9zBowGUFC4zOPZsFRY3IgoGACxr7YMP53LE02LUckLmlIvUKGWPZlzQ8iY8",
-	"e7xZlE5gO2tcyYTTlKB1x08VkpB+XE6r+uhBud8vD/c/fot4awfRg/ctfWNc7pi1G002KPDh0LuWVDXa",
-	"KzYKab3gIum2Irrxf2reBsDl9urVznbzQ1Wpf2xPVnMVYSi2YOuJeFbcOXqZZy3lOXzB6+efnr04w0BU",
-	"palm5Fbs1jyOwuLBEYlzEf4pM+ICWd1om5aePD199vzJ49tYezt2iugQo7Fjy6/woX0H62eYdnWpkkig",
-	"e29fdNqsqF3xCU9ZjzLT5R0xH7ktgVObNQeTd0O7BdhHTbGx6qJCGVhCRjAMbFcD8tQs1hxxjIYzlpnL",
-	"hPovHbodGha6KzjPGO+kFrcAx0UZensvoFWZjGWaz0VU2lVfBa/YSahzh+MvCuXEUVA75LoC3ysXO5xn",
-	"f0AjW366AGEK+Y09P35pGq//8tkPCiyE+2LuPfuntn/jetlToAILjX3ky8gA8yoWCSR9mg3nPBGQVf52",
-	"LUfdsRLn+929Alfu+qrKW3El3bziFjipGlJst5efpGDXQxrXu8lNa/Ako8omzTS4Ezu3037+CF/+bvJ6",
-	"GPbRP/uFvQOzeUMmG8IbGIZn3zH/tFVZXKFABOIznbIEkWGBzYL1fplxrZkwMlGKDiM7OJJRAfoEz4CN",
-	"o6gJyH6YAFGKXqpfEZVzYEc3FFIPFaPZeNbkXmiYznImFQvrE48YEyTJIF3P4bBSTRZSKT5KV36+Rfo/",
-	"oMpyVHns7FQBVMjFOM0Ti8g44SzdcGbXkg41Y2nT5Q6zhum5KrQzmdpZY4Saj48rSktHleKnbkNd+dON",
-	"spHWJAP1ywGy56lIArIPfBbQ2+oZD05HEF0EKxS5Q1wciRbSukomTpkFdJSsy8oJYfaUuWyw0YpYMaIK",
-	"hKSWrEmEOsUfghYxLwv2lAoSP0vYfCE1E+PV/qdsFW/kwm2KRgWoZqPpWmVDVQueFh5JlNXn8rKvV5fm",
-	"SRNmNQYN+1LS8BbOOJXKuZFBkOxJr1CDd7gmY09OsE6v81wG/dittIDOPANRtaeD19WXq/f6UCacQb/+",
-	"JTPdQPVMkowpBWvqs0F6OZWLQO11Ga1AO9ZV3q/lhCX5YnjBVg1tPza/EfNbKfAAkEV7N48h39a81NgJ",
-	"mprcG9tOREjNJ3wMUCkN3bwMfy7ieZPgxuhbU7MoplihOftL+VxtOR3rM2/qxd/49nrAm8GNK+hwDsSf",
-	"RDXqN8S+gYN6KK3pZV1YAIRrG34hoa453uAwqEtbtdHiI0EALCULxfJEitW85zg8/G7jmqAtzAg4TikK",
-	"AHuv9fhrOm26Hui0ykJVkK5qT84GTBQ0zl/JUUNfP5ejyozKuEG+fvyEpxoUxZ79qbXCSLB8xeWw3Qqq",
-	"CzX0pecbXBeUg9tcF53DAhaf9OsHqLw+JQANkxMi6iwBunE+EQsjJUW62irC2rJsSzL1ebtFLw57cGVH",
-	"YbnR4spxs6ryu/Cglm7GBhZcPkylKyDyMkpIge5KXyM27daMYDvduQ0h7PeKBgSnsN649cCJ6j1dpdVI",
-	"QChzocHqKCfgucqGHIzBwJMwQi8GIKUY4e5Zgmrk1ZyurRhygbnj7nVBr9Wh0joydjdEAXq/bl92fKh2",
-	"fKAyJPIrTE2OVaP3O0PLxpyKnKYeCcMqx5nMjo1m5QRyF8aI9Y6abct2PvEJkVkU2E5sjSQo8KLAxgJO",
-	"3CcvTx8+fzJ8/OrR2V+Dw+M9uXrmDPdPxDTlakYSOc7n5j4N6lEobovsFs6zO2ayd3BGdwzD52I6mCd/",
-	"BPNprMvP3AKv3/lMZtuXHcbNZ8oBu3QlUFaIA4dYaqSVVIqi6C3wUBUqgI34lRwN4IWhNWJZXJVK4aSi",
-	"BgbKTUSxlBnhrTcYENiR+l8BT83reAIaboGWyk84JfhxkDFq5Hs7nXo9qIyNZZb0FPRlmjDV2iG7NEMf",
-	"4D0ynBrOjr3iZwR/CCVg/MJVXF/kTuSpp/xR1eSePzUHapQyspQZGkKs2w185aOMivGMSGE941SR2Ozi",
-	"QEg9nMhcJPFedz136LmR2C6bIxe3Kvzg6/hvUruaXbaFPPa2H6scW+s8kmBzww6Lr/zIS3a01sV67Ap0",
-	"i9Wryd7xl714R/Hl+2j9Bw+NRNv/9VDb7/8V4lz3f/80ZZkOXn8bNflpVwuj+o95wtSxD0z3XxlJqTw5",
-	"86Rx/OaHyhBjcLKXxxFXMo9+paQYvKHLgF/Du09ZU8XyDaVY09CrCTTVLcmWF+c1hXpUvh6TOcIAxBeb",
-	"Az5llhfLNJVLow0iQ+k81b3lXrcGO5Sw/LLvVMa63HmsLnS5e+0sIMbaFHsP2578vba4C544aAmAEDBX",
-	"MMYYgWB5CUKcIguprD0Kb76I0FRJJ965ElRLNppJebHPk8ZsANOs0nS+6BvZhN3P6GLBRHtMU4tzq8fa",
-	"nJsXG28Pm3VSjLhrn65Fh778IAKnYRhbhhrbvK6exWShUPsWhTG8MOEce2Dbsdc62JISNkwQT1dmI66H",
-	"i5QKZwMKgADhbzoShqxS96Gtnun+bHcV1v2mfYgaw5VsgJBMGDFXYHJixPIgTBmjYJlICh8vnUzYWBOK",
-	"X6FBOraDHVIN5ohqMcLeZ4YLrjnV3QRWIP3O6bthkmdoUWgO/UvNNifEveXURJgAF8RWYj4J5k3iBV2l",
-	"kiaDOX332H7X6B/0ZR7uH91/UC700OxPSdiQC7UBXKeh7D5L8sq9996SW4u/FX8ziwBBbcDckGh9mPPh",
-	"wcFBxZB7a8IhYABgLoE9QzuR0fHhT3voboNp6j5kerrAQXLL9LRgWalNeBGtwbcH5JWwIwP6SZd0pRBy",
-	"pxIdsXYFzPdleJejJngXu7ediQH2taDYY1/p+My87+r+bnQugSjtZ9XT2P/qKUIc+1j0+ZzJXA8zNrfB",
-	"dBWPFJ4PMmJ6yZgg+B7L1ElQgjoCanI/uUj2zU5MY+lka/Trf3+VWIMlg/sHdTqohkpYTa0ISvTXSOv1",
-	"dN6YPutMWoMfGd0CvAYDx6Gt5TY8B+FvGXMaPuAh2htpQGJbZvlH9ntqdBP4q/RFUMLmGIGUxjRNIbZd",
-	"JMTKRZieQtO0KGfj9IL5gNgbF/mDngXZLMr3ZN6+d3Q0CABu3ZTtprs/LcRt8QBLsYZPQs+Nexam0Lpn",
-	"QRS088UMgju0cUV9Mu9A8dQq4vh3xsaySNKFR6lcDkc0pejswRWecBuNg39mTMkUnY34AONkhO4bwGPW",
-	"z4rkZzie8NFTt1rhwyd+xcKnj4JVC58/DtYofP5ZafXgF9CPAwBheBgysepvqCWfuZUMnr0JVjN4/Fwu",
-	"H/oFheegUz91i1o8elMsbPHwpdSwSG/NcUND8w6VLdOhQKlip+pW0G89LcOoOF1RVGh2LdVGpuoiKl3u",
-	"ByjYIV6/jdqzKKuUZ4Kpgttj8XfHQ1zkjw0/L5D/+kQwmdEPuRrOZcaa03+TnF0p9q9cRnv7+EEbbbpu",
-	"qz9hafJwZROak7xlQlIMczFOGe0W38Rn9kUjoWRcZlCG6ps+RczbrL2xmUt8TBRjJLbzige2IDYXU2tt",
-	"Bl3ALl2AZM4VSRyU4ZKnqcNGtzzesX4zgSRHVgQ12IcpxQAJG2foetuL9n6ds9yya1swD12WYwZh+sCM",
-	"te6Piv4Q0VnOgiHYR2/MSJ7bgdhnn+B47F9PimHZJ79wo7N/v5Rnboz2yetwqK5zN2Lnssk3V8SWVJGU",
-	"AtYhNnBC5kWhbK5tPfMl7V+y3Q9l1AKjYA610d98n8VwzFAa25R5I3SNy4qF35W1y9o5umjbMRVF1XrT",
-	"ywnKF0uuGLiFsY6ig7zxr/OmXFl3aat1teJVBZ/0h8oO0GfGlLpUJyGLNAwSoqUh7psKoukFK1ZoLOcW",
-	"kbq3doK09DlnyybjCoj8bfXvnxqBjbx+8+rRk7OzZy9/hmPA2BqqyDilfM4S6yHFlhQbS5Go2AKRaqdT",
-	"2BPfTIYZ03kmfKkzIIveBNcP4OqcqosCG03l8znNWgiUFVchxHtar9tVi9m3VoL38dGWnRbD8xeTZ/al",
-	"qybg1/6MFPdIQatN933grqxd9+D57C7MB68BmpPZZragGdX2NofShahMuIKKTSsYSDeNmZOjlM0LkFfb",
-	"n09FQ97k8+C1y1zrdCrg/NanoDyV2fzV5AtUXRpuOKWpSGhmbrmFVLaGRWzffygTuO/UXE2pZv4dSH5A",
-	"P4ihbBdvRzyWm1mxsxdnP4NE8DNwhTr1yQZdTrnSRuIlepbJfIorc/r6WfAl3pxGTLKO3tgwEnuJBpkf",
-	"/iK1UzEUgwPueQva2Z4V37snrpn30Z6VV5r5JQICW2f9TKZJOTUWYZD5BJIv4V14SSFz7sf94LMmzmcG",
-	"9pxRtWkFQQiYbkzkfJrJOQaGQ9idvwYMm2y0SKw1QFwXe/HjbSLzTzDN6MwiCGxaTHGiWTZMaFO4+Smx",
-	"IhVZ0ExDi2TEzP2lfHLTcsZspE6hRkzyNCWmSXLrs/NHtyH3dkGxPg8XYwaEDTILZrq223nuPrjfbebB",
-	"4Mq2KcCvIJBawDpgRmYENmekNHQYNdqgzStMJAPyTLugiQu20IDiAOIPT11x30C18X4ouCeBW0CtLJGw",
-	"ZEAOyJxRoZDvDTaa+sG6ZAG2aJt/YU5v3Z/IFSe1UaexZfowZrzduSKTjDFCp5SLyIL8OWAJz90vGMAA",
-	"UiLY0v16/XPGRKN2SZIG1DrPFbBM/IYlFRUF09espwJeMY/nNGEYEm8DydBTwcQlz6SYO1DA+JNnZ+ev",
-	"3vz14eNnb+JGQXPCWNKyL0/QHAYpYs62BkbtPE3xInLkSpt20DSK2dje0mcT1GwBPdMOF9PIhhwZbcD8",
-	"VPhXAiodkFN/QxlCn1CewsjAbg904oy1qVSF53/9Xn4cbuSDpo1cQ7aWpwWbtB2jwZBBZDTO8OCpA2T5",
-	"giEh1Ov102vKkmkri300AxwYH94I76IF12ozkMaRz42Qni/Aok9X7UQRkUWaK/OmloSaNwynx/hGrm1t",
-	"ARC6nD+GT2fa0tO1z1xOW6bt80OCwPeoOVPEjNgaj3sei+uehieY4ZInetZlRMMDE+TLYpn4gC0FdQws",
-	"Hg/UmXA/uzKLsqiySFYstJvgtblk7MJMRgo9a/TtQrieWtBxi3j+Wio9zdjZL56T4lU4+fZ2h7sPeCiM",
-	"IvLSrlyKQjjCbyGQ3Nb0zvglT9mUkUdvnpyePyFGC9MD8gRkQdwcFBeLY26mCtk4g3Js94O7G6TIN4Vt",
-	"fyJTw/6sENkk48AvxdzmpSwqjkKtqsXHd5v5Arm1JZenESul1u+miS6gOGKXTfLiMzGSuUi6YCCvBdmx",
-	"NN/1q2WH9Tj4wlz2EDLAL9mw0hRN0x5hjU2NNgYFBk980fqMKRYUKJkzj+MUB6/HGHwA/bQtXRUzt4cf",
-	"ACN7ynB0qg0zK6xGgxhXRlmFoPkng8MH9xAPB+03I5msbOWUcikbez6Pi0uznHKMOdV4Tgp92aFerU3W",
-	"bzGcF151WOqeFPIaX+4ydXej+eB148xdjR7v7kace78bubiXjeuVeDWZYK4cgslZkuoGA7KxTnUp9IpF",
-	"UzblPsFRqEKh4saVj1/bEa9Sfg1PObCbhWtld6S2u3aFrlwoxRLhQ5msukLI6ycVzp4DZUL7kWU2qEfa",
-	"gHq8AcMG7wcxCLWxPK5wxv7ZYg2cj8IgjYTivAjI90C29va5Mo+0cFs2nViZu2u0IkLiu4OGc1QJBTWa",
-	"Z1M8sp55nRpxCOzdmDCh+WQFyH5WZDQcCUD6MNzAvs5+ndOUaBDGrFJLs5SbpQYGKaSegacEY05O0N1V",
-	"Jp3YLAbsXAijhyUlIXWoiDoybcAgHJKX+92uZRTstR2hn4vjzQ60MKwgFmGclBmzG2oJPPDLPZklLBuA",
-	"sQj/CdBwhoJ7mdgca6V6Vg2CagSRsVkMzaQWBNuEuYCGhDcAOyqPoaOMXSP8WZBABNsHgqy1NQMmCOZJ",
-	"mz1SJ5bw8bov75AKLzm/5t8UTPLLvXtgJ60c2sOmMwsVQNAzQdN2I0YV6jL+cUxGbMqFl0d4VkG/xJEX",
-	"uJbxwUFsmM0kk5YqkQcUhbgDZEprAQrLAcYVH9hJgJjpYh0dsCYEDHXhXZaKwQ0aLSZrYRiDNL1Cajk2",
-	"mjIQjZk7fh8FzyZEGYmIpqUlNXOa01KkwhzMAdRDFAEfqfj1fFk/GEugyFQEK8B+9HJVKWMweP6jAdU6",
-	"4yM1wBzY6CrHBeBo1bpDucH5b0g4oyQOrtkgc1IFdhUHiOvPFvoZSqcGo21cIOVg7BDJqhdew9nRzVi9",
-	"AB8Au4rj4YLEP/jmPRZy9MmgTCRhMWBwP6GWDrfWzGJe0TR1JTPw9jJtUfInZPQe4pNjGlu/+gxgKOGl",
-	"KPBHx6PYfvNj9w1Y2/K5WajlTBZHZEDOLG1aVgP3b2xj834luXDmaiTXCs//8gffoDDz/i35wTfmFSme",
-	"0xFL1QBCzMzivy9dAdtA+f64gzsfNkVHtokq5psrBmAZWSHlY9oYTXCe5cxsT+Wit0HKRQBBI/PZJjV3",
-	"wgVNhwHgeDOOtHW48zR1UTBRoVjGRmL13NbKz8CNWKpYFV16YycsTAtb4apAJoUETiYXaWOLncUUPB9r",
-	"YdaV5H2rhjqZEsJIm+x9zeEonXjRThwNew0xpKPgzErBthxIe/GZx9mKZLmopjG7D8gtNZOZ9iae28Wt",
-	"gdRBL5jqgIDrHxmxodcRNKGEj3XHtBYZM2+xhMhcj+UcgXgB/vf1q7Nzcocu+J3LwztqriAVPg4MlkuZ",
-	"pwmEbe1F9o8lBQ8w/jFiQxvx5f8OY8PwIe5S6R0+z1PgBP283ZYLfWG+P8PBhI++wCGFjx66yK/ywzBq",
-	"LPzljRti5fVinC3hnaXztkbv3G3aoBcLdpw4GPZ7xZQ0Z+288aS0QsS6jgKdV7KrdhVCrH+yw6KIN2Mr",
-	"7WUh7RuwUikLUirJXlFl11pGu/bpy7c7L1l5DZba8qYUy+7eqWCoE2vvqxl4C09z2YHXYbPtWlRofocr",
-	"WrdCNy1QxdKFwE1Wr9EYlrHe0Xl4/+6Dg5Kv88G1rNWDezsumLqOhEpBeKHQXJOmfQR5SeWuKkQ1s2WD",
-	"grQP/z98+le/+fO/+s0/atLOP7y6s1dyRbQtfmhIdsZii0G4FqurzyL/QSxruwvmuuo4h2aaJsQ0Chpl",
-	"EVT687NXL4/tVQYBpSJh75iKfKgvQH/CPBS5hamBanAwSCtWhPj2AMwSDoAJrNHmKkSLBZqo4y+Rrv4a",
-	"Zr69jcvGNHhfBVnfOldoUcH3Y/QsQg1ZVI1cxH+hT0ETrfa0g0572tbmDrfwpt2NJYvAbTCPdi5hVKVe",
-	"NxV5E4oEgHDciCqBPW9Q4nldcIY1EGIqCheEkgQ15aghggS0VUh8pRXbU1jZ0u16Q9I9atvKY+CBg6du",
-	"Cd/bzNcDprgGrShjk1yVKpG3eXqDwrXuIzeEdTvhJcjGfAGo4+NKCWh1QuJxrrScIziEWNU8pc7EAMxq",
-	"TgVFwWWa0QkVdC/aMzxoLoVZd7pYZFwx8PJqPmf7F/kcXpFTDYXR5WUOpVVNj40hVX4SbfLsebskq8JQ",
-	"4rnMGMmzqRHfoHo0iMBSAc4u5Fdxj2JAtM20MtwEr1p0v3B1rZJznSztdK1Zo+OMWBHWhuZhflCD3FpI",
-	"rAVUHC3S/xG7WhDYT6I0T1My4ZlZvUczaS4Pc61onTKSMgCscouHJPFDReRSELiaL2mKsHsWdWBAnrOJ",
-	"NicKnUVGdOkTJdgsPK9Zrl1UubxybFU5aKm7w+vUzPtcFnjZXo/S2etD+3qjUtajAXtKemJ+2I8CuI9r",
-	"k8nPA82nyoNOSIyuQu9wCOX2Kb+E+I3Qm4cBCQ6qo/mLvrL+Bg5N3Qx+af3jpWuWZqZ3pYNJbl40tRS3",
-	"ZCluzTW2c9npJqSms0Z9+7xJ0y6WvuGC2kIvLyT83//Lf/fb//gPvv07f/Htn/1ll8K+nYIOE8br4kWL",
-	"EOavEwBUlSK4ZDHhVbB3GHA552nKi6iz9lvlowf3zPA6w88/ZavrAT7tjeojbOGyHiCl8GonIOmnbHX9",
-	"jotewq5ZvAYhd2cH6VO22k4acHvQIF3m2UIWJ+aCrapFerdnu5V5wiCapuXKOTZZIRxE9wmhSUIowV9t",
-	"zpjz14p0ZctzrsgcRlc681/P9s+/KE/r7v3yPOj+12+/OYruvr+1D5Vy8cHd97d/emvf1879Eyxke/f9",
-	"7ZYqupA9etZmez2HlByqbDafR0hxznSbosOFk30NB1Ca0aRS15nEkBA/KPAqhg46y0UZdvOKch5kd2jy",
-	"c0gmeiJ0U5b8aVhW1aYdceXKBkDw07FRWOViP18YLj2WWcbGcOffQrSA0Sq+HYGobovI3hJsSjW/ZCTG",
-	"9Ja4SLaMXQ4rfEOMwigScgtQ1etfQFiE/8KGbvpatWBCcvzXYm4TIUcyWZ1AtRsAjIPPb8MNYzOmiZ5l",
-	"TGH68S3f4cHtATm1VT5s4R4zNgVI2hnqF7FLiAmSueJKapaWiGMmlzaqIKGrKIiZK+ZjA5MwIoimaTH5",
-	"IuQQzESIgFSvzeCwphoJ1v4YZPph6z1reK2D/ADdDNIjS812BqfbNxsbtolQcIZseEW/Clzf5Q3YniB+",
-	"HhRNxiAOKS/qxXORRn38hy03ZOiquVhO92lO5XKoWpKYQA9ny4K+I7RKOVpsoH+sYycXTBj2VICXbTmy",
-	"Jc2gsOAHNrSMzWl20SOBokm28fRdDCGcamlLApLxvUZ71aKHjVdpwaV3p1OEV8MuxSHs9zriOiozuNnY",
-	"DhzMrrdv52E5z10FjHZBBRDi3H8b+eVd+2rDHJYzx2PNnY94vBGZyTyLMFNaJAQyZJ31HCS5rws5xwpx",
-	"NofFZg5LgtU+qhfvAu/+zv2Bj99H8L4Zy0Yf4CQ2+wRygPt98b5tZ1W/2KQrrMiHFk+w2fZ8iKPfhFY+",
-	"yPH3J9wPa/jNp0jpJ2Isk1ZJiNlfDe95dPY5cKefn716Wbax0iBmnCvIP0lXRjfgCfns/On+R5iTRBNC",
-	"FT6wkCzePQbfU0V+9vDwo4O7ByckXmTskrOlGWJM1Ayhb1wyBCDhYMjGymb10gTS3lba+RuNSIOBymSR",
-	"sTFLmFEy5KVDYfA1u51DDga2F+3ZMexFe19wkcil2j88un/UM2LXjPeZ+Oz8qWkJ/yjaw79tq9io3YXX",
-	"ONummzjN56IsZnRXTe+3p6C5OrcX5pdQ3KdjEsNqxBH+4/CB+ZedCJaMCdcmtpcRqpFLmV2MpLzoBWJq",
-	"x7JeHkeQOrKcrWychZ0AVySR+UhP8rS54NopeHz3nfXHYoAWC0AVmeZMqaIkvA1wH4MPHCpujBh5TjUX",
-	"JGUakoW4qMx+QF4UAJbVAQqp/SCbcSaXGwiRXOk3sgFUsQrw7Qgg8gRke3rbwgYsAW5n+wvprWv4nt9A",
-	"MkraomSnXOljw3Ei8svnZ780FGfYTqhUjbhAvMJ62sOMtTns4ScMAnJk2ugAQDaDbzu2ZnbSl9xeb7/s",
-	"wgJMWfdG7Ew2D9jPboVzpOX6BFmaNtg2XwmXy23YDNZhANpei+RQzwXWGe0KDAizcUcslWJKtDRCtu+w",
-	"yaig1KqpujocP2tfkRmfcuHz5yJ/h4G9xTSaoOlyvsg1MKUM4dhcDj5PXXVhDnhwG809w9VeC6g9Q4Ng",
-	"0N8WgC44MNxHtzJu6dtIgSVnkPhYp4eZVA0l6MztCxf93vERAlPTlF+y9R5Ym1uJ1ZJtrqK/N5QmRwck",
-	"wF+ohUVmMmU9sG9NH2/gVcjBYmIDiGQ7QgtnYofpAHayXPQHRcaWGm2Cp2Dh4onpGg4SAOY2BqzaJT6s",
-	"FfjYGJejgifnYDYBKwHfMkw2FxdCLkWnp6eYXYQE4nYnxMkIRlxsREArTbT4oi01MVb5eMyUim3eNcgJ",
-	"RVIioSMHtQAJjCCQPJpxweDc+0Kto1VdLFm38kfFmEplEhuAMaimYZlZqMlRRrK1MZxw/0GxSwKYvCqw",
-	"+ttSehkjqQ09cigVDpOuhOTt0O4Als7m1cc2oS8mGZtTLlTdIWAt0n3YkX01Qk/2YTkVMq6V0bBVQxpK",
-	"acR77WCc3dmHUEIC0w83wp3qc+g9MCVVmNGp9QbF1zwOZuNo7PRXfbIrH7t3g++GTt6ow3RvtPguZ0Ze",
-	"8oRlP1TESgoNKkGyOai8reh1FdLot9hXiCkLy7b0r1hUTWxuPS4UcGxKJBSgGcPiQwGqABurMZG68PjS",
-	"xaLVpWQ9yYjhaUF368nqYU60ylPdpt6Z30LWci2HvDkPukeJCSXzbMwaT9NO0pvXR5LZsmGlALLuaDE3",
-	"iDVX3rlL2F8fn1eyGmRszPglS0osLAPaqBR2EDJogipiw68rLpXe/s7WeI7zig3AqfSQUd8iW9TCE68V",
-	"XyypIX651tZtRnO5rZCHxOVwQWfGumSZf6VSLAr01uyCaTOrpmjxF1JwLc1fW6Jzj/MsY2Lc4pN3vxZo",
-	"XHyM4oirYmGOtUfxURqMLQnl6YpoqWmqAiRSX6VxLMUlhl7LjCWEzmWOTvkiPOfRy79eCc4paewVyE6I",
-	"xbn7/gdtFVWHX0vB1lxPobMGwFWNUPazJwXiAE3mXNwxvIQrzce2cgVAsTZONQBdhXoz0OqxRwwJvyIX",
-	"jC1cXXUYSeQjmcZSjHnKscpErmwYrFEFYMSgVkMaEMK1Fst3qji9c2bGMqN8k5DZg/2PT/f/mO5/Pbzz",
-	"4/2WVKUl5Xo4zrjmY5q2p5WeB0Ya73vHeBSz+VmeMkViaMxsQhCXA4UhSOy6iE/KgLtr45iO7n981CPk",
-	"Ebplc5ZNDXl/h5PwfXxns7CG2O9wDraH6gwK7F5bNmIKcnRWJEyUeytlpEDTV1+DJifJS7bcfUSrlebr",
-	"K3/BVgNyhsWCMBHlIaOZWSV5wRAh3KayLqhSS5nBYj2kio8JzfWMCe0qBzYNcPNIWgzn7IgZwTXcnU3T",
-	"7tkuzZkv2TKo3NIP7dd98D6qLohi46zVhg2/oeiNlz3DcuHqmMTLmWLjYWx5PhQ4EGREFQsJrdWmAp3W",
-	"Z/e2NL+dbmOxRLvcSh9g04DxqWwNDmsoUSTGQJvYXM+2uChE15MFlJN4macpkYGRER73cY69BFm0uIbp",
-	"eM42uH1v/fT41k+Pgzt4/+2ffPXVoPag9Gww3H97u/znj1pCkV9K/YbRZGULx9WooYWXrCnht6BGK7Cm",
-	"gjHPxjnXZJQxelGYg1wIs4KAuxMSCzn8dS41jSP4N4TCxsdYsgWiRAxPNP/zcaYZRIcmJF+ckBirpdo+",
-	"6WIBUADmBlrI1Ci1oIBip0N8d4glaFwcNBjxY67sr3FloOC6DsRznCOWBYRx4z9h2AAGnPavsep24LVr",
-	"0z14KX9hmy6ePLU9+G2zPfkCc426T8kGXOMX7jN/G9itbTxVgSLyZNucwxH/ulYgucd1Wso370o4N330",
-	"Me885F87087G5fQBkZYlQ7QnVOIJLakcRIfRUXQ3uhfdfxt12i2ai/BCP19Qrm0VWvj7DA3Z/u+iFi/8",
-	"Waq3C0+e2Chg+7mcu/K9b0tr+6BjYbep7l4YXMq84oAscVYROSTWMh+RI4JVmCNyl/hiyxG5Z0sD0ZEw",
-	"q5imq+JA+lXedo3PWLDAZyxY3TMWLK1ISusqktNiMDWQNU+Ckad4vxSdZ6unl6C5LncUgllYTlYxITSd",
-	"yJ7ncJujhZXJmy3tHYZ4NAR0+BjQfePwlQngUPs8E1rY2AAlg45n3h1SKvAPRlUgMqOVryKPoWrT54vU",
-	"7xg7jOtOkaI8eL/VtBXHe9qRETqz38v2QG1j7vIQncqfA18ZvZhgExFvo1BtZ1PvZ8UND5Wz5lbzzSrd",
-	"VwoIONqN6gc6BPYvwflbou065Yax5FmDDF4IV7XFypX3B69XBNyLve/z3aI8hj3vPKY87PwFTZqmW3Cs",
-	"PqAIfeCBa+wGyhuZGy3NjCzXXM3Ns4eGnEz0WS9nEkHOsRm0jxs9ZsRILiBTzWgoJ5AoZitMWnSmAma8",
-	"QOXtFcPWRMVNCRFbnewif2ZtFCHm3gHTxn5YclKC1uVi6lE4IotbA19zYYtBgvsly0UfRc4Vmthkad7g",
-	"N8l3za88iypRYqlCsE0OsvTUdSiuI1mmNBVbmPjGk2bKuxOgSVdCG5Iks3dnQyYe/ujsAXb1y1Vn3Ttc",
-	"tfurviOv/nndRW/DzaCQHXxKPGXUR4WVo3vf3uwd1JZIh3M1bXM0B8Mpx4UUvLrz/BkxbujR0jvjiwM/",
-	"uZDaJez2O+ga1jYXuq+vGQwK7Wt2TWWaPL02uqWbPKhKY2SFDGMHHKHaWoxBdQIIwjCXkmrzmnUK4vBS",
-	"ATRud2EGVS+Y8Iy6X7btFrJOUb7YHeESFyx2NiiR7ravRGM1wnYL0M1VLM9vjtu37r6y3uGzz4tyuJF1",
-	"zyPDtiniYdJ5TfP4Ti9b3TZ2rxd0gDrULi3bcfdybm9i+s4V2s4j+wjfM6L1NiamUlRYgysem7PgY1Bi",
-	"3zH60h4ZWRNCrXE0QUkZiH/06YcXbFUphHl49NF6fJsWZBv2bsEzphojwF6Wy1+FRVWxMPDrQq6FkOqA",
-	"f1sFXyAYItLeoHfcFwgHWS7Ap7nG9285Ix7AWrUuIZdB0AYWRB7liguwDqwWjNzHEx0XoatxVE1QiF0t",
-	"mjl99zjPbDAIZtY5NLuwgf6z3MZCZwfTiQBqXyvAyuyAmxezhJVVIPDZmiBUrCrzpWnqlBrYX7gy7M43",
-	"r3Pbolqckzcg/cfrgfbuH91/0F3vvQ+6WkniLSDWsrZAUiylLSRAW1BbkYNoKaHc+3GROVyKlYT3bbMD",
-	"8vzTsxdnZEzTMRR7sG7jsLhQLC8NY5wzF3AXEhzE43Ldn7o0nXbLq9OXdM6CG7yTT36mWPbscV3XaTK5",
-	"eN5bkG33JXITZo3Pd52NU6O/9ShqEdJJEkqCcCFwQRC3DDFjroirNtgaWO16kNCrC/PdOCMicp8oOWeF",
-	"QHR9HqBw+IWboqxfOztt1TLjXIr+YejBqLjzas8qXqImjb52onYhek1ZMlyLGWRkB1B/cJtkBvHJcxvf",
-	"HApHDjgnTNRhWPsdmXKtBcgK74U+1NuAuKlcuF1V7ECW7M7pLQlw22m1fcUtf7vV5IWohNsLe6Az7gvx",
-	"Uzhsecbabq/uIW6lM4USVmcXhc+m24EFhBjgfPdTkz9Ye2lFQNwKSqlki2mycWRTM6hiJZFEMD9KrKwF",
-	"Yi/qZcfpjzzqkbEDAJctQUf7WIe6cvauycLUZH2O9nwqSjfPDUsehmfrhMRqpTSbH2O5ByhnaUVX+wnX",
-	"REtChZA5BPjAe42JIOauY0k3fH71TIXqRE8D1MZVzK/Tt1hw7MCGVXbNssQi4YeGrTLfrZ3ESkplwOmD",
-	"MubWXeA5XYUKStfwZrXMQxoLs1XqUsT2QQZ9blxfPLMj96+nFVyY45c0V2LxlsRGW2a0N9PztM3CA8Mk",
-	"VJFPzl88bzwOlml1F+vnOm2O5bsymQfUW5A09lcsdXkdPK25lbs6Fd2cA9uNQN2YuudGsG0VAH8aytVr",
-	"OlExNqP8DTxDQeXZYEgP7kVXOD42tRmiQdmc8jQ+IbF9x9VMFs6AwgUowwPyOQJJGJmUqTFdsGRAsPyz",
-	"nBC2b9qBACFb5L3BAPODb+C3sR5AdWRrhymeGg327hjrCOWawZ/mNRusVJRbGdRAS/rsUE+xJryrVFg/",
-	"iGdgX/Yv70xt9xxrfUml9bypyob6n6Sb5CQ3zkjUdbr/w1mtxTxqL+RTM6z1TtBojkP4plbc1CYf95cq",
-	"VSW2EKAUXDMRoeOxzABByqL1O17XT/acsbRd4EYAWF8ZSgLOVeosWIUi3RD8GZHljGqGEGrmbIPYaFSm",
-	"cgQDdkEQHVfP2LxvbNAZgtM2hHoEXobmywn5RX26FsvHObdK3LWmZ3ExTnNc9+JTBPOW2Yhr4q3uew10",
-	"FpS2arHXazqNAq/5YXRwcEAsK1cNGvzGp6WIS2lYQ2t/bzCl0KklSj8Wn8hS2v4ALD529vm4jw4ZZOhf",
-	"7ZAAnFqPg4I+H0PYtv6WjfIVEnPWF7oIV+gfTrARDl81MNZScNBYS6ZVeJk2hxiCYbFrIcuXMpZ2Yxmz",
-	"VskRG9NcsQB+SqDviGVEOOVwTd23jUkTZtJU2kJmbNgaq2gDICHX01LG2Cj6kCHqPLsYV41txBigeFLO",
-	"uC6txZ1vePI+doGMaWr5wLxHzR0bKobr33XXwObdjCyg3GrvTBDASk9F9soeWM7kZNIzlwltRq/MR/af",
-	"5lNo+DMxThltid2iWOJhacRvhMawEFLmERx9WsbXYUIfQ5gdhLNCPYgcO/CPENAdrRsJ1mUYkBgsJTZR",
-	"zLVYKg/nBqFsDY4ZVa6RAZKn/RqipbgiT0+fPX/yGBP0zWcWCEXRVRAHZcsp4sxgnDXXmh2atcjaxDNQ",
-	"FKBT9zwfmcUb+dFjO5jHiBnVrkRQC2pq8LIZrvXRQUjIu0VKhQ0ZcehSZhlcsS2EnzJawXLGUxY0lrAF",
-	"g+oVIkybQ3bF0xQG41ctxGuFSdu41J5E5mnp/2PvbXscSZI0sb8SogbYqt5IFjPrpbuzcJjNrqqezpmu",
-	"l6nMmtqdqQLDk+EkfTLozgkPZhanu4Q5QQeccAfcLqAPggABJ+EgLISD7uMtDofTf9Hs7Eqf9BcObmb+",
-	"Fowgg8zsrO7eWux0JckIf3dzc7PHHntJ77ovvoRCYLmNmmxKBB7Ywj1l37CmqGuxFa2Hix/jEBJQu1I4",
-	"6UDCouRhUgVocjvVXYDkgGpziNHN/h94PBA8W3qMWsEgloSzCfoTcc2IipKNU8GdEQp4hFzJWt6qe6MG",
-	"WFOzKQ34qkoOnsIr6syWq6q7c0oOF17Wrs/rZ4Uy6r3cKGTDdtAlxpgOu7kSTrjMAxcCb6WhaMSOmuct",
-	"uS9Zq7vpeFeH4nZ3dhCNNVrcyOmxwuUUIme2ppAivqGW2XC/t0ons1D1kLTEttXsDgyQ1gyirEmvJL3K",
-	"nxNoBsPw50PPk+i5gFBxD3Osmkf3FnMiuLHR0i1NXchKFF1J43D8beIo10J0/8Fh3lFm1PSlYMvVj4A0",
-	"OkTqU9Cwi+JZDPHJ4V6yG2TFyxJs5kiE1wV0CGL28m8jpYc5Jx9Z52p8WG4Vl7hNqKF7eli28pTNeTni",
-	"srIM4Ja0E1i7gSIpIybJgTkg9weDaKLV4qwIZlm6jOWbNwwUvkvEZH0hYEGNAZRR99fOypVtcH5+dze8",
-	"+dbc3C0oGIGbvf6MbtiJZGq88ehHV+k1rK4PH9FlWrFjkMDV7wNriYFUmd8f7AT7p5WznZEUSAGETF7z",
-	"R1NW/RmYS2es6idHNszzwd3P7kF2DbCH/vzk+bM0mXGmFyXRaNPVruKJnrMRh+snQNkpiXZyWZrDCRBB",
-	"40VRkD8qbN39waBhkq7lciAqdNAZSar7ybEME72TGpYGF1VzdWcy4eMxH1Vh9s/mm39/ZxTZjir3nPZg",
-	"5NE7uLdTwIVTPCCDXYtZEX8zR6ZR7mpJQ+lHR9wINuStkryGnER/vr6VwSVjMyzcAcHW8MIrUP+iyUVz",
-	"Dt4k61FKwcW4pmVfZ3dX9I0u4qIOrbhe/XPtoXCz597NnnkBZLNR39QYJ4UeizM+ZQVtBFYUvEzYCLwM",
-	"NSjCBsf78/JMbHsoCQ+X7RjuYyqho2VbrdW9m7p6GwfvgpfNmY3WMnyTKBmLyaKz/aaWriA+OVsj4GpV",
-	"hZmMioIeEtCEjbJ8LEqgzUb44WrWBfge78rmKoyPR6mTqE275Q7d1utrPb3m3DMr14WSwonv/MBwVfZ5",
-	"gfECnwBtPgeS2sgIoPkFL1nh64OqkNTEJ24hh0ugXwzAFeoqdQYF57jVbMYjSwKUiSF8nVTOr1SRCznx",
-	"5jJPXHUwaCCrKnKuqyHwmK7lQrUWvXDdgvUbR9qGL+eUuAZcbLoiXkAixiZ/QL7g5Le0KyHFHFTSPSud",
-	"9R0zewudsJkih/UBDGKQ8tvlE6G2XGBzee6a0Xj7bVlr/jZcsubAPah5zkvKouL9BuDH3XfZVWjRg8km",
-	"bKYZrepSWc3SZlduMy801R4EXjDrYdmtk6IB+XRibSw4yhFiwFcP7lQX8oO5MXZrg1pU3Tp68urRoycn",
-	"J7vUUr88gd9uUa1n/KCduC45QCDqlHwYS7g08PVoGyRQKgIZrwSnD9E50TUsveuz9bRF5AHxFa7p+TBq",
-	"1uoYoIUREgqtDAZcjsiNje4tM6Nb4D1C3s2NkgwL32RAR2kiXT6givcTiOtaWdg25QtY0cw0Uq75RFcC",
-	"jswFog2vYBScow1/KHlDxqoXT549Pn72s3SVhcJmlUm3qaPlelCvhUkEkmxXh0umcRPEa37M6r2LWtJg",
-	"WVxd57XCiZosiD+wS7bpnLQHRF0l8mKjaRutUx9v8HphFdabvGK8YDBOW5IJHb04Tl69/NrcYLmseGmz",
-	"trH5HB0sU6NaAbdDkLQDU8ehySNA0Ngz2CfCnLNqigmupkryxniadhYh80ua7B8kuZiIShtZUlHyEtfI",
-	"fm8HXzCoWag42CQk0D7AUZd8IrSpx+myNAfd7kO/K9djwfEI++VLKJUYg4msyQ4a9tu0pxCSE2EklMFm",
-	"vGTO2wVNdmltZ0Dazt9V/Y0eJuvDCUNvPF/N78p162s3W6cWs7X5h06On3rPq44zA/u+jqZKaa77TeF0",
-	"jk/h7noqhffrunZTAsLu1ZuVD2UlKkpAU7NEL1s5NLT4PWgbudDnuCOEzPk73hHzSOf8lVzi/B1GRg+7",
-	"3PbhkmDGr+AVT/DVnQ2roBHYTO9t6lnOlsmtV6ePbrvrkoPLrBgdeuvBHuuXDE3fVwA8hjdRZ9oiz9nc",
-	"FgIu9plTu3YeIUw2vlWuNd8GzPNEKXdAE0TEnCorwM/Z0Ey0pNpLfF2VPOfzClFzq6XT8tu9e3pIicna",
-	"YaX27u2AAJCuB4EMCkjmz7i522kMQlu1AAPrV+sigwWNyXQ2LiU0xXZX1bcaxLQG90UbgCqxAN/HfnJU",
-	"FAlGbgJqGFX6scDTbdbvqPYWbLRRKr6Ah1ZzI9ttGwyuLTGa1JREX7SXYokTr/FIoq2VsrRNuxCbYaLW",
-	"hXQC5JLzOaUPN9e7mUUv+nmx1yVVwvQkouq/kW/kHqYvgKpttkT3DuTFObNC0Ww5tMpZtSOwn0iVZF8d",
-	"n5w+f/lXw8fHL7M+FF0pNZwZ5d2ss+wQAdWAmybTW2RVMgsEkw/7tQHbOsyGvIIuj5/Hegs1OncpHSqz",
-	"YZ1pKlipHDhoL83mwxeSsyUB96uSSY0gX41FEs4biyzUpGbqolg67SFG/TcygI26QQaoRTAqkKrYVN50",
-	"L1qHKv2KF/kXy2fqS1ssfnGq1FMml19j0fjd12oEtyb8ZOlv34aL72ZRBK7aG4cSxDVfEU/gFaQPDip4",
-	"QXmXWtxF9Guc7Qoss2DHAOFKIUfmfnfOl4dJVpzrmR5myVgVhbrE7XHvblLwquKlTumSlSbZHgWIDrN+",
-	"PdSy5pA8aPYVt/iIX9xI+JVF/mU/+cbIoWcQ8fq9ACG8MHeYZy2XoCO64tARLSSwhyz0ghVmdkFEHhKv",
-	"359nRoxmg0EWXBkXsiqX9uoIEWZRPHNGUP+hud4qmdWIRFboQchO429iLME3U1+0HS3TIHu4sGSmzkQR",
-	"6hozJmRhGvpoKiRLbu3vu7UG/VG+pM8e3H4IHUe5bQfDqIm/hWQn/eTETIpZrkxP4V9lCjor2eicV2BM",
-	"vxBanBVAjFyyES5uM1F7lyKvpq5uO3RZf5BhvIGel5zleso5nkNiIhWkIDVqKeBMKdzHNdBV4cIv5krD",
-	"yu4nR4Cg13BBxzC41hy7MPpCJk/6+w/uIWRAu1nHoA1YCTGV2f7dzwYD+M9gU0an1b1otata9iTSK4IY",
-	"E8uGBApTaNixB6/Q1hyDRzNsGltQ33+X9ZOMlKeV4n3YGN4GHvqbgBlRM5/L6FCexUEcI9St/W3GKv7d",
-	"Dl8YjZe2FPj0lSsKPj625ZmxI5QxTnALSFsSQYkNpKghlG2oIVmCcf3lpbjgkoz9XpKZxfDV6ekLIs2G",
-	"KThT+fKhI9A/gBBQt9z7yQlkYdO1NFJmpLNPPvkki9fRwWCQfPMGTt03vcM3vScvX77pvV8R/YOmZUTd",
-	"eabWXjg8H7Pt/gQOK1XDrK+Ps9/mqKF6AmNVXdxa6yVEuPiITxq51FsvbQp5tI/5HeAje6ecucSzc1ay",
-	"Ga/gnDDCbVTynMtKsELH41+zwKgmH9BR8/x2mhpqVPtp2x576o+sGa+mqkULgSWJD4D8yp4eHX/dmDp7",
-	"URabObSpKnzaNz/FoWlSkn654Au+Y47hGXs33Eju1Uzqhbd9RAearRm5jfpmGP5y+PLJ6cu/Gj56/urZ",
-	"qTtpubwQpZIzLh2VpQ2/C33Y0B1ABoIk7CdHNSSAzbMBEAowxFM7AZdINjpzfvB3laPvbnc4+eSmG3O7",
-	"zkuhSlEth2b01oMaTvAHGiZrZHcwB8IqAPiRbqEln7AyhxRHdI201aXJ2cLCMUvOCrDeOJjHob1uWmu9",
-	"fc0UE+ax1qnVNOLHBubr/f71p8INsuATH/B6EAgGfELnhLQoB9B6rfvXKVzwqMse2E+yFy+fP3pycnL8",
-	"7GfD0+OnT56/Oh0+PX726vTJyTWsv3qybIaIVgj7Mw9Da3QjbMCN2YPBvc/iIesPBvtNsBByvwwpBHfY",
-	"ihKw4EsmIeciaIn4Lqz4YHPOVVE8RJXtUmhu9K+JOR7vDe41WuRQMuS8YMvNS9z6dkFILMmKYY9cF52V",
-	"JgsJixtjdEGzMbsZw25r6SD7SYYS5PGTr4/+6rufSSvePGLKh3JuNaeN82n6t6vEyBecxtWKi0Kcm8GW",
-	"/BI2/koCaBo5I4VfHx1fVfyuH4B1gsCPwJrEn+3DcOmuXWbxRqMCaGlY+VYuWKINPWUlhWE7esd2MfbZ",
-	"g3ubeMebdIKXnOUvkf6iWa9CZgy85sCmZAHOAzhAoYUjVhRnbHS+msKua5DwDPCD2/gewiD+sVrI/KGD",
-	"xdGdzOwK+GVnn4HVJdsyCtIANVKSBXg+0P7tYLr1GBnhzY0IIKd4TzTixN46AC6WkMHElkIEQbwlmrUL",
-	"HWqQsagT5yfvkFTGtO0Enl2BowRDGdZuy06tqTAY02hZvG1ZvwBhX7UXUvj3sFQF7xBhXF7w8iU8atq9",
-	"9Tt15Bh8m9YasbYHN2fi9YN2k+bdQMzUs1yi7Gjl9bMP4JGGWgDZDwipQkummzOqc6arTtTcO3A2FEqd",
-	"d/J/g9avOStHU2cwpZH2sq5RFKZWXNDbU5uNdGdJ+IOQz9tnC+vHtEB6pu/AFeSnQcn/LEsKoSvt/WH9",
-	"1oAkdxZ0wqUGErjJsUg/AxYoNLhclqoyim80oEJbxotO1ATtGb6vRdpHQjzc4WmUJbzzoRDxuQZr0e+m",
-	"NTLnZj1oVOmN+8/Ceq/oPbOy+oP7zqI1FnFJDUWlh5eABfBMcjGvXDd7MVXxXB5X+jWUR988Doqlr16F",
-	"pWPzoix6150IBJCCmie5GI956RVvMh6btRHYsfrXmMTc9cznCPGddWhh95XLDuK+CVODuC8xLwiNnJIj",
-	"UQjWjGLb5Vy17yD+apUqiS1XymqkVILB5rJDfta4F4+DF4k7iDIyb0SNgIeuFNolwUutH6ZgcrKw5BVH",
-	"oxGfV3tf03dZN9xbwYdmXjvp+Tbv+5VAfiSfm65E6HV1IXYFRYnBG2D8gR7yPEyyDtd7tuym3WHdayxM",
-	"NgcbTvNq5FEZzak5Vu2YtHc9MDdJzsrhTORSTKYNB/vTOKANcC62y5fCtCwZiwvukpmpcWILA5cEoxx2",
-	"tDrMCD5EDFcOEBx0HhuNIVzGHVN/hB3fQo1Rlw3D/VJdNswzdBiMCFolY1amCX9nek9ssVBUV26mdfqL",
-	"WpSj6MCwHCqmKV0JCKGQU3oRP30Jr0c5MGpO1wiMBB332K8z6ruFtBZL0NPrDLs5W8aBNTPOJLDkpQCG",
-	"IMGSIcmekDp0ny6kxB4Fq3Yr8FIs01668uLvv/Sl137wKZ4WEiOW116izck+47J6ZR5u0CJrSzJWH1Eq",
-	"0GxThaHEC3JdWLkQy3cvq+o7l9a1F+PR+VJTSEOp2aLGtJwTjYdD0MLkbJmcC5lTzACGzTKA6ikP8Jiz",
-	"ktzOwVZjmo4VcMHb6w+yyxsZAX4JDM41NehVR6a1Xkx50zHWJMy9pZMWNSxwoMsAZw0L5bqNoOou26k9",
-	"VXOD1slWIpM0W6tFjHYVksgR0j4cULkajRaAAgFYZdkgC6Fi08IyyG1pHVqzrkJwAhGxQ1ww7W3CsZcR",
-	"EEeNE/t+x9pgK1FdumNlcI0Lh9nmSNMeL4HQccKxYoCueQNS+nRrmqPa6q6soVwHKWVkMh7qjYcYTGgk",
-	"xO22OsSTF8B6UtHAphZM4CCwhSJMFoswFCuIWxoPDQV26XidN4yOqmjb1nfNyjyuLqNglUfDs1myfanK",
-	"2ZbO+1asvNmqFvJiD4kG3HzEsdKeGJ/nQ5yW1cp+5bAfGQ3NSBWLmcxomjiTSXjFdDfo9fQuDVrxuqBc",
-	"Lkcqp5C/dav4a6GrJ/ZZUu83ZMxdRezEYpFBTMJh8ujkV2nyl1+f/KVZqz8/ef4sHO4zIVm5bMyEDGua",
-	"Bq0tXs78FvrrG6xyrDN4qCEvHga3XmWK3SiRyELzJDJHL3n1nU28233bDKB9KRq3h0Eq6dQ/Ys86K7W2",
-	"H95I2V63OI/mc6QbBdxlSxAaQDKh3ZeqPD9T6vxhPfeyj+DGp2FuaEamIs+53Egm1ZK1brtRhpWwZogr",
-	"yJJ81QGuifFVBbd2aWmTvjdu5gzq/hDWznr1Vzd6hiap74PtM7yI7RSq+12frttLBqeqbQEwbTqu1qIh",
-	"MJkV/d8maNfVr6mrOxZ72WVWP8x2/YBb9dQugLi/atEMC2MV5fZsuMpZbiS8V1TT+k0q1rchCqB2EdFT",
-	"0OvPOFLOdLxtcF3ptmgevIhnpjuZrxeS3Xp+LXSSIos1LBUdme8eJgOiFuh+MYX8S5tDRVcz4gSj558T",
-	"lTcg+nw7FDSzw9UEZtc10g5h22K54OXNbgxU7W96T7jsRzWri29Dk48ZX/NQ540cRvEbvnXNzZqQO6bJ",
-	"ZTGBYPNlcnzyPLm7/+DB3n4/eS6LpYumghVG2E2IS7fBoUFYU5TmmF/wchmGIOHWFqxI5iUfi3dxdMOj",
-	"Z731KQGP9n799puD941xBC/BxPAFq0bT3Q5TtFFso1CY521d0UVg355L9vMGSm1bdfOcBf26uV2D9hqo",
-	"9oZ3jqn5CYBdmxeqJekdB+n3lfQpYyi42jLBp7UIYgC0Y2YgiJOy6xJwe+YOgVHHYfYfi4EnjijiAIbH",
-	"+LspW+gqLj1I9WMhgJCHjNINlDwp+JgCpokNeMPrzZmO6jAcJCiWeZJ5mmFIVop5gbBCipSjCgneTDY6",
-	"5HBQZVIpBTncHzp/GqEV7eCMF9qVweZzyr8y5UXu+tHyrvOIZ4cAxMbQHs+eF8wjjC/kU9o4PNo+qoes",
-	"ygAQNWda20qdgccshwBEAG1wiqizUuJ9FZ5Z2lWRHMn41YSdgS1cOksnOPADjPnvFnzhEdxvZEKm+ZAe",
-	"ww4oPIvtgawh9hv3oFUrmtch5mWE7lUlgJ9dxDyEKpgJnkDI2hkbncfQVMK/5wItoJBExUtrGPNbroLb",
-	"wPbhzKXmXdOxW77a2zZDlM+mBWvQlmCDJqnaKQOaaaxV4PqlpqBXpHH3+dguO/grwxzTADRkV7BcaW4P",
-	"gz3UptCg5pqjhnrWS3u0eeBl2AIAf/JQCOr1GtQKykUzsx0ddigKPSgDPztEBn60+a3w05OgQ/jNK9ct",
-	"+9l2Dj+f+i7iF8euo7YC2138HOI/bKW26/g5xNfYSvOV7166wXCyf7fTm83nHVjC3T11JWlVK4bDOnbQ",
-	"T/gQvV3egnU/CvfDAFwbjtCQf7lLwuOWQEkMJGpD0VJEEl6uhYtb4TLXqUcWxRGuo4KJRl9UGGfQBWq+",
-	"EhbTHiwRIjGqcpnWueVtWEcG66LfEN6T1Vp892BdpMSgSw/wnjjczByP8S3MurHwmIP1GFgOOwFJuqXG",
-	"wh3hk2NtmRiq7kFyGYVot7hmtGtibdC3A0tBmyZ3Pe0uSduD9O7uyDSoNcCgmc8B7CBWTVcZFMmOsOmq",
-	"7OwNpHungf4juSai301ZURsSJ2D6Ru0QXkBR7ikcUNFPt7li8NxcI5oslvYQ2nxPdMMSnlztmXyiiq90",
-	"2+BOk9/cUdL6rXje9NIT89BjXjFR1K4oDZcGn3vMCccU2S4hy+w1ZGFruvI0jy2Itpd8xsrztUfP2AUF",
-	"wRvoR6nEjAPXZMg9jsySorrOwHzXzt0u07Z366c9HIqWELaqXD5FuFxzWrqIikEfOmxdpTA+khRyIDoe",
-	"L8qQ1befHFHmGGL2csRwzlkf3rHMrQK1x35yPA7SxwgNNzrId6pKsICkAUcVBJyE4V9sPi8EkmM668dv",
-	"9tO76f10f5DeHaQPBun+Z4O3gZhYaw3/bKMVPHZSthxPTq68VEUEr0P2E0Jn9ZByG3hIZ0J2xZ2pgp/Y",
-	"YuADFmX+fInFmT+PsEhow6JqtHRslyCJzFL0/HcS8GOTAHZJ3UIGklPzKIArFxXvmpFjJ0+tKjd7P8wz",
-	"nVUSTPz8Pu0t5vnWQ3XBS91ogTyWZuQ1Ul2h2RCtBv3ELBS4GOoko/cz6wCgIOlKJTmv+AgCx0aLEsza",
-	"+JvuyGF4yS2id63AMvP1Gh9dDQqkuawxZ0fLI1qQMdqRWkBzFmAb7aDVUInB+DceM6Y5N+wzNlXevKvY",
-	"1XpVDzFInA/vGMb+kHa79sydCRl+u79C5fzd7f5gJ6+PouXyV/TozruseYh2U0yudn6sZe5ad7d3GcD6",
-	"rSnArnCMfK/OhatL0nXi03f1bfvCuFGBd/PC7jVvjj45DXklAsuuwNhWnJgkFxcix4MWKbBn9nF8QPvL",
-	"KsuXVq9+mOzHJo4N8Iz1ZBVp72Sk5vz5+DU/myrVcg0C304AcLzEh4EQ5tBD5NFinhJVhU04g9c9UiVc",
-	"ni2r0Zo3/EFtdNmi6KjJUpOfj19hGe7zI1eY++rIlGp6C3Hap/xdtV3iwA1XtFC6No4gSWk/hJSjDuJU",
-	"XD4VYckoNtkCG6YRYYgn4vd8k8UlsJKuYoBs6IOGXAoEbty4yra1VBpV8goeYovw6KxRmPquxUHsam6S",
-	"CUGvbkrwnXBZ3bxvOBzObU99yOjRwm3A31WOUSEgBXQhHUAaN6rEhSevBQPAmaqmSUZlExOvy6EpVQbe",
-	"AAx9U6WzEKQRHNbmGiHOJHR5kRFcJ5me6f6MvRvSY8P/5w//R5YUYiZoO/s95VorWQFdMuLaiH2Xr285",
-	"58ktW+/BYHC7rTKHWQ5qQ48dfp8mWkwkqxYAuUI7qS95/8Htft35cXDvSq6PnOeL+fCcL9sZRMDKoi4l",
-	"5r9By5nQngfiCRtN0bMKxHzE1miEDRjQ5rxMMldN5vMfAvEFDgGxgkVeCsudal/l82HOljozT4Asc5Yi",
-	"SGgIDUBrChZ0zpfWoRn4ZyKMNPo/MWWavdsCqJM4ebHZhRiZ26Bp+ZRV3CbiK7mzaiGfk2VmJd+q42Ju",
-	"WpPWxWrGIMBBTzlQtqP3ObCgBc0NchGg84nGqd7Le4PPvaeZrJ4ZuMUt/Sw6ei2SIN4lZkTNAAbBZqgJ",
-	"GMXB6UDmKacVIGYJjIP2FbtEIigSWO339gf3DvbmTOQb8ehXWtwh2/NacNYtD826jepOBlTUlK8nCwL0",
-	"QpZpxGRZwAeUFFNHR10/frwehXXLwrBu//QnLRmd+KgCLkCXn7ZB6JJX3+XwDrURMh/tnINmfUapes21",
-	"7OE7V2xj+TcetEZxlTbK/4pXPzivNioip7TPX+DT5r1g3Wxk2w/Y0ANu0bZMlT7AYmYEs64cnTawU1se",
-	"UdzEQVjIPojtLCQCzdLkPn4b5p/Ao/Yz/GHGynNuhHFGUsFWyog73zOT+zY5h5yt3oo6Iz/+TOPhsCgn",
-	"prG2u+tTWX2+tc9ZTGRbHic6XFPkz8/DzIdwsguZ/PEPf/3HP/xNnH2LOXlOZ2FmigIE2EJj6ly/zf/x",
-	"3/2nv/8v/+pP/+Lf/+nf/F3dbbSLdLNZ57FhLbLOR+43dHupKz6j1GLBEdkYNnb/aliKQEvrgqm2j2Pj",
-	"JuKCazcZ/eSZqpJKTRAkgEey0wnNCl1oPrQl1Pi8CzURcs9qwLsalzZ2tolW+ykrz7X3IBqlKMKx95OT",
-	"ilVCV2KkCbcWwdwTzY3sQZoDCLrGfNfEcbIouSZWfpv7OXq/RhLqaPpdYHmTtmUUVDxXuK60hTYWmiPW",
-	"TUYgQcInGF1PyRG3ioQ1igCrrIAMfJvRGuEUtgNE/LQ7/vvgOmG9uY33iZ1QJHUKxlCkt9+fbuyOaFMm",
-	"3PgdsZ2uSWMkKdA1QY4jy9VU41baFb3iaz/Bmnpp/F0VfRHAWsyXp3T81zhHSs4Ko4NkkZZ+6HeiO1dp",
-	"qfeTzAxovkAUaONzjoBwDBxzsuLlBStWUFiw42xZQ7CmORxWtEdDHzmkU7uUoE3FyR+wI72058pcNbrR",
-	"YKBaUgP3oFd+SGDOYdm4HSHfX4k5pGJL6J9Z6EcQvu9gTHBPGZibwX7fArzs0yj/4FohxjGMHGHd+W75",
-	"vi3MYIsccIFdF1hkCyZmSAHiueeF+z6pLsXIMYvAh27+UHbBS6OSliQvhm2AJ3oQL8owhlA1ouUQZiNk",
-	"MhNFIXy+4B0Ibc9YwSTqDju8PZoyKXnR1ecjx2KyXfIjm9zAKZaluOClz/vRkMzI5/7wqNGEy1G5BGCa",
-	"Oa701OwjpikXRXIkXQZaof2v0HxMfzQFNopsWlVzfXjnjvl4h95F5gq3QvDWxUbnYZobKFFXbKl9XhQ8",
-	"ObVCiDVLNLTalWPtWhT5U/KZugie8wYQaGSKWYpVmQA+Nc7YYX32aZjvCPMV0YlqtHqKEbdEHLcyo5AN",
-	"wRyR3YbqMktJ2YfLxDLzBYtaee5RnAsYp/p31mRUcAYzidMYsIT64weXznDC5k2kWXSiIWoICQvwhSCW",
-	"kPg8guxY+EgfrSZ9G9diGkpyAN+VCWdlIXjprP6aXfCccjpeqvJcY3oGl3GC0BMwHizPCfqEjeuHGMW2",
-	"7CPOQz5SUi9mTajLE8tTgI20sKrYQYX50Ng5lwH7OO53gFGqihUpALuMvB0vIO8wEHB7gwc9399NuuyC",
-	"+7GH5nDz/fuYHn2qKVUpUva3Q4392IyYhKGJMnLoRKrLQwoLUjJF46AoRwtRJWclZ+d445WqStSc0wPu",
-	"lPfhMfgD2De1S4xlh95a/CB9yWKe0gPOeAIs+cmtTGhizM9uN+ZoML9PWdm0PBo6zAqNSrqO432JeIpV",
-	"IzAFAtxmxYZg5heDa2WSsfmc7IeoXGPQbbhpgjySILDDTV3rAHRwfQfYfE4pOTGPhdnp5gK4JqsAGS18",
-	"7gvKBeiyZIxUmdfIA+nVfvJ6CtnblFVGcI59eoE8mStFSERTtg4KtyMKw4gnkKsMQhzQc1pxaQGVqTkC",
-	"3KiZMrzTjpbCYg7RoP4dCCIrmwf1XMi8iwONl78wT7oIiCDEYC2TjnmYog7gZVjjm/l34Cmg8b4c6ktB",
-	"MJyVZE+UHPUS7YZ2xwTLGO6XUhEPFCT6Xedd7WQzMm26ZKUkIqGVlSgjyTlmZsohPFdoPC3TIGaSlmU/",
-	"KDQL19zVm2tpSdcN+GOh5wVbPjOPWqgVu2ACir4STamPgdwMXbHxUWBQXWjebV2+gEcBf8Nl95TnZitC",
-	"PlChW3YM5ZWAvUmJDP3K6u9soCb/3XBeilErR765LlBaEnga1Pf9OwDqcG4DcEONlsmtbKakqJSpoW+/",
-	"zW4fJvfuD0z3Bv3Bvfv95HFIhTBixWgBvRwpXbksWA89nJPg0WZkQH64c6AjK8jWplgaF00ohvUz7wEP",
-	"uyGv4AzoRLPPwmzlVq4YNR2WkY1fZs7UtfvCIFv05iV/Yp6kN4azDhYj88JTshpdP+iMGuXiozYbBsAd",
-	"aLTqJltCttstHgJFtrNJOOPkDCgU4lz5GIyO0706y+bosQHQgc1ix6aLGR/+XsmN83gqZvzX5jlL8jPU",
-	"fHMyPuxUvIA9fef6Fdxum9gFeW7jpNb18ZVGY+X3FaW+hpeI+HCtmYO0qwBETqByr4rH9xenH9FIhSuj",
-	"rniRvAiFQE2GemtNcDWM1ZdIwaofTdHh7ewx8e06uEbZQ7tJffCHsxe9gd0tWsw1+dFsBNsVj4+iyiei",
-	"rVk2t0hQ+5AsK+05Y5MgORWBLVhp7jd5Uz7SjcfDViz9rel3zC/EYuw4lzc7820g4EaO/ZAIw7r2O6mJ",
-	"GLDZ7aR5Tg/H0YHrCf+CqFvTIFufy32CXUztEti0dq45k1RnHKNbuw3mnxv17vDyibm/PKYONJHfVQzJ",
-	"QFFfNhviS7S4eTsC2kItF0uiFtUqQTZ4NBsj7r/01/o+mT4Q/kffOVomS5FiSrLb1YjmmlEg63bwBTbw",
-	"9vYYuUoPOpKXGRNG6m5JCR0YzRtYT5uCV9e3A4MlG7QB5y7NqmnJ9VQVeRb4jVrPjW6A7aesPP9aXb52",
-	"JdAXJ1TIugvcthPdeNlr08u3TNvkxmbbcXcvevONtRGUnBE//lW0D7tQ2rfsL8jYU3Ntsvk8Q9PUwyBX",
-	"JvDVw96k2F4bqgCWusMkK9QkS5MsF3JSseLc/K2Y+e8lH01ZZf4yS77IyBOyp2dABMUKsVxI+6nicsRl",
-	"BR8jVAabzzfBMWqxPWzv941hPWY9Fud6pvcCn5JrRDN7gda/4MvjvHEJuN/RM7H6TNq7LEXFn8tiiSce",
-	"HN/PSWj4dLD3NgUMnzHNX2EycLcyFqVoPPJtdtDV7qBbp4aY3+hNYC1Kks283qB0AO7C+s9Xz+MGP03e",
-	"TMHnKWq2arIdIx8z/VsNKqL5odHHjVnTGwsvhK4af/BwvTaO7O1aHaWoa08T1xTGK8bLOAHLObA2T2ds",
-	"hNcOmbMy36OQHd0wBDV5QmU2iZDYHYepK/xmfJB22APmqvKMtYFRPZxdjVedDkBrCYAG99w6TNl2efyb",
-	"wxGcas/m81Jd8NwBhTy8UpQIDzSCnZcaksf85BuzsN+nRmJazKfR+PrJ0QrwyjN8Rei2eanyxYhTOkT+",
-	"rmpyc1KS9BNvig8yTa/NsdzAS2IF3qp4Cwe1aWHYA6BB8ky4rNqEaIt4aZUJ/HcLVmwpw9zFZatNbE+V",
-	"xg1ezpikvdq9HZb3rNkiJbhVCpBBxOWwI6Os+8Y624VMMhyO7CGAG9HA4JHn9tdDwPQdvHtn1htLPP3a",
-	"aouRe2ybbjVJ9I8H1scD60d0YI1UOW+RX9cmfO2WSZ24dPU29QpU6qZFvpAjftoCpObyghdqbu97KdDy",
-	"gHfDlEYqPaDoFqWE2CXMujNiUqrKsnA+TLJxqWZZSwgytuzjTv+403+AO90s7OjUal3NU160hSswa3YA",
-	"7Q4ALeaofvLV188zyxyr1YzHu45SmvjTnnYFXsZ9oea10VTIGj7d35hNqX362B+pWc3MfP9eU29Uy1Ka",
-	"M60vVZl3u93OyanoZeD9+3fvb7relnxeLE9Vt3HfXeCmvQoVR8ekVbGyMt+lPTGbF2IEfFhSSd64ExdS",
-	"L87MZJ9Z3aYGRJEE9cwchBIQR18LXe298i9TQCsigYJLQ5L95BuyT7/PUvNpoXkJn9DM9ZNvYFTeZ/3k",
-	"qVk581JNSjbTyYvnJ6dGlosqufXyy0fJZ4P7n92Og1ssBjVYF3eCDv3UVPzPfP1NrokmN15pYSXrNy0s",
-	"L9pdTTvX2oXW+WI+3g9+PPeDHa1g1Wja8VZhVYD6Dl0C2BtHLNx7h8lPvnGn3Ps0+ck3uZiISsOfpDbA",
-	"3+YSDn9oMZH4jagKTr9RIJvI8TNtJvM3OTnhb0seDB+4rCBlxEKKd8MZVmj+dn/YL3FS+2bDYQPQ74hf",
-	"IHKxEaQddsysgqBrRqo0dA+fCnvzUX37qL79INS3tfOz5mzHadrOWrjSgRmvpioPazcHcy/t/eyJ+e+L",
-	"V6eNdf9uwZHpeveaSRZcoZCm0byKqrXoJqd9FsldO19bXwu8Qre77ws1WRU55kB95GlpGmI7V8pR7KOy",
-	"8k9DWfl48H08+L73LrUtXNDfuVhvFMnUwqb+B77/pjDjjw7zj7v7n/bu9mxUq93MzzGaofFHqHLtj7/g",
-	"y25S45+I0/6b/dhhf5x/b931bnbDuQxWxCaHPeKzGuRe63pi8/k2WKePUvijFP4RSeGC4djY9v5+OoQk",
-	"qVwOX530UvP5q1/gv6evG+fL7G0y2p/YgbGlweyDx6MU8G/O0VlbNhZ1faAfkhV+b68O33sHHb3ZHAY2",
-	"svOGkxjE4QWrQFlzBBCadzVvehD+0K8n5wySW5q64OmQFzVIQNqeZHRTlXTrpSo9cYHNEAnX55Bn03rD",
-	"MEbDZ6TyMT/2It0N4k0DRwRL9MnnLKQvfBZE+uLUVuJm4DrySBB70QdPJGF7dB2ZJD5S4nykxOlGiTNj",
-	"76KVFLhx/dK8CnXKD5tK5CZZL4yonKg9dxhjJFz/Gf3xG4j0eBs+tidmFk8xZ0ZN6U1ENV2cge9esbkA",
-	"rsoJl3dcXN378HV9LuZ7ao7yYW+uYJ69NrMFBccLyy7/vePh+N6N6g+IFOT7NnY7MJTsSCvykXvjB7Ac",
-	"diUC+d71Yzs+j03NR837htv/PWQX2YksY5dEae/XaPPETtQQX1+jfwNBEiVHtcG2YfJ+TIJLEL3kjI9M",
-	"BfjuZankJDnnwO/s9FEowybbJ3YByJ4CaZjyvcU8+d1CVcwS9AFHWchfo8pzx12GV85MzbnM0vApVNoo",
-	"7YNNMpFB8vDMvjVlxXhIr1r+dtvR0sgwJYNLKqncNbMqVlofulGhNNcPEzE2dY2ZKHTzg6Z2jZkwkN8Z",
-	"2FaZTgoFzbZSNWB6TJPM6IBZ5HDGChursJy+TUkZoiuaaYu5bm3kZBHIJ2UzQjV0ieeJFlaPQrIhdHmP",
-	"F0XAx94hhBxJGtrOO7Qq/JnG9MxpcsYnQkKgunPZkwml3cpnbQmm3b205xZFR8sBbKjn+C78/RUrxvD5",
-	"LeBvK1F0Jb+o28orJBGhIbCFpX6i2i/tu2U5aqUHwDQ/IRFnjWASOULNFw/dBUlUqX/JJX9RC1ldBzfc",
-	"R0Lej9aHj9aHH7P14SPn5g+Ec/PjjfYHzCb5Y2Fu3OFutYkOb516dbPuxA/gSjzZnF4K9h/gVtaAZgKa",
-	"eYdAydwaypJMKskzor0OXruxlFLRQlo9NaJTEu6a4zHevUpemcHN3KkBB4bpr+SXYZ8BCWxvalCEzPBq",
-	"qJHLy3znj2isQYxXz+REVOFwQv5iKICUoTArIV3cbfmgS0DJ/eQUspvVrva3MojIu8Pm4s7F/h2Wz4S8",
-	"Q7mb73zj9sb7OxXXVXY7xXxJeNgaHUzJ0DEL9xU1HsP1BYap43WK/Niy51zaUIjddlSUmzbTle8oo6vP",
-	"3eWTTmFca7wBojTZLM953pS8NF68qzCWWja9JrZCwqw0tWsT29T6i2ZUuUMVrZENZtRRh/0BkVBeM7Fk",
-	"vighlyDdATqYMr6/VJTWkNKazS6wtMSJ7fz629i4MtimRfF83Dv8zYaskVSpS4D9tn5FDxaIvVqaIZux",
-	"fE2LAlTj9gycnnwzHLM2Kk7f6Xi9bNpZN61e0H6+eSXjV4JfNnSSyWHFznlTWNMmjkNncGtiEslXsnnZ",
-	"m3w/eS6LJdyLMRm0Nsdrojm3NM2Y6LbfmYrxkovJtOV4wd9WU4vhRX6HlrQLncvpspPIiTFXkC/Gkor3",
-	"38g3cs8oakMwzGcp/A1ZdFYIQuEJuGjb9DtGK1GYNtWn1aZy95JMLaqSyXPAm7FIU2TJBOiRyyQz1wdQ",
-	"nRw1M77MppzlMWrMKJKQbwbitaaspMSNVi+ix8LkznOlCjOsXFNiWSgb8/oNMXUqRHC5/EgUGB0QZkCZ",
-	"NkEjkO7j6411r/aDmEEPd84CAzjwII9O/VAl74a64OWFMNrpVF3238hQYwM9C3iwc4g6xcnGP2GugbC7",
-	"wKPIzZoRdmYSzGoMB6yjuvd6ukQF7/V0+cLW/Xq6fKZ+SbXDhy+p/tfT5Yltgnk1aMXr6fKIGvJ6usTE",
-	"iF9QU9ZSj1ph0yKlqi8s/m2VaXNeNVnyYm+Js9zBBQISVWFahsbt6vCBq0XS0aNTm6IHUozXDmIdZt3a",
-	"IPir44rPmuHRY8t2v4HD1Q1CiMHE+tuGEyq92rkWpKtvGKpywaMci/yd0GB9LyzZ++qZ4lSzdfU/MQ89",
-	"5hUTBUDfhWTFcPM1AtMViKJIzji5DOOLcFabQ3CG8kLzevbgpmMmOLAbTjzTYielXPFGmsy5mheNJUbg",
-	"+AZV0FwWXE5smTzp7z+499BmnSPLcsnnQGyPeZg1sd03VLUxYz0NQVRrmMU+JR+rEZhK8h0b0s3kdMr0",
-	"eWBw8trjppeO82ZNqXmPmAv/9WPWrwJI/hp2ELasMf54FV38tpFr4MaUS9PSl6rgTQadOfNuqktVnveT",
-	"jM1Fdoi2Fk25wyHlMhze+UxIoauSVarU/SSD9KTB43TEzufwIzmajMIAwhEszPAV3HTttcE8O1/oKZQj",
-	"c3M8lGoxmUZweXgjMtOY1/Ql5/PsMCkXEj3+c14KlYsR9CZREg1RPgEkZpjF3vB3c1Eu+0l2aY4108rJ",
-	"pOQTiDEDFwPoxCrRLnc3qjAlE9oUATm6zesY4ALN/92Cy5F7H5+fgzG9mnJI5GrDYfqAYtAKoP40fjAN",
-	"/CyhH2wu8CIx6xWuTHR2igqGUod2JjYX5gw3M9ILIrLSnhlbo7CYseqlPeit+RcbQmlFVOf4ALOWjl4c",
-	"91L46xHVB3/7Os3HF1iv+fOE6jZ/v6b64W/XBnjftiNat9sEC7i1Dqz6747xrc9Wz/UTri2SaCV6rjFL",
-	"Aagd5jZiVFKmiQYOXC5wNQHXPxtZRzGduvFvkBheYhFGJIOlFAnSO5hs4KrTapaAttFDIPC3aiAbVch2",
-	"xoBhf3MqEbN1uG7NvQVRi1UtBRcq4TDu5gKqqSV4OlFDvE+Xntw5D5ffMs1NzNwDxzmoHZyNpn6jBaAe",
-	"bBkYjgt1yXOzi0c4UFvE2ZEEXrd+7cptJ2YzGxJ03d7h/kqcvn2LKovWTGoXdjR30Sg1nx4wCbuZlUPu",
-	"wdhGuS4DgHVYtLgowrHZotDDNaV2HFTXnbUDdXPWKtweN6tLIAyoLdfCRk8rPOVKeZ/2pkJXCtmT1r34",
-	"FT4Wvum92xv77Z4M3//dgi82DtkvzUPhW7rDITQLelgbaqwUi4m64EfCErevnYBH4D64ciDax1lrnbXW",
-	"ob/JHR6M241tcQtUWDkzvwKsUM3jx6KLemTBxft8asF4/eQkxD8S9tHbCZ15wD5PllYhh+a32LAJXmb3",
-	"GpgQ/viHv3Yt++Mf/iZB0xt4iU/NjV/gC4QKQ1Pj2XJorxcr8cB5ruPuIqqstQHk8vfPBzhqN2JCgmIz",
-	"ZyWriGQLin0jk+ApSgUtpIOM9snoLHm9nWNVnolc+7c1trPOeGHaYsc80LF8574o2eicu9zyJY/uhtBN",
-	"XbFl3zQVHRY6zMGlo4RA6LsPcwJZazpmpwcTjMp56kDymC7fX/ZYccmW4EOOmhmZaWlp9NJeMJGtLIHN",
-	"LnYxkcfyFEsxH75YvvAFmS+eQWFmZwQSYjs9aMbeWdvYcMbKc1414t9g2hAyFdhMR1NWshHcwMnWCcY2",
-	"55ZniStyHZo8wGIdhPRL+02W17DBUlViLEasarVO7dLmqNTrbC5AYq+9uWGpFkV/9Tbb3b39onBQctqB",
-	"G5dEGgmhUbFow0e6PjzYqge7rJJNnQjL/K7bv8uy2dT+lUXzHXRiXgpVimoZL6H2Ej/fxLzmCqzP6HWU",
-	"WR/lK5RpNJ58UfB8CJ7gEFQdz91T63OCOcnce5nnfoIABTgkq2S2KCoxL7h2roJwwqGO1CsvpZolM5FL",
-	"cGG/On20djY/e3AvAsDuNwNeZT6suK70Glh8gHbSrvUQGyBVlaIhI3zIaAEuSTaGQKF2IlWk0ICyFBWO",
-	"DhsmquTSorM1HoKgUC1KyfNEjccU5EGBL1WanBl1KCqKFIAzCn1YYGLkDkytJ4SXjQfjMR8LyXUyL8WM",
-	"lUvozhkbnS/m3jx85BKCOx+z/RGXA3i7b61kDCdfOGAQKAXE7RQtbF4J9Txk5JvXlXXOT3jl7M4Q4pCc",
-	"LQnoEGAWQ9c3eW6EToysmzJN4AHsFaAHUosLVXMu65FmOJ2CIFLgFqb1UHPyg1M/mZRqMY8agMB6aYQX",
-	"/ogaLnYCgCRrX8ewPVQ9g0IAaelL8rplpVRSsHLC3QVgDWxitelmFGF2YEyEkcGXkkb/IXkTYSYILm+9",
-	"EoBd92niaXKCJQFRchhN1bdl+PjM8ZiPqtjfXAhdaZsUxIw/vzQLAbETjWnkvYz7vP95KOf26IsV0s4T",
-	"tSgxKsDng9BLXfHZkG2TW3ODZe2kYuWOAFJvNO8EtIc4mO5m/a94kUM0TGzV37fxBPbzBmecM4BS9Y3X",
-	"XxyDG7vim+p4/oXl57i5a35YcbtHdFvkBY1sV9wFNqID9KI7qCQwEkAknA3NbkSYaGzAzjXELgGMAEfF",
-	"LlC9vceOqrPQqQ5pgal9HRElwXBeaeXuggCxOTE64n/x8TUAxVXPEbySkPPCYxvEuHXOa6jcbljFtSCS",
-	"Fmyyq9WhWtbDSq4BLpEGQFw39i2rouLmnvJKiqoNji7oygJxYA9DQ1niwTIQzjEW5rBH4wzZqQK4lbXM",
-	"BF+5LOndDDKmlU/92+bjiSuBuoO++NU1TqA7jFXstg6JMnMo+aV/rzZCseby4smzx8fPfgb61iUvjbpz",
-	"4WGQ3bJ/+3pLXpXLbWsG/gYmbZ0dayzViMOW2WqAiKtgi3fqARUrI9zc+4YW1mtP4xluW+24PL4Uk0XJ",
-	"dSOiesSLolHs+wE/4yNzBXh09OzRk6+/fvK4Y5L/golZU8mgvlDRVt2khx8CNKsqhTlFmD4HlVabRcWK",
-	"brVGfLUtt1+8yJn16p5OEzYaqRLOqkolJR9xMa9iZE7HBlg8//z+oMV6wnPBJEp1sGvDTRov0CBtFj7d",
-	"P0JCTZPsnVWVyZdHx7VZcAp1CxLA68++eZ/fj/kndini8x2LwLXbZdGt9nUdJ8hcmVN/2FZ808oz/8Cd",
-	"FN82CwDrTAG3FEFGLx1oKu/aIrrdrzTlCVQb3ARhPQbWgC7yyB4GK6Wf1MxxRdBxqgiHyi6rjhUSAq6h",
-	"Pyf2Jx/tqDmS5QTXTjolV4wMHitvhthfcCuFkiFNSNm0+wKwKOYX64mCqkLAzJr6vCHAiBcSPcmSV/2u",
-	"wzAacZ53W8BbDfBCbie/gky23WSYEbAYrE4/BywtuCYSZktcdowkYaK6bmEnKgq5SCyEbwchgw3bWczR",
-	"67uJuPrlxW2cQCb4IzJcUk44rsqzNDivw5MuXjeBXAgmJxiOoGu146p2PNRE/Xod44USshbEV09+0rxC",
-	"PDeThbsLuaiAPmZRmuMuZ8uON5a6kaMxVnXjPbymNL2PVe2XFm1S07fryXbXX6xUyYcotDZduEm0Oc3X",
-	"kvC0nAil2AYj6np1gi82pcaq+Dykw8LZ6aU9Mz1gVlm2kro73oWWO635GaDMbNmc9ErtSJEFswHvUwfC",
-	"9rhhiudh/fK+UTuYvdXdsBUsXgsrHT3nLSGDmcdWZmmSkc3Y/OkCqswHasTQVJ0BRobOxpQ0LvOVu2TY",
-	"MG9t6Q5IlwAXF7D3pSAw4MCtH/xQOj7smMlQ0SM6BqOfYDgehYPYIHpXUsy/5bQbc9Wl1goJRIBQR+pB",
-	"Jc5xTm3Gp02FOS+4KcMik4VOsv8W8SGMdnzd5wQlorclLjUDugXg/6uN6+WUVXANR9INmOgOEGGgymyR",
-	"RvgbIHb0CO+raOt8mJjd5cefxrsmp7aURXiSNIgiZObpXpCT4LVNcQ65Zag01/Mum+JDSAE8cG5aFCz0",
-	"sRyr1X5Gi+ObtoipoR2OUH/cf9BmeDZvdEu+HRYfvxpzAKzv1vVOY+flTWPasLJvcGpVySb8+fjYNrqz",
-	"tyPACJmxGy0qccETeMHyv864V+zBa6yxumYjXMFGG3v8Ah5asaPBt2vt/+FNtT7FusmFXi6TciEtsjKk",
-	"tAQIgQ3tvgSSW4iDd11t9M0ayUw2hmyb2P0GQ5o5A8rmaJeo2fRgU2wkhENC/pUmPes7iJy9/ihYosxo",
-	"jYIFH/+ZqqZw/JBLJK1xB1j3uAcfEbiVVcF3gO8QdPn05oOOlFU2bq8GiGV1+Cwx99El0PXTKKqFkNwS",
-	"V+oaJjiE/qqq32vMpVXkw7PlplUOHE3OngALe6qKuquom3hDcsUG0WYBTxsaYx9zo4CR8B3Oj3+KccmA",
-	"98jXDKlNskSwnZyPRM7JgRgxYQdz/TABNopLoTlE5kWIELQTcZknomrc8O3GyGieGyCDt/RUlV7nve2X",
-	"OS56ds51rw0fRonO1wrzCKBNotbSqmgP1o8AMAGf72Bg9qvSRKjrBiL0euLZZ4EuW2RzAqabxmv3lSLP",
-	"V9enyMOt9TAxp9kSQfg5Dtf6WDAgnM/FqNq4kbl5iucWHtFPMpAtQzNoIZnLyB+l4VBKdeleuWTCRjs4",
-	"7it464wnaEVDdJ236JrZgSJFFZV0xodGKrYV5vKPAbMyL/IUTueMJGkWluNhky2FWfykNbUaie4KwB1O",
-	"r9qIUzxIkX2YXA14wJgrIpzOw3O+zNIAAkDMZzgTZ1xHLRQzoC6ttxCSjIdIxJDfHpGMmZ7pvgdeArmO",
-	"Go/h+orTDJZamQh5wQqRu7JdFAgofsgwQXg0L8vCEG2/KHppz0+3+0AzFn52I+++xNGMnrF935xi0aMG",
-	"aLfV1ZZ1mmX5pSgqJLWLSP2uhDproyi2fIrIFaOKXPtoo14dgCZbM9uS7EuThTYqIRlqUq84lskZq0bT",
-	"fvIlnEbRKYbTbrP40SsElWSBV4bKEhpFTCOtRks/95wpKUuTzDSyZk+iwh271EiVOa3Qh5gnAoBIudDs",
-	"rOA5hgpZ65R92Rc5jMsLmk66EeJ5LSzT2m1UCWQK5hs7gqq0gFMhYc1TUwXXGVE5wfEytFeCQwh3H8Ed",
-	"CtGb8fkUsiBEm9UMi2ULd6XVXxYaCb0ptIsoHfCuUiE4ExmdbMvPuNn8zr0QxxZRqT0MOO55jn13Nwni",
-	"q4Nv4kE22yxqdS/tQWu6hifBlDwfP3Ktsd+8wla5B1zr/Cu2BbVCGn7Al1d/OIG2n7im2+8RNrhKJYVL",
-	"fB1jMDzRxi/7fDymjW6EYgShI9S6WYMMMOblBWR8theNMROFQFTvzNw8k5I7/y+frRDCtxC0bjUpMhiQ",
-	"MWCTTtmk6eotKzaquhgY4Dlr86zYpCPmBMDnOVExdPPFVGyyWc2aIKf5ygEyIV5U6FVUf9OUn7KJj1Ze",
-	"SQ3NuwIGMfFC16dJYq+O+SuQljmMcsbyPHPeceqR0Ue24HWoe9+I8ta21rdk7dDsCLrONyIITXePH+tV",
-	"/pDNaUKwC50reL++fzdlQvar7SYtjKdscrOJlU/Z5MazKluB0CzHmIczTNJkIcXvFtzqBdbSlxxX3sBD",
-	"W65URRh/SUFJ2Z0s9XEX4C23PJi5IsdT7WdVAqkpPaXnDNM8+YiJXx2/+NP/9b//w7/8j3VK6k7aK9Kn",
-	"Hwzgn0+/vNN/e2uFWt3+9vaT1tfe3v5poxZsJ/SK5GTmBPrgqZJP2eRGd8IN7wJ9vtor0Ok6ILpBccIY",
-	"mCBnUzORc6BrwyX5jHNp3amowo59SjFUp43SDkRn5CFm2vlfMYvLlMnk7gCwBwmbqKvyTkVNJTW83tRu",
-	"dawxmQdhtT6blqWXeEg2xDhWuGqC2BBVQEPloathc1t3ULccUGmXt5ZdDGKP7bPBe8N2lveAwxwI3+1t",
-	"z76aOONAA9c7b2X9AiuO8DztloQDaY7BIlTLY2jfQPOTJYMw81u7tGFSRDIJ4CVB0EGAKwBhdB70cGlz",
-	"IppdYIrv78wkxt/N+agaooVIzHjrFG5Jm7ZbGTuEzjhOFoyhAbJEhCns1oQQfdFR5J6aR81RFGzUVrtt",
-	"+BBQJrqewCyf8ULJSUds+uZsEnQHC/LEWUfqQ7hvOimsKCkZk2AypCSbFjJjKeO8oWAVb9LqF/qyVLNk",
-	"gAWCBX5RTjCjpko+7+YTCsIn1nEYhilccB+ZQ4NXVcHz0Au1GTyzKVECjavzbDjOmglwwKjYzuM8y3Ce",
-	"WdczEUWD36jZO0Vw0VaRtLIZHKqdOr3zLii5XhRVm2fM/Oag6HBEI9RYAQxZEda4QyVVSQamTRYEGjNN",
-	"AULOLd9t+bT7sk53d2F1YLxobY6sOk6qjRLBSAVcDztPqu6Y6il0IQKL5YwzqdelxOnmANdTdakBz1Zz",
-	"eie3Arf77X6nvri48c2P7uB6c2Ky0e0OgYUaUzMFWELvjMswhP0QaXQhydPXvzh5ehI8LCrM4iTVQo44",
-	"Ee5eQ0Bl2qt4EyDGEmwgEwOrpxVadQAv5vnWyqAZlEbp/KXXY1b4bw4tuTGGn1KkA6bB6nX3+USEoP6g",
-	"akl6FPiIaCnVJj0WT01HkJOSTnGMFZhIn47G04uAWMrXtI/gUI2CAAKtnjY1TXqDOhfpZW2XvseBNr66",
-	"0muKc8Oh56KPUDprhJQGVui22IZuRumgiVCC+fwqLMV1AyK2Oycegvvu+3QF+m8OliFJsfVyOkKIwRuU",
-	"DztDb/aQVZnnJG6OU2pCx2wl1l1VW2kJ6K3Hlp9x2xogH8GAFqNDgNpI9CfHZt+6m4tZ+qb17hZkRyHK",
-	"mYJ1pSuhXvD2nMijFrLSdHkKSrO3p3xBmQzWo7r9dQntA6By1a9odIxiCtXd70yANG5nZUJNNIiLChaD",
-	"VQ2DHEV4YsAaQS4aQhPBVe8KkVJXal+wovsJplcxlwWM3auCArDJUl2C2caT6VAHw7srZDkDJLuPk7pq",
-	"IJZf++nqvq0NRH3iVqVhLEhu0tDnhNdN2/uOGw7rDA5VugK+On2UmN2RJtnQxja8+vr48UPaoblOtNGV",
-	"z5aJO3CsWRrKORgc3N0/GOwPB/tf/eznB7+693rwV5/98sGvf3H36f1nn774/OX+6TZEP4O9z4/2fs32",
-	"fj/ce/vnP9mEcTJd/Lk6ayJ1tpD3TRPzc3V2hA/vaCGz76AmuWp0ao2pClLwxQxev1Vn3rePt67GOOO7",
-	"B433j9Zo7bY68awgEhCb3tEatBBHYjPidaneAW06DD2hchCBLPS05aBz+bXN0NgnzcjAZbhS8/kV7k2/",
-	"VWfd2V9KPmPlebeLybmAdnWaCMwCa1QwbhSJQskJIM2IomfKE1rSneaAqm693QR3YnySWgFx9UxbQzSY",
-	"c8aw+mRlGWQQNpkcwVzA+imZBGuTz6x2wUtIlUC0b/hmZ3IlcDWc0OitBVtaBbRcgL2855cR3ABwXXTT",
-	"Qn+uzl66UmBluoJ+rs5ObFnvXbk0uN3UiS0lAO6hRPOCAzbzMlz/Zs2T0OmyGmrnB632tOfXE+5Bt7Zt",
-	"k0l2+YUcrasg8NldtQJRGA1T7aoUbvW2g8uL5WCaUSj6oOzuU/sI3tQ4mS/xbe1uFl4QbYIxNDsOIGMz",
-	"Cs4gHgLHFZDM2c+e+JzMeqbvwFtZtIuwc5omXTvOHKzglss8Pbgdbz7qjHuPwh2J/1BR8IN7/Z6P2STu",
-	"hxVE4i4uwS0hGrHnqsPztH62i9u2b3UPTI5dV9dzv/25Onsui2V4xaWv6rfcKzgn6r6CtVFa5tln7jpR",
-	"s4Z3yeVrcTbWinxtkNooK2wnQkZvKVyL3senrslcuLamGuAYLHYY8tShW6f06DMVvo4Gvy6EsyTNbhrS",
-	"A5V+AFiPr/fK6BO8SHwPECjYp4LJJv6vZoXSsSvXVQdN4AmrXUgCOmeNJuFOrpp1mopR9i67+TZ/i7e2",
-	"TnOyskDQZEujsWEUb34bFEx+iG2wIxJzx4vyDkuFomfQhq3RLUDL0RrLKEomslL53Ovr0hbc++z+pxsp",
-	"53e8mvo739oMaKiIvcSHV1Psxtr22om84RV746v15o+nD3I2XdfBdI2nEsXxt5mNMf7f7kZoYDNbsj3O",
-	"nDHwN64/+weOLKBX8hGXyOIkXD5L+6NNxfX+bWfOkYgNoVsG23ioXP/b5uxml+WNL8m2+JWBvW6myX7y",
-	"4uXzR09OTuDTgWf9ueuYFu9F5KJ0Sxqk++lBeje993YzSqLVD/jC+Rbhk3PK0hcnSKpKn760Bgjz4ZHj",
-	"WoNbvc213TCN5qZKH7qo4o/cCzsaiDvbFoUeYohZu4bnrvFCJxk+3KzLFUxOFq1k0PZXsE246wk5z7OI",
-	"fWIzmMpsqKkqmmO7LcIew1YaqsLUpZAkIhI0QnqX5tI6H+dzzsqtcpfOF+Vcad5MfjPisuUXcLB3uIWf",
-	"cJnbK7jF31wXYoXGKggYr41e8wC4y2YzQ8/KdXT195JJXfj8s83aZPvYe4mzC8aETMerK+mRJwdFU5sO",
-	"4dF6NWVdl4tI/cgAsv1oBBuGPdyp4VpJA+ESD7Nda349Bju0NuIO8+HMqnZIanutHYDSKP1XxNmamGPB",
-	"dZqcLWtUceijCLPiJJT/zrG6PAQvAHAVFMLs2KJQl5BqIAnHptNxj0YmnzTj7mCwur99tzZQ1zxMsm/M",
-	"hL7PECAVDGU/OcIooJGSWmjkYC14ZdOqQXwvFJkmuZiISoO3NE2yPqUL3MtcGWBthRgejUFEAP8u1QK4",
-	"OBBb8Vuw6mPiQkiDBL8yiUR5SJfDSpCEQrJyCR2IQ4L+4b//23/8X/6H/+///Nf/73/45//4b//5P/zP",
-	"/+Ebowm8////87/+x//pb//hX/5H7Gw9YIiyu+1mnLNjfcPqO9V68yq8tcWRIPWD74f9b/+3f/hf/++d",
-	"orI2jPGz9cjks6Vlh3FkDToZTZWq7UcXz4aZg6J9+BBT8cvY8bsScOwO7b3MydhM5Bnxz1CLtM8k4fNk",
-	"GvEbL9tCTYTcs3PQERRw66eHt356GEEDvn3zpr/yRfRdf7j39nb88ZO2CLa60fU6LdrR8r3qZdBqtR/e",
-	"TOl6VbI2BroLViy4dgE64dlVJwMjH1VwZGaHCX/HRlWxBNZOUwhoiqHYxjS7RzLBdkUMXDOzRYwIBMFM",
-	"dFI2oawmSXxZiqriMk20gpOMJThvUF02GHyKZBBH9uu4gvq9OAt7mNW7SI7B7GGWnPHqkqNDd2aaZ77z",
-	"+5DrEZvz/DBhOIJgQHsjE187gzdo2oziQwMAA3JEb5nT+YwnZwWT5/3kRTj4wCKETzFiJefv5kzmjknC",
-	"7lcrzXv7B3fv3X9g+REOe3/6z//27//ufzQrQUlOWMwopf29z1avDt13TbvS2VgdnmvbFF+Dnb1FRSPK",
-	"OB5oGw5AZu6tE7VHX/9WK9l/yS6furPE/bqnz8V8T82xC3vAWWoEixmIaPsQscqVcqFf7Uq75tb5TFVJ",
-	"pSZ49YzcyFveOZ+FYQZkDnZ3UKEtTU18Jty9v34Jsb3fv/3mIL37/tbeb472fv0Wv7j7/vZPb+3dgm++",
-	"OXj/rTkC4Nsm4R/Pp62s/4z++A0+9jaaWTGbU1bHOTPN7E1ENV2c9UdqdkexuYDTbcLlHdf2990XRnBd",
-	"7aQT0ePhZbbTnRIevupFd80ct4aSxFN8sHKydpEZNmj9j3/46z/+4W+atvj3bl6v88rfbYfj400GgU7+",
-	"Z+BPWbUFrH03fDa+ya9fWVz+ih5t9mnbxV7yC8EvG24cjoShxdoFywuOaGt3amFu3UR/6khJQyPDaphr",
-	"Z9ubtV78mCxu1xSN56ZqDaNksMK2tfR4W06weqIwnJqtxRth3PS+3bxYd3PKhgto7TV6qjSXX9unr4gg",
-	"cqp8t9s4PN0t7HAlLV/jAWGX6s0cEV1EzQcwcpCM+xB2jhde96jxGUpzPyiYxKh2iNbJZ0IKXZWsUrA9",
-	"ohkb7HRD3m2vfGfKL/JoBySZlOrKuWCs/yVF8j7ze2apDLOHiVmc5hJKy76fXEGbXtevcPv/oNTHTjWZ",
-	"ZyP9qRbLQnMQDHQYl1iyMZjr5ZD2FcKewW5vp6ojivNLcx4+pgLhw7F8aQuFz0e2ZHzUFf99UON2QSBe",
-	"Tf+rB/Jucqqsk0w3L4c/iAA+sXuw4ShdoIkrjt/XGDoJidwf2sSb7hxFDw1ZY22GB3JD1SyysQB/cG8n",
-	"+X3SjX/A+Y9slCcmvolo/rsSE0Q9+cd/95/+/r/8qz/9i3//p3/zdzekQwSdX4lJ6SZ80t6FEnn3WGmq",
-	"zgoi+zmQRfYrJ47cO75O+9WvqO6gI6dcV1c5ibtj+n9QWu4V8PU7YNp/uCp1lPclHLN1gu9X/h5XW1JX",
-	"jsdcx+zBQfZoAhD4QP7KPhVZJjezWwXruTNZy+bwsU6gj2uDbFzhSu1vyA2IiY1ohwjLEMxhh3XzYfzR",
-	"VPkHc0uH9V+TX9GZ4T68e1FXTy64rB7ThDTQlrCKgUnvkp9NlTrvQ4a9lVg2+rVrgG+tvcHbjc0UM/7r",
-	"xvjuo4hk//jo2RE0+IzpWPs60oLdOZkyOZkysVuc/J0/b4yUp+YVQnIYyYYYeQDbdw35OsKn36e9DhRt",
-	"IyVHvJSga6w0axthTnQjGyMNpjzmXXMJpxNdsRJoR4ELY78bhdfGs6MxPD/keulOFPqlKj2p1uHa7FHX",
-	"QBnKx2M+qjbHMsxVWT3BZ81bF6128XOBVCDwSD/JbEok2xVHWedzck6Y5UR295Iga0o/yRay5Gw0Nedi",
-	"FtFHrZBLBX5zeMVMtFZxzRQQa7OEBeHT0Fycu7C5U5YTEyeTORD6a2p0Ic65aQG/JF4X+MmS12H2T1xn",
-	"llYnW8hRwVmZHRLmwGbkuAxithzTkstrs5pHgj5lyUTYRBMYVv8w7K1pj6WZsZyZxBCVJgtZcK2TTMmh",
-	"bRUAfMZMFGbY63loLEdPzCbm2V4sex1lOHgYMCBNVJWIKsxUQKxflCjbRq97qpiA/o5IBulv6EQ9mzb2",
-	"iR7mYg4ASL9q4rzd1FnQNVqzzTRet0ByvvQtp8+u+fD5keuD/dl2xL7uekNfuC7h+0G/4IsnrnO+fugh",
-	"fHwVdZOecH2lR2yH4eOJ77UjYe0MSq9xtnZMmO2VoRZPWnSN/zPLfoiZbBBXhslp02ClJ5fTJUIHYF2b",
-	"JWg2g0zO2IhYqEhOwD5zw5TG8sCJawImuYRQzNP/9rZlDQUpbtdwFiVP68Qi2swQCtfw1sOWfqd0iCs8",
-	"hb3OHJENR5C/Sq42H3MwKu+iS+2tKX5ESR5RP8aTfrvXyvs4FPPmHh+/cJy123S6xXiMIU8x6R3JryYy",
-	"znZ1oQqiTbrYIpyRsaZu4jGb9tog3KTPfYB8uLEq+SFT4p6q+YtWLuLTmIPYp6n0q4WwsrAUjZjQlIWu",
-	"OcwUJtyFmX4eBJgOmhbCacd7+Ja2/1onIdxBSJKT9maNiH37ieCGFkPZBMBsDPxBtDtSbEVAQG6q/ooX",
-	"hUoQWp4mS7UokYRd6ATh571VIN3BoGEWX+mmOPYTCwkA2nQCJ4wWZWnmcibkouJpMlWLMk1ytgS9aKZk",
-	"NV259eVs2fF4M6V1fBQb0PVhaNcOV06qhVqWQldscW+bR7JsuNsVxXDUHukREgbADtCc6zi5cZowjQSM",
-	"M0xRAskOS85yugW5PLk+39iqE9PfFbfM1tCdEmarUDw9dJb3BkaNtFeqYqMMe6kQ+1Wp+TCkRV+7qQOp",
-	"dQXy3S6+v1f2uXXBVMfSDJ/ZZWdLO++A/+8nJ5g1FtzZ9H5mc9PgM+bsz3lFkGu7Pykoq79D2JXrGk2A",
-	"Wzc12t94VddmIJ7dELCzTZgUZoWqRQA8uLdNdMJfrIQn/EVjfMJf1AIU/qI9QsHmqup6XFMvovCp+wOK",
-	"Y6DP+6uHuHntZo2ppsYbt6C6Sq9oNgXR+8Ftpdib68CRe2FdM0Nu4QzemHMHk7Npf/SAvSTItWWz5gpt",
-	"QxwC/jsjHlz4Z4XmhsTikTbZT9d5uaJAoT//ASCKNx5lc6b1pSo3sri9sM/d3PF3Xchgs/R3pL1ZY8Nm",
-	"8zneFzD1tXMFnkGUZqX6yWuXzCn169hcItDkbPRSSpkBOtQymasCcnyy+by/jZX/CpvtNMyAOzZ9gbsy",
-	"2qtJiYt74h6B7lCmGmumsJ5mrx0CVbDXB1c1SIwkHAte5GHYK9iwFaW7L8y1Bfc7WXIBr+KUyv5OPpGW",
-	"Pfz93hTb63cbtKi3rTvmJk/3Gz/Z5Uq4LmbrGLLtQ07r2IfDPqp2Ld83/vT2dsN3n7RFIwXk1q8013Ea",
-	"49Z7HGZqJuOVRrHlcFY2Tezm9NUNoNXjMaJbU8zO57Mal9wm3ldkXYEEZ+iCGhsxA1n0KLNxmOrPZb+E",
-	"ZkIoZTUt1WIyJbFA3eg33ihfM1E1WQ6Qr75S4AShdAzOgXHBBBywD5NBjBR1pp27g022ndfoC25jlNmc",
-	"ZlCP1JwjcUtRZJ2SC34HdORh8xp+R6t7ZxUY7IEWW1XXgymz9RByZnRNs4Gswslc6YqSbfjMWtY7Zn7c",
-	"me7bvLWpW1+qcvZ8bGf8PaTYHqITos0UHzkoMMm3T0tvviMsgdkdh0k2UZJnyS3Ki8+FeRwd8jxP7u0P",
-	"bqfolxNysvKYHQapkC/CHKhjs7VzttS3O6XmUtWmhbUZwWSW80YVzjwUjWS3SDh6wQfC7WQxKYvGNR6e",
-	"tLU07rJYrm5X83yn/boNeAqzV5gXN2AbcEdaryvmlTrjsAesM70b5ea1QWFoD9klUDPSBGqImQAnUmLZ",
-	"E9DbBHurLjP8INXIxYMFvKulh5bYFypvcSScqZxUZzPW/eS40smUMzhhzfFnkUd7IqctKlzWF+hzGsSO",
-	"VBh2R1gBs7vt22b16orN5lRIKBLpcbDL25QsKBT3P//UyAiABtiSnM8uQ9Xb+/BCYpvsYj/1TB5nTPMH",
-	"98z3Xz09erR38tXRwf0H8JhRVe6ORA7/8j5+dI2NvjUjhV9kKUABPF/DBSuEUUxGJa/6DXZ6VCKZXHZI",
-	"6OQRYe/TTT6UED/2/m3dhZK5HyFyBIZ9OedAl55FL2e99TH/5tizY9I1QRMm0puy+ZzL9rwVLVjNhuCs",
-	"zJ3CGfagDonbkGMNuat8N9Yo2LRpwoxitYv1dwruClBcq/ItX5SYmxXVlg4SEbOadDnQQR2xAAF7AHvE",
-	"MMGK7A+AKxovtBE+6K4mr7p1XlOiYUrv8TDJpKqGIyUl3JCzh0lmxkwtquwQNHekxb0U5rxP9gdWFjx0",
-	"EWSH4KrBx4Jcrwfv3kHhQ9yA1reP2glduHM+Kpdz6/02j3VKB2yWHB0lKz+CybJ7wjLcD0JHZ1o0uDRe",
-	"4e+Y2gAATwCKkwFq5Ap5UTcYk/C91U5lwWmSeYQUNjjICWGdJWaDxYBzNwg++4uuVLkuCzlty40Cqgwu",
-	"/E1Jyo3a/YsvYg7mThogrL2WXN3PfFY8WpesLAlG1VJyiKhg51w22zWtGFwv1Nz6TK18Y4isQJFja4g7",
-	"EcsQKx+CAfQrxC/yDmLyZn0qtcpv3L3SVP8VPS31Y+eDO11cg6Lb9BWCoKnAJ1e4fntX38FaR1/aQ044",
-	"+pn8CdSAD7JUP9QSvcal+b1ZktfjCqyZiTrtTf9GZEfq8C6t+itYB/Cm3+GdVy+/vk4PFJX6ks8LhBxd",
-	"adTtoRWvvpASKxYq/KIaIr/Vfrr/2ftGweKlwv5mAMB26ZUq1WJBqbEcmFKzlYDFWqqQNTVtHHh0ga5a",
-	"ZQtereHSZkWRzBjZrMnKcikgTW3durKqhfj13eGecc7nVVcrqCpyrivS/awdQYxpFMEPiflaRQWXeJty",
-	"z3aAlxwt71fIiFgwXQ1DDX/DG026l+7Vy0n9nERD8nbz9N74ieTW1Qc4lW4m+vpDSfgtRXXdxxlaFNeO",
-	"4Q0vmA+yUFTF7PxtsVLUBS8LNo8zSKND7PCzB/fMIdGeaefB4N5ngw2+sjXyepUmAey2ajzuGJFD5Tw3",
-	"b9m/zcu+ilPaOzWF5qNx6OaMQz8mg0PdWLqL2WDNHka6jRsWVrBFPoDAMhK9GXJls/xbVDlAiiCE2ug4",
-	"DrVT5xlbB+GYVtVc//Twzp3f/Dd7/10LHOi1KvP7gwbE4xVARsD4MVqUolqemAG0OVW1GB0tMCagHive",
-	"3FuwcLLgRwRhy+ToxXFyzpeWkMw+b/FWZndZzJrmkLo9++Lo5PjR8OjV6VfDT9BJEOz1eSmM6mgUygqQ",
-	"mFgGRE73wc1numE2hemE77EZYYiW5qzk5S/4stE7Qa2NyoEXVgvSXDfD1RHMps4FJywbPmihY9mL5ydB",
-	"fl38MTOdh2QTpgR82xNYF+d6poe2Qn8TmgvTj/dmFoUcN1xwvv7FydMTEuba42HMoZp8dXr6IkXV3XOE",
-	"swTCDc2fL5SuJiU/+eXX6Lmj7K/aUnIS+t6IrvlcA2oQ6dMxl6/Dy6QBxPCNhFvDohqpGQcG8E8+eSIv",
-	"eKHmvP/JJ8kTgOT9/OT5MysWpywgteP06GGSffMGdvQbNF69sfv6Te/wTU9j4qU3vfQN7PI3vcN+v/8+",
-	"6ydHlBzeFWsGwYbVMZ1kpswsfSPJ46gJEqgPkb49g7f7eKRSbg5dGWGdmEUN/Z+XalKyGcB7zkomYbD6",
-	"wdtYYka8pzCaiDsESzwwvSs56Se/XJjBAA4gDtk9XNyfkboYUe7gSTkfFaxEjnSoxtSvsFoXjU3h0e8q",
-	"bChX8wJ5VR9NhTSdVWXyRE4KoaewEY9g4exZNiMkmM98pGeWiJzLSoyFC/KGn0zbVQW3PgBDL9UiYfo8",
-	"YWcQhGPP9z7Ntz0BC62SkTkHOXLeI4oavdhJ9pd7dNfYO84z2kxvZBJmaxwxafYRLKzXkNoEZ/b+4G4a",
-	"lfWSV+Vy72hc8TKMUdcxMIsW6In4Pe1k271PPsHlEMa1FkJy56i2nndnW0CgaIXxfp8lvxBf9JMj6zqx",
-	"RUx4pZN7d/fNSpwXzPQf6HYD7jG3Bci5CBhWMwpuSVASAMADmFVuK91Pnoov0K7hsQKQPDt67DPzWFgG",
-	"ZMpA5cSqbfftQKHQr5IH90yPkjnA4cwvpnPaaIQlFoI9Gwzc4ulXSg3NEzZpgdFxbeDOWBQ8uZXNFkUl",
-	"5qys7pgf98xOzm7HfRoMTHPtSoH3zBQc3H8ADTICrShIjTQl6b6tKuxW1AMzmNiJFHaQfcEnNKDKIdOD",
-	"KIjyIEquYI4lqM7vzxmcyiiBIOMQbvkR5omCcDUI95QT/IWGBfIShV2+nw4GA5vsEGDNLqOEe2QwSGYc",
-	"8pxQ2pNLoXly7+CARA5g1EzBqvTJGNyES64rX9/dg6TgF7zQSc75HKsM23OADaL0GWYiVMWKPuW6QGGL",
-	"tYaThiKQOuC+90AM079ghdJG/FoxwKyYkbeQ608+QfSIVQ4gBx+vrWfz0pnKBWbhCl5PADhvbij95MtF",
-	"CeuEHgT0kmnQYm7kQbDmmczhHJNmWSf3Dj6PV/VsMZpm/eT0UmE+43JRcIz9Dw4yOAiSI9cOSE81L0wH",
-	"q0sF60qHjfNPwh7ZT34GvXojF9L2Oae36DJEpVlXs/mtn7yemi2C37jYNDgzEG+bxpqWHUwE3+qqWFpZ",
-	"pXF2HGbfyD4jTc3JCcX3k0e1F0wtQP6Y4qQCIaQATH1eLpNyIc0vNEumftyTaUSh4jKniZKEe/y755NM",
-	"30jYsiOgZWATnYa8wOY7ihLXfgObEoWuxAi6pxdnRpc68wyWOA9ht0iyNa4Buk6b3WIWE8/fSLOeMMm1",
-	"udP66y8IUjE2uw1GD0eL4GT95JjquT+4a54K56A+lxCMjIqCcCrWYw72QVIMansmNz9qWHbnwpx+Zmbh",
-	"RNaHyb137+yHFIUVz0HOx6EV+ITZJ3gSe75MhFSNSg6KAitwXnw5kleXqjwPrwP3B9B7zH5TEfm7qWZM",
-	"O9RWx6rkYBCdOpgNqmBLUHXcyRccSqgajheFm0Gzi4KVPB4bTRxWNElyGjWSQWImcOTJ6F3ykSpzGNRH",
-	"JWeAIWf0bXLGlwpCTwrzmj0GP/cQCzLOZPB7n1iBPOANXzOKKUoM+Jz1k0cYVPZGVirh78ySlRPbEkyT",
-	"YxSDOIoFGASwPsJ4mD7yd0bFE0oeBtkJYW/H6Y72Ucyje0k3ZuIyer/TnEWZUMpcl7YHGg9Ze8zpcExH",
-	"xWGyP4Cyg2R+WJkpWfLCfzbLpsQH8BUbQsDyHIODbQj4yhOwI0o+EboC0LK5mGheGMXvDPQnCnoyL+Kb",
-	"AP/X/rO5pPqavZix37RIIZhKbL+QEJSl4XB84ffQYXJgfqc+WpFlKwLJZRvhA5uAA8EWP1htAnUZNpJZ",
-	"U4uCloFpVglNIDuHPrS7yHQxtR+iDX6AZ3OUkc0pt64/5v1D6ixdpO22OYXkgTXJ4++eTjGvzHNzVkIu",
-	"hVuv7z5K4M0E+CXeVbeD6DC4DPskF3DtBAENYW0lrxaljApHjglmbg3m4UDsU3O4kX6IWQ75YUBpExIl",
-	"GZUldCIm0ggAe0mogMQYdw7T56arRy6mg/IVJ7cGt4nxijn2OdNcjTFtMg/SGSe39m+bW07B/cNTVUAT",
-	"iS2rn8AVxtMMwfmN3TPVWs6rWwe3zQFD3GK37t6G88Y2CtnCQlwaAY/MaFopCQGDwP2UMPcmDqOLgAWd",
-	"yCVbTm7duw0S+Y005ypeoSRxlUELnXKMMsRxfpEZiaiPtCdEumUZ0IysyW7T0L/k80KMmMYh9yZhjPeD",
-	"i4EqCnUJurW5NBnxDK9YCW/ZDg9RQQmJn2vqR+p2KPozifbJKw40A2yR2xmFm8EFLy8Ev8QTiu67pokw",
-	"ZAUbndfTxEIMCWkHcHAJOSk4jThe24xmHQodc+QVl+Ysh45DPk/9xlEewCRgyrRKVBBrBuahAJN+2Nvv",
-	"D/oDcGaAzWkPZDbaBFW+HJ4tK0w3du+z+58+ANshemX2779/n/bUnEs2F73D3t3+oH+3B8bIKbxu7V0g",
-	"nu+wgpfVng0SgQcmHBwh7h57nJsGCl0dmWdfukeJFZljBp0WELZ/5I4pAg7tVhx28LBFtbz19nBo3MFg",
-	"gBZuR4vI5rCCTEvv/JYibdAEvZE4OexPhGACQ14docCTOeXf8cP1Pu3dG+y3VeRafueVZItqqkrxe3QO",
-	"3xvc3fzSl6o8E3nOwW967+Bg8xvHKBvx+c83P3+q1FMmAcNxHwd2U/kVLyUr8IW7nfptg+jQxL2YzVi5",
-	"pAXlBxJEkpkOs835pZFzoIIC4nICLjz8uffWbwmGWd2BJZDlQ1YU4NCDMK8Gc7mLhEJPmRgLSxFglBVT",
-	"uqnTagqW9xFUNa2KC6NZvUKxCO4neMHs9NG5VJcFzyc8t7RzDRWhbKerGVytifPSOlQdz5m5ppJqloVi",
-	"JTtE1Se68KUuCNIraWfLmgJCBZ8ttLllaQhaSO4efPrgUzhRsStkErTlQOM5ncaQSFIBRodqA52GHnXm",
-	"j6ggo6FQk6igqAC4++PvEC4aDdwUvKL2SmVrAfltvoK0lrZsZfNPCWSAKjXZ+KRzjRrdy1zHoCJ/66um",
-	"JaeJxGfyBZignHHAXNxSzGsFobLQ6HBo+6Yl9uQ3hdUUP+XLwpaR3Q7C7pCyydy96TZ1yUop5AQvqe7I",
-	"ku117yUZtH7GJJvwMjtMmDV6k9JJ/gb0dGDUzaIsMOgGD4IDPAJ0RqG6TCdHQZn95LkccbCJmdYm9u5k",
-	"ppdGDmoyO8dcj82AgPkYnoJ1brcPLQ+nJ3JJeUPjkwbubjySzVsfNcc5n81VxeVoCX6Ztw6BbeO2Nhwg",
-	"FAVOpFh+OMxnsLDBDyTSCU3R+wL8U4m+Sw5vc4nvHcbvO09S7VvAt4BH6/DOnfC3PjXl8PPB53dBhqK3",
-	"IGqJ3QxGFmp0Js+YKIywDAE+PR/BTG0LF5RvG04IZmgy6xaxhb/pLfbNFwe9t3A+7nDIWozS+9gnTFji",
-	"HQ76lZSzAKC2Pu3thyUMne4dDA7u7u0f7A32T/cHhwPz/792fvpDuSiKlWBl/HLK9LC2OAhS0zzsPgVA",
-	"7/fT5mmwohEavB8HtrY1FNYUtqg2i28DTXM/9Ohbj11v1/ltV6BOAwGPKlAHheMpK8aqnFml6WY0rUEH",
-	"zemRkuNCIEzh3v7dTqrW16xEwPq9/ftdOqIXc6QTfcpzwX6MSuBRjmwwdOw7JbCj2of0TW9NmWtvNXe+",
-	"CbbPe9QNm0G+gZZIXD5GGyO/iTe1EVK2v3J4PYYf6odXk2BbP2SPFWZKu7Elf2/zG89U9aVayHy3PfIj",
-	"W7k40dexeNPmC/fPeNVlGX08H3+85+P3dOv/yHbyz3h1lW0cmx62uqXYVfFMwQ1lbkOwaizr4KH3kCOA",
-	"BhScXXCdmIu2rtgyWUjv/QH3KXjEsmiTAeronM8rvIhTALHkl0m2KIssBngh6A5BBkpXBEu2LIyiQg44",
-	"T/WKt3MiegVJZJoX1OMGWFeiKKgyVllH1upR+gp28KoM3PUa13Btinb93d2vNRg89/FS81Fof48vNd+5",
-	"hvfxFrTjCfSIpOZ3dxFakAzc4NqBx34kbp1Fwbdy6UDfP7pzruTOQQMvDOV36MYxF/JLxK0RglBiEFtK",
-	"nmBWLAACICpilvXwrsDfAb4eTxHtSgHVZMoLBGlkY1U6Dw05jcnz80Y6y3ZLKUBM60qip4PSnrDRtJ6j",
-	"OS4BEE6X1GRwCn2LqdO+de99G7zyLbgh9FQV5omxKACt/u0b+e3e3t7K/0xh2SUT1bASM56Zksj38y1W",
-	"jDHF+cIlOLP4OYuXJjcKj6p1gWTmlLbRYVUVZJkDHGuaZDMlRaVKISd9aAY5QNwIpdS8USkqMWJF4Cor",
-	"6Sc+4+WEy9HS//at9425/kBXAbAwzPm8mpqn4CPgLyzk7Ft0DtkOE/R0tZM2oZ7DrhaFhQjSi4CQStET",
-	"gt+YQgHxYyYJvvnW1wvNM1rXouTDklUwGawo0tWuKEt0CpPNrXNonNDrOmEzJSfJpVGuEeJBTidgkxQy",
-	"V5fmIjABpbBs7B2rAMQCoD6AZ4NDDQrz3M+M1hcCAsPxSMNBcGNF7UcCaOxCSsEoiOIjgBimw/uWOgYw",
-	"kUFSqWQ/+dZiAeuDkrohgYGcK1UMFxLwJ7kZSfOFGVC/lIEBCuWFVJ7o1ZaDvLaIHsd3pam6dWVRrmYt",
-	"CoBLfeuniElPDG72D2IpffIwPzU5W9oYfSs75qpwYLG2Deedp95Q6TNS4bXMtEBypP7EuYRmUG1ux3oB",
-	"UBtQ6p4jFv222xKMMrW5dIfVd7UwjWSnZJ4E5ucXXJr7p0VTUatxG8IQhIncmpdc84icsYLJER8W6jIa",
-	"DrNi6DcCvirkRL9sEJOYtSiUk1mhLq0UrOU9a22Kyy9XlWpxVvCV9oxEOVqIKjkrOTtHVIKacxks6sZy",
-	"KUOiHlI0RLysfc428OeOWFGcsdG5j1f2cwVw15mRc1EO/2jicSvClEiVUNVGHts3NrZyIYGUAze8b+dq",
-	"I+wbNs63YRViaMUFT6hI0ya7SgDAe6ms9/5hEDUBcEsGvJkIq/7WV9bW/lzoc7uKpqYYlKaF313jkgdb",
-	"jGJykJscQjVnGHHVtF1cKA4+jiCHaqq0ow2Zl+KCVTwIMYQGqHGSfXV8cvr85V8NHx+/zGz4JAD6mvcJ",
-	"riVckaysBMY1+6XjvtTxBxeoiPBpZCXml7wEWuKGbqVJpYysFHJULHIYZXgyagIhnofqgpf5AvaETf0F",
-	"B6OFb9IYm9/0VC0KmvczPlIzbnHTKW5iLpO8VPM5z9OmdQWNYBPVT15HNQgN0fI4p0algbAEJpdDI4fM",
-	"F4UanZt1C+om8FhnyS3NeZIZ5XF4toTxz372xAer4u2O2pfdTpOMVcNLVZ5nyS3mwK6YMDSFY88cwgDM",
-	"AaD6XJQckKjAElCVglsyWn3J+dydQISDt4N0u3GwLcdvcD64m+y3CARiRaFt5J6/41Y2EXAMY8E5IEbv",
-	"tYdfdHYFLQKEpZGuw1yMx7zUgVCACFq2pJl3txQp9JSCCORIFAKRnBSkFEJBP8URMCOE2iLUwOWI6+YW",
-	"hg80ioE38hjAyu4dVQbnYcHHVaIWRAsMtkt3MkyFWY549IfjSQZYgA2b36JQPRRThHpygU0bkDgLyK/1",
-	"AVE4QaxYDH0JbZ5sBExFZJB0V5te2oMrR++wZ68SgfXR9GX/bdpz49873D8YAIpW2tM3qpKKj5S+oAo6",
-	"v3upfQKaNp8qyYef9qJ67g4GW9ucFwX/MDAaa3YNR5y+6WJglpR0CKk0gms1kMF0mzKyIeO1TMz4YdI8",
-	"n9isGF/ZO7z7wPSqdg3vHT4wXy4KDh06iGYNy4EZHvHcpjPGb4NpJHN0B+u1N1CnPdzivh2mlOswW8MC",
-	"2WCyXhT8Iwbno/XZYXBkYLu7RpvznW9oY60F3Tijmg4h0KCseuxoGH4ILk9S2QuhITyGIDnxmUicSCSf",
-	"KLn+WtDOgrLA/+gAOz9S/M0VFu4m4E37Uvh4mn48TRtP0497/8YQOzts/KtAdRYFv06YDuFpRgVnpQaj",
-	"DidTLnMnl83TiZQEEGkKbpM1LgEKXUzhcTpSuXSnp41ShfB6F1sz4eHjRrYJuaCTFkiMyKGW+2B5yS+J",
-	"aAQjInFHu5YjxMe9lyZniyqsA5Aiy0QqM0j9xIUUUgYEXnIfN4Uw3NhpBzQZhVa1MK56tNa2CCXT+mZ0",
-	"UsjeErArraERsLAmXbGCZ+vRTfag2flqPB5H91N3OAA+B/YOzlD0VF0OR0L2wApZYOX0sjl4P/j2892u",
-	"sR8CNvXx2P14if2Iufp4631ERAe0LSDxKJ6338FlOMRerUKQXCSxkjwRcgRMfqlPcA6EmkmlXNBk8jKK",
-	"qMTzEIC9gDMhr0C/UJNhzpa64fRxkK8GuFcDMT9VAzduON4ZkLEDQ+bvFrxceqnm0vNtsdltQob36bra",
-	"wTRgzneclabKrQAMa1/lpLYU1PtNFNRdWoAyvbkJ9rctuv81vPK+A3ruBqF26w9TSjLxm296YfQ7HBp4",
-	"jERfny3d16a/kBzg09SfyARjXj2SiegUWI1hZcLH9tPp/gqSGTA+rc8f/LoBhAxH6wLcl3GFcLS9NUpA",
-	"HnXK6KTrD8xueoHRRYfqUg7dwBC+uuQzVp57hQA3fzDa6w9+Iz42NNDmTzF9IdcFosvc5HjJqWf6kKh1",
-	"QkSYET2f3jtIdHLLO7IeDAYJpJYN9AzQX0iL/PTeQf+uGdMo58016RDbwD9JTH/Ef14d/3lV6Kf/Fe5O",
-	"dCNoOVjvfGNFyvs7gcyBeI+tLviwYo5zvOE3Ik+fwW21gdMDaaQiThB/Bz0iB3VIEzLjEmmcGIW/mu39",
-	"MCjhnPO5DpJbLzQvVw/xI18itP5Kd0grY4ILnv2qB0CRqZJ08z7jQk7MRbqcmNW/5cXvKB6Hm7r+fTyn",
-	"Pp5TVz2nriOkaP2VFtbdxzvtxzvtbp5cL8zApFwCAyodDVe7xS5yUbVeYiGMgQyrMTeVAzshY+gyRTLP",
-	"1KGTiYkzJcZL4qpMbcBA6vg70zrjpuP/S4Pb+hupyoh+C5lYeW69xVXJpGYji+3yFmHE32IrAguvJw4k",
-	"w70ze0Onf6vOPBPWhBMSEOGMGCCC1TsCc2s4tgkGHC+scsZ7o15AbjlhIXhYBkX2UiTF6i0fWV11MlWX",
-	"AJizUbeqzKEt53xuI0gyLitRLbPE/Tk85+ZjECgCz9FEZul/Ze/fnxw5rjtR/F/JqNA3RI5q0ED3PDHh",
-	"+G5zZkiNRA65M03SMptGJVAJoNiFTKiyqnvAjomQ9uGgvPJKvut9XEtarTZWsY4Nv9bha/nK8vqPMWco",
-	"/+R/4UaeczIrCyiggX7NDFURjGGjHplZ+Tjv8zksoqWEP3ExzZ+4juYvWknzp5nFyMbXUT1uqkVSiSen",
-	"QOn5R6tRzxjla3YNxE7SdjB/04bo0YaYawZf9HNSe+5lerKKh+YvdBnZz6cJzY3bIO7J6oAPxMx9HqyR",
-	"fWfAczEC+F37XjkTtIftoxGltEa2d5BDzM42H0y/aHvXfi88sjihzqQF+06riQBZ1pd+qAGzd3ufqH5N",
-	"G+Vudw0QzwYPVA6hsXYKvp32MpW6qfbii83l0k02UJOJmRcs2pCm6ghg0wBXNi/Dv/szZt6diy+2raOU",
-	"HPOZXQs8gfWdiCfIBkIbzQvutQleLKPK1aHI8IRAY4CtRmCocI+gUzU7gnhqCLWlwFpopd7mBnR0HZOb",
-	"JQb9GdqcQAVg0SBNuhGhqBLQMm6nxIG1ujyy8puN7uDE4+ATLpcZ0PgghxJUpUjjFTjqrKybtLpS8RLD",
-	"WgVqNdEYvKqGDIlSZdQUh1k/bvd87cCvX+y4BQ3XOgEBZaE6eNCernZWjr7nVTvidWWhL37ql+8KTOlf",
-	"U9I1m3wX3zmpd04R9FjKlFJzlgwDqszWmnZXFoFdfbwwBcqNYUnXuTpVx6+iOZdmicSdICSa4MgG/ATa",
-	"bnYGCIxhALCm4FS2CpoaDo1Eu0qZw7mvvgU6xqKCTefbowLemakcrzjodm46Qwio8EG78/W3vnF9b+eb",
-	"t8wqqiIbiF4yDbpB5/Z2q93abt0MLsIGaY7BJjZI2pONEfKMRkizJxOdG9Z7KMqQmCVGSRLWzsss6RLh",
-	"lmpLd8tUOd9tt9OGvBKjJMCGMD2XSRuYumPrM9gW3MMEYJ4hNaMCSZRGBYcbM1OwuAUW8pPKr11kw14O",
-	"jeYYeSeBct6hSBGg8kOkTeUJUFSKNLUKyiATeVWK/6r2EgQTzfQYcto1i65cubLEPemmaeO0E6yF9yYk",
-	"JwfL6L8bThlyVEqSUC/OlQ+BVMSSt1elfpsGuYRxuOTMOa/kKsLxHr3zUNWxLwxqMpvPrOOyb6nolbQd",
-	"Cmn2FLi4YeXv2DrrPNWuMVelSy/5orKVygct1j89maPxiXjT8PQ1n91TwcvFVNdbTruRN2IFbvM3zOBM",
-	"zKA8G2rozuoqZgAYBCutY5sygq1j+2cviZ8uZQt7NmY0oaoRLqTQlo0YKDlMRlQyuEpgXWCnZ4aL8PmW",
-	"7Z0CIKnkRcktDDFGq5FPz76qmaHx3gQeGQ7RR8a0SLLfEo5iLxJsoCNTnnswYN6cBPP+n9OHb1zGOT7J",
-	"hm+/rIkIv2wMRzvzpdHWpd+7EkxwtCi0asODX3PGHRTfCmitu/ahVx5Yi75kU50GPr7hY2fjY664xxLO",
-	"5SZ6qRpTAdWqS/Sm5X2xad6HKhnU1jYIunTPsZAPzE+EFgAWkmezHqFyBN2POuH1TfA86eMvObOay1mP",
-	"vCmW9S1+rqu2F3Q/+tj72YO4f7i0Ruj62pMWBjoZSZ4DFJWbAXLx+5aaTYPFz2ZOcQt0AvelVE87jU2S",
-	"c+Mad4UGBo7CrUc2T2T8W8f011x+c11+cUlem3IAX95yANZ7DAKnK2FFbvhMDLE478Y7cHmu8upt1XCn",
-	"l587NSriJaqIG3KAUnDeSCSm7fDQ7OpzhPbfMKHV0qLLzWn1CdJptQB3xucyVhdPPhrfNj2nl5p52pDR",
-	"32whvwmYfemB989PMbA12Zfa+XfRBAmhWkBhSxhpLSwBx5hSvLzEPeo6evXNividG5kV3dc3dsWz2RXt",
-	"RC43LLqpXs+yOL/b7eZWR5LK84ZeiCZ4sZQW9g6XMYaI6xb7ECruu+e0OBQZT8shU5lc0xikz1jUbig6",
-	"a7vtzyBtOjoSyWic1wgtZPskZMkXavucpjyRJ4JbEo/fvfvOfVhR/DIRL3+xn4zmJIzg7kOznNTUG3Af",
-	"2wm6O5uIU9jNS2A1rZmo8xGpbJR5Jka4peeW4DTiUqGF7gGIctyznif6kAq2Bq3IWYUqu0hrClV0FBrL",
-	"aSMjlZZTRx/X5AsnS0hbx+WhXcd86kbQmE+/xOZTYtvrm0/X24Yr7Kcr91XDp14NPtXYUC/RhropLzit",
-	"ERX7Od/qqJuaUK1qfrkmVI8mnVaZsIfSUwrqzuz25tL+CzeeNjT0N0vWbwyoL78B9Rz1A8iIXm5ARQr+",
-	"bUu76XEI7qQkf5XFZYKGLeGUiyeUzU/2IXgPCqwkGjIlECC3TKg51zSaLuOVvB7M1hexl06SyFg8YQIJ",
-	"ly2IhTavIXI5AlfAkZshwsctMxDTPNZHY89ldXg0dV1SU5+egtk1dlEwN9pltYcsglQ98wcUrcaaR3Ei",
-	"RzlPD3pmMBHri1EitZdxY5auxe5yLVisECDBfHkuMlfBbzDmGR/kCPrA2VGSxgOeAf4S9Gin2UxaX7Cj",
-	"LMlzIbEPhYZ4Iy1EX7t1I8JG4Zae8oHQVDJIj4WuZlJ/arb/kjyZb689kY8FzwbjPfEkf9myRtflObDa",
-	"m9nvaXM2wvtl2/vpZPZn6IKC9IuSZtOy1JJsxGQAodTI8/V5MGEwLWqI9uNcAXB3mpZDAOopRYu9qTLG",
-	"JdZ/A2gxC+wy9IR7Q99tKaw5qZ6oQB2g+h5hdugKMA2b8ARpe0KI52ZAiMAWlaQQy95R7Uj7Ksn2O4uy",
-	"vdmhLXi4Z3FTFknze4VPmU8v3uOnwyGd58YOro2IXsgyMVGHeENcNXSX8TjOhCYucyDEFBknfCnOehD6",
-	"3gTLkz86DoBw28Rs6CfoBp2d2+02/NMOXGH+oBsUneDpxyUt6C+4KbyGeZ5nSR+DFI6DASZ8P//Jnz37",
-	"xX/1gMg+ePCeOQw0iiBN/gVNS2sA8ABEfp//5N8/+9GPqmPZprHAkJeNosKMLI3X3Ij7tk+4NNdtORG3",
-	"zETcqpkII+QPxjzvqamQcFHtvnG3s70Dw9pAxMfRvoAiYCPTwTmEeIxEfJKGUopFVV7RKCmNknIKD4aD",
-	"1yq304Zsb4WqsnVM53wtNwa809SYerW8EnbRNtwyq9wOq/bBecrlJ9qCaCTNxrp0O/qpdlW41J5ek2Zt",
-	"BZBVKdar9tD7WmQP7qFeep52g49riKmz4K5KpnVPfQnC3sCqvZnabL++CXs7oxpcWDPb0rA3O9WnC3ur",
-	"WJ36IlVyBMCGaLOElS81SKhvrXM05wG6Z5zwtDfNxDB5ErXYYxf6RoMCOxZWYecMHwuZLgZjxjX7WseI",
-	"O1+7CfqsZBF6MyIWi0ESC41K8Zojw3etLRVfgjJlUmF/9g1Q3qHw2Ko2je7OqVFoxg2uUujaKKUWZRT0",
-	"8ERTU7GwVcRhXKWN0E4C2ArobqKZFvlCP6C5VoYGOr2Z45mdFzcB2O7ysEH0TL3QsMEBlzzmcxqtnTuj",
-	"krbb20EYeFvKXCxp+F183wyB3F53d+HQmL24ot27DxdavXWjbPbzv/2zZz/6+yA8l7QN7PeyVd6Fr13L",
-	"iXjyjJQT/XDF/LzQRAw74ev6EfEcNDGDjcbtxQxa4rgmU13hE6T3to7LM7mWsm1H0MQMfpm1c+TiG8QM",
-	"rrUNVynvq/ZVw3Mun+c0dovLtFtsSNdPHf8H/Zxv/N+DoStgXFGyKpEFA5T9rdIQ+qoQKhVGzxqqjHFo",
-	"iWbkFNGFSLkuO7qwpF4Xn6BNNYg3pQKXWxu4IbpfKkG/8cW9AgGD56UcxDxJZ1dzlfN0edDgI5EXmcQS",
-	"u5k6AtoNcYAxn3kV9W1ZIjpQZWGYimGM57mYTHPdYvdM3wz7trFl0FjmV8uHerlQ9E8NGd+XFmMVqvFc",
-	"Zff4rBK+CLUQPjUjjSZKJrnKEjlqmas9czVqsV1pxzBvbIMaKJIdjZPBGIsHYxmdTFB9kyTvMl5+HwBG",
-	"c70vGZVcMc9QUYRJEstkNM5hAsxCTM1NgPov7831D/UbzChaLHJV6SKcPu3BaStZO1wzDju2I65dryET",
-	"h0K6Qv3UCM+yxPB56LRlpjIaKJ2DkS/SYmSmXEdsUqR5YphvjNVUhLvZm2bJQERzJYc4lckxMx6aRels",
-	"ddrtdhtBdQGMdzCLkNmjQROaYQlEk7ZhIHtgzrXVa8ziGtECpgGqQtIOsj2nXOdUKNLto0mitVl4s0l2",
-	"a/ECQBCAHYMbEBrzgAOq2xMstEwnciDoa7ND0ybXrJiOMh6L2Kwit+KHZ1x1UkS4L2EzeMD14hDmvjYG",
-	"Ffrfw5N5QtGbPb+Mzx2zULbeFyAVYzGs8oklQZcxn/VWlwkJwmpJmzUKhuzZBQJakchBWsQiXjpG++iK",
-	"Ia4qJ3KKAULMrb8HEl3ugbs8TRfi30Yihxg2EGEpwE1hnaCLjw6eG+nKwj5llci1y25Mpw/idfv26fyS",
-	"EdAjPXpkvUG8gy/tmXfWXjDLEOtXwEmom67Aq1KExlJWkJa/ZebBq0qDbCDoduAVYn50YWcuJYgOJWQF",
-	"6TzoXr92Y8e8VeO84LOKhB2EZe3WoNvp3LoZVte/a+RuV1DOLAVxGTOQzrVKVdOy9kPnIsrLlLR1Ew8y",
-	"iUmNzeRy/c2xz4gBy0SurEOQGVFgkKQJ7rMVVpU1qxH4QnJroA9PFJRBzlJHMNrorft7bHl7UYs9kEjE",
-	"hkkqQk8Kg6ojSSnn2DMeonAxVEUGbumJGdaCCHEfKvU1QkQjRDRCxIsUIk7m9rl4km8RWVmoCeT2XK1l",
-	"qeFIL8KKv4QhMa7Z3ccfXCJfQtp3VU9Wx/3dw+fu4pbTa5VQnSsYvUDWzp9OnSA9vzdWUnh1yV61iMXq",
-	"Imwids4vRXPcL1sAnVuApSd8YaVOcJHXxz+atZ9riSIE2dTLpeMynstUSyQ7GvNcHIqMSZVjqSuvDnWi",
-	"be5ui+2SxWyhp+UOsrmS4S0cU9Ri79scwQroh5AxBDTOrHE0kSMXx2jbWBIaWD0sLyxCsPJk8PxP//uv",
-	"/+Hff/73//DFH/3J88/+8PO/+9Mv/vjfPP/xHzz7/Z/ZHLYeznRdKpsroG69euGpCMelR/EtsQ2sNynr",
-	"eAKh6mwYJLqnoUnCUV49n+thh9TM+VmMBnMLsZ7Tb+58NVF+jS9vZnO60Y0zR4AxMsKn7KfmMKskxq3j",
-	"tVLuFihxk3n3ysT2zZOe0wsqy2L51todDQN6+RhQcxIvL+Tv/I7hplLwecb+7dpYPBfrx9OU6t7Os7Bc",
-	"sT5EBOSMj3gi77DCheFpkZcucWB2ZgjLwu1qCMw5yfHPfvRfn//k56c9fJccYdfQwN8kIXxTqtkI4WcN",
-	"qDsvEn2iwL0FBBDqFZyKltdWoH1k2mxEsUYUa0Sx5Vl1IKzwE0WV8zv64hBjW5bECtyH2yAA4WlWme5i",
-	"TGukBVhLWyR8Af4lXYOQQyuU0cMyFlkrVUe9I57JRI6isHJVHyX5YAyNDFKeTFiu1AHjrM9TDvGMiilM",
-	"Zj+CqNd8nAk9Vmm1/SkvNA0lzpJDIW3E50AVaQwCobmA+eeJZvg85svDVJiLmFdGeKGskHmSug7MPYx4",
-	"rfRbXu76cabmfxqXDB/nqcjy1jDJaALwdya0Sg9x3JLBNdYXIy7NJ5uWaIS66H8iENE0936STRvb8rqR",
-	"KgcK5TdrFoZmIcdYUAi1PRQZxCZDPKzKYIZdbOuQJ6kdArYi9IAbKgVBwQSe58qXG2GZru5L5trX/tCU",
-	"TGc9esUfHu9juK2tazgwcyDTmdv++ThTxWhMUbD4FHQ530SauiHZglv4ppLCDItu4qCORH+s1EFLDYew",
-	"d+g3zBZuTLMbhsOQ9cXAbBmYIDdzXOojs/jsWqeNg7Gh1FIxww3hAA2TQwiH1tU+U6XNCuFBZKYdhsau",
-	"mJHSI2RMa5xkLBPmmButhGK4y9GOeQy9idg8O/F3NQHdamrE+mK4jM1c5C6oxhwLF62c0Nma8ixPTJct",
-	"Clg2mxxqNsFoy6hy85UY6G2+276FbiG3hzEm2c2QGSkex4k6pN+4MaU4KhuZH4l4glIfAM66q3GmptP5",
-	"i8mEHu1Wq1JpNcH1wM+wLZrOh0kqdMioOTwR1IqZL3ugayOikWSu5b6mNbdO64NExks81vBkxVntBf9c",
-	"b4fBJJEuFgi0acOTgm7wux/97v5+0W632x9f+UqwbpBQGXOD5FxlJ4TfICVaNsBO+2wjfNW86LAFNnGe",
-	"ExduIH/O5AF3Z5GnNKNLfeC0sVdks/Z4mq4d4zJOdK6y2VIxas+nO0oKPFCI+AMUyAH9OKrFPhwLCWzM",
-	"vejdhvwM8xGpIU+AyDNQE6EZjcTSWvxK5/XmuRipbMYieiwykmYiBTsyncGRH/PpVEgdmkuZsO1BTmyu",
-	"MovEC89jNoyjmwChjRSzHq/8PTv6lxraa7V6WUas92cAY9vZvgGpQ214Cj8ftDxEz7Wz412CvdirCUyn",
-	"uZ7TEXf22u1ux+mek4X2QA+FnWBzTQ33rutgmvKBoa12u15AzLpb403I37TcGA0JPBMJpIw7PPFAN0ii",
-	"SzI4v3wkltJEd2DPiyomsm8U9dMXyjVfYxuB8gm5Xl0y94Ht8ZWHDqQv2eQUueluztCZzpCdx6UHxU30",
-	"qXADpe2ADG6+op2pCULSKZ2XsgLo19NMjTIOqlFkjxk1tHVMf/Skehq1WDQF+23EjHSuIXkV38VaHZhG",
-	"sC/f/ubjdx6zA6mOdIu9I4xGiLkg3oAjlgngGlTDlwQJ7OAOiwaFztUkAmALo/Oh58xrgBKgETXDt5Dq",
-	"KCQ8PlCQR0rYDGNtI0p0mYCLWqLzAOKHUaJwMk1Q1iN1ecpNX9iETfw1Wlt1VFfLgMBKPYABlzCiOy4K",
-	"MMnDssBA1ZGIpMh+IJQX8fMACB7Era/pK1WjXEVYQAbU0dlUAKyHyzmrfSvR+UTJg4hFE54diBztR5Cp",
-	"m6a4RSC1OpIqL1uq01ExdpHoy4uFNQSDja7gi5Q7Oeji/QmXfASaZ2X7mKNWNbH7BQo+DoMpOTHmW8nE",
-	"VPC8R6nYQbdz7Vq7DViIKhb6xNrMlQHCYgZeX/aCNeO7xxJ5FaRJKE5wVC0BXSEQ5mdcTIEhZ7HIWgDt",
-	"C/gCUM/ZuhfwJp4/kbWwOEEIaRrm3XehQNJXjm0bT42orrAaxhGfAYGqfIoeq6n/JdhysAGsC22pFxn7",
-	"aUvFrVUIzpt0ktWHQzHIk0PRm1uRBDkMqpZWyHYrgTvAHBFdjjGY8lmqeNzCVS8X5luqyJh/3BHyNNHs",
-	"K8f+O08Xl8hurtX5qnOnhIp4zG/QaZaoDOpv4APzpwKv6mTkZqcKYLN0g5tbunSKXSbQjduAq/1cNKdN",
-	"jGvjXndIlk4oW1vMW+pRs69VpLJqCGt1T77jMXpP43EQHC32NkCuoFCYK5bklJh5bVELwrDKkrs3gbCv",
-	"SiDs6bfg8sjX1fug4bsN331RfLehLZcW2rs5YTklmiftg/NE81xR92+33lCBZoGjsUoFeSwqiv+m+J2W",
-	"Gdfjdy4LCPbp7mmVYyhr7SNvOjowHMIyI2VbrkdayveV44GaTJTclTbdUrdoiyCx8+jAxtreiwsxbnhO",
-	"w3O+JLpeA2b6ssden6N+6Btor9qjtdxH9jak1IOl2D7rrPApz81uRVN1xYwd1r/h0H52mT8MCFljfUDF",
-	"ruD/FFpo/8Wvatemw9m2z5ILQEgzjbF7rjqS+aEbWggRmLXuvIfeGPfcTK2BEGXHhA6PchqgwjAEo50z",
-	"MshFugLrZuEkvyDUf/JXeOnmgeC26vZoJPRL9jjWr5RHavwH1iwduCbd2TruJ5+CdPF065hiYldaq8zO",
-	"yoqU/FLTovaQRiBLUxSSPYxQqsxRlKUUAYMrlxi26jo7PUEw1IdibS+HHjSWt5cyBb32/J3q+K1XstMe",
-	"uVPX7Hwj+bTEjDspWgUP9UPTNejlRW0kDgThaJEvnk4v6iak8O6Krr3sJCOIuaE9ic4hdaS+/QVutCDN",
-	"LLzCl4cBvVdPkc5GJIw+dQEE4rSmgaGZ0nFNoX3KcPtXf/Ls53//z7/6/ud/93fPfv9nXznOuT4w6//0",
-	"+ff+569/9v1nf/7955/9MAgD8QTPEtavf3y/025fM9s+yY0KHvzjd37ovfuP3/nDZ7/4K3p3A0NB3Wqc",
-	"u4/4LENZLUWRDclRhUaTbDTJU0HpCLR31vIapGn9QidSaI0xQUqWeVCn5EULMqA6FNlhIo6WapsuJqqK",
-	"AYsJQqMic/pDkpXK5J53F8LYczZROmfXXL0DlcZ35htxeJTeG522/0qrDpZY55ngk4hS6yBbiILXxYwM",
-	"uYtM4S2Rv2s//QLskqsMXr7N0sV/J3LUs8FPeHEs0rjXn1FkuWmUGAyZOTELrWQ4YGbk+gAi0NuGnag0",
-	"FjrvHfHEM+1tt66HQWYNDJjIF3TbrWvIzTrbbfOAMiJBp3O7tf3U4pvD81LlPaNOzCBlh/66XT7T8x74",
-	"yI0YMDDZTVRFYP4CnaSUv+SDp4Px8iYIJfQp5RABzn0qZGymSpod29kuL2QiN4dqJwymmTLbPpGjoHut",
-	"HTpDIsDIY1zXGayMdtOcxCRoWzeRt2fyVJXw4bmb0c3C09cOTaf6MqtD07EETWIDTQ2DItLI07TPBweU",
-	"a2q2O22yO5BQO8VEeq8FNDpBQnGLPaLOK0VW2E4bk0PJQwU16kT8W2BbJ3teioXNKZXTfgPJq35RHalM",
-	"m4Ukqks5l1OlddJPbTE6LXg2GAvM7k5y9lqUKnXQ43n0eovtYli5mVTtyDN+bqcdtttt1717dsAlApxD",
-	"WioNkw3FkTDNiwm4ziSL0mSS5BFI+lLhHXTzWR/bodHJIi8xJUIeA58PZB8ofuUJW/W73pBoZ3zjcNfH",
-	"QK88QN+aZMlyHVw1HYIyddHSWCViiQrhikhsoEO8R+/Uw6fjDjI730xzdYwLe4X2CSpddred9JLbYMvQ",
-	"0HH3Vr6HXFh9pVLB5Xq6K5+INzM1CdZ8dk+9kqjLtD03SfZwBKxhOWcyvbo9robunK5KG0XZaJXHZ30O",
-	"5OGsr4ZGfzT37Dq55XPtv5gyCssGsbLsxRlrXryCh9+bow1pQGVbNKTgrKTAn84zV0hYlSu5NDsMYDE0",
-	"43MVJR1t8kROW8tQxvAz5rN1y0tacUtlLotKF2neYruSYFvK3rE/kCI54mW4vDVbEaY6ISirublDS+Xc",
-	"M0yP1RGIcdCArROJUoOGnLErV3axeMWVK+y1bzx+9+HrXRbBhciK5KWUZXOlPPNxIZO8y8oSkdUX7PWw",
-	"DEQrZ9hCkwAuPc/3JRS7fACC/GLpT/e4n7AF8DOgqSdmVHmlVqQtDVSiyVT6p0qaBISiCHcHIGb2pQ/k",
-	"YpfNTtcwSYWZLUMzX+8uFkKtlASt/eTQVQf57bcf/7aZTDPzdwg3ZYR5aDpi4sk0hVGgOwDgUqio5b40",
-	"e7+C9UJzpskClJaiZH9m/wxt4U47pq9qv2IARArywcEoM0KnPyUUk4clWAvNoqyQAC/V2pc15qO5Q751",
-	"XL3QS+KnEe1OGs0oE1pTGuNepUxBIm2aYW+g0mIiUakRqXaFXkGOxps2w7nQBU8hg5G9FnmyfxSyaKJH",
-	"CaDX2LAv/NVPPjV/QH5fBtW76Pnnf/PZ8+/+xRe/+k/PfvAL8/uLn/7Z5//ws/L38//nu8//8q/xR6vV",
-	"er3FPhwnuWB6ygeC8QzzDPxPGkmVIZCq2TpHrv6pXQvlMrXpJdhMHKrLTkFbHAuRmxnMciFFzF7rtHZu",
-	"3f9ap/16CEVbC9gfhgZHrTIz1J7HciJRb8WroCjbk2cVZFzvuRdyF+ZhH+8yzsBHQqmtVPuvB9d0xCaC",
-	"S43poXQrrLxhTU6V50H/mYkcsmcl5WHKGaXq4sv4oDtrdsvHCcKQYWXbFrvLjWrFDwCuFsaRDIciE2Ap",
-	"2CuzTa3hVQtsH7+ykpUbWbtEZLcfsoivahYNlBwmI2+D3rv/9oMPHt0L8Y/7j+7fg6+Inn/2w2e//9PI",
-	"YUPt3r17/729eyG7//DRu+/v3Q/Z+w+/+fDdDx/S4z/+X1/89Oe4lLsLRYdL4lhMAdRJsrEqMgtdpTKq",
-	"NTzHAGzwLdAKc76T3FKD1spezNZMpBk2gG1NEllQyEul0nGCC0iTBL3Y8sWaRVLwrGefJ14JK2bYcrk6",
-	"VepdYdfAa8QTKO9mBuMML456J0i19xZq/m9v07C0YAOuhe66yUGKAyMu8iITd/w7NKO5Vx7PlX+iE+sq",
-	"St9hKgvtMcZ6fpAiPZlLRILSzZn/i3pBkDLEOimT1h30zG5pzUfO4J9HZsgFSCh30HBmGrTlXFps1/CP",
-	"iqhQxmjQZrHgNa1UjXoxn+kVac5V4fqFlmipwWNZUko0DGDZ0Ia9tq26+qmlhzUMsDo2z/ItIxlctV6L",
-	"1WMzKweaFe1rKClZVkMluht0g1//+c9+/df/7/Of/Oz5f/zL5d90ys94U2WTc48uJx86frrnP1+MN6+N",
-	"Ld/ea3e67evWv0PP9M0MfsIhCbuu6KyjG9A7Aen1xiIT4FyxF3K8sm2jtMFd4007thN0r9kgbbqi4THa",
-	"N8eBKsyVTuf2bYzRpttjkdD1W0/DoGTFQdfssyFP0sL0bv1UqehZw8DcNrBy/bKp2f4d0NXRCGj6u2l/",
-	"ahcuXqGzML4FWSzo3gqDTB3RmFecGK2KDLCNYF29CHYXK2G+N8nLSo2gL9f4hp5603jazdE+x83RXtgc",
-	"7ZM2R3utzQFfQ5tj5wybw15YsSPsfLgd0T7ldrhpt0N7nb2AX3ymzXBq8rvaYThnQ2hS0ZsYESOzoIy0",
-	"KFB69h+AYiZzD4hwR1YK1lVM+HXMVAsma/DNARFyIQTXrj890Xpdp0YvtWi/JfIzimXV1wl1vpEHGnmg",
-	"kQcaeeBLIw80SQCXV/1qzuYARqJcO/Pvqb0/p+KcW3PnfymkMFp6KB7HewkgpflgDIjiCBWco1l3ca9V",
-	"oOHJXkSmtmWhNN7b97yRnp2L1zuR5z7sJKh0urVmhRTX9jfNay+ZA3ldKGJr/1yWeb1jaC3MS3eOd3ip",
-	"7ea1zna7c7Xdbrc7N83iA19wrQdAay19z7k+wLwB+Mu+jVjIPfi30+P9QSyGQclMEGD45BFf80Y8z86W",
-	"jXm7U465YwfbubXWULcXhxpsXwQ+crnhNiquXh4B5w4DZD+spp0Mxhj/DIbZYYOy8oKQl0sgV1cIg/sO",
-	"TfA0GN6C0KtuP78g3gKy+zL+8gj8jORnVkeY7nkqf6rfZbTIVO4DQvqXnK2cTP9z8STfogVZiJl08U21",
-	"wqMvLjTH/tJD1k916m2kxTmf/kORXf1UTfqJuOpSKuojjfxaPKlWWDAVDkGSa5EOLToz2oGM5JhoryRq",
-	"opnmQyjLNeBpCl49OQO/3uIRf4Qj24MRXYAkVPLjR7YOF9tmOA8Ig98KUH1E3z84e4Pu9tlYOfV1IgyD",
-	"CzpyA8AxNfF6pz56NPVeeRQMUU8F11DJCTyF6+eOLAVryVRRBWepUYjwkbViclWRe9zGpnKdb2ZxuKpr",
-	"QFi/0CjgVy781kzMRlG3uN4No73k6FyY9uVBubgqp6rIgG2zVGDgLYbVUjhYmQj7VV2J8FSSsPtzBX8D",
-	"T8lmZcmCiK6UcEzYDVAuTdyVnsFQpjHX+1Iqeo6QF9SRbDEHEVwG5IG5NJEjenqkqHoClpKKbXothBk9",
-	"GLpqUzbrFl4PbWVE4a67sNYRBvnmLNIqyyOwIpW1MrFeFXimaL5QcGBHAqKs4sRIP7EN6tTFxBViwCdc",
-	"kJHtGOMIM0w5m8GwP+QJVJ/zBCxXzN3mCeK622pZNBmJZjyGAFuCkWQqs0FEoZ8RN1GHUCBDTwwnWYwn",
-	"tgFPSb4vMdyUUtU4S3k2cswd485s7vKKcCQzvBdcc0G6XXdirYM58EFXeWJZIu/TMMiPgMNk8cmVFMrz",
-	"Yebn4Ylgh0vt+7ijjDy3gXnerMTLUKpgYRLWAbRcPVFwCKDFzkqvSJZ7riEL9rgZiKM/+WcTpnE91qtQ",
-	"DR/YBE00QRMOv5+2xHrywAnS/taxPUArgdAWuJNhJpYJZ2LCE+nYs+6SryZXFSWAkmqICIQIkVZ5xiPX",
-	"5e0aNs92y0BqM+BEyRBkF5QvVObBsPGcSVu2GWtds0wMgQkryuKw3HIZDptlZA3I2SsDcnaaE7K8ssCq",
-	"DdAwyZeMSTYn7RIjCTY4ZqfE2YdtcJ4o+xuj4qOaVY+Jfwc5y1FCmTHV/Jb27VLFRHgg120LEmSjZZj6",
-	"JcW5MER9e0y9Z+ylnU11ixcPjN8QzS+nZtFg/L3saPHno414QGynrp5srWsUM1LVPVaWUn5Mva/j15gz",
-	"HkKteDj5S/wL9uZ6BxhH8hhfWubfcEMAP1DkaFNkVJ/IdBz5kW6JZrl4klP6Lfg+pcrZhOc5+GYh5dNw",
-	"wIwPcrRucnaUpPGAZ6AUOXoc2MqbdV/67Q0+kmeD8Z54kr+abhRcpE38KHZ7N17QM/lFaBpPB1l0omdk",
-	"qtI0kSMjBJozkIlRonNwYfMiVxOeJwOepjPGc7D+o5HDvBRiunTFSlFWVDZzcMhTOGeYcmLxNcwp9HpJ",
-	"rJMgB1tL9O1CFKJlH+gVEhLwe/SRgAyihkPIck+GNjKWT6eaXAvl8FP0Mywx1D+2/tEXaakfUJyCJ472",
-	"ecrlQARdCF50IZLjPJ9e1RNDU1N11LNgoR3ziLlwxDMJEJkdeMsCdZa4dMszkS1ojNkOOuFbjw2PG/ME",
-	"9iLSvmr9Zlza3kQDiKcZgMspmoqsB+kO1yGvmYZh5C9oCAFXBNNjkQ6X+hiebsY3LtnGTyn2PRJTexnP",
-	"RdBtt27fDu09bV65vh0G/FBkRta2g4A5uwaL5tYZg20tDHA3wEVGNIege/zU/t0b8anZoh/DBV0YodS+",
-	"vIbYX7NsibbQrohMn+genmb/AuK62pQN2o18OjUbUXAt5otM1e+FEH6NVZG5GlYi6yF6Q+WKkvnYReH6",
-	"O51a97c6Xjppj0F4ryOwK+dIyV4hoQpd0A0QgdbQh0K7MWoh5MomKJS5N82SgfcWXtTJp961xa0PV/PV",
-	"7fs1vJKR7E2wQFkie1CTbKluVrddIVi69sZSmkBJRT1IRexut3c666l9hUYwe9gQnWvtMMDN0NkOA7sN",
-	"2mFA62/afXp+pcQsnVhPQ6TImcb51Gh8zvnkoqk2wYlcqvBtHbvTv9IBtWvFKhs8AjElkAbMuAPJGXBp",
-	"ZKrSpXPHSFMgrRFiVq4AVcrwxYglUueCL/X7OLnoS+j42fjUfFk9Rf62Wuoo3HS3L3clrdxTjTDWCGON",
-	"MNYIYycLY42T8/KcnJsJPKd0c+JWOF8/566LCHU2KEL+czB2Kdc5G6Q8mbTYnrJeUAQgBT4QskILFr33",
-	"7uOF2jSLAtwWvRRt7GMlLny5TlaPF1+Yl1Wn6khky61G14Hj+UXJw6CQwKzmSp7VMDBgRxsbiS7VWdtI",
-	"JY1U0kgljYmoiSJobEorowguzqy0Rcksa2X/g0CUC2kEqoGaYPzAgKcpFQqMs+RQSBptWEoeTuwipHYN",
-	"7r4xJvAQVgVixb+pMoAnnk69OleJZoYVrgxP2KXPOHcu/dFxgIMGgtRmx/vwzH7Q3Q/uP3q0HzwNwhPK",
-	"/gFVLaTmSRyEgcgyZRoj0HqpclbAsuRKxV0mFRsaUdbCmkcAZQLTDa0gT1kKZYIgJoC5AtLymUkdTewq",
-	"imdRns3OsNupUcQuH3QEjqc9YV5G3le1AyE4Uz2js+hta9EiJ8gen0lBrI9gmBCue1ZWE7AFSzOj5xGt",
-	"HeTJIZQO8PS8rtMJpRUJ6Q7FLCD0pqerGe2r1DEJn14VaQwA/5UWpBjxPDkUDva9JhIBWnmDZueFhiIM",
-	"VJaJAc6pn9UHIwy6V7cBnW/CswND4nRdPRMCUpyyYlrbBgU0uFYSeaiSgWCd9rXtTbz+NF84eZel0nlh",
-	"GdtGNAV8Rzw/4fwXrqVrIbQh6kdJ7CsvJ6ozS2bwTEzhbRGPRHZf5tnsJCE4hUeZgATTRgRuRODTMLc9",
-	"oBOYtQaUp0I7PSZ3IcIxbuHTxN26QFItBIXY6rySUK6G5E9z1aHq5Vs8cRtT/ZcuLhS/Y92YUI94JA3G",
-	"xgsRJ5FbzUuSzvR9+ijTpYXwLlS4nHKotn4hwuVdWwePGZHAorEngzEAgqAtccClCzsFgLBSXAyhHHRo",
-	"wSOMHkUFi1rsXcTlSLStclZBaTXdtdiuZIJnaQJ3Y1EF1GB9gbp6gnvQIWTgsOyQNCrcth2yf1YaSpUW",
-	"iO2BK2oE3IrKX1bvWaBk7/Eke4/i488EWQEEp2QPzlQ7GCsYnhnv4wfvBKETLGF7g2V58V28bl6AT9De",
-	"a4FOJj2LL7oJoMR7uNEuO9w0jgGfGEOAdXdrC45Yi97a0hM94rnYmqh+koqtw05pmui0t2/v3Lp28/qN",
-	"ThsSGqZJJnSdWNqxYum3s/U72peVDs4mf7rJPcEAa76skTkbmfM0HNDsMUcfnRHz8TuP3+I5eGj99KaL",
-	"Ez5zgazm3LnVY6ic75ci5DlxIGGIedXtnGgWqeEQ0qcM7R8k2aBIctbPBD/A+2oqZKUS51xtUvRIv2aT",
-	"PrQYZCLXryPHoVfmKuSHzkSMWJkgaCc59mKHDblYOdcHLo+NpylIKVYMxwqwZiYjm1diBMqYPpdKAEKg",
-	"pP30yBAz8+09qIBgM0nM67pahzLnB0KW4QJOMkLOPyl0znQxHCa2J0CisqgdhSZJF83ckyTX9k0C3hBP",
-	"BkLEhLM1o7SVYSHjMhvGTkQm+GAsYiZVX8UznKQBQiIeGLGEDLQ71x0wFcoVFe5dZgOiAxlmIrKjMZMh",
-	"Yoo20IbT10cXYFstqXKYPyzvyR6ADAkGC/Za9Bj+iF5nY5XGHpgaTY2tMCpVDrhmtEI4ide2t6FkKmU1",
-	"QkvQvpfH6JJ/lgdERDbl0WxtQjLD4anhHKKKXw11Qa7ZEzo/W6hE5cng+b/6ky/++N/80//6/q//4rtf",
-	"/LfvPv8vf9HZ3rl2/UZAKTZOIgk6O7fabfinvalN3wz6ssWTE30o836SuMBphiiDznb73DwnXqXd0lKG",
-	"k9E9DvqweMHxfjDlWh+pLIZhXrlyZT8I94Ncwc+v3brhzT9+wFhwm6V7F6fq6h7mzi9MF8hA+ViBZPzu",
-	"470gDIos9UQqT6BqDdRk68qVK+alpU6fztff+sb2B9c+bH/r1r+88Tvf3Hnn+sOb791+1NkLzsPdvQdn",
-	"/+TKJXjQ6BRXKTloDbgHGrGsEctOI5aZvYilzAVPvdK/mSpGZ5HGNq95hpiRy33mbyc61x66ZAn0a8hh",
-	"n2vhgVxikXI8JVjEGe7pHIvqWpuA9e/Zam9GkMrERB0aDgmVKtDSfsdx+07YbreX+czxAy60FskYhE/T",
-	"xFWjbCa6x9PkUNiIsEyBUv9RwKeJIf8pTyYYraZVKsyyVCKkblztdK5uX5uLkDKfgQTxnW+8/cbO+79z",
-	"/Xf2dn/nX25/ffvezt7bX3/r5tevfQvLPGW+p8U21r5VAzgSHHZa11pttCudiXaa0Z2UCF+irzcJ8GdO",
-	"gIdpDFl/xmDz+XQA0sb15lj67s0VRQwf22cuQnCiURqapDUW0kgFxTsaAnULCp7hrQl/ApGRRmK6cetp",
-	"GFCBbGhomGMUpQZMnT7PB2P707QRi7iY9g6EmNLVNpiCIAQQT+xQiJju3QyD6pNor/fbszW56eeUZ3kC",
-	"8txREufjoAvxe2aF+qnQUw5l2UBaUTLJlTXVIrrvAKKhHn4rWB1PeMSTvDfIEsAiKKNJb5j5hHtiIrKR",
-	"aa682bnl7pL7tLy3A8npgDQAxQX4kx6EctqyATtGmExUluQzmHpopXwb+p1myiwgFFpKJkIV+XzfyzAM",
-	"HKGELmOR8lllaPbOYs/QMVkSMOq2h6vvPWGOz0Tbz6It2iuBfXEX+vekyksEqMXbFYCo8rar2eQ13bkx",
-	"d6/a9MLtatPmtjftrtVb3uVqg9e9O3NtITGPi1TEPQDinpvi0hBAutFZeQJSipM5AlGUhiWcKT8lTR0+",
-	"uC6J9MZcIQymRa0hDd/fPOuEDDNiOBSDnCnpSqwAGDnJfMPkUJQGm/t8MLZvAwDLQGWxiAFdBd6XuRdx",
-	"qY3iBXX8komwwqVgKo0R0kgcMXB01Hhqiio/O62vxshch3whUshR0xWU80a7vVnmBg73ciN9GsbcMOaG",
-	"Mf9mM+aX1YrV2JjOlnGxsaywwrGHr20dD3guRiqbPV1Hk7xLD19IjbSGrGxAVs5EVewyNuL+pdVgnBf3",
-	"bYWmQXmiTiP+b+SDt8v+kE8E+uGLmuPuCdqV435qgZvya/2M61Wixk57TsbmcQyCIE/fy8xQ80Q4WWfC",
-	"n/gXIe94ksjKtdAWKVX9T8Tg0lyLDT17yelZIyV9uaWkU5PY5VJTzvNE58lgvbxUAu5QQzSDaGfusDEE",
-	"6IDj+kADGq0ZrBZZIjTgw1auQGiuAFsLRoiENh4mdNG6zvc4mwqmsn1JYQY2n2xUZAJDhMQTPshZMbVO",
-	"cXDhwSAxahesNjR8Qs5VRxKMNl0b2wTGpUQzXfQnSZ6L2NaimySxhBp75nO1kPm+BBJf3rAt+y8rCV8b",
-	"8xlFJZmbAww1stltUjzJofDeVfYO2jPgaw7ENIf52Tav65CBSQOu3N6hS+Zfc8UQoxbbZRlsFQoi4pql",
-	"So4YYZjcYZzuqyG+6HyXbTYTHIoWekOAiDDToxlMItn7e3db7B68hxeswYt9WoleJsjg0oDRcsaKqMWi",
-	"YaYmEbQe5QrrGx4lsZAYrDUs0pTpXExxMLs2xxWQWMrxAr7wVCUy1yHTinH80vLzM9iwbCiOAJoP9lo+",
-	"5pJF4HY2A5moTPTwFoSd5ZWiwZMErBX0Lg6GTUU2EDJPUjAKRrJI04glQyYVbp4jrtlEcF1kIm6xdx1U",
-	"TAJbypvu/x/LlWLjZDSGhd+tzWqBGKrc2+MwxTx3APLssTu5TDwBp1wiB8KvtGhGVExHGadgOG6RbLyo",
-	"Sico1RVQfCR4XHZzEiy9OZF9MUrAy263BKxKBbvdi3NuV6BOFqHczXYJ5gUbn4MaTgae5pjn4qrZakG4",
-	"UL89rBsoRDh4Q7xDZbyGvEgJFPtoyajyao3e048hFXKUjy1NNxu/PEiQi7MMyl9MKyOgUQddhOcIAyGL",
-	"iaH6hNER2usxnxn2UB2cYRfmhauHPINwP/Pm41xM37Fvmx9fxxbMn/dMKzWf9KHZnkDP6cyZbd9XRX6H",
-	"9Wduaj3672JXQZyCCMQln9yfVT7Yfl9ZzNki8Vib33xVlTI+bb3vf2N217X9xuyua/2NmQtBfGNGFWL3",
-	"sIM3Zu/aLpYVTMCy2XOlqFvsLsTSUvqPRwDYtfYOkHwuMX9NSfAiXHzl6nIPeqQiOhAzjO2lA6lZ1J9h",
-	"yKn5w9JRx82jclARBun2hV+Az1XCqPugA1Fd8wl/8jacl1Ilcr8BqszIXEE3+N2Pfnd/v2i32+2Pr3xl",
-	"3ZM44U+SSTHxWIAVWjBOyHl7gIaT6GPzsepGD4ym/pBuo7pj+is/hX654SYyFyORBU9PmSi4Wo8Dumop",
-	"cefqTnuvc8MrR1TyRoQkoj8/OoZFsWBXyIERtiNf3tqAy4FIU0O9tyn2yPzd2d4BhwsUfIYLnXbHC0Wd",
-	"Xm8H3Xbr1rVt/+Lt60F3p9W+tlO5eDvo3mrduB0GQ55AR7fMnKFm0LPXdjqk8RfmV9vhO2lANrpuhG6S",
-	"2yAGtk3gS0ZWM4O73Q6DQvrj3SaXCY2007lpL5hRdlqdm9fchdtB91rr2vUbZjUBigkz/Jup8abGzA2w",
-	"NucWW4lnNZcx5XbcGZ0TTtp5DLt+jXiy9chEk1Z7qfbJI4Tnnk5Bt0gkyiUoD6EyBeXJua9BO9n3FCm1",
-	"NXp1JvhkqU49l8GTyEJoVhjtwsuuYQObBwpcd6CkhnDXUvt+LcrFk3wLfl3FLqPXu6hORupQZIeJOIq6",
-	"84pE9Nb9eRhN97DRGL/x+N2HoU1Vsiq+jZzYtoESlBozY2N+aHOYY1CWov5MUK+kirg8KBwkqu+GHYEu",
-	"dbwfYFILRPzrcZHH6kjuB0+jcP4mLoe5VSZPgePfdIFF50Gm9+vd70uGOhaNEUwRc+2a74dWUa+P6Bsj",
-	"/J5pIkf0QQMlJcKysCOVHbgiOpDZBOogptKI1BAETjeMFNfxcoLmP59s6fu0nSI3xPIGgDk+jczH0Jen",
-	"PMe8cFzYAaDeEPA8gHyZjVBGvTKeaoUrwWkdXG1JSKhgUohYM8P/UV/ecUuNUqizp9jXHfYCmD8gQGaQ",
-	"J4dJPjNTD3j3uDottrsvcQ24xA1jNeLtNrVG0+IGm6ojM9JvFzzLUSiL3tn97d7ddx8+vH9378G7Dx9H",
-	"YTUEm8wsToZ2fY15OqTNMGmxd6XYl/CV9BmEB3SbReQTaOVK9SbFYBzdgcpKq0+MORx16vNjaP1deu4k",
-	"9fkxTTVuQMxPW36C7rA2XkpyeiN3AEuwSsuUR7JZz4nWKH/eunGtIo+2TyWPLpCkikAawJ0us9O3L805",
-	"6LLj/YDncBTr8HkgI6hUJ/YpnWgfsnP0ftA93g+mQsaJHPWkONo3QsjTp7Am5XfOqwK1HB0pa+MePDf3",
-	"oDPSemQHFaxDkV11CaG5PgsrNo3FVwECyqY1rMmozQa6+onqL7d/f0P154yyEcWUtWyAV1Sf/LHH9YF5",
-	"+2WGlFk3x4QTFJnVFNasbWufqaBzxSDU71wv1ZJ2GAyTNEcEoMXKuk/NbZno8fLeOqa3T1QfclSul5Bc",
-	"hLp7kEynpGjR3zCkj44DCmTb9vUGQwjAqAsVXgClIQZDJIdZA6rTstdRcSHYXjtMSIVRrh8cBah+QXfn",
-	"pnkFII4HuHYWO/kMmgvttU2qQcKubwjdmTJhzBwuReg5iYwtpMXNofQsxRRg+ZGyWaAVbEWbGWr2rVQs",
-	"gs1NkmsdYkBp8ELbpAuvxtPItEjFIAdruK3QCuLtPgVaO5kNwF1s75mYCu78F9AQqcY8t2PC5gYOzucT",
-	"1XfJ5XOdW/MnDbYP9kkZomhPX5UsgeA3zUKHPRL+I+eypOa4ZhHkO7f8gVkx3n6mFaU/UX2WFdJV9+3z",
-	"wcEoM6p0yLSaCDYuZJyJmOaT54x7geGlrocyG2eZgIw5VPAsDJQ1wdauyb7EeRExOzJaWU6jMroGUdsQ",
-	"1V0rGxstzgjt6KYCS4WhV8LskFTJUSltwzZB5caoNEgou4CsFqG1ypAZmMJ9GREngEumfTOKsvRVIQ2Z",
-	"JxcXragRyHH0vuB+7VZ4/eYN6zVGyTfRqK44zAYH5JSZgYKpHOK3qcYDKi3YgnNUg3Y14OYjaFn5vjSj",
-	"dACgbNf55dpwls3ilqvWYh+Ok1Tg9oR1D91uhDm32w0s2jRzph/63mWlIfYlbEwqiNqjzNSoTolAwCui",
-	"7i8akXS+NGqNULCKjYOAgp6qd77ZReRkQ1M/Uf2TmrXh5jc378GD56xgpJoDE6sjuQnSKa3DRUE6LJnm",
-	"GsEMd7Ur8eCmp16IqJnjDdp0L5+/DNheWwSsX9mKVIhCVo0MuGTdPbGwPScW+iIdnc4TJLolE7/pznov",
-	"5fIko/Mc0y5zjgxJStCb7HGDpm5mE0sGsWTAwJnKGB1fhrhF5JPmxLTOIr+uC+vglO6tYzyuK0P1S+Z3",
-	"Aall503Rttun1mqX0q85HbazTIftLNVhjUwGBvIuxSNhiav37j+89+DhW2ZPvPfo3bv3Hz9+8PCt1oKm",
-	"K1Xeg7eruu56hPE8tNqTKKLhT42H7ZIL0hluYwGHppkaASjmxsRj45D/b6j+g7gOinaRqGyZfbk5sJ/t",
-	"YZkGvldVy8w8QIQiSvOu2h1kJNOPO66oK5oSvTRl83pZTRicWMsryhmtwZxGpzHUOB3UtCGYDcF8tQnm",
-	"b3pdaHOKkcSegqLWU8Y1Iv1XoOy7eOQyA8APR75jEfYplHFknUDuaQCIWI6/b/ZtJdT4/IPegMb0QN6F",
-	"7H3PX2ivdrbLy5hZTjd2qlnsePF6WaDPvt/evnZeAUgbaoEuyAVMe41Z//RqElgOcU77M5rOC4oScgez",
-	"0FcTOVRLtSB7PAr9wDx2EbXXqjvs2f/5t8/+x7/54oe/F1j+1cOXXI3KHkUUEEsMFiNrsYHP//bP5tvo",
-	"LLTheGlNM88/++Gz3//pfBvb8208fv+uaaN2HP/713/98/kGduYbeHP3wdv379W9/4u/evaD//T8bz6b",
-	"b+LafBN3dx/evf82tPLxmckArvWJEYhmf57BjfdlramB8+LI4wYnGKNdKZUARbu4lquKyTSF+qtL2anl",
-	"nlqI0rlyKJh9lbQIShFKU3WEmTqFFi32QNoIeshSAhONfTH0WDM0jlWscy3S4ZJYBNvlog+hNsmFHp9P",
-	"KPDC8K+fLQq/NjppIKBuRW1/N66df38oma8tXNOk4Olcnj1RXV0/2WNxnUOWyEFaxAQu6r0MMXe+1HT+",
-	"qR+vWmUjuwCbRDm4CW1kojNSVTuRS+MdyqleTViJoi4tIOm6cvi7FmjcnB9b8tlGm9Ygq5HT1BLoF+o1",
-	"HRZpOud5s+fZ6GwDzElLuRwVKCx8OjYDLrKp0ubnF//33z37+//4/D//zbMf/OE/fee7PmY9nHcBCRKp",
-	"GoFNBUuNB1/8j19+/n/+3bN/+6fPfvC3gWeBiDM+hBWz5H0VHv6xkXKe/vOvvv/FH/3J889+cWzozVP/",
-	"ZSJAOEJ/VD73oLFdBZEpDPKMS50S/4VcvqAbfF2kqWLYQchmqqDySolmOAjypCVWgHWTea4fUr7zJz97",
-	"/pN/2Mh9R01dMti/v5c+Xr/OZQdBouH02KzahR2Y8oEYqxRx2D4KaP1gqj4+wwYFmAxkz5ngKSXMnrBv",
-	"aajhxa73hWzc9Urtn1fV/HIfrlc33wmxjZO4cRIb3hvHnpqxPm9fbnuk97aOycsbi1Sg0lTdle+42jRQ",
-	"whkr1ctYZATNX5GO2YEQUwLjz8UTqlZEh8iV13FP80ww7DcOWa5Ui+0pbIITvGv5ypPcHwKWwzlUSVxt",
-	"MZE6F7ymTM096MYTPepo/urVuaekaNyZl7fnccnOtO3DtSwAXM4bAFbp/7tyRlZ19zRY4SP7E9xMQ7Mq",
-	"NX7At0R+wiZsBI9G8HhZBI+G0F1e3MbmVK5Gcd9Qn8ZoCg5V9OeJ5JuJSOMNkN0j/0AQmpRnJ80EEBAy",
-	"AisjPoC2iDY4Q+nTGUSlR44SRUxIwOCGpPBE498+vw9ZmhyI0gyBle3s2zAEei+OWuwe/JnIkTfbDlxM",
-	"qtxyAZs+a7MpMGM2N6Sd7ZadoaMVA+uHynCJKv4mPLYiaMTxi6NMyVGPmr1j0x6glJuOsNbfvoRYWaV1",
-	"0k8FU9KmeKBgVDFCs0SyTBwm4sgL+7fRL4VMha5OoquPzBnYIbpLQuPdeBPZw/YhvcAIYR7hWOeD8ZWI",
-	"khDs0KJ5Wh6FLLJcyPxd3WAqY5HhEpGXrQKo/kg5W2x3MBBTQ9NcecV56bQmrv99oM0VFn3qWs3TaaYO",
-	"q3aRRQbmCP02EGbcrZV3PM6MyeZgsThSWXySycXxM8cAkTP986++//kv/+jZZ7/3T//XT5/93r99/uPv",
-	"Pf+Pny1jaScwM49RbW6WeQ9IT2OUaWSjxijTFHD8DYGNDUms8aSaC7TtbE2RV28eb7sy2PZDlVFwE9bt",
-	"gcTFOftONZeUUjdLsQUCOl2WHqEuYqoCohJYlFmLzGcoYU25Hvy+s7Js8+c8Wa9gFXaDCvI0Cdu6ZDaB",
-	"K1RMJPPZr/7b53/7veAUbBE/6bKdFmOe8QHuju3t0KvJ/I/f+aHPbP7xO3+4rEqz4yP07RuzSg/j7PwJ",
-	"vZvXk+r4kn3TdvnlovcN+T4l+X4E+8LXtEDF0XCoSJs9d/KdU1nuc6Tdj8Fu4FNY1JtNV5HFFwsBrM1Q",
-	"9wpN/6rGCvdAE1HFJs0YYmz4gjoIldo+gcT47ppqIXAIOzTUrDXlmBcQ52CZhOk8GUmel1DMZQl8H+Z0",
-	"AUbYf9C+BzHSlLdOVfzNu6FN/Oc54Z+XUdc0yDuECAU3AVEVkG/8XuoL57/wUIhlSb3nxPnOp2a/naUX",
-	"ULV/mEie9s6HE1oFrf2CytifxPYQaRTiMhsNp2GRpy9Rbxikzh0Fr7qLL1DTsX7mFZG/Fmm/grbjbKgV",
-	"q2gJ+ymNsuLMintUYiFNsMJCyUXBUgtv2G6c8dwxWq6r87E6KvgD+0VfAqSyU+cjzmsQ9eavsxm7Tm2v",
-	"8lSUCwAPq26DTcJr3Vlo/HiXn+TgB7z4yQGni889bUZ2fTp2oeH1JQlN5hPehydeYoqz3uExn7HJicGJ",
-	"aYLRz7T7YRKXbnSc4pM2OemsdaHjZk3PViJQyKrXjE+nKIjrie6ZH+12B/a+1uhhC/jVVMnRVXclDDKV",
-	"ImYv5CGZjyK1B5WdDk0MOOf9vtZq1Pr0vWb1TOdi0uObBD6bmbpkXYmnRlNyPjaCq1oywRWl0xbhWNMp",
-	"p3vWqe96qS5JrqY9Wy8QDInreJVq1vH8LJC4HOu5mcxAmrjfRp8q434LXcF/WoOM1rP9rWO7yVcCOzkq",
-	"2xCIl5xANHL95cXnbX4INxWh37cb7Byj8nYlE5NpPmMRnrOIFbKfULEJIXEzoVGDgt1yfiA0E8MhwcFC",
-	"sRGwZUA5DawCIdF6kUiAPLblKJQkMKUQUWKHKmNQP8mG7vMktwZ2OjgR4cJi30BTXNo0GmQA9gRhfsZU",
-	"NtMqWARvAvUc0aOAQMfLQ9CsFQfgH2rCszH868xi5pIwrpIqWdyJUiRcIiciqu2ctLihHHipUVYNkf+N",
-	"kQIbM/zLHmhkw4tUZmOOLkSY3DoQs9U2pW+aBy7Q2PNNMTvJ1mMO1+57DxiMtZGeLt8qaicfraJm81QN",
-	"RaGDFcAQbS0GmajUn7lwmas2XIJKrya6tlTDgZgtAzr4JtRKPbVf3rKhTMUFwjuuzWi+KWaXHTy2fjQ1",
-	"ViuFBezZRsP6rz0Dr30ojmAW1uO2ZkwNs22Y7amYLewhxqWlcBfBXU/M095DWsR0rqYaaiBCotP5629L",
-	"UqstsWuyql+NrOpT7tbT89dwY4clFJIRy8M5wFEJVXCw5A88TXEcSVYWcn+D7nhwA2WtOHgNq8WVFRsT",
-	"KOxYH5tBrZ1UNxKkBjumslq7gzY7B9wzGIkPevbqBYXg7BvB4GYYkNHKQ18ejMXg4ITicvaZTB0B1Kvp",
-	"qC6kcaDkMDFsu7a16zYCxT2FMSiDiejpsZoGfjz88bP/+R+e/fAPnv7zr76PMSaf/+q/PP/X/+3ZZ3/7",
-	"+d/9/vP//PNnn/3l8x//1JbHgWnrp8qMEkuKlwXGqxXFza8CJxNhLD0A7oRITPe2j3kLt/wvt3JSd776",
-	"dzsMbAO3rmOZb3j/9q3rT9ezuMQiLqbWLgK/wV7Ty8QIt3wQBoCu7YGAiydTMch7GDGcwCb3W98uW8ey",
-	"fdp7dy4GdcKzA5EjTrcNM/3B95/9wXc//9vvPPvBnz770X8NbLjpQKXFBDBKv/fvnv/4l89+8Atzy5mC",
-	"sPk5UPIy7+D2zTam3kH8b/mApJSFj5dm4CUj6fqmt3Ke5ZUZqUMdt3XcF/dczkcOidxPt7OXjL5Cxi+z",
-	"oro3VADSXgrOX/zZ95599pesbtbZ8+/9AeYh+kjphrrERYq1EudnAYLili3i0wsIgQIat0kYh2UaTSDH",
-	"mRR2msaloRx2mtcBJtiskOIu9u3yxpT0kgEyNUE47UwdoR0hTTTBDEEFuoGa0GOcRcMkFVGIPyNz2/6g",
-	"iuE5H9jk+SjnIyzvbR/Yl+4Jiv0/FBlPmZkBWy3vNfOa7vE0hfx0+FvO3N9SSRG93mJvJYeCiSd8kKcz",
-	"+B6UUbTAgYMPJ9GMG4F7AoP4xuN3H2JNWxj2voRaUnyk54uHA5SCpnp8OqeUO8MSNcAWjLGEOOkBXSP3",
-	"FdIsC1gDzQSFjLNJAtyEIfGCEXDmZWo5ywynR1ypvn3pfCwAWABfJFmS20G42oALlRnZaz58ZATPJ3Jk",
-	"JszuAWgbDg61obHkfQQlPaIWe0j1IKnS+77si6HKBIuIjwP5iEILexDxIlc9ugfdmq3oCnUJOVCA+Eqx",
-	"wGZGLTZErIp+PixS9lpkH+sd8UziiF05RQgPvfv4AzOFv/32498OYXt51QzfSd6A/soCi+bLWvDOgEvW",
-	"F+z9vTev3grhf50bpqG33ujcau+00UBmtviE65BpMUkGKoU4w4zlvI+QEPuSao6qIy8iGZdNA3wxB/Ww",
-	"r9RB6JUn12MB1QFKOIwxkDjM4OFxi/Yi7lTYoDzLOOTPqP4nYpBrs3CEfw/t8H2pp+ZdbFuPVZYLKczK",
-	"d1o7t+5/rdOOXmcTcDiazWqGTHJOyPpiwAuN4BtxMoKEn0ywVOncHQLcJX2RKjnSLFdeIs9XdakAoKJw",
-	"NFagLFTAe2GKPNRmzITyUodabDdNMa5tPsOINI99icOAQpaZ8AGjHH7IHUAlQbhop6zA/tJICVyVUXuc",
-	"kgw7dd8KKbNwUBw6RiK9gvTwIUDL6IgmkvUzPhAaVxCOc0xlWjFbzY4mU0fmM4GD5MmhSGehh8YhFYGQ",
-	"mPUsU9+gYKmfzQkfjw+qYbnhdmFZSwKCPQ8XSEyi7dq7T3bAHaZl2D3uEtAod998NtX/jMxESpFGLfau",
-	"dFfpYljOTsWIy+M4E1pTs5SnACzBfDMQtnLxkSl4ecyOKukCzoEDv7HrBN8qVe5yqDzslRmL+smnmE7X",
-	"YvcPRTZDkiZSLWyqmuYTsbwKKRC5F4umKyY8mYPTxRkPunSvoj9ZFJLV2tM4n5j394t2e2cwhf+JdV7F",
-	"F7bojWAdTeLzX/3xsz/8L5//w89QHDeruGKcVjAPPnjwHgpPmA3nYQlvrCqeRttBxe+j41VZdsuUFRyX",
-	"l6v38QZRBbDjSg9DGEyKNE+mPMu3jAhz1Sr6FTPAxlNi2GnQDUDCG+jDU05S3edv9qFvqmxyWX6UikHE",
-	"6YpWNgrOQZlCmnFiNiAMxCv73BdYdxuMLU14auP6mEG4VKp4TFqY4ZCWI2+oKdbWKjVqUa8/y83hurVz",
-	"69aN9q1waQFT6mXr2B6gp0vNxliWfwQ540awAMWsxSKh82TCc4Fo9jwdFCn4Bp3GSGnnJAiQQcjqNRb2",
-	"DXPUa4E/LZ++WKLRWFEbK2pjRX2Vrahn5/FrMffG63rZIeQkUxkmQgwodKV68YyLmFHw6insrBs7Z98d",
-	"Ikuq87p6nHQLSe3mKDRl+8uMvY8Q2oXnaDxQOZsJW+UPrgAADaK9Q9ACElzvCVfbrcV2nZ0YW5SMT6ds",
-	"rNJYl6ViTVt3AOo0ORTSgrZQ/VptsV7QiqRtBeBDwfpiVEjTB/Ed1ONLgNVCxkqKOyyiCrx7XB9E0DyE",
-	"2idylJZ2bD7iiawJG4OmGzGhERMaMaERExoxoSlIfWLsIVA3K1psqnU/PYHtI3m+CL7v/LUVfwgCkVvm",
-	"bnHoFLgvjYwUzVO4qMXuZ5ki38O19u0ui6CpKqa6TSXDXhLNpEjQWYB+RCahpiP8YI4phbYtQi7t5Qp6",
-	"huaSnOrRe+5JFFGqdUAsFj28oiuweFKxVMmRyCzuvMoq7qXqI5UqJCzJQRSxQ6UvOxBiqqmfJ3nIhJFw",
-	"kjlco0Q7xHWV2Xi4GlnEc6A2wkgjjDTCSCOMNMJII4ysAv8zW55x6yS6EJkEaqNocAeusu/fffyBi8aB",
-	"cBrr1O/PcsNoAaiVZwch04rCu7xAlWmmRhmfaKbH6gjjRRw2NhuoLBODPJ212INc2zgHEEAoloJiYDC4",
-	"BuhS5QryZuT0cRl8hFQptP4Ei3rnYjTQ27rIqO8/maoMfQsoC53Mrc0ItmgKyxM6VNkEuEA/kRzC0ufL",
-	"ddejZVdMOC58x7EziE4iJngH4z4kA25BUgukmuSVlpAlxIyiufKxmEE8kBMOX4Opu/V6Y8O8xMwRdSTB",
-	"3ZcvrLpUgI2cv2yGyykvtLgI/eVDTJ7ilDoV4nyU4rqvySyzXI4hXPIyjJYPhkwX5qSVgbQ8SRFAO4G4",
-	"ub4hMHmWQCHOMf4ADcQM0sUv2s9lRhrJakoxmOluNIZGY2g0hkZjaDSGRmM4SaQAhnFB1kuv7lEtLAkV",
-	"g1kSPLu4myiwvQyZdpI6ZKB8SAHOSe4H1TvjIPDysToCr19d7memjiqJn04aT2R+41oQBpNEJpNiAhAK",
-	"ROYSmYuRyDDx6gLq5ZlLxFxBCuqEaxREwHjSE9ndXMjq127dqEatVkmumR3DDivlgTwyew7U5EzFgRoN",
-	"5FIMDGOqsepVBuPmdIVOi7ZRebY4K4LcJS+dZkJRAhfmW8HmWVbIuswrqJrL2Seqb6YwQoluj+uDb6h+",
-	"RJNprmlMtjM6C1Xa9aMbWiwCoTWyaQoliXxz98Hb9++RsuPURKPGUOwDi/RBMp2KuOblubekImggD8lP",
-	"g1IjFQ6N8qbK5kNbbc6m1Rg9i9SluOJs0iwi4SqyI7PJZzYVqhL5HEIJB6Pven4ilcFVJ6uXAIR13ij0",
-	"3KCPx4w8KyTLjVZnVLRPVB9cXxxqTNzB7EeVeWV1IwhDbWVmZURdiflHuEQXpofBmgfdznYYfKL6oJBd",
-	"DwNaTiz1gE/s+EQZsmXMYo25tvYdX5Q091r2+tOPz0U8xIo2J1H0cuO5fKKaHdvIkS972RmQukAJriaG",
-	"WTMjrOI5xKWvH4Juxl5MLoTI76JlBk5UollcUFCZdZUb6oGR66UNlYE5zDrUARcInMM8x8fNyZxyrQE3",
-	"lkxAaH8CfRFst/D/Ik3hjTraYz64MQE1JqDGBNSYgBoTUMO6Ty6qajgG48icLsZpjBRvibvYgceA/9f5",
-	"OrbDdrtN2AwfUkI4CfAhjHYkQHrPxyJDDksZ5WwojoRhlAJh8yRJ7JgHLhXeCal0KsKaH5oJiDzoHCqC",
-	"Cml1EEJ+BAnm/hMQH1ak6QqUskfmu9fBKQPv1TxImdHR8FBGLJGDtIiFZo5F4NScI5DZI3X0amOZ4c2O",
-	"z/kDj0P31NCSxfp0bc/oVXnCwnHwSixBaeHoCxYnPE1Jn9JFmlfMZp2bPr9qW3Y0x1+swOAVJwX0pguC",
-	"dHqkjjZBdYIT3FjaLhcDygbololLaEjC8BkPI+eFGtcGPE37fHCgt46d/AHJv/WK05sqY9NMHSZGPEMq",
-	"G9kmIvuF2NBXNeEIjSIWi2EihWZggVTAK1z9jZBZu6RtGP4gUJskFjJP8hmFAUA+PQJJ78skp7wvhHm5",
-	"yjxkp4lFrWSZGIhkmlvoFtvJV/WcT4LOZDXu177MsywxQ/LUQYKzJtgcMJTaKCO2uy8Zy8QU4ZFtIxak",
-	"hqxrLTPk90s4KeR5DpYLLShoFwKzmopnJRCMnLHKi36lcGj4Ph+MHTYW4FzFZWUTUEZ32izmM11+cJJ7",
-	"GVkIWrRbfsVcW0YBbs1NuhY8g1kfUjB21dJM02Bu3txmY1WYLRS9dX+PVSF86UEdlRA/lZdp4K53wp9h",
-	"5qhMc01xHEfjJBV+afHETO4QN5LXTIlbylKu7SrZIecQSYUtQIe78PT1tu2FFgRdVdNMqaHFBuZsksgi",
-	"FyEbFhkEzIONEt+jtHieu9GPRM6ubd92c5cJBAWAeYSGWuyu69NsML9P2CwgD+EsiDhk4on5y25ld04f",
-	"AzJ8RD61DD+eS9a5AfF9RrgCq7dWE8EQXQjPcYFSkq7D0tnjB+IudbAxmM5jmN6H6gQYnStbVyoSRXC8",
-	"H0z0KIn3gy7bN2rS9U5nu7MfhGyfWDPeuXf/7QcfPLq3HzytdxKuCtnbFLSEBnnmwEBLXmypIkccieSd",
-	"FkRkY2a+MbzHl4OZi0GBBgwwQXgK10Akh8JK8jNLmLSFTbTr5HF1a82o5erTop8mgwrMoyGm8VUwT9gz",
-	"G/g6mgXR2lQpu250Mvtyl+WAQWbxOCZGBta5B+VYxWszvOAS1DZl6CHBMAIdtuMNIXMnqnIKe7PGj/MY",
-	"MCbv2qnalCTt8dGbSZpDFaETH36o8urzdVqdZyZduwqDetm0ufXGTbO+iYri9nSjplx+bZkqVCucTI0B",
-	"uCMMc40VQlqaO7bGQX+GxeUSH3DBLeNaGkwNTdsi7+cSynYXbPw1g66IkY4soABZhheZYZYghRD4q6Sw",
-	"NC8vJdlM5EUmAXsAxV0YVou96yrmJTlR13k03LWoaViimobtdhusZfjEpC6ZsJBfBkr28cW50290tneu",
-	"hQGAUTlJ7QxWFpptmPn1PeANEXsBOdxmiU5Lxc6VcomM6yJbUXFjVzJ6hsVKuDgYkJ/MB1hbh6UVU5Fp",
-	"Jest1PdtZwvk4Ddc9qCJ2UT2cAvXHNvLlT3sxC/Fyd/sUC6L9jBbQmgmSnRgNLy4OLIxd2Yt3kecZTp7",
-	"YF+yh7Y+HDBkSjIEtDaiA+k4RXYIBkPOBhnXY7Rz7culRGPrmP7qJfHTCIKd0QAK2ZRCk+6EMQ7sCOtJ",
-	"aRiaiMn8GRl5DKoUE+A0CGhdaIY6RPisEgbatFmN2zoSmWDOSW7Nmw7i2ZwXr70Wi8CtQqDNAFYc7Utm",
-	"If5hzp3lkuoAYltdghInou1CFOk2js08Uo5PIXJDzlLBde7VAmD5OBOEoa8RokLEIr6DI8HKA3QTt0Zf",
-	"OGRou9RmBq2Q5Rc7woFkYqIOPTjLJMOCAuzDhcw0F3HSYnteLKY1Q0JyGjZqzZs2XA4UYwiYRPsxN51n",
-	"glYZvZiQzQksDMI/7rBoLNI4sjsDJEjzKW/id9g9A7Wecj7rMo5hTx7aRTIxW8H8iUO0f6PTy2GsqSIf",
-	"qImgoSttYefFIJkmEOlHD+biCaDZS/MVNHYbaeqsyxhdiKbqJwj0CjnH2qVEuirckYAHdOQh8tMl8uMR",
-	"E/X6IjHfbOajzGxl6RmE3YHmZtmZ66AnVd4jI3Zc1xvCtuNSU4qgkCzO1HRqlsJTIOhTIV7KLBzYf2Ht",
-	"fI7vtt6+vMdzDsUAEHHdIeyT+5Imo+KdoH2wuJEXs5zNxJxagzgvrHNwK0E80zzINhGuoBt8ar5T8w2q",
-	"dRLDP/eKnRv2vlpHoNAku/OaapkNZPSpxCY4yE482VRSWq23VESQpYlfbwmreyxRPaY8H5eaR9lkMH8s",
-	"T5+v9VLYJc6VPlToQqOBXBqobKmRW+GFoojP1TAA0sOJqCuAuGJUEVdlZagyTCHCGirWcQ2XeJ5nSR/c",
-	"y+Z6X4wSqZfgtLTYLtZasZLoIloLO1JFGoPcUeSCvZbklSaj34pCFn3N/HPV/PMvIizLkvP+65hcA9AL",
-	"SueZmo6F0ZKGmZJ56EI2WDIxs0CCtCYANjNBJMNRcERcZKihWamL8elUcISKBzE0Beg186cURxBtJyCf",
-	"ybwSW5SNfib4ATn8czu5UCTHfKIR7FG3c/rHgEvySZXlptosToZDAcj0br5RLLzj8orYte3tZbgyvxFG",
-	"23o8nLWc3G72PWdCQwIvT5rAA3ZqFxCHYm2npZX1hQ3rCCiSjuVRaQCdpUsiY6mOaSCRhTjZatOqdyBR",
-	"z3rrGP9YZpyhclZ8tC8jUOojQ7xSqJCFQ0HVlgJOIbYKbTa7rt6Yppg1V2SsLEnmSmhxRzNfc8ae0Kti",
-	"BnFjk0LjOoUsMm0Yeo1GmpBFcSJHOU8PengHtN8jMRjzvKemQkJ7ZMZ5HVTo/gwNZRMl2d1xIoWmkb0W",
-	"PfvFz5/94BfmBUzRMX+5JBDz45/+1Z9/8ef/G0oSypnTbO3nGo5hiSqGVkGqP49jXX4ojMHyBm+jIlsC",
-	"WFM7EaYXJibTfMYGIk3JgGQ7tPmotlijBz8Q2s2N/Zg5AZ0aLYJQlgpRgMiSBJGdVdXbWw2eptaVZ1hX",
-	"OrORn0mGLBm/VVqwL4dvgKF+BINaIrXZKLjE+2Z0OS0UDGRL6gXacoGvV8vEXcXQfPJRVqxxfglHqMoX",
-	"x6UxMOcjt+EBEBXzmSiE0Lk2xJMEig1etczZLxDJUSAxBwLcsH3BRoXQYOYyg4KCkci6SXDwAhzL8oZS",
-	"gXFxvlqmj3yGljWzlGDreQgwaGPBXCHKCOrPURHK+dTiUhqgcazOL64zvjyYnEkU2Mj6cnIlMSoL5grx",
-	"YWkwV5Dt2Z//9+ef/WJjRyl+4wuywcyNYT1LDPGUxhDTGGJOIzrhZvNqdw3K830ONhmiNUutMG8nOq9s",
-	"+8YRvJIqbOIOtnPfKCKX6w22/NU7TOfjGN5U0aiI+6sMoZUttjljh9cexMGrZM/ciNf6PLY5SJdo1CSR",
-	"2TtJzr5pVdZztXDWnJt1saaXI0AzMIXW2SqtAh56xdlLECvouA4IOtqF1Jirb9M1ShMG02CloDWiz3Uw",
-	"LBOSdjCT+UFePoe1KwpR0ZVOsAPiqXE4068MuTiDha9JPb18ApB75WFKYlBG9wDeNGjEoYefDsBgZ7Xp",
-	"+dRBHAq5IknlEYVYw5E9xEgTl4mHCSEsgitRCGloVgwgC0klm98mzZmLZRrmY/ORc0+CtaHsCPJS9qWh",
-	"PgT0IuIuZP655E1ozEWEO5OPHTPAnu3LfXnlCtghW1euuHhzN34vYZQK33gJMQvABH5F3KnSiZkxS6sy",
-	"7T6QTfgBWcVc2PpAZfG+xLHRqChCyY6LRUccEnO4awe2xjCRMYwMXibQIoAgATcZXKQ02DJ6HeedIJCo",
-	"v/sEP48fpE2/92muMsEOBGVxaohkwQxUjLAyY4csVdNneXs+QdOO+jX88BzCr6JxYrb0rDUUIu6Z16LX",
-	"W/tyV9oMRtxQJQ4cTRFe742UNOzgkU1MniRginKhZ+gE803EeqK3IBAosllNPMtdOigtPMzI+1pkXnxb",
-	"plLBIjw3ETiQvBOghhjbB5YrLwpvLCZapIdC38GqSxG4S3TN62hodElbAFAByVI63Jew2/z3XT5xmZhg",
-	"mowo4fUKxfXxVJiNTZ8KR8iGIIEtWCo/TcwukD2U5eCUdBkQ+xLXYnvbNBUZZuJFXGn7Vp1B7b0iTXFH",
-	"LTJRqPR0fzLNZx8Y7mwjDRYZ0xxVAEopeJYmRvCAkwo23wQMj2BVDv2PAedouahEn8hkDM94r6dimDNV",
-	"oLwyo3elOmoBFJPNZu20r20vQQSB3VTh6hP+5G0hR/k46HZumVnIDQsJusHvftS+evvj43bYufX0KzXJ",
-	"pmGdEDbhT5JJMfFSGRCYo340kNlXGQ2hUwEuVhhQaxYl66RQjjlfDuLDsVwBCTKbw9EksChrf9J22vVD",
-	"NK/Wj9Af344/uvY6o4PjVDlsWjDzGo5qmkKGCu65unFBD/64CADlhCAS0+GeefUpjP4BvrRdDplnGQd5",
-	"Q+cz2ExDlU2CNcafaHsgu64GAoAjOHqgMjjIeANCIJkWgtwFFKUYgiuNXlmya16mrKESdsZeMednMs0J",
-	"gcYDtLMbZwPYtt6BMKIYOHuuwpkukdpqXrzZ6mzvXLt+w7w/B8MmVZ4M6dOCZcg3FENZ4tT1+HSK0ZR6",
-	"ouFHu93x0G0CxCF7/tkPn/3+T4N5WGiCtNn2oGzwLzPyzna702t3vv7WN7Y/uPZh+1u3/uWN3/nmzjvX",
-	"H9587/ajzl5QgUl7GgbwtjjMe0TcINY455PpiTNhgehwQlpQH2UBTgdp5tlSveBwvSlORjrFY1OVRRtw",
-	"tJcZH79IU1o1T5+hC5sZDk/GL01k30z81jH9sRaODtbJslhURi8zjxveF/lyJtTNRAWAWndpDIBtRqYT",
-	"dIX6hgwkFdppeUaRx3asZLsv+yJVcmR9u0jmQ8odsbYN6rVkCwT9o1WRDURUyp0YGk8qTFROReTCHco4",
-	"NKidgzV/HDiqq+Yzm2KtzYLUPYRxg+g2yUSaJlOdaOtcrmSJGCWjdBR7iheNCs1D9GGoT1kiA05+NRHo",
-	"8nY4KtU2ttvtlkWBefLEQWUnGpJN5tRq0BRxXTD0w6yviJ3W6HzjpS0pAh7iwJS8fcPEtwuelrgNnsQK",
-	"XdgUY1rCcmQ+dLgLPsB9ZFcCAuVUxnA3gPjFpZ+LgJqBr//CPHIMu/FbqwkAQL3z/x9ns15WyN8y8lFU",
-	"GSDx1jv+XLudjNlOEJ9IOOW1WoHS+QMcx+a2NXzPyBvhxg75BSHrLnyM/Tyr3eZFJms+ZYm0RFNVEZWI",
-	"JfaVSgWXVjQ6RSIGEDLQ6SZcciPqdo+DQ9SX6AZpU4YmIegP0D5HWuN+p1xnXC9DsM0p3TUSRrvd7lyF",
-	"//banng0TORIZNMsAXy/wQ3B4+GQ7+wMB/Fw52YQBiMhzZqq7P1HbyMCYMr7Ii0HTNPzdaXze+pIwuzp",
-	"nMuBwFGhDMyzHMexRExzuH3DBNWij0Hqmyi5u+EX41tvbz5I8QT5HH7oOM+n3a0tf026t9u3d8yUZKqY",
-	"fhMkyuOn3WPXwW/tuw4Q2AgePGEkEIYBCDaZxUnUNfMRBnlWyIE5kru0G9phcCgyjTv8GnBaqQ6Lys4p",
-	"oRu/pQqKdgJ7F6RJ6TFi3JNUeOP6sDNoD4dCOOxbI74RFK9arGoC7HY9mY7OM5yKcwtGWa1SWHYBQvQ8",
-	"rCU8OV/85SOc7G7nY2bXp8vqttk65V4oB6/+JkFG333oLXX7VPI9kpxhoQHl+myCNy2Sodsnid6UegjJ",
-	"2nwwrlaPaaJ3muidTSsegJxfyowka2EWEopWKPuQjO6pDyTqbBDUA+GbfkGtepXA94c4p6gtzEAOSQ9U",
-	"1LR6B08D0F+Slo3g1mm3vZK7LfbQEwQxEJJFqdJ65qe42i5tUSDKdVVZMjJ0ywqoNjnXzliSii7jG4ah",
-	"hph4Q3I4h3kvUo61FewvzzZNZlW0X0A+cJ5xP+XZjg76LxUaMEubz0K5stBGfMbA0UTbEFRKmTGMnDtx",
-	"mD7x24XKha4p1YmL+Tait55DOCY4jwf6cH3qafp2RbfOOezyJMgd2Clmu/uQ/xgDbo6FDawNusFbb3Ru",
-	"tXeACwGKuOGIIk3h5SqXwsJn8LpZXWBQsEkRgQ9LmBlZu3yftlMQBs9/8u+f/ehH9S97g7Tt7Jy1Qk5l",
-	"8lezrvqjXLrFX1bu1fCW01qdcF8QifY4B/CB8yuY49uGNbKTVOSiptpyBaHCeS0q7y8AV4A1BywR7EDM",
-	"XOYKFBlwlb5w2Ggpwt69asrV9pGw5qVPc5Go3oMWHlY+a62g1n7yaY8cK8szjFdiqiefonfF0BfnxaFS",
-	"H8t6TGK9skPn2VnIbZ53M/k+Hecys7/nXTzLon9wLtVSL+GNa9Cscxqu6Rm0+RBkW6os6h0yUIGDxMUt",
-	"VF9AY1TFDw17CdzGcxamqjuUKgm99AB0CMwRdDtnRJzDdtYHmyN4muqSNKFWl1jRHxaghtapIesXOpFC",
-	"a6b6n4hqVkB1vVZrEWF96BSaU109FWWD1/WAS68GS7vdro7scjB8q3xBC1IwTuAHdyAeiccr33LgU350",
-	"SyUsp/L81jHka/qhW1M+g/zwMu6NLCe6HmfvbOzoFOxnObtZXeB4bZCMMZdSpBunf9TEEcytqMJwAgdN",
-	"Ute7BfpZt/f3tcge3FsrAeWx3UlvzJaGyG5YWcdffL+6zolzMRdagcD9Nnqi1E9LBDotBIVV5braFp43",
-	"wBlo74Cf7LK55iuY++Mv3CapPw0vfZEJQHP7fknqz/r8c3X+zzK0SPTeaeCqfl9MSTS3EQUNreUIoO0c",
-	"LosPHGmZzTBJU2dktKUFrYTsRAVDwSmE9p6wha8SJVtXrvh1WKpjGpYOWUtLXFAiZqa7kKQIIA/s8Ctc",
-	"EY0SfsvmAxK9L3mqFaSxJwjASLYuIHElOAoGky5AXMu48goBHWYJoqy4IULsMLtXKpu+ACVc6PC+1MLQ",
-	"kRwtjnPTwOdemZuGAzFDzAGkndVP3a22huHQWAsXfbdQLNomm7/G96VFEXB0LfTWNbMYlq+zTKSCW6TE",
-	"A0FxE36UejlOM8QBbT4O2Db+qChUPBPTlA+Ejpx7fF/WRzXQVrpLXMJsIokaWKmA+QpbIllUsohoI+UO",
-	"+RHxuBpetS8ts8JB7Sk4N15Mes5HEUukzo0IqIYOUEFT8HxlgUYKN2MFssBVSsn5qIwdsNcS9B5pIeNE",
-	"jrqM5/sS5daskFAt1Yq5Ry2snWSBJlzUQ2UIVsiGMkgODMFMrJWmiynZ4kO/7MYdmJaJE7ttZYt9SXXC",
-	"WjQXdrUFz3tY/sesuQPQHKhJP5FkqjEEJheZBwDr4zc4d+IwkfGi0IYLQetiTqJbk/np8So6aa++d+5l",
-	"ANCbc+Ne+uoIgTDNZJptRc/vS4z4N8s7FWoKsFgWbJMOY0hpAgsLk2gERqUvepMnaZEJyEJ4MHTIedVC",
-	"V9ggWa648wsBDdCOzmOKTNdoQiVGLTohshnEKzscFndOKJuFSK5dCUPJZGzVKp2MJM8BgyzNx6oY2Taw",
-	"4bk2yOAE/MnBXmXgPi8TFuZi1i2pcRH3Q5Xty4jYU2RUr2lqmp/jLvD9CDuLgexxYTe7Be/oC4JcoSpT",
-	"PndzYDMAFkYwMxFCnMl9GdkQCABvqYnoQU58ggZ2SdilIKICSoYX70B6WfdmWCp9GAJPq4UBhxOepEYK",
-	"ofkOusdPaxA3zDWVxrUddNrtjt/HXA92nk0nfgRyu2de7HUCv2+KY95zBaKvX23futrusE67u922cc4q",
-	"e0hln9Evg9EC9tov/+j5d37+/LMfPvvXP7j6+S//9Plf//zZ733HiIGWaptRFabfYjv4eIPADX+xL9mt",
-	"BVQDq3+X0RukLHfLKaYZxqqksbMS2+LhHx2XxZ2f/9HffP53f/P5L3/57Md/8uu/+Pk/feeP/+m7/+H5",
-	"X/3s+Y+/9+zHf/nsJ9+pIN8W2xjf7M0Arv1C9WwbwXFWL1blZL3DY7F2GEZVEn7JwzCaqIpLUuJgP80s",
-	"y66RyU9pBV3m9PIyTOtVuV2bt2jF6gXhxxczIclFDkSq62yVGPgA0cpGfwB8+Up9zPmeGDru9qXfGIp/",
-	"RnuJBZqIHD+PyvL1EXtNCwGGoqPXEdYMGveCcz0pg9JVVQY1Tq2G44dvOxGflIUyfxVy2kHHgwDrTEwS",
-	"qFVH3+y3RcOztQYgZIzCdqMuzZitsgB6EpWfpEjwJE8MV4kgHjgy39+LlRT+q4iIbjePS+c1z+oWeyhE",
-	"rOlNoyiQ1HCVRea45z0jwURd+gRtG7rRDtm16yHbaYescx2k6raVMy1MGNAyI69AQxryQO08WKB2Pl+Q",
-	"lSSvKCHxmKnhvmSMSwatWMy6kDDybXsTdSjs+hkVD3HEImA+lYgWI3TGGT+S3ss0KyqNSdredTcpvduI",
-	"VmkmeDzD0gcyr4Z/u9xNC58KilECehIWVehcd9Nj5LjMfmmGUfG5Uiir41yViddlESQSTGCucRVCC6k3",
-	"L4jewbq5eGvCEwnocNgySd14imi3ljtvmMhEjwXAFcIF3pcqm/C0di96OQTUV3VG/z/23rXHjSy9D/8q",
-	"B/z/g0hyNcW+6DJs7IseSTOWRyspaskz2GmBdcg6JI+7WEXXKTbFzAhYB3ZiOAbWmwRxECzgJPALOwm8",
-	"gYHsBr5+l9hz2Vf+CsF5LuecIotssrvVMztLwMaOmlWnzvU5z/X3sy0EG5O2+uJuYgYGPL9WkS3lqcpE",
-	"PJJvOgnxo8Y8gYRACPMOXRGxne58UnawXfdkxZhJFBUT8Bjr9z45BKpftno2qXrNkXzzkH849H+mLryg",
-	"HrBDYbFvzOYsRwCJOJWzYIrc/LdXTKt9cunBheLsd+KPQMvvGfNsUyHxrVshVTEX+5uaCmVw6Nn/IDMU",
-	"pSCtJnEMA7yjRghRyHNuo1x8jHidODm4mIbQSe0+iHgnDVQZzFdQmkGF5JyIhoJdJUERvD0xFAjD9hUV",
-	"7nN7ER/wypXCPPjUjixtQ5VvuuL18LVzOlL/cf7VyiPvX8RLzDXkRIfdJXaHeXK9koH6GITanYxKEYsC",
-	"hhi+vMItOFce4765fKCeWSPm5eNpc2iSssQGAiLoYEFYkJAnQQYfE7I6qdVFoEl026GC6M2tuqyb8LMR",
-	"GNKicgWGyg7RjNeyNT8ijewbtKdDYVstJFhi3KIW2a6+COkzTgY22ndbUSMUNo32/fv39yomsP2ZbNmv",
-	"//fvfvlXf/TVf/2Lr//iT9e1cv1SVizol2BBt1utX2vdb0NSo8uwRwO+KmGx/nzOYgZt16/mRrMSvEZt",
-	"cJAaVJSwr3svdw+wHMb1Fd/O8kb7vbcVZ8V6czI31Ms6AmB3/nJ6AOqM+HvfHiO+xrYBVCBG8c0LdKBu",
-	"rfqtVY+M54h0ykZo1a5HXalgLjZWSsxVm/p8XpaZ+g8IIrwmD2MJqIU1+AL9kmHU85pERUR+C0DIq1/B",
-	"SgnsIdTS4lzEyNSvkg7+pEx8aC100mEjKuQltcLlU4V0d1YxQIc7NyF27d8PyFOBlmKY33tIab41nHMM",
-	"sZeBHliostCq0rpokSZSidZk+bRtv+kNe72YC0puEBMhyjsqcXlo0U+HOY4Pwy4+kjOfMMbzfPFE4kdZ",
-	"Mh80uLiO4pKiaxzzdu/a6+516Jvf88J9Hy7zfoiuBB4a3F8bNFhBJKEUn+AjF7osHmXJdReOcKrsnWtO",
-	"laUP16X3bMsvvmulfYSIRiKtLm/9ChN0l95Xn50DHfx0DtlnQyPs+tLnNlEntxlz14z0O5eTQq5UDtPN",
-	"5aRdKocu3OlGGcQBWF5z9IjVCHrWRyLyU62QmxUyRUCrAAibGPI96Hl3cK1KQDoK/wJeH8y8EXkWwl9S",
-	"0MJMnRPFfkRnopxyOMbqFcRftKwC6ZiGt3AqF4a4tMdLMnD9YOux6ciSrMf5uKLL+BL37sM8W2ldHutB",
-	"Zg3Iid02QyUTmLjPrEjeeQALv7hRHlLZmN8cdZAnHmP4GiXMd+1i1IOM1obFAB/k1QLA2gR1ubT2zCU7",
-	"3RmyyZg8BUWktmDlKDW5mObFKYV1KIG9UInKSi1TcwjWki6UYacrGiqTNF08ph+q0p/RqwfyIPA89NPU",
-	"ad6+pyHCzP0KwozrMczlQJXPzlQBAAAwRS+lOW1EUBIKHOFYmgwZ/DDP6EAjsVHAUerk/Q504HLKM83c",
-	"uWXLYDJf/EL/jsJqa9iw5VzE6R0fqeUQclPVhdoFX3HCdHbHnLWKQhW9NtQ5R8o5sYesBD8mBUuF27ci",
-	"1acUkPPHNAAiboqj548hXfsko2RKYyWMzpri4yKH3GhjpnlBjgcoJaOE6kSlcqYS/gTBmaFQ4GxxyjN4",
-	"6YdQSdkEljycDo6XFPkU0tAhpKxLV5BEygH4E27Ev16W42dZOosjER/LkTrWpfrecVnoXhnfbAp7TMXL",
-	"J8cEhjbU9pY/yYQYF/kbWPb45YtXxy8fPew8f/Hsk8ePjilEhp6T+JOdD/JiKotEJTvPi7zM22JYlmMT",
-	"YyIARDm1EXGn8+u5KXHdO7QuFNLFVMv4WPUmhYqbQVhMlxAXdo1U32YOvRDUGxKSwfpFolT8gKksvSMc",
-	"pHkG/kBUIIt8JKSrjqlssPd5uin1BLMkBkpojEgdq97OB6rsDXfsDGNk+hmAicQhHWA1I6C1L2JGb+8V",
-	"uTEdY1+OhM566QS441w1AXTObf74wbMXx51nLx5/+PjpMU2kfYKWLgBahO2RKQ2fRy3F4Qi67gBoVW4V",
-	"1COSaxRgZx2bFdmF37FUguOqpP3C3sCgX4zioEk/dXSSKp/g7TFPqCfRktdG8k1nmE8KE3MUuicNcQFT",
-	"wq4hSlXYM4k2VqyBe5/4egnhhk5pUxzh85Ce6zlwnX4bsN05JyFCoXqIP/s3nFJ7Esi9pJId+yNmWBEH",
-	"RxsyiDGBa8eUhZIjWDTG/sv74qAVImFRic370uheKJEiYXKCfaENCYkvw3wqslxMdZbkU8q5ciNdmmoc",
-	"ahUX8BeCd5o+AhK8KFSvFMO8MEp0AaF7Zo+hfbRywaM7cPMr/Fq9d1u9KLBCK0CVRpWG6pLJgFnT+HlZ",
-	"uZ8Dc3kNG2jruPxuqJj2ltcloRzNWWs6W1ezHE+6qe7VA8h082TW6c5KKwoOWu/dfXuOwhl6eka276vJ",
-	"lwNXT5ZAlA1K3pri+NWDB4+Oj8WNvZtwLX1w9PjJo4fixv5NYO1IlU+949/QJ2SG+SRNOoUqi1ksxpMy",
-	"yILpyt6p0BnFln57oiYqEsmEcrUovZU5QeDnJrTTAZ2zQ04gVEfwB3jR/cB1RfSuvWbxMUjNjClshiot",
-	"gOFMxqSpvoAImP2uS8fVRgxlMUqVMW2r1sHFu9dqwXT0fMSS0nQYJxfmD1P8MKcJGoNLV72RvZLLlGie",
-	"mWyG+bDC56EIzD6Gb8QoxGMMCJKSwusU0KzAG4p4XDA2iUtmgiwn7VOeiC0mrE4nQH0Yapa7QKQ0opdK",
-	"PVKg5xqd9Zj7mbYAqTs4B7AW8fxU+VQt39mpNBTW7OVnUAo1U6XTiGFCnDJBCrHMMNGBhgOIxbZdqujl",
-	"xDfqFzMO23ECDU1lkqgqSo9UqjMVZoMFdZoiWB7qmv+SW5rMGmJiqNLEs9V48hioLcGU12aWlx37HGr+",
-	"1ZCXFEmh7Who4pc3RVQv2nTwjdpSLEwCoNv54sFUzpEJgXUDNHK3ipiwbA+Js/kIK9mjFNdzHEAdbMfr",
-	"AV/9OcHThULFeVpdDPViYKigZkF76wzoEITHDNOqLzKUv/3xV3/9k69/9ntf/vHPFgZE6FOXHg/rTStH",
-	"dMG1OG8V9i7Y67V1PNzFm+vNq6/0h3m2RaLdan2Xyq4qqyDHeAVVlD/Ax673KqpsuRfR3rVLVLodqDdf",
-	"odjJ3pDvTntv25svn2bcz4gLBHJOtA8qPJoitiakY7OjaDzedM+fHVd51PAjMQHjE1Q+p4dTD2QKBc9H",
-	"jtth4VqX/b41t6FLGOATx/YulSk9irE/TvC3d9WMxqAJrLy54uK7XBpROc2rMvVZtihTEcoLeDHQzQkp",
-	"WqGkpYEgOH+91GXtsdHebR3sXVq6Rut9aP/qL6TfbLx9vbFwf9/u6ev2jJwL/a5gawZuiQuvBTZ60Hov",
-	"aJQB2enGxX1CNcgVRbHqInk51MaeglDj9Nq9ya2CTvoX2zNAcHuhhQxg4y8JlFhZ581g48mU3fpPfjVu",
-	"UggMOBiWFmbGXvBSrXen3N+/f/9u6/7bTS5faHl5HnOAPoWukaBojVJbAksdbjKH6y6SSSG76YxrdEmq",
-	"xXh5ukrQSUYJkYHPYWJUh7E74ih4tcIn5RNiIoBp3wGob5WIG3Ddfw/p204mrdbeXeAoQfSI+GY0h38t",
-	"e6U+C9BCBvoMfQtgJQNL1eNs4ZPxr8UI3G7GskfBjvifffIJ/PXVyw927jcxjAMRsrzXmxRGlFNtn/Xf",
-	"Rrh8LLVFREz6AgOadFOZnUaiOykh2paXguCemuJ5KntqCJSyUBssqTWGxVdvxpLQZ3hmeYyYZF7BSCFb",
-	"XJZsuLtpgDmgAUL/AsAn5wSya4qf95levn9NETP5eWzH0RvmuQFoqbKQmUkJ+8qvNMT9uooHCxkYTWDs",
-	"ou46hCVfT46KV5rmUwVYXxOjltJEuYbQE7LIFLXwLW4fN8sKbwi9BRcdPh27FYBCP38S7IwuLgnXldJz",
-	"rM0C7wovjvZKGjmtcIExzb9jzzUjJXmHl5sM9F4GlYTEmBy0wukvy98P6gbt6xF719AXlUpTGkIoaFac",
-	"SxW/CkZ7s8C3xRNqFwZJFkT8xc//8uu//zdf/uRPANE1wBVy+rfu14wdKRzsXZ1MUrsn3F4H3Z5j8+Tl",
-	"Cwa9EU8YSkUKv4wLlegeTVNw5QdVDHUurWOVJcejyyMKXZD+ayjHY5VxkQTrQ98UGVhvmBvbG1qtqqkS",
-	"HMsuIZTCiSBkLNvJhBg4QluFpU+j3fiXQ55m43XoBt4WfpgENfT2HKLT4PQ22o00H+hsB1pEJZByKT+r",
-	"AJPwwW4vP+3aVI57OJIV3bHfHKcSqzmqU2YFePW+Ddv0PFBf/qs/++o//+4Xf/8/fvHDf/fFz//yi9//",
-	"X//0N3/49U9//sWP/uDLP/7ZL/7bv/7iR//xPPJXJGK06vTMlGrUkYgnVbucz91edjZ27aVc39tV9/zm",
-	"vYR4bsf3E0y0t/RhuGHBLt9oPwZ8MPMeCvtscEVWtitvT9qWh+sNacVm3CD0/O5KcZAZopgJKz+qXG01",
-	"xC6GCZABeg7HBKxh89xl//DDP/rqT//qH//u337xe//zix/9n3/44Y9xF//iv//h1z/9na/+y+98+Z9+",
-	"ivP4T3/zh1/9hz/78vd/7uez0DmGPO+cx1yWT8qAWqFCUwzXIxnaMuuU8lT5B+1v2HtcvHuNqDFVejAs",
-	"G+09KylrWdAaQHFn75JGuwFSGi62JYkFb6MGxAiT86Z1fu7Wn6lLcrXVd3vDbbnawsYZYNgDdtiBBkE3",
-	"MO+9bTXx1kr3zGsy0HicOb5AgrO64IqN6bX82KzAvltHNhA117qxTzLuwaIjm39Z5ck+En2tUoczMoUM",
-	"2984fvYUqZKxLUKOGuapQjDZKAhbg+UMyMVWVvKYezJNAcgYcyTBc7DU46AxEEDOBpmmjiTZlwuTCyKC",
-	"3MGxtVastWlVC2ttEmqWZ1NOc2PVJKuyuybQDD/J3HcA0IqwZWUm4kAF3/lIzWLE0bYDDnwhmnz9/vOs",
-	"inOeRohIFaJhG+SmsV1cYTiAB/IbxiOdDyq8nOageJqIMnIAOwu4nIVGIVGj3vLEk9f6Heul0ZV9o779",
-	"1xtecd/OiEG90nDuRF1WY3ABhr29IJoAoge7CP/p9Cq3l7yiwT6bqu/EJaN3lUi0hHp63PsUp2Bxq/1V",
-	"5ttk4UdtwxPNKw0qBBvhu8hEu1Vvrle9CYIOTrhupuisG3lYUIhKuSpZ84O8IM8i6TAQo+C8S/uuy4Tk",
-	"yAO4Ia2aYNBJ4iuEyJupyxrYEKKJUlhxm8787Q5oKSeZV6v2Wi0mHCSyBHBPQpIdJWOG2YDtgMuVUhv1",
-	"KEigRhA6MGEV1oCgomMHSoGRedcoZyTWTQO5WEvGPwXFyX4w9Kk2xRGlPYZuW07I5FRIn4BoOwczxEmB",
-	"6ICpvmwEW7yQ9doUcZ51JlkvVbKIA2VxPE5nzbphcY95BA4FTxsxzo3R3XRG3f+YS0bCrEYTVT9JtS2R",
-	"kOg5cqslSwDEBbe1w8c7tv+F6bDYKAJhzuVyYj2YjwOUjAdKya2P+0FViNMXUYer6ukL37P9ggAO4E9y",
-	"3xY6gJVADlKQkl6hichls1ZzmxEJMhOT7DSzhgRMO9Je1EQncCQ+WVM8zHnjJMJMekNvDUEvwF7B72xu",
-	"rRx5RY9VW8Kf5DDBlSeLnmRH1F264N0+CxmccVssKtP2h3eQXmM14QrhhOzmyI69fi4p7m9Qe+aTai6o",
-	"XM2nzLzrnBiY3WvWbWvV2fn5CwR6WCsEEIr79v9+cDUpMgv5MNXDaG/8+TWpSZBx8mkI0Mv2zyQfgMGj",
-	"hPq7UV6otkiCsx0GoK4ib8YBT15e3cV9sZmqC0PeKrpbRXfGcjvUc1mHukySzfnJM7b125/RSVoJsES1",
-	"Cpt5Z+xLFwdXOh/9DJFEDUSdKxWUHLaMGheJE4TxGirPxDj5XCnmbqUUM5molb/Px/a57bDME/8C2muH",
-	"dsCSNu/cb975QWNO8uPrJMgI7q5xpooKNNYq/5KPJe3afwCmt84GnSU3OoYrVo6alZfah3bdQwaCzI0v",
-	"fvTjX/zwd778/T/64g/+pEHVIFgqBj6Y+ZBVubJVoweZw4etCZUGmbwO/bADh0X2Rqpjhvn4Yrdm1Cit",
-	"guDwh/JSph3HO3+3FTUm40SeNylTqUv/ll3vy11S9jA+VKXU6Xk3FSTLb7HHrhl7DDOSIJ/HeBBSPdow",
-	"plOLMLYg6m8jDueKxEmibpHi+aOnDx8//ZDSJ8koBpAEsuUACGON2roxkgXGi1UB+LHtFXN9V8z1Xhv4",
-	"gcpVwH9Cwc//Wkfck0BfU7gfvGPhfr4kv7zUXkdeRyLLp+LB0dMHj548efTwu1UO9x2T9yjuKoXRQUl3",
-	"nibmkmH8OVmv3riUulo4uSD5s5KeDn5ZWQZEnJwfn0yUT0H3ji/EynZ+bM+GlWpjLzVoh/3lPZkB3U9Q",
-	"JIMPYJEMY+/MQsc5g24TxBVcMzkw/gQl4h6Y/NC5zPAp8B/PGLhbmKGEgnxs2t5tiD8W0MqbBV55QiyX",
-	"I/9RasD2X8GVCF+pGR+NSGR52RTAc98LiOyNUoQaxp8bqFLEVLQPmdaYdFVzgz7CJf7WXaFyaJWR9n6E",
-	"/9XRpjPKC+XE5xo32tzNNVQpCvJPX0cNbTrJxCWqzWXCkYuKssoW098unvEWha9w1XX4TpGfafuv3eC1",
-	"3agxHc6AbaXTn1ilfi5zzguIx2WIAEH761Dsi0EenK7GFaaxrc0jgvvsvBsJJE62BTG+5ouFVgdkjHTC",
-	"WmMoCvT0d2JLQJyBsn5rjQlWUsSpUmMMwcT0NgH5AQEyGz8uiZUkJhwFDHcBxCGyudsG2pSIRTYKtkXx",
-	"QYNxQQxZ7rrr6iTrTQpg2aebI1E9nahll5O9xV5Wbz5GS4aSJuJfoDNpako45rBMcAqgI0ynhXRpFOId",
-	"5lO8DmhWk6Bcha6PGzGS38Q3mx6OBQMyHKyDQbvyGMWN1aDknGSP+zSLHH8LrrGFmmpxA7iyMKMu5lgm",
-	"eO7lXLjvZkSEFcwQbhdW6TMIcTsmQqrbOcmwQA3CXswj5+OUB633uDoHw4w0kHZAnwlGJjI/tivaCluw",
-	"eSGev3j24NHx8eOnH3rywyZIQbX4HiH5BE8mKtUAh0NPsqD3MTpX1OXyE4tCn1EFGzZCkxS33YZxQL1D",
-	"aQBXTyGbOfynYdRtnrKwqUIa1xn3xfljhIRE+Gzw8iQDyhArR3g4uFQQwqxAofcgBbPK8O7ZGwmyyIiR",
-	"TBRgpS4SmpS582nozJRKUk+QpB/yL4nXhfqC+Ych8g9Qx8HaM4dIMBjH70mvVz5upxU2RgTdRJR1wG60",
-	"/yTKRuZukSPnu6AIvdB2QgBnZvE8UMUR0zriFMLq6SpbbPDlcO+h2jBA7lZI7cgzlyeiTVgN6KJgXpt0",
-	"EJyqmB+ai7JBGCDsSvB5a8uaTt7vxyxKpbB/43F6Ld+hgJmRaaJ0s+9Cykne7wdtun3XoVhb3CaRzZNH",
-	"cxZsUNhfsLfgDWLJCWZvJGdBJDAPKf0jKpJzvP8I0clFpsHpLfLxuHLKDVexJHI2R0l8qsZlPXQTSNLL",
-	"a9oXRMRk3rNGRf7A2ufTbJO6fxhHEM1++yvrQtvdutBWuNBa35QLzS3LdbrQSFnYIlBtI/kXJEzKEiG5",
-	"FDwvvE824J29Wv8e2xYrHXzOAHEuPkalhvRACbf+nVYrIG+GNJVTnSVtT8sPXUIE6wiTFExEISBH0U5l",
-	"IQARhVmxnjAMrI46Cgp7Sl/yQL49LqxPP2us9E8RVyxZNonPukOZeDEoqPovYhYXWbcg0PnrlCrQuFBi",
-	"2Ib94PB0DQaTnww846vQs+xSXUam00451xHlNnO5DWxfuyx8opGmvJih0Q7CAJEa0KKRXOoKwPeYtn11",
-	"LiqzVCA+y4hdwb7sJSH6UDy4UQSmMIP33xVjWZQa0NYJ6Ab/xSSliZxFYpKlQOQamkxDbcq8mDXdG52p",
-	"Tsoh2vscR4f0WWx3gLm/9s/owiGZLfoK/CGlQvaFTMRQzhBT5iT+Qo4kT4EqRZypN2WnNylMXpBDKoW1",
-	"yRKDdnzlCagMmqRpU8SsU/eLfERBCP5TmcdIQxKYU879QQWPML8APiSTRGPVoE/Q7+UZ/tFBRkCvkHeM",
-	"bG+s1wCmlLaInWc9y+NDEYcqtf03OA06OokPw+rS3fBfyoh9GMdBhLGp7syHi2LnxbetkbdnVm2tZR8L",
-	"9GH6FcgeAGOXLNYKpQ2SNQT8uJUm95riKE2JwqOvUwCTAF9AoUb5GU8uFV84lltw69gZplrOyuxEc7MT",
-	"hYOLgsFxnbkjrc0LsRtVeeB4H8KE4Zlx5jORT8HQtAqI4sJW922rB/Mv2TkzECVEzLygatTQoBd1hSeO",
-	"zOAcRjkIsOEXIcdfex94HSoMXU2bWBXH+Mpbe4Weo6E8t2vxASxtDcZN0FW3tXgObbfROlvSb/5xzVxl",
-	"fPztyk7wcQRDtv6zFVt33Y9/H196ad9Z3QMSJAgS5TmXod6qLFOVQNmMzmDTV43leNlEuQjdut09Go+t",
-	"Vrmyo36V+ESt3GX8UKUPKpuM7J3m3MuNqDHJ/L9eR3OsFfZCtC/tnElg74Ab0XbqYdCC/fersJX11pyd",
-	"hOJBEJvGaPhCMByFFMhnvC/t2cfKnf0KfD03Ch4W0raZ56RumgI/0fpkzOetFEjOGB0mseiqgbWC/PoR",
-	"xBBUEBmIZgDWmjUJ0CXO4rUpjpIECtvKiYnFvp0W4NCC2UBQdi+9/Hi//1G7hYp13ZDJkRMOdyTfPFHZ",
-	"oBxa9bkVNUY6c/+OFohM1lncLlXZ13WAL8+1ZxwqfOsPCGH1IeAYUo8HXmVzSLWB4AFCgLbK70t6CG6j",
-	"lahd569/pY46SPKgvQ8+xcqqAWBP/R51Dsgr26PhvW6lVeUaCJCkfPcCjKRlk+Yhlda+3OidpzlfWWtc",
-	"ccd8c70/a5wvMqWPBqBVQPWwtDLASm/ckQulvVNx+Bw6tUbovjCEUc0PAm2Xx6HA5ucO5l5r787u7t7u",
-	"bmvfHlDGUaubzeD7a8/mc3rn3NUnzVrw1YeVuAWGnqxpAOpxX2dO/yKqOXiQChmDyDrlUwF2a1C5m/dO",
-	"feoS0s8BkAjUL9sfE93vA55Z7TuJLGVXGkALGxH+YmbXE1jXIuoZ2QEqGfhEqQKIQqis0YGAvgxOp07E",
-	"k4+Ov38sEo3xRpySuXciUea5B2NBxHFNzIj2rYWaTj2CmrHaYxxYOJUl7efFCDwgiSzVDmdibyB0eTld",
-	"HJ6W9BCuzqppdU7nyvxCXTvnxFpV+om1rxprPPwAbMN3y5Rut4Lt1Cq3jrPdOeFw69G5Zo8O6XqZml7S",
-	"aROUqpUyDfAKFzw5t7F+bXm5Anii6dxBklD84aMqmBS2w0UImLxDN9EATlmBvobAgLV3VDnME8Zb6Q2V",
-	"gV/Hheqrsje0QpJKVNFDzpb4VIJXxl07ThJxEoTLZyWCy2VQTtK73rkA3QX2CRLLfQRG2MbsU1PKGabh",
-	"JIT6UHpICAYkaIpXlPLD3UHd/QCsdU65qRSz8yPvBeiQQcqEYTADmLEPH72sKfawSwUy/2k+vVSVuiGI",
-	"gmqpOrQfqlM8TQHHGeVmzNyFwdgOTHCvMrrOzDqF7SBCUUWvoF002ndbLbufadWrHf1YOmiT/Zbj07eT",
-	"h3+8E2Csr9mFO7YL9mON9n5rg8J2mLNrLWyHuIqPZFwkAeBCRfCr0UcvkE57uTgGTfw55OFhLfAcYAVk",
-	"e0J6vs8PGh0KO7Ez9Oxa24rSpwKpvo1ub6PbFyldAeE6TwLBm+/SZBBObh7cebtpHbu725dGfZ4gwA72",
-	"niInfgDMGNh22cUGdZtqeCpCOKVkwoRCcIsuwCrZY7cIYQSO7ZMMfUMhIBSQBTDTpLTHGaotH/eDPO4Q",
-	"cyiqBlmApNEIXXqy6jnkIYDYme8L9gRTEpo1+JuB6hWj7x+R9sw8qhObms6Bz5Pqb1yT55lySZHUEVZl",
-	"TjIEE7LCC5KBb936GK/M5q1bVZVKVhnZ0RhmGYep4qjvcEUt5N/aGaA4ntNOXObxrVvPlqhn9utMeuWq",
-	"fDx5elUzisBKtS1ghrhbH4YF90oarL1RopikcxnoJ1m4Rm4nQqL3JFX0LEWHuqqcqkA1c9E3zizH9guZ",
-	"nQr12xOZpjNImN6t7D2nx6EabEoRG+APu0HJkZAofxiSqedg6FfKn26eZHuVZp1bBxI64cGRTFPb/tiu",
-	"NTWOEUSeokTOTrL9+u710d7gvQWPHuCjfWmg4/gKYih5KDagrIDtAzn9wT3ofRWY0F+ogSwSCOCyxxSJ",
-	"zBjHdWLI8nRnCXeDgkRdWnA62n09mBQqCHfRr0h2C0KonOZO8cvTpIlgVbRt4Mu00kGZGQFx8T6DAgUY",
-	"xSCnsGqZV3cEPxqIjOlQFSqI24LL0YWemuK47v3qKOzJQyFSqJHUGQT4nX9PZ6LV3OPBQfiT/szjZRUc",
-	"WrfrP5xkSaESmLBxnqfsm4f9j+f0gewNSSgAmpC18bikAaIuRLRl2I4CuUp56z1MW88Lb74l4kZs21Q7",
-	"D/KsLPK0LbJ8BxBv45tN8VRN3UwiHZvdzCfZaknp6xgDezF/o9W8rYhjYhNs0dSywzzysGiO0hZYQwba",
-	"lOAfBi6YzPXUWZKUfQAWRRfwy+wraIhFFbBeqt0/OMmWAZRlednpW3UrhuZ3W5G9++V4jJs57A2iC9d+",
-	"oA7MzZ7+JlUUYOM8zJOMMKKXAqtFQWUqX4WTDOqLVNpftwtrEfZ6o3Xj3DQKIq7hYLPfWNsdZ+/Hd5bw",
-	"tjXMvlHDbFu3/y02fr4FFs+ka3diV+14qPElJs8RXeqYnuTK1x2UI/KClSwmVXIICrZMlr1AWlsQz1/M",
-	"znmW9WpSeGtDzhOjM2XMZlkkH+dFcqeFEY6Vrc7Fsl3URGfl3QMfMdFZqQYc5KwPzUN2b9Gxk7JJhPyV",
-	"UcXjh8sbhjKTDROPAC9//cSj+ajsL1tIyG6mTUJC7nD4ZIJrlKnfxXDP4oxWYz+HnPLihEQYlc778POk",
-	"UBFXGcxHjMJaTXOJwFG0JDh0FKQsIYC2L5Ydq0KwvBB597dUr4wCRkMrIWIqaEAZEEFOeZhpAFmMmJnG",
-	"9NggTF0MHO1+AFMxp2Dq6JIqt6uRnZA1Y455Dy07epBiL3GikgmeK1CejzIhk5HGWmvg7KywS2Y1CahM",
-	"3Uaqdm3uKse0oLYMPDDV9XZEqORH8vSGU2IYYQuGx4RkoRAqgpZc1nQFH1sb/maFtdVno2LSKK5pkE4y",
-	"1T0VpmETqAs69HDya0lI6q+t6yQg6eb5KTkwXcAnvMzau3v70dylCXlIhVEdftkXX0LS/W7QWuOrH//k",
-	"H//mb7/+6d8h0R7qxvZ/zG3/+sJt124c7IXcbKiIj8Yp4JtUzkqj3Xj/2bOPHj/9sPPg2dMPHr/4/iYU",
-	"WXYFrhle+QLTu1aZaXAyXaEj5BN2sBNUVQp/cWYKwX/CmQgKNTnVViNqsT8jjTY8vGLNQgUD60FB2awp",
-	"Br3yCs+LbZZLGW24f9aGYQ6ZQrc4zNv4lq/e/Fg9AGCFec0H3MQX0lxerzbgbtszqk2pe2YpCrPd3cf+",
-	"sXeKNY8yiLBxaSy7u/fcvzoF8Iu+d6955/xDTRC4Vr623r6+/BF/AOrDuc4ZVDK4jtVTYUPxwdYkuKgT",
-	"BECVFm0CUPorc3z1Cn5whLDpJScFS4QG61YIDbhMmarsKBU8K2WvXJKXedWOgEvUO/zy5XgONkvxHGwz",
-	"PK8/w3OwPMGTTobZuC7XNnD7s1IO3qKNnirk0q6T3fgJX7g9cKl6jKEkjly0fh5pil9xyQHc3qLh9xBa",
-	"eykHS+7T1dP4MM/UdnNe3+bE1YLUjsGmO/L1281RJQZPrXi+aqH9OmqMJzXX1vNJuXwjXpXsPR8JZ7AN",
-	"Qn2Lj8BRkuD+FxpwGwOyN725mF4in2+7l89RsR7wc2uFe36FtByamE00HTfn2wvlmrWdOY0DjldkDRoI",
-	"gurkwsrPhW+c19EKKN2wrzEiRMSUh2P/O6kkqs4PLpZJgk/LJGHQS4f+DiYzvIJZVVBiiSyQ1AiFjA1n",
-	"O8BU5QV+u/5JQHOfR54VMUUFYkKHdyAaOsFST+goo+Nzm0NpDgMm92Agizk78EW+US/uky+HFYe8TBK7",
-	"1JPdRtSY7DVAiNhphz/uNzbhE7QCFDp53XzZdsLAC0w7Bv6b1gPGsdd4fVnQPTe05dLvY8cYiwBh37Gy",
-	"hK0X9oJS+QWi3jixBXXIJJUhkT1J/I9lLvTl9J6p6g7zfAVc1CuI8PrMwTxVjAEUQy0v1tYBdja1ZQXn",
-	"SGcGfpZp6n+oTZn5mLuw6Y3xrVN8aCSbKD5u/rde2UvpMTyPSz03iIZ3vpVMmkdPpmlX9vBgELjfZ43P",
-	"/n9mR+7myez/uz0p0rdhYe5mV+1GmwraXOeO/OSTes0JBgEJl1DHopJ540rYUYAOmOHDBIw8R/s+AZxp",
-	"Ahe0Koh9DSHt4kmRxgBXEQe9jiPAp1aJ/XJegEpV5uLT41JmiSwSwQLg9Y1hWY5N+/bt6XTaNPSzEx69",
-	"fHSTqGPKoTYnGWpuHqabNDnQYou8pGxv79m2gkv1ClXGlH5+3MvHCjLNef/gy6CKLRF5XD8UwCtOHV4T",
-	"Jg7Ck5xvEYAKuRwVZNBxaELRSZYXdQ1XGHGatb3UHvfcddj+wIQ7pAXDs/CFOVQiUF/zVOHEnmQ829D7",
-	"GkYeyhi/RXh4MlVF2bwVtx0CB/Y+xn2En+JeQ8kDlFDv7XH+Ok6FfVOXrv7piHYoLg1sy2Dfch2VLxff",
-	"e/OGKyx2XTVxU7xQiS5Ur/TYGP0cEeXpOy+oiA1rDfCABIp78EXDuxypOGS/VIW440s87nDJdCT2W/6/",
-	"9yJxJxK7rUjsHkRirwWTtncghvmkMG7jZicZzjT/YucmrZyxUzUu56vOY5rXHZ1Us4Q8f05sRzjbObLd",
-	"jSMqvJEikbO2KzuaDu3+praoDOJg7z3o3J3WfuQexPmhvKYZVcTgIjTFEwARqEKOupovX+fi2mmKj3lv",
-	"cv6GK7CTMNknWTjXlEdnJy1NOQlrUQhRNRNWakChBj0DYJCccQXDpk1pXwQ/eaam/DAW0Zl8pGzbJxnv",
-	"A7S+ggd5aVieTDVW1uT9vt1UUMLohwdTZcSB3Q+5Hy7Tetj56eszKAQz1U5qI0zQdrATnDolU+zUScb7",
-	"opn3+yzpjpKkUMbgXgcRKlFF68kMQIIkP0AIlHRgclyi8aSb6p7AS1vhcI+opnCv5S5f9MMRcxNKIfxv",
-	"FnSwqeBPaephE0WZD4B1pbb6BDKO6IpoXII8gBSA9qds2jWJu5//SXH/11FjUqSNdoMvIzPMx01q6Dao",
-	"DuubgtTva7ZxlzENrJG8xc9AJhQlQVUVAAY7Xm8q7X/pbNAxOuv5LK+8GCHqJNzwds37/Q6zlhGav73A",
-	"K6lgxt7WFH+G9C57lTfajenQqF7nB58Mh91P3jc/+Bff+14A4N8A+oFVTJU88nMXPYIvc/Y6Ts2ZKgxM",
-	"y24AdNGKGnQiIAPs3uW8CU/V1O2i1eELlhYgHID2CqdoC3iwdUVcPNwydaJ3I1Oqxsdw+zN/LObC4HWB",
-	"6VDmb4PTvyTBaZZBTMRFuBSoZm1ujtfG3z5U5eq9sb08z708vzPX42Z341YmXDe1/wWvj019wbQNiAhl",
-	"DFC/C26wD7RKkwAqpJsnABR3pozIJyUCx00yisg0xVE2o/AMmYlzdifap2xyHgWODvQheJsto4etZNLZ",
-	"RAUedTSrHdW0tt0ArrYIHR2y9K47JDYAi9N7Wqyt1huq3ikCIqDFZY1U6k7EDhMYLoLNqhFXNtERJcA+",
-	"Gi0TECDEdb9iizK5As0jvb/o2n8FQuUKDLdQVm0qFp7DRtiaXdub42pujq0VtbWiNi0aIJH6rgyp28Ry",
-	"oFdAIbwIimtTaYDnB680Hz2Bv3MICMpGAoc4upTLXHRVxRO+MqL70HfsuxLapSHNNgnxoumzVTyvP7HN",
-	"bWlKbXMK0SVixEvL7y+srp57wIGkGZSmS+nEtTl1z2F2APVrTq+94ai7+kolnUTOTHxzdQzqWKWqV4ZB",
-	"TERDQIR6CHqE8AiQ2hIjuxaGXAgtPi7zmCK91A4IoRHQYge6aMADrRFvjyC4HJG4Dw01BQcsCMHLx6q8",
-	"1wLiVKGUg0ASAP3T49CHCNEEUlUqKNWHGudDp9x77gBGgXCbkWJfR2IsARowCPCUhQ4DWLHV8lF/ixFl",
-	"oEQubgYQ9NwHJqBuxpUMkcqCUBXXjFSAyipE8wuoZDUc0HYzXlKtB/GsE1NJLoSOduCv9iiWnd3WwR5e",
-	"gMhGHDwLhAVLNc4yX8qm+3Zz9RAO3zWaEOgTtV/wKv/uXitq+B3heJilKTs8b402ztru3b3GFWnGdugq",
-	"OU9D9iB14WkNo7LA+7pVoLcK9EWuc3tFVa6mK9eg0eh9NxfsS6CqV2c6n3BAjlwoRg8yStPIz1SRyrHD",
-	"FEaW/qGSiSr8HetY/mNMb3dsxoC3yz9i5g5iqdqvRcIo22dgY5kJM5Y9yG1nSGB9puhJA41QijnCPgO+",
-	"DKhJNTcBzNoVOHjmRt9o799ttTYWVpTwtXX2bGPs2xj7Nnv/G4p56LNKFJTAiWGLXPWtBYyA79AotLcK",
-	"uoBcRpn9ZOxR4OZS1CAzDfHiFrDcMEGRUzmJwcdaPIv3yktl3mV8N5ngtzoj02gf7BIQlROJfP5ZIIKM",
-	"63A7B3YRT1Xm7pXLa9l2uBsCN8GqbR1K16uBSqTpxBORAX3TxfxGNQC4RFh0W47HfOYhPxOw1XfWwEc6",
-	"Go+ZlPndQSQROBvRy9+LGpTc0cnUlP+6u+f/DACG/MN+1AjYiumPdzyoEr/f2ju43LHyc7C+3eqYslFv",
-	"BmtgW5BzOZgkR9LJlNBVsGghx+P1AKMXAaFXISSNQ2oCpIxZTp13RCnY+Byz5y22QJR5epDlhTIO07MP",
-	"+QSLN9jRePwC3rNn8lI+MsYiC7nTXnroPiggBQ43yCHIEtGTGVE+kLlwHnvaHAxj46s//6svfvRzq90D",
-	"6QMeYgfjyCr//sVw6cEQg/bWGdAh6AgzpIC9yFD+9sdf/fVPvv7Z7335xz9bGBD61y4/HgcRt2pEF1yL",
-	"81Zh74K9frsBCTxu5M0T2NfNz9w6BLdG1sYl0sAVNocUjZxXV3rP1F0p69Gt1XCyruJjpeK5sRwoqI8Z",
-	"+Rw1ndk7LlWJ8OMBloL6e+e6yVpevwuIhnrpSBrip59diJjlXXCsALRnB5BDGu3dy6mtvHYb8a5w8oYu",
-	"SJndwlf9cnGoREhhBWjkVy65hkqmCOBSazP+Ov78bnzjQMnb2Lvf3b3fv9fa68lu/47cl3vyTnKne0/t",
-	"93d7reQ9db9/T97t3mlE9E7oQL67s7u7s3fvZStwIDtfcONst9lqti4Z6Hx/otPkcdbPzzt1ZLpyDefm",
-	"u/MtONMnhS5njfanr6sJYqp36gX+3KfQozZQJXibu7bDQmdI56LzMBZGy127Y7CAc9mekWmKOwbSApZe",
-	"ah/khUhzmYiuTGXWA7I/okfIUxXPpxPstVqVBGKqTsbMYW2o7DweaXQJ2H8aBkSCf/g5wX8yLSE1lCnI",
-	"8OAMkCwPvlCph8ZwG5ffOoaKcqiyQ4yW4W6OhC5dVa7n+8C8bEgNYXZNLrSegwiYKjWOmRoVs6xr8ifs",
-	"FJ8DznuELbrx0/eA0W8oz9QSZF770gZcOrbNFzmIqXdxjVcW1m7CKSRj20/xX+RYw9HPjO3GJWGX7MwC",
-	"e8F5h5lmsycz3q28Jy5y61zsUlhPFtip7Eqj3OaFsiojRnoAAd0rPP3VTn3W6Eqje0cTe398+toqhV0l",
-	"C1V8pGb8B6MMyuJPX9v9Q9yYNbv5pT+0LgZ4GxUo7HydoDEzU6oRyQAgkeMT2WZeLwe/bWcFjgLpQuxx",
-	"4jgiumBtnxe/My7yQSH5QxigyIQUKGHJ444AR21xlKqiHMlMDlQRiQ8L2ZeZjEBmjfLsNBJH43GhjYrE",
-	"qzHkZn00GclIPMkHZR6Jp/nZhECcshl/WEyHuVH8OSmCHgr1ZpxKnRk/FJ11rTpllgwGWClhIJQUHEza",
-	"OE9TxGBAxj4m5gskHcZu5o0rU+XsAiWzLsvByTlTZcdl62YNu0a9GateaZrCqoFAIUu5ROMxC1u3lf65",
-	"YdACB+shujOws8aQt1bpMyhTi/1+NbYXmkro2sn7wYQFghfKawx6h4t8eki8Rz3by2IUYTYfcCD3VErT",
-	"iNTPUHcDcs9TtNl/qrolfIRJLrQEUyQRHo9VhvA6fqGoCfhSBWAeAReqZwcPC9b82E2C65QXiDExQ3Lr",
-	"4JsnWfhR5oCFbWu3v2mK53xmxpOUYCeI5paBIOAcOUbrHRGHSQyU3jLvIIMWwh+04aALF1SBOgH2lkrE",
-	"jeNXDx48Oj6+2ax8AV2mc9/oAYFt4BklfByrGNBfKf8Sc18/OHr85NHDuZaRUDyp6b5zwVICq1XV4OnZ",
-	"kqZwp6S1jbnffGtujsSNB0dPHzx6stgiHXiVxJH/4yTzf26zdnmmE7jy0EskpkPA3qh0A4nDE/wCbLZm",
-	"X2faDKEdmaZkxdA5hycQYsXuFkJYwb9WRgRLjMzXpqwuilU98Xvhhp7/bMjFCFgsIfp52AE8GaI/KWBw",
-	"xSQDEJ9UZhmPi6CMjE7tnozcH4hSHmeS/pbm0w5pvbYnLLOoUg9kq84GEfwHZanBWCEnWaT5lHXmuSMI",
-	"Oxq7g1BKfV2gS4j+XSiTp2c4/gwPoOiqgcTmYbDnNZnlZYeOnWuismkBE8hzvNmpU6YngbFuSePICB5w",
-	"8BeJ4Ry9CuQLQRmFBGs4Jw7KqgApYpwYYYgYA1kGiZwZggCyQqApHlWRd+yjJ1nw7I2A/1nUpbAT0TjG",
-	"caEvmYghff1p7istUyiEKYQ51XaFDx0oGqqNcD6Qbg1NDZdNfpLlmQrp9+n600Rq3hRH+CvLNLopEsy1",
-	"o62DKEtu+2LaOKDj0CVCIeeam1i9Kam6dJzKnhrmKfBpC6JDBZ2NOPQceU2Wx/ZKY4uL/lz7zsSoDj/g",
-	"XlJC9kqYEWZBsQ+fZBXme42wW58LDF+Iz2EquwocuJ+LkZLAo/75Sfb5zs6O+3/7RpwUsl/G4nMR66xT",
-	"qDOtpvaMnOU6UYn9e1fZd6eFLkuVCXzJPypcE/ZgQVerr3vILDm2IlKmhyCnSphNH1Sj0mD6ALUErWtj",
-	"lfuk2qwTVwyzpEt61T0vPg975Drp28hyf4vNt+Kf+r8//Pfic9HXmQQed0SUwvkNO32SHUFKklsn+wjI",
-	"TaCItHqzUG+sBewap/NClcHEgUvzAomMzMHuSokrG5W/ZJZojbYlEhngouWoPEDXEcgdUzIykyUB7Nk9",
-	"lk+QuwbKKqCjTOtIf3UMjVBW4fs191hd9471ILOnlyBYp6oLjjoUUcb+mE/KUNFEe6h+nNwdGguceV98",
-	"R3fOzCcjoFkA9OGCFA//Ka9q13ztodTpTIBvGu5J0uCiwFkMM1low6cazqld/BHXxLCeYCpMwHnW06mm",
-	"PNuoHirWfwXMfFYAGT8RNWcCjg282BU11pkJvNglxkW4+5OiAFEcwoqNpPZAj1USFekebZ5kwsrrmUhy",
-	"ugA374S9CmSRao+i6BUKHiC4YSsGFStMFegz8P+C/ByPg+/Z2w0MPWHtRvtJgzYj6hnwNHrVZg6qDZ7H",
-	"jlhdKpxpQBdEkRCsfzazRq1p44FGo3DOmPCZR5GfUhhUPgHl4KUzIHhF2V4owZIQ0Dg+DViPpF6EHbL2",
-	"XQUOzgxloRZHwsd9Dk4uhkwpeiiaGy/sPigkcxsQ3gnb9SIwWM4q3dVy4ZXJrCRvIxp8oBORqcjT3J3B",
-	"NMRTpQdDK95NHoC7k57kbiDUnXunaT4IUTQD2vEKpYReKlpPgQIo77MzYBYJM+kNAZ/VjExsN1asRlKn",
-	"cdDo0KrIaV2bkNdTwK61smCQaYM2N7iqtEzFuFB9/QajsaE0D/tMbdS0fzQe4+5yRorsOVj+Gp+GL0bU",
-	"hRjLnooE5tZBI6RwzzsC6j78AvenkTNy9vIm5i/iX0Pjw+2V0Ps6qb/mvu/8VF27fx3lMmu87nqymjhs",
-	"nLEqrGwm9MWevQoy4VbGfbHKLbf44ecqB7c2zpCHeMwp0Y1a9NeQ54MbFPlkDBZ8uHaOpGMRWSVlTBO7",
-	"6kU+9WUoherpsQabG+cRj90EXC90Pdy69eD4N2/dsrftq5cf7NwXN7CtIjj13VmpUIcWI1mc3ozEh+/v",
-	"3m/tt8SND9//6CbISfvy7l27wx+96akUFEJlgHMaDRaohMkL9C308tFIRmDOjXQvT+2UF1ZoSVHKrlV/",
-	"U50BavD4e4cxm+MBJXU+DQBsXeMYFbGdhqm0bUTVJxzn9FAWssfGjch7vUlhsC4n71tFVme2O5UvNnG+",
-	"Pnly/MmtW5U4B2QFBA+boVJVQNshRG+doyV4IIb/jnE4duT9vBhNUgkWkvYlwoUyk7RsiodWpYugc3pk",
-	"j+JYFT2Vlc4fm6ieHlkNBMk5ZMI3HX7UDPMpA9EcEQYtaX5gE0nCM7Y3g/18oge6hGCMLIH6mqTlyNqE",
-	"31fFQCW2Mz0F9neWiGlenHbBF0W21FgaM82LhDr0W6pXkifg1q3fOH729NatSKBpJ0ENQ0J0VsRGyvYN",
-	"R2NKa6Pb23KCf8wL0c3zVMnMONvY75BwAdRoXM6CPdPL08koM4dCoksE7FEHrNri35viEbxY2EmDLqBZ",
-	"2hQv7Bac+L6V0FtUMk8yM4Y9YWf80J4tO06vNVAqua74bGnYEWq9u3gI5nq2G7UO7kd37t2FDtlHILOt",
-	"8sz+XnTv7j2/w3FmHvdRj6EaZin6OkUjBFx75Aeyd8pggqnCUQBSDA/D9sDVa4uDvb1gNiEfU8T2MYpG",
-	"2vln4YZzWbnbwetbdyFMXPhx6orO7SnTPTrK6AoNVLZCgt8/UOjBnUIqn33Yf5b+XWNxoN+COTllxmaX",
-	"96JQL0QxyQgkmPSEBSTgANtDThKNE251JW1K++SZY7oJ70jswJL4QjX6i3bQZGx7ZPLQVKBg1NvXb/9f",
-	"AAAA//8=",
+	"7P1bkyQ5lh+GfxX8c8dsqmY8ozKzLtOdabT5Z92ma7puU5ndPdzuYjgiHBGBSQ8gxgHPqOjeoo0o0oy3",
+	"1S5NMpOMoniRURIfljTpiWskRX4X7fSM9KSvIMM5ABx+C/eIzI6sIbtfutLDHZcD4OBcf+ebvbGcL6Rg",
+	"Qqu942/2FjSjc6ZZBn+dpizTzxLzTy72jvcWVM/2oj1B52zveI+aX4c82Yv2MvbrnGcs2TvWWc6iPTWe",
+	"sTk1301kNqd673iPC/3g3l60N+eCz/P53vFhtKdXC4Y/sSnL9t6/j/ZOFwvsMGFqnPGF5tL0fD5jROTz",
+	"EcuInBA9Y0QxkbAswn/TOSNcEJqmhGtFxinlc0WoSEjGFjLTai/aY+/ofJGa/tRcDeliMTw4ONyLcGa/",
+	"zlm2Cqa2WHRN7AcZm+wd7/3RnYKAd/BXdQcnYabziM7Z00zO6zN6JdIVYUJnnCmiZ1QTmmX8kiWEaqJn",
+	"XBHN54zIjKRUs6xloBPTdiO9E6rZvmliz9NZ6YyLqR/XudxkVCM2kRkrRtYyIC23G45mU5mtXkIjjbtt",
+	"bF/ZelFcH9jhjArB0nX94Rtbd/dSYkdmKz7nc66bN/WcvjPHIdzcVF2U9uvhQTOpU2g1HE/CJjRPNX5i",
+	"WzZ/HHQeu0dyvqBi9VK2UQN/Hwp5ZYLIXOhsXU/w+3X0lGdKZs1kjwV7p4djeCN2LGWRsUsuc0UWdNq2",
+	"v/GTEtXn9N1zJqZ6tnd8eN/S2j9o2u2tHPWaeemzhM0XUjMxXn3KVnVCnBIcFB50Q4ExTVOWkfFMSsUU",
+	"mciMSMGIGRJTekCeIaHs34Qrw18Z1SwhS65nXJCje2Qm80xF8KDgzmaiEQFiAl8eyWQVEa7JjCoiJJnk",
+	"mZ6xjLDJhI1NT5pkTOeZUNDGhGdKEyrU0vB83/SM0YRlJA5muv+GLVK6Ykk8IOeu9wu2wo+okNCN6Z5M",
+	"mVbk3tHRgJwvpZmsuTMyRtivc5oSDnPlGZlwliZ4m5g+zVrBH2MpNBPa7h54MWVFAwPyxcw8KIYfkI0L",
+	"ssjkNGNK4RVmRojjOfh4QF4JP1JDOHMLAOmC684uHVf+zQu2GpAnWSYzHCxSS5nxJdmKZLnA6QmpidIy",
+	"Y8nAbXKkY7ERQ3qardOy3Y/qu31BtWaZafNvfPn/2/+bb3/0g0aG/2xuruX2gwA/byxbNJ0BMZK5SFrZ",
+	"Dcffr4Hd/FyOWufzKzm6bkHpOVd6o3uFazZXextfJUebXiUvpT6n06c8NVJLs4BhTg4da4VnUhgWg4dI",
+	"MaLptG2UQuqhptPSOHFWHSt0Tqdw07+HqTzDTw5xKu4vPxeaZRSFhFeTh1SPZy1rOjK/XUVKhMatnPh6",
+	"JgVbSzMQvBbmNbumEUi8YmXOM4U3m6kG3wzxm72+Y4PxvMRvzPjesDEzYmDrDs/sC9e9zW3HWesBth1n",
+	"XSd4i46lGPOUA23XzTt47To41huZa9Y+XfPrtc81T9f0mKfX3uEZKG9r97tTQoAxcGX1vZY9jj/iKDdV",
+	"0XAsrdMPm76qNniWj+Zca5Y8XLXMejlz2l+uWEaU+6Ckv9LxnA3VTC7aqOG+Go5ar+7D9Vf33/jqq/zg",
+	"4OBgH/5/+LTtHt+M0xv9vMToT0is6fSvnZpOjh6Yfz6M2xTLHTJ+91nzjsCRbLcX/ICgF3XRyleMFniV",
+	"y8U2bvr5TLFMtE8ndz9v25Vv33T2BW2SSM4Ml0wU0ZIsKddGthYSNF0QYC8pT+koZeEuv9ui9Zrve59y",
+	"GA0Mi41mUraTe4m/X+/t9d40pRZSKAY79ZEUk5SPgT5WeTD/pItFysdwf9z5lTL0+qYgg3kzYXvH9w4+",
+	"jvaYEe7Ns4xReBG2ycDIRTOWJrDNmVJGezVSoCHtYkEEu2QZMS+A9mA+iYiSRvkaU2G0ATSSEa4HdvZM",
+	"gfB9vHdw+MnPfn70+b0vDv76R7948Mef3n1x/+VPXn/85vDcdNZvEUAlQXLU5dRxnmVGiVKaakYSyRTo",
+	"JzRN5TLUNU13j6Vg29AO1RRPGJWPx0yp/hMw/b6xC9k2D6fbLakiY5plnCVE5jDspzIb8SRhYrt1v9u0",
+	"7jTXs8HEN1xZeMNexxlLmNCcpoXWB1RliTmGiYRrZucL3n9kBMlqJkxiZ4EYZ1KpoeKaxWTOqHBGSrJk",
+	"IzDbmPvFKcTmNSM36JLRQs8ymU9nhJJRJpeKZQNylo9n7nccU8Z+xcaaJdYKsDInhYxnVEwZbtXIGZlH",
+	"K/KzJ+eEi3GaJywZkPjRqzdnw1dvnv3s2cuzmKTctGkG4OZohqUGe6CcmguXpttsDLA01TcGd02WtoTr",
+	"iCiWGWYA3x2TX+dSs5A4Q56Q5YwJspL5TXGFU0F403BPYKBxMZCYcNhHE7RVMy8ycmE9BObjHyqSyilS",
+	"+5KmPNnqFB4dBcRGg9De8Zf2n3Ulq6A8t/yspLrhpjVbasRIwmmasmTv/duoWEa337kdc2k1T9EkRWzb",
+	"8MbuOTeY0MACSBNzeUdklGtvLMsYWWZSTE9IDHQb4A8xmM8UYXQ8M+N4QVNzp7LtVqX5CDjazX3bVfbo",
+	"eQHMwV6CI+A2ybG5F+e5ggdAWvLzs1cvIyIzQokhUso0A2vhzdHcL3sxNtxlpfHtoTXmqczFlvS9t1bm",
+	"mEDDVeJmDEdIlOGq8PLO6WR7Ywkx+nmWFIIFe8dRmDiX8jnNplsJFPcO767beFrKYQptr9943AjEksCr",
+	"x0QtUl6+qWRmjcfmcMmMqJnMNBPg4tTsnVY3twFhzMDHBDkkL/hDGOBH5l/gNaAEzGNROAe4mmFj1lo4",
+	"ODBf2mV5QcVqOyb9cauoZJZkTsVqOKE8zTOmKksjJTE/E/MzuGA1my+0IpNMzlEfp0mSMaWOic5WhE4p",
+	"F+iY3fEauIECcy2JUmM6Z/XxmhUIHCZVeQroko9ncVTIP87iYn1+JDfKuus3Y0rm2ZipwVcifsN0tto/",
+	"nWiWxWTKL+09rMra3uAr8ZV4KrP6mCNrCsjylIGukq6Ozcv75HNgbqevn5ELtlJWhZkyaxtBz8aAPAqm",
+	"D1fq0nCfXLGkTgjnoDIDTKmR1Bm7MMKm4QqmZa4J40ZujEguNE/Nm18J4mSQjClNM0Me3NELqtTSsBaU",
+	"Cg099skpmm1gLIpPhREgRY+xzKXQM3CFmbMtl8LvwIhQTVJmXjLyAyVzLnLNBuQLIKbfqCVvmxk2DEQ0",
+	"7glY0Xxhie+aGJDTUmNzu/aZvbJtNAAEWuTwXb1RPWNzki8is1+AIIZn4GrBbqhtWs+XE7ZgIiFSGPkT",
+	"pHczGegeWLahrzk/nwlznmXGv95WZjhsZRJe7y/xhkcVdWXOleJiStyGPgbTJKEBxalI/P5AwUG4vXwD",
+	"GnbH+C1VvQ1mK12k8T7Mg1ZrN6E5VnwMsoLZdTKjGU9XJPgmZLVw9aU3QL3uYUZw4VmakBEbU3MSQuMK",
+	"HePRTKimI6rYgADjLHy57sLHSB9YD5UvjPbFkhcs4XQ7IeX+OiElL7oYzk0fQ7Bf1dbpEXa7f75aMC8X",
+	"VwcAm3yep5ovaKbvmDt+38zWygLm9t/90sXh0GMnNsfVscdefI4bZhAbfpShkiwXLIPviKYX5sKCiYF9",
+	"0Q4IgubAunTGtOZiCk9oknDzGU1fZ6YNzZnaO57QVLFobxE8+mZPMaXQj5SyIbJ6VTenvsAfgE/L3Mj9",
+	"bgdRcxeT5YyPZ4QS2xphIlF7UYP10vl17x/df1By7d6vmzMjP7g5fTeEII/6yD4xj9eMwvksx1SxtSP6",
+	"6CcPul3N9pEc/YqNQaiHgEWIYyxRlY4vhFymLJmyZEh1a2CayFPLA9HwW/F3ROWGRiCldn/jwiT7+P8i",
+	"H3fWp+kgKqvP6wlL+SXLLFF6OVCAoI/xu9Xe+6qvJNpjIvGkaNLDQNxczlbWAsYyTeCTYxIbIRHORUxu",
+	"QfCR+9soj6kURj2YyTRRtyMSgxcSRa0kdn8nXJkJJ7E5wfYRM+pvEp8QQw6zB20IDvY94Ub277HS5sW1",
+	"e6X2xQVHLbuTnJ9y1JpTdonr3PnFc3jzfbQnRboayqUYBrukTPUvrPS0YNJcR9bGJCSYyYx8BaEEaAEF",
+	"omNDRQgY0snIdSOZ6wF5Chw8/nXOckPdhZ4hta0iNcyoZhBBR9PUtaaiUIpbrR+FEWuLYEtL1pGUKaMg",
+	"8WVsTrOLXhvcKCfp5RXPuPN39zuuhXu4zwBBhfDjq60cagTFORixKRVGcDbHIGSXazei0lTn/U72Gb5q",
+	"PsqRiTYeY/uji5P0A4zQxkPNVWiXMCKULKRM0Vzmnfb1QebzOc2agxKZubbHjHgNSUxza9oPPUINrepZ",
+	"xhQQq7T8MkfnYsv6WLPt+2jvkqY5awmoYlTlGUsIvINW8vJqgSYHfriooe9KX+9DN+OXpVh6H28BHMXx",
+	"iWKJonI0bnF2SlEQlr5uTiFt/BYpbciA55VPUsDko9pVWr8T/YltYFelO+ht2wV+WrQ4dxJvfxGq4BdB",
+	"uMP9fuEObWEOLeO0mihGXzXuGtwsduO6aNXSdzHEunJlQzIJE+NstdAsAS0SDR9qJpdigOJREHu5dkpk",
+	"/2++/fEPmg4JjN0GwPeXBF7KjaIobDdedKjJZHYjtDBDQzvIf6DaypF48jHWC7yscNz8lVK5v+Ced5cX",
+	"voQiP0bQ1pvGCF0Ik1TEakAK+jHsqI33djJ8r3/Vpwc/ua0Bk7GWGNBH5ITYsEhIaHGr1adLNaZGkdyE",
+	"sFYwc19GXo0V0hGjkxZrBjJpzIA5R3eeD98zqpZUjNidsSrGY65AsDW5t09QhOD2QsjTIHQALDClt5sU",
+	"jfpNDhJOM9Hq2+i4YRuVdk7TfkTzJCw1dtablGGQYz+5BBh4DjGJVz5pbYcMSIz3REQSNuGCJSTlF4zE",
+	"YZ/xlqenckWWAz1Lk2qfrjuBrXfNE7vHbIRSe+hSSacVlgJodEYS2UgDWaaf28M2ngE/m5q9qiXBMAV3",
+	"uLG1wlxkRXgv9WCLLglDseJDa8UGO2RgxuZFT2ELtqMZvcTYixFjwq9xOEw/drM3JEhkk5AjcEVSNtGF",
+	"N1tpnqZG0jekGJD4ID7GGwxbtTHl5ru7BweD9fr/g3slg8RB0ybHFbxkQj+mmjbvbTBDyQmJYU6DH8WB",
+	"NwTd6GjehrgRnPiAPEUvdmFfwXucmuNrZmw0o72q4LG9ot+h2Nc5a6vSbTiVnak7mvF3rWqv5/3jQNBo",
+	"HauQemj2THwcKqXK64gNjIkHfEnI5V5UiDF1taBqtPCj82ei7/DgdJZvLdj+a4bTYy9UB/hhWh8qt1Df",
+	"1fRLBoRKeOJdbv4q6XdDV9T7hnDjScP273/Jbq/435Civ2OdvUO7/kPVpp2C3KwLt0oOn9oTx4S5n76E",
+	"wOShXarAWmbaCkxl5taQMh3mAvzKSaG2K56idG3/Nl8Zwkd7I5pSMWbDFPjKIpOX3LygM0cNOGELrYbW",
+	"txc+ysWc6vEMekq4unCt0EwDoYNvZtzooKuhvGRZAiRxYdHFWCD40Wjlw4RPJoZxvq3ulGjv3b4hyv4l",
+	"hbhwZagDJPuCcn2OFIK/f2HI9NhSCZ48RVK9QUrBo9dSpp8V1EK7FZDozFEsePbUjxQePkTSPYc5Y3OW",
+	"fOeeevD4jaXXC0+N0uPPAiqiYsvVRdiqI2fl+0+QpK88RZEOSNbKWM8caR87yrqt9txawEqJeXtfz8A0",
+	"g7vP/rHJajwTj2ZcMOWH9Uw8EdOUq1nQs7slil2eCWx2nHHNx9ScJTZn2ZSJ8WqzzeBaQoNE0RyKdUWb",
+	"fjBcaR+HXTMooNezAwPAvPM+MmyV9rr7XtNKFNf6b17Y16oMCcZWtGIH0MpaXtuuyhP0AkV/z02TbBFk",
+	"vnfafNg7bbPoqzNy2aRha63zcUl8DYvWZIaqXTwtiqKf0oZ+sHHGAvtIT2PGJoacMU3TTUw1Q1Von51r",
+	"WtVY3+MFw8V0qLgYsxbzhbCC0ZwKOmVZHFgw4DOn2qYpDF+hfojxcFubv2ZUDel6K6lzWGGnY5plK0Jb",
+	"TKWN/qHekq/bhV4CDrhqtxDsXn7vcoa+uQ4zTb5INt6KedbPO5wrlg15csWzZZQju3B9slfbLTY2x8yJ",
+	"YY6ezd4Mw1r8+HHKTbupuvXdOS2GXTrtJXp3cquqgBfa//asX9+epk3uvYerl+WG7NPTUnvVwdzA3ee6",
+	"vpk7sNT7ddyF/hL6sO7E1w5iYK2La85F+PSwZnuqMtkOT1H11PfwHJkdPZX7XvPCBgYv7T++xNfehu/t",
+	"I44HAouZnvemXM/y0WAs53ckXfB9symmTNzx43kffq4u+GJfLpAq+wsJeUE45PdRSXboXH3v76qJC91O",
+	"r+u6pq984axNUuRqkdKVS3e2l0RnN5+9eV69K7q/UUY7Kd8N6z46Y0x8bl9t96a6A/HGuvc38/rWDkDn",
+	"LMre2z/E/XRzks+HtRErbDgUNN5277YbuVNv7j5VbZF6JeeQzcsFe7YNpcN0W9Rs2m3b6yI2y+EDveIH",
+	"drw8N7Asecpa1eLvIgh0K+VXgO8n0B8C/Wsis5CRtXiXufBpQROZBQ6dwuILweUzmQZYk9WwzR4a1S4c",
+	"IY4NNmCU0jk7KcUlIL6dYBbmjYvEI8lBz1tEuZWcVpu4mbp0PQTz22w1Q7942csceFRtRhS4hzEUImQw",
+	"mONxQg4sjwGX8UYuoWvcgEK2bcIg3KHn4L7LSFKeMjFmyRBy1baPdi35dMqkewbxLFRwMbXpWYpI4bdx",
+	"o1+mM8JyG4NHIGZWRigMN1MsIaMVYRAzhH7rATmzsRBUkdh+H1sQIofjoCVJmGZjbbaAwyFx2Xz9VnjJ",
+	"RSKX4e6rfdRCkVabifdXVewl1m0VRnFWei+z4vrZqJ3v2i7qFVlacJ/iYriavSVP2U2YN/KU3ZBpw/V8",
+	"LWaNHLXmD8GkAfO6DnNGIP+Ugng3MGPc+unxrZ8ef3mw//Hp/h/T/a+H+2//5KuvBrUHpWeD4f7b2+U/",
+	"f3T7p38ItpCSEPg9zfrQbBOptjuTIjDzbC9QrgfoW2e0WxfB/sFRPvvQddG1gnIXOb98CwPYKT2rcvsm",
+	"+7VBht7k85Lcui3n+cPav9cifHfNyjQyOOdztsOJrdEGXhbnDhzH7k1fj2PGFwuWoNJrn7WqCSGgdPFf",
+	"Odx3vSrRRb1JKuluD+E2xvBeGoQn1t1yjvaDgw2Soo1stp1lPZDFuk3bG5vCizvYBzaVlvt6ruSbMwp9",
+	"4UPIze9RYRfiCtO6UCnlWhW2Ieg8ajcMWaz+zdF8G9PbKtdxbxO22vugbp4eCMy9Gfd6K0nnEM/9240H",
+	"vCVu2Sy/w0km+NXaDIl+3CBU5kqmhLfrOcXOVfHdq+FnfXju0f2Pjw56ZqKc+cRrFzIy4ZkLx7WGww0C",
+	"RZ66j50nxLbgujtfH47d546tmee8K65RMPeYYi4xpoTlVRR3ie/QBb9zeXQHDKcqLjOrai7uRyVmNdN6",
+	"oX56fOdOBYP86OD//9M/WpfRis7AvrYT8/azxxv7pMTK1i9qD2SjgrD5Qq8A+ZXEWM+IMxUjAKxyhkps",
+	"x+eosqXDKtTlVCm4DkkuUqZUqTnMW/IPBuTUWTblpPSiYloF+U5aErzoXaMh5iBNlUTUdi4Uic1dbkca",
+	"D8h5ljOi5RQnalkVTDPIgbGzL4rrfEG55mIa5EZKQKqEVoMvXSKSw8k1et+MpQBtWpcGThcLqK21Q1a1",
+	"WJxTdbF7m2Gfkngub2NATsUK0CEJezdmC03iQYyHcjCIIw/K89mb51hayKJU2SUfrCmUt1a3q1uR3PEd",
+	"oA2p/Gf45O3tQEBpshwhDd4AHHEgw87pu1B4BbZSCQrBMn59pQOIHRwG69oKaGNFMZvYceIATVwa+f2D",
+	"A3MUMzrWLENfF2b316Q24Mjb6sUgp1LF7Bzro4VfXdYuFuuSCMCjIgcL6PH5XKKQOVSNgkdgTelyapit",
+	"rrPVEJyD7bKPy631eIsEPjOir9KMFrolgmlZFJoBtp2wlK5c23FlxHePOpJJu2egZjJPkyF01s7ttcQx",
+	"E0qenj57/uQxIN6eIIclo5Xj5O3mgICn9UNuwYNQQLe4UhH9K0KEfKgoNOGLXtphtPAi004Ts/XodPXw",
+	"gXcLnjHVmn6OnKtwv0Ies4YsMUw0Rh+zLz05IDbLxjna3XuIlmG7651GV8LubkwfvSYCV0DCHcnW0LnZ",
+	"S1SwtcahbuBAsqvZ4D7SUtMUr/7OaqymT9RWPTZrd3B42EGw93ACjSTJE65Pxy6+z4nY1t1o3ZVTzHPD",
+	"zOS+wrZp+JFvBv/0bcGfj12DbhxPnAxYBZrrFX4YzARA5XRbaglAii5nksxpwnxq9JSdkHic8mO82KmF",
+	"eQU5Er7wOZ/zOdgTuGADAgY8TOCHlypN+lzr55+evTg7htCNxYJkbMqVZhlLCNeKpZPCXoF33UKmqYd5",
+	"dgiXWAYDaUgSnrGxBe/sgbCnZTbMZNp2AcvCvAjToFb47A3hN7HVippNYPhVw3ZnS8xVxbgWOzkEd03T",
+	"0k/mVaMU6ZX1VuDK2E1pfxqUJHQvcHtBgiYJS0Lh/plpegblPqwc7+g7yjVJpbxQHlA0gvXB1FrmrQox",
+	"uWU/uR2vWYvixG0So4HRMpvTNWOLlI5dInA3cctULBG4oHsXcTM2l5dl8p479QjFNTw+aT4Xyu22Ar31",
+	"jI0zo93A4UOVGIdnETtMA/GPfvSjOIJXJjLPSMKnXNs5lEpBgJYDy9prTcoG1ga0XwvarWUQ4oRUISNm",
+	"NKx+IELwRQv4hPlpeMGaf+6NfxGCwTZCA/1y3wr7+8+SuB4W1x0iBUDlQ75Ya8xAOTiMX0NFeEy3wKhB",
+	"OQpR0TTkIQX8LBxRafqRuzc83UtUrkTl2JPmOFnrVbnjkBrT5e5VY9/rVUNpikv9xmNpbM46iiBbOGva",
+	"dFd7z0Mg5HRuRn0C4vbBWjNzm/Vwv/KDkDoQyw7evm8+823YfJug8ZX2Ck64mY42FKkmo7XEHUDu7uHB",
+	"AcHjCNzayBg+7NHWtBBsaTgEyD8DAgZ866uxqjTeR0ZDSe1HAxKHVRkBjVqHAl6+SCVNWFL0MwhjGzrr",
+	"yJ6OG5O9fZHaHjzZCMcyS4x0dGg+5V8jJHgjrUa54gKMh6uFF8jCDEmAS0+ptvaHojqEZu+qeC+HD1oR",
+	"kqZr0IU98TDpWooJz+YsiciC5sr8P2Mqn7PEyBFjc6TSNCRwnzukFWf3PMDOtbN3jTY0wsYXV0SldW1k",
+	"ctkWNSOXoVLmc9HxQ/Nzv5jWDuwpT+arTce30rm4/tWCyCdWoKW5lkP7exy1HCiuI6KY9kYEhiTpOUpn",
+	"1GiIKmfvdKEMgRQ7k2mCgbENTeVC9zvKj/DVLXM1Epbki8aVs5aooVHp2vBK8TezgXArhRhozmJvrucT",
+	"tPI7gCf3kS4k0OY8krFMzL+bcRTsr0jUQiIDB4MtNHZM4s/On+5/FEf4j8MH5l8/e3j40cHdA8Qm+wJc",
+	"p2r/8Oj+UXziy10gT17K7GIk5YVVnLGUa+s4hw7tpA+4uR8+VySR+UhP8vQE9xpSSS6VSypYydzt60Fl",
+	"GxdAlvaJxWty90jF9BX2CnVUbM9eJXfyLHqLYvd+M2ob4Mpd5VwzpfmcahRb0vTVBKrkdW75J+6z92+j",
+	"Jv941/XqEA2tA8pMwxoe2RiwyBJEZtp+XiUT5pZgGCxtB+3rnA8eNbXkejxz+KIQf2WLKhsmZMQrDvka",
+	"ZrNFUE2aIfIa41nFmgBIdu5M+6rMsEu5wnKxo5UZF3TpSjX5AQAWIleAFqul7C2tnEEDTbKKlfe90NFD",
+	"dTi3JUtaETnQ5IqafJvCbH4rMCFD5VydGMnPlRMtoPLrX3kzQKOBOeMys+p0Tezp40pxQnMnDwJWOZZ5",
+	"mpCgpGEvZdmqBG0WevzV8XisPQiySPQd5DbB22qds8BjmCbW/FyRwfoLzggb1rQfFZ+KnrlYU7HRHjMf",
+	"UJ1nzI/bkNIasziWUoCDCBg8pS+qE92w5MB2nKufXwrJ2a+igOY6Zc3SU2QowJH7SdEGfFgUuG92g7Tc",
+	"2ZpOLcq0r0zvzH3lJVCGb9IUqtQTxVI2BrjKea+cOjpVQ5o2aQ2mNbABIpuX5Y4svKiR5DngM+IYW4rn",
+	"bwR5imMSq2seU1ib7oqDE7a694ajE7JlbFccktVe+/IsbYMS6k7dJeVaDSdoOtpAJsLa9W+j9VyfkiwX",
+	"cOUjfULpUXORG6V8CcKgfZvRZGXfHdMQ/3fEAlXrlj2AKPckt4uDYS5DzAhN6Ur14UXOIlOx3HjThE91",
+	"9FUprLIU3EoVBbhiEi3xg4ogEVy/5VUt1DvL6stpjqgaVHSmikBRZv1O97KboUH8LMmRQZ2MYosUl18l",
+	"kTKwIVR08IoyXcEx9SJ9yZzSai47HTeWz9Ilj6vrDmBEcwX/sKYW042ztDgjd97fEzvWj4LGT8f6tWv/",
+	"dKzf+C7Me0Ev8JvraEO/Va5Y1iI9VkFlASzWvw/dtNLxkVQNhAyFrCtCDFcGVyr94npZM7q8UdSLzeHy",
+	"tkmVzyGSEIQ9o2bbYuTmn0mORfSYjS0bpdJsz3jgXq82ssQgQPPtIpNjBkqs+UvlUC/P/BPBBm2LfhvF",
+	"A/KFr+LlbAEjZniQPRSRFcnNpFwh/sLZFxjAVB203Q68Tos3Rv4qRyrKEmoA+tlcfXcbs6glCKg9LW1+",
+	"Dzdce+oiSH97dPry0ZPnz588Ro8iyIbwI0a8jNhYzpmVhF3pDs+ZrT7ca0i+eEJD0cFSaQsoZeHfjggd",
+	"j2UGhgiIiELUXPCJWrzdnpqC31g9z4gFqOz3squm3+/tYp/29Wha22yfo427vi9KpNhsXbCg7rWvzSbE",
+	"s+e97VwFeZ1kxTRuXdzcr5+8fPzs5c/wUZ+BVREUUEDAwRZrHm6tyB/7YqCl9S4WyO+w8sVWrEd5ddpZ",
+	"ro0vqt0JV/DQbKGWtctga4L+wgnszqNcItsuncpli2TDPFWnmQT2N+hNNrZxCTYZTS+CNC6lS8p85C+a",
+	"kc8OiMy/zRuxkpmOPXLQkvHpTAfWg1xjAoDtLtCSvNGPJNwcdiwxnvI5txEs5v8WYZ7QuTRcYsbmtmOe",
+	"WVNikSqwCqwSdF4YZKyNFp7BJnWpDY4EzvoRg9A8lwmLSWy0vjgKLSK2mA2Me0AKdlGYP22QkKUW1C2x",
+	"Gg4q9ngzT2Q24omVQmY0Y4kbqqE0hpoaTWZAnkDCAlqVxzRNmS+/ZdvazBULsl9T1RGapZwpPWSiJeTF",
+	"vUEWUik+SiF6K3KmfkdoCI91ahiDRA6/WJCSegnpOMES2+W1YU5eKAiqxoOr0BUbC8zEWAmUjGRuBgKS",
+	"jiEUG1Olj6sDsxWFbM9QfwjEo2XXzvSiG5m4cK7QOh0RqsiEZuZ/YX9euy9a8skpUI4I6rJ7s4ndy0Uk",
+	"ZCEhcWV9xmYbgen7VmzN9fHt2gLYlAnfPJ4QmdnoSjtTPwLv/NEyMEoEg8ZTglsbdnNgix8QrHLgOy8f",
+	"j4cFSBXOBJQ/Fdm6q+YlZ1AMqFYcHkhNgA6iUHD0JVtHdHxhd5cYbA0DnvILlq7W7HtDSFsOxuyNKSML",
+	"OnbA5EB6M61g5aQkE7YMjKQg47py43aDkluWZ1FBDg8OIptc6x5RYrT/WWiCvT0gp6mS3thR2iFuzbmY",
+	"Hvu93Rh3UN1BwJxsFtSt2Gv78e3B9ZRGwyupwmFKZG+/53pWz0Lv44QLrmZYVKddjOnkkJhu0xlokLf6",
+	"IyzDKF+fFDhIPGUaOonX6Xqbamebqk5/WJrOrhSXa9Uxrib2X6N8vx2iZrLhF60uTtWQdYyntDSnfhY4",
+	"5AlmcE+LRoqHhdXtbWDzbs6MKpXDBCeLkWzck4acznbdpGTsrRqLrbG1ZC0NrZ7IRloZ4FOZzTfFmkZn",
+	"70YuP+8gjsClXMSO2SrpVJBYzVVsyztyZYP8uXIRLBFc20WrlOQqpykmf9yK2ZzyNI7I//O3/s3v/83/",
+	"EZHBYHDbxYCALcx+yxUxl1S9mnBTrkQQmFKC6LBkaUmJCy9NKIqJoVdYyJaNL3xMUWzbRn5tpET8DqO7",
+	"qlE4sb1x4fJVmq4UicGdETdnCK8PYGyOVZSW+JXwRhGWJSylJ8bWzRlHMBsjUVgD5kzP0xgjbKEsnV3d",
+	"ireTxD/4xqzg+xjtIa4WpU0+ODG/W7fWwL7Hi0QPgLd0DQyaoioLuIijnzx40AVjUAp3dHWmFEQtd4Y/",
+	"FpkQVhM0HPkY5x0Rvz+hFk0poKKUcgyvdSUbd2Agt2dFlAUGsywY37ucGbGdYfUbeJczdVLLxK+3ZD7f",
+	"YrQdYYW2RGl1MxjCjjI6NkPzW8oIznOjzh5GB0f3grTjElm/+fZ/+2+//fM/ff///od/+Lu/9a9+/4//",
+	"9m//w//wu//6n3/7d//yt//+7//uv/9fvv27//vv/sk/q1cYvwqsjI9ELLYSeM/26oyDo4cZ7wl/YVuD",
+	"oLMT2qKy0IY9Y3bPxceEghe4ym4tBjHKxaD+DUicyWXrB4ElAo0t7J2uN3IC4Vr+PdRcRmzK0RNr9wZ8",
+	"ayVVp7m6jwbW8uH81wPyTBC2bzZ/eFXkiwUgSiQklUvQKRWmF7Ff5zQdBPXfBBLWEdi2sQeyXf3u3ywa",
+	"9Nazs1fk7uGDB/uHt8FsHIZItQaINhyetkDRYp8+e7xXxhL48nT/j99+c/S+BRcgjChdp3Y850o/ce+2",
+	"RAZW8M6sgcXdYR4O2iYh9y+Dvib7udpJJdG5dx8T3pYvCQ4zqsijs88N6/3l87Nfhq2OuKBZY6yuub7a",
+	"mCmwL9PqJ+cvnkcoXgBDQiZ/ElyFuPJ4ISxSaq4G9k4PyOeY0wd7WY3pAiWSYiMYznJ3vID/sX7cCz+5",
+	"Y79phlrYmpmlpRKM9cyRMkaXkyfKg7h7v6Hha4h6bIahr0aKFbT99s/+4bd/+l/99i9/8+2f/cW3/+M/",
+	"7YQSu+6oyq1l3DCB3sgUczniKYsj8ru/9w9+90/+3bd/9m+vR+4NAzbLcztFG4PhG2fzGupEWeL6uEva",
+	"as/lcKeWkp+fvXpJwIQMNmmQNVVZAjWHP+53qEsRBfVugV7WfOlweSqe7SA/iTzTiNkAtVlDlj7YWCRy",
+	"sZYNPpUw8hFkBHfhoElXLkXxTkRsNnEA3g/XMBfkr37z53/1m39klAx4gi7I1MZDmbvbm8MNN/a9OsMf",
+	"nwpXqaC2h/rwFUSxOnyKw2jhMttHkhrquEC9k1C48XBUmA6eGwEdPDD9VE2XSmQ2ZNORhJYiEEWH9t+/",
+	"/9f/8ds//9OI/P6f/evf/qd/gX/dduevBDoFCzED2ciQ2So0NFSQep3X7lDTHhJ1RVF7gsKYtUiYUUFD",
+	"A/KcC0ZGGaMIenFZXGQ2rTwiSgYeQAx15RDMilAMPSXzhpn332YtG6wxMPYUwmKBKhgT28Bf0HXkyOZi",
+	"Zl3GPNjvdcZHuS5iml1r7lMbb+uuSDq1RKNot/exOij1SzFmZG4OsS8OHno4BpvfWt1huWvmHxGagvMm",
+	"cGRa281SwvHYMHp3QGJN0aZROIXm4GsaSfNBxiBpUvR2Pp7TqSu6FWLabRML7AhxDcG/1zfi9QHCxZD7",
+	"RwTb5N0yoh0sSwT/g+2CWWWOZvF3sBzlUOPa2QxsU2oms8KGWt6mTuTe+O4tzLh9rXverBuKmNvYeEGC",
+	"bTXNtqHe+Uhw5CPqoguurC56Qfu7RUiALneOkFD0ekWEBMym/wDAEcx8MnbJ2bJ9zZqEdmeSLPv/LaeY",
+	"sTSJnJsWK0SZ/6Ms3CTld6dtjWWTdwTHQkmSrUiWCzQhF9pEg9uPC8DJ6p2J7EXCk5Ib207USDnOM7ZJ",
+	"xuK6Zf2EpcnD1YZGg5J33ciAXPcBZ6u3HKqWJ+udK6GlrxkIuyvTLuou19ZJ1Uwutwn2C2LH20LFW7RJ",
+	"H01k37LJ224JQq2vxNCL3BDQ8FTFatcv3RPa/dyc1qYUux6Ce7B/W1PC6r7gOtxe+SCVc0uQnfp8DEfN",
+	"Lga068vDsr2d3x9bluT93k36vZv0ezfp927S792k37tJv3eT3qib9D8vd+f3vsnvfZPf+yZv0DcJ8NCo",
+	"JBTZGplcRjYHZ84Ahw5v5gqerq3NTJ1uWfg6zXBL5tV1UMKV6g8hsQrtpTC83j/oLO7yvXP0e+fo987R",
+	"752j3ztHv3eOfu8c/d45+mE7Rz3iTYPtuXfRFo/DgOqYub/7QUH8So5agft/JUchXBR05fJJ1/fToyjT",
+	"BVQZbu44KMBkp2YzdUsdRz6LvoBRsTBXgWS0gnRYB6oCGdboAdoMXNAOt+b6qNnjsQyOm54ncOfy79gF",
+	"4XfdDfggdjrRG5ig7O3QbkD+DNy7Zqsfk8PCVnfkzCIRuesxKiJyL1QN7hf2xIg8IDZRMiI/IRkzw2SQ",
+	"oQ3+5XwEkrAUKI+aAxKRj0K8odppguHZA0WbQjZ6+9Q7TMJdDuCibtFRqUZfxSXqbJIhjqpR/OBoNtgI",
+	"IT101adA2GP3bpgBPJST5inhUA3xPASG+QOrLqvtWGi3R93eElyQJ4PDB/c2cKqjwZ0KYtNv7dCZ1a+c",
+	"75wr3ex+7wNMXjXZlOyu3l3s5qAsVq3h+TPYrx7K76bc/0yBINHci/mtEtrUN6Bg7XXvWESxAhEeX7Uw",
+	"SoaaMabJIpPTjM6hMLkNyLhClEKPCg89LRt29PWAllnVYbANPK7Nnm4YA/zmgAVQpUs1yyJXWhUOZeyz",
+	"w0Ff4cI/WcXlEYMgVCp166uC9sCU9TUIN8OGaIyFaEC+9MEQAQpnOSqiKGRot3CFg6272W4g1O6NXN5M",
+	"tJ3r+DoC7oxQ8GHE3L2Ry3p98+8aXK0faMEbuXzmB/JGLh8HY3kjlw/9cN7I5Rd+RGaZwkGZCfpxvZHL",
+	"p25ob+QyRBs1HRQDdOSxMOK1Nd8U/2IjlI+NEQo3Q3mfl5AF0fSL9m+FzOOKGKaboYn0QTxt3FqlrdcD",
+	"qu+s0DFbFOse8+5RRbqHMNEgPIAOurbV4rrKLMcFE4jF4jVCKFpt8MjB3yWjq+HzAyvDd4faOaXYqbBu",
+	"4u3kbblxY7BvcjGNjwvtnGbMYr2CKdRIcRbPdeCimo4DzQOjd7UsgVmbNxEjOz7GMhlYiaXATB2QGKGb",
+	"7AtoQfD150nscY+Ow3Ib+FoBP3ViHdqUWFpblCjfvfWQhOC25dGrok4VAooBVF9TTQdY5hjv5thoXCnl",
+	"QoWhDo6ccF/TZGX+j+MIcZuvihXzqOjFqunYFf7h+7Nh6LZTBF6pAMyUsWUKCPTaMbyxozX4Snwl9kls",
+	"rtYkL1YvroZXxGXbHy/kxxyiWrAVZGBTjG/Rm3oYYbfYaqiwV9ZF64bAfw4YXhE++UqQANmu4UPcsSeo",
+	"9C25YnaDBp5OmIyQQ2zDnpBSlQ5zkJrmUS5XA6/JySTygHQOTk1mROagFf06l5qavy2ioa9y5MrSmAl5",
+	"tL8CYQ8K5fgEABixZXClA1gxXHCNR7IAeAP+QwWu1IgVp3XwlQiOnt8gBab8FAOOPJ08Fnzf02bOgnoq",
+	"s3OMiXF/nrnW3INTCBWCv56JzykXcJw6fNt2/ScAoukgrgOW2kdDgSL+bV7GOcR/Vdv2W7HQk5Bj5uJC",
+	"yKW4HnQ8f0WFIgOOtuO64l+fNwbGHlibNkJOReSQCJkwkkjBInLkto/ZJ9mIg9UN3ne8NiL38AGCFtKR",
+	"MJNM01VE7mNLml4AmCUe6QF5BKikcDuQXDnnmgstsw5C6+8301DdQa4/6YoAeZjzNHkmJrJJEJrPuW6N",
+	"IZ1zXa2q6ywL5jyNcp7q9hVfv7iBveEII1pt5Qeq1+w9YAlU28FtjWN5yTLVaqGyP3oTFc44suXbFLk8",
+	"HBwMDk5InLBLlsZ26p4gQYCg62bN3A+rm7z4xs+xRJvG/e1WeIeaud9Uu1TLzfEZ0fFFA/q2TFrqT5pf",
+	"Ir8ohaUYN9JrqfQ0Y2e/eO7RYLXM2Akmd2GVAm9qPjwo2Zoby6fLZDVMrR9yvSkvGIqTMiSIXOF5v3vU",
+	"gmmJhBj2hoYsgxv2Ye2uDzt5mmX8slx+YG1sZ8omeijzTgdmLoxUa44rATsGWH6lRR5k8yLQwg0HReii",
+	"JFqvEuUTkFibQWuzTGaFXd5h6ZOp1GWznx+BOet0PGYL3c/m58z8XbZdPmchRjad45ZwpN/Er9uhrocV",
+	"1TsgaYOdVr55S0CNYUV0u43Do1AsQbAxCsKsO+uPmaYoj/SrueR5xPuoyiRcyYTepjujBL3Bj5qsd7h1",
+	"O916whdrcN5zrICqi9dsyL3ZiSAKW6ViIOTQLUBcRq8O1Yay1oA7U/ntWgXKNjsqGMdgCznMktFToL5+",
+	"b4MV3K3N2PW6c5txqeMr2oyDTXzDNmM3kt0voD34u11CzaYSHcBOBwQDkOFwQK65FFxLK8XNuBEWDK+j",
+	"zliZsTFfcCZ0YxKKa/96ibkuuroeSb0zWmKVsoYpFj90mIbdm2ua3+G2tIPZNQ1tfmIlJVeshjb9qGsU",
+	"p2L1yL5ZznhcyzikR27PbJfr6eheDL8aysmk95evJpNtMbhbEbUzprPVcM5FritMuIcE1XInlqrKgqt6",
+	"WKxtU9nIfsV9sJpyUXQ1XyQb06FVq30mDFkVg0LQ7JJlK4JHy6ZwcMjbiO33sQuBx3eIliRhmo2hQsI4",
+	"zzImtP2tZp7o4/Ap0mAdAnidktUakrC3qlsrKh2D6nJHoSodiqoBadecOSO09L6u8biUA2DbU1SM2MR/",
+	"nTP7s9le5X53y9QES3cvKwX9XlVUstvp5iUlNyc9nnUiLMy5CJ8eRtfG4HfPsx3/XffNY64WKV25WPEa",
+	"Z16vhels9cIf63f7U7lvqe+Y9OCl/ceXX74FNvQ2fHGfzxcyQw8U1bO9470p17N8NBjL+R1JF3zf7Nwp",
+	"E3c8038ffq4u+GJfLnAx9xcSijP5g/vdXgQBU18Pz8LE5/bV9+/bd+eWCCD/uYobO9263/FeWX/Nvl23",
+	"J3Z83ez4qpGKiecbplZ7UIo4SFyx+WHgXc0wyRDezqhQKSKrgH+YK98iWHNYasu4hm86izQEMmBQLBUJ",
+	"waGRW3HCYszUS9j+6Xl8u2ipGJLLhikn2zFRTwmvSrNhVh3d//rtN0fR3fe39gF+AB/cfX/7p7f2PSDB",
+	"n3x5sP8xPG2BJniUUj7fkr0sFj0qTp0uFlhvCsrSNS+k9YxV82NOyOGBkX1d8k/gQjt0+cRrQAYhGW+o",
+	"2FiKpMGKe8ZsUBV4k8tWujFNU0Xi16/OzskduuB3Lg/vqLm6A03GgYNaQR0/6mK1BuQU8s4YIhugCT6l",
+	"SjsvIVfBJO3QIjLKoRyiMwVCcDfituQ0dQ3yIm/fmhnJKfoxXbAC+kGg+rgrGkemkmEdZYtmg58WSThm",
+	"Q80XOixcD5Xtnk1IyiaayFxHOAJFBGMJVNiDanBNLg+/Ph89uFddoO7Q+KWNN1m3nbAsf7U2OO7ERj6C",
+	"+/s6WWU/+db0y5Jzqhqtgbvjo8E46vYIXPz62Tj0Wa/Wi4QvRuSo8gNcq7iblCRSNPm9t8gjcXEqUVM2",
+	"eZCkHdYyLZ0NdxxiLoamwXhTrJQgLANwBHzFySAyswqgMiAvMEfdcRP3HpYJt91t4IqjijWm+Z3hQDC7",
+	"IrdlIn3QIQjNvdxN2MOayJGQAthwDZkmsr5HQ3CYJhIlLogb955xNTdmKyiGukuQJomycACu7u1oNXQ/",
+	"x7dDUJqADwpNuSBcF8tq9n7IRsvoVb//l//ut//xH3z7d/7i2z/7y731OQRdaUp4Y+qMjtmCZq1HZcao",
+	"mV8cvFicA58nVtuWQQrZjBqODrFRxUQODvbvjSYfH03u3v/JT0Z37yX0Ab07Zh8ffZwcsAN27yd3H+wf",
+	"HEwOHvyE0oMR/fjgaPST/YPDzmDVIoOhNR/C7/nIM6fyNm3kca1Zep+cn78mRam6tbkzjyzQ0zVabUt4",
+	"b//ZGG7rmFxr9TB8+w2+3K+S4ndtcjU6wBCLUg8D6NZ13X6mmDqDL87sBx+w6Tbawwrl3bsBNugX+HJd",
+	"yKiXfbTt1jbBVpbfpmXY2v6Lg92xHRY73b0dNuj3qnZYy/Vu3g7r5vRfmh32mtjpBrawLRnt9TPN3qbR",
+	"7Rla2z7btUX1wxcF/kvbh9/NFfl23Zbb8b10E3fSF56qrfjGP1QElq/Q2LNLPmYRyVhKNb8EAajAsAqQ",
+	"jg/L1sBC2JP5KGVr7IMHg4PCRGjVDhgzIDBtygQ8mlj7h9+UcY4OGsXoEn3YO63M9MwuQtDnEID7mMRj",
+	"rleQ4h5gbZtn7wGSHADqZlSRQ0O9+2HAcxFGjXBymEYjhc5kGrw2IKceVDJj0DnkPwXoaYAeF3/zPrZw",
+	"ciqADpvD9/7dCsAfAh06E6XMKpiu3+yNAVNz73f/07/+9t/+U9D5Llm6d7z3+bPX1kkfkvf+Qas9sdiR",
+	"CRdTTdOLoWNNVUy2ddb1nph1CARebvvo/r0e0cX9EFoXLFPonyiAtSzoQrA96vDrZVDX//DPf/uXf68B",
+	"lO4aCIBQzg3QYCWMEC4IFSuz+uBFOSHU/dKMy0xGLJViqhwniMuXU1wHZ67AinWnSymW9TDGfKZY9uwx",
+	"XhfjGdVDuWACP9uEmAf7H5/u/zHd/3q430jHCtd1g2vms7DOGNd2Jc61/gaBXu4U398JPu7y5s/p4kuc",
+	"2lv7v9359WunfsNplr/vmunOp+cZzobTchULPrDpbLlIH+baeF644WwcHP4HNp2rs8gN6VD+/gOjxxYs",
+	"2uFVbA9jwd7RJujgp4a5+/wm054RqhYLlljvC2LaH3jg0RNEqx0beexdCf6rDf3S4UngCLpmuUvVJqDt",
+	"bvUb6PhZscOq1ZaaMtUeOWRh8EolHEEk3Br0SQAswu7XtQwtssRXIkn4ZMLAbiwAgGrjVMN+hnT3DRap",
+	"q9fFpzzNM7YugS/A8G5EjYhPIS9q30UCxX0y9yY8ZcNWP4PLA183084ukNP0T+R0UE01UrzxKKhL5krI",
+	"gIIUAWJjriweqlnVAu+pT/ZkYwmBSncWnIeB+35CC2w1VNugjX6Zi22wMogD5EBlmNIl2PYasAqRmZ8/",
+	"VSS2W6jAWDkp0GmKMBzA0HVgbi4FqIBbCVBWLCxRP9AHPOwFjAr+HSCn2Ae2zTYM83MLKa5lmKfrzi/A",
+	"cwD32DSjr9iDgful2Ps4GrsRoj3Xh+MoUQAf5g5q6URXHDDhselkkLv2wwRd34A3ptr7lX0y4VXzAXhm",
+	"guFsZzff1Pz9IZV92qTOk60F2DVJczqeuHftfbWu2sujs88j8svnZ7803PHnZ69ehjx5xAUFd2rdoT5j",
+	"rC20CQBH5YRQspTZxUjKi0aiYJQXvh2GGc54klQDVnvWOeiNTV/ZrkCkHvvzRpjOTTCcG+GxN8Vdr5Gv",
+	"fjAcdeeLdxMLp3ZzYzhxatPNYO2olTzAzmJVf5AXVG0pLcmaVy9wQFc1T4frNlqR2A7b51msCF0soHBJ",
+	"eaaRnYNNtC8AYiyuuS1tdOo8RliXLE2NoG8jqCyB+ITEgSMeCwkacRm0XyHDFxHdCnZY7+Io1bTQuwcN",
+	"hVFK3vM1JCpKfCBEXoIYezXKvfBgr+DxmKNaYNFqED4dsDBPHYZiEBlN56yYs8ASPVD1h0yZVuTe0ZH5",
+	"zgWXmQHZynD+K0yBcEkwHKJ90cHnLUzZCkHFYh9kEH8XFF21GMyyDVjBNjGNnKbDRcYm/F13EINhX/Dm",
+	"+iz2PmEURfzE94np2yamF9vDhymGy+mXoitlfdvAQ+h+18IYdHoDwljR75WFMR8cddPCmJ3TdQQeXpmP",
+	"bJTSugGH+eC8S38g+de4ObaVYTe7uL7fPB/C5tnwenm7btfs+D7Y6V3wmPJ0dS41bQI6cjCL9cAgzOoJ",
+	"fRCYWMYScvbZo0dPzs5Kjo8gi8sJw0FmXT/fhM0k6h4OovjapDc3rJ7es5K+2hr7eEKoh/9zGN9ckfiP",
+	"YnTdEZ8TVfe1SdUaV+m9KooFFca4IId3wBXslS0Qt8arvnMK+VdTv/B7pS6Q0/AgGrHQxsCdI4XT91RY",
+	"yOrsxVkfn1tCVzXpdU1BsKb1flGqqQHbz+8rafWfhK5svapLBsUEEAQSvsBNoexO8ZXHog1qUvhy7g15",
+	"8DZf1LzhCknEQWX3eFvY5rW1R84qdUc8QYJamVfELq0wmQTglErB0yFEaYlQUZkDF2c52gvAXIslL5Uj",
+	"gTOznnntVnAv+t257F7puj5VxxtaMoG15mJK4gJKceC+aEyu3kwbCC6T71whCJhgl25gsxweFfnqV7dS",
+	"2oZaYyk2UdH7hx+ooSp3HEhJnWnXW+ZYDh3iSVO31cVJqhyhNUe41HIxtc3U9vLK7pgJlPrePSOod39F",
+	"Xb5yTG5cpa/O8Do0++Do9ifFOXunex6Gjknszouy9SSrbGRdC6/Nuy99Ik6VPs3lvQuUBgvOoMiCZnTO",
+	"dFCGw9ckP0GzfzllqIMLtfCctz2W52aYxw0yDlj2NZWAEYcrXNkYfUDBmnngLnwBgbpcrhDVZG40G6oA",
+	"GMnlvaQ0mwZhZFYwUeBAGszpOwevNfy/fvO/xuSWc6KVCw7fHpAvZkxYMVpBvSMMSptz7QqMheI4eLU4",
+	"WqiLzJrf/cX//H//p//mt//nf/r9f/evfvd3/9Fv//1f/P4f/+3f/ZM//fbv/4tqbMTRvWpwRFO2TUuW",
+	"TTnb8rq9jZhuZmdF4meP4wH5Am322Gpkrfwb5OxwB48GUFJIZnDs2YosbkQUDABY4toHH87liKfFqOWE",
+	"zCkXqVHKHs24oOVFePZ4syidwHbWSMmE05SgdcdPFZKQflxOq/roQbnfLw/3P36LeGsH0YP3LX1jXO6Y",
+	"tRtNNij24dC7llQ12is2Cmm94CLptiK68X9q3gbA5fZK1s5280NVqYVsT1ZzRWEovGBri3hW3Dl6mWct",
+	"pTp88evnn569OMNAVKWpZuRW7GgeR2Eh4YjEuQj/lBlxgaxutE2kJ09Pnz1/8vg21uGOnSI6xGjs2PIr",
+	"fGjfwVoapl1dqioS6N7bF6A2FLUUn/CU9Sg5XV4R85FbEji1WXMweTe0W4B91BQbqy4qOwPLyQiGge1q",
+	"QJ4aYs0Rx2g4Y5m5TKj/0qHboWGhu5rzjPHO3eIIcFyUpLf3AlqVyVim+VxEpVX1FfGKlYSadzj+omhO",
+	"HAV1RK4r8L1yscN59gc0sqWoCxCmkN/Y8+NJ03j9l89+UGwhXBdz79k/tf0b6WVPgQosNPaRLykDzKsg",
+	"Ekj6NBvOeSIgq/ztWo66YyXO97t7Ba7c9VWVt+JKunnFLXBSNaTYbi8/ScGuZ2tc7yI30eBJRpVNmmlw",
+	"J3Yup/38Eb783eT1MOyjf/YLewdm84ZMNoQ3MAzPvmP+aSu0uKKBCMRnOmUJIsMCmwXr/TLjWjNhZKIU",
+	"HUZ2cCSjAvQJngEbR1ETkP0wAaIUvVS/IirnwI5uKKQeKkaz8azJvdAwneVMKhbWKh4xJkiSQbqew2Gl",
+	"miykUnyUrvx8i/R/QJXlqPLY2akCqJCLcZonFpFxwlm64cyuJR1qxtKmyx1mDdNzFWlnMrWzxgg1Hx9X",
+	"lJmOKoVQ3YK6UqgbZSOtSQbqlwNkz1ORBGQf+Cygt9UzHpyOILoIKBS5Q1wciZatdZVMnDIL6Chfl5UT",
+	"wuwpc9lgoxWxYkQVCEktWZMIdYo/BC1iXhasKRUkfpaw+UJqJsar/U/ZKt7IhdsUjQpQzUbTtcqGqhY/",
+	"LTySKKvP5WVfry7NkybMagwa9mWl4S2ccSqVcyODINlzv0I93uGajD05wZq9znMZ9GOX0gI68wxE1Z4O",
+	"Xldrrt7rQ5lwBv36l8x0A9UzSTKmFNDUZ4P0cioXgdrrMlph71hXeb+WE5bki+EFWzW0/dj8RsxvpcAD",
+	"QBbt3TyGfFvzUmMnaGpyb2w7ESE1n/AxQKU0dPMy/LmI502CG6Nvfc2isGJlz9lfyudqy+lAN5drvfFw",
+	"YjcffotQ8YZ5ScJeO3jjuPkGE5nDoUqi2qkyh2gDx/dQWpPOunADCAM3fEhC7XSUDCx1MmdISOkYA2sp",
+	"WSiWJ1Ks5j3H4WF9G2mCNjYjODllKwACvla2oum06dqh0yprVkEarD2RGzBn0GR/JUcNff1cjiozKuMR",
+	"+Rr1E55qUEB79qfWCjkB+YpLZzsKqgs19OXtG1wilIM7XhedAwGLT/r1A7u8PiUAI5MTIuqsBrpxvhYL",
+	"TyVFutoqctteBXbL1OftiF4c9kAUiMKSpp7JhLeam2CVpYZntnT5NnD58rkq3TKRF4PCzeikhjWS2W4t",
+	"FbbTnZspwn6vaKNwOvGNGyicNtDTG1sNNoRKGhoMm3ICzrFsyMHeDOwJgwBjwGqKEVGfJaipXs2v2wpT",
+	"F1hU7l4Xulsdja0jKXhDoKH369Zlx4dqxwcqw01+hanJsWp0sGdoPJlTkdPUg21Y/TuT2bFR3pzM7yIl",
+	"saRSs/nazic+ITKLAvOMLcMENWQUmHHAT/zk5enD50+Gj189OvtrcHi8s1jPnG/giZimXM1IIsf53Fyt",
+	"QckLxW1N38I/d8dM9g7O6I5h+FxMB/Pkj2A+qjF/3xF4/cpnMtu+yjEuPlMOO6YrR7OyOXCIpUZat0pR",
+	"g70FgaqyC2AhfiVHA3hhaO1kFrqlUpupKLOBIhRRLGVGjuuNNwSmqv5XwFPzOp6AhlugpbgUTgl+HGSM",
+	"GlHfTqdecipjY5klPWV+mSZMtXbILs3QB3iPDKeGs2Ov+BnBH0JhGL9wBd4XuZN+6lmFVDVFAJyaAzVK",
+	"GVnKDG0t1rMH7vhRRsV4RqSwzneqSGxWcSCkHk5kLpJ4r7t8PPTcuNkum4Mjt6ot4bbsRuWx2WVbVGVv",
+	"E7XKsbXOIwlmPeyw+MqPvGSqayXWY1cDXKxeTfaOv+zFO4ov30ddaTsoDPf/4qGRgfu/Hpog+n+F4Nv9",
+	"3z9NWaaD199GTc7j1YKRhI15wtSxj5b3XxnZqkYO87A8Y/OkcVLmh8q4YwgHKA8uruRI/UpJMXhDlwHb",
+	"h3efsqba6hsKw6ahVxNoqlsgLlPsNYXKWb5ylOEEABkYGz4xZZalyzSVS6NfIl/qZA69xWdHgx0Kap7s",
+	"OxXVLnceVQxd7l7JCzZjbYq9h23ZwV5bhAhPHAgGgB2YmxyjoUA+vQRZUJGFVNbChRdoRGiqpJMSXbGs",
+	"JRvNpLzY50lj3oJpVmk6X/SNwcLuZ3SxYKI9+qrFDdeDNufmxcZLyObHFCPuWqdrUcUvP4gQbxjGlkHR",
+	"NgOtZ9lbKCm/RQkPL5M4FySYiKx0ACaphA0TRP6V2Yjr4SKlwpmSAshC+JuOhNlWqfvQ1vl0f7Y7Nese",
+	"3j6bGgOrbCiTTBgxV2ByYqT7IKAa43WZSApvNJ1M2FgTil+hiTu2gx1SDVaNatnE3meGC6451d0brMAk",
+	"ntN3wyTP0DDRHKSYmmVOiHvLaZswAS6IrRl9EsybxAu6SiVNBnP67rH9rtGT6QtS3D+6/6BckqLZ85Ow",
+	"IRdqA2BRs7P7kOSVe++93W4tnmH8zRABwu+AueGm9QHZhwcHBxXT8K0Jh9AGAOQE9gztREQK/NMeuttg",
+	"4boPOakuxJHcMj0tWFZqE15E+/LtAXkl7Mhg/6RLulIIDlSJ41hLAfN9GYjmqAmIxq5tZwqDfS0oS9lX",
+	"ZD4z77sKxRudS9iU9rPqaex/9RTBmH18BHzOZK6HGZvbsL+KjwvPBxkxvWRMEHyPZeokKJYdwW5yP7mY",
+	"+81OTGORZ2s77H9/lViD3Qb3D+r7oBrUYRW+InzSXyOt19N5Y6Kvs4wNfmR0C3A+DByHtgbg8ByEv2XM",
+	"GQoAudHeSAMS24LQP7LfU6ObwF+lL4JiO8cI+TSmaQpR+CIhVi7CRBqapkXhHacXzAfE3rjIH/QsyLtR",
+	"vifz9r2jo0EAxeumbBfd/WnBeIsHWDQ2fBL6gtyzMNnXPQvitYOngVeoTOiKSyh8bmmpeGpVfPw7Y2NZ",
+	"ZBjDo1QuhyOaUnQjIdEn3IYS4Z8ZUzLFAeADDPIRum/0kSGpldLPcDzho6eOgOHDJ56I4dNHASHD548D",
+	"soXPPysRNPzlTUFUeAyadACKDA9Ddlf9DfXpM0fg4NmbgMjB4+dy+dDTGZ6D9v3U0bp49Kagd/HwpdRA",
+	"u7fmYKJle4dqmelQoPyxU8Us6LeeamKUoa7IMLTzluo9U3URlcSAAxQBsQaBjUS0yLGUZ4Kp4l7AgvaO",
+	"27hoJhtSX6AZ9onKMqMfcjWcy4w1pzQnObtSPGO5NPj2MZE2gnbdUn/C0uThyiZpJ3nLhKQY5mKcMtot",
+	"6InP7ItGlsm4zKC01jd9CrO3mZdjM5f4mCjGSGznFQ9skW8upta8DVqDJV2Azs4VSRw845KnqcN7t7eB",
+	"uyTMBJIcORTUlR+mFIMzbOyk620v2vt1znLLxW0RQPSRjhmkHgCP1ro/0vtDRJw5C4ZgH70xI3luB2Kf",
+	"fYLjsX89KYZln/zCjc7+/VKeuTHaJ6/DobrO3YidjyjfXGVbUkVSCviN2MAJmRfFv7m2NdqXtH8Zej+U",
+	"UQs0hDnURtPzfRbDMUNpbFPmjXA8LtMXflfWrGvn6CKIx1QUlfhNLycoiSy5YuCHxtqQDsbHv86b8n/d",
+	"Xa7W1b9XFczVHyo7QJ/tU+pSnYQs0jBIiACHWHYqiKYXrKDQWM4tynZvPQb30uecLZvMMKActNX0f2pE",
+	"O/L6zatHT87Onr38GY4B43qoIuOU8jlLrEsWW1JsLEWiYguuqp32YU988zbMmM4z4cu3wbboveH6gXad",
+	"U3VR4L2pfD6nWcsGZcVVCDGs1s131QL9rdXtfcy3ZafF8PzF5Jl96aoJ+LU/I8U9UuzVpvs+8I/Wrntw",
+	"tXYXG4TXAKHKLDNb0Ixqe5tDOUZUO1yRyCYKBtJNYzboKGXzArjW9ufT65A3+dx+7bLxOt0POL/1aTVP",
+	"ZTZ/NfkClZyGG05pKhKamVtuIZWtyxHb9x/KBO47NVdTqpl/BxI60GNidraL9SMen85Q7OzF2c8guf0M",
+	"fK9O0bIBn1OutJF4iZ5lMp8iZU5fPwu+xJvTiEnWsxwbRmIv0SCbxV+kdipmx+CAe96CdrZnxffuiWvm",
+	"fbRn5ZVmfokgxzY6YCbTpJzui9DOfAIJpfAuvKSQOffjfvBZE+czA3vOqNq0KiIEgTcmpz51YckY5+ev",
+	"AcMmG20Xa00V18Ve/HibtvknmDp1ZlERNi0QOdEsGya0KYT+lFiRiixopqFFMmLm/lI+YWs5YzY0qFAj",
+	"JnmaEtMkufXZ+aPbkE+8oFhziIsxg40NMgtm77ZbhO4+uN9tEMJozrYpwK8gkFoQPmBGZgQ2D6Y0dBg1",
+	"WqvNK0wkA/JMuyiNC7bQgEwB4g9PXcHiQLXxHiu4J4FbQP0vkbBkQA7InFGhkO8NNpr6wboECLZom39h",
+	"eG9dn8gVXLVhrrFl+jBmvN25IpOMMUKnlIvIAhc6sAzP3S8YQBtSItjS/Xr9c8bkqXZJkga7dZ4rYJn4",
+	"DUsqKgqm5FmfBrxiHs9pwjAc30auoU+DiUueSTF3QIfxJ8/Ozl+9+evDx8/exI2C5oSxpGVdnqDhDNLe",
+	"nBUOzN95muJF5LYrbVpB0yhmmHuboE26s0UBTTtcTCMb42S0AfNT4YkJdumAnPobymz0CeUpjAws/LBP",
+	"nFk3laqIEVi/lh+HC/mgaSHXbFvL04JF2o7RYIwiMhpnePC7A2T5giEhfO3179eUJdNWFvtoBtg2Pp4S",
+	"3kVbr9VmIIUknxshPV+A7Z+u2jdFRBZprsybWhJq3jCcHgMqubb1EkDocp4bPp1pu5+ufeZy2jJtn5sS",
+	"RNpHzVkqZsTWzNzzWFz3NPyGGS55omddRjQ8MEEOMJa+D9hSUJvBYgxB7Qz3sysdKYvKkWTFQrsJXptL",
+	"xi7MZKTQs0YvsLOFty4C/ly45W6IwBDHqBZ03KJGvJZKTzN29ovnpHgVOJSVQuCOBl4P1Iq8VC6XohDi",
+	"8FuIsLf11DN+yVM2ZeTRmyen50+I0Rb1gDwBmRXniGJtwY7MkkDG0qAc9P7g7gbwBE3x7J/I1LBpK+w2",
+	"yWLwSzG3eSnTjKPwrWqJA93myEC+bsl3asSpqfW7aTIQKLjYZZNc+0yMZC6SLgjOa0HVLM13PbXssB4H",
+	"XxihBIIg+CUbVpqiadoj3rOp0cbYx+CJ29aLjCkWFIeZM4+hFQevxxhOAf20ka6KV9zDX4GxSmUoQNWG",
+	"VxZWAkJ8MaNUQzbBk8Hhg3uIRYR2ppFMVrZqTbmMkD2fx8XlXk73xnx2PCeFXu8Qx9YCJbQY+Is4ASB1",
+	"zx3yGl/uMsl3IynhtejMco0+/O5GXMBCN2p0L1vcK/FqMsF8QgTys1uqG4jJRm/VpeUrFqzZlPsER6EK",
+	"Q4sLVz5+bUe8uvNrWNaBfS+klV2R2upaCl25SI3dhA9lsuqKra+fVDh7DhAL7VyW2aC+azMN8AYMG7wf",
+	"RFXUxvK4whn7p9E1cD4KgzSSlPN2IN8DHcDbEcs80kKd2ZRrZe6u0YoIie8OGs5RJbjVaMhNEdZ65nV/",
+	"xICwd2PChOaTFaAqWtHWcCQASMQACvs6+3VOU6JBaLTKN81SbkgNDFJIPQOPDkbRnKBbrrx1YkMMWLkQ",
+	"whDLeUJOVRFHZdqAQTgUNfe7pWUUrLUdoZ+L480OMDKs3hZh5JcZsxtqCbjxyz2ZJSwbgFEL/wmwfGYH",
+	"9zIFOtZK9awa1tUI4GPTO5q3WhA+FCZJmi28AdBUeQwdJQQboeeCzCpYPhBkrU0c8Fgwl9yskTqxGx+v",
+	"+/IKqfCS8zT/pmCSX+7dA3tu5dAeNp1ZqL6CHhSathtbqjCj8Y9jMmJTLrw8wrMK8iiOvMAUjQ8OYsNs",
+	"Jpm0uxJ5QFEEPUAFtZaqsBRjXPHVnQRopS5604GaQghUF9ZoqRDfoNGysxYCM8hfLKSWY6PRw6Yxc8fv",
+	"o+DZhCgjEdG0RFIzpzktRVTMwWxBPTwU8JGK/9GXVISxBIpMRbAC3E0vV5VSKYPnPxpQrTM+UgNMDo6u",
+	"clwAClitO5QbnP+GTDxK4uCaDVJKVWD/cWDE/myhP6R0ajAqyIWGDsYODa564TWcHd2MkwwQC7CqOB4u",
+	"SPyDb95jEU2fJctEEhZiBjcZWhPg1ppZvDGapq5cCd5epi1K/oSM3kPEdUxj6/+fAQQovBQFfvN4FNtv",
+	"fuy+AatgPjeEWs5kcUQG5MzuTctq4P6NbbThryQXzqyO27XC87/8wTcozLx/S37wjXlFiud0xFI1gAg5",
+	"Q/z3pStgGxjlH3dw58OmeM82UcV8c8VAMSMrpHxMG6MezrOcmeWpXPQ27LoIdGhkPtvkLE+4oOkwAHtv",
+	"xvC2gQE8TV20TlQolrGRWD23tfIzcCOWKlZF9t7YWQzTwla4KlBhIbOVyUXa2GJnIQvPx1qYdQXVwKqh",
+	"TqaEwNgmu2Rz2EwnVrcTR8NeQ/zuKDizUrAtB9Je+OdxtiJZLqr53e4DckvNZKa9ied2cWvg7qAXTHXA",
+	"7/WP4NjQOwqaUMLHumNai4yZt1hCZK7Hco4gyAC9/PrV2Tm5Qxf8zuXhHTVXgBEQB4bVpczTBMLL9iL7",
+	"x5KCpxr/GLGhjUzzf4cxbPgQV6n0Dp/nKXCCfl55y4W+MN+f4WDCR1/gkMJHD12EWvlhGN0W/vLGDbHy",
+	"ejHOljDU0nlbo3fuNhHSiwU7ToUM+71ikp2zdt54ml0hYl1HcdQr2VW7ilDWP9lhQcqbsZX2spD2Dayp",
+	"lGQplcOvqLJrLaNd6/Tl252XC70GS215UQqyu3cq+PXE2vtqBt7CI172g3XYbLuICs3vkKJ1K3QTgSqW",
+	"LkS0snqNxvCR9f7Cw/t3HxyUXIYProVWD+7tuFjtui1UChYMheaaNO0j3Usqd1UhqpktGxSkffj/4dO/",
+	"+s2f/9Vv/lGTdv7h1fy9kiuijfihIdkZiy1O41oQsz5E/oMga7sL5rpqaIdmmiYoOQoaZRH8+vOzVy+P",
+	"7VUGga8iYe+YinxIMsCjwjwUuYXJjmpwMEgrVoT49gDMEg6ZCqzR5ipEiwWaqOMvcV/9NUzcexuXjWnw",
+	"vgry2HWu0KKC78foWYT6vagaucyEQp+CJlrtaQed9rStzR2O8KbdjSWLwG0wj3YuYVSlXjcVeROKBMCK",
+	"3IgqgT1vUF57XXCGNRBiygwXhJIENeWoIYIEtFVI5aUV21NYVdStegOMAGrbyoMDgoOnbgnf28zXA6a4",
+	"Bq0oY5NclarAt3l6g6LB7iM3hHUr4SXIxrwGqKHkyjhodULica60nCPchVjVPKXOxADMak4FRcFlmtEJ",
+	"FXQv2jM8aC6FoTtdLDKuGHh5NZ+z/Yt8Dq/IqYai9PIyh7K2psfG0C8/iTZ59rxdklVhyPNcZozk2dSI",
+	"b1C5G0RgqQCLGPLAuMdlINpmhBluglctul+4ulbJub4t7XStWaPjjFgR1ka4YR5Tg9xaSKwFhh4tAA0Q",
+	"31sQWE+iNE9TMuGZod6jmTSXh7lWtE4ZSRlAcDni4Zb4oSJyKQhczZc0RTxCi6MwIM/ZRJsThc4iI7r0",
+	"CbZrFp7XkGsXFUavHFtVDlrq7vA6NfM+lwVettejdPb60L7eqJT1aMCekp4oJvajAMDk2mTy80DzqfKg",
+	"ExKjq9A7HEK5fcovIX4j9OZhQIIDH2n+oq+sv4FDUzejglr/eOmapZnpXelgkpsXrC3FLdkdt+Ya27ns",
+	"dBNS01mjvn3epGkXpG+4oLbQywsJ//f/8t/99j/+g2//zl98+2d/2aWwb6egw4TxunjRIoT56wSQZqUI",
+	"LllMzBXsHQZcznma8iLqrP1W+ejBPTO8zijuT9nqehBhe+MUCVs0rgd6K7zaidT6KVtdv+Oil7BriNcg",
+	"5O7sIH3KVttJA24NGqTLPFvI4sRcsFW1QPL2bLcyTxhE07RcKc0mK4TDLj8hNEkIJfirzW1z/lqRrmxp",
+	"1BWZw+hKZ/7r2f75F+Vp3b1fngfd//rtN0fR3fe39qFKMT64+/72T2/t+7rFf4JFhO++v91SwRiyXM/a",
+	"bK/nkDpElc069EguzpluU4m4cLKv4QBKM5pUamqTGBL3BwWuxtCBgbkow25eUc7X7A5Nfg5JT0+Ebsrm",
+	"Pw1L2tr0KK5cPQUIfjo2Cqtc7OcLw6XHMsvYGO78W4hqMFrFtyMQ1W0B31uCTanml4zEmIYTF0mhscu1",
+	"hW+IURhFQm4B3Hz9CwiL8F/Y0E1fJxhMSI7/WjByIuRIJqsTqAgEEHjw+W24YWxmN9GzjClMk77lOzy4",
+	"PSCnthKKLW5kxqYAYjxD/SJ2CTFB0llcSSHTEpHZ5NJGFSR0FQUxc8V8bGASRgTRNC0mX4QcgpkIkZrq",
+	"RSscVFbjhrU/BhmJ2HrP+mnroElAN4M0zlKzncHp9s3Ghm3CFpwhG17Rr/rZd3kDtieynwcFqzGIQ8qL",
+	"euFi3KM+/sOWZDL7qrmgUPdpTuVyqFqSmEAPZ8tif0dolXJ7sWH/Yw1BuWDCsKcCe23LkS1pBkUdP7Ch",
+	"ZWxOs4seCRRNso3f38UQwqmWliTYMr7XaK9acLLxKi249O50ivBq2KU4hP1eR1xHZQY3G9uBg9n18u08",
+	"LOe5Kw3SLqgAkp37byO/vGtfbZjDcuZ4rLnzEWE4IjOZZxFmdIuEQCavs56DJPd1IedYIc7msNgEXEmw",
+	"DEr14l3g3d+5PvDx+wjeN2PZ6AOcxGafQK5yvy/et62s6hebdAWKfGjxBJstz4c4+k32ygc5/v4b98Ma",
+	"fvMpUvqJGMukVRJi9lfDex6dfQ7c6ednr16Wbaw0iBnnCvJP0pXRDXhCPjt/uv8R5iTRhFCFDyx0jHeP",
+	"wfdUkZ89PPzo4O7BCYkXGbvkbGmGGBM1Q4gelwwBiD0YsrGyWb00gbS3lXb+RiPSYKAyWWRszBJmlAx5",
+	"6cAMfL1055CDge1Fe3YMe9HeF1wkcqn2D4/uH/WM2DXjfSY+O39qWsI/ivbwb9sqNmpX4TXOtukmTvO5",
+	"KIsZ3RXr+60paK7O7YX5JRTX6ZjEQI04wn8cPjD/shPBIjghbWJ7GaEauZTZxUjKi15gq3Ys6+VxBNMj",
+	"y9nKxlnYCXBFEpmP9CRPmyvRnYLHd99ZfyxWaUEAqsg0Z0oV5fhtgPsYfOBQQ2TEyHOquSAp05AsxEVl",
+	"9gPyogDarA5QSO0H2YyHudxAiORKv5EN4I9VyHK3ASK/gWxPb1vYgN2A29n+wv3WNXzPbyAZJW1RslOu",
+	"9LHhOBH55fOzX5odZ9hOqFSNuEBcxXraw4y1OezhJwwCctu00QGAbAbfdmzNrKQvd77eftmFWZiy7oXY",
+	"mWwesJ/dCue4l+sTZGnaYNt8JVwut2EzWFkC9vZaJId6LrDOaFdgQJiNO2KpFFOipRGyfYdNRgWlVk2V",
+	"7eH4WfuKzPiUC58/F/k7DOwtptEETZfzRa6BKWUIG+dy8HnqKjBzwK3baO4ZUnst8PcMDYJBf1sAuuDA",
+	"cB0dZRzp27YCS84g8bG+H2ZSNdTmM7cvXPR7x0cIoE1TfsnWe2BtbiVWlLa5iv7eUJocHZAAf6EWFpnJ",
+	"lPXA6DV9vIFXIQeLiQ2gnO0ILZyJHaYD2Mly0R+8GVtqtAmegoWLJ6ZrOEgA7NsYsGpJfFgrWbIxLkcF",
+	"987BgQJWAr5lmGwuLoRcik5PTzG7CDeIW50QJyMYcbEQwV5p2osv2lITY5WPx0yp2OZdg5xQJCUSOnJQ",
+	"C5DACALJoxkXDM69r2A7WtXFknWUPyrGVKof2QCMQTUN6+8OfhQT9s70VDxySGBxVMHitdGdcDNCfVAC",
+	"qMIq8AfYsoEZI6kNSnL4FQ5Vr4RF7vD6AFjPZtzHNtUvJhmbUy5U3VVgbdV9GJV9NUIf92E5STKulQyx",
+	"FVIayobEe+1wot15iVAEAxMTN0Kk6sMOPLQmVZjrqfUGheY8kmfjaOz0V33yLh+7d4Pvhk4SqQONb0R8",
+	"l00jL3nCsh8qYmWIBmUh2RwW31Yvu8rW6EfsK0SbhfVo+ldnqqY8tx4XCgg3pS0U4DED8aHYVoCa1Zhi",
+	"XfiC6WLR6myyPmZEIbWwwfU09jBbWuWpblP8zG8ha7mWQ96cId2jSIaSeTZmjadpJ4nP62PMbIm0UmhZ",
+	"dxyZG8Say/DcpfKvj9wr2ROyCqiktS2YvVEpTSFk0ARVxAZmV5wtvT2hrZEe5xXrgFP2Ide+ReqoBS5e",
+	"K/JYUsMCc62tW4zm0mIhD4nLgYTOwHXJMv9KpQoWaLTZBdNmVk1x5C+k4Fqav7bEFx/nWcbEuMVb734t",
+	"cLr4GMURV4fDHGuP76M0mGESytMV0VLTVAVYqr4i5ViKSwzKlhlLCJ3LHN31ReDOo5d/vRK2U9LlK2Ce",
+	"EKVz9/0P2qrHDr+Wgq25nkI3DsDDGnHtZ08KLAKazLm4Y3gJV5qPbe0NAFxtnGoAGwsVc6DVY48lEn5F",
+	"LhhbuFL0MJLIxziNpRjzlGOdjFzZAFmjJMCIQeGGBCEEnC3Id6o4vXNmxjKjfJNg2oP9j0/3/5jufz28",
+	"8+P9liSmJeV6OM645mOatiecngfmG++Vx0gVs/hZnjJFYmjMLEIQsQOlLUjsuohPyoi2ayOcju5/fNQj",
+	"GBK6ZXOWTc32/g4n4fv4zmZhTbTf4RxsD9UZFKi+tvDFFOTorEilKPdWylWBpq9Ogyb3yUu23H2sq5Xm",
+	"65S/YKsBOcNyR5ii8pDRzFBJXjDEOLdJrguq1FJmQKyHVPExobmeMaFdScSmAW4eY4uBnh3RJEjD3Vk7",
+	"7Zrt0tD5ki2D2jP9cIDdB++jKkEUG2et1m34DUVvvOwZlkZXxyRezhQbD2PL86FEgyAjqli40VqtLdBp",
+	"fXZvS/Pb6TIWJNrlUvrQmwb0T2WriFhDiSIxhuDE5nq2hVQh7p4soCDGyzxNiQzMj/C4j9vsJciixTVM",
+	"x3O2we1766fHt356HNzB+2//5KuvBrUHpWeD4f7b2+U/f9QSpPxS6jeMJitb+q62G1p4yZoihAtqtAJr",
+	"KhjzbJxzTUYZoxeFOcgFNysIxTshsZDDX+dS0ziCf0OQbHyMRWcgfsTwRPM/H4GaQdxoQvLFCYmxDKzt",
+	"ky4WABJgbqCFTI1SCwoodjrEd4dYRMdFSIN5P+bK/hpXBgpO7UA8xzliYUMYN/4Thg0wwWn/4rFuBV67",
+	"Nt2Dl/IXtuniyVPbg18225Mvkdeo+5SswzV+4T7zt4Fd2sZTFSgiT7bNRhzxr2vFoHtcp6VM9K5UdNNH",
+	"H/POQ/61M+1smiSJWLUsGaI9oRJpaLfKQXQYHUV3o3vR/bdRp92iubow9PMF5drW0YW/z9DE7f8uigzD",
+	"n6VCwvDkiY0Ptp/LuatL/LZE2wcdhN2mkn1hcCnzigOyxFlF5JBYm31EjghWnI7IXeILS0fkni1uREfC",
+	"UDFNV8WB9FTelsZnLCDwGQuoe8YC0oqkRFeRnBaDqcGv+S0Y+R3vSdF5tnr6D5prkEchzIXlZBUTQtOJ",
+	"7HkOtzlaWIW92dLeYYhHQ0CHjwEdOw55mQBCtc9AoYWNDfAz6Hjm3SEhWdCoCpvMaOWryKOr2sT6Iik8",
+	"xg7julOkKIXej5q2unpPOzKCavZ72R6obcxdHrxT+XPgq8AXE2zaxNsoVNvZ1PtZccND5ay51Uy0SveV",
+	"0gJu70b1Ax1C/peA/u2m7TrlhrHkWYMMXghXNWLlynuK1ysC7sXe9/lu8R/DnncebR52/oImTdMtOFYf",
+	"uIQ+wME1dgOFj8yNlmZGlmuuR+fZQ0O2JnqzlzOJ8OfYDNrHjR4zYiQXkMNmNJQTSCGzNTItblMBQF7g",
+	"9faKbmvaxU2pElud7CKzZm18IWblAdPGflhyUgLd5WLq8Tkii2gDX3Nhy1mC+yXLRR9FzpWg2IQ0b/Cb",
+	"5LvmV55FlXZiqcaxTRuy+6nrUFxHGk1pKra08o2n05RXJ8CZroQ2JElm786GHD380dkDLPXLdXPdO1y1",
+	"+6u+I6/+ed1FbwPRoFIcfEr8zqiPCmtf97692TuoOpEO52ra5mgOhlOOCyl4def5M2Lc0OOod0YeB35y",
+	"IbVL5e130DXQNhe6r68ZDArtNLumAk5+vza6pZs8qEpjZIUMYwfcRrXVJIO6BRCEYS4l1eY16xTE4aUC",
+	"gtyuwgzqYTDhGXW/PNwtZJ2iALM7wiUuWKxsUOTdLV9pj9U2tiNAN1exPL85ot+6+8p6h89LLwr6RtY9",
+	"jwzbJo+H6eg1zeM7vWx129i9XtAB91C7tGzH3eTc3sT0nSu0nUf2Eb5nROttTEylqLAGVzw2Z2HJjEzn",
+	"GX1pjYysCUHYOJqg2AxERvrExAu2qpTIPDz6aD3yTQvmDXu34BlTjRFgL8uFscKqpVja+HUh10KwdcC/",
+	"rYIvECYR996gd9wXCAdZLsCnucb3bzkjHsBaHS8hl0HQBpZ0HuWKC7AOrBaM3McTHRdBrXFUTV2IXZWa",
+	"OX33OM9sMAjm3Dmcu7CB/rPcxkJnB9OJDWpfK2DM7ICbiVlC0Sqw+Wy1ECpWlfnSNHVKDawvXBl25Zvp",
+	"3EZUi4DyBqT/eD0E3/2j+w+6K9b3wV0rSbwF+FrWFkiKxcCFBNALamt1EC0lFKw/LnKKS7GS8L5tdkCe",
+	"f3r24oyMaTqGMhDWbRyWHYrlpWGMc+YC7sINB/G4XPffXZpOu+XV6Us6Z8EN3sknP1Mse/a4rus0mVw8",
+	"7y22bfclchNmjc93nadT23/r8dUi3CdJKAnChcAFQUQzRJO5IuLaYGvItevBSK8S5rtxRkTkPlFyzgqB",
+	"6Po8QOHwCzdFWb92dtqqZca5FP3D0INRcefVnlW8RE0afe1E7UL0mrJkuBZNyMgOoP7gMskM4pPnNr45",
+	"FI4cpE6YwsOwej0y5VoLkC/eC5eotwFxU7lwu3rZgSzZne1bEuC202r7ilv+dqvJC1EJ0RfWQGfcV7qn",
+	"cNjyjLXdXt1D3EpnCiWszi4Kn023Aws2YoAA3k9N/mDtpRUBcSuQpZItpsnGkU3NoApK4hbB/CixshaI",
+	"vaiXHac/JqnHzA6gXbaEI+1jHerK5rsmC1OT9Tna86ko3Tw3LIYYnq0TEquV0mx+jIUgoNClFV3tJ1wT",
+	"LQkVQuYQ4APvNSaCmLuOJd3A+tUzFaoTPQ1QG9c3v07fYsGxAxtW2TXLEouRHxq2yny3dhIryZYBpw8K",
+	"nFt3ged0lV1QuoY3q3Ie7rEwW6UuRWwfZNDnxvVlNTty/3pawYU5fklzjRZvSWy0ZUZ7Mz1P2yw8MExC",
+	"Ffnk/MXzxuNgmVZ3GX+u0+ZYvitv82D3Flsa+ytIXaaD32uOclffRTfnwHYjUDem7rkRbFsfwJ+Gcl2b",
+	"TryMzXb+Bp6hoCZtMKQH96IrHB+b2gzRoGxOeRqfkNi+46opC2dA4QKU4QH5HCEmjEzK1JguWDIgWBha",
+	"TgjbN+1AgJAt/95ggPnBN/DbWA+gbrK1wxRPjQZ7d4wVhnLN4E/zmg1WKgqxDGpwJn1WqKdYE95VKqws",
+	"xDOwL/uXd6a2e461vtjSet5UZUP9T9JNcpIbZyTqOt3/4azWoiG1l/ipGdZ6J2g0xyF8Uyt7apOP+0uV",
+	"qhJbCFAKrpmI0PFYZoAtZXH8Ha/rJ3vOWNoucCM0rK8ZJQEBK3UWrEKRbgj+jMhyRjVDcDVztkFsNCpT",
+	"OYIBuyCIm6tnbN43NugMYWsbQj0CL0Pz5YT8oj5di/LjnFsl7lrTs7gYpznSvfgUYb5lNuKaeKv7XsM+",
+	"C4petdjrNZ1Ggdf8MDo4OCCWlasGDX7j01LEpTTQ0NrfG0wpdGo3pR+LT2QpLX8AIx87+3zcR4cMMvSv",
+	"dkgAaK3HQUGfj9nYtjKXjfIVEnPWF7oIV+gfTrARQl81MNbu4KCxlkyr8DJtDjEEw2IXIcuXMhZ9Yxmz",
+	"VskRG9NcsQCYSqDviGVEOOVwTUW4jbcmzKSp6IXM2LA1VtEGQEKup90ZY6PoQ4ao8+xiXDW2EWOA4kk5",
+	"47pEizvf8OR97AIZ09TygXmPajw2VAzp33XXwOLdjCygHLV3JghgDagie2UPLGdyMumZy4Q2o1fmI/tP",
+	"8yk0/JkYp4y2xG5RLP6wNOI3QmNYcCnzCI4+LePrMKGPIcwOwlmhUkSOHfhHCPWO1o0EKzYMSAyWEpso",
+	"5losFY5zg1C2OseMKtfIALen/RqipbgiT0+fPX/yGBP0zWcWCEXRVRAHZQst4sxgnDXXmh2atcjaxDNQ",
+	"FKBT9zwfGeKN/OixHcxjxIxqVzyoBU81eNkM1/roICTk3SL9/9j72x5HkiRPDP8q8ed/gK3qiWQxsx6m",
+	"OwuH2ex6mM7p7qqayqyp3ZkqMJwMJ+mTwXBOeDBZnO4S5gQdcMIdcLeAXggCBJyEg7AQDrqXtzgcTt9F",
+	"s7MrvdJXENzM/CkYEQwys7O6e2ux05UkI/zZzc3NfvYzlhNkxLBL6WEwabiQfkrfClYzkXGvsJQvOOS1",
+	"yP2wORRXIsugMXbUfCZX6DThUjsuMruWXtK79ounUAgst3GdTYnAAzu4p8wbxhR1Lbaidrj4KQ4hAbVL",
+	"iZMOJCwyP45KD01uproLkBxQbRYxut3/A497gmdHj1EjGMTQc9ZBfwKuGVFSGnIquDNCAY+QK1nLG3Vv",
+	"1AArajYlCN9UycFTeEWd2XBVdXdO5cOlk7XtGf+MUEa9l2uFbNgMusQY02E3V8IZz1PPhcAbaShqsaP6",
+	"eUP7S9bqbjre1aG43Z0dRHCNFjdyemxwOfnImZ0ppIhvqGE27O+N0kkvVDUkLbFpNdsDA6Q1gyhr0itJ",
+	"r3LnBJrBMPz52DEoOi4gVNz97Kv60YPlgghuTLR0Q1OXeSmyrqRxOP4mpZRtIbr/4DDvKDMq+pK35apH",
+	"QBwcItUpqNlF4Sz6+GR/L5kNsuFl8TZzIMKrAtoHMTv5t5XSQ5+Tj4xzNTwsd4pL3CXU0D49LBp5yha8",
+	"GPO8NNzghs4T+LyBIikhJsmBPiAPB4NgouVylHmznNtc5ts3DBS+T8RkdSFgQbUBlEH3W2flyjY4N7/7",
+	"G95ca27uFuSNwM1ef8Y37ETSNd549KOt9BpW14eP6NKt2DNI4Or3gVZiIFmk9wd7wf5p5exmJAVSAJFH",
+	"r/mjGSv/Asylc1b2oxMT5vng7qf3IO8G2EN/efb8WRzNOVPLggi26WpX8kgt2JjD9ROg7JReO1oV+nAC",
+	"RNBkmWXkj/Jbd38wqJmka7kciBIddFqSqn50mvsp4EkNi72Lqr66szzikwkfl35e0Pqbf39vFNmeKveC",
+	"9mDg0Tu6t1fAhVU8ILddg1kRf9NHplbuKulE6UdL3Ag25J3Sv/qcRD9tb6V3ydgOC7dAsBbGeAnqXzC5",
+	"aM7Bm2Q1Ssm7GFe07Ovs7oa+0UVcVKEV16t/th4KN3vu3eyZ50E2a/VNhXFS6LEY8RnLaCOwLONFxMbg",
+	"ZahAEbY43p8XI7HroSQcXLZjuI+uhI6WXbVW+25s660dvEte1Oc8amX4JlEyEdNlZ/tNJZFBeHI2RsBV",
+	"qvJzHGUZPSSgCVtl+UQUQJuN8MPNfAzwPd6V9VUYHw+SKlGb9ssquqvX13h69bmnV64NJYUT3/qB4ars",
+	"MgbjBT4C2nwOJLWBEUDxS16wzNUHVSGpiUvpQg4XT78YgCvUVmoNCtZxq9icB5YEKBND+DqpnF/ILBX5",
+	"1JnLHHHV0aCGrCpLuSqHwGPayoVqLHr+ugXrN460CV9OKaUNuNhUSbyARIxN/oB0yclvaVZCjNmpcvts",
+	"bq3vmPNbqIjNJTmsj2AQvWTgNtMIteUSm8tT24za22/DWnO34YLVB+5BzQteUH4V5zcAP+6hzbtCix5M",
+	"Nn4z9WiVK2k0S5N3ucm8UFe7F3jBjIdlv06KGuTTmbGx4CgHiAFXPbhTbcgP5sbYrw1yWXbr6NmrR4+e",
+	"nJ3tU0v18gR+u2XZzvhBO7EtOYAn6mT+MJRwsefrUSZIoJAEMt4ITh+ic6JrWHrXZ6sJjcgD4ips6fkw",
+	"aNbmGKCFEVINbQwGXI7IjY3uLT2jO+A9fN7NrZIMC99mQEdpkttMQSXvRxDXtbGwTcoXsKLpaaQs9JEq",
+	"BRyZS0QbXsEouEAb/jDnNbmsXjx59vj02S/iTRYKk1Um3qWOhutBtRaWI5BktzpsMo2bIF5zY1btXdCS",
+	"Gsvi5jqvFE7UZF78gVmydeekOSCqKpETG3XbqE19vMHrhVFYb/KK8YLBOO1IJnTy4jR69fIrfYPleckL",
+	"k8+NLRboYJlp1Qq4HbykHZhUDk0eHoLGnMEuReaClTNMfTWTOa+Np2lmEdK/xNHhUZSKqSiVliUlJS+x",
+	"jez39vAFg5qFioNJQgLtAxx1wadC6XqsLktz0O0+9PuiHQuOR9ivXkKpxBhMZE1m0LDfuj2ZyDkRRkIZ",
+	"bM4LZr1d0GSb8HYOpO38Xdnf6mEyPhw/9Mbx1fy+aFtf+9k6lZi35h86O/3aeV5VmDPY9XU8k1Jx1a8L",
+	"p7N8CnfbqRTet3XtpgSE2as3Kx+KUpSUgKZiiV43cmgo8QfQNlKhLnBHiDzl73hHzCOd81dyifN3GBk9",
+	"7HLbh0uCHr+MlzzCV/c2rIJGYHLAN6lnKVtHt16dP7ptr0sWLrNhdOi1gz3alwxN3xcAPIY3UWfaIc/Z",
+	"whQCLva5Vbv2HiFMQ75TrjXXBszzRCl3QBNExJwsSsDPmdBMtKSaS3xVlbzgixJRc5ul0/Lbv3tqSInJ",
+	"mmGl5u5tgQCQrgeBDBJI5kdc3+0UBqFtWoCB9atxkcGCxmQ6W5cSmmK7q+o7DWJcgfuiDUAWWIDrYz86",
+	"ybIIIzcBNYwq/UTg6Tbvd1R7MzbeKhVfwEObWZPNtvUG15QYTGpMoi/YS6HECdd4INFapSxt0y7EZpjC",
+	"dZlbAbLifEGJxfX1bm7Qi25ezHVJFjA9kSj7b/I3+QGmL4CqTbZE+w7kxRkZoai3HFrljNrh2U9yGSVf",
+	"nJ6dP3/518PHpy+TPhRdSjmca+Vdr7PkGAHVgJsm01tgVdILBNMSu7UB29rPk7yBLg+fx3ozOb6wKR1K",
+	"vWGtacpbqRw4aFd68+EL0WhNwP2yYLlCkK/CIgnnjUVmcloxdVEsnXIQo/6b3ION2kEGqIU3KpDEWFde",
+	"dy9qQ5V+wbP08/Uz+dQUi1+cS/k1y9dfYdH43VdyDLcm/GTob9/6i+9mUQS22huHEoQ1XxFP4BSkDw4q",
+	"eEF5lxrcRfRrmO0KLLNgxwDhSiFH+n53wdfHUZJdqLkaJtFEZplc4fa4dzfKeFnyQsV0yYqj5IACRIdJ",
+	"vxpqWXFIHtX7iht8xC9uJPzKIP+Sn3yj5dAziHj9XoAQXug7zLOGS9AJXXHoiBY5sIcs1ZJlenZBRB4T",
+	"r99PEy1Gk8Eg8a6My7ws1ubqCBFmQTxzQlD/ob7eyjypEIls0IOQncbdxFiEb8auaDNaukHmcGHRXI5E",
+	"5usacybyTDf00UzkLLp1eGjXGvRHupI+fXD7IXQc5bYZDK0m/g6SnfSjMz0perkyNYN/pS5oVLDxBS/B",
+	"mH4plBhlQIxcsDEubj1RByuRljNbtxm6pD9IMN5ALQrOUjXjHM8hMc0lpCDVaingTCncxzbQVmHDLxZS",
+	"wcruRyeAoFdwQccwuMYcuzD6Io+e9A8f3EPIgLKzjkEbsBJCKrPDu58OBvCfwbaMTpt70WhXlexJpFd4",
+	"MSaGDQkUJt+wYw5eoYw5Bo9m2DSmoL77LulHCSlPG8W7sDG8DTx0NwE9ono+18GhPA+DOMaoW7vbjFH8",
+	"ux2+MBovTSnw6QtbFHx8bMrTY0coY5zgBpB2TgQlJpCiglA2oYZkCcb1lxbikudk7HeSTC+GL87PXxBp",
+	"NkzBSKbrh5ZA/whCQO1y70dnkIVNVdJI6ZFOPvnkkyRcR0eDQfTNGzh13/SO3/SevHz5pvd+Q/QP6pYR",
+	"deeZbL1wOD5m0/0pHFaygllvj7Pf5aihejxjVVXcGuslRLi4iE8audhZL00KebSPuR3gIntnnNnEswtW",
+	"sDkv4ZzQwm1c8JTnpWCZCse/YoGRdT6gk/r57TQ11Kjm07Y59tQdWXNezmSDFgJLEh8A+ZV8fXL6VW3q",
+	"7GWRbefQpqrwadf8GIemTkn61ZIv+Z45hufs3XAruVc9qRfe9hEdqLdm4Dbq62H4q+HLJ+cv/3r46Pmr",
+	"Z+f2pOX5pShkPue5pbI04Xe+Dxu6A8hAkIT96KSCBDB5NgBCAYZ4aifgEslGp88P/q609N3NDieX3HRr",
+	"btdFIWQhyvVQj147qOEMf6BhMkZ2C3MgrAKAH+kWWvApK1JIcUTXSFNdHI2WBo5ZcJaB9cbCPI7NddNY",
+	"681ruhg/j7WKjaYRPjbQXx/2rz8VrpcFn/iA20EgGPAJnRO5QTmA1mvcv1bhgkdt9sB+lLx4+fzRk7Oz",
+	"02e/GJ6ffv3k+avz4denz16dPzm7hvVXTZbNENEKYX/6YWiNqoUN2DF7MLj3aThk/cHgsA4WQu6XIYXg",
+	"DhtRAgZ8yXLIuQhaIr4LK97bnAuZZQ9RZVsJxbX+NdXH473BvVqLHEqGlGdsvX2JG98uCIk1WTHMkWuj",
+	"s+JomcPixhhd0Gz0bsaw20o6yH6UoAR5/OSrk7/+7mfSiDeHmHKhnDvNae186v7tKzHSJadxNeIiExd6",
+	"sHO+go2/kQCaRk5L4dcnp1cVv+0D0CYI3Ai0JP5sHoaVvXbpxRuMCqClYeUbuWCINtSMFRSGbekdm8XY",
+	"pw/ubeMdr9MJXnKWvkT6i3q9Cpkx8JoDm5J5OA/gAIUWjlmWjdj4YjOFXdcg4TngB3fxPfhB/BO5zNOH",
+	"FhZHdzK9K+CXvX0GRpdsyihIA1RLSebh+UD7N4Np12NghNc3IoCc4j1RixNz6wC4WEQGE1MKEQTxhmjW",
+	"LnSoXsaiTpyfvENSGd22M3h2A47iDaVfuyk7NqZCb0yDZfG2Yf0ChH3TXkjh38NCZrxDhHFxyYuX8Khu",
+	"987vVJFj8G1caURrD27OxOsG7SbNu56YqWa5RNnRyOtnHsAjDbUAsh8QUoWWTDdnVOdMV52ouffgbMik",
+	"vOjk/watX3FWjGfWYEoj7WRdrSiMjbigt2cmG+nekvAHIZ93zxbWD2mB1FzdgSvIz72S/1kSZUKVyvnD",
+	"+o0BSfYs6IRL9SRwnWORfgYskG9wWRWy1IpvMKBCGcaLTtQEzRm+r0XaB0Lc3+FxkCW886EQ8Ll6a9Ht",
+	"phaZc7MeNKr0xv1nfr1X9J4ZWf3BfWfBGgu4pIaiVMMVYAEck1zIK9fNXkxVPM9PS/UayqNvHnvF0lev",
+	"/NJN8y4RUFJdVN2Cjaw11UhLdKirqJT1+MquVNO7SuiaK1LbGSbyYcEX2XpYyiYKQWPnCuIo0Y8SCC76",
+	"DmJZuoiuC5GnnRbwJU+/1M96zDdN0yFSz64Nvjvjn2wxcge9gN+7dkGu8lYEZXhUocCsCnsyqXQ6JXWP",
+	"dqiQQhiNE+uhvoLOZFFi/k90SDK9mKz3qzAboe5cZKv2QG2gdrEDDVxrxNFYyGnB5tFCKmT1j6PxEqz8",
+	"R4hR8d0kzyEmOyC80jqTnstWnQmgc+WskMspYaFPXpx2S0rB9t1sc1ZcYJiOLmRzZvW3e+tE0K6thEPU",
+	"hDKcB6q4Qx043+39t1sq5+VKFhd1myiOgCdPZrwSC1az0PcdD2pr93TwvnLUFM2EvTOFbyNsUmLeUFgm",
+	"De8QAKfHrEiJkOaww0gYxPS2+36dekZjUonj8NUz3eqK+AiEl0/ID2I5XBlVtc0J4fAAcXvJrd5GbeCS",
+	"p59r/a8mNmI85otyOw+qec4LeLXUDzLnimL4thGe1nAiIDMjABfQslekGzeOzmFdprfPsdQ6Zazgk6UK",
+	"+PKbJtyOjXspbiHqCUb6hlVnO8E3rjxf8vTJJc/Lx9TUBl4UOYkSc300yz3pR6ebd3Ey0KEFjzIGJN7e",
+	"S6KCz5nIVb/GcPpRgfyoQH5UID8qGz8qZaNN9p7mi+UVss3UrAv+jogqMB0wK0oV/U6KnKdefgJfvMxY",
+	"CjEg/F2FrugeZkfZAbakR7X7XokNStQgBbehAHdoyXciu7YivLpkbmknoLqGDb/3Pt5pCzXvTrO5WoMc",
+	"DyuO2+2+u1J2F/utoqN1ie09g9UQHr0T2pPmBMetZ+ejjSgX5RAZKPRfQEhxwdcAqo97bFlK1CV2sfhd",
+	"8vQcC7d69qJ8vqx8cZp7n7+0VZpvTpalfIk1e534AObmS55+GHuzdz+5Wk9becwtNVtF5zTwOat7NnCV",
+	"b2vFE/3QY14ykVWGcHOPeSTFQnn7XJqcIr1rUAvqJqVtDq7N6K9VsO+H1f+Sp/uFp7PFogMd4Mlicepr",
+	"9ruPE6orAduKYfkzH7cQ5VJLvTa0j8ZNi5SbFifo/NsTBYy3yZStVSOS6dLZfOylkXkXTZMOBFRGMOEI",
+	"322sy3bQUnjDZZlGizPFD6t+K1jr7oP77XjT963j890knQdWCsWjVEwmvHAgLwpU0BPpYab7NUnp901J",
+	"b3vm8tG7zlpmGvuVzURvv/HT0NsvMQc9ncsyH4tMsHrGhH0wHOYdtLNvpuVg642yatN3wGDzfMy7iB2v",
+	"F4+9FylPxbLgnSKUwXJUCP2VWRpkrsxYPl0aovQTsBgefEXfJd04FjI+1PPaCVM2EblQsysSShAWoA5+",
+	"hxF+ls4xoysDvAFA44od2DxaCdBvvrpj3S1o5lxqOTKlPbXJclcEc6pv3WZMmrvu6TY5Z8VwLtJcTGc1",
+	"N6WvQ/JEiKk2XSYJNxGXPKJkzhDeR4VB+AsGc1mCHj2CD5EvIIVwbwxUjJiK/GXcMc283/EdIDNyVTPc",
+	"L+WqZp6hwwBYVTKasCKO+Dvde7r5Q1HxzhaazZuiXBbjAJxg+Pp1U7omu4JCzulF/PQUXg/yrVcC/ILA",
+	"d+i44xkYUd8NfUq2BkxYNZtjytYhiZs+3CAjUwyBtyRYEkzoJHLlh+ot8xx75K3anQLlQ5n20pYXfv/U",
+	"lV75geqCfILIjtsK2CxZCRSSr/TDNVaqypIMfWEoFWi2qUJf4nl51Y1cCOW7k1XVnUvr2onx4HypeNF8",
+	"qdmgRzWcE/UeDfdANFpHFyJPiZ8KKVoZ0EJIF0y8YAWFOHpbjSk6ViDc0+hMmMlYywiIgUEiWF1Djb/D",
+	"IGVnvO4YqxPmDlVvL2Hg78/WZPLz5bqBFHSX7dSesr5BbbKVEpfprdUgRrsKSXRKNg8HVC7H4yVEHAOF",
+	"R1EjC6Fi3cLCeSFt8NS8qxCcAvvqEBdMc5tw7PMg6FtOIvN+x9pgK1FdqmNlABn0hxmDxGDxmthc9DUQ",
+	"ZwqSweo3vvry7Ouzbk2zaV26K2so10FKaZmMh3rtIQYTGghxs62O8eSdoZeIBjY2gauWbiWTFP/Pgnjd",
+	"DXYXGg8FBXbpeDVHDR1Vwbat7pqNedxcRt4qD4Znu2R7Kov5jlfERl4mvVWN0dQcEjUcTQGff20yPgIH",
+	"DnFaNiv7tY0zTmhoxjJbzvPEXCdZHvlwRmuQaE8lUKMVtxHA8nwsU6KXbFvFXwlVPjHPknrfCuVSNdHh",
+	"oVhkwH91HD06+3Uc/dVXZ3+l1+ovz54/84d7JHJWrOvuS7imadCaHOP6Nz82tAYBzjq7MTZ9oUSkepUp",
+	"tqNEIguh8JildM3L72zi7e7bZQDNS8G4PdTKAsXcxe4Rc9YZqbX78AbKdicDHnB8NDhrgP4D2r2SxcVI",
+	"youHQbSgUB5bMD4Nc0MzMhNpyvOtiUtq8fPLHUcZVkLLEOvfrz7AFTG+qeBWLi1N0vfGfRxe3R/C01Gt",
+	"/uq2dt8k9X2wuPsXsb3s7t/16bq7ZLCq2g5kJnXHVasx93Dg/d82GoGrX1M3dyz2ssusfpjt+gG36rlZ",
+	"AGF/5bKegoCVeBGou8qZPBx4r/DxnOa26S8pYJyqXETUDPT6Ecf0Bh1vG1yVqok5Di/iie5O4urVr3jQ",
+	"VkTrYcZUWCoqMN89jAZEY939YlrOuChUJ3CL5eKpjp57TpTOgGgbbgja9riawOzaRpohbFosl7y42Y2B",
+	"qv1N7wmsdTNI2rWhzmeNrzlane1Ar+AN17r6Zk3JHVPnspgCsfE6Oj17Ht09fPDg4JBCPHLfFEQ8IcCB",
+	"bIhIPQo9Mrijw45f8mLt093h1hYsixYFn4h3IZPWo2e9dgjMycFv3n5z9L4WwfQSTAyEnt7nMEUbxS4K",
+	"hX7e1FV1Su/klTZV18+Z16+b2zVor/kQqHBd8xMgVmlAg1BCSOIludQiTOaWEc8Q+Zqsw3GFrRZ8z+h2",
+	"Bk4+sy6BI0LfIZDhFlhT/FeEiigfCeWbhMf4uxlbqjIsXZikR45uIpeWJQZsRnxC5LyUeXLL6wE+NFo1",
+	"YHMwGWaeRolLaZnoF2EEiIWYWBmpQqLSIRsdBWQUUSlllLGSP7T+NGLGMIMD8QxUBlssKNf/jGep7UfD",
+	"u9YjnhwD6Q/SyLlMTd48wvguRLF1dPV5lrh0DAkE3y+YUqZSa+DRy8ELWIU2WEXUWinxvgrPrM2qiE7y",
+	"8NWIjcAWnltLJzjwPT6j3y/50rEFvckjMs37VOxmQOFZbA8EjJlv7INGrahfh1r2CuxeWQDRjmVnBlos",
+	"PcFToEccsfFFSINCoMVUoAUUEvY7aQ1jfstWcBuY5a25VL+rO3bLVXsbhoomjqrXa9CUYAg6qdoZg5Sm",
+	"WKvA9UtNQa9I7e5zPIJm8DeGOaScrsnkbfLy2D0M9lCTrp2aq48a6lkv7tHmCUJ6xh4UgnrdEiGNclHP",
+	"bEeHHYpCB8rAzxaRgR9fUlfw0xOvQ/jNK9st89l0Dj+fuy7iF6e2o6YC01387OM/TKWm6/jZj+U2laYb",
+	"3720g2Fl/41A0ML8+20YDuPYQT/hQ/R2OQvW/SAmFsleDTQyNGGBTnAFiDaS1jUxthD7HV6uheVI43mq",
+	"YocsCtlUxxkTtb6o3aDRNRRszcRcPhKjLNZxNY+xoRBLYF30a6jkkkqL7x61sXINuvQA74nD7VmKkUuN",
+	"GTcWHnOwHj3LYScgiUMYbNfDCH5GeeQ6LPNzpi70Oq96kOjt2MEgqRnNmlgT9O3IpDuMo7suxSNJ26P4",
+	"7v7INKjVw6Dpzx7sIFRNrx6RSrr3zQSkGkU/3uWKwVN9jbjhYFSv4ivdNrjV5Ld3lLT+7x5CjtOwDUF+",
+	"tc3WAiAH0faSz1lx0Xr0TCwBHbyBfpRSzDnkNfPz3GIWM1FeJwm0bed+l2nTu/Zp94eiAYNbFuuvES63",
+	"OVhPIYGLR/utji22rpTIxUkKOSTVnCwLP4NkPzoBYkibRcYmIbLO+jBUTRF+04YeT4S+8ggFNzq9+bV6",
+	"rKV/7OVDAXIzn2qQLRaZwERs1vrx28P4bnw/PhzEdwfxg0F8+OngrScmWq3hn261godOyobjycqVlzIL",
+	"4HXItE/oLGIMgJx3c5F3xZ3JjJ+ZYuADFqX/fInF6T9PsEhow7Lk21h+2nO0YvQ1mKXo+e+EXM4E++EP",
+	"nQwk5/pRAFcuS941+/tenlpZbPd+6Gc6qyTP8+eTCThWFunOQ3XJC1VrgTzN9cgrTKuCZkO0GvQjvVDg",
+	"YqiihN5PjAOACHlLGaW85GMgKRwvCzBr42+qY76sFTeI3laBpefrNT66SUBJc1lh9wiWR7AgQ7QjtYDm",
+	"zMM2mkGroBK98a89ZnRzbthnrKu8eVexrfWqHmKQOB/eMYz9Ie229cydi9z/9nAjbeh3t/u9ndzO2Mrz",
+	"X9Oje++y+iHaTzG52vmxd/Du4OCzk4PfsIM/9IcHb3/6k2s+Rr5X58LVJWmb+HRdfdu8MG5U4N28sHvN",
+	"66NPzn0Oc8+yK5BHFScmSsWlSPGgxXSrc/M4PqDcZRUCfVGvfhgdhiaOLfCMdmL0uHc2lgv+fPKaj2ZS",
+	"NlyDwLfjARxX+DAkHzh2EHm0mMdEi45rB4HpE6NK4JeeOVi/4Q5qrctmWUdNlpr8fPIKy7CfH9nC7Fcn",
+	"ulTdW+AEhuj3rQDDHa5ovnStHUGS0m4IxyzLMA9I6nL3C0N8vs0WWDONCEM8E3/g2ywunpV0EwNkQh8U",
+	"sAcSuHHrKtvVUqlVySt4iHeOW9b1XYuDuDVa2evVTQm+M56XN+8b9ofz2jlrDAGLS0BlQzogQdG4FJcu",
+	"USIYAEaynEUJlU1ZH80Dw1wm4A3A0DdZWAtBHMBhTV57ys+BLi8ygqsoUXPVn7N3Q3ps+H/98X9LokzM",
+	"BW1nt6dsa3OWQZe0uNZi31gv9HBGt0y9R4PB7abKLGbZqw09dvh9HCkxzVm5BMgV2kldyYcPbverzo+j",
+	"e1dyfQBVxfCCr5vZ6sHKIlc5slyh5cyRRfSjJ2w8Q88qJIGizGBa2IABbcGLKLHVJLENdQLeGxwCykAT",
+	"eClMnj7zKl9APHyinwBZZi1FSrcLGoDWFCzogq+NQ9PzzwQYafR/5jAD5m4LoE7iWUp8Ig/d8hkrwRuP",
+	"Z7i1amHuEJMFkHyrNu9n3Zo0LlY9Bh4OesYhPTB6nz0LmtdcL+81Op9onKq9vDf4zHmayeqZgFvcpDpE",
+	"R69BEoS7RI+oHkAv2Aw1Aa04WB1IP2W1AkfVZ18xSySAIoHV/uBwcO/oYMFEuhWPfqXF7WcWbQVn3XLQ",
+	"rNuo7iQ+T1ziBej5GU0Rk2UAH1BSmKY06Prp43YU1i0Dw7r989r+8HcLPi4h7xQk7mrhGiTMP+BWfG2E",
+	"zEf7hac7HEjHmhmt4KtWbGL5tx60WnHNTZT/Fa9+cF5tVUTOaZ+/wKdr+AVbMzt7mXe9PHY1wxumklNz",
+	"LZhVaVO3QiZUk7MON7EXFnIIYjvxk84lcXQfv/VzneNR+yn+AKzKWhgnJBVMpYzyNLssuK5N1iFnqjei",
+	"TsuPv1B4OCyLqW6s6W6/lVHss519zmLasNnt4RpjrmZPU0dlRZ8Gf/rjv/3TH//G5ReGZPFWntNZmOii",
+	"AAG2VDwNJdw//vv//Pf/9V/9+V/8hz//m7+ruo32kW4H8O/hU2xYg6xzkfs13V6rks/xbuAfkY3UaVeQ",
+	"uZ6W1gVTbR7Hxk3FJVd2MvrRM1lGpZwiSACPZKsT6hW6VHxoSqjkjs3kVOQHRgP+TpjhEI1dE07Nigvl",
+	"PIjACO/j2PvRWclKoUoxVoRbC2DukeJa9iDNAQRdZ7wAncdgZRRlgMaEw9FJ8H4lIZ1NCW0Dy+u0La2g",
+	"4rnCVakMtDFTHLFueQASJHyC1vUkcAGjImGMIpDBUJT9TmgNfwqbASJu2m2uZe86Yby5tfeJvVAk1XRf",
+	"vkhvvj/d2B3RpOe+8TtiM12TwkhSoGvieem4mircSvuiV1ztZ1hTLw6/K4MvPFiL/vKcjv8K50jBWaZ1",
+	"kCTQ0o89JixzrtJS70eJHtB0iSjQ2udssqsJUNDmJS8uWbaBwoIdZ8oagjXN4rCCPer7yLXk1sePbnSY",
+	"aBw70ot7tsxNoxsNBqolFXAPeuWHBOYcFrXbUcvvib4We4oubvq/MNAPL3zfwpjgnjLQN4PDvgF4madR",
+	"/sG1QkxCGDnCuuszXTZsYJfb0sAMth5CoFi5GGYDnVWI4UMKEMeqJuz3UbkSY8ssAh+6+UPZJS+0SlqQ",
+	"vBg2AZ7oQbwowxhC1YiWQ5iNyKO5yDJhwIF7JU8csYzlqDvs8fZ4xvKcZ119PvlETJtNTFhJFd9IVhSj",
+	"WBbikhcux/zhg7uf3otGa2J9+uXZ82cuz7xDjUY8HxdrAKbp40rN9D5iivKeRye5SaQO56f5FZrP4Y0Z",
+	"sFEks7JcqOM7d/THO/QuMlfYFYK3Lja+8DjBsURVsrVyOfjx5FQSIdYsUtBqW46xa1HkT8Hn8tJ7zhlA",
+	"oJExtFDrRYBPDbPDG5997GBPWmNYuuyDwCqNMeKGiONWohWyIZgjkttQXWLSn/XhMrFOXMGiUp59FOcC",
+	"xqn6nTEZZZzBTOI0ehnp3PGDS2c4ZYs60iw60RA1hIQF+IIXS0h8HjFmMNVTj4/00WrSN3EtuqE+3TDL",
+	"I86KTPDCWv0Vu+RppEqRZRCMrzAVuM1uTugJGA+WpgR9wsb1fYxiU6Z76yEfy1wt53WoyzPDU4CNNLCq",
+	"0EEFFCslu+C5l+kW9zvAKGXJshiAXVreTpZ5qvoRJHt1Bg96vr+fdNkH9yPykXw33ClrBCidQSQrRM8J",
+	"VZlKn9mS9pVRH015CekByRVuDrd+fnzr58fOOT08ePvtmzf9jS+C7/rDg7e3w4+fNJiCjFox3G6hOKVH",
+	"vwbrhFBDTKDdyktMYzZmOSyeID++inK5OqbAKSB718e4KMZLUUajgrMLtAnksozkgtMDVg9yAUT4A1iA",
+	"FQhC/a9ZnMYmqq/X0XIR0wPWvAQ5q6NbiVCUvzq5XUuZrH+fsWIbETN1mGUKrzEqjIgmai5WjsFYCoCk",
+	"DSuLXgQYfpxHCVssyMKK1w8MS/bXokMx4pHmi71KB6CD7R1giwUMrR6chYR4LzDitOT4JrOOy0SP5l6X",
+	"s34si7RCr0iv9qPXM5Fxs5FgfSiDy8bxjhZSElZTl628ws2IwjDiGW0rgyAQ9C2XPDeQ01gfknbUdBnO",
+	"rUlLYbmAHe/egTC7on5Qu2RNQVXZ5EzBGBEvCKOVa0g/THEZ8DKs8e0MRfAUJNVdDdVKEFCpQv8LR/yI",
+	"Z3KF8s3sGG8ZgzDMJTFl6T3b6n/uZFXTbVqxIieqpY2VmAdny4TpKTciGPSJ2IsqpWXZ9wpN/DV39eYa",
+	"4ta2AX8s1CJj62cME1IBfIxdMgFFX4nI1UWJbgf3mAgyMDkvFe+2Ll/Ao4BQ4nmnBMwAw9ZbsR+dYtBr",
+	"7Y6hLO+wN8Hlp7yV1d8/BwVqK8NFIcaNGav1hQqcL/Q0XHAO7wDsxTpWwFE3Xke3krnMRSl1DX3zbXL7",
+	"OLp3f6C7N+gP7t3vR499sogxy8ZL6OVYqpIM6qJ86ACvBCDXIwPyw8901oU3ZWdjNY2LIpxH+8w7SMh+",
+	"2DQ4AzplxKJLb6hN6osMLCMT4c2sMfAKyUmmebclf6afpDeG8w42Nf3C12RXu35YHjXKRpBtN50oShOV",
+	"1Flbkv3sHBBKs5vVxppv50AyQSYX5YU40nRvzrI+ekyIuGfV2bPpYs6Hf5D51nk8F3P+G/2coUEaqkbI",
+	"SdWyU5M+BghO21dws/VmH2y+iSRr6+Mrhebc7yuOv4W5iRiDjSHIZs+0MHuC3TtVPLy/WP2IRspfGVXF",
+	"i+SFLwQqMtTZs7zLc6i+BApWzW2zeloF57k1YoUmCe9mZc7xOo3CnddOGnvGymB9V0RKveVw3yAGlF4n",
+	"cB+uMQfb72uy7hrrFd2mH5I5qrrXtFpPxrVnlIwtl+YGzoqCMuSFUXWDDifGTqkN6Jiosx6kpGw4ourt",
+	"CAgTPbk1MYHPHmLwEJ00R5eAaPvh42dTdSGV7SyJXqgy5KCiImLjCcIuxmYJbFs76nrdXp3Bn3bt1tjM",
+	"btQlxouuaVZJhdYb4imaKZ1pAQ3IhsAmkstyk1Uc3MC1NAVP3U2/T9YQxEzSd5bLyvDK6JLMdtXSumIn",
+	"SLqdhZ7joLk9WtTSg5YZZ86EFsQ78mh7noYaqti6iN/2dmCEaY2CYH3MSTkruJrJLE08Z1vjUdIN5f41",
+	"Ky6+kqvXtgT64owKabvT7TrRtfe/zmlt23NF2LHZddzti86iY8wGBWeUVOAqColZKM1b1qTmq/iD2WKR",
+	"oLUKI8IROAEk/7A3KSDaxHeA8e44SjI5TeIoSUU+LVl2of+WTP93xcczVuq/9JLPEnIfHag5sGexTKyX",
+	"uflU8nzM8xI+BlAWtljskkBzcPAZO/hDbSyUXo/ZhZqrA88RZxtRT/mg1Jd8fZrWLgH7O7pzNp+Je6tC",
+	"lPx5nq3xxIPj+zkJDXt9fnBvW5T1iCn+qsiCg39ZiNojn1xMNd1BX1glzGCrC4Y1KEkjmdYnTCKwigEd",
+	"bJ7HNc6ttJ630PH67NRkM0Yu0Px3Spr0t7XAgBlnBAzYRF8KVZ9j22Ecm4jFd2t1YdJd1eemKel2Wxf7",
+	"LCbrMGvNBVBdz+ZsjDeRPGVFekBxTqpmCCryhMqsEyGhDxPzfbjN+CDusAf07eUZa0LwuhgAOdn0QwAX",
+	"KKBA7HNtQLyW1HO1660uhsOq9myxKCRkXjWlW0yqKBBTqQU7LxRk3PnJN3phv4+1xDRAWa3x9aOTDbSa",
+	"o0ULIIGLQqbLMUfoC2VQ3ZgRfYDJZXnmrPNOtNQTOBgrRA2ZixF4m+LNH9S6hWEOgBrJM+V52SREG8RL",
+	"o0zgv1+ybEcZZi8uO21ic6rUbvBiznLaq93bYcji6o1UghulAGlXbOI/stPabwxCQeRRgsORPAREKNoc",
+	"HFzf/HoMQMijd+/0emOR46zbbDEStu3SrTqJ/vHA+nhg/YgOrLEsFg3y69qEr9kysRWXtt66XoFKXbfI",
+	"l/mYnzdgRnh+yTO5MPe9GLiMwOGhSyOVHqCHyyKHgC9MVTRmeS5LQ136MEomhZwnDXHb2LKPO/3jTv8B",
+	"7nRIcO+fWo2recazphgPZswOoN0BxkUf1U+++Op5Yuh2lZzzcNdRHhh32tOuwMu4K1S/Np6JvALqdzdm",
+	"XWqfPvbHkLDfNzPfv1fXG9mwlBZMKUiV3+l2uyA/o5OB9+/fvb/tegv5ns9lt3HfX+DGvRIVR0s/VrKi",
+	"1N/FPTFfZGIMJGK5zHntTlzmajnSkz0yuk0Fm5ITPjaxuFMAIX0lVHnwyr1MUcAIDvIuDVHyk2/IPv0+",
+	"ifWnpeIFfEIz10++gVF5n/Sjr/XKWRRyWrC5il48PzvXslyU0a2XTx9Fnw7uf3o7jAgywF1vXdzxOvRz",
+	"XfE/c/XXuSbqPHuFQZq0b1pYXrS76nausQu1+WI+3g9+PPeDPa1g5XjW8VZhVIDqDl0DQh5HzN97x9FP",
+	"vrGn3Ps4+sk3qZiKUsGfpDbA3/oSDn8oMc3xG1FmnH6j6D+R4mfaTPpvcnLC34ZxGT7wvIQ8G8tcvBvO",
+	"sUL9t/3DfImT2tcbDhuAfkf8AsGMtch2v2N6FXhd01Klpnv4lN+bj+rbR/XtB6G+tc5Py9mO07SbtXCj",
+	"A3NezmTq164P5l7c+8UT/d8Xr85r6/79kiM9+P41kyy4QiF1o3kVVWvZTU671Jv7dr6yvpZ4hW5232dy",
+	"uily9IH6yHH51ATEbpQj2Udl5Z+GsvLx4Pt48H3vXWo7uKC/c7FeK5KphXX993z/dbHZHx3mH3f3P+3d",
+	"7Si8NruZXmCAQ+2PUGXrj1/ydTep8U/Eaf/NYeiwP02/t+56O7v+XHorYpvDHvFZNXKvcT2xxWIXrNNH",
+	"KfxRCv+IpHDGcGxMe/8wG0JmWZ4PX531Yv35iy/x3/PXtfOl9zYZ7c/MwJjSYPbB41EI+Dfl6Kwtaou6",
+	"PtAPyQq3tzeH772Fjt5s4gcT7HnDmR/C8IJNoKw+AgjNu5ls3gt/6FczmnoZQXVd8LRPJutlbW3OzLqt",
+	"Srr1UpWOy8Ck1YTrs09OarxhGKPh0ni5mB9zke4G8aaBI1Yq+uQSPdIXLnUkfXFuKrEzcB3JN4jy6YNn",
+	"3zA9uo70Gx95hD7yCHXjEZqzd8FK8ty4bml+5Jtp5ZvRMm4qD+wpiq3oP6M/fouPvfWfOxBzg4RYMN38",
+	"3lSUs+UIvO6SLQRQc055fsd26r3/uroQiwO5wJ19sJAQL2r1kKuw3/yw2WBukrhk27RDZM4NzvouLCov",
+	"TAqF7x2VyvduVH9AvC7ft7Hbg2RmT2aYj/QpP4DlsC+Xy/euH7tRsnzv1IPvKUHMXnwn+2QDfN9y+yKC",
+	"qRrttsLgB4IkyABsgqOXWWooDVLM9EyQymjEx7oCfHdVyHwaXXAgMbf3BygDrim6CNSPIUUQ5BpLD5aL",
+	"6PdLWTLDQgk0cz4FkSwuLP0cmggSueB5EvtPodJGuU1MJpUEMuQn5q0ZyyZDetUkKTAdLbQMk7lnVKAr",
+	"UsUMjpVWh26cScXVw0hMdF0TJjJV/6CuXWG6F7wVAKUwU1EmodlGqnp0pnGUaB0wCQACWGFtFYa4ui7z",
+	"SHCl1m3R1+OttDoCKcFM2rOaLvE0UsLoUcgXhRCFyTLzkg50CPlHUo2m8w6tQH+hMAd5HI34VORALGAh",
+	"FmTyarbKGtuPbncv7tlF0dHSAxvqOb4Lf3/Bsgl8fgt46VJkXclKqr6NEklfaAhMYbGbqGYjy36pvBrp",
+	"HDCXlc82W+EIRSJc/cVDe0ESZexeshmO5DIvr4Pe7yPr9Edr0Udr0Y+RnfijfeYjseyPjFj2453/B0yZ",
+	"+mOhJ93j9rmN87FNAb1ZB/kHcI6fbc8yB/sPkFgtMDAv24TFVCV2DSVRksucJ8Tt7r12Y5nlgoW0eWoE",
+	"pyTcxicTvJ0WvNSDm9hTAw4M3d+cr/w+A7bd3GWhiDzBy7NCdjr9nTuisQYx2TyTI1H6wwlpzKEAUhf9",
+	"5KRk2jDlgy4BJfejc0hyWDF+3EogxvQOW4g7l4d3WDoX+R1K4X7nG7s33t8puSqT2zGmTcPDVmupMveh",
+	"BnCjk5MJXPBgmDpeOAmZkfcsSAMKMduOirLTprvyHSV2din8XO45jNQON0CQLZ+lKU/rchiHi3cTmFVJ",
+	"qlnHv0korLp2bdOV26/iQeUWJ9ciG/Soow77A6JVvWaq1HRZQEpRugN0MPZ8f8lVjamp8bLn2aLC/JZu",
+	"/W1tXOFt0yx7Pukd/3ZL8liq1ObBf1s1YngLxFy+9ZDNWdrSIg+nuzunrKOT9cesiVzWdTpcL9t21k2r",
+	"F7Sfb17J+LXgq5pOsnxYsgteF6i3jbXTmiTruHHSjaR+5ibfj57n2RruxZgTXunjNVKcGy5yNE/0O5OL",
+	"rriYzhqOF/xtM8MgXuT3aEmz0FnN1p1ETogihKRIhjm//yZ/kx9oRW0Iroskhr8hmdYG5S08ARdtk4VL",
+	"ayUSsye77PpU7kGUyGVZsPwCEJQs0BRZNAXC7yJK9PUBVCdLNo4vsxlnaYiD1IokJFWCCMQZKyh/q9GL",
+	"6DE/x/tCykwPK1eUXxrKxvSeQ8ygDDGJNk0ahfp7FDBQpjFlQWYJfL227s1+ENft8d6pjiCywUsWVT1U",
+	"yf8jL3lxKbR2OpOr/pvc19hAzwJm9xTiqHGy8U+Ya2Clz/AosrOmhZ2eBL0a/QHrqO69nq1RwXs9W78w",
+	"db+erZ/JX1Ht8OEp1f96tj4zTdCveq14PVufUENez9aYH/Vzakorma4RNg1SqvzcIDo3uWMXZZ0lL/Qn",
+	"OYuovkBAvjrMPVK7XS3idbNIOnpUbPJQySLdOIiVn3xvi+AvT0s+rwf8T0xKhy2sxHYQfFQx1t80nFDp",
+	"1c41ni4XmRiz+tEvljxItcrfCQX+icykL9g8U6xq1lb/E/3QY14ykUEwh8hZNtx+jcCcHCLLohEnp2p4",
+	"EU4qcwjuYp4pXk0iXnfMeAd2zYmnW2yllC1eS5MFl4ustsQg3KNGFdSXBZsaP4+e9A8f3Htokk+SZbng",
+	"C0jVgOnYFeVvqKlqKprcn/ibGYKg1lunZ8+ju4cPHhwc3o7JC60Fpsz5ng3pZnI6Z+rCMzg57XHbS6dp",
+	"vaZUv0f0hf/6ozCuArH/CnYQtqw2on4TL/+2lj3jxpRL3dKXMuN1Bp0Fc468lSwu+lHCFiI5RluLwqVS",
+	"QuZ1OLzTuciFKgtWykL1owSyFHuP0xG7WMCP5IrTCgMIR7Aww1dw0zXXBv3sYqlmUE6e6uOhkMvpLAgA",
+	"gTcCM41+Ta04XyTHUbHM0em24IWQqRhDbyKZoyHK5YHFRNPYG/5uIYp1P0pW+ljTrZxOCz6FqElwMYBO",
+	"LCNlU/ijClMwoXQRkKpfv44hW9D83y95Prbv4/MLMKaXMw75nE2AVx9wHkpC8AqNH0wDH0X0A2lMWRbp",
+	"9QpXJjo7RQlDqXw7E1sIfYbrGel5MYZxT4+tVlj0WPXiHvRW/4sNodw5snPEi15LJy9OezH89Yjqg79d",
+	"nfrjC6xX/3lGdeu/X1P98LdtA7xv2hGs213CX+xahzwR707xrU83z/UzrgzWaiMetDbvBqgd+jaiVVKm",
+	"iNgQXC5wNQFwBBsbVzqduuFv+j2WYxFaJIOlFCn/O5hs2n3Q0DbjONYCf6cGsnGJ/H0MckZsT46jtw5X",
+	"jQnmIA63rOSZQyUcxl1fQJXn9WamIc6nS0/unWzObZn6Jib2gdMU1A7OxjO30TzYE7YMDMeZXPFU7+Ix",
+	"DtQOkaMkgdvWr1m5zVSDekOCrts7PtxgnjBvUWXBmonNwg7mLhil+tMDJmE/s7LPphnaKNtyWhiHRYOL",
+	"wh+bHQo9bim146Da7rQO1M1Zq3B73KwugUCppuwhWz2t8JQt5X3cmwlVSuQDa3vxC3zMf9N5t7f22z7p",
+	"v//7JV9uHbJf6Yf8t4ILQetWNg/6b6sOR9jcG5/KRGGTsZhgANw4mkQGPb+pbVP5CBwRVw7S/Dj/39H8",
+	"N07cTUoab9RvTNQYwMTG2f0FYJYqnkcWGAwCSzLaFWIDm+xHZz5SlVCqzl5pzRTmebL4inyofwsNrBbr",
+	"B6+BKeNPf/y3tmV/+uPfRGgCBG/1+UwA9rN06DQ0eY7WQ3PN2Yi0T1MVdhfRbY0NIOiBe95DvNsREzko",
+	"WAtWsJLo66DYN3nkPUV510Vuwb19Mn7nvNrOiSxGIlXubYXtrHLJ6LaYMfd0Pde5zws2vuAGfKynyL+j",
+	"QjdVydZ93VR0nCg/u50KUm0hhsDPtmWs+mB8RFOQTHlswxnKGVf+pZNlK7YGX3bQzMBcTEujF/e8iWzk",
+	"36x39YtpfpqfYyn6w+frF64g/cUzKEzvDE9C7KaPzdk7Y6MbzllxwctaHB5MG0K3PNvteMYKNgZLANlc",
+	"wehn4QEsskW24f49TNiRT2x2WGcB9hucy1JMxJiVjVayfdoclHqdzQXw8rU31y/VxDtcvc1md+++KCzo",
+	"n3bg1iURB0JonC2bcJq2Dw926sE+q2RbJ/wyv+v277NstrV/Y9F8B51YFEIWolyHS6i5xM+2cRraAqsz",
+	"eh1lVkf5CmVqjSddZjwdgkfaB3eHc/e18X3BnCT2vcSxqkEoCRySZTRfZqVYZFxZl4U/4VBH7JSXQs6j",
+	"uUhzcKW/On/UOpufPrgXAHEP64G3eTosuSpVCzzfQ10p23qI4shlGaNBxX9IawE2Iz0Gq6F2kstAoQFl",
+	"KSgcHUdMlNHKoMQVHoKgUC2LnKeRnEwoHIdClMo4Gml1KCiKFIARBaksMQt5Bw7kM8LthoPxmE9EzlW0",
+	"KMScFWvozoiNL5YLZ6Y+sdn3ra/b/IjLAbzutzbS85NPHrAQlFzldoyWPqeEOoY/wgio0oAEpry09m8I",
+	"tYhGawJceNhJ3wVPHiShIi3rZkwRiAF7BSiG2OBT5YLn1ZhAnE5BUC1wT9N6qIANAFwQTQu5XAQNQIB/",
+	"roUX/ogaLnYCAC2tr2OAJaqeXiGA+HQlOd2ylDLKWDHl9gLQAt/YbLoeRZgdGBOhZfAqp9F/SF5NmAmC",
+	"7RvvCGDomV0VNDnekoB4Rox765syXCTtZMLHZej3zoQqlUm3o8efr/RCQAxHYENF3ilfxn3W/8yXcwf0",
+	"xQYd7plcFhid4DKtqLUq+XzIdslau8XCd1ayYk8gqzPedwL8QzxOd/fCFzxLISon9C4cmrgG83mLU9Aa",
+	"Yqn62usvjsGNXfF1dTz93DCp3Nw136+42TO7KwKERrYr/gMb0QEC0h3c4hkJIGbRBNHXIl0UNmDvGkLX",
+	"BMbqo2Lnqd7Oc0jVGQhXh4Tb1L6OyBZvOK+0cvdBophsMx1xyPh4C1By04MFr0TkRHEYCzFpnPMKOrgb",
+	"ZrIVzNKAkba1WnRNO7zlGmAbsQcItmPfsCpKru8pr3JRNsHiBV1ZIB7toW8oixxoB8JKJkIf9micITuV",
+	"B/sylhnvK3NL6miQ0a382r2tP57ZEqg7iAnYXOME/sOYyW7rkMhohzlfufcqIxRqLi+ePHt8+uwXoG+t",
+	"eKHVnUsHx+yWV9/VW/CyWO9aMzBtsNzU2bHGQo45bJmdBohYJXZ4pxrYsTHC9b2vaWG19jic4abVjsvj",
+	"qZguC65qkd1jnmW1Yt8N+IiP9RXg0cmzR0+++urJ426DDCCQupJBfaGijbpJDz8EiFhZCH2KMHUBKq3S",
+	"iwoIejvUGjBBN9x+8SKn16t9Oo7YeCwLOKtKGRV8zMWiDBFCHRtg4goW9wcN1hOeCpajVAe7Ntyk8QIN",
+	"0mZJIh/FkB6GUto7qyyipyenlVmwCnUDIsHpz655n90PmUL2KeKzPYvAtdtl0W32tY29ZSH1qT9sKr5u",
+	"5el/4E6Kb+sFgHXGgJ8KoKsrC95Ku7aIbvcbTXkC1Xo3QViPnjWgizwyh8FG6WcVc1zmdZwqwqEyy6pj",
+	"hYTEq+nPmfnJRV0qjrRG3rWTTskNI4PD7OshdhfcUqJkiCNSNs2+AEyM/sV4oqAqH7jTUp8zBGjxQqIn",
+	"WvOy33UYxmPO024LeKcBXua7yS8vR3Q3GaYFLAbN088enw6uiYiZEtcdI1qYKK9b2ImSQj8iAyXcQ8hg",
+	"w/YWc/T6fiKuenmxG8eTCe6I9JeUFY6b8iz2zmv/pAvXjScXvMnxhsPrWuW4qhwPFVHfrmO8kCKvBBNW",
+	"0wrVrxDHomVg9yJflkD0syz0cZeydccbS9XIUQs72XoPryhN70NV+6XBqlT07Woa6/aLlSz4EIXWtgs3",
+	"iTar+Rq6pIYToRC7YFVtr87wxbqkcyVf+MRlODu9uKenB8wq68Z0CZb/oeFOq38GSDVb16eTk3uSmcFs",
+	"wPvUAb89dpjCeWhf3jdqBzO3uhu2goVrYaOjF7whdDFxGM8kjhKyGes/bWCX/kCNGOqqE8DI0NkYk8al",
+	"v7KXDBNurgztAukS4OICnsUYBAYcuNWDH0rHhy2HHCp6RAuh9RMMC6SwFBPMb0sKmdKsdqOvutRakQNl",
+	"I9QRO1CJdZxTm/FpXWHKM67LMAhpoaLk/4/4EEY7vupzghLR2xKWmgDtAzA1VsZ1NWMlXMOR/AMmugNU",
+	"GUhNG6QR/gaIHTXG+yraOh9Gene58afxrsipHWURniQ1oggZgroXZCV4ZVNcQNYmKs32vMum+BBSAA+c",
+	"mxYFS3WaT+RmP4PF8U1T5NbQDIevPx4+aDI86ze6pbX3iw9fDbkI2rt1vdPYeXnTmNas7BucWlmwKX8+",
+	"OTWN7uzt8DBCeuzGy1Jc8gheMEy9c+4Ue/AaK6yu3giXsfHWHr+AhzbsaPBtq/3fv6lWp1jVudCLdVQs",
+	"c4Os9MlHAUJgQsxXQEcM8fi2q7W+WS2ZycaQ7MIhUGNI02dAUR91EzSbHqyL0YSwTMhsVKdnfQcRvNcf",
+	"jUvUHY3RuODjH8lyBscPuUTiCoeBcY878BGBW1npfQf4DkGXT2c+6EidZeIHK4BYVoXPEoMgXQJtP7Wi",
+	"momcG4pRVcEE+9BfWfZ7tVnqsnQ4Wm9b5cAVZe0JsLBnMqu6irqJNyR5rBFtBvC0pTHmMTsKGJHf4fz4",
+	"pxgfDXiPtGVITfoygu2kfCxSTg7EgLPcm+uHEbBirITiECEYIELQTsTzNBJl7YZvNkYG81wDGbylZrJw",
+	"Ou9tt8xx0bMLrnpN+DBeqK3CPABok6g19C7KgfUDAIzHvDwY6P0qFVEf24HwvZ549hmgyw550oBxp/ba",
+	"faUI+M31KVJ/az2M9Gm2RhB+isPVHpMGqQFSMS63bmSun+KpgUf0owRky1APmk8qM3ZHqT+UuVzZV1ZM",
+	"mGgHy8EFb414hFY0RNc5i66eHShSlEFJIz7UUrGpMJvZDziweZbGcDonJEkTvxwHm2wozOAnjalVS3Rb",
+	"AO5wetVEvuJBijzR5GrAA0ZfEeF0Hl7wdRJ7EABiYMOZGHEVtFDMgUK12kJI3+8jEf1MBIhkTNRc9R3w",
+	"Ekh+5GQC11ecZrDU5pHIL1kmUlu2jQIBxQ+ZLgiP5mSZHyruFkUv7rnpth9oxvzPduTtlziawTOm79uT",
+	"lzrUAO22qtrSplkWT0VWIrleQC54JdRZE1Wy4XVEzhqZpcpFG/WqALS8MWc0yb44WiqtEpKhJnaKYxGN",
+	"WDme9aOncBoFpxhOu8mPSa8QVJJ5XhkqSygUMbX0Hg39PLCmpCSOEt3Iij2JCrcsV2NZpLRCH2JGDwAi",
+	"pUKxUcZTDBUy1inzsityGJbnNZ10I8TzVinRZQGkDvobM4KyMIBTkcOap6YKrhKilILjZWiuBMcQdj+G",
+	"OxSiN8PzyWdjCDarHhbDWm5Lq74sFBKLU2gXUUvgXaVEcCYyS5mWj7je/Na9EMYWUak9DHzuuWwI9m7i",
+	"xXl734SDrLdZ0Ope3IPWdA1Pgil5PnlkW2O+eYWtsg/Y1rlXTAsqhdT8gC9v/nAGbT+zTTffI2xwk9IK",
+	"l3gbczE80cRz+3wyoY2uhWIAoSPUul6DDDDmxSXkUjcXjQkTmUBU71zfPKOCW/8vn28Q0zcQxe40Kbk3",
+	"IBPAJp2zad3VOy/ZuOxiYIDnjM2zZNOOmBMAn6dECdHNF1Oy6XY1a4rc6hsHyJT4WaFXQf11U37Opi7W",
+	"eSPpOu8KGMQUGV2fJom9OeavQFqmMMoJS9PEesepR1of2YFfoup9I+pd01rXktah2RN0nW5FEOrunj5W",
+	"mzwm2xO6YBc6V/C+vX83ZUJ2q+0mLYznbHqzKcvP2fTG85UbgVAvx5iDM0zjaJmL3y+50QuMpS86LZ2B",
+	"h7ZcITM//pKCkpI7SeziLsBbbvg4U0mOp8rPsgByVXpKLRgm5HIRE78+ffHn/+N//Yd/+Z+q1NidtFek",
+	"cT8awD8/e3qn//bWBsW7+e3tJ42vvW3I5mIm9IokafoE+uBJyM/Z9EZ3wg3vAnWx2SvQ6TogukFxwhgY",
+	"L7tWPaG0p2vDJXnEeW7cqajCTlzyN1SntdIOhGvkIWbK+l8xm8yM5dHdAWAPIjaVV+W/CppKani1qd3q",
+	"aDGZe2G1Lu+ZoZd4SDbEMFa4rIPYEFVATeW+q2F7W/dQtyxQaZ+31l0MYo/Ns957w2a2eY9LHYjnzW3P",
+	"vBpZ40AN5zxvZB8DK45wfPGGhAPplsEiVMk4ad5A85Mhg9DzW7m0YfpKMgngJUHQQYArAGF0DvSwMtkr",
+	"9S7Qxff3ZjTj7xZ8XA7RQiTmvHEKd6Rv26+MPUJnLCcLxtAAaSPCFPZrgo++6Chyz/Wj+ijyNmqj3dZ/",
+	"CKgbbU9glkc8k/m0IzZ9e1YLuoN5Gf2MI/Uh3DetFJaUHI3lYDKkdKgGMmOo65yhYBNv0ugXelrIeTTA",
+	"AsECvyymmPtURp918wl54RNtXIp+KhncR/rQ4GWZ8dT3Qm0Hz2xL2EDjaj0blrNmChwwMrTzWM8ynGfG",
+	"9UyE1eA3qvdOEVy0USRtbAaLaqdO770LCq6WWdnkGdO/WSg6HNEINZYAQ5aENe5QSVmQgWmbBYHGTFGA",
+	"kHXLd1s+zb6s8/1dWB0YLxqbk5cdJ9VEiWCkAq6HvSdVdUw55bsQgU1zzlmu2lLzdHOAq5lcKcCzVZze",
+	"0S3P7X6736kvNm58+6N7uN6smKx1u0NgocIUUR6W0DnjEgxhP0Y6X0g29dWXZ1+feQ+LErNJ5XKZjzkR",
+	"/15DQGXcK3kdIMYQbCATA6umN9p0AC8X6c7KoB6UWun81OkxG/w3x4ZkGcNPKdIB03H1uvt8AmJSd1A1",
+	"JF/yfES0lCqTHoqnuiPISkmrOIYKTKBPB+PpREAo5Svah3eoBkEAnlZPm5omvUadC/SypkvfY08b31zp",
+	"FcW55tCz0UconRVCSj0rdFNsQzejtNdEKEF/fuWXYrsBEdudEyDBffd9vAH91wfLkKRYu5wOEGLwBmUu",
+	"T9CbPWRl4riR6+OU6tAxO4l1W9VOWgJ667HlI25aA+QjGNCidQhQG4n+5FTvW3tz0Utft97egswoBLlb",
+	"sK54I9QL3l4QedQyLxVdnrzSzO0pXVJGhXZUt7suoX0AVK7qFY2OUUzluv+dCZDGzaxMqIl6cVHeYjCq",
+	"oZcrycvVjFw0hCaCq94VIqWu1D5vRfcjTPOiLwsYu1d6BWCTc7kCs40j06EO+ndXyLYGSHYXJ3XVQCy3",
+	"9uPNfVsZiOrEbUrDUJDcpKHPCq+btved1hzWCRyqdAV8df4o0rsjjpKhiW149dXp44e0Q1MVKa0rj9aR",
+	"PXCMWRrKORoc3T08GhwOB4df/OKXR7++93rw15/+6sFvvrz79f1nP3vx2cvD812Ifvwc4z/9yTaMk+7i",
+	"L+WojlzaQN63Tcwv5egEH97TQmbeQU1y0+jUGFPlpQIMGbx+J0fOt4+3rto447tHtfePxmjtpjrxrCAS",
+	"EJNm0hi0EEdiMvN1qd4CbToMPaFyEIEs1KzhoLN5vvXQmCf1yMBluJSLxRXuTb+To+7sLwWfs+Ki28Xk",
+	"QkC7Ok0EZqPVKhjXikQm8ykgzYiiZ8YjWtKd5oCqbrzdeHdifJJaAXH1TBlDNJhzJrD68tIwyCBsMjqB",
+	"uYD1U7AcrE0uw9slLyBlA9G+4ZudyZXA1XBGo9cKtjQKaLEEe3nPLSO4AeC66KaF/lKOXtpSYGXagn4p",
+	"R2emrPe2XBrcburEjhIA91CkeMYBm7ny179e8yR0uqyGyvlBqz3uufWEe9CubdNkkl1uIQfrygt8tlct",
+	"TxQGw1S5KvlbvengcmLZm2YUii4ou/vUPoI3FU7mS3xb2ZuFE0TbYAz1jgPIHI2C04uHwHEFJHPyiycu",
+	"N7SaqzvwVhLsIuycoklXljMHK7hlM2APboebjzpj36NwR+I/lBT8YF+/52I2ifthA5G4j0twR4hG6Lnq",
+	"8Dytn93its1b3QOTQ9fV9dxvfylHz/Ns7V9x6avqLfcKzomqr6A1Sks/+8xeJyrW8C45hQ3OxliRrw1S",
+	"G2Sn7UTI6CyFreh9fOqazIWtNVUAx2Cxw5CnDt06p0efSf91NPh1IZwlaXbTkB6o9APAely9V0af4EXi",
+	"e4BAwT5lLK/j/6pXKC27clV1UASeMNpFTkDnpNYk3MlV06apaGVv1c23+Tu8tXWak40FgiZbGo0to3jz",
+	"2yBj+YfYBnsiMfe8KO+xVCh6Bm3YCt0CtByNsYyiZAIrlcsB35a24N6n93+2lXJ+z6upu/O1p+8BRewl",
+	"PryZ6jfUtlsn8oZX7I2v1ps/nj7I2XRdB9M1nkoUx99kNsb4f7MboYH1bMnmOLPGwN/a/hweWbKAXsHH",
+	"PEcWJ2HzapofTSKv9287c44EbAjdMumGQ2X73zRnN7ssb3xJNsWvDMx1M44Ooxcvnz96cnYGn44c689d",
+	"y7R4LyAXpVvSID6Mj+K78b2321ESjX7AF9a3CJ+sU5a+OFuaVHX601NjgNAfHlmuNbjVm5zfNdOob6r0",
+	"oYsq/si+sKeBuLNtUaghhpg1a3j2Gi9UlODD9bpcxvLpspEM2vwKtgl7PSHneRKwT2wHU+kNNZNZfWy3",
+	"Qdhj2EpNVZhCFZJEBIJG5M6luTbOx8WCs2KnHKqLZbGQiteT34x53vALONg73MLPeJ6aK7jB31wXYoXG",
+	"ygsYr4xe/QDYy2Y9Q8/GdXTz94LlKnN5cOu1yeaxdxJnH4wJmY43V9IjRw6Kpjblw6PVZsq6LheR6pEB",
+	"ZPvBCNYMu79T/bUSe8IlHGaz1tx69HZoZcQt5sOaVc2QVPZaMwClVvpviLOWmGPBVRyN1hWqOPRR+Flx",
+	"Isp/Z1ldHoIXALgKMqF3bJbJFaQaiPyx6XTco5HJJc24Oxhs7m/XrS3UNQ+j5Bs9oe8TBEh5Q9mPTjAK",
+	"aCxzJRRysGa8NGnVIL4XioyjVExFqcBbGkdJn9IFHiS2DLC2QgyPwiAigH8XcglcHIit+B1Y9TFxIaRB",
+	"gl9ZjkR5SJfDCpCEImfFGjoQhgT9w3/7t//4P/13/8///q//7//4z//x3/3zf/gf/+M3WhN4///+l3/9",
+	"j//D3/7Dv/xP2NlqwBBld9vPOGfG+obVd6r15lV4Y4sjQeoG3w373/4v//A//597RWVtGeNn7cjk0dqw",
+	"w1iyBhWNZ1JW9qONZ8PMQcE+fAicSTa1FTl+NwKO7aF9kFgZm4g0If4ZapFymSRcnkwtfsNlm8mpyA/M",
+	"HHQEBdz6+fGtnx8H0IBv37zpb3wRfNcfHry9HX78pCmCrWp0vU6LdrB8r3oZNFrthzdT2l4VrImB7pJl",
+	"S65sgI5/dlXJwMhH5R2ZyXHE37Fxma2BtVMXApqiL7Yxze5JHmG7Agauud4iWgSCYCY6KZNQVpEkXhWi",
+	"LHkeR0rCScYinDeoLhkMfoZkECfm67CC6r048XuYVLtIjsHkYRKNeLni6NCd6+bp79w+5GrMFjw9jhiO",
+	"IBjQ3uSRq53BGzRtWvGhAYABOaG39Ok84tEoY/lFP3rhDz6wCOFTjFjJ+bsFy1PLJGH2q5HmvcOju/fu",
+	"PzD8CMe9P/+Xf/f3f/ff65Ugc05YzCC1/r1PN68O3XdNs9JZWx2ea7sUX4GdvUVFI8hX7mkbFkCm761T",
+	"eUBf/07JvP+Srb62Z4n99UBdiMWBXGAXDoCzVAsWPRDB9iFilStlUr/albbl1vlMllEpp3j1DNzIO945",
+	"n/lhBmQOtndQoQxNTXgm3L3fvoTYwR/efnMU331/6+C3Jwe/eYtf3H1/++e3Dm7BN98cvf9WHwHwbZ3w",
+	"D+fTVNZ/Rn/8Fh97G8ysmC8oq+OC6Wb2pqKcLUf9sZzfkWwh4HSb8vyObfv77gvDu6520onocf8y2+lO",
+	"CQ9f9aLbMseNoSThFB9tnKxdZIYJWv/TH//tn/74N3Vb/Hs3r9d55e+2w/HxOoNAJ/8z8Kds2gJa3/Wf",
+	"DW/y7SuL57+mR+t92maxF/xS8FXNjcOSMDRYu2B5wRFt7E4NzK3b6E8tKalvZNgMc+1sezPWix+Txe2a",
+	"ovHsVLUwSnorbFdLj7PleKsnCMOp2FqcEcZO79vti3U/p6y/gFqv0TOpeP6VefqKCCKryne7jcPT3cIO",
+	"N9Ly1R4QZqnezBHRRdR8ACMHybgPYed44XSPCp9hru8HGcsxqh2iddK5yIUqC1ZK2B7BjA32uiHvt1e+",
+	"M+UXebQ9kkxKdWVdMMb/EiN5n/49MVSGycNIL059CaVl34+uoE239cvf/j8o9bFTTfrZQH+qxLLQHHgD",
+	"7cclFmwC5vp8SPsKYc9gtzdT1RHF+VSfh4+pQPhwmr80hcLnE1MyPmqL/z6ocfsgEK+m/1UDebc5Vdok",
+	"083L4Q8igM/MHqw5Spdo4grj9xWGTkIi94cm8aY9R9FDQ9ZYk+GB3FAVi2wowB/c20t+n3XjH7D+IxPl",
+	"iYlvApr/rsQEQU/+8d//57//r//qz//iP/z53/zdDekQXuc3YlK6CZ+4dylF2j1Wmqozgsh89mSR+cqK",
+	"I/uOq9N89Wuq2+vIOVflVU7i7pj+H5SWewV8/R6Y9h+uSh3kffHHrE3w/drd4ypL6srxmG3MHhxkjyIA",
+	"gQvkL81TgWVyO7uVt547k7VsDx/rBPq4NsjGFa7U7oZcg5jYinYIsAzeHHZYNx/GH02VfzC3tF//NfkV",
+	"rRnuw7sXVfnkkuflY5qQGtoSVjIw6a34aCblRR8y7G3EstGvXQN8K+313q5tppjz39TGd58EJPunJ89O",
+	"oMEjpkLt60QJdudsxvLpjIn94uTv/LQ2Up6al4mcw0jWxMgD2L5ryNcJPv0+7nWgaBvLfMyLHHSNjWbt",
+	"IsyJbmRrpMGMh7xrNuF0pEpWAO0ocGEcdqPw2np21Ibn+1wv3YlCn8rCkWodt2aPugbKUD6Z8HG5PZZh",
+	"IYvyCT6r37pstItfCKQCgUf6UWJSIpmuWMo6l5Nzygwnsr2XeFlT+lGyzAvOxjN9LiYBfdQGuZTnN4dX",
+	"9EQrGdZMAbEmS5gXPg3NxbnzmztjKTFxsjwFQn9Fjc7EBdct4CvidYGfDHkdZv/EdWZodZJlPs44K5Jj",
+	"whyYjBwrL2bLMi3ZvDabeSToUxJNhUk0gWH1D/3e6vYYmhnDmUkMUXG0zDOuVJTIfGhaBQCfCROZHvZq",
+	"HhrD0ROyiTm2F8NeRxkOHnoMSFNZRqL0MxUQ6xclyjbR644qxqO/I5JB+hs6Uc2mjX2ih7lYAADSrZow",
+	"bzd1FnSNxmwztdctkJwvXcvps20+fH5k+2B+Nh0xr9ve0Be2S/i+1y/44ontnKsfeggfXwXdpCdsX+kR",
+	"02H4eOZ6bUlYO4PSK5ytHRNmO2WowZMWXOP/wrAfYiYbxJVhctrYW+nRarZG6ACsa70E9WbIoxEbEwsV",
+	"yQnYZ3aY4lAeWHFNwCSbEIo5+t/erqyhIMXNGk6C5GmdWETrGULhGt542NLvlA5xg6ew15kjsuYIclfJ",
+	"zeZjDkbpXHSxuTWFj8icB9SP4aTf7jXyPg7For7Hpy8sZ+0unW4wHmPIU0h6R/KrjoyzWV0ovWiTLrYI",
+	"a2SsqJt4zMa9Jgg36XMfIB9uqEp+yJS453LxopGL+DzkIHZpKt1qIawsLEUtJhRloasPM4UJt2Gmn3kB",
+	"poO6hXDe8R6+o+2/0kkIdxA5yUlzs0bEvvlEcEODoawDYNYG/iDaHSm2AiAg11V/wbNMRggtj6O1XBZI",
+	"wi5UhPDz3iaQ7mhQM4uvVF0c+5mBBABtOoETxsui0HM5F/my5HE0k8sijlK2Br1oLvNytnHrS9m64/Gm",
+	"S+v4KDag68PQrj2unFQLtSyGrpji3taPZFFzt8uy4bg50sMnDIAdoDhXYXLjOGIKCRjnmKIEkh0WnKV0",
+	"C7J5cl2+sU0nprsr7pitoTslzE6heGpoLe81jBpxr5DZVhn2UiL2q5SLoU+L3rqpPal1BfLdLr6/V+a5",
+	"tmCq01wPn95lo7WZd8D/96MzzBoL7mx6PzG5afAZffanvCTItdmfFJTV3yPsynaNJsCumwrtb7iqKzMQ",
+	"zq4P2NklTAqzQlUiAB7c2yU64S83whP+sjY+4S8rAQp/2RyhYHJVdT2uqRdB+NT9AcUx0OfDzUNcv3az",
+	"xlRd441bUG2lVzSbguj94LZS7M114MidsK6YIXdwBm/NuYPJ2ZQ7esBe4uXaMllzhTIhDh7/nRYPNvyz",
+	"RHNDZPBI2+ynbV6uIFDopz8ARPHWo2zBlFrJYiuL2wvz3M0df9eFDNZLf0/amxYbNlss8L6Aqa+tK3AE",
+	"UZql7EevbTKn2K1jfYlAk7PWSyllBuhQ62ghM8jxyRaL/i5W/itstnM/A+5E9wXuymivJiUu7Il9BLpD",
+	"mWqMmcJ4mp12CFTBTh/c1CAxknAieJb6Ya9gw5aU7j7T1xbc72TJBbyKVSr7e/lEGvbw93tT7K7fbdGi",
+	"3jbumJs83W/8ZM83wnUxW8eQ7R5yWsU+HPdRtWv4vvant7drvvukKRrJI7d+pbgK0xg33uMwUzMZrxSK",
+	"LYuzMmlit6evrgGtnk4Q3Rpjdj6X1bjgJvG+JOsKJDhDF9REixnIokeZjf1Ufzb7JTQTQinLWSGX0xmJ",
+	"BepGv/ZG+ZqJss5ygHz1pQQnCKVjsA6MSybggH0YDUKkqDXt3B1ss+28Rl9wE6PM9jSDaiwXHIlbsizp",
+	"lFzwO6Aj95tX8zta3TurwGAPNNiqqh5Mma2HkDOja5oNZBWOFlKVlGzDZdYy3jH949503/qtbd16Kov5",
+	"84mZ8feQYnuITogmU3zgoMAk3y4tvf6OsAR6dxxHyVTmPIluUV58LvTj6JDnaXTvcHA7Rr+cyKcbj5lh",
+	"yCXyRegDdaK3dsrW6nan1Fyy3LawtiOY9HLeqsLph4KR7BYJRy+4QLi9LCZFVrvG/ZO2ksY9z9ab21U/",
+	"32m/7gKewuwV+sUt2AbckcbrinmlRhz2gHGmd6PcvDYoDO0hswQqRhpPDdETYEVKKHs8ehtvb1Vlhhuk",
+	"Crm4t4D3tfTQEvtcpg2OhJFMSXXWY92PTksVzTiDE1YffwZ5dCBS2qLCZn2BPsde7EiJYXeEFdC727yt",
+	"V68q2XxBhfgikR4Hu7xJyYJC8fCzn2kZAdAAU5L12SWoejsfnk9sk1wexo7JY8QUf3BPf//F1yePDs6+",
+	"ODm6/wAe06rK3bFI4V/ex4+2scG3eqTwiyQGKIDja7hkmdCKybjgZb/GTo9KJMvXHRI6OUTY+3ibD8XH",
+	"j71/W3WhJPZHiByBYV8vONClJ8HLSa895l8fe2ZMuiZowkR6M7ZY8Lw5b0UDVrMmOCuxp3CCPahC4rbk",
+	"WEPuKteNFgWbNo2fUaxysf5OwV0eimtTvqXLAnOzotrSQSJiVpMuBzqoIwYgYA5ghxgmWJH5AXBFk6XS",
+	"wgfd1eRVN85rSjRM6T0eRkkuy+FY5jnckJOHUaLHTC7L5Bg0d6TFXQl93keHAyMLHtoIsmNw1eBjXq7X",
+	"o3fvoPAhbkDj20fthC7cKR8X64XxfuvHOqUD1kuOjpKNH8Fk2T1hGe4HoYIzLRhcGi//d0xtAIAnAMXl",
+	"HmrkCnlRtxiT8L3NTiXeaZI4hBQ22MsJYZwleoOFgHM7CC77iypl0ZaFnLblVgFVeBf+uiTlWu3+8vOQ",
+	"g7mTBghrryFX9zOXFY/WJSsKglE1lOwjKtgFz+vtmkYMtgs1uz5jI98YIitQ5Jgawk6EMsTIB28A3Qpx",
+	"i7yDmLxZn0ql8ht3r9TVf0VPS/XY+eBOF9ug4DZ9hSBoKvDJFa7fztV31Oroi3vICUc/kz+BGvBBluqH",
+	"WqLXuDS/N0vyelyBFTNRp73p3gjsSB3epVV/BesA3vQ7vPPq5VfX6YGiUl/yRYaQoyuNujm0wtXnU2KF",
+	"QoVflkPktzqMDz99XytYnFQ43A4A2C29UikbLCgVlgNdarIRsFhJFdJS09aBRxfoplU242ULlzbLsmjO",
+	"yGZNVpaVgDS1VevKphbi1neHe8YFX5RdraAyS7kqSfczdgQxoVEEPyTmaxUlXOJNyj3TAV5wtLxfISNi",
+	"xlQ59DX8LW/U6V6qVy0ndnMSDMnb7dN74yeSXVcf4FS6mejrDyXhdxTVVR+nb1FsHcMbXjAfZKHIkpn5",
+	"22GlyEteZGwRZpBGh9jxpw/u6UOiOdPOg8G9TwdbfGUt8nqTJgHstnIy6RiRQ+U812+Zv/XLropz2jsV",
+	"heajcejmjEM/JoND1Vi6j9mgZQ8j3cYNCyvYIh9AYGmJXg+5Mln+DaocIEUQQq11HIvaqfKMtUE4ZmW5",
+	"UD8/vnPnt/+/g/+mAQ70Whbp/UEN4vEKICNg/BgvC1Guz/QAmpyqSoxPlhgTUI0Vr+8tWDiZ9yOCsPPo",
+	"5MVpdMHXhpDMPG/wVnp3Gcya4pC6Pfn85Oz00fDk1fkXw0/QSeDt9UUhtOqoFcoSkJhYBkRO98HNp7uh",
+	"N4XuhOuxHmGIluas4MWXfF3rnaDWBuXAC5sFKa7q4eoIZpMXghOWDR800LHkxfMzL78u/pjozkOyCV0C",
+	"vu0IrLMLNVdDU6G7CS2E7sd7PYsin9RccL768uzrMxLmyuFh9KEafXF+/iJG1d1xhLMIwg31ny+kKqcF",
+	"P/vVV+i5o+yvylByEvpei67FQgFqEOnTMZevxcvEHsTwTQ63hmU5lnMODOCffPIkv+SZXPD+J59ETwCS",
+	"98uz58+MWJwxj9SO06PHUfLNG9jRb9B49cbs6ze94zc9hYmX3vTiN7DL3/SO+/3++6QfnVByeFusHgQT",
+	"VsdUlOgyk/hNTh5HRZBAdYz07Qm83ccjlXJzqFIL60gvauj/opDTgs0B3jMqWA6D1ffexhIT4j2F0UTc",
+	"IVjigeld5tN+9KulHgzgAOKQ3cPG/WmpixHlFp6U8nHGCuRIh2p0/RKrtdHYFB79rsSGcrnIkFf10Uzk",
+	"urOyiJ7k00yoGWzEE1g4B4bNCAnmExfpmUQi5XkpJsIGecNPuu2yhFsfgKHXchkxdRGxEQThmPO9T/Nt",
+	"TsBMyWisz0GOnPeIokYvdpT81QHdNQ5O04Q205s88rM1jlmu9xEsrNeQ2gRn9v7gbhyU9ZKXxfrgZFLy",
+	"wo9RVyEwixbomfgD7WTTvU8+weXgx7VmIufWUW0879a2gEDREuP9Po2+FJ/3oxPjOjFFTHmpont3D/VK",
+	"XGRM9x/odj3uMbsFyLkIGFY9CnZJUBIAwAPoVW4qPYy+Fp+jXcNhBSB5dvDYp/oxvwzIlIHKiVHb7puB",
+	"QqFfRg/u6R5FC4DD6V9055TWCAssBHs2GNjF0y+lHOonTNICreOawJ2JyHh0K5kvs1IsWFHe0T8e6J2c",
+	"3A77NBjo5pqVAu/pKTi6/wAapAValpEaqUtSfVOV362gB3owsRMx7CDzgktoQJVDpgeREeVBkFxBH0tQ",
+	"ndufcziVUQJBxiHc8mPMEwXhahDumU/xFxoWyEvkd/l+PBgMTLJDgDXbjBL2kcEgmnPIc0JpT1ZC8eje",
+	"0RGJHMCo6YJl4ZIx2AnPuSpdfXePooxf8kxFKecLrNJvzxE2iNJn6ImQJcv6lOsChS3W6k8aikDqgP3e",
+	"ATF0/7wVShvxK8kAs6JH3kCuP/kE0SNGOYAcfLyynvVLI5kKzMLlvR4BcF7fUPrR02UB64QeBPSSbtBy",
+	"oeWBt+ZZnsI5lutlHd07+ixc1fPleJb0o/OVxHzGxTLjGPvvHWRwEEQnth2QnmqR6Q6WKwnrSvmNc0/C",
+	"HjmMfgG9epMvc9PnlN6iyxCVZlzN+rd+9Hqmtwh+Y2PT4MxAvG0calpmMBF8q8psbWSVwtmxmH0t+7Q0",
+	"1ScnFN+PHlVe0LUA+WOMkwqEkAIw9Wmxjoplrn+hWdL1456MAwoVmzlNFCTcw98dn2T8JoctOwZaBjZV",
+	"sc8LrL+jKHHlNrAuUahSjKF7ajnSutTIMVjiPPjdIslWuwboOq13i15MPH2T6/WESa71ndZdf0GQione",
+	"bTB6OFoEJ+tHp1TP/cFd/ZQ/B9W5hGBkVBSEVbEec7APkmJQ2TOp/lHBsrsQ+vTTMwsnsjqO7r17Zz7E",
+	"KKx4CnI+DK3AJ/Q+wZPY8WUipGpccFAUWIbz4srJebmSxYV/Hbg/gN5j9puSyN91NRPaoaY6VkZHg+DU",
+	"wWxQGVuDqmNPPu9QQtVwsszsDOpd5K3kyURr4rCiSZLTqJEMEnOBI09G74KPZZHCoD4qOAMMOaNvoxFf",
+	"Swg9yfRr5hj8zEEsyDiTwO99YgVygDd8TSumKDHgc9KPHmFQ2Zu8lBF/p5dsPjUtwTQ5WjEIo1iAQQDr",
+	"I4yH7iN/p1U8IfNjLzsh7O0w3dEhinl0L6naTFxa77easygiSplr0/ZA4yFrjz4dTumoOI4OB1C2l8wP",
+	"K9Ml5zxzn/WyKfABfMWEELA0xeBgEwK+8QTsiIJPhSoBtKwvJopnWvEbgf5EQU/6RXwT4P/KfdaXVFez",
+	"EzPmmwYpBFOJ7Rc5BGUpOBxfuD10HB3p36mPRmSZikBymUa4wCbgQDDFDzabQF2GjaTX1DKjZaCbVUAT",
+	"yM6hjs0u0l2MzYdggx/h2RxkZLPKre2Pfv+YOksXabNtziF5YEXyuLunVcxL/dyCFZBL4dbru48ieDMC",
+	"fol35W0vOgwuwy7JBVw7QUBDWFvBy2WRB4UjxwTTtwb9sCf2qTlcSz/ELPv8MKC0iRwlGZUlVCSmuRYA",
+	"5pJQAokx7hymLnRXT2xMB+Urjm4NbhPjFbPsc7q5CmPa8tRLZxzdOrytbzkZdw/PZAZNJLasfgRXGEcz",
+	"BOc3dk9Xazivbh3d1gcMcYvdunsbzhvTKGQL83FpBDzSo2mkJAQMAvdTxOybOIw2AhZ0IptsObp17zZI",
+	"5De5PlfxCpUTVxm00CrHKEMs5xeZkYj6SDlCpFuGAU3LmuQ2Df1LvsjEmCkccmcSxng/uBjILJMr0K31",
+	"pUmLZ3jFSHjDdniMCopP/FxRP2K7Q9GfSbRPTnGgGWDL1Mwo3AwueXEp+ApPKLrv6ibCkGVsfFFNEwsx",
+	"JKQdwMEl8mnGacTx2qY1a1/o6CMvW+mzHDoO+TzVG0t5AJOAKdNKUUKsGZiHPEz6ce+wP+gPwJkBNqcD",
+	"kNloE5Tpejhal5hu7N6n93/2AGyH6JU5vP/+fdyTC56zhegd9+72B/27PTBGzuB1Y+8C8XyHZbwoD0yQ",
+	"CDww5eAIsffY01Q3UKjyRD/70j5KrMgcM+g0gLDdI3d0EXBoN+KwvYcNquWts4dD444GA7RwW1pEtoAV",
+	"pFt653cUaYMm6K3EyX5/AgQTGPKqCAUeLSj/jhuu93Hv3uCwqSLb8juvcrYsZ7IQf0Dn8L3B3e0vPZXF",
+	"SKQpB7/pvaOj7W+comzE5z/b/vy5lF+zHDAc93Fgt5Vf8iJnGb5wt1O/TRAdmriX8zkr1rSg3ECCSNLT",
+	"obc5X2k5ByooIC6n4MLDn3tv3ZZgmNUdWAJZOmRZBg49CPOqMZfbSCj0lImJMBQBWlnRpes6jaZgeB9B",
+	"VVMyu9Sa1SsUi+B+ghf0Th9f5HKV8XTKU0M7V1MRyna6msHVmjgvjUPV8pzpayqpZokvVpJjVH2CC19s",
+	"gyCdkjZaVxQQKni0VPqWpSBoIbp79LMHP4MTFbtCJkFTDjSe02kMiSQlYHSoNtBp6FFr/ggK0hoKNYkK",
+	"CgqAuz/+DuGiwcDNwCtqrlSmFpDf+itIa2nKlib/lEAGqEKRjS+3rlGte+nrGFTkbn3lrOA0kfhMugQT",
+	"lDUO6ItbjHmtIFQWGu0PbV+3xJz8urCK4iddWdgysttB2B1SNum7N92mVqzIRT7FS6o9svLmug+iBFo/",
+	"Zzmb8iI5jpgxepPSSf4G9HRg1M2yyDDoBg+CIzwCVEKhukxFJ16Z/eh5PuZgE9OtjczdSU8vjRzUpHeO",
+	"vh7rAQHzMTwF69xsH1oeVk/kOeUNDU8auLvxQDbvfNScpny+kCXPx2vwy7y1CGwTt7XlAKEocCLFcsOh",
+	"P4OFDX4gkU5oit7n4J+K1F1yeOtLfO84fN96kirfAr4FPFrHd+74v/WpKcefDT67CzIUvQVBS8xm0LJQ",
+	"oTN5zkSmhaUP8Om5CGZqm7+gXNtwQjBDk163iC38bW95qL846r2F83GPQ9ZglN6HPmHCEu9x0G+knAUA",
+	"tfFp7z4sfuh072hwdPfg8OhgcHh+ODge6P//jfXTH+fLLNsIVsYvZ0wNK4uDIDX1w+5SAPT+MKufBiMa",
+	"ocGHYWBrU0NhTWGLKrP41tM0D32PvvHY9fad32YF6twT8KgCdVA4vmbZRBZzozTdjKY16KA5PZL5JBMI",
+	"U7h3eLeTqvUVKxCwfu/wfpeOqOUC6US/5qlgP0Yl8CRFNhg69q0S2FHtQ/qmt7rM1lvNnW+87fMedcN6",
+	"kK+nJRKXj9bGyG/iTG2ElO1vHF6P4Yfq4VUn2NqH7LHETGk3tuTvbX/jmSyfymWe7rdHfmQrFyf6OhZv",
+	"XH/h/gUvuyyjj+fjj/d8/J5u/R/ZTv4FL6+yjUPTw063FLMqnkm4oSxMCFaFZR089A5yBNCAjLNLriJ9",
+	"0VYlW0fL3Hl/wH0KHrEk2GSAOrrgixIv4hRAnPNVlCyLLAkBXgi6Q5CBVCXBkg0LoyiRA85RveLtnIhe",
+	"QRLp5nn12AFWpcgyqoyVxpG1eZS+gh28KQP3vcbVXJuCXX93/2sNBs99vNR8FNrf40vNd67hfbwF7XkC",
+	"PSKp+d1dhJYkA7e4duCxH4lbZ5nxnVw60PeP7pwruXPQwAtD+R26cfSFfIW4NUIQ5hjEFpMnmGVLgACI",
+	"kphlHbzL83eAr8dRRNtSQDWZ8QxBGslEFtZDQ05j8vy8ya1lu6EUIKa1JdHTXmlP2HhWzdEclgAIpxU1",
+	"GZxC32LqtG/te996r3wLbgg1k5l+YiIyQKt/+yb/9uDgYON/urBkxUQ5LMWcJ7ok8v18ixVjTHG6tAnO",
+	"DH7O4KXJjcKDam0gmT6lTXRYWXpZ5gDHGkfJXOailIXIp31oBjlA7AjF1LxxIUoxZpnnKivoJz7nxZTn",
+	"47X77VvnG7P9ga4CYGGY8kU500/BR8BfGMjZt+gcMh0m6OlmJ01CPYtdzTIDEaQXASEVoycEv9GFAuJH",
+	"TxJ8862rF5qnta5lwYcFK2EyWJbFm12RhugUJpsb59AkotdVxOYyn0YrrVwjxIOcTsAmKfJUrvRFYApK",
+	"YVHbO1YCiAVAfQDPBocaFOa4nxmtLwQE+uMR+4Ngx4rajwTQ2IWYglEQxUcAMUyH9y11DGAig6iU0WH0",
+	"rcECVgcltkMCA7mQMhsuc8CfpHok9Rd6QN1SBgYolBe5dESvphzktUX0OL6b66obVxblalYiA7jUt26K",
+	"WO6IwfX+QSylSx7mpiZlaxOjb2THQmYWLNa04Zzz1BkqXUYqvJbpFuQcqT9xLqEZVJvdsU4AVAaUumeJ",
+	"Rb/ttgSDTG023WH5XS1MLdkpmSeB+fklz/X906CpqNW4DWEI/ERu9UuufkRGLGP5mA8zuQqGQ68Y+o2A",
+	"rxI50Vc1YhKzFvlyMsnkykjBSt6zxqbY/HJlIZejjG+0ZyyK8VKU0ajg7AJRCXLBc29R15ZLGRLVkKIh",
+	"wmXtcraBP3fMsmzExhcuXtnNFcBd51rOBTn8g4nHrQhTksuIqtby2LyxtZXLHEg5cMO7dm42wrxh4nxr",
+	"ViGGVlzyiIrUbTKrBAC8K2m89w+9qAmAWzLgzURY9beusqb2p0JdmFU008WgNM3c7poU3NtiFJOD3OQQ",
+	"qjnHiKu67WJDcfBxBDmUM6ksbciiEJes5F6IITRATqLki9Oz8+cv/3r4+PRlYsInAdBXv09wLeGKZEUp",
+	"MK7ZLR37pQo/2EBFhE8jKzFf8QJoiWu6FUel1LJS5ONsmcIow5NBEwjxPJSXvEiXsCdM6i84GA18k8ZY",
+	"/6ZmcpnRvI/4WM65wU3HuIl5HqWFXCx4GtetK2gEm8p+9DqoQSiIlsc51SoNhCWwfD3Uckh/kcnxhV63",
+	"oG4Cj3US3VKcR4lWHoejNYx/8osnLlgVb3fUvuR2HCWsHK5kcZFEt5gFu2LC0BiOPX0IAzAHgOoLUXBA",
+	"ogJLQFkIbsho1YrzhT2BCAdvBul27WAbjl/vfLA32W8RCMSyTJnIPXfHLU0i4BDGgnNAjN6th19wdnkt",
+	"AoSllq7DVEwmvFCeUIAIWrammbe3lFyoGQUR5GORCURyUpCSDwX9GY6AHiHUFqEGno+5qm+h/0CtGHiT",
+	"nwJY2b4jC+88zPikjOSSaIHBdmlPhpnQyxGPfn88yQALsGH9WxCqh2KKUE82sGkLEmcJ+bU+IArHixUL",
+	"oS++zZONgamIDJL2atOLe3Dl6B33zFXCsz7qvhy+jXt2/HvHh0cDQNHm5vQNqqTiA6XPq4LO715snoCm",
+	"LWYy58Of9YJ67g4GO9uclxn/MDAaY3b1R/z/Y+/fnyQ5rvtQ/F/JqOA3CCxre7pn9tkbiq8HuwtwCWAB",
+	"7w4AkRioK7sru7sw1ZnNyqqZbUxsBOlrO0CaMql7/bqmaJoOM6xwSLLs0BV5Jcr6Y4RdUD/pX7iR55zM",
+	"yuqu7ume1+6CFYFYTNcjMysf530+h66sY2CWVHQIoTQ8tRrAYNZbMrIho1qWTESX1a8nDqsaXxl0d26Y",
+	"r5pTw4PuDXOxSAV80HZl1bAdWOGBiG05Y7zqLSOZo9ewXpcG6jDAI16Ow7RyHmZr2CAnmKyLVDQxOI31",
+	"2cXgSM92d442561jOlgrg26cUU37IdAgrJaxo376Ibg8SWRPEw3pMRSSU+WJhIlE9ImK668M2imoCvxX",
+	"LmDnKxp/c4aNe1LgzfKt0HDThpvWctPm7F9axM4pDv5ZQnWKVJxnmA7F0wxSwTMNRh1BplzuOJet04mQ",
+	"BJBpCm6TFS4BSl0M4XFiqUI67mmzVCG93uXWjIT/uKFtiSyI0wKIETnU4jJZXoojAhrBjEg80W7kGOLj",
+	"3gtZv8j9PiBSZMakMpPUYi6lkCogiEyUeVMYhlt12gFMRqrVXBrXfLbWphFKZvT10Uk+eouHrrQCRsCG",
+	"NemcpyJaHd1kGc2pVePhsKKfOuYA8TlwdnCFKk/N0+EKkd22RBZQOUva7L3vXb19OjX2RYRNNWy3UWKb",
+	"mKtG671LQAd0LKDwKPLbC1CG/dirxRAkl0mspGCJHACSX1gWOAdATZYrlzTJHlUyKpEfQmAvxJmQV6CV",
+	"qlEv5jNdw31cyFdNuFcNMD91Axo3sHcOYOyAkPndQmSzkqq58nwbHHZbkOFpuKp3MA0Y/o6rUte5JYB+",
+	"74uY1BaCulMHQb3OCJCm1w/B3tvg89+BV56uET13iaF2q5kpFZn4+Djws9+BaSAbqVzuz9xl871QHOBm",
+	"WHJkCmNeZMkEdAqoxrAz4edy7nR9IZIZYnyWPr/9nZogZGCtBbgvqx0Ca/vECAFx5aOMTLqaYa4nFxhZ",
+	"tKeOZM9NDMVXZ2LCs4NSIMDD7832asZvyMcJA7T1U8y3kOsCo8vc4pSUU090l6B1/IgwQ3puXttmmr1W",
+	"OrJutNsMSst6cgbILyRF3ry23doxc1qpeXNOMsQm4Z9Eppv4z7PHf5419LO8C7oTaQRLGOvWsSUpT7c8",
+	"mgP5Hhsp+LBjHsSo4ddGnj4EbbUG0wNhpCqYIKUOuksOah8mZCIkwjhxSn81x/uO18KBEFPtFbcutMgW",
+	"mfhu2SKM/kw6pKUxnoJnLwUQKDJWkjTvvkjkyCjS2cjs/g0Vv93qPFyW+tfwqYZPnZVPnUdK0WqVFvZd",
+	"o9M2Ou3pPLklMQOTcgYIqMQazqbFFnGSL1ViIY2BDKtVbCoX7ISIobMQwTxDF51MSJwhIV4SVmVoEwZC",
+	"h98ZziNuOvy/0NPW96XKKvBbiMQqYustzjMuNR/Y2K7SIozxtzgKz8JbAgeS4d6ZveGjP1X9EglrJCgS",
+	"EMMZMUEEu3cA5tZwbAsMOFxY5Yz3RryA2nKJDcHDNiizlzIpFrV8RHXVbKyOIGDOZt2qLIaxHIipzSCJ",
+	"hMyTfBYx92fvQJifXqIIPEcLGYUsoqWEP3ExzZ+4juYvWknzp5nFyMbXUT1uqkVSiSenQOn5R6tRzxjl",
+	"a3YNxE7SdjB/04bo0YaYawZf9HNSe+5lerKKh+YvdBnZz6cJzY3bIO7J6oAPxMx9HqyRfWfAczEC+F37",
+	"XjkTtIftoxGltEa2d5BDzM42H0y/aHvXfi88sjihzqQF+06riQBZ1pd+qAGzd3ufqn5NG+Vudw0QzwYP",
+	"VA6hsXYKvpv2MpW6qfbii83l0k02UJOJmRcs2pCm6ghg0wBXNi/Dv/szZt6diy+2raOUHPOZXQs8gfWd",
+	"iCfIBkIbzQvutQleLKPK1aHI8IRAY4CtRmCocI+gUzU7gnhqCLWlwFpopd7mBnR0HZObJQb9GdqcQAVg",
+	"0SBNuhGhqBLQMm6nxIG1ujyy8puN7uDE4+BTLpcZ0PgghxJUpUjjFTjqrKybtLpS8RLDWgVqNdEYvKqG",
+	"DIlSZdQUh1k/bvd87cCvX+y4BQ3XOgEBZaE6eNCernZWjr7nVTvidWWhL37ql+8KTOlfU9I1m3wX3zmp",
+	"d04R9FjKlFJzlgwDqszWmnZXFoFdfbwwBcqNYUnXuTpVx6+iOZdmicSdICSa4MgG/ATabnYGCIxhALCm",
+	"4FS2CpoaDo1Eu0qZw7mvvgU6xqKCTefbowLemakcrzjodm46Qwio8EG78823vnV9b+ftW2YVVZENRC+Z",
+	"Bt2gc3u71W5tt24GF2GDNMdgExsk7cnGCHlGI6TZk4nODes9FGVIzBKjJAlr52WWdIlwS7Wlu2WqnO+2",
+	"22lDXolREmBDmJ7LpA1M3bH1GWwL7mECMM+QmlGBJEqjgsONmSlY3AIL+Unl1y6yYS+HRnOMvJNAOe9Q",
+	"pAhQ+SHSpvIEKCpFmloFZZCJvCrFf117CYKJZnoMOe2aRVeuXFninnTTtHHaCdbCexOSk4Nl9N8Npww5",
+	"KiVJqBfnyodAKmLJ26tSv02DXMI4XHLmnFdyFeF4n955qOrYFwY1mc1n1nHZt1T0StoOhTR7ClzcsPJ3",
+	"bJ11nmrXmKvSpZd8UdlK5YMW65+ezNH4RLxpePqaz+6p4OViqustp93IG7ECt/kbZnAmZlCeDTV0Z3UV",
+	"MwAMgpXWsU0Zwdax/bOXxE+XsoU9GzOaUNUIF1Joy0YMlBwmIyoZXCWwLrDTM8NF+HzL9k4BkFTyouQW",
+	"hhij1cinZ1/XzNB4bwKPDIfoI2NaJNlvCUexFwk20JEpzz0YMG9Ognn/z+nDNy7jHJ9kw7df1kSEXzaG",
+	"o5350mjr0u9dCSY4WhRateHBrznjDopvBbTWXfvQKw+sRV+yqU4DH9/wsbPxMVfcYwnnchO9VI2pgGrV",
+	"JXrT8r7YNO9DlQxqaxsEXbrnWMiH5idCCwALybNZj1A5gu7HnfD6Jnie9PGXnFnN5axH3hTL+hY/11Xb",
+	"C7off+L97EHcP1xaI3R97UkLA52MJM8BisrNALn4fUvNpsHiZzOnuAU6gftSqqedxibJuXGNu0IDA0fh",
+	"1iObJzL+rWP6ay6/uS6/uCSvTTmAr245AOs9BoHTlbAiN3wmhlicd+MduDxXefW2arjTy8+dGhXxElXE",
+	"DTlAKThvJBLTdnhodvU5QvtvmNBqadHl5rT6BOm0WoA743MZq4snH41vm57TS808bcjo77aQ3wTMvvTA",
+	"++enGNia7Evt/LtogoRQLaCwJYy0FpaAY0wpXl7iHnUdvfpmRfzOjcyK7usbu+LZ7Ip2IpcbFt1Ur2dZ",
+	"nN/tdnOrI0nleUMvRBO8WEoLe4fLGEPEdYt9BBX33XNaHIqMp+WQqUyuaQzSZyxqNxSdtd32Z5A2HR2J",
+	"ZDTOa4QWsn0SsuQLtX1OU57IE8Eticfv3n33PqwofpmIl7/YT0ZzEkZw96FZTmrqDbiP7QTdnU3EKezm",
+	"JbCa1kzU+YhUNso8EyPc0nNLcBpxqdBC9wBEOe5ZzxN9SAVbg1bkrEKVXaQ1hSo6Co3ltJGRSsupo49r",
+	"8oWTJaSt4/LQrmM+dSNozKdfYfMpse31zafrbcMV9tOV+6rhU68Gn2psqJdoQ92UF5zWiIr9nG911E1N",
+	"qFY1v1wTqkeTTqtM2EPpKQV1Z3Z7c2n/hRtPGxr6uyXrNwbUl9+Aeo76AWRELzegIgX/rqXd9DgEd1KS",
+	"v8riMkHDlnDKxRPK5if7ELwHBVYSDZkSCJBbJtScaxpNl/FKXg9m64vYSydJZCyeMIGEyxbEQpvXELkc",
+	"gSvgyM0Q4eOWGYhpHuujseeyOjyaui6pqU9PwewauyiYG+2y2kMWQaqe+QOKVmPNoziRo5ynBz0zmIj1",
+	"xSiR2su4MUvXYne5FixWCJBgvjwXmavgNxjzjA9yBH3g7ChJ4wHPAH8JerTTbCatL9hRluS5kNiHQkO8",
+	"kRaib9y6EWGjcEtP+UBoKhmkx0JXM6k/M9t/SZ7Md9eeyMeCZ4PxnniSv2xZo+vyHFjtzez3tDkb4f2y",
+	"7f10MvszdEFB+kVJs2lZakk2YjKAUGrk+fo8mDCYFjVE+3GuALg7TcshAPWUosXeVBnjEuu/AbSYBXYZ",
+	"esK9oe+2FNacVE9UoA5QfY8wO3QFmIZNeIK0PSHEczMgRGCLSlKIZe+odqR9lWT7nUXZ3uzQFjzcs7gp",
+	"i6T5/cKnzKcX7/HT4ZDOc2MH10ZEL2SZmKhDvCGuGrrLeBxnQhOXORBiiowTvhRnPQh9b4LlyR8fB0C4",
+	"bWI29BN0g87O7XYb/mkHrjB/0A2KTvD0k5IW9BfcFF7DPM+zpI9BCsfBABO+n//sz5796j95QGQfPnjf",
+	"HAYaRZAm/4SmpTUAeAAiv89/9q+f/fSn1bFs01hgyMtGUWFGlsZrbsR92ydcmuu2nIhbZiJu1UyEEfIH",
+	"Y5731FRIuKh237jb2d6BYW0g4uNoX0ARsJHp4BxCPEYiPklDKcWiKq9olJRGSTmFB8PBa5XbaUO2t0JV",
+	"2Tqmc76WGwPeaWpMvVpeCbtoG26ZVW6HVfvgPOXyE21BNJJmY126Hf1Uuypcak+vSbO2AsiqFOtVe+gD",
+	"LbIH91AvPU+7wSc1xNRZcFcl07qnvgJhb2DV3kxttl/fhL2dUQ0urJltadibnerThb1VrE59kSo5AmBD",
+	"tFnCypcaJNS31jma8wDdM0542ptmYpg8iVrssQt9o0GBHQursHOGj4VMF4Mx45p9o2PEnW/cBH1Wsgi9",
+	"GRGLxSCJhUaleM2R4bvWloovQZkyqbA/+wYo71B4bFWbRnfn1Cg04wZXKXRtlFKLMgp6eKKpqVjYKuIw",
+	"rtJGaCcBbAV0N9FMi3yhH9BcK0MDnd7M8czOi5sAbHd52CB6pl5o2OCASx7zOY3Wzp1RSdvt7SAMvC1l",
+	"LpY0/C6+b4ZAbq+7u3BozF5c0e7dhwut3rpRNvvFr//s2U//NgjPJW0D+71slXfha9dyIp48I+VEP1wx",
+	"Py80EcNO+Lp+RDwHTcxgo3F7MYOWOK7JVFf4BOm9rePyTK6lbNsRNDGDX2XtHLn4BjGDa23DVcr7qn3V",
+	"8JzL5zmN3eIy7RYb0vVTx/9BP+cb//dg6AoYV5SsSmTBAGV/qzSEviqESoXRs4YqYxxaohk5RXQhUq7L",
+	"ji4sqdfFJ2hTDeJNqcDl1gZuiO5XStBvfHGvQMDgeSkHMU/S2dVc5TxdHjT4SORFJrHEbqaOgHZDHGDM",
+	"Z15FfVuWiA5UWRimYhjjeS4m01y32D3TN8O+bWwZNJb51fKhXi4U/VNDxvelxViFajxX2T0+q4QvQi2E",
+	"z8xIo4mSSa6yRI5a5mrPXI1abFfaMcwb26AGimRH42QwxuLBWEYnE1TfJMm7jJffB4DRXO9LRiVXzDNU",
+	"FGGSxDIZjXOYALMQU3MToP7Le3P9Q/0GM4oWi1xVuginT3tw2krWDteMw47tiGvXa8jEoZCuUD81wrMs",
+	"MXweOm2ZqYwGSudg5Iu0GJkp1xGbFGmeGOYbYzUV4W72plkyENFcySFOZXLMjIdmUTpbnXa73UZQXQDj",
+	"HcwiZPZo0IRmWALRpG0YyB6Yc231GrO4RrSAaYCqkLSDbM8p1zkVinT7aJJobRbebJLdWrwAEARgx+AG",
+	"hMY84IDq9gQLLdOJHAj62uzQtMk1K6ajjMciNqvIrfjhGVedFBHuS9gMHnC9OIS5r41Bhf738GSeUPRm",
+	"zy/jc8cslK33BUjFWAyrfGJJ0GXMZ73VZUKCsFrSZo2CIXt2gYBWJHKQFrGIl47RPrpiiKvKiZxigBBz",
+	"6++BRJd74C5P04X4t5HIIYYNRFgKcFNYJ+jio4PnRrqysE9ZJXLtshvT6YN43b59Or9kBPRIjx5ZbxDv",
+	"4kt75p21F8wyxPoVcBLqpivwqhShsZQVpOVvm3nwqtIgGwi6HXiFmB9d2JlLCaJDCVlBOg+616/d2DFv",
+	"1Tgv+KwiYQdhWbs16HY6t26G1fXvGrnbFZQzS0Fcxgykc61S1bSs/dC5iPIyJW3dxINMYlJjM7lcf3Ps",
+	"M2LAMpEr6xBkRhQYJGmC+2yFVWXNagS+kNwa6MMTBWWQs9QRjDZ66/4eW95e1GIPJBKxYZKK0JPCoOpI",
+	"Uso59oyHKFwMVZGBW3pihrUgQtyHSn2NENEIEY0Q8SKFiJO5fS6e5FtEVhZqArk9V2tZajjSi7DiL2FI",
+	"jGt29/GHl8iXkPZd1ZPVcX/38Lm7uOX0WiVU5wpGL5C186dTJ0jP74+VFF5dslctYrG6CJuInfNL0Rz3",
+	"yxZA5xZg6QlfWKkTXOT18Y9m7edaoghBNvVy6biM5zLVEsmOxjwXhyJjUuVY6sqrQ51om7vbYrtkMVvo",
+	"abmDbK5keAvHFLXYBzZHsAL6IWQMAY0zaxxN5MjFMdo2loQGVg/LC4sQrDwZPP/T//Lbv/vXX/zt3335",
+	"b/7k+ed/9MXf/OmX//GfP//jP3z2w1/YHLYeznRdKpsroG69euGpCMelR/EtsQ2sNynreAKh6mwYJLqn",
+	"oUnCUV49n+thh9TM+VmMBnMLsZ7Tb+58NVF+jS9vZnO60Y0zR4AxMsKn7KfmMKskxq3jtVLuFihxk3n3",
+	"ysT2zZOe0wsqy2L51todDQN6+RhQcxIvL+Tv/I7hplLwecb+7dpYPBfrx9OU6t7Os7BcsT5EBOSMj3gi",
+	"77DCheFpkZcucWB2ZgjLwu1qCMw5yfHPfvqfnv/sl6c9fJccYdfQwN8lIXxTqtkI4WcNqDsvEn2iwL0F",
+	"BBDqFZyKltdWoH1k2mxEsUYUa0Sx5Vl1IKzwE0WV8zv64hBjW5bECtyH2yAA4WlWme5iTGukBVhLWyR8",
+	"Af4lXYOQQyuU0cMyFlkrVUe9I57JRI6isHJVHyX5YAyNDFKeTFiu1AHjrM9TDvGMiilMZj+CqNd8nAk9",
+	"Vmm1/SkvNA0lzpJDIW3E50AVaQwCobmA+eeJZvg85svDVJiLmFdGeKGskHmSug7MPYx4rfRbXu76cabm",
+	"fxqXDB/nqcjy1jDJaALwdya0Sg9x3JLBNdYXIy7NJ5uWaIS66H8qENE0936STRvb8rqRKgcK5TdrFoZm",
+	"IcdYUAi1PRQZxCZDPKzKYIZdbOuQJ6kdArYi9IAbKgVBwQSe58qXG2GZru5L5trX/tCUTGc9esUfHu9j",
+	"uK2tazgwcyDTmdv++ThTxWhMUbD4FHQ530SauiHZglv4ppLCDItu4qCORH+s1EFLDYewd+g3zBZuTLMb",
+	"hsOQ9cXAbBmYIDdzXOojs/jsWqeNg7Gh1FIxww3hAA2TQwiH1tU+U6XNCuFBZKYdhsaumJHSI2RMa5xk",
+	"LBPmmButhGK4y9GOeQy9idg8O/F3NQHdamrE+mK4jM1c5C6oxhwLF62c0Nma8ixPTJctClg2mxxqNsFo",
+	"y6hy85UY6G2+276FbiG3hzEm2c2QGSkex4k6pN+4MaU4KhuZH4l4glIfAM66q3GmptP5i8mEHu1Wq1Jp",
+	"NcH1wM+wLZrOh0kqdMioOTwR1IqZL3ugayOikWSu5b6mNbdO64NExks81vBkxVntBf9cb4fBJJEuFgi0",
+	"acOTgm7wBx//wf5+0W63259c+VqwbpBQGXOD5FxlJ4TfICVaNsBO+2wjfNW86LAFNnGeExduIH/O5AF3",
+	"Z5GnNKNLfeC0sVdks/Z4mq4d4zJOdK6y2VIxas+nO0oKPFCI+AMUyAH9OKrFPhoLCWzMvejdhvwM8xGp",
+	"IU+AyDNQE6EZjcTSWvxK5/XmuRipbMYieiwykmYiBTsyncGRH/PpVEgdmkuZsO1BTmyuMovEC89jNoyj",
+	"mwChjRSzHq/8fTv6lxraa7V6WUas92cAY9vZvgGpQ214Cj8ftDxEz7Wz412CvdirCUynuZ7TEXf22u1u",
+	"x+mek4X2QA+FnWBzTQ33rutgmvKBoa12u15AzLpb403I37TcGA0JPBMJpIw7PPFAN0iiSzI4v3wkltJE",
+	"d2DPiyomsm8U9dMXyjVfYxuB8gm5Xl0y94Ht8ZWHDqQv2eQUueluztCZzpCdx6UHxU30qXADpe2ADG6+",
+	"op2pCULSKZ2XsgLo19NMjTIOqlFkjxk1tHVMf/Skehq1WDQF+23EjHSuIXkV38VaHZhGsC/fefvxu4/Z",
+	"gVRHusXeFUYjxFwQb8ARywRwDarhS4IEdnCHRYNC52oSAbCF0fnQc+Y1QAnQiJrhW0h1FBIeHyjIIyVs",
+	"hrG2ESW6TMBFLdF5APHDKFE4mSYo65G6POWmL2zCJv4ara06qqtlQGClHsCASxjRHRcFmORhWWCg6khE",
+	"UmQ/EMqL+HkABA/i1tf0lapRriIsIAPq6GwqANbD5ZzVvpXofKLkQcSiCc8ORI72I8jUTVPcIpBaHUmV",
+	"ly3V6agYu0j05cXCGoLBRlfwRcqdHHTx/oRLPgLNs7J9zFGrmtj9AgWfhMGUnBjzrWRiKnjeo1TsoNu5",
+	"dq3dBixEFQt9Ym3mygBhMQOvL3vBmvHdY4m8CtIkFCc4qpaArhAI8zMupsCQs1hkLYD2BXwBqOds3Qt4",
+	"E8+fyFpYnCCENA3z7ntQIOlrx7aNp0ZUV1gN44jPgEBVPkWP1dT/Emw52ADWhbbUi4z9tKXi1ioE5006",
+	"yerDoRjkyaHoza1IghwGVUsrZLuVwB1gjoguxxhM+SxVPG7hqpcL821VZMw/7gh5mmj2tWP/naeLS2Q3",
+	"1+p81blTQkU85jfoNEtUBvU38IH5U4FXdTJys1MFsFm6wc0tXTrFLhPoxm3A1X4umtMmxrVxrzskSyeU",
+	"rS3mLfWo2dcqUlk1hLW6J9/1GL2n8TgIjhZ7ByBXUCjMFUtySsy8tqgFYVhlyd2bQNhXJRD29FtweeTr",
+	"6n3Q8N2G774ovtvQlksL7d2csJwSzZP2wXmiea6o+7dbb6hAs8DRWKWCPBYVxX9T/E7LjOvxO5cFBPt0",
+	"97TKMZS19pE3HR0YDmGZkbIt1yMt5fva8UBNJkruSptuqVu0RZDYeXRgY23vxYUYNzyn4TlfEV2vATN9",
+	"2WOvz1E/9A20V+3RWu4jewdS6sFSbJ91VviU52a3oqm6YsYO699waD+7zB8GhKyxPqBiV/B/Ci20/+LX",
+	"tWvT4WzbZ8kFIKSZxtg9Vx3J/NANLYQIzFp33kNvjHtuptZAiLJjQodHOQ1QYRiC0c4ZGeQiXYF1s3CS",
+	"XxDqP/krvHTzQHBbdXs0EvolexzrV8ojNf4Da5YOXJPubB33k89Auni6dUwxsSutVWZnZUVKfqlpUXtI",
+	"I5ClKQrJHkYoVeYoylKKgMGVSwxbdZ2dniAY6kOxtpdDDxrL20uZgl57/k51/NYr2WmP3Klrdr6RfFZi",
+	"xp0UrYKH+qHpGvTyojYSB4JwtMgXT6cXdRNSeHdF1152khHE3NCeROeQOlLf/gI3WpBmFl7hy8OA3q+n",
+	"SGcjEkafugACcVrTwNBM6bim0D5luP2zP3n2y7/9x9/86Iu/+ZtnP/zF145zrg/M+j99/oP/9ttf/OjZ",
+	"n//o+ec/CcJAPMGzhPXrH9/vtNvXzLZPcqOCB3//vZ947/799/7o2a/+F727gaGgbjXO3Ud8lqGslqLI",
+	"huSoQqNJNprkqaB0BNo7a3kN0rR+oRMptMaYICXLPKhT8qIFGVAdiuwwEUdLtU0XE1XFgMUEoVGROf0h",
+	"yUplcs+7C2HsOZsonbNrrt6BSuM78404PErvjU7bf6VVB0us80zwSUSpdZAtRMHrYkaG3EWm8JbI37Of",
+	"fgF2yVUGL99m6eK/Eznq2eAnvDgWadzrzyiy3DRKDIbMnJiFVjIcMDNyfQAR6G3DTlQaC533jnjimfa2",
+	"W9fDILMGBkzkC7rt1jXkZp3ttnlAGZGg07nd2n5q8c3heanynlEnZpCyQ3/dLp/peQ987EYMGJjsJqoi",
+	"MH+BTlLKX/LB08F4eROEEvqUcogA5z4VMjZTJc2O7WyXFzKRm0O1EwbTTJltn8hR0L3WDp0hEWDkMa7r",
+	"DFZGu2lOYhK0rZvI2zN5qkr48NzN6Gbh6WuHplN9mdWh6ViCJrGBpoZBEWnkadrngwPKNTXbnTbZHUio",
+	"nWIivdcCGp0gobjFHlHnlSIrbKeNyaHkoYIadSL+PbCtkz0vxcLmlMppv4HkVb+ojlSmzUIS1aWcy6nS",
+	"OumnthidFjwbjAVmdyc5ey1KlTro8Tx6vcV2MazcTKp25Bk/t9MO2+226949O+ASAc4hLZWGyYbiSJjm",
+	"xQRcZ5JFaTJJ8ggkfanwDrr5rI/t0OhkkZeYEiGPgc8Hsg8Uv/KErfpdb0i0M75xuOtjoFceoG9NsmS5",
+	"Dq6aDkGZumhprBKxRIVwRSQ20CHep3fq4dNxB5mdb6a5OsaFvUL7BJUuu9tOesltsGVo6Lh7K99DLqy+",
+	"Uqngcj3dlU/Em5maBGs+u6deSdRl2p6bJHs4AtawnDOZXt0eV0N3TleljaJstMrjsz4H8nDWV0OjP5p7",
+	"dp3c8rn2X0wZhWWDWFn24ow1L17Bw+/N0YY0oLItGlJwVlLgT+eZKySsypVcmh0GsBia8bmKko42eSKn",
+	"rWUoY/gZ89m65SWtuKUyl0WlizRvsV1JsC1l79gfSJEc8TJc3pqtCFOdEJTV3NyhpXLuGabH6gjEOGjA",
+	"1olEqUFDztiVK7tYvOLKFfbatx6/9/D1LovgQmRF8lLKsrlSnvm4kEneZWWJyOoL9npYBqKVM2yhSQCX",
+	"nuf7EopdPgBBfrH0p3vcT9gC+BnQ1BMzqrxSK9KWBirRZCr9UyVNAkJRhLsDEDP70gdysctmp2uYpMLM",
+	"lqGZr3cXC6FWSoLWfnLoqoP8/juPf99Mppn5O4SbMsI8NB0x8WSawijQHQBwKVTUcl+avV/BeqE502QB",
+	"SktRsj+zf4a2cKcd09e1XzEAIgX54GCUGaHTnxKKycMSrIVmUVZIgJdq7csa89HcId86rl7oJfHTiHYn",
+	"jWaUCa0pjXGvUqYgkTbNsDdQaTGRqNSIVLtCryBH402b4VzogqeQwcheizzZPwpZNNGjBNBrbNgX/uon",
+	"n5k/IL8vg+pd9Pzzv/r8+ff/x5e/+XfPfvwr8/vLn//ZF3/3i/L38//n+8//4i/xR6vVer3FPhonuWB6",
+	"ygeC8QzzDPxPGkmVIZCq2TpHrv6pXQvlMrXpJdhMHKrLTkFbHAuRmxnMciFFzF7rtHZu3f9Gp/16CEVb",
+	"C9gfhgZHrTIz1J7HciJRb8WroCjbk2cVZFzvuRdyF+ZhH+8yzsBHQqmtVPuvB9d0xCaCS43poXQrrLxh",
+	"TU6V50H/mYkcsmcl5WHKGaXq4sv4oDtrdsvHCcKQYWXbFrvLjWrFDwCuFsaRDIciE2Ap2CuzTa3hVQts",
+	"H7+ykpUbWbtEZLcfsoivaxYNlBwmI2+D3rv/zoMPH90L8Y/7j+7fg6+Inn/+k2c//HnksKF27969//7e",
+	"vZDdf/jovQ/27ofsg4dvP3zvo4f0+B//9y9//ktcyt2FosMlcSymAOok2VgVmYWuUhnVGp5jADb4FmiF",
+	"Od9JbqlBa2UvZmsm0gwbwLYmiSwo5KVS6TjBBaRJgl5s+WLNIil41rPPE6+EFTNsuVydKvWusGvgNeIJ",
+	"lHczg3GGF0e9E6Taews1/7e3aVhasAHXQnfd5CDFgREXeZGJO/4dmtHcK4/nyj/RiXUVpe8wlYX2GGM9",
+	"P0iRnswlIkHp5sz/Rb0gSBlinZRJ6w56Zre05iNn8M8jM+QCJJQ7aDgzDdpyLi22a/hHRVQoYzRos1jw",
+	"mlaqRr2Yz/SKNOeqcP1CS7TU4LEsKSUaBrBsaMNe21Zd/dTSwxoGWB2bZ/mWkQyuWq/F6rGZlQPNivY1",
+	"lJQsq6ES3Q26wW///Be//cv/9/nPfvH83/7F8m865We8qbLJuUeXkw8dP93zny/Gm9fGlm/vtTvd9nXr",
+	"36Fn+mYGP+WQhF1XdNbRDeidgPR6Y5EJcK7YCzle2bZR2uCu8aYd2wm612yQNl3R8Bjtm+NAFeZKp3P7",
+	"NsZo0+2xSOj6radhULLioGv22ZAnaWF6t36qVPSsYWBuG1i5ftnUbH8HdHU0Apr+btqf2oWLV+gsjG9B",
+	"Fgu6t8IgU0c05hUnRqsiA2wjWFcvgt3FSpjvTfKyUiPoyzW+oafeNJ52c7TPcXO0FzZH+6TN0V5rc8DX",
+	"0ObYOcPmsBdW7Ag7H25HtE+5HW7a7dBeZy/gF59pM5ya/K52GM7ZEJpU9CZGxMgsKCMtCpSe/QegmMnc",
+	"AyLckZWCdRUTfh0z1YLJGnxzQIRcCMG1609PtF7XqdFLLdpvifyMYln1dUKdb+SBRh5o5IFGHvjKyANN",
+	"EsDlVb+aszmAkSjXzvx7au/PqTjn1tz5XwopjJYeisfxXgJIaT4YA6I4QgXnaNZd3GsVaHiyF5GpbVko",
+	"jff2PW+kZ+fi9U7kuQ87CSqdbq1ZIcW1/bZ57SVzIK8LRWztn8syr3cMrYV56c7xDi+13bzW2W53rrbb",
+	"7Xbnpll84Auu9QBoraXvOdcHmDcAf9m3EQu5B/92erw/iMUwKJkJAgyfPOJr3ojn2dmyMW93yjF37GA7",
+	"t9Ya6vbiUIPti8BHLjfcRsXVyyPg3GGA7IfVtJPBGOOfwTA7bFBWXhDycgnk6gphcN+hCZ4Gw1sQetXt",
+	"5xfEW0B2X8ZfHoGfkfzM6gjTPU/lT/W7jBaZyn1ASP+Ks5WT6X8unuRbtCALMZMuvqlWePTFhebYX3rI",
+	"+qlOvY20OOfTfyiyq5+pST8RV11KRX2kkV+LJ9UKC6bCIUhyLdKhRWdGO5CRHBPtlURNNNN8CGW5BjxN",
+	"wasnZ+DXWzzij3BkezCiC5CESn78yNbhYtsM5wFh8FsBqo/o+wdnb9DdPhsrp75OhGFwQUduADimJl7v",
+	"1EePpt4rj4Ih6qngGio5gadw/dyRpWAtmSqq4Cw1ChE+slZMripyj9vYVK7zzSwOV3UNCOsXGgX8yoXf",
+	"monZKOoW17thtJccnQvTvjwoF1flVBUZsG2WCgy8xbBaCgcrE2G/risRnkoSdn+u4G/gKdmsLFkQ0ZUS",
+	"jgm7AcqlibvSMxjKNOZ6X0pFzxHygjqSLeYggsuAPDCXJnJET48UVU/AUlKxTa+FMKMHQ1dtymbdwuuh",
+	"rYwo3HUX1jrCIN+cRVpleQRWpLJWJtarAs8UzRcKDuxIQJRVnBjpJ7ZBnbqYuEIM+IQLMrIdYxxhhiln",
+	"Mxj2RzyB6nOegOWKuds8QVx3Wy2LJiPRjMcQYEswkkxlNogo9DPiJuoQCmToieEki/HENuApyfclhptS",
+	"qhpnKc9Gjrlj3JnNXV4RjmSG94JrLki3606sdTAHPugqTyxL5H0aBvkRcJgsPrmSQnk+zPw8PBHscKl9",
+	"H3eUkec2MM+blXgZShUsTMI6gJarJwoOAbTYWekVyXLPNWTBHjcDcfQn/2zCNK7HehWq4QOboIkmaMLh",
+	"99OWWE8eOEHa3zq2B2glENoCdzLMxDLhTEx4Ih171l3y1eSqogRQUg0RgRAh0irPeOS6vF3D5tluGUht",
+	"BpwoGYLsgvKFyjwYNp4zacs2Y61rlokhMGFFWRyWWy7DYbOMrAE5e2VAzk5zQpZXFli1ARom+ZIxyeak",
+	"XWIkwQbH7JQ4+7ANzhNlf2NUfFSz6jHx7yBnOUooM6aa39K+XaqYCA/kum1Bgmy0DFO/pDgXhqhvj6n3",
+	"jL20s6lu8eKB8Rui+dXULBqMv5cdLf58tBEPiO3U1ZOtdY1iRqq6x8pSyo+p93X8GnPGQ6gVDyd/iX/B",
+	"3lzvAONIHuNLy/wbbgjgB4ocbYqM6hOZjiM/0i3RLBdPckq/Bd+nVDmb8DwH3yykfBoOmPFBjtZNzo6S",
+	"NB7wDJQiR48DW3mz7ku/u8FH8mww3hNP8lfTjYKLtIkfxW7vxgt6Jr8ITePpIItO9IxMVZomcmSEQHMG",
+	"MjFKdA4ubF7kasLzZMDTdMZ4DtZ/NHKYl0JMl65YKcqKymYODnkK5wxTTiy+hjmFXi+JdRLkYGuJvluI",
+	"QrTsA71CQgJ+jz4SkEHUcAhZ7snQRsby6VSTa6Ecfop+hiWG+sfWP/oiLfUDilPwxNE+T7kciKALwYsu",
+	"RHKc59OremJoaqqOehYstGMeMReOeCYBIrMDb1mgzhKXbnkmsgWNMdtBJ3zrseFxY57AXkTaV63fjEvb",
+	"m2gA8TQDcDlFU5H1IN3hOuQ10zCM/AUNIeCKYHos0uFSH8PTzfjGJdv4KcW+R2JqL+O5CLrt1u3bob2n",
+	"zSvXt8OAH4rMyNp2EDBn12DR3DpjsK2FAe4GuMiI5hB0j5/av3sjPjVb9BO4oAsjlNqX1xD7E9lXT3qL",
+	"WLU1y5loC/mKiPWJ7uEp9y8g3qtN5aBdyqdTs0EF12K++FT9Hgnh11gVmattJbIeojpUriiZj110rn8C",
+	"qHX/COClk/YehP06wrty7pTsFRKq0wXdAJFpDd0otBujFkKubIJCnHvTLBl4b+FFnXzmXVs8EnA1X92+",
+	"X9srGcneBAuXJbIHtcqW6mx12xiCqGtvLKUVlGzUgxTF7nZ7p7OeOlhoBLmHDdG51g4D3Ayd7TCw26Ad",
+	"BrT+pt2n51dizNKP9TRHiqhpnFKNJuicUi7KahP8yKWK4NaxO/0rHVO7VtyyQSUQawLpwYw78JwBl0bW",
+	"Kl09d4yUBVIcIWnlCtCmDL+MWCJ1LvhSf5CTl76CDqGNT81X1YPkb6ulDsRNd/tyF9PKPdUIaY2Q1ghp",
+	"jZB2eiGtcYpenlN0M0HolG5R3Arn6xfddRGkzmZFSIEO9i7lOmeDlCeTFttT1muKgKXAH0JWaMGi9997",
+	"vFDLZlGw26KXoo19ssSdL9cp6/HoC/PK6lQdiWy5lek6cDy/iHkYFBKY1VyJtBoGBuxoY6PSpTp3G2ml",
+	"kVYaaaUxKTXRCI0N6lTRCBdnhtqipJi1UARAUMqFNILWQE0wDmHA05QKDsZZcigkjTYsJRInjhHiuwa3",
+	"4RgTgQjzAjHn31QZwBxPp169rEQzwyJXhjns0mecO/f++DjAQQNBarPjfXhmP+juB/cfPdoPngbhCeUD",
+	"gaoWUvMkDsJAZJkyjRH4vVQ5K2BZcqXiLpOKDY2Ia+HRI4BEgemGVpCnLIVEQTAUwG4BKfrMpI4mdhXF",
+	"s2jRZmfY7dQoaJcPXgLH054wL7Pv69qBGZypLtJZ9Lm1aJETcI/PpDjWR0JMCB8+K6sS2MKnmdH/iNYO",
+	"8uQQShB4+l/X6YrSioR0h2IfEMLT0+GMVlbqnoRzr4o0hkIBlRakGPE8ORQOPr4mogFaeYNm54WGNAxU",
+	"lokBzqmfHQgjDLpXtwHlb8KzA0PidF1dFAJknLJiWtsGBUa4VhJ5qJKBYJ32te1NogdovnDyLkvV88I7",
+	"to1oCjiReH7C+S9cSwdDiETUj5LYV15OVGeWzOCZmMI7Ih6J7L7Ms9lJQnAKjzIBiaqNCNyIwKdhbntA",
+	"JzD7DShPhXZ6TO5ChGPcwqeJ33UBqVoICtXVeSUxXQ3J/+aqTNXLt3jiNqb6L118KX7HurGlHvFIGqyO",
+	"FyJOIrealySdSfz00apLC+pdqHA55VC1/UKEy7u2nh4zIoFFdU8GYwAWQVvigEsXvgpAY6W4GEJZ6dCC",
+	"UBg9igoftdh7iO+RaFstrYL2arprsV3JBM/SBO7GogrMwfoCdfUE96BD2sBh2SFpVLhtO2T/rDSUKi0Q",
+	"IwRX1Ai4FZW/rAK0QMne50n2PsXZnwn6AghOyR6cqXYwVjA8M97HD94NQidYwvYGy/Liu3jdvACfoL3X",
+	"Ap1MehandBNgivdxo1122GocA84xhhLr7tYWHLEWvbWlJ3rEc7E1Uf0kFVuHndI00Wlv3965de3m9Rud",
+	"NiRGTJNM6DqxtGPF0u9m63e0LysdnE3+dJN7ggHWfFkjczYy52k4oNljjj46I+bjdx+/xXPw3PppUhcn",
+	"fOYCWc25c6vHUIHfL2nIc+JAwhDzqjs60SxSwyGkYRnaP0iyQZHkrJ8JfoD31VTISkXPuRqn6Kl+zSaP",
+	"aDHIRK5fR45Dr8xV2g+diRgxN0HQTnLsxQ4bcrpyrg9cPhxPU5BSrBiOlWTNTEY2P8UIlDF9LpUShMBK",
+	"++mRIWbm23tQScFmpJjXdbWeZc4PhCzDCJxkhJx/Uuic6WI4TGxPgGhl0T8KTZIumrknSa7tmwTgIZ4M",
+	"hIgJr2tG6S/DQsZlVo2diEzwwVjETKq+imc4SQOEVjwwYgkZaHeuO4ArlCsq3LvMKkTHMsxEZEdjJkPE",
+	"FIWgDaevjzrAtlpS5TB/WCaUPQAZEgwW7LXoMfwRvc7GKo09UDaaGlupVKoc8NFohXASr21vQ+lVyo6E",
+	"lqB9Lx/SJREtD5SIbOqk2dqEiIbDU8M5ZBa/quqCXLMndH62EIrKk8Hzf/YnX/7Hf/4P//1Hv/0f3//y",
+	"P3//+X/4H53tnWvXbwSUquMkkqCzc6vdhn/am9r0zaAvWzw50Ycy7yeJC5xmiDLobLfPzXPiVewtLWU4",
+	"Gd3joA+LFxzvB1Ou9ZHKYhjmlStX9oNwP8gV/PzGrRve/OMHjAW32b53caqu7mEO/sJ0gQyUjxVIxu89",
+	"3gvCoMhST6TyBKrWQE22rly5Yl5a6vTpfPOtb21/eO2j9rdv/dMb33l7593rD2++f/tRZy84D3f3Hpz9",
+	"kyug4EGjU1yl5KA14B5oxLJGLDuNWGb2IpZEFzz1SghnqhidRRrbvHYaYk8u95m/k+hceyiVJWCwIYd9",
+	"roUHlonFzvGUYDFouKdzLM5rbQLWv2erxhlBKhMTdWg4JFS8QEv7HcftO2G73V7mM8cPuNCaJmMQPk0T",
+	"V42ymegeT5NDYSPCMgVK/ccBnyaG/Kc8mWAUm1apMMtSiZC6cbXTubp9bS5CynwGEsR3v/XOGzsffOf6",
+	"d/Z2v/NPt7+5fW9n751vvnXzm9e+jeWiMt/TYhtr36oBLgkOO61rrTbalc5EO83oTkqoL1Hcm0T6MyfS",
+	"wzSGrD9jsPl8OgDp53pzTH735opiiI/tMxchONEoDU3SGgtypILiHQ2BugWF0/DWhD+ByEgjMd249TQM",
+	"qNA2NDTMMYpSAzZPn+eDsf1p2ohFXEx7B0JM6WobTEEQAogndihETPduhkH1SbTX++3Z2t70c8qzPAF5",
+	"7iiJ83HQhfg9wPQXyaFrGJ4FrUFPOZR8AwlGySRX1nyLyMEDiJB6+O1gdYzhEU/y3iBLAOegjDC9YeYY",
+	"7omJyEamufJm55a7Sy7V8t4OJL4DigEULuBPehDeaUsS7BgBM1FZks9gOaCV8m3od5ops6hQxCmZCFXk",
+	"830vw0dwxBO6jEXKZ5Wh2TuLPUPHZF3ASNwe7gjvCRD8B8k0od2aiWk6o4XZgTrmE20/mjZ1r4QUxn3r",
+	"35MqL7GnFm9XoKnK265alNd058bcvWrTC7erTZvb3qK4Vm95l6sNXvfuzLWF5D8uUhH3AAJ8bgFK0wFp",
+	"U2flIkhbTuYhRIMaJnKmTJc0dcjkuiTrG/ORMJgWtaY3fH/z/BUy5YjhUAxypqQr7gIw6CQlDpNDUZp4",
+	"7vPB2L4N0C8DlcUiBlwXeF/mXoymNqoaVBBMJsKKo4KpNEYwJXHEwDVS49spqhzwtN4dI6Ud8oXYIkdr",
+	"V9DVG+32ZjkgONzLjQ1qWHnDyhtW3rDyzVj5y2opa+xYZ8vq2Fi6WOE8xNe2jgc8FyOVzZ6uo63epYcv",
+	"pJ5bQ1Y2ICtnoip2GRsF4dLqRc4rCLaa1KA8UadRGDby89tlf8gnAn39Rc1x90TzynE/tYhOObx+tvcq",
+	"QWSnPSeV8zgG0ZGn72dmqHkinCQ04U/8i5DzPElk5VpoC6qq/qdicGnuy4aeveT0rJGSvtpS0qlJ7HKp",
+	"Ked5ovNksF7uK4GGqCEaTrQzkNg4BXTycX2gATnXDFaLLBEasGwrVyD8V4B1BqNQQhtzE7qIYOffnE0F",
+	"U9m+pFAGm7M2KjKBYUjiCR/krJhaxzu4CWGQGBkMdh4aPqH8qiMJZp6ujZ8Cc1SimS76kyTPRWzr5k2S",
+	"WEI9QPO5Wsh8XwKJL2/Ylv2XlYSvjfmMIp/MzQGGM9kMOime5FAk8Cp7Fy0g8DUHYprD/Gyb13XIwAgC",
+	"V27v0CXzr7liiFGL7bIMtgoFKnHNUiVHjPBT7jBO99UQX3T+0TabCQ4FFr0hQNSZ6dEMJpHsg727LXYP",
+	"3sML1kTGPqtESBO8cWneaDlTRtRi0TBTkwhaj3KFtRiPklhIDAgbFmnKdC6mOJhdm0cLKDDleAELeaoS",
+	"meuQacU4fmn5+RlsWDYURwAXCHstH3PJInBtm4FMVCZ6eAtC2/JKgeNJArYMehcHw6YiGwiZJymYESNZ",
+	"pGnEkiGTCjfPEddsIrguMhG32HsOpiaBLeVN9/+P5UqxcTIaw8Lv1mbOQJxW7u1xmGKeO7B79tidXCae",
+	"gOMvkQPhV4U0Iyqmo4xTwB23KDpe5KYTlOqKPT4SPC67OQlC35zIvhgl4Mm3WwJWpYIz78VStyswK4uw",
+	"82a7BPOCjc9BDScDb3bMc3HVbLUgXKg1H9YNFKIovCHeoZJjQ16kBOB9tGRUebWe8OnHkAo5yseWppuN",
+	"Xx4kyPdZVnZATCsjoFEHXYQACQMhi4mh+oQDEtrrMZ8Z9lAdnGEX5oWrhzyDkELz5uNcTN+1b5sf38QW",
+	"zJ/3TCs1n/SR2Z5Az+nMmW3fV0V+h/Vnbmo9+u/iY0GcgijHJZ/cn1U+2H5fWXjaogBZi+B8BZgyBm69",
+	"739jdte1/cbsrmv9jZkLc3xjRtVs97CDN2bv2S6WFXfAEt9zZbNb7C7E61KKkUcA2LX2DpB8LjFHTknw",
+	"O1x8le1yD3qkIjoQM4wfpgOpWdSfYVir+cPSUcfNo3JQEQYC94VfLNBV7aj7oANRXfMJf/IOnJdSJXK/",
+	"ASbNyFxBN/iDj/9gf79ot9vtT658bd2TOOFPkkkx8ViAFVowFsn5h4CGk+hjc77qRg+Mpv6QbqO6Y/or",
+	"P4V+ueEmMhcjkQVPT5mMuFqPA7pqKXHn6k57r3PDK51U8kaEPaI/Pz6GRbFAW8iBERokX97agMuBSFND",
+	"vbcpvsn83dneARcNFKeGC512xwt3nV5vB91269a1bf/i7etBd6fVvrZTuXg76N5q3bgdBkOeQEe3zJyh",
+	"ZtCz13Y6pPEX5lfbYUhpQE+6boRuktsgzrZNAE9GVjODu90Og0L6490mhwqNtNO5aS+YUXZanZvX3IXb",
+	"Qfda69r1G2Y1Ae4JUQSaqfGmxswNsDbrSFuNmTWXleV23BmdE07aeQy7fo2YtfXIRJO6e6n2ySOEDJ9O",
+	"QbdIJMolKA+hMgWl1LmvQTvZ9xRpuzV6dSb4ZKlOPZcllMhCaFYY7cLL4GEDm2sKXHegpIaQ2lL7fi3K",
+	"xZN8C35dxS6j17uoTkbqUGSHiTiKuvOKRPTW/XkIT/ew0Ri/9fi9h6FNh7Iqvo212LahFZR+M2Njfmjz",
+	"pGNQlqL+TFCvpIq4XCscJKrvhh2BLnW8H2DiDGQV6HGRx+pI7gdPo3D+Ji6HuVUmaEGogOkCC+SDTO/X",
+	"5t+XDHUsGiOYIubaNd8PraJeH9E3Rvg900SO6IMGSkqEfmFHKjtwBX8gewrUQUzXEakhCJxuGCmu4+Ud",
+	"zX8+2dL3aTtFbojlDQCMfBqZj6EvT3mOuee4sANA1iEwfAASMxuhjKxlPNUKV4LTOrg6mJC0waQQsWaG",
+	"/6O+vOOWGqVQZ0+xrzt8BzB/QEjNIE8Ok3xmph4w+HF1Wmx3X+IacIkbxmrE221qjabFDTZVR2ak3y14",
+	"lqNQFr27+/u9u+89fHj/7t6D9x4+jsJqmDeZWZwM7foa83RIm2HSYu9JsS/hK+kzCHPoNovIJ9DKlepN",
+	"isE4ugNVoFafGHM46tTnx9D6e/TcSerzY5pq3ICYA7f8BN1hbbyU5PRG7kCcYJWWKY9ks54TrVH+vHXj",
+	"WkUebZ9KHl0gSRWBNIA7XWanb1+ac9Blx/sBz+Eo1mEAQdZRqU7sU8rSPmQA6f2ge7wfTIWMEznqSXG0",
+	"b4SQp09hTcrvnFcFajk6UtbGPXhu7kFnpPXIDipYhyK76pJOc30WVmwai68CzJRNnViTUZsNdPVT1V9u",
+	"//6W6s8ZZSOKQmvZkLCoPsFkj+sD8/bLDFuzbh4LJ7gzqymsWYfXPlNBAItBqN+5Xqol7TAYJmmOKEOL",
+	"VYCfmtsy0ePlvXVMb5+qPuTBXC9hvwjZ9yCZTknRor9hSB8fBxTmtu3rDYYQgFEXqs4AEkQMhkgOswZU",
+	"p2Wvo+JC0MB2mJBuo1w/OApQ/YLuzk3zCsAoD3DtLD7zGTQX2mubVK6EXd8QujNl25g5XIoCdBIZW0i9",
+	"m0MCWopbwPIjZTNNK/iNNvvU7FupWASbmyTXOlSC0uCFtkkXkI2nkWmRikEO1nBbTRbE230KzXYyGwDI",
+	"2N4zMRXc+S+gIVKNeW7HhM0NHGTQp6rvEtjnOrfmTxpsH+yTMkTRnr4qWQL/b5qFDnsk/EfOZUnNcc0i",
+	"yKlu+QOzYrz9TCtKf6r6LCukq0Tc54ODUWZU6ZBpNRFsXMg4EzHNJ88Z90LJS10PZTbOMgFZeajgWagp",
+	"a4KtXZN9ifMiYnZktLKcRmV0DaK2Iaq7VjY2WpwR2tFNBZYKQ6+E2SGpkqNS2oZtgsqNUWmQUHYBvS1C",
+	"a5UhMzCF+zIiTgCXTPtmFGU5rkIaMk8uLlpRI5Dj6H3B/dqt8PrNG9ZrjJJvolFdcbgQDiwqMwMFUzlE",
+	"fFN9CVRasAXnqAbtasDNR9Cy8n1pRulARtmu88u14SybxS1XrcU+GiepwO0J6x663QhzbrcbWLRp5kw/",
+	"9L3LylLsS9iYVLy1R9mvUZ0SgaBaRN1fNOrpfBnXGqFgFRsHAQU9Ve++3UV0ZkNTP1X9k5q1weg3N+/B",
+	"gwCt4LCaAxOrI7kJmiqtw0XBRiyZ5hrBDHe1KyPhpqdeiKiZ4w3adC+fvwzYXlsErF/ZilSIQlaNDLhk",
+	"3T2xsD0nFvoiHZ3OEyS6JRO/6c56P+XyJKPzHNMus5QMSUrQm+xxg6aWZxNLBrFkwMCZyhgdX4bYSOST",
+	"5sS0ziK/rgsd4ZTurWM8ritD9UvmdwHJaOdN0bbbp9Zql9KvOR22s0yH7SzVYY1MBgbyLsUjYXmt9+8/",
+	"vPfg4VtmT7z/6L279x8/fvDwrdaCpitV3oO3q7rueoTxPLTakyii4U+Nh+2Si+EZbmNBjaaZGgHw5sbE",
+	"Y+OQ/2+p/oO4Du52kahsmX25OXig7WGZBr5XVcvMPECEIkrzrtIe5DDTjzuu0CyaEr3EZvN6WeEYnFjL",
+	"q9kZrcGcRqcx1Dgd1LQhmA3BfLUJ5u96rWpzipHEnoKi1lPGNSL9VyD5u3jkMgPAD0e+Y1H8KZRxZJ1A",
+	"7mmAlFiO8W/2bSXU+PyD3oDG9EDehXx/z19or3a2y8uYd043dqo57njxelkE0L7f3r52XgFIG2qBLsgF",
+	"THuNWf/0ahJYDnFO+zOazguKEnIHs9BXEzlUS7UgezwK/cA8dhH13ao77Nn//hfP/us///In/zKw/KuH",
+	"L7k6mD2KKCCWGCxG1mIDX/z6z+bb6Cy04XhpTTPPP//Jsx/+fL6N7fk2Hn9w17RRO47/+du//OV8Azvz",
+	"Dby5++Cd+/fq3v/V/3r243/3/K8+n2/i2nwTd3cf3r3/DrTyyZnJAK71iRGIZn+ewY33Va3bgfPiyOMG",
+	"JxijXSmVAEW7uJarisk0hRqvS9mp5Z5aiNK5ciiYfZW0CEoRSlN1hJk6hRYt9kDaCHrIUgITjX0x9Fgz",
+	"NI4VtHMt0uGSWATb5aIPoTbJhR6fTyjwwvCvny0KvzY6aSCgNkZtfzeunX9/KJmvLVzTpODpXJ49UV1d",
+	"P9ljcZ1DlshBWsQEYOq9DDF3vtR0/qkfr1r1JLsAm0Q5uAltZKIzUlU7kUvjHcqpXk1YiaIuLVLpunIY",
+	"vxbM3JwfW1baRpvWYLGR09QS6BfqNR0WaTrnebPn2ehsA8xJS7kcFSgsfDY2Ay6yqdLm55f/9988+9t/",
+	"+/zf/9WzH//RP3zv+z4uPpx3AQkSqRqBTQXLmQdf/te//uJ//6tn/+JPn/3414FngYgzPoQVs+R9Feb+",
+	"sZFynv7jb3705b/5k+ef/+rY0Jun/stEgHCE/qh87kFjuwoiUxjkGZc6Jf4LuXxBN/imSFPFsIOQzVRB",
+	"JZwSzXAQ5ElLrADrJvNcP6R8509+8fxnf7eR+46auuSCAv5e+mT9WpodBKKG02Ozahd2YMoHYqxSRGn7",
+	"OKD1g6n65AwbFGAykD1ngqeUMHvCvqWhhhe73heycdcr539elfnLfbhebX4nxDZO4sZJbHhvHHtqxvq8",
+	"fbntkd7bOiYvbyxSgUpTdVe+6+rfQJlorIYvY5ER/H9FOmYHQkwJ8D8XT6giEh0iV8LHPc0zwbDfOGS5",
+	"Ui22p7AJToCw5StPcn8IWHLnUCVxtcVE6lzwmlI496AbT/Soo/mrV+eekqJxZ17ensclO9O2D9eyAHA5",
+	"bwBYpf/vyhlZ1d3TYIWP7E9wMw3NqtT4Ad8S+QmbsBE8GsHjZRE8GkJ3eXEbm1O5GsV9Q30aoyk4VOqf",
+	"J5JvJiKNN8CCj/wDQWhSnp00E0BAyAisjPgA2iLa4AylT2cQlR45ShQxIQGhG5LCE41/+/w+ZGlyIEoz",
+	"BFbPs2/DEOi9OGqxe/BnIkfebDtwMalyywVs+qzNpsCM2dyQdrZbdoaOVgysHyrDJar4m/DYiqARxy+O",
+	"MiVHPWr2jk17gHJxOsJ6gvsSYmWV1kk/FUxJm+KBglHFCM0SyTJxmIgjL+zfRr8UMhW6OomuBjNnYIfo",
+	"LgmNd+NNZA/bh/QCI4R5hGOdD8ZXIkpCsEOL5ml5FLLIciHzd3WDqYxFhktEXrYK1AFAytliu4OBmBqa",
+	"5ko4zkunNXH9HwBtrrDoU9eDnk4zdVi1iywyMEfot4Ew426tvONxZkw2B4vFkcrik0wujp85Boic6R9/",
+	"86Mv/vrfPPv8X/7D//nzZ//yXzz/4x88/7efL2NpJzAzj1FtbpZ5H0hPY5RpZKPGKNMUifwdgY0NSazx",
+	"pJoLtO1sTZFXbx5vuzLY9iOVUXATVvqBxMU5+041l5RSN0uxBQI6XZYeoS5iqgKiEliUWYvMZyhhTYEf",
+	"/L6zsmzz5zxZr2AVdoMK8jQJ27pkNoErhkwk89lv/vMXv/5BcAq2iJ902U6LMc/4AHfH9nbo1X3+++/9",
+	"xGc2f/+9P1pWCdrxEfr2jVmlh3F2/oTezetJtYLJvmm7/GrR+4Z8n5J8P4J94WtaoOJoOFSkzZ47+c6p",
+	"9Pc50u7HYDfwKSzqzaaryOKLhQDWZqh7haZ/XWMVfaCJqGKTZgwxNnxBHYTabp9CYnx3TbUQOIQdGmrW",
+	"mnLMC4hzsEzCdJ6MJM9LKOayzL4Pc7oAI+w/aN+DGGnKW4+ocIRUUWgT/3lO+Odl1DUN8g4hQsFNQFQF",
+	"5Bu/l/ri/C88FGJZUu85cb4wmI6VFD0MijYPlnXpNyffZsYumScOE8nT3vlwQqugtV9QqfyT2B4ijUJc",
+	"ZqPhNCzy9GXwDYPUuaPgVXfxBWo61s+8IvLXIu1X0HacDbViFS1hP6VRVpxZcY9KLKQJVlgouShYauEN",
+	"240znjtGy3V1PlZHBX9ov+grgFR26nzEeQ2i3vx1NmPXqe1VnopyAeBh1W2wSXitOwuNH+/ykxz8gBc/",
+	"OeB08bmnzciuT8cuNLy+JKHJfMIH8MRLTHHWOzzmMzY5MTgxTTD6mXY/TOLSjY5TfNImJ521LnTcrOnZ",
+	"SgQKWfWa8ekUBXE90T3zo93uwN7XGj1sAb+aKjm66q6EQaZSxOyFPCTzUaT2oLLToYkB57zf11qNWp++",
+	"16ye6VxMenyTwGczU5esK/HUaErOx0ZwVUsmuKJ02iIcazrldM869V0v1SXJ1bRn6wWCIXEdr1LNOp6f",
+	"BRKXYz03kxlIE/fb6FNl3G+hK/hPa5DRera/dWw3+UpgJ0dlGwLxkhOIRq6/vPi8zQ/hpiL0B3aDnWNU",
+	"3q5kYjLNZyzCcxaxQvYTKjYhJG4mNGpQsFvOD4RmYjgkOFgoNgK2DCingVUgJFovEgmQx7YchZIEphQi",
+	"SuxQZQzqJ9nQfZ7k1sBOByciXFjsG2iKS5tGgwzAniDMz5jKZloFi+BNoJ4jehQQ6Hh5CJq14gD8Q014",
+	"NoZ/nVnMXBLGVVIliztRioRL5EREtZ2TFjeUAy81yqoh8r8zUmBjhn/ZA41seJHKbMzRhQiTWwdittqm",
+	"9LZ54AKNPW+L2Um2HnO4dt9/wGCsjfR0+VZRO/loFTWbp2ooCh2sAIZoazHIRKX+zIXLXLXhElR6NdG1",
+	"pRoOxGwZ0MHbUCv11H55y4YyFRcI77g2o3lbzC47eGz9aGqsVgoL2LONhvVfewZe+1AcwSysx23NmBpm",
+	"2zDbUzFb2EOMS0vhLoK7npinvYe0iOlcTTXUQIREp/PX35akVlti12RVvxpZ1afcrafnr+HGDksoJCOW",
+	"h3OAoxKq4GDJH3ia4jiSrCzk/gbd8eAGylpx8BpWiysrNiZQ2LE+NoNaO6luJEgNdkxltXYHbXYOuGcw",
+	"Eh/07NULCsHZN4LBzTAgo5WHvjwYi8HBCcXl7DOZOgKoV9NRXUjjQMlhYth2bWvXbQSKewpjUAYT0dNj",
+	"NQ38ePjjZ//t/3r2kz98+o+/+RHGmHzxm//w/P/4z88+//UXf/PD5//+l88+/4vnf/xzWx4Hpq2fKjNK",
+	"LCleFhivVhQ3vwqcTISx9AC4EyIx3ds+5i3c8r/cyknd+erf7TCwDdy6jmW+4f3bt64/Xc/iEou4mFq7",
+	"CPwGe00vEyPc8kEYALq2BwIunkzFIO9hxHACm9xvfbtsHcv2ae/duRjUCc8ORI443TbM9Mc/evaH3//i",
+	"19979uM/ffbT/xTYcNOBSosJYJT+4F89/+O/fvbjX5lbzhSEzc+Bkpd5B7dvtjH1DuJ/ywckpSx8sjQD",
+	"LxlJ1ze9lfMsr8xIHeq4reO+uOdyPnJI5H66nb1k9BUyfpkV1b2hApD2UnD+8s9+8Ozzv2B1s86e/+AP",
+	"MQ/RR0o31CUuUqyVOD8LEBS3bBGfXkAIFNC4TcI4LNNoAjnOpLDTNC4N5bDTvA4wwWaFFHexb5c3pqSX",
+	"DJCpCcJpZ+oI7QhpoglmCCrQDdSEHuMsGiapiEL8GZnb9gdVDM/5wCbPRzkfYXlv+8C+dE9Q7P+hyHjK",
+	"zAzYanmvmdd0j6cp5KfD33Lm/pZKiuj1FnsrORRMPOGDPJ3B96CMogUOHHw4iWbcCNwTGMS3Hr/3EGva",
+	"wrD3JdSS4iM9XzwcoBQ01ePTOaXcGZaoAbZgjCXESQ/oGrmvkGZZwBpoJihknE0S4CYMiReMgDMvU8tZ",
+	"Zjg94kr17UvnYwHAAvgiyZLcDsLVBlyozMhe8+EjI3g+kSMzYXYPQNtwcKgNjSXvIyjpEbXYQ6oHSZXe",
+	"92VfDFUmWER8HMhHFFrYg4gXuerRPejWbEVXqEvIgQLEV4oFNjNqsSFiVfTzYZGy1yL7WO+IZxJH7Mop",
+	"Qnjo3ccfmin8/Xce/34I28urZvhu8gb0VxZYNF/WgncGXLK+YB/svXn1Vgj/69wwDb31RudWe6eNBjKz",
+	"xSdch0yLSTJQKcQZZiznfYSE2JdUc1QdeRHJuGwa4Is5qId9pQ5Crzy5HguoDlDCYYyBxGEGD49btBdx",
+	"p8IG5VnGIX9G9T8Vg1ybhSP8e2iH70s9Ne9i23qsslxIYVa+09q5df8bnXb0OpuAw9FsVjNkknNC1hcD",
+	"XmgE34iTEST8ZIKlSufuEOAu6YtUyZFmufISeb6uSwUAFYWjsQJloQLeC1PkoTZjJpSXOtRiu2mKcW3z",
+	"GUakeexLHAYUssyEDxjl8EPuACoJwkU7ZQX2l0ZK4KqM2uOUZNip+1ZImYWD4tAxEukVpIcPAVpGRzSR",
+	"rJ/xgdC4gnCcYyrTitlqdjSZOjKfCRwkTw5FOgs9NA6pCITErGeZ+gYFS/1sTvh4fFANyw23C8taEhDs",
+	"ebhAYhJt1959sgPuMC3D7nGXgEa5++azqf5nZCZSijRqsfeku0oXw3J2KkZcHseZ0JqapTwFYAnmm4Gw",
+	"lYuPTMHLY3ZUSRdwDhz4jV0n+FapcpdD5WGvzFjUTz7DdLoWu38oshmSNJFqYVPVNJ+I5VVIgci9WDRd",
+	"MeHJHJwuznjQpXsV/cmikKzWnsb5xLy/X7TbO4Mp/E+s8yq+sEVvBOtoEl/85j8++6P/8MXf/QLFcbOK",
+	"K8ZpBfPgwwfvo/CE2XAelvDGquJptB1U/D4+XpVlt0xZwXF5uXqfbBBVADuu9DCEwaRI82TKs3zLiDBX",
+	"raJfMQNsPCWGnQbdACS8gT485STVff5mH/qmyiaX5UepGEScrmhlo+AclCmkGSdmA8JAvLLPfYF1t8HY",
+	"0oSnNq6PGYRLpYrHpIUZDmk58oaaYm2tUqMW9fqz3ByuWzu3bt1o3wqXFjClXraO7QF6utRsjGX5R5Az",
+	"bgQLUMxaLBI6TyY8F4hmz9NBkYJv0GmMlHZOggAZhKxeY2HfMEe9FvjT8umLJRqNFbWxojZW1FfZinp2",
+	"Hr8Wc2+8rpcdQk4ylWEixIBCV6oXz7iIGQWvnsLOurFz9r0hsqQ6r6vHSbeQ1G6OQlO2v8zY+wihXXiO",
+	"xgOVs5mwVf7gCgDQINo7BC0gwfWecLXdWmzX2YmxRcn4dMrGKo11WSrWtHUHoE6TQyEtaAvVr9UW6wWt",
+	"SNpWAD4UrC9GhTR9EN9BPb4EWC1krKS4wyKqwLvH9UEEzUOofSJHaWnH5iOeyJqwMWi6ERMaMaERExox",
+	"oRETmoLUJ8YeAnWzosWmWvfTE9g+kueL4PvOX1vxhyAQuWXuFodOgfvSyEjRPIWLWux+linyPVxr3+6y",
+	"CJqqYqrbVDLsJdFMigSdBehHZBJqOsIP5phSaNsi5NJerqBnaC7JqR69555EEaVaB8Ri0cMrugKLJxVL",
+	"lRyJzOLOq6ziXqo+UqlCwpIcRBE7VPqyAyGmmvp5kodMGAknmcM1SrRDXFeZjYerkUU8B2ojjDTCSCOM",
+	"NMJII4w0wsgq8D+z5Rm3TqILkUmgNooGd+Aq+/7dxx+6aBwIp7FO/f4sN4wWgFp5dhAyrSi8ywtUmWZq",
+	"lPGJZnqsjjBexGFjs4HKMjHI01mLPci1jXMAAYRiKSgGBoNrgC5VriBvRk4fl8FHSJVC60+wqHcuRgO9",
+	"rYuM+v6TqcrQt4Cy0Mnc2oxgi6awPKFDlU2AC/QTySEsfb5cdz1adsWE48J3HDuD6CRigncw7kMy4BYk",
+	"tUCqSV5pCVlCzCiaKx+LGcQDOeHwNZi6W683NsxLzBxRRxLcffnCqksF2Mj5y2a4nPJCi4vQXz7C5ClO",
+	"qVMhzkcprvuazDLL5RjCJS/DaPlgyHRhTloZSMuTFAG0E4ib6xsCk2cJFOIc4w/QQMwgXfyi/VxmpJGs",
+	"phSDme5GY2g0hkZjaDSGRmNoNIaTRApgGBdkvfTqHtXCklAxmCXBs4u7iQLby5BpJ6lDBspHFOCc5H5Q",
+	"vTMOAi8fqyPw+tXlfmbqqJL46aTxROY3rgVhMElkMikmAKFAZC6RuRiJDBOvLqBenrlEzBWkoE64RkEE",
+	"jCc9kd3Nhax+49aNatRqleSa2THssFIeyCOz50BNzlQcqNFALsXAMKYaq15lMG5OV+i0aBuVZ4uzIshd",
+	"8tJpJhQlcGG+FWyeZYWsy7yCqrmcfar6ZgojlOj2uD74lupHNJnmmsZkO6OzUKVdP7qhxSIQWiObplCS",
+	"yDd3H7xz/x4pO05NNGoMxT6wSB8k06mIa16ee0sqggbykPw0KDVS4dAob6psPrTV5mxajdGzSF2KK84m",
+	"zSISriI7Mpt8ZlOhKpHPIZRwMPqu5ydSGVx1snoJQFjnjULPDfp4zMizQrLcaHVGRftU9cH1xaHGxB3M",
+	"flSZV1Y3gjDUVmZWRtSVmH+ES3RhehisedDtbIfBp6oPCtn1MKDlxFIP+MSOT5QhW8Ys1phra9/xRUlz",
+	"r2WvP/3kXMRDrGhzEkUvN57LJ6rZsY0c+bKXnQGpC5TgamKYNTPCKp5DXPr6Iehm7MXkQoj8Llpm4EQl",
+	"msUFBZVZV7mhHhi5XtpQGZjDrEMdcIHAOcxzfNyczCnXGnBjyQSE9ifQF8F2C/8v0hTeqKM95oMbE1Bj",
+	"AmpMQI0JqDEBNaz75KKqhmMwjszpYpzGSPGWuIsdeAz4f52vYztst9uEzfARJYSTAB/CaEcCpPd8LDLk",
+	"sJRRzobiSBhGKRA2T5LEjnngUuGdkEqnIqz5oZmAyIPOoSKokFYHIeRHkGDuPwHxYUWarkApe2S+ex2c",
+	"MvBezYOUGR0ND2XEEjlIi1ho5lgETs05Apk9UkevNpYZ3uz4nD/wOHRPDS1ZrE/X9oxelScsHAevxBKU",
+	"Fo6+YHHC05T0KV2kecVs1rnp86u2ZUdz/MUKDF5xUkBvuiBIp0fqaBNUJzjBjaXtcjGgbIBumbiEhiQM",
+	"n/Ewcl6ocW3A07TPBwd669jJH5D8W684vakyNs3UYWLEM6SykW0isl+IDX1dE47QKGKxGCZSaAYWSAW8",
+	"wtXfCJm1S9qG4Q8CtUliIfMkn1EYAOTTI5D0vkxyyvtCmJerzEN2mljUSpaJgUimuYVusZ18Xc/5JOhM",
+	"VuN+7cs8yxIzJE8dJDhrgs0BQ6mNMmK7+5KxTEwRHtk2YkFqyLrWMkP+oISTQp7nYLnQgoJ2ITCrqXhW",
+	"AsHIGau86FcKh4bv88HYYWMBzlVcVjYBZXSnzWI+0+UHJ7mXkYWgRbvlV8y1ZRTg1tyka8EzmPUhBWNX",
+	"Lc00DebmzW02VoXZQtFb9/dYFcKXHtRRCfFTeZkG7non/Blmjso01xTHcTROUuGXFk/M5A5xI3nNlLil",
+	"LOXarpIdcg6RVNgCdLgLT19v215oQdBVNc2UGlpsYM4miSxyEbJhkUHAPNgo8T1Ki+e5G/1I5Oza9m03",
+	"d5lAUACYR2ioxe66Ps0G8/uEzQLyEM6CiEMmnpi/7FZ25/QxIMNH5FPL8OO5ZJ0bEN9nhCuwems1EQzR",
+	"hfAcFygl6TosnT1+IO5SBxuD6TyG6X2oToDRubJ1pSJRBMf7wUSPkng/6LJ9oyZd73S2O/tByPaJNeOd",
+	"e/ffefDho3v7wdN6J+GqkL1NQUtokGcODLTkxZYqcsSRSN5pQUQ2ZuYbw3t8NZi5GBRowAAThKdwDURy",
+	"KKwkP7OESVvYRLtOHle31oxarj4t+mkyqMA8GmIaXwXzhD2zga+jWRCtTZWy60Ynsy93WQ4YZBaPY2Jk",
+	"YJ17UI5VvDbDCy5BbVOGHhIMI9BhO94QMneiKqewN2v8OI8BY/KunapNSdIeH72ZpDlUETrx4Ycqrz5f",
+	"p9V5ZtK1qzCol02bW2/cNOubqChuTzdqyuXXlqlCtcLJ1BiAO8Iw11ghpKW5Y2sc9GdYXC7xARfcMq6l",
+	"wdTQtC3yfi6hbHfBxl8z6IoY6cgCCpBleJEZZglSCIG/SgpL8/JSks1EXmQSsAdQ3IVhtdh7rmJekhN1",
+	"nUfDXYuahiWqadhut8Fahk9M6pIJC/lVoGSfXJw7/UZne+daGAAYlZPUzmBlodmGmV/fA94QsReQw22W",
+	"6LRU7Fwpl8i4LrIVFTd2JaNnWKyEi4MB+cl8gLV1WFoxFZlWst5Cfd92tkAOfsdlD5qYTWQPt3DNsb1c",
+	"2cNO/FKc/M0O5bJoD7MlhGaiRAdGw4uLIxtzZ9bifcRZprMH9iV7aOvDAUOmJENAayM6kI5TZIdgMORs",
+	"kHE9RjvXvlxKNLaO6a9eEj+NINgZDaCQTSk06U4Y48COsJ6UhqGJmMyfkZHHoEoxAU6DgNaFZqhDhM8q",
+	"YaBNm9W4rSORCeac5Na86SCezXnx2muxCNwqBNoMYMXRvmQW4h/m3FkuqQ4gttUlKHEi2i5EkW7j2Mwj",
+	"5fgUIjfkLBVc514tAJaPM0EY+hohKkQs4js4Eqw8QDdxa/SFQ4a2S21m0ApZfrEjHEgmJurQg7NMMiwo",
+	"wD5ayExzEScttufFYlozJCSnYaPWvGnD5UAxhoBJtB9z03kmaJXRiwnZnMDCIPzjDovGIo0juzNAgjSf",
+	"8iZ+h90zUOsp57Mu4xj25KFdJBOzFcyfOET7Nzq9HMaaKvKBmggautIWdl4MkmkCkX70YC6eAJq9NF9B",
+	"Y7eRps66jNGFaKp+gkCvkHOsXUqkq8IdCXhARx4iP10iPx4xUa8vEvPNZj7KzFaWnkHYHWhulp25DnpS",
+	"5T0yYsd1vSFsOy41pQgKyeJMTadmKTwFgj4V4qXMwoH9F9bO5/hu6+3LezznUAwAEdcdwj65L2kyKt4J",
+	"2geLG3kxy9lMzKk1iPPCOge3EsQzzYNsE+EKusFn5js136BaJzH8c6/YuWHvq3UECk2yO6+pltlARp9K",
+	"bIKD7MSTTSWl1XpLRQRZmvj1lrC6xxLVY8rzcal5lE0G88fy9PlaL4Vd4lzpQ4UuNBrIpYHKlhq5FV4o",
+	"ivhcDQMgPZyIugKIK0YVcVVWhirDFCKsoWId13CJ53mW9MG9bK73xSiReglOS4vtYq0VK4kuorWwI1Wk",
+	"McgdRS7Ya0leaTL6vShk0TfMP1fNP/8kwrIsOe+/jsk1AL2gdJ6p6VgYLWmYKZmHLmSDJRMzCyRIawJg",
+	"MxNEMhwFR8RFhhqalboYn04FR6h4EENTgF4zf0pxBNF2AvKZzCuxRdnoZ4IfkMM/t5MLRXLMJxrBHnU7",
+	"p38MuCSfVFluqs3iZDgUgEzv5hvFwjsur4hd295ehivzO2G0rcfDWcvJ7WbfcyY0JPDypAk8YKd2AXEo",
+	"1nZaWllf2LCOgCLpWB6VBtBZuiQyluqYBhJZiJOtNq16BxL1rLeO8Y9lxhkqZ8VH+zICpT4yxCuFClk4",
+	"FFRtKeAUYqvQZrPr6o1pillzRcbKkmSuhBZ3NPM1Z+wJvSpmEDc2KTSuU8gi04ah12ikCVkUJ3KU8/Sg",
+	"h3dA+z0SgzHPe2oqJLRHZpzXQYXuz9BQNlGS3R0nUmga2WvRs1/98tmPf2VewBQd85dLAjE//uGf/fmX",
+	"f/4/oSShnDnN1n6u4RiWqGJoFaT68zjW5YfCGCxv8DYqsiWANbUTYXphYjLNZ2wg0pQMSLZDm49qizV6",
+	"8AOh3dzYj5kT0KnRIghlqRAFiCxJENlZVb291eBpal15hnWlMxv5mWTIkvFbpQX7cvgGGOpHMKglUpuN",
+	"gku8b0aX00LBQLakXqAtF/h6tUzcVQzNJx9lxRrnl3CEqnxxXBoDcz5yGx4AUTGfiUIInWtDPEmg2OBV",
+	"y5z9ApEcBRJzIMAN2xdsVAgNZi4zKCgYiaybBAcvwLEsbygVGBfnq2X6yGdoWTNLCbaehwCDNhbMFaKM",
+	"oP4cFaGcTy0upQEax+r84jrjy4PJmUSBjawvJ1cSo7JgrhAflgZzBdme/fl/ef75rzZ2lOI3viAbzNwY",
+	"1rPEEE9pDDGNIeY0ohNuNq9216A83+dgkyFas9QK806i88q2bxzBK6nCJu5gO/eNInK53mDLX73DdD6O",
+	"4U0VjYq4v8oQWtlimzN2eO1BHLxK9syNeK3PY5uDdIlGTRKZvZPk7JtWZT1XC2fNuVkXa3o5AjQDU2id",
+	"rdIq4KFXnL0EsYKO64Cgo11Ijbn6Dl2jNGEwDVYKWiP6XAfDMiFpBzOZH+Tlc1i7ohAVXekEOyCeGocz",
+	"/cqQizNY+JrU08snALlXHqYkBmV0D+BNg0YcevjpAAx2VpueTx3EoZArklQeUYg1HNlDjDRxmXiYEMIi",
+	"uBKFkIZmxQCykFSy+W3SnLlYpmE+Nh859yRYG8qOIC9lXxrqQ0AvIu5C5p9L3oTGXES4M/nYMQPs2b7c",
+	"l1eugB2ydeWKizd34/cSRqnwjZcQswBM4FfEnSqdmBmztCrT7gPZhB+QVcyFrQ9UFu9LHBuNiiKU7LhY",
+	"dMQhMYe7dmBrDBMZw8jgZQItAggScJPBRUqDLaPXcd4JAon6u0/w8/hB2vR7n+YqE+xAUBanhkgWzEDF",
+	"CCszdshSNX2Wt+cTNO2oX8MPzyH8KhonZkvPWkMh4p55LXq9tS93pc1gxA1V4sDRFOH13khJww4e2cTk",
+	"SQKmKBd6hk4w30SsJ3oLAoEim9XEs9ylg9LCw4x8oEXmxbdlKhUswnMTgQPJOwFqiLF9YLnyovDGYqJF",
+	"eij0Hay6FIG7RNe8joZGl7QFABWQLKXDfQm7zX/f5ROXiQmmyYgSXq9QXB9PhdnY9KlwhGwIEtiCpfLT",
+	"xOwC2UNZDk5JlwGxL3EttrdNU5FhJl7ElbZv1RnU3i/SFHfUIhOFSk/3J9N89qHhzjbSYJExzVEFoJSC",
+	"Z2liBA84qWDzTcDwCFbl0P8YcI6Wi0r0iUzG8Iz3eiqGOVMFyiszeleqoxZAMdls1k772vYSRBDYTRWu",
+	"PuFP3hFylI+DbueWmYXcsJCgG/zBx+2rtz85boedW0+/VpNsGtYJYRP+JJkUEy+VAYE56kcDmX2V0RA6",
+	"FeBihQG1ZlGyTgrlmPPlID4cyxWQILM5HE0Ci7L2J22nXT9E82r9CP3x7fija68zOjhOlcOmBTOv4aim",
+	"KWSo4J6rGxf04I+LAFBOCCIxHe6ZV5/C6B/gS9vlkHmWcZA3dD6DzTRU2SRYY/yJtgey62ogADiCowcq",
+	"g4OMNyAEkmkhyF1AUYohuNLolSW75mXKGiphZ+wVc34m05wQaDxAO7txNoBt6x0II4qBs+cqnOkSqa3m",
+	"xZutzvbOtes3zPtzMGxS5cmQPi1YhnxDMZQlTl2PT6cYTaknGn602x0P3SZAHLLnn//k2Q9/HszDQhOk",
+	"zbYHZYN/mZF3ttudXrvzzbe+tf3htY/a3771T2985+2dd68/vPn+7UedvaACk/Y0DOBtcZj3iLhBrHHO",
+	"J9MTZ8IC0eGEtKA+ygKcDtLMs6V6weF6U5yMdIrHpiqLNuBoLzM+fpGmtGqePkMXNjMcnoxfmsi+mfit",
+	"Y/pjLRwdrJNlsaiMXmYeN7wv8uVMqJuJCgC17tIYANuMTCfoCvUNGUgqtNPyjCKP7VjJdl/2RarkyPp2",
+	"kcyHlDtibRvUa8kWCPpHqyIbiKiUOzE0nlSYqJyKyIU7lHFoUDsHa/44cFRXzWc2xVqbBal7COMG0W2S",
+	"iTRNpjrR1rlcyRIxSkbpKPYULxoVmofow1CfskQGnPxqItDl7XBUqm1st9stiwLz5ImDyk40JJvMqdWg",
+	"KeK6YOiHWV8RO63R+cZLW1IEPMSBKXn7honvFjwtcRs8iRW6sCnGtITlyHzocBd8gPvIrgQEyqmM4W4A",
+	"8YtLPxcBNQNf/4V55Bh247dWEwCAeuf/P85mvayQv2fko6gyQOKtd/y5djsZs50gPpFwymu1AqXzBziO",
+	"zW1r+J6RN8KNHfILQtZd+Bj7eVa7zYtM1nzKEmmJpqoiKhFL7CuVCi6taHSKRAwgZKDTTbjkRtTtHgeH",
+	"qC/RDdKmDE1C0B+gfY60xv1Ouc64XoZgm1O6aySMdrvduQr/7bU98WiYyJHIplkC+H6DG4LHwyHf2RkO",
+	"4uHOzSAMRkKaNVXZB4/eQQTAlPdFWg6YpuebSuf31JGE2dM5lwOBo0IZmGc5jmOJmOZw+4YJqkWfgNQ3",
+	"UXJ3wy/Gt97ZfJDiCfI5/NBxnk+7W1v+mnRvt2/vmCnJVDF9GyTK46fdY9fB7+27DhDYCB48YSQQhgEI",
+	"NpnFSdQ18xEGeVbIgTmSu7Qb2mFwKDKNO/wacFqpDovKzimhG7+tCop2AnsXpEnpMWLck1R44/qwM2gP",
+	"h0I47FsjvhEUr1qsagLsdj2Zjs4znIpzC0ZZrVJYdgFC9DysJTw5X/zlY5zsbucTZteny+q22TrlXigH",
+	"r/4mQUbffegtdftU8j2SnGGhAeX6bII3LZKh2yeJ3pR6CMnafDCuVo9ponea6J1NKx6AnF/KjCRrYRYS",
+	"ilYo+5CM7qkPJOpsENQD4Zt+Qa16lcD3hzinqC3MQA5JD1TUtHoHTwPQX5KWjeDWabe9krst9tATBDEQ",
+	"kkWp0nrmp7jaLm1RIMp1VVkyMnTLCqg2OdfOWJKKLuMbhqGGmHhDcjiHeS9SjrUV7C/PNk1mVbRfQD5w",
+	"nnE/5dmODvovFRowS5vPQrmy0EZ8xsDRRNsQVEqZMYycO3GYPvG7hcqFrinViYv5DqK3nkM4JjiPB/pw",
+	"fepp+nZFt8457PIkyB3YKWa7+5D/GANujoUNrA26wVtvdG61d4ALAYq44YgiTeHlKpfCwmfwulldYFCw",
+	"SRGBD0uYGVm7fJ+2UxAGz3/2r5/99Kf1L3uDtO3snLVCTmXyV7Ou+qNcusVfVu7V8JbTWp1wXxCJ9jgH",
+	"8IHzK5jj24Y1spNU5KKm2nIFocJ5LSrvLwBXgDUHLBHsQMxc5goUGXCVvnDYaCnC3r1qytX2kbDmpU9z",
+	"kajegxYeVj5rraDWfvJZjxwryzOMV2KqJ5+hd8XQF+fFoVIfy3pMYr2yQ+fZWchtnncz+T4d5zKzv+dd",
+	"PMuif3Au1VIv4Y1r0KxzGq7pGbT5EGRbqizqHTJQgYPExS1UX0BjVMUPDXsJ3MZzFqaqO5QqCb30AHQI",
+	"zBF0O2dEnMN21gebI3ia6pI0oVaXWNEfFqCG1qkh6xc6kUJrpvqfimpWQHW9VmsRYX3oFJpTXT0VZYPX",
+	"9YBLrwZLu92ujuxyMHyrfEELUjBO4Ad3IB6JxyvfcuBTfnRLJSyn8vzWMeRr+qFbUz6D/PAy7o0sJ7oe",
+	"Z+9s7OgU7Gc5u1ld4HhtkIwxl1KkG6d/1MQRzK2ownACB01S17sF+lm39w+0yB7cWysB5bHdSW/MlobI",
+	"blhZx198v7rOiXMxF1qBwP02eqLUT0sEOi0EhVXlutoWnjfAGWjvgJ/ssrnmK5j74y/cJqk/DS99kQlA",
+	"c/t+SerP+vxzdf7PMrRI9N5p4Kp+X0xJNLcRBQ2t5Qig7Rwuiw8caZnNMElTZ2S0pQWthOxEBUPBKYT2",
+	"nrCFrxIlW1eu+HVYqmMalg5ZS0tcUCJmpruQpAggD+zwK1wRjRJ+y+YDEr0veaoVpLEnCMBIti4gcSU4",
+	"CgaTLkBcy7jyCgEdZgmirLghQuwwu1cqm74AJVzo8L7UwtCRHC2Oc9PA516Zm4YDMUPMAaSd1U/drbaG",
+	"4dBYCxd9t1As2iabv8b3pUURcHQt9NY1sxiWr7NMpIJbpMQDQXETfpR6OU4zxAFtPg7YNv6oKFQ8E9OU",
+	"D4SOnHt8X9ZHNdBWuktcwmwiiRpYqYD5ClsiWVSyiGgj5Q75EfG4Gl61Ly2zwkHtKTg3Xkx6zkcRS6TO",
+	"jQiohg5QQVPwfGWBRgo3YwWywFVKyfmojB2w1xL0Hv1/7L17jyPZeR/8VQ74vi88O67msC9zWTaEF70z",
+	"s6vx7s5Mpnu9C21PWIesQ/K4i1V0neJwmN0BVontKI4ASbERB4YCx4YF2IlhCUYiBbJkf5dYM7v6y18h",
+	"OM/lnFNksZvs7mmt1gQk7DSr6twvz/X3MypLdDZoC1keZyi3FpMM2FJZzJ02kTuJgSZc1EOlCSxkAw2S",
+	"A0OwA8vS9GRMtvgopN3Yh2EZObGbmS2OM+IJa9JY8GwrWXaQ/sfOuQPQ7OWjrs7IVGMPmFIVAQBsiN/g",
+	"3Il9nSWLQhtOBM2L3YluTuaHJ2B0MgG/dxlkANCXc+1e+ukAgTDtYNplRe8fZxjxb6d3rPIxwGIx2CZt",
+	"xojSBBYmRhsERqUevS11OikUZCE86DvkvCrRFRZIlivp/EJwBhh3zmOKTNtqQh6jFp0QxQzilR0Oi9sn",
+	"lM1CRy7PhD3JsoTVKqMHmSwBgywth/lkwGVgwXNlkMEJ7icHe1WA+9wnLMzFrPNR4yLu+3lxnMV0PcVW",
+	"9Rqntvi52wX6j7CzGMieTHixM3hHVxHkCrFMhbebA5sBsDCCmYkR4iw7zmIOgQDwlpqIHryJz9DArgi7",
+	"FERUQMkI4h1IL2vfjrzShyHwNFsYcDiSOrVSCI13o/3JixrEDftbnia1FWy3WtthHXM18DjbSsII5FbH",
+	"ftjZboR1UxzzkSOIvrnVurPV2hbbrfZOi+Oc8+Ih0T6jXwajBfi3n/7xq89+8Opb3335776z9Yuf/s2r",
+	"//mDl3/wmRUD+dS2rZrYeic7jadrBG6Ek33Fbi04NZD920dvkLLc9kNMI4yspImzEjN5+MefeHLnV3/8",
+	"41/8/Y9/8dOfvvz+X33xwx/88rM//eU3/+jV3/35q+//h5ff/9HL//pZBfl2soPxzcEI4NwvsGdzBMdF",
+	"vViVnfW+TNTKYRhVSfhLHoaxiaq4IiUO1tOMr+wamfycVtBlTq8gw7RelTvgvEUWqxeEn1DMhCSXrKdS",
+	"U2erxMAHiFa2+gPgy1f4MedrEui4O87CwlD8s9pLotBE5O7z2NPXx+KaUQoMRdM3ENYMCg+CcwMpg9JV",
+	"8wI4TlnDCcO3nYhPyoLPX4WcdtDxIMC6UCMNXHXU57Asah5zDUDIGIXtxm0aMWZZAD2J6CcpElyX2t4q",
+	"McQDx7b/nSTPVPgpIqLz4nHpvPZd0xQPlUoMfWkVBZIatkRst3vZsRJM3KYuGC7oVisSezcjsduKxPZN",
+	"kKpbLGcyTBicZVZegYIM5IHyODBQu5wnZCXJK9YkHou8f5wJITMBpTBmXUQY+VzeKH+meP6sioc4YjFc",
+	"PpWIFit0JoWcZsHHNCp5mpC0feAeUnq3Fa3SQslkhtQHWVkN/3a5mwyfCoqRBj0JSRW2b7rhsXJcwT0t",
+	"MCq+zHOU1XGsfOK1J0EiwQTGGmchYki9eUF0H3lz8dFI6gzQ4bBkkrpxF9Fq9SuvrzNthgrgCuEH2c3y",
+	"YiTT2rUY5BBQXdURtSUEC5OW+uJqYgYG3L9WkC3licpEPJLPOwnxo8Y8gIRACOMOTRGxHe58UnawXPdm",
+	"RZlJFCUTcB/r1z4ZBKo1WzmbRL3mSD6/xw/2/c/UhCfUAjYoLLaN2ZzlCCARp3IWDJEb//Ypw2rfXLpx",
+	"ITn7tdgjUPN7xDzblEh8/XpIVczJ/qYmQxkMevYfpIbiKUizSRzDAO+oEUIU4pzbeC4+QLxOHBycTEPo",
+	"pHYdRLySBqoMxitIzaBEcg5Ew4NdJUESvN0x5AjD8hUl7nN5EW/wypXCPPhUjixtQZU6XfJ6+NkZDamv",
+	"nJ/a88jbF/EScwW5o8OuErvCPLleyUB9DELtdkYliUUBQwxfXuESnEuPcXUu76hn1oh5+njYHJqkLLGA",
+	"gAg6mBA+SMiSIIPKhKwOanUSaBDdcqggenOpLuomrDYCRVpUrsBQ2CGa8Vq25vskkf0K9enwsK0mEixR",
+	"blGKbFc/hPAZdwY22rdaUSM8bBrtO3fu7FRUYPuYdNkv/tfvvfrpdz//87/94m//clUt109lRYM+Ag26",
+	"3Wr9ZutOG4IaXYQ9KvDVExbzz+c0ZpB2/WyuNSrBZ1QGO6lBRAnbunO0vYfpMK6t+HWWN9pvvqgYK1Yb",
+	"k7muXtQQAKvz19MCUKfE3/7yKPE1ug2gAjGKb16gAXWj1W+0emQ8R6RTVkKrej3KSgVzsbFQYi5b1ef9",
+	"skzVv0sQ4TVxGEtALazCF8iXDKOe1wQqIvJbAEJerQUzJbCFkEuLYxEjU79KOvhImXjfaugkw0aUyEti",
+	"hYunCunurGCABncuQmzb3/fIUoGaYhjfu09hvjWccwyxl4EcWKiy0KpSumiRJFLx1mT5tG3r9Iq9XowF",
+	"JTOIiRDlHYW4PNTop8Mc+4duF+/JmQ8Y43E+fyDx/SyZdxqcX0ZxQdE1hnm7du119zS0ze/4w30XLvN+",
+	"iK4EFhpcX2sUWEEkoRCfoJJzXRb3s+SqE0c4VPbmFYfKUsV14T2b9IuvWmofIaLRkVYXt36JAbpL76tP",
+	"zoAOfjiH7LOmEnZ14XPriJObiLkrRvqdi0khUyq76eZi0i4UQxeudEIQSJZCe3K0a3j1OahCJ1gsghUe",
+	"oARQhUok2QBMxiicQVY80QEbkU8zlHma4v0wwsQBTdbCRHIfECrSBcZD3qoL7kEyaMIB5nZfTRD9EUfv",
+	"IPCNldoWYEKtJlkftf6EZ2jhZKkJXXYTQtzG2gjAG6ALNGIzJwNj7Fu5cmh1AnvHY84upvMgSY0ETmCu",
+	"34cmLwAT1AUpV5AOlqQy3WzNpzKF8If/+vh40mq1Wk+vrwR/WB0CCiLTTIUc9qQ2oBzeWiek+mA8tsf3",
+	"WQ3hCPITnS2rmx6tVi2viHftRzW1UxQeAvPki2NCsY8jWZyoRMAUy2SfcFHBAsLfAf8REIQtywHI4Eg5",
+	"FdlmxdFZOb7+yx0/f1eO1NtFPmqs+O7RSjhFX7qofF6D60Tk8/5zc7+RMa44Kn9hBpZG5ruz8lJIObi0",
+	"G5+4u/oMmXr5rXfG4ucPX7dczfWcJVNX4G02S/3qxOn5tX7exX32Or4BLy6PXPJIiOR/pbAOvoFPlBpj",
+	"VgFDwssEfNUUGrIgFj5RMtlskM0GOe8GeV8WJzU7hEXBy9gpRhnEl1uOZXGfzdP0ro9wy0+0Ah0LRVKw",
+	"VgM0agwSKb3vDEJW0STbNz+BaALM6BB5FtIqUDAcqJ2outlKdCbKKYf5Wd2UxN5lyBaH1L0zdLL7ENRQ",
+	"3+IlkqnvbD3mOXko6/EjL8nIewF77r08O9VreagHmUpEPrHLZggHHTT3UJVbd2HiFxfKPYIj8YujTuHw",
+	"3DVXeJJ81QyuepDR3PAJwBv59APA6s514qDdc8lWd4YspSZP4ZyvNTQdpCYX07w4oXBBUuwKlais1DI1",
+	"++CF04UyHMyDDrBay8k7qvR79PIBIgmUHf3/dR4d39IQufROBbnUtRjGcqDKR89UAcByMERH0pw0IoAa",
+	"sv80CHkFmi2d0vYYoWMDZYZO3u9AAy7mlKGROxMOCxT181/cX1G6Jg0LtpyLZHzNW2o5NPlUdUED95YW",
+	"pkk/5GxIPFTRxEuNYxe6nTLbnR6EoWHkq1u3ItUnFOjpt2lAcNMUB48fQBrwcUZJesaeMDprig+LHHJu",
+	"jZnmBTm0wbpKibqJSuVMJVwFwWTjocBZyBS/fuS7UEkFBPZ1HA6OwyvyKaQ3Q6iyLh3QBQkHYPS6Fn+9",
+	"LMePsnQWRyI+lCN1qEv1tcOy0L0yfqMp7DYVR+8dEsj2UNtb/jgTYlzkz2Ha46MnHxwe3b/Xefzk0UcP",
+	"7h9S6CV65OOPtt7Oi6ksEpVsPS7yMm+LYVmOTYwB5mB/1UbEnc7Xc1PivHdoXihUGFP44kPVmxQqbgbh",
+	"lrqEeGNXSPVr5mYPyaIg0RW8quBoU1iBqUy9I7KncQZeenRMFPlISGfjqSywt3i4KaUBo+8HSmiMdDxU",
+	"va23VdkbbtkRxojnRwBSGYc089VI89auiJkVrFfkxnSM/TgSOuulE+Akd1nq0Di3+OO7j54cdh49efDO",
+	"g4eHNJD2DZq6AMAflkemNFSPUorDp3fNATDk3AqoB3SuUeA2+25YkF14jin4HK9L0i+sDQwmjfE4aNKj",
+	"jk5S5ROHPZYmtSRa8tlIPu8M80lhYjb796RRJPRiIqhBLw3GqCfa2GMNwsZgrB1yKu1S59WBtE/Hpt5y",
+	"8m3Aou6CT5Biw0PH299wSO1OoLAFlWzZh+hZIW7HNmSmYmLQlikLJUcwaYwpn/fFXitEWCbohrek0b3w",
+	"RIqEyQlOlBYkJFQM86nIcjHVWZJPKZfH9XRpCmsoVZwjDgXMBFQJnOBFoXqlGOaFUaILro+Z3Yb21coF",
+	"j2Em61/hVxoVspGLAi20QoBg7H5CvCtSYFZUfo4q93OgLq+gA20CYr4aIqa95XVJ6Llz2prOVpUsx5Nu",
+	"qnv1wKTdPJl1urPSHgV7rTdvvThD4AwtPSNTiSJYLomSG1aOx4ZwOdjwNJTG+f8p4iHinKWcc3+CpDO0",
+	"9tDW6udpmk9dEtFIl224JQjEP8RRALyGNCdAlS1x/fq7akzAH9eviycQ+GglCBl+NZTFKFXGtAXHLuy0",
+	"Wj6yIQ5swXGVjAZwHY6meRUvw6Vt6r6IjR7FkFMXW1HESpx0Ans5gtLmrATjqoLME3vN/u5EpnBrQrZL",
+	"XRExE5FlefCNvcu5jyRRQCuqNZB5DBJswmLAiD0FQk9IPWTWHRzUD0FcBxmVU7WciZEDPpgBFIKOWQwP",
+	"ocex5xjyKr2VLgwAcYB/zUKN0xnHfzyAntQn2DoZFdIExZxtnluX5diuuTKABOl5J4g09mcy5kvlhVCp",
+	"i5e1zeB6Y7LgsQiOc1UBKZdzsRrAVo3E2TUhGpH9DAJjMFZDQzRLBhenTHkoM0jYg8ZTAzrIIcFJrr71",
+	"v2GA++e58Pg+NZ4HWB0cnHOhaFyYsyoxywFDuuBEgHfDc9nUM+E5ZzJSdDAjx8sf/PzzP/29f/7Zt7/4",
+	"0V988aO/aEQNO+B1oSt+XTfajb3b20iv53YByim35phnXKqN0aNGe/vFOvkw3jNytcLZmawmtbkwwenW",
+	"aG/fvkzWEB6It2TZG254Qza5MFdprvs60B8/U4VH95qLk6JsB8i4hwgkYjZa2T2msuRscevO7p07t1p3",
+	"lklcqdSjGnnLTs5yaStwrdHJDtB1TXH4wd279w8PxbWdN+Byf/vgwXv374lru2/ArZoqn0LPz9AHZ4b5",
+	"JE06hSqLWSzGkzLIZu3K3onQGV2SvztRExWJZEI51wRTwXc2PG5COR2w8XXI6YbmH3wAH7oHjA9G347k",
+	"c2xHByAWYkp/QdkKQO0nY5LvQoGObFBL5Tk7HD2feUTptsx3B+OHqfooh0JhYORQz2WvZLgxGmcmjdfl",
+	"4vsg+tjX8IsY77UYE3tIOuB5CujS4QtFfOwYbopTZoJsZe1Tl4n1PYySI2Jc6GqWe+nKCFhmCuyKRltp",
+	"GJtBS4DMSzgGMBfx/FD5lGvf2Kk0lJ7Us/tMJWKmSmeBhAFxxhsyQMoMExapO8A8aMslZE6WlqhdXUUE",
+	"MKVBYbIySIRupkcq1ZkKs7oDvEURTA81zdfkpiZTz8AQmCaedd5HNgNGFEJXNLO87Nj3UMyrpq5IkRTa",
+	"9oYGfnlRRNmuTQe/iOtlMdtosoacXwzjXNdQDgsldp5FBB6xm8TZ2Inz8CwJDfAsO15O+PyviWYmPFSc",
+	"vOFyoc5HagaSE5S3Sof24fCYITzKebry8+99/vff/+LHv//qT3680CFikbhwf1iuOrVH55yLs2Zh55yt",
+	"XkMGtKt4fVH49Gv/Xp5tJMONZHihLOmyqnTgFVQxtoE0uJLot6pItwW4sacIdlbzobtzfaNZbHU9jpzg",
+	"rDq86R4/OvTEC749MRHcEuUtp+BQC2QKBq4Dx9G8cK3Lfl/1aCgxoEoc2rtUpvQqxloxUI+9q2bUB02k",
+	"o81TLr6LGSDKaV49Ux9li2cqUnIAvzW6lSHVOjxpqSNIslt/6rL02Ghvt/Z2Lny6RqtVtHv5F9JvN9a0",
+	"dNihIfX+S2bsULA0A7PFuecCC91rvRkUyiYSunFxnRCWaEVQrLqkjoba2F0QSpxeuje5FdBJ/mJ9pmw2",
+	"zjmRgSFn+6KGnGCe1zPjkCq78Vf9y7hJIRDDGVxamO15zkv18uwpUPJyPJKARQJNIwH4HLsMvKYON5nj",
+	"ZxXJpJDddMZYm941k9LFAorVJCNgg8DmMDGqwxjcFa+OQ8THgBoOQI6AbnULKDtVIq7Bdf+17Z3dvZu3",
+	"jiet1s4t4BpHFOj4jWiOx1L2Sv0sQP0e6GdoWwAtWT0vm+JBtlBl/JvoDRJmLHsUXBL/fx99BL9+cPT2",
+	"1p0mhs1ARFLe600KI8qptu/6upH2FiEzMSmXamBg8m4qs5NIdNFLZc8/om1oisep7KlhnjLGp6TSmN5W",
+	"PR9LQpHnkeU+IlhMBeucdHFZsuLuhgHGgDoI7QuIG5wRyM4pVu8ztn37miJOZTaYyIGKwTk0zHMDFBFl",
+	"ITOTEoeFn2mIs+oq7ixEvNrxcc11rjKPC4uCV5rmUwWcHROjPPEBwsUCwYRE2lwsCC0hMhDd1HNtZcb5",
+	"urh8XCynWEPoK7jo8O3YzQD4E6tOysUpYXxIeo+l2dBHxtsnQheun2CE6+nYfc2MB97g5QaDfHweERDS",
+	"bSqlcLjx8u8D/D/7ecTWNbRFpdKUhpCGmxXjUsWugtF1WWDb4gG1E4NkySJ++ZO/++If//2r7/9ZHHou",
+	"AdCR5G/dr+k7+gztXZ1MUrsm3FoH2Z5jIcnKF3Q6GIr/PylmnWKSfY3SijPPQ01gYxWf/LhQie7RMAVX",
+	"fgAaUGfSOlRZcji6ODNAVH+Ee2MlUsGATjOFyYCRGMrxWGXs7fV5Y3V5GjQep6c+XwhRsTfMjW0Nzda8",
+	"p9TNYpeYxshrDAvHNjIhJu1QV+HTp9Fu/JshD7PxMnQDbwvfTaIMeBFVs/nbc4zPwe5ttBtpPtDZFpSI",
+	"QiDlrnxSARjnjd1evtvn4AvCnpzSHFvnOJWIylQdMnuAV+/bsEzvPX71b//q8z/9vZf/+D9++dl/evmT",
+	"v3v5rR/988++/cUPf/LyO3/46k9+/Mu/+IOX3/nPjTPGxOSTogfi9MyUatSRyAtRO52P3Vp2OnbtpVzf",
+	"2tPu+fVbCfFzHd9OTuYlXnadoV6+1noMeN3nLRT23eCKrCxXXp60LPdX69Ipi3GNUL/XB6mFDM/FTNjz",
+	"owIKWkfQbiXS7ahBFDLYp7sPG1GjrzOZdvwq+KfPvvv5X/70F//wH1/+/t+8/M7//qfPvoer+Jf//dtf",
+	"/PCbn/+3b776Lz/Ecfznn3378z/+q1ff+okfz0LnGGJ2Ezz+GFZTFy1R5JMyoEhWgxHi9m9HJLuToi2z",
+	"TilPlH+RwTUYF+R2I2pMlR4My0Z7x56UDkYzVGftalCFvUsa7Qac0nCxLQnkfBE1wEeYnDWs82O3+kjV",
+	"tnINc0Fts9dclqdr2DgCDF/MBjuQIOgG5rW3QQXdaOlW6kJUJlmTKb9IZn86cBor0yvZsc8f/bmOIds2",
+	"p96MfZy5qMQFQzY/Oc2SfSD6WqUOL3wKGU2/dfjoIdA/UlnEADHMU4WkcFHgtgbNGRgI7VnJfe7JNAVC",
+	"QsxJAcvBUouDRkcAGRtkmi4Evho2QUQQ4zK22orVNq1oYbVNYr8gyV1bbcVYMcmK7K4IVMOPM1cPIBgQ",
+	"R5zMRByI4FvvqlmMfJi2w4EtRJOt31fPojjHaYTMEiGrpUGOedvEUxQHsED+innF5p0KR9McBE8ThcG8",
+	"ZW5HTeMhUSPeLolqfE1yaXRpddSX/3TNK+7L6TGoFxrOHKiLSgzOwbCzE3gT4OjBJsI/F/HWvKBRG1/s",
+	"k/+6SiRaAi4urn3yU/Bxq/1V5svkw4/Khjeal+pUCBbCVzEydCPeXK14EzgdRj58fR1BZ1XPw4JAVMrT",
+	"gjV9agzJMOCj4LhL+62LhGTPA5ghrZhg0EjiM7LJmqnLGvhvQqpUiHASYvAB6vlx5sWqnVYL6tKFINJj",
+	"ME9CkB0FY4bRgG1CNZnIlEMb9UjNJ0eACqsSxqZU2FFyjMybRjkisW4YyMRaMo8ZCE62wtCm2hQHFPYY",
+	"mm05IJNDIX0Aom0cjBAHBaIBpvqxEazxQtRrU8R51plkvVTJIg6ExfE4nTXrusUt5h44NhttxDg3RnfT",
+	"GTX/Q07RDaMaTVStknKJIyHRcuRmS5aQ+wFma8dzc2j/heGwWCgSWs3FcmL+vfcDlMzrRcGtD/pBFq6T",
+	"F1GGq8rpC/XZdoEDB9JSuG0LDcDMa0cNREGvUETkolmrsc3I6JSJSXaSMYwsQUXWeCewJz5YU9zLeeEk",
+	"lHdTyWkCfQXrWV9bOfCCHou2xCPFboJLDxY9zg6ouXTBu3Xms8d5WSwK0/bBawivWUiEQ0xeDKxZMX4R",
+	"1zeIPfNBNecUruZDZl53TAyM7hXLtrXi7Pz4BQd6mJsNOU+79n/fuJwQmYV4mOpmtDf+/JzUBMi482kI",
+	"FIr2ZzofAJu5BLyDUV6otkiCvR06oC4jbsYRSF1c3MV1sZ6oC13eCLobQXfG53Yo57IMdZEgm7ODZ2zp",
+	"Nz6hnXQqqCvlKqxnnbEfnR+r8mwWE2QEM+B1riBWsNsyapzHTxD6awgOA/3kc9AX2xXoi2SiTn0+79vn",
+	"skNYDfwFpNcOrYAlZd6807z5jcbcyY+fc1IsubSfqaJCcXGafcn7krbtH8DNqbNBZ8mNju6KU3vNwkvt",
+	"S9vuJQNO5sbL73zvl59989W3vvvyD/+sQdkgmCoGNph5l1V5aqlGDzLH81bjKg0ieR2LUQc2i+yNVMcM",
+	"8/H5bs2oUVoBweE95qVMWQFCXsTJOJFnDcpU6tJ/Zef7YpeU3Yz3VCl1etZNBcHyG0zXKwY9xogkiOcx",
+	"nkxMj9b06dQiui4c9TeQT+uUwEmiYJfi8f2H9x48fMehLmCMZOZ1OQAeWyG3bqyyRGeDeDErACvbXDFX",
+	"d8Vc7bWBFVSuAv4JD37+a5Xjng70FQ/3vdd8uJ99kl/81F7lvI5Elk/F3YOHd++/9979e1+tdLiv2HmP",
+	"x10lMTpI6c7TxFzQjT931qvnLqSuFr43CP6shKeDXVaWBCcaxscnE+VD0L3hCzkvnR0b+DqBGDzVxl5q",
+	"UA7by4G3SZ6oIEkGX8AkGcY6nIWGcwZhIkhRJKcC5v4gRdwTjO47kxm+BfbjmQdyGkpIyMei7d2GeK8B",
+	"fY2p8tcYxcyjcuQrpQJs+xVciVBLTf+oRyLLy6YAKp1eQJhjlCKU1pAuJ6akfYi0xqCrmhv0Pk7xl+4K",
+	"lUPgV9iN8F8dbTqjvFDu+FzhRpu7uYYqxYP846dRQ5tOMnGBanORcGSioqiyxfC380e8ReEnnHUdflPk",
+	"z7T9azv4bDtqTIczYE3v9CdWqJ+LnPMHxIMyRICg9bUvdsUgD3ZX4xLD2FbmA8d1dtaNBCdOtiEjvOKL",
+	"hWYHzhjpDmuNriiQ01+LLgF+Bor6rVUmWEgJ6FJi+pqAk0v1vHTKjwtipRMTtgK6uwBSGnHrbAFtCsQi",
+	"HQXLIv+gQb8guiy33XV1nPUmRaEyvhNEono6UcsuJ02AhcHNx+wUkNJEPMq0J01NCscclgkOATREySLV",
+	"qkBCb3bxDvMpXgc0qkmQrkLXx7UYSezjN5oejgUdMuysg0679BjFhdWg5BxnD/o0iux/C66xhZxqcc3+",
+	"irmy9m5CXyZY7uWcu++NiIinARbOjihhLkHGioumwryd4wwT1MDtRU7rwE+513qTs3PQzUgdaVNqnlMy",
+	"AYKGnNo8Z6zB5oV4/OTR3fuHhw8evtP038EpqBa/IySf4M1EpRrgcOhNPui9j84ldbn4xKLQzyiDDQuh",
+	"QYrbbsE4YoShNIBjrBIYUfinYfxEHrKwqEIa1xiP0zi3jcRUFUrgu8HHQADYG9pzhLuDUwUuzAqlaQ9C",
+	"MD08e2+oCIc6gCwyYiQTBdj0i8TkZe5sGjozpZLUEggzbEL8JfGzU1sw/jBE/tFWtIS5Zy7woDN2jJJC",
+	"TjP6vFK5HVZYGBE0E1ltACsbWTIhh4E52OXI2S7IQy+0HRDAmVncD5RxZD8DMHIYQkb1DLP7gprDtYdi",
+	"wyDP7CRAaEeeuTgRwOp02YDOC+alSQd5ror5rjkvG7gBwqYE1Vtd1nTyfj/mo1QK+xv3MwqQTAkFzIxM",
+	"E083+y2EnOT9flCmW3cd8rXF7SrUKI9ZsEBhfcHagi+I7T4YvZGcBZ5AxgUFI0pESXJ6kMlyYs9hAIfi",
+	"JNNg9xb5eFzZ5YazWBI5o6RTSvgDeM566CY4SS8uaZ8TgRyPfivxhecPzH0+zdbJ+4d+BN7sF/9iTWjb",
+	"GxPaKSa01q/KhOam5SpNaCQsbBCoNp7883nygb+OU8HzwttkSYi3eszl2vdYtzjVwOcUEGfiYxYQxPOG",
+	"W/9mq0XaiAtTOdFZ0qYIQZUgDTwyhkQYpGAicgGRSO7SQgAiCqNiMV/XaR11lF92lx5xR748JqyPP2mc",
+	"ap96htdWwE9ONzueieeDgqqvEaO4SLuFA51rp1CBxrkCw9ZsB7unazCY/GDgHj8NPctO1UXOdFopZxqi",
+	"3GIuN47tXw1xNZi0UWmHwwCRGlCjkZzqCkRDC0zWFzRRmaUHoqM2tx/7kxBtKB7cKAJVmMmSbomxLEoN",
+	"7DYEdIN/gQqUKatERGKSpcqYqso01KbMi1nTfdGZ6qQcor7PfnQIn8VyBxj7a39GEw6d2aKvwB5SKmS7",
+	"ykQM6QwxRU7iEzIkAczwUD5TQoo4U8/LTg/I5ckglcLcZIlBPb7yBmQGTdK0KWKWqZHyAJwQ/FOZx0j7",
+	"FqhTAf0DJDzC+AL4kEwSjVmDPkC/l2f4o4OMgFYhnwPp3pivAcx0bRE7y3qWx/siDkVq+zcYDTo6iffD",
+	"7NLt8C9lxC70Yy9C31R35t1FsbPi29LI2jOrltayrwXyMD0Fci3A2A3ZKphCEMmxAvaJSpE7TXGQpkSZ",
+	"1tcpgEmALaBQo/wZDy4lX+QMPw1mHTvClMtZGZ1obnSisHNR0DnOM+fu2b+3oyrvLq9DGDDcM059JrJP",
+	"6JpWATFvWOquLXVv/iM7Zga8hIiZF2SNGur0oqzwniOPOoPBFxxsWCPE+GtvA69DhaGraR2t4hA/eWGv",
+	"0DMklMd2Lt6Gqa3BuAma6pYWj6FtNmpnS9rND1eMVcbXX5zaCMe0YhXZ+moruu6qlRP5yJH95vQW0EGC",
+	"IFHOLy4g36osU5VA2ozOYNFXleV42UA5D92qzT0Yj61UeWpD/Szxjjp1lfFLlTaobDKyd5ozLzeixiTz",
+	"fz2N5ljC7IVoP9p6JoEtDW5E26h7QQn27w/CUlabczYSiruBbxq94QvOcDyk4HzG+9Lufczc2a3A13Oh",
+	"YGEhaZt55eqGKbATrTpZD/OzZgpOzhgNJrHoqoHVgvz8EcQQM/dkhLWG1D19IZ21rSkOkgQS28qJicWu",
+	"HRbgLIXRQFB2f3r5/r7/bruFgnVdl8mQE3Z3JJ+/p7JBObTicytqjHTm/o4WiONWmdwuZdnXNYAvz5VH",
+	"HDJ86zcIYfUh4BgMS2hVNvuUGwgWIARoqzxf0kIwG52K2nX2/FfyqCskUdqwRbkyawDYU79GnQHy0tZo",
+	"eK/b06pyDQRIUr55AUbSskHzkEorX270zcOcr6wVrrhDvrnemjXOPjJllb7LSsIhj5gsEV2Ktlx42jsR",
+	"h/ehE2uE7gtDGNX8ItCkehwKLH5uY+60dm5ub+9sb7d27QZlHLW60QzqX3k0H9M3Z84+SdaCrz7MxC3Q",
+	"9WRVAxCP+zpz8hdR+8KLlMgYeNYpngqwW4PM3bx34kOXkO4XgEQgf9k+THS/D3hmtd8kspRdaQAtbET4",
+	"i5mdT2C5jahlpAeoZOADpQogCqG0RgcCehTsTp2I9949fP9QJBr9jTgkc99EosxzD8aCiOOamKjtVws5",
+	"nXoEOWO12zjQcCpT2s+LEVhAElmqLY7EXuPQ5el0fnia0n24Oquq1RmNK/NzNe2MHWtF6fesftVY4eW7",
+	"oBue18a2ulBtG3WaWcfp7hxwuLHoXLFFh2S9TE0vaLQJUtVKmQZ4hQuWnBuYv7Y8XQEs0bTvIEgofud+",
+	"FUwKy+EkBAzeoZtoALusQFtDoMDaO6oc5gnjrfSGysDTcaH6quwN7SFJKapoIWdNfCrBKuOuHXcScRCE",
+	"i2clQvFlUE7Sm945Ad059gkSy1UCPWxj9Kkp5QzDcBJCfSg9JAQDEjTFBxTyw81B2X0PtHUOuakks/Mr",
+	"bwbokEHIhGEwAxixd+4f1SR72KmCM/9hPr1QlrohiIJqqjqUH4pTPEwBxxnFZszchcHYDkxVqjK6zswq",
+	"ie1whKKIXkG7aLRvtVp2PdOsVxv6oXTQJrstiu3BwcMfbwYY6ys24aZtgq2s0d5trZHYDmN2pYnt4Ffx",
+	"nozzBACcKwn+dPTRc4TTXsyPQQN/uhOjkgs8B1gB0Z4Qnu/jg0b7wg7sDC27TIirjQhO9Y13e+PdPk/q",
+	"Chyu8yQQvPguTAbhzs29my/WzWN3d/tSr897CLCDrSfPie8AMwa2XXSxQdmm6p6KEE4pmTChENyiC7BK",
+	"dtstQhiBYfs4Q9tQCAgFZAHMNCntdoZsywf9II47xByKqk4WIGkEKunpEuQhgNiZbwu2BEMSmjX4m4Ho",
+	"FaPtH5H2zDyqE6uazoDPg+pvXJPnmXJBkdQQFmWOMwQTsocXBANfv/4hXpnN69erIpV0chBc7qgM8xmH",
+	"oeIo73BGLcTf2hEgP56TTlzk8fXrj5aIZ7Z2Jr1yWT4666UTu9DmJKMItFRbAkaIu/lhWHAvpMHcGyWK",
+	"SToXgX6chXPkViIEek9SRe+Sd6iryqkKRDPnfePIciy/kNkJMsenMwiY3q6sPSfHoRhsShEb4A+7RsGR",
+	"ECi/H8APwQ9RNf3pjeNsp1KsM+tAQCe8OJJpassf27mmwtGDyEOUyNlxtlvfvD7qG7y24NU9fLUvDTQc",
+	"P0EMJQ/FBpQVsHwgpj+4B72tAgP6CzWQRQIOXLaYIpEZ47hODGmebi/halAQqEsTTlu7rweTQgXuLnqK",
+	"ZLdwCJXT3Al+eZo0EayKlg3UTDMdpJkREBevM0hQgF4McnKrlnl1RfCrwZExHapCBX5bMDk611NTHNZ9",
+	"X+2F3Xl4iBRqJHUGDn5n39OZaDV3uHPg/qSfub8sgkPpdv6HkywpVAIDNs7zlG3zsP5xn96VvSEdCoAm",
+	"ZHU8TmkArwsRbRnWo+Bcpbj1Hoat54VX3xJxLbZlqq27eVYWedoWWb4FiLfxG03xUE3dSCIdm13Mx9np",
+	"J6XPYwz0xfy5VvO6IvaJVbBFVct288DDojlKW2ANGWhTgn0YuGAy11KnSVL0AWgUXcAvs5+gIhZVwHop",
+	"d3/vOFsGUJblZadvxa0Yit9uRfbul+MxLuawNYguXFtBHZib3f1NyijAwrmbxxlhRC8FVouCzFS+CicZ",
+	"5BeptL9qE1Yi7PVK69qxaeREXMHAZutY2Rxn78fXFvC2Ucx+pYrZJm//S6z8fAk0nknXrsSu2vJQ40tU",
+	"ngO61DE8yaWvOyhH5AUr+ZhUyT4I2DJZ9gFJbYE/fzE651HWqwnhrXU5T4zOlDHrRZF8mBfJzRZ6OE4t",
+	"dc6X7bwmOitv7XmPic5KNWAnZ71rHqJ7i44dlHU85B8YVTy4t7xgSDNZM/AI8PJXDzya98r+urmE7GJa",
+	"xyXkNocPJrjCM/Wr6O5ZHNGq72efQ17cIRF6pfM+PJ4UKuIsg3mPUZiraS7gOIqWOIcOgpAlBND2ybJj",
+	"VQg+L0Te/R3VK6OA0dCeEDElNOAZEEFMeRhpAFGMGJnG9NhwmDofOOr9AKZiTkDV0SVlblc9OyFrxhzz",
+	"Hmp29CL5XuJEJRPcVyA8H2RCJiONudbA2Vlhl8xqAlCZuo1E7drYVfZpQW4ZWGCq8+2IUMmO5OkNp8Qw",
+	"whoM9wnJQsFVBCW5qOkKPrY2XGeFtdVHo2LQKM5pEE4y1T0VhmETqAsa9HDwa0lI6q+tqyQg6eb5CRkw",
+	"ncMnvMza2zu70dylCXFIhVEd/tgnX0LQ/XZQWuPz733/Fz/7+Rc//Ack2kPZ2P7H3PCfL9x27cbeTsjN",
+	"hoL4aJwCvkllrzTajbcePXr3wcN3OncfPXz7wZP316HIsjNwxfDK5xjeldJMg53pEh0hnrCDjaCsUvjF",
+	"qSkE/wl7IkjU5FBbjajFfo802vDyKXMWChiYDwrCZk0y6KVneJ5vsVxIacP1szIMc8gUusFh3vi3fPbm",
+	"h+ouACvMSz5gJj6X5PL0dAXuht2j2pS6Z5aiMNvVfehfe61Y83gGETYu9WV7+7b7q1MAv+ibt5s3z97U",
+	"BIFrz9fWi6cX3+J3QXw40ziDQgbnsXoqbEg+2KgE5zWCAKjSok4AQn9ljC9fwA+2EBa9ZKdgitBg1Qyh",
+	"AacpU5YdhYJnpeyVS+IyL9sQcIF8h1+/GM/BeiGeg02E59VHeA6WB3jSzjBr5+XaAm58UsrBC9TRU4Vc",
+	"2nVnN1bhE7cHLlSPMZTEgfPWzyNN8ScuOIDLW1T87kFpR3Kw5D49fRjv5ZnaLM6rW5w4WxDaMVh3RT59",
+	"sT6qxOChPZ4v+9B+GjXGk5pr6/GkXL4QL+vsPRsJZ7BxQn2Jt8BBkuD6FxpwGwOyN73+Mb3kfL7hPj5D",
+	"xLrL763k7vkXJOXQwKwj6bgx31woVyztzEkcsL0iq9CAE1Qn5xZ+zn3jPI1OgdIN2xojQkRMcTj230kl",
+	"UHW+c7FMEnxbJgmDXjr0d1CZ4ROMqoIUS2SBpELIZWw42gGGKi+w7vo3Ac19HnlWxOQViAkd3oFo6ART",
+	"PaGhjI7PZQ6l2Q+Y3IOOLMbsQI18o57fJl8OKwZ5mSR2qifbjagx2WnAIWKHHX7cbazDJ2gPUGjkVfNl",
+	"2wEDKzCtGPg3zQf0Y6fx9KKge65ry0+/Dx1jLAKEfcXSEjZW2HOeyk8Q9cYdW5CHTKcyBLIniX9Y5kJf",
+	"TO6Zqu4wz0+Bi/oAPLw+cjBPFWMAxZDLi7l1gJ1NZdmDc6QzA49lmvoHtSEzH3IT1r0xvnSCD/VkHcHH",
+	"jf/GKnshOYbHcanlBtHwztaSSfLoyTTtyh5uDAL3+6Txyf/L7MjdPJn9PzcmRfoiTMxd76pda1FBmavc",
+	"kR99VC85QScg4BLyWFQyr1wJ2wuQATN8mYCR52jfJ4AzTeCCVgSxnyGkXTwp0hjgKuKg1XEE+NQqsTXn",
+	"BYhUZS4+PixllsgiEXwAPL02LMuxad+4MZ1Om4Yeu8Ojl4/eIOqYcqjNcYaSm4fpJkkOpNgiLyna21u2",
+	"7cGleoUqYwo/P+zlYwWR5rx+8GMQxZYceZw/FMArTh1eEwYOwpscbxGACrkYFWTQcWhC0XGWF3UFVxhx",
+	"mrWt1B733DXYPmDCHZKC4V2oYQ6VCMTXPFU4sMcZjza0voaRhyLGrxMenkxVUTavx22HwIGtj3EdYVXc",
+	"akh5gBTqnR2OX8ehsF/q0uU/HdAKxamBZRmsW86j8uniO8+fc4bFtssmboonKtGF6pUeG6OfI6I81fOE",
+	"ktgw1wA3SCC4BzUaXuVIxSH7pSrETZ/icZNTpiOx2/L/3onEzUhstyKxvReJnRYM2s6eGOaTwriFmx1n",
+	"ONL8xI5NWtljJ2pczmedxzSuWzqpRgl5/pzY9nC2dWCbG0eUeCNFImdtl3Y0Hdr1TWVRGsTezpvQuJut",
+	"3ci9iONDcU0zyojBSWiK9wBEoAo56nK+fJ6LK6cpPuS1yfEbLsFOwmAfZ+FYUxydHbQ05SCsxUOIspkw",
+	"UwMSNegdAIPkiCvoNi1K+yHYyTM15Zcxic7kI2XLPs54HaD2FbzIU8PnyVRjZk3e79tFBSmMvnswVEbs",
+	"2fWQ++4yrYcdn75+BolgptpIbYQJyg5WghOnZIqNOs54XTTzfp9PuoMkKZQxuNbhCJUoovVkBiBBkl8g",
+	"BEraMDlO0XjSTXVP4KWtsLsHlFO403KXL9rhiLkJTyH8Nx90sKjgpzT1sImizAfAulKbfQIRR3RFNC5A",
+	"HkACQPtjVu2axN3Pf5Lf/2nUmBRpo93gy8gM83GTCroBosPqqiC1+4p13GVMAysEb/E7EAlFQVBVAYDB",
+	"jlcbSvsvnQ06Rmc9H+WVFyNEnYQb3s55v99h1jJC87cXeCUUzNjbmvzPEN5lr/JGuzEdGtXrfOOj4bD7",
+	"0VvmG//qa18LAPwbQD9wGlMl9/zMSY+gZo5ex6F5pgoDw7IdAF20ogbtCIgAu30xa8JDNXWr6HT3BZ8W",
+	"cDgA7RUO0QbwYGOKOL+7ZeqO3rVUqRobw41P/LaYc4PXOabDM3/jnP41cU7zGcREXIRLgWLW+up4rf/t",
+	"HVWevjY2l+eZl+dX5npc727cnAlXTe1/zutjXVswLQMiQhkD1O+CGextrdIkgArp5gkAxT1TRuSTEoHj",
+	"Jhl5ZJriIJuRe4bUxDm9E/VTVjkPAkMH2hC8zpbRy/Zk0tlEBRZ1VKsd1bS2zQCutggNHbL0pjskNgCN",
+	"01tarK7WG6reCQIioMZllVRqTsQGE+gugs2qEWc20RYlwD7qLRMQIMR1v6KLMrkCjSN9v2ja/wAOlUtQ",
+	"3MKzat1j4TEshI3atbk5Lufm2GhRGy1q3aQBOlJflyJ1g1gO9ClQCE+C5NpUGuD5wSvNe0/gd3YBQdpI",
+	"YBBHk3KZi66qWMJP9eje8w37qrh2qUuzdVy8qPpsBM+rD2xzS5pC25xAdAEf8dL0+3OLq2ducCBpBqHp",
+	"QjJxbUzdYxgdQP2ak2uvOequvlJJJ5EzE79xug/qUKWqV4ZOTERDQIR6cHqE8AgQ2hIjuxa6XAgtPi7z",
+	"mDy9VA4cQiOgxQ5k0YAHWiPeHkFwOSJx7xpqCnZYEIKX91V5qwX4qcJTDhxJAPRPr0MbIkQTSFWpIFUf",
+	"cpz3nXDvuQMYBcItRvJ9HYixBGjAwMFTFjp0YMVWykf5LUaUgRK5uBlA0HMfmIC6GWcyRCoLXFWcM1IB",
+	"KqsQzS+gktVwQNvFeEGxHo5nnZhKcCE0tAO/2q1YdrZbezt4ASIbcfAuEBYslTjLfCmb7ov1xUPYfFeo",
+	"QqBN1NbgRf7tnVbU8CvC8TBLU3Z43BptHLXtWzuNS5KMbddVcpaE7EHqwt0aemWB93UjQG8E6PNc5/aK",
+	"qlxNly5Bo9L7ei7YI6CqV890PmGHHJlQjB5kFKaRP1NFKscOUxhZ+odKJqrwd6xj+Y8xvN2xGQPeLj/E",
+	"yB3EUrW1RcIo22ZgY5kJM5Y9iG1nSGD9TNGbBgqhEHOEfQZ8GRCTam4CGLVLMPDM9b7R3r3Vaq19WFHA",
+	"18bYs/Gxb3zsm+j9X5HPQz+reEEJnBiWyGXfWsAI+BqVQnuroAnIRZTZKmOPAjcXogaRaYgXt4DlhgGK",
+	"HMpJDD5W41m8V46UeZ3+3WSCdXVGptHe2yYgKnck8v7nAxHOuA6Xs2cn8URl7l65uJRtu7smcBPM2sag",
+	"dLUSqESaTtwRGdA3nc9uVAOAS4RFN+R4zHse4jMBW31rBXykg/GYSZlfH0QSgbMRvfztqEHBHZ1MTfnX",
+	"7R3/MwAY8oPdqBGwFdOPNz2oEn/f2tm72LbyY7C63uqYslFuBm1gk5BzMZgkR9LJlNBVsGghx+PVAKMX",
+	"AaFPQ0gah9QESBmznDrvgEKw8T1mz1ssgSjz9CDLC2Ucpmcf4gkWb7CD8fgJfGf35IVsZIxFFnKnHXno",
+	"PkggBQ43iCHIEtGTGVE+kLpwFnvaHAxj4/O//unL7/zESvdA+oCb2ME4ssi/ez5celDEoLxVOrQPMsIM",
+	"KWDP05Wff+/zv//+Fz/+/Vd/8uOFDqF97eL9cRBxp/XonHNx1izsnLPVL9YggceFvH4A+6rxmRuD4EbJ",
+	"WjtFGrjC5pCikfPqUu+ZuitlNbq1Gk7W0/hYKXluLAcK8mNGPkZNZ/aOS1UifH+ApaD+3rlqspanrwOi",
+	"of50JAnx40/ORczyOjhWANqzA8ghjfb2xcRWnru1eFc4eEMXJMxu4Kt+vThUIqSwAjTySz+5hkqmCOBS",
+	"qzN+HR+/Hts4UPI2du50t+/0b7d2erLbvyl35Y68mdzs3la7/e1eK3lT3enflre6NxsRfRMakG9tbW9v",
+	"7dw+agUGZGcLbjzbbraarQs6Ot+a6DR5kPXzs3Ydqa6cw7n+6nwBxvRJoctZo/3x02qAmOqd+AN/riq0",
+	"qA1UCdbmrm2w0BnSueg89IXRdNeuGEzgXLZmZJriioGwgKWX2tt5IdJcJqIrU5n1gOyP6BHyVMXz4QQ7",
+	"rVYlgJiykzFyWBtKO49HGk0C9k/DgEjwhx8T/JNpCamgTEGEB0eAZHlQQyUfGt1tnH7rGCrKocr20VuG",
+	"qzkSunRZuZ7vA+OyITSE2TU50XoOImCq1DhmalSMsq6Jn7BDfAY47wGW6PpP9QGj31A+U0uQee1Ha3Dp",
+	"2DKf5HBMvY5rvDKxdhFOIRjbVsW/yLGGrZ8Z24wLwi7ZkQX2grM2M41mT2a8WnlNnOfWOd+lsNpZYIey",
+	"K41yixfSqowY6QE4dC9x91cb9UmjK43uHUzs/fHxUysUdpUsVPGumvEPRhk8iz9+atcPcWPWrOYjv2md",
+	"D/AGClDY+LqDxsxMqUZ0BgCJHO/INvN6OfhtOyqwFUgWYosT+xHRBGvbvFjPuMgHheSK0EGRCSnwhCWL",
+	"OwIctcVBqopyJDM5UEUk3ilkX2YygjNrlGcnkTgYjwttVCQ+GENs1ruTkYzEe/mgzCPxMH82IRCnbMYV",
+	"i+kwN4qrkyJooVDPx6nUmfFd0VnXilNmSWeAlRI6QkHBwaCN8zRFDAZk7GNivuCkQ9/NvHJlqpxdIGTO",
+	"V/5+hVRtrPJxihYohiRG8RTOcEcZbCa9Icg/tLjL3HH+V8nHkpoaj0LwA1Pl42V9agVNSj0fq15pmsIK",
+	"nkBaS9FL4zEf727x/oZhmAQHJCK6M9DsxhApVxklEN8W2/3B2F6hKqGLLu8HUxQc9ZDQY9AeXeTTfWJa",
+	"6tlWFqMI4weBdbmnUpo4JJuGTB84aT0pnP1T1S2a+xhWQ5M+Rdri8VhlCOjjlwYVATVVIO0R4qG6W3F7",
+	"YpaRXZY4T3mBqBYzpNMO6jzOwkqZdRY2it1wpike8y4dT1ICuiBiXYaegJ3rOLS3RByGTVBAzbxJDkoI",
+	"H2jDbh5O4QIBBjQ8lYhrhx/cvXv/8PCNZqUGNNLO1dEDytzAFkuIPFYUoV8p4hOjbd8+ePDe/XtzJSOF",
+	"eVLTfGf0pZBZKxzC27MlReFKSWsLc898aW6MxLW7Bw/v3n9vsUQ6YlQSR/7HSeZ/brM8+0wncMmiXUpM",
+	"h4D2UWkGUpUn1Rp4+8dtqyOpwuQZWbo941Xu6KjDA4UvdngMfPJQMKziZl9n2gyx2DQlhYwOEHgD0WJs",
+	"oQQWg79WhgrWDpJ4m7I621aKxvrCnTJfbUgrCSdkCOQeNgC3nOhPChi1YpIBHlEqs4wHjFCZjE7tYo/c",
+	"D8SOj1NEv6X5tEMCPIwrnVaUdAjXhM4GEfyDAu6grxBeLdJ8yuL/3N6GrYLNQVSovi7QukV/F8rkKc1m",
+	"hjtbdNVAYvHQ2bOKzPKyQ/vZFVHZDTDfnq7ODp0yPQnke0sKR3Jz5lBWvbxIDIcbVtBrCJUp5IrDMXGo",
+	"XAUcT8adT4x2YyBgIpEzQ2hG9nRpivtVECH76nEWvHstoLIWddH4xJmOLukhLvwYIvEf5j5pNIWcnkKY",
+	"E21neN/hu6EEDBsPmeNQa3KB8cdZnhGAE72F96omfvamOMCnfFjSFZRg2CAtHQSMcssXI+AB6IduJ/Ke",
+	"11zx6nlJibLjVPbUME+BGlwQsyuIn0QH6Hh4sjy2dyUrj/Rz7TcTozr8gvtICdkrYUSY0MW+fJxVSPw1",
+	"Ioh9KtATIz6FoewqsEV/KkZKAiX8p8fZp1tbW+7/9os4KWS/jMWnItZZp1DPtJraPfIs14lK7O9dZb+d",
+	"FrosVSbwI/+qcEXYjQVNrX7u0b/k2J69Mt2Hc6qE0fT+QcpypgqoJChdG6unJNVi3XHFiFG6pE/d++LT",
+	"sEWukb6MLPfX43wp/q3/89kfiU9FX2cSKOkRHAvHN2z0cXYA0VVunuwrcG4C26VVAYR6bpV5VzjtF0py",
+	"JjpfGheIyWQ6eZcVXVmoXJNZIo7akujIAGszBxgACh/h9TG7JJNyElagXWP5BGl4IEMEGsoMlfSrI5uE",
+	"DBHfrrnX6pp3qAeZ3b2EJjtVXbA54hFl7MN8UoYSLKp29f3k5lBfYM/7PEK6c2Y+rgI1HGBCFyTR+Kq8",
+	"DF9T2z2p05kAM3tVdfB2bxjJQhve1bBP7eSPOL2HBZCqXpFnPZ1qChmO6lFvfS1gsWDJkqEgUSQnDNzA",
+	"IF+Rj53+wZNdoouHmz8pCjiKQ4S0kdQes7LKByPdq83jTNjzeiaSnC7A9RthrwJZpNoDQnqBgjsIFuWK",
+	"bsgCUwXFDUzZcH6Ox0F99nYDnVVYFdhWaVD9RTkD3kYD4cyhzsH72BArS4UjDUCJeCQE85/NrH5u2rih",
+	"Ub+d01J8EFXkhxQ6lU9AODhymgnPKCsiJagoAgrHtwG2ksSLsEFWcawg25mhLNRiT3i7zyHjxRD0RS9F",
+	"c/2F1Qc5cW4Bwjdhuf4IDKazyty1/PDKZFaS4RQ1SZCJSAflYe7OYBjiqdKDoT3eTR7g1JOc5G4glJ17",
+	"J2k+CAFBAwb1CjuGXnq0ngCbUd5nu8bMC/uxGZnYLqxYjaRO46DQoRWR07oyIUSpgFVrz4JBpg0q82B1",
+	"0zIV40L19XN0LIenedhmKqOm/IPxGFeX035kzzEM1JhnfF6lLsRY9lQkMEwQCiGBe97CUFfxE1yfRs7I",
+	"bs2LmGvEX0Plw62V0JA8qb/mnJ1Hdu36dezRLPG668lK4rBwSG0jIMmevQoy4WbG1VilyVus+DGYlCIa",
+	"IY9WmVPMHpXoryFPbTco8skYTAPh3Dm+kUWQmJThWeysF/nUZ9QUqqfHGpR5HEfcdhOw6dD1cP363cPf",
+	"vn7d3rYfHL29dUdcw7KKYNd3Z6VCGVqMZHHyRiTeeWv7Tmu3Ja6989a7b8A5aT/evmVX+P3nPZWCQKgM",
+	"0GejwgJJPXmBRotePhrJCNS5ke7lqR3ywh5aVv3tWvE31RkAII+/th+znh+wa+fTAIvXFY4OHttoGEpb",
+	"RlR9w9FnD2Uhe6zciLzXmxQGU4zyvhVkdWabU6mxieP10XuHH12/XnHZQIBD8LIZKlXF5h2CI9pZcIIX",
+	"Yvh3jN2xPe/nxWiSStCQtM92LpSZpGVT3LMiXQSN0yO7Fceq6KmsdKblRPX0yEogyDMiE77psFIzzKeM",
+	"qXNAcLok+YFOJAma2d4MtvpED3QJfiVZAos3nZYjqxO+r4qBSmxjegr07ywR07w46YKRi3SpsTRmmhcJ",
+	"Neh3VK8kS8D16791+Ojh9euRQNVOghiG3O4siI0UmmLtx6a0Orq9Ldk+W4hunqdKZsbpxn6FhBOgRuNy",
+	"FqyZXp5ORpnZFxJNIqCPOozYFj9vivvwYWEHDZqAamlTPLFLcOLbVkJrUcg8zswY1oQd8X27t2w/vdRA",
+	"UfG6Ygymbkco9W7jJphr2XbU2rsT3bx9CxpkX4Egvco7uzvR7Vu3/QrHkXnQRzmG0rGl6OsUlRCwGZId",
+	"yN4pgwlGPUcB3jK8DMsDZ68t9nZ2gtGE0FIR29fIsWrHnw83HMvK3Q7m5LoLYeI8qVOXP293me7RVkYb",
+	"ayCyFRJcGIFAD+YUEvnsy75a+rtG40C7BdOLyozVLm9FoVaIYpIR3jHJCQugxgFMiZwkGgfcykralPbN",
+	"Z460J7wjsQFLXCVVRzbqQZOxbZHJQ1WB/Govnr74vwEAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -364,6 +364,7 @@ const (
 	History    Category = "history"
 	Monitoring Category = "monitoring"
 	Queue      Category = "queue"
+	Recipient  Category = "recipient"
 	Sms        Category = "sms"
 )
 
@@ -377,6 +378,8 @@ func (e Category) Valid() bool {
 	case Monitoring:
 		return true
 	case Queue:
+		return true
+	case Recipient:
 		return true
 	case Sms:
 		return true
@@ -500,6 +503,7 @@ const (
 	EventMessageDelivered     EventType = "message.delivered"
 	EventMessageExpired       EventType = "message.expired"
 	EventMessageFailed        EventType = "message.failed"
+	EventMessageReceived      EventType = "message.received"
 	EventMessageSent          EventType = "message.sent"
 	EventMessageUndelivered   EventType = "message.undelivered"
 	EventNotificationFinished EventType = "notification.finished"
@@ -526,6 +530,8 @@ func (e EventType) Valid() bool {
 	case EventMessageExpired:
 		return true
 	case EventMessageFailed:
+		return true
+	case EventMessageReceived:
 		return true
 	case EventMessageSent:
 		return true
@@ -934,6 +940,33 @@ func (e ReceiptState) Valid() bool {
 	case ReceiptOnItsWay:
 		return true
 	case ReceiptUndelivered:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReceivedKind.
+const (
+	ReceivedAutoReply ReceivedKind = "auto_reply"
+	ReceivedKeyword   ReceivedKind = "keyword"
+	ReceivedOptIn     ReceivedKind = "opt_in"
+	ReceivedOptOut    ReceivedKind = "opt_out"
+	ReceivedText      ReceivedKind = "text"
+)
+
+// Valid indicates whether the value is a known member of the ReceivedKind enum.
+func (e ReceivedKind) Valid() bool {
+	switch e {
+	case ReceivedAutoReply:
+		return true
+	case ReceivedKeyword:
+		return true
+	case ReceivedOptIn:
+		return true
+	case ReceivedOptOut:
+		return true
+	case ReceivedText:
 		return true
 	default:
 		return false
@@ -3853,6 +3886,9 @@ type ErasureCounts struct {
 	// Receipts Receipts of providers that were deleted
 	Receipts int64 `json:"receipts"`
 
+	// Received Messages from the person
+	Received int64 `json:"received"`
+
 	// Reports Reports of senders, and receipts that were matched, that lost their texts
 	Reports int64 `json:"reports"`
 
@@ -3958,7 +3994,7 @@ type Event struct {
 	Subject   string                 `json:"subject"`
 }
 
-// EventData The type decides: `MessageEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`
+// EventData The type decides: `MessageEventData`, `ReceivedEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`
 type EventData = json.RawMessage
 
 // EventFeed defines model for EventFeed.
@@ -3991,7 +4027,7 @@ type EventListResponse struct {
 
 // EventOfFeed defines model for EventOfFeed.
 type EventOfFeed struct {
-	// Data The type decides: `MessageEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`
+	// Data The type decides: `MessageEventData`, `ReceivedEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`
 	Data EventData `json:"data"`
 
 	// ID The id is the same each time the event is posted or pulled, also in the header `webhook-id`
@@ -4170,6 +4206,9 @@ type HistorySettings struct {
 
 	// PartitionWidth The number of days whose tasks share a partition. A change applies to partitions that do not exist yet
 	PartitionWidth *HistorySettingsPartitionWidth `json:"partition_width,omitempty"`
+
+	// ReceivedDays Received messages are deleted after this number of days. 0 means never.
+	ReceivedDays *int64 `json:"received_days,omitempty"`
 
 	// Tablespace The PostgreSQL tablespace for history. It must exist, and the owner of the tables needs the privilege CREATE on it. Empty means that history is not moved.
 	Tablespace *string `json:"tablespace,omitempty"`
@@ -4609,7 +4648,7 @@ type ListedServer struct {
 	Version string `json:"version"`
 }
 
-// MessageEventData The data of `message.*`, with the field names of a task. Fields without a value are left out. If the day of the task was dropped since, only `task_id` remains.
+// MessageEventData The data of `message.*` except `message.received`, with the field names of a task. Fields without a value are left out. If the day of the task was dropped since, only `task_id` remains.
 type MessageEventData struct {
 	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
 	//
@@ -5603,6 +5642,182 @@ type ReceiptPage struct {
 // ReceiptState defines model for ReceiptState.
 type ReceiptState string
 
+// Received defines model for Received.
+type Received struct {
+	// CompanyNo The company that the message belongs to
+	CompanyNo string `json:"company_no"`
+	Content   string `json:"content"`
+
+	// CreatedAt The time at which the message was stored
+	CreatedAt time.Time `json:"created_at"`
+
+	// InReplyTo The task that the message answers; null if it answers none
+	InReplyTo *string      `json:"in_reply_to"`
+	Kind      ReceivedKind `json:"kind"`
+
+	// MessageNo The id that the phone or the provider gave to the message; null if it gave none
+	MessageNo *string `json:"message_no"`
+
+	// OwnNumber The number of the sender; null if it is unknown
+	OwnNumber *string `json:"own_number"`
+
+	// PhoneNumber The number of the person in E.164; a short code or a name as it was received
+	PhoneNumber string `json:"phone_number"`
+
+	// Raw The message as a provider or another program posted it, cut to 20,000 characters. Only in the answer for one message; null if the message came through this API
+	Raw *string `json:"raw,omitempty"`
+
+	// ReadAt The time at which the message was marked as read; null if it is unread
+	ReadAt *time.Time `json:"read_at"`
+
+	// ReadBy The user who marked the message as read
+	ReadBy *string `json:"read_by"`
+
+	// ReceivedAt The time that the network gave to the message, in whole seconds; null if it is unknown
+	ReceivedAt *time.Time `json:"received_at"`
+	ReceivedID int64      `json:"received_id"`
+
+	// SenderNo The sender that received the message
+	SenderNo string `json:"sender_no"`
+
+	// Sim The slot of the SIM card, from 1; null if it is unknown
+	Sim *int16 `json:"sim"`
+}
+
+// ReceivedBatch defines model for ReceivedBatch.
+type ReceivedBatch struct {
+	// Accepted The number of accepted messages, repeated ones included
+	Accepted int `json:"accepted"`
+
+	// Items The outcomes, in the order of the messages
+	Items   []ReceivedOutcome `json:"items"`
+	Refused int               `json:"refused"`
+}
+
+// ReceivedBatchResponse defines model for ReceivedBatchResponse.
+type ReceivedBatchResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    ReceivedBatch `json:"data"`
+}
+
+// ReceivedEventData The data of `message.received`. If the message was deleted since, only `received_id` remains.
+type ReceivedEventData struct {
+	// CompanyNo The company that the message belongs to
+	CompanyNo *string `json:"company_no,omitempty"`
+	Content   *string `json:"content,omitempty"`
+
+	// CreatedAt The time at which the message was stored
+	CreatedAt *time.Time `json:"created_at,omitempty"`
+
+	// InReplyTo The task that the message answers; null if it answers none
+	InReplyTo *string       `json:"in_reply_to,omitempty"`
+	Kind      *ReceivedKind `json:"kind,omitempty"`
+
+	// MessageNo The id that the phone or the provider gave to the message; null if it gave none
+	MessageNo *string `json:"message_no,omitempty"`
+
+	// OwnNumber The number of the sender; null if it is unknown
+	OwnNumber *string `json:"own_number,omitempty"`
+
+	// PhoneNumber The number of the person in E.164; a short code or a name as it was received
+	PhoneNumber *string `json:"phone_number,omitempty"`
+
+	// ReceivedAt The time that the network gave to the message, in whole seconds; null if it is unknown
+	ReceivedAt *time.Time `json:"received_at,omitempty"`
+	ReceivedID int64      `json:"received_id"`
+
+	// SenderNo The sender that received the message
+	SenderNo *string `json:"sender_no,omitempty"`
+
+	// Sim The slot of the SIM card, from 1; null if it is unknown
+	Sim *int16 `json:"sim,omitempty"`
+}
+
+// ReceivedInput defines model for ReceivedInput.
+type ReceivedInput struct {
+	// Content The text, with all parts joined; empty if the message had no text
+	Content string `json:"content"`
+
+	// From The number of the person, in any notation
+	From string `json:"from"`
+
+	// MessageNo The id that the phone or the provider gave to the message
+	MessageNo *string `json:"message_no,omitempty"`
+
+	// ReceivedAt The time that the network gave to the message
+	ReceivedAt *time.Time `json:"received_at,omitempty"`
+
+	// Sim The slot of the SIM card that received the message, from 1
+	Sim *int16 `json:"sim,omitempty"`
+
+	// To The number of the sender that received the message
+	To *string `json:"to,omitempty"`
+}
+
+// ReceivedKind defines model for ReceivedKind.
+type ReceivedKind string
+
+// ReceivedListResponse defines model for ReceivedListResponse.
+type ReceivedListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    ReceivedPage `json:"data"`
+}
+
+// ReceivedOutcome defines model for ReceivedOutcome.
+type ReceivedOutcome struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Deduplicated Whether the message was already stored
+	Deduplicated *bool        `json:"deduplicated,omitempty"`
+	Error        *ErrorDetail `json:"error,omitempty"`
+
+	// Message The error of this message, for people
+	Message    *string `json:"message,omitempty"`
+	ReceivedID *int64  `json:"received_id,omitempty"`
+}
+
+// ReceivedPage defines model for ReceivedPage.
+type ReceivedPage struct {
+	Items []Received `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ReceivedRequest defines model for ReceivedRequest.
+type ReceivedRequest struct {
+	// AppID The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	AppID    AppID           `json:"app_id"`
+	Messages []ReceivedInput `json:"messages"`
+}
+
+// ReceivedResponse defines model for ReceivedResponse.
+type ReceivedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message  `json:"message"`
+	Data    Received `json:"data"`
+}
+
+// RecipientSettings defines model for RecipientSettings.
+type RecipientSettings struct {
+	// ReplyDays A received message answers a task that was sent within this number of days. 0 means that messages answer no tasks.
+	ReplyDays *int64 `json:"reply_days,omitempty"`
+}
+
 // RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
 type RecipientStatus int16
 
@@ -6138,6 +6353,9 @@ type Sender struct {
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
 
+	// InboxCompanyNo The company that gets the messages to this sender that answer no task; null for the company `default`
+	InboxCompanyNo *string `json:"inbox_company_no"`
+
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs IntervalMs `json:"interval_ms"`
 
@@ -6313,6 +6531,9 @@ type SenderPatch struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`. An address is shown as scheme and host, `https://host/***`. A value that is sent back as it was shown stays unchanged, and so does a secret that is left out; null removes a secret. If the scheme, host or port of the address changes, the request must contain all hidden values (`give_again`). If `callback.verify` changes, it must contain `callbackSecret`. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
+	// InboxCompanyNo The company that gets the messages to this sender that answer no task; null for the company `default`
+	InboxCompanyNo nullable.Nullable[string] `json:"inbox_company_no,omitempty"`
+
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
@@ -6395,6 +6616,9 @@ type SenderRequest struct {
 
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`. An address is shown as scheme and host, `https://host/***`. A value that is sent back as it was shown stays unchanged, and so does a secret that is left out; null removes a secret. If the scheme, host or port of the address changes, the request must contain all hidden values (`give_again`). If `callback.verify` changes, it must contain `callbackSecret`. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
+
+	// InboxCompanyNo The company that gets the messages to this sender that answer no task; null for the company `default`
+	InboxCompanyNo *string `json:"inbox_company_no,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
@@ -6644,6 +6868,7 @@ type Settings struct {
 	History    HistorySettings    `json:"history"`
 	Monitoring MonitoringSettings `json:"monitoring"`
 	Queue      QueueSettings      `json:"queue"`
+	Recipient  RecipientSettings  `json:"recipient"`
 	Sms        SmsSettings        `json:"sms"`
 }
 
@@ -6653,6 +6878,7 @@ type SettingsChange struct {
 	History    *HistorySettings    `json:"history,omitempty"`
 	Monitoring *MonitoringSettings `json:"monitoring,omitempty"`
 	Queue      *QueueSettings      `json:"queue,omitempty"`
+	Recipient  *RecipientSettings  `json:"recipient,omitempty"`
 	Sms        *SmsSettings        `json:"sms,omitempty"`
 }
 
@@ -8270,6 +8496,9 @@ type OfBatch = BatchID
 // Example: 13800138000
 type PhoneFilter = PhoneNumber
 
+// ReceivedID defines model for ReceivedId.
+type ReceivedID = int64
+
 // ReceiverNo defines model for ReceiverNo.
 type ReceiverNo = int64
 
@@ -9044,6 +9273,36 @@ type TakeEventParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListReceivedParams defines parameters for ListReceived.
+type ListReceivedParams struct {
+	// PhoneNumber Only messages from this phone number, in any notation; a short code or a name as it was received
+	PhoneNumber *string `form:"phone_number,omitempty" json:"phone_number,omitempty"`
+
+	// SenderNo Only messages that this sender received
+	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// Kind Only messages of this kind
+	Kind *ReceivedKind `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// Unread With `true`, only messages that nobody marked as read; with `false`, only all others
+	Unread *bool `form:"unread,omitempty" json:"unread,omitempty"`
+
+	// CompanyNo Only messages of this company. Callers who belong to a company get 403 for another company.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// From Only entries that arrived at this time or later
+	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only entries that arrived before this time
+	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // DeleteSessionParams defines parameters for DeleteSession.
 type DeleteSessionParams struct {
 	// Everywhere End all sessions of the user
@@ -9364,6 +9623,9 @@ type EndNotificationsJSONRequestBody = NotificationEndRequest
 
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody = SessionRequest
+
+// ReceiveMessagesJSONRequestBody defines body for ReceiveMessages for application/json ContentType.
+type ReceiveMessagesJSONRequestBody = ReceivedRequest
 
 // ReportTaskJSONRequestBody defines body for ReportTask for application/json ContentType.
 type ReportTaskJSONRequestBody = ReportRequest
@@ -11236,6 +11498,25 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/notifications/{id} (the `GetNotification` operationId).
 	GetNotification(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListReceived List received messages, newest first
+	//
+	// Callers of a company get the messages of their company. A user with the role submit gets only answers to its own tasks. Messages are kept for the setting `history.received_days`. A page reads at most about 10,000 messages. A page can therefore contain fewer items than `limit`, or no items, and still have a `next_cursor`. The list ends when `next_cursor` is null.
+	//
+	// Corresponds with GET /api/v1/received (the `ListReceived` operationId).
+	ListReceived(ctx context.Context, params *ListReceivedParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetReceived Get a received message
+	//
+	// Corresponds with GET /api/v1/received/{received_id} (the `GetReceived` operationId).
+	GetReceived(ctx context.Context, receivedID ReceivedID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReadReceived Mark a received message as read
+	//
+	// A message that is already marked keeps its first reader and time.
+	//
+	// Corresponds with POST /api/v1/received/{received_id}/read (the `ReadReceived` operationId).
+	ReadReceived(ctx context.Context, receivedID ReceivedID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// DeleteSession Sign out
 	//
 	// Ends the session of the cookie, or with `everywhere` all sessions of the user. The sessions end at once on the server that answers, and within two seconds on others.
@@ -11293,6 +11574,44 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
 	CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReceiveMessagesWithBody Hand over up to 100 messages that people sent to a sender
+	//
+	// For sender apps. Each message has its own outcome, in the order of the request. The answer follows the commit: an accepted message is not
+	// lost.
+	//
+	// - **Kept once.** Repeating a message is harmless: it gets 200 with the `received_id` of the first one. Two messages are the same if `sim`,
+	//   `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A message without
+	//   `received_at` and without `message_no` is always a new message.
+	// - **Whose it is.** The message answers the last task to this number that the sender had within the setting `recipient.reply_days`. It
+	//   belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
+	//   company `default`.
+	// - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
+	//   the sender's inbox company.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/sms/received (the `ReceiveMessages` operationId).
+	ReceiveMessagesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReceiveMessages Hand over up to 100 messages that people sent to a sender
+	//
+	// For sender apps. Each message has its own outcome, in the order of the request. The answer follows the commit: an accepted message is not
+	// lost.
+	//
+	// - **Kept once.** Repeating a message is harmless: it gets 200 with the `received_id` of the first one. Two messages are the same if `sim`,
+	//   `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A message without
+	//   `received_at` and without `message_no` is always a new message.
+	// - **Whose it is.** The message answers the last task to this number that the sender had within the setting `recipient.reply_days`. It
+	//   belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
+	//   company `default`.
+	// - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
+	//   the sender's inbox company.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/sms/received (the `ReceiveMessages` operationId).
+	ReceiveMessages(ctx context.Context, body ReceiveMessagesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReportTaskWithBody Report the outcome of a task
 	//
@@ -15366,6 +15685,55 @@ func (c *Client) GetNotification(ctx context.Context, id ID, reqEditors ...Reque
 	return c.Client.Do(req)
 }
 
+// ListReceived List received messages, newest first
+//
+// Callers of a company get the messages of their company. A user with the role submit gets only answers to its own tasks. Messages are kept for the setting `history.received_days`. A page reads at most about 10,000 messages. A page can therefore contain fewer items than `limit`, or no items, and still have a `next_cursor`. The list ends when `next_cursor` is null.
+//
+// Corresponds with GET /api/v1/received (the `ListReceived` operationId).
+func (c *Client) ListReceived(ctx context.Context, params *ListReceivedParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListReceivedRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetReceived Get a received message
+//
+// Corresponds with GET /api/v1/received/{received_id} (the `GetReceived` operationId).
+func (c *Client) GetReceived(ctx context.Context, receivedID ReceivedID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetReceivedRequest(c.Server, receivedID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReadReceived Mark a received message as read
+//
+// A message that is already marked keeps its first reader and time.
+//
+// Corresponds with POST /api/v1/received/{received_id}/read (the `ReadReceived` operationId).
+func (c *Client) ReadReceived(ctx context.Context, receivedID ReceivedID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReadReceivedRequest(c.Server, receivedID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // DeleteSession Sign out
 //
 // Ends the session of the cookie, or with `everywhere` all sessions of the user. The sessions end at once on the server that answers, and within two seconds on others.
@@ -15454,6 +15822,64 @@ func (c *Client) CreateSessionWithBody(ctx context.Context, contentType string, 
 // Corresponds with POST /api/v1/session (the `CreateSession` operationId).
 func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateSessionRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReceiveMessagesWithBody Hand over up to 100 messages that people sent to a sender
+//
+// For sender apps. Each message has its own outcome, in the order of the request. The answer follows the commit: an accepted message is not
+// lost.
+//
+//   - **Kept once.** Repeating a message is harmless: it gets 200 with the `received_id` of the first one. Two messages are the same if `sim`,
+//     `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A message without
+//     `received_at` and without `message_no` is always a new message.
+//   - **Whose it is.** The message answers the last task to this number that the sender had within the setting `recipient.reply_days`. It
+//     belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
+//     company `default`.
+//   - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
+//     the sender's inbox company.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/sms/received (the `ReceiveMessages` operationId).
+func (c *Client) ReceiveMessagesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReceiveMessagesRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReceiveMessages Hand over up to 100 messages that people sent to a sender
+//
+// For sender apps. Each message has its own outcome, in the order of the request. The answer follows the commit: an accepted message is not
+// lost.
+//
+//   - **Kept once.** Repeating a message is harmless: it gets 200 with the `received_id` of the first one. Two messages are the same if `sim`,
+//     `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A message without
+//     `received_at` and without `message_no` is always a new message.
+//   - **Whose it is.** The message answers the last task to this number that the sender had within the setting `recipient.reply_days`. It
+//     belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
+//     company `default`.
+//   - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
+//     the sender's inbox company.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/sms/received (the `ReceiveMessages` operationId).
+func (c *Client) ReceiveMessages(ctx context.Context, body ReceiveMessagesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReceiveMessagesRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -24089,6 +24515,224 @@ func NewGetNotificationRequest(server string, id ID) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListReceivedRequest constructs an http.Request for the ListReceived method
+func NewListReceivedRequest(server string, params *ListReceivedParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/received")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.PhoneNumber != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "phone_number", *params.PhoneNumber, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SenderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Kind != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "kind", *params.Kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Unread != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "unread", *params.Unread, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetReceivedRequest constructs an http.Request for the GetReceived method
+func NewGetReceivedRequest(server string, receivedID ReceivedID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "received_id", receivedID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/received/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReadReceivedRequest constructs an http.Request for the ReadReceived method
+func NewReadReceivedRequest(server string, receivedID ReceivedID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "received_id", receivedID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/received/%s/read", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewDeleteSessionRequest constructs an http.Request for the DeleteSession method
 func NewDeleteSessionRequest(server string, params *DeleteSessionParams) (*http.Request, error) {
 	var err error
@@ -24191,6 +24835,46 @@ func NewCreateSessionRequestWithBody(server string, contentType string, body io.
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewReceiveMessagesRequest calls the generic ReceiveMessages builder with application/json body
+func NewReceiveMessagesRequest(server string, body ReceiveMessagesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReceiveMessagesRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewReceiveMessagesRequestWithBody constructs an http.Request for the ReceiveMessages method, with any body, and a specified content type
+func NewReceiveMessagesRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sms/received")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -28182,6 +28866,31 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/notifications/{id} (the `GetNotification` operationId).
 	GetNotificationWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetNotificationResponse, error)
 
+	// ListReceivedWithResponse List received messages, newest first
+	//
+	// Callers of a company get the messages of their company. A user with the role submit gets only answers to its own tasks. Messages are kept for the setting `history.received_days`. A page reads at most about 10,000 messages. A page can therefore contain fewer items than `limit`, or no items, and still have a `next_cursor`. The list ends when `next_cursor` is null.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/received (the `ListReceived` operationId).
+	ListReceivedWithResponse(ctx context.Context, params *ListReceivedParams, reqEditors ...RequestEditorFn) (*ListReceivedResponse, error)
+
+	// GetReceivedWithResponse Get a received message
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/received/{received_id} (the `GetReceived` operationId).
+	GetReceivedWithResponse(ctx context.Context, receivedID ReceivedID, reqEditors ...RequestEditorFn) (*GetReceivedResponse, error)
+
+	// ReadReceivedWithResponse Mark a received message as read
+	//
+	// A message that is already marked keeps its first reader and time.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/received/{received_id}/read (the `ReadReceived` operationId).
+	ReadReceivedWithResponse(ctx context.Context, receivedID ReceivedID, reqEditors ...RequestEditorFn) (*ReadReceivedResponse, error)
+
 	// DeleteSessionWithResponse Sign out
 	//
 	// Ends the session of the cookie, or with `everywhere` all sessions of the user. The sessions end at once on the server that answers, and within two seconds on others.
@@ -28243,6 +28952,44 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
 	CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
+
+	// ReceiveMessagesWithBodyWithResponse Hand over up to 100 messages that people sent to a sender
+	//
+	// For sender apps. Each message has its own outcome, in the order of the request. The answer follows the commit: an accepted message is not
+	// lost.
+	//
+	// - **Kept once.** Repeating a message is harmless: it gets 200 with the `received_id` of the first one. Two messages are the same if `sim`,
+	//   `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A message without
+	//   `received_at` and without `message_no` is always a new message.
+	// - **Whose it is.** The message answers the last task to this number that the sender had within the setting `recipient.reply_days`. It
+	//   belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
+	//   company `default`.
+	// - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
+	//   the sender's inbox company.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/received (the `ReceiveMessages` operationId).
+	ReceiveMessagesWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReceiveMessagesResponse, error)
+
+	// ReceiveMessagesWithResponse Hand over up to 100 messages that people sent to a sender
+	//
+	// For sender apps. Each message has its own outcome, in the order of the request. The answer follows the commit: an accepted message is not
+	// lost.
+	//
+	// - **Kept once.** Repeating a message is harmless: it gets 200 with the `received_id` of the first one. Two messages are the same if `sim`,
+	//   `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A message without
+	//   `received_at` and without `message_no` is always a new message.
+	// - **Whose it is.** The message answers the last task to this number that the sender had within the setting `recipient.reply_days`. It
+	//   belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
+	//   company `default`.
+	// - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
+	//   the sender's inbox company.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/received (the `ReceiveMessages` operationId).
+	ReceiveMessagesWithResponse(ctx context.Context, body ReceiveMessagesJSONRequestBody, reqEditors ...RequestEditorFn) (*ReceiveMessagesResponse, error)
 
 	// ReportTaskWithBodyWithResponse Report the outcome of a task
 	//
@@ -41784,6 +42531,276 @@ func (r GetNotificationResponse) ContentType() string {
 	return ""
 }
 
+type ListReceivedResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReceivedListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListReceivedResponse) GetJSON200() *ReceivedListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListReceivedResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListReceivedResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListReceivedResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListReceivedResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListReceivedResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListReceivedResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListReceivedResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListReceivedResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListReceivedResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListReceivedResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListReceivedResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetReceivedResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReceivedResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetReceivedResponse) GetJSON200() *ReceivedResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetReceivedResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetReceivedResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetReceivedResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetReceivedResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetReceivedResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetReceivedResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetReceivedResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetReceivedResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetReceivedResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetReceivedResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetReceivedResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReadReceivedResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReceivedResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReadReceivedResponse) GetJSON200() *ReceivedResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReadReceivedResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReadReceivedResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ReadReceivedResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReadReceivedResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReadReceivedResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReadReceivedResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReadReceivedResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReadReceivedResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReadReceivedResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReadReceivedResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReadReceivedResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // DeleteSessionResponse200Headers the declared response headers of an HTTP 200 response for DeleteSession
 type DeleteSessionResponse200Headers struct {
 	SetCookie *string
@@ -42055,6 +43072,124 @@ func (r CreateSessionResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CreateSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReceiveMessagesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReceivedBatchResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReceiveMessagesResponse) GetJSON200() *ReceivedBatchResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ReceiveMessagesResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReceiveMessagesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReceiveMessagesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ReceiveMessagesResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ReceiveMessagesResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ReceiveMessagesResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ReceiveMessagesResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReceiveMessagesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReceiveMessagesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReceiveMessagesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReceiveMessagesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReceiveMessagesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReceiveMessagesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReceiveMessagesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReceiveMessagesResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -48452,6 +49587,49 @@ func (c *ClientWithResponses) GetNotificationWithResponse(ctx context.Context, i
 	return ParseGetNotificationResponse(rsp)
 }
 
+// ListReceivedWithResponse List received messages, newest first
+//
+// Callers of a company get the messages of their company. A user with the role submit gets only answers to its own tasks. Messages are kept for the setting `history.received_days`. A page reads at most about 10,000 messages. A page can therefore contain fewer items than `limit`, or no items, and still have a `next_cursor`. The list ends when `next_cursor` is null.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/received (the `ListReceived` operationId).
+func (c *ClientWithResponses) ListReceivedWithResponse(ctx context.Context, params *ListReceivedParams, reqEditors ...RequestEditorFn) (*ListReceivedResponse, error) {
+	rsp, err := c.ListReceived(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListReceivedResponse(rsp)
+}
+
+// GetReceivedWithResponse Get a received message
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/received/{received_id} (the `GetReceived` operationId).
+func (c *ClientWithResponses) GetReceivedWithResponse(ctx context.Context, receivedID ReceivedID, reqEditors ...RequestEditorFn) (*GetReceivedResponse, error) {
+	rsp, err := c.GetReceived(ctx, receivedID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetReceivedResponse(rsp)
+}
+
+// ReadReceivedWithResponse Mark a received message as read
+//
+// A message that is already marked keeps its first reader and time.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/received/{received_id}/read (the `ReadReceived` operationId).
+func (c *ClientWithResponses) ReadReceivedWithResponse(ctx context.Context, receivedID ReceivedID, reqEditors ...RequestEditorFn) (*ReadReceivedResponse, error) {
+	rsp, err := c.ReadReceived(ctx, receivedID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReadReceivedResponse(rsp)
+}
+
 // DeleteSessionWithResponse Sign out
 //
 // Ends the session of the cookie, or with `everywhere` all sessions of the user. The sessions end at once on the server that answers, and within two seconds on others.
@@ -48536,6 +49714,56 @@ func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, bod
 		return nil, err
 	}
 	return ParseCreateSessionResponse(rsp)
+}
+
+// ReceiveMessagesWithBodyWithResponse Hand over up to 100 messages that people sent to a sender
+//
+// For sender apps. Each message has its own outcome, in the order of the request. The answer follows the commit: an accepted message is not
+// lost.
+//
+//   - **Kept once.** Repeating a message is harmless: it gets 200 with the `received_id` of the first one. Two messages are the same if `sim`,
+//     `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A message without
+//     `received_at` and without `message_no` is always a new message.
+//   - **Whose it is.** The message answers the last task to this number that the sender had within the setting `recipient.reply_days`. It
+//     belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
+//     company `default`.
+//   - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
+//     the sender's inbox company.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/received (the `ReceiveMessages` operationId).
+func (c *ClientWithResponses) ReceiveMessagesWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReceiveMessagesResponse, error) {
+	rsp, err := c.ReceiveMessagesWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReceiveMessagesResponse(rsp)
+}
+
+// ReceiveMessagesWithResponse Hand over up to 100 messages that people sent to a sender
+//
+// For sender apps. Each message has its own outcome, in the order of the request. The answer follows the commit: an accepted message is not
+// lost.
+//
+//   - **Kept once.** Repeating a message is harmless: it gets 200 with the `received_id` of the first one. Two messages are the same if `sim`,
+//     `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A message without
+//     `received_at` and without `message_no` is always a new message.
+//   - **Whose it is.** The message answers the last task to this number that the sender had within the setting `recipient.reply_days`. It
+//     belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
+//     company `default`.
+//   - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
+//     the sender's inbox company.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/received (the `ReceiveMessages` operationId).
+func (c *ClientWithResponses) ReceiveMessagesWithResponse(ctx context.Context, body ReceiveMessagesJSONRequestBody, reqEditors ...RequestEditorFn) (*ReceiveMessagesResponse, error) {
+	rsp, err := c.ReceiveMessages(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReceiveMessagesResponse(rsp)
 }
 
 // ReportTaskWithBodyWithResponse Report the outcome of a task
@@ -60361,6 +61589,231 @@ func ParseGetNotificationResponse(rsp *http.Response) (*GetNotificationResponse,
 	return response, nil
 }
 
+// ParseListReceivedResponse parses an HTTP response from a ListReceivedWithResponse call
+func ParseListReceivedResponse(rsp *http.Response) (*ListReceivedResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListReceivedResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReceivedListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetReceivedResponse parses an HTTP response from a GetReceivedWithResponse call
+func ParseGetReceivedResponse(rsp *http.Response) (*GetReceivedResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetReceivedResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReceivedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseReadReceivedResponse parses an HTTP response from a ReadReceivedWithResponse call
+func ParseReadReceivedResponse(rsp *http.Response) (*ReadReceivedResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReadReceivedResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReceivedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseDeleteSessionResponse parses an HTTP response from a DeleteSessionWithResponse call
 func ParseDeleteSessionResponse(rsp *http.Response) (*DeleteSessionResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -60600,6 +62053,109 @@ func ParseCreateSessionResponse(rsp *http.Response) (*CreateSessionResponse, err
 			headers.SetCookie = &value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseReceiveMessagesResponse parses an HTTP response from a ReceiveMessagesWithResponse call
+func ParseReceiveMessagesResponse(rsp *http.Response) (*ReceiveMessagesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReceiveMessagesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReceivedBatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	}
 
 	return response, nil

@@ -255,13 +255,14 @@ const senderCreate = `-- name: SenderCreate :one
 WITH made AS (
     INSERT INTO senders (
         sender_no, name, channel_id, kind, status, sort, is_shared, interval_ms, per_minute, per_hour, per_day, per_month, time_zone,
-        lease_seconds, sign, sign_mode, segment_size, low_warning, low_switch, config, on_unclear, has_balance, segment_price
+        lease_seconds, sign, sign_mode, segment_size, low_warning, low_switch, config, on_unclear, has_balance, segment_price, inbox_company_id
     )
     VALUES (
         $1, $2, (SELECT c.id FROM channels c WHERE c.channel = $3), $4, $5, $6::double precision,
         $7, $8, $9, $10, $11, $12, $13,
         $14, $15, $16, $17, $18, $19, $20,
-        $21, $22::bigint IS NOT NULL, $23
+        $21, $22::bigint IS NOT NULL, $23,
+        (SELECT o.id FROM companies o WHERE o.company_no = $24::text)
     )
     RETURNING id
 ),
@@ -272,7 +273,7 @@ state AS (
 ledger AS (
     INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
     SELECT made.id, $22::bigint, $22::bigint, $18, $19,
-        'opening balance', $24::text
+        'opening balance', $25::text
     FROM made
     WHERE $22::bigint IS NOT NULL
 )
@@ -280,30 +281,31 @@ SELECT made.id FROM made
 `
 
 type SenderCreateParams struct {
-	SenderNo     string
-	Name         string
-	Channel      string
-	Kind         string
-	Status       string
-	Sort         float64
-	IsShared     bool
-	IntervalMs   int64
-	PerMinute    *int64
-	PerHour      *int64
-	PerDay       *int64
-	PerMonth     *int64
-	TimeZone     string
-	LeaseSeconds *int64
-	Sign         *string
-	SignMode     string
-	SegmentSize  *int64
-	LowWarning   *int64
-	LowSwitch    *int64
-	Config       []byte
-	OnUnclear    string
-	Balance      *int64
-	SegmentPrice *int64
-	Username     string
+	SenderNo       string
+	Name           string
+	Channel        string
+	Kind           string
+	Status         string
+	Sort           float64
+	IsShared       bool
+	IntervalMs     int64
+	PerMinute      *int64
+	PerHour        *int64
+	PerDay         *int64
+	PerMonth       *int64
+	TimeZone       string
+	LeaseSeconds   *int64
+	Sign           *string
+	SignMode       string
+	SegmentSize    *int64
+	LowWarning     *int64
+	LowSwitch      *int64
+	Config         []byte
+	OnUnclear      string
+	Balance        *int64
+	SegmentPrice   *int64
+	InboxCompanyNo *string
+	Username       string
 }
 
 func (q *Queries) SenderCreate(ctx context.Context, arg SenderCreateParams) (int64, error) {
@@ -331,6 +333,7 @@ func (q *Queries) SenderCreate(ctx context.Context, arg SenderCreateParams) (int
 		arg.OnUnclear,
 		arg.Balance,
 		arg.SegmentPrice,
+		arg.InboxCompanyNo,
 		arg.Username,
 	)
 	var id int64
@@ -579,7 +582,7 @@ const senderList = `-- name: SenderList :many
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
     s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.sign_mode, s.segment_size, s.low_warning,
-    s.low_switch, s.segment_price, s.config, s.on_unclear, s.version, s.created_at, s.updated_at,
+    s.low_switch, s.segment_price, o.company_no AS inbox_company_no, s.config, s.on_unclear, s.version, s.created_at, s.updated_at,
     st.balance, st.granted, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used,
     x.month_used::bigint AS month_used,
@@ -597,6 +600,7 @@ JOIN sender_states st ON st.sender_id = s.id
 JOIN sender_totals u ON u.sender_id = s.id
 JOIN sender_standings x ON x.sender_id = s.id
 JOIN channels c ON c.id = s.channel_id
+LEFT JOIN companies o ON o.id = s.inbox_company_id
 LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity, if the sender never had to wait, is returned as null
 WHERE s.id < $3 AND ($4::text IS NULL OR s.sender_no = $4::text)
     AND ($5::text IS NULL OR s.status = $5::text)
@@ -646,6 +650,7 @@ type SenderListRow struct {
 	LowWarning      *int64
 	LowSwitch       *int64
 	SegmentPrice    *int64
+	InboxCompanyNo  *string
 	Config          []byte
 	OnUnclear       string
 	Version         int64
@@ -715,6 +720,7 @@ func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]Sende
 			&i.LowWarning,
 			&i.LowSwitch,
 			&i.SegmentPrice,
+			&i.InboxCompanyNo,
 			&i.Config,
 			&i.OnUnclear,
 			&i.Version,
@@ -855,15 +861,16 @@ changed AS (
         per_month = $11, time_zone = $12, lease_seconds = $13,
         sign = $14, sign_mode = $15, segment_size = $16,
         low_warning = $17, low_switch = $18,
-        segment_price = $19, config = coalesce($20, s.config), on_unclear = $21, version = s.version + 1, updated_at = now()
+        segment_price = $19, inbox_company_id = (SELECT o.id FROM companies o WHERE o.company_no = $20::text),
+        config = coalesce($21, s.config), on_unclear = $22, version = s.version + 1, updated_at = now()
     FROM before b
-    WHERE s.id = b.id AND s.version = $22
+    WHERE s.id = b.id AND s.version = $23
     RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.interval_ms AS interval_before, b.low_warning AS low_warning_before,
-        b.low_switch AS low_switch_before, $23::boolean AS is_mended
+        b.low_switch AS low_switch_before, $24::boolean AS is_mended
 ),
 noted AS (
     INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
-    SELECT c.id, 0, coalesce(st.balance, 0), c.low_warning, c.low_switch, 'thresholds', $24::text
+    SELECT c.id, 0, coalesce(st.balance, 0), c.low_warning, c.low_switch, 'thresholds', $25::text
     FROM changed c
     CROSS JOIN LATERAL (SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on, failed_tasks FROM sender_states WHERE sender_id = c.id FOR UPDATE) st
     WHERE c.low_warning IS DISTINCT FROM c.low_warning_before OR c.low_switch IS DISTINCT FROM c.low_switch_before
@@ -888,30 +895,31 @@ SELECT FROM changed
 `
 
 type SenderUpdateParams struct {
-	SenderNo     string
-	Name         string
-	Kind         string
-	Status       string
-	Sort         float64
-	IsShared     bool
-	IntervalMs   int64
-	PerMinute    *int64
-	PerHour      *int64
-	PerDay       *int64
-	PerMonth     *int64
-	TimeZone     string
-	LeaseSeconds *int64
-	Sign         *string
-	SignMode     string
-	SegmentSize  *int64
-	LowWarning   *int64
-	LowSwitch    *int64
-	SegmentPrice *int64
-	Config       []byte
-	OnUnclear    string
-	Version      int64
-	IsMended     bool
-	Username     string
+	SenderNo       string
+	Name           string
+	Kind           string
+	Status         string
+	Sort           float64
+	IsShared       bool
+	IntervalMs     int64
+	PerMinute      *int64
+	PerHour        *int64
+	PerDay         *int64
+	PerMonth       *int64
+	TimeZone       string
+	LeaseSeconds   *int64
+	Sign           *string
+	SignMode       string
+	SegmentSize    *int64
+	LowWarning     *int64
+	LowSwitch      *int64
+	SegmentPrice   *int64
+	InboxCompanyNo *string
+	Config         []byte
+	OnUnclear      string
+	Version        int64
+	IsMended       bool
+	Username       string
 }
 
 // SenderUpdate writes all changeable columns of a sender, and writes changed thresholds to the ledger. config null: the current config is not changed, because
@@ -938,6 +946,7 @@ func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int
 		arg.LowWarning,
 		arg.LowSwitch,
 		arg.SegmentPrice,
+		arg.InboxCompanyNo,
 		arg.Config,
 		arg.OnUnclear,
 		arg.Version,

@@ -24,13 +24,14 @@ SELECT id, channel_id FROM senders WHERE sender_no = @sender_no;
 WITH made AS (
     INSERT INTO senders (
         sender_no, name, channel_id, kind, status, sort, is_shared, interval_ms, per_minute, per_hour, per_day, per_month, time_zone,
-        lease_seconds, sign, sign_mode, segment_size, low_warning, low_switch, config, on_unclear, has_balance, segment_price
+        lease_seconds, sign, sign_mode, segment_size, low_warning, low_switch, config, on_unclear, has_balance, segment_price, inbox_company_id
     )
     VALUES (
         @sender_no, @name, (SELECT c.id FROM channels c WHERE c.channel = @channel), @kind, @status, @sort::double precision,
         @is_shared, @interval_ms, sqlc.narg(per_minute), sqlc.narg(per_hour), sqlc.narg(per_day), sqlc.narg(per_month), @time_zone,
         sqlc.narg(lease_seconds), sqlc.narg(sign), @sign_mode, sqlc.narg(segment_size), sqlc.narg(low_warning), sqlc.narg(low_switch), @config,
-        @on_unclear, sqlc.narg(balance)::bigint IS NOT NULL, sqlc.narg(segment_price)
+        @on_unclear, sqlc.narg(balance)::bigint IS NOT NULL, sqlc.narg(segment_price),
+        (SELECT o.id FROM companies o WHERE o.company_no = sqlc.narg(inbox_company_no)::text)
     )
     RETURNING id
 ),
@@ -53,7 +54,7 @@ SELECT made.id FROM made;
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
     s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.sign_mode, s.segment_size, s.low_warning,
-    s.low_switch, s.segment_price, s.config, s.on_unclear, s.version, s.created_at, s.updated_at,
+    s.low_switch, s.segment_price, o.company_no AS inbox_company_no, s.config, s.on_unclear, s.version, s.created_at, s.updated_at,
     st.balance, st.granted, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used,
     x.month_used::bigint AS month_used,
@@ -71,6 +72,7 @@ JOIN sender_states st ON st.sender_id = s.id
 JOIN sender_totals u ON u.sender_id = s.id
 JOIN sender_standings x ON x.sender_id = s.id
 JOIN channels c ON c.id = s.channel_id
+LEFT JOIN companies o ON o.id = s.inbox_company_id
 LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity, if the sender never had to wait, is returned as null
 WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no = sqlc.narg(sender_no)::text)
     AND (sqlc.narg(status)::text IS NULL OR s.status = sqlc.narg(status)::text)
@@ -100,7 +102,8 @@ changed AS (
         per_month = sqlc.narg(per_month), time_zone = @time_zone, lease_seconds = sqlc.narg(lease_seconds),
         sign = sqlc.narg(sign), sign_mode = @sign_mode, segment_size = sqlc.narg(segment_size),
         low_warning = sqlc.narg(low_warning), low_switch = sqlc.narg(low_switch),
-        segment_price = sqlc.narg(segment_price), config = coalesce(sqlc.narg(config), s.config), on_unclear = @on_unclear, version = s.version + 1, updated_at = now()
+        segment_price = sqlc.narg(segment_price), inbox_company_id = (SELECT o.id FROM companies o WHERE o.company_no = sqlc.narg(inbox_company_no)::text),
+        config = coalesce(sqlc.narg(config), s.config), on_unclear = @on_unclear, version = s.version + 1, updated_at = now()
     FROM before b
     WHERE s.id = b.id AND s.version = @version
     RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.interval_ms AS interval_before, b.low_warning AS low_warning_before,

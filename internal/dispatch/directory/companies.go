@@ -50,7 +50,7 @@ func (s *Service) CreateCompany(ctx context.Context, c Company) (CompanyRow, err
 // GetCompany returns one company, or the fault company.not_found.
 func (s *Service) GetCompany(ctx context.Context, no string) (CompanyRow, error) {
 	rows, err := s.q.CompanyList(ctx, directoryq.CompanyListParams{BeforeID: math.MaxInt64, CompanyNo: &no, PageLimit: 1})
-	return postgres.One(rows, err, "get company", errNoCompany)
+	return postgres.One(rows, err, "get company", ErrNoCompany)
 }
 
 // ListCompanies lists up to limit companies with smaller ids than before, newest first. If visible is non-nil, the list contains only the company with this

@@ -59,7 +59,7 @@ const (
 
 // These are the faults for missing rows.
 var (
-	errNoCompany = fault.New(fault.NotFound, fault.CompanyNotFound)
+	ErrNoCompany = fault.New(fault.NotFound, fault.CompanyNotFound)
 	ErrNoChannel = fault.New(fault.NotFound, fault.ChannelNotFound)
 	errNoCountry = fault.New(fault.NotFound, fault.CountryNotFound)
 	errNoRoute   = fault.New(fault.NotFound, fault.RouteRuleNotFound)

@@ -28,7 +28,7 @@ func (s *Service) CreateRoute(ctx context.Context, r Route) (row RouteRow, err e
 		p := directoryq.RouteCreateParams{MessageType: &r.MessageType, Weight: r.Weight, Sort: r.Sort, Status: r.Status}
 		company, err := s.GetCompany(ctx, r.CompanyNo)
 		if err != nil {
-			return fault.OfField(err, errNoCompany, "company_no")
+			return fault.OfField(err, ErrNoCompany, "company_no")
 		}
 		p.CompanyID = &company.ID
 		if r.CountryNo != "" {

@@ -11,6 +11,7 @@ import (
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/scan"
 )
 
 // Filter selects callbacks or receipts of a list. A nil field matches all. The page contains ids smaller than BeforeID.
@@ -23,44 +24,13 @@ type Filter struct {
 	Limit                int
 }
 
-// Page is a page of a list, newest first. The next page starts with ids smaller than Before. 0 means that no page follows.
-type Page[Row any] struct {
-	Rows   []Row
-	Before int64
-}
+// Page is a page of a list, newest first.
+type Page[Row any] = scan.Page[Row]
 
 const (
-	maxScan    = 10_000      // approximate maximum number of rows that one page reads
-	maxPortion = 1000        // maximum number of ids that one statement reads
-	maxBody    = 1000        // maximum number of characters of a body in a list
-	skew       = time.Minute // maximum time by which a row can be later than a row with a greater id
+	maxBody = 1000        // maximum number of characters of a body in a list
+	skew    = time.Minute // maximum time by which a row can be later than a row with a greater id
 )
-
-// walk fills a page: it reads ids in portions, and the matching rows of each portion.
-func walk[Row any](f Filter, idOf func(Row) int64, ids func(before int64, most int32) ([]int64, error), rows func(ids []int64) ([]Row, error)) (p Page[Row], err error) {
-	before, most := f.BeforeID, f.Limit+1
-	for scanned := 0; scanned < maxScan; {
-		found, err := ids(before, int32(most))
-		if err != nil || len(found) == 0 {
-			return p, err
-		}
-		more, err := rows(found)
-		if err != nil {
-			return p, err
-		}
-		if p.Rows = append(p.Rows, more...); len(p.Rows) > f.Limit {
-			p.Rows = p.Rows[:f.Limit]
-			p.Before = idOf(p.Rows[f.Limit-1])
-			return p, nil
-		}
-		if len(found) < most {
-			return p, nil
-		}
-		before, scanned, most = found[len(found)-1], scanned+len(found), maxPortion
-	}
-	p.Before = before
-	return p, nil
-}
 
 // span returns limits for the ids of rows between From and To: ids from first up to, but not including, before.
 func (f Filter) span(since func(time.Time) (int64, error)) (first, before int64, err error) {
@@ -102,7 +72,7 @@ func (s *Service) Receipts(ctx context.Context, f Filter) (p Page[Row], err erro
 			return p, postgres.Wrap("list receipts", err, nil)
 		}
 	}
-	p, err = walk(f, func(r Row) int64 { return r.ID }, func(before int64, most int32) ([]int64, error) {
+	p, err = scan.List[Row]{ID: func(r Row) int64 { return r.ID }, IDs: func(before int64, most int32) ([]int64, error) {
 		switch {
 		case f.ProviderNo != nil:
 			return s.q.ReceiptIDsOfNumber(ctx, receiptq.ReceiptIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, Most: most})
@@ -113,11 +83,11 @@ func (s *Service) Receipts(ctx context.Context, f Filter) (p Page[Row], err erro
 		default:
 			return s.q.ReceiptIDs(ctx, receiptq.ReceiptIDsParams{BeforeID: before, FromID: first, Most: most})
 		}
-	}, func(ids []int64) ([]Row, error) {
+	}, Rows: func(ids []int64) ([]Row, error) {
 		return s.q.ReceiptListOf(ctx, receiptq.ReceiptListOfParams{
 			Ids: ids, SenderNo: f.SenderNo, ProviderNo: f.ProviderNo, IsMatched: f.Matched, CreatedFrom: f.From, CreatedTo: f.To,
 		})
-	})
+	}}.Page(f.BeforeID, f.Limit)
 	return p, postgres.Wrap("list receipts", err, nil)
 }
 
@@ -135,7 +105,7 @@ func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[CallbackRow],
 			return p, postgres.Wrap("list callbacks", err, nil)
 		}
 	}
-	p, err = walk(f, func(c CallbackRow) int64 { return c.ID }, func(before int64, most int32) ([]int64, error) {
+	p, err = scan.List[CallbackRow]{ID: func(c CallbackRow) int64 { return c.ID }, IDs: func(before int64, most int32) ([]int64, error) {
 		switch {
 		case f.ProviderNo != nil:
 			return s.q.CallbackIDsOfNumber(ctx, receiptq.CallbackIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, Most: most})
@@ -146,11 +116,11 @@ func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[CallbackRow],
 		default:
 			return s.q.CallbackIDs(ctx, receiptq.CallbackIDsParams{BeforeID: before, FromID: first, Most: most})
 		}
-	}, func(ids []int64) ([]CallbackRow, error) {
+	}, Rows: func(ids []int64) ([]CallbackRow, error) {
 		return s.q.CallbackListOf(ctx, receiptq.CallbackListOfParams{
 			Ids: ids, MaxBody: 2 * maxBody, SenderNo: f.SenderNo, IsUnreadable: f.Unreadable, CreatedFrom: f.From, CreatedTo: f.To,
 		})
-	})
+	}}.Page(f.BeforeID, f.Limit)
 	if err != nil {
 		return p, postgres.Wrap("list callbacks", err, nil)
 	}

@@ -12,9 +12,19 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Polled records a poll of an app in memory. It registers an unknown app if the settings allow this. Faults: sender.not_found, limit.reached if too many apps
-// have registered themselves.
+// Polled records a poll of an app in memory, and registers the app like EnsureApp.
 func (s *Service) Polled(ctx context.Context, senderNo string) error {
+	if err := s.EnsureApp(ctx, senderNo); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note(senderNo, false)
+	return nil
+}
+
+// EnsureApp registers an unknown app if the settings allow this. Faults: sender.not_found, limit.reached if too many apps have registered themselves.
+func (s *Service) EnsureApp(ctx context.Context, senderNo string) error {
 	_, known := s.known.Get(senderNo)
 	if !known {
 		_, known = s.pools.get(senderNo)
@@ -25,9 +35,6 @@ func (s *Service) Polled(ctx context.Context, senderNo string) error {
 		}
 		s.known.Add(senderNo, struct{}{})
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.note(senderNo, false)
 	return nil
 }
 

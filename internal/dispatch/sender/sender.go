@@ -73,6 +73,15 @@ func (s *Service) checkZone(ctx context.Context, zone string) error {
 	return err
 }
 
+// checkInbox returns the fault request.invalid if the company does not exist. nil means no company.
+func (s *Service) checkInbox(ctx context.Context, companyNo *string) error {
+	if companyNo == nil {
+		return nil
+	}
+	_, err := s.directory.GetCompany(ctx, *companyNo)
+	return fault.OfField(err, directory.ErrNoCompany, "inbox_company_no")
+}
+
 // checkSigns returns the fault request.invalid if the mode is not possible with this kind of sender or with this signature.
 func checkSigns(kind, mode string, sign *string) error {
 	switch {
@@ -109,6 +118,9 @@ func (s *Service) Create(ctx context.Context, p Params) (Row, error) {
 			return fault.OfField(err, directory.ErrNoChannel, "channel")
 		}
 		if err := s.checkZone(ctx, p.TimeZone); err != nil {
+			return err
+		}
+		if err := s.checkInbox(ctx, p.InboxCompanyNo); err != nil {
 			return err
 		}
 		_, err := s.q.SenderCreate(ctx, p)
@@ -168,6 +180,7 @@ type Settings struct {
 	SignMode                                string
 	LowWarning, LowSwitch                   *int64
 	SegmentPrice                            *int64 // in 1/10000 of the currency
+	InboxCompanyNo                          *string
 	Config                                  []byte // nil: the configuration is kept
 	IsMended                                bool   // the update closes the circuit breaker, because the change can have repaired the sender
 }
@@ -197,7 +210,7 @@ func (s *Service) changed(ctx context.Context, was Row, change func(*Settings)) 
 		Name: was.Name, Kind: was.Kind, Status: was.Status, TimeZone: was.TimeZone, OnUnclear: was.OnUnclear, Sort: was.Sort,
 		IsShared: was.IsShared, IntervalMs: was.IntervalMs, PerMinute: was.PerMinute, PerHour: was.PerHour, PerDay: was.PerDay,
 		PerMonth: was.PerMonth, LeaseSeconds: was.LeaseSeconds, SegmentSize: was.SegmentSize, Sign: was.Sign, SignMode: was.SignMode,
-		LowWarning: was.LowWarning, LowSwitch: was.LowSwitch, SegmentPrice: was.SegmentPrice,
+		LowWarning: was.LowWarning, LowSwitch: was.LowSwitch, SegmentPrice: was.SegmentPrice, InboxCompanyNo: was.InboxCompanyNo,
 	}
 	change(&to)
 	if to.Config != nil || to.Kind != was.Kind {
@@ -209,11 +222,14 @@ func (s *Service) changed(ctx context.Context, was Row, change func(*Settings)) 
 	if err == nil && to.TimeZone != was.TimeZone {
 		err = s.checkZone(ctx, to.TimeZone)
 	}
+	if err == nil {
+		err = s.checkInbox(ctx, to.InboxCompanyNo)
+	}
 	return senderq.SenderUpdateParams{
 		SenderNo: was.SenderNo, Version: was.Version, Name: to.Name, Kind: to.Kind, Status: to.Status, TimeZone: to.TimeZone,
 		OnUnclear: to.OnUnclear, Sort: to.Sort, IsShared: to.IsShared, IntervalMs: to.IntervalMs, PerMinute: to.PerMinute,
 		PerHour: to.PerHour, PerDay: to.PerDay, PerMonth: to.PerMonth, LeaseSeconds: to.LeaseSeconds, SegmentSize: to.SegmentSize,
-		Sign: to.Sign, SignMode: to.SignMode, LowWarning: to.LowWarning, LowSwitch: to.LowSwitch, SegmentPrice: to.SegmentPrice,
+		Sign: to.Sign, SignMode: to.SignMode, LowWarning: to.LowWarning, LowSwitch: to.LowSwitch, SegmentPrice: to.SegmentPrice, InboxCompanyNo: to.InboxCompanyNo,
 		Config: to.Config, IsMended: to.IsMended,
 	}, err
 }

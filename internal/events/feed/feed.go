@@ -26,6 +26,7 @@ const (
 	MessageCancelled   = "message.cancelled"
 	MessageDelivered   = "message.delivered"
 	MessageUndelivered = "message.undelivered"
+	MessageReceived    = "message.received"
 	BatchFinished      = "batch.finished"
 
 	NotificationFinished = "notification.finished"

@@ -50,6 +50,7 @@ const (
 	Reports         Kind = "reports"
 	Attempts        Kind = "attempts"
 	Receipts        Kind = "receipts"
+	Received        Kind = "received"
 	Callbacks       Kind = "callbacks"
 	Texts           Kind = "texts" // rendered texts
 	Notifications   Kind = "notifications"

@@ -24,6 +24,7 @@ type Values struct {
 	Monitoring Monitoring `json:"monitoring"`
 	History    History    `json:"history"`
 	Access     Access     `json:"access"`
+	Recipient  Recipient  `json:"recipient"`
 }
 
 // Queue contains the settings of dispatch. Times are in seconds. The environment sets the first values of the settings in Rules.
@@ -119,7 +120,16 @@ type History struct {
 	BatchDays      int64  `json:"batch_days" kind:"days" default:"180" min:"0" max:"36500" zero:"never"`    // days after the end of a batch after which the batch and its rows are deleted
 	DedupKeepDays  int64  `json:"dedup_keep_days" kind:"days" default:"0" min:"0" max:"36500" zero:"never"` // days after which a dedup key can be used again
 	FeedDays       int64  `json:"feed_days" kind:"days" default:"7" min:"6" max:"90"`                       // days after which events of the feed are deleted; the minimum is longer than the time after which a failing webhook is switched off
+	ReceivedDays   int64  `json:"received_days" kind:"days" default:"180" min:"0" max:"36500" zero:"never"` // days after which received messages are deleted
 }
+
+// Recipient contains the rules about the people who receive messages.
+type Recipient struct {
+	ReplyDays int64 `json:"reply_days" kind:"days" default:"30" min:"0" max:"365"` // days within which a received message answers a task
+}
+
+// ReplyTime returns how long after a task a received message answers it.
+func (r Recipient) ReplyTime() time.Duration { return time.Duration(r.ReplyDays) * 24 * time.Hour }
 
 // Access contains the lifetimes of sessions.
 type Access struct {
@@ -146,6 +156,9 @@ func (v Values) AgedPriority() int16 {
 
 // SilentAfter returns how long after its last poll a sender counts as available.
 func (q Queue) SilentAfter() time.Duration { return time.Duration(q.SenderSilentAfter) * time.Second }
+
+// ReceivedKept returns how long received messages are kept. 0 means forever.
+func (h History) ReceivedKept() time.Duration { return time.Duration(h.ReceivedDays) * 24 * time.Hour }
 
 // logDays returns for how many days logs are kept. The next functions return the days of other rows. 0 means forever.
 func (h History) logDays() int64    { return h.LogDays }

@@ -25,6 +25,7 @@ import (
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/dispatch/receipt"
+	"lksms/internal/dispatch/received"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/events/feed"
@@ -98,6 +99,7 @@ type Services struct {
 	Pusher        *push.Pusher
 	Settings      *setting.Service
 	Receipts      *receipt.Service
+	Received      *received.Service
 	Inbounds      *inbound.Service
 	Phones        *mobile.Service
 	Notifications *notification.Service
@@ -129,7 +131,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	scope := caller.NewScope(services.Directory, services.Senders)
 	s := &Server{
 		taskHandlers: tasks.New(tasks.Services{
-			Submissions: services.Submissions, Tasks: services.Tasks, Queue: services.Queue, Jobs: services.Jobs, Receipts: services.Receipts, Inbounds: services.Inbounds, Feed: services.Feed,
+			Submissions: services.Submissions, Tasks: services.Tasks, Queue: services.Queue, Jobs: services.Jobs, Receipts: services.Receipts, Received: services.Received, Senders: services.Senders, Directory: services.Directory, Inbounds: services.Inbounds, Feed: services.Feed,
 			Webhooks: services.Webhooks, Gate: guard,
 		}, scope),
 		audienceHandlers: audience.New(audience.Services{

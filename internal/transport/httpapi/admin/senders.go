@@ -31,7 +31,7 @@ func (h *Handlers) CreateSender(ctx context.Context, req api.CreateSenderRequest
 		PerMinute: limits.PerMinute, PerHour: limits.PerHour, PerDay: limits.PerDay, PerMonth: limits.PerMonth,
 		TimeZone: optional.Or(req.Body.TimeZone, "Asia/Shanghai"), LeaseSeconds: req.Body.LeaseSeconds, Sign: req.Body.Sign,
 		SignMode:    string(optional.Or(req.Body.SignMode, api.SignInText)),
-		SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch, SegmentPrice: req.Body.SegmentPrice, Config: config,
+		SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch, SegmentPrice: req.Body.SegmentPrice, InboxCompanyNo: req.Body.InboxCompanyNo, Config: config,
 		OnUnclear: string(optional.Or(req.Body.OnUnclear, api.OnUnclearRetry)), Balance: req.Body.Balance, Username: gate.Of(ctx).Caller.User.Username,
 	})
 	answer, err := h.senderAnswer(row, err)
@@ -101,6 +101,7 @@ func (h *Handlers) UpdateSender(ctx context.Context, req api.UpdateSenderRequest
 		convert.SetNullable(&to.LowWarning, p.LowWarning)
 		convert.SetNullable(&to.LowSwitch, p.LowSwitch)
 		convert.SetNullable(&to.SegmentPrice, p.SegmentPrice)
+		convert.SetNullable(&to.InboxCompanyNo, p.InboxCompanyNo)
 		convert.Set(&to.OnUnclear, (*string)(p.OnUnclear))
 		to.Config = config
 		to.IsMended = config != nil || p.Kind != nil || p.Status != nil
@@ -149,7 +150,7 @@ func (h *Handlers) senderOf(row sender.Row) (api.Sender, error) {
 		Used:   api.Used{Minute: row.MinuteUsed, Hour: row.HourUsed, Day: row.DayUsed, Month: row.MonthUsed}, TimeZone: row.TimeZone,
 		LeaseSeconds: row.LeaseSeconds, Sign: row.Sign, SignMode: api.SignMode(row.SignMode), SegmentSize: row.SegmentSize,
 		Balance: row.Balance, LowWarning: row.LowWarning,
-		LowSwitch: row.LowSwitch, SegmentPrice: row.SegmentPrice, OnUnclear: api.OnUnclear(row.OnUnclear), IsReady: row.IsReady, IsSilent: &row.IsSilent, NextAvailableAt: row.NextAvailableAt, SeenAt: row.SeenAt, SentAt: row.SentAt,
+		LowSwitch: row.LowSwitch, InboxCompanyNo: row.InboxCompanyNo, SegmentPrice: row.SegmentPrice, OnUnclear: api.OnUnclear(row.OnUnclear), IsReady: row.IsReady, IsSilent: &row.IsSilent, NextAvailableAt: row.NextAvailableAt, SeenAt: row.SeenAt, SentAt: row.SentAt,
 		Attempts: row.Attempts, TotalSent: row.Succeeded, Version: row.Version, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
 	if row.Balance != nil {

@@ -3,11 +3,14 @@
 package tasks
 
 import (
+	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/job"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/dispatch/receipt"
+	"lksms/internal/dispatch/received"
+	"lksms/internal/dispatch/sender"
 	"lksms/internal/events/feed"
 	"lksms/internal/events/webhook"
 	"lksms/internal/transport/httpapi/caller"
@@ -22,6 +25,9 @@ type Services struct {
 	Queue       *queue.Service
 	Jobs        *job.Service
 	Receipts    *receipt.Service
+	Received    *received.Service
+	Senders     *sender.Service
+	Directory   *directory.Service
 	Inbounds    *inbound.Service
 	Feed        *feed.Service
 	Webhooks    *webhook.Service

@@ -61,11 +61,13 @@ func (c *Contract) CheckSettings(body []byte) error { return c.changes.Check(bod
 
 // The gate refers to these operations by name.
 const (
-	// SendBatch and ReportBatch are the operations on lists of items.
+	// SendBatch, ReportBatch and Receive are the operations on lists of items.
 	SendBatch       = "POST " + sendBatchPath
 	ReportBatch     = "POST " + reportBatchPath
+	Receive         = "POST " + receivePath
 	sendBatchPath   = "/api/v1/sms/send-batch"
 	reportBatchPath = "/api/v1/sms/report-batch"
+	receivePath     = "/api/v1/sms/received"
 
 	// Callback is the operation whose body can have any format, because each provider defines its own format.
 	Callback     = "POST " + callbackPath
@@ -97,6 +99,7 @@ func Of(spec *openapi3.T) (*Contract, error) {
 	batches := map[string]Batch{
 		SendBatch:   relax[api.SendRequest](spec, sendBatchPath, "messages"),
 		ReportBatch: relax[api.ReportRequest](spec, reportBatchPath, "reports"),
+		Receive:     relax[api.ReceivedInput](spec, receivePath, "messages"),
 	}
 	c := &Contract{operations: map[string]Operation{}, changes: Batch{item: spec.Components.Schemas["SettingsChange"].Value}}
 	for pattern, operation := range operationsOf(spec) {

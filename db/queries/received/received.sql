@@ -1,0 +1,132 @@
+-- Statements on received messages: what people sent to the numbers of senders.
+
+-- ReceivedSender returns the company of the messages to a sender that answer no task, and the region of their national numbers. If the inbox company of the
+-- sender was deleted, the company is `default`.
+-- name: ReceivedSender :one
+SELECT c.id AS inbox_company_id, c.default_region
+FROM senders s
+JOIN companies c ON c.id = coalesce(
+    (SELECT o.id FROM companies o WHERE o.id = s.inbox_company_id),
+    (SELECT o.id FROM companies o WHERE o.company_no = 'default')
+)
+WHERE s.sender_no = @sender_no;
+
+-- ReceivedAnswers returns, for each of phone_numbers, the last task to this number that the sender had a lease for, and the submitter of the task. It reads the
+-- max_tasks newest tasks to each number with ids from from_id on. A number without such a task is not returned.
+-- name: ReceivedAnswers :many
+SELECT n.phone_number::text AS phone_number, t.task_id, t.company_id, t.submitted_by
+FROM unnest(@phone_numbers::text[]) AS n (phone_number)
+CROSS JOIN LATERAL (
+    SELECT m.task_id, m.company_id, m.submitted_by, l.leased_at
+    FROM (
+        SELECT o.task_id, o.company_id, o.submitted_by FROM messages o
+        WHERE o.recipient = n.phone_number AND o.task_id >= @from_id::text
+        ORDER BY o.task_id DESC
+        LIMIT @max_tasks::integer
+    ) m
+    CROSS JOIN LATERAL (
+        SELECT max(x.leased_at) AS leased_at
+        FROM (
+            SELECT r.leased_at FROM report_logs r
+            WHERE r.task_id = m.task_id AND r.task_id >= @from_id::text AND r.app_id = @sender_no::text AND r.leased_at IS NOT NULL
+            UNION ALL
+            SELECT q.updated_at FROM queue q
+            WHERE q.task_id = m.task_id AND q.processing_app_id = @sender_no::text AND q.lease_until IS NOT NULL
+        ) x
+    ) l
+    WHERE l.leased_at IS NOT NULL
+    ORDER BY l.leased_at DESC, m.task_id DESC
+    LIMIT 1
+) t
+ORDER BY n.phone_number;
+
+-- ReceivedAdd stores the messages that are not stored yet, and returns their ids and identities. An empty text or byte sequence means null.
+-- name: ReceivedAdd :many
+INSERT INTO received_messages (
+    company_id, sender_no, sim, phone_number, own_number, content, received_at, message_no, identity, message_identity, task_id, submitted_by, raw
+)
+SELECT unnest(@company_ids::bigint[]), @sender_no::text, nullif(unnest(@sims::smallint[]), 0), unnest(@phone_numbers::text[]),
+    nullif(unnest(@own_numbers::text[]), ''), unnest(@contents::text[]), unnest(@received_ats::timestamp with time zone[]),
+    nullif(unnest(@message_nos::text[]), ''), nullif(unnest(@identities::bytea[]), ''), nullif(unnest(@message_identities::bytea[]), ''),
+    nullif(unnest(@task_ids::text[]), ''), unnest(@submitters::text[]), nullif(unnest(@raws::text[]), '')
+ON CONFLICT DO NOTHING
+RETURNING id, identity, message_identity;
+
+-- ReceivedIdentified returns the stored messages with one of the given identities.
+-- name: ReceivedIdentified :many
+SELECT r.id, r.identity, r.message_identity FROM received_messages r
+WHERE r.identity = ANY (@identities::bytea[]) OR r.message_identity = ANY (@message_identities::bytea[])
+ORDER BY r.id;
+
+-- A list reads ids in portions, by an index. ReceivedListOf then applies all filters to these ids. Each of the following statements returns up to `most` ids
+-- from from_id up to, but without, before_id, newest first.
+
+-- name: ReceivedIDs :many
+SELECT r.id FROM received_messages r WHERE r.id < @before_id::bigint AND r.id >= @from_id::bigint ORDER BY r.id DESC LIMIT @most::integer;
+
+-- name: ReceivedIDsOfCompany :many
+SELECT r.id FROM received_messages r
+WHERE r.company_id = @company_id AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
+ORDER BY r.id DESC
+LIMIT @most::integer;
+
+-- ReceivedIDsUnread returns unread messages. company_ids: the companies whose messages are read.
+-- name: ReceivedIDsUnread :many
+SELECT i.id
+FROM unnest(@company_ids::bigint[]) AS c (company_id)
+CROSS JOIN LATERAL (
+    SELECT r.id FROM received_messages r -- by received_messages_unread_idx
+    WHERE r.company_id = c.company_id AND r.read_at IS NULL AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
+    ORDER BY r.id DESC
+    LIMIT @most::integer
+) i
+ORDER BY i.id DESC
+LIMIT @most::integer;
+
+-- name: ReceivedIDsOfSender :many
+SELECT r.id FROM received_messages r
+WHERE r.sender_no = @sender_no AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
+ORDER BY r.id DESC
+LIMIT @most::integer;
+
+-- name: ReceivedIDsOfNumber :many
+SELECT r.id FROM received_messages r
+WHERE r.phone_number = @phone_number AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
+ORDER BY r.id DESC
+LIMIT @most::integer;
+
+-- ReceivedListOf returns the messages of `ids` that match all filters, newest first. owner: only replies to tasks of this submitter.
+-- name: ReceivedListOf :many
+SELECT r.*, c.company_no
+FROM received_messages r
+LEFT JOIN companies c ON c.id = r.company_id
+WHERE r.id = ANY (@ids::bigint[])
+    AND (sqlc.narg(company_id)::bigint IS NULL OR r.company_id = sqlc.narg(company_id)::bigint)
+    AND (sqlc.narg(owner)::text IS NULL OR r.submitted_by = sqlc.narg(owner)::text)
+    AND (sqlc.narg(sender_no)::text IS NULL OR r.sender_no = sqlc.narg(sender_no)::text)
+    AND (sqlc.narg(phone_number)::text IS NULL OR r.phone_number = sqlc.narg(phone_number)::text)
+    AND (sqlc.narg(kind)::text IS NULL OR r.kind = sqlc.narg(kind)::text)
+    AND (sqlc.narg(is_unread)::boolean IS NULL OR (r.read_at IS NULL) = sqlc.narg(is_unread)::boolean)
+    AND (sqlc.narg(created_from)::timestamptz IS NULL OR r.created_at >= sqlc.narg(created_from)::timestamptz)
+    AND (sqlc.narg(created_to)::timestamptz IS NULL OR r.created_at < sqlc.narg(created_to)::timestamptz)
+ORDER BY r.id DESC;
+
+-- FirstReceivedSince returns approximately the smallest id of the messages that arrived at or after `since`.
+-- name: FirstReceivedSince :one
+SELECT first_id_since('received_messages'::regclass, @since::timestamptz);
+
+-- name: ReceivedCompanies :many
+SELECT c.id FROM companies c ORDER BY c.id;
+
+-- ReceivedRead marks a message as read. If it is already read, its first reader stays.
+-- name: ReceivedRead :execrows
+UPDATE received_messages r
+SET read_at = coalesce(r.read_at, now()), read_by = coalesce(r.read_by, @username::text)
+WHERE r.id = @id AND (sqlc.narg(company_id)::bigint IS NULL OR r.company_id = sqlc.narg(company_id)::bigint)
+    AND (sqlc.narg(owner)::text IS NULL OR r.submitted_by = sqlc.narg(owner)::text);
+
+-- ReceivedDeleteExpired reads the batch_size oldest messages, and deletes the messages that are older than keep.
+-- name: ReceivedDeleteExpired :execrows
+DELETE FROM received_messages r
+USING (SELECT o.id FROM received_messages o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
+WHERE r.id = old.id AND r.created_at < now() - @keep::interval;

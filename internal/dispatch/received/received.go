@@ -1,0 +1,252 @@
+// Package received stores the messages that people send to the numbers of senders. It finds the task that a message answers, and the company that can read the
+// message.
+package received
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"lksms/gen/receivedq"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/queue/taskid"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
+	"lksms/internal/platform/setting"
+	"lksms/internal/platform/sweep"
+)
+
+// Text is the kind of a message that no rule has a meaning for.
+const Text = "text"
+
+const (
+	maxTasks    = 20   // maximum number of tasks to one number among which the answered task is searched
+	deleteBatch = 1000 // maximum number of rows that one statement deletes
+	tries       = 3    // maximum number of attempts to store messages, of which a concurrent erasure can delete some
+)
+
+// Service stores received messages.
+type Service struct {
+	db       *postgres.DB
+	q        *receivedq.Queries
+	inParts  *receivedq.Queries // PostgreSQL plans each run for its parameters, see DB.InPartitions
+	settings *setting.Service
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, settings *setting.Service) *Service {
+	return &Service{db: db, q: receivedq.New(db), inParts: receivedq.New(db.InPartitions()), settings: settings}
+}
+
+// Sweeps returns the periodic jobs of the service.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-received", Interval: 10 * time.Minute, Run: s.DeleteExpired},
+	}
+}
+
+// Message is a message from a person, as a sender app or a provider handed it over. Empty fields are unknown.
+type Message struct {
+	From, To   string
+	Content    string
+	SIM        int16
+	ReceivedAt *time.Time // the time that the network gave to the message
+	MessageNo  string     // the id that the phone or the provider gave to the message
+	Raw        string     // the message in its original form; only the first maxRaw characters are stored
+}
+
+// Stored is a message in the database.
+type Stored struct {
+	ID           int64
+	Deduplicated bool // the message was already stored
+}
+
+// maxRaw is the maximum number of stored characters of Message.Raw.
+const maxRaw = 20_000
+
+// Take stores up to 100 messages to a sender in one transaction, and returns them in their order. A message that is already stored is not stored again. Two
+// messages of a sender are the same if SIM, number, content and the second of ReceivedAt are equal, or if number, content and MessageNo are equal. A message
+// without ReceivedAt and MessageNo is always new. Fault: sender.not_found.
+func (s *Service) Take(ctx context.Context, senderNo string, messages []Message) ([]Stored, error) {
+	if len(messages) == 0 {
+		return nil, nil
+	}
+	owner, err := s.q.ReceivedSender(ctx, senderNo)
+	if err != nil {
+		return nil, postgres.Wrap("find receiving sender", err, fault.New(fault.NotFound, fault.SenderNotFound))
+	}
+	rows := make([]row, len(messages))
+	for i, m := range messages {
+		rows[i] = rowOf(senderNo, m, owner.DefaultRegion)
+	}
+	answered, err := s.answered(ctx, senderNo, rows)
+	if err != nil {
+		return nil, err
+	}
+	for range tries {
+		stored, isWhole, err := s.store(ctx, senderNo, owner.InboxCompanyID, rows, answered)
+		if err != nil || isWhole {
+			return stored, err
+		}
+	}
+	return nil, &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: time.Second}
+}
+
+// row is a Message with its identities.
+type row struct {
+	Message
+	number            string // From in E.164, or as it was received
+	identity, numbers []byte // the columns identity and message_identity; nil: unknown
+}
+
+func rowOf(senderNo string, m Message, region string) row {
+	r := row{Message: m, number: NumberOf(m.From, region)}
+	if m.ReceivedAt != nil {
+		at := m.ReceivedAt.Truncate(time.Second)
+		r.ReceivedAt = &at
+		r.identity = hash(senderNo, strconv.Itoa(int(m.SIM)), r.number, m.Content, strconv.FormatInt(at.Unix(), 10))
+	}
+	if m.MessageNo != "" {
+		r.numbers = hash(senderNo, r.number, m.Content, m.MessageNo)
+	}
+	if r.identity == nil && r.numbers == nil {
+		r.numbers = []byte(rand.Text())
+	}
+	return r
+}
+
+// NumberOf returns a number in E.164. It returns a number that cannot be parsed, such as a short code or a name, unchanged.
+func NumberOf(from, region string) string {
+	if number, err := phone.Normalise("", from, region); err == nil {
+		return number
+	}
+	return from
+}
+
+// hash returns the SHA-256 of texts, with their lengths, so that different texts never form the same input.
+func hash(texts ...string) []byte {
+	h := sha256.New()
+	for _, text := range texts {
+		fmt.Fprintf(h, "%d:%s", len(text), text)
+	}
+	return h.Sum(nil)
+}
+
+// answered returns the tasks that messages answer, by number. While an old partition is locked, because it is being moved to another tablespace, the database
+// counts as unavailable: the caller hands over the messages again.
+func (s *Service) answered(ctx context.Context, senderNo string, rows []row) (map[string]receivedq.ReceivedAnswersRow, error) {
+	values, err := s.settings.Get(ctx)
+	if err != nil || values.Recipient.ReplyDays == 0 {
+		return nil, err
+	}
+	var numbers []string
+	for _, r := range rows {
+		numbers = append(numbers, r.number)
+	}
+	slices.Sort(numbers)
+	var found []receivedq.ReceivedAnswersRow
+	err = s.db.Briefly(ctx, func(ctx context.Context) error {
+		found, err = s.inParts.ReceivedAnswers(ctx, receivedq.ReceivedAnswersParams{
+			PhoneNumbers: slices.Compact(numbers), SenderNo: senderNo, MaxTasks: maxTasks, FromID: taskid.First(time.Now().Add(-values.Recipient.ReplyTime())),
+		})
+		return err
+	})
+	if postgres.IsLockTimeout(err) {
+		return nil, &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: 5 * time.Second}
+	}
+	all := make(map[string]receivedq.ReceivedAnswersRow, len(found))
+	for _, task := range found {
+		all[task.PhoneNumber] = task
+	}
+	return all, postgres.Wrap("find answered tasks", err, nil)
+}
+
+// store stores rows. isWhole reports whether all of them are stored: another transaction can have deleted one that was already stored.
+func (s *Service) store(
+	ctx context.Context, senderNo string, inbox int64, rows []row, answered map[string]receivedq.ReceivedAnswersRow,
+) (all []Stored, isWhole bool, err error) {
+	p := paramsOf(senderNo, inbox, rows, answered)
+	var added []receivedq.ReceivedAddRow
+	var found []receivedq.ReceivedIdentifiedRow
+	_, err = postgres.Again(ctx, s.db, func() (struct{}, error) { // a concurrent transaction with the same messages can cause a deadlock
+		return struct{}{}, s.db.Tx(ctx, func(ctx context.Context) error {
+			if added, err = s.q.ReceivedAdd(ctx, p); err != nil {
+				return fmt.Errorf("store received messages: %w", err)
+			}
+			found, err = s.q.ReceivedIdentified(ctx, receivedq.ReceivedIdentifiedParams{Identities: p.Identities, MessageIdentities: p.MessageIdentities})
+			return postgres.Wrap("find received messages", err, nil)
+		})
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	isNew := map[int64]bool{}
+	for _, one := range added {
+		isNew[one.ID] = true
+	}
+	ids := map[string]int64{} // by identity
+	for _, one := range found {
+		ids[string(one.Identity)], ids[string(one.MessageIdentity)] = one.ID, one.ID
+	}
+	all = make([]Stored, len(rows))
+	for i, r := range rows {
+		id, isKnown := ids[string(r.numbers)]
+		if r.numbers == nil || !isKnown {
+			id, isKnown = ids[string(r.identity)]
+		}
+		if r.identity == nil && r.numbers == nil || !isKnown {
+			return nil, false, nil
+		}
+		all[i] = Stored{ID: id, Deduplicated: !isNew[id]}
+		delete(isNew, id) // a repeat in the same call
+	}
+	return all, true, nil
+}
+
+// paramsOf returns the parameters that store rows, in an order that makes deadlocks of concurrent calls with the same messages unlikely.
+func paramsOf(senderNo string, inbox int64, rows []row, answered map[string]receivedq.ReceivedAnswersRow) receivedq.ReceivedAddParams {
+	p := receivedq.ReceivedAddParams{SenderNo: senderNo}
+	ordered := slices.SortedStableFunc(slices.Values(rows), func(a, b row) int {
+		return cmp.Or(bytes.Compare(a.identity, b.identity), bytes.Compare(a.numbers, b.numbers))
+	})
+	for _, r := range ordered {
+		task, isAnswer := answered[r.number]
+		company := inbox
+		if isAnswer {
+			company = task.CompanyID
+		}
+		p.CompanyIds, p.TaskIds, p.Submitters = append(p.CompanyIds, company), append(p.TaskIds, task.TaskID), append(p.Submitters, task.SubmittedBy)
+		p.Sims, p.PhoneNumbers, p.OwnNumbers = append(p.Sims, r.SIM), append(p.PhoneNumbers, r.number), append(p.OwnNumbers, r.To)
+		p.Contents, p.ReceivedAts, p.MessageNos = append(p.Contents, r.Content), append(p.ReceivedAts, r.ReceivedAt), append(p.MessageNos, r.MessageNo)
+		p.Identities, p.MessageIdentities, p.Raws = append(p.Identities, r.identity), append(p.MessageIdentities, r.numbers), append(p.Raws, cut(r.Raw))
+	}
+	return p
+}
+
+// cut returns the first maxRaw characters of a text.
+func cut(text string) string {
+	text = postgres.Text(text)
+	if runes := []rune(text); len(runes) > maxRaw {
+		return string(runes[:maxRaw])
+	}
+	return text
+}
+
+// DeleteExpired deletes messages that are older than the setting history.received_days, in batches. It returns the number of deleted rows.
+func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
+	values, err := s.settings.Get(ctx)
+	if err != nil || values.History.ReceivedDays == 0 {
+		return 0, err
+	}
+	return postgres.InBatches(deleteBatch, func() (int64, error) {
+		n, err := s.q.ReceivedDeleteExpired(ctx, receivedq.ReceivedDeleteExpiredParams{BatchSize: deleteBatch, Keep: values.History.ReceivedKept()})
+		return n, postgres.Wrap("delete received messages", err, nil)
+	})
+}

@@ -1,0 +1,47 @@
+// Package scan fills the pages of lists with filters that have no index. A page reads ids in portions, and the matching rows of each portion. It stops after a
+// bounded number of rows.
+package scan
+
+const (
+	maxRows    = 10_000 // approximate maximum number of rows that one page reads
+	maxPortion = 1000   // maximum number of ids that one statement reads
+)
+
+// Page is a page of a list, newest first. The next page starts with ids smaller than Before. 0 means that no page follows.
+type Page[Row any] struct {
+	Rows   []Row
+	Before int64
+}
+
+// List describes how a list is read.
+type List[Row any] struct {
+	IDs  func(before int64, most int32) ([]int64, error) // returns up to most ids before an id, newest first
+	Rows func(ids []int64) ([]Row, error)                // returns the matching rows among ids, newest first
+	ID   func(Row) int64
+}
+
+// Page returns the rows with ids smaller than before, at most limit. It can return fewer rows although a page follows.
+func (l List[Row]) Page(before int64, limit int) (p Page[Row], err error) {
+	most := limit + 1
+	for read := 0; read < maxRows; {
+		found, err := l.IDs(before, int32(most))
+		if err != nil || len(found) == 0 {
+			return p, err
+		}
+		more, err := l.Rows(found)
+		if err != nil {
+			return p, err
+		}
+		if p.Rows = append(p.Rows, more...); len(p.Rows) > limit {
+			p.Rows = p.Rows[:limit]
+			p.Before = l.ID(p.Rows[limit-1])
+			return p, nil
+		}
+		if len(found) < most {
+			return p, nil
+		}
+		before, read, most = found[len(found)-1], read+len(found), maxPortion
+	}
+	p.Before = before
+	return p, nil
+}
