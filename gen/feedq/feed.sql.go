@@ -487,6 +487,63 @@ func (q *Queries) FeedRead(ctx context.Context, arg FeedReadParams) ([]FeedReadR
 	return items, nil
 }
 
+const feedReceived = `-- name: FeedReceived :many
+SELECT r.id, c.company_no, r.sender_no, r.sim, r.phone_number, r.own_number, r.content, r.kind, r.received_at, r.created_at, r.message_no, r.task_id
+FROM received_messages r
+LEFT JOIN companies c ON c.id = r.company_id
+WHERE r.id = ANY ($1::bigint[])
+ORDER BY r.id
+`
+
+type FeedReceivedRow struct {
+	ID          int64
+	CompanyNo   *string
+	SenderNo    string
+	Sim         *int16
+	PhoneNumber string
+	OwnNumber   *string
+	Content     string
+	Kind        string
+	ReceivedAt  *time.Time
+	CreatedAt   time.Time
+	MessageNo   *string
+	TaskID      *string
+}
+
+// FeedReceived returns received messages, and the numbers of their companies.
+func (q *Queries) FeedReceived(ctx context.Context, ids []int64) ([]FeedReceivedRow, error) {
+	rows, err := q.db.Query(ctx, feedReceived, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FeedReceivedRow
+	for rows.Next() {
+		var i FeedReceivedRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.CompanyNo,
+			&i.SenderNo,
+			&i.Sim,
+			&i.PhoneNumber,
+			&i.OwnNumber,
+			&i.Content,
+			&i.Kind,
+			&i.ReceivedAt,
+			&i.CreatedAt,
+			&i.MessageNo,
+			&i.TaskID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const feedSubmitters = `-- name: FeedSubmitters :many
 SELECT m.task_id, m.submitted_by, coalesce(r.notification_id, 0)::bigint AS notification_id
 FROM messages m

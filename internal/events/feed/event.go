@@ -112,9 +112,16 @@ func (s *Service) Render(ctx context.Context, events []Event) ([]Rendered, error
 			tasks[row.LogID] = row
 		}
 	}
+	received, err := s.renderReceived(ctx, events)
+	if err != nil {
+		return nil, err
+	}
 	all := make([]Rendered, len(events))
 	for i, e := range events {
 		all[i] = Rendered{ID: e.ID, Type: e.Type, Timestamp: e.At, Data: e.Data}
+		if data, is := received[e.ID]; is {
+			all[i].Data = data
+		}
 		if e.TaskID == "" {
 			continue
 		}
@@ -122,7 +129,6 @@ func (s *Service) Render(ctx context.Context, events []Event) ([]Rendered, error
 		if t, isKept := tasks[e.LogID]; isKept {
 			m, all[i].SmsgateID = messageOf(e, t), t.SmsgateID
 		}
-		var err error
 		if all[i].Data, err = json.Marshal(m); err != nil {
 			return nil, fmt.Errorf("write event: %w", err)
 		}
