@@ -11,7 +11,8 @@ interface EventOf<Type extends EventType, Data> {
 
 /** What happened. `type` says to what, and tells the data: of a message, a batch, a notification, a sender or an alert. */
 export type Event =
-  | EventOf<Extract<EventType, `message.${string}`>, Schema<"MessageEventData">>
+  | EventOf<Exclude<Extract<EventType, `message.${string}`>, "message.received">, Schema<"MessageEventData">>
+  | EventOf<"message.received", Schema<"ReceivedEventData">>
   | EventOf<Extract<EventType, `batch.${string}`>, Schema<"BatchEventData">>
   | EventOf<Extract<EventType, `notification.${string}`>, Schema<"NotificationEventData">>
   | EventOf<Extract<EventType, `sender.${string}`>, Schema<"SenderEventData">>

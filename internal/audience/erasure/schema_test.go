@@ -22,7 +22,7 @@ var erased = words(`
 	erasures.asked_recipients erasures.recipients erasures.user_ids fruitless_submissions.content fruitless_submissions.phone_number fruitless_submissions.request_data
 	fruitless_submissions.response_data inbounds.phone_numbers idempotency_keys.response messages.content messages.dedup_key messages.phone_number messages.recipient
 	messages.request_data messages.submitted_content messages.user_id notifications.own_payload queue.content queue.phone_number queue.recipient
-	queue.result queue.user_id receipts.recipient renderings.content renderings.html renderings.page renderings.params messages.contact_values queue.contact_values renderings.title smsgate_messages.message_id sql_inbox.content sql_inbox.dedup_key
+	queue.result queue.user_id receipts.recipient received_messages.content received_messages.phone_number received_messages.raw renderings.content renderings.html renderings.page renderings.params messages.contact_values queue.contact_values renderings.title smsgate_messages.message_id sql_inbox.content sql_inbox.dedup_key
 	sql_inbox.params sql_inbox.phone_number report_logs.error_message
 	report_logs.request_data report_logs.result subscribe_messages.receiver_user_id tag_contacts.user_id task_jobs.filter upload_parts.bytes webhook_deliveries.response
 `)
@@ -31,7 +31,7 @@ var erased = words(`
 var kept = map[string][]string{
 	"of users, senders and the configuration": words(`
 		alert_receiver_states.error alert_receivers.name alert_receivers.user_ids alert_deliveries.error alert_rules.name api_keys.key_hash api_keys.name
-		batch_acts.username batches.default_region companies.default_region batches.content batches.name batches.phone_column channels.name companies.name countries.name notification_templates.content
+		batch_acts.username received_messages.own_number received_messages.read_by batches.default_region companies.default_region batches.content batches.name batches.phone_column channels.name companies.name countries.name notification_templates.content
 		notification_templates.html notification_templates.title company_notification_templates.content company_notification_templates.html company_notification_templates.title senders.name sender_tokens.token settings.name settings.value template_versions.template_content
 		templates.template_content templates.template_name user_addresses.username users.username sessions.username
 		sessions.user_agent sessions.password_proof messages.user_agent fruitless_submissions.user_agent batches.user_agent sender_ledger.username

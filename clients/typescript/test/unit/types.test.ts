@@ -11,6 +11,7 @@ const is = <_ extends true>() => {}
 // A new type of event in the contract needs data here.
 is<Same<Event["type"], Schema<"EventType">>>()
 is<Same<DataOf<"message.sent" | "message.undelivered">, Schema<"MessageEventData">>>()
+is<Same<DataOf<"message.received">, Schema<"ReceivedEventData">>>()
 is<Same<DataOf<"batch.finished">, Schema<"BatchEventData">>>()
 is<Same<DataOf<"notification.finished">, Schema<"NotificationEventData">>>()
 is<Same<DataOf<"sender.silent" | "sender.low_balance">, Schema<"SenderEventData">>>()

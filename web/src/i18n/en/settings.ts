@@ -73,12 +73,18 @@ const texts: Texts<typeof zh> = {
     batch_days: { label: 'Keep batches for', hint: 'So long after its end, or somewhat later, a batch is deleted with its rows. 0 means never.' },
     dedup_keep_days: { label: 'Keep dedup keys for', hint: 'After that, a message with the same dedup_key is a new one and is sent again. The key of a task that has not ended stays. 0 means never.' },
     feed_days: { label: 'Keep events for', hint: 'After that, events for webhooks and pulls are deleted, and nothing more is recorded for a system that stopped pulling. A webhook may fail for five days, so it loses nothing.' },
+    received_days: { label: 'Keep received messages for', hint: 'After that, messages from people are deleted. 0 means never.' },
   },
   access: {
     title: 'Signing in',
     about: 'How long a session of the console lasts. It ends at once when the password changes or the user is disabled.',
     session_idle_minutes: { label: 'Sign out without activity after', hint: 'A session without any request for so long ends. An open page keeps asking, and so counts as activity.' },
     session_max_hours: { label: 'Longest session', hint: 'After that the user signs in again in any case.' },
+  },
+  recipient: {
+    title: 'Recipients',
+    about: 'Rules about the people who get messages, and about their answers.',
+    reply_days: { label: 'A message answers a task within', hint: 'A message from a person answers the last task that the same sender sent within these days. 0: messages answer no tasks.' },
   },
 }
 export default texts

@@ -70,11 +70,17 @@ export default {
     batch_days: { label: '批次保留天数', hint: '批次结束后经过这些天（或稍晚），连同各行一起删除。0 表示从不。' },
     dedup_keep_days: { label: '去重键保留天数', hint: '在此之后，相同 dedup_key 的短信按新短信发送。任务未结束时，去重键一直保留。0 表示从不。' },
     feed_days: { label: '事件保留天数', hint: '供 webhook 推送和拉取的事件在此之后删除；系统停止拉取超过这段时间，就不再为它记录。webhook 最多可连续失败五天，因此不会丢失事件。' },
+    received_days: { label: '收到的短信保留天数', hint: '个人发来的短信在此之后删除。0 表示从不。' },
   },
   access: {
     title: '登录',
     about: '控制台的登录保持多久。密码修改或用户停用时，登录立即结束。',
     session_idle_minutes: { label: '无操作后退出', hint: '超过这段时间没有任何请求，登录就结束。打开着的页面会不断更新，因此一直算作有操作。' },
     session_max_hours: { label: '最长登录时间', hint: '不论有无操作，到时都要重新登录。' },
+  },
+  recipient: {
+    title: '接收人',
+    about: '关于接收人及其答复的规则。',
+    reply_days: { label: '答复任务的期限', hint: '个人发来的短信，答复同一发送方在这些天内发送的最后一个任务。0：不答复任何任务。' },
   },
 }
