@@ -37,6 +37,7 @@ const texts: Texts<typeof zh> = {
     reports: 'Reports and receipts',
     attempts: 'Calls of providers',
     receipts: 'Unmatched receipts',
+    received: 'Received messages',
     callbacks: 'Callbacks',
     texts: 'Texts of notifications',
     notifications: 'Notifications',

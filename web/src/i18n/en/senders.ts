@@ -277,6 +277,8 @@ const texts: Texts<typeof zh> = {
     segmentSizeHint: 'How the provider counts.',
     lowWarningHint: 'An event is recorded at this balance.',
     lowSwitchHint: 'At this balance it gets no more tasks.',
+    inbox: 'Inbox company',
+    inboxHint: 'Gets the messages from people that answer no task. Empty: the company default.',
     price: 'Price of a segment',
     priceHint: 'In the currency of the settings. Daily totals count costs by it.',
     set: 'Set',

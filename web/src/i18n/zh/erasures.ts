@@ -34,6 +34,7 @@ export default {
     reports: '上报和回执',
     attempts: '服务商调用',
     receipts: '未匹配的回执',
+    received: '收到的短信',
     callbacks: '回调',
     texts: '通知正文',
     notifications: '通知',

@@ -274,6 +274,8 @@ export default {
     segmentSizeHint: '服务商按多少字算一条。',
     lowWarningHint: '余额降到此数时记录事件。',
     lowSwitchHint: '余额降到此数时停止取任务。',
+    inbox: '收件公司',
+    inboxHint: '没有答复任何任务的个人短信归这家公司。留空：公司 default。',
     price: '每条单价',
     priceHint: '币种见设置。每日汇总按它计算费用。',
     set: '已设置',
