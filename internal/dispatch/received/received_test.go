@@ -251,7 +251,7 @@ func TestReceivedMessagesAreListedByEachFilter(t *testing.T) {
 }
 
 func TestInvalidMessagesAreRefusedOneByOne(t *testing.T) {
-	b := apptest.New(t)
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	items := post(b, "phone", message("good", nil), map[string]any{"content": "nobody"}, message("x", map[string]any{"sim": 11}), message("also good", nil))
 	if items[0].Code != 200 || items[3].Code != 200 || items[1].Code != 422 || items[2].Code != 422 {
 		t.Fatalf("got %+v", items)

@@ -56,6 +56,10 @@ func (w *TwoCompanies) fill(no, number string, headers []string) map[string]stri
 	ids["task"] = send(nil)
 	send(map[string]any{"message_type": "marketing"})
 	w.Claim("both_sender", 10)
+	answer := Decode[api.ReceivedBatch](w.T, w.Expect(200, "", "POST", "/api/v1/sms/received", map[string]any{
+		"app_id": "both_sender", "messages": []any{map[string]any{"from": number, "content": "answer for " + no}},
+	}))
+	ids["received"] = fmt.Sprint(*answer.Items[0].ReceivedID)
 	w.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": []any{
 		map[string]any{"user_id": "of-" + no, "email": no + "@example.com", "dingtalk_name": no},
 	}}, headers...)
