@@ -23,15 +23,18 @@ func (q *Queries) FirstReceivedSince(ctx context.Context, since time.Time) (int6
 }
 
 const receivedAdd = `-- name: ReceivedAdd :many
-INSERT INTO received_messages (
-    company_id, sender_no, sim, phone_number, own_number, content, received_at, message_no, identity, message_identity, task_id, submitted_by, raw
+WITH added AS (
+    INSERT INTO received_messages (
+        company_id, sender_no, sim, phone_number, own_number, content, received_at, message_no, identity, message_identity, task_id, submitted_by, raw
+    )
+    SELECT unnest($1::bigint[]), $2::text, nullif(unnest($3::smallint[]), 0), unnest($4::text[]),
+        nullif(unnest($5::text[]), ''), unnest($6::text[]), unnest($7::timestamp with time zone[]),
+        nullif(unnest($8::text[]), ''), nullif(unnest($9::bytea[]), ''), nullif(unnest($10::bytea[]), ''),
+        nullif(unnest($11::text[]), ''), unnest($12::text[]), nullif(unnest($13::text[]), '')
+    ON CONFLICT DO NOTHING
+    RETURNING id
 )
-SELECT unnest($1::bigint[]), $2::text, nullif(unnest($3::smallint[]), 0), unnest($4::text[]),
-    nullif(unnest($5::text[]), ''), unnest($6::text[]), unnest($7::timestamp with time zone[]),
-    nullif(unnest($8::text[]), ''), nullif(unnest($9::bytea[]), ''), nullif(unnest($10::bytea[]), ''),
-    nullif(unnest($11::text[]), ''), unnest($12::text[]), nullif(unnest($13::text[]), '')
-ON CONFLICT DO NOTHING
-RETURNING id, identity, message_identity
+SELECT a.id FROM added a ORDER BY a.id
 `
 
 type ReceivedAddParams struct {
@@ -50,14 +53,8 @@ type ReceivedAddParams struct {
 	Raws              []string
 }
 
-type ReceivedAddRow struct {
-	ID              int64
-	Identity        []byte
-	MessageIdentity []byte
-}
-
-// ReceivedAdd stores the messages that are not stored yet, and returns their ids and identities. An empty text or byte sequence means null.
-func (q *Queries) ReceivedAdd(ctx context.Context, arg ReceivedAddParams) ([]ReceivedAddRow, error) {
+// ReceivedAdd stores the messages that are not stored yet, in the given order, and returns their ids. An empty text or byte sequence means null.
+func (q *Queries) ReceivedAdd(ctx context.Context, arg ReceivedAddParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, receivedAdd,
 		arg.CompanyIds,
 		arg.SenderNo,
@@ -77,13 +74,13 @@ func (q *Queries) ReceivedAdd(ctx context.Context, arg ReceivedAddParams) ([]Rec
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ReceivedAddRow
+	var items []int64
 	for rows.Next() {
-		var i ReceivedAddRow
-		if err := rows.Scan(&i.ID, &i.Identity, &i.MessageIdentity); err != nil {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -40,17 +40,20 @@ CROSS JOIN LATERAL (
 ) t
 ORDER BY n.phone_number;
 
--- ReceivedAdd stores the messages that are not stored yet, and returns their ids and identities. An empty text or byte sequence means null.
+-- ReceivedAdd stores the messages that are not stored yet, in the given order, and returns their ids. An empty text or byte sequence means null.
 -- name: ReceivedAdd :many
-INSERT INTO received_messages (
-    company_id, sender_no, sim, phone_number, own_number, content, received_at, message_no, identity, message_identity, task_id, submitted_by, raw
+WITH added AS (
+    INSERT INTO received_messages (
+        company_id, sender_no, sim, phone_number, own_number, content, received_at, message_no, identity, message_identity, task_id, submitted_by, raw
+    )
+    SELECT unnest(@company_ids::bigint[]), @sender_no::text, nullif(unnest(@sims::smallint[]), 0), unnest(@phone_numbers::text[]),
+        nullif(unnest(@own_numbers::text[]), ''), unnest(@contents::text[]), unnest(@received_ats::timestamp with time zone[]),
+        nullif(unnest(@message_nos::text[]), ''), nullif(unnest(@identities::bytea[]), ''), nullif(unnest(@message_identities::bytea[]), ''),
+        nullif(unnest(@task_ids::text[]), ''), unnest(@submitters::text[]), nullif(unnest(@raws::text[]), '')
+    ON CONFLICT DO NOTHING
+    RETURNING id
 )
-SELECT unnest(@company_ids::bigint[]), @sender_no::text, nullif(unnest(@sims::smallint[]), 0), unnest(@phone_numbers::text[]),
-    nullif(unnest(@own_numbers::text[]), ''), unnest(@contents::text[]), unnest(@received_ats::timestamp with time zone[]),
-    nullif(unnest(@message_nos::text[]), ''), nullif(unnest(@identities::bytea[]), ''), nullif(unnest(@message_identities::bytea[]), ''),
-    nullif(unnest(@task_ids::text[]), ''), unnest(@submitters::text[]), nullif(unnest(@raws::text[]), '')
-ON CONFLICT DO NOTHING
-RETURNING id, identity, message_identity;
+SELECT a.id FROM added a ORDER BY a.id;
 
 -- ReceivedIdentified returns the stored messages with one of the given identities.
 -- name: ReceivedIdentified :many

@@ -173,7 +173,7 @@ func (s *Service) store(
 	ctx context.Context, senderNo string, inbox int64, rows []row, answered map[string]receivedq.ReceivedAnswersRow,
 ) (all []Stored, isWhole bool, err error) {
 	p := paramsOf(senderNo, inbox, rows, answered)
-	var added []receivedq.ReceivedAddRow
+	var added []int64
 	var found []receivedq.ReceivedIdentifiedRow
 	_, err = postgres.Again(ctx, s.db, func() (struct{}, error) { // a concurrent transaction with the same messages can cause a deadlock
 		return struct{}{}, s.db.Tx(ctx, func(ctx context.Context) error {
@@ -188,8 +188,8 @@ func (s *Service) store(
 		return nil, false, err
 	}
 	isNew := map[int64]bool{}
-	for _, one := range added {
-		isNew[one.ID] = true
+	for _, id := range added {
+		isNew[id] = true
 	}
 	ids := map[string]int64{} // by identity
 	for _, one := range found {
@@ -210,11 +210,15 @@ func (s *Service) store(
 	return all, true, nil
 }
 
-// paramsOf returns the parameters that store rows, in an order that makes deadlocks of concurrent calls with the same messages unlikely.
+// paramsOf returns the parameters that store rows by the times of the network. Concurrent calls therefore store the same messages in the same order, and rarely
+// cause a deadlock. Messages without a time follow in their order.
 func paramsOf(senderNo string, inbox int64, rows []row, answered map[string]receivedq.ReceivedAnswersRow) receivedq.ReceivedAddParams {
 	p := receivedq.ReceivedAddParams{SenderNo: senderNo}
 	ordered := slices.SortedStableFunc(slices.Values(rows), func(a, b row) int {
-		return cmp.Or(bytes.Compare(a.identity, b.identity), bytes.Compare(a.numbers, b.numbers))
+		if a.ReceivedAt == nil || b.ReceivedAt == nil {
+			return cmp.Compare(len(b.identity), len(a.identity))
+		}
+		return cmp.Or(a.ReceivedAt.Compare(*b.ReceivedAt), bytes.Compare(a.identity, b.identity))
 	})
 	for _, r := range ordered {
 		task, isAnswer := answered[r.number]
