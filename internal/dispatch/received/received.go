@@ -132,11 +132,12 @@ func NumberOf(from, region string) string {
 
 // hash returns the SHA-256 of texts, with their lengths, so that different texts never form the same input.
 func hash(texts ...string) []byte {
-	h := sha256.New()
+	var all []byte
 	for _, text := range texts {
-		fmt.Fprintf(h, "%d:%s", len(text), text)
+		all = append(append(strconv.AppendInt(all, int64(len(text)), 10), ':'), text...)
 	}
-	return h.Sum(nil)
+	sum := sha256.Sum256(all)
+	return sum[:]
 }
 
 // answered returns the tasks that messages answer, by number. While an old partition is locked, because it is being moved to another tablespace, the database

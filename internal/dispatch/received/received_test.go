@@ -202,7 +202,7 @@ func TestAMessageWithoutATaskBelongsToTheInboxCompany(t *testing.T) {
 	if m := one(b, "phone", map[string]any{"from": "MyBank", "content": ""}); m.PhoneNumber != "MyBank" || m.Content != "" {
 		t.Errorf("a message of a name: %+v", m)
 	}
-	if got := apptest.Answer(b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/senders/phone", map[string]any{"inbox_company_no": "nobody"})).Fields(); got != "inbox_company_no" {
+	if got := b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/senders/phone", map[string]any{"inbox_company_no": "nobody"}).Fields(); got != "inbox_company_no" {
 		t.Errorf("the error names %s", got)
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/phone", map[string]any{"inbox_company_no": nil})
