@@ -74,6 +74,10 @@ func convertRequest(ctx context.Context, guard *gate.Gate, request any) error {
 		if len(x.Body.Items) != len(request.Body.Reports) {
 			err = fmt.Errorf("%d items of %d reports", len(x.Body.Items), len(request.Body.Reports))
 		}
+	case api.ReceiveMessagesRequestObject:
+		if len(x.Body.Items) != len(request.Body.Messages) {
+			err = fmt.Errorf("%d items of %d messages", len(x.Body.Items), len(request.Body.Messages))
+		}
 	case api.CreateSenderRequestObject, api.UpdateSenderRequestObject:
 		_, err = convert.Fields(ctx, "config")
 	case api.CreateNotificationsRequestObject, api.TakeEventRequestObject:

@@ -103,7 +103,7 @@ func maxAnswer(o contracttest.Operation, status, headers int, body []byte) int {
 	switch {
 	case status == http.StatusOK && (o.Method == http.MethodGet || isClaim):
 		return 8 << 20 // a page can contain rows of other requests
-	case status == http.StatusOK && slices.Contains([]string{"sendSmsBatch", "reportTasks"}, o.ID):
+	case status == http.StatusOK && slices.Contains([]string{"sendSmsBatch", "reportTasks", "receiveMessages"}, o.ID):
 		return most + 1024*(1+bytes.Count(body, []byte(","))) // each item has its own outcome
 	default:
 		return most
