@@ -963,7 +963,7 @@ func TestASenderEndsIfItsFirstScriptFails(t *testing.T) {
 }
 
 // The script holds the second and the third message until both run. With one message at a time, the script would wait forever.
-func TestMessagesRunInParallelAfterTheScriptHasWorked(t *testing.T) {
+func TestScriptsRunInParallelAfterTheFirstScriptEnded(t *testing.T) {
 	s := newShell(t)
 	for _, text := range []string{"first", "a", "b"} {
 		s.server.Submit(text)

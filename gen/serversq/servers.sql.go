@@ -45,7 +45,7 @@ type ServerDemandRow struct {
 }
 
 // ServerDemand returns whether the senders need a server that pushes messages (push), and whether they need a server that accepts callbacks (callback).
-// Callbacks can arrive for senders that are on or off. For a retired sender, callbacks can arrive until `late` has passed since its retirement.
+// Callbacks can arrive for senders that are on or off. For a retired sender, callbacks can arrive until `late` has passed since its last change.
 func (q *Queries) ServerDemand(ctx context.Context, late time.Duration) (ServerDemandRow, error) {
 	row := q.db.QueryRow(ctx, serverDemand, late)
 	var i ServerDemandRow

@@ -68,8 +68,8 @@ logged AS (
         task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data, pool_id, message_type, segments,
         entered_at, batch_id, country_no, is_test
     )
-    SELECT c.task_id, c.company_id, 'cancelled', 'cancelled', clock_timestamp(), 4, c.result, c.retry_count, c.due_at, @request_data, -- CANCELLED
-        c.pool_id, c.message_type, c.segments, c.entered_at, c.batch_id, c.country_no, c.is_test
+    SELECT c.task_id, c.company_id, 'cancelled', 'cancelled', clock_timestamp(), 4, -- outcome CANCELLED
+        c.result, c.retry_count, c.due_at, @request_data, c.pool_id, c.message_type, c.segments, c.entered_at, c.batch_id, c.country_no, c.is_test
     FROM cancelled c
 )
 SELECT c.task_id FROM cancelled c ORDER BY c.task_id;

@@ -20,7 +20,7 @@ ORDER BY s.host, s.started_at, s.server_id
 LIMIT @most::integer;
 
 -- ServerDemand returns whether the senders need a server that pushes messages (push), and whether they need a server that accepts callbacks (callback).
--- Callbacks can arrive for senders that are on or off. For a retired sender, callbacks can arrive until `late` has passed since its retirement.
+-- Callbacks can arrive for senders that are on or off. For a retired sender, callbacks can arrive until `late` has passed since its last change.
 -- name: ServerDemand :one
 SELECT EXISTS (SELECT FROM senders s WHERE s.kind <> 'app' AND s.status = 'on') AS push,
     EXISTS (SELECT FROM senders s WHERE s.kind <> 'app' AND (s.status <> 'retired' OR s.updated_at > now() - sqlc.arg(late)::interval) AND (s.config -> 'callback') IS NOT NULL) AS callback;

@@ -378,7 +378,7 @@ func TestJobRetriesAPartLaterIfItsPartitionIsLocked(t *testing.T) {
 }
 
 // If the database refuses to change a task, only this task fails.
-func TestJobSkipsOnlyTheTaskThatTheDatabaseRejects(t *testing.T) {
+func TestJobFailsOnlyTheTaskThatTheDatabaseRejects(t *testing.T) {
 	b := apptest.New(t)
 	insert(b, "a", 20, 3)
 	b.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$

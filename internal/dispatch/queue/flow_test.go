@@ -288,7 +288,7 @@ func TestTasksThatBecomeDueTakeTurns(t *testing.T) {
 }
 
 // Leases are released, expire or fail, batches are paused, and routes of tasks change. No task is lost or leased twice, and the flows still take turns.
-func TestEachTaskIsLeasedOnceWhileFlowsTakeTurns(t *testing.T) {
+func TestNoTaskHasTwoLeasesWhileFlowsTakeTurns(t *testing.T) {
 	b := apptest.New(t)
 	who := users(b, "anna", "bert")
 	rowsOf(b, "list", 120, 7, "anna")

@@ -298,7 +298,7 @@ func TestEachOfManyNewTasksAndRetriesIsClaimedOnce(t *testing.T) {
 	}
 }
 
-func TestRepeatedReportsOfOneRetryCountOneAttempt(t *testing.T) {
+func TestRepeatedRetryReportsCountAsOneAttempt(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Claim("app", 1)

@@ -142,7 +142,7 @@ func TestAlertsAboutDifferentChannelsGetSeparateMessages(t *testing.T) {
 	}
 }
 
-// No sender serves e-mail. A waiting message about several waits must not raise an alert about its own wait.
+// No sender serves e-mail, so the combined message about several wait_time alerts waits in the queue. This wait must not raise a new wait_time alert.
 func TestMessageAboutManyWaitsRaisesNoWaitAlert(t *testing.T) {
 	w := newSilence(t, "")
 	for i := range 5 {

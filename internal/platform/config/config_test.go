@@ -45,13 +45,13 @@ func compare(t *testing.T, got, want []string) {
 	}
 	for _, name := range got {
 		if !slices.Contains(want, name) {
-			t.Errorf("%s is no setting", name)
+			t.Errorf("%s is not a variable", name)
 		}
 	}
 }
 
 // The settings page contains each variable with its default.
-func TestEverySettingIsDocumented(t *testing.T) {
+func TestEveryVariableIsDocumented(t *testing.T) {
 	t.Parallel()
 	for path, heading := range map[string]string{"../../../docs/settings.md": "### Variables", "../../../docs/zh-CN/settings.md": "### 环境变量"} {
 		t.Run(path, func(t *testing.T) {

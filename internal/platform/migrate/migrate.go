@@ -51,7 +51,7 @@ const (
 // count these sessions.
 const migratorName = "lksms migrate"
 
-// cancelLimit is how long cancel waits for the end of a migration, because a migration on a vanished host never ends.
+// cancelLimit is the longest time for which cancel waits for a migration to end. A migration on a vanished host never ends.
 const cancelLimit = 10 * time.Second
 
 // watchLimit is the time limit of the query that finds the transaction which blocks a migration.

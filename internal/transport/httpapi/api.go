@@ -176,7 +176,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	return guard.Everything(mux)
 }
 
-// mountConsole serves the console and redirects browsers from / to the console. root serves / for other clients.
+// mountConsole serves the console. A browser that opens the path "/" is redirected to the console; root answers "/" for other clients.
 func mountConsole(mux *http.ServeMux, basePath string, root http.Handler) error {
 	pages, err := console.Handler(basePath)
 	if err != nil {

@@ -191,7 +191,7 @@ type belowBase struct {
 	base string
 }
 
-// WriteHeader completes the headers and sends them.
+// WriteHeader adds the base path to the header Location, then sends the headers.
 func (w *belowBase) WriteHeader(status int) {
 	if to := w.Header().Get("Location"); strings.HasPrefix(to, "/") && !strings.HasPrefix(to, w.base+"/") {
 		w.Header().Set("Location", w.base+to)

@@ -169,7 +169,7 @@ func TestOverviewShowsRatesAndLongestWait(t *testing.T) {
 			t.Errorf("the longest wait of %s: %v", optional.Value(o.CompanyNo), o.OldestWaitSeconds)
 		}
 	}
-	// A task that failed and was requeued still counts as failed.
+	// After a requeue, the task is no longer counted in tasks.failed, but its failure still counts in rates.failed.
 	b.Expect(200, "", "POST", "/api/v1/sms/report", map[string]any{"task_id": failed, "app_id": "a", "status": 3})
 	for now.Tasks.Failed == 0 {
 		now = from.overview()
