@@ -63,8 +63,11 @@ func left(ctx context.Context, conn *pgx.Conn) (l leftOver, err error) {
 	return l, err
 }
 
+// quietenLimit is the maximum time until all work has ended. It ends a livelock: if a task is claimed and released again and again, it seems to progress.
+const quietenLimit = 5 * time.Minute
+
 // quieten confirms batches, and lets well-behaved senders report all remaining tasks. It returns a description of the wait, and an error if nothing progressed
-// for load.StillLimit.
+// for load.StillLimit, or if work remains after quietenLimit.
 func (sc *Scene) quieten(ctx context.Context) (string, error) {
 	began := time.Now()
 	var still load.Standstill
@@ -88,6 +91,9 @@ func (sc *Scene) quieten(ctx context.Context) (string, error) {
 		}
 		if since := still.See(last.done, err != nil || found.doable != ""); !isOver && since > load.StillLimit {
 			stuck = errors.Join(fmt.Errorf("no progress for %s; remaining are %s: %s", since.Round(time.Second), last, last.doable), err)
+		}
+		if !isOver && time.Since(began) > quietenLimit {
+			stuck = errors.Join(fmt.Errorf("not empty after %s; remaining are %s: %s", quietenLimit, last, last.doable), err)
 		}
 		return isOver || stuck != nil
 	})
