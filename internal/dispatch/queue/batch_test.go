@@ -183,27 +183,29 @@ func TestStoppingServerAnswersWaitingClaims(t *testing.T) {
 
 func TestReportsSucceedAfterADeadlock(t *testing.T) {
 	b := apptest.New(t)
-	b.Submit("x")
-	b.Submit("x")
-	tasks := b.Claim("app", 2)
-	slices.SortFunc(tasks, func(a, b api.ClaimedTask) int { return strings.Compare(a.TaskID, b.TaskID) })
-	var reports []map[string]any
-	for _, task := range tasks {
-		reports = append(reports, map[string]any{"task_id": task.TaskID, "app_id": "app", "lease_id": task.LeaseID, "status": 2})
-	}
 	touch := func(task api.ClaimedTask) string {
 		return fmt.Sprintf("UPDATE queue SET troubles = troubles WHERE task_id = '%s'", task.TaskID)
 	}
-	b.Deadlock(touch(tasks[1]), touch(tasks[0]), func() (wrong string) {
-		a := b.Call("POST", "/api/v1/sms/report-batch", map[string]any{"reports": reports})
-		if a.Status != 200 {
-			return a.Raw
+	b.Deadlock(func() (string, string, func() string) {
+		b.Submit("x")
+		b.Submit("x")
+		tasks := b.Claim("app", 2)
+		slices.SortFunc(tasks, func(a, b api.ClaimedTask) int { return strings.Compare(a.TaskID, b.TaskID) })
+		var reports []map[string]any
+		for _, task := range tasks {
+			reports = append(reports, map[string]any{"task_id": task.TaskID, "app_id": "app", "lease_id": task.LeaseID, "status": 2})
 		}
-		for _, item := range apptest.Decode[api.ReportedBatch](t, a).Items {
-			if item.Effect == nil {
-				wrong += fmt.Sprintln(item.Code, *item.Message)
+		return touch(tasks[1]), touch(tasks[0]), func() (wrong string) {
+			a := b.Call("POST", "/api/v1/sms/report-batch", map[string]any{"reports": reports})
+			if a.Status != 200 {
+				return a.Raw
 			}
+			for _, item := range apptest.Decode[api.ReportedBatch](t, a).Items {
+				if item.Effect == nil {
+					wrong += fmt.Sprintln(item.Code, *item.Message)
+				}
+			}
+			return wrong
 		}
-		return wrong
 	})
 }

@@ -208,11 +208,13 @@ func TestACallbackIsRepeatedAfterADeadlock(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	const body = `{"msgid":"n-1","status":"DELIVRD"}`
 	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", body)
-	b.Deadlock("DELETE FROM receipts", "UPDATE callbacks SET body = body", func() string {
-		if a := b.Call("POST", "/api/v1/callbacks/pushed?token="+apptest.CallbackKey, body); a.Status != 200 {
-			return a.Raw
+	b.Deadlock(func() (string, string, func() string) {
+		return "DELETE FROM receipts", "UPDATE callbacks SET body = body", func() string {
+			if a := b.Call("POST", "/api/v1/callbacks/pushed?token="+apptest.CallbackKey, body); a.Status != 200 {
+				return a.Raw
+			}
+			return ""
 		}
-		return ""
 	})
 	if n := b.Count("SELECT count(*) FROM receipts"); n != 1 {
 		t.Errorf("%d receipts", n)

@@ -237,14 +237,15 @@ func (b *Bundle) AwaitLockWait() {
 	})
 }
 
-// Deadlock causes a deadlock between another transaction and the transaction of the server that call starts. It repeats this until PostgreSQL aborts the
-// transaction of the server, not the other transaction.
+// Deadlock causes a deadlock between another transaction and the transaction of the server that call starts. It repeats this, each time with the results of
+// prepare, until PostgreSQL aborts the transaction of the server, not the other transaction.
 //
 // The other transaction runs two SQL statements: first locks rows that the server will wait for, second waits for rows that the server has locked meanwhile.
 // call returns a text if its result is wrong. This text is ignored if PostgreSQL aborted the other transaction.
-func (b *Bundle) Deadlock(first, second string, call func() (wrong string)) {
+func (b *Bundle) Deadlock(prepare func() (first, second string, call func() (wrong string))) {
 	b.T.Helper()
 	for isOther := true; isOther; {
+		first, second, call := prepare()
 		other, err := b.DB.Begin(b.T.Context())
 		if err != nil {
 			b.T.Fatal(err)

@@ -94,7 +94,7 @@ func Run(ctx context.Context, soak *run.Run) (err error) {
 	defer func() { err = errors.Join(err, attacker.end()) }()
 	var runs [2]tally // the first tally is without the attack, the second with the attack
 	var ratios []float64
-	for round := 0; time.Since(soak.Began) < soak.Duration && ctx.Err() == nil; round++ {
+	for round := 0; (round == 0 || time.Since(soak.Began) < soak.Duration) && ctx.Err() == nil; round++ { // one round at least, although the build can take longer
 		var p99s [2]time.Duration
 		for with := range runs {
 			if with == 1 {

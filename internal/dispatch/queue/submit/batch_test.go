@@ -222,7 +222,7 @@ func TestMessagesAreStoredAfterADeadlock(t *testing.T) {
 	rank := func(priority int16) string {
 		return fmt.Sprint("UPDATE fair_ranks SET start = start WHERE priority = ", priority)
 	}
-	b.Deadlock(rank(ranks[1]), rank(ranks[0]), func() (wrong string) {
+	send := func() (wrong string) {
 		a := b.Call("POST", "/api/v1/sms/send-batch", both, tenant...)
 		if a.Status != 200 {
 			return a.Raw
@@ -233,5 +233,6 @@ func TestMessagesAreStoredAfterADeadlock(t *testing.T) {
 			}
 		}
 		return wrong
-	})
+	}
+	b.Deadlock(func() (string, string, func() string) { return rank(ranks[1]), rank(ranks[0]), send })
 }
