@@ -191,7 +191,7 @@ func TestTheLargestBodyOfEveryOperationCostsASmallMultipleOfItsSize(t *testing.T
 			continue
 		}
 		most, items := 1<<20, 0
-		if strings.HasSuffix(o.Path, "-batch") {
+		if strings.HasSuffix(o.Path, "-batch") || id == "receiveMessages" {
 			most, items = 8<<20, 1000
 		}
 		value := largest(content.Schema.Value, 0)
@@ -207,6 +207,9 @@ func TestTheLargestBodyOfEveryOperationCostsASmallMultipleOfItsSize(t *testing.T
 			case "createNotifications":
 				delete(object, "tag") // used instead of user_ids
 			}
+		}
+		if object, ok := value.(map[string]any); ok && object["inbox_company_no"] != nil {
+			object["inbox_company_no"] = "nobody" // a company that exists
 		}
 		if object, ok := value.(map[string]any); ok && object["sign"] != nil {
 			delete(object, "sign_mode") // sign_mode can forbid the signature
