@@ -7375,7 +7375,9 @@ CREATE INDEX received_messages_phone_number_idx ON public.received_messages USIN
 
 CREATE INDEX received_messages_sender_idx ON public.received_messages USING btree (sender_no, id);
 
-CREATE INDEX received_messages_unread_idx ON public.received_messages USING btree (company_id, id) WHERE (read_at IS NULL);
+CREATE INDEX received_messages_unread_company_idx ON public.received_messages USING btree (company_id, id) WHERE (read_at IS NULL);
+
+CREATE INDEX received_messages_unread_idx ON public.received_messages USING btree (id) WHERE (read_at IS NULL);
 
 CREATE INDEX reconciliation_differences_kind_idx ON public.reconciliation_differences USING btree (reconciliation_id, kind, id);
 

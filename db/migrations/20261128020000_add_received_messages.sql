@@ -48,7 +48,8 @@ CREATE UNIQUE INDEX received_messages_message_identity_key ON received_messages 
 CREATE INDEX received_messages_company_idx ON received_messages (company_id, id);
 CREATE INDEX received_messages_phone_number_idx ON received_messages (phone_number, id);
 CREATE INDEX received_messages_sender_idx ON received_messages (sender_no, id);
-CREATE INDEX received_messages_unread_idx ON received_messages (company_id, id) WHERE read_at IS NULL;
+CREATE INDEX received_messages_unread_company_idx ON received_messages (company_id, id) WHERE read_at IS NULL;
+CREATE INDEX received_messages_unread_idx ON received_messages (id) WHERE read_at IS NULL;
 
 CREATE FUNCTION received_messages_feed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

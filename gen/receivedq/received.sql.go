@@ -89,52 +89,57 @@ func (q *Queries) ReceivedAdd(ctx context.Context, arg ReceivedAddParams) ([]int
 }
 
 const receivedAnswers = `-- name: ReceivedAnswers :many
-SELECT n.phone_number::text AS phone_number, t.task_id, t.company_id, t.submitted_by
-FROM unnest($1::text[]) AS n (phone_number)
+SELECT n.nth::integer AS nth, t.task_id, t.company_id, t.submitted_by
+FROM (
+    SELECT unnest($1::text[]) AS phone_number, unnest($2::timestamptz[]) AS until, generate_series(1, cardinality($1::text[])) AS nth
+) n
 CROSS JOIN LATERAL (
-    SELECT m.task_id, m.company_id, m.submitted_by, l.leased_at
+    SELECT m.task_id, m.company_id, m.submitted_by
     FROM (
         SELECT o.task_id, o.company_id, o.submitted_by FROM messages o
-        WHERE o.recipient = n.phone_number AND o.task_id >= $2::text
+        WHERE o.recipient = n.phone_number AND o.task_id >= $3::text
         ORDER BY o.task_id DESC
-        LIMIT $3::integer
+        LIMIT $4::integer
     ) m
     CROSS JOIN LATERAL (
         SELECT max(x.leased_at) AS leased_at
         FROM (
             SELECT r.leased_at FROM report_logs r
-            WHERE r.task_id = m.task_id AND r.task_id >= $2::text AND r.app_id = $4::text AND r.leased_at IS NOT NULL
+            WHERE r.task_id = m.task_id AND r.task_id >= $3::text AND r.app_id = $5::text AND r.leased_at <= n.until
             UNION ALL
-            SELECT q.updated_at FROM queue q
-            WHERE q.task_id = m.task_id AND q.processing_app_id = $4::text AND q.lease_until IS NOT NULL
+            SELECT q.updated_at FROM queue q -- a claim sets updated_at, and nothing changes it during the lease
+            WHERE q.task_id = m.task_id AND q.processing_app_id = $5::text AND q.lease_until IS NOT NULL AND q.updated_at <= n.until
         ) x
     ) l
     WHERE l.leased_at IS NOT NULL
     ORDER BY l.leased_at DESC, m.task_id DESC
     LIMIT 1
 ) t
-ORDER BY n.phone_number
+ORDER BY n.nth
 `
 
 type ReceivedAnswersParams struct {
 	PhoneNumbers []string
+	Untils       []time.Time
 	FromID       string
 	MaxTasks     int32
 	SenderNo     string
 }
 
 type ReceivedAnswersRow struct {
-	PhoneNumber string
+	Nth         int32
 	TaskID      string
 	CompanyID   int64
 	SubmittedBy string
 }
 
-// ReceivedAnswers returns, for each of phone_numbers, the last task to this number that the sender had a lease for, and the submitter of the task. It reads the
-// max_tasks newest tasks to each number with ids from from_id on. A number without such a task is not returned.
+// ReceivedAnswers returns, for each pair of phone_numbers and untils, the last task to this number that the sender had a lease for until this time, and the
+// submitter of the task. nth is the index of the pair, from 1. The statement reads the max_tasks newest tasks to each number with ids from from_id on. A pair
+// without such a task is not returned.
 func (q *Queries) ReceivedAnswers(ctx context.Context, arg ReceivedAnswersParams) ([]ReceivedAnswersRow, error) {
 	rows, err := q.db.Query(ctx, receivedAnswers,
 		arg.PhoneNumbers,
+		arg.Untils,
 		arg.FromID,
 		arg.MaxTasks,
 		arg.SenderNo,
@@ -147,7 +152,7 @@ func (q *Queries) ReceivedAnswers(ctx context.Context, arg ReceivedAnswersParams
 	for rows.Next() {
 		var i ReceivedAnswersRow
 		if err := rows.Scan(
-			&i.PhoneNumber,
+			&i.Nth,
 			&i.TaskID,
 			&i.CompanyID,
 			&i.SubmittedBy,
@@ -155,30 +160,6 @@ func (q *Queries) ReceivedAnswers(ctx context.Context, arg ReceivedAnswersParams
 			return nil, err
 		}
 		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const receivedCompanies = `-- name: ReceivedCompanies :many
-SELECT c.id FROM companies c ORDER BY c.id
-`
-
-func (q *Queries) ReceivedCompanies(ctx context.Context) ([]int64, error) {
-	rows, err := q.db.Query(ctx, receivedCompanies)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -357,29 +338,55 @@ func (q *Queries) ReceivedIDsOfSender(ctx context.Context, arg ReceivedIDsOfSend
 }
 
 const receivedIDsUnread = `-- name: ReceivedIDsUnread :many
-SELECT i.id
-FROM unnest($1::bigint[]) AS c (company_id)
-CROSS JOIN LATERAL (
-    SELECT r.id FROM received_messages r -- by received_messages_unread_idx
-    WHERE r.company_id = c.company_id AND r.read_at IS NULL AND r.id < $2::bigint AND r.id >= $3::bigint
-    ORDER BY r.id DESC
-    LIMIT $4::integer
-) i
-ORDER BY i.id DESC
-LIMIT $4::integer
+SELECT r.id FROM received_messages r
+WHERE r.read_at IS NULL AND r.id < $1::bigint AND r.id >= $2::bigint
+ORDER BY r.id DESC
+LIMIT $3::integer
 `
 
 type ReceivedIDsUnreadParams struct {
-	CompanyIds []int64
-	BeforeID   int64
-	FromID     int64
-	Most       int32
+	BeforeID int64
+	FromID   int64
+	Most     int32
 }
 
-// ReceivedIDsUnread returns unread messages. company_ids: the companies whose messages are read.
 func (q *Queries) ReceivedIDsUnread(ctx context.Context, arg ReceivedIDsUnreadParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, receivedIDsUnread,
-		arg.CompanyIds,
+	rows, err := q.db.Query(ctx, receivedIDsUnread, arg.BeforeID, arg.FromID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const receivedIDsUnreadOfCompany = `-- name: ReceivedIDsUnreadOfCompany :many
+SELECT r.id FROM received_messages r
+WHERE r.company_id = $1 AND r.read_at IS NULL AND r.id < $2::bigint AND r.id >= $3::bigint
+ORDER BY r.id DESC
+LIMIT $4::integer
+`
+
+type ReceivedIDsUnreadOfCompanyParams struct {
+	CompanyID int64
+	BeforeID  int64
+	FromID    int64
+	Most      int32
+}
+
+func (q *Queries) ReceivedIDsUnreadOfCompany(ctx context.Context, arg ReceivedIDsUnreadOfCompanyParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, receivedIDsUnreadOfCompany,
+		arg.CompanyID,
 		arg.BeforeID,
 		arg.FromID,
 		arg.Most,
@@ -543,8 +550,8 @@ func (q *Queries) ReceivedListOf(ctx context.Context, arg ReceivedListOfParams) 
 
 const receivedRead = `-- name: ReceivedRead :execrows
 UPDATE received_messages r
-SET read_at = coalesce(r.read_at, now()), read_by = coalesce(r.read_by, $1::text)
-WHERE r.id = $2 AND ($3::bigint IS NULL OR r.company_id = $3::bigint)
+SET read_at = now(), read_by = $1::text
+WHERE r.id = $2 AND r.read_at IS NULL AND ($3::bigint IS NULL OR r.company_id = $3::bigint)
     AND ($4::text IS NULL OR r.submitted_by = $4::text)
 `
 

@@ -600,18 +600,18 @@ JOIN sender_states st ON st.sender_id = s.id
 JOIN sender_totals u ON u.sender_id = s.id
 JOIN sender_standings x ON x.sender_id = s.id
 JOIN channels c ON c.id = s.channel_id
-LEFT JOIN companies o ON o.id = s.inbox_company_id
+LEFT JOIN companies o ON o.id = s.inbox_company_id AND ($3::bigint IS NULL OR o.id = $3::bigint) -- no number of another company
 LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity, if the sender never had to wait, is returned as null
-WHERE s.id < $3 AND ($4::text IS NULL OR s.sender_no = $4::text)
-    AND ($5::text IS NULL OR s.status = $5::text)
+WHERE s.id < $4 AND ($5::text IS NULL OR s.sender_no = $5::text)
+    AND ($6::text IS NULL OR s.status = $6::text)
     AND (
-        $6::text IS NULL
-        OR strpos(fold_case(s.sender_no), fold_case($6::text)) > 0
-        OR strpos(fold_case(s.name), fold_case($6::text)) > 0
+        $7::text IS NULL
+        OR strpos(fold_case(s.sender_no), fold_case($7::text)) > 0
+        OR strpos(fold_case(s.name), fold_case($7::text)) > 0
     )
-    AND ($7::bigint IS NULL OR EXISTS (
+    AND ($3::bigint IS NULL OR EXISTS (
         SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
-        WHERE r.sender_id = s.id AND p.company_id = $7::bigint AND p.sender_id IS NULL
+        WHERE r.sender_id = s.id AND p.company_id = $3::bigint AND p.sender_id IS NULL
     ))
 ORDER BY s.id DESC
 LIMIT $8::integer
@@ -620,11 +620,11 @@ LIMIT $8::integer
 type SenderListParams struct {
 	SilentAfter   time.Duration
 	RecordedApart time.Duration
+	CompanyID     *int64
 	BeforeID      int64
 	SenderNo      *string
 	Status        *string
 	Part          *string
-	CompanyID     *int64
 	PageLimit     int32
 }
 
@@ -684,11 +684,11 @@ func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]Sende
 	rows, err := q.db.Query(ctx, senderList,
 		arg.SilentAfter,
 		arg.RecordedApart,
+		arg.CompanyID,
 		arg.BeforeID,
 		arg.SenderNo,
 		arg.Status,
 		arg.Part,
-		arg.CompanyID,
 		arg.PageLimit,
 	)
 	if err != nil {

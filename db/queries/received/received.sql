@@ -11,13 +11,16 @@ JOIN companies c ON c.id = coalesce(
 )
 WHERE s.sender_no = @sender_no;
 
--- ReceivedAnswers returns, for each of phone_numbers, the last task to this number that the sender had a lease for, and the submitter of the task. It reads the
--- max_tasks newest tasks to each number with ids from from_id on. A number without such a task is not returned.
+-- ReceivedAnswers returns, for each pair of phone_numbers and untils, the last task to this number that the sender had a lease for until this time, and the
+-- submitter of the task. nth is the index of the pair, from 1. The statement reads the max_tasks newest tasks to each number with ids from from_id on. A pair
+-- without such a task is not returned.
 -- name: ReceivedAnswers :many
-SELECT n.phone_number::text AS phone_number, t.task_id, t.company_id, t.submitted_by
-FROM unnest(@phone_numbers::text[]) AS n (phone_number)
+SELECT n.nth::integer AS nth, t.task_id, t.company_id, t.submitted_by
+FROM (
+    SELECT unnest(@phone_numbers::text[]) AS phone_number, unnest(@untils::timestamptz[]) AS until, generate_series(1, cardinality(@phone_numbers::text[])) AS nth
+) n
 CROSS JOIN LATERAL (
-    SELECT m.task_id, m.company_id, m.submitted_by, l.leased_at
+    SELECT m.task_id, m.company_id, m.submitted_by
     FROM (
         SELECT o.task_id, o.company_id, o.submitted_by FROM messages o
         WHERE o.recipient = n.phone_number AND o.task_id >= @from_id::text
@@ -28,17 +31,17 @@ CROSS JOIN LATERAL (
         SELECT max(x.leased_at) AS leased_at
         FROM (
             SELECT r.leased_at FROM report_logs r
-            WHERE r.task_id = m.task_id AND r.task_id >= @from_id::text AND r.app_id = @sender_no::text AND r.leased_at IS NOT NULL
+            WHERE r.task_id = m.task_id AND r.task_id >= @from_id::text AND r.app_id = @sender_no::text AND r.leased_at <= n.until
             UNION ALL
-            SELECT q.updated_at FROM queue q
-            WHERE q.task_id = m.task_id AND q.processing_app_id = @sender_no::text AND q.lease_until IS NOT NULL
+            SELECT q.updated_at FROM queue q -- a claim sets updated_at, and nothing changes it during the lease
+            WHERE q.task_id = m.task_id AND q.processing_app_id = @sender_no::text AND q.lease_until IS NOT NULL AND q.updated_at <= n.until
         ) x
     ) l
     WHERE l.leased_at IS NOT NULL
     ORDER BY l.leased_at DESC, m.task_id DESC
     LIMIT 1
 ) t
-ORDER BY n.phone_number;
+ORDER BY n.nth;
 
 -- ReceivedAdd stores the messages that are not stored yet, in the given order, and returns their ids. An empty text or byte sequence means null.
 -- name: ReceivedAdd :many
@@ -73,17 +76,16 @@ WHERE r.company_id = @company_id AND r.id < @before_id::bigint AND r.id >= @from
 ORDER BY r.id DESC
 LIMIT @most::integer;
 
--- ReceivedIDsUnread returns unread messages. company_ids: the companies whose messages are read.
 -- name: ReceivedIDsUnread :many
-SELECT i.id
-FROM unnest(@company_ids::bigint[]) AS c (company_id)
-CROSS JOIN LATERAL (
-    SELECT r.id FROM received_messages r -- by received_messages_unread_idx
-    WHERE r.company_id = c.company_id AND r.read_at IS NULL AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
-    ORDER BY r.id DESC
-    LIMIT @most::integer
-) i
-ORDER BY i.id DESC
+SELECT r.id FROM received_messages r
+WHERE r.read_at IS NULL AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
+ORDER BY r.id DESC
+LIMIT @most::integer;
+
+-- name: ReceivedIDsUnreadOfCompany :many
+SELECT r.id FROM received_messages r
+WHERE r.company_id = @company_id AND r.read_at IS NULL AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
+ORDER BY r.id DESC
 LIMIT @most::integer;
 
 -- name: ReceivedIDsOfSender :many
@@ -118,14 +120,11 @@ ORDER BY r.id DESC;
 -- name: FirstReceivedSince :one
 SELECT first_id_since('received_messages'::regclass, @since::timestamptz);
 
--- name: ReceivedCompanies :many
-SELECT c.id FROM companies c ORDER BY c.id;
-
 -- ReceivedRead marks a message as read. If it is already read, its first reader stays.
 -- name: ReceivedRead :execrows
 UPDATE received_messages r
-SET read_at = coalesce(r.read_at, now()), read_by = coalesce(r.read_by, @username::text)
-WHERE r.id = @id AND (sqlc.narg(company_id)::bigint IS NULL OR r.company_id = sqlc.narg(company_id)::bigint)
+SET read_at = now(), read_by = @username::text
+WHERE r.id = @id AND r.read_at IS NULL AND (sqlc.narg(company_id)::bigint IS NULL OR r.company_id = sqlc.narg(company_id)::bigint)
     AND (sqlc.narg(owner)::text IS NULL OR r.submitted_by = sqlc.narg(owner)::text);
 
 -- ReceivedDeleteExpired reads the batch_size oldest messages, and deletes the messages that are older than keep.

@@ -72,7 +72,7 @@ JOIN sender_states st ON st.sender_id = s.id
 JOIN sender_totals u ON u.sender_id = s.id
 JOIN sender_standings x ON x.sender_id = s.id
 JOIN channels c ON c.id = s.channel_id
-LEFT JOIN companies o ON o.id = s.inbox_company_id
+LEFT JOIN companies o ON o.id = s.inbox_company_id AND (sqlc.narg(company_id)::bigint IS NULL OR o.id = sqlc.narg(company_id)::bigint) -- no number of another company
 LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity, if the sender never had to wait, is returned as null
 WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no = sqlc.narg(sender_no)::text)
     AND (sqlc.narg(status)::text IS NULL OR s.status = sqlc.narg(status)::text)

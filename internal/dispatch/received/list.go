@@ -36,11 +36,7 @@ func (s *Service) List(ctx context.Context, f Filter) (p scan.Page[Row], err err
 	if err != nil {
 		return p, postgres.Wrap("list received messages", err, nil)
 	}
-	ids, err := s.idsOf(ctx, f, first)
-	if err != nil {
-		return p, postgres.Wrap("list received messages", err, nil)
-	}
-	p, err = scan.List[Row]{IDs: ids, ID: func(r Row) int64 { return r.ID }, Rows: func(ids []int64) ([]Row, error) {
+	p, err = scan.List[Row]{IDs: s.idsOf(ctx, f, first), ID: func(r Row) int64 { return r.ID }, Rows: func(ids []int64) ([]Row, error) {
 		return s.q.ReceivedListOf(ctx, receivedq.ReceivedListOfParams{
 			Ids: ids, CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, SenderNo: f.SenderNo, PhoneNumber: f.PhoneNumber, Kind: f.Kind, IsUnread: f.Unread,
 			CreatedFrom: f.From, CreatedTo: f.To,
@@ -67,38 +63,33 @@ func (s *Service) span(ctx context.Context, f Filter) (first, before int64, err 
 }
 
 // idsOf returns the statement that reads ids by the index of the most selective filter.
-func (s *Service) idsOf(ctx context.Context, f Filter, first int64) (func(before int64, most int32) ([]int64, error), error) {
+func (s *Service) idsOf(ctx context.Context, f Filter, first int64) func(before int64, most int32) ([]int64, error) {
 	switch {
 	case f.PhoneNumber != nil:
 		return func(before int64, most int32) ([]int64, error) {
 			return s.q.ReceivedIDsOfNumber(ctx, receivedq.ReceivedIDsOfNumberParams{PhoneNumber: *f.PhoneNumber, BeforeID: before, FromID: first, Most: most})
-		}, nil
-	case f.Unread != nil && *f.Unread:
-		companies, err := s.companies(ctx, f.Viewer.CompanyID)
+		}
+	case f.Unread != nil && *f.Unread && f.Viewer.CompanyID != nil:
 		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ReceivedIDsUnread(ctx, receivedq.ReceivedIDsUnreadParams{CompanyIds: companies, BeforeID: before, FromID: first, Most: most})
-		}, err
+			return s.q.ReceivedIDsUnreadOfCompany(ctx, receivedq.ReceivedIDsUnreadOfCompanyParams{CompanyID: *f.Viewer.CompanyID, BeforeID: before, FromID: first, Most: most})
+		}
+	case f.Unread != nil && *f.Unread:
+		return func(before int64, most int32) ([]int64, error) {
+			return s.q.ReceivedIDsUnread(ctx, receivedq.ReceivedIDsUnreadParams{BeforeID: before, FromID: first, Most: most})
+		}
 	case f.SenderNo != nil:
 		return func(before int64, most int32) ([]int64, error) {
 			return s.q.ReceivedIDsOfSender(ctx, receivedq.ReceivedIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, Most: most})
-		}, nil
+		}
 	case f.Viewer.CompanyID != nil:
 		return func(before int64, most int32) ([]int64, error) {
 			return s.q.ReceivedIDsOfCompany(ctx, receivedq.ReceivedIDsOfCompanyParams{CompanyID: *f.Viewer.CompanyID, BeforeID: before, FromID: first, Most: most})
-		}, nil
+		}
 	default:
 		return func(before int64, most int32) ([]int64, error) {
 			return s.q.ReceivedIDs(ctx, receivedq.ReceivedIDsParams{BeforeID: before, FromID: first, Most: most})
-		}, nil
+		}
 	}
-}
-
-// companies returns the given company, or all companies.
-func (s *Service) companies(ctx context.Context, company *int64) ([]int64, error) {
-	if company != nil {
-		return []int64{*company}, nil
-	}
-	return s.q.ReceivedCompanies(ctx)
 }
 
 // Get returns one message, or the fault received.not_found.

@@ -27,9 +27,10 @@ import (
 const Text = "text"
 
 const (
-	maxTasks    = 20   // maximum number of tasks to one number among which the answered task is searched
-	deleteBatch = 1000 // maximum number of rows that one statement deletes
-	tries       = 3    // maximum number of attempts to store messages, of which a concurrent erasure can delete some
+	maxTasks    = 500             // maximum number of tasks to one number among which the answered task is searched
+	deleteBatch = 1000            // maximum number of rows that one statement deletes
+	tries       = 3               // maximum number of attempts to store messages, of which a concurrent erasure can delete some
+	clockSkew   = 2 * time.Minute // maximum difference between the clocks of the network and of the database
 )
 
 // Service stores received messages.
@@ -90,8 +91,14 @@ func (s *Service) Take(ctx context.Context, senderNo string, messages []Message)
 	if err != nil {
 		return nil, err
 	}
+	for i := range rows {
+		rows[i].company = owner.InboxCompanyID
+		if task, isAnswer := answered[i]; isAnswer {
+			rows[i].company, rows[i].task, rows[i].submitter = task.CompanyID, task.TaskID, task.SubmittedBy
+		}
+	}
 	for range tries {
-		stored, isWhole, err := s.store(ctx, senderNo, owner.InboxCompanyID, rows, answered)
+		stored, isWhole, err := s.store(ctx, senderNo, rows)
 		if err != nil || isWhole {
 			return stored, err
 		}
@@ -99,11 +106,13 @@ func (s *Service) Take(ctx context.Context, senderNo string, messages []Message)
 	return nil, &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: time.Second}
 }
 
-// row is a Message with its identities.
+// row is a Message with its identities, and the task that it answers.
 type row struct {
 	Message
 	number            string // From in E.164, or as it was received
 	identity, numbers []byte // the columns identity and message_identity; nil: unknown
+	company           int64
+	task, submitter   string // empty: the message answers no task
 }
 
 func rowOf(senderNo string, m Message, region string) row {
@@ -140,40 +149,40 @@ func hash(texts ...string) []byte {
 	return sum[:]
 }
 
-// answered returns the tasks that messages answer, by number. While an old partition is locked, because it is being moved to another tablespace, the database
-// counts as unavailable: the caller hands over the messages again.
-func (s *Service) answered(ctx context.Context, senderNo string, rows []row) (map[string]receivedq.ReceivedAnswersRow, error) {
+// answered returns the task that each row answers, by the index of the row. A row answers no later task than ReceivedAt: a phone can hand over a message long
+// after it arrived. While an old partition is locked, because it is being moved to another tablespace, the database counts as unavailable: the caller hands
+// over the messages again.
+func (s *Service) answered(ctx context.Context, senderNo string, rows []row) (map[int]receivedq.ReceivedAnswersRow, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil || values.Recipient.ReplyDays == 0 {
 		return nil, err
 	}
-	var numbers []string
+	p := receivedq.ReceivedAnswersParams{SenderNo: senderNo, MaxTasks: maxTasks, FromID: taskid.First(time.Now().Add(-values.Recipient.ReplyTime()))}
 	for _, r := range rows {
-		numbers = append(numbers, r.number)
+		until := time.Now().Add(clockSkew)
+		if r.ReceivedAt != nil && r.ReceivedAt.Before(until) {
+			until = r.ReceivedAt.Add(clockSkew)
+		}
+		p.PhoneNumbers, p.Untils = append(p.PhoneNumbers, r.number), append(p.Untils, until)
 	}
-	slices.Sort(numbers)
 	var found []receivedq.ReceivedAnswersRow
 	err = s.db.Briefly(ctx, func(ctx context.Context) error {
-		found, err = s.inParts.ReceivedAnswers(ctx, receivedq.ReceivedAnswersParams{
-			PhoneNumbers: slices.Compact(numbers), SenderNo: senderNo, MaxTasks: maxTasks, FromID: taskid.First(time.Now().Add(-values.Recipient.ReplyTime())),
-		})
+		found, err = s.inParts.ReceivedAnswers(ctx, p)
 		return err
 	})
 	if postgres.IsLockTimeout(err) {
 		return nil, &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: 5 * time.Second}
 	}
-	all := make(map[string]receivedq.ReceivedAnswersRow, len(found))
+	all := make(map[int]receivedq.ReceivedAnswersRow, len(found))
 	for _, task := range found {
-		all[task.PhoneNumber] = task
+		all[int(task.Nth)-1] = task
 	}
 	return all, postgres.Wrap("find answered tasks", err, nil)
 }
 
 // store stores rows. isWhole reports whether all of them are stored: another transaction can have deleted one that was already stored.
-func (s *Service) store(
-	ctx context.Context, senderNo string, inbox int64, rows []row, answered map[string]receivedq.ReceivedAnswersRow,
-) (all []Stored, isWhole bool, err error) {
-	p := paramsOf(senderNo, inbox, rows, answered)
+func (s *Service) store(ctx context.Context, senderNo string, rows []row) (all []Stored, isWhole bool, err error) {
+	p := paramsOf(senderNo, rows)
 	var added []int64
 	var found []receivedq.ReceivedIdentifiedRow
 	_, err = postgres.Again(ctx, s.db, func() (struct{}, error) { // a concurrent transaction with the same messages can cause a deadlock
@@ -196,13 +205,14 @@ func (s *Service) store(
 	for _, one := range found {
 		ids[string(one.Identity)], ids[string(one.MessageIdentity)] = one.ID, one.ID
 	}
+	delete(ids, "") // of rows with only one identity
 	all = make([]Stored, len(rows))
 	for i, r := range rows {
 		id, isKnown := ids[string(r.numbers)]
-		if r.numbers == nil || !isKnown {
+		if !isKnown {
 			id, isKnown = ids[string(r.identity)]
 		}
-		if r.identity == nil && r.numbers == nil || !isKnown {
+		if !isKnown {
 			return nil, false, nil
 		}
 		all[i] = Stored{ID: id, Deduplicated: !isNew[id]}
@@ -212,22 +222,20 @@ func (s *Service) store(
 }
 
 // paramsOf returns the parameters that store rows by the times of the network. Concurrent calls therefore store the same messages in the same order, and rarely
-// cause a deadlock. Messages without a time follow in their order.
-func paramsOf(senderNo string, inbox int64, rows []row, answered map[string]receivedq.ReceivedAnswersRow) receivedq.ReceivedAddParams {
+// cause a deadlock. Messages without a time follow by their ids.
+func paramsOf(senderNo string, rows []row) receivedq.ReceivedAddParams {
 	p := receivedq.ReceivedAddParams{SenderNo: senderNo}
 	ordered := slices.SortedStableFunc(slices.Values(rows), func(a, b row) int {
+		if a.ReceivedAt == nil && b.ReceivedAt == nil {
+			return cmp.Or(cmp.Compare(len(a.MessageNo), len(b.MessageNo)), cmp.Compare(a.MessageNo, b.MessageNo)) // numbers ascend
+		}
 		if a.ReceivedAt == nil || b.ReceivedAt == nil {
 			return cmp.Compare(len(b.identity), len(a.identity))
 		}
 		return cmp.Or(a.ReceivedAt.Compare(*b.ReceivedAt), bytes.Compare(a.identity, b.identity))
 	})
 	for _, r := range ordered {
-		task, isAnswer := answered[r.number]
-		company := inbox
-		if isAnswer {
-			company = task.CompanyID
-		}
-		p.CompanyIds, p.TaskIds, p.Submitters = append(p.CompanyIds, company), append(p.TaskIds, task.TaskID), append(p.Submitters, task.SubmittedBy)
+		p.CompanyIds, p.TaskIds, p.Submitters = append(p.CompanyIds, r.company), append(p.TaskIds, r.task), append(p.Submitters, r.submitter)
 		p.Sims, p.PhoneNumbers, p.OwnNumbers = append(p.Sims, r.SIM), append(p.PhoneNumbers, r.number), append(p.OwnNumbers, r.To)
 		p.Contents, p.ReceivedAts, p.MessageNos = append(p.Contents, r.Content), append(p.ReceivedAts, r.ReceivedAt), append(p.MessageNos, r.MessageNo)
 		p.Identities, p.MessageIdentities, p.Raws = append(p.Identities, r.identity), append(p.MessageIdentities, r.numbers), append(p.Raws, cut(r.Raw))

@@ -112,8 +112,11 @@ func TestConcurrentPostsOfTheSameMessagesStoreEachOnce(t *testing.T) {
 	b.AddSender(map[string]any{"sender_no": "phone"})
 	var all []received.Message
 	for i := range 100 {
-		at := time.Unix(1_764_550_000, 0)
-		all = append(all, received.Message{From: person, Content: fmt.Sprint("message ", i), ReceivedAt: &at, MessageNo: fmt.Sprint(i * 7919 % 100)})
+		m := received.Message{From: person, Content: fmt.Sprint("message ", i), MessageNo: fmt.Sprint(i * 7919 % 100)}
+		if i%2 == 1 {
+			m.ReceivedAt = new(time.Unix(1_764_550_000, 0))
+		}
+		all = append(all, m)
 	}
 	var calls sync.WaitGroup
 	for i := range 8 {
@@ -323,4 +326,47 @@ func TestAMessageWaitsForALockedPartition(t *testing.T) {
 	b.Expect(503, "unavailable", "POST", "/api/v1/sms/received", map[string]any{"app_id": "phone", "messages": []any{message("x", nil)}})
 	unlock()
 	one(b, "phone", message("x", nil))
+}
+
+// R1: a phone can hand over a reply long after it arrived. The reply answers no task that was leased later, and tasks that the sender never had do not count.
+func TestALateMessageAnswersTheTaskOfItsTime(t *testing.T) {
+	b := apptest.New(t)
+	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
+	b.AddSender(map[string]any{"sender_no": "phone"})
+	b.AddSender(map[string]any{"sender_no": "other", "is_shared": false})
+	b.AddRoute("acme", "phone", 1)
+	b.AddRoute("beta", "phone", 1)
+	body := map[string]any{"phone_number": person, "content": "hello"}
+	ofAcme := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send", body, acme...)).TaskID
+	b.Claim("phone", 1)
+	b.Report(ofAcme, "phone", 2, apptest.Report{})
+	b.Exec("UPDATE report_logs SET leased_at = now() - interval '1 hour'")
+	for range 30 {
+		b.Expect(200, "", "POST", "/api/v1/sms/send", body, beta...)
+	}
+	if m := one(b, "phone", message("before beta's tasks were sent", nil)); m.CompanyNo != "acme" {
+		t.Errorf("a message after 30 tasks that nobody claimed belongs to %s", m.CompanyNo)
+	}
+	b.Claim("phone", 30)
+	late := map[string]any{"received_at": time.Now().Add(-30 * time.Minute).Format(time.RFC3339)}
+	if m := one(b, "phone", message("late", late)); m.CompanyNo != "acme" || *m.InReplyTo != ofAcme {
+		t.Errorf("a late message belongs to %s", m.CompanyNo)
+	}
+	if m := one(b, "phone", message("now", nil)); m.CompanyNo != "beta" {
+		t.Errorf("a message after beta's tasks belongs to %s", m.CompanyNo)
+	}
+}
+
+func TestAReaderSeesNoInboxOfAnotherCompany(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	b.AddCompany("beta", 1)
+	b.AddSender(map[string]any{"sender_no": "phone", "inbox_company_no": "beta"})
+	for no, want := range map[string]string{"acme": "null", "beta": `"beta"`} {
+		b.AddRoute(no, "phone", 1)
+		reader := b.AddUser("reader-of-"+no, "read", map[string]any{"company_no": no})
+		if raw := b.Expect(200, "", "GET", "/api/v1/admin/senders/phone", nil, reader...).Raw; !strings.Contains(raw, `"inbox_company_no":`+want) {
+			t.Errorf("%s reads %s", no, raw)
+		}
+	}
 }
