@@ -95,7 +95,7 @@ type Reader struct {
 
 // rows reads the rows of a file of one kind, including empty rows.
 type rows interface {
-	// next returns a row with at most most cells. Extra is the number of non-empty cells after these. After the last row, next returns io.EOF.
+	// next returns the next row with up to `most` cells. Row.Extra is the number of non-empty cells beyond these. After the last row, next returns io.EOF.
 	next(most int) (Row, error)
 	close() error
 }
