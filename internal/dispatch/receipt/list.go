@@ -27,28 +27,8 @@ type Filter struct {
 // Page is a page of a list, newest first.
 type Page[Row any] = scan.Page[Row]
 
-const (
-	maxBody = 1000        // maximum number of characters of a body in a list
-	skew    = time.Minute // maximum time by which a row can be later than a row with a greater id
-)
-
-// span returns limits for the ids of rows between From and To: ids from first up to, but not including, before.
-func (f Filter) span(since func(time.Time) (int64, error)) (first, before int64, err error) {
-	before = f.BeforeID
-	if f.From != nil {
-		if first, err = since(f.From.Add(-skew)); err != nil {
-			return 0, 0, err
-		}
-	}
-	if f.To != nil {
-		end, err := since(f.To.Add(skew))
-		if err != nil {
-			return 0, 0, err
-		}
-		before = min(before, end)
-	}
-	return first, before, nil
-}
+// maxBody is the maximum number of characters of a body in a list.
+const maxBody = 1000
 
 // senders returns the sender of f, or all senders with stored callbacks.
 func (s *Service) senders(ctx context.Context, f Filter) ([]string, error) {
@@ -60,7 +40,7 @@ func (s *Service) senders(ctx context.Context, f Filter) ([]string, error) {
 
 // Receipts lists the matching receipts, newest first.
 func (s *Service) Receipts(ctx context.Context, f Filter) (p Page[Row], err error) {
-	first, before, err := f.span(func(t time.Time) (int64, error) { return s.q.FirstReceiptSince(ctx, t) })
+	first, before, err := scan.Span(f.From, f.To, f.BeforeID, func(t time.Time) (int64, error) { return s.q.FirstReceiptSince(ctx, t) })
 	if err != nil {
 		return p, postgres.Wrap("list receipts", err, nil)
 	}
@@ -93,7 +73,7 @@ func (s *Service) Receipts(ctx context.Context, f Filter) (p Page[Row], err erro
 
 // Callbacks lists the matching callbacks, newest first, with the beginnings of their bodies.
 func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[CallbackRow], err error) {
-	first, before, err := f.span(func(t time.Time) (int64, error) { return s.q.FirstCallbackSince(ctx, t) })
+	first, before, err := scan.Span(f.From, f.To, f.BeforeID, func(t time.Time) (int64, error) { return s.q.FirstCallbackSince(ctx, t) })
 	if err != nil {
 		return p, postgres.Wrap("list callbacks", err, nil)
 	}

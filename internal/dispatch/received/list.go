@@ -27,12 +27,9 @@ type Filter struct {
 
 var errNoMessage = fault.New(fault.NotFound, fault.ReceivedNotFound)
 
-// skew is the maximum difference between the order of ids and the order of times.
-const skew = time.Minute
-
 // List lists the matching messages, newest first.
 func (s *Service) List(ctx context.Context, f Filter) (p scan.Page[Row], err error) {
-	first, before, err := s.span(ctx, f)
+	first, before, err := scan.Span(f.From, f.To, f.BeforeID, func(t time.Time) (int64, error) { return s.q.FirstReceivedSince(ctx, t) })
 	if err != nil {
 		return p, postgres.Wrap("list received messages", err, nil)
 	}
@@ -43,23 +40,6 @@ func (s *Service) List(ctx context.Context, f Filter) (p scan.Page[Row], err err
 		})
 	}}.Page(before, f.Limit)
 	return p, postgres.Wrap("list received messages", err, nil)
-}
-
-// span returns limits for the ids of messages between the times of f: ids from first up to, but not including, before.
-func (s *Service) span(ctx context.Context, f Filter) (first, before int64, err error) {
-	if f.From != nil {
-		if first, err = s.q.FirstReceivedSince(ctx, f.From.Add(-skew)); err != nil {
-			return 0, 0, err
-		}
-	}
-	if before = f.BeforeID; f.To != nil {
-		end, err := s.q.FirstReceivedSince(ctx, f.To.Add(skew))
-		if err != nil {
-			return 0, 0, err
-		}
-		before = min(before, end)
-	}
-	return first, before, nil
 }
 
 // idsOf returns the statement that reads ids by the index of the most selective filter.

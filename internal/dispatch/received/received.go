@@ -23,9 +23,6 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// Text is the kind of a message that no rule has a meaning for.
-const Text = "text"
-
 const (
 	maxTasks    = 500             // maximum number of tasks to one number among which the answered task is searched
 	deleteBatch = 1000            // maximum number of rows that one statement deletes
@@ -60,7 +57,6 @@ type Message struct {
 	SIM        int16
 	ReceivedAt *time.Time // the time that the network gave to the message
 	MessageNo  string     // the id that the phone or the provider gave to the message
-	Raw        string     // the message in its original form; only the first maxRaw characters are stored
 }
 
 // Stored is a message in the database.
@@ -68,9 +64,6 @@ type Stored struct {
 	ID           int64
 	Deduplicated bool // the message was already stored
 }
-
-// maxRaw is the maximum number of stored characters of Message.Raw.
-const maxRaw = 20_000
 
 // Take stores up to 100 messages to a sender in one transaction, and returns them in their order. A message that is already stored is not stored again. Two
 // messages of a sender are the same if SIM, number, content and the second of ReceivedAt are equal, or if number, content and MessageNo are equal. A message
@@ -238,18 +231,9 @@ func paramsOf(senderNo string, rows []row) receivedq.ReceivedAddParams {
 		p.CompanyIds, p.TaskIds, p.Submitters = append(p.CompanyIds, r.company), append(p.TaskIds, r.task), append(p.Submitters, r.submitter)
 		p.Sims, p.PhoneNumbers, p.OwnNumbers = append(p.Sims, r.SIM), append(p.PhoneNumbers, r.number), append(p.OwnNumbers, r.To)
 		p.Contents, p.ReceivedAts, p.MessageNos = append(p.Contents, r.Content), append(p.ReceivedAts, r.ReceivedAt), append(p.MessageNos, r.MessageNo)
-		p.Identities, p.MessageIdentities, p.Raws = append(p.Identities, r.identity), append(p.MessageIdentities, r.numbers), append(p.Raws, cut(r.Raw))
+		p.Identities, p.MessageIdentities = append(p.Identities, r.identity), append(p.MessageIdentities, r.numbers)
 	}
 	return p
-}
-
-// cut returns the first maxRaw characters of a text.
-func cut(text string) string {
-	text = postgres.Text(text)
-	if runes := []rune(text); len(runes) > maxRaw {
-		return string(runes[:maxRaw])
-	}
-	return text
 }
 
 // DeleteExpired deletes messages that are older than the setting history.received_days, in batches. It returns the number of deleted rows.

@@ -2,10 +2,33 @@
 // bounded number of rows.
 package scan
 
+import "time"
+
 const (
 	maxRows    = 10_000 // approximate maximum number of rows that one page reads
 	maxPortion = 1000   // maximum number of ids that one statement reads
 )
+
+// skew is the maximum time by which a row can be later than a row with a greater id.
+const skew = time.Minute
+
+// Span returns limits for the ids of the rows between two times: ids from first up to, but not including, end. end is at most before. A nil time is no limit.
+// since returns approximately the first id of the rows that are not older than a time. Because of skew, callers also compare the times.
+func Span(from, to *time.Time, before int64, since func(time.Time) (int64, error)) (first, end int64, err error) {
+	if from != nil {
+		if first, err = since(from.Add(-skew)); err != nil {
+			return 0, 0, err
+		}
+	}
+	if to != nil {
+		last, err := since(to.Add(skew))
+		if err != nil {
+			return 0, 0, err
+		}
+		before = min(before, last)
+	}
+	return first, before, nil
+}
 
 // Page is a page of a list, newest first. The next page starts with ids smaller than Before. 0 means that no page follows.
 type Page[Row any] struct {

@@ -61,21 +61,21 @@ func (h *Handlers) ListReceived(ctx context.Context, req api.ListReceivedRequest
 		return nil, err
 	}
 	viewer := caller.Viewer(ctx)
-	region := ""
 	if p.CompanyNo != nil || viewer.CompanyID != nil {
 		company, err := h.scope.CompanyID(ctx, p.CompanyNo)
 		if err != nil {
 			return nil, err
 		}
 		viewer.CompanyID = &company
-		if region, err = h.services.Directory.DefaultRegion(ctx, &company); err != nil {
-			return nil, err
-		}
 	}
 	f := received.Filter{
 		Viewer: viewer, SenderNo: p.SenderNo, Kind: (*string)(p.Kind), Unread: p.Unread, From: p.From, To: p.To, BeforeID: before, Limit: paging.Size(p.Limit),
 	}
 	if p.PhoneNumber != nil {
+		region, err := h.services.Directory.DefaultRegion(ctx, viewer.CompanyID)
+		if err != nil {
+			return nil, err
+		}
 		f.PhoneNumber = new(received.NumberOf(*p.PhoneNumber, region))
 	}
 	page, err := h.services.Received.List(ctx, f)
