@@ -44,6 +44,7 @@ var pages = map[Reason]string{
 	TaskTestsOff:           "sending.md#send-again",
 	JobNotFound:            "sending.md#cancel-or-requeue-many-tasks",
 	CallbackNotFound:       "channels.md#receipts",
+	ReceivedNotFound:       "receiving.md#read-messages",
 	JobNotRunning:          "sending.md#cancel-or-requeue-many-tasks",
 	JobAlreadyRunning:      "sending.md#cancel-or-requeue-many-tasks",
 	JobCountChanged:        "sending.md#cancel-or-requeue-many-tasks",
