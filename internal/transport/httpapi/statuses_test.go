@@ -185,7 +185,8 @@ func TestUnknownResourcesAreAnsweredWith404(t *testing.T) {
 	b.Expect(404, "company.not_found", "PUT", "/api/v1/admin/contacts", `{"company_no":"none","contacts":[{"user_id":"u"}]}`)
 	b.Expect(404, "channel.not_found", "PUT", "/api/v1/admin/notification-templates/1/none", `{"title":"t","content":"c"}`)
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/queue", `{"register_unknown_senders":false}`)
-	for _, id := range []string{"claimTasks", "claimTasksNow", "appClaimTasks"} {
+	b.Expect(404, "company.not_found", "GET", "/api/v1/received?company_no=none", nil)
+	for _, id := range []string{"claimTasks", "claimTasksNow", "appClaimTasks", "receiveMessages"} {
 		if a := callOperation(b, id); a.Status != 404 || a.Body.Error.Reason != "sender.not_found" {
 			t.Errorf("%s: %s", id, a.Raw)
 		}
