@@ -52,11 +52,6 @@ func (s *Service) enqueueAll(ctx context.Context, a *Announcement, all []Notific
 			return Outcome{}, fault.InvalidField("tag", fault.NotTogether, "repeat_minutes")
 		}
 	}
-	if a.Tag != nil {
-		if err := s.checkTag(ctx, origin.CompanyID, *a.Tag); err != nil {
-			return Outcome{}, err
-		}
-	}
 	content := a.Payload
 	if content == nil {
 		content = map[string]any{}
@@ -191,6 +186,11 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 		}
 		if err := n.checkTimes(); err != nil { // times of a repeat are not checked, because a repeat returns the first notification
 			return made, err
+		}
+		if isNew && a.tag != nil { // the tag of a repeat can be deleted meanwhile
+			if err := s.checkTag(ctx, origin.CompanyID, *a.tag); err != nil {
+				return made, err
+			}
 		}
 		if !isHeld {
 			if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil { // not checked for a repeat either

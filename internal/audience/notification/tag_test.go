@@ -139,8 +139,14 @@ func TestInvalidTagsOfANotificationAreRefused(t *testing.T) {
 	}
 	w.Exec("UPDATE tags SET contacts = 0 WHERE tag = 'tag-of-acme'")
 	later := map[string]any{"next_run_time": time.Now().Add(time.Hour), "biz_id": 8}
+	keyed := map[string]any{"tag": "vip", "dedup_key": "k", "next_run_time": time.Now().Add(time.Hour)}
+	first := w.Expect(200, "", "POST", "/api/v1/notifications", body(keyed), w.Acme...)
 	ids := []int64{toTag(w.Bundle, "tag-of-acme", nil, w.Acme...), toTag(w.Bundle, "vip", later, w.Acme...), toTag(w.Bundle, "tag-of-acme", later, w.Acme...)}
 	w.Exec("DELETE FROM tags WHERE tag = 'vip'")
+	again := apptest.Decode[api.NotificationsMade](t, w.Expect(200, "", "POST", "/api/v1/notifications", body(keyed), w.Acme...))
+	if want := apptest.Decode[api.NotificationsMade](t, first).Items[0].NotificationID; again.Items[0].NotificationID != want || !again.Items[0].Deduplicated {
+		t.Errorf("a repeat whose tag was deleted: %+v", again)
+	}
 	w.Exec("UPDATE tags SET contacts = 100001 WHERE tag = 'tag-of-acme'")
 	w.Exec("UPDATE notifications SET next_run_at = now() WHERE next_run_at IS NOT NULL")
 	runAll(w.Bundle)

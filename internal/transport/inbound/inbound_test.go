@@ -304,6 +304,39 @@ func TestInboundRendersTemplate(t *testing.T) {
 	b.Expect(200, "", "PATCH", admin+"/logto", `{"status":"off"}`) // allowed although the template of the inbound is disabled
 }
 
+// Since the first post, the template can be disabled, or have other parameters.
+func TestARepeatedPostGetsTheFirstTaskIfItsTextCannotBeRenderedAnyMore(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_no": "alert", "template_name": "alert", "template_content": "{name}", "status": "active"})
+	alerting := func(preset string, numbers ...string) {
+		add(b, preset, map[string]any{
+			"template_no": "alert", "phone_numbers": numbers, "description": map[string]any{"params": map[string]string{"name": "commonLabels.alertname"}},
+		})
+	}
+	alerting("grafana", "13800138000")
+	alerting("alertmanager", "13800138000", "13900139000")
+	one, two := post(b, "grafana", grafana), post(b, "alertmanager", alerts)
+	for _, change := range []string{`{"status":"disabled"}`, `{"status":"active","template_content":"{name} {other}"}`} {
+		b.Expect(200, "", "PATCH", "/api/v1/admin/template/1", change)
+		if again := post(b, "grafana", grafana); *again.Items[0].TaskID != *one.Items[0].TaskID || again.Items[0].Deduplicated == nil {
+			t.Errorf("%s: %+v", change, again)
+		}
+		if again := post(b, "grafana?dry_run=true", grafana); *again.Items[0].Verdict != api.InboundWouldRepeat {
+			t.Errorf("%s: %+v", change, again)
+		}
+		if again := post(b, "alertmanager", alerts); again.Accepted != 2 || *again.Items[1].TaskID != *two.Items[1].TaskID {
+			t.Errorf("%s: %+v", change, again)
+		}
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/template/1", `{"status":"disabled"}`)
+	b.Expect(409, "template.not_active", "POST", posts+"grafana", strings.Replace(grafana, "10:00:00+08:00", "11:00:00+08:00", 1))
+	b.Expect(409, "template.not_active", "POST", posts+"grafana?dry_run=true", strings.Replace(grafana, "10:00:00+08:00", "11:00:00+08:00", 1))
+	b.Expect(200, "", "PATCH", admin+"/alertmanager", `{"phone_numbers":["13800138000","13700137000"]}`) // the second number is new: it gets no text
+	if again := post(b, "alertmanager", alerts); again.Accepted != 1 || again.Items[1].Code != 409 || again.Items[1].Error.Reason != "template.not_active" {
+		t.Errorf("%+v", again)
+	}
+}
+
 func TestPostReturnsOutcomeOfEachRecipient(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "apprise", map[string]any{"test": true, "priority": 0})

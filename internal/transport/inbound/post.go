@@ -35,6 +35,7 @@ type post struct {
 	subs     []submit.Submission // submissions of the messages without Err
 	indexes  []int               // index in messages of each submission
 	origin   submit.Origin
+	wrong    error // fault of the template of the inbound, which refuses all messages except repeats; nil: no fault
 }
 
 // Post submits the messages of a body that was posted to an inbound of the user's company. Each message has its own outcome. If all messages are rejected,
@@ -72,7 +73,7 @@ func (s *Service) Post(ctx context.Context, no string, body any, origin submit.O
 			return nil, err
 		}
 	}
-	return p.messages, p.refused()
+	return p.answer()
 }
 
 // Preview works like Post, but stores nothing.
@@ -91,7 +92,7 @@ func (s *Service) Preview(ctx context.Context, no string, body any, origin submi
 			preview.Verdict = submit.WouldRepeat
 		}
 	}
-	return p.messages, p.refused()
+	return p.answer()
 }
 
 // unlessDropped returns nil if err means that the task of an earlier post was dropped from the history. The earlier post was accepted, and after an error the
@@ -104,14 +105,18 @@ func unlessDropped(err error) error {
 	return err
 }
 
-// refused returns the fault of the first message if all messages were rejected.
-func (p *post) refused() error {
+// answer returns the messages. If all messages were rejected, it also returns the fault of the first message. If they were rejected because of
+// the template, it returns only this fault.
+func (p *post) answer() ([]Message, error) {
 	for _, m := range p.messages {
 		if m.Err == nil {
-			return nil
+			return p.messages, nil
 		}
 	}
-	return p.messages[0].Err
+	if p.wrong != nil {
+		return nil, p.wrong
+	}
+	return p.messages, p.messages[0].Err
 }
 
 // read converts a body to submissions.
@@ -135,11 +140,11 @@ func (s *Service) read(ctx context.Context, no string, body any, origin submit.O
 	if err != nil {
 		return nil, err
 	}
-	text, err := s.textOf(ctx, row, d, body)
+	text, wrong, err := s.textOf(ctx, row, d, body)
 	if err != nil {
 		return nil, err
 	}
-	p := &post{origin: origin}
+	p := &post{origin: origin, wrong: wrong}
 	if row.Priority != nil { // the priority of an inbound is set by an administrator, who is allowed to exceed the user's limit
 		p.origin.TopPriority = min(p.origin.TopPriority, *row.Priority)
 	}
@@ -152,7 +157,7 @@ func (s *Service) read(ctx context.Context, no string, body any, origin submit.O
 		if r.err == nil {
 			sub := submit.Submission{
 				PhoneNumber: r.number, Content: text.Content, From: text.Source, Deferred: text.Deferred, Sign: text.Sign, Source: &row.InboundNo,
-				Raw: m.Raw, MessageType: row.MessageType, Priority: row.Priority, Test: row.IsTest,
+				Raw: m.Raw, MessageType: row.MessageType, Priority: row.Priority, Test: row.IsTest, TextError: wrong,
 			}
 			if parts != nil {
 				sub.DedupKey = new(dedupKey(row, parts, r.e164, time.Now()))
@@ -182,25 +187,37 @@ func recipientsOf(row inboundq.Inbound, d Description, body any, region string) 
 	return all, nil
 }
 
-// textOf returns the text of the messages, shortened to the maximum of their message type.
-func (s *Service) textOf(ctx context.Context, row inboundq.Inbound, d Description, body any) (template.Rendered, error) {
+// textOf returns the text of the messages, shortened to the maximum of their message type. wrong is a fault of the template: the template can have changed
+// since an earlier post, whose repeats must not be rejected. A body without the values of the text is always rejected, with the fault err.
+func (s *Service) textOf(ctx context.Context, row inboundq.Inbound, d Description, body any) (text template.Rendered, wrong, err error) {
 	limits, err := s.submissions.Limits(ctx, row.MessageType)
 	if err != nil {
-		return template.Rendered{}, err
+		return text, nil, err
 	}
-	sign := optional.Value(row.Sign)
+	text.Sign = optional.Value(row.Sign)
 	if row.TemplateNo == nil {
-		text, err := d.textOf(body)
-		return template.Rendered{Content: limits.Fit(sign, text), Sign: sign}, err
+		content, err := d.textOf(body)
+		text.Content = limits.Fit(text.Sign, content)
+		return text, nil, err
 	}
+	values, err := d.paramsOf(body)
+	if err != nil {
+		return text, nil, err
+	}
+	rendered, err := s.rendered(ctx, row, values, limits)
+	if isExpected(err) {
+		return text, err, nil
+	}
+	return rendered, nil, err
+}
+
+// rendered returns the text of the template of an inbound. Faults: template.not_active, request.invalid.
+func (s *Service) rendered(ctx context.Context, row inboundq.Inbound, values map[string]string, limits submit.Limits) (template.Rendered, error) {
 	t, err := s.templates.Find(ctx, row.CompanyID, *row.TemplateNo)
 	if err != nil {
 		return template.Rendered{}, err
 	}
-	values, err := d.paramsOf(body)
-	if err != nil {
-		return template.Rendered{}, err
-	}
+	sign := optional.Value(row.Sign)
 	text, err := fitted(t, values, func(text template.Rendered) error {
 		if sign != "" {
 			text.Sign = sign

@@ -110,6 +110,7 @@ type Submission struct {
 	Source      *string
 	DedupKey    *string // the user's name for the message: a second submission with the same key returns the task of the first submission
 	Raw         []byte  // request as JSON, for the log
+	TextError   error   // why the caller could not render the text: the submission is refused with this fault, unless it is a repeat; nil: no fault
 
 	MessageType    int16      // Verification, Notification or Marketing
 	Priority       *int16     // 0 to 9, where 0 is the most urgent; nil: the priority of the message type
@@ -317,6 +318,8 @@ func (s *Service) read(ctx context.Context, asOf time.Time, sub Submission, orig
 	}
 	text := template.Rendered{Content: sub.Content, Source: sub.From, Deferred: sub.Deferred}
 	switch {
+	case sub.TextError != nil:
+		err = sub.TextError
 	case sub.isDefault():
 		return row, nil
 	case sub.isRendered():

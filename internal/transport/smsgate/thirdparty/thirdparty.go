@@ -105,14 +105,21 @@ func inTheirWords(err error, recipient int, m Message) error {
 	return &renamed
 }
 
-// check makes the checks that package queue does not make, and returns the numbers in E.164. region is the region of numbers without a country code. Fault:
-// request.invalid.
+// checkID checks the id that the caller chose. Fault: request.invalid.
+func (m Message) checkID() error {
+	switch {
+	case utf8.RuneCountInString(m.ID) > maxID:
+		return fault.InvalidField("id", fault.TooLong, maxID)
+	case strings.Contains(m.ID, "/"): // the id must fit into a URL path
+		return fault.InvalidField("id", fault.BadCharacters, nil)
+	}
+	return nil
+}
+
+// check makes the other checks that package queue does not make, and returns the numbers in E.164. region is the region of numbers without a country code.
+// Fault: request.invalid.
 func (m Message) check(region string) (numbers []string, err error) {
 	switch {
-	case len(m.ID) > 0 && len([]rune(m.ID)) > maxID:
-		return nil, fault.InvalidField("id", fault.TooLong, maxID)
-	case strings.Contains(m.ID, "/"): // the id must fit into a URL path
-		return nil, fault.InvalidField("id", fault.BadCharacters, nil)
 	case len(m.PhoneNumbers) == 0:
 		return nil, fault.InvalidField("phoneNumbers", fault.Required, nil)
 	case len(m.PhoneNumbers) > MaxRecipients:
@@ -175,19 +182,23 @@ func (m Message) Raws() ([][]byte, error) {
 // Send submits a message. It creates one task for each recipient, or no task. The returned state contains no text. Faults: request.invalid, with the field
 // names of SMSGate; exists, for an id that the submitter has used before; the faults of submit.Submit.
 func (s *Service) Send(ctx context.Context, m Message, origin submit.Origin) (State, error) {
+	if err := m.checkID(); err != nil {
+		return State{}, err
+	}
+	if m.ID == "" {
+		m.ID = ulid.MustNew(ulid.Now(), rand.Reader).String()
+	} else if _, err := s.get(ctx, origin, m.ID); err == nil {
+		// The id is checked before the other fields: the scheduled time of a repeat can have passed. The primary key rejects simultaneous requests.
+		return State{}, errExists
+	} else if !isNone(err) {
+		return State{}, err
+	}
 	region, err := s.directory.DefaultRegion(ctx, &origin.CompanyID)
 	if err != nil {
 		return State{}, err
 	}
 	numbers, err := m.check(region)
 	if err != nil {
-		return State{}, err
-	}
-	if m.ID == "" {
-		m.ID = ulid.MustNew(ulid.Now(), rand.Reader).String()
-	} else if _, err := s.get(ctx, origin, m.ID); err == nil { // a cheap check for most repeats; the primary key rejects simultaneous requests
-		return State{}, errExists
-	} else if !isNone(err) {
 		return State{}, err
 	}
 	priority, err := s.submissions.Scaled(ctx, submit.Notification, urgency(m.Priority), origin)

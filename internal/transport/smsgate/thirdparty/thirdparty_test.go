@@ -396,6 +396,8 @@ func TestMessageIDIsAcceptedOnce(t *testing.T) {
 		t.Errorf("statuses %v", statuses)
 	}
 	b.expect(409, "exists", "POST", "/messages", to(fields{"id": "once"}, first), acme...)
+	passed := fields{"id": "once", "scheduleAt": time.Now().Add(-time.Minute), "validUntil": time.Now()} // the times of a late repeat have passed
+	b.expect(409, "exists", "POST", "/messages", to(passed, first), acme...)
 	if n := b.Count("SELECT count(*) FROM queue"); n != 2 {
 		t.Errorf("%d tasks wait, want 2", n)
 	}
