@@ -147,7 +147,10 @@ func (q *Queries) ReportsLate(ctx context.Context, arg ReportsLateParams) ([]Rep
 
 const requeueHold = `-- name: RequeueHold :many
 WITH about AS MATERIALIZED (
-    SELECT m.rendering_id FROM messages m WHERE m.task_id = ANY ($1::text[]) AND m.rendering_id IS NOT NULL
+    SELECT m.rendering_id, m.batch_id FROM messages m WHERE m.task_id = ANY ($1::text[])
+),
+batch AS MATERIALIZED (
+    SELECT b.id FROM batches b WHERE b.id IN (SELECT a.batch_id FROM about a) ORDER BY b.id FOR SHARE
 ),
 notified AS MATERIALIZED (
     SELECT n.id FROM notifications n
@@ -164,6 +167,8 @@ ended AS MATERIALIZED (
     ORDER BY r.task_id
     FOR UPDATE
 )
+SELECT b.id FROM batch b
+UNION ALL
 SELECT n.id FROM notified n
 UNION ALL
 SELECT s.id FROM sent_once s
@@ -172,9 +177,9 @@ SELECT e.id FROM ended e
 ORDER BY id
 `
 
-// RequeueHold locks the rows that decide whether tasks of notifications and send-once messages can be requeued, and returns their ids. The locks end with the
-// transaction. Therefore a withdrawal, or another message to the same people, happens after the transaction, or the next statement sees it. The same is true
-// for a receipt: see TaskReceiptHold.
+// RequeueHold locks the rows that decide whether tasks of batches, notifications and send-once messages can be requeued, and returns their ids. The locks end
+// with the transaction. Therefore a cancellation or pause of the batch, a withdrawal, or another message to the same people, happens after the transaction, or
+// the next statement sees it. The same is true for a receipt: see TaskReceiptHold. The batch is locked first, as by the statements that change its tasks.
 func (q *Queries) RequeueHold(ctx context.Context, taskIds []string) ([]int64, error) {
 	rows, err := q.db.Query(ctx, requeueHold, taskIds)
 	if err != nil {
@@ -504,9 +509,6 @@ fit AS MATERIALIZED (
         AND NOT task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id)
         AND NOT EXISTS (SELECT FROM batches b WHERE b.id = m.batch_id AND b.status = 'cancelled' AND NOT b.is_settled) -- its tasks are being cancelled
 ),
-batch AS MATERIALIZED (
-    SELECT b.id, b.status FROM batches b WHERE b.id IN (SELECT f.batch_id FROM fit f) ORDER BY b.id FOR SHARE -- locked until the end of the transaction
-),
 revived AS (
     UPDATE report_logs r
     SET outcome = NULL
@@ -529,7 +531,7 @@ queued AS (
         f.submitted_by
     FROM fit f
     CROSS JOIN moment
-    LEFT JOIN batch b ON b.id = f.batch_id
+    LEFT JOIN batches b ON b.id = f.batch_id -- locked by RequeueHold
     CROSS JOIN LATERAL (SELECT greatest(f.expect_send_time, moment.at) AS at) d
 ),
 logged AS (

@@ -187,6 +187,32 @@ func TestNoTaskIsRequeuedWhileItsBatchIsBeingCancelled(t *testing.T) {
 	}
 }
 
+// A cancellation that commits during a requeue is seen: the requeued task would be cancelled at once.
+func TestACancellationDuringARequeueRefusesTheRequeue(t *testing.T) {
+	b := apptest.New(t)
+	checked(b, numbers(2), "content", "hello", "auto_confirm", "true")
+	feed(b)
+	held := b.Claim("app", 2)
+	b.Report(held[0].TaskID, "app", 3, nil)
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), "UPDATE batches SET status = 'cancelled', ended_at = now()"); err != nil {
+		t.Fatal(err)
+	}
+	requeued := make(chan apptest.Answer, 1)
+	go func() { requeued <- b.Call("POST", apptest.RequeuePath(held[0].TaskID), nil) }()
+	b.AwaitLockWait()
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-requeued; a.Status != 409 || a.Body.Error.Reason != "batch.wrong_status" {
+		t.Errorf("requeue: %s", a.Raw)
+	}
+}
+
 // A claim returns no task that expires within a second, so such a batch or task could only expire.
 func TestWhatExpiresWithinASecondIsNeitherConfirmedNorRequeued(t *testing.T) {
 	b := apptest.New(t)
