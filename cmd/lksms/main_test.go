@@ -908,7 +908,7 @@ func TestUserCommandsManageUsersAndKeys(t *testing.T) {
 		return out
 	}
 	first := must("", "add", "phone", "--role=send", "--app-id=app_1")
-	must("a password from stdin\n", "add", "system", "--role=submit", "--password-stdin")
+	must("\uFEFFa password from stdin\r\n", "add", "system", "--role=submit", "--password-stdin")
 	key := must("", "key", "system", "production")
 	p := serve(t, "DATABASE_URL="+databaseURL)
 	status := func(username, password, path string) int {

@@ -521,7 +521,7 @@ func TestProfilesAreReadableOnlyByTheirUser(t *testing.T) {
 	s := newShell(t)
 	s.server.AddUser("system_a", "submit", nil)
 	clean := s.with()
-	clean.stdin = apptest.UserPassword + "\n"
+	clean.stdin = "\uFEFF" + apptest.UserPassword + "\r\n"
 	out := clean.expect(0, nil, "login", s.server.URL+"/", "--user", "system_a", "--profile", "prod", "--secret-stdin")
 	if !strings.Contains(out, "system_a with the role submit") {
 		t.Errorf("login: %s", out)
@@ -540,6 +540,9 @@ func TestProfilesAreReadableOnlyByTheirUser(t *testing.T) {
 	clean.stdin = ""
 	clean.expect(2, []string{"--secret-stdin"}, "login", s.server.URL, "--user", "system_a")
 	clean.expect(2, []string{"is empty"}, "login", s.server.URL, "--secret-stdin")
+	if text, err := os.ReadFile(path); err != nil || os.WriteFile(path, append([]byte("\uFEFF"), text...), 0o600) != nil { // as an editor on Windows writes it
+		t.Fatal(err)
+	}
 	clean.expect(0, nil, "send", apptest.Phone, "by the profile in use")
 	clean.expect(0, nil, "send", apptest.Phone, "by its name", "--profile", "prod")
 	clean.with("LKSMS_PROFILE=prod").expect(0, nil, "send", apptest.Phone, "by the environment")

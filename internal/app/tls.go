@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"lksms/internal/platform/bom"
 )
 
 // certificateCheck is the minimum time between two checks whether the files have changed.
@@ -46,7 +48,9 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 func (c *certificate) load() error {
 	c.checked = time.Now()
 	var changed [2]time.Time
-	for i, file := range []string{c.certFile, c.keyFile} {
+	var texts [2][]byte
+	files := [2]string{c.certFile, c.keyFile}
+	for i, file := range files {
 		info, err := os.Stat(file)
 		if err != nil {
 			return err
@@ -56,7 +60,14 @@ func (c *certificate) load() error {
 	if changed == c.changed {
 		return nil
 	}
-	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	for i, file := range files {
+		text, err := os.ReadFile(file) //nolint:gosec // the path comes from the operator's configuration
+		if err != nil {
+			return err
+		}
+		texts[i] = bom.Decode(text) // a byte order mark would hide the first certificate
+	}
+	pair, err := tls.X509KeyPair(texts[0], texts[1])
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,23 @@ func writeCertificate(t *testing.T, dir string, serial int64) (certFile, keyFile
 	return certFile, keyFile
 }
 
+// Editors on Windows write such files.
+func TestTLSReadsFilesWithAByteOrderMark(t *testing.T) {
+	certFile, keyFile := writeCertificate(t, t.TempDir(), 1)
+	for _, file := range []string{certFile, keyFile} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, append([]byte("\uFEFF"), strings.ReplaceAll(string(text), "\n", "\r\n")...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := app.TLSConfig(certFile, keyFile, slog.New(slog.DiscardHandler)); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTLSServesAChangedCertificate(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := writeCertificate(t, dir, 1)

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"lksms/client"
+	"lksms/internal/platform/bom"
 	"lksms/internal/platform/build"
 	"lksms/internal/platform/config"
 )
@@ -77,7 +78,11 @@ func ReadProfiles() (all profiles, err error) {
 		return all, Usage("%s holds credentials, and others can read or change it (mode %04o): run chmod 600 %s,"+
 			" and change the credentials if others may have read them", path, info.Mode().Perm(), path)
 	}
-	if err := json.NewDecoder(io.LimitReader(file, 1<<20)).Decode(&all); err != nil {
+	text, err := io.ReadAll(io.LimitReader(file, 1<<20))
+	if err != nil {
+		return all, fmt.Errorf("read the profiles: %w", err)
+	}
+	if err := json.Unmarshal(bom.Decode(text), &all); err != nil {
 		return all, Usage("read %s: %w", path, err)
 	}
 	if all.Profiles == nil {
@@ -206,7 +211,7 @@ func (c *LoginCmd) readSecret() (string, error) {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return "", fmt.Errorf("read the secret: %w", err)
 		}
-		return nonempty(strings.TrimRight(line, "\r\n"))
+		return nonempty(strings.TrimRight(strings.TrimPrefix(line, bom.Mark), "\r\n"))
 	case !term.IsTerminal(int(os.Stdin.Fd())):
 		return "", Usage("standard input is not a terminal: give the password or API key there, with --secret-stdin")
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"lksms/internal/platform/access"
+	"lksms/internal/platform/bom"
 	"lksms/internal/platform/config"
 	"lksms/internal/platform/migrate"
 	"lksms/internal/platform/postgres"
@@ -40,7 +41,7 @@ func (p passwordSource) read() (password string, generated bool, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", false, fmt.Errorf("read password: %w", err)
 	}
-	line = strings.TrimRight(line, "\r\n")
+	line = strings.TrimRight(strings.TrimPrefix(line, bom.Mark), "\r\n")
 	if n := utf8.RuneCountInString(line); n < config.MinPassword {
 		return "", false, fmt.Errorf("the password is too short: %d characters, at least %d needed", n, config.MinPassword)
 	}
