@@ -160,6 +160,7 @@ yyyy-mm-dd hh:mm:ss  repeated
 		t.Errorf("explain:\n%s", out)
 	}
 	before := s.server.Count("SELECT count(*) FROM messages")
+	s.expect(0, nil, "send", "\u202a(138)\u00a0００１３\u2011８０００\u202c", "x", "--dry-run") // a copied number
 	if out := s.expect(0, nil, "send", apptest.Phone, "x", "--dry-run"); !strings.HasPrefix(out, "verdict    would wait\n") {
 		t.Errorf("dry run: %s", out)
 	}

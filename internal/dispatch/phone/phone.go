@@ -95,6 +95,13 @@ func isMainland(region string) bool { return region == "" || region == "CN" }
 // spreadsheet matches a number that a spreadsheet stored as a decimal: 13800138000.0.
 var spreadsheet = regexp.MustCompile(`^(\+?[0-9]{7,})\.0{1,2}$`)
 
+// Digits returns the digits of a number in ASCII, with a leading + if the number has one. isNumber is false if text contains a character that no number
+// contains. Text without digits can be the beginning of a number.
+func Digits(text string) (digits string, isNumber bool) {
+	digits, wrong := bare(text)
+	return digits, wrong == ""
+}
+
 // bare returns the digits of a number, with a leading + if the number has one, and without separators: white space, invisible characters, dashes, dots,
 // brackets, and the leading apostrophe of a spreadsheet. wrong describes the first other character and its position, for example U+0061 (4).
 func bare(number string) (digits, wrong string) {

@@ -302,10 +302,11 @@ func (d Description) numbersOf(body any, region string) ([]recipient, error) {
 	return all, nil
 }
 
-// dialled adds + to an international number without +. It returns any other number unchanged.
+// dialled returns an international number with +. It returns any other number, and a text that is no number, unchanged.
 func (d Description) dialled(number string) string {
-	if d.International == nil || !*d.International || number == "" || strings.ContainsAny(number, "+＋") {
+	digits, isNumber := phone.Digits(number)
+	if d.International == nil || !*d.International || !isNumber || digits == "" || digits[0] == '+' {
 		return number
 	}
-	return "+" + strings.TrimPrefix(number, "00")
+	return "+" + strings.TrimPrefix(digits, "00")
 }

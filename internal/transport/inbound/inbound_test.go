@@ -351,6 +351,12 @@ func TestPostReturnsOutcomeOfEachRecipient(t *testing.T) {
 		posted.Items[1].Recipient != nil || last.Recipient == nil || *last.Recipient != "+8613900139000" {
 		t.Errorf("how the numbers were read: %+v", posted)
 	}
+	add(b, "logto", nil)
+	for _, number := range []string{"\u202a8613800138000\u202c", "\u202a0086 138\u20110013\u20118000", "００８６（１３８）００１３８０００", "\u2066+8613800138000"} {
+		if posted := post(b, "logto", strings.Replace(logto, "8613800138000", number, 1)); *posted.Items[0].Recipient != "+8613800138000" {
+			t.Errorf("%+q is sent to %s", number, *posted.Items[0].Recipient)
+		}
+	}
 	task := apptest.Decode[api.Task](t, b.Expect(200, "", "GET", "/api/v1/sms/task/"+*posted.Items[0].TaskID, nil))
 	if !task.Test || task.Priority != 0 {
 		t.Errorf("%+v", task)

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/text/encoding/htmlindex"
 
+	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/bom"
@@ -99,18 +100,46 @@ func (q *request) add(text string) {
 // space, because a program that escapes commas also escapes pluses.
 func withPluses(list string) string {
 	var b strings.Builder
-	isStart := true
+	start := 0 // index of the first byte of the current number
 	for i := range len(list) {
 		c := list[i]
-		if c == '+' && isStart && i+1 < len(list) && list[i+1] >= '0' && list[i+1] <= '9' {
+		isPlus := c == '+' && hasNoDigits(list[start:i]) && beginsWithDigit(list[i+1:])
+		if isPlus {
 			b.WriteString("%2B")
 		} else {
 			b.WriteByte(c)
 		}
-		isStart = c == '+' || c == ','
+		if c == ',' || c == '+' && !isPlus {
+			start = i + 1
+		}
 	}
 	return b.String()
 }
+
+// hasNoDigits reports whether the escaped beginning of a number contains only characters that package phone ignores, such as invisible marks.
+func hasNoDigits(escaped string) bool {
+	text, err := url.QueryUnescape(escaped)
+	digits, isNumber := phone.Digits(text)
+	return err == nil && isNumber && digits == "" && !strings.Contains(text, " ")
+}
+
+// beginsWithDigit reports whether an escaped list of numbers begins with a number without +.
+func beginsWithDigit(escaped string) bool {
+	escaped, _, _ = strings.Cut(escaped, ",")
+	escaped, _, _ = strings.Cut(escaped, "+")
+	text, err := url.QueryUnescape(escaped)
+	if err != nil {
+		return false
+	}
+	if end := strings.IndexFunc(text, isSeparator); end >= 0 {
+		text = text[:end]
+	}
+	digits, isNumber := phone.Digits(text)
+	return isNumber && digits != "" && digits[0] != '+'
+}
+
+// isSeparator reports whether a character separates the numbers of a list.
+func isSeparator(c rune) bool { return c == ' ' || c == ',' }
 
 // isToMany reports whether a request has more than one recipient.
 func isToMany(r *http.Request, body []byte) bool {
@@ -118,7 +147,7 @@ func isToMany(r *http.Request, body []byte) bool {
 }
 
 func receivers(all url.Values) []string {
-	return strings.FieldsFunc(all.Get("to"), func(c rune) bool { return c == ' ' || c == ',' })
+	return strings.FieldsFunc(all.Get("to"), isSeparator)
 }
 
 // first returns the first non-empty value of the parameters with these names.
