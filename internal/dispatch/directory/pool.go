@@ -108,8 +108,8 @@ type Pool struct {
 
 // FindPool finds the pool of a company's message to recipient on a channel. On SMS, recipient is a phone number in E.164, and its country affects the result.
 // On other channels the address has no country. FindPool rejects a message only with a view that was loaded after asOf, because an older view can lack rows
-// that another server has added. Faults: request.invalid for a country to which the company cannot send or which the channel does not serve, and for a
-// missing signature. The returned Pool is also set if FindPool returns a fault. If a message was accepted before its country was removed, the message waits
+// that another server has added. Faults: request.invalid for a country to which the company cannot send or which the channel does not serve, for a missing
+// signature, and for a company that was deleted. The returned Pool is also set if FindPool returns a fault. If a message was accepted before its country was removed, the message waits
 // in this pool and is held by a switch (Held).
 func (s *Service) FindPool(ctx context.Context, asOf time.Time, channel string, companyID int64, messageType int16, recipient string, signed bool) (Pool, error) {
 	d, err := s.cache.Get(ctx)
@@ -174,10 +174,7 @@ func (d *view) findPool(channel string, companyID int64, messageType int16, reci
 	if !ok {
 		return Pool{}, fmt.Errorf("channel %s does not exist", channel)
 	}
-	company, ok := d.companies[companyID]
-	if !ok {
-		return Pool{}, fmt.Errorf("company %d does not exist", companyID)
-	}
+	company, hasCompany := d.companies[companyID]
 	var country int64
 	if channel == SMS {
 		country = d.countryOf(recipient)
@@ -185,6 +182,8 @@ func (d *view) findPool(channel string, companyID int64, messageType int16, reci
 	pool := Pool{Version: d.version, CountryNo: d.countries[country].CountryNo}
 	pool.ID = d.poolOf(ch.ID, companyID, messageType, country)
 	switch {
+	case !hasCompany: // the pool is the shared pool, because the routes of the company were deleted with the company
+		return pool, fault.InvalidField("company_no", fault.NotThere, nil)
 	case !signed && (ch.SignatureRequired || d.countries[country].SignatureRequired):
 		return pool, fault.InvalidField("sign", fault.Required, nil)
 	case channel == SMS && (!companyAllows(company, country) || !channelAllows(ch, country)):

@@ -21,7 +21,7 @@ const Erased = "已清除"
 // Own are the fixed results of tasks, which contain no text of a message. Every other result contains a text of a sender or provider. Results that begin with
 // GaveUp contain this text at the end.
 var Own = []string{Sent, NotSent, TimedOut, TimedOutLast, Unclear, Expired, Simulated, NoAddress, NotServed, NoSignature,
-	NotANumber, TextTooLong, TextBlank, NoSMSText, WrongParams, NotSendable,
+	NotANumber, TextTooLong, TextBlank, NoSMSText, WrongParams, NoCompany, NotSendable,
 }
 
 // These are the reasons why a message that SQL submitted cannot be sent.
@@ -31,6 +31,7 @@ const (
 	TextBlank   = "短信内容为空"
 	NoSMSText   = "短信模板不存在或未启用"
 	WrongParams = "短信模板参数不符"
+	NoCompany   = "公司已删除"
 	NotSendable = "内部错误，无法发送"
 )
 

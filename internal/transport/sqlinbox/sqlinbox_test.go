@@ -664,6 +664,37 @@ func TestMessageThatServerRejectsBecomesFailedTask(t *testing.T) {
 	}
 }
 
+// B12: a transaction was open while its user got another company, and the first company was deleted. Its messages end, as the other tasks of a deleted company.
+func TestMessagesOfADeletedCompanyBecomeFailedTasks(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	b.AddCountry("NZ", "64", nil)
+	shop, _ := roleOf(b, "user-of-acme")
+	tx := begin(t, shop)
+	abroad := scan[string](t, tx, "SELECT lksms.enqueue('+64211234567', 'x')")
+	invalid := scan[string](t, tx, "SELECT lksms.enqueue('+999 1234 56789', 'x')")
+	b.Expect(200, "", "PATCH", "/api/v1/admin/users/user-of-acme", `{"company_no":"default"}`)
+	b.Expect(200, "", "DELETE", "/api/v1/admin/companies/acme", nil)
+	commit(t, tx)
+	take(b)
+	again(b)
+	for id, want := range map[string]string{abroad: "3|公司已删除|NZ|1", invalid: "3|手机号码无效||1"} {
+		got := apptest.Scan[string](b, `SELECT concat_ws('|', t.status, t.result, coalesce(t.country_no, ''), (SELECT count(*) FROM pools p
+			WHERE p.id = t.pool_id AND p.company_id IS NULL AND p.sender_id IS NULL AND p.channel_id = (SELECT c.id FROM channels c WHERE c.channel = 'sms')))
+			FROM tasks t WHERE t.task_id = $1`, id)
+		if got != want {
+			t.Errorf("the task is %s, want %s", got, want)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM sql_inbox"); n != 0 {
+		t.Errorf("%d messages are left", n)
+	}
+	if _, err := b.App.History.Fold(t.Context()); err != nil {
+		t.Error(err)
+	}
+	b.Expect(200, "", "GET", "/api/v1/sms/task/"+abroad, nil)
+}
+
 // B12: a limit is raised or a country is added, and one server has not read the change yet. Messages that were accepted with the new settings do not fail
 // on this server.
 func TestServerWithOutdatedSettingsFailsNoMessage(t *testing.T) {

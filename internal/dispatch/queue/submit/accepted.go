@@ -68,6 +68,8 @@ func refusedResult(refused *fault.Error) string {
 	switch field := refused.Fields[0]; {
 	case field.Rule == fault.CountryNotServed:
 		return result.NotServed
+	case field.Name == "company_no":
+		return result.NoCompany
 	case field.Name == "phone_number":
 		return result.NotANumber
 	case field.Name == "sign":
@@ -139,7 +141,8 @@ const (
 	maxSegments = 100  // maximum number of segments of a text in the database
 )
 
-// poolOfRefused returns the pool of a refused message. If the phone number is invalid, it returns the pool that the message would have without the number.
+// poolOfRefused returns the pool in which the statistics count a refused message, and its country. If the phone number is invalid, the pool is that of any
+// country. If the company was deleted, the pool is the shared pool.
 func (s *Service) poolOfRefused(ctx context.Context, one Accepted, recipient string) (pool int64, countryNo string, err error) {
 	if strings.HasPrefix(recipient, "+") {
 		found, err := s.directory.FindPool(ctx, time.Now(), directory.SMS, one.Origin.CompanyID, one.Submission.MessageType, recipient, true)
