@@ -36,17 +36,20 @@ SELECT k.username, k.operation, k.key, k.response, c.company_no,
     EXISTS (SELECT FROM users u WHERE u.username = k.username AND u.company_id = c.id AND u.role <> 'admin') AS is_own
 FROM idempotency_keys k
 CROSS JOIN companies c
-WHERE c.id = $1
+WHERE c.id = $1 AND (k.username, k.operation, k.key) > ($2::text, $3::text, $4::text)
     AND NOT EXISTS (SELECT FROM users u WHERE u.username = k.username AND u.company_id <> c.id AND u.role <> 'admin')
-    AND EXISTS (SELECT FROM unnest($2::text[]) AS t (part) WHERE position(convert_to(t.part, 'UTF8') IN k.response) > 0)
+    AND EXISTS (SELECT FROM unnest($5::text[]) AS t (part) WHERE position(convert_to(t.part, 'UTF8') IN k.response) > 0)
 ORDER BY k.username, k.operation, k.key
-LIMIT $3::integer
+LIMIT $6::integer
 `
 
 type ErasureAnswersParams struct {
-	CompanyID int64
-	Texts     []string
-	Most      int32
+	CompanyID      int64
+	AfterUsername  string
+	AfterOperation string
+	AfterKey       string
+	Texts          []string
+	Most           int32
 }
 
 type ErasureAnswersRow struct {
@@ -59,10 +62,17 @@ type ErasureAnswersRow struct {
 }
 
 // Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
-// ErasureAnswers returns stored responses to idempotent requests that contain one of `texts`. It reads responses to users of the company (is_own), and
-// responses to administrators.
+// ErasureAnswers returns up to `most` stored responses to idempotent requests that contain one of `texts`, in the order of their keys after after_username,
+// after_operation and after_key. It reads responses to users of the company (is_own), and responses to administrators.
 func (q *Queries) ErasureAnswers(ctx context.Context, arg ErasureAnswersParams) ([]ErasureAnswersRow, error) {
-	rows, err := q.db.Query(ctx, erasureAnswers, arg.CompanyID, arg.Texts, arg.Most)
+	rows, err := q.db.Query(ctx, erasureAnswers,
+		arg.CompanyID,
+		arg.AfterUsername,
+		arg.AfterOperation,
+		arg.AfterKey,
+		arg.Texts,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -301,6 +301,23 @@ func TestAnErasureFindsListsThatEndDuringItsPass(t *testing.T) {
 	}
 }
 
+// A response can contain the number of the person in a text about somebody else. Such a response is unchanged, and does not hide a later one.
+func TestAnErasureReadsAllStoredResponses(t *testing.T) {
+	b := apptest.New(t)
+	b.Exec(`INSERT INTO idempotency_keys (username, operation, key, request_hash, response)
+		SELECT 'admin', 'a', lpad(i::text, 4, '0'), '', convert_to('{"data":{"phone_number":"+8613798765432","content":"call +86' || $1 || '"}}', 'UTF8')
+		FROM generate_series(1, 1000) i`, number)
+	b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": number, "content": "x"}, apptest.KeyHeader, "later")
+	w := &world{Bundle: b}
+	e := w.erase(map[string]any{"phone": number}, nil)
+	if e.Counts.Answers != 1 {
+		t.Errorf("%d responses are erased", e.Counts.Answers)
+	}
+	if n := b.Count("SELECT count(*) FROM idempotency_keys WHERE key = 'later' AND position(convert_to($1, 'UTF8') IN response) > 0", number); n != 0 {
+		t.Error("the response to the person is left")
+	}
+}
+
 // An erasure finds its tasks in portions, and continues after an interruption. An erased task is not sent again.
 func TestAnInterruptedErasureContinues(t *testing.T) {
 	b := apptest.New(t)

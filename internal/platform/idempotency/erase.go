@@ -19,17 +19,16 @@ const erasePortion = 1000
 
 // Erase removes a person and the recent tasks of the person from the stored responses.
 func (s *Service) Erase(ctx context.Context, p *erase.Person, run erase.Runner) error {
-	about := textsOf(p)
+	next := idempotencyq.ErasureAnswersParams{CompanyID: p.CompanyID, Texts: textsOf(p), Most: erasePortion}
 	for n := erasePortion; n == erasePortion; {
 		err := run(ctx, func(ctx context.Context) (erase.Counts, error) {
-			rows, err := s.q.ErasureAnswers(ctx, idempotencyq.ErasureAnswersParams{CompanyID: p.CompanyID, Texts: about, Most: erasePortion})
-			if n = len(rows); err != nil {
+			rows, err := s.q.ErasureAnswers(ctx, next)
+			if n = len(rows); err != nil || n == 0 {
 				return nil, err
 			}
+			last := rows[n-1] // not all rows are changed, so the next search begins after the last row
+			next.AfterUsername, next.AfterOperation, next.AfterKey = last.Username, last.Operation, last.Key
 			erased, err := s.eraseAll(ctx, p, rows)
-			if erased < int64(n) {
-				n = 0 // ends the loop: the next search would find the unchanged rows again
-			}
 			return erase.Counts{erase.Answers: erased}, err
 		})
 		if err != nil {
