@@ -332,6 +332,54 @@ $$;
 
 COMMENT ON FUNCTION public.batches_feed() IS 'Trigger of batches: stages the event batch.finished, if the events of the company are recorded.';
 
+CREATE TABLE public.blocks (
+    id bigint NOT NULL,
+    company_id bigint,
+    recipient text,
+    recipient_hash bytea NOT NULL,
+    scope text NOT NULL,
+    reason text,
+    received_id bigint,
+    created_by text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone,
+    is_enforced boolean DEFAULT false NOT NULL,
+    CONSTRAINT blocks_reason_length CHECK (((char_length(reason) >= 1) AND (char_length(reason) <= 200))),
+    CONSTRAINT blocks_recipient_hash_length CHECK ((octet_length(recipient_hash) = 32)),
+    CONSTRAINT blocks_recipient_length CHECK (((char_length(recipient) >= 1) AND (char_length(recipient) <= 50))),
+    CONSTRAINT blocks_scope_known CHECK ((scope = ANY (ARRAY['marketing'::text, 'notification'::text, 'all'::text])))
+);
+
+COMMENT ON TABLE public.blocks IS 'One row blocks messages to one phone number. Written by internal/dispatch/block. There are no foreign keys, because they would lock companies; rows of a deleted company have no effect.';
+
+COMMENT ON COLUMN public.blocks.company_id IS 'only messages of this company are blocked; null: messages of all companies';
+
+COMMENT ON COLUMN public.blocks.recipient IS 'the number in E.164; null: the person was erased, and the block stays';
+
+COMMENT ON COLUMN public.blocks.recipient_hash IS 'SHA-256 of the number';
+
+COMMENT ON COLUMN public.blocks.scope IS 'the message type that is blocked; all: every message type';
+
+COMMENT ON COLUMN public.blocks.received_id IS 'the received message by which the person asked for the block; null: somebody else asked for it';
+
+COMMENT ON COLUMN public.blocks.created_by IS 'the user who added the block; system:opt_out: a received message added it';
+
+COMMENT ON COLUMN public.blocks.expires_at IS 'the block has no effect from this time on; null: no end';
+
+COMMENT ON COLUMN public.blocks.is_enforced IS 'true: no task waits that the block forbids; false: a server still cancels such tasks';
+
+CREATE FUNCTION public.blocks_of(of_recipient text, of_company bigint, of_type smallint) RETURNS SETOF public.blocks
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT b.* FROM blocks b
+    WHERE b.recipient_hash = sha256(convert_to(of_recipient, 'UTF8'))
+        AND b.scope IN ('all', CASE of_type WHEN 1 THEN 'notification' WHEN 2 THEN 'marketing' END)
+        AND (b.company_id = of_company OR b.company_id IS NULL)
+        AND (b.expires_at IS NULL OR b.expires_at > now())
+$$;
+
+COMMENT ON FUNCTION public.blocks_of(of_recipient text, of_company bigint, of_type smallint) IS 'Returns the blocks that forbid a message of a company and type to a recipient. Read it with LIMIT 1 in a LATERAL subquery, so that the planner uses blocks_recipient_hash_key.';
+
 CREATE FUNCTION public.channels_waiting(since timestamp with time zone) RETURNS TABLE(channel_id bigint)
     LANGUAGE sql STABLE
     AS $$
@@ -888,6 +936,16 @@ CREATE FUNCTION public.queue_transactions() RETURNS SETOF text
 $$;
 
 COMMENT ON FUNCTION public.queue_transactions() IS 'Returns the open transactions that lock rows of queue, as claims do. A claim that began before a change of the directory can still lease tasks that the change holds; a later claim cannot.';
+
+CREATE FUNCTION public.queue_writers() RETURNS SETOF text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT DISTINCT l.virtualtransaction FROM pg_locks l
+    WHERE l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) AND l.relation = 'queue'::regclass
+        AND l.mode = 'RowExclusiveLock' AND l.granted AND l.pid <> pg_backend_pid()
+$$;
+
+COMMENT ON FUNCTION public.queue_writers() IS 'Returns the open transactions that write queue. A submission that began before a block was added can still store a task that the block forbids; a later submission cannot.';
 
 CREATE FUNCTION public.received_messages_feed() RETURNS trigger
     LANGUAGE plpgsql
@@ -3718,6 +3776,15 @@ ALTER TABLE public.batches ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+ALTER TABLE public.blocks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.blocks_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.business_ends (
     company_id bigint NOT NULL,
     subject text NOT NULL,
@@ -4613,6 +4680,11 @@ CREATE TABLE public.lock_delete_expired_batches (
 
 COMMENT ON TABLE public.lock_delete_expired_batches IS 'no rows: the server that does delete-expired-batches locks the table, so that only one does it';
 
+CREATE TABLE public.lock_delete_expired_blocks (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_blocks IS 'No rows. The lock of the sweep delete-expired-blocks: the server that runs the sweep locks this table, so two servers never run the sweep at once.';
+
 CREATE TABLE public.lock_delete_expired_callbacks (
 );
 
@@ -4702,6 +4774,11 @@ CREATE TABLE public.lock_empty_deleted_tags (
 );
 
 COMMENT ON TABLE public.lock_empty_deleted_tags IS 'no rows: the server that does empty-deleted-tags locks the table, so that only one does it';
+
+CREATE TABLE public.lock_enforce_blocks (
+);
+
+COMMENT ON TABLE public.lock_enforce_blocks IS 'No rows. The lock of the sweep enforce-blocks: the server that runs the sweep locks this table, so two servers never run the sweep at once.';
 
 CREATE TABLE public.lock_erase_people (
 );
@@ -6911,6 +6988,9 @@ ALTER TABLE ONLY public.batch_rows_default
 ALTER TABLE ONLY public.batches
     ADD CONSTRAINT batches_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.blocks
+    ADD CONSTRAINT blocks_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.business_ends
     ADD CONSTRAINT business_ends_pkey PRIMARY KEY (company_id, subject, subject_id);
 
@@ -7233,6 +7313,14 @@ CREATE INDEX batches_rendering_idx ON public.batches USING btree (rendering_id) 
 
 CREATE INDEX batches_unsettled_idx ON public.batches USING btree (id) WHERE (NOT is_settled);
 
+CREATE INDEX blocks_company_idx ON public.blocks USING btree (company_id, id);
+
+CREATE INDEX blocks_expires_at_idx ON public.blocks USING btree (expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE UNIQUE INDEX blocks_recipient_hash_key ON public.blocks USING btree (recipient_hash, scope, COALESCE(company_id, (0)::bigint));
+
+CREATE INDEX blocks_unenforced_idx ON public.blocks USING btree (id) WHERE (NOT is_enforced);
+
 CREATE INDEX business_ends_recorded_at_idx ON public.business_ends USING btree (recorded_at);
 
 CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_no, body_hash) WHERE (body_hash IS NOT NULL);
@@ -7548,6 +7636,8 @@ CREATE TRIGGER audited AFTER UPDATE OF acknowledged_at ON public.alerts FOR EACH
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, key_hash, name ON public.api_keys FOR EACH ROW EXECUTE FUNCTION public.audit_change('api_key', 'username,id', '', 'key_hash');
 
 CREATE TRIGGER audited AFTER UPDATE OF status ON public.batches FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('batch', 'id', 'is_held,is_settled,is_read,last_row,rows,valid,invalid,duplicate,blocked,segments,fed_row,fed,fault,upload_id,confirmed_at,started_at,ended_at,changed_by');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF reason, expires_at ON public.blocks FOR EACH ROW WHEN ((COALESCE(current_setting('lksms.contact_import'::text, true), ''::text) = ''::text)) EXECUTE FUNCTION public.audit_change('block', 'id', 'recipient_hash,is_enforced');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.channels FOR EACH ROW EXECUTE FUNCTION public.audit_change('channel', 'channel');
 

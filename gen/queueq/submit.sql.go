@@ -468,11 +468,14 @@ input AS MATERIALIZED (
     FROM directory d
     WHERE d.is_current
 ),
+blocked AS MATERIALIZED (
+    SELECT i.task_id FROM input i CROSS JOIN LATERAL (SELECT FROM blocks_of(i.recipient, i.company_id, i.message_type) LIMIT 1) b
+),
 named AS (
     INSERT INTO dedup_keys (company_id, submitted_by, dedup_key, task_id)
     SELECT i.company_id, i.submitted_by, i.dedup_key, i.task_id
     FROM input i
-    WHERE i.dedup_key IS NOT NULL
+    WHERE i.dedup_key IS NOT NULL AND i.task_id NOT IN (SELECT b.task_id FROM blocked b)
     ORDER BY i.company_id, i.submitted_by, i.dedup_key, i.task_id
     ON CONFLICT (company_id, submitted_by, dedup_key) DO NOTHING
     RETURNING task_id
@@ -481,7 +484,7 @@ made AS MATERIALIZED (
     SELECT i.nth, i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.result, i.batch_id, i.sender_no, i.rendering_id, i.contact_values, i.user_id, i.asked_time, i.expires_at, i.every_seconds, -- a message with every_seconds waits for the next full interval of the clock
         coalesce(i.asked_time, date_bin(make_interval(secs => i.every_seconds), now(), 'epoch') + make_interval(secs => i.every_seconds)) AS at
     FROM input i
-    WHERE i.dedup_key IS NULL OR i.task_id IN (SELECT named.task_id FROM named)
+    WHERE i.task_id NOT IN (SELECT b.task_id FROM blocked b) AND (i.dedup_key IS NULL OR i.task_id IN (SELECT named.task_id FROM named))
 ),
 ranks AS MATERIALIZED (
     SELECT k.task_id, k.rank, k.flow_rank
@@ -493,11 +496,9 @@ ranks AS MATERIALIZED (
     CROSS JOIN LATERAL task_ranks_reserve(a.task_ids, a.pool_ids, a.priorities, a.company_ids, a.flows) AS k (task_id, rank, flow_rank)
 ),
 stored AS (
-    INSERT INTO messages (
-        task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no, priority, segments, sign,
-        is_test, expect_send_time, expires_at, request_id, submitted_content, use_template, source_ip, user_agent, request_data, traceparent, batch_id,
-        sender_no, rendering_id, contact_values, user_id
-    )
+    INSERT INTO messages (task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no, priority,
+        segments, sign, is_test, expect_send_time, expires_at, request_id, submitted_content, use_template, source_ip, user_agent, request_data, traceparent,
+        batch_id, sender_no, rendering_id, contact_values, user_id)
     SELECT m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type,
         m.country_no, m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id, nullif(m.content, m.final_content), m.use_template,
         m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.rendering_id, m.contact_values, m.user_id
@@ -514,17 +515,16 @@ queued AS (
     WHERE m.result IS NULL
 ),
 simulated AS (
-    INSERT INTO report_logs (
-        task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments, batch_id, country_no, is_test
-    )
+    INSERT INTO report_logs (task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments, batch_id, country_no,
+        is_test)
     SELECT m.task_id, m.company_id, 'simulated', 'success', 2, -- SUCCESS
         m.result, 0, now(), m.pool_id, m.message_type, m.segments, m.batch_id, m.country_no, m.is_test
     FROM made m
     WHERE m.result IS NOT NULL
 )
-SELECT m.task_id::text AS task_id FROM made m
-UNION ALL
-SELECT '' FROM directory d WHERE NOT d.is_current
+SELECT m.task_id::text AS task_id, false AS is_blocked FROM made m
+UNION ALL SELECT b.task_id, true FROM blocked b
+UNION ALL SELECT '', false FROM directory d WHERE NOT d.is_current
 ORDER BY task_id
 `
 
@@ -563,9 +563,14 @@ type TaskSubmitParams struct {
 	EverySeconds      []*int64
 }
 
+type TaskSubmitRow struct {
+	TaskID    string
+	IsBlocked bool
+}
+
 // Statements on submissions. They store tasks, and log what was submitted.
 // TaskSubmit stores tasks with their submissions, and returns the ids of the stored tasks. It stores all tasks or none. But a task is skipped if its submitter
-// has already used its dedup_key. An empty source, dedup_key, country_no, sign, result or sender_no means no value; a batch_id of 0 means no batch. The array
+// has already used its dedup_key. A task that a block forbids is skipped too, and returned with is_blocked. An empty source, dedup_key, country_no, sign, result or sender_no means no value; a batch_id of 0 means no batch. The array
 // of a value that no task has can be empty.
 //
 // Ranks: a task that is not scheduled is queued at once, with the ranks of task_ranks_reserve. A scheduled task is queued when it becomes due.
@@ -579,7 +584,7 @@ type TaskSubmitParams struct {
 // placeholders; null means no values. content is then only the beginning of the text.
 //
 // Locks: the statement locks keys of dedup_keys in one order, then rows of fair_ranks in one order. Therefore two submissions cannot deadlock.
-func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]string, error) {
+func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]TaskSubmitRow, error) {
 	rows, err := q.db.Query(ctx, taskSubmit,
 		arg.DirectoryVersions,
 		arg.TaskIds,
@@ -618,13 +623,13 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]strin
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []TaskSubmitRow
 	for rows.Next() {
-		var task_id string
-		if err := rows.Scan(&task_id); err != nil {
+		var i TaskSubmitRow
+		if err := rows.Scan(&i.TaskID, &i.IsBlocked); err != nil {
 			return nil, err
 		}
-		items = append(items, task_id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -50,6 +50,42 @@ func (q *Queries) PoolSettle(ctx context.Context, since time.Duration) error {
 	return err
 }
 
+const queueEnter = `-- name: QueueEnter :exec
+LOCK TABLE queue IN ROW EXCLUSIVE MODE
+`
+
+// QueueEnter locks queue as every statement that adds tasks does, until the end of the transaction. A new block is enforced after the transaction has ended, or
+// the next statement of the transaction sees the block.
+func (q *Queries) QueueEnter(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, queueEnter)
+	return err
+}
+
+const queueWriters = `-- name: QueueWriters :many
+SELECT o.transaction::text AS transaction FROM queue_writers() o (transaction) ORDER BY o.transaction
+`
+
+// QueueWriters returns the open transactions that write queue.
+func (q *Queries) QueueWriters(ctx context.Context) ([]string, error) {
+	rows, err := q.db.Query(ctx, queueWriters)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var transaction string
+		if err := rows.Scan(&transaction); err != nil {
+			return nil, err
+		}
+		items = append(items, transaction)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const reportsLate = `-- name: ReportsLate :many
 
 WITH input AS MATERIALIZED (
@@ -354,6 +390,50 @@ func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) ([]strin
 	return items, nil
 }
 
+const taskIDsTo = `-- name: TaskIDsTo :many
+SELECT m.task_id FROM messages m
+JOIN queue q ON q.task_id = m.task_id
+WHERE m.recipient = $1::text AND m.task_id > $2::text -- by messages_recipient_idx
+    AND ($3::bigint IS NULL OR q.company_id = $3::bigint) AND q.message_type = ANY ($4::smallint[])
+ORDER BY m.task_id
+LIMIT $5::integer
+`
+
+type TaskIDsToParams struct {
+	Recipient    string
+	AfterID      string
+	CompanyID    *int64
+	MessageTypes []int16
+	Portion      int32
+}
+
+// TaskIDsTo returns the next tasks to a recipient after after_id that are PENDING or leased. company_id null: tasks of all companies.
+func (q *Queries) TaskIDsTo(ctx context.Context, arg TaskIDsToParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskIDsTo,
+		arg.Recipient,
+		arg.AfterID,
+		arg.CompanyID,
+		arg.MessageTypes,
+		arg.Portion,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskLastRequeue = `-- name: TaskLastRequeue :one
 SELECT r.created_at, coalesce(r.request_data ->> 'by', '')::text AS by, r.error_message AS remark
 FROM report_logs r
@@ -581,6 +661,75 @@ func (q *Queries) TaskRequeue(ctx context.Context, arg TaskRequeueParams) ([]Tas
 	for rows.Next() {
 		var i TaskRequeueRow
 		if err := rows.Scan(&i.TaskID, &i.PoolID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskTakeBack = `-- name: TaskTakeBack :many
+WITH unsettled AS MATERIALIZED (
+    SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.pool_id, q.message_type, q.segments, q.entered_at, q.batch_id, q.country_no, q.is_test,
+        q.processing_app_id, q.lease_until, q.lease_until IS NULL AS is_pending
+    FROM queue q
+    WHERE q.task_id = ANY ($1::text[])
+    ORDER BY q.task_id
+    FOR UPDATE
+),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM unsettled) o -- depends on unsettled, so the time is read after the rows are locked
+),
+expired AS (
+    UPDATE queue q SET expires_at = least(q.expires_at, (SELECT moment.at FROM moment))
+    WHERE q.task_id = ANY (ARRAY(SELECT o.task_id FROM unsettled o WHERE NOT o.is_pending))
+),
+settled AS (
+    DELETE FROM queue q WHERE q.task_id = ANY (ARRAY(SELECT o.task_id FROM unsettled o WHERE o.is_pending))
+),
+logged AS (
+    INSERT INTO report_logs (
+        task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data, pool_id, message_type, segments,
+        entered_at, batch_id, country_no, is_test
+    )
+    SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, $2::text, o.retry_count, o.due_at, -- CANCELLED
+        $3, o.pool_id, o.message_type, o.segments, o.entered_at, o.batch_id, o.country_no, o.is_test
+    FROM unsettled o
+    WHERE o.is_pending
+)
+SELECT o.task_id, coalesce(o.processing_app_id, '')::text AS sender_no, o.lease_until::timestamptz AS lease_until
+FROM unsettled o
+WHERE NOT o.is_pending
+ORDER BY o.task_id
+`
+
+type TaskTakeBackParams struct {
+	TaskIds     []string
+	Result      string
+	RequestData []byte
+}
+
+type TaskTakeBackRow struct {
+	TaskID     string
+	SenderNo   string
+	LeaseUntil time.Time
+}
+
+// TaskTakeBack cancels the PENDING tasks of task_ids, with a result, and returns the other tasks of task_ids that a sender holds. Such a task expires now, so
+// that its message is not sent again: its sender can still send the message.
+func (q *Queries) TaskTakeBack(ctx context.Context, arg TaskTakeBackParams) ([]TaskTakeBackRow, error) {
+	rows, err := q.db.Query(ctx, taskTakeBack, arg.TaskIds, arg.Result, arg.RequestData)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskTakeBackRow
+	for rows.Next() {
+		var i TaskTakeBackRow
+		if err := rows.Scan(&i.TaskID, &i.SenderNo, &i.LeaseUntil); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -277,7 +277,7 @@ func (a *App) wireDispatch() {
 	a.Senders.Register(a.metrics)
 	a.Queue = queue.New(a.DB, a.Directory, a.Senders, a.settings, a.tracer, a.metrics)
 	a.explain = explain.New(a.DB, a.Directory, a.Senders, a.settings)
-	admission := admit.New(a.Directory)
+	admission := admit.New(a.DB, a.Directory)
 	a.Submissions = submit.New(a.DB, submit.Services{
 		Queue: a.Queue, Admit: admission, Explain: a.explain, Templates: a.templates, Directory: a.Directory, Settings: a.settings,
 	})

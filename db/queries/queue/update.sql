@@ -263,6 +263,60 @@ logged AS (
 )
 SELECT count(*) FROM unsettled u WHERE u.is_pending;
 
+-- TaskIDsTo returns the next tasks to a recipient after after_id that are PENDING or leased. company_id null: tasks of all companies.
+-- name: TaskIDsTo :many
+SELECT m.task_id FROM messages m
+JOIN queue q ON q.task_id = m.task_id
+WHERE m.recipient = @recipient::text AND m.task_id > @after_id::text -- by messages_recipient_idx
+    AND (sqlc.narg(company_id)::bigint IS NULL OR q.company_id = sqlc.narg(company_id)::bigint) AND q.message_type = ANY (@message_types::smallint[])
+ORDER BY m.task_id
+LIMIT @portion::integer;
+
+-- TaskTakeBack cancels the PENDING tasks of task_ids, with a result, and returns the other tasks of task_ids that a sender holds. Such a task expires now, so
+-- that its message is not sent again: its sender can still send the message.
+-- name: TaskTakeBack :many
+WITH unsettled AS MATERIALIZED (
+    SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.pool_id, q.message_type, q.segments, q.entered_at, q.batch_id, q.country_no, q.is_test,
+        q.processing_app_id, q.lease_until, q.lease_until IS NULL AS is_pending
+    FROM queue q
+    WHERE q.task_id = ANY (@task_ids::text[])
+    ORDER BY q.task_id
+    FOR UPDATE
+),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM unsettled) o -- depends on unsettled, so the time is read after the rows are locked
+),
+expired AS (
+    UPDATE queue q SET expires_at = least(q.expires_at, (SELECT moment.at FROM moment))
+    WHERE q.task_id = ANY (ARRAY(SELECT o.task_id FROM unsettled o WHERE NOT o.is_pending))
+),
+settled AS (
+    DELETE FROM queue q WHERE q.task_id = ANY (ARRAY(SELECT o.task_id FROM unsettled o WHERE o.is_pending))
+),
+logged AS (
+    INSERT INTO report_logs (
+        task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data, pool_id, message_type, segments,
+        entered_at, batch_id, country_no, is_test
+    )
+    SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, @result::text, o.retry_count, o.due_at, -- CANCELLED
+        @request_data, o.pool_id, o.message_type, o.segments, o.entered_at, o.batch_id, o.country_no, o.is_test
+    FROM unsettled o
+    WHERE o.is_pending
+)
+SELECT o.task_id, coalesce(o.processing_app_id, '')::text AS sender_no, o.lease_until::timestamptz AS lease_until
+FROM unsettled o
+WHERE NOT o.is_pending
+ORDER BY o.task_id;
+
+-- QueueWriters returns the open transactions that write queue.
+-- name: QueueWriters :many
+SELECT o.transaction::text AS transaction FROM queue_writers() o (transaction) ORDER BY o.transaction;
+
+-- QueueEnter locks queue as every statement that adds tasks does, until the end of the transaction. A new block is enforced after the transaction has ended, or
+-- the next statement of the transaction sees the block.
+-- name: QueueEnter :exec
+LOCK TABLE queue IN ROW EXCLUSIVE MODE;
+
 -- TaskReceiptHold locks the outcomes of tasks until the end of the transaction. So the receipt of a task and a requeue of the same task happen one after the
 -- other: TaskReceipt sees the requeue, or the requeue sees the receipt. The statement locks only FAILED and CANCELLED tasks, because other tasks cannot be
 -- requeued.

@@ -311,13 +311,13 @@ type sums struct {
 // judge checks rows. It returns the rows to store, and their counts.
 func (s *Service) judge(ctx context.Context, c *check, rows []checkRow) (p batchq.BatchRowsAddParams, n sums) {
 	p.BatchID, n.ID, n.LastRow, n.Rows = c.batch.ID, c.batch.ID, c.batch.LastRow, int64(len(rows))
-	asOf := time.Now()
-	for _, row := range rows {
-		j, err := s.judgeRow(ctx, asOf, c, row)
-		if err != nil {
-			n.err = err
-			return p, n
-		}
+	all, err := s.judgeRows(ctx, c, rows)
+	if err != nil {
+		n.err = err
+		return p, n
+	}
+	for i, row := range rows {
+		j := all[i]
 		switch j.code {
 		case 0:
 			n.Valid++
@@ -345,6 +345,36 @@ type judged struct {
 	segments                    int16
 	code                        int16 // 0: valid
 	fault                       []byte
+}
+
+// judgeRows checks rows, and returns the results in their order.
+func (s *Service) judgeRows(ctx context.Context, c *check, rows []checkRow) ([]judged, error) {
+	all, asOf := make([]judged, len(rows)), time.Now()
+	var recipients []string
+	var indexes []int
+	for i, row := range rows {
+		var err error
+		if all[i], err = s.judgeRow(ctx, asOf, c, row); err != nil {
+			return nil, err
+		}
+		if all[i].code == 0 {
+			recipients, indexes = append(recipients, all[i].recipient), append(indexes, i)
+		}
+	}
+	blocked, err := s.Submissions.Blocked(ctx, c.batch.CompanyID, c.batch.MessageType, recipients)
+	if err != nil {
+		return nil, fmt.Errorf("check rows: %w", err)
+	}
+	why, err := fault.Encode(fault.Field{Name: address.Field(c.batch.Channel), Rule: fault.IsBlocked})
+	if err != nil {
+		return nil, fmt.Errorf("check rows: %w", err)
+	}
+	for n, i := range indexes {
+		if blocked[n] {
+			all[i].code, all[i].fault = IsBlocked, why
+		}
+	}
+	return all, nil
 }
 
 func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row checkRow) (judged, error) {
@@ -390,7 +420,7 @@ func codeOf(wrong *fault.Error) int16 {
 		return IsRefused
 	}
 	switch field := wrong.Fields[0]; {
-	case field.Rule == fault.CountryNotServed:
+	case field.Rule == fault.CountryNotServed || field.Rule == fault.IsBlocked:
 		return IsBlocked
 	case field.Rule == fault.TooManySegments:
 		return WrongSegments

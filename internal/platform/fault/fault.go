@@ -52,6 +52,8 @@ const (
 	UserNotFound           Reason = "user.not_found"
 	UserExists             Reason = "user.exists"
 	KeyNotFound            Reason = "key.not_found"
+	RecipientBlocked       Reason = "recipient.blocked"
+	BlockNotFound          Reason = "block.not_found"
 	TaskNotFound           Reason = "task.not_found"
 	MessageNotFound        Reason = "message.not_found"
 	TaskNotPending         Reason = "task.not_pending"
@@ -125,7 +127,7 @@ const (
 var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCoding, RequestCrossSite,
 	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
-	UserExists, KeyNotFound, TaskNotFound, MessageNotFound, TaskNotPending, TaskNotHeld, LeaseNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
+	UserExists, KeyNotFound, RecipientBlocked, BlockNotFound, TaskNotFound, MessageNotFound, TaskNotPending, TaskNotHeld, LeaseNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
 	TaskExpired, TaskUnreachable, TaskErased, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, BatchExpired, TaskSenderGone, TaskTestsOff,
 	TaskRecipientRefused, CallbackNotFound, ReceivedNotFound, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, SenderNotTestable, TemplateNotFound, NotificationNotFound,
 	ContactNotFound, TagNotFound, ImportNotFound, ErasureNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
@@ -180,6 +182,7 @@ const (
 	OnlyOfAllCompanies Rule = "only_of_all_companies"
 	NotPublic          Rule = "not_public"
 	CountryNotServed   Rule = "country_not_served"
+	IsBlocked          Rule = "is_blocked"
 	SwitchedOff        Rule = "switched_off" // names of the switches
 	NotThere           Rule = "not_there"
 	NotServing         Rule = "not_serving"
@@ -239,7 +242,7 @@ var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotATime, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
 	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotAnEmail, NoPartOfANumber, RegionNotKnown, NotARegion, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
 	SpacedPlaceholder, NeedsPlaceholder, OtherPlaceholders, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, RepeatsRow, Reserved, NotTogether,
-	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, SwitchedOff, NotThere, NotServing, BelowZero, InThePast, BeforeSending, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
+	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, IsBlocked, SwitchedOff, NotThere, NotServing, BelowZero, InThePast, BeforeSending, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
 	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
 	TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort,
 	NotText, NotAValue, NotCertain, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,

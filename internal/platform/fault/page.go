@@ -21,6 +21,8 @@ var pages = map[Reason]string{
 	UserNotFound:           "security.md#users-and-roles",
 	UserExists:             "security.md#users-and-roles",
 	KeyNotFound:            "security.md#users-and-roles",
+	RecipientBlocked:       "receiving.md#blocks",
+	BlockNotFound:          "receiving.md#blocks",
 	TaskNotFound:           "sending.md#follow-a-task",
 	MessageNotFound:        "sending.md#follow-a-task",
 	TaskNotPending:         "sending.md#cancel",

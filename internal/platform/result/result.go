@@ -20,7 +20,7 @@ const Erased = "已清除"
 
 // Own are the fixed results of tasks, which contain no text of a message. Every other result contains a text of a sender or provider. Results that begin with
 // GaveUp contain this text at the end.
-var Own = []string{Sent, NotSent, TimedOut, TimedOutLast, Unclear, Expired, Simulated, NoAddress, NotServed, NoSignature,
+var Own = []string{Sent, NotSent, TimedOut, TimedOutLast, Unclear, Expired, Simulated, NoAddress, NotServed, Blocked, NoSignature,
 	NotANumber, TextTooLong, TextBlank, NoSMSText, WrongParams, NoCompany, NotSendable,
 }
 
@@ -42,6 +42,7 @@ const LedgerOfDay = "当日扣费与退还合计"
 const (
 	NoAddress   = "收件人在该通道没有地址"
 	NotServed   = "收件人所在国家不在该公司或通道的发送范围内"
+	Blocked     = "收件人已退订或被屏蔽"
 	NoSignature = "该国家或通道要求签名，而该消息没有签名"
 )
 

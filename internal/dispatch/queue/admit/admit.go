@@ -7,8 +7,10 @@ import (
 	"errors"
 	"time"
 
+	"lksms/gen/admitq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
 )
 
 // Message contains the data that the decision needs.
@@ -37,16 +39,71 @@ func (v Verdict) IsDecided() bool {
 
 // Service decides about recipients.
 type Service struct {
+	q         *admitq.Queries
 	directory *directory.Service
 }
 
 // New returns a Service.
-func New(directory *directory.Service) *Service { return &Service{directory} }
+func New(db *postgres.DB, directory *directory.Service) *Service {
+	return &Service{q: admitq.New(db), directory: directory}
+}
 
-// Admit decides about messages and returns the verdicts in their order. A refused message has the fault request.invalid with the wrong field. The field is
-// phone_number if the recipient has no address, or if the company cannot send to the recipient's country. The field is sign if the signature is missing, and
-// sender_no if that sender does not serve the company.
+// ErrBlocked returns the fault of a message that a block forbids.
+func ErrBlocked() error {
+	return &fault.Error{Kind: fault.Conflict, Reason: fault.RecipientBlocked, Fields: []fault.Field{{Name: "phone_number", Rule: fault.IsBlocked}}}
+}
+
+// Admit decides about messages and returns the verdicts in their order. A message that a block forbids has the fault recipient.blocked. Another refused message
+// has the fault request.invalid with the wrong field. The field is phone_number if the recipient has no address, or if the company cannot send to the
+// recipient's country. The field is sign if the signature is missing, and sender_no if that sender does not serve the company.
+//
+// A caller that adds tasks in the transaction of ctx first locks the queue (QueueEnter). Otherwise the tasks could wait although a block is added meanwhile.
 func (s *Service) Admit(ctx context.Context, messages []Message) []Verdict {
+	verdicts := s.AdmitUnlessBlocked(ctx, messages)
+	var p admitq.RecipientsBlockedParams
+	var indexes []int
+	for i, m := range messages {
+		if verdicts[i].Err == nil {
+			indexes = append(indexes, i)
+			p.Recipients, p.CompanyIds, p.MessageTypes = append(p.Recipients, m.Recipient), append(p.CompanyIds, m.CompanyID), append(p.MessageTypes, m.MessageType)
+		}
+	}
+	blocked, err := s.blocked(ctx, p)
+	for n, i := range indexes {
+		switch {
+		case err != nil:
+			verdicts[i].Err = err
+		case blocked[n]:
+			verdicts[i].Err = ErrBlocked()
+		}
+	}
+	return verdicts
+}
+
+// Blocked reports for each recipient whether a block forbids messages of a company and type.
+func (s *Service) Blocked(ctx context.Context, companyID int64, messageType int16, recipients []string) ([]bool, error) {
+	p := admitq.RecipientsBlockedParams{Recipients: recipients, CompanyIds: make([]int64, len(recipients)), MessageTypes: make([]int16, len(recipients))}
+	for i := range recipients {
+		p.CompanyIds[i], p.MessageTypes[i] = companyID, messageType
+	}
+	return s.blocked(ctx, p)
+}
+
+func (s *Service) blocked(ctx context.Context, p admitq.RecipientsBlockedParams) ([]bool, error) {
+	all := make([]bool, len(p.Recipients))
+	if len(all) == 0 {
+		return nil, nil
+	}
+	places, err := s.q.RecipientsBlocked(ctx, p)
+	for _, place := range places {
+		all[place] = true
+	}
+	return all, postgres.Wrap("find blocks of recipients", err, nil)
+}
+
+// AdmitUnlessBlocked decides like Admit, but not about blocks. Only submissions use it: the statement that stores their tasks (TaskSubmit) finds the blocks, so
+// that a submission needs no other statement.
+func (s *Service) AdmitUnlessBlocked(ctx context.Context, messages []Message) []Verdict {
 	verdicts := make([]Verdict, len(messages))
 	for i, m := range messages {
 		v := &verdicts[i]

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/admit"
 	"lksms/internal/platform/merge"
 	"lksms/internal/platform/postgres"
 )
@@ -170,9 +171,12 @@ func (b *batch) store(ctx context.Context) {
 			case result.Err != nil:
 				b.outcomes[row.of].Err = result.Err
 				b.giveBack(ctx, row)
-			case result.Out:
+			case result.Out == isStored:
 				b.outcomes[row.of].Submitted = row.submitted()
-			default:
+			case result.Out == isBlocked && row.DedupKey == nil:
+				b.outcomes[row.of].Err = admit.ErrBlocked()
+				b.giveBack(ctx, row)
+			default: // a repeat; a blocked row can be one, too
 				b.repeats = append(b.repeats, row.of)
 				b.giveBack(ctx, row)
 			}
@@ -182,7 +186,7 @@ func (b *batch) store(ctx context.Context) {
 	clear(b.named)
 }
 
-func (s *Service) storeRows(ctx context.Context, rows []batchRow) ([]bool, error) {
+func (s *Service) storeRows(ctx context.Context, rows []batchRow) ([]storing, error) {
 	tasks := make([]newTask, len(rows))
 	for i, row := range rows {
 		tasks[i] = row.newTask

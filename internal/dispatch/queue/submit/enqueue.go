@@ -48,7 +48,8 @@ var (
 	reachable   = unreachable{}
 	noAddress   = unreachable{result.NoAddress, "no_address"}
 	faultReason = map[fault.Rule]unreachable{
-		fault.Blank: noAddress, fault.CountryNotServed: {result.NotServed, "country"}, fault.Required: {result.NoSignature, "signature"},
+		fault.Blank: noAddress, fault.CountryNotServed: {result.NotServed, "country"}, fault.IsBlocked: {result.Blocked, "blocked"},
+		fault.Required: {result.NoSignature, "signature"},
 	}
 )
 
@@ -115,6 +116,9 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 	asOf := time.Now()
 	if err := s.directory.Renew(ctx); err != nil {
 		return nil, err
+	}
+	if err := s.q.QueueEnter(ctx); err != nil {
+		return nil, fmt.Errorf("enqueue tasks: %w", err)
 	}
 	news, unreached := map[int64]int{}, map[string]int{}
 	verdicts := s.admitPeople(ctx, asOf, m, people)

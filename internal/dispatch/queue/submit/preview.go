@@ -8,6 +8,7 @@ import (
 
 	"lksms/gen/queueq"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/admit"
 	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/dispatch/sender"
@@ -79,6 +80,12 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 		if !errors.Is(err, errPreviewed) {
 			return Preview{}, err
 		}
+	}
+	switch blocked, err := s.admit.Blocked(ctx, row.CompanyID, row.MessageType, []string{row.recipient}); {
+	case err != nil:
+		return Preview{}, err
+	case blocked[0]:
+		return Preview{}, admit.ErrBlocked()
 	}
 	p := Preview{
 		Recipient: row.recipient, CountryNo: row.pool.CountryNo, Final: row.signed(),

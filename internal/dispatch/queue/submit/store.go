@@ -22,7 +22,7 @@ import (
 )
 
 func (s *Service) insert(ctx context.Context, row newTask) (Submitted, error) {
-	var made bool
+	var made storing
 	var err error
 	if s.db.InTx(ctx) {
 		made, err = s.store(ctx, row)
@@ -32,14 +32,25 @@ func (s *Service) insert(ctx context.Context, row newTask) (Submitted, error) {
 	switch {
 	case err != nil:
 		return Submitted{}, err
-	case !made && row.DedupKey == nil:
+	case made == isBlocked:
+		return Submitted{}, admit.ErrBlocked()
+	case made == isRepeat && row.DedupKey == nil:
 		return Submitted{}, fmt.Errorf("task of company %d was not stored", row.CompanyID)
-	case !made:
+	case made == isRepeat:
 		return Submitted{}, errRepeated
 	default:
 		return row.submitted(), nil
 	}
 }
+
+// storing is what happened to a task that was to be stored.
+type storing int
+
+const (
+	isStored  storing = iota
+	isRepeat          // not stored: its dedup key is used
+	isBlocked         // not stored: a block forbids the message
+)
 
 // newTask is a valid submission and the task that it becomes.
 type newTask struct {
@@ -78,29 +89,28 @@ func (t newTask) submitted() Submitted {
 	return made
 }
 
-func (s *Service) store(ctx context.Context, row newTask) (made bool, err error) {
+func (s *Service) store(ctx context.Context, row newTask) (storing, error) {
 	all, err := s.storeAll(ctx, []newTask{row})
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	return all[0], nil
 }
 
-// storeAll stores tasks with their submissions in one transaction, and reports which tasks it created. It does not create a task whose dedup key is used. After
-// an error, no task is stored. If the directory has changed since the tasks were prepared, storeAll finds their pools again, and can refuse tasks.
-func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) {
+// storeAll stores tasks with their submissions in one transaction, and reports what happened to each task. After an error, no task is stored. If the directory has changed since the tasks were prepared, storeAll finds their pools again, and can refuse tasks.
+func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]storing, error) {
 	rows = slices.Clone(rows)
 	for tries := 1; ; tries++ {
 		p := submitParams(rows)
 		if tries == maxPoolTries {
 			p.DirectoryVersions = nil // the directory changes faster than the server reads it, and these changes must not cause a refusal
 		}
-		ids, err := postgres.Again(ctx, s.db, func() ([]string, error) { return s.taskSubmit(ctx, rows, p) })
+		results, err := postgres.Again(ctx, s.db, func() ([]queueq.TaskSubmitRow, error) { return s.taskSubmit(ctx, rows, p) })
 		if err != nil {
 			return nil, fmt.Errorf("submit tasks: %w", err)
 		}
-		if len(ids) != 1 || ids[0] != "" {
-			return s.stored(ctx, rows, ids), nil
+		if len(results) != 1 || results[0].TaskID != "" {
+			return s.stored(ctx, rows, results), nil
 		}
 		if tries == maxPoolTries {
 			return nil, errNoSenderPool
@@ -125,7 +135,7 @@ var errNoSenderPool = errors.New("submit tasks: the pool of the sender is gone")
 
 // taskSubmit runs TaskSubmit and locks the pools of one sender that the rows need. If such a pool no longer exists, taskSubmit returns the same result as
 // TaskSubmit for an outdated version of the directory.
-func (s *Service) taskSubmit(ctx context.Context, rows []newTask, p queueq.TaskSubmitParams) (ids []string, err error) {
+func (s *Service) taskSubmit(ctx context.Context, rows []newTask, p queueq.TaskSubmitParams) (results []queueq.TaskSubmitRow, err error) {
 	var pools []int64
 	for _, r := range rows {
 		if r.SenderNo != "" && !slices.Contains(pools, r.pool.ID) {
@@ -141,19 +151,19 @@ func (s *Service) taskSubmit(ctx context.Context, rows []newTask, p queueq.TaskS
 		case err != nil:
 			return err
 		case !exist:
-			ids = []string{""}
+			results = []queueq.TaskSubmitRow{{}}
 			return nil
 		}
-		ids, err = s.q.TaskSubmit(ctx, p)
+		results, err = s.q.TaskSubmit(ctx, p)
 		return err
 	})
-	return ids, err
+	return results, err
 }
 
 // maxPoolTries is the maximum number of times that the pools of tasks are searched. Each search uses the current directory.
 const maxPoolTries = 4
 
-// put sets the pool of a task. It returns a fault if the recipient must not receive the task.
+// put sets the pool of a task. It returns a fault if the recipient must not receive the task. TaskSubmit decides about blocks.
 func (s *Service) put(ctx context.Context, row *newTask) error {
 	return s.putAll(ctx, []*newTask{row})[0]
 }
@@ -168,7 +178,7 @@ func (s *Service) putAll(ctx context.Context, rows []*newTask) []error {
 		}
 	}
 	errs := make([]error, len(rows))
-	verdicts := s.admit.Admit(ctx, messages)
+	verdicts := s.admit.AdmitUnlessBlocked(ctx, messages)
 	for i := range rows {
 		rows[i].pool, errs[i] = verdicts[i].Pool, verdicts[i].Err
 	}
@@ -239,15 +249,22 @@ func submitParams(rows []newTask) queueq.TaskSubmitParams {
 	return p
 }
 
-// stored reports which rows have an id in ids. It wakes senders that wait for these tasks.
-func (s *Service) stored(ctx context.Context, rows []newTask, ids []string) []bool {
-	stored := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		stored[id] = true
+// stored returns what happened to the rows, in their order. It wakes senders that wait for the stored tasks.
+func (s *Service) stored(ctx context.Context, rows []newTask, results []queueq.TaskSubmitRow) []storing {
+	byID := make(map[string]storing, len(results))
+	for _, r := range results {
+		byID[r.TaskID] = isStored
+		if r.IsBlocked {
+			byID[r.TaskID] = isBlocked
+		}
 	}
-	made, news := make([]bool, len(rows)), map[int64]int{}
+	made, news := make([]storing, len(rows)), map[int64]int{}
 	for i, r := range rows {
-		if made[i] = stored[r.id]; made[i] && !r.isSimulated() {
+		known := false
+		if made[i], known = byID[r.id]; !known {
+			made[i] = isRepeat
+		}
+		if made[i] == isStored && !r.isSimulated() {
 			news[r.pool.ID]++
 		}
 	}

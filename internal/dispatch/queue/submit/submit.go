@@ -44,7 +44,7 @@ type Service struct {
 	templates *template.Service
 	directory *directory.Service
 	settings  *setting.Service
-	submits   *merge.Merger[newTask, bool]
+	submits   *merge.Merger[newTask, storing]
 	refusals  *merge.Merger[refusedRow, struct{}]
 }
 
@@ -455,6 +455,11 @@ func (s *Service) Check(ctx context.Context, asOf time.Time, sub Submission, ori
 		c.Segments = row.segments()
 	}
 	return c, err
+}
+
+// Blocked reports for each recipient whether a block forbids messages of a company and type. Check does not decide this.
+func (s *Service) Blocked(ctx context.Context, companyID int64, messageType int16, recipients []string) ([]bool, error) {
+	return s.admit.Blocked(ctx, companyID, messageType, recipients) //nolint:wrapcheck // the error is already wrapped
 }
 
 // These are the message types, as stored.

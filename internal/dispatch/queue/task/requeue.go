@@ -105,6 +105,9 @@ func (s *Service) requeue(ctx context.Context, ids []string, by, remark string) 
 			if _, err = s.inParts.RequeueHold(ctx, ids); err != nil {
 				return err
 			}
+			if err = s.inParts.QueueEnter(ctx); err != nil {
+				return err
+			}
 			admitted, err := s.readmit(ctx, ids)
 			if err != nil || len(admitted) == 0 {
 				return err

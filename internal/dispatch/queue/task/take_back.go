@@ -1,0 +1,85 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"lksms/gen/queueq"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/result"
+)
+
+// Blocked names the tasks that a block forbids.
+type Blocked struct {
+	Recipient    string  // in E.164
+	CompanyID    *int64  // nil: tasks of all companies
+	MessageTypes []int16 // the forbidden types
+}
+
+// Lease is a task that a sender holds.
+type Lease struct {
+	TaskID, SenderNo string
+	LeaseUntil       time.Time
+}
+
+const (
+	takeBackPortion = 1000                 // maximum number of tasks that one statement takes back
+	writersPause    = 2 * time.Millisecond // time between two checks of awaitWriters; a submission takes some milliseconds
+)
+
+// TakeBack cancels the PENDING tasks to a recipient, and logs by as the user. It returns their number, and the tasks that senders hold: such a message can still
+// be sent once, and is not sent again. The block must be committed before. TakeBack also finds tasks of submissions that began before the block was committed.
+// If a partition is locked, because it is being moved to another tablespace, the database counts as unavailable. Each portion of tasks is one transaction.
+func (s *Service) TakeBack(ctx context.Context, b Blocked, by string) (cancelled int, held []Lease, err error) {
+	detail, err := json.Marshal(map[string]string{"by": by})
+	if err != nil {
+		return 0, nil, fmt.Errorf("take back tasks: %w", err)
+	}
+	if err := s.awaitWriters(ctx); err != nil {
+		return 0, nil, err
+	}
+	for after := ""; ; {
+		var ids []string
+		err := s.db.Briefly(ctx, func(ctx context.Context) (err error) {
+			ids, err = s.inParts.TaskIDsTo(ctx, queueq.TaskIDsToParams{
+				Recipient: b.Recipient, CompanyID: b.CompanyID, MessageTypes: b.MessageTypes, AfterID: after, Portion: takeBackPortion,
+			})
+			return err
+		})
+		if err != nil || len(ids) == 0 {
+			return cancelled, held, postgres.Wrap("find blocked tasks", err, nil)
+		}
+		rows, err := postgres.Again(ctx, s.db, func() ([]queueq.TaskTakeBackRow, error) {
+			return s.q.TaskTakeBack(ctx, queueq.TaskTakeBackParams{TaskIds: ids, RequestData: detail, Result: result.Blocked})
+		})
+		if err != nil {
+			return cancelled, held, fmt.Errorf("take back tasks: %w", err)
+		}
+		cancelled += len(ids) - len(rows)
+		for _, row := range rows {
+			held = append(held, Lease(row))
+		}
+		if after = ids[len(ids)-1]; len(ids) < takeBackPortion {
+			return cancelled, held, nil
+		}
+	}
+}
+
+// awaitWriters waits until all transactions that now write queue have ended. The tasks that they added are then visible.
+func (s *Service) awaitWriters(ctx context.Context) error {
+	before, err := s.q.QueueWriters(ctx)
+	for err == nil && len(before) > 0 {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for submissions: %w", ctx.Err())
+		case <-time.After(writersPause):
+		}
+		var open []string
+		open, err = s.q.QueueWriters(ctx)
+		before = slices.DeleteFunc(before, func(tx string) bool { return !slices.Contains(open, tx) })
+	}
+	return postgres.Wrap("wait for submissions", err, nil)
+}
