@@ -366,6 +366,27 @@ func (e BatchWaitReason) Valid() bool {
 	}
 }
 
+// Defines values for BlockScope.
+const (
+	BlockAll          BlockScope = "all"
+	BlockMarketing    BlockScope = "marketing"
+	BlockNotification BlockScope = "notification"
+)
+
+// Valid indicates whether the value is a known member of the BlockScope enum.
+func (e BlockScope) Valid() bool {
+	switch e {
+	case BlockAll:
+		return true
+	case BlockMarketing:
+		return true
+	case BlockNotification:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Category.
 const (
 	Access     Category = "access"
@@ -2941,6 +2962,113 @@ type BatchWaitReason string
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers can use other numbers for their own types.
 type BizType = int16
 
+// Block defines model for Block.
+type Block struct {
+	BlockID int64 `json:"block_id"`
+
+	// CompanyNo The company whose messages are stopped; null for all companies
+	CompanyNo *string   `json:"company_no"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The user who added the block; `system:opt_out` if a received message added it
+	CreatedBy string `json:"created_by"`
+
+	// ExpiresAt The time from which on the block has no effect; null for no end
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// PhoneNumber The number in E.164; null if the person was erased
+	PhoneNumber *string `json:"phone_number"`
+	Reason      *string `json:"reason"`
+
+	// ReceivedID The received message by which the person asked for the block
+	ReceivedID *int64 `json:"received_id"`
+
+	// Scope The messages that are stopped: marketing messages, notifications, or all messages, including verification codes
+	Scope BlockScope `json:"scope"`
+}
+
+// BlockAdded defines model for BlockAdded.
+type BlockAdded struct {
+	BlockID int64 `json:"block_id"`
+
+	// CancelledTasks The number of waiting messages that were cancelled
+	CancelledTasks int `json:"cancelled_tasks"`
+
+	// CompanyNo The company whose messages are stopped; null for all companies
+	CompanyNo *string   `json:"company_no"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The user who added the block; `system:opt_out` if a received message added it
+	CreatedBy string `json:"created_by"`
+
+	// ExpiresAt The time from which on the block has no effect; null for no end
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// HeldTasks Messages that senders already had
+	HeldTasks []HeldTask `json:"held_tasks"`
+
+	// PhoneNumber The number in E.164; null if the person was erased
+	PhoneNumber *string `json:"phone_number"`
+	Reason      *string `json:"reason"`
+
+	// ReceivedID The received message by which the person asked for the block
+	ReceivedID *int64 `json:"received_id"`
+
+	// Scope The messages that are stopped: marketing messages, notifications, or all messages, including verification codes
+	Scope BlockScope `json:"scope"`
+}
+
+// BlockAddedResponse defines model for BlockAddedResponse.
+type BlockAddedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message    `json:"message"`
+	Data    BlockAdded `json:"data"`
+}
+
+// BlockListResponse defines model for BlockListResponse.
+type BlockListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    BlockPage `json:"data"`
+}
+
+// BlockPage defines model for BlockPage.
+type BlockPage struct {
+	Items []Block `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// BlockRequest defines model for BlockRequest.
+type BlockRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// ExpiresAt The block has no effect from this time on; null for no end
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// PhoneNumber A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
+	//
+	// Example: 13800138000
+	PhoneNumber PhoneNumber `json:"phone_number"`
+
+	// Reason Why the number is blocked, for people
+	Reason *string `json:"reason,omitempty"`
+
+	// Scope The messages that are stopped: marketing messages, notifications, or all messages, including verification codes
+	Scope BlockScope `json:"scope"`
+}
+
+// BlockScope The messages that are stopped: marketing messages, notifications, or all messages, including verification codes
+type BlockScope string
+
 // BuildInfo defines model for BuildInfo.
 type BuildInfo struct {
 	// Version The version of the program, such as v1.0.0; `devel` if it was built without a version
@@ -3876,6 +4004,9 @@ type ErasureCounts struct {
 	// BatchRows Rows of batches that lost their number and their text
 	BatchRows int64 `json:"batch_rows"`
 
+	// Blocks Blocks that lost their number, and still stop messages to it
+	Blocks int64 `json:"blocks"`
+
 	// Callbacks Bodies of callbacks in which the address was hidden
 	Callbacks int64 `json:"callbacks"`
 
@@ -4184,6 +4315,15 @@ type HeldLease struct {
 
 	// LeaseID From the answer of the claim
 	LeaseID int64 `json:"lease_id"`
+}
+
+// HeldTask defines model for HeldTask.
+type HeldTask struct {
+	LeaseUntil time.Time `json:"lease_until"`
+
+	// SenderNo The sender that has the message
+	SenderNo string `json:"sender_no"`
+	TaskID   string `json:"task_id"`
 }
 
 // HistorySettings defines model for HistorySettings.
@@ -9124,6 +9264,42 @@ type ListBatchRowsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListBlocksParams defines parameters for ListBlocks.
+type ListBlocksParams struct {
+	// PhoneNumber Only blocks of this phone number
+	PhoneNumber *PhoneNumber `form:"phone_number,omitempty" json:"phone_number,omitempty"`
+
+	// Scope Only blocks of this scope
+	Scope     *BlockScope `form:"scope,omitempty" json:"scope,omitempty"`
+	CompanyNo *No         `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// AddBlockParams defines parameters for AddBlock.
+type AddBlockParams struct {
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ExportBlocksParams defines parameters for ExportBlocks.
+type ExportBlocksParams struct {
+	// Scope Only blocks of this scope
+	Scope     *BlockScope `form:"scope,omitempty" json:"scope,omitempty"`
+	CompanyNo *No         `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// DeleteBlockParams defines parameters for DeleteBlock.
+type DeleteBlockParams struct {
+	// Scope Only blocks of this scope
+	Scope     *BlockScope `form:"scope,omitempty" json:"scope,omitempty"`
+	CompanyNo *No         `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
 // SelectContactsParams defines parameters for SelectContacts.
 type SelectContactsParams struct {
 	// Tag Only contacts with all of these tags; `tag=A&tag=B`
@@ -9608,6 +9784,9 @@ type CreateBatchJSONRequestBody = BatchRequest
 // CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
 type CreateBatchMultipartRequestBody = BatchForm
 
+// AddBlockJSONRequestBody defines body for AddBlock for application/json ContentType.
+type AddBlockJSONRequestBody = BlockRequest
+
 // EraseContactsJSONRequestBody defines body for EraseContacts for application/json ContentType.
 type EraseContactsJSONRequestBody = ErasureRequest
 
@@ -10024,6 +10203,18 @@ type ServerInterface interface {
 	// ListBatchRows List rows of a batch, in the order of the list
 	// (GET /api/v1/batches/{batch_id}/rows)
 	ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams)
+	// ListBlocks List blocked phone numbers, newest first
+	// (GET /api/v1/blocks)
+	ListBlocks(w http.ResponseWriter, r *http.Request, params ListBlocksParams)
+	// AddBlock Block a phone number
+	// (POST /api/v1/blocks)
+	AddBlock(w http.ResponseWriter, r *http.Request, params AddBlockParams)
+	// ExportBlocks Export the blocked phone numbers, newest first, as CSV
+	// (GET /api/v1/blocks/export.csv)
+	ExportBlocks(w http.ResponseWriter, r *http.Request, params ExportBlocksParams)
+	// DeleteBlock Remove the blocks of a phone number
+	// (DELETE /api/v1/blocks/{phone_number})
+	DeleteBlock(w http.ResponseWriter, r *http.Request, phoneNumber PhoneNumber, params DeleteBlockParams)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
@@ -14742,6 +14933,233 @@ func (siw *ServerInterfaceWrapper) ListBatchRows(w http.ResponseWriter, r *http.
 	handler.ServeHTTP(w, r)
 }
 
+// ListBlocks operation middleware
+func (siw *ServerInterfaceWrapper) ListBlocks(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBlocksParams
+
+	// ------------- Optional query parameter "phone_number" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "phone_number", r.URL.Query(), &params.PhoneNumber, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "phone_number"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "phone_number", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "scope" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "scope", r.URL.Query(), &params.Scope, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "scope"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "scope", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListBlocks(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// AddBlock operation middleware
+func (siw *ServerInterfaceWrapper) AddBlock(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AddBlockParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.AddBlock(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportBlocks operation middleware
+func (siw *ServerInterfaceWrapper) ExportBlocks(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportBlocksParams
+
+	// ------------- Optional query parameter "scope" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "scope", r.URL.Query(), &params.Scope, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "scope"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "scope", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportBlocks(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteBlock operation middleware
+func (siw *ServerInterfaceWrapper) DeleteBlock(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "phone_number" -------------
+	var phoneNumber PhoneNumber
+
+	err = runtime.BindStyledParameterWithOptions("simple", "phone_number", r.PathValue("phone_number"), &phoneNumber, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "phone_number", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteBlockParams
+
+	// ------------- Optional query parameter "scope" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "scope", r.URL.Query(), &params.Scope, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "scope"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "scope", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteBlock(w, r, phoneNumber, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // TakeCallback operation middleware
 func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.Request) {
 
@@ -17690,6 +18108,10 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/requeue", wrapper.RequeueBatch)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/resume", wrapper.ResumeBatch)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/rows", wrapper.ListBatchRows)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/blocks", wrapper.ListBlocks)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/blocks", wrapper.AddBlock)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/blocks/{phone_number}", wrapper.DeleteBlock)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/blocks/export.csv", wrapper.ExportBlocks)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
@@ -33098,6 +33520,550 @@ func (response ListBatchRows503JSONResponse) VisitListBatchRowsResponse(w http.R
 	return err
 }
 
+type ListBlocksRequestObject struct {
+	Params ListBlocksParams
+}
+
+type ListBlocksResponseObject interface {
+	VisitListBlocksResponse(w http.ResponseWriter) error
+}
+
+type ListBlocks200JSONResponse BlockListResponse
+
+func (response ListBlocks200JSONResponse) VisitListBlocksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBlocks401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListBlocks401JSONResponse) VisitListBlocksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBlocks403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListBlocks403JSONResponse) VisitListBlocksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBlocks404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListBlocks404JSONResponse) VisitListBlocksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBlocks422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListBlocks422JSONResponse) VisitListBlocksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBlocks429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListBlocks429JSONResponse) VisitListBlocksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBlocks500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListBlocks500JSONResponse) VisitListBlocksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBlocks503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListBlocks503JSONResponse) VisitListBlocksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddBlockRequestObject struct {
+	Params AddBlockParams
+	Body   *AddBlockJSONRequestBody
+}
+
+type AddBlockResponseObject interface {
+	VisitAddBlockResponse(w http.ResponseWriter) error
+}
+
+type AddBlock200JSONResponse BlockAddedResponse
+
+func (response AddBlock200JSONResponse) VisitAddBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddBlock400JSONResponse struct{ MalformedJSONResponse }
+
+func (response AddBlock400JSONResponse) VisitAddBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddBlock401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response AddBlock401JSONResponse) VisitAddBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddBlock403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response AddBlock403JSONResponse) VisitAddBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddBlock404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response AddBlock404JSONResponse) VisitAddBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddBlock409JSONResponse struct{ ConflictJSONResponse }
+
+func (response AddBlock409JSONResponse) VisitAddBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddBlock413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response AddBlock413JSONResponse) VisitAddBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddBlock415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response AddBlock415JSONResponse) VisitAddBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddBlock422JSONResponse struct{ InvalidJSONResponse }
+
+func (response AddBlock422JSONResponse) VisitAddBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddBlock429JSONResponse struct{ TooManyJSONResponse }
+
+func (response AddBlock429JSONResponse) VisitAddBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddBlock500JSONResponse struct{ InternalJSONResponse }
+
+func (response AddBlock500JSONResponse) VisitAddBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddBlock503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response AddBlock503JSONResponse) VisitAddBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBlocksRequestObject struct {
+	Params ExportBlocksParams
+}
+
+type ExportBlocksResponseObject interface {
+	VisitExportBlocksResponse(w http.ResponseWriter) error
+}
+
+type ExportBlocks200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportBlocks200TextCsvResponse) VisitExportBlocksResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportBlocks401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportBlocks401JSONResponse) VisitExportBlocksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBlocks403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportBlocks403JSONResponse) VisitExportBlocksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBlocks404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportBlocks404JSONResponse) VisitExportBlocksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBlocks422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportBlocks422JSONResponse) VisitExportBlocksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBlocks429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportBlocks429JSONResponse) VisitExportBlocksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBlocks500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportBlocks500JSONResponse) VisitExportBlocksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBlocks503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportBlocks503JSONResponse) VisitExportBlocksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteBlockRequestObject struct {
+	PhoneNumber PhoneNumber `json:"phone_number"`
+	Params      DeleteBlockParams
+}
+
+type DeleteBlockResponseObject interface {
+	VisitDeleteBlockResponse(w http.ResponseWriter) error
+}
+
+type DeleteBlock200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteBlock200JSONResponse) VisitDeleteBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteBlock401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteBlock401JSONResponse) VisitDeleteBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteBlock403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteBlock403JSONResponse) VisitDeleteBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteBlock404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteBlock404JSONResponse) VisitDeleteBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteBlock422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteBlock422JSONResponse) VisitDeleteBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteBlock429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteBlock429JSONResponse) VisitDeleteBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteBlock500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteBlock500JSONResponse) VisitDeleteBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteBlock503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteBlock503JSONResponse) VisitDeleteBlockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TakeCallbackRequestObject struct {
 	SenderNo    SenderNo `json:"sender_no"`
 	ContentType string
@@ -41822,6 +42788,18 @@ type StrictServerInterface interface {
 	// ListBatchRows List rows of a batch, in the order of the list
 	// (GET /api/v1/batches/{batch_id}/rows)
 	ListBatchRows(ctx context.Context, request ListBatchRowsRequestObject) (ListBatchRowsResponseObject, error)
+	// ListBlocks List blocked phone numbers, newest first
+	// (GET /api/v1/blocks)
+	ListBlocks(ctx context.Context, request ListBlocksRequestObject) (ListBlocksResponseObject, error)
+	// AddBlock Block a phone number
+	// (POST /api/v1/blocks)
+	AddBlock(ctx context.Context, request AddBlockRequestObject) (AddBlockResponseObject, error)
+	// ExportBlocks Export the blocked phone numbers, newest first, as CSV
+	// (GET /api/v1/blocks/export.csv)
+	ExportBlocks(ctx context.Context, request ExportBlocksRequestObject) (ExportBlocksResponseObject, error)
+	// DeleteBlock Remove the blocks of a phone number
+	// (DELETE /api/v1/blocks/{phone_number})
+	DeleteBlock(ctx context.Context, request DeleteBlockRequestObject) (DeleteBlockResponseObject, error)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
@@ -45284,6 +46262,118 @@ func (sh *strictHandler) ListBatchRows(w http.ResponseWriter, r *http.Request, b
 	}
 }
 
+// ListBlocks operation middleware
+func (sh *strictHandler) ListBlocks(w http.ResponseWriter, r *http.Request, params ListBlocksParams) {
+	var request ListBlocksRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListBlocks(ctx, request.(ListBlocksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListBlocks")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListBlocksResponseObject); ok {
+		if err := validResponse.VisitListBlocksResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// AddBlock operation middleware
+func (sh *strictHandler) AddBlock(w http.ResponseWriter, r *http.Request, params AddBlockParams) {
+	var request AddBlockRequestObject
+
+	request.Params = params
+
+	var body AddBlockJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.AddBlock(ctx, request.(AddBlockRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AddBlock")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(AddBlockResponseObject); ok {
+		if err := validResponse.VisitAddBlockResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportBlocks operation middleware
+func (sh *strictHandler) ExportBlocks(w http.ResponseWriter, r *http.Request, params ExportBlocksParams) {
+	var request ExportBlocksRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportBlocks(ctx, request.(ExportBlocksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportBlocks")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportBlocksResponseObject); ok {
+		if err := validResponse.VisitExportBlocksResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteBlock operation middleware
+func (sh *strictHandler) DeleteBlock(w http.ResponseWriter, r *http.Request, phoneNumber PhoneNumber, params DeleteBlockParams) {
+	var request DeleteBlockRequestObject
+
+	request.PhoneNumber = phoneNumber
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteBlock(ctx, request.(DeleteBlockRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteBlock")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteBlockResponseObject); ok {
+		if err := validResponse.VisitDeleteBlockResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // TakeCallback operation middleware
 func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
 	var request TakeCallbackRequestObject
@@ -47048,1619 +48138,1640 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bkyQ5lh+GfxX8c8dsqmY8ozKzLtOdabT5Z92ma7puU5ndPdzuYjgiHBGBSQ8gxgHPqOjeoo0o0oy3",
-	"1S5NMpOMoniRURIfljTpiWskRX4X7fSM9KSvIMM5ABx+C/eIzI6sIbtfutLDHZcD4OBcf+ebvbGcL6Rg",
-	"Qqu942/2FjSjc6ZZBn+dpizTzxLzTy72jvcWVM/2oj1B52zveI+aX4c82Yv2MvbrnGcs2TvWWc6iPTWe",
-	"sTk1301kNqd673iPC/3g3l60N+eCz/P53vFhtKdXC4Y/sSnL9t6/j/ZOFwvsMGFqnPGF5tL0fD5jROTz",
-	"EcuInBA9Y0QxkbAswn/TOSNcEJqmhGtFxinlc0WoSEjGFjLTai/aY+/ofJGa/tRcDeliMTw4ONyLcGa/",
-	"zlm2Cqa2WHRN7AcZm+wd7/3RnYKAd/BXdQcnYabziM7Z00zO6zN6JdIVYUJnnCmiZ1QTmmX8kiWEaqJn",
-	"XBHN54zIjKRUs6xloBPTdiO9E6rZvmliz9NZ6YyLqR/XudxkVCM2kRkrRtYyIC23G45mU5mtXkIjjbtt",
-	"bF/ZelFcH9jhjArB0nX94Rtbd/dSYkdmKz7nc66bN/WcvjPHIdzcVF2U9uvhQTOpU2g1HE/CJjRPNX5i",
-	"WzZ/HHQeu0dyvqBi9VK2UQN/Hwp5ZYLIXOhsXU/w+3X0lGdKZs1kjwV7p4djeCN2LGWRsUsuc0UWdNq2",
-	"v/GTEtXn9N1zJqZ6tnd8eN/S2j9o2u2tHPWaeemzhM0XUjMxXn3KVnVCnBIcFB50Q4ExTVOWkfFMSsUU",
-	"mciMSMGIGRJTekCeIaHs34Qrw18Z1SwhS65nXJCje2Qm80xF8KDgzmaiEQFiAl8eyWQVEa7JjCoiJJnk",
-	"mZ6xjLDJhI1NT5pkTOeZUNDGhGdKEyrU0vB83/SM0YRlJA5muv+GLVK6Ykk8IOeu9wu2wo+okNCN6Z5M",
-	"mVbk3tHRgJwvpZmsuTMyRtivc5oSDnPlGZlwliZ4m5g+zVrBH2MpNBPa7h54MWVFAwPyxcw8KIYfkI0L",
-	"ssjkNGNK4RVmRojjOfh4QF4JP1JDOHMLAOmC684uHVf+zQu2GpAnWSYzHCxSS5nxJdmKZLnA6QmpidIy",
-	"Y8nAbXKkY7ERQ3qardOy3Y/qu31BtWaZafNvfPn/2/+bb3/0g0aG/2xuruX2gwA/byxbNJ0BMZK5SFrZ",
-	"Dcffr4Hd/FyOWufzKzm6bkHpOVd6o3uFazZXextfJUebXiUvpT6n06c8NVJLs4BhTg4da4VnUhgWg4dI",
-	"MaLptG2UQuqhptPSOHFWHSt0Tqdw07+HqTzDTw5xKu4vPxeaZRSFhFeTh1SPZy1rOjK/XUVKhMatnPh6",
-	"JgVbSzMQvBbmNbumEUi8YmXOM4U3m6kG3wzxm72+Y4PxvMRvzPjesDEzYmDrDs/sC9e9zW3HWesBth1n",
-	"XSd4i46lGPOUA23XzTt47To41huZa9Y+XfPrtc81T9f0mKfX3uEZKG9r97tTQoAxcGX1vZY9jj/iKDdV",
-	"0XAsrdMPm76qNniWj+Zca5Y8XLXMejlz2l+uWEaU+6Ckv9LxnA3VTC7aqOG+Go5ar+7D9Vf33/jqq/zg",
-	"4OBgH/5/+LTtHt+M0xv9vMToT0is6fSvnZpOjh6Yfz6M2xTLHTJ+91nzjsCRbLcX/ICgF3XRyleMFniV",
-	"y8U2bvr5TLFMtE8ndz9v25Vv33T2BW2SSM4Ml0wU0ZIsKddGthYSNF0QYC8pT+koZeEuv9ui9Zrve59y",
-	"GA0Mi41mUraTe4m/X+/t9d40pRZSKAY79ZEUk5SPgT5WeTD/pItFysdwf9z5lTL0+qYgg3kzYXvH9w4+",
-	"jvaYEe7Ns4xReBG2ycDIRTOWJrDNmVJGezVSoCHtYkEEu2QZMS+A9mA+iYiSRvkaU2G0ATSSEa4HdvZM",
-	"gfB9vHdw+MnPfn70+b0vDv76R7948Mef3n1x/+VPXn/85vDcdNZvEUAlQXLU5dRxnmVGiVKaakYSyRTo",
-	"JzRN5TLUNU13j6Vg29AO1RRPGJWPx0yp/hMw/b6xC9k2D6fbLakiY5plnCVE5jDspzIb8SRhYrt1v9u0",
-	"7jTXs8HEN1xZeMNexxlLmNCcpoXWB1RliTmGiYRrZucL3n9kBMlqJkxiZ4EYZ1KpoeKaxWTOqHBGSrJk",
-	"IzDbmPvFKcTmNSM36JLRQs8ymU9nhJJRJpeKZQNylo9n7nccU8Z+xcaaJdYKsDInhYxnVEwZbtXIGZlH",
-	"K/KzJ+eEi3GaJywZkPjRqzdnw1dvnv3s2cuzmKTctGkG4OZohqUGe6CcmguXpttsDLA01TcGd02WtoTr",
-	"iCiWGWYA3x2TX+dSs5A4Q56Q5YwJspL5TXGFU0F403BPYKBxMZCYcNhHE7RVMy8ycmE9BObjHyqSyilS",
-	"+5KmPNnqFB4dBcRGg9De8Zf2n3Ulq6A8t/yspLrhpjVbasRIwmmasmTv/duoWEa337kdc2k1T9EkRWzb",
-	"8MbuOTeY0MACSBNzeUdklGtvLMsYWWZSTE9IDHQb4A8xmM8UYXQ8M+N4QVNzp7LtVqX5CDjazX3bVfbo",
-	"eQHMwV6CI+A2ybG5F+e5ggdAWvLzs1cvIyIzQokhUso0A2vhzdHcL3sxNtxlpfHtoTXmqczFlvS9t1bm",
-	"mEDDVeJmDEdIlOGq8PLO6WR7Ywkx+nmWFIIFe8dRmDiX8jnNplsJFPcO767beFrKYQptr9943AjEksCr",
-	"x0QtUl6+qWRmjcfmcMmMqJnMNBPg4tTsnVY3twFhzMDHBDkkL/hDGOBH5l/gNaAEzGNROAe4mmFj1lo4",
-	"ODBf2mV5QcVqOyb9cauoZJZkTsVqOKE8zTOmKksjJTE/E/MzuGA1my+0IpNMzlEfp0mSMaWOic5WhE4p",
-	"F+iY3fEauIECcy2JUmM6Z/XxmhUIHCZVeQroko9ncVTIP87iYn1+JDfKuus3Y0rm2ZipwVcifsN0tto/",
-	"nWiWxWTKL+09rMra3uAr8ZV4KrP6mCNrCsjylIGukq6Ozcv75HNgbqevn5ELtlJWhZkyaxtBz8aAPAqm",
-	"D1fq0nCfXLGkTgjnoDIDTKmR1Bm7MMKm4QqmZa4J40ZujEguNE/Nm18J4mSQjClNM0Me3NELqtTSsBaU",
-	"Cg099skpmm1gLIpPhREgRY+xzKXQM3CFmbMtl8LvwIhQTVJmXjLyAyVzLnLNBuQLIKbfqCVvmxk2DEQ0",
-	"7glY0Xxhie+aGJDTUmNzu/aZvbJtNAAEWuTwXb1RPWNzki8is1+AIIZn4GrBbqhtWs+XE7ZgIiFSGPkT",
-	"pHczGegeWLahrzk/nwlznmXGv95WZjhsZRJe7y/xhkcVdWXOleJiStyGPgbTJKEBxalI/P5AwUG4vXwD",
-	"GnbH+C1VvQ1mK12k8T7Mg1ZrN6E5VnwMsoLZdTKjGU9XJPgmZLVw9aU3QL3uYUZw4VmakBEbU3MSQuMK",
-	"HePRTKimI6rYgADjLHy57sLHSB9YD5UvjPbFkhcs4XQ7IeX+OiElL7oYzk0fQ7Bf1dbpEXa7f75aMC8X",
-	"VwcAm3yep5ovaKbvmDt+38zWygLm9t/90sXh0GMnNsfVscdefI4bZhAbfpShkiwXLIPviKYX5sKCiYF9",
-	"0Q4IgubAunTGtOZiCk9oknDzGU1fZ6YNzZnaO57QVLFobxE8+mZPMaXQj5SyIbJ6VTenvsAfgE/L3Mj9",
-	"bgdRcxeT5YyPZ4QS2xphIlF7UYP10vl17x/df1By7d6vmzMjP7g5fTeEII/6yD4xj9eMwvksx1SxtSP6",
-	"6CcPul3N9pEc/YqNQaiHgEWIYyxRlY4vhFymLJmyZEh1a2CayFPLA9HwW/F3ROWGRiCldn/jwiT7+P8i",
-	"H3fWp+kgKqvP6wlL+SXLLFF6OVCAoI/xu9Xe+6qvJNpjIvGkaNLDQNxczlbWAsYyTeCTYxIbIRHORUxu",
-	"QfCR+9soj6kURj2YyTRRtyMSgxcSRa0kdn8nXJkJJ7E5wfYRM+pvEp8QQw6zB20IDvY94Ub277HS5sW1",
-	"e6X2xQVHLbuTnJ9y1JpTdonr3PnFc3jzfbQnRboayqUYBrukTPUvrPS0YNJcR9bGJCSYyYx8BaEEaAEF",
-	"omNDRQgY0snIdSOZ6wF5Chw8/nXOckPdhZ4hta0iNcyoZhBBR9PUtaaiUIpbrR+FEWuLYEtL1pGUKaMg",
-	"8WVsTrOLXhvcKCfp5RXPuPN39zuuhXu4zwBBhfDjq60cagTFORixKRVGcDbHIGSXazei0lTn/U72Gb5q",
-	"PsqRiTYeY/uji5P0A4zQxkPNVWiXMCKULKRM0Vzmnfb1QebzOc2agxKZubbHjHgNSUxza9oPPUINrepZ",
-	"xhQQq7T8MkfnYsv6WLPt+2jvkqY5awmoYlTlGUsIvINW8vJqgSYHfriooe9KX+9DN+OXpVh6H28BHMXx",
-	"iWKJonI0bnF2SlEQlr5uTiFt/BYpbciA55VPUsDko9pVWr8T/YltYFelO+ht2wV+WrQ4dxJvfxGq4BdB",
-	"uMP9fuEObWEOLeO0mihGXzXuGtwsduO6aNXSdzHEunJlQzIJE+NstdAsAS0SDR9qJpdigOJREHu5dkpk",
-	"/2++/fEPmg4JjN0GwPeXBF7KjaIobDdedKjJZHYjtDBDQzvIf6DaypF48jHWC7yscNz8lVK5v+Ced5cX",
-	"voQiP0bQ1pvGCF0Ik1TEakAK+jHsqI33djJ8r3/Vpwc/ua0Bk7GWGNBH5ITYsEhIaHGr1adLNaZGkdyE",
-	"sFYwc19GXo0V0hGjkxZrBjJpzIA5R3eeD98zqpZUjNidsSrGY65AsDW5t09QhOD2QsjTIHQALDClt5sU",
-	"jfpNDhJOM9Hq2+i4YRuVdk7TfkTzJCw1dtablGGQYz+5BBh4DjGJVz5pbYcMSIz3REQSNuGCJSTlF4zE",
-	"YZ/xlqenckWWAz1Lk2qfrjuBrXfNE7vHbIRSe+hSSacVlgJodEYS2UgDWaaf28M2ngE/m5q9qiXBMAV3",
-	"uLG1wlxkRXgv9WCLLglDseJDa8UGO2RgxuZFT2ELtqMZvcTYixFjwq9xOEw/drM3JEhkk5AjcEVSNtGF",
-	"N1tpnqZG0jekGJD4ID7GGwxbtTHl5ru7BweD9fr/g3slg8RB0ybHFbxkQj+mmjbvbTBDyQmJYU6DH8WB",
-	"NwTd6GjehrgRnPiAPEUvdmFfwXucmuNrZmw0o72q4LG9ot+h2Nc5a6vSbTiVnak7mvF3rWqv5/3jQNBo",
-	"HauQemj2THwcKqXK64gNjIkHfEnI5V5UiDF1taBqtPCj82ei7/DgdJZvLdj+a4bTYy9UB/hhWh8qt1Df",
-	"1fRLBoRKeOJdbv4q6XdDV9T7hnDjScP273/Jbq/435Civ2OdvUO7/kPVpp2C3KwLt0oOn9oTx4S5n76E",
-	"wOShXarAWmbaCkxl5taQMh3mAvzKSaG2K56idG3/Nl8Zwkd7I5pSMWbDFPjKIpOX3LygM0cNOGELrYbW",
-	"txc+ysWc6vEMekq4unCt0EwDoYNvZtzooKuhvGRZAiRxYdHFWCD40Wjlw4RPJoZxvq3ulGjv3b4hyv4l",
-	"hbhwZagDJPuCcn2OFIK/f2HI9NhSCZ48RVK9QUrBo9dSpp8V1EK7FZDozFEsePbUjxQePkTSPYc5Y3OW",
-	"fOeeevD4jaXXC0+N0uPPAiqiYsvVRdiqI2fl+0+QpK88RZEOSNbKWM8caR87yrqt9txawEqJeXtfz8A0",
-	"g7vP/rHJajwTj2ZcMOWH9Uw8EdOUq1nQs7slil2eCWx2nHHNx9ScJTZn2ZSJ8WqzzeBaQoNE0RyKdUWb",
-	"fjBcaR+HXTMooNezAwPAvPM+MmyV9rr7XtNKFNf6b17Y16oMCcZWtGIH0MpaXtuuyhP0AkV/z02TbBFk",
-	"vnfafNg7bbPoqzNy2aRha63zcUl8DYvWZIaqXTwtiqKf0oZ+sHHGAvtIT2PGJoacMU3TTUw1Q1Von51r",
-	"WtVY3+MFw8V0qLgYsxbzhbCC0ZwKOmVZHFgw4DOn2qYpDF+hfojxcFubv2ZUDel6K6lzWGGnY5plK0Jb",
-	"TKWN/qHekq/bhV4CDrhqtxDsXn7vcoa+uQ4zTb5INt6KedbPO5wrlg15csWzZZQju3B9slfbLTY2x8yJ",
-	"YY6ezd4Mw1r8+HHKTbupuvXdOS2GXTrtJXp3cquqgBfa//asX9+epk3uvYerl+WG7NPTUnvVwdzA3ee6",
-	"vpk7sNT7ddyF/hL6sO7E1w5iYK2La85F+PSwZnuqMtkOT1H11PfwHJkdPZX7XvPCBgYv7T++xNfehu/t",
-	"I44HAouZnvemXM/y0WAs53ckXfB9symmTNzx43kffq4u+GJfLpAq+wsJeUE45PdRSXboXH3v76qJC91O",
-	"r+u6pq984axNUuRqkdKVS3e2l0RnN5+9eV69K7q/UUY7Kd8N6z46Y0x8bl9t96a6A/HGuvc38/rWDkDn",
-	"LMre2z/E/XRzks+HtRErbDgUNN5277YbuVNv7j5VbZF6JeeQzcsFe7YNpcN0W9Rs2m3b6yI2y+EDveIH",
-	"drw8N7Asecpa1eLvIgh0K+VXgO8n0B8C/Wsis5CRtXiXufBpQROZBQ6dwuILweUzmQZYk9WwzR4a1S4c",
-	"IY4NNmCU0jk7KcUlIL6dYBbmjYvEI8lBz1tEuZWcVpu4mbp0PQTz22w1Q7942csceFRtRhS4hzEUImQw",
-	"mONxQg4sjwGX8UYuoWvcgEK2bcIg3KHn4L7LSFKeMjFmyRBy1baPdi35dMqkewbxLFRwMbXpWYpI4bdx",
-	"o1+mM8JyG4NHIGZWRigMN1MsIaMVYRAzhH7rATmzsRBUkdh+H1sQIofjoCVJmGZjbbaAwyFx2Xz9VnjJ",
-	"RSKX4e6rfdRCkVabifdXVewl1m0VRnFWei+z4vrZqJ3v2i7qFVlacJ/iYriavSVP2U2YN/KU3ZBpw/V8",
-	"LWaNHLXmD8GkAfO6DnNGIP+Ugng3MGPc+unxrZ8ef3mw//Hp/h/T/a+H+2//5KuvBrUHpWeD4f7b2+U/",
-	"f3T7p38ItpCSEPg9zfrQbBOptjuTIjDzbC9QrgfoW2e0WxfB/sFRPvvQddG1gnIXOb98CwPYKT2rcvsm",
-	"+7VBht7k85Lcui3n+cPav9cifHfNyjQyOOdztsOJrdEGXhbnDhzH7k1fj2PGFwuWoNJrn7WqCSGgdPFf",
-	"Odx3vSrRRb1JKuluD+E2xvBeGoQn1t1yjvaDgw2Soo1stp1lPZDFuk3bG5vCizvYBzaVlvt6ruSbMwp9",
-	"4UPIze9RYRfiCtO6UCnlWhW2Ieg8ajcMWaz+zdF8G9PbKtdxbxO22vugbp4eCMy9Gfd6K0nnEM/9240H",
-	"vCVu2Sy/w0km+NXaDIl+3CBU5kqmhLfrOcXOVfHdq+FnfXju0f2Pjw56ZqKc+cRrFzIy4ZkLx7WGww0C",
-	"RZ66j50nxLbgujtfH47d546tmee8K65RMPeYYi4xpoTlVRR3ie/QBb9zeXQHDKcqLjOrai7uRyVmNdN6",
-	"oX56fOdOBYP86OD//9M/WpfRis7AvrYT8/azxxv7pMTK1i9qD2SjgrD5Qq8A+ZXEWM+IMxUjAKxyhkps",
-	"x+eosqXDKtTlVCm4DkkuUqZUqTnMW/IPBuTUWTblpPSiYloF+U5aErzoXaMh5iBNlUTUdi4Uic1dbkca",
-	"D8h5ljOi5RQnalkVTDPIgbGzL4rrfEG55mIa5EZKQKqEVoMvXSKSw8k1et+MpQBtWpcGThcLqK21Q1a1",
-	"WJxTdbF7m2Gfkngub2NATsUK0CEJezdmC03iQYyHcjCIIw/K89mb51hayKJU2SUfrCmUt1a3q1uR3PEd",
-	"oA2p/Gf45O3tQEBpshwhDd4AHHEgw87pu1B4BbZSCQrBMn59pQOIHRwG69oKaGNFMZvYceIATVwa+f2D",
-	"A3MUMzrWLENfF2b316Q24Mjb6sUgp1LF7Bzro4VfXdYuFuuSCMCjIgcL6PH5XKKQOVSNgkdgTelyapit",
-	"rrPVEJyD7bKPy631eIsEPjOir9KMFrolgmlZFJoBtp2wlK5c23FlxHePOpJJu2egZjJPkyF01s7ttcQx",
-	"E0qenj57/uQxIN6eIIclo5Xj5O3mgICn9UNuwYNQQLe4UhH9K0KEfKgoNOGLXtphtPAi004Ts/XodPXw",
-	"gXcLnjHVmn6OnKtwv0Ies4YsMUw0Rh+zLz05IDbLxjna3XuIlmG7651GV8LubkwfvSYCV0DCHcnW0LnZ",
-	"S1SwtcahbuBAsqvZ4D7SUtMUr/7OaqymT9RWPTZrd3B42EGw93ACjSTJE65Pxy6+z4nY1t1o3ZVTzHPD",
-	"zOS+wrZp+JFvBv/0bcGfj12DbhxPnAxYBZrrFX4YzARA5XRbaglAii5nksxpwnxq9JSdkHic8mO82KmF",
-	"eQU5Er7wOZ/zOdgTuGADAgY8TOCHlypN+lzr55+evTg7htCNxYJkbMqVZhlLCNeKpZPCXoF33UKmqYd5",
-	"dgiXWAYDaUgSnrGxBe/sgbCnZTbMZNp2AcvCvAjToFb47A3hN7HVippNYPhVw3ZnS8xVxbgWOzkEd03T",
-	"0k/mVaMU6ZX1VuDK2E1pfxqUJHQvcHtBgiYJS0Lh/plpegblPqwc7+g7yjVJpbxQHlA0gvXB1FrmrQox",
-	"uWU/uR2vWYvixG0So4HRMpvTNWOLlI5dInA3cctULBG4oHsXcTM2l5dl8p479QjFNTw+aT4Xyu22Ar31",
-	"jI0zo93A4UOVGIdnETtMA/GPfvSjOIJXJjLPSMKnXNs5lEpBgJYDy9prTcoG1ga0XwvarWUQ4oRUISNm",
-	"NKx+IELwRQv4hPlpeMGaf+6NfxGCwTZCA/1y3wr7+8+SuB4W1x0iBUDlQ75Ya8xAOTiMX0NFeEy3wKhB",
-	"OQpR0TTkIQX8LBxRafqRuzc83UtUrkTl2JPmOFnrVbnjkBrT5e5VY9/rVUNpikv9xmNpbM46iiBbOGva",
-	"dFd7z0Mg5HRuRn0C4vbBWjNzm/Vwv/KDkDoQyw7evm8+823YfJug8ZX2Ck64mY42FKkmo7XEHUDu7uHB",
-	"AcHjCNzayBg+7NHWtBBsaTgEyD8DAgZ866uxqjTeR0ZDSe1HAxKHVRkBjVqHAl6+SCVNWFL0MwhjGzrr",
-	"yJ6OG5O9fZHaHjzZCMcyS4x0dGg+5V8jJHgjrUa54gKMh6uFF8jCDEmAS0+ptvaHojqEZu+qeC+HD1oR",
-	"kqZr0IU98TDpWooJz+YsiciC5sr8P2Mqn7PEyBFjc6TSNCRwnzukFWf3PMDOtbN3jTY0wsYXV0SldW1k",
-	"ctkWNSOXoVLmc9HxQ/Nzv5jWDuwpT+arTce30rm4/tWCyCdWoKW5lkP7exy1HCiuI6KY9kYEhiTpOUpn",
-	"1GiIKmfvdKEMgRQ7k2mCgbENTeVC9zvKj/DVLXM1Epbki8aVs5aooVHp2vBK8TezgXArhRhozmJvrucT",
-	"tPI7gCf3kS4k0OY8krFMzL+bcRTsr0jUQiIDB4MtNHZM4s/On+5/FEf4j8MH5l8/e3j40cHdA8Qm+wJc",
-	"p2r/8Oj+UXziy10gT17K7GIk5YVVnLGUa+s4hw7tpA+4uR8+VySR+UhP8vQE9xpSSS6VSypYydzt60Fl",
-	"GxdAlvaJxWty90jF9BX2CnVUbM9eJXfyLHqLYvd+M2ob4Mpd5VwzpfmcahRb0vTVBKrkdW75J+6z92+j",
-	"Jv941/XqEA2tA8pMwxoe2RiwyBJEZtp+XiUT5pZgGCxtB+3rnA8eNbXkejxz+KIQf2WLKhsmZMQrDvka",
-	"ZrNFUE2aIfIa41nFmgBIdu5M+6rMsEu5wnKxo5UZF3TpSjX5AQAWIleAFqul7C2tnEEDTbKKlfe90NFD",
-	"dTi3JUtaETnQ5IqafJvCbH4rMCFD5VydGMnPlRMtoPLrX3kzQKOBOeMys+p0Tezp40pxQnMnDwJWOZZ5",
-	"mpCgpGEvZdmqBG0WevzV8XisPQiySPQd5DbB22qds8BjmCbW/FyRwfoLzggb1rQfFZ+KnrlYU7HRHjMf",
-	"UJ1nzI/bkNIasziWUoCDCBg8pS+qE92w5MB2nKufXwrJ2a+igOY6Zc3SU2QowJH7SdEGfFgUuG92g7Tc",
-	"2ZpOLcq0r0zvzH3lJVCGb9IUqtQTxVI2BrjKea+cOjpVQ5o2aQ2mNbABIpuX5Y4svKiR5DngM+IYW4rn",
-	"bwR5imMSq2seU1ib7oqDE7a694ajE7JlbFccktVe+/IsbYMS6k7dJeVaDSdoOtpAJsLa9W+j9VyfkiwX",
-	"cOUjfULpUXORG6V8CcKgfZvRZGXfHdMQ/3fEAlXrlj2AKPckt4uDYS5DzAhN6Ur14UXOIlOx3HjThE91",
-	"9FUprLIU3EoVBbhiEi3xg4ogEVy/5VUt1DvL6stpjqgaVHSmikBRZv1O97KboUH8LMmRQZ2MYosUl18l",
-	"kTKwIVR08IoyXcEx9SJ9yZzSai47HTeWz9Ilj6vrDmBEcwX/sKYW042ztDgjd97fEzvWj4LGT8f6tWv/",
-	"dKzf+C7Me0Ev8JvraEO/Va5Y1iI9VkFlASzWvw/dtNLxkVQNhAyFrCtCDFcGVyr94npZM7q8UdSLzeHy",
-	"tkmVzyGSEIQ9o2bbYuTmn0mORfSYjS0bpdJsz3jgXq82ssQgQPPtIpNjBkqs+UvlUC/P/BPBBm2LfhvF",
-	"A/KFr+LlbAEjZniQPRSRFcnNpFwh/sLZFxjAVB203Q68Tos3Rv4qRyrKEmoA+tlcfXcbs6glCKg9LW1+",
-	"Dzdce+oiSH97dPry0ZPnz588Ro8iyIbwI0a8jNhYzpmVhF3pDs+ZrT7ca0i+eEJD0cFSaQsoZeHfjggd",
-	"j2UGhgiIiELUXPCJWrzdnpqC31g9z4gFqOz3squm3+/tYp/29Wha22yfo427vi9KpNhsXbCg7rWvzSbE",
-	"s+e97VwFeZ1kxTRuXdzcr5+8fPzs5c/wUZ+BVREUUEDAwRZrHm6tyB/7YqCl9S4WyO+w8sVWrEd5ddpZ",
-	"ro0vqt0JV/DQbKGWtctga4L+wgnszqNcItsuncpli2TDPFWnmQT2N+hNNrZxCTYZTS+CNC6lS8p85C+a",
-	"kc8OiMy/zRuxkpmOPXLQkvHpTAfWg1xjAoDtLtCSvNGPJNwcdiwxnvI5txEs5v8WYZ7QuTRcYsbmtmOe",
-	"WVNikSqwCqwSdF4YZKyNFp7BJnWpDY4EzvoRg9A8lwmLSWy0vjgKLSK2mA2Me0AKdlGYP22QkKUW1C2x",
-	"Gg4q9ngzT2Q24omVQmY0Y4kbqqE0hpoaTWZAnkDCAlqVxzRNmS+/ZdvazBULsl9T1RGapZwpPWSiJeTF",
-	"vUEWUik+SiF6K3KmfkdoCI91ahiDRA6/WJCSegnpOMES2+W1YU5eKAiqxoOr0BUbC8zEWAmUjGRuBgKS",
-	"jiEUG1Olj6sDsxWFbM9QfwjEo2XXzvSiG5m4cK7QOh0RqsiEZuZ/YX9euy9a8skpUI4I6rJ7s4ndy0Uk",
-	"ZCEhcWV9xmYbgen7VmzN9fHt2gLYlAnfPJ4QmdnoSjtTPwLv/NEyMEoEg8ZTglsbdnNgix8QrHLgOy8f",
-	"j4cFSBXOBJQ/Fdm6q+YlZ1AMqFYcHkhNgA6iUHD0JVtHdHxhd5cYbA0DnvILlq7W7HtDSFsOxuyNKSML",
-	"OnbA5EB6M61g5aQkE7YMjKQg47py43aDkluWZ1FBDg8OIptc6x5RYrT/WWiCvT0gp6mS3thR2iFuzbmY",
-	"Hvu93Rh3UN1BwJxsFtSt2Gv78e3B9ZRGwyupwmFKZG+/53pWz0Lv44QLrmZYVKddjOnkkJhu0xlokLf6",
-	"IyzDKF+fFDhIPGUaOonX6Xqbamebqk5/WJrOrhSXa9Uxrib2X6N8vx2iZrLhF60uTtWQdYyntDSnfhY4",
-	"5AlmcE+LRoqHhdXtbWDzbs6MKpXDBCeLkWzck4acznbdpGTsrRqLrbG1ZC0NrZ7IRloZ4FOZzTfFmkZn",
-	"70YuP+8gjsClXMSO2SrpVJBYzVVsyztyZYP8uXIRLBFc20WrlOQqpykmf9yK2ZzyNI7I//O3/s3v/83/",
-	"EZHBYHDbxYCALcx+yxUxl1S9mnBTrkQQmFKC6LBkaUmJCy9NKIqJoVdYyJaNL3xMUWzbRn5tpET8DqO7",
-	"qlE4sb1x4fJVmq4UicGdETdnCK8PYGyOVZSW+JXwRhGWJSylJ8bWzRlHMBsjUVgD5kzP0xgjbKEsnV3d",
-	"ireTxD/4xqzg+xjtIa4WpU0+ODG/W7fWwL7Hi0QPgLd0DQyaoioLuIijnzx40AVjUAp3dHWmFEQtd4Y/",
-	"FpkQVhM0HPkY5x0Rvz+hFk0poKKUcgyvdSUbd2Agt2dFlAUGsywY37ucGbGdYfUbeJczdVLLxK+3ZD7f",
-	"YrQdYYW2RGl1MxjCjjI6NkPzW8oIznOjzh5GB0f3grTjElm/+fZ/+2+//fM/ff///od/+Lu/9a9+/4//",
-	"9m//w//wu//6n3/7d//yt//+7//uv/9fvv27//vv/sk/q1cYvwqsjI9ELLYSeM/26oyDo4cZ7wl/YVuD",
-	"oLMT2qKy0IY9Y3bPxceEghe4ym4tBjHKxaD+DUicyWXrB4ElAo0t7J2uN3IC4Vr+PdRcRmzK0RNr9wZ8",
-	"ayVVp7m6jwbW8uH81wPyTBC2bzZ/eFXkiwUgSiQklUvQKRWmF7Ff5zQdBPXfBBLWEdi2sQeyXf3u3ywa",
-	"9Nazs1fk7uGDB/uHt8FsHIZItQaINhyetkDRYp8+e7xXxhL48nT/j99+c/S+BRcgjChdp3Y850o/ce+2",
-	"RAZW8M6sgcXdYR4O2iYh9y+Dvib7udpJJdG5dx8T3pYvCQ4zqsijs88N6/3l87Nfhq2OuKBZY6yuub7a",
-	"mCmwL9PqJ+cvnkcoXgBDQiZ/ElyFuPJ4ISxSaq4G9k4PyOeY0wd7WY3pAiWSYiMYznJ3vID/sX7cCz+5",
-	"Y79phlrYmpmlpRKM9cyRMkaXkyfKg7h7v6Hha4h6bIahr0aKFbT99s/+4bd/+l/99i9/8+2f/cW3/+M/",
-	"7YQSu+6oyq1l3DCB3sgUczniKYsj8ru/9w9+90/+3bd/9m+vR+4NAzbLcztFG4PhG2fzGupEWeL6uEva",
-	"as/lcKeWkp+fvXpJwIQMNmmQNVVZAjWHP+53qEsRBfVugV7WfOlweSqe7SA/iTzTiNkAtVlDlj7YWCRy",
-	"sZYNPpUw8hFkBHfhoElXLkXxTkRsNnEA3g/XMBfkr37z53/1m39klAx4gi7I1MZDmbvbm8MNN/a9OsMf",
-	"nwpXqaC2h/rwFUSxOnyKw2jhMttHkhrquEC9k1C48XBUmA6eGwEdPDD9VE2XSmQ2ZNORhJYiEEWH9t+/",
-	"/9f/8ds//9OI/P6f/evf/qd/gX/dduevBDoFCzED2ciQ2So0NFSQep3X7lDTHhJ1RVF7gsKYtUiYUUFD",
-	"A/KcC0ZGGaMIenFZXGQ2rTwiSgYeQAx15RDMilAMPSXzhpn332YtG6wxMPYUwmKBKhgT28Bf0HXkyOZi",
-	"Zl3GPNjvdcZHuS5iml1r7lMbb+uuSDq1RKNot/exOij1SzFmZG4OsS8OHno4BpvfWt1huWvmHxGagvMm",
-	"cGRa281SwvHYMHp3QGJN0aZROIXm4GsaSfNBxiBpUvR2Pp7TqSu6FWLabRML7AhxDcG/1zfi9QHCxZD7",
-	"RwTb5N0yoh0sSwT/g+2CWWWOZvF3sBzlUOPa2QxsU2oms8KGWt6mTuTe+O4tzLh9rXverBuKmNvYeEGC",
-	"bTXNtqHe+Uhw5CPqoguurC56Qfu7RUiALneOkFD0ekWEBMym/wDAEcx8MnbJ2bJ9zZqEdmeSLPv/LaeY",
-	"sTSJnJsWK0SZ/6Ms3CTld6dtjWWTdwTHQkmSrUiWCzQhF9pEg9uPC8DJ6p2J7EXCk5Ib207USDnOM7ZJ",
-	"xuK6Zf2EpcnD1YZGg5J33ciAXPcBZ6u3HKqWJ+udK6GlrxkIuyvTLuou19ZJ1Uwutwn2C2LH20LFW7RJ",
-	"H01k37LJ224JQq2vxNCL3BDQ8FTFatcv3RPa/dyc1qYUux6Ce7B/W1PC6r7gOtxe+SCVc0uQnfp8DEfN",
-	"Lga068vDsr2d3x9bluT93k36vZv0ezfp927S792k37tJv3eT3qib9D8vd+f3vsnvfZPf+yZv0DcJ8NCo",
-	"JBTZGplcRjYHZ84Ahw5v5gqerq3NTJ1uWfg6zXBL5tV1UMKV6g8hsQrtpTC83j/oLO7yvXP0e+fo987R",
-	"752j3ztHv3eOfu8c/d45+mE7Rz3iTYPtuXfRFo/DgOqYub/7QUH8So5agft/JUchXBR05fJJ1/fToyjT",
-	"BVQZbu44KMBkp2YzdUsdRz6LvoBRsTBXgWS0gnRYB6oCGdboAdoMXNAOt+b6qNnjsQyOm54ncOfy79gF",
-	"4XfdDfggdjrRG5ig7O3QbkD+DNy7Zqsfk8PCVnfkzCIRuesxKiJyL1QN7hf2xIg8IDZRMiI/IRkzw2SQ",
-	"oQ3+5XwEkrAUKI+aAxKRj0K8odppguHZA0WbQjZ6+9Q7TMJdDuCibtFRqUZfxSXqbJIhjqpR/OBoNtgI",
-	"IT101adA2GP3bpgBPJST5inhUA3xPASG+QOrLqvtWGi3R93eElyQJ4PDB/c2cKqjwZ0KYtNv7dCZ1a+c",
-	"75wr3ex+7wNMXjXZlOyu3l3s5qAsVq3h+TPYrx7K76bc/0yBINHci/mtEtrUN6Bg7XXvWESxAhEeX7Uw",
-	"SoaaMabJIpPTjM6hMLkNyLhClEKPCg89LRt29PWAllnVYbANPK7Nnm4YA/zmgAVQpUs1yyJXWhUOZeyz",
-	"w0Ff4cI/WcXlEYMgVCp166uC9sCU9TUIN8OGaIyFaEC+9MEQAQpnOSqiKGRot3CFg6272W4g1O6NXN5M",
-	"tJ3r+DoC7oxQ8GHE3L2Ry3p98+8aXK0faMEbuXzmB/JGLh8HY3kjlw/9cN7I5Rd+RGaZwkGZCfpxvZHL",
-	"p25ob+QyRBs1HRQDdOSxMOK1Nd8U/2IjlI+NEQo3Q3mfl5AF0fSL9m+FzOOKGKaboYn0QTxt3FqlrdcD",
-	"qu+s0DFbFOse8+5RRbqHMNEgPIAOurbV4rrKLMcFE4jF4jVCKFpt8MjB3yWjq+HzAyvDd4faOaXYqbBu",
-	"4u3kbblxY7BvcjGNjwvtnGbMYr2CKdRIcRbPdeCimo4DzQOjd7UsgVmbNxEjOz7GMhlYiaXATB2QGKGb",
-	"7AtoQfD150nscY+Ow3Ib+FoBP3ViHdqUWFpblCjfvfWQhOC25dGrok4VAooBVF9TTQdY5hjv5thoXCnl",
-	"QoWhDo6ccF/TZGX+j+MIcZuvihXzqOjFqunYFf7h+7Nh6LZTBF6pAMyUsWUKCPTaMbyxozX4Snwl9kls",
-	"rtYkL1YvroZXxGXbHy/kxxyiWrAVZGBTjG/Rm3oYYbfYaqiwV9ZF64bAfw4YXhE++UqQANmu4UPcsSeo",
-	"9C25YnaDBp5OmIyQQ2zDnpBSlQ5zkJrmUS5XA6/JySTygHQOTk1mROagFf06l5qavy2ioa9y5MrSmAl5",
-	"tL8CYQ8K5fgEABixZXClA1gxXHCNR7IAeAP+QwWu1IgVp3XwlQiOnt8gBab8FAOOPJ08Fnzf02bOgnoq",
-	"s3OMiXF/nrnW3INTCBWCv56JzykXcJw6fNt2/ScAoukgrgOW2kdDgSL+bV7GOcR/Vdv2W7HQk5Bj5uJC",
-	"yKW4HnQ8f0WFIgOOtuO64l+fNwbGHlibNkJOReSQCJkwkkjBInLkto/ZJ9mIg9UN3ne8NiL38AGCFtKR",
-	"MJNM01VE7mNLml4AmCUe6QF5BKikcDuQXDnnmgstsw5C6+8301DdQa4/6YoAeZjzNHkmJrJJEJrPuW6N",
-	"IZ1zXa2q6ywL5jyNcp7q9hVfv7iBveEII1pt5Qeq1+w9YAlU28FtjWN5yTLVaqGyP3oTFc44suXbFLk8",
-	"HBwMDk5InLBLlsZ26p4gQYCg62bN3A+rm7z4xs+xRJvG/e1WeIeaud9Uu1TLzfEZ0fFFA/q2TFrqT5pf",
-	"Ir8ohaUYN9JrqfQ0Y2e/eO7RYLXM2Akmd2GVAm9qPjwo2Zoby6fLZDVMrR9yvSkvGIqTMiSIXOF5v3vU",
-	"gmmJhBj2hoYsgxv2Ye2uDzt5mmX8slx+YG1sZ8omeijzTgdmLoxUa44rATsGWH6lRR5k8yLQwg0HReii",
-	"JFqvEuUTkFibQWuzTGaFXd5h6ZOp1GWznx+BOet0PGYL3c/m58z8XbZdPmchRjad45ZwpN/Er9uhrocV",
-	"1TsgaYOdVr55S0CNYUV0u43Do1AsQbAxCsKsO+uPmaYoj/SrueR5xPuoyiRcyYTepjujBL3Bj5qsd7h1",
-	"O916whdrcN5zrICqi9dsyL3ZiSAKW6ViIOTQLUBcRq8O1Yay1oA7U/ntWgXKNjsqGMdgCznMktFToL5+",
-	"b4MV3K3N2PW6c5txqeMr2oyDTXzDNmM3kt0voD34u11CzaYSHcBOBwQDkOFwQK65FFxLK8XNuBEWDK+j",
-	"zliZsTFfcCZ0YxKKa/96ibkuuroeSb0zWmKVsoYpFj90mIbdm2ua3+G2tIPZNQ1tfmIlJVeshjb9qGsU",
-	"p2L1yL5ZznhcyzikR27PbJfr6eheDL8aysmk95evJpNtMbhbEbUzprPVcM5FritMuIcE1XInlqrKgqt6",
-	"WKxtU9nIfsV9sJpyUXQ1XyQb06FVq30mDFkVg0LQ7JJlK4JHy6ZwcMjbiO33sQuBx3eIliRhmo2hQsI4",
-	"zzImtP2tZp7o4/Ap0mAdAnidktUakrC3qlsrKh2D6nJHoSodiqoBadecOSO09L6u8biUA2DbU1SM2MR/",
-	"nTP7s9le5X53y9QES3cvKwX9XlVUstvp5iUlNyc9nnUiLMy5CJ8eRtfG4HfPsx3/XffNY64WKV25WPEa",
-	"Z16vhels9cIf63f7U7lvqe+Y9OCl/ceXX74FNvQ2fHGfzxcyQw8U1bO9470p17N8NBjL+R1JF3zf7Nwp",
-	"E3c8038ffq4u+GJfLnAx9xcSijP5g/vdXgQBU18Pz8LE5/bV9+/bd+eWCCD/uYobO9263/FeWX/Nvl23",
-	"J3Z83ez4qpGKiecbplZ7UIo4SFyx+WHgXc0wyRDezqhQKSKrgH+YK98iWHNYasu4hm86izQEMmBQLBUJ",
-	"waGRW3HCYszUS9j+6Xl8u2ipGJLLhikn2zFRTwmvSrNhVh3d//rtN0fR3fe39gF+AB/cfX/7p7f2PSDB",
-	"n3x5sP8xPG2BJniUUj7fkr0sFj0qTp0uFlhvCsrSNS+k9YxV82NOyOGBkX1d8k/gQjt0+cRrQAYhGW+o",
-	"2FiKpMGKe8ZsUBV4k8tWujFNU0Xi16/OzskduuB3Lg/vqLm6A03GgYNaQR0/6mK1BuQU8s4YIhugCT6l",
-	"SjsvIVfBJO3QIjLKoRyiMwVCcDfituQ0dQ3yIm/fmhnJKfoxXbAC+kGg+rgrGkemkmEdZYtmg58WSThm",
-	"Q80XOixcD5Xtnk1IyiaayFxHOAJFBGMJVNiDanBNLg+/Ph89uFddoO7Q+KWNN1m3nbAsf7U2OO7ERj6C",
-	"+/s6WWU/+db0y5Jzqhqtgbvjo8E46vYIXPz62Tj0Wa/Wi4QvRuSo8gNcq7iblCRSNPm9t8gjcXEqUVM2",
-	"eZCkHdYyLZ0NdxxiLoamwXhTrJQgLANwBHzFySAyswqgMiAvMEfdcRP3HpYJt91t4IqjijWm+Z3hQDC7",
-	"IrdlIn3QIQjNvdxN2MOayJGQAthwDZkmsr5HQ3CYJhIlLogb955xNTdmKyiGukuQJomycACu7u1oNXQ/",
-	"x7dDUJqADwpNuSBcF8tq9n7IRsvoVb//l//ut//xH3z7d/7i2z/7y731OQRdaUp4Y+qMjtmCZq1HZcao",
-	"mV8cvFicA58nVtuWQQrZjBqODrFRxUQODvbvjSYfH03u3v/JT0Z37yX0Ab07Zh8ffZwcsAN27yd3H+wf",
-	"HEwOHvyE0oMR/fjgaPST/YPDzmDVIoOhNR/C7/nIM6fyNm3kca1Zep+cn78mRam6tbkzjyzQ0zVabUt4",
-	"b//ZGG7rmFxr9TB8+w2+3K+S4ndtcjU6wBCLUg8D6NZ13X6mmDqDL87sBx+w6Tbawwrl3bsBNugX+HJd",
-	"yKiXfbTt1jbBVpbfpmXY2v6Lg92xHRY73b0dNuj3qnZYy/Vu3g7r5vRfmh32mtjpBrawLRnt9TPN3qbR",
-	"7Rla2z7btUX1wxcF/kvbh9/NFfl23Zbb8b10E3fSF56qrfjGP1QElq/Q2LNLPmYRyVhKNb8EAajAsAqQ",
-	"jg/L1sBC2JP5KGVr7IMHg4PCRGjVDhgzIDBtygQ8mlj7h9+UcY4OGsXoEn3YO63M9MwuQtDnEID7mMRj",
-	"rleQ4h5gbZtn7wGSHADqZlSRQ0O9+2HAcxFGjXBymEYjhc5kGrw2IKceVDJj0DnkPwXoaYAeF3/zPrZw",
-	"ciqADpvD9/7dCsAfAh06E6XMKpiu3+yNAVNz73f/07/+9t/+U9D5Llm6d7z3+bPX1kkfkvf+Qas9sdiR",
-	"CRdTTdOLoWNNVUy2ddb1nph1CARebvvo/r0e0cX9EFoXLFPonyiAtSzoQrA96vDrZVDX//DPf/uXf68B",
-	"lO4aCIBQzg3QYCWMEC4IFSuz+uBFOSHU/dKMy0xGLJViqhwniMuXU1wHZ67AinWnSymW9TDGfKZY9uwx",
-	"XhfjGdVDuWACP9uEmAf7H5/u/zHd/3q430jHCtd1g2vms7DOGNd2Jc61/gaBXu4U398JPu7y5s/p4kuc",
-	"2lv7v9359WunfsNplr/vmunOp+cZzobTchULPrDpbLlIH+baeF644WwcHP4HNp2rs8gN6VD+/gOjxxYs",
-	"2uFVbA9jwd7RJujgp4a5+/wm054RqhYLlljvC2LaH3jg0RNEqx0beexdCf6rDf3S4UngCLpmuUvVJqDt",
-	"bvUb6PhZscOq1ZaaMtUeOWRh8EolHEEk3Br0SQAswu7XtQwtssRXIkn4ZMLAbiwAgGrjVMN+hnT3DRap",
-	"q9fFpzzNM7YugS/A8G5EjYhPIS9q30UCxX0y9yY8ZcNWP4PLA183084ukNP0T+R0UE01UrzxKKhL5krI",
-	"gIIUAWJjriweqlnVAu+pT/ZkYwmBSncWnIeB+35CC2w1VNugjX6Zi22wMogD5EBlmNIl2PYasAqRmZ8/",
-	"VSS2W6jAWDkp0GmKMBzA0HVgbi4FqIBbCVBWLCxRP9AHPOwFjAr+HSCn2Ae2zTYM83MLKa5lmKfrzi/A",
-	"cwD32DSjr9iDgful2Ps4GrsRoj3Xh+MoUQAf5g5q6URXHDDhselkkLv2wwRd34A3ptr7lX0y4VXzAXhm",
-	"guFsZzff1Pz9IZV92qTOk60F2DVJczqeuHftfbWu2sujs88j8svnZ7803PHnZ69ehjx5xAUFd2rdoT5j",
-	"rC20CQBH5YRQspTZxUjKi0aiYJQXvh2GGc54klQDVnvWOeiNTV/ZrkCkHvvzRpjOTTCcG+GxN8Vdr5Gv",
-	"fjAcdeeLdxMLp3ZzYzhxatPNYO2olTzAzmJVf5AXVG0pLcmaVy9wQFc1T4frNlqR2A7b51msCF0soHBJ",
-	"eaaRnYNNtC8AYiyuuS1tdOo8RliXLE2NoG8jqCyB+ITEgSMeCwkacRm0XyHDFxHdCnZY7+Io1bTQuwcN",
-	"hVFK3vM1JCpKfCBEXoIYezXKvfBgr+DxmKNaYNFqED4dsDBPHYZiEBlN56yYs8ASPVD1h0yZVuTe0ZH5",
-	"zgWXmQHZynD+K0yBcEkwHKJ90cHnLUzZCkHFYh9kEH8XFF21GMyyDVjBNjGNnKbDRcYm/F13EINhX/Dm",
-	"+iz2PmEURfzE94np2yamF9vDhymGy+mXoitlfdvAQ+h+18IYdHoDwljR75WFMR8cddPCmJ3TdQQeXpmP",
-	"bJTSugGH+eC8S38g+de4ObaVYTe7uL7fPB/C5tnwenm7btfs+D7Y6V3wmPJ0dS41bQI6cjCL9cAgzOoJ",
-	"fRCYWMYScvbZo0dPzs5Kjo8gi8sJw0FmXT/fhM0k6h4OovjapDc3rJ7es5K+2hr7eEKoh/9zGN9ckfiP",
-	"YnTdEZ8TVfe1SdUaV+m9KooFFca4IId3wBXslS0Qt8arvnMK+VdTv/B7pS6Q0/AgGrHQxsCdI4XT91RY",
-	"yOrsxVkfn1tCVzXpdU1BsKb1flGqqQHbz+8rafWfhK5svapLBsUEEAQSvsBNoexO8ZXHog1qUvhy7g15",
-	"8DZf1LzhCknEQWX3eFvY5rW1R84qdUc8QYJamVfELq0wmQTglErB0yFEaYlQUZkDF2c52gvAXIslL5Uj",
-	"gTOznnntVnAv+t257F7puj5VxxtaMoG15mJK4gJKceC+aEyu3kwbCC6T71whCJhgl25gsxweFfnqV7dS",
-	"2oZaYyk2UdH7hx+ooSp3HEhJnWnXW+ZYDh3iSVO31cVJqhyhNUe41HIxtc3U9vLK7pgJlPrePSOod39F",
-	"Xb5yTG5cpa/O8Do0++Do9ifFOXunex6Gjknszouy9SSrbGRdC6/Nuy99Ik6VPs3lvQuUBgvOoMiCZnTO",
-	"dFCGw9ckP0GzfzllqIMLtfCctz2W52aYxw0yDlj2NZWAEYcrXNkYfUDBmnngLnwBgbpcrhDVZG40G6oA",
-	"GMnlvaQ0mwZhZFYwUeBAGszpOwevNfy/fvO/xuSWc6KVCw7fHpAvZkxYMVpBvSMMSptz7QqMheI4eLU4",
-	"WqiLzJrf/cX//H//p//mt//nf/r9f/evfvd3/9Fv//1f/P4f/+3f/ZM//fbv/4tqbMTRvWpwRFO2TUuW",
-	"TTnb8rq9jZhuZmdF4meP4wH5Am322Gpkrfwb5OxwB48GUFJIZnDs2YosbkQUDABY4toHH87liKfFqOWE",
-	"zCkXqVHKHs24oOVFePZ4syidwHbWSMmE05SgdcdPFZKQflxOq/roQbnfLw/3P36LeGsH0YP3LX1jXO6Y",
-	"tRtNNij24dC7llQ12is2Cmm94CLptiK68X9q3gbA5fZK1s5280NVqYVsT1ZzRWEovGBri3hW3Dl6mWct",
-	"pTp88evnn569OMNAVKWpZuRW7GgeR2Eh4YjEuQj/lBlxgaxutE2kJ09Pnz1/8vg21uGOnSI6xGjs2PIr",
-	"fGjfwVoapl1dqioS6N7bF6A2FLUUn/CU9Sg5XV4R85FbEji1WXMweTe0W4B91BQbqy4qOwPLyQiGge1q",
-	"QJ4aYs0Rx2g4Y5m5TKj/0qHboWGhu5rzjPHO3eIIcFyUpLf3AlqVyVim+VxEpVX1FfGKlYSadzj+omhO",
-	"HAV1RK4r8L1yscN59gc0sqWoCxCmkN/Y8+NJ03j9l89+UGwhXBdz79k/tf0b6WVPgQosNPaRLykDzKsg",
-	"Ekj6NBvOeSIgq/ztWo66YyXO97t7Ba7c9VWVt+JKunnFLXBSNaTYbi8/ScGuZ2tc7yI30eBJRpVNmmlw",
-	"J3Yup/38Eb783eT1MOyjf/YLewdm84ZMNoQ3MAzPvmP+aSu0uKKBCMRnOmUJIsMCmwXr/TLjWjNhZKIU",
-	"HUZ2cCSjAvQJngEbR1ETkP0wAaIUvVS/IirnwI5uKKQeKkaz8azJvdAwneVMKhbWKh4xJkiSQbqew2Gl",
-	"miykUnyUrvx8i/R/QJXlqPLY2akCqJCLcZonFpFxwlm64cyuJR1qxtKmyx1mDdNzFWlnMrWzxgg1Hx9X",
-	"lJmOKoVQ3YK6UqgbZSOtSQbqlwNkz1ORBGQf+Cygt9UzHpyOILoIKBS5Q1wciZatdZVMnDIL6Chfl5UT",
-	"wuwpc9lgoxWxYkQVCEktWZMIdYo/BC1iXhasKRUkfpaw+UJqJsar/U/ZKt7IhdsUjQpQzUbTtcqGqhY/",
-	"LTySKKvP5WVfry7NkybMagwa9mWl4S2ccSqVcyODINlzv0I93uGajD05wZq9znMZ9GOX0gI68wxE1Z4O",
-	"Xldrrt7rQ5lwBv36l8x0A9UzSTKmFNDUZ4P0cioXgdrrMlph71hXeb+WE5bki+EFWzW0/dj8RsxvpcAD",
-	"QBbt3TyGfFvzUmMnaGpyb2w7ESE1n/AxQKU0dPMy/LmI502CG6Nvfc2isGJlz9lfyudqy+lAN5drvfFw",
-	"YjcffotQ8YZ5ScJeO3jjuPkGE5nDoUqi2qkyh2gDx/dQWpPOunADCAM3fEhC7XSUDCx1MmdISOkYA2sp",
-	"WSiWJ1Ks5j3H4WF9G2mCNjYjODllKwACvla2oum06dqh0yprVkEarD2RGzBn0GR/JUcNff1cjiozKuMR",
-	"+Rr1E55qUEB79qfWCjkB+YpLZzsKqgs19OXtG1wilIM7XhedAwGLT/r1A7u8PiUAI5MTIuqsBrpxvhYL",
-	"TyVFutoqctteBXbL1OftiF4c9kAUiMKSpp7JhLeam2CVpYZntnT5NnD58rkq3TKRF4PCzeikhjWS2W4t",
-	"FbbTnZspwn6vaKNwOvGNGyicNtDTG1sNNoRKGhoMm3ICzrFsyMHeDOwJgwBjwGqKEVGfJaipXs2v2wpT",
-	"F1hU7l4Xulsdja0jKXhDoKH369Zlx4dqxwcqw01+hanJsWp0sGdoPJlTkdPUg21Y/TuT2bFR3pzM7yIl",
-	"saRSs/nazic+ITKLAvOMLcMENWQUmHHAT/zk5enD50+Gj189OvtrcHi8s1jPnG/giZimXM1IIsf53Fyt",
-	"QckLxW1N38I/d8dM9g7O6I5h+FxMB/Pkj2A+qjF/3xF4/cpnMtu+yjEuPlMOO6YrR7OyOXCIpUZat0pR",
-	"g70FgaqyC2AhfiVHA3hhaO1kFrqlUpupKLOBIhRRLGVGjuuNNwSmqv5XwFPzOp6AhlugpbgUTgl+HGSM",
-	"GlHfTqdecipjY5klPWV+mSZMtXbILs3QB3iPDKeGs2Ov+BnBH0JhGL9wBd4XuZN+6lmFVDVFAJyaAzVK",
-	"GVnKDG0t1rMH7vhRRsV4RqSwzneqSGxWcSCkHk5kLpJ4r7t8PPTcuNkum4Mjt6ot4bbsRuWx2WVbVGVv",
-	"E7XKsbXOIwlmPeyw+MqPvGSqayXWY1cDXKxeTfaOv+zFO4ov30ddaTsoDPf/4qGRgfu/Hpog+n+F4Nv9",
-	"3z9NWaaD199GTc7j1YKRhI15wtSxj5b3XxnZqkYO87A8Y/OkcVLmh8q4YwgHKA8uruRI/UpJMXhDlwHb",
-	"h3efsqba6hsKw6ahVxNoqlsgLlPsNYXKWb5ylOEEABkYGz4xZZalyzSVS6NfIl/qZA69xWdHgx0Kap7s",
-	"OxXVLnceVQxd7l7JCzZjbYq9h23ZwV5bhAhPHAgGgB2YmxyjoUA+vQRZUJGFVNbChRdoRGiqpJMSXbGs",
-	"JRvNpLzY50lj3oJpVmk6X/SNwcLuZ3SxYKI9+qrFDdeDNufmxcZLyObHFCPuWqdrUcUvP4gQbxjGlkHR",
-	"NgOtZ9lbKCm/RQkPL5M4FySYiKx0ACaphA0TRP6V2Yjr4SKlwpmSAshC+JuOhNlWqfvQ1vl0f7Y7Nese",
-	"3j6bGgOrbCiTTBgxV2ByYqT7IKAa43WZSApvNJ1M2FgTil+hiTu2gx1SDVaNatnE3meGC6451d0brMAk",
-	"ntN3wyTP0DDRHKSYmmVOiHvLaZswAS6IrRl9EsybxAu6SiVNBnP67rH9rtGT6QtS3D+6/6BckqLZ85Ow",
-	"IRdqA2BRs7P7kOSVe++93W4tnmH8zRABwu+AueGm9QHZhwcHBxXT8K0Jh9AGAOQE9gztREQK/NMeuttg",
-	"4boPOakuxJHcMj0tWFZqE15E+/LtAXkl7Mhg/6RLulIIDlSJ41hLAfN9GYjmqAmIxq5tZwqDfS0oS9lX",
-	"ZD4z77sKxRudS9iU9rPqaex/9RTBmH18BHzOZK6HGZvbsL+KjwvPBxkxvWRMEHyPZeokKJYdwW5yP7mY",
-	"+81OTGORZ2s77H9/lViD3Qb3D+r7oBrUYRW+InzSXyOt19N5Y6Kvs4wNfmR0C3A+DByHtgbg8ByEv2XM",
-	"GQoAudHeSAMS24LQP7LfU6ObwF+lL4JiO8cI+TSmaQpR+CIhVi7CRBqapkXhHacXzAfE3rjIH/QsyLtR",
-	"vifz9r2jo0EAxeumbBfd/WnBeIsHWDQ2fBL6gtyzMNnXPQvitYOngVeoTOiKSyh8bmmpeGpVfPw7Y2NZ",
-	"ZBjDo1QuhyOaUnQjIdEn3IYS4Z8ZUzLFAeADDPIRum/0kSGpldLPcDzho6eOgOHDJ56I4dNHASHD548D",
-	"soXPPysRNPzlTUFUeAyadACKDA9Ddlf9DfXpM0fg4NmbgMjB4+dy+dDTGZ6D9v3U0bp49Kagd/HwpdRA",
-	"u7fmYKJle4dqmelQoPyxU8Us6LeeamKUoa7IMLTzluo9U3URlcSAAxQBsQaBjUS0yLGUZ4Kp4l7AgvaO",
-	"27hoJhtSX6AZ9onKMqMfcjWcy4w1pzQnObtSPGO5NPj2MZE2gnbdUn/C0uThyiZpJ3nLhKQY5mKcMtot",
-	"6InP7ItGlsm4zKC01jd9CrO3mZdjM5f4mCjGSGznFQ9skW8upta8DVqDJV2Azs4VSRw845KnqcN7t7eB",
-	"uyTMBJIcORTUlR+mFIMzbOyk620v2vt1znLLxW0RQPSRjhmkHgCP1ro/0vtDRJw5C4ZgH70xI3luB2Kf",
-	"fYLjsX89KYZln/zCjc7+/VKeuTHaJ6/DobrO3YidjyjfXGVbUkVSCviN2MAJmRfFv7m2NdqXtH8Zej+U",
-	"UQs0hDnURtPzfRbDMUNpbFPmjXA8LtMXflfWrGvn6CKIx1QUlfhNLycoiSy5YuCHxtqQDsbHv86b8n/d",
-	"Xa7W1b9XFczVHyo7QJ/tU+pSnYQs0jBIiACHWHYqiKYXrKDQWM4tynZvPQb30uecLZvMMKActNX0f2pE",
-	"O/L6zatHT87Onr38GY4B43qoIuOU8jlLrEsWW1JsLEWiYguuqp32YU988zbMmM4z4cu3wbboveH6gXad",
-	"U3VR4L2pfD6nWcsGZcVVCDGs1s131QL9rdXtfcy3ZafF8PzF5Jl96aoJ+LU/I8U9UuzVpvs+8I/Wrntw",
-	"tXYXG4TXAKHKLDNb0Ixqe5tDOUZUO1yRyCYKBtJNYzboKGXzArjW9ufT65A3+dx+7bLxOt0POL/1aTVP",
-	"ZTZ/NfkClZyGG05pKhKamVtuIZWtyxHb9x/KBO47NVdTqpl/BxI60GNidraL9SMen85Q7OzF2c8guf0M",
-	"fK9O0bIBn1OutJF4iZ5lMp8iZU5fPwu+xJvTiEnWsxwbRmIv0SCbxV+kdipmx+CAe96CdrZnxffuiWvm",
-	"fbRn5ZVmfokgxzY6YCbTpJzui9DOfAIJpfAuvKSQOffjfvBZE+czA3vOqNq0KiIEgTcmpz51YckY5+ev",
-	"AcMmG20Xa00V18Ve/HibtvknmDp1ZlERNi0QOdEsGya0KYT+lFiRiixopqFFMmLm/lI+YWs5YzY0qFAj",
-	"JnmaEtMkufXZ+aPbkE+8oFhziIsxg40NMgtm77ZbhO4+uN9tEMJozrYpwK8gkFoQPmBGZgQ2D6Y0dBg1",
-	"WqvNK0wkA/JMuyiNC7bQgEwB4g9PXcHiQLXxHiu4J4FbQP0vkbBkQA7InFGhkO8NNpr6wboECLZom39h",
-	"eG9dn8gVXLVhrrFl+jBmvN25IpOMMUKnlIvIAhc6sAzP3S8YQBtSItjS/Xr9c8bkqXZJkga7dZ4rYJn4",
-	"DUsqKgqm5FmfBrxiHs9pwjAc30auoU+DiUueSTF3QIfxJ8/Ozl+9+evDx8/exI2C5oSxpGVdnqDhDNLe",
-	"nBUOzN95muJF5LYrbVpB0yhmmHuboE26s0UBTTtcTCMb42S0AfNT4YkJdumAnPobymz0CeUpjAws/LBP",
-	"nFk3laqIEVi/lh+HC/mgaSHXbFvL04JF2o7RYIwiMhpnePC7A2T5giEhfO3179eUJdNWFvtoBtg2Pp4S",
-	"3kVbr9VmIIUknxshPV+A7Z+u2jdFRBZprsybWhJq3jCcHgMqubb1EkDocp4bPp1pu5+ufeZy2jJtn5sS",
-	"RNpHzVkqZsTWzNzzWFz3NPyGGS55omddRjQ8MEEOMJa+D9hSUJvBYgxB7Qz3sysdKYvKkWTFQrsJXptL",
-	"xi7MZKTQs0YvsLOFty4C/ly45W6IwBDHqBZ03KJGvJZKTzN29ovnpHgVOJSVQuCOBl4P1Iq8VC6XohDi",
-	"8FuIsLf11DN+yVM2ZeTRmyen50+I0Rb1gDwBmRXniGJtwY7MkkDG0qAc9P7g7gbwBE3x7J/I1LBpK+w2",
-	"yWLwSzG3eSnTjKPwrWqJA93myEC+bsl3asSpqfW7aTIQKLjYZZNc+0yMZC6SLgjOa0HVLM13PbXssB4H",
-	"XxihBIIg+CUbVpqiadoj3rOp0cbYx+CJ29aLjCkWFIeZM4+hFQevxxhOAf20ka6KV9zDX4GxSmUoQNWG",
-	"VxZWAkJ8MaNUQzbBk8Hhg3uIRYR2ppFMVrZqTbmMkD2fx8XlXk73xnx2PCeFXu8Qx9YCJbQY+Is4ASB1",
-	"zx3yGl/uMsl3IynhtejMco0+/O5GXMBCN2p0L1vcK/FqMsF8QgTys1uqG4jJRm/VpeUrFqzZlPsER6EK",
-	"Q4sLVz5+bUe8uvNrWNaBfS+klV2R2upaCl25SI3dhA9lsuqKra+fVDh7DhAL7VyW2aC+azMN8AYMG7wf",
-	"RFXUxvK4whn7p9E1cD4KgzSSlPN2IN8DHcDbEcs80kKd2ZRrZe6u0YoIie8OGs5RJbjVaMhNEdZ65nV/",
-	"xICwd2PChOaTFaAqWtHWcCQASMQACvs6+3VOU6JBaLTKN81SbkgNDFJIPQOPDkbRnKBbrrx1YkMMWLkQ",
-	"whDLeUJOVRFHZdqAQTgUNfe7pWUUrLUdoZ+L480OMDKs3hZh5JcZsxtqCbjxyz2ZJSwbgFEL/wmwfGYH",
-	"9zIFOtZK9awa1tUI4GPTO5q3WhA+FCZJmi28AdBUeQwdJQQboeeCzCpYPhBkrU0c8Fgwl9yskTqxGx+v",
-	"+/IKqfCS8zT/pmCSX+7dA3tu5dAeNp1ZqL6CHhSathtbqjCj8Y9jMmJTLrw8wrMK8iiOvMAUjQ8OYsNs",
-	"Jpm0uxJ5QFEEPUAFtZaqsBRjXPHVnQRopS5604GaQghUF9ZoqRDfoNGysxYCM8hfLKSWY6PRw6Yxc8fv",
-	"o+DZhCgjEdG0RFIzpzktRVTMwWxBPTwU8JGK/9GXVISxBIpMRbAC3E0vV5VSKYPnPxpQrTM+UgNMDo6u",
-	"clwAClitO5QbnP+GTDxK4uCaDVJKVWD/cWDE/myhP6R0ajAqyIWGDsYODa564TWcHd2MkwwQC7CqOB4u",
-	"SPyDb95jEU2fJctEEhZiBjcZWhPg1ppZvDGapq5cCd5epi1K/oSM3kPEdUxj6/+fAQQovBQFfvN4FNtv",
-	"fuy+AatgPjeEWs5kcUQG5MzuTctq4P6NbbThryQXzqyO27XC87/8wTcozLx/S37wjXlFiud0xFI1gAg5",
-	"Q/z3pStgGxjlH3dw58OmeM82UcV8c8VAMSMrpHxMG6MezrOcmeWpXPQ27LoIdGhkPtvkLE+4oOkwAHtv",
-	"xvC2gQE8TV20TlQolrGRWD23tfIzcCOWKlZF9t7YWQzTwla4KlBhIbOVyUXa2GJnIQvPx1qYdQXVwKqh",
-	"TqaEwNgmu2Rz2EwnVrcTR8NeQ/zuKDizUrAtB9Je+OdxtiJZLqr53e4DckvNZKa9ied2cWvg7qAXTHXA",
-	"7/WP4NjQOwqaUMLHumNai4yZt1hCZK7Hco4gyAC9/PrV2Tm5Qxf8zuXhHTVXgBEQB4bVpczTBMLL9iL7",
-	"x5KCpxr/GLGhjUzzf4cxbPgQV6n0Dp/nKXCCfl55y4W+MN+f4WDCR1/gkMJHD12EWvlhGN0W/vLGDbHy",
-	"ejHOljDU0nlbo3fuNhHSiwU7ToUM+71ikp2zdt54ml0hYl1HcdQr2VW7ilDWP9lhQcqbsZX2spD2Dayp",
-	"lGQplcOvqLJrLaNd6/Tl252XC70GS215UQqyu3cq+PXE2vtqBt7CI172g3XYbLuICs3vkKJ1K3QTgSqW",
-	"LkS0snqNxvCR9f7Cw/t3HxyUXIYProVWD+7tuFjtui1UChYMheaaNO0j3Usqd1UhqpktGxSkffj/4dO/",
-	"+s2f/9Vv/lGTdv7h1fy9kiuijfihIdkZiy1O41oQsz5E/oMga7sL5rpqaIdmmiYoOQoaZRH8+vOzVy+P",
-	"7VUGga8iYe+YinxIMsCjwjwUuYXJjmpwMEgrVoT49gDMEg6ZCqzR5ipEiwWaqOMvcV/9NUzcexuXjWnw",
-	"vgry2HWu0KKC78foWYT6vagaucyEQp+CJlrtaQed9rStzR2O8KbdjSWLwG0wj3YuYVSlXjcVeROKBMCK",
-	"3IgqgT1vUF57XXCGNRBiygwXhJIENeWoIYIEtFVI5aUV21NYVdStegOMAGrbyoMDgoOnbgnf28zXA6a4",
-	"Bq0oY5NclarAt3l6g6LB7iM3hHUr4SXIxrwGqKHkyjhodULica60nCPchVjVPKXOxADMak4FRcFlmtEJ",
-	"FXQv2jM8aC6FoTtdLDKuGHh5NZ+z/Yt8Dq/IqYai9PIyh7K2psfG0C8/iTZ59rxdklVhyPNcZozk2dSI",
-	"b1C5G0RgqQCLGPLAuMdlINpmhBluglctul+4ulbJub4t7XStWaPjjFgR1ka4YR5Tg9xaSKwFhh4tAA0Q",
-	"31sQWE+iNE9TMuGZod6jmTSXh7lWtE4ZSRlAcDni4Zb4oSJyKQhczZc0RTxCi6MwIM/ZRJsThc4iI7r0",
-	"CbZrFp7XkGsXFUavHFtVDlrq7vA6NfM+lwVettejdPb60L7eqJT1aMCekp4oJvajAMDk2mTy80DzqfKg",
-	"ExKjq9A7HEK5fcovIX4j9OZhQIIDH2n+oq+sv4FDUzejglr/eOmapZnpXelgkpsXrC3FLdkdt+Ya27ns",
-	"dBNS01mjvn3epGkXpG+4oLbQywsJ//f/8t/99j/+g2//zl98+2d/2aWwb6egw4TxunjRIoT56wSQZqUI",
-	"LllMzBXsHQZcznma8iLqrP1W+ejBPTO8zijuT9nqehBhe+MUCVs0rgd6K7zaidT6KVtdv+Oil7BriNcg",
-	"5O7sIH3KVttJA24NGqTLPFvI4sRcsFW1QPL2bLcyTxhE07RcKc0mK4TDLj8hNEkIJfirzW1z/lqRrmxp",
-	"1BWZw+hKZ/7r2f75F+Vp3b1fngfd//rtN0fR3fe39qFKMT64+/72T2/t+7rFf4JFhO++v91SwRiyXM/a",
-	"bK/nkDpElc069EguzpluU4m4cLKv4QBKM5pUamqTGBL3BwWuxtCBgbkow25eUc7X7A5Nfg5JT0+Ebsrm",
-	"Pw1L2tr0KK5cPQUIfjo2Cqtc7OcLw6XHMsvYGO78W4hqMFrFtyMQ1W0B31uCTanml4zEmIYTF0mhscu1",
-	"hW+IURhFQm4B3Hz9CwiL8F/Y0E1fJxhMSI7/WjByIuRIJqsTqAgEEHjw+W24YWxmN9GzjClMk77lOzy4",
-	"PSCnthKKLW5kxqYAYjxD/SJ2CTFB0llcSSHTEpHZ5NJGFSR0FQUxc8V8bGASRgTRNC0mX4QcgpkIkZrq",
-	"RSscVFbjhrU/BhmJ2HrP+mnroElAN4M0zlKzncHp9s3Ghm3CFpwhG17Rr/rZd3kDtieynwcFqzGIQ8qL",
-	"euFi3KM+/sOWZDL7qrmgUPdpTuVyqFqSmEAPZ8tif0dolXJ7sWH/Yw1BuWDCsKcCe23LkS1pBkUdP7Ch",
-	"ZWxOs4seCRRNso3f38UQwqmWliTYMr7XaK9acLLxKi249O50ivBq2KU4hP1eR1xHZQY3G9uBg9n18u08",
-	"LOe5Kw3SLqgAkp37byO/vGtfbZjDcuZ4rLnzEWE4IjOZZxFmdIuEQCavs56DJPd1IedYIc7msNgEXEmw",
-	"DEr14l3g3d+5PvDx+wjeN2PZ6AOcxGafQK5yvy/et62s6hebdAWKfGjxBJstz4c4+k32ygc5/v4b98Ma",
-	"fvMpUvqJGMukVRJi9lfDex6dfQ7c6ednr16Wbaw0iBnnCvJP0pXRDXhCPjt/uv8R5iTRhFCFDyx0jHeP",
-	"wfdUkZ89PPzo4O7BCYkXGbvkbGmGGBM1Q4gelwwBiD0YsrGyWb00gbS3lXb+RiPSYKAyWWRszBJmlAx5",
-	"6cAMfL1055CDge1Fe3YMe9HeF1wkcqn2D4/uH/WM2DXjfSY+O39qWsI/ivbwb9sqNmpX4TXOtukmTvO5",
-	"KIsZ3RXr+60paK7O7YX5JRTX6ZjEQI04wn8cPjD/shPBIjghbWJ7GaEauZTZxUjKi15gq3Ys6+VxBNMj",
-	"y9nKxlnYCXBFEpmP9CRPmyvRnYLHd99ZfyxWaUEAqsg0Z0oV5fhtgPsYfOBQQ2TEyHOquSAp05AsxEVl",
-	"9gPyogDarA5QSO0H2YyHudxAiORKv5EN4I9VyHK3ASK/gWxPb1vYgN2A29n+wv3WNXzPbyAZJW1RslOu",
-	"9LHhOBH55fOzX5odZ9hOqFSNuEBcxXraw4y1OezhJwwCctu00QGAbAbfdmzNrKQvd77eftmFWZiy7oXY",
-	"mWwesJ/dCue4l+sTZGnaYNt8JVwut2EzWFkC9vZaJId6LrDOaFdgQJiNO2KpFFOipRGyfYdNRgWlVk2V",
-	"7eH4WfuKzPiUC58/F/k7DOwtptEETZfzRa6BKWUIG+dy8HnqKjBzwK3baO4ZUnst8PcMDYJBf1sAuuDA",
-	"cB0dZRzp27YCS84g8bG+H2ZSNdTmM7cvXPR7x0cIoE1TfsnWe2BtbiVWlLa5iv7eUJocHZAAf6EWFpnJ",
-	"lPXA6DV9vIFXIQeLiQ2gnO0ILZyJHaYD2Mly0R+8GVtqtAmegoWLJ6ZrOEgA7NsYsGpJfFgrWbIxLkcF",
-	"987BgQJWAr5lmGwuLoRcik5PTzG7CDeIW50QJyMYcbEQwV5p2osv2lITY5WPx0yp2OZdg5xQJCUSOnJQ",
-	"C5DACALJoxkXDM69r2A7WtXFknWUPyrGVKof2QCMQTUN6+8OfhQT9s70VDxySGBxVMHitdGdcDNCfVAC",
-	"qMIq8AfYsoEZI6kNSnL4FQ5Vr4RF7vD6AFjPZtzHNtUvJhmbUy5U3VVgbdV9GJV9NUIf92E5STKulQyx",
-	"FVIayobEe+1wot15iVAEAxMTN0Kk6sMOPLQmVZjrqfUGheY8kmfjaOz0V33yLh+7d4Pvhk4SqQONb0R8",
-	"l00jL3nCsh8qYmWIBmUh2RwW31Yvu8rW6EfsK0SbhfVo+ldnqqY8tx4XCgg3pS0U4DED8aHYVoCa1Zhi",
-	"XfiC6WLR6myyPmZEIbWwwfU09jBbWuWpblP8zG8ha7mWQ96cId2jSIaSeTZmjadpJ4nP62PMbIm0UmhZ",
-	"dxyZG8Say/DcpfKvj9wr2ROyCqiktS2YvVEpTSFk0ARVxAZmV5wtvT2hrZEe5xXrgFP2Ide+ReqoBS5e",
-	"K/JYUsMCc62tW4zm0mIhD4nLgYTOwHXJMv9KpQoWaLTZBdNmVk1x5C+k4Fqav7bEFx/nWcbEuMVb734t",
-	"cLr4GMURV4fDHGuP76M0mGESytMV0VLTVAVYqr4i5ViKSwzKlhlLCJ3LHN31ReDOo5d/vRK2U9LlK2Ce",
-	"EKVz9/0P2qrHDr+Wgq25nkI3DsDDGnHtZ08KLAKazLm4Y3gJV5qPbe0NAFxtnGoAGwsVc6DVY48lEn5F",
-	"LhhbuFL0MJLIxziNpRjzlGOdjFzZAFmjJMCIQeGGBCEEnC3Id6o4vXNmxjKjfJNg2oP9j0/3/5jufz28",
-	"8+P9liSmJeV6OM645mOatiecngfmG++Vx0gVs/hZnjJFYmjMLEIQsQOlLUjsuohPyoi2ayOcju5/fNQj",
-	"GBK6ZXOWTc32/g4n4fv4zmZhTbTf4RxsD9UZFKi+tvDFFOTorEilKPdWylWBpq9Ogyb3yUu23H2sq5Xm",
-	"65S/YKsBOcNyR5ii8pDRzFBJXjDEOLdJrguq1FJmQKyHVPExobmeMaFdScSmAW4eY4uBnh3RJEjD3Vk7",
-	"7Zrt0tD5ki2D2jP9cIDdB++jKkEUG2et1m34DUVvvOwZlkZXxyRezhQbD2PL86FEgyAjqli40VqtLdBp",
-	"fXZvS/Pb6TIWJNrlUvrQmwb0T2WriFhDiSIxhuDE5nq2hVQh7p4soCDGyzxNiQzMj/C4j9vsJciixTVM",
-	"x3O2we1766fHt356HNzB+2//5KuvBrUHpWeD4f7b2+U/f9QSpPxS6jeMJitb+q62G1p4yZoihAtqtAJr",
-	"KhjzbJxzTUYZoxeFOcgFNysIxTshsZDDX+dS0ziCf0OQbHyMRWcgfsTwRPM/H4GaQdxoQvLFCYmxDKzt",
-	"ky4WABJgbqCFTI1SCwoodjrEd4dYRMdFSIN5P+bK/hpXBgpO7UA8xzliYUMYN/4Thg0wwWn/4rFuBV67",
-	"Nt2Dl/IXtuniyVPbg18225Mvkdeo+5SswzV+4T7zt4Fd2sZTFSgiT7bNRhzxr2vFoHtcp6VM9K5UdNNH",
-	"H/POQ/61M+1smiSJWLUsGaI9oRJpaLfKQXQYHUV3o3vR/bdRp92iubow9PMF5drW0YW/z9DE7f8uigzD",
-	"n6VCwvDkiY0Ptp/LuatL/LZE2wcdhN2mkn1hcCnzigOyxFlF5JBYm31EjghWnI7IXeILS0fkni1uREfC",
-	"UDFNV8WB9FTelsZnLCDwGQuoe8YC0oqkRFeRnBaDqcGv+S0Y+R3vSdF5tnr6D5prkEchzIXlZBUTQtOJ",
-	"7HkOtzlaWIW92dLeYYhHQ0CHjwEdOw55mQBCtc9AoYWNDfAz6Hjm3SEhWdCoCpvMaOWryKOr2sT6Iik8",
-	"xg7julOkKIXej5q2unpPOzKCavZ72R6obcxdHrxT+XPgq8AXE2zaxNsoVNvZ1PtZccND5ay51Uy0SveV",
-	"0gJu70b1Ax1C/peA/u2m7TrlhrHkWYMMXghXNWLlynuK1ysC7sXe9/lu8R/DnncebR52/oImTdMtOFYf",
-	"uIQ+wME1dgOFj8yNlmZGlmuuR+fZQ0O2JnqzlzOJ8OfYDNrHjR4zYiQXkMNmNJQTSCGzNTItblMBQF7g",
-	"9faKbmvaxU2pElud7CKzZm18IWblAdPGflhyUgLd5WLq8Tkii2gDX3Nhy1mC+yXLRR9FzpWg2IQ0b/Cb",
-	"5LvmV55FlXZiqcaxTRuy+6nrUFxHGk1pKra08o2n05RXJ8CZroQ2JElm786GHD380dkDLPXLdXPdO1y1",
-	"+6u+I6/+ed1FbwPRoFIcfEr8zqiPCmtf97692TuoOpEO52ra5mgOhlOOCyl4def5M2Lc0OOod0YeB35y",
-	"IbVL5e130DXQNhe6r68ZDArtNLumAk5+vza6pZs8qEpjZIUMYwfcRrXVJIO6BRCEYS4l1eY16xTE4aUC",
-	"gtyuwgzqYTDhGXW/PNwtZJ2iALM7wiUuWKxsUOTdLV9pj9U2tiNAN1exPL85ot+6+8p6h89LLwr6RtY9",
-	"jwzbJo+H6eg1zeM7vWx129i9XtAB91C7tGzH3eTc3sT0nSu0nUf2Eb5nROttTEylqLAGVzw2Z2HJjEzn",
-	"GX1pjYysCUHYOJqg2AxERvrExAu2qpTIPDz6aD3yTQvmDXu34BlTjRFgL8uFscKqpVja+HUh10KwdcC/",
-	"rYIvECYR996gd9wXCAdZLsCnucb3bzkjHsBaHS8hl0HQBpZ0HuWKC7AOrBaM3McTHRdBrXFUTV2IXZWa",
-	"OX33OM9sMAjm3Dmcu7CB/rPcxkJnB9OJDWpfK2DM7ICbiVlC0Sqw+Wy1ECpWlfnSNHVKDawvXBl25Zvp",
-	"3EZUi4DyBqT/eD0E3/2j+w+6K9b3wV0rSbwF+FrWFkiKxcCFBNALamt1EC0lFKw/LnKKS7GS8L5tdkCe",
-	"f3r24oyMaTqGMhDWbRyWHYrlpWGMc+YC7sINB/G4XPffXZpOu+XV6Us6Z8EN3sknP1Mse/a4rus0mVw8",
-	"7y22bfclchNmjc93nadT23/r8dUi3CdJKAnChcAFQUQzRJO5IuLaYGvItevBSK8S5rtxRkTkPlFyzgqB",
-	"6Po8QOHwCzdFWb92dtqqZca5FP3D0INRcefVnlW8RE0afe1E7UL0mrJkuBZNyMgOoP7gMskM4pPnNr45",
-	"FI4cpE6YwsOwej0y5VoLkC/eC5eotwFxU7lwu3rZgSzZne1bEuC202r7ilv+dqvJC1EJ0RfWQGfcV7qn",
-	"cNjyjLXdXt1D3EpnCiWszi4Kn023Aws2YoAA3k9N/mDtpRUBcSuQpZItpsnGkU3NoApK4hbB/CixshaI",
-	"vaiXHac/JqnHzA6gXbaEI+1jHerK5rsmC1OT9Tna86ko3Tw3LIYYnq0TEquV0mx+jIUgoNClFV3tJ1wT",
-	"LQkVQuYQ4APvNSaCmLuOJd3A+tUzFaoTPQ1QG9c3v07fYsGxAxtW2TXLEouRHxq2yny3dhIryZYBpw8K",
-	"nFt3ged0lV1QuoY3q3Ie7rEwW6UuRWwfZNDnxvVlNTty/3pawYU5fklzjRZvSWy0ZUZ7Mz1P2yw8MExC",
-	"Ffnk/MXzxuNgmVZ3GX+u0+ZYvitv82D3Flsa+ytIXaaD32uOclffRTfnwHYjUDem7rkRbFsfwJ+Gcl2b",
-	"TryMzXb+Bp6hoCZtMKQH96IrHB+b2gzRoGxOeRqfkNi+46opC2dA4QKU4QH5HCEmjEzK1JguWDIgWBha",
-	"TgjbN+1AgJAt/95ggPnBN/DbWA+gbrK1wxRPjQZ7d4wVhnLN4E/zmg1WKgqxDGpwJn1WqKdYE95VKqws",
-	"xDOwL/uXd6a2e461vtjSet5UZUP9T9JNcpIbZyTqOt3/4azWoiG1l/ipGdZ6J2g0xyF8Uyt7apOP+0uV",
-	"qhJbCFAKrpmI0PFYZoAtZXH8Ha/rJ3vOWNoucCM0rK8ZJQEBK3UWrEKRbgj+jMhyRjVDcDVztkFsNCpT",
-	"OYIBuyCIm6tnbN43NugMYWsbQj0CL0Pz5YT8oj5di/LjnFsl7lrTs7gYpznSvfgUYb5lNuKaeKv7XsM+",
-	"C4petdjrNZ1Ggdf8MDo4OCCWlasGDX7j01LEpTTQ0NrfG0wpdGo3pR+LT2QpLX8AIx87+3zcR4cMMvSv",
-	"dkgAaK3HQUGfj9nYtjKXjfIVEnPWF7oIV+gfTrARQl81MNbu4KCxlkyr8DJtDjEEw2IXIcuXMhZ9Yxmz",
-	"VskRG9NcsQCYSqDviGVEOOVwTUW4jbcmzKSp6IXM2LA1VtEGQEKup90ZY6PoQ4ao8+xiXDW2EWOA4kk5",
-	"47pEizvf8OR97AIZ09TygXmPajw2VAzp33XXwOLdjCygHLV3JghgDagie2UPLGdyMumZy4Q2o1fmI/tP",
-	"8yk0/JkYp4y2xG5RLP6wNOI3QmNYcCnzCI4+LePrMKGPIcwOwlmhUkSOHfhHCPWO1o0EKzYMSAyWEpso",
-	"5losFY5zg1C2OseMKtfIALen/RqipbgiT0+fPX/yGBP0zWcWCEXRVRAHZQst4sxgnDXXmh2atcjaxDNQ",
-	"FKBT9zwfGeKN/OixHcxjxIxqVzyoBU81eNkM1/roICTk3SL9/9j72x5HkiRPDP8q8ed/gK3qiWQxsx6m",
-	"OwuH2ex6mM7p7qqayqyp3ZkqMJwMJ+mTwXBOeDBZnO4S5gQdcMIdcLeAXggCBJyEg7AQDrqXtzgcTt9F",
-	"s7MrvdJXENzM/CkYEQwys7O6e2ux05UkI/zZzc3NfvYzlhNkxLBL6WEwabiQfkrfClYzkXGvsJQvOOS1",
-	"yP2wORRXIsugMXbUfCZX6DThUjsuMruWXtK79ounUAgst3GdTYnAAzu4p8wbxhR1Lbaidrj4KQ4hAbVL",
-	"iZMOJCwyP45KD01uproLkBxQbRYxut3/A497gmdHj1EjGMTQc9ZBfwKuGVFSGnIquDNCAY+QK1nLG3Vv",
-	"1AArajYlCN9UycFTeEWd2XBVdXdO5cOlk7XtGf+MUEa9l2uFbNgMusQY02E3V8IZz1PPhcAbaShqsaP6",
-	"eUP7S9bqbjre1aG43Z0dRHCNFjdyemxwOfnImZ0ppIhvqGE27O+N0kkvVDUkLbFpNdsDA6Q1gyhr0itJ",
-	"r3LnBJrBMPz52DEoOi4gVNz97Kv60YPlgghuTLR0Q1OXeSmyrqRxOP4mpZRtIbr/4DDvKDMq+pK35apH",
-	"QBwcItUpqNlF4Sz6+GR/L5kNsuFl8TZzIMKrAtoHMTv5t5XSQ5+Tj4xzNTwsd4pL3CXU0D49LBp5yha8",
-	"GPO8NNzghs4T+LyBIikhJsmBPiAPB4NgouVylHmznNtc5ts3DBS+T8RkdSFgQbUBlEH3W2flyjY4N7/7",
-	"G95ca27uFuSNwM1ef8Y37ETSNd549KOt9BpW14eP6NKt2DNI4Or3gVZiIFmk9wd7wf5p5exmJAVSAJFH",
-	"r/mjGSv/Asylc1b2oxMT5vng7qf3IO8G2EN/efb8WRzNOVPLggi26WpX8kgt2JjD9ROg7JReO1oV+nAC",
-	"RNBkmWXkj/Jbd38wqJmka7kciBIddFqSqn50mvsp4EkNi72Lqr66szzikwkfl35e0Pqbf39vFNmeKveC",
-	"9mDg0Tu6t1fAhVU8ILddg1kRf9NHplbuKulE6UdL3Ag25J3Sv/qcRD9tb6V3ydgOC7dAsBbGeAnqXzC5",
-	"aM7Bm2Q1Ssm7GFe07Ovs7oa+0UVcVKEV16t/th4KN3vu3eyZ50E2a/VNhXFS6LEY8RnLaCOwLONFxMbg",
-	"ZahAEbY43p8XI7HroSQcXLZjuI+uhI6WXbVW+25s660dvEte1Oc8amX4JlEyEdNlZ/tNJZFBeHI2RsBV",
-	"qvJzHGUZPSSgCVtl+UQUQJuN8MPNfAzwPd6V9VUYHw+SKlGb9ssquqvX13h69bmnV64NJYUT3/qB4ars",
-	"MgbjBT4C2nwOJLWBEUDxS16wzNUHVSGpiUvpQg4XT78YgCvUVmoNCtZxq9icB5YEKBND+DqpnF/ILBX5",
-	"1JnLHHHV0aCGrCpLuSqHwGPayoVqLHr+ugXrN460CV9OKaUNuNhUSbyARIxN/oB0yclvaVZCjNmpcvts",
-	"bq3vmPNbqIjNJTmsj2AQvWTgNtMIteUSm8tT24za22/DWnO34YLVB+5BzQteUH4V5zcAP+6hzbtCix5M",
-	"Nn4z9WiVK2k0S5N3ucm8UFe7F3jBjIdlv06KGuTTmbGx4CgHiAFXPbhTbcgP5sbYrw1yWXbr6NmrR4+e",
-	"nJ3tU0v18gR+u2XZzvhBO7EtOYAn6mT+MJRwsefrUSZIoJAEMt4ITh+ic6JrWHrXZ6sJjcgD4ips6fkw",
-	"aNbmGKCFEVINbQwGXI7IjY3uLT2jO+A9fN7NrZIMC99mQEdpkttMQSXvRxDXtbGwTcoXsKLpaaQs9JEq",
-	"BRyZS0QbXsEouEAb/jDnNbmsXjx59vj02S/iTRYKk1Um3qWOhutBtRaWI5BktzpsMo2bIF5zY1btXdCS",
-	"Gsvi5jqvFE7UZF78gVmydeekOSCqKpETG3XbqE19vMHrhVFYb/KK8YLBOO1IJnTy4jR69fIrfYPleckL",
-	"k8+NLRboYJlp1Qq4HbykHZhUDk0eHoLGnMEuReaClTNMfTWTOa+Np2lmEdK/xNHhUZSKqSiVliUlJS+x",
-	"jez39vAFg5qFioNJQgLtAxx1wadC6XqsLktz0O0+9PuiHQuOR9ivXkKpxBhMZE1m0LDfuj2ZyDkRRkIZ",
-	"bM4LZr1d0GSb8HYOpO38Xdnf6mEyPhw/9Mbx1fy+aFtf+9k6lZi35h86O/3aeV5VmDPY9XU8k1Jx1a8L",
-	"p7N8CnfbqRTet3XtpgSE2as3Kx+KUpSUgKZiiV43cmgo8QfQNlKhLnBHiDzl73hHzCOd81dyifN3GBk9",
-	"7HLbh0uCHr+MlzzCV/c2rIJGYHLAN6lnKVtHt16dP7ptr0sWLrNhdOi1gz3alwxN3xcAPIY3UWfaIc/Z",
-	"whQCLva5Vbv2HiFMQ75TrjXXBszzRCl3QBNExJwsSsDPmdBMtKSaS3xVlbzgixJRc5ul0/Lbv3tqSInJ",
-	"mmGl5u5tgQCQrgeBDBJI5kdc3+0UBqFtWoCB9atxkcGCxmQ6W5cSmmK7q+o7DWJcgfuiDUAWWIDrYz86",
-	"ybIIIzcBNYwq/UTg6Tbvd1R7MzbeKhVfwEObWZPNtvUG15QYTGpMoi/YS6HECdd4INFapSxt0y7EZpjC",
-	"dZlbAbLifEGJxfX1bm7Qi25ezHVJFjA9kSj7b/I3+QGmL4CqTbZE+w7kxRkZoai3HFrljNrh2U9yGSVf",
-	"nJ6dP3/518PHpy+TPhRdSjmca+Vdr7PkGAHVgJsm01tgVdILBNMSu7UB29rPk7yBLg+fx3ozOb6wKR1K",
-	"vWGtacpbqRw4aFd68+EL0WhNwP2yYLlCkK/CIgnnjUVmcloxdVEsnXIQo/6b3ION2kEGqIU3KpDEWFde",
-	"dy9qQ5V+wbP08/Uz+dQUi1+cS/k1y9dfYdH43VdyDLcm/GTob9/6i+9mUQS22huHEoQ1XxFP4BSkDw4q",
-	"eEF5lxrcRfRrmO0KLLNgxwDhSiFH+n53wdfHUZJdqLkaJtFEZplc4fa4dzfKeFnyQsV0yYqj5IACRIdJ",
-	"vxpqWXFIHtX7iht8xC9uJPzKIP+Sn3yj5dAziHj9XoAQXug7zLOGS9AJXXHoiBY5sIcs1ZJlenZBRB4T",
-	"r99PEy1Gk8Eg8a6My7ws1ubqCBFmQTxzQlD/ob7eyjypEIls0IOQncbdxFiEb8auaDNaukHmcGHRXI5E",
-	"5usacybyTDf00UzkLLp1eGjXGvRHupI+fXD7IXQc5bYZDK0m/g6SnfSjMz0perkyNYN/pS5oVLDxBS/B",
-	"mH4plBhlQIxcsDEubj1RByuRljNbtxm6pD9IMN5ALQrOUjXjHM8hMc0lpCDVaingTCncxzbQVmHDLxZS",
-	"wcruRyeAoFdwQccwuMYcuzD6Io+e9A8f3EPIgLKzjkEbsBJCKrPDu58OBvCfwbaMTpt70WhXlexJpFd4",
-	"MSaGDQkUJt+wYw5eoYw5Bo9m2DSmoL77LulHCSlPG8W7sDG8DTx0NwE9ono+18GhPA+DOMaoW7vbjFH8",
-	"ux2+MBovTSnw6QtbFHx8bMrTY0coY5zgBpB2TgQlJpCiglA2oYZkCcb1lxbikudk7HeSTC+GL87PXxBp",
-	"NkzBSKbrh5ZA/whCQO1y70dnkIVNVdJI6ZFOPvnkkyRcR0eDQfTNGzh13/SO3/SevHz5pvd+Q/QP6pYR",
-	"deeZbL1wOD5m0/0pHFaygllvj7Pf5aihejxjVVXcGuslRLi4iE8audhZL00KebSPuR3gIntnnNnEswtW",
-	"sDkv4ZzQwm1c8JTnpWCZCse/YoGRdT6gk/r57TQ11Kjm07Y59tQdWXNezmSDFgJLEh8A+ZV8fXL6VW3q",
-	"7GWRbefQpqrwadf8GIemTkn61ZIv+Z45hufs3XAruVc9qRfe9hEdqLdm4Dbq62H4q+HLJ+cv/3r46Pmr",
-	"Z+f2pOX5pShkPue5pbI04Xe+Dxu6A8hAkIT96KSCBDB5NgBCAYZ4aifgEslGp88P/q609N3NDieX3HRr",
-	"btdFIWQhyvVQj147qOEMf6BhMkZ2C3MgrAKAH+kWWvApK1JIcUTXSFNdHI2WBo5ZcJaB9cbCPI7NddNY",
-	"681ruhg/j7WKjaYRPjbQXx/2rz8VrpcFn/iA20EgGPAJnRO5QTmA1mvcv1bhgkdt9sB+lLx4+fzRk7Oz",
-	"02e/GJ6ffv3k+avz4denz16dPzm7hvVXTZbNENEKYX/6YWiNqoUN2DF7MLj3aThk/cHgsA4WQu6XIYXg",
-	"DhtRAgZ8yXLIuQhaIr4LK97bnAuZZQ9RZVsJxbX+NdXH473BvVqLHEqGlGdsvX2JG98uCIk1WTHMkWuj",
-	"s+JomcPixhhd0Gz0bsaw20o6yH6UoAR5/OSrk7/+7mfSiDeHmHKhnDvNae186v7tKzHSJadxNeIiExd6",
-	"sHO+go2/kQCaRk5L4dcnp1cVv+0D0CYI3Ai0JP5sHoaVvXbpxRuMCqClYeUbuWCINtSMFRSGbekdm8XY",
-	"pw/ubeMdr9MJXnKWvkT6i3q9Cpkx8JoDm5J5OA/gAIUWjlmWjdj4YjOFXdcg4TngB3fxPfhB/BO5zNOH",
-	"FhZHdzK9K+CXvX0GRpdsyihIA1RLSebh+UD7N4Np12NghNc3IoCc4j1RixNz6wC4WEQGE1MKEQTxhmjW",
-	"LnSoXsaiTpyfvENSGd22M3h2A47iDaVfuyk7NqZCb0yDZfG2Yf0ChH3TXkjh38NCZrxDhHFxyYuX8Khu",
-	"987vVJFj8G1caURrD27OxOsG7SbNu56YqWa5RNnRyOtnHsAjDbUAsh8QUoWWTDdnVOdMV52ouffgbMik",
-	"vOjk/watX3FWjGfWYEoj7WRdrSiMjbigt2cmG+nekvAHIZ93zxbWD2mB1FzdgSvIz72S/1kSZUKVyvnD",
-	"+o0BSfYs6IRL9SRwnWORfgYskG9wWRWy1IpvMKBCGcaLTtQEzRm+r0XaB0Lc3+FxkCW886EQ8Ll6a9Ht",
-	"phaZc7MeNKr0xv1nfr1X9J4ZWf3BfWfBGgu4pIaiVMMVYAEck1zIK9fNXkxVPM9PS/UayqNvHnvF0lev",
-	"/NJN8y4RUFJdVN2Cjaw11UhLdKirqJT1+MquVNO7SuiaK1LbGSbyYcEX2XpYyiYKQWPnCuIo0Y8SCC76",
-	"DmJZuoiuC5GnnRbwJU+/1M96zDdN0yFSz64Nvjvjn2wxcge9gN+7dkGu8lYEZXhUocCsCnsyqXQ6JXWP",
-	"dqiQQhiNE+uhvoLOZFFi/k90SDK9mKz3qzAboe5cZKv2QG2gdrEDDVxrxNFYyGnB5tFCKmT1j6PxEqz8",
-	"R4hR8d0kzyEmOyC80jqTnstWnQmgc+WskMspYaFPXpx2S0rB9t1sc1ZcYJiOLmRzZvW3e+tE0K6thEPU",
-	"hDKcB6q4Qx043+39t1sq5+VKFhd1myiOgCdPZrwSC1az0PcdD2pr93TwvnLUFM2EvTOFbyNsUmLeUFgm",
-	"De8QAKfHrEiJkOaww0gYxPS2+36dekZjUonj8NUz3eqK+AiEl0/ID2I5XBlVtc0J4fAAcXvJrd5GbeCS",
-	"p59r/a8mNmI85otyOw+qec4LeLXUDzLnimL4thGe1nAiIDMjABfQslekGzeOzmFdprfPsdQ6Zazgk6UK",
-	"+PKbJtyOjXspbiHqCUb6hlVnO8E3rjxf8vTJJc/Lx9TUBl4UOYkSc300yz3pR6ebd3Ey0KEFjzIGJN7e",
-	"S6KCz5nIVb/GcPpRgfyoQH5UID8qGz8qZaNN9p7mi+UVss3UrAv+jogqMB0wK0oV/U6KnKdefgJfvMxY",
-	"CjEg/F2FrugeZkfZAbakR7X7XokNStQgBbehAHdoyXciu7YivLpkbmknoLqGDb/3Pt5pCzXvTrO5WoMc",
-	"DyuO2+2+u1J2F/utoqN1ie09g9UQHr0T2pPmBMetZ+ejjSgX5RAZKPRfQEhxwdcAqo97bFlK1CV2sfhd",
-	"8vQcC7d69qJ8vqx8cZp7n7+0VZpvTpalfIk1e534AObmS55+GHuzdz+5Wk9becwtNVtF5zTwOat7NnCV",
-	"b2vFE/3QY14ykVWGcHOPeSTFQnn7XJqcIr1rUAvqJqVtDq7N6K9VsO+H1f+Sp/uFp7PFogMd4Mlicepr",
-	"9ruPE6orAduKYfkzH7cQ5VJLvTa0j8ZNi5SbFifo/NsTBYy3yZStVSOS6dLZfOylkXkXTZMOBFRGMOEI",
-	"322sy3bQUnjDZZlGizPFD6t+K1jr7oP77XjT963j890knQdWCsWjVEwmvHAgLwpU0BPpYab7NUnp901J",
-	"b3vm8tG7zlpmGvuVzURvv/HT0NsvMQc9ncsyH4tMsHrGhH0wHOYdtLNvpuVg642yatN3wGDzfMy7iB2v",
-	"F4+9FylPxbLgnSKUwXJUCP2VWRpkrsxYPl0aovQTsBgefEXfJd04FjI+1PPaCVM2EblQsysSShAWoA5+",
-	"hxF+ls4xoysDvAFA44od2DxaCdBvvrpj3S1o5lxqOTKlPbXJclcEc6pv3WZMmrvu6TY5Z8VwLtJcTGc1",
-	"N6WvQ/JEiKk2XSYJNxGXPKJkzhDeR4VB+AsGc1mCHj2CD5EvIIVwbwxUjJiK/GXcMc283/EdIDNyVTPc",
-	"L+WqZp6hwwBYVTKasCKO+Dvde7r5Q1HxzhaazZuiXBbjAJxg+Pp1U7omu4JCzulF/PQUXg/yrVcC/ILA",
-	"d+i44xkYUd8NfUq2BkxYNZtjytYhiZs+3CAjUwyBtyRYEkzoJHLlh+ot8xx75K3anQLlQ5n20pYXfv/U",
-	"lV75geqCfILIjtsK2CxZCRSSr/TDNVaqypIMfWEoFWi2qUJf4nl51Y1cCOW7k1XVnUvr2onx4HypeNF8",
-	"qdmgRzWcE/UeDfdANFpHFyJPiZ8KKVoZ0EJIF0y8YAWFOHpbjSk6ViDc0+hMmMlYywiIgUEiWF1Djb/D",
-	"IGVnvO4YqxPmDlVvL2Hg78/WZPLz5bqBFHSX7dSesr5BbbKVEpfprdUgRrsKSXRKNg8HVC7H4yVEHAOF",
-	"R1EjC6Fi3cLCeSFt8NS8qxCcAvvqEBdMc5tw7PMg6FtOIvN+x9pgK1FdqmNlABn0hxmDxGDxmthc9DUQ",
-	"ZwqSweo3vvry7Ouzbk2zaV26K2so10FKaZmMh3rtIQYTGghxs62O8eSdoZeIBjY2gauWbiWTFP/Pgnjd",
-	"DXYXGg8FBXbpeDVHDR1Vwbat7pqNedxcRt4qD4Znu2R7Kov5jlfERl4mvVWN0dQcEjUcTQGff20yPgIH",
-	"DnFaNiv7tY0zTmhoxjJbzvPEXCdZHvlwRmuQaE8lUKMVtxHA8nwsU6KXbFvFXwlVPjHPknrfCuVSNdHh",
-	"oVhkwH91HD06+3Uc/dVXZ3+l1+ovz54/84d7JHJWrOvuS7imadCaHOP6Nz82tAYBzjq7MTZ9oUSkepUp",
-	"tqNEIguh8JildM3L72zi7e7bZQDNS8G4PdTKAsXcxe4Rc9YZqbX78AbKdicDHnB8NDhrgP4D2r2SxcVI",
-	"youHQbSgUB5bMD4Nc0MzMhNpyvOtiUtq8fPLHUcZVkLLEOvfrz7AFTG+qeBWLi1N0vfGfRxe3R/C01Gt",
-	"/uq2dt8k9X2wuPsXsb3s7t/16bq7ZLCq2g5kJnXHVasx93Dg/d82GoGrX1M3dyz2ssusfpjt+gG36rlZ",
-	"AGF/5bKegoCVeBGou8qZPBx4r/DxnOa26S8pYJyqXETUDPT6Ecf0Bh1vG1yVqok5Di/iie5O4urVr3jQ",
-	"VkTrYcZUWCoqMN89jAZEY939YlrOuChUJ3CL5eKpjp57TpTOgGgbbgja9riawOzaRpohbFosl7y42Y2B",
-	"qv1N7wmsdTNI2rWhzmeNrzlane1Ar+AN17r6Zk3JHVPnspgCsfE6Oj17Ht09fPDg4JBCPHLfFEQ8IcCB",
-	"bIhIPQo9Mrijw45f8mLt093h1hYsixYFn4h3IZPWo2e9dgjMycFv3n5z9L4WwfQSTAyEnt7nMEUbxS4K",
-	"hX7e1FV1Su/klTZV18+Z16+b2zVor/kQqHBd8xMgVmlAg1BCSOIludQiTOaWEc8Q+Zqsw3GFrRZ8z+h2",
-	"Bk4+sy6BI0LfIZDhFlhT/FeEiigfCeWbhMf4uxlbqjIsXZikR45uIpeWJQZsRnxC5LyUeXLL6wE+NFo1",
-	"YHMwGWaeRolLaZnoF2EEiIWYWBmpQqLSIRsdBWQUUSlllLGSP7T+NGLGMIMD8QxUBlssKNf/jGep7UfD",
-	"u9YjnhwD6Q/SyLlMTd48wvguRLF1dPV5lrh0DAkE3y+YUqZSa+DRy8ELWIU2WEXUWinxvgrPrM2qiE7y",
-	"8NWIjcAWnltLJzjwPT6j3y/50rEFvckjMs37VOxmQOFZbA8EjJlv7INGrahfh1r2CuxeWQDRjmVnBlos",
-	"PcFToEccsfFFSINCoMVUoAUUEvY7aQ1jfstWcBuY5a25VL+rO3bLVXsbhoomjqrXa9CUYAg6qdoZg5Sm",
-	"WKvA9UtNQa9I7e5zPIJm8DeGOaScrsnkbfLy2D0M9lCTrp2aq48a6lkv7tHmCUJ6xh4UgnrdEiGNclHP",
-	"bEeHHYpCB8rAzxaRgR9fUlfw0xOvQ/jNK9st89l0Dj+fuy7iF6e2o6YC01387OM/TKWm6/jZj+U2laYb",
-	"3720g2Fl/41A0ML8+20YDuPYQT/hQ/R2OQvW/SAmFsleDTQyNGGBTnAFiDaS1jUxthD7HV6uheVI43mq",
-	"YocsCtlUxxkTtb6o3aDRNRRszcRcPhKjLNZxNY+xoRBLYF30a6jkkkqL7x61sXINuvQA74nD7VmKkUuN",
-	"GTcWHnOwHj3LYScgiUMYbNfDCH5GeeQ6LPNzpi70Oq96kOjt2MEgqRnNmlgT9O3IpDuMo7suxSNJ26P4",
-	"7v7INKjVw6Dpzx7sIFRNrx6RSrr3zQSkGkU/3uWKwVN9jbjhYFSv4ivdNrjV5Ld3lLT+7x5CjtOwDUF+",
-	"tc3WAiAH0faSz1lx0Xr0TCwBHbyBfpRSzDnkNfPz3GIWM1FeJwm0bed+l2nTu/Zp94eiAYNbFuuvES63",
-	"OVhPIYGLR/utji22rpTIxUkKOSTVnCwLP4NkPzoBYkibRcYmIbLO+jBUTRF+04YeT4S+8ggFNzq9+bV6",
-	"rKV/7OVDAXIzn2qQLRaZwERs1vrx28P4bnw/PhzEdwfxg0F8+OngrScmWq3hn261godOyobjycqVlzIL",
-	"4HXItE/oLGIMgJx3c5F3xZ3JjJ+ZYuADFqX/fInF6T9PsEhow7Lk21h+2nO0YvQ1mKXo+e+EXM4E++EP",
-	"nQwk5/pRAFcuS941+/tenlpZbPd+6Gc6qyTP8+eTCThWFunOQ3XJC1VrgTzN9cgrTKuCZkO0GvQjvVDg",
-	"YqiihN5PjAOACHlLGaW85GMgKRwvCzBr42+qY76sFTeI3laBpefrNT66SUBJc1lh9wiWR7AgQ7QjtYDm",
-	"zMM2mkGroBK98a89ZnRzbthnrKu8eVexrfWqHmKQOB/eMYz9Ie229cydi9z/9nAjbeh3t/u9ndzO2Mrz",
-	"X9Oje++y+iHaTzG52vmxd/Du4OCzk4PfsIM/9IcHb3/6k2s+Rr5X58LVJWmb+HRdfdu8MG5U4N28sHvN",
-	"66NPzn0Oc8+yK5BHFScmSsWlSPGgxXSrc/M4PqDcZRUCfVGvfhgdhiaOLfCMdmL0uHc2lgv+fPKaj2ZS",
-	"NlyDwLfjARxX+DAkHzh2EHm0mMdEi45rB4HpE6NK4JeeOVi/4Q5qrctmWUdNlpr8fPIKy7CfH9nC7Fcn",
-	"ulTdW+AEhuj3rQDDHa5ovnStHUGS0m4IxyzLMA9I6nL3C0N8vs0WWDONCEM8E3/g2ywunpV0EwNkQh8U",
-	"sAcSuHHrKtvVUqlVySt4iHeOW9b1XYuDuDVa2evVTQm+M56XN+8b9ofz2jlrDAGLS0BlQzogQdG4FJcu",
-	"USIYAEaynEUJlU1ZH80Dw1wm4A3A0DdZWAtBHMBhTV57ys+BLi8ygqsoUXPVn7N3Q3ps+H/98X9LokzM",
-	"BW1nt6dsa3OWQZe0uNZi31gv9HBGt0y9R4PB7abKLGbZqw09dvh9HCkxzVm5BMgV2kldyYcPbverzo+j",
-	"e1dyfQBVxfCCr5vZ6sHKIlc5slyh5cyRRfSjJ2w8Q88qJIGizGBa2IABbcGLKLHVJLENdQLeGxwCykAT",
-	"eClMnj7zKl9APHyinwBZZi1FSrcLGoDWFCzogq+NQ9PzzwQYafR/5jAD5m4LoE7iWUp8Ig/d8hkrwRuP",
-	"Z7i1amHuEJMFkHyrNu9n3Zo0LlY9Bh4OesYhPTB6nz0LmtdcL+81Op9onKq9vDf4zHmayeqZgFvcpDpE",
-	"R69BEoS7RI+oHkAv2Aw1Aa04WB1IP2W1AkfVZ18xSySAIoHV/uBwcO/oYMFEuhWPfqXF7WcWbQVn3XLQ",
-	"rNuo7iQ+T1ziBej5GU0Rk2UAH1BSmKY06Prp43YU1i0Dw7r989r+8HcLPi4h7xQk7mrhGiTMP+BWfG2E",
-	"zEf7hac7HEjHmhmt4KtWbGL5tx60WnHNTZT/Fa9+cF5tVUTOaZ+/wKdr+AVbMzt7mXe9PHY1wxumklNz",
-	"LZhVaVO3QiZUk7MON7EXFnIIYjvxk84lcXQfv/VzneNR+yn+AKzKWhgnJBVMpYzyNLssuK5N1iFnqjei",
-	"TsuPv1B4OCyLqW6s6W6/lVHss519zmLasNnt4RpjrmZPU0dlRZ8Gf/rjv/3TH//G5ReGZPFWntNZmOii",
-	"AAG2VDwNJdw//vv//Pf/9V/9+V/8hz//m7+ruo32kW4H8O/hU2xYg6xzkfs13V6rks/xbuAfkY3UaVeQ",
-	"uZ6W1gVTbR7Hxk3FJVd2MvrRM1lGpZwiSACPZKsT6hW6VHxoSqjkjs3kVOQHRgP+TpjhEI1dE07Nigvl",
-	"PIjACO/j2PvRWclKoUoxVoRbC2DukeJa9iDNAQRdZ7wAncdgZRRlgMaEw9FJ8H4lIZ1NCW0Dy+u0La2g",
-	"4rnCVakMtDFTHLFueQASJHyC1vUkcAGjImGMIpDBUJT9TmgNfwqbASJu2m2uZe86Yby5tfeJvVAk1XRf",
-	"vkhvvj/d2B3RpOe+8TtiM12TwkhSoGvieem4mircSvuiV1ztZ1hTLw6/K4MvPFiL/vKcjv8K50jBWaZ1",
-	"kCTQ0o89JixzrtJS70eJHtB0iSjQ2udssqsJUNDmJS8uWbaBwoIdZ8oagjXN4rCCPer7yLXk1sePbnSY",
-	"aBw70ot7tsxNoxsNBqolFXAPeuWHBOYcFrXbUcvvib4We4oubvq/MNAPL3zfwpjgnjLQN4PDvgF4madR",
-	"/sG1QkxCGDnCuuszXTZsYJfb0sAMth5CoFi5GGYDnVWI4UMKEMeqJuz3UbkSY8ssAh+6+UPZJS+0SlqQ",
-	"vBg2AZ7oQbwowxhC1YiWQ5iNyKO5yDJhwIF7JU8csYzlqDvs8fZ4xvKcZ119PvlETJtNTFhJFd9IVhSj",
-	"WBbikhcux/zhg7uf3otGa2J9+uXZ82cuz7xDjUY8HxdrAKbp40rN9D5iivKeRye5SaQO56f5FZrP4Y0Z",
-	"sFEks7JcqOM7d/THO/QuMlfYFYK3Lja+8DjBsURVsrVyOfjx5FQSIdYsUtBqW46xa1HkT8Hn8tJ7zhlA",
-	"oJExtFDrRYBPDbPDG5997GBPWmNYuuyDwCqNMeKGiONWohWyIZgjkttQXWLSn/XhMrFOXMGiUp59FOcC",
-	"xqn6nTEZZZzBTOI0ehnp3PGDS2c4ZYs60iw60RA1hIQF+IIXS0h8HjFmMNVTj4/00WrSN3EtuqE+3TDL",
-	"I86KTPDCWv0Vu+RppEqRZRCMrzAVuM1uTugJGA+WpgR9wsb1fYxiU6Z76yEfy1wt53WoyzPDU4CNNLCq",
-	"0EEFFCslu+C5l+kW9zvAKGXJshiAXVreTpZ5qvoRJHt1Bg96vr+fdNkH9yPykXw33ClrBCidQSQrRM8J",
-	"VZlKn9mS9pVRH015CekByRVuDrd+fnzr58fOOT08ePvtmzf9jS+C7/rDg7e3w4+fNJiCjFox3G6hOKVH",
-	"vwbrhFBDTKDdyktMYzZmOSyeID++inK5OqbAKSB718e4KMZLUUajgrMLtAnksozkgtMDVg9yAUT4A1iA",
-	"FQhC/a9ZnMYmqq/X0XIR0wPWvAQ5q6NbiVCUvzq5XUuZrH+fsWIbETN1mGUKrzEqjIgmai5WjsFYCoCk",
-	"DSuLXgQYfpxHCVssyMKK1w8MS/bXokMx4pHmi71KB6CD7R1giwUMrR6chYR4LzDitOT4JrOOy0SP5l6X",
-	"s34si7RCr0iv9qPXM5Fxs5FgfSiDy8bxjhZSElZTl628ws2IwjDiGW0rgyAQ9C2XPDeQ01gfknbUdBnO",
-	"rUlLYbmAHe/egTC7on5Qu2RNQVXZ5EzBGBEvCKOVa0g/THEZ8DKs8e0MRfAUJNVdDdVKEFCpQv8LR/yI",
-	"Z3KF8s3sGG8ZgzDMJTFl6T3b6n/uZFXTbVqxIieqpY2VmAdny4TpKTciGPSJ2IsqpWXZ9wpN/DV39eYa",
-	"4ta2AX8s1CJj62cME1IBfIxdMgFFX4nI1UWJbgf3mAgyMDkvFe+2Ll/Ao4BQ4nmnBMwAw9ZbsR+dYtBr",
-	"7Y6hLO+wN8Hlp7yV1d8/BwVqK8NFIcaNGav1hQqcL/Q0XHAO7wDsxTpWwFE3Xke3krnMRSl1DX3zbXL7",
-	"OLp3f6C7N+gP7t3vR499sogxy8ZL6OVYqpIM6qJ86ACvBCDXIwPyw8901oU3ZWdjNY2LIpxH+8w7SMh+",
-	"2DQ4AzplxKJLb6hN6osMLCMT4c2sMfAKyUmmebclf6afpDeG8w42Nf3C12RXu35YHjXKRpBtN50oShOV",
-	"1Flbkv3sHBBKs5vVxppv50AyQSYX5YU40nRvzrI+ekyIuGfV2bPpYs6Hf5D51nk8F3P+G/2coUEaqkbI",
-	"SdWyU5M+BghO21dws/VmH2y+iSRr6+Mrhebc7yuOv4W5iRiDjSHIZs+0MHuC3TtVPLy/WP2IRspfGVXF",
-	"i+SFLwQqMtTZs7zLc6i+BApWzW2zeloF57k1YoUmCe9mZc7xOo3CnddOGnvGymB9V0RKveVw3yAGlF4n",
-	"cB+uMQfb72uy7hrrFd2mH5I5qrrXtFpPxrVnlIwtl+YGzoqCMuSFUXWDDifGTqkN6Jiosx6kpGw4ourt",
-	"CAgTPbk1MYHPHmLwEJ00R5eAaPvh42dTdSGV7SyJXqgy5KCiImLjCcIuxmYJbFs76nrdXp3Bn3bt1tjM",
-	"btQlxouuaVZJhdYb4imaKZ1pAQ3IhsAmkstyk1Uc3MC1NAVP3U2/T9YQxEzSd5bLyvDK6JLMdtXSumIn",
-	"SLqdhZ7joLk9WtTSg5YZZ86EFsQ78mh7noYaqti6iN/2dmCEaY2CYH3MSTkruJrJLE08Z1vjUdIN5f41",
-	"Ky6+kqvXtgT64owKabvT7TrRtfe/zmlt23NF2LHZddzti86iY8wGBWeUVOAqColZKM1b1qTmq/iD2WKR",
-	"oLUKI8IROAEk/7A3KSDaxHeA8e44SjI5TeIoSUU+LVl2of+WTP93xcczVuq/9JLPEnIfHag5sGexTKyX",
-	"uflU8nzM8xI+BlAWtljskkBzcPAZO/hDbSyUXo/ZhZqrA88RZxtRT/mg1Jd8fZrWLgH7O7pzNp+Je6tC",
-	"lPx5nq3xxIPj+zkJDXt9fnBvW5T1iCn+qsiCg39ZiNojn1xMNd1BX1glzGCrC4Y1KEkjmdYnTCKwigEd",
-	"bJ7HNc6ttJ630PH67NRkM0Yu0Px3Spr0t7XAgBlnBAzYRF8KVZ9j22Ecm4jFd2t1YdJd1eemKel2Wxf7",
-	"LCbrMGvNBVBdz+ZsjDeRPGVFekBxTqpmCCryhMqsEyGhDxPzfbjN+CDusAf07eUZa0LwuhgAOdn0QwAX",
-	"KKBA7HNtQLyW1HO1660uhsOq9myxKCRkXjWlW0yqKBBTqQU7LxRk3PnJN3phv4+1xDRAWa3x9aOTDbSa",
-	"o0ULIIGLQqbLMUfoC2VQ3ZgRfYDJZXnmrPNOtNQTOBgrRA2ZixF4m+LNH9S6hWEOgBrJM+V52SREG8RL",
-	"o0zgv1+ybEcZZi8uO21ic6rUbvBiznLaq93bYcji6o1UghulAGlXbOI/stPabwxCQeRRgsORPAREKNoc",
-	"HFzf/HoMQMijd+/0emOR46zbbDEStu3SrTqJ/vHA+nhg/YgOrLEsFg3y69qEr9kysRWXtt66XoFKXbfI",
-	"l/mYnzdgRnh+yTO5MPe9GLiMwOGhSyOVHqCHyyKHgC9MVTRmeS5LQ136MEomhZwnDXHb2LKPO/3jTv8B",
-	"7nRIcO+fWo2recazphgPZswOoN0BxkUf1U+++Op5Yuh2lZzzcNdRHhh32tOuwMu4K1S/Np6JvALqdzdm",
-	"XWqfPvbHkLDfNzPfv1fXG9mwlBZMKUiV3+l2uyA/o5OB9+/fvb/tegv5ns9lt3HfX+DGvRIVR0s/VrKi",
-	"1N/FPTFfZGIMJGK5zHntTlzmajnSkz0yuk0Fm5ITPjaxuFMAIX0lVHnwyr1MUcAIDvIuDVHyk2/IPv0+",
-	"ifWnpeIFfEIz10++gVF5n/Sjr/XKWRRyWrC5il48PzvXslyU0a2XTx9Fnw7uf3o7jAgywF1vXdzxOvRz",
-	"XfE/c/XXuSbqPHuFQZq0b1pYXrS76nausQu1+WI+3g9+PPeDPa1g5XjW8VZhVIDqDl0DQh5HzN97x9FP",
-	"vrGn3Ps4+sk3qZiKUsGfpDbA3/oSDn8oMc3xG1FmnH6j6D+R4mfaTPpvcnLC34ZxGT7wvIQ8G8tcvBvO",
-	"sUL9t/3DfImT2tcbDhuAfkf8AsGMtch2v2N6FXhd01Klpnv4lN+bj+rbR/XtB6G+tc5Py9mO07SbtXCj",
-	"A3NezmTq164P5l7c+8UT/d8Xr85r6/79kiM9+P41kyy4QiF1o3kVVWvZTU671Jv7dr6yvpZ4hW5232dy",
-	"uily9IH6yHH51ATEbpQj2Udl5Z+GsvLx4Pt48H3vXWo7uKC/c7FeK5KphXX993z/dbHZHx3mH3f3P+3d",
-	"7Si8NruZXmCAQ+2PUGXrj1/ydTep8U/Eaf/NYeiwP02/t+56O7v+XHorYpvDHvFZNXKvcT2xxWIXrNNH",
-	"KfxRCv+IpHDGcGxMe/8wG0JmWZ4PX531Yv35iy/x3/PXtfOl9zYZ7c/MwJjSYPbB41EI+Dfl6Kwtaou6",
-	"PtAPyQq3tzeH772Fjt5s4gcT7HnDmR/C8IJNoKw+AgjNu5ls3gt/6FczmnoZQXVd8LRPJutlbW3OzLqt",
-	"Srr1UpWOy8Ck1YTrs09OarxhGKPh0ni5mB9zke4G8aaBI1Yq+uQSPdIXLnUkfXFuKrEzcB3JN4jy6YNn",
-	"3zA9uo70Gx95hD7yCHXjEZqzd8FK8ty4bml+5Jtp5ZvRMm4qD+wpiq3oP6M/fouPvfWfOxBzg4RYMN38",
-	"3lSUs+UIvO6SLQRQc055fsd26r3/uroQiwO5wJ19sJAQL2r1kKuw3/yw2WBukrhk27RDZM4NzvouLCov",
-	"TAqF7x2VyvduVH9AvC7ft7Hbg2RmT2aYj/QpP4DlsC+Xy/euH7tRsnzv1IPvKUHMXnwn+2QDfN9y+yKC",
-	"qRrttsLgB4IkyABsgqOXWWooDVLM9EyQymjEx7oCfHdVyHwaXXAgMbf3BygDrim6CNSPIUUQ5BpLD5aL",
-	"6PdLWTLDQgk0cz4FkSwuLP0cmggSueB5EvtPodJGuU1MJpUEMuQn5q0ZyyZDetUkKTAdLbQMk7lnVKAr",
-	"UsUMjpVWh26cScXVw0hMdF0TJjJV/6CuXWG6F7wVAKUwU1EmodlGqnp0pnGUaB0wCQACWGFtFYa4ui7z",
-	"SHCl1m3R1+OttDoCKcFM2rOaLvE0UsLoUcgXhRCFyTLzkg50CPlHUo2m8w6tQH+hMAd5HI34VORALGAh",
-	"FmTyarbKGtuPbncv7tlF0dHSAxvqOb4Lf3/Bsgl8fgt46VJkXclKqr6NEklfaAhMYbGbqGYjy36pvBrp",
-	"HDCXlc82W+EIRSJc/cVDe0ESZexeshmO5DIvr4Pe7yPr9Edr0Udr0Y+RnfijfeYjseyPjFj2453/B0yZ",
-	"+mOhJ93j9rmN87FNAb1ZB/kHcI6fbc8yB/sPkFgtMDAv24TFVCV2DSVRksucJ8Tt7r12Y5nlgoW0eWoE",
-	"pyTcxicTvJ0WvNSDm9hTAw4M3d+cr/w+A7bd3GWhiDzBy7NCdjr9nTuisQYx2TyTI1H6wwlpzKEAUhf9",
-	"5KRk2jDlgy4BJfejc0hyWDF+3EogxvQOW4g7l4d3WDoX+R1K4X7nG7s33t8puSqT2zGmTcPDVmupMveh",
-	"BnCjk5MJXPBgmDpeOAmZkfcsSAMKMduOirLTprvyHSV2din8XO45jNQON0CQLZ+lKU/rchiHi3cTmFVJ",
-	"qlnHv0korLp2bdOV26/iQeUWJ9ciG/Soow77A6JVvWaq1HRZQEpRugN0MPZ8f8lVjamp8bLn2aLC/JZu",
-	"/W1tXOFt0yx7Pukd/3ZL8liq1ObBf1s1YngLxFy+9ZDNWdrSIg+nuzunrKOT9cesiVzWdTpcL9t21k2r",
-	"F7Sfb17J+LXgq5pOsnxYsgteF6i3jbXTmiTruHHSjaR+5ibfj57n2RruxZgTXunjNVKcGy5yNE/0O5OL",
-	"rriYzhqOF/xtM8MgXuT3aEmz0FnN1p1ETogihKRIhjm//yZ/kx9oRW0Iroskhr8hmdYG5S08ARdtk4VL",
-	"ayUSsye77PpU7kGUyGVZsPwCEJQs0BRZNAXC7yJK9PUBVCdLNo4vsxlnaYiD1IokJFWCCMQZKyh/q9GL",
-	"6DE/x/tCykwPK1eUXxrKxvSeQ8ygDDGJNk0ahfp7FDBQpjFlQWYJfL227s1+ENft8d6pjiCywUsWVT1U",
-	"yf8jL3lxKbR2OpOr/pvc19hAzwJm9xTiqHGy8U+Ya2Clz/AosrOmhZ2eBL0a/QHrqO69nq1RwXs9W78w",
-	"db+erZ/JX1Ht8OEp1f96tj4zTdCveq14PVufUENez9aYH/Vzakorma4RNg1SqvzcIDo3uWMXZZ0lL/Qn",
-	"OYuovkBAvjrMPVK7XS3idbNIOnpUbPJQySLdOIiVn3xvi+AvT0s+rwf8T0xKhy2sxHYQfFQx1t80nFDp",
-	"1c41ni4XmRiz+tEvljxItcrfCQX+icykL9g8U6xq1lb/E/3QY14ykUEwh8hZNtx+jcCcHCLLohEnp2p4",
-	"EU4qcwjuYp4pXk0iXnfMeAd2zYmnW2yllC1eS5MFl4ustsQg3KNGFdSXBZsaP4+e9A8f3Htokk+SZbng",
-	"C0jVgOnYFeVvqKlqKprcn/ibGYKg1lunZ8+ju4cPHhwc3o7JC60Fpsz5ng3pZnI6Z+rCMzg57XHbS6dp",
-	"vaZUv0f0hf/6ozCuArH/CnYQtqw2on4TL/+2lj3jxpRL3dKXMuN1Bp0Fc468lSwu+lHCFiI5RluLwqVS",
-	"QuZ1OLzTuciFKgtWykL1owSyFHuP0xG7WMCP5IrTCgMIR7Aww1dw0zXXBv3sYqlmUE6e6uOhkMvpLAgA",
-	"gTcCM41+Ta04XyTHUbHM0em24IWQqRhDbyKZoyHK5YHFRNPYG/5uIYp1P0pW+ljTrZxOCz6FqElwMYBO",
-	"LCNlU/ijClMwoXQRkKpfv44hW9D83y95Prbv4/MLMKaXMw75nE2AVx9wHkpC8AqNH0wDH0X0A2lMWRbp",
-	"9QpXJjo7RQlDqXw7E1sIfYbrGel5MYZxT4+tVlj0WPXiHvRW/4sNodw5snPEi15LJy9OezH89Yjqg79d",
-	"nfrjC6xX/3lGdeu/X1P98LdtA7xv2hGs213CX+xahzwR707xrU83z/UzrgzWaiMetDbvBqgd+jaiVVKm",
-	"iNgQXC5wNQFwBBsbVzqduuFv+j2WYxFaJIOlFCn/O5hs2n3Q0DbjONYCf6cGsnGJ/H0MckZsT46jtw5X",
-	"jQnmIA63rOSZQyUcxl1fQJXn9WamIc6nS0/unWzObZn6Jib2gdMU1A7OxjO30TzYE7YMDMeZXPFU7+Ix",
-	"DtQOkaMkgdvWr1m5zVSDekOCrts7PtxgnjBvUWXBmonNwg7mLhil+tMDJmE/s7LPphnaKNtyWhiHRYOL",
-	"wh+bHQo9bim146Da7rQO1M1Zq3B73KwugUCppuwhWz2t8JQt5X3cmwlVSuQDa3vxC3zMf9N5t7f22z7p",
-	"v//7JV9uHbJf6Yf8t4ILQetWNg/6b6sOR9jcG5/KRGGTsZhgANw4mkQGPb+pbVP5CBwRVw7S/Dj/39H8",
-	"N07cTUoab9RvTNQYwMTG2f0FYJYqnkcWGAwCSzLaFWIDm+xHZz5SlVCqzl5pzRTmebL4inyofwsNrBbr",
-	"B6+BKeNPf/y3tmV/+uPfRGgCBG/1+UwA9rN06DQ0eY7WQ3PN2Yi0T1MVdhfRbY0NIOiBe95DvNsREzko",
-	"WAtWsJLo66DYN3nkPUV510Vuwb19Mn7nvNrOiSxGIlXubYXtrHLJ6LaYMfd0Pde5zws2vuAGfKynyL+j",
-	"QjdVydZ93VR0nCg/u50KUm0hhsDPtmWs+mB8RFOQTHlswxnKGVf+pZNlK7YGX3bQzMBcTEujF/e8iWzk",
-	"36x39YtpfpqfYyn6w+frF64g/cUzKEzvDE9C7KaPzdk7Y6MbzllxwctaHB5MG0K3PNvteMYKNgZLANlc",
-	"wehn4QEsskW24f49TNiRT2x2WGcB9hucy1JMxJiVjVayfdoclHqdzQXw8rU31y/VxDtcvc1md+++KCzo",
-	"n3bg1iURB0JonC2bcJq2Dw926sE+q2RbJ/wyv+v277NstrV/Y9F8B51YFEIWolyHS6i5xM+2cRraAqsz",
-	"eh1lVkf5CmVqjSddZjwdgkfaB3eHc/e18X3BnCT2vcSxqkEoCRySZTRfZqVYZFxZl4U/4VBH7JSXQs6j",
-	"uUhzcKW/On/UOpufPrgXAHEP64G3eTosuSpVCzzfQ10p23qI4shlGaNBxX9IawE2Iz0Gq6F2kstAoQFl",
-	"KSgcHUdMlNHKoMQVHoKgUC2LnKeRnEwoHIdClMo4Gml1KCiKFIARBaksMQt5Bw7kM8LthoPxmE9EzlW0",
-	"KMScFWvozoiNL5YLZ6Y+sdn3ra/b/IjLAbzutzbS85NPHrAQlFzldoyWPqeEOoY/wgio0oAEpry09m8I",
-	"tYhGawJceNhJ3wVPHiShIi3rZkwRiAF7BSiG2OBT5YLn1ZhAnE5BUC1wT9N6qIANAFwQTQu5XAQNQIB/",
-	"roUX/ogaLnYCAC2tr2OAJaqeXiGA+HQlOd2ylDLKWDHl9gLQAt/YbLoeRZgdGBOhZfAqp9F/SF5NmAmC",
-	"7RvvCGDomV0VNDnekoB4Rox765syXCTtZMLHZej3zoQqlUm3o8efr/RCQAxHYENF3ilfxn3W/8yXcwf0",
-	"xQYd7plcFhid4DKtqLUq+XzIdslau8XCd1ayYk8gqzPedwL8QzxOd/fCFzxLISon9C4cmrgG83mLU9Aa",
-	"Yqn62usvjsGNXfF1dTz93DCp3Nw136+42TO7KwKERrYr/gMb0QEC0h3c4hkJIGbRBNHXIl0UNmDvGkLX",
-	"BMbqo2Lnqd7Oc0jVGQhXh4Tb1L6OyBZvOK+0cvdBophsMx1xyPh4C1By04MFr0TkRHEYCzFpnPMKOrgb",
-	"ZrIVzNKAkba1WnRNO7zlGmAbsQcItmPfsCpKru8pr3JRNsHiBV1ZIB7toW8oixxoB8JKJkIf9micITuV",
-	"B/sylhnvK3NL6miQ0a382r2tP57ZEqg7iAnYXOME/sOYyW7rkMhohzlfufcqIxRqLi+ePHt8+uwXoG+t",
-	"eKHVnUsHx+yWV9/VW/CyWO9aMzBtsNzU2bHGQo45bJmdBohYJXZ4pxrYsTHC9b2vaWG19jic4abVjsvj",
-	"qZguC65qkd1jnmW1Yt8N+IiP9RXg0cmzR0+++urJ426DDCCQupJBfaGijbpJDz8EiFhZCH2KMHUBKq3S",
-	"iwoIejvUGjBBN9x+8SKn16t9Oo7YeCwLOKtKGRV8zMWiDBFCHRtg4goW9wcN1hOeCpajVAe7Ntyk8QIN",
-	"0mZJIh/FkB6GUto7qyyipyenlVmwCnUDIsHpz655n90PmUL2KeKzPYvAtdtl0W32tY29ZSH1qT9sKr5u",
-	"5el/4E6Kb+sFgHXGgJ8KoKsrC95Ku7aIbvcbTXkC1Xo3QViPnjWgizwyh8FG6WcVc1zmdZwqwqEyy6pj",
-	"hYTEq+nPmfnJRV0qjrRG3rWTTskNI4PD7OshdhfcUqJkiCNSNs2+AEyM/sV4oqAqH7jTUp8zBGjxQqIn",
-	"WvOy33UYxmPO024LeKcBXua7yS8vR3Q3GaYFLAbN088enw6uiYiZEtcdI1qYKK9b2ImSQj8iAyXcQ8hg",
-	"w/YWc/T6fiKuenmxG8eTCe6I9JeUFY6b8iz2zmv/pAvXjScXvMnxhsPrWuW4qhwPFVHfrmO8kCKvBBNW",
-	"0wrVrxDHomVg9yJflkD0syz0cZeydccbS9XIUQs72XoPryhN70NV+6XBqlT07Woa6/aLlSz4EIXWtgs3",
-	"iTar+Rq6pIYToRC7YFVtr87wxbqkcyVf+MRlODu9uKenB8wq68Z0CZb/oeFOq38GSDVb16eTk3uSmcFs",
-	"wPvUAb89dpjCeWhf3jdqBzO3uhu2goVrYaOjF7whdDFxGM8kjhKyGes/bWCX/kCNGOqqE8DI0NkYk8al",
-	"v7KXDBNurgztAukS4OICnsUYBAYcuNWDH0rHhy2HHCp6RAuh9RMMC6SwFBPMb0sKmdKsdqOvutRakQNl",
-	"I9QRO1CJdZxTm/FpXWHKM67LMAhpoaLk/4/4EEY7vupzghLR2xKWmgDtAzA1VsZ1NWMlXMOR/AMmugNU",
-	"GUhNG6QR/gaIHTXG+yraOh9Gene58afxrsipHWURniQ1oggZgroXZCV4ZVNcQNYmKs32vMum+BBSAA+c",
-	"mxYFS3WaT+RmP4PF8U1T5NbQDIevPx4+aDI86ze6pbX3iw9fDbkI2rt1vdPYeXnTmNas7BucWlmwKX8+",
-	"OTWN7uzt8DBCeuzGy1Jc8gheMEy9c+4Ue/AaK6yu3giXsfHWHr+AhzbsaPBtq/3fv6lWp1jVudCLdVQs",
-	"c4Os9MlHAUJgQsxXQEcM8fi2q7W+WS2ZycaQ7MIhUGNI02dAUR91EzSbHqyL0YSwTMhsVKdnfQcRvNcf",
-	"jUvUHY3RuODjH8lyBscPuUTiCoeBcY878BGBW1npfQf4DkGXT2c+6EidZeIHK4BYVoXPEoMgXQJtP7Wi",
-	"momcG4pRVcEE+9BfWfZ7tVnqsnQ4Wm9b5cAVZe0JsLBnMqu6irqJNyR5rBFtBvC0pTHmMTsKGJHf4fz4",
-	"pxgfDXiPtGVITfoygu2kfCxSTg7EgLPcm+uHEbBirITiECEYIELQTsTzNBJl7YZvNkYG81wDGbylZrJw",
-	"Ou9tt8xx0bMLrnpN+DBeqK3CPABok6g19C7KgfUDAIzHvDwY6P0qFVEf24HwvZ549hmgyw550oBxp/ba",
-	"faUI+M31KVJ/az2M9Gm2RhB+isPVHpMGqQFSMS63bmSun+KpgUf0owRky1APmk8qM3ZHqT+UuVzZV1ZM",
-	"mGgHy8EFb414hFY0RNc5i66eHShSlEFJIz7UUrGpMJvZDziweZbGcDonJEkTvxwHm2wozOAnjalVS3Rb",
-	"AO5wetVEvuJBijzR5GrAA0ZfEeF0Hl7wdRJ7EABiYMOZGHEVtFDMgUK12kJI3+8jEf1MBIhkTNRc9R3w",
-	"Ekh+5GQC11ecZrDU5pHIL1kmUlu2jQIBxQ+ZLgiP5mSZHyruFkUv7rnpth9oxvzPduTtlziawTOm79uT",
-	"lzrUAO22qtrSplkWT0VWIrleQC54JdRZE1Wy4XVEzhqZpcpFG/WqALS8MWc0yb44WiqtEpKhJnaKYxGN",
-	"WDme9aOncBoFpxhOu8mPSa8QVJJ5XhkqSygUMbX0Hg39PLCmpCSOEt3Iij2JCrcsV2NZpLRCH2JGDwAi",
-	"pUKxUcZTDBUy1inzsityGJbnNZ10I8TzVinRZQGkDvobM4KyMIBTkcOap6YKrhKilILjZWiuBMcQdj+G",
-	"OxSiN8PzyWdjCDarHhbDWm5Lq74sFBKLU2gXUUvgXaVEcCYyS5mWj7je/Na9EMYWUak9DHzuuWwI9m7i",
-	"xXl734SDrLdZ0Ope3IPWdA1Pgil5PnlkW2O+eYWtsg/Y1rlXTAsqhdT8gC9v/nAGbT+zTTffI2xwk9IK",
-	"l3gbczE80cRz+3wyoY2uhWIAoSPUul6DDDDmxSXkUjcXjQkTmUBU71zfPKOCW/8vn28Q0zcQxe40Kbk3",
-	"IBPAJp2zad3VOy/ZuOxiYIDnjM2zZNOOmBMAn6dECdHNF1Oy6XY1a4rc6hsHyJT4WaFXQf11U37Opi7W",
-	"eSPpOu8KGMQUGV2fJom9OeavQFqmMMoJS9PEesepR1of2YFfoup9I+pd01rXktah2RN0nW5FEOrunj5W",
-	"mzwm2xO6YBc6V/C+vX83ZUJ2q+0mLYznbHqzKcvP2fTG85UbgVAvx5iDM0zjaJmL3y+50QuMpS86LZ2B",
-	"h7ZcITM//pKCkpI7SeziLsBbbvg4U0mOp8rPsgByVXpKLRgm5HIRE78+ffHn/+N//Yd/+Z+q1NidtFek",
-	"cT8awD8/e3qn//bWBsW7+e3tJ42vvW3I5mIm9IokafoE+uBJyM/Z9EZ3wg3vAnWx2SvQ6TogukFxwhgY",
-	"L7tWPaG0p2vDJXnEeW7cqajCTlzyN1SntdIOhGvkIWbK+l8xm8yM5dHdAWAPIjaVV+W/CppKani1qd3q",
-	"aDGZe2G1Lu+ZoZd4SDbEMFa4rIPYEFVATeW+q2F7W/dQtyxQaZ+31l0MYo/Ns957w2a2eY9LHYjnzW3P",
-	"vBpZ40AN5zxvZB8DK45wfPGGhAPplsEiVMk4ad5A85Mhg9DzW7m0YfpKMgngJUHQQYArAGF0DvSwMtkr",
-	"9S7Qxff3ZjTj7xZ8XA7RQiTmvHEKd6Rv26+MPUJnLCcLxtAAaSPCFPZrgo++6Chyz/Wj+ijyNmqj3dZ/",
-	"CKgbbU9glkc8k/m0IzZ9e1YLuoN5Gf2MI/Uh3DetFJaUHI3lYDKkdKgGMmOo65yhYBNv0ugXelrIeTTA",
-	"AsECvyymmPtURp918wl54RNtXIp+KhncR/rQ4GWZ8dT3Qm0Hz2xL2EDjaj0blrNmChwwMrTzWM8ynGfG",
-	"9UyE1eA3qvdOEVy0USRtbAaLaqdO770LCq6WWdnkGdO/WSg6HNEINZYAQ5aENe5QSVmQgWmbBYHGTFGA",
-	"kHXLd1s+zb6s8/1dWB0YLxqbk5cdJ9VEiWCkAq6HvSdVdUw55bsQgU1zzlmu2lLzdHOAq5lcKcCzVZze",
-	"0S3P7X6736kvNm58+6N7uN6smKx1u0NgocIUUR6W0DnjEgxhP0Y6X0g29dWXZ1+feQ+LErNJ5XKZjzkR",
-	"/15DQGXcK3kdIMYQbCATA6umN9p0AC8X6c7KoB6UWun81OkxG/w3x4ZkGcNPKdIB03H1uvt8AmJSd1A1",
-	"JF/yfES0lCqTHoqnuiPISkmrOIYKTKBPB+PpREAo5Svah3eoBkEAnlZPm5omvUadC/SypkvfY08b31zp",
-	"FcW55tCz0UconRVCSj0rdFNsQzejtNdEKEF/fuWXYrsBEdudEyDBffd9vAH91wfLkKRYu5wOEGLwBmUu",
-	"T9CbPWRl4riR6+OU6tAxO4l1W9VOWgJ667HlI25aA+QjGNCidQhQG4n+5FTvW3tz0Utft97egswoBLlb",
-	"sK54I9QL3l4QedQyLxVdnrzSzO0pXVJGhXZUt7suoX0AVK7qFY2OUUzluv+dCZDGzaxMqIl6cVHeYjCq",
-	"oZcrycvVjFw0hCaCq94VIqWu1D5vRfcjTPOiLwsYu1d6BWCTc7kCs40j06EO+ndXyLYGSHYXJ3XVQCy3",
-	"9uPNfVsZiOrEbUrDUJDcpKHPCq+btved1hzWCRyqdAV8df4o0rsjjpKhiW149dXp44e0Q1MVKa0rj9aR",
-	"PXCMWRrKORoc3T08GhwOB4df/OKXR7++93rw15/+6sFvvrz79f1nP3vx2cvD812Ifvwc4z/9yTaMk+7i",
-	"L+WojlzaQN63Tcwv5egEH97TQmbeQU1y0+jUGFPlpQIMGbx+J0fOt4+3rto447tHtfePxmjtpjrxrCAS",
-	"EJNm0hi0EEdiMvN1qd4CbToMPaFyEIEs1KzhoLN5vvXQmCf1yMBluJSLxRXuTb+To+7sLwWfs+Ki28Xk",
-	"QkC7Ok0EZqPVKhjXikQm8ykgzYiiZ8YjWtKd5oCqbrzdeHdifJJaAXH1TBlDNJhzJrD68tIwyCBsMjqB",
-	"uYD1U7AcrE0uw9slLyBlA9G+4ZudyZXA1XBGo9cKtjQKaLEEe3nPLSO4AeC66KaF/lKOXtpSYGXagn4p",
-	"R2emrPe2XBrcburEjhIA91CkeMYBm7ny179e8yR0uqyGyvlBqz3uufWEe9CubdNkkl1uIQfrygt8tlct",
-	"TxQGw1S5KvlbvengcmLZm2YUii4ou/vUPoI3FU7mS3xb2ZuFE0TbYAz1jgPIHI2C04uHwHEFJHPyiycu",
-	"N7SaqzvwVhLsIuycoklXljMHK7hlM2APboebjzpj36NwR+I/lBT8YF+/52I2ifthA5G4j0twR4hG6Lnq",
-	"8Dytn93its1b3QOTQ9fV9dxvfylHz/Ns7V9x6avqLfcKzomqr6A1Sks/+8xeJyrW8C45hQ3OxliRrw1S",
-	"G2Sn7UTI6CyFreh9fOqazIWtNVUAx2Cxw5CnDt06p0efSf91NPh1IZwlaXbTkB6o9APAely9V0af4EXi",
-	"e4BAwT5lLK/j/6pXKC27clV1UASeMNpFTkDnpNYk3MlV06apaGVv1c23+Tu8tXWak40FgiZbGo0to3jz",
-	"2yBj+YfYBnsiMfe8KO+xVCh6Bm3YCt0CtByNsYyiZAIrlcsB35a24N6n93+2lXJ+z6upu/O1p+8BRewl",
-	"PryZ6jfUtlsn8oZX7I2v1ps/nj7I2XRdB9M1nkoUx99kNsb4f7MboYH1bMnmOLPGwN/a/hweWbKAXsHH",
-	"PEcWJ2HzapofTSKv9287c44EbAjdMumGQ2X73zRnN7ssb3xJNsWvDMx1M44Ooxcvnz96cnYGn44c689d",
-	"y7R4LyAXpVvSID6Mj+K78b2321ESjX7AF9a3CJ+sU5a+OFuaVHX601NjgNAfHlmuNbjVm5zfNdOob6r0",
-	"oYsq/si+sKeBuLNtUaghhpg1a3j2Gi9UlODD9bpcxvLpspEM2vwKtgl7PSHneRKwT2wHU+kNNZNZfWy3",
-	"Qdhj2EpNVZhCFZJEBIJG5M6luTbOx8WCs2KnHKqLZbGQiteT34x53vALONg73MLPeJ6aK7jB31wXYoXG",
-	"ygsYr4xe/QDYy2Y9Q8/GdXTz94LlKnN5cOu1yeaxdxJnH4wJmY43V9IjRw6Kpjblw6PVZsq6LheR6pEB",
-	"ZPvBCNYMu79T/bUSe8IlHGaz1tx69HZoZcQt5sOaVc2QVPZaMwClVvpviLOWmGPBVRyN1hWqOPRR+Flx",
-	"Isp/Z1ldHoIXALgKMqF3bJbJFaQaiPyx6XTco5HJJc24Oxhs7m/XrS3UNQ+j5Bs9oe8TBEh5Q9mPTjAK",
-	"aCxzJRRysGa8NGnVIL4XioyjVExFqcBbGkdJn9IFHiS2DLC2QgyPwiAigH8XcglcHIit+B1Y9TFxIaRB",
-	"gl9ZjkR5SJfDCpCEImfFGjoQhgT9w3/7t//4P/13/8///q//7//4z//x3/3zf/gf/+M3WhN4///+l3/9",
-	"j//D3/7Dv/xP2NlqwBBld9vPOGfG+obVd6r15lV4Y4sjQeoG3w373/4v//A//597RWVtGeNn7cjk0dqw",
-	"w1iyBhWNZ1JW9qONZ8PMQcE+fAicSTa1FTl+NwKO7aF9kFgZm4g0If4ZapFymSRcnkwtfsNlm8mpyA/M",
-	"HHQEBdz6+fGtnx8H0IBv37zpb3wRfNcfHry9HX78pCmCrWp0vU6LdrB8r3oZNFrthzdT2l4VrImB7pJl",
-	"S65sgI5/dlXJwMhH5R2ZyXHE37Fxma2BtVMXApqiL7Yxze5JHmG7Agauud4iWgSCYCY6KZNQVpEkXhWi",
-	"LHkeR0rCScYinDeoLhkMfoZkECfm67CC6r048XuYVLtIjsHkYRKNeLni6NCd6+bp79w+5GrMFjw9jhiO",
-	"IBjQ3uSRq53BGzRtWvGhAYABOaG39Ok84tEoY/lFP3rhDz6wCOFTjFjJ+bsFy1PLJGH2q5HmvcOju/fu",
-	"PzD8CMe9P/+Xf/f3f/ff65Ugc05YzCC1/r1PN68O3XdNs9JZWx2ea7sUX4GdvUVFI8hX7mkbFkCm761T",
-	"eUBf/07JvP+Srb62Z4n99UBdiMWBXGAXDoCzVAsWPRDB9iFilStlUr/albbl1vlMllEpp3j1DNzIO945",
-	"n/lhBmQOtndQoQxNTXgm3L3fvoTYwR/efnMU331/6+C3Jwe/eYtf3H1/++e3Dm7BN98cvf9WHwHwbZ3w",
-	"D+fTVNZ/Rn/8Fh97G8ysmC8oq+OC6Wb2pqKcLUf9sZzfkWwh4HSb8vyObfv77gvDu6520onocf8y2+lO",
-	"CQ9f9aLbMseNoSThFB9tnKxdZIYJWv/TH//tn/74N3Vb/Hs3r9d55e+2w/HxOoNAJ/8z8Kds2gJa3/Wf",
-	"DW/y7SuL57+mR+t92maxF/xS8FXNjcOSMDRYu2B5wRFt7E4NzK3b6E8tKalvZNgMc+1sezPWix+Txe2a",
-	"ovHsVLUwSnorbFdLj7PleKsnCMOp2FqcEcZO79vti3U/p6y/gFqv0TOpeP6VefqKCCKryne7jcPT3cIO",
-	"N9Ly1R4QZqnezBHRRdR8ACMHybgPYed44XSPCp9hru8HGcsxqh2iddK5yIUqC1ZK2B7BjA32uiHvt1e+",
-	"M+UXebQ9kkxKdWVdMMb/EiN5n/49MVSGycNIL059CaVl34+uoE239cvf/j8o9bFTTfrZQH+qxLLQHHgD",
-	"7cclFmwC5vp8SPsKYc9gtzdT1RHF+VSfh4+pQPhwmr80hcLnE1MyPmqL/z6ocfsgEK+m/1UDebc5Vdok",
-	"083L4Q8igM/MHqw5Spdo4grj9xWGTkIi94cm8aY9R9FDQ9ZYk+GB3FAVi2wowB/c20t+n3XjH7D+IxPl",
-	"iYlvApr/rsQEQU/+8d//57//r//qz//iP/z53/zdDekQXuc3YlK6CZ+4dylF2j1Wmqozgsh89mSR+cqK",
-	"I/uOq9N89Wuq2+vIOVflVU7i7pj+H5SWewV8/R6Y9h+uSh3kffHHrE3w/drd4ypL6srxmG3MHhxkjyIA",
-	"gQvkL81TgWVyO7uVt547k7VsDx/rBPq4NsjGFa7U7oZcg5jYinYIsAzeHHZYNx/GH02VfzC3tF//NfkV",
-	"rRnuw7sXVfnkkuflY5qQGtoSVjIw6a34aCblRR8y7G3EstGvXQN8K+313q5tppjz39TGd58EJPunJ89O",
-	"oMEjpkLt60QJdudsxvLpjIn94uTv/LQ2Up6al4mcw0jWxMgD2L5ryNcJPv0+7nWgaBvLfMyLHHSNjWbt",
-	"IsyJbmRrpMGMh7xrNuF0pEpWAO0ocGEcdqPw2np21Ibn+1wv3YlCn8rCkWodt2aPugbKUD6Z8HG5PZZh",
-	"IYvyCT6r37pstItfCKQCgUf6UWJSIpmuWMo6l5Nzygwnsr2XeFlT+lGyzAvOxjN9LiYBfdQGuZTnN4dX",
-	"9EQrGdZMAbEmS5gXPg3NxbnzmztjKTFxsjwFQn9Fjc7EBdct4CvidYGfDHkdZv/EdWZodZJlPs44K5Jj",
-	"whyYjBwrL2bLMi3ZvDabeSToUxJNhUk0gWH1D/3e6vYYmhnDmUkMUXG0zDOuVJTIfGhaBQCfCROZHvZq",
-	"HhrD0ROyiTm2F8NeRxkOHnoMSFNZRqL0MxUQ6xclyjbR644qxqO/I5JB+hs6Uc2mjX2ih7lYAADSrZow",
-	"bzd1FnSNxmwztdctkJwvXcvps20+fH5k+2B+Nh0xr9ve0Be2S/i+1y/44ontnKsfeggfXwXdpCdsX+kR",
-	"02H4eOZ6bUlYO4PSK5ytHRNmO2WowZMWXOP/wrAfYiYbxJVhctrYW+nRarZG6ACsa70E9WbIoxEbEwsV",
-	"yQnYZ3aY4lAeWHFNwCSbEIo5+t/erqyhIMXNGk6C5GmdWETrGULhGt542NLvlA5xg6ew15kjsuYIclfJ",
-	"zeZjDkbpXHSxuTWFj8icB9SP4aTf7jXyPg7For7Hpy8sZ+0unW4wHmPIU0h6R/KrjoyzWV0ovWiTLrYI",
-	"a2SsqJt4zMa9Jgg36XMfIB9uqEp+yJS453LxopGL+DzkIHZpKt1qIawsLEUtJhRloasPM4UJt2Gmn3kB",
-	"poO6hXDe8R6+o+2/0kkIdxA5yUlzs0bEvvlEcEODoawDYNYG/iDaHSm2AiAg11V/wbNMRggtj6O1XBZI",
-	"wi5UhPDz3iaQ7mhQM4uvVF0c+5mBBABtOoETxsui0HM5F/my5HE0k8sijlK2Br1oLvNytnHrS9m64/Gm",
-	"S+v4KDag68PQrj2unFQLtSyGrpji3taPZFFzt8uy4bg50sMnDIAdoDhXYXLjOGIKCRjnmKIEkh0WnKV0",
-	"C7J5cl2+sU0nprsr7pitoTslzE6heGpoLe81jBpxr5DZVhn2UiL2q5SLoU+L3rqpPal1BfLdLr6/V+a5",
-	"tmCq01wPn95lo7WZd8D/96MzzBoL7mx6PzG5afAZffanvCTItdmfFJTV3yPsynaNJsCumwrtb7iqKzMQ",
-	"zq4P2NklTAqzQlUiAB7c2yU64S83whP+sjY+4S8rAQp/2RyhYHJVdT2uqRdB+NT9AcUx0OfDzUNcv3az",
-	"xlRd441bUG2lVzSbguj94LZS7M114MidsK6YIXdwBm/NuYPJ2ZQ7esBe4uXaMllzhTIhDh7/nRYPNvyz",
-	"RHNDZPBI2+ynbV6uIFDopz8ARPHWo2zBlFrJYiuL2wvz3M0df9eFDNZLf0/amxYbNlss8L6Aqa+tK3AE",
-	"UZql7EevbTKn2K1jfYlAk7PWSyllBuhQ62ghM8jxyRaL/i5W/itstnM/A+5E9wXuymivJiUu7Il9BLpD",
-	"mWqMmcJ4mp12CFTBTh/c1CAxknAieJb6Ya9gw5aU7j7T1xbc72TJBbyKVSr7e/lEGvbw93tT7K7fbdGi",
-	"3jbumJs83W/8ZM83wnUxW8eQ7R5yWsU+HPdRtWv4vvant7drvvukKRrJI7d+pbgK0xg33uMwUzMZrxSK",
-	"LYuzMmlit6evrgGtnk4Q3Rpjdj6X1bjgJvG+JOsKJDhDF9REixnIokeZjf1Ufzb7JTQTQinLWSGX0xmJ",
-	"BepGv/ZG+ZqJss5ygHz1pQQnCKVjsA6MSybggH0YDUKkqDXt3B1ss+28Rl9wE6PM9jSDaiwXHIlbsizp",
-	"lFzwO6Aj95tX8zta3TurwGAPNNiqqh5Mma2HkDOja5oNZBWOFlKVlGzDZdYy3jH949503/qtbd16Kov5",
-	"84mZ8feQYnuITogmU3zgoMAk3y4tvf6OsAR6dxxHyVTmPIluUV58LvTj6JDnaXTvcHA7Rr+cyKcbj5lh",
-	"yCXyRegDdaK3dsrW6nan1Fyy3LawtiOY9HLeqsLph4KR7BYJRy+4QLi9LCZFVrvG/ZO2ksY9z9ab21U/",
-	"32m/7gKewuwV+sUt2AbckcbrinmlRhz2gHGmd6PcvDYoDO0hswQqRhpPDdETYEVKKHs8ehtvb1Vlhhuk",
-	"Crm4t4D3tfTQEvtcpg2OhJFMSXXWY92PTksVzTiDE1YffwZ5dCBS2qLCZn2BPsde7EiJYXeEFdC727yt",
-	"V68q2XxBhfgikR4Hu7xJyYJC8fCzn2kZAdAAU5L12SWoejsfnk9sk1wexo7JY8QUf3BPf//F1yePDs6+",
-	"ODm6/wAe06rK3bFI4V/ex4+2scG3eqTwiyQGKIDja7hkmdCKybjgZb/GTo9KJMvXHRI6OUTY+3ibD8XH",
-	"j71/W3WhJPZHiByBYV8vONClJ8HLSa895l8fe2ZMuiZowkR6M7ZY8Lw5b0UDVrMmOCuxp3CCPahC4rbk",
-	"WEPuKteNFgWbNo2fUaxysf5OwV0eimtTvqXLAnOzotrSQSJiVpMuBzqoIwYgYA5ghxgmWJH5AXBFk6XS",
-	"wgfd1eRVN85rSjRM6T0eRkkuy+FY5jnckJOHUaLHTC7L5Bg0d6TFXQl93keHAyMLHtoIsmNw1eBjXq7X",
-	"o3fvoPAhbkDj20fthC7cKR8X64XxfuvHOqUD1kuOjpKNH8Fk2T1hGe4HoYIzLRhcGi//d0xtAIAnAMXl",
-	"HmrkCnlRtxiT8L3NTiXeaZI4hBQ22MsJYZwleoOFgHM7CC77iypl0ZaFnLblVgFVeBf+uiTlWu3+8vOQ",
-	"g7mTBghrryFX9zOXFY/WJSsKglE1lOwjKtgFz+vtmkYMtgs1uz5jI98YIitQ5Jgawk6EMsTIB28A3Qpx",
-	"i7yDmLxZn0ql8ht3r9TVf0VPS/XY+eBOF9ug4DZ9hSBoKvDJFa7fztV31Oroi3vICUc/kz+BGvBBluqH",
-	"WqLXuDS/N0vyelyBFTNRp73p3gjsSB3epVV/BesA3vQ7vPPq5VfX6YGiUl/yRYaQoyuNujm0wtXnU2KF",
-	"QoVflkPktzqMDz99XytYnFQ43A4A2C29UikbLCgVlgNdarIRsFhJFdJS09aBRxfoplU242ULlzbLsmjO",
-	"yGZNVpaVgDS1VevKphbi1neHe8YFX5RdraAyS7kqSfczdgQxoVEEPyTmaxUlXOJNyj3TAV5wtLxfISNi",
-	"xlQ59DX8LW/U6V6qVy0ndnMSDMnb7dN74yeSXVcf4FS6mejrDyXhdxTVVR+nb1FsHcMbXjAfZKHIkpn5",
-	"22GlyEteZGwRZpBGh9jxpw/u6UOiOdPOg8G9TwdbfGUt8nqTJgHstnIy6RiRQ+U812+Zv/XLropz2jsV",
-	"heajcejmjEM/JoND1Vi6j9mgZQ8j3cYNCyvYIh9AYGmJXg+5Mln+DaocIEUQQq11HIvaqfKMtUE4ZmW5",
-	"UD8/vnPnt/+/g/+mAQ70Whbp/UEN4vEKICNg/BgvC1Guz/QAmpyqSoxPlhgTUI0Vr+8tWDiZ9yOCsPPo",
-	"5MVpdMHXhpDMPG/wVnp3Gcya4pC6Pfn85Oz00fDk1fkXw0/QSeDt9UUhtOqoFcoSkJhYBkRO98HNp7uh",
-	"N4XuhOuxHmGIluas4MWXfF3rnaDWBuXAC5sFKa7q4eoIZpMXghOWDR800LHkxfMzL78u/pjozkOyCV0C",
-	"vu0IrLMLNVdDU6G7CS2E7sd7PYsin9RccL768uzrMxLmyuFh9KEafXF+/iJG1d1xhLMIwg31ny+kKqcF",
-	"P/vVV+i5o+yvylByEvpei67FQgFqEOnTMZevxcvEHsTwTQ63hmU5lnMODOCffPIkv+SZXPD+J59ETwCS",
-	"98uz58+MWJwxj9SO06PHUfLNG9jRb9B49cbs6ze94zc9hYmX3vTiN7DL3/SO+/3++6QfnVByeFusHgQT",
-	"VsdUlOgyk/hNTh5HRZBAdYz07Qm83ccjlXJzqFIL60gvauj/opDTgs0B3jMqWA6D1ffexhIT4j2F0UTc",
-	"IVjigeld5tN+9KulHgzgAOKQ3cPG/WmpixHlFp6U8nHGCuRIh2p0/RKrtdHYFB79rsSGcrnIkFf10Uzk",
-	"urOyiJ7k00yoGWzEE1g4B4bNCAnmExfpmUQi5XkpJsIGecNPuu2yhFsfgKHXchkxdRGxEQThmPO9T/Nt",
-	"TsBMyWisz0GOnPeIokYvdpT81QHdNQ5O04Q205s88rM1jlmu9xEsrNeQ2gRn9v7gbhyU9ZKXxfrgZFLy",
-	"wo9RVyEwixbomfgD7WTTvU8+weXgx7VmIufWUW0879a2gEDREuP9Po2+FJ/3oxPjOjFFTHmpont3D/VK",
-	"XGRM9x/odj3uMbsFyLkIGFY9CnZJUBIAwAPoVW4qPYy+Fp+jXcNhBSB5dvDYp/oxvwzIlIHKiVHb7puB",
-	"QqFfRg/u6R5FC4DD6V9055TWCAssBHs2GNjF0y+lHOonTNICreOawJ2JyHh0K5kvs1IsWFHe0T8e6J2c",
-	"3A77NBjo5pqVAu/pKTi6/wAapAValpEaqUtSfVOV362gB3owsRMx7CDzgktoQJVDpgeREeVBkFxBH0tQ",
-	"ndufcziVUQJBxiHc8mPMEwXhahDumU/xFxoWyEvkd/l+PBgMTLJDgDXbjBL2kcEgmnPIc0JpT1ZC8eje",
-	"0RGJHMCo6YJl4ZIx2AnPuSpdfXePooxf8kxFKecLrNJvzxE2iNJn6ImQJcv6lOsChS3W6k8aikDqgP3e",
-	"ATF0/7wVShvxK8kAs6JH3kCuP/kE0SNGOYAcfLyynvVLI5kKzMLlvR4BcF7fUPrR02UB64QeBPSSbtBy",
-	"oeWBt+ZZnsI5lutlHd07+ixc1fPleJb0o/OVxHzGxTLjGPvvHWRwEEQnth2QnmqR6Q6WKwnrSvmNc0/C",
-	"HjmMfgG9epMvc9PnlN6iyxCVZlzN+rd+9Hqmtwh+Y2PT4MxAvG0calpmMBF8q8psbWSVwtmxmH0t+7Q0",
-	"1ScnFN+PHlVe0LUA+WOMkwqEkAIw9Wmxjoplrn+hWdL1456MAwoVmzlNFCTcw98dn2T8JoctOwZaBjZV",
-	"sc8LrL+jKHHlNrAuUahSjKF7ajnSutTIMVjiPPjdIslWuwboOq13i15MPH2T6/WESa71ndZdf0GQione",
-	"bTB6OFoEJ+tHp1TP/cFd/ZQ/B9W5hGBkVBSEVbEec7APkmJQ2TOp/lHBsrsQ+vTTMwsnsjqO7r17Zz7E",
-	"KKx4CnI+DK3AJ/Q+wZPY8WUipGpccFAUWIbz4srJebmSxYV/Hbg/gN5j9puSyN91NRPaoaY6VkZHg+DU",
-	"wWxQGVuDqmNPPu9QQtVwsszsDOpd5K3kyURr4rCiSZLTqJEMEnOBI09G74KPZZHCoD4qOAMMOaNvoxFf",
-	"Swg9yfRr5hj8zEEsyDiTwO99YgVygDd8TSumKDHgc9KPHmFQ2Zu8lBF/p5dsPjUtwTQ5WjEIo1iAQQDr",
-	"I4yH7iN/p1U8IfNjLzsh7O0w3dEhinl0L6naTFxa77easygiSplr0/ZA4yFrjz4dTumoOI4OB1C2l8wP",
-	"K9Ml5zxzn/WyKfABfMWEELA0xeBgEwK+8QTsiIJPhSoBtKwvJopnWvEbgf5EQU/6RXwT4P/KfdaXVFez",
-	"EzPmmwYpBFOJ7Rc5BGUpOBxfuD10HB3p36mPRmSZikBymUa4wCbgQDDFDzabQF2GjaTX1DKjZaCbVUAT",
-	"yM6hjs0u0l2MzYdggx/h2RxkZLPKre2Pfv+YOksXabNtziF5YEXyuLunVcxL/dyCFZBL4dbru48ieDMC",
-	"fol35W0vOgwuwy7JBVw7QUBDWFvBy2WRB4UjxwTTtwb9sCf2qTlcSz/ELPv8MKC0iRwlGZUlVCSmuRYA",
-	"5pJQAokx7hymLnRXT2xMB+Urjm4NbhPjFbPsc7q5CmPa8tRLZxzdOrytbzkZdw/PZAZNJLasfgRXGEcz",
-	"BOc3dk9Xazivbh3d1gcMcYvdunsbzhvTKGQL83FpBDzSo2mkJAQMAvdTxOybOIw2AhZ0IptsObp17zZI",
-	"5De5PlfxCpUTVxm00CrHKEMs5xeZkYj6SDlCpFuGAU3LmuQ2Df1LvsjEmCkccmcSxng/uBjILJMr0K31",
-	"pUmLZ3jFSHjDdniMCopP/FxRP2K7Q9GfSbRPTnGgGWDL1Mwo3AwueXEp+ApPKLrv6ibCkGVsfFFNEwsx",
-	"JKQdwMEl8mnGacTx2qY1a1/o6CMvW+mzHDoO+TzVG0t5AJOAKdNKUUKsGZiHPEz6ce+wP+gPwJkBNqcD",
-	"kNloE5Tpejhal5hu7N6n93/2AGyH6JU5vP/+fdyTC56zhegd9+72B/27PTBGzuB1Y+8C8XyHZbwoD0yQ",
-	"CDww5eAIsffY01Q3UKjyRD/70j5KrMgcM+g0gLDdI3d0EXBoN+KwvYcNquWts4dD444GA7RwW1pEtoAV",
-	"pFt653cUaYMm6K3EyX5/AgQTGPKqCAUeLSj/jhuu93Hv3uCwqSLb8juvcrYsZ7IQf0Dn8L3B3e0vPZXF",
-	"SKQpB7/pvaOj7W+comzE5z/b/vy5lF+zHDAc93Fgt5Vf8iJnGb5wt1O/TRAdmriX8zkr1rSg3ECCSNLT",
-	"obc5X2k5ByooIC6n4MLDn3tv3ZZgmNUdWAJZOmRZBg49CPOqMZfbSCj0lImJMBQBWlnRpes6jaZgeB9B",
-	"VVMyu9Sa1SsUi+B+ghf0Th9f5HKV8XTKU0M7V1MRyna6msHVmjgvjUPV8pzpayqpZokvVpJjVH2CC19s",
-	"gyCdkjZaVxQQKni0VPqWpSBoIbp79LMHP4MTFbtCJkFTDjSe02kMiSQlYHSoNtBp6FFr/ggK0hoKNYkK",
-	"CgqAuz/+DuGiwcDNwCtqrlSmFpDf+itIa2nKlib/lEAGqEKRjS+3rlGte+nrGFTkbn3lrOA0kfhMugQT",
-	"lDUO6ItbjHmtIFQWGu0PbV+3xJz8urCK4iddWdgysttB2B1SNum7N92mVqzIRT7FS6o9svLmug+iBFo/",
-	"Zzmb8iI5jpgxepPSSf4G9HRg1M2yyDDoBg+CIzwCVEKhukxFJ16Z/eh5PuZgE9OtjczdSU8vjRzUpHeO",
-	"vh7rAQHzMTwF69xsH1oeVk/kOeUNDU8auLvxQDbvfNScpny+kCXPx2vwy7y1CGwTt7XlAKEocCLFcsOh",
-	"P4OFDX4gkU5oit7n4J+K1F1yeOtLfO84fN96kirfAr4FPFrHd+74v/WpKcefDT67CzIUvQVBS8xm0LJQ",
-	"oTN5zkSmhaUP8Om5CGZqm7+gXNtwQjBDk163iC38bW95qL846r2F83GPQ9ZglN6HPmHCEu9x0G+knAUA",
-	"tfFp7z4sfuh072hwdPfg8OhgcHh+ODge6P//jfXTH+fLLNsIVsYvZ0wNK4uDIDX1w+5SAPT+MKufBiMa",
-	"ocGHYWBrU0NhTWGLKrP41tM0D32PvvHY9fad32YF6twT8KgCdVA4vmbZRBZzozTdjKY16KA5PZL5JBMI",
-	"U7h3eLeTqvUVKxCwfu/wfpeOqOUC6US/5qlgP0Yl8CRFNhg69q0S2FHtQ/qmt7rM1lvNnW+87fMedcN6",
-	"kK+nJRKXj9bGyG/iTG2ElO1vHF6P4Yfq4VUn2NqH7LHETGk3tuTvbX/jmSyfymWe7rdHfmQrFyf6OhZv",
-	"XH/h/gUvuyyjj+fjj/d8/J5u/R/ZTv4FL6+yjUPTw063FLMqnkm4oSxMCFaFZR089A5yBNCAjLNLriJ9",
-	"0VYlW0fL3Hl/wH0KHrEk2GSAOrrgixIv4hRAnPNVlCyLLAkBXgi6Q5CBVCXBkg0LoyiRA85RveLtnIhe",
-	"QRLp5nn12AFWpcgyqoyVxpG1eZS+gh28KQP3vcbVXJuCXX93/2sNBs99vNR8FNrf40vNd67hfbwF7XkC",
-	"PSKp+d1dhJYkA7e4duCxH4lbZ5nxnVw60PeP7pwruXPQwAtD+R26cfSFfIW4NUIQ5hjEFpMnmGVLgACI",
-	"kphlHbzL83eAr8dRRNtSQDWZ8QxBGslEFtZDQ05j8vy8ya1lu6EUIKa1JdHTXmlP2HhWzdEclgAIpxU1",
-	"GZxC32LqtG/te996r3wLbgg1k5l+YiIyQKt/+yb/9uDgYON/urBkxUQ5LMWcJ7ok8v18ixVjTHG6tAnO",
-	"DH7O4KXJjcKDam0gmT6lTXRYWXpZ5gDHGkfJXOailIXIp31oBjlA7AjF1LxxIUoxZpnnKivoJz7nxZTn",
-	"47X77VvnG7P9ga4CYGGY8kU500/BR8BfGMjZt+gcMh0m6OlmJ01CPYtdzTIDEaQXASEVoycEv9GFAuJH",
-	"TxJ8862rF5qnta5lwYcFK2EyWJbFm12RhugUJpsb59AkotdVxOYyn0YrrVwjxIOcTsAmKfJUrvRFYApK",
-	"YVHbO1YCiAVAfQDPBocaFOa4nxmtLwQE+uMR+4Ngx4rajwTQ2IWYglEQxUcAMUyH9y11DGAig6iU0WH0",
-	"rcECVgcltkMCA7mQMhsuc8CfpHok9Rd6QN1SBgYolBe5dESvphzktUX0OL6b66obVxblalYiA7jUt26K",
-	"WO6IwfX+QSylSx7mpiZlaxOjb2THQmYWLNa04Zzz1BkqXUYqvJbpFuQcqT9xLqEZVJvdsU4AVAaUumeJ",
-	"Rb/ttgSDTG023WH5XS1MLdkpmSeB+fklz/X906CpqNW4DWEI/ERu9UuufkRGLGP5mA8zuQqGQ68Y+o2A",
-	"rxI50Vc1YhKzFvlyMsnkykjBSt6zxqbY/HJlIZejjG+0ZyyK8VKU0ajg7AJRCXLBc29R15ZLGRLVkKIh",
-	"wmXtcraBP3fMsmzExhcuXtnNFcBd51rOBTn8g4nHrQhTksuIqtby2LyxtZXLHEg5cMO7dm42wrxh4nxr",
-	"ViGGVlzyiIrUbTKrBAC8K2m89w+9qAmAWzLgzURY9beusqb2p0JdmFU008WgNM3c7poU3NtiFJOD3OQQ",
-	"qjnHiKu67WJDcfBxBDmUM6ksbciiEJes5F6IITRATqLki9Oz8+cv/3r4+PRlYsInAdBXv09wLeGKZEUp",
-	"MK7ZLR37pQo/2EBFhE8jKzFf8QJoiWu6FUel1LJS5ONsmcIow5NBEwjxPJSXvEiXsCdM6i84GA18k8ZY",
-	"/6ZmcpnRvI/4WM65wU3HuIl5HqWFXCx4GtetK2gEm8p+9DqoQSiIlsc51SoNhCWwfD3Uckh/kcnxhV63",
-	"oG4Cj3US3VKcR4lWHoejNYx/8osnLlgVb3fUvuR2HCWsHK5kcZFEt5gFu2LC0BiOPX0IAzAHgOoLUXBA",
-	"ogJLQFkIbsho1YrzhT2BCAdvBul27WAbjl/vfLA32W8RCMSyTJnIPXfHLU0i4BDGgnNAjN6th19wdnkt",
-	"AoSllq7DVEwmvFCeUIAIWrammbe3lFyoGQUR5GORCURyUpCSDwX9GY6AHiHUFqEGno+5qm+h/0CtGHiT",
-	"nwJY2b4jC+88zPikjOSSaIHBdmlPhpnQyxGPfn88yQALsGH9WxCqh2KKUE82sGkLEmcJ+bU+IArHixUL",
-	"oS++zZONgamIDJL2atOLe3Dl6B33zFXCsz7qvhy+jXt2/HvHh0cDQNHm5vQNqqTiA6XPq4LO715snoCm",
-	"LWYy58Of9YJ67g4GO9uclxn/MDAaY3b1R/z/Y+/fnyQ5rvtQ/F/JqOA3CCxre7pn9tkbiq8HuwtwCWAB",
-	"7w4AkRioK7sru7sw1ZnNyqqZbUxsBOlrO0CaMql7/bqmaJoOM6xwSLLs0BV5Jcr6Y4RdUD/pX7iR55zM",
-	"yuqu7ume1+6CFYFYTNcjMysf530+h66sY2CWVHQIoTQ8tRrAYNZbMrIho1qWTESX1a8nDqsaXxl0d26Y",
-	"r5pTw4PuDXOxSAV80HZl1bAdWOGBiG05Y7zqLSOZo9ewXpcG6jDAI16Ow7RyHmZr2CAnmKyLVDQxOI31",
-	"2cXgSM92d442561jOlgrg26cUU37IdAgrJaxo376Ibg8SWRPEw3pMRSSU+WJhIlE9ImK668M2imoCvxX",
-	"LmDnKxp/c4aNe1LgzfKt0HDThpvWctPm7F9axM4pDv5ZQnWKVJxnmA7F0wxSwTMNRh1BplzuOJet04mQ",
-	"BJBpCm6TFS4BSl0M4XFiqUI67mmzVCG93uXWjIT/uKFtiSyI0wKIETnU4jJZXoojAhrBjEg80W7kGOLj",
-	"3gtZv8j9PiBSZMakMpPUYi6lkCogiEyUeVMYhlt12gFMRqrVXBrXfLbWphFKZvT10Uk+eouHrrQCRsCG",
-	"NemcpyJaHd1kGc2pVePhsKKfOuYA8TlwdnCFKk/N0+EKkd22RBZQOUva7L3vXb19OjX2RYRNNWy3UWKb",
-	"mKtG671LQAd0LKDwKPLbC1CG/dirxRAkl0mspGCJHACSX1gWOAdATZYrlzTJHlUyKpEfQmAvxJmQV6CV",
-	"qlEv5jNdw31cyFdNuFcNMD91Axo3sHcOYOyAkPndQmSzkqq58nwbHHZbkOFpuKp3MA0Y/o6rUte5JYB+",
-	"74uY1BaCulMHQb3OCJCm1w/B3tvg89+BV56uET13iaF2q5kpFZn4+Djws9+BaSAbqVzuz9xl871QHOBm",
-	"WHJkCmNeZMkEdAqoxrAz4edy7nR9IZIZYnyWPr/9nZogZGCtBbgvqx0Ca/vECAFx5aOMTLqaYa4nFxhZ",
-	"tKeOZM9NDMVXZ2LCs4NSIMDD7832asZvyMcJA7T1U8y3kOsCo8vc4pSUU090l6B1/IgwQ3puXttmmr1W",
-	"OrJutNsMSst6cgbILyRF3ry23doxc1qpeXNOMsQm4Z9Eppv4z7PHf5419LO8C7oTaQRLGOvWsSUpT7c8",
-	"mgP5Hhsp+LBjHsSo4ddGnj4EbbUG0wNhpCqYIKUOuksOah8mZCIkwjhxSn81x/uO18KBEFPtFbcutMgW",
-	"mfhu2SKM/kw6pKUxnoJnLwUQKDJWkjTvvkjkyCjS2cjs/g0Vv93qPFyW+tfwqYZPnZVPnUdK0WqVFvZd",
-	"o9M2Ou3pPLklMQOTcgYIqMQazqbFFnGSL1ViIY2BDKtVbCoX7ISIobMQwTxDF51MSJwhIV4SVmVoEwZC",
-	"h98ZziNuOvy/0NPW96XKKvBbiMQqYustzjMuNR/Y2K7SIozxtzgKz8JbAgeS4d6ZveGjP1X9EglrJCgS",
-	"EMMZMUEEu3cA5tZwbAsMOFxY5Yz3RryA2nKJDcHDNiizlzIpFrV8RHXVbKyOIGDOZt2qLIaxHIipzSCJ",
-	"hMyTfBYx92fvQJifXqIIPEcLGYUsoqWEP3ExzZ+4juYvWknzp5nFyMbXUT1uqkVSiSenQOn5R6tRzxjl",
-	"a3YNxE7SdjB/04bo0YaYawZf9HNSe+5lerKKh+YvdBnZz6cJzY3bIO7J6oAPxMx9HqyRfWfAczEC+F37",
-	"XjkTtIftoxGltEa2d5BDzM42H0y/aHvXfi88sjihzqQF+06riQBZ1pd+qAGzd3ufqn5NG+Vudw0QzwYP",
-	"VA6hsXYKvpv2MpW6qfbii83l0k02UJOJmRcs2pCm6ghg0wBXNi/Dv/szZt6diy+2raOUHPOZXQs8gfWd",
-	"iCfIBkIbzQvutQleLKPK1aHI8IRAY4CtRmCocI+gUzU7gnhqCLWlwFpopd7mBnR0HZObJQb9GdqcQAVg",
-	"0SBNuhGhqBLQMm6nxIG1ujyy8puN7uDE4+BTLpcZ0PgghxJUpUjjFTjqrKybtLpS8RLDWgVqNdEYvKqG",
-	"DIlSZdQUh1k/bvd87cCvX+y4BQ3XOgEBZaE6eNCernZWjr7nVTvidWWhL37ql+8KTOlfU9I1m3wX3zmp",
-	"d04R9FjKlFJzlgwDqszWmnZXFoFdfbwwBcqNYUnXuTpVx6+iOZdmicSdICSa4MgG/ATabnYGCIxhALCm",
-	"4FS2CpoaDo1Eu0qZw7mvvgU6xqKCTefbowLemakcrzjodm46Qwio8EG78823vnV9b+ftW2YVVZENRC+Z",
-	"Bt2gc3u71W5tt24GF2GDNMdgExsk7cnGCHlGI6TZk4nODes9FGVIzBKjJAlr52WWdIlwS7Wlu2WqnO+2",
-	"22lDXolREmBDmJ7LpA1M3bH1GWwL7mECMM+QmlGBJEqjgsONmSlY3AIL+Unl1y6yYS+HRnOMvJNAOe9Q",
-	"pAhQ+SHSpvIEKCpFmloFZZCJvCrFf117CYKJZnoMOe2aRVeuXFninnTTtHHaCdbCexOSk4Nl9N8Npww5",
-	"KiVJqBfnyodAKmLJ26tSv02DXMI4XHLmnFdyFeF4n955qOrYFwY1mc1n1nHZt1T0StoOhTR7ClzcsPJ3",
-	"bJ11nmrXmKvSpZd8UdlK5YMW65+ezNH4RLxpePqaz+6p4OViqustp93IG7ECt/kbZnAmZlCeDTV0Z3UV",
-	"MwAMgpXWsU0Zwdax/bOXxE+XsoU9GzOaUNUIF1Joy0YMlBwmIyoZXCWwLrDTM8NF+HzL9k4BkFTyouQW",
-	"hhij1cinZ1/XzNB4bwKPDIfoI2NaJNlvCUexFwk20JEpzz0YMG9Ognn/z+nDNy7jHJ9kw7df1kSEXzaG",
-	"o5350mjr0u9dCSY4WhRateHBrznjDopvBbTWXfvQKw+sRV+yqU4DH9/wsbPxMVfcYwnnchO9VI2pgGrV",
-	"JXrT8r7YNO9DlQxqaxsEXbrnWMiH5idCCwALybNZj1A5gu7HnfD6Jnie9PGXnFnN5axH3hTL+hY/11Xb",
-	"C7off+L97EHcP1xaI3R97UkLA52MJM8BisrNALn4fUvNpsHiZzOnuAU6gftSqqedxibJuXGNu0IDA0fh",
-	"1iObJzL+rWP6ay6/uS6/uCSvTTmAr245AOs9BoHTlbAiN3wmhlicd+MduDxXefW2arjTy8+dGhXxElXE",
-	"DTlAKThvJBLTdnhodvU5QvtvmNBqadHl5rT6BOm0WoA743MZq4snH41vm57TS808bcjo77aQ3wTMvvTA",
-	"++enGNia7Evt/LtogoRQLaCwJYy0FpaAY0wpXl7iHnUdvfpmRfzOjcyK7usbu+LZ7Ip2IpcbFt1Ur2dZ",
-	"nN/tdnOrI0nleUMvRBO8WEoLe4fLGEPEdYt9BBX33XNaHIqMp+WQqUyuaQzSZyxqNxSdtd32Z5A2HR2J",
-	"ZDTOa4QWsn0SsuQLtX1OU57IE8Eticfv3n33PqwofpmIl7/YT0ZzEkZw96FZTmrqDbiP7QTdnU3EKezm",
-	"JbCa1kzU+YhUNso8EyPc0nNLcBpxqdBC9wBEOe5ZzxN9SAVbg1bkrEKVXaQ1hSo6Co3ltJGRSsupo49r",
-	"8oWTJaSt4/LQrmM+dSNozKdfYfMpse31zafrbcMV9tOV+6rhU68Gn2psqJdoQ92UF5zWiIr9nG911E1N",
-	"qFY1v1wTqkeTTqtM2EPpKQV1Z3Z7c2n/hRtPGxr6uyXrNwbUl9+Aeo76AWRELzegIgX/rqXd9DgEd1KS",
-	"v8riMkHDlnDKxRPK5if7ELwHBVYSDZkSCJBbJtScaxpNl/FKXg9m64vYSydJZCyeMIGEyxbEQpvXELkc",
-	"gSvgyM0Q4eOWGYhpHuujseeyOjyaui6pqU9PwewauyiYG+2y2kMWQaqe+QOKVmPNoziRo5ynBz0zmIj1",
-	"xSiR2su4MUvXYne5FixWCJBgvjwXmavgNxjzjA9yBH3g7ChJ4wHPAH8JerTTbCatL9hRluS5kNiHQkO8",
-	"kRaib9y6EWGjcEtP+UBoKhmkx0JXM6k/M9t/SZ7Md9eeyMeCZ4PxnniSv2xZo+vyHFjtzez3tDkb4f2y",
-	"7f10MvszdEFB+kVJs2lZakk2YjKAUGrk+fo8mDCYFjVE+3GuALg7TcshAPWUosXeVBnjEuu/AbSYBXYZ",
-	"esK9oe+2FNacVE9UoA5QfY8wO3QFmIZNeIK0PSHEczMgRGCLSlKIZe+odqR9lWT7nUXZ3uzQFjzcs7gp",
-	"i6T5/cKnzKcX7/HT4ZDOc2MH10ZEL2SZmKhDvCGuGrrLeBxnQhOXORBiiowTvhRnPQh9b4LlyR8fB0C4",
-	"bWI29BN0g87O7XYb/mkHrjB/0A2KTvD0k5IW9BfcFF7DPM+zpI9BCsfBABO+n//sz5796j95QGQfPnjf",
-	"HAYaRZAm/4SmpTUAeAAiv89/9q+f/fSn1bFs01hgyMtGUWFGlsZrbsR92ydcmuu2nIhbZiJu1UyEEfIH",
-	"Y5731FRIuKh237jb2d6BYW0g4uNoX0ARsJHp4BxCPEYiPklDKcWiKq9olJRGSTmFB8PBa5XbaUO2t0JV",
-	"2Tqmc76WGwPeaWpMvVpeCbtoG26ZVW6HVfvgPOXyE21BNJJmY126Hf1Uuypcak+vSbO2AsiqFOtVe+gD",
-	"LbIH91AvPU+7wSc1xNRZcFcl07qnvgJhb2DV3kxttl/fhL2dUQ0urJltadibnerThb1VrE59kSo5AmBD",
-	"tFnCypcaJNS31jma8wDdM0542ptmYpg8iVrssQt9o0GBHQursHOGj4VMF4Mx45p9o2PEnW/cBH1Wsgi9",
-	"GRGLxSCJhUaleM2R4bvWloovQZkyqbA/+wYo71B4bFWbRnfn1Cg04wZXKXRtlFKLMgp6eKKpqVjYKuIw",
-	"rtJGaCcBbAV0N9FMi3yhH9BcK0MDnd7M8czOi5sAbHd52CB6pl5o2OCASx7zOY3Wzp1RSdvt7SAMvC1l",
-	"LpY0/C6+b4ZAbq+7u3BozF5c0e7dhwut3rpRNvvFr//s2U//NgjPJW0D+71slXfha9dyIp48I+VEP1wx",
-	"Py80EcNO+Lp+RDwHTcxgo3F7MYOWOK7JVFf4BOm9rePyTK6lbNsRNDGDX2XtHLn4BjGDa23DVcr7qn3V",
-	"8JzL5zmN3eIy7RYb0vVTx/9BP+cb//dg6AoYV5SsSmTBAGV/qzSEviqESoXRs4YqYxxaohk5RXQhUq7L",
-	"ji4sqdfFJ2hTDeJNqcDl1gZuiO5XStBvfHGvQMDgeSkHMU/S2dVc5TxdHjT4SORFJrHEbqaOgHZDHGDM",
-	"Z15FfVuWiA5UWRimYhjjeS4m01y32D3TN8O+bWwZNJb51fKhXi4U/VNDxvelxViFajxX2T0+q4QvQi2E",
-	"z8xIo4mSSa6yRI5a5mrPXI1abFfaMcwb26AGimRH42QwxuLBWEYnE1TfJMm7jJffB4DRXO9LRiVXzDNU",
-	"FGGSxDIZjXOYALMQU3MToP7Le3P9Q/0GM4oWi1xVuginT3tw2krWDteMw47tiGvXa8jEoZCuUD81wrMs",
-	"MXweOm2ZqYwGSudg5Iu0GJkp1xGbFGmeGOYbYzUV4W72plkyENFcySFOZXLMjIdmUTpbnXa73UZQXQDj",
-	"HcwiZPZo0IRmWALRpG0YyB6Yc231GrO4RrSAaYCqkLSDbM8p1zkVinT7aJJobRbebJLdWrwAEARgx+AG",
-	"hMY84IDq9gQLLdOJHAj62uzQtMk1K6ajjMciNqvIrfjhGVedFBHuS9gMHnC9OIS5r41Bhf738GSeUPRm",
-	"zy/jc8cslK33BUjFWAyrfGJJ0GXMZ73VZUKCsFrSZo2CIXt2gYBWJHKQFrGIl47RPrpiiKvKiZxigBBz",
-	"6++BRJd74C5P04X4t5HIIYYNRFgKcFNYJ+jio4PnRrqysE9ZJXLtshvT6YN43b59Or9kBPRIjx5ZbxDv",
-	"4kt75p21F8wyxPoVcBLqpivwqhShsZQVpOVvm3nwqtIgGwi6HXiFmB9d2JlLCaJDCVlBOg+616/d2DFv",
-	"1Tgv+KwiYQdhWbs16HY6t26G1fXvGrnbFZQzS0Fcxgykc61S1bSs/dC5iPIyJW3dxINMYlJjM7lcf3Ps",
-	"M2LAMpEr6xBkRhQYJGmC+2yFVWXNagS+kNwa6MMTBWWQs9QRjDZ66/4eW95e1GIPJBKxYZKK0JPCoOpI",
-	"Uso59oyHKFwMVZGBW3pihrUgQtyHSn2NENEIEY0Q8SKFiJO5fS6e5FtEVhZqArk9V2tZajjSi7DiL2FI",
-	"jGt29/GHl8iXkPZd1ZPVcX/38Lm7uOX0WiVU5wpGL5C186dTJ0jP74+VFF5dslctYrG6CJuInfNL0Rz3",
-	"yxZA5xZg6QlfWKkTXOT18Y9m7edaoghBNvVy6biM5zLVEsmOxjwXhyJjUuVY6sqrQ51om7vbYrtkMVvo",
-	"abmDbK5keAvHFLXYBzZHsAL6IWQMAY0zaxxN5MjFMdo2loQGVg/LC4sQrDwZPP/T//Lbv/vXX/zt3335",
-	"b/7k+ed/9MXf/OmX//GfP//jP3z2w1/YHLYeznRdKpsroG69euGpCMelR/EtsQ2sNynreAKh6mwYJLqn",
-	"oUnCUV49n+thh9TM+VmMBnMLsZ7Tb+58NVF+jS9vZnO60Y0zR4AxMsKn7KfmMKskxq3jtVLuFihxk3n3",
-	"ysT2zZOe0wsqy2L51todDQN6+RhQcxIvL+Tv/I7hplLwecb+7dpYPBfrx9OU6t7Os7BcsT5EBOSMj3gi",
-	"77DCheFpkZcucWB2ZgjLwu1qCMw5yfHPfvqfnv/sl6c9fJccYdfQwN8lIXxTqtkI4WcNqDsvEn2iwL0F",
-	"BBDqFZyKltdWoH1k2mxEsUYUa0Sx5Vl1IKzwE0WV8zv64hBjW5bECtyH2yAA4WlWme5iTGukBVhLWyR8",
-	"Af4lXYOQQyuU0cMyFlkrVUe9I57JRI6isHJVHyX5YAyNDFKeTFiu1AHjrM9TDvGMiilMZj+CqNd8nAk9",
-	"Vmm1/SkvNA0lzpJDIW3E50AVaQwCobmA+eeJZvg85svDVJiLmFdGeKGskHmSug7MPYx4rfRbXu76cabm",
-	"fxqXDB/nqcjy1jDJaALwdya0Sg9x3JLBNdYXIy7NJ5uWaIS66H8qENE0936STRvb8rqRKgcK5TdrFoZm",
-	"IcdYUAi1PRQZxCZDPKzKYIZdbOuQJ6kdArYi9IAbKgVBwQSe58qXG2GZru5L5trX/tCUTGc9esUfHu9j",
-	"uK2tazgwcyDTmdv++ThTxWhMUbD4FHQ530SauiHZglv4ppLCDItu4qCORH+s1EFLDYewd+g3zBZuTLMb",
-	"hsOQ9cXAbBmYIDdzXOojs/jsWqeNg7Gh1FIxww3hAA2TQwiH1tU+U6XNCuFBZKYdhsaumJHSI2RMa5xk",
-	"LBPmmButhGK4y9GOeQy9idg8O/F3NQHdamrE+mK4jM1c5C6oxhwLF62c0Nma8ixPTJctClg2mxxqNsFo",
-	"y6hy85UY6G2+276FbiG3hzEm2c2QGSkex4k6pN+4MaU4KhuZH4l4glIfAM66q3GmptP5i8mEHu1Wq1Jp",
-	"NcH1wM+wLZrOh0kqdMioOTwR1IqZL3ugayOikWSu5b6mNbdO64NExks81vBkxVntBf9cb4fBJJEuFgi0",
-	"acOTgm7wBx//wf5+0W63259c+VqwbpBQGXOD5FxlJ4TfICVaNsBO+2wjfNW86LAFNnGeExduIH/O5AF3",
-	"Z5GnNKNLfeC0sVdks/Z4mq4d4zJOdK6y2VIxas+nO0oKPFCI+AMUyAH9OKrFPhoLCWzMvejdhvwM8xGp",
-	"IU+AyDNQE6EZjcTSWvxK5/XmuRipbMYieiwykmYiBTsyncGRH/PpVEgdmkuZsO1BTmyuMovEC89jNoyj",
-	"mwChjRSzHq/8fTv6lxraa7V6WUas92cAY9vZvgGpQ214Cj8ftDxEz7Wz412CvdirCUynuZ7TEXf22u1u",
-	"x+mek4X2QA+FnWBzTQ33rutgmvKBoa12u15AzLpb403I37TcGA0JPBMJpIw7PPFAN0iiSzI4v3wkltJE",
-	"d2DPiyomsm8U9dMXyjVfYxuB8gm5Xl0y94Ht8ZWHDqQv2eQUueluztCZzpCdx6UHxU30qXADpe2ADG6+",
-	"op2pCULSKZ2XsgLo19NMjTIOqlFkjxk1tHVMf/Skehq1WDQF+23EjHSuIXkV38VaHZhGsC/fefvxu4/Z",
-	"gVRHusXeFUYjxFwQb8ARywRwDarhS4IEdnCHRYNC52oSAbCF0fnQc+Y1QAnQiJrhW0h1FBIeHyjIIyVs",
-	"hrG2ESW6TMBFLdF5APHDKFE4mSYo65G6POWmL2zCJv4ara06qqtlQGClHsCASxjRHRcFmORhWWCg6khE",
-	"UmQ/EMqL+HkABA/i1tf0lapRriIsIAPq6GwqANbD5ZzVvpXofKLkQcSiCc8ORI72I8jUTVPcIpBaHUmV",
-	"ly3V6agYu0j05cXCGoLBRlfwRcqdHHTx/oRLPgLNs7J9zFGrmtj9AgWfhMGUnBjzrWRiKnjeo1TsoNu5",
-	"dq3dBixEFQt9Ym3mygBhMQOvL3vBmvHdY4m8CtIkFCc4qpaArhAI8zMupsCQs1hkLYD2BXwBqOds3Qt4",
-	"E8+fyFpYnCCENA3z7ntQIOlrx7aNp0ZUV1gN44jPgEBVPkWP1dT/Emw52ADWhbbUi4z9tKXi1ioE5006",
-	"yerDoRjkyaHoza1IghwGVUsrZLuVwB1gjoguxxhM+SxVPG7hqpcL821VZMw/7gh5mmj2tWP/naeLS2Q3",
-	"1+p81blTQkU85jfoNEtUBvU38IH5U4FXdTJys1MFsFm6wc0tXTrFLhPoxm3A1X4umtMmxrVxrzskSyeU",
-	"rS3mLfWo2dcqUlk1hLW6J9/1GL2n8TgIjhZ7ByBXUCjMFUtySsy8tqgFYVhlyd2bQNhXJRD29FtweeTr",
-	"6n3Q8N2G774ovtvQlksL7d2csJwSzZP2wXmiea6o+7dbb6hAs8DRWKWCPBYVxX9T/E7LjOvxO5cFBPt0",
-	"97TKMZS19pE3HR0YDmGZkbIt1yMt5fva8UBNJkruSptuqVu0RZDYeXRgY23vxYUYNzyn4TlfEV2vATN9",
-	"2WOvz1E/9A20V+3RWu4jewdS6sFSbJ91VviU52a3oqm6YsYO699waD+7zB8GhKyxPqBiV/B/Ci20/+LX",
-	"tWvT4WzbZ8kFIKSZxtg9Vx3J/NANLYQIzFp33kNvjHtuptZAiLJjQodHOQ1QYRiC0c4ZGeQiXYF1s3CS",
-	"XxDqP/krvHTzQHBbdXs0EvolexzrV8ojNf4Da5YOXJPubB33k89Auni6dUwxsSutVWZnZUVKfqlpUXtI",
-	"I5ClKQrJHkYoVeYoylKKgMGVSwxbdZ2dniAY6kOxtpdDDxrL20uZgl57/k51/NYr2WmP3Klrdr6RfFZi",
-	"xp0UrYKH+qHpGvTyojYSB4JwtMgXT6cXdRNSeHdF1152khHE3NCeROeQOlLf/gI3WpBmFl7hy8OA3q+n",
-	"SGcjEkafugACcVrTwNBM6bim0D5luP2zP3n2y7/9x9/86Iu/+ZtnP/zF145zrg/M+j99/oP/9ttf/OjZ",
-	"n//o+ec/CcJAPMGzhPXrH9/vtNvXzLZPcqOCB3//vZ947/799/7o2a/+F727gaGgbjXO3Ud8lqGslqLI",
-	"huSoQqNJNprkqaB0BNo7a3kN0rR+oRMptMaYICXLPKhT8qIFGVAdiuwwEUdLtU0XE1XFgMUEoVGROf0h",
-	"yUplcs+7C2HsOZsonbNrrt6BSuM78404PErvjU7bf6VVB0us80zwSUSpdZAtRMHrYkaG3EWm8JbI37Of",
-	"fgF2yVUGL99m6eK/Eznq2eAnvDgWadzrzyiy3DRKDIbMnJiFVjIcMDNyfQAR6G3DTlQaC533jnjimfa2",
-	"W9fDILMGBkzkC7rt1jXkZp3ttnlAGZGg07nd2n5q8c3heanynlEnZpCyQ3/dLp/peQ987EYMGJjsJqoi",
-	"MH+BTlLKX/LB08F4eROEEvqUcogA5z4VMjZTJc2O7WyXFzKRm0O1EwbTTJltn8hR0L3WDp0hEWDkMa7r",
-	"DFZGu2lOYhK0rZvI2zN5qkr48NzN6Gbh6WuHplN9mdWh6ViCJrGBpoZBEWnkadrngwPKNTXbnTbZHUio",
-	"nWIivdcCGp0gobjFHlHnlSIrbKeNyaHkoYIadSL+PbCtkz0vxcLmlMppv4HkVb+ojlSmzUIS1aWcy6nS",
-	"OumnthidFjwbjAVmdyc5ey1KlTro8Tx6vcV2MazcTKp25Bk/t9MO2+226949O+ASAc4hLZWGyYbiSJjm",
-	"xQRcZ5JFaTJJ8ggkfanwDrr5rI/t0OhkkZeYEiGPgc8Hsg8Uv/KErfpdb0i0M75xuOtjoFceoG9NsmS5",
-	"Dq6aDkGZumhprBKxRIVwRSQ20CHep3fq4dNxB5mdb6a5OsaFvUL7BJUuu9tOesltsGVo6Lh7K99DLqy+",
-	"Uqngcj3dlU/Em5maBGs+u6deSdRl2p6bJHs4AtawnDOZXt0eV0N3TleljaJstMrjsz4H8nDWV0OjP5p7",
-	"dp3c8rn2X0wZhWWDWFn24ow1L17Bw+/N0YY0oLItGlJwVlLgT+eZKySsypVcmh0GsBia8bmKko42eSKn",
-	"rWUoY/gZ89m65SWtuKUyl0WlizRvsV1JsC1l79gfSJEc8TJc3pqtCFOdEJTV3NyhpXLuGabH6gjEOGjA",
-	"1olEqUFDztiVK7tYvOLKFfbatx6/9/D1LovgQmRF8lLKsrlSnvm4kEneZWWJyOoL9npYBqKVM2yhSQCX",
-	"nuf7EopdPgBBfrH0p3vcT9gC+BnQ1BMzqrxSK9KWBirRZCr9UyVNAkJRhLsDEDP70gdysctmp2uYpMLM",
-	"lqGZr3cXC6FWSoLWfnLoqoP8/juPf99Mppn5O4SbMsI8NB0x8WSawijQHQBwKVTUcl+avV/BeqE502QB",
-	"SktRsj+zf4a2cKcd09e1XzEAIgX54GCUGaHTnxKKycMSrIVmUVZIgJdq7csa89HcId86rl7oJfHTiHYn",
-	"jWaUCa0pjXGvUqYgkTbNsDdQaTGRqNSIVLtCryBH402b4VzogqeQwcheizzZPwpZNNGjBNBrbNgX/uon",
-	"n5k/IL8vg+pd9Pzzv/r8+ff/x5e/+XfPfvwr8/vLn//ZF3/3i/L38//n+8//4i/xR6vVer3FPhonuWB6",
-	"ygeC8QzzDPxPGkmVIZCq2TpHrv6pXQvlMrXpJdhMHKrLTkFbHAuRmxnMciFFzF7rtHZu3f9Gp/16CEVb",
-	"C9gfhgZHrTIz1J7HciJRb8WroCjbk2cVZFzvuRdyF+ZhH+8yzsBHQqmtVPuvB9d0xCaCS43poXQrrLxh",
-	"TU6V50H/mYkcsmcl5WHKGaXq4sv4oDtrdsvHCcKQYWXbFrvLjWrFDwCuFsaRDIciE2Ap2CuzTa3hVQts",
-	"H7+ykpUbWbtEZLcfsoivaxYNlBwmI2+D3rv/zoMPH90L8Y/7j+7fg6+Inn/+k2c//HnksKF27969//7e",
-	"vZDdf/jovQ/27ofsg4dvP3zvo4f0+B//9y9//ktcyt2FosMlcSymAOok2VgVmYWuUhnVGp5jADb4FmiF",
-	"Od9JbqlBa2UvZmsm0gwbwLYmiSwo5KVS6TjBBaRJgl5s+WLNIil41rPPE6+EFTNsuVydKvWusGvgNeIJ",
-	"lHczg3GGF0e9E6Taews1/7e3aVhasAHXQnfd5CDFgREXeZGJO/4dmtHcK4/nyj/RiXUVpe8wlYX2GGM9",
-	"P0iRnswlIkHp5sz/Rb0gSBlinZRJ6w56Zre05iNn8M8jM+QCJJQ7aDgzDdpyLi22a/hHRVQoYzRos1jw",
-	"mlaqRr2Yz/SKNOeqcP1CS7TU4LEsKSUaBrBsaMNe21Zd/dTSwxoGWB2bZ/mWkQyuWq/F6rGZlQPNivY1",
-	"lJQsq6ES3Q26wW///Be//cv/9/nPfvH83/7F8m865We8qbLJuUeXkw8dP93zny/Gm9fGlm/vtTvd9nXr",
-	"36Fn+mYGP+WQhF1XdNbRDeidgPR6Y5EJcK7YCzle2bZR2uCu8aYd2wm612yQNl3R8Bjtm+NAFeZKp3P7",
-	"NsZo0+2xSOj6radhULLioGv22ZAnaWF6t36qVPSsYWBuG1i5ftnUbH8HdHU0Apr+btqf2oWLV+gsjG9B",
-	"Fgu6t8IgU0c05hUnRqsiA2wjWFcvgt3FSpjvTfKyUiPoyzW+oafeNJ52c7TPcXO0FzZH+6TN0V5rc8DX",
-	"0ObYOcPmsBdW7Ag7H25HtE+5HW7a7dBeZy/gF59pM5ya/K52GM7ZEJpU9CZGxMgsKCMtCpSe/QegmMnc",
-	"AyLckZWCdRUTfh0z1YLJGnxzQIRcCMG1609PtF7XqdFLLdpvifyMYln1dUKdb+SBRh5o5IFGHvjKyANN",
-	"EsDlVb+aszmAkSjXzvx7au/PqTjn1tz5XwopjJYeisfxXgJIaT4YA6I4QgXnaNZd3GsVaHiyF5GpbVko",
-	"jff2PW+kZ+fi9U7kuQ87CSqdbq1ZIcW1/bZ57SVzIK8LRWztn8syr3cMrYV56c7xDi+13bzW2W53rrbb",
-	"7Xbnpll84Auu9QBoraXvOdcHmDcAf9m3EQu5B/92erw/iMUwKJkJAgyfPOJr3ojn2dmyMW93yjF37GA7",
-	"t9Ya6vbiUIPti8BHLjfcRsXVyyPg3GGA7IfVtJPBGOOfwTA7bFBWXhDycgnk6gphcN+hCZ4Gw1sQetXt",
-	"5xfEW0B2X8ZfHoGfkfzM6gjTPU/lT/W7jBaZyn1ASP+Ks5WT6X8unuRbtCALMZMuvqlWePTFhebYX3rI",
-	"+qlOvY20OOfTfyiyq5+pST8RV11KRX2kkV+LJ9UKC6bCIUhyLdKhRWdGO5CRHBPtlURNNNN8CGW5BjxN",
-	"wasnZ+DXWzzij3BkezCiC5CESn78yNbhYtsM5wFh8FsBqo/o+wdnb9DdPhsrp75OhGFwQUduADimJl7v",
-	"1EePpt4rj4Ih6qngGio5gadw/dyRpWAtmSqq4Cw1ChE+slZMripyj9vYVK7zzSwOV3UNCOsXGgX8yoXf",
-	"monZKOoW17thtJccnQvTvjwoF1flVBUZsG2WCgy8xbBaCgcrE2G/risRnkoSdn+u4G/gKdmsLFkQ0ZUS",
-	"jgm7AcqlibvSMxjKNOZ6X0pFzxHygjqSLeYggsuAPDCXJnJET48UVU/AUlKxTa+FMKMHQ1dtymbdwuuh",
-	"rYwo3HUX1jrCIN+cRVpleQRWpLJWJtarAs8UzRcKDuxIQJRVnBjpJ7ZBnbqYuEIM+IQLMrIdYxxhhiln",
-	"Mxj2RzyB6nOegOWKuds8QVx3Wy2LJiPRjMcQYEswkkxlNogo9DPiJuoQCmToieEki/HENuApyfclhptS",
-	"qhpnKc9Gjrlj3JnNXV4RjmSG94JrLki3606sdTAHPugqTyxL5H0aBvkRcJgsPrmSQnk+zPw8PBHscKl9",
-	"H3eUkec2MM+blXgZShUsTMI6gJarJwoOAbTYWekVyXLPNWTBHjcDcfQn/2zCNK7HehWq4QOboIkmaMLh",
-	"99OWWE8eOEHa3zq2B2glENoCdzLMxDLhTEx4Ih171l3y1eSqogRQUg0RgRAh0irPeOS6vF3D5tluGUht",
-	"BpwoGYLsgvKFyjwYNp4zacs2Y61rlokhMGFFWRyWWy7DYbOMrAE5e2VAzk5zQpZXFli1ARom+ZIxyeak",
-	"XWIkwQbH7JQ4+7ANzhNlf2NUfFSz6jHx7yBnOUooM6aa39K+XaqYCA/kum1Bgmy0DFO/pDgXhqhvj6n3",
-	"jL20s6lu8eKB8Rui+dXULBqMv5cdLf58tBEPiO3U1ZOtdY1iRqq6x8pSyo+p93X8GnPGQ6gVDyd/iX/B",
-	"3lzvAONIHuNLy/wbbgjgB4ocbYqM6hOZjiM/0i3RLBdPckq/Bd+nVDmb8DwH3yykfBoOmPFBjtZNzo6S",
-	"NB7wDJQiR48DW3mz7ku/u8FH8mww3hNP8lfTjYKLtIkfxW7vxgt6Jr8ITePpIItO9IxMVZomcmSEQHMG",
-	"MjFKdA4ubF7kasLzZMDTdMZ4DtZ/NHKYl0JMl65YKcqKymYODnkK5wxTTiy+hjmFXi+JdRLkYGuJvluI",
-	"QrTsA71CQgJ+jz4SkEHUcAhZ7snQRsby6VSTa6Ecfop+hiWG+sfWP/oiLfUDilPwxNE+T7kciKALwYsu",
-	"RHKc59OremJoaqqOehYstGMeMReOeCYBIrMDb1mgzhKXbnkmsgWNMdtBJ3zrseFxY57AXkTaV63fjEvb",
-	"m2gA8TQDcDlFU5H1IN3hOuQ10zCM/AUNIeCKYHos0uFSH8PTzfjGJdv4KcW+R2JqL+O5CLrt1u3bob2n",
-	"zSvXt8OAH4rMyNp2EDBn12DR3DpjsK2FAe4GuMiI5hB0j5/av3sjPjVb9BO4oAsjlNqX1xD7E9lXT3qL",
-	"WLU1y5loC/mKiPWJ7uEp9y8g3qtN5aBdyqdTs0EF12K++FT9Hgnh11gVmattJbIeojpUriiZj110rn8C",
-	"qHX/COClk/YehP06wrty7pTsFRKq0wXdAJFpDd0otBujFkKubIJCnHvTLBl4b+FFnXzmXVs8EnA1X92+",
-	"X9srGcneBAuXJbIHtcqW6mx12xiCqGtvLKUVlGzUgxTF7nZ7p7OeOlhoBLmHDdG51g4D3Ayd7TCw26Ad",
-	"BrT+pt2n51dizNKP9TRHiqhpnFKNJuicUi7KahP8yKWK4NaxO/0rHVO7VtyyQSUQawLpwYw78JwBl0bW",
-	"Kl09d4yUBVIcIWnlCtCmDL+MWCJ1LvhSf5CTl76CDqGNT81X1YPkb6ulDsRNd/tyF9PKPdUIaY2Q1ghp",
-	"jZB2eiGtcYpenlN0M0HolG5R3Arn6xfddRGkzmZFSIEO9i7lOmeDlCeTFttT1muKgKXAH0JWaMGi9997",
-	"vFDLZlGw26KXoo19ssSdL9cp6/HoC/PK6lQdiWy5lek6cDy/iHkYFBKY1VyJtBoGBuxoY6PSpTp3G2ml",
-	"kVYaaaUxKTXRCI0N6lTRCBdnhtqipJi1UARAUMqFNILWQE0wDmHA05QKDsZZcigkjTYsJRInjhHiuwa3",
-	"4RgTgQjzAjHn31QZwBxPp169rEQzwyJXhjns0mecO/f++DjAQQNBarPjfXhmP+juB/cfPdoPngbhCeUD",
-	"gaoWUvMkDsJAZJkyjRH4vVQ5K2BZcqXiLpOKDY2Ia+HRI4BEgemGVpCnLIVEQTAUwG4BKfrMpI4mdhXF",
-	"s2jRZmfY7dQoaJcPXgLH054wL7Pv69qBGZypLtJZ9Lm1aJETcI/PpDjWR0JMCB8+K6sS2MKnmdH/iNYO",
-	"8uQQShB4+l/X6YrSioR0h2IfEMLT0+GMVlbqnoRzr4o0hkIBlRakGPE8ORQOPr4mogFaeYNm54WGNAxU",
-	"lokBzqmfHQgjDLpXtwHlb8KzA0PidF1dFAJknLJiWtsGBUa4VhJ5qJKBYJ32te1NogdovnDyLkvV88I7",
-	"to1oCjiReH7C+S9cSwdDiETUj5LYV15OVGeWzOCZmMI7Ih6J7L7Ms9lJQnAKjzIBiaqNCNyIwKdhbntA",
-	"JzD7DShPhXZ6TO5ChGPcwqeJ33UBqVoICtXVeSUxXQ3J/+aqTNXLt3jiNqb6L118KX7HurGlHvFIGqyO",
-	"FyJOIrealySdSfz00apLC+pdqHA55VC1/UKEy7u2nh4zIoFFdU8GYwAWQVvigEsXvgpAY6W4GEJZ6dCC",
-	"UBg9igoftdh7iO+RaFstrYL2arprsV3JBM/SBO7GogrMwfoCdfUE96BD2sBh2SFpVLhtO2T/rDSUKi0Q",
-	"IwRX1Ai4FZW/rAK0QMne50n2PsXZnwn6AghOyR6cqXYwVjA8M97HD94NQidYwvYGy/Liu3jdvACfoL3X",
-	"Ap1MehandBNgivdxo1122GocA84xhhLr7tYWHLEWvbWlJ3rEc7E1Uf0kFVuHndI00Wlv3965de3m9Rud",
-	"NiRGTJNM6DqxtGPF0u9m63e0LysdnE3+dJN7ggHWfFkjczYy52k4oNljjj46I+bjdx+/xXPw3PppUhcn",
-	"fOYCWc25c6vHUIHfL2nIc+JAwhDzqjs60SxSwyGkYRnaP0iyQZHkrJ8JfoD31VTISkXPuRqn6Kl+zSaP",
-	"aDHIRK5fR45Dr8xV2g+diRgxN0HQTnLsxQ4bcrpyrg9cPhxPU5BSrBiOlWTNTEY2P8UIlDF9LpUShMBK",
-	"++mRIWbm23tQScFmpJjXdbWeZc4PhCzDCJxkhJx/Uuic6WI4TGxPgGhl0T8KTZIumrknSa7tmwTgIZ4M",
-	"hIgJr2tG6S/DQsZlVo2diEzwwVjETKq+imc4SQOEVjwwYgkZaHeuO4ArlCsq3LvMKkTHMsxEZEdjJkPE",
-	"FIWgDaevjzrAtlpS5TB/WCaUPQAZEgwW7LXoMfwRvc7GKo09UDaaGlupVKoc8NFohXASr21vQ+lVyo6E",
-	"lqB9Lx/SJREtD5SIbOqk2dqEiIbDU8M5ZBa/quqCXLMndH62EIrKk8Hzf/YnX/7Hf/4P//1Hv/0f3//y",
-	"P3//+X/4H53tnWvXbwSUquMkkqCzc6vdhn/am9r0zaAvWzw50Ycy7yeJC5xmiDLobLfPzXPiVewtLWU4",
-	"Gd3joA+LFxzvB1Ou9ZHKYhjmlStX9oNwP8gV/PzGrRve/OMHjAW32b53caqu7mEO/sJ0gQyUjxVIxu89",
-	"3gvCoMhST6TyBKrWQE22rly5Yl5a6vTpfPOtb21/eO2j9rdv/dMb33l7593rD2++f/tRZy84D3f3Hpz9",
-	"kyug4EGjU1yl5KA14B5oxLJGLDuNWGb2IpZEFzz1SghnqhidRRrbvHYaYk8u95m/k+hceyiVJWCwIYd9",
-	"roUHlonFzvGUYDFouKdzLM5rbQLWv2erxhlBKhMTdWg4JFS8QEv7HcftO2G73V7mM8cPuNCaJmMQPk0T",
-	"V42ymegeT5NDYSPCMgVK/ccBnyaG/Kc8mWAUm1apMMtSiZC6cbXTubp9bS5CynwGEsR3v/XOGzsffOf6",
-	"d/Z2v/NPt7+5fW9n751vvnXzm9e+jeWiMt/TYhtr36oBLgkOO61rrTbalc5EO83oTkqoL1Hcm0T6MyfS",
-	"wzSGrD9jsPl8OgDp53pzTH735opiiI/tMxchONEoDU3SGgtypILiHQ2BugWF0/DWhD+ByEgjMd249TQM",
-	"qNA2NDTMMYpSAzZPn+eDsf1p2ohFXEx7B0JM6WobTEEQAogndihETPduhkH1SbTX++3Z2t70c8qzPAF5",
-	"7iiJ83HQhfg9wPQXyaFrGJ4FrUFPOZR8AwlGySRX1nyLyMEDiJB6+O1gdYzhEU/y3iBLAOegjDC9YeYY",
-	"7omJyEamufJm55a7Sy7V8t4OJL4DigEULuBPehDeaUsS7BgBM1FZks9gOaCV8m3od5ops6hQxCmZCFXk",
-	"830vw0dwxBO6jEXKZ5Wh2TuLPUPHZF3ASNwe7gjvCRD8B8k0od2aiWk6o4XZgTrmE20/mjZ1r4QUxn3r",
-	"35MqL7GnFm9XoKnK265alNd058bcvWrTC7erTZvb3qK4Vm95l6sNXvfuzLWF5D8uUhH3AAJ8bgFK0wFp",
-	"U2flIkhbTuYhRIMaJnKmTJc0dcjkuiTrG/ORMJgWtaY3fH/z/BUy5YjhUAxypqQr7gIw6CQlDpNDUZp4",
-	"7vPB2L4N0C8DlcUiBlwXeF/mXoymNqoaVBBMJsKKo4KpNEYwJXHEwDVS49spqhzwtN4dI6Ud8oXYIkdr",
-	"V9DVG+32ZjkgONzLjQ1qWHnDyhtW3rDyzVj5y2opa+xYZ8vq2Fi6WOE8xNe2jgc8FyOVzZ6uo63epYcv",
-	"pJ5bQ1Y2ICtnoip2GRsF4dLqRc4rCLaa1KA8UadRGDby89tlf8gnAn39Rc1x90TzynE/tYhOObx+tvcq",
-	"QWSnPSeV8zgG0ZGn72dmqHkinCQ04U/8i5DzPElk5VpoC6qq/qdicGnuy4aeveT0rJGSvtpS0qlJ7HKp",
-	"Ked5ovNksF7uK4GGqCEaTrQzkNg4BXTycX2gATnXDFaLLBEasGwrVyD8V4B1BqNQQhtzE7qIYOffnE0F",
-	"U9m+pFAGm7M2KjKBYUjiCR/krJhaxzu4CWGQGBkMdh4aPqH8qiMJZp6ujZ8Cc1SimS76kyTPRWzr5k2S",
-	"WEI9QPO5Wsh8XwKJL2/Ylv2XlYSvjfmMIp/MzQGGM9kMOime5FAk8Cp7Fy0g8DUHYprD/Gyb13XIwAgC",
-	"V27v0CXzr7liiFGL7bIMtgoFKnHNUiVHjPBT7jBO99UQX3T+0TabCQ4FFr0hQNSZ6dEMJpHsg727LXYP",
-	"3sML1kTGPqtESBO8cWneaDlTRtRi0TBTkwhaj3KFtRiPklhIDAgbFmnKdC6mOJhdm0cLKDDleAELeaoS",
-	"meuQacU4fmn5+RlsWDYURwAXCHstH3PJInBtm4FMVCZ6eAtC2/JKgeNJArYMehcHw6YiGwiZJymYESNZ",
-	"pGnEkiGTCjfPEddsIrguMhG32HsOpiaBLeVN9/+P5UqxcTIaw8Lv1mbOQJxW7u1xmGKeO7B79tidXCae",
-	"gOMvkQPhV4U0Iyqmo4xTwB23KDpe5KYTlOqKPT4SPC67OQlC35zIvhgl4Mm3WwJWpYIz78VStyswK4uw",
-	"82a7BPOCjc9BDScDb3bMc3HVbLUgXKg1H9YNFKIovCHeoZJjQ16kBOB9tGRUebWe8OnHkAo5yseWppuN",
-	"Xx4kyPdZVnZATCsjoFEHXYQACQMhi4mh+oQDEtrrMZ8Z9lAdnGEX5oWrhzyDkELz5uNcTN+1b5sf38QW",
-	"zJ/3TCs1n/SR2Z5Az+nMmW3fV0V+h/Vnbmo9+u/iY0GcgijHJZ/cn1U+2H5fWXjaogBZi+B8BZgyBm69",
-	"739jdte1/cbsrmv9jZkLc3xjRtVs97CDN2bv2S6WFXfAEt9zZbNb7C7E61KKkUcA2LX2DpB8LjFHTknw",
-	"O1x8le1yD3qkIjoQM4wfpgOpWdSfYVir+cPSUcfNo3JQEQYC94VfLNBV7aj7oANRXfMJf/IOnJdSJXK/",
-	"ASbNyFxBN/iDj/9gf79ot9vtT658bd2TOOFPkkkx8ViAFVowFsn5h4CGk+hjc77qRg+Mpv6QbqO6Y/or",
-	"P4V+ueEmMhcjkQVPT5mMuFqPA7pqKXHn6k57r3PDK51U8kaEPaI/Pz6GRbFAW8iBERokX97agMuBSFND",
-	"vbcpvsn83dneARcNFKeGC512xwt3nV5vB91269a1bf/i7etBd6fVvrZTuXg76N5q3bgdBkOeQEe3zJyh",
-	"ZtCz13Y6pPEX5lfbYUhpQE+6boRuktsgzrZNAE9GVjODu90Og0L6490mhwqNtNO5aS+YUXZanZvX3IXb",
-	"Qfda69r1G2Y1Ae4JUQSaqfGmxswNsDbrSFuNmTWXleV23BmdE07aeQy7fo2YtfXIRJO6e6n2ySOEDJ9O",
-	"QbdIJMolKA+hMgWl1LmvQTvZ9xRpuzV6dSb4ZKlOPZcllMhCaFYY7cLL4GEDm2sKXHegpIaQ2lL7fi3K",
-	"xZN8C35dxS6j17uoTkbqUGSHiTiKuvOKRPTW/XkIT/ew0Ri/9fi9h6FNh7Iqvo212LahFZR+M2Njfmjz",
-	"pGNQlqL+TFCvpIq4XCscJKrvhh2BLnW8H2DiDGQV6HGRx+pI7gdPo3D+Ji6HuVUmaEGogOkCC+SDTO/X",
-	"5t+XDHUsGiOYIubaNd8PraJeH9E3Rvg900SO6IMGSkqEfmFHKjtwBX8gewrUQUzXEakhCJxuGCmu4+Ud",
-	"zX8+2dL3aTtFbojlDQCMfBqZj6EvT3mOuee4sANA1iEwfAASMxuhjKxlPNUKV4LTOrg6mJC0waQQsWaG",
-	"/6O+vOOWGqVQZ0+xrzt8BzB/QEjNIE8Ok3xmph4w+HF1Wmx3X+IacIkbxmrE221qjabFDTZVR2ak3y14",
-	"lqNQFr27+/u9u+89fHj/7t6D9x4+jsJqmDeZWZwM7foa83RIm2HSYu9JsS/hK+kzCHPoNovIJ9DKlepN",
-	"isE4ugNVoFafGHM46tTnx9D6e/TcSerzY5pq3ICYA7f8BN1hbbyU5PRG7kCcYJWWKY9ks54TrVH+vHXj",
-	"WkUebZ9KHl0gSRWBNIA7XWanb1+ac9Blx/sBz+Eo1mEAQdZRqU7sU8rSPmQA6f2ge7wfTIWMEznqSXG0",
-	"b4SQp09hTcrvnFcFajk6UtbGPXhu7kFnpPXIDipYhyK76pJOc30WVmwai68CzJRNnViTUZsNdPVT1V9u",
-	"//6W6s8ZZSOKQmvZkLCoPsFkj+sD8/bLDFuzbh4LJ7gzqymsWYfXPlNBAItBqN+5Xqol7TAYJmmOKEOL",
-	"VYCfmtsy0ePlvXVMb5+qPuTBXC9hvwjZ9yCZTknRor9hSB8fBxTmtu3rDYYQgFEXqs4AEkQMhkgOswZU",
-	"p2Wvo+JC0MB2mJBuo1w/OApQ/YLuzk3zCsAoD3DtLD7zGTQX2mubVK6EXd8QujNl25g5XIoCdBIZW0i9",
-	"m0MCWopbwPIjZTNNK/iNNvvU7FupWASbmyTXOlSC0uCFtkkXkI2nkWmRikEO1nBbTRbE230KzXYyGwDI",
-	"2N4zMRXc+S+gIVKNeW7HhM0NHGTQp6rvEtjnOrfmTxpsH+yTMkTRnr4qWQL/b5qFDnsk/EfOZUnNcc0i",
-	"yKlu+QOzYrz9TCtKf6r6LCukq0Tc54ODUWZU6ZBpNRFsXMg4EzHNJ88Z90LJS10PZTbOMgFZeajgWagp",
-	"a4KtXZN9ifMiYnZktLKcRmV0DaK2Iaq7VjY2WpwR2tFNBZYKQ6+E2SGpkqNS2oZtgsqNUWmQUHYBvS1C",
-	"a5UhMzCF+zIiTgCXTPtmFGU5rkIaMk8uLlpRI5Dj6H3B/dqt8PrNG9ZrjJJvolFdcbgQDiwqMwMFUzlE",
-	"fFN9CVRasAXnqAbtasDNR9Cy8n1pRulARtmu88u14SybxS1XrcU+GiepwO0J6x663QhzbrcbWLRp5kw/",
-	"9L3LylLsS9iYVLy1R9mvUZ0SgaBaRN1fNOrpfBnXGqFgFRsHAQU9Ve++3UV0ZkNTP1X9k5q1weg3N+/B",
-	"gwCt4LCaAxOrI7kJmiqtw0XBRiyZ5hrBDHe1KyPhpqdeiKiZ4w3adC+fvwzYXlsErF/ZilSIQlaNDLhk",
-	"3T2xsD0nFvoiHZ3OEyS6JRO/6c56P+XyJKPzHNMus5QMSUrQm+xxg6aWZxNLBrFkwMCZyhgdX4bYSOST",
-	"5sS0ziK/rgsd4ZTurWM8ritD9UvmdwHJaOdN0bbbp9Zql9KvOR22s0yH7SzVYY1MBgbyLsUjYXmt9+8/",
-	"vPfg4VtmT7z/6L279x8/fvDwrdaCpitV3oO3q7rueoTxPLTakyii4U+Nh+2Si+EZbmNBjaaZGgHw5sbE",
-	"Y+OQ/2+p/oO4Du52kahsmX25OXig7WGZBr5XVcvMPECEIkrzrtIe5DDTjzuu0CyaEr3EZvN6WeEYnFjL",
-	"q9kZrcGcRqcx1Dgd1LQhmA3BfLUJ5u96rWpzipHEnoKi1lPGNSL9VyD5u3jkMgPAD0e+Y1H8KZRxZJ1A",
-	"7mmAlFiO8W/2bSXU+PyD3oDG9EDehXx/z19or3a2y8uYd043dqo57njxelkE0L7f3r52XgFIG2qBLsgF",
-	"THuNWf/0ahJYDnFO+zOazguKEnIHs9BXEzlUS7UgezwK/cA8dhH13ao77Nn//hfP/us///In/zKw/KuH",
-	"L7k6mD2KKCCWGCxG1mIDX/z6z+bb6Cy04XhpTTPPP//Jsx/+fL6N7fk2Hn9w17RRO47/+du//OV8Azvz",
-	"Dby5++Cd+/fq3v/V/3r243/3/K8+n2/i2nwTd3cf3r3/DrTyyZnJAK71iRGIZn+ewY33Va3bgfPiyOMG",
-	"JxijXSmVAEW7uJarisk0hRqvS9mp5Z5aiNK5ciiYfZW0CEoRSlN1hJk6hRYt9kDaCHrIUgITjX0x9Fgz",
-	"NI4VtHMt0uGSWATb5aIPoTbJhR6fTyjwwvCvny0KvzY6aSCgNkZtfzeunX9/KJmvLVzTpODpXJ49UV1d",
-	"P9ljcZ1DlshBWsQEYOq9DDF3vtR0/qkfr1r1JLsAm0Q5uAltZKIzUlU7kUvjHcqpXk1YiaIuLVLpunIY",
-	"vxbM3JwfW1baRpvWYLGR09QS6BfqNR0WaTrnebPn2ehsA8xJS7kcFSgsfDY2Ay6yqdLm55f/9988+9t/",
-	"+/zf/9WzH//RP3zv+z4uPpx3AQkSqRqBTQXLmQdf/te//uJ//6tn/+JPn/3414FngYgzPoQVs+R9Feb+",
-	"sZFynv7jb3705b/5k+ef/+rY0Jun/stEgHCE/qh87kFjuwoiUxjkGZc6Jf4LuXxBN/imSFPFsIOQzVRB",
-	"JZwSzXAQ5ElLrADrJvNcP6R8509+8fxnf7eR+46auuSCAv5e+mT9WpodBKKG02Ozahd2YMoHYqxSRGn7",
-	"OKD1g6n65AwbFGAykD1ngqeUMHvCvqWhhhe73heycdcr539elfnLfbhebX4nxDZO4sZJbHhvHHtqxvq8",
-	"fbntkd7bOiYvbyxSgUpTdVe+6+rfQJlorIYvY5ER/H9FOmYHQkwJ8D8XT6giEh0iV8LHPc0zwbDfOGS5",
-	"Ui22p7AJToCw5StPcn8IWHLnUCVxtcVE6lzwmlI496AbT/Soo/mrV+eekqJxZ17ensclO9O2D9eyAHA5",
-	"bwBYpf/vyhlZ1d3TYIWP7E9wMw3NqtT4Ad8S+QmbsBE8GsHjZRE8GkJ3eXEbm1O5GsV9Q30aoyk4VOqf",
-	"J5JvJiKNN8CCj/wDQWhSnp00E0BAyAisjPgA2iLa4AylT2cQlR45ShQxIQGhG5LCE41/+/w+ZGlyIEoz",
-	"BFbPs2/DEOi9OGqxe/BnIkfebDtwMalyywVs+qzNpsCM2dyQdrZbdoaOVgysHyrDJar4m/DYiqARxy+O",
-	"MiVHPWr2jk17gHJxOsJ6gvsSYmWV1kk/FUxJm+KBglHFCM0SyTJxmIgjL+zfRr8UMhW6OomuBjNnYIfo",
-	"LgmNd+NNZA/bh/QCI4R5hGOdD8ZXIkpCsEOL5ml5FLLIciHzd3WDqYxFhktEXrYK1AFAytliu4OBmBqa",
-	"5ko4zkunNXH9HwBtrrDoU9eDnk4zdVi1iywyMEfot4Ew426tvONxZkw2B4vFkcrik0wujp85Boic6R9/",
-	"86Mv/vrfPPv8X/7D//nzZ//yXzz/4x88/7efL2NpJzAzj1FtbpZ5H0hPY5RpZKPGKNMUifwdgY0NSazx",
-	"pJoLtO1sTZFXbx5vuzLY9iOVUXATVvqBxMU5+041l5RSN0uxBQI6XZYeoS5iqgKiEliUWYvMZyhhTYEf",
-	"/L6zsmzz5zxZr2AVdoMK8jQJ27pkNoErhkwk89lv/vMXv/5BcAq2iJ902U6LMc/4AHfH9nbo1X3+++/9",
-	"xGc2f/+9P1pWCdrxEfr2jVmlh3F2/oTezetJtYLJvmm7/GrR+4Z8n5J8P4J94WtaoOJoOFSkzZ47+c6p",
-	"9Pc50u7HYDfwKSzqzaaryOKLhQDWZqh7haZ/XWMVfaCJqGKTZgwxNnxBHYTabp9CYnx3TbUQOIQdGmrW",
-	"mnLMC4hzsEzCdJ6MJM9LKOayzL4Pc7oAI+w/aN+DGGnKW4+ocIRUUWgT/3lO+Odl1DUN8g4hQsFNQFQF",
-	"5Bu/l/ri/C88FGJZUu85cb4wmI6VFD0MijYPlnXpNyffZsYumScOE8nT3vlwQqugtV9QqfyT2B4ijUJc",
-	"ZqPhNCzy9GXwDYPUuaPgVXfxBWo61s+8IvLXIu1X0HacDbViFS1hP6VRVpxZcY9KLKQJVlgouShYauEN",
-	"240znjtGy3V1PlZHBX9ov+grgFR26nzEeQ2i3vx1NmPXqe1VnopyAeBh1W2wSXitOwuNH+/ykxz8gBc/",
-	"OeB08bmnzciuT8cuNLy+JKHJfMIH8MRLTHHWOzzmMzY5MTgxTTD6mXY/TOLSjY5TfNImJ521LnTcrOnZ",
-	"SgQKWfWa8ekUBXE90T3zo93uwN7XGj1sAb+aKjm66q6EQaZSxOyFPCTzUaT2oLLToYkB57zf11qNWp++",
-	"16ye6VxMenyTwGczU5esK/HUaErOx0ZwVUsmuKJ02iIcazrldM869V0v1SXJ1bRn6wWCIXEdr1LNOp6f",
-	"BRKXYz03kxlIE/fb6FNl3G+hK/hPa5DRera/dWw3+UpgJ0dlGwLxkhOIRq6/vPi8zQ/hpiL0B3aDnWNU",
-	"3q5kYjLNZyzCcxaxQvYTKjYhJG4mNGpQsFvOD4RmYjgkOFgoNgK2DCingVUgJFovEgmQx7YchZIEphQi",
-	"SuxQZQzqJ9nQfZ7k1sBOByciXFjsG2iKS5tGgwzAniDMz5jKZloFi+BNoJ4jehQQ6Hh5CJq14gD8Q014",
-	"NoZ/nVnMXBLGVVIliztRioRL5EREtZ2TFjeUAy81yqoh8r8zUmBjhn/ZA41seJHKbMzRhQiTWwdittqm",
-	"9LZ54AKNPW+L2Um2HnO4dt9/wGCsjfR0+VZRO/loFTWbp2ooCh2sAIZoazHIRKX+zIXLXLXhElR6NdG1",
-	"pRoOxGwZ0MHbUCv11H55y4YyFRcI77g2o3lbzC47eGz9aGqsVgoL2LONhvVfewZe+1AcwSysx23NmBpm",
-	"2zDbUzFb2EOMS0vhLoK7npinvYe0iOlcTTXUQIREp/PX35akVlti12RVvxpZ1afcrafnr+HGDksoJCOW",
-	"h3OAoxKq4GDJH3ia4jiSrCzk/gbd8eAGylpx8BpWiysrNiZQ2LE+NoNaO6luJEgNdkxltXYHbXYOuGcw",
-	"Eh/07NULCsHZN4LBzTAgo5WHvjwYi8HBCcXl7DOZOgKoV9NRXUjjQMlhYth2bWvXbQSKewpjUAYT0dNj",
-	"NQ38ePjjZ//t/3r2kz98+o+/+RHGmHzxm//w/P/4z88+//UXf/PD5//+l88+/4vnf/xzWx4Hpq2fKjNK",
-	"LCleFhivVhQ3vwqcTISx9AC4EyIx3ds+5i3c8r/cyknd+erf7TCwDdy6jmW+4f3bt64/Xc/iEou4mFq7",
-	"CPwGe00vEyPc8kEYALq2BwIunkzFIO9hxHACm9xvfbtsHcv2ae/duRjUCc8ORI443TbM9Mc/evaH3//i",
-	"19979uM/ffbT/xTYcNOBSosJYJT+4F89/+O/fvbjX5lbzhSEzc+Bkpd5B7dvtjH1DuJ/ywckpSx8sjQD",
-	"LxlJ1ze9lfMsr8xIHeq4reO+uOdyPnJI5H66nb1k9BUyfpkV1b2hApD2UnD+8s9+8Ozzv2B1s86e/+AP",
-	"MQ/RR0o31CUuUqyVOD8LEBS3bBGfXkAIFNC4TcI4LNNoAjnOpLDTNC4N5bDTvA4wwWaFFHexb5c3pqSX",
-	"DJCpCcJpZ+oI7QhpoglmCCrQDdSEHuMsGiapiEL8GZnb9gdVDM/5wCbPRzkfYXlv+8C+dE9Q7P+hyHjK",
-	"zAzYanmvmdd0j6cp5KfD33Lm/pZKiuj1FnsrORRMPOGDPJ3B96CMogUOHHw4iWbcCNwTGMS3Hr/3EGva",
-	"wrD3JdSS4iM9XzwcoBQ01ePTOaXcGZaoAbZgjCXESQ/oGrmvkGZZwBpoJihknE0S4CYMiReMgDMvU8tZ",
-	"Zjg94kr17UvnYwHAAvgiyZLcDsLVBlyozMhe8+EjI3g+kSMzYXYPQNtwcKgNjSXvIyjpEbXYQ6oHSZXe",
-	"92VfDFUmWER8HMhHFFrYg4gXuerRPejWbEVXqEvIgQLEV4oFNjNqsSFiVfTzYZGy1yL7WO+IZxJH7Mop",
-	"Qnjo3ccfmin8/Xce/34I28urZvhu8gb0VxZYNF/WgncGXLK+YB/svXn1Vgj/69wwDb31RudWe6eNBjKz",
-	"xSdch0yLSTJQKcQZZiznfYSE2JdUc1QdeRHJuGwa4Is5qId9pQ5Crzy5HguoDlDCYYyBxGEGD49btBdx",
-	"p8IG5VnGIX9G9T8Vg1ybhSP8e2iH70s9Ne9i23qsslxIYVa+09q5df8bnXb0OpuAw9FsVjNkknNC1hcD",
-	"XmgE34iTEST8ZIKlSufuEOAu6YtUyZFmufISeb6uSwUAFYWjsQJloQLeC1PkoTZjJpSXOtRiu2mKcW3z",
-	"GUakeexLHAYUssyEDxjl8EPuACoJwkU7ZQX2l0ZK4KqM2uOUZNip+1ZImYWD4tAxEukVpIcPAVpGRzSR",
-	"rJ/xgdC4gnCcYyrTitlqdjSZOjKfCRwkTw5FOgs9NA6pCITErGeZ+gYFS/1sTvh4fFANyw23C8taEhDs",
-	"ebhAYhJt1959sgPuMC3D7nGXgEa5++azqf5nZCZSijRqsfeku0oXw3J2KkZcHseZ0JqapTwFYAnmm4Gw",
-	"lYuPTMHLY3ZUSRdwDhz4jV0n+FapcpdD5WGvzFjUTz7DdLoWu38oshmSNJFqYVPVNJ+I5VVIgci9WDRd",
-	"MeHJHJwuznjQpXsV/cmikKzWnsb5xLy/X7TbO4Mp/E+s8yq+sEVvBOtoEl/85j8++6P/8MXf/QLFcbOK",
-	"K8ZpBfPgwwfvo/CE2XAelvDGquJptB1U/D4+XpVlt0xZwXF5uXqfbBBVADuu9DCEwaRI82TKs3zLiDBX",
-	"raJfMQNsPCWGnQbdACS8gT485STVff5mH/qmyiaX5UepGEScrmhlo+AclCmkGSdmA8JAvLLPfYF1t8HY",
-	"0oSnNq6PGYRLpYrHpIUZDmk58oaaYm2tUqMW9fqz3ByuWzu3bt1o3wqXFjClXraO7QF6utRsjGX5R5Az",
-	"bgQLUMxaLBI6TyY8F4hmz9NBkYJv0GmMlHZOggAZhKxeY2HfMEe9FvjT8umLJRqNFbWxojZW1FfZinp2",
-	"Hr8Wc2+8rpcdQk4ylWEixIBCV6oXz7iIGQWvnsLOurFz9r0hsqQ6r6vHSbeQ1G6OQlO2v8zY+wihXXiO",
-	"xgOVs5mwVf7gCgDQINo7BC0gwfWecLXdWmzX2YmxRcn4dMrGKo11WSrWtHUHoE6TQyEtaAvVr9UW6wWt",
-	"SNpWAD4UrC9GhTR9EN9BPb4EWC1krKS4wyKqwLvH9UEEzUOofSJHaWnH5iOeyJqwMWi6ERMaMaERExox",
-	"oRETmoLUJ8YeAnWzosWmWvfTE9g+kueL4PvOX1vxhyAQuWXuFodOgfvSyEjRPIWLWux+linyPVxr3+6y",
-	"CJqqYqrbVDLsJdFMigSdBehHZBJqOsIP5phSaNsi5NJerqBnaC7JqR69555EEaVaB8Ri0cMrugKLJxVL",
-	"lRyJzOLOq6ziXqo+UqlCwpIcRBE7VPqyAyGmmvp5kodMGAknmcM1SrRDXFeZjYerkUU8B2ojjDTCSCOM",
-	"NMJII4w0wsgq8D+z5Rm3TqILkUmgNooGd+Aq+/7dxx+6aBwIp7FO/f4sN4wWgFp5dhAyrSi8ywtUmWZq",
-	"lPGJZnqsjjBexGFjs4HKMjHI01mLPci1jXMAAYRiKSgGBoNrgC5VriBvRk4fl8FHSJVC60+wqHcuRgO9",
-	"rYuM+v6TqcrQt4Cy0Mnc2oxgi6awPKFDlU2AC/QTySEsfb5cdz1adsWE48J3HDuD6CRigncw7kMy4BYk",
-	"tUCqSV5pCVlCzCiaKx+LGcQDOeHwNZi6W683NsxLzBxRRxLcffnCqksF2Mj5y2a4nPJCi4vQXz7C5ClO",
-	"qVMhzkcprvuazDLL5RjCJS/DaPlgyHRhTloZSMuTFAG0E4ib6xsCk2cJFOIc4w/QQMwgXfyi/VxmpJGs",
-	"phSDme5GY2g0hkZjaDSGRmNoNIaTRApgGBdkvfTqHtXCklAxmCXBs4u7iQLby5BpJ6lDBspHFOCc5H5Q",
-	"vTMOAi8fqyPw+tXlfmbqqJL46aTxROY3rgVhMElkMikmAKFAZC6RuRiJDBOvLqBenrlEzBWkoE64RkEE",
-	"jCc9kd3Nhax+49aNatRqleSa2THssFIeyCOz50BNzlQcqNFALsXAMKYaq15lMG5OV+i0aBuVZ4uzIshd",
-	"8tJpJhQlcGG+FWyeZYWsy7yCqrmcfar6ZgojlOj2uD74lupHNJnmmsZkO6OzUKVdP7qhxSIQWiObplCS",
-	"yDd3H7xz/x4pO05NNGoMxT6wSB8k06mIa16ee0sqggbykPw0KDVS4dAob6psPrTV5mxajdGzSF2KK84m",
-	"zSISriI7Mpt8ZlOhKpHPIZRwMPqu5ydSGVx1snoJQFjnjULPDfp4zMizQrLcaHVGRftU9cH1xaHGxB3M",
-	"flSZV1Y3gjDUVmZWRtSVmH+ES3RhehisedDtbIfBp6oPCtn1MKDlxFIP+MSOT5QhW8Ys1phra9/xRUlz",
-	"r2WvP/3kXMRDrGhzEkUvN57LJ6rZsY0c+bKXnQGpC5TgamKYNTPCKp5DXPr6Iehm7MXkQoj8Llpm4EQl",
-	"msUFBZVZV7mhHhi5XtpQGZjDrEMdcIHAOcxzfNyczCnXGnBjyQSE9ifQF8F2C/8v0hTeqKM95oMbE1Bj",
-	"AmpMQI0JqDEBNaz75KKqhmMwjszpYpzGSPGWuIsdeAz4f52vYztst9uEzfARJYSTAB/CaEcCpPd8LDLk",
-	"sJRRzobiSBhGKRA2T5LEjnngUuGdkEqnIqz5oZmAyIPOoSKokFYHIeRHkGDuPwHxYUWarkApe2S+ex2c",
-	"MvBezYOUGR0ND2XEEjlIi1ho5lgETs05Apk9UkevNpYZ3uz4nD/wOHRPDS1ZrE/X9oxelScsHAevxBKU",
-	"Fo6+YHHC05T0KV2kecVs1rnp86u2ZUdz/MUKDF5xUkBvuiBIp0fqaBNUJzjBjaXtcjGgbIBumbiEhiQM",
-	"n/Ewcl6ocW3A07TPBwd669jJH5D8W684vakyNs3UYWLEM6SykW0isl+IDX1dE47QKGKxGCZSaAYWSAW8",
-	"wtXfCJm1S9qG4Q8CtUliIfMkn1EYAOTTI5D0vkxyyvtCmJerzEN2mljUSpaJgUimuYVusZ18Xc/5JOhM",
-	"VuN+7cs8yxIzJE8dJDhrgs0BQ6mNMmK7+5KxTEwRHtk2YkFqyLrWMkP+oISTQp7nYLnQgoJ2ITCrqXhW",
-	"AsHIGau86FcKh4bv88HYYWMBzlVcVjYBZXSnzWI+0+UHJ7mXkYWgRbvlV8y1ZRTg1tyka8EzmPUhBWNX",
-	"Lc00DebmzW02VoXZQtFb9/dYFcKXHtRRCfFTeZkG7non/Blmjso01xTHcTROUuGXFk/M5A5xI3nNlLil",
-	"LOXarpIdcg6RVNgCdLgLT19v215oQdBVNc2UGlpsYM4miSxyEbJhkUHAPNgo8T1Ki+e5G/1I5Oza9m03",
-	"d5lAUACYR2ioxe66Ps0G8/uEzQLyEM6CiEMmnpi/7FZ25/QxIMNH5FPL8OO5ZJ0bEN9nhCuwems1EQzR",
-	"hfAcFygl6TosnT1+IO5SBxuD6TyG6X2oToDRubJ1pSJRBMf7wUSPkng/6LJ9oyZd73S2O/tByPaJNeOd",
-	"e/ffefDho3v7wdN6J+GqkL1NQUtokGcODLTkxZYqcsSRSN5pQUQ2ZuYbw3t8NZi5GBRowAAThKdwDURy",
-	"KKwkP7OESVvYRLtOHle31oxarj4t+mkyqMA8GmIaXwXzhD2zga+jWRCtTZWy60Ynsy93WQ4YZBaPY2Jk",
-	"YJ17UI5VvDbDCy5BbVOGHhIMI9BhO94QMneiKqewN2v8OI8BY/KunapNSdIeH72ZpDlUETrx4Ycqrz5f",
-	"p9V5ZtK1qzCol02bW2/cNOubqChuTzdqyuXXlqlCtcLJ1BiAO8Iw11ghpKW5Y2sc9GdYXC7xARfcMq6l",
-	"wdTQtC3yfi6hbHfBxl8z6IoY6cgCCpBleJEZZglSCIG/SgpL8/JSks1EXmQSsAdQ3IVhtdh7rmJekhN1",
-	"nUfDXYuahiWqadhut8Fahk9M6pIJC/lVoGSfXJw7/UZne+daGAAYlZPUzmBlodmGmV/fA94QsReQw22W",
-	"6LRU7Fwpl8i4LrIVFTd2JaNnWKyEi4MB+cl8gLV1WFoxFZlWst5Cfd92tkAOfsdlD5qYTWQPt3DNsb1c",
-	"2cNO/FKc/M0O5bJoD7MlhGaiRAdGw4uLIxtzZ9bifcRZprMH9iV7aOvDAUOmJENAayM6kI5TZIdgMORs",
-	"kHE9RjvXvlxKNLaO6a9eEj+NINgZDaCQTSk06U4Y48COsJ6UhqGJmMyfkZHHoEoxAU6DgNaFZqhDhM8q",
-	"YaBNm9W4rSORCeac5Na86SCezXnx2muxCNwqBNoMYMXRvmQW4h/m3FkuqQ4gttUlKHEi2i5EkW7j2Mwj",
-	"5fgUIjfkLBVc514tAJaPM0EY+hohKkQs4js4Eqw8QDdxa/SFQ4a2S21m0ApZfrEjHEgmJurQg7NMMiwo",
-	"wD5ayExzEScttufFYlozJCSnYaPWvGnD5UAxhoBJtB9z03kmaJXRiwnZnMDCIPzjDovGIo0juzNAgjSf",
-	"8iZ+h90zUOsp57Mu4xj25KFdJBOzFcyfOET7Nzq9HMaaKvKBmggautIWdl4MkmkCkX70YC6eAJq9NF9B",
-	"Y7eRps66jNGFaKp+gkCvkHOsXUqkq8IdCXhARx4iP10iPx4xUa8vEvPNZj7KzFaWnkHYHWhulp25DnpS",
-	"5T0yYsd1vSFsOy41pQgKyeJMTadmKTwFgj4V4qXMwoH9F9bO5/hu6+3LezznUAwAEdcdwj65L2kyKt4J",
-	"2geLG3kxy9lMzKk1iPPCOge3EsQzzYNsE+EKusFn5js136BaJzH8c6/YuWHvq3UECk2yO6+pltlARp9K",
-	"bIKD7MSTTSWl1XpLRQRZmvj1lrC6xxLVY8rzcal5lE0G88fy9PlaL4Vd4lzpQ4UuNBrIpYHKlhq5FV4o",
-	"ivhcDQMgPZyIugKIK0YVcVVWhirDFCKsoWId13CJ53mW9MG9bK73xSiReglOS4vtYq0VK4kuorWwI1Wk",
-	"McgdRS7Ya0leaTL6vShk0TfMP1fNP/8kwrIsOe+/jsk1AL2gdJ6p6VgYLWmYKZmHLmSDJRMzCyRIawJg",
-	"MxNEMhwFR8RFhhqalboYn04FR6h4EENTgF4zf0pxBNF2AvKZzCuxRdnoZ4IfkMM/t5MLRXLMJxrBHnU7",
-	"p38MuCSfVFluqs3iZDgUgEzv5hvFwjsur4hd295ehivzO2G0rcfDWcvJ7WbfcyY0JPDypAk8YKd2AXEo",
-	"1nZaWllf2LCOgCLpWB6VBtBZuiQyluqYBhJZiJOtNq16BxL1rLeO8Y9lxhkqZ8VH+zICpT4yxCuFClk4",
-	"FFRtKeAUYqvQZrPr6o1pillzRcbKkmSuhBZ3NPM1Z+wJvSpmEDc2KTSuU8gi04ah12ikCVkUJ3KU8/Sg",
-	"h3dA+z0SgzHPe2oqJLRHZpzXQYXuz9BQNlGS3R0nUmga2WvRs1/98tmPf2VewBQd85dLAjE//uGf/fmX",
-	"f/4/oSShnDnN1n6u4RiWqGJoFaT68zjW5YfCGCxv8DYqsiWANbUTYXphYjLNZ2wg0pQMSLZDm49qizV6",
-	"8AOh3dzYj5kT0KnRIghlqRAFiCxJENlZVb291eBpal15hnWlMxv5mWTIkvFbpQX7cvgGGOpHMKglUpuN",
-	"gku8b0aX00LBQLakXqAtF/h6tUzcVQzNJx9lxRrnl3CEqnxxXBoDcz5yGx4AUTGfiUIInWtDPEmg2OBV",
-	"y5z9ApEcBRJzIMAN2xdsVAgNZi4zKCgYiaybBAcvwLEsbygVGBfnq2X6yGdoWTNLCbaehwCDNhbMFaKM",
-	"oP4cFaGcTy0upQEax+r84jrjy4PJmUSBjawvJ1cSo7JgrhAflgZzBdme/fl/ef75rzZ2lOI3viAbzNwY",
-	"1rPEEE9pDDGNIeY0ohNuNq9216A83+dgkyFas9QK806i88q2bxzBK6nCJu5gO/eNInK53mDLX73DdD6O",
-	"4U0VjYq4v8oQWtlimzN2eO1BHLxK9syNeK3PY5uDdIlGTRKZvZPk7JtWZT1XC2fNuVkXa3o5AjQDU2id",
-	"rdIq4KFXnL0EsYKO64Cgo11Ijbn6Dl2jNGEwDVYKWiP6XAfDMiFpBzOZH+Tlc1i7ohAVXekEOyCeGocz",
-	"/cqQizNY+JrU08snALlXHqYkBmV0D+BNg0YcevjpAAx2VpueTx3EoZArklQeUYg1HNlDjDRxmXiYEMIi",
-	"uBKFkIZmxQCykFSy+W3SnLlYpmE+Nh859yRYG8qOIC9lXxrqQ0AvIu5C5p9L3oTGXES4M/nYMQPs2b7c",
-	"l1eugB2ydeWKizd34/cSRqnwjZcQswBM4FfEnSqdmBmztCrT7gPZhB+QVcyFrQ9UFu9LHBuNiiKU7LhY",
-	"dMQhMYe7dmBrDBMZw8jgZQItAggScJPBRUqDLaPXcd4JAon6u0/w8/hB2vR7n+YqE+xAUBanhkgWzEDF",
-	"CCszdshSNX2Wt+cTNO2oX8MPzyH8KhonZkvPWkMh4p55LXq9tS93pc1gxA1V4sDRFOH13khJww4e2cTk",
-	"SQKmKBd6hk4w30SsJ3oLAoEim9XEs9ylg9LCw4x8oEXmxbdlKhUswnMTgQPJOwFqiLF9YLnyovDGYqJF",
-	"eij0Hay6FIG7RNe8joZGl7QFABWQLKXDfQm7zX/f5ROXiQmmyYgSXq9QXB9PhdnY9KlwhGwIEtiCpfLT",
-	"xOwC2UNZDk5JlwGxL3EttrdNU5FhJl7ElbZv1RnU3i/SFHfUIhOFSk/3J9N89qHhzjbSYJExzVEFoJSC",
-	"Z2liBA84qWDzTcDwCFbl0P8YcI6Wi0r0iUzG8Iz3eiqGOVMFyiszeleqoxZAMdls1k772vYSRBDYTRWu",
-	"PuFP3hFylI+DbueWmYXcsJCgG/zBx+2rtz85boedW0+/VpNsGtYJYRP+JJkUEy+VAYE56kcDmX2V0RA6",
-	"FeBihQG1ZlGyTgrlmPPlID4cyxWQILM5HE0Ci7L2J22nXT9E82r9CP3x7fija68zOjhOlcOmBTOv4aim",
-	"KWSo4J6rGxf04I+LAFBOCCIxHe6ZV5/C6B/gS9vlkHmWcZA3dD6DzTRU2SRYY/yJtgey62ogADiCowcq",
-	"g4OMNyAEkmkhyF1AUYohuNLolSW75mXKGiphZ+wVc34m05wQaDxAO7txNoBt6x0II4qBs+cqnOkSqa3m",
-	"xZutzvbOtes3zPtzMGxS5cmQPi1YhnxDMZQlTl2PT6cYTaknGn602x0P3SZAHLLnn//k2Q9/HszDQhOk",
-	"zbYHZYN/mZF3ttudXrvzzbe+tf3htY/a3771T2985+2dd68/vPn+7UedvaACk/Y0DOBtcZj3iLhBrHHO",
-	"J9MTZ8IC0eGEtKA+ygKcDtLMs6V6weF6U5yMdIrHpiqLNuBoLzM+fpGmtGqePkMXNjMcnoxfmsi+mfit",
-	"Y/pjLRwdrJNlsaiMXmYeN7wv8uVMqJuJCgC17tIYANuMTCfoCvUNGUgqtNPyjCKP7VjJdl/2RarkyPp2",
-	"kcyHlDtibRvUa8kWCPpHqyIbiKiUOzE0nlSYqJyKyIU7lHFoUDsHa/44cFRXzWc2xVqbBal7COMG0W2S",
-	"iTRNpjrR1rlcyRIxSkbpKPYULxoVmofow1CfskQGnPxqItDl7XBUqm1st9stiwLz5ImDyk40JJvMqdWg",
-	"KeK6YOiHWV8RO63R+cZLW1IEPMSBKXn7honvFjwtcRs8iRW6sCnGtITlyHzocBd8gPvIrgQEyqmM4W4A",
-	"8YtLPxcBNQNf/4V55Bh247dWEwCAeuf/P85mvayQv2fko6gyQOKtd/y5djsZs50gPpFwymu1AqXzBziO",
-	"zW1r+J6RN8KNHfILQtZd+Bj7eVa7zYtM1nzKEmmJpqoiKhFL7CuVCi6taHSKRAwgZKDTTbjkRtTtHgeH",
-	"qC/RDdKmDE1C0B+gfY60xv1Ouc64XoZgm1O6aySMdrvduQr/7bU98WiYyJHIplkC+H6DG4LHwyHf2RkO",
-	"4uHOzSAMRkKaNVXZB4/eQQTAlPdFWg6YpuebSuf31JGE2dM5lwOBo0IZmGc5jmOJmOZw+4YJqkWfgNQ3",
-	"UXJ3wy/Gt97ZfJDiCfI5/NBxnk+7W1v+mnRvt2/vmCnJVDF9GyTK46fdY9fB7+27DhDYCB48YSQQhgEI",
-	"NpnFSdQ18xEGeVbIgTmSu7Qb2mFwKDKNO/wacFqpDovKzimhG7+tCop2AnsXpEnpMWLck1R44/qwM2gP",
-	"h0I47FsjvhEUr1qsagLsdj2Zjs4znIpzC0ZZrVJYdgFC9DysJTw5X/zlY5zsbucTZteny+q22TrlXigH",
-	"r/4mQUbffegtdftU8j2SnGGhAeX6bII3LZKh2yeJ3pR6CMnafDCuVo9ponea6J1NKx6AnF/KjCRrYRYS",
-	"ilYo+5CM7qkPJOpsENQD4Zt+Qa16lcD3hzinqC3MQA5JD1TUtHoHTwPQX5KWjeDWabe9krst9tATBDEQ",
-	"kkWp0nrmp7jaLm1RIMp1VVkyMnTLCqg2OdfOWJKKLuMbhqGGmHhDcjiHeS9SjrUV7C/PNk1mVbRfQD5w",
-	"nnE/5dmODvovFRowS5vPQrmy0EZ8xsDRRNsQVEqZMYycO3GYPvG7hcqFrinViYv5DqK3nkM4JjiPB/pw",
-	"fepp+nZFt8457PIkyB3YKWa7+5D/GANujoUNrA26wVtvdG61d4ALAYq44YgiTeHlKpfCwmfwulldYFCw",
-	"SRGBD0uYGVm7fJ+2UxAGz3/2r5/99Kf1L3uDtO3snLVCTmXyV7Ou+qNcusVfVu7V8JbTWp1wXxCJ9jgH",
-	"8IHzK5jj24Y1spNU5KKm2nIFocJ5LSrvLwBXgDUHLBHsQMxc5goUGXCVvnDYaCnC3r1qytX2kbDmpU9z",
-	"kajegxYeVj5rraDWfvJZjxwryzOMV2KqJ5+hd8XQF+fFoVIfy3pMYr2yQ+fZWchtnncz+T4d5zKzv+dd",
-	"PMuif3Au1VIv4Y1r0KxzGq7pGbT5EGRbqizqHTJQgYPExS1UX0BjVMUPDXsJ3MZzFqaqO5QqCb30AHQI",
-	"zBF0O2dEnMN21gebI3ia6pI0oVaXWNEfFqCG1qkh6xc6kUJrpvqfimpWQHW9VmsRYX3oFJpTXT0VZYPX",
-	"9YBLrwZLu92ujuxyMHyrfEELUjBO4Ad3IB6JxyvfcuBTfnRLJSyn8vzWMeRr+qFbUz6D/PAy7o0sJ7oe",
-	"Z+9s7OgU7Gc5u1ld4HhtkIwxl1KkG6d/1MQRzK2ownACB01S17sF+lm39w+0yB7cWysB5bHdSW/MlobI",
-	"blhZx198v7rOiXMxF1qBwP02eqLUT0sEOi0EhVXlutoWnjfAGWjvgJ/ssrnmK5j74y/cJqk/DS99kQlA",
-	"c/t+SerP+vxzdf7PMrRI9N5p4Kp+X0xJNLcRBQ2t5Qig7Rwuiw8caZnNMElTZ2S0pQWthOxEBUPBKYT2",
-	"nrCFrxIlW1eu+HVYqmMalg5ZS0tcUCJmpruQpAggD+zwK1wRjRJ+y+YDEr0veaoVpLEnCMBIti4gcSU4",
-	"CgaTLkBcy7jyCgEdZgmirLghQuwwu1cqm74AJVzo8L7UwtCRHC2Oc9PA516Zm4YDMUPMAaSd1U/drbaG",
-	"4dBYCxd9t1As2iabv8b3pUURcHQt9NY1sxiWr7NMpIJbpMQDQXETfpR6OU4zxAFtPg7YNv6oKFQ8E9OU",
-	"D4SOnHt8X9ZHNdBWuktcwmwiiRpYqYD5ClsiWVSyiGgj5Q75EfG4Gl61Ly2zwkHtKTg3Xkx6zkcRS6TO",
-	"jQiohg5QQVPwfGWBRgo3YwWywFVKyfmojB2w1xL0Hv1/7L17jyPZeR/8VQ74vi88O67msC9zWTaEF70z",
-	"s6vx7s5Mpnu9C21PWIesQ/K4i1V0neJwmN0BVontKI4ASbERB4YCx4YF2IlhCUYiBbJkf5dYM7v6y18h",
-	"OM/lnFNksZvs7mmt1gQk7DSr6twvz/X3MypLdDZoC1keZyi3FpMM2FJZzJ02kTuJgSZc1EOlCSxkAw2S",
-	"A0OwA8vS9GRMtvgopN3Yh2EZObGbmS2OM+IJa9JY8GwrWXaQ/sfOuQPQ7OWjrs7IVGMPmFIVAQBsiN/g",
-	"3Il9nSWLQhtOBM2L3YluTuaHJ2B0MgG/dxlkANCXc+1e+ukAgTDtYNplRe8fZxjxb6d3rPIxwGIx2CZt",
-	"xojSBBYmRhsERqUevS11OikUZCE86DvkvCrRFRZIlivp/EJwBhh3zmOKTNtqQh6jFp0QxQzilR0Oi9sn",
-	"lM1CRy7PhD3JsoTVKqMHmSwBgywth/lkwGVgwXNlkMEJ7icHe1WA+9wnLMzFrPNR4yLu+3lxnMV0PcVW",
-	"9Rqntvi52wX6j7CzGMieTHixM3hHVxHkCrFMhbebA5sBsDCCmYkR4iw7zmIOgQDwlpqIHryJz9DArgi7",
-	"FERUQMkI4h1IL2vfjrzShyHwNFsYcDiSOrVSCI13o/3JixrEDftbnia1FWy3WtthHXM18DjbSsII5FbH",
-	"ftjZboR1UxzzkSOIvrnVurPV2hbbrfZOi+Oc8+Ih0T6jXwajBfi3n/7xq89+8Opb3335776z9Yuf/s2r",
-	"//mDl3/wmRUD+dS2rZrYeic7jadrBG6Ek33Fbi04NZD920dvkLLc9kNMI4yspImzEjN5+MefeHLnV3/8",
-	"41/8/Y9/8dOfvvz+X33xwx/88rM//eU3/+jV3/35q+//h5ff/9HL//pZBfl2soPxzcEI4NwvsGdzBMdF",
-	"vViVnfW+TNTKYRhVSfhLHoaxiaq4IiUO1tOMr+wamfycVtBlTq8gw7RelTvgvEUWqxeEn1DMhCSXrKdS",
-	"U2erxMAHiFa2+gPgy1f4MedrEui4O87CwlD8s9pLotBE5O7z2NPXx+KaUQoMRdM3ENYMCg+CcwMpg9JV",
-	"8wI4TlnDCcO3nYhPyoLPX4WcdtDxIMC6UCMNXHXU57Asah5zDUDIGIXtxm0aMWZZAD2J6CcpElyX2t4q",
-	"McQDx7b/nSTPVPgpIqLz4nHpvPZd0xQPlUoMfWkVBZIatkRst3vZsRJM3KYuGC7oVisSezcjsduKxPZN",
-	"kKpbLGcyTBicZVZegYIM5IHyODBQu5wnZCXJK9YkHou8f5wJITMBpTBmXUQY+VzeKH+meP6sioc4YjFc",
-	"PpWIFit0JoWcZsHHNCp5mpC0feAeUnq3Fa3SQslkhtQHWVkN/3a5mwyfCoqRBj0JSRW2b7rhsXJcwT0t",
-	"MCq+zHOU1XGsfOK1J0EiwQTGGmchYki9eUF0H3lz8dFI6gzQ4bBkkrpxF9Fq9SuvrzNthgrgCuEH2c3y",
-	"YiTT2rUY5BBQXdURtSUEC5OW+uJqYgYG3L9WkC3licpEPJLPOwnxo8Y8gIRACOMOTRGxHe58UnawXPdm",
-	"RZlJFCUTcB/r1z4ZBKo1WzmbRL3mSD6/xw/2/c/UhCfUAjYoLLaN2ZzlCCARp3IWDJEb//Ypw2rfXLpx",
-	"ITn7tdgjUPN7xDzblEh8/XpIVczJ/qYmQxkMevYfpIbiKUizSRzDAO+oEUIU4pzbeC4+QLxOHBycTEPo",
-	"pHYdRLySBqoMxitIzaBEcg5Ew4NdJUESvN0x5AjD8hUl7nN5EW/wypXCPPhUjixtQZU6XfJ6+NkZDamv",
-	"nJ/a88jbF/EScwW5o8OuErvCPLleyUB9DELtdkYliUUBQwxfXuESnEuPcXUu76hn1oh5+njYHJqkLLGA",
-	"gAg6mBA+SMiSIIPKhKwOanUSaBDdcqggenOpLuomrDYCRVpUrsBQ2CGa8Vq25vskkf0K9enwsK0mEixR",
-	"blGKbFc/hPAZdwY22rdaUSM8bBrtO3fu7FRUYPuYdNkv/tfvvfrpdz//87/94m//clUt109lRYM+Ag26",
-	"3Wr9ZutOG4IaXYQ9KvDVExbzz+c0ZpB2/WyuNSrBZ1QGO6lBRAnbunO0vYfpMK6t+HWWN9pvvqgYK1Yb",
-	"k7muXtQQAKvz19MCUKfE3/7yKPE1ug2gAjGKb16gAXWj1W+0emQ8R6RTVkKrej3KSgVzsbFQYi5b1ef9",
-	"skzVv0sQ4TVxGEtALazCF8iXDKOe1wQqIvJbAEJerQUzJbCFkEuLYxEjU79KOvhImXjfaugkw0aUyEti",
-	"hYunCunurGCABncuQmzb3/fIUoGaYhjfu09hvjWccwyxl4EcWKiy0KpSumiRJFLx1mT5tG3r9Iq9XowF",
-	"JTOIiRDlHYW4PNTop8Mc+4duF+/JmQ8Y43E+fyDx/SyZdxqcX0ZxQdE1hnm7du119zS0ze/4w30XLvN+",
-	"iK4EFhpcX2sUWEEkoRCfoJJzXRb3s+SqE0c4VPbmFYfKUsV14T2b9IuvWmofIaLRkVYXt36JAbpL76tP",
-	"zoAOfjiH7LOmEnZ14XPriJObiLkrRvqdi0khUyq76eZi0i4UQxeudEIQSJZCe3K0a3j1OahCJ1gsghUe",
-	"oARQhUok2QBMxiicQVY80QEbkU8zlHma4v0wwsQBTdbCRHIfECrSBcZD3qoL7kEyaMIB5nZfTRD9EUfv",
-	"IPCNldoWYEKtJlkftf6EZ2jhZKkJXXYTQtzG2gjAG6ALNGIzJwNj7Fu5cmh1AnvHY84upvMgSY0ETmCu",
-	"34cmLwAT1AUpV5AOlqQy3WzNpzKF8If/+vh40mq1Wk+vrwR/WB0CCiLTTIUc9qQ2oBzeWiek+mA8tsf3",
-	"WQ3hCPITnS2rmx6tVi2viHftRzW1UxQeAvPki2NCsY8jWZyoRMAUy2SfcFHBAsLfAf8REIQtywHI4Eg5",
-	"FdlmxdFZOb7+yx0/f1eO1NtFPmqs+O7RSjhFX7qofF6D60Tk8/5zc7+RMa44Kn9hBpZG5ruz8lJIObi0",
-	"G5+4u/oMmXr5rXfG4ucPX7dczfWcJVNX4G02S/3qxOn5tX7exX32Or4BLy6PXPJIiOR/pbAOvoFPlBpj",
-	"VgFDwssEfNUUGrIgFj5RMtlskM0GOe8GeV8WJzU7hEXBy9gpRhnEl1uOZXGfzdP0ro9wy0+0Ah0LRVKw",
-	"VgM0agwSKb3vDEJW0STbNz+BaALM6BB5FtIqUDAcqJ2outlKdCbKKYf5Wd2UxN5lyBaH1L0zdLL7ENRQ",
-	"3+IlkqnvbD3mOXko6/EjL8nIewF77r08O9VreagHmUpEPrHLZggHHTT3UJVbd2HiFxfKPYIj8YujTuHw",
-	"3DVXeJJ81QyuepDR3PAJwBv59APA6s514qDdc8lWd4YspSZP4ZyvNTQdpCYX07w4oXBBUuwKlais1DI1",
-	"++CF04UyHMyDDrBay8k7qvR79PIBIgmUHf3/dR4d39IQufROBbnUtRjGcqDKR89UAcByMERH0pw0IoAa",
-	"sv80CHkFmi2d0vYYoWMDZYZO3u9AAy7mlKGROxMOCxT181/cX1G6Jg0LtpyLZHzNW2o5NPlUdUED95YW",
-	"pkk/5GxIPFTRxEuNYxe6nTLbnR6EoWHkq1u3ItUnFOjpt2lAcNMUB48fQBrwcUZJesaeMDprig+LHHJu",
-	"jZnmBTm0wbpKibqJSuVMJVwFwWTjocBZyBS/fuS7UEkFBPZ1HA6OwyvyKaQ3Q6iyLh3QBQkHYPS6Fn+9",
-	"LMePsnQWRyI+lCN1qEv1tcOy0L0yfqMp7DYVR+8dEsj2UNtb/jgTYlzkz2Ha46MnHxwe3b/Xefzk0UcP",
-	"7h9S6CV65OOPtt7Oi6ksEpVsPS7yMm+LYVmOTYwB5mB/1UbEnc7Xc1PivHdoXihUGFP44kPVmxQqbgbh",
-	"lrqEeGNXSPVr5mYPyaIg0RW8quBoU1iBqUy9I7KncQZeenRMFPlISGfjqSywt3i4KaUBo+8HSmiMdDxU",
-	"va23VdkbbtkRxojnRwBSGYc089VI89auiJkVrFfkxnSM/TgSOuulE+Akd1nq0Di3+OO7j54cdh49efDO",
-	"g4eHNJD2DZq6AMAflkemNFSPUorDp3fNATDk3AqoB3SuUeA2+25YkF14jin4HK9L0i+sDQwmjfE4aNKj",
-	"jk5S5ROHPZYmtSRa8tlIPu8M80lhYjb796RRJPRiIqhBLw3GqCfa2GMNwsZgrB1yKu1S59WBtE/Hpt5y",
-	"8m3Aou6CT5Biw0PH299wSO1OoLAFlWzZh+hZIW7HNmSmYmLQlikLJUcwaYwpn/fFXitEWCbohrek0b3w",
-	"RIqEyQlOlBYkJFQM86nIcjHVWZJPKZfH9XRpCmsoVZwjDgXMBFQJnOBFoXqlGOaFUaILro+Z3Yb21coF",
-	"j2Em61/hVxoVspGLAi20QoBg7H5CvCtSYFZUfo4q93OgLq+gA20CYr4aIqa95XVJ6Llz2prOVpUsx5Nu",
-	"qnv1wKTdPJl1urPSHgV7rTdvvThD4AwtPSNTiSJYLomSG1aOx4ZwOdjwNJTG+f8p4iHinKWcc3+CpDO0",
-	"9tDW6udpmk9dEtFIl224JQjEP8RRALyGNCdAlS1x/fq7akzAH9eviycQ+GglCBl+NZTFKFXGtAXHLuy0",
-	"Wj6yIQ5swXGVjAZwHY6meRUvw6Vt6r6IjR7FkFMXW1HESpx0Ans5gtLmrATjqoLME3vN/u5EpnBrQrZL",
-	"XRExE5FlefCNvcu5jyRRQCuqNZB5DBJswmLAiD0FQk9IPWTWHRzUD0FcBxmVU7WciZEDPpgBFIKOWQwP",
-	"ocex5xjyKr2VLgwAcYB/zUKN0xnHfzyAntQn2DoZFdIExZxtnluX5diuuTKABOl5J4g09mcy5kvlhVCp",
-	"i5e1zeB6Y7LgsQiOc1UBKZdzsRrAVo3E2TUhGpH9DAJjMFZDQzRLBhenTHkoM0jYg8ZTAzrIIcFJrr71",
-	"v2GA++e58Pg+NZ4HWB0cnHOhaFyYsyoxywFDuuBEgHfDc9nUM+E5ZzJSdDAjx8sf/PzzP/29f/7Zt7/4",
-	"0V988aO/aEQNO+B1oSt+XTfajb3b20iv53YByim35phnXKqN0aNGe/vFOvkw3jNytcLZmawmtbkwwenW",
-	"aG/fvkzWEB6It2TZG254Qza5MFdprvs60B8/U4VH95qLk6JsB8i4hwgkYjZa2T2msuRscevO7p07t1p3",
-	"lklcqdSjGnnLTs5yaStwrdHJDtB1TXH4wd279w8PxbWdN+Byf/vgwXv374lru2/ArZoqn0LPz9AHZ4b5",
-	"JE06hSqLWSzGkzLIZu3K3onQGV2SvztRExWJZEI51wRTwXc2PG5COR2w8XXI6YbmH3wAH7oHjA9G347k",
-	"c2xHByAWYkp/QdkKQO0nY5LvQoGObFBL5Tk7HD2feUTptsx3B+OHqfooh0JhYORQz2WvZLgxGmcmjdfl",
-	"4vsg+tjX8IsY77UYE3tIOuB5CujS4QtFfOwYbopTZoJsZe1Tl4n1PYySI2Jc6GqWe+nKCFhmCuyKRltp",
-	"GJtBS4DMSzgGMBfx/FD5lGvf2Kk0lJ7Us/tMJWKmSmeBhAFxxhsyQMoMExapO8A8aMslZE6WlqhdXUUE",
-	"MKVBYbIySIRupkcq1ZkKs7oDvEURTA81zdfkpiZTz8AQmCaedd5HNgNGFEJXNLO87Nj3UMyrpq5IkRTa",
-	"9oYGfnlRRNmuTQe/iOtlMdtosoacXwzjXNdQDgsldp5FBB6xm8TZ2Inz8CwJDfAsO15O+PyviWYmPFSc",
-	"vOFyoc5HagaSE5S3Sof24fCYITzKebry8+99/vff/+LHv//qT3680CFikbhwf1iuOrVH55yLs2Zh55yt",
-	"XkMGtKt4fVH49Gv/Xp5tJMONZHihLOmyqnTgFVQxtoE0uJLot6pItwW4sacIdlbzobtzfaNZbHU9jpzg",
-	"rDq86R4/OvTEC749MRHcEuUtp+BQC2QKBq4Dx9G8cK3Lfl/1aCgxoEoc2rtUpvQqxloxUI+9q2bUB02k",
-	"o81TLr6LGSDKaV49Ux9li2cqUnIAvzW6lSHVOjxpqSNIslt/6rL02Ghvt/Z2Lny6RqtVtHv5F9JvN9a0",
-	"dNihIfX+S2bsULA0A7PFuecCC91rvRkUyiYSunFxnRCWaEVQrLqkjoba2F0QSpxeuje5FdBJ/mJ9pmw2",
-	"zjmRgSFn+6KGnGCe1zPjkCq78Vf9y7hJIRDDGVxamO15zkv18uwpUPJyPJKARQJNIwH4HLsMvKYON5nj",
-	"ZxXJpJDddMZYm941k9LFAorVJCNgg8DmMDGqwxjcFa+OQ8THgBoOQI6AbnULKDtVIq7Bdf+17Z3dvZu3",
-	"jiet1s4t4BpHFOj4jWiOx1L2Sv0sQP0e6GdoWwAtWT0vm+JBtlBl/JvoDRJmLHsUXBL/fx99BL9+cPT2",
-	"1p0mhs1ARFLe600KI8qptu/6upH2FiEzMSmXamBg8m4qs5NIdNFLZc8/om1oisep7KlhnjLGp6TSmN5W",
-	"PR9LQpHnkeU+IlhMBeucdHFZsuLuhgHGgDoI7QuIG5wRyM4pVu8ztn37miJOZTaYyIGKwTk0zHMDFBFl",
-	"ITOTEoeFn2mIs+oq7ixEvNrxcc11rjKPC4uCV5rmUwWcHROjPPEBwsUCwYRE2lwsCC0hMhDd1HNtZcb5",
-	"urh8XCynWEPoK7jo8O3YzQD4E6tOysUpYXxIeo+l2dBHxtsnQheun2CE6+nYfc2MB97g5QaDfHweERDS",
-	"bSqlcLjx8u8D/D/7ecTWNbRFpdKUhpCGmxXjUsWugtF1WWDb4gG1E4NkySJ++ZO/++If//2r7/9ZHHou",
-	"AdCR5G/dr+k7+gztXZ1MUrsm3FoH2Z5jIcnKF3Q6GIr/PylmnWKSfY3SijPPQ01gYxWf/LhQie7RMAVX",
-	"fgAaUGfSOlRZcji6ODNAVH+Ee2MlUsGATjOFyYCRGMrxWGXs7fV5Y3V5GjQep6c+XwhRsTfMjW0Nzda8",
-	"p9TNYpeYxshrDAvHNjIhJu1QV+HTp9Fu/JshD7PxMnQDbwvfTaIMeBFVs/nbc4zPwe5ttBtpPtDZFpSI",
-	"QiDlrnxSARjnjd1evtvn4AvCnpzSHFvnOJWIylQdMnuAV+/bsEzvPX71b//q8z/9vZf/+D9++dl/evmT",
-	"v3v5rR/988++/cUPf/LyO3/46k9+/Mu/+IOX3/nPjTPGxOSTogfi9MyUatSRyAtRO52P3Vp2OnbtpVzf",
-	"2tPu+fVbCfFzHd9OTuYlXnadoV6+1noMeN3nLRT23eCKrCxXXp60LPdX69Ipi3GNUL/XB6mFDM/FTNjz",
-	"owIKWkfQbiXS7ahBFDLYp7sPG1GjrzOZdvwq+KfPvvv5X/70F//wH1/+/t+8/M7//qfPvoer+Jf//dtf",
-	"/PCbn/+3b776Lz/Ecfznn3378z/+q1ff+okfz0LnGGJ2Ezz+GFZTFy1R5JMyoEhWgxHi9m9HJLuToi2z",
-	"TilPlH+RwTUYF+R2I2pMlR4My0Z7x56UDkYzVGftalCFvUsa7Qac0nCxLQnkfBE1wEeYnDWs82O3+kjV",
-	"tnINc0Fts9dclqdr2DgCDF/MBjuQIOgG5rW3QQXdaOlW6kJUJlmTKb9IZn86cBor0yvZsc8f/bmOIds2",
-	"p96MfZy5qMQFQzY/Oc2SfSD6WqUOL3wKGU2/dfjoIdA/UlnEADHMU4WkcFHgtgbNGRgI7VnJfe7JNAVC",
-	"QsxJAcvBUouDRkcAGRtkmi4Evho2QUQQ4zK22orVNq1oYbVNYr8gyV1bbcVYMcmK7K4IVMOPM1cPIBgQ",
-	"R5zMRByI4FvvqlmMfJi2w4EtRJOt31fPojjHaYTMEiGrpUGOedvEUxQHsED+innF5p0KR9McBE8ThcG8",
-	"ZW5HTeMhUSPeLolqfE1yaXRpddSX/3TNK+7L6TGoFxrOHKiLSgzOwbCzE3gT4OjBJsI/F/HWvKBRG1/s",
-	"k/+6SiRaAi4urn3yU/Bxq/1V5svkw4/Khjeal+pUCBbCVzEydCPeXK14EzgdRj58fR1BZ1XPw4JAVMrT",
-	"gjV9agzJMOCj4LhL+62LhGTPA5ghrZhg0EjiM7LJmqnLGvhvQqpUiHASYvAB6vlx5sWqnVYL6tKFINJj",
-	"ME9CkB0FY4bRgG1CNZnIlEMb9UjNJ0eACqsSxqZU2FFyjMybRjkisW4YyMRaMo8ZCE62wtCm2hQHFPYY",
-	"mm05IJNDIX0Aom0cjBAHBaIBpvqxEazxQtRrU8R51plkvVTJIg6ExfE4nTXrusUt5h44NhttxDg3RnfT",
-	"GTX/Q07RDaMaTVStknKJIyHRcuRmS5aQ+wFma8dzc2j/heGwWCgSWs3FcmL+vfcDlMzrRcGtD/pBFq6T",
-	"F1GGq8rpC/XZdoEDB9JSuG0LDcDMa0cNREGvUETkolmrsc3I6JSJSXaSMYwsQUXWeCewJz5YU9zLeeEk",
-	"lHdTyWkCfQXrWV9bOfCCHou2xCPFboJLDxY9zg6ouXTBu3Xms8d5WSwK0/bBawivWUiEQ0xeDKxZMX4R",
-	"1zeIPfNBNecUruZDZl53TAyM7hXLtrXi7Pz4BQd6mJsNOU+79n/fuJwQmYV4mOpmtDf+/JzUBMi482kI",
-	"FIr2ZzofAJu5BLyDUV6otkiCvR06oC4jbsYRSF1c3MV1sZ6oC13eCLobQXfG53Yo57IMdZEgm7ODZ2zp",
-	"Nz6hnXQqqCvlKqxnnbEfnR+r8mwWE2QEM+B1riBWsNsyapzHTxD6awgOA/3kc9AX2xXoi2SiTn0+79vn",
-	"skNYDfwFpNcOrYAlZd6807z5jcbcyY+fc1IsubSfqaJCcXGafcn7krbtH8DNqbNBZ8mNju6KU3vNwkvt",
-	"S9vuJQNO5sbL73zvl59989W3vvvyD/+sQdkgmCoGNph5l1V5aqlGDzLH81bjKg0ieR2LUQc2i+yNVMcM",
-	"8/H5bs2oUVoBweE95qVMWQFCXsTJOJFnDcpU6tJ/Zef7YpeU3Yz3VCl1etZNBcHyG0zXKwY9xogkiOcx",
-	"nkxMj9b06dQiui4c9TeQT+uUwEmiYJfi8f2H9x48fMehLmCMZOZ1OQAeWyG3bqyyRGeDeDErACvbXDFX",
-	"d8Vc7bWBFVSuAv4JD37+a5Xjng70FQ/3vdd8uJ99kl/81F7lvI5Elk/F3YOHd++/9979e1+tdLiv2HmP",
-	"x10lMTpI6c7TxFzQjT931qvnLqSuFr43CP6shKeDXVaWBCcaxscnE+VD0L3hCzkvnR0b+DqBGDzVxl5q",
-	"UA7by4G3SZ6oIEkGX8AkGcY6nIWGcwZhIkhRJKcC5v4gRdwTjO47kxm+BfbjmQdyGkpIyMei7d2GeK8B",
-	"fY2p8tcYxcyjcuQrpQJs+xVciVBLTf+oRyLLy6YAKp1eQJhjlCKU1pAuJ6akfYi0xqCrmhv0Pk7xl+4K",
-	"lUPgV9iN8F8dbTqjvFDu+FzhRpu7uYYqxYP846dRQ5tOMnGBanORcGSioqiyxfC380e8ReEnnHUdflPk",
-	"z7T9azv4bDtqTIczYE3v9CdWqJ+LnPMHxIMyRICg9bUvdsUgD3ZX4xLD2FbmA8d1dtaNBCdOtiEjvOKL",
-	"hWYHzhjpDmuNriiQ01+LLgF+Bor6rVUmWEgJ6FJi+pqAk0v1vHTKjwtipRMTtgK6uwBSGnHrbAFtCsQi",
-	"HQXLIv+gQb8guiy33XV1nPUmRaEyvhNEono6UcsuJ02AhcHNx+wUkNJEPMq0J01NCscclgkOATREySLV",
-	"qkBCb3bxDvMpXgc0qkmQrkLXx7UYSezjN5oejgUdMuysg0679BjFhdWg5BxnD/o0iux/C66xhZxqcc3+",
-	"irmy9m5CXyZY7uWcu++NiIinARbOjihhLkHGioumwryd4wwT1MDtRU7rwE+513qTs3PQzUgdaVNqnlMy",
-	"AYKGnNo8Z6zB5oV4/OTR3fuHhw8evtP038EpqBa/IySf4M1EpRrgcOhNPui9j84ldbn4xKLQzyiDDQuh",
-	"QYrbbsE4YoShNIBjrBIYUfinYfxEHrKwqEIa1xiP0zi3jcRUFUrgu8HHQADYG9pzhLuDUwUuzAqlaQ9C",
-	"MD08e2+oCIc6gCwyYiQTBdj0i8TkZe5sGjozpZLUEggzbEL8JfGzU1sw/jBE/tFWtIS5Zy7woDN2jJJC",
-	"TjP6vFK5HVZYGBE0E1ltACsbWTIhh4E52OXI2S7IQy+0HRDAmVncD5RxZD8DMHIYQkb1DLP7gprDtYdi",
-	"wyDP7CRAaEeeuTgRwOp02YDOC+alSQd5ror5rjkvG7gBwqYE1Vtd1nTyfj/mo1QK+xv3MwqQTAkFzIxM",
-	"E083+y2EnOT9flCmW3cd8rXF7SrUKI9ZsEBhfcHagi+I7T4YvZGcBZ5AxgUFI0pESXJ6kMlyYs9hAIfi",
-	"JNNg9xb5eFzZ5YazWBI5o6RTSvgDeM566CY4SS8uaZ8TgRyPfivxhecPzH0+zdbJ+4d+BN7sF/9iTWjb",
-	"GxPaKSa01q/KhOam5SpNaCQsbBCoNp7883nygb+OU8HzwttkSYi3eszl2vdYtzjVwOcUEGfiYxYQxPOG",
-	"W/9mq0XaiAtTOdFZ0qYIQZUgDTwyhkQYpGAicgGRSO7SQgAiCqNiMV/XaR11lF92lx5xR748JqyPP2mc",
-	"ap96htdWwE9ONzueieeDgqqvEaO4SLuFA51rp1CBxrkCw9ZsB7unazCY/GDgHj8NPctO1UXOdFopZxqi",
-	"3GIuN47tXw1xNZi0UWmHwwCRGlCjkZzqCkRDC0zWFzRRmaUHoqM2tx/7kxBtKB7cKAJVmMmSbomxLEoN",
-	"7DYEdIN/gQqUKatERGKSpcqYqso01KbMi1nTfdGZ6qQcor7PfnQIn8VyBxj7a39GEw6d2aKvwB5SKmS7",
-	"ykQM6QwxRU7iEzIkAczwUD5TQoo4U8/LTg/I5ckglcLcZIlBPb7yBmQGTdK0KWKWqZHyAJwQ/FOZx0j7",
-	"FqhTAf0DJDzC+AL4kEwSjVmDPkC/l2f4o4OMgFYhnwPp3pivAcx0bRE7y3qWx/siDkVq+zcYDTo6iffD",
-	"7NLt8C9lxC70Yy9C31R35t1FsbPi29LI2jOrltayrwXyMD0Fci3A2A3ZKphCEMmxAvaJSpE7TXGQpkSZ",
-	"1tcpgEmALaBQo/wZDy4lX+QMPw1mHTvClMtZGZ1obnSisHNR0DnOM+fu2b+3oyrvLq9DGDDcM059JrJP",
-	"6JpWATFvWOquLXVv/iM7Zga8hIiZF2SNGur0oqzwniOPOoPBFxxsWCPE+GtvA69DhaGraR2t4hA/eWGv",
-	"0DMklMd2Lt6Gqa3BuAma6pYWj6FtNmpnS9rND1eMVcbXX5zaCMe0YhXZ+moruu6qlRP5yJH95vQW0EGC",
-	"IFHOLy4g36osU5VA2ozOYNFXleV42UA5D92qzT0Yj61UeWpD/Szxjjp1lfFLlTaobDKyd5ozLzeixiTz",
-	"fz2N5ljC7IVoP9p6JoEtDW5E26h7QQn27w/CUlabczYSiruBbxq94QvOcDyk4HzG+9Lufczc2a3A13Oh",
-	"YGEhaZt55eqGKbATrTpZD/OzZgpOzhgNJrHoqoHVgvz8EcQQM/dkhLWG1D19IZ21rSkOkgQS28qJicWu",
-	"HRbgLIXRQFB2f3r5/r7/bruFgnVdl8mQE3Z3JJ+/p7JBObTicytqjHTm/o4WiONWmdwuZdnXNYAvz5VH",
-	"HDJ86zcIYfUh4BgMS2hVNvuUGwgWIARoqzxf0kIwG52K2nX2/FfyqCskUdqwRbkyawDYU79GnQHy0tZo",
-	"eK/b06pyDQRIUr55AUbSskHzkEorX270zcOcr6wVrrhDvrnemjXOPjJllb7LSsIhj5gsEV2Ktlx42jsR",
-	"h/ehE2uE7gtDGNX8ItCkehwKLH5uY+60dm5ub+9sb7d27QZlHLW60QzqX3k0H9M3Z84+SdaCrz7MxC3Q",
-	"9WRVAxCP+zpz8hdR+8KLlMgYeNYpngqwW4PM3bx34kOXkO4XgEQgf9k+THS/D3hmtd8kspRdaQAtbET4",
-	"i5mdT2C5jahlpAeoZOADpQogCqG0RgcCehTsTp2I9949fP9QJBr9jTgkc99EosxzD8aCiOOamKjtVws5",
-	"nXoEOWO12zjQcCpT2s+LEVhAElmqLY7EXuPQ5el0fnia0n24Oquq1RmNK/NzNe2MHWtF6fesftVY4eW7",
-	"oBue18a2ulBtG3WaWcfp7hxwuLHoXLFFh2S9TE0vaLQJUtVKmQZ4hQuWnBuYv7Y8XQEs0bTvIEgofud+",
-	"FUwKy+EkBAzeoZtoALusQFtDoMDaO6oc5gnjrfSGysDTcaH6quwN7SFJKapoIWdNfCrBKuOuHXcScRCE",
-	"i2clQvFlUE7Sm945Ad059gkSy1UCPWxj9Kkp5QzDcBJCfSg9JAQDEjTFBxTyw81B2X0PtHUOuakks/Mr",
-	"bwbokEHIhGEwAxixd+4f1SR72KmCM/9hPr1QlrohiIJqqjqUH4pTPEwBxxnFZszchcHYDkxVqjK6zswq",
-	"ie1whKKIXkG7aLRvtVp2PdOsVxv6oXTQJrstiu3BwcMfbwYY6ys24aZtgq2s0d5trZHYDmN2pYnt4Ffx",
-	"nozzBACcKwn+dPTRc4TTXsyPQQN/uhOjkgs8B1gB0Z4Qnu/jg0b7wg7sDC27TIirjQhO9Y13e+PdPk/q",
-	"Chyu8yQQvPguTAbhzs29my/WzWN3d/tSr897CLCDrSfPie8AMwa2XXSxQdmm6p6KEE4pmTChENyiC7BK",
-	"dtstQhiBYfs4Q9tQCAgFZAHMNCntdoZsywf9II47xByKqk4WIGkEKunpEuQhgNiZbwu2BEMSmjX4m4Ho",
-	"FaPtH5H2zDyqE6uazoDPg+pvXJPnmXJBkdQQFmWOMwQTsocXBANfv/4hXpnN69erIpV0chBc7qgM8xmH",
-	"oeIo73BGLcTf2hEgP56TTlzk8fXrj5aIZ7Z2Jr1yWT4666UTu9DmJKMItFRbAkaIu/lhWHAvpMHcGyWK",
-	"SToXgX6chXPkViIEek9SRe+Sd6iryqkKRDPnfePIciy/kNkJMsenMwiY3q6sPSfHoRhsShEb4A+7RsGR",
-	"ECi/H8APwQ9RNf3pjeNsp1KsM+tAQCe8OJJpassf27mmwtGDyEOUyNlxtlvfvD7qG7y24NU9fLUvDTQc",
-	"P0EMJQ/FBpQVsHwgpj+4B72tAgP6CzWQRQIOXLaYIpEZ47hODGmebi/halAQqEsTTlu7rweTQgXuLnqK",
-	"ZLdwCJXT3Al+eZo0EayKlg3UTDMdpJkREBevM0hQgF4McnKrlnl1RfCrwZExHapCBX5bMDk611NTHNZ9",
-	"X+2F3Xl4iBRqJHUGDn5n39OZaDV3uHPg/qSfub8sgkPpdv6HkywpVAIDNs7zlG3zsP5xn96VvSEdCoAm",
-	"ZHU8TmkArwsRbRnWo+Bcpbj1Hoat54VX3xJxLbZlqq27eVYWedoWWb4FiLfxG03xUE3dSCIdm13Mx9np",
-	"J6XPYwz0xfy5VvO6IvaJVbBFVct288DDojlKW2ANGWhTgn0YuGAy11KnSVL0AWgUXcAvs5+gIhZVwHop",
-	"d3/vOFsGUJblZadvxa0Yit9uRfbul+MxLuawNYguXFtBHZib3f1NyijAwrmbxxlhRC8FVouCzFS+CicZ",
-	"5BeptL9qE1Yi7PVK69qxaeREXMHAZutY2Rxn78fXFvC2Ucx+pYrZJm//S6z8fAk0nknXrsSu2vJQ40tU",
-	"ngO61DE8yaWvOyhH5AUr+ZhUyT4I2DJZ9gFJbYE/fzE651HWqwnhrXU5T4zOlDHrRZF8mBfJzRZ6OE4t",
-	"dc6X7bwmOitv7XmPic5KNWAnZ71rHqJ7i44dlHU85B8YVTy4t7xgSDNZM/AI8PJXDzya98r+urmE7GJa",
-	"xyXkNocPJrjCM/Wr6O5ZHNGq72efQ17cIRF6pfM+PJ4UKuIsg3mPUZiraS7gOIqWOIcOgpAlBND2ybJj",
-	"VQg+L0Te/R3VK6OA0dCeEDElNOAZEEFMeRhpAFGMGJnG9NhwmDofOOr9AKZiTkDV0SVlblc9OyFrxhzz",
-	"Hmp29CL5XuJEJRPcVyA8H2RCJiONudbA2Vlhl8xqAlCZuo1E7drYVfZpQW4ZWGCq8+2IUMmO5OkNp8Qw",
-	"whoM9wnJQsFVBCW5qOkKPrY2XGeFtdVHo2LQKM5pEE4y1T0VhmETqAsa9HDwa0lI6q+tqyQg6eb5CRkw",
-	"ncMnvMza2zu70dylCXFIhVEd/tgnX0LQ/XZQWuPz733/Fz/7+Rc//Ack2kPZ2P7H3PCfL9x27cbeTsjN",
-	"hoL4aJwCvkllrzTajbcePXr3wcN3OncfPXz7wZP316HIsjNwxfDK5xjeldJMg53pEh0hnrCDjaCsUvjF",
-	"qSkE/wl7IkjU5FBbjajFfo802vDyKXMWChiYDwrCZk0y6KVneJ5vsVxIacP1szIMc8gUusFh3vi3fPbm",
-	"h+ouACvMSz5gJj6X5PL0dAXuht2j2pS6Z5aiMNvVfehfe61Y83gGETYu9WV7+7b7q1MAv+ibt5s3z97U",
-	"BIFrz9fWi6cX3+J3QXw40ziDQgbnsXoqbEg+2KgE5zWCAKjSok4AQn9ljC9fwA+2EBa9ZKdgitBg1Qyh",
-	"AacpU5YdhYJnpeyVS+IyL9sQcIF8h1+/GM/BeiGeg02E59VHeA6WB3jSzjBr5+XaAm58UsrBC9TRU4Vc",
-	"2nVnN1bhE7cHLlSPMZTEgfPWzyNN8ScuOIDLW1T87kFpR3Kw5D49fRjv5ZnaLM6rW5w4WxDaMVh3RT59",
-	"sT6qxOChPZ4v+9B+GjXGk5pr6/GkXL4QL+vsPRsJZ7BxQn2Jt8BBkuD6FxpwGwOyN73+Mb3kfL7hPj5D",
-	"xLrL763k7vkXJOXQwKwj6bgx31woVyztzEkcsL0iq9CAE1Qn5xZ+zn3jPI1OgdIN2xojQkRMcTj230kl",
-	"UHW+c7FMEnxbJgmDXjr0d1CZ4ROMqoIUS2SBpELIZWw42gGGKi+w7vo3Ac19HnlWxOQViAkd3oFo6ART",
-	"PaGhjI7PZQ6l2Q+Y3IOOLMbsQI18o57fJl8OKwZ5mSR2qifbjagx2WnAIWKHHX7cbazDJ2gPUGjkVfNl",
-	"2wEDKzCtGPg3zQf0Y6fx9KKge65ry0+/Dx1jLAKEfcXSEjZW2HOeyk8Q9cYdW5CHTKcyBLIniX9Y5kJf",
-	"TO6Zqu4wz0+Bi/oAPLw+cjBPFWMAxZDLi7l1gJ1NZdmDc6QzA49lmvoHtSEzH3IT1r0xvnSCD/VkHcHH",
-	"jf/GKnshOYbHcanlBtHwztaSSfLoyTTtyh5uDAL3+6Txyf/L7MjdPJn9PzcmRfoiTMxd76pda1FBmavc",
-	"kR99VC85QScg4BLyWFQyr1wJ2wuQATN8mYCR52jfJ4AzTeCCVgSxnyGkXTwp0hjgKuKg1XEE+NQqsTXn",
-	"BYhUZS4+PixllsgiEXwAPL02LMuxad+4MZ1Om4Yeu8Ojl4/eIOqYcqjNcYaSm4fpJkkOpNgiLyna21u2",
-	"7cGleoUqYwo/P+zlYwWR5rx+8GMQxZYceZw/FMArTh1eEwYOwpscbxGACrkYFWTQcWhC0XGWF3UFVxhx",
-	"mrWt1B733DXYPmDCHZKC4V2oYQ6VCMTXPFU4sMcZjza0voaRhyLGrxMenkxVUTavx22HwIGtj3EdYVXc",
-	"akh5gBTqnR2OX8ehsF/q0uU/HdAKxamBZRmsW86j8uniO8+fc4bFtssmboonKtGF6pUeG6OfI6I81fOE",
-	"ktgw1wA3SCC4BzUaXuVIxSH7pSrETZ/icZNTpiOx2/L/3onEzUhstyKxvReJnRYM2s6eGOaTwriFmx1n",
-	"ONL8xI5NWtljJ2pczmedxzSuWzqpRgl5/pzY9nC2dWCbG0eUeCNFImdtl3Y0Hdr1TWVRGsTezpvQuJut",
-	"3ci9iONDcU0zyojBSWiK9wBEoAo56nK+fJ6LK6cpPuS1yfEbLsFOwmAfZ+FYUxydHbQ05SCsxUOIspkw",
-	"UwMSNegdAIPkiCvoNi1K+yHYyTM15Zcxic7kI2XLPs54HaD2FbzIU8PnyVRjZk3e79tFBSmMvnswVEbs",
-	"2fWQ++4yrYcdn75+BolgptpIbYQJyg5WghOnZIqNOs54XTTzfp9PuoMkKZQxuNbhCJUoovVkBiBBkl8g",
-	"BEraMDlO0XjSTXVP4KWtsLsHlFO403KXL9rhiLkJTyH8Nx90sKjgpzT1sImizAfAulKbfQIRR3RFNC5A",
-	"HkACQPtjVu2axN3Pf5Lf/2nUmBRpo93gy8gM83GTCroBosPqqiC1+4p13GVMAysEb/E7EAlFQVBVAYDB",
-	"jlcbSvsvnQ06Rmc9H+WVFyNEnYQb3s55v99h1jJC87cXeCUUzNjbmvzPEN5lr/JGuzEdGtXrfOOj4bD7",
-	"0VvmG//qa18LAPwbQD9wGlMl9/zMSY+gZo5ex6F5pgoDw7IdAF20ogbtCIgAu30xa8JDNXWr6HT3BZ8W",
-	"cDgA7RUO0QbwYGOKOL+7ZeqO3rVUqRobw41P/LaYc4PXOabDM3/jnP41cU7zGcREXIRLgWLW+up4rf/t",
-	"HVWevjY2l+eZl+dX5npc727cnAlXTe1/zutjXVswLQMiQhkD1O+CGextrdIkgArp5gkAxT1TRuSTEoHj",
-	"Jhl5ZJriIJuRe4bUxDm9E/VTVjkPAkMH2hC8zpbRy/Zk0tlEBRZ1VKsd1bS2zQCutggNHbL0pjskNgCN",
-	"01tarK7WG6reCQIioMZllVRqTsQGE+gugs2qEWc20RYlwD7qLRMQIMR1v6KLMrkCjSN9v2ja/wAOlUtQ",
-	"3MKzat1j4TEshI3atbk5Lufm2GhRGy1q3aQBOlJflyJ1g1gO9ClQCE+C5NpUGuD5wSvNe0/gd3YBQdpI",
-	"YBBHk3KZi66qWMJP9eje8w37qrh2qUuzdVy8qPpsBM+rD2xzS5pC25xAdAEf8dL0+3OLq2ducCBpBqHp",
-	"QjJxbUzdYxgdQP2ak2uvOequvlJJJ5EzE79xug/qUKWqV4ZOTERDQIR6cHqE8AgQ2hIjuxa6XAgtPi7z",
-	"mDy9VA4cQiOgxQ5k0YAHWiPeHkFwOSJx7xpqCnZYEIKX91V5qwX4qcJTDhxJAPRPr0MbIkQTSFWpIFUf",
-	"cpz3nXDvuQMYBcItRvJ9HYixBGjAwMFTFjp0YMVWykf5LUaUgRK5uBlA0HMfmIC6GWcyRCoLXFWcM1IB",
-	"KqsQzS+gktVwQNvFeEGxHo5nnZhKcCE0tAO/2q1YdrZbezt4ASIbcfAuEBYslTjLfCmb7ov1xUPYfFeo",
-	"QqBN1NbgRf7tnVbU8CvC8TBLU3Z43BptHLXtWzuNS5KMbddVcpaE7EHqwt0aemWB93UjQG8E6PNc5/aK",
-	"qlxNly5Bo9L7ei7YI6CqV890PmGHHJlQjB5kFKaRP1NFKscOUxhZ+odKJqrwd6xj+Y8xvN2xGQPeLj/E",
-	"yB3EUrW1RcIo22ZgY5kJM5Y9iG1nSGD9TNGbBgqhEHOEfQZ8GRCTam4CGLVLMPDM9b7R3r3Vaq19WFHA",
-	"18bYs/Gxb3zsm+j9X5HPQz+reEEJnBiWyGXfWsAI+BqVQnuroAnIRZTZKmOPAjcXogaRaYgXt4DlhgGK",
-	"HMpJDD5W41m8V46UeZ3+3WSCdXVGptHe2yYgKnck8v7nAxHOuA6Xs2cn8URl7l65uJRtu7smcBPM2sag",
-	"dLUSqESaTtwRGdA3nc9uVAOAS4RFN+R4zHse4jMBW31rBXykg/GYSZlfH0QSgbMRvfztqEHBHZ1MTfnX",
-	"7R3/MwAY8oPdqBGwFdOPNz2oEn/f2tm72LbyY7C63uqYslFuBm1gk5BzMZgkR9LJlNBVsGghx+PVAKMX",
-	"AaFPQ0gah9QESBmznDrvgEKw8T1mz1ssgSjz9CDLC2Ucpmcf4gkWb7CD8fgJfGf35IVsZIxFFnKnHXno",
-	"PkggBQ43iCHIEtGTGVE+kLpwFnvaHAxj4/O//unL7/zESvdA+oCb2ME4ssi/ez5celDEoLxVOrQPMsIM",
-	"KWDP05Wff+/zv//+Fz/+/Vd/8uOFDqF97eL9cRBxp/XonHNx1izsnLPVL9YggceFvH4A+6rxmRuD4EbJ",
-	"WjtFGrjC5pCikfPqUu+ZuitlNbq1Gk7W0/hYKXluLAcK8mNGPkZNZ/aOS1UifH+ApaD+3rlqspanrwOi",
-	"of50JAnx40/ORczyOjhWANqzA8ghjfb2xcRWnru1eFc4eEMXJMxu4Kt+vThUIqSwAjTySz+5hkqmCOBS",
-	"qzN+HR+/Hts4UPI2du50t+/0b7d2erLbvyl35Y68mdzs3la7/e1eK3lT3enflre6NxsRfRMakG9tbW9v",
-	"7dw+agUGZGcLbjzbbraarQs6Ot+a6DR5kPXzs3Ydqa6cw7n+6nwBxvRJoctZo/3x02qAmOqd+AN/riq0",
-	"qA1UCdbmrm2w0BnSueg89IXRdNeuGEzgXLZmZJriioGwgKWX2tt5IdJcJqIrU5n1gOyP6BHyVMXz4QQ7",
-	"rVYlgJiykzFyWBtKO49HGk0C9k/DgEjwhx8T/JNpCamgTEGEB0eAZHlQQyUfGt1tnH7rGCrKocr20VuG",
-	"qzkSunRZuZ7vA+OyITSE2TU50XoOImCq1DhmalSMsq6Jn7BDfAY47wGW6PpP9QGj31A+U0uQee1Ha3Dp",
-	"2DKf5HBMvY5rvDKxdhFOIRjbVsW/yLGGrZ8Z24wLwi7ZkQX2grM2M41mT2a8WnlNnOfWOd+lsNpZYIey",
-	"K41yixfSqowY6QE4dC9x91cb9UmjK43uHUzs/fHxUysUdpUsVPGumvEPRhk8iz9+atcPcWPWrOYjv2md",
-	"D/AGClDY+LqDxsxMqUZ0BgCJHO/INvN6OfhtOyqwFUgWYosT+xHRBGvbvFjPuMgHheSK0EGRCSnwhCWL",
-	"OwIctcVBqopyJDM5UEUk3ilkX2YygjNrlGcnkTgYjwttVCQ+GENs1ruTkYzEe/mgzCPxMH82IRCnbMYV",
-	"i+kwN4qrkyJooVDPx6nUmfFd0VnXilNmSWeAlRI6QkHBwaCN8zRFDAZk7GNivuCkQ9/NvHJlqpxdIGTO",
-	"V/5+hVRtrPJxihYohiRG8RTOcEcZbCa9Icg/tLjL3HH+V8nHkpoaj0LwA1Pl42V9agVNSj0fq15pmsIK",
-	"nkBaS9FL4zEf727x/oZhmAQHJCK6M9DsxhApVxklEN8W2/3B2F6hKqGLLu8HUxQc9ZDQY9AeXeTTfWJa",
-	"6tlWFqMI4weBdbmnUpo4JJuGTB84aT0pnP1T1S2a+xhWQ5M+Rdri8VhlCOjjlwYVATVVIO0R4qG6W3F7",
-	"YpaRXZY4T3mBqBYzpNMO6jzOwkqZdRY2it1wpike8y4dT1ICuiBiXYaegJ3rOLS3RByGTVBAzbxJDkoI",
-	"H2jDbh5O4QIBBjQ8lYhrhx/cvXv/8PCNZqUGNNLO1dEDytzAFkuIPFYUoV8p4hOjbd8+ePDe/XtzJSOF",
-	"eVLTfGf0pZBZKxzC27MlReFKSWsLc898aW6MxLW7Bw/v3n9vsUQ6YlQSR/7HSeZ/brM8+0wncMmiXUpM",
-	"h4D2UWkGUpUn1Rp4+8dtqyOpwuQZWbo941Xu6KjDA4UvdngMfPJQMKziZl9n2gyx2DQlhYwOEHgD0WJs",
-	"oQQWg79WhgrWDpJ4m7I621aKxvrCnTJfbUgrCSdkCOQeNgC3nOhPChi1YpIBHlEqs4wHjFCZjE7tYo/c",
-	"D8SOj1NEv6X5tEMCPIwrnVaUdAjXhM4GEfyDAu6grxBeLdJ8yuL/3N6GrYLNQVSovi7QukV/F8rkKc1m",
-	"hjtbdNVAYvHQ2bOKzPKyQ/vZFVHZDTDfnq7ODp0yPQnke0sKR3Jz5lBWvbxIDIcbVtBrCJUp5IrDMXGo",
-	"XAUcT8adT4x2YyBgIpEzQ2hG9nRpivtVECH76nEWvHstoLIWddH4xJmOLukhLvwYIvEf5j5pNIWcnkKY",
-	"E21neN/hu6EEDBsPmeNQa3KB8cdZnhGAE72F96omfvamOMCnfFjSFZRg2CAtHQSMcssXI+AB6IduJ/Ke",
-	"11zx6nlJibLjVPbUME+BGlwQsyuIn0QH6Hh4sjy2dyUrj/Rz7TcTozr8gvtICdkrYUSY0MW+fJxVSPw1",
-	"Ioh9KtATIz6FoewqsEV/KkZKAiX8p8fZp1tbW+7/9os4KWS/jMWnItZZp1DPtJraPfIs14lK7O9dZb+d",
-	"FrosVSbwI/+qcEXYjQVNrX7u0b/k2J69Mt2Hc6qE0fT+QcpypgqoJChdG6unJNVi3XHFiFG6pE/d++LT",
-	"sEWukb6MLPfX43wp/q3/89kfiU9FX2cSKOkRHAvHN2z0cXYA0VVunuwrcG4C26VVAYR6bpV5VzjtF0py",
-	"JjpfGheIyWQ6eZcVXVmoXJNZIo7akujIAGszBxgACh/h9TG7JJNyElagXWP5BGl4IEMEGsoMlfSrI5uE",
-	"DBHfrrnX6pp3qAeZ3b2EJjtVXbA54hFl7MN8UoYSLKp29f3k5lBfYM/7PEK6c2Y+rgI1HGBCFyTR+Kq8",
-	"DF9T2z2p05kAM3tVdfB2bxjJQhve1bBP7eSPOL2HBZCqXpFnPZ1qChmO6lFvfS1gsWDJkqEgUSQnDNzA",
-	"IF+Rj53+wZNdoouHmz8pCjiKQ4S0kdQes7LKByPdq83jTNjzeiaSnC7A9RthrwJZpNoDQnqBgjsIFuWK",
-	"bsgCUwXFDUzZcH6Ox0F99nYDnVVYFdhWaVD9RTkD3kYD4cyhzsH72BArS4UjDUCJeCQE85/NrH5u2rih",
-	"Ub+d01J8EFXkhxQ6lU9AODhymgnPKCsiJagoAgrHtwG2ksSLsEFWcawg25mhLNRiT3i7zyHjxRD0RS9F",
-	"c/2F1Qc5cW4Bwjdhuf4IDKazyty1/PDKZFaS4RQ1SZCJSAflYe7OYBjiqdKDoT3eTR7g1JOc5G4glJ17",
-	"J2k+CAFBAwb1CjuGXnq0ngCbUd5nu8bMC/uxGZnYLqxYjaRO46DQoRWR07oyIUSpgFVrz4JBpg0q82B1",
-	"0zIV40L19XN0LIenedhmKqOm/IPxGFeX035kzzEM1JhnfF6lLsRY9lQkMEwQCiGBe97CUFfxE1yfRs7I",
-	"bs2LmGvEX0Plw62V0JA8qb/mnJ1Hdu36dezRLPG668lK4rBwSG0jIMmevQoy4WbG1VilyVus+DGYlCIa",
-	"IY9WmVPMHpXoryFPbTco8skYTAPh3Dm+kUWQmJThWeysF/nUZ9QUqqfHGpR5HEfcdhOw6dD1cP363cPf",
-	"vn7d3rYfHL29dUdcw7KKYNd3Z6VCGVqMZHHyRiTeeWv7Tmu3Ja6989a7b8A5aT/evmVX+P3nPZWCQKgM",
-	"0GejwgJJPXmBRotePhrJCNS5ke7lqR3ywh5aVv3tWvE31RkAII+/th+znh+wa+fTAIvXFY4OHttoGEpb",
-	"RlR9w9FnD2Uhe6zciLzXmxQGU4zyvhVkdWabU6mxieP10XuHH12/XnHZQIBD8LIZKlXF5h2CI9pZcIIX",
-	"Yvh3jN2xPe/nxWiSStCQtM92LpSZpGVT3LMiXQSN0yO7Fceq6KmsdKblRPX0yEogyDMiE77psFIzzKeM",
-	"qXNAcLok+YFOJAma2d4MtvpED3QJfiVZAos3nZYjqxO+r4qBSmxjegr07ywR07w46YKRi3SpsTRmmhcJ",
-	"Neh3VK8kS8D16791+Ojh9euRQNVOghiG3O4siI0UmmLtx6a0Orq9Ldk+W4hunqdKZsbpxn6FhBOgRuNy",
-	"FqyZXp5ORpnZFxJNIqCPOozYFj9vivvwYWEHDZqAamlTPLFLcOLbVkJrUcg8zswY1oQd8X27t2w/vdRA",
-	"UfG6Ygymbkco9W7jJphr2XbU2rsT3bx9CxpkX4Egvco7uzvR7Vu3/QrHkXnQRzmG0rGl6OsUlRCwGZId",
-	"yN4pgwlGPUcB3jK8DMsDZ68t9nZ2gtGE0FIR29fIsWrHnw83HMvK3Q7m5LoLYeI8qVOXP293me7RVkYb",
-	"ayCyFRJcGIFAD+YUEvnsy75a+rtG40C7BdOLyozVLm9FoVaIYpIR3jHJCQugxgFMiZwkGgfcykralPbN",
-	"Z460J7wjsQFLXCVVRzbqQZOxbZHJQ1WB/Govnr74vwEAAP//",
+	"7P1bkyQ5dieGfxX8k2M2VTOeUZlZl+nOtLX5Z9dluqbrNpXZ3bPsrg1HhCMiMOkBxDjgGRXdrLXRatds",
+	"bxRJk8wkW1F7ka2kfSDXpKelcSnyu4jTM9KTvoIM5wBw+C3cIzI7sobb/dKVHu64HAAH5/o7X++N5Xwh",
+	"BRNa7R1/vbegGZ0zzTL46zRlmX6amH9ysXe8t6B6thftCTpne8d71Pw65MletJexX+Y8Y8nesc5yFu2p",
+	"8YzNqfluIrM51XvHe1zoB/f2or05F3yez/eOD6M9vVow/IlNWbb37l20d7pYYIcJU+OMLzSXpufzGSMi",
+	"n49YRuSE6BkjiomEZRH+m84Z4YLQNCVcKzJOKZ8rQkVCMraQmVZ70R57S+eL1PSn5mpIF4vhwcHhXoQz",
+	"+2XOslUwtcWia2Lfy9hk73jv9+4UBLyDv6o7OAkznYd0zp5kcl6f0UuRrggTOuNMET2jmtAs45csIVQT",
+	"PeOKaD5nRGYkpZplLQOdmLYb6Z1QzfZNE3uezkpnXEz9uM7lJqMasYnMWDGylgFpud1wNJvKbPUCGmnc",
+	"bWP7ytaL4vrADmdUCJau6w/f2Lq7FxI7MlvxGZ9z3byp5/StOQ7h5qbqorRfDw+aSZ1Cq+F4Ejahearx",
+	"E9uy+eOg89g9lPMFFasXso0a+PtQyCsTROZCZ+t6gt+vo6c8UzJrJnss2Fs9HMMbsWMpi4xdcpkrsqDT",
+	"tv2Nn5SoPqdvnzEx1bO948P7ltb+QdNub+Wo18xLnyZsvpCaifHqE7aqE+KU4KDwoBsKjGmasoyMZ1Iq",
+	"pshEZkQKRsyQmNID8hQJZf8mXBn+yqhmCVlyPeOCHN0jM5lnKoIHBXc2E40IEBP48kgmq4hwTWZUESHJ",
+	"JM/0jGWETSZsbHrSJGM6z4SCNiY8U5pQoZaG5/umZ4wmLCNxMNP912yR0hVL4gE5d71fsBV+RIWEbkz3",
+	"ZMq0IveOjgbkfCnNZM2dkTHCfpnTlHCYK8/IhLM0wdvE9GnWCv4YS6GZ0Hb3wIspKxoYkM9n5kEx/IBs",
+	"XJBFJqcZUwqvMDNCHM/BhwPyUviRGsKZWwBIF1x3dum48m9esNWAPM4ymeFgkVrKjC/JViTLBU5PSE2U",
+	"lhlLBm6TIx2LjRjS02ydlu1+VN/tC6o1y0yb/+CL/9/+P3zzg+81Mvync3Mttx8E+Hlj2aLpDIiRzEXS",
+	"ym44/n4N7OanctQ6n1/I0XULSs+40hvdK1yzudrb+Co52vQqeSH1OZ0+4amRWpoFDHNy6FgrPJPCsBg8",
+	"RIoRTadtoxRSDzWdlsaJs+pYoXM6hZv+HUzlKX5yiFNxf/m50CyjKCS8nHxE9XjWsqYj89tVpERo3MqJ",
+	"r2ZSsLU0A8FrYV6zaxqBxCtW5jxTeLOZavDNEL/Z6zs2GM8L/MaM7zUbMyMGtu7wzL5w3dvcdpy1HmDb",
+	"cdZ1grfoWIoxTznQdt28g9eug2O9lrlm7dM1v177XPN0TY95eu0dnoHytna/OyUEGANXVt9r2eP4I45y",
+	"UxUNx9I6/bDpq2qDZ/lozrVmyUerllkvZ077yxXLiHIflPRXOp6zoZrJRRs13FfDUevVfbj+6v4HX36Z",
+	"HxwcHOzD/w+ftN3jm3F6o5+XGP0JiTWd/r1T08nRA/PPj+I2xXKHjN991rwjcCTb7QU/IOhFXbTyFaMF",
+	"XuVysY2bfj5VLBPt08ndz9t25ds3nX1OmySSM8MlE0W0JEvKtZGthQRNFwTYS8pTOkpZuMvvtmi95vve",
+	"pxxGA8Nio5mU7eRe4u/Xe3u9M02phRSKwU59KMUk5WOgj1UezD/pYpHyMdwfd36hDL2+Lshg3kzY3vG9",
+	"gw+jPWaEe/MsYxRehG0yMHLRjKUJbHOmlNFejRRoSLtYEMEuWUbMC6A9mE8ioqRRvsZUGG0AjWSE64Gd",
+	"PVMgfB/vHRx+/JOfHn127/ODv//Bzx78/id3n99/8aNXH74+PDed9VsEUEmQHHU5dZxnmVGilKaakUQy",
+	"BfoJTVO5DHVN090jKdg2tEM1xRNG5eMxU6r/BEy/r+1Cts3D6XZLqsiYZhlnCZE5DPuJzEY8SZjYbt3v",
+	"Nq07zfVsMPENVxbesNdxxhImNKdpofUBVVlijmEi4ZrZ+YL3HxlBspoJk9hZIMaZVGqouGYxmTMqnJGS",
+	"LNkIzDbmfnEKsXnNyA26ZLTQs0zm0xmhZJTJpWLZgJzl45n7HceUsV+wsWaJtQKszEkh4xkVU4ZbNXJG",
+	"5tGK/OTxOeFinOYJSwYkfvjy9dnw5eunP3n64iwmKTdtmgG4OZphqcEeKKfmwqXpNhsDLE31jcFdk6Ut",
+	"4ToiimWGGcB3x+SXudQsJM6QJ2Q5Y4KsZH5TXOFUEN403BMYaFwMJCYc9tEEbdXMi4xcWA+B+fj7iqRy",
+	"itS+pClPtjqFR0cBsdEgtHf8hf1nXckqKM8tPyupbrhpzZYaMZJwmqYs2Xv3JiqW0e13bsdcWs1TNEkR",
+	"2za8sXvODSY0sADSxFzeERnl2hvLMkaWmRTTExID3Qb4QwzmM0UYHc/MOJ7T1NypbLtVaT4CjnZz33aV",
+	"PXpeAHOwl+AIuE1ybO7Fea7gAZCW/PTs5YuIyIxQYoiUMs3AWnhzNPfLXowNd1lpfHtojXkic7Elfe+t",
+	"lTkm0HCVuBnDERJluCq8vHM62d5YQox+niWFYMHechQmzqV8RrPpVgLFvcO76zaelnKYQtvrNx43ArEk",
+	"8OoxUYuUl28qmVnjsTlcMiNqJjPNBLg4NXur1c1tQBgz8DFBDslz/hEM8APzL/AaUALmsSicA1zNsDFr",
+	"LRwcmC/tsjynYrUdk/6wVVQySzKnYjWcUJ7mGVOVpZGSmJ+J+RlcsJrNF1qRSSbnqI/TJMmYUsdEZytC",
+	"p5QLdMzueA3cQIG5lkSpMZ2z+njNCgQOk6o8BXTJx7M4KuQfZ3GxPj+SG2Xd9ZsxJfNszNTgSxG/Zjpb",
+	"7Z9ONMtiMuWX9h5WZW1v8KX4UjyRWX3MkTUFZHnKQFdJV8fm5X3yGTC301dPyQVbKavCTJm1jaBnY0Ae",
+	"BtOHK3VpuE+uWFInhHNQmQGm1EjqjF0YYdNwBdMy14RxIzdGJBeap+bNLwVxMkjGlKaZIQ/u6AVVamlY",
+	"C0qFhh775BTNNjAWxafCCJCix1jmUugZuMLM2ZZL4XdgRKgmKTMvGfmBkjkXuWYD8jkQ02/UkrfNDBsG",
+	"Ihr3BKxovrDEd00MyGmpsbld+8xe2TYaAAItcviu3qiesTnJF5HZL0AQwzNwtWA31Dat58sJWzCRECmM",
+	"/AnSu5kMdA8s29DXnJ9PhTnPMuNfbSszHLYyCa/3l3jDw4q6MudKcTElbkMfg2mS0IDiVCR+f6DgINxe",
+	"vgENu2P8lqreBrOVLtJ4H+ZBq7Wb0BwrPgZZwew6mdGMpysSfBOyWrj60hugXvcwI7jwLE3IiI2pOQmh",
+	"cYWO8WgmVNMRVWxAgHEWvlx34WOkD6yHyhdG+2LJc5Zwup2Qcn+dkJIXXQznpo8h2K9q6/QQu90/Xy2Y",
+	"l4urA4BNPs9TzRc003fMHb9vZmtlAXP7737p4nDosROb4+rYYy8+xw0ziA0/ylBJlguWwXdE0wtzYcHE",
+	"wL5oBwRBc2BdOmNaczGFJzRJuPmMpq8y04bmTO0dT2iqWLS3CB59vaeYUuhHStkQWb2qm1Of4w/Ap2Vu",
+	"5H63g6i5i8lyxsczQoltjTCRqL2owXrp/Lr3j+4/KLl279fNmZEf3Jy+HUKQR31kH5vHa0bhfJZjqtja",
+	"EX3wowfdrmb7SI5+wcYg1EPAIsQxlqhKxxdCLlOWTFkypLo1ME3kqeWBaPit+DuickMjkFK7v3Fhkn38",
+	"f5GPO+vTdBCV1ef1hKX8kmWWKL0cKEDQR/jdau9d1VcS7TGReFI06WEgbi5nK2sBY5km8MkxiY2QCOci",
+	"Jrcg+Mj9bZTHVAqjHsxkmqjbEYnBC4miVhK7vxOuzIST2Jxg+4gZ9TeJT4ghh9mDNgQH+55wI/v3WGnz",
+	"4tq9UvvigqOW3UnOTzhqzSm7xHXu/OIZvPku2pMiXQ3lUgyDXVKm+udWelowaa4ja2MSEsxkRr6CUAK0",
+	"gALRsaEiBAzpZOS6kcz1gDwBDh7/Mme5oe5Cz5DaVpEaZlQziKCjaepaU1Eoxa3Wj8KItUWwpSXrSMqU",
+	"UZD4Mjan2UWvDW6Uk/Tyimfc+bv7HdfCPdxngKBC+PHVVg41guIcjNiUCiM4m2MQssu1G1FpqvN+J/sM",
+	"XzUf5chEG4+x/dHFSfoBRmjjoeYqtEsYEUoWUqZoLvNO+/og8/mcZs1Bicxc22NGvIYkprk17YceoYZW",
+	"9SxjCohVWn6Zo3OxZX2s2fZdtHdJ05y1BFQxqvKMJQTeQSt5ebVAkwM/XNTQd6Wvd6Gb8YtSLL2PtwCO",
+	"4vhEsURRORq3ODulKAhLXzenkDZ+i5Q2ZMDzyicpYPJR7Sqt34n+xDawq9Id9KbtAj8tWpw7ibe/CFXw",
+	"iyDc4X6/cIe2MIeWcVpNFKOvGncNbha7cV20aum7GGJdubIhmYSJcbZaaJaAFomGDzWTSzFA8SiIvVw7",
+	"JbL/D9/88HtNhwTGbgPg+0sCL+RGURS2Gy861GQyuxFamKGhHeQ/UG3lSDz5GOsFXlY4bv5KqdxfcM+7",
+	"ywtfQpEfI2jrTWOELoRJKmI1IAX9GHbUxns7Gb7Xv+rTg5/c1oDJWEsM6CNyQmxYJCS0uNXq06UaU6NI",
+	"bkJYK5i5LyOvxgrpiNFJizUDmTRmwJyjO8+H7xlVSypG7M5YFeMxVyDYmtzbJyhCcHsh5GkQOgAWmNLb",
+	"TYpG/SYHCaeZaPVtdNywjUo7p2k/onkSlho7603KMMixn1wCDDyHmMQrn7S2QwYkxnsiIgmbcMESkvIL",
+	"RuKwz3jL01O5IsuBnqVJtU/XncDWu+ax3WM2Qqk9dKmk0wpLATQ6I4lspIEs08/tYRvPgJ9NzV7VkmCY",
+	"gjvc2FphLrIivJd6sEWXhKFY8aG1YoMdMjBj86KnsAXb0YxeYuzFiDHh1zgcph+72RsSJLJJyBG4Iimb",
+	"6MKbrTRPUyPpG1IMSHwQH+MNhq3amHLz3d2Dg8F6/f/BvZJB4qBpk+MKXjKhH1FNm/c2mKHkhMQwp8EP",
+	"4sAbgm50NG9D3AhOfECeoBe7sK/gPU7N8TUzNprRXlXw2F7R71Ds65y1Vek2nMrO1B3N+NtWtdfz/nEg",
+	"aLSOVUg9NHsmPg6VUuV1xAbGxAO+JORyLyrEmLpaUDVa+NH5M9F3eHA6y7cWbP81w+mxF6oDfD+tD5Vb",
+	"qO9q+iUDQiU88S43f5X0u6Er6n1DuPGkYfv3v2S3V/xvSNHfsc7eoV3/rmrTTkFu1oVbJYdP7IljwtxP",
+	"X0Bg8tAuVWAtM20FpjJza0iZDnMBfuWkUNsVT1G6tn+brwzho70RTakYs2EKfGWRyUtuXtCZowacsIVW",
+	"Q+vbCx/lYk71eAY9JVxduFZopoHQwTczbnTQ1VBesiwBkriw6GIsEPxotPJhwicTwzjfVHdKtPd23xBl",
+	"/5JCXLgy1AGSfU65PkcKwd8/M2R6ZKkET54gqV4jpeDRKynTTwtqod0KSHTmKBY8e+JHCg8/QtI9gzlj",
+	"c5Z855568Pi1pddzT43S408DKqJiy9VF2KojZ+X7j5GkLz1FkQ5I1spYzxxpHznKuq32zFrASol5e1/N",
+	"wDSDu8/+sclqPBUPZ1ww5Yf1VDwW05SrWdCzuyWKXZ4JbHaccc3H1JwlNmfZlInxarPN4FpCg0TRHIp1",
+	"RZt+MFxpH4ddMyig17MDA8C88y4ybJX2uvte0UoU1/pvntvXqgwJxla0YgfQylpe2a7KE/QCRX/PTZNs",
+	"EWS+d9p82Ftts+irM3LZpGFrrfNxSXwNi9ZkhqpdPC2Kop/Shn6wccYC+0hPY8YmhpwxTdNNTDVDVWif",
+	"nWta1Vjf4QXDxXSouBizFvOFsILRnAo6ZVkcWDDgM6fapikMX6F+iPFwW5u/ZlQN6XorqXNYYadjmmUr",
+	"QltMpY3+od6Sr9uFXgIOuGq3EOxefudyhr6+DjNNvkg23op51s87nCuWDXlyxbNllCO7cH2yV9stNjbH",
+	"zIlhjp7N3gzDWvz4ccpNu6m69d05LYZdOu0lendyq6qAF9r/9qxf356mTe69j1Yvyg3Zp6el9qqDuYG7",
+	"z3V9M3dgqffruAv9JfR+3YmvHMTAWhfXnIvw6WHN9lRlsh2eouqp7+E5Mjt6Kve95oUNDF7Yf3yBr70J",
+	"39tHHA8EFjM97025nuWjwVjO70i64PtmU0yZuOPH8y78XF3wxb5cIFX2FxLygnDI76KS7NC5+t7fVRMX",
+	"up1e13VNX/nCWZukyNUipSuX7mwvic5uPn39rHpXdH+jjHZSvhvWfXTGmPjMvtruTXUH4rV172/m9a0d",
+	"gM5ZlL23v4v76eYkn/drI1bYcChovOnebTdyp97cfaraIvVKziGblwv2bBtKh+m2qNm027bXRWyWwwd6",
+	"xQ/seHluYFnylLWqxd9GEOhWyq8A30+gPwT610RmISNr8S5z4dOCJjILHDqFxReCy2cyDbAmq2GbPTSq",
+	"XThCHBtswCilc3ZSiktAfDvBLMwbF4lHkoOet4hyKzmtNnEzdel6COa32WqGfvGylznwqNqMKHAPYyhE",
+	"yGAwx+OEHFgeAy7jjVxC17gBhWzbhEG4Q8/BfZuRpDxlYsySIeSqbR/tWvLplEn3FOJZqOBiatOzFJHC",
+	"b+NGv0xnhOU2Bo9AzKyMUBhuplhCRivCIGYI/dYDcmZjIagisf0+tiBEDsdBS5IwzcbabAGHQ+Ky+fqt",
+	"8JKLRC7D3Vf7qIUirTYT76+q2Eus2yqM4qz0XmbF9bNRO9+1XdQrsrTgPsXFcDV7S56ymzBv5Cm7IdOG",
+	"6/lazBo5as3vg0kD5nUd5oxA/ikF8W5gxrj14+NbPz7+4mD/w9P936f7Xw333/zBl18Oag9KzwbD/Te3",
+	"y3/+4PaPfxdsISUh8Dua9aHZJlJtdyZFYObZXqBcD9C3zmi3LoL9vaN89r7romsF5S5yfvEGBrBTelbl",
+	"9k32a4MMvcnnJbl1W87zu7V/r0X47pqVaWRwzudshxNbow28KM4dOI7dm74ex4wvFixBpdc+a1UTQkDp",
+	"4r9yuO96VaKLepNU0t0ewm2M4b00CE+su+Uc7QcHGyRFG9lsO8t6IIt1m7Y3NoUXd7APbCot9/VcyTdn",
+	"FPrch5Cb36PCLsQVpnWhUsq1KmxD0HnUbhiyWP2bo/k2prdVruPeJmy1917dPD0QmHsz7vVWks4hnvu3",
+	"Gw94S9yyWX6Hk0zwq7UZEv24QajMlUwJb9Zzip2r4rtXw8/68Nyj+x8eHfTMRDnzidcuZGTCMxeOaw2H",
+	"GwSKPHEfO0+IbcF1d74+HLvPHVszz3lXXKNg7jHFXGJMCcurKO4S36ELfufy6A4YTlVcZlbVXNwPSsxq",
+	"pvVC/fj4zp0KBvnRwf//x7+3LqMVnYF9bSfm7aePNvZJiZWtX9QeyEYFYfOFXgHyK4mxnhFnKkYAWOUM",
+	"ldiOz1FlS4dVqMupUnAdklykTKlSc5i35B8MyKmzbMpJ6UXFtArynbQkeNG7RkPMQZoqiajtXCgSm7vc",
+	"jjQekPMsZ0TLKU7UsiqYZpADY2dfFNf5nHLNxTTIjZSAVAmtBl+6RCSHk2v0vhlLAdq0Lg2cLhZQW2uH",
+	"rGqxOKfqYvc2wz4l8VzexoCcihWgQxL2dswWmsSDGA/lYBBHHpTn09fPsLSQRamySz5YUyhvrW5XtyK5",
+	"4ztAG1L5z/DJm9uBgNJkOUIavAY44kCGndO3ofAKbKUSFIJl/PpKBxA7OAzWtRXQxopiNrHjxAGauDTy",
+	"+wcH5ihmdKxZhr4uzO6vSW3AkbfVi0FOpYrZOdZHC7+6rF0s1iURgEdFDhbQ4/O5RCFzqBoFj8Ca0uXU",
+	"MFtdZ6shOAfbZR+XW+vxFgl8ZkRfpRktdEsE07IoNANsO2EpXbm248qI7x51JJN2z0DNZJ4mQ+isndtr",
+	"iWMmlDw5ffrs8SNAvD1BDktGK8fJ280BAU/rh9yCB6GAbnGlIvpXhAj5UFFowhe9tMNo4UWmnSZm69Hp",
+	"6uEDbxc8Y6o1/Rw5V+F+hTxmDVlimGiMPmZfenJAbJaNc7S79xAtw3bXO42uhN3dmD56TQSugIQ7kq2h",
+	"c7OXqGBrjUPdwIFkV7PBfaSlpile/Z3VWE2fqK16bNbu4PCwg2Dv4QQaSZInXJ+OXXyfE7Gtu9G6K6eY",
+	"54aZyX2FbdPwQ98M/unbgj8fuQbdOB47GbAKNNcr/DCYCYDK6bbUEoAUXc4kmdOE+dToKTsh8Tjlx3ix",
+	"UwvzCnIkfOFzPudzsCdwwQYEDHiYwA8vVZr0udbPPjl7fnYMoRuLBcnYlCvNMpYQrhVLJ4W9Au+6hUxT",
+	"D/PsEC6xDAbSkCQ8Y2ML3tkDYU/LbJjJtO0CloV5EaZBrfDZG8JvYqsVNZvA8KuG7c6WmKuKcS12cgju",
+	"mqaln8yrRinSK+utwJWxm9L+NChJ6F7g9oIETRKWhML9U9P0DMp9WDne0XeUa5JKeaE8oGgE64Optcxb",
+	"FWJyy35yO16zFsWJ2yRGA6NlNqdrxhYpHbtE4G7ilqlYInBB9y7iZmwuL8vkPXfqEYpreHzSfC6U220F",
+	"eusZG2dGu4HDhyoxDs8idpgG4h/84AdxBK9MZJ6RhE+5tnMolYIALQeWtdealA2sDWi/FrRbyyDECalC",
+	"RsxoWP1AhOCLFvAJ89PwgjX/3Bv/IgSDbYQG+vm+Ffb3nyZxPSyuO0QKgMqHfLHWmIFycBi/horwmG6B",
+	"UYNyFKKiachDCvhZOKLS9CN3b3i6l6hcicqxJ81xstarcschNabL3avGvterhtIUl/qNx9LYnHUUQbZw",
+	"1rTprvaeh0DI6dyM+gTE7YO1ZuY26+F+5QchdSCWHbx513zm27D5NkHjK+0VnHAzHW0oUk1Ga4k7gNzd",
+	"w4MDgscRuLWRMXzYo61pIdjScAiQfwYEDPjWV2NVabyPjIaS2o8GJA6rMgIatQ4FvHyRSpqwpOhnEMY2",
+	"dNaRPR03Jnv7IrU9eLIRjmWWGOno0HzKv0JI8EZajXLFBRgPVwsvkIUZkgCXnlJt7Q9FdQjN3lbxXg4f",
+	"tCIkTdegC3viYdK1FBOezVkSkQXNlfl/xlQ+Z4mRI8bmSKVpSOA+d0grzu55gJ1rZ+8abWiEjS+uiErr",
+	"2sjksi1qRi5DpcznouOH5ud+Ma0d2FOezFebjm+lc3H9qwWRT6xAS3Mth/b3OGo5UFxHRDHtjQgMSdJz",
+	"lM6o0RBVzt7qQhkCKXYm0wQDYxuayoXud5Qf4qtb5mokLMkXjStnLVFDo9K14ZXib2YD4VYKMdCcxd5c",
+	"zydo5XcAT+4jXUigzXkkY5mYfzfjKNhfkaiFRAYOBlto7JjEn54/2f8gjvAfhw/Mv37y0eEHB3cPEJvs",
+	"c3Cdqv3Do/tH8Ykvd4E8eSmzi5GUF1ZxxlKureMcOrSTPuDmfvhckUTmIz3J0xPca0gluVQuqWAlc7ev",
+	"B5VtXABZ2icWr8ndIxXTV9gr1FGxPXuV3Mmz6C2K3fvNqG2AK3eVc82U5nOqUWxJ05cTqJLXueUfu8/e",
+	"vYma/ONd16tDNLQOKDMNa3hkY8AiSxCZaft5lUyYW4JhsLQdtK9zPnjU1JLr8czhi0L8lS2qbJiQEa84",
+	"5GuYzRZBNWmGyGuMZxVrAiDZuTPtqzLDLuUKy8WOVmZc0KUr1eQHAFiIXAFarJayt7RyBg00ySpW3vdC",
+	"Rw/V4dyWLGlF5ECTK2rybQqz+a3AhAyVc3ViJD9XTrSAyq9/5c0AjQbmjMvMqtM1saePK8UJzZ08CFjl",
+	"WOZpQoKShr2UZasStFno8VfH47H2IMgi0beQ2wRvq3XOAo9hmljzc0UG6y84I2xY035UfCp65mJNxUZ7",
+	"zHxAdZ4xP25DSmvM4lhKAQ4iYPCUvqhOdMOSA9txrn5+KSRnv4oCmuuUNUtPkaEAR+4nRRvwYVHgvtkN",
+	"0nJnazq1KNO+Mr0z95WXQBm+SVOoUk8US9kY4CrnvXLq6FQNadqkNZjWwAaIbF6WO7LwokaS54DPiGNs",
+	"KZ6/EeQpjkmsrnlMYW26Kw5O2OreG45OyJaxXXFIVnvty7O0DUqoO3WXlGs1nKDpaAOZCGvXv4nWc31K",
+	"slzAlY/0CaVHzUVulPIlCIP2bUaTlX13TEP83xELVK1b9gCi3JPcLg6GuQwxIzSlK9WHFzmLTMVy400T",
+	"PtXRV6WwylJwK1UU4IpJtMQPKoJEcP2WV7VQ7yyrL6c5ompQ0ZkqAkWZ9Tvdy26GBvGzJEcGdTKKLVJc",
+	"fpVEysCGUNHBK8p0BcfUi/Qlc0qruex03Fg+S5c8rq47gBHNFfzDmlpMN87S4ozceX9P7Fg/DBo/HetX",
+	"rv3TsX7tuzDvBb3Ab66jDf1WuWJZi/RYBZUFsFj/PnTTSseHUjUQMhSyrggxXBlcqfSL62XN6PJGUS82",
+	"h8vbJlU+h0hCEPaMmm2LkZt/JjkW0WM2tmyUSrM944F7vdrIEoMAzbeLTI4ZKLHmL5VDvTzzTwQbtC36",
+	"bRQPyOe+ipezBYyY4UH2UERWJDeTcoX4C2dfYABTddB2O/A6LV4b+ascqShLqAHoZ3P13W3MopYgoPa0",
+	"tPk93HDtqYsg/e3h6YuHj589e/wIPYogG8KPGPEyYmM5Z1YSdqU7PGe2+nCvIfniCQ1FB0ulLaCUhX87",
+	"InQ8lhkYIiAiClFzwSdq8XZ7agp+Y/U8Ixagst/Lrpp+v7eLfdrXo2lts32ONu76viiRYrN1wYK61742",
+	"mxDPnve2cxXkdZIV07h1cXO/evzi0dMXP8FHfQZWRVBAAQEHW6x5uLUif+yLgZbWu1ggv8PKF1uxHuXV",
+	"aWe5Nr6odidcwUOzhVrWLoOtCfoLJ7A7j3KJbLt0Kpctkg3zVJ1mEtjfoDfZ2MYl2GQ0vQjSuJQuKfOR",
+	"v2hGPjsgMv82b8RKZjr2yEFLxqczHVgPco0JALa7QEvyRj+ScHPYscR4yufcRrCY/1uEeULn0nCJGZvb",
+	"jnlmTYlFqsAqsErQeWGQsTZaeAab1KU2OBI460cMQvNcJiwmsdH64ii0iNhiNjDuASnYRWH+tEFCllpQ",
+	"t8RqOKjY4808kdmIJ1YKmdGMJW6ohtIYamo0mQF5DAkLaFUe0zRlvvyWbWszVyzIfk1VR2iWcqb0kImW",
+	"kBf3BllIpfgoheityJn6HaEhPNapYQwSOfxiQUrqJaTjBEtsl9eGOXmhIKgaD65CV2wsMBNjJVAykrkZ",
+	"CEg6hlBsTJU+rg7MVhSyPUP9IRCPll0704tuZOLCuULrdESoIhOamf+F/XntvmjJJ6dAOSKoy+7NJnYv",
+	"F5GQhYTElfUZm20Epu9bsTXXx7drC2BTJnzzeEJkZqMr7Uz9CLzzR8vAKBEMGk8Jbm3YzYEtfkCwyoHv",
+	"vHw8PipAqnAmoPypyNZdNS85g2JAteLwQGoCdBCFgqMv2Tqi4wu7u8RgaxjwlF+wdLVm3xtC2nIwZm9M",
+	"GVnQsQMmB9KbaQUrJyWZsGVgJAUZ15UbtxuU3LI8iwpyeHAQ2eRa94gSo/3PQhPs7QE5TZX0xo7SDnFr",
+	"zsX02O/txriD6g4C5mSzoG7FXtuPbw+upzQaXkkVDlMie/s917N6FnofJ1xwNcOiOu1iTCeHxHSbzkCD",
+	"vNUfYRlG+fqkwEHiKdPQSbxO19tUO9tUdfrd0nR2pbhcq45xNbH/GuX77RA1kw2/aHVxqoasYzylpTn1",
+	"s8AhTzCDe1I0UjwsrG5vApt3c2ZUqRwmOFmMZOOeNOR0tusmJWNv1Vhsja0la2lo9UQ20soAn8hsvinW",
+	"NDp7N3L5eQdxBC7lInbMVkmngsRqrmJb3pErG+TPlYtgieDaLlqlJFc5TTH541bM5pSncUT+n3/0H3/7",
+	"H/+PiAwGg9suBgRsYfZbroi5pOrVhJtyJYLAlBJEhyVLS0pceGlCUUwMvcJCtmx84WOKYts28msjJeJ3",
+	"GN1VjcKJ7Y0Ll6/SdKVIDO6MuDlDeH0AY3OsorTEr4Q3irAsYSk9MbZuzjiC2RiJwhowZ3qexhhhC2Xp",
+	"7OpWvJ0k/t7XZgXfxWgPcbUobfLBifndurUG9j1eJHoAvKVrYNAUVVnARRz96MGDLhiDUrijqzOlIGq5",
+	"M/yxyISwmqDhyMc474j4/Qm1aEoBFaWUY3itK9m4AwO5PSuiLDCYZcH43uXMiO0Mq9/Au5ypk1omfr0l",
+	"8/kWo+0IK7QlSqubwRB2lNGxGZrfUkZwnht19jA6OLoXpB2XyPr1N//bf/vNH//hu//3r/7lb/7Rf/jt",
+	"v/rHv/6r/+E3//W//eaf/sWv//M//81//79880//99/86b+pVxi/CqyMj0QsthJ4z/bqjIOjhxnvCX9h",
+	"W4OgsxPaorLQhj1jds/Fx4SCF7jKbi0GMcrFoP4NSJzJZesHgSUCjS3sra43cgLhWv491FxGbMrRE2v3",
+	"BnxrJVWnubqPBtby4fzXA/JUELZvNn94VeSLBSBKJCSVS9ApFaYXsV/mNB0E9d8EEtYR2LaxB7Jd/e7f",
+	"LBr01tOzl+Tu4YMH+4e3wWwchki1Bog2HJ62QNFinz59tFfGEvjidP/333x99K4FFyCMKF2ndjzjSj92",
+	"77ZEBlbwzqyBxd1hHg7aJiH3L4O+Jvu52kkl0bl3HxPeli8JDjOqyMOzzwzr/fmzs5+HrY64oFljrK65",
+	"vtqYKbAv0+rH58+fRSheAENCJn8SXIW48nghLFJqrgb2Vg/IZ5jTB3tZjekCJZJiIxjOcne8gP+xftwL",
+	"P7ljv2mGWtiamaWlEoz1zJEyRpeTJ8qDuHu/oeFriHpshqGvRooVtP3mj/7lN3/4X/36L371zR/92Tf/",
+	"47/uhBK77qjKrWXcMIHeyBRzOeIpiyPym3/2L37zp3/5zR/9p+uRe8OAzfLcTtHGYPjG2byGOlGWuD7s",
+	"krbaczncqaXkp2cvXxAwIYNNGmRNVZZAzeGP+x3qUkRBvVuglzVfOlyeimc7yE8iTzViNkBt1pClDzYW",
+	"iVysZYNPJYx8BBnBXTho0pVLUbwTEZtNHID3wzXMBfnbX/3x3/7qT4ySAU/QBZnaeChzd3tzuOHGvldn",
+	"+ONT4SoV1PZQH76CKFaHT3AYLVxm+0hSQx0XqHcSCjcejgrTwXMjoIMHpp+q6VKJzIZsOpLQUgSi6ND+",
+	"+7d//tff/PEfRuS3/+bPf/03/w7/uu3OXwl0ChZiBrKRIbNVaGioIPU6r92hpj0k6oqi9hiFMWuRMKOC",
+	"hgbkGReMjDJGEfTisrjIbFp5RJQMPIAY6sohmBWhGHpK5g0z77/NWjZYY2DsKYTFAlUwJraBv6DryJHN",
+	"xcy6jHmw3+uMj3JdxDS71tynNt7WXZF0aolG0W7vY3VQ6pdizMjcHGJfHDz0cAw2v7W6w3LXzD8iNAXn",
+	"TeDItLabpYTjsWH07oDEmqJNo3AKzcHXNJLmg4xB0qTo7Xw8p1NXdCvEtNsmFtgR4hqCf69vxOsDhIsh",
+	"948Itsm7ZUQ7WJYI/gfbBbPKHM3ib2E5yqHGtbMZ2KbUTGaFDbW8TZ3IvfHdW5hx+1r3vFk3FDG3sfGC",
+	"BNtqmm1DvfOR4MhH1EUXXFld9IL2d4uQAF3uHCGh6PWKCAmYTf8egCOY+WTskrNl+5o1Ce3OJFn2/1tO",
+	"MWNpEjk3LVaIMv9HWbhJyu9O2xrLJu8IjoWSJFuRLBdoQi60iQa3HxeAk9U7E9mLhCclN7adqJFynGds",
+	"k4zFdcv6MUuTj1YbGg1K3nUjA3LdB5yt3nKoWp6sd66Elr5mIOyuTLuou1xbJ1Uzudwm2C+IHW8LFW/R",
+	"Jn00kX3LJm+7JQi1vhJDL3JDQMNTFatdv3RPaPczc1qbUux6CO7B/m1NCav7gutwe+WDVM4tQXbq8zEc",
+	"NbsY0K4vD8v2dn5/bFmS9zs36Xdu0u/cpN+5Sb9zk37nJv3OTXqjbtK/W+7O73yT3/kmv/NN3qBvEuCh",
+	"UUkosjUyuYxsDs6cAQ4d3swVPF1bm5k63bLwdZrhlsyr66CEK9UfQmIV2ktheL1/0Fnc5Tvn6HfO0e+c",
+	"o985R79zjn7nHP3OOfqdc/T9do56xJsG23Pvoi0ehwHVMXN/94OC+IUctQL3/0KOQrgo6Mrlk67vp0dR",
+	"pguoMtzccVCAyU7NZuqWOo58Fn0Bo2JhrgLJaAXpsA5UBTKs0QO0GbigHW7N9VGzx2MZHDc9T+DO5d+x",
+	"C8LvuhvwQex0ojcwQdnbod2A/Bm4d81WPyaHha3uyJlFInLXY1RE5F6oGtwv7IkReUBsomREfkQyZobJ",
+	"IEMb/Mv5CCRhKVAeNQckIh+EeEO10wTDsweKNoVs9Papd5iEuxzARd2io1KNvopL1NkkQxxVo/jB0Wyw",
+	"EUJ66KpPgbBH7t0wA3goJ81TwqEa4nkIDPMHVl1W27HQbo+6vSW4II8Hhw/ubeBUR4M7FcSm39qhM6tf",
+	"Od85V7rZ/d4HmLxqsinZXb272M1BWaxaw/NnsF89lN9Nuf+ZAkGiuRfzWyW0qW9Awdrr3rGIYgUiPL5q",
+	"YZQMNWNMk0UmpxmdQ2FyG5BxhSiFHhUeelo27OjrAS2zqsNgG3hcmz3dMAb4zQELoEqXapZFrrQqHMrY",
+	"Z4eDvsKFf7KKyyMGQahU6tZXBe2BKetrEG6GDdEYC9GAfOmDIQIUznJURFHI0G7hCgdbd7PdQKjda7m8",
+	"mWg71/F1BNwZoeD9iLl7LZf1+ubfNrhaP9CC13L51A/ktVw+CsbyWi4/8sN5LZef+xGZZQoHZSbox/Va",
+	"Lp+4ob2WyxBt1HRQDNCRx8KI19Z8U/yLjVA+NkYo3AzlfV5CFkTTL9q/FTKPK2KYboYm0gfxtHFrlbZe",
+	"D6i+s0LHbFGse8y7RxXpHsJEg/AAOujaVovrKrMcF0wgFovXCKFotcEjB3+XjK6Gzw+sDN8daueUYqfC",
+	"uom3k7flxo3BvsnFND4utHOaMYv1CqZQI8VZPNeBi2o6DjQPjN7VsgRmbd5EjOz4GMtkYCWWAjN1QGKE",
+	"brIvoAXB158nscc9Og7LbeBrBfzUiXVoU2JpbVGifPfWQxKC25ZHr4o6VQgoBlB9TTUdYJljvJtjo3Gl",
+	"lAsVhjo4csJ9TZOV+T+OI8RtvipWzMOiF6umY1f4h+/PhqHbThF4pQIwU8aWKSDQa8fwxo7W4Evxpdgn",
+	"sblak7xYvbgaXhGXbX+8kB9ziGrBVpCBTTG+RW/qYYTdYquhwl5ZF60bAv85YHhF+ORLQQJku4YPccee",
+	"oNK35IrZDRp4OmEyQg6xDXtCSlU6zEFqmke5XA28JieTyAPSOTg1mRGZg1b0y1xqav62iIa+ypErS2Mm",
+	"5NH+CoQ9KJTjEwBgxJbBlQ5gxXDBNR7JAuAN+A8VuFIjVpzWwZciOHp+gxSY8lMMOPJ08ljwfU+bOQvq",
+	"iczOMSbG/XnmWnMPTiFUCP56Kj6jXMBx6vBt2/WfAIimg7gOWGofDQWK+Ld5GecQ/1Vt22/FQk9CjpmL",
+	"CyGX4nrQ8fwVFYoMONqO64p/dd4YGHtgbdoIORWRQyJkwkgiBYvIkds+Zp9kIw5WN3jf8dqI3MMHCFpI",
+	"R8JMMk1XEbmPLWl6AWCWeKQH5CGgksLtQHLlnGsutMw6CK2/30xDdQe5/qgrAgTE5ga8YvN42Btarm/I",
+	"qYsbCfDClJZGDgtrPIdxp70K+G0Bzea+6SxMiCW6YTcbmpyQWK2UZvNjudBDmesYkDcRcPuSJW5y9rvm",
+	"dJd10XP+JAUVi11hUjMAWy+MsMmEjXVANvOsjEm/EXrnFgbD0OqxYBkYqqkiLKOqn7mjuIx7vIr0bfVH",
+	"1RZgtAo4kR0eVRescLUDPbf0UI1ld7AcnK0zeLMGe+fOV81ogy1X0PA8cwvJUNrEVWi8Yoc18jzT/anZ",
+	"oVc/+u5yHCKUe4eJ0gGkzut49qFx4DsW83eQxUCiYcsuKdc3cIKlC06bQXm7Xga1j1maGG23yaD2HY/7",
+	"O8rj6myotNvWs8AdWqwLtrtTe7Xpdse2edPl7g3zvterWuXh1Ny8Sd4MY7u0zPJ1uXacss990XAx4PXh",
+	"8zqIFN+eNLpuAq/Muy/w1TUWns9tDEXhM/bhD2bACyYXKesMOK2OfIMEjqvy00Ym2rptzlxv9bUsy16B",
+	"hHRM5jS7YCUBLSolh2IFBCM+hRF44zSHwkOXLCvSSM2xVYG5xDcNBpKiyb1oj6ZpX2ukmdrzoCV48KLc",
+	"HLJZ06YhRs7T5KmYyCamN59z3SpOzrkOJSS4Yq3r3IgAo5ynut2ksX6LBw71IxRubWnDtfIa2LyotoPb",
+	"+nBdsky1hmDYH30MBs44svXJFbk8HBwMDk5InLBLlsZ26p4gQQac62bN3A+re7z4xs+xRJvG7e5WeIfX",
+	"m99Uu7zeHtI0HdFGc41MWpQM80vkF6UIhcKN9EoqPc3Y2c+e+XInWmbsBNFLsAyfj6U6PCgFUzWxONPb",
+	"MLXccr0iGAzFmdEl+BRCSfXuUYvOiYTYQEst6W99bJeuDzt5mmVGJu2dvJiyCehuXWTIhdFwzHElIBVA",
+	"aJO00PpsXmQSuOGgj6io+d2n8AObgEumuSpLlsmsCDxzxeLIVOqy9uNHYM46HY/ZQvfVgDCOrSt4ic9Z",
+	"WASKznFLONJvErjc4Y+WeTZmQ77orrgZ7rSyabmkihQt4hnYKx+FYgmCjVEQZt1Zf8Q0RYN7v6LCnke8",
+	"i6pMwtUE7C0Fv2Y0eY0fNcnCuHU741aFr0bowsPNZ9b7i6/ZnHKzE0G+sF6zgZBDtwBxuTxT6Bcru8Vw",
+	"Zyq/XauVoMyOCsYx2MLRYMnoKVBfvzfBCu5W8XK97lz3KnV8RfUr2MQ3rIG5kex+Ae3B3+0SajaVGOHs",
+	"pHaIcDAcDsg1l4JraaW4GTfCguF11EXjZGzMF5wJ3Yiy4Nq/XmKuSx+upwrvjJZYhrthisUPHbFP7s01",
+	"ze9wW9rB7JqGFoCngjklVkOLr9E1ilOxemjfLEP6dJtEfGBBNx3di+FXQzmZ9P7y5WSyrZuhtWRUxnS2",
+	"Gs65yHWFCfeQoFruxCKN3sViD4u1/boBd6pf9dozCOxw5WujvXyRbEyHVq32qTBkVSwhoxVhlyxbETxa",
+	"FqOAAzBBbL+PXY43vkO0JAnTbAwlAMd5ljGh7W81/3ufiMYC58mVuKpTshSe7fZWdWtFpWNQXe4oVKVD",
+	"UTUg7ZozZ4SW3tc1Hpdyhmc7BoMRm/gvc2Z/Ntur3O9umZpg6e5lpaDfq4pKdjvdvKTk5qTHs05b9ZyL",
+	"8OlhdG0Mfvc82/Hfdd884mqR0pVLhq5x5vVamM5Wz/2xfrs/lfuW+o5JD17Yf3zxxRtgQ2/CF/f5fCEz",
+	"DLGkerZ3vDflepaPBmM5vyPpgu+bnTtl4o5n+u/Cz9UFX+zLBS7m/kJC9WF/cL/diyBg6uvxR5n4zL76",
+	"7l377twS4vLvqrix0637Le+V9dfsm3V7YsfXzY6vGqmYeLYhdphHXYwDZAYLgALhwxmi6MDbGRUqRZ8P",
+	"BEBz5VsEaw5LFau96SzSEKmPWZ9UJASHRm7FCYsRiiZh+6fn8e2ipWJIDu6hjCbDRB3zbJ3Xju5/9ebr",
+	"o+juu1v7gK+HD+6+u/3jW/sece8PvjjY/xCetmDvPUwpn2/JXhaLHiWVTxcLLKgMdddbHHsY+lkFgDgh",
+	"hwdG9nXoFkGM6KEDzFqDog9oM0PFxlIkDVbcM2azhiBcumylG9M0VSR+9fLsnNyhC37n8vCOmqs70GQc",
+	"RGArKFRPnVdxQE4BWIUhdB+a4FOqtAuD5SqYpB1aREY51Pt3pkDIXkZg0pymrkFeANNZMyM5xUBdF42P",
+	"fhCaaVQZYAhTCaG6Hq4VPy1QJsyGmi80Scx7Qen2pxOSsokmMtcRjkARwVgCJeSh3HmTy8OvzwcP7lUX",
+	"qDtwZ2kTKtZtJ0i6qLIVuxMb+Qju7+tklf3kW9Mva43o2h0fDcZRt0fg4tfPxqGPw7JeJHwxIkeVH+Ba",
+	"xd2kJJGiKbB7C6AEl4gRNcGlBShkgGE2nMukSGqxJ9geh5iLoWkw3ibW0DYFQHmuvH6YelhFCB2Q5wjC",
+	"5riJe08Y7d3mb6gNXHFUscaYujMcCMIH5IyAe8tn1YHQ3MvdhD2sSY0IKYAN16BXI+t7NASHaSJR4oK4",
+	"ce8ZV6NntsIarLsEaZIoi3dn90o8Wg3dz/HtEHU14INCUy4I18Wymr0fstEyPPNv//1f/vqv/8U3/+TP",
+	"vvmjv9hbnyTfhcOBN6bO6JgtaNZ6VGaMmvnFwYvFOfBAKLVtGWCkzKjh6JD8U0zk4GD/3mjy4dHk7v0f",
+	"/Wh0915CH9C7Y/bh0YfJATtg935098H+wcHk4MGPKD0Y0Q8PjkY/2j847MzGLFL0WxP+/Z6PPHMqb9NG",
+	"HtcKQ/Px+fkrUtRiXwsO8dAiGV+j1XbDWLbfEcNtHXR6rR6Gb7/Gl9fZfXdncjU6wFDNaMaSYVCbZF23",
+	"nyqmzuCLM/vBe2y6jfaWjE9nuns3wAb9HF+uCxlBlLM1+tp2a5tgK8tv0zJsbf/Fwe7YDoud7t4OG/R7",
+	"VTus5Xo3b4d1c/ovzQ57Tex0A1vYloz2+plmb9Po9gytbZ/t2qL6/osC/6Xtw2/ninyzbsvt+F66iTvp",
+	"c0/V1lTH7ysCy1do7NklH7OIZCylml+CAFSANAelfA7L1sBC2JP5yOVANNoHDwYHhYlQ+JSLhwgxvCkT",
+	"8HDZ7R9+XQbyPWgUo0v0YW+1MtMzu8hmdgQVpo5JPOZ6BRhuQTEp8+wd1NwCBPYZVeTQUO9+GPBchFEj",
+	"XjriREihM5kGrw3Iqa+akDHoHAA+AnhwgEePv34XW7x0FWBjz+F7/24FwR6R/J2JUmaVoiVf742haMTe",
+	"b/6nP//mP/1r0PkuWbp3vPfZ01fWSR+S9/5Bqz2x2JEJF1NN04uhY01V0PE+OTEdoOxY6arc9tH9ez2i",
+	"i/uVILG5kVwEeSsWVTDYHvX6YuWqJX/1b3/9F/+sAXX9GgiAtYoasK9LIJhcECpWZvXBi3JCqPulufAQ",
+	"GbFUiqlynCAuX05xvfpQBTe7Gw9EsayHMeZTxbKnj/C6GM+oHsoFE/jZJsQ82P/wdP/36f5Xw/1GOla4",
+	"rhtcM5+Fdca4titxrvU3CPRyp/j+TvBxlzd/Thdf4NTe2P/tzq9fO/UbTrP8fddMdz49z3A2nJYryfee",
+	"TWfLRXo/18bzwg1n4+q9vWfTuTqL3JAO5e/fM3pswaIdIOP2OI3sLW2qjfPEMHef32Tac5mw1vuCRdsO",
+	"fGWNEyzHMjby2NsSvnVbeQcHmIgj6JrlLlWbgLa71W+g46fFDquWE27KVHvoSueAVyrhiJLo1qBPAmAR",
+	"dr+uZWiRJb7UZsInEwZ2YwEIyxunGm4DFVP7eUJ5mmdsXQJfUKSqERYxPoW8qH0XCRT3ydyb8JQNW/0M",
+	"Duhs3Uw7u0BO0z+R02ER10jx2pf5ADChQkGKoCRBrmzBD7OqBaBxn+zJxhp5le4s+iwD9/2EFuDhqLZB",
+	"G/0yF9twUxHo1qGmMqVLdclqyKFEZn7+VJHYbqECRPSkgF8twnAsFgDGoLsUoAJPNIARtbi7/bL28bAX",
+	"OKH4dwANah/YNtuKdJ3bmllahnm67vwC/iRwj00z+oo9GLhfir2Po7EbIdpzfTiOEgX42O6groOtCY9N",
+	"J4PctR8m6PoGvDHV3q/skwmvmvfAMxMMZzeoLu9TXeNNChnbYvddkzSn47F7195X68qZPjz7LCI/f3b2",
+	"c8Mdf3r28kXIk0dcUHCn1h3qM8baQpugooacEEqWMrsYSXnRSBSM8sK3wzDDGU+SasBqz0J+vYuvVbYr",
+	"EKnH/rwRpnMTDOdGeOxNcddr5KvvDUfd+eLdxMKp3dwYTpzadDNYO2olD7CzGvPv5AVVW0pLsubVCxzQ",
+	"Vc3TAZePViS2w/Z5FitCFwuozFmeaWTnYBPtC4AYW7jL1u49dR4jLLydpkbQtxFUlkB8QuLAEY+V8o24",
+	"DNqvkOGLiG4FO6x39c9qWujdg4bKnyXv+RoSFVBliAGfIIh8jXIFjih4POaoFli0GqwPBsUeTl2RgCAy",
+	"ms5ZMWeBNWihrC2ZMq3IvaMj850LLjMDsqXP/VeYAuGSYDhE+6KDz1uYshWCisU+yCD+Nii6ajGYZRuw",
+	"gm1iGjlNh4uMTfjb7iAGw77gzfVZ7H3CKIr4ie8S07dNTC+2hw9TDJfTL0VXyvq2gYfQ/a6FMej0BoSx",
+	"ot8rC2M+OOqmhTE7p+sIPLwyH9kopXUDDvPeeZd+R/KvcXNsK8NudnF9t3neh82z4fXyZt2u2fF9sNO7",
+	"4BHl6epcatoEdORgFuuBQZjVE/ogMLGMJeTs04cPH5+dlRwfQRaXE4aDzLp+vgmbSdQ9HCxTY5Pe3LB6",
+	"es/6lXk4IdTD/7nKD1yR+PdidN0RnxNV97VJ1RpX6b0qigUltLkgh3fAFeyVLRC3xqu+cwr5V1O/8Hul",
+	"8K3T8Bzotn0L3DlSOH1PhZWaz56f9fG5JXRVk17XVLxuWu/n9fIdfl9Jq/8kdGULMl8yV77CldPFTaHs",
+	"TvGltaMNii4O9aoD4BqKJLlKibEd8vlqweJtYZvXFtc8qxTW9ARxIYdXxy6tMJkE4JRKwdMhRGmJUFGZ",
+	"AxdnOdoLwFyLJS/V24Qzs5557VZwL/rduexe6bo+VccbWjKBNcCrxwWU4sB90ZhcvZk2EFwm37pCEDDB",
+	"Lt3AZjk8LPLVr26ltA1dS6me/uEHaqjKHQdSUmfa9ZY5lkOHeNLUbXVxkipHaM0RLrVcTG0ztb28sjtm",
+	"AqW+d88I6t1fUZevHJMbV+mrM7wOzT44uv1Jcc7e6p6HoWMSu/OibD3JK9Q+qdKnWgGFgaxYoDRYcAZF",
+	"FjSjc6aDOpPEtXOCZv9yylAHF2rhOW96LM/NMI8bZByw7K0ILicWhytc2Rh9QMGaeeAufAGBulyuENVk",
+	"bjQbqgAYyeW9pDSbBmFkVjBR4EAazOlbB681/L9+9b/G5JZzoh2VikDcHpDPZ0xYMVpBQV8MSptz7Spo",
+	"h+I4eLU4WqiLzJrf/Nn//H//zX/z6//zb3773/2H3/zTP/n1f/6z3/6rf/ybP/3Db/75v6vGRhzdqwZH",
+	"bFCCp5xted3eRkw3s7Mi8dNH8YB8jjZ7bDWyVv4Ncna4g0cDKCkkMzj2bEUWNyIKBgCzw1jigw/ncsTT",
+	"YtRyQuaUi9QoZQ9nXNDyIjx9tFmUTmA7a6RkwmlK0LrjpwpJSD8sp1V98KDc7xeH+x++Qby1g+jBu5a+",
+	"MS53zNqNJhsU+3DoXUuqGu0VG4W0XnCRdFsR3fg/MW8D4HJ7VUJnu/l+iHoWmG8qlgO5dDYDX1vEs+LO",
+	"0cs8aynVgRhJXJBnn5w9P8NAVKWpZuRW7GgeRyT2OqT5IxfhnzIjLpDVjbaJ9OTJ6dNnjx/dPkEIQKeI",
+	"DjEaO7b8Ch/ad7CWhmlXl6qKBLp3d6ESuWzhCXLpKD7hKZoUKFELQ16M6XKFodRMLhXhldIp5iO3JHBq",
+	"s+Zg8m5otwD7qCk2Vl1UdgaWkxEMA9vVgDwxxJojjtFwxjJzmVD/pUO3Q8NCJ8HAetO1WxwBjj22pLsX",
+	"0KpMxjLN5yIqraov+V6sJBR1x/EXRXPiKKgjcl2B75WLHc6zP6C4TaIAhCnkN/b8eNI0Xv/lsx8UWwjX",
+	"xdx79k9t/0Z62VOgAguNfeRLygDzKogEkj7NhnOeCMgqf7OWo+5YifP97l6BK3d9VeWtuJJuXnELnFQN",
+	"Kbbby09SsOvZGte7yE00eJxRZZNmGtyJnctpP3+IL387eT0M++if/cLegtm8IZMN4Q0Mw7PvmH/aCi2u",
+	"aCAC8WHpYkSGBTYL1vtlxrVmwshEKTqM7OBIRgXoEzwDNo6iJiD7YQJEKXqpfkVUzoEd3VBIPVSMZuNZ",
+	"k3uhYTpY1xtGjR6FEWOCJBmk6zkcVqrJQirFR+nKz7dI/wdUWY4qj52dKoAKsYylRWSccJZuOLNrSYea",
+	"sbTpcodZlypjz2RqZ40Raj4+bsS4mILgh+pIIeS6BV1SrjfORlqTDNQvB8iepyIJyD7wWUBvqmc8OB1B",
+	"dBFQKHKHuDgSLVvrKpk4ZRbQUb4uKyeE2VPmssFGK2LFiCoQklqyJhHqFH8IWsS8LCxfL0j8NGHzhdRM",
+	"jFf7n7BVvJELtykaFaCajaZrlQ1VLX5aeCRRVp/Ly75eXZonTZjVGDSsnNgGb+GMU6mcGxkEyZ77dUT1",
+	"eDZck7EnJwTecZ7LoB+7lBbQmWcgqvbsNpXjpqL2UIi2rSeL9qt5mkLWcVCWVxLeN63VVblr6FwmnMGM",
+	"/UuG0IHSmyQZUwpW0+eh9HJnFyHi63JpYddaJ32/lhOW5IvhBVs1tP3I/EbMb6WQB8A07d08Bptbw1Zj",
+	"J2jkcm9sO5FSyeR6N2G9YlVEEifBXdW3smdR0rGy2+0v5RO95XRcRf41cQC2Fvimw28RZ14zL8PYCw9P",
+	"i5tvMJE5HOckqp0yc3w3cLkPpTUmrQt0gAB0wwHNy5GVSSx1MmfCSOkYQ3opWSiWJ1Ks5j3H4QGFG2mC",
+	"1j0jsjk1L4AgvlaGpum06cKj0+qloIIEXHsiN7gWQIf+hRw19PVTOarMqIyEhGYOlEk1qL49+1NrxauA",
+	"fMV1tx0F1YUajqkYszRtOjmfUw6BALroHAhYfNKvH9jl9SkBDJqclIu3B904L48FxpIiXW0VM26vArtl",
+	"6vN2RC8OeyCERGExVc9k/H0aXm9uplXeGh7e0v3fwO7LB6x03UReEgt3pRNc1giHuzWW2E53bikJ+72i",
+	"mcSp5TduI3EKSU+HcDXeEYp5aLCtygn457IhB5M38CmMQ4wBLipGUH+WoLJ8NddyK1JeYNS5e10Ac3VA",
+	"uI685A2xjt6tW5cdH6odH6gMN/kVpibHqtHHn6H9Zk5FTlOP92FNAJnMjo3+6IR/F6yJVZ2aLeh2PvEJ",
+	"kVkUWIhsJSgoY6PAkgSu6scvTj969nj46OXDs78Hh8f7q/XMuScei2nK1YwkcpzPzR0bVN1Q3JYVLlyE",
+	"d8xk7+CM7hiGz8V0ME9+D+ajGiEEHIHXr3wms+0LLePiM+Xga7rSRCubA4dYaqR1qxRl4FtAsCq7ABbi",
+	"F3I0gBeG1lRn0WMq5aGKSh8oSxHFUmYEut6QR2At638FPDGv4wlouAVa6lvhlODHQcaokfntdOpVrzI2",
+	"llnSU/iXacJUa4fs0gx9gPfIcGo4O/aKnxH8IZSK8QtXY36ROzGonthIVVMQwqk5UKOUkaXM0NxjnYtg",
+	"GBhlVIxnRArr/6eKxGYVB0Lq4UTmIon3uivYQ8+Nm+2yOT5zq/IWbstuVKGbXbYFdva2kqscW+s8kmBZ",
+	"xA6Lr/zIS9bCVmI9cmXIxerlZO/4i168o/jyXdSVOYRScf8vPjIycP/XQ1tE/68Q/7v/+6cpy3Tw+puo",
+	"yX+9WjCSsDFPmDr2Afv+KyNb1chhHpZnbJ40Tsr8UBl3DBEJ5cHFlTStXygpBq/pMmD78O4T1lTefUNh",
+	"2DT0cgJNdQvEZYq9olC8yxevMpwAUAtjwyemzLJ0maZyaRRN5EudzKG3+OxosENBzZN9p6La5c4Dm6HL",
+	"3St5wWasTbH3sC072GsLUuGJw+EAvAVzk2NAFsinlyALKrKQypq68AKNCE2VdFKiq9e1ZKOZlBf7PGlM",
+	"nTDNKk3ni75hYNj9jC4WTLQHgLV4AnvQ5ty82HgJ2RSdYsRd63QtqvjlexFlDsPYMi7bJsH1rLwLVe23",
+	"qCLiZRLnBQUTkZUOwCSVsGGC4MMyG3E9XKRUOFNSgJoIf9ORMNsqdR/aUqPuz3a/at3J3GdTY2yXjaaS",
+	"CSPmCkxOjHQfxHRjyDATSeEQp5MJG2tC8Su0dcd2sEOqwapRrdzY+8xwwTWnunuDFbDIc/p2mOQZGiaa",
+	"4yRTs8wJcW85bRMmwAWxZatPgnmTeEFXqaTJYE7fPrLfNTpTfU2M+0f3H5SrYjS7gBI25EJtgG1qdnYf",
+	"krx0772z263FOY2/GSJABCAwN9y0Pib88ODgoGIjvjXhEF0BmKDAnqGdiEiBf9pDdxssXPchLda7Lm+Z",
+	"nhYsK7UJL6Kh+faAvBR2ZLB/0iVdKcQnqoSSrKWA+b6MhXPUhIVj17Yzi8K+FlTG7Csyn5n3XZHkjc4l",
+	"bEr7WfU09r96injQPs4CPmcy18OMzW3kYcXZheeDjJheMiYIvscydRLU645gN7mfXNj/Ziemsc60tR32",
+	"v79KrMFug/sH9X1QjSuxCl8Rwemvkdbr6bwx19hZxgY/MLoFOB8GjkNbA3B4DsLfMuYMBQAeaW+kAYlt",
+	"Teof2O+p0U3gr9IXQb2fY0SdGtM0hUQAkRArF2EuD03TovaP0wvmA2JvXOQPehak/ijfk3n73tHRIEAD",
+	"dlO2i+7+tHjAxQOsWxs+CZ1C7lmYb+yeBSHjwdPQPVQidMUlFD63tFQ8tSo+/p2xsSySnOFRKpfDEU0p",
+	"upGQ6BNuo5nwz4wpmeIA8AHGGQndNwDKkNRK6Wc4nvDRE0fA8OFjT8Tw6cOAkOHzRwHZwueflgga/vK6",
+	"ICo8Bk06wGWGhyG7q/6G+vSZI3Dw7HVA5ODxM7n8yNMZnoP2/cTRunj0uqB38fCF1EC7N+ZgomV7h2qZ",
+	"6VCg/LFTxSzot57tYpShruA0tPOWSk5TdRGVxIADFAGxDIINhrTgtZRngqniXsCa+o7buIAqG9VfACr2",
+	"CQwzox9yNZzLjDVnVSc5u1JIZbk6+fZhmTaId91Sf8zS5KOVzRNP8pYJSTHMxThltFvQE5/aF40sk3GZ",
+	"QXWvr/vUhm8zL8dmLvExUYyR2M4rHtg641xMrXkbtAZLugAgniuSOITIJU9TBzlvbwN3SZgJJDlyKCht",
+	"P0wpRmnY8E3X216098uc5ZaL2zqE6CMdM8h+AB6tdX+w+Y8Q9OYsGIJ99NqM5JkdiH32MY7H/vW4GJZ9",
+	"8jM3Ovv3C3nmxmifvAqH6jp3I3Y+onxzlW1JFUkpQEhiAydkXtQf59qWiV/S/pXw/VBGLegU5lAbTc/3",
+	"WQzHDKWxTZk3IgK5ZGP4XVmzrp2jC2IeUwH/9r2coCSy5IqBHxrLUzokIf86b0pBdne5WleCX1VgX7+v",
+	"7AB9wlGpS3USskjDICEIHcLpqSCaXrCCQmM5t0DfvfUY3EufcbZsMsOAcmDrtTeEyGeEklevXz58fHb2",
+	"9MVPcAwY4EMVGaeUz1liXbLYkmJjKRIVW3xX7bQPe+Kbt2HGdJ4JX0EOtkXvDdcPN+ycqosCck7l8znN",
+	"WjYoK65CCGa1br51elFXz0+TNQX2fdi5ZafF8PzF5Jl96aoJ+LU/I8U9UuzVpvs+8I/WrntwtXbXO4TX",
+	"ACTLLDNb0Ixqe5tDRUhUO1ydyiYKBtJNY0LqKGXzAjvX9ucz/JA3eXgB7RICO90POL/1mT1PZDZ/Ofkc",
+	"lZyGG05pKhKamVtuIZUtDRLb9z+SCdx3aq6mVDP/DuSUoMfE7GwX9Ec8RJ6h2Nnzs59Afv0Z+F6domUj",
+	"P6dcaSPxEj3LZD5Fypy+ehp8iTenEZOsZzk2jMReokFCjb9I7VTMjsEB97wF7WzPiu/dE9fMu2jPyivN",
+	"/BJxlm10wEymSTnjGNGl+QRyWuFdeEkhc+7H/eCzJs5nBvaMUbVpYUaIBm/Mj33i4pMxzs9fA4ZNNtou",
+	"1poqrou9+PE2bXNDBNNCnQngZ/5i6MmLQ1yxtvvRrraFiCh0k3UMdv2BDnhpAE0WzqBx7pi5dmZBKTat",
+	"zznRLBsmtCmP4JRYcZIsaKahRTJi5u5WPl9uOWM2LKpQoSZ5mhLTJLn16fnD20CjBcWST1yMGRxqkNcw",
+	"ebrdGnb3wf1uYxhGsrZNAX4FYdxiIAIjNiOwaUilocOo0VJvXmEiGZCn2kWoXLCFBmAQEP146upFB2qd",
+	"99aBjACcEsqviYQlA3JA5owKhTx/sNHUD9ZlgbBF2/wLp0Pr+kSu3q0N8Y3thQdjRsmGKzLJGCN0SrmI",
+	"LG6kwyrxN9sFA2RJSgRbul+vf86Yu9YuRdNgt85zBdcFfsOSinqGGZHWnwOvmMdzmjDMSbBRe+jPYeKS",
+	"Z1LMHc5k/PHTs/OXr//+8NHT13GjkD1hLGlZl8doNISsQ2eBBNN/nqZ4CbvtSptW0DSKCf7eHmpzHm1N",
+	"RtMOF9PIxncZTcj8VHihgl06IKf+djYbfUJ5CiMD7wbsE2fSTqUq4iPWr+WH4UI+aFrINdvW8rRgkbZj",
+	"NBifiYzGGV387gA9pmBIiB58/fs1Zcm0lcU+nAG0kI8lhXfRzm1vGcijyedGQckX4Pegq/ZNEZFFmivz",
+	"ppaEmjcMp8dgUq5tuQoQOJ3Xik9n2u6na5+5nLZM2yfoBFkGUXOqjhmxNbH3PBbXPQ2/YYZLnuhZlwER",
+	"D0yQgg1qcsiWgtIYFuIJSpe4n13lTlkU7iQrFtqM8NpcMnZhJiOFnjV6wJ0foHUR8OfCJXlDBIYYTrWg",
+	"4xYV6pVUepqxs589I8WrwKGsFAJ3NPB6oFbkNRK5FIUAi99CdoEtZ5/xS56yKSMPXz8+PX9MjKasB+Qx",
+	"yOs4RxTyCnZklgTStgblgP8HdzdAh2iK5f9YpoZNW0G/SRaDX4q5zUvpdhwVD1VLmug2xQa6RUvSVyNM",
+	"UK3fTTOiQLnHLpvk2qdiJHORdCGgXguoaWm+66llh/Uo+MIIJRAAwi/ZsNIUTdMesa5NjTbGfQZP3LZe",
+	"ZEyxoDbPnHkIszh4PcZQEuinjXRVuOgevhqM0yojMao2uLiwEBPCuy2kLcL7eHD44B5CQaGNbSSTlS0a",
+	"VK7iZM/ncXG5l7PtEU4Az0lh03CAb2txKlqcG0WMBJC65w55hS93uSO6gazwWnQmycb4he5GXLBGN2h3",
+	"LzvkS/FyMsGkSsRRtFuqGwfLRq7VpeUr1gvalPsER6GKAowLVz5+bUe8uvNrUOKBbTOklV2R2upaCl25",
+	"RpDdhB/JZNWVV1A/qXD2HB4Z2vgss0F912ZZ4A0YNng/iCipjeVRhTP2TyFs4HwUBmkkKefpQb7nDTIY",
+	"6V3ikRZpzuadK3N3jVZESHx30HCOKoG9RkNuii7XM6/7IwSHvRsTJjSfrADU0oq2hiMBPiUGj9jX2S9z",
+	"mhINQqNVvmmWckNqYJBC6hl4szCC6ARdkuWtExtiwMqFCJJYTRXyyYoYMtMGDMKB2LnfLS2jYK3tCP1c",
+	"HG92eJ1h8bwIo97MmN1QS7iZX+zJLGHZAGxc+E9ARTQ7uJcZ1LFWqmfVkLZG/CSb2tK81YLQqTBB1Gzh",
+	"DXC+ymPoqODYiPwXZJXB8oEga/0BAIeDCfVmjdSJ3fh43ZdXSIWXnKf51wWT/GLvHtiyK4f2sOnMQvEb",
+	"9B7RtN3YUkV5jX8YkxGbcuHlEZ5VgF9x5AWka3xwEBtmM8mk3ZXIA4oa9AEoq7VUhZUw44qf8iQAi3WR",
+	"qw5TFsK/uqBeS3UQB42WnbUIpEHuZiG1HBuNHjaNmbuHtfHPJkQZiYimJZKaOc1pKZpkDmYL6tG5gI9U",
+	"fK++oiWMJVBkKoIVwJ56uaqURho8/8GAap3xkRpgYnR0leMCSMxq3aHc4Pw3ZCFSEgfXbJBOqwL7j8OC",
+	"9mcLfUGlU4MRUS4sdjB2YHzVC6/h7OhmmGrAmYBVxfFwQeLvff0Oa5j6DGEmkrAONrgI0ZoAt9bMwr3R",
+	"NHXVYvD2Mm1R8gdk9A6izWMa29iHGSCwwktREDMQj2L7zQ/dN2AVzOeGUMuZLI7IgJzZvWlZDdy/sY20",
+	"/IXkwpnVcbtWeP4X3/sahZl3b8j3vjavSPGMjliqBhAdaIj/rnQFbINi/cMO7nzYFOvaJqqYb64YJGdk",
+	"hZSPaWPEx3mWM7M8lYvehpwXQR6NzGebfO0JFzQdBlj7zRDqNiiCp6mLVIoKxTI2EqvntlZ+Bm7EUsWq",
+	"wOobO8phWtgKVwUoL2T1MrlIG1vsrCPi+VgLs64gOlg11MmUEBTcZJdsDhnqhEp34mjYawifHgVnVgq2",
+	"5UDa6y49ylYky0U1t919QG6pmcy0N/HcLm4N3B30gqkO9MP+0SsbeoZBE0r4WHdMa5Ex8xZLiMz1WM4R",
+	"gxqQr1+9PDsnd+iC37k8vKPmCvAR4sCwupR5mkBo3V5k/1hS8NLjHyM2tFF5/u8wfg8f4iqV3uHzPAVO",
+	"0C8iwXKhz833ZziY8NHnOKTw0UcuOq/8MIzsC3957YZYeb0YZ0sIbum8rdE7d5sE6sWCHaeBhv1eMcHQ",
+	"WTtvPMWwELGuozbtleyqXTVA65/ssB7ozdhKe1lI+wYVVSrihLJSVZVdaxntWqcv3uy8Wus1WGrLi1KQ",
+	"3b1TKR9ArL2vZuAtPOJlP1iHzbaLqND8Dilat0I3Eahi6UI0L6vXaAwfWe8vPLx/98FByWX44Fpo9eDe",
+	"jmsFr9tCpUDJUGiuSdM+yr+kclcVoprZskFB2of/Hz7521/98d/+6k+atPP3r+TylVwRbcQPDcnOWGzB",
+	"KtcCuPUh8u8EWdtdMNdVwjw00zTB6FHQKIvA35+evXxxbK8yCPoVCXvLVOTDsQEjFuahyC1M9FSDg0Fa",
+	"sSLEtwdglnCoXGCNNlchWizQRB1/gfvq72HS4pu4bEyD91WQw69zhRYVfD9GzyKUT0bVyGVlFPoUNNFq",
+	"TzvotKdtbe5whDftbixZBG6DebRzCaMq9bqpyJtQJABS5UZUCex5g+rm64IzrIEQ04W4IJQkqClHDREk",
+	"oK1CGjOt2J7Coq5u1RsgFFDbVh4YERw8dUv43ma+HjDFNWhFGZvkqlSEv83TG9Rsdh+5IaxbCS9BNuZ0",
+	"QAkrV0VDqxMSj3Ol5RyhPsSq5il1JgZgVnMqKAou04xOqKB70Z7hQXMpDN3pYpFxxcDLq/mc7V/kc3hF",
+	"TrWE9L/LHKoKmx4bQ7/8JNrk2fN2SVaFIc9zmTGSZ1MjvkHhdBCBpQJAZsiB4x6TgmibDWe4CV616H7h",
+	"6lol5/q2tNO1Zo2OM2JFWBvhhjlcDXJrIbEW+IG0AHNAkHNBYD1tbYIJzwz1Hs6kuTzMtaJ1ykjKAH7M",
+	"EQ+3xPcVkUtB4Gq+pCliMVoMiQF5xibanCh0FhnRpU+wXbPwvIZcuyjweuXYqnLQUneH16mZ97ks8LK9",
+	"HqWz14f29UalrEcD9pT0RHCxHwXgLdcmk58Hmk+VB52QGF2F3uEQyu1TfgnxG6E3DwMSHPBK8xd9Zf0N",
+	"HJq6GRHV+sdL1yzNTO9KB5PcvF5wKW7J7rg119jOZaebkJrOGvXt8yZNuyB9wwW1hV5eSPi//fd/+eu/",
+	"/hff/JM/++aP/qJLYd9OQYcJ43XxvEUI89cJoOxKEVyymJQs2FsMuJzzNOVF1Fn7rfLBg3tmeJ1R3J+w",
+	"1fWg4fbGaBK2Zl8P5Fp4tROl9hO2un7HRS9h1xCvQcjd2UH6hK22kwbcGjRIl3m2kMWJuWCran3q7dlu",
+	"ZZ4wiKZpuUqmTVYIh9t+QmiSEErwV5vb5vy1Il3ZyrQrMofRlc78V7P988/L07p7vzwPuv/Vm6+Porvv",
+	"bu1DkWh8cPfd7R/f2vdlo/8AazjffXe7pYA0ZPietdlezyF1iCqbdehRbJwz3aYSceFkX8MBlGY0qZQ0",
+	"JzGAFgwKTJGhA0JzUYbdvKKcr9kdmvwMkp4eC92EZHAaVhS26VFcuVoSEPx0bBRWudjPF4ZLj2WWsTHc",
+	"+bcQ0WG0im9HIKrb+sm3BJtSzS8ZiTENJy6SQmOXZwzfEKMwioTcAqj9+hcQFuG/sKGbvkwzmJAc/7VA",
+	"7ETIkUxWJ1AWCeD/4PPbcMPYrHaiZxlTmCJ+y3d4cHtATm05GFvhyYxNAbx6hvpF7BJigqSzuJJCpiWi",
+	"0smljSpI6CoKYuaK+djAJIwIomlaTL4IOQQzEaJU1Qt2OJiwxg1rfwwyErH1nnXk1sGygG4GaZylZjuD",
+	"0+2bjQ3bhC04Qza8ol8JuG/zBmxP4j8P6oVjEIeUF/W60bhHffyHrUtl9lVzVaXu05zK5VC1JDGBHs6W",
+	"xf6O0Crl9mLD/scSjnLBhGFPBe7cliNb0gxqar5nQ8vYnGYXPRIommQbv7+LIYRTLS1JsGV8r9Fetd5n",
+	"41VacOnd6RTh1bBLcQj7vY64jsoMbja2Awez6+XbeVjOM1cWpV1QARQ/999GfnnXvtowh+XM8Vhz5yO6",
+	"ckRmMs8izOgWCYFMXmc9B0nuq0LOsUKczWGxCbiSYAmY6sW7wLu/c33g43cRvG/GstEHOInNPoFc5X5f",
+	"vGtbWdUvNukKFHnf4gk2W573cfSb7JX3cvz9N+77NfzmU6T0YzGWSaskxOyvhvc8PPsMuNNPz16+KNtY",
+	"aRAzzhXkn6QroxvwhHx6/mT/A8xJogmhCh9Y6BjvHoPvqSI/+ejwg4O7ByckXmTskrOlGWJM1Awhelwy",
+	"BCD2YMjGymb10gTS3lba+RuNSIOBymSRsTFLmFEy5KUDM/Dl6p1DDga2F+3ZMexFe59zkcil2j88un/U",
+	"M2LXjPep+PT8iWkJ/yjaw79tq9ioXYVXONummzjN56IsZnSW1Wf91hQ0V+f2wvwSiut0TGKgRhzhPw4f",
+	"mH/ZiWABoJA2sb2MUI1cyuxiJOVFL6BZO5b18jgCCZLlbGXjLOwEuCKJzEd6kqfNVfhOweO776w/Fqe1",
+	"IABVZJoz5dPEfYD7GHzgUD9lxMgzqrkgKdOQLMRFZfYD8rwAGa0OUEjtB9mMBbrcQIjkSr+WDcCXVbh2",
+	"twEiv4FsT29a2IDdgNvZ/sL91jV8z28gGSVtUbJTrvSx4TgR+fmzs5+bHWfYTqhUjbhATMl62sOMtTns",
+	"4ScMAnLbtNEBgGwG33Zszaykr/m+3n7ZhdeYsu6F2JlsHrCf3QrnuJfrE2Rp2mDbfClcLrdhM1hVA/b2",
+	"WiSHei6wzmhXYECYjTtiqRRToqURsn2HTUYFpVZN5f3h+Fn7isz4lAufPxf5OwzsLabRBE2X80WugSll",
+	"CBvncvB56spQc8Ct22juGVJ7Lej5DA2CQX9bALrgwHAdHWUc6du2AkvOIPGxvh9mUjXUJTS3L1z0e8dH",
+	"CB5OU37J1ntgbW4lltW2uYr+3lCaHB2QAH+hFhaZyZT1wCc2fbyGVyEHi4kNYKztCC2ciR2mA9jJctEf",
+	"uBpbarQJnoKFiyemazhIAGrcGLBqSXxYK9eyMS5HBffOQaECVgK+ZZhsLi6EXIpOT08xuwg3iFudECcj",
+	"GHGxEMFeadqLz9tSE2OVj8dMqdjmXYOcUCQlEjpyUAuQwAgCycMZFwzOva/eO1rVxZJ1lD8qxlSqndkA",
+	"jEE1DWsPD34QE/bW9FQ8ckhgcVTBIbbRnXAzQm1UAojKKvAH2JKJGSOpDUpy+BUOVa+Ew+7w+gBYz2bc",
+	"xzbVLyYZm1MuVN1VYG3VfRiVfTVCH/dhOUkyrpVLsdVhGkqmxHvtcKLdeYlQAAQTEzdCpOrDDjy0JlWY",
+	"66n1BkX2PJJn42js9Fd98i4fuXeD74ZOEqmDrG9EfJdNIy95wrLvK2JliAZlIdm8JICt3HaVrdGP2FeI",
+	"Ngtr8fSvTFVNeW49LhQQbkpbKMCiBuJDobEANasxxbrwBdPFotXZFIIiO9jgehp7mC2t8lS3KX7mt5C1",
+	"XMshb86Q7lEgRMk8G7PG07STxOf1MWa2PFwptKw7jswNYs1leO5S+ddH7pXsCVkFVNLaFszeqJTlEDJo",
+	"gipiA7MrzpbentDWSI/zinXAKfuQa98iddQCF68VeSypYYG51tYtRnNZtZCHxOVAQmfgumSZf6VSAQw0",
+	"2uyCaTOrpjjy51JwLc1fW+KLj/MsY2Lc4q13vxY4XXyM4oirQWKOtcf3URrMMAnl6YpoqWmqAixVX41z",
+	"LMUlBmXLjCWEzmWO7voicOfhi79fCdsp6fIVME+I0rn77nttlXOHX0nB1lxPoRsH4GGNuPaTxwUWAU3m",
+	"XNwxvIQrzce27ggArjZONYCNhWpB0OqxxxIJvyIXjC1cGX4YSeRjnMZSjHnKsUZIrmyArFESYMSgcEOC",
+	"EALOFuQ7VZzeOTNjmVG+STDtwf6Hp/u/T/e/Gt754X5LEtOScj0cZ1zzMU3bE07PA/ON98pjpIpZ/CxP",
+	"mSIxNGYWIYjYgbIeJHZdxCdlRNu1EU5H9z886hEMCd2yOcumZnt/i5PwfXxrs7Am2m9xDraH6gwKVF9b",
+	"9GMKcnRWpFKUeyvlqkDTV6dBk/vkBVvuPtbVSvN1yl+w1YCcYaknTFH5iNHMUEleMMQ4t0muC6rUUmZA",
+	"rI+o4mNCcz1jQrtykE0D3DzGFgM9O6JJkIa7s3baNdulofMFWwZ1d/rhALsP3kVVgig2zlqt2/Abit54",
+	"2TMsC6+OSbycKTYexpbnQ4kGQUZUsXCjtVpboNP67N6U5rfTZSxItMul9KE3DeifylYRsYYSRWIMwYnN",
+	"9WyLyELcPVlAQYwXeZoSGZgf4XEft9kLkEWLa5iO52yD2/fWj49v/fg4uIP33/zBl18Oag9KzwbD/Te3",
+	"y3/+oCVI+YXUrxlNVrbsX203tPCSNQUYF9RoBdZUMObZOOeajDJGLwpzkAtuVhCKd0JiIYe/zKWmcQT/",
+	"hiDZ+BiLzkD8iOGJ5n8+AjWDuNGE5IsTEmMJXNsnXSwAJMDcQAuZGqUWFFBboAffHWIRHRchDeb9mCv7",
+	"a1wZKDi1A/Ec54hFHWHc+E8YNsAEp/0L57oVeOXadA9eyJ/ZposnT2wPftlsT9UCSGuswzV+UZQtsreB",
+	"XdrGUxUoIo+3zUYc8a9qhbB7XKelTPSuVHTTRx/zzkf8K2fa2TRJErFqWTJEe0Il0tBulYPoMDqK7kb3",
+	"ovtvok67RXNlZejnc8q1rSEMf5+hidv/XRRYhj9LRZThyWMbH2w/l3NXk/lNibYPOgi7TRX/wuBS5hUH",
+	"ZImzisghsTb7iBwRrLYdkbvEF9WOyD1b3IiOhKFimq6KA+mpvC2Nz1hA4DMWUPeMBaQVSYmuIjktBlOD",
+	"X/NbMPI73pOi82z19B8011+PQpgLy8kqJoSmE9nzHG5ztLACfbOlvcMQj4aADh8DOnYc8jIBhGqfgUIL",
+	"GxvgZ9DxzLtDQrKgURU2mdHKV5FHV7WJ9UVSeIwdxnWnSFEGvh81bWX5nnZkBNXs97I9UNuYuzx4p/Ln",
+	"wFfALybYtIm3Uai2s6n3s+KGh8pZc6uZaJXuK6UF3N6N6gc6hPwvAf3bTdt1yg1jybMGGbwQrmrEypX3",
+	"FK9XBNyLve/z3eI/hj3vPNo87Pw5TZqmW3CsPnAJfYCDa+wGCh+ZGy3NjCzXXI/Os4eGbE30Zi9nEuHP",
+	"sRm0jxs9ZsRILiCHzWgoJ5BCZuuDWtymAoC8wOvtFd3WtIubUiW2OtlFZs3a+ELMygOmjf2w5KQEusvF",
+	"1ONzRBbRBr7mwpazBPdLlos+ipwrQbEJaV7jN8m3za88iyrtxFJ9Z5s2ZPdT16G4jjSa0lRsWekbT6cp",
+	"r06AM10JbUiSzN6dDTl6+KOzB1jql2sGu3e4avdXfUte/fO6i94GokGlOPiU+J1RHxXW/e59e7O3UHUi",
+	"Hc7VtM3RHAynHBdS8OrO82fEuKHHUe+MPA785EJql8rb76BroG0udF9fMxgU2ml2TQWc/H5tdEs3eVCV",
+	"xsgKGcYOuI1qq0kGdQsgCMNcSqrNa9YpiMNLBQS5XYUZ1MNgwjPqfnm4W8g6RT1md4RLXLBY2aDAvVu+",
+	"0h6rbWxHgG6uYnl+c0S/dfeV9Q6fl14U9I2sex4Ztk0eD9PRa5rHt3rZ6raxe72gA+6hdmnZjrvJub2J",
+	"6VtXaDuP7EN8z4jW25iYSlFhDa54bM7CkhmZzjP60hoZWROCsHE0QbEZiIz0iYkXbFUpkXl49MF65JsW",
+	"zBv2dsEzphojwF6UC2OFVUuxtPGrQq6FYOuAf1sFXyBMIu69Qe+4LxAOslyAT3ON799yRjyAtTpeQi6D",
+	"oA0s6TzKFRdgHVgtGLmPJzouglrjqJq6ELsqNXP69lGe2WAQzLlzOHdhA/1nuY2Fzg6mExvUvlbAmNkB",
+	"NxOzhKJVYPPZaiFUrCrzpWnqlBpYX7gy7Mo307mNqBYB5TVI//F6CL77R/cfdFes74O7VpJ4C/C1rC2Q",
+	"FIuBCwmgF9TW6iBaSihYf1zkFJdiJeF92+yAPPvk7PkZGdN0DGUgrNs4LDsUy0vDGOfMBdyFGw7icbnu",
+	"v7s0nXbLq9MXdM6CG7yTT36qWPb0UV3XaTK5eN5bbNvuS+QmzBqf7TpPp7b/1uOrRbhPklAShAuBC4KI",
+	"Zogmc0XEtcHWkGvXg5FeJcy344yIyH2i5JwVAtH1eYDC4RduirJ+7ey0VcuMcyn6h6EHo+LOqz2reIma",
+	"NPraidqF6DVlyXAtmpCRHUD9wWWSGcQnz218cygcOUidMIWHYfV6ZMq1FiBfvBcuUW8D4qZy4Xb1sgNZ",
+	"sjvbtyTAbafV9hW3/O1WkxeiEqIvrIHOuK90T+Gw5Rlru726h7iVzhRKWJ1dFD6bbgcWbMQAAbyfmvze",
+	"2ksrAuJWIEslW0yTjSObmkEVlMQtgvlRYmUtEHtRLztOf0xSj5kdQLtsCUfaxzrUlc13TRamJutztOdT",
+	"Ubp5blgMMTxbJyRWK6XZ/BgLQUChSyu62k+4JloSKoTMIcAH3mtMBDF3HUu6gfWrZypUJ3oaoDaub36d",
+	"vsWCYwc2rLJrliUWIz80bJX5bu0kVpItA04fFDi37gLP6Sq7oHQNb1blPNxjYbZKXYrYPsigz43ry2p2",
+	"5P71tIILc/yS5hot3pLYaMuM9mZ6nrZZeGCYhCry8fnzZ43HwTKt7jL+XKfNsXxX3ubB7i22NPZXkLpM",
+	"B7/XHOWuvotuzoHtRqBuTN1zI9i2PoA/DeW6Np14GZvt/A08Q0FN2mBID+5FVzg+NrUZokHZnPI0PiGx",
+	"fcdVUxbOgMIFKMMD8hlCTBiZlKkxXbBkQLAwtJwQtm/agQAhW/69wQDzva/ht7EeQN1ka4cpnhoN9u4Y",
+	"KwzlmsGf5jUbrFQUYhnU4Ez6rFBPsSa8q1RYWYhnYF/2L+9Mbfcca32xpfW8qcqG+p+km+QkN85I1HW6",
+	"/8NZrUVDai/xUzOs9U7QaI5D+LpW9tQmH/eXKlUlthCgFFwz/x97f9vjRpblB+JfJf75b2CkmkiKmXro",
+	"qhSMniw9dGWXSlIrU62ZbgmMS8YleTuDcdlxg0mxq7RoL9aAFzZgG9gXiwUW8C6MhbEw1i9tGIb3u+y4",
+	"Z3Zf7VdY3HPOfQpGBIPMLKqqRoPpUpKMuM/33HPP+Z3fiSM2GskCuKWIx9/Ium6655RnzQo3UsPanFES",
+	"GLAyY8FyF+ka8GccLaes5Eiupvc2qI36yhQiGLCKCHlzyymfdcUGnSNtbQ3Uw/My1B9OKC/Wu0ssP8a5",
+	"FUjXtXuWyEfZAsfdvYo037IYijKyVveDmnXmJb1qsNeXbBJ7XvOjuN/vRyTKVc0Nfuvd4nApNWNI9vca",
+	"Uwqb0KK0bbGBLMH0ezTyibHPJ13ukF6E/vU2CRCtddgo6PPRC5sycxHKN5cYsz4vHVyhO5xgK4a+KjCW",
+	"VrBXWEOklX+Y1kMMwbC4aSDDQxmTvvGCk1VyyEdsobhHTJWj74gXUW4uhy0Z4bZemtCTuqQXsuCDRqwi",
+	"ASAh1pNWxkhf9CFC1Hh2EVeNZSQIUHwYRlwHY3HnW5F+SAyQMctIDsw6ZOMhqBiO/6azBibv4+gCyoz2",
+	"3hQBzAHlolcOwHImx+OOsUxoM3qhX6I/9atQ8Ot8lHHWgN1imPxhqdVvpMYgcin9FWx9FvLr8Lw8AZgd",
+	"wFkhU8QCK7BfIdU7WjdSzNjQixKwlFCgmCkxSBxnGqEoO8eUKVNID5cnvQ1oKaGip6dnz548xgB9/RoR",
+	"oSi28nBQlGgRewbtXHOtUdPIIkuBZ3BRgErN94uhHryhbT2Wg3GMGFFtkgc18Kl6D+vmko8OICHv5xnL",
+	"CTJi2KX0MJg0XEg/pW8Fy6nIuFdYyucc8lrkftgciiuRZdAYO2o+kyt0mnCpHReZXUuv6F37xVMoBJbb",
+	"qM6mROCBLdxT5g1jiroRW1E7XPwMh5CA2qXESQcSFpmfRKWHJjdT3QVIDqg2ixjd7P+Bxz3Bs6XHqBEM",
+	"Yug566A/AdeMKCkNORXcGaGAR8i1rOWNujdqgBU1mxKEr6vk4Cm8ps5suKq6O6fywcLJ2vaMf0Yoo97L",
+	"tUI2aAZdYozpoJsr4ZznqedC4I00FLXYUf28of0la3U3He/6UNzuzg4iuEaLGzk91ricfOTM1hRSxDfU",
+	"MBv290bppBeqGpCW2LSa7YEB0ppBlDXplaRXuXMCzWAY/nziGBQdFxAq7n72Vf3o4WJOBDcmWrqhqYu8",
+	"FFlX0jgcf5NSyrYQ3X9wmHeUGRV9ydty1SMgDg6R6hTU7KJwFn18sr+XzAZZ87J4mzkQ4VUB7YOYnfzb",
+	"SOmhz8lHxrkaHpZbxSVuE2ponx4UjTxlc16MeF4abnBD5wl83kCRlBCTZF8fkEf9fjDRcjHMvFnObS7z",
+	"zRsGCt8lYrK6ELCg2gDKoPuts3JtG5yb390Nb641+7sFeSOw3+vPaM9OJF3j3qMfbaU3sLo+fkSXbsWO",
+	"QQLXvw+0EgPJIr3f3wn2TytnOyMpkAKIPHrDH01Z+RdgLp2xshedmjDPB3c/vwd5N8Ae+qvzF8/jaMaZ",
+	"WhREsE1Xu5JHas5GHK6fAGWn9NrRstCHEyCCxossI3+U37r7/X7NJN3I5UCU6KDTklT1orPcTwFPaljs",
+	"XVT11Z3lER+P+aj084LW3/x7O6PIdlS557QHA4/e8b2dAi6s4gG57RrMivibPjK1cldJJ0o/WuJGsCFv",
+	"lf7V5yT6y/ZWepeMzbBwCwRrYYyXoP4Fk4vmHLxJVqOUvItxRcu+ye6u6RtdxEUVWnGz+mfrobDfc2+/",
+	"Z54H2azVNxXGSaHHYsinLKONwLKMFxEbgZehAkXY4Hh/UQzFtoeScHDZjuE+uhI6WrbVWu27sa23dvCu",
+	"eFGf86iV4ZtEyVhMFp3tN5VEBuHJ2RgBV6nKz3GUZfSQgCZslOVjUQBtNsIP1/MxwPd4V9ZXYXw8SKpE",
+	"bdotq+i2Xl/j6dXnnl65NpQUTnzrB4arsssYjBf4CGjzOZDUBkYAxa94wTJXH1SFpCYupQs5XDz9og+u",
+	"UFupNShYx61iMx5YEqBMDOHrpHJ+JbNU5BNnLnPEVcf9GrKqLOWqHACPaSsXqrHo+esWrN840iZ8OaWU",
+	"NuBiUyXxAhIxNvkD0gUnv6VZCTFmp8rts7m1vmPOb6EiNpPksD6GQfSSgdtMI9SWK2wuT20zam+/DWvN",
+	"3YYLVh+4BzXPeUH5VZzfAPy4RzbvCi16MNn4zdSjVS6l0SxN3uUm80Jd7V7gBTMelt06KWqQT+fGxoKj",
+	"HCAGXPXgTrUhP5gbY7c2yEXZraPnrx89enJ+vkst1csT+O0WZTvjB+3EtuQAnqiT+cNQwsWer0eZIIFC",
+	"Esh4LTh9gM6JrmHpXZ+tJjQiD4irsKXng6BZ62OAFkZINbQ2GHA5Ijc2urf0jG6B9/B5NzdKMix8kwEd",
+	"pUluMwWVvBdBXNfawjYpX8CKpqeRstBHqhRwZC4QbXgNo+AcbfiDnNfksnr55Pnjs+e/jNdZKExWmXib",
+	"OhquB9VaWI5Aku3qsMk09kG85sas2rugJTWWxfV1XimcqMm8+AOzZOvOSXNAVFUiJzbqtlGb+rjH64VR",
+	"WPd5xXjJYJy2JBM6fXkWvX71TN9geV7ywuRzY/M5OlimWrUCbgcvaQcmlUOTh4egMWewS5E5Z+UUU19N",
+	"Zc5r42maWYT0L3F0dBylYiJKpWVJSclLbCN7Bzv4gkHNQsXBJCGB9gGOuuAToXQ9VpelOeh2H/pD0Y4F",
+	"xyPs16+gVGIMJrImM2jYb92eTOScCCOhDDbjBbPeLmiyTXg7A9J2/r7sbfQwGR+OH3rj+Gr+ULStr91s",
+	"nUrMWvMPnZ994zyvKswZ7Po6mkqpuOrVhdNZPoW77VQKH9q6ti8BYfbqfuVDUYqSEtBULNGrRg4NJf4I",
+	"2kYq1CXuCJGn/D3viHmkc/5aLnH+HiOjB11u+3BJ0OOX8ZJH+OrOhlXQCEwO+Cb1LGWr6Nbri0e37XXJ",
+	"wmXWjA4H7WCP9iVD0/cVAI/hTdSZtshzNjeFgIt9ZtWunUcI05BvlWvNtQHzPFHKHdAEETEnixLwcyY0",
+	"Ey2p5hJfVSUv+bxE1Nx66bT8du+eGlBismZYqbl7WyAApOtBIIMEkvkh13c7hUFo6xZgYP1qXGSwoDGZ",
+	"zsalhKbY7qr6VoMYV+C+aAOQBRbg+tiLTrMswshNQA2jSj8WeLrNeh3V3oyNNkrFl/DQetZks229wTUl",
+	"BpMak+gL9lIoccI1Hki0VilL27QLsRmmcF3kVoAsOZ9TYnF9vZsZ9KKbF3NdkgVMTyTK3tv8bX6I6Qug",
+	"apMt0b4DeXGGRijqLYdWOaN2ePaTXEbJV2fnFy9e/c3g8dmrpAdFl1IOZlp51+ssOUFANeCmyfQWWJX0",
+	"AsG0xG5twLb28ySvocvD57HeTI4ubUqHUm9Ya5ryVioHDtql3nz4QjRcEXC/LFiuEOSrsEjCeWORmZxU",
+	"TF0US6ccxKj3Nvdgo3aQAWrhjQokMdaV192L2lClX/Es/XL1XD41xeIXF1J+w/LVMywav3smR3Brwk+G",
+	"/vadv/j2iyKw1e4dShDWfE08gVOQPjqo4CXlXWpwF9GvYbYrsMyCHQOEK4Uc6fvdJV+dREl2qWZqkERj",
+	"mWVyidvj3t0o42XJCxXTJSuOkkMKEB0kvWqoZcUheVzvK27wEb/cS/iVQf4lP/tWy6HnEPH6gwAhvNR3",
+	"mOcNl6BTuuLQES1yYA9ZqAXL9OyCiDwhXr+/TLQYTfr9xLsyLvKyWJmrI0SYBfHMCUH9B/p6K/OkQiSy",
+	"Rg9Cdhp3E2MRvhm7os1o6QaZw4VFMzkUma9rzJjIM93QR1ORs+jW0ZFda9Af6Ur6/MHth9BxlNtmMLSa",
+	"+HtIdtKLzvWk6OXK1BT+lbqgYcFGl7wEY/qVUGKYATFywUa4uPVEHS5FWk5t3Wbokl4/wXgDNS84S9WU",
+	"czyHxCSXkIJUq6WAM6VwH9tAW4UNv5hLBSu7F50Cgl7BBR3D4Bpz7MLoizx60jt6cA8hA8rOOgZtwEoI",
+	"qcyO7n7e78N/+psyOq3vRaNdVbInkV7hxZgYNiRQmHzDjjl4hTLmGDyaYdOYgnruu6QXJaQ8rRXvwsbw",
+	"NvDQ3QT0iOr5XAWH8iwM4hihbu1uM0bx73b4wmi8MqXAp69sUfDxsSlPjx2hjHGCG0DaORGUmECKCkLZ",
+	"hBqSJRjXX1qIK56Tsd9JMr0Yvrq4eEmk2TAFQ5muHloC/WMIAbXLvRedQxY2VUkjpUc6+eyzz5JwHR33",
+	"+9G3b+HUfXtw8vbgyatXbw8+rIn+ft0you48l60XDsfHbLo/gcNKVjDr7XH22xw1VI9nrKqKW2O9hAgX",
+	"F/FJIxc766VJIY/2MbcDXGTvlDObeHbOCjbjJZwTWriNCp7yvBQsU+H4Vywwss4HdFo/v52mhhrVfNo2",
+	"x566I2vGy6ls0EJgSeIDIL+Sb07PntWmzl4U2WYObaoKn3bNj3Fo6pSkXy/4gu+YY3jG3g82knvVk3rh",
+	"bR/RgXprBm6jnh6Gvx68enLx6m8Gj168fn5hT1qeX4lC5jOeWypLE37n+7ChO4AMBEnYi04rSACTZwMg",
+	"FGCIp3YCLpFsdPr84O9LS9/d7HByyU035nadF0IWolwN9Oi1gxrO8QcaJmNktzAHwioA+JFuoQWfsCKF",
+	"FEd0jTTVxdFwYeCYBWcZWG8szOPEXDeNtd68povx81ir2Gga4WN9/fVR7+ZT4XpZ8IkPuB0EggGf0DmR",
+	"G5QDaL3G/WsVLnjUZg/sRcnLVy8ePTk/P3v+y8HF2TdPXry+GHxz9vz1xZPzG1h/1WTZDBGtEPanH4bW",
+	"qFrYgB2zB/17n4dD1uv3j+pgIeR+GVAI7qARJWDAlyyHnIugJeK7sOK9zTmXWfYQVbalUFzrXxN9PN7r",
+	"36u1yKFkSHnGVpuXuPHtgpBYkRXDHLk2OiuOFjksbozRBc1G72YMu62kg+xFCUqQx0+enf7N9z+TRrw5",
+	"xJQL5dxqTmvnU/dvV4mRLjiNqxEXmbjUg53zJWz8tQTQNHJaCr85Pbuu+G0fgDZB4EagJfFn8zAs7bVL",
+	"L95gVAAtDSvfyAVDtKGmrKAwbEvv2CzGPn9wbxPveJ1O8Iqz9BXSX9TrVciMgdcc2JTMw3kAByi0cMSy",
+	"bMhGl+sp7LoGCc8AP7iN78EP4h/LRZ4+tLA4upPpXQG/7OwzMLpkU0ZBGqBaSjIPzwfavxlMux4DI7y+",
+	"EQHkFO+JWpyYWwfAxSIymJhSiCCIN0SzdqFD9TIWdeL85B2Syui2ncOza3AUbyj92k3ZsTEVemMaLIt3",
+	"DesXIOzr9kIK/x4UMuMdIoyLK168gkd1u7d+p4ocg2/jSiNae7A/E68btH2adz0xU81yibKjkdfPPIBH",
+	"GmoBZD8gpAotmW7OqM6ZrjpRc+/A2ZBJednJ/w1av+KsGE2twZRG2sm6WlEYG3FBb09NNtKdJeGPQj5v",
+	"ny2sF9ICqZm6A1eQX3gl/6MkyoQqlfOH9RoDkuxZ0AmX6kngOsci/QxYIN/gsixkqRXfYECFMowXnagJ",
+	"mjN834i0D4S4v8PjIEt450Mh4HP11qLbTS0yZ78eNKp07/4zv95res+MrP7ovrNgjQVcUgNRqsESsACO",
+	"SS7kletmL6YqXuRnpXoD5dE3j71i6avXfummeVcIKKkuqm7BRtaaaqQlOtRVVMp6fGVXqultJXTNFant",
+	"DBP5oODzbDUoZROFoLFzBXGU6EcJBBd9B7EsXUTXpcjTTgv4iqdf62c95pum6RCpZ9cG353xT7YYuYNe",
+	"wO9duyCXeSuCMjyqUGBWhT2ZVDqdkrpHW1RIIYzGifVQX0Gnsigx/yc6JJleTNb7VZiNUHcusmV7oDZQ",
+	"u9iBBq414mgs5KRgs2guFbL6x9FoAVb+Y8So+G6SFxCTHRBeaZ1Jz2WrzgTQuXJayMWEsNCnL8+6JaVg",
+	"u262GSsuMUxHF7I+s/rbnXUiaNdGwiFqQhnOA1XcoQ6c7/b+2y2V83Ipi8u6TRRHwJMnM16JBatZ6LuO",
+	"B7W1ezp4XzlqimbC3pnCNxE2KTFrKCyThncIgNMjVqRESHPUYSQMYnrTfb9OPaMxqcRx+OqZbnVFfATC",
+	"yyfkB7Ecroyq2uaEcHiAuL3kVm+jNnDF0y+1/lcTGzEa8Xm5mQfVPOcFvFrqB5lzRTF8mwhPazgRkJkR",
+	"gAto2SvStRtH57Au09sXWGqdMlbw8UIFfPlNE27Hxr0UtxD1BCO9Z9XZTvDelecrnj654nn5mJrawIsi",
+	"x1Firo9muSe96Gz9Lk4GOrTgUcaAxNt7SVTwGRO56tUYTj8pkJ8UyE8K5Cdl4yelbLTJ3rN8vrhGtpma",
+	"dcHfE1EFpgNmRami30uR89TLT+CLlylLIQaEv6/QFd3D7ChbwJb0qHbfK7FBiRqk4CYU4BYt+V5k10aE",
+	"V5fMLe0EVDew4Xfex1ttoebdaTZXa5DjUcVxu9l3V8ruYr9VdLQusZ1nsBrCo3dCe9Kc4Lj17Hy0EeW8",
+	"HCADhf4LCCku+QpA9fEBW5QSdYltLH5XPL3Awq2ePS9fLCpfnOXe569tleab00UpX2HNXic+grn5iqcf",
+	"x97s3U+u19NWHnNLzVbROQ18zuqeDVzlm1rxRD/0mJdMZJUhXN9jHkmxUN4+lyanyMENqAV1k9I2Bzdm",
+	"9Ncq2A/D6n/F093C09l83oEO8HQ+P/M1++3HCdWVgG3FsPyZjxuIcqmlXhvaR2PfImXf4gSdfzuigPE2",
+	"mbKVakQyXTmbj700Mu+iadKBgMoIJhzhu4112Q5aCm+4LNNocab4YdVrBWvdfXC/HW/6oXV8vp+k88BK",
+	"oXiUivGYFw7kRYEKeiI9zHSvJin9rinpbc9cPnrXWctMY7+ymejtN34aevsl5qCnc1nmI5EJVs+YsAuG",
+	"w7yDdvb1tBxstVZWbfoOGGyej3gXseP14rH3IuWpWBS8U4QyWI4Kob8yS4PMlRnLJwtDlH4KFsPDZ/Rd",
+	"0o1jIeMDPa+dMGVjkQs1vSahBGEB6uB3GOFn6RwzujLAGwA0rtiBzaOVAP3mqzvW3YJmzqWWIxPaU+ss",
+	"d0Uwp/rWbcakueuebpNzVgxmIs3FZFpzU/omJE+EmGrTZZJwY3HFI0rmDOF9VBiEv2AwlyXo0SP4EPkC",
+	"Ugj3xkDFiKnIX8Yd08z7Hd8CMiOXNcP9Si5r5hk6DIBVJaMxK+KIv9e9p5s/FBVvbaFZvynKRTEKwAmG",
+	"r183pWuyKyjkgl7ET0/h9SDfeiXALwh8h447noEh9d3Qp2QrwIRVszmmbBWSuOnDDTIyxRB4S4IlwYRO",
+	"Ild+qN4iz7FH3qrdKlA+lGmvbHnh909d6ZUfqC7IJ4jsuK2AzZKVQCH5Wj9cY6WqLMnQF4ZSgWabKvQl",
+	"npdX3ciFUL47WVXdubSunRgPzpeKF82Xmg16VMM5Ue/RcA9Ew1V0KfKU+KmQopUBLYR0wcRzVlCIo7fV",
+	"mKJjBcI9jc6EmYy1jIAYGCSC1TXU+DsMUnbK646xOmHuUPX2Egb+/mxFJj9frhtIQXfZTu0p6xvUJlsp",
+	"cZneWg1itKuQRKdk83BA5XI0WkDEMVB4FDWyECrWLSycF9IGT826CsEJsK8OcME0twnHPg+CvuU4Mu93",
+	"rA22EtWlOlYGkEF/mDFIDBavic1FXwNxpiAZrH7j2dfn35x3a5pN69JdWUO5DlJKy2Q81GsPMZjQQIib",
+	"bXWCJ+8UvUQ0sLEJXLV0K5mk+H8WxOuusbvQeCgosEvHqzlq6KgKtm1116zN4/oy8lZ5MDybJdtTWcy2",
+	"vCI28jLprWqMpuaQqOFoCvj8a5PxEThwgNOyXtlvbJxxQkMzktlilifmOsnyyIczWoNEeyqBGq24jQCW",
+	"5yOZEr1k2yp+JlT5xDxL6n0rlEvVRIeHYpEB/9VJ9Oj8N3H018/O/1qv1V+dv3juD/dQ5KxY1d2XcE3T",
+	"oDU5xvVvfmxoDQKcdXZjrPtCiUj1OlNsR4lEFkLhMUvpipff28Tb3bfNAJqXgnF7qJUFirmL3SPmrDNS",
+	"a/vhDZTtTgY84PhocNYA/Qe0eymLy6GUlw+DaEGhPLZgfBrmhmZkKtKU5xsTl9Ti5xdbjjKshJYh1r9f",
+	"f4ArYnxdwa1cWpqk7959HF7dH8PTUa3++rZ23yT1Q7C4+xexnezu3/fpur1ksKraFmQmdcdVqzH3qO/9",
+	"3yYagetfU9d3LPayy6x+nO36EbfqhVkAYX/lop6CgJV4Eai7ypk8HHiv8PGc5rbpLylgnKpcRNQU9Poh",
+	"x/QGHW8bXJWqiTkOL+KJ7k7i6tWveNBWROthxlRYKiow3z2M+kRj3f1iWk65KFQncIvl4qmOnntOlM6A",
+	"aBtuCNp2uJrA7NpGmiFsWixXvNjvxkDVft97AmtdD5J2bajzWeNrjlZnM9AreMO1rr5ZE3LH1LksJkBs",
+	"vIrOzl9Ed48ePDg8ohCP3DcFEU8IcCAbIlKPQo8M7uiw41e8WPl0d7i1BcuiecHH4n3IpPXo+UE7BOb0",
+	"8Lfvvj3+UItgegUmBkJP73KYoo1iG4VCP2/qqjqlt/JKm6rr58zr1/52DdprPgYqXNf8BIhVGtAglBCS",
+	"eEmutAiTuWXEM0S+JutwXGGrBd8zup2Bk8+sS+CI0HcIZLgF1hT/FaEiykdC+SbhMf5+yhaqDEsXJumR",
+	"o5vIpWWJAZsRHxM5L2We3PB6gA+Nlg3YHEyGmadR4lJaJvpFGAFiISZWRqqQqHTIRkcBGUVUShllrOQP",
+	"rT+NmDHM4EA8A5XB5nPK9T/lWWr70fCu9YgnJ0D6gzRyLlOTN48wvnNRbBxdfZ4lLh1DAsH3c6aUqdQa",
+	"ePRy8AJWoQ1WEbVWSryvwjMrsyqi0zx8NWJDsIXn1tIJDnyPz+gPC75wbEFv84hM8z4VuxlQeBbbAwFj",
+	"5hv7oFEr6tehlr0Cu1cWQLRj2ZmBFktP8AToEYdsdBnSoBBoMRVoAYWE/U5aw5jfshXcBmZ5ay7V7+qO",
+	"3XLV3oahoomj6vUaNCUYgk6qdsogpSnWKnD9UlPQK1K7+xyPoBn8tWEOKadrMnmbvDx2D4M91KRrp+bq",
+	"o4Z6dhAf0OYJQnpGHhSCet0SIY1yUc9sR4cdikIHysDPFpGBH19RV/DTE69D+M1r2y3z2XQOP1+4LuIX",
+	"Z7ajpgLTXfzs4z9Mpabr+NmP5TaVpmvfvbKDYWX/XiBoYf79NgyHceygn/AherucBet+EBOLZK8GGhma",
+	"sEAnuAZEG0nrmhhbiP0OL9fCcqTxPFWxQxaFbKqjjIlaX9R20OgaCrZmYi4fiVEWq7iax9hQiCWwLno1",
+	"VHJJpcV3j9tYufpdeoD3xMHmLMXIpcaMGwuPOViPnuWwE5DEIQw262EEP6M8ch2W+QVTl3qdVz1I9Hbs",
+	"YJDUjGZNrAn6dmzSHcbRXZfikaTtcXx3d2Qa1Oph0PRnD3YQqqbXj0gl3Xs/AalG0Y+3uWLwVF8j9hyM",
+	"6lV8rdsGt5r85o6S1v/9Q8hxGjYhyK+32VoA5CDaXvEZKy5bj56xJaCDN9CPUooZh7xmfp5bzGImypsk",
+	"gbbt3O0ybXrXPu3+UDRgcMti9Q3C5dYH6ykkcPFov9WJxdaVErk4SSGHpJrjReFnkOxFp0AMabPI2CRE",
+	"1lkfhqopwm/a0OOx0FceoeBGpze/Vo+19I+9fChAbuZTDbL5PBOYiM1aP353FN+N78dH/fhuP37Qj48+",
+	"77/zxESrNfzzjVbw0EnZcDxZufJKZgG8Dpn2CZ1FjAGQ824m8q64M5nxc1MMfMCi9J+vsDj95ykWCW1Y",
+	"lHwTy097jlaMvgazFD3/vZDLmWA//KGTgeRCPwrgykXJu2Z/38lTK4vN3g/9TGeV5EX+YjwGx8o83Xqo",
+	"rnihai2QZ7keeYVpVdBsiFaDXqQXClwMVZTQ+4lxABAhbymjlJd8BCSFo0UBZm38TXXMl7XkBtHbKrD0",
+	"fL3BR9cJKGkuK+wewfIIFmSIdqQW0Jx52EYzaBVUojf+tceMbs6efca6yv27im2t1/UQg8T5+I5h7A9p",
+	"t61n7kzk/rdHa2lDv7/d7+3kdsZWnv+GHt15l9UP0W6KyfXOj52Dd/uHX5we/pYd/rE3OHz3lz+74WPk",
+	"B3UuXF+StolP19V3zQtjrwJv/8LuDa+PPrnwOcw9y65AHlWcmCgVVyLFgxbTrc7M4/iAcpdVCPRFvfph",
+	"dBSaODbAM9qJ0eOD85Gc8xfjN3w4lbLhGgS+HQ/guMSHIfnAiYPIo8U8Jlp0XDsITB8bVQK/9MzB+g13",
+	"UGtdNss6arLU5Bfj11iG/fzIFma/OtWl6t4CJzBEv28EGG5xRfOla+0IkpR2QzhiWYZ5QFKXu18Y4vNN",
+	"tsCaaUQY4rn4I99kcfGspOsYIBP6oIA9kMCNG1fZtpZKrUpew0O8ddyyru9GHMSt0cper/Yl+M55Xu7f",
+	"N+wP541z1hgCFpeAyoZ0QIKiUSmuXKJEMAAMZTmNEiqbsj6aBwa5TMAbgKFvsrAWgjiAw5q89pSfA11e",
+	"ZARXUaJmqjdj7wf02OD/+tP/lkSZmAnazm5P2dbmLIMuaXGtxb6xXujhjG6Zeo/7/dtNlVnMslcbeuzw",
+	"+zhSYpKzcgGQK7STupKPHtzuVZ0fx/eu5foAqorBJV81s9WDlUUuc2S5QsuZI4voRU/YaIqeVUgCRZnB",
+	"tLABA9qcF1Fiq0liG+oEvDc4BJSBJvBSmDx95lU+h3j4RD8BssxaipRuFzQArSlY0CVfGYem558JMNLo",
+	"/8xhBszdFkCdxLOU+EQeuuVTVoI3Hs9wa9XC3CEmCyD5Vm3ez7o1aVysegw8HPSUQ3pg9D57FjSvuV7e",
+	"a3Q+0ThVe3mv/4XzNJPVMwG3uEl1iI5egyQId4keUT2AXrAZagJacbA6kH7KagWOqs++YpZIAEUCq/3h",
+	"Uf/e8eGciXQjHv1ai9vPLNoKzrrloFm3Ud1JfJ64xAvQ8zOaIibLAD6gpDBNadD1s8ftKKxbBoZ1+xe1",
+	"/eHv53xUQt4pSNzVwjVImH/ArfjaCJmPdgtPdziQjjUzWsHXrdjE8m88aLXimpso/2te/eC82qiIXNA+",
+	"f4lP1/ALtmZ29jLvennsaoY3TCWnZlowq9KmboVMqCZnHW5iLyzkCMR24iedS+LoPn7r5zrHo/Zz/AFY",
+	"lbUwTkgqmEoZ5Wl2WXBdm6xDzlRvRJ2WH3+h8HBYFBPdWNPdXiuj2Bdb+5zFpGGz28M1xlzNnqaOyoo+",
+	"Df72T//yb//0r1x+YUgWb+U5nYWJLgoQYAvF01DC/f2/+U//9b/8sz//k3/353/xH6tuo12k2yH8e/QU",
+	"G9Yg61zkfk23V6rkM7wb+EdkI3XaNWSup6V1wVSbx7FxE3HFlZ2MXvRcllEpJwgSwCPZ6oR6hS4UH5gS",
+	"KrljMzkR+aHRgL8XZjhEY9eEU7PiUjkPIjDC+zj2XnReslKoUowU4dYCmHukuJY9SHMAQdcZL0DnMVgZ",
+	"RRmgMeFwdBq8X0lIZ1NC28DyOm1LK6h4rnBVKgNtzBRHrFsegAQJn6B1PQlcwKhIGKMIZDAUZa8TWsOf",
+	"wmaAiJt2m2vZu04Yb27tfWInFEk13Zcv0pvvT3u7I5r03Hu/IzbTNSmMJAW6Jp6Xjqupwq20K3rF1X6O",
+	"NR3E4Xdl8IUHa9FfXtDxX+EcKTjLtA6SBFr6iceEZc5VWuq9KNEDmi4QBVr7nE12NQYK2rzkxRXL1lBY",
+	"sONMWQOwplkcVrBHfR+5ltz6+NGNDhONY0cO4gNb5rrRjQYD1ZIKuAe98gMCcw6K2u2o5fdYX4s9RRc3",
+	"/V8Y6IcXvm9hTHBP6eubwVHPALzM0yj/4FohxiGMHGHd9ZkuGzawy21pYAYbDyFQrFwMs4HOKsTwIQWI",
+	"Y1UT9vuoXIqRZRaBD938oeyKF1olLUheDJoAT/QgXpRhDKFqRMshzEbk0UxkmTDgwJ2SJw5ZxnLUHXZ4",
+	"ezRlec6zrj6ffCwmzSYmrKSKbyQrilEsC3HFC5dj/ujB3c/vRcMVsT796vzFc5dn3qFGI56PihUA0/Rx",
+	"paZ6HzFFec+j09wkUofz0/wKzefwxhTYKJJpWc7VyZ07+uMdeheZK+wKwVsXG116nOBYoirZSrkc/Hhy",
+	"KokQaxYpaLUtx9i1KPKn4DN55T3nDCDQyBhaqPUiwKeG2eGNzz52sCetMSxc9kFglcYYcUPEcSvRCtkA",
+	"zBHJbaguMenPenCZWCWuYFEpzz6KcwHjVP3OmIwyzmAmcRq9jHTu+MGlM5iweR1pFp1oiBpCwgJ8wYsl",
+	"JD6PGDOY6qnHR3poNemZuBbdUJ9umOURZ0UmeGGt/opd8TRSpcgyCMZXmArcZjcn9ASMB0tTgj5h43o+",
+	"RrEp0731kI9krhazOtTlueEpwEYaWFXooAKKlZJd8tzLdIv7HWCUsmRZDMAuLW/HizxVvQiSvTqDBz3f",
+	"20267IL7EflQvh9slTUClM4gkhWi54SqTKXPbEn7yqiPpryE9IDkGjeHW784ufWLE+ecHhy+++7t297a",
+	"F8F3vcHhu9vhx88aTEFGrRhstlCc0aPfgHVCqAEm0G7lJaYxG7EcFk+QH19FuVyeUOAUkL3rY1wUo4Uo",
+	"o2HB2SXaBHJZRnLO6QGrB7kAIvwBLMAKBKH+1yxOYxPV1+toMY/pAWtegpzV0a1EKMpfndyupUzWv09Z",
+	"sYmImTrMMoXXGBVGRBM1FytHYCwFQNKalUUvAgw/zqOEzedkYcXrB4Yl+2vRoRjxSPPFXqUD0MH2DrD5",
+	"HIZWD85cQrwXGHFacnyTWcdlokdzr8tZP5JFWqFXpFd70ZupyLjZSLA+lMFl43hHcykJq6nLVl7hZkRh",
+	"GPGMtpVBEAj6lkueG8hprA9JO2q6DOfWpKWwmMOOd+9AmF1RP6hdsqagqmxypmCMiBeE0co1pB+muAx4",
+	"Gdb4ZoYieAqS6i4HaikIqFSh/4UjfsgzuUT5ZnaMt4xBGOaSmLL0nm31P3eyquk2LVmRE9XS2krMg7Nl",
+	"zPSUGxEM+kTsRZXSsux5hSb+mrt+cw1xa9uAPxZqnrHVc4YJqQA+xq6YgKKvReTqokQ3g3tMBBmYnBeK",
+	"d1uXL+FRQCjxvFMCZoBh663Yi84w6LV2x1CWd9ib4PJT3srq7Z6DArWVwbwQo8aM1fpCBc4XehouOEd3",
+	"APZiHSvgqButolvJTOailLqGnvk2uX0S3bvf193r9/r37veixz5ZxIhlowX0ciRVSQZ1UT50gFcCkOuR",
+	"AfnhZzrrwpuytbGaxkURzqN95h0kZDdsGpwBnTJi0aU31Cb1RQaWkYnwZtYYeI3kJJO825I/10/SG4NZ",
+	"B5uafuEbsqvdPCyPGmUjyDabThSliUrqrC3JbnYOCKXZzmpjzbczIJkgk4vyQhxputdnWR89JkTcs+rs",
+	"2HQx44M/ynzjPF6IGf+tfs7QIA1UI+SkatmpSR8DBKftK7jZerMLNt9EkrX18bVCc+4PFcffwtxEjMHG",
+	"EGSzZ1qYPcHunSoe3l+sfkQj5a+MquJF8sIXAhUZ6uxZ3uU5VF8CBavmtlk9rYLz3BqxQpOEd7My53id",
+	"RuHOayeNPWNlsL4rIqXecrhrEANKr1O4D9eYg+33NVl3jfWKbtMPyRxV3WtarSfj2nNKxpZLcwNnRUEZ",
+	"8sKoun6HE2Or1AZ0TNRZD1JSNhxR9WYEhIme3JiYwGcPMXiITpqjS0C0+fDxs6m6kMp2lkQvVBlyUFER",
+	"sfEEYRdjswQ2rR11s26vzuBPu3ZrbGZ7dYnxomuaVVKh9YZ4imZKZ1pAA7IhsInkolxnFQc3cC1NwVN3",
+	"0++RNQQxk/Sd5bIyvDK6JLNdtbSu2AmSbmeh5zhobo8WtfSgZcaZMaEF8ZY82p6noYYqti7it70dGGFa",
+	"oyBYH3NSTguupjJLE8/Z1niUdEO5f8OKy2dy+caWQF+cUyFtd7ptJ7r2/tc5rW17rgg7NtuOu33RWXSM",
+	"2aDgjJIKXEchMQulecua1HwVfzCbzxO0VmFEOAIngOQf9iYFRJv4DjDenURJJidJHCWpyCclyy7135Lp",
+	"/y75aMpK/Zde8llC7qNDNQP2LJaJ1SI3n0qej3hewscAysLm820SaPYPv2CHf6yNhdLrMbtUM3XoOeJs",
+	"I+opH5T6mq/O0tolYH9Hd876M/HBshAlf5FnKzzx4Ph+QULDXp8f3NsUZT1kir8usuDgXxSi9sgnF1NN",
+	"d9AXVgkz2OiCYQ1K0lCm9QmTCKxiQAfr53GNcyut5y10vD5bNdmMkQs0/72SJv1tLTBgyhkBA9bRl0LV",
+	"59h2GMcmYvHtWl2YdFf1uWlKut3WxT6L8SrMWnMJVNfTGRvhTSRPWZEeUpyTqhmCijyhMutESOjDxHwf",
+	"bjM+iDvsAX17ec6aELwuBkCO1/0QwAUKKBD7XBsQryX1XO16q4vhsKo9m88LCZlXTekWkyoKxFRqwc4L",
+	"BRl3fvatXtgfYi0xDVBWa3y96HQNreZo0QJI4LyQ6WLEEfpCGVTXZkQfYHJRnjvrvBMt9QQOxgpRQ+Zi",
+	"BN66ePMHtW5hmAOgRvJMeF42CdEG8dIoE/gfFizbUobZi8tWm9icKrUbvJixnPZq93YYsrh6I5XgRilA",
+	"2hWb+I/stPYbg1AQeZTgcCQPARGKNgcH1ze/ngAQ8vj9e73eWOQ469ZbjIRt23SrTqJ/OrA+HVg/oQNr",
+	"JIt5g/y6MeFrtkxsxaWtt65XoFLXLfJFPuIXDZgRnl/xTM7NfS8GLiNweOjSSKUH6OGiyCHgC1MVjVie",
+	"y9JQlz6MknEhZ0lD3Da27NNO/7TTf4Q7HRLc+6dW42qe8qwpxoMZswNod4Bx0Uf1k6+evUgM3a6SMx7u",
+	"OsoD40572hV4GXeF6tdGU5FXQP3uxqxL7dHH3ggS9vtm5vv36nojG5bSnCkFqfI73W7n5Gd0MvD+/bv3",
+	"N11vId/zhew27rsL3PigRMXR0o+VrCj1d/GBmM0zMQISsVzmvHYnLnK1GOrJHhrdpoJNyQkfm1jcKYCQ",
+	"nglVHr52L1MUMIKDvEtDlPzsW7JPf0hi/WmheAGf0Mz1s29hVD4kvegbvXLmhZwUbKaily/OL7QsF2V0",
+	"69XTR9Hn/fuf3w4jggxw11sXd7wO/UJX/I9c/XWuiTrPXmGQJu2bFpYX7a66nWvsQm2+mE/3g5/O/WBH",
+	"K1g5mna8VRgVoLpDV4CQxxHz995J9LNv7Sn3IY5+9m0qJqJU8CepDfC3voTDH0pMcvxGlBmn3yj6T6T4",
+	"mTaT/pucnPC3YVyGDzwvIc/GIhfvBzOsUP9t/zBf4qT29IbDBqDfEb9AMGMtst3vmF4FXte0VKnpHj7l",
+	"9+aT+vZJfftRqG+t89NytuM0bWctXOvAjJdTmfq164P5ID745RP935evL2rr/sOCIz347jWTLLhGIXWj",
+	"eR1Va9FNTrvUm7t2vrK+FniFbnbfZ3KyLnL0gfrIcfnUBMSulSPZJ2XlH4ay8ung+3Tw/eBdalu4oL93",
+	"sV4rkqmFdf33fP91sdmfHOafdvc/7N3tKLzWu5leYoBD7Y9QZeuPX/NVN6nxD8Rp/+1R6LA/S3+w7no7",
+	"u/5ceitik8Me8Vk1cq9xPbH5fBus0ycp/EkK/4SkcMZwbEx7/zgdQGZZng9enx/E+vNXX+O/F29q50vv",
+	"bTLan5uBMaXB7IPHoxDwb8rRWVvUFnVzoB+SFW5vrw/fBwsd3W/iBxPsuefMD2F4wTpQVh8BhOZdTzbv",
+	"hT/0qhlNvYygui542ieT9bK2Nmdm3VQl3XqpSsdlYNJqwvXZJyc13jCM0XBpvFzMj7lId4N408ARKxV9",
+	"coke6QuXOpK+uDCV2Bm4ieQbRPn00bNvmB7dRPqNTzxCn3iEuvEIzdj7YCV5bly3ND/xzbTyzWgZN5GH",
+	"9hTFVvSe0x+/w8fe+c8diplBQsyZbv7BRJTTxRC87pLNBVBzTnh+x3bqg/+6uhTzQznHnX04lxAvavWQ",
+	"67Df/LjZYPZJXLJp2iEyZ4+zvg2LykuTQuEHR6XygxvVHxGvyw9t7HYgmdmRGeYTfcqPYDnsyuXyg+vH",
+	"dpQsPzj14AdKELMT38ku2QA/tNy+iGCqRrutMPiBIAkyAJvg6EWWGkqDFDM9E6QyGvKRrgDfXRYyn0SX",
+	"HEjM7f0ByoBrii4C9WNIEQS5xtLDxTz6w0KWzLBQAs2cT0Eki0tLP4cmgkTOeZ7E/lOotFFuE5NJJYEM",
+	"+Yl5a8qy8YBeNUkKTEcLLcNk7hkV6IpUMYNjpdWhG2VScfUwEmNd15iJTNU/qGtXmO4FbwVAKcxUlElo",
+	"tpGqHp1pHCVaB0wCgABWWFuFIa6uyzwSXKl1W/T1eCOtjkBKMJP2rKZLPI2UMHoU8kUhRGG8yLykAx1C",
+	"/pFUo+m8QyvQXyjMQR5HQz4RORALWIgFmbyarbLG9qPbfRAf2EXR0dIDG+oFvgt/f8WyMXx+B3jpUmRd",
+	"yUqqvo0SSV9oCExhsZuoZiPLbqm8GukcMJeVzzZb4QhFIlz9xUN7QRJl7F6yGY7kIi9vgt7vE+v0J2vR",
+	"J2vRT5Gd+JN95hOx7E+MWPbTnf9HTJn6U6En3eH2uYnzsU0B3a+D/CM4x883Z5mD/QdIrBYYmJdtwmKq",
+	"EruGkijJZc4T4nb3XttbZrlgIa2fGsEpCbfx8RhvpwUv9eAm9tSAA0P3N+dLv8+AbTd3WSgiT/DyrJCd",
+	"Tn/njmisQYzXz+RIlP5wQhpzKIDURT85KZk2TPmgS0DJvegCkhxWjB+3EogxvcPm4s7V0R2WzkR+h1K4",
+	"3/nW7o0Pd0quyuR2jGnT8LDVWqrMfagB3OjkeAwXPBimjhdOQmbkBxakAYWYbUdF2WnTXfmeEju7FH4u",
+	"9xxGaocbIMiWz9KUp3U5jMPFuw7MqiTVrOPfJBRWXbs26crtV/GgcouTa5ENetRRh/0R0areMFVquigg",
+	"pSjdAToYe3645KrG1NR42fNsUWF+S7f+Njau8LZplr0YH5z8bkPyWKrU5sF/VzVieAvEXL71kM1Y2tIi",
+	"D6e7Paeso5P1x6yJXNZ1Olwvm3bWvtUL2s/7VzJ+I/iyppMsH5TsktcF6m1i7bQmyTpunHQtqZ+5yfei",
+	"F3m2gnsx5oRX+niNFOeGixzNE73O5KJLLibThuMFf1vPMIgX+R1a0ix0ltNVJ5ETogghKZJhzu+9zd/m",
+	"h1pRG4DrIonhb0imtUZ5C0/ARdtk4dJaicTsyS67PpV7GCVyURYsvwQEJQs0RRZNgPC7iBJ9fQDVyZKN",
+	"48tsylka4iC1IglJlSACccoKyt9q9CJ6zM/xPpcy08PKFeWXhrIxvecAMyhDTKJNk0ah/h4FDJRpTFmQ",
+	"WQJfr617vR/EdXuyc6ojiGzwkkVVD1Xy/8grXlwJrZ1O5bL3Nvc1NtCzgNk9hThqnGz8E+YaWOkzPIrs",
+	"rGlhpydBr0Z/wDqqe2+mK1Tw3kxXL03db6ar5/LXVDt8eEr1v5muzk0T9KteK95MV6fUkDfTFeZH/ZKa",
+	"0kqma4RNg5QqvzSIznXu2HlZZ8kL/UnOIqovEJCvDnOP1G5Xi3hdL5KOHhWbPFSySNcOYuUn39sg+Muz",
+	"ks/qAf9jk9JhAyuxHQQfVYz1Nw0nVHq9c42ni3kmRqx+9IsFD1Kt8vdCgX8iM+kL1s8Uq5q11f9EP/SY",
+	"l0xkEMwhcpYNNl8jMCeHyLJoyMmpGl6Ek8ocgruYZ4pXk4jXHTPegV1z4ukWWylli9fSZM7lPKstMQj3",
+	"qFEF9WXBpsbPoye9owf3Hprkk2RZLvgcUjVgOnZF+RtqqpqIJvcn/maGIKj11tn5i+ju0YMHh0e3Y/JC",
+	"a4Epc75jQ7qZnC6YuvQMTk573PTSWVqvKdXvEX3hv/kojOtA7J/BDsKW1UbUr+Pl39WyZ+xNudQtfSUz",
+	"XmfQmTPnyFvK4rIXJWwukhO0tShcKiVkXofDO52JXKiyYKUsVC9KIEux9zgdsfM5/EiuOK0wgHAECzN8",
+	"BTddc23Qz84Xagrl5Kk+Hgq5mEyDABB4IzDT6NfUkvN5chIVixydbnNeCJmKEfQmkjkaolweWEw0jb3h",
+	"7+eiWPWiZKmPNd3KyaTgE4iaBBcD6MQyUjaFP6owBRNKFwGp+vXrGLIFzf/Dgucj+z4+PwdjejnlkM/Z",
+	"BHj1AOehJASv0PjBNPBhRD+QxpRlkV6vcGWis1OUMJTKtzOxudBnuJ6RAy/GMD7QY6sVFj1WB/EB9Fb/",
+	"iw2h3Dmyc8SLXkunL88OYvjrEdUHf7s69ceXWK/+85zq1n+/ofrhb9sGeN+0I1i324S/2LUOeSLen+Fb",
+	"n6+f6+dcGazVWjxobd4NUDv0bUSrpEwRsSG4XOBqAuAINjKudDp1w9/0eyzHIrRIBkspUv53MNm0+6Ch",
+	"bcZxrAX+Vg1koxL5+xjkjNicHEdvHa4aE8xBHG5ZyTOHSjiMu76AKs/rzUxDnE+Xntw52ZzbMvVNTOwD",
+	"ZymoHZyNpm6jebAnbBkYjjO55KnexSMcqC0iR0kCt61fs3KbqQb1hgRd9+DkaI15wrxFlQVrJjYLO5i7",
+	"YJTqTw+YhN3Myj6bZmijbMtpYRwWDS4Kf2y2KPSkpdSOg2q70zpQ+7NW4fbYry6BQKmm7CEbPa3wlC3l",
+	"Q3wwFaqUyAfW9uJX+Jj/pvNub+y3fdJ//w8Lvtg4ZL/WD/lvBReC1q1sHvTfVh2OsJk3PpWJwiZjMcEA",
+	"uHE0iQwO/Ka2TeUjcERcO0jz0/x/T/PfOHH7lDTeqO9N1BjAxNrZ/RVgliqeRxYYDAJLMtoVYgOb7EXn",
+	"PlKVUKrOXmnNFOZ5sviKfKB/Cw2sFusHr4Ep42//9C9ty/72T/8qQhMgeKsvpgKwn6VDp6HJc7gamGvO",
+	"WqR9mqqwu4hua2wAQQ/c8x7i3Y6YyEHBmrOClURfB8W+zSPvKcq7LnIL7u2R8Tvn1XaOZTEUqXJvK2xn",
+	"lUtGt8WMuafruc59WbDRJTfgYz1F/h0VuqlKturppqLjRPnZ7VSQagsxBH62LWPVB+MjmoJkymMbzlBO",
+	"ufIvnSxbshX4soNmBuZiWhoH8YE3kY38m/WufjHJz/ILLEV/+HL10hWkv3gOhemd4UmI7fSxGXtvbHSD",
+	"GSsueVmLw4NpQ+iWZ7sdTVnBRmAJIJsrGP0sPIBFtsg23L+HCTv2ic2O6izAfoNzWYqxGLGy0Uq2S5uD",
+	"Um+yuQBevvHm+qWaeIfrt9ns7u0XhQX90w7cuCTiQAiNskUTTtP24cFWPdhllWzqhF/m993+XZbNpvav",
+	"LZrvoRPzQshClKtwCTWX+MUmTkNbYHVGb6LM6ihfo0yt8aSLjKcD8Ej74O5w7r4xvi+Yk8S+lzhWNQgl",
+	"gUOyjGaLrBTzjCvrsvAnHOqInfJSyFk0E2kOrvTXF49aZ/PzB/cCIO5RPfA2TwclV6Vqged7qCtlWw9R",
+	"HLksYzSo+A9pLcBmpMdgNdROchkoNKAsBYWj44iJMloalLjCQxAUqkWR8zSS4zGF41CIUhlHQ60OBUWR",
+	"AjCkIJUFZiHvwIF8TrjdcDAe87HIuYrmhZixYgXdGbLR5WLuzNSnNvu+9XWbH3E5gNf91lp6fvLJAxaC",
+	"kqvcjtHS55RQx/BHGAFVGpDAhJfW/g2hFtFwRYALDzvpu+DJgyRUpGXdlCkCMWCvAMUQG3yqnPO8GhOI",
+	"0ykIqgXuaVoPFbABgAuiSSEX86ABCPDPtfDCH1HDxU4AoKX1dQywRNXTKwQQn64kp1uWUkYZKybcXgBa",
+	"4BvrTdejCLMDYyK0DF7mNPoPyasJM0GwfeMdAQw9s6uCJsdbEhDPiHFvPVOGi6Qdj/moDP3emVClMul2",
+	"9PjzpV4IiOEIbKjIO+XLuC96X/hy7pC+WKPDPZeLAqMTXKYVtVIlnw3YNllrN1j4zktW7Ahkdcb7ToB/",
+	"iMfp7l74imcpROWE3oUjE9dgPm9wClpDLFVfe/3FMdjbFV9Xx9MvDZPK/q75fsXNntltESA0sl3xH9iI",
+	"DhCQ7uAWz0gAMYsmiL4W6aKwATvXELomMFYfFTtP9XaeQ6rOQLg6JNym9nVEtnjDea2VuwsSxWSb6YhD",
+	"xsdbgJLrHix4JSInisNYiHHjnFfQwd0wk61glgaMtK3Vomva4S03ANuIPUCwHfuGVVFyfU95nYuyCRYv",
+	"6MoC8WgPfUNZ5EA7EFYyFvqwR+MM2ak82JexzHhfmVtSR4OMbuU37m398dyWQN1BTMD6GifwH8ZMdluH",
+	"REY7yPnSvVcZoVBzefnk+eOz578EfWvJC63uXDk4Zre8+q7egpfFatuagWmD5abOjjUWcsRhy2w1QMQq",
+	"scU71cCOtRGu731NC6u1x+EMN612XB5PxWRRcFWL7B7xLKsV+27Ah3ykrwCPTp8/evLs2ZPH3QYZQCB1",
+	"JYP6QkUbdZMefggQsbIQ+hRh6hJUWqUXFRD0dqg1YIJuuP3iRU6vV/t0HLHRSBZwVpUyKviIi3kZIoQ6",
+	"NsDEFczv9xusJzwVLEepDnZtuEnjBRqkzYJEPoohPQyltHdWWURPT88qs2AV6gZEgtOfXfO+uB8yhexS",
+	"xBc7FoFrt8uiW+9rG3vLXOpTf9BUfN3K0//AnRTf1gsA64wBPxVAV5cWvJV2bRHd7tea8gSq9W6CsB49",
+	"a0AXeWQOg7XSzyvmuMzrOFWEQ2WWVccKCYlX059z85OLulQcaY28ayedkmtGBofZ10PsLrilRMkQR6Rs",
+	"mn0BmBj9i/FEQVU+cKelPmcI0OKFRE+04mWv6zCMRpyn3RbwVgO8yLeTX16O6G4yTAtYDJqnnz0+HVwT",
+	"ETMlrjpGtDBR3rSwEyWFfkQGSriDkMGG7Szm6PXdRFz18mI3jicT3BHpLykrHNflWeyd1/5JF64bTy54",
+	"k+MNh9e1ynFVOR4qor5dx3gpRV4JJqymFapfIY5Fy8DuRb4ogehnUejjLmWrjjeWqpGjFnay8R5eUZo+",
+	"hKr2K4NVqejb1TTW7RcrWfABCq1NF24SbVbzNXRJDSdCIbbBqtpeneOLdUnnSj73ictwdg7iAz09YFZZ",
+	"NaZLsPwPDXda/TNAqtmqPp2c3JHMDGYD3qcO+O2xwxTOQ/vy3qsdzNzq9mwFC9fCWkcveUPoYuIwnkkc",
+	"JWQz1n/awC79gRox0FUngJGhszEmjUt/ZS8ZJtxcGdoF0iXAxQU8izEIDDhwqwc/lI4PWw45VPSIFkLr",
+	"JxgWSGEpJpjflhQypVntRl91qbUiB8pGqCN2oBLrOKc249O6wpRnXJdhENJCRcn/H/EhjHZ81ecEJaK3",
+	"JSw1AdoHYGqsjOtyykq4hiP5B0x0B6gykJo2SCP8DRA7aoT3VbR1Poz07nLjT+NdkVNbyiI8SWpEETIE",
+	"dS/ISvDKpriErE1Umu15l03xMaQAHjj7FgULdZaP5Xo/g8XxbVPk1sAMh68/Hj1oMjzrN7qltfeLD18N",
+	"uQjau3Wz09h5edOY1qzsPU6tLNiEvxifmUZ39nZ4GCE9dqNFKa54BC8Ypt4Zd4o9eI0VVldvhMvYaGOP",
+	"X8JDa3Y0+LbV/u/fVKtTrOpc6MUqKha5QVb65KMAITAh5kugI4Z4fNvVWt+slsxkY0i24RCoMaTpM6Co",
+	"j7oJmk0P1sVoQlgmZDaq07O+hwjem4/GJeqOxmhc8PEPZTmF44dcInGFw8C4xx34iMCtrPS+A3yHoMun",
+	"Mx90pM4y8YMVQCyrwmeJQZAugbafWlHNRM4NxaiqYIJ96K8sewe1WeqydDBcbVrlwBVl7QmwsKcyq7qK",
+	"uok3JHmsEW0G8LShMeYxOwoYkd/h/PiHGB8NeI+0ZUhN+jKC7aR8JFJODsSAs9yb64cRsGIsheIQIRgg",
+	"QtBOxPM0EmXthm82RgbzXAMZvKWmsnA67223zHHRs0uuDprwYbxQG4V5ANAmUWvoXZQD6wcAGI95ud/X",
+	"+1Uqoj62A+F7PfHsM0CXLfKkAeNO7bX7WhHw6+tTpP7Wehjp02yFIPwUh6s9Jg1SA6RiVG7cyFw/xVMD",
+	"j+hFCciWgR40n1Rm5I5SfyhzubSvLJkw0Q6WgwveGvIIrWiIrnMWXT07UKQog5KGfKClYlNhNrMfcGDz",
+	"LI3hdE5IkiZ+OQ422VCYwU8aU6uW6LYA3OH0qol8xYMUeaLJ1YAHjL4iwuk8uOSrJPYgAMTAhjMx5Cpo",
+	"oZgBhWq1hZC+30ci+pkIEMmYqJnqOeAlkPzI8RiurzjNYKnNI5FfsUyktmwbBQKKHzJdEB7NyTI/VNwt",
+	"ioP4wE23/UAz5n+2I2+/xNEMnjF935y81KEGaLdV1ZY2zbJ4KrISyfUCcsFroc6aqJINryNy1sgsVS7a",
+	"6KAKQMsbc0aT7IujhdIqIRlqYqc4FtGQlaNpL3oKp1FwiuG0m/yY9ApBJZnnlaGyhEIRU0vv0dDPQ2tK",
+	"SuIo0Y2s2JOocMtyNZJFSiv0IWb0ACBSKhQbZjzFUCFjnTIvuyIHYXle00k3QjxvlRJdFkDqoL8xIygL",
+	"AzgVOax5aqrgKiFKKTheBuZKcAJh9yO4QyF6MzyffDaGYLPqYTGs5ba06stCIbE4hXYRtQTeVUoEZyKz",
+	"lGn5kOvNb90LYWwRlXqAgc8HLhuCvZt4cd7eN+Eg620WtPogPoDWdA1Pgil5MX5kW2O+eY2tsg/Y1rlX",
+	"TAsqhdT8gC+v/3AObT+3TTffI2xwndIKl3gbczE80cRz+2I8po2uhWIAoSPUul6DDDDmxRXkUjcXjTET",
+	"mUBU70zfPKOCW/8vn60R0zcQxW41Kbk3IGPAJl2wSd3VOy/ZqOxiYIDnjM2zZJOOmBMAn6dECdHNF1Oy",
+	"yWY1a4Lc6msHyIT4WaFXQf11U37BJi7WeS3pOu8KGMQUGV2fJom9PuavQVqmMMoJS9PEesepR1of2YJf",
+	"oup9I+pd01rXktah2RF0nW5EEOrunj1W6zwmmxO6YBc6V/ChvX/7MiG71bZPC+MFm+w3ZfkFm+w9X7kR",
+	"CPVyjDk4wySOFrn4w4IbvcBY+qKz0hl4aMsVMvPjLykoKbmTxC7uArzlho8zleR4qvwsCyBXpafUnGFC",
+	"Lhcx8Zuzl3/+P/7Xv/un/6FKjd1Je0Ua9+M+/PPzp3d6726tUbyb39591vjau4ZsLmZCr0mSpk+gj56E",
+	"/IJN9roT9rwL1OV6r0Cn64DoBsUJY2C87Fr1hNKerg2X5CHnuXGnogo7dsnfUJ3WSjsQrpGHmCnrf8Vs",
+	"MlOWR3f7gD2I2ERel/8qaCqp4dWmdqujxWTuhdW6vGeGXuIh2RDDWOGyDmJDVAE1lfuuhs1t3UHdskCl",
+	"Xd5adTGIPTbPeu8NmtnmPS51IJ43tz3zamSNAzWc87yRfQysOMLxxRsSDqRbBotQJeOkeQPNT4YMQs9v",
+	"5dKG6SvJJICXBEEHAa4AhNE50MPSZK/Uu0AX39uZ0Yy/n/NROUALkZjxxinckr5ttzJ2CJ2xnCwYQwOk",
+	"jQhT2K0JPvqio8i90I/qo8jbqI12W/8hoG60PYFZHvJM5pOO2PTNWS3oDuZl9DOO1Idw37RSWFJyNJaD",
+	"yZDSoRrIjKGuc4aCdbxJo1/oaSFnUR8LBAv8ophg7lMZfdHNJ+SFT7RxKfqpZHAf6UODl2XGU98LtRk8",
+	"sylhA42r9WxYzpoJcMDI0M5jPctwnhnXMxFWg9+o3jtFcNFGkbS2GSyqnTq98y4ouFpkZZNnTP9moehw",
+	"RCPUWAIMWRLWuEMlZUEGpk0WBBozRQFC1i3fbfk0+7IudndhdWC8aGxOXnacVBMlgpEKuB52nlTVMeWU",
+	"70IENs0ZZ7lqS83TzQGupnKpAM9WcXpHtzy3++1ep77YuPHNj+7gerNistbtDoGFClNEeVhC54xLMIT9",
+	"BOl8IdnUs6/Pvzn3HhYlZpPK5SIfcSL+vYGAyvig5HWAGEOwgUwMrJreaN0BvJinWyuDelBqpfNTp8es",
+	"8d+cGJJlDD+lSAdMx3XQ3ecTEJO6g6oh+ZLnI6KlVJn0UDzVHUFWSlrFMVRgAn06GE8nAkIpX9E+vEM1",
+	"CALwtHra1DTpNepcoJc1Xfoee9r4+kqvKM41h56NPkLprBBS6lmhm2IbuhmlvSZCCfrza78U2w2I2O6c",
+	"AAnuux/iNei/PlgGJMXa5XSAEIM3KHN5gt7sASsTx41cH6dUh47ZSqzbqrbSEtBbjy0fctMaIB/BgBat",
+	"Q4DaSPQnZ3rf2puLXvq69fYWZEYhyN2CdcVroV7w9pzIoxZ5qejy5JVmbk/pgjIqtKO63XUJ7QOgclWv",
+	"aHSMYirX3e9MgDRuZmVCTdSLi/IWg1ENvVxJXq5m5KIhNBFc9a4RKXWt9nkruhdhmhd9WcDYvdIrAJuc",
+	"yyWYbRyZDnXQv7tCtjVAsrs4qesGYrm1H6/v28pAVCduXRqGgmSfhj4rvPZt7zurOawTOFTpCvj64lGk",
+	"d0ccJQMT2/D62dnjh7RDUxUprSsPV5E9cIxZGso57h/fPTruHw36R1/98lfHv7n3pv83n//6wW+/vvvN",
+	"/ec/f/nFq6OLbYh+/Bzjf/mzTRgn3cVfyWEdubSBvG+amF/J4Sk+vKOFzLyDmuS60akxpspLBRgyeP1e",
+	"Dp1vH29dtXHGd49r7x+N0dpNdeJZQSQgJs2kMWghjsRk5utSvQXadBh6QuUgAlmoacNBZ/N866ExT+qR",
+	"gctwKefza9ybfi+H3dlfCj5jxWW3i8mlgHZ1mgjMRqtVMK4ViUzmE0CaEUXPlEe0pDvNAVXdeLvx7sT4",
+	"JLUC4uqZMoZoMOeMYfXlpWGQQdhkdApzAeunYDlYm1yGtyteQMoGon3DNzuTK4Gr4ZxGrxVsaRTQYgH2",
+	"8gO3jOAGgOuimxb6Kzl8ZUuBlWkL+pUcnpuyPthyaXC7qRNbSgDcQ5HiGQds5tJf/3rNk9Dpshoq5wet",
+	"9vjArSfcg3ZtmyaT7HILOVhXXuCzvWp5ojAYpspVyd/qTQeXE8veNKNQdEHZ3af2EbypcDJf4dvK3iyc",
+	"INoEY6h3HEDmaBScXjwEjisgmZNfPnG5odVM3YG3kmAXYecUTbqynDlYwS2bAbt/O9x81Bn7HoU7Ev+h",
+	"pOAH+/o9F7NJ3A9riMRdXIJbQjRCz1WH52n9bBe3bd7qHpgcuq5u5n77Kzl8kWcr/4pLX1VvuddwTlR9",
+	"Ba1RWvrZ5/Y6UbGGd8kpbHA2xop8Y5DaIDttJ0JGZylsRe/jUzdkLmytqQI4Bosdhjx16NYFPfpc+q+j",
+	"wa8L4SxJs31DeqDSjwDrcfVeG32CF4kfAAIF+5SxvI7/q16htOzKVdVBEXjCaBc5AZ2TWpNwJ1dNm6ai",
+	"lb1lN9/m7/HW1mlO1hYImmxpNDaM4v63Qcbyj7ENdkRi7nhR3mGpUPQM2rAVugVoORpjGUXJBFYqlwO+",
+	"LW3Bvc/v/3wj5fyOV1N352tP3wOK2Ct8eD3Vb6htt07knlfs3lfr/o+nj3I23dTBdIOnEsXxN5mNMf7f",
+	"7EZoYD1bsjnOrDHwd7Y/R8eWLOCg4COeI4uTsHk1zY8mkdeHd505RwI2hG6ZdMOhsv1vmrP9Lsu9L8mm",
+	"+JW+uW7G0VH08tWLR0/Oz+HTsWP9uWuZFu8F5KJ0S+rHR/FxfDe+924zSqLRD/jS+hbhk3XK0hfnC5Oq",
+	"Tn96agwQ+sMjy7UGt3qT87tmGvVNlT50UcUf2Rd2NBB3ti0KNcAQs2YNz17jhYoSfLhel8tYPlk0kkGb",
+	"X8E2Ya8n5DxPAvaJzWAqvaGmMquP7TYIewxbqakKU6hCkohA0IjcuTRXxvk4n3NWbJVDdb4o5lLxevKb",
+	"Ec8bfgEHe4db+DnPU3MFN/ibm0Ks0Fh5AeOV0asfAHvZrGfoWbuOrv9esFxlLg9uvTbZPPZO4uyCMSHT",
+	"8fpKeuTIQdHUpnx4tFpPWdflIlI9MoBsPxjBmmH3d6q/VmJPuITDbNaaW4/eDq2MuMV8WLOqGZLKXmsG",
+	"oNRK/zVx1hJzLLiKo+GqQhWHPgo/K05E+e8sq8tD8AIAV0Em9I7NMrmEVAORPzadjns0MrmkGXf7/fX9",
+	"7bq1gbrmYZR8qyf0Q4IAKW8oe9EpRgGNZK6EQg7WjJcmrRrE90KRcZSKiSgVeEvjKOlRusDDxJYB1laI",
+	"4VEYRATw70IugIsDsRW/B6s+Ji6ENEjwK8uRKA/pclgBklDkrFhBB8KQoL/7b//t3/9P/93/87//8//7",
+	"3//jv//X//jv/sd//63WBD78v//5n//9//Bv/+6f/gfsbDVgiLK77WacM2O9Z/Wdat2/Cm9scSRI3eC7",
+	"Yf+3/8vf/c//505RWRvG+Hk7Mnm4MuwwlqxBRaOplJX9aOPZMHNQsA8fAmeSTW1Fjt+1gGN7aB8mVsYm",
+	"Ik2If4ZapFwmCZcnU4vfcNlmciLyQzMHHUEBt35xcusXJwE04Lu3b3trXwTf9QaH726HHz9rimCrGl1v",
+	"0qIdLN/rXgaNVvvxzZS2VwVrYqC7YtmCKxug459dVTIw8lF5R2ZyEvH3bFRmK2Dt1IWApuiLbUyze5pH",
+	"2K6AgWumt4gWgSCYiU7KJJRVJImXhShLnseRknCSsQjnDapL+v2fIxnEqfk6rKB6L078HibVLpJjMHmY",
+	"RENeLjk6dGe6efo7tw+5GrE5T08ihiMIBrS3eeRqZ/AGTZtWfGgAYEBO6S19Og95NMxYftmLXvqDDyxC",
+	"+BQjVnL+fs7y1DJJmP1qpPnB0fHde/cfGH6Ek4M//+d//V//43+vV4LMOWExg9T69z5fvzp03zXNSmdt",
+	"dXiubVN8BXb2DhWNIF+5p21YAJm+t07kIX39eyXz3iu2/MaeJfbXQ3Up5odyjl04BM5SLVj0QATbh4hV",
+	"rpVJ/XpX2pZb53NZRqWc4NUzcCNveed87ocZkDnY3kGFMjQ14Zlw9377EmKHf3z37XF898Otw9+dHv72",
+	"HX5x98PtX9w6vAXffHv84Tt9BMC3dcI/nE9TWe85/fE7fOxdMLNiNqesjnOmm3kwEeV0MeyN5OyOZHMB",
+	"p9uE53ds2z90XxjedbWTTkSP+5fZTndKePi6F92WOW4MJQmn+HjtZO0iM0zQ+t/+6V/+7Z/+Vd0W/8HN",
+	"601e+bvtcHy8ziDQyf8M/CnrtoDWd/1nw5t8+8ri+W/o0XqftlnsBb8SfFlz47AkDA3WLlhecEQbu1MD",
+	"c+sm+lNLSuobGdbDXDvb3oz14qdkcbuhaDw7VS2Mkt4K29bS42w53uoJwnAqthZnhLHT+27zYt3NKesv",
+	"oNZr9FQqnj8zT18TQWRV+W63cXi6W9jhWlq+2gPCLNX9HBFdRM1HMHKQjPsYdo6XTveo8Bnm+n6QsRyj",
+	"2iFaJ52JXKiyYKWE7RHMWH+nG/Jue+V7U36RR9sjyaRUV9YFY/wvMZL36d8TQ2WYPIz04tSXUFr2vega",
+	"2nRbv/zt/6NSHzvVpJ8N9KdKLAvNgTfQflxiwcZgrs8HtK8Q9gx2ezNVHVGcT/V5+JgKhA9n+StTKHw+",
+	"NSXjo7b4H4IatwsC8Xr6XzWQd5NTpU0y7V8OfxQBfG72YM1RukATVxi/rzB0EhK5PzSJN+05ih4assaa",
+	"DA/khqpYZEMB/uDeTvL7vBv/gPUfmShPTHwT0Px3JSYIevL3/+Y//df/8s/+/E/+3Z//xX/ckw7hdX4t",
+	"JqWb8IkPrqRIu8dKU3VGEJnPniwyX1lxZN9xdZqvfkN1ex254Kq8zkncHdP/o9Jyr4Gv3wHT/uNVqYO8",
+	"L/6YtQm+37h7XGVJXTses43Zg4PsUQQgcIH8pXkqsExuZrfy1nNnspbN4WOdQB83Btm4xpXa3ZBrEBMb",
+	"0Q4BlsGbww7r5uP4o6nyj+aW9uu/Ib+iNcN9fPeiKp9c8bx8TBNSQ1vCSgYmvSUfTqW87EGGvbVYNvq1",
+	"a4Bvpb3e27XNFDP+29r47tOAZP/s9PkpNHjIVKh9nSrB7pxPWT6ZMrFbnPydv6yNlKfmZSLnMJI1MfIA",
+	"tu8a8nWKT3+IDzpQtI1kPuJFDrrGWrO2EeZEN7Ix0mDKQ941m3A6UiUrgHYUuDCOulF4bTw7asPzfa6X",
+	"7kShT2XhSLVOWrNH3QBlKB+P+ajcHMswl0X5BJ/Vb1012sUvBVKBwCO9KDEpkUxXLGWdy8k5YYYT2d5L",
+	"vKwpvShZ5AVno6k+F5OAPmqNXMrzm8MreqKVDGumgFiTJcwLn4bm4tz5zZ2ylJg4WZ4Cob+iRmfikusW",
+	"8CXxusBPhrwOs3/iOjO0OskiH2WcFckJYQ5MRo6lF7NlmZZsXpv1PBL0KYkmwiSawLD6h35vdXsMzYzh",
+	"zCSGqDha5BlXKkpkPjCtAoDPmIlMD3s1D43h6AnZxBzbi2GvowwHDz0GpIksI1H6mQqI9YsSZZvodUcV",
+	"49HfEckg/Q2dqGbTxj7Rw1zMAQDpVk2Yt5s6C7pGY7aZ2usWSM5XruX02TYfPj+yfTA/m46Y121v6Avb",
+	"JXzf6xd88cR2ztUPPYSPr4Nu0hO2r/SI6TB8PHe9tiSsnUHpFc7WjgmznTLU4EkLrvF/YdgPMZMN4sow",
+	"OW3srfRoOV0hdADWtV6CejPk0ZCNiIWK5ATsMztMcSgPrLgmYJJNCMUc/e/BtqyhIMXNGk6C5GmdWETr",
+	"GULhGt542NLvlA5xjafwoDNHZM0R5K6S683HHIzSuehic2sKH5E5D6gfw0m/fdDI+zgQ8/oen720nLXb",
+	"dLrBeIwhTyHpHcmvOjLOZnWh9KJNutgirJGxom7iMRsfNEG4SZ/7CPlwQ1XyY6bEvZDzl41cxBchB7FL",
+	"U+lWC2FlYSlqMaEoC119mClMuA0z/cILMO3XLYSLjvfwLW3/lU5CuIPISU6amzUi9s0nghsaDGUdALM2",
+	"8AfR7kixFQABua76K55lMkJoeRyt5KJAEnahIoSfH6wD6Y77NbP4WtXFsZ8bSADQphM4YbQoCj2XM5Ev",
+	"Sh5HU7ko4ihlK9CLZjIvp2u3vpStOh5vurSOj2IDuj4M7drhykm1UMti6Iop7l39SBY1d7ssG4yaIz18",
+	"wgDYAYpzFSY3jiOmkIBxhilKINlhwVlKtyCbJ9flG1t3Yrq74pbZGrpTwmwViqcG1vJew6gRHxQy2yjD",
+	"XknEfpVyPvBp0Vs3tSe1rkG+28X399o81xZMdZbr4dO7bLgy8w74/150jlljwZ1N7ycmNw0+o8/+lJcE",
+	"uTb7k4KyejuEXdmu0QTYdVOh/Q1XdWUGwtn1ATvbhElhVqhKBMCDe9tEJ/zVWnjCX9XGJ/xVJUDhr5oj",
+	"FEyuqq7HNfUiCJ+636c4Bvp8tH6I69f2a0zVNe7dgmorvabZFETvR7eVYm9uAkfuhHXFDLmFM3hjzh1M",
+	"zqbc0QP2Ei/XlsmaK5QJcfD477R4sOGfJZobIoNH2mQ/bfNyBYFCf/kjQBRvPMrmTKmlLDayuL00z+3v",
+	"+LspZLBe+jvS3rTYsNl8jvcFTH1tXYFDiNIsZS96Y5M5xW4d60sEmpy1XkopM0CHWkVzmUGOTzaf97ax",
+	"8l9js134GXDHui9wV0Z7NSlxYU/sI9AdylRjzBTG0+y0Q6AKdvrgugaJkYRjwbPUD3sFG7akdPeZvrbg",
+	"fidLLuBVrFLZ28kn0rCHf9ibYnv9boMW9a5xx+zzdN/7yZ6vhetito4B2z7ktIp9OOmhatfwfe1P727X",
+	"fPdZUzSSR279WnEVpjFuvMdhpmYyXikUWxZnZdLEbk5fXQNaPRsjujXG7Hwuq3HBTeJ9SdYVSHCGLqix",
+	"FjOQRY8yG/up/mz2S2gmhFKW00IuJlMSC9SNXu2N8g0TZZ3lAPnqSwlOEErHYB0YV0zAAfsw6odIUWva",
+	"udvfZNt5g77gJkaZzWkG1UjOORK3ZFnSKbng90BH7jev5ne0undWgcEeaLBVVT2YMlsPIGdG1zQbyCoc",
+	"zaUqKdmGy6xlvGP6x53pvvVbm7r1VBazF2Mz4x8gxfYAnRBNpvjAQYFJvl1aev0dYQn07jiJkonMeRLd",
+	"orz4XOjH0SHP0+jeUf92jH45kU/WHjPDkEvki9AH6lhv7ZSt1O1OqblkuWlhbUYw6eW8UYXTDwUj2S0S",
+	"jl5wgXA7WUyKrHaN+ydtJY17nq3Wt6t+vtN+3QY8hdkr9IsbsA24I43XFfNKDTnsAeNM70a5eWNQGNpD",
+	"ZglUjDSeGqInwIqUUPZ49Dbe3qrKDDdIFXJxbwHvaumhJfalTBscCUOZkuqsx7oXnZUqmnIGJ6w+/gzy",
+	"6FCktEWFzfoCfY692JESw+4IK6B3t3lbr15VstmcCvFFIj0OdnmTkgWF4tEXP9cyAqABpiTrs0tQ9XY+",
+	"PJ/YJrk6ih2Tx5Ap/uCe/v6rb04fHZ5/dXp8/wE8plWVuyORwr+8hx9tY4Nv9UjhF0kMUADH13DFMqEV",
+	"k1HBy16NnR6VSJavOiR0coiwD/EmH4qPH/vwrupCSeyPEDkCw76ac6BLT4KXk4P2mH997Jkx6ZqgCRPp",
+	"Tdl8zvPmvBUNWM2a4KzEnsIJ9qAKiduQYw25q1w3WhRs2jR+RrHKxfp7BXd5KK51+ZYuCszNimpLB4mI",
+	"WU26HOigjhiAgDmAHWKYYEXmB8AVjRdKCx90V5NX3TivKdEwpfd4GCW5LAcjmedwQ04eRokeM7kokxPQ",
+	"3JEWdyn0eR8d9Y0seGgjyE7AVYOPeblej9+/h8IHuAGNbx+1E7pwp3xUrObG+60f65QOWC85OkrWfgST",
+	"ZfeEZbgfhArOtGBwabz83zG1AQCeABSXe6iRa+RF3WBMwvfWO5V4p0niEFLYYC8nhHGW6A0WAs7tILjs",
+	"L6qURVsWctqWGwVU4V3465KUa7X76y9DDuZOGiCsvYZc3c9dVjxal6woCEbVULKPqGCXPK+3axox2C7U",
+	"7PqMjXxjiKxAkWNqCDsRyhAjH7wBdCvELfIOYnK/PpVK5Xt3r9TVf01PS/XY+ehOF9ug4DZ9jSBoKvDJ",
+	"Na7fztV33Oroiw+QE45+Jn8CNeCjLNWPtURvcGn+YJbkzbgCK2aiTnvTvRHYkTq8S6v+GtYBvOl3eOf1",
+	"q2c36YGiUl/xeYaQo2uNujm0wtXnU2KFQoVflQPktzqKjz7/UCtYnFQ42gwA2C69UikbLCgVlgNdarIW",
+	"sFhJFdJS08aBRxfoulU242ULlzbLsmjGyGZNVpalgDS1VevKuhbi1neHe8Yln5ddraAyS7kqSfczdgQx",
+	"plEEPyTmaxUlXOJNyj3TAV5wtLxfIyNixlQ58DX8DW/U6V7qoFpO7OYkGJJ3m6d37yeSXVcf4VTaT/T1",
+	"x5LwW4rqqo/Ttyi2juGeF8xHWSiyZGb+tlgp8ooXGZuHGaTRIXby+YN7+pBozrTzoH/v8/4GX1mLvF6n",
+	"SQC7rRyPO0bkUDkv9Fvmb/2yq+KC9k5FoflkHNqfceinZHCoGkt3MRu07GGk29izsIIt8hEElpbo9ZAr",
+	"k+XfoMoBUgQh1FrHsaidKs9YG4RjWpZz9YuTO3d+9/87/G8a4EBvZJHe79cgHq8BMgLGj9GiEOXqXA+g",
+	"yamqxOh0gTEB1Vjx+t6ChZN5PyIIO49OX55Fl3xlCMnM8wZvpXeXwawpDqnbky9Pz88eDU5fX3w1+Ayd",
+	"BN5enxdCq45aoSwBiYllQOR0D9x8uht6U+hOuB7rEYZoac4KXnzNV7XeCWptUA68sF6Q4qoero5gNnkp",
+	"OGHZ8EEDHUtevjj38uvij4nuPCSb0CXg247AOrtUMzUwFbqb0FzofnzQsyjycc0F59nX59+ckzBXDg+j",
+	"D9Xoq4uLlzGq7o4jnEUQbqj/fClVOSn4+a+foeeOsr8qQ8lJ6HstuuZzBahBpE/HXL4WLxN7EMO3Odwa",
+	"FuVIzjgwgH/22ZP8imdyznuffRY9AUjer85fPDdicco8UjtOj55EybdvYUe/RePVW7Ov3x6cvD1QmHjp",
+	"7UH8Fnb524OTXq/3IelFp5Qc3harB8GE1TEVJbrMJH6bk8dRESRQnSB9ewJv9/BIpdwcqtTCOtKLGvo/",
+	"L+SkYDOA9wwLlsNg9by3scSEeE9hNBF3CJZ4YHqX+aQX/XqhBwM4gDhk97Bxf1rqYkS5hSelfJSxAjnS",
+	"oRpdv8RqbTQ2hUe/L7GhXM4z5FV9NBW57qwsoif5JBNqChvxFBbOoWEzQoL5xEV6JpFIeV6KsbBB3vCT",
+	"brss4dYHYOiVXERMXUZsCEE45nzv0XybEzBTMhrpc5Aj5z2iqNGLHSV/fUh3jcOzNKHN9DaP/GyNI5br",
+	"fQQL6w2kNsGZvd+/GwdlveJlsTo8HZe88GPUVQjMogV6Lv5IO9l077PPcDn4ca2ZyLl1VBvPu7UtIFC0",
+	"xHi/z6OvxZe96NS4TkwRE16q6N7dI70S5xnT/Qe6XY97zG4Bci4ChlWPgl0SlAQA8AB6lZtKj6JvxJdo",
+	"13BYAUieHTz2uX7MLwMyZaByYtS2+2agUOiX0YN7ukfRHOBw+hfdOaU1wgILwZ71+3bx9EopB/oJk7RA",
+	"67gmcGcsMh7dSmaLrBRzVpR39I+Heicnt8M+9fu6uWalwHt6Co7vP4AGaYGWZaRG6pJUz1TldyvogR5M",
+	"7EQMO8i84BIaUOWQ6UFkRHkQJFfQxxJU5/bnDE5llECQcQi3/AjzREG4GoR75hP8hYYF8hL5Xb4f9/t9",
+	"k+wQYM02o4R9pN+PZhzynFDak6VQPLp3fEwiBzBqumBZuGQMdsJzrkpX393jKONXPFNRyvkcq/Tbc4wN",
+	"ovQZeiJkybIe5bpAYYu1+pOGIpA6YL93QAzdP2+F0kZ8JhlgVvTIG8j1Z58hesQoB5CDj1fWs35pKFOB",
+	"Wbi81yMAzusbSi96uihgndCDgF7SDVrMtTzw1jzLUzjHcr2so3vHX4SrerYYTZNedLGUmM+4WGQcY/+9",
+	"gwwOgujUtgPSU80z3cFyKWFdKb9x7knYI0fRL6FXb/NFbvqc0lt0GaLSjKtZ/9aL3kz1FsFvbGwanBmI",
+	"t41DTcsMJoJvVZmtjKxSODsWs69ln5am+uSE4nvRo8oLuhYgf4xxUoEQUgCmPi1WUbHI9S80S7p+3JNx",
+	"QKFiM6eJgoR7+Lvjk4zf5rBlR0DLwCYq9nmB9XcUJa7cBtYlClWKEXRPLYZalxo6BkucB79bJNlq1wBd",
+	"p/Vu0YuJp29zvZ4wybW+07rrLwhSMda7DUYPR4vgZL3ojOq537+rn/LnoDqXEIyMioKwKtZjDvZBUgwq",
+	"eybVPypYdpdCn356ZuFEVifRvffvzYcYhRVPQc6HoRX4hN4neBI7vkyEVI0KDooCy3BeXDk5L5eyuPSv",
+	"A/f70HvMflMS+buuZkw71FTHyui4H5w6mA0qYytQdezJ5x1KqBqOF5mdQb2LvJU8HmtNHFY0SXIaNZJB",
+	"YiZw5MnoXfCRLFIY1EcFZ4AhZ/RtNOQrCaEnmX7NHINfOIgFGWcS+L1HrEAO8IavacUUJQZ8TnrRIwwq",
+	"e5uXMuLv9ZLNJ6YlmCZHKwZhFAswCGB9hPHQfeTvtYonZH7iZSeEvR2mOzpCMY/uJVWbiUvr/VZzFkVE",
+	"KXNt2h5oPGTt0afDGR0VJ9FRH8r2kvlhZbrknGfus142BT6Ar5gQApamGBxsQsDXnoAdUfCJUCWAlvXF",
+	"RPFMK35D0J8o6Em/iG8C/F+5z/qS6mp2YsZ80yCFYCqx/SKHoCwFh+NLt4dOomP9O/XRiCxTEUgu0wgX",
+	"2AQcCKb4/noTqMuwkfSaWmS0DHSzCmgC2TnUidlFuoux+RBs8GM8m4OMbFa5tf3R759QZ+kibbbNBSQP",
+	"rEged/e0inmpn5uzAnIp3Hpz91EEb0bAL/G+vO1Fh8Fl2CW5gGsnCGgIayt4uSjyoHDkmGD61qAf9sQ+",
+	"NYdr6YeYZZ8fBpQ2kaMko7KEisQk1wLAXBJKIDHGncPUpe7qqY3poHzF0a3+bWK8YpZ9TjdXYUxbnnrp",
+	"jKNbR7f1LSfj7uGpzKCJxJbVi+AK42iG4PzG7ulqDefVrePb+oAhbrFbd2/DeWMahWxhPi6NgEd6NI2U",
+	"hIBB4H6KmH0Th9FGwIJOZJMtR7fu3QaJ/DbX5ypeoXLiKoMWWuUYZYjl/CIzElEfKUeIdMswoGlZk9ym",
+	"oX/F55kYMYVD7kzCGO8HFwOZZXIJurW+NGnxDK8YCW/YDk9QQfGJnyvqR2x3KPozifbJKQ40A2yRmhmF",
+	"m8EVL64EX+IJRfdd3UQYsoyNLqtpYiGGhLQDOLhEPsk4jThe27Rm7QsdfeRlS32WQ8chn6d6aykPYBIw",
+	"ZVopSog1A/OQh0k/OTjq9Xt9cGaAzekQZDbaBGW6GgxXJaYbu/f5/Z8/ANshemWO7n/4EB/IOc/ZXByc",
+	"HNzt9Xt3D8AYOYXXjb0LxPMdlvGiPDRBIvDAhIMjxN5jz1LdQKHKU/3sK/sosSJzzKDTAMJ2j9zRRcCh",
+	"3YjD9h42qJZ3zh4OjTvu99HCbWkR2RxWkG7pnd9TpA2aoDcSJ/v9CRBMYMirIhR4NKf8O264PsQH9/pH",
+	"TRXZlt95nbNFOZWF+CM6h+/1725+6akshiJNOfhN7x0fb37jDGUjPv/F5ucvpPyG5YDhuI8Du6n8khc5",
+	"y/CFu536bYLo0MS9mM1YsaIF5QYSRJKeDr3N+VLLOVBBAXE5ARce/nzwzm0JhlndgSWQpQOWZeDQgzCv",
+	"GnO5jYRCT5kYC0MRoJUVXbqu02gKhvcRVDUlsyutWb1GsQjuJ3hB7/TRZS6XGU8nPDW0czUVoWynqxlc",
+	"rYnz0jhULc+ZvqaSapb4YiU5QdUnuPDFNgjSKWnDVUUBoYKHC6VvWQqCFqK7xz9/8HM4UbErZBI05UDj",
+	"OZ3GkEhSAkaHagOdhh615o+gIK2hUJOooKAAuPvj7xAuGgzcFLyi5kplagH5rb+CtJambGnyTwlkgCoU",
+	"2fhy6xrVupe+jkFF7tZXTgtOE4nPpAswQVnjgL64xZjXCkJlodH+0PZ0S8zJrwurKH7SlYUtI7sdhN0h",
+	"ZZO+e9NtasmKXOQTvKTaIytvrvswSqD1M5azCS+Sk4gZozcpneRvQE8HRt0sigyDbvAgOMYjQCUUqstU",
+	"dOqV2Yte5CMONjHd2sjcnfT00shBTXrn6OuxHhAwH8NTsM7N9qHlYfVEnlPe0PCkgbsbD2Tz1kfNWcpn",
+	"c1nyfLQCv8w7i8A2cVsbDhCKAidSLDcc+jNY2OAHEumEpjj4EvxTkbpLDm99iT84Cd+3nqTKt4BvAY/W",
+	"yZ07/m89asrJF/0v7oIMRW9B0BKzGbQsVOhMnjGRaWHpA3wOXAQztc1fUK5tOCGYoUmvW8QW/u5gcaS/",
+	"OD54B+fjDoeswSh9CH3ChCXe4aBfSzkLAGrj095+WPzQ6YPj/vHdw6Pjw/7RxVH/pK///7fWT3+SL7Js",
+	"LVgZv5wyNagsDoLU1A+7SwFw8Mdp/TQY0QgNPgoDW5saCmsKW1SZxXeepnnke/SNx+5g1/ltVqAuPAGP",
+	"KlAHheMblo1lMTNK0340rX4HzemRzMeZQJjCvaO7nVStZ6xAwPq9o/tdOqIWc6QT/Yangv0UlcDTFNlg",
+	"6Ni3SmBHtQ/pm97pMltvNXe+9bbPB9QN60G+npZIXD5aGyO/iTO1EVK2t3Z4PYYfqodXnWBrH7LHEjOl",
+	"7W3J39v8xnNZPpWLPN1tj/zEVi5O9E0s3rj+wv1LXnZZRp/Ox5/u+fgD3fo/sZ38S15eZxuHpoetbilm",
+	"VTyXcEOZmxCsCss6eOgd5AigARlnV1xF+qKtSraKFrnz/oD7FDxiSbDJAHV0yeclXsQpgDjnyyhZFFkS",
+	"ArwQdIcgA6lKgiUbFkZRIgeco3rF2zkRvYIk0s3z6rEDrEqRZVQZK40ja/0ofQ07eF0G7nqNq7k2Bbv+",
+	"7u7XGgye+3Sp+SS0f8CXmu9dw/t0C9rxBHpEUvP7uwgtSAZucO3AYz8Rt84i41u5dKDvn9w513LnoIEX",
+	"hvJ7dOPoC/kScWuEIMwxiC0mTzDLFgABECUxyzp4l+fvAF+Po4i2pYBqMuUZgjSSsSysh4acxuT5eZtb",
+	"y3ZDKUBMa0uip73SnrDRtJqjOSwBEE5LajI4hb7D1Gnf2fe+8175DtwQaioz/cRYZIBW/+5t/t3h4eHa",
+	"/3RhyZKJclCKGU90SeT7+Q4rxpjidGETnBn8nMFLkxuFB9XaQDJ9SpvosLL0sswBjjWOkpnMRSkLkU96",
+	"0AxygNgRiql5o0KUYsQyz1VW0E98xosJz0cr99t3zjdm+wNdBcDCIOXzcqqfgo+AvzCQs+/QOWQ6TNDT",
+	"9U6ahHoWu5plBiJILwJCKkZPCH6jCwXEj54k+OY7Vy80T2tdi4IPClbCZLAsi9e7Ig3RKUw2N86hcUSv",
+	"q4jNZD6Jllq5RogHOZ2ATVLkqVzqi8AElMKitnesBBALgPoAng0ONSjMcT8zWl8ICPTHI/YHwY4VtR8J",
+	"oLELMQWjIIqPAGKYDu876hjARPpRKaOj6DuDBawOSmyHBAZyLmU2WOSAP0n1SOov9IC6pQwMUCgvcumI",
+	"Xk05yGuL6HF8N9dVN64sytWsRAZwqe/cFLHcEYPr/YNYSpc8zE1NylYmRt/IjrnMLFisacM556kzVLqM",
+	"VHgt0y3IOVJ/4lxCM6g2u2OdAKgMKHXPEot+120JBpnabLrD8vtamFqyUzJPAvPzK57r+6dBU1GrcRvC",
+	"EPiJ3OqXXP2IDFnG8hEfZHIZDIdeMfQbAV8lcqIva8QkZi3y5WSSyaWRgpW8Z41NsfnlykIuhhlfa89I",
+	"FKOFKKNhwdklohLknOfeoq4tlzIkqgFFQ4TL2uVsA3/uiGXZkI0uXbyymyuAu860nAty+AcTj1sRpiSX",
+	"EVWt5bF5Y2MrFzmQcuCGd+1cb4R5w8T51qxCDK244hEVqdtkVgkAeJfSeO8felETALdkwJuJsOrvXGVN",
+	"7U+FujSraKqLQWmaud01Lri3xSgmB7nJIVRzhhFXddvFhuLg4whyKKdSWdqQeSGuWMm9EENogBxHyVdn",
+	"5xcvXv3N4PHZq8SETwKgr36f4FrCFcmKUmBcs1s69ksVfrCBigifRlZivuQF0BLXdCuO/j/23r3JkSO7",
+	"D/0qGRV7Y0luDRronicmFNfN4ZA7S3I4nmmS0rIpVAKVAIpdyMRWVjUG23ciJF/bQckr7+pev64leb0O",
+	"K6xwSLLs8PXqWivrw4gzXP2lr3AjzzmZlQUU0EC/ZoZbERvc6UJVVlY+zit/53dyZWRlIgdpEcMow52V",
+	"LhDiuaeORRYXsCds6S9QjBa+SWNsftNjVaQ0730xUBNhcdMhbmIhWZyp6VTEYd26gk7wkWqxTytvSDRk",
+	"y+OcGpMG0hK4nPeMHDIXUjU4MusWzE3gsY7YG1oIFhnjsdefw/hH790vk1XRu6P+RW+GLOJ5b6ayo4i9",
+	"wR3YFQuGhqD2jBIGYA4A1adJJgCJCiwBeZYIS0arZ0JMnQYiHLwdpDdrB9ty/Hr6wXmy/wcCgXiaapu5",
+	"V/q4uS0EXIWx4BwQo/da5VfRXV6PAGFppGsvToZDkWlPKEAGLZ/TzDsvRSZ6TEkEcpCkCSI5KUnJh4Le",
+	"whEwI4TWIrxByIHQ9T30b6gVA4fyAYCV3TMq8/RhKoY5UwXRAkPs0mmGcWKWI6p+fzwpAAuwYfNbJVUP",
+	"xRShnlxi0ylInALqa71EFI6XK1aFvvgxTz4ApiIKSDrXJggDcDmCbmBdCS/6aL6l83kYuPEPup3dNqBo",
+	"pdW+lVdS8xWjz3sF6e8gtHdA16ZjJUXvVlB5z167vXXMuUjFy4HR2LCrP+J0ZZMAs6SiQ0il4bnVQAaz",
+	"2ZRRDBndsmQiuqx+PrFbVXxl0N27ab5qwQ0PujfNxSIV8EG7lVnDdmCGByK25YzxqjeNFI7eIHpdBqjD",
+	"ALd42Q/TykWErWGBnBKyLlLRYHCa6LPD4EgvdneBMeedE9pYa0E3LqimfQg0GKsldtRPP4QjTzLZ00RD",
+	"egxBcqo6kTiRSD5Rcf21oJ2CqsB/4wA731D8zTkW7mnAm9VLodGmjTat1abN3r8yxM4ZNv55oDpFKi4S",
+	"pkN4mkEqeKYhqCMolMud5rJ1OpGSADJN4dhkzZEApS6GcDupVCGd9rRZqpBe73JrRsK/3ci2RBakaYHE",
+	"iA7U4jJZXooZEY1gRiTuaNdzhPi450LWL3L/HYAUmTOpzCC1mEsppAoIIhNl3hTCcKuHdkCTkWq1kMa1",
+	"mK21LULJ9L4eneSzt3jsSmtoBCysSec8FdF6dJNVNGd2jYfDin/qlAPgc2Dv4AxV7lqUwxUhu2uFLLBy",
+	"lrLZe967eudsbuzLgE01ardxYhvMVeP13iOiA9oWUHgU9e0lOMM+9moZguQyiZUULJEDYPILywLnQKjJ",
+	"cuWSJtnjSkYl6kMA9gLOhE4FWqka9WI+1zXax0G+auBeNcT89BrwuEG9cyBjB4bMHxQim5dSzZXn22Kz",
+	"24IMz8J1b4fQgNHvOCt1L7cC0H/7Mie1paDu1FFQb9IDlOn1XbC/bfH5H8AjzzZAz10h1G69MqUiE5+d",
+	"BH72OygNVCOVy/25u2y+F4oD3ApLjUww5mWVTESnwGoMKxP+XK2dbiwhmQHjs/L+3e/XgJBBtRZwfFl9",
+	"Iai2z40REFc+ytik6xXmZnaBsUV7aiZ7bmAIX52JCc+OSoMAN7832usVvxEfp3TQ1k8x30JHF4guc5NT",
+	"Sk490V2i1vERYUb03Lq+yzR7ozzIutluMygt69kZYL+QFXnr+m5rz4xppebNBdkQ28A/SUw3+M/z4z/P",
+	"C/0sfwXfiTyCFYp158SKlGc7nsyBfI+tHHxYMQ9i9PBrkacPwVut4fRAGqkKJ0jpg+7TAbVPEzIREmmc",
+	"OKW/mu1912vhSIip9opbF1pky0p8v2wRen8uH9LKGM/Bs5cCAIqMlSTPuy8SOTKOdDYyq39Lx2+/Og5X",
+	"5f41eqrRU+fVUxeRUrTepYV11/i0jU97tpPcUphBSDkDBlRSDefzYos4yVc6sZDGQIHVKjeVAzshY+g8",
+	"RDLP0KGTiYkzJMZL4qoMbcJA6Pg7w0XGTcf/F3re+qFUWYV+C5lYRWxPi/OMS80HFttVRoQRf4u98CK8",
+	"JXEgBe5d2Bs++gvVL5mwRoKQgAhnxAQRfL0jMLeBY1tgwPHCKhe8N+YF1JZLLAQP26DMXsqkWPbykdVV",
+	"s7GaAWDOZt2qLIa+HImpzSCJhMyTfB4x98/ekTB/eokicB9NZBSyiKYS/omTaf6J82j+RTNp/mlGMbL4",
+	"OqrHTbVIKnhyAkov3lpFPSPK16wawE7ScjD/pgXRowWx0Aw+6Oek9tzDdGeVD82f6BLZz6cJjY1bIO7O",
+	"aoePxNx9HsyRfWbAczEC+l37XDkStIbtrRGltEb27WCHmJVtPpj+ouVd+71wy/KAupAWrDutJgJsWd/6",
+	"oQbM2u19ofo1bZSr3TVAOhtOoHKAxtoh+EHay1TqhtrDF5vL5THZQE0mZlywaEOaqhnQpgGvbF7Cv/tz",
+	"Zp5dwBfb1tFKjvnczgXuwPqXiKeoBkKL5oXjtQleLFHl6lhkuEOgMeBWIzJU+I2oUzWbAZ4aoLYErIVW",
+	"6mNuIEc3CblZYdCfY8wJXAAWDdKkGxGLKhEt43JKHFmryyMrv9n4Ds48Dr7gclUAjQ9yKEFVmjRegaPO",
+	"2rpJ6ysVrwisVahWE43gVTVkKJQqvSYcZn2/3f21Hb9xuf0W1F17CAgsC9XOg/d0rbO29z2v2hGvKwt9",
+	"+UO/elVgSv+Glq5Z5Pv4zGlv54Sgx1KmlJqzohtQZbY2tLu2COz67YUpUK4PK16dqzO9+HUM59IokbkT",
+	"hCQTnNiAP0G2m5UBBmMYAK0pHCpbB00Nh8aiXefM4dhXnwIfY9nBpv3tSQFvz1S2Vxx0O7dcIARc+KDd",
+	"+e5737txsPf+bTOLqsgGopdMg27QubPbard2W7eCy4hBmm2wTQyS1mQThDxnENKsyUTnRvUeixISsyIo",
+	"ScbaRYUlXSLcSm/pXpkq5x/b7bUhr8Q4CbAgzJvLpA1M3bH1GWwL7mYiMM9QmlGBJEqjgs2NmSlY3AIL",
+	"+Unl1y6ysJdj4zlG3k6gnHcoUgSs/IC0qdwBjkqRptZBGWQir1rx39ZegmCimR5DTrtm0VtvvbXieNIN",
+	"09ZpJ1gL711ITg5WyX/XnRJyVFqSUC/OlQ+BVMRSt1etfpsGuUJxuOTMhVPJdYLjET3zUNWpLwQ1mcVn",
+	"5nHVt1T8SloOhTRrCo64Yebv2jrrPNWuMVelS6/4orKVygct1z89XaPxiXjX6PQN7z1QwaulVDebTruQ",
+	"t1IFbvE3yuBcyqDcG2ro9uo6ZQAcBGujY9sqgp0T+89eEj9bqRYOLGY0oaoRDlJoy0YMlBwmIyoZXBWw",
+	"DtjpheEivL9l304ASCp5UWoLI4wxauTLs29rZmS8N4AzoyH6qJiWRfZ7wknsZYENcmTKc48GzBuTYPH8",
+	"5+zwjavYx6fF8O2XNYjwq+ZwtCNfBm1d+r0rwQRbi6BVW278mj3uqPjWUGvdsze99sRa9CXb+jTw8Y0e",
+	"O58ec8U9VmguN9Ar3ZgKqVZdojdN78tN8z5WyaC2tkHQpd+cCvnE/InUAqBC8mzeI1aOoPtZJ7yxDZ8n",
+	"ffwVZ1ZzOe/RaYpVfcuf66rtBd3PPvf+7AHuHy5tAF3feNDCQCcjyXOgonIjQEf8fqRmW7D4+cIpboJO",
+	"0b6U6mmHsUlybo7GXaGBgZNwm4nNUxX/zgn9ayG/uS6/uBSvTTmAb245AHt6DAanK2FFx/CZGGJx3q1X",
+	"4Opc5fXLqtFOr752alzEK3QRt9QApeG8lUlMy+GhWdUXSO2/ZUKrlUVXm9PqC6SzegFujy9krC7vfAy+",
+	"bbtPrzTztBGjv9pGfgOYfeWJ9y/OMbA12VfG+fcxBAlQLZCwJY20FlaAI6YUL684HnUvev3DividW4UV",
+	"3dc3ccXzxRXtQK4OLLqh3iyyuLja7eJWM0nleUMPogmnWEoL+wuXMULEdYt9ChX33X1aHIuMp2WXqUyu",
+	"aQzSZyxrNxSdta/tzyFtOpqJZDTOa4wWin0Ss+RLjX1OU57IU8ktScfv3/vwPswofpmIVz/YT0YLFkZw",
+	"76GZTmrqbfgd2wm6e9uYU/iaVyBqWjNQF2NSWZR5Jka4pBem4CzmUqGF7gGJctyzJ0/0IRVuDZqR8xpV",
+	"dpI2NKpoKzSR08ZGKiOnTj5uqBdOt5B2TspNu0n41PWgCZ9+g8OnpLY3D59utgzXxE/XrqtGT70eeqqJ",
+	"oV5hDHVbXXDWICq+52Kro24bQrWu+dWGUD2ZdFZnwm5Kzymo27O721v7Lz142sjQXy1bvwmgvvoB1Av0",
+	"DyAjenUAFSX4D6zsptsB3ElJ/iqLywQNW8IpF08pm5/iQ/AcFFhJNGRKIEFumVBzoWk0XcYreT2YrS9i",
+	"L50kkbF4ygQKLlsQC2NeQ9RyRK6APTddhI9bFSCmcaxHYy9kdXgydVNRU5+egtk1dlIwN9pltYcsglQ9",
+	"8w8oWo01j+JEjnKeHvVMZyLWF6NEai/jxkxdi93jWrBYIUGC+fJcZK6C32DMMz7IkfSBs1mSxgOeAf8S",
+	"vNEOsxm0vmCzLMlzIfEdCgPxxlqIvnP7ZoSNwk96ygdCU8kgPRa6mkn9Q7P8V+TJ/GDjgXwieDYYH4in",
+	"+auWNbqpzoHZ3i5+T4uzMd6vOt5PO7M/xyMoSL8oZTZNS63IRk4GMEqNPV+fBxMG06JGaD/JFRB3p2nZ",
+	"BZCeUrTYuypjXGL9N6AWs8QuQ8+4N/LdlsJasOpJCtQRqh8QZ4euENOwCU9QtifEeG46hAxsUSkKsewd",
+	"1Y60j5Jtv7ds25sV2oKbe5Y3ZVk0Pyp8yXx28x4/HTbpojZ2dG0k9EKWiYk6xh/ENSN3GY/jTGjSMkdC",
+	"TFFxwpfiqAehf5pgdfJnJwEIbpuYDe8JukFn7067Df9pB64wf9ANik7w7PNSFvSXjim8hnmeZ0kfQQon",
+	"wQATvl/80Z89//m/84jIPnnwyGwG6kWQJv+AhqU1AHoAEr8v/uifP/+DP6j2ZZf6Al1e1YuKMrIyXnNj",
+	"7tt3wqWF15YDcdsMxO2agTBG/mDM856aCgkX1f7b9zq7e9CtLUx87O1LKAI2Mi+4AIjHSMSneSilWVTV",
+	"FY2T0jgpZzjBcPRa5XLaUu2tcVV2Tmifb3SMAc80NaZer1MJO2lbLpl1xw7r1sFF2uWnxoKoJ83CuvI4",
+	"+plWVbgynl6TZm0NkHUp1uvW0MdaZA/eQb/0IuMGn9cIUxfBXZdM6+76BsDeIKq9ndtsv76BvZ3TDS5s",
+	"mG0l7M0O9dlgb5WoU1+kSo6A2BBjljDzpQcJ9a11juE8YPeME572ppkYJk+jFnvioG/UKYhjYRV2zvC2",
+	"kOliMGZcs+90jLnznVvgz0oW4WlGxGIxSGKh0SnesGf4rI2l4kNQpkwqfJ99Apx3KDy2rk3ju3NqFJpx",
+	"nasUujZOqWUZBT880dRULGwVcehXGSO0gwCxAvo10UyLfOk94LlWugY+vRnjuR0XNwDY7mrYIJ5MvVTY",
+	"4IBLHvMFj9aOnXFJ2+3dIAy8JWUuljL8Hj5vukDHXvf2YdOYtbim3XsPl1q9fbNs9qu//LPnf/DXQXgh",
+	"aRv43qt2eZe+dqNDxNNHpBzoh2vG56UmYtgB3/QcEfdBgxlsPG4PM2iF44ZKdc2ZID23c1LuyY2cbduD",
+	"BjP4TfbOUYtvgRncaBmuc97XratG51y9zmniFlcZt9hSrp8Z/wfvuVj834OhK2BccbIqyIIB2v7WaQh9",
+	"VwidCuNnDVXGOLREI3IGdCFKrqtGF5bS6/ITtKkG8bZS4GprAzdC9xtl6Ddnca8BYPCinIOYJ+n8Wq5y",
+	"nq4GDT4WeZFJLLGbqRnIbsABxnzuVdS3ZYloQ5WFYSqBMZ7nYjLNdYu9Y97N8N0WWwaNZX61fKiXC0X/",
+	"1JDxQ2k5VqEazzX2Dp9X4ItQC+GHpqfRRMkkV1kiRy1ztWeuRi22L20fFoNtUANFstk4GYyxeDCW0ckE",
+	"1TdJ8i7j5fcBYTTXh5JRyRVzDxVFmCSxTEbjHAbATMTU/AhU/+VvC++H+g2mFy0Wuap0EQ6f9ui0lazt",
+	"rumH7duMa/fWkIljIV2hfmqEZ1li9Dy8tGWGMhoonUOQL9JiZIZcR2xSpHlilG+M1VSE+7E3zZKBiBZK",
+	"DnEqk2NGPDST0tnptNvtNpLqAhnvYB6hsseAJjTDEkCTtqEjBxDOtdVrzOQa0wKGAapC0gqyb065zqlQ",
+	"pFtHk0RrM/FmkezX8gWAIQArBhcgNOYRB1SXJ0RomU7kQNDXZsemTa5ZMR1lPBaxmUVuzQ8vuOqsiPBQ",
+	"wmLwiOvFMYx9LQYV3n+AO/OUojcHfhmfu2aibL0vYCrGYljlHStAlzGf99aXCQnCakmbDQqGHNgJAlmR",
+	"yEFaxCJe2Ud765ourisncoYOAubWXwOJLtfAPZ6mS/i3kcgBwwYmLAHcFNYJunx08EJP1xb2KatEblx2",
+	"Yzp9EG/6bl/Or+gB3dKjWzbrxIf40IF5ZuMJswqxfgachbrtDLwuRWisZAVr+TfMOHhVaVANBN0OPELK",
+	"jy7sLaQE0aaErCCdB90b12/umadqDi/4vGJhB2FZuzXodjq3b4XV+e8au9sVlDNTQVrGdKRzvVLVtKz9",
+	"0LmM8jKlbN3mBJnMpCZmcrXnzbGviIHLRK6tQ5AZU2CQpAmuszVRlQ2rEfhGcmugj081lMHOUjPobfTe",
+	"/QO2ur2oxR5IFGLDJBWhZ4VB1ZGktHPsHg/RuBiqIoNj6Ynp1pIJcR8q9TVGRGNENEbEyzQiTtf2uXia",
+	"75BYWaoJ5NZcbWSp0UgvI4q/QiExrtm9J59coV5C2XdNT9bj/t7B++7hktMblVBdKBi9JNYuXk6dYj0/",
+	"GispvLpkrxtisToJ25idi1PRbPerNkAXJmDlDl+aqVOOyOvxj2buF1oihCCberl0XMYLmWqJZLMxz8Wx",
+	"yJhUOZa68upQJ9rm7rbYPkXMlt60+oBsoWR4C/sUtdjHNkewQvohZAyAxrkNjiZy5HCMto0V0MDqZnlp",
+	"CMHKncGLP/0Pv/ybf/7VX//N1//iT158+ftf/dWffv1v//GLP/y957/7M5vD1sORrktlcwXU7aleeCbB",
+	"ceUovhWxgc0GZZOTQKg6GwaJ7mlokniU14/nZtwhNWN+nqDBwkRsdui3sL8alF9zlje3Od14jLMggBEZ",
+	"4Uv2M2uYdRbjzslGKXdLkrjJvHttsH2LoufshsoqLN9Gq6NRQK+eAmp24tVB/i5uG25rBV8k9m/fYvEc",
+	"1o+nKdW9XVRhuWJ9QATkjI94Iu+ywsHwtMjLI3FQdqYLq+B2NQLmguz453/w71780R+fdfNdMcKukYG/",
+	"Skb4tlKzMcLPC6i7KBF9qsG9AwIQ6hWcSZbXVqB9bNpsTLHGFGtMsdVZdWCs8FNNlYvb+uIYsS0rsAL3",
+	"4WcwgHA3q0x3EdMaaQHR0hYZX8B/SdcAcmiNMrpZxiJrpWrWm/FMJnIUhZWrepbkgzE0Mkh5MmG5UkeM",
+	"sz5POeAZFVOYzD4D1Gs+zoQeq7Ta/pQXmroSZ8mxkBbxOVBFGoNBaC5g/nmiGd6P+fIwFOYi5pURXygr",
+	"ZJ6k7gXmN0S8Vt5bXu76OFPzfxqnDG/nqcjy1jDJaADw70xolR5jvyWDa6wvRlyaTzYtUQ910f9CIKNp",
+	"7v1JMW1sy3uNVDlIKL9ZMzE0CjliQQFqeywywCYDHlZlMMIO2zrkSWq7gK0IPeBGSgEomMjzXPlyYyzT",
+	"1UPJXPva75qS6bxHj/jd432E29q6hgMzBjKdu+WfjzNVjMaEgsW74JWLTaSp65ItuIVPKilMt+hH7NRM",
+	"9MdKHbXUcAhrh/6G0cKFaVbDcBiyvhiYJQMD5EaOSz0zk8+ud9rYGQullooZbQgbaJgcAxxaV9+ZKm1m",
+	"CDciM+0wDHbFjJweIWOa4yRjmTDb3HglhOEuezvmMbxNxObeib+qiehWUyP2LIbL2IxF7kA1Zls4tHJC",
+	"e2vKszwxr2wRYNkscqjZBL0tUeXmKxHobb7bPoXHQm4NIybZjZDpKW7HiTqmv3FhSjErG1nsiXiKVh8Q",
+	"zrqrcaam08WLyYRu7VarUmk1wfnAz7AtmpcPk1TokFFzuCOoFTNedkPXIqJRZG50fE1zbg+tjxIZrzix",
+	"hjsrh9Ue+OdGOwwmiXRYIPCmjU4KusFvfvabh4dFu91uf/7Wt4JNQUIl5gbFucpOgd+gJFrVwU77fD18",
+	"3U7RYQlsc3hOWrih/DnXCbjbizylEV15Bk4Le002a4+n6cYYl3Gic5XNV5pRB77cUVLghkLGH5BAjujH",
+	"SS326VhIUGPuQe9nyM8wH5Ea8QSMPAM1EZpRT6ysxa90p948FyOVzVlEt0XG0kykYDPzMtjyYz6dCqlD",
+	"cykTtj3Iic1VZpl44X7MhnFyEyi0UWLW85U/sr1/pam91ruXJWK9Pwca287uTUgdasNd+Png5SF7rh0d",
+	"7xKsxV4NMJ3GesFH3Dtot7sd53tOltoDPxRWgs01Ndq77gXTlA+MbLXL9RIw626OtxF/03JhNCLwXCKQ",
+	"Mu5wx4PcIIsuyWD/8pFYKRPdhr0oqZjIvnHUz14o13yNbQTKJ+R6fcncB/aNrz11IH3JNrvIDXezh861",
+	"h+w4rtwobqDPxBso7Qso4OY72pmaICWd0nlpK4B/Pc3UKOPgGkV2m1FDOyf0j55Uz6IWi6YQv42Ysc41",
+	"JK/is1irA9MIDuUH7z/58Ak7kmqmW+xDYTxCzAXxOhyxTIDWoBq+ZEjgC+6yaFDoXE0iILYwPh+enHkN",
+	"UAI0smb4EVIdhcTHBw7ySAmbYawtokSXCbjoJboTQPwwShROpgnaeuQuT7l5FzZhE3+N11bt1bUSEFip",
+	"BzDgEnp016EAkzwsCwxUDxJRFNkPhPIifh4A0YO4+TXvStUoVxEWkAF3dD4VQOvhcs5qn0p0PlHyKGLR",
+	"hGdHIsf4EWTqpikuEUitjqTKy5bqfFTELpJ8ebm0hhCw0RV+kXIlB138fcIlH4HnWVk+ZqtVQ+x+gYLP",
+	"w2BKhxiLrWRiKnjeo1TsoNu5fr3dBi5EFQt9am3mSgdhMgPvXfaCDeO72xJ5DaxJKE4wq5aArggI82dc",
+	"TEEhZ7HIWkDtC/wCUM/ZHi/gj7j/RNbC4gQhpGmYZz+CAknfOrFtPDOmusJqGDM+BwFV+RQ9VlP/S7Dl",
+	"YAtaF1pSLxP7aUvFbVQIzht0stWHQzHIk2PRW5iRBDUMupbWyHYzgSvAbBFd9jGY8nmqeNzCWS8n5jdU",
+	"kTF/uyPlaaLZt078Z54tT5FdXOvzVRd2CRXxWFyg0yxRGdTfwBsWdwVe1cnIjU6VwGblAjc/6fJQ7CqJ",
+	"btwCXH/ORWPaYFyb43XHZOmMso3NvJUnavaxilVWhbBW1+SHnqL3PB5HwdFiHwDlChqFuWJJTomZ15e9",
+	"IIRVltq9AcK+LkDYsy/B1cjX9eug0buN3n1ZereRLVcG7d1esJyRzZPWwUWyea6p+7dfH6jAsMBsrFJB",
+	"JxYVx39b/k6rjOv5O1cBgn25e1bnGMpa+8ybTg4MhzDNKNlW+5FW8n3rZKAmEyX3pU231C1aIijsPDmw",
+	"tbf38iDGjc5pdM43xNdryExfdez1BfqHfoD2mt1aq8/IPoCUeogU23tdFD7luVmtGKquhLHD+icc288+",
+	"87sBkDXWB1bsCv9PoYX2H/y2dm06nm17Lx0BCGmGMXb3VXuy2HUjCwGBWXuc99Dr44EbqQ0Yomyf8MCj",
+	"HAaoMAxgtAtmBrnMo8C6UTjtXBDqP/kzvHLxALitujwaC/2KTxzrZ8oTNf4NG5YO3FDu7Jz0kx+CdfFs",
+	"54QwsWujVWZlZUVK51LTonaTRmBLEwrJbkYoVeYkykqJgODKFYGtupedXSAY6UNY26uRB03k7ZVMQa/d",
+	"f2fafpuV7LRb7sw1O99Oflhyxp2GVsFN/dC8GvzyohaJAyAcLfLl3emhbkKCd1d87VU7GUnMjexJdA6p",
+	"I/XtL2mjJWtm6RG+Ggb0qF4inU9IGH/qEgTEWUMDQzOk45pC+5Th9o/+5Pkf//Xf/+JHX/3VXz3/3Z99",
+	"6yTn+sjM/7MXv/OffvmzHz3/8x+9+PInQRiIp7iXsH79k/uddvu6WfZJblzw4G9/6yfes3/7W7///Of/",
+	"jZ7dIlBQNxsXfkZ8nq6st6IohuSkQuNJNp7kmah0BMY7a3UNyrR+oRMptEZMkJJlHtQZddGSDaiORXac",
+	"iNlKb9NhoqocsJggNCoy5z8kWelMHni/Aow9ZxOlc3bd1TtQaXx3sRHHR+k90Wn7j7TqaIl1ngk+iSi1",
+	"DrKFCLwu5hTIXVYK74n8I/vplxCXXBfw8mOWDv+dyFHPgp/w4likca8/J2S5aZQUDIU5MQutVDgQZuT6",
+	"CBDobaNOVBoLnfdmPPFCe7utG2GQ2QADJvIF3XbrOmqzzm7b3KCMSdDp3GntPrP85nC/VHnPuBNzSNmh",
+	"f90p7+l5N3zmegwcmOwWuiIwfoFOUspf8snTIXh5C4wS+pSyi0DnPhUyNkMlzYrt7JYXMpGbTbUXBtNM",
+	"mWWfyFHQvd4OXSARaOQR13WOKKNdNKcpCVrWDfL2XCdVJX147kZ0O3j6xtB0qi+zHpqOJWgSCzQ1CopE",
+	"I0/TPh8cUa6pWe60yO5CQu0UE+m9FjDoBAnFLfaYXl4pssL22pgcSidUUKNOxL8GsXWK56VY2JxSOe03",
+	"kL3qF9WRyrRZSJK6lHM5VVon/dQWo9OCZ4OxwOzuJGdvRKlSRz2eR2+22D7Cys2gaiee8XM77bDdbrvX",
+	"u3sHXCLBOaSlUjfZUMyEaV5M4OhMsihNJkkegaUvFf6Cx3z2jO3Y+GSRl5gSoY6BzwexDxK/coet+l0f",
+	"SLQjvjXc9QnIK4/QtyZZspwHV02HqEwdWhqrRKxwIVwRiS18iEf0TD19Oq4gs/LNMFf7uLRWaJ2g02VX",
+	"22kPuQW2ig0dV2/le+gIq69UKrjczHflE/FupibBhvceqNeSdZmW5zbJHk6ANSrnXKFXt8bV0O3TdWmj",
+	"aButO/HZXAN5POvrqdEfL9y7SW75Qvsvp4zCqk6sLXtxzpoXr+Hm98ZoSxlQWRaNKDivKPCH89wVEtbl",
+	"Sq7MDgNaDM34QkVJJ5s8k9PWMpQx/Bnz+ablJa25pTKXRaWLNG+xfUm0LeXb8X1gRXLky3B5a7YiTHVA",
+	"0FZzY4eRyoV7mB6rGZhx0ICtE4lWg4acsbfe2sfiFW+9xd743pOPHr7ZZRFciKxJXlpZNlfKCx8XMsm7",
+	"rCwRWX3AXg9LIFo5wpaaBHjpeX4oodjlAzDkl0t/utv9hC2gnwFPPTG9yiu1Im1poJJNpvJ+qqRJRCiK",
+	"eHeAYuZQ+kQudtrscA2TVJjRMjLzze5yIdRKSdDaTw5ddZBf/+DJr5vBNCN/l3hTRpiHpiMmnk5T6AUe",
+	"BwBdChW1PJRm7Ve4XmjMNEWA0tKU7M/tP0NbuNP26dvarxgASEE+OBplxuj0h4QweViCtdAsygoJ9FKt",
+	"Q1kTPlrY5Dsn1Qu9JH4W0eqk3owyoTWlMR5UyhQk0qYZ9gYqLSYSnRqRalfoFexo/NFmOBe64ClkMLI3",
+	"Is/2j0IWTfQoAfYaC/vCv/rJD80/IL8vg+pddP+L//Hli9/+L1//4l89//HPzd9f//TPvvqbn5V/v/h/",
+	"f/vFX/x3/KPVar3ZYp+Ok1wwPeUDwXiGeQb+J42kypBI1Sydmat/audCuUxteggWE4fqslPwFsdC5GYE",
+	"s1xIEbM3Oq292/e/02m/GULR1gLWh5HBUavMDLX7sRxI9FvxKjjKdudZBxnne+GB3ME87O1dxhmckVBq",
+	"K9X+68E1HbGJ4FJjeij9FFaesCGnyv3g/8xFDtmzkvIw5ZxSdfFhvNHtNbvk4wRpyLCybYvd48a14kdA",
+	"Vwv9SIZDkQmIFByU2aY28KoFto9fWcnKjWxcIrLLD1XEtzWLBkoOk5G3QN+5/8GDTx6/E+I/7j++/w58",
+	"RfTiy588/92fRo4bav/evfuPDt4J2f2Hjz/6+OB+yD5++P7Djz59SLf/4X/++qd/jFO5v1R0uBSOxRRI",
+	"nSQbqyKz1FUqo1rDCwrAgm9BVpj9neRWGrTWvsUszUSabgPZ1iSRBUFeKpWOE5xAGiR4iy1frFkkBc96",
+	"9n7SlTBjRi2Xs1OV3hV1DbpGPIXybqYzLvDipHeCUvtgqeb/7i51Sws24FrorhsclDjQ4yIvMnHX/4VG",
+	"NPfK47nyT7RjXUXpu0xlod3GWM8PUqQnC4lIULo58/+ityBJGXKdlEnrjnpmv4zmo2bw9yMz4gIslLsY",
+	"ODMN2nIuLbZv9EfFVCgxGrRYLHlNK1WjXsznek2ac9W4fqklWmr4WFaUEg0DmDaMYW8cq65+annCGgZY",
+	"HZtn+Y6xDK7ZU4v1fTMzB54VrWsoKVlWQyW5G3SDX/75z3753/+/F3/0sxf/8i9Wf9MZP+NdlU0uHF1O",
+	"Z+j46d75+TLevBZbvnvQ7nTbN+z5Dt3TNyP4BYck7Lqis05uwNuJSK83FpmAwxV7IccruxalDcc13rBj",
+	"O0H3ugVp0xUNt9G6OQlUYa50OnfuIEabfh6LhK7ffhYGpSoOumadDXmSFubt9pwqFT0bGFhYBtauXzU0",
+	"u98HXx2DgOZ9t+yf2sHFK3IW+rdkiwXd22GQqRn1ec2O0arIgNsI5tVDsDushPneJC8rNYK/XHM29Mwb",
+	"xrMujvYFLo720uJon7Y42hstDvgaWhx751gc9sKaFWHHw62I9hmXwy27HNqbrAX84nMthjOL3/UHhgsx",
+	"hCYVvcGIGJsFbaRlg9KL/wAVM4V7wISbWStYVznhNwlTLYWs4WwOhJCDEFy/8ezU6HWdG70yov2eyM9p",
+	"llUfJ9b5xh5o7IHGHmjsgW+MPdAkAVxd9auFmAMEiXLtwr9nPv05k+bcWdj/KymFMdJDeBzvIaCU5oMx",
+	"MIojVXCOYd3ltVahhqd4EYXaVkFpvKff8Xp6fi1ef4i88GGnUaXTTxtWSHFtv28ee8UOkDelIrbxz1WZ",
+	"13tG1sK4dBd0h5fabh7r7LY719rtdrtzy0w+6AXXegCy1sr3nOsjzBuAf9mnkQu5B//t9Hh/EIthUCoT",
+	"JBg+vcfXvR4vqrNVfd7tlH3u2M52bm/U1d3lrga7l8GPXC64rYqrl1vAHYcBsx9W004GY8Q/Q2B22LCs",
+	"vCTm5ZLI1RXC4P6BJpw0GN2C1KtuPb8k3QK2+yr98hjOGemcWc0w3fNM56n+K6NlpXIfGNK/4WrldPmf",
+	"i6f5Dk3IEmbS4ZtqjUffXGi2/ZVD1s+06y3S4oJ3/7HIrv1QTfqJuOZSKuqRRn4tnlQrLJgKmyDJtUiH",
+	"lp0Z40DGcky0VxI10UzzIZTlGvA0hVM9OYdzveUt/hh7dgA9ugRLqNTHj20dLrbLcByQBr8VoPuIZ/9w",
+	"2Bt0d8+nyuldp9IwONCR6wD2qcHrnXnr0dB75VEQop4KrqGSE5wUbp47spKsJVNFlZylxiHCWzbC5Koi",
+	"97SNTeW62MzicN2rgWH9UlHArx381gzMVqhbnO9G0V4xOheGfTUoF2flTBUZsG2WCgTeIqyW4GBlIuy3",
+	"dQXhqSRx9+cK/g06JZuXJQsiulLSMeFrQHJp0q50D0KZxlwfSqnoPmJeUDPZYo4iuATkQbg0kSO6e6So",
+	"egKWkoptei3AjB4MXbUpm3ULj4e2MqJw1x2sdYQg35xFWmV5BFGkslYm1quCkykaLzQc2EwAyipOjPUT",
+	"W1CnLiauEAPe4UBG9sWII8ww5WwO3f6UJ1B9zjOwXDF3myeI826rZdFgJJrxGAC2RCPJVGZBRKGfETdR",
+	"x1AgQ0+MJlnGE1vAU5IfSoSbUqoaZynPRk65I+7M5i6vgSOZ7r3kmgvSrbpTax0skA+6yhOrEnmfhUE+",
+	"Aw2TxadXUij3hxmfh6eSHa6M7+OKMvbcFuF5MxOvQqmCpUHYhNBy/UDBJoAWO2tPRbLcOxqyZI/bkTj6",
+	"g38+YxrnY7MK1fCBDWiiAU04/n5aEpvZA6dY+zsndgOtJUJb0k5GmVglnIkJT6RTz7pLZzW5qjgBlFRD",
+	"QiBEirTKPZ64Ln+uUfNsvwRSmw4nSoZgu6B9oTKPho3nTNqyzVjrmmViCEpYURaH1ZareNisImtIzl4b",
+	"krOz7JDVlQXWLYBGSb5iSrLZaVeIJNhim52RZx+WwUWy7G/Nio9uVj0n/l3ULLOEMmOq+S3tO6WLifRA",
+	"7rUtSJCNVnHqlxLn0hj17Tb17rGX9rb1LV4+MX4jNL+ZnkXD8feqs8VfjDfiEbGduXqyja4RZqTqe6wt",
+	"pfyE3r7JucZC8BBqxcPOX3G+YH/cbANjT57gQ6vON1wX4BwocrIpMq5PZF4c+Ui3RLNcPM0p/RbOPqXK",
+	"2YTnOZzNQsqn0YAZH+QY3eRslqTxgGfgFDl5HNjKm3Vf+oMtPpJng/GBeJq/nscoOEnbnKPY5d2cgp7r",
+	"XISG8WyURaeejExVmiZyZIxAswcyMUp0DkfYvMjVhOfJgKfpnPEcov8Y5DAPhZguXYlSlBWVzRgc8xT2",
+	"GaacWH4Nswu9tyT2kCCHWEv0g0IUomVv6BUSEvB79JHADKKGQ8hyT4YWGcunU01HC2X3UzxnWBGof2LP",
+	"R19mpH5AOAXPHO3zlMuBCLoAXnQQyXGeT6/piZGpqZr1LFlox9xiLsx4JoEiswNPWaLOkpdudSayJY0x",
+	"y0EnfOeJ0XFjnsBaRNlXrd+MU9ubaCDxNB1wOUVTkfUg3eEG5DVTN4z9BQ0h4YpgeizS4cozhmfb6Y0r",
+	"jvFTin2PzNRexnMRdNutO3dC+5s2j9zYDQN+LDJja9tOwJhdh0lz84xgW0sD3A1wkpHNIeiePLP/7o34",
+	"1CzRz+GCLoxRah/ewOxPZF897S1z1dZMZ6It5Ssy1ie6h7vcv4B8rzaVg1Ypn07NAhVci8XiU/VrJIS/",
+	"xqrIXG0rkfWQ1aFyRcl87NC5/g6g1v0tgJdOW3sA+3WCd+3YKdkrJFSnC7oBMtMauVFo10cthFzbBEGc",
+	"e9MsGXhP4UWd/NC7trwl4Gq+vn2/tlcykr0JFi5LZA9qla302eqWMYCoa39YKSso2agHKYrd3fZeZzN3",
+	"sNBIcg8LonO9HQa4GDq7YWCXQTsMaP5Nu88ursSYlR+beY6EqGkOpRpP0B1KOZTVNvyRKx3BnRO3+9ce",
+	"TO1bc8uCSgBrAunBjDvynAGXxtYqj3ruGisLrDhi0soVsE0ZfRmxROpc8JXnQc5e+gYeCG29a76pJ0j+",
+	"slp5gLjtal99xLR2TTVGWmOkNUZaY6Sd3UhrDkWv7lB0O0PojMeiuBQu9lx03yFIXcyKmAId7V3Kdc4G",
+	"KU8mLXag7KkpEpaCfghZoQWLHn30ZKmWzbJht0MPRVufyZJ2vtpDWU9HX9qprE7VTGSro0w3QOP5RczD",
+	"oJCgrBZKpNUoMFBHWweVrvRwt7FWGmulsVaakFKDRmhiUGdCI1xeGGqHkmI2YhEAQykX0hhaAzVBHMKA",
+	"pykVHIyz5FhI6m1YWiTOHCPGdw3HhmNMBCLOC+Scf1dlQHM8nXr1shLNjIpcC3PYp8+4cO392UmAnQaB",
+	"1GYnh3DPYdA9DO4/fnwYPAvCU8oHglQtpOZJHISByDJlGiPye6lyVsC05ErFXSYVGxoT19KjR0CJAsMN",
+	"raBOWUmJgmQowN0CVvS5RR0N7DqJZ9mizcqwy6lx0K6evAS2p91hXmbft7UjMzhXXaTz+HMbySJn4J6c",
+	"y3GsR0JMiB8+K6sS2MKnmfH/SNYO8uQYShB4/l/X+YrSmoT0C2EfkMLT8+GMV1b6nsRzr4o0hkIBlRak",
+	"GPE8ORaOPr4G0QCtvE2j81IhDQOVZWKAY+pnB0IPg+61XWD5m/DsyIg4XVcXhQgZp6yY1rZBwAjXSiKP",
+	"VTIQrNO+vrsNeoDGCwfvqlw9D96xa0xT4InE/RMufuFGPhhSJKJ/lMS+83KqO7NiBM+lFD4Q8Uhk92We",
+	"zU8zglO4lQlIVG1M4MYEPotyOwA5gdlvIHkqstNTcpdiHOMSPgt+1wFStRAE1dV5JTFdDen8zVWZqrdv",
+	"ccdtLfVfOXwpfsem2FJPeCQNV8dLMSdRWy1aki4kfna06sqCepdqXE45VG2/FOPynq2nx4xJYFndk8EY",
+	"iEUwljjg0sFXgWisNBdDKCsdWhIK40dR4aMW+wj5PRJtq6VV2F7N61psXzLBszSBX2NRJeZgfYG+eoJr",
+	"0DFtYLdslzQ63LYdin9WGkqVFsgRgjNqDNyKy19WAVqSZI94kj0inP25qC9A4JTqwYVqB2MF3TP9ffLg",
+	"wyB0hiUsb4gsLz+L180D8AnaeyzQyaRneUq3IaZ4hAvtqmGrcQw8xwgl1t2dHdhiLXpqR0/0iOdiZ6L6",
+	"SSp2jjtlaKLT3r2zd/v6rRs3O21IjJgmmdB1ZmnHmqU/yDZ/0aGsvOB89qcb3FMCsObLGpuzsTnPogHN",
+	"GnPy0QUxn3z45D2ew8mtnyZ1ecZnLlDVXLi2egIV+P2ShjwnDSSMMK8eRyeaRWo4hDQsI/sHSTYokpz1",
+	"M8GP8Hc1FbJS0XOhximeVL9hk0e0GGQi12+ixqFHFirthy5EjJybYGgnOb7FdhtyunKuj1w+HE9TsFKs",
+	"GY6VZM1IRjY/xRiUMX0ulRIEYKX99MgIM/PtPaikYDNSzOO6Ws8y50dCljACZxmh5p8UOme6GA4T+yZg",
+	"tLLsH4UmSxfD3JMk1/ZJIvAQTwdCxMTXNaf0l2Eh4zKrxg5EJvhgLGImVV/FcxykAVIrHhmzhAK0ezcc",
+	"wRXaFRXtXWYV4sEyjERke2MGQ8SEQtBG09ejDrCtllQ5jB+WCWUPwIaEgAV7I3oC/4jeZGOVxh4pGw2N",
+	"rVQqVQ78aDRDOIjXd3eh9CplR0JL0L6XD+mSiFYDJSKbOmmWNjGiYffUcIGZxa+qumTXHAidnw9CUbkz",
+	"ePGP/uTrf/uP/+4//+iX/+W3v/73v/3i3/yXzu7e9Rs3A0rVcRZJ0Nm73W7Df9rbxvRNp6/aPDn1DGXx",
+	"nCQucJgBZdDZbV/YyYlXsbeMlOFgdE+CPkxecHIYTLnWM5XF0M233nrrMAgPg1zBn9+5fdMbf/yAseA2",
+	"2/ceDtW1A8zBXxousIHysQLL+KMnB0EYFFnqmVSeQdUaqMnOW2+9ZR5aeejT+e5739v95Pqn7d+4/Q9v",
+	"fv/9vQ9vPLz16M7jzkFwEcfdB7D3T6+AghuNdnFVkoPXgGugMcsas+wsZplZi1gSXfDUKyGcqWJ0Hmts",
+	"+9ppyD25+sz8g0Tn2mOpLAmDjTjscy08skwsdo67BItBw286x+K8NiZgz/ds1ThjSGVioo6NhoSKFxhp",
+	"v+u0fSdst9urzszxAy61pskYjE/TxDXjbCa6x9PkWFhEWKbAqf8s4NPEiP+UJxNEsWmVCjMtFYTUzWud",
+	"zrXd6wsIKfMZKBA//N4Hb+99/P0b3z/Y//4/3P3u7jt7Bx98971b373+G1guKvNPWmxj7ds1xCXBcad1",
+	"vdXGuNK5ZKfp3WkJ9SWLe5NIf+5EehjGkPXnDBafLwcg/Vxvz8nvnlxTDPGJvecyDCfqpZFJWmNBjlQQ",
+	"3tEIqNtQOA1/mvCngIw0FtPN28/CgAptQ0PDHFGUGrh5+jwfjO2fpo1YxMW0dyTElK62IRQEEEDcsUMh",
+	"YvrtVhhU78R4vd+ere1Nf055lidgz82SOB8HXcDvAae/SI5dw3AveA16yqHkG1gwSia5suFbZA4eAELq",
+	"4W8E6zGGM57kvUGWAM9BiTC9acYYfhMTkY1Mc+WPndvuVzpSLX/bg8R3YDGAwgX8aQ/gnbYkwZ4xMBOV",
+	"JfkcpgNaKZ+G904zZSYVijglE6GKfPHdq/gRnPCEV8Yi5fNK1+wvy2+GF1N0AZG4PVwR3h1g+A+SaUKr",
+	"NRPTdE4Tswd1zCfafjQt6l5JKYzr1v9Nqrzknlr+uUJNVf7sqkV5TXduLvxWbXrp52rT5mdvUlyrt73L",
+	"1QZveL8stIXiPy5SEfeAAnxhAsrQAXlT59UiKFtO1yEkgxolcq5MlzR1zOS6FOtb65EwmBa1oTd8fvv8",
+	"FQrliOFQDHKmpCvuAjToZCUOk2NRhnju88HYPg3ULwOVxSIGXhd4XuYeRlMbVw0qCCYTYc1RwVQaI5mS",
+	"mDE4Gqk52ymqGvCspzvGSjvmS9giJ2vXyNWb7fZ2OSDY3avFBjWqvFHljSpvVPl2qvxVjZQ1cazzZXVs",
+	"bV2sOTzEx3ZOBjwXI5XNn23ird6jmy+lnlsjVrYQK+eSKnYaGwfhyupFLjoItprUoNxRZ3EYtjrnt9P+",
+	"kE8EnvUXNdvdM80r2/3MJjrl8PrZ3usMkb32glXO4xhMR54+ykxX80Q4S2jCn/oXIed5ksjKtdAWVFX9",
+	"L8Tgyo4vG3n2isuzxkr6ZltJZxaxq62mnOeJzpPBZrmvRBqihhg40S5AYnEKeMjH9ZEG5lzTWS2yRGjg",
+	"sq1cAfivgOgMolBCi7kJHSLYnW/Op4Kp7FASlMHmrI2KTCAMSTzlg5wVU3vwDseE0ElEBkOch7pPLL9q",
+	"JiHM07X4KQhHJZrpoj9J8lzEtm7eJIkl1AM0n6uFzA8liPjyB9uy/7CS8LUxnxPyyfw4QDiTzaCT4mkO",
+	"RQKvsQ8xAgJfcySmOYzPrnlchwyCIHDlzh5dMv81V4wwarF9lsFSIaAS1yxVcsSIP+Uu4/S7GuKD7ny0",
+	"zeaCQ4FFrwuAOjNvNJ1JJPv44F6LvQPP4QUbImM/rCCkid64DG+0XCgjarFomKlJBK1HucJajLMkFhIB",
+	"YcMiTZnOxRQ7s2/zaIEFpuwvcCFPVSJzHTKtGMcvLT8/gwXLhmIGdIGw1vIxlyyCo23TkYnKRA9/Amhb",
+	"XilwPEkglkHPYmfYVGQDIfMkhTBiJIs0jVgyZFLh4plxzSaC6yITcYt95GhqElhS3nD/byxXio2T0Rgm",
+	"fr82cwZwWrm3xmGIee7I7tkTt3OZeAoHf4kcCL8qpOlRMR1lnAB33LLoeMhNZyjVFXt8LHhcvuY0Cn2z",
+	"I/tilMBJvl0SMCsVnnkPS92u0Kws086b5RIsGja+BjWaDE6zY56La2apBeFSrfmwrqOAovC6eJdKjg15",
+	"kRKB92xFr/JqPeGz9yEVcpSPrUw3C7/cSJDvs6rsgJhWekC9DrpIARIGQhYTI/WJByS012M+N+qh2jmj",
+	"LswD1455BpBC8+STXEw/tE+bP76LLZh/vmNaqfmkT83yBHlOe84s+74q8rusP3dD68l/h48FcwpQjis+",
+	"uT+vfLD9vrLwtGUBshHBxQowJQZus+9/e37Ptf32/J5r/e25gzm+Padqtgf4grfnH9lXrCrugCW+F8pm",
+	"t9g9wOtSipEnANj19h6IfC4xR05JOHe4/Crb5Rr0REV0JOaIH6YNqVnUnyOs1fzDylGnzaOyUxECgfvC",
+	"LxboqnbUfdCRqM75hD/9APZL6RK5v4EmzdhcQTf4zc9+8/CwaLfb7c/f+tamO3HCnyaTYuKpAGu0IBbJ",
+	"nQ+BDCfTx+Z81fUeFE39Jt1Fd8e8r/wU+st1N5G5GIkseHbGZMT1fhzIVSuJO9f22gedm17ppFI3Iu0R",
+	"/fOzE5gUS7SFGhipQfLVrQ24HIg0NdJ7l/BN5t+d3T04ooHi1HCh0+54cNfpjXbQbbduX9/1L965EXT3",
+	"Wu3re5WLd4Lu7dbNO2Ew5Am86LYZM/QMevbaXoc8/sL81XYcUhrYk24Yo5vsNsDZtongydhqpnN32mFQ",
+	"SL+/u3SgQj3tdG7ZC6aXnVbn1nV34U7Qvd66fuOmmU2ge0IWgWZovKExYwOqzR6krefMWsjKcivunIcT",
+	"ztp5Aqt+A8zaZmKiSd290vjkDCnDp1PwLRKJdgnaQ+hMQSl17nvQzvY9Q9pujV+dCT5Z6VMvZAklshCa",
+	"Fca78DJ42MDmmoLWHSipAVJbet9vRLl4mu/AX9fwldGbXXQnI3UssuNEzKLuoiMRvXd/kcLT3Ww8xu89",
+	"+ehhaNOhrItvsRa7FlpB6TdzNubHNk86Bmcp6s8FvZVcEZdrhZ1E992oI/ClTg4DTJyBrAI9LvJYzeRh",
+	"8CwKF3/E6TA/lQlaABUwr8AC+WDT+7X5DyVDH4v6CKGIhXbN90Or6NdH9I0Rfs80kSP6oIGSEqlf2Exl",
+	"R67gD2RPgTuI6ToiNQKB0w/Giut4eUeLn0+x9ENaTpHrYvkDEEY+i8zH0JenPMfcc5zYATDrEBk+EImZ",
+	"hVAiaxlPtcKZ4DQPrg4mJG0wKUSsmdH/6C/vualGK9TFU+zjjt8Bwh8AqRnkyXGSz83QAwc/zk6L7R9K",
+	"nAMuccFYj3i3Ta3RsLjOpmpmevqDgmc5GmXRh/u/3rv30cOH9+8dPPjo4ZMorMK8KczibGj3rjFPh7QY",
+	"Ji32kRSHEr6SPoM4h+6wiM4EWrlSvUkxGEd3oQrU+h1jNked+/wEWv+I7jvNfX5CQ40LEHPgVu+gu6yN",
+	"l5KcnsgdiRPM0irnkWLWC6Y12p+3b16v2KPtM9mjSyKpYpAG8EuX2eE7lGYfdNnJYcBz2Ip1HECQdVS6",
+	"E4eUsnQIGUD6MOieHAZTIeNEjnpSzA6NEfLsGcxJ+Z2LrkCtRkfJ2hwPXtjxoAvSemIHHaxjkV1zSae5",
+	"Po8qNo3F14BmyqZObKiozQK69oXqr45/f0/1F4KyEaHQWhYSFtUnmBxwfWSefpVpazbNY+FEd2Y9hQ3r",
+	"8Np7KgxgMRj1ezdKt6QdBsMkzZFlaLkK8DPzs0z0ePXbOuZtX6g+5MHcKGm/iNn3KJlOydGif0OXPjsJ",
+	"COa26/sNRhBAUBeqzgATRAyBSA6jBlKnZa+j40LUwLabkG6j3HuwF+D6Bd29W+YRoFEe4NxZfuZzeC60",
+	"1rapXAmrvhF058q2MWO4kgXoNDG2lHq3wAS0kreA5TNlM00r/I02+9SsW6lYBIubLNc6VoIy4IWxSQfI",
+	"xt3ItEjFIIdouK0mC+btIUGznc0GBDL27ZmYCu7OL6Ahco15bvuEzQ0cZdAXqu8S2BdebsOf1Nk+xCdl",
+	"iKY9fVWygv7fNAsv7JHxH7kjS2qOaxZBTnXL75g14+1nWlP6C9VnWSFdJeI+HxyNMuNKh0yriWDjQsaZ",
+	"iGk8ec64ByUvfT202TjLBGTloYNnqaZsCLZ2Tg4ljouI2cx4ZTn1yvgaJG1DdHetbWy8OGO04zEVRCqM",
+	"vBJmhaRKjkprG5YJOjfGpUFB2QX2tgijVUbMwBAeyog0AVwy7ZtelOW4CmnEPB1x0Ywagxx77xvu12+H",
+	"N27dtKfGaPkmGt0VxwvhyKIy01EIlQPim+pLoNOCLbiDavCuBtx8BE0rP5Sml45klO27c7k27GUzueWs",
+	"tdin4yQVuDxh3kO3GmHM7XKDiDaNnHkPfe+qshSHEhYmFW/tUfZrVOdEIKkWSfeXzXq6WMa1xihYp8bB",
+	"QMGTqg/f7yI7s5GpX6j+ac1aMPqt7d/gUYBWeFjNhonVTG7DpkrzcFm0ESuGucYww1Xtyki44ak3ImrG",
+	"eIs23cMXbwO2NzYB62e2YhWikVVjA66Yd88sbC+Yhb5JR7vzFItuxcBvu7IepVyeFnReUNpllpIRSQme",
+	"JnvaoKnl2WDJAEsGCpypjNH2ZciNRGfSnJTWeezXTakjnNO9c4LbdS1Uv1R+l5CMdtESbbd9Zq92pfxa",
+	"8GE7q3zYzkof1thkECDvEh4Jy2s9uv/wnQcP3zNr4tHjj+7df/LkwcP3WkuerlR5D56u+rqbCcaL8GpP",
+	"k4hGPzUnbFdcDM9oG0tqNM3UCIg3txYeW0P+v6f6D+I6uttlobJj1uX25IH2Das88IOqW2bGARCKaM27",
+	"SnuQw0x/3HWFZjGU6CU2m8fLCsdwiLW6mp3xGsxudB5DzaGDmjYCsxGYr7fA/FWvVW12MYrYM0jUesm4",
+	"AdJ/DZO/wyOXGQA+HPmuZfEnKOPIHgK5u4FSYjXHv1m3FajxxYPeQMb0wN6FfH/vvNBe7eyWlzHvnH7Y",
+	"q+a448UbZRFA+3x79/pFAZC29AIdyAVCe01Y/+xuEkQOcUz7cxrOS0IJuY1Z6GuJHKqVXpDdHoV+YG67",
+	"jPpu1RX2/H/9k+f/8R9//ZN/Glj91cOHXB3MHiEKSCUGy8habOCrv/yzxTY6S204XVrTzIsvf/L8d3+6",
+	"2MbuYhtPPr5n2qjtx3/95X//48UG9hYbeHf/wQf336l7/uf/7fmP/9WL//HlYhPXF5u4t//w3v0PoJXP",
+	"zy0GcK5PRSCa9XmOY7xvat0OHBcnHrfYwYh2pVQCNO3iWq0qJtMUaryuVKdWe2ohysOVY8Hso+RFUIpQ",
+	"mqoZZuoUWrTYA2kR9JClBCEa+2DoqWZoHCto51qkwxVYBPvK5TOE2iQXun0xocCD4d84Hwq/Fp00EFAb",
+	"o/Z9N69f/PvQMt/YuKZBwd25OnuiOrt+ssfyPIcskYO0iInA1HsYMHe+1XTxqR+vW/UkOwHboBzcgDY2",
+	"0Tmlqh3IlXiHcqjXC1aSqCuLVLpXOY5fS2Zu9o8tK23RpjVcbHRoagX0Sz01HRZpunDyZvez8dkGmJOW",
+	"cjkq0Fj44dh0uMimSps/v/5//ur5X//LF//6fzz/8e//3W/9ts+LD/tdQIJEqkYQU8Fy5sHX//F/fvW/",
+	"/tnzf/Knz3/8l4EXgYgzPoQZs+J9Hef+ibFynv39L3709b/4kxdf/vzEyJtn/sMkgLCHfq987UF9uwYm",
+	"UxjkGZc6Jf0LuXxBN/iuSFPF8AUhm6uCSjglmmEn6CQtsQasG8wL/ZDymT/52Ys/+putju+oqSsuKOCv",
+	"pc83r6XZQSJq2D02q3ZpBaZ8IMYqRZa2zwKaPxiqz8+xQIEmA9VzJnhKCbOnrFvqani5830pC3ezcv4X",
+	"VZm/XIeb1eZ3RmxzSNwcEhvdG8eem7G5bl8de6Tndk7olDcWqUCnqboqP3T1b6BMNFbDl7HIiP6/Yh2z",
+	"IyGmRPifi6dUEYk2kSvh4+7mmWD43jhkuVItdqCwCU6EsOUjT3O/C1hy51glcbXFROpc8JpSOO/AazzT",
+	"o07mr5+dd5QUzXHm1a15nLJzLftwowgAl4sBgHX+/76cU1Td3Q1R+Mj+CcdMQzMrNeeA74n8lEXYGB6N",
+	"4fGqGB6NoLs63Mb2Uq7Gcd/Sn0Y0BYdK/YtC8t1EpPEWXPCRvyGITcqLk2YCBAgFgZUxH8BbxBickfTp",
+	"HFDpkZNEERMSGLohKTzR+G9f34csTY5EGYbA6nn2aegCPRdHLfYO/DORI2+0HbmYVLnVAjZ91mZTYMZs",
+	"bkQ72y9fhgetCKwfKqMlqvybcNsa0IjTF7NMyVGPmr1r0x6gXJyOsJ7goQSsrNI66aeCKWlTPNAwqgSh",
+	"WSJZJo4TMfNg/xb9UshU6OoguhrMnEEcorsCGu/6m8getg/pBcYI8wTHJh+Mj0SUhGC7Fi3K8ihkkdVC",
+	"5t/VBaYyFhktEXnZKlAHACVni+0PBmJqZJor4bhondbg+j8G2VxR0WeuBz2dZuq4GhdZVmBO0O+CYMbV",
+	"WnnG08yYbA4Ri5nK4tNCLk6fOQWImunvf/Gjr/7nv3j+5T/9u//rp8//6T958Ye/8+JffrlKpZ2izDxF",
+	"tX1Y5hGIniYo09hGTVCmKRL5K0IbG5JZ41k1lxjb2Zmirt4eb7sWbPupygjchJV+IHFxIb5TzSWl1M3S",
+	"bAFAp8vSI9ZFTFVAVgLLMmuZ+YwkrCnwg993XpVt/rko1itchd2gwjxNxrYulU3giiGTyHz+i3//1V/+",
+	"TnAGtYifdNWHFmOe8QGujt3d0Kv7/Le/9RNf2fztb/3+qkrQTo/Qt2+tKj2Os4sX9G5cT6sVTPFN+8pv",
+	"lrxvxPcZxfdjWBe+pwUujoZNRd7shYvvnEp/X6DsfgJxA1/Cot9sXhVZfrEQyNqMdK/I9G9rrKIPMhFd",
+	"bPKMAWPDl9xBqO32BSTGdzd0C0FD2K6hZ60px7wAnINVEublyUjyvKRiLsvs+zSnSzTC/o32OcBIU956",
+	"RIUjpIpCm/jPc+I/L1HX1Mm7xAgFPwKjKjDf+G+pL87/0qEQq5J6L0jzhcF0rKToISja3FjWpd9efJsR",
+	"u2KdOEwkT3sXowmtg9Z+SaXyT1N7yDQKuMzGw2lU5NnL4BsFqXMnwavHxZfo6dhz5jXIX8u0X2HbcTHU",
+	"SlS0pP2UxllxYcUDKrGQJlhhodSiEKmFJ+xrXPDcKVquq+OxHhX8if2ibwBT2ZnzERc9iPrw1/mCXWeO",
+	"V3kuyiWQh1WXwTbwWrcXmnO8q09y8AEvfnLA2fC5Z83Irk/HLjQ8viKhyXzCx3DHKyxxNts85jO22TE4",
+	"MA0Y/VyrHwZx5ULHIT5tkZPPWgcdN3N6vhKBQlZPzfh0ioa4nuie+aPd7sDa1xpP2AJ+LVVydM1dCYNM",
+	"pcjZC3lI5qPI7UFnp0MDA4fz/rs2atSe6XvN6rnOxaTHtwE+m5G6Yl+Jp8ZTcmdsRFe1YoArTqctwrHh",
+	"oZzu2UN995bqlORq2rP1AiGQuMmpUs08XlwEEqdjs2Mm05EG99v4UyXut9AV/qcNxGi92t85sYt8LbGT",
+	"k7KNgHjFBURj118dPm/7TbitCf2xXWAXiMrbl0xMpvmcRbjPIlbIfkLFJoTExYRBDQK75fxIaCaGQ6KD",
+	"hWIjEMuAchpYBUJi9CKRQHlsy1EoSWRKIbLEDlXGoH6She7zJLcBdto4EfHC4rtBpri0aQzIAO0J0vyM",
+	"qWymdbCI3gTqOeKJAhIdr4ag2SgO0D/UwLMR/nVuM3MFjKuUSpZ3ojQJV9iJyGq7YC1uaQdeKcqqEfK/",
+	"MlZgE4Z/1YFGFl6kMos5uhRjcudIzNfHlN43N1xisOd9MT8t1mM21/6jBwz62lhPVx8VtYOPUVGzeKqB",
+	"otDRCiBEW4tBJir1Zy7d5qqFS1Dp1UTXlmo4EvNVRAfvQ63UM5/LWzWUqbhAeseNFc37Yn7V4LHN0dRY",
+	"rRQmsGcbDeu/9hy69qGYwShspm1Nnxpl2yjbMylbWEOMSyvhLkO7npqnfYCyiOlcTTXUQIREp4v331ak",
+	"Vlth12RVvx5Z1WdcrWfXr+HWB5ZQSEashnPAQSVUwcGSP3A34TiSrCzk/jb94tENlLXi4DGsFldWbEyg",
+	"sGM9NoNaO61uJFgNtk9ltXZHbXYBvGfQE5/07PUDheDoG8PgVhhQ0MpjXx6MxeDolOJy9p5MzYDq1byo",
+	"DtI4UHKYGLVd29oNi0BxdyEGZTARPT1W08DHw588/0//9/Of/N6zv//FjxBj8tUv/s2L//PfP//yL7/6",
+	"q9998a//+PmXf/HiD39qy+PAsPVTZXqJJcXLAuPViuLmrwIHE2ksPQLuhERM947PeQs/+V9u7aTuYvXv",
+	"dhjYBm7fwDLf8Pyd2zeebRZxiUVcTG1cBP6GeE0vEyNc8kEYALu2RwIunk7FIO8hYjiBRe63vlu2jmX7",
+	"tPfsAgZ1wrMjkSNPt4WZ/vhHz3/vt7/6y996/uM/ff4H/y6wcNOBSosJcJT+zj978Yf/8/mPf25+cqEg",
+	"bH6BlLzMO7hzq42pd4D/LW+QlLLw+coMvGQk3bvpqZxneWVE6ljHbR335TWX85FjIvfT7ewl469Q8MvM",
+	"qO4NFZC0l4bz13/2O8+//AtWN+rsxe/8HuYh+kzpRrrERYq1EhdHAUBxqybx2SVAoEDGbQPjsEqjAXKc",
+	"y2GnYVwJ5bDDvAkxwXaFFPfx3S5vTEkvGSBTE6TTztQM4whpoolmCCrQDdSEbuMsGiapiEL8MzI/2z+o",
+	"YnjOBzZ5Psr5CMt72xsOpbuDsP/HIuMpMyNgq+W9YR7TPZ6mkJ8O/5Zz92+ppIjebLH3kmPBxFM+yNM5",
+	"fA/aKFpgx+EMJ9GMG4N7Ap343pOPHmJNW+j2oYRaUnykF4uHA5WCpnp8OqeUO6MSNdAWjLGEOPkBXWP3",
+	"FdJMC0QDzQCFjLNJAtqEofCCHnDmZWq5yAynW1ypvkPpzliAsAC+SLIkt51wtQGXKjOyN3z6yAjuT+TI",
+	"DJhdA9A2bBxqQ2PJ+whKekQt9pDqQVKl90PZF0OVCRaRHgfxEYWW9iDiRa569Bu81ixFV6hLyIECxlfC",
+	"ApsRtdwQsSr6+bBI2RuRva0345nEHrtyigAPvffkEzOEv/7Bk18PYXl51Qw/TN6G95UFFs2XteCZAZes",
+	"L9jHB+9eux3C/3Vumobee7tzu73XxgCZWeITrkOmxSQZqBRwhhnLeR8pIQ4l1RxVMw+RjNOmgb6Yg3vY",
+	"V+oo9MqT67GA6gAlHcYYRBxm8PC4RWsRVyosUJ5lHPJnVP8LMci1mTjiv4d2+KHUU/Mstq3HKsuFFGbm",
+	"O6292/e/02lHb7IJHDiaxWq6THZOyPpiwAuN5BtxMoKEn0ywVOncbQJcJX2RKjnSLFdeIs+3dekAoKMw",
+	"GytwFirkvTBEHmszZkJ5qUMttp+miGtbzDAiz+NQYjegkGUmfMIoxx9yF1hJkC7aOSuwvjRKAldl1G6n",
+	"JMOXum+FlFnYKI4dI5FeQXr4EJBltEUTyfoZHwiNMwjbOaYyrZitZnuTqZn5TNAgeXIs0nnosXFIRSQk",
+	"Zj7L1DcoWOpnc8LH441qWC64fZjWUoDgm4dLIibRdu7dJzviDtMyrB53CWSU+918NtX/jMxASpFGLfaR",
+	"dFfpYliOTiWIy+M4E1pTs5SnACrBfDMItnLyUSl4ecxOKukC9oEjv7HzBN8qVe5yqDzulTmL+skPMZ2u",
+	"xe4fi2yOIk2kWthUNc0nYnUVUhByL5dNV0x4skCniyMedOm3iv9kWUjWe0/jfGKePyza7b3BFP5PbPIo",
+	"PrBDTwSbeBJf/eLfPv/9f/PV3/wMzXEzi2v6aQ3z4JMHj9B4wmw4j0t4a1fxLN4OOn6fnazLslvlrGC/",
+	"vFy9z7dAFcCKK08YwmBSpHky5Vm+Y0yYa9bRr4QBth4So06DbgAW3kAfn3GQ6j5/uw99V2WTqzpHqQRE",
+	"nK9obaPgApwplBmnZgNCR7yyz32Bdbch2NLAU5ujjznApVLFY/LCjIa0GnlLT7G2Vqlxi3r9eW421+29",
+	"27dvtm+HKwuY0lt2TuwGerYybIxl+UeQM24MC3DMWiwSOk8mPBfIZs/TQZHC2aDzGCntnAwBCghZv8bS",
+	"vmGOei3xp9XTlys0mihqE0VtoqivcxT1/Dp+I+XenLpeNYScbCqjREgBha5UL+5xETMCr54hzrr14exH",
+	"Q1RJdaeunibdQVG7PQtN2f6qYO9jpHbhOQYPVM7mwlb5gytAQINs7wBaQIHr3eFqu7XYvosTY4uS8emU",
+	"jVUa67JUrGnrLlCdJsdCWtIWql+rLdcLRpG0rQB8LFhfjApp3kF6B/34kmC1kLGS4i6LqALvAddHETQP",
+	"UPtEjtIyjs1HPJE1sDFoujETGjOhMRMaM6ExE5qC1KdiD0G6WdNiW6/72SlqH8XzZeh9d15bOQ9BInKr",
+	"3C0PnYLjS2MjRYsSLmqx+1mm6OzhevtOl0XQVJVT3aaS4VsSzaRI8LAAzxGZhJqO8AdzSim0bRFzaS9X",
+	"8GZoLsmpHr13PIkmSrUOiOWih0d0hRZPKpYqORKZ5Z1XWeV4qXpLpQoJS3IwRWxX6cuOhJhqes/TPGTC",
+	"WDjJAq9Roh3jusosHq7GFvEOUBtjpDFGGmOkMUYaY6QxRtaR/5klz7g9JLoUmwRqo2g4DlwX37/35BOH",
+	"xgE4jT3U789zo2iBqJVnRyHTiuBdHlBlmqlRxiea6bGaIV7EcWOzgcoyMcjTeYs9yLXFOYABQlgKwsAg",
+	"uAbkUuUK6mbU9HEJPkKpFNrzBMt65zAaeNq6rKjvP52qDM8W0BY6XVubHuzQEJY7dKiyCWiBfiI5wNIX",
+	"y3XXs2VXQjgOvuPUGaCTSAneRdyHZKAtyGqBVJO80hKqhJgRmisfiznggZxx+AYM3e03mxjmFWaOqJmE",
+	"4758adalAm7k/FULXE55ocVl+C+fYvIUp9SpEMejNNd9T2ZV5HIMcMmrCFo+GDJdmJ1WAml5kiKBdgK4",
+	"ub4RMHmWQCHOMf4BHojppMMv2s9lxhrJakoxmOFuPIbGY2g8hsZjaDyGxmM4zaQAhXFJ0Uuv7lEtLQkV",
+	"g1kBnl1eTQRsLyHTzlKHDJRPCeCc5D6o3gUHQZeP1QxO/epyPzM1qyR+Oms8kfnN60EYTBKZTIoJUCiQ",
+	"mEtkLkYiw8SrS6iXZy6RcgUrqBNuUBAB8aSnqrsFyOp3bt+solarIteMjlGHlfJAnpi9AGlyruJAjQdy",
+	"JQGGMdVY9SqDcbO7QudFW1SeLc6KJHfJK+eZEErg0s5WsHmWFbIu8wqq5nL2heqbIYzQojvg+uh7qh/R",
+	"YJprGpPtjM9ClXZ9dEOLRWC0RjZNoRSR7+4/+OD+O+TsODfRuDGEfWCRPkqmUxHXPLzwlFREDeQx+Wlw",
+	"aqTCrlHeVNl8aKvN2bQa42eRuxRXDps0i8i4imzPbPKZTYWqIJ9DKOFg/F3vnEhlcNXZ6iUBYd1pFJ7c",
+	"4BmP6XlWSJYbr864aF+oPhx9cagxcRezH1XmldWNAIbayszMiLoS849xii7ND4M5D7qd3TD4QvXBIbsR",
+	"BjSdWOoB79jzhTJky5jJGnNt4zu+KWl+a9nrzz6/EPMQK9qcJtHLhefyiWpWbGNHvuplZ8DqAie4mhhm",
+	"w4wwixeAS98cgm76XkwuRcjvY2QGdlSiWVwQqMwelRvpgcj1MobKIBxmD9SBFwgOh3mOt5udOeVaA28s",
+	"hYAw/gT+IsRu4f+LNIUn6mSP+eAmBNSEgJoQUBMCakJAjeo+vaiq0RiMo3K6nENjlHgrjosdeQyc/7qz",
+	"jt2w3W4TN8OnlBBOBnwIvR0JsN7zschQw1JGORuKmTCKUiBtniSLHfPApcJfQiqdirTmx2YAIo86h4qg",
+	"QlodQMhnkGDu3wH4sCJN17CUPTbfvQlPGZxeLZKUGR8NN2XEEjlIi1ho5lQEDs0FEpk9VrPXm8sMf+z4",
+	"mj/wNHRPDa1YrE/X9oJelTssHQevYAnKCEdfsDjhaUr+lC7SvBI269zy9VXbqqMF/WINBq84KbA3XRKl",
+	"02M124bVCXZwE2m7Wg4oC9AtE5cwkITwGY8j5+UG14ypvFq83wM2GG2ZUTDsMhJUPQOeraGMxBoV/i6k",
+	"QhUgkQGxUiEQ8RsCueyR4Eyn6Zzlqso7g/LfeFyKlvkKOY5ftxHZZLUPvrBYIaYrcmjT7fvIPPQQnwFJ",
+	"fXpX9EBNxSpVQb9tKDtMw0/gEXh3XYueN7cxWbR61ZTOFsOxFTseLqdGkl4xmx6685U9uYZbDyfp4qn1",
+	"ngA3dDU4ZkWiEVCV/hE3nemLq8uTK2Q8MrLrWCWDkqIJOJuusYdi5kVRlR/YNzIX4teZGCTTRMi8RcMS",
+	"tdhjUjV9j6o3E19ARiyKyqnINJVU9ZmUNLQrlX1ry/TiU8JaVfijyui8FxFDRv8uxs+MQW69WSOWtT1W",
+	"UhqNEHTBbSdbbN/yBVM7oekIgbMgXq+LwfhQshJ41WLRWKRxD444opIAbCH0bE+xbE7KmMddREHCkRZ4",
+	"DfbAQ8kBfvWDoeOKomkTT037mHBMFZBcujHQBHIJI3Yo9yUDhmcgSUMOL6kqPGhWpnszClhOX6nVUVTt",
+	"xzFIqZfLT8U1RNNO/NJ6tKQY/Aa8aCIVuAOG6KnBwQuPj0WWJ1qgAR16dZrWsS65AMn+UvOgltRClGob",
+	"9iUznldc3wFm30Ve7VbCdYxRys1KOd2kMFB795Sq38sBvnLjYFTtdATBuhnIxEAkxyJ2nk7tpJzP0TFj",
+	"th/HG5AtmTvLQ+yqMEhyIPWfvvK0S02JilfVCHkbtfiiT7CFwVENscH9OwIyD07NxfAzJPw9G6JfELJS",
+	"dISkpkJWyoTy3xwNj1IyLPKNzrhmIuNaAKwZ6h62rFqMLXq9nwkOvsnQArUwTSSRph+pyMXKHIsz+2Kv",
+	"hwP0+RkTRzZKE2k8j6ve9Lhoy/DEev8jZByIiy/SD1kWGSe+AFhbz+axmKhjsRhdMd2n5R3aCNQIciIi",
+	"2EcRUxCZEscim+O2gxqopxm32fLb1gRvWuzDioaeiYp/ATVY3Z+rCuassIphQ095Pl4Zpqkae7/yYZvP",
+	"m6pDr8Mpn9lfC5v5wuyRAU/TPgf54o6gQbjUh0HeVRmbZuo4MT42hjki20Rkg9zY0Lc1UcmPIhaLYSKF",
+	"ZgBCVXBc6Eowh8xCU23D8A/iNU9iIfMkn1MmGFCqYsTgUCY5UX/ZEIpH7j+x0RAG3so0t+zd9iXf1guw",
+	"dPIcqtQP9mGeZYnp0lL8w0ZqACtrE03Z/qFkLBNTrJBnG7E85QSwhMjDx2VFATz2dJUZEESH0EBAVqp4",
+	"XnKByzmrPIhE5Rj1gYbv88HYlUeAUgdxWdwavPS9Nov5XJcfnOQeKRfy1u+XX7HQloud+BUVBM9g1IfE",
+	"x1EFG9MwmB9v7bKxKswSit67f8CqVdzoxkqQx3+YOu7eThTkzKz0aa4plW82NtZpuR5N38FyNQvJa6Ys",
+	"XcVSru0s2S7nkEyLLcALMXB1o23fQhOC2QrTTKmhLQ/H2SSRRS5CNiwy4EwBmCo+R8yoRk9S7yHIt3vH",
+	"jV0mkBcWxhEaarF77p1mgfnvhMUCwS0cBRGHTDw1/7JL2e3TJ1AcNKK0igw/nkvWuQkp3hrMmUQyrSaC",
+	"IcE87uMCFXFtrOqAH4l79IKt41VPYHiNSlobqXpr561KtCU4OQwmepTEh0GXHQa77d0bnc5u5zAI2SGd",
+	"zuIv79z/4MEnj985DJ7V54msy9reNj5EnTx3brgVL7ZavROOJPLOGtDYWv9uHTn4ZuhfMSgQwwYoNE8b",
+	"Q+zLgjnmVjBpWznHzpOnky2grVYpT4t+mgwqboARpvE1COnZPRtUdDbVUdgWl3Oj3W67IgzdMjgPMnLC",
+	"09RInLKaT7Vkh9EFV4DcUUYeUiUekMO2vyGQN0VVTWF/rIHyP4EyQ/fsUG0rkg746N0kzaGQ/Kk3P1R5",
+	"9f5f8bNVGvVtTlfdmm48i6svL16t1gU7UyMHwwiZDmKFVY3ML7bMbX8OVXZY4nPuumncCMRSI9N2KAFm",
+	"FSQFYN41na6YkU4soAFZZpiabpZ1aoD7wXhRJPPy0pLNRF5kEuhn0dyFbrXYR+bjZwnQyJF0XSyItpE0",
+	"DcvCVmG73QbAJN4xqeOTK+Q3QZJ9fnkZVTc7u3vXwwDqEThL7RznTzTaMPKbJ0E1Quwl0HiaKTqrFLtQ",
+	"ySUyrotsTdHlfcnoHhYr4VIhwX4yH2BjHVZW4CF7Pbjtvn1ZfRT0V9f2oIHZxvZwE9ds26u1PezAr4Rz",
+	"bbcpV2G3zJIQGg82MLUZAy8OwDXmLqzF+1hqj/YexJfspq3PCA8ZYIPmZDqQj1NkxxAw5GyQcT3GONeh",
+	"XCk0dk7oX70kfhYB3wUGQIFQT2jynTDNjc2qR7YU/oyMPdZLYldzEAy0LjRDL0RAU1kJ0LQ5WT6QcXlS",
+	"NrzpqvyZ/eK11yKkL9Xtg3p10aFktsorjLmLXOLZCLXVpYMhEtouS51+xr6ZW3xQHJD35iwVXOdeOViW",
+	"jzNBZVQ1shSLWMR3sSdYfJZ+xKXRFyXgi6bajKA1svx699gRPOUqKxolGdaUdYC5kpysPL5iB146vg1D",
+	"Aj8ZNmrDmzZjmsBpiRxh/Jibl2fCHsxDIgtA2UCFQQbgXUTFRXZlgAVpPuVd/A67ZqDcf87nXcYx89Uj",
+	"PE4mgpBu2EX7b8x7cLg3VeQDNRHUdaVt5VGLSXQ35uIpFDSV5iuo75ZswEWXMcEcQ9VPEUMCeALtWPEo",
+	"Vt0C7mqVGXO+LMpKlyiVg5So9y4y881inmVmKUsvIOw2NDfTztwLelLlPQpix3Vvw8qdONXEEickizOA",
+	"GN31HQj6VEiZNRMH8V+EIXoa3y29Q/kOzzkc02LRTVdklTJYaDAqpxO0DpYX8jIIwwzMmT2Ii4ITOuDf",
+	"EuKPBFfQDX5ovlNzubmpTgr/wkF9W759vY9A2al25TVotAaNdjZgitnIzjzZ1lJa77dUTJCV3F/vCet7",
+	"bATAKJtcC7/YjrLrlYhLXKh8qMiFxgO5srpipUdujRcikrjQwMBmYE9AUxpXxBXaHqoMWaSwjLY9uIZL",
+	"PM+zpA/Hy+Z6X4wSqVdQdbfYPiafWEt0mbCbzVSRxmB3FLlgbyR5pcno16KQRd8x/7lm/vMPIqzMnfP+",
+	"m5ivAey7SueZmo6F8ZKGmZJ56CAbLJkApo7gYlSDwwwQ2XAEjoiLDD00a3UxPp0KjtVCwQxNofqG+acU",
+	"M0i4FmeCqrIDP2g04JLOpGxgtt1uszgZDgUUJ3XjjWbhXUctxa7v7q6Cvf5KBG3PgWx1o+8dJjQi8GXA",
+	"XM90BLQEe91KVp4KfHUCFEXHalQaVE/QpZCxUsc0kMhCnB61adUfINGb9c4J/mNVcAZlSc5HhzICpz4y",
+	"wiuFHGfsCrq2xDkA2CqM2exbWZ9owqzFFqlmNi7CkFD8U84hysw3XLDHfqxLsZ4UGucpZJFpw8hrDNKE",
+	"LIoTOcp5etTDX8D7nYnBmOc9NRUS2qMwzpvgQvfnGCibKMnujRMpNPXsjej5z//4+Y9/bh5AlibzL8cD",
+	"ZP74u3/051//+X+N3myxfTl3nq39XKMxrFBFaBWwvfI41uWHQh+sbvAWKqolqGxlBwLQypC5wAYiTSmA",
+	"ZF9oKQknCdA5+Qy0oV3c+B4zJuBTY0QQctaQCJ4iSZDcX3W9vdngaWqP8hADbZP/kwxVMn6rtPUeHMUt",
+	"Qv2oElZZrMOi4BLvm22aaTWHo6rYEdslRcze6LT2bt//Tqf9JmpAeC1me4JuxzPKSjTOYyiAeAyP4zIY",
+	"mPORW/BQEwuTTAhC6I42IIXST68UcqDM+sOVDAaJ2RBwDNsXbFQIDWEu06lYFX2iAybDwQM4hlDRojAr",
+	"UUFwEcIsuqyu4Be/wMiamUqI9TyEShhjwSLbncj8iUGYZXbJ0hqgfqynmKwLvjyYnMsU2Cr6MinSPJny",
+	"LN8xHtU1e0rqBWCMIAJzALsDVimxXwWfPHj0/M//w4svf771QSl+40uKwSz0YbNIDOmUJhDTBGLOYjrh",
+	"YrNQbf/s/0JiMiRrVkZhPkh0Xln2zUHwWqmwzXGwHfvGEbna02CrX73NdDEHw9s6GhVzf10gtLLEtlfs",
+	"8NiDOHid4plb6VpfxzYb6QqDmmQyezvJxTety3qhEc6afbNpucHVRQAZhELrYpXWAbelAE0LJQUEvLiu",
+	"FmC0D6kx1z6ga8QUCaHBCiUZFiDpICwTknaQzPJBXt6H5YsLUfGVTokD4q5xpQZfG3Fxjghfwz549QIg",
+	"9yqEl8KgRPdAyUHwiEOvhCbUhjhvTM+XDuJYyDVJKo8JYg1b9hiRJi4TDxNCWARXohDS0Lx0exkvELra",
+	"pDlzsUzDfGI+cuFOiDaUL4K8lEMJBBvI9S3iLmT+ueRNaMwhwl3Ix/YZKl8cykP51lsQh2y99ZbDm7v+",
+	"ewmjVPvcS4hZ4qalEYBzh6nSiRkxK6sy7T6QTfgRRcUcbH2gsvhQYt+oV4RQsv1i0YxDYg537cDSGCYy",
+	"hp7Bw8RbDyzUcEwGFykNtkSv47gTCz697z5VIMUP0ua992msMsGOBGVxakCyYAYqIqxM3yFL1byz/Hkx",
+	"QdP2+g388BzgV9E4MUt63hoKEffMY9GbLSDnogxGXFBlKRAaIrzeGylp1MFjm5g8SSAU5aBneAjmh4j1",
+	"RO8gFZnNauJZ7tJBaeJhRD7WIvPwbZlKBYtw30SOTpNWkxoitg8iVx4KbywmWqTHQt/FwvsRHJfomscX",
+	"2DiBnACSpXR4KGG1+c+7fOIyMcE0GVHC61uE6+OpMAubPhW2kIUgQSxYKj9NzE6Q3ZRl5zwOikOJc7G7",
+	"a5qKjDLxEFfaPlUXUHtUpCmuqGUlCsX+70+m+fwT5BpDpMGyYlqQCiApBc/SxBgesFMh5pvkjg8n9D8G",
+	"DkfLSSX5RCFjuMd7PBXDnKkC7ZU5PSvVrAVkXTabtdO+vruCMgJWU0WrT/jTD4Qc5eOg27ltRiE3KiTo",
+	"Br/5Wfvanc9P2mHn9rNv1SSbhnVG2IQ/TSbFxEtlQG7m+t5AZl+lN5a0rNtpt8OAWrOFEk6Dciyc5WCJ",
+	"EJYrEEFmcTiZhKR8/qDtteu7aB6t76Hfvz2/d+1NegfbqbLZtGDmMezVNIUMFVxzdf2CN/j9Ig7sU0Ak",
+	"5oUH5tFn0PsH+NBu2WWeZRzsDZ3PYTENVTYJNuh/ou2G7LoyuECOUFLFIFvhgMiAZ2PFtBDLlLxz+8iK",
+	"VfMqZQ2VzOP2itk/k2lOJOQb8fGtrNzROxLGFIPDnmuwp8tiHTUP3mp1dveu37hpnl+oxOHTdQbhetbE",
+	"slRJj0+niKbUEw1/tNsdj+A8wFIUL778yfPf/WmwWBmQWM13PTZz/JfpeWe33em1O99973u7n1z/tP0b",
+	"t//hze+/v/fhjYe3Ht153DkIKpUynoUBPC2O8x4JN8Aa53wyPXUkbC0SIv+EEtlLjOooM8+X6gWb611x",
+	"OtMgbpuqLdrUx3iVS6QWaUqz5vkzdGG7wOHpJawS2TcDv3NC/9iIR2eU8UlZcNH4ZeZ2o/si38401hgF",
+	"K6h1l8YA5S0odIJHoX4gg+jKnJdnHHlsx1q2h7IvUiVH9mwXxXxIuSM2tkFvLdUCUf9oVWQDEZV2J0Lj",
+	"yYWJyqGIHNyhxKFB+XQs++7qY7mC7vMpwLUGBbl7WMkD0G2SiTRNpjrR9nC5kiVS5T/2HC/qFYaH6MPQ",
+	"n3IMww+GiHqBI2/Ho1JtY7fdtvTFN54+ddUSEw3JJgtuNTIKw7wg9MPMr4id1+jOxstYUgQ6xJEpeeuG",
+	"iR8UPC15GzyLFV5hU4xpCsue+dUjHfgA15GdCQDKqYzhagDzi0s/FwE9A9//hXHkCLvxW6sBAKDf+b/H",
+	"2byXFfLXjH0UVTpIuvWuP9ZuJWO2E+ATibm51itQOn+A/dg+tobPGXsj3PpAfsnIugcfYz/Perd5kcma",
+	"T1lhLdFQVUwlUol9pVLBpTWNzszrbHy6CZfcmLrdk5KbGX4gb8rIJCT9qTJAx/1OOc84X0Zgm126byyM",
+	"drvduQb/O2h75tEwkSORTbMESrwMbgoeD4d8b284iId7t4IwGAlp5lRlHz/+AIvApLwv0rLDNDzfVTp/",
+	"R80kjJ7OuRwI7BXawDzLsR8rzDRXumWYoFv0OVh9EyX3t/xifOqD7TspnqKeww8d5/m0u7Pjz0n3TvvO",
+	"nhmSTBXT98GiPHnWPXEv+LVD9wIkNoIbT+nJM8fenFl2RF0zHmGQZ4UcmC25T6vh/2fv7X/cSO474X+l",
+	"wOd5EK3SQ5Ezo5flwHgwK2nXymolPRptdh/v6Ng17CJZmWY309UUxewKWN8lOSdnnO1LcDkkDvKCGEju",
+	"gtgI7uzAsZP/5WJp1z/lXzjU96WqmmzOkDOj8XpDIIFXw+7qev3W9/XzaUWNZ6owuMN34abN8meTys7x",
+	"7D3/fz6hbCfwd0GZlBkizSlphTeu99u9Vr+vlKM/s+obsbHli7DUa8B803mGU3FJKN98XYASPc9sBE/O",
+	"839/hJPdaT8VvD4dUbfNVsHrphq8+h+JNfD2g2CpW2fS71Hk9CcGiA7Pp3jTIlm5fZrqTaWHUKwte8Mq",
+	"gfgme2eTvbMu6S3o+V5nJF0Lq5BQtULdh3T0wHwgVWeNpB5I37w2Ro785SZBGA9xQVHm5qWAZMArZVvd",
+	"w9MA8pe0Zau4tVst0RvKQvZKQOl8ECiCmAgp4jQ3ZhaWuPInmReeal3zQg+s3GIFlYtzecZ0qjpCrpmG",
+	"GmHhDenhEuZ9kkqk1+V/Bb5pcqui/wLqgctChiXP3Dv4vjdowC1th4V65cRY9RkTR7XhFFQqmbEXuXTq",
+	"MA3xNyd5qcxiVPcRLuZ9JPC6gHRMCB73zLPVpaf9NnXjkvksaKfY7R6yvmIOuD0WnFjb6DTeeat9q7UD",
+	"txAQSdobUaUpvFy9pV7+5M9/9g+/B6/b1YULCjYpIvABHd+21bX9+7SdGlHj1Z/+55d/8if1Lwed5HZ2",
+	"zkuSXpn8k6+u+qPsw+Jf1Ntrc7ec1euE+4JEdHBzwD1wcZzpFSqnk+DgqwgVLmpRpYKaB64Abw54IsSx",
+	"mrnKFeCZRUeC2KcAJXqK8OsGg4Pge6q07+hYOKa5DNv9QWVYKyW1Hunf6lJg5WwA72/p38LoipUvLopD",
+	"bM/LvqgTc+IHXWRnobZ5PswUxnRcyIz/PR/iWZb9g3OZL40S3tiFZl3QcMXIINdDkG+psqh75KCCAInL",
+	"W6i+gM6oShwa9hKEjec8TNVwKJHJf+EB6BCYo9FpnxNxDttZHWyO4GmqS7JJtbo8QY/yqkbW5X1xNDE6",
+	"U8aI/Og3VLUqoLpeJ1sRUX3qFLpTHaU206AK05NZQMPdarWqPbscDN/qvWAUGRin3Ad7kI8kkxPfcuBT",
+	"YXZLJS2n8vy1j6FeM0zdGssZ1If7vDfynJh6nL3zXUdnuH6WXzeNEwEzVgbJGMosU+na5R81eQRzK5oT",
+	"eS5Dk9R9nYF+Vv36+0YV9+6sVIBywDvprdnSFNk1ydXDxQ8J1k+di7nUCgTu5+wJb596BDqjFKVVlaba",
+	"Fp43ZADdQd7IS741fwlrf8KFW6f0Z3OX/iILgOb2/ZLSn9Xvz7Mx/WL0DsnFw2+JPEN3G0nQiD1HAG3n",
+	"cFlC4Ei+bPo6TZ2TsVSjcSpLB13oVAUrwSmF9o41vHjvN69eDXlYqn0KiGtZlrikRKxMdylJMUAecPcr",
+	"tyI6JcKW7QC0OcyArz3gMCZfF4g4D46CyaQLENdZUnmFgA4LjSgrrouQOyzueGMzVKCUSx0+zIyycqRE",
+	"j+PcNMi5V+am4VjNEHMAZWd1qPvV1jAdWupUJRS7lYDLQMXmV+RhxigCTq5FwboWjGH5hihUqiQjJR4r",
+	"ypsIs9R9P20Xe7T5JGDbhL2iVPFCjVPZUyZ24fHDrD6rgbbSbbol7CZiMjdngIUGm84qvG5rGXd4H9Ed",
+	"V3NXHWZ8WWGnnuRwboKc9FIOYqEzU1oVMO87QAVDyfOVBRrkuBkrkAWOKaWUA587wH/TGD0yKkt0NugI",
+	"WR5mqLcWk6xrf2Y1d9pE7iQGmnBZD5UusJINNEgODMFOLGvTkzH54qOQdmMPpmXk1G5mtjjMJJJjN2ku",
+	"eLWVLLtI/2PX3AFo9vLRkc7IVWMFTKmKAAA2xG9w4cS+zpJFpQ0XgtbFnkS3JvPTU+HXBVgFBEYKKgDo",
+	"zbl+L311gECYdjLttqLnDzPM+LfLO1b5GGCxGGyTDmNEZQILC6MNAqPSiN6WOp0UCqoQ7vUdcl6V6Aob",
+	"JM+VdHEhkAHGyXkskelYS8hj1GIQogCiQ4/D4s4JVbOQyOWVsJIMIGjArDJ6kMkSMMjScphPBtwGNjzX",
+	"Bjmc4H5ysFcFhM99wcJczjqLGpdx38+Lwyym6ym2ptc4tc3P3S4wfoSdxUT2ZMKbncE7jhRBrhDLVHi7",
+	"ObAZAAsjmJkYIc6ywyzmFAgAb6nJ6MGb+BQL7DKp0AElI8h3ILusczPyRh+mwNNqYcLhSOrUaiE0343O",
+	"xy9qEDfs3/I0qf1Au9Vqh9+Y+wLPs/1ImIHc6toXu+1G+G3KY7ZHHRNkrm+1bm212qLd6my3OM85Lx6g",
+	"1UBxGcwW4L/9+A9fffq9V9/49sv/8K2tn/34b1/9z++9/N1PrRrIUtv2amK/O9luPF0jcSNc7EsOa4HU",
+	"gKkNsjfIWO74KaYZhsbt8+QlRnUBXnLk6a/+8Ic/+8cf/uzHP3753b/+/Pvf+/mnf/zzr//Bq7//i1ff",
+	"/b2X3/3Byz/9tIJ8O9nG/OZgBnDt7VhHsjh2XOucwXHeKFblZL0nE7VyGkZVE/6Cp2FssiouyYiD/TTj",
+	"K7tGJz+jF3RZ0CuoMK035fa5bpHV6gXlJ1Qzocgl66nU1PkqMfEBspWt/QD48hV+zPkvCQzcHWZhY6j+",
+	"WeslUegicvd5TMhEXXtHXjFKgaNo+gbCmkHjQXJuoGVQuWpeAMcpWzhh+rZT8clY8PWrUNMONh4kWBdq",
+	"pIGrjsYctkXdY64BSBmjtN24QzPGLAtgJxH9JGWC61LbWyWGfODYjr+b5JkKX0VEdN48rpzXPmua4oFS",
+	"iaE3raFAWsOWiO1xL7tWg4k7NATDDd1oRWL3eiR2WpFoXwetusV6JsOEgSyz+go0ZKAOlOeBgdrlPCEr",
+	"aV6xJvVY5P3DTAiZCWiFMesiwsjn9pDLN6fRTQlHLIbLp5LRYpXOpJDTLHiZZiVPE9K2992PnsVfpoWS",
+	"yQypD7Kymv7tajcZPhUMIw12EpIqtK+76bF6XMEjLTArvsxz1NVxrnzhtSdBIsUE5hpXIWJIvXlFdA95",
+	"c/GnkdQZoMNhy6R14ymi3ep3Xl9n2gwVwBXCH+RRlhcjmdbuxaCGgL5VnVHbQrAxaasv7iZmYMDzaxXZ",
+	"Uh6rTMQj+bybED9qzBNICIQw78iqHtvpzidlF9t1T1aMmURRMQGPsX7vk0Og+mWrZ5Oq1xzJ53f4hz3/",
+	"Z+rCY+oBOxQW+8ZsznIEkIhTOQumyM1/54RptU8uPbhQnP1a/BFo+T2E7GMktM9KMAADqmIu9jc1Fcrg",
+	"0LP/QWYoSkFaTeIYBnhHjRCikOfcQbl4D/E6cXJwMQ2hk9p9EPFOGqgymK+gNIMKyTkRDQW7SoIieHti",
+	"KBCG7Ssq3Of2Ij7glSuFstq4HVnahirfdMXr4WundKT+4/yrlUfev4iXmGvIiQ67S+wO8+R6JQP1MQi1",
+	"OxmVIhYFDDF8eYVbcK48xn1z+UA9s0bMy8fT5tAkZYkNBETQwYKwICFPggw+JmR1UquLQJPotkMF0Ztb",
+	"dVk34WcjMKRF5QoMlR2iGa9la75LGtkv0J4OhW21kGCJcYtaZKf6IqTPOBnY6NxoRY1Q2DQ6t27d2q6Y",
+	"wPZnsmU//1+//erH3/7sL/7u87/7q1WtXL+UFQv6CVjQnVbrV1u3OpDU6DLs0YCvSlisP5+zmEHb9au5",
+	"1qwEr1EbHKQGFSXs6/aT9i6Ww7i+4ttZ3ui8+aLirFhtTuaGel5HAOzOX04PQJ0Rf/OLY8TX2DaACsQo",
+	"vnmBDtSNVb+x6pHxHJFO2Qit2vWoKxXMxcZKibloU5/PyzJT/zZBhNfkYSwBtbAGX6BfMox6XpOoiMhv",
+	"AQh59StYKYE9hFpanIsYmfpV0sWflIn3rIVOOmxEhbykVrh8qpDuzioG6HDnJkTb/n2XPBVoKYb5vXuU",
+	"5lvDOccQexnogYUqC60qrYsWaSKVaE2WTzv2m96w14u5oOQGMRGivKMSl4cW/XSY4/gw7OIjOfMJYzzP",
+	"Z08kvpsl80GDs+soLim6xjFv96697p6GvvltL9x34DLvh+hK4KHB/bVGgxVEEkrxCT5ypsvibpZcduEI",
+	"p8pev+RUWfpwXXrPpvziy1baR4hoJNLq8tYvMEF36X318SnQwQ/mkH3WNMIuL31uHXVykzF3yUi/czkp",
+	"5ErlMN1cTtq5cujCnU4IAslSaE/Odg2vPgdV6BSLRbDCfdQAqlCJpBuAyxiVM6iKJzpgI/JphjpPU7wX",
+	"Zpg4oMlamEgeA0JFusR4qFt1yT1IBk04wNzvy0mif8LZOwh8Y7W2BZhQa0nWZ60/5hVakCw1qctuQYjb",
+	"WBsBeAN0gUbs5mRgjD2rVw6tTWDveKzZxXIeJKmRwAnM3/epyQvABHVJyhWkgyWlTNdb86VMIfzhvzs8",
+	"nLRardbTqyvBH1angJLINFMhhyOpTSiHp9ZJqd4fj634Pq0jnEF+rLNl36afVvss74h37Us1X6csPATm",
+	"yRfnhHIfR7I4VomAJZbJHuGiggeE3wP+IyAIW1YDkIFIORHZZsXZWTm//oudP39bjtTbRT5qrPjsk5Vw",
+	"ir5wWfm8B9fJyOfz59Z+o2Ncclb+wgoszcx3svJCSDm4tWsfu7v6FJ16+a13yubnF1+3Xs3fOU2nrsDb",
+	"bLb65anT83v9rJv79H18DR5cnrnkkRAp/kppHXwDHys1xqoChoSXCcSqKTVkQS18rGSyOSCbA3LWA/Ke",
+	"LI5rTgirghdxUowyiC+3HMviLrun6Vmf4ZYfawU2Fqqk4K0GaNQYNFJ63jmErKFJvm/+BbIJsKJD5FlI",
+	"q0DJcGB2oulmP6IzUU45zc/apqT2LkO2OKDhnWKT3YWkhvoeL9FM/WDrMc8pQlmPH3lBTt5z+HPv5NmJ",
+	"UcsDPchUIvKJ3TZDEHTQ3QNVbt2GhV/cKHcIjsRvjjqDw3PXXKIk+bI5XPUgo7VhCcAH+WQBYG3nOnXQ",
+	"nrlk62iGLKUmT0HO1zqa9lOTi2leHFO6IBl2hUpUVmqZmj2IwulCGU7mwQBYrefkHVX6M3rxAJEEyo7x",
+	"/7qIju9piFx6q4Jc6noMczlQ5cNnqgBgOZiiJ9IcNyKAGrL/aRDyCixbktJWjJDYQJ2hm/e70IHzBWVo",
+	"5k6FwwJD/ewX95eUrknDhi3nMhlf85FaDk0+VUdggXtPC9OkH3A1JApVdPFS5ziEbpfMDqcHaWiY+er2",
+	"rUj1MSV6+mMaENw0xf6je1AGfJhRkZ6xEkZnTfFBkUPNrTHTvKCANnhXqVA3UamcqYQ/QTDZKBS4Cpny",
+	"15/4IVRKAYF9HaeD8/CKfArlzZCqrEsHdEHKATi9rsRfLcvxwyydxZGID+RIHehSfeWgLHSvjN9oCntM",
+	"xZP7BwSyPdT2lj/MhBgX+XNY9vjJ4/cPnty90330+OGH9+4eUOolRuTjD7fezoupLBKVbD0q8jLviGFZ",
+	"jk2MCebgf9VGxN3uV3NT4rp3aV0oVRhL+OID1ZsUKm4G6Za6hHxj10j1beZmD8mioNAVoqoQaFP4AVNZ",
+	"ekdkT/MMvPQYmCjykZDOx1PZYG/xdFNJA2bfD5TQmOl4oHpbb6uyN9yyM4wZzw8BpDIOaearmeatHREz",
+	"K1ivyI3pGvtyJHTWSyfASe6q1KFzbvPHtx8+Pug+fHzvnXsPDmgi7RO0dAGAP2yPTGn4PGopDp/edQfA",
+	"kHOroO6TXKPEbY7dsCK78DuW4HO+Lmm/sDcwmTRGcdCkn7o6SZUvHPZYmtSTaMlrI/m8O8wnhYnZ7d+T",
+	"RpHSi4WgBqM0mKOeaGPFGqSNwVw75FQ6pS6qA2Wfjk295fTbgEXdJZ8gxYaHjrd/wym1J4HSFlSyZX/E",
+	"yApxO3agMhULg7ZMWSg5gkVjTPm8L3ZbIcIyQTe8JY3uhRIpEiYnOFHakFBQMcynIsvFVGdJPqVaHjfS",
+	"pSWsoVZxhjwUcBPQR0CCF4XqlWKYF0aJIwh9zOwxtI9WLnhMM1n/Cr/UrJCNXhRYoRUCBGPPE+JdkQGz",
+	"ovHzpHI/B+byCjbQJiHmy6Fi2ltel4SeO2et6WxVzXI8OUp1rx6Y9ChPZt2jWWlFwW7rzRsvTlE4Q0/P",
+	"yFSyCJZrohSGleOxIVwOdjwNpXHxf8p4iLhmKefan6DoDL09dLT6eZrmU1dENNJlB24JAvEPcRQAryHN",
+	"CVBlS1y9+q4aE/DH1aviMSQ+Wg1Chm8NZTFKlTEdwbkL262Wz2yIA19wXCWjAVyHJ9O8ipfhyjZ1X8RG",
+	"j2KoqYutKmI1TpLAXo+gsjmrwbhPQeWJvWZ/cyJTuDWh2qWuiZiJyLI8eMfe5TxG0iigF9UvkHsMCmzC",
+	"ZsCJPQVCTyg9ZNYdnNQPQF0HHZVLtZyLkRM+mAEUko5ZDQ+hx3HkmPIqvZcuTABxgH/NQo3TGed/3IOR",
+	"1BfYOh0VygTFnG+ee5fl2K+5NoAE6Xk3yDT2MhnrpfJCqNTly9pu8Hdj8uCxCo5rVQEpl3O5GsBWjcTZ",
+	"NSkakX0NEmMwV0NDNksGF6dMeSozKNiDzlMHusghwUWuvve/YoD757nw+D41kQfYHZycc65sXFizKjHL",
+	"PkO64EJAdMNz2dQz4blgMlJ0MCPHy+/99LM//u1//ck3P//BX37+g79sRA074XWpK35fNzqN3ZttpNdz",
+	"pwD1lBtzzDOu1MboUaPTfrFOPYyPjFyucnYqq0ltLUwg3Rqd9s2LZA3hiXhLlr3hhjdkUwtzme66rwL9",
+	"8TNVeHSvuTwpqnaAinvIQCJmo5XDYypLTle3bu3cunWjdWuZxpVKParRt+ziLNe2gtAaSXaArmuKg/dv",
+	"3757cCCubL8Bl/vb+/fu370jruy8AbdqqnwJPf+GMTgzzCdp0i1UWcxiMZ6UQTXrkewdC53RJfmbEzVR",
+	"kUgmVHNNMBV8Z8PPTWinCz6+LgXd0P2DP8CL7gfGB6N3R/I59qMLEAsxlb+gbgWg9pMx6XehQkc+qKX6",
+	"nJ2Onq88onJb5ruD+cNSfdRDoTFwcqjnslcy3BjNM5PG63LxeVB97GP4Roz3WoyFPaQd8DoFdOnwhiI+",
+	"dkw3xSUzQbWy9qXLxPoeZskRMS4MNcu9dmUEbDMFfkWjrTaM3aAtQO4lnANYi3h+qnzJte/sVBoqT+rZ",
+	"c6YSMVOl80DChDjnDTkgZYYFizQcYB607RIyJ2tL1K8jRQQwpUFlsjJJhG6mRyrVmQqrugO8RREsD3XN",
+	"f8ktTaaegSMwTTzrvM9sBowohK5oZnnZtc+hmlctXZEiKbQdDU388qaIsl2bLr4R1+tittPkDTm7Gsa1",
+	"rqEeFmrsvIoIPGIPifOxE+fhaRoa4Fl2vZ7w2d8QzUwoVJy+4WqhzkZqBpoTtLfKgPZAeMwQHuUsQ/np",
+	"dz77x+9+/sPfefVHP1wYELFInHs8rFedOKIzrsVpq7B9xl6voQPaXby+KnzytX8nzzaa4UYzPFeVdFk1",
+	"OvAKqjjbQBtcSfVbVaXbAtzYExQ7a/nQ3bm+0yy2th5nTnBVHd50jx4eeOIF35+YCG6J8pZLcKgHMgUH",
+	"177jaF641mW/r3o0lZhQJQ7sXSpTehRzrRiox95VMxqDJtLR5gkX3/kcEOU0r8rUh9miTEVKDuC3xrAy",
+	"lFqHkpYGgiS79VKXtcdGp93a3T63dI1W+9DOxV9Iv95Y09Nhp4bM+y+Ys0PB1gzcFmdeC2x0t/Vm0Ci7",
+	"SOjGxX1CWKIVRbEaknoy1MaeglDj9Nq9ya2CTvoX2zNls3HGhQwcOe3zOnKCdV7PjUOm7CZe9W/jJoVE",
+	"DOdwaWG15xkv1Yvzp0DLy/FIAhYJdI0E4HMcMvCWOtxkjp9VJJNCHqUzxtr0oZmULhYwrCYZARsEPoeJ",
+	"UV3G4K5EdRwiPibUcAJyBHSrW0DZqRJxBa77r7S3d3av3zictFrbN4BrHFGg4zeiOR5L2Sv1swD1e6Cf",
+	"oW8BrGT1vGyKe9nCJ+NfxWiQMGPZo+SS+P/58EP46/tP3t661cS0GchIynu9SWFEOdX2Wf9tpL1FyEws",
+	"yqUvMDD5USqz40gcYZTKyj+ibWiKR6nsqWGeMsanpNaY3lY9H0tCkeeZ5TEiWEwF65xscVmy4e6mAeaA",
+	"Bgj9C4gbnBPIril+3lds+/41RZzKbDCRAxVDcGiY5wYoIspCZiYlDgu/0pBndaR4sJDxaufHddeFyjwu",
+	"LCpeaZpPFXB2TIzyxAcIFwsEExJpc7Eh9ITIQHVTz7XVGee/xe3jZjnBG0JvwUWHT8duBSCeWA1SLi4J",
+	"40PSc6zNhjEyPj4RhnD9AiNcT9eea2Y88A4vNxkU4/OIgFBuU2mF042Xvx/g/9nXI/auoS8qlaY0hDTc",
+	"rDiXKn4VzK7LAt8WT6hdGCRLFvHLH/395//8H19998/iMHIJgI6kf+t+zdgxZmjv6mSS2j3h9jro9pwL",
+	"SV6+YNDBVPy/STHrFpPsK1RWnHkeagIbq8Tkx4VKdI+mKbjyA9CAOpfWgcqSg9H5mQGiehHunZVIBQM2",
+	"zRQWA2ZiKMdjlXG019eN1dVp0HycXPp8LkTF3jA3tje0WvORUreKR8Q0RlFj2Di2kwkxaYe2CkufRqfx",
+	"W0OeZuN16AbeFn6YRBnwIqpW83fmGJ+D09voNNJ8oLMtaBGVQKpd+bgCMM4Hu7P8tM/BF4QjOaE79pvj",
+	"VCIqU3XKrACv3rdhmz56/Orf//Vnf/zbL//5f/z80//y8kd///IbP/jXn3zz8+//6OW3fv/VH/3w53/5",
+	"uy+/9V8bp8yJySdFD9TpmSnVqCuRF6J2OR+5vexs7NpLub63J93z6/cS8ue6vp9czEu87DpDu3yt/Rjw",
+	"us97KOyzwRVZ2a68PWlb7q02pBM24xqpfq8PUgsZnouZsPKjAgpaR9BuNdJ21CAKGRzT7QeNqNHXmUy7",
+	"fhf8y6ff/uyvfvyzf/pPL3/nb19+6x/+5dPv4C7++X//5uff//pnf/71V//t+ziP//qTb372h3/96hs/",
+	"8vNZ6BxTzK5DxB/TauqyJYp8UgYUyWowQtz+dkS6OxnaMuuW8lj5Bxlcg3FBbjaixlTpwbBsdLatpHQw",
+	"mqE5a3eDKuxd0ug0QErDxbYkkfNF1IAYYXLatM7P3eozVdvLNdwFtd1ec1uebGHjDDB8MTvsQIOgG5j3",
+	"3gYVdGOlW60LUZlkTaX8Ipn9ycBpbEyv5Mc+e/bnOo5s2516N/Zh5rISFxzZ/MtJnux90dcqdXjhU6ho",
+	"+rWDhw+A/pHaIgaIYZ4qJIWLgrA1WM7AQGhlJY+5J9MUCAmxJgU8B0s9DhoDAeRskGm6kPhq2AURQY7L",
+	"2For1tq0qoW1Non9gjR3ba0VY9Ukq7K7JtAMP8zcdwDBgDjiZCbiQAXfelfNYuTDtAMOfCGafP3+86yK",
+	"c55GyCwRsloa5Ji3XTzBcAAP5C+YV2w+qPBkmoPiaaIwmbfM7axpFBI16u2SrMbXpJdGF/aN+vafrnnF",
+	"fTEjBvVKw6kTdV6NwQUYtreDaAKIHuwi/Oci3ppXNGrzi33x35ESiZaAi4t7n+IULG61v8p8myz8qG14",
+	"onmhQYVgI3wZM0M36s3lqjdB0GHk09fXUXRWjTwsKESlPClZ05fGkA4DMQrOu7TvukxIjjyAG9KqCQad",
+	"JL4im7yZuqyB/yakSoUIJyEGH6CeH2ZerdputeBbuhBEegzuSUiyo2TMMBuwQ6gmE5lyaqMeqfniCDBh",
+	"VcLYlAoHSoGRedcoZyTWTQO5WEvmMQPFyX4w9Kk2xT6lPYZuW07I5FRIn4BoOwczxEmB6ICpvmwEW7yQ",
+	"9doUcZ51J1kvVbKIA2VxPE5nzbphcY95BI7NRhsxzo3RR+mMuv8Bl+iGWY0mqn6SaokjIdFz5FZLllD7",
+	"AW5rx3NzYP8L02GxUSS0msvlxPp7HwcomdeLklvv9YMqXKcvog5X1dMXvmf7BQEcKEvhvi10ACuvHTUQ",
+	"Jb1CE5HLZq3mNiOjUyYm2XHGMLIEFVkTncCR+GRNcSfnjZNQ3U2lpgnsFfzO+tbKvlf0WLUlHikOE1x4",
+	"suhhtk/dpQve7TNfPc7bYlGZtj+8hvSahUI4xOTFxJoV8xdxf4PaM59Uc0blaj5l5nXnxMDsXrJuW6vO",
+	"zs9fINDD2myoedqx//e1i0mRWciHqR5Ge+PPr0lNgoyTT0OgULR/JvkA2Mwl4B2M8kJ1RBKc7TAAdRF5",
+	"M45A6vzqLu6L9VRdGPJG0d0oujOW26GeyzrUeZJsTk+esa1f+5hO0omgrlSrsJ53xr50dqzK01lMkBHM",
+	"QNS5gljBYcuocZY4QRivITgMjJPPQV+0K9AXyUSd+Pt8bJ/bDmE18C+gvXZpByxp8/qt5vWvNeYkP77O",
+	"RbEU0n6migrFxUn+JR9Latt/ADenzgbdJTc6hitOHDUrL7UPtd1DBoLMjZff+s7PP/36q298++Xv/1mD",
+	"qkGwVAx8MPMhq/LEVo0eZI7nrSZUGmTyOhajLhwW2Ruprhnm47PdmlGjtAqCw3vMS5myAYS8iJNxIk+b",
+	"lKnUpX/Lrvf5Lil7GO+oUur0tJsKkuU3mK6XDHqMGUmQz2M8mZgerRnTqUV0XRD115BP64TESaJgl+LR",
+	"3Qd37j14x6EuYI5k5m05AB5bobZurLJEZ4N4sSoAP7a5Yi7virncawM/ULkK+E8o+Plfq4h7EugrCvfd",
+	"1yzcT5fk55faq8jrSGT5VNzef3D77v37d+98ucrhvmTyHsVdpTA6KOnO08ScM4w/J+vVc5dSVwvfGyR/",
+	"VtLTwS8rS4ITDfPjk4nyKeje8YWcl86PDXydQAyeamMvNWiH/eXA2ySPVVAkgw9gkQxjHc5CxzmDMBGk",
+	"KJJTAXN/UCLuCUb3nMsMnwL/8cwDOQ0lFORj0/ZuQ7zXgL7GVPlrjGLmUTnyH6UGbP8VXInwlZrx0YhE",
+	"lpdNAVQ6vYAwxyhFKK0hXU5MRfuQaY1JVzU36F1c4i/cFSqHwK+wE+F/dbXpjvJCOfG5wo02d3MNVYqC",
+	"/KOnUUObbjJxiWpzmXDkoqKsssX0t7NnvEXhK1x1Hb5T5M+0/Vc7eK0dNabDGbCmd/sTq9TPZc55AXGv",
+	"DBEgaH/tiR0xyIPT1bjANLaV+cBxn512I4HEyTZkhJd8sdDqgIyRTlhrDEWBnv5abAmIM1DWb60xwUpK",
+	"QJcS09sEnFyq56UzflwSK0lMOAoY7gJIacStsw10KBGLbBRsi+KDBuOCGLJsu+vqMOtNikJlfCeIRPV0",
+	"opZdTpoAC4Obj9kpoKSJeJTpTJqaEo45LBOcAuiIkkWqVYGE3hziHeZTvA5oVpOgXIWujysxktjHbzQ9",
+	"HAsGZDhYB4N25TGKG6tByTnM7vVpFjn+FlxjCzXV4or9K9bK2rsJY5nguZdz4b43IiKeBlg4O6OEuQQV",
+	"Ky6bCut2DjMsUIOwFwWtgzjlbutNrs7BMCMNpEOlec7IBAgaCmrzmrEFmxfi0eOHt+8eHNx78E7TvwdS",
+	"UC2+R0g+wZOJSjXA4dCTLOh9jM4Vdbn8xKLQz6iCDRuhSYo7bsM4YoShNIBjrBKYUfhPw/iJPGVhU4U0",
+	"rjMep3HuGImpKpTAZ4OXgQCwN7RyhIeDSwUhzAqlaQ9SMD08e2+oCIc6gCwyYiQTBdj0i8TkZe58Gjoz",
+	"pZLUE0gzbEL+JfGzU18w/zBE/tFWtYS1Zy7wYDB2jpJCTjN6vfJxO62wMSLoJrLaAFY2smRCDQNzsMuR",
+	"811QhF5oOyGAM7N4HqjiyL4GYOQwhYzqGVb3BV8O9x6qDYM8s4sAqR155vJEAKvTVQO6KJjXJh3kuSrm",
+	"h+aibBAGCLsSfN7asqab9/sxi1Ip7N94nFGAZEooYGZkmijd7LuQcpL3+0Gbbt91KdYWd6pQozxnwQaF",
+	"/QV7C94gtvtg9kZyFkQCGRcUnCgRFcnpQSbLiZXDAA7FRabB6S3y8bhyyg1XsSRyRkWnVPAH8Jz10E0g",
+	"Sc+vaZ8RgRxFv9X4QvkDa59Ps3Xq/mEcQTT7xb9ZF1p740I7wYXW+kW50NyyXKYLjZSFDQLVJpJ/tkg+",
+	"8NdxKXheeJ8sKfHWjrlY/x7bFic6+JwB4lx8zAKCeN5w619vtcgacWkqxzpLOpQhqBKkgUfGkAiTFExE",
+	"ISBSyV1ZCEBEYVYs1us6q6OO8sue0ic8kC+OC+ujjxsn+qee4bUV8JPTzY4y8WxQUPVfxCwusm5BoPPX",
+	"KVWgcabEsDX7weHpGgwmPxl4xk9Cz7JLdR6ZTjvlVEeU28zlJrD9iyGuBpc2Gu0gDBCpAS0ayaWuQDS0",
+	"wGR9TheVWSoQHbW5fdlLQvSheHCjCExhJku6IcayKDWw2xDQDf4LTKBMWSMiEpMsVcZUTaahNmVezJru",
+	"je5UJ+UQ7X2Oo0P6LLY7wNxf+2d04ZDMFn0F/pBSIdtVJmIoZ4gpcxJ/IUcSwAwP5TMlpIgz9bzs9oBc",
+	"nhxSKaxNlhi04ytPQGXQJE2bImadGikPIAjBfyrzGGnfAnMqoH+AgkeYXwAfkkmisWrQJ+j38gz/6CAj",
+	"oFfI50C2N9ZrADNdR8TOs57l8Z6IQ5Xa/hucBl2dxHthdWk7/JcyYgfGsRthbOpo5sNFsfPi29bI2zOr",
+	"ttayjwX6MP0K5FqAsRuyVTCFIJJjBewTlSa3m2I/TYkyra9TAJMAX0ChRvkznlwqvsgZfhrcOnaGqZaz",
+	"MjvR3OxE4eCiYHBcZ87Ds/9uR1XeXd6HMGF4Zpz5TGSfMDStAmLesNUd2+ru/Et2zgxECREzL6gaNTTo",
+	"RV3hviOPOoXBFwJs+EXI8dfeB16HCkNX0zpWxQG+8sJeoadoKI/sWrwNS1uDcRN01W0tnkPbbbTOlvSb",
+	"f1wxVxkff3FiJxzTijVk6z9bsXVX/TiRjzyx75zcAxIkCBLl4uIC6q3KMlUJlM3oDDZ91ViOl02Ui9Ct",
+	"2t398dhqlSd21K8Sn6gTdxk/VOmDyiYje6c593Ijakwy/6+n0RxLmL0Q7UtbzySwpcGNaDt1J2jB/vv9",
+	"sJXV1pydhOJ2EJvGaPhCMByFFMhnvC/t2cfKnZ0KfD03Ch4W0raZV65umgI/0aqL9SA/baVAcsboMInF",
+	"kRpYK8ivH0EMMXNPRlhrSN3TF9J525piP0mgsK2cmFjs2GkBzlKYDQRl99LLj/e9dzstVKzrhkyOnHC4",
+	"I/n8vsoG5dCqz62oMdKZ+3e0QBy3yuIeUZV9XQf48lx5xqHCt/6AEFYfAo7BtIReZbNHtYHgAUKAtsrv",
+	"S3oIbqMTUbtOX/9KHXWFJEob9ihXVg0Ae+r3qHNAXtgeDe91K60q10CAJOW7F2AkLZs0D6m08uVG7zzI",
+	"+cpa4Yo74JvrrVnjdJEpq/RdVhMOecRkiehSdORCae9UHD6HTq0Rui8MYVTzg0CT6nEosPm5g7nd2r7e",
+	"bm+3260de0AZR61uNoPvrzybj+idU1efNGvBVx9W4hYYerKmAajHfZ05/YuofeFBKmQMIuuUTwXYrUHl",
+	"bt479qlLSPcLQCJQv2x/THS/D3hmte8kspRH0gBa2IjwFzO7nsByG1HPyA5QycAnShVAFEJljQ4E9Elw",
+	"OnUi7r978N6BSDTGG3FK5t6JRJnnHowFEcc1MVHbtxZqOvUIasZqj3Fg4VSWtJ8XI/CAJLJUW5yJvYbQ",
+	"5eV0cXha0j24Oqum1SmdK/Mzde2UE2tV6fvWvmqs8PBtsA3P6mNbXam2nTrJreNsd0443Hh0LtmjQ7pe",
+	"pqbndNoEpWqlTAO8wgVPzjWsX1tergCeaDp3kCQUv3O3CiaF7XARAibv0E00gFNWoK8hMGDtHVUO84Tx",
+	"VnpDZeDXcaH6quwNrZCkElX0kLMlPpXglXHXjpNEnATh8lmJUHwZlJP0rncuQHeBfYLEch+BEXYw+9SU",
+	"coZpOAmhPpQeEoIBCZrifUr54e6g7r4L1jqn3FSK2fmRNwN0yCBlwjCYAczYO3ef1BR72KUCmf8gn56r",
+	"St0QREG1VB3aD9UpnqaA44xyM2buwmBsB6YqVRldZ2aVwnYQoaiiV9AuGp0brZbdz7Tq1Y5+IB20yU6L",
+	"cntw8vCP1wOM9RW7cN12wX6s0dlprVHYDnN2qYXtEFfxkYyzJACcqQj+ZPTRM6TTni+OQRN/chCjUgs8",
+	"B1gB2Z6Qnu/zg0Z7wk7sDD27TIirjQik+ia6vYlun6V0BYTrPAkEb75zk0E4ubl7/cW6dezubl8a9bmP",
+	"ADvYe4qc+AEwY2DHZRcb1G2q4akI4ZSSCRMKwS26AKtkj90ihBE4tg8z9A2FgFBAFsBMk9IeZ6i2vNcP",
+	"8rhDzKGoGmQBkkagkp4uQR4CiJ35vmBPMCWhWYO/GaheMfr+EWnPzKM6sanpHPg8qf7GNXmeKZcUSR1h",
+	"VeYwQzAhK7wgGfjq1Q/wymxevVpVqaTTg+ByR2OYZRymiqO+wxW1kH9rZ4DieE47cZnHV68+XKKe2a8z",
+	"6ZWr8tFZL53YjTanGUVgpdoWMEPcrQ/DgnslDdbeKFFM0rkM9MMsXCO3EyHRe5IqepaiQ0eqnKpANXPR",
+	"N84sx/YLmR0jc3w6g4TpdmXvOT0O1WBTitgAf9gVSo6ERPm9AH4I/hBVy5/eOMy2K806tw4kdMKDI5mm",
+	"tv2xXWtqHCOIPEWJnB1mO/Xd66O9wXsLHt3FR/vSQMfxFcRQ8lBsQFkB2wdy+oN70PsqMKG/UANZJBDA",
+	"ZY8pEpkxjuvEkOXpzhLuBgWJurTgdLT7ejApVBDuol+R7BaEUDnNneKXp0kTwapo28CXaaWDMjMC4uJ9",
+	"BgUKMIpBTmHVMq/uCH40EBnToSpUELcFl6MLPTXFQd371VHYk4dCpFAjqTMI8Dv/ns5Eq7nNg4PwJ/2Z",
+	"x8sqOLRu1384yZJCJTBh4zxP2TcP+x/P6W3ZG5JQADQha+NxSQNEXYhoy7AdBXKV8tZ7mLaeF958S8SV",
+	"2Laptm7nWVnkaUdk+RYg3sZvNMUDNXUziXRsdjMfZidLSl/HGNiL+XOt5m1FHBObYIumlh3mvodFc5S2",
+	"wBoy0KYE/zBwwWSup86SpOwDsCiOAL/MvoKGWFQB66Xa/d3DbBlAWZaX3b5Vt2Jovt2K7N0vx2PczGFv",
+	"EF249gN1YG729DepogAb52EeZoQRvRRYLQoqU/kqnGRQX6TS/qpdWImw1xuta+emURBxBQeb/cbK7jh7",
+	"P762hLeNYfYLNcw2dftfYOPnC2DxTI7sTjxSWx5qfInJs0+XOqYnufJ1B+WIvGAli0mV7IGCLZNlL5DW",
+	"FsTzF7NzHma9mhTe2pDzxOhMGbNeFskHeZFcb2GE48RW52LZLmqis/LGro+Y6KxUAw5y1ofmIbu36NpJ",
+	"WSdC/r5Rxb07yxuGMpM1E48AL3/1xKP5qOwvW0jIbqZ1QkLucPhkgkuUqV/GcM/ijFZjP3uc8uKERBiV",
+	"zvvw86RQEVcZzEeMwlpNc47AUbQkOLQfpCwhgLYvlh2rQrC8EPnRb6heGQWMhlZCxFTQgDIggpzyMNMA",
+	"shgxM43psUGYuhg42v0ApmKOwdTRJVVuVyM7IWvGHPMeWnb0IMVe4kQlEzxXoDzvZ0ImI4211sDZWWGX",
+	"zGoSUJm6jVTt2txVjmlBbRl4YKrr7YhQyY/k6Q2nxDDCFgyPCclCIVQELbms6Qo+tjb8zQprq89GxaRR",
+	"XNMgnWSqeypMwyZQF3To4eTXkpDUX1uXSUBylOfH5MB0AZ/wMuu0t3eiuUsT8pAKo7r8si++hKT7dtBa",
+	"47PvfPdnP/np59//JyTaQ93Y/o+55l9fuO06jd3tkJsNFfHROAV8k8pZaXQabz18+O69B+90bz988Pa9",
+	"x++tQ5FlV+CS4ZXPML0rlZkGJ9MVOkI+YRc7QVWl8BdnphD8J5yJoFCTU201ohb7M9LowMMnrFmoYGA9",
+	"KCibNcWgF17hebbNci6jDffPyjDMIVPoBod5E9/y1ZsfqNsArDCv+YCb+Eyay9OTDbhr9oxqU+qeWYrC",
+	"bHf3gX/stWLNowwibFwaS7t90/2rWwC/6Js3m9dPP9QEgWvla+vF0/Mf8dugPpzqnEElg+tYPRU2FB9s",
+	"TIKzOkEAVGnRJgClvzLHF6/gB0cIm15yUrBEaLBqhdCAy5Spyo5SwbNS9soleZkX7Qg4R73DL1+O52C9",
+	"FM/BJsPz8jM8B8sTPOlkmLXrcm0D1z4u5eAF2uipQi7tOtmNn/CF2wOXqscYSmLfRevnkab4FZccwO0t",
+	"Gn53oLUncrDkPj15Gu/kmdpszsvbnLhakNoxWHdHPn2xPqrE4IEVzxcttJ9GjfGk5tp6NCmXb8SLkr2n",
+	"I+EMNkGoL/AR2E8S3P9CA25jQPam1xfTS+TzNffyKSrWbX5upXDPvyEthyZmHU3HzfnmQrlkbWdO44Dj",
+	"FVmDBoKgOjmz8nPmG+dpdAKUbtjXGBEiYsrDsf+dVBJV5wcXyyTBp2WSMOilQ38HkxlewawqKLFEFkhq",
+	"hELGhrMdYKryAr9d/ySguc8jz4qYogIxocM7EA2dYKkndJTR8bnNoTR7AZN7MJDFnB34It+oZ/fJl8OK",
+	"Q14miV3qSbsRNSbbDRAidtrhjzuNdfgErQCFTl42X7adMPAC046B/6b1gHFsN56eF3TPDW259PvAMcYi",
+	"QNiXrCxh44U9o1R+jKg3TmxBHTJJZUhkTxL/Y5kLfT69Z6qOhnl+AlzU+xDh9ZmDeaoYAyiGWl6srQPs",
+	"bGrLCs6Rzgz8LNPU/1CbMvMBd2HdG+MLp/jQSNZRfNz8b7yy59JjeB6Xem4QDe90K5k0j55M0yPZw4NB",
+	"4H4fNz7+v5kd+ShPZv/XtUmRvggLc9e7atfaVNDmKnfkhx/Wa04wCEi4hDoWlcwbV8KOAnTADB8mYOQ5",
+	"2vcJ4EwTuKBVQexrCGkXT4o0BriKOOh1HAE+tUrsl/MCVKoyFx8dlDJLZJEIFgBPrwzLcmw6165Np9Om",
+	"oZ+d8OjlozeIOqYcanOYoebmYbpJkwMttshLyvb2nm0ruFSvUGVM6ecHvXysINOc9w++DKrYEpHH9UMB",
+	"vOLU4TVh4iA8yfkWAaiQy1FBBh2HJhQdZnlR13CFEadZ20vtcc9dh+0PTLhDWjA8C1+YQyUC9TVPFU7s",
+	"YcazDb2vYeShjPGrhIcnU1WUzatxxyFwYO9j3Ef4Ke41lDxACfX2Nuev41TYN3Xp6p/2aYfi0sC2DPYt",
+	"11H5cvHt58+5wqLtqomb4rFKdKF6pcfG6OeIKE/feUxFbFhrgAckUNyDLxre5UjFIfulKsR1X+JxnUum",
+	"I7HT8v+9HYnrkWi3ItHejcR2CyZte1cM80lh3MbNDjOcaf7Fzk1aOWPHalzOV53HNK9bOqlmCXn+nNiO",
+	"cLa1b7sbR1R4I0UiZx1XdjQd2v1NbVEZxO72m9C5662dyD2I80N5TTOqiMFFaIr7ACJQhRx1NV++zsW1",
+	"0xQf8N7k/A1XYCdhsg+zcK4pj85OWppyEtaiEKJqJqzUgEINegbAIDnjCoZNm9K+CH7yTE35YSyiM/lI",
+	"2bYPM94HaH0FD/LSsDyZaqysyft9u6mghNEPD6bKiF27H3I/XKb1sPPT18+gEMxUO6mNMEHbwU5w6pRM",
+	"sVOHGe+LZt7vs6TbT5JCGYN7HUSoRBWtJzMACZL8ACFQ0oHJcYnGk6NU9wRe2gqHu081hdstd/miH46Y",
+	"m1AK4X+zoINNBX9KUw+bKMp8AKwrtdUnkHFEV0TjHOQBpAB0PmLTrknc/fxPivs/jRqTIm10GnwZmWE+",
+	"blJD10B1WN0UpH5fso27jGlgheQtfgYyoSgJqqoAMNjxalNp/0tng67RWc9neeXFCFEn4Ya3a97vd5m1",
+	"jND87QVeSQUz9ram+DOkd9mrvNFpTIdG9bpf+3A4PPrwLfO1/+8rXwkA/BtAP3ASUyWP/NRFj+DLnL2O",
+	"U/NMFQampR0AXbSiBp0IyAC7eT5vwgM1dbvo5PAFSwsQDkB7hVO0ATzYuCLOHm6ZOtG7lilV42O49rE/",
+	"FnNh8LrAdCjzN8HpX5LgNMsgJuIiXApUs9Y3x2vjb++o8uS9sbk8T708vzTX43p340YmXDa1/xmvj3V9",
+	"wbQNiAhlDFC/C26wt7VKkwAq5ChPACjumTIin5QIHDfJKCLTFPvZjMIzZCbO2Z1on7LJuR84OtCH4G22",
+	"jB62kklnExV41NGsdlTT2nYDuNoidHTI0rvukNgALE7vabG2Wm+oescIiIAWlzVSqTsRO0xguAg2q0Zc",
+	"2URHlAD7aLRMQIAQ1/2KLcrkCjSP9P6ia/99ECoXYLiFsmpdsfAINsLG7NrcHBdzc2ysqI0VtW7RAInU",
+	"12VIXSOWA30CFMLjoLg2lQZ4fvBK89ET+DuHgKBsJHCIo0u5zMWRqnjCT4zo3vEd+7KEdmlIs3VCvGj6",
+	"bBTPy09sc1uaUtucQnSOGPHS8vszq6unHnAgaQal6Vw6cW1O3SOYHUD9mtNrrzjqrr5SSTeRMxO/cXIM",
+	"6kClqleGQUxEQ0CEegh6hPAIkNoSI7sWhlwILT4u85givdQOCKER0GIHumjAA60Rb48guByRuA8NNQUH",
+	"LAjBy8eqvNcC4lShlINAEgD90+PQhwjRBFJVKijVhxrnPafce+4ARoFwm5FiX/tiLAEaMAjwlIUOA1ix",
+	"1fJRf4sRZaBELm4GEPTcByagbsaVDJHKglAV14xUgMoqRPMLqGQ1HNB2M55TrQfxrBNTSS6Ejnbhr/Yo",
+	"lt12a3cbL0BkIw6eBcKCpRpnmS9l032xvnoIh+8STQj0idoveJW/vd2KGn5HOB5macouz1ujg7PWvrHd",
+	"uCDN2A5dJadpyB6kLjytYVQWeF83CvRGgT7LdW6vqMrVdOEaNBq9r+eCfQJU9eqZzicckCMXitGDjNI0",
+	"8meqSOXYYQojS/9QyUQV/o51LP8xprc7NmPA2+UfMXMHsVTt1yJhlO0zsLHMhBnLHuS2MySwfqboSQON",
+	"UIo5wj4DvgyoSTU3AczaBTh45kbf6OzcaLXWFlaU8LVx9mxi7JsY+yZ7/xcU89DPKlFQAieGLXLRtxYw",
+	"Ar5Go9DeKugCchll9pOxR4GbS1GDzDTEi1vAcsMERU7lJAYfa/Es3itPlHmd8d1kgt/qjkyjs9smICon",
+	"Evn8s0AEGdfldnbtIh6rzN0r59ey7XDXBG6CVds4lC5XA5VI04knIgP6prP5jWoAcImw6Jocj/nMQ34m",
+	"YKtvrYCPtD8eMynz64NIInA2ope/GTUouaObqSn/tb3t/wwAhvzDTtQI2Irpj9c9qBK/39rePd+x8nOw",
+	"ut3qmLJRbwZrYFOQcz6YJEfSyZTQVbBoIcfj1QCjFwGhT0JIGofUBEgZs5w6b59SsPE5Zs9bbIEo8/Qg",
+	"ywtlHKZnH/IJFm+w/fH4Mbxnz+S5fGSMRRZypz3x0H1QQAocbpBDkCWiJzOifCBz4TT2tDkYxsZnf/Pj",
+	"l9/6kdXugfQBD7GDcWSVf+dsuPRgiEF7qwxoD3SEGVLAnmUoP/3OZ//43c9/+Duv/uiHCwNC/9r5x+Mg",
+	"4k4a0RnX4rRV2D5jr1+sQQKPG3n9BPZV8zM3DsGNkbV2iTRwhc0hRSPn1YXeM3VXymp0azWcrCfxsVLx",
+	"3FgOFNTHjHyOms7sHZeqRPjxAEtB/b1z2WQtT18HREO9dCQN8aOPz0TM8jo4VgDaswvIIY1O+3xqK6/d",
+	"WrwrnLyhC1JmN/BVv1wcKhFSWAEa+YVLrqGSKQK41NqMX8WfX49vHCh5G9u3jtq3+jdb2z151L8ud+S2",
+	"vJ5cP7qpdvrtXit5U93q35Q3jq43InondCDf2Gq3t7ZvPmkFDmTnC248azdbzdY5A51vTXSa3Mv6+Wmn",
+	"jkxXruFcf3e+AGf6pNDlrNH56Gk1QUz1jr3An/sUetQGqgRv85HtsNAZ0rnoPIyF0XLX7hgs4Fy2Z2Sa",
+	"4o6BtICll9rbeSHSXCbiSKYy6wHZH9Ej5KmK59MJtlutSgIxVSdj5rA2VHYejzS6BOw/DQMiwT/8nOA/",
+	"mZaQGsoUZHhwBkiWB1+o1ENjuI3Lbx1DRTlU2R5Gy3A3R0KXrirX831gXjakhjC7Jhdaz0EETJUax0yN",
+	"ilnWNfkTdopPAefdxxbd+Ol7wOg3lM/UEmRe+9IaXDq2zcc5iKnXcY1XFtZuwikkY9tP8V/kWMPRz4zt",
+	"xjlhl+zMAnvBaYeZZrMnM96tvCfOcuuc7VJYTRbYqTySRrnNC2VVRoz0AAK6F3j6q536uHEkje7tT+z9",
+	"8dFTqxQeKVmo4l014z8YZVAWf/TU7h/ixqzZzU/8oXUxwGuoQGHn6wSNmZlSjUgGAIkcn8gO83o5+G07",
+	"K3AUSBdijxPHEdEFa/u8+J1xkQ8KyR/CAEUmpEAJSx53BDjqiP1UFeVIZnKgiki8U8i+zGQEMmuUZ8eR",
+	"2B+PC21UJN4fQ27Wu5ORjMT9fFDmkXiQP5sQiFM24w+L6TA3ij8nRdBDoZ6PU6kz44eisyOrTpklgwFW",
+	"ShgIJQUHkzbO0xQxGJCxj4n5AkmHsZt548pUObtAyZz/+HsVUrWxyscpeqAYkhjVU5DhjjLYTHpD0H9o",
+	"c5e54/yvko8lNV98ZPV51yzmBzLhqb0tHQOWp0ZL895x3cw9CXEUTJXal02zFYwy9XyseqVpCqvDAv8t",
+	"JUKNx3xTuHPwK4YRFxwmiTiagZE4hqS7yoSDJrjY7/fH9jZWCd2ZeT9Y7eDWgNogg67tIp/uEWlTz/ay",
+	"GEWYiggEzj2V0h5A3mooGgKh7SfR/lPVzeJdzNCh/TNFBuTxWGWIDeR3GTUBX6qg4yNaRPXg40nHgiW7",
+	"w3Gd8gIBMmbIzB188zALP8oEtnDm7Nk1TfGID/x4khJmBnH0MooFCAFHx70l4jADg3Jz5r170EL4gzYc",
+	"MeJqMNCFwFhUibhy8P7t23cPDt5oVr6A/t65b/SAfTdw6xK4j9Vq6K+UPIqJu2/v37t/985cy8iGntR0",
+	"3/mPKfvW6pnw9GxJU7hT0trG3G++NTdH4srt/Qe3795fbJGklUriyP9xkvk/d1g1fqYTuK/RxSWmQwAO",
+	"qXQDWc+T6hdYksQda26pwuQZOc09eVbumK1D2cQ6AvwM1PTQMOziZl9n2gyx2TQl244ECDyBwDO2UcKd",
+	"wb9Wpgr2DvKBm7K62lYhx++FJ2X+syFDJQjbEBM+7AAeOdGfFDBrxSQDaKNUZhlPGAE8GZ3azR65PxDR",
+	"Pi4R/S3Np12yBWBeSVpR/SLcODobRPAflLsHY4VMbZHmU7Yk5s42HBXsDgJM9XWBjjL6d6FMntJqZniy",
+	"xZEaSGweBntak1leduk8uyYqpwHW2zPf2alTpieBx29J48iTznTMqpcXieHMxQoQDgE8hbRzOCcO4KsA",
+	"8WScfGLgHAO5F4mcGQJGstKlKe5W8Yjso4dZ8OyVgBVb1CX2E/06RreHuPFjSOp/kPv60xTKgwphjrVd",
+	"4T0HFYfKNBw8JKFDA8zl2B9m9rYGLCh6Cu9VTVTvTbGPv7KwpCsowQxE2jqIPeW2LybTA2YQ3U4UiK+5",
+	"4tXzkmpux6nsqWGeAsu4IJJY0GSJWdBR+mR5bO9KtkPpz7XvTIzq8gPuJSVkr4QZYW4Y+/BhBmsxsvqD",
+	"VTYRjOwTgUEd8QlM5ZECt/YnYqQksMt/cph9srW15f7fvhEnheyXsfhExDrrFuqZVlN7Rp7lOlGJ/fuR",
+	"su9OC12WKhP4kn9UuCbswYKuVl/3QGJybGWvTPdATpUwmz7USAXT9AFqCVrXxpo8SbVZJ64YfEqX9Kp7",
+	"XnwS9sh10reR5f56nG/FP/W/P/0D8Yno60wCuz3ibOH8hp0+zPYhUcutk30E5CYQZ1prQqjnPXuwuHE6",
+	"L1QvTczANC+Q3snM9K7AurJR+UvL1FHbEomMcaDoIqAfQf8xUSXzexLsoN1j+QQZfaDYBDrKZJf0V8db",
+	"CcUmvl9zj9V170APMnt6CZh2qo7AfYkiytgf80kZarBoJdaPk7tDY4Ez70sS6c6Z+RQNNJaAVF2QRuM/",
+	"5XX4mq/dkTqdCfDYV60Q70KHmSy04VMN59Qu/ogrhVgBqZooedbTqabs46geQNd/BZwfrFkyqiSq5ASn",
+	"G/j2K/qxsz94sUuMFnH3J0UBojgEWxtJ7eEvq9Qy0j3aPMyEldczkeR0Aa7fCXsVyCLVHlvSKxQ8QHBO",
+	"V8xMVpgqgHDgFQf5OR4H37O3G5i/wlrT9pMGLWnUM+Bp9DXOHIAdPI8dsbpUONOAuYgiIVj/bGZNfdPB",
+	"A42m8pyV4vOxIj+lMKh8AsrBE2eZ8IqyIVKCiSKgcXwaEDBJvQg7ZA3HCkieGcpCLY6Ej/scyF4M+WP0",
+	"UDQ3Xth9UF7nNiC8E7brRWCwnFUSsOXCK5NZST5YtCRBJyIblKf5aAbTEE+VHgyteDd5AHlPepK7gVB3",
+	"7h2n+SDEFg3I2CtEG3qpaD0GYqS8zy6SmVf2YzMysd1YsRpJncZBo0OrIqd1bUK2UwG71sqCQaYNGvPg",
+	"wNMyFeNC9fVzjFGH0jzsM7VR0/7+eIy7y1k/sufICmo8Pb5EUxdiLHsqEphxCI2Qwj3vYaj78GPcn0bO",
+	"yAXOm5i/iH8NjQ+3V0Kf9KT+mnMuI3lk968jomaN111PVhOHjUNmG2FS9uxVkAm3Mu6LVca9Gs8ReKci",
+	"miEPfJlT+h+16K8hz5I3KPLJGFwD4do56pJFvJmUkV7sqhf51BfnFKqnxxqMeZxHPHYT8OnQ9XD16u2D",
+	"X7961d627z95e+uWuIJtFcGpP5qVCnVoMZLF8RuReOet9q3WTktceeetd98AOWlfbt+wO/zu855KQSFU",
+	"Bpi40WCB+qC8QKdFLx+NZATm3Ej38tROeWGFljV/j6z6m+oMsJTHX9mL2c4PiLrzaQDr6xrHWJHtNEyl",
+	"bSOqPuGYuIeykD02bkTe600Kg9VKed8qsjqz3al8sYnz9eH9gw+vXq1EfyBXInjYDJWqwvwOIabtPDjB",
+	"AzH8d4zDsSPv58VokkqwkLQvnC6UmaRlU9yxKl0EndMjexTHquiprHRe6kT19MhqIEhZIhO+6fCjZphP",
+	"GZ5nn5B5SfMDm0gSyrO9GeznEz3QJYSoZAmE4CQtR9YmfE8VA5XYzvQU2N9ZIqZ5cXwETi6ypcbSmGle",
+	"JNSh31C9kjwBV6/+2sHDB1evRgJNOwlqGNLEsyI2Uuh+tS+b0tro9rZkV28hjvI8VTIzzjb2OyRcADUa",
+	"l7Ngz/TydDLKzJ6Q6BIBe9TBzbb496a4Cy8WdtKgC2iWNsVjuwUnvm8l9BaVzMPMjGFP2Bnfs2fLjtNr",
+	"DZRgryvOYBp2hFpvGw/BXM/aUWv3VnT95g3okH0E8v0qz+xsRzdv3PQ7HGfmXh/1GKrslqKvUzRCwGdI",
+	"fiB7pwwmmEAdBdDN8DBsD1y9jtjd3g5mE7JURWwfoxitnX8WbjiXlbsd3Ml1F8LEBWWnrhTfnjLdo6OM",
+	"PtZAZSskREMChR7cKaTy2Yf9Z+nfNRYH+i2YqVRmbHZ5Lwr1QhSTjKCTSU9YwEcOEE/kJNE44VZX0qa0",
+	"Tz5z/D/hHYkdWBJ1qcbE0Q6ajG2PTB6aChSie/H0xf8JAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

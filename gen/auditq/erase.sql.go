@@ -18,9 +18,9 @@ FROM companies c
 WHERE c.id = $3
     AND (
         a.entity = 'contact' AND a.company_no = c.company_no AND a.entity_key = ANY ($2::text[])
-        OR a.entity = 'default_content' AND a.entity_key IN (
-            SELECT o.entity_key FROM audit o
-            WHERE o.entity = 'default_content' AND o.company_no = c.company_no
+        OR a.entity IN ('default_content', 'block') AND (a.entity, a.entity_key) IN (
+            SELECT o.entity, o.entity_key FROM audit o
+            WHERE o.entity IN ('default_content', 'block') AND o.company_no = c.company_no
                 AND EXISTS (
                     SELECT FROM unnest($4::text[]) AS r (address)
                     CROSS JOIN LATERAL (SELECT audit_shown('recipient', to_jsonb(r.address), false) AS shown) m
@@ -44,7 +44,7 @@ type ErasureAuditParams struct {
 // ErasureAudit erases audited changes of three kinds in a company:
 //
 //	contacts of user_ids       the values are removed, and the user id is replaced by a pseudonym
-//	contents for recipients    the values are removed; the audit stores recipients masked with asterisks
+//	contents and blocks        those for recipients lose their values; the audit stores recipients masked with asterisks
 //	task jobs of job_ids       the values are removed
 func (q *Queries) ErasureAudit(ctx context.Context, arg ErasureAuditParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureAudit,

@@ -255,7 +255,7 @@ func (q *Queries) BlocksOfNumber(ctx context.Context, arg BlocksOfNumberParams) 
 }
 
 const blocksToEnforce = `-- name: BlocksToEnforce :many
-SELECT b.id, b.company_id, coalesce(b.recipient, '')::text AS recipient, b.scope FROM blocks b
+SELECT b.id, b.company_id, coalesce(b.recipient, '')::text AS recipient, b.scope, b.created_by FROM blocks b
 WHERE ($1::bigint[] IS NULL AND NOT b.is_enforced) OR b.id = ANY ($1::bigint[])
 ORDER BY b.id
 LIMIT $2::integer
@@ -271,6 +271,7 @@ type BlocksToEnforceRow struct {
 	CompanyID *int64
 	Recipient string
 	Scope     string
+	CreatedBy string
 }
 
 // BlocksToEnforce returns the blocks of ids, or, if ids is null, up to `most` blocks that are not enforced.
@@ -288,6 +289,7 @@ func (q *Queries) BlocksToEnforce(ctx context.Context, arg BlocksToEnforceParams
 			&i.CompanyID,
 			&i.Recipient,
 			&i.Scope,
+			&i.CreatedBy,
 		); err != nil {
 			return nil, err
 		}

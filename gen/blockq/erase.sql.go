@@ -14,12 +14,12 @@ const erasureBlocks = `-- name: ErasureBlocks :execrows
 UPDATE blocks b
 SET recipient = NULL, reason = NULL
 WHERE b.recipient_hash = ANY (ARRAY(SELECT sha256(convert_to(r.recipient, 'UTF8')) FROM unnest($1::text[]) AS r (recipient)))
-    AND b.company_id = $2 AND b.recipient IS NOT NULL
+    AND b.company_id = $2::bigint AND b.recipient IS NOT NULL
 `
 
 type ErasureBlocksParams struct {
 	Recipients []string
-	CompanyID  *int64
+	CompanyID  int64
 }
 
 // Statements that erase a person. A block stays, because the person must not get messages after the erasure.

@@ -358,6 +358,27 @@ func (e BatchWaitReason) Valid() bool {
 	}
 }
 
+// Defines values for BlockScope.
+const (
+	BlockAll          BlockScope = "all"
+	BlockMarketing    BlockScope = "marketing"
+	BlockNotification BlockScope = "notification"
+)
+
+// Valid indicates whether the value is a known member of the BlockScope enum.
+func (e BlockScope) Valid() bool {
+	switch e {
+	case BlockAll:
+		return true
+	case BlockMarketing:
+		return true
+	case BlockNotification:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Category.
 const (
 	Access     Category = "access"
@@ -2933,6 +2954,113 @@ type BatchWaitReason string
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers can use other numbers for their own types.
 type BizType = int16
 
+// Block defines model for Block.
+type Block struct {
+	BlockID int64 `json:"block_id"`
+
+	// CompanyNo The company whose messages are stopped; null for all companies
+	CompanyNo *string   `json:"company_no"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The user who added the block; `system:opt_out` if a received message added it
+	CreatedBy string `json:"created_by"`
+
+	// ExpiresAt The time from which on the block has no effect; null for no end
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// PhoneNumber The number in E.164; null if the person was erased
+	PhoneNumber *string `json:"phone_number"`
+	Reason      *string `json:"reason"`
+
+	// ReceivedID The received message by which the person asked for the block
+	ReceivedID *int64 `json:"received_id"`
+
+	// Scope The messages that are stopped: marketing messages, notifications, or all messages, including verification codes
+	Scope BlockScope `json:"scope"`
+}
+
+// BlockAdded defines model for BlockAdded.
+type BlockAdded struct {
+	BlockID int64 `json:"block_id"`
+
+	// CancelledTasks The number of waiting messages that were cancelled
+	CancelledTasks int `json:"cancelled_tasks"`
+
+	// CompanyNo The company whose messages are stopped; null for all companies
+	CompanyNo *string   `json:"company_no"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The user who added the block; `system:opt_out` if a received message added it
+	CreatedBy string `json:"created_by"`
+
+	// ExpiresAt The time from which on the block has no effect; null for no end
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// HeldTasks Messages that senders already had
+	HeldTasks []HeldTask `json:"held_tasks"`
+
+	// PhoneNumber The number in E.164; null if the person was erased
+	PhoneNumber *string `json:"phone_number"`
+	Reason      *string `json:"reason"`
+
+	// ReceivedID The received message by which the person asked for the block
+	ReceivedID *int64 `json:"received_id"`
+
+	// Scope The messages that are stopped: marketing messages, notifications, or all messages, including verification codes
+	Scope BlockScope `json:"scope"`
+}
+
+// BlockAddedResponse defines model for BlockAddedResponse.
+type BlockAddedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message    `json:"message"`
+	Data    BlockAdded `json:"data"`
+}
+
+// BlockListResponse defines model for BlockListResponse.
+type BlockListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    BlockPage `json:"data"`
+}
+
+// BlockPage defines model for BlockPage.
+type BlockPage struct {
+	Items []Block `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// BlockRequest defines model for BlockRequest.
+type BlockRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// ExpiresAt The block has no effect from this time on; null for no end
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// PhoneNumber A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
+	//
+	// Example: 13800138000
+	PhoneNumber PhoneNumber `json:"phone_number"`
+
+	// Reason Why the number is blocked, for people
+	Reason *string `json:"reason,omitempty"`
+
+	// Scope The messages that are stopped: marketing messages, notifications, or all messages, including verification codes
+	Scope BlockScope `json:"scope"`
+}
+
+// BlockScope The messages that are stopped: marketing messages, notifications, or all messages, including verification codes
+type BlockScope string
+
 // BuildInfo defines model for BuildInfo.
 type BuildInfo struct {
 	// Version The version of the program, such as v1.0.0; `devel` if it was built without a version
@@ -3868,6 +3996,9 @@ type ErasureCounts struct {
 	// BatchRows Rows of batches that lost their number and their text
 	BatchRows int64 `json:"batch_rows"`
 
+	// Blocks Blocks that lost their number, and still stop messages to it
+	Blocks int64 `json:"blocks"`
+
 	// Callbacks Bodies of callbacks in which the address was hidden
 	Callbacks int64 `json:"callbacks"`
 
@@ -4176,6 +4307,15 @@ type HeldLease struct {
 
 	// LeaseID From the answer of the claim
 	LeaseID int64 `json:"lease_id"`
+}
+
+// HeldTask defines model for HeldTask.
+type HeldTask struct {
+	LeaseUntil time.Time `json:"lease_until"`
+
+	// SenderNo The sender that has the message
+	SenderNo string `json:"sender_no"`
+	TaskID   string `json:"task_id"`
 }
 
 // HistorySettings defines model for HistorySettings.
@@ -9116,6 +9256,42 @@ type ListBatchRowsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListBlocksParams defines parameters for ListBlocks.
+type ListBlocksParams struct {
+	// PhoneNumber Only blocks of this phone number
+	PhoneNumber *PhoneNumber `form:"phone_number,omitempty" json:"phone_number,omitempty"`
+
+	// Scope Only blocks of this scope
+	Scope     *BlockScope `form:"scope,omitempty" json:"scope,omitempty"`
+	CompanyNo *No         `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// AddBlockParams defines parameters for AddBlock.
+type AddBlockParams struct {
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ExportBlocksParams defines parameters for ExportBlocks.
+type ExportBlocksParams struct {
+	// Scope Only blocks of this scope
+	Scope     *BlockScope `form:"scope,omitempty" json:"scope,omitempty"`
+	CompanyNo *No         `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// DeleteBlockParams defines parameters for DeleteBlock.
+type DeleteBlockParams struct {
+	// Scope Only blocks of this scope
+	Scope     *BlockScope `form:"scope,omitempty" json:"scope,omitempty"`
+	CompanyNo *No         `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
 // SelectContactsParams defines parameters for SelectContacts.
 type SelectContactsParams struct {
 	// Tag Only contacts with all of these tags; `tag=A&tag=B`
@@ -9599,6 +9775,9 @@ type CreateBatchJSONRequestBody = BatchRequest
 
 // CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
 type CreateBatchMultipartRequestBody = BatchForm
+
+// AddBlockJSONRequestBody defines body for AddBlock for application/json ContentType.
+type AddBlockJSONRequestBody = BlockRequest
 
 // EraseContactsJSONRequestBody defines body for EraseContacts for application/json ContentType.
 type EraseContactsJSONRequestBody = ErasureRequest
@@ -11133,6 +11312,59 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
 	ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListBlocks List blocked phone numbers, newest first
+	//
+	// Callers of a company get the blocks of their company. With `phone_number`, the list also contains the blocks of this number that apply to all companies, and has one page.
+	//
+	// Corresponds with GET /api/v1/blocks (the `ListBlocks` operationId).
+	ListBlocks(ctx context.Context, params *ListBlocksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddBlockWithBody Block a phone number
+	//
+	// Stops messages of a company to a phone number. The block applies to text and voice messages.
+	//
+	// - New messages to the number get 409 `recipient.blocked`. Rows of batches are rejected, and persons of notifications get no message.
+	// - Waiting messages are cancelled before the answer: due and scheduled ones, and those of running batches. After the answer, no sender gets such
+	//   a message. `held_tasks` lists the messages that senders already had: they can still be sent once.
+	// - If the same block exists, its reason and its end change.
+	//
+	// An admin who names no `company_no` blocks the number for all companies.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/blocks (the `AddBlock` operationId).
+	AddBlockWithBody(ctx context.Context, params *AddBlockParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddBlock Block a phone number
+	//
+	// Stops messages of a company to a phone number. The block applies to text and voice messages.
+	//
+	// - New messages to the number get 409 `recipient.blocked`. Rows of batches are rejected, and persons of notifications get no message.
+	// - Waiting messages are cancelled before the answer: due and scheduled ones, and those of running batches. After the answer, no sender gets such
+	//   a message. `held_tasks` lists the messages that senders already had: they can still be sent once.
+	// - If the same block exists, its reason and its end change.
+	//
+	// An admin who names no `company_no` blocks the number for all companies.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/blocks (the `AddBlock` operationId).
+	AddBlock(ctx context.Context, params *AddBlockParams, body AddBlockJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportBlocks Export the blocked phone numbers, newest first, as CSV
+	//
+	// The columns are phone_number, scope, company_no, reason, created_by, created_at and expires_at. A number that was erased is empty. If the download breaks off, the file is incomplete.
+	//
+	// Corresponds with GET /api/v1/blocks/export.csv (the `ExportBlocks` operationId).
+	ExportBlocks(ctx context.Context, params *ExportBlocksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteBlock Remove the blocks of a phone number
+	//
+	// Removes the blocks of one company, of the given `scope` or of every scope. An admin who names no `company_no` removes the blocks that apply to all companies. Messages that were cancelled stay cancelled.
+	//
+	// Corresponds with DELETE /api/v1/blocks/{phone_number} (the `DeleteBlock` operationId).
+	DeleteBlock(ctx context.Context, phoneNumber PhoneNumber, params *DeleteBlockParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TakeCallbackWithBody Receive delivery receipts from a provider
 	//
@@ -15061,6 +15293,109 @@ func (c *Client) ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ..
 // Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
 func (c *Client) ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListBatchRowsRequest(c.Server, batchID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListBlocks List blocked phone numbers, newest first
+//
+// Callers of a company get the blocks of their company. With `phone_number`, the list also contains the blocks of this number that apply to all companies, and has one page.
+//
+// Corresponds with GET /api/v1/blocks (the `ListBlocks` operationId).
+func (c *Client) ListBlocks(ctx context.Context, params *ListBlocksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBlocksRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddBlockWithBody Block a phone number
+//
+// Stops messages of a company to a phone number. The block applies to text and voice messages.
+//
+//   - New messages to the number get 409 `recipient.blocked`. Rows of batches are rejected, and persons of notifications get no message.
+//   - Waiting messages are cancelled before the answer: due and scheduled ones, and those of running batches. After the answer, no sender gets such
+//     a message. `held_tasks` lists the messages that senders already had: they can still be sent once.
+//   - If the same block exists, its reason and its end change.
+//
+// An admin who names no `company_no` blocks the number for all companies.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/blocks (the `AddBlock` operationId).
+func (c *Client) AddBlockWithBody(ctx context.Context, params *AddBlockParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddBlockRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddBlock Block a phone number
+//
+// Stops messages of a company to a phone number. The block applies to text and voice messages.
+//
+//   - New messages to the number get 409 `recipient.blocked`. Rows of batches are rejected, and persons of notifications get no message.
+//   - Waiting messages are cancelled before the answer: due and scheduled ones, and those of running batches. After the answer, no sender gets such
+//     a message. `held_tasks` lists the messages that senders already had: they can still be sent once.
+//   - If the same block exists, its reason and its end change.
+//
+// An admin who names no `company_no` blocks the number for all companies.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/blocks (the `AddBlock` operationId).
+func (c *Client) AddBlock(ctx context.Context, params *AddBlockParams, body AddBlockJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddBlockRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportBlocks Export the blocked phone numbers, newest first, as CSV
+//
+// The columns are phone_number, scope, company_no, reason, created_by, created_at and expires_at. A number that was erased is empty. If the download breaks off, the file is incomplete.
+//
+// Corresponds with GET /api/v1/blocks/export.csv (the `ExportBlocks` operationId).
+func (c *Client) ExportBlocks(ctx context.Context, params *ExportBlocksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportBlocksRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteBlock Remove the blocks of a phone number
+//
+// Removes the blocks of one company, of the given `scope` or of every scope. An admin who names no `company_no` removes the blocks that apply to all companies. Messages that were cancelled stay cancelled.
+//
+// Corresponds with DELETE /api/v1/blocks/{phone_number} (the `DeleteBlock` operationId).
+func (c *Client) DeleteBlock(ctx context.Context, phoneNumber PhoneNumber, params *DeleteBlockParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteBlockRequest(c.Server, phoneNumber, params)
 	if err != nil {
 		return nil, err
 	}
@@ -23143,6 +23478,302 @@ func NewListBatchRowsRequest(server string, batchID OfBatch, params *ListBatchRo
 	return req, nil
 }
 
+// NewListBlocksRequest constructs an http.Request for the ListBlocks method
+func NewListBlocksRequest(server string, params *ListBlocksParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/blocks")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.PhoneNumber != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "phone_number", *params.PhoneNumber, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Scope != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scope", *params.Scope, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAddBlockRequest calls the generic AddBlock builder with application/json body
+func NewAddBlockRequest(server string, params *AddBlockParams, body AddBlockJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAddBlockRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewAddBlockRequestWithBody constructs an http.Request for the AddBlock method, with any body, and a specified content type
+func NewAddBlockRequestWithBody(server string, params *AddBlockParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/blocks")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewExportBlocksRequest constructs an http.Request for the ExportBlocks method
+func NewExportBlocksRequest(server string, params *ExportBlocksParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/blocks/export.csv")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Scope != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scope", *params.Scope, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteBlockRequest constructs an http.Request for the DeleteBlock method
+func NewDeleteBlockRequest(server string, phoneNumber PhoneNumber, params *DeleteBlockParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "phone_number", phoneNumber, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/blocks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Scope != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scope", *params.Scope, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewTakeCallbackRequestWithBody constructs an http.Request for the TakeCallback method, with any body, and a specified content type
 func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
@@ -28477,6 +29108,65 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
 	ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error)
+
+	// ListBlocksWithResponse List blocked phone numbers, newest first
+	//
+	// Callers of a company get the blocks of their company. With `phone_number`, the list also contains the blocks of this number that apply to all companies, and has one page.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/blocks (the `ListBlocks` operationId).
+	ListBlocksWithResponse(ctx context.Context, params *ListBlocksParams, reqEditors ...RequestEditorFn) (*ListBlocksResponse, error)
+
+	// AddBlockWithBodyWithResponse Block a phone number
+	//
+	// Stops messages of a company to a phone number. The block applies to text and voice messages.
+	//
+	// - New messages to the number get 409 `recipient.blocked`. Rows of batches are rejected, and persons of notifications get no message.
+	// - Waiting messages are cancelled before the answer: due and scheduled ones, and those of running batches. After the answer, no sender gets such
+	//   a message. `held_tasks` lists the messages that senders already had: they can still be sent once.
+	// - If the same block exists, its reason and its end change.
+	//
+	// An admin who names no `company_no` blocks the number for all companies.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/blocks (the `AddBlock` operationId).
+	AddBlockWithBodyWithResponse(ctx context.Context, params *AddBlockParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddBlockResponse, error)
+
+	// AddBlockWithResponse Block a phone number
+	//
+	// Stops messages of a company to a phone number. The block applies to text and voice messages.
+	//
+	// - New messages to the number get 409 `recipient.blocked`. Rows of batches are rejected, and persons of notifications get no message.
+	// - Waiting messages are cancelled before the answer: due and scheduled ones, and those of running batches. After the answer, no sender gets such
+	//   a message. `held_tasks` lists the messages that senders already had: they can still be sent once.
+	// - If the same block exists, its reason and its end change.
+	//
+	// An admin who names no `company_no` blocks the number for all companies.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/blocks (the `AddBlock` operationId).
+	AddBlockWithResponse(ctx context.Context, params *AddBlockParams, body AddBlockJSONRequestBody, reqEditors ...RequestEditorFn) (*AddBlockResponse, error)
+
+	// ExportBlocksWithResponse Export the blocked phone numbers, newest first, as CSV
+	//
+	// The columns are phone_number, scope, company_no, reason, created_by, created_at and expires_at. A number that was erased is empty. If the download breaks off, the file is incomplete.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/blocks/export.csv (the `ExportBlocks` operationId).
+	ExportBlocksWithResponse(ctx context.Context, params *ExportBlocksParams, reqEditors ...RequestEditorFn) (*ExportBlocksResponse, error)
+
+	// DeleteBlockWithResponse Remove the blocks of a phone number
+	//
+	// Removes the blocks of one company, of the given `scope` or of every scope. An admin who names no `company_no` removes the blocks that apply to all companies. Messages that were cancelled stay cancelled.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/blocks/{phone_number} (the `DeleteBlock` operationId).
+	DeleteBlockWithResponse(ctx context.Context, phoneNumber PhoneNumber, params *DeleteBlockParams, reqEditors ...RequestEditorFn) (*DeleteBlockResponse, error)
 
 	// TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 	//
@@ -40591,6 +41281,387 @@ func (r ListBatchRowsResponse) ContentType() string {
 	return ""
 }
 
+type ListBlocksResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BlockListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBlocksResponse) GetJSON200() *BlockListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListBlocksResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListBlocksResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListBlocksResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListBlocksResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListBlocksResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListBlocksResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListBlocksResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBlocksResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBlocksResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBlocksResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBlocksResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type AddBlockResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BlockAddedResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r AddBlockResponse) GetJSON200() *BlockAddedResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r AddBlockResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r AddBlockResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r AddBlockResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AddBlockResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AddBlockResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r AddBlockResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r AddBlockResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r AddBlockResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AddBlockResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r AddBlockResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AddBlockResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r AddBlockResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AddBlockResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AddBlockResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AddBlockResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportBlocksResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportBlocksResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportBlocksResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportBlocksResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportBlocksResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportBlocksResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportBlocksResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportBlocksResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportBlocksResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportBlocksResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportBlocksResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportBlocksResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteBlockResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteBlockResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteBlockResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteBlockResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteBlockResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteBlockResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteBlockResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteBlockResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteBlockResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteBlockResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteBlockResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteBlockResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteBlockResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type TakeCallbackResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -49047,6 +50118,95 @@ func (c *ClientWithResponses) ListBatchRowsWithResponse(ctx context.Context, bat
 		return nil, err
 	}
 	return ParseListBatchRowsResponse(rsp)
+}
+
+// ListBlocksWithResponse List blocked phone numbers, newest first
+//
+// Callers of a company get the blocks of their company. With `phone_number`, the list also contains the blocks of this number that apply to all companies, and has one page.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/blocks (the `ListBlocks` operationId).
+func (c *ClientWithResponses) ListBlocksWithResponse(ctx context.Context, params *ListBlocksParams, reqEditors ...RequestEditorFn) (*ListBlocksResponse, error) {
+	rsp, err := c.ListBlocks(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBlocksResponse(rsp)
+}
+
+// AddBlockWithBodyWithResponse Block a phone number
+//
+// Stops messages of a company to a phone number. The block applies to text and voice messages.
+//
+//   - New messages to the number get 409 `recipient.blocked`. Rows of batches are rejected, and persons of notifications get no message.
+//   - Waiting messages are cancelled before the answer: due and scheduled ones, and those of running batches. After the answer, no sender gets such
+//     a message. `held_tasks` lists the messages that senders already had: they can still be sent once.
+//   - If the same block exists, its reason and its end change.
+//
+// An admin who names no `company_no` blocks the number for all companies.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/blocks (the `AddBlock` operationId).
+func (c *ClientWithResponses) AddBlockWithBodyWithResponse(ctx context.Context, params *AddBlockParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddBlockResponse, error) {
+	rsp, err := c.AddBlockWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddBlockResponse(rsp)
+}
+
+// AddBlockWithResponse Block a phone number
+//
+// Stops messages of a company to a phone number. The block applies to text and voice messages.
+//
+//   - New messages to the number get 409 `recipient.blocked`. Rows of batches are rejected, and persons of notifications get no message.
+//   - Waiting messages are cancelled before the answer: due and scheduled ones, and those of running batches. After the answer, no sender gets such
+//     a message. `held_tasks` lists the messages that senders already had: they can still be sent once.
+//   - If the same block exists, its reason and its end change.
+//
+// An admin who names no `company_no` blocks the number for all companies.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/blocks (the `AddBlock` operationId).
+func (c *ClientWithResponses) AddBlockWithResponse(ctx context.Context, params *AddBlockParams, body AddBlockJSONRequestBody, reqEditors ...RequestEditorFn) (*AddBlockResponse, error) {
+	rsp, err := c.AddBlock(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddBlockResponse(rsp)
+}
+
+// ExportBlocksWithResponse Export the blocked phone numbers, newest first, as CSV
+//
+// The columns are phone_number, scope, company_no, reason, created_by, created_at and expires_at. A number that was erased is empty. If the download breaks off, the file is incomplete.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/blocks/export.csv (the `ExportBlocks` operationId).
+func (c *ClientWithResponses) ExportBlocksWithResponse(ctx context.Context, params *ExportBlocksParams, reqEditors ...RequestEditorFn) (*ExportBlocksResponse, error) {
+	rsp, err := c.ExportBlocks(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportBlocksResponse(rsp)
+}
+
+// DeleteBlockWithResponse Remove the blocks of a phone number
+//
+// Removes the blocks of one company, of the given `scope` or of every scope. An admin who names no `company_no` removes the blocks that apply to all companies. Messages that were cancelled stay cancelled.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/blocks/{phone_number} (the `DeleteBlock` operationId).
+func (c *ClientWithResponses) DeleteBlockWithResponse(ctx context.Context, phoneNumber PhoneNumber, params *DeleteBlockParams, reqEditors ...RequestEditorFn) (*DeleteBlockResponse, error) {
+	rsp, err := c.DeleteBlock(ctx, phoneNumber, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteBlockResponse(rsp)
 }
 
 // TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
@@ -59890,6 +61050,327 @@ func ParseListBatchRowsResponse(rsp *http.Response) (*ListBatchRowsResponse, err
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest BatchRowListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListBlocksResponse parses an HTTP response from a ListBlocksWithResponse call
+func ParseListBlocksResponse(rsp *http.Response) (*ListBlocksResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBlocksResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BlockListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseAddBlockResponse parses an HTTP response from a AddBlockWithResponse call
+func ParseAddBlockResponse(rsp *http.Response) (*AddBlockResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AddBlockResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BlockAddedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportBlocksResponse parses an HTTP response from a ExportBlocksWithResponse call
+func ParseExportBlocksResponse(rsp *http.Response) (*ExportBlocksResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportBlocksResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteBlockResponse parses an HTTP response from a DeleteBlockWithResponse call
+func ParseDeleteBlockResponse(rsp *http.Response) (*DeleteBlockResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteBlockResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -23,6 +23,7 @@ import (
 	"lksms/internal/audience/erasure"
 	"lksms/internal/audience/notification"
 	"lksms/internal/audience/upload"
+	"lksms/internal/dispatch/block"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/job"
 	"lksms/internal/dispatch/push"
@@ -161,6 +162,7 @@ type App struct {
 	Senders       *sender.Service
 	Receipts      *receipt.Service
 	Received      *received.Service
+	Blocks        *block.Service
 	Notifications *notification.Service
 	Retention     notification.Retention
 	Alerts        *alert.Service
@@ -234,7 +236,7 @@ func (a *App) wire(ctx context.Context) (err error) {
 func (a *App) Sweeps() []sweep.Job {
 	return slices.Concat(
 		serverSweeps(a.Servers), a.users.Sweeps(), a.Answers.Sweeps(),
-		a.Directory.Sweeps(), a.Senders.Sweeps(), a.Queue.Sweeps(), a.Submissions.Sweeps(), a.Receipts.Sweeps(), a.Received.Sweeps(), a.Jobs.Sweeps(),
+		a.Directory.Sweeps(), a.Senders.Sweeps(), a.Queue.Sweeps(), a.Submissions.Sweeps(), a.Receipts.Sweeps(), a.Received.Sweeps(), a.Blocks.Sweeps(), a.Jobs.Sweeps(),
 		a.Feed.Sweeps(), a.Webhooks.Sweeps(),
 		a.Uploads.Sweeps(), a.Contacts.Sweeps(), a.Notifications.Sweeps(), a.Retention.Sweeps(), a.Batches.Sweeps(), a.Erasures.Sweeps(),
 		a.Audit.Sweeps(), a.Alerts.Sweeps(), a.Notifier.Sweeps(), a.Statistics.Sweeps(), a.Reconcile.Sweeps(), a.History.Sweeps(),
@@ -287,6 +289,7 @@ func (a *App) wireDispatch() {
 	a.Jobs = job.New(a.DB, a.Tasks, a.settings, o.Log)
 	a.Receipts = receipt.New(a.DB, a.Queue, a.configs, o.Log)
 	a.Receipts.Register(a.metrics)
+	a.Blocks = block.New(a.DB, a.Tasks)
 	a.Received = received.New(a.DB, a.settings)
 	a.Pusher = push.New(a.DB, push.Services{
 		Queue: a.Queue, Submissions: a.Submissions, Tasks: a.Tasks, Directory: a.Directory, Receipts: a.Receipts, Configs: a.configs,
@@ -337,7 +340,7 @@ func (a *App) wireTransport() (err error) {
 	})
 	a.Handler, err = httpapi.New(httpapi.Services{
 		Submissions: a.Submissions, Tasks: a.Tasks, Explain: a.explain, Queue: a.Queue, Templates: a.templates, History: a.History, Alerts: a.Alerts, Audit: a.Audit, Access: a.users, Idempotency: a.Answers,
-		Directory: a.Directory, Senders: a.Senders, Configs: a.configs, Pusher: a.Pusher, Settings: a.settings, Receipts: a.Receipts, Received: a.Received,
+		Directory: a.Directory, Senders: a.Senders, Configs: a.configs, Pusher: a.Pusher, Settings: a.settings, Receipts: a.Receipts, Received: a.Received, Blocks: a.Blocks,
 		Inbounds:      a.inbounds,
 		Phones:        mobile.New(a.DB, mobile.Services{Access: a.users, Queue: a.Queue, Senders: a.Senders}),
 		Notifications: a.Notifications, Contacts: a.Contacts, Erasures: a.Erasures, Jobs: a.Jobs, Batches: a.Batches, Uploads: a.Uploads,

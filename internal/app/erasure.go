@@ -14,6 +14,7 @@ func (a *App) erasureOwners() []erasure.Owner {
 		{Room: "batch", EraseSourcePortions: a.Batches.Refuse, Reading: a.Batches.Checking, ErasePortions: a.Batches.Erase},
 		{Room: "sqlinbox", HasEarlier: a.SQLInbox.HasEarlier},
 		{Room: "received", ErasePortions: a.Received.Erase},
+		{Room: "block", Erase: a.Blocks.Erase},
 		{Room: "receipt", EraseTasks: a.Receipts.EraseTasks},
 		{Room: "thirdparty", EraseTasks: a.ThirdParty.EraseTasks},
 		{Room: "push", EraseTasks: a.Pusher.EraseTasks},

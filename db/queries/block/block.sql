@@ -41,7 +41,7 @@ ORDER BY b.id DESC;
 
 -- BlocksToEnforce returns the blocks of ids, or, if ids is null, up to `most` blocks that are not enforced.
 -- name: BlocksToEnforce :many
-SELECT b.id, b.company_id, coalesce(b.recipient, '')::text AS recipient, b.scope FROM blocks b
+SELECT b.id, b.company_id, coalesce(b.recipient, '')::text AS recipient, b.scope, b.created_by FROM blocks b
 WHERE (sqlc.narg(ids)::bigint[] IS NULL AND NOT b.is_enforced) OR b.id = ANY (sqlc.narg(ids)::bigint[])
 ORDER BY b.id
 LIMIT @most::integer;

@@ -5,4 +5,4 @@
 UPDATE blocks b
 SET recipient = NULL, reason = NULL
 WHERE b.recipient_hash = ANY (ARRAY(SELECT sha256(convert_to(r.recipient, 'UTF8')) FROM unnest(@recipients::text[]) AS r (recipient)))
-    AND b.company_id = @company_id AND b.recipient IS NOT NULL;
+    AND b.company_id = @company_id::bigint AND b.recipient IS NOT NULL;

@@ -51,6 +51,7 @@ const (
 	Attempts        Kind = "attempts"
 	Receipts        Kind = "receipts"
 	Received        Kind = "received"
+	Blocks          Kind = "blocks" // blocks that lost their number
 	Callbacks       Kind = "callbacks"
 	Texts           Kind = "texts" // rendered texts
 	Notifications   Kind = "notifications"

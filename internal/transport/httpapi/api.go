@@ -17,6 +17,7 @@ import (
 	"lksms/internal/audience/erasure"
 	"lksms/internal/audience/notification"
 	"lksms/internal/audience/upload"
+	"lksms/internal/dispatch/block"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/job"
 	"lksms/internal/dispatch/push"
@@ -100,6 +101,7 @@ type Services struct {
 	Settings      *setting.Service
 	Receipts      *receipt.Service
 	Received      *received.Service
+	Blocks        *block.Service
 	Inbounds      *inbound.Service
 	Phones        *mobile.Service
 	Notifications *notification.Service
@@ -135,7 +137,7 @@ func New(services Services, options Options) (http.Handler, error) {
 			Webhooks: services.Webhooks, Gate: guard,
 		}, scope),
 		audienceHandlers: audience.New(audience.Services{
-			Explain: services.Explain, Batches: services.Batches, Uploads: services.Uploads, Notifications: services.Notifications,
+			Explain: services.Explain, Batches: services.Batches, Blocks: services.Blocks, Uploads: services.Uploads, Notifications: services.Notifications,
 			Contacts: services.Contacts, Erasures: services.Erasures, Directory: services.Directory, Streams: options.Streams,
 			Log: options.Gate.Log,
 		}, scope),

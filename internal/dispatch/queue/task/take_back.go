@@ -27,19 +27,15 @@ type Lease struct {
 
 const (
 	takeBackPortion = 1000                 // maximum number of tasks that one statement takes back
-	writersPause    = 2 * time.Millisecond // time between two checks of awaitWriters; a submission takes some milliseconds
+	writersPause    = 2 * time.Millisecond // time between two checks of AwaitWriters; a submission takes some milliseconds
 )
 
 // TakeBack cancels the PENDING tasks to a recipient, and logs by as the user. It returns their number, and the tasks that senders hold: such a message can still
-// be sent once, and is not sent again. The block must be committed before. TakeBack also finds tasks of submissions that began before the block was committed.
-// If a partition is locked, because it is being moved to another tablespace, the database counts as unavailable. Each portion of tasks is one transaction.
+// be sent once, and is not sent again. The caller first stores the block, and calls AwaitWriters after the block is committed. If a partition is locked, because it is being moved to another tablespace, the database counts as unavailable. Each portion of tasks is one transaction.
 func (s *Service) TakeBack(ctx context.Context, b Blocked, by string) (cancelled int, held []Lease, err error) {
 	detail, err := json.Marshal(map[string]string{"by": by})
 	if err != nil {
 		return 0, nil, fmt.Errorf("take back tasks: %w", err)
-	}
-	if err := s.awaitWriters(ctx); err != nil {
-		return 0, nil, err
 	}
 	for after := ""; ; {
 		var ids []string
@@ -68,8 +64,8 @@ func (s *Service) TakeBack(ctx context.Context, b Blocked, by string) (cancelled
 	}
 }
 
-// awaitWriters waits until all transactions that now write queue have ended. The tasks that they added are then visible.
-func (s *Service) awaitWriters(ctx context.Context) error {
+// AwaitWriters waits until all transactions that now write queue have ended. The tasks that they added are then visible.
+func (s *Service) AwaitWriters(ctx context.Context) error {
 	before, err := s.q.QueueWriters(ctx)
 	for err == nil && len(before) > 0 {
 		select {

@@ -24,6 +24,9 @@ func (a fileAnswer) VisitExportContactsResponse(w http.ResponseWriter) error { r
 // VisitExportContactImportErrorsResponse implements api.ExportContactImportErrorsResponseObject.
 func (a fileAnswer) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error { return a(w) }
 
+// VisitExportBlocksResponse implements api.ExportBlocksResponseObject.
+func (a fileAnswer) VisitExportBlocksResponse(w http.ResponseWriter) error { return a(w) }
+
 func (h *Handlers) file(ctx context.Context, name string, header []string, fill func(add func(rows [][]string) error) error) (fileAnswer, error) {
 	return h.services.Streams.File(ctx, h.services.Log, name, header, fill)
 }

@@ -75,7 +75,7 @@ func erasureOf(e erasure.Row) (api.Erasure, error) {
 		CreatedAt: e.CreatedAt, FinishedAt: e.FinishedAt,
 		Counts: api.ErasureCounts{
 			Contacts: c[erase.Contacts], Tags: c[erase.Tags], TasksCancelled: c[erase.Cancelled], Tasks: c[erase.Tasks], Reports: c[erase.Reports],
-			Attempts: c[erase.Attempts], Receipts: c[erase.Receipts], Received: c[erase.Received], Callbacks: c[erase.Callbacks], Texts: c[erase.Texts],
+			Attempts: c[erase.Attempts], Receipts: c[erase.Receipts], Received: c[erase.Received], Blocks: c[erase.Blocks], Callbacks: c[erase.Callbacks], Texts: c[erase.Texts],
 			Notifications: c[erase.Notifications], SendOnce: c[erase.SentOnce], BatchRows: c[erase.BatchRows], DefaultContents: c[erase.DefaultContents],
 			Submissions: c[erase.Submissions], DedupKeys: c[erase.DedupKeys], Answers: c[erase.Answers], TaskJobs: c[erase.TaskJobs], Audit: c[erase.Changes],
 		},

@@ -1,4 +1,5 @@
-// Package audience contains the handlers of messages to many recipients: batches and their lists, notifications, contacts with their tags, and erasures.
+// Package audience contains the handlers of messages to many recipients: batches and their lists, notifications, contacts with their tags, blocks, and
+// erasures.
 package audience
 
 import (
@@ -9,6 +10,7 @@ import (
 	"lksms/internal/audience/erasure"
 	"lksms/internal/audience/notification"
 	"lksms/internal/audience/upload"
+	"lksms/internal/dispatch/block"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/transport/httpapi/caller"
@@ -19,6 +21,7 @@ import (
 type Services struct {
 	Explain       *explain.Service
 	Batches       *batch.Service
+	Blocks        *block.Service
 	Uploads       *upload.Service
 	Notifications *notification.Service
 	Contacts      *contact.Service

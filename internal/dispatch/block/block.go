@@ -1,0 +1,193 @@
+// Package block stores phone numbers that must not receive messages, and takes back waiting messages to them.
+package block
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"lksms/gen/blockq"
+	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/dispatch/queue/task"
+	"lksms/internal/platform/erase"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
+	"lksms/internal/platform/sweep"
+)
+
+// These are the scopes of blocks.
+const (
+	Marketing    = "marketing"    // only marketing messages
+	Notification = "notification" // only notifications
+	All          = "all"          // all messages, including verification codes
+)
+
+// typesOf contains the message types that each scope forbids. The database function blocks_of contains the same rule.
+var typesOf = map[string][]int16{
+	Marketing: {submit.Marketing}, Notification: {submit.Notification}, All: {submit.Verification, submit.Notification, submit.Marketing},
+}
+
+const (
+	enforceLimit = 20 * time.Second // maximum duration of one enforcement
+	portion      = 100              // maximum number of blocks that the sweep enforces together
+	deleteBatch  = 1000             // maximum number of rows that one statement deletes
+)
+
+// Row is a block, and the number of its company. CompanyNo is nil if the block is for all companies.
+type Row = blockq.BlockListRow
+
+// Service stores blocks.
+type Service struct {
+	db    *postgres.DB
+	q     *blockq.Queries
+	tasks *task.Service
+}
+
+// New returns a Service.
+func New(db *postgres.DB, tasks *task.Service) *Service {
+	return &Service{db: db, q: blockq.New(db), tasks: tasks}
+}
+
+// Sweeps returns the periodic jobs of the service.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "enforce-blocks", Interval: 5 * time.Second, Run: s.EnforceAll},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-blocks", Interval: 10 * time.Minute, Run: s.DeleteExpired},
+	}
+}
+
+// Block describes new blocks.
+type Block struct {
+	CompanyID  *int64 // nil: all companies
+	Scope      string
+	Reason     *string
+	ExpiresAt  *time.Time // nil: no end
+	ReceivedID *int64     // the received message by which the person asked for the block; nil: somebody else asked for it
+	By         string     // name of the user
+}
+
+// Put adds a block for each recipient, or changes the reason and the expiry of the blocks that exist. It returns the ids of the blocks. The recipients are
+// numbers in E.164 without repeats. The caller calls Enforce after its transaction is committed. If it does not, the sweep enforce-blocks does.
+func (s *Service) Put(ctx context.Context, b Block, recipients []string) ([]int64, error) {
+	ids, err := postgres.Again(ctx, s.db, func() ([]int64, error) {
+		return s.q.BlockPut(ctx, blockq.BlockPutParams{
+			CompanyID: b.CompanyID, Recipients: recipients, Scope: b.Scope, Reason: b.Reason, ReceivedID: b.ReceivedID, CreatedBy: b.By, ExpiresAt: b.ExpiresAt,
+		})
+	})
+	return ids, postgres.Wrap("store blocks", err, nil)
+}
+
+// Taken describes the tasks that waited when a block was added.
+type Taken struct {
+	Cancelled int          // tasks that waited
+	Held      []task.Lease // tasks that a sender already has: their messages can still be sent once
+}
+
+// Enforce takes back the tasks that blocks forbid. After Enforce has returned without an error, no such message is handed out. A task of a submission that began
+// before the block was stored is found, too.
+func (s *Service) Enforce(ctx context.Context, ids []int64) (Taken, error) {
+	return s.enforce(ctx, blockq.BlocksToEnforceParams{Ids: ids, Most: int32(len(ids))})
+}
+
+// EnforceAll enforces the blocks that no server has enforced: their server has stopped, or the database was not available. It returns the number of cancelled
+// tasks.
+func (s *Service) EnforceAll(ctx context.Context) (cancelled int, err error) {
+	taken, err := s.enforce(ctx, blockq.BlocksToEnforceParams{Most: portion})
+	return taken.Cancelled, err
+}
+
+func (s *Service) enforce(ctx context.Context, p blockq.BlocksToEnforceParams) (all Taken, err error) {
+	ctx, cancel := context.WithTimeout(ctx, enforceLimit)
+	defer cancel()
+	rows, err := s.q.BlocksToEnforce(ctx, p)
+	if err != nil || len(rows) == 0 {
+		return all, postgres.Wrap("find blocks to enforce", err, nil)
+	}
+	if err := s.tasks.AwaitWriters(ctx); err != nil {
+		return all, fmt.Errorf("enforce blocks: %w", err)
+	}
+	done := make([]int64, len(rows))
+	for i, row := range rows {
+		done[i] = row.ID
+		if row.Recipient == "" { // erased: the erasure has cancelled its tasks
+			continue
+		}
+		n, held, err := s.tasks.TakeBack(ctx, task.Blocked{Recipient: row.Recipient, CompanyID: row.CompanyID, MessageTypes: typesOf[row.Scope]}, row.CreatedBy)
+		all.Cancelled, all.Held = all.Cancelled+n, append(all.Held, held...)
+		if err != nil {
+			return all, fmt.Errorf("enforce blocks: %w", err)
+		}
+	}
+	return all, postgres.Wrap("mark blocks as enforced", s.q.BlocksEnforced(ctx, done), nil)
+}
+
+// Delete deletes the blocks of a recipient with one company. A nil companyID means the blocks for all companies, a nil scope means every scope. Fault:
+// block.not_found.
+func (s *Service) Delete(ctx context.Context, companyID *int64, recipient string, scope *string) error {
+	n, err := s.q.BlockDelete(ctx, blockq.BlockDeleteParams{Recipient: recipient, CompanyID: companyID, Scope: scope})
+	if err == nil && n == 0 {
+		return fault.New(fault.NotFound, fault.BlockNotFound)
+	}
+	return postgres.Wrap("delete blocks", err, nil)
+}
+
+// DeleteByPerson deletes the blocks of a recipient with one company for which the person asked, and reports whether there were any.
+func (s *Service) DeleteByPerson(ctx context.Context, companyID int64, recipient string) (bool, error) {
+	n, err := s.q.BlockDelete(ctx, blockq.BlockDeleteParams{Recipient: recipient, CompanyID: &companyID, ByPerson: true})
+	return n > 0, postgres.Wrap("delete blocks", err, nil)
+}
+
+// Filter selects blocks of a list.
+type Filter struct {
+	CompanyID *int64  // nil: blocks of every company, and those for all companies
+	Scope     *string // nil: every scope
+	BeforeID  int64
+	Limit     int
+}
+
+// List lists blocks, newest first.
+func (s *Service) List(ctx context.Context, f Filter) ([]Row, error) {
+	rows, err := s.q.BlockList(ctx, blockq.BlockListParams{
+		CompanyID: f.CompanyID, AllCompanies: f.CompanyID == nil, Scope: f.Scope, BeforeID: f.BeforeID, Most: int32(f.Limit),
+	})
+	return rows, postgres.Wrap("list blocks", err, nil)
+}
+
+// ListOf lists the blocks of a recipient, newest first: those of a company (nil: of every company), and those for all companies.
+func (s *Service) ListOf(ctx context.Context, companyID *int64, recipient string, scope *string) ([]Row, error) {
+	found, err := s.q.BlocksOfNumber(ctx, blockq.BlocksOfNumberParams{Recipient: recipient, CompanyID: companyID, Scope: scope})
+	rows := make([]Row, len(found))
+	for i, row := range found {
+		rows[i] = Row(row)
+	}
+	return rows, postgres.Wrap("list blocks of number", err, nil)
+}
+
+// Get returns the block of a recipient with one company (nil: all companies) and scope. Fault: block.not_found.
+func (s *Service) Get(ctx context.Context, companyID *int64, recipient, scope string) (Row, error) {
+	rows, err := s.ListOf(ctx, companyID, recipient, &scope)
+	if err != nil {
+		return Row{}, err
+	}
+	for _, row := range rows {
+		if row.CompanyID == nil && companyID == nil || row.CompanyID != nil && companyID != nil && *row.CompanyID == *companyID {
+			return row, nil
+		}
+	}
+	return Row{}, fault.New(fault.NotFound, fault.BlockNotFound)
+}
+
+// DeleteExpired deletes blocks that have expired, in batches. It returns the number of deleted rows.
+func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
+	return postgres.InBatches(deleteBatch, func() (int64, error) {
+		n, err := s.q.BlocksDeleteExpired(ctx, deleteBatch)
+		return n, postgres.Wrap("delete expired blocks", err, nil)
+	})
+}
+
+// Erase removes the numbers of a person from its blocks. The blocks stay, so that the person gets no messages that it did not want.
+func (s *Service) Erase(ctx context.Context, p *erase.Person) (erase.Counts, error) {
+	n, err := s.q.ErasureBlocks(ctx, blockq.ErasureBlocksParams{CompanyID: p.CompanyID, Recipients: p.Recipients})
+	return erase.Counts{erase.Blocks: n}, postgres.Wrap("erase blocks", err, nil)
+}

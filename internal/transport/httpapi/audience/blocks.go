@@ -1,0 +1,155 @@
+package audience
+
+import (
+	"context"
+	"time"
+
+	"lksms/gen/api"
+	"lksms/internal/dispatch/block"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/queue/task"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/transport/httpapi/caller"
+	"lksms/internal/transport/httpapi/convert"
+	"lksms/internal/transport/httpapi/gate"
+	"lksms/internal/transport/httpapi/paging"
+)
+
+// blockedCompany returns the company whose blocks a request names. It returns nil if an admin, or a reader of all companies, names no company.
+func (h *Handlers) blockedCompany(ctx context.Context, no *string) (*int64, error) {
+	if no == nil {
+		return caller.OwnCompany(ctx), nil
+	}
+	id, err := h.scope.CompanyID(ctx, no)
+	return &id, err
+}
+
+// blockedNumber returns a phone number in E.164. A number without country code belongs to the region of the company.
+func (h *Handlers) blockedNumber(ctx context.Context, company *int64, number string) (string, error) {
+	region, err := h.services.Directory.DefaultRegion(ctx, company)
+	if err != nil {
+		return "", err
+	}
+	return phone.Normalise("phone_number", number, region)
+}
+
+// ListBlocks pages through blocks, newest first.
+func (h *Handlers) ListBlocks(ctx context.Context, req api.ListBlocksRequestObject) (api.ListBlocksResponseObject, error) {
+	p := req.Params
+	before, limit, err := paging.Of(p.Cursor, p.Limit)
+	if err != nil {
+		return nil, err
+	}
+	company, err := h.blockedCompany(ctx, p.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
+	data := api.BlockPage{}
+	if p.PhoneNumber != nil {
+		number, err := h.blockedNumber(ctx, company, *p.PhoneNumber)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := h.services.Blocks.ListOf(ctx, company, number, (*string)(p.Scope))
+		data.Items = convert.List(rows, blockOf)
+		return api.ListBlocks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, err
+	}
+	rows, err := h.services.Blocks.List(ctx, block.Filter{CompanyID: company, Scope: (*string)(p.Scope), BeforeID: before, Limit: limit + 1})
+	data.Items, data.NextCursor = paging.Page(rows, limit, blockOf, func(r block.Row) string { return paging.IDText(r.ID) })
+	return api.ListBlocks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, err
+}
+
+// AddBlock blocks a phone number, and takes back the messages that wait.
+func (h *Handlers) AddBlock(ctx context.Context, req api.AddBlockRequestObject) (api.AddBlockResponseObject, error) {
+	body := req.Body
+	company, err := h.blockedCompany(ctx, body.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
+	number, err := h.blockedNumber(ctx, company, body.PhoneNumber)
+	if err != nil {
+		return nil, err
+	}
+	if body.ExpiresAt != nil && !body.ExpiresAt.After(time.Now()) {
+		return nil, fault.InvalidField("expires_at", fault.InThePast, nil)
+	}
+	ids, err := h.services.Blocks.Put(ctx, block.Block{
+		CompanyID: company, Scope: string(body.Scope), Reason: body.Reason, ExpiresAt: body.ExpiresAt, By: gate.Of(ctx).Caller.User.Username,
+	}, []string{number})
+	if err != nil {
+		return nil, err
+	}
+	taken, err := h.services.Blocks.Enforce(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	row, err := h.services.Blocks.Get(ctx, company, number, string(body.Scope))
+	if err != nil {
+		return nil, err
+	}
+	one := blockOf(row)
+	return api.AddBlock200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.BlockAdded{
+		BlockID: one.BlockID, PhoneNumber: one.PhoneNumber, Scope: one.Scope, CompanyNo: one.CompanyNo, Reason: one.Reason, ReceivedID: one.ReceivedID,
+		CreatedBy: one.CreatedBy, CreatedAt: one.CreatedAt, ExpiresAt: one.ExpiresAt, CancelledTasks: taken.Cancelled,
+		HeldTasks: convert.List(taken.Held, func(l task.Lease) api.HeldTask {
+			return api.HeldTask{TaskID: l.TaskID, SenderNo: l.SenderNo, LeaseUntil: l.LeaseUntil}
+		}),
+	}}, nil
+}
+
+// DeleteBlock removes the blocks of a phone number.
+func (h *Handlers) DeleteBlock(ctx context.Context, req api.DeleteBlockRequestObject) (api.DeleteBlockResponseObject, error) {
+	company, err := h.blockedCompany(ctx, req.Params.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
+	number, err := h.blockedNumber(ctx, company, req.PhoneNumber)
+	if err != nil {
+		return nil, err
+	}
+	err = h.services.Blocks.Delete(ctx, company, number, (*string)(req.Params.Scope))
+	return api.DeleteBlock200JSONResponse{DoneJSONResponse: convert.Done()}, err
+}
+
+// exportedBlocks is the number of blocks that one query of an export reads.
+const exportedBlocks = 1000
+
+// ExportBlocks returns a CSV file of blocks.
+func (h *Handlers) ExportBlocks(ctx context.Context, req api.ExportBlocksRequestObject) (api.ExportBlocksResponseObject, error) {
+	company, err := h.blockedCompany(ctx, req.Params.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
+	header := []string{"phone_number", "scope", "company_no", "reason", "created_by", "created_at", "expires_at"}
+	return h.file(ctx, "blocks.csv", header, func(add func([][]string) error) error {
+		before, _, _ := paging.Of(nil, nil)
+		for {
+			rows, err := h.services.Blocks.List(ctx, block.Filter{CompanyID: company, Scope: (*string)(req.Params.Scope), BeforeID: before, Limit: exportedBlocks})
+			if err != nil || len(rows) == 0 {
+				return err
+			}
+			lines := convert.List(rows, func(r block.Row) []string {
+				ends := ""
+				if r.ExpiresAt != nil {
+					ends = r.ExpiresAt.UTC().Format(time.RFC3339)
+				}
+				return []string{
+					optional.Value(r.Recipient), r.Scope, optional.Value(r.CompanyNo), optional.Value(r.Reason), r.CreatedBy,
+					r.CreatedAt.UTC().Format(time.RFC3339), ends,
+				}
+			})
+			if err := add(lines); err != nil {
+				return err
+			}
+			before = rows[len(rows)-1].ID
+		}
+	})
+}
+
+func blockOf(r block.Row) api.Block {
+	return api.Block{
+		BlockID: r.ID, PhoneNumber: r.Recipient, Scope: api.BlockScope(r.Scope), CompanyNo: r.CompanyNo, Reason: r.Reason, ReceivedID: r.ReceivedID,
+		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt,
+	}
+}
