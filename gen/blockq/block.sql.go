@@ -14,25 +14,42 @@ const blockDelete = `-- name: BlockDelete :execrows
 DELETE FROM blocks b
 WHERE b.recipient_hash = sha256(convert_to($1::text, 'UTF8')) AND b.company_id IS NOT DISTINCT FROM $2::bigint
     AND ($3::text IS NULL OR b.scope = $3::text)
-    AND (NOT $4::boolean OR b.received_id IS NOT NULL)
 `
 
 type BlockDeleteParams struct {
 	Recipient string
 	CompanyID *int64
 	Scope     *string
-	ByPerson  bool
 }
 
-// BlockDelete deletes the blocks of a number with one company (null: blocks of all companies), and returns their number. scope null: every scope. by_person:
-// only blocks for which the person asked.
+// BlockDelete deletes the blocks of a number with one company (null: blocks of all companies), and returns their number. scope null: every scope.
 func (q *Queries) BlockDelete(ctx context.Context, arg BlockDeleteParams) (int64, error) {
-	result, err := q.db.Exec(ctx, blockDelete,
-		arg.Recipient,
-		arg.CompanyID,
-		arg.Scope,
-		arg.ByPerson,
-	)
+	result, err := q.db.Exec(ctx, blockDelete, arg.Recipient, arg.CompanyID, arg.Scope)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const blockDeleteOfPerson = `-- name: BlockDeleteOfPerson :execrows
+DELETE FROM blocks b
+WHERE b.recipient_hash = sha256(convert_to($1::text, 'UTF8')) AND b.company_id = $2::bigint AND b.received_id IS NOT NULL
+    AND (
+        $3::timestamptz IS NULL
+        OR coalesce((SELECT r.received_at FROM received_messages r WHERE r.id = b.received_id), b.created_at) <= $3::timestamptz
+    )
+`
+
+type BlockDeleteOfPersonParams struct {
+	Recipient string
+	CompanyID int64
+	AskedAt   *time.Time
+}
+
+// BlockDeleteOfPerson deletes the blocks of a number with one company for which the person asked, and returns their number. asked_at: only blocks for which the
+// person had asked by this time.
+func (q *Queries) BlockDeleteOfPerson(ctx context.Context, arg BlockDeleteOfPersonParams) (int64, error) {
+	result, err := q.db.Exec(ctx, blockDeleteOfPerson, arg.Recipient, arg.CompanyID, arg.AskedAt)
 	if err != nil {
 		return 0, err
 	}
@@ -112,6 +129,26 @@ func (q *Queries) BlockList(ctx context.Context, arg BlockListParams) ([]BlockLi
 	return items, nil
 }
 
+const blockOfPersonExists = `-- name: BlockOfPersonExists :one
+SELECT EXISTS (
+    SELECT FROM blocks b
+    WHERE b.recipient_hash = sha256(convert_to($1::text, 'UTF8')) AND b.company_id = $2::bigint AND b.received_id IS NOT NULL
+)
+`
+
+type BlockOfPersonExistsParams struct {
+	Recipient string
+	CompanyID int64
+}
+
+// BlockOfPersonExists returns whether a block exists of a number with one company for which the person asked.
+func (q *Queries) BlockOfPersonExists(ctx context.Context, arg BlockOfPersonExistsParams) (bool, error) {
+	row := q.db.QueryRow(ctx, blockOfPersonExists, arg.Recipient, arg.CompanyID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const blockPut = `-- name: BlockPut :many
 
 INSERT INTO blocks (company_id, recipient, recipient_hash, scope, reason, received_id, created_by, expires_at)
@@ -120,7 +157,8 @@ SELECT $1::bigint, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), $2::tex
 FROM unnest($7::text[]) AS r (recipient)
 ORDER BY r.recipient
 ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0)) DO UPDATE
-SET recipient = excluded.recipient, reason = excluded.reason, received_id = excluded.received_id, expires_at = excluded.expires_at, is_enforced = false
+SET recipient = excluded.recipient, reason = coalesce(excluded.reason, blocks.reason), expires_at = excluded.expires_at, is_enforced = false,
+    received_id = CASE WHEN blocks.received_id IS NOT NULL OR blocks.expires_at <= now() THEN excluded.received_id END
 RETURNING id
 `
 
@@ -136,7 +174,8 @@ type BlockPutParams struct {
 
 // Statements on blocks: phone numbers to which messages of a company, or of all companies, are not sent.
 // BlockPut adds blocks of one company (null: all companies), or changes the reason and the expiry of blocks that exist, and returns the ids of the new and the
-// changed blocks. Such a block is not enforced yet. The recipients are distinct. `received_id` null: no received message asked for the blocks.
+// changed blocks. Such a block is not enforced yet. The recipients are distinct. received_id null: no received message asked for the blocks. If a person asks for
+// a block that a user added before, it stays the block of the user, so that the person cannot remove it.
 func (q *Queries) BlockPut(ctx context.Context, arg BlockPutParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, blockPut,
 		arg.CompanyID,
@@ -247,6 +286,31 @@ func (q *Queries) BlocksOfNumber(ctx context.Context, arg BlocksOfNumberParams) 
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const blocksOfReceived = `-- name: BlocksOfReceived :many
+SELECT b.id FROM blocks b WHERE NOT b.is_enforced AND b.received_id = ANY ($1::bigint[]) ORDER BY b.id
+`
+
+// BlocksOfReceived returns the blocks that received messages added, and that are not enforced.
+func (q *Queries) BlocksOfReceived(ctx context.Context, receivedIds []int64) ([]int64, error) {
+	rows, err := q.db.Query(ctx, blocksOfReceived, receivedIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -25,12 +25,12 @@ func (q *Queries) FirstReceivedSince(ctx context.Context, since time.Time) (int6
 const receivedAdd = `-- name: ReceivedAdd :many
 WITH added AS (
     INSERT INTO received_messages (
-        company_id, sender_no, sim, phone_number, own_number, content, received_at, message_no, identity, message_identity, task_id, submitted_by
+        company_id, sender_no, sim, phone_number, own_number, content, kind, received_at, message_no, identity, message_identity, task_id, submitted_by
     )
     SELECT unnest($1::bigint[]), $2::text, nullif(unnest($3::smallint[]), 0), unnest($4::text[]),
-        nullif(unnest($5::text[]), ''), unnest($6::text[]), unnest($7::timestamp with time zone[]),
-        nullif(unnest($8::text[]), ''), nullif(unnest($9::bytea[]), ''), nullif(unnest($10::bytea[]), ''),
-        nullif(unnest($11::text[]), ''), unnest($12::text[])
+        nullif(unnest($5::text[]), ''), unnest($6::text[]), unnest($7::text[]), unnest($8::timestamp with time zone[]),
+        nullif(unnest($9::text[]), ''), nullif(unnest($10::bytea[]), ''), nullif(unnest($11::bytea[]), ''),
+        nullif(unnest($12::text[]), ''), unnest($13::text[])
     ON CONFLICT DO NOTHING
     RETURNING id
 )
@@ -44,6 +44,7 @@ type ReceivedAddParams struct {
 	PhoneNumbers      []string
 	OwnNumbers        []string
 	Contents          []string
+	Kinds             []string
 	ReceivedAts       []*time.Time
 	MessageNos        []string
 	Identities        [][]byte
@@ -61,6 +62,7 @@ func (q *Queries) ReceivedAdd(ctx context.Context, arg ReceivedAddParams) ([]int
 		arg.PhoneNumbers,
 		arg.OwnNumbers,
 		arg.Contents,
+		arg.Kinds,
 		arg.ReceivedAts,
 		arg.MessageNos,
 		arg.Identities,

@@ -1,7 +1,8 @@
 -- Statements on blocks: phone numbers to which messages of a company, or of all companies, are not sent.
 
 -- BlockPut adds blocks of one company (null: all companies), or changes the reason and the expiry of blocks that exist, and returns the ids of the new and the
--- changed blocks. Such a block is not enforced yet. The recipients are distinct. `received_id` null: no received message asked for the blocks.
+-- changed blocks. Such a block is not enforced yet. The recipients are distinct. received_id null: no received message asked for the blocks. If a person asks for
+-- a block that a user added before, it stays the block of the user, so that the person cannot remove it.
 -- name: BlockPut :many
 INSERT INTO blocks (company_id, recipient, recipient_hash, scope, reason, received_id, created_by, expires_at)
 SELECT sqlc.narg(company_id)::bigint, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), @scope::text, sqlc.narg(reason)::text,
@@ -9,16 +10,32 @@ SELECT sqlc.narg(company_id)::bigint, r.recipient, sha256(convert_to(r.recipient
 FROM unnest(@recipients::text[]) AS r (recipient)
 ORDER BY r.recipient
 ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0)) DO UPDATE
-SET recipient = excluded.recipient, reason = excluded.reason, received_id = excluded.received_id, expires_at = excluded.expires_at, is_enforced = false
+SET recipient = excluded.recipient, reason = coalesce(excluded.reason, blocks.reason), expires_at = excluded.expires_at, is_enforced = false,
+    received_id = CASE WHEN blocks.received_id IS NOT NULL OR blocks.expires_at <= now() THEN excluded.received_id END
 RETURNING id;
 
--- BlockDelete deletes the blocks of a number with one company (null: blocks of all companies), and returns their number. scope null: every scope. by_person:
--- only blocks for which the person asked.
+-- BlockDelete deletes the blocks of a number with one company (null: blocks of all companies), and returns their number. scope null: every scope.
 -- name: BlockDelete :execrows
 DELETE FROM blocks b
 WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.company_id IS NOT DISTINCT FROM sqlc.narg(company_id)::bigint
-    AND (sqlc.narg(scope)::text IS NULL OR b.scope = sqlc.narg(scope)::text)
-    AND (NOT @by_person::boolean OR b.received_id IS NOT NULL);
+    AND (sqlc.narg(scope)::text IS NULL OR b.scope = sqlc.narg(scope)::text);
+
+-- BlockDeleteOfPerson deletes the blocks of a number with one company for which the person asked, and returns their number. asked_at: only blocks for which the
+-- person had asked by this time.
+-- name: BlockDeleteOfPerson :execrows
+DELETE FROM blocks b
+WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.company_id = @company_id::bigint AND b.received_id IS NOT NULL
+    AND (
+        sqlc.narg(asked_at)::timestamptz IS NULL
+        OR coalesce((SELECT r.received_at FROM received_messages r WHERE r.id = b.received_id), b.created_at) <= sqlc.narg(asked_at)::timestamptz
+    );
+
+-- BlockOfPersonExists returns whether a block exists of a number with one company for which the person asked.
+-- name: BlockOfPersonExists :one
+SELECT EXISTS (
+    SELECT FROM blocks b
+    WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.company_id = @company_id::bigint AND b.received_id IS NOT NULL
+);
 
 -- BlockList returns up to `most` blocks before before_id, newest first. all_companies: blocks of every company and those of all companies; otherwise only the
 -- blocks of company_id, where null means the blocks of all companies.
@@ -38,6 +55,10 @@ WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8'))
     AND (sqlc.narg(company_id)::bigint IS NULL OR b.company_id IS NULL OR b.company_id = sqlc.narg(company_id)::bigint)
     AND (sqlc.narg(scope)::text IS NULL OR b.scope = sqlc.narg(scope)::text)
 ORDER BY b.id DESC;
+
+-- BlocksOfReceived returns the blocks that received messages added, and that are not enforced.
+-- name: BlocksOfReceived :many
+SELECT b.id FROM blocks b WHERE NOT b.is_enforced AND b.received_id = ANY (@received_ids::bigint[]) ORDER BY b.id;
 
 -- BlocksToEnforce returns the blocks of ids, or, if ids is null, up to `most` blocks that are not enforced.
 -- name: BlocksToEnforce :many

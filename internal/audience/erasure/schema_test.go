@@ -16,7 +16,7 @@ var personal = regexp.MustCompile(`phone|html|recipient|content|mail|name|user|r
 
 // erased contains the columns that an owner clears, the columns of rows that an owner deletes, and the columns of the tables in withoutOwner.
 var erased = words(`
-	announcements.payload announcements.user_ids audit.after audit.before audit.entity_key batch_rows.contact_values batch_rows.content batch_rows.recipient callbacks.body
+	blocks.recipient announcements.payload announcements.user_ids audit.after audit.before audit.entity_key batch_rows.contact_values batch_rows.content batch_rows.recipient callbacks.body
 	contacts.attributes contacts.dingtalk_name contacts.email contacts.name contacts.phone contacts.user_id contacts.wechat_openid
 	dedup_keys.dedup_key default_contents.content default_contents.phone_number default_contents.recipient deliveries.answer deliveries.error deliveries.recipient sender_answers.answer sender_answers.error
 	erasures.asked_recipients erasures.recipients erasures.user_ids fruitless_submissions.content fruitless_submissions.phone_number fruitless_submissions.request_data
@@ -38,6 +38,7 @@ var kept = map[string][]string{
 		sender_ledger.remark alerts.remark task_jobs.remark task_jobs.skipped_by callbacks.refused callbacks.source_ip
 		users.app_id events.detail webhook_deliveries.error feed.data feed_staged.data notifications.remark alert_receivers.user_ids senders.config sql_inbox.role_name
 		sql_roles.role_name`),
+	"of erased people, so that they get no messages": words(`blocks.recipient_hash`),
 	"texts about columns, keys that callers choose, and what is deleted in a moment": words(`
 		batch_rows.fault batches.fault contact_import_errors.failure
 		contact_imports.failure contact_imports.file_name

@@ -90,6 +90,19 @@ func (s *Service) Enforce(ctx context.Context, ids []int64) (Taken, error) {
 	return s.enforce(ctx, blockq.BlocksToEnforceParams{Ids: ids, Most: int32(len(ids))})
 }
 
+// EnforceReceived enforces the blocks that received messages added, unless they are enforced.
+func (s *Service) EnforceReceived(ctx context.Context, receivedIDs []int64) error {
+	if len(receivedIDs) == 0 {
+		return nil
+	}
+	ids, err := s.q.BlocksOfReceived(ctx, receivedIDs)
+	if err != nil || len(ids) == 0 {
+		return postgres.Wrap("find blocks of received messages", err, nil)
+	}
+	_, err = s.Enforce(ctx, ids)
+	return err
+}
+
 // EnforceAll enforces the blocks that no server has enforced: their server has stopped, or the database was not available. It returns the number of cancelled
 // tasks.
 func (s *Service) EnforceAll(ctx context.Context) (cancelled int, err error) {
@@ -132,10 +145,17 @@ func (s *Service) Delete(ctx context.Context, companyID *int64, recipient string
 	return postgres.Wrap("delete blocks", err, nil)
 }
 
-// DeleteByPerson deletes the blocks of a recipient with one company for which the person asked, and reports whether there were any.
-func (s *Service) DeleteByPerson(ctx context.Context, companyID int64, recipient string) (bool, error) {
-	n, err := s.q.BlockDelete(ctx, blockq.BlockDeleteParams{Recipient: recipient, CompanyID: &companyID, ByPerson: true})
-	return n > 0, postgres.Wrap("delete blocks", err, nil)
+// DeleteOfPerson deletes the blocks of a recipient with one company for which the person had asked by the time askedAt (nil: at any time), and returns their
+// number.
+func (s *Service) DeleteOfPerson(ctx context.Context, companyID int64, recipient string, askedAt *time.Time) (int64, error) {
+	n, err := s.q.BlockDeleteOfPerson(ctx, blockq.BlockDeleteOfPersonParams{Recipient: recipient, CompanyID: companyID, AskedAt: askedAt})
+	return n, postgres.Wrap("delete blocks of person", err, nil)
+}
+
+// HasOfPerson reports whether a recipient has a block with one company for which the person asked.
+func (s *Service) HasOfPerson(ctx context.Context, companyID int64, recipient string) (bool, error) {
+	has, err := s.q.BlockOfPersonExists(ctx, blockq.BlockOfPersonExistsParams{Recipient: recipient, CompanyID: companyID})
+	return has, postgres.Wrap("find blocks of person", err, nil)
 }
 
 // Filter selects blocks of a list.

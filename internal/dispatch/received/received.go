@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"lksms/gen/receivedq"
+	"lksms/internal/dispatch/block"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/platform/fault"
@@ -36,11 +37,12 @@ type Service struct {
 	q        *receivedq.Queries
 	inParts  *receivedq.Queries // PostgreSQL plans each run for its parameters, see DB.InPartitions
 	settings *setting.Service
+	blocks   *block.Service
 }
 
 // New returns a Service on db.
-func New(db *postgres.DB, settings *setting.Service) *Service {
-	return &Service{db: db, q: receivedq.New(db), inParts: receivedq.New(db.InPartitions()), settings: settings}
+func New(db *postgres.DB, settings *setting.Service, blocks *block.Service) *Service {
+	return &Service{db: db, q: receivedq.New(db), inParts: receivedq.New(db.InPartitions()), settings: settings, blocks: blocks}
 }
 
 // Sweeps returns the periodic jobs of the service.
@@ -67,7 +69,8 @@ type Stored struct {
 
 // Take stores up to 100 messages to a sender in one transaction, and returns them in their order. A message that is already stored is not stored again. Two
 // messages of a sender are the same if SIM, number, content and the second of ReceivedAt are equal, or if number, content and MessageNo are equal. A message
-// without ReceivedAt and MessageNo is always new. Fault: sender.not_found.
+// without ReceivedAt and MessageNo is always new. If a person asks for no more messages, Take blocks marketing messages of the company to the number, and takes
+// back those that wait, before it returns. Fault: sender.not_found.
 func (s *Service) Take(ctx context.Context, senderNo string, messages []Message) ([]Stored, error) {
 	if len(messages) == 0 {
 		return nil, nil
@@ -90,10 +93,16 @@ func (s *Service) Take(ctx context.Context, senderNo string, messages []Message)
 			rows[i].company, rows[i].task, rows[i].submitter = task.CompanyID, task.TaskID, task.SubmittedBy
 		}
 	}
+	if err := s.setKinds(ctx, rows); err != nil {
+		return nil, err
+	}
 	for range tries {
 		stored, isWhole, err := s.store(ctx, senderNo, rows)
-		if err != nil || isWhole {
-			return stored, err
+		if err != nil {
+			return nil, err
+		}
+		if isWhole {
+			return stored, s.enforce(ctx, rows, stored)
 		}
 	}
 	return nil, &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: time.Second}
@@ -106,6 +115,7 @@ type row struct {
 	identity, numbers []byte // the columns identity and message_identity; nil: unknown
 	company           int64
 	task, submitter   string // empty: the message answers no task
+	kind              string
 }
 
 func rowOf(senderNo string, m Message, region string) row {
@@ -176,20 +186,27 @@ func (s *Service) answered(ctx context.Context, senderNo string, rows []row) (ma
 // store stores rows. isWhole reports whether all of them are stored: another transaction can have deleted one that was already stored.
 func (s *Service) store(ctx context.Context, senderNo string, rows []row) (all []Stored, isWhole bool, err error) {
 	p := paramsOf(senderNo, rows)
-	var added []int64
-	var found []receivedq.ReceivedIdentifiedRow
 	_, err = postgres.Again(ctx, s.db, func() (struct{}, error) { // a concurrent transaction with the same messages can cause a deadlock
 		return struct{}{}, s.db.Tx(ctx, func(ctx context.Context) error {
-			if added, err = s.q.ReceivedAdd(ctx, p); err != nil {
+			added, err := s.q.ReceivedAdd(ctx, p)
+			if err != nil {
 				return fmt.Errorf("store received messages: %w", err)
 			}
-			found, err = s.q.ReceivedIdentified(ctx, receivedq.ReceivedIdentifiedParams{Identities: p.Identities, MessageIdentities: p.MessageIdentities})
-			return postgres.Wrap("find received messages", err, nil)
+			found, err := s.q.ReceivedIdentified(ctx, receivedq.ReceivedIdentifiedParams{Identities: p.Identities, MessageIdentities: p.MessageIdentities})
+			if err != nil {
+				return fmt.Errorf("find received messages: %w", err)
+			}
+			if all, isWhole = identify(rows, added, found); !isWhole {
+				return nil
+			}
+			return s.follow(ctx, rows, all)
 		})
 	})
-	if err != nil {
-		return nil, false, err
-	}
+	return all, isWhole, err
+}
+
+// identify returns the stored messages of rows, in their order. added contains the ids of new messages. isWhole is false if a row is not found.
+func identify(rows []row, added []int64, found []receivedq.ReceivedIdentifiedRow) (all []Stored, isWhole bool) {
 	isNew := map[int64]bool{}
 	for _, id := range added {
 		isNew[id] = true
@@ -206,12 +223,12 @@ func (s *Service) store(ctx context.Context, senderNo string, rows []row) (all [
 			id, isKnown = ids[string(r.identity)]
 		}
 		if !isKnown {
-			return nil, false, nil
+			return nil, false
 		}
 		all[i] = Stored{ID: id, Deduplicated: !isNew[id]}
 		delete(isNew, id) // a repeat in the same call
 	}
-	return all, true, nil
+	return all, true
 }
 
 // paramsOf returns the parameters that store rows by the times of the network. Concurrent calls therefore store the same messages in the same order, and rarely
@@ -231,6 +248,7 @@ func paramsOf(senderNo string, rows []row) receivedq.ReceivedAddParams {
 		p.CompanyIds, p.TaskIds, p.Submitters = append(p.CompanyIds, r.company), append(p.TaskIds, r.task), append(p.Submitters, r.submitter)
 		p.Sims, p.PhoneNumbers, p.OwnNumbers = append(p.Sims, r.SIM), append(p.PhoneNumbers, r.number), append(p.OwnNumbers, r.To)
 		p.Contents, p.ReceivedAts, p.MessageNos = append(p.Contents, r.Content), append(p.ReceivedAts, r.ReceivedAt), append(p.MessageNos, r.MessageNo)
+		p.Kinds = append(p.Kinds, r.kind)
 		p.Identities, p.MessageIdentities = append(p.Identities, r.identity), append(p.MessageIdentities, r.numbers)
 	}
 	return p

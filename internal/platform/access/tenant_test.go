@@ -60,6 +60,8 @@ func readsOfMessages(w *apptest.TwoCompanies) map[string][]read {
 		"listTasks":         {{"/api/v1/sms/tasks", 200}, {"/api/v1/sms/tasks?source=beta", 200}, {"/api/v1/sms/tasks?phone_number=" + apptest.BetaPhone, 200}, {"/api/v1/sms/tasks?company_no=acme", 200}, {"/api/v1/sms/tasks?company_no=beta", forbidden}, {"/api/v1/sms/tasks?company_no=none", forbidden}},
 		"listReceived":      {{"/api/v1/received", 200}, {"/api/v1/received?unread=true", 200}, {"/api/v1/received?sender_no=both_sender", 200}, {"/api/v1/received?company_no=beta", forbidden}},
 		"getReceived":       {{"/api/v1/received/" + own["received"], 200}, {"/api/v1/received/" + beta["received"], absent}},
+		"listBlocks":        {{"/api/v1/blocks", 200}, {"/api/v1/blocks?company_no=beta", forbidden}, {"/api/v1/blocks?phone_number=%2B8613700000099", 200}},
+		"exportBlocks":      {{"/api/v1/blocks/export.csv", 200}, {"/api/v1/blocks/export.csv?company_no=beta", forbidden}},
 		"listBatches":       {{"/api/v1/batches", 200}},
 		"getBatch":          {{"/api/v1/batches/" + own["batch"], 200}, {"/api/v1/batches/" + beta["batch"], absent}},
 		"listBatchRows":     {{"/api/v1/batches/" + own["batch"] + "/rows", 200}, {"/api/v1/batches/" + beta["batch"] + "/rows", absent}},

@@ -60,6 +60,7 @@ func (w *TwoCompanies) fill(no, number string, headers []string) map[string]stri
 		"app_id": "both_sender", "messages": []any{map[string]any{"from": number, "content": "answer for " + no}},
 	}))
 	ids["received"] = fmt.Sprint(*answer.Items[0].ReceivedID)
+	w.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": "13700000099", "scope": "marketing", "reason": "asked " + no}, headers...)
 	w.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": []any{
 		map[string]any{"user_id": "of-" + no, "email": no + "@example.com", "dingtalk_name": no},
 	}}, headers...)

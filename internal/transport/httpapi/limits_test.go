@@ -26,6 +26,7 @@ var bounds = map[string]string{
 // unbounded contains the tables without a limit in a trigger, and the reason.
 var unbounded = map[string]string{
 	"messages": "messages", "queue": "messages", "dedup_keys": "messages", "renderings": "messages", "deliveries": "messages", "smsgate_messages": "messages", "subscribe_messages": "messages", "receipts": "messages",
+	"blocks":            "numbers that must not get messages",
 	"received_messages": "messages from senders; old ones are deleted",
 	"business_ends":     "ends of business tasks, kept like messages", "callbacks": "bodies from providers",
 	"fruitless_submissions": "history", "report_logs": "history", "sender_ledger": "history", "events": "history", "audit": "history",

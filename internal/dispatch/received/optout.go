@@ -1,0 +1,97 @@
+package received
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"lksms/internal/dispatch/block"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/received/optout"
+)
+
+// These are the kinds of messages.
+const (
+	kindText   = "text"
+	kindOptOut = "opt_out" // the person asks for no more messages
+	kindOptIn  = "opt_in"  // the person asks for messages again, after it had asked for none
+)
+
+// byOptOut is the user who adds the blocks for which people ask.
+const byOptOut = "system:opt_out"
+
+// setKinds finds the messages by which people ask for no more messages, or for messages again. A message that asks for messages again is an ordinary text if the
+// person has not asked for a block before: many people answer "yes" to a question.
+func (s *Service) setKinds(ctx context.Context, rows []row) error {
+	for i := range rows {
+		r := &rows[i]
+		r.kind = kindText
+		if !strings.HasPrefix(r.number, "+") { // a short code or a name
+			continue
+		}
+		switch optout.Of(r.Content, phone.Region(r.number), optout.Words{}) {
+		case optout.Out:
+			r.kind = kindOptOut
+		case optout.In:
+			isBlocked, err := s.blocks.HasOfPerson(ctx, r.company, r.number)
+			if err != nil {
+				return err
+			}
+			hasAsked := slices.ContainsFunc(rows[:i], func(o row) bool { return o.kind == kindOptOut && o.number == r.number && o.company == r.company })
+			if isBlocked || hasAsked {
+				r.kind = kindOptIn
+			}
+		}
+	}
+	return nil
+}
+
+// follow adds and removes the blocks for which new messages ask, in the order in which the network received the messages. It runs in the transaction that stores
+// the messages.
+func (s *Service) follow(ctx context.Context, rows []row, all []Stored) error {
+	var asked []int
+	for i, r := range rows {
+		if r.kind != kindText && !all[i].Deduplicated {
+			asked = append(asked, i)
+		}
+	}
+	slices.SortStableFunc(asked, func(a, b int) int { return compareTimes(rows[a], rows[b]) })
+	for _, i := range asked {
+		r := rows[i]
+		var err error
+		if r.kind == kindOptIn {
+			_, err = s.blocks.DeleteOfPerson(ctx, r.company, r.number, r.ReceivedAt)
+		} else {
+			_, err = s.blocks.Put(ctx, block.Block{
+				CompanyID: &r.company, Scope: block.Marketing, ReceivedID: &all[i].ID, By: byOptOut,
+			}, []string{r.number})
+		}
+		if err != nil {
+			return fmt.Errorf("follow received message: %w", err)
+		}
+	}
+	return nil
+}
+
+// compareTimes orders messages by the time of the network. Messages without a time are equal to all others.
+func compareTimes(a, b row) int {
+	if a.ReceivedAt == nil || b.ReceivedAt == nil {
+		return 0
+	}
+	return a.ReceivedAt.Compare(*b.ReceivedAt)
+}
+
+// enforce takes back the messages that the blocks of rows forbid. A repeated message enforces the block of the first one: the server that stored the first one
+// can have stopped before it enforced the block.
+func (s *Service) enforce(ctx context.Context, rows []row, all []Stored) error {
+	var ids []int64
+	for i, r := range rows {
+		if r.kind == kindOptOut {
+			ids = append(ids, all[i].ID)
+		}
+	}
+	slices.SortFunc(ids, cmp.Compare[int64])
+	return s.blocks.EnforceReceived(ctx, slices.Compact(ids))
+}

@@ -1,0 +1,127 @@
+// Package optout recognises the texts by which people ask for no more messages, or for messages again.
+package optout
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Kind is what a text asks for.
+type Kind int
+
+// These are the kinds.
+const (
+	Neither Kind = iota
+	Out          // no more messages
+	In           // messages again
+)
+
+// Words are the words of a company. A nil list means the words of this package.
+type Words struct {
+	Out, In []string
+}
+
+// Of returns what a text from a country (ISO code; empty: unknown) asks for. The whole text must be one of the words. Case, width, punctuation, spaces, accents
+// and words of courtesy are ignored. So "Stop. Thank you" asks for no more messages, and "STOP 12345" and "don't stop" do not.
+func Of(text, countryNo string, own Words) Kind {
+	folded := uncourteous(fold(text))
+	has := func(own []string, lists ...[]string) bool {
+		if own != nil {
+			lists = [][]string{own}
+		}
+		return slices.ContainsFunc(lists, func(list []string) bool {
+			return slices.ContainsFunc(list, func(word string) bool { return folded != "" && isRepeated(folded, fold(word)) })
+		})
+	}
+	var outThere []string // words that only one country uses
+	if countryNo == "CN" {
+		outThere = outInChina
+	}
+	switch {
+	case has(own.Out, out, outThere):
+		return Out
+	case has(own.In, in):
+		return In
+	default:
+		return Neither
+	}
+}
+
+// isRepeated reports whether a text consists of one word, once or several times. A single letter is not repeated.
+func isRepeated(text, word string) bool {
+	return text == word || utf8.RuneCountInString(word) > 1 && strings.ReplaceAll(text, word, "") == ""
+}
+
+// fold returns the letters and digits of a text, in lower case and without accents. Full-width characters become ordinary ones.
+func fold(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, norm.NFKD.String(text))
+}
+
+// uncourteous removes words of courtesy at the beginning and at the end of a folded text. It never removes the whole text.
+func uncourteous(folded string) string {
+	for {
+		rest := folded
+		for _, word := range courtesy {
+			if cut := strings.TrimPrefix(rest, word); cut != "" {
+				rest = cut
+			}
+			if cut := strings.TrimSuffix(rest, word); cut != "" {
+				rest = cut
+			}
+		}
+		if rest == folded {
+			return folded
+		}
+		folded = rest
+	}
+}
+
+// courtesy contains folded words of courtesy, and marks of the signature that some phones add. The longest of several similar words is first.
+var courtesy = folds(
+	"thank you very much", "thank you", "thanks", "thankyou", "thx", "please", "pls", "kindly", "now", "谢谢您", "谢谢", "請", "请", "謝謝",
+	"por favor", "gracias", "obrigado", "obrigada", "merci", "s'il vous plaît", "svp", "bitte", "danke", "per favore", "grazie", "пожалуйста", "спасибо",
+	"お願いします", "ありがとうございます", "부탁드립니다", "감사합니다",
+)
+
+// out contains the words by which people in any country ask for no more messages.
+var out = []string{
+	"stop", "stop all", "unsubscribe", "cancel", "end", "quit", "revoke", "opt out", "unsub", "stop messages", "stop texting me", "stop sending me messages",
+	"remove me", "no more messages", "leave me alone",
+	"退订", "退訂", "取消订阅", "取消訂閱", "拒收", "不再接收", "回复退订", "停止发送", "别再发了", "不要再发了",
+	"baja", "alto", "cancelar", "darse de baja", "dar de baja", "no más mensajes", // Spanish
+	"sair", "parar", "descadastrar", "cancelar inscrição", // Portuguese
+	"arrêt", "arrêter", "désabonner", "désinscription", "se désabonner", // French
+	"stopp", "abmelden", "abbestellen", "austragen", "keine werbung", // German
+	"annulla iscrizione", "cancellami", "disiscrivimi", "basta messaggi", // Italian
+	"стоп", "отписаться", "отписка", "отпишите меня", // Russian
+	"配信停止", "停止", "解除", "登録解除", // Japanese
+	"수신거부", "거부", "무료수신거부", // Korean
+	"berhenti", "berhenti langganan", // Indonesian
+}
+
+// outInChina contains the words that short messages of mainland China name. In other countries they are ordinary answers.
+var outInChina = []string{"t", "td", "n", "r", "qx", "0000", "00000", "#0000"}
+
+// in contains the words by which people ask for messages again.
+var in = []string{
+	"start", "yes", "unstop", "subscribe", "opt in", "resume",
+	"订阅", "訂閱", "恢复", "恢复订阅", "恢復訂閱", "重新订阅",
+	"alta", "suscribir", "inscrever", "abonner", "s'abonner", "anmelden", "iscrivimi", "старт", "подписаться", "配信再開", "수신동의", "mulai",
+}
+
+func folds(words ...string) []string {
+	all := make([]string, len(words))
+	for i, word := range words {
+		all[i] = fold(word)
+	}
+	return all
+}

@@ -1,0 +1,111 @@
+package received_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	api "lksms/gen/client"
+	"lksms/internal/testkit/apptest"
+)
+
+// advertise submits a marketing message to the person, and returns the task.
+func advertise(b *apptest.Bundle) string {
+	b.T.Helper()
+	return b.SubmitBody(map[string]any{"phone_number": person, "content": "sale", "message_type": "marketing"}).TaskID
+}
+
+// isBlocked reports whether the person gets no marketing messages.
+func isBlocked(b *apptest.Bundle) bool {
+	b.T.Helper()
+	a := b.Call("POST", "/api/v1/sms/send?dry_run=true", map[string]any{"phone_number": person, "content": "sale", "message_type": "marketing"})
+	return a.Status == 409
+}
+
+func TestStopTakesBackMarketingMessagesBeforeItsAnswer(t *testing.T) {
+	b := apptest.New(t)
+	advertise(b)
+	b.Claim("app", 1)
+	waiting := advertise(b)
+	code := b.SubmitBody(map[string]any{"phone_number": person, "content": "1234", "message_type": "verification"}).TaskID
+	got := one(b, "app", message("Stop. Thank you", map[string]any{"message_no": "1"}))
+	if got.Kind != api.ReceivedOptOut {
+		t.Errorf("kind %s", got.Kind)
+	}
+	if task := b.Task(waiting); task.Status != api.TaskCancelled {
+		t.Errorf("%+v", task)
+	}
+	if ids := b.ClaimIDs(10); !slices.Equal(ids, []string{code}) {
+		t.Errorf("claimed %v", ids)
+	}
+	if !isBlocked(b) {
+		t.Error("the person is not blocked")
+	}
+	blocks := apptest.Decode[api.BlockPage](t, b.Expect(200, "", "GET", "/api/v1/blocks?company_no=default", nil)).Items
+	if len(blocks) != 1 || *blocks[0].ReceivedID != got.ReceivedID || blocks[0].CreatedBy != "system:opt_out" {
+		t.Errorf("%+v", blocks)
+	}
+}
+
+func TestATextThatOnlyContainsStopBlocksNobody(t *testing.T) {
+	b := apptest.New(t)
+	for _, text := range []string{"STOP 12345", "don't stop", "yes"} {
+		if got := one(b, "app", message(text, nil)); got.Kind != api.ReceivedText {
+			t.Errorf("%s: %s", text, got.Kind)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM blocks"); n != 0 {
+		t.Errorf("%d blocks", n)
+	}
+}
+
+func TestTheLastWishOfAPersonCounts(t *testing.T) {
+	b := apptest.New(t)
+	noon := time.Now().Truncate(time.Second).Add(-time.Hour)
+	at := func(text string, minutes int) map[string]any {
+		return message(text, map[string]any{"received_at": noon.Add(time.Duration(minutes) * time.Minute)})
+	}
+	for _, step := range []struct {
+		name      string
+		messages  []map[string]any
+		isBlocked bool
+	}{
+		{"stop", []map[string]any{at("STOP", 1)}, true},
+		{"start", []map[string]any{at("START", 2)}, false},
+		{"a repeat of the first stop", []map[string]any{at("STOP", 1)}, false},
+		{"stop again", []map[string]any{at("STOP", 5)}, true},
+		{"a late start from before", []map[string]any{at("START", 4)}, true},
+		{"a repeat of the first start", []map[string]any{at("START", 2)}, true},
+		{"both in one request, the later one first", []map[string]any{at("START", 8), at("STOP", 7)}, false},
+		{"both in one request", []map[string]any{at("STOP", 9), at("yes", 10)}, false},
+	} {
+		post(b, "app", step.messages...)
+		if got := isBlocked(b); got != step.isBlocked {
+			t.Errorf("after %s: blocked %v", step.name, got)
+		}
+	}
+}
+
+func TestStartDoesNotRemoveTheBlockOfAUser(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": person, "scope": "marketing", "company_no": "default", "reason": "wished"})
+	post(b, "app", message("STOP", nil))
+	post(b, "app", message("START", nil))
+	if !isBlocked(b) {
+		t.Error("the person removed the block")
+	}
+}
+
+func TestARepeatedStopEnforcesTheBlockOfAStoppedServer(t *testing.T) {
+	b := apptest.New(t)
+	stop := message("STOP", map[string]any{"message_no": "1"})
+	post(b, "app", stop)
+	b.Exec("DELETE FROM blocks")
+	id := advertise(b)
+	b.Exec(`INSERT INTO blocks (company_id, recipient, recipient_hash, scope, created_by, received_id)
+		SELECT r.company_id, $1, sha256(convert_to($1, 'UTF8')), 'marketing', 'system:opt_out', r.id FROM received_messages r`, person)
+	post(b, "app", stop)
+	if task := b.Task(id); task.Status != api.TaskCancelled {
+		t.Errorf("%+v", task)
+	}
+}
