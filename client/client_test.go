@@ -246,6 +246,42 @@ func TestListMethodsReadAllPages(t *testing.T) {
 	}
 }
 
+func TestReceivedMessagesAreHandedOverOnceAndRead(t *testing.T) {
+	b := apptest.New(t)
+	n := newNetwork(t, b.URL)
+	c := dial(t, n.URL)
+	for _, one := range []struct {
+		message client.ReceivedInput
+		calls   int
+	}{
+		{client.ReceivedInput{From: "13712345678", Content: "with an id", MessageNo: new("1")}, 2},
+		{client.ReceivedInput{From: "13712345678", Content: "with a time", ReceivedAt: new(time.Now())}, 2},
+		{client.ReceivedInput{From: "13712345678", Content: "without both"}, 1},
+	} {
+		n.losesFirst(-1)
+		stored, err := c.Receive(t.Context(), "phone", []client.ReceivedInput{one.message})
+		if n.calls() != one.calls || (err == nil) != (one.calls == 2) || err == nil && !*stored.Items[0].Deduplicated {
+			t.Errorf("%s: %+v, %v after %d calls", one.message.Content, stored, err, n.calls())
+		}
+	}
+	count, last := 0, client.Received{}
+	for m, err := range c.ReceivedMessages(t.Context(), client.ReceivedFilter{Limit: new(1)}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		count, last = count+1, m
+	}
+	if count != 3 || last.Content != "with an id" {
+		t.Errorf("%d messages, the first is %+v", count, last)
+	}
+	if m, err := c.ReadReceived(t.Context(), last.ReceivedID); err != nil || *m.ReadBy != apptest.Username {
+		t.Errorf("read: %+v, %v", m, err)
+	}
+	if m, err := c.ReceivedMessage(t.Context(), last.ReceivedID); err != nil || m.ReadAt == nil {
+		t.Errorf("get: %+v, %v", m, err)
+	}
+}
+
 func TestAnErrorNamesTheFieldAndTheRequest(t *testing.T) {
 	b := apptest.New(t)
 	wrong := message("x")

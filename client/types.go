@@ -42,6 +42,14 @@ type (
 	Sender = api.Sender
 	// SenderFilter selects senders of a list.
 	SenderFilter = api.ListSendersParams
+	// Received is a message that a person sent to a sender.
+	Received = api.Received
+	// ReceivedInput is a message that a person sent to a sender, as the sender hands it over.
+	ReceivedInput = api.ReceivedInput
+	// ReceivedBatch contains the outcome of each message that a sender handed over.
+	ReceivedBatch = api.ReceivedBatch
+	// ReceivedFilter selects received messages of a list.
+	ReceivedFilter = api.ListReceivedParams
 	// BatchForm describes a batch to create. Leave File and Rows empty, because the list is a separate argument.
 	BatchForm = api.BatchForm
 	// BatchCreated is a batch whose rows are being checked.
@@ -64,8 +72,10 @@ type (
 	EventType = api.EventType
 	// EventPage contains events, oldest first, and the cursor after them.
 	EventPage = api.EventFeed
-	// MessageEvent is the data of an event whose type begins with "message.".
+	// MessageEvent is the data of an event whose type begins with "message.", except message.received.
 	MessageEvent = api.MessageEventData
+	// ReceivedEvent is the data of the event message.received.
+	ReceivedEvent = api.ReceivedEventData
 	// BatchEvent is the data of an event whose type begins with "batch.".
 	BatchEvent = api.BatchEventData
 )

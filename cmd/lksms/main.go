@@ -24,19 +24,20 @@ import (
 )
 
 type cli struct {
-	Send    remote.SendCmd    `cmd:"" group:"client" help:"Submit a message."`
-	Status  remote.StatusCmd  `cmd:"" group:"client" help:"Show a task, or what happened to it."`
-	Explain remote.ExplainCmd `cmd:"" group:"client" help:"Show why a task is in its state, and which senders could take it."`
-	Watch   remote.WatchCmd   `cmd:"" group:"client" help:"Wait until a task or a batch has ended."`
-	Cancel  remote.CancelCmd  `cmd:"" group:"client" help:"Cancel tasks that wait."`
-	Requeue remote.RequeueCmd `cmd:"" group:"client" help:"Send tasks again that are FAILED or CANCELLED."`
-	Batch   remote.BatchCmd   `cmd:"" group:"client" help:"Upload lists of messages, and follow them."`
-	Senders remote.SendersCmd `cmd:"" group:"client" help:"List senders with their state."`
-	Sender  sender.Cmd        `cmd:"" group:"client" help:"Be a sender."`
-	Claim   remote.ClaimCmd   `cmd:"" group:"client" help:"Claim tasks once, for experiments."`
-	Tail    remote.TailCmd    `cmd:"" group:"client" help:"Show events of messages and batches as they happen."`
-	Login   remote.LoginCmd   `cmd:"" group:"client" help:"Store server and credentials in a profile."`
-	Profile remote.ProfileCmd `cmd:"" group:"client" help:"Manage profiles."`
+	Send     remote.SendCmd     `cmd:"" group:"client" help:"Submit a message."`
+	Status   remote.StatusCmd   `cmd:"" group:"client" help:"Show a task, or what happened to it."`
+	Explain  remote.ExplainCmd  `cmd:"" group:"client" help:"Show why a task is in its state, and which senders could take it."`
+	Watch    remote.WatchCmd    `cmd:"" group:"client" help:"Wait until a task or a batch has ended."`
+	Cancel   remote.CancelCmd   `cmd:"" group:"client" help:"Cancel tasks that wait."`
+	Requeue  remote.RequeueCmd  `cmd:"" group:"client" help:"Send tasks again that are FAILED or CANCELLED."`
+	Batch    remote.BatchCmd    `cmd:"" group:"client" help:"Upload lists of messages, and follow them."`
+	Senders  remote.SendersCmd  `cmd:"" group:"client" help:"List senders with their state."`
+	Sender   sender.Cmd         `cmd:"" group:"client" help:"Be a sender."`
+	Received remote.ReceivedCmd `cmd:"" group:"client" help:"Read received messages, or hand them over."`
+	Claim    remote.ClaimCmd    `cmd:"" group:"client" help:"Claim tasks once, for experiments."`
+	Tail     remote.TailCmd     `cmd:"" group:"client" help:"Show events of messages and batches as they happen."`
+	Login    remote.LoginCmd    `cmd:"" group:"client" help:"Store server and credentials in a profile."`
+	Profile  remote.ProfileCmd  `cmd:"" group:"client" help:"Manage profiles."`
 
 	Serve   server.ServeCmd   `cmd:"" group:"server" help:"Run the server."`
 	Migrate server.MigrateCmd `cmd:"" group:"server" help:"Apply or revert migrations of the database. serve applies them itself."`

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -355,6 +356,101 @@ account_1  账号一  sms      app   ready  10       0      yyyy-mm-dd hh:mm:ss
 	bound.expect(1, []string{"auth.forbidden", "ask an admin"}, "senders")
 }
 
+func TestReceivedCommandsHandOverListAndReadMessages(t *testing.T) {
+	s := newShell(t)
+	s.server.AddSender(map[string]any{"sender_no": "modem_1"})
+	add := []string{
+		"received", "add", "--app-id", "modem_1", "--from", "13712345678", "--to", "10690", "--sim", "2", "--received-at", "2026-11-24T18:00:00+08:00",
+		"--message-no", "4711", "--content", "-",
+	}
+	s.stdin = "OK,\nthanks\x1b[31m\n"
+	if planned := decode[remote.UnsentRequest](s, append(add, "--dry-run")...); !strings.Contains(planned.Body, `"message_no":"4711"`) {
+		t.Errorf("dry run: %+v", planned)
+	}
+	s.expectTable("id  1\n", add...)
+	s.expectTable("id        1\nrepeated  yes\n", add...)
+	decode[client.ReceivedBatch](s, "received", "add", "--app-id", "modem_1", "--from", "10010", "--content", "")
+	s.expectTable(`ID  RECEIVED             NUMBER          SENDER   ANSWERS  UNREAD  TEXT
+3   yyyy-mm-dd hh:mm:ss  10010           modem_1           yes
+1   yyyy-mm-dd hh:mm:ss  +8613712345678  modem_1           yes     OK, thanks�[31m
+`, "received", "list")
+	s.expectTable("ID  READ BY\n1   admin\n", "received", "read", "1")
+	s.expect(1, []string{"received.not_found"}, "received", "read", "999")
+	s.expectTable(`id          1
+number      +8613712345678
+text        OK, thanks�[31m
+kind        text
+company     default
+sender      modem_1
+sim         2
+sent to     10690
+received    yyyy-mm-dd hh:mm:ss
+stored      yyyy-mm-dd hh:mm:ss
+message no  4711
+read        yyyy-mm-dd hh:mm:ss by admin
+`, "received", "show", "1")
+	for _, filter := range [][]string{{"--unread"}, {"--number", "10010"}, {"--limit", "1"}, {"--limit", "1", "--sender-no", "modem_1", "--kind", "text", "--since", "2020-01-01T00:00:00Z"}} {
+		if all := decode[[]client.Received](s, append([]string{"received", "list"}, filter...)...); len(all) != 1 || all[0].PhoneNumber != "10010" {
+			t.Errorf("%v: %+v", filter, all)
+		}
+	}
+	s.expect(2, []string{"--from"}, "received", "add", "--content", "x")
+	s.expect(1, []string{"422", "sim (--sim)"}, "received", "add", "--app-id", "modem_1", "--from", "1", "--content", "x", "--sim", "11")
+}
+
+// R1: a message that a gateway received is not lost while the server is down, and is stored once.
+func TestASpoolKeepsMessagesUntilTheServerStoresThem(t *testing.T) {
+	s := newShell(t)
+	s.server.AddSender(map[string]any{"sender_no": "modem_1"})
+	spool := pgtest.Dir(t)
+	add := func(more ...string) []string {
+		return append([]string{"received", "add", "--app-id", "modem_1", "--spool", spool}, more...)
+	}
+	down := s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_KEY=k")
+	for _, text := range []string{"first", "second"} {
+		down.expect(3, []string{"wait in " + spool}, add("--from", "13712345678", "--content", text, "--timeout", "200ms")...)
+	}
+	files, _ := filepath.Glob(filepath.Join(spool, "*.json"))
+	if len(files) != 2 {
+		t.Fatalf("the folder contains %v", files)
+	}
+	first, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"3.json": `{"from": "10010", "content": "of a gateway"}`, "4.json": `{"content": "of nobody"}`, "5.json": "no JSON", "6.tmp": "not yet complete",
+	} {
+		if err := os.WriteFile(filepath.Join(spool, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.expect(1, []string{"4.json.refused: refused with 422", "from (--from)", "5.json.refused: the file is no message"}, add()...)
+	// A run that was killed before it deleted its file hands over the message again.
+	for _, file := range []string{files[0], filepath.Join(spool, "3.json")} {
+		content := first
+		if file != files[0] {
+			content = []byte(`{"from": "10010", "content": "of a gateway"}`)
+		}
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.expectTable("handed over  3\n", add("--from", "13712345678", "--content", "third")...)
+	s.expectTable("handed over  0\n", add()...)
+	var texts []string
+	for _, m := range decode[[]client.Received](s, "received", "list") {
+		texts = append(texts, m.Content)
+	}
+	slices.Sort(texts)
+	if got := strings.Join(texts, ","); got != "first,of a gateway,second,third" {
+		t.Errorf("stored are %s", got)
+	}
+	if left, _ := filepath.Glob(filepath.Join(spool, "*")); len(left) != 3 {
+		t.Errorf("left are %v", left)
+	}
+}
+
 func TestTailContinuesAfterTheServerReturns(t *testing.T) {
 	s := newShell(t)
 	target := s.server.URL
@@ -385,6 +481,8 @@ func TestTailContinuesAfterTheServerReturns(t *testing.T) {
 		apptest.Eventually(t, "the event is printed", func() bool { return strings.Contains(out.String(), id) })
 	}
 	seen(settle())
+	s.expect(0, nil, "received", "add", "--app-id", "app", "--from", "10010", "--content", "an answer")
+	seen("an answer")
 	first.CloseClientConnections()
 	first.Close()
 	id := settle()
@@ -405,7 +503,7 @@ func TestTailContinuesAfterTheServerReturns(t *testing.T) {
 			firstCursors++
 			continue
 		}
-		if err := json.Unmarshal([]byte(line), &event); err != nil || event.Type != "message.sent" {
+		if err := json.Unmarshal([]byte(line), &event); err != nil || event.Type != "message.sent" && event.Type != "message.received" {
 			t.Errorf("line %s: %v", line, err)
 		}
 	}
@@ -1072,6 +1170,10 @@ func TestJSONOutputContainsTheFieldsOfANewerServer(t *testing.T) {
 	expect(1, "senders", "--limit", "1")
 	expect(3, "claim", "--app-id", "phone_9", "--limit", "3")
 	expect(0, "claim", "--app-id", "phone_9")
+	expect(2, "received", "add", "--app-id", "phone_7", "--from", "1", "--content", "x")
+	expect(1, "received", "list")
+	expect(1, "received", "show", "1")
+	expect(1, "received", "read", "1")
 	expect(1, "batch", "create", "list.csv", "--content", "x")
 	expect(4, "batch", "check", "1", "--limit", "3")
 	expect(5, "batch", "check", "1")

@@ -246,6 +246,7 @@ var flagOf = map[string]string{
 	"template_no": "--template", "params": "--param", "dedup_key": "--dedup-key", "app_id": "--app-id", "idempotency_key": "--idempotency-key",
 	"Idempotency-Key": "--idempotency-key", "file": "the file", "rows": "the file", "phone_column": "--phone-column", "sender_no": "--sender-no",
 	"after": "--after", "type": "--type", "company_no": "--company-no", "task_id": "the task", "batch_id": "the batch",
+	"from": "--from", "to": "--to", "sim": "--sim", "received_at": "--received-at", "message_no": "--message-no", "received_id": "the id",
 }
 
 // wayOut contains what a user can do about a rejected request, by the reason of the error.

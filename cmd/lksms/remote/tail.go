@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"lksms/client"
+	api "lksms/gen/client"
 	"lksms/internal/platform/config"
 )
 
@@ -99,12 +101,24 @@ func eventText(e client.Event) string {
 		}
 		return fmt.Sprintf("batch %d  %s  %d sent, %d failed", b.BatchID, shorten(b.Name, 30), b.Counts.Success, b.Counts.Failed)
 	}
+	if e.Type == api.EventMessageReceived {
+		var m client.ReceivedEvent
+		if json.Unmarshal(e.Data, &m) != nil {
+			return ""
+		}
+		return joinWords(strconv.FormatInt(m.ReceivedID, 10), text(m.PhoneNumber), text(m.SenderNo), shorten(text(m.Content), 60))
+	}
 	var m client.MessageEvent
 	if json.Unmarshal(e.Data, &m) != nil {
 		return ""
 	}
+	return joinWords(m.TaskID, text(m.PhoneNumber), text(m.ProcessingAppID), shorten(text(m.Result), 60))
+}
+
+// joinWords joins the words that are not empty.
+func joinWords(all ...string) string {
 	var words []string
-	for _, word := range []string{m.TaskID, text(m.PhoneNumber), text(m.ProcessingAppID), shorten(text(m.Result), 60)} {
+	for _, word := range all {
 		if word != "" {
 			words = append(words, printable(word))
 		}

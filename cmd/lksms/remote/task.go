@@ -87,20 +87,32 @@ func (c *SendCmd) message() (client.Message, error) {
 			m.Params = params
 		}
 	}
-	if m.Content = c.Text; c.Text != nil && *c.Text == "-" {
-		read, err := io.ReadAll(io.LimitReader(os.Stdin, longestText))
+	if m.Content = c.Text; c.Text != nil {
+		read, err := readText(*c.Text)
 		if err != nil {
-			return m, fmt.Errorf("read the text: %w", err)
+			return m, err
 		}
-		m.Content = new(strings.TrimRight(strings.TrimPrefix(string(read), bom.Mark), "\r\n"))
-	}
-	if m.Content != nil && !utf8.ValidString(*m.Content) {
-		return m, Usage("the text is not UTF-8: convert it, for example with iconv -f GB18030 -t UTF-8")
+		m.Content = &read
 	}
 	if m.Content != nil && *m.Content == "" {
 		return m, Usage("the text is empty")
 	}
 	return m, nil
+}
+
+// readText returns the text of an argument. For -, it reads the text from standard input.
+func readText(argument string) (string, error) {
+	if argument == "-" {
+		read, err := io.ReadAll(io.LimitReader(os.Stdin, longestText))
+		if err != nil {
+			return "", fmt.Errorf("read the text: %w", err)
+		}
+		argument = strings.TrimRight(strings.TrimPrefix(string(read), bom.Mark), "\r\n")
+	}
+	if !utf8.ValidString(argument) {
+		return "", Usage("the text is not UTF-8: convert it, for example with iconv -f GB18030 -t UTF-8")
+	}
+	return argument, nil
 }
 
 // optional returns a pointer to v. For the zero value, it returns nil, which means that a flag was not given.
@@ -348,9 +360,18 @@ func (c *RequeueCmd) Run(ctx context.Context, env config.Remote) error {
 	})
 }
 
-// changeTasks changes the tasks one after the other, and lists the changed tasks. If the server rejects one change, the other changes are still made.
+// changeTasks works like changeEach for tasks.
 func (r *Remote) changeTasks(
 	ctx context.Context, env config.Remote, dry dryRun, ids []string, change func(context.Context, *caller, string) (*client.Task, error),
+) error {
+	return changeEach(ctx, r, env, dry, ids, change, []string{"TASK", "STATUS"}, func(t *client.Task) []string { return []string{t.TaskID, statusName(t.Status)} })
+}
+
+// changeEach changes the things with these ids one after the other, and lists the changed things. If the server rejects one change, the other changes are still
+// made. row returns the line of a changed thing.
+func changeEach[T any](
+	ctx context.Context, r *Remote, env config.Remote, dry dryRun, ids []string, change func(context.Context, *caller, string) (*T, error),
+	head []string, row func(*T) []string,
 ) error {
 	caller, ctx, cancel, err := r.open(ctx, env, dry.options()...)
 	if err != nil {
@@ -358,13 +379,13 @@ func (r *Remote) changeTasks(
 	}
 	defer cancel()
 	var (
-		tasks    = []any{}
+		changed  = []any{}
 		planned  = []*UnsentRequest{}
 		rows     [][]string
 		failures []error
 	)
 	for _, id := range ids {
-		task, err := change(ctx, caller, id)
+		one, err := change(ctx, caller, id)
 		if request, ok := errors.AsType[*UnsentRequest](err); ok {
 			planned = append(planned, request)
 			rows = append(rows, []string{request.Method, request.URL, request.Body})
@@ -378,14 +399,14 @@ func (r *Remote) changeTasks(
 			fmt.Fprintf(os.Stderr, "lksms: %s: %s\n", printable(id), ExplainError(err))
 			continue
 		}
-		tasks = append(tasks, caller.asWritten(task))
-		rows = append(rows, []string{task.TaskID, statusName(task.Status)})
+		changed = append(changed, caller.asWritten(one))
+		rows = append(rows, row(one))
 	}
 	switch {
 	case dry.DryRun && len(failures) == 0:
 		err = caller.list(planned, []string{"WOULD SEND", "URL", "BODY"}, rows)
-	case len(tasks) > 0 || len(failures) == 0:
-		err = caller.list(tasks, []string{"TASK", "STATUS"}, rows)
+	case len(changed) > 0 || len(failures) == 0:
+		err = caller.list(changed, head, rows)
 	}
 	if err != nil || len(failures) == 0 {
 		return err
