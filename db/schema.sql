@@ -5249,6 +5249,26 @@ COMMENT ON COLUMN public.number_partitions.entered_at IS 'the time at which its 
 
 COMMENT ON COLUMN public.number_partitions.left_at IS 'the time since which no more of its numbers are assigned; null: numbers are or will be assigned';
 
+CREATE TABLE public.phone_inboxes (
+    sender_id bigint NOT NULL,
+    device_no text NOT NULL,
+    signing_key text NOT NULL,
+    hooked_at timestamp with time zone,
+    export_since timestamp with time zone,
+    export_until timestamp with time zone,
+    CONSTRAINT phone_inboxes_export_complete CHECK (((export_since IS NULL) = (export_until IS NULL)))
+);
+
+COMMENT ON TABLE public.phone_inboxes IS 'A phone with the app of SMSGate that posts received messages to this server. Written by internal/transport/smsgate/mobile when the phone reads its settings. The row of a phone that was replaced is overwritten by the next phone.';
+
+COMMENT ON COLUMN public.phone_inboxes.device_no IS 'the phone that has the key, see phones.device_no';
+
+COMMENT ON COLUMN public.phone_inboxes.signing_key IS 'the sealed key with which the phone signs its posts';
+
+COMMENT ON COLUMN public.phone_inboxes.hooked_at IS 'the last time at which the phone read the address of its posts; null: never';
+
+COMMENT ON COLUMN public.phone_inboxes.export_since IS 'the phone is asked to post the messages from this time up to export_until again; null: it is not asked';
+
 CREATE TABLE public.phone_leases (
     sender_id bigint NOT NULL,
     lease_id bigint NOT NULL,
@@ -7123,6 +7143,12 @@ ALTER TABLE ONLY public.notifications
 ALTER TABLE ONLY public.number_partitions
     ADD CONSTRAINT number_partitions_pkey PRIMARY KEY (parent, first_number);
 
+ALTER TABLE ONLY public.phone_inboxes
+    ADD CONSTRAINT phone_inboxes_device_no_key UNIQUE (device_no);
+
+ALTER TABLE ONLY public.phone_inboxes
+    ADD CONSTRAINT phone_inboxes_pkey PRIMARY KEY (sender_id);
+
 ALTER TABLE ONLY public.phone_leases
     ADD CONSTRAINT phone_leases_pkey PRIMARY KEY (sender_id, lease_id);
 
@@ -7896,6 +7922,9 @@ ALTER TABLE ONLY public.notifications
 
 ALTER TABLE ONLY public.notifications
     ADD CONSTRAINT notifications_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
+ALTER TABLE ONLY public.phone_inboxes
+    ADD CONSTRAINT phone_inboxes_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.phones(sender_id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.phone_leases
     ADD CONSTRAINT phone_leases_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.phones(sender_id) ON DELETE CASCADE;

@@ -31,23 +31,80 @@ func (q *Queries) PhoneCodeUse(ctx context.Context, codeHash []byte) (PhoneCodeU
 	return i, err
 }
 
+const phoneExportAsk = `-- name: PhoneExportAsk :execrows
+UPDATE phone_inboxes i
+SET export_since = least(i.export_since, $1::timestamptz), export_until = greatest(i.export_until, $2::timestamptz)
+FROM senders s
+WHERE s.sender_no = ANY ($3::text[]) AND i.sender_id = s.id
+`
+
+type PhoneExportAskParams struct {
+	Since     time.Time
+	Until     time.Time
+	SenderNos []string
+}
+
+// PhoneExportAsk asks the phones of senders to post the messages of a time again. A request that a phone has not got yet is extended. It returns the number of
+// phones.
+func (q *Queries) PhoneExportAsk(ctx context.Context, arg PhoneExportAskParams) (int64, error) {
+	result, err := q.db.Exec(ctx, phoneExportAsk, arg.Since, arg.Until, arg.SenderNos)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const phoneExportAsked = `-- name: PhoneExportAsked :exec
+UPDATE phone_inboxes
+SET export_since = NULL, export_until = NULL
+WHERE sender_id = $1 AND device_no = $2::text AND export_since = $3::timestamptz AND export_until = $4::timestamptz
+`
+
+type PhoneExportAskedParams struct {
+	SenderID int64
+	DeviceNo string
+	Since    time.Time
+	Until    time.Time
+}
+
+// PhoneExportAsked ends the request that a phone got. A request that was extended since is kept.
+func (q *Queries) PhoneExportAsked(ctx context.Context, arg PhoneExportAskedParams) error {
+	_, err := q.db.Exec(ctx, phoneExportAsked,
+		arg.SenderID,
+		arg.DeviceNo,
+		arg.Since,
+		arg.Until,
+	)
+	return err
+}
+
 const phoneGet = `-- name: PhoneGet :one
-SELECT p.sender_id, s.sender_no, p.device_no::text AS device_no, p.sim_number, p.claimed_at
+SELECT p.sender_id, s.sender_no, p.device_no::text AS device_no, p.sim_number, p.claimed_at,
+    coalesce(i.signing_key, '')::text AS signing_key, (i.hooked_at IS NOT NULL)::boolean AS is_hooked, i.export_since, i.export_until
 FROM phones p
 JOIN users u ON u.id = p.user_id
 JOIN senders s ON s.id = p.sender_id
+LEFT JOIN phone_inboxes i ON i.sender_id = p.sender_id AND i.device_no = p.device_no
 WHERE u.username = $1 AND p.device_no IS NOT NULL
 `
 
 type PhoneGetRow struct {
-	SenderID  int64
-	SenderNo  string
-	DeviceNo  string
-	SimNumber *int16
-	ClaimedAt *time.Time
+	SenderID    int64
+	SenderNo    string
+	DeviceNo    string
+	SimNumber   *int16
+	ClaimedAt   *time.Time
+	SigningKey  string
+	IsHooked    bool
+	ExportSince *time.Time
+	ExportUntil *time.Time
 }
 
 // PhoneGet returns the registered phone of a user.
+//
+//	signing_key   the sealed key with which the phone signs received messages; empty: the phone has no key yet
+//	is_hooked     the phone has read the address to which it posts received messages
+//	export_since, export_until   the phone is asked to post the messages of this time again; null: it is not asked
 func (q *Queries) PhoneGet(ctx context.Context, username string) (PhoneGetRow, error) {
 	row := q.db.QueryRow(ctx, phoneGet, username)
 	var i PhoneGetRow
@@ -57,6 +114,10 @@ func (q *Queries) PhoneGet(ctx context.Context, username string) (PhoneGetRow, e
 		&i.DeviceNo,
 		&i.SimNumber,
 		&i.ClaimedAt,
+		&i.SigningKey,
+		&i.IsHooked,
+		&i.ExportSince,
+		&i.ExportUntil,
 	)
 	return i, err
 }
@@ -122,6 +183,122 @@ func (q *Queries) PhoneHeld(ctx context.Context, arg PhoneHeldParams) ([]PhoneHe
 			&i.IsValid,
 			&i.Content,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const phoneHooked = `-- name: PhoneHooked :exec
+UPDATE phone_inboxes SET hooked_at = now() WHERE sender_id = $1 AND device_no = $2::text
+`
+
+type PhoneHookedParams struct {
+	SenderID int64
+	DeviceNo string
+}
+
+// PhoneHooked records that a phone has read the address to which it posts received messages.
+func (q *Queries) PhoneHooked(ctx context.Context, arg PhoneHookedParams) error {
+	_, err := q.db.Exec(ctx, phoneHooked, arg.SenderID, arg.DeviceNo)
+	return err
+}
+
+const phoneInbox = `-- name: PhoneInbox :one
+SELECT s.sender_no, i.signing_key
+FROM phone_inboxes i
+JOIN phones p ON p.sender_id = i.sender_id AND p.device_no = i.device_no
+JOIN users u ON u.id = p.user_id
+JOIN senders s ON s.id = p.sender_id
+WHERE i.device_no = $1::text AND NOT u.is_disabled
+`
+
+type PhoneInboxRow struct {
+	SenderNo   string
+	SigningKey string
+}
+
+// PhoneInbox returns the sender and the sealed key of a phone that posts a received message. It returns no row for an unknown or replaced phone, and if the
+// user of the phone is disabled.
+func (q *Queries) PhoneInbox(ctx context.Context, deviceNo string) (PhoneInboxRow, error) {
+	row := q.db.QueryRow(ctx, phoneInbox, deviceNo)
+	var i PhoneInboxRow
+	err := row.Scan(&i.SenderNo, &i.SigningKey)
+	return i, err
+}
+
+const phoneInboxPut = `-- name: PhoneInboxPut :exec
+INSERT INTO phone_inboxes AS i (sender_id, device_no, signing_key)
+SELECT p.sender_id, p.device_no, $1::text
+FROM phones p
+WHERE p.sender_id = $2 AND p.device_no = $3::text
+ON CONFLICT (sender_id) DO UPDATE
+SET device_no = excluded.device_no, signing_key = excluded.signing_key, hooked_at = NULL, export_since = NULL, export_until = NULL
+WHERE i.device_no <> excluded.device_no OR i.signing_key = $4::text
+`
+
+type PhoneInboxPutParams struct {
+	SigningKey string
+	SenderID   int64
+	DeviceNo   string
+	Before     string
+}
+
+// PhoneInboxPut stores the key with which a phone signs received messages, unless a concurrent request of the phone has already stored a key. `before` is the
+// sealed key that cannot be opened; empty: the phone has no key. A phone that was replaced meanwhile gets no key.
+func (q *Queries) PhoneInboxPut(ctx context.Context, arg PhoneInboxPutParams) error {
+	_, err := q.db.Exec(ctx, phoneInboxPut,
+		arg.SigningKey,
+		arg.SenderID,
+		arg.DeviceNo,
+		arg.Before,
+	)
+	return err
+}
+
+const phoneKeySeal = `-- name: PhoneKeySeal :execrows
+UPDATE phone_inboxes SET signing_key = $1 WHERE device_no = $2 AND signing_key = $3::text
+`
+
+type PhoneKeySealParams struct {
+	Sealed   string
+	DeviceNo string
+	Before   string
+}
+
+// PhoneKeySeal replaces a sealed key, unless the key has changed.
+func (q *Queries) PhoneKeySeal(ctx context.Context, arg PhoneKeySealParams) (int64, error) {
+	result, err := q.db.Exec(ctx, phoneKeySeal, arg.Sealed, arg.DeviceNo, arg.Before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const phoneKeys = `-- name: PhoneKeys :many
+SELECT i.device_no, i.signing_key FROM phone_inboxes i ORDER BY i.sender_id
+`
+
+type PhoneKeysRow struct {
+	DeviceNo   string
+	SigningKey string
+}
+
+// PhoneKeys returns the sealed keys of all phones.
+func (q *Queries) PhoneKeys(ctx context.Context) ([]PhoneKeysRow, error) {
+	rows, err := q.db.Query(ctx, phoneKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PhoneKeysRow
+	for rows.Next() {
+		var i PhoneKeysRow
+		if err := rows.Scan(&i.DeviceNo, &i.SigningKey); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

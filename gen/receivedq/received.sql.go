@@ -25,12 +25,13 @@ func (q *Queries) FirstReceivedSince(ctx context.Context, since time.Time) (int6
 const receivedAdd = `-- name: ReceivedAdd :many
 WITH added AS (
     INSERT INTO received_messages (
-        company_id, sender_no, sim, phone_number, own_number, content, kind, received_at, message_no, identity, message_identity, task_id, submitted_by
+        company_id, sender_no, sim, phone_number, own_number, content, kind, received_at, message_no, identity, message_identity, task_id, submitted_by,
+        raw
     )
     SELECT unnest($1::bigint[]), $2::text, nullif(unnest($3::smallint[]), 0), unnest($4::text[]),
         nullif(unnest($5::text[]), ''), unnest($6::text[]), unnest($7::text[]), unnest($8::timestamp with time zone[]),
         nullif(unnest($9::text[]), ''), nullif(unnest($10::bytea[]), ''), nullif(unnest($11::bytea[]), ''),
-        nullif(unnest($12::text[]), ''), unnest($13::text[])
+        nullif(unnest($12::text[]), ''), unnest($13::text[]), nullif(unnest($14::text[]), '')
     ON CONFLICT DO NOTHING
     RETURNING id
 )
@@ -51,6 +52,7 @@ type ReceivedAddParams struct {
 	MessageIdentities [][]byte
 	TaskIds           []string
 	Submitters        []string
+	Raws              []string
 }
 
 // ReceivedAdd stores the messages that are not stored yet, in the given order, and returns their ids. An empty text or byte sequence means null.
@@ -69,6 +71,7 @@ func (q *Queries) ReceivedAdd(ctx context.Context, arg ReceivedAddParams) ([]int
 		arg.MessageIdentities,
 		arg.TaskIds,
 		arg.Submitters,
+		arg.Raws,
 	)
 	if err != nil {
 		return nil, err

@@ -342,7 +342,7 @@ func (a *App) wireTransport() (err error) {
 		Submissions: a.Submissions, Tasks: a.Tasks, Explain: a.explain, Queue: a.Queue, Templates: a.templates, History: a.History, Alerts: a.Alerts, Audit: a.Audit, Access: a.users, Idempotency: a.Answers,
 		Directory: a.Directory, Senders: a.Senders, Configs: a.configs, Pusher: a.Pusher, Settings: a.settings, Receipts: a.Receipts, Received: a.Received, Blocks: a.Blocks,
 		Inbounds:      a.inbounds,
-		Phones:        mobile.New(a.DB, mobile.Services{Access: a.users, Queue: a.Queue, Senders: a.Senders}),
+		Phones:        mobile.New(a.DB, mobile.Services{Access: a.users, Queue: a.Queue, Senders: a.Senders, Received: a.Received, Secrets: o.Secrets}),
 		Notifications: a.Notifications, Contacts: a.Contacts, Erasures: a.Erasures, Jobs: a.Jobs, Batches: a.Batches, Uploads: a.Uploads,
 		Statistics: a.Statistics, Reconcile: a.Reconcile, Feed: a.Feed, Webhooks: a.Webhooks, ThirdParty: a.ThirdParty,
 		Overview: statistics.NewOverview(a.DB, a.History, a.Statistics, a.Senders, a.Alerts.Firing), Servers: a.Servers,
@@ -504,7 +504,7 @@ func serve(server *http.Server, listener net.Listener) error {
 	return server.Serve(listener)
 }
 
-// RotateSecrets seals the secrets of all senders, alert receivers and webhooks with the first key of box. It returns the number of changed secrets.
+// RotateSecrets seals the secrets of all senders, alert receivers, webhooks and phones with the first key of box. It returns the number of changed secrets.
 func RotateSecrets(ctx context.Context, databaseURL string, box *secret.Box) (int, error) {
 	db, err := postgres.Open(ctx, databaseURL)
 	if err != nil {
@@ -520,5 +520,9 @@ func RotateSecrets(ctx context.Context, databaseURL string, box *secret.Box) (in
 		return senders + receivers, err
 	}
 	webhooks, err := webhook.RotateSecrets(ctx, db, box)
-	return senders + receivers + webhooks, err
+	if err != nil {
+		return senders + receivers + webhooks, err
+	}
+	phones, err := mobile.RotateSecrets(ctx, db, box)
+	return senders + receivers + webhooks + phones, err
 }

@@ -31,11 +31,16 @@ SET device_no = @device_no::text, model = sqlc.narg(model), registered_at = now(
 WHERE sender_id = @sender_id;
 
 -- PhoneGet returns the registered phone of a user.
+--   signing_key   the sealed key with which the phone signs received messages; empty: the phone has no key yet
+--   is_hooked     the phone has read the address to which it posts received messages
+--   export_since, export_until   the phone is asked to post the messages of this time again; null: it is not asked
 -- name: PhoneGet :one
-SELECT p.sender_id, s.sender_no, p.device_no::text AS device_no, p.sim_number, p.claimed_at
+SELECT p.sender_id, s.sender_no, p.device_no::text AS device_no, p.sim_number, p.claimed_at,
+    coalesce(i.signing_key, '')::text AS signing_key, (i.hooked_at IS NOT NULL)::boolean AS is_hooked, i.export_since, i.export_until
 FROM phones p
 JOIN users u ON u.id = p.user_id
 JOIN senders s ON s.id = p.sender_id
+LEFT JOIN phone_inboxes i ON i.sender_id = p.sender_id AND i.device_no = p.device_no
 WHERE u.username = @username AND p.device_no IS NOT NULL;
 
 -- PhonePause pauses a phone after it failed to send a message. The first pause lasts `pause`. Each further pause since the last sent message doubles this time,
@@ -132,3 +137,50 @@ FROM named n
 WHERE EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.was_held)
     OR EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id)
 ORDER BY n.task_id, n.lease_id;
+
+-- PhoneInboxPut stores the key with which a phone signs received messages, unless a concurrent request of the phone has already stored a key. `before` is the
+-- sealed key that cannot be opened; empty: the phone has no key. A phone that was replaced meanwhile gets no key.
+-- name: PhoneInboxPut :exec
+INSERT INTO phone_inboxes AS i (sender_id, device_no, signing_key)
+SELECT p.sender_id, p.device_no, @signing_key::text
+FROM phones p
+WHERE p.sender_id = @sender_id AND p.device_no = @device_no::text
+ON CONFLICT (sender_id) DO UPDATE
+SET device_no = excluded.device_no, signing_key = excluded.signing_key, hooked_at = NULL, export_since = NULL, export_until = NULL
+WHERE i.device_no <> excluded.device_no OR i.signing_key = @before::text;
+
+-- PhoneHooked records that a phone has read the address to which it posts received messages.
+-- name: PhoneHooked :exec
+UPDATE phone_inboxes SET hooked_at = now() WHERE sender_id = @sender_id AND device_no = @device_no::text;
+
+-- PhoneInbox returns the sender and the sealed key of a phone that posts a received message. It returns no row for an unknown or replaced phone, and if the
+-- user of the phone is disabled.
+-- name: PhoneInbox :one
+SELECT s.sender_no, i.signing_key
+FROM phone_inboxes i
+JOIN phones p ON p.sender_id = i.sender_id AND p.device_no = i.device_no
+JOIN users u ON u.id = p.user_id
+JOIN senders s ON s.id = p.sender_id
+WHERE i.device_no = @device_no::text AND NOT u.is_disabled;
+
+-- PhoneExportAsk asks the phones of senders to post the messages of a time again. A request that a phone has not got yet is extended. It returns the number of
+-- phones.
+-- name: PhoneExportAsk :execrows
+UPDATE phone_inboxes i
+SET export_since = least(i.export_since, @since::timestamptz), export_until = greatest(i.export_until, @until::timestamptz)
+FROM senders s
+WHERE s.sender_no = ANY (@sender_nos::text[]) AND i.sender_id = s.id;
+
+-- PhoneExportAsked ends the request that a phone got. A request that was extended since is kept.
+-- name: PhoneExportAsked :exec
+UPDATE phone_inboxes
+SET export_since = NULL, export_until = NULL
+WHERE sender_id = @sender_id AND device_no = @device_no::text AND export_since = @since::timestamptz AND export_until = @until::timestamptz;
+
+-- PhoneKeys returns the sealed keys of all phones.
+-- name: PhoneKeys :many
+SELECT i.device_no, i.signing_key FROM phone_inboxes i ORDER BY i.sender_id;
+
+-- PhoneKeySeal replaces a sealed key, unless the key has changed.
+-- name: PhoneKeySeal :execrows
+UPDATE phone_inboxes SET signing_key = @sealed WHERE device_no = @device_no AND signing_key = @before::text;

@@ -47,12 +47,13 @@ ORDER BY n.nth;
 -- name: ReceivedAdd :many
 WITH added AS (
     INSERT INTO received_messages (
-        company_id, sender_no, sim, phone_number, own_number, content, kind, received_at, message_no, identity, message_identity, task_id, submitted_by
+        company_id, sender_no, sim, phone_number, own_number, content, kind, received_at, message_no, identity, message_identity, task_id, submitted_by,
+        raw
     )
     SELECT unnest(@company_ids::bigint[]), @sender_no::text, nullif(unnest(@sims::smallint[]), 0), unnest(@phone_numbers::text[]),
         nullif(unnest(@own_numbers::text[]), ''), unnest(@contents::text[]), unnest(@kinds::text[]), unnest(@received_ats::timestamp with time zone[]),
         nullif(unnest(@message_nos::text[]), ''), nullif(unnest(@identities::bytea[]), ''), nullif(unnest(@message_identities::bytea[]), ''),
-        nullif(unnest(@task_ids::text[]), ''), unnest(@submitters::text[])
+        nullif(unnest(@task_ids::text[]), ''), unnest(@submitters::text[]), nullif(unnest(@raws::text[]), '')
     ON CONFLICT DO NOTHING
     RETURNING id
 )

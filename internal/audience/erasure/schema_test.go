@@ -30,7 +30,7 @@ var erased = words(`
 // kept contains the columns whose names match personal, but that contain no data of recipients.
 var kept = map[string][]string{
 	"of users, senders and the configuration": words(`
-		alert_receiver_states.error alert_receivers.name alert_receivers.user_ids alert_deliveries.error alert_rules.name api_keys.key_hash api_keys.name
+		alert_receiver_states.error alert_receivers.name alert_receivers.user_ids alert_deliveries.error alert_rules.name phone_inboxes.signing_key api_keys.key_hash api_keys.name
 		batch_acts.username received_messages.own_number received_messages.read_by batches.default_region companies.default_region batches.content batches.name batches.phone_column channels.name companies.name countries.name notification_templates.content
 		notification_templates.html notification_templates.title company_notification_templates.content company_notification_templates.html company_notification_templates.title senders.name sender_tokens.token settings.name settings.value template_versions.template_content
 		templates.template_content templates.template_name user_addresses.username users.username sessions.username

@@ -59,6 +59,7 @@ type Message struct {
 	SIM        int16
 	ReceivedAt *time.Time // the time that the network gave to the message
 	MessageNo  string     // the id that the phone or the provider gave to the message
+	Raw        string     // the message as another program posted it; empty: the message came through the API
 }
 
 // Stored is a message in the database.
@@ -250,6 +251,7 @@ func paramsOf(senderNo string, rows []row) receivedq.ReceivedAddParams {
 		p.Contents, p.ReceivedAts, p.MessageNos = append(p.Contents, r.Content), append(p.ReceivedAts, r.ReceivedAt), append(p.MessageNos, r.MessageNo)
 		p.Kinds = append(p.Kinds, r.kind)
 		p.Identities, p.MessageIdentities = append(p.Identities, r.identity), append(p.MessageIdentities, r.numbers)
+		p.Raws = append(p.Raws, r.Raw)
 	}
 	return p
 }

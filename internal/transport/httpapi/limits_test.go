@@ -35,7 +35,7 @@ var unbounded = map[string]string{
 	"idempotency_keys": "one for each request that did something, for a day",
 	"user_addresses":   "the oldest of a user is deleted",
 	"sessions":         "the oldest of a user ends",
-	"phones":           "one for a sender", "phone_leases": "leases of phones; those that are over are deleted by the next pull",
+	"phones":           "one for a sender", "phone_inboxes": "one for a sender", "phone_leases": "leases of phones; those that are over are deleted by the next pull",
 	"sender_states": "one for a sender", "sender_tokens": "one for a sender", "fair_ranks": "by pool, priority and company", "task_partitions": "one for some days", "number_partitions": "one for some days",
 	"channel_countries": "by channel and country", "company_countries": "by company and country",
 	"contact_counts": "one for a company", "tag_contacts": "by tag and contact", "deleted_tags": "emptied within minutes",

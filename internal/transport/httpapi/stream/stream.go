@@ -74,8 +74,9 @@ func decrement(counts map[string]int, key string) {
 
 // Source provides the events of a stream.
 type Source struct {
-	Event string
-	Every time.Duration
+	Event   string
+	EventOf func() string // returns the name of the event that Next returned; nil: Event
+	Every   time.Duration
 	// Next returns the data of the event as one line of JSON. what identifies the data: if what is the same as for the previous event, the event is
 	// skipped.
 	Next func(context.Context) (data, what []byte, err error)
@@ -180,7 +181,11 @@ func (w *writer) event(ctx context.Context, from Source) (isCurrent bool, err er
 		return true, nil
 	}
 	w.latest = what
-	return true, w.send("event: " + from.Event + "\ndata: " + string(data) + "\n\n")
+	name := from.Event
+	if from.EventOf != nil {
+		name = from.EventOf()
+	}
+	return true, w.send("event: " + name + "\ndata: " + string(data) + "\n\n")
 }
 
 func (w *writer) send(text string) error {

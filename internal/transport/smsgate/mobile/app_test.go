@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"crypto/tls"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +17,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,11 +38,18 @@ type server struct {
 
 func newServer(t *testing.T) *server {
 	t.Helper()
+	return newServerWith(t, apptest.WithSecrets)
+}
+
+// newServerWith starts a server with an additional option.
+func newServerWith(t *testing.T, option func(*app.Options)) *server {
+	t.Helper()
 	certified := httptest.NewUnstartedServer(nil)
 	certified.StartTLS()
 	t.Cleanup(certified.Close)
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 		o.TLS = &tls.Config{Certificates: certified.TLS.Certificates}
+		option(o)
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -90,7 +101,12 @@ type phone struct {
 	order []string // keys of known in the order of arrival
 
 	channel, processing string // settings that the server can change
+	signingKey          string // key of the app, which the server replaces
+	hooks               []hook
 }
+
+// hook is a webhook in the database of the app.
+type hook struct{ ID, URL, Event string }
 
 // registration corresponds to DeviceRegisterResponse of the app.
 type registration struct {
@@ -122,7 +138,7 @@ func (m *moment) UnmarshalJSON(text []byte) (err error) {
 }
 
 func newPhone(t testing.TB, client *http.Client, address string) *phone {
-	return &phone{t: t, client: client, address: address, known: map[string]*local{}, channel: "AUTO", processing: "LIFO"}
+	return &phone{t: t, client: client, address: address, known: map[string]*local{}, channel: "AUTO", processing: "LIFO", signingKey: "aB3_xY9-"}
 }
 
 // call sends a request like the HTTP client of the app, and returns the status and body of the response.
@@ -211,13 +227,69 @@ func (p *phone) start() {
 	p.updateSettings()
 }
 
+// updateWebhooks corresponds to WebHooksService.sync. The app stores webhooks by id, and requires an id and a known event.
 func (p *phone) updateWebhooks() {
 	p.t.Helper()
-	var hooks []struct{ ID, URL, Event string }
-	p.read(p.must(200, "GET", "/webhooks", p.bearer(), nil), &hooks)
-	if hooks == nil || len(hooks) > 0 {
-		p.t.Errorf("the phone would post what it receives to %v", hooks)
+	p.hooks = nil
+	p.read(p.must(200, "GET", "/webhooks", p.bearer(), nil), &p.hooks)
+	ids := map[string]bool{}
+	for _, h := range p.hooks {
+		if h.ID == "" || ids[h.ID] || !slices.Contains([]string{"sms:received", "sms:data-received"}, h.Event) || !strings.HasPrefix(h.URL, "https://") {
+			p.t.Errorf("the app cannot use the webhooks %v", p.hooks)
+		}
+		ids[h.ID] = true
 	}
+	if p.hooks == nil {
+		p.t.Error("the app expects a list of webhooks")
+	}
+}
+
+// incoming corresponds to SmsEventPayload. Gson omits fields that are null.
+type incoming struct {
+	MessageID   string `json:"messageId"`
+	Sender      string `json:"sender,omitempty"`
+	PhoneNumber string `json:"phoneNumber,omitempty"`
+	Recipient   string `json:"recipient,omitempty"`
+	SimNumber   int    `json:"simNumber,omitempty"`
+	Message     string `json:"message,omitempty"`
+	Data        string `json:"data,omitempty"`
+	ReceivedAt  string `json:"receivedAt"`
+}
+
+// emit corresponds to WebHooksService.emit and WebhookQueueProcessorWorker: it posts an event to each webhook of this event, and returns the statuses.
+func (p *phone) emit(event string, payload any) (statuses []int) {
+	p.t.Helper()
+	for _, h := range p.hooks {
+		if h.Event != event {
+			continue
+		}
+		body, err := json.Marshal(map[string]any{"deviceId": p.info.ID, "event": event, "id": "V1StGXR8_Z5jdHi6B-myT", "payload": payload, "webhookId": h.ID})
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		statuses = append(statuses, p.post(h.URL, p.signingKey, strconv.FormatInt(time.Now().Add(p.clock).Unix(), 10), string(body)))
+	}
+	return statuses
+}
+
+// post corresponds to PayloadSingingPlugin.
+func (p *phone) post(url, key, timestamp, body string) int {
+	p.t.Helper()
+	mac := hmac.New(sha256.New, []byte(key))
+	mac.Write([]byte(body + timestamp))
+	r, err := http.NewRequestWithContext(p.t.Context(), "POST", url, strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-Timestamp", timestamp)
+	r.Header.Set("X-Signature", hex.EncodeToString(mac.Sum(nil)))
+	res, err := p.client.Do(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	res.Body.Close()
+	return res.StatusCode
 }
 
 // updateSettings corresponds to SettingsService.update for the settings that this server returns.
@@ -232,6 +304,8 @@ func (p *phone) updateSettings() {
 				p.channel = fmt.Sprint(value)
 			case "messages.processing_order":
 				p.processing = fmt.Sprint(value)
+			case "webhooks.signing_key":
+				p.signingKey = fmt.Sprint(value)
 			default:
 				p.t.Errorf("the phone would change its setting %s.%s", name, key)
 			}
@@ -341,7 +415,8 @@ func (p *phone) sendPending() (out []string) {
 	return out
 }
 
-// listen corresponds to SSEManager: it opens the event stream and returns the names of events. The stream ends with the test.
+// listen corresponds to SSEManager: it opens the event stream and returns the names of events, with the data of a MessagesExportRequested. The stream ends with
+// the test.
 func (p *phone) listen() <-chan string {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(p.t.Context())
@@ -367,7 +442,11 @@ func (p *phone) listen() <-chan string {
 		lines := bufio.NewScanner(res.Body)
 		for lines.Scan() {
 			if name, is := strings.CutPrefix(lines.Text(), "event:"); is {
-				events <- strings.TrimSpace(name)
+				name = strings.TrimSpace(name)
+				if name == "MessagesExportRequested" && lines.Scan() {
+					name += strings.TrimPrefix(lines.Text(), "data:")
+				}
+				events <- name
 			}
 		}
 	}()

@@ -2,6 +2,7 @@ package mobile
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -82,7 +83,44 @@ func (p *pacer) idle() { p.apart = minEventInterval }
 // errNothing means that no event is necessary.
 var errNothing = errors.New("nothing waits for the phone")
 
-// events sends an event to a phone each time messages wait for the phone, until the phone disconnects. The app ignores the data of the event.
+// These are the events that the app understands.
+const (
+	messageEnqueued = "MessageEnqueued"
+	webhooksUpdated = "WebhooksUpdated"
+	settingsUpdated = "SettingsUpdated"
+	exportRequested = "MessagesExportRequested"
+)
+
+// notices returns the events other than messageEnqueued.
+type notices struct {
+	isHookedAsked, isKeyAsked bool
+	export                    *Export // the request of the last event
+}
+
+// next returns the next event for a phone, and its data. An app that registers with a code reads its webhooks and settings before it has a token, and then not
+// for a day. It returns an empty name if no event is necessary.
+func (n *notices) next(p Phone) (name string, data any) {
+	switch {
+	case !p.IsHooked && !n.isHookedAsked:
+		n.isHookedAsked = true
+		return webhooksUpdated, struct{}{}
+	case !p.IsHooked && !n.isKeyAsked:
+		n.isKeyAsked = true
+		return settingsUpdated, struct{}{}
+	case p.Export != nil:
+		n.export = p.Export
+		return exportRequested, struct {
+			Since           moment `json:"since"`
+			Until           moment `json:"until"`
+			MessageTypes    string `json:"messageTypes"`
+			TriggerWebhooks bool   `json:"triggerWebhooks"`
+		}{moment(p.Export.Since), moment(p.Export.Until), "SMS", true}
+	}
+	return "", nil
+}
+
+// events sends an event to a phone each time messages wait for the phone, until the phone disconnects. The app ignores the data of this event. events also asks
+// the phone to read its webhooks and settings, and to post received messages again.
 func (s *server) events(w http.ResponseWriter, r *http.Request, phone Phone) error {
 	x := gate.Of(r.Context())
 	leave, err := s.options.Streams.Open(x.Caller.User.Username, "phones")
@@ -95,10 +133,25 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, phone Phone) err
 	x.Stream()
 	limit := maxStream
 	pace := pacer{apart: minEventInterval, last: time.Now()} // the app also pulls when a stream begins
-	claimed, count := phone.ClaimedAt, 0
+	claimed, count, name, asked := phone.ClaimedAt, 0, messageEnqueued, notices{}
 	source := stream.Source{
-		Event: "MessageEnqueued", Every: eventPoll, Limit: &limit, IsPlain: true,
+		EventOf: func() string { return name }, Every: eventPoll, Limit: &limit, IsPlain: true,
 		Next: func(ctx context.Context) (data, what []byte, err error) {
+			if done := asked.export; done != nil { // its event was written
+				if err := s.phones.exportAsked(ctx, phone, *done); err != nil {
+					return nil, nil, err
+				}
+				if asked.export = nil; phone.Export != nil && *phone.Export == *done {
+					phone.Export = nil
+				}
+			}
+			var notice any
+			if name, notice = asked.next(phone); name != "" {
+				count++
+				data, err = json.Marshal(notice)
+				return data, []byte(strconv.Itoa(count)), err
+			}
+			name = messageEnqueued
 			if !pace.may(time.Now(), claimed) {
 				return nil, nil, errNothing
 			}
@@ -121,7 +174,10 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, phone Phone) err
 			now, err := s.phones.Get(ctx, x.Caller.User.Username)
 			claimed = now.ClaimedAt
 			if err == nil && now.DeviceNo != phone.DeviceNo {
-				err = fault.New(fault.Forbidden, fault.AuthForbidden)
+				return fault.New(fault.Forbidden, fault.AuthForbidden)
+			}
+			if err == nil {
+				phone = now
 			}
 			return err
 		},

@@ -22,9 +22,10 @@ import (
 const Prefix = "/smsgate/mobile/v1"
 
 const (
-	maxBody   = 64 << 10
-	maxWork   = 15 * time.Second
-	maxStates = 100 // maximum number of states in one request; the app sends one state
+	maxBody     = 64 << 10
+	maxReceived = 256 << 10 // a text of 255 parts in JSON
+	maxWork     = 15 * time.Second
+	maxStates   = 100 // maximum number of states in one request; the app sends one state
 )
 
 // Options configures Mount.
@@ -45,7 +46,7 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, phones *Service, options Option
 	mount := func(route string, body int64, roles []string, handle func(http.ResponseWriter, *http.Request) error) {
 		method, path, _ := strings.Cut(route, " ")
 		pattern := method + " " + Prefix + path
-		isRead := body > 0 && path != "/user/password"
+		isRead := body > 0 && path != "/user/password" && path != receivedPath
 		guard.MountForeign(mux, gate.ForeignOperation{Pattern: pattern, Roles: roles, ServedBy: servers.Claim, BodyBytes: body, IsJSON: isRead, Limit: maxWork, Handle: handle})
 	}
 	phone := []string{access.RoleSend}
@@ -58,6 +59,7 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, phones *Service, options Option
 	}
 	mount("GET /settings", 0, phone, s.as(s.settings))
 	mount("GET /webhooks", 0, phone, s.as(s.webhooks))
+	mount("POST "+receivedPath, maxReceived, nil, s.received)
 	mount("GET /events", 0, phone, s.as(s.events))
 	mount("GET /user/code", 0, nil, s.refuse)
 	mount("PATCH /user/password", maxBody, phone, s.as(func(w http.ResponseWriter, r *http.Request, _ Phone) error { return s.refuse(w, r) }))
@@ -256,15 +258,18 @@ func stateOf(raw json.RawMessage) (State, error) {
 
 // settings returns the settings that the app needs as a sender of this server. The app keeps its other settings. Without notification_channel, a phone with
 // Google services would wait for Google push messages, which this server does not send. Without processing_order, the phone would send its newest message
-// first, and the leases of older messages would expire.
-func (s *server) settings(w http.ResponseWriter, _ *http.Request, _ Phone) error {
-	return write(w, http.StatusOK, map[string]map[string]string{
+// first, and the leases of older messages would expire. Without signing_key, the app would sign received messages with a key of its own.
+func (s *server) settings(w http.ResponseWriter, r *http.Request, phone Phone) error {
+	settings := map[string]map[string]string{
 		"gateway":  {"notification_channel": "SSE_ONLY"},
 		"messages": {"processing_order": "FIFO"},
-	})
-}
-
-// webhooks returns an empty list, so the app posts received messages to no webhook.
-func (s *server) webhooks(w http.ResponseWriter, _ *http.Request, _ Phone) error {
-	return write(w, http.StatusOK, []struct{}{})
+	}
+	key, err := s.phones.SigningKey(r.Context(), phone)
+	if err != nil {
+		return err
+	}
+	if key != "" {
+		settings["webhooks"] = map[string]string{"signing_key": key}
+	}
+	return write(w, http.StatusOK, settings)
 }

@@ -1,5 +1,6 @@
 // Package mobile owns the phones with the SMSGate app that are senders. It registers phones, hands messages to them, and interprets the states that they
-// report. A phone is an app sender with its own user. Claims, reports and receipts use package queue.
+// report. A phone is an app sender with its own user. Claims, reports and receipts use package queue. Messages that phones receive are stored by package
+// received.
 //
 // The handlers implement the protocol between the app and its server, according to the source code of the app. docs/senders.md lists the routes.
 package mobile
@@ -17,11 +18,13 @@ import (
 	"lksms/gen/mobileq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/received"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/secret"
 )
 
 const (
@@ -32,9 +35,11 @@ const (
 
 // Services contains the other services that a Service uses.
 type Services struct {
-	Access  *access.Service
-	Queue   *queue.Service
-	Senders *sender.Service
+	Access   *access.Service
+	Queue    *queue.Service
+	Senders  *sender.Service
+	Received *received.Service
+	Secrets  *secret.Box
 }
 
 // Service registers phones, hands messages to them, and accepts their reports.
@@ -173,6 +178,9 @@ type Phone struct {
 	DeviceNo  string
 	SimNumber *int16    // SIM that the phone uses; nil: the phone chooses
 	ClaimedAt time.Time // time of the phone's last claim of new messages; zero: never
+	IsHooked  bool      // the phone has read the address of its posts
+	Export    *Export   // request that the phone has not got yet; nil: no request
+	sealedKey string    // sealed signing key; empty: the phone has no key yet
 }
 
 // Get returns the phone of a user. Faults: auth.forbidden if the user does not belong to a phone, sender.is_driven.
@@ -181,7 +189,12 @@ func (s *Service) Get(ctx context.Context, username string) (Phone, error) {
 	if err != nil {
 		return Phone{}, postgres.Wrap("find phone", err, fault.New(fault.Forbidden, fault.AuthForbidden))
 	}
-	return Phone{
+	p := Phone{
 		senderID: row.SenderID, SenderNo: row.SenderNo, DeviceNo: row.DeviceNo, SimNumber: row.SimNumber, ClaimedAt: optional.Value(row.ClaimedAt),
-	}, s.Senders.CheckApp(ctx, row.SenderNo)
+		IsHooked: row.IsHooked, sealedKey: row.SigningKey,
+	}
+	if row.ExportSince != nil && row.ExportUntil != nil {
+		p.Export = &Export{*row.ExportSince, *row.ExportUntil}
+	}
+	return p, s.Senders.CheckApp(ctx, row.SenderNo)
 }

@@ -13,6 +13,7 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/servers"
 	"lksms/internal/transport/httpapi/gate"
+	"lksms/internal/transport/smsgate/mobile"
 )
 
 // Prefix is the path prefix of the API.
@@ -22,6 +23,7 @@ const Prefix = "/smsgate/3rdparty/v1"
 type Services struct {
 	Messages *Service
 	Webhooks *webhook.Service
+	Phones   *mobile.Service
 	Ready    func(context.Context) error // returns nil if the server can serve requests
 }
 
@@ -63,7 +65,7 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, services Services) {
 		op("GET "+path, submit, s.list, func(o *gate.ForeignOperation) { o.IsCostly, o.Limit = true, listLimit })
 		op("GET "+path+"/{id}", submit, s.get, nil)
 		op("DELETE "+path+"/{id}", submit, s.cancel, nil)
-		op("POST "+path+"/inbox/export", submit, notHere("this server receives no messages"), anyBody)
+		op("POST "+path+"/inbox/export", submit, s.refresh, nil) // the older name of /inbox/refresh, which clients still use
 	}
 	for _, path := range []string{"/device", "/devices"} {
 		op("GET "+path, submit, s.devices, nil)
@@ -79,8 +81,8 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, services Services) {
 	for _, path := range []string{"/inbox", "/inbox/{id}", "/inbox/{id}/attachments/{part}"} {
 		op("GET "+path, submit, notHere("this server receives no messages"), nil)
 	}
-	op("POST /inbox/export", submit, notHere("this server receives no messages"), anyBody)
-	op("POST /inbox/refresh", submit, notHere("this server receives no messages"), anyBody)
+	op("POST /inbox/export", submit, s.refresh, nil)
+	op("POST /inbox/refresh", submit, s.refresh, nil)
 	noTokens := notHere("this server makes no tokens: use the user name and password, or an API key as the token")
 	op("POST /auth/token", submit, noTokens, anyBody)
 	op("POST /auth/token/refresh", submit, noTokens, anyBody)

@@ -276,8 +276,9 @@ func TestRejectionsUseFormatOfSMSGate(t *testing.T) {
 	b.expect(501, "message", "GET", "/logs", nil, acme...)
 	b.expect(501, "message", "POST", "/auth/token", fields{"scopes": []string{"all:any"}}, acme...)
 	b.expect(501, "message", "DELETE", "/auth/token/x", nil, acme...)
-	b.expect(501, "message", "POST", "/inbox/export", fields{}, acme...)
-	b.expect(501, "message", "POST", "/messages/inbox/export", fields{}, acme...)
+	period := fields{"since": "2026-11-01T00:00:00Z", "until": "2026-11-02T00:00:00Z"}
+	b.expect(501, "message", "POST", "/inbox/export", period, acme...)
+	b.expect(501, "message", "POST", "/messages/inbox/export", period, acme...)
 	b.expect(501, "message", "GET", "/inbox", nil, acme...)
 }
 

@@ -1,0 +1,42 @@
+package received
+
+import (
+	"cmp"
+	"strings"
+
+	"lksms/internal/platform/postgres"
+)
+
+// These are the maximum lengths of columns, in characters.
+const (
+	maxNumber    = 50
+	maxContent   = 40000
+	maxMessageNo = 200
+	maxRaw       = 20000
+	maxSIM       = 10
+)
+
+// Unknown is the number of a person whose number a phone or provider did not pass on.
+const Unknown = "unknown"
+
+// Fitting returns a message of another program in a form that Take can store: texts that are too long are cut, and a slot out of range is removed. A program that
+// repeats a rejected message would otherwise repeat it until it gives up, and the message would be lost.
+func Fitting(m Message) Message {
+	m.From = cmp.Or(cut(strings.TrimSpace(m.From), maxNumber), Unknown)
+	m.To, m.Content = cut(strings.TrimSpace(m.To), maxNumber), cut(m.Content, maxContent)
+	m.MessageNo, m.Raw = cut(m.MessageNo, maxMessageNo), cut(m.Raw, maxRaw)
+	if m.SIM < 1 || m.SIM > maxSIM {
+		m.SIM = 0
+	}
+	return m
+}
+
+// cut returns at most the first most characters of a text, without characters that PostgreSQL cannot store.
+func cut(text string, most int) string {
+	text = postgres.Text(text)
+	if len(text) <= most {
+		return text
+	}
+	runes := []rune(text)
+	return string(runes[:min(len(runes), most)])
+}
