@@ -255,8 +255,8 @@ func TestReceivedMessagesAreListedByEachFilter(t *testing.T) {
 
 func TestInvalidMessagesAreRefusedOneByOne(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
-	items := post(b, "phone", message("good", nil), map[string]any{"content": "nobody"}, message("x", map[string]any{"sim": 11}), message("also good", nil))
-	if items[0].Code != 200 || items[3].Code != 200 || items[1].Code != 422 || items[2].Code != 422 {
+	items := post(b, "phone", message("good", nil), map[string]any{"content": "nobody"}, message("x", map[string]any{"sim": 11}), message("also good", nil), message("\x00", nil))
+	if items[0].Code != 200 || items[3].Code != 200 || items[1].Code != 422 || items[2].Code != 422 || items[4].Code != 422 {
 		t.Fatalf("got %+v", items)
 	}
 	if got := (*items[1].Error.Fields)[0].Field; got != "from" {

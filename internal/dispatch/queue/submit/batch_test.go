@@ -82,6 +82,28 @@ func TestRepeatedBatchIsLoggedInOneTransaction(t *testing.T) {
 	}
 }
 
+// A NUL in JSON, and half of an emoji that a phone has cut, are errors of one message.
+func TestATextThatCannotBeStoredRefusesOnlyItsMessage(t *testing.T) {
+	b := apptest.New(t)
+	data := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", apptest.BatchPath, `{"messages":[{"phone_number":"13800138000","content":"a"},
+		{"phone_number":"13800138000","content":"a\u0000"}, {"phone_number":"13800138000","content":"\ud83d"},{"phone_number":"13800138000","content":"b","priority":5.0},
+		{"phone_number":"13800138000","content":"c","colour\u0000":1},{"phone_number":"13800138000","content":"\ud83d\ude00"},{"phone_number":"13800138000","content":"d","priority":1e999}]}`))
+	want := []string{"200", "422 content", "422 content", "200", "422 colour", "200", "422 priority"}
+	if got := apptest.Outcomes(data.Items); !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE status_code = 422 AND phone_number = '13800138000'"); n != 4 {
+		t.Errorf("%d log rows of refused messages, want 4", n)
+	}
+	b.AddSender(map[string]any{"sender_no": "app"})
+	id := b.Claim("app", 1)[0].TaskID
+	reported := apptest.Decode[api.ReportedBatch](t, b.Expect(200, "", "POST", "/api/v1/sms/report-batch", fmt.Sprintf(
+		`{"reports":[{"task_id":%[1]q,"app_id":"app","status":3,"error_message":"\u0000"},{"task_id":%[1]q,"app_id":"app","status":2}]}`, id)))
+	if wrong := reported.Items[0]; wrong.Code != 422 || wrong.TaskID == nil || *wrong.TaskID != id || reported.Items[1].Code != 200 {
+		t.Errorf("%+v", reported.Items)
+	}
+}
+
 func TestMalformedBatchIsRefusedAsAWhole(t *testing.T) {
 	b := apptest.New(t)
 	refused := func(status int) int {
@@ -99,6 +121,7 @@ func TestMalformedBatchIsRefusedAsAWhole(t *testing.T) {
 		"messages.0.content ":  "{\"messages\":[{\"phone_number\":\"13800138000\",\"content\":\"\xff\"}]}",
 		"messages.0.content  ": `{"messages":[{"phone_number":"13800138000","content":"x","content":"y"}]}`,
 		"colour":               map[string]any{"messages": many[:1], "colour": 1},
+		"colour ":              `{"colour":"\u0000","messages":[{"phone_number":"13800138000","content":"x\u0000"}]}`,
 	} {
 		a := b.Call("POST", apptest.BatchPath, body)
 		if a.Status != 422 || a.Fields() != strings.TrimSpace(fields) {
@@ -108,7 +131,7 @@ func TestMalformedBatchIsRefusedAsAWhole(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM tasks"); n != 0 {
 		t.Errorf("%d tasks were made", n)
 	}
-	if n := refused(422); n != 7 {
+	if n := refused(422); n != 8 {
 		t.Errorf("%d log rows of 7 refused batches", n)
 	}
 	big := `{"messages":[{"phone_number":"13800138000","content":"` + strings.Repeat("x", 8<<20) + `"}]}`
@@ -116,7 +139,7 @@ func TestMalformedBatchIsRefusedAsAWhole(t *testing.T) {
 	b.Expect(400, "request.malformed", "POST", apptest.BatchPath, `{"messages":`)
 	b.Expect(422, "request.invalid", "POST", apptest.BatchPath, `{"messages":[]}`, apptest.KeyHeader, "key")
 	b.Expect(401, "auth.required", "POST", apptest.BatchPath, `{"messages":[]}`, "Authorization", "")
-	if n, m, o, all := refused(413), refused(400), refused(422), b.Count("SELECT count(*) FROM receive_logs"); n != 1 || m != 1 || o != 8 || all != 10 {
+	if n, m, o, all := refused(413), refused(400), refused(422), b.Count("SELECT count(*) FROM receive_logs"); n != 1 || m != 1 || o != 9 || all != 11 {
 		t.Errorf("%d log rows with 413, %d with 400, %d with 422, %d in all", n, m, o, all)
 	}
 	b.Expect(200, "", "POST", apptest.BatchPath, `{"messages":[{"phone_number":"13800138000","content":"`+strings.Repeat("x", 2<<20)+`"}]}`)

@@ -107,18 +107,16 @@ func (g *Gate) receiveBody(w http.ResponseWriter, r *http.Request, x *Exchange, 
 func (g *Gate) parse(x *Exchange) (err error) {
 	b := &x.Body
 	b.Plain = jsonbody.WholeNumbers(b.Raw)
-	b.Value, err = jsonbody.Parse(b.Plain)
+	if asked, _ := g.contract.Operation(x.Operation); asked.Batch != nil {
+		body := b.json()
+		b.Items, err = asked.Batch.Parse(&body)
+		b.Value, b.Plain = body.Value, body.Plain
+	} else {
+		b.Value, err = jsonbody.Parse(b.Plain)
+	}
 	if errors.Is(err, jsonbody.ErrNotJSON) {
 		b.Broken = err // reported later, because the validator checks the content type first
 		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if asked, _ := g.contract.Operation(x.Operation); asked.Batch != nil {
-		body := b.json()
-		b.Items, err = asked.Batch.Items(&body)
-		b.Plain = body.Plain
 	}
 	return err
 }

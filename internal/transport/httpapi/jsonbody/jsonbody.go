@@ -23,6 +23,16 @@ var ErrNotJSON = errors.New("body is not JSON")
 // fault if PostgreSQL cannot store the body, or if JSON parsers read the body differently. Parsers differ after a duplicate name, invalid UTF-8, a lone
 // surrogate, and text after the end.
 func Parse(body []byte) (any, error) {
+	value, bad, err := parse(body)
+	if err == nil && bad != nil {
+		return nil, bad
+	}
+	return value, err
+}
+
+// parse works like Parse. bad is the fault of a text or number that is valid JSON, but that PostgreSQL cannot store. value then contains it. After a lone
+// surrogate, value is nil.
+func parse(body []byte) (value any, bad, err error) {
 	p := parsers.Get().(*parser) //nolint:forcetypeassert // the pool contains only parsers
 	defer func() {
 		p.rest, p.unstorable = bytes.Buffer{}, nil
@@ -30,33 +40,63 @@ func Parse(body []byte) (any, error) {
 	}()
 	p.rest = *bytes.NewBuffer(body)
 	p.tokens.Reset(&p.rest)
-	value, err := p.next()
+	value, err = p.next()
 	if err == nil {
 		if _, err := p.tokens.ReadToken(); !errors.Is(err, io.EOF) {
-			return nil, fault.New(fault.Malformed, fault.RequestMalformed) // text after the end of the value
+			return nil, nil, fault.New(fault.Malformed, fault.RequestMalformed) // text after the end of the value
 		}
 		if p.unstorable != nil {
-			return nil, p.unstorable
+			bad = p.unstorable
 		}
-		return value, nil
+		return value, bad, nil
 	}
 	var syntax *jsontext.SyntacticError
 	switch {
 	case !errors.As(err, &syntax):
-		return nil, ErrNotJSON
+		return nil, nil, ErrNotJSON
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return nil, fault.InvalidField(fieldAt(syntax.JSONPointer), fault.Duplicate, nil)
-	case strings.Contains(syntax.Err.Error(), "UTF-8"), strings.Contains(syntax.Err.Error(), "surrogate"):
-		return nil, fault.InvalidField(fieldAt(syntax.JSONPointer), fault.BadCharacters, nil)
+		return nil, nil, fault.InvalidField(fieldAt(syntax.JSONPointer), fault.Duplicate, nil)
+	case strings.Contains(syntax.Err.Error(), "surrogate"):
+		return nil, fault.InvalidField(fieldAt(syntax.JSONPointer), fault.BadCharacters, nil), nil
+	case strings.Contains(syntax.Err.Error(), "UTF-8"):
+		return nil, nil, fault.InvalidField(fieldAt(syntax.JSONPointer), fault.BadCharacters, nil)
 	default:
-		return nil, ErrNotJSON
+		return nil, nil, ErrNotJSON
 	}
 }
 
-// Items returns the text of each item of a list in a body that Parse accepts. It returns nil if the body is not an object with such a list. The items are
-// slices of body, not copies.
+// lenient makes a decoder read text that Parse rejects.
+var lenient = []jsontext.Options{jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)}
+
+// ParseItems works like Parse for a body with a list of items in field. A text or number that PostgreSQL cannot store, and a lone surrogate, rejects only its
+// item. ParseItems returns the faults of such items by index, and without, a copy of the body in which {} replaces the items. value is the value of this copy.
+func ParseItems(body []byte, field string) (value any, wrong map[int]error, without []byte, err error) {
+	value, bad, err := parse(body)
+	if err != nil || bad == nil {
+		return value, nil, body, err
+	}
+	wrong, copied := map[int]error{}, 0
+	for i, item := range Items(body, field) {
+		_, fault, err := parse(item)
+		if err != nil || fault == nil || item[0] != '{' {
+			continue
+		}
+		wrong[i] = fault
+		start := cap(body) - cap(item) // item is a slice of body
+		without = append(append(without, body[copied:start]...), "{}"...)
+		copied = start + len(item)
+	}
+	without = append(without, body[copied:]...)
+	if value, err = Parse(without); err != nil {
+		return nil, nil, body, bad
+	}
+	return value, wrong, without, nil
+}
+
+// Items returns the text of each item of a list in a JSON body. It returns nil if the body is not an object with such a list. An item can contain text that
+// Parse rejects. The items are slices of body, not copies.
 func Items(body []byte, field string) (items []json.RawMessage) {
-	tokens := jsontext.NewDecoder(bytes.NewBuffer(body))
+	tokens := jsontext.NewDecoder(bytes.NewBuffer(body), lenient...)
 	if token, err := tokens.ReadToken(); err != nil || token.Kind() != '{' {
 		return nil
 	}
@@ -209,7 +249,7 @@ func WholeNumbers(body []byte) []byte {
 	}
 	var plain []byte
 	copied := 0
-	decoder := jsontext.NewDecoder(bytes.NewReader(body))
+	decoder := jsontext.NewDecoder(bytes.NewReader(body), lenient...)
 	for {
 		token, err := decoder.ReadToken()
 		if errors.Is(err, io.EOF) {
@@ -230,9 +270,9 @@ func WholeNumbers(body []byte) []byte {
 	}
 }
 
-// fieldAt returns the name of a field in faults: the parts of its path, joined by dots.
+// fieldAt returns the name of a field in faults: the parts of its path, joined by dots, without NUL.
 func fieldAt(pointer jsontext.Pointer) string {
-	field := strings.ReplaceAll(strings.TrimPrefix(string(pointer), "/"), "/", ".")
+	field := strings.NewReplacer("/", ".", "\x00", "").Replace(strings.TrimPrefix(string(pointer), "/"))
 	if field == "" {
 		return "body"
 	}

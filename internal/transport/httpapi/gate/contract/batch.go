@@ -38,10 +38,17 @@ func relax[Item any](spec *openapi3.T, path, field string) Batch {
 	return b
 }
 
-// Items checks and returns the items of a body. It returns nil if the body does not contain the list. It replaces invalid items by {} in body.Value and
-// body.Plain, because the generated type cannot decode a body with a value of the wrong type. Fault: request.invalid if the list is too long.
-func (b Batch) Items(body *JSON) ([]Item, error) {
-	members, _ := body.Value.(map[string]any)
+// Parse parses body.Plain into body.Value, as jsonbody.Parse does. It then checks and returns the items of the body, or nil if the body does not contain the
+// list. It replaces invalid items by {} in body.Value and body.Plain, because the generated type cannot decode a body with a value of the wrong type. Fault:
+// request.invalid if the list is too long.
+func (b Batch) Parse(body *JSON) ([]Item, error) {
+	value, wrong, without, err := jsonbody.ParseItems(body.Plain, b.field)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // a fault, or ErrNotJSON
+	}
+	raw := body.Raw
+	body.Value, body.Plain = value, without
+	members, _ := value.(map[string]any)
 	values, _ := members[b.field].([]any)
 	if uint64(len(values)) > b.most {
 		return nil, fault.InvalidField(b.field, fault.TooManyItems, b.most)
@@ -49,14 +56,19 @@ func (b Batch) Items(body *JSON) ([]Item, error) {
 	if len(values) == 0 {
 		return nil, nil
 	}
-	raw := jsonbody.Items(body.Raw, b.field)
-	plain := raw // the same items, with numbers such as 1.0 converted to 1
-	if !bytes.Equal(body.Plain, body.Raw) {
+	raws := jsonbody.Items(raw, b.field)
+	plain := raws // the same items, with numbers such as 1.0 converted to 1
+	if !bytes.Equal(body.Plain, raw) {
 		plain = jsonbody.Items(body.Plain, b.field)
 	}
 	items, isWrong := make([]Item, len(values)), false
 	for i, value := range values {
-		items[i] = Item{Raw: raw[i], Plain: plain[i], Wrong: b.check(value, plain[i])}
+		items[i] = Item{Raw: raws[i], Plain: plain[i], Wrong: wrong[i]}
+		if items[i].Wrong == nil {
+			items[i].Wrong = b.check(value, plain[i])
+		} else {
+			items[i].Plain = raws[i] // plain[i] is {}
+		}
 		if items[i].Wrong != nil {
 			values[i], plain[i], isWrong = map[string]any{}, json.RawMessage("{}"), true
 		}
