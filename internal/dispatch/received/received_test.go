@@ -265,6 +265,10 @@ func TestInvalidMessagesAreRefusedOneByOne(t *testing.T) {
 	if got := list(b, ""); got != "also good,good" {
 		t.Errorf("stored are %q", got)
 	}
+	if items := post(b, "stranger", message("x", map[string]any{"sim": 11})); items[0].Code != 422 {
+		t.Errorf("got %+v", items)
+	}
+	b.Expect(404, "sender.not_found", "GET", "/api/v1/admin/senders/stranger", nil)
 	b.AddSender(map[string]any{"sender_no": "driven", "kind": "http-sms", "status": "off", "config": map[string]any{
 		"url": "https://sms.example.com/send?to=${recipient}&text=${content}", "answer": map[string]any{"success": "status"},
 	}})

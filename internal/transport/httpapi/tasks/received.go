@@ -18,9 +18,6 @@ func (h *Handlers) ReceiveMessages(ctx context.Context, req api.ReceiveMessagesR
 	if err := h.scope.RequireApp(ctx, app); err != nil {
 		return nil, err
 	}
-	if err := h.services.Senders.EnsureApp(ctx, app); err != nil {
-		return nil, err
-	}
 	x := gate.Of(ctx)
 	wrong := wrongOf(x.Body.Items)
 	var good []received.Message
@@ -29,6 +26,11 @@ func (h *Handlers) ReceiveMessages(ctx context.Context, req api.ReceiveMessagesR
 			good = append(good, received.Message{
 				From: m.From, To: optional.Value(m.To), Content: m.Content, SIM: optional.Value(m.Sim), ReceivedAt: m.ReceivedAt, MessageNo: optional.Value(m.MessageNo),
 			})
+		}
+	}
+	if len(good) > 0 { // invalid messages register no app
+		if err := h.services.Senders.EnsureApp(ctx, app); err != nil {
+			return nil, err
 		}
 	}
 	stored, err := h.services.Received.Take(ctx, app, good)
