@@ -5458,7 +5458,7 @@ CREATE TABLE public.received_messages (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     read_at timestamp with time zone,
     read_by text,
-    CONSTRAINT received_messages_content_length CHECK ((char_length(content) <= 40000)),
+    CONSTRAINT received_messages_content_length CHECK ((char_length(content) <= 20000)),
     CONSTRAINT received_messages_kind_known CHECK ((kind = ANY (ARRAY['text'::text, 'opt_out'::text, 'opt_in'::text, 'keyword'::text, 'auto_reply'::text]))),
     CONSTRAINT received_messages_message_no_length CHECK (((char_length(message_no) >= 1) AND (char_length(message_no) <= 200))),
     CONSTRAINT received_messages_own_number_length CHECK (((char_length(own_number) >= 1) AND (char_length(own_number) <= 50))),

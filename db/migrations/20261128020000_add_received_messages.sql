@@ -22,7 +22,7 @@ CREATE TABLE received_messages (
     CONSTRAINT received_messages_kind_known CHECK (kind IN ('text', 'opt_out', 'opt_in', 'keyword', 'auto_reply')),
     CONSTRAINT received_messages_phone_number_length CHECK (char_length(phone_number) BETWEEN 1 AND 50),
     CONSTRAINT received_messages_own_number_length CHECK (char_length(own_number) BETWEEN 1 AND 50),
-    CONSTRAINT received_messages_content_length CHECK (char_length(content) <= 40000),
+    CONSTRAINT received_messages_content_length CHECK (char_length(content) <= 20000),
     CONSTRAINT received_messages_message_no_length CHECK (char_length(message_no) BETWEEN 1 AND 200),
     CONSTRAINT received_messages_raw_length CHECK (char_length(raw) <= 20000),
     CONSTRAINT received_messages_sim_range CHECK (sim BETWEEN 1 AND 10)

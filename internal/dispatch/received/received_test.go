@@ -278,6 +278,24 @@ func TestInvalidMessagesAreRefusedOneByOne(t *testing.T) {
 	b.Expect(403, "auth.forbidden", "GET", path, nil, bound...)
 }
 
+func TestARequestCanContainOnlyTheLongestMessages(t *testing.T) {
+	b := apptest.New(t)
+	const letter, longest, many = "\U00020BB7", 20_000, 100 // a letter of four bytes
+	all := make([]map[string]any, many)
+	for i := range all {
+		all[i] = map[string]any{
+			"from": fmt.Sprintf("%s%02d", strings.Repeat(letter, 48), i), "to": strings.Repeat(letter, 50), "message_no": strings.Repeat(letter, 200),
+			"content": strings.Repeat(letter, longest), "sim": 10, "received_at": "2026-12-01T10:00:00.123456789+08:00",
+		}
+	}
+	all[many-1]["content"] = strings.Repeat(letter, longest+1)
+	for i, item := range post(b, "phone", all...) {
+		if isRefused := i == many-1; (item.Code == 422) != isRefused || !isRefused && item.Code != 200 {
+			t.Fatalf("message %d: %+v", i, item)
+		}
+	}
+}
+
 // R1: the event is in the feed of the company, and contains nothing of a deleted message.
 func TestAReceivedMessageIsAnEventOfItsCompany(t *testing.T) {
 	b := apptest.New(t)
