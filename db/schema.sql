@@ -5462,12 +5462,12 @@ CREATE TABLE public.received_messages (
     CONSTRAINT received_messages_kind_known CHECK ((kind = ANY (ARRAY['text'::text, 'opt_out'::text, 'opt_in'::text, 'keyword'::text, 'auto_reply'::text]))),
     CONSTRAINT received_messages_message_no_length CHECK (((char_length(message_no) >= 1) AND (char_length(message_no) <= 200))),
     CONSTRAINT received_messages_own_number_length CHECK (((char_length(own_number) >= 1) AND (char_length(own_number) <= 50))),
-    CONSTRAINT received_messages_phone_number_length CHECK (((char_length(phone_number) >= 1) AND (char_length(phone_number) <= 50))),
+    CONSTRAINT received_messages_phone_number_length CHECK ((char_length(phone_number) <= 50)),
     CONSTRAINT received_messages_raw_length CHECK ((char_length(raw) <= 20000)),
     CONSTRAINT received_messages_sim_range CHECK (((sim >= 1) AND (sim <= 10)))
 );
 
-COMMENT ON TABLE public.received_messages IS 'A message that a person sent to the number of a sender. Written by internal/dispatch/received; rows are deleted when they are older than history.received_days, and by the erasure of a person. There are no foreign keys, because each insert would lock rows of other tables.';
+COMMENT ON TABLE public.received_messages IS 'A message that a person sent to the number of a sender. Written by internal/dispatch/received; rows are deleted when they are older than history.received_days. The erasure of a person empties a row, so that a repeat of the message is not stored again. There are no foreign keys, because each insert would lock rows of other tables.';
 
 COMMENT ON COLUMN public.received_messages.company_id IS 'the company that can read the message: that of task_id, or else senders.inbox_company_id, or else the company default';
 
@@ -5475,7 +5475,7 @@ COMMENT ON COLUMN public.received_messages.sender_no IS 'the sender that receive
 
 COMMENT ON COLUMN public.received_messages.sim IS 'the slot of the SIM card, from 1; null: unknown';
 
-COMMENT ON COLUMN public.received_messages.phone_number IS 'the number of the person in E.164; a number that could not be parsed, such as a short code or a name, as it was received';
+COMMENT ON COLUMN public.received_messages.phone_number IS 'the number of the person in E.164; a number that could not be parsed, such as a short code or a name, as it was received; empty: erased';
 
 COMMENT ON COLUMN public.received_messages.own_number IS 'the number of the sender; null: unknown';
 
@@ -7480,6 +7480,8 @@ CREATE INDEX receipts_sender_idx ON public.receipts USING btree (sender_no, id);
 CREATE INDEX receipts_unmatched_idx ON public.receipts USING btree (sender_no, id) WHERE (matched_at IS NULL);
 
 CREATE INDEX received_messages_company_idx ON public.received_messages USING btree (company_id, id);
+
+CREATE INDEX received_messages_digits_idx ON public.received_messages USING btree (company_id, "right"(public.number_digits(phone_number), 8), id);
 
 CREATE UNIQUE INDEX received_messages_identity_key ON public.received_messages USING btree (identity) WHERE (identity IS NOT NULL);
 

@@ -20,7 +20,7 @@ CREATE TABLE received_messages (
     read_by text,
     CONSTRAINT received_messages_pkey PRIMARY KEY (id),
     CONSTRAINT received_messages_kind_known CHECK (kind IN ('text', 'opt_out', 'opt_in', 'keyword', 'auto_reply')),
-    CONSTRAINT received_messages_phone_number_length CHECK (char_length(phone_number) BETWEEN 1 AND 50),
+    CONSTRAINT received_messages_phone_number_length CHECK (char_length(phone_number) <= 50),
     CONSTRAINT received_messages_own_number_length CHECK (char_length(own_number) BETWEEN 1 AND 50),
     CONSTRAINT received_messages_content_length CHECK (char_length(content) <= 20000),
     CONSTRAINT received_messages_message_no_length CHECK (char_length(message_no) BETWEEN 1 AND 200),
@@ -28,11 +28,11 @@ CREATE TABLE received_messages (
     CONSTRAINT received_messages_sim_range CHECK (sim BETWEEN 1 AND 10)
 );
 
-COMMENT ON TABLE received_messages IS 'A message that a person sent to the number of a sender. Written by internal/dispatch/received; rows are deleted when they are older than history.received_days, and by the erasure of a person. There are no foreign keys, because each insert would lock rows of other tables.';
+COMMENT ON TABLE received_messages IS 'A message that a person sent to the number of a sender. Written by internal/dispatch/received; rows are deleted when they are older than history.received_days. The erasure of a person empties a row, so that a repeat of the message is not stored again. There are no foreign keys, because each insert would lock rows of other tables.';
 COMMENT ON COLUMN received_messages.company_id IS 'the company that can read the message: that of task_id, or else senders.inbox_company_id, or else the company default';
 COMMENT ON COLUMN received_messages.sender_no IS 'the sender that received the message';
 COMMENT ON COLUMN received_messages.sim IS 'the slot of the SIM card, from 1; null: unknown';
-COMMENT ON COLUMN received_messages.phone_number IS 'the number of the person in E.164; a number that could not be parsed, such as a short code or a name, as it was received';
+COMMENT ON COLUMN received_messages.phone_number IS 'the number of the person in E.164; a number that could not be parsed, such as a short code or a name, as it was received; empty: erased';
 COMMENT ON COLUMN received_messages.own_number IS 'the number of the sender; null: unknown';
 COMMENT ON COLUMN received_messages.received_at IS 'the time that the network gave to the message, in whole seconds; null: unknown';
 COMMENT ON COLUMN received_messages.message_no IS 'the id that the phone or the provider gave to the message; null: no id';
@@ -46,6 +46,7 @@ COMMENT ON COLUMN received_messages.read_at IS 'the time at which a user marked 
 CREATE UNIQUE INDEX received_messages_identity_key ON received_messages (identity) WHERE identity IS NOT NULL;
 CREATE UNIQUE INDEX received_messages_message_identity_key ON received_messages (message_identity) WHERE message_identity IS NOT NULL;
 CREATE INDEX received_messages_company_idx ON received_messages (company_id, id);
+CREATE INDEX received_messages_digits_idx ON received_messages (company_id, right(number_digits(phone_number), 8), id);
 CREATE INDEX received_messages_phone_number_idx ON received_messages (phone_number, id);
 CREATE INDEX received_messages_sender_idx ON received_messages (sender_no, id);
 CREATE INDEX received_messages_unread_company_idx ON received_messages (company_id, id) WHERE read_at IS NULL;

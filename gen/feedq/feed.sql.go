@@ -491,7 +491,7 @@ const feedReceived = `-- name: FeedReceived :many
 SELECT r.id, c.company_no, r.sender_no, r.sim, r.phone_number, r.own_number, r.content, r.kind, r.received_at, r.created_at, r.message_no, r.task_id
 FROM received_messages r
 LEFT JOIN companies c ON c.id = r.company_id
-WHERE r.id = ANY ($1::bigint[])
+WHERE r.id = ANY ($1::bigint[]) AND r.phone_number <> ''
 ORDER BY r.id
 `
 
@@ -510,7 +510,7 @@ type FeedReceivedRow struct {
 	TaskID      *string
 }
 
-// FeedReceived returns received messages, and the numbers of their companies.
+// FeedReceived returns received messages, and the numbers of their companies. An erased message is not returned.
 func (q *Queries) FeedReceived(ctx context.Context, ids []int64) ([]FeedReceivedRow, error) {
 	rows, err := q.db.Query(ctx, feedReceived, ids)
 	if err != nil {

@@ -10,29 +10,65 @@ import (
 )
 
 const erasureReceived = `-- name: ErasureReceived :execrows
-
-DELETE FROM received_messages r
-WHERE r.company_id = $1 AND r.id = ANY (ARRAY(
-    SELECT o.id FROM received_messages o
-    WHERE o.phone_number = ANY ($2::text[]) AND o.company_id = $1
-    ORDER BY o.id
-    LIMIT $3::integer
-    FOR UPDATE
-))
+UPDATE received_messages r
+SET phone_number = '', content = '', message_no = NULL, raw = NULL, read_at = coalesce(r.read_at, now())
+WHERE r.id = ANY ($1::bigint[]) AND r.phone_number <> ''
 `
 
-type ErasureReceivedParams struct {
-	CompanyID    int64
-	PhoneNumbers []string
-	Most         int32
-}
-
-// Statements that erase a person. A message contains what the person wrote, so the whole row is deleted.
-// ErasureReceived deletes up to `most` messages that a company received from any of the given numbers, and returns how many.
-func (q *Queries) ErasureReceived(ctx context.Context, arg ErasureReceivedParams) (int64, error) {
-	result, err := q.db.Exec(ctx, erasureReceived, arg.CompanyID, arg.PhoneNumbers, arg.Most)
+// ErasureReceived removes the person and the text from messages. It does not delete the rows: their identities prevent that a phone, which hands over a message
+// again, brings back the person. An erased message is not listed any more, and counts as read.
+func (q *Queries) ErasureReceived(ctx context.Context, ids []int64) (int64, error) {
+	result, err := q.db.Exec(ctx, erasureReceived, ids)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const erasureReceivedCandidates = `-- name: ErasureReceivedCandidates :many
+
+SELECT r.id, r.phone_number FROM received_messages r
+WHERE r.company_id = $1 AND right(number_digits(r.phone_number), 8) = ANY ($2::text[]) AND r.id > $3
+ORDER BY r.id
+LIMIT $4::integer
+`
+
+type ErasureReceivedCandidatesParams struct {
+	CompanyID int64
+	Digits    []string
+	AfterID   int64
+	Portion   int32
+}
+
+type ErasureReceivedCandidatesRow struct {
+	ID          int64
+	PhoneNumber string
+}
+
+// Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
+// ErasureReceivedCandidates returns messages of a company with ids greater than after_id whose phone numbers end with one of `digits`, in the order of their
+// ids. A number without a known region is stored as it was received, so the caller checks each returned number.
+func (q *Queries) ErasureReceivedCandidates(ctx context.Context, arg ErasureReceivedCandidatesParams) ([]ErasureReceivedCandidatesRow, error) {
+	rows, err := q.db.Query(ctx, erasureReceivedCandidates,
+		arg.CompanyID,
+		arg.Digits,
+		arg.AfterID,
+		arg.Portion,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ErasureReceivedCandidatesRow
+	for rows.Next() {
+		var i ErasureReceivedCandidatesRow
+		if err := rows.Scan(&i.ID, &i.PhoneNumber); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

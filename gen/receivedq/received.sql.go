@@ -454,7 +454,7 @@ const receivedListOf = `-- name: ReceivedListOf :many
 SELECT r.id, r.company_id, r.sender_no, r.sim, r.phone_number, r.own_number, r.content, r.kind, r.received_at, r.message_no, r.identity, r.message_identity, r.task_id, r.submitted_by, r.raw, r.created_at, r.read_at, r.read_by, c.company_no
 FROM received_messages r
 LEFT JOIN companies c ON c.id = r.company_id
-WHERE r.id = ANY ($1::bigint[])
+WHERE r.id = ANY ($1::bigint[]) AND r.phone_number <> ''
     AND ($2::bigint IS NULL OR r.company_id = $2::bigint)
     AND ($3::text IS NULL OR r.submitted_by = $3::text)
     AND ($4::text IS NULL OR r.sender_no = $4::text)
@@ -500,7 +500,8 @@ type ReceivedListOfRow struct {
 	CompanyNo       *string
 }
 
-// ReceivedListOf returns the messages of `ids` that match all filters, newest first. owner: only replies to tasks of this submitter.
+// ReceivedListOf returns the messages of `ids` that match all filters, newest first. owner: only replies to tasks of this submitter. An erased message is not
+// returned.
 func (q *Queries) ReceivedListOf(ctx context.Context, arg ReceivedListOfParams) ([]ReceivedListOfRow, error) {
 	rows, err := q.db.Query(ctx, receivedListOf,
 		arg.Ids,

@@ -204,10 +204,10 @@ UPDATE feed_state s SET pruned_id = greatest(s.pruned_id, @pruned_id::bigint);
 -- name: FeedListenersDeleteUnused :execrows
 DELETE FROM feed_listeners l WHERE NOT l.is_pushed AND l.listens_until < now();
 
--- FeedReceived returns received messages, and the numbers of their companies.
+-- FeedReceived returns received messages, and the numbers of their companies. An erased message is not returned.
 -- name: FeedReceived :many
 SELECT r.id, c.company_no, r.sender_no, r.sim, r.phone_number, r.own_number, r.content, r.kind, r.received_at, r.created_at, r.message_no, r.task_id
 FROM received_messages r
 LEFT JOIN companies c ON c.id = r.company_id
-WHERE r.id = ANY (@ids::bigint[])
+WHERE r.id = ANY (@ids::bigint[]) AND r.phone_number <> ''
 ORDER BY r.id;

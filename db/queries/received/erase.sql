@@ -1,12 +1,16 @@
--- Statements that erase a person. A message contains what the person wrote, so the whole row is deleted.
+-- Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
 
--- ErasureReceived deletes up to `most` messages that a company received from any of the given numbers, and returns how many.
+-- ErasureReceivedCandidates returns messages of a company with ids greater than after_id whose phone numbers end with one of `digits`, in the order of their
+-- ids. A number without a known region is stored as it was received, so the caller checks each returned number.
+-- name: ErasureReceivedCandidates :many
+SELECT r.id, r.phone_number FROM received_messages r
+WHERE r.company_id = @company_id AND right(number_digits(r.phone_number), 8) = ANY (@digits::text[]) AND r.id > @after_id
+ORDER BY r.id
+LIMIT @portion::integer;
+
+-- ErasureReceived removes the person and the text from messages. It does not delete the rows: their identities prevent that a phone, which hands over a message
+-- again, brings back the person. An erased message is not listed any more, and counts as read.
 -- name: ErasureReceived :execrows
-DELETE FROM received_messages r
-WHERE r.company_id = @company_id AND r.id = ANY (ARRAY(
-    SELECT o.id FROM received_messages o
-    WHERE o.phone_number = ANY (@phone_numbers::text[]) AND o.company_id = @company_id
-    ORDER BY o.id
-    LIMIT @most::integer
-    FOR UPDATE
-));
+UPDATE received_messages r
+SET phone_number = '', content = '', message_no = NULL, raw = NULL, read_at = coalesce(r.read_at, now())
+WHERE r.id = ANY (@ids::bigint[]) AND r.phone_number <> '';

@@ -101,12 +101,13 @@ WHERE r.phone_number = @phone_number AND r.id < @before_id::bigint AND r.id >= @
 ORDER BY r.id DESC
 LIMIT @most::integer;
 
--- ReceivedListOf returns the messages of `ids` that match all filters, newest first. owner: only replies to tasks of this submitter.
+-- ReceivedListOf returns the messages of `ids` that match all filters, newest first. owner: only replies to tasks of this submitter. An erased message is not
+-- returned.
 -- name: ReceivedListOf :many
 SELECT r.*, c.company_no
 FROM received_messages r
 LEFT JOIN companies c ON c.id = r.company_id
-WHERE r.id = ANY (@ids::bigint[])
+WHERE r.id = ANY (@ids::bigint[]) AND r.phone_number <> ''
     AND (sqlc.narg(company_id)::bigint IS NULL OR r.company_id = sqlc.narg(company_id)::bigint)
     AND (sqlc.narg(owner)::text IS NULL OR r.submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(sender_no)::text IS NULL OR r.sender_no = sqlc.narg(sender_no)::text)

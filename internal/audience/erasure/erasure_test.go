@@ -79,6 +79,7 @@ func (w *world) fill(no string, headers []string) {
 		INSERT INTO callbacks (sender_no, source_ip, body) VALUES ($1, '1.1.1.1', $2) RETURNING id
 	) INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state) SELECT c.id, $1, 'p-1', $3, 1 FROM c`,
 		no+"-sender", `[{"id":"p-1","to":"`+number+`"},{"id":"p-2","to":"`+otherNumber+`"}]`, number)
+	w.Expect(200, "", "POST", "/api/v1/sms/received", map[string]any{"app_id": no + "-sender", "messages": []any{map[string]any{"from": number, "content": "给三丰的话 7"}}})
 	send(number, "给三丰的话 2", nil)
 	send(otherNumber, "to somebody else", nil)
 	w.held = send(number, "给三丰的话 3", map[string]any{"priority": 1})
@@ -171,7 +172,7 @@ func TestAPersonIsErasedFromAllTables(t *testing.T) {
 	}
 	c := e.Counts
 	if c.Contacts != 1 || c.Tags != 1 || c.TasksCancelled < 1 || c.Tasks < 5 || c.Reports < 2 || c.Attempts != 1 || c.Receipts != 1 || c.Callbacks != 1 ||
-		c.Texts < 1 || c.Notifications != 2 || c.SendOnce != 1 || c.BatchRows != 2 || c.DefaultContents != 1 || c.Submissions != 2 || c.DedupKeys != 1 ||
+		c.Received != 1 || c.Texts < 1 || c.Notifications != 2 || c.SendOnce != 1 || c.BatchRows != 2 || c.DefaultContents != 1 || c.Submissions != 2 || c.DedupKeys != 1 ||
 		c.Answers < 2 || c.TaskJobs != 1 || c.Audit < 3 {
 		t.Errorf("%+v", c)
 	}

@@ -61,12 +61,16 @@ func newRun(e Row) *run {
 		Pseudonym: fmt.Sprintf("erased-%d-", e.ID), Has: func(address string) bool { return isAmong(e.Recipients, address) },
 	}
 	for _, address := range e.Recipients {
-		if at := phone.AtHome(address); at != "" {
+		at := phone.AtHome(address)
+		if at != "" {
 			p.AtHome = append(p.AtHome, at)
 		}
 		if strings.HasPrefix(address, "+") {
 			digits := address[1:]
 			p.Digits = append(p.Digits, digits[max(0, len(digits)-digitsShown):])
+			if at != "" && len(at) < digitsShown { // the country code or a zero precedes the last digits of a short national number
+				p.Digits = append(p.Digits, at, "0"+at)
+			}
 		}
 	}
 	return &run{Person: p, id: e.ID, stored: len(e.UserIds)}

@@ -27,7 +27,7 @@ import (
 const (
 	maxTasks    = 500             // maximum number of tasks to one number among which the answered task is searched
 	deleteBatch = 1000            // maximum number of rows that one statement deletes
-	tries       = 3               // maximum number of attempts to store messages, of which a concurrent erasure can delete some
+	tries       = 3               // maximum number of attempts to store messages, of which the retention can delete some at the same time
 	clockSkew   = 2 * time.Minute // maximum difference between the clocks of the network and of the database
 )
 

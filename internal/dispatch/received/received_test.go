@@ -317,9 +317,50 @@ func TestAReceivedMessageIsAnEventOfItsCompany(t *testing.T) {
 	if len(events) != 1 || !strings.Contains(string(events[0].Data), `"content":"hello"`) || !strings.Contains(string(events[0].Data), `"company_no":"acme"`) {
 		t.Fatalf("got %+v", events)
 	}
-	b.Exec("DELETE FROM received_messages")
+	b.Exec("UPDATE received_messages SET phone_number = '', content = ''") // as an erasure does
 	if got := string(pull(after, reader...).Items[0].Data); got != fmt.Sprintf(`{"received_id":%d}`, id) {
 		t.Errorf("after the deletion the event contains %s", got)
+	}
+}
+
+// R1: a phone hands over its messages again, for example after it was reset. This must not bring back an erased person.
+func TestAnErasedMessageIsNotStoredAgain(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	b.AddSender(map[string]any{"sender_no": "phone", "inbox_company_no": "acme"})
+	reader := b.AddUser("reader", "read", map[string]any{"company_no": "acme"})
+	var messages []map[string]any
+	for i, from := range []string{"+14155550123", "4155550123", "(415)\u00a0555\u20110123", "312345", "+376 312 345", "14155550124", "312346"} { // without region, national numbers stay as they are
+		messages = append(messages, map[string]any{"from": from, "content": fmt.Sprint("text ", i), "message_no": fmt.Sprint(i)})
+	}
+	first := post(b, "phone", messages...)
+	for _, number := range []string{"+1 415 555 0123", "+376312345"} {
+		b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"phone": number, "company_no": "acme"})
+	}
+	for range 2 {
+		b.Exec("UPDATE erasures SET next_at = now()")
+		if _, err := b.App.Erasures.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := apptest.Scan[string](b, "SELECT string_agg(counts ->> 'received', ',' ORDER BY id) FROM erasures WHERE status = 'finished'"); got != "3,2" {
+		t.Errorf("erased %s, want 3,2", got)
+	}
+	for i, again := range post(b, "phone", messages...) {
+		if !*again.Deduplicated || *again.ReceivedID != *first[i].ReceivedID {
+			t.Errorf("message %d is stored again: %+v", i, again)
+		}
+	}
+	for _, query := range []string{"", "unread=true"} {
+		if got := list(b, query, reader...); got != "text 6,text 5" {
+			t.Errorf("%s: left are %q", query, got)
+		}
+	}
+	erased := fmt.Sprint(path, "/", *first[0].ReceivedID)
+	b.Expect(404, "received.not_found", "GET", erased, nil)
+	b.Expect(404, "received.not_found", "POST", erased+"/read", nil)
+	if n := b.Count("SELECT count(*) FROM received_messages WHERE strpos(received_messages::text, '0123') + strpos(received_messages::text, 'text 1') > 0"); n != 0 {
+		t.Errorf("%d rows contain the person", n)
 	}
 }
 
