@@ -14,19 +14,19 @@ type User struct {
 	Username string
 	// submit, send, read or admin
 	Role string
-	// with the role send: the only sender_no for which the user can claim and report; null: any
+	// for the role send: the only sender_no for which the user can claim and report; null: any sender_no
 	AppID *string
-	// argon2id; null: the user has only API keys
+	// the argon2id hash of the password; null: the user has only API keys
 	PasswordHash *string
 	IsDisabled   bool
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
-	// the company for which the user submits; 1 is the default company
+	// the company for which the user submits; 1 is the company named default
 	CompanyID int64
 	// the most urgent priority that its submissions can request
 	TopPriority int16
-	// incremented by each update; a caller names the version that it read
+	// incremented by each update. An update names the version that its caller has read, and is rejected if the version has changed since
 	Version int64
-	// true: the user sees only this company; false: company_id only defines for which company the user submits, and a read user sees every company
+	// true: the user sees only this company. false: the user submits for company_id, but with the role read it sees every company
 	HasCompany bool
 }

@@ -14,29 +14,29 @@ type Alert struct {
 	RuleID int64
 	Kind   string
 	Level  string
-	// the subject of the condition, depending on the kind: a sender_no, a channel, a pool, a file system
+	// a sender_no, a channel, a pool or a file system, depending on the kind of the rule
 	Subject   string
 	CompanyNo *string
 	Channel   *string
 	SenderNo  *string
-	// the measured value when the condition last held
+	// the measured value at seen_at
 	Value float64
-	// the threshold that the value is compared with; null: the kind has no threshold
+	// the threshold with which value was compared; null: the kind has no threshold
 	Threshold *float64
-	// the time at which the condition began to hold
+	// the time at which the condition became true
 	StartedAt time.Time
-	// the last time at which the condition held
+	// the last time at which the condition was true
 	SeenAt time.Time
-	// null: pending, because the condition has not held for long enough; such a row is deleted when the condition ends
+	// the time at which the alert fired; null: the alert is pending, because the condition has not been true for long enough. A pending alert is deleted when its condition becomes false
 	FiredAt *time.Time
-	// the time since which the condition does not hold; null: it holds
+	// the time at which the condition became false; null: it is true
 	ClearedAt      *time.Time
 	ResolvedAt     *time.Time
 	EndedBy        *string
 	AcknowledgedAt *time.Time
 	AcknowledgedBy *string
 	Remark         *string
-	// whether people can be notified only through the channel that the alert is about, or for an alert about all channels, only through one channel
+	// true: people can be notified only through the channel that the alert is about. For an alert about all channels: only one channel is left to notify people
 	OnlyOwnChannel bool
 }
 
@@ -44,31 +44,31 @@ type Alert struct {
 type AlertDelivery struct {
 	AlertID    int64
 	ReceiverID int64
-	// the time at which the receiver was last notified that the alert fires: the call of a program, or the queueing of the messages to people; null: not yet
+	// the time at which the receiver was last notified of the firing alert: a program was called, or the messages to people were queued; null: not yet
 	ToldAt *time.Time
-	// the time at which the receiver was notified that the alert is resolved; null: not yet, or the receiver was never notified that the alert fires
+	// the time at which the receiver was notified that the alert is resolved; null: not yet, or the receiver was never notified of the firing alert
 	EndToldAt *time.Time
-	// number of tries that have an outcome; part of the dedup key of the next try
+	// number of tries with a known outcome. The number is part of the dedup key of the next try
 	Tries int64
 	// number of failed tries since the last successful try
 	Failures int64
 	// the reason why the last try failed, partly or completely; null: it succeeded, or there was no try
 	Error *string
-	// the next try is not before this time
+	// the receiver is not notified again before this time
 	NextAt time.Time
-	// notifications that the alert fires, of which a message can still be sent; empty: no such notification is left; null: told_at is the time of the delivery
+	// the notifications about the firing alert that can still send a message. empty: no such notification is left. null: no messages are awaited, and told_at is the time of the delivery
 	Awaits []int64
-	// the time at which the first message of the last notifications that the alert fires was sent; null: no message was sent
+	// the time at which the first message about the firing alert was sent, since the last notification; null: no message was sent
 	SentAt *time.Time
-	// as awaits, for the end of the alert
+	// like awaits, for the resolved alert
 	EndAwaits []int64
-	// as sent_at, for the end of the alert
+	// like sent_at, for the resolved alert
 	EndSentAt *time.Time
-	// the time at which the delivery escalates, unless a message is sent before; null: it never escalates, or no longer
+	// the time at which the delivery escalates, unless a message is sent before; null: it does not escalate
 	EscalateAt *time.Time
 	// the time at which the delivery escalated to other channels of the receiver, or to other receivers; null: it did not escalate
 	EscalatedAt *time.Time
-	// the receiver whose delivery escalated to this delivery, which does not escalate further. There is no foreign key, as for receiver_id; null: the rule names the receiver
+	// the receiver whose delivery escalated to this delivery; null: the rule names the receiver. This delivery does not escalate further. There is no foreign key, as for receiver_id
 	EscalatedFrom *int64
 }
 
@@ -77,9 +77,9 @@ type Event struct {
 	ID int64
 	// the kind, such as sender.low_warning
 	Event string
-	// the sender_no, the category and name of a setting, or queue
+	// what the event is about: a sender_no, the category and name of a setting, or queue
 	Subject string
-	// values that depend on the kind
+	// values of the event, which depend on its kind
 	Detail    []byte
 	CreatedAt time.Time
 }

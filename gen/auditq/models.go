@@ -13,7 +13,7 @@ type Audit struct {
 	ID int64
 	// the beginning of the transaction of the change
 	At time.Time
-	// name of the user who requested the change, or cli: and the name of the user of the operating system; null: the service itself or an SQL statement changed the row
+	// the name of the user who requested the change. For the command line: cli: and the name of the user of the operating system. null: the service itself, or an SQL statement, changed the row
 	Actor *string
 	// role of the user at that time; null: not a user of the service
 	ActorRole *string
@@ -21,12 +21,12 @@ type Audit struct {
 	RequestID *string
 	Action    string
 	Entity    string
-	// name of the entity in the API; parts are joined by a slash
+	// name of the entity in the API. The parts of a name are joined by a slash
 	EntityKey string
-	// company that the entity belongs to or is; null: the entity belongs to no company
+	// the company of the entity; null: the entity belongs to no company
 	CompanyNo *string
-	// for a change: the old values of the changed columns; for a deletion: all columns; null: the entity is new
+	// the old values: of the changed columns for a change, of all columns for a deletion; null: the entity is new
 	Before []byte
-	// for a change: the new values of the changed columns; for a creation: all columns; null: the entity was deleted
+	// the new values: of the changed columns for a change, of all columns for a creation; null: the entity was deleted
 	After []byte
 }

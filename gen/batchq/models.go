@@ -16,22 +16,22 @@ type Batch struct {
 	SubmittedBy string
 	Name        string
 	MessageType int16
-	// as messages.priority; null: the priority of the message type
+	// see messages.priority; null: the priority of the message type
 	Priority *int16
-	// the uploaded list; null: the list is checked, or the rows come from a tag
+	// the uploaded list; null: the list was checked, or the rows come from a tag
 	UploadID *int64
-	// the tag whose contacts are the rows; empty: several tags select the contacts; null: an uploaded list
+	// the tag whose contacts are the rows; empty: the contacts are selected by tags_all, tags_any and tags_none; null: an uploaded list
 	Tag *string
-	// the column with the addresses
+	// the column of the list that contains the addresses
 	PhoneColumn string
-	// the template that gave content; null: content was in the request
+	// the template that content comes from; null: the request contained content
 	TemplateNo *string
 	// There is no foreign key, because the template can be deleted
 	TemplateID      *int64
 	TemplateVersion *int64
 	// the language of content; null: unknown
 	TemplateLanguage *string
-	// when the batch is confirmed, its time is set to the next full interval, as the template requires
+	// true: the template requires a start at a full interval. When the batch is confirmed, its time is set to the next full interval
 	IsDeferred bool
 	// the text, with the names of columns in braces
 	Content string
@@ -41,19 +41,19 @@ type Batch struct {
 	// which rows are duplicates: none, phone (the address of an earlier row), or row (the address, signature and text of an earlier row)
 	Dedup  string
 	IsTest bool
-	// the batch starts when its check has ended; until then nothing is sent
+	// true: the batch starts when its check has ended. false: nothing is sent
 	IsConfirmed bool
-	// null: not confirmed, or confirmed by its request (auto_confirm)
+	// the user who confirmed the batch; null: not confirmed, or confirmed by its request (auto_confirm)
 	ConfirmedBy    *string
 	ExpectSendTime *time.Time
 	ExpiresAt      *time.Time
 	// checking, ready, running, paused, finished or cancelled. finished and cancelled are final, except that a requeue of failed tasks sets a finished batch to running
 	Status string
-	// tasks of the batch are possibly held, because the batch is or was paused
+	// true: tasks of the batch are possibly held, because the batch is paused, or was paused before
 	IsHeld bool
-	// a sweep has no work: the batch waits to be confirmed, or has ended and none of its tasks waits or is leased
+	// true: sweeps have nothing to do for the batch. It waits for its confirmation, or it has ended and none of its tasks waits or is leased
 	IsSettled bool
-	// for a tag: the rows are those of the contacts at the start of the batch
+	// for a batch of a tag: true: the contacts were read again at the start of the batch, so the rows are final
 	IsRead bool
 	// the last row of the list that is stored in batch_rows
 	LastRow int64
@@ -63,13 +63,13 @@ type Batch struct {
 	Invalid   int64
 	Duplicate int64
 	Blocked   int64
-	// short messages of the valid rows
+	// segments of the valid rows
 	Segments int64
-	// the last row that became a task or was rejected at its submission: no row up to it is read again
+	// the last row that became a task or was rejected at its submission. The rows up to this row are not read again
 	FedRow int64
 	// number of rows that became tasks
 	Fed int64
-	// the reason why the server cancelled the batch, as batch_rows.fault; null: the server did not cancel it
+	// the reason why the server cancelled the batch, in the form of batch_rows.fault; null: the server did not cancel it
 	Fault     []byte
 	RequestID string
 	SourceIp  string
@@ -81,21 +81,21 @@ type Batch struct {
 	// the time at which the first row became a task
 	StartedAt *time.Time
 	EndedAt   *time.Time
-	// the user who last confirmed, paused, resumed or cancelled the batch; null: no user, or older than this column. There is no foreign key, as for submitted_by
+	// the user who last confirmed, paused, resumed or cancelled the batch; null: no user, or the batch is older than this column. There is no foreign key, as for submitted_by
 	ChangedBy *string
 	// ISO 3166-1 code of the region of numbers without a country code in the list; empty: the region of the company when the list is read
 	DefaultRegion string
-	// the column with the signatures of the rows; null: every row has the signature of the batch
+	// the column of the list that contains the signatures of the rows; null: every row has the signature of the batch
 	SignColumn *string
-	// the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments", "unsigned", "by_sender"}]. by_sender has the segments as senders count them that do so in a way of their own: [{"sign", "forbids_signs", "segment_size", "segments"}]. They follow from the first 1,000 rows of the batch: from those to the country, or from all of them if none is. null: it is being checked
+	// the valid rows and their segments by country, when the check ended: [{"country_no", "rows", "segments", "unsigned", "by_sender"}]. null: the check has not ended. by_sender contains the segments as senders count them that count differently: [{"sign", "forbids_signs", "segment_size", "segments"}]. by_sender is an estimate from the first 1,000 rows of the batch. It uses the rows to the same country, or all these rows if none is to this country
 	ByCountry []byte
 	// the name of the channel. There is no foreign key, because the channel can be deleted before the batch
 	Channel string
-	// the title with its placeholders; null: a short message, or no title
+	// the title with its placeholders; null: an SMS batch, or no title
 	Subject *string
-	// the business type of the notification template that gave the text; null: another text
+	// the business type of the notification template from which the text comes; null: the text comes from elsewhere
 	BizType *int16
-	// the common text of its rows; null: short messages, whose texts are in batch_rows
+	// the common text of all rows; null: an SMS batch, whose texts are in batch_rows
 	RenderingID *int64
 	// each row is a contact with all of these tags
 	TagsAll []string
@@ -103,37 +103,37 @@ type Batch struct {
 	TagsAny []string
 	// no row is a contact with one of these tags
 	TagsNone []string
-	// the encoding with which the list is read; null: a workbook, a tag, or unknown
+	// the encoding of the list; null: a workbook, a tag, or an unknown encoding
 	Encoding *string
-	// encoding was guessed, and the text could also be Latin letters in another encoding (internal/audience/sheet)
+	// true: the encoding was guessed, but the text could also be Latin letters in another encoding (internal/audience/sheet)
 	IsEncodingDoubtful bool
 }
 
 // A row of a batch with the result of its check. Written by internal/audience/batch: inserted once, and changed once, when it becomes a task or its submission is rejected. Partitioned by batch_id, see number_partitions.
 type BatchRow struct {
-	// There is no foreign key: its check took two thirds of the time when a million rows were added. Statements that add or delete rows have locked the batch
+	// There is no foreign key, because its check took two thirds of the time when a million rows were added. Instead, statements lock the batch before they add or delete rows
 	BatchID int64
-	// the number of the row in the list, as a spreadsheet program shows it; for a tag the position of the contact
+	// the number of the row in the list, as a spreadsheet program shows it. For a batch of tags, it is the position of the contact
 	RowNo int64
 	// the address on the channel: a phone number in E.164; for an invalid row the value in the list
 	Recipient string
-	// the text without signature, on a channel other than sms its beginning; empty: it could not be rendered
+	// the text without signature; on a channel other than sms only its beginning; empty: the text could not be rendered
 	Content   string
 	Segments  int16
 	CountryNo *string
 	// the reason why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 rejected at its submission; null: the row is valid
 	Code *int16
-	// the field, the rule that the field violates, and the limit of the rule; null: code says everything
+	// the field, the rule that the field violates, and the limit of the rule; null: code is the whole reason
 	Fault []byte
 	// null: the row has not become a task
 	TaskID *string
 	// the signature of the row; null: the signature of the batch
 	Sign *string
-	// the values of the placeholders of the rendering; null: the text has none
+	// the values of the contact for the placeholders of the rendering; null: no values are needed
 	ContactValues []byte
 }
 
-// The exact figures of each batch and sender: batch_counts plus the facts that are not folded yet. Both are read in one snapshot.
+// The exact numbers of tasks of each batch and sender: batch_counts plus the facts that are not folded yet. Both are read in one snapshot.
 type BatchTotal struct {
 	BatchID     int64
 	SenderNo    string

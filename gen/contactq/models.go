@@ -11,24 +11,24 @@ import (
 // A person whom a company can notify, with the addresses on each channel. Written by internal/audience/contact.
 type Contact struct {
 	CompanyID int64
-	// the person in the systems of the company; not a row of users
+	// the id of the person in the systems of the company. It does not refer to users
 	UserID string
-	// null: no address on the channel sms
+	// the address on the channel sms; null: no address
 	Phone *string
-	// null: no address on the channel dingtalk
+	// the address on the channel dingtalk; null: no address
 	DingtalkName *string
-	// null: no address on the channel wechat
+	// the address on the channel wechat; null: no address
 	WechatOpenid *string
-	// null: no address on the channel email
+	// the address on the channel email; null: no address
 	Email     *string
 	UpdatedAt time.Time
 	// the name of the person in messages; null: unknown
 	Name *string
-	// texts by name, for the placeholders of templates
+	// values for the placeholders of templates, by name
 	Attributes []byte
 }
 
-// An uploaded list of contacts, and the progress of storing its rows. Written by internal/audience/contact: a portion of rows and its counts are stored in one transaction, so that any server can continue after row_no.
+// An uploaded list of contacts, and the progress of storing its rows. Written by internal/audience/contact. One transaction stores a portion of rows and the new counts, so that any server can continue after row_no.
 type ContactImport struct {
 	ID        int64
 	CompanyID int64
@@ -50,7 +50,7 @@ type ContactImport struct {
 	Changed int64
 	// rows that were not stored
 	Invalid int64
-	// the reason why the rest of the list could not be read: a fault.Field as JSON; null: no error
+	// the reason why the rest of the list could not be read, as JSON of fault.Field; null: no error
 	Failure []byte
 	// the user. There is no foreign key, because the configured user is in no table
 	CreatedBy  string
@@ -60,12 +60,12 @@ type ContactImport struct {
 	DefaultRegion string
 }
 
-// A tag of a company, which groups contacts. Written by internal/audience/contact; contacts by triggers of tag_contacts.
+// A tag of a company, which groups contacts. Written by internal/audience/contact. Triggers of tag_contacts write the column contacts.
 type Tag struct {
 	ID        int64
 	CompanyID int64
 	Tag       string
-	// the number of its contacts
+	// number of contacts with the tag
 	Contacts  int64
 	CreatedAt time.Time
 }

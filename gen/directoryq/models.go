@@ -14,16 +14,16 @@ type Country struct {
 	// the name in requests
 	CountryNo string
 	Name      string
-	// the prefix without the +; if several prefixes match a number, the longest counts
+	// the prefix without the +. If several prefixes match a number, the longest counts
 	DialPrefix string
-	// a message without a signature is rejected
+	// true: a message without a signature is rejected
 	SignatureRequired bool
-	// incremented by each update; a caller names the version that it read
+	// incremented by each update. An update names the version that its caller has read, and is rejected if the version has changed since
 	Version   int64
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	// ISO 3166-1 code: only numbers of this region belong to the country; null: all numbers with the prefix
+	// ISO 3166-1 code: only the numbers of this region belong to the country; null: all numbers with the prefix
 	Region *string
-	// on or off; off: tasks to the country are held
+	// on or off. off: tasks to the country are held
 	Status string
 }

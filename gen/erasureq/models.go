@@ -12,14 +12,14 @@ import (
 type Erasure struct {
 	ID        int64
 	CompanyID int64
-	// contacts.user_id of the person; empty: finished, or unknown
+	// contacts.user_id of the person; empty: the erasure has ended, or no user id is known
 	UserIds []string
-	// phone numbers in E.164 and e-mail addresses of the person; empty: finished, or unknown. A message to one of them is erased unless it was created for another user
+	// phone numbers in E.164 and e-mail addresses of the person; empty: the erasure has ended, or no address is known. A message to one of them is erased, unless it was created for another user
 	Recipients []string
-	// those of recipients that the request named: every contact with one of them, and every message to one of them, belongs to the person; empty: finished, or the request named a user
+	// the part of recipients that the request named. Every contact with one of them, and every message to one of them, belongs to the person. empty: the erasure has ended, or the request named a user
 	AskedRecipients []string
 	Status          string
-	// tasks that senders held, and lists that were being read, at the last check
+	// number of tasks that senders held, and of lists that were being read, at the last check
 	Held int64
 	// the number of erased rows, by kind
 	Counts []byte

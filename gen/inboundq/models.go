@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// A description how the posts of one other program become messages of a company. Written by internal/transport/inbound; the erasure of a person removes a number from phone_numbers.
+// A description of how the posts of one other program become messages of a company. Written by internal/transport/inbound. The erasure of a person removes its number from phone_numbers.
 type Inbound struct {
 	ID        int64
 	InboundNo string
 	CompanyID int64
-	// name of the description that internal/transport/inbound has for a program; custom: no such description
+	// the name of the preset. A preset is a description of a program that internal/transport/inbound contains. custom: no preset
 	Preset string
-	// members that replace those of the preset; null: the unchanged preset
+	// the members that replace members of the preset; null: the preset is unchanged
 	Description []byte
 	// recipients of every post, in E.164; null: the body of the post names them; empty: an erasure removed the last recipient, and posts are rejected
 	PhoneNumbers []string
-	// as messages.message_type
+	// see messages.message_type
 	MessageType int16
 	// null: the priority of the message type
 	Priority *int16
@@ -27,7 +27,7 @@ type Inbound struct {
 	TemplateNo *string
 	// null: the signature of the template or the sender
 	Sign *string
-	// seconds after which a repeated post is sent again; null: never
+	// seconds after which a repeated post is sent again; null: a repeated post is never sent again
 	RepeatSeconds *int64
 	IsTest        bool
 	Status        string

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// A request to cancel or requeue all tasks of a filter, and its progress. Written by internal/dispatch/job; a portion of tasks and its counts are changed in one transaction.
+// A request to cancel or requeue all tasks of a filter, and its progress. Written by internal/dispatch/job. One transaction changes a portion of tasks and adds them to the counts.
 type TaskJob struct {
 	ID     int64
 	Action string
-	// the filter of the request; the selected tasks are in task_job_parts
+	// the filter of the request. task_job_parts contains the selected tasks
 	Filter []byte
 	Remark *string
 	// number of tasks that the filter selected when the job was created
@@ -29,6 +29,6 @@ type TaskJob struct {
 	StoppedBy  *string
 	CreatedAt  time.Time
 	FinishedAt *time.Time
-	// skipped by reason, as the API names reasons: {"task.expired": 3}. Tasks that a server skipped which does not know this column are missing
+	// the number of skipped tasks for each reason, by the name of the reason in the API: {"task.expired": 3}. Tasks are missing if a server skipped them that does not know this column
 	SkippedBy []byte
 }

@@ -18,7 +18,7 @@ type Callback struct {
 	CreatedAt time.Time
 	// the error reason that the provider got; null: the callback was accepted
 	Refused *string
-	// number of unreadable items among readable ones
+	// number of items that could not be read, while other items of the body could
 	LeftOut int64
 	// SHA-256 of the body; null: the row is older than this column
 	BodyHash []byte
@@ -31,7 +31,7 @@ type Receipt struct {
 	ID         int64
 	CallbackID int64
 	SenderNo   string
-	// the number that the provider gave the message, as deliveries.provider_no
+	// the number that the provider gave to the message, see deliveries.provider_no
 	ProviderNo string
 	// the recipient as the provider wrote it; empty: not given
 	Recipient string
@@ -42,6 +42,6 @@ type Receipt struct {
 	CreatedAt time.Time
 	// the time at which the task of the message was found; null: not yet
 	MatchedAt *time.Time
-	// the time of the next search for the task; null: the task was found, or the search has ended
+	// the next time at which the task is searched; null: the task was found, or the search has ended
 	LookAt *time.Time
 }

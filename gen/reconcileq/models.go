@@ -8,25 +8,26 @@ import (
 	"time"
 )
 
-// The comparison of a provider's statement about a sender and a day with LKSMS. Written by internal/insight/reconcile: a total in one statement, the rows of a file in portions, each in one transaction with its end position, so that any server can continue there.
+// The comparison of a provider's statement with LKSMS, for one sender and day. Written by internal/insight/reconcile. A total is compared at once. A file is compared in portions of rows. One transaction compares a portion and stores the position after it, so that any server can continue there.
 type Reconciliation struct {
 	ID int64
 	// There is no foreign key, because the row is kept when the sender is deleted
 	SenderNo string
 	Day      time.Time
-	// the beginning of the day, by the setting monitoring.time_zone when it was created
+	// the beginning of the day. The time zone is the one that the setting monitoring.time_zone named when the reconciliation was created
 	FromAt time.Time
-	ToAt   time.Time
-	// the unit of ours and theirs, if the provider gave a total; null: the provider gave a file, which counts messages
+	// the end of the day, in the same time zone as from_at
+	ToAt time.Time
+	// the unit of ours and theirs, if the provider gave a total: segments or messages. null: the provider gave a file, and ours and theirs count messages
 	Unit *string
-	// for a total the sum of daily_totals, tests included; for a file the messages with a number that are in the file, or should be
+	// the count of LKSMS. For a total: the sum of daily_totals, including tests. For a file: the messages whose provider's number is in the file, or should be
 	Ours int64
-	// the provider's total; for a file the number of its different numbers
+	// the count of the provider. For a total: the number that the provider gave. For a file: the number of different provider's numbers in it
 	Theirs int64
-	// the part of ours that are tests; 0 for a file
+	// the tests that ours includes; 0 for a file
 	Tests    int64
 	FileName *string
-	// the uploaded file. There is no foreign key, because the file is deleted after it was read; null: the file was read
+	// the uploaded file; null: the file was read and deleted. There is no foreign key, because the file is deleted before the row
 	UploadID *int64
 	// the sheet of a workbook; empty: the first sheet that is not hidden
 	Sheet string
@@ -38,19 +39,19 @@ type Reconciliation struct {
 	SegmentsColumn string
 	// values of status_column that mean delivered, in lower case
 	DeliveredValues []string
-	// values of status_column that are not final, in lower case; all others mean undelivered
+	// values of status_column that are not final, in lower case. All values that are neither here nor in delivered_values mean undelivered
 	PendingValues []string
 	Status        string
-	// read: the file is copied to reconciliation_rows; match: the attempts of these rows are searched; search: attempts of the day without a row are searched; clear: the rows are deleted; null: the reconciliation has ended
+	// read: the file is copied to reconciliation_rows. match: the attempts of these rows are searched. search: attempts of the day without a row are searched. clear: the rows are deleted. null: the reconciliation has ended
 	Phase *string
-	// read: the last stored row of the file
+	// in the phase read: the last row of the file that was stored
 	RowNo int64
-	// match: the last number that was searched
+	// in the phase match: the last provider's number that was searched
 	AfterNo string
-	// search: with after_id the last attempt that was checked; null: no attempt yet
+	// in the phase search: after_at and after_id are the last attempt that was checked; null: no attempt yet
 	AfterAt *time.Time
 	AfterID int64
-	// rows of the file that were read, except empty rows
+	// number of rows of the file that were read, without empty rows
 	Rows           int64
 	Matched        int64
 	MissingHere    int64
@@ -59,11 +60,11 @@ type Reconciliation struct {
 	SegmentsDiffer int64
 	Repeated       int64
 	Unreadable     int64
-	// attempts without a row within five minutes of the beginning or end of the day; no difference, because a neighbouring statement possibly contains them
+	// number of attempts without a row within five minutes of the beginning or the end of the day. They do not count as differences, because the statement of the neighbouring day possibly contains them
 	NearMidnight int64
-	// the difference between ours and theirs; for a file the number of differences; 0: the day matches
+	// for a total: the difference between ours and theirs. For a file: the number of differences. 0: the day matches
 	Differences int64
-	// the reason why the file could not be read completely: a fault.Field as JSON
+	// the reason why the file could not be read completely, as JSON of fault.Field; null: no error
 	Failure []byte
 	// the user. There is no foreign key, because the configured user is in no table
 	CreatedBy  string
@@ -71,21 +72,21 @@ type Reconciliation struct {
 	FinishedAt *time.Time
 }
 
-// A message for which a provider's file and LKSMS differ; for each kind and reconciliation the first 10,000. Written by internal/insight/reconcile with its portion.
+// A message for which a provider's file and LKSMS differ. Each reconciliation keeps the first 10,000 differences of each kind. Written by internal/insight/reconcile in the transaction of the portion that contains the message.
 type ReconciliationDifference struct {
 	ReconciliationID int64
 	ID               int64
 	Kind             string
-	// null: the row of the file has no readable number
+	// the provider's number of the message; null: the row of the file has no readable number
 	ProviderNo *string
 	// the row of the file, as a spreadsheet program shows it; null: the file has no such row
 	RowNo *int64
 	// null: no attempt has the number. There is no foreign key, because tasks are dropped with their partitions
 	TaskID *string
-	// the time at which the attempt was reported; for missing_here, on another day
+	// the time at which the attempt was reported. For the kind missing_here, it is an attempt on another day
 	AcceptedAt *time.Time
-	// the state, the segments or the number of messages in LKSMS, depending on the kind; null: no value
+	// the value in LKSMS: the state, the segments or the number of messages, depending on the kind; null: no value
 	Ours *string
-	// the value in the file; for unreadable the reason, a fault.Rule
+	// the value in the file. For the kind unreadable, it is the reason: a fault.Rule
 	Theirs *string
 }

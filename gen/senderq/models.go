@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// One of the last ten outcomes of calls of a driven sender. Written by internal/dispatch/push, which deletes older rows. task_id has no foreign key, because the task can be dropped earlier.
+// One of the last ten outcomes of calls of a driven sender. Written by internal/dispatch/push, which deletes older rows. task_id has no foreign key, because the task can be dropped before the row.
 type SenderAnswer struct {
 	ID       int64
 	SenderID int64
@@ -25,22 +25,22 @@ type SenderAnswer struct {
 
 // A change of the balance of a sender, or of its thresholds. Written by internal/dispatch/queue (charges, refunds) and internal/dispatch/sender (top-ups, corrections, thresholds). Partitioned by lease_id, see number_partitions; rows without a lease_id are in the default partition. There are no foreign keys, because each charge would lock rows of other tables.
 type SenderLedger struct {
-	// unique, and the order of the list; no primary key, because the table is partitioned by lease_id
+	// unique, and the order of the list. It is not a primary key, because the table is partitioned by lease_id
 	ID       int64
 	SenderID int64
-	// segments added; negative: a charge; 0: changed thresholds
+	// the change of the balance in segments; negative: a charge; 0: the thresholds changed
 	Change int64
-	// segments after the change
+	// the balance after the change, in segments
 	Balance int64
 	// the charged or refunded lease; null: top-up, correction, thresholds, or the sum of a day
 	LeaseID *int64
 	Remark  *string
-	// the user who changed the balance or the thresholds; null: an attempt
+	// the user who changed the balance or the thresholds; null: a charge or a refund
 	Username  *string
 	CreatedAt time.Time
-	// the new threshold, for changed thresholds and an opening balance; otherwise null
+	// the new threshold, if the row is a change of thresholds or an opening balance; otherwise null
 	LowWarning *int64
-	// as low_warning
+	// the new threshold low_switch, in the same rows as low_warning
 	LowSwitch *int64
 	// the company whose tasks were charged or refunded; null: top-up, correction or thresholds
 	CompanyID *int64

@@ -13,7 +13,7 @@ type Setting struct {
 	Category string
 	Name     string
 	Value    []byte
-	// null: no user changed the value, which is the default; only inside the transaction of the first change. There is no foreign key, because the configured user is in no table
+	// the user who changed the value; null: the row contains the default. Such a row exists only inside the transaction of the first change. There is no foreign key, because the configured user is in no table
 	UpdatedBy *string
 	UpdatedAt time.Time
 }

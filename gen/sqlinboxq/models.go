@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// A message that was submitted by SQL, until it is a task. Inserted by lksms.enqueue in the transaction of its caller. This transaction can be long, so the insert locks no row for which others wait. internal/transport/sqlinbox creates the task and deletes the row in one transaction. There are no foreign keys, because they would lock rows of companies.
+// A message that was submitted by SQL, until it is a task. lksms.enqueue inserts the row in the transaction of its caller. This transaction can be long, so the insert locks no row for which others wait. internal/transport/sqlinbox creates the task and deletes the row in one transaction. There are no foreign keys, because they would lock rows of companies.
 type SqlInbox struct {
 	ID int64
-	// the id that the task will have, and that the caller got; a repeated message has an id that is never used
+	// the id of the future task, which the caller has received. A message that repeats a dedup key has an id that is never used
 	TaskID    string
 	CompanyID int64
-	// as messages.submitted_by
+	// see messages.submitted_by
 	SubmittedBy string
-	// session_user of the caller
+	// the session_user of the caller
 	RoleName string
 	// the address of the caller's connection to PostgreSQL; null: the connection uses a socket
 	SourceIp *string
-	// sql- and the number of the transaction
+	// sql- followed by the number of the transaction
 	RequestID   string
 	PhoneNumber string
 	// null: the text comes from the template template_no
@@ -32,18 +32,18 @@ type SqlInbox struct {
 	DedupKey   *string
 	// true: an earlier message has the same dedup key, so the row is only logged and creates no task
 	IsRepeat bool
-	// as messages.message_type
+	// see messages.message_type
 	MessageType int16
-	// null: the priority of the message type
+	// null: the default priority of the message type
 	Priority       *int16
 	ExpectSendTime *time.Time
 	ExpiresAt      *time.Time
 	Sign           *string
 	IsTest         bool
-	// the time of the submission; its transaction was committed later
+	// the time of the submission. Its transaction committed later
 	CreatedAt time.Time
-	// how often the database rejected the creation of the task of this message alone
+	// how often the database rejected the task of this message when only this task was created
 	Tries int16
-	// the next try is not before this time; later than created_at after a failed try
+	// the task is not created before this time. After a failed try, the time is later than created_at
 	DueAt time.Time
 }

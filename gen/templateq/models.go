@@ -8,43 +8,43 @@ import (
 	"time"
 )
 
-// The text for a phone number when a submission has no text; it is sent once. Written by internal/dispatch/template.
+// The text that is sent to a phone number when a submission has no text. It is sent once. Written by internal/dispatch/template.
 type DefaultContent struct {
 	ID int64
 	// the number as the caller wrote it
 	PhoneNumber string
-	// the number in E.164, so that it is unique in every notation
+	// the number in E.164, so that the number is unique whatever its notation
 	Recipient string
 	Content   string
-	// render the active template with the content as its parameters
+	// true: the active template is rendered with the content as its parameters
 	UseTemplate bool
-	// a submission used the content; an administrator can reset it
+	// true: a submission has used the content. An administrator can reset it
 	IsSent    bool
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	// the company whose users send the content; unique together with recipient
+	// the company whose users send the content. A recipient is unique in the company
 	CompanyID int64
 }
 
-// A text for submissions. Written by internal/dispatch/template.
+// A template: a text that submissions can use. Written by internal/dispatch/template.
 type Template struct {
 	ID              int64
 	TemplateName    string
 	TemplateContent string
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
-	// realtime: sent at once; scheduled: sent at the next full interval of the setting sms.scheduled_every_seconds, unless the submission has its own time
+	// realtime: a message is sent at once. scheduled: a message is sent at the next full interval of the setting sms.scheduled_every_seconds, unless the submission has its own time
 	SendType string
 	// company_no of the companies that can use the template; empty: all companies. An array cannot have a foreign key, so the deletion of a company checks this column.
 	Companies []string
-	// template_no as an administrator chose it; null: it is derived from the id
+	// template_no, if an administrator chose it; null: template_no is derived from the id
 	GivenNo    *string
 	TemplateNo string
 	// what the message is about, such as registration; for lists only
 	Scene string
 	// explanation for administrators
 	Purpose string
-	// messages can use only active templates; voided is final
+	// messages can use only active templates. A voided template stays voided
 	Status   string
 	IsActive bool
 	// language of template_content (BCP 47); null: unknown
@@ -53,7 +53,7 @@ type Template struct {
 	Translations []byte
 	// signature of messages without their own signature; null: the signature of the sender
 	Sign *string
-	// counts the changes of template_content, language, translations and sign; 1: unchanged since its creation
+	// number of changes of template_content, language, translations and sign, plus 1
 	Version int64
 }
 
