@@ -44,7 +44,7 @@ type cli struct {
 	User    server.UserCmd    `cmd:"" group:"server" help:"Manage users and their API keys."`
 	Sql     server.SQLCmd     `cmd:"" group:"server" help:"Manage which roles of PostgreSQL may submit messages by SQL."`
 	History server.HistoryCmd `cmd:"" group:"server" help:"List, export, drop and import the partitions of old tasks."`
-	Secrets server.SecretsCmd `cmd:"" group:"server" help:"Manage the key that seals the secrets of senders."`
+	Secrets server.SecretsCmd `cmd:"" group:"server" help:"Manage the key that encrypts the secrets of senders."`
 	Demo    demo.Cmd          `cmd:"" group:"server" help:"Send a few dozen messages through a running server with a simulated sender."`
 	Health  demo.HealthCmd    `cmd:"" group:"server" help:"Check whether a running server is ready. The exit status is 0 if it is."`
 

@@ -134,10 +134,10 @@ type SessionCreateParams struct {
 	SourceIp      string
 	UserAgent     string
 	IsConfigured  bool
-	Most          int32
+	MaxSessions   int32
 }
 
-// SessionCreate creates a session, and deletes the oldest sessions of the user above the limit `most`. It returns no row if the user is disabled or was
+// SessionCreate creates a session, and deletes the oldest sessions of the user above the limit max_sessions. It returns no row if the user is disabled or was
 // deleted. is_configured: the user is defined in the configuration, and is not checked. FOR SHARE makes the statement wait for an uncommitted change of the
 // user. It also makes later changes of the user wait until the session is stored.
 func (q *Queries) SessionCreate(ctx context.Context, arg SessionCreateParams) (time.Time, error) {
@@ -148,7 +148,7 @@ func (q *Queries) SessionCreate(ctx context.Context, arg SessionCreateParams) (t
 		arg.SourceIp,
 		arg.UserAgent,
 		arg.IsConfigured,
-		arg.Most,
+		arg.MaxSessions,
 	)
 	var created_at time.Time
 	err := row.Scan(&created_at)
@@ -173,7 +173,7 @@ WHERE s.token_hash = $1 AND s.last_seen_at > now() - $2::interval AND s.created_
 type SessionGetParams struct {
 	TokenHash []byte
 	Idle      time.Duration
-	Most      time.Duration
+	MaxAge    time.Duration
 }
 
 type SessionGetRow struct {
@@ -187,7 +187,7 @@ type SessionGetRow struct {
 // SessionGet returns the session with the given token, unless the session has expired. is_unseen is true if the last use of the session was stored more than a
 // minute ago.
 func (q *Queries) SessionGet(ctx context.Context, arg SessionGetParams) (SessionGetRow, error) {
-	row := q.db.QueryRow(ctx, sessionGet, arg.TokenHash, arg.Idle, arg.Most)
+	row := q.db.QueryRow(ctx, sessionGet, arg.TokenHash, arg.Idle, arg.MaxAge)
 	var i SessionGetRow
 	err := row.Scan(
 		&i.ID,
@@ -222,13 +222,13 @@ WHERE s.id IN (
 
 type SessionsDeleteExpiredParams struct {
 	Idle      time.Duration
-	Most      time.Duration
+	MaxAge    time.Duration
 	BatchSize int32
 }
 
 // SessionsDeleteExpired deletes up to batch_size expired sessions.
 func (q *Queries) SessionsDeleteExpired(ctx context.Context, arg SessionsDeleteExpiredParams) (int64, error) {
-	result, err := q.db.Exec(ctx, sessionsDeleteExpired, arg.Idle, arg.Most, arg.BatchSize)
+	result, err := q.db.Exec(ctx, sessionsDeleteExpired, arg.Idle, arg.MaxAge, arg.BatchSize)
 	if err != nil {
 		return 0, err
 	}

@@ -69,7 +69,7 @@ crowded AS MATERIALIZED (
     GROUP BY e.receiver_id
     HAVING count(DISTINCT m.at) >= $2::bigint
 )
-SELECT a.id, a.rule_id, a.kind, a.level, a.subject, a.company_no, a.channel, a.sender_no, a.value, a.threshold, a.started_at, a.seen_at, a.fired_at, a.cleared_at, a.resolved_at, a.ended_by, a.acknowledged_at, a.acknowledged_by, a.remark, a.only_own_channel, d.receiver_id, d.tries, d.failures, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_told,
+SELECT a.id, a.rule_id, a.kind, a.level, a.subject, a.company_no, a.channel, a.sender_no, a.value, a.threshold, a.started_at, a.seen_at, a.fired_at, a.cleared_at, a.resolved_at, a.ended_by, a.acknowledged_at, a.acknowledged_by, a.remark, a.only_own_channel, d.receiver_id, d.tries, d.failures, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_notified,
     coalesce(u.name, '')::text AS rule_name
 FROM alert_deliveries d
 JOIN alerts a ON a.id = d.alert_id
@@ -101,13 +101,13 @@ type AlertDeliveriesDueParams struct {
 }
 
 type AlertDeliveriesDueRow struct {
-	Alert      Alert
-	ReceiverID int64
-	Tries      int64
-	Failures   int64
-	IsEnd      bool
-	WasTold    bool
-	RuleName   string
+	Alert       Alert
+	ReceiverID  int64
+	Tries       int64
+	Failures    int64
+	IsEnd       bool
+	WasNotified bool
+	RuleName    string
 }
 
 // AlertDeliveriesDue returns up to batch_size deliveries that are due now, the most severe alerts first.
@@ -155,7 +155,7 @@ func (q *Queries) AlertDeliveriesDue(ctx context.Context, arg AlertDeliveriesDue
 			&i.Tries,
 			&i.Failures,
 			&i.IsEnd,
-			&i.WasTold,
+			&i.WasNotified,
 			&i.RuleName,
 		); err != nil {
 			return nil, err

@@ -388,6 +388,25 @@ func (q *Queries) AlertReceiverLock(ctx context.Context, id int64) ([]int64, err
 	return items, nil
 }
 
+const alertReceiverReencrypt = `-- name: AlertReceiverReencrypt :execrows
+UPDATE alert_receivers SET sealed_authorization = $1 WHERE id = $2 AND sealed_authorization = $3
+`
+
+type AlertReceiverReencryptParams struct {
+	SealedAuthorization *string
+	ID                  int64
+	Before              *string
+}
+
+// AlertReceiverReencrypt stores a header that was encrypted again with the current key. It changes nothing if the header was changed meanwhile.
+func (q *Queries) AlertReceiverReencrypt(ctx context.Context, arg AlertReceiverReencryptParams) (int64, error) {
+	result, err := q.db.Exec(ctx, alertReceiverReencrypt, arg.SealedAuthorization, arg.ID, arg.Before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const alertReceiverRenewed = `-- name: AlertReceiverRenewed :exec
 UPDATE alert_receiver_states SET next_call_at = now() WHERE receiver_id = $1
 `
@@ -398,37 +417,18 @@ func (q *Queries) AlertReceiverRenewed(ctx context.Context, id int64) error {
 	return err
 }
 
-const alertReceiverReseal = `-- name: AlertReceiverReseal :execrows
-UPDATE alert_receivers SET sealed_authorization = $1 WHERE id = $2 AND sealed_authorization = $3
-`
-
-type AlertReceiverResealParams struct {
-	SealedAuthorization *string
-	ID                  int64
-	Before              *string
-}
-
-// AlertReceiverReseal stores a header that was encrypted again with the current key. It changes nothing if the header was changed meanwhile.
-func (q *Queries) AlertReceiverReseal(ctx context.Context, arg AlertReceiverResealParams) (int64, error) {
-	result, err := q.db.Exec(ctx, alertReceiverReseal, arg.SealedAuthorization, arg.ID, arg.Before)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const alertReceiverSeal = `-- name: AlertReceiverSeal :exec
+const alertReceiverSetAuthorization = `-- name: AlertReceiverSetAuthorization :exec
 UPDATE alert_receivers SET sealed_authorization = $1 WHERE id = $2
 `
 
-type AlertReceiverSealParams struct {
+type AlertReceiverSetAuthorizationParams struct {
 	SealedAuthorization *string
 	ID                  int64
 }
 
-// AlertReceiverSeal stores the encrypted Authorization header of a receiver; null removes the header. The encryption is bound to the id of the receiver.
-func (q *Queries) AlertReceiverSeal(ctx context.Context, arg AlertReceiverSealParams) error {
-	_, err := q.db.Exec(ctx, alertReceiverSeal, arg.SealedAuthorization, arg.ID)
+// AlertReceiverSetAuthorization stores the encrypted Authorization header of a receiver; null removes the header. The encryption is bound to the id of the receiver.
+func (q *Queries) AlertReceiverSetAuthorization(ctx context.Context, arg AlertReceiverSetAuthorizationParams) error {
+	_, err := q.db.Exec(ctx, alertReceiverSetAuthorization, arg.SealedAuthorization, arg.ID)
 	return err
 }
 

@@ -307,9 +307,9 @@ type BalancesLowRow struct {
 	LowWarning *int64
 }
 
-// BalancesLow returns the senders that are on and whose balance is low. A balance is low if it is at most `most`, or at most the low_warning of the sender.
-func (q *Queries) BalancesLow(ctx context.Context, most float64) ([]BalancesLowRow, error) {
-	rows, err := q.db.Query(ctx, balancesLow, most)
+// BalancesLow returns the senders that are on and whose balance is low. A balance is low if it is at most max_balance, or at most the low_warning of the sender.
+func (q *Queries) BalancesLow(ctx context.Context, maxBalance float64) ([]BalancesLowRow, error) {
+	rows, err := q.db.Query(ctx, balancesLow, maxBalance)
 	if err != nil {
 		return nil, err
 	}
@@ -886,7 +886,7 @@ LIMIT $3::integer
 type TaskPartitionsOverdueParams struct {
 	AfterDays int32
 	KeepDays  int32
-	Most      int32
+	MaxRows   int32
 }
 
 type TaskPartitionsOverdueRow struct {
@@ -895,11 +895,12 @@ type TaskPartitionsOverdueRow struct {
 	HeldBy   string
 }
 
-// TaskPartitionsOverdue returns the partitions that should have become history or have been dropped at least one day ago. days: the number of days since then.
+// TaskPartitionsOverdue returns the partitions that are at least one day late: they should have become history, or should have been dropped. days: the number
+// of days of the delay.
 // held_by: the reason for the delay. 'at_work': a task of the partition is leased, due or about to expire, see TaskPartitionNext. 'not_tried': the sweep has
 // not reached the partition.
 func (q *Queries) TaskPartitionsOverdue(ctx context.Context, arg TaskPartitionsOverdueParams) ([]TaskPartitionsOverdueRow, error) {
-	rows, err := q.db.Query(ctx, taskPartitionsOverdue, arg.AfterDays, arg.KeepDays, arg.Most)
+	rows, err := q.db.Query(ctx, taskPartitionsOverdue, arg.AfterDays, arg.KeepDays, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}

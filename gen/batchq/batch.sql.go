@@ -32,7 +32,7 @@ SELECT a.act, a.username, a.at FROM batch_acts a WHERE a.batch_id = $1 ORDER BY 
 
 type BatchActsParams struct {
 	BatchID int64
-	Most    int32
+	MaxRows int32
 }
 
 type BatchActsRow struct {
@@ -41,9 +41,9 @@ type BatchActsRow struct {
 	At       time.Time
 }
 
-// BatchActs returns up to `most` actions of users on a batch, newest first.
+// BatchActs returns up to max_rows actions of users on a batch, newest first.
 func (q *Queries) BatchActs(ctx context.Context, arg BatchActsParams) ([]BatchActsRow, error) {
-	rows, err := q.db.Query(ctx, batchActs, arg.BatchID, arg.Most)
+	rows, err := q.db.Query(ctx, batchActs, arg.BatchID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -521,7 +521,7 @@ ORDER BY 1, 2
 
 type BatchLeftParams struct {
 	BatchID int64
-	Most    int32
+	MaxRows int32
 	FedRow  int64
 }
 
@@ -532,9 +532,9 @@ type BatchLeftRow struct {
 }
 
 // BatchLeft returns the numbers of rows of a batch that no sender holds, by country: the tasks that wait in the queue (is_queued), and the rows that did not
-// become tasks yet. It reads up to `most` rows of each kind, in any order.
+// become tasks yet. It reads up to max_rows rows of each kind, in any order.
 func (q *Queries) BatchLeft(ctx context.Context, arg BatchLeftParams) ([]BatchLeftRow, error) {
-	rows, err := q.db.Query(ctx, batchLeft, arg.BatchID, arg.Most, arg.FedRow)
+	rows, err := q.db.Query(ctx, batchLeft, arg.BatchID, arg.MaxRows, arg.FedRow)
 	if err != nil {
 		return nil, err
 	}
@@ -866,8 +866,8 @@ func (q *Queries) BatchRowsAdd(ctx context.Context, arg BatchRowsAddParams) erro
 	return err
 }
 
-const batchRowsDeleteExpired = `-- name: BatchRowsDeleteExpired :exec
-WITH gone AS (
+const batchRowsDelete = `-- name: BatchRowsDelete :exec
+WITH deleted AS (
     DELETE FROM batch_rows r WHERE r.batch_id = $1
 )
 UPDATE batches b
@@ -875,9 +875,9 @@ SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, 
 WHERE b.id = $1 AND b.status = 'checking'
 `
 
-// BatchRowsDeleteExpired deletes the rows of a batch, and resets its sums, before a check of the batch. The caller has locked the batch.
-func (q *Queries) BatchRowsDeleteExpired(ctx context.Context, id int64) error {
-	_, err := q.db.Exec(ctx, batchRowsDeleteExpired, id)
+// BatchRowsDelete deletes the rows of a batch, and resets its sums, before a check of the batch. The caller has locked the batch.
+func (q *Queries) BatchRowsDelete(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, batchRowsDelete, id)
 	return err
 }
 
@@ -1153,7 +1153,7 @@ type BatchSegmentsSampledParams struct {
 	Sign         *string
 	ForbidsSigns bool
 	SegmentSize  *int64
-	Most         int32
+	MaxSampled   int32
 }
 
 type BatchSegmentsSampledRow struct {
@@ -1163,7 +1163,7 @@ type BatchSegmentsSampledRow struct {
 	Counted   int64
 }
 
-// BatchSegmentsSampled counts the segments of the first `most` valid rows of a batch, by country. It counts them for a sender that BatchSum did not include.
+// BatchSegmentsSampled counts the segments of the first max_sampled valid rows of a batch, by country. It counts them for a sender that BatchSum did not include.
 // submitted: segments as submitted. counted: segments as the sender counts them. is_of_all marks the row with the sums of all countries.
 func (q *Queries) BatchSegmentsSampled(ctx context.Context, arg BatchSegmentsSampledParams) ([]BatchSegmentsSampledRow, error) {
 	rows, err := q.db.Query(ctx, batchSegmentsSampled,
@@ -1171,7 +1171,7 @@ func (q *Queries) BatchSegmentsSampled(ctx context.Context, arg BatchSegmentsSam
 		arg.Sign,
 		arg.ForbidsSigns,
 		arg.SegmentSize,
-		arg.Most,
+		arg.MaxSampled,
 	)
 	if err != nil {
 		return nil, err
@@ -1333,8 +1333,8 @@ LIMIT $1::integer
 `
 
 // BatchesChecking returns the batches whose check is running or waiting, the smallest upload first.
-func (q *Queries) BatchesChecking(ctx context.Context, most int32) ([]int64, error) {
-	rows, err := q.db.Query(ctx, batchesChecking, most)
+func (q *Queries) BatchesChecking(ctx context.Context, maxRows int32) ([]int64, error) {
+	rows, err := q.db.Query(ctx, batchesChecking, maxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -1367,7 +1367,7 @@ WITH old AS (
     LIMIT $3::integer
     FOR UPDATE SKIP LOCKED
 ),
-gone AS (
+rows_deleted AS (
     DELETE FROM batch_rows r USING old WHERE r.batch_id = old.id
 )
 DELETE FROM batches b USING old WHERE b.id = old.id

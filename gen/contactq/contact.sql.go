@@ -59,12 +59,12 @@ LIMIT $2::integer
 
 type ContactAttributesParams struct {
 	CompanyID int64
-	Most      int32
+	MaxRows   int32
 }
 
-// ContactAttributes returns up to `most` names of attributes of the contacts of a company.
+// ContactAttributes returns up to max_rows names of attributes of the contacts of a company.
 func (q *Queries) ContactAttributes(ctx context.Context, arg ContactAttributesParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, contactAttributes, arg.CompanyID, arg.Most)
+	rows, err := q.db.Query(ctx, contactAttributes, arg.CompanyID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -435,7 +435,7 @@ ORDER BY f.term, f.user_id
 type ContactSearchParams struct {
 	Prefix        string
 	Number        *string
-	Most          int32
+	MaxRows       int32
 	CompanyID     int64
 	AfterTerm     string
 	AfterID       string
@@ -454,12 +454,12 @@ type ContactSearchRow struct {
 // The rows are sorted by term and user_id, and begin after a position (term, user_id). Phones have a separate position.
 //
 // The caller passes a position that is never before the first match, because the position is the only lower bound of each scan. With two lower bounds,
-// PostgreSQL could begin the scan at the smaller bound. chr(1114111) is greater than any character. Each branch reads at most `most` entries of its index.
+// PostgreSQL could begin the scan at the smaller bound. chr(1114111) is greater than any character. Each branch reads at most max_rows entries of its index.
 func (q *Queries) ContactSearch(ctx context.Context, arg ContactSearchParams) ([]ContactSearchRow, error) {
 	rows, err := q.db.Query(ctx, contactSearch,
 		arg.Prefix,
 		arg.Number,
-		arg.Most,
+		arg.MaxRows,
 		arg.CompanyID,
 		arg.AfterTerm,
 		arg.AfterID,

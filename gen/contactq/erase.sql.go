@@ -26,7 +26,7 @@ type ErasedContactsParams struct {
 	CompanyID  int64
 	UserIds    []string
 	Recipients []string
-	Most       int32
+	MaxRows    int32
 }
 
 type ErasedContactsRow struct {
@@ -38,13 +38,13 @@ type ErasedContactsRow struct {
 }
 
 // Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
-// ErasedContacts returns up to `most` contacts of a company whose user id is in user_ids, or whose phone number or e-mail address is in recipients.
+// ErasedContacts returns up to max_rows contacts of a company whose user id is in user_ids, or whose phone number or e-mail address is in recipients.
 func (q *Queries) ErasedContacts(ctx context.Context, arg ErasedContactsParams) ([]ErasedContactsRow, error) {
 	rows, err := q.db.Query(ctx, erasedContacts,
 		arg.CompanyID,
 		arg.UserIds,
 		arg.Recipients,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err

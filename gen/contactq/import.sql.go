@@ -69,11 +69,11 @@ type ImportCreateParams struct {
 	Tag           *string
 	DefaultRegion string
 	CreatedBy     string
-	Most          int64
+	MaxRunning    int64
 }
 
 // Statements on imports of contacts. An import reads an uploaded list, and stores its rows in portions.
-// ImportCreate creates an import. It returns no row if the company already runs `most` imports.
+// ImportCreate creates an import. It returns no row if the company already runs max_running imports.
 func (q *Queries) ImportCreate(ctx context.Context, arg ImportCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, importCreate,
 		arg.CompanyID,
@@ -83,7 +83,7 @@ func (q *Queries) ImportCreate(ctx context.Context, arg ImportCreateParams) (int
 		arg.Tag,
 		arg.DefaultRegion,
 		arg.CreatedBy,
-		arg.Most,
+		arg.MaxRunning,
 	)
 	var id int64
 	err := row.Scan(&id)
@@ -295,19 +295,19 @@ ORDER BY c.user_id
 `
 
 type ImportOverfullParams struct {
-	UserIds    []string
-	Attributes [][]byte
-	CompanyID  int64
-	Most       int64
+	UserIds       []string
+	Attributes    [][]byte
+	CompanyID     int64
+	MaxAttributes int64
 }
 
-// ImportOverfull returns the contacts that would have more than `most` attributes after the import.
+// ImportOverfull returns the contacts that would have more than max_attributes attributes after the import.
 func (q *Queries) ImportOverfull(ctx context.Context, arg ImportOverfullParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, importOverfull,
 		arg.UserIds,
 		arg.Attributes,
 		arg.CompanyID,
-		arg.Most,
+		arg.MaxAttributes,
 	)
 	if err != nil {
 		return nil, err

@@ -66,12 +66,12 @@ busy AS MATERIALIZED (
         OR EXISTS (SELECT FROM queue q WHERE q.pool_id = s.id AND q.lease_until IS NULL AND q.lane IS NULL) -- by queue_due_idx
         OR EXISTS (SELECT FROM queue q WHERE q.pool_id = s.id AND q.lease_until IS NOT NULL)
 ),
-gone AS (
+deleted AS (
     DELETE FROM pools p USING shared s, busy b WHERE p.id = s.id AND b.pools = 0
     RETURNING p.id
 ),
 ranks AS (
-    DELETE FROM fair_ranks f USING gone WHERE f.pool_id = gone.id
+    DELETE FROM fair_ranks f USING deleted d WHERE f.pool_id = d.id
 )
 DELETE FROM channels k USING busy b WHERE k.channel = $1 AND b.pools = 0
 `
@@ -809,7 +809,7 @@ func (q *Queries) DirectoryVersion(ctx context.Context) (int64, error) {
 }
 
 const poolDeleteRetired = `-- name: PoolDeleteRetired :one
-WITH forgotten AS (
+WITH deleted AS (
     DELETE FROM pools p
     WHERE p.retired_at < now() - interval '30 days'
         AND NOT EXISTS (SELECT FROM queue q WHERE q.pool_id = p.id AND q.lease_until IS NULL AND q.lane IS NOT NULL) -- by queue_order_idx
@@ -817,9 +817,9 @@ WITH forgotten AS (
     RETURNING p.id
 ),
 ranks AS (
-    DELETE FROM fair_ranks f USING forgotten WHERE f.pool_id = forgotten.id
+    DELETE FROM fair_ranks f USING deleted d WHERE f.pool_id = d.id
 )
-SELECT count(*) FROM forgotten
+SELECT count(*) FROM deleted
 `
 
 // PoolDeleteRetired deletes the retired pools without waiting tasks, and their ranks. It returns the number of deleted pools. A pool must be retired for 30

@@ -338,7 +338,7 @@ type SenderAdmitRow struct {
 //
 // Therefore lane / 32 is the priority, and lane % 32 is the retry count (at most 20). lane < 32 means priority 0. A retry, or a task that has waited too long,
 // can be queued in a smaller lane. queue.rank orders the tasks of one lane. queue.flow_rank orders the tasks of one company in a lane, if several flows of the
-// company wait in this lane.
+// company wait in this lane. A flow is the tasks of one batch, or the tasks of one submitter that belong to no batch.
 //
 // Plans: Dispatch switches off sequential scans, bitmap scans, sorts, hash joins and merge joins, so that plans do not depend on statistics. Conditions on
 // queue repeat the predicates of the partial indexes (lease_until IS NULL AND lane IS [NOT] NULL). The ORDER BY names the columns of the index. UPDATE and
@@ -601,10 +601,10 @@ func (q *Queries) TaskExchange(ctx context.Context, arg TaskExchangeParams) erro
 
 const taskFlows = `-- name: TaskFlows :many
 WITH asked AS MATERIALIZED (
-    SELECT u.pool_id, u.lane, u.company_id, u.most, u.rival_room, u.from_segments, coalesce(e.flow_rank, 'infinity') AS last_flow_rank, s.may_hold, s.has_disabled_users
+    SELECT u.pool_id, u.lane, u.company_id, u.max_tasks, u.rival_room, u.from_segments, coalesce(e.flow_rank, 'infinity') AS last_flow_rank, s.may_hold, s.has_disabled_users
     FROM (
         SELECT unnest($10::bigint[]) AS pool_id, unnest($11::integer[]) AS lane, unnest($12::bigint[]) AS company_id,
-            unnest($13::bigint[]) AS most, unnest($14::bigint[]) AS rival_room, unnest($15::bigint[]) AS from_segments
+            unnest($13::bigint[]) AS max_tasks, unnest($14::bigint[]) AS rival_room, unnest($15::bigint[]) AS from_segments
     ) u
     CROSS JOIN switches s
     LEFT JOIN LATERAL (
@@ -634,7 +634,7 @@ CROSS JOIN LATERAL (
         ))
         AND (NOT $8::boolean OR z.segments <= $9::bigint)
     ORDER BY t.flow_rank, t.task_id
-    LIMIT m.most
+    LIMIT m.max_tasks
     FOR UPDATE OF t SKIP LOCKED
 ) q
 ORDER BY q.pool_id, q.lane, q.company_id, q.flow_rank, q.task_id
@@ -653,7 +653,7 @@ type TaskFlowsParams struct {
 	PoolIds        []int64
 	Lanes          []int32
 	CompanyIds     []int64
-	Most           []int64
+	MaxTasks       []int64
 	RivalRooms     []int64
 	FromSegments   []int64
 }
@@ -671,7 +671,7 @@ type TaskFlowsRow struct {
 	SecondsLeft float64
 }
 
-// TaskFlows locks tasks of companies with several waiting flows, in their order within the company. `most` has one entry for each pool, lane and company: the
+// TaskFlows locks tasks of companies with several waiting flows, in their order within the company. max_tasks has one entry for each pool, lane and company: the
 // number of tasks that TaskOffer returned for these three. The conditions and the limit of the search are those of TaskOffer. Tasks without a flow_rank are not
 // returned. These tasks are in the order of their ranks, so TaskOffer has already returned the first of them.
 func (q *Queries) TaskFlows(ctx context.Context, arg TaskFlowsParams) ([]TaskFlowsRow, error) {
@@ -688,7 +688,7 @@ func (q *Queries) TaskFlows(ctx context.Context, arg TaskFlowsParams) ([]TaskFlo
 		arg.PoolIds,
 		arg.Lanes,
 		arg.CompanyIds,
-		arg.Most,
+		arg.MaxTasks,
 		arg.RivalRooms,
 		arg.FromSegments,
 	)
@@ -849,10 +849,10 @@ WITH asked AS MATERIALIZED (
     -- last_lane, last_rank and last_due_at are the position of the 1000th task. They end the scan because they are index conditions. As filters, they would not
     -- end the scan, and the scan would read the whole pool if other claims have locked the first tasks. 32767 and infinity are greater than every lane and
     -- rank.
-    SELECT u.pool_id, u.most, u.rival_room, u.from_segments, u.is_several, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank,
+    SELECT u.pool_id, u.max_tasks, u.rival_room, u.from_segments, u.is_several, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank,
         coalesce(d.due_at, now()) AS last_due_at, w.pool_id IS NOT NULL AS has_flows, s.may_hold, s.has_disabled_users
     FROM (
-        SELECT unnest($1::bigint[]) AS pool_id, unnest($2::bigint[]) AS most, unnest($3::bigint[]) AS rival_room,
+        SELECT unnest($1::bigint[]) AS pool_id, unnest($2::bigint[]) AS max_tasks, unnest($3::bigint[]) AS rival_room,
             unnest($4::bigint[]) AS from_segments, cardinality($1::bigint[]) > 1 AS is_several
     ) u
     CROSS JOIN switches s
@@ -892,7 +892,7 @@ queued AS MATERIALIZED (
             ))
             AND (NOT $5::boolean OR z.segments <= $13::bigint)
         ORDER BY t.lane, t.rank
-        LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END -- 8 more tasks, from which the caller calculates the next turn of the pool
+        LIMIT m.max_tasks + CASE WHEN m.is_several THEN 8 ELSE 0 END -- 8 more tasks, from which the caller calculates the next turn of the pool
         FOR UPDATE OF t SKIP LOCKED
     ) q
 ),
@@ -916,7 +916,7 @@ due AS MATERIALIZED (
             ))
             AND (NOT $5::boolean OR z.segments <= $13::bigint)
         ORDER BY t.due_at
-        LIMIT CASE WHEN m.most > 0 AND m.rival_room = 0 THEN greatest(500 / cardinality($1::bigint[]), m.most) ELSE m.most END
+        LIMIT CASE WHEN m.max_tasks > 0 AND m.rival_room = 0 THEN greatest(500 / cardinality($1::bigint[]), m.max_tasks) ELSE m.max_tasks END
         FOR UPDATE OF t SKIP LOCKED
     ) q
 )
@@ -929,7 +929,7 @@ ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id
 
 type TaskOfferParams struct {
 	PoolIds        []int64
-	Most           []int64
+	MaxTasks       []int64
 	RivalRooms     []int64
 	FromSegments   []int64
 	IsTight        bool
@@ -958,7 +958,7 @@ type TaskOfferRow struct {
 	Gap         float64
 }
 
-// TaskOffer locks the tasks that a sender can take next. `most` has one entry for each pool: the largest number of tasks from this pool. The order of the tasks
+// TaskOffer locks the tasks that a sender can take next. max_tasks has one entry for each pool: the largest number of tasks from this pool. The order of the tasks
 // is:
 //  1. priority
 //  2. new tasks before retries, and retries by retry_count (S0.10)
@@ -988,7 +988,7 @@ type TaskOfferRow struct {
 func (q *Queries) TaskOffer(ctx context.Context, arg TaskOfferParams) ([]TaskOfferRow, error) {
 	rows, err := q.db.Query(ctx, taskOffer,
 		arg.PoolIds,
-		arg.Most,
+		arg.MaxTasks,
 		arg.RivalRooms,
 		arg.FromSegments,
 		arg.IsTight,

@@ -359,7 +359,7 @@ LIMIT $3::integer
 
 type TasksHeldParams struct {
 	CompanyID *int64
-	Most      int32
+	MaxTasks  int32
 	Named     int32
 }
 
@@ -370,9 +370,9 @@ type TasksHeldRow struct {
 }
 
 // TasksHeld returns the switches that hold tasks, and the number of tasks that each switch holds, the largest number first. company_id null: tasks of all
-// companies. The statement counts only the first `most` held tasks of each pool. A task that is held by several switches counts for each of them.
+// companies. The statement counts only the first max_tasks held tasks of each pool. A task that is held by several switches counts for each of them.
 func (q *Queries) TasksHeld(ctx context.Context, arg TasksHeldParams) ([]TasksHeldRow, error) {
-	rows, err := q.db.Query(ctx, tasksHeld, arg.CompanyID, arg.Most, arg.Named)
+	rows, err := q.db.Query(ctx, tasksHeld, arg.CompanyID, arg.MaxTasks, arg.Named)
 	if err != nil {
 		return nil, err
 	}
@@ -398,13 +398,13 @@ SELECT count(*) FROM (
 `
 
 type TasksWaitingParams struct {
-	BatchID int64
-	Most    int32
+	BatchID  int64
+	MaxTasks int32
 }
 
-// TasksWaiting returns the number of PENDING tasks of a batch. It counts at most `most` tasks.
+// TasksWaiting returns the number of PENDING tasks of a batch. It counts at most max_tasks tasks.
 func (q *Queries) TasksWaiting(ctx context.Context, arg TasksWaitingParams) (int64, error) {
-	row := q.db.QueryRow(ctx, tasksWaiting, arg.BatchID, arg.Most)
+	row := q.db.QueryRow(ctx, tasksWaiting, arg.BatchID, arg.MaxTasks)
 	var count int64
 	err := row.Scan(&count)
 	return count, err

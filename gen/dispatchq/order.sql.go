@@ -23,13 +23,13 @@ WHERE w.due_at <= now()
 
 type CompanyLongestWaitParams struct {
 	CompanyID int64
-	Most      int32
+	MaxRows   int32
 }
 
-// CompanyLongestWait returns the longest waiting time of the due tasks of a company, in seconds. It reads the first `most` entries of queue_top_idx and of
+// CompanyLongestWait returns the longest waiting time of the due tasks of a company, in seconds. It reads the first max_rows entries of queue_top_idx and of
 // queue_waits_idx, for all companies. It returns null if these entries contain no task of the company.
 func (q *Queries) CompanyLongestWait(ctx context.Context, arg CompanyLongestWaitParams) (*float64, error) {
-	row := q.db.QueryRow(ctx, companyLongestWait, arg.CompanyID, arg.Most)
+	row := q.db.QueryRow(ctx, companyLongestWait, arg.CompanyID, arg.MaxRows)
 	var seconds *float64
 	err := row.Scan(&seconds)
 	return seconds, err
@@ -258,9 +258,9 @@ type RankGapsRow struct {
 // or expire, their ranks remain unused. Without these statements, the later tasks of the company would wait until the other companies have used as many ranks.
 // RankGaps returns the companies that have a gap in a pool and priority. A company has a gap if its next rank is more than four of its tasks behind the front,
 // and none of its tasks waits within this distance of the front. RankGapClose closes the gaps. If only one company waits in a pool, the statement only probes
-// each lane once. It ignores a lane in which at least `most` tasks wait within the distance. Many companies wait in such a lane, so the distance is normal.
-func (q *Queries) RankGaps(ctx context.Context, most int32) ([]RankGapsRow, error) {
-	rows, err := q.db.Query(ctx, rankGaps, most)
+// each lane once. It ignores a lane in which at least max_tasks tasks wait within the distance. Many companies wait in such a lane, so the distance is normal.
+func (q *Queries) RankGaps(ctx context.Context, maxTasks int32) ([]RankGapsRow, error) {
+	rows, err := q.db.Query(ctx, rankGaps, maxTasks)
 	if err != nil {
 		return nil, err
 	}
@@ -375,15 +375,15 @@ SELECT least($1::integer, coalesce((SELECT a.nth - 1 FROM taken_at a), (SELECT c
 `
 
 type TaskAheadParams struct {
-	Most   int32
-	TaskID string
+	MaxTasks int32
+	TaskID   string
 }
 
-// TaskAhead counts the tasks that are claimed before a queued task. It counts at most `most` tasks. If two tasks have the same rank, the older task is claimed
+// TaskAhead counts the tasks that are claimed before a queued task. It counts at most max_tasks tasks. If two tasks have the same rank, the older task is claimed
 // first. If several flows of the company wait, the task is claimed at the rank of another task of the company. If n tasks of the company are claimed before the
 // task, the task is claimed at the rank of task n + 1 of the company.
 func (q *Queries) TaskAhead(ctx context.Context, arg TaskAheadParams) (int64, error) {
-	row := q.db.QueryRow(ctx, taskAhead, arg.Most, arg.TaskID)
+	row := q.db.QueryRow(ctx, taskAhead, arg.MaxTasks, arg.TaskID)
 	var ahead int64
 	err := row.Scan(&ahead)
 	return ahead, err
@@ -608,14 +608,14 @@ SELECT f.pool_id FROM found f ORDER BY f.nth
 `
 
 type TaskWaitsQueuedParams struct {
-	AfterID int64
-	Most    int32
+	AfterID  int64
+	MaxPools int32
 }
 
-// TaskWaitsQueued returns the next `most` pools after after_id that have queued tasks. The statement probes queue_order_idx once for each returned pool, and
+// TaskWaitsQueued returns the next max_pools pools after after_id that have queued tasks. The statement probes queue_order_idx once for each returned pool, and
 // never for a pool without queued tasks.
 func (q *Queries) TaskWaitsQueued(ctx context.Context, arg TaskWaitsQueuedParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, taskWaitsQueued, arg.AfterID, arg.Most)
+	rows, err := q.db.Query(ctx, taskWaitsQueued, arg.AfterID, arg.MaxPools)
 	if err != nil {
 		return nil, err
 	}

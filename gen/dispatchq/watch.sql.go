@@ -62,8 +62,8 @@ ORDER BY w.pool_id
 `
 
 type PoolsWaitingParams struct {
-	Ignored []int64
-	Most    int32
+	Ignored  []int64
+	MaxPools int32
 }
 
 type PoolsWaitingRow struct {
@@ -71,10 +71,10 @@ type PoolsWaitingRow struct {
 	Seconds float64
 }
 
-// PoolsWaiting returns the pools in which a task is due, and the waiting time of their first task in seconds. It reads the first `most` pools with queued
-// tasks, and the first `most` pools with unqueued tasks. Tasks with a rendering of `ignored` are skipped.
+// PoolsWaiting returns the pools in which a task is due, and the waiting time of their first task in seconds. It reads the first max_pools pools with queued
+// tasks, and the first max_pools pools with unqueued tasks. Tasks with a rendering of `ignored` are skipped.
 func (q *Queries) PoolsWaiting(ctx context.Context, arg PoolsWaitingParams) ([]PoolsWaitingRow, error) {
-	rows, err := q.db.Query(ctx, poolsWaiting, arg.Ignored, arg.Most)
+	rows, err := q.db.Query(ctx, poolsWaiting, arg.Ignored, arg.MaxPools)
 	if err != nil {
 		return nil, err
 	}
@@ -102,9 +102,9 @@ SELECT count(*) FROM (
 ) q
 `
 
-// TasksDue counts the queued tasks: all due tasks, except those that became due within the last second. It counts at most `most` tasks.
-func (q *Queries) TasksDue(ctx context.Context, most int64) (int64, error) {
-	row := q.db.QueryRow(ctx, tasksDue, most)
+// TasksDue counts the queued tasks: all due tasks, except those that became due within the last second. It counts at most max_tasks tasks.
+func (q *Queries) TasksDue(ctx context.Context, maxTasks int64) (int64, error) {
+	row := q.db.QueryRow(ctx, tasksDue, maxTasks)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -190,7 +190,7 @@ ORDER BY h.channel, c.company_no
 
 type TasksLateParams struct {
 	Ignored      []int64
-	Most         int32
+	MaxTasks     int32
 	AfterSeconds float64
 }
 
@@ -202,11 +202,11 @@ type TasksLateRow struct {
 
 // Statements on waiting times, for the alert rules. The rules at the beginning of dispatch/claim.sql also apply here.
 // TasksLate returns the longest waiting time in each channel and company, in seconds, if it is longer than after_seconds. Tasks with a rendering of `ignored`
-// are skipped. The statement reads the tasks that have been due for the longest time: up to `most` tasks with priority 0, and up to `most` tasks with another
+// are skipped. The statement reads the tasks that have been due for the longest time: up to max_tasks tasks with priority 0, and up to max_tasks tasks with another
 // priority. It also reads the first queued task of each pool and lane, and the first unqueued task of each pool. Therefore a channel, or a company with its own
 // pool, is found even if other companies have many waiting tasks.
 func (q *Queries) TasksLate(ctx context.Context, arg TasksLateParams) ([]TasksLateRow, error) {
-	rows, err := q.db.Query(ctx, tasksLate, arg.Ignored, arg.Most, arg.AfterSeconds)
+	rows, err := q.db.Query(ctx, tasksLate, arg.Ignored, arg.MaxTasks, arg.AfterSeconds)
 	if err != nil {
 		return nil, err
 	}
@@ -255,9 +255,9 @@ SELECT count(*) FROM (
 ) n
 `
 
-// TasksLater counts the waiting tasks that are due later. It counts at most `most` tasks.
-func (q *Queries) TasksLater(ctx context.Context, most int64) (int64, error) {
-	row := q.db.QueryRow(ctx, tasksLater, most)
+// TasksLater counts the waiting tasks that are due later. It counts at most max_tasks tasks.
+func (q *Queries) TasksLater(ctx context.Context, maxTasks int64) (int64, error) {
+	row := q.db.QueryRow(ctx, tasksLater, maxTasks)
 	var count int64
 	err := row.Scan(&count)
 	return count, err

@@ -54,11 +54,11 @@ type ErasureCreateParams struct {
 	Recipients      []string
 	AskedRecipients []string
 	CreatedBy       string
-	Most            int64
+	MaxRunning      int64
 }
 
 // Statements on erasures, the requests to erase people. The rooms that keep data about people erase it: db/queries/*/erase.sql.
-// ErasureCreate creates an erasure. It returns no row if the company already runs `most` erasures.
+// ErasureCreate creates an erasure. It returns no row if the company already runs max_running erasures.
 func (q *Queries) ErasureCreate(ctx context.Context, arg ErasureCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, erasureCreate,
 		arg.CompanyID,
@@ -66,7 +66,7 @@ func (q *Queries) ErasureCreate(ctx context.Context, arg ErasureCreateParams) (i
 		arg.Recipients,
 		arg.AskedRecipients,
 		arg.CreatedBy,
-		arg.Most,
+		arg.MaxRunning,
 	)
 	var id int64
 	err := row.Scan(&id)

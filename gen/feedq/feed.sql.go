@@ -46,20 +46,20 @@ func (q *Queries) FeedAppend(ctx context.Context, arg FeedAppendParams) error {
 }
 
 const feedDeleteExpired = `-- name: FeedDeleteExpired :one
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM feed f WHERE f.id = ANY ($1::bigint[]) RETURNING f.id, f.company_id, f.submitted_by, f.type
 ),
 lost AS (
     SELECT w.id, w.company_id, count(*) AS events, min(g.id) AS first_id, max(g.id) AS last_id
     FROM webhooks w
     LEFT JOIN users u ON u.id = w.user_id
-    JOIN gone g ON (w.company_id IS NULL OR g.company_id = w.company_id) AND (w.user_id IS NULL OR g.submitted_by = u.username)
+    JOIN deleted g ON (w.company_id IS NULL OR g.company_id = w.company_id) AND (w.user_id IS NULL OR g.submitted_by = u.username)
     WHERE w.id = ANY ($2::bigint[]) AND (
         (g.id > w.after_id AND g.type = ANY (w.events)) OR EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.feed_id = g.id)
     )
     GROUP BY w.id
 ),
-told AS (
+event_added AS (
     INSERT INTO events (event, subject, detail)
     SELECT 'webhook.lost', l.id::text, jsonb_build_object(
         'events', l.events, 'first_event_id', 'evt_' || l.first_id, 'last_event_id', 'evt_' || l.last_id,
@@ -67,7 +67,7 @@ told AS (
     )
     FROM lost l
 )
-SELECT count(*) AS events, coalesce(max(g.id), 0)::bigint AS last_id FROM gone g
+SELECT count(*) AS events, coalesce(max(g.id), 0)::bigint AS last_id FROM deleted g
 `
 
 type FeedDeleteExpiredParams struct {
@@ -351,14 +351,13 @@ type FeedNotificationsRenderRow struct {
 	Data        []byte
 }
 
-// FeedNotificationsRender returns the events of notifications that have ended. Their data is the same as in the view notification_standings. Tasks of the
-// notifications have ids from from_id on. A notification is skipped while another event notification.finished is staged for it. A notification without a stored
-// final state (ended_as) is also skipped in two cases:
-//  1. The end of one of its tasks is still staged.
-//  2. One of its tasks was requeued after FeedNotifications, so the notification has not ended.
+// FeedNotificationsRender returns the event notification.finished of each notification that has ended. The data of the event is the same as in the view
+// notification_standings. No task of the notifications has an id before from_id. The statement skips a notification in these cases:
+//  1. Another event notification.finished of the notification is still staged.
+//  2. The notification has no stored final state (ended_as), and the end of one of its tasks is still staged.
+//  3. The notification has no stored final state, and one of its tasks was requeued after FeedNotifications. The notification has not ended.
 //
-// In the first case and for a staged notification.finished, the staged event later creates the event of the notification. Staged receipts do not matter,
-// because a receipt creates no event of a notification.
+// In the cases 1 and 2, FeedTake takes the staged event later, and the notification is then checked again.
 func (q *Queries) FeedNotificationsRender(ctx context.Context, arg FeedNotificationsRenderParams) ([]FeedNotificationsRenderRow, error) {
 	rows, err := q.db.Query(ctx, feedNotificationsRender, arg.FromID, arg.Ids)
 	if err != nil {

@@ -197,7 +197,7 @@ func (q *Queries) TaskCountsAdd(ctx context.Context, arg TaskCountsAddParams) er
 }
 
 const taskPartitionAttach = `-- name: TaskPartitionAttach :exec
-WITH noted AS (
+WITH event_added AS (
     INSERT INTO events (event, subject, detail)
     VALUES ('partition.imported', to_char($1::date, 'YYYY-MM-DD'), jsonb_build_object('messages', $3::bigint))
 )
@@ -242,7 +242,7 @@ const taskPartitionDrop = `-- name: TaskPartitionDrop :one
 WITH done AS MATERIALIZED (
     SELECT task_partition_drop($1::date, $2::boolean, $3::text[]) AS outcome
 ),
-noted AS (
+event_added AS (
     INSERT INTO events (event, subject)
     SELECT 'partition.dropped', to_char($1::date, 'YYYY-MM-DD') FROM done d WHERE d.outcome = 'dropped'
 )
@@ -412,12 +412,12 @@ LIMIT $3::integer
 type TaskPartitionLateParams struct {
 	FirstID  string
 	BeforeID string
-	Most     int32
+	MaxTasks int32
 }
 
-// TaskPartitionLate returns up to `most` tasks of a partition that wait or are leased.
+// TaskPartitionLate returns up to max_tasks tasks of a partition that wait or are leased.
 func (q *Queries) TaskPartitionLate(ctx context.Context, arg TaskPartitionLateParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, taskPartitionLate, arg.FirstID, arg.BeforeID, arg.Most)
+	rows, err := q.db.Query(ctx, taskPartitionLate, arg.FirstID, arg.BeforeID, arg.MaxTasks)
 	if err != nil {
 		return nil, err
 	}
@@ -606,7 +606,7 @@ late AS MATERIALIZED (
         AND EXISTS (SELECT FROM messages_default m WHERE m.task_id >= p.first_id AND m.task_id < p.before_id)
         AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id)
 ),
-noted AS (
+event_added AS (
     INSERT INTO events (event, subject, detail)
     SELECT 'partition.missing', 'messages', jsonb_build_object('since', min(s.day))
     FROM strays s

@@ -11,7 +11,7 @@ import (
 )
 
 const jobAdvance = `-- name: JobAdvance :exec
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM task_job_parts p WHERE p.job_id = $5 AND p.part = $6::integer
 )
 UPDATE task_jobs j
@@ -307,7 +307,7 @@ type JobPlanParams struct {
 	SenderNo    *string
 	Result      *string
 	Delivery    *int16
-	Most        int32
+	MaxTasks    int32
 	Filter      []byte
 	Remark      string
 	CreatedBy   string
@@ -321,7 +321,7 @@ type JobPlanRow struct {
 }
 
 // Statements on jobs. A job cancels or requeues all tasks that match a filter.
-// JobPlan counts the tasks that match a filter, up to `most` + 1. If the count equals expected, the statement also creates a job for these tasks. The count and
+// JobPlan counts the tasks that match a filter, up to max_tasks + 1. If the count equals expected, the statement also creates a job for these tasks. The count and
 // the job use one snapshot. job_id is 0 if no job was created. action 'cancel' selects waiting tasks. action 'requeue' selects tasks that ended with `status`.
 // The conditions on a task are those of TaskListOf. The task ids are in the range from from_id up to, but without, before_id: see queue.List.
 func (q *Queries) JobPlan(ctx context.Context, arg JobPlanParams) (JobPlanRow, error) {
@@ -345,7 +345,7 @@ func (q *Queries) JobPlan(ctx context.Context, arg JobPlanParams) (JobPlanRow, e
 		arg.SenderNo,
 		arg.Result,
 		arg.Delivery,
-		arg.Most,
+		arg.MaxTasks,
 		arg.Filter,
 		arg.Remark,
 		arg.CreatedBy,

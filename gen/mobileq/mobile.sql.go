@@ -135,7 +135,7 @@ WITH held AS MATERIALIZED (
     ) q
     WHERE p.sender_id = $2 AND p.device_no = $3::text AND q.lease_id = l.lease_id AND q.lease_until > now()
 ),
-forgotten AS (
+deleted AS (
     DELETE FROM phone_leases l
     WHERE l.sender_id = $2 AND l.lease_id <> ALL (ARRAY(SELECT h.lease_id FROM held h))
         AND EXISTS (SELECT FROM phones p WHERE p.sender_id = l.sender_id AND p.device_no = $3::text)

@@ -669,7 +669,7 @@ LIMIT $3::integer
 type NotificationFailuresParams struct {
 	Ids         []int64
 	SubmittedBy string
-	Most        int32
+	MaxRows     int32
 }
 
 type NotificationFailuresRow struct {
@@ -680,7 +680,7 @@ type NotificationFailuresRow struct {
 
 // NotificationFailures returns the people that the notifications of a submitter did not reach, and the reasons. Only the last task of each person counts.
 func (q *Queries) NotificationFailures(ctx context.Context, arg NotificationFailuresParams) ([]NotificationFailuresRow, error) {
-	rows, err := q.db.Query(ctx, notificationFailures, arg.Ids, arg.SubmittedBy, arg.Most)
+	rows, err := q.db.Query(ctx, notificationFailures, arg.Ids, arg.SubmittedBy, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -1525,13 +1525,13 @@ LIMIT $3::integer
 type NotificationsHoldParams struct {
 	FirstID  string
 	BeforeID string
-	Most     int32
+	MaxTasks int32
 }
 
-// NotificationsHold returns up to `most` tasks with ids from first_id up to, but without, before_id. The tasks belong to notifications that are being sent and
+// NotificationsHold returns up to max_tasks tasks with ids from first_id up to, but without, before_id. The tasks belong to notifications that are being sent and
 // do not repeat. These tasks must not be dropped, because they are the only record of the people whom the notifications have reached.
 func (q *Queries) NotificationsHold(ctx context.Context, arg NotificationsHoldParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, notificationsHold, arg.FirstID, arg.BeforeID, arg.Most)
+	rows, err := q.db.Query(ctx, notificationsHold, arg.FirstID, arg.BeforeID, arg.MaxTasks)
 	if err != nil {
 		return nil, err
 	}
@@ -1558,12 +1558,12 @@ SELECT count(*) FROM (
 
 type NotificationsWaitingParams struct {
 	CompanyID int64
-	Most      int64
+	MaxRows   int64
 }
 
-// NotificationsWaiting counts the notifications of a company that are scheduled for a later run. It counts at most `most` notifications.
+// NotificationsWaiting counts the notifications of a company that are scheduled for a later run. It counts at most max_rows notifications.
 func (q *Queries) NotificationsWaiting(ctx context.Context, arg NotificationsWaitingParams) (int64, error) {
-	row := q.db.QueryRow(ctx, notificationsWaiting, arg.CompanyID, arg.Most)
+	row := q.db.QueryRow(ctx, notificationsWaiting, arg.CompanyID, arg.MaxRows)
 	var count int64
 	err := row.Scan(&count)
 	return count, err

@@ -58,7 +58,7 @@ opened AS (
     WHERE s.id = st.sender_id AND s.sender_no = $7::text AND s.version = $8::bigint AND st.openings = $5::bigint
     RETURNING st.openings, st.rest_until, st.rest_reason, pause.at
 ),
-noted AS (
+event_added AS (
     INSERT INTO events (event, subject, detail)
     SELECT 'sender.paused', $7::text, jsonb_build_object('reason', o.rest_reason, 'until', o.rest_until)
     FROM opened o

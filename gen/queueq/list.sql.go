@@ -147,14 +147,14 @@ LIMIT $3::integer
 type TaskIDsParams struct {
 	BeforeID string
 	FromID   string
-	Most     int32
+	MaxRows  int32
 }
 
 // TaskIDs returns the ids of all tasks. A list reads the ids of tasks in portions, by the index of its most selective filter. TaskListOf then applies all
-// filters to these ids. TaskIDs and each of the following statements return up to `most` ids from from_id up to, but without, before_id. Newer tasks have
+// filters to these ids. TaskIDs and each of the following statements return up to max_rows ids from from_id up to, but without, before_id. Newer tasks have
 // larger ids, and the newest task is first. The planner skips the partitions outside of this range.
 func (q *Queries) TaskIDs(ctx context.Context, arg TaskIDsParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, taskIDs, arg.BeforeID, arg.FromID, arg.Most)
+	rows, err := q.db.Query(ctx, taskIDs, arg.BeforeID, arg.FromID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ type TaskIDsFailedParams struct {
 	Outcome  int16
 	BeforeID string
 	FromID   string
-	Most     int32
+	MaxRows  int32
 }
 
 // TaskIDsFailed returns tasks that are FAILED (outcome 3) or CANCELLED (4).
@@ -193,7 +193,7 @@ func (q *Queries) TaskIDsFailed(ctx context.Context, arg TaskIDsFailedParams) ([
 		arg.Outcome,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -251,7 +251,7 @@ type TaskIDsOfBatchParams struct {
 	BatchID  int64
 	BeforeID string
 	FromID   string
-	Most     int32
+	MaxRows  int32
 }
 
 func (q *Queries) TaskIDsOfBatch(ctx context.Context, arg TaskIDsOfBatchParams) ([]string, error) {
@@ -259,7 +259,7 @@ func (q *Queries) TaskIDsOfBatch(ctx context.Context, arg TaskIDsOfBatchParams) 
 		arg.BatchID,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -313,7 +313,7 @@ type TaskIDsOfCompanyParams struct {
 	CompanyID int64
 	BeforeID  string
 	FromID    string
-	Most      int32
+	MaxRows   int32
 	EndID     string
 	StartID   string
 }
@@ -325,7 +325,7 @@ func (q *Queries) TaskIDsOfCompany(ctx context.Context, arg TaskIDsOfCompanyPara
 		arg.CompanyID,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 		arg.EndID,
 		arg.StartID,
 	)
@@ -360,7 +360,7 @@ type TaskIDsOfCompanyFailedParams struct {
 	Outcome   int16
 	BeforeID  string
 	FromID    string
-	Most      int32
+	MaxRows   int32
 }
 
 func (q *Queries) TaskIDsOfCompanyFailed(ctx context.Context, arg TaskIDsOfCompanyFailedParams) ([]string, error) {
@@ -369,7 +369,7 @@ func (q *Queries) TaskIDsOfCompanyFailed(ctx context.Context, arg TaskIDsOfCompa
 		arg.Outcome,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -405,7 +405,7 @@ type TaskIDsOfProviderNoParams struct {
 	ProviderNo string
 	BeforeID   string
 	FromID     string
-	Most       int32
+	MaxRows    int32
 }
 
 // TaskIDsOfProviderNo returns the tasks with a message that has this number at its provider. Messages of many tasks can have the same number. The statement
@@ -415,7 +415,7 @@ func (q *Queries) TaskIDsOfProviderNo(ctx context.Context, arg TaskIDsOfProvider
 		arg.ProviderNo,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -447,7 +447,7 @@ type TaskIDsOfReceiptParams struct {
 	Delivery int16
 	BeforeID string
 	FromID   string
-	Most     int32
+	MaxRows  int32
 }
 
 // TaskIDsOfReceipt returns tasks by their receipt: delivery 1 for delivered messages, delivery 2 for messages that were not delivered.
@@ -456,7 +456,7 @@ func (q *Queries) TaskIDsOfReceipt(ctx context.Context, arg TaskIDsOfReceiptPara
 		arg.Delivery,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -487,7 +487,7 @@ type TaskIDsOfRecipientParams struct {
 	Recipient string
 	BeforeID  string
 	FromID    string
-	Most      int32
+	MaxRows   int32
 }
 
 func (q *Queries) TaskIDsOfRecipient(ctx context.Context, arg TaskIDsOfRecipientParams) ([]string, error) {
@@ -495,7 +495,7 @@ func (q *Queries) TaskIDsOfRecipient(ctx context.Context, arg TaskIDsOfRecipient
 		arg.Recipient,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -534,7 +534,7 @@ type TaskIDsOfSenderParams struct {
 	SenderNo string
 	BeforeID string
 	FromID   string
-	Most     int32
+	MaxRows  int32
 	Held     []string
 }
 
@@ -545,7 +545,7 @@ func (q *Queries) TaskIDsOfSender(ctx context.Context, arg TaskIDsOfSenderParams
 		arg.SenderNo,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 		arg.Held,
 	)
 	if err != nil {
@@ -578,7 +578,7 @@ type TaskIDsOfSubmitterParams struct {
 	SubmittedBy string
 	BeforeID    string
 	FromID      string
-	Most        int32
+	MaxRows     int32
 }
 
 func (q *Queries) TaskIDsOfSubmitter(ctx context.Context, arg TaskIDsOfSubmitterParams) ([]string, error) {
@@ -587,7 +587,7 @@ func (q *Queries) TaskIDsOfSubmitter(ctx context.Context, arg TaskIDsOfSubmitter
 		arg.SubmittedBy,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -624,7 +624,7 @@ type TaskIDsOfSubmitterAnywhereParams struct {
 	SubmittedBy string
 	BeforeID    string
 	FromID      string
-	Most        int32
+	MaxRows     int32
 }
 
 // TaskIDsOfSubmitterAnywhere returns the tasks of a submitter in all companies, because a submitter can have belonged to several companies. It probes
@@ -634,7 +634,7 @@ func (q *Queries) TaskIDsOfSubmitterAnywhere(ctx context.Context, arg TaskIDsOfS
 		arg.SubmittedBy,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -664,12 +664,12 @@ LIMIT $3::integer
 type TaskIDsPendingParams struct {
 	BeforeID string
 	FromID   string
-	Most     int32
+	MaxRows  int32
 }
 
 // TaskIDsPending returns PENDING tasks. It scans the queue by task_id, and skips leased tasks, which are few.
 func (q *Queries) TaskIDsPending(ctx context.Context, arg TaskIDsPendingParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, taskIDsPending, arg.BeforeID, arg.FromID, arg.Most)
+	rows, err := q.db.Query(ctx, taskIDsPending, arg.BeforeID, arg.FromID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -701,12 +701,12 @@ LIMIT $3::integer
 type TaskIDsProcessingParams struct {
 	BeforeID string
 	FromID   string
-	Most     int32
+	MaxRows  int32
 }
 
 // TaskIDsProcessing returns leased tasks. It sorts all leased tasks, which are few compared with waiting tasks.
 func (q *Queries) TaskIDsProcessing(ctx context.Context, arg TaskIDsProcessingParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, taskIDsProcessing, arg.BeforeID, arg.FromID, arg.Most)
+	rows, err := q.db.Query(ctx, taskIDsProcessing, arg.BeforeID, arg.FromID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -735,12 +735,12 @@ LIMIT $3::integer
 type TaskIDsSettledParams struct {
 	BeforeID string
 	FromID   string
-	Most     int32
+	MaxRows  int32
 }
 
 // TaskIDsSettled returns tasks that have ended. Lists of SUCCESS tasks use this statement, because almost all ended tasks are SUCCESS.
 func (q *Queries) TaskIDsSettled(ctx context.Context, arg TaskIDsSettledParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, taskIDsSettled, arg.BeforeID, arg.FromID, arg.Most)
+	rows, err := q.db.Query(ctx, taskIDsSettled, arg.BeforeID, arg.FromID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -1020,7 +1020,7 @@ LIMIT $2::integer
 
 type TaskPartitionsParams struct {
 	BeforeID string
-	Most     int32
+	MaxRows  int32
 }
 
 type TaskPartitionsRow struct {
@@ -1029,9 +1029,9 @@ type TaskPartitionsRow struct {
 	IsHistory bool
 }
 
-// TaskPartitions returns up to `most` partitions that begin before before_id, newest first. It does not return partitions that begin in the future.
+// TaskPartitions returns up to max_rows partitions that begin before before_id, newest first. It does not return partitions that begin in the future.
 func (q *Queries) TaskPartitions(ctx context.Context, arg TaskPartitionsParams) ([]TaskPartitionsRow, error) {
-	rows, err := q.db.Query(ctx, taskPartitions, arg.BeforeID, arg.Most)
+	rows, err := q.db.Query(ctx, taskPartitions, arg.BeforeID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}

@@ -38,11 +38,11 @@ SELECT c.id FROM callbacks c WHERE c.id < $1::bigint AND c.id >= $2::bigint ORDE
 type CallbackIDsParams struct {
 	BeforeID int64
 	FromID   int64
-	Most     int32
+	MaxRows  int32
 }
 
 func (q *Queries) CallbackIDs(ctx context.Context, arg CallbackIDsParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, callbackIDs, arg.BeforeID, arg.FromID, arg.Most)
+	rows, err := q.db.Query(ctx, callbackIDs, arg.BeforeID, arg.FromID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ type CallbackIDsOfNumberParams struct {
 	ProviderNo string
 	BeforeID   int64
 	FromID     int64
-	Most       int32
+	MaxRows    int32
 }
 
 // CallbackIDsOfNumber returns the callbacks that contained receipts of the given senders with a number of the provider. For a repeated receipt, it returns only
@@ -89,7 +89,7 @@ func (q *Queries) CallbackIDsOfNumber(ctx context.Context, arg CallbackIDsOfNumb
 		arg.ProviderNo,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ type CallbackIDsOfSenderParams struct {
 	SenderNo string
 	BeforeID int64
 	FromID   int64
-	Most     int32
+	MaxRows  int32
 }
 
 func (q *Queries) CallbackIDsOfSender(ctx context.Context, arg CallbackIDsOfSenderParams) ([]int64, error) {
@@ -128,7 +128,7 @@ func (q *Queries) CallbackIDsOfSender(ctx context.Context, arg CallbackIDsOfSend
 		arg.SenderNo,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ type CallbackIDsUnreadableParams struct {
 	SenderNos []string
 	BeforeID  int64
 	FromID    int64
-	Most      int32
+	MaxRows   int32
 }
 
 // CallbackIDsUnreadable returns the callbacks of the given senders that could not be parsed completely.
@@ -174,7 +174,7 @@ func (q *Queries) CallbackIDsUnreadable(ctx context.Context, arg CallbackIDsUnre
 		arg.SenderNos,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -278,7 +278,7 @@ SELECT s.sender_no::text AS sender_no FROM steps s ORDER BY s.sender_no
 `
 
 // A list reads ids of receipts or callbacks in portions, by an index. ReceiptListOf or CallbackListOf then applies all filters to these ids. Each of the
-// following statements returns up to `most` ids from from_id up to, but without, before_id, newest first.
+// following statements returns up to max_rows ids from from_id up to, but without, before_id, newest first.
 // CallbackSenders returns the senders with stored callbacks. It moves through callbacks_sender_idx from each sender to the next.
 func (q *Queries) CallbackSenders(ctx context.Context) ([]string, error) {
 	rows, err := q.db.Query(ctx, callbackSenders)
@@ -495,11 +495,11 @@ SELECT r.id FROM receipts r WHERE r.id < $1::bigint AND r.id >= $2::bigint ORDER
 type ReceiptIDsParams struct {
 	BeforeID int64
 	FromID   int64
-	Most     int32
+	MaxRows  int32
 }
 
 func (q *Queries) ReceiptIDs(ctx context.Context, arg ReceiptIDsParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, receiptIDs, arg.BeforeID, arg.FromID, arg.Most)
+	rows, err := q.db.Query(ctx, receiptIDs, arg.BeforeID, arg.FromID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -535,7 +535,7 @@ type ReceiptIDsOfNumberParams struct {
 	ProviderNo string
 	BeforeID   int64
 	FromID     int64
-	Most       int32
+	MaxRows    int32
 }
 
 // ReceiptIDsOfNumber returns the receipts of the given senders with a number of the provider.
@@ -545,7 +545,7 @@ func (q *Queries) ReceiptIDsOfNumber(ctx context.Context, arg ReceiptIDsOfNumber
 		arg.ProviderNo,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -576,7 +576,7 @@ type ReceiptIDsOfSenderParams struct {
 	SenderNo string
 	BeforeID int64
 	FromID   int64
-	Most     int32
+	MaxRows  int32
 }
 
 func (q *Queries) ReceiptIDsOfSender(ctx context.Context, arg ReceiptIDsOfSenderParams) ([]int64, error) {
@@ -584,7 +584,7 @@ func (q *Queries) ReceiptIDsOfSender(ctx context.Context, arg ReceiptIDsOfSender
 		arg.SenderNo,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -621,7 +621,7 @@ type ReceiptIDsUnmatchedParams struct {
 	SenderNos []string
 	BeforeID  int64
 	FromID    int64
-	Most      int32
+	MaxRows   int32
 }
 
 // ReceiptIDsUnmatched returns unmatched receipts of the given senders.
@@ -630,7 +630,7 @@ func (q *Queries) ReceiptIDsUnmatched(ctx context.Context, arg ReceiptIDsUnmatch
 		arg.SenderNos,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err

@@ -198,13 +198,13 @@ SELECT r.id FROM received_messages r WHERE r.id < $1::bigint AND r.id >= $2::big
 type ReceivedIDsParams struct {
 	BeforeID int64
 	FromID   int64
-	Most     int32
+	MaxRows  int32
 }
 
-// A list reads ids in portions, by an index. ReceivedListOf then applies all filters to these ids. Each of the following statements returns up to `most` ids
+// A list reads ids in portions, by an index. ReceivedListOf then applies all filters to these ids. Each of the following statements returns up to max_rows ids
 // from from_id up to, but without, before_id, newest first.
 func (q *Queries) ReceivedIDs(ctx context.Context, arg ReceivedIDsParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, receivedIDs, arg.BeforeID, arg.FromID, arg.Most)
+	rows, err := q.db.Query(ctx, receivedIDs, arg.BeforeID, arg.FromID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ type ReceivedIDsOfCompanyParams struct {
 	CompanyID int64
 	BeforeID  int64
 	FromID    int64
-	Most      int32
+	MaxRows   int32
 }
 
 func (q *Queries) ReceivedIDsOfCompany(ctx context.Context, arg ReceivedIDsOfCompanyParams) ([]int64, error) {
@@ -242,7 +242,7 @@ func (q *Queries) ReceivedIDsOfCompany(ctx context.Context, arg ReceivedIDsOfCom
 		arg.CompanyID,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -273,7 +273,7 @@ type ReceivedIDsOfNumberParams struct {
 	PhoneNumber string
 	BeforeID    int64
 	FromID      int64
-	Most        int32
+	MaxRows     int32
 }
 
 func (q *Queries) ReceivedIDsOfNumber(ctx context.Context, arg ReceivedIDsOfNumberParams) ([]int64, error) {
@@ -281,7 +281,7 @@ func (q *Queries) ReceivedIDsOfNumber(ctx context.Context, arg ReceivedIDsOfNumb
 		arg.PhoneNumber,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -312,7 +312,7 @@ type ReceivedIDsOfSenderParams struct {
 	SenderNo string
 	BeforeID int64
 	FromID   int64
-	Most     int32
+	MaxRows  int32
 }
 
 func (q *Queries) ReceivedIDsOfSender(ctx context.Context, arg ReceivedIDsOfSenderParams) ([]int64, error) {
@@ -320,7 +320,7 @@ func (q *Queries) ReceivedIDsOfSender(ctx context.Context, arg ReceivedIDsOfSend
 		arg.SenderNo,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -350,11 +350,11 @@ LIMIT $3::integer
 type ReceivedIDsUnreadParams struct {
 	BeforeID int64
 	FromID   int64
-	Most     int32
+	MaxRows  int32
 }
 
 func (q *Queries) ReceivedIDsUnread(ctx context.Context, arg ReceivedIDsUnreadParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, receivedIDsUnread, arg.BeforeID, arg.FromID, arg.Most)
+	rows, err := q.db.Query(ctx, receivedIDsUnread, arg.BeforeID, arg.FromID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -384,7 +384,7 @@ type ReceivedIDsUnreadOfCompanyParams struct {
 	CompanyID int64
 	BeforeID  int64
 	FromID    int64
-	Most      int32
+	MaxRows   int32
 }
 
 func (q *Queries) ReceivedIDsUnreadOfCompany(ctx context.Context, arg ReceivedIDsUnreadOfCompanyParams) ([]int64, error) {
@@ -392,7 +392,7 @@ func (q *Queries) ReceivedIDsUnreadOfCompany(ctx context.Context, arg ReceivedID
 		arg.CompanyID,
 		arg.BeforeID,
 		arg.FromID,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err

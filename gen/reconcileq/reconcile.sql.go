@@ -75,7 +75,7 @@ LIMIT $3::bigint + 1
 type AttemptsOfNumbersParams struct {
 	ProviderNos []string
 	SenderNo    string
-	Most        int64
+	MaxRows     int64
 }
 
 type AttemptsOfNumbersRow struct {
@@ -85,10 +85,10 @@ type AttemptsOfNumbersRow struct {
 	CreatedAt  time.Time
 }
 
-// AttemptsOfNumbers returns the attempts of a sender with one of provider_nos, in the order of the numbers. It returns at most `most` + 1 rows, so that the
+// AttemptsOfNumbers returns the attempts of a sender with one of provider_nos, in the order of the numbers. It returns at most max_rows + 1 rows, so that the
 // result fits into memory. A repeated report has several rows.
 func (q *Queries) AttemptsOfNumbers(ctx context.Context, arg AttemptsOfNumbersParams) ([]AttemptsOfNumbersRow, error) {
-	rows, err := q.db.Query(ctx, attemptsOfNumbers, arg.ProviderNos, arg.SenderNo, arg.Most)
+	rows, err := q.db.Query(ctx, attemptsOfNumbers, arg.ProviderNos, arg.SenderNo, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -455,12 +455,12 @@ type DifferencesAddParams struct {
 	AcceptedAts      []*time.Time
 	Ours             []string
 	Theirs           []string
-	Most             int64
+	MaxDifferences   int64
 	Counted          int64
 }
 
 // DifferencesAdd stores differences of one kind in a reconciliation. counted: the number of differences of this kind that are already counted. Only the first
-// `most` differences of the kind are stored.
+// max_differences differences of the kind are stored.
 func (q *Queries) DifferencesAdd(ctx context.Context, arg DifferencesAddParams) error {
 	_, err := q.db.Exec(ctx, differencesAdd,
 		arg.ReconciliationID,
@@ -471,7 +471,7 @@ func (q *Queries) DifferencesAdd(ctx context.Context, arg DifferencesAddParams) 
 		arg.AcceptedAts,
 		arg.Ours,
 		arg.Theirs,
-		arg.Most,
+		arg.MaxDifferences,
 		arg.Counted,
 	)
 	return err
@@ -502,10 +502,10 @@ type FileReconcileParams struct {
 	DeliveredValues []string
 	PendingValues   []string
 	CreatedBy       string
-	Most            int64
+	MaxRunning      int64
 }
 
-// FileReconcile creates a reconciliation with a file. It returns no row if `most` files are already being compared.
+// FileReconcile creates a reconciliation with a file. It returns no row if max_running files are already being compared.
 func (q *Queries) FileReconcile(ctx context.Context, arg FileReconcileParams) (int64, error) {
 	row := q.db.QueryRow(ctx, fileReconcile,
 		arg.SenderNo,
@@ -521,7 +521,7 @@ func (q *Queries) FileReconcile(ctx context.Context, arg FileReconcileParams) (i
 		arg.DeliveredValues,
 		arg.PendingValues,
 		arg.CreatedBy,
-		arg.Most,
+		arg.MaxRunning,
 	)
 	var id int64
 	err := row.Scan(&id)

@@ -757,6 +757,25 @@ func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]Sende
 	return items, nil
 }
 
+const senderReencrypt = `-- name: SenderReencrypt :execrows
+UPDATE senders SET config = $1 WHERE sender_no = $2 AND version = $3
+`
+
+type SenderReencryptParams struct {
+	Config   []byte
+	SenderNo string
+	Version  int64
+}
+
+// SenderReencrypt stores a configuration that was encrypted again with the current key. It changes nothing if the sender was changed meanwhile.
+func (q *Queries) SenderReencrypt(ctx context.Context, arg SenderReencryptParams) (int64, error) {
+	result, err := q.db.Exec(ctx, senderReencrypt, arg.Config, arg.SenderNo, arg.Version)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const senderRegister = `-- name: SenderRegister :exec
 WITH made AS (
     INSERT INTO senders (sender_no, name, is_self_registered) VALUES ($1, $1, true)
@@ -770,25 +789,6 @@ INSERT INTO sender_states (sender_id) SELECT made.id FROM made
 func (q *Queries) SenderRegister(ctx context.Context, senderNo string) error {
 	_, err := q.db.Exec(ctx, senderRegister, senderNo)
 	return err
-}
-
-const senderReseal = `-- name: SenderReseal :execrows
-UPDATE senders SET config = $1 WHERE sender_no = $2 AND version = $3
-`
-
-type SenderResealParams struct {
-	Config   []byte
-	SenderNo string
-	Version  int64
-}
-
-// SenderReseal stores a configuration that was encrypted again with the current key. It changes nothing if the sender was changed meanwhile.
-func (q *Queries) SenderReseal(ctx context.Context, arg SenderResealParams) (int64, error) {
-	result, err := q.db.Exec(ctx, senderReseal, arg.Config, arg.SenderNo, arg.Version)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
 
 const senderTotalsAdd = `-- name: SenderTotalsAdd :exec
@@ -868,14 +868,14 @@ changed AS (
     RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.interval_ms AS interval_before, b.low_warning AS low_warning_before,
         b.low_switch AS low_switch_before, $24::boolean AS is_mended
 ),
-noted AS (
+thresholds_logged AS (
     INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
     SELECT c.id, 0, coalesce(st.balance, 0), c.low_warning, c.low_switch, 'thresholds', $25::text
     FROM changed c
     CROSS JOIN LATERAL (SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on, failed_tasks FROM sender_states WHERE sender_id = c.id FOR UPDATE) st
     WHERE c.low_warning IS DISTINCT FROM c.low_warning_before OR c.low_switch IS DISTINCT FROM c.low_switch_before
 ),
-counted_anew AS (
+interval_applied AS (
     UPDATE sender_states st
     SET next_available_at = greatest(
             CASE WHEN st.last_taken_at IS NOT NULL THEN st.last_taken_at + make_interval(secs => st.last_taken * c.interval_ms / 1000.0)
@@ -923,7 +923,7 @@ type SenderUpdateParams struct {
 }
 
 // SenderUpdate writes all changeable columns of a sender, and writes changed thresholds to the ledger. config null: the current config is not changed, because
-// SenderReseal can change the config without a new version. If interval_ms changes, the new interval counts from the last claim. The sender is ready when the
+// SenderReencrypt can change the config without a new version. If interval_ms changes, the new interval counts from the last claim. The sender is ready when the
 // new interval has passed for each task of the last claim (S4.4). is_mended: the statement also closes the circuit breaker.
 func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, senderUpdate,
@@ -1101,7 +1101,7 @@ type SendersReadyParams struct {
 	SilentAfter   time.Duration
 	RecordedApart time.Duration
 	CompanyID     *int64
-	Most          int32
+	MaxSenders    int32
 }
 
 type SendersReadyRow struct {
@@ -1111,14 +1111,14 @@ type SendersReadyRow struct {
 	Number   int64
 }
 
-// SendersReady returns up to `most` senders that are on but cannot claim tasks, with the reason, and one sender that can claim tasks. number is the number of
+// SendersReady returns up to max_senders senders that are on but cannot claim tasks, with the reason, and one sender that can claim tasks. number is the number of
 // senders in the same group: senders that cannot claim, or senders that can claim. company_id: only the senders in routes of this company.
 func (q *Queries) SendersReady(ctx context.Context, arg SendersReadyParams) ([]SendersReadyRow, error) {
 	rows, err := q.db.Query(ctx, sendersReady,
 		arg.SilentAfter,
 		arg.RecordedApart,
 		arg.CompanyID,
-		arg.Most,
+		arg.MaxSenders,
 	)
 	if err != nil {
 		return nil, err

@@ -72,7 +72,7 @@ LIMIT $2::integer
 
 type ServerListParams struct {
 	AliveWithin time.Duration
-	Most        int32
+	MaxRows     int32
 }
 
 type ServerListRow struct {
@@ -87,7 +87,7 @@ type ServerListRow struct {
 
 // ServerList returns servers by host and start time. is_alive is true if the server was seen within alive_within.
 func (q *Queries) ServerList(ctx context.Context, arg ServerListParams) ([]ServerListRow, error) {
-	rows, err := q.db.Query(ctx, serverList, arg.AliveWithin, arg.Most)
+	rows, err := q.db.Query(ctx, serverList, arg.AliveWithin, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}

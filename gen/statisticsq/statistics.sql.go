@@ -385,7 +385,7 @@ type StatisticsSeriesParams struct {
 	Dimension string
 	FromAt    time.Time
 	ToAt      time.Time
-	Most      int32
+	MaxRows   int32
 }
 
 type StatisticsSeriesRow struct {
@@ -402,7 +402,7 @@ func (q *Queries) StatisticsSeries(ctx context.Context, arg StatisticsSeriesPara
 		arg.Dimension,
 		arg.FromAt,
 		arg.ToAt,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err

@@ -11,10 +11,10 @@ import (
 
 const erasureDefaults = `-- name: ErasureDefaults :many
 
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM default_contents d WHERE d.company_id = $1 AND d.recipient = ANY ($2::text[]) RETURNING d.id
 )
-SELECT g.id FROM gone g ORDER BY g.id
+SELECT g.id FROM deleted g ORDER BY g.id
 `
 
 type ErasureDefaultsParams struct {

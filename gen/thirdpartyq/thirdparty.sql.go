@@ -24,7 +24,7 @@ LIMIT $3::integer
 type SmsgateDevicesParams struct {
 	Channel   string
 	CompanyID int64
-	Most      int32
+	MaxRows   int32
 }
 
 type SmsgateDevicesRow struct {
@@ -37,7 +37,7 @@ type SmsgateDevicesRow struct {
 // SmsgateDevices returns the senders that a company can select for its messages. last_seen of a shared sender is its creation time, because its last poll would
 // reveal when other companies send.
 func (q *Queries) SmsgateDevices(ctx context.Context, arg SmsgateDevicesParams) ([]SmsgateDevicesRow, error) {
-	rows, err := q.db.Query(ctx, smsgateDevices, arg.Channel, arg.CompanyID, arg.Most)
+	rows, err := q.db.Query(ctx, smsgateDevices, arg.Channel, arg.CompanyID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}

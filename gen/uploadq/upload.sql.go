@@ -23,17 +23,17 @@ type UploadAddParams struct {
 	CompanyID   int64
 	SubmittedBy string
 	Name        string
-	Most        int64
+	MaxBytes    int64
 }
 
 // Statements on uploads. An upload stores the file of a request in parts.
-// UploadAdd creates an upload. It returns no row if the uploads of the company already contain `most` bytes.
+// UploadAdd creates an upload. It returns no row if the uploads of the company already contain max_bytes bytes.
 func (q *Queries) UploadAdd(ctx context.Context, arg UploadAddParams) (int64, error) {
 	row := q.db.QueryRow(ctx, uploadAdd,
 		arg.CompanyID,
 		arg.SubmittedBy,
 		arg.Name,
-		arg.Most,
+		arg.MaxBytes,
 	)
 	var id int64
 	err := row.Scan(&id)

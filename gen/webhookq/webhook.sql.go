@@ -243,13 +243,13 @@ WHERE d.webhook_id = $1
 
 type WebhookDeliveriesDeleteOldestParams struct {
 	WebhookID int64
-	Most      int32
+	MaxRows   int32
 }
 
-// WebhookDeliveriesDeleteOldest deletes stored requests of a webhook. It keeps the latest `most` requests, and the last request of each event that waits for a
+// WebhookDeliveriesDeleteOldest deletes stored requests of a webhook. It keeps the latest max_rows requests, and the last request of each event that waits for a
 // retry.
 func (q *Queries) WebhookDeliveriesDeleteOldest(ctx context.Context, arg WebhookDeliveriesDeleteOldestParams) error {
-	_, err := q.db.Exec(ctx, webhookDeliveriesDeleteOldest, arg.WebhookID, arg.Most)
+	_, err := q.db.Exec(ctx, webhookDeliveriesDeleteOldest, arg.WebhookID, arg.MaxRows)
 	return err
 }
 
@@ -569,7 +569,7 @@ type WebhookReplayParams struct {
 	ByTime       bool
 	FromAt       time.Time
 	ToAt         time.Time
-	Most         int32
+	MaxRows      int32
 	WebhookID    int64
 }
 
@@ -578,7 +578,7 @@ type WebhookReplayRow struct {
 	LastID int64
 }
 
-// WebhookReplay makes up to `most` events of the feed due again for a webhook. It returns their number and the last id. The events are the events of `ids`, or
+// WebhookReplay makes up to max_rows events of the feed due again for a webhook. It returns their number and the last id. The events are the events of `ids`, or
 // the events of a time range (by_time), if the webhook subscribes to them. All ids are between from_id and until_id. An event that waits for an earlier event
 // of its task continues to wait.
 func (q *Queries) WebhookReplay(ctx context.Context, arg WebhookReplayParams) (WebhookReplayRow, error) {
@@ -594,7 +594,7 @@ func (q *Queries) WebhookReplay(ctx context.Context, arg WebhookReplayParams) (W
 		arg.ByTime,
 		arg.FromAt,
 		arg.ToAt,
-		arg.Most,
+		arg.MaxRows,
 		arg.WebhookID,
 	)
 	var i WebhookReplayRow
@@ -784,7 +784,7 @@ const webhookSecretAdd = `-- name: WebhookSecretAdd :one
 INSERT INTO webhook_secrets (webhook_id, sealed) VALUES ($1, '') RETURNING id
 `
 
-// WebhookSecretAdd creates the row of a new secret of a webhook. WebhookSecretSeal then stores the encrypted secret.
+// WebhookSecretAdd creates the row of a new secret of a webhook. WebhookSecretStore then stores the encrypted secret.
 func (q *Queries) WebhookSecretAdd(ctx context.Context, webhookID int64) (int64, error) {
 	row := q.db.QueryRow(ctx, webhookSecretAdd, webhookID)
 	var id int64
@@ -822,19 +822,19 @@ func (q *Queries) WebhookSecretList(ctx context.Context) ([]WebhookSecretListRow
 	return items, nil
 }
 
-const webhookSecretSeal = `-- name: WebhookSecretSeal :execrows
+const webhookSecretStore = `-- name: WebhookSecretStore :execrows
 UPDATE webhook_secrets s SET sealed = $1 WHERE s.id = $2 AND s.sealed = $3
 `
 
-type WebhookSecretSealParams struct {
+type WebhookSecretStoreParams struct {
 	Sealed string
 	ID     int64
 	Before string
 }
 
-// WebhookSecretSeal stores an encrypted secret. It changes nothing if the secret was changed meanwhile.
-func (q *Queries) WebhookSecretSeal(ctx context.Context, arg WebhookSecretSealParams) (int64, error) {
-	result, err := q.db.Exec(ctx, webhookSecretSeal, arg.Sealed, arg.ID, arg.Before)
+// WebhookSecretStore stores an encrypted secret. It changes nothing if the secret was changed meanwhile.
+func (q *Queries) WebhookSecretStore(ctx context.Context, arg WebhookSecretStoreParams) (int64, error) {
+	result, err := q.db.Exec(ctx, webhookSecretStore, arg.Sealed, arg.ID, arg.Before)
 	if err != nil {
 		return 0, err
 	}
@@ -874,7 +874,7 @@ func (q *Queries) WebhookSecrets(ctx context.Context, webhookID int64) ([]Webhoo
 }
 
 const webhookSecretsExpire = `-- name: WebhookSecretsExpire :exec
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM webhook_secrets s
     WHERE s.webhook_id = $2 AND (
         s.valid_until <= now()
@@ -885,15 +885,15 @@ UPDATE webhook_secrets s SET valid_until = now() + $1::interval WHERE s.webhook_
 `
 
 type WebhookSecretsExpireParams struct {
-	Overlap   time.Duration
-	WebhookID int64
-	Most      int32
+	Overlap    time.Duration
+	WebhookID  int64
+	MaxSecrets int32
 }
 
 // WebhookSecretsExpire sets the end of the current secret of a webhook: the secret signs for `overlap` from now. It deletes expired secrets, and keeps only the
-// newest `most` secrets. The caller has locked the webhook.
+// newest max_secrets secrets. The caller has locked the webhook.
 func (q *Queries) WebhookSecretsExpire(ctx context.Context, arg WebhookSecretsExpireParams) error {
-	_, err := q.db.Exec(ctx, webhookSecretsExpire, arg.Overlap, arg.WebhookID, arg.Most)
+	_, err := q.db.Exec(ctx, webhookSecretsExpire, arg.Overlap, arg.WebhookID, arg.MaxSecrets)
 	return err
 }
 

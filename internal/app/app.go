@@ -504,7 +504,7 @@ func serve(server *http.Server, listener net.Listener) error {
 	return server.Serve(listener)
 }
 
-// RotateSecrets seals the secrets of all senders, alert receivers, webhooks and phones with the first key of box. It returns the number of changed secrets.
+// RotateSecrets encrypts the secrets of all senders, alert receivers, webhooks and phones with the first key of box. It returns the number of changed secrets.
 func RotateSecrets(ctx context.Context, databaseURL string, box *secret.Box) (int, error) {
 	db, err := postgres.Open(ctx, databaseURL)
 	if err != nil {

@@ -142,11 +142,11 @@ func (c *connections) endIdle(address string) bool {
 
 // end closes a connection and removes it from all counts.
 func (c *connections) end(conn net.Conn) {
-	c.forget(conn)
+	c.remove(conn)
 	_ = conn.Close() // the server notices this at its next read
 }
 
-func (c *connections) forget(conn net.Conn) {
+func (c *connections) remove(conn net.Conn) {
 	one := c.open[conn]
 	if one == nil {
 		return
@@ -180,7 +180,7 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	defer c.mu.Unlock()
 	conn = beneath(conn)
 	if state == http.StateClosed || state == http.StateHijacked {
-		c.forget(conn)
+		c.remove(conn)
 		return
 	}
 	if one := c.open[conn]; one != nil {

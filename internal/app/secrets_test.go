@@ -13,7 +13,7 @@ func TestTheSecretsKeyIsStoredBesideAPrivateDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := first.Seal("x", "here")
+	encrypted, err := first.Encrypt("x", "here")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,10 +21,10 @@ func TestTheSecretsKeyIsStoredBesideAPrivateDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := again.Open(sealed, "here"); got != "x" || err != nil {
+	if got, err := again.Decrypt(encrypted, "here"); got != "x" || err != nil {
 		t.Errorf("opened %q, %v", got, err)
 	}
-	if _, err := again.Open(sealed, "there"); err == nil {
+	if _, err := again.Decrypt(encrypted, "there"); err == nil {
 		t.Error("a secret can be opened under another name")
 	}
 }

@@ -493,23 +493,23 @@ func (q *sequence) checkPreview(t *rapid.T, o outcome, a answer) {
 // the task.
 func (q *sequence) checkSenders(t *rapid.T, x *task, views []senderView) (best degree) {
 	t.Helper()
-	w, p, told := q.world, q.world.pool(x), map[string]bool{}
+	w, p, listed := q.world, q.world.pool(x), map[string]bool{}
 	serves := func(s *sender) bool {
 		return w.mayServe(s, p) && s.status != "retired" && (!x.company.routed || p != pool{})
 	}
 	for _, v := range views {
 		s := w.sender(v.SenderNo)
-		if s == nil || !serves(s) || told[v.SenderNo] {
+		if s == nil || !serves(s) || listed[v.SenderNo] {
 			t.Fatalf("%s may not serve the pool, but is listed", v.SenderNo)
 		}
-		told[v.SenderNo] = true
+		listed[v.SenderNo] = true
 		can := w.canTake(s, x)
 		if best = max(best, can); can == yes && !v.CanTake || can == no && v.CanTake {
 			t.Fatalf("%s: can_take %v %s is wrong", s.no, v.CanTake, v.Why)
 		}
 	}
 	for _, s := range w.senders {
-		if serves(s) && !told[s.no] {
+		if serves(s) && !listed[s.no] {
 			t.Fatalf("%s may take the task, but is not listed", s.no)
 		}
 	}

@@ -38,7 +38,7 @@ func (d *demo) notify(ctx context.Context) error {
 	for _, s := range senders {
 		err := d.openSender(ctx, s)
 		if errors.Is(err, errNoSecrets) {
-			fmt.Printf("\nWithout WeChat: the server has no SECRETS_KEY to seal its secret (create one with lksms secrets key)\n")
+			fmt.Printf("\nWithout WeChat: the server has no SECRETS_KEY to encrypt its secret (create one with lksms secrets key)\n")
 			withWeChat = false
 			continue
 		}
@@ -104,7 +104,7 @@ func (d *demo) notify(ctx context.Context) error {
 }
 
 // errNoSecrets means that the server accepts no sender with a secret.
-var errNoSecrets = errors.New("the server has no key to seal secrets")
+var errNoSecrets = errors.New("the server has no key to encrypt secrets")
 
 // await polls until isDone returns true.
 func (d *demo) await(ctx context.Context, isDone func() (bool, error)) error {

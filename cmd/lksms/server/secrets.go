@@ -12,7 +12,7 @@ import (
 // SecretsCmd is the command `lksms secrets`.
 type SecretsCmd struct {
 	Key    secretsKeyCmd    `cmd:"" help:"Print a new key for SECRETS_KEY."`
-	Rotate secretsRotateCmd `cmd:"" help:"Seal the secrets of all senders again with SECRETS_KEY. Secrets sealed with SECRETS_KEY_OLD are opened with that key."`
+	Rotate secretsRotateCmd `cmd:"" help:"Encrypt the secrets of all senders again with SECRETS_KEY. Secrets encrypted with SECRETS_KEY_OLD are decrypted with that key."`
 }
 
 type secretsKeyCmd struct{}
@@ -35,9 +35,9 @@ func (c *secretsRotateCmd) Run(ctx context.Context) error {
 	return withDatabase(ctx, c.Database, func(ctx context.Context, url string) error {
 		n, err := app.RotateSecrets(ctx, url, box)
 		if err != nil {
-			return fmt.Errorf("%d configurations sealed again, then: %w", n, err)
+			return fmt.Errorf("%d configurations encrypted again, then: %w", n, err)
 		}
-		fmt.Printf("%d configurations sealed again\n", n)
+		fmt.Printf("%d configurations encrypted again\n", n)
 		return nil
 	})
 }

@@ -83,7 +83,7 @@ WHERE a.network = @network AND a.seen_at > now() - interval '30 days'
 ORDER BY a.seen_at DESC, a.username
 LIMIT @page_limit::integer;
 
--- SessionCreate creates a session, and deletes the oldest sessions of the user above the limit `most`. It returns no row if the user is disabled or was
+-- SessionCreate creates a session, and deletes the oldest sessions of the user above the limit max_sessions. It returns no row if the user is disabled or was
 -- deleted. is_configured: the user is defined in the configuration, and is not checked. FOR SHARE makes the statement wait for an uncommitted change of the
 -- user. It also makes later changes of the user wait until the session is stored.
 -- name: SessionCreate :one
@@ -94,7 +94,7 @@ WITH owner AS (
 surplus AS (
     DELETE FROM sessions s
     WHERE s.id IN (
-        SELECT o.id FROM sessions o WHERE o.username = @username::text ORDER BY o.id DESC OFFSET sqlc.arg(most)::integer - 1
+        SELECT o.id FROM sessions o WHERE o.username = @username::text ORDER BY o.id DESC OFFSET sqlc.arg(max_sessions)::integer - 1
     )
 )
 INSERT INTO sessions (token_hash, username, password_proof, source_ip, user_agent)
@@ -107,7 +107,7 @@ RETURNING created_at;
 -- name: SessionGet :one
 SELECT s.id, s.username, s.password_proof, s.created_at, (s.last_seen_at < now() - interval '1 minute')::boolean AS is_unseen
 FROM sessions s
-WHERE s.token_hash = @token_hash AND s.last_seen_at > now() - @idle::interval AND s.created_at > now() - @most::interval;
+WHERE s.token_hash = @token_hash AND s.last_seen_at > now() - @idle::interval AND s.created_at > now() - @max_age::interval;
 
 -- SessionSeen stores the use of a session, at most once a minute.
 -- name: SessionSeen :exec
@@ -124,7 +124,7 @@ DELETE FROM sessions WHERE username = @username;
 DELETE FROM sessions s
 WHERE s.id IN (
     SELECT o.id FROM sessions o
-    WHERE o.last_seen_at <= now() - @idle::interval OR o.created_at <= now() - @most::interval
+    WHERE o.last_seen_at <= now() - @idle::interval OR o.created_at <= now() - @max_age::interval
     ORDER BY o.id
     LIMIT @batch_size::integer
     FOR UPDATE SKIP LOCKED

@@ -43,7 +43,7 @@ crowded AS MATERIALIZED (
     GROUP BY e.receiver_id
     HAVING count(DISTINCT m.at) >= @max_messages::bigint
 )
-SELECT sqlc.embed(a), d.receiver_id, d.tries, d.failures, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_told,
+SELECT sqlc.embed(a), d.receiver_id, d.tries, d.failures, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_notified,
     coalesce(u.name, '')::text AS rule_name
 FROM alert_deliveries d
 JOIN alerts a ON a.id = d.alert_id

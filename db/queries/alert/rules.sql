@@ -70,8 +70,8 @@ state AS (
 )
 SELECT m.id FROM made m;
 
--- AlertReceiverSeal stores the encrypted Authorization header of a receiver; null removes the header. The encryption is bound to the id of the receiver.
--- name: AlertReceiverSeal :exec
+-- AlertReceiverSetAuthorization stores the encrypted Authorization header of a receiver; null removes the header. The encryption is bound to the id of the receiver.
+-- name: AlertReceiverSetAuthorization :exec
 UPDATE alert_receivers SET sealed_authorization = sqlc.narg(sealed_authorization) WHERE id = @id;
 
 -- name: AlertReceiverList :many
@@ -89,8 +89,8 @@ SET name = @name, language = @language, company_id = sqlc.narg(company_id), chan
     user_ids = sqlc.narg(user_ids)::text[], url = sqlc.narg(url), escalate_seconds = @escalate_seconds, version = version + 1, updated_at = now()
 WHERE id = @id AND version = @version;
 
--- AlertReceiverReseal stores a header that was encrypted again with the current key. It changes nothing if the header was changed meanwhile.
--- name: AlertReceiverReseal :execrows
+-- AlertReceiverReencrypt stores a header that was encrypted again with the current key. It changes nothing if the header was changed meanwhile.
+-- name: AlertReceiverReencrypt :execrows
 UPDATE alert_receivers SET sealed_authorization = @sealed_authorization WHERE id = @id AND sealed_authorization = @before;
 
 -- AlertReceiverLock locks a receiver. It waits for transactions that assign the receiver to a rule, so that AlertReceiverDelete finds these rules.

@@ -167,13 +167,13 @@ WHERE s.status = 'on' AND s.kind = 'app'
     )
 ORDER BY seconds, s.sender_no;
 
--- BalancesLow returns the senders that are on and whose balance is low. A balance is low if it is at most `most`, or at most the low_warning of the sender.
+-- BalancesLow returns the senders that are on and whose balance is low. A balance is low if it is at most max_balance, or at most the low_warning of the sender.
 -- name: BalancesLow :many
 SELECT s.sender_no, h.channel, coalesce(st.balance, 0)::bigint AS balance, s.low_warning
 FROM senders s
 JOIN sender_states st ON st.sender_id = s.id
 JOIN channels h ON h.id = s.channel_id
-WHERE s.status = 'on' AND s.has_balance AND coalesce(st.balance, 0) <= greatest(sqlc.arg(most)::double precision, s.low_warning)
+WHERE s.status = 'on' AND s.has_balance AND coalesce(st.balance, 0) <= greatest(sqlc.arg(max_balance)::double precision, s.low_warning)
 ORDER BY s.sender_no;
 
 -- BreakersOpen returns the senders that are on and whose circuit breaker is open or half-open.
@@ -295,7 +295,8 @@ JOIN companies c ON c.id = t.company_id
 WHERE t.pending_new + t.pending_retry > 0
 ORDER BY c.company_no;
 
--- TaskPartitionsOverdue returns the partitions that should have become history or have been dropped at least one day ago. days: the number of days since then.
+-- TaskPartitionsOverdue returns the partitions that are at least one day late: they should have become history, or should have been dropped. days: the number
+-- of days of the delay.
 -- held_by: the reason for the delay. 'at_work': a task of the partition is leased, due or about to expire, see TaskPartitionNext. 'not_tried': the sweep has
 -- not reached the partition.
 -- name: TaskPartitionsOverdue :many
@@ -312,7 +313,7 @@ CROSS JOIN LATERAL (
 ) x
 WHERE p.dropped_at IS NULL AND x.days >= 1
 ORDER BY p.first_day
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- StatementsDiffer returns the reconciliations that found differences and ended within keep. Only the newest finished reconciliation of each sender and day
 -- counts.

@@ -49,7 +49,7 @@ SELECT b.id FROM batches b
 LEFT JOIN uploads u ON u.id = b.upload_id
 WHERE b.status = 'checking' AND NOT b.is_settled
 ORDER BY u.size NULLS FIRST, b.id
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- BatchHold locks a batch if the batch has the given status, and otherwise returns no row. is_due is true if the rows of the batch can be sent now.
 -- name: BatchHold :one
@@ -165,12 +165,12 @@ SET by_country = (
 )
 WHERE b.id = @id AND b.status = 'checking';
 
--- BatchSegmentsSampled counts the segments of the first `most` valid rows of a batch, by country. It counts them for a sender that BatchSum did not include.
+-- BatchSegmentsSampled counts the segments of the first max_sampled valid rows of a batch, by country. It counts them for a sender that BatchSum did not include.
 -- submitted: segments as submitted. counted: segments as the sender counts them. is_of_all marks the row with the sums of all countries.
 -- name: BatchSegmentsSampled :many
 SELECT coalesce(f.country_no, '')::text AS country_no, (f.country_no IS NULL)::boolean AS is_of_all, f.submitted::bigint AS submitted,
     f.counted::bigint AS counted
-FROM batch_segments_counted(@id, sqlc.narg(sign)::text, @forbids_signs::boolean, sqlc.narg(segment_size)::bigint, @most::integer) f
+FROM batch_segments_counted(@id, sqlc.narg(sign)::text, @forbids_signs::boolean, sqlc.narg(segment_size)::bigint, @max_sampled::integer) f
 ORDER BY f.country_no;
 
 -- BatchReady ends the check of a batch, and returns the new status. A confirmed batch becomes running; another batch becomes ready and waits for its
@@ -209,9 +209,9 @@ WHERE b.id = @id AND b.status = 'checking';
 -- name: BatchReread :exec
 UPDATE batches b SET status = 'checking', is_read = true WHERE b.id = @id AND b.status = 'running' AND NOT b.is_read;
 
--- BatchRowsDeleteExpired deletes the rows of a batch, and resets its sums, before a check of the batch. The caller has locked the batch.
--- name: BatchRowsDeleteExpired :exec
-WITH gone AS (
+-- BatchRowsDelete deletes the rows of a batch, and resets its sums, before a check of the batch. The caller has locked the batch.
+-- name: BatchRowsDelete :exec
+WITH deleted AS (
     DELETE FROM batch_rows r WHERE r.batch_id = @id
 )
 UPDATE batches b
@@ -253,9 +253,9 @@ INSERT INTO batch_acts (batch_id, act, username) SELECT r.id, 'resumed', @userna
 -- name: BatchActAdd :exec
 INSERT INTO batch_acts (batch_id, act, username) VALUES (@batch_id, @act, @username);
 
--- BatchActs returns up to `most` actions of users on a batch, newest first.
+-- BatchActs returns up to max_rows actions of users on a batch, newest first.
 -- name: BatchActs :many
-SELECT a.act, a.username, a.at FROM batch_acts a WHERE a.batch_id = @batch_id ORDER BY a.id DESC LIMIT @most::integer;
+SELECT a.act, a.username, a.at FROM batch_acts a WHERE a.batch_id = @batch_id ORDER BY a.id DESC LIMIT @max_rows::integer;
 
 -- BatchReleased sets is_held of a running batch to false if all tasks of the batch were released. Tasks that a switch holds do not count. The caller has locked
 -- the batch in an earlier statement, so that this statement sees all tasks that were held until the lock.
@@ -401,7 +401,7 @@ WITH old AS (
     LIMIT @batch_size::integer
     FOR UPDATE SKIP LOCKED
 ),
-gone AS (
+rows_deleted AS (
     DELETE FROM batch_rows r USING old WHERE r.batch_id = old.id
 )
 DELETE FROM batches b USING old WHERE b.id = old.id;
@@ -456,17 +456,17 @@ ORDER BY group_no, x.sender_no
 LIMIT 100;
 
 -- BatchLeft returns the numbers of rows of a batch that no sender holds, by country: the tasks that wait in the queue (is_queued), and the rows that did not
--- become tasks yet. It reads up to `most` rows of each kind, in any order.
+-- become tasks yet. It reads up to max_rows rows of each kind, in any order.
 -- name: BatchLeft :many
 SELECT x.is_queued::boolean AS is_queued, coalesce(x.country_no, '')::text AS country_no, count(*) AS rows
 FROM (
     (SELECT true AS is_queued, t.country_no FROM queue t
         WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL -- by queue_batch_idx
-        LIMIT @most::integer)
+        LIMIT @max_rows::integer)
     UNION ALL
     (SELECT false, r.country_no FROM batch_rows r
         WHERE r.batch_id = @batch_id::bigint AND r.row_no > @fed_row::bigint AND r.code IS NULL
-        LIMIT @most::integer)
+        LIMIT @max_rows::integer)
 ) x
 GROUP BY 1, 2
 ORDER BY 1, 2;

@@ -54,32 +54,32 @@ LIMIT @page_limit::integer;
 -- The rows are sorted by term and user_id, and begin after a position (term, user_id). Phones have a separate position.
 --
 -- The caller passes a position that is never before the first match, because the position is the only lower bound of each scan. With two lower bounds,
--- PostgreSQL could begin the scan at the smaller bound. chr(1114111) is greater than any character. Each branch reads at most `most` entries of its index.
+-- PostgreSQL could begin the scan at the smaller bound. chr(1114111) is greater than any character. Each branch reads at most max_rows entries of its index.
 -- name: ContactSearch :many
 WITH found AS (
     (SELECT lower(c.user_id COLLATE "C") AS term, c.user_id FROM contacts c
     WHERE c.company_id = @company_id AND (lower(c.user_id COLLATE "C"), c.user_id) > (@after_term::text, @after_id::text)
         AND lower(c.user_id COLLATE "C") < @prefix::text || chr(1114111)
     ORDER BY 1, 2
-    LIMIT @most::integer)
+    LIMIT @max_rows::integer)
     UNION
     (SELECT c.phone COLLATE "C" AS term, c.user_id FROM contacts c
     WHERE c.company_id = @company_id AND (c.phone COLLATE "C", c.user_id) > (sqlc.narg(number_after)::text, @number_after_id::text)
         AND c.phone COLLATE "C" < sqlc.narg(number)::text || chr(1114111) AND c.phone IS NOT NULL
     ORDER BY 1, 2
-    LIMIT @most::integer)
+    LIMIT @max_rows::integer)
     UNION
     (SELECT fold_case(c.email) COLLATE "C" AS term, c.user_id FROM contacts c
     WHERE c.company_id = @company_id AND (fold_case(c.email) COLLATE "C", c.user_id) > (@after_term::text, @after_id::text)
         AND fold_case(c.email) COLLATE "C" < @prefix::text || chr(1114111) AND c.email IS NOT NULL
     ORDER BY 1, 2
-    LIMIT @most::integer)
+    LIMIT @max_rows::integer)
     UNION
     (SELECT fold_case(c.dingtalk_name) COLLATE "C" AS term, c.user_id FROM contacts c
     WHERE c.company_id = @company_id AND (fold_case(c.dingtalk_name) COLLATE "C", c.user_id) > (@after_term::text, @after_id::text)
         AND fold_case(c.dingtalk_name) COLLATE "C" < @prefix::text || chr(1114111) AND c.dingtalk_name IS NOT NULL
     ORDER BY 1, 2
-    LIMIT @most::integer)
+    LIMIT @max_rows::integer)
 )
 SELECT sqlc.embed(c), f.term::text AS term,
     (f.term = least(
@@ -88,7 +88,7 @@ SELECT sqlc.embed(c), f.term::text AS term,
         CASE WHEN starts_with(fold_case(c.email) COLLATE "C", @prefix::text) THEN fold_case(c.email) COLLATE "C" END,
         CASE WHEN starts_with(fold_case(c.dingtalk_name) COLLATE "C", @prefix::text) THEN fold_case(c.dingtalk_name) COLLATE "C" END
     ))::boolean AS is_first
-FROM (SELECT d.term, d.user_id FROM found d ORDER BY d.term, d.user_id LIMIT @most::integer) f
+FROM (SELECT d.term, d.user_id FROM found d ORDER BY d.term, d.user_id LIMIT @max_rows::integer) f
 JOIN contacts c ON c.company_id = @company_id AND c.user_id = f.user_id
 ORDER BY f.term, f.user_id;
 
@@ -165,14 +165,14 @@ WHERE NOT EXISTS (
     )
     AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY (@not_tag_ids::bigint[]) AND m.user_id = s.user_id);
 
--- ContactAttributes returns up to `most` names of attributes of the contacts of a company.
+-- ContactAttributes returns up to max_rows names of attributes of the contacts of a company.
 -- name: ContactAttributes :many
 SELECT DISTINCT k.attribute::text AS attribute
 FROM contacts c
 CROSS JOIN LATERAL jsonb_object_keys(c.attributes) AS k (attribute)
 WHERE c.company_id = @company_id
 ORDER BY attribute
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- ContactCount returns the number of contacts of a company.
 -- name: ContactCount :one

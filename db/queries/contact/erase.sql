@@ -1,6 +1,6 @@
 -- Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
 
--- ErasedContacts returns up to `most` contacts of a company whose user id is in user_ids, or whose phone number or e-mail address is in recipients.
+-- ErasedContacts returns up to max_rows contacts of a company whose user id is in user_ids, or whose phone number or e-mail address is in recipients.
 -- name: ErasedContacts :many
 SELECT c.user_id, c.phone, c.email, c.dingtalk_name, c.wechat_openid FROM contacts c
 WHERE c.company_id = @company_id
@@ -9,7 +9,7 @@ WHERE c.company_id = @company_id
         OR fold_case(c.email) COLLATE "C" IN (SELECT fold_case(x.address) COLLATE "C" FROM unnest(@recipients::text[]) AS x (address))
     )
 ORDER BY c.user_id
-LIMIT sqlc.arg(most)::integer;
+LIMIT sqlc.arg(max_rows)::integer;
 
 -- ErasureContacts deletes contacts, which also removes them from their tags. It returns the numbers of contacts and of tag entries. The caller has locked the
 -- contacts of the company.

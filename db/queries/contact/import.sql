@@ -1,10 +1,10 @@
 -- Statements on imports of contacts. An import reads an uploaded list, and stores its rows in portions.
 
--- ImportCreate creates an import. It returns no row if the company already runs `most` imports.
+-- ImportCreate creates an import. It returns no row if the company already runs max_running imports.
 -- name: ImportCreate :one
 INSERT INTO contact_imports (company_id, file_name, upload_id, sheet, tag, default_region, created_by)
 SELECT @company_id, @file_name, @upload_id::bigint, @sheet, sqlc.narg(tag)::text, @default_region::text, @created_by
-WHERE (SELECT count(*) FROM contact_imports i WHERE i.company_id = @company_id AND i.status = 'running') < sqlc.arg(most)::bigint
+WHERE (SELECT count(*) FROM contact_imports i WHERE i.company_id = @company_id AND i.status = 'running') < sqlc.arg(max_running)::bigint
 RETURNING id;
 
 -- ImportList returns the imports of a company with ids smaller than before_id, newest first.
@@ -37,12 +37,12 @@ FROM contact_imports i
 WHERE i.id = @id AND i.status = 'running' AND i.row_no = @row_no
 FOR UPDATE;
 
--- ImportOverfull returns the contacts that would have more than `most` attributes after the import.
+-- ImportOverfull returns the contacts that would have more than max_attributes attributes after the import.
 -- name: ImportOverfull :many
 SELECT c.user_id
 FROM (SELECT unnest(@user_ids::text[]) AS user_id, unnest(@attributes::jsonb[]) AS attributes) i
 JOIN contacts c ON c.company_id = @company_id AND c.user_id = i.user_id
-WHERE (SELECT count(*) FROM jsonb_object_keys(c.attributes || i.attributes)) > sqlc.arg(most)::bigint
+WHERE (SELECT count(*) FROM jsonb_object_keys(c.attributes || i.attributes)) > sqlc.arg(max_attributes)::bigint
 ORDER BY c.user_id;
 
 -- ImportStore adds contacts, and changes contacts that exist. An empty text does not change a field. Attributes that are not given do not change. The statement

@@ -121,12 +121,12 @@ busy AS MATERIALIZED (
         OR EXISTS (SELECT FROM queue q WHERE q.pool_id = s.id AND q.lease_until IS NULL AND q.lane IS NULL) -- by queue_due_idx
         OR EXISTS (SELECT FROM queue q WHERE q.pool_id = s.id AND q.lease_until IS NOT NULL)
 ),
-gone AS (
+deleted AS (
     DELETE FROM pools p USING shared s, busy b WHERE p.id = s.id AND b.pools = 0
     RETURNING p.id
 ),
 ranks AS (
-    DELETE FROM fair_ranks f USING gone WHERE f.pool_id = gone.id
+    DELETE FROM fair_ranks f USING deleted d WHERE f.pool_id = d.id
 )
 DELETE FROM channels k USING busy b WHERE k.channel = @channel AND b.pools = 0;
 
@@ -226,7 +226,7 @@ WHERE p.id = @pool_id AND p.retired_at IS NULL AND p.company_id IS NOT NULL
 -- PoolDeleteRetired deletes the retired pools without waiting tasks, and their ranks. It returns the number of deleted pools. A pool must be retired for 30
 -- days, because a leased task can return to the pool within this time.
 -- name: PoolDeleteRetired :one
-WITH forgotten AS (
+WITH deleted AS (
     DELETE FROM pools p
     WHERE p.retired_at < now() - interval '30 days'
         AND NOT EXISTS (SELECT FROM queue q WHERE q.pool_id = p.id AND q.lease_until IS NULL AND q.lane IS NOT NULL) -- by queue_order_idx
@@ -234,9 +234,9 @@ WITH forgotten AS (
     RETURNING p.id
 ),
 ranks AS (
-    DELETE FROM fair_ranks f USING forgotten WHERE f.pool_id = forgotten.id
+    DELETE FROM fair_ranks f USING deleted d WHERE f.pool_id = d.id
 )
-SELECT count(*) FROM forgotten;
+SELECT count(*) FROM deleted;
 
 -- SenderPoolFind returns a sender, its channel, and its pool for the messages of a company and type. pool_id is null if the pool does not exist. The statement
 -- returns no row if the sender does not exist, belongs to another channel, or does not serve the company.

@@ -24,7 +24,7 @@
 --   null                         a task that is not queued yet
 -- Therefore lane / 32 is the priority, and lane % 32 is the retry count (at most 20). lane < 32 means priority 0. A retry, or a task that has waited too long,
 -- can be queued in a smaller lane. queue.rank orders the tasks of one lane. queue.flow_rank orders the tasks of one company in a lane, if several flows of the
--- company wait in this lane.
+-- company wait in this lane. A flow is the tasks of one batch, or the tasks of one submitter that belong to no batch.
 --
 -- Plans: Dispatch switches off sequential scans, bitmap scans, sorts, hash joins and merge joins, so that plans do not depend on statistics. Conditions on
 -- queue repeat the predicates of the partial indexes (lease_until IS NULL AND lane IS [NOT] NULL). The ORDER BY names the columns of the index. UPDATE and
@@ -221,7 +221,7 @@ CROSS JOIN LATERAL (
 ) w
 WHERE s.id = @sender_id;
 
--- TaskOffer locks the tasks that a sender can take next. `most` has one entry for each pool: the largest number of tasks from this pool. The order of the tasks
+-- TaskOffer locks the tasks that a sender can take next. max_tasks has one entry for each pool: the largest number of tasks from this pool. The order of the tasks
 -- is:
 --   1. priority
 --   2. new tasks before retries, and retries by retry_count (S0.10)
@@ -255,7 +255,7 @@ WITH asked AS MATERIALIZED (
     SELECT u.*, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank,
         coalesce(d.due_at, now()) AS last_due_at, w.pool_id IS NOT NULL AS has_flows, s.may_hold, s.has_disabled_users
     FROM (
-        SELECT unnest(@pool_ids::bigint[]) AS pool_id, unnest(@most::bigint[]) AS most, unnest(@rival_rooms::bigint[]) AS rival_room,
+        SELECT unnest(@pool_ids::bigint[]) AS pool_id, unnest(@max_tasks::bigint[]) AS max_tasks, unnest(@rival_rooms::bigint[]) AS rival_room,
             unnest(@from_segments::bigint[]) AS from_segments, cardinality(@pool_ids::bigint[]) > 1 AS is_several
     ) u
     CROSS JOIN switches s
@@ -295,7 +295,7 @@ queued AS MATERIALIZED (
             ))
             AND (NOT @is_tight::boolean OR z.segments <= sqlc.narg(segments_left)::bigint)
         ORDER BY t.lane, t.rank
-        LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END -- 8 more tasks, from which the caller calculates the next turn of the pool
+        LIMIT m.max_tasks + CASE WHEN m.is_several THEN 8 ELSE 0 END -- 8 more tasks, from which the caller calculates the next turn of the pool
         FOR UPDATE OF t SKIP LOCKED
     ) q
 ),
@@ -319,7 +319,7 @@ due AS MATERIALIZED (
             ))
             AND (NOT @is_tight::boolean OR z.segments <= sqlc.narg(segments_left)::bigint)
         ORDER BY t.due_at
-        LIMIT CASE WHEN m.most > 0 AND m.rival_room = 0 THEN greatest(500 / cardinality(@pool_ids::bigint[]), m.most) ELSE m.most END
+        LIMIT CASE WHEN m.max_tasks > 0 AND m.rival_room = 0 THEN greatest(500 / cardinality(@pool_ids::bigint[]), m.max_tasks) ELSE m.max_tasks END
         FOR UPDATE OF t SKIP LOCKED
     ) q
 )
@@ -329,7 +329,7 @@ SELECT o.task_id, o.pool_id, o.company_id, o.lane::integer AS lane, o.rank, o.fl
 FROM (SELECT * FROM queued UNION ALL SELECT * FROM due) o
 ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id;
 
--- TaskFlows locks tasks of companies with several waiting flows, in their order within the company. `most` has one entry for each pool, lane and company: the
+-- TaskFlows locks tasks of companies with several waiting flows, in their order within the company. max_tasks has one entry for each pool, lane and company: the
 -- number of tasks that TaskOffer returned for these three. The conditions and the limit of the search are those of TaskOffer. Tasks without a flow_rank are not
 -- returned. These tasks are in the order of their ranks, so TaskOffer has already returned the first of them.
 -- name: TaskFlows :many
@@ -337,7 +337,7 @@ WITH asked AS MATERIALIZED (
     SELECT u.*, coalesce(e.flow_rank, 'infinity') AS last_flow_rank, s.may_hold, s.has_disabled_users
     FROM (
         SELECT unnest(@pool_ids::bigint[]) AS pool_id, unnest(@lanes::integer[]) AS lane, unnest(@company_ids::bigint[]) AS company_id,
-            unnest(@most::bigint[]) AS most, unnest(@rival_rooms::bigint[]) AS rival_room, unnest(@from_segments::bigint[]) AS from_segments
+            unnest(@max_tasks::bigint[]) AS max_tasks, unnest(@rival_rooms::bigint[]) AS rival_room, unnest(@from_segments::bigint[]) AS from_segments
     ) u
     CROSS JOIN switches s
     LEFT JOIN LATERAL (
@@ -367,7 +367,7 @@ CROSS JOIN LATERAL (
         ))
         AND (NOT @is_tight::boolean OR z.segments <= sqlc.narg(segments_left)::bigint)
     ORDER BY t.flow_rank, t.task_id
-    LIMIT m.most
+    LIMIT m.max_tasks
     FOR UPDATE OF t SKIP LOCKED
 ) q
 ORDER BY q.pool_id, q.lane, q.company_id, q.flow_rank, q.task_id;

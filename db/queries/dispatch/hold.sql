@@ -201,7 +201,7 @@ SELECT count(*) AS released,
 FROM released r;
 
 -- TasksHeld returns the switches that hold tasks, and the number of tasks that each switch holds, the largest number first. company_id null: tasks of all
--- companies. The statement counts only the first `most` held tasks of each pool. A task that is held by several switches counts for each of them.
+-- companies. The statement counts only the first max_tasks held tasks of each pool. A task that is held by several switches counts for each of them.
 -- name: TasksHeld :many
 SELECT w.switch::text AS switch, w.name::text AS name, sum(g.tasks)::bigint AS tasks
 FROM (
@@ -211,7 +211,7 @@ FROM (
         SELECT t.company_id, t.country_no, coalesce(t.submitted_by, '') AS submitted_by FROM queue t
         WHERE t.pool_id = p.id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at = held_due_at() -- by queue_due_idx
             AND (sqlc.narg(company_id)::bigint IS NULL OR t.company_id = sqlc.narg(company_id)::bigint)
-        LIMIT @most::integer
+        LIMIT @max_tasks::integer
     ) h
     GROUP BY p.id, h.company_id, h.country_no, h.submitted_by
 ) g
@@ -231,8 +231,8 @@ WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.task_id > @
 ORDER BY t.batch_id, t.task_id
 LIMIT @portion::integer;
 
--- TasksWaiting returns the number of PENDING tasks of a batch. It counts at most `most` tasks.
+-- TasksWaiting returns the number of PENDING tasks of a batch. It counts at most max_tasks tasks.
 -- name: TasksWaiting :one
 SELECT count(*) FROM (
-    SELECT FROM queue t WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL LIMIT @most::integer -- by queue_batch_idx
+    SELECT FROM queue t WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL LIMIT @max_tasks::integer -- by queue_batch_idx
 ) w;

@@ -21,7 +21,7 @@ WHERE (SELECT count(*) FROM (
     ) d) > 0
 ORDER BY p.pool_id;
 
--- TaskWaitsQueued returns the next `most` pools after after_id that have queued tasks. The statement probes queue_order_idx once for each returned pool, and
+-- TaskWaitsQueued returns the next max_pools pools after after_id that have queued tasks. The statement probes queue_order_idx once for each returned pool, and
 -- never for a pool without queued tasks.
 -- name: TaskWaitsQueued :many
 WITH RECURSIVE found AS (
@@ -42,7 +42,7 @@ WITH RECURSIVE found AS (
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     ) n
-    WHERE f.nth < @most::integer
+    WHERE f.nth < @max_pools::integer
 )
 SELECT f.pool_id FROM found f ORDER BY f.nth;
 
@@ -205,7 +205,7 @@ SELECT count(*) FROM moved;
 
 -- RankGaps returns the companies that have a gap in a pool and priority. A company has a gap if its next rank is more than four of its tasks behind the front,
 -- and none of its tasks waits within this distance of the front. RankGapClose closes the gaps. If only one company waits in a pool, the statement only probes
--- each lane once. It ignores a lane in which at least `most` tasks wait within the distance. Many companies wait in such a lane, so the distance is normal.
+-- each lane once. It ignores a lane in which at least max_tasks tasks wait within the distance. Many companies wait in such a lane, so the distance is normal.
 -- name: RankGaps :many
 WITH RECURSIVE lanes AS ( -- the first task of each lane; one probe of queue_order_idx for each lane
     (
@@ -243,7 +243,7 @@ first AS MATERIALIZED ( -- the first tasks of these lanes
         SELECT t.company_id, t.rank FROM queue t
         WHERE t.pool_id = w.pool_id AND t.lane = w.lane AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.rank <= w.reach
         ORDER BY t.pool_id, t.lane, t.rank
-        LIMIT @most::integer
+        LIMIT @max_tasks::integer
     ) n
 ),
 seen AS MATERIALIZED (
@@ -252,7 +252,7 @@ seen AS MATERIALIZED (
 SELECT g.pool_id, g.priority, g.company_id
 FROM given g
 WHERE NOT EXISTS (SELECT FROM seen s WHERE s.pool_id = g.pool_id AND s.lane = g.lane AND s.company_id = g.company_id AND s.rank <= g.reach)
-    AND NOT EXISTS (SELECT FROM seen s WHERE s.pool_id = g.pool_id AND s.lane = g.lane AND s.tasks >= @most::integer)
+    AND NOT EXISTS (SELECT FROM seen s WHERE s.pool_id = g.pool_id AND s.lane = g.lane AND s.tasks >= @max_tasks::integer)
 ORDER BY g.pool_id, g.priority, g.company_id;
 
 -- RankGapLock locks the ranks of a company in a pool and priority. Until the end of the transaction, no other transaction can submit tasks of the company to
@@ -331,7 +331,7 @@ finished AS (
 )
 SELECT count(*) FROM numbered;
 
--- TaskAhead counts the tasks that are claimed before a queued task. It counts at most `most` tasks. If two tasks have the same rank, the older task is claimed
+-- TaskAhead counts the tasks that are claimed before a queued task. It counts at most max_tasks tasks. If two tasks have the same rank, the older task is claimed
 -- first. If several flows of the company wait, the task is claimed at the rank of another task of the company. If n tasks of the company are claimed before the
 -- task, the task is claimed at the rank of task n + 1 of the company.
 -- name: TaskAhead :one
@@ -348,7 +348,7 @@ waiting AS MATERIALIZED ( -- in the order of claims, by queue_order_idx
         FROM queue t
         WHERE t.pool_id = me.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.lane <= me.lane
         ORDER BY t.pool_id, t.lane, t.rank
-        LIMIT @most::integer
+        LIMIT @max_tasks::integer
     ) w
 ),
 before AS ( -- the tasks of the same company that are claimed before this task
@@ -364,7 +364,7 @@ before AS ( -- the tasks of the same company that are claimed before this task
             WHERE t.pool_id = me.pool_id AND t.lane = me.lane AND t.company_id = me.company_id
                 AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND (t.flow_rank, t.task_id) < (me.own_rank, me.task_id)
             ORDER BY t.pool_id, t.lane, t.company_id, t.flow_rank, t.task_id -- by queue_flow_ranks_idx
-            LIMIT @most::integer
+            LIMIT @max_tasks::integer
         ) f
     ) b
 ),
@@ -375,7 +375,7 @@ taken_at AS (
     OFFSET (SELECT b.tasks FROM before b)
     LIMIT 1
 )
-SELECT least(@most::integer, coalesce((SELECT a.nth - 1 FROM taken_at a), (SELECT count(*) FROM waiting w)))::bigint AS ahead;
+SELECT least(@max_tasks::integer, coalesce((SELECT a.nth - 1 FROM taken_at a), (SELECT count(*) FROM waiting w)))::bigint AS ahead;
 
 -- LongestWait returns the longest waiting time of all due tasks, in seconds. It returns 0 if no task is due. It reads the first entry, by due_at, of three
 -- indexes: tasks queued with priority 0, tasks queued with another priority, and, for each pool, tasks that are not queued yet.
@@ -408,13 +408,13 @@ FROM (
 ) w
 WHERE w.due_at <= now();
 
--- CompanyLongestWait returns the longest waiting time of the due tasks of a company, in seconds. It reads the first `most` entries of queue_top_idx and of
+-- CompanyLongestWait returns the longest waiting time of the due tasks of a company, in seconds. It reads the first max_rows entries of queue_top_idx and of
 -- queue_waits_idx, for all companies. It returns null if these entries contain no task of the company.
 -- name: CompanyLongestWait :one
 SELECT extract(epoch FROM now() - min(w.due_at) FILTER (WHERE w.company_id = @company_id::bigint))::float8 AS seconds
 FROM (
-    (SELECT t.due_at, t.company_id FROM queue t WHERE t.lease_until IS NULL AND t.lane < 32 ORDER BY t.due_at LIMIT @most::integer)
+    (SELECT t.due_at, t.company_id FROM queue t WHERE t.lease_until IS NULL AND t.lane < 32 ORDER BY t.due_at LIMIT @max_rows::integer)
     UNION ALL
-    (SELECT t.due_at, t.company_id FROM queue t WHERE t.lease_until IS NULL AND t.lane >= 32 ORDER BY t.due_at LIMIT @most::integer)
+    (SELECT t.due_at, t.company_id FROM queue t WHERE t.lease_until IS NULL AND t.lane >= 32 ORDER BY t.due_at LIMIT @max_rows::integer)
 ) w
 WHERE w.due_at <= now();

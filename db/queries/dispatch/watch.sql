@@ -1,7 +1,7 @@
 -- Statements on waiting times, for the alert rules. The rules at the beginning of dispatch/claim.sql also apply here.
 
 -- TasksLate returns the longest waiting time in each channel and company, in seconds, if it is longer than after_seconds. Tasks with a rendering of `ignored`
--- are skipped. The statement reads the tasks that have been due for the longest time: up to `most` tasks with priority 0, and up to `most` tasks with another
+-- are skipped. The statement reads the tasks that have been due for the longest time: up to max_tasks tasks with priority 0, and up to max_tasks tasks with another
 -- priority. It also reads the first queued task of each pool and lane, and the first unqueued task of each pool. Therefore a channel, or a company with its own
 -- pool, is found even if other companies have many waiting tasks.
 -- name: TasksLate :many
@@ -23,7 +23,7 @@ WITH RECURSIVE queued AS ( -- the first task of each pool and lane; one probe of
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     ) n
-    WHERE q.nth < @most::integer
+    WHERE q.nth < @max_tasks::integer
 ),
 unqueued AS ( -- the first unqueued task of each pool; one probe of queue_due_idx for each pool
     (
@@ -43,7 +43,7 @@ unqueued AS ( -- the first unqueued task of each pool; one probe of queue_due_id
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     ) n
-    WHERE u.nth < @most::integer
+    WHERE u.nth < @max_tasks::integer
 ),
 late AS MATERIALIZED (
     SELECT w.pool_id, w.company_id, min(w.due_at) AS due_at
@@ -54,7 +54,7 @@ late AS MATERIALIZED (
             WHERE t.lease_until IS NULL AND t.lane < 32 AND t.due_at < now() - make_interval(secs => @after_seconds::double precision)
                 AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
             ORDER BY t.due_at
-            LIMIT @most::integer
+            LIMIT @max_tasks::integer
         )
         UNION ALL
         (
@@ -62,7 +62,7 @@ late AS MATERIALIZED (
             WHERE t.lease_until IS NULL AND t.lane >= 32 AND t.due_at < now() - make_interval(secs => @after_seconds::double precision)
                 AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
             ORDER BY t.due_at
-            LIMIT @most::integer
+            LIMIT @max_tasks::integer
         )
         UNION ALL
         SELECT q.pool_id, q.company_id, q.due_at FROM queued q
@@ -80,8 +80,8 @@ JOIN companies c ON c.id = l.company_id
 GROUP BY h.channel, c.company_no
 ORDER BY h.channel, c.company_no;
 
--- PoolsWaiting returns the pools in which a task is due, and the waiting time of their first task in seconds. It reads the first `most` pools with queued
--- tasks, and the first `most` pools with unqueued tasks. Tasks with a rendering of `ignored` are skipped.
+-- PoolsWaiting returns the pools in which a task is due, and the waiting time of their first task in seconds. It reads the first max_pools pools with queued
+-- tasks, and the first max_pools pools with unqueued tasks. Tasks with a rendering of `ignored` are skipped.
 -- name: PoolsWaiting :many
 WITH RECURSIVE queued AS (
     (
@@ -101,7 +101,7 @@ WITH RECURSIVE queued AS (
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     ) n
-    WHERE q.nth < @most::integer
+    WHERE q.nth < @max_pools::integer
 ),
 unqueued AS (
     (
@@ -121,7 +121,7 @@ unqueued AS (
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     ) n
-    WHERE u.nth < @most::integer
+    WHERE u.nth < @max_pools::integer
 )
 SELECT w.pool_id, extract(epoch FROM now() - min(w.due_at))::double precision AS seconds
 FROM (
@@ -133,7 +133,7 @@ WHERE w.due_at <= now()
 GROUP BY w.pool_id
 ORDER BY w.pool_id;
 
--- TasksLater counts the waiting tasks that are due later. It counts at most `most` tasks.
+-- TasksLater counts the waiting tasks that are due later. It counts at most max_tasks tasks.
 -- name: TasksLater :one
 WITH RECURSIVE unqueued AS (
     (
@@ -158,16 +158,16 @@ SELECT count(*) FROM (
         SELECT FROM queue t
         WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at > now()
         ORDER BY t.due_at
-        LIMIT @most::bigint
+        LIMIT @max_tasks::bigint
     ) l
-    LIMIT @most::bigint
+    LIMIT @max_tasks::bigint
 ) n;
 
--- TasksDue counts the queued tasks: all due tasks, except those that became due within the last second. It counts at most `most` tasks.
+-- TasksDue counts the queued tasks: all due tasks, except those that became due within the last second. It counts at most max_tasks tasks.
 -- name: TasksDue :one
 SELECT count(*) FROM (
     SELECT FROM queue t
     WHERE t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
     ORDER BY t.pool_id, t.lane, t.rank
-    LIMIT @most::bigint
+    LIMIT @max_tasks::bigint
 ) q;

@@ -1,10 +1,10 @@
 -- Statements on erasures, the requests to erase people. The rooms that keep data about people erase it: db/queries/*/erase.sql.
 
--- ErasureCreate creates an erasure. It returns no row if the company already runs `most` erasures.
+-- ErasureCreate creates an erasure. It returns no row if the company already runs max_running erasures.
 -- name: ErasureCreate :one
 INSERT INTO erasures (company_id, user_ids, recipients, asked_recipients, created_by)
 SELECT @company_id, @user_ids::text[], @recipients::text[], @asked_recipients::text[], @created_by
-WHERE (SELECT count(*) FROM erasures e WHERE e.company_id = @company_id AND e.status = 'running') < sqlc.arg(most)::bigint
+WHERE (SELECT count(*) FROM erasures e WHERE e.company_id = @company_id AND e.status = 'running') < sqlc.arg(max_running)::bigint
 RETURNING id;
 
 -- ErasureList returns erasures of a company with ids smaller than before_id, newest first.

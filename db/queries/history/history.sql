@@ -83,7 +83,7 @@ late AS MATERIALIZED (
         AND EXISTS (SELECT FROM messages_default m WHERE m.task_id >= p.first_id AND m.task_id < p.before_id)
         AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id)
 ),
-noted AS (
+event_added AS (
     INSERT INTO events (event, subject, detail)
     SELECT 'partition.missing', 'messages', jsonb_build_object('since', min(s.day))
     FROM strays s
@@ -143,12 +143,12 @@ LIMIT 1;
 UPDATE task_partitions p SET held_by = nullif(@held_by::text, '')
 WHERE p.first_day = @first_day::date AND p.dropped_at IS NULL AND p.held_by IS DISTINCT FROM nullif(@held_by::text, '');
 
--- TaskPartitionLate returns up to `most` tasks of a partition that wait or are leased.
+-- TaskPartitionLate returns up to max_tasks tasks of a partition that wait or are leased.
 -- name: TaskPartitionLate :many
 SELECT q.task_id FROM queue q
 WHERE q.task_id >= @first_id::text AND q.task_id < @before_id::text
 ORDER BY q.task_id
-LIMIT @most::integer;
+LIMIT @max_tasks::integer;
 
 -- TaskPartitionGet returns the partition that begins on first_day, unless it was dropped. read_at is the time of its state. is_open is true if tasks can still
 -- be added to the partition.
@@ -203,7 +203,7 @@ FROM exported x;
 WITH done AS MATERIALIZED (
     SELECT task_partition_drop(@first_day::date, @only_exported::boolean, @late::text[]) AS outcome
 ),
-noted AS (
+event_added AS (
     INSERT INTO events (event, subject)
     SELECT 'partition.dropped', to_char(@first_day::date, 'YYYY-MM-DD') FROM done d WHERE d.outcome = 'dropped'
 )
@@ -219,7 +219,7 @@ SELECT task_partition_index(@first_day::date, @last_day::date);
 
 -- TaskPartitionAttach attaches the tables that an import has filled as partitions.
 -- name: TaskPartitionAttach :exec
-WITH noted AS (
+WITH event_added AS (
     INSERT INTO events (event, subject, detail)
     VALUES ('partition.imported', to_char(@first_day::date, 'YYYY-MM-DD'), jsonb_build_object('messages', @messages::bigint))
 )

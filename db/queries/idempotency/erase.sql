@@ -11,7 +11,7 @@ WHERE c.id = @company_id AND (k.username, k.operation, k.key) > (@after_username
     AND NOT EXISTS (SELECT FROM users u WHERE u.username = k.username AND u.company_id <> c.id AND u.role <> 'admin')
     AND EXISTS (SELECT FROM unnest(@texts::text[]) AS t (part) WHERE position(convert_to(t.part, 'UTF8') IN k.response) > 0)
 ORDER BY k.username, k.operation, k.key
-LIMIT sqlc.arg(most)::integer;
+LIMIT sqlc.arg(max_rows)::integer;
 
 -- name: ErasureAnswer :exec
 UPDATE idempotency_keys k SET response = @response WHERE k.username = @username AND k.operation = @operation AND k.key = @key;

@@ -1,6 +1,6 @@
 -- Statements on jobs. A job cancels or requeues all tasks that match a filter.
 
--- JobPlan counts the tasks that match a filter, up to `most` + 1. If the count equals expected, the statement also creates a job for these tasks. The count and
+-- JobPlan counts the tasks that match a filter, up to max_tasks + 1. If the count equals expected, the statement also creates a job for these tasks. The count and
 -- the job use one snapshot. job_id is 0 if no job was created. action 'cancel' selects waiting tasks. action 'requeue' selects tasks that ended with `status`.
 -- The conditions on a task are those of TaskListOf. The task ids are in the range from from_id up to, but without, before_id: see queue.List.
 -- name: JobPlan :one
@@ -49,7 +49,7 @@ matching AS MATERIALIZED (
                 AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
             HAVING count(*) > 0
         ))
-    LIMIT sqlc.arg(most)::integer + 1
+    LIMIT sqlc.arg(max_tasks)::integer + 1
 ),
 counted AS MATERIALIZED (
     SELECT count(*) AS tasks FROM matching
@@ -58,7 +58,7 @@ made AS (
     INSERT INTO task_jobs (action, filter, remark, total, created_by)
     SELECT @action::text, @filter::jsonb, nullif(@remark::text, ''), c.tasks, @created_by::text
     FROM counted c
-    WHERE c.tasks = sqlc.narg(expected)::bigint AND c.tasks BETWEEN 1 AND @most::integer
+    WHERE c.tasks = sqlc.narg(expected)::bigint AND c.tasks BETWEEN 1 AND @max_tasks::integer
     RETURNING id
 ),
 parts AS (
@@ -111,7 +111,7 @@ SELECT p.part, p.task_ids FROM task_job_parts p WHERE p.job_id = @job_id AND p.p
 -- JobAdvance deletes a processed part of a job, and adds its tasks to the counts of the job. skipped_by: the number of skipped tasks for each reason. If no
 -- other part remains, the job becomes finished.
 -- name: JobAdvance :exec
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM task_job_parts p WHERE p.job_id = sqlc.arg(id) AND p.part = sqlc.arg(part)::integer
 )
 UPDATE task_jobs j

@@ -94,7 +94,7 @@ WITH held AS MATERIALIZED (
     ) q
     WHERE p.sender_id = @sender_id AND p.device_no = @device_no::text AND q.lease_id = l.lease_id AND q.lease_until > now()
 ),
-forgotten AS (
+deleted AS (
     DELETE FROM phone_leases l
     WHERE l.sender_id = @sender_id AND l.lease_id <> ALL (ARRAY(SELECT h.lease_id FROM held h))
         AND EXISTS (SELECT FROM phones p WHERE p.sender_id = l.sender_id AND p.device_no = @device_no::text)

@@ -86,10 +86,10 @@ announced AS (
 )
 SELECT m.id, m.announcement_id FROM made m;
 
--- NotificationsWaiting counts the notifications of a company that are scheduled for a later run. It counts at most `most` notifications.
+-- NotificationsWaiting counts the notifications of a company that are scheduled for a later run. It counts at most max_rows notifications.
 -- name: NotificationsWaiting :one
 SELECT count(*) FROM (
-    SELECT FROM notifications n WHERE n.company_id = @company_id AND n.next_run_at IS NOT NULL LIMIT @most::bigint
+    SELECT FROM notifications n WHERE n.company_id = @company_id AND n.next_run_at IS NOT NULL LIMIT @max_rows::bigint
 ) w;
 
 -- NotificationFind returns the notification with a dedup_key, and its state. If biz_task_id is given, the statement searches the keys of business events.
@@ -294,7 +294,7 @@ FROM (
 ) l
 WHERE l.status = 3 -- FAILED
 ORDER BY l.notification_id, l.user_id
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- NotificationAnnouncement returns the payload of a notification, and the users or the tag to which it is sent.
 -- name: NotificationAnnouncement :one
@@ -470,7 +470,7 @@ silenced AS (
 )
 SELECT count(*) FROM old;
 
--- NotificationsHold returns up to `most` tasks with ids from first_id up to, but without, before_id. The tasks belong to notifications that are being sent and
+-- NotificationsHold returns up to max_tasks tasks with ids from first_id up to, but without, before_id. The tasks belong to notifications that are being sent and
 -- do not repeat. These tasks must not be dropped, because they are the only record of the people whom the notifications have reached.
 -- name: NotificationsHold :many
 SELECT m.task_id
@@ -484,7 +484,7 @@ WHERE n.forgotten_at IS NULL AND n.deleted_at IS NULL AND n.repeat_minutes IS NU
     )
     AND m.task_id >= @first_id::text AND m.task_id < @before_id::text
 ORDER BY m.task_id
-LIMIT @most::integer;
+LIMIT @max_tasks::integer;
 
 -- RenderingsDeleteUnused deletes up to batch_size renderings that were created on dropped days and are no longer used. It skips partitions that are being
 -- imported.

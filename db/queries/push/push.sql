@@ -45,7 +45,7 @@ opened AS (
     WHERE s.id = st.sender_id AND s.sender_no = @sender_no::text AND s.version = @version::bigint AND st.openings = @openings::bigint
     RETURNING st.openings, st.rest_until, st.rest_reason, pause.at
 ),
-noted AS (
+event_added AS (
     INSERT INTO events (event, subject, detail)
     SELECT 'sender.paused', @sender_no::text, jsonb_build_object('reason', o.rest_reason, 'until', o.rest_until)
     FROM opened o

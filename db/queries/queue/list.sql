@@ -36,40 +36,40 @@ FROM queue q
 WHERE q.task_id = @task_id
 ORDER BY at;
 
--- TaskPartitions returns up to `most` partitions that begin before before_id, newest first. It does not return partitions that begin in the future.
+-- TaskPartitions returns up to max_rows partitions that begin before before_id, newest first. It does not return partitions that begin in the future.
 -- name: TaskPartitions :many
 SELECT p.first_id, p.before_id, (p.history_at IS NOT NULL)::boolean AS is_history
 FROM task_partitions p
 WHERE p.dropped_at IS NULL AND p.first_id < @before_id::text AND p.first_day <= (now() AT TIME ZONE 'UTC')::date
 ORDER BY p.first_id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- TaskIDs returns the ids of all tasks. A list reads the ids of tasks in portions, by the index of its most selective filter. TaskListOf then applies all
--- filters to these ids. TaskIDs and each of the following statements return up to `most` ids from from_id up to, but without, before_id. Newer tasks have
+-- filters to these ids. TaskIDs and each of the following statements return up to max_rows ids from from_id up to, but without, before_id. Newer tasks have
 -- larger ids, and the newest task is first. The planner skips the partitions outside of this range.
 -- name: TaskIDs :many
 SELECT t.task_id FROM messages t
 WHERE t.task_id < @before_id::text AND t.task_id >= @from_id::text
 ORDER BY t.task_id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- name: TaskIDsOfRecipient :many
 SELECT t.task_id FROM messages t
 WHERE t.recipient = @recipient::text AND t.task_id < @before_id::text AND t.task_id >= @from_id::text
 ORDER BY t.task_id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- name: TaskIDsOfBatch :many
 SELECT t.task_id FROM messages t
 WHERE t.batch_id = @batch_id::bigint AND t.task_id < @before_id::text AND t.task_id >= @from_id::text
 ORDER BY t.task_id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- name: TaskIDsOfSubmitter :many
 SELECT t.task_id FROM messages t
 WHERE t.company_id = @company_id AND t.submitted_by = @submitted_by::text AND t.task_id < @before_id::text AND t.task_id >= @from_id::text
 ORDER BY t.task_id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- TaskIDsOfSubmitterAnywhere returns the tasks of a submitter in all companies, because a submitter can have belonged to several companies. It probes
 -- messages_submitted_by_idx once for each company in each partition.
@@ -80,10 +80,10 @@ CROSS JOIN LATERAL (
     SELECT m.task_id FROM messages m
     WHERE m.company_id = c.id AND m.submitted_by = @submitted_by::text AND m.task_id < @before_id::text AND m.task_id >= @from_id::text
     ORDER BY m.task_id DESC
-    LIMIT @most::integer
+    LIMIT @max_rows::integer
 ) t
 ORDER BY t.task_id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- TaskIDsOfProviderNo returns the tasks with a message that has this number at its provider. Messages of many tasks can have the same number. The statement
 -- probes deliveries_provider_no_idx once for each sender.
@@ -96,7 +96,7 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) d
 ORDER BY d.task_id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- TaskIDsOfCompany returns the tasks of a company. It moves through the index from each submitter of the company to the next. It probes
 -- messages_submitted_by_idx once for each submitter in each partition from start_id to end_id.
@@ -124,17 +124,17 @@ CROSS JOIN LATERAL (
     SELECT m.task_id FROM messages m
     WHERE m.company_id = @company_id AND m.submitted_by = s.submitted_by AND m.task_id < @before_id::text AND m.task_id >= @from_id::text
     ORDER BY m.task_id DESC
-    LIMIT @most::integer
+    LIMIT @max_rows::integer
 ) t
 ORDER BY t.task_id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- TaskIDsPending returns PENDING tasks. It scans the queue by task_id, and skips leased tasks, which are few.
 -- name: TaskIDsPending :many
 SELECT q.task_id FROM queue q
 WHERE q.lease_until IS NULL AND q.task_id < @before_id::text AND q.task_id >= @from_id::text
 ORDER BY q.task_id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- TaskIDsProcessing returns leased tasks. It sorts all leased tasks, which are few compared with waiting tasks.
 -- name: TaskIDsProcessing :many
@@ -144,28 +144,28 @@ WITH leased AS MATERIALIZED (
 SELECT l.task_id::text AS task_id FROM leased l
 WHERE l.task_id < @before_id::text AND l.task_id >= @from_id::text
 ORDER BY l.task_id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- TaskIDsSettled returns tasks that have ended. Lists of SUCCESS tasks use this statement, because almost all ended tasks are SUCCESS.
 -- name: TaskIDsSettled :many
 SELECT r.task_id FROM report_logs r
 WHERE r.outcome IS NOT NULL AND r.task_id < @before_id::text AND r.task_id >= @from_id::text -- by report_logs_outcome_key
 ORDER BY r.task_id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- TaskIDsFailed returns tasks that are FAILED (outcome 3) or CANCELLED (4).
 -- name: TaskIDsFailed :many
 SELECT r.task_id FROM report_logs r
 WHERE r.outcome = @outcome::smallint AND r.outcome IN (3, 4) AND r.task_id < @before_id::text AND r.task_id >= @from_id::text
 ORDER BY r.task_id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- name: TaskIDsOfCompanyFailed :many
 SELECT r.task_id FROM report_logs r
 WHERE r.company_id = @company_id AND r.outcome = @outcome::smallint AND r.outcome IN (3, 4)
     AND r.task_id < @before_id::text AND r.task_id >= @from_id::text
 ORDER BY r.task_id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- TaskIDsHeld returns the tasks whose leases a sender holds. It reads all leases. An index for this statement would add a quarter to the WAL of each claim.
 -- name: TaskIDsHeld :many
@@ -181,13 +181,13 @@ FROM (
     (SELECT r.task_id FROM report_logs r
     WHERE r.app_id = @sender_no::text AND r.outcome IS NOT NULL AND r.task_id < @before_id::text AND r.task_id >= @from_id::text
     ORDER BY r.task_id DESC
-    LIMIT @most::integer)
+    LIMIT @max_rows::integer)
     UNION
     SELECT h.task_id COLLATE "C" FROM unnest(@held::text[]) AS h (task_id)
     WHERE h.task_id COLLATE "C" < @before_id::text AND h.task_id COLLATE "C" >= @from_id::text
 ) t
 ORDER BY t.task_id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- TaskIDsOfReceipt returns tasks by their receipt: delivery 1 for delivered messages, delivery 2 for messages that were not delivered.
 -- name: TaskIDsOfReceipt :many
@@ -195,7 +195,7 @@ SELECT r.task_id FROM report_logs r
 WHERE r.effect = CASE @delivery::smallint WHEN 1 THEN 'delivered' ELSE 'undelivered' END AND r.event = 'receipt'
     AND r.task_id < @before_id::text AND r.task_id >= @from_id::text
 ORDER BY r.task_id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- TaskListOf returns the tasks of `ids` that match all filters, newest first. All ids are from from_id to to_id. OFFSET 0 forces one lookup for each id, newest
 -- first, until page_limit tasks match. The joins of tasks_between are in an order that excludes a task as early as possible. template_no is compared with the

@@ -103,7 +103,7 @@ SET matched_at = CASE WHEN r.id = ANY (@found::bigint[]) THEN clock_timestamp() 
 WHERE r.id = ANY (@ids::bigint[]);
 
 -- A list reads ids of receipts or callbacks in portions, by an index. ReceiptListOf or CallbackListOf then applies all filters to these ids. Each of the
--- following statements returns up to `most` ids from from_id up to, but without, before_id, newest first.
+-- following statements returns up to max_rows ids from from_id up to, but without, before_id, newest first.
 
 -- CallbackSenders returns the senders with stored callbacks. It moves through callbacks_sender_idx from each sender to the next.
 -- name: CallbackSenders :many
@@ -117,13 +117,13 @@ WITH RECURSIVE steps AS (
 SELECT s.sender_no::text AS sender_no FROM steps s ORDER BY s.sender_no;
 
 -- name: ReceiptIDs :many
-SELECT r.id FROM receipts r WHERE r.id < @before_id::bigint AND r.id >= @from_id::bigint ORDER BY r.id DESC LIMIT @most::integer;
+SELECT r.id FROM receipts r WHERE r.id < @before_id::bigint AND r.id >= @from_id::bigint ORDER BY r.id DESC LIMIT @max_rows::integer;
 
 -- name: ReceiptIDsOfSender :many
 SELECT r.id FROM receipts r
 WHERE r.sender_no = @sender_no AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
 ORDER BY r.id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- ReceiptIDsUnmatched returns unmatched receipts of the given senders.
 -- name: ReceiptIDsUnmatched :many
@@ -133,10 +133,10 @@ CROSS JOIN LATERAL (
     SELECT r.id FROM receipts r -- by receipts_unmatched_idx
     WHERE r.sender_no = s.sender_no AND r.matched_at IS NULL AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
     ORDER BY r.id DESC
-    LIMIT @most::integer
+    LIMIT @max_rows::integer
 ) i
 ORDER BY i.id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- ReceiptIDsOfNumber returns the receipts of the given senders with a number of the provider.
 -- name: ReceiptIDsOfNumber :many
@@ -148,7 +148,7 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) i
 ORDER BY i.id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- ReceiptListOf returns the receipts of `ids` that match all filters, newest first.
 -- name: ReceiptListOf :many
@@ -192,13 +192,13 @@ ORDER BY u.receipts DESC, n.sender_no
 LIMIT @max_senders::integer;
 
 -- name: CallbackIDs :many
-SELECT c.id FROM callbacks c WHERE c.id < @before_id::bigint AND c.id >= @from_id::bigint ORDER BY c.id DESC LIMIT @most::integer;
+SELECT c.id FROM callbacks c WHERE c.id < @before_id::bigint AND c.id >= @from_id::bigint ORDER BY c.id DESC LIMIT @max_rows::integer;
 
 -- name: CallbackIDsOfSender :many
 SELECT c.id FROM callbacks c
 WHERE c.sender_no = @sender_no AND c.id < @before_id::bigint AND c.id >= @from_id::bigint
 ORDER BY c.id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- CallbackIDsUnreadable returns the callbacks of the given senders that could not be parsed completely.
 -- name: CallbackIDsUnreadable :many
@@ -208,10 +208,10 @@ CROSS JOIN LATERAL (
     SELECT c.id FROM callbacks c -- by callbacks_unreadable_idx
     WHERE c.sender_no = s.sender_no AND (c.refused IS NOT NULL OR c.left_out > 0) AND c.id < @before_id::bigint AND c.id >= @from_id::bigint
     ORDER BY c.id DESC
-    LIMIT @most::integer
+    LIMIT @max_rows::integer
 ) i
 ORDER BY i.id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- CallbackListOf returns the callbacks of `ids` that match all filters, newest first. body contains the first max_body characters.
 -- name: CallbackListOf :many
@@ -236,7 +236,7 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) i
 ORDER BY i.callback_id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- name: CallbackGet :one
 SELECT * FROM callbacks c WHERE c.id = @id;

@@ -65,41 +65,41 @@ SELECT r.id, r.identity, r.message_identity FROM received_messages r
 WHERE r.identity = ANY (@identities::bytea[]) OR r.message_identity = ANY (@message_identities::bytea[])
 ORDER BY r.id;
 
--- A list reads ids in portions, by an index. ReceivedListOf then applies all filters to these ids. Each of the following statements returns up to `most` ids
+-- A list reads ids in portions, by an index. ReceivedListOf then applies all filters to these ids. Each of the following statements returns up to max_rows ids
 -- from from_id up to, but without, before_id, newest first.
 
 -- name: ReceivedIDs :many
-SELECT r.id FROM received_messages r WHERE r.id < @before_id::bigint AND r.id >= @from_id::bigint ORDER BY r.id DESC LIMIT @most::integer;
+SELECT r.id FROM received_messages r WHERE r.id < @before_id::bigint AND r.id >= @from_id::bigint ORDER BY r.id DESC LIMIT @max_rows::integer;
 
 -- name: ReceivedIDsOfCompany :many
 SELECT r.id FROM received_messages r
 WHERE r.company_id = @company_id AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
 ORDER BY r.id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- name: ReceivedIDsUnread :many
 SELECT r.id FROM received_messages r
 WHERE r.read_at IS NULL AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
 ORDER BY r.id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- name: ReceivedIDsUnreadOfCompany :many
 SELECT r.id FROM received_messages r
 WHERE r.company_id = @company_id AND r.read_at IS NULL AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
 ORDER BY r.id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- name: ReceivedIDsOfSender :many
 SELECT r.id FROM received_messages r
 WHERE r.sender_no = @sender_no AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
 ORDER BY r.id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- name: ReceivedIDsOfNumber :many
 SELECT r.id FROM received_messages r
 WHERE r.phone_number = @phone_number AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
 ORDER BY r.id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- ReceivedListOf returns the messages of `ids` that match all filters, newest first. owner: only replies to tasks of this submitter. An erased message is not
 -- returned.

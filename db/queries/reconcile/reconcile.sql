@@ -83,7 +83,7 @@ FROM (
 ) x
 RETURNING id;
 
--- FileReconcile creates a reconciliation with a file. It returns no row if `most` files are already being compared.
+-- FileReconcile creates a reconciliation with a file. It returns no row if max_running files are already being compared.
 -- name: FileReconcile :one
 INSERT INTO reconciliations (
     sender_no, day, from_at, to_at, file_name, upload_id, sheet, number_column, status_column, segments_column, delivered_values, pending_values,
@@ -91,7 +91,7 @@ INSERT INTO reconciliations (
 )
 SELECT @sender_no, @day, @from_at, @to_at, @file_name::text, @upload_id::bigint, @sheet, @number_column, @status_column, @segments_column,
     @delivered_values::text[], @pending_values::text[], 'running', 'read', @created_by
-WHERE (SELECT count(*) FROM reconciliations r WHERE r.status = 'running') < sqlc.arg(most)::bigint
+WHERE (SELECT count(*) FROM reconciliations r WHERE r.status = 'running') < sqlc.arg(max_running)::bigint
 RETURNING id;
 
 -- ReconciliationList returns reconciliations with ids smaller than before_id, newest first.
@@ -180,7 +180,7 @@ WHERE r.reconciliation_id = @id AND r.provider_no = ANY (ARRAY(
     SELECT o.provider_no FROM reconciliation_rows o WHERE o.reconciliation_id = @id ORDER BY o.provider_no LIMIT @batch_size::integer
 ));
 
--- AttemptsOfNumbers returns the attempts of a sender with one of provider_nos, in the order of the numbers. It returns at most `most` + 1 rows, so that the
+-- AttemptsOfNumbers returns the attempts of a sender with one of provider_nos, in the order of the numbers. It returns at most max_rows + 1 rows, so that the
 -- result fits into memory. A repeated report has several rows.
 -- name: AttemptsOfNumbers :many
 SELECT n.provider_no::text AS provider_no, d.task_id, d.lease_id, d.created_at
@@ -189,10 +189,10 @@ CROSS JOIN LATERAL (
     -- LIMIT forces one lookup by deliveries_provider_no_idx for each number. It also limits the rows of a number with too many attempts.
     SELECT o.id, o.task_id, o.lease_id, o.created_at FROM deliveries o
     WHERE o.sender_no = @sender_no AND o.provider_no = n.provider_no
-    LIMIT sqlc.arg(most)::bigint + 1
+    LIMIT sqlc.arg(max_rows)::bigint + 1
 ) d
 ORDER BY n.place, d.id
-LIMIT sqlc.arg(most)::bigint + 1;
+LIMIT sqlc.arg(max_rows)::bigint + 1;
 
 -- AttemptsUnlisted returns the attempts of a sender in a time range whose numbers are not in a file. The attempts begin after a position (after_at, after_id).
 -- A repeated report counts once, at its first time.
@@ -220,7 +220,7 @@ WHERE r.task_id = ANY (@task_ids::text[]) AND (
 ORDER BY r.task_id, r.id;
 
 -- DifferencesAdd stores differences of one kind in a reconciliation. counted: the number of differences of this kind that are already counted. Only the first
--- `most` differences of the kind are stored.
+-- max_differences differences of the kind are stored.
 -- name: DifferencesAdd :exec
 INSERT INTO reconciliation_differences (reconciliation_id, kind, provider_no, row_no, task_id, accepted_at, ours, theirs)
 SELECT @reconciliation_id, @kind, nullif(i.provider_no, ''), nullif(i.row_no, 0), nullif(i.task_id, ''), i.accepted_at, nullif(i.ours, ''),
@@ -231,7 +231,7 @@ FROM (
         unnest(@ours::text[]) AS ours, unnest(@theirs::text[]) AS theirs, generate_series(1, cardinality(@provider_nos::text[])) AS place
 ) i
 ORDER BY i.place
-LIMIT greatest(0, sqlc.arg(most)::bigint - sqlc.arg(counted)::bigint);
+LIMIT greatest(0, sqlc.arg(max_differences)::bigint - sqlc.arg(counted)::bigint);
 
 -- ReconciliationsDeleteExpired deletes reconciliations that ended longer ago than keep. It checks only the batch_size oldest reconciliations.
 -- name: ReconciliationsDeleteExpired :execrows

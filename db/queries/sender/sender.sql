@@ -4,8 +4,8 @@
 -- name: SenderConfigs :many
 SELECT s.sender_no, s.kind, s.config, s.version FROM senders s WHERE s.kind <> 'app' ORDER BY s.id;
 
--- SenderReseal stores a configuration that was encrypted again with the current key. It changes nothing if the sender was changed meanwhile.
--- name: SenderReseal :execrows
+-- SenderReencrypt stores a configuration that was encrypted again with the current key. It changes nothing if the sender was changed meanwhile.
+-- name: SenderReencrypt :execrows
 UPDATE senders SET config = @config WHERE sender_no = @sender_no AND version = @version;
 
 -- SenderRegister creates the sender of an app that polls for the first time.
@@ -89,7 +89,7 @@ ORDER BY s.id DESC
 LIMIT @page_limit::integer;
 
 -- SenderUpdate writes all changeable columns of a sender, and writes changed thresholds to the ledger. config null: the current config is not changed, because
--- SenderReseal can change the config without a new version. If interval_ms changes, the new interval counts from the last claim. The sender is ready when the
+-- SenderReencrypt can change the config without a new version. If interval_ms changes, the new interval counts from the last claim. The sender is ready when the
 -- new interval has passed for each task of the last claim (S4.4). is_mended: the statement also closes the circuit breaker.
 -- name: SenderUpdate :execrows
 WITH before AS MATERIALIZED (
@@ -109,14 +109,14 @@ changed AS (
     RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.interval_ms AS interval_before, b.low_warning AS low_warning_before,
         b.low_switch AS low_switch_before, @is_mended::boolean AS is_mended
 ),
-noted AS (
+thresholds_logged AS (
     INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
     SELECT c.id, 0, coalesce(st.balance, 0), c.low_warning, c.low_switch, 'thresholds', @username::text
     FROM changed c
     CROSS JOIN LATERAL (SELECT * FROM sender_states WHERE sender_id = c.id FOR UPDATE) st
     WHERE c.low_warning IS DISTINCT FROM c.low_warning_before OR c.low_switch IS DISTINCT FROM c.low_switch_before
 ),
-counted_anew AS (
+interval_applied AS (
     UPDATE sender_states st
     SET next_available_at = greatest(
             CASE WHEN st.last_taken_at IS NOT NULL THEN st.last_taken_at + make_interval(secs => st.last_taken * c.interval_ms / 1000.0)
@@ -395,7 +395,7 @@ ORDER BY
     c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
 LIMIT 100;
 
--- SendersReady returns up to `most` senders that are on but cannot claim tasks, with the reason, and one sender that can claim tasks. number is the number of
+-- SendersReady returns up to max_senders senders that are on but cannot claim tasks, with the reason, and one sender that can claim tasks. number is the number of
 -- senders in the same group: senders that cannot claim, or senders that can claim. company_id: only the senders in routes of this company.
 -- name: SendersReady :many
 SELECT r.sender_no, r.name, r.reason, r.number
@@ -421,7 +421,7 @@ FROM (
     ) j
     WINDOW w AS (PARTITION BY j.reason = '')
 ) r
-WHERE r.nth <= CASE WHEN r.reason = '' THEN 1 ELSE @most::integer END
+WHERE r.nth <= CASE WHEN r.reason = '' THEN 1 ELSE @max_senders::integer END
 ORDER BY r.reason = '', r.sender_no;
 
 -- SenderAnswers returns the ten latest outcomes of calls of a sender, newest first.

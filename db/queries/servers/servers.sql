@@ -17,7 +17,7 @@ DELETE FROM servers WHERE seen_at < now() - interval '1 day';
 SELECT s.server_id, s.host, s.roles, s.version, s.started_at, s.seen_at, s.seen_at > now() - @alive_within::interval AS is_alive
 FROM servers s
 ORDER BY s.host, s.started_at, s.server_id
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- ServerDemand returns whether the senders need a server that pushes messages (push), and whether they need a server that accepts callbacks (callback).
 -- Callbacks can arrive for senders that are on or off. For a retired sender, callbacks can arrive until `late` has passed since its last change.

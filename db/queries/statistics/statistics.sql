@@ -106,7 +106,7 @@ FROM (
     GROUP BY k.key
 ) z
 ORDER BY z.size DESC, z.key
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- StatisticsPoints returns the counts of the given keys of a dimension in a range, in one snapshot. If is_packed is true, the row comes from statistics, and
 -- waits and durations are histograms. If is_packed is false, the row contains more recent counts, and waits and durations contain one byte for each task.

@@ -2,7 +2,7 @@
 
 -- ErasureDefaults deletes the default contents of a company for the given recipients, and returns their ids.
 -- name: ErasureDefaults :many
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM default_contents d WHERE d.company_id = @company_id AND d.recipient = ANY (@recipients::text[]) RETURNING d.id
 )
-SELECT g.id FROM gone g ORDER BY g.id;
+SELECT g.id FROM deleted g ORDER BY g.id;

@@ -88,4 +88,4 @@ JOIN channels c ON c.id = s.channel_id AND c.channel = @channel::text
 LEFT JOIN sender_states st ON st.sender_id = s.id
 WHERE sender_serves(s.id, @company_id::bigint)
 ORDER BY s.sender_no
-LIMIT @most::integer;
+LIMIT @max_rows::integer;

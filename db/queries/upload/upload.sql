@@ -1,10 +1,10 @@
 -- Statements on uploads. An upload stores the file of a request in parts.
 
--- UploadAdd creates an upload. It returns no row if the uploads of the company already contain `most` bytes.
+-- UploadAdd creates an upload. It returns no row if the uploads of the company already contain max_bytes bytes.
 -- name: UploadAdd :one
 INSERT INTO uploads (company_id, submitted_by, name)
 SELECT @company_id, @submitted_by, @name
-WHERE (SELECT coalesce(sum(u.size), 0) FROM uploads u WHERE u.company_id = @company_id) < @most::bigint
+WHERE (SELECT coalesce(sum(u.size), 0) FROM uploads u WHERE u.company_id = @company_id) < @max_bytes::bigint
 RETURNING id;
 
 -- name: UploadPartAdd :exec

@@ -45,22 +45,22 @@ SELECT w.company_id FROM webhooks w WHERE w.id = @id FOR UPDATE;
 -- name: WebhookUserHold :one
 SELECT u.id FROM users u WHERE u.username = @username AND u.company_id = @company_id FOR NO KEY UPDATE;
 
--- WebhookSecretAdd creates the row of a new secret of a webhook. WebhookSecretSeal then stores the encrypted secret.
+-- WebhookSecretAdd creates the row of a new secret of a webhook. WebhookSecretStore then stores the encrypted secret.
 -- name: WebhookSecretAdd :one
 INSERT INTO webhook_secrets (webhook_id, sealed) VALUES (@webhook_id, '') RETURNING id;
 
--- WebhookSecretSeal stores an encrypted secret. It changes nothing if the secret was changed meanwhile.
--- name: WebhookSecretSeal :execrows
+-- WebhookSecretStore stores an encrypted secret. It changes nothing if the secret was changed meanwhile.
+-- name: WebhookSecretStore :execrows
 UPDATE webhook_secrets s SET sealed = @sealed WHERE s.id = @id AND s.sealed = @before;
 
 -- WebhookSecretsExpire sets the end of the current secret of a webhook: the secret signs for `overlap` from now. It deletes expired secrets, and keeps only the
--- newest `most` secrets. The caller has locked the webhook.
+-- newest max_secrets secrets. The caller has locked the webhook.
 -- name: WebhookSecretsExpire :exec
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM webhook_secrets s
     WHERE s.webhook_id = @webhook_id AND (
         s.valid_until <= now()
-        OR s.id <= coalesce((SELECT o.id FROM webhook_secrets o WHERE o.webhook_id = @webhook_id ORDER BY o.id DESC OFFSET @most::integer LIMIT 1), 0)
+        OR s.id <= coalesce((SELECT o.id FROM webhook_secrets o WHERE o.webhook_id = @webhook_id ORDER BY o.id DESC OFFSET @max_secrets::integer LIMIT 1), 0)
     )
 )
 UPDATE webhook_secrets s SET valid_until = now() + @overlap::interval WHERE s.webhook_id = @webhook_id AND s.valid_until IS NULL;
@@ -215,7 +215,7 @@ WHERE f.at >= @from_at AND f.at < @to_at;
 -- name: WebhookBegins :exec
 UPDATE webhooks w SET version = w.version + 1, rest_until = NULL WHERE w.id = @id;
 
--- WebhookReplay makes up to `most` events of the feed due again for a webhook. It returns their number and the last id. The events are the events of `ids`, or
+-- WebhookReplay makes up to max_rows events of the feed due again for a webhook. It returns their number and the last id. The events are the events of `ids`, or
 -- the events of a time range (by_time), if the webhook subscribes to them. All ids are between from_id and until_id. An event that waits for an earlier event
 -- of its task continues to wait.
 -- name: WebhookReplay :one
@@ -226,7 +226,7 @@ WITH picked AS MATERIALIZED (
         AND f.type = ANY (@types::text[]) AND f.id BETWEEN @from_id::bigint AND @until_id::bigint
         AND (f.id = ANY (@ids::bigint[]) OR (@by_time::boolean AND f.at >= @from_at::timestamptz AND f.at < @to_at::timestamptz))
     ORDER BY f.id
-    LIMIT @most::integer
+    LIMIT @max_rows::integer
 ),
 put AS (
     INSERT INTO webhook_retries AS r (webhook_id, feed_id, task_id, due_at)
@@ -253,12 +253,12 @@ FROM (
 ORDER BY x.nth
 RETURNING id, feed_id;
 
--- WebhookDeliveriesDeleteOldest deletes stored requests of a webhook. It keeps the latest `most` requests, and the last request of each event that waits for a
+-- WebhookDeliveriesDeleteOldest deletes stored requests of a webhook. It keeps the latest max_rows requests, and the last request of each event that waits for a
 -- retry.
 -- name: WebhookDeliveriesDeleteOldest :exec
 DELETE FROM webhook_deliveries d
 WHERE d.webhook_id = @webhook_id
-    AND d.id <= coalesce((SELECT o.id FROM webhook_deliveries o WHERE o.webhook_id = @webhook_id ORDER BY o.id DESC OFFSET @most::integer LIMIT 1), 0)
+    AND d.id <= coalesce((SELECT o.id FROM webhook_deliveries o WHERE o.webhook_id = @webhook_id ORDER BY o.id DESC OFFSET @max_rows::integer LIMIT 1), 0)
     AND NOT EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = d.webhook_id AND r.feed_id = d.feed_id AND r.delivery_id = d.id);
 
 -- WebhookDeliveryList returns requests of a webhook with ids smaller than before_id, newest first. next_at is the time of the next retry of the event. It is

@@ -439,7 +439,7 @@ func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err e
 
 // noteAct records the action of a user on a batch, in the transaction of ctx.
 func (s *Service) noteAct(ctx context.Context, id int64, act, by string) error {
-	return postgres.Wrap("note act", s.q.BatchActAdd(ctx, batchq.BatchActAddParams{BatchID: id, Act: act, Username: by}), nil)
+	return postgres.Wrap("record action", s.q.BatchActAdd(ctx, batchq.BatchActAddParams{BatchID: id, Act: act, Username: by}), nil)
 }
 
 // maxActs is the maximum number of actions of one batch that Acts returns.
@@ -450,7 +450,7 @@ type Act = batchq.BatchActsRow
 
 // Acts returns the actions of users on a batch, newest first.
 func (s *Service) Acts(ctx context.Context, id int64) ([]Act, error) {
-	acts, err := s.q.BatchActs(ctx, batchq.BatchActsParams{BatchID: id, Most: maxActs})
+	acts, err := s.q.BatchActs(ctx, batchq.BatchActsParams{BatchID: id, MaxRows: maxActs})
 	return acts, postgres.Wrap("read acts of batch", err, nil)
 }
 

@@ -104,8 +104,8 @@ func TestABatchOfEmailIsCheckedPreviewedAndSent(t *testing.T) {
 	}
 }
 
-// The contacts of a tag can be the rows of a batch on every channel, because their addresses are fields or user ids. The text of a notification template is
-// filled with the fields and attributes of each contact. The provider gets the parameters of each contact.
+// On every channel, a batch can take its rows from the contacts of a tag, because the address on the channel is a field of the contact or its user id. The
+// placeholders of a notification template are filled with the fields and attributes of each contact. The provider also gets these values as parameters.
 func TestABatchOfATagSendsOnTheChannelOfItsAddresses(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	box, oa := b.AddMailbox("mail"), apptest.NewProvider(t)

@@ -131,7 +131,7 @@ func (s *Service) restart(ctx context.Context, c *check) error {
 	isChecking := false
 	err := s.while(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, _ batchq.BatchHoldRow) error {
 		isChecking = true
-		return s.q.BatchRowsDeleteExpired(ctx, c.batch.ID)
+		return s.q.BatchRowsDelete(ctx, c.batch.ID)
 	})
 	if err == nil && !isChecking { // the batch was cancelled meanwhile
 		err = errElsewhere

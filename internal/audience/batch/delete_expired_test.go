@@ -28,15 +28,15 @@ func TestABatchIsDeletedWithItsRowsAfterBatchDays(t *testing.T) {
 	expect(b, get(b, at), "finished", "2 rows, 2 valid, 2 success")
 	running := checked(b, numbers(2), "content", "hello", "auto_confirm", "true")
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"batch_days": 30}})
-	forget := func(want int) {
+	deleteExpired := func(want int) {
 		t.Helper()
 		if n, err := b.App.Batches.DeleteExpired(t.Context()); n != want || err != nil {
 			t.Errorf("deleted %d, want %d, %v", n, want, err)
 		}
 	}
-	forget(0)
+	deleteExpired(0)
 	b.Exec("UPDATE batches SET checked_at = now() - interval '31 days', ended_at = CASE WHEN ended_at IS NOT NULL THEN now() - interval '31 days' END")
-	forget(2)
+	deleteExpired(2)
 	get(b, running)
 	if n := b.Count("SELECT count(*) FROM batch_rows"); n != 2 {
 		t.Errorf("%d rows are left", n)

@@ -87,7 +87,7 @@ func (s *Service) release(ctx context.Context, id int64) error {
 		return fmt.Errorf("release tasks: %w", err)
 	}
 	err := s.while(ctx, id, progress.Running, func(ctx context.Context, _ batchq.BatchHoldRow) error { return s.q.BatchReleased(ctx, id) })
-	return postgres.Wrap("note release", err, nil)
+	return postgres.Wrap("record release", err, nil)
 }
 
 // while locks a batch and calls do in the same transaction. If the batch does not have the given status any more, while does nothing.
@@ -131,7 +131,7 @@ func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) 
 			if err := s.q.BatchReread(ctx, id); err != nil {
 				return fmt.Errorf("read contacts again: %w", err)
 			}
-			return postgres.Wrap("delete rows", s.q.BatchRowsDeleteExpired(ctx, id), nil)
+			return postgres.Wrap("delete rows", s.q.BatchRowsDelete(ctx, id), nil)
 		}
 		if isServed, err := s.isServed(ctx, b); err != nil || !isServed {
 			return err
@@ -201,7 +201,7 @@ func (s *Service) submit(ctx context.Context, b batchq.Batch, rows []batchq.Batc
 		p.RowNos, p.TaskIds, p.Codes, p.Faults = append(p.RowNos, rows[i].RowNo), append(p.TaskIds, o.TaskID), append(p.Codes, code), append(p.Faults, why)
 	}
 	if err := s.q.BatchRowsFed(ctx, p); err != nil {
-		return fmt.Errorf("note tasks of rows: %w", err)
+		return fmt.Errorf("store tasks of rows: %w", err)
 	}
 	return postgres.Wrap("count fed rows", s.q.BatchFed(ctx, n), nil)
 }

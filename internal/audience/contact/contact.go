@@ -212,7 +212,7 @@ func (s *Service) Search(ctx context.Context, companyID int64, text string, afte
 	prefix := strings.ToLower(text) // in the same way as the SQL function fold_case
 	from := after.from(prefix)
 	p := contactq.ContactSearchParams{
-		CompanyID: companyID, Prefix: prefix, AfterTerm: from.Term, AfterID: from.UserID, Most: int32(fieldsFound*limit + 1),
+		CompanyID: companyID, Prefix: prefix, AfterTerm: from.Term, AfterID: from.UserID, MaxRows: int32(fieldsFound*limit + 1),
 	}
 	if number := phone.Beginning(text, region); number != "" {
 		from := after.from(number)
@@ -232,7 +232,7 @@ func (s *Service) Search(ctx context.Context, companyID int64, text string, afte
 		}
 		last = Place{Term: row.Term, UserID: row.Contact.UserID}
 	}
-	if len(rows) == int(p.Most) {
+	if len(rows) == int(p.MaxRows) {
 		return found, &last, nil
 	}
 	return found, nil, nil

@@ -15,7 +15,7 @@ const MaxErased = 100
 // OfPerson returns up to MaxErased+1 contacts of a company that have one of the given user ids or addresses.
 func (s *Service) OfPerson(ctx context.Context, companyID int64, userIDs, recipients []string) ([]PersonRow, error) {
 	rows, err := s.q.ErasedContacts(ctx, contactq.ErasedContactsParams{
-		CompanyID: companyID, UserIds: userIDs, Recipients: recipients, Most: MaxErased + 1,
+		CompanyID: companyID, UserIds: userIDs, Recipients: recipients, MaxRows: MaxErased + 1,
 	})
 	return rows, postgres.Wrap("find contacts", err, nil)
 }
@@ -27,7 +27,7 @@ func (s *Service) Erase(ctx context.Context, p *erase.Person) (erase.Counts, err
 	}
 	if len(p.AskedRecipients) > 0 {
 		added, err := s.q.ErasedContacts(ctx, contactq.ErasedContactsParams{
-			CompanyID: p.CompanyID, UserIds: []string{}, Recipients: p.AskedRecipients, Most: MaxErased,
+			CompanyID: p.CompanyID, UserIds: []string{}, Recipients: p.AskedRecipients, MaxRows: MaxErased,
 		})
 		if err != nil {
 			return nil, postgres.Wrap("find contacts", err, nil)

@@ -57,7 +57,7 @@ func (s *Service) StartImport(ctx context.Context, r ImportRequest) (ImportRow, 
 			}
 		}
 		id, err = s.q.ImportCreate(ctx, contactq.ImportCreateParams{
-			CompanyID: r.CompanyID, FileName: r.Upload.Name, UploadID: r.Upload.ID, Sheet: r.Sheet, Tag: r.Tag, DefaultRegion: r.Region, CreatedBy: r.By, Most: maxImports,
+			CompanyID: r.CompanyID, FileName: r.Upload.Name, UploadID: r.Upload.ID, Sheet: r.Sheet, Tag: r.Tag, DefaultRegion: r.Region, CreatedBy: r.By, MaxRunning: maxImports,
 		})
 		if err != nil {
 			return postgres.Wrap("create import", err, fault.AtLimit(maxImports))
@@ -524,7 +524,7 @@ func (s *Service) refuseOverfull(ctx context.Context, companyID int64, l *list, 
 		return err
 	}
 	overfull, err := s.q.ImportOverfull(ctx, contactq.ImportOverfullParams{
-		CompanyID: companyID, UserIds: params.UserIds, Attributes: params.Attributes, Most: maxAttributes,
+		CompanyID: companyID, UserIds: params.UserIds, Attributes: params.Attributes, MaxAttributes: maxAttributes,
 	})
 	if err != nil {
 		return fmt.Errorf("count attributes: %w", err)

@@ -198,7 +198,7 @@ func (s *Service) Export(ctx context.Context, of Selection) (attributes []string
 	if _, err := s.resolve(ctx, of); err != nil {
 		return nil, nil, err
 	}
-	attributes, err = s.q.ContactAttributes(ctx, contactq.ContactAttributesParams{CompanyID: of.CompanyID, Most: maxNames + 1})
+	attributes, err = s.q.ContactAttributes(ctx, contactq.ContactAttributesParams{CompanyID: of.CompanyID, MaxRows: maxNames + 1})
 	switch {
 	case err != nil:
 		return nil, nil, fmt.Errorf("find attributes: %w", err)

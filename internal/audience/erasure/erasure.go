@@ -79,7 +79,7 @@ var errNone = fault.New(fault.NotFound, fault.ErasureNotFound)
 
 // Start stores a request to erase a person. Run performs the erasure later. Faults: request.invalid, limit.reached.
 func (s *Service) Start(ctx context.Context, r Request) (Row, error) {
-	p := erasureq.ErasureCreateParams{CompanyID: r.CompanyID, UserIds: []string{}, AskedRecipients: []string{}, CreatedBy: r.By, Most: maxRunning}
+	p := erasureq.ErasureCreateParams{CompanyID: r.CompanyID, UserIds: []string{}, AskedRecipients: []string{}, CreatedBy: r.By, MaxRunning: maxRunning}
 	if r.UserID != nil {
 		p.UserIds = append(p.UserIds, *r.UserID)
 	}

@@ -95,7 +95,7 @@ const maxWaiting = 100_000
 
 // checkWaiting returns the fault limit.reached if too many notifications of the company wait. The count includes the notifications that this call has stored.
 func (s *Service) checkWaiting(ctx context.Context, companyID int64) error {
-	n, err := s.q.NotificationsWaiting(ctx, notificationq.NotificationsWaitingParams{CompanyID: companyID, Most: maxWaiting + 1})
+	n, err := s.q.NotificationsWaiting(ctx, notificationq.NotificationsWaitingParams{CompanyID: companyID, MaxRows: maxWaiting + 1})
 	if err == nil && n > maxWaiting {
 		return fault.AtLimit(maxWaiting)
 	}
@@ -121,7 +121,7 @@ func (s *Service) readOutcomes(ctx context.Context, made []Made, user string) (h
 	if err != nil {
 		return false, fmt.Errorf("read outcomes: %w", err)
 	}
-	failures, err := s.q.NotificationFailures(ctx, notificationq.NotificationFailuresParams{Ids: ids, SubmittedBy: user, Most: maxFailures + 1})
+	failures, err := s.q.NotificationFailures(ctx, notificationq.NotificationFailuresParams{Ids: ids, SubmittedBy: user, MaxRows: maxFailures + 1})
 	if err != nil {
 		return false, fmt.Errorf("read failures: %w", err)
 	}

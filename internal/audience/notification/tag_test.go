@@ -35,7 +35,7 @@ func runAll(b *apptest.Bundle) {
 	}
 }
 
-func told(b *apptest.Bundle) int {
+func messages(b *apptest.Bundle) int {
 	b.T.Helper()
 	n := b.Count("SELECT count(*) FROM messages")
 	if distinct := b.Count("SELECT count(DISTINCT user_id) FROM messages"); distinct != n {
@@ -49,7 +49,7 @@ func TestANotificationGoesToTheContactsOfATag(t *testing.T) {
 	b := apptest.New(t)
 	makeVIPs(b, 1200)
 	id := toTag(b, "vip", nil)
-	if n := told(b); n != 500 {
+	if n := messages(b); n != 500 {
 		t.Errorf("the request notified %d, want the first portion", n)
 	}
 	if n := b.Notification(id); n.Status != 0 || n.People != 500 || *n.Tag != "vip" || len(n.UserIds) != 0 {
@@ -61,19 +61,19 @@ func TestANotificationGoesToTheContactsOfATag(t *testing.T) {
 	if _, err := b.App.Notifications.Run(t.Context()); err == nil {
 		t.Error("no failure is reported")
 	}
-	if n := told(b); n != 500 {
+	if n := messages(b); n != 500 {
 		t.Errorf("a run that was broken off notified %d", n)
 	}
 	b.Exec("DROP FUNCTION broken_off() CASCADE")
 	runAll(b)
-	if n := told(b); n != 1200 {
+	if n := messages(b); n != 1200 {
 		t.Errorf("%d are notified, want 1200", n)
 	}
 	if n := b.Notification(id); n.People != 1200 || len(*n.Recipients) != 1000 || b.Count("SELECT count(*) FROM renderings") != 1 {
 		t.Errorf("%+v", n)
 	}
 	runAll(b)
-	if n := told(b); n != 1200 {
+	if n := messages(b); n != 1200 {
 		t.Errorf("a second run notified %d", n)
 	}
 }
@@ -84,7 +84,7 @@ func TestATagIsReadWhenItsNotificationIsSent(t *testing.T) {
 	makeVIPs(b, 2)
 	toTag(b, "vip", map[string]any{"next_run_time": time.Now().Add(time.Hour)})
 	runAll(b)
-	if n := told(b); n != 0 {
+	if n := messages(b); n != 0 {
 		t.Errorf("%d were notified too early", n)
 	}
 	b.PutContacts(map[string]any{"user_id": "late"})
@@ -232,8 +232,8 @@ func TestANotificationInterruptedBetweenPortionsFails(t *testing.T) {
 		id := toTag(b, "vip", map[string]any{"expires_at": time.Now().Add(time.Hour)})
 		b.Exec(c.act)
 		runAll(b)
-		if n := b.Notification(id); told(b) != 500 || n.Status != api.NotificationFailed || *n.Remark != c.want {
-			t.Errorf("%d are notified, status %d, %v", told(b), n.Status, n.Remark)
+		if n := b.Notification(id); messages(b) != 500 || n.Status != api.NotificationFailed || *n.Remark != c.want {
+			t.Errorf("%d are notified, status %d, %v", messages(b), n.Status, n.Remark)
 		}
 	}
 }

@@ -186,8 +186,8 @@ func checkRows(part io.Reader) error {
 	}
 }
 
-// mergedIn returns the cells of the first element mergeCell in window that covers more than one cell. It skips an element that starts in the last tail bytes,
-// because the next window contains the whole element. In the last window it skips nothing.
+// mergedIn searches window for merged cells: an element mergeCell that covers more than one cell. It returns the cells of the first such element. An element
+// that starts in the last tail bytes can be cut off, and the next window contains it completely, so mergedIn skips it. In the last window, it skips nothing.
 func mergedIn(window []byte, isLast bool, tail int) string {
 	name := []byte("mergeCell ")
 	for rest := window; ; {

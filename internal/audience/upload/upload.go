@@ -110,7 +110,7 @@ func (s *Service) add(ctx context.Context, r io.Reader, meta Meta) (Upload, erro
 	u := Upload{Name: nameOf(meta.Name)}
 	var err error
 	u.ID, err = s.q.UploadAdd(ctx, uploadq.UploadAddParams{
-		CompanyID: meta.CompanyID, SubmittedBy: meta.SubmittedBy, Name: u.Name, Most: maxCompany,
+		CompanyID: meta.CompanyID, SubmittedBy: meta.SubmittedBy, Name: u.Name, MaxBytes: maxCompany,
 	})
 	if err != nil {
 		return Upload{}, postgres.Wrap("begin upload", err, errTooMuch)

@@ -97,7 +97,7 @@ func (s *Service) Plan(ctx context.Context, r Request) (Plan, error) {
 		MessageType: r.Filter.MessageType, CreatedFrom: r.Filter.CreatedFrom, CreatedTo: r.Filter.CreatedTo, SenderNo: r.Filter.SenderNo,
 		Result: r.Filter.Result, Delivery: r.Filter.Delivery, BatchID: r.Filter.BatchID, IsTest: r.Filter.Test,
 		CountryNo: r.Filter.CountryNo, TemplateNo: r.Filter.TemplateNo, SubmittedBy: r.Filter.SubmittedBy, ProviderNo: r.Filter.ProviderNo,
-		Status: status, Most: MaxTasks, Filter: r.Shown, Remark: r.Remark, CreatedBy: r.By, Expected: r.Count,
+		Status: status, MaxTasks: MaxTasks, Filter: r.Shown, Remark: r.Remark, CreatedBy: r.By, Expected: r.Count,
 		BatchSize: partSize,
 	}
 	var plan Plan

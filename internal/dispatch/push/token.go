@@ -62,20 +62,20 @@ func (t *tokens) get(ctx context.Context, stale string, fetch func(ctx context.C
 func (t *tokens) fetch(ctx context.Context, lease int64, stale string, fetch func(ctx context.Context) (string, time.Duration, error)) (string, error) {
 	token, err := t.read(ctx, stale)
 	var lasts time.Duration
-	var sealed string
+	var encrypted string
 	if err == nil && token == "" {
 		if token, lasts, err = fetch(ctx); err == nil {
-			sealed, err = t.p.configs.SealField(t.senderNo, t.field(), token)
+			encrypted, err = t.p.configs.EncryptField(t.senderNo, t.field(), token)
 		}
 	}
 	// The token is stored even if ctx has ended, because the other callers wait for the lease.
 	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxBackoff)
 	defer cancel()
-	if err != nil || sealed == "" {
+	if err != nil || encrypted == "" {
 		released := t.p.q.TokenRelease(storing, pushq.TokenReleaseParams{SenderNo: t.senderNo, Fetches: lease})
 		return token, errors.Join(err, postgres.Wrap("release token", released, nil))
 	}
-	err = t.p.q.TokenSet(storing, pushq.TokenSetParams{SenderNo: t.senderNo, Token: sealed, Seconds: lasts.Seconds(), Fetches: lease})
+	err = t.p.q.TokenSet(storing, pushq.TokenSetParams{SenderNo: t.senderNo, Token: encrypted, Seconds: lasts.Seconds(), Fetches: lease})
 	return token, postgres.Wrap("store token", err, nil)
 }
 
@@ -88,7 +88,7 @@ func (t *tokens) read(ctx context.Context, stale string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read token: %w", err)
 	}
-	token, err := t.p.configs.OpenField(t.senderNo, t.field(), row.Token)
+	token, err := t.p.configs.DecryptField(t.senderNo, t.field(), row.Token)
 	if err != nil || token == stale {
 		return "", nil //nolint:nilerr // a token of another configuration or of a deleted key must be fetched again
 	}

@@ -56,7 +56,7 @@ func (s *Service) inPortions(ctx context.Context, act string, run func(q *dispat
 // RoomOfBatch returns how many tasks can be added to a batch until the number of its PENDING tasks reaches most.
 func (s *Service) RoomOfBatch(ctx context.Context, batchID int64, most int) (room int, err error) {
 	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) error {
-		n, err := q.TasksWaiting(ctx, dispatchq.TasksWaitingParams{BatchID: batchID, Most: int32(most)})
+		n, err := q.TasksWaiting(ctx, dispatchq.TasksWaitingParams{BatchID: batchID, MaxTasks: int32(most)})
 		room = most - int(n)
 		return err
 	})

@@ -37,7 +37,7 @@ func (s *Service) Move(ctx context.Context) (int, error) {
 		_, err = s.releaseSwitched(ctx)
 	}
 	if err == nil {
-		err = postgres.Wrap("settle pools", s.q.PoolSettle(ctx, viewLasts+time.Since(began)), nil)
+		err = postgres.Wrap("end searches for tasks of new pools", s.q.PoolSettle(ctx, viewLasts+time.Since(began)), nil)
 	}
 	return moved, err
 }

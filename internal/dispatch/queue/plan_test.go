@@ -168,7 +168,7 @@ func submitTasks(t *testing.T, db *postgres.DB, submissions *submit.Service, bat
 			submit.Origin{User: fmt.Sprint(batch, i), CompanyID: access.DefaultCompany})
 		if err == nil {
 			err = claim.Dispatch(t.Context(), db, func(q *dispatchq.Queries) error {
-				_, err := q.TaskAhead(t.Context(), dispatchq.TaskAheadParams{TaskID: made.TaskID, Most: 3})
+				_, err := q.TaskAhead(t.Context(), dispatchq.TaskAheadParams{TaskID: made.TaskID, MaxTasks: 3})
 				return err
 			})
 		}
@@ -267,16 +267,16 @@ func readQueue(t *testing.T, db *postgres.DB) {
 	if err := claim.Dispatch(t.Context(), db, func(q *dispatchq.Queries) error {
 		_, err := q.TaskWaits(t.Context(), []int64{1, 2})
 		if err == nil {
-			_, err = q.TaskWaitsQueued(t.Context(), dispatchq.TaskWaitsQueuedParams{Most: 100})
+			_, err = q.TaskWaitsQueued(t.Context(), dispatchq.TaskWaitsQueuedParams{MaxPools: 100})
 		}
 		if err == nil {
 			_, err = q.LongestWait(t.Context())
 		}
 		if err == nil {
-			_, err = q.TasksLate(t.Context(), dispatchq.TasksLateParams{AfterSeconds: 60, Most: 10, Ignored: []int64{}})
+			_, err = q.TasksLate(t.Context(), dispatchq.TasksLateParams{AfterSeconds: 60, MaxTasks: 10, Ignored: []int64{}})
 		}
 		if err == nil {
-			_, err = q.PoolsWaiting(t.Context(), dispatchq.PoolsWaitingParams{Most: 10, Ignored: []int64{}})
+			_, err = q.PoolsWaiting(t.Context(), dispatchq.PoolsWaitingParams{MaxPools: 10, Ignored: []int64{}})
 		}
 		if err == nil {
 			_, err = q.TasksLater(t.Context(), 10)

@@ -427,7 +427,7 @@ func TestSenderWithAQuotaClaimsTasksBehindLockedTasks(t *testing.T) {
 	}
 	one, read := int64(1), 0
 	offers, err := dispatchq.New(claim).TaskOffer(t.Context(), dispatchq.TaskOfferParams{
-		SenderNo: "last", PoolIds: []int64{1}, Most: []int64{1}, RivalRooms: []int64{0}, FromSegments: []int64{0},
+		SenderNo: "last", PoolIds: []int64{1}, MaxTasks: []int64{1}, RivalRooms: []int64{0}, FromSegments: []int64{0},
 		IsTight: true, CountsSegments: true, SegmentsLeft: &one,
 	})
 	if err == nil {

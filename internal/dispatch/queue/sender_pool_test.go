@@ -226,25 +226,25 @@ func TestSenderCannotBeDeletedWhileTasksNameThisSender(t *testing.T) {
 func TestSweepDeletesAnEmptyPoolOfOneSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})
-	forget := func(want int) {
+	deleteRetired := func(want int) {
 		t.Helper()
 		if n, err := b.App.Directory.DeleteRetiredPools(t.Context()); n != want || err != nil {
 			t.Errorf("deleted %d pools, want %d, %v", n, want, err)
 		}
 	}
 	held := submitBatch(b, 7, 1, func(s *submit.Submission) { s.SenderNo = "one" })[0]
-	forget(0)
+	deleteRetired(0)
 	b.Exec("UPDATE routes SET created_at = now() - interval '25 hours'")
-	forget(0) // a task is queued
+	deleteRetired(0) // a task is queued
 	hold(b, 1)
-	forget(0) // the task is held
+	deleteRetired(0) // the task is held
 	release(b, 1)
 	b.Take("one", 1)
-	forget(0) // the task is leased
+	deleteRetired(0) // the task is leased
 	b.Report(held, "one", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 3600})
-	forget(0) // the task waits for a retry
+	deleteRetired(0) // the task waits for a retry
 	cancelBatch(b, 1)
-	forget(1)
+	deleteRetired(1)
 	if n := b.Count("SELECT (SELECT count(*) FROM pools WHERE sender_id IS NOT NULL) + (SELECT count(*) FROM routes) + (SELECT count(*) FROM fair_ranks)"); n != 0 {
 		t.Errorf("%d rows are left", n)
 	}

@@ -161,7 +161,7 @@ func (s *Service) poll(ctx context.Context, w line.Question) (found line.Finding
 		if !w.Walk {
 			return nil
 		}
-		queued, err := q.TaskWaitsQueued(ctx, dispatchq.TaskWaitsQueuedParams{AfterID: w.After, Most: maxWalked})
+		queued, err := q.TaskWaitsQueued(ctx, dispatchq.TaskWaitsQueuedParams{AfterID: w.After, MaxPools: maxWalked})
 		if len(queued) == maxWalked {
 			found.Next = queued[maxWalked-1]
 		}

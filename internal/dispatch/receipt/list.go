@@ -55,13 +55,13 @@ func (s *Service) Receipts(ctx context.Context, f Filter) (p Page[Row], err erro
 	p, err = scan.List[Row]{ID: func(r Row) int64 { return r.ID }, IDs: func(before int64, most int32) ([]int64, error) {
 		switch {
 		case f.ProviderNo != nil:
-			return s.q.ReceiptIDsOfNumber(ctx, receiptq.ReceiptIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, Most: most})
+			return s.q.ReceiptIDsOfNumber(ctx, receiptq.ReceiptIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, MaxRows: most})
 		case isUnmatched:
-			return s.q.ReceiptIDsUnmatched(ctx, receiptq.ReceiptIDsUnmatchedParams{SenderNos: senders, BeforeID: before, FromID: first, Most: most})
+			return s.q.ReceiptIDsUnmatched(ctx, receiptq.ReceiptIDsUnmatchedParams{SenderNos: senders, BeforeID: before, FromID: first, MaxRows: most})
 		case f.SenderNo != nil:
-			return s.q.ReceiptIDsOfSender(ctx, receiptq.ReceiptIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, Most: most})
+			return s.q.ReceiptIDsOfSender(ctx, receiptq.ReceiptIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, MaxRows: most})
 		default:
-			return s.q.ReceiptIDs(ctx, receiptq.ReceiptIDsParams{BeforeID: before, FromID: first, Most: most})
+			return s.q.ReceiptIDs(ctx, receiptq.ReceiptIDsParams{BeforeID: before, FromID: first, MaxRows: most})
 		}
 	}, Rows: func(ids []int64) ([]Row, error) {
 		return s.q.ReceiptListOf(ctx, receiptq.ReceiptListOfParams{
@@ -88,13 +88,13 @@ func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[CallbackRow],
 	p, err = scan.List[CallbackRow]{ID: func(c CallbackRow) int64 { return c.ID }, IDs: func(before int64, most int32) ([]int64, error) {
 		switch {
 		case f.ProviderNo != nil:
-			return s.q.CallbackIDsOfNumber(ctx, receiptq.CallbackIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, Most: most})
+			return s.q.CallbackIDsOfNumber(ctx, receiptq.CallbackIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, MaxRows: most})
 		case isUnreadable:
-			return s.q.CallbackIDsUnreadable(ctx, receiptq.CallbackIDsUnreadableParams{SenderNos: senders, BeforeID: before, FromID: first, Most: most})
+			return s.q.CallbackIDsUnreadable(ctx, receiptq.CallbackIDsUnreadableParams{SenderNos: senders, BeforeID: before, FromID: first, MaxRows: most})
 		case f.SenderNo != nil:
-			return s.q.CallbackIDsOfSender(ctx, receiptq.CallbackIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, Most: most})
+			return s.q.CallbackIDsOfSender(ctx, receiptq.CallbackIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, MaxRows: most})
 		default:
-			return s.q.CallbackIDs(ctx, receiptq.CallbackIDsParams{BeforeID: before, FromID: first, Most: most})
+			return s.q.CallbackIDs(ctx, receiptq.CallbackIDsParams{BeforeID: before, FromID: first, MaxRows: most})
 		}
 	}, Rows: func(ids []int64) ([]CallbackRow, error) {
 		return s.q.CallbackListOf(ctx, receiptq.CallbackListOfParams{

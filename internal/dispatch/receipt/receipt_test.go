@@ -285,11 +285,11 @@ func TestAShortCallbackSecretIsRefused(t *testing.T) {
 // setShortSecret stores a secret that only earlier versions accepted, without the check of its length.
 func setShortSecret(b *apptest.Bundle, text string) {
 	b.T.Helper()
-	sealed, err := b.Options.Secrets.Seal(fmt.Sprintf("%q", text), "pushed/callbackSecret")
+	encrypted, err := b.Options.Secrets.Encrypt(fmt.Sprintf("%q", text), "pushed/callbackSecret")
 	if err != nil {
 		b.T.Fatal(err)
 	}
-	b.Exec("UPDATE senders SET config = config || jsonb_build_object('callbackSecret', $1::text) WHERE sender_no = 'pushed'", sealed)
+	b.Exec("UPDATE senders SET config = config || jsonb_build_object('callbackSecret', $1::text) WHERE sender_no = 'pushed'", encrypted)
 	b.App.Receipts.Changed()
 }
 

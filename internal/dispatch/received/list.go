@@ -47,27 +47,27 @@ func (s *Service) idsOf(ctx context.Context, f Filter, first int64) func(before 
 	switch {
 	case f.PhoneNumber != nil:
 		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ReceivedIDsOfNumber(ctx, receivedq.ReceivedIDsOfNumberParams{PhoneNumber: *f.PhoneNumber, BeforeID: before, FromID: first, Most: most})
+			return s.q.ReceivedIDsOfNumber(ctx, receivedq.ReceivedIDsOfNumberParams{PhoneNumber: *f.PhoneNumber, BeforeID: before, FromID: first, MaxRows: most})
 		}
 	case f.Unread != nil && *f.Unread && f.Viewer.CompanyID != nil:
 		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ReceivedIDsUnreadOfCompany(ctx, receivedq.ReceivedIDsUnreadOfCompanyParams{CompanyID: *f.Viewer.CompanyID, BeforeID: before, FromID: first, Most: most})
+			return s.q.ReceivedIDsUnreadOfCompany(ctx, receivedq.ReceivedIDsUnreadOfCompanyParams{CompanyID: *f.Viewer.CompanyID, BeforeID: before, FromID: first, MaxRows: most})
 		}
 	case f.Unread != nil && *f.Unread:
 		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ReceivedIDsUnread(ctx, receivedq.ReceivedIDsUnreadParams{BeforeID: before, FromID: first, Most: most})
+			return s.q.ReceivedIDsUnread(ctx, receivedq.ReceivedIDsUnreadParams{BeforeID: before, FromID: first, MaxRows: most})
 		}
 	case f.SenderNo != nil:
 		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ReceivedIDsOfSender(ctx, receivedq.ReceivedIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, Most: most})
+			return s.q.ReceivedIDsOfSender(ctx, receivedq.ReceivedIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, MaxRows: most})
 		}
 	case f.Viewer.CompanyID != nil:
 		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ReceivedIDsOfCompany(ctx, receivedq.ReceivedIDsOfCompanyParams{CompanyID: *f.Viewer.CompanyID, BeforeID: before, FromID: first, Most: most})
+			return s.q.ReceivedIDsOfCompany(ctx, receivedq.ReceivedIDsOfCompanyParams{CompanyID: *f.Viewer.CompanyID, BeforeID: before, FromID: first, MaxRows: most})
 		}
 	default:
 		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ReceivedIDs(ctx, receivedq.ReceivedIDsParams{BeforeID: before, FromID: first, Most: most})
+			return s.q.ReceivedIDs(ctx, receivedq.ReceivedIDsParams{BeforeID: before, FromID: first, MaxRows: most})
 		}
 	}
 }

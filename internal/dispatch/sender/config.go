@@ -20,7 +20,7 @@ import (
 	"lksms/internal/platform/secret"
 )
 
-// Configs encrypts ("seals"), decrypts ("opens") and displays the configurations of driven senders.
+// Configs encrypts, decrypts and displays the configurations of driven senders.
 type Configs struct {
 	q   *senderq.Queries
 	box *secret.Box
@@ -31,29 +31,29 @@ func NewConfigs(db *postgres.DB, box *secret.Box) *Configs {
 	return &Configs{q: senderq.New(db), box: box}
 }
 
-// SealField encrypts a text for a field of a sender. Error: secret.ErrNoKey.
-func (c *Configs) SealField(senderNo, field, text string) (string, error) {
-	return c.box.Seal(text, sealOwner(senderNo, field))
+// EncryptField encrypts a text for a field of a sender. Error: secret.ErrNoKey.
+func (c *Configs) EncryptField(senderNo, field, text string) (string, error) {
+	return c.box.Encrypt(text, secretOwner(senderNo, field))
 }
 
-// OpenField decrypts the result of SealField for the same field.
-func (c *Configs) OpenField(senderNo, field, sealed string) (string, error) {
-	return c.box.Open(sealed, sealOwner(senderNo, field))
+// DecryptField decrypts the result of EncryptField for the same field.
+func (c *Configs) DecryptField(senderNo, field, encrypted string) (string, error) {
+	return c.box.Decrypt(encrypted, secretOwner(senderNo, field))
 }
 
 // hidden replaces a secret in responses. If a caller sends hidden back, the stored secret is kept.
 const hidden = "***"
 
-// sealOwner returns the owner of an encrypted field. A field that was encrypted for one owner cannot be decrypted for another field or sender.
-func sealOwner(senderNo, field string) string { return senderNo + "/" + field }
+// secretOwner returns the owner of an encrypted field. A field that was encrypted for one owner cannot be decrypted for another field or sender.
+func secretOwner(senderNo, field string) string { return senderNo + "/" + field }
 
 // secretsOf returns the fields of a configuration that are never displayed.
 func secretsOf(kind string) []string {
 	return append([]string{callback.Secret}, driver.Secrets(kind)...)
 }
 
-// sealedOf returns the fields of a configuration that are stored encrypted: its secrets, and its URLs, because a URL can contain a token.
-func sealedOf(kind string) []string { return append(secretsOf(kind), driver.Addresses(kind)...) }
+// encryptedOf returns the fields of a configuration that are stored encrypted: its secrets, and its URLs, because a URL can contain a token.
+func encryptedOf(kind string) []string { return append(secretsOf(kind), driver.Addresses(kind)...) }
 
 // Opened is a configuration with decrypted secrets.
 type Opened struct {
@@ -64,52 +64,52 @@ type Opened struct {
 
 // Open decrypts the stored configuration of a sender.
 func (c *Configs) Open(kind, senderNo string, stored []byte) (Opened, error) {
-	opened, err := openConfig(c.box, kind, senderNo, stored)
+	decrypted, err := decryptConfig(c.box, kind, senderNo, stored)
 	if err != nil {
 		return Opened{}, err
 	}
-	return split(opened)
+	return split(decrypted)
 }
 
-func split(opened []byte) (o Opened, err error) {
-	o.Driver, o.Callback, o.Secret, err = callback.Split(opened)
+func split(decrypted []byte) (o Opened, err error) {
+	o.Driver, o.Callback, o.Secret, err = callback.Split(decrypted)
 	return o, err
 }
 
-// openConfig decrypts the encrypted fields of a configuration.
-func openConfig(box *secret.Box, kind, senderNo string, config []byte) ([]byte, error) {
-	return eachSealed(kind, config, func(name string, value json.RawMessage) (json.RawMessage, error) {
-		return openField(box, senderNo, name, value)
+// decryptConfig decrypts the encrypted fields of a configuration.
+func decryptConfig(box *secret.Box, kind, senderNo string, config []byte) ([]byte, error) {
+	return eachEncrypted(kind, config, func(name string, value json.RawMessage) (json.RawMessage, error) {
+		return decryptField(box, senderNo, name, value)
 	})
 }
 
-// openField decrypts a field. A field that is not encrypted was stored without a key, or before fields of this kind were encrypted.
-func openField(box *secret.Box, senderNo, name string, value json.RawMessage) (json.RawMessage, error) {
-	sealed, ok := sealedIn(value)
+// decryptField decrypts a field. A field that is not encrypted was stored without a key, or before fields of this kind were encrypted.
+func decryptField(box *secret.Box, senderNo, name string, value json.RawMessage) (json.RawMessage, error) {
+	encrypted, ok := encryptedIn(value)
 	if !ok {
 		return value, nil
 	}
-	opened, err := box.Open(sealed, sealOwner(senderNo, name))
-	return json.RawMessage(opened), err
+	decrypted, err := box.Decrypt(encrypted, secretOwner(senderNo, name))
+	return json.RawMessage(decrypted), err
 }
 
-// sealedIn returns the encrypted text of a field, and whether the field is encrypted.
-func sealedIn(value json.RawMessage) (text string, ok bool) {
-	ok = json.Unmarshal(value, &text) == nil && secret.IsSealed(text)
+// encryptedIn returns the encrypted text of a field, and whether the field is encrypted.
+func encryptedIn(value json.RawMessage) (text string, ok bool) {
+	ok = json.Unmarshal(value, &text) == nil && secret.IsEncrypted(text)
 	return text, ok
 }
 
 // Show masks the secrets of a configuration, and everything in its URLs except the host.
 func (c *Configs) Show(kind, senderNo string, config []byte) ([]byte, error) {
-	return eachSealed(kind, config, func(name string, value json.RawMessage) (json.RawMessage, error) {
+	return eachEncrypted(kind, config, func(name string, value json.RawMessage) (json.RawMessage, error) {
 		if !driver.IsAddress(kind, name) {
 			return json.RawMessage(`"` + hidden + `"`), nil
 		}
-		opened, err := openField(c.box, senderNo, name, value)
+		decrypted, err := decryptField(c.box, senderNo, name, value)
 		if err != nil {
 			return json.RawMessage(`"` + hidden + `"`), nil //nolint:nilerr // readers of the sender do not see that a key is missing
 		}
-		return json.Marshal(shownAddress(opened))
+		return json.Marshal(shownAddress(decrypted))
 	})
 }
 
@@ -143,16 +143,16 @@ func holdsCredentials(value json.RawMessage) bool { return bytes.ContainsAny(val
 
 // dropSecrets removes the encrypted fields of a configuration.
 func dropSecrets(kind string, config []byte) ([]byte, error) {
-	return eachSealed(kind, config, func(string, json.RawMessage) (json.RawMessage, error) { return nil, nil })
+	return eachEncrypted(kind, config, func(string, json.RawMessage) (json.RawMessage, error) { return nil, nil })
 }
 
-// eachSealed replaces each existing field of a configuration that is stored encrypted by the result of replace. If replace returns nil, the field is removed.
-func eachSealed(kind string, config []byte, replace func(name string, value json.RawMessage) (json.RawMessage, error)) ([]byte, error) {
+// eachEncrypted replaces each existing field of a configuration that is stored encrypted by the result of replace. If replace returns nil, the field is removed.
+func eachEncrypted(kind string, config []byte, replace func(name string, value json.RawMessage) (json.RawMessage, error)) ([]byte, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(config, &fields); err != nil {
 		return nil, fmt.Errorf("read config: %w", err)
 	}
-	for _, name := range sealedOf(kind) {
+	for _, name := range encryptedOf(kind) {
 		value, found := fields[name]
 		if !found {
 			continue
@@ -191,21 +191,21 @@ func (c *Configs) changed(was Row, kind string, config []byte) (changed []byte, 
 			return nil, err
 		}
 	}
-	return c.checkAndSeal(kind, was.SenderNo, config, &storedConfig{Kind: was.Kind, Config: was.Config})
+	return c.checkAndEncrypt(kind, was.SenderNo, config, &storedConfig{Kind: was.Kind, Config: was.Config})
 }
 
-// checkAndSeal checks the configuration of a driven sender and encrypts its secrets for storage. Missing or masked secrets, and masked URLs, are copied from
+// checkAndEncrypt checks the configuration of a driven sender and encrypts its secrets for storage. Missing or masked secrets, and masked URLs, are copied from
 // before, the stored configuration, which can be nil. The value null removes a secret. Secrets are not copied for another provider, and the callback secret is
 // not copied for another proof method. Otherwise a caller that can change a sender, but not read its secrets, could send the secrets to another host. Faults:
 // request.invalid.
-func (c *Configs) checkAndSeal(kind, senderNo string, config []byte, before *storedConfig) ([]byte, error) {
+func (c *Configs) checkAndEncrypt(kind, senderNo string, config []byte, before *storedConfig) ([]byte, error) {
 	m := merging{kind: kind, fields: map[string]json.RawMessage{}}
 	if err := json.Unmarshal(config, &m.fields); err != nil {
 		return nil, fmt.Errorf("read config: %w", err)
 	}
 	for name := range m.fields {
-		for _, sealed := range sealedOf(kind) {
-			if name != sealed && strings.EqualFold(name, sealed) { // a driver would accept the field in this spelling, and the field would not be encrypted
+		for _, encrypted := range encryptedOf(kind) {
+			if name != encrypted && strings.EqualFold(name, encrypted) { // a driver would accept the field in this spelling, and the field would not be encrypted
 				return nil, fault.InvalidField("config."+name, fault.UnknownField, nil)
 			}
 		}
@@ -232,15 +232,15 @@ func (c *Configs) checkAndSeal(kind, senderNo string, config []byte, before *sto
 	if len(m.missing) > 0 {
 		return nil, m.missingFault(true)
 	}
-	opened, err := json.Marshal(m.fields)
+	decrypted, err := json.Marshal(m.fields)
 	if err != nil {
 		return nil, fmt.Errorf("write config: %w", err)
 	}
-	sealed, err := c.seal(kind, senderNo, opened)
+	encrypted, err := c.encrypt(kind, senderNo, decrypted)
 	if err != nil {
 		return nil, err
 	}
-	return eachSealed(kind, sealed, func(name string, value json.RawMessage) (json.RawMessage, error) {
+	return eachEncrypted(kind, encrypted, func(name string, value json.RawMessage) (json.RawMessage, error) {
 		if m.isStored(c.box, name) {
 			return m.stored[name], nil
 		}
@@ -254,12 +254,12 @@ func (c *Configs) Gaps(kind, senderNo string, stored []byte) []string {
 	if kind == KindApp {
 		return gaps
 	}
-	opened, err := c.Open(kind, senderNo, stored)
+	decrypted, err := c.Open(kind, senderNo, stored)
 	if err != nil {
 		return gaps // Gaps does not report why the decryption failed
 	}
 	var missing *fault.Error
-	if built, err := build(kind, opened); err == nil && errors.As(driver.Review(built), &missing) {
+	if built, err := build(kind, decrypted); err == nil && errors.As(driver.Review(built), &missing) {
 		for _, f := range missing.Fields {
 			gaps = append(gaps, f.Name)
 		}
@@ -274,11 +274,11 @@ func build(kind string, parts Opened) (driver.Driver, error) {
 
 // check splits a decrypted configuration, checks its callbacks, and builds its driver.
 func check(kind string, fields map[string]json.RawMessage) (Opened, driver.Driver, error) {
-	opened, err := json.Marshal(fields)
+	decrypted, err := json.Marshal(fields)
 	if err != nil {
 		return Opened{}, nil, fmt.Errorf("write config: %w", err)
 	}
-	parts, err := split(opened)
+	parts, err := split(decrypted)
 	if err != nil {
 		return Opened{}, nil, err
 	}
@@ -306,11 +306,11 @@ func (m *merging) takeOver(box *secret.Box, senderNo string, before *storedConfi
 	m.stored = map[string]json.RawMessage{}
 	if before != nil && before.Kind == m.kind {
 		_ = json.Unmarshal(before.Config, &m.stored) // valid JSON: the column is jsonb
-		if opened, err := openConfig(box, m.kind, senderNo, before.Config); err == nil {
-			_ = json.Unmarshal(opened, &m.old)
+		if decrypted, err := decryptConfig(box, m.kind, senderNo, before.Config); err == nil {
+			_ = json.Unmarshal(decrypted, &m.old)
 		}
 	}
-	for _, name := range sealedOf(m.kind) {
+	for _, name := range encryptedOf(m.kind) {
 		value, given := m.fields[name]
 		was := m.old[name]
 		switch {
@@ -334,8 +334,8 @@ func (m *merging) takeOver(box *secret.Box, senderNo string, before *storedConfi
 // isStored reports whether the stored form of a field is still correct: it has the current key and the current value. Such a field is not encrypted again,
 // because the audit would record the field as changed.
 func (m *merging) isStored(box *secret.Box, name string) bool {
-	sealed, ok := sealedIn(m.stored[name])
-	return ok && box.IsCurrent(sealed) && bytes.Equal(m.old[name], m.fields[name])
+	encrypted, ok := encryptedIn(m.stored[name])
+	return ok && box.IsCurrent(encrypted) && bytes.Equal(m.old[name], m.fields[name])
 }
 
 // compare finds the fields that must not be copied: all fields if the provider changes, and the callback secret if the proof method changes.
@@ -367,13 +367,13 @@ func (m *merging) missingFault(isChange bool) *fault.Error {
 	return all
 }
 
-// seal encrypts the fields of a decrypted configuration.
-func (c *Configs) seal(kind, senderNo string, opened []byte) ([]byte, error) {
-	return eachSealed(kind, opened, func(name string, value json.RawMessage) (json.RawMessage, error) {
+// encrypt encrypts the fields of a decrypted configuration.
+func (c *Configs) encrypt(kind, senderNo string, decrypted []byte) ([]byte, error) {
+	return eachEncrypted(kind, decrypted, func(name string, value json.RawMessage) (json.RawMessage, error) {
 		if isOpen(kind, name, value) {
 			return value, nil
 		}
-		sealed, err := c.box.Seal(string(value), sealOwner(senderNo, name))
+		encrypted, err := c.box.Encrypt(string(value), secretOwner(senderNo, name))
 		if errors.Is(err, secret.ErrNoKey) {
 			if driver.IsAddress(kind, name) && !holdsCredentials(value) {
 				return value, nil
@@ -383,7 +383,7 @@ func (c *Configs) seal(kind, senderNo string, opened []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return json.Marshal(sealed)
+		return json.Marshal(encrypted)
 	})
 }
 
@@ -402,9 +402,9 @@ func (c *Configs) Rotate(ctx context.Context) (int, error) {
 	changed := 0
 	for _, row := range rows {
 		current := true
-		_, err := eachSealed(row.Kind, row.Config, func(name string, value json.RawMessage) (json.RawMessage, error) {
-			sealed, ok := sealedIn(value)
-			current = current && (ok && c.box.IsCurrent(sealed) || !ok && isOpen(row.Kind, name, value))
+		_, err := eachEncrypted(row.Kind, row.Config, func(name string, value json.RawMessage) (json.RawMessage, error) {
+			encrypted, ok := encryptedIn(value)
+			current = current && (ok && c.box.IsCurrent(encrypted) || !ok && isOpen(row.Kind, name, value))
 			return value, nil
 		})
 		if err != nil || current {
@@ -413,17 +413,17 @@ func (c *Configs) Rotate(ctx context.Context) (int, error) {
 			}
 			continue
 		}
-		opened, err := openConfig(c.box, row.Kind, row.SenderNo, row.Config)
+		decrypted, err := decryptConfig(c.box, row.Kind, row.SenderNo, row.Config)
 		if err != nil {
 			return changed, fmt.Errorf("sender %s: %w", row.SenderNo, err)
 		}
-		sealed, err := c.seal(row.Kind, row.SenderNo, opened)
+		encrypted, err := c.encrypt(row.Kind, row.SenderNo, decrypted)
 		if err != nil {
 			return changed, fmt.Errorf("sender %s: %w", row.SenderNo, err)
 		}
-		n, err := c.q.SenderReseal(ctx, senderq.SenderResealParams{SenderNo: row.SenderNo, Version: row.Version, Config: sealed})
+		n, err := c.q.SenderReencrypt(ctx, senderq.SenderReencryptParams{SenderNo: row.SenderNo, Version: row.Version, Config: encrypted})
 		if err != nil {
-			return changed, postgres.Wrap("store sealed configuration", err, nil)
+			return changed, postgres.Wrap("store encrypted configuration", err, nil)
 		}
 		changed += int(n)
 	}

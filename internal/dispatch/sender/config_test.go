@@ -98,7 +98,7 @@ func TestRotateSecretsEncryptsAllSecretsAgain(t *testing.T) {
 	b.AddSender(map[string]any{"sender_no": "pushed", "kind": "http-sms", "config": p.SenderConfig()})
 	for want := 1; want >= 0; want-- {
 		if n, err := app.RotateSecrets(t.Context(), b.DB.Config().ConnString(), box(t, fresh, old)); n != want || err != nil {
-			t.Fatalf("sealed %d again, %v", n, err)
+			t.Fatalf("encrypted %d again, %v", n, err)
 		}
 	}
 	if _, err := app.RotateSecrets(t.Context(), b.DB.Config().ConnString(), box(t, old)); err == nil {
@@ -316,7 +316,7 @@ func TestURLsOfSendersAreStoredEncryptedAndMasked(t *testing.T) {
 	sends()
 	for want := 1; want >= 0; want-- {
 		if n, err := app.RotateSecrets(t.Context(), b.DB.Config().ConnString(), b.Options.Secrets); n != want || err != nil {
-			t.Fatalf("sealed %d again, %v", n, err)
+			t.Fatalf("encrypted %d again, %v", n, err)
 		}
 	}
 	if n := b.Count("SELECT count(*) FROM senders s WHERE s::text ~ 'tok[1-4]'"); n != 0 {

@@ -43,44 +43,44 @@ func FuzzConfig(f *testing.F) {
 		if !slices.Contains(kinds, kind) {
 			kind = kinds[len(kind)%len(kinds)]
 		}
-		sealed, err := configs.checkAndSeal(kind, "s", config, nil)
+		encrypted, err := configs.checkAndEncrypt(kind, "s", config, nil)
 		if err != nil {
 			if !isFault(err) {
 				t.Fatalf("not a fault: %v", err)
 			}
 			return
 		}
-		opened, err := openConfig(box, kind, "s", sealed)
+		decrypted, err := decryptConfig(box, kind, "s", encrypted)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := openedFields(opened)
+		again, err := decryptedFields(decrypted)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range sealedOf(kind) {
+		for _, name := range encryptedOf(kind) {
 			if given := fields[name]; given != nil && string(given) != "null" && !isHidden(given) && !sameJSON(given, again[name]) {
-				t.Errorf("%s was %s, and is opened as %s", name, given, again[name])
+				t.Errorf("%s was %s, and is decrypted as %s", name, given, again[name])
 			}
 		}
-		shown, err := configs.Show(kind, "s", sealed)
+		shown, err := configs.Show(kind, "s", encrypted)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(string(shown), "sealed:") && !strings.Contains(string(config), "sealed:") {
 			t.Errorf("shown: %s", shown)
 		}
-		resealed, err := configs.checkAndSeal(kind, "s", shown, &storedConfig{Kind: kind, Config: sealed})
+		reencrypted, err := configs.checkAndEncrypt(kind, "s", shown, &storedConfig{Kind: kind, Config: encrypted})
 		if err != nil {
 			t.Fatalf("the shown configuration cannot be sent back: %v", err)
 		}
-		if reopened, err := openConfig(box, kind, "s", resealed); err != nil || !sameJSON(opened, reopened) {
-			t.Errorf("%s was %s before the shown configuration was sent back, %v", reopened, opened, err)
+		if decryptedAgain, err := decryptConfig(box, kind, "s", reencrypted); err != nil || !sameJSON(decrypted, decryptedAgain) {
+			t.Errorf("%s was %s before the shown configuration was sent back, %v", decryptedAgain, decrypted, err)
 		}
 	})
 }
 
-func openedFields(text []byte) (fields map[string]json.RawMessage, err error) {
+func decryptedFields(text []byte) (fields map[string]json.RawMessage, err error) {
 	err = json.Unmarshal(text, &fields)
 	return fields, err
 }

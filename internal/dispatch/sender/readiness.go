@@ -23,7 +23,7 @@ func (s *Service) Readiness(ctx context.Context, company *int64) (r Readiness, e
 		return r, err
 	}
 	rows, err := s.q.SendersReady(ctx, senderq.SendersReadyParams{
-		SilentAfter: values.Queue.SilentAfter(), RecordedApart: SeenApart, CompanyID: company, Most: maxNotReady,
+		SilentAfter: values.Queue.SilentAfter(), RecordedApart: SeenApart, CompanyID: company, MaxSenders: maxNotReady,
 	})
 	if err != nil {
 		return r, postgres.Wrap("read which senders are ready", err, nil)

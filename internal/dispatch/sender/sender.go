@@ -106,7 +106,7 @@ func (s *Service) Create(ctx context.Context, p Params) (Row, error) {
 	}
 	if p.Kind != KindApp {
 		var err error
-		if p.Config, err = s.configs.checkAndSeal(p.Kind, p.SenderNo, p.Config, nil); err != nil {
+		if p.Config, err = s.configs.checkAndEncrypt(p.Kind, p.SenderNo, p.Config, nil); err != nil {
 			return Row{}, err
 		}
 		if p.LeaseSeconds == nil {

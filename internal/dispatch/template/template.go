@@ -121,7 +121,7 @@ func (s *Service) Create(ctx context.Context, no *string, t Settings) (row Row, 
 		if err != nil {
 			return postgres.Wrap("create template", err, nil)
 		}
-		return postgres.Wrap("keep version of template", s.q.TemplateVersionKeep(ctx, row.ID), nil)
+		return postgres.Wrap("store version of template", s.q.TemplateVersionKeep(ctx, row.ID), nil)
 	})
 	return row, err
 }
@@ -285,7 +285,7 @@ func (s *Service) update(ctx context.Context, was Row, change func(*Settings)) (
 	case row.Version != was.Version && was.Status == InReview && row.Status != Draft:
 		return row, fault.New(fault.Conflict, fault.TemplateInReview) // an approved template must equal the reviewed one
 	}
-	return row, postgres.Wrap("keep version of template", s.q.TemplateVersionKeep(ctx, was.ID), nil)
+	return row, postgres.Wrap("store version of template", s.q.TemplateVersionKeep(ctx, was.ID), nil)
 }
 
 // Delete removes a template with its versions, or returns the fault template.not_found.

@@ -276,9 +276,9 @@ func TestAnExpiredCursorIsRefused(t *testing.T) {
 	send(b, 2, nil)
 	sequence(b)
 	b.Exec("UPDATE feed SET at = at - interval '8 days'")
-	for _, keep := range []struct{ days, forgets int }{{9, 0}, {7, 1}} {
+	for _, keep := range []struct{ days, deleted int }{{9, 0}, {7, 1}} {
 		b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"feed_days": keep.days}})
-		if n, err := b.App.Feed.DeleteExpired(t.Context()); n != keep.forgets || err != nil {
+		if n, err := b.App.Feed.DeleteExpired(t.Context()); n != keep.deleted || err != nil {
 			t.Fatalf("deleted %d after %d days, %v", n, keep.days, err)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 
 // causes contains the notifications that can have ended, because an event about them or their tasks was staged.
 type causes struct {
-	latest map[int64]time.Time // time of the latest cause of each notification
-	noted  []int64             // notifications that an operator ended, or that will not run again
+	latest   map[int64]time.Time // time of the latest cause of each notification
+	recorded []int64             // notifications that an operator ended, or that will not run again
 }
 
 // add records that a task of a notification ended. The id 0 means that the task has no notification.
@@ -33,7 +33,7 @@ func (c *causes) note(e feedq.FeedTakeRow) error {
 		return fmt.Errorf("read staged notification: %w", err)
 	}
 	c.add(of.ID, e.At)
-	c.noted = append(c.noted, of.ID)
+	c.recorded = append(c.recorded, of.ID)
 	return nil
 }
 
@@ -43,7 +43,7 @@ func (s *Service) appendNotifications(ctx context.Context, p *feedq.FeedAppendPa
 	if len(c.latest) == 0 {
 		return nil
 	}
-	over := feedq.FeedNotificationsParams{RecordedIds: append([]int64{}, c.noted...)}
+	over := feedq.FeedNotificationsParams{RecordedIds: append([]int64{}, c.recorded...)}
 	for id := range c.latest {
 		over.Ids = append(over.Ids, id)
 	}

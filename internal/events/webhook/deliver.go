@@ -422,7 +422,7 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 		if err := s.storeRetries(ctx, t, &o); err != nil {
 			return err
 		}
-		if err := s.q.WebhookDeliveriesDeleteOldest(ctx, webhookq.WebhookDeliveriesDeleteOldestParams{WebhookID: t.ID, Most: maxDeliveries}); err != nil {
+		if err := s.q.WebhookDeliveriesDeleteOldest(ctx, webhookq.WebhookDeliveriesDeleteOldestParams{WebhookID: t.ID, MaxRows: maxDeliveries}); err != nil {
 			return err
 		}
 		switch {
@@ -433,7 +433,7 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 		}
 		return nil
 	})
-	return postgres.Wrap("settle posts", err, nil)
+	return postgres.Wrap("store outcomes of posts", err, nil)
 }
 
 // storeRetries stores which events were accepted, and which events are retried. If a receiver has recovered (see wellAfter), all retries of its webhook become
@@ -487,7 +487,7 @@ func (s *Service) keepDeliveries(ctx context.Context, id int64, posted []*item, 
 	}
 	rows, err := s.q.WebhookDeliveriesAdd(ctx, p)
 	if err != nil {
-		return fmt.Errorf("keep posts: %w", err)
+		return fmt.Errorf("store posts: %w", err)
 	}
 	ids := map[int64]int64{}
 	for _, row := range rows {
@@ -585,9 +585,9 @@ func (s *Service) Test(ctx context.Context, user *string, id int64) (a Answer, e
 		p := webhookq.WebhookDeliveriesAddParams{WebhookID: id}
 		addDelivery(&p, eventID, test, "", 1, a)
 		if _, err := s.q.WebhookDeliveriesAdd(ctx, p); err != nil {
-			return postgres.Wrap("keep post", err, nil)
+			return postgres.Wrap("store post", err, nil)
 		}
-		return postgres.Wrap("delete posts", s.q.WebhookDeliveriesDeleteOldest(ctx, webhookq.WebhookDeliveriesDeleteOldestParams{WebhookID: id, Most: maxDeliveries}), nil)
+		return postgres.Wrap("delete posts", s.q.WebhookDeliveriesDeleteOldest(ctx, webhookq.WebhookDeliveriesDeleteOldestParams{WebhookID: id, MaxRows: maxDeliveries}), nil)
 	})
 	return a, err
 }
@@ -645,7 +645,7 @@ func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) 
 		row, err := s.q.WebhookReplay(ctx, webhookq.WebhookReplayParams{
 			WebhookID: id, AllCompanies: w.CompanyID == nil, CompanyID: optional.Value(w.CompanyID), OfUser: w.Username != nil,
 			SubmittedBy: optional.Value(w.Username), Types: w.Events, FromID: span.FirstID, UntilID: min(now.AfterID, span.LastID), Ids: ids,
-			ByTime: r.From != nil, FromAt: from, ToAt: to, Most: int32(room),
+			ByTime: r.From != nil, FromAt: from, ToAt: to, MaxRows: int32(room),
 		})
 		if err == nil {
 			err = s.q.WebhookRetriesBehind(ctx, id)

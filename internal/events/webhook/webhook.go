@@ -155,8 +155,8 @@ func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string
 	return row, key, err
 }
 
-// sealOwner returns the name to which a sealed secret is bound: it cannot be opened for another webhook secret.
-func sealOwner(id int64) string { return fmt.Sprintf("webhook_secret %d", id) }
+// secretOwner returns the name to which an encrypted secret is bound: it cannot be decrypted for another webhook secret.
+func secretOwner(id int64) string { return fmt.Sprintf("webhook_secret %d", id) }
 
 // complete stores the first secret of a new webhook, and returns the webhook. Faults: those of checkReach.
 func (s *Service) complete(ctx context.Context, id int64, key string) (row Row, err error) {
@@ -175,14 +175,14 @@ func (s *Service) addSecret(ctx context.Context, webhook int64, key string) erro
 	if err != nil {
 		return postgres.Wrap("store secret", err, nil)
 	}
-	sealed, err := s.box.Seal(key, sealOwner(id))
+	encrypted, err := s.box.Encrypt(key, secretOwner(id))
 	if errors.Is(err, secret.ErrNoKey) {
 		return fault.InvalidField("secret", fault.NoSecretsKey, nil)
 	}
 	if err != nil {
-		return fmt.Errorf("seal secret: %w", err)
+		return fmt.Errorf("encrypt secret: %w", err)
 	}
-	_, err = s.q.WebhookSecretSeal(ctx, webhookq.WebhookSecretSealParams{ID: id, Sealed: sealed})
+	_, err = s.q.WebhookSecretStore(ctx, webhookq.WebhookSecretStoreParams{ID: id, Sealed: encrypted})
 	return postgres.Wrap("store secret", err, nil)
 }
 
@@ -278,13 +278,13 @@ func (s *Service) replaceSecret(ctx context.Context, id int64, key string, overl
 	if _, err := s.q.WebhookHold(ctx, id); err != nil {
 		return postgres.Wrap("lock webhook", err, errNone)
 	}
-	if err := s.q.WebhookSecretsExpire(ctx, webhookq.WebhookSecretsExpireParams{WebhookID: id, Overlap: overlap, Most: maxSecrets}); err != nil {
+	if err := s.q.WebhookSecretsExpire(ctx, webhookq.WebhookSecretsExpireParams{WebhookID: id, Overlap: overlap, MaxSecrets: maxSecrets}); err != nil {
 		return postgres.Wrap("replace secret", err, nil)
 	}
 	if err := s.addSecret(ctx, id, key); err != nil {
 		return err
 	}
-	return postgres.Wrap("note rotation", s.q.WebhookRotated(ctx, id), nil)
+	return postgres.Wrap("record rotation", s.q.WebhookRotated(ctx, id), nil)
 }
 
 // secretsOf returns the secrets that sign the posts of a webhook. It skips a secret that cannot be decrypted because its key is missing.
@@ -294,9 +294,9 @@ func (s *Service) secretsOf(ctx context.Context, id int64) (keys []string, err e
 		return nil, postgres.Wrap("read secrets", err, nil)
 	}
 	for _, row := range rows {
-		key, err := s.box.Open(row.Sealed, sealOwner(row.ID))
+		key, err := s.box.Decrypt(row.Sealed, secretOwner(row.ID))
 		if err != nil {
-			s.log.ErrorContext(ctx, "a secret of a webhook cannot be opened", "webhook_id", id, "error", err)
+			s.log.ErrorContext(ctx, "a secret of a webhook cannot be decrypted", "webhook_id", id, "error", err)
 			continue
 		}
 		keys = append(keys, key)
@@ -346,17 +346,17 @@ func RotateSecrets(ctx context.Context, db *postgres.DB, box *secret.Box) (int, 
 		if box.IsCurrent(row.Sealed) {
 			continue
 		}
-		opened, err := box.Open(row.Sealed, sealOwner(row.ID))
-		var sealed string
+		decrypted, err := box.Decrypt(row.Sealed, secretOwner(row.ID))
+		var encrypted string
 		if err == nil {
-			sealed, err = box.Seal(opened, sealOwner(row.ID))
+			encrypted, err = box.Encrypt(decrypted, secretOwner(row.ID))
 		}
 		if err != nil {
 			return changed, fmt.Errorf("secret %d of a webhook: %w", row.ID, err)
 		}
-		n, err := q.WebhookSecretSeal(ctx, webhookq.WebhookSecretSealParams{ID: row.ID, Before: row.Sealed, Sealed: sealed})
+		n, err := q.WebhookSecretStore(ctx, webhookq.WebhookSecretStoreParams{ID: row.ID, Before: row.Sealed, Sealed: encrypted})
 		if err != nil {
-			return changed, postgres.Wrap("store sealed secret", err, nil)
+			return changed, postgres.Wrap("store encrypted secret", err, nil)
 		}
 		changed += int(n)
 	}

@@ -423,7 +423,7 @@ func (s *Service) missingPartitions(ctx context.Context, _ []RuleRow, _ setting.
 // overdueDays finds days whose partitions should already be history or dropped. A finding contains the reason for the delay.
 func (s *Service) overdueDays(ctx context.Context, _ []RuleRow, values setting.Values) (finder, error) {
 	rows, err := s.q.TaskPartitionsOverdue(ctx, alertq.TaskPartitionsOverdueParams{
-		AfterDays: int32(values.History.AfterDays), KeepDays: int32(values.History.KeepDays), Most: maxAlerts,
+		AfterDays: int32(values.History.AfterDays), KeepDays: int32(values.History.KeepDays), MaxRows: maxAlerts,
 	})
 	return func(r RuleRow) (found []finding) {
 		for _, row := range rows {

@@ -85,19 +85,19 @@ func (s *Service) checkReceiver(ctx context.Context, ofKind string, r *Receiver)
 	return &found.CompanyID, nil
 }
 
-// SealOwner returns the name to which a sealed header is bound: the header of one receiver cannot be opened for another receiver.
-func SealOwner(id int64) string { return fmt.Sprintf("alert_receiver %d/authorization", id) }
+// SecretOwner returns the name to which an encrypted header is bound: the header of one receiver cannot be decrypted for another receiver.
+func SecretOwner(id int64) string { return fmt.Sprintf("alert_receiver %d/authorization", id) }
 
-// seal encrypts and stores the header Authorization of a receiver.
-func (s *Service) seal(ctx context.Context, id int64, authorization string) error {
-	sealed, err := s.box.Seal(authorization, SealOwner(id))
+// encrypt encrypts and stores the header Authorization of a receiver.
+func (s *Service) encrypt(ctx context.Context, id int64, authorization string) error {
+	encrypted, err := s.box.Encrypt(authorization, SecretOwner(id))
 	if errors.Is(err, secret.ErrNoKey) {
 		return fault.InvalidField("authorization", fault.NoSecretsKey, nil)
 	}
 	if err == nil {
-		err = s.q.AlertReceiverSeal(ctx, alertq.AlertReceiverSealParams{ID: id, SealedAuthorization: &sealed})
+		err = s.q.AlertReceiverSetAuthorization(ctx, alertq.AlertReceiverSetAuthorizationParams{ID: id, SealedAuthorization: &encrypted})
 	}
-	return postgres.Wrap("seal authorization", err, nil)
+	return postgres.Wrap("encrypt authorization", err, nil)
 }
 
 // CreateReceiver adds a receiver. Faults: request.invalid, limit.reached.
@@ -115,7 +115,7 @@ func (s *Service) CreateReceiver(ctx context.Context, ofKind string, r Receiver)
 			return postgres.Wrap("create receiver", err, nil)
 		}
 		if r.Authorization != nil {
-			if err := s.seal(ctx, id, *r.Authorization); err != nil {
+			if err := s.encrypt(ctx, id, *r.Authorization); err != nil {
 				return err
 			}
 		}
@@ -166,9 +166,9 @@ func (s *Service) UpdateReceiver(ctx context.Context, id int64, version *int64, 
 		case err != nil:
 			return err
 		case to.Authorization != nil:
-			err = s.seal(ctx, id, *to.Authorization)
+			err = s.encrypt(ctx, id, *to.Authorization)
 		case to.IsOpen:
-			err = s.q.AlertReceiverSeal(ctx, alertq.AlertReceiverSealParams{ID: id})
+			err = s.q.AlertReceiverSetAuthorization(ctx, alertq.AlertReceiverSetAuthorizationParams{ID: id})
 		}
 		if err == nil {
 			err = s.q.AlertReceiverRenewed(ctx, id)
@@ -214,17 +214,17 @@ func Rotate(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error) 
 		if row.SealedAuthorization == nil || s.box.IsCurrent(*row.SealedAuthorization) {
 			continue
 		}
-		opened, err := s.box.Open(*row.SealedAuthorization, SealOwner(row.ID))
-		var sealed string
+		decrypted, err := s.box.Decrypt(*row.SealedAuthorization, SecretOwner(row.ID))
+		var encrypted string
 		if err == nil {
-			sealed, err = s.box.Seal(opened, SealOwner(row.ID))
+			encrypted, err = s.box.Encrypt(decrypted, SecretOwner(row.ID))
 		}
 		if err != nil {
 			return changed, fmt.Errorf("receiver %d: %w", row.ID, err)
 		}
-		n, err := s.q.AlertReceiverReseal(ctx, alertq.AlertReceiverResealParams{ID: row.ID, Before: row.SealedAuthorization, SealedAuthorization: &sealed})
+		n, err := s.q.AlertReceiverReencrypt(ctx, alertq.AlertReceiverReencryptParams{ID: row.ID, Before: row.SealedAuthorization, SealedAuthorization: &encrypted})
 		if err != nil {
-			return changed, postgres.Wrap("store sealed authorization", err, nil)
+			return changed, postgres.Wrap("store encrypted authorization", err, nil)
 		}
 		changed += int(n)
 	}

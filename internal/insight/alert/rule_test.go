@@ -147,7 +147,7 @@ func TestReceiverAcceptsOnlyFieldsOfItsKind(t *testing.T) {
 	b.Expect(404, "alert_receiver.not_found", "DELETE", path, nil)
 }
 
-func TestAuthorizationOfReceiverIsSealedAndBoundToHost(t *testing.T) {
+func TestAuthorizationOfReceiverIsEncryptedAndBoundToHost(t *testing.T) {
 	first := box(t)
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Secrets = first })
 	r := addReceiver(b, `{"name":"a","kind":"alertmanager","url":"http://a.example:9093/x","authorization":"Bearer s3cret"}`)
@@ -169,13 +169,13 @@ func TestAuthorizationOfReceiverIsSealedAndBoundToHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := app.RotateSecrets(t.Context(), b.DB.Config().ConnString(), both); err == nil {
-		t.Error("a header was sealed again without its old key")
+		t.Error("a header was encrypted again without its old key")
 	}
 	if now := apptest.Scan[string](b, "SELECT sealed_authorization FROM alert_receivers"); now != old {
 		t.Error("a failed rotation changed the header")
 	}
 	if n, err := app.RotateSecrets(t.Context(), b.DB.Config().ConnString(), first); n != 0 || err != nil {
-		t.Errorf("sealed %d again, %v", n, err)
+		t.Errorf("encrypted %d again, %v", n, err)
 	}
 	none := apptest.Decode[api.AlertReceiver](t, b.Expect(200, "", "PATCH", path, `{"authorization":null}`))
 	if none.HasAuthorization {

@@ -447,15 +447,15 @@ func TestMessageProcessingIsNotRecorded(t *testing.T) {
 	b.AddRoute("acme", "app", 1)
 	b.AddRoute("default", "app", 1)
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", `{"phone_number":"13900139000","content":"c"}`)
-	b.Exec(`CREATE TABLE told (actor text);
-		CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS $$
-		BEGIN INSERT INTO told VALUES (current_setting('lksms.actor', true)); RETURN NULL; END $$;
-		CREATE TRIGGER tells AFTER INSERT OR UPDATE OR DELETE ON queue FOR EACH STATEMENT EXECUTE FUNCTION tell();
-		CREATE TRIGGER tells AFTER INSERT ON messages FOR EACH STATEMENT EXECUTE FUNCTION tell();
-		CREATE TRIGGER tells AFTER INSERT ON report_logs FOR EACH STATEMENT EXECUTE FUNCTION tell();
-		CREATE TRIGGER tells AFTER UPDATE ON routes FOR EACH STATEMENT EXECUTE FUNCTION tell();
-		CREATE TRIGGER tells AFTER UPDATE ON sender_states FOR EACH STATEMENT EXECUTE FUNCTION tell();
-		CREATE TRIGGER tells AFTER UPDATE ON default_contents FOR EACH STATEMENT EXECUTE FUNCTION tell()`)
+	b.Exec(`CREATE TABLE actors (actor text);
+		CREATE FUNCTION record_actor() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN INSERT INTO actors VALUES (current_setting('lksms.actor', true)); RETURN NULL; END $$;
+		CREATE TRIGGER actor_recorded AFTER INSERT OR UPDATE OR DELETE ON queue FOR EACH STATEMENT EXECUTE FUNCTION record_actor();
+		CREATE TRIGGER actor_recorded AFTER INSERT ON messages FOR EACH STATEMENT EXECUTE FUNCTION record_actor();
+		CREATE TRIGGER actor_recorded AFTER INSERT ON report_logs FOR EACH STATEMENT EXECUTE FUNCTION record_actor();
+		CREATE TRIGGER actor_recorded AFTER UPDATE ON routes FOR EACH STATEMENT EXECUTE FUNCTION record_actor();
+		CREATE TRIGGER actor_recorded AFTER UPDATE ON sender_states FOR EACH STATEMENT EXECUTE FUNCTION record_actor();
+		CREATE TRIGGER actor_recorded AFTER UPDATE ON default_contents FOR EACH STATEMENT EXECUTE FUNCTION record_actor()`)
 	rows := recorded(b, func() {
 		b.SubmitBody(map[string]any{"phone_number": "13900139000"})
 		for i := range 6 {
@@ -489,10 +489,10 @@ func TestMessageProcessingIsNotRecorded(t *testing.T) {
 	if len(rows) > 0 {
 		t.Errorf("recorded %v", rows)
 	}
-	if n := b.Count("SELECT count(*) FROM told"); n < 20 {
+	if n := b.Count("SELECT count(*) FROM actors"); n < 20 {
 		t.Errorf("only %d statements were seen", n)
 	}
-	if n := b.Count("SELECT count(*) FROM told WHERE actor <> ''"); n > 0 {
+	if n := b.Count("SELECT count(*) FROM actors WHERE actor <> ''"); n > 0 {
 		t.Errorf("%d statements had an actor", n)
 	}
 }

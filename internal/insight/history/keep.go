@@ -172,7 +172,7 @@ const maxDrops = 4
 // late returns the tasks of a partition that a drop keeps, sorted by id: tasks that wait or are leased, and tasks of one-time notifications that are still
 // being sent. The latter record which people the notification has reached.
 func (s *Service) late(ctx context.Context, p historyq.TaskPartitionGetRow) ([]string, error) {
-	waiting, err := s.q.TaskPartitionLate(ctx, historyq.TaskPartitionLateParams{FirstID: p.FirstID, BeforeID: p.BeforeID, Most: maxLateTasks + 1})
+	waiting, err := s.q.TaskPartitionLate(ctx, historyq.TaskPartitionLateParams{FirstID: p.FirstID, BeforeID: p.BeforeID, MaxTasks: maxLateTasks + 1})
 	if err != nil {
 		return nil, fmt.Errorf("find tasks that wait: %w", err)
 	}

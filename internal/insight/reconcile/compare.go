@@ -128,7 +128,7 @@ func (s *Service) attemptsOf(ctx context.Context, r Row, st *step, rows []reconc
 	for i, row := range rows {
 		numbers[i] = row.ProviderNo
 	}
-	found, err := s.q.AttemptsOfNumbers(ctx, reconcileq.AttemptsOfNumbersParams{SenderNo: r.SenderNo, ProviderNos: numbers, Most: maxAttempts})
+	found, err := s.q.AttemptsOfNumbers(ctx, reconcileq.AttemptsOfNumbersParams{SenderNo: r.SenderNo, ProviderNos: numbers, MaxRows: maxAttempts})
 	if err != nil {
 		return nil, 0, fmt.Errorf("find attempts: %w", err)
 	}

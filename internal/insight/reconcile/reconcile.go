@@ -153,7 +153,7 @@ func (s *Service) CompareFile(ctx context.Context, st Statement, u upload.Upload
 	}
 	p := reconcileq.FileReconcileParams{
 		SenderNo: st.SenderNo, Day: st.Day, FromAt: day.FromAt, ToAt: day.ToAt, FileName: u.Name, UploadID: u.ID, Sheet: o.Sheet,
-		StatusColumn: o.StatusColumn, SegmentsColumn: o.SegmentsColumn, CreatedBy: st.By, Most: maxRunning,
+		StatusColumn: o.StatusColumn, SegmentsColumn: o.SegmentsColumn, CreatedBy: st.By, MaxRunning: maxRunning,
 	}
 	if p.DeliveredValues, err = valuesOf(o.Delivered, defaults.Delivered, usualDelivered); err == nil {
 		p.PendingValues, err = valuesOf(o.Pending, defaults.Pending, usualPending)

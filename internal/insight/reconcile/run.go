@@ -152,7 +152,7 @@ func (st *step) add(r Row, kind string, d difference) {
 	*n++
 	p := st.differences[kind]
 	if p == nil {
-		p = &reconcileq.DifferencesAddParams{ReconciliationID: r.ID, Kind: kind, Most: maxKept, Counted: before}
+		p = &reconcileq.DifferencesAddParams{ReconciliationID: r.ID, Kind: kind, MaxDifferences: maxKept, Counted: before}
 		st.differences[kind] = p
 	}
 	p.ProviderNos, p.RowNos, p.TaskIds = append(p.ProviderNos, d.number), append(p.RowNos, d.row), append(p.TaskIds, d.taskID)

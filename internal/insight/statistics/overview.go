@@ -24,8 +24,8 @@ const (
 	rateOver = 10 * time.Second
 	// longestOf limits the search for the longest wait of a company: only this number of longest-waiting tasks of all companies is searched.
 	longestOf = 2000
-	// maxHoldTime is the maximum number of held tasks that are counted for each pool. heldNamed is the maximum number of switches that are named.
-	maxHoldTime, heldNamed = 10_000, 20
+	// maxHeldTasks is the maximum number of held tasks that are counted for each pool. maxSwitches is the maximum number of switches that are named.
+	maxHeldTasks, maxSwitches = 10_000, 20
 	// maxCompanies is the maximum number of companies whose figures are cached.
 	maxCompanies = 1000
 )
@@ -37,7 +37,7 @@ type Now struct {
 	Rates        *Rates                 // nil: not known yet
 	FiringAlerts *int64                 // nil for one company
 	Senders      sender.Readiness
-	Held         []backlog.Held // switches that hold tasks, with the numbers of these tasks; each pool counts at most maxHoldTime tasks
+	Held         []backlog.Held // switches that hold tasks, with the numbers of these tasks; each pool counts at most maxHeldTasks tasks
 }
 
 // Rates contains submitted, sent and failed tasks per second.
@@ -85,7 +85,7 @@ func (s *Overview) reader(company *int64) *reader {
 	r := &reader{service: s, company: company}
 	r.figures = snapshot.Cache[Now]{Load: r.read, Fresh: NowEvery}
 	r.held = snapshot.Cache[[]backlog.Held]{Fresh: sendersEvery, Load: func(ctx context.Context) ([]backlog.Held, error) {
-		return s.backlog.Held(ctx, company, maxHoldTime, heldNamed)
+		return s.backlog.Held(ctx, company, maxHeldTasks, maxSwitches)
 	}}
 	r.senders = snapshot.Cache[sender.Readiness]{Fresh: sendersEvery, Load: func(ctx context.Context) (sender.Readiness, error) {
 		return s.senders.Readiness(ctx, company)

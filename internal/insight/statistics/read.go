@@ -98,7 +98,7 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 		keys[0] = *query.Key
 	default:
 		rows, err := s.q.StatisticsSeries(ctx, statisticsq.StatisticsSeriesParams{
-			Step: query.Step, CompanyID: company, Dimension: by, FromAt: span.FromAt, ToAt: span.ToAt, Most: int32(most),
+			Step: query.Step, CompanyID: company, Dimension: by, FromAt: span.FromAt, ToAt: span.ToAt, MaxRows: int32(most),
 		})
 		if err != nil {
 			return Answer{}, postgres.Wrap("choose series of statistics", err, nil)

@@ -189,7 +189,7 @@ const requeue = `
 	fewer AS (
 		INSERT INTO facts (company_id, at, failed) SELECT company_id, clock_timestamp(), -1 FROM undone
 	),
-	noted AS (
+	inserted AS (
 		INSERT INTO requeued SELECT m.task_id, m.company_id, m.pool_id, m.message_type, clock_timestamp() FROM messages m JOIN one ON one.task_id = m.task_id
 	)
 	INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, was_claimed, entered_at, updated_at, is_test)

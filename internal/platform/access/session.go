@@ -83,7 +83,7 @@ func (s *Service) SignIn(ctx context.Context, username, password, address, userA
 	}
 	hash := sha256.Sum256(random)
 	createdAt, err := s.q.SessionCreate(ctx, accessq.SessionCreateParams{
-		TokenHash: hash[:], Username: username, PasswordProof: passwordProof(random, p.storedDigest), IsConfigured: a.isConfigured, Most: maxSessions,
+		TokenHash: hash[:], Username: username, PasswordProof: passwordProof(random, p.storedDigest), IsConfigured: a.isConfigured, MaxSessions: maxSessions,
 		SourceIp: address, UserAgent: logtext.Text(userAgent),
 	})
 	if postgres.IsNoRows(err) { // the user was disabled meanwhile
@@ -138,7 +138,7 @@ func (s *Service) readSession(ctx context.Context, token []byte, hash digested, 
 	if err != nil {
 		return one, err
 	}
-	row, err := s.q.SessionGet(ctx, accessq.SessionGetParams{TokenHash: hash[:], Idle: idle, Most: most})
+	row, err := s.q.SessionGet(ctx, accessq.SessionGetParams{TokenHash: hash[:], Idle: idle, MaxAge: most})
 	if postgres.IsNoRows(err) {
 		s.sessions.known.Remove(hash)
 		return one, ErrRequired
@@ -197,7 +197,7 @@ func (s *Service) DeleteExpiredSessions(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	return postgres.InBatches(deleteBatch, func() (int64, error) {
-		n, err := s.q.SessionsDeleteExpired(ctx, accessq.SessionsDeleteExpiredParams{Idle: idle, Most: most, BatchSize: deleteBatch})
+		n, err := s.q.SessionsDeleteExpired(ctx, accessq.SessionsDeleteExpiredParams{Idle: idle, MaxAge: most, BatchSize: deleteBatch})
 		return n, postgres.Wrap("delete sessions", err, nil)
 	})
 }

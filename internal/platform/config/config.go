@@ -97,9 +97,9 @@ func (e *Edge) validate() error {
 
 var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
-// Outbound configures the addresses that drivers can connect to, and the key that seals their credentials.
+// Outbound configures the addresses that drivers can connect to, and the key that encrypts their credentials.
 type Outbound struct {
-	SecretsKey  Secret   `name:"secrets-key" env:"SECRETS_KEY" placeholder:"32 bytes in base64" help:"Key that seals the secrets of senders. All servers of a database need the same key."`
+	SecretsKey  Secret   `name:"secrets-key" env:"SECRETS_KEY" placeholder:"32 bytes in base64" help:"Key that encrypts the secrets of senders. All servers of a database need the same key."`
 	SecretsFile string   `name:"secrets-key-file" env:"SECRETS_KEY_FILE" placeholder:"secrets.key of the data folder, with a private PostgreSQL" help:"File of the key, if SECRETS_KEY is not set. If the file is missing, a key is generated in it."`
 	SecretsOld  Secret   `name:"secrets-key-old" env:"SECRETS_KEY_OLD" help:"Previous key, needed until lksms secrets rotate has run."`
 	AllowedNets []string `name:"outbound-allow" env:"OUTBOUND_ALLOW" placeholder:"10.0.0.0/8,..." help:"Addresses or networks that drivers can connect to, and no others. Default: all."`

@@ -49,9 +49,9 @@ func ResolvePassword(account Account, database Database, create bool) (password 
 	return password, true, nil
 }
 
-// SecretBox returns the box that seals secrets with SECRETS_KEY, or with the key in SECRETS_KEY_FILE. If that file is missing, SecretBox generates a key in it.
+// SecretBox returns the box that encrypts secrets with SECRETS_KEY, or with the key in SECRETS_KEY_FILE. If that file is missing, SecretBox generates a key in it.
 // With a private PostgreSQL the file defaults to secrets.key in the data folder. With another database the file has no default: a second server of that
-// database would generate its own key, and could not open the secrets that the first server sealed.
+// database would generate its own key, and could not decrypt the secrets that the first server encrypted.
 func SecretBox(o Outbound, database Database) (*secret.Box, error) {
 	key, path := string(o.SecretsKey), o.SecretsFile
 	if path == "" && database.DatabaseURL == "" {

@@ -19,7 +19,7 @@ const erasePortion = 1000
 
 // Erase removes a person and the recent tasks of the person from the stored responses.
 func (s *Service) Erase(ctx context.Context, p *erase.Person, run erase.Runner) error {
-	next := idempotencyq.ErasureAnswersParams{CompanyID: p.CompanyID, Texts: textsOf(p), Most: erasePortion}
+	next := idempotencyq.ErasureAnswersParams{CompanyID: p.CompanyID, Texts: textsOf(p), MaxRows: erasePortion}
 	for n := erasePortion; n == erasePortion; {
 		err := run(ctx, func(ctx context.Context) (erase.Counts, error) {
 			rows, err := s.q.ErasureAnswers(ctx, next)

@@ -40,7 +40,7 @@ func isBaseline(version string) bool {
 func adopt(ctx context.Context, conn *pgx.Conn) error {
 	var exists bool // checked before the table is created, because a role without the right to migrate cannot create it
 	if err := conn.QueryRow(ctx, "SELECT to_regclass('schema_migrations') IS NOT NULL").Scan(&exists); err != nil || !exists {
-		return postgres.Wrap("look for migrations", err, nil)
+		return postgres.Wrap("search migrations", err, nil)
 	}
 	var earlier, adopted int
 	var last string
@@ -48,7 +48,7 @@ func adopt(ctx context.Context, conn *pgx.Conn) error {
 		FROM schema_migrations`, baselineFirst, baselineLast).Scan(&earlier, &last, &adopted)
 	switch {
 	case err != nil:
-		return fmt.Errorf("look for earlier migrations: %w", err)
+		return fmt.Errorf("search earlier migrations: %w", err)
 	case earlier == 0 || adopted > 0:
 		return nil
 	case earlier != earlierCount || last != earlierLast:

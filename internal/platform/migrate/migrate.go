@@ -191,7 +191,7 @@ func IsDone(ctx context.Context, on *postgres.DB) (bool, error) {
 	var present, applied int
 	const tableExists = `SELECT count(*) FROM pg_catalog.pg_class WHERE oid = to_regclass('schema_migrations')`
 	if err := on.QueryRow(ctx, tableExists).Scan(&present); err != nil || present == 0 {
-		return false, postgres.Wrap("look for migrations", err, nil)
+		return false, postgres.Wrap("search migrations", err, nil)
 	}
 	const countApplied = `SELECT count(*) FROM schema_migrations WHERE version = ANY ($1::text[])`
 	if err := on.QueryRow(ctx, countApplied, versions).Scan(&applied); err != nil {
@@ -455,7 +455,7 @@ func dropUnfinished(ctx context.Context, conn *pgx.Conn, builds []build) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("look for the unfinished index %s: %w", b.index, err)
+			return fmt.Errorf("search the unfinished index %s: %w", b.index, err)
 		}
 		if _, err := conn.Exec(ctx, "DROP INDEX CONCURRENTLY IF EXISTS "+name); err != nil {
 			return fmt.Errorf("drop the unfinished index %s: %w", name, err)

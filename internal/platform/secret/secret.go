@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// ErrNoKey is the error of sealing without a key.
-var ErrNoKey = errors.New("no key to seal secrets: set SECRETS_KEY")
+// ErrNoKey is the error of encrypting without a key.
+var ErrNoKey = errors.New("no key to encrypt secrets: set SECRETS_KEY")
 
-// Box encrypts with its first key (Seal), and decrypts with any of its keys (Open). The zero value has no key.
+// Box encrypts with its first key (Encrypt), and decrypts with any of its keys (Decrypt). The zero value has no key.
 type Box struct {
-	keys []key // Seal uses the first key
+	keys []key // Encrypt uses the first key
 }
 
 type key struct {
@@ -29,7 +29,7 @@ type key struct {
 // keySize is the length of a key in bytes.
 const keySize = 32
 
-// NewBox returns a box with keys in base64. Seal uses the first key. Empty keys are skipped.
+// NewBox returns a box with keys in base64. Encrypt uses the first key. Empty keys are skipped.
 func NewBox(keys ...string) (*Box, error) {
 	b := &Box{}
 	for _, text := range keys {
@@ -63,12 +63,12 @@ func NewKey() string {
 
 const prefix = "sealed:"
 
-// IsSealed reports whether text is a result of Seal.
-func IsSealed(text string) bool { return strings.HasPrefix(text, prefix) }
+// IsEncrypted reports whether text is a result of Encrypt.
+func IsEncrypted(text string) bool { return strings.HasPrefix(text, prefix) }
 
-// Seal encrypts text for owner: the name of a sender and of a field. Open needs the same owner, so that nobody can move a sealed value to another field. The
-// result contains the id of the key.
-func (b *Box) Seal(text, owner string) (string, error) {
+// Encrypt encrypts text for owner: the name of a sender and of a field. Decrypt needs the same owner, so that nobody can move an encrypted value to another
+// field. The result contains the id of the key.
+func (b *Box) Encrypt(text, owner string) (string, error) {
 	if len(b.keys) == 0 {
 		return "", ErrNoKey
 	}
@@ -78,12 +78,12 @@ func (b *Box) Seal(text, owner string) (string, error) {
 	return prefix + k.id + ":" + base64.StdEncoding.EncodeToString(k.aead.Seal(nonce, nonce, []byte(text), []byte(owner))), nil
 }
 
-// Open decrypts a result of Seal for the same owner.
-func (b *Box) Open(sealed, owner string) (string, error) {
-	id, text, ok := strings.Cut(strings.TrimPrefix(sealed, prefix), ":")
+// Decrypt decrypts a result of Encrypt for the same owner.
+func (b *Box) Decrypt(encrypted, owner string) (string, error) {
+	id, text, ok := strings.Cut(strings.TrimPrefix(encrypted, prefix), ":")
 	raw, err := base64.StdEncoding.DecodeString(text)
-	if !ok || err != nil || !IsSealed(sealed) {
-		return "", errors.New("not a sealed value")
+	if !ok || err != nil || !IsEncrypted(encrypted) {
+		return "", errors.New("not an encrypted value")
 	}
 	for _, k := range b.keys {
 		if k.id != id {
@@ -95,14 +95,14 @@ func (b *Box) Open(sealed, owner string) (string, error) {
 		}
 		opened, err := k.aead.Open(nil, raw[:size], raw[size:], []byte(owner))
 		if err != nil {
-			return "", errors.New("the sealed value was changed, or moved from another field")
+			return "", errors.New("the encrypted value was changed, or moved from another field")
 		}
 		return string(opened), nil
 	}
-	return "", fmt.Errorf("key %s of the sealed value is missing: set it as SECRETS_KEY or SECRETS_KEY_OLD", id)
+	return "", fmt.Errorf("key %s of the encrypted value is missing: set it as SECRETS_KEY or SECRETS_KEY_OLD", id)
 }
 
-// IsCurrent reports whether a value was sealed with the key that Seal uses.
-func (b *Box) IsCurrent(sealed string) bool {
-	return len(b.keys) > 0 && strings.HasPrefix(sealed, prefix+b.keys[0].id+":")
+// IsCurrent reports whether a value was encrypted with the key that Encrypt uses.
+func (b *Box) IsCurrent(encrypted string) bool {
+	return len(b.keys) > 0 && strings.HasPrefix(encrypted, prefix+b.keys[0].id+":")
 }

@@ -164,6 +164,6 @@ func (s *Service) Leave(ctx context.Context) error {
 
 // List returns the servers that are alive, and the servers that stopped within the last day without a call of Leave.
 func (s *Service) List(ctx context.Context) ([]serversq.ServerListRow, error) {
-	rows, err := s.q.ServerList(ctx, serversq.ServerListParams{AliveWithin: aliveWithin, Most: maxList})
+	rows, err := s.q.ServerList(ctx, serversq.ServerListParams{AliveWithin: aliveWithin, MaxRows: maxList})
 	return rows, postgres.Wrap("list servers", err, nil)
 }

@@ -72,7 +72,7 @@ func (p *Provider) SenderConfig() map[string]any {
 	}
 }
 
-// WithSecrets sets a key with which the server seals secrets.
+// WithSecrets sets a key with which the server encrypts secrets.
 func WithSecrets(o *app.Options) {
 	box, err := secret.NewBox(secret.NewKey())
 	if err != nil {

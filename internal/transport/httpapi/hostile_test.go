@@ -246,16 +246,16 @@ func allocatedBy(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// A secret in a request is sealed unchanged, even if it looks like a sealed secret. Only stored secrets are opened.
-func TestHostileSecretsAreSealedUnchanged(t *testing.T) {
+// A secret in a request is encrypted unchanged, even if it looks like an encrypted secret. Only stored secrets are decrypted.
+func TestHostileSecretsAreEncryptedUnchanged(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	p := apptest.NewProvider(t)
 	box := b.Options.Secrets
 	stored := func(no string) string {
 		return apptest.Scan[string](b, "SELECT config->>'secret' FROM senders WHERE sender_no = $1", no)
 	}
-	opened := func(no string) string {
-		text, err := box.Open(stored(no), no+"/secret")
+	decrypted := func(no string) string {
+		text, err := box.Decrypt(stored(no), no+"/secret")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,23 +267,23 @@ func TestHostileSecretsAreSealedUnchanged(t *testing.T) {
 	for i, text := range []string{"sealed:", "sealed:x", "sealed:00000000:AAAA", "sealed:" + strings.Repeat("A", 100), "**"} {
 		no := fmt.Sprint("s", i)
 		b.AddSender(body(no, text))
-		if got := opened(no); got != `"`+text+`"` {
+		if got := decrypted(no); got != `"`+text+`"` {
 			t.Errorf("%q is stored as %s", text, got)
 		}
 		b.Expect(200, "", "PATCH", "/api/v1/admin/senders/"+no, map[string]any{"config": map[string]any{"url": p.URL, "secret": text + "x"}})
-		if got := opened(no); got != `"`+text+`x"` {
+		if got := decrypted(no); got != `"`+text+`x"` {
 			t.Errorf("%q is changed to %s", text, got)
 		}
 	}
-	// A sealed text that was copied from the database is treated like any other secret.
+	// A encrypted text that was copied from the database is treated like any other secret.
 	b.AddSender(body("other", "hunter2"))
 	copied := stored("other")
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/other", map[string]any{"config": map[string]any{"url": p.URL, "secret": copied}})
-	if got := opened("other"); got != `"`+copied+`"` {
-		t.Errorf("the copied text was opened: %s", got)
+	if got := decrypted("other"); got != `"`+copied+`"` {
+		t.Errorf("the copied text was decrypted: %s", got)
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/other", `{"kind":"oa"}`)
-	if got := opened("other"); got != `"`+copied+`"` {
+	if got := decrypted("other"); got != `"`+copied+`"` {
 		t.Errorf("a patch without a configuration changed the secret to %s", got)
 	}
 	// The placeholder of a hidden secret is rejected if no secret is stored.

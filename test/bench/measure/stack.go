@@ -26,7 +26,7 @@ import (
 
 const (
 	Password   = "bench-bench-bench"
-	secretsKey = "YmVuY2gtYmVuY2gtYmVuY2gtYmVuY2gtYmVuY2gtYmU=" // seals the secrets of webhooks
+	secretsKey = "YmVuY2gtYmVuY2gtYmVuY2gtYmVuY2gtYmVuY2gtYmU=" // encrypts the secrets of webhooks
 )
 
 // Stack is a server process, its PostgreSQL and its files.

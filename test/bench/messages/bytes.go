@@ -72,13 +72,13 @@ func bytesOf(ctx context.Context, b *measure.Bench, name string, live func(calle
 		return err
 	}
 	each := func(now, then int64) float64 { return float64(now-then) / float64(messages) }
-	told := func(name string, value float64, compared string) {
+	record := func(name string, value float64, compared string) {
 		b.Add(measure.Figure{Name: name, Value: measure.Show(value, "bytes"), Compared: compared, Target: "no target", Met: true})
 	}
-	told(name+": WAL", each(after.wal, before.wal), fmt.Sprintf("%d messages after a checkpoint, %.0f /s", messages, float64(messages)/took))
-	told("the same: records of the WAL", each(after.records, before.records), fmt.Sprintf("a count, not bytes; %.2f full-page images per message", each(after.wholePages, before.wholePages)))
-	told("the same: on disk, in tables partitioned by day", each(after.kept, before.kept), "messages and report_logs, with indexes")
-	told("the same: on disk, in tables whose space is reused", each(after.passing, before.passing), "queue, counts, statistics")
+	record(name+": WAL", each(after.wal, before.wal), fmt.Sprintf("%d messages after a checkpoint, %.0f /s", messages, float64(messages)/took))
+	record("the same: records of the WAL", each(after.records, before.records), fmt.Sprintf("a count, not bytes; %.2f full-page images per message", each(after.wholePages, before.wholePages)))
+	record("the same: on disk, in tables partitioned by day", each(after.kept, before.kept), "messages and report_logs, with indexes")
+	record("the same: on disk, in tables whose space is reused", each(after.passing, before.passing), "queue, counts, statistics")
 	return b.Empty(ctx)
 }
 

@@ -205,9 +205,9 @@ func WaitingSenders(ctx context.Context, b *measure.Bench) error {
 		})
 	}
 	// Wait until all senders wait and the server has stored their polls. During the next ten minutes, the server does not store their polls again.
-	for noted := 0; noted < n; time.Sleep(100 * time.Millisecond) {
+	for recorded := 0; recorded < n; time.Sleep(100 * time.Millisecond) {
 		if err := b.DB.QueryRow(ctx, `SELECT count(*) FROM senders s JOIN sender_states st ON st.sender_id = s.id
-			WHERE s.sender_no LIKE 'waits-%' AND st.seen_at IS NOT NULL`).Scan(&noted); err != nil {
+			WHERE s.sender_no LIKE 'waits-%' AND st.seen_at IS NOT NULL`).Scan(&recorded); err != nil {
 			return err
 		}
 	}

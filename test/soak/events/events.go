@@ -394,12 +394,12 @@ func (e *Events) Settle(ctx context.Context, s *stack.Stack) error {
 	return nil
 }
 
-// eventEvidence creates the temporary tables. listeners contains the webhooks and the pulls. told contains the events that these listeners received. Its column
+// eventEvidence creates the temporary tables. listeners contains the webhooks and the pulls. received contains the events that these listeners received. Its column
 // seen is the serial number of the first post or, for a pull, the position of the event. Its column taken is the serial number of the first accepted post.
 // nameless contains received ids that are not ids of events.
 const eventEvidence = `
 CREATE TEMP TABLE listeners (name text, is_pull boolean, company_no text, username text);
-CREATE TEMP TABLE told (name text, event_id bigint, task_id text COLLATE "C", seen bigint, taken bigint);
+CREATE TEMP TABLE received (name text, event_id bigint, task_id text COLLATE "C", seen bigint, taken bigint);
 CREATE TEMP TABLE nameless (name text, id text)`
 
 // eventInvariants must hold when no client runs and all events up to $2 were posted and pulled. Later events can exist, because alerts still fire and resolve.
@@ -430,23 +430,23 @@ var eventInvariants = []check.Invariant{
 		SELECT l.name || ', event ' || f.id || CASE WHEN t.seen IS NULL THEN ', never posted' ELSE '' END
 		FROM listeners l
 			JOIN feed f ON l.company_no = '' OR f.company_id = (SELECT c.id FROM companies c WHERE c.company_no = l.company_no)
-			LEFT JOIN told t ON t.name = l.name AND t.event_id = f.id
+			LEFT JOIN received t ON t.name = l.name AND t.event_id = f.id
 		WHERE NOT l.is_pull AND t.taken IS NULL AND f.id <= $2`},
 	{Name: "an event of a task is posted only after its earlier events were accepted", SQL: `
 		SELECT t.name || ', event ' || t.event_id || ' of ' || t.task_id FROM (
 			SELECT o.*, max(coalesce(o.taken, 9e18::bigint)) OVER (
 				PARTITION BY o.name, o.task_id ORDER BY o.event_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
 			) AS before
-			FROM told o JOIN listeners l USING (name) WHERE NOT l.is_pull AND o.task_id <> ''
+			FROM received o JOIN listeners l USING (name) WHERE NOT l.is_pull AND o.task_id <> ''
 		) t
 		WHERE t.before > t.seen`},
 	{Name: "every published event is in the feed, with the same task", SQL: `
 		SELECT n.name || ' got ' || n.id FROM nameless n
 		UNION ALL
-		SELECT t.name || ', event ' || t.event_id || ' of ' || t.task_id FROM told t JOIN listeners l USING (name) LEFT JOIN feed f ON f.id = t.event_id
+		SELECT t.name || ', event ' || t.event_id || ' of ' || t.task_id FROM received t JOIN listeners l USING (name) LEFT JOIN feed f ON f.id = t.event_id
 		WHERE f.id IS NULL OR NOT l.is_pull AND coalesce(f.task_id, '') <> t.task_id`},
 	{Name: "no webhook or pull gets an event of another company or user", SQL: `
-		SELECT t.name || ', event ' || f.id || ' of ' || coalesce(f.task_id, f.type) FROM told t
+		SELECT t.name || ', event ' || f.id || ' of ' || coalesce(f.task_id, f.type) FROM received t
 			JOIN listeners l USING (name)
 			JOIN feed f ON f.id = t.event_id
 			LEFT JOIN messages m ON m.task_id = t.task_id AND t.task_id <> ''
@@ -456,7 +456,7 @@ var eventInvariants = []check.Invariant{
 		SELECT x.name || ', event ' || x.event_id || ': ' || coalesce(x.place::text, 'missing') || ', want ' || coalesce(x.want::text, 'none')
 		FROM (
 			SELECT name, event_id, t.place, w.want
-			FROM (SELECT name, event_id, seen AS place FROM told JOIN listeners l USING (name) WHERE l.is_pull AND event_id <= $2) t
+			FROM (SELECT name, event_id, seen AS place FROM received JOIN listeners l USING (name) WHERE l.is_pull AND event_id <= $2) t
 				FULL JOIN (
 					SELECT l.name, f.id AS event_id, row_number() OVER (PARTITION BY l.name ORDER BY f.id) AS want
 					FROM listeners l
@@ -496,13 +496,13 @@ func (e *Events) copyReceived(ctx context.Context, conn *pgx.Conn) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var listeners, told, nameless [][]any
+	var listeners, received, nameless [][]any
 	for _, h := range e.hooks {
 		name := "webhook of " + cmp.Or(h.company, "all companies")
 		listeners = append(listeners, []any{name, false, h.company, ""})
 		for id, got := range h.got {
 			if number, isEvent := eventNumber(id); isEvent {
-				told = append(told, []any{name, number, got.taskID, got.seen, optional.NonZero(got.taken)})
+				received = append(received, []any{name, number, got.taskID, got.seen, optional.NonZero(got.taken)})
 			} else {
 				nameless = append(nameless, []any{name, id})
 			}
@@ -513,7 +513,7 @@ func (e *Events) copyReceived(ctx context.Context, conn *pgx.Conn) error {
 		listeners = append(listeners, []any{name, true, p.company, p.user})
 		for i, id := range p.ids {
 			if number, isEvent := eventNumber(id); isEvent {
-				told = append(told, []any{name, number, "", int64(i + 1), nil})
+				received = append(received, []any{name, number, "", int64(i + 1), nil})
 			} else {
 				nameless = append(nameless, []any{name, id})
 			}
@@ -525,14 +525,14 @@ func (e *Events) copyReceived(ctx context.Context, conn *pgx.Conn) error {
 		rows    [][]any
 	}{
 		{"listeners", []string{"name", "is_pull", "company_no", "username"}, listeners},
-		{"told", []string{"name", "event_id", "task_id", "seen", "taken"}, told},
+		{"received", []string{"name", "event_id", "task_id", "seen", "taken"}, received},
 		{"nameless", []string{"name", "id"}, nameless},
 	} {
 		if _, err := conn.CopyFrom(ctx, pgx.Identifier{table.name}, table.columns, pgx.CopyFromRows(table.rows)); err != nil {
 			return err
 		}
 	}
-	_, err := conn.Exec(ctx, "ANALYZE listeners, told, feed, report_logs")
+	_, err := conn.Exec(ctx, "ANALYZE listeners, received, feed, report_logs")
 	return err
 }
 

@@ -202,7 +202,7 @@ const eventsOfNotifications = `
 			JOIN renderings r ON r.id = m.rendering_id
 		WHERE f.type IN ('message.sent', 'message.failed', 'message.expired', 'message.cancelled') AND r.notification_id IS NOT NULL
 	),
-	told AS (
+	finished AS (
 		SELECT f.*, lag(f.id) OVER w AS before_id, lead(f.id) OVER w IS NULL AS is_last
 		FROM (SELECT *, (data ->> 'notification_id')::bigint AS notification_id FROM feed WHERE type = 'notification.finished') f
 		WINDOW w AS (PARTITION BY f.notification_id ORDER BY f.id)
@@ -223,7 +223,7 @@ const eventsOfNotifications = `
 				AND NOT EXISTS (SELECT FROM message_ends e WHERE e.task_id = m.task_id AND e.id < t.id)
 		) AS is_behind,
 		EXISTS (SELECT FROM message_ends e WHERE e.notification_id = t.notification_id AND e.id > t.id) AS is_before_another
-	FROM told t
+	FROM finished t
 		LEFT JOIN notifications n ON n.id = t.notification_id
 		LEFT JOIN notification_standings s ON s.notification_id = n.id`
 
@@ -255,7 +255,7 @@ var noticeInvariants = []check.Invariant{
 			'sender.silent', CASE WHEN a.ended_by = 'condition' THEN 'sender.silent, sender.recovered' ELSE '' END
 		)`},
 	{Name: "each fall of a balance to a threshold has one event", SQL: `
-		SELECT sender_no || ' fell to its ' || mark || ' ' || coalesce(b.falls, 0) || ' times, and has ' || coalesce(t.told, 0) || ' events'
+		SELECT sender_no || ' fell to its ' || mark || ' ' || coalesce(b.falls, 0) || ' times, and has ' || coalesce(t.events, 0) || ' events'
 		FROM (
 			SELECT s.sender_no, k.mark, count(*) AS falls
 			FROM (SELECT *, lag(balance) OVER (PARTITION BY sender_id ORDER BY id) AS before FROM sender_ledger) l
@@ -265,9 +265,9 @@ var noticeInvariants = []check.Invariant{
 			GROUP BY s.sender_no, k.mark
 		) b
 			FULL JOIN (
-				SELECT data ->> 'sender_no' AS sender_no, data ->> 'mark' AS mark, count(*) AS told FROM feed WHERE type = 'sender.low_balance' GROUP BY 1, 2
+				SELECT data ->> 'sender_no' AS sender_no, data ->> 'mark' AS mark, count(*) AS events FROM feed WHERE type = 'sender.low_balance' GROUP BY 1, 2
 			) t USING (sender_no, mark)
-		WHERE b.falls IS DISTINCT FROM t.told`},
+		WHERE b.falls IS DISTINCT FROM t.events`},
 }
 
 // eventsOfAlerts and eventsOfSenders return the event types of each alert, in the order of publication.

@@ -31,7 +31,7 @@ import (
 // These constants are settings of the servers.
 const (
 	Password   = "soak-soak-soak"
-	secretsKey = "c29hay1zb2FrLXNvYWstc29hay1zb2FrLXNvYWstc28=" // seals the secrets of webhooks
+	secretsKey = "c29hay1zb2FrLXNvYWstc29hay1zb2FrLXNvYWstc28=" // encrypts the secrets of webhooks
 	MaxRetries = 3
 	RetryDelay = 600 * time.Millisecond
 	Lease      = 3 * time.Second

@@ -318,7 +318,7 @@ func (c *counts) by(ctx context.Context, one batchq.SenderLimitsRow) ([]float64,
 // sample sets all to the segments that a sender counts. It computes them from the submitted segments and from a sample of the rows.
 func (c *counts) sample(ctx context.Context, one batchq.SenderLimitsRow, all []float64) error {
 	rows, err := c.reader.q.BatchSegmentsSampled(ctx, batchq.BatchSegmentsSampledParams{
-		ID: c.batchID, Sign: one.Sign, ForbidsSigns: one.ForbidsSigns, SegmentSize: one.SegmentSize, Most: MaxSampled,
+		ID: c.batchID, Sign: one.Sign, ForbidsSigns: one.ForbidsSigns, SegmentSize: one.SegmentSize, MaxSampled: MaxSampled,
 	})
 	if err != nil {
 		return fmt.Errorf("count segments of rows: %w", err)

@@ -49,7 +49,7 @@ func (r *Reader) leftOf(ctx context.Context, st Progress) ([]countryPart, error)
 	}
 	var known []batchq.BatchLeftRow
 	if st.Fed > 0 { // otherwise all valid rows remain
-		if known, err = r.q.BatchLeft(ctx, batchq.BatchLeftParams{BatchID: st.ID, FedRow: st.FedRow, Most: maxLeft}); err != nil {
+		if known, err = r.q.BatchLeft(ctx, batchq.BatchLeftParams{BatchID: st.ID, FedRow: st.FedRow, MaxRows: maxLeft}); err != nil {
 			return nil, fmt.Errorf("count remaining rows: %w", err)
 		}
 	}

@@ -38,7 +38,7 @@ func (r Reader) LongestWait(ctx context.Context) (seconds float64, err error) {
 // means that none of these tasks belongs to the company.
 func (r Reader) CompanyLongestWait(ctx context.Context, company int64, maxTasks int32) (seconds *float64, err error) {
 	err = claim.Dispatch(ctx, r.db, func(q *dispatchq.Queries) (err error) {
-		seconds, err = q.CompanyLongestWait(ctx, dispatchq.CompanyLongestWaitParams{CompanyID: company, Most: maxTasks})
+		seconds, err = q.CompanyLongestWait(ctx, dispatchq.CompanyLongestWaitParams{CompanyID: company, MaxRows: maxTasks})
 		return err
 	})
 	return seconds, postgres.Wrap("read longest wait of company", err, nil)
@@ -48,7 +48,7 @@ func (r Reader) CompanyLongestWait(ctx context.Context, company int64, maxTasks 
 // switches. A nil company means all companies.
 func (r Reader) Held(ctx context.Context, company *int64, maxTasks, maxSwitches int32) (held []Held, err error) {
 	err = claim.Dispatch(ctx, r.db, func(q *dispatchq.Queries) (err error) {
-		held, err = q.TasksHeld(ctx, dispatchq.TasksHeldParams{CompanyID: company, Most: maxTasks, Named: maxSwitches})
+		held, err = q.TasksHeld(ctx, dispatchq.TasksHeldParams{CompanyID: company, MaxTasks: maxTasks, Named: maxSwitches})
 		return err
 	})
 	return held, postgres.Wrap("count held tasks", err, nil)
@@ -57,7 +57,7 @@ func (r Reader) Held(ctx context.Context, company *int64, maxTasks, maxSwitches 
 // Late returns up to maxTasks waits that are longer than after seconds. It skips tasks of the renderings in ignored.
 func (r Reader) Late(ctx context.Context, after float64, maxTasks int32, ignored []int64) (late []Late, err error) {
 	err = claim.Dispatch(ctx, r.db, func(q *dispatchq.Queries) (err error) {
-		late, err = q.TasksLate(ctx, dispatchq.TasksLateParams{AfterSeconds: after, Most: maxTasks, Ignored: ignored})
+		late, err = q.TasksLate(ctx, dispatchq.TasksLateParams{AfterSeconds: after, MaxTasks: maxTasks, Ignored: ignored})
 		return err
 	})
 	return late, postgres.Wrap("read waits", err, nil)
@@ -84,7 +84,7 @@ func (r Reader) Due(ctx context.Context, pending float64, maxLater, maxDue int64
 // Pools returns up to maxPools pools with due tasks. It skips tasks of the renderings in ignored.
 func (r Reader) Pools(ctx context.Context, maxPools int32, ignored []int64) (pools []Pool, err error) {
 	err = claim.Dispatch(ctx, r.db, func(q *dispatchq.Queries) (err error) {
-		pools, err = q.PoolsWaiting(ctx, dispatchq.PoolsWaitingParams{Most: maxPools, Ignored: ignored})
+		pools, err = q.PoolsWaiting(ctx, dispatchq.PoolsWaitingParams{MaxPools: maxPools, Ignored: ignored})
 		return err
 	})
 	return pools, postgres.Wrap("find pools with due tasks", err, nil)

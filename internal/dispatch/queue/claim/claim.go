@@ -348,7 +348,7 @@ func (a admission) part(c Request, rules Rules, leases []Lease) (p claimPart, ma
 			continue
 		}
 		p.most[pool.id] = most
-		p.offer.PoolIds, p.offer.Most = append(p.offer.PoolIds, pool.id), append(p.offer.Most, most)
+		p.offer.PoolIds, p.offer.MaxTasks = append(p.offer.PoolIds, pool.id), append(p.offer.MaxTasks, most)
 		p.offer.RivalRooms, p.offer.FromSegments = append(p.offer.RivalRooms, pool.rivalRoom), append(p.offer.FromSegments, pool.fromSegments)
 	}
 	return p, p.limit > 0 && len(p.most) > 0 && (p.offer.SegmentsLeft == nil || *p.offer.SegmentsLeft > 0)

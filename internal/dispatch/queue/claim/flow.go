@@ -91,7 +91,7 @@ func (p claimPart) flowsOf(offered map[companyLane][]dispatchq.TaskOfferRow) dis
 	for of, tasks := range offered {
 		pool := slices.Index(p.offer.PoolIds, of.pool)
 		asked.PoolIds, asked.Lanes, asked.CompanyIds = append(asked.PoolIds, of.pool), append(asked.Lanes, of.lane), append(asked.CompanyIds, of.company)
-		asked.Most, asked.RivalRooms = append(asked.Most, int64(len(tasks))), append(asked.RivalRooms, p.offer.RivalRooms[pool])
+		asked.MaxTasks, asked.RivalRooms = append(asked.MaxTasks, int64(len(tasks))), append(asked.RivalRooms, p.offer.RivalRooms[pool])
 		asked.FromSegments = append(asked.FromSegments, p.offer.FromSegments[pool])
 	}
 	return asked

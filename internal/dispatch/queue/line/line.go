@@ -139,8 +139,8 @@ type tries struct {
 	found    bool                // the last poll of the pool found tasks
 }
 
-// forget deletes the results. Woken senders that have not claimed yet still count.
-func (t *tries) forget() {
+// clear deletes the results. Woken senders that have not claimed yet still count.
+func (t *tries) clear() {
 	clear(t.missed)
 	clear(t.hindered)
 	t.found = false
@@ -443,7 +443,7 @@ func (l *Line) stopIfIdle() bool {
 	}
 	l.polling = false
 	maps.DeleteFunc(l.tries, func(_ int64, t *tries) bool {
-		t.forget()
+		t.clear()
 		return t.underway == 0
 	})
 	clear(l.usages)
@@ -492,7 +492,7 @@ func (l *Line) wakeFor(found []int64) {
 	}
 	maps.DeleteFunc(l.tries, func(pool int64, t *tries) bool {
 		if _, hasWork := work[pool]; !hasWork && l.checked(pool) {
-			t.forget()
+			t.clear()
 		}
 		return t.underway == 0 && len(t.missed) == 0 && !t.found
 	})

@@ -109,7 +109,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	if row.Lane != nil && row.Rank != nil {
 		var ahead int64
 		err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
-			ahead, err = q.TaskAhead(ctx, dispatchq.TaskAheadParams{TaskID: row.TaskID, Most: MaxAhead + 1})
+			ahead, err = q.TaskAhead(ctx, dispatchq.TaskAheadParams{TaskID: row.TaskID, MaxTasks: MaxAhead + 1})
 			return err
 		})
 		if err != nil {

@@ -155,7 +155,7 @@ func (s *Service) List(ctx context.Context, f Filter) (p Page, err error) {
 func list(ctx context.Context, q *queueq.Queries, f Filter) (p Page, err error) {
 	first, last := idsCreated(f.CreatedFrom, f.CreatedTo)
 	before := min(f.BeforeID, last)
-	if p.partitions, err = q.TaskPartitions(ctx, queueq.TaskPartitionsParams{BeforeID: before, Most: maxPartitions}); err != nil {
+	if p.partitions, err = q.TaskPartitions(ctx, queueq.TaskPartitionsParams{BeforeID: before, MaxRows: maxPartitions}); err != nil {
 		return Page{}, err
 	}
 	var starts []string
@@ -233,33 +233,33 @@ func listIDs(ctx context.Context, q *queueq.Queries, f Filter, w window) ([]stri
 	}
 	switch v := f.Viewer; {
 	case f.ProviderNo != nil: // TaskListOf does not filter by provider number
-		return q.TaskIDsOfProviderNo(ctx, queueq.TaskIDsOfProviderNoParams{ProviderNo: *f.ProviderNo, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfProviderNo(ctx, queueq.TaskIDsOfProviderNoParams{ProviderNo: *f.ProviderNo, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
 	case f.PhoneNumber != nil:
-		return q.TaskIDsOfRecipient(ctx, queueq.TaskIDsOfRecipientParams{Recipient: *f.PhoneNumber, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfRecipient(ctx, queueq.TaskIDsOfRecipientParams{Recipient: *f.PhoneNumber, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
 	case f.BatchID != nil:
-		return q.TaskIDsOfBatch(ctx, queueq.TaskIDsOfBatchParams{BatchID: *f.BatchID, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfBatch(ctx, queueq.TaskIDsOfBatchParams{BatchID: *f.BatchID, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
 	case is(queue.Processing):
-		return q.TaskIDsProcessing(ctx, queueq.TaskIDsProcessingParams{BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsProcessing(ctx, queueq.TaskIDsProcessingParams{BeforeID: w.before, FromID: w.from, MaxRows: w.most})
 	case (is(queue.Failed) || is(queue.Cancelled)) && v.CompanyID != nil:
-		return q.TaskIDsOfCompanyFailed(ctx, queueq.TaskIDsOfCompanyFailedParams{CompanyID: *v.CompanyID, Outcome: *f.Status, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfCompanyFailed(ctx, queueq.TaskIDsOfCompanyFailedParams{CompanyID: *v.CompanyID, Outcome: *f.Status, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
 	case is(queue.Failed) || is(queue.Cancelled):
-		return q.TaskIDsFailed(ctx, queueq.TaskIDsFailedParams{Outcome: *f.Status, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsFailed(ctx, queueq.TaskIDsFailedParams{Outcome: *f.Status, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
 	case f.SenderNo != nil:
-		return q.TaskIDsOfSender(ctx, queueq.TaskIDsOfSenderParams{SenderNo: *f.SenderNo, Held: w.held, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfSender(ctx, queueq.TaskIDsOfSenderParams{SenderNo: *f.SenderNo, Held: w.held, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
 	case f.Delivery != nil:
-		return q.TaskIDsOfReceipt(ctx, queueq.TaskIDsOfReceiptParams{Delivery: *f.Delivery, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfReceipt(ctx, queueq.TaskIDsOfReceiptParams{Delivery: *f.Delivery, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
 	case is(queue.Pending):
-		return q.TaskIDsPending(ctx, queueq.TaskIDsPendingParams{BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsPending(ctx, queueq.TaskIDsPendingParams{BeforeID: w.before, FromID: w.from, MaxRows: w.most})
 	case v.CompanyID != nil && submitter != nil:
-		return q.TaskIDsOfSubmitter(ctx, queueq.TaskIDsOfSubmitterParams{CompanyID: *v.CompanyID, SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfSubmitter(ctx, queueq.TaskIDsOfSubmitterParams{CompanyID: *v.CompanyID, SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
 	case submitter != nil:
-		return q.TaskIDsOfSubmitterAnywhere(ctx, queueq.TaskIDsOfSubmitterAnywhereParams{SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfSubmitterAnywhere(ctx, queueq.TaskIDsOfSubmitterAnywhereParams{SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
 	case v.CompanyID != nil:
-		return q.TaskIDsOfCompany(ctx, queueq.TaskIDsOfCompanyParams{CompanyID: *v.CompanyID, StartID: w.start, EndID: w.end, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfCompany(ctx, queueq.TaskIDsOfCompanyParams{CompanyID: *v.CompanyID, StartID: w.start, EndID: w.end, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
 	case is(queue.Success):
-		return q.TaskIDsSettled(ctx, queueq.TaskIDsSettledParams{BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsSettled(ctx, queueq.TaskIDsSettledParams{BeforeID: w.before, FromID: w.from, MaxRows: w.most})
 	default:
-		return q.TaskIDs(ctx, queueq.TaskIDsParams{BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDs(ctx, queueq.TaskIDsParams{BeforeID: w.before, FromID: w.from, MaxRows: w.most})
 	}
 }
 

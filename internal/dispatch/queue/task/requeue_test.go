@@ -72,7 +72,7 @@ func TestRequeueResetsTheAttemptsOfATask(t *testing.T) {
 	}
 	b.ExpectCounts("0 new, 0 retries, 0 held, 1 sent, 0 failed")
 
-	var told []string
+	var events []string
 	for _, e := range b.Timeline(id) {
 		one := string(e.Event)
 		if e.Effect != nil {
@@ -84,11 +84,11 @@ func TestRequeueResetsTheAttemptsOfATask(t *testing.T) {
 		if e.By != nil {
 			one += fmt.Sprintf(" by %s: %s", *e.By, *e.Message)
 		}
-		told = append(told, one)
+		events = append(events, one)
 	}
 	want := "received, claimed 1, reported retry, claimed 2, reported retry, claimed 3, reported retry, claimed 4, reported exhausted, " +
 		"requeued requeued by operator: the provider was down, claimed 1, reported success"
-	if got := strings.Join(told, ", "); got != want {
+	if got := strings.Join(events, ", "); got != want {
 		t.Errorf("timeline %s\nwant     %s", got, want)
 	}
 	if got := apptest.Scan[string](b, "SELECT string_agg(attempt::text, ' ' ORDER BY id) FROM send_logs WHERE task_id = $1", id); got != "1 2 3 4 1" {

@@ -154,7 +154,7 @@ func phaseOf(d alertq.AlertDeliveriesDueRow) string {
 	switch {
 	case d.IsEnd:
 		return resolved
-	case d.WasTold:
+	case d.WasNotified:
 		return repeated
 	default:
 		return firing
@@ -377,7 +377,7 @@ func (r *run) callOne(ctx context.Context, to alertq.AlertReceiverListRow, due [
 	}
 	authorization := ""
 	if to.SealedAuthorization != nil {
-		authorization, err = r.box.Open(*to.SealedAuthorization, alert.SealOwner(to.ID))
+		authorization, err = r.box.Decrypt(*to.SealedAuthorization, alert.SecretOwner(to.ID))
 	}
 	if err == nil {
 		err = r.client.post(ctx, *to.Url, authorization, alerts)

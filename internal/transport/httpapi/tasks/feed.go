@@ -49,9 +49,9 @@ func (h *Handlers) PullEvents(ctx context.Context, req api.PullEventsRequestObje
 	if p.Type != nil {
 		pull.Types = convert.List(*p.Type, func(t api.EventType) string { return string(t) })
 	}
-	told, next, err := h.services.Feed.Pull(ctx, pull)
+	events, next, err := h.services.Feed.Pull(ctx, pull)
 	return api.PullEvents200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.EventFeed{
-		Items: convert.List(told, eventOfFeed), NextCursor: strconv.FormatInt(next, 10),
+		Items: convert.List(events, eventOfFeed), NextCursor: strconv.FormatInt(next, 10),
 	}}, err
 }
 

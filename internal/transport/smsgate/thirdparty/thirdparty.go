@@ -372,7 +372,7 @@ const maxDevices = 1000
 
 // Devices returns the senders that the caller's company can choose.
 func (s *Service) Devices(ctx context.Context, origin submit.Origin) ([]thirdpartyq.SmsgateDevicesRow, error) {
-	rows, err := s.q.SmsgateDevices(ctx, thirdpartyq.SmsgateDevicesParams{Channel: directory.SMS, CompanyID: origin.CompanyID, Most: maxDevices})
+	rows, err := s.q.SmsgateDevices(ctx, thirdpartyq.SmsgateDevicesParams{Channel: directory.SMS, CompanyID: origin.CompanyID, MaxRows: maxDevices})
 	return rows, postgres.Wrap("list devices", err, nil)
 }
 
