@@ -122,7 +122,7 @@ func TestAReportIsRepeatedWhileTheCredentialsAreRejected(t *testing.T) {
 	}
 }
 
-func TestABrokenScriptIsNotStartedAgain(t *testing.T) {
+func TestAScriptThatCannotRunIsNotStartedAgain(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	r := &scriptRunner{

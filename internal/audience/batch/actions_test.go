@@ -214,7 +214,7 @@ func TestACancellationDuringARequeueRefusesTheRequeue(t *testing.T) {
 }
 
 // A claim returns no task that expires within a second, so such a batch or task could only expire.
-func TestWhatExpiresWithinASecondIsNeitherConfirmedNorRequeued(t *testing.T) {
+func TestBatchesAndTasksThatExpireWithinASecondAreRejected(t *testing.T) {
 	b := apptest.New(t)
 	in := func(d time.Duration) string { return time.Now().Add(d).Format(time.RFC3339) }
 	at := checked(b, numbers(1), "content", "hello", "expires_at", in(time.Hour))

@@ -32,7 +32,7 @@ func (w *wide) Next(context.Context) (source.Row, error) {
 }
 
 // A portion of any rows needs little memory. The test does not run in parallel, because it measures the memory of the whole program.
-func TestAPortionKeepsOnlyTheStoredPartsOfRows(t *testing.T) { //nolint:paralleltest // the test measures memory, see above
+func TestReadingAPortionOfRowsNeedsLittleMemory(t *testing.T) { //nolint:paralleltest // the test measures memory, see above
 	text, err := template.Parse("content", "{name}")
 	if err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ func TestTheExplanationNamesThePausedBatch(t *testing.T) {
 
 // With the duplicate rule row, rows are compared in the form in which they are sent. A text that begins with its own signature equals the text without this
 // signature. A row that names the signature of the batch equals a row without a signature.
-func TestRowsAreComparedInTheirSentForm(t *testing.T) {
+func TestDuplicatesAreFoundByTheTextThatIsSent(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})
 	list := "phone,text,sign\n" +

@@ -208,7 +208,7 @@ func TestTheSignatureOfARowSatisfiesTheRequirementOfACountry(t *testing.T) {
 	}
 }
 
-func TestADuplicateNamesTheFirstRow(t *testing.T) {
+func TestADuplicateRowNamesTheFirstRow(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, "phone\n13800138000\n13800138001\n+86 138 0013 8000\n13800138000\n", "content", "x")
 	for _, r := range apptest.Decode[api.BatchRowPage](t, b.Expect(200, "", "GET", at+"/rows", nil)).Items {

@@ -57,7 +57,7 @@ func TestTheAnswerListsUnreachableRecipientsWithReasons(t *testing.T) {
 }
 
 // Recipients have the same status codes as notifications. The recipients that the provider refused are counted in /metrics.
-func TestRecipientsHaveTheStatusesOfNotifications(t *testing.T) {
+func TestRecipientsUseTheStatusCodesOfNotifications(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	p.Says(200, `{"errcode":33012,"errmsg":"no such user"}`)
 	id := createNotification(b, map[string]any{"user_ids": []string{"u1"}}).NotificationID

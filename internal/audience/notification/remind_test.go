@@ -150,7 +150,7 @@ func TestNoReminderIsPlannedAfterTheExpiry(t *testing.T) {
 }
 
 // The page about channels shows the answer to this request, in both languages.
-func TestTheAnswerToANotificationMatchesTheDocuments(t *testing.T) {
+func TestTheResponseToANotificationHasTheSpecifiedForm(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	b.AddSender(map[string]any{"sender_no": "logs", "name": "Log", "channel": "oa", "kind": "log", "config": map[string]any{"showContent": true}})
 	a := b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{

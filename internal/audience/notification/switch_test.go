@@ -57,7 +57,7 @@ func TestADisabledCompanyCanEndItsReminders(t *testing.T) {
 }
 
 // A repeat sends nothing, so it returns the first notification or message even while the company is off.
-func TestARepeatIsAcceptedWhileTheCompanyIsOff(t *testing.T) {
+func TestARepeatedRequestIsAcceptedWhileTheCompanyIsOff(t *testing.T) {
 	b, _, _ := apptest.NewWeChat(t)
 	event := map[string]any{
 		"event": "node_done", "task_id": 1, "node_inst_id": 8, "channels": []string{"dingtalk"}, "user_ids": []string{"u1"},

@@ -83,8 +83,8 @@ func workbook(n int, isShared bool) func(w io.Writer) error {
 	}
 }
 
-// BenchmarkMillion reads lists of a million rows and three columns, and reports the maximum heap size.
-func BenchmarkMillion(b *testing.B) {
+// BenchmarkListOfAMillionRows reads lists of a million rows and three columns, and reports the maximum heap size.
+func BenchmarkListOfAMillionRows(b *testing.B) {
 	const n = 1_000_000
 	for _, c := range []struct {
 		name string

@@ -219,7 +219,7 @@ func TestRegionReturnsTheRegionOfANumber(t *testing.T) {
 	}
 }
 
-func TestBeginningAcceptsTheNotationsOfNumbers(t *testing.T) {
+func TestBeginningOfANumberIsParsedInAnyNotation(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"138": "+86138", "138 0013-80": "+86138001380", "+86 138": "+86138", "+1-416": "+1416", "+": "+", "": "", "-": "", "1380a": "", "++1": "", "１３８": "+86138", "0062 812": "+62812",

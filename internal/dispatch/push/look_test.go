@@ -95,7 +95,7 @@ func TestMessagesHeldAfterTheClaimAreNotSent(t *testing.T) {
 }
 
 // If a probe message is held, the probe ends at once. The next message is sent immediately and does not wait for the end of the probe's lease.
-func TestHeldProbeEndsAtOnce(t *testing.T) {
+func TestProbeEndsAtOnceIfItsMessageIsHeld(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	batch := apptest.Decode[api.Batch](t, b.Expect(200, "", "POST", "/api/v1/batches", map[string]any{
 		"name": "x", "content": "hello", "auto_confirm": true, "rows": []map[string]string{{"phone_number": "13800138000"}},

@@ -182,7 +182,7 @@ func rowsOf(b *apptest.Bundle, word string, n int, batch int64, user string) {
 }
 
 // Each batch is a separate flow. Two batches of one user take turns. A batch and the single messages of its user also take turns.
-func TestBatchesTakeTurns(t *testing.T) {
+func TestBatchesOfOneUserTakeTurns(t *testing.T) {
 	b := apptest.New(t)
 	who := users(b, "anna")
 	rowsOf(b, "first", 500, 1, "anna")

@@ -504,7 +504,7 @@ func TestLogRowsAndFactsContainBatchCountryAndIsTest(t *testing.T) {
 }
 
 // A sweep holds the tasks of paused batches every second. It does not write to tasks that are already held.
-func TestSecondHoldWritesNothing(t *testing.T) {
+func TestHoldingAHeldTaskAgainWritesNothing(t *testing.T) {
 	b := apptest.New(t)
 	submitBatch(b, 7, 3, nil)
 	hold(b, 3)

@@ -38,7 +38,7 @@ func lasts(b *apptest.Bundle, id string) time.Duration {
 
 // S4.6: a task that was claimed but not started returns to the queue soon. The task was not sent, so no attempt is counted, and on_unclear has no effect. A
 // task that was started returns to the queue when its lease ends, and its outcome is unknown.
-func TestUnstartedTaskIsRetriedAndStartedTaskIsUnclear(t *testing.T) {
+func TestExpiredLeaseIsUnclearOnlyIfTheTaskWasStarted(t *testing.T) {
 	for onUnclear, effect := range map[string]string{"fail": "recovered unclear", "retry": "recovered retry"} {
 		t.Run(onUnclear, func(t *testing.T) {
 			b := apptest.New(t)

@@ -12,7 +12,7 @@ import (
 
 // All responses use the same rule for silent apps. An app whose polls are rarely stored is silent as soon as a task of its pool has waited for too long. An
 // app of another channel without waiting tasks is not silent.
-func TestAllAnswersUseOneRuleForSilentApps(t *testing.T) {
+func TestAllResponsesUseTheSameRuleForSilentApps(t *testing.T) {
 	b := apptest.New(t)
 	for no, channel := range map[string]string{"alive": "sms", "dead": "sms", "other": "oa"} {
 		b.AddSender(map[string]any{"sender_no": no, "channel": channel})

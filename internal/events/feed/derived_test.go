@@ -116,7 +116,7 @@ func TestAStagedReceiptDoesNotHideTheEndOfANotification(t *testing.T) {
 }
 
 // B13: if the sequencer moves two causes of a notification's end in different runs, only the later run publishes the end.
-func TestTwoCausesPublishTheEndOfANotificationOnce(t *testing.T) {
+func TestTheEndOfANotificationIsPublishedOnceForTwoCauses(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	pull(b, "", "")
 	id := notify(b, nil)

@@ -739,7 +739,7 @@ func TestAUserCannotPostToNetworksOfTheServer(t *testing.T) {
 }
 
 // B13: a test event is posted immediately, even to a webhook that is off. The stored post contains the request.
-func TestATestIsPostedAtOnce(t *testing.T) {
+func TestATestOfAWebhookIsPostedAtOnce(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
 	b.Expect(200, "", "PATCH", path(hook.WebhookID), map[string]any{"status": "off"})

@@ -183,7 +183,7 @@ func TestAWaitRaisesOneAlertOfEachLevel(t *testing.T) {
 }
 
 // A server finds that a condition holds, and is then delayed. Meanwhile the condition ends, and another server ends the alert.
-func TestOlderFindingDoesNotReplaceNewerFinding(t *testing.T) {
+func TestDelayedEvaluationDoesNotOverwriteNewerEvaluation(t *testing.T) {
 	w := newWatched(t)
 	r := w.only(`{"kind":"queue_depth","level":"warning","company_no":"default","threshold":0,"for_seconds":0,"resolve_seconds":0}`)
 	w.Submit("x")

@@ -31,7 +31,7 @@ func gather(t *testing.T, reg *prometheus.Registry) map[string]*dto.Metric {
 	return all
 }
 
-func TestTasksAreCountedAndTheirTimesMeasured(t *testing.T) {
+func TestStatisticsCountTasksAndMeasureTheirTimes(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	tasks := statistics.NewMetrics(reg, "sms")
 	if got := gather(t, reg)["lksms_tasks_finished_total,sms,marketing,failed"]; got == nil || got.GetCounter().GetValue() != 0 {

@@ -109,7 +109,7 @@ func New(db *postgres.DB, o Options) (*Service, error) {
 		versions: snapshot.Cache[int64]{Load: accessq.New(db.Outside()).CredentialsVersion, Fresh: versionTTL, Now: o.Now},
 		q:        accessq.New(db), now: o.Now, bootstrap: digest(o.Username, o.Password), admin: admin, secret: secret, nobody: nobody,
 		visitStored: newLRU[time.Time](50_000), unstored: map[visit]struct{}{},
-		verdicts: newLRU[verdict](50_000), proofs: newLRU[proof](100_000), mistakes: newLRU[mistake](50_000), residents: newLRU[household](1000),
+		verdicts: newLRU[verdict](50_000), proofs: newLRU[proof](100_000), mistakes: newLRU[mistake](50_000), knownUsers: newLRU[knownUsers](1000),
 		failures: newFailures(o.Now), gates: gates{open: map[string]*gate{}},
 		hashing: make(chan struct{}, slots), reserved: make(chan struct{}, 1), lookups: make(chan struct{}, 4),
 	}}, nil

@@ -146,7 +146,7 @@ func (d *testServer) spray(t *testing.T, address string) int {
 	return 0
 }
 
-func TestGuessesOfNeighboursNeverLockOutAProvenCaller(t *testing.T) {
+func TestPasswordGuessesOfOthersNeverLockOutAUserWhoHasCalledBefore(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	_, key, err := b.users.CreateKey(t.Context(), user, "key")
@@ -179,7 +179,7 @@ func TestGuessesOfNeighboursNeverLockOutAProvenCaller(t *testing.T) {
 
 func TestPollingWithAnOldPasswordAffectsNoOtherCaller(t *testing.T) {
 	b := setup(t)
-	user, neighbour := b.user("user"), b.user("neighbour")
+	user, other := b.user("user"), b.user("other")
 	for range 24 * 60 * 60 / 5 {
 		if _, err := b.users.Basic(t.Context(), user, "its old password", office); !errors.Is(err, ErrRequired) {
 			t.Fatalf("refused with %v", err)
@@ -191,7 +191,7 @@ func TestPollingWithAnOldPasswordAffectsNoOtherCaller(t *testing.T) {
 	if kept := v.failures.entries.Len() + v.mistakes.Len() + v.verdicts.Len() + v.proofs.Len() + len(v.gates.open); kept > 4 {
 		t.Errorf("%d cache entries are kept of it, want at most 4", kept)
 	}
-	b.expect(t, 200, office, neighbour, userPassword)
+	b.expect(t, 200, office, other, userPassword)
 	b.expect(t, 200, office, "admin", adminPassword)
 	b.expect(t, 200, office, user, userPassword)
 	// When an administrator sets the old password again, the password is accepted at once.
@@ -317,16 +317,16 @@ func TestPollingWithARevokedKeyAffectsNoOtherCaller(t *testing.T) {
 	}
 	for _, key := range phones[1:] { // the first use of each key
 		if _, err := b.users.Bearer(t.Context(), key, office); err != nil {
-			t.Fatalf("a neighbour is refused with %v", err)
+			t.Fatalf("another key is refused with %v", err)
 		}
 	}
 	b.expect(t, 200, office, users, userPassword)
 	b.expect(t, 200, office, "admin", adminPassword)
 }
 
-// Guesses with the name of a resident have their own counters. While a neighbour guesses names, a resident can log in after a restart and with a new
+// Guesses with the name of a known user have their own counters. While another client guesses names, a known user can log in after a restart and with a new
 // password. Other users at the address cannot log in meanwhile.
-func TestAResidentCanLogInAfterARestart(t *testing.T) {
+func TestAKnownUserOfANetworkCanLogInAfterARestart(t *testing.T) {
 	b := setup(t)
 	user, stranger := b.user("user"), b.user("stranger")
 	b.expect(t, 200, office, user, userPassword)
@@ -345,13 +345,13 @@ func TestAResidentCanLogInAfterARestart(t *testing.T) {
 	restarted.expect(t, 401, office, user, userPassword)
 }
 
-// Comparing passwords is expensive, so the number of concurrent comparisons is bounded. A proven caller needs no comparison.
-func TestPasswordComparisonsDelayNoProvenCaller(t *testing.T) {
+// Comparing passwords is expensive, so the number of concurrent comparisons is bounded. A caller with cached credentials needs no comparison.
+func TestPasswordComparisonsDelayNoCallerWithCachedCredentials(t *testing.T) {
 	b := setup(t)
-	user, resident := b.user("user"), b.user("resident")
+	user, known := b.user("user"), b.user("known")
 	b.expect(t, 200, office, user, userPassword)
-	b.expect(t, 200, "198.51.100.7", resident, userPassword)
-	if _, err := b.users.Update(t.Context(), Patch{Username: resident, Password: new("another password")}); err != nil {
+	b.expect(t, 200, "198.51.100.7", known, userPassword)
+	if _, err := b.users.Update(t.Context(), Patch{Username: known, Password: new("another password")}); err != nil {
 		t.Fatal(err)
 	}
 	v := b.users.verifier
@@ -360,7 +360,7 @@ func TestPasswordComparisonsDelayNoProvenCaller(t *testing.T) {
 	}
 	b.clock.move(2 * verdictTTL)
 	b.expect(t, 200, office, user, userPassword)
-	b.expect(t, 200, "198.51.100.7", resident, "another password") // the server compares this password, because one slot is reserved for residents
+	b.expect(t, 200, "198.51.100.7", known, "another password") // the server compares this password, because one slot is reserved for known users
 	// Strangers wait for a slot, until the queue is full.
 	ctx, cancel := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup
@@ -524,7 +524,7 @@ func TestAUserCanLogInAfterTheCommitOfItsCreation(t *testing.T) {
 }
 
 // Any number of requests of verified callers cost the database one small query per second. A change of users or keys costs more queries.
-func TestAVerifiedRequestRunsNoQuery(t *testing.T) {
+func TestARequestWithCachedCredentialsRunsNoQuery(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	_, key, err := b.users.CreateKey(t.Context(), user, "key")
@@ -649,7 +649,7 @@ func (d *testServer) refusal(t *testing.T, username, password string) fault.Erro
 	return *refused
 }
 
-func TestARefusalDoesNotShowWhichNamesExist(t *testing.T) {
+func TestRejectedLoginDoesNotShowWhichUsersExist(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	b.expect(t, 200, office, user, userPassword)
@@ -678,8 +678,8 @@ func TestARefusalDoesNotShowWhichNamesExist(t *testing.T) {
 	restarted.expect(t, 200, office, user, userPassword)
 }
 
-// At an address that has to wait, guesses stay slow, however many residents it has.
-func TestGuessesWithTheNamesOfAllResidentsAreLimited(t *testing.T) {
+// At an address that has to wait, guesses stay slow, however many known users it has.
+func TestGuessesWithTheNamesOfAllKnownUsersAreLimited(t *testing.T) {
 	b := setup(t)
 	names := make([]string, 8)
 	for n := range names {
@@ -697,10 +697,10 @@ func TestGuessesWithTheNamesOfAllResidentsAreLimited(t *testing.T) {
 		}
 		b.clock.move(time.Second)
 	}
-	if compared := v.mistakes.Len() - before; compared > freeOfResidents+12+(6+1)*minutes {
+	if compared := v.mistakes.Len() - before; compared > freeOfKnownUsers+12+(6+1)*minutes {
 		t.Errorf("%d guesses were compared in %d minutes", compared, minutes)
 	}
-	// Guesses with one resident's name do not use up the comparisons for other names.
+	// Guesses with the name of one known user do not use up the comparisons for other names.
 	restarted = b.server()
 	restarted.spray(t, office)
 	for n := range 10 * 60 {
@@ -708,12 +708,12 @@ func TestGuessesWithTheNamesOfAllResidentsAreLimited(t *testing.T) {
 		b.clock.move(3 * time.Second)
 	}
 	restarted.spray(t, office)
-	b.clock.move(longestOfResidents)
+	b.clock.move(longestOfKnownUsers)
 	restarted.expect(t, 200, office, names[1], userPassword)
 }
 
-// After a restart, a neighbour guesses with the user's own name.
-func TestAResidentCanLogInWhileANeighbourGuessesItsPassword(t *testing.T) {
+// After a restart, another client of the network guesses with the name of the user.
+func TestAKnownUserOfANetworkCanLogInWhileOthersGuessItsPassword(t *testing.T) {
 	b := setup(t)
 	user, stranger := b.user("user"), b.user("stranger")
 	b.expect(t, 200, office, user, userPassword)
@@ -726,7 +726,7 @@ func TestAResidentCanLogInWhileANeighbourGuessesItsPassword(t *testing.T) {
 	restarted.expect(t, 429, office, stranger, userPassword)
 	restarted.expect(t, 200, office, user, userPassword)
 
-	// The neighbour's guesses stay slow. The first request after the wait is compared.
+	// These guesses stay slow. The first request after the wait is compared.
 	restarted = b.server()
 	v := restarted.users.verifier
 	for n := range 20 * 60 {

@@ -14,16 +14,17 @@ const (
 	longestWait     = time.Minute      // the wait starts at one second, and doubles up to this maximum
 	expireAfter     = 15 * time.Minute // after this time without a failure, a counter starts at zero again
 
-	freeOfResidents    = 20               // wrong passwords for all residents of a network while other callers have to wait
-	longestOfResidents = 10 * time.Second // maximum wait for residents; short, so that guesses with one name do not block the other residents for long
+	freeOfKnownUsers    = 20               // wrong passwords for all known users of a network while other callers have to wait
+	longestOfKnownUsers = 10 * time.Second // maximum wait for known users; short, so that guesses with one name do not block the other known users for long
 )
 
 // failures slows down guessing. Wrong passwords count for a user at a network (outbound.NetworkOf), so that nobody can lock out a sender at another network.
 // They also count for the network, so that one caller cannot try every user. The same wrong password of a user is counted only once. Wrong API keys have a
 // separate counter: they delay other wrong keys and no password, because an API key cannot be guessed.
 //
-// A resident is a user that recently proved its password at the network (see verifier.isResident). While other guesses from a network have to wait, guesses
-// with residents' names have separate limits: one limit for each name, and one limit for all names together. No answer reveals the state of these limits.
+// A known user is a user that recently proved its password at the network (see verifier.isKnownUser). While other guesses from a network have to wait, guesses
+// with the names of known users have separate limits: one limit for each name, and one limit for all names together. No response reveals the state of these
+// limits.
 type failures struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -53,11 +54,11 @@ func apiKeysKey(network string) [sha256.Size]byte { return networkKey("keys " + 
 // codesKey returns the key of the counter of wrong codes from a network; see TryCode.
 func codesKey(network string) [sha256.Size]byte { return networkKey("codes " + network) }
 
-// residentsKey returns the key of the counter of guesses with the names of all residents of a network.
-func residentsKey(network string) [sha256.Size]byte { return networkKey("home " + network) }
+// knownUsersKey returns the key of the counter of guesses with the names of all known users of a network.
+func knownUsersKey(network string) [sha256.Size]byte { return networkKey("home " + network) }
 
-// residentKey returns the key of the counter of guesses with the name of one resident.
-func residentKey(username, network string) [sha256.Size]byte {
+// knownUserKey returns the key of the counter of guesses with the name of one known user.
+func knownUserKey(username, network string) [sha256.Size]byte {
 	return userKey(username, "home "+network)
 }
 
@@ -72,9 +73,9 @@ func (f *failures) waitWithKey(network string) time.Duration { return f.left(api
 // waitWithCode returns how long the next code has to wait.
 func (f *failures) waitWithCode(network string) time.Duration { return f.left(codesKey(network)) }
 
-// waitAsResident returns how long a guess with the name of a resident has to wait. 0 means that the guess can be compared now.
-func (f *failures) waitAsResident(username, network string) time.Duration {
-	return max(f.left(residentsKey(network)), f.left(residentKey(username, network)))
+// waitAsKnownUser returns how long a guess with the name of a known user has to wait. 0 means that the guess can be compared now.
+func (f *failures) waitAsKnownUser(username, network string) time.Duration {
+	return max(f.left(knownUsersKey(network)), f.left(knownUserKey(username, network)))
 }
 
 func (f *failures) left(key [sha256.Size]byte) time.Duration {
@@ -106,12 +107,12 @@ func (f *failures) addCode(network string) {
 	f.count(codesKey(network), freeFailures, longestWait)
 }
 
-// addAsResident counts a wrong guess that was compared only because its user is a resident.
-func (f *failures) addAsResident(username, network string) {
+// addAsKnownUser counts a wrong guess that was compared only because its user is a known user.
+func (f *failures) addAsKnownUser(username, network string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.count(residentsKey(network), freeOfResidents, longestOfResidents)
-	f.count(residentKey(username, network), freeFailures, longestWait)
+	f.count(knownUsersKey(network), freeOfKnownUsers, longestOfKnownUsers)
+	f.count(knownUserKey(username, network), freeFailures, longestWait)
 }
 
 func (f *failures) count(key [sha256.Size]byte, free int, longest time.Duration) {
@@ -132,7 +133,7 @@ func (f *failures) count(key [sha256.Size]byte, free int, longest time.Duration)
 // reset this counter.
 func (f *failures) clear(username, network string) {
 	f.entries.Remove(userKey(username, network))
-	f.entries.Remove(residentKey(username, network))
+	f.entries.Remove(knownUserKey(username, network))
 }
 
 // newLRU returns a cache. It panics if size is below 1.

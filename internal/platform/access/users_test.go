@@ -259,7 +259,7 @@ func TestGuessingIsSlowedDownWithoutLockingOtherUsersOut(t *testing.T) {
 	b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)
 }
 
-func TestWrongPasswordsOfANeighbourLockNoUserOut(t *testing.T) {
+func TestWrongPasswordsFromTheSameNetworkLockNoUserOut(t *testing.T) {
 	var late atomic.Int64 // how far the clock is ahead, in seconds
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Second) }
@@ -268,22 +268,22 @@ func TestWrongPasswordsOfANeighbourLockNoUserOut(t *testing.T) {
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil, user...)
 	refused := 0
 	for n := range 60 {
-		if b.Call("GET", "/api/v1/sms/tasks", nil, apptest.Basic(fmt.Sprint("neighbour ", n), "a wrong password")...).Status == 429 {
+		if b.Call("GET", "/api/v1/sms/tasks", nil, apptest.Basic(fmt.Sprint("guessed ", n), "a wrong password")...).Status == 429 {
 			refused++
 		}
 	}
 	if refused == 0 {
 		t.Error("60 guesses from one address were all compared")
 	}
-	for range 50 { // a neighbour guesses for five minutes
+	for range 50 { // another client guesses for five minutes
 		b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil, user...)
 		b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)
-		b.Call("GET", "/api/v1/sms/tasks", nil, apptest.Basic(fmt.Sprint("neighbour ", late.Add(6)), "a wrong password")...)
+		b.Call("GET", "/api/v1/sms/tasks", nil, apptest.Basic(fmt.Sprint("guessed ", late.Add(6)), "a wrong password")...)
 	}
 }
 
-// A user remains a resident of an address while it calls from there, although the server compares its password only once.
-func TestAUserThatCallsRegularlyRemainsAResident(t *testing.T) {
+// A user remains a known user of a network while it calls from there, although the server compares its password only once.
+func TestAUserThatCallsRegularlyRemainsKnownAtItsNetwork(t *testing.T) {
 	var late atomic.Int64 // how far the clock is ahead, in hours
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Hour) }

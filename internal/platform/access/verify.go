@@ -32,8 +32,8 @@ const (
 	// visitStoredFor is the time during which the visit of a user at a network is not stored again. It is longer than a day, because the database updates a row
 	// only after a day.
 	visitStoredFor = 25 * time.Hour
-	// maxResidents is the maximum number of residents that are read for one network, and of visits that wait to be stored.
-	maxResidents = 10_000
+	// maxKnownUsers is the maximum number of known users that are read for one network, and of visits that wait to be stored.
+	maxKnownUsers = 10_000
 	// maxQueue is the maximum number of callers that wait behind a guess from one network, and of guesses that wait for a hashing slot.
 	maxQueue = 256
 )
@@ -49,9 +49,9 @@ type digested = [sha256.Size]byte
 //   - An API key costs one index lookup, because it cannot be guessed.
 //   - All other credentials are guesses. A guess waits for earlier guesses from its network, and then costs one argon2id computation.
 //
-// A guess with the name of a resident has a separate limit, so that it is compared even while other guesses have to wait. Other callers at the network
-// therefore cannot lock the resident out, even after a restart or a change of its password. The answer to such a wrong guess is the same as to a guess that was
-// not compared, so that callers cannot find out the names of residents.
+// A guess with the name of a known user has a separate limit, so that it is compared even while other guesses have to wait. Other callers at the network
+// therefore cannot lock the known user out, even after a restart or a change of its password. The answer to such a wrong guess is the same as to a guess that was
+// not compared, so that callers cannot find out the names of known users.
 //
 // While the database is unreachable, the answer is 503. An old verdict is not used, because the user was possibly disabled since. Only the configured user,
 // which is stored in no table, is verified without the database.
@@ -65,11 +65,11 @@ type verifier struct {
 
 	versions snapshot.Cache[int64] // version of the stored credentials
 
-	verdicts    *lru.Cache[digested, verdict]   // keyed by credentials
-	proofs      *lru.Cache[digested, proof]     // keyed by credentials and network
-	mistakes    *lru.Cache[digested, mistake]   // keyed by credentials
-	residents   *lru.Cache[digested, household] // keyed by network
-	visitStored *lru.Cache[digested, time.Time] // keyed by user and network: the time when the visit was last stored or queued
+	verdicts    *lru.Cache[digested, verdict]    // keyed by credentials
+	proofs      *lru.Cache[digested, proof]      // keyed by credentials and network
+	mistakes    *lru.Cache[digested, mistake]    // keyed by credentials
+	knownUsers  *lru.Cache[digested, knownUsers] // keyed by network
+	visitStored *lru.Cache[digested, time.Time]  // keyed by user and network: the time when the visit was last stored or queued
 
 	visits   sync.Mutex
 	unstored map[visit]struct{} // visits that wait to be stored
@@ -77,7 +77,7 @@ type verifier struct {
 	failures *failures
 	gates    gates
 	hashing  chan struct{} // slots for comparisons, which limit the memory and the cores used by hashing
-	reserved chan struct{} // one additional slot for residents
+	reserved chan struct{} // one additional slot for known users
 	lookups  chan struct{} // slots for lookups of API keys without a verdict
 }
 
@@ -113,8 +113,8 @@ type mistake struct {
 // visit is the use of a proved password by a user at a network.
 type visit struct{ username, network string }
 
-// household is the cached list of the residents of a network.
-type household struct {
+// knownUsers is the cached list of the known users of a network.
+type knownUsers struct {
 	names map[string]struct{}
 	at    time.Time
 }
@@ -313,7 +313,7 @@ func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
 	case err != nil:
 		return Principal{}, err
 	case !isRight && wait > 0:
-		v.failures.addAsResident(a.username, a.network)
+		v.failures.addAsKnownUser(a.username, a.network)
 		v.mistakes.Add(a.credentialsKey, mistake{storedDigest: owned.storedDigest, isUndisclosed: true})
 		return Principal{}, tooMany(wait)
 	case !isRight:
@@ -326,11 +326,11 @@ func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
 	return v.admit(a, owned, version)
 }
 
-// checkGuessWait returns auth.too_many_failures for a guess that has to wait. The guess of a resident can be compared while other guesses have to wait. If this
+// checkGuessWait returns auth.too_many_failures for a guess that has to wait. The guess of a known user can be compared while other guesses have to wait. If this
 // guess is wrong, wait is the Retry-After of its answer.
 func (v *verifier) checkGuessWait(ctx context.Context, a attempt) (wait time.Duration, err error) {
 	wait = v.failures.wait(a.username, a.network)
-	if wait > 0 && (v.failures.waitAsResident(a.username, a.network) > 0 || !v.isResident(ctx, a)) {
+	if wait > 0 && (v.failures.waitAsKnownUser(a.username, a.network) > 0 || !v.isKnownUser(ctx, a)) {
 		return 0, tooMany(wait)
 	}
 	return wait, nil
@@ -403,7 +403,7 @@ func (v *verifier) configured() account {
 	return account{storedDigest: v.bootstrap, principal: v.admin}
 }
 
-// takeHashing takes a slot to compare a password. The reserved slot is for residents only.
+// takeHashing takes a slot to compare a password. The reserved slot is for known users only.
 func (v *verifier) takeHashing(ctx context.Context, a attempt) (release func(), err error) {
 	select {
 	case v.hashing <- struct{}{}:
@@ -411,7 +411,7 @@ func (v *verifier) takeHashing(ctx context.Context, a attempt) (release func(), 
 	default:
 	}
 	reserved := v.reserved
-	if !v.isResident(ctx, a) {
+	if !v.isKnownUser(ctx, a) {
 		reserved = nil
 		leave, err := v.gates.join(anyNetwork)
 		if err != nil {
@@ -438,23 +438,23 @@ func acquire(ctx context.Context, slots chan struct{}) error {
 	}
 }
 
-// isResident reports whether the user proved its password at this network within a month. While the database is unreachable, isResident reads only the cache.
-func (v *verifier) isResident(ctx context.Context, a attempt) bool {
+// isKnownUser reports whether the user proved its password at this network within a month. While the database is unreachable, isKnownUser reads only the cache.
+func (v *verifier) isKnownUser(ctx context.Context, a attempt) bool {
 	key := networkKey(a.network)
-	home, ok := v.residents.Get(key)
-	if !ok || v.now().Sub(home.at) >= verdictTTL {
-		home = household{names: map[string]struct{}{}, at: v.now()}
-		names, err := v.q.UserAddressList(ctx, accessq.UserAddressListParams{Network: a.network, PageLimit: maxResidents})
+	known, ok := v.knownUsers.Get(key)
+	if !ok || v.now().Sub(known.at) >= verdictTTL {
+		known = knownUsers{names: map[string]struct{}{}, at: v.now()}
+		names, err := v.q.UserAddressList(ctx, accessq.UserAddressListParams{Network: a.network, PageLimit: maxKnownUsers})
 		if err != nil {
 			return false
 		}
 		for _, name := range names {
-			home.names[name] = struct{}{}
+			known.names[name] = struct{}{}
 		}
-		v.residents.Add(key, home)
+		v.knownUsers.Add(key, known)
 	}
-	_, isResident := home.names[a.username]
-	return isResident
+	_, isKnownUser := known.names[a.username]
+	return isKnownUser
 }
 
 // recordVisit queues the visit of a user to be stored, about once a day. Visits with API keys are not recorded.
@@ -465,7 +465,7 @@ func (v *verifier) recordVisit(a attempt) {
 	}
 	v.visits.Lock()
 	defer v.visits.Unlock()
-	if len(v.unstored) < maxResidents {
+	if len(v.unstored) < maxKnownUsers {
 		v.unstored[visit{a.username, a.network}] = struct{}{}
 		v.visitStored.Add(key, v.now())
 	}
@@ -498,7 +498,7 @@ func (v *verifier) storeVisit(ctx context.Context, one visit) error {
 	if err := v.q.UserAddressRecord(ctx, accessq.UserAddressRecordParams{Username: one.username, Network: one.network}); err != nil {
 		return fmt.Errorf("store address of user: %w", err)
 	}
-	v.residents.Remove(networkKey(one.network))
+	v.knownUsers.Remove(networkKey(one.network))
 	return nil
 }
 

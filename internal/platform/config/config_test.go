@@ -284,7 +284,7 @@ func TestAnEmptyVariableUsesTheDefault(t *testing.T) {
 	}
 }
 
-func TestSwitchesCanBeSetByFlags(t *testing.T) {
+func TestBooleanSettingsCanBeSetByFlags(t *testing.T) {
 	var s Server
 	parser, err := kong.New(&s, Booleans(), kong.Vars{"data_dir": "/nowhere"})
 	if err != nil {

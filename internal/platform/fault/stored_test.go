@@ -8,7 +8,7 @@ import (
 )
 
 // Encode and Decode preserve a field with any kind of limit.
-func TestAStoredFieldKeepsItsLimit(t *testing.T) {
+func TestAFaultKeepsTheLimitOfItsFieldWhenItIsStored(t *testing.T) {
 	t.Parallel()
 	for _, f := range []fault.Field{
 		{Name: "phone_number", Rule: fault.Required},

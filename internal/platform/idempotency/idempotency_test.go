@@ -89,7 +89,7 @@ func TestConcurrentRefusedRequestsWithKeysAreAllLogged(t *testing.T) {
 	}
 }
 
-func TestAnswersAreDeletedAfterADay(t *testing.T) {
+func TestStoredResponsesAreDeletedAfterADay(t *testing.T) {
 	b := apptest.New(t)
 	send := func() string {
 		return b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}, apptest.KeyHeader, "k").Raw

@@ -60,7 +60,7 @@ func TestConcurrentCallersShareOneRead(t *testing.T) {
 	})
 }
 
-func TestAnOldValueIsReadAgain(t *testing.T) {
+func TestACachedValueIsReadAgainWhenItIsTooOld(t *testing.T) {
 	t.Parallel()
 	now, reads := time.Now(), 0
 	c := Cache[int]{Fresh: time.Second, Now: func() time.Time { return now }, Load: func(context.Context) (int, error) {

@@ -25,8 +25,8 @@ func BenchmarkSubmit(b *testing.B) {
 	})
 }
 
-// BenchmarkLife submits, claims and reports batches of 100 messages through the whole server except net/http, with eight senders.
-func BenchmarkLife(b *testing.B) {
+// BenchmarkMessagesFromSubmissionToReport submits, claims and reports batches of 100 messages through the whole server except net/http, with eight senders.
+func BenchmarkMessagesFromSubmissionToReport(b *testing.B) {
 	c := newCaller(b)
 	const size = 100
 	c.run(4, size, func(i int) {

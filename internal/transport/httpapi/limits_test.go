@@ -213,7 +213,7 @@ func (c creation) expectBounded(t *testing.T, b *apptest.Bundle) {
 	bound(b, c.table, 1000)
 }
 
-func TestNoRowIsCreatedBeyondLimit(t *testing.T) {
+func TestNoTableGrowsBeyondItsLimit(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.AddUser("holder", "submit", nil)

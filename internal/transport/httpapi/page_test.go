@@ -41,7 +41,7 @@ func TestAnErrorLinksToItsPageOfTheManual(t *testing.T) {
 }
 
 // A page of documents can be named without the slash at its end, also below a base path.
-func TestPagesOfDocumentsAreFoundWithoutSlash(t *testing.T) {
+func TestPagesOfTheManualAreFoundWithoutTrailingSlash(t *testing.T) {
 	for name, base := range map[string]string{"at the root": "", "below a base path": "/lksms"} {
 		t.Run(name, func(t *testing.T) {
 			b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.BasePath = base })

@@ -355,7 +355,7 @@ func TestManyMessagesOfOneCompanyDoNotDelayAnotherCompany(t *testing.T) {
 }
 
 // B12: a set of messages is submitted completely or not at all, keeps its order, and returns an id for each message.
-func TestSetOfThousandMessagesKeepsOrder(t *testing.T) {
+func TestMessagesOfASetKeepTheirOrder(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -421,7 +421,7 @@ func idsOf[T any](all []T, id func(T) string) []string {
 }
 
 // A repeated message returns the first task, as over HTTP, even if its values are no longer allowed. A new message with the same values is rejected.
-func TestRepeatIsAcceptedWithValuesThatAreNoLongerAllowed(t *testing.T) {
+func TestRepeatedSubmissionIsAcceptedWithValuesThatAreNoLongerAllowed(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -528,7 +528,7 @@ func TestHTTPMessageIsAcceptedDespiteOpenTransactionWithSameKey(t *testing.T) {
 }
 
 // B12: two open transactions use the same key. The second transaction waits for the first.
-func TestTransactionWaitsForAnotherWithSameKey(t *testing.T) {
+func TestSubmissionWaitsForOpenTransactionWithSameDedupKey(t *testing.T) {
 	k := newKeyed(t)
 	again := connect(t, k.shop.Config().ConnString())
 	for _, isCommitted := range []bool{true, false} {
@@ -573,7 +573,7 @@ func TestDedupKeyBelongsToOneUser(t *testing.T) {
 }
 
 // B12: even if the sweep is killed, each message becomes exactly one task.
-func TestKilledSweepLosesAndDuplicatesNothing(t *testing.T) {
+func TestKilledSweepNeitherLosesNorDuplicatesMessages(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")

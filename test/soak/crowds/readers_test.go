@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestReadersFindStaleAndFailedReads(t *testing.T) {
+func TestReaderCheckFindsStaleAndFailedReads(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	ago := func(seconds float64) time.Time { return now.Add(-time.Duration(seconds * float64(time.Second))) }
@@ -39,7 +39,7 @@ func TestReadersFindStaleAndFailedReads(t *testing.T) {
 }
 
 // A run in which the primary answered every read proves nothing about replicas.
-func TestReadersRequireReadsFromReplicas(t *testing.T) {
+func TestReaderCheckRequiresReadsFromReplicas(t *testing.T) {
 	t.Parallel()
 	for served, want := range map[float64]int{0: 1, 1: 0} {
 		r := &readers{byServer: map[string]float64{"primary": 100, "127.0.0.1:1": served}}

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // Kills never hit a path whose statements do not exist, for example after a statement was renamed.
-func TestEveryStatementOfAPathExists(t *testing.T) {
+func TestEveryKillPathNamesExistingStatements(t *testing.T) {
 	t.Parallel()
 	exist := map[string]bool{}
 	files, _ := filepath.Glob("../../../gen/*/*.sql.go")
@@ -116,7 +116,7 @@ func (a *aimed) execInTx(isRolledBack bool, statements ...string) {
 	}
 }
 
-func TestAimKillsOnlyOnItsPath(t *testing.T) {
+func TestServersAreKilledOnlyAtStatementsOfThePath(t *testing.T) {
 	t.Parallel()
 	on := connectAimed(t)
 	mine := &proxy.Path{Name: "mine", Names: []string{"Mine"}, Without: []string{"Other"}}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestStandstillCountsOnlyTimeWithPossibleProgress(t *testing.T) {
+func TestStandstillIsCountedOnlyWhileProgressIsPossible(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		state   string

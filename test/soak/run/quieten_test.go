@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-func TestLeftWorkContainsWorkThatCouldProgress(t *testing.T) {
+func TestOnlyWorkThatCouldProgressCountsAsLeftOver(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), pgtest.New(t))
 	if err != nil {

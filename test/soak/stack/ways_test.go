@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestEachServerUsesEachWayInThreeSeeds(t *testing.T) {
+func TestThreeSeedsCoverEachConnectionOfAServerToPostgreSQL(t *testing.T) {
 	t.Parallel()
 	for server := range ClusterServers {
 		seen := map[way]bool{}

@@ -10,7 +10,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
-func TestTrafficAcceptsOnlyA503OfAnUnreadyServer(t *testing.T) {
+func TestOnly503ResponsesOfUnreadyServersAreAccepted(t *testing.T) {
 	t.Parallel()
 	one := &stack.Server{Name: "one", URL: "http://127.0.0.1:1"}
 	now := time.Now()
@@ -34,7 +34,7 @@ func TestTrafficAcceptsOnlyA503OfAnUnreadyServer(t *testing.T) {
 	}
 }
 
-func TestTrafficReturnsTheLongestGapAndTheLongestCall(t *testing.T) {
+func TestLongestGapAndLongestCallAreMeasured(t *testing.T) {
 	t.Parallel()
 	f, from := newTraffic(nil), time.Now()
 	at := func(seconds int) time.Time { return from.Add(time.Duration(seconds) * time.Second) }

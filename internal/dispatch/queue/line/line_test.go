@@ -209,7 +209,7 @@ func TestUnusedWakeUpGoesToTheNextSender(t *testing.T) {
 }
 
 // A poll that still finds a task wakes no second sender while the first woken sender is about to claim.
-func TestPollWakesNoSecondSenderForATask(t *testing.T) {
+func TestPollDoesNotWakeASecondSenderForTheSameTask(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()

@@ -45,7 +45,7 @@ func TestDryRunCreatesNothing(t *testing.T) {
 	}
 }
 
-func TestDryRunOfARepeatWorksAfterItsRouteWasDeleted(t *testing.T) {
+func TestDryRunOfARepeatedMessageSucceedsAfterItsRouteWasDeleted(t *testing.T) {
 	b := apptest.New(t)
 	for _, no := range []string{"routed", "shared", "another"} {
 		b.AddSender(map[string]any{"sender_no": no, "is_shared": no != "routed"})

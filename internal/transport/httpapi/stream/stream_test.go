@@ -79,7 +79,7 @@ func TestStreamOutlivesServerTimeouts(t *testing.T) {
 	}
 }
 
-func TestUnchangedDataIsNotSentAgain(t *testing.T) {
+func TestStreamDoesNotRepeatUnchangedData(t *testing.T) {
 	t.Parallel()
 	source, reads := numbers(time.Millisecond), atomic.Int64{}
 	source.Next = func(context.Context) (data, what []byte, err error) {

@@ -182,7 +182,7 @@ func (b bundle) receipt(task string, state int16) {
 }
 
 // Priority, ttl, schedule and device of a message are applied to its tasks.
-func TestFieldsOfMessageAreAppliedToItsTasks(t *testing.T) {
+func TestFieldsOfAMessageApplyToItsTasks(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	b.AddSender(fields{"sender_no": "phone-1"})

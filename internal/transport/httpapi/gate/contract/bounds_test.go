@@ -10,7 +10,7 @@ import (
 )
 
 // Every part of a request has a limit: lists have maxItems, texts maxLength, and objects with arbitrary members maxProperties.
-func TestEveryPartOfRequestHasLimit(t *testing.T) {
+func TestEveryPartOfARequestHasALimit(t *testing.T) {
 	spec, err := api.GetSpec()
 	if err != nil {
 		t.Fatal(err)
