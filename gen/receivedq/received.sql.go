@@ -450,6 +450,82 @@ func (q *Queries) ReceivedIdentified(ctx context.Context, arg ReceivedIdentified
 	return items, nil
 }
 
+const receivedInbox = `-- name: ReceivedInbox :many
+SELECT r.id, r.sender_no, r.sim, r.phone_number, r.own_number, r.content, coalesce(r.received_at, r.created_at)::timestamptz AS at,
+    count(*) OVER () AS matching
+FROM (
+    SELECT o.id, o.company_id, o.sender_no, o.sim, o.phone_number, o.own_number, o.content, o.kind, o.received_at, o.message_no, o.identity, o.message_identity, o.task_id, o.submitted_by, o.raw, o.created_at, o.read_at, o.read_by FROM received_messages o WHERE o.company_id = $1 ORDER BY o.id DESC LIMIT $2::integer
+) r
+WHERE ($3::text IS NULL OR r.submitted_by = $3::text)
+    AND ($4::text IS NULL OR r.sender_no = $4::text)
+    AND ($5::timestamptz IS NULL OR coalesce(r.received_at, r.created_at) >= $5::timestamptz)
+    AND ($6::timestamptz IS NULL OR coalesce(r.received_at, r.created_at) <= $6::timestamptz)
+ORDER BY r.id DESC
+OFFSET $7::integer LIMIT $8::integer
+`
+
+type ReceivedInboxParams struct {
+	CompanyID int64
+	MaxSeen   int32
+	Owner     *string
+	SenderNo  *string
+	FromAt    *time.Time
+	ToAt      *time.Time
+	Skipped   int32
+	PageLimit int32
+}
+
+type ReceivedInboxRow struct {
+	ID          int64
+	SenderNo    string
+	Sim         *int16
+	PhoneNumber string
+	OwnNumber   *string
+	Content     string
+	At          time.Time
+	Matching    int64
+}
+
+// ReceivedInbox returns messages of a company that match all filters, newest first, among its max_seen newest messages. matching is the number of matching
+// messages. The time of a message is received_at, or created_at if received_at is unknown.
+func (q *Queries) ReceivedInbox(ctx context.Context, arg ReceivedInboxParams) ([]ReceivedInboxRow, error) {
+	rows, err := q.db.Query(ctx, receivedInbox,
+		arg.CompanyID,
+		arg.MaxSeen,
+		arg.Owner,
+		arg.SenderNo,
+		arg.FromAt,
+		arg.ToAt,
+		arg.Skipped,
+		arg.PageLimit,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReceivedInboxRow
+	for rows.Next() {
+		var i ReceivedInboxRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.SenderNo,
+			&i.Sim,
+			&i.PhoneNumber,
+			&i.OwnNumber,
+			&i.Content,
+			&i.At,
+			&i.Matching,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const receivedListOf = `-- name: ReceivedListOf :many
 SELECT r.id, r.company_id, r.sender_no, r.sim, r.phone_number, r.own_number, r.content, r.kind, r.received_at, r.message_no, r.identity, r.message_identity, r.task_id, r.submitted_by, r.raw, r.created_at, r.read_at, r.read_by, c.company_no
 FROM received_messages r

@@ -1,5 +1,5 @@
 // The main job through SMSGate's own client, to which only the address and the credentials are new: health, a message to two recipients, its state, a
-// webhook whose signature is checked, and a refusal.
+// webhook whose signature is checked, an answer in the inbox, and a refusal.
 import assert from "node:assert/strict"
 import { createHmac } from "node:crypto"
 import { createServer } from "node:http"
@@ -111,6 +111,25 @@ test("a program written for SMSGate sends, follows and hears of its messages", a
   await client.deleteWebhook(hook.id ?? "")
   assert.deepEqual(await client.getWebhooks(), [])
 
+  posts.length = 0
+  const incoming = await client.registerWebhook({ url, event: WebHookEventType.SmsReceived })
+  await client.patchSettings({ webhooks: { signingKey } })
+  const received_at = "2026-11-28T10:00:00Z"
+  const answer = { from: phoneNumbers[0], content: "谢谢", sim: 2, received_at }
+  await lksms("POST", "/sms/received", { app_id, messages: [answer] })
+  await eventually("the answer is posted", async () => posts.length > 0)
+  const { raw, signature, timestamp } = posts[0]!
+  assert.equal(signature, createHmac("sha256", signingKey).update(raw + timestamp).digest("hex"))
+  const body = JSON.parse(raw) as WebHookPayload
+  assert.ok(body.event === WebHookEventType.SmsReceived)
+  assert.deepEqual([body.payload.message, body.payload.phoneNumber], ["谢谢", phoneNumbers[0]])
+  assert.equal(Date.parse(body.payload.receivedAt), Date.parse(received_at))
+  await client.deleteWebhook(incoming.id ?? "")
+  // This version of the client cannot read the inbox, so its transport does.
+  const authorization = "Basic " + Buffer.from(`${username}:${password}`).toString("base64")
+  const inbox = await http.get<Record<string, unknown>[]>(`${LKSMS_URL}/smsgate/3rdparty/v1/inbox?type=SMS`, { Authorization: authorization })
+  assert.deepEqual(inbox.map((m) => [m.type, m.sender, m.contentPreview, m.simNumber]), [["SMS", phoneNumbers[0], "谢谢", 2]])
+
   assert.ok((await client.getDevices()).some((device) => device.id === app_id && Date.parse(device.lastSeen) > 0))
   assert.deepEqual(await client.getSettings(), {})
 
@@ -119,7 +138,7 @@ test("a program written for SMSGate sends, follows and hears of its messages", a
     [400, /phoneNumbers\[0\]/, () => client.send({ message: "x", phoneNumbers: ["12"] })],
     [404, /no such message/, () => client.getState("nothing")],
     [501, /logs/, () => client.getLogs()],
-    [501, /receives no messages/, () => client.exportInbox({ deviceId: app_id, since: new Date(0), until: new Date() })],
+    [501, /no device is a phone/, () => client.exportInbox({ deviceId: app_id, since: new Date(0), until: new Date() })],
     [404, /no such sender/, () => client.deleteDevice("nobody")],
   ]
   for (const [status, text, refused] of refusals) {

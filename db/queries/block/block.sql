@@ -37,7 +37,7 @@ SELECT EXISTS (
     WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.company_id = @company_id::bigint AND b.received_id IS NOT NULL
 );
 
--- BlockList returns up to `most` blocks before before_id, newest first. all_companies: blocks of every company and those of all companies; otherwise only the
+-- BlockList returns up to max_rows blocks before before_id, newest first. all_companies: blocks of every company and those of all companies; otherwise only the
 -- blocks of company_id, where null means the blocks of all companies.
 -- name: BlockList :many
 SELECT b.*, c.company_no FROM blocks b
@@ -45,7 +45,7 @@ LEFT JOIN companies c ON c.id = b.company_id
 WHERE b.id < @before_id::bigint AND (@all_companies::boolean OR b.company_id IS NOT DISTINCT FROM sqlc.narg(company_id)::bigint)
     AND (sqlc.narg(scope)::text IS NULL OR b.scope = sqlc.narg(scope)::text)
 ORDER BY b.id DESC
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- BlocksOfNumber returns the blocks of one number, newest first: those of company_id (null: of every company) and those of all companies.
 -- name: BlocksOfNumber :many
@@ -60,12 +60,12 @@ ORDER BY b.id DESC;
 -- name: BlocksOfReceived :many
 SELECT b.id FROM blocks b WHERE NOT b.is_enforced AND b.received_id = ANY (@received_ids::bigint[]) ORDER BY b.id;
 
--- BlocksToEnforce returns the blocks of ids, or, if ids is null, up to `most` blocks that are not enforced.
+-- BlocksToEnforce returns the blocks of ids, or, if ids is null, up to max_rows blocks that are not enforced.
 -- name: BlocksToEnforce :many
 SELECT b.id, b.company_id, coalesce(b.recipient, '')::text AS recipient, b.scope, b.created_by FROM blocks b
 WHERE (sqlc.narg(ids)::bigint[] IS NULL AND NOT b.is_enforced) OR b.id = ANY (sqlc.narg(ids)::bigint[])
 ORDER BY b.id
-LIMIT @most::integer;
+LIMIT @max_rows::integer;
 
 -- BlocksEnforced marks blocks as enforced.
 -- name: BlocksEnforced :exec

@@ -118,6 +118,21 @@ WHERE r.id = ANY (@ids::bigint[]) AND r.phone_number <> ''
     AND (sqlc.narg(created_to)::timestamptz IS NULL OR r.created_at < sqlc.narg(created_to)::timestamptz)
 ORDER BY r.id DESC;
 
+-- ReceivedInbox returns messages of a company that match all filters, newest first, among its max_seen newest messages. matching is the number of matching
+-- messages. The time of a message is received_at, or created_at if received_at is unknown.
+-- name: ReceivedInbox :many
+SELECT r.id, r.sender_no, r.sim, r.phone_number, r.own_number, r.content, coalesce(r.received_at, r.created_at)::timestamptz AS at,
+    count(*) OVER () AS matching
+FROM (
+    SELECT o.* FROM received_messages o WHERE o.company_id = @company_id ORDER BY o.id DESC LIMIT @max_seen::integer
+) r
+WHERE (sqlc.narg(owner)::text IS NULL OR r.submitted_by = sqlc.narg(owner)::text)
+    AND (sqlc.narg(sender_no)::text IS NULL OR r.sender_no = sqlc.narg(sender_no)::text)
+    AND (sqlc.narg(from_at)::timestamptz IS NULL OR coalesce(r.received_at, r.created_at) >= sqlc.narg(from_at)::timestamptz)
+    AND (sqlc.narg(to_at)::timestamptz IS NULL OR coalesce(r.received_at, r.created_at) <= sqlc.narg(to_at)::timestamptz)
+ORDER BY r.id DESC
+OFFSET @skipped::integer LIMIT @page_limit::integer;
+
 -- FirstReceivedSince returns approximately the smallest id of the messages that arrived at or after `since`.
 -- name: FirstReceivedSince :one
 SELECT first_id_since('received_messages'::regclass, @since::timestamptz);

@@ -87,7 +87,7 @@ type Taken struct {
 // Enforce takes back the tasks that blocks forbid. After Enforce has returned without an error, no such message is handed out. A task of a submission that began
 // before the block was stored is found, too.
 func (s *Service) Enforce(ctx context.Context, ids []int64) (Taken, error) {
-	return s.enforce(ctx, blockq.BlocksToEnforceParams{Ids: ids, Most: int32(len(ids))})
+	return s.enforce(ctx, blockq.BlocksToEnforceParams{Ids: ids, MaxRows: int32(len(ids))})
 }
 
 // EnforceReceived enforces the blocks that received messages added, unless they are enforced.
@@ -106,7 +106,7 @@ func (s *Service) EnforceReceived(ctx context.Context, receivedIDs []int64) erro
 // EnforceAll enforces the blocks that no server has enforced: their server has stopped, or the database was not available. It returns the number of cancelled
 // tasks.
 func (s *Service) EnforceAll(ctx context.Context) (cancelled int, err error) {
-	taken, err := s.enforce(ctx, blockq.BlocksToEnforceParams{Most: portion})
+	taken, err := s.enforce(ctx, blockq.BlocksToEnforceParams{MaxRows: portion})
 	return taken.Cancelled, err
 }
 
@@ -169,7 +169,7 @@ type Filter struct {
 // List lists blocks, newest first.
 func (s *Service) List(ctx context.Context, f Filter) ([]Row, error) {
 	rows, err := s.q.BlockList(ctx, blockq.BlockListParams{
-		CompanyID: f.CompanyID, AllCompanies: f.CompanyID == nil, Scope: f.Scope, BeforeID: f.BeforeID, Most: int32(f.Limit),
+		CompanyID: f.CompanyID, AllCompanies: f.CompanyID == nil, Scope: f.Scope, BeforeID: f.BeforeID, MaxRows: int32(f.Limit),
 	})
 	return rows, postgres.Wrap("list blocks", err, nil)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,13 +27,17 @@ type smsgateEvent struct {
 	time  string
 }
 
-// smsgateEvents contains the SMSGate events of outgoing messages.
+// smsgateEvents contains the SMSGate events of messages.
 var smsgateEvents = []smsgateEvent{
 	{"sms:sent", []string{feed.MessageSent}, "sentAt"},
 	{"sms:delivered", []string{feed.MessageDelivered}, "deliveredAt"},
 	{"sms:failed", []string{feed.MessageFailed, feed.MessageExpired, feed.MessageUndelivered}, "failedAt"},
 	{"sms:cancelled", []string{feed.MessageCancelled}, "cancelledAt"},
+	{smsgateReceived, []string{feed.MessageReceived}, "receivedAt"},
 }
+
+// smsgateReceived is the name of the event of received messages.
+const smsgateReceived = "sms:received"
 
 // smsgatePing is the name of the event that tests a webhook.
 const smsgatePing = "system:ping"
@@ -59,6 +64,9 @@ type smsgateBody struct {
 }
 
 func (f smsgateForm) body(event feed.Rendered) ([]byte, error) {
+	if event.Type == feed.MessageReceived {
+		return f.received(event)
+	}
 	var m struct {
 		TaskID          string  `json:"task_id"`
 		PhoneNumber     string  `json:"phone_number"`
@@ -86,6 +94,33 @@ func (f smsgateForm) body(event feed.Rendered) ([]byte, error) {
 		payload["reason"], payload["error"] = reason, reason
 	}
 	return encoded(smsgateBody{ID: feed.IDText(event.ID), WebhookID: f.webhookID, Event: e.name, DeviceID: m.ProcessingAppID, Payload: payload})
+}
+
+// received renders the event of a received message. If the message was deleted, only its id remains.
+func (f smsgateForm) received(event feed.Rendered) ([]byte, error) {
+	var m struct {
+		ReceivedID  int64      `json:"received_id"`
+		SenderNo    string     `json:"sender_no"`
+		SIM         *int16     `json:"sim"`
+		PhoneNumber string     `json:"phone_number"`
+		OwnNumber   *string    `json:"own_number"`
+		Content     string     `json:"content"`
+		ReceivedAt  *time.Time `json:"received_at"`
+		CreatedAt   *time.Time `json:"created_at"`
+	}
+	if err := json.Unmarshal(event.Data, &m); err != nil {
+		return nil, fmt.Errorf("read event: %w", err)
+	}
+	at := event.Timestamp
+	if m.ReceivedAt != nil {
+		at = *m.ReceivedAt
+	} else if m.CreatedAt != nil {
+		at = *m.CreatedAt
+	}
+	return encoded(smsgateBody{ID: feed.IDText(event.ID), WebhookID: f.webhookID, Event: smsgateReceived, DeviceID: m.SenderNo, Payload: map[string]any{
+		"messageId": strconv.FormatInt(m.ReceivedID, 10), "phoneNumber": m.PhoneNumber, "sender": m.PhoneNumber, "recipient": m.OwnNumber, "simNumber": m.SIM,
+		"message": m.Content, "receivedAt": at,
+	}})
 }
 
 func (f smsgateForm) test(_, event int64, _ time.Time) ([]byte, error) {

@@ -162,7 +162,8 @@ func New(services Services, options Options) (http.Handler, error) {
 	mobile.Mount(mux, guard, services.Phones, mobile.Options{Streams: options.Streams, Log: options.Gate.Log})
 	mux.Handle("GET /metrics", guard.RequireReadAll(promhttp.HandlerFor(options.Gate.Metrics, promhttp.HandlerOpts{})))
 	thirdparty.Mount(mux, guard, thirdparty.Services{
-		Messages: services.ThirdParty, Webhooks: services.Webhooks, Phones: services.Phones, Ready: options.Ready,
+		Messages: services.ThirdParty, Webhooks: services.Webhooks, Phones: services.Phones, Received: services.Received,
+		Ready: options.Ready,
 	})
 	if options.Kannel {
 		kannel.Mount(mux, guard, services.Submissions)

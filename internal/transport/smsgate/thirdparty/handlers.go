@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"lksms/internal/dispatch/received"
 	"lksms/internal/events/webhook"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/fault"
@@ -24,6 +25,7 @@ type Services struct {
 	Messages *Service
 	Webhooks *webhook.Service
 	Phones   *mobile.Service
+	Received *received.Service
 	Ready    func(context.Context) error // returns nil if the server can serve requests
 }
 
@@ -78,9 +80,8 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, services Services) {
 	op("PUT /settings", submit, s.putSettings, audited)
 	op("PATCH /settings", submit, s.putSettings, audited)
 	op("GET /logs", submit, notHere("the logs of devices are not kept by this server"), nil)
-	for _, path := range []string{"/inbox", "/inbox/{id}", "/inbox/{id}/attachments/{part}"} {
-		op("GET "+path, submit, notHere("this server receives no messages"), nil)
-	}
+	op("GET /inbox", submit, s.inbox, func(o *gate.ForeignOperation) { o.IsCostly, o.Limit = true, listLimit })
+	op("GET /inbox/{id}/attachments/{part}", submit, notHere("this server receives no MMS"), nil)
 	op("POST /inbox/export", submit, s.refresh, nil)
 	op("POST /inbox/refresh", submit, s.refresh, nil)
 	noTokens := notHere("this server makes no tokens: use the user name and password, or an API key as the token")

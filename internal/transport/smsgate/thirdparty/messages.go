@@ -178,33 +178,13 @@ const pageSize = 50
 // list returns the states of messages.
 func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
-	f := Filter{Limit: pageSize}
-	for name, to := range map[string]*int{"limit": &f.Limit, "offset": &f.Offset} {
-		if text := query.Get(name); text != "" {
-			n, err := strconv.ParseInt(text, 10, 32)
-			if err != nil {
-				return fault.InvalidField(name, fault.WrongFormat, nil)
-			}
-			*to = int(n)
-		}
+	page, err := pageOf(query, pageSize)
+	if err != nil {
+		return err
 	}
-	for name, to := range map[string]**time.Time{"from": &f.From, "to": &f.To} {
-		if text := query.Get(name); text != "" {
-			at, err := time.Parse(time.RFC3339, text)
-			if err != nil || at.UTC().Year() < 1 || at.UTC().Year() > 9999 {
-				return fault.InvalidField(name, fault.NotATime, nil)
-			}
-			*to = &at
-		}
-	}
+	f := Filter{Limit: page.limit, Offset: page.offset, From: page.from, To: page.to, DeviceID: page.deviceID}
 	if query.Get("state") != "" {
 		return refuse("state: lists cannot be narrowed by state: register a webhook, or read the state of each message")
-	}
-	if device := query.Get("deviceId"); device != "" {
-		if !postgres.IsText(device) {
-			return fault.InvalidField("deviceId", fault.BadCharacters, nil)
-		}
-		f.DeviceID = &device
 	}
 	switch query.Get("sort") {
 	case "", "-created_at":
@@ -229,6 +209,43 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("X-Total-Count", strconv.FormatInt(total, 10))
 	write(w, http.StatusOK, answer)
 	return nil
+}
+
+// page contains the parameters that all lists have.
+type page struct {
+	limit, offset int
+	from, to      *time.Time
+	deviceID      *string
+}
+
+// pageOf reads the parameters that all lists have. Fault: request.invalid.
+func pageOf(query url.Values, limit int) (p page, err error) {
+	p.limit = limit
+	for name, to := range map[string]*int{"limit": &p.limit, "offset": &p.offset} {
+		if text := query.Get(name); text != "" {
+			n, err := strconv.ParseInt(text, 10, 32)
+			if err != nil {
+				return p, fault.InvalidField(name, fault.WrongFormat, nil)
+			}
+			*to = int(n)
+		}
+	}
+	for name, to := range map[string]**time.Time{"from": &p.from, "to": &p.to} {
+		if text := query.Get(name); text != "" {
+			at, err := time.Parse(time.RFC3339, text)
+			if err != nil || at.UTC().Year() < 1 || at.UTC().Year() > 9999 {
+				return p, fault.InvalidField(name, fault.NotATime, nil)
+			}
+			*to = &at
+		}
+	}
+	if device := query.Get("deviceId"); device != "" {
+		if !postgres.IsText(device) {
+			return p, fault.InvalidField("deviceId", fault.BadCharacters, nil)
+		}
+		p.deviceID = &device
+	}
+	return p, nil
 }
 
 // messageState is the state of a message in the format of SMSGate.

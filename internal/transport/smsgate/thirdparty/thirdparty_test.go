@@ -279,7 +279,7 @@ func TestRejectionsUseFormatOfSMSGate(t *testing.T) {
 	period := fields{"since": "2026-11-01T00:00:00Z", "until": "2026-11-02T00:00:00Z"}
 	b.expect(501, "message", "POST", "/inbox/export", period, acme...)
 	b.expect(501, "message", "POST", "/messages/inbox/export", period, acme...)
-	b.expect(501, "message", "GET", "/inbox", nil, acme...)
+	b.expect(501, "message", "GET", "/inbox/1/attachments/1", nil, acme...)
 }
 
 // Callers are checked in the same way as elsewhere: by password or key and by role, with delays after wrong passwords. Sessions are not accepted.
@@ -651,7 +651,7 @@ func TestWebhookReplacesWebhookWithSameID(t *testing.T) {
 		body fields
 		says string
 	}{
-		"received": {fields{"url": "https://a.example", "event": "sms:received"}, "event"},
+		"MMS":      {fields{"url": "https://a.example", "event": "mms:received"}, "event"},
 		"ping":     {fields{"url": "https://a.example", "event": "system:ping"}, "event"},
 		"no event": {fields{"url": "https://a.example"}, "event"},
 		"no URL":   {fields{"event": "sms:sent"}, "url"},
