@@ -70,7 +70,7 @@ type BlockListParams struct {
 	AllCompanies bool
 	CompanyID    *int64
 	Scope        *string
-	Most         int32
+	MaxRows      int32
 }
 
 type BlockListRow struct {
@@ -88,7 +88,7 @@ type BlockListRow struct {
 	CompanyNo     *string
 }
 
-// BlockList returns up to `most` blocks before before_id, newest first. all_companies: blocks of every company and those of all companies; otherwise only the
+// BlockList returns up to max_rows blocks before before_id, newest first. all_companies: blocks of every company and those of all companies; otherwise only the
 // blocks of company_id, where null means the blocks of all companies.
 func (q *Queries) BlockList(ctx context.Context, arg BlockListParams) ([]BlockListRow, error) {
 	rows, err := q.db.Query(ctx, blockList,
@@ -96,7 +96,7 @@ func (q *Queries) BlockList(ctx context.Context, arg BlockListParams) ([]BlockLi
 		arg.AllCompanies,
 		arg.CompanyID,
 		arg.Scope,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
@@ -326,8 +326,8 @@ LIMIT $2::integer
 `
 
 type BlocksToEnforceParams struct {
-	Ids  []int64
-	Most int32
+	Ids     []int64
+	MaxRows int32
 }
 
 type BlocksToEnforceRow struct {
@@ -338,9 +338,9 @@ type BlocksToEnforceRow struct {
 	CreatedBy string
 }
 
-// BlocksToEnforce returns the blocks of ids, or, if ids is null, up to `most` blocks that are not enforced.
+// BlocksToEnforce returns the blocks of ids, or, if ids is null, up to max_rows blocks that are not enforced.
 func (q *Queries) BlocksToEnforce(ctx context.Context, arg BlocksToEnforceParams) ([]BlocksToEnforceRow, error) {
-	rows, err := q.db.Query(ctx, blocksToEnforce, arg.Ids, arg.Most)
+	rows, err := q.db.Query(ctx, blocksToEnforce, arg.Ids, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ type ErasureAnswersParams struct {
 	AfterOperation string
 	AfterKey       string
 	Texts          []string
-	Most           int32
+	MaxRows        int32
 }
 
 type ErasureAnswersRow struct {
@@ -71,7 +71,7 @@ func (q *Queries) ErasureAnswers(ctx context.Context, arg ErasureAnswersParams) 
 		arg.AfterOperation,
 		arg.AfterKey,
 		arg.Texts,
-		arg.Most,
+		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err

@@ -34,23 +34,23 @@ const (
 // maxClockSkew is the maximum difference between the clocks of a phone and of the server.
 const maxClockSkew = 5 * time.Minute
 
-// sealOwner returns the owner of a sealed key of a phone.
-func sealOwner(deviceNo string) string { return "phone/" + deviceNo }
+// keyOwner returns the owner of a encrypted key of a phone.
+func keyOwner(deviceNo string) string { return "phone/" + deviceNo }
 
-// SigningKey returns the key with which a phone signs received messages. It creates the key if necessary, also instead of a key that cannot be opened. The key is
+// SigningKey returns the key with which a phone signs received messages. It creates the key if necessary, also instead of a key that cannot be decrypted. The key is
 // empty if the server cannot seal secrets: then the phone cannot post messages.
 func (s *Service) SigningKey(ctx context.Context, p Phone) (string, error) {
-	if key, err := s.Secrets.Open(p.sealedKey, sealOwner(p.DeviceNo)); err == nil {
+	if key, err := s.Secrets.Decrypt(p.encryptedKey, keyOwner(p.DeviceNo)); err == nil {
 		return key, nil
 	}
-	sealed, err := s.Secrets.Seal(rand.Text(), sealOwner(p.DeviceNo))
+	encrypted, err := s.Secrets.Encrypt(rand.Text(), keyOwner(p.DeviceNo))
 	if errors.Is(err, secret.ErrNoKey) {
 		return "", nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("seal key of phone: %w", err)
 	}
-	err = s.q.PhoneInboxPut(ctx, mobileq.PhoneInboxPutParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, SigningKey: sealed, Before: p.sealedKey})
+	err = s.q.PhoneInboxPut(ctx, mobileq.PhoneInboxPutParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, SigningKey: encrypted, Before: p.encryptedKey})
 	if err != nil {
 		return "", fmt.Errorf("store key of phone: %w", err)
 	}
@@ -58,7 +58,7 @@ func (s *Service) SigningKey(ctx context.Context, p Phone) (string, error) {
 	if err != nil {
 		return "", postgres.Wrap("read key of phone", err, fault.New(fault.Forbidden, fault.AuthForbidden))
 	}
-	return s.Secrets.Open(row.SigningKey, sealOwner(p.DeviceNo))
+	return s.Secrets.Decrypt(row.SigningKey, keyOwner(p.DeviceNo))
 }
 
 // Hooked records that a phone has read the address of its posts.
@@ -103,7 +103,7 @@ func (s *Service) Receive(ctx context.Context, post Post) (senderNo string, isSt
 	if err != nil {
 		return "", false, postgres.Wrap("find phone of post", err, access.ErrRequired)
 	}
-	key, err := s.Secrets.Open(inbox.SigningKey, sealOwner(p.DeviceID))
+	key, err := s.Secrets.Decrypt(inbox.SigningKey, keyOwner(p.DeviceID))
 	if err != nil {
 		return "", false, fmt.Errorf("open key of phone: %w", err)
 	}
@@ -190,15 +190,15 @@ func RotateSecrets(ctx context.Context, db *postgres.DB, box *secret.Box) (int, 
 		if box.IsCurrent(row.SigningKey) {
 			continue
 		}
-		opened, err := box.Open(row.SigningKey, sealOwner(row.DeviceNo))
-		var sealed string
+		decrypted, err := box.Decrypt(row.SigningKey, keyOwner(row.DeviceNo))
+		var encrypted string
 		if err == nil {
-			sealed, err = box.Seal(opened, sealOwner(row.DeviceNo))
+			encrypted, err = box.Encrypt(decrypted, keyOwner(row.DeviceNo))
 		}
 		if err != nil {
 			return changed, fmt.Errorf("key of phone %s: %w", row.DeviceNo, err)
 		}
-		n, err := q.PhoneKeySeal(ctx, mobileq.PhoneKeySealParams{DeviceNo: row.DeviceNo, Before: row.SigningKey, Sealed: sealed})
+		n, err := q.PhoneKeySeal(ctx, mobileq.PhoneKeySealParams{DeviceNo: row.DeviceNo, Before: row.SigningKey, Sealed: encrypted})
 		if err != nil {
 			return changed, postgres.Wrap("store key of phone", err, nil)
 		}

@@ -138,15 +138,15 @@ func (s *Service) register(ctx context.Context, a Applicant) (made Registration,
 	made.Username = "phone-" + made.DeviceNo
 	ctx = postgres.As(ctx, postgres.Actor{Name: made.Username, Role: access.RoleSend, SourceIP: a.SourceIP, RequestID: a.RequestID})
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		opened, err := s.q.PhoneCodeUse(ctx, hashOf(a.Code))
+		decrypted, err := s.q.PhoneCodeUse(ctx, hashOf(a.Code))
 		if postgres.IsNoRows(err) {
 			return errWrongCode
 		}
 		if err != nil {
 			return fmt.Errorf("use code of phone: %w", err)
 		}
-		made.SenderNo = opened.SenderNo
-		if err := s.q.PhoneUserDelete(ctx, opened.SenderID); err != nil {
+		made.SenderNo = decrypted.SenderNo
+		if err := s.q.PhoneUserDelete(ctx, decrypted.SenderID); err != nil {
 			return fmt.Errorf("delete previous phone: %w", err)
 		}
 		if _, err := s.Access.Create(ctx, access.User{Username: made.Username, Role: access.RoleSend, AppID: &made.SenderNo}); err != nil {
@@ -155,11 +155,11 @@ func (s *Service) register(ctx context.Context, a Applicant) (made Registration,
 		if _, made.Token, err = s.Access.CreateKey(ctx, made.Username, "SMSGate"); err != nil {
 			return err
 		}
-		if err := s.q.PhoneLeasesDelete(ctx, opened.SenderID); err != nil {
+		if err := s.q.PhoneLeasesDelete(ctx, decrypted.SenderID); err != nil {
 			return fmt.Errorf("delete leases of phone: %w", err)
 		}
 		return postgres.Wrap("register phone", s.q.PhoneRegister(ctx, mobileq.PhoneRegisterParams{
-			SenderID: opened.SenderID, DeviceNo: made.DeviceNo, Model: optional.NonZero(shortened(a.Model, maxModel)), Username: made.Username,
+			SenderID: decrypted.SenderID, DeviceNo: made.DeviceNo, Model: optional.NonZero(shortened(a.Model, maxModel)), Username: made.Username,
 		}), nil)
 	})
 	return made, err
@@ -180,7 +180,7 @@ type Phone struct {
 	ClaimedAt time.Time // time of the phone's last claim of new messages; zero: never
 	IsHooked  bool      // the phone has read the address of its posts
 	Export    *Export   // request that the phone has not got yet; nil: no request
-	sealedKey string    // sealed signing key; empty: the phone has no key yet
+	encryptedKey string    // encrypted signing key; empty: the phone has no key yet
 }
 
 // Get returns the phone of a user. Faults: auth.forbidden if the user does not belong to a phone, sender.is_driven.
@@ -191,7 +191,7 @@ func (s *Service) Get(ctx context.Context, username string) (Phone, error) {
 	}
 	p := Phone{
 		senderID: row.SenderID, SenderNo: row.SenderNo, DeviceNo: row.DeviceNo, SimNumber: row.SimNumber, ClaimedAt: optional.Value(row.ClaimedAt),
-		IsHooked: row.IsHooked, sealedKey: row.SigningKey,
+		IsHooked: row.IsHooked, encryptedKey: row.SigningKey,
 	}
 	if row.ExportSince != nil && row.ExportUntil != nil {
 		p.Export = &Export{*row.ExportSince, *row.ExportUntil}

@@ -240,15 +240,15 @@ func TestKeysOfPhonesAreSealedAgain(t *testing.T) {
 	}
 	s := newServerWith(t, func(o *app.Options) { o.Secrets = old })
 	p := s.newPhone("phone")
-	sealed := func() (key string) {
+	encrypted := func() (key string) {
 		if err := s.DB.QueryRow(t.Context(), "SELECT signing_key FROM phone_inboxes").Scan(&key); err != nil {
 			t.Fatal(err)
 		}
 		return key
 	}
-	before := sealed()
+	before := encrypted()
 	if strings.Contains(before, p.signingKey) {
-		t.Error("the key is not sealed")
+		t.Error("the key is not encrypted")
 	}
 	box, err := secret.NewBox(secret.NewKey(), key)
 	if err != nil {
@@ -256,12 +256,12 @@ func TestKeysOfPhonesAreSealedAgain(t *testing.T) {
 	}
 	for _, want := range []int{1, 0} {
 		if n, err := mobile.RotateSecrets(t.Context(), s.App.DB, box); err != nil || n != want {
-			t.Errorf("%d keys sealed again, want %d: %v", n, want, err)
+			t.Errorf("%d keys encrypted again, want %d: %v", n, want, err)
 		}
 	}
 	// The server of the test does not have the new key, as after the loss of its key. The phone gets another one.
-	if sealed() == before {
-		t.Error("the key is not sealed again")
+	if encrypted() == before {
+		t.Error("the key is not encrypted again")
 	}
 	lost := p.signingKey
 	p.start()
