@@ -38,7 +38,7 @@ COMMENT ON COLUMN received_messages.received_at IS 'the time that the network ga
 COMMENT ON COLUMN received_messages.message_no IS 'the id that the phone or the provider gave to the message; null: no id';
 COMMENT ON COLUMN received_messages.identity IS 'SHA-256 of sender_no, sim, phone_number, content and received_at: a message with the same identity is the same message; null: received_at is unknown';
 COMMENT ON COLUMN received_messages.message_identity IS 'SHA-256 of sender_no, phone_number, content and message_no: a message with the same value is the same message; null: no message_no';
-COMMENT ON COLUMN received_messages.task_id IS 'the last task to the person that the sender had a lease for; null: no such task within recipient.reply_days';
+COMMENT ON COLUMN received_messages.task_id IS 'the last task to the person that the sender had a lease for; null: no such task was submitted within recipient.reply_days';
 COMMENT ON COLUMN received_messages.submitted_by IS 'the submitter of task_id; a user with the role submit reads only replies to its own tasks; empty: no task';
 COMMENT ON COLUMN received_messages.raw IS 'the message as it was received, cut to 20,000 characters; null: it had no other fields';
 COMMENT ON COLUMN received_messages.read_at IS 'the time at which a user marked the message as read; null: unread';

@@ -5954,7 +5954,7 @@ type ReceivedResponse struct {
 
 // RecipientSettings defines model for RecipientSettings.
 type RecipientSettings struct {
-	// ReplyDays A received message answers a task that was sent within this number of days. 0 means that messages answer no tasks.
+	// ReplyDays A received message answers only tasks that were submitted within this number of days. 0 means that messages answer no tasks.
 	ReplyDays *int64 `json:"reply_days,omitempty"`
 }
 
@@ -11813,10 +11813,10 @@ type ClientInterface interface {
 	// lost.
 	//
 	// - **Kept once.** Repeating a message is harmless: it gets 200 with the `received_id` of the first one. Two messages are the same if `sim`,
-	//   `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A message without
-	//   `received_at` and without `message_no` is always a new message.
-	// - **Whose it is.** The message answers the last task to this number that the sender had within the setting `recipient.reply_days`. It
-	//   belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
+	//   `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A stored message keeps
+	//   its first `message_no`. A message without `received_at` and without `message_no` is always a new message.
+	// - **Whose it is.** The message answers the last task to this number that the sender had a lease for. Only tasks that were submitted within
+	//   the setting `recipient.reply_days` count. The message belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
 	//   company `default`.
 	// - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
 	//   the sender's inbox company.
@@ -11832,10 +11832,10 @@ type ClientInterface interface {
 	// lost.
 	//
 	// - **Kept once.** Repeating a message is harmless: it gets 200 with the `received_id` of the first one. Two messages are the same if `sim`,
-	//   `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A message without
-	//   `received_at` and without `message_no` is always a new message.
-	// - **Whose it is.** The message answers the last task to this number that the sender had within the setting `recipient.reply_days`. It
-	//   belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
+	//   `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A stored message keeps
+	//   its first `message_no`. A message without `received_at` and without `message_no` is always a new message.
+	// - **Whose it is.** The message answers the last task to this number that the sender had a lease for. Only tasks that were submitted within
+	//   the setting `recipient.reply_days` count. The message belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
 	//   company `default`.
 	// - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
 	//   the sender's inbox company.
@@ -16173,10 +16173,10 @@ func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONReques
 // lost.
 //
 //   - **Kept once.** Repeating a message is harmless: it gets 200 with the `received_id` of the first one. Two messages are the same if `sim`,
-//     `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A message without
-//     `received_at` and without `message_no` is always a new message.
-//   - **Whose it is.** The message answers the last task to this number that the sender had within the setting `recipient.reply_days`. It
-//     belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
+//     `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A stored message keeps
+//     its first `message_no`. A message without `received_at` and without `message_no` is always a new message.
+//   - **Whose it is.** The message answers the last task to this number that the sender had a lease for. Only tasks that were submitted within
+//     the setting `recipient.reply_days` count. The message belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
 //     company `default`.
 //   - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
 //     the sender's inbox company.
@@ -16202,10 +16202,10 @@ func (c *Client) ReceiveMessagesWithBody(ctx context.Context, contentType string
 // lost.
 //
 //   - **Kept once.** Repeating a message is harmless: it gets 200 with the `received_id` of the first one. Two messages are the same if `sim`,
-//     `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A message without
-//     `received_at` and without `message_no` is always a new message.
-//   - **Whose it is.** The message answers the last task to this number that the sender had within the setting `recipient.reply_days`. It
-//     belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
+//     `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A stored message keeps
+//     its first `message_no`. A message without `received_at` and without `message_no` is always a new message.
+//   - **Whose it is.** The message answers the last task to this number that the sender had a lease for. Only tasks that were submitted within
+//     the setting `recipient.reply_days` count. The message belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
 //     company `default`.
 //   - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
 //     the sender's inbox company.
@@ -29649,10 +29649,10 @@ type ClientWithResponsesInterface interface {
 	// lost.
 	//
 	// - **Kept once.** Repeating a message is harmless: it gets 200 with the `received_id` of the first one. Two messages are the same if `sim`,
-	//   `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A message without
-	//   `received_at` and without `message_no` is always a new message.
-	// - **Whose it is.** The message answers the last task to this number that the sender had within the setting `recipient.reply_days`. It
-	//   belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
+	//   `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A stored message keeps
+	//   its first `message_no`. A message without `received_at` and without `message_no` is always a new message.
+	// - **Whose it is.** The message answers the last task to this number that the sender had a lease for. Only tasks that were submitted within
+	//   the setting `recipient.reply_days` count. The message belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
 	//   company `default`.
 	// - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
 	//   the sender's inbox company.
@@ -29668,10 +29668,10 @@ type ClientWithResponsesInterface interface {
 	// lost.
 	//
 	// - **Kept once.** Repeating a message is harmless: it gets 200 with the `received_id` of the first one. Two messages are the same if `sim`,
-	//   `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A message without
-	//   `received_at` and without `message_no` is always a new message.
-	// - **Whose it is.** The message answers the last task to this number that the sender had within the setting `recipient.reply_days`. It
-	//   belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
+	//   `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A stored message keeps
+	//   its first `message_no`. A message without `received_at` and without `message_no` is always a new message.
+	// - **Whose it is.** The message answers the last task to this number that the sender had a lease for. Only tasks that were submitted within
+	//   the setting `recipient.reply_days` count. The message belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
 	//   company `default`.
 	// - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
 	//   the sender's inbox company.
@@ -50882,10 +50882,10 @@ func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, bod
 // lost.
 //
 //   - **Kept once.** Repeating a message is harmless: it gets 200 with the `received_id` of the first one. Two messages are the same if `sim`,
-//     `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A message without
-//     `received_at` and without `message_no` is always a new message.
-//   - **Whose it is.** The message answers the last task to this number that the sender had within the setting `recipient.reply_days`. It
-//     belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
+//     `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A stored message keeps
+//     its first `message_no`. A message without `received_at` and without `message_no` is always a new message.
+//   - **Whose it is.** The message answers the last task to this number that the sender had a lease for. Only tasks that were submitted within
+//     the setting `recipient.reply_days` count. The message belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
 //     company `default`.
 //   - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
 //     the sender's inbox company.
@@ -50907,10 +50907,10 @@ func (c *ClientWithResponses) ReceiveMessagesWithBodyWithResponse(ctx context.Co
 // lost.
 //
 //   - **Kept once.** Repeating a message is harmless: it gets 200 with the `received_id` of the first one. Two messages are the same if `sim`,
-//     `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A message without
-//     `received_at` and without `message_no` is always a new message.
-//   - **Whose it is.** The message answers the last task to this number that the sender had within the setting `recipient.reply_days`. It
-//     belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
+//     `from`, `content` and the second of `received_at` are equal, or if `from`, `content` and `message_no` are equal. A stored message keeps
+//     its first `message_no`. A message without `received_at` and without `message_no` is always a new message.
+//   - **Whose it is.** The message answers the last task to this number that the sender had a lease for. Only tasks that were submitted within
+//     the setting `recipient.reply_days` count. The message belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
 //     company `default`.
 //   - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
 //     the sender's inbox company.

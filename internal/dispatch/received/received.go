@@ -69,9 +69,9 @@ type Stored struct {
 }
 
 // Take stores up to 100 messages to a sender in one transaction, and returns them in their order. A message that is already stored is not stored again. Two
-// messages of a sender are the same if SIM, number, content and the second of ReceivedAt are equal, or if number, content and MessageNo are equal. A message
-// without ReceivedAt and MessageNo is always new. If a person asks for no more messages, Take blocks marketing messages of the company to the number, and takes
-// back those that wait, before it returns. Fault: sender.not_found.
+// messages of a sender are the same if SIM, number, content and the second of ReceivedAt are equal, or if number, content and MessageNo are equal. A stored
+// message keeps its first MessageNo. A message without ReceivedAt and MessageNo is always new. If a person asks for no more messages, Take blocks marketing
+// messages of the company to the number, and takes back those that wait, before it returns. Fault: sender.not_found.
 func (s *Service) Take(ctx context.Context, senderNo string, messages []Message) ([]Stored, error) {
 	if len(messages) == 0 {
 		return nil, nil

@@ -125,7 +125,7 @@ type History struct {
 
 // Recipient contains the rules about the people who receive messages.
 type Recipient struct {
-	ReplyDays int64 `json:"reply_days" kind:"days" default:"30" min:"0" max:"365"` // days within which a received message answers a task
+	ReplyDays int64 `json:"reply_days" kind:"days" default:"30" min:"0" max:"365"` // a received message answers only tasks that were submitted within these days
 }
 
 // ReplyTime returns how long after a task a received message answers it.

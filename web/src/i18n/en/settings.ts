@@ -84,7 +84,7 @@ const texts: Texts<typeof zh> = {
   recipient: {
     title: 'Recipients',
     about: 'Rules about the people who get messages, and about their answers.',
-    reply_days: { label: 'A message answers a task within', hint: 'A message from a person answers the last task that the same sender sent within these days. 0: messages answer no tasks.' },
+    reply_days: { label: 'A message answers a task within', hint: 'A message from a person answers the last task that the same sender sent, if the task was submitted within these days. 0: messages answer no tasks.' },
   },
 }
 export default texts
