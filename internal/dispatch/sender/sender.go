@@ -16,6 +16,7 @@ import (
 	"lksms/internal/dispatch/fact"
 	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/result"
 	"lksms/internal/platform/servers"
@@ -222,8 +223,8 @@ func (s *Service) changed(ctx context.Context, was Row, change func(*Settings)) 
 	if err == nil && to.TimeZone != was.TimeZone {
 		err = s.checkZone(ctx, to.TimeZone)
 	}
-	if err == nil {
-		err = s.checkInbox(ctx, to.InboxCompanyNo)
+	if no := to.InboxCompanyNo; err == nil && optional.Value(no) != optional.Value(was.InboxCompanyNo) {
+		err = s.checkInbox(ctx, no)
 	}
 	return senderq.SenderUpdateParams{
 		SenderNo: was.SenderNo, Version: was.Version, Name: to.Name, Kind: to.Kind, Status: to.Status, TimeZone: to.TimeZone,
