@@ -19,9 +19,9 @@ import (
 	"syscall"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"lksms/client"
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/config"
 )
 
@@ -196,10 +196,7 @@ func (l *lastLine) String() string {
 		if line == "" {
 			continue
 		}
-		if utf8.RuneCountInString(line) > remarkLimit {
-			line = string([]rune(line)[:remarkLimit])
-		}
-		return line
+		return characters.First(line, remarkLimit)
 	}
 	return ""
 }

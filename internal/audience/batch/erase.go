@@ -46,30 +46,19 @@ func (s *Service) Erase(ctx context.Context, p *erase.Person, run erase.Runner) 
 
 func (s *Service) eraseRows(ctx context.Context, p *erase.Person, batchID int64, run erase.Runner) error {
 	addresses, digits := p.Lowered(), append([]string{}, p.Digits...)
-	for after, n := int64(0), erase.Portion; n == erase.Portion; {
+	next := func(ctx context.Context, after int64) (all []erase.Candidate, err error) {
 		rows, err := s.q.ErasureRowCandidates(ctx, batchq.ErasureRowCandidatesParams{
 			BatchID: batchID, AfterRow: after, Digits: digits, Addresses: addresses, Portion: erase.Portion,
 		})
-		if err != nil {
-			return postgres.Wrap("find rows of batch", err, nil)
-		}
-		n = len(rows)
-		var found []int64
 		for _, row := range rows {
-			if after = row.RowNo; p.Has(row.Recipient) || slices.Contains(addresses, strings.ToLower(row.Recipient)) {
-				found = append(found, row.RowNo)
-			}
+			matches := p.Has(row.Recipient) || slices.Contains(addresses, strings.ToLower(row.Recipient))
+			all = append(all, erase.Candidate{ID: row.RowNo, Matches: matches})
 		}
-		if len(found) == 0 {
-			continue
-		}
-		err = run(ctx, func(ctx context.Context) (erase.Counts, error) {
-			n, err := s.q.ErasureRows(ctx, batchq.ErasureRowsParams{BatchID: batchID, RowNos: found})
-			return erase.Counts{erase.BatchRows: n}, err
-		})
-		if err != nil {
-			return postgres.Wrap("erase rows of batch", err, nil)
-		}
+		return all, postgres.Wrap("find rows of batch", err, nil)
 	}
-	return nil
+	err := run.Matching(ctx, next, func(ctx context.Context, rowNos []int64) (erase.Counts, error) {
+		n, err := s.q.ErasureRows(ctx, batchq.ErasureRowsParams{BatchID: batchID, RowNos: rowNos})
+		return erase.Counts{erase.BatchRows: n}, err
+	})
+	return postgres.Wrap("erase rows of batch", err, nil)
 }

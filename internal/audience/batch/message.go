@@ -14,6 +14,7 @@ import (
 	"lksms/internal/dispatch/placeholder"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/template"
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 )
@@ -236,9 +237,6 @@ func (s *Service) filledText(ctx context.Context, b batchq.Batch, values []byte)
 
 // addressCell returns the cell with the address of a row. It cuts the address to the given number of characters.
 func addressCell(row source.Row, most int) sheet.Cell {
-	text := strings.TrimSpace(row.Address.Text)
-	if runes := []rune(text); len(runes) > most {
-		text = string(runes[:most])
-	}
+	text := characters.First(strings.TrimSpace(row.Address.Text), most)
 	return sheet.Cell{Text: strings.Clone(text), Lossy: row.Address.Lossy}
 }

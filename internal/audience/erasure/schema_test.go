@@ -1,13 +1,12 @@
 package erasure_test
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"lksms/internal/testkit/apptest"
+	"lksms/internal/testkit/queries"
 )
 
 // personal matches the names of columns that can contain personal data.
@@ -99,28 +98,24 @@ var (
 // rooms returns the columns that the statements of each room erase. If a statement deletes the rows of a table, the column has no name: "table.".
 func rooms(t *testing.T) map[string][]string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("..", "..", "..", "db", "queries", "*", "erase.sql"))
-	if err != nil || len(files) < 10 {
-		t.Fatal(len(files), err)
-	}
 	all := map[string][]string{}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+	for _, s := range queries.All(t) {
+		if !strings.HasSuffix(s.File, "/erase.sql") {
+			continue
 		}
-		room := filepath.Base(filepath.Dir(file))
-		all[room] = []string{}
-		for _, statement := range strings.Split(string(text), "-- name: ")[1:] {
-			for _, found := range deletes.FindAllStringSubmatch(statement, -1) {
-				all[room] = append(all[room], found[1]+".")
-			}
-			for _, found := range updates.FindAllStringSubmatch(statement, -1) {
-				for _, set := range sets.FindAllStringSubmatch(found[2], -1) {
-					all[room] = append(all[room], found[1]+"."+set[1])
-				}
+		columns := all[s.Room]
+		for _, found := range deletes.FindAllStringSubmatch(s.SQL, -1) {
+			columns = append(columns, found[1]+".")
+		}
+		for _, found := range updates.FindAllStringSubmatch(s.SQL, -1) {
+			for _, set := range sets.FindAllStringSubmatch(found[2], -1) {
+				columns = append(columns, found[1]+"."+set[1])
 			}
 		}
+		all[s.Room] = columns
+	}
+	if len(all) < 10 {
+		t.Fatalf("only %d rooms erase", len(all))
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 
 	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/platform/bom"
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 )
@@ -62,7 +63,7 @@ func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 	for _, item := range items {
 		number, hasNumber := provider.Field(item, c.Number)
 		state, hasState := provider.Field(item, c.State)
-		number = cut(postgres.Text(number), 200) // cut in the same way as the number of a sent message
+		number = characters.First(postgres.Text(number), 200) // cut in the same way as the number of a sent message
 		if !hasNumber || !hasState || number == "" {
 			leftOut++
 			continue
@@ -79,18 +80,11 @@ func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 		if r.Code, hasCode = provider.Field(item, c.Code); !hasCode {
 			r.Code = state
 		}
-		r.Recipient, r.Code = cut(postgres.Text(r.Recipient), 100), cut(postgres.Text(r.Code), 100)
+		r.Recipient, r.Code = characters.First(postgres.Text(r.Recipient), 100), characters.First(postgres.Text(r.Code), 100)
 		all = append(all, r)
 	}
 	if len(all) == 0 && leftOut > 0 {
 		return nil, leftOut, fault.InvalidField("body.0", fault.MissingParameters, []string{c.Number, c.State})
 	}
 	return all, leftOut, nil
-}
-
-func cut(text string, most int) string {
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most])
-	}
-	return text
 }

@@ -9,6 +9,7 @@ import (
 
 	"lksms/gen/receiptq"
 	"lksms/internal/dispatch/callback"
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/scan"
@@ -118,8 +119,7 @@ func (r receiver) beginning(body string, length int) string {
 	if length > len(runes) {
 		runes = runes[:max(0, len(runes)-len(r.secret))]
 	}
-	runes = []rune(r.masked(string(runes)))
-	return string(runes[:min(len(runes), maxBody)])
+	return characters.First(r.masked(string(runes)), maxBody)
 }
 
 // masked masks the secret of a sender in a body, because some providers send the secret in the body.

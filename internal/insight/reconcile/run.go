@@ -11,6 +11,7 @@ import (
 
 	"lksms/gen/reconcileq"
 	"lksms/internal/audience/sheet"
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 )
@@ -333,7 +334,7 @@ func (l *list) rowOf(row sheet.Row) (number, status string, segments *int64, rul
 		return "", "", nil, fault.WrongFormat
 	}
 	if l.status >= 0 {
-		status = cut(trimmed(row.Cells[l.status].Text), 100)
+		status = characters.First(trimmed(row.Cells[l.status].Text), 100)
 	}
 	if l.segments < 0 {
 		return number, status, nil, ""
@@ -352,13 +353,6 @@ func trimmed(text string) string {
 
 // withoutApostrophe removes the leading apostrophe, with which spreadsheet programs mark a number as text.
 func withoutApostrophe(text string) string { return strings.TrimPrefix(text, "'") }
-
-func cut(text string, most int) string {
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most])
-	}
-	return text
-}
 
 // clear deletes rows of a compared file. After the last row, it ends the reconciliation.
 func (s *Service) clear(ctx context.Context, r Row) (isOver bool, err error) {

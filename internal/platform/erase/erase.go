@@ -79,3 +79,35 @@ func (c Counts) Add(more Counts) {
 
 // Runner calls do in a transaction, and stores the returned counts in this transaction.
 type Runner func(ctx context.Context, do func(ctx context.Context) (Counts, error)) error
+
+// Candidate is a row that possibly belongs to the person.
+type Candidate struct {
+	ID      int64
+	Matches bool // the row belongs to the person
+}
+
+// Matching erases the rows that belong to the person, in portions. next returns the next candidates after an id: at most Portion, in the order of their ids.
+func (run Runner) Matching(
+	ctx context.Context, next func(ctx context.Context, after int64) ([]Candidate, error), eraseRows func(ctx context.Context, ids []int64) (Counts, error),
+) error {
+	for after, n := int64(0), Portion; n == Portion; {
+		candidates, err := next(ctx, after)
+		if err != nil {
+			return err
+		}
+		n = len(candidates)
+		var ids []int64
+		for _, c := range candidates {
+			if after = c.ID; c.Matches {
+				ids = append(ids, c.ID)
+			}
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		if err := run(ctx, func(ctx context.Context) (Counts, error) { return eraseRows(ctx, ids) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/postgres"
 )
 
@@ -17,11 +18,7 @@ const (
 
 // Text converts s for a text column of a log: valid UTF-8 without NUL, cut to 500 characters.
 func Text(s string) string {
-	s = postgres.Text(s)
-	if runes := []rune(s); len(runes) > maxText {
-		return string(runes[:maxText])
-	}
-	return s
+	return characters.First(postgres.Text(s), maxText)
 }
 
 // JSON converts any body to a value that jsonb accepts. Valid JSON keeps its structure, but loses NULs, and numbers outside the range of float64 become

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"lksms/internal/testkit/queries"
 )
 
 // special matches features of SQL that distributed PostgreSQL or PgBouncer do not support. docs/lab/scale.md and docs/operations.md document where each feature
@@ -107,24 +109,14 @@ func TestTheScaleDocumentNamesEachFileOfQueries(t *testing.T) {
 	}
 }
 
-// name matches the comment with which a statement begins, and captures the name of the statement.
-var name = regexp.MustCompile(`(?m)^-- name: (\w+) :\w+\n`)
-
 // maxLines is the maximum number of lines of a statement, so that a statement fits on a screen.
 const maxLines = 80
 
 func TestStatementsHaveALimitedNumberOfLines(t *testing.T) {
 	t.Parallel()
-	for _, file := range sources(t, ".sql", "db/queries") {
-		text, err := os.ReadFile(filepath.Join("..", "..", "..", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, at := range name.FindAllSubmatchIndex(text, -1) {
-			statement, _, _ := strings.Cut(string(text[at[1]:]), ";\n")
-			if lines := strings.Count(statement, "\n") + 1; lines > maxLines {
-				t.Errorf("%s: %s has %d lines, at most %d are allowed", file, text[at[2]:at[3]], lines, maxLines)
-			}
+	for _, s := range queries.All(t) {
+		if lines := strings.Count(s.SQL, "\n") + 1; lines > maxLines {
+			t.Errorf("%s: %s has %d lines, at most %d are allowed", s.File, s.Name, lines, maxLines)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"lksms/internal/dispatch/phone"
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
 )
 
@@ -191,9 +192,8 @@ func (d Description) value(body any, placeholder string) string {
 	for alternative := range strings.SplitSeq(placeholder, "|") {
 		paths := strings.Split(alternative, "+")
 		if len(paths) == 1 {
-			text := []rune(strings.TrimSpace(strings.Join(at(body, strings.TrimSpace(alternative)), ", ")))
-			if len(text) > 0 {
-				return string(text[:min(len(text), maxValue+1)]) // one character more than maxValue, so that the caller can detect the cut
+			if text := strings.TrimSpace(strings.Join(at(body, strings.TrimSpace(alternative)), ", ")); text != "" {
+				return characters.First(text, maxValue+1) // one character more than maxValue, so that the caller can detect the cut
 			}
 			continue
 		}

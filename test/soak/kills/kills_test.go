@@ -3,9 +3,6 @@ package kills
 import (
 	"context"
 	"net/url"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"lksms/internal/testkit/pgtest"
+	"lksms/internal/testkit/queries"
 	"lksms/test/soak/proxy"
 )
 
@@ -22,18 +20,8 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func TestEveryKillPathNamesExistingStatements(t *testing.T) {
 	t.Parallel()
 	exist := map[string]bool{}
-	files, _ := filepath.Glob("../../../gen/*/*.sql.go")
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, found := range regexp.MustCompile(`(?m)-- name: (\w+) :`).FindAllSubmatch(content, -1) {
-			exist[string(found[1])] = true
-		}
-	}
-	if len(exist) == 0 {
-		t.Fatal("no statement was found")
+	for _, s := range queries.All(t) {
+		exist[s.Name] = true
 	}
 	for _, p := range proxy.Paths {
 		for _, name := range slices.Concat(p.Names, p.Without) {

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"lksms/internal/platform/characters"
 )
 
 // MaxAnswer is the maximum number of stored characters of an answer.
@@ -138,12 +140,7 @@ func (m Mask) hideEnd(text string) string {
 
 // hide hides the secrets in a text and then cuts it to MaxAnswer characters. In this order, no part of a secret remains at the end.
 func (m Mask) hide(text string) string {
-	text = m.hideEnd(m.Replace(text))
-	if len(text) <= MaxAnswer {
-		return text
-	}
-	runes := []rune(text)
-	return string(runes[:min(len(runes), MaxAnswer)])
+	return characters.First(m.hideEnd(m.Replace(text)), MaxAnswer)
 }
 
 // hideIn hides secrets in all texts of an outcome.

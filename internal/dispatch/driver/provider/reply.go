@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
 )
 
@@ -123,7 +124,7 @@ func (r *Reply) judge(status int, answer []byte) Outcome {
 		}
 	}
 	if text, found := Field(fields, r.Error); found {
-		failure.Error = string([]rune(text)[:min(maxReplyText, len([]rune(text)))])
+		failure.Error = characters.First(string([]rune(text)), maxReplyText) // []rune replaces bytes that are not UTF-8
 	}
 	if failure.Error == "" {
 		failure.Error = "the provider refused it"

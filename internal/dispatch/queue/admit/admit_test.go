@@ -5,8 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	api "lksms/gen/client"
 	"lksms/internal/app"
 	"lksms/internal/testkit/apptest"
+	"lksms/internal/testkit/queries"
 )
 
 func TestMain(m *testing.M) { apptest.Main(m) }
@@ -211,23 +210,11 @@ func TestEveryOperationRejectsForbiddenRecipients(t *testing.T) {
 func TestOnlyAdmittedTasksAreAddedToTheQueue(t *testing.T) {
 	t.Parallel()
 	var adding []string
-	err := filepath.WalkDir("../../../../db/queries", func(path string, _ os.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".sql" {
-			return err
+	inserts := regexp.MustCompile(`INSERT INTO queue\b`)
+	for _, s := range queries.All(t) {
+		if inserts.MatchString(s.SQL) {
+			adding = append(adding, s.Name)
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for _, statement := range regexp.MustCompile(`(?m)^-- name: `).Split(string(text), -1)[1:] {
-			if regexp.MustCompile(`INSERT INTO queue\b`).MatchString(statement) {
-				adding = append(adding, strings.Fields(statement)[0])
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	if slices.Sort(adding); !slices.Equal(adding, []string{"TaskEnqueue", "TaskRequeue", "TaskSubmit"}) {
 		t.Errorf("statements that add tasks to the queue: %v", adding)

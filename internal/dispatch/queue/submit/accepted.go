@@ -11,6 +11,7 @@ import (
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/segment"
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/logtext"
 	"lksms/internal/platform/optional"
@@ -117,9 +118,7 @@ func (s *Service) RefuseAccepted(ctx context.Context, one Accepted, why string) 
 	if text = strings.TrimSpace(text); text == "" { // every task must have a text
 		text = sub.TemplateNo
 	}
-	if runes := []rune(text); len(runes) > maxContent {
-		text = string(runes[:maxContent])
-	}
+	text = characters.First(text, maxContent)
 	priority := priorityOf(values.SMS, sub.MessageType)
 	if sub.Priority != nil {
 		priority = *sub.Priority

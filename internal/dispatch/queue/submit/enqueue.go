@@ -12,6 +12,7 @@ import (
 	"lksms/internal/dispatch/queue/admit"
 	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/dispatch/segment"
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/logtext"
 	"lksms/internal/platform/result"
@@ -84,10 +85,10 @@ const maxBeginning = 200
 
 // Beginning returns the beginning of a text that each task stores.
 func Beginning(channel, text string) string {
-	if runes := []rune(text); channel != directory.SMS && len(runes) > maxBeginning {
-		return string(runes[:maxBeginning])
+	if channel == directory.SMS {
+		return text
 	}
-	return text
+	return characters.First(text, maxBeginning)
 }
 
 // Enqueue stores a task for each person, due now, and returns the task ids in the order of people. The task of an unreachable person is FAILED with the

@@ -25,30 +25,21 @@ func (s *Service) EraseTasks(ctx context.Context, _ *erase.Person, taskIDs []str
 
 // Erase removes a person from the submissions that created no task.
 func (s *Service) Erase(ctx context.Context, p *erase.Person, run erase.Runner) error {
-	for after, n := int64(0), erase.Portion; n == erase.Portion && len(p.Digits) > 0; {
+	if len(p.Digits) == 0 {
+		return nil
+	}
+	next := func(ctx context.Context, after int64) (all []erase.Candidate, err error) {
 		rows, err := s.q.ErasureCandidates(ctx, queueq.ErasureCandidatesParams{
 			CompanyID: &p.CompanyID, Digits: p.Digits, AfterID: after, Portion: erase.Portion,
 		})
-		if err != nil {
-			return postgres.Wrap("find submissions", err, nil)
-		}
-		n = len(rows)
-		var ids []int64
 		for _, row := range rows {
-			if after = row.ID; p.Has(row.PhoneNumber) {
-				ids = append(ids, row.ID)
-			}
+			all = append(all, erase.Candidate{ID: row.ID, Matches: p.Has(row.PhoneNumber)})
 		}
-		if len(ids) == 0 {
-			continue
-		}
-		err = run(ctx, func(ctx context.Context) (erase.Counts, error) {
-			n, err := s.q.ErasureSubmissions(ctx, queueq.ErasureSubmissionsParams{Ids: ids, Erased: result.Erased})
-			return erase.Counts{erase.Submissions: n}, err
-		})
-		if err != nil {
-			return postgres.Wrap("erase submissions", err, nil)
-		}
+		return all, postgres.Wrap("find submissions", err, nil)
 	}
-	return nil
+	err := run.Matching(ctx, next, func(ctx context.Context, ids []int64) (erase.Counts, error) {
+		n, err := s.q.ErasureSubmissions(ctx, queueq.ErasureSubmissionsParams{Ids: ids, Erased: result.Erased})
+		return erase.Counts{erase.Submissions: n}, err
+	})
+	return postgres.Wrap("erase submissions", err, nil)
 }

@@ -77,7 +77,7 @@ func (s *server) as(handle func(http.ResponseWriter, *http.Request, Phone) error
 		if err != nil {
 			return err
 		}
-		x.Note("sender_no", phone.SenderNo)
+		x.AddToLog("sender_no", phone.SenderNo)
 		return handle(w, r, phone)
 	}
 }
@@ -147,7 +147,7 @@ func (s *server) register(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	x.Note("sender_no", made.SenderNo, "device_no", made.DeviceNo)
+	x.AddToLog("sender_no", made.SenderNo, "device_no", made.DeviceNo)
 	return write(w, http.StatusCreated, struct {
 		ID    string `json:"id"`
 		Token string `json:"token"`
@@ -194,7 +194,7 @@ func (s *server) pull(w http.ResponseWriter, r *http.Request, phone Phone) error
 	if err != nil {
 		return err
 	}
-	gate.Of(r.Context()).Note("held", len(held))
+	gate.Of(r.Context()).AddToLog("held", len(held))
 	messages := make([]message, len(held))
 	for i, m := range held {
 		messages[i] = message{
@@ -225,7 +225,7 @@ func (s *server) report(w http.ResponseWriter, r *http.Request, phone Phone) err
 	if err := s.phones.Report(r.Context(), phone, states); err != nil {
 		return err
 	}
-	gate.Of(r.Context()).Note("states", len(states))
+	gate.Of(r.Context()).AddToLog("states", len(states))
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

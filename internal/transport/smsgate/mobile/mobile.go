@@ -21,6 +21,7 @@ import (
 	"lksms/internal/dispatch/received"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/access"
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -138,15 +139,15 @@ func (s *Service) register(ctx context.Context, a Applicant) (made Registration,
 	made.Username = "phone-" + made.DeviceNo
 	ctx = postgres.As(ctx, postgres.Actor{Name: made.Username, Role: access.RoleSend, SourceIP: a.SourceIP, RequestID: a.RequestID})
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		decrypted, err := s.q.PhoneCodeUse(ctx, hashOf(a.Code))
+		opened, err := s.q.PhoneCodeUse(ctx, hashOf(a.Code))
 		if postgres.IsNoRows(err) {
 			return errWrongCode
 		}
 		if err != nil {
 			return fmt.Errorf("use code of phone: %w", err)
 		}
-		made.SenderNo = decrypted.SenderNo
-		if err := s.q.PhoneUserDelete(ctx, decrypted.SenderID); err != nil {
+		made.SenderNo = opened.SenderNo
+		if err := s.q.PhoneUserDelete(ctx, opened.SenderID); err != nil {
 			return fmt.Errorf("delete previous phone: %w", err)
 		}
 		if _, err := s.Access.Create(ctx, access.User{Username: made.Username, Role: access.RoleSend, AppID: &made.SenderNo}); err != nil {
@@ -155,31 +156,25 @@ func (s *Service) register(ctx context.Context, a Applicant) (made Registration,
 		if _, made.Token, err = s.Access.CreateKey(ctx, made.Username, "SMSGate"); err != nil {
 			return err
 		}
-		if err := s.q.PhoneLeasesDelete(ctx, decrypted.SenderID); err != nil {
+		if err := s.q.PhoneLeasesDelete(ctx, opened.SenderID); err != nil {
 			return fmt.Errorf("delete leases of phone: %w", err)
 		}
 		return postgres.Wrap("register phone", s.q.PhoneRegister(ctx, mobileq.PhoneRegisterParams{
-			SenderID: decrypted.SenderID, DeviceNo: made.DeviceNo, Model: optional.NonZero(shortened(a.Model, maxModel)), Username: made.Username,
+			SenderID: opened.SenderID, DeviceNo: made.DeviceNo, Model: optional.NonZero(characters.First(postgres.Text(a.Model), maxModel)), Username: made.Username,
 		}), nil)
 	})
 	return made, err
 }
 
-// shortened returns at most the first most characters of a text, without characters that PostgreSQL cannot store.
-func shortened(text string, most int) string {
-	runes := []rune(postgres.Text(text))
-	return string(runes[:min(len(runes), most)])
-}
-
 // Phone is a registered phone.
 type Phone struct {
-	senderID  int64
-	SenderNo  string
-	DeviceNo  string
-	SimNumber *int16    // SIM that the phone uses; nil: the phone chooses
-	ClaimedAt time.Time // time of the phone's last claim of new messages; zero: never
-	IsHooked  bool      // the phone has read the address of its posts
-	Export    *Export   // request that the phone has not got yet; nil: no request
+	senderID     int64
+	SenderNo     string
+	DeviceNo     string
+	SimNumber    *int16    // SIM that the phone uses; nil: the phone chooses
+	ClaimedAt    time.Time // time of the phone's last claim of new messages; zero: never
+	IsHooked     bool      // the phone has read the address of its posts
+	Export       *Export   // request that the phone has not got yet; nil: no request
 	encryptedKey string    // encrypted signing key; empty: the phone has no key yet
 }
 

@@ -96,7 +96,7 @@ func (s *Service) pull(ctx context.Context, p Phone) ([]mobileq.PhoneHeldRow, er
 	if err != nil || room == 0 {
 		return held, err
 	}
-	leases, err := s.Queue.Claim(ctx, claim.Request{SenderNo: p.SenderNo, Limit: room, Note: p.keep})
+	leases, err := s.Queue.Claim(ctx, claim.Request{SenderNo: p.SenderNo, Limit: room, OnLease: p.keep})
 	switch {
 	case errors.Is(err, errReplaced):
 		return nil, nil

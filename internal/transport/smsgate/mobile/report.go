@@ -11,6 +11,7 @@ import (
 	"lksms/gen/mobileq"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -177,7 +178,8 @@ type meaning struct {
 }
 
 func judge(state State, was reported) meaning {
-	said, code := shortened(state.Error, maxError), shortened(state.Error, maxCode)
+	text := postgres.Text(state.Error)
+	said, code := characters.First(text, maxError), characters.First(text, maxCode)
 	switch state.State {
 	case smsgate.Sent, smsgate.Delivered:
 		var m meaning
