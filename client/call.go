@@ -79,14 +79,14 @@ func attempts[T any](
 	for attempt := 0; ; attempt++ {
 		data, err = try[T](ctx, c, extra, send)
 		isUnknown = isUnknown || mayBeDone(err)
-		if err == nil || ctx.Err() != nil || attempt >= c.retries || !mayRepeat(err, s) || !c.rest(ctx, err, attempt) {
+		if err == nil || ctx.Err() != nil || attempt >= c.retries || !mayRepeat(err, s) || !c.pause(ctx, err, attempt) {
 			return data, isUnknown, err
 		}
 	}
 }
 
-// rest waits before another attempt. It returns false if the wait would be longer than longestWait or would pass the deadline of ctx, or if ctx ends.
-func (c *Client) rest(ctx context.Context, err error, attempt int) bool {
+// pause waits before another attempt. It returns false if the wait would be longer than longestWait or would pass the deadline of ctx, or if ctx ends.
+func (c *Client) pause(ctx context.Context, err error, attempt int) bool {
 	wait := backoff(attempt)
 	if answer, ok := errors.AsType[*Error](err); ok && answer.RetryAfter > 0 {
 		wait = answer.RetryAfter

@@ -49,7 +49,7 @@ func (c *Client) FollowEvents(ctx context.Context, after string, filter EventFil
 				err = errors.New("the response is not from LKSMS: it has no cursor")
 			}
 			if err != nil {
-				if c.outlasts(ctx, err) && c.rest(ctx, err, failures) {
+				if c.outlasts(ctx, err) && c.pause(ctx, err, failures) {
 					failures++
 					continue
 				}

@@ -113,7 +113,7 @@ func follow[T any](ctx context.Context, c *Client, read func() (T, error), isEnd
 				return value, context.Cause(ctx)
 			}
 			pause = min(pause*5/4, longest)
-		case !c.outlasts(ctx, err) || !c.rest(ctx, err, failures):
+		case !c.outlasts(ctx, err) || !c.pause(ctx, err, failures):
 			return value, err
 		default:
 			failures++

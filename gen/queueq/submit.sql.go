@@ -463,8 +463,8 @@ input AS MATERIALIZED (
         unnest($23::boolean[]) AS is_test, nullif(unnest($24::text[]), '') AS result, nullif(unnest($25::bigint[]), 0) AS batch_id,
         nullif(unnest($26::text[]), '') AS sender_no, nullif(unnest($27::bigint[]), 0) AS rendering_id,
         unnest($28::jsonb[]) AS contact_values, nullif(unnest($29::text[]), '') AS user_id,
-        unnest($30::timestamp with time zone[]) AS asked_time, unnest($31::timestamp with time zone[]) AS expires_at, -- NULL: none
-        unnest($32::int8[]) AS every_seconds -- NULL: none; sqlc.yaml explains these types
+        unnest($30::timestamp with time zone[]) AS asked_time, unnest($31::timestamp with time zone[]) AS expires_at, -- NULL: the task never expires
+        unnest($32::int8[]) AS every_seconds -- NULL: no scheduled template; sqlc.yaml explains the type
     FROM directory d
     WHERE d.is_current
 ),

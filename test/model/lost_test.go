@@ -69,7 +69,7 @@ func (q *sequence) ask(t *rapid.T, key, method, path string, body any, headers .
 	after := *q.kill
 	q.kill = nil
 	server := q.service.any()
-	q.noteSeen(t) // otherwise the dying server would lose polls that it has not stored yet
+	q.recordSeen(t) // otherwise the dying server would lose polls that it has not stored yet
 	t.Logf("%s dies", server.name)
 	q.service.cut(t, server, after, q.service.request(t.Context(), t, key, method, path, body, headers...))
 	return answer{}, true

@@ -434,7 +434,7 @@ func (q *sequence) dryRun(t *rapid.T) {
 		s.content = ""
 	}
 	o := w.outcomeOf(s)
-	q.noteSeen(t)
+	q.recordSeen(t)
 	body := s.body(w.now)
 	t.Logf("%s makes a dry run for %s %s", s.by.name, s.company.no, brief(t, body))
 	a := q.service.call(t, s.by.key, http.MethodPost, "/api/v1/sms/send?dry_run=true", body)
@@ -519,7 +519,7 @@ func (q *sequence) checkSenders(t *rapid.T, x *task, views []senderView) (best d
 func (q *sequence) explain(t *rapid.T) {
 	w := q.world
 	x := someOf(t, "task", w.tasks)
-	q.noteSeen(t)
+	q.recordSeen(t)
 	t.Logf("explain %s", x.name)
 	a := q.service.call(t, x.by.key, http.MethodGet, "/api/v1/sms/task/"+x.id+"/explain", nil)
 	got := dataOf[struct {
@@ -673,7 +673,7 @@ func (q *sequence) claimToStart(t *rapid.T) { q.claimWithin(t, q.world.senders) 
 func (q *sequence) leaveUnstarted(t *rapid.T) {
 	able := slices.DeleteFunc(slices.Clone(q.world.senders), func(s *sender) bool { return s.most(q.world.now, 1) == 0 || len(q.world.offers(s)) == 0 })
 	over := q.claimWithin(t, able)
-	q.noteSeen(t)
+	q.recordSeen(t)
 	q.moveTo(t, over)
 	got := dataOf[struct {
 		Count int `json:"recovered_count"`
@@ -1152,8 +1152,8 @@ func (q *sequence) reportBatch(t *rapid.T) {
 	}
 }
 
-// noteSeen makes the servers store recent polls, as a sweep does every 20 seconds.
-func (q *sequence) noteSeen(t *rapid.T) {
+// recordSeen makes the servers store recent polls, as a sweep does every 20 seconds.
+func (q *sequence) recordSeen(t *rapid.T) {
 	for _, server := range q.service.servers {
 		if _, err := server.Senders.SweepSeen(t.Context()); err != nil {
 			t.Fatal(err)
@@ -1162,7 +1162,7 @@ func (q *sequence) noteSeen(t *rapid.T) {
 }
 
 func (q *sequence) pass(t *rapid.T) {
-	q.noteSeen(t)
+	q.recordSeen(t)
 	d := oneOf(t, "time", time.Second, 10*time.Second, 50*time.Second, 5*time.Minute, 11*time.Minute, 61*time.Minute, 25*time.Hour)
 	q.moveTo(t, q.world.now.Add(d))
 	t.Logf("%s pass, it is %s", d, q.world.now.Format(time.DateTime))
@@ -1188,7 +1188,7 @@ func (q *sequence) passUntil(t *rapid.T) {
 	moments = slices.DeleteFunc(moments, func(at time.Time) bool { return !at.After(w.now.Add(time.Microsecond)) })
 	slices.SortFunc(moments, time.Time.Compare)
 	at := someOf(t, "moment", slices.CompactFunc(moments, time.Time.Equal))
-	q.noteSeen(t)
+	q.recordSeen(t)
 	q.moveTo(t, at.Add(oneOf(t, "off by", 0, -time.Microsecond, time.Microsecond)))
 	t.Logf("it is %s", w.now.Format("2006-01-02 15:04:05.000000"))
 }

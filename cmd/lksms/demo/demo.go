@@ -160,8 +160,8 @@ func (d *demo) awaitReady(ctx context.Context) error {
 	}
 }
 
-// created checks the response to a creation in the same way as accepted, but treats a conflict as success, because an earlier demo can have created the
-// object. exists reports whether the response was a conflict.
+// created checks the response to the creation of an object. It works like the function accepted, but a conflict is a success, because an earlier demo can have
+// created the object. exists reports whether the response was a conflict.
 func created[Answer interface {
 	StatusCode() int
 	Status() string

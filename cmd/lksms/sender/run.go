@@ -188,13 +188,13 @@ func (r *scriptRunner) run(ctx context.Context) error {
 		case err == nil:
 			failures, hasClaimed = 0, true
 			if len(tasks) == 0 && time.Since(asked) < time.Second { // --wait is 0, or the server stops
-				rest(ctx, time.Second)
+				sleep(ctx, time.Second)
 			}
 		case isFinal(err) || !hasClaimed && !mayComeBack(err):
 			return err
 		default:
 			r.log.Warn("claim", "error", err)
-			rest(ctx, pause(err, failures, 30*time.Second))
+			sleep(ctx, pause(err, failures, 30*time.Second))
 			failures++
 		}
 	}
@@ -228,8 +228,8 @@ func mayComeBack(err error) bool {
 	return client.IsTemporary(err) || ok && refused.Status >= http.StatusInternalServerError
 }
 
-// rest waits for d, or until ctx ends.
-func rest(ctx context.Context, d time.Duration) {
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -356,7 +356,7 @@ func (r *scriptRunner) report(ctx context.Context, report client.Report, end tim
 		}
 		last = err
 		r.log.Warn("report", "task", report.TaskID, "error", err)
-		rest(life, pause(err, failures, 15*time.Second))
+		sleep(life, pause(err, failures, 15*time.Second))
 		if life.Err() != nil {
 			return fmt.Errorf("%w: %w", context.Cause(life), err)
 		}

@@ -32,8 +32,8 @@ input AS MATERIALIZED (
         unnest(@are_tests::boolean[]) AS is_test, nullif(unnest(@results::text[]), '') AS result, nullif(unnest(@batch_ids::bigint[]), 0) AS batch_id,
         nullif(unnest(@only_sender_nos::text[]), '') AS sender_no, nullif(unnest(@rendering_ids::bigint[]), 0) AS rendering_id,
         unnest(@contact_values::jsonb[]) AS contact_values, nullif(unnest(@user_ids::text[]), '') AS user_id,
-        unnest(@expect_send_times::timestamp with time zone[]) AS asked_time, unnest(@expire_times::timestamp with time zone[]) AS expires_at, -- NULL: none
-        unnest(@every_seconds::int8[]) AS every_seconds -- NULL: none; sqlc.yaml explains these types
+        unnest(@expect_send_times::timestamp with time zone[]) AS asked_time, unnest(@expire_times::timestamp with time zone[]) AS expires_at, -- NULL: the task never expires
+        unnest(@every_seconds::int8[]) AS every_seconds -- NULL: no scheduled template; sqlc.yaml explains the type
     FROM directory d
     WHERE d.is_current
 ),

@@ -404,7 +404,7 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, id int64, by string
 		case err != nil:
 			return err
 		}
-		if err := s.noteAct(ctx, id, "cancelled", by); err != nil || uploadID == nil {
+		if err := s.recordAct(ctx, id, "cancelled", by); err != nil || uploadID == nil {
 			return err
 		}
 		return s.Uploads.Delete(ctx, *uploadID)
@@ -437,8 +437,8 @@ func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err e
 	return s.Get(ctx, viewer, id)
 }
 
-// noteAct records the action of a user on a batch, in the transaction of ctx.
-func (s *Service) noteAct(ctx context.Context, id int64, act, by string) error {
+// recordAct records the action of a user on a batch, in the transaction of ctx.
+func (s *Service) recordAct(ctx context.Context, id int64, act, by string) error {
 	return postgres.Wrap("record action", s.q.BatchActAdd(ctx, batchq.BatchActAddParams{BatchID: id, Act: act, Username: by}), nil)
 }
 
@@ -574,7 +574,7 @@ func (s *Service) requeue(ctx context.Context, id int64, by, remark string) (job
 			if plan, err = s.Jobs.Plan(ctx, r); err != nil {
 				return err
 			}
-			return s.noteAct(ctx, id, "requeued", by)
+			return s.recordAct(ctx, id, "requeued", by)
 		})
 		var changed *fault.Error
 		if errors.As(err, &changed) && changed.Reason == fault.JobCountChanged {

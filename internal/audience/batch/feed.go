@@ -24,7 +24,7 @@ const (
 	// claim all of them within a second, the queue is empty until the next run.
 	maxWaiting = 10_000
 
-	// sliceRows is the number of rows of a batch that are submitted before the next batch gets its turn.
+	// sliceRows is the number of rows of a batch that are submitted before rows of the next batch are submitted.
 	sliceRows = 10 * fedRows
 )
 
@@ -40,7 +40,7 @@ func (s *Service) Feed(ctx context.Context) (int, error) {
 		isIdle = true
 		for _, b := range batches {
 			hasFailed := failures[b.ID] != nil
-			n, err := s.turn(ctx, b, !hasFailed)
+			n, err := s.process(ctx, b, !hasFailed)
 			if fed += n; err != nil && !hasFailed {
 				failures[b.ID] = fmt.Errorf("batch %d: %w", b.ID, err)
 			}
@@ -50,8 +50,8 @@ func (s *Service) Feed(ctx context.Context) (int, error) {
 	return fed, errors.Join(slices.Collect(maps.Values(failures))...)
 }
 
-// turn processes a batch, and returns the number of submitted rows. It submits rows only if feeds is true.
-func (s *Service) turn(ctx context.Context, b batchq.BatchesUnsettledRow, feeds bool) (fed int, err error) {
+// process applies the status of a batch to its tasks, submits rows of the batch, and returns the number of submitted rows. It submits rows only if feeds is true.
+func (s *Service) process(ctx context.Context, b batchq.BatchesUnsettledRow, feeds bool) (fed int, err error) {
 	if err := s.follow(ctx, b); err != nil || b.Status != progress.Running || !feeds {
 		return 0, err
 	}

@@ -13,7 +13,7 @@ import (
 
 // Claim leases up to c.Limit tasks to the sender c.SenderNo. The interval, limits, balance and shares of the sender can reduce the number (S0.3,
 // S0.10, S4.2). The leases and the changes of the sender are one transaction. An app that polls for the first time is registered, unless the settings
-// forbid this. Faults: sender.not_found, limit.reached, and the faults of c.Note.
+// forbid this. Faults: sender.not_found, limit.reached, and the faults of c.OnLease.
 func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, error) {
 	if err := s.senders.Polled(ctx, c.SenderNo); err != nil {
 		return nil, err

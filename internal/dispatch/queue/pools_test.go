@@ -628,9 +628,9 @@ func TestRetryDoesNotWaitForARivalWithoutQuota(t *testing.T) {
 	}
 }
 
-// If a sender claimed tasks from another pool, it keeps its turn in a pool whose retry it is not allowed to claim. A sender without other tasks gives up this
-// turn.
-func TestSenderKeepsItsTurnInAPoolAfterAClaimFromAnotherPool(t *testing.T) {
+// A pool contains only a retry that a sender is not allowed to claim. If the sender claims a task from another pool, it keeps its unused share of this pool. If
+// the sender claims nothing, it loses this share.
+func TestSenderKeepsItsUnusedShareOfAPoolAfterAClaimFromAnotherPool(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("busy", 1)
 	rivals(b, "both", "only")

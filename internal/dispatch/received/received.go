@@ -109,7 +109,7 @@ func (s *Service) Take(ctx context.Context, senderNo string, messages []Message)
 	return nil, &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: time.Second}
 }
 
-// row is a Message with its identities, and the task that it answers.
+// row is a Message with the columns by which a repeated message is recognised, and with the task that it answers.
 type row struct {
 	Message
 	number            string // From in E.164, or as it was received

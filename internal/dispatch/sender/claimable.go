@@ -62,8 +62,8 @@ func (c *claimables) took(senderNo string) {
 	}
 }
 
-// forget clears the cache after a change of the directory by this server.
-func (c *claimables) forget() {
+// clearNow clears the cache after a change of the directory by this server.
+func (c *claimables) clearNow() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clear()

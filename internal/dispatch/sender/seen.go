@@ -19,7 +19,7 @@ func (s *Service) Polled(ctx context.Context, senderNo string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.note(senderNo, false)
+	s.record(senderNo, false)
 	return nil
 }
 
@@ -38,8 +38,8 @@ func (s *Service) EnsureApp(ctx context.Context, senderNo string) error {
 	return nil
 }
 
-// note records a poll of a sender. The caller holds mu.
-func (s *Service) note(senderNo string, isWaiting bool) {
+// record stores in memory a poll of a sender. The caller holds mu.
+func (s *Service) record(senderNo string, isWaiting bool) {
 	s.seen[senderNo] = isWaiting || s.seen[senderNo]
 }
 
@@ -90,10 +90,10 @@ func (s *Service) Waiting(forTasks, forInterval []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, senderNo := range forInterval {
-		s.note(senderNo, false)
+		s.record(senderNo, false)
 	}
 	for _, senderNo := range forTasks {
-		s.note(senderNo, true)
+		s.record(senderNo, true)
 	}
 }
 
@@ -123,7 +123,7 @@ func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 	if err != nil { // the next sweep stores the polls
 		s.mu.Lock()
 		for senderNo := range seen {
-			s.note(senderNo, false)
+			s.record(senderNo, false)
 		}
 		s.mu.Unlock()
 	}

@@ -52,7 +52,7 @@ func New(db *postgres.DB, settings *setting.Service, directory *directory.Servic
 		known: expirable.NewLRU[string, struct{}](100_000, nil, time.Minute),
 		pools: newClaimables(),
 	}
-	directory.OnChanged(s.pools.forget)
+	directory.OnChanged(s.pools.clearNow)
 	return s
 }
 

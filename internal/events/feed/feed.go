@@ -120,7 +120,7 @@ func (s *Service) sequencePortion(ctx context.Context, without []string) (n int,
 	c := causes{latest: map[int64]time.Time{}}
 	for _, e := range staged {
 		if e.Type == NotificationFinished {
-			if err := c.note(e); err != nil {
+			if err := c.addStaged(e); err != nil {
 				return 0, nil, err
 			}
 			continue

@@ -24,8 +24,8 @@ func (c *causes) add(notification int64, at time.Time) {
 	}
 }
 
-// note records an event that the trigger of the table notifications staged.
-func (c *causes) note(e feedq.FeedTakeRow) error {
+// addStaged records an event that the trigger of the table notifications staged.
+func (c *causes) addStaged(e feedq.FeedTakeRow) error {
 	var of struct {
 		ID int64 `json:"notification_id"`
 	}

@@ -24,9 +24,9 @@ const (
 	maxRuns        = 64  // maximum number of concurrent runs on one server of webhooks whose last post was accepted
 	maxFailingRuns = 16  // maximum number of concurrent runs on one server of all other webhooks: hanging receivers thus use no slot of working receivers
 	maxPosts       = 8   // maximum number of concurrent posts to one webhook
-	maxRead        = 200 // maximum number of events that one turn posts and settles
+	maxRead        = 200 // maximum number of events that one portion posts and settles
 	maxProbe       = maxPosts
-	maxTurns       = 50 // maximum number of turns of one run; then the webhook waits for its next run
+	maxPortions    = 50 // maximum number of portions of one run; then the webhook waits for its next run
 
 	// runLast is the time after which a run starts no further post, so that a slow receiver frees its slot for other webhooks.
 	runLast = 10 * time.Second
@@ -156,11 +156,11 @@ type breakage struct {
 	until time.Time // time of the next run
 }
 
-// run posts the due events of a webhook in several turns, and returns the number of accepted posts.
+// run posts the due events of a webhook in several portions, and returns the number of accepted posts.
 func (s *Service) run(ctx context.Context, id int64) (taken int, err error) {
 	until := time.Now().Add(runLast)
-	for range maxTurns {
-		t, err := s.turn(ctx, id, until)
+	for range maxPortions {
+		t, err := s.postNext(ctx, id, until)
 		if t != nil {
 			taken += len(t.taken)
 		}
@@ -171,7 +171,7 @@ func (s *Service) run(ctx context.Context, id int64) (taken int, err error) {
 	return taken, nil
 }
 
-// item is an event that a turn can post.
+// item is an event that a portion can post.
 type item struct {
 	feed.Event
 	tries   int64
@@ -180,12 +180,12 @@ type item struct {
 	isLate  bool // the event must wait for an earlier event of its task
 }
 
-// turn contains the events that are posted to a webhook and then settled in one transaction.
-type turn struct {
+// portion contains the events that are posted to a webhook and then settled in one transaction.
+type portion struct {
 	webhookq.WebhookReadRow
 	until   time.Time
 	items   []*item
-	next    int64 // last event that was read; if all events of the turn are posted, the webhook continues after this event
+	next    int64 // last event that was read; if all events of the portion are posted, the webhook continues after this event
 	hasMore bool
 
 	stopped    atomic.Bool // true: no further post is started, because the receiver does not answer or requested a pause
@@ -194,8 +194,8 @@ type turn struct {
 	retryAfter time.Duration // pause that the receiver requested
 }
 
-// turn posts the next events of a webhook, and starts no post after until. It returns nil if the webhook is off.
-func (s *Service) turn(ctx context.Context, id int64, until time.Time) (*turn, error) {
+// postNext posts the next events of a webhook, and starts no post after until. It returns nil if the webhook is off.
+func (s *Service) postNext(ctx context.Context, id int64, until time.Time) (*portion, error) {
 	row, err := s.q.WebhookRead(ctx, webhookq.WebhookReadParams{ID: id, OnlyOn: true, MaxWaiting: maxWaiting})
 	if postgres.IsNoRows(err) {
 		return nil, nil
@@ -203,7 +203,7 @@ func (s *Service) turn(ctx context.Context, id int64, until time.Time) (*turn, e
 	if err != nil {
 		return nil, postgres.Wrap("read webhook", err, nil)
 	}
-	t := &turn{WebhookReadRow: row, until: until, next: row.AfterID}
+	t := &portion{WebhookReadRow: row, until: until, next: row.AfterID}
 	if err := s.collect(ctx, t); err != nil {
 		return nil, err
 	}
@@ -213,8 +213,8 @@ func (s *Service) turn(ctx context.Context, id int64, until time.Time) (*turn, e
 	return t, s.settle(ctx, t)
 }
 
-// collect reads the events of a turn: first due retries, then events after after_id. If the last run of the webhook failed, collect reads only maxProbe events.
-func (s *Service) collect(ctx context.Context, t *turn) error {
+// collect reads the events of a portion: first due retries, then events after after_id. If the last run of the webhook failed, collect reads only maxProbe events.
+func (s *Service) collect(ctx context.Context, t *portion) error {
 	most := maxRead
 	if t.FailedRuns > 0 {
 		most = maxProbe
@@ -264,8 +264,8 @@ func (s *Service) collect(ctx context.Context, t *turn) error {
 	return nil
 }
 
-// post posts the items of a turn, several concurrently, but the items of one task in order.
-func (s *Service) post(ctx context.Context, t *turn) error {
+// post posts the items of a portion, several concurrently, but the items of one task in order.
+func (s *Service) post(ctx context.Context, t *portion) error {
 	var groups [][]*item
 	of := map[string]int{}
 	for _, one := range t.items {
@@ -295,7 +295,7 @@ func (s *Service) post(ctx context.Context, t *turn) error {
 	slots := make(chan struct{}, maxPosts)
 	for i, group := range groups {
 		slots <- struct{}{}
-		if i > 0 && time.Now().After(t.until) { // each turn posts at least one event
+		if i > 0 && time.Now().After(t.until) { // each portion posts at least one event
 			t.stopped.Store(true)
 		}
 		if t.stopped.Load() || ctx.Err() != nil {
@@ -347,18 +347,18 @@ func (s *Service) bodies(ctx context.Context, items []*item, form form) (map[int
 	return bodies, nil
 }
 
-// outcome is the result of a turn, as settle stores it.
+// outcome is the result of a portion, as settle stores it.
 type outcome struct {
 	posted    []*item // items with an answer
 	done      []int64 // ids of retries that were accepted
 	retries   webhookq.WebhookRetriesPutParams
 	reached   int64 // the webhook continues after this event; earlier events that were not posted become retries, and later events are read again
 	hasFailed bool
-	pause     time.Duration // time before the next turn
+	pause     time.Duration // time before the next portion
 }
 
-// outcome divides the events of a turn into accepted events, events that are retried, and events that are read again.
-func (t *turn) outcome() outcome {
+// outcome divides the events of a portion into accepted events, events that are retried, and events that are read again.
+func (t *portion) outcome() outcome {
 	o := outcome{reached: t.AfterID, retries: webhookq.WebhookRetriesPutParams{WebhookID: t.ID}}
 	for _, one := range t.items { // find the last event that was posted, or that waits for an earlier event of its task
 		if !one.isRetry && (one.answer != nil || one.isLate) {
@@ -402,9 +402,9 @@ func (o *outcome) retry(one *item, tries int64, wait float64) {
 	r.DeliveryIds, r.AreRetries = append(r.DeliveryIds, 0), append(r.AreRetries, one.isRetry)
 }
 
-// settle stores the outcome of a turn in one transaction. If the webhook was changed during the turn, settle stores nothing, and the events are posted again
+// settle stores the outcome of a portion in one transaction. If the webhook was changed during the portion, settle stores nothing, and the events are posted again
 // later.
-func (s *Service) settle(ctx context.Context, t *turn) error {
+func (s *Service) settle(ctx context.Context, t *portion) error {
 	o := t.outcome()
 	t.hasMore = t.hasMore && o.pause == 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
@@ -438,7 +438,7 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 
 // storeRetries stores which events were accepted, and which events are retried. If a receiver has recovered (see wellAfter), all retries of its webhook become
 // due.
-func (s *Service) storeRetries(ctx context.Context, t *turn, o *outcome) error {
+func (s *Service) storeRetries(ctx context.Context, t *portion, o *outcome) error {
 	if len(o.done) > 0 {
 		if err := s.q.WebhookRetriesDone(ctx, webhookq.WebhookRetriesDoneParams{WebhookID: t.ID, FeedIds: o.done}); err != nil {
 			return err

@@ -565,7 +565,7 @@ func TestACompanyWithManySlowReceiversCannotUseAllSlots(t *testing.T) {
 	}()
 	apptest.Eventually(t, "the other company gets its event", func() bool { return len(quick.posts()) > 0 })
 	called := 0
-	apptest.Eventually(t, "half of the places are taken", func() bool { called += len(slow.posts()); return called >= 8 })
+	apptest.Eventually(t, "half of the slots are taken", func() bool { called += len(slow.posts()); return called >= 8 })
 	stop()
 	<-ended
 	if called += len(slow.posts()); called != 8 {

@@ -105,8 +105,8 @@ func (w *watched) silence(channel, prefix string, n int) {
 		channel, prefix, n)
 }
 
-// notePolls stores the polls of apps, as the sweep does.
-func (w *watched) notePolls() {
+// storePolls stores the polls of apps, as the sweep does.
+func (w *watched) storePolls() {
 	w.T.Helper()
 	if _, err := w.App.Senders.SweepSeen(w.T.Context()); err != nil {
 		w.T.Fatal(err)
@@ -435,11 +435,11 @@ func TestNewInstallationAndIdlePhoneRaiseNoAlert(t *testing.T) {
 	w.evaluate()
 	w.expect()
 	w.Claim("idle", 1)
-	w.notePolls()
+	w.storePolls()
 	for range 20 { // the phone polls, and its polls are stored at intervals
 		w.after(300)
 		w.Claim("idle", 1)
-		w.notePolls()
+		w.storePolls()
 		w.evaluate()
 		w.expect()
 	}
@@ -460,7 +460,7 @@ func TestPhoneThatStopsPollingRaisesAlert(t *testing.T) {
 		w.SubmitMany("x", 1, map[string]any{"message_type": map[string]string{"shared": "marketing", "routed": "notification"}[id]})
 		w.finish(id)
 	}
-	w.notePolls()
+	w.storePolls()
 	w.after(590)
 	w.evaluateFor(80)
 	w.expect("sender_silent warning routed")
@@ -471,7 +471,7 @@ func TestPhoneThatStopsPollingRaisesAlert(t *testing.T) {
 	for _, id := range []string{"shared", "routed"} {
 		w.Claim(id, 1)
 	}
-	w.notePolls()
+	w.storePolls()
 	w.evaluateFor(70)
 	w.expect()
 	if a := w.alerts("status=resolved"); len(a) != 2 || *a[0].SenderNo != "shared" || !strings.Contains(a[0].Summary, "shared has not polled") {

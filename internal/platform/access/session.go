@@ -93,7 +93,8 @@ func (s *Service) SignIn(ctx context.Context, username, password, address, userA
 	return tokens.EncodeToString(random), begun, postgres.Wrap("begin session", err, nil)
 }
 
-// passwordProof returns a sum that shows with which stored password a session started. Only a holder of token can compute this sum.
+// passwordProof returns an HMAC of the stored password with which a session started. If the password changes, a new HMAC differs. Only a holder of token can
+// compute the HMAC.
 func passwordProof(token []byte, stored digested) []byte {
 	mac := hmac.New(sha256.New, token)
 	mac.Write(stored[:])

@@ -38,8 +38,8 @@ func LoadEnvironment() error {
 	return nil
 }
 
-// brokenLine returns the number of the first line of a .env file that cannot be parsed. A value can have several lines, so the lines before the first of them
-// are the longest beginning of the file that can be parsed.
+// brokenLine returns the number of the first line of a .env file that cannot be parsed. It searches the longest beginning of the file that can be parsed, and
+// not the first line that fails alone, because a valid value can have several lines.
 func brokenLine(text []byte) int {
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	for n := len(lines) - 1; n > 0; n-- {

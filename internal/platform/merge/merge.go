@@ -80,7 +80,7 @@ func (m *Merger[In, Out]) Wait() { m.runs.Wait() }
 
 func (m *Merger[In, Out]) run() {
 	for {
-		m.rest()
+		m.pause()
 		calls := m.take()
 		if len(calls) == 0 {
 			return
@@ -98,8 +98,8 @@ func (m *Merger[In, Out]) run() {
 	}
 }
 
-// rest waits until the next run is allowed to start. Concurrent runs share one Pace.
-func (m *Merger[In, Out]) rest() {
+// pause waits until the next run is allowed to start. Concurrent runs share one Pace.
+func (m *Merger[In, Out]) pause() {
 	if m.options.Pace == 0 {
 		return
 	}

@@ -60,7 +60,7 @@ func (db *DB) execAlone(ctx context.Context, sql string, args []any) (tag pgconn
 	return tag, err
 }
 
-// rowAlone is the result of a statement that Scan runs, in a new transaction.
+// rowAlone is a row whose statement runs only when Scan is called. Scan runs it in a new transaction.
 type rowAlone struct {
 	db   *DB
 	ctx  context.Context // a field, because pgx.Row.Scan has no parameter for a context

@@ -25,8 +25,9 @@ type Replicas struct {
 
 type staleKey struct{}
 
-// MayBeStale returns a context whose reads can see a state that is up to Replicas.MaxLag old: outside transactions, the reads of Query, QueryRow, ByKey and
-// InPartitions run on a fresh replica, if one exists. Use it for requests that decide nothing, and whose callers do not expect to see their own latest change.
+// MayBeStale returns a context whose reads can see an older state, up to Replicas.MaxLag old. Outside transactions, Query, QueryRow, ByKey and InPartitions then
+// read from a replica that is not older. Without such a replica, they read from the primary. Use this context for requests that decide nothing, and whose
+// callers do not expect to see their own latest change.
 func MayBeStale(ctx context.Context) context.Context { return context.WithValue(ctx, staleKey{}, true) }
 
 // mayBeStale reports whether a read with ctx can run on a standby, if one is fresh.

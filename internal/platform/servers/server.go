@@ -104,7 +104,7 @@ func (s *Service) Beat(ctx context.Context) (n int, err error) {
 		}
 	}
 	s.export(number, alive.Missing(alive, Demand(row)))
-	s.note(s.options.Roles.Missing(alive, Demand(row)))
+	s.setMissing(s.options.Roles.Missing(alive, Demand(row)))
 	return 0, nil
 }
 
@@ -135,8 +135,8 @@ func (s *Service) export(number map[Role]int, missing Roles) {
 	}
 }
 
-// note stores the missing roles, and logs a change.
-func (s *Service) note(missing Roles) {
+// setMissing stores the missing roles, and logs a change.
+func (s *Service) setMissing(missing Roles) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch before := s.missing.String(); {

@@ -93,8 +93,8 @@ type apiError struct {
 	Error api.ErrorDetail
 }
 
-// general returns a handler that validates bodies with the library and decodes them with encoding/json. It does not make the checks that the gate makes
-// before the checks of the contract.
+// general returns a handler that validates bodies with the library and decodes them with encoding/json. The gate checks more
+// before it checks the contract; general omits these checks.
 func (p *pipeline) general() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route, params, err := p.router.FindRoute(r)

@@ -227,7 +227,7 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	subs, err := s.read(r, asked.values)
-	x.Note("recipients", len(subs))
+	x.AddToLog("recipients", len(subs))
 	if err == nil {
 		_, err = s.submissions.SubmitAllOrNone(r.Context(), subs, x.Origin, nil)
 	}

@@ -70,15 +70,15 @@ func (s *starters) Run(ctx context.Context, round int) {
 			app := load.Sender{Load: s.load, Rng: rng, AppID: fmt.Sprint(StartPrefix, i%startApps)}
 			defer app.Late.Wait()
 			for stack.Pause(ctx, time.Duration(10+rng.IntN(60))*time.Millisecond) {
-				s.turn(ctx, &app)
+				s.claimOnce(ctx, &app)
 			}
 		})
 	}
 	all.Wait()
 }
 
-// turn claims tasks, starts their leases and reports them, once.
-func (s *starters) turn(ctx context.Context, app *load.Sender) {
+// claimOnce claims tasks, starts their leases and reports them, once.
+func (s *starters) claimOnce(ctx context.Context, app *load.Sender) {
 	limit, within := 1+app.Rng.IntN(load.MaxClaim), int32(StartSeconds)
 	client := s.load.Any(app.Rng)
 	res, err := client.ClaimTasksNowWithResponse(load.CallContext(), api.ClaimRequest{AppID: app.AppID, Limit: &limit, StartSeconds: &within})

@@ -63,7 +63,7 @@ func killMoment(at proxy.Point, isServed bool) string {
 	}
 }
 
-// hit is a kill that struck a transaction of its path.
+// hit describes a kill during a transaction of the path at which the kill was aimed.
 type hit struct {
 	path   string
 	kind   killKind

@@ -20,8 +20,8 @@ type Request struct {
 	StartWithin *time.Duration
 	// StillMay returns a fault if the caller has lost the right to claim. It is called after each wait for tasks. Nil: no check.
 	StillMay func(ctx context.Context) error
-	// Note stores additional data about one or more leases, in the transaction of the claim. If Note fails, nothing is leased. Nil: nothing is stored.
-	Note func(ctx context.Context, tx postgres.Runner, leases []Lease) error
+	// OnLease stores additional data about one or more leases, in the transaction of the claim. If OnLease fails, nothing is leased. Nil: nothing is stored.
+	OnLease func(ctx context.Context, tx postgres.Runner, leases []Lease) error
 }
 
 // Lease is a task that a sender holds until LeaseUntil. LeaseUntil is never after ExpiresAt.
@@ -37,12 +37,12 @@ type Lease struct {
 	Traceparent         *string    // traceparent of the submission; nil: no trace
 	BatchID             *int64     // nil: the task belongs to no batch
 
-	leasedAt       time.Time
-	PoolID         int64
-	companyID      int64
-	segments       int64
-	lane           int32
-	turn, nextTurn float64
+	leasedAt               time.Time
+	PoolID                 int64
+	companyID              int64
+	segments               int64
+	lane                   int32
+	position, nextPosition float64
 }
 
 // These are the values of a sender's sign_mode. The mode decides how the signature of a message is sent.
@@ -94,8 +94,8 @@ func On(ctx context.Context, tx postgres.Runner, c Request, rules Rules) ([]Leas
 	if p, any := a.charge(c, leases, passed); any {
 		err = q.SenderCharge(ctx, p)
 	}
-	if err == nil && len(leases) > 0 && c.Note != nil {
-		err = c.Note(ctx, tx, leases)
+	if err == nil && len(leases) > 0 && c.OnLease != nil {
+		err = c.OnLease(ctx, tx, leases)
 	}
 	return leases, err
 }
@@ -152,7 +152,7 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 			TaskID: row.TaskID, PhoneNumber: row.PhoneNumber, Content: row.Content, Sign: row.Sign, SignMode: a.sender.SignMode,
 			LeaseID: row.LeaseID, Attempt: row.Attempt, LeaseUntil: row.LeaseUntil, ExpiresAt: row.ExpiresAt,
 			Traceparent: row.Traceparent, BatchID: row.BatchID, leasedAt: row.LeasedAt,
-			PoolID: o.PoolID, companyID: row.CompanyID, segments: o.Segments, lane: o.Lane, turn: o.turn, nextTurn: o.nextTurn,
+			PoolID: o.PoolID, companyID: row.CompanyID, segments: o.Segments, lane: o.Lane, position: o.position, nextPosition: o.nextPosition,
 		})
 	}
 	return leases, isCut, nil
@@ -160,12 +160,12 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 
 // admission contains the limits of a claim, and the pools from which the sender is allowed to claim.
 type admission struct {
-	sender   dispatchq.SenderAdmitRow
-	tasks    int64   // maximum number of tasks
-	segments *int64  // maximum number of segments; nil: no limit
-	interval float64 // seconds between two tasks; 0: no interval
-	lastTurn float64 // largest turn (see inOrder) of all tasks that the sender has claimed
-	pools    []admittedPool
+	sender       dispatchq.SenderAdmitRow
+	tasks        int64   // maximum number of tasks
+	segments     *int64  // maximum number of segments; nil: no limit
+	interval     float64 // seconds between two tasks; 0: no interval
+	lastPosition float64 // largest position (see inOrder) of all tasks that the sender has claimed
+	pools        []admittedPool
 }
 
 // admittedPool is a pool from which a sender is allowed to claim, with the sender's share of the tasks.
@@ -173,7 +173,7 @@ type admittedPool struct {
 	id        int64
 	companyID int64   // 0: the shared pool of a channel
 	gap       float64 // the fraction of the company's share that one task uses
-	turn      float64 // turn of the pool's first task; it advances with each claimed task
+	position  float64 // position of the pool's first task; it advances with each claimed task
 	most      int64   // maximum number of tasks from this pool
 
 	fromSegments int64 // a sender that other senders outrank receives only tasks with at least this number of segments; 0: all tasks
@@ -184,8 +184,8 @@ type admittedPool struct {
 	served  float64 // tasks served by the route, divided by its weight; from Share
 	top     float64 // largest served of the rivals; 0 without rivals
 
-	hasMoved bool    // turn has advanced in this claim
-	lastTurn float64 // largest turn of the tasks of this claim; 0: no task
+	hasMoved     bool    // position has advanced in this claim
+	lastPosition float64 // largest position of the tasks of this claim; 0: no task
 }
 
 // seenSteps is the number of times per silent_after that the polls of a sender are stored.
@@ -205,7 +205,7 @@ func admit(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) (*
 	if c.StartWithin != nil { // the shorter lease limits how many tasks a sender with an interval can claim, because the sender starts each task only when it sends the task
 		sender.LeaseSeconds = min(sender.LeaseSeconds, c.StartWithin.Seconds())
 	}
-	a := &admission{sender: sender, tasks: int64(c.Limit), lastTurn: sender.SharedLastTurn}
+	a := &admission{sender: sender, tasks: int64(c.Limit), lastPosition: sender.SharedLastTurn}
 	if sender.IsPaced {
 		budget, err := q.SenderBudget(ctx, dispatchq.SenderBudgetParams{
 			SenderID: sender.SenderID, ClaimLimit: a.tasks, InOneCall: c.InOneCall, LeaseSeconds: sender.LeaseSeconds,
@@ -245,9 +245,9 @@ func (a *admission) addRoutes(ctx context.Context, q *dispatchq.Queries, rules R
 		return err
 	}
 	for _, r := range routes {
-		a.lastTurn = max(a.lastTurn, r.LastTurn)
+		a.lastPosition = max(a.lastPosition, r.LastTurn)
 		p := admittedPool{
-			id: r.PoolID, companyID: r.CompanyID, gap: r.Gap, turn: max(r.NextTurn, a.lastTurn), most: a.tasks,
+			id: r.PoolID, companyID: r.CompanyID, gap: r.Gap, position: max(r.NextTurn, a.lastPosition), most: a.tasks,
 			rivalRoom: r.RivalRoom, routeID: r.RouteID, weight: r.Weight, served: r.Served,
 		}
 		if len(r.RivalsServed) > 0 {
@@ -263,12 +263,12 @@ func (a *admission) addRoutes(ctx context.Context, q *dispatchq.Queries, rules R
 	return nil
 }
 
-// addShared adds the shared pool of the sender's channel. Call addRoutes first, because addRoutes reads the last turn.
+// addShared adds the shared pool of the sender's channel. Call addRoutes first, because addRoutes reads the last position.
 func (a *admission) addShared(ctx context.Context, q *dispatchq.Queries, rules Rules) error {
 	if a.sender.SharedPoolID == nil {
 		return nil
 	}
-	p := admittedPool{id: *a.sender.SharedPoolID, turn: max(a.sender.SharedNextTurn, a.lastTurn), most: a.tasks}
+	p := admittedPool{id: *a.sender.SharedPoolID, position: max(a.sender.SharedNextTurn, a.lastPosition), most: a.tasks}
 	var rooms dispatchq.PoolRoomsRow
 	if a.sender.HasPrimaries || a.sender.GivesWay {
 		var err error
@@ -365,7 +365,7 @@ func takenOf(leases []Lease) (tasks map[int64]int64, segments int64) {
 }
 
 // passed returns pools in which the sender lags behind its rivals, but all remaining tasks must be sent by other senders (PoolsPassed). A pool is returned only
-// if the sender claimed fewer tasks than its limits allow. The sender gives up its turn in these pools, so that its rivals do not wait for this sender.
+// if the sender claimed fewer tasks than its limits allow. The sender loses its unused share of these pools, so that its rivals do not wait for this sender.
 func (a admission) passed(ctx context.Context, q *dispatchq.Queries, senderNo string, rules Rules, leases []Lease) ([]int64, error) {
 	taken, segments := takenOf(leases)
 	p := dispatchq.PoolsPassedParams{
@@ -404,7 +404,7 @@ func (a admission) charge(c Request, leases []Lease, passed []int64) (p dispatch
 		switch {
 		case pool.routeID == 0:
 			if pool.hasMoved && len(a.pools) > 1 {
-				p.SharedLastTurn, p.SharedNextTurn = &pool.lastTurn, &pool.turn
+				p.SharedLastTurn, p.SharedNextTurn = &pool.lastPosition, &pool.position
 			}
 		case pool.hasMoved || hasPassed || taken[pool.id] > 0:
 			served := pool.served + float64(taken[pool.id])/float64(pool.weight)
@@ -412,14 +412,14 @@ func (a admission) charge(c Request, leases []Lease, passed []int64) (p dispatch
 				served = max(served, pool.top)
 			}
 			p.RouteIds, p.Served = append(p.RouteIds, pool.routeID), append(p.Served, served)
-			p.LastTurns, p.NextTurns = append(p.LastTurns, pool.lastTurn), append(p.NextTurns, pool.turn)
+			p.LastTurns, p.NextTurns = append(p.LastTurns, pool.lastPosition), append(p.NextTurns, pool.position)
 		}
 	}
 	return p, isToBeSeen || a.sender.IsPaced && len(leases) > 0 || p.SharedNextTurn != nil || len(p.RouteIds) > 0
 }
 
-// advance moves the turns of the pools from which tasks were claimed. It also moves the turns of other pools of the same companies, because a company has one
-// share for all its pools. Only the last lane counts, because the claim took all tasks of the lanes before that lane.
+// advance moves the positions of the pools from which tasks were claimed. It also moves the positions of other pools of the same companies, because a company
+// has one share for all its pools. Only the last lane counts, because the claim took all tasks of the lanes before that lane.
 func (a *admission) advance(leases []Lease) {
 	companies := map[int64]int64{} // company id by pool id
 	for _, p := range a.pools {
@@ -433,9 +433,9 @@ func (a *admission) advance(leases []Lease) {
 			p := &a.pools[i]
 			switch {
 			case p.id == l.PoolID && p.companyID == 0:
-				p.hasMoved, p.lastTurn, p.turn = true, max(p.lastTurn, l.turn), max(p.turn, l.nextTurn)
+				p.hasMoved, p.lastPosition, p.position = true, max(p.lastPosition, l.position), max(p.position, l.nextPosition)
 			case p.companyID != 0 && p.companyID == companies[l.PoolID]:
-				p.hasMoved, p.lastTurn, p.turn = true, max(p.lastTurn, l.turn), max(p.turn, l.turn+p.gap)
+				p.hasMoved, p.lastPosition, p.position = true, max(p.lastPosition, l.position), max(p.position, l.position+p.gap)
 			}
 		}
 	}

@@ -74,7 +74,7 @@ func (p claimPart) inFlows(ctx context.Context, q *dispatchq.Queries, offers []o
 	}
 	for i, o := range offers {
 		if of := o.companyLane(); o.HasFlows && hasFlows[of] {
-			offers[i] = offer{TaskOfferRow: tasks[of][0], turn: o.turn, nextTurn: o.nextTurn, rankOf: &o.TaskOfferRow}
+			offers[i] = offer{TaskOfferRow: tasks[of][0], position: o.position, nextPosition: o.nextPosition, rankOf: &o.TaskOfferRow}
 			tasks[of] = tasks[of][1:]
 		}
 	}

@@ -7,15 +7,15 @@ import (
 	"lksms/gen/dispatchq"
 )
 
-// offer is a task that a sender is allowed to claim, with its turn among the tasks of all pools of the sender.
+// offer is a task that a sender is allowed to claim. In each lane, a sender claims the tasks of all its pools in the order of their positions, see inOrder.
 type offer struct {
 	dispatchq.TaskOfferRow
-	turn     float64
-	nextTurn float64                 // turn of the pool after this task
-	rankOf   *dispatchq.TaskOfferRow // the task of the same company at whose rank this task is claimed; nil: its own rank; see inFlows
+	position     float64
+	nextPosition float64                 // position of the pool after this task
+	rankOf       *dispatchq.TaskOfferRow // the task of the same company at whose rank this task is claimed; nil: its own rank; see inFlows
 }
 
-// compare orders tasks of equal turn by rank. Tasks of equal rank are ordered by age. Tasks without a rank come last.
+// compare orders tasks of equal position by rank. Tasks of equal rank are ordered by age. Tasks without a rank come last.
 func (o offer) compare(other offer) int {
 	byRank := 0
 	switch {
@@ -29,14 +29,14 @@ func (o offer) compare(other offer) int {
 	return cmp.Or(byRank, o.CreatedAt.Compare(other.CreatedAt), cmp.Compare(o.TaskID, other.TaskID))
 }
 
-func byTurn(a, b offer) int {
-	return cmp.Or(cmp.Compare(a.Lane, b.Lane), cmp.Compare(a.turn, b.turn), a.compare(b))
+func byPosition(a, b offer) int {
+	return cmp.Or(cmp.Compare(a.Lane, b.Lane), cmp.Compare(a.position, b.position), a.compare(b))
 }
 
-// inOrder merges the tasks of several pools by lane and then by turn. The turn of a task is the turn of its pool for this sender, plus the distance in rank
-// from the first task of its pool and lane. Therefore a pool has no advantage here if other senders served it too little. A step in rank that is larger than
-// the gap of the task counts as the gap. A company with several pools has one share for all its pools: the turns of its consecutive tasks differ by one gap.
-// rows must be in the order of TaskOffer.
+// inOrder merges the tasks of several pools by lane and then by position. The position of a task is the position of its pool for this sender, plus the distance
+// in rank from the first task of its pool and lane. Therefore a pool has no advantage here if other senders served it too little. A step in rank that is larger
+// than the gap of the task counts as the gap. A company with several pools has one share for all its pools: the positions of its consecutive tasks differ by one
+// gap. rows must be in the order of TaskOffer.
 func (a admission) inOrder(rows []dispatchq.TaskOfferRow) []offer {
 	pools := map[int64]admittedPool{}
 	for _, p := range a.pools {
@@ -44,20 +44,20 @@ func (a admission) inOrder(rows []dispatchq.TaskOfferRow) []offer {
 	}
 	offers := make([]offer, len(rows))
 	for i, row := range rows {
-		offers[i] = offer{TaskOfferRow: row, turn: pools[row.PoolID].turn}
+		offers[i] = offer{TaskOfferRow: row, position: pools[row.PoolID].position}
 		if i == 0 || rows[i-1].PoolID != row.PoolID || rows[i-1].Lane != row.Lane {
 			continue
 		}
-		offers[i].turn = offers[i-1].turn
+		offers[i].position = offers[i-1].position
 		if before := rows[i-1].Rank; before != nil && row.Rank != nil {
 			step := *row.Rank - *before
 			if row.Gap > 0 {
 				step = min(step, row.Gap)
 			}
-			offers[i].turn += step
+			offers[i].position += step
 		}
 	}
-	slices.SortFunc(offers, byTurn)
+	slices.SortFunc(offers, byPosition)
 
 	type laneOf struct {
 		id   int64
@@ -65,7 +65,7 @@ func (a admission) inOrder(rows []dispatchq.TaskOfferRow) []offer {
 	}
 	type served struct {
 		taken  float64
-		behind float64 // largest difference so far between the turn of a task and the sum of the gaps up to this task
+		behind float64 // largest difference so far between the position of a task and the sum of the gaps up to this task
 	}
 	companies := map[laneOf]served{}
 	for i := range offers {
@@ -76,30 +76,30 @@ func (a admission) inOrder(rows []dispatchq.TaskOfferRow) []offer {
 		}
 		of, seen := companies[laneOf{company, o.Lane}]
 		of.taken++
-		if behind := o.turn - of.taken*o.Gap; !seen || behind > of.behind {
+		if behind := o.position - of.taken*o.Gap; !seen || behind > of.behind {
 			of.behind = behind
 		}
-		o.turn = of.taken*o.Gap + of.behind
+		o.position = of.taken*o.Gap + of.behind
 		companies[laneOf{company, o.Lane}] = of
 	}
-	slices.SortFunc(offers, byTurn)
+	slices.SortFunc(offers, byPosition)
 
 	next := map[laneOf]float64{}
 	for i := range slices.Backward(offers) {
 		o := &offers[i]
 		of := laneOf{o.PoolID, o.Lane}
-		o.nextTurn = o.turn
-		if turn, any := next[of]; any {
-			o.nextTurn = turn
+		o.nextPosition = o.position
+		if position, any := next[of]; any {
+			o.nextPosition = position
 		}
-		next[of] = o.turn
+		next[of] = o.position
 	}
 	return offers
 }
 
 // choose returns the first offers that the claim is allowed to lease, within the limits of tasks per pool, of all tasks, and of segments. isCut reports that
-// the next offer needs more segments than remain. With inOneCall, all chosen tasks have the rendering of the first task. A task that expires before its turn is
-// skipped.
+// the next offer needs more segments than remain. With inOneCall, all chosen tasks have the rendering of the first task. A task that expires before the
+// sender can send it is skipped.
 func (p claimPart) choose(offers []offer, inOneCall bool) (chosen []offer, isCut bool) {
 	ofPool := map[int64]int64{}
 	var segments int64

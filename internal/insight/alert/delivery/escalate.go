@@ -15,7 +15,7 @@ import (
 // escalate records which deliveries were sent, and escalates the unsent deliveries: first to the other channels of their receiver, then to the other receivers.
 // A delivery escalates at most twice, because deliveries that an escalation has added do not escalate.
 func (t *Notifier) escalate(ctx context.Context) error {
-	if err := t.noteSent(ctx); err != nil {
+	if err := t.recordSent(ctx); err != nil {
 		return err
 	}
 	rows, err := t.q.AlertDeliveriesUnsent(ctx, notifyBatch)
@@ -48,8 +48,8 @@ func (t *Notifier) escalate(ctx context.Context) error {
 	return failures
 }
 
-// noteSent records which messages about alerts were sent. If a partition of tasks is locked, the next run does this.
-func (t *Notifier) noteSent(ctx context.Context) error {
+// recordSent records which messages about alerts were sent. If a partition of tasks is locked, the next run does this.
+func (t *Notifier) recordSent(ctx context.Context) error {
 	ids, err := t.q.AlertsAwaited(ctx)
 	if err != nil || len(ids) == 0 {
 		return postgres.Wrap("find messages of alerts", err, nil)

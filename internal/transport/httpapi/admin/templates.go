@@ -159,7 +159,7 @@ func (h *Handlers) PreviewTemplate(ctx context.Context, req api.PreviewTemplateR
 // TestTemplate submits a test message that is rendered with a template. The template can be in any state except voided.
 func (h *Handlers) TestTemplate(ctx context.Context, req api.TestTemplateRequestObject) (api.TestTemplateResponseObject, error) {
 	x, b := gate.Of(ctx), req.Body
-	x.Note("phone", phone.Mask(b.PhoneNumber))
+	x.AddToLog("phone", phone.Mask(b.PhoneNumber))
 	row, err := h.services.Templates.Get(ctx, req.ID)
 	if err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func (h *Handlers) TestTemplate(ctx context.Context, req api.TestTemplateRequest
 	if err != nil {
 		return nil, err
 	}
-	x.Note("task_id", made.TaskID)
+	x.AddToLog("task_id", made.TaskID)
 	return api.TestTemplate200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.Submitted{
 		TaskID: made.TaskID, Status: api.TaskStatus(made.Status), FinalContent: made.FinalContent, Recipient: optional.NonZero(made.Recipient),
 		Region: optional.NonZero(phone.Region(made.Recipient)),

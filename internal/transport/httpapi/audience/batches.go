@@ -103,7 +103,7 @@ func (h *Handlers) CreateBatch(ctx context.Context, _ api.CreateBatchRequestObje
 	if err != nil {
 		return nil, renamed(err, "file", field)
 	}
-	gate.Of(ctx).Note("batch_id", row.ID)
+	gate.Of(ctx).AddToLog("batch_id", row.ID)
 	return api.CreateBatch200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.BatchCreated{BatchID: row.ID, Status: api.BatchStatus(row.Status)}}, nil
 }
 

@@ -52,7 +52,7 @@ type Exchange struct {
 	isStream  bool            // the response lasts as long as the client reads it
 	isGone    bool            // the client disconnected before the response
 	refused   *submit.Refused // a rejected submission, to be stored after the transaction
-	notes     []any           // additional attributes of the log line, as slog expects them
+	logged    []any           // additional attributes of the log line, as slog expects them
 	deadline  *time.Timer     // cancels the context
 	last      time.Time       // latest time at which deadline can fire
 }
@@ -100,8 +100,8 @@ func (x *Exchange) Call(senderNo string) callback.Call {
 // the header.
 func (x *Exchange) Address() string { return x.request.Host + x.basePath }
 
-// Note adds attributes to the log line of the request. Callers must not add message texts, and must mask phone numbers.
-func (x *Exchange) Note(args ...any) { x.notes = append(x.notes, args...) }
+// AddToLog adds attributes to the log line of the request. Callers must not add message texts, and must mask phone numbers.
+func (x *Exchange) AddToLog(args ...any) { x.logged = append(x.logged, args...) }
 
 type exchangeKey struct{}
 
@@ -190,7 +190,7 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 		if isFailure(answer.status) && !x.isGone {
 			level = slog.LevelError
 		}
-		g.options.Log.Log(ctx, level, "request", append(x.notes, "request_id", x.Origin.RequestID, "method", r.Method,
+		g.options.Log.Log(ctx, level, "request", append(x.logged, "request_id", x.Origin.RequestID, "method", r.Method,
 			"path", r.URL.Path, "status", answer.status, "ms", float64(took.Microseconds())/1000,
 			"ip", x.Origin.SourceIP, "user", x.Caller.User.Username)...)
 	})

@@ -147,7 +147,7 @@ func (h *Handlers) CreateReconciliation(ctx context.Context, req api.CreateRecon
 	if err != nil {
 		return nil, err
 	}
-	gate.Of(ctx).Note("reconciliation_id", row.ID)
+	gate.Of(ctx).AddToLog("reconciliation_id", row.ID)
 	one, err := reconciliationOf(ctx, row)
 	return api.CreateReconciliation200JSONResponse{Code: convert.OK, Message: convert.Success, Data: one}, err
 }

@@ -63,7 +63,7 @@ func (h *Handlers) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequest
 	if err := h.logRefused(ctx, refused); err != nil {
 		return nil, err
 	}
-	x.Note("accepted", data.Accepted, "refused", data.Refused)
+	x.AddToLog("accepted", data.Accepted, "refused", data.Refused)
 	return api.SendSmsBatch200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 
@@ -120,7 +120,7 @@ func (h *Handlers) ReportTasks(ctx context.Context, req api.ReportTasksRequestOb
 		item.Code, item.Message, item.Error = gate.ItemError(x.Text, toFault(wrong[i]))
 		data.Refused++
 	}
-	x.Note("accepted", data.Accepted, "refused", data.Refused)
+	x.AddToLog("accepted", data.Accepted, "refused", data.Refused)
 	return api.ReportTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 
@@ -148,6 +148,6 @@ func (h *Handlers) StartTasks(ctx context.Context, req api.StartTasksRequestObje
 		}
 		data.Items[i] = item
 	}
-	x.Note("app_id", req.Body.AppID, "started", data.Started, "refused", data.Refused)
+	x.AddToLog("app_id", req.Body.AppID, "started", data.Started, "refused", data.Refused)
 	return api.StartTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }

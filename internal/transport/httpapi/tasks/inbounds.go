@@ -50,7 +50,7 @@ func (h *Handlers) PostInbound(ctx context.Context, req api.PostInboundRequestOb
 	if refusal != nil {
 		return nil, refusal
 	}
-	x.Note("accepted", data.Accepted, "refused", data.Refused)
+	x.AddToLog("accepted", data.Accepted, "refused", data.Refused)
 	return api.PostInbound200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 

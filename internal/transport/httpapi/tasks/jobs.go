@@ -38,7 +38,7 @@ func (h *Handlers) CreateTaskJob(ctx context.Context, req api.CreateTaskJobReque
 	}
 	data := api.TaskJobPlan{Count: plan.Count, Capped: plan.Capped}
 	if plan.Job != nil {
-		gate.Of(ctx).Note("job_id", plan.Job.ID)
+		gate.Of(ctx).AddToLog("job_id", plan.Job.ID)
 		made, err := jobOf(ctx, *plan.Job)
 		if err != nil {
 			return nil, err

@@ -48,7 +48,7 @@ func (h *Handlers) ReceiveMessages(ctx context.Context, req api.ReceiveMessagesR
 		item.Code, item.ReceivedID, item.Deduplicated = convert.OK, &stored[0].ID, &stored[0].Deduplicated
 		stored = stored[1:]
 	}
-	x.Note("app_id", app, "accepted", data.Accepted, "refused", data.Refused)
+	x.AddToLog("app_id", app, "accepted", data.Accepted, "refused", data.Refused)
 	return api.ReceiveMessages200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 

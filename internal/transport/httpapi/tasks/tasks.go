@@ -22,7 +22,7 @@ import (
 // SendSms accepts a message (S0.1).
 func (h *Handlers) SendSms(ctx context.Context, req api.SendSmsRequestObject) (api.SendSmsResponseObject, error) {
 	x := gate.Of(ctx)
-	x.Note("phone", phone.Mask(req.Body.PhoneNumber))
+	x.AddToLog("phone", phone.Mask(req.Body.PhoneNumber))
 	if optional.Value(req.Params.DryRun) {
 		return h.dryRun(ctx, x, *req.Body)
 	}
@@ -30,7 +30,7 @@ func (h *Handlers) SendSms(ctx context.Context, req api.SendSmsRequestObject) (a
 	if err != nil {
 		return nil, err
 	}
-	x.Note("task_id", made.TaskID)
+	x.AddToLog("task_id", made.TaskID)
 	return api.SendSms200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.Submitted{
 		TaskID: made.TaskID, Status: api.TaskStatus(made.Status), FinalContent: made.FinalContent,
 		Deduplicated: optional.NonZero(made.Deduplicated), Recipient: optional.NonZero(made.Recipient), Region: optional.NonZero(phone.Region(made.Recipient)),
@@ -232,7 +232,7 @@ func (h *Handlers) claim(ctx context.Context, c claim.Request, wait *int) ([]cla
 		return caller.RequireBinding(ctx, c.SenderNo)
 	}
 	rows, err := h.services.Queue.ClaimOrWait(ctx, c, time.Duration(optional.Value(wait))*time.Second)
-	x.Note("app_id", c.SenderNo, "claimed", len(rows))
+	x.AddToLog("app_id", c.SenderNo, "claimed", len(rows))
 	return rows, err
 }
 
@@ -253,7 +253,7 @@ func (h *Handlers) report(ctx context.Context, body api.ReportRequest) error {
 		return err
 	}
 	x := gate.Of(ctx)
-	x.Note("app_id", body.AppID, "task_id", body.TaskID, "reported", body.Status)
+	x.AddToLog("app_id", body.AppID, "task_id", body.TaskID, "reported", body.Status)
 	return h.services.Queue.Report(ctx, ReportOf(body, x.Body.Raw))
 }
 

@@ -98,7 +98,7 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 	if err := read(r, &m); err != nil {
 		return err
 	}
-	x.Note("recipients", len(m.PhoneNumbers))
+	x.AddToLog("recipients", len(m.PhoneNumbers))
 	if hours := r.URL.Query().Get("deviceActiveWithin"); hours != "" && hours != "0" {
 		return refuse("deviceActiveWithin: not supported: a message waits for a sender")
 	}
@@ -111,7 +111,7 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if len(m.PhoneNumbers) == 1 { // logged only after Send has checked that the text is a phone number
-		x.Note("phone", phone.Mask(m.PhoneNumbers[0]))
+		x.AddToLog("phone", phone.Mask(m.PhoneNumbers[0]))
 	}
 	w.Header().Set("Location", Prefix+"/messages/"+url.PathEscape(state.ID))
 	write(w, http.StatusAccepted, messageOf(state, false))
