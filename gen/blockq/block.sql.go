@@ -151,15 +151,18 @@ func (q *Queries) BlockOfPersonExists(ctx context.Context, arg BlockOfPersonExis
 
 const blockPut = `-- name: BlockPut :many
 
-INSERT INTO blocks (company_id, recipient, recipient_hash, scope, reason, received_id, created_by, expires_at)
-SELECT $1::bigint, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), $2::text, $3::text,
-    $4::bigint, $5::text, $6::timestamptz
-FROM unnest($7::text[]) AS r (recipient)
-ORDER BY r.recipient
-ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0)) DO UPDATE
-SET recipient = excluded.recipient, reason = coalesce(excluded.reason, blocks.reason), expires_at = excluded.expires_at, is_enforced = false,
-    received_id = CASE WHEN blocks.received_id IS NOT NULL OR blocks.expires_at <= now() THEN excluded.received_id END
-RETURNING id
+WITH put AS (
+    INSERT INTO blocks (company_id, recipient, recipient_hash, scope, reason, received_id, created_by, expires_at)
+    SELECT $1::bigint, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), $2::text, $3::text,
+        $4::bigint, $5::text, $6::timestamptz
+    FROM unnest($7::text[]) AS r (recipient)
+    ORDER BY r.recipient
+    ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0)) DO UPDATE
+    SET recipient = excluded.recipient, reason = coalesce(excluded.reason, blocks.reason), expires_at = excluded.expires_at, is_enforced = false,
+        received_id = CASE WHEN blocks.received_id IS NOT NULL OR blocks.expires_at <= now() THEN excluded.received_id END
+    RETURNING id
+)
+SELECT p.id FROM put p ORDER BY p.id
 `
 
 type BlockPutParams struct {

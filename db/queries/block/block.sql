@@ -4,15 +4,18 @@
 -- changed blocks. Such a block is not enforced yet. The recipients are distinct. received_id null: no received message asked for the blocks. If a person asks for
 -- a block that a user added before, it stays the block of the user, so that the person cannot remove it.
 -- name: BlockPut :many
-INSERT INTO blocks (company_id, recipient, recipient_hash, scope, reason, received_id, created_by, expires_at)
-SELECT sqlc.narg(company_id)::bigint, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), @scope::text, sqlc.narg(reason)::text,
-    sqlc.narg(received_id)::bigint, @created_by::text, sqlc.narg(expires_at)::timestamptz
-FROM unnest(@recipients::text[]) AS r (recipient)
-ORDER BY r.recipient
-ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0)) DO UPDATE
-SET recipient = excluded.recipient, reason = coalesce(excluded.reason, blocks.reason), expires_at = excluded.expires_at, is_enforced = false,
-    received_id = CASE WHEN blocks.received_id IS NOT NULL OR blocks.expires_at <= now() THEN excluded.received_id END
-RETURNING id;
+WITH put AS (
+    INSERT INTO blocks (company_id, recipient, recipient_hash, scope, reason, received_id, created_by, expires_at)
+    SELECT sqlc.narg(company_id)::bigint, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), @scope::text, sqlc.narg(reason)::text,
+        sqlc.narg(received_id)::bigint, @created_by::text, sqlc.narg(expires_at)::timestamptz
+    FROM unnest(@recipients::text[]) AS r (recipient)
+    ORDER BY r.recipient
+    ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0)) DO UPDATE
+    SET recipient = excluded.recipient, reason = coalesce(excluded.reason, blocks.reason), expires_at = excluded.expires_at, is_enforced = false,
+        received_id = CASE WHEN blocks.received_id IS NOT NULL OR blocks.expires_at <= now() THEN excluded.received_id END
+    RETURNING id
+)
+SELECT p.id FROM put p ORDER BY p.id;
 
 -- BlockDelete deletes the blocks of a number with one company (null: blocks of all companies), and returns their number. scope null: every scope.
 -- name: BlockDelete :execrows

@@ -43,6 +43,6 @@ func (s *server) received(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	x.Note("sender_no", senderNo, "is_stored", isStored)
+	x.AddToLog("sender_no", senderNo, "is_stored", isStored)
 	return write(w, http.StatusOK, struct{}{})
 }
