@@ -2203,7 +2203,7 @@ COMMENT ON COLUMN public.queue.due_when_resumed IS 'the due_at that a held task 
 
 COMMENT ON COLUMN public.queue.submitted_by IS 'see messages.submitted_by; null: a server that did not know this column stored the task';
 
-COMMENT ON COLUMN public.queue.flow_rank IS 'the order of the tasks of one company within a pool and lane. It has the unit of rank, and is never larger than rank. When a claim comes to this task by its rank, it takes the task of the company with the smallest flow_rank instead. null: equal to rank. A server that does not know this column leaves old values in it';
+COMMENT ON COLUMN public.queue.flow_rank IS 'the order of the tasks of one company within a pool and lane, in the unit of rank, and never larger than rank. A claim finds a task by its rank, and then takes the task of the same company with the smallest flow_rank instead. null: equal to rank. A server that does not know this column leaves old values in it';
 
 COMMENT ON COLUMN public.queue.lease_sign_mode IS 'senders.sign_mode at the time of the claim; null: in_text';
 
@@ -3523,7 +3523,7 @@ CREATE TABLE public.facts (
     accepted_at timestamp with time zone
 );
 
-COMMENT ON TABLE public.facts IS 'A sum of changes that one statement made to tasks with the same company, pool, type, country and batch, and with the same sender or without a sender. The sender holds or held the tasks, or reported them. Tests are counted separately. Written by triggers of queue and report_logs only. internal/insight/history deletes the rows within seconds, and adds them to the totals of all consumers in the same transaction. Until then, readers add the rows to these totals. No cursor is needed: the deletion of a row consumes the row exactly once. It does not matter in which order transactions commit, or whether a dump is restored into another cluster.';
+COMMENT ON TABLE public.facts IS 'Counts of the changes that one statement made to tasks of the same company, pool, type, country, batch and sender. The sender holds, held or reported these tasks; or no sender does. Tests are counted separately. Written by triggers of queue and report_logs only. internal/insight/history deletes the rows within seconds, and adds them to the totals of all consumers in the same transaction. Until then, readers add the rows to these totals. No cursor is needed: the deletion of a row consumes the row exactly once. It does not matter in which order transactions commit, or whether a dump is restored into another cluster.';
 
 COMMENT ON COLUMN public.facts.company_id IS 'There is no foreign key, because each change of a task would lock the company';
 
@@ -5263,7 +5263,7 @@ COMMENT ON TABLE public.phone_inboxes IS 'A phone with the app of SMSGate that p
 
 COMMENT ON COLUMN public.phone_inboxes.device_no IS 'the phone that has the key, see phones.device_no';
 
-COMMENT ON COLUMN public.phone_inboxes.signing_key IS 'the sealed key with which the phone signs its posts';
+COMMENT ON COLUMN public.phone_inboxes.signing_key IS 'the encrypted key with which the phone signs its posts';
 
 COMMENT ON COLUMN public.phone_inboxes.hooked_at IS 'the last time at which the phone read the address of its posts; null: never';
 
@@ -6062,7 +6062,7 @@ COMMENT ON COLUMN public.sender_states.granted IS 'sum of top-ups and correction
 
 COMMENT ON COLUMN public.sender_states.attempts_today IS 'number of leases on the day attempts_on. On any other day, the number is zero';
 
-COMMENT ON COLUMN public.sender_states.attempts_on IS 'a day in the time zone of the sender; null: no lease yet';
+COMMENT ON COLUMN public.sender_states.attempts_on IS 'the day that attempts_today counts, in the time zone of the sender; null: no lease yet';
 
 COMMENT ON COLUMN public.sender_states.failed_tasks IS 'number of tasks that became FAILED with the sender. The column failed also counts FAILED reports after which the task is retried';
 
@@ -6449,7 +6449,7 @@ COMMENT ON COLUMN public.subscribe_messages.template_id IS 'the template of the 
 
 COMMENT ON COLUMN public.subscribe_messages.task_id IS 'the last task of the message. Its state is the state of the message';
 
-COMMENT ON COLUMN public.subscribe_messages.sends IS 'number of tasks';
+COMMENT ON COLUMN public.subscribe_messages.sends IS 'number of tasks of the message so far';
 
 COMMENT ON COLUMN public.subscribe_messages.submitted_by IS 'the user who first requested the message; empty: the task no longer existed when this column was added';
 

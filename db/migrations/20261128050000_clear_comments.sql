@@ -160,7 +160,7 @@ COMMENT ON COLUMN queue.due_when_resumed IS
 COMMENT ON COLUMN queue.submitted_by IS
     'see messages.submitted_by; null: a server that did not know this column stored the task';
 COMMENT ON COLUMN queue.flow_rank IS
-    'the order of the tasks of one company within a pool and lane. It has the unit of rank, and is never larger than rank. When a claim comes to this task by its rank, it takes the task of the company with the smallest flow_rank instead. null: equal to rank. A server that does not know this column leaves old values in it';
+    'the order of the tasks of one company within a pool and lane, in the unit of rank, and never larger than rank. A claim finds a task by its rank, and then takes the task of the same company with the smallest flow_rank instead. null: equal to rank. A server that does not know this column leaves old values in it';
 COMMENT ON COLUMN queue.lease_sign_mode IS
     'senders.sign_mode at the time of the claim; null: in_text';
 COMMENT ON FUNCTION task_fits(task queue, sender_no text, min_lease interval, from_segments bigint, rival_room bigint, retry_max_wait interval) IS
@@ -338,7 +338,7 @@ COMMENT ON COLUMN batch_rows.contact_values IS
 COMMENT ON TABLE batch_rows_default IS
     'Rows of batches that are older than the partitions of batch_rows.';
 COMMENT ON TABLE facts IS
-    'A sum of changes that one statement made to tasks with the same company, pool, type, country and batch, and with the same sender or without a sender. The sender holds or held the tasks, or reported them. Tests are counted separately. Written by triggers of queue and report_logs only. internal/insight/history deletes the rows within seconds, and adds them to the totals of all consumers in the same transaction. Until then, readers add the rows to these totals. No cursor is needed: the deletion of a row consumes the row exactly once. It does not matter in which order transactions commit, or whether a dump is restored into another cluster.';
+    'Counts of the changes that one statement made to tasks of the same company, pool, type, country, batch and sender. The sender holds, held or reported these tasks; or no sender does. Tests are counted separately. Written by triggers of queue and report_logs only. internal/insight/history deletes the rows within seconds, and adds them to the totals of all consumers in the same transaction. Until then, readers add the rows to these totals. No cursor is needed: the deletion of a row consumes the row exactly once. It does not matter in which order transactions commit, or whether a dump is restored into another cluster.';
 COMMENT ON COLUMN facts.at IS
     'the time of the latest change that the row counts. This time is leased_at for leases, and created_at for reports';
 COMMENT ON COLUMN facts.response_ms IS
@@ -965,6 +965,10 @@ COMMENT ON COLUMN webhooks.external_id IS
     'only for the form smsgate: the id that the program gave, or a generated id. It is unique for one user. null: another form';
 COMMENT ON COLUMN reconciliations.to_at IS
     'the end of the day, in the same time zone as from_at';
+COMMENT ON COLUMN sender_states.attempts_on IS
+    'the day that attempts_today counts, in the time zone of the sender; null: no lease yet';
+COMMENT ON COLUMN subscribe_messages.sends IS
+    'number of tasks of the message so far';
 
 -- The tables and views lock_…: the lock of each is taken before its comment is written, so that the migration never waits for a running sweep. A lock that a
 -- sweep holds at this moment keeps its former comment.
@@ -1962,6 +1966,10 @@ COMMENT ON COLUMN webhooks.external_id IS
     'for the form smsgate: the id that the program gave, or a generated id; unique for one user. Null: another form';
 COMMENT ON COLUMN reconciliations.to_at IS
     NULL;
+COMMENT ON COLUMN sender_states.attempts_on IS
+    'a day in the time zone of the sender; null: no lease yet';
+COMMENT ON COLUMN subscribe_messages.sends IS
+    'number of tasks';
 
 -- The tables and views lock_…: the lock of each is taken before its comment is written, so that the migration never waits for a running sweep. A lock that a
 -- sweep holds at this moment keeps its former comment.

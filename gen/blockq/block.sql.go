@@ -141,7 +141,7 @@ type BlockOfPersonExistsParams struct {
 	CompanyID int64
 }
 
-// BlockOfPersonExists returns whether a block exists of a number with one company for which the person asked.
+// BlockOfPersonExists returns whether a person has asked one company to block the number.
 func (q *Queries) BlockOfPersonExists(ctx context.Context, arg BlockOfPersonExistsParams) (bool, error) {
 	row := q.db.QueryRow(ctx, blockOfPersonExists, arg.Recipient, arg.CompanyID)
 	var exists bool
@@ -341,7 +341,7 @@ type BlocksToEnforceRow struct {
 	CreatedBy string
 }
 
-// BlocksToEnforce returns the blocks of ids, or, if ids is null, up to max_rows blocks that are not enforced.
+// BlocksToEnforce returns up to max_rows blocks: the blocks of `ids`, or the blocks that are not enforced if ids is null.
 func (q *Queries) BlocksToEnforce(ctx context.Context, arg BlocksToEnforceParams) ([]BlocksToEnforceRow, error) {
 	rows, err := q.db.Query(ctx, blocksToEnforce, arg.Ids, arg.MaxRows)
 	if err != nil {

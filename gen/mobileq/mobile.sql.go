@@ -102,7 +102,7 @@ type PhoneGetRow struct {
 
 // PhoneGet returns the registered phone of a user.
 //
-//	signing_key   the sealed key with which the phone signs received messages; empty: the phone has no key yet
+//	signing_key   the encrypted key with which the phone signs received messages; empty: the phone has no key yet
 //	is_hooked     the phone has read the address to which it posts received messages
 //	export_since, export_until   the phone is asked to post the messages of this time again; null: it is not asked
 func (q *Queries) PhoneGet(ctx context.Context, username string) (PhoneGetRow, error) {
@@ -222,7 +222,7 @@ type PhoneInboxRow struct {
 	SigningKey string
 }
 
-// PhoneInbox returns the sender and the sealed key of a phone that posts a received message. It returns no row for an unknown or replaced phone, and if the
+// PhoneInbox returns the sender and the encrypted key of a phone that posts a received message. It returns no row for an unknown or replaced phone, and if the
 // user of the phone is disabled.
 func (q *Queries) PhoneInbox(ctx context.Context, deviceNo string) (PhoneInboxRow, error) {
 	row := q.db.QueryRow(ctx, phoneInbox, deviceNo)
@@ -249,7 +249,7 @@ type PhoneInboxPutParams struct {
 }
 
 // PhoneInboxPut stores the key with which a phone signs received messages, unless a concurrent request of the phone has already stored a key. `before` is the
-// sealed key that cannot be opened; empty: the phone has no key. A phone that was replaced meanwhile gets no key.
+// encrypted key that cannot be decrypted; empty: the phone has no key. A phone that was replaced meanwhile gets no key.
 func (q *Queries) PhoneInboxPut(ctx context.Context, arg PhoneInboxPutParams) error {
 	_, err := q.db.Exec(ctx, phoneInboxPut,
 		arg.SigningKey,
@@ -260,19 +260,19 @@ func (q *Queries) PhoneInboxPut(ctx context.Context, arg PhoneInboxPutParams) er
 	return err
 }
 
-const phoneKeySeal = `-- name: PhoneKeySeal :execrows
+const phoneKeyReplace = `-- name: PhoneKeyReplace :execrows
 UPDATE phone_inboxes SET signing_key = $1 WHERE device_no = $2 AND signing_key = $3::text
 `
 
-type PhoneKeySealParams struct {
+type PhoneKeyReplaceParams struct {
 	Sealed   string
 	DeviceNo string
 	Before   string
 }
 
-// PhoneKeySeal replaces a sealed key, unless the key has changed.
-func (q *Queries) PhoneKeySeal(ctx context.Context, arg PhoneKeySealParams) (int64, error) {
-	result, err := q.db.Exec(ctx, phoneKeySeal, arg.Sealed, arg.DeviceNo, arg.Before)
+// PhoneKeyReplace replaces an encrypted key, unless the key has changed.
+func (q *Queries) PhoneKeyReplace(ctx context.Context, arg PhoneKeyReplaceParams) (int64, error) {
+	result, err := q.db.Exec(ctx, phoneKeyReplace, arg.Sealed, arg.DeviceNo, arg.Before)
 	if err != nil {
 		return 0, err
 	}
@@ -288,7 +288,7 @@ type PhoneKeysRow struct {
 	SigningKey string
 }
 
-// PhoneKeys returns the sealed keys of all phones.
+// PhoneKeys returns the encrypted keys of all phones.
 func (q *Queries) PhoneKeys(ctx context.Context) ([]PhoneKeysRow, error) {
 	rows, err := q.db.Query(ctx, phoneKeys)
 	if err != nil {

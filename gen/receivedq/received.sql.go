@@ -136,9 +136,10 @@ type ReceivedAnswersRow struct {
 	SubmittedBy string
 }
 
-// ReceivedAnswers returns, for each pair of phone_numbers and untils, the last task to this number that the sender had a lease for until this time, and the
-// submitter of the task. nth is the index of the pair, from 1. The statement reads the max_tasks newest tasks to each number with ids from from_id on. A pair
-// without such a task is not returned.
+// ReceivedAnswers returns the task that each received message answers, and the submitter of this task. phone_numbers and untils contain the number and the time
+// of each message; nth is the index of the message, from 1. A message answers a task to this number. Of several tasks, it answers the task that the sender
+// leased last before the time of the message. The statement reads only the max_tasks newest tasks to each number with ids from from_id on. A message that
+// answers no task is not returned.
 func (q *Queries) ReceivedAnswers(ctx context.Context, arg ReceivedAnswersParams) ([]ReceivedAnswersRow, error) {
 	rows, err := q.db.Query(ctx, receivedAnswers,
 		arg.PhoneNumbers,

@@ -33,7 +33,7 @@ WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.comp
         OR coalesce((SELECT r.received_at FROM received_messages r WHERE r.id = b.received_id), b.created_at) <= sqlc.narg(asked_at)::timestamptz
     );
 
--- BlockOfPersonExists returns whether a block exists of a number with one company for which the person asked.
+-- BlockOfPersonExists returns whether a person has asked one company to block the number.
 -- name: BlockOfPersonExists :one
 SELECT EXISTS (
     SELECT FROM blocks b
@@ -63,7 +63,7 @@ ORDER BY b.id DESC;
 -- name: BlocksOfReceived :many
 SELECT b.id FROM blocks b WHERE NOT b.is_enforced AND b.received_id = ANY (@received_ids::bigint[]) ORDER BY b.id;
 
--- BlocksToEnforce returns the blocks of ids, or, if ids is null, up to max_rows blocks that are not enforced.
+-- BlocksToEnforce returns up to max_rows blocks: the blocks of `ids`, or the blocks that are not enforced if ids is null.
 -- name: BlocksToEnforce :many
 SELECT b.id, b.company_id, coalesce(b.recipient, '')::text AS recipient, b.scope, b.created_by FROM blocks b
 WHERE (sqlc.narg(ids)::bigint[] IS NULL AND NOT b.is_enforced) OR b.id = ANY (sqlc.narg(ids)::bigint[])

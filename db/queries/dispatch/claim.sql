@@ -227,7 +227,7 @@ WHERE s.id = @sender_id;
 --   2. new tasks before retries, and retries by retry_count (S0.10)
 --   3. rank, which divides a pool fairly between companies
 -- The caller merges the tasks of all pools, and leases its choice with TaskLease in the same transaction. If pool_ids has several pools, each pool returns up
--- to 8 more tasks. The caller uses these tasks to calculate the next turn of the pool. gap is the share of its company that one task uses; 0 for a single pool.
+-- to 8 more tasks. The caller uses these tasks to calculate next_turn of the pool. gap is the share of its company that one task uses; 0 for a single pool.
 --
 -- Due tasks that are not queued yet are also offered. Each pool returns the tasks with the earliest due times, at most 500 from all pools together. The caller
 -- selects among these tasks by lane, and a sweep queues the rest. A retry that has been due for retry_max_wait counts as a new task. retry_max_wait null: a
@@ -295,7 +295,7 @@ queued AS MATERIALIZED (
             ))
             AND (NOT @is_tight::boolean OR z.segments <= sqlc.narg(segments_left)::bigint)
         ORDER BY t.lane, t.rank
-        LIMIT m.max_tasks + CASE WHEN m.is_several THEN 8 ELSE 0 END -- 8 more tasks, from which the caller calculates the next turn of the pool
+        LIMIT m.max_tasks + CASE WHEN m.is_several THEN 8 ELSE 0 END -- 8 more tasks, from which the caller calculates next_turn of the pool
         FOR UPDATE OF t SKIP LOCKED
     ) q
 ),
@@ -464,7 +464,8 @@ WHERE sqlc.narg(last_lane)::integer IS NULL AND (
 ORDER BY p.pool_id;
 
 -- SenderCharge writes the cost of a claim, in the transaction of the claim. It writes a ledger row for each lease, the interval of each call, the used segments
--- of the limits, the shares and turns of the pools, and the time of the poll. route_ids: the routes whose share or turn the claim changes.
+-- of the limits, the shares and fairness positions (last_turn, next_turn) of the pools, and the time of the poll. route_ids: the routes whose share or position
+-- the claim changes.
 -- name: SenderCharge :exec
 WITH me AS MATERIALIZED (
     SELECT s.id, s.sender_no, s.time_zone, s.interval_ms, s.is_paced, s.has_balance, s.low_warning, s.low_switch, st.balance,

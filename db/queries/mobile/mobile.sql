@@ -31,7 +31,7 @@ SET device_no = @device_no::text, model = sqlc.narg(model), registered_at = now(
 WHERE sender_id = @sender_id;
 
 -- PhoneGet returns the registered phone of a user.
---   signing_key   the sealed key with which the phone signs received messages; empty: the phone has no key yet
+--   signing_key   the encrypted key with which the phone signs received messages; empty: the phone has no key yet
 --   is_hooked     the phone has read the address to which it posts received messages
 --   export_since, export_until   the phone is asked to post the messages of this time again; null: it is not asked
 -- name: PhoneGet :one
@@ -139,7 +139,7 @@ WHERE EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n
 ORDER BY n.task_id, n.lease_id;
 
 -- PhoneInboxPut stores the key with which a phone signs received messages, unless a concurrent request of the phone has already stored a key. `before` is the
--- sealed key that cannot be opened; empty: the phone has no key. A phone that was replaced meanwhile gets no key.
+-- encrypted key that cannot be decrypted; empty: the phone has no key. A phone that was replaced meanwhile gets no key.
 -- name: PhoneInboxPut :exec
 INSERT INTO phone_inboxes AS i (sender_id, device_no, signing_key)
 SELECT p.sender_id, p.device_no, @signing_key::text
@@ -153,7 +153,7 @@ WHERE i.device_no <> excluded.device_no OR i.signing_key = @before::text;
 -- name: PhoneHooked :exec
 UPDATE phone_inboxes SET hooked_at = now() WHERE sender_id = @sender_id AND device_no = @device_no::text;
 
--- PhoneInbox returns the sender and the sealed key of a phone that posts a received message. It returns no row for an unknown or replaced phone, and if the
+-- PhoneInbox returns the sender and the encrypted key of a phone that posts a received message. It returns no row for an unknown or replaced phone, and if the
 -- user of the phone is disabled.
 -- name: PhoneInbox :one
 SELECT s.sender_no, i.signing_key
@@ -177,10 +177,10 @@ UPDATE phone_inboxes
 SET export_since = NULL, export_until = NULL
 WHERE sender_id = @sender_id AND device_no = @device_no::text AND export_since = @since::timestamptz AND export_until = @until::timestamptz;
 
--- PhoneKeys returns the sealed keys of all phones.
+-- PhoneKeys returns the encrypted keys of all phones.
 -- name: PhoneKeys :many
 SELECT i.device_no, i.signing_key FROM phone_inboxes i ORDER BY i.sender_id;
 
--- PhoneKeySeal replaces a sealed key, unless the key has changed.
--- name: PhoneKeySeal :execrows
+-- PhoneKeyReplace replaces an encrypted key, unless the key has changed.
+-- name: PhoneKeyReplace :execrows
 UPDATE phone_inboxes SET signing_key = @sealed WHERE device_no = @device_no AND signing_key = @before::text;

@@ -86,7 +86,7 @@ func TestTheLastWishOfAPersonCounts(t *testing.T) {
 	}
 }
 
-func TestStartDoesNotRemoveTheBlockOfAUser(t *testing.T) {
+func TestAPersonCannotRemoveABlockThatAUserAdded(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": person, "scope": "marketing", "company_no": "default", "reason": "wished"})
 	post(b, "app", message("STOP", nil))
@@ -96,7 +96,7 @@ func TestStartDoesNotRemoveTheBlockOfAUser(t *testing.T) {
 	}
 }
 
-func TestARepeatedStopEnforcesTheBlockOfAStoppedServer(t *testing.T) {
+func TestARepeatedStopMessageEnforcesABlockThatAKilledServerDidNotEnforce(t *testing.T) {
 	b := apptest.New(t)
 	stop := message("STOP", map[string]any{"message_no": "1"})
 	post(b, "app", stop)

@@ -3,6 +3,7 @@ package kills
 import (
 	"context"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"

@@ -9,7 +9,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
-func TestRejectionOfAnExpiredMessageIsNoBreach(t *testing.T) {
+func TestRejectionOfAnExpiredMessageBreaksNoPromise(t *testing.T) {
 	t.Parallel()
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) }))
 	t.Cleanup(provider.Close)

@@ -16,7 +16,7 @@ import (
 )
 
 // A task must not be reported as refused if the directory cannot be read.
-func TestAnUnknownDecisionAboutARecipientIsAnError(t *testing.T) {
+func TestAnErrorOfTheDirectoryIsNotReportedAsARefusedRecipient(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
 	b.AddCountry("DE", "49", nil)

@@ -38,7 +38,7 @@ const maxClockSkew = 5 * time.Minute
 func keyOwner(deviceNo string) string { return "phone/" + deviceNo }
 
 // SigningKey returns the key with which a phone signs received messages. It creates the key if necessary, also instead of a key that cannot be decrypted. The key is
-// empty if the server cannot seal secrets: then the phone cannot post messages.
+// empty if the server cannot encrypt secrets: then the phone cannot post messages.
 func (s *Service) SigningKey(ctx context.Context, p Phone) (string, error) {
 	if key, err := s.Secrets.Decrypt(p.encryptedKey, keyOwner(p.DeviceNo)); err == nil {
 		return key, nil
@@ -48,7 +48,7 @@ func (s *Service) SigningKey(ctx context.Context, p Phone) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("seal key of phone: %w", err)
+		return "", fmt.Errorf("encrypt key of phone: %w", err)
 	}
 	err = s.q.PhoneInboxPut(ctx, mobileq.PhoneInboxPutParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, SigningKey: encrypted, Before: p.encryptedKey})
 	if err != nil {
@@ -198,7 +198,7 @@ func RotateSecrets(ctx context.Context, db *postgres.DB, box *secret.Box) (int, 
 		if err != nil {
 			return changed, fmt.Errorf("key of phone %s: %w", row.DeviceNo, err)
 		}
-		n, err := q.PhoneKeySeal(ctx, mobileq.PhoneKeySealParams{DeviceNo: row.DeviceNo, Before: row.SigningKey, Sealed: encrypted})
+		n, err := q.PhoneKeyReplace(ctx, mobileq.PhoneKeyReplaceParams{DeviceNo: row.DeviceNo, Before: row.SigningKey, Sealed: encrypted})
 		if err != nil {
 			return changed, postgres.Wrap("store key of phone", err, nil)
 		}

@@ -17,7 +17,7 @@ type hook struct {
 }
 
 // webhooks returns the address to which the phone posts received messages: the address under which the phone reaches this server. The app reaches servers only
-// with HTTPS. If the server cannot seal secrets, the phone would sign its posts with an unknown key, so the list is empty.
+// with HTTPS. If the server cannot encrypt secrets, the phone would sign its posts with an unknown key, so the list is empty.
 func (s *server) webhooks(w http.ResponseWriter, r *http.Request, phone Phone) error {
 	key, err := s.phones.SigningKey(r.Context(), phone)
 	if err != nil {

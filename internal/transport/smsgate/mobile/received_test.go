@@ -220,7 +220,7 @@ func TestPhonesAreAskedToPostAPeriodAgain(t *testing.T) {
 	}
 }
 
-// Without a key that seals secrets, the server stores no signing keys.
+// Without a key that encrypts secrets, the server stores no signing keys.
 func TestPhonesPostNothingToAServerWithoutSecretsKey(t *testing.T) {
 	s := newServerWith(t, func(*app.Options) {})
 	p := s.newPhone("phone")
@@ -232,7 +232,7 @@ func TestPhonesPostNothingToAServerWithoutSecretsKey(t *testing.T) {
 	}
 }
 
-func TestKeysOfPhonesAreSealedAgain(t *testing.T) {
+func TestKeysOfPhonesAreEncryptedAgain(t *testing.T) {
 	const key = "a2V5IG9mIHRoZSBzZXJ2ZXIsIDMyIGJ5dGVzIGxvbmc="
 	old, err := secret.NewBox(key)
 	if err != nil {
