@@ -4042,9 +4042,9 @@ COMMENT ON COLUMN public.contact_imports.row_no IS 'number of the last processed
 
 COMMENT ON COLUMN public.contact_imports.rows IS 'processed rows, except empty rows';
 
-COMMENT ON COLUMN public.contact_imports.added IS 'contacts that did not exist';
+COMMENT ON COLUMN public.contact_imports.added IS 'number of contacts that the import created';
 
-COMMENT ON COLUMN public.contact_imports.changed IS 'contacts that existed and were changed';
+COMMENT ON COLUMN public.contact_imports.changed IS 'number of existing contacts that the import changed';
 
 COMMENT ON COLUMN public.contact_imports.invalid IS 'rows that were not stored';
 

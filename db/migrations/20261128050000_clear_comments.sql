@@ -969,6 +969,10 @@ COMMENT ON COLUMN sender_states.attempts_on IS
     'the day that attempts_today counts, in the time zone of the sender; null: no lease yet';
 COMMENT ON COLUMN subscribe_messages.sends IS
     'number of tasks of the message so far';
+COMMENT ON COLUMN contact_imports.added IS
+    'number of contacts that the import created';
+COMMENT ON COLUMN contact_imports.changed IS
+    'number of existing contacts that the import changed';
 
 -- The tables and views lock_…: the lock of each is taken before its comment is written, so that the migration never waits for a running sweep. A lock that a
 -- sweep holds at this moment keeps its former comment.
@@ -1970,6 +1974,10 @@ COMMENT ON COLUMN sender_states.attempts_on IS
     'a day in the time zone of the sender; null: no lease yet';
 COMMENT ON COLUMN subscribe_messages.sends IS
     'number of tasks';
+COMMENT ON COLUMN contact_imports.added IS
+    'contacts that did not exist';
+COMMENT ON COLUMN contact_imports.changed IS
+    'contacts that existed and were changed';
 
 -- The tables and views lock_…: the lock of each is taken before its comment is written, so that the migration never waits for a running sweep. A lock that a
 -- sweep holds at this moment keeps its former comment.

@@ -44,9 +44,9 @@ type ContactImport struct {
 	RowNo int64
 	// processed rows, except empty rows
 	Rows int64
-	// contacts that did not exist
+	// number of contacts that the import created
 	Added int64
-	// contacts that existed and were changed
+	// number of existing contacts that the import changed
 	Changed int64
 	// rows that were not stored
 	Invalid int64

@@ -7,7 +7,7 @@ import (
 )
 
 // A held or expired message does not reset the number of consecutive answers that were not understood.
-func TestUntriedMessageChangesNoCount(t *testing.T) {
+func TestUntriedMessageDoesNotResetTheCountOfUnreadableAnswers(t *testing.T) {
 	t.Parallel()
 	a := NewAttempts(t.Context(), time.Second, Tools{MayBegin: func(context.Context, Message) bool { return true }})
 	for range MaxUnread - 1 {

@@ -32,7 +32,7 @@ const (
 // Question is the input of a poll. A poll without pools and without a walk still reports changes.
 type Question struct {
 	Pools []int64 // pools to probe for queued and due tasks
-	Walk  bool    // also find other pools with queued tasks, by id; this search finds a due task only after a sweep has queued the task
+	Walk  bool    // also search the other pools for queued tasks, in the order of their ids; a due task is found only after a sweep has queued it
 	After int64   // the walk begins after this pool id
 }
 
