@@ -411,6 +411,82 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.conversations_add() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO conversations AS c (company_id, phone_number, submitted_by, last_id, unread)
+    SELECT a.company_id, a.phone_number, v.submitted_by, max(a.id), count(*) FILTER (WHERE a.read_at IS NULL)
+    FROM added a
+    CROSS JOIN LATERAL (SELECT '' UNION SELECT a.submitted_by) v (submitted_by)
+    WHERE a.phone_number <> '' -- empty: erased
+    GROUP BY a.company_id, a.phone_number, v.submitted_by
+    ORDER BY a.company_id, a.phone_number, v.submitted_by -- all triggers lock rows in this order, so that transactions do not deadlock
+    ON CONFLICT (company_id, phone_number, submitted_by) DO UPDATE SET last_id = greatest(c.last_id, excluded.last_id), unread = c.unread + excluded.unread;
+    RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION public.conversations_add() IS 'Trigger of received_messages: adds new messages to the rows of conversations.';
+
+CREATE FUNCTION public.conversations_read() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM FROM conversations c
+    WHERE (c.company_id, c.phone_number) IN (SELECT o.company_id, o.phone_number FROM old_rows o)
+    ORDER BY c.company_id, c.phone_number, c.submitted_by
+    FOR UPDATE;
+    UPDATE conversations c SET unread = c.unread - d.unread, last_id = CASE WHEN d.erased_id IS NULL OR c.last_id > d.erased_id THEN c.last_id ELSE coalesce((
+        SELECT max(r.id) FROM received_messages r
+        WHERE r.company_id = c.company_id AND r.phone_number = c.phone_number AND (c.submitted_by = '' OR r.submitted_by = c.submitted_by)
+    ), 0) END
+    FROM (
+        SELECT o.company_id, o.phone_number, v.submitted_by, max(o.id) FILTER (WHERE n.phone_number <> o.phone_number) AS erased_id,
+            count(*) FILTER (WHERE o.read_at IS NULL) - count(*) FILTER (WHERE n.read_at IS NULL AND n.phone_number = o.phone_number) AS unread
+        FROM old_rows o
+        JOIN new_rows n ON n.id = o.id
+        CROSS JOIN LATERAL (SELECT '' UNION SELECT o.submitted_by) v (submitted_by)
+        WHERE o.phone_number <> ''
+        GROUP BY o.company_id, o.phone_number, v.submitted_by
+    ) d
+    WHERE c.company_id = d.company_id AND c.phone_number = d.phone_number AND c.submitted_by = d.submitted_by;
+    DELETE FROM conversations c
+    WHERE c.last_id = 0 AND (c.company_id, c.phone_number) IN (SELECT o.company_id, o.phone_number FROM old_rows o); -- 0: no message remains
+    RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION public.conversations_read() IS 'Trigger of received_messages: updates the number of unread messages in conversations. An erased message loses its number, and leaves its conversation. Nothing else changes the company, number or submitter of a message.';
+
+CREATE FUNCTION public.conversations_remove() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM FROM conversations c
+    WHERE (c.company_id, c.phone_number) IN (SELECT o.company_id, o.phone_number FROM removed o)
+    ORDER BY c.company_id, c.phone_number, c.submitted_by
+    FOR UPDATE;
+    UPDATE conversations c SET unread = c.unread - d.unread, last_id = CASE WHEN c.last_id > d.last_id THEN c.last_id ELSE coalesce((
+        SELECT max(r.id) FROM received_messages r
+        WHERE r.company_id = c.company_id AND r.phone_number = c.phone_number AND (c.submitted_by = '' OR r.submitted_by = c.submitted_by)
+    ), 0) END
+    FROM (
+        SELECT o.company_id, o.phone_number, v.submitted_by, max(o.id) AS last_id, count(*) FILTER (WHERE o.read_at IS NULL) AS unread
+        FROM removed o
+        CROSS JOIN LATERAL (SELECT '' UNION SELECT o.submitted_by) v (submitted_by)
+        WHERE o.phone_number <> ''
+        GROUP BY o.company_id, o.phone_number, v.submitted_by
+    ) d
+    WHERE c.company_id = d.company_id AND c.phone_number = d.phone_number AND c.submitted_by = d.submitted_by;
+    DELETE FROM conversations c
+    WHERE c.last_id = 0 AND (c.company_id, c.phone_number) IN (SELECT o.company_id, o.phone_number FROM removed o); -- 0: no message remains
+    RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION public.conversations_remove() IS 'Trigger of received_messages: removes deleted messages from the rows of conversations, and deletes rows without messages.';
+
 CREATE FUNCTION public.credentials_version_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -4094,6 +4170,24 @@ COMMENT ON COLUMN public.contacts.name IS 'the name of the person in messages; n
 
 COMMENT ON COLUMN public.contacts.attributes IS 'values for the placeholders of templates, by name';
 
+CREATE TABLE public.conversations (
+    company_id bigint NOT NULL,
+    phone_number text NOT NULL,
+    submitted_by text DEFAULT ''::text NOT NULL,
+    last_id bigint NOT NULL,
+    unread bigint NOT NULL
+);
+
+COMMENT ON TABLE public.conversations IS 'The last message that a company received from a phone number, and the number of unread messages. The table exists because a list of conversations would otherwise read all received messages. A number has one row with an empty submitted_by for all its messages, and one row for each user whose tasks it answered, so that each list reads one index in its order. Written by triggers of received_messages, in the transaction of the message; a row is deleted when its last message is deleted or erased.';
+
+COMMENT ON COLUMN public.conversations.phone_number IS 'received_messages.phone_number';
+
+COMMENT ON COLUMN public.conversations.submitted_by IS 'only messages with this received_messages.submitted_by; empty: all messages';
+
+COMMENT ON COLUMN public.conversations.last_id IS 'the largest received_messages.id of these messages';
+
+COMMENT ON COLUMN public.conversations.unread IS 'the number of these messages without read_at';
+
 CREATE TABLE public.countries (
     id bigint NOT NULL,
     country_no text NOT NULL,
@@ -7058,6 +7152,9 @@ ALTER TABLE ONLY public.contact_imports
 ALTER TABLE ONLY public.contacts
     ADD CONSTRAINT contacts_pkey PRIMARY KEY (company_id, user_id);
 
+ALTER TABLE ONLY public.conversations
+    ADD CONSTRAINT conversations_pkey PRIMARY KEY (company_id, phone_number, submitted_by);
+
 ALTER TABLE ONLY public.countries
     ADD CONSTRAINT countries_country_no_key UNIQUE (country_no);
 
@@ -7373,6 +7470,14 @@ CREATE INDEX contacts_phone_idx ON public.contacts USING btree (company_id, phon
 
 CREATE INDEX contacts_user_id_idx ON public.contacts USING btree (company_id, lower((user_id COLLATE "C")), user_id);
 
+CREATE INDEX conversations_company_idx ON public.conversations USING btree (company_id, submitted_by, last_id);
+
+CREATE INDEX conversations_last_idx ON public.conversations USING btree (submitted_by, last_id);
+
+CREATE INDEX conversations_unread_company_idx ON public.conversations USING btree (company_id, submitted_by, last_id) WHERE (unread > 0);
+
+CREATE INDEX conversations_unread_idx ON public.conversations USING btree (submitted_by, last_id) WHERE (unread > 0);
+
 CREATE UNIQUE INDEX countries_dial_prefix_region_key ON public.countries USING btree (dial_prefix, COALESCE(region, ''::text));
 
 CREATE INDEX countries_off_idx ON public.countries USING btree (country_no) WHERE (status = 'off'::text);
@@ -7483,6 +7588,7 @@ CREATE INDEX receipts_unmatched_idx ON public.receipts USING btree (sender_no, i
 
 CREATE INDEX received_messages_company_idx ON public.received_messages USING btree (company_id, id);
 
+CREATE INDEX received_messages_conversation_idx ON public.received_messages USING btree (company_id, phone_number, id);
 CREATE INDEX received_messages_digits_idx ON public.received_messages USING btree (company_id, "right"(public.number_digits(phone_number), 8), id);
 
 CREATE UNIQUE INDEX received_messages_identity_key ON public.received_messages USING btree (identity) WHERE (identity IS NOT NULL);
@@ -7494,6 +7600,8 @@ CREATE INDEX received_messages_phone_number_idx ON public.received_messages USIN
 CREATE INDEX received_messages_sender_idx ON public.received_messages USING btree (sender_no, id);
 
 CREATE INDEX received_messages_unread_company_idx ON public.received_messages USING btree (company_id, id) WHERE (read_at IS NULL);
+
+CREATE INDEX received_messages_unread_conversation_idx ON public.received_messages USING btree (company_id, phone_number, id) WHERE (read_at IS NULL);
 
 CREATE INDEX received_messages_unread_idx ON public.received_messages USING btree (id) WHERE (read_at IS NULL);
 
@@ -7750,6 +7858,12 @@ CREATE TRIGGER company_notification_templates_rows_bound AFTER INSERT ON public.
 CREATE TRIGGER contacts_counted AFTER INSERT ON public.contacts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.contacts_count('2000000');
 
 CREATE TRIGGER contacts_uncounted AFTER DELETE ON public.contacts REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.contacts_count();
+
+CREATE TRIGGER conversations_add AFTER INSERT ON public.received_messages REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.conversations_add();
+
+CREATE TRIGGER conversations_read AFTER UPDATE ON public.received_messages REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION public.conversations_read();
+
+CREATE TRIGGER conversations_remove AFTER DELETE ON public.received_messages REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.conversations_remove();
 
 CREATE TRIGGER countries_rows_bound AFTER INSERT ON public.countries REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 

@@ -471,6 +471,24 @@ func (e DifferenceKind) Valid() bool {
 	}
 }
 
+// Defines values for Direction.
+const (
+	DirectionIn  Direction = "in"
+	DirectionOut Direction = "out"
+)
+
+// Valid indicates whether the value is a known member of the Direction enum.
+func (e Direction) Valid() bool {
+	switch e {
+	case DirectionIn:
+		return true
+	case DirectionOut:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ErasureStatus.
 const (
 	ErasureFinished ErasureStatus = "finished"
@@ -1062,6 +1080,24 @@ func (e ReconciliationStatus) Valid() bool {
 	case ReconciliationFinished:
 		return true
 	case ReconciliationRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReplySender.
+const (
+	ReplyByAny  ReplySender = "any"
+	ReplyBySame ReplySender = "same"
+)
+
+// Valid indicates whether the value is a known member of the ReplySender enum.
+func (e ReplySender) Valid() bool {
+	switch e {
+	case ReplyByAny:
+		return true
+	case ReplyBySame:
 		return true
 	default:
 		return false
@@ -3677,6 +3713,141 @@ type ContactsRequest struct {
 	DefaultRegion *string `json:"default_region,omitempty"`
 }
 
+// Conversation defines model for Conversation.
+type Conversation struct {
+	CompanyNo string `json:"company_no"`
+
+	// PhoneNumber The number of the person in E.164; a short code or a name as it was received
+	PhoneNumber string `json:"phone_number"`
+
+	// Contact The contact with this phone number; missing if the company has none. Of several contacts, the first by `user_id`.
+	Contact *ConversationContact `json:"contact,omitempty"`
+
+	// LastMessage The last message: the last received one, or a later task to the number. Only the tasks of the last 32 days that have tasks are considered; with partitions of weeks or months, the last 32 partitions.
+	LastMessage ConversationMessage `json:"last_message"`
+
+	// LastReceivedID The last received message
+	LastReceivedID int64 `json:"last_received_id"`
+
+	// SenderNo The sender that received the last message
+	SenderNo string `json:"sender_no"`
+
+	// Unread The number of unread messages
+	Unread int64 `json:"unread"`
+}
+
+// ConversationContact The contact with this phone number; missing if the company has none. Of several contacts, the first by `user_id`.
+type ConversationContact struct {
+	Name *string `json:"name"`
+
+	// Tags The first 20 tags of the contact, by name
+	Tags   []string `json:"tags"`
+	UserID string   `json:"user_id"`
+}
+
+// ConversationItem defines model for ConversationItem.
+type ConversationItem struct {
+	// At The time at which the message was stored or submitted
+	At time.Time `json:"at"`
+
+	// Content The text; of a task, with the signature of the task. Of a notification, the beginning of the text.
+	Content string `json:"content"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// Direction `in`: the person sent the message; `out`: the message was sent to the person
+	Direction Direction `json:"direction"`
+
+	// ReadAt The time at which a received message was marked as read
+	ReadAt *time.Time `json:"read_at"`
+
+	// ReceivedAt The time that the network gave to a received message; null if it is unknown
+	ReceivedAt *time.Time `json:"received_at"`
+
+	// ReceivedID The received message; null for a task
+	ReceivedID *int64 `json:"received_id"`
+
+	// SenderNo The sender that received the message, or that holds or settled the task
+	SenderNo *string `json:"sender_no"`
+
+	// Sim The slot of the SIM card that received the message, from 1; null if it is unknown
+	Sim *int16 `json:"sim"`
+
+	// Status The status of the task: 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED; null for a received message
+	Status *int16 `json:"status"`
+
+	// TaskID The task; null for a received message
+	TaskID *string `json:"task_id"`
+}
+
+// ConversationListResponse defines model for ConversationListResponse.
+type ConversationListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message          `json:"message"`
+	Data    ConversationPage `json:"data"`
+}
+
+// ConversationMessage The last message: the last received one, or a later task to the number. Only the tasks of the last 32 days that have tasks are considered; with partitions of weeks or months, the last 32 partitions.
+type ConversationMessage struct {
+	// At The time at which the message was stored or submitted
+	At time.Time `json:"at"`
+
+	// Content The first 200 characters of the text
+	Content string `json:"content"`
+
+	// Direction `in`: the person sent the message; `out`: the message was sent to the person
+	Direction Direction `json:"direction"`
+}
+
+// ConversationPage defines model for ConversationPage.
+type ConversationPage struct {
+	Items []Conversation `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ConversationResponse defines model for ConversationResponse.
+type ConversationResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message            `json:"message"`
+	Data    ConversationThread `json:"data"`
+}
+
+// ConversationThread defines model for ConversationThread.
+type ConversationThread struct {
+	CompanyNo string `json:"company_no"`
+
+	// PhoneNumber The number of the person in E.164; a short code or a name as it was received
+	PhoneNumber string `json:"phone_number"`
+
+	// Contact The contact with this phone number; missing if the company has none. Of several contacts, the first by `user_id`.
+	Contact *ConversationContact `json:"contact,omitempty"`
+	Items   []ConversationItem   `json:"items"`
+
+	// LastReceivedID The last received message
+	LastReceivedID int64 `json:"last_received_id"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+
+	// SenderNo The sender that received the last message
+	SenderNo string `json:"sender_no"`
+
+	// Sign The signature of a reply that names none; null if it has none
+	Sign *string `json:"sign"`
+
+	// Unread The number of unread messages
+	Unread int64 `json:"unread"`
+}
+
 // Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 type Countries = []No
 
@@ -3954,6 +4125,9 @@ type DifferencePage struct {
 	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 }
+
+// Direction `in`: the person sent the message; `out`: the message was sent to the person
+type Direction string
 
 // DisplayName defines model for DisplayName.
 type DisplayName = string
@@ -5505,7 +5679,14 @@ type Overview struct {
 	At time.Time `json:"at"`
 
 	// CompanyNo The company of the figures; null for all companies
-	CompanyNo *string `json:"company_no"`
+	CompanyNo     *string `json:"company_no"`
+	Conversations struct {
+		// LastReceivedID The last received message; 0 if there is none
+		LastReceivedID int64 `json:"last_received_id"`
+
+		// Unread Conversations with unread messages, at most 1,000
+		Unread int64 `json:"unread"`
+	} `json:"conversations"`
 
 	// FiringAlerts Alerts that are firing; null for a company
 	FiringAlerts *int64 `json:"firing_alerts"`
@@ -5726,6 +5907,28 @@ type ReadReceipt struct {
 	ReceiptID *int64       `json:"receipt_id"`
 	Recipient *string      `json:"recipient"`
 	State     ReceiptState `json:"state"`
+}
+
+// ReadRequest defines model for ReadRequest.
+type ReadRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// UpTo The `received_id` of the last message to mark; messages that arrived later stay unread
+	UpTo int64 `json:"up_to"`
+}
+
+// ReadResponse defines model for ReadResponse.
+type ReadResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    struct {
+		// Read The number of messages that were unread before
+		Read int64 `json:"read"`
+	} `json:"data"`
 }
 
 // Readiness defines model for Readiness.
@@ -6145,6 +6348,54 @@ type Recovered struct {
 //
 // Example: CN
 type Region = string
+
+// Reply defines model for Reply.
+type Reply struct {
+	TaskID string `json:"task_id"`
+
+	// Deduplicated True if the task existed already
+	Deduplicated *bool `json:"deduplicated,omitempty"`
+
+	// FinalContent The text that will be sent
+	FinalContent string `json:"final_content"`
+
+	// SenderNo The only sender that can send the reply; null for any sender
+	SenderNo *string `json:"sender_no"`
+
+	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+	Status TaskStatus `json:"status"`
+}
+
+// ReplyRequest defines model for ReplyRequest.
+type ReplyRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// Content The text. The limits of a notification apply (`sms.max_content_notification`, `sms.max_segments_notification`).
+	Content string `json:"content"`
+
+	// DedupKey The caller's own name for this message, as for `POST /api/v1/sms/send`
+	DedupKey *string `json:"dedup_key,omitempty"`
+
+	// Sender `same`: only the sender that received the last message; `any`: any sender of the company
+	Sender *ReplySender `json:"sender,omitempty"`
+
+	// Sign The signature in front of the text. Null or left out: the signature of the task that the last message answers; empty: none
+	Sign *string `json:"sign,omitempty"`
+}
+
+// ReplyResponse defines model for ReplyResponse.
+type ReplyResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Reply   `json:"data"`
+}
+
+// ReplySender `same`: only the sender that received the last message; `any`: any sender of the company
+type ReplySender string
 
 // ReportBatchRequest defines model for ReportBatchRequest.
 type ReportBatchRequest struct {
@@ -7068,9 +7319,12 @@ type SmsSettings struct {
 
 	// MaxSegmentsVerification The maximum number of segments of the final text of a verification code, signature included
 	MaxSegmentsVerification *int64 `json:"max_segments_verification,omitempty"`
-	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
-	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
-	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
+
+	// PriorityConversation The priority of replies in conversations
+	PriorityConversation *int64 `json:"priority_conversation,omitempty"`
+	PriorityMarketing    *int64 `json:"priority_marketing,omitempty"`
+	PriorityNotification *int64 `json:"priority_notification,omitempty"`
+	PriorityVerification *int64 `json:"priority_verification,omitempty"`
 
 	// ScheduledEverySeconds Messages of a `scheduled` template are sent at multiples of this number of seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
@@ -8609,6 +8863,9 @@ type ClaimLimit = int
 // CompanyNo Example: acme
 type CompanyNo = No
 
+// ConversationNumber defines model for ConversationNumber.
+type ConversationNumber = string
+
 // CountryNo Example: acme
 type CountryNo = No
 
@@ -9385,6 +9642,42 @@ type ExportContactImportErrorsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
+// ListConversationsParams defines parameters for ListConversations.
+type ListConversationsParams struct {
+	// Unread With `true`, only conversations with unread messages; with `false`, only all others
+	Unread *bool `form:"unread,omitempty" json:"unread,omitempty"`
+
+	// SenderNo Only conversations whose last received message this sender received
+	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// CompanyNo Only conversations of this company. Callers who belong to a company get 403 for another company.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// GetConversationParams defines parameters for GetConversation.
+type GetConversationParams struct {
+	// CompanyNo The company of the conversation; by default the company of the caller. Callers who belong to a company get 403 for another company.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ReplyConversationParams defines parameters for ReplyConversation.
+type ReplyConversationParams struct {
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // PullEventsParams defines parameters for PullEvents.
 type PullEventsParams struct {
 	// After The `next_cursor` of an earlier answer. If it is empty, the events begin with the oldest stored event. If it is left out, they begin now.
@@ -9792,6 +10085,12 @@ type EraseContactsJSONRequestBody = ErasureRequest
 
 // ImportContactsMultipartRequestBody defines body for ImportContacts for multipart/form-data ContentType.
 type ImportContactsMultipartRequestBody = ContactImportRequest
+
+// ReadConversationJSONRequestBody defines body for ReadConversation for application/json ContentType.
+type ReadConversationJSONRequestBody = ReadRequest
+
+// ReplyConversationJSONRequestBody defines body for ReplyConversation for application/json ContentType.
+type ReplyConversationJSONRequestBody = ReplyRequest
 
 // PostInboundJSONRequestBody defines body for PostInbound for application/json ContentType.
 type PostInboundJSONRequestBody = InboundBody
@@ -10248,6 +10547,18 @@ type ServerInterface interface {
 	// ExportContactImportErrors Get the rows of an import that were not stored, and the reasons, as CSV
 	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
 	ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams)
+	// ListConversations List conversations, the one with the newest received message first
+	// (GET /api/v1/conversations)
+	ListConversations(w http.ResponseWriter, r *http.Request, params ListConversationsParams)
+	// GetConversation Get the messages of a conversation in both directions, newest first
+	// (GET /api/v1/conversations/{phone_number})
+	GetConversation(w http.ResponseWriter, r *http.Request, phoneNumber ConversationNumber, params GetConversationParams)
+	// ReadConversation Mark the messages of a conversation as read, up to a message
+	// (POST /api/v1/conversations/{phone_number}/read)
+	ReadConversation(w http.ResponseWriter, r *http.Request, phoneNumber ConversationNumber)
+	// ReplyConversation Reply in a conversation
+	// (POST /api/v1/conversations/{phone_number}/reply)
+	ReplyConversation(w http.ResponseWriter, r *http.Request, phoneNumber ConversationNumber, params ReplyConversationParams)
 	// PullEvents Pull events
 	// (GET /api/v1/events)
 	PullEvents(w http.ResponseWriter, r *http.Request, params PullEventsParams)
@@ -15715,6 +16026,235 @@ func (siw *ServerInterfaceWrapper) ExportContactImportErrors(w http.ResponseWrit
 	handler.ServeHTTP(w, r)
 }
 
+// ListConversations operation middleware
+func (siw *ServerInterfaceWrapper) ListConversations(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListConversationsParams
+
+	// ------------- Optional query parameter "unread" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "unread", r.URL.Query(), &params.Unread, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "unread"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "unread", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListConversations(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetConversation operation middleware
+func (siw *ServerInterfaceWrapper) GetConversation(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "phone_number" -------------
+	var phoneNumber ConversationNumber
+
+	err = runtime.BindStyledParameterWithOptions("simple", "phone_number", r.PathValue("phone_number"), &phoneNumber, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "phone_number", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetConversationParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetConversation(w, r, phoneNumber, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReadConversation operation middleware
+func (siw *ServerInterfaceWrapper) ReadConversation(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "phone_number" -------------
+	var phoneNumber ConversationNumber
+
+	err = runtime.BindStyledParameterWithOptions("simple", "phone_number", r.PathValue("phone_number"), &phoneNumber, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "phone_number", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReadConversation(w, r, phoneNumber)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReplyConversation operation middleware
+func (siw *ServerInterfaceWrapper) ReplyConversation(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "phone_number" -------------
+	var phoneNumber ConversationNumber
+
+	err = runtime.BindStyledParameterWithOptions("simple", "phone_number", r.PathValue("phone_number"), &phoneNumber, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "phone_number", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReplyConversationParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReplyConversation(w, r, phoneNumber, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // PullEvents operation middleware
 func (siw *ServerInterfaceWrapper) PullEvents(w http.ResponseWriter, r *http.Request) {
 
@@ -18123,6 +18663,10 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports", wrapper.ListContactImports)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}", wrapper.GetContactImport)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}/errors.csv", wrapper.ExportContactImportErrors)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/conversations", wrapper.ListConversations)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/conversations/{phone_number}", wrapper.GetConversation)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/conversations/{phone_number}/read", wrapper.ReadConversation)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/conversations/{phone_number}/reply", wrapper.ReplyConversation)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/events", wrapper.PullEvents)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/inbound/{inbound_no}", wrapper.PostInbound)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/lists/preview", wrapper.PreviewList)
@@ -35522,6 +36066,588 @@ func (response ExportContactImportErrors503JSONResponse) VisitExportContactImpor
 	return err
 }
 
+type ListConversationsRequestObject struct {
+	Params ListConversationsParams
+}
+
+type ListConversationsResponseObject interface {
+	VisitListConversationsResponse(w http.ResponseWriter) error
+}
+
+type ListConversations200JSONResponse ConversationListResponse
+
+func (response ListConversations200JSONResponse) VisitListConversationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListConversations401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListConversations401JSONResponse) VisitListConversationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListConversations403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListConversations403JSONResponse) VisitListConversationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListConversations404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListConversations404JSONResponse) VisitListConversationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListConversations422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListConversations422JSONResponse) VisitListConversationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListConversations429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListConversations429JSONResponse) VisitListConversationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListConversations500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListConversations500JSONResponse) VisitListConversationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListConversations503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListConversations503JSONResponse) VisitListConversationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetConversationRequestObject struct {
+	PhoneNumber ConversationNumber `json:"phone_number"`
+	Params      GetConversationParams
+}
+
+type GetConversationResponseObject interface {
+	VisitGetConversationResponse(w http.ResponseWriter) error
+}
+
+type GetConversation200JSONResponse ConversationResponse
+
+func (response GetConversation200JSONResponse) VisitGetConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetConversation401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetConversation401JSONResponse) VisitGetConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetConversation403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetConversation403JSONResponse) VisitGetConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetConversation404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetConversation404JSONResponse) VisitGetConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetConversation422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetConversation422JSONResponse) VisitGetConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetConversation429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetConversation429JSONResponse) VisitGetConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetConversation500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetConversation500JSONResponse) VisitGetConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetConversation503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetConversation503JSONResponse) VisitGetConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadConversationRequestObject struct {
+	PhoneNumber ConversationNumber `json:"phone_number"`
+	Body        *ReadConversationJSONRequestBody
+}
+
+type ReadConversationResponseObject interface {
+	VisitReadConversationResponse(w http.ResponseWriter) error
+}
+
+type ReadConversation200JSONResponse ReadResponse
+
+func (response ReadConversation200JSONResponse) VisitReadConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadConversation400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ReadConversation400JSONResponse) VisitReadConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadConversation401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ReadConversation401JSONResponse) VisitReadConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadConversation403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ReadConversation403JSONResponse) VisitReadConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadConversation404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ReadConversation404JSONResponse) VisitReadConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadConversation413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ReadConversation413JSONResponse) VisitReadConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadConversation415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ReadConversation415JSONResponse) VisitReadConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadConversation422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ReadConversation422JSONResponse) VisitReadConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadConversation429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ReadConversation429JSONResponse) VisitReadConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadConversation500JSONResponse struct{ InternalJSONResponse }
+
+func (response ReadConversation500JSONResponse) VisitReadConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadConversation503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ReadConversation503JSONResponse) VisitReadConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplyConversationRequestObject struct {
+	PhoneNumber ConversationNumber `json:"phone_number"`
+	Params      ReplyConversationParams
+	Body        *ReplyConversationJSONRequestBody
+}
+
+type ReplyConversationResponseObject interface {
+	VisitReplyConversationResponse(w http.ResponseWriter) error
+}
+
+type ReplyConversation200JSONResponse ReplyResponse
+
+func (response ReplyConversation200JSONResponse) VisitReplyConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplyConversation400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ReplyConversation400JSONResponse) VisitReplyConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplyConversation401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ReplyConversation401JSONResponse) VisitReplyConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplyConversation403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ReplyConversation403JSONResponse) VisitReplyConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplyConversation404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ReplyConversation404JSONResponse) VisitReplyConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplyConversation409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ReplyConversation409JSONResponse) VisitReplyConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplyConversation413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ReplyConversation413JSONResponse) VisitReplyConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplyConversation415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ReplyConversation415JSONResponse) VisitReplyConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplyConversation422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ReplyConversation422JSONResponse) VisitReplyConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplyConversation429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ReplyConversation429JSONResponse) VisitReplyConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplyConversation500JSONResponse struct{ InternalJSONResponse }
+
+func (response ReplyConversation500JSONResponse) VisitReplyConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplyConversation503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ReplyConversation503JSONResponse) VisitReplyConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PullEventsRequestObject struct {
 	Params PullEventsParams
 }
@@ -42833,6 +43959,18 @@ type StrictServerInterface interface {
 	// ExportContactImportErrors Get the rows of an import that were not stored, and the reasons, as CSV
 	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
 	ExportContactImportErrors(ctx context.Context, request ExportContactImportErrorsRequestObject) (ExportContactImportErrorsResponseObject, error)
+	// ListConversations List conversations, the one with the newest received message first
+	// (GET /api/v1/conversations)
+	ListConversations(ctx context.Context, request ListConversationsRequestObject) (ListConversationsResponseObject, error)
+	// GetConversation Get the messages of a conversation in both directions, newest first
+	// (GET /api/v1/conversations/{phone_number})
+	GetConversation(ctx context.Context, request GetConversationRequestObject) (GetConversationResponseObject, error)
+	// ReadConversation Mark the messages of a conversation as read, up to a message
+	// (POST /api/v1/conversations/{phone_number}/read)
+	ReadConversation(ctx context.Context, request ReadConversationRequestObject) (ReadConversationResponseObject, error)
+	// ReplyConversation Reply in a conversation
+	// (POST /api/v1/conversations/{phone_number}/reply)
+	ReplyConversation(ctx context.Context, request ReplyConversationRequestObject) (ReplyConversationResponseObject, error)
 	// PullEvents Pull events
 	// (GET /api/v1/events)
 	PullEvents(ctx context.Context, request PullEventsRequestObject) (PullEventsResponseObject, error)
@@ -46680,6 +47818,126 @@ func (sh *strictHandler) ExportContactImportErrors(w http.ResponseWriter, r *htt
 	}
 }
 
+// ListConversations operation middleware
+func (sh *strictHandler) ListConversations(w http.ResponseWriter, r *http.Request, params ListConversationsParams) {
+	var request ListConversationsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListConversations(ctx, request.(ListConversationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListConversations")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListConversationsResponseObject); ok {
+		if err := validResponse.VisitListConversationsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetConversation operation middleware
+func (sh *strictHandler) GetConversation(w http.ResponseWriter, r *http.Request, phoneNumber ConversationNumber, params GetConversationParams) {
+	var request GetConversationRequestObject
+
+	request.PhoneNumber = phoneNumber
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetConversation(ctx, request.(GetConversationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetConversation")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetConversationResponseObject); ok {
+		if err := validResponse.VisitGetConversationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReadConversation operation middleware
+func (sh *strictHandler) ReadConversation(w http.ResponseWriter, r *http.Request, phoneNumber ConversationNumber) {
+	var request ReadConversationRequestObject
+
+	request.PhoneNumber = phoneNumber
+
+	var body ReadConversationJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReadConversation(ctx, request.(ReadConversationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReadConversation")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReadConversationResponseObject); ok {
+		if err := validResponse.VisitReadConversationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReplyConversation operation middleware
+func (sh *strictHandler) ReplyConversation(w http.ResponseWriter, r *http.Request, phoneNumber ConversationNumber, params ReplyConversationParams) {
+	var request ReplyConversationRequestObject
+
+	request.PhoneNumber = phoneNumber
+	request.Params = params
+
+	var body ReplyConversationJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReplyConversation(ctx, request.(ReplyConversationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReplyConversation")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReplyConversationResponseObject); ok {
+		if err := validResponse.VisitReplyConversationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // PullEvents operation middleware
 func (sh *strictHandler) PullEvents(w http.ResponseWriter, r *http.Request, params PullEventsParams) {
 	var request PullEventsRequestObject
@@ -48138,1641 +49396,1682 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bkyQ5dieGfxX8k2M2VTOeUZlZl+nOtLX5Z9dluqbrNpXZ3bPsrg1HhCMiMOkBxDjgGRXdrLXRatds",
-	"bxRJk8wkW1F7ka2kfSDXpKelcSnyu4jTM9KTvoIM5wBw+C3cIzI7sobb/dKVHu64HAAH5/o7X++N5Xwh",
-	"BRNa7R1/vbegGZ0zzTL46zRlmX6amH9ysXe8t6B6thftCTpne8d71Pw65MletJexX+Y8Y8nesc5yFu2p",
-	"8YzNqfluIrM51XvHe1zoB/f2or05F3yez/eOD6M9vVow/IlNWbb37l20d7pYYIcJU+OMLzSXpufzGSMi",
-	"n49YRuSE6BkjiomEZRH+m84Z4YLQNCVcKzJOKZ8rQkVCMraQmVZ70R57S+eL1PSn5mpIF4vhwcHhXoQz",
-	"+2XOslUwtcWia2Lfy9hk73jv9+4UBLyDv6o7OAkznYd0zp5kcl6f0UuRrggTOuNMET2jmtAs45csIVQT",
-	"PeOKaD5nRGYkpZplLQOdmLYb6Z1QzfZNE3uezkpnXEz9uM7lJqMasYnMWDGylgFpud1wNJvKbPUCGmnc",
-	"bWP7ytaL4vrADmdUCJau6w/f2Lq7FxI7MlvxGZ9z3byp5/StOQ7h5qbqorRfDw+aSZ1Cq+F4Ejahearx",
-	"E9uy+eOg89g9lPMFFasXso0a+PtQyCsTROZCZ+t6gt+vo6c8UzJrJnss2Fs9HMMbsWMpi4xdcpkrsqDT",
-	"tv2Nn5SoPqdvnzEx1bO948P7ltb+QdNub+Wo18xLnyZsvpCaifHqE7aqE+KU4KDwoBsKjGmasoyMZ1Iq",
-	"pshEZkQKRsyQmNID8hQJZf8mXBn+yqhmCVlyPeOCHN0jM5lnKoIHBXc2E40IEBP48kgmq4hwTWZUESHJ",
-	"JM/0jGWETSZsbHrSJGM6z4SCNiY8U5pQoZaG5/umZ4wmLCNxMNP912yR0hVL4gE5d71fsBV+RIWEbkz3",
-	"ZMq0IveOjgbkfCnNZM2dkTHCfpnTlHCYK8/IhLM0wdvE9GnWCv4YS6GZ0Hb3wIspKxoYkM9n5kEx/IBs",
-	"XJBFJqcZUwqvMDNCHM/BhwPyUviRGsKZWwBIF1x3dum48m9esNWAPM4ymeFgkVrKjC/JViTLBU5PSE2U",
-	"lhlLBm6TIx2LjRjS02ydlu1+VN/tC6o1y0yb/+CL/9/+P3zzg+81Mvync3Mttx8E+Hlj2aLpDIiRzEXS",
-	"ym44/n4N7OanctQ6n1/I0XULSs+40hvdK1yzudrb+Co52vQqeSH1OZ0+4amRWpoFDHNy6FgrPJPCsBg8",
-	"RIoRTadtoxRSDzWdlsaJs+pYoXM6hZv+HUzlKX5yiFNxf/m50CyjKCS8nHxE9XjWsqYj89tVpERo3MqJ",
-	"r2ZSsLU0A8FrYV6zaxqBxCtW5jxTeLOZavDNEL/Z6zs2GM8L/MaM7zUbMyMGtu7wzL5w3dvcdpy1HmDb",
-	"cdZ1grfoWIoxTznQdt28g9eug2O9lrlm7dM1v177XPN0TY95eu0dnoHytna/OyUEGANXVt9r2eP4I45y",
-	"UxUNx9I6/bDpq2qDZ/lozrVmyUerllkvZ077yxXLiHIflPRXOp6zoZrJRRs13FfDUevVfbj+6v4HX36Z",
-	"HxwcHOzD/w+ftN3jm3F6o5+XGP0JiTWd/r1T08nRA/PPj+I2xXKHjN991rwjcCTb7QU/IOhFXbTyFaMF",
-	"XuVysY2bfj5VLBPt08ndz9t25ds3nX1OmySSM8MlE0W0JEvKtZGthQRNFwTYS8pTOkpZuMvvtmi95vve",
-	"pxxGA8Nio5mU7eRe4u/Xe3u9M02phRSKwU59KMUk5WOgj1UezD/pYpHyMdwfd36hDL2+Lshg3kzY3vG9",
-	"gw+jPWaEe/MsYxRehG0yMHLRjKUJbHOmlNFejRRoSLtYEMEuWUbMC6A9mE8ioqRRvsZUGG0AjWSE64Gd",
-	"PVMgfB/vHRx+/JOfHn127/ODv//Bzx78/id3n99/8aNXH74+PDed9VsEUEmQHHU5dZxnmVGilKaakUQy",
-	"BfoJTVO5DHVN090jKdg2tEM1xRNG5eMxU6r/BEy/r+1Cts3D6XZLqsiYZhlnCZE5DPuJzEY8SZjYbt3v",
-	"Nq07zfVsMPENVxbesNdxxhImNKdpofUBVVlijmEi4ZrZ+YL3HxlBspoJk9hZIMaZVGqouGYxmTMqnJGS",
-	"LNkIzDbmfnEKsXnNyA26ZLTQs0zm0xmhZJTJpWLZgJzl45n7HceUsV+wsWaJtQKszEkh4xkVU4ZbNXJG",
-	"5tGK/OTxOeFinOYJSwYkfvjy9dnw5eunP3n64iwmKTdtmgG4OZphqcEeKKfmwqXpNhsDLE31jcFdk6Ut",
-	"4ToiimWGGcB3x+SXudQsJM6QJ2Q5Y4KsZH5TXOFUEN403BMYaFwMJCYc9tEEbdXMi4xcWA+B+fj7iqRy",
-	"itS+pClPtjqFR0cBsdEgtHf8hf1nXckqKM8tPyupbrhpzZYaMZJwmqYs2Xv3JiqW0e13bsdcWs1TNEkR",
-	"2za8sXvODSY0sADSxFzeERnl2hvLMkaWmRTTExID3Qb4QwzmM0UYHc/MOJ7T1NypbLtVaT4CjnZz33aV",
-	"PXpeAHOwl+AIuE1ybO7Fea7gAZCW/PTs5YuIyIxQYoiUMs3AWnhzNPfLXowNd1lpfHtojXkic7Elfe+t",
-	"lTkm0HCVuBnDERJluCq8vHM62d5YQox+niWFYMHechQmzqV8RrPpVgLFvcO76zaelnKYQtvrNx43ArEk",
-	"8OoxUYuUl28qmVnjsTlcMiNqJjPNBLg4NXur1c1tQBgz8DFBDslz/hEM8APzL/AaUALmsSicA1zNsDFr",
-	"LRwcmC/tsjynYrUdk/6wVVQySzKnYjWcUJ7mGVOVpZGSmJ+J+RlcsJrNF1qRSSbnqI/TJMmYUsdEZytC",
-	"p5QLdMzueA3cQIG5lkSpMZ2z+njNCgQOk6o8BXTJx7M4KuQfZ3GxPj+SG2Xd9ZsxJfNszNTgSxG/Zjpb",
-	"7Z9ONMtiMuWX9h5WZW1v8KX4UjyRWX3MkTUFZHnKQFdJV8fm5X3yGTC301dPyQVbKavCTJm1jaBnY0Ae",
-	"BtOHK3VpuE+uWFInhHNQmQGm1EjqjF0YYdNwBdMy14RxIzdGJBeap+bNLwVxMkjGlKaZIQ/u6AVVamlY",
-	"C0qFhh775BTNNjAWxafCCJCix1jmUugZuMLM2ZZL4XdgRKgmKTMvGfmBkjkXuWYD8jkQ02/UkrfNDBsG",
-	"Ihr3BKxovrDEd00MyGmpsbld+8xe2TYaAAItcviu3qiesTnJF5HZL0AQwzNwtWA31Dat58sJWzCRECmM",
-	"/AnSu5kMdA8s29DXnJ9PhTnPMuNfbSszHLYyCa/3l3jDw4q6MudKcTElbkMfg2mS0IDiVCR+f6DgINxe",
-	"vgENu2P8lqreBrOVLtJ4H+ZBq7Wb0BwrPgZZwew6mdGMpysSfBOyWrj60hugXvcwI7jwLE3IiI2pOQmh",
-	"cYWO8WgmVNMRVWxAgHEWvlx34WOkD6yHyhdG+2LJc5Zwup2Qcn+dkJIXXQznpo8h2K9q6/QQu90/Xy2Y",
-	"l4urA4BNPs9TzRc003fMHb9vZmtlAXP7737p4nDosROb4+rYYy8+xw0ziA0/ylBJlguWwXdE0wtzYcHE",
-	"wL5oBwRBc2BdOmNaczGFJzRJuPmMpq8y04bmTO0dT2iqWLS3CB59vaeYUuhHStkQWb2qm1Of4w/Ap2Vu",
-	"5H63g6i5i8lyxsczQoltjTCRqL2owXrp/Lr3j+4/KLl279fNmZEf3Jy+HUKQR31kH5vHa0bhfJZjqtja",
-	"EX3wowfdrmb7SI5+wcYg1EPAIsQxlqhKxxdCLlOWTFkypLo1ME3kqeWBaPit+DuickMjkFK7v3Fhkn38",
-	"f5GPO+vTdBCV1ef1hKX8kmWWKL0cKEDQR/jdau9d1VcS7TGReFI06WEgbi5nK2sBY5km8MkxiY2QCOci",
-	"Jrcg+Mj9bZTHVAqjHsxkmqjbEYnBC4miVhK7vxOuzIST2Jxg+4gZ9TeJT4ghh9mDNgQH+55wI/v3WGnz",
-	"4tq9UvvigqOW3UnOTzhqzSm7xHXu/OIZvPku2pMiXQ3lUgyDXVKm+udWelowaa4ja2MSEsxkRr6CUAK0",
-	"gALRsaEiBAzpZOS6kcz1gDwBDh7/Mme5oe5Cz5DaVpEaZlQziKCjaepaU1Eoxa3Wj8KItUWwpSXrSMqU",
-	"UZD4Mjan2UWvDW6Uk/Tyimfc+bv7HdfCPdxngKBC+PHVVg41guIcjNiUCiM4m2MQssu1G1FpqvN+J/sM",
-	"XzUf5chEG4+x/dHFSfoBRmjjoeYqtEsYEUoWUqZoLvNO+/og8/mcZs1Bicxc22NGvIYkprk17YceoYZW",
-	"9SxjCohVWn6Zo3OxZX2s2fZdtHdJ05y1BFQxqvKMJQTeQSt5ebVAkwM/XNTQd6Wvd6Gb8YtSLL2PtwCO",
-	"4vhEsURRORq3ODulKAhLXzenkDZ+i5Q2ZMDzyicpYPJR7Sqt34n+xDawq9Id9KbtAj8tWpw7ibe/CFXw",
-	"iyDc4X6/cIe2MIeWcVpNFKOvGncNbha7cV20aum7GGJdubIhmYSJcbZaaJaAFomGDzWTSzFA8SiIvVw7",
-	"JbL/D9/88HtNhwTGbgPg+0sCL+RGURS2Gy861GQyuxFamKGhHeQ/UG3lSDz5GOsFXlY4bv5KqdxfcM+7",
-	"ywtfQpEfI2jrTWOELoRJKmI1IAX9GHbUxns7Gb7Xv+rTg5/c1oDJWEsM6CNyQmxYJCS0uNXq06UaU6NI",
-	"bkJYK5i5LyOvxgrpiNFJizUDmTRmwJyjO8+H7xlVSypG7M5YFeMxVyDYmtzbJyhCcHsh5GkQOgAWmNLb",
-	"TYpG/SYHCaeZaPVtdNywjUo7p2k/onkSlho7603KMMixn1wCDDyHmMQrn7S2QwYkxnsiIgmbcMESkvIL",
-	"RuKwz3jL01O5IsuBnqVJtU/XncDWu+ax3WM2Qqk9dKmk0wpLATQ6I4lspIEs08/tYRvPgJ9NzV7VkmCY",
-	"gjvc2FphLrIivJd6sEWXhKFY8aG1YoMdMjBj86KnsAXb0YxeYuzFiDHh1zgcph+72RsSJLJJyBG4Iimb",
-	"6MKbrTRPUyPpG1IMSHwQH+MNhq3amHLz3d2Dg8F6/f/BvZJB4qBpk+MKXjKhH1FNm/c2mKHkhMQwp8EP",
-	"4sAbgm50NG9D3AhOfECeoBe7sK/gPU7N8TUzNprRXlXw2F7R71Ds65y1Vek2nMrO1B3N+NtWtdfz/nEg",
-	"aLSOVUg9NHsmPg6VUuV1xAbGxAO+JORyLyrEmLpaUDVa+NH5M9F3eHA6y7cWbP81w+mxF6oDfD+tD5Vb",
-	"qO9q+iUDQiU88S43f5X0u6Er6n1DuPGkYfv3v2S3V/xvSNHfsc7eoV3/rmrTTkFu1oVbJYdP7IljwtxP",
-	"X0Bg8tAuVWAtM20FpjJza0iZDnMBfuWkUNsVT1G6tn+brwzho70RTakYs2EKfGWRyUtuXtCZowacsIVW",
-	"Q+vbCx/lYk71eAY9JVxduFZopoHQwTczbnTQ1VBesiwBkriw6GIsEPxotPJhwicTwzjfVHdKtPd23xBl",
-	"/5JCXLgy1AGSfU65PkcKwd8/M2R6ZKkET54gqV4jpeDRKynTTwtqod0KSHTmKBY8e+JHCg8/QtI9gzlj",
-	"c5Z855568Pi1pddzT43S408DKqJiy9VF2KojZ+X7j5GkLz1FkQ5I1spYzxxpHznKuq32zFrASol5e1/N",
-	"wDSDu8/+sclqPBUPZ1ww5Yf1VDwW05SrWdCzuyWKXZ4JbHaccc3H1JwlNmfZlInxarPN4FpCg0TRHIp1",
-	"RZt+MFxpH4ddMyig17MDA8C88y4ybJX2uvte0UoU1/pvntvXqgwJxla0YgfQylpe2a7KE/QCRX/PTZNs",
-	"EWS+d9p82Ftts+irM3LZpGFrrfNxSXwNi9ZkhqpdPC2Kop/Shn6wccYC+0hPY8YmhpwxTdNNTDVDVWif",
-	"nWta1Vjf4QXDxXSouBizFvOFsILRnAo6ZVkcWDDgM6fapikMX6F+iPFwW5u/ZlQN6XorqXNYYadjmmUr",
-	"QltMpY3+od6Sr9uFXgIOuGq3EOxefudyhr6+DjNNvkg23op51s87nCuWDXlyxbNllCO7cH2yV9stNjbH",
-	"zIlhjp7N3gzDWvz4ccpNu6m69d05LYZdOu0lendyq6qAF9r/9qxf356mTe69j1Yvyg3Zp6el9qqDuYG7",
-	"z3V9M3dgqffruAv9JfR+3YmvHMTAWhfXnIvw6WHN9lRlsh2eouqp7+E5Mjt6Kve95oUNDF7Yf3yBr70J",
-	"39tHHA8EFjM97025nuWjwVjO70i64PtmU0yZuOPH8y78XF3wxb5cIFX2FxLygnDI76KS7NC5+t7fVRMX",
-	"up1e13VNX/nCWZukyNUipSuX7mwvic5uPn39rHpXdH+jjHZSvhvWfXTGmPjMvtruTXUH4rV172/m9a0d",
-	"gM5ZlL23v4v76eYkn/drI1bYcChovOnebTdyp97cfaraIvVKziGblwv2bBtKh+m2qNm027bXRWyWwwd6",
-	"xQ/seHluYFnylLWqxd9GEOhWyq8A30+gPwT610RmISNr8S5z4dOCJjILHDqFxReCy2cyDbAmq2GbPTSq",
-	"XThCHBtswCilc3ZSiktAfDvBLMwbF4lHkoOet4hyKzmtNnEzdel6COa32WqGfvGylznwqNqMKHAPYyhE",
-	"yGAwx+OEHFgeAy7jjVxC17gBhWzbhEG4Q8/BfZuRpDxlYsySIeSqbR/tWvLplEn3FOJZqOBiatOzFJHC",
-	"b+NGv0xnhOU2Bo9AzKyMUBhuplhCRivCIGYI/dYDcmZjIagisf0+tiBEDsdBS5IwzcbabAGHQ+Ky+fqt",
-	"8JKLRC7D3Vf7qIUirTYT76+q2Eus2yqM4qz0XmbF9bNRO9+1XdQrsrTgPsXFcDV7S56ymzBv5Cm7IdOG",
-	"6/lazBo5as3vg0kD5nUd5oxA/ikF8W5gxrj14+NbPz7+4mD/w9P936f7Xw333/zBl18Oag9KzwbD/Te3",
-	"y3/+4PaPfxdsISUh8Dua9aHZJlJtdyZFYObZXqBcD9C3zmi3LoL9vaN89r7romsF5S5yfvEGBrBTelbl",
-	"9k32a4MMvcnnJbl1W87zu7V/r0X47pqVaWRwzudshxNbow28KM4dOI7dm74ex4wvFixBpdc+a1UTQkDp",
-	"4r9yuO96VaKLepNU0t0ewm2M4b00CE+su+Uc7QcHGyRFG9lsO8t6IIt1m7Y3NoUXd7APbCot9/VcyTdn",
-	"FPrch5Cb36PCLsQVpnWhUsq1KmxD0HnUbhiyWP2bo/k2prdVruPeJmy1917dPD0QmHsz7vVWks4hnvu3",
-	"Gw94S9yyWX6Hk0zwq7UZEv24QajMlUwJb9Zzip2r4rtXw8/68Nyj+x8eHfTMRDnzidcuZGTCMxeOaw2H",
-	"GwSKPHEfO0+IbcF1d74+HLvPHVszz3lXXKNg7jHFXGJMCcurKO4S36ELfufy6A4YTlVcZlbVXNwPSsxq",
-	"pvVC/fj4zp0KBvnRwf//x7+3LqMVnYF9bSfm7aePNvZJiZWtX9QeyEYFYfOFXgHyK4mxnhFnKkYAWOUM",
-	"ldiOz1FlS4dVqMupUnAdklykTKlSc5i35B8MyKmzbMpJ6UXFtArynbQkeNG7RkPMQZoqiajtXCgSm7vc",
-	"jjQekPMsZ0TLKU7UsiqYZpADY2dfFNf5nHLNxTTIjZSAVAmtBl+6RCSHk2v0vhlLAdq0Lg2cLhZQW2uH",
-	"rGqxOKfqYvc2wz4l8VzexoCcihWgQxL2dswWmsSDGA/lYBBHHpTn09fPsLSQRamySz5YUyhvrW5XtyK5",
-	"4ztAG1L5z/DJm9uBgNJkOUIavAY44kCGndO3ofAKbKUSFIJl/PpKBxA7OAzWtRXQxopiNrHjxAGauDTy",
-	"+wcH5ihmdKxZhr4uzO6vSW3AkbfVi0FOpYrZOdZHC7+6rF0s1iURgEdFDhbQ4/O5RCFzqBoFj8Ca0uXU",
-	"MFtdZ6shOAfbZR+XW+vxFgl8ZkRfpRktdEsE07IoNANsO2EpXbm248qI7x51JJN2z0DNZJ4mQ+isndtr",
-	"iWMmlDw5ffrs8SNAvD1BDktGK8fJ280BAU/rh9yCB6GAbnGlIvpXhAj5UFFowhe9tMNo4UWmnSZm69Hp",
-	"6uEDbxc8Y6o1/Rw5V+F+hTxmDVlimGiMPmZfenJAbJaNc7S79xAtw3bXO42uhN3dmD56TQSugIQ7kq2h",
-	"c7OXqGBrjUPdwIFkV7PBfaSlpile/Z3VWE2fqK16bNbu4PCwg2Dv4QQaSZInXJ+OXXyfE7Gtu9G6K6eY",
-	"54aZyX2FbdPwQ98M/unbgj8fuQbdOB47GbAKNNcr/DCYCYDK6bbUEoAUXc4kmdOE+dToKTsh8Tjlx3ix",
-	"UwvzCnIkfOFzPudzsCdwwQYEDHiYwA8vVZr0udbPPjl7fnYMoRuLBcnYlCvNMpYQrhVLJ4W9Au+6hUxT",
-	"D/PsEC6xDAbSkCQ8Y2ML3tkDYU/LbJjJtO0CloV5EaZBrfDZG8JvYqsVNZvA8KuG7c6WmKuKcS12cgju",
-	"mqaln8yrRinSK+utwJWxm9L+NChJ6F7g9oIETRKWhML9U9P0DMp9WDne0XeUa5JKeaE8oGgE64Optcxb",
-	"FWJyy35yO16zFsWJ2yRGA6NlNqdrxhYpHbtE4G7ilqlYInBB9y7iZmwuL8vkPXfqEYpreHzSfC6U220F",
-	"eusZG2dGu4HDhyoxDs8idpgG4h/84AdxBK9MZJ6RhE+5tnMolYIALQeWtdealA2sDWi/FrRbyyDECalC",
-	"RsxoWP1AhOCLFvAJ89PwgjX/3Bv/IgSDbYQG+vm+Ffb3nyZxPSyuO0QKgMqHfLHWmIFycBi/horwmG6B",
-	"UYNyFKKiachDCvhZOKLS9CN3b3i6l6hcicqxJ81xstarcschNabL3avGvterhtIUl/qNx9LYnHUUQbZw",
-	"1rTprvaeh0DI6dyM+gTE7YO1ZuY26+F+5QchdSCWHbx513zm27D5NkHjK+0VnHAzHW0oUk1Ga4k7gNzd",
-	"w4MDgscRuLWRMXzYo61pIdjScAiQfwYEDPjWV2NVabyPjIaS2o8GJA6rMgIatQ4FvHyRSpqwpOhnEMY2",
-	"dNaRPR03Jnv7IrU9eLIRjmWWGOno0HzKv0JI8EZajXLFBRgPVwsvkIUZkgCXnlJt7Q9FdQjN3lbxXg4f",
-	"tCIkTdegC3viYdK1FBOezVkSkQXNlfl/xlQ+Z4mRI8bmSKVpSOA+d0grzu55gJ1rZ+8abWiEjS+uiErr",
-	"2sjksi1qRi5DpcznouOH5ud+Ma0d2FOezFebjm+lc3H9qwWRT6xAS3Mth/b3OGo5UFxHRDHtjQgMSdJz",
-	"lM6o0RBVzt7qQhkCKXYm0wQDYxuayoXud5Qf4qtb5mokLMkXjStnLVFDo9K14ZXib2YD4VYKMdCcxd5c",
-	"zydo5XcAT+4jXUigzXkkY5mYfzfjKNhfkaiFRAYOBlto7JjEn54/2f8gjvAfhw/Mv37y0eEHB3cPEJvs",
-	"c3Cdqv3Do/tH8Ykvd4E8eSmzi5GUF1ZxxlKureMcOrSTPuDmfvhckUTmIz3J0xPca0gluVQuqWAlc7ev",
-	"B5VtXABZ2icWr8ndIxXTV9gr1FGxPXuV3Mmz6C2K3fvNqG2AK3eVc82U5nOqUWxJ05cTqJLXueUfu8/e",
-	"vYma/ONd16tDNLQOKDMNa3hkY8AiSxCZaft5lUyYW4JhsLQdtK9zPnjU1JLr8czhi0L8lS2qbJiQEa84",
-	"5GuYzRZBNWmGyGuMZxVrAiDZuTPtqzLDLuUKy8WOVmZc0KUr1eQHAFiIXAFarJayt7RyBg00ySpW3vdC",
-	"Rw/V4dyWLGlF5ECTK2rybQqz+a3AhAyVc3ViJD9XTrSAyq9/5c0AjQbmjMvMqtM1saePK8UJzZ08CFjl",
-	"WOZpQoKShr2UZasStFno8VfH47H2IMgi0beQ2wRvq3XOAo9hmljzc0UG6y84I2xY035UfCp65mJNxUZ7",
-	"zHxAdZ4xP25DSmvM4lhKAQ4iYPCUvqhOdMOSA9txrn5+KSRnv4oCmuuUNUtPkaEAR+4nRRvwYVHgvtkN",
-	"0nJnazq1KNO+Mr0z95WXQBm+SVOoUk8US9kY4CrnvXLq6FQNadqkNZjWwAaIbF6WO7LwokaS54DPiGNs",
-	"KZ6/EeQpjkmsrnlMYW26Kw5O2OreG45OyJaxXXFIVnvty7O0DUqoO3WXlGs1nKDpaAOZCGvXv4nWc31K",
-	"slzAlY/0CaVHzUVulPIlCIP2bUaTlX13TEP83xELVK1b9gCi3JPcLg6GuQwxIzSlK9WHFzmLTMVy400T",
-	"PtXRV6WwylJwK1UU4IpJtMQPKoJEcP2WV7VQ7yyrL6c5ompQ0ZkqAkWZ9Tvdy26GBvGzJEcGdTKKLVJc",
-	"fpVEysCGUNHBK8p0BcfUi/Qlc0qruex03Fg+S5c8rq47gBHNFfzDmlpMN87S4ozceX9P7Fg/DBo/HetX",
-	"rv3TsX7tuzDvBb3Ab66jDf1WuWJZi/RYBZUFsFj/PnTTSseHUjUQMhSyrggxXBlcqfSL62XN6PJGUS82",
-	"h8vbJlU+h0hCEPaMmm2LkZt/JjkW0WM2tmyUSrM944F7vdrIEoMAzbeLTI4ZKLHmL5VDvTzzTwQbtC36",
-	"bRQPyOe+ipezBYyY4UH2UERWJDeTcoX4C2dfYABTddB2O/A6LV4b+ascqShLqAHoZ3P13W3MopYgoPa0",
-	"tPk93HDtqYsg/e3h6YuHj589e/wIPYogG8KPGPEyYmM5Z1YSdqU7PGe2+nCvIfniCQ1FB0ulLaCUhX87",
-	"InQ8lhkYIiAiClFzwSdq8XZ7agp+Y/U8Ixagst/Lrpp+v7eLfdrXo2lts32ONu76viiRYrN1wYK61742",
-	"mxDPnve2cxXkdZIV07h1cXO/evzi0dMXP8FHfQZWRVBAAQEHW6x5uLUif+yLgZbWu1ggv8PKF1uxHuXV",
-	"aWe5Nr6odidcwUOzhVrWLoOtCfoLJ7A7j3KJbLt0Kpctkg3zVJ1mEtjfoDfZ2MYl2GQ0vQjSuJQuKfOR",
-	"v2hGPjsgMv82b8RKZjr2yEFLxqczHVgPco0JALa7QEvyRj+ScHPYscR4yufcRrCY/1uEeULn0nCJGZvb",
-	"jnlmTYlFqsAqsErQeWGQsTZaeAab1KU2OBI460cMQvNcJiwmsdH64ii0iNhiNjDuASnYRWH+tEFCllpQ",
-	"t8RqOKjY4808kdmIJ1YKmdGMJW6ohtIYamo0mQF5DAkLaFUe0zRlvvyWbWszVyzIfk1VR2iWcqb0kImW",
-	"kBf3BllIpfgoheityJn6HaEhPNapYQwSOfxiQUrqJaTjBEtsl9eGOXmhIKgaD65CV2wsMBNjJVAykrkZ",
-	"CEg6hlBsTJU+rg7MVhSyPUP9IRCPll0704tuZOLCuULrdESoIhOamf+F/XntvmjJJ6dAOSKoy+7NJnYv",
-	"F5GQhYTElfUZm20Epu9bsTXXx7drC2BTJnzzeEJkZqMr7Uz9CLzzR8vAKBEMGk8Jbm3YzYEtfkCwyoHv",
-	"vHw8PipAqnAmoPypyNZdNS85g2JAteLwQGoCdBCFgqMv2Tqi4wu7u8RgaxjwlF+wdLVm3xtC2nIwZm9M",
-	"GVnQsQMmB9KbaQUrJyWZsGVgJAUZ15UbtxuU3LI8iwpyeHAQ2eRa94gSo/3PQhPs7QE5TZX0xo7SDnFr",
-	"zsX02O/txriD6g4C5mSzoG7FXtuPbw+upzQaXkkVDlMie/s917N6FnofJ1xwNcOiOu1iTCeHxHSbzkCD",
-	"vNUfYRlG+fqkwEHiKdPQSbxO19tUO9tUdfrd0nR2pbhcq45xNbH/GuX77RA1kw2/aHVxqoasYzylpTn1",
-	"s8AhTzCDe1I0UjwsrG5vApt3c2ZUqRwmOFmMZOOeNOR0tusmJWNv1Vhsja0la2lo9UQ20soAn8hsvinW",
-	"NDp7N3L5eQdxBC7lInbMVkmngsRqrmJb3pErG+TPlYtgieDaLlqlJFc5TTH541bM5pSncUT+n3/0H3/7",
-	"H/+PiAwGg9suBgRsYfZbroi5pOrVhJtyJYLAlBJEhyVLS0pceGlCUUwMvcJCtmx84WOKYts28msjJeJ3",
-	"GN1VjcKJ7Y0Ll6/SdKVIDO6MuDlDeH0AY3OsorTEr4Q3irAsYSk9MbZuzjiC2RiJwhowZ3qexhhhC2Xp",
-	"7OpWvJ0k/t7XZgXfxWgPcbUobfLBifndurUG9j1eJHoAvKVrYNAUVVnARRz96MGDLhiDUrijqzOlIGq5",
-	"M/yxyISwmqDhyMc474j4/Qm1aEoBFaWUY3itK9m4AwO5PSuiLDCYZcH43uXMiO0Mq9/Au5ypk1omfr0l",
-	"8/kWo+0IK7QlSqubwRB2lNGxGZrfUkZwnht19jA6OLoXpB2XyPr1N//bf/vNH//hu//3r/7lb/7Rf/jt",
-	"v/rHv/6r/+E3//W//eaf/sWv//M//81//79880//99/86b+pVxi/CqyMj0QsthJ4z/bqjIOjhxnvCX9h",
-	"W4OgsxPaorLQhj1jds/Fx4SCF7jKbi0GMcrFoP4NSJzJZesHgSUCjS3sra43cgLhWv491FxGbMrRE2v3",
-	"BnxrJVWnubqPBtby4fzXA/JUELZvNn94VeSLBSBKJCSVS9ApFaYXsV/mNB0E9d8EEtYR2LaxB7Jd/e7f",
-	"LBr01tOzl+Tu4YMH+4e3wWwchki1Bog2HJ62QNFinz59tFfGEvjidP/333x99K4FFyCMKF2ndjzjSj92",
-	"77ZEBlbwzqyBxd1hHg7aJiH3L4O+Jvu52kkl0bl3HxPeli8JDjOqyMOzzwzr/fmzs5+HrY64oFljrK65",
-	"vtqYKbAv0+rH58+fRSheAENCJn8SXIW48nghLFJqrgb2Vg/IZ5jTB3tZjekCJZJiIxjOcne8gP+xftwL",
-	"P7ljv2mGWtiamaWlEoz1zJEyRpeTJ8qDuHu/oeFriHpshqGvRooVtP3mj/7lN3/4X/36L371zR/92Tf/",
-	"47/uhBK77qjKrWXcMIHeyBRzOeIpiyPym3/2L37zp3/5zR/9p+uRe8OAzfLcTtHGYPjG2byGOlGWuD7s",
-	"krbaczncqaXkp2cvXxAwIYNNGmRNVZZAzeGP+x3qUkRBvVuglzVfOlyeimc7yE8iTzViNkBt1pClDzYW",
-	"iVysZYNPJYx8BBnBXTho0pVLUbwTEZtNHID3wzXMBfnbX/3x3/7qT4ySAU/QBZnaeChzd3tzuOHGvldn",
-	"+ONT4SoV1PZQH76CKFaHT3AYLVxm+0hSQx0XqHcSCjcejgrTwXMjoIMHpp+q6VKJzIZsOpLQUgSi6ND+",
-	"+7d//tff/PEfRuS3/+bPf/03/w7/uu3OXwl0ChZiBrKRIbNVaGioIPU6r92hpj0k6oqi9hiFMWuRMKOC",
-	"hgbkGReMjDJGEfTisrjIbFp5RJQMPIAY6sohmBWhGHpK5g0z77/NWjZYY2DsKYTFAlUwJraBv6DryJHN",
-	"xcy6jHmw3+uMj3JdxDS71tynNt7WXZF0aolG0W7vY3VQ6pdizMjcHGJfHDz0cAw2v7W6w3LXzD8iNAXn",
-	"TeDItLabpYTjsWH07oDEmqJNo3AKzcHXNJLmg4xB0qTo7Xw8p1NXdCvEtNsmFtgR4hqCf69vxOsDhIsh",
-	"948Itsm7ZUQ7WJYI/gfbBbPKHM3ib2E5yqHGtbMZ2KbUTGaFDbW8TZ3IvfHdW5hx+1r3vFk3FDG3sfGC",
-	"BNtqmm1DvfOR4MhH1EUXXFld9IL2d4uQAF3uHCGh6PWKCAmYTf8egCOY+WTskrNl+5o1Ce3OJFn2/1tO",
-	"MWNpEjk3LVaIMv9HWbhJyu9O2xrLJu8IjoWSJFuRLBdoQi60iQa3HxeAk9U7E9mLhCclN7adqJFynGds",
-	"k4zFdcv6MUuTj1YbGg1K3nUjA3LdB5yt3nKoWp6sd66Elr5mIOyuTLuou1xbJ1Uzudwm2C+IHW8LFW/R",
-	"Jn00kX3LJm+7JQi1vhJDL3JDQMNTFatdv3RPaPczc1qbUux6CO7B/m1NCav7gutwe+WDVM4tQXbq8zEc",
-	"NbsY0K4vD8v2dn5/bFmS9zs36Xdu0u/cpN+5Sb9zk37nJv3OTXqjbtK/W+7O73yT3/kmv/NN3qBvEuCh",
-	"UUkosjUyuYxsDs6cAQ4d3swVPF1bm5k63bLwdZrhlsyr66CEK9UfQmIV2ktheL1/0Fnc5Tvn6HfO0e+c",
-	"o985R79zjn7nHP3OOfqdc/T9do56xJsG23Pvoi0ehwHVMXN/94OC+IUctQL3/0KOQrgo6Mrlk67vp0dR",
-	"pguoMtzccVCAyU7NZuqWOo58Fn0Bo2JhrgLJaAXpsA5UBTKs0QO0GbigHW7N9VGzx2MZHDc9T+DO5d+x",
-	"C8LvuhvwQex0ojcwQdnbod2A/Bm4d81WPyaHha3uyJlFInLXY1RE5F6oGtwv7IkReUBsomREfkQyZobJ",
-	"IEMb/Mv5CCRhKVAeNQckIh+EeEO10wTDsweKNoVs9Papd5iEuxzARd2io1KNvopL1NkkQxxVo/jB0Wyw",
-	"EUJ66KpPgbBH7t0wA3goJ81TwqEa4nkIDPMHVl1W27HQbo+6vSW4II8Hhw/ubeBUR4M7FcSm39qhM6tf",
-	"Od85V7rZ/d4HmLxqsinZXb272M1BWaxaw/NnsF89lN9Nuf+ZAkGiuRfzWyW0qW9Awdrr3rGIYgUiPL5q",
-	"YZQMNWNMk0UmpxmdQ2FyG5BxhSiFHhUeelo27OjrAS2zqsNgG3hcmz3dMAb4zQELoEqXapZFrrQqHMrY",
-	"Z4eDvsKFf7KKyyMGQahU6tZXBe2BKetrEG6GDdEYC9GAfOmDIQIUznJURFHI0G7hCgdbd7PdQKjda7m8",
-	"mWg71/F1BNwZoeD9iLl7LZf1+ubfNrhaP9CC13L51A/ktVw+CsbyWi4/8sN5LZef+xGZZQoHZSbox/Va",
-	"Lp+4ob2WyxBt1HRQDNCRx8KI19Z8U/yLjVA+NkYo3AzlfV5CFkTTL9q/FTKPK2KYboYm0gfxtHFrlbZe",
-	"D6i+s0LHbFGse8y7RxXpHsJEg/AAOujaVovrKrMcF0wgFovXCKFotcEjB3+XjK6Gzw+sDN8daueUYqfC",
-	"uom3k7flxo3BvsnFND4utHOaMYv1CqZQI8VZPNeBi2o6DjQPjN7VsgRmbd5EjOz4GMtkYCWWAjN1QGKE",
-	"brIvoAXB158nscc9Og7LbeBrBfzUiXVoU2JpbVGifPfWQxKC25ZHr4o6VQgoBlB9TTUdYJljvJtjo3Gl",
-	"lAsVhjo4csJ9TZOV+T+OI8RtvipWzMOiF6umY1f4h+/PhqHbThF4pQIwU8aWKSDQa8fwxo7W4Evxpdgn",
-	"sblak7xYvbgaXhGXbX+8kB9ziGrBVpCBTTG+RW/qYYTdYquhwl5ZF60bAv85YHhF+ORLQQJku4YPccee",
-	"oNK35IrZDRp4OmEyQg6xDXtCSlU6zEFqmke5XA28JieTyAPSOTg1mRGZg1b0y1xqav62iIa+ypErS2Mm",
-	"5NH+CoQ9KJTjEwBgxJbBlQ5gxXDBNR7JAuAN+A8VuFIjVpzWwZciOHp+gxSY8lMMOPJ08ljwfU+bOQvq",
-	"iczOMSbG/XnmWnMPTiFUCP56Kj6jXMBx6vBt2/WfAIimg7gOWGofDQWK+Ld5GecQ/1Vt22/FQk9CjpmL",
-	"CyGX4nrQ8fwVFYoMONqO64p/dd4YGHtgbdoIORWRQyJkwkgiBYvIkds+Zp9kIw5WN3jf8dqI3MMHCFpI",
-	"R8JMMk1XEbmPLWl6AWCWeKQH5CGgksLtQHLlnGsutMw6CK2/30xDdQe5/qgrAgTE5ga8YvN42Btarm/I",
-	"qYsbCfDClJZGDgtrPIdxp70K+G0Bzea+6SxMiCW6YTcbmpyQWK2UZvNjudBDmesYkDcRcPuSJW5y9rvm",
-	"dJd10XP+JAUVi11hUjMAWy+MsMmEjXVANvOsjEm/EXrnFgbD0OqxYBkYqqkiLKOqn7mjuIx7vIr0bfVH",
-	"1RZgtAo4kR0eVRescLUDPbf0UI1ld7AcnK0zeLMGe+fOV81ogy1X0PA8cwvJUNrEVWi8Yoc18jzT/anZ",
-	"oVc/+u5yHCKUe4eJ0gGkzut49qFx4DsW83eQxUCiYcsuKdc3cIKlC06bQXm7Xga1j1maGG23yaD2HY/7",
-	"O8rj6myotNvWs8AdWqwLtrtTe7Xpdse2edPl7g3zvterWuXh1Ny8Sd4MY7u0zPJ1uXacss990XAx4PXh",
-	"8zqIFN+eNLpuAq/Muy/w1TUWns9tDEXhM/bhD2bACyYXKesMOK2OfIMEjqvy00Ym2rptzlxv9bUsy16B",
-	"hHRM5jS7YCUBLSolh2IFBCM+hRF44zSHwkOXLCvSSM2xVYG5xDcNBpKiyb1oj6ZpX2ukmdrzoCV48KLc",
-	"HLJZ06YhRs7T5KmYyCamN59z3SpOzrkOJSS4Yq3r3IgAo5ynut2ksX6LBw71IxRubWnDtfIa2LyotoPb",
-	"+nBdsky1hmDYH30MBs44svXJFbk8HBwMDk5InLBLlsZ26p4gQQac62bN3A+re7z4xs+xRJvG7e5WeIfX",
-	"m99Uu7zeHtI0HdFGc41MWpQM80vkF6UIhcKN9EoqPc3Y2c+e+XInWmbsBNFLsAyfj6U6PCgFUzWxONPb",
-	"MLXccr0iGAzFmdEl+BRCSfXuUYvOiYTYQEst6W99bJeuDzt5mmVGJu2dvJiyCehuXWTIhdFwzHElIBVA",
-	"aJO00PpsXmQSuOGgj6io+d2n8AObgEumuSpLlsmsCDxzxeLIVOqy9uNHYM46HY/ZQvfVgDCOrSt4ic9Z",
-	"WASKznFLONJvErjc4Y+WeTZmQ77orrgZ7rSyabmkihQt4hnYKx+FYgmCjVEQZt1Zf8Q0RYN7v6LCnke8",
-	"i6pMwtUE7C0Fv2Y0eY0fNcnCuHU741aFr0bowsPNZ9b7i6/ZnHKzE0G+sF6zgZBDtwBxuTxT6Bcru8Vw",
-	"Zyq/XauVoMyOCsYx2MLRYMnoKVBfvzfBCu5W8XK97lz3KnV8RfUr2MQ3rIG5kex+Ae3B3+0SajaVGOHs",
-	"pHaIcDAcDsg1l4JraaW4GTfCguF11EXjZGzMF5wJ3Yiy4Nq/XmKuSx+upwrvjJZYhrthisUPHbFP7s01",
-	"ze9wW9rB7JqGFoCngjklVkOLr9E1ilOxemjfLEP6dJtEfGBBNx3di+FXQzmZ9P7y5WSyrZuhtWRUxnS2",
-	"Gs65yHWFCfeQoFruxCKN3sViD4u1/boBd6pf9dozCOxw5WujvXyRbEyHVq32qTBkVSwhoxVhlyxbETxa",
-	"FqOAAzBBbL+PXY43vkO0JAnTbAwlAMd5ljGh7W81/3ufiMYC58mVuKpTshSe7fZWdWtFpWNQXe4oVKVD",
-	"UTUg7ZozZ4SW3tc1Hpdyhmc7BoMRm/gvc2Z/Ntur3O9umZpg6e5lpaDfq4pKdjvdvKTk5qTHs05b9ZyL",
-	"8OlhdG0Mfvc82/Hfdd884mqR0pVLhq5x5vVamM5Wz/2xfrs/lfuW+o5JD17Yf3zxxRtgQ2/CF/f5fCEz",
-	"DLGkerZ3vDflepaPBmM5vyPpgu+bnTtl4o5n+u/Cz9UFX+zLBS7m/kJC9WF/cL/diyBg6uvxR5n4zL76",
-	"7l377twS4vLvqrix0637Le+V9dfsm3V7YsfXzY6vGqmYeLYhdphHXYwDZAYLgALhwxmi6MDbGRUqRZ8P",
-	"BEBz5VsEaw5LFau96SzSEKmPWZ9UJASHRm7FCYsRiiZh+6fn8e2ipWJIDu6hjCbDRB3zbJ3Xju5/9ebr",
-	"o+juu1v7gK+HD+6+u/3jW/sece8PvjjY/xCetmDvPUwpn2/JXhaLHiWVTxcLLKgMdddbHHsY+lkFgDgh",
-	"hwdG9nXoFkGM6KEDzFqDog9oM0PFxlIkDVbcM2azhiBcumylG9M0VSR+9fLsnNyhC37n8vCOmqs70GQc",
-	"RGArKFRPnVdxQE4BWIUhdB+a4FOqtAuD5SqYpB1aREY51Pt3pkDIXkZg0pymrkFeANNZMyM5xUBdF42P",
-	"fhCaaVQZYAhTCaG6Hq4VPy1QJsyGmi80Scx7Qen2pxOSsokmMtcRjkARwVgCJeSh3HmTy8OvzwcP7lUX",
-	"qDtwZ2kTKtZtJ0i6qLIVuxMb+Qju7+tklf3kW9Mva43o2h0fDcZRt0fg4tfPxqGPw7JeJHwxIkeVH+Ba",
-	"xd2kJJGiKbB7C6AEl4gRNcGlBShkgGE2nMukSGqxJ9geh5iLoWkw3ibW0DYFQHmuvH6YelhFCB2Q5wjC",
-	"5riJe08Y7d3mb6gNXHFUscaYujMcCMIH5IyAe8tn1YHQ3MvdhD2sSY0IKYAN16BXI+t7NASHaSJR4oK4",
-	"ce8ZV6NntsIarLsEaZIoi3dn90o8Wg3dz/HtEHU14INCUy4I18Wymr0fstEyPPNv//1f/vqv/8U3/+TP",
-	"vvmjv9hbnyTfhcOBN6bO6JgtaNZ6VGaMmvnFwYvFOfBAKLVtGWCkzKjh6JD8U0zk4GD/3mjy4dHk7v0f",
-	"/Wh0915CH9C7Y/bh0YfJATtg935098H+wcHk4MGPKD0Y0Q8PjkY/2j847MzGLFL0WxP+/Z6PPHMqb9NG",
-	"HtcKQ/Px+fkrUtRiXwsO8dAiGV+j1XbDWLbfEcNtHXR6rR6Gb7/Gl9fZfXdncjU6wFDNaMaSYVCbZF23",
-	"nyqmzuCLM/vBe2y6jfaWjE9nuns3wAb9HF+uCxlBlLM1+tp2a5tgK8tv0zJsbf/Fwe7YDoud7t4OG/R7",
-	"VTus5Xo3b4d1c/ovzQ57Tex0A1vYloz2+plmb9Po9gytbZ/t2qL6/osC/6Xtw2/ninyzbsvt+F66iTvp",
-	"c0/V1lTH7ysCy1do7NklH7OIZCylml+CAFSANAelfA7L1sBC2JP5yOVANNoHDwYHhYlQ+JSLhwgxvCkT",
-	"8HDZ7R9+XQbyPWgUo0v0YW+1MtMzu8hmdgQVpo5JPOZ6BRhuQTEp8+wd1NwCBPYZVeTQUO9+GPBchFEj",
-	"XjriREihM5kGrw3Iqa+akDHoHAA+AnhwgEePv34XW7x0FWBjz+F7/24FwR6R/J2JUmaVoiVf742haMTe",
-	"b/6nP//mP/1r0PkuWbp3vPfZ01fWSR+S9/5Bqz2x2JEJF1NN04uhY01V0PE+OTEdoOxY6arc9tH9ez2i",
-	"i/uVILG5kVwEeSsWVTDYHvX6YuWqJX/1b3/9F/+sAXX9GgiAtYoasK9LIJhcECpWZvXBi3JCqPulufAQ",
-	"GbFUiqlynCAuX05xvfpQBTe7Gw9EsayHMeZTxbKnj/C6GM+oHsoFE/jZJsQ82P/wdP/36f5Xw/1GOla4",
-	"rhtcM5+Fdca4titxrvU3CPRyp/j+TvBxlzd/Thdf4NTe2P/tzq9fO/UbTrP8fddMdz49z3A2nJYryfee",
-	"TWfLRXo/18bzwg1n4+q9vWfTuTqL3JAO5e/fM3pswaIdIOP2OI3sLW2qjfPEMHef32Tac5mw1vuCRdsO",
-	"fGWNEyzHMjby2NsSvnVbeQcHmIgj6JrlLlWbgLa71W+g46fFDquWE27KVHvoSueAVyrhiJLo1qBPAmAR",
-	"dr+uZWiRJb7UZsInEwZ2YwEIyxunGm4DFVP7eUJ5mmdsXQJfUKSqERYxPoW8qH0XCRT3ydyb8JQNW/0M",
-	"Duhs3Uw7u0BO0z+R02ER10jx2pf5ADChQkGKoCRBrmzBD7OqBaBxn+zJxhp5le4s+iwD9/2EFuDhqLZB",
-	"G/0yF9twUxHo1qGmMqVLdclqyKFEZn7+VJHYbqECRPSkgF8twnAsFgDGoLsUoAJPNIARtbi7/bL28bAX",
-	"OKH4dwANah/YNtuKdJ3bmllahnm67vwC/iRwj00z+oo9GLhfir2Po7EbIdpzfTiOEgX42O6groOtCY9N",
-	"J4PctR8m6PoGvDHV3q/skwmvmvfAMxMMZzeoLu9TXeNNChnbYvddkzSn47F7195X68qZPjz7LCI/f3b2",
-	"c8Mdf3r28kXIk0dcUHCn1h3qM8baQpugooacEEqWMrsYSXnRSBSM8sK3wzDDGU+SasBqz0J+vYuvVbYr",
-	"EKnH/rwRpnMTDOdGeOxNcddr5KvvDUfd+eLdxMKp3dwYTpzadDNYO2olD7CzGvPv5AVVW0pLsubVCxzQ",
-	"Vc3TAZePViS2w/Z5FitCFwuozFmeaWTnYBPtC4AYW7jL1u49dR4jLLydpkbQtxFUlkB8QuLAEY+V8o24",
-	"DNqvkOGLiG4FO6x39c9qWujdg4bKnyXv+RoSFVBliAGfIIh8jXIFjih4POaoFli0GqwPBsUeTl2RgCAy",
-	"ms5ZMWeBNWihrC2ZMq3IvaMj850LLjMDsqXP/VeYAuGSYDhE+6KDz1uYshWCisU+yCD+Nii6ajGYZRuw",
-	"gm1iGjlNh4uMTfjb7iAGw77gzfVZ7H3CKIr4ie8S07dNTC+2hw9TDJfTL0VXyvq2gYfQ/a6FMej0BoSx",
-	"ot8rC2M+OOqmhTE7p+sIPLwyH9kopXUDDvPeeZd+R/KvcXNsK8NudnF9t3neh82z4fXyZt2u2fF9sNO7",
-	"4BHl6epcatoEdORgFuuBQZjVE/ogMLGMJeTs04cPH5+dlRwfQRaXE4aDzLp+vgmbSdQ9HCxTY5Pe3LB6",
-	"es/6lXk4IdTD/7nKD1yR+PdidN0RnxNV97VJ1RpX6b0qigUltLkgh3fAFeyVLRC3xqu+cwr5V1O/8Hul",
-	"8K3T8Bzotn0L3DlSOH1PhZWaz56f9fG5JXRVk17XVLxuWu/n9fIdfl9Jq/8kdGULMl8yV77CldPFTaHs",
-	"TvGltaMNii4O9aoD4BqKJLlKibEd8vlqweJtYZvXFtc8qxTW9ARxIYdXxy6tMJkE4JRKwdMhRGmJUFGZ",
-	"AxdnOdoLwFyLJS/V24Qzs5557VZwL/rduexe6bo+VccbWjKBNcCrxwWU4sB90ZhcvZk2EFwm37pCEDDB",
-	"Lt3AZjk8LPLVr26ltA1dS6me/uEHaqjKHQdSUmfa9ZY5lkOHeNLUbXVxkipHaM0RLrVcTG0ztb28sjtm",
-	"AqW+d88I6t1fUZevHJMbV+mrM7wOzT44uv1Jcc7e6p6HoWMSu/OibD3JK9Q+qdKnWgGFgaxYoDRYcAZF",
-	"FjSjc6aDOpPEtXOCZv9yylAHF2rhOW96LM/NMI8bZByw7K0ILicWhytc2Rh9QMGaeeAufAGBulyuENVk",
-	"bjQbqgAYyeW9pDSbBmFkVjBR4EAazOlbB681/L9+9b/G5JZzoh2VikDcHpDPZ0xYMVpBQV8MSptz7Spo",
-	"h+I4eLU4WqiLzJrf/Nn//H//zX/z6//zb3773/2H3/zTP/n1f/6z3/6rf/ybP/3Db/75v6vGRhzdqwZH",
-	"bFCCp5xted3eRkw3s7Mi8dNH8YB8jjZ7bDWyVv4Ncna4g0cDKCkkMzj2bEUWNyIKBgCzw1jigw/ncsTT",
-	"YtRyQuaUi9QoZQ9nXNDyIjx9tFmUTmA7a6RkwmlK0LrjpwpJSD8sp1V98KDc7xeH+x++Qby1g+jBu5a+",
-	"MS53zNqNJhsU+3DoXUuqGu0VG4W0XnCRdFsR3fg/MW8D4HJ7VUJnu/l+iHoWmG8qlgO5dDYDX1vEs+LO",
-	"0cs8aynVgRhJXJBnn5w9P8NAVKWpZuRW7GgeRyT2OqT5IxfhnzIjLpDVjbaJ9OTJ6dNnjx/dPkEIQKeI",
-	"DjEaO7b8Ch/ad7CWhmlXl6qKBLp3d6ESuWzhCXLpKD7hKZoUKFELQ16M6XKFodRMLhXhldIp5iO3JHBq",
-	"s+Zg8m5otwD7qCk2Vl1UdgaWkxEMA9vVgDwxxJojjtFwxjJzmVD/pUO3Q8NCJ8HAetO1WxwBjj22pLsX",
-	"0KpMxjLN5yIqraov+V6sJBR1x/EXRXPiKKgjcl2B75WLHc6zP6C4TaIAhCnkN/b8eNI0Xv/lsx8UWwjX",
-	"xdx79k9t/0Z62VOgAguNfeRLygDzKogEkj7NhnOeCMgqf7OWo+5YifP97l6BK3d9VeWtuJJuXnELnFQN",
-	"Kbbby09SsOvZGte7yE00eJxRZZNmGtyJnctpP3+IL387eT0M++if/cLegtm8IZMN4Q0Mw7PvmH/aCi2u",
-	"aCAC8WHpYkSGBTYL1vtlxrVmwshEKTqM7OBIRgXoEzwDNo6iJiD7YQJEKXqpfkVUzoEd3VBIPVSMZuNZ",
-	"k3uhYTpY1xtGjR6FEWOCJBmk6zkcVqrJQirFR+nKz7dI/wdUWY4qj52dKoAKsYylRWSccJZuOLNrSYea",
-	"sbTpcodZlypjz2RqZ40Raj4+bsS4mILgh+pIIeS6BV1SrjfORlqTDNQvB8iepyIJyD7wWUBvqmc8OB1B",
-	"dBFQKHKHuDgSLVvrKpk4ZRbQUb4uKyeE2VPmssFGK2LFiCoQklqyJhHqFH8IWsS8LCxfL0j8NGHzhdRM",
-	"jFf7n7BVvJELtykaFaCajaZrlQ1VLX5aeCRRVp/Ly75eXZonTZjVGDSsnNgGb+GMU6mcGxkEyZ77dUT1",
-	"eDZck7EnJwTecZ7LoB+7lBbQmWcgqvbsNpXjpqL2UIi2rSeL9qt5mkLWcVCWVxLeN63VVblr6FwmnMGM",
-	"/UuG0IHSmyQZUwpW0+eh9HJnFyHi63JpYddaJ32/lhOW5IvhBVs1tP3I/EbMb6WQB8A07d08Bptbw1Zj",
-	"J2jkcm9sO5FSyeR6N2G9YlVEEifBXdW3smdR0rGy2+0v5RO95XRcRf41cQC2Fvimw28RZ14zL8PYCw9P",
-	"i5tvMJE5HOckqp0yc3w3cLkPpTUmrQt0gAB0wwHNy5GVSSx1MmfCSOkYQ3opWSiWJ1Ks5j3H4QGFG2mC",
-	"1j0jsjk1L4AgvlaGpum06cKj0+qloIIEXHsiN7gWQIf+hRw19PVTOarMqIyEhGYOlEk1qL49+1NrxauA",
-	"fMV1tx0F1YUajqkYszRtOjmfUw6BALroHAhYfNKvH9jl9SkBDJqclIu3B904L48FxpIiXW0VM26vArtl",
-	"6vN2RC8OeyCERGExVc9k/H0aXm9uplXeGh7e0v3fwO7LB6x03UReEgt3pRNc1giHuzWW2E53bikJ+72i",
-	"mcSp5TduI3EKSU+HcDXeEYp5aLCtygn457IhB5M38CmMQ4wBLipGUH+WoLJ8NddyK1JeYNS5e10Ac3VA",
-	"uI685A2xjt6tW5cdH6odH6gMN/kVpibHqtHHn6H9Zk5FTlOP92FNAJnMjo3+6IR/F6yJVZ2aLeh2PvEJ",
-	"kVkUWIhsJSgoY6PAkgSu6scvTj969nj46OXDs78Hh8f7q/XMuScei2nK1YwkcpzPzR0bVN1Q3JYVLlyE",
-	"d8xk7+CM7hiGz8V0ME9+D+ajGiEEHIHXr3wms+0LLePiM+Xga7rSRCubA4dYaqR1qxRl4FtAsCq7ABbi",
-	"F3I0gBeG1lRn0WMq5aGKSh8oSxHFUmYEut6QR2At638FPDGv4wlouAVa6lvhlODHQcaokfntdOpVrzI2",
-	"llnSU/iXacJUa4fs0gx9gPfIcGo4O/aKnxH8IZSK8QtXY36ROzGonthIVVMQwqk5UKOUkaXM0NxjnYtg",
-	"GBhlVIxnRArr/6eKxGYVB0Lq4UTmIon3uivYQ8+Nm+2yOT5zq/IWbstuVKGbXbYFdva2kqscW+s8kmBZ",
-	"xA6Lr/zIS9bCVmI9cmXIxerlZO/4i168o/jyXdSVOYRScf8vPjIycP/XQ1tE/68Q/7v/+6cpy3Tw+puo",
-	"yX+9WjCSsDFPmDr2Afv+KyNb1chhHpZnbJ40Tsr8UBl3DBEJ5cHFlTStXygpBq/pMmD78O4T1lTefUNh",
-	"2DT0cgJNdQvEZYq9olC8yxevMpwAUAtjwyemzLJ0maZyaRRN5EudzKG3+OxosENBzZN9p6La5c4Dm6HL",
-	"3St5wWasTbH3sC072GsLUuGJw+EAvAVzk2NAFsinlyALKrKQypq68AKNCE2VdFKiq9e1ZKOZlBf7PGlM",
-	"nTDNKk3ni75hYNj9jC4WTLQHgLV4AnvQ5ty82HgJ2RSdYsRd63QtqvjlexFlDsPYMi7bJsH1rLwLVe23",
-	"qCLiZRLnBQUTkZUOwCSVsGGC4MMyG3E9XKRUOFNSgJoIf9ORMNsqdR/aUqPuz3a/at3J3GdTY2yXjaaS",
-	"CSPmCkxOjHQfxHRjyDATSeEQp5MJG2tC8Su0dcd2sEOqwapRrdzY+8xwwTWnunuDFbDIc/p2mOQZGiaa",
-	"4yRTs8wJcW85bRMmwAWxZatPgnmTeEFXqaTJYE7fPrLfNTpTfU2M+0f3H5SrYjS7gBI25EJtgG1qdnYf",
-	"krx0772z263FOY2/GSJABCAwN9y0Pib88ODgoGIjvjXhEF0BmKDAnqGdiEiBf9pDdxssXPchLda7Lm+Z",
-	"nhYsK7UJL6Kh+faAvBR2ZLB/0iVdKcQnqoSSrKWA+b6MhXPUhIVj17Yzi8K+FlTG7Csyn5n3XZHkjc4l",
-	"bEr7WfU09r96injQPs4CPmcy18OMzW3kYcXZheeDjJheMiYIvscydRLU645gN7mfXNj/Ziemsc60tR32",
-	"v79KrMFug/sH9X1QjSuxCl8Rwemvkdbr6bwx19hZxgY/MLoFOB8GjkNbA3B4DsLfMuYMBQAeaW+kAYlt",
-	"Teof2O+p0U3gr9IXQb2fY0SdGtM0hUQAkRArF2EuD03TovaP0wvmA2JvXOQPehak/ijfk3n73tHRIEAD",
-	"dlO2i+7+tHjAxQOsWxs+CZ1C7lmYb+yeBSHjwdPQPVQidMUlFD63tFQ8tSo+/p2xsSySnOFRKpfDEU0p",
-	"upGQ6BNuo5nwz4wpmeIA8AHGGQndNwDKkNRK6Wc4nvDRE0fA8OFjT8Tw6cOAkOHzRwHZwueflgga/vK6",
-	"ICo8Bk06wGWGhyG7q/6G+vSZI3Dw7HVA5ODxM7n8yNMZnoP2/cTRunj0uqB38fCF1EC7N+ZgomV7h2qZ",
-	"6VCg/LFTxSzot57tYpShruA0tPOWSk5TdRGVxIADFAGxDIINhrTgtZRngqniXsCa+o7buIAqG9VfACr2",
-	"CQwzox9yNZzLjDVnVSc5u1JIZbk6+fZhmTaId91Sf8zS5KOVzRNP8pYJSTHMxThltFvQE5/aF40sk3GZ",
-	"QXWvr/vUhm8zL8dmLvExUYyR2M4rHtg641xMrXkbtAZLugAgniuSOITIJU9TBzlvbwN3SZgJJDlyKCht",
-	"P0wpRmnY8E3X216098uc5ZaL2zqE6CMdM8h+AB6tdX+w+Y8Q9OYsGIJ99NqM5JkdiH32MY7H/vW4GJZ9",
-	"8jM3Ovv3C3nmxmifvAqH6jp3I3Y+onxzlW1JFUkpQEhiAydkXtQf59qWiV/S/pXw/VBGLegU5lAbTc/3",
-	"WQzHDKWxTZk3IgK5ZGP4XVmzrp2jC2IeUwH/9r2coCSy5IqBHxrLUzokIf86b0pBdne5WleCX1VgX7+v",
-	"7AB9wlGpS3USskjDICEIHcLpqSCaXrCCQmM5t0DfvfUY3EufcbZsMsOAcmDrtTeEyGeEklevXz58fHb2",
-	"9MVPcAwY4EMVGaeUz1liXbLYkmJjKRIVW3xX7bQPe+Kbt2HGdJ4JX0EOtkXvDdcPN+ycqosCck7l8znN",
-	"WjYoK65CCGa1br51elFXz0+TNQX2fdi5ZafF8PzF5Jl96aoJ+LU/I8U9UuzVpvs+8I/WrntwtXbXO4TX",
-	"ACTLLDNb0Ixqe5tDRUhUO1ydyiYKBtJNY0LqKGXzAjvX9ucz/JA3eXgB7RICO90POL/1mT1PZDZ/Ofkc",
-	"lZyGG05pKhKamVtuIZUtDRLb9z+SCdx3aq6mVDP/DuSUoMfE7GwX9Ec8RJ6h2Nnzs59Afv0Z+F6domUj",
-	"P6dcaSPxEj3LZD5Fypy+ehp8iTenEZOsZzk2jMReokFCjb9I7VTMjsEB97wF7WzPiu/dE9fMu2jPyivN",
-	"/BJxlm10wEymSTnjGNGl+QRyWuFdeEkhc+7H/eCzJs5nBvaMUbVpYUaIBm/Mj33i4pMxzs9fA4ZNNtou",
-	"1poqrou9+PE2bXNDBNNCnQngZ/5i6MmLQ1yxtvvRrraFiCh0k3UMdv2BDnhpAE0WzqBx7pi5dmZBKTat",
-	"zznRLBsmtCmP4JRYcZIsaKahRTJi5u5WPl9uOWM2LKpQoSZ5mhLTJLn16fnD20CjBcWST1yMGRxqkNcw",
-	"ebrdGnb3wf1uYxhGsrZNAX4FYdxiIAIjNiOwaUilocOo0VJvXmEiGZCn2kWoXLCFBmAQEP146upFB2qd",
-	"99aBjACcEsqviYQlA3JA5owKhTx/sNHUD9ZlgbBF2/wLp0Pr+kSu3q0N8Y3thQdjRsmGKzLJGCN0SrmI",
-	"LG6kwyrxN9sFA2RJSgRbul+vf86Yu9YuRdNgt85zBdcFfsOSinqGGZHWnwOvmMdzmjDMSbBRe+jPYeKS",
-	"Z1LMHc5k/PHTs/OXr//+8NHT13GjkD1hLGlZl8doNISsQ2eBBNN/nqZ4CbvtSptW0DSKCf7eHmpzHm1N",
-	"RtMOF9PIxncZTcj8VHihgl06IKf+djYbfUJ5CiMD7wbsE2fSTqUq4iPWr+WH4UI+aFrINdvW8rRgkbZj",
-	"NBifiYzGGV387gA9pmBIiB58/fs1Zcm0lcU+nAG0kI8lhXfRzm1vGcijyedGQckX4Pegq/ZNEZFFmivz",
-	"ppaEmjcMp8dgUq5tuQoQOJ3Xik9n2u6na5+5nLZM2yfoBFkGUXOqjhmxNbH3PBbXPQ2/YYZLnuhZlwER",
-	"D0yQgg1qcsiWgtIYFuIJSpe4n13lTlkU7iQrFtqM8NpcMnZhJiOFnjV6wJ0foHUR8OfCJXlDBIYYTrWg",
-	"4xYV6pVUepqxs589I8WrwKGsFAJ3NPB6oFbkNRK5FIUAi99CdoEtZ5/xS56yKSMPXz8+PX9MjKasB+Qx",
-	"yOs4RxTyCnZklgTStgblgP8HdzdAh2iK5f9YpoZNW0G/SRaDX4q5zUvpdhwVD1VLmug2xQa6RUvSVyNM",
-	"UK3fTTOiQLnHLpvk2qdiJHORdCGgXguoaWm+66llh/Uo+MIIJRAAwi/ZsNIUTdMesa5NjTbGfQZP3LZe",
-	"ZEyxoDbPnHkIszh4PcZQEuinjXRVuOgevhqM0yojMao2uLiwEBPCuy2kLcL7eHD44B5CQaGNbSSTlS0a",
-	"VK7iZM/ncXG5l7PtEU4Az0lh03CAb2txKlqcG0WMBJC65w55hS93uSO6gazwWnQmycb4he5GXLBGN2h3",
-	"LzvkS/FyMsGkSsRRtFuqGwfLRq7VpeUr1gvalPsER6GKAowLVz5+bUe8uvNrUOKBbTOklV2R2upaCl25",
-	"RpDdhB/JZNWVV1A/qXD2HB4Z2vgss0F912ZZ4A0YNng/iCipjeVRhTP2TyFs4HwUBmkkKefpQb7nDTIY",
-	"6V3ikRZpzuadK3N3jVZESHx30HCOKoG9RkNuii7XM6/7IwSHvRsTJjSfrADU0oq2hiMBPiUGj9jX2S9z",
-	"mhINQqNVvmmWckNqYJBC6hl4szCC6ARdkuWtExtiwMqFCJJYTRXyyYoYMtMGDMKB2LnfLS2jYK3tCP1c",
-	"HG92eJ1h8bwIo97MmN1QS7iZX+zJLGHZAGxc+E9ARTQ7uJcZ1LFWqmfVkLZG/CSb2tK81YLQqTBB1Gzh",
-	"DXC+ymPoqODYiPwXZJXB8oEga/0BAIeDCfVmjdSJ3fh43ZdXSIWXnKf51wWT/GLvHtiyK4f2sOnMQvEb",
-	"9B7RtN3YUkV5jX8YkxGbcuHlEZ5VgF9x5AWka3xwEBtmM8mk3ZXIA4oa9AEoq7VUhZUw44qf8iQAi3WR",
-	"qw5TFsK/uqBeS3UQB42WnbUIpEHuZiG1HBuNHjaNmbuHtfHPJkQZiYimJZKaOc1pKZpkDmYL6tG5gI9U",
-	"fK++oiWMJVBkKoIVwJ56uaqURho8/8GAap3xkRpgYnR0leMCSMxq3aHc4Pw3ZCFSEgfXbJBOqwL7j8OC",
-	"9mcLfUGlU4MRUS4sdjB2YHzVC6/h7OhmmGrAmYBVxfFwQeLvff0Oa5j6DGEmkrAONrgI0ZoAt9bMwr3R",
-	"NHXVYvD2Mm1R8gdk9A6izWMa29iHGSCwwktREDMQj2L7zQ/dN2AVzOeGUMuZLI7IgJzZvWlZDdy/sY20",
-	"/IXkwpnVcbtWeP4X3/sahZl3b8j3vjavSPGMjliqBhAdaIj/rnQFbINi/cMO7nzYFOvaJqqYb64YJGdk",
-	"hZSPaWPEx3mWM7M8lYvehpwXQR6NzGebfO0JFzQdBlj7zRDqNiiCp6mLVIoKxTI2EqvntlZ+Bm7EUsWq",
-	"wOobO8phWtgKVwUoL2T1MrlIG1vsrCPi+VgLs64gOlg11MmUEBTcZJdsDhnqhEp34mjYawifHgVnVgq2",
-	"5UDa6y49ylYky0U1t919QG6pmcy0N/HcLm4N3B30gqkO9MP+0SsbeoZBE0r4WHdMa5Ex8xZLiMz1WM4R",
-	"gxqQr1+9PDsnd+iC37k8vKPmCvAR4sCwupR5mkBo3V5k/1hS8NLjHyM2tFF5/u8wfg8f4iqV3uHzPAVO",
-	"0C8iwXKhz833ZziY8NHnOKTw0UcuOq/8MIzsC3957YZYeb0YZ0sIbum8rdE7d5sE6sWCHaeBhv1eMcHQ",
-	"WTtvPMWwELGuozbtleyqXTVA65/ssB7ozdhKe1lI+wYVVSrihLJSVZVdaxntWqcv3uy8Wus1WGrLi1KQ",
-	"3b1TKR9ArL2vZuAtPOJlP1iHzbaLqND8Dilat0I3Eahi6UI0L6vXaAwfWe8vPLx/98FByWX44Fpo9eDe",
-	"jmsFr9tCpUDJUGiuSdM+yr+kclcVoprZskFB2of/Hz7521/98d/+6k+atPP3r+TylVwRbcQPDcnOWGzB",
-	"KtcCuPUh8u8EWdtdMNdVwjw00zTB6FHQKIvA35+evXxxbK8yCPoVCXvLVOTDsQEjFuahyC1M9FSDg0Fa",
-	"sSLEtwdglnCoXGCNNlchWizQRB1/gfvq72HS4pu4bEyD91WQw69zhRYVfD9GzyKUT0bVyGVlFPoUNNFq",
-	"TzvotKdtbe5whDftbixZBG6DebRzCaMq9bqpyJtQJABS5UZUCex5g+rm64IzrIEQ04W4IJQkqClHDREk",
-	"oK1CGjOt2J7Coq5u1RsgFFDbVh4YERw8dUv43ma+HjDFNWhFGZvkqlSEv83TG9Rsdh+5IaxbCS9BNuZ0",
-	"QAkrV0VDqxMSj3Ol5RyhPsSq5il1JgZgVnMqKAou04xOqKB70Z7hQXMpDN3pYpFxxcDLq/mc7V/kc3hF",
-	"TrWE9L/LHKoKmx4bQ7/8JNrk2fN2SVaFIc9zmTGSZ1MjvkHhdBCBpQJAZsiB4x6TgmibDWe4CV616H7h",
-	"6lol5/q2tNO1Zo2OM2JFWBvhhjlcDXJrIbEW+IG0AHNAkHNBYD1tbYIJzwz1Hs6kuTzMtaJ1ykjKAH7M",
-	"EQ+3xPcVkUtB4Gq+pCliMVoMiQF5xibanCh0FhnRpU+wXbPwvIZcuyjweuXYqnLQUneH16mZ97ks8LK9",
-	"HqWz14f29UalrEcD9pT0RHCxHwXgLdcmk58Hmk+VB52QGF2F3uEQyu1TfgnxG6E3DwMSHPBK8xd9Zf0N",
-	"HJq6GRHV+sdL1yzNTO9KB5PcvF5wKW7J7rg119jOZaebkJrOGvXt8yZNuyB9wwW1hV5eSPi//fd/+eu/",
-	"/hff/JM/++aP/qJLYd9OQYcJ43XxvEUI89cJoOxKEVyymJQs2FsMuJzzNOVF1Fn7rfLBg3tmeJ1R3J+w",
-	"1fWg4fbGaBK2Zl8P5Fp4tROl9hO2un7HRS9h1xCvQcjd2UH6hK22kwbcGjRIl3m2kMWJuWCran3q7dlu",
-	"ZZ4wiKZpuUqmTVYIh9t+QmiSEErwV5vb5vy1Il3ZyrQrMofRlc78V7P988/L07p7vzwPuv/Vm6+Porvv",
-	"bu1DkWh8cPfd7R/f2vdlo/8AazjffXe7pYA0ZPietdlezyF1iCqbdehRbJwz3aYSceFkX8MBlGY0qZQ0",
-	"JzGAFgwKTJGhA0JzUYbdvKKcr9kdmvwMkp4eC92EZHAaVhS26VFcuVoSEPx0bBRWudjPF4ZLj2WWsTHc",
-	"+bcQ0WG0im9HIKrb+sm3BJtSzS8ZiTENJy6SQmOXZwzfEKMwioTcAqj9+hcQFuG/sKGbvkwzmJAc/7VA",
-	"7ETIkUxWJ1AWCeD/4PPbcMPYrHaiZxlTmCJ+y3d4cHtATm05GFvhyYxNAbx6hvpF7BJigqSzuJJCpiWi",
-	"0smljSpI6CoKYuaK+djAJIwIomlaTL4IOQQzEaJU1Qt2OJiwxg1rfwwyErH1nnXk1sGygG4GaZylZjuD",
-	"0+2bjQ3bhC04Qza8ol8JuG/zBmxP4j8P6oVjEIeUF/W60bhHffyHrUtl9lVzVaXu05zK5VC1JDGBHs6W",
-	"xf6O0Crl9mLD/scSjnLBhGFPBe7cliNb0gxqar5nQ8vYnGYXPRIommQbv7+LIYRTLS1JsGV8r9Fetd5n",
-	"41VacOnd6RTh1bBLcQj7vY64jsoMbja2Awez6+XbeVjOM1cWpV1QARQ/999GfnnXvtowh+XM8Vhz5yO6",
-	"ckRmMs8izOgWCYFMXmc9B0nuq0LOsUKczWGxCbiSYAmY6sW7wLu/c33g43cRvG/GstEHOInNPoFc5X5f",
-	"vGtbWdUvNukKFHnf4gk2W573cfSb7JX3cvz9N+77NfzmU6T0YzGWSaskxOyvhvc8PPsMuNNPz16+KNtY",
-	"aRAzzhXkn6QroxvwhHx6/mT/A8xJogmhCh9Y6BjvHoPvqSI/+ejwg4O7ByckXmTskrOlGWJM1Awhelwy",
-	"BCD2YMjGymb10gTS3lba+RuNSIOBymSRsTFLmFEy5KUDM/Dl6p1DDga2F+3ZMexFe59zkcil2j88un/U",
-	"M2LXjPep+PT8iWkJ/yjaw79tq9ioXYVXONummzjN56IsZnSW1Wf91hQ0V+f2wvwSiut0TGKgRhzhPw4f",
-	"mH/ZiWABoJA2sb2MUI1cyuxiJOVFL6BZO5b18jgCCZLlbGXjLOwEuCKJzEd6kqfNVfhOweO776w/Fqe1",
-	"IABVZJoz5dPEfYD7GHzgUD9lxMgzqrkgKdOQLMRFZfYD8rwAGa0OUEjtB9mMBbrcQIjkSr+WDcCXVbh2",
-	"twEiv4FsT29a2IDdgNvZ/sL91jV8z28gGSVtUbJTrvSx4TgR+fmzs5+bHWfYTqhUjbhATMl62sOMtTns",
-	"4ScMAnLbtNEBgGwG33Zszaykr/m+3n7ZhdeYsu6F2JlsHrCf3QrnuJfrE2Rp2mDbfClcLrdhM1hVA/b2",
-	"WiSHei6wzmhXYECYjTtiqRRToqURsn2HTUYFpVZN5f3h+Fn7isz4lAufPxf5OwzsLabRBE2X80WugSll",
-	"CBvncvB56spQc8Ct22juGVJ7Lej5DA2CQX9bALrgwHAdHWUc6du2AkvOIPGxvh9mUjXUJTS3L1z0e8dH",
-	"CB5OU37J1ntgbW4lltW2uYr+3lCaHB2QAH+hFhaZyZT1wCc2fbyGVyEHi4kNYKztCC2ciR2mA9jJctEf",
-	"uBpbarQJnoKFiyemazhIAGrcGLBqSXxYK9eyMS5HBffOQaECVgK+ZZhsLi6EXIpOT08xuwg3iFudECcj",
-	"GHGxEMFeadqLz9tSE2OVj8dMqdjmXYOcUCQlEjpyUAuQwAgCycMZFwzOva/eO1rVxZJ1lD8qxlSqndkA",
-	"jEE1DWsPD34QE/bW9FQ8ckhgcVTBIbbRnXAzQm1UAojKKvAH2JKJGSOpDUpy+BUOVa+Ew+7w+gBYz2bc",
-	"xzbVLyYZm1MuVN1VYG3VfRiVfTVCH/dhOUkyrpVLsdVhGkqmxHvtcKLdeYlQAAQTEzdCpOrDDjy0JlWY",
-	"66n1BkX2PJJn42js9Fd98i4fuXeD74ZOEqmDrG9EfJdNIy95wrLvK2JliAZlIdm8JICt3HaVrdGP2FeI",
-	"Ngtr8fSvTFVNeW49LhQQbkpbKMCiBuJDobEANasxxbrwBdPFotXZFIIiO9jgehp7mC2t8lS3KX7mt5C1",
-	"XMshb86Q7lEgRMk8G7PG07STxOf1MWa2PFwptKw7jswNYs1leO5S+ddH7pXsCVkFVNLaFszeqJTlEDJo",
-	"gipiA7MrzpbentDWSI/zinXAKfuQa98iddQCF68VeSypYYG51tYtRnNZtZCHxOVAQmfgumSZf6VSAQw0",
-	"2uyCaTOrpjjy51JwLc1fW+KLj/MsY2Lc4q13vxY4XXyM4oirQWKOtcf3URrMMAnl6YpoqWmqAixVX41z",
-	"LMUlBmXLjCWEzmWO7voicOfhi79fCdsp6fIVME+I0rn77nttlXOHX0nB1lxPoRsH4GGNuPaTxwUWAU3m",
-	"XNwxvIQrzce27ggArjZONYCNhWpB0OqxxxIJvyIXjC1cGX4YSeRjnMZSjHnKsUZIrmyArFESYMSgcEOC",
-	"EALOFuQ7VZzeOTNjmVG+STDtwf6Hp/u/T/e/Gt754X5LEtOScj0cZ1zzMU3bE07PA/ON98pjpIpZ/CxP",
-	"mSIxNGYWIYjYgbIeJHZdxCdlRNu1EU5H9z886hEMCd2yOcumZnt/i5PwfXxrs7Am2m9xDraH6gwKVF9b",
-	"9GMKcnRWpFKUeyvlqkDTV6dBk/vkBVvuPtbVSvN1yl+w1YCcYaknTFH5iNHMUEleMMQ4t0muC6rUUmZA",
-	"rI+o4mNCcz1jQrtykE0D3DzGFgM9O6JJkIa7s3baNdulofMFWwZ1d/rhALsP3kVVgig2zlqt2/Abit54",
-	"2TMsC6+OSbycKTYexpbnQ4kGQUZUsXCjtVpboNP67N6U5rfTZSxItMul9KE3DeifylYRsYYSRWIMwYnN",
-	"9WyLyELcPVlAQYwXeZoSGZgf4XEft9kLkEWLa5iO52yD2/fWj49v/fg4uIP33/zBl18Oag9KzwbD/Te3",
-	"y3/+oCVI+YXUrxlNVrbsX203tPCSNQUYF9RoBdZUMObZOOeajDJGLwpzkAtuVhCKd0JiIYe/zKWmcQT/",
-	"hiDZ+BiLzkD8iOGJ5n8+AjWDuNGE5IsTEmMJXNsnXSwAJMDcQAuZGqUWFFBboAffHWIRHRchDeb9mCv7",
-	"a1wZKDi1A/Ec54hFHWHc+E8YNsAEp/0L57oVeOXadA9eyJ/ZposnT2wPftlsT9UCSGuswzV+UZQtsreB",
-	"XdrGUxUoIo+3zUYc8a9qhbB7XKelTPSuVHTTRx/zzkf8K2fa2TRJErFqWTJEe0Il0tBulYPoMDqK7kb3",
-	"ovtvok67RXNlZejnc8q1rSEMf5+hidv/XRRYhj9LRZThyWMbH2w/l3NXk/lNibYPOgi7TRX/wuBS5hUH",
-	"ZImzisghsTb7iBwRrLYdkbvEF9WOyD1b3IiOhKFimq6KA+mpvC2Nz1hA4DMWUPeMBaQVSYmuIjktBlOD",
-	"X/NbMPI73pOi82z19B8011+PQpgLy8kqJoSmE9nzHG5ztLACfbOlvcMQj4aADh8DOnYc8jIBhGqfgUIL",
-	"GxvgZ9DxzLtDQrKgURU2mdHKV5FHV7WJ9UVSeIwdxnWnSFEGvh81bWX5nnZkBNXs97I9UNuYuzx4p/Ln",
-	"wFfALybYtIm3Uai2s6n3s+KGh8pZc6uZaJXuK6UF3N6N6gc6hPwvAf3bTdt1yg1jybMGGbwQrmrEypX3",
-	"FK9XBNyLve/z3eI/hj3vPNo87Pw5TZqmW3CsPnAJfYCDa+wGCh+ZGy3NjCzXXI/Os4eGbE30Zi9nEuHP",
-	"sRm0jxs9ZsRILiCHzWgoJ5BCZuuDWtymAoC8wOvtFd3WtIubUiW2OtlFZs3a+ELMygOmjf2w5KQEusvF",
-	"1ONzRBbRBr7mwpazBPdLlos+ipwrQbEJaV7jN8m3za88iyrtxFJ9Z5s2ZPdT16G4jjSa0lRsWekbT6cp",
-	"r06AM10JbUiSzN6dDTl6+KOzB1jql2sGu3e4avdXfUte/fO6i94GokGlOPiU+J1RHxXW/e59e7O3UHUi",
-	"Hc7VtM3RHAynHBdS8OrO82fEuKHHUe+MPA785EJql8rb76BroG0udF9fMxgU2ml2TQWc/H5tdEs3eVCV",
-	"xsgKGcYOuI1qq0kGdQsgCMNcSqrNa9YpiMNLBQS5XYUZ1MNgwjPqfnm4W8g6RT1md4RLXLBY2aDAvVu+",
-	"0h6rbWxHgG6uYnl+c0S/dfeV9Q6fl14U9I2sex4Ztk0eD9PRa5rHt3rZ6raxe72gA+6hdmnZjrvJub2J",
-	"6VtXaDuP7EN8z4jW25iYSlFhDa54bM7CkhmZzjP60hoZWROCsHE0QbEZiIz0iYkXbFUpkXl49MF65JsW",
-	"zBv2dsEzphojwF6UC2OFVUuxtPGrQq6FYOuAf1sFXyBMIu69Qe+4LxAOslyAT3ON799yRjyAtTpeQi6D",
-	"oA0s6TzKFRdgHVgtGLmPJzouglrjqJq6ELsqNXP69lGe2WAQzLlzOHdhA/1nuY2Fzg6mExvUvlbAmNkB",
-	"NxOzhKJVYPPZaiFUrCrzpWnqlBpYX7gy7Mo307mNqBYB5TVI//F6CL77R/cfdFes74O7VpJ4C/C1rC2Q",
-	"FIuBCwmgF9TW6iBaSihYf1zkFJdiJeF92+yAPPvk7PkZGdN0DGUgrNs4LDsUy0vDGOfMBdyFGw7icbnu",
-	"v7s0nXbLq9MXdM6CG7yTT36qWPb0UV3XaTK5eN5bbNvuS+QmzBqf7TpPp7b/1uOrRbhPklAShAuBC4KI",
-	"Zogmc0XEtcHWkGvXg5FeJcy344yIyH2i5JwVAtH1eYDC4RduirJ+7ey0VcuMcyn6h6EHo+LOqz2reIma",
-	"NPraidqF6DVlyXAtmpCRHUD9wWWSGcQnz218cygcOUidMIWHYfV6ZMq1FiBfvBcuUW8D4qZy4Xb1sgNZ",
-	"sjvbtyTAbafV9hW3/O1WkxeiEqIvrIHOuK90T+Gw5Rlru726h7iVzhRKWJ1dFD6bbgcWbMQAAbyfmvze",
-	"2ksrAuJWIEslW0yTjSObmkEVlMQtgvlRYmUtEHtRLztOf0xSj5kdQLtsCUfaxzrUlc13TRamJutztOdT",
-	"Ubp5blgMMTxbJyRWK6XZ/BgLQUChSyu62k+4JloSKoTMIcAH3mtMBDF3HUu6gfWrZypUJ3oaoDaub36d",
-	"vsWCYwc2rLJrliUWIz80bJX5bu0kVpItA04fFDi37gLP6Sq7oHQNb1blPNxjYbZKXYrYPsigz43ry2p2",
-	"5P71tIILc/yS5hot3pLYaMuM9mZ6nrZZeGCYhCry8fnzZ43HwTKt7jL+XKfNsXxX3ubB7i22NPZXkLpM",
-	"B7/XHOWuvotuzoHtRqBuTN1zI9i2PoA/DeW6Np14GZvt/A08Q0FN2mBID+5FVzg+NrUZokHZnPI0PiGx",
-	"fcdVUxbOgMIFKMMD8hlCTBiZlKkxXbBkQLAwtJwQtm/agQAhW/69wQDzva/ht7EeQN1ka4cpnhoN9u4Y",
-	"KwzlmsGf5jUbrFQUYhnU4Ez6rFBPsSa8q1RYWYhnYF/2L+9Mbfcca32xpfW8qcqG+p+km+QkN85I1HW6",
-	"/8NZrUVDai/xUzOs9U7QaI5D+LpW9tQmH/eXKlUlthCgFFwz/x97f9vjRpblB+JfJf75b2CkmkiKmXro",
-	"qhSMniw9dGWXSlIrU62ZbgmMS8YleTuDcdlxg0mxq7RoL9aAFzZgG9gXiwUW8C6MhbEw1i9tGIb3u+y4",
-	"Z3Zf7VdY3HPOfQpGBIPMLKqqRoPpUpKMuM/33HPP+Z3fiSM2GskCuKWIx9/Ium6655RnzQo3UsPanFES",
-	"GLAyY8FyF+ka8GccLaes5Eiupvc2qI36yhQiGLCKCHlzyymfdcUGnSNtbQ3Uw/My1B9OKC/Wu0ssP8a5",
-	"FUjXtXuWyEfZAsfdvYo037IYijKyVveDmnXmJb1qsNeXbBJ7XvOjuN/vRyTKVc0Nfuvd4nApNWNI9vca",
-	"Uwqb0KK0bbGBLMH0ezTyibHPJ13ukF6E/vU2CRCtddgo6PPRC5sycxHKN5cYsz4vHVyhO5xgK4a+KjCW",
-	"VrBXWEOklX+Y1kMMwbC4aSDDQxmTvvGCk1VyyEdsobhHTJWj74gXUW4uhy0Z4bZemtCTuqQXsuCDRqwi",
-	"ASAh1pNWxkhf9CFC1Hh2EVeNZSQIUHwYRlwHY3HnW5F+SAyQMctIDsw6ZOMhqBiO/6azBibv4+gCyoz2",
-	"3hQBzAHlolcOwHImx+OOsUxoM3qhX6I/9atQ8Ot8lHHWgN1imPxhqdVvpMYgcin9FWx9FvLr8Lw8AZgd",
-	"wFkhU8QCK7BfIdU7WjdSzNjQixKwlFCgmCkxSBxnGqEoO8eUKVNID5cnvQ1oKaGip6dnz548xgB9/RoR",
-	"oSi28nBQlGgRewbtXHOtUdPIIkuBZ3BRgErN94uhHryhbT2Wg3GMGFFtkgc18Kl6D+vmko8OICHv5xnL",
-	"CTJi2KX0MJg0XEg/pW8Fy6nIuFdYyucc8lrkftgciiuRZdAYO2o+kyt0mnCpHReZXUuv6F37xVMoBJbb",
-	"qM6mROCBLdxT5g1jiroRW1E7XPwMh5CA2qXESQcSFpmfRKWHJjdT3QVIDqg2ixjd7P+Bxz3Bs6XHqBEM",
-	"Yug566A/AdeMKCkNORXcGaGAR8i1rOWNujdqgBU1mxKEr6vk4Cm8ps5suKq6O6fywcLJ2vaMf0Yoo97L",
-	"tUI2aAZdYozpoJsr4ZznqedC4I00FLXYUf28of0la3U3He/6UNzuzg4iuEaLGzk91ricfOTM1hRSxDfU",
-	"MBv290bppBeqGpCW2LSa7YEB0ppBlDXplaRXuXMCzWAY/nziGBQdFxAq7n72Vf3o4WJOBDcmWrqhqYu8",
-	"FFlX0jgcf5NSyrYQ3X9wmHeUGRV9ydty1SMgDg6R6hTU7KJwFn18sr+XzAZZ87J4mzkQ4VUB7YOYnfzb",
-	"SOmhz8lHxrkaHpZbxSVuE2ponx4UjTxlc16MeF4abnBD5wl83kCRlBCTZF8fkEf9fjDRcjHMvFnObS7z",
-	"zRsGCt8lYrK6ELCg2gDKoPuts3JtG5yb390Nb641+7sFeSOw3+vPaM9OJF3j3qMfbaU3sLo+fkSXbsWO",
-	"QQLXvw+0EgPJIr3f3wn2TytnOyMpkAKIPHrDH01Z+RdgLp2xshedmjDPB3c/vwd5N8Ae+qvzF8/jaMaZ",
-	"WhREsE1Xu5JHas5GHK6fAGWn9NrRstCHEyCCxossI3+U37r7/X7NJN3I5UCU6KDTklT1orPcTwFPaljs",
-	"XVT11Z3lER+P+aj084LW3/x7O6PIdlS557QHA4/e8b2dAi6s4gG57RrMivibPjK1cldJJ0o/WuJGsCFv",
-	"lf7V5yT6y/ZWepeMzbBwCwRrYYyXoP4Fk4vmHLxJVqOUvItxRcu+ye6u6RtdxEUVWnGz+mfrobDfc2+/",
-	"Z54H2azVNxXGSaHHYsinLKONwLKMFxEbgZehAkXY4Hh/UQzFtoeScHDZjuE+uhI6WrbVWu27sa23dvCu",
-	"eFGf86iV4ZtEyVhMFp3tN5VEBuHJ2RgBV6nKz3GUZfSQgCZslOVjUQBtNsIP1/MxwPd4V9ZXYXw8SKpE",
-	"bdotq+i2Xl/j6dXnnl65NpQUTnzrB4arsssYjBf4CGjzOZDUBkYAxa94wTJXH1SFpCYupQs5XDz9og+u",
-	"UFupNShYx61iMx5YEqBMDOHrpHJ+JbNU5BNnLnPEVcf9GrKqLOWqHACPaSsXqrHo+esWrN840iZ8OaWU",
-	"NuBiUyXxAhIxNvkD0gUnv6VZCTFmp8rts7m1vmPOb6EiNpPksD6GQfSSgdtMI9SWK2wuT20zam+/DWvN",
-	"3YYLVh+4BzXPeUH5VZzfAPy4RzbvCi16MNn4zdSjVS6l0SxN3uUm80Jd7V7gBTMelt06KWqQT+fGxoKj",
-	"HCAGXPXgTrUhP5gbY7c2yEXZraPnrx89enJ+vkst1csT+O0WZTvjB+3EtuQAnqiT+cNQwsWer0eZIIFC",
-	"Esh4LTh9gM6JrmHpXZ+tJjQiD4irsKXng6BZ62OAFkZINbQ2GHA5Ijc2urf0jG6B9/B5NzdKMix8kwEd",
-	"pUluMwWVvBdBXNfawjYpX8CKpqeRstBHqhRwZC4QbXgNo+AcbfiDnNfksnr55Pnjs+e/jNdZKExWmXib",
-	"OhquB9VaWI5Aku3qsMk09kG85sas2rugJTWWxfV1XimcqMm8+AOzZOvOSXNAVFUiJzbqtlGb+rjH64VR",
-	"WPd5xXjJYJy2JBM6fXkWvX71TN9geV7ywuRzY/M5OlimWrUCbgcvaQcmlUOTh4egMWewS5E5Z+UUU19N",
-	"Zc5r42maWYT0L3F0dBylYiJKpWVJSclLbCN7Bzv4gkHNQsXBJCGB9gGOuuAToXQ9VpelOeh2H/pD0Y4F",
-	"xyPs16+gVGIMJrImM2jYb92eTOScCCOhDDbjBbPeLmiyTXg7A9J2/r7sbfQwGR+OH3rj+Gr+ULStr91s",
-	"nUrMWvMPnZ994zyvKswZ7Po6mkqpuOrVhdNZPoW77VQKH9q6ti8BYfbqfuVDUYqSEtBULNGrRg4NJf4I",
-	"2kYq1CXuCJGn/D3viHmkc/5aLnH+HiOjB11u+3BJ0OOX8ZJH+OrOhlXQCEwO+Cb1LGWr6Nbri0e37XXJ",
-	"wmXWjA4H7WCP9iVD0/cVAI/hTdSZtshzNjeFgIt9ZtWunUcI05BvlWvNtQHzPFHKHdAEETEnixLwcyY0",
-	"Ey2p5hJfVSUv+bxE1Nx66bT8du+eGlBismZYqbl7WyAApOtBIIMEkvkh13c7hUFo6xZgYP1qXGSwoDGZ",
-	"zsalhKbY7qr6VoMYV+C+aAOQBRbg+tiLTrMswshNQA2jSj8WeLrNeh3V3oyNNkrFl/DQetZks229wTUl",
-	"BpMak+gL9lIoccI1Hki0VilL27QLsRmmcF3kVoAsOZ9TYnF9vZsZ9KKbF3NdkgVMTyTK3tv8bX6I6Qug",
-	"apMt0b4DeXGGRijqLYdWOaN2ePaTXEbJV2fnFy9e/c3g8dmrpAdFl1IOZlp51+ssOUFANeCmyfQWWJX0",
-	"AsG0xG5twLb28ySvocvD57HeTI4ubUqHUm9Ya5ryVioHDtql3nz4QjRcEXC/LFiuEOSrsEjCeWORmZxU",
-	"TF0US6ccxKj3Nvdgo3aQAWrhjQokMdaV192L2lClX/Es/XL1XD41xeIXF1J+w/LVMywav3smR3Brwk+G",
-	"/vadv/j2iyKw1e4dShDWfE08gVOQPjqo4CXlXWpwF9GvYbYrsMyCHQOEK4Uc6fvdJV+dREl2qWZqkERj",
-	"mWVyidvj3t0o42XJCxXTJSuOkkMKEB0kvWqoZcUheVzvK27wEb/cS/iVQf4lP/tWy6HnEPH6gwAhvNR3",
-	"mOcNl6BTuuLQES1yYA9ZqAXL9OyCiDwhXr+/TLQYTfr9xLsyLvKyWJmrI0SYBfHMCUH9B/p6K/OkQiSy",
-	"Rg9Cdhp3E2MRvhm7os1o6QaZw4VFMzkUma9rzJjIM93QR1ORs+jW0ZFda9Af6Ur6/MHth9BxlNtmMLSa",
-	"+HtIdtKLzvWk6OXK1BT+lbqgYcFGl7wEY/qVUGKYATFywUa4uPVEHS5FWk5t3Wbokl4/wXgDNS84S9WU",
-	"czyHxCSXkIJUq6WAM6VwH9tAW4UNv5hLBSu7F50Cgl7BBR3D4Bpz7MLoizx60jt6cA8hA8rOOgZtwEoI",
-	"qcyO7n7e78N/+psyOq3vRaNdVbInkV7hxZgYNiRQmHzDjjl4hTLmGDyaYdOYgnruu6QXJaQ8rRXvwsbw",
-	"NvDQ3QT0iOr5XAWH8iwM4hihbu1uM0bx73b4wmi8MqXAp69sUfDxsSlPjx2hjHGCG0DaORGUmECKCkLZ",
-	"hBqSJRjXX1qIK56Tsd9JMr0Yvrq4eEmk2TAFQ5muHloC/WMIAbXLvRedQxY2VUkjpUc6+eyzz5JwHR33",
-	"+9G3b+HUfXtw8vbgyatXbw8+rIn+ft0you48l60XDsfHbLo/gcNKVjDr7XH22xw1VI9nrKqKW2O9hAgX",
-	"F/FJIxc766VJIY/2MbcDXGTvlDObeHbOCjbjJZwTWriNCp7yvBQsU+H4Vywwss4HdFo/v52mhhrVfNo2",
-	"x566I2vGy6ls0EJgSeIDIL+Sb07PntWmzl4U2WYObaoKn3bNj3Fo6pSkXy/4gu+YY3jG3g82knvVk3rh",
-	"bR/RgXprBm6jnh6Gvx68enLx6m8Gj168fn5hT1qeX4lC5jOeWypLE37n+7ChO4AMBEnYi04rSACTZwMg",
-	"FGCIp3YCLpFsdPr84O9LS9/d7HByyU035nadF0IWolwN9Oi1gxrO8QcaJmNktzAHwioA+JFuoQWfsCKF",
-	"FEd0jTTVxdFwYeCYBWcZWG8szOPEXDeNtd68povx81ir2Gga4WN9/fVR7+ZT4XpZ8IkPuB0EggGf0DmR",
-	"G5QDaL3G/WsVLnjUZg/sRcnLVy8ePTk/P3v+y8HF2TdPXry+GHxz9vz1xZPzG1h/1WTZDBGtEPanH4bW",
-	"qFrYgB2zB/17n4dD1uv3j+pgIeR+GVAI7qARJWDAlyyHnIugJeK7sOK9zTmXWfYQVbalUFzrXxN9PN7r",
-	"36u1yKFkSHnGVpuXuPHtgpBYkRXDHLk2OiuOFjksbozRBc1G72YMu62kg+xFCUqQx0+enf7N9z+TRrw5",
-	"xJQL5dxqTmvnU/dvV4mRLjiNqxEXmbjUg53zJWz8tQTQNHJaCr85Pbuu+G0fgDZB4EagJfFn8zAs7bVL",
-	"L95gVAAtDSvfyAVDtKGmrKAwbEvv2CzGPn9wbxPveJ1O8Iqz9BXSX9TrVciMgdcc2JTMw3kAByi0cMSy",
-	"bMhGl+sp7LoGCc8AP7iN78EP4h/LRZ4+tLA4upPpXQG/7OwzMLpkU0ZBGqBaSjIPzwfavxlMux4DI7y+",
-	"EQHkFO+JWpyYWwfAxSIymJhSiCCIN0SzdqFD9TIWdeL85B2Syui2ncOza3AUbyj92k3ZsTEVemMaLIt3",
-	"DesXIOzr9kIK/x4UMuMdIoyLK168gkd1u7d+p4ocg2/jSiNae7A/E68btH2adz0xU81yibKjkdfPPIBH",
-	"GmoBZD8gpAotmW7OqM6ZrjpRc+/A2ZBJednJ/w1av+KsGE2twZRG2sm6WlEYG3FBb09NNtKdJeGPQj5v",
-	"ny2sF9ICqZm6A1eQX3gl/6MkyoQqlfOH9RoDkuxZ0AmX6kngOsci/QxYIN/gsixkqRXfYECFMowXnagJ",
-	"mjN834i0D4S4v8PjIEt450Mh4HP11qLbTS0yZ78eNKp07/4zv95res+MrP7ovrNgjQVcUgNRqsESsACO",
-	"SS7kletmL6YqXuRnpXoD5dE3j71i6avXfummeVcIKKkuqm7BRtaaaqQlOtRVVMp6fGVXqultJXTNFant",
-	"DBP5oODzbDUoZROFoLFzBXGU6EcJBBd9B7EsXUTXpcjTTgv4iqdf62c95pum6RCpZ9cG353xT7YYuYNe",
-	"wO9duyCXeSuCMjyqUGBWhT2ZVDqdkrpHW1RIIYzGifVQX0Gnsigx/yc6JJleTNb7VZiNUHcusmV7oDZQ",
-	"u9iBBq414mgs5KRgs2guFbL6x9FoAVb+Y8So+G6SFxCTHRBeaZ1Jz2WrzgTQuXJayMWEsNCnL8+6JaVg",
-	"u262GSsuMUxHF7I+s/rbnXUiaNdGwiFqQhnOA1XcoQ6c7/b+2y2V83Ipi8u6TRRHwJMnM16JBatZ6LuO",
-	"B7W1ezp4XzlqimbC3pnCNxE2KTFrKCyThncIgNMjVqRESHPUYSQMYnrTfb9OPaMxqcRx+OqZbnVFfATC",
-	"yyfkB7Ecroyq2uaEcHiAuL3kVm+jNnDF0y+1/lcTGzEa8Xm5mQfVPOcFvFrqB5lzRTF8mwhPazgRkJkR",
-	"gAto2SvStRtH57Au09sXWGqdMlbw8UIFfPlNE27Hxr0UtxD1BCO9Z9XZTvDelecrnj654nn5mJrawIsi",
-	"x1Firo9muSe96Gz9Lk4GOrTgUcaAxNt7SVTwGRO56tUYTj8pkJ8UyE8K5Cdl4yelbLTJ3rN8vrhGtpma",
-	"dcHfE1EFpgNmRami30uR89TLT+CLlylLIQaEvy/XgTn9rWBLelS775XYoEQNUnATCnCLlnwvsmsjwqtL",
-	"5pZ2Aqob2PA77+OttlDz7jSbqzXI8ajiuN3suytld7HfKjpal9jOM1gN4dE7oT1pTnDcenY+2ohyXg6Q",
-	"gUL/BYQUl3wFoPr4gC1KibrENha/K55eYOFWz56XLxaVL85y7/PXtkrzzemilK+wZq8TH8HcfMXTj2Nv",
-	"9u4n1+tpK4+5pWar6JwGPmd1zwau8k2teKIfesxLJrLKEK7vMY+kWChvn0uTU+TgBtSCuklpm4MbM/pr",
-	"FeyHYfW/4ulu4elsPu9AB3g6n5/5mv3244TqSsC2Ylj+zMcNRLnUUq8N7aOxb5Gyb3GCzr8dUcB4m0zZ",
-	"SjUima6czcdeGuFOXo2gtcEcoDyCMUf4DmRdiwOZwnsu3zTanimSWPVaYVt3H9xvR55+aB2p7yf9PPBT",
-	"KB6lYjzmhYN7UciCnlIPPd2rSU+/a3J62zOXmd511nLU2K9sTnr7jZ+Q3n6J2ejphJb5SGSC1XMn7ILm",
-	"MO+gxX09QQdbrZVVm8gDBpvnI95FAHm9eOy9SBkrFgXvFKsMNqRC6K/M0iDDZcbyycJQpp+C7fDwGX2X",
-	"dGNbyPhAz2sndNlY5EJNr0ktQaiAOiAexvpZYseMLg/wBkCOKxZh82glVL/5Eo91t+Cac6nlyIT21Drf",
-	"XRHMqb5/mzFp7rqn5eScFYOZSHMxmdbcmb4JaRQhutp0mSTcWFzxiNI6Q6AfFQaBMBjWZal69Ag+ROaA",
-	"FAK/MWQxYiryl3HHhPN+x7cAz8hlzXC/ksuaeYYOA3RVyWjMijji73XvyQYARcVb22rW74xyUYwCmIJh",
-	"7tdN6Zr2Cgq5oBfx01N4Pci8Xgn1C0LgoeOOcWBIfTdEKtkK0GHVvI4pW4V0bvpwg9xMMYTgkmBJMLWT",
-	"yJUftLfIc+yRt2q3CpkPZdorW174/VNXeuUHqgsyCyJPbit0s2QlkEm+1g/X2KsqSzL0iqFUoNmmCn2J",
-	"52VYN3IhlO9OVlV3Lq1rJ8aD86XiT/OlZoNG1XBO1Ps23APRcBVdijwlpioka2VAECFdWPGcFRTs6G01",
-	"puhYgcBPozNhTmMtIyAaBilhdQ01ng+DmZ3yumOsTpg7fL29joHnP1uR8c+X6wZc0F22U3vK+ga1yVZK",
-	"Yaa3VoMY7Sok0T3ZPBxQuRyNFhB7DGQeRY0shIp1Cwvnj7RhVLOuQnACPKwDXDDNbcKxz4PwbzmOzPsd",
-	"a4OtRHWpjpUBeNAfZgwXg8VronTR60DsKUgLq9949vX5N+fdmmYTvHRX1lCug5TSMhkP9dpDDCY0EOJm",
-	"W53gyTtFfxENbGxCWC3xSiaJCYAFkbtrPC80HgoK7NLxarYaOqqCbVvdNWvzuL6MvFUeDM9myfZUFrMt",
-	"L4uNDE16qxrzqTkkatiaAmb/2rR8BBMc4LSsV/YbG3Gc0NCMZLaY5Ym5TrI88oGN1jTRnlSgRituo4Ll",
-	"+UimRDTZtoqfCVU+Mc+Set8K6lI1ceKhWGTAhHUSPTr/TRz99bPzv9Zr9VfnL577wz0UOStWdfclXNM0",
-	"aE0ucv2bHyVagwVnnR0a615RolS9zhTbUSKRhaB4zFe64uX3NvF2920zgOalYNweamWBou9i94g564zU",
-	"2n54A2W7kykP2D4a3DZABALtXsricijl5cMgblAojzcYn4a5oRmZijTl+cYUJrVI+sWWowwroWWI9e/X",
-	"H+CKGF9XcCuXlibpu3dvh1f3x/B5VKu/vtXdN0n9EGzv/kVsJwv89326bi8ZrKq2Ba1J3XHVasw96nv/",
-	"t4lQ4PrX1PUdi73sMqsfZ7t+xK16YRZA2F+5qCcjYCVeBOquciYjB94rfGSnuW36Swq4pyoXETUFvX7I",
-	"MdFBx9sGV6Vq4pDDi3iiu5O4evUrHsgVcXuYOxWWigrMdw+jPhFad7+YllMuCtUJ5mJZeaqj554TpTMg",
-	"2oYbqrYdriYwu7aRZgibFssVL/a7MVC13/eewFrXw6VdG+q81/iaI9jZDPkK3nCtq2/WhNwxdS6LCVAc",
-	"r6Kz8xfR3aMHDw6PKNgj901BxBgCbMiGktQj0yODOzrs+BUvVj7xHW5twbJoXvCxeB9yaj16ftAOhjk9",
-	"/O27b48/1GKZXoGJgXDUuxymaKPYRqHQz5u6qu7prfzTpur6OfP6tb9dg/aaj4EP1zU/AYqVBlwIpYYk",
-	"hpIrLcJkbrnxDKWvyT8cV3hrAe4MOGpk5zPrEtgi9B0CuW6BP8V/RaiIMpNQ5kl4jL+fsoUqw9KFSX/k",
-	"iCdyafliwGbEx0TTSzkoN7weIEWjZQNKB9Ni5mmUuOSWiX4RRoD4iImfkSokUh2y0VFoRhGVUkYZK/lD",
-	"608jjgwzOBDZQGWw+Zyy/k95ltp+NLxrPeLJCdD/IKGcy9nkzSOM71wUG0dXn2eJS8yQQBj+nCllKrUG",
-	"Hr0cvNBVaINVRK2VEu+r8MzKrIroNA9fjdgQbOG5tXSCA99jNvrDgi8cb9DbPCLTvE/KbgYUnsX2QOiY",
-	"+cY+aNSK+nWoZa/A7pUFUO5YnmYgyNITPAGixCEbXYaEKARfTAVaQCF1v5PWMOa3bAW3gWPemkv1u7pj",
-	"t1y1t2GoaOKoer0GTQmGqpOqnTJIboq1Cly/1BT0itTuPscoaAZ/bZhD8umanN4mQ4/dw2APNYnbqbn6",
-	"qKGeHcQHtHmC4J6RB4WgXrfESqNc1DPb0WGHotCBMvCzRWTgx1fUFfz0xOsQfvPadst8Np3Dzxeui/jF",
-	"me2oqcB0Fz/7+A9Tqek6fvajuk2l6dp3r+xgWNm/FzBamIm/DcNhHDvoJ3xIOCZrwbofRMci7asBSYYm",
-	"LNAJrgHWRvq6Ju4W4sHDy7WwbGk8T1XskEUhr+ooY6LWF7UdSLqGjK2ZostHYpTFKq5mNDZkYgmsi14N",
-	"qVxSafHd4zZ+rn6XHuA9cbA5XzGyqjHjxsJjDtajZznsBCRxCIPNehjBzyijXIdlfsHUpV7nVQ8SvR07",
-	"QCQ1o1kTa4K+HZvEh3F01yV7JGl7HN/dHZkGtXoYNP3Zgx2Equn1Y1NJ995PaKpR9ONtrhg81deIPYel",
-	"ehVf67bBrSa/uaOk9X//YHKchk1Y8uttthYoOYi2V3zGisvWo2dsqejgDfSjlGLGIcOZn/EW85mJ8ibp",
-	"oG07d7tMm961T7s/FA0Y3LJYfYNwufXBegqpXDwCcHVisXWlRFZOUsghveZ4Ufi5JHvRKVBE2nwyNh2R",
-	"ddaHQWuK8Js2CHks9JVHKLjR6c2v1WMt/WMvMwrQnPmkg2w+zwSmZLPWj98dxXfj+/FRP77bjx/046PP",
-	"++88MdFqDf98oxU8dFI2HE9WrrySWQCvQ5g2obOIOwCy381E3hV3JjN+boqBD1iU/vMVFqf/PMUioQ2L",
-	"km/i+2nP1opx2GCWoue/F5o5E/aHP3QykFzoRwFcuSh51zzwO3lqZbHZ+6Gf6aySvMhfjMfgWJmnWw/V",
-	"FS9UrQXyLNcjrzDBCpoN0WrQi/RCgYuhihJ6PzEOAKLmLWWU8pKPgK5wtCjArI2/qY6Zs5bcIHpbBZae",
-	"rzf46DoVJc1lhecjWB7BggzRjtQCmjMP22gGrYJK9Ma/9pjRzdmzz1hXuX9Xsa31uh5ikDgf3zGM/SHt",
-	"tvXMnYnc//ZoLYHo97f7vZ3czt3K89/Qozvvsvoh2k0xud75sXMYb//wi9PD37LDP/YGh+/+8mc3fIz8",
-	"oM6F60vSNvHpuvqueWHsVeDtX9i94fXRJxc+m7ln2RXIqIoTE6XiSqR40GLi1Zl5HB9Q7rIKIb+oVz+M",
-	"jkITxwZ4RjtFenxwPpJz/mL8hg+nUjZcg8C34wEcl/gwpCE4cRB5tJjHRJCOaweB6WOjSuCXnjlYv+EO",
-	"aq3LZllHTZaa/GL8Gsuwnx/ZwuxXp7pU3VtgB4Y4+I0Awy2uaL50rR1BktJuCEcsyzAjSOqy+AtDgb7J",
-	"FlgzjQhDPBd/5JssLp6VdB0DZEIfFPAIErhx4yrb1lKpVclreIi3jmDW9d2Ig7g1btnr1b4E3znPy/37",
-	"hv3hvHH2GkPF4lJR2ZAOSFU0KsWVS5kIBoChLKdRQmVT/kfzwCCXCXgDMPRNFtZCEAdwWJPhnjJ1oMuL",
-	"jOAqStRM9Wbs/YAeG/xff/rfkigTM0Hb2e0p29qcZdAlLa612DfWCz2c0S1T73G/f7upMotZ9mpDjx1+",
-	"H0dKTHJWLgByhXZSV/LRg9u9qvPj+N61XB9AWjG45Ktm3nqwsshljnxXaDlztBG96AkbTdGzCumgKEeY",
-	"FjZgQJvzIkpsNUlsQ52AAQeHgHLRBF4Kk7HPvMrnEBmf6CdAlllLkdLtggagNQULuuQr49D0/DMBRhr9",
-	"nznMgLnbAqiTGJcSn9JDt3zKSvDG4xlurVqYRcTkAyTfqs0AWrcmjYtVj4GHg55ySBSM3mfPguY118uA",
-	"jc4nGqdqL+/1v3CeZrJ6JuAWN0kP0dFrkAThLtEjqgfQCzZDTUArDlYH0k9ZrcCR9tlXzBIJoEhgtT88",
-	"6t87PpwzkW7Eo19rcfs5RlvBWbccNOs2qjuJzxiXeAF6fm5TxGQZwAeUFCYsDbp+9rgdhXXLwLBu/6K2",
-	"P/z9nI9KyEAFKbxaWAcJ8w+4FV8bIfPRbuHpDgfSsWZGK/i6FZtY/o0HrVZccxPlf82rH5xXGxWRC9rn",
-	"L/HpGqbB1hzPXg5eL6NdzfCGSeXUTAtmVdokrpAT1WSvw03shYUcgdhO/PRzSRzdx2/9rOd41H6OPwC/",
-	"shbGCUkFUymjjM0uH65rk3XImeqNqNPy4y8UHg6LYqIba7rba+UW+2Jrn7OYNGx2e7jGmLXZ09RRWdGn",
-	"wd/+6V/+7Z/+lcs0DGnjrTynszDRRQECbKF4Gkq4v/83/+m//pd/9ud/8u/+/C/+Y9VttIt0O4R/j55i",
-	"wxpknYvcr+n2SpV8hncD/4hsJFG7hsz1tLQumGrzODZuIq64spPRi57LMirlBEECeCRbnVCv0IXiA1NC",
-	"JYtsJiciPzQa8PfCEYdo7JpwalZcKudBBG54H8fei85LVgpVipEi3FoAc48U17IHaQ4g6DrjBeg8Biuj",
-	"KBc0ph6OToP3K6npbHJoG1hep21pBRXPFa5KZaCNmeKIdcsDkCDhE7SuJ4EVGBUJYxSBXIai7HVCa/hT",
-	"2AwQcdNusy571wnjza29T+yEIqkm/vJFevP9aW93RMPttPc7YjNdk8JIUqBr4nnpuJoq3Eq7oldc7edY",
-	"00EcflcGX3iwFv3lBR3/Fc6RgrNM6yBJoKWfeExY5lylpd6LEj2g6QJRoLXP2bRXYyCjzUteXLFsDYUF",
-	"O86UNQBrmsVhBXvU95Frya2PH93oMOU4duQgPrBlrhvdaDBQLamAe9ArPyAw56Co3Y5afo/1tdhTdHHT",
-	"/4WBfnjh+xbGBPeUvr4ZHPUMwMs8jfIPrhViHMLIEdZdn/OyYQO7LJcGZrDxEHK8aZ5dF3IXZkzMkALE",
-	"EXkL+31ULsXIMovAh27+UHbFC62SFiQvBk2AJ3oQL8owhlA1ouUQZiPyaCayTBhw4E5pFIcsYznqDju8",
-	"PZqyPOdZV59PPhaTZhMTVlLFN5IVxSiWhbjihcs2f/Tg7uf3ouGKWJ9+df7iucs471CjEc9HxQqAafq4",
-	"UlO9j5iiDOjRaW5SqsP5aX6F5nN4YwpsFMm0LOfq5M4d/fEOvYvMFXaF4K2LjS49dnAsUZVspVw2fjw5",
-	"lUSINYsUtNqWY+xaFPlT8Jm88p5zBhBoZAwt1HoR4FPDPPHGZx872JPWGBYuDyHwS2OMuCHiuJVohWwA",
-	"5ojkNlSXmERoPbhMrBJXsKiUZx/FuYBxqn5nTEYZZzCTOI1ebjp3/ODSGUzYvI40i040RA0hYQG+4MUS",
-	"Ep9HjLlM9dTjIz20mvRMXItuqE88zPKIsyITvLBWf8WueBqpUmQZBOMrTApu85wTegLGg6UpQZ+wcT0f",
-	"o9iU8956yEcyV4tZHery3PAUYCMNrCp0UAHFSskuee7lvMX9DjBKWbIsBmCXlrfjRZ6qXgRpX53Bg57v",
-	"7SZddsH9iHwo3w+2yh8BSmcQyQrRc0JVptJntqR9ZdRHU15CekByjZvDrV+c3PrFiXNODw7ffff2bW/t",
-	"i+C73uDw3e3w42cNpiCjVgw2WyjO6NFvwDoh1ABTabcyFNOYjVgOiyfIlK+iXC5PKHAKaN/1MS6K0UKU",
-	"0bDg7BJtArksIznn9IDVg1wAEf4AFmAFglD/axansYnq63W0mMf0gDUvQfbq6FYiFGWyTm7Xkifr36es",
-	"2ETJTB1mmcJrjAojoomai5UjMJYCIGnNyqIXAYYf51HC5nOysOL1A8OS/bXoUIx4pPlir9IB6GB7B9h8",
-	"DkOrB2cuId4LjDgt2b7JrONy0qO512WvH8kirdAr0qu96M1UZNxsJFgfyuCycbyjuZSE1dRlK69wM6Iw",
-	"jHhG28ogCAR9yyXPDeQ01oekHTVdhnNr0lJYzGHHu3cgzK6oH9Qu+VNQVTbZUzBGxAvCaOUa0g9TXAa8",
-	"DGt8M0MRPAXpdZcDtRQEVKoQAcMRP+SZXKJ8MzvGW8YgDHNJTFl6z7b6nztZ1XSblqzIiWppbSXmwdky",
-	"ZnrKjQgGfSL2okppWfa8QhN/zV2/uYa4tW3AHws1z9jqOcPUVAAfY1dMQNHXInJ1UaKbwT0mggxMzgvF",
-	"u63Ll/AoIJR43ikVM8Cw9VbsRWcY9Fq7YyjfO+xNcPkpb2X1ds9GgdrKYF6IUWPuan2hAucLPQ0XnKM7",
-	"AHuxjhVw1I1W0a1kJnNRSl1Dz3yb3D6J7t3v6+71e/1793vRY58sYsSy0QJ6OZKqJIO6KB86wCsByPXI",
-	"gPzwc5514U3Z2lhN46II59E+8w4Sshs2Dc6ATrmx6NIbapP6IgPLyER4M2sMvEaakknebcmf6yfpjcGs",
-	"g01Nv/AN2dVuHpZHjbIRZJtNJ4oSRiV11pZkNzsHhNJsZ7Wx5tsZkEyQyUV5IY403euzrI8eEyLuWXV2",
-	"bLqY8cEfZb5xHi/EjP9WP2dokAaqEXJStezUJJJBfvzWFdxsvdkFm28iydr6+FqhOfeHiuNvYW4ixmBj",
-	"CLJ5NC3MnmD3ThUP7y9WP6KR8ldGVfEieeELgYoMdfYs7/Icqi+BglVz26yeVsF5bo1YoUnCu1mZc7xO",
-	"o3DntZPGnrEyWN8VkVJvOdw1iAGl1ynch2vMwfb7mvy7xnpFt+mHZI6q7jWt1pNx7TmlZculuYGzoqBc",
-	"eZUMZR1OjK1SG9AxUWc9SEnZcETVmxEQJnpyY2ICnz3E4CE6aY4uFdHmw8fPq+pCKttZEr1QZchGRUXE",
-	"xhOEXYzNEti0dtTNur06gz/t2q2xme3VJcaLrglXSYXWG+IpmimdaQENyIbAJpKLcp1VHNzAtTQFT91N",
-	"v0fWEMRM0neWy8rwyuiSzHbV0rpiJ0i6nYWe46C5PVrU0oOWGWfGhBbEW/Joe56GGqrYuojf9nZghGmN",
-	"gmB9zEk5LbiayixNPGdb41HSDeX+DSsun8nlG1sCfXFOhbTd6bad6Nr7X+cEt+25IuzYbDvu9kVn0TFm",
-	"g4IzSipwHYXELJTmLWuS9FX8wWw+T9BahRHhCJwAkn/YmxQQbeI7wHh3EiWZnCRxlKQin5Qsu9R/S6b/",
-	"u+SjKSv1X3rJZwm5jw7VDNizWCZWi9x8Knk+4nkJHwMoC5vPt0ml2T/8gh3+sTYWSq/H7FLN1KHniLON",
-	"qKd8UOprvjpLa5eA/R3dOevPxAfLQpT8RZ6t8MSD4/sFCQ17fX5wb1OU9ZAp/rrIgoN/UYjaI59cTDXd",
-	"QV9YJcxgowuGNShJQ5nWJ0wisIoBHayfxzXOrbSet9Dx+mzVZDNGLtD890qaRLi1wIApZwQMWEdfClWf",
-	"bdthHJuIxbdrdWHSXdXnpinpdlsX+yzGqzBrzSVQXU9nbIQ3kTxlRXpIcU6qZggq8oTKrBMhoQ8T8324",
-	"zfgg7rAH9O3lOWtC8LoYADle90MAFyigQOxzbUC8liR0teutLobDqvZsPi8k5GA1pVtMqigQU6kFOy8U",
-	"ZNz52bd6YX+ItcQ0QFmt8fWi0zW0mqNFCyCB80KmixFH6AvlUl2bEX2AyUV57qzzTrTUEzgYK0QNmYsR",
-	"eOvizR/UuoVhDoAayTPhedkkRBvES6NM4H9YsGxLGWYvLlttYnOq1G7wYsZy2qvd22HI4uqNVIIbpQBp",
-	"V2ziP7LT2m8MQkHkUYLDkTwERCjaHBxc3/x6AkDI4/fv9XpjkeOsW28xErZt0606if7pwPp0YP2EDqyR",
-	"LOYN8uvGhK/ZMrEVl7beul6BSl23yBf5iF80YEZ4fsUzOTf3vRi4jMDhoUsjlR6gh4sih4AvTFU0Ynku",
-	"S0Nd+jBKxoWcJQ1x29iyTzv9007/Ee50SHXvn1qNq3nKs6YYD2bMDqDdAcZFH9VPvnr2IjF0u0rOeLjr",
-	"KA+MO+1pV+Bl3BWqXxtNRV4B9bsbsy61Rx97I0jd75uZ79+r641sWEpzphQkze90u52Tn9HJwPv3797f",
-	"dL2FzM8Xstu47y5w44MSFUdLP1ayotTfxQdiNs/ECEjEcpnz2p24yNViqCd7aHSbCjYlJ3xsYnGnAEJ6",
-	"JlR5+Nq9TFHACA7yLg1R8rNvyT79IYn1p4XiBXxCM9fPvoVR+ZD0om/0ypkXclKwmYpevji/0LJclNGt",
-	"V08fRZ/3739+O4wIMsBdb13c8Tr0C13xP3L117km6jx7hUGatG9aWF60u+p2rrELtfliPt0Pfjr3gx2t",
-	"YOVo2vFWYVSA6g5dAUIeR8zfeyfRz761p9yHOPrZt6mYiFLBn6Q2wN/6Eg5/KDHJ8RtRZpx+o+g/keJn",
-	"2kz6b3Jywt+GcRk+8LyEPBuLXLwfzLBC/bf9w3yJk9rTGw4bgH5H/ALBjLXIdr9jehV4XdNSpaZ7+JTf",
-	"m0/q2yf17UehvrXOT8vZjtO0nbVwrQMzXk5l6teuD+aD+OCXT/R/X76+qK37DwuO9OC710yy4BqF1I3m",
-	"dVStRTc57VJv7tr5yvpa4BW62X2fycm6yNEH6iPH5VMTELtWjmSflJV/GMrKp4Pv08H3g3epbeGC/t7F",
-	"eq1IphbW9d/z/dfFZn9ymH/a3f+wd7ej8FrvZnqJAQ61P0KVrT9+zVfdpMY/EKf9t0ehw/4s/cG66+3s",
-	"+nPprYhNDnvEZ9XIvcb1xObzbbBOn6TwJyn8E5LCGcOxMe3943QAmWV5Pnh9fhDrz199jf9evKmdL723",
-	"yWh/bgbGlAazDx6PQsC/KUdnbVFb1M2BfkhWuL29PnwfLHR0v4kfTLDnnjM/hOEF60BZfQQQmnc92bwX",
-	"/tCrZjT1MoLquuBpn0zWy9ranJl1U5V066UqHZeBSasJ12efnNR4wzBGw6XxcjE/5iLdDeJNA0esVPTJ",
-	"JXqkL1zqSPriwlRiZ+Amkm8Q5dNHz75henQT6Tc+8Qh94hHqxiM0Y++DleS5cd3S/MQ308o3o2XcRB7a",
-	"UxRb0XtOf/wOH3vnP3coZgYJMWe6+QcTUU4XQ/C6SzYXQM054fkd26kP/uvqUswP5Rx39uFcQryo1UOu",
-	"w37z42aD2SdxyaZph8icPc76NiwqL00KhR8clcoPblR/RLwuP7Sx24FkZkdmmE/0KT+C5bArl8sPrh/b",
-	"UbL84NSDHyhBzE58J7tkA/zQcvsigqka7bbC4AeCJMgAbIKjF1lqKA1SzPRMkMpoyEe6Anx3Wch8El1y",
-	"IDG39wcoA64pugjUjyFFEOQaSw8X8+gPC1kyw0IJNHM+BZEsLi39HJoIEjnneRL7T6HSRrlNTCaVBDLk",
-	"J+atKcvGA3rVJCkwHS20DJO5Z1SgK1LFDI6VVodulEnF1cNIjHVdYyYyVf+grl1huhe8FQClMFNRJqHZ",
-	"Rqp6dKZxlGgdMAkAAlhhbRWGuLou80hwpdZt0dfjjbQ6AinBTNqzmi7xNFLC6FHIF4UQhfEi85IOdAj5",
-	"R1KNpvMOrUB/oTAHeRwN+UTkQCxgIRZk8mq2yhrbj273QXxgF0VHSw9sqBf4Lvz9FcvG8Pkd4KVLkXUl",
-	"K6n6NkokfaEhMIXFbqKajSy7pfJqpHPAXFY+22yFIxSJcPUXD+0FSZSxe8lmOJKLvLwJer9PrNOfrEWf",
-	"rEU/RXbiT/aZT8SyPzFi2U93/h8xZepPhZ50h9vnJs7HNgV0vw7yj+AcP9+cZQ72HyCxWmBgXrYJi6lK",
-	"7BpKoiSXOU+I2917bW+Z5YKFtH5qBKck3MbHY7ydFrzUg5vYUwMODN3fnC/9PgO23dxloYg8wcuzQnY6",
-	"/Z07orEGMV4/kyNR+sMJacyhAFIX/eSkZNow5YMuASX3ogtIclgxftxKIMb0DpuLO1dHd1g6E/kdSuF+",
-	"51u7Nz7cKbkqk9sxpk3Dw1ZrqTL3oQZwo5PjMVzwYJg6XjgJmZEfWJAGFGK2HRVlp0135XtK7OxS+Lnc",
-	"cxipHW6AIFs+S1Oe1uUwDhfvOjCrklSzjn+TUFh17dqkK7dfxYPKLU6uRTboUUcd9kdEq3rDVKnpooCU",
-	"onQH6GDs+eGSqxpTU+Nlz7NFhfkt3frb2LjC26ZZ9mJ8cPK7DcljqVKbB/9d1YjhLRBz+dZDNmNpS4s8",
-	"nO72nLKOTtYfsyZyWdfpcL1s2ln7Vi9oP+9fyfiN4MuaTrJ8ULJLXheot4m105ok67hx0rWkfuYm34te",
-	"5NkK7sWYE17p4zVSnBsucjRP9DqTiy65mEwbjhf8bT3DIF7kd2hJs9BZTledRE6IIoSkSIY5v/c2f5sf",
-	"akVtAK6LJIa/IZnWGuUtPAEXbZOFS2slErMnu+z6VO5hlMhFWbD8EhCULNAUWTQBwu8iSvT1AVQnSzaO",
-	"L7MpZ2mIg9SKJCRVggjEKSsof6vRi+gxP8f7XMpMDytXlF8aysb0ngPMoAwxiTZNGoX6exQwUKYxZUFm",
-	"CXy9tu71fhDX7cnOqY4gssFLFlU9VMn/I694cSW0djqVy97b3NfYQM8CZvcU4qhxsvFPmGtgpc/wKLKz",
-	"poWdngS9Gv0B66juvZmuUMF7M129NHW/ma6ey19T7fDhKdX/Zro6N03Qr3qteDNdnVJD3kxXmB/1S2pK",
-	"K5muETYNUqr80iA617lj52WdJS/0JzmLqL5AQL46zD1Su10t4nW9SDp6VGzyUMkiXTuIlZ98b4PgL89K",
-	"PqsH/I9NSocNrMR2EHxUMdbfNJxQ6fXONZ4u5pkYsfrRLxY8SLXK3wsF/onMpC9YP1OsatZW/xP90GNe",
-	"MpFBMIfIWTbYfI3AnBwiy6IhJ6dqeBFOKnMI7mKeKV5NIl53zHgHds2Jp1tspZQtXkuTOZfzrLbEINyj",
-	"RhXUlwWbGj+PnvSOHtx7aJJPkmW54HNI1YDp2BXlb6ipaiKa3J/4mxmCoNZbZ+cvortHDx4cHt2OyQut",
-	"BabM+Y4N6WZyumDq0jM4Oe1x00tnab2mVL9H9IX/5qMwrgOxfwY7CFtWG1G/jpd/V8uesTflUrf0lcx4",
-	"nUFnzpwjbymLy16UsLlITtDWonCplJB5HQ7vdCZyocqClbJQvSiBLMXe43TEzufwI7nitMIAwhEszPAV",
-	"3HTNtUE/O1+oKZSTp/p4KORiMg0CQOCNwEyjX1NLzufJSVQscnS6zXkhZCpG0JtI5miIcnlgMdE09oa/",
-	"n4ti1YuSpT7WdCsnk4JPIGoSXAygE8tI2RT+qMIUTChdBKTq169jyBY0/w8Lno/s+/j8HIzp5ZRDPmcT",
-	"4NUDnIeSELxC4wfTwIcR/UAaU5ZFer3ClYnOTlHCUCrfzsTmQp/hekYOvBjD+ECPrVZY9FgdxAfQW/0v",
-	"NoRy58jOES96LZ2+PDuI4a9HVB/87erUH19ivfrPc6pb//2G6oe/bRvgfdOOYN1uE/5i1zrkiXh/hm99",
-	"vn6un3NlsFZr8aC1eTdA7dC3Ea2SMkXEhuBygasJgCPYyLjS6dQNf9PvsRyL0CIZLKVI+d/BZNPug4a2",
-	"GcexFvhbNZCNSuTvY5AzYnNyHL11uGpMMAdxuGUlzxwq4TDu+gKqPK83Mw1xPl16cudkc27L1DcxsQ+c",
-	"paB2cDaauo3mwZ6wZWA4zuSSp3oXj3CgtogcJQnctn7Nym2mGtQbEnTdg5OjNeYJ8xZVFqyZ2CzsYO6C",
-	"Uao/PWASdjMr+2yaoY2yLaeFcVg0uCj8sdmi0JOWUjsOqu1O60Dtz1qF22O/ugQCpZqyh2z0tMJTtpQP",
-	"8cFUqFIiH1jbi1/hY/6bzru9sd/2Sf/9Pyz4YuOQ/Vo/5L8VXAhat7J50H9bdTjCZt74VCYKm4zFBAPg",
-	"xtEkMjjwm9o2lY/AEXHtIM1P8/89zX/jxO1T0nijvjdRYwATa2f3V4BZqngeWWAwCCzJaFeIDWyyF537",
-	"SFVCqTp7pTVTmOfJ4ivygf4tNLBarB+8BqaMv/3Tv7Qt+9s//asITYDgrb6YCsB+lg6dhibP4Wpgrjlr",
-	"kfZpqsLuIrqtsQEEPXDPe4h3O2IiBwVrzgpWEn0dFPs2j7ynKO+6yC24t0fG75xX2zmWxVCkyr2tsJ1V",
-	"LhndFjPmnq7nOvdlwUaX3ICP9RT5d1TopirZqqebio4T5We3U0GqLcQQ+Nm2jFUfjI9oCpIpj204Qznl",
-	"yr90smzJVuDLDpoZmItpaRzEB95ENvJv1rv6xSQ/yy+wFP3hy9VLV5D+4jkUpneGJyG208dm7L2x0Q1m",
-	"rLjkZS0OD6YNoVue7XY0ZQUbgSWAbK5g9LPwABbZIttw/x4m7NgnNjuqswD7Dc5lKcZixMpGK9kubQ5K",
-	"vcnmAnj5xpvrl2riHa7fZrO7t18UFvRPO3DjkogDITTKFk04TduHB1v1YJdVsqkTfpnfd/t3WTab2r+2",
-	"aL6HTswLIQtRrsIl1FziF5s4DW2B1Rm9iTKro3yNMrXGky4yng7AI+2Du8O5+8b4vmBOEvte4ljVIJQE",
-	"Dskymi2yUswzrqzLwp9wqCN2ykshZ9FMpDm40l9fPGqdzc8f3AuAuEf1wNs8HZRclaoFnu+hrpRtPURx",
-	"5LKM0aDiP6S1AJuRHoPVUDvJZaDQgLIUFI6OIybKaGlQ4goPQVCoFkXO00iOxxSOQyFKZRwNtToUFEUK",
-	"wJCCVBaYhbwDB/I54XbDwXjMxyLnKpoXYsaKFXRnyEaXi7kzU5/a7PvW121+xOUAXvdba+n5yScPWAhK",
-	"rnI7RkufU0Idwx9hBFRpQAITXlr7N4RaRMMVAS487KTvgicPklCRlnVTpgjEgL0CFENs8KlyzvNqTCBO",
-	"pyCoFrinaT1UwAYALogmhVzMgwYgwD/Xwgt/RA0XOwGAltbXMcASVU+vEEB8upKcbllKGWWsmHB7AWiB",
-	"b6w3XY8izA6MidAyeJnT6D8krybMBMH2jXcEMPTMrgqaHG9JQDwjxr31TBkuknY85qMy9HtnQpXKpNvR",
-	"48+XeiEghiOwoSLvlC/jvuh94cu5Q/pijQ73XC4KjE5wmVbUSpV8NmDbZK3dYOE7L1mxI5DVGe87Af4h",
-	"Hqe7e+ErnqUQlRN6F45MXIP5vMEpaA2xVH3t9RfHYG9XfF0dT780TCr7u+b7FTd7ZrdFgNDIdsV/YCM6",
-	"QEC6g1s8IwHELJog+lqki8IG7FxD6JrAWH1U7DzV23kOqToD4eqQcJva1xHZ4g3ntVbuLkgUk22mIw4Z",
-	"H28BSq57sOCViJwoDmMhxo1zXkEHd8NMtoJZGjDStlaLrmmHt9wAbCP2AMF27BtWRcn1PeV1LsomWLyg",
-	"KwvEoz30DWWRA+1AWMlY6MMejTNkp/JgX8Yy431lbkkdDTK6ld+4t/XHc1sCdQcxAetrnMB/GDPZbR0S",
-	"Ge0g50v3XmWEQs3l5ZPnj8+e/xL0rSUvtLpz5eCY3fLqu3oLXharbWsGpg2Wmzo71ljIEYcts9UAEavE",
-	"Fu9UAzvWRri+9zUtrNYehzPctNpxeTwVk0XBVS2ye8SzrFbsuwEf8pG+Ajw6ff7oybNnTx53G2QAgdSV",
-	"DOoLFW3UTXr4IUDEykLoU4SpS1BplV5UQNDbodaACbrh9osXOb1e7dNxxEYjWcBZVcqo4CMu5mWIEOrY",
-	"ABNXML/fb7Ce8FSwHKU62LXhJo0XaJA2CxL5KIb0MJTS3lllET09PavMglWoGxAJTn92zfvifsgUsksR",
-	"X+xYBK7dLotuva9t7C1zqU/9QVPxdStP/wN3UnxbLwCsMwb8VABdXVrwVtq1RXS7X2vKE6jWuwnCevSs",
-	"AV3kkTkM1ko/r5jjMq/jVBEOlVlWHSskJF5Nf87NTy7qUnGkNfKunXRKrhkZHGZfD7G74JYSJUMckbJp",
-	"9gVgYvQvxhMFVfnAnZb6nCFAixcSPdGKl72uwzAacZ52W8BbDfAi305+eTmiu8kwLWAxaJ5+9vh0cE1E",
-	"zJS46hjRwkR508JOlBT6ERko4Q5CBhu2s5ij13cTcdXLi904nkxwR6S/pKxwXJdnsXde+ydduG48ueBN",
-	"jjccXtcqx1XleKiI+nYd46UUeSWYsJpWqH6FOBYtA7sX+aIEop9FoY+7lK063liqRo5a2MnGe3hFafoQ",
-	"qtqvDFalom9X01i3X6xkwQcotDZduEm0Wc3X0CU1nAiF2Aarant1ji/WJZ0r+dwnLsPZOYgP9PSAWWXV",
-	"mC7B8j803Gn1zwCpZqv6dHJyRzIzmA14nzrgt8cOUzgP7ct7r3Ywc6vbsxUsXAtrHb3kDaGLicN4JnGU",
-	"kM1Y/2kDu/QHasRAV50ARobOxpg0Lv2VvWSYcHNlaBdIlwAXF/AsxiAw4MCtHvxQOj5sOeRQ0SNaCK2f",
-	"YFgghaWYYH5bUsiUZrUbfdWl1oocKBuhjtiBSqzjnNqMT+sKU55xXYZBSAsVJf9/xIcw2vFVnxOUiN6W",
-	"sNQEaB+AqbEyrsspK+EajuQfMNEdoMpAatogjfA3QOyoEd5X0db5MNK7y40/jXdFTm0pi/AkqRFFyBDU",
-	"vSArwSub4hKyNlFptuddNsXHkAJ44OxbFCzUWT6W6/0MFse3TZFbAzMcvv549KDJ8Kzf6JbW3i8+fDXk",
-	"Imjv1s1OY+flTWNas7L3OLWyYBP+YnxmGt3Z2+FhhPTYjRaluOIRvGCYemfcKfbgNVZYXb0RLmOjjT1+",
-	"CQ+t2dHg21b7v39TrU6xqnOhF6uoWOQGWemTjwKEwISYL4GOGOLxbVdrfbNaMpONIdmGQ6DGkKbPgKI+",
-	"6iZoNj1YF6MJYZmQ2ahOz/oeInhvPhqXqDsao3HBxz+U5RSOH3KJxBUOA+Med+AjArey0vsO8B2CLp/O",
-	"fNCROsvED1YAsawKnyUGQboE2n5qRTUTOTcUo6qCCfahv7LsHdRmqcvSwXC1aZUDV5S1J8DCnsqs6irq",
-	"Jt6Q5LFGtBnA04bGmMfsKGBEfofz4x9ifDTgPdKWITXpywi2k/KRSDk5EAPOcm+uH0bAirEUikOEYIAI",
-	"QTsRz9NIlLUbvtkYGcxzDWTwlprKwum8t90yx0XPLrk6aMKH8UJtFOYBQJtEraF3UQ6sHwBgPOblfl/v",
-	"V6mI+tgOhO/1xLPPAF22yJMGjDu11+5rRcCvr0+R+lvrYaRPsxWC8FMcrvaYNEgNkIpRuXEjc/0UTw08",
-	"ohclIFsGetB8UpmRO0r9oczl0r6yZMJEO1gOLnhryCO0oiG6zll09exAkaIMShrygZaKTYXZzH7Agc2z",
-	"NIbTOSFJmvjlONhkQ2EGP2lMrVqi2wJwh9OrJvIVD1LkiSZXAx4w+ooIp/Pgkq+S2IMAEAMbzsSQq6CF",
-	"YgYUqtUWQvp+H4noZyJAJGOiZqrngJdA8iPHY7i+4jSDpTaPRH7FMpHasm0UCCh+yHRBeDQny/xQcbco",
-	"DuIDN932A82Y/9mOvP0SRzN4xvR9c/JShxqg3VZVW9o0y+KpyEok1wvIBa+FOmuiSja8jshZI7NUuWij",
-	"gyoALW/MGU2yL44WSquEZKiJneJYRENWjqa96CmcRsEphtNu8mPSKwSVZJ5XhsoSCkVMLb1HQz8PrSkp",
-	"iaNEN7JiT6LCLcvVSBYprdCHmNEDgEipUGyY8RRDhYx1yrzsihyE5XlNJ90I8bxVSnRZAKmD/saMoCwM",
-	"4FTksOapqYKrhCil4HgZmCvBCYTdj+AOhejN8Hzy2RiCzaqHxbCW29KqLwuFxOIU2kXUEnhXKRGcicxS",
-	"puVDrje/dS+EsUVU6gEGPh+4bAj2buLFeXvfhIOst1nQ6oP4AFrTNTwJpuTF+JFtjfnmNbbKPmBb514x",
-	"LagUUvMDvrz+wzm0/dw23XyPsMF1Sitc4m3MxfBEE8/ti/GYNroWigGEjlDreg0ywJgXV5BL3Vw0xkxk",
-	"AlG9M33zjApu/b98tkZM30AUu9Wk5N6AjAGbdMEmdVfvvGSjsouBAZ4zNs+STTpiTgB8nhIlRDdfTMkm",
-	"m9WsCXKrrx0gE+JnhV4F9ddN+QWbuFjntaTrvCtgEFNkdH2aJPb6mL8GaZnCKCcsTRPrHaceaX1kC36J",
-	"qveNqHdNa11LWodmR9B1uhFBqLt79lit85hsTuiCXehcwYf2/u3LhOxW2z4tjBdsst+U5Rdssvd85UYg",
-	"1Msx5uAMkzha5OIPC270AmPpi85KZ+ChLVfIzI+/pKCk5E4Su7gL8JYbPs5UkuOp8rMsgFyVnlJzhgm5",
-	"XMTEb85e/vn/+F//7p/+hyo1diftFWncj/vwz8+f3um9u7VG8W5+e/dZ42vvGrK5mAm9JkmaPoE+ehLy",
-	"CzbZ607Y8y5Ql+u9Ap2uA6IbFCeMgfGya9UTSnu6NlySh5znxp2KKuzYJX9DdVor7UC4Rh5ipqz/FbPJ",
-	"TFke3e0D9iBiE3ld/qugqaSGV5varY4Wk7kXVuvynhl6iYdkQwxjhcs6iA1RBdRU7rsaNrd1B3XLApV2",
-	"eWvVxSD22DzrvTdoZpv3uNSBeN7c9syrkTUO1HDO80b2MbDiCMcXb0g4kG4ZLEKVjJPmDTQ/GTIIPb+V",
-	"SxumrySTAF4SBB0EuAIQRudAD0uTvVLvAl18b2dGM/5+zkflAC1EYsYbp3BL+rbdytghdMZysmAMDZA2",
-	"Ikxhtyb46IuOIvdCP6qPIm+jNtpt/YeAutH2BGZ5yDOZTzpi0zdntaA7mJfRzzhSH8J900phScnRWA4m",
-	"Q0qHaiAzhrrOGQrW8SaNfqGnhZxFfSwQLPCLYoK5T2X0RTefkBc+0cal6KeSwX2kDw1elhlPfS/UZvDM",
-	"poQNNK7Ws2E5aybAASNDO4/1LMN5ZlzPRFgNfqN67xTBRRtF0tpmsKh26vTOu6DgapGVTZ4x/ZuFosMR",
-	"jVBjCTBkSVjjDpWUBRmYNlkQaMwUBQhZt3y35dPsy7rY3YXVgfGisTl52XFSTZQIRirgeth5UlXHlFO+",
-	"CxHYNGec5aotNU83B7iayqUCPFvF6R3d8tzut3ud+mLjxjc/uoPrzYrJWrc7BBYqTBHlYQmdMy7BEPYT",
-	"pPOFZFPPvj7/5tx7WJSYTSqXi3zEifj3BgIq44OS1wFiDMEGMjGwanqjdQfwYp5urQzqQamVzk+dHrPG",
-	"f3NiSJYx/JQiHTAd10F3n09ATOoOqobkS56PiJZSZdJD8VR3BFkpaRXHUIEJ9OlgPJ0ICKV8RfvwDtUg",
-	"CMDT6mlT06TXqHOBXtZ06XvsaePrK72iONccejb6CKWzQkipZ4Vuim3oZpT2mggl6M+v/VJsNyBiu3MC",
-	"JLjvfojXoP/6YBmQFGuX0wFCDN6gzOUJerMHrEwcN3J9nFIdOmYrsW6r2kpLQG89tnzITWuAfAQDWrQO",
-	"AWoj0Z+c6X1rby566evW21uQGYUgdwvWFa+FesHbcyKPWuSlosuTV5q5PaULyqjQjup21yW0D4DKVb2i",
-	"0TGKqVx3vzMB0riZlQk1US8uylsMRjX0ciV5uZqRi4bQRHDVu0ak1LXa563oXoRpXvRlAWP3Sq8AbHIu",
-	"l2C2cWQ61EH/7grZ1gDJ7uKkrhuI5dZ+vL5vKwNRnbh1aRgKkn0a+qzw2re976zmsE7gUKUr4OuLR5He",
-	"HXGUDExsw+tnZ48f0g5NVaS0rjxcRfbAMWZpKOe4f3z36Lh/NOgfffXLXx3/5t6b/t98/usHv/367jf3",
-	"n//85Revji62Ifrxc4z/5c82YZx0F38lh3Xk0gbyvmlifiWHp/jwjhYy8w5qkutGp8aYKi8VYMjg9Xs5",
-	"dL59vHXVxhnfPa69fzRGazfViWcFkYCYNJPGoIU4EpOZr0v1FmjTYegJlYMIZKGmDQedzfOth8Y8qUcG",
-	"LsOlnM+vcW/6vRx2Z38p+IwVl90uJpcC2tVpIjAbrVbBuFYkMplPAGlGFD1THtGS7jQHVHXj7ca7E+OT",
-	"1AqIq2fKGKLBnDOG1ZeXhkEGYZPRKcwFrJ+C5WBtchnerngBKRuI9g3f7EyuBK6Gcxq9VrClUUCLBdjL",
-	"D9wyghsArotuWuiv5PCVLQVWpi3oV3J4bsr6YMulwe2mTmwpAXAPRYpnHLCZS3/96zVPQqfLaqicH7Ta",
-	"4wO3nnAP2rVtmkyyyy3kYF15gc/2quWJwmCYKlclf6s3HVxOLHvTjELRBWV3n9pH8KbCyXyFbyt7s3CC",
-	"aBOMod5xAJmjUXB68RA4roBkTn75xOWGVjN1B95Kgl2EnVM06cpy5mAFt2wG7P7tcPNRZ+x7FO5I/IeS",
-	"gh/s6/dczCZxP6whEndxCW4J0Qg9Vx2ep/WzXdy2eat7YHLourqZ++2v5PBFnq38Ky59Vb3lXsM5UfUV",
-	"tEZp6Wef2+tExRreJaewwdkYK/KNQWqD7LSdCBmdpbAVvY9P3ZC5sLWmCuAYLHYY8tShWxf06HPpv44G",
-	"vy6EsyTN9g3pgUo/AqzH1Xtt9AleJH4ACBTsU8byOv6veoXSsitXVQdF4AmjXeQEdE5qTcKdXDVtmopW",
-	"9pbdfJu/x1tbpzlZWyBosqXR2DCK+98GGcs/xjbYEYm540V5h6VC0TNow1boFqDlaIxlFCUTWKlcDvi2",
-	"tAX3Pr//842U8zteTd2drz19Dyhir/Dh9VS/obbdOpF7XrF7X637P54+ytl0UwfTDZ5KFMffZDbG+H+z",
-	"G6GB9WzJ5jizxsDf2f4cHVuygIOCj3iOLE7C5tU0P5pEXh/edeYcCdgQumXSDYfK9r9pzva7LPe+JJvi",
-	"V/rmuhlHR9HLVy8ePTk/h0/HjvXnrmVavBeQi9ItqR8fxcfx3fjeu80oiUY/4EvrW4RP1ilLX5wvTKo6",
-	"/empMUDoD48s1xrc6k3O75pp1DdV+tBFFX9kX9jRQNzZtijUAEPMmjU8e40XKkrw4XpdLmP5ZNFIBm1+",
-	"BduEvZ6Q8zwJ2Cc2g6n0hprKrD622yDsMWylpipMoQpJIgJBI3Ln0lwZ5+N8zlmxVQ7V+aKYS8XryW9G",
-	"PG/4BRzsHW7h5zxPzRXc4G9uCrFCY+UFjFdGr34A7GWznqFn7Tq6/nvBcpW5PLj12mTz2DuJswvGhEzH",
-	"6yvpkSMHRVOb8uHRaj1lXZeLSPXIALL9YARrht3fqf5aiT3hEg6zWWtuPXo7tDLiFvNhzapmSCp7rRmA",
-	"Uiv918RZS8yx4CqOhqsKVRz6KPysOBHlv7OsLg/BCwBcBZnQOzbL5BJSDUT+2HQ67tHI5JJm3O331/e3",
-	"69YG6pqHUfKtntAPCQKkvKHsRacYBTSSuRIKOVgzXpq0ahDfC0XGUSomolTgLY2jpEfpAg8TWwZYWyGG",
-	"R2EQEcC/C7kALg7EVvwerPqYuBDSIMGvLEeiPKTLYQVIQpGzYgUdCEOC/u6//bd//z/9d//P//7P/+9/",
-	"/4///l//47/7H//9t1oT+PD//ud//vf/w7/9u3/6H7Cz1YAhyu62m3HOjPWe1Xeqdf8qvLHFkSB1g++G",
-	"/d/+L3/3P/+fO0VlbRjj5+3I5OHKsMNYsgYVjaZSVvajjWfDzEHBPnwInEk2tRU5ftcCju2hfZhYGZuI",
-	"NCH+GWqRcpkkXJ5MLX7DZZvJicgPzRx0BAXc+sXJrV+cBNCA796+7a19EXzXGxy+ux1+/Kwpgq1qdL1J",
-	"i3awfK97GTRa7cc3U9peFayJge6KZQuubICOf3ZVycDIR+UdmclJxN+zUZmtgLVTFwKaoi+2Mc3uaR5h",
-	"uwIGrpneIloEgmAmOimTUFaRJF4Woix5HkdKwknGIpw3qC7p93+OZBCn5uuwguq9OPF7mFS7SI7B5GES",
-	"DXm55OjQnenm6e/cPuRqxOY8PYkYjiAY0N7mkaudwRs0bVrxoQGAATmlt/TpPOTRMGP5ZS966Q8+sAjh",
-	"U4xYyfn7OctTyyRh9quR5gdHx3fv3X9g+BFODv78n//1f/2P/71eCTLnhMUMUuvf+3z96tB91zQrnbXV",
-	"4bm2TfEV2Nk7VDSCfOWetmEBZPreOpGH9PXvlcx7r9jyG3uW2F8P1aWYH8o5duEQOEu1YNEDEWwfIla5",
-	"Vib1611pW26dz2UZlXKCV8/AjbzlnfO5H2ZA5mB7BxXK0NSEZ8Ld++1LiB3+8d23x/HdD7cOf3d6+Nt3",
-	"+MXdD7d/cevwFnzz7fGH7/QRAN/WCf9wPk1lvef0x+/wsXfBzIrZnLI6zplu5sFElNPFsDeSszuSzQWc",
-	"bhOe37Ft/9B9YXjX1U46ET3uX2Y73Snh4etedFvmuDGUJJzi47WTtYvMMEHrf/unf/m3f/pXdVv8Bzev",
-	"N3nl77bD8fE6g0An/zPwp6zbAlrf9Z8Nb/LtK4vnv6FH633aZrEX/ErwZc2Nw5IwNFi7YHnBEW3sTg3M",
-	"rZvoTy0pqW9kWA9z7Wx7M9aLn5LF7Yai8exUtTBKeitsW0uPs+V4qycIw6nYWpwRxk7vu82LdTenrL+A",
-	"Wq/RU6l4/sw8fU0EkVXlu93G4eluYYdraflqDwizVPdzRHQRNR/ByEEy7mPYOV463aPCZ5jr+0HGcoxq",
-	"h2iddCZyocqClRK2RzBj/Z1uyLvtle9N+UUebY8kk1JdWReM8b/ESN6nf08MlWHyMNKLU19Cadn3omto",
-	"02398rf/j0p97FSTfjbQnyqxLDQH3kD7cYkFG4O5Ph/QvkLYM9jtzVR1RHE+1efhYyoQPpzlr0yh8PnU",
-	"lIyP2uJ/CGrcLgjE6+l/1UDeTU6VNsm0fzn8UQTwudmDNUfpAk1cYfy+wtBJSOT+0CTetOcoemjIGmsy",
-	"PJAbqmKRDQX4g3s7ye/zbvwD1n9kojwx8U1A89+VmCDoyd//m//0X//LP/vzP/l3f/4X/3FPOoTX+bWY",
-	"lG7CJz64kiLtHitN1RlBZD57ssh8ZcWRfcfVab76DdXtdeSCq/I6J3F3TP+PSsu9Br5+B0z7j1elDvK+",
-	"+GPWJvh+4+5xlSV17XjMNmYPDrJHEYDABfKX5qnAMrmZ3cpbz53JWjaHj3UCfdwYZOMaV2p3Q65BTGxE",
-	"OwRYBm8OO6ybj+OPpso/mlvar/+G/IrWDPfx3YuqfHLF8/IxTUgNbQkrGZj0lnw4lfKyBxn21mLZ6Neu",
-	"Ab6V9npv1zZTzPhva+O7TwOS/bPT56fQ4CFTofZ1qgS7cz5l+WTKxG5x8nf+sjZSnpqXiZzDSNbEyAPY",
-	"vmvI1yk+/SE+6EDRNpL5iBc56BprzdpGmBPdyMZIgykPeddswulIlawA2lHgwjjqRuG18eyoDc/3uV66",
-	"E4U+lYUj1TppzR51A5ShfDzmo3JzLMNcFuUTfFa/ddVoF78USAUCj/SixKREMl2xlHUuJ+eEGU5key/x",
-	"sqb0omSRF5yNpvpcTAL6qDVyKc9vDq/oiVYyrJkCYk2WMC98GpqLc+c3d8pSYuJkeQqE/ooanYlLrlvA",
-	"l8TrAj8Z8jrM/onrzNDqJIt8lHFWJCeEOTAZOZZezJZlWrJ5bdbzSNCnJJoIk2gCw+of+r3V7TE0M4Yz",
-	"kxii4miRZ1ypKJH5wLQKAD5jJjI97NU8NIajJ2QTc2wvhr2OMhw89BiQJrKMROlnKiDWL0qUbaLXHVWM",
-	"R39HJIP0N3Simk0b+0QPczEHAKRbNWHebuos6BqN2WZqr1sgOV+5ltNn23z4/Mj2wfxsOmJet72hL2yX",
-	"8H2vX/DFE9s5Vz/0ED6+DrpJT9i+0iOmw/Dx3PXakrB2BqVXOFs7Jsx2ylCDJy24xv+FYT/ETDaIK8Pk",
-	"tLG30qPldIXQAVjXegnqzZBHQzYiFiqSE7DP7DDFoTyw4pqASTYhFHP0vwfbsoaCFDdrOAmSp3ViEa1n",
-	"CIVreONhS79TOsQ1nsKDzhyRNUeQu0quNx9zMErnoovNrSl8ROY8oH4MJ/32QSPv40DM63t89tJy1m7T",
-	"6QbjMYY8haR3JL/qyDib1YXSizbpYouwRsaKuonHbHzQBOEmfe4j5MMNVcmPmRL3Qs5fNnIRX4QcxC5N",
-	"pVsthJWFpajFhKIsdPVhpjDhNsz0Cy/AtF+3EC463sO3tP1XOgnhDiInOWlu1ojYN58IbmgwlHUAzNrA",
-	"H0S7I8VWAATkuuqveJbJCKHlcbSSiwJJ2IWKEH5+sA6kO+7XzOJrVRfHfm4gAUCbTuCE0aIo9FzORL4o",
-	"eRxN5aKIo5StQC+aybycrt36UrbqeLzp0jo+ig3o+jC0a4crJ9VCLYuhK6a4d/UjWdTc7bJsMGqO9PAJ",
-	"A2AHKM5VmNw4jphCAsYZpiiBZIcFZyndgmyeXJdvbN2J6e6KW2Zr6E4Js1UonhpYy3sNo0Z8UMhsowx7",
-	"JRH7Vcr5wKdFb93UntS6BvluF9/fa/NcWzDVWa6HT++y4crMO+D/e9E5Zo0Fdza9n5jcNPiMPvtTXhLk",
-	"2uxPCsrq7RB2ZbtGE2DXTYX2N1zVlRkIZ9cH7GwTJoVZoSoRAA/ubROd8Fdr4Ql/VRuf8FeVAIW/ao5Q",
-	"MLmquh7X1IsgfOp+n+IY6PPR+iGuX9uvMVXXuHcLqq30mmZTEL0f3VaKvbkJHLkT1hUz5BbO4I05dzA5",
-	"m3JHD9hLvFxbJmuuUCbEweO/0+LBhn+WaG6IDB5pk/20zcsVBAr95Y8AUbzxKJszpZay2Mji9tI8t7/j",
-	"76aQwXrp70h702LDZvM53hcw9bV1BQ4hSrOUveiNTeYUu3WsLxFoctZ6KaXMAB1qFc1lBjk+2Xze28bK",
-	"f43NduFnwB3rvsBdGe3VpMSFPbGPQHcoU40xUxhPs9MOgSrY6YPrGiRGEo4Fz1I/7BVs2JLS3Wf62oL7",
-	"nSy5gFexSmVvJ59Iwx7+YW+K7fW7DVrUu8Yds8/Tfe8ne74WrovZOgZs+5DTKvbhpIeqXcP3tT+9u13z",
-	"3WdN0UgeufVrxVWYxrjxHoeZmsl4pVBsWZyVSRO7OX11DWj1bIzo1hiz87msxgU3ifclWVcgwRm6oMZa",
-	"zEAWPcps7Kf6s9kvoZkQSllOC7mYTEksUDd6tTfKN0yUdZYD5KsvJThBKB2DdWBcMQEH7MOoHyJFrWnn",
-	"bn+TbecN+oKbGGU2pxlUIznnSNySZUmn5ILfAx2537ya39Hq3lkFBnugwVZV9WDKbD2AnBld02wgq3A0",
-	"l6qkZBsus5bxjukfd6b71m9t6tZTWcxejM2Mf4AU2wN0QjSZ4gMHBSb5dmnp9XeEJdC74yRKJjLnSXSL",
-	"8uJzoR9HhzxPo3tH/dsx+uVEPll7zAxDLpEvQh+oY721U7ZStzul5pLlpoW1GcGkl/NGFU4/FIxkt0g4",
-	"esEFwu1kMSmy2jXun7SVNO55tlrfrvr5Tvt1G/AUZq/QL27ANuCONF5XzCs15LAHjDO9G+XmjUFhaA+Z",
-	"JVAx0nhqiJ4AK1JC2ePR23h7qyoz3CBVyMW9BbyrpYeW2JcybXAkDGVKqrMe6150VqpoyhmcsPr4M8ij",
-	"Q5HSFhU26wv0OfZiR0oMuyOsgN7d5m29elXJZnMqxBeJ9DjY5U1KFhSKR1/8XMsIgAaYkqzPLkHV2/nw",
-	"fGKb5OoodkweQ6b4g3v6+6++OX10eP7V6fH9B/CYVlXujkQK//IefrSNDb7VI4VfJDFAARxfwxXLhFZM",
-	"RgUvezV2elQiWb7qkNDJIcI+xJt8KD5+7MO7qgslsT9C5AgM+2rOgS49CV5ODtpj/vWxZ8aka4ImTKQ3",
-	"ZfM5z5vzVjRgNWuCsxJ7CifYgyokbkOONeSuct1oUbBp0/gZxSoX6+8V3OWhuNblW7ooMDcrqi0dJCJm",
-	"NelyoIM6YgAC5gB2iGGCFZkfAFc0XigtfNBdTV5147ymRMOU3uNhlOSyHIxknsMNOXkYJXrM5KJMTkBz",
-	"R1rcpdDnfXTUN7LgoY0gOwFXDT7m5Xo9fv8eCh/gBjS+fdRO6MKd8lGxmhvvt36sUzpgveToKFn7EUyW",
-	"3ROW4X4QKjjTgsGl8fJ/x9QGAHgCUFzuoUaukRd1gzEJ31vvVOKdJolDSGGDvZwQxlmiN1gIOLeD4LK/",
-	"qFIWbVnIaVtuFFCFd+GvS1Ku1e6vvww5mDtpgLD2GnJ1P3dZ8WhdsqIgGFVDyT6igl3yvN6uacRgu1Cz",
-	"6zM28o0hsgJFjqkh7EQoQ4x88AbQrRC3yDuIyf36VCqV7929Ulf/NT0t1WPnoztdbIOC2/Q1gqCpwCfX",
-	"uH47V99xq6MvPkBOOPqZ/AnUgI+yVD/WEr3BpfmDWZI34wqsmIk67U33RmBH6vAurfprWAfwpt/hndev",
-	"nt2kB4pKfcXnGUKOrjXq5tAKV59PiRUKFX5VDpDf6ig++vxDrWBxUuFoMwBgu/RKpWywoFRYDnSpyVrA",
-	"YiVVSEtNGwceXaDrVtmMly1c2izLohkjmzVZWZYC0tRWrSvrWohb3x3uGZd8Xna1gsos5aok3c/YEcSY",
-	"RhH8kJivVZRwiTcp90wHeMHR8n6NjIgZU+XA1/A3vFGne6mDajmxm5NgSN5tnt69n0h2XX2EU2k/0dcf",
-	"S8JvKaqrPk7fotg6hnteMB9lociSmfnbYqXIK15kbB5mkEaH2MnnD+7pQ6I5086D/r3P+xt8ZS3yep0m",
-	"Aey2cjzuGJFD5bzQb5m/9cuuigvaOxWF5pNxaH/GoZ+SwaFqLN3FbNCyh5FuY8/CCrbIRxBYWqLXQ65M",
-	"ln+DKgdIEYRQax3HonaqPGNtEI5pWc7VL07u3Pnd/+/wv2mAA72RRXq/X4N4vAbICBg/RotClKtzPYAm",
-	"p6oSo9MFxgRUY8XrewsWTub9iCDsPDp9eRZd8pUhJDPPG7yV3l0Gs6Y4pG5Pvjw9P3s0OH198dXgM3QS",
-	"eHt9XgitOmqFsgQkJpYBkdM9cPPpbuhNoTvheqxHGKKlOSt48TVf1XonqLVBOfDCekGKq3q4OoLZ5KXg",
-	"hGXDBw10LHn54tzLr4s/JrrzkGxCl4BvOwLr7FLN1MBU6G5Cc6H78UHPosjHNRecZ1+ff3NOwlw5PIw+",
-	"VKOvLi5exqi6O45wFkG4of7zpVTlpODnv36GnjvK/qoMJSeh77Xoms8VoAaRPh1z+Vq8TOxBDN/mcGtY",
-	"lCM548AA/tlnT/Irnsk57332WfQEIHm/On/x3IjFKfNI7Tg9ehIl376FHf0WjVdvzb5+e3Dy9kBh4qW3",
-	"B/Fb2OVvD056vd6HpBedUnJ4W6weBBNWx1SU6DKT+G1OHkdFkEB1gvTtCbzdwyOVcnOoUgvrSC9q6P+8",
-	"kJOCzQDeMyxYDoPV897GEhPiPYXRRNwhWOKB6V3mk17064UeDOAA4pDdw8b9aamLEeUWnpTyUcYK5EiH",
-	"anT9Equ10dgUHv2+xIZyOc+QV/XRVOS6s7KInuSTTKgpbMRTWDiHhs0ICeYTF+mZRCLleSnGwgZ5w0+6",
-	"7bKEWx+AoVdyETF1GbEhBOGY871H821OwEzJaKTPQY6c94iiRi92lPz1Id01Ds/ShDbT2zzyszWOWK73",
-	"ESysN5DaBGf2fv9uHJT1ipfF6vB0XPLCj1FXITCLFui5+CPtZNO9zz7D5eDHtWYi59ZRbTzv1raAQNES",
-	"4/0+j74WX/aiU+M6MUVMeKmie3eP9EqcZ0z3H+h2Pe4xuwXIuQgYVj0KdklQEgDAA+hVbio9ir4RX6Jd",
-	"w2EFIHl28Njn+jG/DMiUgcqJUdvum4FCoV9GD+7pHkVzgMPpX3TnlNYICywEe9bv28XTK6Uc6CdM0gKt",
-	"45rAnbHIeHQrmS2yUsxZUd7RPx7qnZzcDvvU7+vmmpUC7+kpOL7/ABqkBVqWkRqpS1I9U5XfraAHejCx",
-	"EzHsIPOCS2hAlUOmB5ER5UGQXEEfS1Cd258zOJVRAkHGIdzyI8wTBeFqEO6ZT/AXGhbIS+R3+X7c7/dN",
-	"skOANduMEvaRfj+acchzQmlPlkLx6N7xMYkcwKjpgmXhkjHYCc+5Kl19d4+jjF/xTEUp53Os0m/PMTaI",
-	"0mfoiZAly3qU6wKFLdbqTxqKQOqA/d4BMXT/vBVKG/GZZIBZ0SNvINeffYboEaMcQA4+XlnP+qWhTAVm",
-	"4fJejwA4r28ovejpooB1Qg8Cekk3aDHX8sBb8yxP4RzL9bKO7h1/Ea7q2WI0TXrRxVJiPuNikXGM/fcO",
-	"MjgIolPbDkhPNc90B8ulhHWl/Ma5J2GPHEW/hF69zRe56XNKb9FliEozrmb9Wy96M9VbBL+xsWlwZiDe",
-	"Ng41LTOYCL5VZbYyskrh7FjMvpZ9WprqkxOK70WPKi/oWoD8McZJBUJIAZj6tFhFxSLXv9As6fpxT8YB",
-	"hYrNnCYKEu7h745PMn6bw5YdAS0Dm6jY5wXW31GUuHIbWJcoVClG0D21GGpdaugYLHEe/G6RZKtdA3Sd",
-	"1rtFLyaevs31esIk1/pO666/IEjFWO82GD0cLYKT9aIzqud+/65+yp+D6lxCMDIqCsKqWI852AdJMajs",
-	"mVT/qGDZXQp9+umZhRNZnUT33r83H2IUVjwFOR+GVuATep/gSez4MhFSNSo4KAosw3lx5eS8XMri0r8O",
-	"3O9D7zH7TUnk77qaMe1QUx0ro+N+cOpgNqiMrUDVsSefdyihajheZHYG9S7yVvJ4rDVxWNEkyWnUSAaJ",
-	"mcCRJ6N3wUeySGFQHxWcAYac0bfRkK8khJ5k+jVzDH7hIBZknEng9x6xAjnAG76mFVOUGPA56UWPMKjs",
-	"bV7KiL/XSzafmJZgmhytGIRRLMAggPURxkP3kb/XKp6Q+YmXnRD2dpju6AjFPLqXVG0mLq33W81ZFBGl",
-	"zLVpe6DxkLVHnw5ndFScREd9KNtL5oeV6ZJznrnPetkU+AC+YkIIWJpicLAJAV97AnZEwSdClQBa1hcT",
-	"xTOt+A1Bf6KgJ/0ivgnwf+U+60uqq9mJGfNNgxSCqcT2ixyCshQcji/dHjqJjvXv1EcjskxFILlMI1xg",
-	"E3AgmOL7602gLsNG0mtqkdEy0M0qoAlk51AnZhfpLsbmQ7DBj/FsDjKyWeXW9ke/f0KdpYu02TYXkDyw",
-	"Innc3dMq5qV+bs4KyKVw683dRxG8GQG/xPvythcdBpdhl+QCrp0goCGsreDlosiDwpFjgulbg37YE/vU",
-	"HK6lH2KWfX4YUNpEjpKMyhIqEpNcCwBzSSiBxBh3DlOXuqunNqaD8hVHt/q3ifGKWfY53VyFMW156qUz",
-	"jm4d3da3nIy7h6cygyYSW1YvgiuMoxmC8xu7p6s1nFe3jm/rA4a4xW7dvQ3njWkUsoX5uDQCHunRNFIS",
-	"AgaB+yli9k0cRhsBCzqRTbYc3bp3GyTy21yfq3iFyomrDFpolWOUIZbzi8xIRH2kHCHSLcOApmVNcpuG",
-	"/hWfZ2LEFA65MwljvB9cDGSWySXo1vrSpMUzvGIkvGE7PEEFxSd+rqgfsd2h6M8k2ienONAMsEVqZhRu",
-	"Ble8uBJ8iScU3Xd1E2HIMja6rKaJhRgS0g7g4BL5JOM04nht05q1L3T0kZct9VkOHYd8nuqtpTyAScCU",
-	"aaUoIdYMzEMeJv3k4KjX7/XBmQE2p0OQ2WgTlOlqMFyVmG7s3uf3f/4AbIfolTm6/+FDfCDnPGdzcXBy",
-	"cLfX7909AGPkFF439i4Qz3dYxovy0ASJwAMTDo4Qe489S3UDhSpP9bOv7KPEiswxg04DCNs9ckcXAYd2",
-	"Iw7be9igWt45ezg07rjfRwu3pUVkc1hBuqV3fk+RNmiC3kic7PcnQDCBIa+KUODRnPLvuOH6EB/c6x81",
-	"VWRbfud1zhblVBbij+gcvte/u/mlp7IYijTl4De9d3y8+Y0zlI34/Bebn7+Q8huWA4bjPg7spvJLXuQs",
-	"wxfuduq3CaJDE/diNmPFihaUG0gQSXo69DbnSy3nQAUFxOUEXHj488E7tyUYZnUHlkCWDliWgUMPwrxq",
-	"zOU2Ego9ZWIsDEWAVlZ06bpOoykY3kdQ1ZTMrrRm9RrFIrif4AW900eXuVxmPJ3w1NDO1VSEsp2uZnC1",
-	"Js5L41C1PGf6mkqqWeKLleQEVZ/gwhfbIEinpA1XFQWECh4ulL5lKQhaiO4e//zBz+FExa6QSdCUA43n",
-	"dBpDIkkJGB2qDXQaetSaP4KCtIZCTaKCggLg7o+/Q7hoMHBT8IqaK5WpBeS3/grSWpqypck/JZABqlBk",
-	"48uta1TrXvo6BhW5W185LThNJD6TLsAEZY0D+uIWY14rCJWFRvtD29MtMSe/Lqyi+ElXFraM7HYQdoeU",
-	"TfruTbepJStykU/wkmqPrLy57sMogdbPWM4mvEhOImaM3qR0kr8BPR0YdbMoMgy6wYPgGI8AlVCoLlPR",
-	"qVdmL3qRjzjYxHRrI3N30tNLIwc16Z2jr8d6QMB8DE/BOjfbh5aH1RN5TnlDw5MG7m48kM1bHzVnKZ/N",
-	"Zcnz0Qr8Mu8sAtvEbW04QCgKnEix3HDoz2Bhgx9IpBOa4uBL8E9F6i45vPUl/uAkfN96kirfAr4FPFon",
-	"d+74v/WoKSdf9L+4CzIUvQVBS8xm0LJQoTN5xkSmhaUP8DlwEczUNn9BubbhhGCGJr1uEVv4u4PFkf7i",
-	"+OAdnI87HLIGo/Qh9AkTlniHg34t5SwAqI1Pe/th8UOnD477x3cPj44P+0cXR/2Tvv7/31o//Um+yLK1",
-	"YGX8csrUoLI4CFJTP+wuBcDBH6f102BEIzT4KAxsbWoorClsUWUW33ma5pHv0Tceu4Nd57dZgbrwBDyq",
-	"QB0Ujm9YNpbFzChN+9G0+h00p0cyH2cCYQr3ju52UrWesQIB6/eO7nfpiFrMkU70G54K9lNUAk9TZIOh",
-	"Y98qgR3VPqRveqfLbL3V3PnW2z4fUDesB/l6WiJx+WhtjPwmztRGSNne2uH1GH6oHl51gq19yB5LzJS2",
-	"tyV/b/Mbz2X5VC7ydLc98hNbuTjRN7F44/oL9y952WUZfToff7rn4w906//EdvIveXmdbRyaHra6pZhV",
-	"8VzCDWVuQrAqLOvgoXeQI4AGZJxdcRXpi7Yq2Spa5M77A+5T8IglwSYD1NEln5d4EacA4pwvo2RRZEkI",
-	"8ELQHYIMpCoJlmxYGEWJHHCO6hVv50T0CpJIN8+rxw6wKkWWUWWsNI6s9aP0NezgdRm46zWu5toU7Pq7",
-	"u19rMHju06Xmk9D+AV9qvncN79MtaMcT6BFJze/vIrQgGbjBtQOP/UTcOouMb+XSgb5/cudcy52DBl4Y",
-	"yu/RjaMv5EvErRGCMMcgtpg8wSxbAARAlMQs6+Bdnr8DfD2OItqWAqrJlGcI0kjGsrAeGnIak+fnbW4t",
-	"2w2lADGtLYme9kp7wkbTao7msARAOC2pyeAU+g5Tp31n3/vOe+U7cEOoqcz0E2ORAVr9u7f5d4eHh2v/",
-	"04UlSybKQSlmPNElke/nO6wYY4rThU1wZvBzBi9NbhQeVGsDyfQpbaLDytLLMgc41jhKZjIXpSxEPulB",
-	"M8gBYkcopuaNClGKEcs8V1lBP/EZLyY8H63cb98535jtD3QVAAuDlM/LqX4KPgL+wkDOvkPnkOkwQU/X",
-	"O2kS6lnsapYZiCC9CAipGD0h+I0uFBA/epLgm+9cvdA8rXUtCj4oWAmTwbIsXu+KNESnMNncOIfGEb2u",
-	"IjaT+SRaauUaIR7kdAI2SZGncqkvAhNQCova3rESQCwA6gN4NjjUoDDH/cxofSEg0B+P2B8EO1bUfiSA",
-	"xi7EFIyCKD4CiGE6vO+oYwAT6UeljI6i7wwWsDoosR0SGMi5lNlgkQP+JNUjqb/QA+qWMjBAobzIpSN6",
-	"NeUgry2ix/HdXFfduLIoV7MSGcClvnNTxHJHDK73D2IpXfIwNzUpW5kYfSM75jKzYLGmDeecp85Q6TJS",
-	"4bVMtyDnSP2JcwnNoNrsjnUCoDKg1D1LLPpdtyUYZGqz6Q7L72thaslOyTwJzM+veK7vnwZNRa3GbQhD",
-	"4Cdyq19y9SMyZBnLR3yQyWUwHHrF0G8EfJXIib6sEZOYtciXk0kml0YKVvKeNTbF5pcrC7kYZnytPSNR",
-	"jBaijIYFZ5eISpBznnuLurZcypCoBhQNES5rl7MN/LkjlmVDNrp08cpurgDuOtNyLsjhH0w8bkWYklxG",
-	"VLWWx+aNja1c5EDKgRvetXO9EeYNE+dbswoxtOKKR1SkbpNZJQDgXUrjvX/oRU0A3JIBbybCqr9zlTW1",
-	"PxXq0qyiqS4GpWnmdte44N4Wo5gc5CaHUM0ZRlzVbRcbioOPI8ihnEplaUPmhbhiJfdCDKEBchwlX52d",
-	"X7x49TeDx2evEhM+CYC++n2CawlXJCtKgXHNbunYL1X4wQYqInwaWYn5khdAS1zTrfj/Y+/dmxw5svvQ",
-	"r5JRsTeW5Nagge55YkJx3RwOubMkh+OZJiktm0IlUAmg2IVMbGVVY7B9J0LytR2UvPKu7vXrWpLX67DC",
-	"Cockyw5fr661sj6MOMPVX/oKN/Kck1lZQAEN9GtmuBWxwZ0uVGVl5eO88nd+h+XKyMpEDtIihlGGOytd",
-	"IMRzTx2LLC5gT9jSX6AYLXyTxtj8pseqSGne+2KgJsLipkPcxEKyOFPTqYjDunUFneAj1WKfVt6QaMiW",
-	"xzk1Jg2kJXA57xk5ZC6kanBk1i2Ym8BjHbE3tBAsMsZjrz+H8Y/eu18mq6J3R/2L3gxZxPPeTGVHEXuD",
-	"O7ArFgwNQe0ZJQzAHACqT5NMABIVWALyLBGWjFbPhJg6DUQ4eDtIb9YOtuX49fSD82T/DwQC8TTVNnOv",
-	"9HFzWwi4CmPBOSBG77XKr6K7vB4BwtJI116cDIci055QgAxaPqeZd16KTPSYkgjkIEkTRHJSkpIPBb2F",
-	"I2BGCK1FeIOQA6Hre+jfUCsGDuUDACu7Z1Tm6cNUDHOmCqIFhtil0wzjxCxHVP3+eFIAFmDD5rdKqh6K",
-	"KUI9ucSmU5A4BdTXeokoHC9XrAp98WOefABMRRSQdK5NEAbgcgTdwLoSXvTRfEvn8zBw4x90O7ttQNFK",
-	"q30rr6TmK0af9wrS30Fo74CuTcdKit6toPKevXZ765hzkYqXA6OxYVd/xOnKJgFmSUWHkErDc6uBDGaz",
-	"KaMYMrplyUR0Wf18Yreq+Mqgu3fTfNWCGx50b5qLRSrgg3Yrs4btwAwPRGzLGeNVbxopHL1B9LoMUIcB",
-	"bvGyH6aViwhbwwI5JWRdpKLB4DTRZ4fBkV7s7gJjzjsntLHWgm5cUE37EGgwVkvsqJ9+CEeeZLKniYb0",
-	"GILkVHUicSKRfKLi+mtBOwVVgf/GAXa+ofibcyzc04A3q5dCo00bbVqrTZu9f2WInTNs/PNAdYpUXCRM",
-	"h/A0g1TwTENQR1AolzvNZet0IiUBZJrCscmaIwFKXQzhdlKpQjrtabNUIb3e5daMhH+7kW2JLEjTAokR",
-	"HajFZbK8FDMiGsGMSNzRrucI8XHPhaxf5P47ACkyZ1KZQWoxl1JIFRBEJsq8KYThVg/tgCYj1WohjWsx",
-	"W2tbhJLpfT06yWdv8diV1tAIWFiTznkqovXoJqtozuwaD4cV/9QpB8DnwN7BGarctSiHK0J21wpZYOUs",
-	"ZbP3vHf1ztnc2JcBm2rUbuPENpirxuu9R0QHtC2g8Cjq20twhn3s1TIEyWUSKylYIgfA5BeWBc6BUJPl",
-	"yiVNsseVjErUhwDsBZwJnQq0UjXqxXyua7SPg3zVwL1qiPnpNeBxg3rnQMYODJk/KEQ2L6WaK8+3xWa3",
-	"BRmeheveDqEBo99xVupebgWg//ZlTmpLQd2po6DepAco0+u7YH/b4vM/gEeebYCeu0Ko3XplSkUmPjsJ",
-	"/Ox3UBqoRiqX+3N32XwvFAe4FZYamWDMyyqZiE6B1RhWJvy5WjvdWEIyA8Zn5f27368BIYNqLeD4svpC",
-	"UG2fGyMgrnyUsUnXK8zN7AJji/bUTPbcwBC+OhMTnh2VBgFufm+01yt+Iz5O6aCtn2K+hY4uEF3mJqeU",
-	"nHqiu0St4yPCjOi5dX2XafZGeZB1s91mUFrWszPAfiEr8tb13daeGdNKzZsLsiG2gX+SmG7wn+fHf54X",
-	"+ln+Cr4TeQQrFOvOiRUpz3Y8mQP5Hls5+LBiHsTo4dciTx+Ct1rD6YE0UhVOkNIH3acDap8mZCIk0jhx",
-	"Sn812/uu18KREFPtFbcutMiWlfh+2SL0/lw+pJUxnoNnLwUAFBkrSZ53XyRyZBzpbGRW/5aO3351HK7K",
-	"/Wv0VKOnzqunLiKlaL1LC+uu8Wkbn/ZsJ7mlMIOQcgYMqKQazufFFnGSr3RiIY2BAqtVbioHdkLG0HmI",
-	"ZJ6hQycTE2dIjJfEVRnahIHQ8XeGi4ybjv8v9Lz1Q6myCv0WMrGK2J4W5xmXmg8stquMCCP+FnvhRXhL",
-	"4kAK3LuwN3z0F6pfMmGNBCEBEc6ICSL4ekdgbgPHtsCA44VVLnhvzAuoLZdYCB62QZm9lEmx7OUjq6tm",
-	"YzUDwJzNulVZDH05ElObQRIJmSf5PGLun70jYf70EkXgPprIKGQRTSX8EyfT/BPn0fyLZtL804xiZPF1",
-	"VI+bapFU8OQElF68tYp6RpSvWTWAnaTlYP5NC6JHC2KhGXzQz0ntuYfpziofmj/RJbKfTxMaG7dA3J3V",
-	"Dh+Jufs8mCP7zIDnYgT0u/a5ciRoDdtbI0ppjezbwQ4xK9t8MP1Fy7v2e+GW5QF1IS1Yd1pNBNiyvvVD",
-	"DZi12/tC9WvaKFe7a4B0NpxA5QCNtUPwg7SXqdQNtYcvNpfLY7KBmkzMuGDRhjRVM6BNA17ZvIR/9+fM",
-	"PLuAL7ato5Uc87mdC9yB9S8RT1ENhBbNC8drE7xYosrVschwh0BjwK1GZKjwG1GnajYDPDVAbQlYC63U",
-	"x9xAjm4ScrPCoD/HmBO4ACwapEk3IhZVIlrG5ZQ4slaXR1Z+s/EdnHkcfMHlqgAaH+RQgqo0abwCR521",
-	"dZPWVypeEVirUK0mGsGrashQKFV6TTjM+n67+2s7fuNy+y2ou/YQEFgWqp0H7+laZ23ve161I15XFvry",
-	"h371qsCU/g0tXbPI9/GZ097OCUGPpUwpNWdFN6DKbG1od20R2PXbC1OgXB9WvDpXZ3rx6xjOpVEicycI",
-	"SSY4sQF/gmw3KwMMxjAAWlM4VLYOmhoOjUW7zpnDsa8+BT7GsoNN+9uTAt6eqWyvOOh2brlACLjwQbvz",
-	"3fe+d+Ng7/3bZhZVkQ1EL5kG3aBzZ7fVbu22bgWXEYM022CbGCStySYIec4gpFmTic6N6j0WJSRmRVCS",
-	"jLWLCku6RLiV3tK9MlXOP7bba0NeiXESYEGYN5dJG5i6Y+sz2BbczURgnqE0owJJlEYFmxszU7C4BRby",
-	"k8qvXWRhL8fGc4y8nUA571CkCFj5AWlTuQMclSJNrYMyyEReteK/rb0EwUQzPYacds2it956a8XxpBum",
-	"rdNOsBbeu5CcHKyS/647JeSotCShXpwrHwKpiKVur1r9Ng1yheJwyZkLp5LrBMcjeuahqlNfCGoyi8/M",
-	"46pvqfiVtBwKadYUHHHDzN+1ddZ5ql1jrkqXXvFFZSuVD1quf3q6RuMT8a7R6Rvee6CCV0upbjaddiFv",
-	"pQrc4m+UwbmUQbk31NDt1XXKADgI1kbHtlUEOyf2n70kfrZSLRxYzGhCVSMcpNCWjRgoOUxGVDK4KmAd",
-	"sNMLw0V4f8u+nQCQVPKi1BZGGGPUyJdn39bMyHhvAGdGQ/RRMS2L7PeEk9jLAhvkyJTnHg2YNybB4vnP",
-	"2eEbV7GPT4vh2y9rEOFXzeFoR74M2rr0e1eCCbYWQau23Pg1e9xR8a2h1rpnb3rtibXoS7b1aeDjGz12",
-	"Pj3minus0FxuoFe6MRVSrbpEb5rel5vmfaySQW1tg6BLvzkV8on5E6kFQIXk2bxHrBxB97NOeGMbPk/6",
-	"+CvOrOZy3qPTFKv6lj/XVdsLup997v3ZA9w/XNoAur7xoIWBTkaS50BF5UaAjvj9SM22YPHzhVPcBJ2i",
-	"fSnV0w5jk+TcHI27QgMDJ+E2E5unKv6dE/rXQn5zXX5xKV6bcgDf3HIA9vQYDE5XwoqO4TMxxOK8W6/A",
-	"1bnK65dVo51efe3UuIhX6CJuqQFKw3krk5iWw0Ozqi+Q2n/LhFYri642p9UXSGf1AtweX8hYXd75GHzb",
-	"dp9eaeZpI0Z/tY38BjD7yhPvX5xjYGuyr4zz72MIEqBaIGFLGmktrABHTCleXnE86l70+ocV8Tu3Ciu6",
-	"r2/iiueLK9qBXB1YdEO9WWRxcbXbxa1mksrzhh5EE06xlBb2Fy5jhIjrFvsUKu67+7Q4FhlPyy5TmVzT",
-	"GKTPWNZuKDprX9ufQ9p0NBPJaJzXGC0U+yRmyZca+5ymPJGnkluSjt+/9+F9mFH8MhGvfrCfjBYsjODe",
-	"QzOd1NTb8Du2E3T3tjGn8DWvQNS0ZqAuxqSyKPNMjHBJL0zBWcylQgvdAxLluGdPnuhDKtwaNCPnNars",
-	"JG1oVNFWaCKnjY1URk6dfNxQL5xuIe2clJt2k/Cp60ETPv0Gh09JbW8ePt1sGa6Jn65dV42eej30VBND",
-	"vcIY6ra64KxBVHzPxVZH3TaEal3zqw2hejLprM6E3ZSeU1C3Z3e3t/ZfevC0kaG/WrZ+E0B99QOoF+gf",
-	"QEb06gAqSvAfWNlNtwO4k5L8VRaXCRq2hFMunlI2P8WH4DkosJJoyJRAgtwyoeZC02i6jFfyejBbX8Re",
-	"OkkiY/GUCRRctiAWxryGqOWIXAF7broIH7cqQEzjWI/GXsjq8GTqpqKmPj0Fs2vspGButMtqD1kEqXrm",
-	"H1C0GmsexYkc5Tw96pnORKwvRonUXsaNmboWu8e1YLFCggTz5bnIXAW/wZhnfJAj6QNnsySNBzwD/iV4",
-	"ox1mM2h9wWZZkudC4jsUBuKNtRB95/bNCBuFn/SUD4SmkkF6LHQ1k/qHZvmvyJP5wcYD+UTwbDA+EE/z",
-	"Vy1rdFOdA7O9XfyeFmdjvF91vJ92Zn+OR1CQflHKbJqWWpGNnAxglBp7vj4PJgymRY3QfpIrIO5O07IL",
-	"ID2laLF3Vca4xPpvQC1miV2GnnFv5LsthbVg1ZMUqCNUPyDODl0hpmETnqBsT4jx3HQIGdiiUhRi2Tuq",
-	"HWkfJdt+b9m2Nyu0BTf3LG/Ksmh+VPiS+ezmPX46bNJFbezo2kjohSwTE3WMP4hrRu4yHseZ0KRljoSY",
-	"ouKEL8VRD0L/NMHq5M9OAhDcNjEb3hN0g87enXYb/tMOXGH+oBsUneDZ56Us6C8dU3gN8zzPkj6CFE6C",
-	"ASZ8v/ijP3v+83/nEZF98uCR2QzUiyBN/gENS2sA9AAkfl/80T9//gd/UO3LLvUFuryqFxVlZGW85sbc",
-	"t++ESwuvLQfithmI2zUDYYz8wZjnPTUVEi6q/bfvdXb3oFtbmPjY25dQBGxkXnABEI+RiE/zUEqzqKor",
-	"GielcVLOcILh6LXK5bSl2lvjquyc0D7f6BgDnmlqTL1epxJ20rZcMuuOHdatg4u0y0+NBVFPmoV15XH0",
-	"M62qcGU8vSbN2hog61Ks162hj7XIHryDfulFxg0+rxGmLoK7LpnW3fUNgL1BVHs7t9l+fQN7O6cbXNgw",
-	"20rYmx3qs8HeKlGnvkiVHAGxIcYsYeZLDxLqW+scw3nA7hknPO1NMzFMnkYt9sRB36hTEMfCKuyc4W0h",
-	"08VgzLhm3+kYc+c7t8CflSzC04yIxWKQxEKjU7xhz/BZG0vFh6BMmVT4PvsEOO9QeGxdm8Z359QoNOM6",
-	"Vyl0bZxSyzIKfniiqalY2Cri0K8yRmgHAWIF9GuimRb50nvAc610DXx6M8ZzOy5uALDd1bBBPJl6qbDB",
-	"AZc85gserR0745K227tBGHhLylwsZfg9fN50gY697u3DpjFrcU279x4utXr7ZtnsV3/5Z8//4K+D8ELS",
-	"NvC9V+3yLn3tRoeIp49IOdAP14zPS03EsAO+6Tki7oMGM9h43B5m0ArHDZXqmjNBem7npNyTGznbtgcN",
-	"ZvCb7J2jFt8CM7jRMlznvK9bV43OuXqd08QtrjJusaVcPzP+D95zsfi/B0NXwLjiZFWQBQO0/a3TEPqu",
-	"EDoVxs8aqoxxaIlG5AzoQpRcV40uLKXX5SdoUw3ibaXA1dYGboTuN8rQb87iXgPA4EU5BzFP0vm1XOU8",
-	"XQ0afCzyIpNYYjdTM5DdgAOM+dyrqG/LEtGGKgvDVAJjPM/FZJrrFnvHvJvhuy22DBrL/Gr5UC8Xiv6p",
-	"IeOH0nKsQjWea+wdPq/AF6EWwg9NT6OJkkmuskSOWuZqz1yNWmxf2j4sBtugBopks3EyGGPxYCyjkwmq",
-	"b5LkXcbL7wPCaK4PJaOSK+YeKoowSWKZjMY5DICZiKn5Eaj+y98W3g/1G0wvWixyVekiHD7t0WkrWdtd",
-	"0w/btxnX7q0hE8dCukL91AjPssToeXhpywxlNFA6hyBfpMXIDLmO2KRI88Qo3xirqQj3Y2+aJQMRLZQc",
-	"4lQmx4x4aCals9Npt9ttJNUFMt7BPEJljwFNaIYlgCZtQ0cOIJxrq9eYyTWmBQwDVIWkFWTfnHKdU6FI",
-	"t44midZm4s0i2a/lCwBDAFYMLkBozCMOqC5PiNAynciBoK/Njk2bXLNiOsp4LGIzi9yaH15w1VkR4aGE",
-	"xeAR14tjGPtaDCq8/wB35ilFbw78Mj53zUTZel/AVIzFsMo7VoAuYz7vrS8TEoTVkjYbFAw5sBMEsiKR",
-	"g7SIRbyyj/bWNV1cV07kDB0EzK2/BhJdroF7PE2X8G8jkQOGDUxYArgprBN0+ejghZ6uLexTVoncuOzG",
-	"dPog3vTdvpxf0QO6pUe3bNaJD/GhA/PMxhNmFWL9DDgLddsZeF2K0FjJCtbyb5hx8KrSoBoIuh14hJQf",
-	"XdhbSAmiTQlZQToPujeu39wzT9UcXvB5xcIOwrJ2a9DtdG7fCqvz3zV2tysoZ6aCtIzpSOd6pappWfuh",
-	"cxnlZUrZus0JMplJTczkas+bY18RA5eJXFuHIDOmwCBJE1xna6IqG1Yj8I3k1kAfn2oog52lZtDb6L37",
-	"B2x1e1GLPZAoxIZJKkLPCoOqI0lp59g9HqJxMVRFBsfSE9OtJRPiPlTqa4yIxohojIiXaUScru1z8TTf",
-	"IbGyVBPIrbnayFKjkV5GFH+FQmJcs3tPPrlCvYSy75qerMf9vYP33cMlpzcqobpQMHpJrF28nDrFen40",
-	"VlJ4dcleN8RidRK2MTsXp6LZ7ldtgC5MwModvjRTpxyR1+MfzdwvtEQIQTb1cum4jBcy1RLJZmOei2OR",
-	"MalyLHXl1aFOtM3dbbF9ipgtvWn1AdlCyfAW9ilqsY9tjmCF9EPIGACNcxscTeTI4RhtGyuggdXN8tIQ",
-	"gpU7gxd/+h9++Tf//Ku//puv/8WfvPjy97/6qz/9+t/+4xd/+HvPf/dnNoethyNdl8rmCqjbU73wTILj",
-	"ylF8K2IDmw3KJieBUHU2DBLd09Ak8SivH8/NuENqxvw8QYOFidjs0G9hfzUov+Ysb25zuvEYZ0EAIzLC",
-	"l+xn1jDrLMadk41S7pYkcZN599pg+xZFz9kNlVVYvo1WR6OAXj0F1OzEq4P8Xdw23NYKvkjs377F4jms",
-	"H09Tqnu7qMJyxfqACMgZH/FE3mWFg+FpkZdH4qDsTBdWwe1qBMwF2fHP/+DfvfijPz7r5rtihF0jA3+V",
-	"jPBtpWZjhJ8XUHdRIvpUg3sHBCDUKziTLK+tQPvYtNmYYo0p1phiq7PqwFjhp5oqF7f1xTFiW1ZgBe7D",
-	"z2AA4W5Wme4ipjXSAqKlLTK+gP+SrgHk0BpldLOMRdZK1aw345lM5CgKK1f1LMkHY2hkkPJkwnKljhhn",
-	"fZ5ywDMqpjCZfQao13ycCT1WabX9KS80dSXOkmMhLeJzoIo0BoPQXMD880QzvB/z5WEozEXMKyO+UFbI",
-	"PEndC8xviHitvLe83PVxpub/NE4Z3s5TkeWtYZLRAODfmdAqPcZ+SwbXWF+MuDSfbFqiHuqi/4VARtPc",
-	"+5Ni2tiW9xqpcpBQfrNmYmgUcsSCAtT2WGSATQY8rMpghB22dciT1HYBWxF6wI2UAlAwkee58uXGWKar",
-	"h5K59rXfNSXTeY8e8bvH+wi3tXUNB2YMZDp3yz8fZ6oYjQkFi3fBKxebSFPXJVtwC59UUphu0Y/YqZno",
-	"j5U6aqnhENYO/Q2jhQvTrIbhMGR9MTBLBgbIjRyXemYmn13vtLEzFkotFTPaEDbQMDkGOLSuvjNV2swQ",
-	"bkRm2mEY7IoZOT1CxjTHScYyYba58UoIw132dsxjeJuIzb0Tf1UT0a2mRuxZDJexGYvcgWrMtnBo5YT2",
-	"1pRneWJe2SLAslnkULMJeluiys1XItDbfLd9Co+F3BpGTLIbIdNT3I4TdUx/48KUYlY2stgT8RStPiCc",
-	"dVfjTE2nixeTCd3arVal0mqC84GfYVs0Lx8mqdAho+ZwR1ArZrzshq5FRKPI3Oj4mubcHlofJTJecWIN",
-	"d1YOqz3wz412GEwS6bBA4E0bnRR0g9/87DcPD4t2u93+/K1vBZuChErMDYpzlZ0Cv0FJtKqDnfb5evi6",
-	"naLDEtjm8Jy0cEP5c64TcLcXeUojuvIMnBb2mmzWHk/TjTEu40TnKpuvNKMOfLmjpMANhYw/IIEc0Y+T",
-	"WuzTsZCgxtyD3s+Qn2E+IjXiCRh5BmoiNKOeWFmLX+lOvXkuRiqbs4hui4ylmUjBZuZlsOXHfDoVUofm",
-	"UiZse5ATm6vMMvHC/ZgN4+QmUGijxKznK39ke/9KU3utdy9LxHp/DjS2nd2bkDrUhrvw88HLQ/ZcOzre",
-	"JViLvRpgOo31go+4d9BudzvO95wstQd+KKwEm2tqtHfdC6YpHxjZapfrJWDW3RxvI/6m5cJoROC5RCBl",
-	"3OGOB7lBFl2Swf7lI7FSJroNe1FSMZF946ifvVCu+RrbCJRPyPX6krkP7Btfe+pA+pJtdpEb7mYPnWsP",
-	"2XFcuVHcQJ+JN1DaF1DAzXe0MzVBSjql89JWAP96mqlRxsE1iuw2o4Z2TugfPameRS0WTSF+GzFjnWtI",
-	"XsVnsVYHphEcyg/ef/LhE3Yk1Uy32IfCeISYC+J1OGKZAK1BNXzJkMAX3GXRoNC5mkRAbGF8Pjw58xqg",
-	"BGhkzfAjpDoKiY8PHOSREjbDWFtEiS4TcNFLdCeA+GGUKJxME7T1yF2ecvMubMIm/hqvrdqrayUgsFIP",
-	"YMAl9OiuQwEmeVgWGKgeJKIosh8I5UX8PACiB3Hza96VqlGuIiwgA+7ofCqA1sPlnNU+leh8ouRRxKIJ",
-	"z45EjvEjyNRNU1wikFodSZWXLdX5qIhdJPnycmkNIWCjK/wi5UoOuvj7hEs+As+zsnzMVquG2P0CBZ+H",
-	"wZQOMRZbycRU8LxHqdhBt3P9ersNXIgqFvrU2syVDsJkBt677AUbxne3JfIaWJNQnGBWLQFdERDmz7iY",
-	"gkLOYpG1gNoX+AWgnrM9XsAfcf+JrIXFCUJI0zDPfgQFkr51Ytt4Zkx1hdUwZnwOAqryKXqspv6XYMvB",
-	"FrQutKReJvbTlorbqBCcN+hkqw+HYpAnx6K3MCMJahh0La2R7WYCV4DZIrrsYzDl81TxuIWzXk7Mb6gi",
-	"Y/52R8rTRLNvnfjPPFueIru41uerLuwSKuKxuECnWaIyqL+BNyzuCryqk5EbnSqBzcoFbn7S5aHYVRLd",
-	"uAW4/pyLxrTBuDbH647J0hllG5t5K0/U7GMVq6wKYa2uyQ89Re95PI6Co8U+AMoVNApzxZKcEjOvL3tB",
-	"CKsstXsDhH1dgLBnX4Krka/r10Gjdxu9+7L0biNbrgzau71gOSObJ62Di2TzXFP3b78+UIFhgdlYpYJO",
-	"LCqO/7b8nVYZ1/N3rgIE+3L3rM4xlLX2mTedHBgOYZpRsq32I63k+9bJQE0mSu5Lm26pW7REUNh5cmBr",
-	"b+/lQYwbndPonG+Ir9eQmb7q2OsL9A/9AO01u7VWn5F9ACn1ECm297oofMpzs1oxVF0JY4f1Tzi2n33m",
-	"dwMga6wPrNgV/p9CC+0/+G3t2nQ82/ZeOgIQ0gxj7O6r9mSx60YWAgKz9jjvodfHAzdSGzBE2T7hgUc5",
-	"DFBhGMBoF8wMcplHgXWjcNq5INR/8md45eIBcFt1eTQW+hWfONbPlCdq/Bs2LB24odzZOeknPwTr4tnO",
-	"CWFi10arzMrKipTOpaZF7SaNwJYmFJLdjFCqzEmUlRIBwZUrAlt1Lzu7QDDSh7C2VyMPmsjbK5mCXrv/",
-	"zrT9NivZabfcmWt2vp38sOSMOw2tgpv6oXk1+OVFLRIHQDha5Mu700PdhATvrvjaq3Yykpgb2ZPoHFJH",
-	"6ttf0kZL1szSI3w1DOhRvUQ6n5Aw/tQlCIizhgaGZkjHNYX2KcPtH/3J8z/+67//xY+++qu/ev67P/vW",
-	"Sc71kZn/Zy9+5z/98mc/ev7nP3rx5U+CMBBPcS9h/fon9zvt9nWz7JPcuODB3/7WT7xn//a3fv/5z/8b",
-	"PbtFoKBuNi78jPg8XVlvRVEMyUmFxpNsPMkzUekIjHfW6hqUaf1CJ1JojZggJcs8qDPqoiUbUB2L7DgR",
-	"s5XepsNEVTlgMUFoVGTOf0iy0pk88H4FGHvOJkrn7Lqrd6DS+O5iI46P0nui0/YfadXREus8E3wSUWod",
-	"ZAsReF3MKZC7rBTeE/lH9tMvIS65LuDlxywd/juRo54FP+HFsUjjXn9OyHLTKCkYCnNiFlqpcCDMyPUR",
-	"INDbRp2oNBY678144oX2dls3wiCzAQZM5Au67dZ11Gad3ba5QRmToNO509p9ZvnN4X6p8p5xJ+aQskP/",
-	"ulPe0/Nu+Mz1GDgw2S10RWD8Ap2klL/kk6dD8PIWGCX0KWUXgc59KmRshkqaFdvZLS9kIjebai8Mppky",
-	"yz6Ro6B7vR26QCLQyCOu6xxRRrtoTlMStKwb5O25TqpK+vDcjeh28PSNoelUX2Y9NB1L0CQWaGoUFIlG",
-	"nqZ9PjiiXFOz3GmR3YWE2ikm0nstYNAJEopb7DG9vFJkhe21MTmUTqigRp2Ifw1i6xTPS7GwOaVy2m8g",
-	"e9UvqiOVabOQJHUp53KqtE76qS1GpwXPBmOB2d1Jzt6IUqWOejyP3myxfYSVm0HVTjzj53baYbvddq93",
-	"9w64RIJzSEulbrKhmAnTvJjA0ZlkUZpMkjwCS18q/AWP+ewZ27HxySIvMSVCHQOfD2IfJH7lDlv1uz6Q",
-	"aEd8a7jrE5BXHqFvTbJkOQ+umg5RmTq0NFaJWOFCuCISW/gQj+iZevp0XEFm5ZthrvZxaa3QOkGny662",
-	"0x5yC2wVGzqu3sr30BFWX6lUcLmZ78on4t1MTYIN7z1QryXrMi3PbZI9nABrVM65Qq9ujauh26fr0kbR",
-	"Nlp34rO5BvJ41tdToz9euHeT3PKF9l9OGYVVnVhb9uKcNS9ew83vjdGWMqCyLBpRcF5R4A/nuSskrMuV",
-	"XJkdBrQYmvGFipJONnkmp61lKGP4M+bzTctLWnNLZS6LShdp3mL7kmhbyrfj+8CK5MiX4fLWbEWY6oCg",
-	"rebGDiOVC/cwPVYzMOOgAVsnEq0GDTljb721j8Ur3nqLvfG9Jx89fLPLIrgQWZO8tLJsrpQXPi5kkndZ",
-	"WSKy+oC9HpZAtHKELTUJ8NLz/FBCscsHYMgvl/50t/sJW0A/A556YnqVV2pF2tJAJZtM5f1USZOIUBTx",
-	"7gDFzKH0iVzstNnhGiapMKNlZOab3eVCqJWSoLWfHLrqIL/+wZNfN4NpRv4u8aaMMA9NR0w8nabQCzwO",
-	"ALoUKmp5KM3ar3C90JhpigClpSnZn9t/hrZwp+3Tt7VfMQCQgnxwNMqM0ekPCWHysARroVmUFRLopVqH",
-	"siZ8tLDJd06qF3pJ/Cyi1Um9GWVCa0pjPKiUKUikTTPsDVRaTCQ6NSLVrtAr2NH4o81wLnTBU8hgZG9E",
-	"nu0fhSya6FEC7DUW9oV/9ZMfmn9Afl8G1bvo/hf/48sXv/1fvv7Fv3r+45+bv7/+6Z999Tc/K/9+8f/+",
-	"9ou/+O/4R6vVerPFPh0nuWB6ygeC8QzzDPxPGkmVIZGqWTozV//UzoVymdr0ECwmDtVlp+AtjoXIzQhm",
-	"uZAiZm90Wnu373+n034zhKKtBawPI4OjVpkZavdjOZDot+JVcJTtzrMOMs73wgO5g3nY27uMMzgjodRW",
-	"qv3Xg2s6YhPBpcb0UPoprDxhQ06V+8H/mYscsmcl5WHKOaXq4sN4o9trdsnHCdKQYWXbFrvHjWvFj4Cu",
-	"FvqRDIciExApOCizTW3gVQtsH7+ykpUb2bhEZJcfqohvaxYNlBwmI2+BvnP/gwefPH4nxH/cf3z/HfiK",
-	"6MWXP3n+uz+NHDfU/r179x8dvBOy+w8ff/Txwf2Qffzw/YcfffqQbv/D//z1T/8Yp3J/qehwKRyLKZA6",
-	"STZWRWapq1RGtYYXFIAF34KsMPs7ya00aK19i1maiTTdBrKtSSILgrxUKh0nOIE0SPAWW75Ys0gKnvXs",
-	"/aQrYcaMWi5npyq9K+oadI14CuXdTGdc4MVJ7wSl9sFSzf/dXeqWFmzAtdBdNzgocaDHRV5k4q7/C41o",
-	"7pXHc+WfaMe6itJ3mcpCu42xnh+kSE8WEpGgdHPm/0VvQZIy5Dopk9Yd9cx+Gc1HzeDvR2bEBVgodzFw",
-	"Zhq05VxabN/oj4qpUGI0aLFY8ppWqka9mM/1mjTnqnH9Uku01PCxrCglGgYwbRjD3jhWXf3U8oQ1DLA6",
-	"Ns/yHWMZXLOnFuv7ZmYOPCta11BSsqyGSnI36Aa//POf/fK//38v/uhnL/7lX6z+pjN+xrsqm1w4upzO",
-	"0PHTvfPzZbx5LbZ896Dd6bZv2PMduqdvRvALDknYdUVnndyAtxORXm8sMgGHK/ZCjld2LUobjmu8Ycd2",
-	"gu51C9KmKxpuo3VzEqjCXOl07txBjDb9PBYJXb/9LAxKVRx0zTob8iQtzNvtOVUqejYwsLAMrF2/amh2",
-	"vw++OgYBzftu2T+1g4tX5Cz0b8kWC7q3wyBTM+rzmh2jVZEBtxHMq4dgd1gJ871JXlZqBH+55mzomTeM",
-	"Z10c7QtcHO2lxdE+bXG0N1oc8DW0OPbOsTjshTUrwo6HWxHtMy6HW3Y5tDdZC/jF51oMZxa/6w8MF2II",
-	"TSp6gxExNgvaSMsGpRf/ASpmCveACTezVrCucsJvEqZaClnD2RwIIQchuH7j2anR6zo3emVE+z2Rn9Ms",
-	"qz5OrPONPdDYA4090NgD3xh7oEkCuLrqVwsxBwgS5dqFf898+nMmzbmzsP9XUgpjpIfwON5DQCnNB2Ng",
-	"FEeq4BzDustrrUINT/EiCrWtgtJ4T7/j9fT8Wrz+EHnhw06jSqefNqyQ4tp+3zz2ih0gb0pFbOOfqzKv",
-	"94yshXHpLugOL7XdPNbZbXeutdvtdueWmXzQC671AGStle8510eYNwD/sk8jF3IP/tvp8f4gFsOgVCZI",
-	"MHx6j697PV5UZ6v6vNsp+9yxne3c3qiru8tdDXYvgx+5XHBbFVcvt4A7DgNmP6ymnQzGiH+GwOywYVl5",
-	"SczLJZGrK4TB/QNNOGkwugWpV916fkm6BWz3VfrlMZwz0jmzmmG655nOU/1XRstK5T4wpH/D1crp8j8X",
-	"T/MdmpAlzKTDN9Uaj7650Gz7K4esn2nXW6TFBe/+Y5Fd+6Ga9BNxzaVU1CON/Fo8qVZYMBU2QZJrkQ4t",
-	"OzPGgYzlmGivJGqimeZDKMs14GkKp3pyDud6y1v8MfbsAHp0CZZQqY8f2zpcbJfhOCANfitA9xHP/uGw",
-	"N+junk+V07tOpWFwoCPXAexTg9c789ajoffKoyBEPRVcQyUnOCncPHdkJVlLpooqOUuNQ4S3bITJVUXu",
-	"aRubynWxmcXhulcDw/qlooBfO/itGZitULc4342ivWJ0Lgz7alAuzsqZKjJg2ywVCLxFWC3BwcpE2G/r",
-	"CsJTSeLuzxX8G3RKNi9LFkR0paRjwteA5NKkXekehDKNuT6UUtF9xLygZrLFHEVwCciDcGkiR3T3SFH1",
-	"BCwlFdv0WoAZPRi6alM26xYeD21lROGuO1jrCEG+OYu0yvIIokhlrUysVwUnUzReaDiwmQCUVZwY6ye2",
-	"oE5dTFwhBrzDgYzsixFHmGHK2Ry6/SlPoPqcZ2C5Yu42TxDn3VbLosFINOMxAGyJRpKpzIKIQj8jbqKO",
-	"oUCGnhhNsowntoCnJD+UCDelVDXOUp6NnHJH3JnNXV4DRzLde8k1F6RbdafWOlggH3SVJ1Yl8j4Lg3wG",
-	"GiaLT6+kUO4PMz4PTyU7XBnfxxVl7LktwvNmJl6FUgVLg7AJoeX6gYJNAC121p6KZLl3NGTJHrcjcfQH",
-	"/3zGNM7HZhWq4QMb0EQDmnD8/bQkNrMHTrH2d07sBlpLhLaknYwysUo4ExOeSKeedZfOanJVcQIoqYaE",
-	"QIgUaZV7PHFd/lyj5tl+CaQ2HU6UDMF2QftCZR4NG8+ZtGWbsdY1y8QQlLCiLA6rLVfxsFlF1pCcvTYk",
-	"Z2fZIasrC6xbAI2SfMWUZLPTrhBJsMU2OyPPPiyDi2TZ35oVH92sek78u6hZZgllxlTzW9p3ShcT6YHc",
-	"a1uQIBut4tQvJc6lMerbberdYy/tbetbvHxi/EZofjM9i4bj71Vni78Yb8QjYjtz9WQbXSPMSNX3WFtK",
-	"+Qm9fZNzjYXgIdSKh52/4nzB/rjZBsaePMGHVp1vuC7AOVDkZFNkXJ/IvDjykW6JZrl4mlP6LZx9SpWz",
-	"Cc9zOJuFlE+jATM+yDG6ydksSeMBz8ApcvI4sJU36770B1t8JM8G4wPxNH89j1FwkrY5R7HLuzkFPde5",
-	"CA3j2SiLTj0Zmao0TeTIGIFmD2RilOgcjrB5kasJz5MBT9M54zlE/zHIYR4KMV26EqUoKyqbMTjmKewz",
-	"TDmx/BpmF3pvSewhQQ6xlugHhShEy97QKyQk4PfoI4EZRA2HkOWeDC0ylk+nmo4Wyu6neM6wIlD/xJ6P",
-	"vsxI/YBwCp452ucplwMRdAG86CCS4zyfXtMTI1NTNetZstCOucVcmPFMAkVmB56yRJ0lL93qTGRLGmOW",
-	"g074zhOj48Y8gbWIsq9avxmntjfRQOJpOuByiqYi60G6ww3Ia6ZuGPsLGkLCFcH0WKTDlWcMz7bTG1cc",
-	"46cU+x6Zqb2M5yLotlt37oT2N20eubEbBvxYZMbWtp2AMbsOk+bmGcG2lga4G+AkI5tD0D15Zv/dG/Gp",
-	"WaKfwwVdGKPUPryB2Z/IvnraW+aqrZnORFvKV2SsT3QPd7l/AflebSoHrVI+nZoFKrgWi8Wn6tdICH+N",
-	"VZG52lYi6yGrQ+WKkvnYoXP9HUCt+1sAL5229gD26wTv2rFTsldIqE4XdANkpjVyo9Cuj1oIubYJgjj3",
-	"plky8J7Cizr5oXdteUvA1Xx9+35tr2QkexMsXJbIHtQqW+mz1S1jAFHX/rBSVlCyUQ9SFLu77b3OZu5g",
-	"oZHkHhZE53o7DHAxdHbDwC6DdhjQ/Jt2n11ciTErPzbzHAlR0xxKNZ6gO5RyKKtt+CNXOoI7J273rz2Y",
-	"2rfmlgWVANYE0oMZd+Q5Ay6NrVUe9dw1VhZYccSklStgmzL6MmKJ1LngK8+DnL30DTwQ2nrXfFNPkPxl",
-	"tfIAcdvVvvqIae2aaoy0xkhrjLTGSDu7kdYcil7doeh2htAZj0VxKVzsuei+Q5C6mBUxBTrau5TrnA1S",
-	"nkxa7EDZU1MkLAX9ELJCCxY9+ujJUi2bZcNuhx6Ktj6TJe18tYeyno6+tFNZnaqZyFZHmW6AxvOLmIdB",
-	"IUFZLZRIq1FgoI62Dipd6eFuY6001kpjrTQhpQaN0MSgzoRGuLww1A4lxWzEIgCGUi6kMbQGaoI4hAFP",
-	"Uyo4GGfJsZDU27C0SJw5RozvGo4Nx5gIRJwXyDn/rsqA5ng69eplJZoZFbkW5rBPn3Hh2vuzkwA7DQKp",
-	"zU4O4Z7DoHsY3H/8+DB4FoSnlA8EqVpIzZM4CAORZco0RuT3UuWsgGnJlYq7TCo2NCaupUePgBIFhhta",
-	"QZ2ykhIFyVCAuwWs6HOLOhrYdRLPskWblWGXU+OgXT15CWxPu8O8zL5va0dmcK66SOfx5zaSRc7APTmX",
-	"41iPhJgQP3xWViWwhU8z4/+RrB3kyTGUIPD8v67zFaU1CekXwj4ghafnwxmvrPQ9iedeFWkMhQIqLUgx",
-	"4nlyLBx9fA2iAVp5m0bnpUIaBirLxADH1M8OhB4G3Wu7wPI34dmREXG6ri4KETJOWTGtbYOAEa6VRB6r",
-	"ZCBYp319dxv0AI0XDt5VuXoevGPXmKbAE4n7J1z8wo18MKRIRP8oiX3n5VR3ZsUInkspfCDikcjuyzyb",
-	"n2YEp3ArE5Co2pjAjQl8FuV2AHICs99A8lRkp6fkLsU4xiV8FvyuA6RqIQiqq/NKYroa0vmbqzJVb9/i",
-	"jtta6r9y+FL8jk2xpZ7wSBqujpdiTqK2WrQkXUj87GjVlQX1LtW4nHKo2n4pxuU9W0+PGZPAsrongzEQ",
-	"i2AsccClg68C0VhpLoZQVjq0JBTGj6LCRy32EfJ7JNpWS6uwvZrXtdi+ZIJnaQK/xqJKzMH6An31BNeg",
-	"Y9rAbtkuaXS4bTsU/6w0lCotkCMEZ9QYuBWXv6wCtCTJHvEke0Q4+3NRX4DAKdWDC9UOxgq6Z/r75MGH",
-	"QegMS1jeEFlefhavmwfgE7T3WKCTSc/ylG5DTPEIF9pVw1bjGHiOEUqsuzs7sMVa9NSOnugRz8XORPWT",
-	"VOwcd8rQRKe9e2fv9vVbN2522pAYMU0yoevM0o41S3+Qbf6iQ1l5wfnsTze4pwRgzZc1Nmdjc55FA5o1",
-	"5uSjC2I++fDJezyHk1s/TeryjM9coKq5cG31BCrw+yUNeU4aSBhhXj2OTjSL1HAIaVhG9g+SbFAkOetn",
-	"gh/h72oqZKWi50KNUzypfsMmj2gxyESu30SNQ48sVNoPXYgYOTfB0E5yfIvtNuR05VwfuXw4nqZgpVgz",
-	"HCvJmpGMbH6KMShj+lwqJQjASvvpkRFm5tt7UEnBZqSYx3W1nmXOj4QsYQTOMkLNPyl0znQxHCb2TcBo",
-	"Zdk/Ck2WLoa5J0mu7ZNE4CGeDoSIia9rTukvw0LGZVaNHYhM8MFYxEyqvornOEgDpFY8MmYJBWj3bjiC",
-	"K7QrKtq7zCrEg2UYicj2xgyGiAmFoI2mr0cdYFstqXIYPywTyh6ADQkBC/ZG9AT+Eb3JxiqNPVI2Ghpb",
-	"qVSqHPjRaIZwEK/v7kLpVcqOhJagfS8f0iURrQZKRDZ10ixtYkTD7qnhAjOLX1V1ya45EDo/H4Sicmfw",
-	"4h/9ydf/9h//3X/+0S//y29//e9/+8W/+S+d3b3rN24GlKrjLJKgs3e73Yb/tLeN6ZtOX7V5cuoZyuI5",
-	"SVzgMAPKoLPbvrCTE69ibxkpw8HongR9mLzg5DCYcq1nKouhm2+99dZhEB4GuYI/v3P7pjf++AFjwW22",
-	"7z0cqmsHmIO/NFxgA+VjBZbxR08OgjAostQzqTyDqjVQk5233nrLPLTy0Kfz3fe+t/vJ9U/bv3H7H978",
-	"/vt7H954eOvRncedg+AijrsPYO+fXgEFNxrt4qokB68B10BjljVm2VnMMrMWsSS64KlXQjhTxeg81tj2",
-	"tdOQe3L1mfkHic61x1JZEgYbcdjnWnhkmVjsHHcJFoOG33SOxXltTMCe79mqccaQysREHRsNCRUvMNJ+",
-	"12n7Tthut1edmeMHXGpNkzEYn6aJa8bZTHSPp8mxsIiwTIFT/1nAp4kR/ylPJohi0yoVZloqCKmb1zqd",
-	"a7vXFxBS5jNQIH74vQ/e3vv4+ze+f7D//X+4+93dd/YOPvjue7e+e/03sFxU5p+02Mbat2uIS4LjTut6",
-	"q41xpXPJTtO70xLqSxb3JpH+3In0MIwh688ZLD5fDkD6ud6ek989uaYY4hN7z2UYTtRLI5O0xoIcqSC8",
-	"oxFQt6FwGv404U8BGWksppu3n4UBFdqGhoY5oig1cPP0eT4Y2z9NG7GIi2nvSIgpXW1DKAgggLhjh0LE",
-	"9NutMKjeifF6vz1b25v+nPIsT8CemyVxPg66gN8DTn+RHLuG4V7wGvSUQ8k3sGCUTHJlw7fIHDwAhNTD",
-	"3wjWYwxnPMl7gywBnoMSYXrTjDH8JiYiG5nmyh87t92vdKRa/rYHie/AYgCFC/jTHsA7bUmCPWNgJipL",
-	"8jlMB7RSPg3vnWbKTCoUcUomQhX54rtX8SM44QmvjEXK55Wu2V+W3wwvpugCInF7uCK8O8DwHyTThFZr",
-	"JqbpnCZmD+qYT7T9aFrUvZJSGNet/5tUeck9tfxzhZqq/NlVi/Ka7txc+K3a9NLP1abNz96kuFZve5er",
-	"Dd7wflloC8V/XKQi7gEF+MIElKED8qbOq0VQtpyuQ0gGNUrkXJkuaeqYyXUp1rfWI2EwLWpDb/j89vkr",
-	"FMoRw6EY5ExJV9wFaNDJShwmx6IM8dzng7F9GqhfBiqLRQy8LvC8zD2MpjauGlQQTCbCmqOCqTRGMiUx",
-	"Y3A0UnO2U1Q14FlPd4yVdsyXsEVO1q6Rqzfb7e1yQLC7V4sNalR5o8obVd6o8u1U+asaKWviWOfL6tja",
-	"ulhzeIiP7ZwMeC5GKps/28RbvUc3X0o9t0asbCFWziVV7DQ2DsKV1YtcdBBsNalBuaPO4jBsdc5vp/0h",
-	"nwg86y9qtrtnmle2+5lNdMrh9bO91xkie+0Fq5zHMZiOPH2Uma7miXCW0IQ/9S9CzvMkkZVroS2oqvpf",
-	"iMGVHV828uwVl2eNlfTNtpLOLGJXW005zxOdJ4PNcl+JNEQNMXCiXYDE4hTwkI/rIw3MuaazWmSJ0MBl",
-	"W7kC8F8B0RlEoYQWcxM6RLA735xPBVPZoSQog81ZGxWZQBiSeMoHOSum9uAdjgmhk4gMhjgPdZ9YftVM",
-	"Qpina/FTEI5KNNNFf5LkuYht3bxJEkuoB2g+VwuZH0oQ8eUPtmX/YSXha2M+J+ST+XGAcCabQSfF0xyK",
-	"BF5jH2IEBL7mSExzGJ9d87gOGQRB4MqdPbpk/muuGGHUYvssg6VCQCWuWarkiBF/yl3G6Xc1xAfd+Wib",
-	"zQWHAoteFwB1Zt5oOpNI9vHBvRZ7B57DCzZExn5YQUgTvXEZ3mi5UEbUYtEwU5MIWo9yhbUYZ0ksJALC",
-	"hkWaMp2LKXZm3+bRAgtM2V/gQp6qROY6ZFoxjl9afn4GC5YNxQzoAmGt5WMuWQRH26YjE5WJHv4E0La8",
-	"UuB4kkAsg57FzrCpyAZC5kkKYcRIFmkasWTIpMLFM+OaTQTXRSbiFvvI0dQksKS84f7fWK4UGyejMUz8",
-	"fm3mDOC0cm+NwxDz3JHdsydu5zLxFA7+EjkQflVI06NiOso4Ae64ZdHxkJvOUKor9vhY8Lh8zWkU+mZH",
-	"9sUogZN8uyRgVio88x6Wul2hWVmmnTfLJVg0bHwNajQZnGbHPBfXzFILwqVa82FdRwFF4XXxLpUcG/Ii",
-	"JQLv2Ype5dV6wmfvQyrkKB9bmW4WfrmRIN9nVdkBMa30gHoddJECJAyELCZG6hMPSGivx3xu1EO1c0Zd",
-	"mAeuHfMMIIXmySe5mH5onzZ/fBdbMP98x7RS80mfmuUJ8pz2nFn2fVXkd1l/7obWk/8OHwvmFKAcV3xy",
-	"f175YPt9ZeFpywJkI4KLFWBKDNxm3//2/J5r++35Pdf623MHc3x7TtVsD/AFb88/sq9YVdwBS3wvlM1u",
-	"sXuA16UUI08AsOvtPRD5XGKOnJJw7nD5VbbLNeiJiuhIzBE/TBtSs6g/R1ir+YeVo06bR2WnIgQC94Vf",
-	"LNBV7aj7oCNRnfMJf/oB7JfSJXJ/A02asbmCbvCbn/3m4WHRbrfbn7/1rU134oQ/TSbFxFMB1mhBLJI7",
-	"HwIZTqaPzfmq6z0omvpNuovujnlf+Sn0l+tuInMxElnw7IzJiOv9OJCrVhJ3ru21Dzo3vdJJpW5E2iP6",
-	"52cnMCmWaAs1MFKD5KtbG3A5EGlqpPcu4ZvMvzu7e3BEA8Wp4UKn3fHgrtMb7aDbbt2+vutfvHMj6O61",
-	"2tf3KhfvBN3brZt3wmDIE3jRbTNm6Bn07LW9Dnn8hfmr7TikNLAn3TBGN9ltgLNtE8GTsdVM5+60w6CQ",
-	"fn936UCFetrp3LIXTC87rc6t6+7CnaB7vXX9xk0zm0D3hCwCzdB4Q2PGBlSbPUhbz5m1kJXlVtw5Dyec",
-	"tfMEVv0GmLXNxESTunul8ckZUoZPp+BbJBLtErSH0JmCUurc96Cd7XuGtN0avzoTfLLSp17IEkpkITQr",
-	"jHfhZfCwgc01Ba07UFIDpLb0vt+IcvE034G/ruEroze76E5G6lhkx4mYRd1FRyJ67/4ihae72XiM33vy",
-	"0cPQpkNZF99iLXYttILSb+ZszI9tnnQMzlLUnwt6K7kiLtcKO4nuu1FH4EudHAaYOANZBXpc5LGaycPg",
-	"WRQu/ojTYX4qE7QAKmBegQXywab3a/MfSoY+FvURQhEL7Zrvh1bRr4/oGyP8nmkiR/RBAyUlUr+wmcqO",
-	"XMEfyJ4CdxDTdURqBAKnH4wV1/HyjhY/n2Lph7ScItfF8gcgjHwWmY+hL095jrnnOLEDYNYhMnwgEjML",
-	"oUTWMp5qhTPBaR5cHUxI2mBSiFgzo//RX95zU41WqIun2McdvwOEPwBSM8iT4ySfm6EHDn6cnRbbP5Q4",
-	"B1zigrEe8W6bWqNhcZ1N1cz09AcFz3I0yqIP93+9d++jhw/v3zt48NHDJ1FYhXlTmMXZ0O5dY54OaTFM",
-	"WuwjKQ4lfCV9BnEO3WERnQm0cqV6k2Iwju5CFaj1O8Zsjjr3+Qm0/hHdd5r7/ISGGhcg5sCt3kF3WRsv",
-	"JTk9kTsSJ5ilVc4jxawXTGu0P2/fvF6xR9tnskeXRFLFIA3gly6zw3cozT7ospPDgOewFes4gCDrqHQn",
-	"Dill6RAygPRh0D05DKZCxokc9aSYHRoj5NkzmJPyOxddgVqNjpK1OR68sONBF6T1xA46WMciu+aSTnN9",
-	"HlVsGouvAc2UTZ3YUFGbBXTtC9VfHf/+nuovBGUjQqG1LCQsqk8wOeD6yDz9KtPWbJrHwonuzHoKG9bh",
-	"tfdUGMBiMOr3bpRuSTsMhkmaI8vQchXgZ+Znmejx6rd1zNu+UH3Ig7lR0n4Rs+9RMp2So0X/hi59dhIQ",
-	"zG3X9xuMIICgLlSdASaIGAKRHEYNpE7LXkfHhaiBbTch3Ua592AvwPULunu3zCNAozzAubP8zOfwXGit",
-	"bVO5ElZ9I+jOlW1jxnAlC9BpYmwp9W6BCWglbwHLZ8pmmlb4G232qVm3UrEIFjdZrnWsBGXAC2OTDpCN",
-	"u5FpkYpBDtFwW00WzNtDgmY7mw0IZOzbMzEV3J1fQEPkGvPc9gmbGzjKoC9U3yWwL7zchj+ps32IT8oQ",
-	"TXv6qmQF/b9pFl7YI+M/ckeW1BzXLIKc6pbfMWvG28+0pvQXqs+yQrpKxH0+OBplxpUOmVYTwcaFjDMR",
-	"03jynHEPSl76emizcZYJyMpDB89STdkQbO2cHEocFxGzmfHKcuqV8TVI2obo7lrb2HhxxmjHYyqIVBh5",
-	"JcwKSZUcldY2LBN0boxLg4KyC+xtEUarjJiBITyUEWkCuGTaN70oy3EV0oh5OuKiGTUGOfbeN9yv3w5v",
-	"3LppT43R8k00uiuOF8KRRWWmoxAqB8Q31ZdApwVbcAfV4F0NuPkImlZ+KE0vHcko23fncm3Yy2Zyy1lr",
-	"sU/HSSpwecK8h241wpjb5QYRbRo58x763lVlKQ4lLEwq3tqj7NeozolAUi2S7i+b9XSxjGuNUbBOjYOB",
-	"gidVH77fRXZmI1O/UP3TmrVg9Fvbv8GjAK3wsJoNE6uZ3IZNlebhsmgjVgxzjWGGq9qVkXDDU29E1Izx",
-	"Fm26hy/eBmxvbALWz2zFKkQjq8YGXDHvnlnYXjALfZOOducpFt2Kgd92ZT1KuTwt6LygtMssJSOSEjxN",
-	"9rRBU8uzwZIBlgwUOFMZo+3LkBuJzqQ5Ka3z2K+bUkc4p3vnBLfrWqh+qfwuIRntoiXabvvMXu1K+bXg",
-	"w3ZW+bCdlT6ssckgQN4lPBKW13p0/+E7Dx6+Z9bEo8cf3bv/5MmDh++1ljxdqfIePF31dTcTjBfh1Z4m",
-	"EY1+ak7YrrgYntE2ltRomqkREG9uLTy2hvx/T/UfxHV0t8tCZcesy+3JA+0bVnngB1W3zIwDIBTRmneV",
-	"9iCHmf646wrNYijRS2w2j5cVjuEQa3U1O+M1mN3oPIaaQwc1bQRmIzBfb4H5q16r2uxiFLFnkKj1knED",
-	"pP8aJn+HRy4zAHw48l3L4k9QxpE9BHJ3A6XEao5/s24rUOOLB72BjOmBvQv5/t55ob3a2S0vY945/bBX",
-	"zXHHizfKIoD2+fbu9YsCIG3pBTqQC4T2mrD+2d0kiBzimPbnNJyXhBJyG7PQ1xI5VCu9ILs9Cv3A3HYZ",
-	"9d2qK+z5//onz//jP/76J/80sPqrhw+5Opg9QhSQSgyWkbXYwFd/+WeLbXSW2nC6tKaZF1/+5Pnv/nSx",
-	"jd3FNp58fM+0UduP//rL//7Hiw3sLTbw7v6DD+6/U/f8z//b8x//qxf/48vFJq4vNnFv/+G9+x9AK5+f",
-	"WwzgXJ+KQDTr8xzHeN/Uuh04Lk48brGDEe1KqQRo2sW1WlVMpinUeF2pTq321EKUhyvHgtlHyYugFKE0",
-	"VTPM1Cm0aLEH0iLoIUsJQjT2wdBTzdA4VtDOtUiHK7AI9pXLZwi1SS50+2JCgQfDv3E+FH4tOmkgoDZG",
-	"7ftuXr/496FlvrFxTYOCu3N19kR1dv1kj+V5DlkiB2kRE4Gp9zBg7nyr6eJTP1636kl2ArZBObgBbWyi",
-	"c0pVO5Ar8Q7lUK8XrCRRVxapdK9yHL+WzNzsH1tW2qJNa7jY6NDUCuiXemo6LNJ04eTN7mfjsw0wJy3l",
-	"clSgsfDDselwkU2VNn9+/f/81fO//pcv/vX/eP7j3/+73/ptnxcf9ruABIlUjSCmguXMg6//4//86n/9",
-	"s+f/5E+f//gvAy8CEWd8CDNmxfs6zv0TY+U8+/tf/Ojrf/EnL778+YmRN8/8h0kAYQ/9Xvnag/p2DUym",
-	"MMgzLnVK+hdy+YJu8F2RporhC0I2VwWVcEo0w07QSVpiDVg3mBf6IeUzf/KzF3/0N1sd31FTV1xQwF9L",
-	"n29eS7ODRNSwe2xW7dIKTPlAjFWKLG2fBTR/MFSfn2OBAk0GqudM8JQSZk9Zt9TV8HLn+1IW7mbl/C+q",
-	"Mn+5Djerze+M2OaQuDkkNro3jj03Y3Pdvjr2SM/tnNApbyxSgU5TdVV+6OrfQJlorIYvY5ER/X/FOmZH",
-	"QkyJ8D8XT6kiEm0iV8LH3c0zwfC9cchypVrsQGETnAhhy0ee5n4XsOTOsUriaouJ1LngNaVw3oHXeKZH",
-	"ncxfPzvvKCma48yrW/M4Zeda9uFGEQAuFwMA6/z/fTmnqLq7G6Lwkf0TjpmGZlZqzgHfE/kpi7AxPBrD",
-	"41UxPBpBd3W4je2lXI3jvqU/jWgKDpX6F4Xku4lI4y244CN/QxCblBcnzQQIEAoCK2M+gLeIMTgj6dM5",
-	"oNIjJ4kiJiQwdENSeKLx376+D1maHIkyDIHV8+zT0AV6Lo5a7B34ZyJH3mg7cjGpcqsFbPqszabAjNnc",
-	"iHa2X74MD1oRWD9URktU+TfhtjWgEacvZpmSox41e9emPUC5OB1hPcFDCVhZpXXSTwVT0qZ4oGFUCUKz",
-	"RLJMHCdi5sH+LfqlkKnQ1UF0NZg5gzhEdwU03vU3kT1sH9ILjBHmCY5NPhgfiSgJwXYtWpTlUcgiq4XM",
-	"v6sLTGUsMloi8rJVoA4ASs4W2x8MxNTINFfCcdE6rcH1fwyyuaKiz1wPejrN1HE1LrKswJyg3wXBjKu1",
-	"8oynmTHZHCIWM5XFp4VcnD5zChA109//4kdf/c9/8fzLf/p3/9dPn//Tf/LiD3/nxb/8cpVKO0WZeYpq",
-	"+7DMIxA9TVCmsY2aoExTJPJXhDY2JLPGs2ouMbazM0VdvT3edi3Y9lOVEbgJK/1A4uJCfKeaS0qpm6XZ",
-	"AoBOl6VHrIuYqoCsBJZl1jLzGUlYU+AHv++8Ktv8c1GsV7gKu0GFeZqMbV0qm8AVQyaR+fwX//6rv/yd",
-	"4AxqET/pqg8txjzjA1wdu7uhV/f5b3/rJ76y+dvf+v1VlaCdHqFv31pVehxnFy/o3bieViuY4pv2ld8s",
-	"ed+I7zOK78ewLnxPC1wcDZuKvNkLF985lf6+QNn9BOIGvoRFv9m8KrL8YiGQtRnpXpHp39ZYRR9kIrrY",
-	"5BkDxoYvuYNQ2+0LSIzvbugWgoawXUPPWlOOeQE4B6skzMuTkeR5ScVcltn3aU6XaIT9G+1zgJGmvPWI",
-	"CkdIFYU28Z/nxH9eoq6pk3eJEQp+BEZVYL7x31JfnP+lQyFWJfVekOYLg+lYSdFDULS5saxLv734NiN2",
-	"xTpxmEie9i5GE1oHrf2SSuWfpvaQaRRwmY2H06jIs5fBNwpS506CV4+LL9HTsefMa5C/lmm/wrbjYqiV",
-	"qGhJ+ymNs+LCigdUYiFNsMJCqUUhUgtP2Ne44LlTtFxXx2M9KvgT+0XfAKayM+cjLnoQ9eGv8wW7zhyv",
-	"8lyUSyAPqy6DbeC1bi8053hXn+TgA1785ICz4XPPmpFdn45daHh8RUKT+YSP4Y5XWOJstnnMZ2yzY3Bg",
-	"GjD6uVY/DOLKhY5DfNoiJ5+1Djpu5vR8JQKFrJ6a8ekUDXE90T3zR7vdgbWvNZ6wBfxaquTomrsSBplK",
-	"kbMX8pDMR5Hbg85OhwYGDuf9d23UqD3T95rVc52LSY9vA3w2I3XFvhJPjafkztiIrmrFAFecTluEY8ND",
-	"Od2zh/ruLdUpydW0Z+sFQiBxk1Olmnm8uAgkTsdmx0ymIw3ut/GnStxvoSv8TxuI0Xq1v3NiF/laYicn",
-	"ZRsB8YoLiMauvzp83vabcFsT+mO7wC4QlbcvmZhM8zmLcJ9FrJD9hIpNCImLCYMaBHbL+ZHQTAyHRAcL",
-	"xUYglgHlNLAKhMToRSKB8tiWo1CSyJRCZIkdqoxB/SQL3edJbgPstHEi4oXFd4NMcWnTGJAB2hOk+RlT",
-	"2UzrYBG9CdRzxBMFJDpeDUGzURygf6iBZyP869xm5goYVymVLO9EaRKusBOR1XbBWtzSDrxSlFUj5H9l",
-	"rMAmDP+qA40svEhlFnN0KcbkzpGYr48pvW9uuMRgz/tiflqsx2yu/UcPGPS1sZ6uPipqBx+jombxVANF",
-	"oaMVQIi2FoNMVOrPXLrNVQuXoNKria4t1XAk5quIDt6HWqlnPpe3aihTcYH0jhsrmvfF/KrBY5ujqbFa",
-	"KUxgzzYa1n/tOXTtQzGDUdhM25o+Ncq2UbZnUrawhhiXVsJdhnY9NU/7AGUR07maaqiBCIlOF++/rUit",
-	"tsKuyap+PbKqz7haz65fw60PLKGQjFgN54CDSqiCgyV/4G7CcSRZWcj9bfrFoxsoa8XBY1gtrqzYmEBh",
-	"x3psBrV2Wt1IsBpsn8pq7Y7a7AJ4z6AnPunZ6wcKwdE3hsGtMKCglce+PBiLwdEpxeXsPZmaAdWreVEd",
-	"pHGg5DAxaru2tRsWgeLuQgzKYCJ6eqymgY+HP3n+n/7v5z/5vWd//4sfIcbkq1/8mxf/579//uVffvVX",
-	"v/viX//x8y//4sUf/tSWx4Fh66fK9BJLipcFxqsVxc1fBQ4m0lh6BNwJiZjuHZ/zFn7yv9zaSd3F6t/t",
-	"MLAN3L6BZb7h+Tu3bzzbLOISi7iY2rgI/A3xml4mRrjkgzAAdm2PBFw8nYpB3kPEcAKL3G99t2wdy/Zp",
-	"79kFDOqEZ0ciR55uCzP98Y+e/95vf/WXv/X8x3/6/A/+XWDhpgOVFhPgKP2df/biD//n8x//3PzkQkHY",
-	"/AIpeZl3cOdWG1PvAP9b3iApZeHzlRl4yUi6d9NTOc/yyojUsY7bOu7Lay7nI8dE7qfb2UvGX6Hgl5lR",
-	"3RsqIGkvDeev/+x3nn/5F6xu1NmL3/k9zEP0mdKNdImLFGslLo4CgOJWTeKzS4BAgYzbBsZhlUYD5DiX",
-	"w07DuBLKYYd5E2KC7Qop7uO7Xd6Ykl4yQKYmSKedqRnGEdJEE80QVKAbqAndxlk0TFIRhfhnZH62f1DF",
-	"8JwPbPJ8lPMRlve2NxxKdwdh/49FxlNmRsBWy3vDPKZ7PE0hPx3+Lefu31JJEb3ZYu8lx4KJp3yQp3P4",
-	"HrRRtMCOwxlOohk3BvcEOvG9Jx89xJq20O1DCbWk+EgvFg8HKgVN9fh0Til3RiVqoC0YYwlx8gO6xu4r",
-	"pJkWiAaaAQoZZ5MEtAlD4QU94MzL1HKRGU63uFJ9h9KdsQBhAXyRZEluO+FqAy5VZmRv+PSREdyfyJEZ",
-	"MLsGoG3YONSGxpL3EZT0iFrsIdWDpErvh7IvhioTLCI9DuIjCi3tQcSLXPXoN3itWYquUJeQAwWMr4QF",
-	"NiNquSFiVfTzYZGyNyJ7W2/GM4k9duUUAR5678knZgh//YMnvx7C8vKqGX6YvA3vKwssmi9rwTMDLllf",
-	"sI8P3r12O4T/69w0Db33dud2e6+NATKzxCdch0yLSTJQKeAMM5bzPlJCHEqqOapmHiIZp00DfTEH97Cv",
-	"1FHolSfXYwHVAUo6jDGIOMzg4XGL1iKuVFigPMs45M+o/hdikGszccR/D+3wQ6mn5llsW49VlgspzMx3",
-	"Wnu373+n047eZBM4cDSL1XSZ7JyQ9cWAFxrJN+JkBAk/mWCp0rnbBLhK+iJVcqRZrrxEnm/r0gFAR2E2",
-	"VuAsVMh7YYg81mbMhPJSh1psP00R17aYYUSex6HEbkAhy0z4hFGOP+QusJIgXbRzVmB9aZQErsqo3U5J",
-	"hi913wops7BRHDtGIr2C9PAhIMtoiyaS9TM+EBpnELZzTGVaMVvN9iZTM/OZoEHy5Fik89Bj45CKSEjM",
-	"fJapb1Cw1M/mhI/HG9WwXHD7MK2lAME3D5dETKLt3LtPdsQdpmVYPe4SyCj3u/lsqv8ZmYGUIo1a7CPp",
-	"rtLFsBydShCXx3EmtKZmKU8BVIL5ZhBs5eSjUvDymJ1U0gXsA0d+Y+cJvlWq3OVQedwrcxb1kx9iOl2L",
-	"3T8W2RxFmki1sKlqmk/E6iqkIOReLpuumPBkgU4XRzzo0m8V/8mykKz3nsb5xDx/WLTbe4Mp/J/Y5FF8",
-	"YIeeCDbxJL76xb99/vv/5qu/+Rma42YW1/TTGubBJw8eofGE2XAel/DWruJZvB10/D47WZdlt8pZwX55",
-	"uXqfb4EqgBVXnjCEwaRI82TKs3zHmDDXrKNfCQNsPSRGnQbdACy8gT4+4yDVff52H/quyiZXdY5SCYg4",
-	"X9HaRsEFOFMoM07NBoSOeGWf+wLrbkOwpYGnNkcfc4BLpYrH5IUZDWk18paeYm2tUuMW9frz3Gyu23u3",
-	"b99s3w5XFjClt+yc2A30bGXYGMvyjyBn3BgW4Ji1WCR0nkx4LpDNnqeDIoWzQecxUto5GQIUELJ+jaV9",
-	"wxz1WuJPq6cvV2g0UdQmitpEUV/nKOr5dfxGyr05db1qCDnZVEaJkAIKXale3OMiZgRePUOcdevD2Y+G",
-	"qJLqTl09TbqDonZ7Fpqy/VXB3sdI7cJzDB6onM2FrfIHV4CABtneAbSAAte7w9V2a7F9FyfGFiXj0ykb",
-	"qzTWZalY09ZdoDpNjoW0pC1Uv1ZbrheMImlbAfhYsL4YFdK8g/QO+vElwWohYyXFXRZRBd4Dro8iaB6g",
-	"9okcpWUcm494ImtgY9B0YyY0ZkJjJjRmQmMmNAWpT8UegnSzpsW2XvezU9Q+iufL0PvuvLZyHoJE5Fa5",
-	"Wx46BceXxkaKFiVc1GL3s0zR2cP19p0ui6CpKqe6TSXDtySaSZHgYQGeIzIJNR3hD+aUUmjbIubSXq7g",
-	"zdBcklM9eu94Ek2Uah0Qy0UPj+gKLZ5ULFVyJDLLO6+yyvFS9ZZKFRKW5GCK2K7Slx0JMdX0nqd5yISx",
-	"cJIFXqNEO8Z1lVk8XI0t4h2gNsZIY4w0xkhjjDTGSGOMrCP/M0uecXtIdCk2CdRG0XAcuC6+f+/JJw6N",
-	"A3Aae6jfn+dG0QJRK8+OQqYVwbs8oMo0U6OMTzTTYzVDvIjjxmYDlWVikKfzFnuQa4tzAAOEsBSEgUFw",
-	"DcilyhXUzajp4xJ8hFIptOcJlvXOYTTwtHVZUd9/OlUZni2gLXS6tjY92KEhLHfoUGUT0AL9RHKApS+W",
-	"665ny66EcBx8x6kzQCeREryLuA/JQFuQ1QKpJnmlJVQJMSM0Vz4Wc8ADOePwDRi62282McwrzBxRMwnH",
-	"ffnSrEsF3Mj5qxa4nPJCi8vwXz7F5ClOqVMhjkdprvuezKrI5RjgklcRtHwwZLowO60E0vIkRQLtBHBz",
-	"fSNg8iyBQpxj/AM8ENNJh1+0n8uMNZLVlGIww914DI3H0HgMjcfQeAyNx3CaSQEK45Kil17do1paEioG",
-	"swI8u7yaCNheQqadpQ4ZKJ8SwDnJfVC9Cw6CLh+rGZz61eV+ZmpWSfx01ngi85vXgzCYJDKZFBOgUCAx",
-	"l8hcjESGiVeXUC/PXCLlClZQJ9ygIALiSU9VdwuQ1e/cvllFrVZFrhkdow4r5YE8MXsB0uRcxYEaD+RK",
-	"AgxjqrHqVQbjZneFzou2qDxbnBVJ7pJXzjMhlMClna1g8ywrZF3mFVTN5ewL1TdDGKFFd8D10fdUP6LB",
-	"NNc0JtsZn4Uq7frohhaLwGiNbJpCKSLf3X/wwf13yNlxbqJxYwj7wCJ9lEynIq55eOEpqYgayGPy0+DU",
-	"SIVdo7ypsvnQVpuzaTXGzyJ3Ka4cNmkWkXEV2Z7Z5DObClVBPodQwsH4u945kcrgqrPVSwLCutMoPLnB",
-	"Mx7T86yQLDdenXHRvlB9OPriUGPiLmY/qswrqxsBDLWVmZkRdSXmH+MUXZofBnMedDu7YfCF6oNDdiMM",
-	"aDqx1APesecLZciWMZM15trGd3xT0vzWsteffX4h5iFWtDlNopcLz+UT1azYxo581cvOgNUFTnA1McyG",
-	"GWEWLwCXvjkE3fS9mFyKkN/HyAzsqESzuCBQmT0qN9IDketlDJVBOMweqAMvEBwO8xxvNztzyrUG3lgK",
-	"AWH8CfxFiN3C/xdpCk/UyR7zwU0IqAkBNSGgJgTUhIAa1X16UVWjMRhH5XQ5h8Yo8VYcFzvyGDj/dWcd",
-	"u2G73SZuhk8pIZwM+BB6OxJgvedjkaGGpYxyNhQzYRSlQNo8SRY75oFLhb+EVDoVac2PzQBEHnUOFUGF",
-	"tDqAkM8gwdy/A/BhRZquYSl7bL57E54yOL1aJCkzPhpuyoglcpAWsdDMqQgcmgskMnusZq83lxn+2PE1",
-	"f+Bp6J4aWrFYn67tBb0qd1g6Dl7BEpQRjr5gccLTlPwpXaR5JWzWueXrq7ZVRwv6xRoMXnFSYG+6JEqn",
-	"x2q2DasT7OAm0na1HFAWoFsmLmEgCeEzHkfOyw2uGVN5tXi/B2ww2jKjYNhlJKh6BjxbQxmJNSr8XUiF",
-	"KkAiA2KlQiDiNwRy2SPBmU7TOctVlXcG5b/xuBQt8xVyHL9uI7LJah98YbFCTFfk0Kbb95F56CE+A5L6",
-	"9K7ogZqKVaqCfttQdpiGn8Aj8O66Fj1vbmOyaPWqKZ0thmMrdjxcTo0kvWI2PXTnK3tyDbceTtLFU+s9",
-	"AW7oanDMikQjoCr9I2460xdXlydXyHhkZNexSgYlRRNwNl1jD8XMi6IqP7BvZC7ErzMxSKaJkHmLhiVq",
-	"scekavoeVW8mvoCMWBSVU5FpKqnqMylpaFcq+9aW6cWnhLWq8EeV0XkvIoaM/l2MnxmD3HqzRixre6yk",
-	"NBoh6ILbTrbYvuULpnZC0xECZ0G8XheD8aFkJfCqxaKxSOMeHHFEJQHYQujZnmLZnJQxj7uIgoQjLfAa",
-	"7IGHkgP86gdDxxVF0yaemvYx4ZgqILl0Y6AJ5BJG7FDuSwYMz0CShhxeUlV40KxM92YUsJy+UqujqNqP",
-	"Y5BSL5efimuIpp34pfVoSTH4DXjRRCpwBwzRU4ODFx4fiyxPtEADOvTqNK1jXXIBkv2l5kEtqYUo1Tbs",
-	"S2Y8r7i+A8y+i7zarYTrGKOUm5VyuklhoPbuKVW/lwN85cbBqNrpCIJ1M5CJgUiORew8ndpJOZ+jY8Zs",
-	"P443IFsyd5aH2FVhkORA6j995WmXmhIVr6oR8jZq8UWfYAuDoxpig/t3BGQenJqL4WdI+Hs2RL8gZKXo",
-	"CElNhayUCeW/ORoepWRY5Budcc1ExrUAWDPUPWxZtRhb9Ho/Exx8k6EFamGaSCJNP1KRi5U5Fmf2xV4P",
-	"B+jzMyaObJQm0ngeV73pcdGW4Yn1/kfIOBAXX6QfsiwyTnwBsLaezWMxUcdiMbpiuk/LO7QRqBHkRESw",
-	"jyKmIDIljkU2x20HNVBPM26z5betCd602IcVDT0TFf8CarC6P1cVzFlhFcOGnvJ8vDJMUzX2fuXDNp83",
-	"VYdeh1M+s78WNvOF2SMDnqZ9DvLFHUGDcKkPg7yrMjbN1HFifGwMc0S2icgGubGhb2uikh9FLBbDRArN",
-	"AISq4LjQlWAOmYWm2obhH8RrnsRC5kk+p0wwoFTFiMGhTHKi/rIhFI/cf2KjIQy8lWlu2bvtS76tF2Dp",
-	"5DlUqR/swzzLEtOlpfiHjdQAVtYmmrL9Q8lYJqZYIc82YnnKCWAJkYePy4oCeOzpKjMgiA6hgYCsVPG8",
-	"5AKXc1Z5EInKMeoDDd/ng7ErjwClDuKyuDV46XttFvO5Lj84yT1SLuSt3y+/YqEtFzvxKyoInsGoD4mP",
-	"owo2pmEwP97aZWNVmCUUvXf/gFWruNGNlSCP/zB13L2dKMiZWenTXFMq32xsrNNyPZq+g+VqFpLXTFm6",
-	"iqVc21myXc4hmRZbgBdi4OpG276FJgSzFaaZUkNbHo6zSSKLXIRsWGTAmQIwVXyOmFGNnqTeQ5Bv944b",
-	"u0wgLyyMIzTUYvfcO80C898JiwWCWzgKIg6ZeGr+ZZey26dPoDhoRGkVGX48l6xzE1K8NZgziWRaTQRD",
-	"gnncxwUq4tpY1QE/EvfoBVvHq57A8BqVtDZS9dbOW5VoS3ByGEz0KIkPgy47DHbbuzc6nd3OYRCyQzqd",
-	"xV/euf/Bg08ev3MYPKvPE1mXtb1tfIg6ee7ccCtebLV6JxxJ5J01oLG1/t06cvDN0L9iUCCGDVBonjaG",
-	"2JcFc8ytYNK2co6dJ08nW0BbrVKeFv00GVTcACNM42sQ0rN7NqjobKqjsC0u50a73XZFGLplcB5k5ISn",
-	"qZE4ZTWfaskOowuuALmjjDykSjwgh21/QyBviqqawv5YA+V/AmWG7tmh2lYkHfDRu0maQyH5U29+qPLq",
-	"/b/iZ6s06tucrro13XgWV19evFqtC3amRg6GETIdxAqrGplfbJnb/hyq7LDE59x107gRiKVGpu1QAswq",
-	"SArAvGs6XTEjnVhAA7LMMDXdLOvUAPeD8aJI5uWlJZuJvMgk0M+iuQvdarGPzMfPEqCRI+m6WBBtI2ka",
-	"loWtwna7DYBJvGNSxydXyG+CJPv88jKqbnZ2966HAdQjcJbaOc6faLRh5DdPgmqE2Eug8TRTdFYpdqGS",
-	"S2RcF9maosv7ktE9LFbCpUKC/WQ+wMY6rKzAQ/Z6cNt9+7L6KOivru1BA7ON7eEmrtm2V2t72IFfCefa",
-	"blOuwm6ZJSE0HmxgajMGXhyAa8xdWIv3sdQe7T2IL9lNW58RHjLABs3JdCAfp8iOIWDI2SDjeoxxrkO5",
-	"UmjsnNC/ekn8LAK+CwyAAqGe0OQ7YZobm1WPbCn8GRl7rJfEruYgGGhdaIZeiICmshKgaXOyfCDj8qRs",
-	"eNNV+TP7xWuvRUhfqtsH9eqiQ8lslVcYcxe5xLMRaqtLB0MktF2WOv2MfTO3+KA4IO/NWSq4zr1ysCwf",
-	"Z4LKqGpkKRaxiO9iT7D4LP2IS6MvSsAXTbUZQWtk+fXusSN4ylVWNEoyrCnrAHMlOVl5fMUOvHR8G4YE",
-	"fjJs1IY3bcY0gdMSOcL4MTcvz4Q9mIdEFoCygQqDDMC7iIqL7MoAC9J8yrv4HXbNQLn/nM+7jGPmq0d4",
-	"nEwEId2wi/bfmPfgcG+qyAdqIqjrStvKoxaT6G7MxVMoaCrNV1DfLdmAiy5jgjmGqp8ihgTwBNqx4lGs",
-	"ugXc1Soz5nxZlJUuUSoHKVHvXWTmm8U8y8xSll5A2G1obqaduRf0pMp7FMSO696GlTtxqoklTkgWZwAx",
-	"uus7EPSpkDJrJg7ivwhD9DS+W3qH8h2eczimxaKbrsgqZbDQYFROJ2gdLC/kZRCGGZgzexAXBSd0wL8l",
-	"xB8JrqAb/NB8p+Zyc1OdFP6Fg/q2fPt6H4GyU+3Ka9BoDRrtbMAUs5GdebKtpbTeb6mYICu5v94T1vfY",
-	"CIBRNrkWfrEdZdcrEZe4UPlQkQuNB3JldcVKj9waL0QkcaGBgc3AnoCmNK6IK7Q9VBmySGEZbXtwDZd4",
-	"nmdJH46XzfW+GCVSr6DqbrF9TD6xlugyYTebqSKNwe4ocsHeSPJKk9GvRSGLvmP+c8385x9EWJk75/03",
-	"MV8D2HeVzjM1HQvjJQ0zJfPQQTZYMgFMHcHFqAaHGSCy4QgcERcZemjW6mJ8OhUcq4WCGZpC9Q3zTylm",
-	"kHAtzgRVZQd+0GjAJZ1J2cBsu91mcTIcCihO6sYbzcK7jlqKXd/dXQV7/ZUI2p4D2epG3ztMaETgy4C5",
-	"nukIaAn2upWsPBX46gQoio7VqDSonqBLIWOljmkgkYU4PWrTqj9AojfrnRP8x6rgDMqSnI8OZQROfWSE",
-	"Vwo5ztgVdG2JcwCwVRiz2beyPtGEWYstUs1sXIQhofinnEOUmW+4YI/9WJdiPSk0zlPIItOGkdcYpAlZ",
-	"FCdylPP0qIe/gPc7E4Mxz3tqKiS0R2GcN8GF7s8xUDZRkt0bJ1Jo6tkb0fOf//HzH//cPIAsTeZfjgfI",
-	"/PF3/+jPv/7z/xq92WL7cu48W/u5RmNYoYrQKmB75XGsyw+FPljd4C1UVEtQ2coOBKCVIXOBDUSaUgDJ",
-	"vtBSEk4SoHPyGWhDu7jxPWZMwKfGiCDkrCERPEWSILm/6np7s8HT1B7lIQbaJv8nGapk/FZp6z04iluE",
-	"+lElrLJYh0XBJd432zTTag5HVbEjtkuKmL3Rae3dvv+dTvtN1IDwWsz2BN2OZ5SVaJzHUADxGB7HZTAw",
-	"5yO34KEmFiaZEITQHW1ACqWfXinkQJn1hysZDBKzIeAYti/YqBAawlymU7Eq+kQHTIaDB3AMoaJFYVai",
-	"guAihFl0WV3BL36BkTUzlRDreQiVMMaCRbY7kfkTgzDL7JKlNUD9WE8xWRd8eTA5lymwVfRlUqR5MuVZ",
-	"vmM8qmv2lNQLwBhBBOYAdgesUmK/Cj558Oj5n/+HF1/+fOuDUvzGlxSDWejDZpEY0ilNIKYJxJzFdMLF",
-	"ZqHa/tn/hcRkSNasjMJ8kOi8suybg+C1UmGb42A79o0jcrWnwVa/epvpYg6Gt3U0Kub+ukBoZYltr9jh",
-	"sQdx8DrFM7fStb6ObTbSFQY1yWT2dpKLb1qX9UIjnDX7ZtNyg6uLADIIhdbFKq0DbksBmhZKCgh4cV0t",
-	"wGgfUmOufUDXiCkSQoMVSjIsQNJBWCYk7SCZ5YO8vA/LFxei4iudEgfEXeNKDb424uIcEb6GffDqBUDu",
-	"VQgvhUGJ7oGSg+ARh14JTagNcd6Yni8dxLGQa5JUHhPEGrbsMSJNXCYeJoSwCK5EIaSheen2Ml4gdLVJ",
-	"c+ZimYb5xHzkwp0QbShfBHkphxIINpDrW8RdyPxzyZvQmEOEu5CP7TNUvjiUh/KttyAO2XrrLYc3d/33",
-	"Ekap9rmXELPETUsjAOcOU6UTM2JWVmXafSCb8COKijnY+kBl8aHEvlGvCKFk+8WiGYfEHO7agaUxTGQM",
-	"PYOHibceWKjhmAwuUhpsiV7HcScWfHrffapAih+kzXvv01hlgh0JyuLUgGTBDFREWJm+Q5aqeWf582KC",
-	"pu31G/jhOcCvonFilvS8NRQi7pnHojdbQM5FGYy4oMpSIDREeL03UtKog8c2MXmSQCjKQc/wEMwPEeuJ",
-	"3kEqMpvVxLPcpYPSxMOIfKxF5uHbMpUKFuG+iRydJq0mNURsH0SuPBTeWEy0SI+FvouF9yM4LtE1jy+w",
-	"cQI5ASRL6fBQwmrzn3f5xGVigmkyooTXtwjXx1NhFjZ9KmwhC0GCWLBUfpqYnSC7KcvOeRwUhxLnYnfX",
-	"NBUZZeIhrrR9qi6g9qhIU1xRy0oUiv3fn0zz+SfINYZIg2XFtCAVQFIKnqWJMTxgp0LMN8kdH07ofwwc",
-	"jpaTSvKJQsZwj/d4KoY5UwXaK3N6VqpZC8i6bDZrp319dwVlBKymilaf8KcfCDnKx0G3c9uMQm5USNAN",
-	"fvOz9rU7n5+0w87tZ9+qSTYN64ywCX+aTIqJl8qA3Mz1vYHMvkpvLGlZt9NuhwG1ZgslnAblWDjLwRIh",
-	"LFcggszicDIJSfn8Qdtr13fRPFrfQ79/e37v2pv0DrZTZbNpwcxj2KtpChkquObq+gVv8PtFHNingEjM",
-	"Cw/Mo8+g9w/wod2yyzzLONgbOp/DYhqqbBJs0P9E2w3ZdWVwgRyhpIpBtsIBkQHPxoppIZYpeef2kRWr",
-	"5lXKGiqZx+0Vs38m05xIyDfi41tZuaN3JIwpBoc912BPl8U6ah681ers7l2/cdM8v1CJw6frDML1rIll",
-	"qZIen04RTaknGv5otzsewXmApShefPmT57/702CxMiCxmu96bOb4L9Pzzm6702t3vvve93Y/uf5p+zdu",
-	"/8Ob339/78MbD289uvO4cxBUKmU8CwN4WhznPRJugDXO+WR66kjYWiRE/gklspcY1VFmni/VCzbXu+J0",
-	"pkHcNlVbtKmP8SqXSC3SlGbN82fownaBw9NLWCWybwZ+54T+sRGPzijjk7LgovHLzO1G90W+nWmsMQpW",
-	"UOsujQHKW1DoBI9C/UAG0ZU5L8848tiOtWwPZV+kSo7s2S6K+ZByR2xsg95aqgWi/tGqyAYiKu1OhMaT",
-	"CxOVQxE5uEOJQ4Py6Vj23dXHcgXd51OAaw0Kcvewkgeg2yQTaZpMdaLt4XIlS6TKf+w5XtQrDA/Rh6E/",
-	"5RiGHwwR9QJH3o5HpdrGbrtt6YtvPH3qqiUmGpJNFtxqZBSGeUHoh5lfETuv0Z2Nl7GkCHSII1Py1g0T",
-	"Pyh4WvI2eBYrvMKmGNMUlj3zq0c68AGuIzsTAJRTGcPVAOYXl34uAnoGvv8L48gRduO3VgMAQL/zf4+z",
-	"eS8r5K8Z+yiqdJB0611/rN1KxmwnwCcSc3OtV6B0/gD7sX1sDZ8z9ka49YH8kpF1Dz7Gfp71bvMikzWf",
-	"ssJaoqGqmEqkEvtKpYJLaxqdmdfZ+HQTLrkxdbsnJTcz/EDelJFJSPpTZYCO+51ynnG+jMA2u3TfWBjt",
-	"drtzDf530PbMo2EiRyKbZgmUeBncFDweDvne3nAQD/duBWEwEtLMqco+fvwBFoFJeV+kZYdpeL6rdP6O",
-	"mkkYPZ1zORDYK7SBeZZjP1aYaa50yzBBt+hzsPomSu5v+cX41Afbd1I8RT2HHzrO82l3Z8efk+6d9p09",
-	"MySZKqbvg0V58qx74l7wa4fuBUhsBDee0pNnjr05s+yIumY8wiDPCjkwW3L//2fv7X/cSO474X+lwOd5",
-	"EK3SQ5Ezo5flwHgwK2nXymolPRptdh/v6Ng17CJZmWY309UUxewKWN8lOSdnnO1LcDkkDvKCGEjugtgI",
-	"7uzAsZP/5WJp1z/lXzjU96WqmmzOkDOj8XpDIIFXw+7qev3W9/Xzod3QihrPVGFwh+/CTZvlzyaVnePZ",
-	"e/7/fELZTuDvgjIpM0SaU9IKb1zvt3utfl8pR39m1TdiY8sXYanXgPmm8wyn4pJQvvm6ACV6ntkInpzn",
-	"//4IJ7vTfip4fTqibputgtdNNXj1PxJr4O0HwVK3zqTfo8jpTwwQHZ5P8aZFsnL7NNWbSg+hWFv2hlUC",
-	"8U32ziZ7Z13SW9Dzvc5IuhZWIaFqhboP6eiB+UCqzhpJPZC+eW2MHPnLTYIwHuKCoszNSwHJgFfKtrqH",
-	"pwHkL2nLVnFrt1qiN5SF7JWA0vkgUAQxEVLEaW7MLCxx5U8yLzzVuuaFHli5xQoqF+fyjOlUdYRcMw01",
-	"wsIb0sMlzPsklUivy/8KfNPkVkX/BdQDl4UMS565d/B9b9CAW9oOC/XKibHqMyaOasMpqFQyYy9y6dRh",
-	"GuJvTvJSmcWo7iNczPtI4HUB6ZgQPO6ZZ6tLT/tt6sYl81nQTrHbPWR9xRxweyw4sbbRabzzVvtWawdu",
-	"ISCStDeiSlN4uXpLvfzJn//sH34PXrerCxcUbFJE4AM6vm2ra/v3aTs1osarP/3PL//kT+pfDjrJ7eyc",
-	"lyS9MvknX131R9mHxb+ot9fmbjmr1wn3BYno4OaAe+DiONMrVE4nwcFXESpc1KJKBTUPXAHeHPBEiGM1",
-	"c5UrwDOLjgSxTwFK9BTh1w0GB8H3VGnf0bFwTHMZtvuDyrBWSmo90r/VpcDK2QDe39K/hdEVK19cFIfY",
-	"npd9USfmxA+6yM5CbfN8mCmM6biQGf97PsSzLPsH5zJfGiW8sQvNuqDhipFBrocg31JlUffIQQUBEpe3",
-	"UH0BnVGVODTsJQgbz3mYquFQIpP/wgPQITBHo9M+J+IctrM62BzB01SXZJNqdXmCHuVVjazL++JoYnSm",
-	"jBH50W+oalVAdb1OtiKi+tQpdKc6Sm2mQRWmJ7OAhrvValV7djkYvtV7wSgyME65D/YgH0kmJ77lwKfC",
-	"7JZKWk7l+WsfQ71mmLo1ljOoD/d5b+Q5MfU4e+e7js5w/Sy/bhonAmasDJIxlFmm0rXLP2ryCOZWNCfy",
-	"XIYmqfs6A/2s+vX3jSru3VmpAOWAd9Jbs6UpsmuSq4eLHxKsnzoXc6kVCNzP2RPePvUIdEYpSqsqTbUt",
-	"PG/IALqDvJGXfGv+Etb+hAu3TunP5i79RRYAze37JaU/q9+fZ2P6xegdkouH3xJ5hu42kqARe44A2s7h",
-	"soTAkXzZ9HWaOidjqUbjVJYOutCpClaCUwrtHWt48d5vXr0a8rBU+xQQ17IscUmJWJnuUpJigDzg7ldu",
-	"RXRKhC3bAWhzmAFfe8BhTL4uEHEeHAWTSRcgrrOk8goBHRYaUVZcFyF3WNzxxmaoQCmXOnyYGWXlSIke",
-	"x7lpkHOvzE3DsZoh5gDKzupQ96utYTq01KlKKHYrAZeBis2vyMOMUQScXIuCdS0Yw/INUahUSUZKPFaU",
-	"NxFmqft+2i72aPNJwLYJe0Wp4oUap7KnTOzC44dZfVYDbaXbdEvYTcRkbs4ACw02nVV43dYy7vA+ojuu",
-	"5q46zPiywk49yeHcBDnppRzEQmemtCpg3neACoaS5ysLNMhxM1YgCxxTSikHPneA/6YxemRUluhs0BGy",
-	"PMxQby0mWdf+zGrutIncSQw04bIeKl1gJRtokBwYgp1Y1qYnY/LFRyHtxh5My8ip3cxscZhJJMdu0lzw",
-	"aitZdpH+x665A9Ds5aMjnZGrxgqYUhUBAGyI3+DCiX2dJYtKGy4ErYs9iW5N5qenwq8LsAoIjBRUANCb",
-	"c/1e+uoAgTDtZNptRc8fZpjxb5d3rPIxwGIx2CYdxojKBBYWRhsERqURvS11OikUVCHc6zvkvCrRFTZI",
-	"nivp4kIgA4yT81gi07GWkMeoxSBEAUSHHofFnROqZiGRyythJRlA0IBZZfQgkyVgkKXlMJ8MuA1seK4N",
-	"cjjB/eRgrwoIn/uChbmcdRY1LuO+nxeHWUzXU2xNr3Fqm5+7XWD8CDuLiezJhDc7g3ccKYJcIZap8HZz",
-	"YDMAFkYwMzFCnGWHWcwpEADeUpPRgzfxKRbYZVKhA0pGkO9AdlnnZuSNPkyBp9XChMOR1KnVQmi+G52P",
-	"X9Qgbti/5WlS+4F2q9UOvzH3BZ5n+5EwA7nVtS92243w25THbI86Jshc32rd2mq1RbvV2W5xnnNePECr",
-	"geIymC3Af/vxH7769HuvvvHtl//hW1s/+/Hfvvqf33v5u59aNZCltu3VxH53st14ukbiRrjYlxzWAqkB",
-	"Uxtkb5Cx3PFTTDMMjdvnyUuM6gK85MjTX/3hD3/2jz/82Y9//PK7f/3597/380//+Odf/4NXf/8Xr777",
-	"ey+/+4OXf/ppBfl2so35zcEM4NrbsY5kcey41jmD47xRrMrJek8mauU0jKom/AVPw9hkVVySEQf7acZX",
-	"do1OfkYv6LKgV1BhWm/K7XPdIqvVC8pPqGZCkUvWU6mp81Vi4gNkK1v7AfDlK/yY818SGLg7zMLGUP2z",
-	"1kui0EXk7vOYkIm69o68YpQCR9H0DYQ1g8aD5NxAy6By1bwAjlO2cML0bafik7Hg61ehph1sPEiwLtRI",
-	"A1cdjTlsi7rHXAOQMkZpu3GHZoxZFsBOIvpJygTXpba3Sgz5wLEdfzfJMxW+iojovHlcOa991jTFA6US",
-	"Q29aQ4G0hi0R2+Nedq0GE3doCIYbutGKxO71SOy0ItG+Dlp1i/VMhgkDWWb1FWjIQB0ozwMDtct5QlbS",
-	"vGJN6rHI+4eZEDIT0Apj1kWEkc/tIZdvTqObEo5YDJdPJaPFKp1JIadZ8DLNSp4mpG3vux89i79MCyWT",
-	"GVIfZGU1/dvVbjJ8KhhGGuwkJFVoX3fTY/W4gkdaYFZ8meeoq+Nc+cJrT4JEignMNa5CxJB684roHvLm",
-	"4k8jqTNAh8OWSevGU0S71e+8vs60GSqAK4Q/yKMsL0Yyrd2LQQ0Bfas6o7aFYGPSVl/cTczAgOfXKrKl",
-	"PFaZiEfyeTchftSYJ5AQCGHekVU9ttOdT8outuuerBgziaJiAh5j/d4nh0D1y1bPJlWvOZLP7/APe/7P",
-	"1IXH1AN2KCz2jdmc5QggEadyFkyRm//OCdNqn1x6cKE4+7X4I9DyewjZx0hon5VgAAZUxVzsb2oqlMGh",
-	"Z/+DzFCUgrSaxDEM8I4aIUQhz7mDcvEe4nXi5OBiGkIntfsg4p00UGUwX0FpBhWScyIaCnaVBEXw9sRQ",
-	"IAzbV1S4z+1FfMArVwpltXE7srQNVb7pitfD107pSP3H+Vcrj7x/ES8x15ATHXaX2B3myfVKBupjEGp3",
-	"MipFLAoYYvjyCrfgXHmM++bygXpmjZiXj6fNoUnKEhsIiKCDBWFBQp4EGXxMyOqkVheBJtFthwqiN7fq",
-	"sm7Cz0ZgSIvKFRgqO0QzXsvWfJc0sl+gPR0K22ohwRLjFrXITvVFSJ9xMrDRudGKGqGwaXRu3bq1XTGB",
-	"7c9ky37+v3771Y+//dlf/N3nf/dXq1q5fikrFvQTsKA7rdavtm51IKnRZdijAV+VsFh/Pmcxg7brV3Ot",
-	"WQleozY4SA0qStjX7SftXSyHcX3Ft7O80XnzRcVZsdqczA31vI4A2J2/nB6AOiP+5hfHiK+xbQAViFF8",
-	"8wIdqBurfmPVI+M5Ip2yEVq161FXKpiLjZUSc9GmPp+XZab+bYIIr8nDWAJqYQ2+QL9kGPW8JlERkd8C",
-	"EPLqV7BSAnsItbQ4FzEy9aukiz8pE+9ZC5102IgKeUmtcPlUId2dVQzQ4c5NiLb9+y55KtBSDPN79yjN",
-	"t4ZzjiH2MtADC1UWWlVaFy3SRCrRmiyfduw3vWGvF3NByQ1iIkR5RyUuDy366TDH8WHYxUdy5hPGeJ7P",
-	"nkh8N0vmgwZn11FcUnSNY97uXXvdPQ1989teuO/AZd4P0ZXAQ4P7a40GK4gklOITfORMl8XdLLnswhFO",
-	"lb1+yamy9OG69J5N+cWXrbSPENFIpNXlrV9ggu7S++rjU6CDH8wh+6xphF1e+tw66uQmY+6SkX7nclLI",
-	"lcphurmctHPl0IU7nRAEkqXQnpztGl59DqrQKRaLYIX7qAFUoRJJNwCXMSpnUBVPdMBG5NMMdZ6meC/M",
-	"MHFAk7UwkTwGhIp0ifFQt+qSe5AMmnCAud+Xk0T/hLN3EPjGam0LMKHWkqzPWn/MK7QgWWpSl92CELex",
-	"NgLwBugCjdjNycAYe1avHFqbwN7xWLOL5TxIUiOBE5i/71OTF4AJ6pKUK0gHS0qZrrfmS5lC+MN/d3g4",
-	"abVaradXV4I/rE4BJZFppkIOR1KbUA5PrZNSvT8eW/F9Wkc4g/xYZ8u+TT+t9lneEe/al2q+Tll4CMyT",
-	"L84J5T6OZHGsEgFLLJM9wkUFDwi/B/xHQBC2rAYgA5FyIrLNirOzcn79Fzt//rYcqbeLfNRY8dknK+EU",
-	"feGy8nkPrpORz+fPrf1Gx7jkrPyFFViame9k5YWQcnBr1z52d/UpOvXyW++Uzc8vvm69mr9zmk5dgbfZ",
-	"bPXLU6fn9/pZN/fp+/gaPLg8c8kjIVL8ldI6+AY+VmqMVQUMCS8TiFVTasiCWvhYyWRzQDYH5KwH5D1Z",
-	"HNecEFYFL+KkGGUQX245lsVddk/Tsz7DLT/WCmwsVEnBWw3QqDFopPS8cwhZQ5N83/wLZBNgRYfIs5BW",
-	"gZLhwOxE081+RGeinHKan7VNSe1dhmxxQMM7xSa7C0kN9T1eopn6wdZjnlOEsh4/8oKcvOfw597JsxOj",
-	"lgd6kKlE5BO7bYYg6KC7B6rcug0Lv7hR7hAcid8cdQaH5665REnyZXO46kFGa8MSgA/yyQLA2s516qA9",
-	"c8nW0QxZSk2egpyvdTTtpyYX07w4pnRBMuwKlais1DI1exCF04UynMyDAbBaz8k7qvRn9OIBIgmUHeP/",
-	"dREd39MQufRWBbnU9RjmcqDKh89UAcByMEVPpDluRAA1ZP/TIOQVWLYkpa0YIbGBOkM373ehA+cLytDM",
-	"nQqHBYb62S/uLyldk4YNW85lMr7mI7UcmnyqjsAC954Wpkk/4GpIFKro4qXOcQjdLpkdTg/S0DDz1e1b",
-	"kepjSvT0xzQguGmK/Uf3oAz4MKMiPWMljM6a4oMih5pbY6Z5QQFt8K5SoW6iUjlTCX+CYLJRKHAVMuWv",
-	"P/FDqJQCAvs6Tgfn4RX5FMqbIVVZlw7ogpQDcHpdib9aluOHWTqLIxEfyJE60KX6ykFZ6F4Zv9EU9piK",
-	"J/cPCGR7qO0tf5gJMS7y57Ds8ZPH7x88uXun++jxww/v3T2g1EuMyMcfbr2dF1NZJCrZelTkZd4Rw7Ic",
-	"mxgTzMH/qo2Iu92v5qbEde/SulCqMJbwxQeqNylU3AzSLXUJ+caukerbzM0ekkVBoStEVSHQpvADprL0",
-	"jsie5hl46TEwUeQjIZ2Pp7LB3uLpppIGzL4fKKEx0/FA9bbeVmVvuGVnGDOeHwJIZRzSzFczzVs7ImZW",
-	"sF6RG9M19uVI6KyXToCT3FWpQ+fc5o9vP3x80H34+N479x4c0ETaJ2jpAgB/2B6Z0vB51FIcPr3rDoAh",
-	"51ZB3Se5RonbHLthRXbhdyzB53xd0n5hb2AyaYzioEk/dXWSKl847LE0qSfRktdG8nl3mE8KE7PbvyeN",
-	"IqUXC0ENRmkwRz3Rxoo1SBuDuXbIqXRKXVQHyj4dm3rL6bcBi7pLPkGKDQ8db/+GU2pPAqUtqGTL/oiR",
-	"FeJ27EBlKhYGbZmyUHIEi8aY8nlf7LZChGWCbnhLGt0LJVIkTE5worQhoaBimE9FloupzpJ8SrU8bqRL",
-	"S1hDreIMeSjgJqCPgAQvCtUrxTAvjBJHEPqY2WNoH61c8Jhmsv4VfqlZIRu9KLBCKwQIxp4nxLsiA2ZF",
-	"4+dJ5X4OzOUVbKBNQsyXQ8W0t7wuCT13zlrT2aqa5XhylOpePTDpUZ7Mukez0oqC3dabN16conCGnp6R",
-	"qWQRLNdEKQwrx2NDuBzseBpK4+L/lPEQcc1SzrU/QdEZenvoaPXzNM2nrohopMsO3BIE4h/iKABeQ5oT",
-	"oMqWuHr1XTUm4I+rV8VjSHy0GoQM3xrKYpQqYzqCcxe2Wy2f2RAHvuC4SkYDuA5PpnkVL8OVbeq+iI0e",
-	"xVBTF1tVxGqcJIG9HkFlc1aDcZ+CyhN7zf7mRKZwa0K1S10TMRORZXnwDqRqIhY3DxX80LYr3hUdvmvf",
-	"4Edd1U21Q+RNg1/Cr4LPewr8n1CpyCQ9uAYfgHYPKi1XdjmPJOeHMGEo5Ciz1h4ileNEYYasTISEEkjI",
-	"myFowSCXFnLkPSMnOgC5rtGllzg4wWahxukMs0uwrLPCu7SklNdpw1CQKOaiADywLMchzbUBdEvPu0FO",
-	"s5f+WJmVF0KlLjPXdp6/G5OvkJV93BUVOHQ5lxUCvNhI0V2TDBLZ1yAFB7NCNOTNZHBFy5RXIYPSQOg8",
-	"daCLbBVcTut7/ysGWIaeC48kVBPjgI3FaUDnyvuF9atSwOwzeAwuBMRRPGtOPeeeC1sjGQhzf7z83k8/",
-	"++Pf/teffPPzH/zl5z/4y0bUsBNelyTjj0Sj09i92UYiP3eAUCO6Mcdx44p6jB41Ou0X61Te+BjM5aqB",
-	"p/Kn1FbdBHK00WnfvEh+Ep6It2TZG24YSjZVN5fpGPwqEC0/U4XHEZvLyKK6Cqjth1wn4lBaORCnsuR0",
-	"xe7Wzq1bN1q3lul2qdSjGs3OLs5yvS4I4pFkh3u3KQ7ev3377sGBuLL9BugFb+/fu3/3jriy8wbcsKny",
-	"xfr8G0b7zDCfpEm3UGUxi8V4UgZ1s0eydyx0Rpfkb07UREUimVB1NwFi8P0NPzehnS54E7sU3kNHE/4A",
-	"L7ofGImM3h3J59iPLtz6MRXaoBYH8PmTMWmSoepI3q6lmqOdjp6vcaLCXmbWg/lDUADUeKExcKeo57JX",
-	"MrAZzTPT0+ty8XnQmkANgjdivNdiLCEi7YDXKSBmhzcUMb9jYisumQnqorUvkiZ++TAfjyh4YahZ7hUz",
-	"I2CbKfBgGm31buwGbQFyZOEcwFrE81Pli7t9Z6fSUCFUz54zlYiZKp2vEybEuYnI1SkzLI2k4QDHoW2X",
-	"MEBZW6J+HSmimikN6qGVSSIcNT1Sqc5UWD8eIDuKYHmoa/5Lbmky9Qxcjmni+e19DjWgUSFIRjPLy659",
-	"DtW8apGMFEmh7Who4pc3ReTw2nTxjbheF7OdJr/L2dUwrqoN9bBQj+ZVRIgTe0icN5/YFU/T0AA5s+v1",
-	"hM/+hghtQqHi9A1XdXU2+jTQnKC9VQa0B8JjhkAsZxnKT7/z2T9+9/Mf/s6rP/rhwoCIr+Lc42G96sQR",
-	"nXEtTluF7TP2eg0d0O7i9VXhk6/9O3m20Qw3muG56rHLqtGBV1DFrQfa4Eqq36oq3RYg1J6g2FnLh+7O",
-	"9d1zsbX1OEeD6/fwpnv08MBTPPj+xESlS+S6XOxDPZApuNL2HRv0wrUu+33Vo6nE1C1xYO9SmdKjmNXF",
-	"kED2rprRGDTRmzZPuPjO54Aop3lVpj7MFmUqkn8AkzYGsKGoO5S0NBCk862Xuqw9Njrt1u72uaVrtNqH",
-	"di7+Qvr1xpqeDjs1ZN5/wZwdCrZm4LY481pgo7utN4NG2UVCNy7uE0ItrSiK1eDXk6E29hSEGqfX7k1u",
-	"FXTSv9ieKZuNMy5k4Mhpn9eRE6zzem4cMmU3kbF/GzcppHw4h0sL/f9nvFQvzp8CLS9HPgn4KtA1EsDc",
-	"ccjAW+pwkzkmWJFMCnmUzhjV0weBUrpYwLCaZAShEPgcJkZ1Ge27Ej9y2PuYusOpzhEQu24BOahKxBW4",
-	"7r/S3t7ZvX7jcNJqbd8AVnPEm47fiOYYM2Wv1M8CfPGBfoa+BbCS1fOyKe5lC5+MfxUDScKMZY/SWOL/",
-	"58MP4a/vP3l761YTE3Qg9ynv9SaFEeVU22f9t5FgF8E5sfyXvsAQ6EepzI4jcTQpIY8qLwURRDTFo1T2",
-	"1DBPGU1UUmtMpKuejyXh1fPM8hgRlqaCqk62uCzZcHfTAHNAA4T+BRQRzglk1xQ/72vDff+aIk5lNpjI",
-	"gYohODTMcwNkFGUhM5MSW4ZfacjoOlI8WMittfPjuuuibB6BFhWvNM2nCthBJkZ5igUEpgUqC4kEvdgQ",
-	"ekJkoLqp59rqjPPf4vZxs5zgDaG34KLDp2O3AhCKrIZDF5eEkSjpOdZmwxgZH58Ig8V+gREYqGvPNXMr",
-	"eIeXmwyK8XnsQSjsqbTCic3L3w+QBu3rEXvX0BeVSlMawjRuVpxLFb8K5vFlgW+LJ9QuDNIyi/jlj/7+",
-	"83/+j6+++2eVqC9AR5L+rfs1Y8eYob2rk0lq94Tb66Dbc9YlefmCQQdT8f8mxaxbTLKvUAFz5hmvCdas",
-	"Ev0fFyrRPZqm4MoP4AnqXFoHKksORufnIIjqRbh3ViLpDNg0U1gMmImhHI9VxtFeX6FWVxFC83FykfW5",
-	"sBt7w9zY3tBqzUdK3SoeEacZRY1h49hOJsTZHdoqLH0ancZvDXmajdehG3hb+GESOcGLqIob0Jnjlg5O",
-	"b6PTSPOBzragRVQCqUrm4wqUOR/szvLTPgeUEI7khO7Yb45TifhP1SmzArx634Zt+ujxq3//15/98W+/",
-	"/Of/8fNP/8vLH/39y2/84F9/8s3Pv/+jl9/6/Vd/9MOf/+XvvvzWf22cMicmnxQ9UKdnplSjrkQGitrl",
-	"fOT2srOxay/l+t6edM+v30vI1Ov6fnLZMDHA6wzt8rX2Y8AgP++hsM8GV2Rlu/L2pG25t9qQTtiMayQV",
-	"vj7wLuSSLmbCyo8K/GgdFbzVSNtRg8hqcEy3HzSiRl9nMu36XfAvn377s7/68c/+6T+9/J2/ffmtf/iX",
-	"T7+Du/jn//2bn3//65/9+ddf/bfv4zz+60+++dkf/vWrb/zIz2ehc0xmuw4Rf0yxqcuWKPJJGZAxq8EI",
-	"GQLaEenuZGjLrFvKY+UfZBgPRiC52YgaU6UHw7LR2baS0gF2huas3Q2qsHdJo9MAKQ0X25KU0RdRA2KE",
-	"yWnTOj93q89UbS/XcBfUdnvNbXmyhY0zwEDJ7LADDYJuYN57G/zRjZVutS7Ef5I1NfmLtPknQ7SxMb2S",
-	"H/vseabrOLJtd+rd2IeZS2hccGTzLyd5svdFX6vUIZNPoXbq1w4ePgCiSWqLuCaGeaqQfi4KwtZgOQPX",
-	"oZWVPOaeTFOgPsTqF/AcLPU4aAwEkLNBpulCiq1hF0QEOS5ja61Ya9OqFtbaJJ4N0ty1tVaMVZOsyu6a",
-	"QDP8MHPfAawEYqOTmYgDFXzrXTWLkXnTDjjwhWjy9fvPsyrOeRohh0XIn2mQzd528QTDATyQv2AGs/mg",
-	"wpNpDoqnicK04TK3s6ZRSNSot0uyGl+TXhpd2Dfq23+65hX3xYwY1CsNp07UeTUGF2DY3g6iCSB6sIvw",
-	"n4vIbl7RqM0v9mWGR0okWgICL+59ilOwuNX+KvNtsvCjtuGJ5oUGFYKN8GXMDN2oN5er3gRBh5FPX19H",
-	"0Vk18rCgEJXypGRNX4RDOgzEKDjv0r7rMiE58gBuSKsmGHSS+Npv8mbqsgZonDAxFWKphGh/gK9+mHm1",
-	"arvVgm/pQhC9MrgnIcmOkjHDbMAO4adMZMqpjXqk5osjwIRVCaNgKhwoBUbmXaOckVg3DeRiLZkxDRQn",
-	"+8HQp9oU+5T2GLptOSGTUyF9AqLtHMwQJwWiA6b6shFs8ULWa1PEedadZL1UySIOlMXxOJ0164bFPeYR",
-	"ON4cbcQ4N0YfpTPq/gdcDBxmNZqo+kmqWo6ERM+RWy1ZQu0HuK0do86B/S9Mh8VGkTprLpcTK/19HKBk",
-	"BjFKbr3XD+p9nb6IOlxVT1/4nu0XBHCgLIX7ttABrPF2JESU9ApNRC6btZrbjNxRmZhkxxkD1hIoZU10",
-	"AkfikzXFnZw3TkJ1N5VyKLBX8DvrWyv7XtFj1ZYYqzhMcOHJoofZPnWXLni3z3ydOm+LRWXa/vAa0msW",
-	"Su4Q/RcTa1bMX8T9DWrPfFLNGZWr+ZSZ150TA7N7ybptrTo7P3+BQA+rwKHmacf+39cuJkVmIR+mehjt",
-	"jT+/JjUJMk4+DYGs0f6Z5AOgQJeArDDKC9URSXC2wwDUReTNOKqq86u7uC/WU3VhyBtFd6Pozlhuh3ou",
-	"61DnSbI5PXnGtn7tYzpJJ8LHUq3Cet4Z+9LZUTFP50tB7jEDUecKNgaHLaPGWeIEYbyGgDcwTj4HstGu",
-	"gGwkE3Xi7/OxfW47BPDAv4D22qUdsKTN67ea17/WmJP8+DoXxVJI+5kqKmQaJ/mXfCypbf8BLKA6G3SX",
-	"3OgYrjhx1Ky81D7Udg8ZCDI3Xn7rOz//9OuvvvHtl7//Zw2qBsFSMfDBzIesyhNbNXqQOUa5mlBpkMnr",
-	"Ste7cFhkb6S6ZpiPz3ZrRo3SKggOWTIvZcoGEDIwTsaJPG1SplKX/i273ue7pOxhvKNKqdPTbipIlt+g",
-	"x14yvDJmJEE+j/G0ZXq0ZkynFjt2QdRfQ+auExIniexdikd3H9y59+Adh7qAOZKZt+UA4myF2rqxyhKd",
-	"DeLFqgD82OaKubwr5nKvDfxA5SrgP6Hg53+tIu5JoK8o3Hdfs3A/XZKfX2qvIq8jkeVTcXv/we279+/f",
-	"vfPlKof7ksl7FHeVwuigpDtPE3POMP6crFfPXUpdLVBwkPxZSU8Hv6wsCbg0zI9PJsqnoHvHFyICOT82",
-	"MIMCBXmqjb3UoB32lwNDlDxWQZEMPoBFMoyqOAsd5wz3ROClSIM1KR1fFrTjqUz3nMsMnwL/8cxDRg0l",
-	"FORj0/ZuQ2TZgCjHVJlyjGKOUznyH6UGbP8VXInwlZrx0YhElpeEodQLqHmMUoQHGxLzxFS0D5nWmHRV",
-	"c4PexSX+wl2hcghMDjsR/ldXm+4oL5QTnyvcaHM311ClKMg/eho1tOkmE5eoNpcJRy4qyipbTH87e8Zb",
-	"FL7CVdfhO0X+TNt/tYPX2lFjOpwBP3u3P7FK/VzmnBcQ98oQAYL2157YEYM8OF2NC0xjW5l5HPfZaTcS",
-	"SJxsQ3t4yRcLrQ7IGOmEtcZQFOjpr8WWgDgDZf3WGhOspATELDG9TRDNpXpeOuPHJbGSxISjgOEuAK9G",
-	"yDvbQIcSschGwbYoPmgwLoghy7a7rg6z3qQoVMZ3gkhUTydq2eWkCZouuPmYBwNKmoixmc6kqSnhmMMy",
-	"wSmAjihZpFoVSB3OId5hPsXrgGY1CcpV6Pq4EiNdfvxG08OxYEDGofTZQbvyGMWN1aDkHGb3+jSLHH8L",
-	"rrGFmmpxxf4Va2Xt3YSxTPDcy7lw3xsRUVwDLJydUcJcgooVl02FdTuHGRaoQdiLgtZBnHK39SZX52CY",
-	"kQbSodI8Z2QCBA0FtXnN2ILNC/Ho8cPbdw8O7j14p+nfAymoFt8jJJ/gyUSlGuBw6EkW9D5G54q6XH5i",
-	"UehnVMGGjdAkxR23YRwFw1AaQExWCcwo/KdhPhWesrCpQhrXGQ/xOHeMEJ4Rnw1eBqrB3tDKER4OLhWE",
-	"MCvkqT1IwfRA8L2hIsTrALLIiJFMFKDgL1Kgl7nzaejMlEpSTyDNsAn5l8QET33B/MMQ+Udb1RLWnlnH",
-	"g8HYOUoKOc3o9crH7bTCxoigm8ifA6jcyMcJNQzM9i5HzndBEXqh7YQAzszieaCKI/sawJ7DFDJ+aFjd",
-	"F3w53HuoNgzyzC4CpHbkmcsTAZhPVw3oomBem3Tg6qqYH5qLskEYIOxK8Hlry5pu3u/HLEqlsH/jcUYB",
-	"ZiqhgJmRaaJ0s+9Cykne7wdtun3XpVhb3KmilPKcBRsU9hfsLXiDePWD2RvJWRAJZFxQcKJEVCSnB5ks",
-	"J1YOAzgUF5kGp7fIx+PKKTdcxZLIGRWdUsEfwHPWQzeBJD2/pn1GrHMU/VbjC+UPrH0+zdap+4dxBNHs",
-	"F/9mXWjtjQvtBBda6xflQnPLcpkuNFIWNghUm0j+2SL5wJTHpeB54X2ypMRbO+Zi/XtsW5zo4HMGiHPx",
-	"Md8IQoHDrX+91SJrxKWpHOss6VCGoEoQ5Bu5SSJMUjARhYBIJXdlIQARhVmxWK/rrI46cjF7Sp/wQL44",
-	"LqyPPm6c6J96htdWwIRONzvKxLNBQdV/EbO4yLoFgc5fp1SBxpkSw9bsB4enazCY/GTgGT8JPcsu1Xlk",
-	"Ou2UUx1RbjOXm8D2L4YiG1zaaLSDMECkBrRoJJe6AqXRAmf2OV1UZqlAdCTq9mUvCdGH4sGNIjCFmZbp",
-	"hhjLotTAo0NAN/gvMIEyZY2ISEyyVBlTNZmG2pR5MWu6N7pTnZRDtPc5jg7ps9juAHN/7Z/RhUMyW/QV",
-	"+ENKhbxamYihnCGmzEn8hRxJADM8lM+UkCLO1POy2wMae3JIpbA2WWLQjq88AZVBkzRtiph1aqQ8gCAE",
-	"/6nMYySYC8ypgDkCCh5hfgF8SCaJxqpBn6DfyzP8o4OMgF4hnwPZ3livARx4HRE7z3qWx3siDlVq+29w",
-	"GnR1Eu+F1aXt8F/KiB0Yx26EsamjmQ8Xxc6Lb1sjb8+s2lrLPhbow/Qr0HgBxm7IVsFkhUjDFbBPVJrc",
-	"bor9NCVytr5OAUwCfAGFGuXPeHKp+CJn+Glw69gZplrOyuxEc7MThYOLgsFxnTkPz/67HVUZfnkfwoTh",
-	"mXHmM9GKwtC0CiiAw1Z3bKu78y/ZOTMQJUTMvKBq1NCgF3WF+46m6hSu4ICkBHL8tfeB16HC0NW0jlVx",
-	"gK+8sFfoKRrKI7sWb8PS1mDcBF2tsqhQt9E6W9Jv/nHFXGV8/MWJnXBMK9aQrf9sxdZd9eNEPvLEvnNy",
-	"D0iQIEiUi4sLqLcqy1QlUDajM9j0VWM5XjZRLkK3anf3x2OrVZ7YUb9KfKJO3GX8UKUPKpuM7J3m3MuN",
-	"qDHJ/L+eRnN8ZPZCtC9tPZPAywY3ou3UnaAF++/3w1ZWW3N2EorbQWwao+ELwXAUUiCf8b60Zx8rd3Yq",
-	"8PXcKHhYSNtmBru6aQr8RKsu1oP8tJUCyRmjwyQWR2pgrSC/fgQxxMw9GWGtIXVPX0jnbWuK/SSBwrZy",
-	"YmKxY6cF2FFhNhCU3UsvP9733u20ULGuGzI5csLhjuTz+yoblEOrPreixkhn7t/RAkXdKot7RFX2dR3g",
-	"y3PlGYcK3/oDQlh9CDgG0xJ6lc0e1QaCBwgB2iq/L+khuI1ORO06ff0rddQVkiht2KNcWTUA7Knfo84B",
-	"eWF7NLzXrbSqXAMBkpTvXoCRtGzSPKTSypcbvfMg5ytrhSvugG+ut2aN00WmrNJ3WU04pCCTJaJL0ZEL",
-	"pb1TcfgcOrVG6L4whFHNDwIhq8ehwObnDuZ2a/t6u73dbrd27AFlHLW62Qy+v/JsPqJ3Tl190qwFX31Y",
-	"iVtg6MmaBqAe93Xm9C8iEYYHqZAxiKxTPhVgtwaVu3nv2KcuIbEwAIlA/bL9MdH9PuCZ1b6TyFIeSQNo",
-	"YSPCX8zsegKfbkQ9IztAJQOfKFUAUQiVNToQ0CfB6dSJuP/uwXsHItEYb8QpmXsnEmWeezAWRBzXxHlt",
-	"31qo6dQjqBmrPcaBhVNZ0n5ejMADkshSbXEm9hpCl5fTxeFpSffg6qyaVqd0rszP1LVTTqxVpe9b+6qx",
-	"wsO3wTY8q49tdaXaduokt46z3TnhcOPRuWSPDul6mZqe02kTlKqVMg3wChc8Odewfm15uQJ4ouncQZJQ",
-	"/M7dKpgUtsNFCJi8QzfRAE5Zgb6GwIC1d1Q5zBPGW+kNlYFfx4Xqq7I3tEKSSlTRQ86W+FSCV8ZdO04S",
-	"cRKEy2cl6vJlUE7Su965AN0F9gkSy30ERtjB7FNTyhmm4SSE+lB6SAgGJGiK9ynlh7uDuvsuWOucclMp",
-	"ZudH3gzQIYOUCcNgBjBj79x9UlPsYZcKZP6DfHquKnVDEAXVUnVoP1SneJoCjjPKzZi5C4OxHSjVplQZ",
-	"XWdmlcJ2EKGoolfQLhqdG62W3c+06tWOfiAdtMlOi3J7cPLwj9cDjPUVu3DddsF+rNHZaa1R2A5zdqmF",
-	"7RBX8ZGMsyQAnKkI/mT00TOk054vjkETf3IQo1ILPAdYAdmekJ7v84NGe8JO7Aw9u0yIq40IpPomur2J",
-	"bp+ldAWE6zwJBG++c5NBOLm5e/3FunXs7m5fGvW5jwA72HuKnPgBMGNgx2UXE2d3NTwVIZxSMmFCIbhF",
-	"F2CV7LFbhDACx/Zhhr6hEBAKyAKYaVLa4wzVlvf6QR53iDkUVYMsQNIIVNLTJchDALEz3xfsCaYkNGvw",
-	"NwPVK0bfPyLtmXlUJzY1nQOfJ9XfuCbPM+WSIqkjrMocZggmZIUXJANfvfoBXpnNq1erKpV0ehBc7mgM",
-	"s4zDVHHUd7iiFvJv7QxQHM9pJy7z+OrVh0vUM/t1Jr1yVT4666UTu9HmNKMIrFTbAmaIu/VhWHCvpMHa",
-	"GyWKSTqXgX6YhWvkdiIkek9SRc9SdOhIlVMVqGYu+saZ5dh+IbNj5KhPZ5Aw3a7sPafHoRpsShEb4A+7",
-	"QsmRkCi/F8APwR+iavnTG4fZdqVZ59aBhE54cCTT1LY/tmtNjWMEkacokbPDbKe+e320N3hvwaO7+Ghf",
-	"Gug4voIYSh6KDSgrYPtATn9wD3pfBSb0F2ogiwQCuOwxRSIzxnGdGLI83VnC3aAgUZcWnI52Xw8mhQrC",
-	"XfQrkt2CECqnuVP88jRpIlgVbRv4Mq10UGZGQFy8z6BAAUYxyCmsWubVHcGPBiJjOlSFCuK2VQL/pjio",
-	"e786CnvyUIgUaiR1BgF+59/TmWg1t3lwEP6kP/N4WQWH1u36DydZUqgEJmyc5yn75mH/4zm9LXtDEgqA",
-	"JmRtPC5pgKgLEW0ZtqNArlLeeg/T1vPCm2+JuBLbNtXW7TwrizztiCzfAsTb+I2meKCmbiaRjs1u5sPs",
-	"ZEnp6xgDezF/rtW8rYhjYhNs0dSyw9z3sGiO0hZYQwbalOAfBi6YzPXUWZKUfQAWxRHgl9lX0BCLKmC9",
-	"VLu/e5gtAyjL8rLbt+pWDM23W5G9++V4jJs57A2iC9d+oA7MzZ7+JlUUYOM8zMOMMKKXAqtFQWUqX4WT",
-	"DOqLVNpftQsrEfZ6o3Xt3DQKIq7gYLPfWNkdZ+/H15bwtjHMfqGG2aZu/wts/HwBLJ7Jkd2JR2rLQ40v",
-	"MXn26VLH9CRXvu6gHJEXrGQxqZI9ULBlsuwF0tqCeP5ids7DrFeTwlsbcp4YnSlj1ssi+SAvkustjHCc",
-	"2OpcLNtFTXRW3tj1EROdlWrAQc760Dxk9xZdOynrRMjfN6q4d2d5w1BmsmbiEeDlr554NB+V/WULCdnN",
-	"tE5IyB0On0xwiTL1yxjuWZzRauxnj1NenJAIo9J5H36eFCriKoP5iFFYq2nOETiKlgSH9oOUJQTQ9sWy",
-	"Y1UIlhciP/oN1SujgNHQSoiYChpQBkSQUx5mGkAWI2amMT02CFMXA0e7H8BUzDGYOrqkyu1qZCdkzZhj",
-	"3kPLjh6k2EucqGSC5wqU5/1MyGSksdYaODsr7JJZTQIqU7eRql2bu8oxLagtAw9Mdb0dESr5kTy94ZQY",
-	"RtiC4TEhWSiEiqAllzVdwcfWhr9ZYW312aiYNIprGqSTTHVPhWnYBOqCDj2c/FoSkvpr6zIJSI7y/Jgc",
-	"mC7gE15mnfb2TjR3aUIeUmFUl1/2xZeQdN8OWmt89p3v/uwnP/38+/+ERHuoG9v/Mdf86wu3Xaexux1y",
-	"s6EiPhqngG9SOSuNTuOthw/fvffgne7thw/evvf4vXUosuwKXDK88hmmd6Uy0+BkukJHyCfsYieoqhT+",
-	"4swUgv+EMxEUanKqrUbUYn9GGh14+IQ1CxUMrAcFZbOmGPTCKzzPtlnOZbTh/lkZhjlkCt3gMG/iW756",
-	"8wN1G4AV5jUfcBOfSXN5erIBd82eUW1K3TNLUZjt7j7wj71WrHmUQYSNS2Npt2+6f3UL4Bd982bz+umH",
-	"miBwrXxtvXh6/iN+G9SHU50zqGRwHaunwobig41JcFYnCIAqLdoEoPRX5vjiFfzgCGHTS04KlggNVq0Q",
-	"GnCZMlXZUSp4VspeuSQv86IdAeeod/jly/EcrJfiOdhkeF5+hudgeYInnQyzdl2ubeDax6UcvEAbPVXI",
-	"pV0nu/ETvnB74FL1GENJ7Lto/TzSFL/ikgO4vUXD7w609kQOltynJ0/jnTxTm815eZsTVwtSOwbr7sin",
-	"L9ZHlRg8sOL5ooX206gxntRcW48m5fKNeFGy93QknMEmCPUFPgL7SYL7X2jAbQzI3vT6YnqJfL7mXj5F",
-	"xbrNz60U7vk3pOXQxKyj6bg531wol6ztzGkccLwia9BAEFQnZ1Z+znzjPI1OgNIN+xojQkRMeTj2v5NK",
-	"our84GKZJPi0TBIGvXTo72AywyuYVQUllsgCSY1QyNhwtgNMVV7gt+ufBDT3eeRZEVNUICZ0eAeioRMs",
-	"9YSOMjo+tzmUZi9gcg8GspizA1/kG/XsPvlyWHHIyySxSz1pN6LGZLsBQsROO/xxp7EOn6AVoNDJy+bL",
-	"thMGXmDaMfDftB4wju3G0/OC7rmhLZd+HzjGWAQI+5KVJWy8sGeUyo8R9caJLahDJqkMiexJ4n8sc6HP",
-	"p/dM1dEwz0+Ai3ofIrw+czBPFWMAxVDLi7V1gJ1NbVnBOdKZgZ9lmvofalNmPuAurHtjfOEUHxrJOoqP",
-	"m/+NV/ZcegzP41LPDaLhnW4lk+bRk2l6JHt4MAjc7+PGx/83syMf5cns/7o2KdIXYWHuelftWpsK2lzl",
-	"jvzww3rNCQYBCZdQx6KSeeNK2FGADpjhwwSMPEf7PgGcaQIXtCqIfQ0h7eJJkcYAVxEHvY4jwKdWif1y",
-	"XoBKVebio4NSZoksEsEC4OmVYVmOTefatel02jT0sxMevXz0BlHHlENtDjPU3DxMN2lyoMUWeUnZ3t6z",
-	"bQWX6hWqjCn9/KCXjxVkmvP+wZdBFVsi8rh+KIBXnDq8JkwchCc53yIAFXI5Ksig49CEosMsL+oarjDi",
-	"NGt7qT3uueuw/YEJd0gLhmfhC3OoRKC+5qnCiT3MeLah9zWMPJQxfpXw8GSqirJ5Ne44BA7sfYz7CD/F",
-	"vYaSByih3t7m/HWcCvumLl390z7tUFwa2JbBvuU6Kl8uvv38OVdYtF01cVM8VokuVK/02Bj9HBHl6TuP",
-	"qYgNaw3wgASKe/BFw7scqThkv1SFuO5LPK5zyXQkdlr+v7cjcT0S7VYk2ruR2G7BpG3vimE+KYzbuNlh",
-	"hjPNv9i5SStn7FiNy/mq85jmdUsn1Swhz58T2xHOtvZtd+OICm+kSOSs48qOpkO7v6ktKoPY3X4TOne9",
-	"tRO5B3F+KK9pRhUxuAhNcR9ABKqQo67my9e5uHaa4gPem5y/4QrsJEz2YRbONeXR2UlLU07CWhRCVM2E",
-	"lRpQqEHPABgkZ1zBsGlT2hfBT56pKT+MRXQmHynb9mHG+wCtr+BBXhqWJ1ONlTV5v283FZQw+uHBVBmx",
-	"a/dD7ofLtB52fvr6GRSCmWontREmaDvYCU6dkil26jDjfdHM+32WdPtJUihjcK+DCJWoovVkBiBBkh8g",
-	"BEo6MDku0XhylOqewEtb4XD3qaZwu+UuX/TDEXMTSiH8bxZ0sKngT2nqYRNFmQ+AdaW2+gQyjuiKaJyD",
-	"PIAUgM5HbNo1jX3RWXpNivs/jRqTIm10GnwZmWE+blJD10B1WN0UpH5fso27jGlgheQtfgYyoSgJqqoA",
-	"MNjxalNp/0tng67RWc9neeXFCFEn4Ya3a97vd5m1jND87QVeSQUz9ram+DOkd9mrvNFpTIdG9bpf+3A4",
-	"PPrwLfO1/+8rXwkA/BtAP3ASUyWP/NRFj+DLnL2OU/NMFQampR0AXbSiBp0IyAC7eT5vwgM1dbvo5PAF",
-	"SwsQDkB7hVO0ATzYuCLOHm6ZOtG7lilV42O49rE/FnNh8LrAdCjzN8HpX5LgNMsgJuIiXApUs9Y3x2vj",
-	"b++o8uS9sbk8T708vzTX43p340YmXDa1/xmvj3V9wbQNiAhlDFC/C26wt7VKkwAq5ChPACjumTIin5QI",
-	"HDfJKCLTFPvZjMIzZCbO2Z1on7LJuR84OtCH4G22jB62kklnExV41NGsdlTT2nYDuNoidHTI0rvukNgA",
-	"LE7vabG2Wm+oescIiIAWlzVSqTsRO0xguAg2q0Zc2URHlAD7aLRMQIAQ1/2KLcrkCjSP9P6ia/99ECoX",
-	"YLiFsmpdsfAINsLG7NrcHBdzc2ysqI0VtW7RAInU12VIXSOWA30CFMLjoLg2lQZ4fvBK89ET+DuHgKBs",
-	"JHCIo0u5zMWRqnjCT4zo3vEd+7KEdmlIs3VCvGj6bBTPy09sc1uaUtucQnSOGPHS8vszq6unHnAgaQal",
-	"6Vw6cW1O3SOYHUD9mtNrrzjqrr5SSTeRMxO/cXIM6kClqleGQUxEQ0CEegh6hPAIkNoSI7sWhlwILT4u",
-	"85givdQOCKER0GIHumjAA60Rb48guByRuA8NNQUHLAjBy8eqvNcC4lShlINAEgD90+PQhwjRBFJVKijV",
-	"hxrnPafce+4ARoFwm5FiX/tiLAEaMAjwlIUOA1ix1fJRf4sRZaBELm4GEPTcByagbsaVDJHKglAV14xU",
-	"gMoqRPMLqGQ1HNB2M55TrQfxrBNTSS6Ejnbhr/Yolt12a3cbL0BkIw6eBcKCpRpnmS9l032xvnoIh+8S",
-	"TQj0idoveJW/vd2KGn5HOB5macouz1ujg7PWvrHduCDN2A5dJadpyB6kLjytYVQWeF83CvRGgT7LdW6v",
-	"qMrVdOEaNBq9r+eCfQJU9eqZzicckCMXitGDjNI08meqSOXYYQojS/9QyUQV/o51LP8xprc7NmPA2+Uf",
-	"MXMHsVTt1yJhlO0zsLHMhBnLHuS2MySwfqboSQONUIo5wj4DvgyoSTU3AczaBTh45kbf6OzcaLXWFlaU",
-	"8LVx9mxi7JsY+yZ7/xcU89DPKlFQAieGLXLRtxYwAr5Go9DeKugCchll9pOxR4GbS1GDzDTEi1vAcsME",
-	"RU7lJAYfa/Es3itPlHmd8d1kgt/qjkyjs9smIConEvn8s0AEGdfldnbtIh6rzN0r59ey7XDXBG6CVds4",
-	"lC5XA5VI04knIgP6prP5jWoAcImw6Jocj/nMQ34mYKtvrYCPtD8eMynz64NIInA2ope/GTUouaObqSn/",
-	"tb3t/wwAhvzDTtQI2Irpj9c9qBK/39rePd+x8nOwut3qmLJRbwZrYFOQcz6YJEfSyZTQVbBoIcfj1QCj",
-	"FwGhT0JIGofUBEgZs5w6b59SsPE5Zs9bbIEo8/QgywtlHKZnH/IJFm+w/fH4Mbxnz+S5fGSMRRZypz3x",
-	"0H1QQAocbpBDkCWiJzOifCBz4TT2tDkYxsZnf/Pjl9/6kdXugfQBD7GDcWSVf+dsuPRgiEF7qwxoD3SE",
-	"GVLAnmUoP/3OZ//43c9/+Duv/uiHCwNC/9r5x+Mg4k4a0RnX4rRV2D5jr1+sQQKPG3n9BPZV8zM3DsGN",
-	"kbV2iTRwhc0hRSPn1YXeM3VXymp0azWcrCfxsVLx3FgOFNTHjHyOms7sHZeqRPjxAEtB/b1z2WQtT18H",
-	"REO9dCQN8aOPz0TM8jo4VgDaswvIIY1O+3xqK6/dWrwrnLyhC1JmN/BVv1wcKhFSWAEa+YVLrqGSKQK4",
-	"1NqMX8WfX49vHCh5G9u3jtq3+jdb2z151L8ud+S2vJ5cP7qpdvrtXit5U93q35Q3jq43InondCDf2Gq3",
-	"t7ZvPmkFDmTnC248azdbzdY5A51vTXSa3Mv6+WmnjkxXruFcf3e+AGf6pNDlrNH56Gk1QUz1jr3An/sU",
-	"etQGqgRv85HtsNAZ0rnoPIyF0XLX7hgs4Fy2Z2Sa4o6BtICll9rbeSHSXCbiSKYy6wHZH9Ej5KmK59MJ",
-	"tlutSgIxVSdj5rA2VHYejzS6BOw/DQMiwT/8nOA/mZaQGsoUZHhwBkiWB1+o1ENjuI3Lbx1DRTlU2R5G",
-	"y3A3R0KXrirX831gXjakhjC7Jhdaz0EETJUax0yNilnWNfkTdopPAefdxxbd+Ol7wOg3lM/UEmRe+9Ia",
-	"XDq2zcc5iKnXcY1XFtZuwikkY9tP8V/kWMPRz4ztxjlhl+zMAnvBaYeZZrMnM96tvCfOcuuc7VJYTRbY",
-	"qTySRrnNC2VVRoz0AAK6F3j6q536uHEkje7tT+z98dFTqxQeKVmo4l014z8YZVAWf/TU7h/ixqzZzU/8",
-	"oXUxwGuoQGHn6wSNmZlSjUgGAIkcn8gO83o5+G07K3AUSBdijxPHEdEFa/u8+J1xkQ8KyR/CAEUmpEAJ",
-	"Sx53BDjqiP1UFeVIZnKgiki8U8i+zGQEMmuUZ8eR2B+PC21UJN4fQ27Wu5ORjMT9fFDmkXiQP5sQiFM2",
-	"4w+L6TA3ij8nRdBDoZ6PU6kz44eisyOrTpklgwFWShgIJQUHkzbO0xQxGJCxj4n5AkmHsZt548pUObtA",
-	"yZz/+HsVUrWxyscpeqAYkhjVU5DhjjLYTHpD0H9oc5e54/yvko8lNV98ZPV51yzmBzLhqb0tHQOWp0ZL",
-	"895x3cw9CXEUTJXal02zFYwy9XyseqVpCqvDAv8tJUKNx3xTuHPwK4YRFxwmiTiagZE4hqS7yoSDJrjY",
-	"7/fH9jZWCd2ZeT9Y7eDWgNogg67tIp/uEWlTz/ayGEWYiggEzj2V0h5A3mooGgKh7SfR/lPVzeJdzNCh",
-	"/TNFBuTxWGWIDeR3GTUBX6qg4yNaRPXg40nHgiW7w3Gd8gIBMmbIzB188zALP8oEtnDm7Nk1TfGID/x4",
-	"khJmBnH0MooFCAFHx70l4jADg3Jz5r170EL4gzYcMeJqMNCFwFhUibhy8P7t23cPDt5oVr6A/t65b/SA",
-	"fTdw6xK4j9Vq6K+UPIqJu2/v37t/985cy8iGntR03/mPKfvW6pnw9GxJU7hT0trG3G++NTdH4srt/Qe3",
-	"795fbJGklUriyP9xkvk/d1g1fqYTuK/RxSWmQwAOqXQDWc+T6hdYksQda26pwuQZOc09eVbumK1D2cQ6",
-	"AvwM1PTQMOziZl9n2gyx2TQl244ECDyBwDO2UcKdwb9Wpgr2DvKBm7K62lYhx++FJ2X+syFDJQjbEBM+",
-	"7AAeOdGfFDBrxSQDaKNUZhlPGAE8GZ3azR65PxDRPi4R/S3Np12yBWBeSVpR/SLcODobRPAflLsHY4VM",
-	"bZHmU7Yk5s42HBXsDgJM9XWBjjL6d6FMntJqZniyxZEaSGweBntak1leduk8uyYqpwHW2zPf2alTpieB",
-	"x29J48iTznTMqpcXieHMxQoQDgE8hbRzOCcO4KsA8WScfGLgHAO5F4mcGQJGstKlKe5W8Yjso4dZ8OyV",
-	"gBVb1CX2E/06RreHuPFjSOp/kPv60xTKgwphjrVd4T0HFYfKNBw8JKFDA8zl2B9m9rYGLCh6Cu9VTVTv",
-	"TbGPv7KwpCsowQxE2jqIPeW2LybTA2YQ3U4UiK+54tXzkmpux6nsqWGeAsu4IJJY0GSJWdBR+mR5bO9K",
-	"tkPpz7XvTIzq8gPuJSVkr4QZYW4Y+/BhBmsxsvqDVTYRjOwTgUEd8QlM5ZECt/YnYqQksMt/cph9srW1",
-	"5f7fvhEnheyXsfhExDrrFuqZVlN7Rp7lOlGJ/fuRsu9OC12WKhP4kn9UuCbswYKuVl/3QGJybGWvTPdA",
-	"TpUwmz7USAXT9AFqCVrXxpo8SbVZJ64YfEqX9Kp7XnwS9sh10reR5f56nG/FP/W/P/0D8Yno60wCuz3i",
-	"bOH8hp0+zPYhUcutk30E5CYQZ1prQqjnPXuwuHE6L1QvTczANC+Q3snM9K7AurJR+UvL1FHbEomMcaDo",
-	"IqAfQf8xUSXzexLsoN1j+QQZfaDYBDrKZJf0V8dbCcUmvl9zj9V170APMnt6CZh2qo7AfYkiytgf80kZ",
-	"arBoJdaPk7tDY4Ez70sS6c6Z+RQNNJaAVF2QRuM/5XX4mq/dkTqdCfDYV60Q70KHmSy04VMN59Qu/ogr",
-	"hVgBqZooedbTqabs46geQNd/BZwfrFkyqiSq5ASnG/j2K/qxsz94sUuMFnH3J0UBojgEWxtJ7eEvq9Qy",
-	"0j3aPMyEldczkeR0Aa7fCXsVyCLVHlvSKxQ8QHBOV8xMVpgqgHDgFQf5OR4H37O3G5i/wlrT9pMGLWnU",
-	"M+Bp9DXOHIAdPI8dsbpUONOAuYgiIVj/bGZNfdPBA42m8pyV4vOxIj+lMKh8AsrBE2eZ8IqyIVKCiSKg",
-	"cXwaEDBJvQg7ZA3HCkieGcpCLY6Ej/scyF4M+WP0UDQ3Xth9UF7nNiC8E7brRWCwnFUSsOXCK5NZST5Y",
-	"tCRBJyIblKf5aAbTEE+VHgyteDd5AHlPepK7gVB37h2n+SDEFg3I2CtEG3qpaD0GYqS8zy6SmVf2YzMy",
-	"sd1YsRpJncZBo0OrIqd1bUK2UwG71sqCQaYNGvPgwNMyFeNC9fVzjFGH0jzsM7VR0/7+eIy7y1k/sufI",
-	"Cmo8Pb5EUxdiLHsqEphxCI2Qwj3vYaj78GPcn0bOyAXOm5i/iH8NjQ+3V0Kf9KT+mnMuI3lk968jomaN",
-	"111PVhOHjUNmG2FS9uxVkAm3Mu6LVca9Gs8ReKcimiEPfJlT+h+16K8hz5I3KPLJGFwD4do56pJFvJmU",
-	"kV7sqhf51BfnFKqnxxqMeZxHPHYT8OnQ9XD16u2DX7961d627z95e+uWuIJtFcGpP5qVCnVoMZLF8RuR",
-	"eOet9q3WTktceeetd98AOWlfbt+wO/zu855KQSFUBpi40WCB+qC8QKdFLx+NZATm3Ej38tROeWGFljV/",
-	"j6z6m+oMsJTHX9mL2c4PiLrzaQDr6xrHWJHtNEylbSOqPuGYuIeykD02bkTe600Kg9VKed8qsjqz3al8",
-	"sYnz9eH9gw+vXq1EfyBXInjYDJWqwvwOIabtPDjBAzH8d4zDsSPv58VokkqwkLQvnC6UmaRlU9yxKl0E",
-	"ndMjexTHquiprHRe6kT19MhqIEhZIhO+6fCjZphPGZ5nn5B5SfMDm0gSyrO9GeznEz3QJYSoZAmE4CQt",
-	"R9YmfE8VA5XYzvQU2N9ZIqZ5cXwETi6ypcbSmGleJNSh31C9kjwBV6/+2sHDB1evRgJNOwlqGNLEsyI2",
-	"Uuh+tS+b0tro9rZkV28hjvI8VTIzzjb2OyRcADUal7Ngz/TydDLKzJ6Q6BIBe9TBzbb496a4Cy8WdtKg",
-	"C2iWNsVjuwUnvm8l9BaVzMPMjGFP2Bnfs2fLjtNrDZRgryvOYBp2hFpvGw/BXM/aUWv3VnT95g3okH0E",
-	"8v0qz+xsRzdv3PQ7HGfmXh/1GKrslqKvUzRCwGdIfiB7pwwmmEAdBdDN8DBsD1y9jtjd3g5mE7JURWwf",
-	"oxitnX8WbjiXlbsd3Ml1F8LEBWWnrhTfnjLdo6OMPtZAZSskREMChR7cKaTy2Yf9Z+nfNRYH+i2YqVRm",
-	"bHZ5Lwr1QhSTjKCTSU9YwEcOEE/kJNE44VZX0qa0Tz5z/D/hHYkdWBJ1qcbE0Q6ajG2PTB6aChSie/H0",
-	"xf8JAAD//w==",
+	"7P1bkxzJlSeGfxX/19CMABmVqCpc2F1la/xX40KCRAMgqrrBnW5shmeGZ6azIt2T4R6VyO7BGrXaNdvb",
+	"aGZNMpNsNdqLbCXtw8ya9LRjs6OZ76Jhk9KTvoLMz3H38LhlRGZVZ4Ez4AMbFRnh1+PHz/V3vt4by/lC",
+	"Cia02jv+em9BMzpnmmXw12nKMv00Mf/kYu94b0H1bC/aE3TO9o73qPl1yJO9aC9jv8x5xpK9Y53lLNpT",
+	"4xmbU/PdRGZzqveO97jQD+7tRXtzLvg8n+8dH0Z7erVg+BObsmzv3bto73SxwA4TpsYZX2guTc/nM0ZE",
+	"Ph+xjMgJ0TNGFBMJyyL8N50zwgWhaUq4VmScUj5XhIqEZGwhM632oj32ls4XqelPzdWQLhbDg4PDvQhn",
+	"9sucZatgaotF18S+k7HJ3vHe790pFvAO/qru4CTMdB7SOXuSyXl9Ri9EuiJM6IwzRfSMakKzjF+yhFBN",
+	"9IwrovmcEZmRlGqWtQx0YtpuXO+EarZvmtjz66x0xsXUj+tcbjKqEZvIjBUjaxmQltsNR7OpzFbPoZFG",
+	"ahvbV7beFNcHdjijQrB0XX/4xtbdPZfYkSHFZ3zOdTNRz+lbcxxC4qbqokSvhwfNS51Cq+F4Ejahearx",
+	"E9uy+eOg89g9lPMFFavnsm018PehkFdeECkuWaaoWYPnMOnmhVnMpKie+QXLlBQRHHWxIkJqaOaEUKJm",
+	"MtNkLBM4MpSYcROqCNdkSRXJ2JgZMi7xge9/9ODw7kcHB/B/B46gyxOHYQxxGGunPqdvnzEx1bO94/u4",
+	"3u7Pw8i0qVlmWv8HX/yDL7/MDw4ODt587zvNZ0HmQmfrtgJ+v46tyDMlW5Y/FuytHo7hjdivf8YuucwV",
+	"WdBpGwPAT/Zalubw/kFtcepL0HrlXPNl8zRh84XUTIxXP2Wr+kKcEhwUckKzAmOapiwj45mUiikykRkx",
+	"ZGqGxJQekKe4UPZvwg3lLRjVLCFLrmdckKN7ZCbzTEXwoLi+zEQjAosJF9dIJqvIkO+MKiIkmeSZnrGM",
+	"sMmEjU1PmmRM55lQ0MaEZ0oTKtTSXIq+6RmjCctIHMx0/xVbpHTFknhAzl3vF2yFH1EhoRvTPZkyrci9",
+	"o6MBOV9KM1lzqWaMsF/mNCUc5sozMuEsTfC6NX3i0RMJGUuhmdCWeuDFlBUNDMjrmXlQDD9YNi7IIpPT",
+	"jCmFd7wZIY7n4OMBeSH8SM3CmTMPSxfIA3bruPJvXrDVgDzOMpnhYHG1lBlfkq1IlgucnpCaKC0zlgwc",
+	"keM6FoQYrqchnRZyPzpYywr+f/v/sI0LPJ0buaX9IMDPGwtfTWdAjGQuklZ2w/H3a2A3P5Gj1vn8Qo6u",
+	"W5J8xpXe6OLlms3V3sZ37dGmd+1zqc/p9AlPddPdBxKYOTl0rBWeSWFYDB4ixYim07ZRCqmHmk5L48RZ",
+	"dezQOZ2CKPQOpvIUPznEqbi//FxollGUol5MPqF6PGvZ05H57SpiNDRuBemX5h5eu2YgmYZSQ01OaFm1",
+	"yhXfb2wwHiu/mPG9sgJGK4U7CeS6ydx2nLUeYNtx1nWCt+hYijFPOaztunkHr10Hx3olc83ap2t+vfa5",
+	"5umaHvP02js8A+12Lb07LQ0YA1dWIW6hcfwRR7mpDotjaZ1+2PRV1eWzfDTnWrPkk1XLrJczpx7nimVE",
+	"uQ9Kgj0dz9lQzeSibTXcV8NR69V9eNBLit+H/x4+abvHN+P0NE3LjP6ExJpO/96p6eTogfnnJ3Gb5r1D",
+	"xu8+a6YIHMl2tOAHBL2oi1a+YtTkq1wutnHTz2eKZaJ9Orn7eduufPums9e0SSI5M1wyUURLsqRcG9la",
+	"SDAFgAB7SXlKRykLqfxui1nAfN/7lMNoYFhsNJOyfbmX+Pv13l7vTFNqIYViQKkPpZikfAzrY5UH80+6",
+	"WKR8DPfHnV8os15fF8tg3kzY3vG9g4+jPWaEe/MsYxReBDIZGLloxtIEyJwpZbRXIwWapV0siGCXLCPm",
+	"BdAezCcRUdIoX2MqjDaAVkTC9cDOnikQvo/3Dg5//KOfHH1+7/XB3//oZw9+/6d3P73//AcvP351eG46",
+	"67cJoJLgctTl1HGeZUaJUppqRhLJFOgnNE3lMtQ1TXePpGDbrB2qKX5hVD4eM6X6T8D0+8puZNs8nG63",
+	"pIqMaZZxlhCZw7CfyGzEk4SJ7fb9btO+01zPBhPfcGXjDXsdZyxhQnOaFlofrCpLzDFMJFwzO9/w/iMj",
+	"uKxmwiR2FohxJpUaKq5ZTOaMCmfFJUs2ArONuV+cQmxeM3KDLhkt9CyT+XRGKBllcqlYNiBn+Xjmfscx",
+	"ZewXbKxZYq0AK3NSyHhGxZQhqUbOCj9akR89PidcjNM8YcmAxA9fvDobvnj19EdPn5/FJOWmTTMAN0cz",
+	"LDXYA+XUXLg03YYwwNJUJwzumiyRhOuIKJYZZgDfHZNf5lKzcHGGPCHLGRNkJfOb4gqngvCm4Z7AQONi",
+	"IDHhQEcTNOYzLzJyYV0o5uPvKpLKKa72JU15stUpPDoKFhsNQnvHX9h/1pWsYuW55Wdlgy8QrSGpESMJ",
+	"p2nKkr13b6JiGx29czvm0m6eokmK2Lbhjd1zbjChgQWQJubyjsgo195YljGyzKSYnpAY1m2AP8RgPlOE",
+	"0fHMjONTmpo7lW23K81HwK3d3LddZY+eF8Ac7CU4Am6THJt7cZ4reABLS35y9uJ5hHZ3s0gp0wyshTe3",
+	"5n7bi7EhlZXGt4fWmCcyF1uu7721MscEGq4ubsZwhEQZrgov73ydbG8sIUY/z5JCsGBvOQoT51I+o9l0",
+	"K4Hi3uHddYSnpRym0PZ6wuNGIJYEXj0mapHy8k0lM2s8NodLZugEYgJ8wJq91ermCBDGDHxMkEPyKf8E",
+	"BviR+Rd4DSgB81gUzgGuZiDMWgsHB+ZLuy2fUrHajkl/3CoqmS2ZU7EaTihP84ypytZISczPxPwMPmrN",
+	"5gutyCSTc9THaZJkTKljorMVoVPKBXqud7wHbqDAXEui1JjOWX28ZgcCh0lVnoJ1ycezOCrkH2dxsU5R",
+	"khtl3fWbMSXzbMzU4EsRv2I6W+2fTjTLYjLll/YeVmVtb/Cl+FI8kVl9zJE1BWR5ykBXSVfH5uV98jkw",
+	"t9OXT8kFWymrwkyZtY2gZ2NAHgbThyt1abhPrlhSXwjnoDIDTKmR1Bm7MMKm4QqmZa4J40ZujEguNE/N",
+	"m18K4mSQjClNM7M8SNELqtTSsBaUCs167JNTNNvAWBSfCiNAih5jmUuhZ+AKM2dbLoWnwIhQTVJmXjLy",
+	"AyVzLnLNBuQ1LKYn1JK3zQwbBiIaaQJ2NF/YxXdNDMhpqbG53fvMXtk2XAIiUXL4rt6onrE5yReRoRdY",
+	"EMMzcLeAGmpE6/lywhZMJEQKI3+C9G4mA90Dyzbra87PZ8KcZ5nxr7aVGQ5bmYTX+0u84WFFXZlzpbiY",
+	"EkfQx2CaJDRYcSoSTx8oOAhHyzegYXeM366qt8FspYs03od50GrtJjTHio9BVjBUJzOa8XRFgm9CVgtX",
+	"X3oDq9c9zAguPLsmZMTG1JyE0LhCx3g0E6rpiCo2IMA4C1+uu/AxFAr2Q+ULo32x5FOWcLqdkHJ/nZCS",
+	"F10M56aPIdivavv0ELvdP18tmJeLqwMAIp/nqeYLmuk75o7fN7O1soC5/Xe/dXE49NiJzXF17LEXn+OG",
+	"GcSGH2WoJMsFy+A7oumFubBgYmBftAOCqEKwLp0xrbmYwhOaJNx8RtOXmWlDc6b2jic0VSzaWwSPvt5T",
+	"TCn0I6VsiKxe1c2pn+IPwKdlbuR+R0HU3MVkOePjGaHEtkaYSNRe1GC9dH7d+0f3H5Rcu/fr5szID25O",
+	"3w4hyKM+sh+bx2tG4XyWY6rY2hF99IMH3a5m+0iOfsHGINRDRCcEepZWlY4vhFymLJmyZEh1a+SeyFPL",
+	"A9HwW/F3ROWGRiCldn/j4kj7+P8iH5jXp+kgbK3P6wlL+SXL7KL0cqDAgj7C71Z776q+kmiPicQvRZMe",
+	"BuLmcrayFjCWaQKfHJPYCIlwLmJyC4KP3N9GeUylMOrBTKaJuh2RGLyQKGolsfs74cpMOInNCbaPmFF/",
+	"k/iEmOUwNGhDcLDvCTeyf4+dNi+upZXaFxcctezO5fwpR605ZZe4z51fPIM330V7UqSroVyKYUAl5VV/",
+	"baWnBZPmOrI2JiHBTGbkKwglQAsoLDo2VISA4ToZuW4kcz0gT4CDx7/MWW5Wd6FnuNpWkRpmVDOIoKNp",
+	"6lpTUSjFrdaPwoi1RTSqXdaRlCmjIPFlbE6zi14EbpST9PKKZ9z5u/sd18I93GeAoEL48dV2DjWC4hyM",
+	"2JQKIzibYxCyy7WEqDTVeb+TfYavmo9yZKKNx9j+6OIk/QAjtPFQcxXaLYwIJQspUzSXead9fZD5fE6z",
+	"5qBEZq7tMSNeQxLT3Jr2Q49QQ6t6ljEFi1Xafpmjc7Flf6zZ9l20d0nTnLUEVDGq8owlBN5BK3l5t0CT",
+	"Az9c1NB3pa93oZvxi1KygY+3AI7i+ESxRVE5XLk4O6UoCLu+bk7h2ngSKRFkwPPKJylg8lHtKq3fif7E",
+	"NrCr0h30pu0CPy1anDuJt78IVfCLUszylYKWW8ZpNVGMvmqkGiQWS7guWrX0XQyxrlzZkEzCxDhbLTRL",
+	"QItEw4eayaUYoHgUxF6unRLZ/4dvvv+dpkMCY7cZAv0lgedyoygK240XHWoymSWEFmZo1g4SRKi2ciSe",
+	"fIz1Ai8rHDd/pVTuL7jn3eWFL6HIjxG09aYxQhfCJBWxGpCCfgw7auO9nQzf61/16cFPjjRgMtYSA/qI",
+	"nBAbFgkZP263+nSpxtQokpssrBXM3JeRV2OFdIvRuRZrBjJpTBE6R3eeD98zqpZUjFjKWBXjMVcg2Jrc",
+	"2ycoQnB7IeRpEDoAFpjS202KRv0mBwmnedHqZHTcQEYlymmiRzRPwlZjZ72XMgxy7CeXAAPPISbxyiet",
+	"7ZDBEuM9EZGETbhgCUn5BSNx2Ge85empXJHlQM/SpNqn605g613z2NKYjVBqD10q6bTCrgAanXGJbKSB",
+	"LK+fo2Ebz4CfTQ2takkwTMEdbmytMBdZEd5LPdiiS8JQrPjQWrHBDhmYsXnRU9iC7WhGLzH2YsSY8Hsc",
+	"DtOP3dCGBIlsEnIErkjKJrrwZivN09RI+mYpBiQ+iI/xBsNWbUy5+e7uwcFgvf7/4F7JIHHQROS4g5dM",
+	"6EdU02baBjOUnJAY5jT4Xhx4Q9CNjuZtiBvBiQ/IE/RiF/YVvMepOb5mxkYz2qsKHtsr+h2KfZ2ztird",
+	"hlPZmbqjGX/bqvZ63j8OBI3WsQqph4Zm4uNQKVVeR2xgTDzgS0Iu96JCjKmrBVWjhR+dPxN9hwens3xr",
+	"AfmvGU4PWqgO8P20PlRuob676bcMFirhiXe5+auk3w1dUe8bwo0nDeTf/5LdXvG/IUV/xzp7h3b9u6pN",
+	"OwW5WRdulRx+ak8cE+Z++gICk4d2qwJrmWkrMJWZW0PKdJgL8CsnhdqueIrStf3bfGUWPtob0ZSKMRum",
+	"wFcWmbzk5gWdudWAE7bQamh9e+GjXMypHs+gp4SrC9cKzTQsdPDNjBsddDWUlyxLYElcWHQxFgh+NFr5",
+	"MOGTiWGcb6qUEu293TeLsn9JIS5cmdWBJXtNuT7HFYK/f2aW6ZFdJXjyBJfqFa4UPHopZfpZsVpot4Il",
+	"OnMrFjx74kcKDz/BpXsGc8bm7PKd+9WDx6/sen3qV6P0+LNgFVGx5eoibNUtZ+X7H+OSvvAriuuAy1oZ",
+	"65lb2kduZR2pPbMWsFJi3t5XMzDNIPXZPzbZjafi4YwLpvywnorHYppyNQt6drdEQeWZwGbHGdd8TM1Z",
+	"YnOWTZkYrzYjBtcSGiSK5lCsK9r0g+FK+zjsmkEBvZ4dIAnmnXeRYau01933klaiuNZ/86l9rcqQYGxF",
+	"K3YArazlpe2qPEEvUPT33DTJFkHme6fNh73VNou+OiOXTRq21jofl8TXsGlNZqjaxdOiKPopbegHG2cs",
+	"sI/0NGZsYsgZ0zTdxFQzVIX22bmnVY31HV4wXEyHiosxazFfCCsYzamgU5bFgQUDPnOqbZrC8BXqhxgP",
+	"t7X5a0bVkK63kjqHFXY6plm2IrTFVNroH+ot+Toq9BJwwFW7hWD38juXM/T1dZhp8kWyMSnmWT/vcK5Y",
+	"NuTJFc+WUY7sxvXJXm232NgcMyeGufVs9mYY1uLHj1NuoqYq6btzWgy7dNpL693JraoCXmj/27N+fXua",
+	"Nrn3Plk9Lzdkn56W2qsO5gbuPtf1zdyBpd6v4y70l9D7dSe+dBADa11ccy7Cp4c121OVyXZ4iqqnvofn",
+	"yFD0VO57zQsbGDy3//gCX3sTvrePOB6IvGZ63ptyPctHg7Gc35F0wfcNUUyZuOPH8y78XF3wxb5c4Krs",
+	"LyTkBeGQ30Ul2aFz972/qyYudDu9ruuavvKFszZJkatFSlcu3dleEp3dfPbqWfWu6P5GGe2kfDes++iM",
+	"MfG5fbXdm+oOxCvr3t/M61s7AJ2zKHtvfxfp6eYkn/eLECtsOBQ03nRT243cqTd3n6q2SL2Sc8jm5YI9",
+	"24bSYbotajbttu11EZvl8IFe8QM73p4b2JY8Za1q8bcRBLqV8ivA9xPoD4H+NZFZyMhavMtc+LSgicwC",
+	"h05h8YXg8plMAzDOathmD41qF44QxwYbQFzpnJ2U4hIQ304wC/PGReKR5KDnLaLcSk6rTdxMXboegvlt",
+	"tpuhX7zsZQ48qjYjCtzDGAoRMhjM8TghB5bHgMt4I5fQNRKgkG1EGIQ79BzctxlJylMmxiwZQq7a9tGu",
+	"JZ9OeemeQjwLFVxMbXqWIlJ4Mm70y3RGWG5j8AjEzMoIheFmiiVktCIMYobQbz0gZzYWgioS2+9jC0Lk",
+	"cBy0JAnTbKwNCTgcEpfN12+Hl1wkchlSX+2jlhVptZl4f1XFXmLdVmEUZ6X3Miuun43a+a5RUa/I0oL7",
+	"FBfD1ewtecpuwryRp+yGTBuu52sxa+SoNb8PJg2Y13WYMwL5Zy3w8Bozxq0fHt/64fEXB/sfn+7/Pt3/",
+	"arj/5g++/HJQe1B6Nhjuv7ld/vN7t3/4u2ALKQmBH9asz5ptItV2Z1IEZp7tBcr1AH3rjHbrItjfu5XP",
+	"3ndddK2g3LWcX7yBAex0Paty+yb02iBDb/J5SW7dlvP8btHvtQjfXbMyjQzO+ZztcGJrtIHnxbkDx7F7",
+	"0xcsmfHFgiWo9NpnrWpCCChd/K8c7rtelehavUkq6W4P4TbG8F4ahF+su+Uc7QcHGyRFG9lsO8t6IIt1",
+	"m7Y3NoUXd7APbCpt9/VcyTdnFHrtQ8jN71FhF+IK07pQKeVaFbYh6DxqNwxZrP7N0Xwb09sq13FvE7ba",
+	"e69unh4IzL0Z93orSecQz/3bjQe8JW7ZbL/DSSb41doMiX7cIFTmSqaEN+s5xc5V8d2r4Wd9eO7R/Y+P",
+	"Dnpmopz5xGsXMjLhmQvHtYbDDQJFnriPnSfEtuC6O18fjt3njq2Z57wrrlEw95hiLjGmhOVVFHeJ79AF",
+	"v3N5dAcMpyouM6tqLu5HJWY103qhfnh8504Fg/zo4P//w99bl9GKzsC+thPz9tNHG/ukxMrWL2oPZKOC",
+	"sPlCrwD5lcRYz4gzFSMArHKGSmzH56iypcMq1OVUKbgOSS5SplSpOcxb8g8G5NRZNuWk9KJiWgX5TloS",
+	"vOhdoyHmIE2VRNR2LhSJzV1uRxoPyHmWM6LlFCdqWRVMM8iBsbMviuu8plxzMQ1yIyUgVUKrwZcuEcnh",
+	"5Bq9b8ZSgDatSwOniwUUH9shq1oszqm62L3NsE/NQJe3MSCnYgXokIS9HbOFJvEgxkM5GMSRB+X57NUz",
+	"LC1kUarslg/WVBLsWwLMWpHc8R2gDan8Z/jkze1AQGmyHOEavAI44kCGndO3ofAKbKUSFIJ1DvtKBxA7",
+	"OAz2tRXQxopiNrHjxAGauDTy+wcH5ihmdKxZhr4uzO6vSW3AkbfVi0FOpYrZOdZHC7+6rF0s1iURgEdF",
+	"DhbQ4/O5RCFzqBoFj8Ca0uXUMKSus9UQnIPtso/LrfV4iwQ+M6Kv0owWuiWCaVkUmgG2nbCUrlzbcWXE",
+	"d486kkm7Z6BmMk+TIXTWzu21xDETSp6cPn32+BEg3p4ghyWjlePk7eaAgKf1Q27Bg1BAt7hSEf0rQoR8",
+	"qCg04auC2mG08CLTThOz9eh09fCBtwueMdWafo6cq3C/Qh6zhiwxTDRGH7OvzTkgNsvGOdrde4iWYbvr",
+	"nUZXwu5uTB+9pgWugIS7JVuzzs1eooKtNQ51AweS3c0G95GWmqZ49XeWqzV9orbqsVm7g8PDDgLawwk0",
+	"LkmecH06dvF9TsS27kbrrpxinhtmJvcVtk3DD30z+KdvC/585Bp043jsZMAq0Fyv8MNgJgAqp9tSSwBS",
+	"dDmTZE4T5lOjp+yExOOUH+PFbquBItQifOFzPudzsCdwwQYEDHiYwA8vVZr0udbPfnr26dkxhG4sFiRj",
+	"U640y1hCuFYsnRT2CrzrFjJNPcyzQ7jEMhi4hiThGRtb8M4eCHtaZsNMpm0XsCzMizANaoXP3hB+E1ut",
+	"qNkEhl81kDtbYq4qxrXYySG4a5qWfjKvGqVIr6y3AnfGEqX9aVCS0L3A7QUJmiQsCYX7p6bpGZT7sHK8",
+	"W99Rrkkq5YXygKIR7A+m1jJvVYjJLfvJ7XjNXhQnbpMYDYyW2XxdM7ZI6dglAncvbnkVSwtcrHvX4mZs",
+	"Li/Ly3vu1CMU1/D4pPlcKEdtBXrrGRtnRruBw4cqMQ7PInaYBuLvfe97cQSvTGSekYRPubZzKJWCAC0H",
+	"trXXnpQNrA1ovxa0W8sgxAlXhYyY0bD6gQjBFy3gE+an4QVr/rk3/kUIBtsIDfTzfSvs7z9N4npYXHeI",
+	"FACVD/lirTED5eAwfg0V4THdAqMG5ShERdOQhxTws3BEpelH7t7w615a5UpUjj1pjpO1XpU7DqkxXe5e",
+	"Nfa9XjWUprjUbzyWxuasowiyhbOmTXe19zwEQk7nZtQnIG4frDUzt1kP9ys/CKkDsezgzbvmM9+GzbcJ",
+	"Gl+JVnDCzetoQ5FqMlpL3AHk7h4eHBA8jsCtjYzhwx5tTQvBloZDgPwzIGDAt74aq0rjfWQ0lNR+NCBx",
+	"WJUR0Kh1KODli1TShCVFP4MwtqGzjuzpuDHZ2xep7cGTjXAss8RIR4fmU/4VQoI3rtUoV1yA8XC18AJZ",
+	"mCEJcOkp1db+UFSH0OxtFe/l8EErQtJ0DbqwXzxMupZiwrM5SyKyoLky/82YyucsMXLE2BypNA0XuM8d",
+	"0oqzex5g59rZu0YbGmHjiyui0ro2Mrlsi5qRy1Ap87no+KH5uV9Mawf2lF/mq03Ht9K5uf7VYpFPrEBL",
+	"cy2H9vc4ajlQXEdEMe2NCAyXpOconVGjIaqcvdWFMgRS7EymCQbGNjSVC93vKD/EV7fM1UhYki8ad85a",
+	"ooZGpWvDK8XfDAEhKYUYaM5ib67nE7TyO4An95EuJNDmPJKxTMy/m3EU7K+4qIVEBg4GW2jsmMSfnT/Z",
+	"/yiO8B+HD8y/fvTJ4UcHdw8Qm+w1uE7V/uHR/aP4xJe7QJ68lNnFSMoLqzhjKdfWcQ4d2kkfcHM/fK5I",
+	"IvORnuTpCdIarpJcKpdUsJK5o+tBhYwLIEv7xOI1uXukYvoKe4U6KrZnr5I7eRa9RbF7vxm1DXDlrnKu",
+	"mdJ8TjWKLWn6YgJV8jpJ/rH77N2bqMk/3nW9OkRD64Ay07CGRzYGLLIEkZm2n1fJhLklGAZL20H7OueD",
+	"R00tuR7PHL4oxF/ZosqGCRnxikO+hiG2CKpJM0ReYzyrWBMAyc6daV+VGaiUKywXO1qZcUGXrlSTHwBg",
+	"IXIFaLFayt7Syhk00CSrWHnfCx09VIdzW7KkFZEDTa6oybcpzOa3AhMyVM7ViZH8XDnRAiq//pU3AzQa",
+	"mDMuM6tO18SePq4UJzR38iBglWOZpwkJShr2UpatStBmocdfHY/H2oMgi0TfQm4TvK3WOQs8hmlizc8V",
+	"Gay/4IywYU30qPhU9MzFmoqNaMx8QHWeMT9us5TWmMWxlAIcRMDgKX1RneiGJQe241z9/FK4nP0qCmiu",
+	"U9YsPUVmBThyPynagA+LAvfNbpCWO1vTqUWZ9pXpnbmvvAXK8E2aQpV6oljKxgBXOe+VU0enakjTJq3B",
+	"tAY2QGTzstyRhRc1kjwHfEYcY0vx/I0gT3FMYnXNYwpr011xcMJW995wdEK2jO2KQ7Laa1+epW1QQt2p",
+	"u6Rcq+EETUcbyERYu/5NtJ7rU5LlAq58XJ9QetRc5EYpX4IwaN9mNFnZd8c0xP8dsUDVumUPIMo9ye3i",
+	"YJjLEDNCU7pSfXiRs8hULDfeNOFTHX1VCqssBbdSRQGumERL/KAiSATXb3lXC/XOsvpymiOqBhWdqSJQ",
+	"lFm/070sMTSInyU5MqiTUZBIcflVEikDG0JFB68o0xUcUy/Sl8wpreay03Fj+Sxd8ri67gBGNFfwD2tq",
+	"Md04S4szcuf9PbFj/TBo/HSsX7r2T8f6le/CvBf0Ar+5jjb0W+WKZS3SYxVUFsBi/fvQTes6PpSqYSFD",
+	"IeuKEMOVwZVKv7he1owubxT1YnO4vG1S5XOIJARhz6jZthi5+WeSYxE9ZmPLRqk05BkP3OvVRpYYBGi+",
+	"XWRyzECJNX+pHOrlmX8i2KBt0ZNRPCCvfRUvZwsYMcOD7KGIrEhuJuUK8RfOvsAApuqg7Xbg9bV4ZeSv",
+	"cqSiLKEGoJ/N1Xe3MYtagoDa09Lmabjh2lMXQfrbw9PnDx8/e/b4EXoUQTaEHzHiZcTGcs6sJOxKd3jO",
+	"bPXhXkPyxRMaig6WSltAKQv/dkToeCwzMERARBSi5oJP1OLt9tQUPGH1PCMWoLLfy66afr+3Czrt69G0",
+	"ttk+Rxupvi9KpNhsX7Cg7rXvzSaLZ89727kK8jrJimkkXSTul4+fP3r6/Ef4qM/AqggKKCDgYIs9D0kr",
+	"8se+GGhpv4sN8hRWvtiK/SjvTjvLtfFFtTvhCh6aLdSydhlsTdBfOIHdeZRLy7ZLp3LZItkwT9VpJgH6",
+	"Br3JxjYuwSaj6UWQxqV0SZmP/EUz8tkBkfm3eSNWMtOxRw5aMj6d6cB6kGtMALDdBVqSN/qRhJvDjiXG",
+	"Uz7nNoLF/NcizBM6l4ZLzNjcdswza0osUgVWgVWCzguDjLXRwjMgUpfa4JbAWT9iEJrnMmExiY3WF0eh",
+	"RcQWs4FxD0jBLgrzpw0SsqsFdUushoOKPd7ME5mNeGKlkBnNWOKGalYaQ02NJjMgjyFhAa3KY5qmzJff",
+	"sm1t5ooF2a+p6gjNUs6UHjLREvLi3iALqRQfpRC9FTlTv1toCI91ahiDRA6/WZCSegnpOMEW2+21YU5e",
+	"KAiqxoOr0BUbC8zEWAmUjGRuBgKSjlkoNqZKH1cHZisK2Z6h/hCIR8suyvSiG5m4cK7QOh0RqsiEZuY/",
+	"YX9euy9a8skpUI4I6rJ7s4ml5SISspCQuLI+Y0NGYPq+FVtzfXy7tgE2ZcI3jydEZja60s7Uj8A7f7QM",
+	"jBLBoPGUIGkDNQe2+AHBKge+8/Lx+KQAqcKZgPKnIlt31bzkDIrBqhWHB1IToIMoFBx9ydYRHV9Y6hKD",
+	"rWHAU37B0tUaujcLacvBGNqYMrKgYwdMDktvphXsnJRkwpaBkRRkXFdu3BIouWV5FhXk8OAgssm17hEl",
+	"RvufhSbY2wNymirpjR0lCnF7zsX02NN2Y9xBlYKAOdksqFux1/bj24PrKY2GV1KFw5SWvf2e61k9C72P",
+	"Ey64mmFRnXYxppNDYrpNZ6BB3uqPsAyjfH1S4CDxlGnoJF6n622qnW2qOv1uaTq7UlyuVce4mth/jfL9",
+	"doiayYZftLo4VUPWMZ7S0pz6WeCQJ5jBPSkaKR4WVrc3gc27OTOqVA4TnCxGsnFPGnI623WTkrG3aiy2",
+	"xtaStTS0eiIbaWWAT2Q23xRrGp29G7n8vIM4ApdyETtmq6RTQWI1V7Et78iVDfLnykWwRHBtF61Skquc",
+	"ppj8cStmc8rTOCL/zz/6T7/9T/9HRAaDwW0XAwK2MPstV8RcUvVqwk25EkFgSgmiwy5LS0pceGlCUUwM",
+	"vcJCtmx84WOKYts28msjJeJ3GN1VjcKJ7Y0Ll6/SdKVIDO6MuDlDeH0AY3OsorSLXwlvFGFZwlJ6Ymzd",
+	"nHEEszEShTVgzvQ8jTHCFsrS2d2teDtJ/J2vzQ6+i9Ee4mpR2uSDE/O7dWsN7Hu8SPQAeEvXwKApqrKA",
+	"izj6wYMHXTAGpXBHV2dKQdRyZ/hjkQlhNUHDkY9x3hHx9Am1aEoBFaWUY3itK9m4AwO5PSuiLDCYbcH4",
+	"3uXMiO0Mq9/Au5ypk1omfr0l8/kWo+0IK7QlSqvEYBZ2lNGxGZonKSM4z406exgdHN0L0o5Ly/r1N//b",
+	"f/vNH//hu//3L//lb/7Rf/ztv/7Hv/7L/+E3//W/++af/vmv/8s//81//79880//99/8yb+tVxi/CqyM",
+	"j0QsSAm8Z3t1xsHRw4z3hL+wrUHQ2QltUVlow54xS3PxMaHgBa6yW4tBjHIxqH8DEmdy2fpBYIlAYwt7",
+	"q+uNnEC4ln8PNZcRm3L0xFragG+tpOo0V/fRwFo+nP96QJ4KwvYN8YdXRb5YAKJEQlK5BJ1SYXoR+2VO",
+	"00FQ/03gwroFtm3sgWxXv/s3iwa99fTsBbl7+ODB/uFtMBuHIVKtAaINh6ctULSg06eP9spYAl+c7v/+",
+	"m6+P3rXgAoQRpevUjmdc6cfu3ZbIwAremTWwuDvMw0HbJOT+ZdDXZD9XO6kkOvfuY8Lb8iXBYUYVeXj2",
+	"uWG9P3929vOw1REXNGuM1TXXVxszBfZlWv3x+afPIhQvgCEhkz8JrkLcebwQFik1VwN7qwfkc8zpA1pW",
+	"Y7pAiaQgBMNZ7o4X8B/Wj3vhJ3fsN81QC1szs7RUgrGeOVLG6HLyRHkQd+83NHwNUY/NMPTVSLFibb/5",
+	"o3/5zR/+V7/+819980d/+s3/+G86ocSuO6pyaxk3TKA3MsVcjnjK4oj85p/9i9/8yV9880f/+Xrk3jBg",
+	"szy3U7QxGL5xNq+hTpQlro+7pK32XA53ain5ydmL5wRMyGCTBllTlSVQc/jjfoe6FFFQ7xbWy5ovHS5P",
+	"xbMd5CeRpxoxG6A2a8jSBxuLRC7WssGnEkY+gozgLhw06cqlKN6JiM0mDsD74RrmgvzNr/74b371r4yS",
+	"AU/QBZnaeChzd3tzuOHGvldn+ONT4SoV1GioD19BFKvDJziMFi6zfSSpWR0XqHcSCjcejgrTwXMjoIMH",
+	"pp+q6VKJDEE2HUloKQJRdGj//ds/+6tv/vgPI/Lbf/tnv/7rf49/3XbnrwQ6BRsxA9nILLNVaGioIPU6",
+	"r92hpj0k6oqi9hiFMWuRMKOChgbkGReMjDJGEfTisrjIbFp5RJQMPIAY6sohmBWhGHpK5g0z709mLQTW",
+	"GBh7CmGxsCoYE9vAX9B15JbNxcy6jHmw3+uMj3JdxDS71tynNt7WXZF0aheNot3ex+qg1C/FmJG5OcS+",
+	"OHjo4Rhsfmt1h+WumX9EaArOm8CRaW03SwnHY8Po3QGJNUWbRuEUmoOvaSTNBxmDpEnR2/l4Tqeu6FaI",
+	"abdNLLBbiGsI/r2+Ea8PEC6G3D8i2CbvlhHtYFsi+A+QC2aVuTWLv4XtKIca185mYJtSM5kVNtQymTqR",
+	"e+O7tzDj9rXuebNuKGJuY+MFCbbVNNuGeucjwZGPqIsuuLK66AXt7xYhAbrcOUJC0esVERIwm/49AEcw",
+	"88nYJWfL9j1rEtqdSbLs/7ecYsbSJHJuWqwQZf6LsnCTlN+dtjWWTd4RHAslSbYiWS7QhFxoEw1uPy4A",
+	"J6t3JrIXCU9Kbmw7USPlOM/YJhmL67b1xyxNPlltaDQoedeNDMh1H3C2esuhanmy3rkSWvqagbC7Mu2i",
+	"7nJtnauayeU2wX5B7HhbqHiLNumjiexbNnnbbUGo9ZUYepEbAhqeqljt+qV7Qrufm9PalGLXQ3AP6Lc1",
+	"JazuC67D7ZUPUjm3BNmpz8dwq9nFgHZ9eVi2t/P7Y8uSvB/cpB/cpB/cpB/cpB/cpB/cpB/cpDfqJv3b",
+	"5e784Jv84Jv84Ju8Qd8kwEOjklBka2RyGdkcnDkDHDq8mSt4urY2M3W6ZeHrNMMtmVfXQQlXqj+Ei1Vo",
+	"L4Xh9f5BZ3GXD87RD87RD87RD87RD87RD87RD87RD87R99s56hFvGmzPvYu2eBwGVMfM/d0PCuIXctQK",
+	"3P8LOQrhoqArl0+6vp8eRZkuoMpwc8dBASY7NZupW+o48ln0BYyKhbkKJKMVpMM6UBXIsEYP0Gbggna4",
+	"NddHzR6PZXDc9PwCd27/jl0QnupuwAex04newARlb4d2A/Jn4N41pH5MDgtb3ZEzi0TkrseoiMi9UDW4",
+	"X9gTI/KA2ETJiPyAZMwMk0GGNviX8xFIwlKgPGoOSEQ+CvGGaqcJhmcPFG0K2ejtU+8wCXc5gIu6RUel",
+	"Gn0Vl6izSYY4qkbxg6PZYCOE9NBVnwJhj9y7YQbwUE6ap4RDNYvnITDMH1h1WW3HQrs96vaW4II8Hhw+",
+	"uLeBUx0N7lQQm35rh86sfuV851zpZvd7H2DyqsmmZHf17mI3B2Wxag3PnwG9eii/m3L/MwWCRHMv5rdK",
+	"aFPfgIK1171jEcUORHh81cIoGWrGmCaLTE4zOofC5DYg4wpRCj0qPPS0bNjR1wNaZlWHwTbwuDZ7umEM",
+	"8JsDFkCVLtUsi1xpVTiUsc8OB32FC/9kFZdHDIJQqdStrwraA1PW1yDcDBuiMRaiAfnSB0MEKJzlqIii",
+	"kKEl4QoHW3ez3UCo3Su5vJloO9fxdQTcGaHg/Yi5eyWX9frm3za4Wj/Qgldy+dQP5JVcPgrG8kouP/HD",
+	"eSWXr/2IzDaFgzIT9ON6JZdP3NBeyWWINmo6KAbolsfCiNf2fFP8i41QPjZGKNwM5X1eQhZE0y/avxUy",
+	"jytimG6GJtIH8bSRtEqk1wOq76zQMVsU6x7z7lFFuocw0SA8gA66ttXiusosxwUTiMXiNUIoWm3wyMHf",
+	"JaOr4fMDK8N3h9o5pdipsG7i7cvbcuPGYN/kYhofF9o5zZjFegVTqJHiLJ7rwEU1HQeaB0bvalkCszZv",
+	"IkZ2fIxlMrASS4GZOiAxQjfZF9CC4OvPk9jjHh2H5TbwtQJ+6sQ6tCmxa21Ronz31kMSgtuWR6+KOlUI",
+	"KAZQfU01HWCbY7ybY6NxpZQLFYY6uOWE+5omK/NfHEeI23xVrJiHRS9WTceu8A/fnw1Dt50i8EoFYKaM",
+	"LVNAoNeO4Y0drcGX4kuxT2JztSZ5sXtxNbwiLtv+eCE/5hDVgq0gA5tifIve1MMI1GKroQKtrIvWDYH/",
+	"HDC8InzypSABsl3Dh0ixJ6j0LblilkADTydMRsghtmFPSKlKhzlITfMol6uB1+RkEnlAOgenJjMic9CK",
+	"fplLTc3fFtHQVzlyZWnMhDzaX4GwB4VyfAIAjNgyuNIBrBguuMYjWQC8Af+hAndqxIrTOvhSBEfPE0iB",
+	"KT/FgCO/Th4Lvu9pM2dBPZHZOcbEuD/PXGvuwSmECsFfT8XnlAs4Th2+bbv/EwDRdBDXAUvto6FAEf82",
+	"L+Mc4r+qbXtSLPQk5Ji5uBByKa4HHc9fUaHIgKPtuK74V+eNgbEH1qaNkFMROSRCJowkUrCIHDnyMXSS",
+	"jThY3eB9x2sjcg8fIGghHQkzyTRdReQ+tqTpBYBZ4pEekIeASgq3A8mVc6650DLrILT+fjMN1R3k+oOu",
+	"CBAQmxvwis3jYW9oub4hpy5uJMALU1oaOSys8RzGnfYq4LcFNJv7prMwIZboBmo2a3JCYrVSms2P5UIP",
+	"Za5jQN5EwO1LlrjJ2e+a013WRc/5kxRULHaFSc0AbL0wwiYTNtbBsplnZUz6jdA7tzAYhlaPBcvAUE0V",
+	"YRlV/cwdxWXc41Vc31Z/VG0DRquAE9nhUXXBClc7rOeWHqqx7A6Wg7N1Bm/WYO/c+aoZbbDlChqeZ27h",
+	"MpSIuAqNV1BYI88z3Z8aCr360XeX4xCh3DtMlA4gdV7Hsw+NAx9YzN9CFgOJhi1UUq5v4ARLF5w2g/J2",
+	"vQxqP2ZpYrTdJoPaBx73t5TH1dlQidrWs8AdWqwLtrtTe7Xpdse2edPl7g3zvterWuXh1Ny8Sd4MY7u0",
+	"zPJ1uXacss990XAx4PXh8zqIFN+eNLpuAi/Nu8/x1TUWntc2hqLwGfvwBzPgBZOLlHUGnFZHvkECx1X5",
+	"aSMTbSWbM9dbfS/LslcgIR2TOc0uWElAi0rJoVgBwYhPYQTeOM2h8NAly4o0UnNsVWAu8U2DgaRoci/a",
+	"o2na1xpppvZp0BI8eF5uDtmsadMsRs7T5KmYyCamN59z3SpOzrkOJSS4Yq3r3IgAo5ynut2ksZ7EA4f6",
+	"EQq3trThWnkNbF5U28FtfbguWaZaQzDsjz4GA2cc2frkilweDg4GByckTtglS2M7db8gQQac62bN3A+r",
+	"NF584+dYWptGcnc7vMPrzRPVLq+3hzRNR7TRXCOTFiXD/BL5TSlCoZCQXkqlpxk7+9kzX+5Ey4ydIHoJ",
+	"luHzsVSHB6VgqiYWZ3obppZbrlcEg6E4M7oEn0Ioqd49atE5cSE20FJL+lsf26Xrw06eZpmRSXsnL6Zs",
+	"Arpb1zLkwmg45rgSkAogtElaaH02LzIJ3HDQR1TU/O5T+IFNwCXTXJUly2RWBJ65YnFkKnVZ+/EjMGed",
+	"jsdsoftqQBjH1hW8xOcsLAJF50gSbuk3CVzu8EfLPBuzIV90V9wMKa1sWi6pIkWLeAb2ykeh2IKAMIqF",
+	"WXfWHzFN0eDer6iw5xHvoiqTcDUBe0vBrxhNXuFHTbIwkm5n3Krw1QhdeLj5zHp/8TWbU24oEeQL6zUb",
+	"CDl0GxCXyzOFfrGyWwwpU3lyrVaCMhQVjGOwhaPBLqNfgfr+vQl2cLeKl+t157pXqeMrql8BEd+wBuZG",
+	"svsNtAd/t1uo2VRihLOT2iHCwXA4WK65FFxLK8XNuBEWDK+jLhonY2O+4EzoRpQF1/71Lua69OF6qvDO",
+	"1hLLcDdMsfihI/bJvbmm+R2SpR3MrtfQAvBUMKfEamjxNbpGcSpWD+2bZUifbpOIDyzoXkf3YvjVUE4m",
+	"vb98MZls62ZoLRmVMZ2thnMucl1hwj0kqJY7sUijd7HYw2Jvv27AnepXvfYMAjtc+dpoL18kG69Dq1b7",
+	"VJhlVSwhoxVhlyxbETxaFqOAAzBBbL+PXY43vkO0JAnTbAwlAMd5ljGh7W81/3ufiMYC58mVuKqvZCk8",
+	"29FWlbSi0jGobncUqtKhqBos7ZozZ4SW3tc1Hpdyhmc7BoMRm/gvc2Z/NuRV7ne3TE2wdPeyUtDvVUUl",
+	"S043Lym5OenxrNNWPecifHoYXRuD3z3Pdvx33TePuFqkdOWSoWuceb0WprPVp/5Yv92fyn27+o5JD57b",
+	"f3zxxRtgQ2/CF/f5fCEzDLGkerZ3vDflepaPBmM5vyPpgu8byp0ycccz/Xfh5+qCL/blAjdzfyGh+rA/",
+	"uN/uRRAw9fX4o0x8bl99966dOreEuPzbKm7slHS/ZVpZf82+WUcTO75udnzVSMXEsw2xwzzqYhwgM1gA",
+	"FAgfzhBFB97OqFAp+nwgAJor3yJYc1iqWO1NZ5GGSH3M+qQiITg0citOWIxQNAnbPz2PbxctFUNycA9l",
+	"NBkm6phn67x2dP+rN18fRXff3doHfD18cPfd7R/e2veIe3/wxcH+x/C0BXvvYUr5fEv2slj0KKl8ulhg",
+	"QWWou97i2MPQzyoAxAk5PDCyr0O3CGJEDx1g1hoUfUCbGSo2liJpsOKeMZs1BOHSZSvdmKapIvHLF2fn",
+	"5A5d8DuXh3fUXN2BJuMgAltBoXrqvIoDcgrAKgyh+9AEn1KlXRgsV8Ek7dAiMsqh3r8zBUL2MgKT5jR1",
+	"DfICmM6aGckpBuq6aHz0g9BMo8oAQ5hKCNX1cK34aYEyYQhqvtAkMe8FpdufTkjKJprIXEc4AkUEYwmU",
+	"kIdy500uD78/Hz24V92g7sCdpU2oWEdOkHRRZSuWEhv5CNL3dbLKfvKt6Ze1RnTtjo8G46jbI3Dz62fj",
+	"0MdhWS8SvhiRo8oPcK0iNSlJpGgK7N4CKMElYkRNcGkBChlgmA3nMimSWuwJtsch5mJoGoy3iTW0TQFQ",
+	"niuvH6YeVhFCB+RTBGFz3MS9J4z2bvM31AauOKpYY0zdGQ4E4QNyRsC95bPqQGju5W7CHtakRoQrgA3X",
+	"oFcj63s0Cw7TxEWJi8WNe8+4Gj2zFdZg3SVIk0RZvDtLK/FoNXQ/x7dD1NWADwpNuSBcF9tqaD9ko2V4",
+	"5t/+h7/49V/9i2/+yZ9+80d/vrc+Sb4LhwNvTJ3RMVvQrPWozBg184uDF4tz4IFQamQZYKTMqOHokPxT",
+	"TOTgYP/eaPLx0eTu/R/8YHT3XkIf0Ltj9vHRx8kBO2D3fnD3wf7BweTgwQ8oPRjRjw+ORj/YPzjszMYs",
+	"UvRbE/49zUeeOZXJtJHHtcLQ/Pj8/CUparGvBYd4aJGMr9Fqu2Es2++I4bYOOr1WD8O3X+HL6+y+uzO5",
+	"Gh1gqGY0Y8kwqE2yrtvPFFNn8MWZ/eA9Nt1Ge0vGpzPdTQ1AoK/x5bqQEUQ5W6OvbbdGBFtZfpu2YWv7",
+	"Lw52x3ZY7HT3dtig36vaYS3Xu3k7rJvT3zU77DWx0w1sYVsy2utnmr1No9sztDY627VF9f0XBf6u0eG3",
+	"c0W+WUdyO76XbuJOeu1XtTXV8buKwPYVGnt2yccsIhlLqeaXIAAVIM1BKZ/DsjWwEPZkPnI5EI32wYPB",
+	"QWEiFD7l4iFCDG/KBDxcdvuHX5eBfA8axejS+rC3WpnpGSqymR1BhaljEo+5XgGGW1BMyjx7BzW3AIF9",
+	"RhU5NKt3Pwx4LsKoES8dcSKk0JlMg9cG5NRXTcgYdA4AHwE8OMCjx1+/iy1eugqwsefwvX+3gmCPSP7O",
+	"RCmzStGSr/fGUDRi7zf/059985//Deh8lyzdO977/OlL66QPl/f+Qas9saDIhIuppunF0LGmKuh4n5yY",
+	"DlB2rHRVbvvo/r0e0cX9SpDY3EgugrwViyoYkEe9vli5aslf/rtf//k/a0Bdv4YFwFpFDdjXJRBMLggV",
+	"K7P74EU5IdT90lx4iIxYKsVUOU4Qly+nuF59qIKb3Y0HoljWwxjzmWLZ00d4XYxnVA/lggn8bJPFPNj/",
+	"+HT/9+n+V8P9xnWscF03uGY+C/uMcW1X4lzrbxDo5U7x/Z3g4y5v/pwuvsCpvbH/2Z1fv3bqN5xm+fuu",
+	"me58ep7hbDgtV5LvPZvOlpv0fu6N54UbzsbVe3vPpnN1FrnhOpS/f8/WYwsW7QAZt8dpZG9pU22cJ4a5",
+	"+/wm057LhLXeFyzaduAra5xgOZaxkcfelvCt28o7OMBEHEHXLHep2gRru1v9Bjp+WlBYtZxwU6baQ1c6",
+	"B7xSCUeURLcHfRIAi7D7dS1DiyzxpTYTPpkwsBsLQFjeONVwG6iY2s8TytM8Y+sS+IIiVY2wiPEp5EXt",
+	"u0iguE/m3oSnbNjqZ3BAZ+tm2tkFcpr+iZwOi7i2FK98mQ8AEyoUpAhKEuTKFvwwu1oAGvfJnmyskVfp",
+	"zqLPMnDfT2gBHo5qG7TRL3OxDTcVgW4daipTulSXrIYcSmTm508ViS0JFSCiJwX8ahGGY7EAMAbdpQAV",
+	"eKIBjKjF3e2XtY+HvcAJxb8DaFD7wLbZVqTr3NbM0jLM03XnF/AngXtsmtFX0GDgfiloH0djCSHac304",
+	"jhIF+NjuoK6DrQmPTSeD3LUfJuj6Brwx1d6v7JMJr5r3wDMTDGc3qC7vU13jTQoZ22L3XZM0p+Oxe9fe",
+	"V+vKmT48+zwiP3929nPDHX9y9uJ5yJNHXFBwp9Yd6jPG2kKboKKGnBBKljK7GEl50bgoGOWFb4dhhjOe",
+	"JNWA1Z6F/HoXX6uQKyxSD/q8EaZzEwznRnjsTXHXa+Sr7w1H3fnm3cTGqd3cGE6c2pQYrB21kgfYWY35",
+	"d/KCqm2lXbKW3btkmUJoqiYEqmB31sAk+Y3psR2+v4BaU6r0sCfJhk148rVNdEJUmrdqOJX9VJ/e6Jw1",
+	"n47F6qS2OCh4PmRGqK+nbBGq3Lj2OuC4+uGowz3up6rd5Is5N4CntyOmVCGBwhKiG+cYh+70SoyoHUPD",
+	"fpbxbUoU00XZgQO4yV0dFKCFeOfw6J64ituFHQ6BfBFrULABeTEhil2yjKZBeeJCqhqtSGzNiJAKVD5i",
+	"znzRo/bWVK2rz3d0AAVzK6WdI+drDvFpa20XPPGoofptYCDu58/yYYQw5q7NMT035Sz0RcJy0ffmBKFx",
+	"AIwL+Qhh2XpHpfcp6zjxpSab67u7AmtAFLQETYgkAWXsodpEkMw2uNZ6jjxjY90ntMe/iKiUfdHHGpCe",
+	"zdIDfmJCgI3R7ZE1/YlfOxgf/C+YNooNmVKMJ6kP7nqrOmyBghziejdVHe0Ld7wl07ejsEVKqIYyJAqO",
+	"CNM6tW/1rfKo+Lyl/1R6k9/Z00/JmGbJutEAcuVhj83pX5e1u4pieESPyQF5+fj5o6fPfxSRQ/Ly1YuH",
+	"j8/O4K8jcvbZQ/NXRO7aes4RuUcenj5/+PjZs8ePSjvaIUyUa17cK9e76J5TkEzSZGxUF11j2czUWDCP",
+	"Ks51kdRRZHFQvVc+sIF9slQZjc/3ChbTdR/sXN/1Pd+E0lsTZdvFVtvgcSHL+f2Gmi9AAimFXDXIF5UB",
+	"oLArpG/Jxh8FaOfuEUnoyjoMoJRYUXxsLIXiUHX4BC+9Bc00qHfQxpKxC+Amcyn0zAo+rtHi1brg855d",
+	"8E31mMM7uvGK3uKqXXPgSgeri1yuyVBSKH/vg7XEj+Zmzv/5DESXm+IAtvub08K3px6Q4Rso6FtXyrck",
+	"0b8L2nzPstYUooBX2AG4REGtLUlmTtftV4Htd8eIYOtO9+dQQbZGNUzDVfkz6r618XlQkhWhC1hjWTYL",
+	"RtbgZ1EpC+XdVrmH0vYQcI1+evClQxFD5dINrTWRT0gcZK1AADlsEISKCBm+iKI2mGMHfcvWVDHU7h40",
+	"GApKqSZrlqjA9ceCiQlWXKytXFF0BySZOfrQLbQzFtOHyqinrqJmoJWbs+jnLMhI6hksnyJTphW5d3Rk",
+	"vnOZmAXtFwZaxAtxiDEcWBRGw/twrGyFekzsM3Lib2NFVy3RZdkGdvNtEoA5TYeLjE34224Bh6Yv8c31",
+	"kI99co6KZKMPKI7bojgW5OGNceF2+q3ownfcNksXut+1Jged3oASV/R7ZYHcZxLetCxu53QdWbpX5iMb",
+	"4b9twGHeu1Ds3xGwQiSObR2+m11cH4jnfSCeDa+XN+uoZsf3wU7vgkeUp6tzqWkTKrirSVLPokMInDBg",
+	"F1GYWFJYooMo4QDyyAnDgZ2sn+JsYXe6h4M1na0W6obVM9S8X01Uo0u7WhnOu8oViX8vxjh34vW6BpOe",
+	"avXq+hBkZZTo6dxsNcSeH96BvAmvbIG4NV71nVPIv5r6hd/LtWm8hucq1Nm3IPZZCqfvKZsKDcCAZ5+e",
+	"9VG3E7qqSa9r3IlN+/1pvdatpytp9Z+ErlDhopfMORoW2lklDFEoSyneb9lrOS3NDvWqoxocVBSH9eKC",
+	"xHbI56sFi7etcQamFySLJug1/MURiV+QTSwW6wv9VC3BgD1esmqEporSQkVlDlyc5WgvqHxUbHkwU3tm",
+	"1jOv3QruRb87l90rXden6nhDi2lOQy3CuKg7MnBfNCIRbqYNBJfJt64QBEywSzewkCAPC2/K1UP6bEPX",
+	"Ute6f66OGqpyx4GU1IlRuCUg2dDBAzd1W92cpMoRWgH1Si0XU9tMbS/v7I6ZQKnv3TOCevdX1OUrx+TG",
+	"VfrqDK9Dsw+Obv+lOGdvdc/D0DGJ3YUcbz3JKxQKrq5PtVwwA1mxgDS1SKaKLGhG5wwc2A7F17Vzgmb/",
+	"Mr5OBxdq4TlvemzPzTCPG2QcsO1rAggRtD7c2Rh9QMGe+aADfAFR7R2wDtVkbjQbqgBF3IHEpDSbBjmX",
+	"VjBR4EAazOlbh0U//L9+9b/G5JaLOC+HO9wekNczJqwYbe4PG83B5xya5lqVxHHwanG0UBcwNL/50//5",
+	"//7r/+bX/+df//a/+4+/+af/6tf/5U9/+6//8W/+5A+/+ef/vppIdHSvmkm0Qb3qMjTZdYfmIzaTnRWJ",
+	"nz6KB+Q12uyx1cha+TcAuOGulgDgruMyg2PPli92I6JgADAUxhKfqTuXI54Wo5YTMqdcpEYpezjjgpY3",
+	"4emjzVLaAttZ40omnKYErTt+qoDY8/0yBtFHD8r9fnG4//EbLE5wED1419I3JrGPWbvRZIPKuA7qHn3w",
+	"dXvFRtGeF1wk3VZEN/6fmrehOll7WIGz3XxXVSIMavGqNgHa2Qx8IV7PijtHL/OsJR4SAcW5IM9+evbp",
+	"GYaUKU01I7dit+ZxRGKvQ5o/chH+KTPisr7daJuW3gZQ3j7BehlOER0idEFs+RU+tO9g4VnTri4FDQS6",
+	"d3eYrly28AS5dCs+4SmaFChRC7O8mADpqqirmVwqwit1hs1Hbkvg1GbNyAvXENtZoQysvSwYokCoAXli",
+	"FsumJwxnLDOXCfVfulIQaFjozi+YMd5JLW4Bjn1cnLsXbIDtWKb53Ma6F0Y3K4UUO5nJpRt/UWE6joKi",
+	"u9eFElG52OE8+wOKZBIGt4b8xp4fvzSN13/57AeVScN9Mfee/VPbv3G97ClQgYXGPvL1l4F5FYsEkj7N",
+	"hnOeCIBgfLOWo+5YifP97l6BK3d9VeWtuJJuXnELo0wrqBtcWMQNG55mhLbyZRLLXNt3SnG08KIMvg0Q",
+	"NaCMucx1T/gMP8Cn5jv/1wvTAIy/cLI14OltL/9Jwa6HtK+XSJv28HFGlUXIaXCHdpKj/fwhvvztgPgw",
+	"7KM/1A17C2b/BtgqxDI1DNu+Y/5pyzGjy8BV3TCdsgSjzeGaAO/DMuNaM2FkuhQdXnZwJKMC9CGewTWE",
+	"ojKU8UC0k8HaNLfqObajGwqph4rRbDxrco80TGc5k8rFyINHZMSYIEkG2Fyu6BLVZCGV4qN05edbHDco",
+	"IcVRZbOzU0VVEi7GaZ7Y8isTztINZ3Yt2EczljYJJzBrmJ6FZYaMIpw1Rtj5+L4R42IKgiuqU4WQ7jZ0",
+	"SbneGHpoDfJPP45lz1OB+GMfeMifN9UzHpyOIDoKVihyh7g4Ei2kdRXYnTIL6IiuzcroT/aUOein0YpY",
+	"MaiKeq6WrEkEPMUfghZtGgZkHQkSP03YfCE1E+PV/k/ZKt7IBd0UTQt12YymbpUlhXGWBf0UHlXUNeby",
+	"sq9XmuZJU4E6RAhQTuyEt3DGqVTODQ6CcE96HVE9ng3XwHPJCYF3nOc16Mdupa3exjOXgtKn21SOLxq6",
+	"/ASet/RkS3tpnqYAMehVLSMj8L4YdjRNR7S5c5lwBjP2L5mFDpT2JMmYUrCbHnSmlzu+wINYB5wHVGuD",
+	"DPq1nLAkXwwv2Kqh7UfmN2J+K4VsQAGj3s0jsoQ1zDV2gkY698a2EwmTkBu6eR7+XERCJ2XRsA8QHcYE",
+	"NFG7/aV8orecjk+raI9jAF6x+fBbxJlXzMsw9sLD0+LmG0xkDsc5iWqnzBzfDUIGhtIaw9YFakAAveGA",
+	"5uXIyiR2dTJngknpGEOSKVkolidSrOY9x+GrhzWuCVonjcjm1NSg3ti1MrQW4AM6rV4KKkDbsydyg2sB",
+	"bAC/kKOGvn4iR5UZlWHP0UyDMqkG1b1nf2qteBUsX3HdbbeC6kINx1SMWZo2nZzXlEMggy46hwUsPunX",
+	"D1B5fUpQ80BOSnAIYTfOS2WVWCnS1VYx7/YqsCRTn7db9OKwB0JIwMACJuPv0/B6czOt8tbw8Jbu/wZ2",
+	"Xz5gpesm8pJYSJVOcFkjHO7W2GM73bmlJ+z3imYep5bfuI3HKSQ9HdrVeE2o3KvBNiwnBdpMRGLgUxhH",
+	"GQM2fIwVPFmCyvLVXOOtZTECo87d66omUa/+0AFCuCGw+bt1+7LjQ7XjA5UhkV9hanKsGmMUMrTfzKnI",
+	"aerBfa0JIJPZsdEfnfDvgk2xhHuzB8DOJz4hMosCC5Et+w41qwGPAF3tj5+ffvLs8fDRi4dnfw8Oj/e3",
+	"65lzrzwW05SrGUnkOJ+bOzYosau4lhDLWrg475jJ3sEZ3TEMn4vpYJ78HsxHNeKFugVev/OZzB4xbU7U",
+	"FruPm8+U7oXUVCMOHGKpkVZSsYNsR7yvUAFsxC/kaAAvDK2pzhqlK7XgC2QflKWIYikzAl1vfHOwlvW/",
+	"Ap6Y1/EENOWvNxezxynBj4OMUSPzOxt7rcR9xsYyS3oK/zJNmGrtkF2aoQ/wHhlODWfHXvEzgj+EUjF+",
+	"AQUBRowscicG1RMzqWpyMJyaAzVKGVnKDM091jkKhoFRRsV4RqSw8QtUkRjQr4TUw4nMRRJ3ohPanhuJ",
+	"7bI5vnSrWraOZJvv1ZbSUuyyLTC1t5Vc5dha55EEyyJ2WHzlR16yFrYu1iN7w1CxejHZO/6iF+8ovnwX",
+	"dWU+oVTc/4tPjAzc//XQFtH/Kyz21//905RlOnj9TdTkf18tGEnYmCdMHfuEA/+Vka1qy2EelmdsnjRO",
+	"yvxQGXcMERXlwcWVNLNfKCkGr+gyYPvw7hPGkisLw6ahFxNoqlsgLq/YSwqV+n2lesMJoERJbPjElFmW",
+	"LtNULo2iiXypkzn0Fp/dGuxQUPPLvlNR7XLngdnQ5e6VvIAYa1PsPWzLDvbagmx44kB3AS/C3OQOX5Ah",
+	"jZrfF1JZUxdeoBGhqZJOSnTF+ZdsNJPyYp8njakfplml6XzRN4wNu5/RxYKJDUCuXCJV59qcmxcbLyGb",
+	"YlSMuGufrkUVv3wvouRhGFvGldskvs7Dh++ZU7xNyWAvkzgvKJiIrHQAJqmEDRME65HZiOvhIqXCmZKC",
+	"EinwNx0JQ1ap+xD0p6Kddr9q3cnch6gxNs1Gg8mEEXMFJidGug9i0jHkmYmkcIjTyYSNNUCqJszaumM7",
+	"2CHVYNXAmlhwC5meB73PDBdcc6q7CayogTanb4dJnlHdGntsVl2whLi3nLYJE+CCzLnINVMnwbxJvKCr",
+	"VNJkMKdvH9nvGp2pHlDy/tH9B+USuM0uoIQNuVAbFDIylN1nSV64995ZcmtxTuNvZhEgghGYGxKtj2k/",
+	"PDg4qNiIb004RFdAASBgz9BORKTAP+2huw0WrvuQ1utdl7dMTwuWldqEF9HQfHtAXgg7MqCfdElXCvGV",
+	"KqEka1fAfF9FUW7A8rF725kFYl8LELz6isxn5n2MlMg2i5kGorSfVU9j/6uniGft4yzgcyZzPczY3EZO",
+	"VpxdeD7IiOklY4LgeyxTJz4AHQmB+Z9c2sJmJ+awaXTWdtj//iqxBksG9w/qdFCNK7EKXwCv6q6R1uvp",
+	"vDFX2lnGBt8zugU4HwaOQ1sDcHgOwt8y5gwFgAdnb6QBidHfOfie/Z4a3QT+Kn0RFPc+RtSsMU1TSGQQ",
+	"CbFyEeYi0TQtCn07vWA+IPbGRf6gZ0HqkvI9mbfvHR0NgkBFN2W76e5PW/yreMDeLiywkXsSOoXcszBf",
+	"2j0LQt6Dp6F7qLTQFZdQ+NyupeKpVfHx74yNZZGkDY9SuRyOaErRjYSLPuE2mgn/zJiSKQ4AH2Cckegb",
+	"sgl0ZKX0MxxP+OiJW8Dw4WO/iOHTh8FChs8fBcsWPv+stKDhL6+KRYXHoEkHRdjgYcjuqr+hPn3mFjh4",
+	"9ipY5ODxM7n8xK8zPAft+4lb6+LRq2K9i4fPpYa1e2MOJlq2d6iWmQ6Fh27dnWIW9FvP1pn1gH5EO6+9",
+	"01FaA0T9UAw4QBEQa57aYEhbqYryTDBV3AvmoeHWyG1cQJXNSiiqp/QJDDOjH3I1nMuMNWeFJzm7Ukgl",
+	"MiJ15bBMG8S7bqt/zNLkk5XNc0/ylglJMczFOGW0W9ATn9kXjSyTcZlBKf+v62jnTbE1zebl2MwlPiaK",
+	"MRLbecUDEsMycTG15m3QGuzSBdUguSKJQ7hc8jR19SXtbeAuCTOBJEcOlTGdrYaAkV2Eb7re9qK9X+Ys",
+	"t1x8iNwYfaRjBtkbwKMBNL8nn/0EQXvOgiHYR6/MSJ7ZgdhnP8bx2L8eF8OyT37mRmf/fi7P3Bjtk5fh",
+	"UF3nbsTOR5RvrrItqXIovdhAqSwK10QwG3TUW1r0Qxm1oGuYQ200Pd9nMRwzlMY2Zd6IaOSSpeF3Zc26",
+	"do4uiHlMIX2i6OUEJZElVwz80GpGM5Y4JCT/Om9KoXZ3uVqH6asqNZ6+q+wAfcJUqUt1ErJIwyAhCB3C",
+	"6akgml6wYoXGcm4xzXvrMUhLn3O2bDLDgHIwzIVGN0o1RD4jNCihYPHnIcCHKjJOKZ+zxLpksSXFxlIk",
+	"Krb4tNppH/bEN5NhxnSeCYcHS4AsehNcP9yzc6ouCsg8lc/nNGshUFZchRDMat186/Sirp6fJrWrudAM",
+	"fNi5ZafF8PzF5Jl96aoJ+LU/I8U9UtBq030f+Edr1z24WluuezpnRZolSxMA+TLbzBY0o9re5im7ZBjp",
+	"TQWRzudVr0+0rjbCIpOjlM0L7F/bn89QRN7k4RG0S2jsdD/g/NZn9jyR2fzF5DUqOQ03nNJUJDQzt9xC",
+	"KlsHOLbvfyITuO/UXE2pZv4dLMEAHhND2S7orwzcffbp2Y8AH+AMfK9O0bKRn1OutJF4iZ5lMp/iypy+",
+	"fBp8iTenEZOsZzk2jMReokFCjb9I7VQMxeCAe96CdrZnxffuiWvmXbRn5ZVmfok40aooYFNOckN0bD6B",
+	"nFx411a5Aebcj/vBZ02czwzsGaMo1G9gD4Zo8Mb83icuPhnj/Pw1YNhko+1iraniutiLH28TmZtFMC3U",
+	"mQB+5i+Gnry4P+b9zEJcrEG6D1Zg/YEOeGlYSi6YQePcMXPtzIJqbEgGYJUeJrQpj+DU12DylVLIiJm7",
+	"W/l8ueWM2bCoQoWa5GmKFVtufXb+8Das0YJifXcuxgwONchrmPzdbg27++B+tzEMI1nbpgC/gjBuMRyB",
+	"EZsR2DSk0tBh1GipN68wkQzIU+0iVC7YQgOwCYh+PGUWETFQ67y3DmQE4JSGZYEjYUAOyJxRoZDnDzaa",
+	"+sG6LBC2aJt/4XRo3R8MOYt9iG9sLzwYM0o2XJFJxhihU8pFZHEvfcKuu9kuGCBjUiLY0v16/XPG3LV2",
+	"KZoG1DrPFVwX+A1LKuoZZkRafw68Yh7PacIwJ8FG7aE/h4lLnkkxdziZ8Y+fnp2/ePX3h4+evoobhewJ",
+	"Y0nLvjxGoyFkHToLJJj+8zTFS9iRK23aQdMoAhR4e6jNedQwJWiHi2lk47uMJmR+KrxQAZUOyKm/nQ2h",
+	"TyjHil3g3QA6cSbtVKoiPmL9Xn4cbuSDpo1cQ7aWpwWbtB2j8YVIErpyRhdPHaDHFAwJ0Y+vn15Tlkxb",
+	"WezDGUAj+VhSeBft3PaWgTyafG4UlHwBfg+6aieKiCzSXJk3odqgnnHD6TGYlGtbbgMETue14tOZtvR0",
+	"7TOX05Zp+wSdIMsgak7VMSO2Jvaex+K6p+EJZrjkiZ51GRDxwAQp2KAmh2wpKO1hIaqg9EpRuAyOciLx",
+	"5njLlSYrFtqM8NpcMnZhJiOFnjV6wH1lmbZNKJc0urEFhhhOtaDjFhXqpVR6mrGznz0jxavAoawUAnc0",
+	"8HpYrchrJHIpCgEWv4XsAmVxqvklT9mUkYevHp+ePyZGU9YD8hjkdZwjCnkFOzJbAmlbg3LA/4O7G6BD",
+	"NMXy/1imhk1bQb9JFoNfirnNS+l23FbOrCVNdJtiA92iJemrEeao1u+mGVGg3GOXTXLtUzGSudiw4Ni2",
+	"tWTC+a5fLTusR8EXRiiBABB+yYaVpmia9oh1bWq0Me4zeOJLf2VMsaC20Jx5CLY4eD3GUBLop23pqnDX",
+	"PXw1GKdVRpJUrZVng0JSCE+3kOa4FmXLRJ6maGMbyWRlix6Vq1DZ81muMxlk2yOcAJ6TwqbhAOvW4lS0",
+	"ODeKGAlY6p4U8hJf7nJHdANx4bXoTJKN8Qs9qs/aYI1u0PFedsgX4sVkgkmViANpSaobx8tGrtWl5SvW",
+	"O9qU+wRHoYpijBtXPn5tR7xK+TUo9MC2Ga6Vr+5W2V27QleucWSJ8BOZrLryCuonFc6ew1NDG59lNqjv",
+	"2iwLvAHDBu8HESW1sTyqcMb+KYQNnI/CII0k5Tw9yPe8QQYjvUs80iLl2bxzqIQ4WhEh8d1BwzmqBPYa",
+	"DbkpulzPvO6PEBz2bkyY0HyywiKGKNoajgT4mhg8Yl9nv8xpSjQIjVb5plnKzVIDgxRSz8CbhRFEJ+iS",
+	"LJNObBYDdi5EwMTCsZBPVsSQmTZgEA6Ez/1u1zIK9tqO0M/F8WaHNxoW/4sw6s2M2Q21hPv5xR4UlhyA",
+	"jQv/CaiOhoJ7mUEda6V6Vg1pa8RPsqktzaQWhE6FCaKGhDfA+SqPYc6F/euwPqAW5MIgqwy2DwRZ6w8A",
+	"OBxMqDd7pE4s4eN1X94hFV5yfs2/LpjkF3v3wJZdObSHTWcWiveg94im7caWKkpt/P2YjNiUCy+P8KwC",
+	"XIsjLyBp44OD2DCbSSYtVSIPMB+vEEGrAJW1lirMVke02rjipzwJwG5d5KrDxIXwry6o2lIdx0GjZWct",
+	"gmqQu1lILcdGoweiMXP3sDb+2YQoIxHRtLSkZk5zWoommbtK2jyoIFPxvfqKnDCWQJGpCFYA2+rlqlIa",
+	"afD8ewOqdcZHaoCJ0dFVjgsgSat1h3KD89+QhUhJHFyzQTqtCuw/Dsvany30BZVODUZEubDYwdiB8VUv",
+	"vIazo5thtgFnwtYoN+PhgsTf+fod1mD1GcJMWO0UOTe4CNGaALfWzMK90TR11W7w9jJtUfIHZPQOos1j",
+	"GgfVce1LURAzEI9i+8333TdgFcznUDd9JosjMiBnljYtq4H7N7aRlr+QXDizOpJrhed/8Z2vUZh594Z8",
+	"52vzihTP6IilagDRgWbx35WugG1QuL/fwZ0Pm2Jd20QVKBh9tSA5IyukfEwbIz7Os5yZ7alc9DbkvAjy",
+	"aGQ+2+RrT7ig6XBtiXmgNAyK4GnqIpWiQrGMjcTqua2Vn4EbsVSxKjD8xo5ymBa2wlUBKgxZvUwu0sYW",
+	"O+ugeD7WwqwriA5WDXUyJQQFN9klm0OGOqHenTga9hrCv0fBmYUq11sNpL1u1KNsRbJcVHPb3QfkFhYN",
+	"dyae28WtgdRBL5jqQD/sH72yoWcYNKGEj3XHtBYZM2+xhMhcj+UcMbQBufvli7Nzcocu+J3LwztqrgAf",
+	"IQ4Mq0uZpwmE1u1F9o8lBS89/jFiQxuV5/8O4/fwIe5S6R0+z1PgBP0iEiwXem2+P8PBhI9e45DCR5+4",
+	"6LzywzCyL/zllRti5fVinC0huKXztkbv3G0SqBcLdpwGGvZ7xQRDZ+288RTDQsS6jtq6V7KrdtUwrX+y",
+	"w3qmN2Mr7WUh7RtUVKnoE8pKVVV2rWW0a5++eLPzarPXYKktb0qx7O6dSvkDYu19NQNv4REv+8E6bLZd",
+	"iwrN73BF61bopgWqWLoQzcvqNRrDR9b7Cw/v331wUHIZPriWtXpwb8e1jteRUClQMhSaa9K0j/IvqdxV",
+	"hahmtmxQkPbhv4dP/uZXf/w3v/pXTdr5+1cy+kquiLbFDw3JzlhswSrXArj1WeTfiWVtd8FcVwn20EzT",
+	"BKNHQaMsAn9/cvbi+bG9yiDoVyTsLVORD8cGjFiYhyK3MNFTDQ4GacWKEN8egFnCoXKBNdpchWixQBN1",
+	"/AXS1d/DpMU3cdmYBu+rIIdf5wotKvh+jJ5FKP+MqpHLyij0KWii1Z520GlP29rc4RbetLuxZBG4DebR",
+	"ziWMqtTrpiJvQpEASJUbUSWw5w2qs68LzrAGQkwX4oJQkqCmHDVEkIC2CmnMtGJ7CovSul1vgFBAbVt5",
+	"YERw8NQt4Xub+XrAFNegFWVskisWRlW3eXqDmtPuIzeEdTvhJcjGnA4oweWqaGh1QuJxrrScI9SHWNU8",
+	"pc7EAMxqTgVFwWWa0QkVdC/aMzxoLoVZd7pYZFwx8PJqPmf7F/kcXpFTLSH97zKHqsimx8bQLz+JNnn2",
+	"vF2SVWHI81xmjOTZFCv3UFsjRCoAZIYcOO4xKYi22XCGm+BVi+4Xrq5Vcq6TpZ2uNWt0nBErwtoIN8zh",
+	"apBbC4m1wA+kBZgDgpwLAvtpaxNMeGZW7+FMmsvDXCtap4ykDODH3OIhSXxXEbkUBK7mS5oiFqPFkBiQ",
+	"Z2yizYlCZ5ERXfoE2zULz2uWaxcFaq8cW1UOWuru8Do18z6XBV6216N09vrQvt6olPVowJ6Snggu9qMA",
+	"vOXaZPLzQPOp8qATEqOr0DscQrl9yi8hfiP05mFAggNeaf6ir6y/gUNTNyOiWv946Zqlmeld6WCSm9c7",
+	"LsUtWYpbc43tXHa6CanprFHfPm/StIulb7igttDLCwn/t//hL379V//im3/yp9/80Z93KezbKegwYbwu",
+	"Pm0Rwvx1Aii7UgSXLCYlC/YWAy7nPE15EXXWfqt89OCeGV5nFPdP2ep60HB7YzQJW7OvB3ItvNqJUvtT",
+	"trp+x0UvYdcsXoOQu7OD9FO22k4acHvQIF3m2UIWJ+aCrar1tbdnu5V5wiCapuUqsTZZIRxu+wmhSUIo",
+	"wV9tbpvz14p0ZSvrrsgcRlc681/N9s9fl6d19355HnT/qzdfH0V3393ahyLX+ODuu9s/vLXvy17/Adag",
+	"vvvudksBbMjwPWuzvZ5D6hBVNuvQo9g4Z7pNJeLCyb6GAyjNaFIpyU5iAC0YFJgiQweE5qIMu3lFOV+z",
+	"OzT5GSQ9PRa6CcngNKyIbNOjuHK1JCD46dgorHKxny8Mlx7LzFb4JLcQ0WG0im9HIKrb+s+3BJtSzS8Z",
+	"iTENJy6SQmOXZwzfEKMwioTcAqj9+hcQFuG/sKGbvsw0mJAc/7VA7ETIkUxWJ1AWCeD/4PPbcMPYrHai",
+	"ZxlTmCJ+y3d4cHtATm05GFvhyYxNAbx6hvpF7BJigqSzuJJCpiWi0smljSpI6CoKYuaK+djAJIwIomla",
+	"TL4IOQQzEaJU1Qt2OJiwRoK1PwYZidh6zzpy62BZQDeDNM5Ss53B6fbNxoZtwhacIRte0a8E3Ld5A7Yn",
+	"8Z8H9c4xiEPKi3rda6RRH/9h61IZumquqtR9mlO5HKqWJCbQw9myoO8IrVKOFhvoH0s4ygUThj0VuHNb",
+	"jmxJM6ip+Z4NLWNzml30SKBokm08fRdDCKda2pKAZHyv0V613mfjVVpw6d3pFOHVsEtxCPu9jriOygxu",
+	"NrYDB7Pr7dt5WM4zVxalXVABFD/3v4388q59tWEOy5njsebOR3TliMxknkWY0S0SApm8znoOktxXhZxj",
+	"hTibw2ITcCXBEjDVi3eBd3/n/sDH7yJ434xlow9wEpt9ArnK/b5417azql9s0hVW5H2LJ9hse97H0W9C",
+	"K+/l+PsT7vs1/OZTpPRjMZZJqyTE7K+G9zw8+xy400/OXjwv21hpEDPOFeSfpCujG/CEfHb+ZP8jzEmi",
+	"CaEKH1joGO8eg++pIj/65PCjg7sHJyReZOySs6UZYkzUDCF6XDIEIPZgyMbKZvXSBNLeVtr5G41Ig4HK",
+	"ZJGxMUuYUTLkpQMz8OXqnUMOBrYX7dkx7EV7r7lI5FLtHx7dP+oZsWvG+1R8dv7EtIR/FO3h37ZVbNTu",
+	"wkucbdNNnOZzURYzOsvqs357Cpqrc3thfgnFfTomMaxGHOE/Dh+Yf9mJYAGgcG1iexmhGrmU2cVIyote",
+	"QLN2LOvlcQQSJMvZysZZ2AlwRRKZj/QkT5ur8J2Cx3ffWX8sTmuxAFSRac6UTxP3Ae5j8IFD/ZQRI8+o",
+	"5oKkTEOyEBeV2Q/IpwXIaHWAQmo/yGYs0OUGQiRX+pVsAL6swrU7Aog8Adme3rSwAUuA29n+QnrrGr7n",
+	"N5CMkrYo2SlX+thwnIj8/NnZzw3FGbYTKlUjLhBTsp72MGNtDnv4CYOAHJk2OgCQzeDbjq2ZnfQ139fb",
+	"L7vwGlPWvRE7k80D9rNb4RxpuT5BlqYNts0XwuVyGzaDVTWAttciOdRzgXVGuwIDwmzcEUulmBItjZDt",
+	"O2wyKii1airvD8fP2ldkxqdc+Py5yN9hYG8xjSZoupwvcg1MKUPYOJeDz1NXhpoDbt1Gc89wtdeCns/Q",
+	"IBj0twWgCw4M99GtjFv6NlJgyRkkPtbpYSZVQ11Cc/vCRb93fITg4TTll2y9B9bmVmJZbZur6O8NpcnR",
+	"AQnwF2phkZlMWQ98YtPHK3gVcrCY2ADG2o7QwpnYYTqAnSwX/YGrsaVGm+ApWLh4YrqGgwSgxo0Bq3aJ",
+	"D2vlWjbG5ajg3jkoVMBKwLcMk83FhZBL0enpKWYXIYG43QlxMoIRFxsR0EoTLX7alpoYq3w8ZkrFNu8a",
+	"5IQiKZHQkYNagARGEEgezrhgcO599d7Rqi6WrFv5o2JMpdqZDcAYVNOw9vDgezFhb01PxSOHBBZHFRxi",
+	"G90JNyPURiWAqKwCf4AtmZgxktqgJIdf4VD1SjjsDq8PgPVsxn1sU/1ikrE55ULVXQXWVt2HUdlXI/Rx",
+	"H5aTJONauRRbHaahZEq81w4n2p2XCAVAMDFxI0SqPuzAQ2tShbmeWm9QZM8jeTaOxk5/1Sfv8pF7N/hu",
+	"6CSROsj6RovvsmnkJU9Y9l1FrAzRoCwkm5cEsJXbrkIa/Rb7CtFmYS2e/pWpqinPrceFAsJNiYQCLGpY",
+	"fCg0FqBmNaZYF75guli0OptCUGQHG1xPYw+zpVWe6jbFz/wWspZrOeTNGdI9CoQomWdj1niadpL4vD7G",
+	"zJaHK4WWdceRuUGsuQzPXSr/+si9kj0hq4BKWtuCoY1KWQ4hgyaoIjYwu+Js6e0JbY30OK9YB5yyD7n2",
+	"LVJHLXDxWpHHkhoWmGtt3WY0l1ULeUhcDiR0Bq5LlvlXKhXAQKPNLpg2s2qKI/9UCq6l+WtLfPFxnmVM",
+	"jFu89e7XAqeLj1EccTVIzLH2+D5KgxkmoTxdES01TVWApeqrcY6luMSgbJmxhNC5zNFdXwTuPHz+9yth",
+	"OyVdvgLmCVE6d999p61y7vArKdia6yl04wA8rBHXfvS4wCKgyZyLO4aXcKX52NYdAcDVxqkGsLFQLQha",
+	"PfZYIuFX5IKxhSvDDyOJfIzTWIoxTznWCMmVDZA1SgKMGBRuSBBCwNli+U4Vp3fOzFhmlG8STHuw//Hp",
+	"/u/T/a+Gd76/35LEtKRcD8cZ13xM0/aE0/PAfOO98hipYjY/y1OmSAyNmU0IInagrAeJXRfxSRnRdm2E",
+	"09H9j496BENCt2zOsqkh729xEr6Pb20W1kT7Lc7B9lCdQYHqa4t+TEGOzopUinJvpVwVaPrqa9DkPnnO",
+	"lruPdbXSfH3lL9hqQM6w1BOmqHzCaGZWSV4wxDi3Sa4LqtRSZrBYn1DFx4TmesaEduUgmwa4eYwtBnp2",
+	"RJPgGu7O2mn3bJeGzudsGdTd6YcD7D54F1UXRLFx1mrdht9Q9MbLnmFZeHVM4uVMsfEwtjwfSjQIMqKK",
+	"hYTWam2BTuuze1Oa3063sViiXW6lD71pQP9UtoqINZQoEmMITmyuZ1tEFuLuyQIKYjzP05TIwPwIj/u4",
+	"zZ6DLFpcw3Q8Zxvcvrd+eHzrh8fBHbz/5g++/HJQe1B6Nhjuv7ld/vN7LUHKz6V+xWiysmX/atTQwkvW",
+	"FGBcUKMVWFPBmGfjnGsyyhi9KMxBLrhZQSjeCYmFHP4yl5rGEfwbgmTjYyw6A/Ejhiea//gI1AziRhOS",
+	"L05IjCVwbZ90sQCQAHMDLWRqlFpQQG2BHnx3iEV0XIQ0mPdjruyvcWWg4NQOxHOcIxZ1hHHjP2HYABOc",
+	"9i+c63bgpWvTPXguf2abLp48sT34bbM9VQsgrbEO1/hFUbbI3gZ2axtPVaCIPN42G3HEv6oVwu5xnZYy",
+	"0btS0U0ffcw7n/CvnGln0yRJxKplyRDtCZVIQ0sqB9FhdBTdje5F999EnXaL5srK0M9ryrWtIQx/n6GJ",
+	"2/9dFFiGP0tFlOHJYxsfbD+Xc1eT+U1pbR90LOw2VfwLg0uZVxyQJc4qIofE2uwjckSw2nZE7hJfVDsi",
+	"92xxIzoSZhXTdFUcSL/K267xGQsW+IwFq3vGgqUVSWldRXJaDKYGv+ZJMPIU75ei82z19B8011+PQpgL",
+	"y8kqJoSmE9nzHG5ztLACfbOlvcMQj4aADh8DOnYc8jIBhGqfgUILGxvgZ9DxzLtDwmVBoyoQmdHKV5FH",
+	"V7WJ9UVSeIwdxnWnSFEGvt9q2sryPe3ICKrZ72V7oLYxd3nwTuXPga+AX0ywiYi3Uai2s6n3s+KGh8pZ",
+	"c6uZaJXuK6UFHO1G9QMdQv6XgP4t0XadcsNY8qxBBi+Eq9pi5cp7itcrAu7F3vf5bvEfw553Hm0edv4p",
+	"TZqmW3CsPnAJfYCDa+wGCh+ZGy3NjCzXXI/Os4eGbE30Zi9nEuHPsRm0jxs9ZsRILiCHzWgoJ5BCZuuD",
+	"WtymAoC8wOvtFd3WRMVNqRJbnewis2ZtfCFm5QHTxn5YclIC3eVi6vE5IotoA19zYctZgvsly0UfRc6V",
+	"oNhkaV7hN8m3za88iypRYqm+s00bsvTUdSiuI42mNBVbVvrG02nKuxPgTFdCG5Iks3dnQ44e/ujsAXb1",
+	"yzWD3TtctfurviWv/nndRW8D0aBSHHxKPGXUR4V1v3vf3uwtVJ1Ih3M1bXM0B8Mpx4UUvLrz/Bkxbuhx",
+	"1DsjjwM/uZDapfL2O+ga1jYXuq+vGQwK7Wt2TQWcPL02uqWbPKhKY2SFDGMHHKHaapJB3QIIwjCXkmrz",
+	"mnUK4vBSAUFud2EG9TCY8Iy6Xx7uFrJOUY/ZHeESFyx2Nihw77avRGM1wnYL0M1VLM9vjui37r6y3uHz",
+	"0ouCvpF1zyPDtsnjYTp6TfP4Vi9b3TZ2rxd0wD3ULi3bcfdybm9i+tYV2s4j+xDfM6L1NiamUlRYgyse",
+	"m7OwZEam84y+tEdG1oQgbBxNUGwGIiN9YuIFW1VKZB4efbQe+aYF84a9XfCMqcYIsOflwlhh1VIsbfyy",
+	"kGsh2Drg31bBFwiTiLQ36B33BcJBlgvwaa7x/VvOiAewVsdLyGUQtIElnUe54gKsA6sFI/fxRMf/H3t/",
+	"2yNJkuSH4V/F//Vf4LrnorKzqh92pgrEXk0/7NROT3dvV/X23W03MrwyPDNjKzI8NzyyqnOHLSwFEaBA",
+	"AiQBvRAECKAEQiAEQnxJgiCo76K7vZNe6SsIbmb+FE8ZmVWTPbvX82K6MjPCn93c3OxnP3Og1jiqhi7E",
+	"JkvNnH94siwIDIIxd4bnzi+gfy+3sdBRY9Zyg9JjjsaMGtw8mAGLluPmo2whPF9V+suzzFxqYH7hyKCZ",
+	"bx7ntkElBpTXoP3H3RR8Dw8fPlqfsb4P71qg8TrytaINSIrJwHMJpBeccnWwUkpIWH/kYooDrCQ8T8UO",
+	"2PNvz747Y2OejSENBLmN/bRDsbzSgnEuDODOX3CAx03L/qur5NP1+ur0BZ8L7wRfKyffKFGcPqnfdZpM",
+	"Llb2umW7/hD5FGaNX+06Tqe2/rr51SJcJ4mvCcKBkOYMGc2QTeaGjGuDrSnXbocjvTowP4wzImIPmZJz",
+	"4RSi2/MA+c13borwfm3stFXLjHEp2i99D0bFnVf7ruIlarrR13bULlSvqUhGnWxCWneA6w9OkywAnzwn",
+	"fLOvHBlKHT+ER2D2ehTKtRIgXrwXL1FvA+KmeuF2+bI9XXJ9tG+gwG13q+2rbtnTraYvRAGjL8xBWaQ2",
+	"0z2HzbYsRNvptb6JW92ZfA1rbRXOZ7PegQUL0WMA73dN/tHaSysK4lYkS4EtpsnGUUx1o9xI4hLB+Kh8",
+	"RRaIvaiXHac/J6nlzPaoXbakI+1jHVoXzXdLFqYm63O0Z0NR1stcPxmiv7eOWaxWqhTzI0wEAYkuSXWl",
+	"V9KSlZLxPJdLAPjAc42BIPqsE8l6Yv3qnvKvEz0NUBvnN79N36KT2J4NK3TNioQ48n3DVih3azuxEmzp",
+	"SXovwTm5C6ykq6yC4BjeLMu5v8b8aJW6FrE9yKDPiWvTaq6J/etpBc/19kuac7RYS2KjLTPam5XzrM3C",
+	"A81kXLFvzr973rgdSGitT+Ofllkzlu/Gy9xbvW5JY31uqMNxsGvNjNzNV9Gnc2CbFqhPdt0zLdg2P4Dd",
+	"DWFem7V8GZut/A08Q15OWq9Jjx5EN9g+FNoMaFAx52kWH7OYnjHZlHNjQElzuAwP2K+QYkLrpEKN+UIk",
+	"A4aJoeWEiX1dDgCEKP17gwHmJ9/Db+NyAHmTyQ7jvtU32PtjzDC0LAV81I8RWMklYhnU6Ez6zFBPtcY/",
+	"q5SfWSgtwL5sH97Ztd1KrO5kS92yqSqG+u+kTylJPrkgUbfp/vd71cmG1J7ip2ZY6x2g0YxD+L6W9pSC",
+	"j/trlaqCLQQqBVNMxPh4LAvgliIefyPr+umeM5G1K9xIDWtzRklgwMqMBctdpBvAnxG7nvFSILma3tug",
+	"NuorU4hgwCoY8uaWMzHviw06Q9raBqiH52VoPpxQXtS7Syw/xrkVSNfaPSvNx9kSx929ijTfsrhIS2at",
+	"7nsN68xLetViry/5NPK85gfRcDhkJMpVww1+493icCkNY0j29wZTCp/SorRtsYEswfR7NPKxsc/Hfe6Q",
+	"XoT+zTYJEK312Cjo89ELmzJzEco3lxizvigdXKE/nGAjhr4qMJZWsFdYS6SVf5g2QwzBsLhuIMNDGZO+",
+	"iUKQVfJCjPlSCY+YKkffkShYbi6HHRnhNl6a0JOmpBeyEKNWrCIBICHWk1bGWF/0IULUeHYRV41lxAhQ",
+	"PA4jroOxuPd9mnyMDZAxy0gOzHtk4yGoGI7/urMGJu/T6ALKjPbOFAHMAeWiV/bAciYnk56xTGgzeqlf",
+	"oj/1q1Dwm3ycCd6C3eKY/OFaq99IjUHkUvor2Po85NcReXkEMDuAs0KmiCVWYL9Cqne0biSYsWHAYrCU",
+	"UKCYKTFIHGcaoSg7x4wrU8gAlye9DWipVLFnJ6fPnz7BAH39GhGhKL7ycFCUaBF7Bu2sudaoaWSRpcAz",
+	"uChApeb75YUevAvbeiwH4xgxotokD2rhU/Ue1s0lHx1AQj4sMp4TZMSwS+lhMGm4kH5K3wquZ2kmvMIS",
+	"sRCQ1yL3w+ZQXKVZBo2xo+YzuUKnCZfac5HZtfSa3rVfPINCYLmNm2xKBB7YwD1l3jCmqFuxFXXDxU9x",
+	"CAmoXUqcdCBhkfkRKz00uZnqPkByQLVZxOh6/w887gmeDT1GrWAQQ8/ZBP0JuGbSktKQU8G9EQp4hNzI",
+	"Wt6qe6MGWFGzKUF4XSUHT+ENdWbDVdXfOZWPlk7Wdmf8M0IZ9V6hFbJRO+gSY0xH/VwJZyJPPBeCaKWh",
+	"aMSO6ucN7S9Zq/vpeDeH4vZ3dhDBNVrcyOlR43LykTMbU0gR31DLbNjfW6WTXqhqRFpi22q2BwZIaw5R",
+	"1qRXkl7lzgk0g2H485FjUHRcQKi4+9lX9aP7ywUR3Jho6ZamLvMyzfqSxuH4m5RStoXo/oPDvKfMqOhL",
+	"3parHgFRcIhUp6BhF4Wz6OOT/b1kNkjNy+Jt5kCEVwW0D2J28m8tpYc+Jx8b52p4WG4Ul7hJqKF9elS0",
+	"8pQtRDEWeWm4wQ2dJ/B5A0VSTEySQ31AHgyHwUTL5UXmzXJuc5mv3zBQ+DYRk9WFgAU1BlAG3e+clRvb",
+	"4Nz8bm94c63Z3S3IG4HdXn/GO3Yi6Rp3Hv1oK72F1fXpI7p0K7YMErj5faCTGEgWycPhVrB/WjmbGUmB",
+	"FCDN2VvxeMbLPwNz6ZyXA3Ziwjwf3f/yAeTdAHvoL85evojYXHC1LIhgm652pWBqwccCrp8AZaf02uy6",
+	"0IcTIIImyywjf5TfuofDYcMk3crlIC3RQaclqRqw09xPAU9qWORdVPXVnedMTCZiXPp5QZtv/oOtUWRb",
+	"qtwL2oOBR+/wwVYBF1bxgNx2LWZF/E0fmVq5q6QTpR8tcSPYkDdK/+pzEv15dyu9S8Z6WLgFgnUwxktQ",
+	"/4LJRXMO3iSrUUrexbiiZd9md2v6Rh9xUYVW3K7+2Xko7Pbc2+2Z50E2G/VNhXFS6LG4EDOe0UbgWSYK",
+	"xsfgZahAEdY43l8WF+mmh1Lq4LI9w310JXS0bKq12ncjW2/j4F2JojnnUSfDN4mSSTpd9rbfVBIZhCdn",
+	"awRcpSo/x1GW0UMpNGE9bhuIaBUa4OsdhghRQ5jcHXlbpVU+ZkM6fwo66PKeiXOBxSFpyljitRUPanzU",
+	"OoAjx/EQDcNrUs8lQnVH9Z43rZRJWgDpOII369ks4Hu0NPACbvBpPg1SUtGMbpeTdVOfuRumEva9DcSF",
+	"IbNedDA0uHzLaP5gkHRAAMVvYEJR4koUPHP1QVVICeMS4pC7ytPOhuBItpVac4x1eys+F4EdBsrEAMhe",
+	"Cvs3MkvSfOqMjY7263DYQPWVJUKVI2CB7WSSNfZQf9eD7wBH2gR/J5QQCByUqiRWRaIVJ29KshTk9TUr",
+	"IcLcXrl9Nre+C8yYnirG55Lc/YcwiF4qdZunhdpyhc0ViW1Go+2gZa05W0LBm8MeoeaFKCg7jfO6gEw4",
+	"sFlraNGDwctvph6t8loavdxkrW4zzjTV7oWtcOOf2q6TaQNu7MxYqHCUA7yFqx6c0TZgCjOLbNcGuSz7",
+	"dfTszePHT8/OtqmlevUEr+ey7OZLoZ3YlVrBE3UyPw4lXOR5ypQJsSgkQbRrof0jdO30Derv+2w1HRT5",
+	"j1yFHT0fBc2qjwHaZyFRU20w4GpJIAB0DuoZ3QAt47OWrpVkWPg69wNKk9zmWSrFgEFUXG1hm4Q5YIPU",
+	"00g5/JkqU1A4lojVvIFJdYEekFEuGjKBvXr64snpi59HdQ4Pk5Mn2qSOlstVtRaeIwxnszpsKpJd0Na5",
+	"Mav2LmhJg122vs4rhROxmxe9YZZs0zlpDoiqSlRVMJ0YadpWXcr4Di9rRv3f5YXtFYdx25Ca6eTVKXvz",
+	"+jkrJRN5KQqTHY8vFuiummlVC5gyvBQomKIPDUgeHsmcyS7h6IKXM0wkNpO5aIxOaudk0r9E7OCQJek0",
+	"LZWWLSWlgrGNHOxt4VkHtQsVCZPSBdoHqPRCTFOl67G6Lc1Bv9vlb4tuZD0eab98DaUS/zJRX5lBw37r",
+	"9mRpLoh+E8rgc1Fw6zuEJtv0wXOgwBcfysFaf53xiPmBTI7957dF1/raznKs0nlnNqez0++cH1uFGZhd",
+	"X8czKZVQg6bgRMtOcb+bmOJjV9d2JSDMXt2tfCjKtKR0PhW7/qqVkUSlvwPtI0nVJe6INE/EB9ETQUrn",
+	"/o0ABuIDxpmP+thO4NKgxy8TpWD46tZmatAQTEb9NnUt4St2583547v2+mTBRzUTzl43dKZ7ydD0fQMw",
+	"bngTdagNssYtTCEAWJhbNWzrEcKk7htlrnNtwKxZlMAINEPEH8qiBDSiCXRFu7S51FdVy0uxKBGDWC+d",
+	"lt/23VMjSvPWDtI1d3ELq4DkRwgLkUDZfyH0XU9hSF/dng52otZFBgsaUxOtXUpo2O6vum80iFEFPI02",
+	"AVlgAa6PA3aSZQzjYMHMhir+JMXTbT7oqQZnfLxWKr6Ch+o5qM229QbXlBhMakSiL9hLocQJ13gg0Tql",
+	"LG3TPjRxaPxc5laAXAuxoDTt+ro3N1hQNy/m+iQLmB6WloN3+bt8H5NBQNUm96R9B7IMXRihqLccWumM",
+	"2uHZU3LJ4m9Oz85fvv6r0ZPT1/EAii6lHM21Mq/XWXyE8HRAoZMpLrAy6QWCSZ7d2oBt7WedrmH1w+ex",
+	"3kyOL22CjFJvWGuq8laqAEbfa7358AV2saIwiLLguULItMIiCTWPRWZyWjF9UWSicoCtwbvcA+HaQQbg",
+	"ijcqkBJaV950T+rC6H4jsuTr1Qv5zBSLX5xL+R3PV8+xaPzuuRzDLQo/GTLh9/7i2y0mw1a7c2BGWPMN",
+	"0RlOQfrkEI1XlMWqxflGv4a5w8BSC3YNEK4UwKXvd5didcTi7FLN1ShmE5ll8hq3x4P7LBNlKQoV0SUr",
+	"YvE+hduO4kE1cLXi3j1s9ry3eNxf7SSYzeAo4598r+XQC4gf/lFAOl7pO8yLlkvQCV1x6IhOc+BiWaol",
+	"z/Tsgog8IpbEP4+1GI2Hw9i7Mi7zsliZqyPE6wXR4TEFToz09VbmcYWWpUa2QnYbdxPjDN+MXNFmtHSD",
+	"zOHC2VxepJmva8x5mme6oY9nac7ZnYMDu9agP9KV9OWju8fQcZTbZjC0mvgbSB0zYGd6UvRy5WoG/0pd",
+	"0EXBx5eiBOP6VarSiwxopgs+xsWtJ2r/Ok3Kma3bDF08GMYYvaEWheCJmgmB51A6zSUkdNVqKaB2KXjK",
+	"NtBWYYNZFlLByh6wE4hHUHBBx6DC1ozFMPppzp4ODh49QACGsrOOITCwEkJiuIP7Xw6H8L/huvxY9b1o",
+	"tKtKLirSK7yIHcMtBQqTb9gxB2+qjDkGj2bYNKaggfsuHrCYlKda8S4ID28Dx+4moEdUz+cqOJTnYUjM",
+	"GHVrd5sxin+/wxdG47UpBT59Y4uCj09MeXrsCLONE9wCec+J7sWEpVTw3iZwkyzDuP6SIr0SORn/nSTT",
+	"i+Gb8/NXREEOU3Ahk9WxdVUfQkCtXe4DdgY57VQlKZce6fiLL76Iw3V0OByy79/Bqftu7+jd3tPXr9/t",
+	"fayJ/mHTMqLuvJCdFw7Hbm26P4XDSlYiALpZCzY5aqgez1hVFbfGegnxQi5+lkYuctZLk5Af7WNuB7g4",
+	"6ZngNo3vghd8Lko4J7RwGxciEXmZ8kyF41+xwMgmn9BJ8/z2mhpqVPtp2x7J646suShnskULgSWJD4D8",
+	"ir87OX3emIh8WWTrGcmpKnzaNT/CoWlSkn65FEuxZcbmOf8wWkuV1kyRhrd9xFrqrRm4kQZ6GP5y9Prp",
+	"+eu/Gj1++ebFuT1pRX6VFjKfi9wSg5pgRt+nDd0BnCVIwgE7qSADTNYSgFSAIZ7aCShPstHp80N8KC0Z",
+	"ersDyqWKXZspd1GkskjL1UiPXjfI4Qx/oGEyRnYLeyDsAkBJ6RZaiCkvEkgYRddIU13ELpYG3FoInoH1",
+	"xsI+jsx101jrzWu6GD8ruIqMphE+NtRfHwxuP7Gwc5+NiF25GxSC4bPQuTQ3qAfQeo072Cpc8KjNxThg",
+	"8avXLx8/PTs7ffHz0fnpd09fvjkffXf64s3507NbWH/V1OMc8cEQRKkfhtaoRhiBHbNHwwdfhkM2GA4P",
+	"mmAi5H4ZUUDzqBU1YKCsPIcMlqAl4ruw4r3NuZBZdowq23WqhNa/pvp4fDB80GiRQ8mQiIyv1i9x4+sF",
+	"IbEiK4Y5cm2sW8SWOSxujHgGzUbvZgxiriTXHLAYJciTp89P/uqHn0kj3hyCygXGbjSnjfOp+7etxEiW",
+	"gsbViIssvdSDnYtr2Pi1dNo0cloKvz05van47R6ALkHgRqAjjWr7MFzba5devMGoAPYcVr6RC4a2RM14",
+	"QUHtliyzXYx9+ejBOhb3Jp3gteDJayQTadarkGcErzmwKbmH+wBGVWjhmGfZBR9f1hMC9g25ngOecBPf",
+	"g0+JMJHLPDm2MDm6k+ldAb9s7TMwumRbfkYaoEYorIfvA+3fDKZdj4ERXt+IAMCL90QtTsytA+BjjAwm",
+	"phSiWxItscF9yGW9/E+9GFRFjxQ9um1n8GwNnuINpV+7KTsypkJvTINl8b51/W5H+rdZVNJyMSpbLkax",
+	"hwuOG/NulpLNeXF5XMG38qIAiHTGS7gt8xWzgOP6Vu/e2gFqGdraPl63aUuupW5cS+pTwfiKQhjcNp6+",
+	"W8C0odr3jXeeHRmv9cBCZEp9TIjVYVTITPQgDiiuRPEaHtWN2fid6sjAt1GlEZ092J2vwQ3abqfKnnfV",
+	"5LV4iLUGNpgHcOWiOkqGLIJMkezq5xXtncCuV+TGFlQsmZSXvYAYcP1UghfjmbXc27gOc+g2nsmRObfo",
+	"7ZlJMrz1kfxHoShsngRwELJ9qbm6B3fhn3kl/6OYZakqlXPMDlrjDK1S0gsw7akCTR5u+hlAab7l77qQ",
+	"pb6BBQOaKkNk04txpD1x/62oHYE24e/wKEj+31s7CWiavbXodlOHzNmtK5cq3bkj16/3hm5cI6s/uRM3",
+	"WGMBRdwoLdXoGkApjiAypIvs57igKl7mp6V6C+XRN0+8YumrN37ppnlXiGzq0nPbYwitWd9IS0R2KFbK",
+	"ZqBvXwb5TSV0w1296wxL81EhFtmqVTt3BtcgPBodeoHgou9MaOJa0XWZ5kmvBXwlkm/1sx6hVdt0pInn",
+	"YAEnsnGUd3hbgl7A7327IK/zTihveFShwKwKe7Lt9ToldY82qJAik4039ZhxpmayKDGtL3rGuV5M1g1r",
+	"rmKN5yK/7uZfAMYmO9BAoUjUq4WcFnzOFlJhso6IjZfgbjpEsJTvr3sJVAsBj53WmfRcdupMgOEsZ4Vc",
+	"TgmUf/LqtF+uGb7tZtO3Uowf04XUZ7Z6Gd1IJ4J2reURoyaU4TxQxT3qoKt3Z//tlspFeS2Ly6ZNFDGg",
+	"v5SZqAQpNiz0bccjCJzux+fWpVP6RJM23noND5tK5y2FZdLQiQGCf8yLhHimDnqMhIHurzM8NalnNCaV",
+	"ACNfPdOtroiPQHj5eTZALIcro6q2OSEcHiBuL7nV26oNXInka63/NQTpjMdiUa6nNzbPeZHYltFF5kJR",
+	"cOk6HuMGqhMkXAUEDZqYi6R24+gdb2h6+xJLbVLGCjFZqiANRtuE27FxL0Ud/FvBSO9YdbYTvHPl+Uok",
+	"T69EXj6hprbQHckJi8310Sz3eMBO63dxshSjKZkSgYRmy0LMeZqrwV70WYH8rEB+ViD3Pisbf9LKRpfs",
+	"Pc0XyxskkWpYF+IDMahglm9elIr9Rqa5SLy0I754mfEEgpHEh7KOEBtuhJ/To9p/r0QGrmwgq+vgqBu0",
+	"5AeRXWuhhn0SMnXzyt3Cht96H2+0hdp3p9lcndG2BxUEwXoncin7i/1O0dG5xLaewWosmd4J3bmwguPW",
+	"s/PRRpSLcoTUKPovYEq5FCuI7oj2+LKUqEtsYvG7Esk5Fm717EX5cln54jT3Pn9rqzTfnCxL+Rpr9jrx",
+	"CczNVyL5NPZm735ys552piewjIsVndPgOK3u2ZKCYF0rnuqHnoiSp1llCOt7zOMeT5W3z6VJFbR3C2pB",
+	"06R0zcGtGf21CvbjsPpfiS0hJnyx6MHyebJYnPqa/ebjhOpKQANkyDvNxzX819RSrw3do7FrkbJrcYLO",
+	"vy3h6HibTPhKtULqPF5Ee2mEO3k1lNtGFYHyCMac1Hcg61oc2hnec2nk0fZMIe1q0IkfvP/oYTcE+mPn",
+	"SNmkGGF3hwYlHrEDRqRDETskJHvE7juStIg9MGRmF7luZpatgChFCZakk4koHO6QYmf0lHowfi+KaBgd",
+	"RIfR/ejB+/WZz9tOZuzZW2z/nt9ZS55kv3pmCHbtN49Nv/wvn2LOLRw5mY/TLOXNJB7boDnMO2hxr+fd",
+	"4ataWY35eWCwRT4WfQSQ14sn3ouUiGZZiF5B82BDKlL9lVkaZLjMeD5dmkwIJ2A73H9O38X9aD8yMdLz",
+	"2gvmOEnzVM1uyHFCqIAmRCgGnVq+1owuD/AGYN8rFmHzaIUzov0Sj3V3AOxzqeXIlPZUnYixCOZU37/N",
+	"mLR33dNycsGL0TxN8nQ6a7gzfVfH/tkuk4SbpFeCUbZ2gAtSYRCRhfGFljNKj+AxUlgkwECAsbOMK+Yv",
+	"46gnCMbr+AbgGXndMNyv5XXDPEOHAeqoJJvwImLig+492QCgqGhjW039ziiXxTiAKZiEHLopfbPZQSHn",
+	"9CJ+egavf7QJ+esxpwEXA3TcUV9cUN8No0+2AnRYNV1rwlchz6A+3CDlWgSx4CRYYszYlubKjx5d5jn2",
+	"yFu1G3E3hDLttS0v/P6ZK73yA9UFvMVIf90J3Sx5CSynb/TDDfaqypIMvWIoFWi2qUJf4tl5cnIhlO9O",
+	"VlV3Lq1rJ8aD86XiT/OlZotG1XJONPs23APsYsUu0zwhyjRkEebAVCJdfPuCFxR16201ruhYgQhkozNh",
+	"qnItIyAsC7mKdQ0Nng+DmZ2JpmOsSZi7QA97HQPPf7Yi458v1w24oL9sp/aUzQ3qkq2UmVBvrRYx2ldI",
+	"onuyfTigcjkeLyEIHlhligZZmBMTuG6JFQAmnm/eVwhOgSB4hAumvU049nnAQyAnzLzfszbYSlSX6lkZ",
+	"gAf9Yca4RVi8JlwcvQ5E44N8xfqN59+efXfWr2k2b1N/ZQ3lumVXx0O98RCDCQ2EuNlWR3jyztBfRAMb",
+	"mVhqywCUSaKk4EEIeY1wiMZDQYFbBAGYMy7YttVdU5vH+jLyVnkwPOsl2zNZzDe8LLZShemtasyn5pBo",
+	"oA0LEnY0ZtskmOAIp6Ve2a9s6HtMQzOW2XKex+Y6yXPmAxutaaI7V0iDVtzFUSzysUyI8bRrFT9PVfnU",
+	"PEvqfSeoSzUQFoRikQMl2xF7fPariP3l87O/1Gv1F2cvX/jDfZHmvFg13ZdwTdOgtbnI9W9+uHIDFpz3",
+	"dmjUvaLE9XuTKbajRCILQfGYhnglyh9s4u3u22QAzUvBuB1rZYHCQCP3iDnrjNTafHgDZbuXKQ9oZ1rc",
+	"NsBIA+2+lsXlhZSXx0EAa6o8Qmt8GuaGZmSWJonI12YmakTSLzccZVgJHUOsf7/5AFfEeF3BrVxa2qTv",
+	"zr0dXt2fwudRrf7mVnffJPVjsL37F7GtLPA/9Om6uWSwqtoG/DpNx1WnMfdg6P23jtni5tfU+o7FXvaZ",
+	"1U+zXT/hVj03CyDsr1w2s2LwEi8CTVc5kyoG7xU+stPcNv0lBSRolYuImoFefyEwA0fP24ZQpWojM8SL",
+	"eKy7E7t69SseyBVxe5gSGZaKCsx3x2xIzOr9L6blTKSF6gVzsfRQ1dFzz6WlMyC6KG7iDNziagKzaxtp",
+	"hrBtsVyJYrcbA1X7Xe8JrLUeLu3a0OS9xtcc09N6yFfwhmtdc7Om5I5pcllMgWt7xU7PXrL7B48e7R9Q",
+	"sEfum4KIugZouQ03rsfqSAZ3dNiJK1GsfAZG3Nopz9iiEJP0Q0ju9vjFXjcY5mT/r99/f/ixEcuE8JDa",
+	"cHfjHQwvts1pBTxBIvE4Zeo+gEma82y0FhBHdqo0y7QAChm1W47YBqS7Hn8fXzTmuUuGCa5YP8FavnJk",
+	"Kr04L9an+j/n6tKl+vfS3Hek9qtaLlxadGOvDcfQH4bmdbvIVrvhwVg7rWiqzdJ5au5nPjM044tFtmJ3",
+	"YjVXgzn/YLo48h+KI2Z/t/fD4IG7g6p2dvjgBsBE2ASjS7Fqj/uH27q+DANeGIPgfdgNR3av+NXLszCK",
+	"W89cvPa+dgOQIi3otXJ+kXkZo1Q6zduSRExzXi5RW5gUMi8dL+8Hk7ZOFiwTk5LJZYmuHvdWLQNejQ3F",
+	"QufB63VksObBpbHfiJi0wH/z+3/1N7//130ggN3YP9hFuzt5tUDe7anr1gDMPVzk9WCht6jiy9PfxkcE",
+	"TOmCcfqze8xinq/iI0/WVmiIPXcd1au/7OudW2Srr1dn+B59OskN7HEhi5IihbaRhWiF3+TKrJ83dVUB",
+	"WBshsEzVLdPm+rXD1QkeiU8RAaVrfgpsdi3IR8ppTmRwV1pJl7kVOyZ7AgGO9GkSuKVBNEGkEBIhG80L",
+	"iLn0+YtpBYCqzn8lVYySwlHKdHhMfJjxpdaJKo+iJ8dxfOXSUvOBV0RMKCMCJU9f83oQC8GuW3ComM89",
+	"T1jssrLH+kUYAUr9QFTYVCHxF5IXioIPC1ZKCbxUxxYxQnRkZnAgdo/K4IsFUvaxmcgS24+Wdy3mS0sJ",
+	"y93r0mV68wjju0iLtaOrlY3Y5cCKgWhmwZUylVoXhl4OHjkDtMGaWqwfDi2y8MzKrAp2koevMn4B3t7c",
+	"+vIAouaRSP52KZaOovFdzsj57Oe/MQMKz2J7IDjafGMfNBfn5nWobxcpdq8sgN3QpsQALlI9wVPgpL7g",
+	"48uQe47kdJKij0+V+h5v7yMw5ndsBXchnY91COp3dcfuuGrvwlDRxFH1eg2aEgwrOlU745CVH2tNcf1S",
+	"U1CZbNx9jrzZDH5tmMM8H7Wkhyavvr5i0R4Gjx/sGvgLmqt1CurZXrRHmycIXx17YD/qdQcbCMpFPbM9",
+	"Dz0UhQ52iJ8t5hA/vqau4KenXofwmze2W+az6Rx+PnddxC9ObUdNBaa7+NlHOJpKTdfxs89bYipNat+9",
+	"toNhZf9O4NYAnx91IuwJpWigC4iEOXYKEfpoHgb8D8iwb8IAQqUfdIIbaPrIFNyadh0ph1HlTi0xrcgT",
+	"FTnsbEhhP854Ol/HNtiHS7LGe9vOhupjDctiFbE0V6XgiYsWQt7WGNbFoIG/N660+P5hFxXqsE8P0BLa",
+	"lgvWhn1IIrDlBqiBxxysR8831gsq2c+8gDui0cCwziqh13mrpcFC/qkZ7ZpYG7j70OScjth9l2ebpO1h",
+	"dH977DXU6qGs9WcPWBeqpjdnXyDdezfkC0bRjza5YohEXyN2TLzgVXyj24awmvz6jpLW/8OHS+E0rIuW",
+	"utlm6wiWAtH2Wsx5cdl59Ews6y+8gUiBMp0LSCbrm1owdWxa3mbmDdvO7S7Tpnfd0+4PRUuUSVmsvkNA",
+	"eH2wnkHWPC/Xijqy6PFSIgE6KeSQ2XyyLPw03gN2Amzc1oxhMz9aOFoYlq0oQsHSbExSfeVJlTWIafVY",
+	"S//IS0IHRJ4+vzNfLLIUs99a+/6vD6L70cPoYBjdH0aPhtHBl8P3npjo9Pd+udbPG8JwWo4nK1deyywA",
+	"kGMgEhmiiR0HEg3P07yv7UZm4swUAx+wKP3nayxO/3mCRUIblqVYx2jXx2INjhd6/gchUjWB7fhDLwPJ",
+	"uX4UwgeWpYmI3xT43w+LJIv1/n39TG+V5GX+cjJBTuxk46G6EoVq9LGd5nrkFeayQ8cYWg0GTC8UuBgq",
+	"FtP7sXFxUxaEUrJElGIMhLzjZQGOW/xN9UxSei1MzEqnwNLz9RYfrZMt01xWmKyC5REsyBDPTy2gOfO8",
+	"QWbQKrh7b/wbjxndnB2jonSVuwdD2VpvioECifPpoU/YH9JuO8/ceZr73x7UcrX/cLvf28nd7OQi/xU9",
+	"uvUuax6iXXk8/fNja6KK4f5XJ/t/zfd/Nxjtv//zn9zyMfKjOhduLkm7xOcaVzgujJ0KvN0Lu7eiOb7y",
+	"3E8c41l2U+QMx4lhSXqVJnjQYo77uXkcH1DusgqkFqhXH7OD0MSxBoDYnbIi2jsby4V4OXkrLmZStlyD",
+	"wLfjQfiv8WHI+HTkgsDQYh5RLhpcOxh6NTGqRM33qN9wB7XWZbOspyZLTX45eYNl2M+PbWH2qxNdqu4t",
+	"8N8D08taCP0GVzRfujaOIElpN4QIZmBewg28EaOytGnmEd0CAGicpb8T6ywunpW0jnI1wX0KmHIJ9rF2",
+	"lW1qqdSq5A08xBtzdOj6bsVB3MnM4fVqV4LvTOTl7n3D/nDeOj+bIRtzWT9t0CJkhRyX6ZXLTg0GgAtZ",
+	"zlhMZVOqbfPAKJcxeAMwuNuDzERBwAe9bZKiocuLjOCK1YBS/9fv/7cY4VW4nd2esq3NeYYIu4sViH2b",
+	"hmi1EOyOqfdwOLzbVplFXXm1occOv48CmBDaSV3JB4+a8Vk3cH3cGKE1YE/5eIaeVci8SelYtbABA9pC",
+	"FCy21cSRDeYFjjccAkr7F3gpTHJk86pYAPdLrJ8AWWYtRUq3CxqA1hQs6FKsjEPT888EUUDo/8xhBszd",
+	"FsIWiFMw9kGcuuUzXoI3Hs9wa9XChG0m9TL5Vm2y9aY1aVysegy8SJ+ZGANtOHifPQua11xgnaUAfnA+",
+	"0ThVe/lg+JXzNJPVMwa3uMkvjY5egyQId4keUT2AXjg1agJacbA6kH7KagWOlta+YpZIALYFq/3+wfDB",
+	"4f6Cp8kPieAL07l3wo/vOPDxXVR3Yp8TNfZC0P008oiBNYAPKKkOyrJdP33SjTO+Y4DGd3/W2B/xYSHG",
+	"JST7hGypHby6FNUGuBVfGyHz0XYELA4H0rNmTiv4phUbtpq1B61WXHPDY3PDqx+cV+thyrTPX+HTDVy6",
+	"XW+/0s++sFkwTb7dhuEN8/equRbMqrT58gvhJQrGTewFPh4ghtbP9BtH7CF+GwCAQSZ8iT9ABgEtjGOS",
+	"CqZSnmXyWiSmcpKp+LN1yJnqjajT8uPPFB4Oy2KqG2u6O+hkz/xqY5/zegxuxBYZHwtPUyfsfJozBL0O",
+	"2Fva8WkZMW7lOZ2FsS4KEGBLJZJQwv39v/3Pf/tf//kf/um//8O//E91/O3m0q0HGtfnpmno9kqVYo53",
+	"A/+IbKUJvYHM9bS0PlFD5nFs3DS9EsrHRMuSlXKKIAE8kq1OqFfoUomRKaGSsD+T0zTfNxrwD8KCivFG",
+	"DYQhvLhUzoMI2U/8SK0BOyt5maoyHSvCrQWBXEwJLXuQyAdoRTJRgM5jsDKKIVwKSD0g+7n3fiULcL5i",
+	"wWkcNWpbWkHFc0WoUhloY6YEYt3yACRI+ASt60ngvUdFwhhFIG10Wg56oTX8KWwHiLhpN1qWf50w3tzG",
+	"+8RWKJJqjlVfpLffn3Z2RzTshTu/I7YTEirkSgBCQpGXjo2wwh64LXrF1X6GNe1F4Xdl8IUHa9FfntPx",
+	"X0HiF4JnWgeJAy39yON6NOcqLfUBi/WAJktEgTY+ZxM7ToBuPS9FccWzGgoLdpwpawTWNIvDCvao7yOH",
+	"2J/rHLSpgc/PRR3Zi/ZsmXWjGw0GqiUVcA965UcE5hwVjdtRy++JvhZ7ii5u+j8z0A+PoMbCmOCeMtQ3",
+	"g4OBAXiZp1H+wbXCj4dD2LSBUtbTi7dsYJdQ3MAM1h5CjhnUs+tCmuiMp3MkuXJBN6n9npXX6dhyZ8GH",
+	"fv5QfiUKrZIWJC9GbYAnehAvyjCGUDWi5RBmk+ZsnmZZasCBW2WsvuAZz1F32OLt8Yznuch6R7lN0mm7",
+	"iQkrqeIbyYpiFMsivRLFsbU0HDy6/+UDdrEiXsNfnL18MWBnYlyI0keNMpGPixUA0/RxpWZ6H3HF4i++",
+	"+CIGYDVPkkJvOn1+ml+h+QLemAHfUjwry4U6undPf7xH7yI3k10heOvi40sv/wWWqEq+UmyZE24fT04l",
+	"EWLNmYJW23KMXYsiLQsxl1fec84AAo2MoIVaLwJ8Ko2W6RT57CMHe9Iaw9Jl2oUMCsiCYqim7sRaIRuB",
+	"OSK+C9XFJtXnAC4Tq9gVnFbKs4/iXMA4Vb8zJqNMcJhJnEYv+6o7fnDpjKZ80UQLSScaooaQkgdf8KLl",
+	"ibEqwrTxeurxkQFaTQYmrkU31I/J4jkTvMhSUVirv+JXImGqTLMM6GZUxC6WaMoD0U/oCRgPniQEfcLG",
+	"DXyMYl2lrHjIxzJXy3kT6vLMMPFgIw2sKnRQAYlYyS9F7qDKtN8BRilLnkUA7NLydrLME0WhiM7gQc8P",
+	"tpMu2+B+0vxCfhhtlCEJlM6AqwHiw1NVmUqfu9mLYPZMNiwmPSC+wc3hzs+O7vzsyDmnR/vv//G7d4Pa",
+	"F8F3g9H++7vhxy9aTEFGrRitt1Cc0qPfgXUiVSOMMO/k4KcxG/McFo+hm6bTMpfXRxQ4BYlN9DGeFuNl",
+	"WrKLQvBLtAnksmRyIegBqwe5ACL8gSKaOUCRlF2cxiaqr9dsuYjoAWteSjMtZO/EqRrh3/HdxqB5/fuM",
+	"F+uSDlCHeabwGqNCzg8in+TlGIylAEiqWVn0IqBweBbzxYIsrHj9QOINfy06FCMeab7Yq3QAOtjdAb5Y",
+	"wNDqwVlIiPcCIw559bGIMJSAzDp4a9LvoLkXigIo71gWSYVAmF4dsLezNBNmI8H6UAaXjePNFlISVlOX",
+	"rbzCzYjCMOIZbSuDIBD0LZciN5DTSB+SdtR0Gc6tSUthuYAd796BMLuieVD7ZAhDVdnkB8MYES8Io5NN",
+	"Tz9McRnwMqzx9Rx88BQkkL8eqeuUgEoVqns44i9EJq9Rvpkd4y1jEIa5JC5IvWc7/c+9rGq6Tde8yIlM",
+	"sLYS8+BsmXA95UYEgz4ReVGltCwHXqGxv+Zu3lxDTd414E9Stcj46gXH5IsAH+NXPIWib0RV7qJE14N7",
+	"TAQZmJyXSvRbl6/gUUAoibw7jxJpBADD1ltxwE4x6LVxx+hrWC5xb4LLT3kra7B9viXUVkaLIm0zU8JP",
+	"6Hyhp+GCc3APYC/WsQKOuvGK3YnnMk9LqWsYmG/ju0fswcOh7t5wMHzwcMCe+HRIY56Nl9DLsVQlGdTT",
+	"8tgBXglArkcG5Ief1bMPM9jGxmoaF0U4j+6Zd5CQ7bBpcAb0yv5Il95Qm9QXGVhGJsKbW2PgDRJxTfN+",
+	"S/5MP0lvjOY9bGr6he/Irnb7sDxqlI0gW286UZQSMW6ytsTb2TkglGYzq401386BRolMLsoLcaTprs+y",
+	"PnpMiLhn1dmy6elcjH4n87XzeJ7OxV/r5wzR30i1Qk6qlp2GVGmYAaZzBbdbb7bB5ptIsq4+vlFozv2x",
+	"4vg7uAmJE98YgmymaAuzJ9i9U8XD+4vVj2ik/JVRVbxIXvhCoCJDnT3LuzyH6kugYDXcNqunVXCeWyNW",
+	"aJLwblbmHG/SKNx57aSxZ6wM1ndFpDRbDrcNYkDpdQL34QZzsP2+IcO8sV7RbfqYzFHVvabVejKuvaDE",
+	"o7k0N3BeFJQNtpKDs8eJsVHyHjommqwHCSkbLhXDegSEiZ5cm3rHZw8xeIhemqNLtrf+8PEzh7cRpHWE",
+	"KkO+RSoiMp4g7GJklsC6taNu1+3VG/xp126DzWynLjFR9E0pTiq03hDP0EzpTAtoQDYENkwuy3reDHAD",
+	"N9IUPHM3/QFZQxAzSd9ZtkbDK6NLMttVS+uKnSDudxZ6joP29mhRSw9aZpw5T7Ug3jBThOdpaCBDb4r4",
+	"7W4HRpg2KAjWxxyXs0KomcyAac4421qPkn4o9+94cflcXr+1JdAXZ1RI151u04luvP/1TuHenQ3Jjs2m",
+	"425fdBYdYzYoBKe0OTdRSMxCad+yJg1txR/MF4sYrVUYEY7ACUhjA3uTAqJNfAcY745YnMlpHLE4SfNp",
+	"ybNL/bfk+v/XYjzjpf5LL/ksJvfRvpoDexbP0tUyN59KkY9FXsLHAMrCF4tNkkUP97/i+79rjIXS6zG7",
+	"VHO17znibCOaKR+U+lasTpPGJWB/R3dOEzvndZGW4mWerfDEg+P7JQkNe31+9GBdlPUFV+JNkQUH/7JI",
+	"G498cjE1dAd9YZUwg7UuGN6iJF3IpDklIIFVDOigfh43OLeSZmZex+uzUZPNGLlA898oaVK9NwIDZoIT",
+	"MKCOvkxV2fiDwzi2pc7YrNWFSejYnH2tpNttU+xzOlmFedkuIZnDbM7HeBPJE14k+xTnpBqGoCJPqMwm",
+	"ERL6MDGjlduMj6Iee0DfXl7wNgRvQPpZ80MA2zWgQOxzXUC8jjSrjeutKYbDqvZ8sSgk0FOa0i0mNS0Q",
+	"U6kFuygUMLf+5Hu9sD9GWmIaoKzW+AbspIZWc7RoASRwUchkORYIfaFs4bUZ0QeYXJZnzjrvREszgYOx",
+	"QjSQuRiBVxdv/qA2LQxzADRInqnIyzYh2iJeWmWC+O2SZxvKMHtx2WgTm1OlcYMXc57TXu3fDkMW12yk",
+	"SoVRCpB2xaa2JTut/cYgFNKcxTgc8TEgQtHm4OD65lfkTT388EGvN84cZ129xUjYtkm3miT65wPr84H1",
+	"J3RgjWWxaJFftyZ8zZaJrLi09Tb1ClTqpkW+zMfivAUzIvIrkcmFue9FwGUEDg9dGqn0AD1cFjkEfGEy",
+	"vjHPc1ka6tJjFk8KOY9b4raxZZ93+ued/ke40/XCDk6t1tU8E1lbjAc3ZgfQ7gDjoo/qp988fxkbul0l",
+	"5yLcdZTpzJ32tCvwMu4K1a+NZ2leAfW7G7MudUAfB2M5r5iZHz5o6o1sWUoLrtS1LJJ+t9sF+RmdDHz4",
+	"8P7DdddbSKhxLvuN+/YCN9orUXG09GMlL0r9XbSXzhdZOgYSMUgc0LQTl7laXujJvjC6TQWbkhM+Nra4",
+	"UwAhPU9Vuf/GvUxRwAgO8i4NLP7J92Sf/hhH+tNSiQI+oZnrJ9/DqHyMB+w7vXIWhZwWfK4YpIcoJUtL",
+	"duf1s8fsy+HDL++GEUEGuOuti3teh36mK/5Hrv4m10STZ68wSJPuTQvLi3ZX0841dqEuX8zn+8Gfzv1g",
+	"SytYOZ71vFUYFaC6Q1eAkMcR8/feEfvJ9/aU+xixn3yfpNO0VPAnqQ3wt76Ewx8qneb4TVpmgn6j6L80",
+	"wc+0mfTf5OSEvw3jMnwQeQmZpJZ5+mE0xwr13/YP8yVO6kBvOGwA+h3xCwQzNiLb/Y7pVeB1TUuVhu7h",
+	"U35vPqtvn9W3Pwr1rXN+Os52nKbNrIW1DsxFOZOJX7s+mPeivZ8/1f9/9ea8se7fLgXSg29fM8mCGxTS",
+	"NJo3UbWW/eS0Sy69becr62uJV+h2930mp3WRow/Ux47LpyEgtlaO5J+VlX8Yysrng+/zwfejd6lt4IL+",
+	"wcV6o0imFjb13/P9N8Vmf3aYf97d/7B3t6PwqnczucQAh8YfocrOH78Vq35S4x+I0/77g9Bhf5r8aN31",
+	"dnb9ufRWxDqHPeKzGuRe63rii8UmWKfPUvizFP4TksIZx7Ex7f3dbAS500U+enO2F+nP33yL/56/bZwv",
+	"vbfJaH9mBsaUBrMPHo8ihX8Tgc7aorGo2wP9kKxwe7s+fB8tdHS3iR9MsOeOMz+E4QV1oKw+AgjNa4mm",
+	"bd4vL/xhUM1o6mUE1XXB0z6ZrJe1tT0z67oq6dZLVTouA5NWE67PPjmp8YZhjIZL4+VifsxFuh/EmwaO",
+	"WKnok0v0SF+41JH0xbmpxM7AbSTfcMnJP232DdOj20i/8ZlH6DOPUD8eoTn/EKwkz43rluZnvplOvhkt",
+	"46Zy356i2IrBC/rj1/jYe/+5/XRukBALrpu/N03L2fICvO6SL1Kg5pyK/J7t1Ef/dXWZLvblAnf2/kJC",
+	"vKjVQ27CfvPHzQazS+KSddMOkTk7nPVNWFRemRQKPzoqlR/dqP4R8br82MZuC5KZLZlhPtOn/BEsh225",
+	"XH50/diMkuVHpx78SAlituI72SYb4MeO2xcRTDVotxUGPxAkQQZgExy9zBJDaZBgpmeCVLILMdYV4LvX",
+	"hcyn7FIAibm9P0AZcE3RRaB+DCmCINdYsr9csN8uZckNCyXQzPkURLK4tPRzaCKI5ULkceQ/hUob5TYx",
+	"mVRiyJAfm7dmPJuM6FWTpMB0tNAyTOaeUYGuSBUzOFZaHbpxJpVQxyyd6LomPM1U84O6doXpXvBWAJTC",
+	"XLFMQrONVPXoTCMWax0wDgACWGFjFYa4uinzSHCl1m3R1+O1tDopUoKZtGcNXRIJU6nRo5AvCiEKk2Xm",
+	"JR3oEfKPpBpt5x1agf5MYQ7yiF2IaZoDsYCFWJDJq90qa2w/ut170Z5dFD0tPbChXuK78Pc3PJvA5/eA",
+	"ly7TrC9ZSdW3USLpCw2BKSxyE9VuZNkulVcrnQPmsvLZZiscoUiEq784thektIzcSzbDkVzm5W3Q+31m",
+	"nf5sLfpsLfpTZCf+bJ/5TCz7J0Ys+/nO/0dMmfqnQk+6xe1zHedjlwK6Wwf5J3COn63PMgf7D5BYHTAw",
+	"L9uExVTFdg3FLM5lLmLidvde21lmuWAh1U+N4JSE2/hkgrfTQpR6cGN7asCBofubi2u/z4BtN3dZKCKP",
+	"8fKskJ1Of+eOaKwhndTPZJaW/nBCGnMogNRFPzkpmTZM+aBLQMkDdg5JDivGjzsxxJje44v03tXBPZ7M",
+	"0/wepXC/973dGx/vlUKV8d0I06bhYau1VJn7UAO40cnJBC54MEw9L5yEzMj3LEgDCjHbjoqy06a78gMl",
+	"dnYp/FzuOYzUDjdAkC2fJ4lImnIYh4u3DsyqJNVs4t8kFFZTu9bpyt1X8aByi5PrkA161FGH/SOiVb1l",
+	"qtRkWUBKUboD9DD2/HjJVY2pqfWy59miwvyWbv2tbVzhbdMseznZO/r1muSxVKnNg/++asTwFoi5fOsh",
+	"m/Oko0UeTndzTllHJ+uPWRu5rOt0uF7W7axdqxe0n3evZPwqFdcNneT5qOSXoilQbx1rpzVJNnHjJLWk",
+	"fuYmP2Av82wF92LMCa/08cqUEIaLHM0Tg97kotcinc5ajhf8rZ5hEC/yW7SkXehcz1a9RE6IIoSkSIY5",
+	"f/Auf5fva0VtBK6LOIK/IZlWjfIWnoCLtsnCpbUSidmTXXZ9KnefxXJZFjy/BAQlDzRFzqZA+F2wWF8f",
+	"QHWyZOP4Mp8JnoQ4SK1IQlIliECc8YLytxq9iB7zc7wvpMz0sApF+aWhbEzvOcIMyhCTaNOkUai/RwED",
+	"ZRpTFmSWwNcb6673g7huj7ZOdQSRDV6yqOqhSv4feSWKq1RrpzN5PXiX+xob6FnA7J5AHDVONv4Jcw2s",
+	"9BkeRXbWtLDTk6BXoz9gPdW9t7MVKnhvZ6tXpu63s9UL+UuqHT48o/rfzlZnpgn6Va8Vb2erE2rI29kK",
+	"86N+TU3pJNM1wqZFSpVfG0RnnTt2UTZZ8kJ/krOI6gsE5KvD3CON29UiXutF0tGjIpOHShZJ7SBWfvK9",
+	"NYK/PC3FvBnwPzEpHdawEttB8FHFWH/bcEKlNzvXRLJcZOmYN49+sRRBqlXxIVXgn8hM+oL6mWJVs676",
+	"n+qHnoiSpxkEc6Q5z0brrxGYkyPNMnYhyKkaXoTjyhyCu1hkSlSTiDcdM96B3XDi6RZbKWWL19JkIeQi",
+	"aywxCPdoUAX1ZcGmxs/Z08HBowfHJvkkWZYLsYBUDZiOXVH+hoaqpmmb+xN/M0MQ1Hrn9Owlu3/w6NH+",
+	"wd2IvNBaYMpcbNmQfianc64uPYOT0x7XvXSaNGtKzXtEX/hvPwrjJhD757CDsGWNEfV1vPz7RvaMnSmX",
+	"uqWvZSaaDDoL7hx517K4HLCYL9L4CG0tCpdKCZnX4fBO5mmeqrLgpSzUgMWQpdh7nI7YxQJ+JFecVhhA",
+	"OIKFGb6Cm665NuhnF0s1g3LyRB8PhVxOZ0EACLwRmGn0a+paiEV8xIpljk63hShSmaRj6A2TORqiXB5Y",
+	"TDSNvREfFmmxGrD4Wh9rupXTaSGmEDUJLgbQiSVTNoU/qjAFT5UuAlL169cxZAua/9ulyMf2fXx+Acb0",
+	"ciYgn7MJ8BoAzkNJCF6h8YNpEBeMfiCNKcuYXq9wZaKzMy1hKJVvZ+KLVJ/hekb2vBjDaE+PrVZY9Fjt",
+	"RXvQW/0vNoRy58jeES96LZ28Ot2L4K/HVB/87erUH19hvfrPM6pb//2W6oe/bRvgfdOOYN1uEv5i1zrk",
+	"ifhwim99WT/Xz4QyWKtaPGhj3g1QO/RtRKukXBGxIbhc4GoC4Ag+Nq50OnXD3/R7PMcitEgGSylS/vcw",
+	"2XT7oKFtxnGsBf5GDeTjEvn7OOSMWJ8cR28doVoTzEEcblnJM4dKOIy7voAqz+vNTUOcT5ee3DrZnNsy",
+	"zU2M7QOnCagdgo9nbqN5sCdsGRiOM3ktEr2LxzhQG0SOkgTuWr9m5bZTDeoNCbru3tFBjXnCvEWVBWsm",
+	"Mgs7mLtglJpPD5iE7czKPptmaKPsymlhHBYtLgp/bDYo9Kij1J6DarvTOVC7s1bh9titLoFAqbbsIWs9",
+	"rfCULeVjtDdLVSmRD6zrxW/wMf9N591e22/7pP/+b5diuXbIfqkf8t8KLgSdW9k86L+tehxhc298KhOF",
+	"TcZiggFw42gSGez5Te2aysfgiLhxkObn+f+B5r914nYpabxR35moMYCJ2tn9DWCWKp5HHhgMAksy2hUi",
+	"A5scsDMfqUooVWevtGYK8zxZfNN8pH8LDawW6wevgSnjb37/r2zL/ub3/5qhCRC81eezFLCfpUOnocnz",
+	"YjUy15xapH2SqLC7iG5rbQBBD9zzHuLdjliag4K14AUvib4Oin2XM+8pyrue5hbcOyDjdy6q7ZzI4iJN",
+	"lHtbYTurXDK6LWbMPV3Pde7rgo8vhQEf6yny76jQTVXy1UA3FR0nys9up4JUW4gh8LNtGas+GB/RFCQT",
+	"EdlwhnImlH/p5Nk1X4EvO2hmYC6mpbEX7XkT2cq/2ezqT6f5aX6OpegPX69euYL0Fy+gML0zPAmxmT42",
+	"5x+MjW4058WlKBtxeDBtCN3ybLfjGS/4GCwBZHMFo5+FB3Bmi+zC/XuYsEOf2OygyQLsNziXZTpJx7xs",
+	"tZJt0+ag1NtsLoCXb725fqkm3uHmbTa7e/NFYUH/tAPXLokoEELjbNmG07R9eLRRD7ZZJes64Zf5Q7d/",
+	"m2Wzrv21RfMDdGJRpLJIy5Ve/1eiUB0dMI/qxhUC4aSpbph7sRtN+tU6PkTbmGA930aB1eV1G2VWp/wG",
+	"ZWr1K1lmIhmBe9xHmofz8J1xxMECie17saN4g7gWOLFLNl9mZbrIhLL+E3/1QR2R06QKOWfzNMnBr//m",
+	"/HHnZH756EGACj5oRgHnyagUqlQdsQIeBEzZ1kNISS7LCK07/kNaJbHp8TFyDlWlXAbaFWhuQeHoxeJp",
+	"ya4NZF3hiQza3bLIRcLkZEKxQRQvVUbsQutmQVGkjVxQxMwSU6L3IGQ+IxBxOBhPxCTNhdJ7bM6LFXTn",
+	"go8vlwtnMz+Zy3yKznXjeDc/4nIACMAd4zP0o8D4XCAwgzK93I3Q7Og0Ykc3SIAFVRrEwlSU1hgPcR/s",
+	"YkXoDw/I6eMByJ2VKqYF74wrQlRgrwBSERmwrFyIvBqgiNOZEm4MfOW0HirIB0A6sGkhl4ugARhtkGtJ",
+	"ij+iuo2dAHRN5+sY7Yl6sFcIwE9dSU7RLaVkGS+mwt5GOrAk9abrUYTZgTFJ9YFwndPoH5OLFWaCYgiM",
+	"qwYkMLergibHWxIQXIlBeANThgvrnUzEuAyd8FmqSmVy/+jxF9d6ISCgJDDoIgmWL+O+Gnzly7l9+qLG",
+	"zXsmlwWGSri0L2qlSjEf8U1S6K4xN56VvNgSVes8Cb2iDyA4qL+v4xuRJRAiFLo6DkyQhfm8xkNprcJU",
+	"feNdHMdgZ/YGXZ1Ivja0LruzOfgVt7uJN4Wj0Mj2BaNgI3rgUfojbTyLBQRQmoj+RtiNwgZsXUPoJ0Hi",
+	"ANQyvXuAc2NSdQZP1iP7N7WvJ8zGG84brdxtYDEm9U1PUDQ+3oHarLvT4BVGHh0H+EgnrXNegSr3A3B2",
+	"ImtaANu2Vgv16cba3AKGJPLQyXbsW1ZFKfSl6U2elm0Y/ZTuTxAcd+xb7ZhDEEGMyyTVhz1aisho5mHQ",
+	"jJnI+8pc2Xpah3Qrv3Nv649ntgTqDgIU6muckIgYwNlvHRIz7igX1+69ygiFmsurpy+enL74Oehb16LQ",
+	"6s6Vw4b2S/Lv6i1EWaw2rRloP3hu6uxZYyHHArbMRgNEFBcbvFONMqmNcHPvG1pYrT0KZ7httePyeJZO",
+	"l4VQjTDzsciyRrHvBvxCjPUV4PHJi8dPnz9/+qTfIAMipalkUF+oaKNu0sPHgFcri1SfIlxdgkqr9KIC",
+	"tuAetQa01C23X7zI6fVqn44YH49lAWdVKVkhxiJdlCFcqWcDTJDD4uGwxZQjkpTnKNXByA43abxAg7RZ",
+	"kshHMaSHoZT2zioL9uzktDILVqFugUc4/dk176uHIW3JNkV8tWURuHb7LLp6X7uoZBZSn/qjtuKbVp7+",
+	"B+6k+LZeAFhnBGCuAEd7bZFkSd8W0e2+1pSnUK13E4T16FkD+sgjcxjUSj+r2AYzr+NUEQ6VWVY9KyRY",
+	"YEN/zsxPLgRUCeRY8q6ddErWjAwugEAPsbvglhIlQ8RI2TT7AgA6+hfjFoOqfBRRR33OEKDFC4kethLl",
+	"oO8wjMdCJP0W8EYDvMw3k19ewup+MkwLWIzgp589ch9cE4ybElc9w2t4Wt62sEtLikNhBte4hZDBhm0t",
+	"5uj17URc9fJiN44nE9wR6S8pKxzr8izyzmv/pAvXjScXvMnxhsPrWuW4qhwPFVHfrWO8kmleiWys5jhq",
+	"XiGO0svEAKT5sgTWoWWhj7uEr3reWKpGjkYMzNp7eEVp+hiq2q8NcKaib1dzandfrGQhRii01l24SbRZ",
+	"zddwN7WcCEW6CXDW9uoMX2zKgFeKhc+ihrOzF+3p6QGzyqo1d4Mlo2i50+qfAd/NV8257eSWzGowG/A+",
+	"dcBvjx2mcB66l/dO7WDmVrdjK1i4FmodvRQtcZSxA5zGEYvJZqz/tFFm+gM1YqSrjgGwQ2djRBqX/spe",
+	"MkzsuzIcEKRLgIsLSB8jEBhw4FYPfigdH7aEdqjoEUeF1k8wRpFiZAyzgC0ppG2z2o2+6lJr0xz4I6GO",
+	"yCFcrBef2oxP6woTkQldhoFrp4rF/38Eq3Da8VWfE5SI3paw1Bg4KIA2sjKu1zNewjUcmUhgonvgpoFh",
+	"tUUa4W8AH1JjvK+irfOY6d3lxp/GuyKnNpRFeJI0iCKkK+pfkJXglU1xCSmkqDTb8z6b4lNIATxwdi0K",
+	"luo0n8h6P4PF8X1bGNnIDIevPx48ajM86zf65dj3iw9fDYkRurt1u9PYe3nTmDas7B1OrSz4VLycnJpG",
+	"9/Z2eIAlPXbjZZleCQYvGNrguXCKPXiNFVbXbITL+Hhtj1/BQzU7Gnzbaf/3b6rVKVZNLvRixYplbmCe",
+	"PhMqQAhMvPs1cCMDOYDtaqNvVktmsjHEmxAaNBjS9BlQNIcABc2mB5sCRiFGFNIsNelZP0A48e2HBhOP",
+	"SGtoMPj4L2Q5g+OHXCJRhVDBuMcdEoqQtrz0vgN8R0qXT2c+6MnjZYIZK+hcXsXyEp0hXQJtP7WimqW5",
+	"MHynqgJQ9nHIshzsNabMy5LRxWrdKgfiKmtPgIU9k1nVVdRPvCHjZINoM4CnNY3x4WFmvCv2h5bz4x9i",
+	"sDbgPZKOITW51Ai2k4hxmghyIAYE6t5cHzOg6LhOlYBwxQARgnYikScsLRs3fLsxMpjnBvziHTWThdN5",
+	"77pljoueXwq114YPE4VaK8wDtDiJWsM1o1zkQACA8Wigh0O9X6UiHmY7EL7XE88+A3TZIGkb0P80Xrtv",
+	"FI5fX59p4m+tY6ZPsxVGBCQ4XN0BcpCnIEnH5dqNLPRTIjHwiAGLQbaM9KD5DDdjd5T6Q5nLa/vKNU9N",
+	"6IUlBIO3LgRDKxqi65xFV88OFJmWQUkXYqSlYlthNs0gEHKLLIngdI5JksZ+OQ422VKYwU8aU6uW6LYA",
+	"3OH0qgnDxYMUSavJ1YAHjL4iwuk8uhSrOPIgAEQHhzNxIVTQwnQOfK7VFqZQvHfB9NMiIJIxVnM1cMBL",
+	"YBySkwlcX3GawVKbszS/4lma2LJtSAoofki7QXg0J8v8uHW3KPaiPTfd9gPNmP/Zjrz9EkczeMb0fX0m",
+	"VYcaoN1WVVu6NMviWZqVyPQXMB3eCHXWxttsSCaRQEdmiXKhT3tVAFremsCaZF/ElkqrhGSoiZziWLAL",
+	"Xo5nA/YMTqPgFMNpN8k66RWCSnLPK0NlpQpFTCPXSEs/960pKY5YrBtZsSdR4ZZyayyLhFboMaYXASBS",
+	"kip+kYkE45aMdcq87IocheV5TSfdCPG8VX52WQDDhP7GjKAsDOA0zWHNU1NToWLit4LjZWSuBEfAATCG",
+	"OxSiN8PzyaeGCDarHhZDoW5Lq76cKmQ5pzgz4rnAu0qJ4EykuTItvxB681v3QhjoRKXuYRT2nkvNYO8m",
+	"XtC59004yHqbBa3ei/agNX1jpWBKXk4e29aYb95gq+wDtnXuFdOCSiENP+DL9R/OoO1ntunme4QN1vm1",
+	"cIl30SjDE22kuy8nE9roWigGEDpCres1yAFjXlxBYndz0ZjwNEsR1TvXN09WCOv/FfMaS34La+1Gk5J7",
+	"AzIBbNI5nzZdvfOSj8s+BgZ4ztg8Sz7tiTkB8HlC/BT9fDEln65Xs6ZI9F47QKZEFgu9CupvmvJzPnWB",
+	"17UM8KIvYBDzdfR9miR2fczfgLRMYJRjniSx9Y5Tj7Q+sgHZRdX7RjzAprWuJZ1DsyXoOlmLINTdPX2i",
+	"6qQq67PLYBd6V/Cxu3+7MiG71bZLC+M5n+42f/o5n+48eboRCM1yjDs4wzRiyzz97VIYvcBY+thp6Qw8",
+	"tOUKmfnBoBSUFN+LIxd3Ad5yQw6aSHI8VX6WBTC90lNqwTE7mIuY+NXpqz/8H//r3/2z/1jl6e6lvSKn",
+	"/OEQ/vnps3uD93dqfPPmt/dftL72viW1jJnQGzK26RPok2dEP+fTne6EHe8CdVnvFeh0PRDdoDhhDIyX",
+	"6quZ3drTteGSfCFEbtypqMJOXCY6VKe10g7sb+Qh5sr6XzG1zYzn7P4QsAeMT+VNybiCppIaXm1qvzo6",
+	"TOZejK9Lwma4Lo7JhhgGLpdNEBviLWio3Hc1rG/rFuqWBSpt89aqj0HsiXnWe2/UTn3vEbsDC7657ZlX",
+	"mTUONBDgi1YqNLDipI683jCCIPczWIQq6S/NG2h+MswUen4rlzbMpUkmAbwkpHQQ4ApAGJ0DPVybVJp6",
+	"F+jiB1vTq4kPCzEuR2ghSueidQo35JLbrowtQmcsQQzG0ACDJMIUtmuCj77oKXLP9aP6KPI2aqvd1n8I",
+	"eCRtT2CWL0Qm82lPbPr6FBt0B/PSCxpH6jHcN60UlpSpjedgMqTcrAYyY3j0nKGgjjdp9Qs9K+ScDbFA",
+	"sMAviykmYpXsq34+IS98oovY0c9rg/tIHxqiLDOR+F6o9eCZddkjaFytZ8MS6EyBkEaGdh7rWYbzzLie",
+	"iT0b/EbN3imCi7aKpNpmsKh26vTWu6AQapmVbZ4x/ZuFosMRjVBjCTBkSVjjHpWUBRmY1lkQaMwUBQhZ",
+	"t3y/5dPuyzrf3oXVg36jtTl52XNSTZQIRirgeth6UlXP/Fe+CxGoPeeC56orT1A/B7iayWsFeLaK05vd",
+	"8dzudwe9+mLjxtc/uoXrzYrJRrc7BBYqzFflYQmdMy7GEPYj5BaGzFfPvz377sx7OC0xtVUul/lYEAvx",
+	"LQRURnulaALEGIINZGLg1VxLdQfwcpFsrAzqQWmUzs+cHlMj4zkyjM8YfkqRDpgbbK+/zydgSXUHVUsm",
+	"KM9HREupMumheGo6gqyUtIpjqMAE+nQwnk4EhFK+on14h2oQBOBp9bSpadIb1LlAL2u79D3xtPH6Sq8o",
+	"zg2Hno0+QumsEFLqWaHbYhv6GaW9JkIJ+vMbvxTbDYjY7p2NCe67H6Ma9F8fLCOSYt1yOkCIwRuURj1G",
+	"b/aIl7Ejam6OU2pCx2wk1m1VG2kJ6K3Hll8I0xogH8GAFq1DgNpI9Cenet/am4te+rr19hZkRiFIJIN1",
+	"RbVQL3h7QUxWy7xUdHnySjO3p2RJ6R26Ud3uuoT2AVC5qlc0OkYxr+z2dyZAGrezMqEm6sVFeYvBqIZe",
+	"4iYvcTRy0RCaCK56N4iUulH7vBU9YJhzRl8WMHav9ArAJufyGsw2jkyHOujfXSH1GyDZXZzUTQOx3NqP",
+	"6vu2MhDViatLw1CQ7NLQZ4XXru19pw2HdQyHKl0B35w/Znp3RCwemdiGN89PnxzTDk0UU1pXvlgxe+AY",
+	"szSUczg8vH9wODwYDQ+++fkvDn/14O3wr7785aO//vb+dw9f/PTVV68Pzjch+vETnv/5T9ZhnHQXfyEv",
+	"mpiuDeR93cT8Ql6c4MNbWsjMO6hJ1o1OrTFVXl7CkMHrN/LC+fbx1tUYZ3z/sPH+0Rqt3VYnnhVEAmJy",
+	"XhqDFuJITJrAPtVboE2PoSdUDiKQUzVrOehs0nE9NOZJPTJwGS7lYnGDe9Nv5EV/9pdCzHlx2e9icplC",
+	"u3pNBKbG1SqY0IpEJvMpIM2IomcmGC3pXnNAVbfebrw7MT5JrYC4eq6MIRrMORNYfXlpGGQQNslOYC5g",
+	"/RQ8B2uTSzd3JQrIH0G0b/hmb3IlcDWc0eh1gi2NAloswV6+55YR3ABwXfTTQn8hL17bUmBl2oJ+IS/O",
+	"TFkfbbk0uP3UiQ0lAO4hpkQmAJt57a9/veZJ6PRZDZXzg1Z7tOfWE+5Bu7ZNk0l2uYUcrCsv8NletTxR",
+	"GAxT5arkb/W2g8uJZW+aUSi6oOz+U/sY3lQ4ma/xbWVvFk4QrYMxNDsOII01Ck4vHgLHFZDM8c+fukTV",
+	"aq7uwVtxsIuwc4omXVnOHKzgjk3HPbwbbj7qjH2Pwh2J/1BS8IN9/YGL2STuhxoicRuX4IYQjdBz1eN5",
+	"Wj+bxW2bt/oHJoeuq9u53/5CXrzMs5V/xaWvqrfcGzgnqr6Czigt/ewLe52oWMP7JDg2OBtjRb41SG2Q",
+	"KrcXIaOzFHai9/GpWzIXdtZUARyDxQ5Dnnp065wefSH919Hg14dwlqTZriE9UOkngPW4em+MPsGLxI8A",
+	"gYJ9ynjexP/VrFBaduWq6qAIPGG0i5yAznGjSbiXq6ZLU9HK3nU/3+Zv8NbWa05qCwRNtjQaa0Zx99sg",
+	"4/mn2AZbIjG3vChvsVQoegZt2ArdArQcjbGMomQCK5VLSN+VQ+HBlw9/upb/fsurqbvzdecSAkXsNT5c",
+	"zzscatudE7njFbvz1br74+mTnE23dTDd4qlEcfxtZmOM/ze7ERrYzJZsjjNrDPy17c/BoSUL2CvEWOTI",
+	"4pTaJJ/mR5NV7OP73pwjARtCv7S+4VDZ/rfN2W6X5c6XZFv8ytBcNyN2wF69fvn46dkZfDp0rD/3LdPi",
+	"g4BclG5Jw+ggOozuRw/er0dJtPoBX1nfInyyTln64mxp8ubpT8+MAUJ/eGy51uBWbxKQN0yjvqnShz6q",
+	"+GP7wpYG4t62xVSNMMSsXcOz1/hUsRgfbtblMp5Pl61k0OZXsE3Y6wk5z+OAfWI9mEpvqJnMmmO7DcIe",
+	"w1YaqsJ8rpAkIhA0ae5cmivjfFwsBC82Sui6WBYLqUQz+c1Y5C2/gIO9xy38TOSJuYIb/M1tIVZorLyA",
+	"8croNQ+AvWw2M/TUrqP13wueq8wl5W3WJtvH3kmcbTAmZDqur6THjhwUTW3Kh0erev68PheR6pEBZPvB",
+	"CDYMu79T/bUSecIlHGaz1tx69HZoZcQt5sOaVc2QVPZaOwClUfrXxFlHzHEqVMQuVhWqOPRR+FlxGCXj",
+	"s6wux+AFAK6CLNU7NsvkNaQaYP7Y9Dru0cjkkmbcHw7r+9t1aw11zTGLv9cT+jFGgJQ3lAN2glFAY5mr",
+	"VCEHayZKk+MN4nuhyIgl6TQtFXhLIxYPKHfhfmzLAGsrxPAoDCIC+Hchl8DFgdiK34BVH7MoQhok+JXn",
+	"SJSHdDm8AEmY5rxYQQfCkKC/+2//3d//T//d//O//4v/+z/8k7//N//k7/7H//C91gQ+/r//5V/8/f/w",
+	"7/7un/1H7Gw1YIhSzW1nnDNjvWP1nWrdvQpvbHEkSN3gu2H/d//L3/3P/+dWUVlrxvhFNzL5YmXYYSxZ",
+	"g2LjmZSV/Wjj2TBzULAPj4Ezyaa2IsdvLeDYHtr7sZWxcZrExD9DLVIuk4RL2qnFb7hsMzlN830zBz1B",
+	"AXd+dnTnZ0cBNOAfv3s3qH0RfDcY7b+/G378oi2CrWp0vU2LdrB8b3oZNFrtpzdT2l4VvI2B7opnS6Fs",
+	"gI5/dlXJwMhH5R2Z8RETH/i4zFbA2qkLAU3RF9uY8/ckZ9iugIFrrreIFoEgmIlOymS3VSSJr4u0LEUe",
+	"MSXhJOMM5w2qi4fDnyIZxIn5Oqygei+O/R7G1S6SYzA+jtmFKK8FOnTnunn6O7cPhRrzhUiOGMcRBAPa",
+	"u5y52jm8QdOmFR8aABiQE3pLn84Xgl1kPL8csFf+4AOLED7FiZVcfFjwPLFMEma/Gmm+d3B4/8HDR4Yf",
+	"4WjvD//l3/ztf/rv9UqQuSAsZpDn/8GX9atD/13TrnQ2Vofn2ibFV2Bn71HRCJKne9qGBZDpe+tU7tPX",
+	"v1EyH7zm19/Zs8T+uq8u08W+XGAX9oGzVAsWPRDB9iFilRuldb/Zlbbj1vlClqyUU7x6Bm7kDe+cL/ww",
+	"AzIH2ztoqgxNTXgm3H/YvYT4/u/ef38Y3f94Z//XJ/t//R6/uP/x7s/u7N+Bb74//PiP9REA3zYJ/3A+",
+	"TWWDF/THr/Gx98HMpvMFZXVccN3MvWlazpYXg7Gc35N8kcLpNhX5Pdv2j/0Xhndd7aUT0eP+ZbbXnRIe",
+	"vulFt2OOW0NJwik+rJ2sfWSGCVr/m9//q7/5/b9u2uI/unm9zSt/vx2OjzcZBHr5n4E/pW4L6HzXfza8",
+	"yXevLJH/ih5t9mmbxV6Iq1RcN9w4LAlDi7ULlhcc0cbu1MLcuo7+1JKS+kaGephrb9ubsV78KVncbika",
+	"z05VB6Okt8I2tfQ4W463eoIwnIqtxRlh7PS+X79Yt3PK+guo8xo9k0rkz83TN0QQWVW+320cnu4XdlhL",
+	"y9d4QJilupsjoo+o+QRGDpJxn8LO8crpHhU+w1zfDzKeY1Q7ROsk8zRPVVnwUsL2CGZsuNUNebu98oMp",
+	"v8ij7ZFkUqor64Ix/pcIyfv077GhMoyPmV6c+hJKy37AbqBNd/XL3/5/VOpjr5r0s4H+VIlloTnwBtqP",
+	"Syz4BMz1+Yj2FcKewW5vpqonivOZPg+fUIHw4TR/bQqFzyemZHzUFv9jUOO2QSDeTP+rBvKuc6p0Sabd",
+	"y+FPIoDPzB5sOEqXaOIK4/cVhk5CIvdjk3jTnqPooSFrrMnwQG6oikU2FOCPHmwlv8/68Q9Y/5GJ8sTE",
+	"NwHNf19igqAnf/9v//Pf/td//od/+u//8C//0450CK/ztZiUfsIn2ruSadI/VpqqM4LIfPZkkfnKiiP7",
+	"jqvTfPUrqtvryLlQ5U1O4v6Y/j8qLfcG+PotMO1/vCp1kPfFH7Muwfcrd4+rLKkbx2N2MXsIkD2KAAQu",
+	"kL80TwWWyfXsVt567k3Wsj58rBfo49YgGze4UrsbcgNiYi3aIcAyeHPYY918Gn80Vf7J3NJ+/bfkV7Rm",
+	"uE/vXlTl0yuRl09oQhpoS3jJwaR3LS5mUl4OIMNeLZaNfu0b4Ftpr/d2YzPTufjrxvjuk4Bk//TkxQk0",
+	"+IKrUPs6USm/dzbj+XTG0+3i5O/9eWOkPDUvS3MBI9kQIw9g+74hXyf49MdorwdF21jmY1HkoGvUmrWJ",
+	"MCe6kbWRBjMR8q7ZhNNMlbwA2lHgwjjoR+G19uxoDM/3uV76E4U+k4Uj1TrqzB51C5ShYjIR43J9LMNC",
+	"FuVTfFa/ddVqF79MkQoEHhmw2KREMl2xlHUuJ+eUG05key/xsqYMWLzMC8HHM30uxgF9VI1cyvObwyt6",
+	"opUMa6aAWJMlzAufhubi3PnNnfGEmDh5ngChv6JGZ+ml0C0Q18TrAj8Z8jrM/onrzNDqxMt8nAlexEeE",
+	"OTAZOa69mC3LtGTz2tTzSNCnmE1Tk2gCw+qP/d7q9hiaGcOZSQxREVvmmVCKxTIfmVYBwGfC00wPezUP",
+	"jeHoCdnEHNuLYa+jDAfHHgPSVJYsLf1MBcT6RYmyTfS6o4rx6O+IZJD+hk5Us2ljn+hhkS4AAOlWTZi3",
+	"mzoLukZrtpnG6xZIzteu5fTZNh8+P7Z9MD+bjpjXbW/oC9slfN/rF3zx1HbO1Q89hI9vgm7SE7av9Ijp",
+	"MHw8c722JKy9QekVztaeCbOdMtTiSQuu8X9m2A8xkw3iyjA5beStdHY9WyF0ANa1XoJ6M+Tsgo+JhYrk",
+	"BOwzO0xRKA+suCZgkk0IxR39796mrKEgxc0ajoPkab1YRJsZQuEa3nrY0u+UDrHGU7jXmyOy4QhyV8l6",
+	"8zEHo3QuusjcmsJHZC4C6sdw0u/utfI+jtJFc49PX1nO2k063WI8xpCnkPSO5FcTGWe7ulB60SZ9bBHW",
+	"yFhRN/GYjfbaINykz32CfLihKvkpU+Key8WrVi7i85CD2KWpdKuFsLKwFLWYUJSFrjnMFCbchpl+5QWY",
+	"DpsWwnnPe/iGtv9KJyHcIc1JTpqbNSL2zSeCGxoMZRMAszHwB9HuSLEVAAGFrvobkWWSIbQ8Yiu5LJCE",
+	"PVUM4ed7dSDd4bBhFt+opjj2MwMJANp0AieMl0Wh53Ke5stSRGwml0XEEr4CvWgu83JWu/UlfNXzeNOl",
+	"9XwUG9D3YWjXFldOqoVaFkFXTHHvm0eyaLjbZdlo3B7p4RMGwA5QQqgwuXHEuEICxjmmKIFkh4XgCd2C",
+	"bJ5cl2+s7sR0d8UNszX0p4TZKBRPjazlvYFRI9orZLZWhr2WiP0q5WLk06J3bmpPat2AfLeP7++Nea4r",
+	"mOo018Ond9nFysw74P8H7AyzxoI7m96PTW4afEaf/YkoCXJt9icFZQ22CLuyXaMJsOumQvsbrurKDISz",
+	"6wN2NgmTwqxQlQiARw82iU74i1p4wl80xif8RSVA4S/aIxRMrqq+xzX1IgifejikOAb6fFA/xPVruzWm",
+	"6hp3bkG1ld7QbAqi95PbSrE3t4Ejd8K6YobcwBm8NucOJmdT7ugBe4mXa8tkzU2VCXHw+O+0eLDhnyWa",
+	"G5jBI62zn3Z5uYJAoT//I0AUrz3KFlypa1msZXF7ZZ7b3fF3W8hgvfS3pL3psGHzxQLvC5j62roCLyBK",
+	"s5QD9tYmc4rcOtaXCDQ5a72UUmaADrViC5lBjk++WAw2sfLfYLOd+xlwJ7ovcFdGezUpcWFP7CPQHcpU",
+	"Y8wUxtPstEOgCnb6YF2DxEjCSSqyxA97BRu2pHT3mb624H4nSy7gVaxSOdjKJ9Kyh3/cm2Jz/W6NFvW+",
+	"dcfs8nTf+cme18J1MVvHiG8eclrFPhwNULVr+b7xp/d3G777oi0aySO3fqOECtMYt97jMFMzGa8Uii2L",
+	"szJpYtenr24ArZ5OEN0aYXY+l9W4ECbxviTrCiQ4QxfURIsZyKJHmY39VH82+yU0E0Ipy1khl9MZiQXq",
+	"xqDxRvmWp2WT5QD56ksJThBKx2AdGFc8hQP2mA1DpKg17dwfrrPtvEVfcBujzPo0g2osFwKJW7Is7pVc",
+	"8AegI/eb1/A7Wt17q8BgDzTYqqoeTJmtR5Azo2+aDWQVZgupSkq24TJrGe+Y/nFrum/91rpuPZPF/OXE",
+	"zPhHSLE9QidEmyk+cFBgkm+Xll5/R1gCvTuOWDyVuYjZHcqLL1L9ODrkRcIeHAzvRuiXS/Np7TEzDLlE",
+	"vgh9oE701k74St3tlZpLlusW1noEk17Oa1U4/VAwkv0i4egFFwi3lcWkyBrXuH/SVtK459mqvl318732",
+	"6ybgKcxeoV9cg23AHWm8rphX6kLAHjDO9H6Um7cGhaE9ZJZAxUjjqSF6AqxICWWPR2/j7a2qzHCDVCEX",
+	"9xbwtpYeWmJfy6TFkXAhE1Kd9VgP2Gmp2ExwOGH18WeQR/tpQls0tVlfoM+RFztSYtgdYQX07jZv69Wr",
+	"Sj5fUCG+SKTHwS5vUrKgUDz46qdaRgA0wJRkfXYxqt7Oh+cT28RXB5Fj8rjgSjx6oL//5ruTx/tn35wc",
+	"PnwEj2lV5f44TeBfMcCPtrHBt3qk8Is4AiiA42u44lmqFZNxIcpBg50elUier3okdHKIsI/ROh+Kjx/7",
+	"+L7qQontjxA5AsO+WgigS4+Dl+O97ph/feyZMemboAkT6c34YiHy9rwVLVjNhuCs2J7CMfagColbk2MN",
+	"uatcNzoUbNo0fkaxysX6BwV3eSiuunxLlgXmZkW1pYdExKwmfQ50UEcMQMAcwA4xTLAi8wPgiiZLpYUP",
+	"uqvJq26c15RomNJ7HLM4l+VoLPMcbsjxMYv1mMllGR+B5o60uNepPu/ZwdDIgmMbQXYErhp8zMv1evjh",
+	"AxQ+wg1ofPuondCFOxHjYrUw3m/9WK90wHrJ0VFS+xFMlv0TluF+SFVwpgWDS+Pl/46pDQDwBKC43EON",
+	"3CAv6hpjEr5X71TsnSaxQ0hhg72cEMZZojdYCDi3g+Cyv6hSFl1ZyGlbrhVQhXfhb0pSrtXub78OOZh7",
+	"aYCw9lpydb9wWfFoXfKiIBhVS8k+ooJfirzZrmnEYLdQs+szMvKNI7ICRY6pIexEKEOMfPAG0K0Qt8h7",
+	"iMnd+lQqle/cvdJU/w09LdVj55M7XWyDgtv0DYKgqcCnN7h+O1ffYaejL9pDTjj6mfwJ1IBPslQ/1RK9",
+	"xaX5o1mSt+MKrJiJeu1N90ZgR+rxLq36G1gH8Kbf4503r5/fpgeKSn0tFhlCjm406ubQClefT4kVChVx",
+	"VY6Q3+ogOvjyY6NgcVLhYD0AYLP0SqVssaBUWA50qXEtYLGSKqSjprUDjy7QulU2E2UHlzbPMjbnZLMm",
+	"K8t1Cmlqq9aVuhbi1nePe8alWJR9raAyS4QqSfczdoR0QqMIfkjM15qWcIk3KfdMB0Qh0PJ+g4yIGVfl",
+	"yNfw17zRpHupvWo5kZuTYEjer5/enZ9Idl19glNpN9HXn0rCbyiqqz5O36LYOYY7XjCfZKHIkpv522Cl",
+	"yCtRZHwRZpBGh9jRl48e6EOiPdPOo+GDL4drfGUd8rpOkwB2WzmZ9IzIoXJe6rfM3/plV8U57Z2KQvPZ",
+	"OLQ749CfksGhaizdxmzQsYeRbmPHwgq2yCcQWFqiN0OuTJZ/gyoHSBGEUGsdx6J2qjxjXRCOWVku1M+O",
+	"7t379f9v/79pgQO9lUXycNiAeLwByAgYP8bLIi1XZ3oATU5VlY5PlhgTUI0Vb+4tWDi59yOCsHN28uqU",
+	"XYqVISQzzxu8ld5dBrOmBKRuj78+OTt9PDp5c/7N6At0Enh7fVGkWnXUCmUJSEwsAyKnB+Dm093Qm0J3",
+	"wvVYjzBESwteiOJbsWr0TlBrg3LghXpBSqhmuDqC2eRlKgjLhg8a6Fj86uWZl18Xf4x15yHZhC4B33YE",
+	"1tmlmquRqdDdhBap7sdHPYtpPmm44Dz/9uy7MxLmyuFh9KHKvjk/fxWh6u44wjmDcEP95yupymkhzn75",
+	"HD13lP1VGUpOQt9r0bVYKEANIn065vK1eJnIgxi+y+HWsCzHci6AAfyLL57mVyKTCzH44gv2FCB5vzh7",
+	"+cKIxRn3SO0EPXrE4u/fwY5+h8ard2Zfv9s7erenMPHSu73oHezyd3tHg8HgYzxgJ5Qc3harB8GE1XHF",
+	"Yl1mHL3LyeOoCBKojpC+PYa3B3ikUm4OVWphzfSihv4vCjkt+BzgPRcFz2GwBt7bWGJMvKcwmog7BEs8",
+	"ML3LfDpgv1zqwQAOIAHZPWzcn5a6GFFu4UmJGGe8QI50qEbXL7FaG41N4dEfSmyokIsMeVUfz9Jcd1YW",
+	"7Gk+zVI1g414Agtn37AZIcF87CI9Y5YmIi/TSWqDvOEn3XZZwq0PwNAruWRcXTJ+AUE45nwf0HybEzBT",
+	"ko31OSiQ8x5R1OjFZvFf7tNdY/80iWkzvcuZn61xzHO9j2BhvYXUJjizD4f3o6Cs16IsVvsnk1IUfoy6",
+	"CoFZtEDP0t/RTjbd++ILXA5+XGuW5sI6qo3n3doWEChaYrzfl+zb9OsBOzGuE1PEVJSKPbh/oFfiIuO6",
+	"/0C363GP2S1AzkXAsOpRsEuCkgAAHkCvclPpAfsu/RrtGg4rAMmzg8e+1I/5ZUCmDFROjNr20AwUCv2S",
+	"PXqge8QWAIfTv+jOKa0RFlgI9mw4tItnUEo50k+YpAVaxzWBO5M0E+xOPF9mZbrgRXlP/7ivd3J8N+zT",
+	"cKiba1YKvKen4PDhI2iQFmhZRmqkLkkNTFV+t4Ie6MHETkSwg8wLLqEBVQ6ZHtKMKA+C5Ar6WILq3P6c",
+	"w6mMEggyDuGWH2OeKAhXg3DPfIq/0LBAXiK/yw+j4XBokh0CrNlmlLCPDIdsLiDPCaU9uU6VYA8OD0nk",
+	"AEZNFywLl4zBTnguVOnqu3/IMnElMsUSIRZYpd+eQ2wQpc/QEyFLng0o1wUKW6zVnzQUgdQB+70DYuj+",
+	"eSuUNuJzyQGzokfeQK6/+ALRI0Y5gBx8orKe9UsXMkkxC5f3OgPgvL6hDNizZQHrhB4E9JJu0HKh5YG3",
+	"5nmewDmW62XNHhx+Fa7q+XI8iwfs/FpiPuNimQmM/fcOMjgI2IltB6SnWmS6g+W1hHWl/Ma5J2GPHLCf",
+	"Q6/e5cvc9Dmht+gyRKUZV7P+bcDezvQWwW9sbBqcGYi3jUJNywwmgm9Vma2MrFI4Oxazr2Wflqb65ITi",
+	"B+xx5QVdC5A/RjipQAiZAqY+KVasWOb6F5olXT/uySigULGZ09KChHv4u+OTjN7lsGXHQMvApyryeYH1",
+	"dxQlrtwG1iWmqkzH0D21vNC61IVjsMR58LtFkq1xDdB1Wu8WvZhE8i7X6wmTXOs7rbv+giBNJ3q3wejh",
+	"aBGcbMBOqZ6Hw/v6KX8OqnMJwcioKKRWxXoiwD5IikFlzyT6RwXL7jLVp5+eWTiR1RF78OGD+RChsBIJ",
+	"yPkwtAKf0PsET2LHl4mQqnEhQFHgGc6LKycX5bUsLv3rwMMh9B6z35RE/q6rmdAONdXxkh0Og1MHs0Fl",
+	"fAWqjj35vEMJVcPJMrMzqHeRt5InE62Jw4omSU6jRjIonac48mT0LsRYFgkM6uNCcMCQc/qWXYiVhNCT",
+	"TL9mjsGvHMSCjDMx/D4gViAHeMPXtGKKEgM+xwP2GIPK3uWlZOKDXrL51LQE0+RoxSCMYgEGAayPMB66",
+	"j+KDVvFSmR952Qlhb4fpjg5QzKN7STVm4tJ6v9Wc04JRylybtgcaD1l79OlwSkfFETsYQtleMj+sTJec",
+	"i8x91sumwAfwFRNCwJMEg4NNCHjtCdgRhZimqgTQsr6YKJFpxe8C9CcKetIv4psA/1fus76kupqdmDHf",
+	"tEghmEpsf5pDUJaCw/GV20NH7FD/Tn00IstUBJLLNMIFNgEHgil+WG8CdRk2kl5Ty4yWgW5WAU0gO4c6",
+	"MrtIdzEyH4INfohnc5CRzSq3tj/6/SPqLF2kzbY5h+SBFcnj7p5WMS/1cwteQC6FO2/vP2bwJgN+iQ/l",
+	"XS86DC7DLskFXDtBQENYWyHKZZEHhSPHBNe3Bv2wJ/apOUJLP8Qs+/wwoLSlOUoyKitVLJ3mWgCYS0IJ",
+	"JMa4c7i61F09sTEdlK+Y3RneJcYrbtnndHMVxrTliZfOmN05uKtvOZlwD89kBk0ktqwBgyuMoxmC8xu7",
+	"p6s1nFd3Du/qA4a4xe7cvwvnjWkUsoX5uDQCHunRNFISAgaB+4lx+yYOo42ABZ3IJltmdx7cBYn8Ltfn",
+	"Kl6hcuIqgxZa5RhliOX8IjMSUR8pR4h0xzCgaVkT36Whfy0WWTrmCofcmYQx3g8uBjLL5DXo1vrSpMUz",
+	"vGIkvGE7PEIFxSd+rqgfkd2h6M8k2ienONAM8GViZhRuBleiuErFNZ5QdN/VTYQhy/j4spomFmJISDuA",
+	"gyvNp5mgEcdrm9asfaGjj7zsWp/l0HHI56neWcoDmARMmVamJcSagXnIw6Qf7R0MhoMhODPA5rQPMhtt",
+	"gjJZjS5WJaYbe/Dlw58+AtshemUOHn78GO3Jhcj5It072rs/GA7u74ExcgavG3sXiOd7PBNFuW+CROCB",
+	"qQBHiL3Hnia6gakqT/Szr+2jxIosMINOCwjbPXJPFwGHdisO23vYoFreO3s4NO5wOEQLt6VF5AtYQbql",
+	"935DkTZogl5LnOz3J0AwgSGvilAQbEH5d9xwfYz2HgwP2iqyLb/3JufLciaL9HfoHH4wvL/+pWeyuEiT",
+	"RIDf9MHh4fo3TlE24vNfrX/+XMrveA4Yjoc4sOvKL0WR8wxfuN+r3yaIDk3cy/mcFytaUG4gQSTp6dDb",
+	"XFxrOQcqKCAup+DCw5/33rstwTGrO7AE8mTEswwcehDm1WAut5FQ6ClLJ6mhCNDKii5d12k0BcP7CKqa",
+	"ktmV1qzeoFgE9xO8oHf6+DKX15lIpiIxtHMNFaFsp6sZXK2J89I4VC3Pmb6mkmoW+2IlPkLVJ7jwRTYI",
+	"0ilpF6uKAkIFXyyVvmUpCFpg9w9/+uincKJiV8gkaMqBxgs6jSGRpASMDtUGOg09as0fQUFaQ6EmUUFB",
+	"AXD3x98hXDQYuBl4Rc2VytQC8lt/BWktTdnS5J9KkQGqUGTjy61rVOte+joGFblbXzkrBE0kPpMswQRl",
+	"jQP64hZhXisIlYVG+0M70C0xJ78urKL4SVcWtozsdhB2h5RN+u5Nt6lrXuRpPsVLqj2y8va691kMrZ/z",
+	"nE9FER8xbozepHSSvwE9HRh1sywyDLrBg+AQjwAVU6guV+zEK3PAXuZjATYx3Vpm7k56emnkoCa9c/T1",
+	"WA8ImI/hKVjnZvvQ8rB6osgpb2h40sDdTQSyeeOj5jQR84UsRT5egV/mvUVgm7itNQcIRYETKZYbDv0Z",
+	"LGzwA4l0QlPsfQ3+Kabuk8NbX+L3jsL3rSep8i3gW8CjdXTvnv/bgJpy9NXwq/sgQ9FbELTEbAYtCxU6",
+	"k+c8zbSw9AE+ey6CmdrmLyjXNpwQzNCk1y1iC3+9tzzQXxzuvYfzcYtD1mCUPoY+YcISb3HQ11LOAoDa",
+	"+LQ3HxY/dHrvcHh4//9j792bHDmuO9GvklGhGyKpGjTQPc+e2Ihtzgypkcghd6YpWmLTqAQqARS7kAlV",
+	"VjUGbE6EtHd3g/LKK/lee9fXL1kbq1jHhl+74Wvp2vL6w5gzlP/yV7iR55zMygIKaKBf81BF2NR0oSor",
+	"Kx/nlb/zO1c621fanf1Oe7dt/u877px+VxZpupCsjBdHXHfnFgdBauqHvSwBEHw6qp8GKxqhw51qYuuy",
+	"jsKawh7NzeLHnqXZ8U/07YldcNr5XW5A7XsCHk2gNQyOd3k6UNnYGk2XY2m117Cc7ig5SBOEKVzt7Kxl",
+	"ar3DMwSsX+1cW+dDdDFBOtF3RZzwV9EI3IuRDYbUvjMC1zT7kL7pY9PmSq9m69jbPk/QNqwH+XpWInH5",
+	"GGuMzk3KUBshZVsLyusu/DCvvOoE2+ohu6uwUtqlLfmrJz/xQOVvqULGp9sjr9jKxYk+j8Ub1jvcb4t8",
+	"nWXU6MdXVz++oFv/FdvJb4v8LNu4GnrYyEuxq+KBAg9lYlOw5ljW4YS+hBwBNCAV/EhoZhxtnfMZK2R5",
+	"+gPHp3AiFlU2GaCODsUkR0ecEoilmLKoyNKoCvBC0B2CDJTOCZZsWRiTHDngSqpX9M6J6BUkkeme9x43",
+	"wDpP0pRexnN7kLWoSj+AHbwoA0/rxtW4TZVdv3N6twaT5xqnphHaL7BTc+EWXuMFnVID3SGpeXGOUEEy",
+	"8ISjHbjtFTnWKVKx0ZEOfHtznHOm4xwM8MJQXuAxjnHIp4hbIwShxCS2kE6CeVoABCDJiVm2hHd55x1w",
+	"1lNSRLtWwDQZiRRBGtFAZe6Ehg6N6eTnQLrI9pJWgJjWtUR3e63d4/3RfI3maguAcJpSl+FQ6DMsnfaZ",
+	"e+4z75HP4BhCj1Rq7hgkKaDVPzuQn125cmXh/01j0ZQneTdPxiIyLdHZz2f4YswpjgtX4Mzi5yxemo5R",
+	"ROW1LpHMaGmbHZbnXpU5wLGGLBormeQqS+SwBd2gAxA3QiF1r58ledLnqXdUltFPYiyyoZD9WfnbZ+XZ",
+	"mPse+FQALHRjMclH5i74E/AXFnL2GR4O2Q8m6OniR9qCeg67mqYWIkgPAkIqxJMQvGIaBcSPmSS48ln5",
+	"XuiesbqKTHQznsNk8DQNFz9FWaJTmGxhD4cGjB7XjI+VHLKpMa4R4kGHTsAmmchYTY0jMASjMKv9Op4D",
+	"iAVAfQDPhgM1aKzkfua0vhAQ6I9H6A+CGyvqPxJA4yeElIyCKD4CiGE5vM/owwAm0ma5Yh32mcUCzg9K",
+	"6IYEBnKiVNotJOBPYjOS5oIZ0HIpAwMUygupSqJX2w7y2iJ6HJ+V5tVLVxbVatZJCnCpz8op4rIkBjf7",
+	"B7GUZfGwcmpiPrM5+lZ2TFTqwGLLNlx5eFoGKsuKVOiWmR5IgdSfOJfQDXqb27GlAJgbUPo8Ryz62XpL",
+	"sFKpzZU7zC9qYRrJTsU8CcwvjoQ0/qdFU1GvcRvCEPiF3OqXXP2I9HjKZV90UzWtDIdZMfQbAV8VcqJP",
+	"a8QkVi3y5WSUqqmVgnN1z5Z2xdWXyzNV9FKx0J9+kvWLJGe9TPBDRCWoiZDeoq5tlyok6i5lQ1SXdVmz",
+	"Dc5z+zxNe7x/WOYrl3MFcNexkXOVGv6VicetCFMiFaNXG3lsnzixl4UEUg7c8GU/Fzthn7B5vjWrEFMr",
+	"jgSjJk2f7CoBAO9U2dP7217WBMAtOfBmIqz6s/Jly/ofJ/rQrqKRaQalaVrurkEmvC1GOTnITQ6pmmPM",
+	"uKrbLi4VB29HkEM+UtrRhkyy5IjnwksxhA6oAYu+fv/R/nsPv929e/9hZNMnAdBXv09wLeGK5FmeYF5z",
+	"uXTcRV39wyUqInwaWYnFVGRAS1zzWSHLlZGVieynRQyjDHdWukCI5646EllcwJ6wpb9AMVr4Jo2x+U2P",
+	"VJHSvPdEX42FxU2HuImFZHGmJhMRh3XrCjrBh6rFPqy8IdGQLY9zakwaSEvgctY1cshcSFX/0KxbMDeB",
+	"xzpir2khWGSMx25vBuMfvX2vTFZF7476F70esojn3anKDiP2GndgVywYGoLaM0oYgDkAVJ8kmQAkKrAE",
+	"5FkiLBmtngoxcRqIcPB2kF6vHWzL8evpB+fJfoZAIJ6m2mbulT5ubgsBV2EsOAfE6L1S+VV0l9cjQFga",
+	"6dqNk8FAZNoTCpBBy2c0885LkYkeURKB7CdpgkhOSlLyoaA3cATMCKG1CG8Qsi90fQ/9G2rFwIG8D2Bl",
+	"94zKPH2YikHOVEG0wBC7dJphlJjliKrfH08KwAJs2PxWSdVDMUWoJ5fYdAISp4D6Ws8RhePlilWhL37M",
+	"k/eBqYgCks61CcIAXI5gN7CuhBd9NN/S+TgM3PgHu53tNqBopdW+lVdS8xWjz3sF6e8gtHdA1yYjJUX3",
+	"RlB5z067vXHMuUjF84HR2LCrP+J0ZZ0As6SiQ0il4bnVQAaz3pRRDBndsmQsdln9fGK3qvjKYHfnuvmq",
+	"OTc82L1uLhapgA/arswatgMz3BexLWeMV71ppHD0GtHrMkAdBrjFy36YVs4jbA0L5ISQdZGKBoPTRJ8d",
+	"Bkd6sbtzjDlvHdPGWgm6cUE17UOgwVgtsaN++iEceZLJniYa0mMIklPVicSJRPKJiuuvBO0UVAX+lQPs",
+	"vKL4mzMs3JOAN8uXQqNNG21aq02bvX9piJ1TbPyzQHWKVJwnTIfwNP1U8ExDUEdQKJc7zWXrdCIlAWSa",
+	"wrHJiiMBSl0M4XZSqUI67WmzVCG93uXWDIV/u5FtiSxI0wKJER2oxWWyvBRTIhrBjEjc0a7nCPFxz4Ws",
+	"V+T+OwApMmNSmUFqMZdSSBUQRCbKvCmE4VYP7YAmI9VqLo1rPltrU4SS6X09Oslnb/HYlVbQCFhYk855",
+	"KqLV6CaraE7tGg8GFf/UKQfA58DewRmq3DUvhytCdtsKWWDlLGWz97x39dbp3NjnAZtq1G7jxDaYq8br",
+	"vUNEB7QtoPAo6tsLcIZ97NUiBMllEispWCL7wOQXlgXOgVCT5colTbKHlYxK1IcA7AWcCZ0KtFI17MZ8",
+	"pmu0j4N81cC9aoj56TXgcYN650DGDgyZ3y1ENiulmivPt8FmtwUZnoSr3g6hAaPfcVbqXm4FoP/2RU5q",
+	"S0HdqaOgXqcHKNPru2B/2+Dz34FHnqyBnrtEqN1qZUpFJj46Dvzsd1AaqEYql3szd9l8LxQHuBGWGplg",
+	"zIsqmYhOgdUYVib8uVw7XVtAMgPGZ+n929+pASGDai3g+LL6QlBtHxsjIK58lLFJVyvM9ewCY4t21VR2",
+	"3cAQvjoTY54dlgYBbn5vtFcrfiM+TuigrZ9ivoWOLhBd5ianlJx6rHeJWsdHhBnRc+PqNtPstfIg63q7",
+	"zaC0rGdngP1CVuSNq9utHTOmlZo352RDbAL/JDHd4D/Pjv88K/Sz/BV8J/IIlijWrWMrUp5seTIH8j02",
+	"cvBhxdyP0cOvRZ4+AG+1htMDaaQqnCClD7pHB9Q+TchYSKRx4pT+arb3ba+FQyEm2ituXWiRLSrxvbJF",
+	"6P2ZfEgrYzwHz14KACgyUpI8755I5NA40tnQrP4NHb+96jhclvvX6KlGT51VT51HStFqlxbWXePTNj7t",
+	"6U5yS2EGIeUMGFBJNZzNiy3iJF/qxEIaAwVWq9xUDuyEjKGzEMk8Q4dOJibOkBgviasytAkDoePvDOcZ",
+	"Nx3/X+h56wdSZRX6LWRiFbE9Lc4zLjXvW2xXGRFG/C32wovwlsSBFLh3YW/46E9Ur2TCGgpCAiKcERNE",
+	"8PWOwNwGjm2BAccLq1zw3pgXUFsusRA8bIMyeymTYtHLR1ZXzUZqCoA5m3Wrshj6cigmNoMkEjJP8lnE",
+	"3D+7h8L86SWKwH00kVHIIppK+CdOpvknzqP5F82k+acZxcji66geN9UiqeDJCSg9f2sV9YwoX7NqADtJ",
+	"y8H8mxZElxbEXDP4oJ+T2nUP051VPjR/oktkP58kNDZugbg7qx0+FDP3eTBH9pk+z8UQ6Hftc+VI0Bq2",
+	"t0aU0hrZt4MdYla2+WD6i5Z37ffCLYsD6kJasO60GguwZX3rhxowa7f7ierVtFGudtcA6Ww4gcoBGmuH",
+	"4LtpN1OpG2oPX2wul8dkfTUem3HBog1pqqZAmwa8snkJ/+7NmHl2Dl9sW0crOeYzOxe4A+tfIh6jGggt",
+	"mheO18Z4sUSVqyOR4Q6BxoBbjchQ4TeiTtVsCnhqgNoSsBZaqY+5gRxdJ+RmhUFvhjEncAFY1E+T3YhY",
+	"VIloGZdT4shaXR5Z+c3Gd3DmcfAJl8sCaLyfQwmq0qTxChx1VtZNWl2peElgrUK1mmgEr6oBQ6FU6TXh",
+	"MOv77e6v7fi1i+23oO7aQ0BgWah2HrynK52Vve961Y54XVnoix/65asCU/rXtHTNIt/DZ056OycEPZYy",
+	"pdScJd2AKrO1od2VRWBXby9MgXJ9WPLqXJ3qxS9jOJdGicydICSZ4MQG/Amy3awMMBjDAGhN4VDZOmhq",
+	"MDAW7SpnDse++hT4GIsONu1vTwp4e6ayveJgt3PDBULAhQ/ana+//Y1r+zvfvGlmURVZX3STSbAbdG5t",
+	"t9qt7daN4CJikGYbbBKDpDXZBCHPGIQ0azLRuVG9R6KExCwJSpKxdl5hSZcIt9RbulOmyvnHdjttyCsx",
+	"TgIsCPPmMmkDU3dsfQbbgruZCMwzlGZUIInSqGBzY2YKFrfAQn5S+bWLLOzlyHiOkbcTKOcdihQBKz8g",
+	"bSp3gKNSpKl1UPqZyKtW/Fe1lyCYaKZHkNOuWfTGG28sOZ50w7Rx2gnWwnsLkpODZfLfdaeEHJWWJNSL",
+	"c+VDIBWx1O1Vq9+mQS5RHC45c+5UcpXgeJ+eeaDq1BeCmsziM/O47FsqfiUth0KaNQVH3DDzt22ddZ5q",
+	"15ir0qWXfFHZSuWDFuufnqzR+Fi8ZXT6mvfuq+DFUqrrTaddyBupArf4G2VwJmVQ7g01cHt1lTIADoKV",
+	"0bFNFcHWsf1nN4mfLFUL+xYzmlDVCAcptGUj+koOkiGVDK4KWAfs9MJwEd7fsm8nACSVvCi1hRHGGDXy",
+	"5dlXNTMy3hvAqdEQPVRMiyL7beEk9qLABjky4blHA+aNSTB//nN6+MZl7OOTYvj2yxpE+GVzONqRL4O2",
+	"Lv3elWCCrUXQqg03fs0ed1R8K6i17tibXnpiLfqSTX0a+PhGj51Nj7niHks0lxvopW5MhVSrLtGbpvf5",
+	"pnkfqaRfW9sg2KXfnAr5lvkTqQVAheTZrEusHMHuR53w2iZ8nvTxl5xZzeWsS6cpVvUtfq6rthfsfvSx",
+	"92cXcP9waQ3o+tqDFgY6GUqeAxWVGwE64vcjNZuCxc8WTnETdIL2pVRPO4xNknNzNO4KDfSdhFtPbJ6o",
+	"+LeO6V9z+c11+cWleG3KAby65QDs6TEYnK6EFR3DZ2KAxXk3XoHLc5VXL6tGO7342qlxES/RRdxQA5SG",
+	"80YmMS2HB2ZVnyO1/4YJrVYWXW5Oqy+QTusFuD0+l7G6uPMx+LbpPr3UzNNGjP56G/kNYPaFJ94/P8fA",
+	"1mRfGuffwxAkQLVAwpY00lpYAY6YUry85HjUvejlDyvid24UVnRf38QVzxZXtAO5PLDohnq9yOL8areL",
+	"W00llecNPYgmnGIpLewvXMYIEdct9iFU3Hf3aXEkMp6WXaYyuaYxSJ+xrN1QdNa+tjeDtOloKpLhKK8x",
+	"Wij2ScySzzX2OUl5Ik8ktyQdv3fn3Xswo/hlIl7+YC8ZzlkYwZ0HZjqpqTfhd2wn2N3ZxJzC17wAUdOa",
+	"gTofk8qizDMxxCU9NwWnMZcKLXQXSJTjrj15og+pcGvQjJzVqLKTtKZRRVuhiZw2NlIZOXXycU29cLKF",
+	"tHVcbtp1wqeuB0349BUOn5LaXj98ut4yXBE/XbmuGj31cuipJoZ6iTHUTXXBaYOo+J7zrY66aQjVuuaX",
+	"G0L1ZNJpnQm7KT2noG7Pbm9u7T/34GkjQ3+9bP0mgPriB1DP0T+AjOjlAVSU4N+1sptuB3AnJfmrLC4T",
+	"NGwJp1w8pmx+ig/Bc1BgJdGQKYEEuWVCzbmm0ewyXsnrwWx9EXvpJImMxWMmUHDZglgY8xqgliNyBey5",
+	"6SJ83LIAMY1jPRp7LqvDk6nripr69BTMrrGTgrnRLqs9ZBGk6pl/QNFqrHkUJ3KY8/SwazoTsZ4YJlJ7",
+	"GTdm6lrsDteCxQoJEsyX5yJzFfz6I57xfo6kD5xNkzTu8wz4l+CNdpjNoPUEm2ZJnguJ71AYiDfWQvS1",
+	"m9cjbBR+0hPeF5pKBumR0NVM6k/N8l+SJ/PdtQfykeBZf7QvHucvWtboujoHZnuz+D0tzsZ4v+x4P+3M",
+	"3gyPoCD9opTZNC21Ihs5GcAoNfZ8fR5MGEyKGqH9KFdA3J2mZRdAekrRYm+pjHGJ9d+AWswSuww8497I",
+	"d1sKa86qJylQR6i+T5wdukJMw8Y8QdmeEOO56RAysEWlKMSyd1Q70j5Ktv3Oom1vVmgLbu5a3pRF0fx+",
+	"4Uvm05v3+OmwSee1saNrI6EXskyM1RH+IK4Yuct4HGdCk5Y5FGKCihO+FEc9CP3TBKuTPzoOQHDbxGx4",
+	"T7AbdHZutdvwn3bgCvMHu0HRCZ58XMqC3sIxhdcwz/Ms6SFI4TjoY8L3sz/+i6c//xOPiOxb9983m4F6",
+	"EaTJv6ZhafWBHoDE77M//k9P//APq33Zpr5Al5f1oqKMrIzX3Jj79p1wae615UDcNANxs2YgjJHfH/G8",
+	"qyZCwkW19+adzvYOdGsDEx97+xyKgA3NC84B4jEU8UkeSmkWVXVF46Q0TsopTjAcvVa5nDZUeytcla1j",
+	"2udrHWPAM02NqZfrVMJO2oZLZtWxw6p1cJ52+YmxIOpJs7AuPY5+qlUVLo2n16RZWwNkVYr1qjX0gRbZ",
+	"/bvol55n3ODjGmHqIrirkmndXa8A7A2i2pu5zfbrG9jbGd3gwobZlsLe7FCfDvZWiTr1RKrkEIgNMWYJ",
+	"M196kFDfWucYzgN2zzjhaXeSiUHyOGqxRw76Rp2COBZWYecMbwuZLvojxjX7WseYO1+7Af6sZBGeZkQs",
+	"Fv0kFhqd4jV7hs/aWCo+BGXKpML32SfAeYfCY6vaNL47p0ahGde5SqFr45RallHwwxNNTcXCVhGHfpUx",
+	"QjsIECugXxPNtMgX3gOea6Vr4NObMZ7ZcXEDgO0uhw3iydRzhQ32ueQxn/No7dgZl7Td3g7CwFtS5mIp",
+	"w+/g86YLdOx1Zw82jVmLK9q982Ch1ZvXy2a/+MVfPP3DfwjCc0nbwPdetsu78LVrHSKePCLlQD9YMT7P",
+	"NRHDDvi654i4DxrMYONxe5hBKxzXVKorzgTpua3jck+u5WzbHjSYwVfZO0ctvgFmcK1luMp5X7WuGp1z",
+	"+TqniVtcZtxiQ7l+avwfvOd88X/3B66AccXJqiAL+mj7W6ch9F0hdCqMnzVQGePQEo3IKdCFKLkuG11Y",
+	"Sq+LT9CmGsSbSoHLrQ3cCN1XytBvzuJeAsDgeTkHMU/S2ZVc5TxdDhp8KPIik1hiN1NTkN2AA4z5zKuo",
+	"b8sS0YYqC8NUAmM8z8V4kusWu2vezfDdFlsGjWV+tXyolwtF/9SA8QNpOVahGs8VdpfPKvBFqIXwqelp",
+	"NFYyyVWWyGHLXO2aq1GL7Unbh/lgG9RAkWw6SvojLB6MZXQyQfVNknyX8fL7gDCa6wPJqOSKuYeKIoyT",
+	"WCbDUQ4DYCZiYn4Eqv/yt7n3Q/0G04sWi1xVugiHT3t02krWdtf0w/ZtyrV7a8jEkZCuUD81wrMsMXoe",
+	"XtoyQxn1lc4hyBdpMTRDriM2LtI8Mco3xmoqwv3YnWRJX0RzJYc4lckxIx6aSelsddrtdhtJdYGMtz+L",
+	"UNljQBOaYQmgSdvQkX0I59rqNWZyjWkBwwBVIWkF2TenXOdUKNKto3GitZl4s0j2avkCwBCAFYMLEBrz",
+	"iAOqyxMitEwnsi/oa7Mj0ybXrJgMMx6L2Mwit+aHF1x1VkR4IGExeMT14gjGvhaDCu/fx515QtGbfb+M",
+	"z20zUbbeFzAVYzGs8o4loMuYz7qry4QEYbWkzRoFQ/btBIGsSGQ/LWIRL+2jvXVFF1eVEzlFBwFz66+B",
+	"RJdr4A5P0wX821DkgGEDE5YAbgrrBF08OniupysL+5RVItcuuzGZ3I/Xfbcv55f0gG7p0i3rdeJdfGjf",
+	"PLP2hFmFWD8DzkLddAZeliI0VrKCtfxtMw5eVRpUA8FuBx4h5UcXduZSgmhTQlaQzoPda1ev75inag4v",
+	"+KxiYQdhWbs12O10bt4Iq/O/a+xuV1DOTAVpGdORztVKVdOy9kPnIsrLlLJ1kxNkMpOamMnlnjfHviIG",
+	"LhO5sg5BZkyBfpImuM5WRFXWrEbgG8mtvj460VAGO0tNobfR2/f22fL2oha7L1GIDZJUhJ4VBlVHktLO",
+	"sXs8RONioIoMjqXHplsLJsQ9qNTXGBGNEdEYEc/TiDhZ2+ficb5FYmWhJpBbc7WRpUYjPY8o/hKFxLhm",
+	"dx596xL1Esq+K3q8Gvd3F++7g0tOr1VCda5g9IJYO385dYL1/P5ISeHVJXvZEIvVSdjE7Jyfima7X7YB",
+	"OjcBS3f4wkydcERej380cz/XEiEE2cTLpeMynstUSySbjngujkTGpMqx1JVXhzrRNne3xfYoYrbwpuUH",
+	"ZHMlw1vYp6jFPrA5ghXSDyFjADTObHA0kUOHY7RtLIEGVjfLc0MIVu4Mnv35f/3VP/6nL/7hH7/83T97",
+	"9vnvfPH3f/7lH/y7Z3/0209/66c2h62LI12XyuYKqNtTvfBUguPSUXxLYgPrDco6J4FQdTYMEt3V0CTx",
+	"KK8ez/W4Q2rG/CxBg7mJWO/Qb25/NSi/5ixvZnO68RhnTgAjMsKX7KfWMKssxq3jtVLuFiRxk3n30mD7",
+	"5kXP6Q2VZVi+tVZHo4BePAXU7MTLg/yd3zbc1Ao+T+zfnsXiOawfT1OqezuvwnLFeoAIyBkf8kTeZoWD",
+	"4WmRl0fioOxMF5bB7WoEzDnZ8U//8E+e/fHPTrv5Lhlh18jAXycjfFOp2RjhZwXUnZeIPtHg3gIBCPUK",
+	"TiXLayvQPjRtNqZYY4o1ptjyrDowVviJpsr5bX1xhNiWJViBe/AzGEC4m1WmdxHTGmkB0dIWGV/Af0nX",
+	"AHJojTK6WcYia6Vq2p3yTCZyGIWVq3qa5P0RNNJPeTJmuVKHjLMeTzngGRVTmMw+BdRrPsqEHqm02v6E",
+	"F5q6EmfJkZAW8dlXRRqDQWguYP55ohnej/nyMBTmIuaVEV8oK2SepO4F5jdEvFbeW17e9XGm5n80Thne",
+	"zlOR5a1BktEA4N+Z0Co9wn5LBtdYTwy5NJ9sWqIe6qL3iUBG09z7k2La2Jb3GqlykFB+s2ZiaBRyxIIC",
+	"1PZIZIBNBjysymCEHbZ1wJPUdgFbEbrPjZQCUDCR57ny5cZYpqsHkrn2td81JdNZlx7xu8d7CLe1dQ37",
+	"ZgxkOnPLPx9lqhiOCAWLd8Er55tIU9clW3ALn1RSmG7Rj9ipqeiNlDpsqcEA1g79DaOFC9OshsEgZD3R",
+	"N0sGBsiNHJd6aiafXe20sTMWSi0VM9oQNtAgOQI4tK6+M1XazBBuRGbaYRjsihk5PULGNMdJxjJhtrnx",
+	"SgjDXfZ2xGN4m4jNvWN/VRPRraZG7FkMl7EZi9yBasy2cGjlhPbWhGd5Yl7ZIsCyWeRQswl6W6LKzVci",
+	"0Nt8t30Kj4XcGkZMshsh01PcjmN1RH/jwpRiWjYy3xPxGK0+IJx1V+NMTSbzF5Mx3bpbrUql1RjnAz/D",
+	"tmhePkhSoUNGzeGOoFbMeNkNXYuIRpG51vE1zbk9tD5MZLzkxBrurBxWe+Cfa+0wGCfSYYHAmzY6KdgN",
+	"fvOj3zw4KNrtdvvjN74SrAsSKjE3KM5VdgL8BiXRsg522mfr4ct2ig5LYJPDc9LCDeXPmU7A3V7kKY3o",
+	"0jNwWtgrslm7PE3XxriMEp2rbLbUjNr35Y6SAjcUMv6ABHJEP05qsQ9HQoIacw96P0N+hvmI1IgnYOTp",
+	"q7HQjHpiZS1+pTv15rkYqmzGIrotMpZmIgWbmpfBlh/xyURIHZpLmbDtQU5srjLLxAv3YzaMk5tAoY0S",
+	"s56v/H3b+xea2mu1e1ki1nszoLHtbF+H1KE23IWfD14esufa0fEuwVrs1gDTaaznfMSd/XZ7t+N8z/FC",
+	"e+CHwkqwuaZGe9e9YJLyvpGtdrleAGbdzfEm4m9SLoxGBJ5JBFLGHe54kBtk0SUZ7F8+FEtlotuw5yUV",
+	"E9kzjvrpC+War7GNQPmEXK8umXvfvvGlpw6kL9lkF7nhbvbQmfaQHcelG8UN9Kl4A6V9AQXcfEc7U2Ok",
+	"pFM6L20F8K8nmRpmHFyjyG4zamjrmP7RlepJ1GLRBOK3ETPWuYbkVXwWa3VgGsGBfOebj959xA6lmuoW",
+	"e1cYjxBzQbwORywToDWohi8ZEviC2yzqFzpX4wiILYzPhydnXgOUAI2sGX6EVEch8fGBgzxUwmYYa4so",
+	"0WUCLnqJ7gQQP4wShZNJgrYeucsTbt6FTdjEX+O1VXt1pQQEVuoB9LmEHt12KMAkD8sCA9WDRBRF9gOh",
+	"vIifB0D0IG5+zbtSNcxVhAVkwB2dTQTQerics9qnEp2PlTyMWDTm2aHIMX4EmbppiksEUqsjqfKypTof",
+	"FbGLJF+eL60hBGx0hV+kXMnBLv4+5pIPwfOsLB+z1aohdr9AwcdhMKFDjPlWMjERPO9SKnaw27l6td0G",
+	"LkQVC31ibeZKB2EyA+9d9oIN47vbEnkFrEkoTjCtloCuCAjzZ1xMQCFnschaQO0L/AJQz9keL+CPuP9E",
+	"1sLiBCGkaZhn34MCSV85tm08Maa6wmoYUz4DAVX5FD1SE/9LsOVgA1oXWlLPE/tpS8WtVQjOG3Sy1QcD",
+	"0c+TI9Gdm5EENQy6ltbIdjOBK8BsEV32MZjwWap43MJZLyfm26rImL/dkfI00ewrx/4zTxanyC6u1fmq",
+	"c7uEinjML9BJlqgM6m/gDfO7Aq/qZOhGp0pgs3SBm590eSh2mUQ3bgGuPueiMW0wrs3xumOydEbZ2mbe",
+	"0hM1+1jFKqtCWKtr8l1P0Xsej6PgaLF3gHIFjcJcsSSnxMyri14QwipL7d4AYV8WIOzpl+By5OvqddDo",
+	"3UbvPi+928iWS4P2bi5YTsnmSevgPNk8V9T926sPVGBYYDpSqaATi4rjvyl/p1XG9fydywDBvtw9rXMM",
+	"Za195k0nBwYDmGaUbMv9SCv5vnLcV+OxknvSplvqFi0RFHaeHNjY23t+EONG5zQ65xXx9Roy0xcde32O",
+	"/qEfoL1it9byM7J3IKUeIsX2XheFT3luViuGqith7LD+Ccf2s8f8bgBkjfWAFbvC/1Noof0Hv6pdm45n",
+	"295LRwBCmmGM3X3Vnsx33chCQGDWHuc98Pq470ZqDYYo2yc88CiHASoMAxjtnJlBLvIosG4UTjoXhPpP",
+	"/gwvXTwAbqsuj8ZCv+QTx/qZ8kSNf8OapQPXlDtbx73kU7AunmwdEyZ2ZbTKrKysSOlcalLUbtIIbGlC",
+	"IdnNCKXKnERZKhEQXLkksFX3stMLBCN9CGt7OfKgiby9kCnotfvvVNtvvZKddsudumbnm8mnJWfcSWgV",
+	"3NQPzKvBLy9qkTgAwtEiX9ydHuomJHh3xddetpORxNzInkTnkDpS3/6CNlqwZhYe4cthQO/XS6SzCQnj",
+	"T12AgDhtaGBghnRUU2ifMtz+7Z89/dk//Msvf/jF3//909/66VeOc64Pzfw/efaD//6rn/7w6V/+8Nnn",
+	"Pw7CQDzGvYT16x/d67TbV82yT3Ljggf/9L0fe8/+0/d+5+nP/xc9u0GgoG42zv2M+CxdWW1FUQzJSYXG",
+	"k2w8yVNR6QiMd9bqGpRpvUInUmiNmCAlyzyoU+qiBRtQHYnsKBHTpd6mw0RVOWAxQWhYZM5/SLLSmdz3",
+	"fgUYe87GSufsqqt3oNL49nwjjo/Se6LT9h9p1dES6zwTfBxRah1kCxF4XcwokLuoFN4W+Xv20y8gLrkq",
+	"4OXHLDG41lfySGSaZnD3GOHalEwWgyzu3AiDQoIlv7v9BCDjiRx2LV4K2xmJNO72ZgRGNw2RTqLIKCau",
+	"lToKIpNcHwJovW00kEpjofPulCdeNHC7dS0MMhuTwNy/YLfduooKsLPdNjcoY0V0Ordapns0ldAFZT6F",
+	"G5XWQV9kFuzeKu/pejd85HoMtJnsBnovMOSBTlJKefL51iHeeQPsGPqUsovAAD8RMjZDJc0i72yXFzKR",
+	"m324EwaTTJmdkshhsHu1HbrYIzDPIxTsDIFJu85O0iu0Exqw7pkOt0rG8dyN6GaI9rXR7FSSZjWaHavW",
+	"JBabanQaSVOepj3eP6T0VLPcaZHdhhzcCebeey1gnApykFvsIb28UpeF7bQxn5QOtaCsnYj/FYTjKQSY",
+	"Yi10yv6030Amrl+HRyrTZiFJUFOa5kRpnfRSW79OC571RwITwpOcvRalSh12eR693mJ7iEQ3g6qdRMfP",
+	"7bTDdrvtXu/u7XOJnOiQyUrdZAMxFaZ5MYbTNsmiNBkneQTOgVT4C54M2mO5I+PGRV4uS4RqCT4fNAUo",
+	"icodtlB4fezRjvjGCNlHIK88DuCa/MpyHlwBHmI/dQBrLCyxxOtwdSc2cDvep2fqGddxBZmVb4a52seF",
+	"tULrBP00u9pOesgtsGUE6rh6K99Dp149pVLB5XruLh+LtzI1Dta8d1+9lETNtDw3yQ9xAqxROWeK1ro1",
+	"rgZun67KNEXbaNUh0foayKNmX82m/nDu3nXS0efafz6VF5Z1YmWljDOWyXgJN783RhvKgMqyaETBWUWB",
+	"P5xnLqqwKr1yaUIZMGloxueKUDrZ5JmctvyhjOHPmM/WrUhpzS2VucQrXaR5i+1JYnop347vAyuSI8WG",
+	"S3WzRWSqA4K2mhs7DG7O3cP0SE3BjIMGbGlJtBo0pJm98cYe1rt44w322jcevffg9V0WwYXImuSllWXT",
+	"q7yIcyGTfJeVVSWrD9jrYYldK0fYspkAlT3PDyTUx7wPhvxitVB3u5/jBYw14Kknpld5pbykrSZUEtBU",
+	"3k/FN4k7RRFVD7DSHEif+8VOmx2uQZIKM1pGZr6+u1g7tVJFtPaTQ1dQ5DfeefQbZjDNyN8mqpUhpq7p",
+	"iInHkxR6gScIwLBCdTAPINJRoYehMdMUNEpLU7I3s/8Mba1P26evar/IAIALef9wmBmj0x8SgvFh1dZC",
+	"sygrJDBStQ5kTcRpbpNvHVcvdJP4SUSrk3ozzITWlPm4X6lskEibmdjtq7QYS3RqRKpdbViwo/FHmxRd",
+	"6IKnkPTIXos82z8KWTTWwwQIbyxSDP/qJZ+af0BKYAYFv+j+Z3/7+bPv/9WXv/zPT3/0c/P3lz/5iy/+",
+	"8afl38/+3+8/++u/wT9ardbrLfbhKMkF0xPeF4xnmJrgf9JQqgy5V83SmbqSqXYulEvupodgMXEoSDsB",
+	"b3EkRG5GMMuFFDF7rdPauXnva5326yHUecVImJHBUatMJrX7sRxI9FvxKjjKdudZBxnne+6B3CFD7O27",
+	"jDM4VqFsWCoX2IVrOmJjwaXGjFL6Kaw8YUNOlfvB/5mJHBJuJaVuyhll9+LDeKPba3bJxwkyl2Ex3Ba7",
+	"w41rxQ+B4Rb6kQwGIhMQKdgvE1RtrFYLbB+/spLIG9m4RGSXH6qIr2oW9ZUcJENvgd699879bz28G+I/",
+	"7j28dxe+Inr2+Y+f/tZPIkcntXfnzr339++G7N6Dh+99sH8vZB88+OaD9z58QLf/0f/48ic/w6ncW6hT",
+	"XArHYgI8UJKNVJFZtiuVUXniOQVg8bogK8z+TnIrDVor32KWZiJNt4Gfa5zIglAyleLICU4gDRK8xVY8",
+	"1iySgmddez/pSpgxo5bL2alK74q6Bl0jHkNFONMZF3hx0jtBqQ34Czw+oyoo29vULS1Yn2uhd93goMSB",
+	"Hhd5kYnb/i80orlXUc9VjKId64pQ32YqC+02xhKAkFU9nstdgmrPmf8XvQV5zZAepcxzd2w1e+UBAGoG",
+	"fz8yIy7AQrmNgTPToK0A02J7Rn9UTIUS1kGLxfLdtFI17MZ8pldkRleN6+da1aWGwmVJ9dEwgGnDGPba",
+	"serqp5aHsmGABbV5lm8Zy+CKPehY3Tczc+BZ0bqGKpRlAVWSu8Fu8Ku//Omv/ub/e/bHP332e3+9/JtO",
+	"+RlvqWx87oB0OnbHT/eO3Bch6rVw9O39dme3fc0eCdE9PTOCn3DI266rU+vkBryduPe6I5EJOFyxF3K8",
+	"sm2B3XBc4w07thPsXrW4brqi4TZaN8eBKsyVTufWLYR1088jkdD1m0/soRS4Q7tmnQ14khbm7ZbaKBVd",
+	"GxiYWwbWrl82NNvfAV8dg4DmfTfsn9ohzCtyFvq3YIsFuzfDIFNT6vOKHaNVkQEdEsyrB3p38ArzvUle",
+	"FncEf7nmbOiJN4ynXRztc1wc7YXF0T5pcbTXWhzwNbQ4ds6wOOyFFSvCjodbEe1TLocbdjm011kL+MVn",
+	"WgynFr+rDwznYghN9noDKzE2C9pIiwalF/8B9mYK94AJN7VWsK7SyK8TploIWcPZHAghByG4eu3JidHr",
+	"Ojd6aUT7bZGf0SyrPk5E9Y090NgDjT3Q2AOvjD3Q5A1cXsGsuZgDBIly7cK/pz79OZXm3Jrb/0tZiDHS",
+	"Q3gc7yFgoeb9EZCQI7twjmHdxbVWYZOneBGF2pZBabyn73o9PbsWrz9Envuwk9jV6ac1i6q4tr9pHnvB",
+	"DpDXZS+28c9lydo7RtbCuOzO6Q4vG9481tlud6602+1254aZfNALrvUAZK2V7znXh5hqAP+yTyN9chf+",
+	"2+nyXj8Wg6BUJshJfHKPr3o9nldny/q83Sn73LGd7dxcq6vbi10Nti+CUrlccBvVYy+3gDsOAzJALMCd",
+	"9EcImYbA7KAhZnlOZM0l96urncH9A004aTC6Bdla3Xp+TroFbPdl+uUhnDPSObOaYoboqc5T/VdGi0rl",
+	"HpCqv+Jq5WT5n4vH+RZNyAJm0uGbao1H31xotv2lQ9ZPtest0uKcd/+RyK58qsa9RFxxKRX1SCO/fE+q",
+	"FdZYhU2Q5FqkA0vojHEgYzkm2quimmim+QAqefV5msKpnpzBud7iFn+IPduHHl2AJVTq44e2dBfbZjgO",
+	"yJzfCtB9xLN/OOzFZJwzqHJ614nMDQ505DqAfWrweqfeejT0XkUVhKingmso/gQnhevnjizld8lUUeVz",
+	"qXGI8Ja1MLmqyD1tY1O5zjcZOVz1aiBlv1AU8EsHvzUDsxHqFue7UbSXjM6FYV8OysVZOVURB2ybpQKB",
+	"twirJThYmTv7VV1BeCpJdP+5gn+DTslmZZWDiK6UDE74GpBcmrQr3YNQphHXB1Iquo/IGtRUtphjFS4B",
+	"eRAuTeSQ7h4qKriA1adim5ELMKP7A1egyibqwuOhLaYo3HUHax0iyDdnkVZZHkEUqSyviSWu4GSKxgsN",
+	"BzYVgLKKE2P9xBbUqYuxq92AdziQkX0x4ggzTDmbQbc/5AkUrPMMLFf/3eYJ4rzbAls0GIlmPAaALTFP",
+	"MpVZEFHoZ8SN1RHU1NBjo0kW8cQW8JTkBxLhppSqxlnKs6FT7og7s+nOK+BIpnvPuUyDdKvuxPIIc3yF",
+	"rljFskTeJ2GQT0HDZPHJxRfK/WHG58GJ/IhL4/u4oow9t0F43szEi1DdYGEQ1uHAXD1QsAmgxc7KU5Es",
+	"946GLD/kZryP/uCfzZjG+VivqDV8YAOaaEATjvKflsR69sAJ1v7Wsd1AK7nTFrSTUSZWCWdizBPp1LPe",
+	"pbOaXFWcAEqqISEQIqta5R5PXJc/16h5tlcCqU2HEyVDsF3QvlCZx9zGcyZtpWcsj80yMQAlrCiLw2rL",
+	"ZdRtVpE1vGgvDS/aaXbI8mIEqxZAoyRfMCXZ7LRLRBJssM1OSc0Py+A8ifk3JtJHN6ueRv82apZpQpkx",
+	"1fyW9q3SxUR6IPfaFiTIRsto+EuJc2Ek/HabevfYSzub+hbPn0u/EZqvpmfR0AK+6ATz5+ONeERspy64",
+	"bKNrhBmp+h4rqy8/orevc64xFzyE8vKw85ecL9gf19vA2JNH+NCy8w3XBTgHipxsiozrE5kXRz7SLdEs",
+	"F49zSr+Fs0+pcjbmeQ5ns5DyaTRgxvs5Rjc5myZp3OcZOEVOHge2WGfdl353g4/kWX+0Lx7nL+cxCk7S",
+	"Jucodnk3p6BnOhehYTwdZdGJJyMTlaaJHBoj0OyBTAwTncMRNi9yNeZ50udpOmM8h+g/BjnMQyGmS1ei",
+	"FGURZjMGRzyFfYYpJ5Zfw+xC7y2JPSTIIdYSfbcQhWjZG7qFhAT8Ln0kMIOowQCy3JOBRcbyyUTT0ULZ",
+	"/RTPGZYE6h/Z89HnGanvE07BM0d7POWyL4JdAC86iOQozydX9NjI1FRNu5YstGNuMRemPJNAkdmBpyxR",
+	"Z8lLtzwT2ZLGmOWgE771yOi4EU9gLaLsq5Z8xqntjjWQeJoOuJyiici6kO5wDfKaqRvG/oKGkHBFMD0S",
+	"6WDpGcOTzfTGJcf4KcW+S2ZqN+O5CHbbrVu3QvubNo9c2w4DfiQyY2vbTsCYXYVJc/NMLLPEHLwb4CQj",
+	"m0Owe/zE/rs75BOzRD+GC7owRql9eA2zP5E99bi7SG9bM52JtpSvSHKf6C7ucv8C8r3aVA5apXwyMQtU",
+	"cC3m61XVr5EQ/hqpInPlsETWRVaHyhUl85FD5/o7gFr3twBeOmntAezXCd6VY6dkt5BQ0C7YDZCZ1siN",
+	"Qrs+aiHkyiYI4tydZEnfewov6uRT79riloCr+er2/XJgyVB2x1jrLJFdKG+21GerW8YAoq79YamsoGSj",
+	"LqQo7m63dzrruYOFRl58WBCdq+0wwMXQ2Q4DuwzaYUDzb9p9cn5Vyaz8WM9zJERNcyjVeILuUMqhrDbh",
+	"j1zqCG4du92/8mBqz5pbFlQCWBNID2bckef0uTS2VnnUc9tYWWDFEZNWroBtyujLiCVS54IvPQ9y9tIr",
+	"eCC08a55VU+Q/GW19ABx09W+/Ihp5ZpqjLTGSGuMtMZIO72R1hyKXt6h6GaG0CmPRXEpnO+56J5DkLqY",
+	"FTEFOtq7lOuc9VOejFtsX9lTUyQsBf0QskILFr3/3qOF8jeLht0WPRRtfCZL2vlyD2U9HX1hp7I6VVOR",
+	"LY8yXQON59c9D4NCgrKaq6pWo8BAHW0cVLrUw93GWmmslcZaaUJKDRqhiUGdCo1wcWGoLUqKWYtFAAyl",
+	"XEhjaPXVGHEIfZ6mVKMwzpIjIam3YWmROHOMGN81HBuOMBGIOC+Qc/4tlQHN8WTi1ctKNDMqciXMYY8+",
+	"49y190fHAXYaBFKbHR/APQfB7kFw7+HDg+BJEJ5QcRCkaiE1T+IgDESWKdMYkd9LlbMCpiVXKt5lUrGB",
+	"MXEtPXoElCgw3NAK6pSllChIhgLcLWBFn1nU0cCukniWLdqsDLucGgft8slLYHvaHeZl9n1VOzKDM9VF",
+	"Oos/t5Yscgbu8Zkcx3okxJj44bOyKoGtlZoZ/49kbT9PjqAEgef/7TpfUVqTkH4h7ANSeHo+nPHKSt+T",
+	"eO5VkcZQKKDSghRDnidHwtHH1yAaoJU3aXSeK6Shr7JM9HFM/exA6GGwe2UbWP7GPDs0Ik7X1UUhQsYJ",
+	"Kya1bRAwwrWSyCOV9AXrtK9ub4IeoPHCwbssV8+Dd2wb0xR4InH/hPNfuJYPhhSJ6B8lse+8nOjOLBnB",
+	"MymFd0Q8FNk9mWezk4zgFG5lAhJVGxO4MYFPo9z2QU5g9htInors9JTchRjHuIRPg991gFQtBEF1dV5J",
+	"TFcDOn9zVabq7VvccRtL/RcOX4rfsS621BMeScPV8VzMSdRW85akC4mfHq26tKDehRqXEw5V2y/EuLxj",
+	"6+kxYxJYVvekPwJiEYwl9rl08FUgGivNxRDKSoeWhML4UVT4qMXeQ36PRNtqaRW2V/O6FtuTTPAsTeDX",
+	"WFSJOVhPoK+e4Bp0TBvYLdsljQ63bYfin5WGUqUFcoTgjBoDt+Lyl1WAFiTZ+zzJ3iec/ZmoL0DglOrB",
+	"hWr7IwXdM/19dP/dIHSGJSxviCwvPovXzQPwCdp7LNDJuGt5SjchpngfF9plw1bjGHiOEUqsd7e2YIu1",
+	"6KktPdZDnoutseolqdg66pShiU57+9bOzas3rl3vtCExYpJkQteZpR1rln43W/9FB7LygrPZn25wTwjA",
+	"mi9rbM7G5jyNBjRrzMlHF8R89O6jt3kOJ7d+mtTFGZ+5QFVz7trqEVTg90sa8pw0kDDCvHocnWgWqcEA",
+	"0rCM7O8nWb9IctbLBD/E39VEyEpFz7kap3hS/ZpNHtGin4lcv44ahx6Zq7QfuhAxcm6CoZ3k+Bbbbcjp",
+	"yrk+dPlwPE3BSrFmOFaSNSMZ2fwUY1DG9LlUShCAlfbTIyPMzLd3oZKCzUgxj+tqPcucHwpZwgicZYSa",
+	"f1zonOliMEjsm4DRyrJ/FJosXQxzj5Nc2yeJwEM87gsRE1/XjNJfBoWMy6waOxCZ4P2RiJlUPRXPcJD6",
+	"SK14aMwSCtDuXHMEV2hXVLR3mVWIB8swEpHtjRkMERMKQRtNX486wLZaUuUwflgmlN0HGxICFuy16BH8",
+	"I3qdjVQae6RsNDS2UqlUOfCj0QzhIF7d3obSq5QdCS1B+14+pEsiWg6UiGzqpFnaxIiG3VODOWYWv6rq",
+	"gl2zL3R+NghF5c7g2b/9sy//4N/98//44a/+6vtf/un3n/3+X3W2d65eux5Qqo6zSILOzs12G/7T3jSm",
+	"bzp92ebJiWco8+ckcYHDDCiDznb73E5OvIq9ZaQMB2P3OOjB5AXHB8GEaz1VWQzdfOONNw6C8CDIFfz5",
+	"tZvXvfHHDxgJbrN97+BQXdnHHPyF4QIbKB8psIzfe7QfhEGRpZ5J5RlUrb4ab73xxhvmoaWHPp2vv/2N",
+	"7W9d/bD97Zv/5vp3vrnz7rUHN96/9bCzH5zHcfc+7P2TK6DgRqNdXJXk4DXgGmjMssYsO41ZZtYilkQX",
+	"PPVKCGeqGJ7FGtu8dhpyTy4/M38n0bn2WCpLwmAjDntcC48sE4ud4y7BYtDwm86xOK+NCdjzPVs1zhhS",
+	"mRirI6MhoeIFRtpvO23fCdvt9rIzc/yAC61pMgLj0zRxxTibie7yNDkSFhGWKXDqPwr4JDHiP+XJGFFs",
+	"WqXCTEsFIXX9SqdzZfvqHELKfAYKxHe/8c6bOx9859p39ve+82+2v759d2f/na+/fePrV7+N5aIy/6TF",
+	"Nta+WUNcEhx1WldbbYwrnUl2mt6dlFBfsrg3ifRnTqSHYQxZb8Zg8flyANLP9eac/O7JFcUQH9l7LsJw",
+	"ol4amaQ1FuRIBeEdjYC6CYXT8KcxfwzISGMxXb/5JAyo0DY0NMgRRamBm6fH8/7I/mnaiEVcTLqHQkzo",
+	"ahtCQQABxB07ECKm326EQfVOjNf77dna3vTnhGd5AvbcNInzUbAL+D3g9BfJkWsY7gWvQU84lHwDC0bJ",
+	"JFc2fIvMwX1ASD34drAaYzjlSd7tZwnwHJQI0+tmjOE3MRbZ0DRX/ti56X6lI9Xytx1IfAcWAyhcwB93",
+	"Ad5pSxLsGAMzUVmSz2A6oJXyaXjvJFNmUqGIUzIWqsjn372MH8EJT3hlLFI+q3TN/rL4ZngxRRcQidvF",
+	"FeHdAYZ/P5kktFozMUlnNDE7UMd8rO1H06LulpTCuG7936TKS+6pxZ8r1FTlz65alNd05/rcb9WmF36u",
+	"Nm1+dpPSV9JICfqpOl3ufTe9y9VXXfN+mXsLKoa4SEXcBXLwuakpgwrkZ51Vv6DUOVm7kHRq1MuZcmDS",
+	"1HGW61Lgb6xhwmBS1Abl8PnNM1soyCMGA9HPmZKu7AsQpJP9OEiORBn8ucf7I/s0kML0VRaLGBhf4HmZ",
+	"e+hNbZw4qC2YjIU1VAVTaYw0S2LK4NCk5tSnqOrG0577GPvtiC+gjpwUXiFxr7fbm2WHYHcvFzXUKPlG",
+	"yTdKvlHy56XkX9ToWhP7OlsmyMZ2x4oDR3xs67jPczFU2ezJOh7uHbr5QmrANQLnXATOmeSNneDGqbi0",
+	"6pPzToWtTdUv99ppnIyNUAN22h/wsUDkQFEjCDxzviIITm3WU0awnzu+ynjZac9Z8jyOwdzk6fuZ6Wqe",
+	"CGc9jflj/yJkUI8TWbkW2vKsqveJ6F/aYWgj6V5aSddYVq+2ZXVq4bvc0sp5nug86a+XY0vkJGqAYRjt",
+	"wi0WD4GHiVwfamDoNZ3VIkuEBs7cyhWAGQuI9SDaJbTYntAhj9056mwimMoOJEEmbG7csMgEwp3EY97P",
+	"WTGxB/xwHAmdRAQyRI2o+8QmrKYSgka7FqcFwa1EM130xkmei9jW5xsnsYS6g+ZztZD5gQThX/5gW/Yf",
+	"VhK+NuYzQliZH/sIm7KZelI8zqEY4RX2LsZT4GsOxSSH8dk2j+uQQUgFrtzaoUvmv+aKEUYttscyWCoE",
+	"iOKapUoOGfG03GacflcDfNCdw7bZTHAo5Oh1AdBt5o2mM4lkH+zfabG78BxesAE39mkFiU00ymWwpOUC",
+	"I1GLRYNMjSNoPcoV1nycJrGQCDwbFGnKdC4m2Jk9m68LbDNlf4FzeaISmeuQacU4fmn5+RksWDYQU6Al",
+	"hLWWj7hkERyhm46MVSa6+BNA6PJKIeVxApERehY7wyYi6wuZJykEJSNZpGnEkgGTChfPlGs2FlwXmYhb",
+	"7D1Hh5PAkvKG+/9guVJslAxHMPF7tRk6gAfLvTUOQ8xzR6rPHrmdy8RjOGBMZF/41SdNj4rJMOME7OOW",
+	"rcdDiDoTqq6o5EPB4/I1J1H1mx3ZE8MEEAN2ScCsVPjsPcx2u0Lnskhvb5ZLMG/y+BrUaDI4NY95Lq6Y",
+	"pRaECzXtw7qOAlrD6+JtKm024EVKROHTJb3Kq3WLT9+HVMhhPrIy3Sz8ciNBXtGy8gZiUukB9TrYRaqR",
+	"MBCyGBupT3wjob0e85lRD9XOGXVhHrhyxDOALponH+Vi8q592vzxdWzB/POuaaXmkz40yxPkOe05s+x7",
+	"qshvs97MDa0n/x0OF8wpQFMu+eTerPLB9vvKAteWbcjGF+crzZRYu/W+/83ZHdf2m7M7rvU3Zw5O+eaM",
+	"qubu4wvenL1nX7GsiASWEp8rz91idwAXTKlMngBgV9s7IPK5xFw8JeEU4+KreZdr0BMV0aGYIU6ZNqRm",
+	"UW+G8FnzDytHnTaPyk5FCDjuCb8ooasOUvdBh6I652P++B3YL6Wz5P4GOjZjcwW7wW9+9JsHB0W73W5/",
+	"/MZX1t2JY/44GRdjTwVYowUxT+60CWQ4mT42t6yu96Bo6jfpNjpC5n3lp9BfrruJzMVQZMGTUyY9rvbw",
+	"QK5aSdy5stPe71z3SjSVuhHpleifHx3DpFhCL9TASEGSL2+tz2VfpKmR3tuEozL/7mzvwIEPFMGGC512",
+	"x4PVTq61g9126+bVbf/irWvB7k6rfXWncvFWsHuzdf1WGAx4Ai+6acYMPYOuvbbToVhAYf5qO64qDSxN",
+	"14zRTXYb4HnbRCRlbDXTuVvtMCik399tOp6hnnY6N+wF08tOq3PjqrtwK9i92rp67bqZTaCVQraCZmi8",
+	"oTFjA6rNHsut5uaay/5yK+6MBxrO2nkEq34NbNx6YqJJEb7UyOUUqcknE/AtEol2CdpD6ExByXbue9DO",
+	"9j1FenCNX50JPl7qU89lIyWyEJoVxrvwMoVY3+a0gtbtK6kBult6369FuXicb8FfV/CV0eu76E5G6khk",
+	"R4mYRrvzjkT09r15qlB3s/EYv/HovQehTbuyLr5FbmxboAal+czYiB/ZfOwYnKWoNxP0VnJFXE4XdhLd",
+	"d6OOwJc6PggwQQeyF/SoyGM1lQfBkyic/xGnw/xUJoIB8MC8Agvxg01vnHKbMnQgGfpY1EcIRcy1a74f",
+	"WkW/PqJvjPB7Jokc0gf1lZRIMcOmKjt0hYUgSwvcQUwLEqkRCJx+MFZcx8tvmv98irIf0HKKXBfLH4CY",
+	"8klkPoa+POU55rjjxPaBwYdI94GwzCyEEsHLeKoVzgSneXD1NiE5hEkhYs2M/kd/ecdNNVqhLp5iH3c8",
+	"EhD+AIBOP0+Oknxmhh64/nF2WmzvQOIccIkLxnrE221qjYbFdTZVU9PT7xY8y9Eoi97d+43unfcePLh3",
+	"Z//+ew8eRWEVTk5hFmdDu3eNeDqgxTBusfekOJDwlfQZxG10i0V0WtDKleqOi/4oug3VplbvGLM56tzn",
+	"R9D6e3TfSe7zIxpqXICYa7d8B91mbbyU5PRE7siiYJaWOY8Us54zrdH+vHn9asUebZ/KHl0QSRWDNIBf",
+	"dpkdvgNp9sEuOz4IeA5bsY5rCLKbSnfigFKjDiDTSB8Eu8cHwUTIOJHDrhTTA2OEPHkCc1J+57wrUKvR",
+	"UbI2B4fndnDogrSe2EEH60hkV1xya67PoopNY/EVoLOyKRprKmqzgK58onrL49/fUL25oGxEmLaWBZhF",
+	"9Yks+1wfmqdfZHqcdfNlONGqWU9hzXq/9p4K01gMRv3OtdItaYfBIElzZDNarDb8xPwsEz1a/raOedsn",
+	"qgf5NtdKejFiED5MJhNytOjf0KWPjgMCzW37foMRBBDUheo2wDgRQyCSw6iB1GnZ6+i4EAWx7Sak9Sj3",
+	"HuwFuH7B7s4N8wjQNfdx7iwP9Bk8F1prm1TIhFXfCLozZfWYMVzKNnSSGFtI8ZtjHFrKj8DyqbIZrRWe",
+	"SJvlatatVCyCxU2Wax37QRnwwtikg3fjbmRapKKfQzTcVq0F8/aAgN7OZgOiGvv2TEwEd+cX0BC5xjy3",
+	"fcLm+o6a6BPVc4nycy+34U/qbA/ikzJE056+KllSZsA0Cy/skvEfuSNLao5rFkHudsvvmDXj7WdaU/oT",
+	"1WNZIV3F4x7vHw4z40qHTKuxYKNCxpmIaTx5zrgHTC99PbTZOMsEZP+hg2cprWwItnZODiSOi4jZ1Hhl",
+	"OfXK+BokbUN0d61tbLw4Y7TjMRVEKoy8EmaFpEoOS2sblgk6N8alQUG5CyxxEUarjJiBITyQEWkCuGTa",
+	"N70oy34V0oh5OuKiGTUGOfbeN9yv3gyv3bhuT43R8k00uiuOf8KRUmWmoxAqB/w41bFApwVbcAfV4F31",
+	"ufkImlZ+IE0vHZkp23Pncm3Yy2Zyy1lrsQ9HSSpwecK8h241wpjb5QYRbRo58x763mXlLw4kLEwqEtul",
+	"LNuozolA8i6S7s+bXXW+XGyNUbBKjYOBgidV735zF1mgjUz9RPVOatZC229s/gaParTC92o2TKymchPW",
+	"VpqHi6KnWDLMNYYZrmpXrsINT70RUTPGG7TpHj5/G7C9tglYP7MVqxCNrBobcMm8e2Zhe84s9E062p0n",
+	"WHRLBn7TlfV+yuVJQec5pV3mPBmRlOBpsqcNmpqhDZYMsGSgwJnKGG1fhhxMdCbNSWmdxX5dl6LCOd1b",
+	"x7hdV8L7S+V3Aalt5y3Rttun9mqXyq85H7azzIftLPVhjU0GAfJdwiNhGa/37z24e//B22ZNvP/wvTv3",
+	"Hj26/+Dt1oKnK1Xehaervu56gvE8vNqTJKLRT80J2yUX3TPaxpInTTI1BILPjYXHxskA31C9+3Edre6i",
+	"UNky63JzkkL7hmUe+H7VLTPjAAhFtOZdRT/IiKY/bruCthhK9NKkzeNlJWU4xFpeNc94DWY3Oo+h5tBB",
+	"TRqB2QjMl1tg/rrXxDa7GEXsKSRqvWRcA+m/omKAwyOXGQA+HPm2rRZAUMahPQRydwNBxfJaAmbdVqDG",
+	"5w96AxnTBXsX2AO880J7tbNdXsYsdvphp5oxjxevlcUG7fPt7avnBUDa0At0IBcI7TVh/dO7SRA5xDHt",
+	"zWg4Lwgl5DZmoa8kcqCWekF2exT6vrntIurIVVfY0//975/+t3/35Y//Q2D1VxcfcvU2u4QoIJUYLCJr",
+	"sYEvfvEX8210FtpwurSmmWef//jpb/1kvo3t+TYefXDHtFHbj//5q7/52XwDO/MNvLV3/517d+ue//n/",
+	"evqj//zsbz+fb+LqfBN39h7cufcOtPLxmcUAzvWJCESzPs9wjPeq1gfBcXHicYMdjGhXSiVA0y6u1api",
+	"PEmhluxSdWq1pxaiPFw5Esw+Sl4EpQilqZpipk6hRYvdlxZBD1lKEKKxD4aeaobGsVJ3rkU6WIJFsK9c",
+	"PEOoTXKh2+cTCjwY/rWzofBr0Ul9ATU4at93/er5vw8t87WNaxoU3J3Lsyeqs+sneyzOc8gS2U+LmIhS",
+	"vYcBc+dbTeef+vGyVWmyE7AJysENaGMTnVGq2oFcincoh3q1YCWJurQYpnuV4xK2pOlm/9jy1RZtWsPs",
+	"RoemVkA/11PTQZGmcydvdj8bn62POWkpl8MCjYVPR6bDRTZR2vz55f/z90//4fee/Ze/ffqj3/nn733f",
+	"59+H/S4gQSJVQ4ipYNn04Mv/9ndf/O//+PTf//nTH/0i8CIQccYHMGNWvK/i9j82Vs6Tf/nlD7/83T97",
+	"9vnPj428eeI/TAIIe+j3ytce1LcrYDKFQZ5xqVPSv5DLF+wGXxdpqhi+IGQzVVCpqEQz7ASdpCXWgHWD",
+	"ea4fUj7zZz999sf/uNHxHTV1yYUL/LX08fo1OztIeA27x2bVLqzAlPfFSKXI+fZRQPMHQ/XxGRYo0GSg",
+	"es4ETylh9oR1S10NL3a+L2ThhkExiU+cFcfv3Tlj/M+twxNKUJEQdUZsc0jcHBIb3RvHnpuxvm5fHnuk",
+	"57aO6ZQ3FqlAp6m6Kt91dXagHDVW3ZexyKjMQMU6ZodCTKiwQC4eU+Ul2kSuVJC7m2eC4XvjkOVKtdi+",
+	"wiY40cuWjzzO/S5gaZ8jlcTVFhOpc8FrSu7chdd4pkedzF89O3eVFM1x5uWteZyyMy37cK0IAJfzAYBV",
+	"/v+enFFU3d0NUfjI/gnHTAMzKzXngG+L/IRF2BgejeHxohgejaC7PNzG5lKuxnHf0J9GNAXP+6NFIflW",
+	"ItJ4A2b5yN8QxCblxUkzAQKEgsDKmA/gLWIMzkj6dAao9MhJoogJCXzfkBSeaPy3r+9DliaHogxDYJU+",
+	"+zR0gZ6Loxa7C/9M5NAbbUcuJlVutYBNn7XZFJgxmxvRzvbKl+FBKwLrB8poiSozJ9y2AjTi9MU0U3LY",
+	"pWZv27QHKEunI6xbeCABK6u0TnqpYEraFA80jCpBaJZIlomjREw92L9FvxQyFbo6iK7WM2cQh9hdAo13",
+	"/U1kF9uH9AJjhHmCY50PxkciSkKwXYvmZXkUsshqIfPv6gJTGYuMloi8bBWoKoCSs8X2+n0xMTLNlYqc",
+	"t05rcP0fgGyuqOhT152eTDJ1VI2LLCowJ+i3QTDjaq0842lmTDaHiMVUZfFJIRenz5wCRM30L7/84Rd/",
+	"97tPP/8P//x//eTpf/j3z/7oB89+7/NlKu0EZeYpqs3DMu+D6GmCMo1t1ARlmmKUvya0sSGZNZ5Vc4Gx",
+	"na0J6urN8bYrwbYfqozATVg3CBIX5+I71VxSSt0szRYAdLosPWJdxFQFZCWwLLOWmc9IwppyQfh9Z1XZ",
+	"5p/zYr3CVbgbVJinydjWpbIJXNFlEplPf/mnX/ziB8Ep1CJ+0mUfWox4xvu4Ora3Q6++9D9978e+svmn",
+	"7/3OsorTTo/Qt2+sKj2Os/MX9G5cT6pJTPFN+8pXS9434vuU4vshrAvf0wIXR8OmIm/23MV3TiXGz1F2",
+	"P4K4gS9h0W82r4osv1gIZG1Guldk+lc1VusHmYguNnnGgLHhC+4gVIr7BBLjd9d0C0FD2K6hZ60px7wA",
+	"nINVEublyVDyvKRiLsv5+zSnCzTC/o32OcBIU956RCUlpIpCm/jPc+I/L1HX1MnbxAgFPwKjKjDf+G+p",
+	"gVYLnT93KMSypN5z0nxhMBkpKboIijY3lvXvNxffZsQuWScOEsnT7vloQuugtZ9TSf6T1B4yjQIus/Fw",
+	"GhV5+nL7RkHq3Enw6nHxBXo69px5BfLXMu1X2HZcDLUSFS1pP6VxVlxYcZ9KLKQJVlgotShEauEJ+xoX",
+	"PHeKluvqeKxGBX/LftErwFR26nzEeQ+iPvx1tmDXqeNVnotyAeRh1WWwCbzW7YXmHO/ykxx8wIufHHA6",
+	"fO5pM7Lr07ELDY8vSWgyn/AB3PECS5z1No/5jE12DA5MA0Y/0+qHQVy60HGIT1rk5LPWQcfNnJ6teKCQ",
+	"1VMzPpmgIa7Humv+aLc7sPa1xhO2gF9JlRxecVfCIFMpcvZCHpL5KHJ70Nnp0MDA4bz/rrUatWf6XrN6",
+	"pnMx7vJNgM9mpC7ZV+Kp8ZTcGRvRVS0Z4IrTaYtwrHkop7v2UN+9pToluZp0bb1ACCSuc6pUM4/nF4HE",
+	"6VjvmMl0pMH9Nv5UifstdIX/aQ0xWq/2t47tIl9J7OSkbCMgXnAB0dj1l4fP23wTbmpCf2AX2Dmi8vYk",
+	"E+NJPmMR7rOIFbKXULEJIXExYVCDwG45PxSaicGA6GCh2AjEMqCcBlaBkBi9SCRQHttyFEoSmVKILLED",
+	"lTGon2Sh+zzJbYCdNk5EvLD4bpApLm0aAzJAe4I0PyMqm2kdLKI3gXqOeKKARMfLIWg2igP0DzXwbIR/",
+	"ndnMXALjKqWS5Z0oTcIldiKy2s5ZixvagZeKsmqE/K+NFdiE4V90oJGFF6nMYo4uxJjcOhSz1TGlb5ob",
+	"LjDY800xOynWYzbX3vv3GfS1sZ4uPypqBx+jombxVANFoaMVQIi2Fv1MVOrPXLjNVQuXoNKria4t1XAo",
+	"ZsuIDr4JtVJPfS5v1VCm4gLpHddWNN8Us8sGj62PpsZqpTCBXdtoWP+1Z9C1D8QURmE9bWv61CjbRtme",
+	"StnCGmJcWgl3Edr1xDztfZRFTOdqoqEGIiQ6nb//tiS12gq7Jqv65ciqPuVqPb1+DTc+sIRCMmI5nAMO",
+	"KqEKDpb8gbsJx5FkZSH3N+kXj26grBUHj2G1uLJiYwKFHeuxGdTaSXUjwWqwfSqrtTtqs3PgPYOe+KRn",
+	"Lx8oBEffGAY3woCCVh77cn8k+ocnFJez92RqClSv5kV1kMa+koPEqO3a1q5ZBIq7CzEo/bHo6pGaBD4e",
+	"/vjpf/+/n/74t5/8yy9/iBiTL375+8/+zz99+vkvvvj733r2X3729PO/fvZHP7HlcWDYeqkyvcSS4mWB",
+	"8WpFcfNXgYOJNJYeAXdCImb3ls95Cz/5X27tpN356t/tMLAN3LyGZb7h+Vs3rz1ZL+ISi7iY2LgI/A3x",
+	"mm4mhrjkgzAAdm2PBFw8noh+3kXEcAKL3G99u2wdy/Zp79k5DOqYZ4ciR55uCzP90Q+f/vb3v/jF957+",
+	"6M+f/uGfBBZu2ldpMQaO0h/8x2d/9HdPf/Rz85MLBWHzc6TkZd7BrRttTL0D/G95g6SUhY+XZuAlQ+ne",
+	"TU/lPMsrI1LHOm7ruC+uuZwPHRO5n25nLxl/hYJfZkZ1d6CApL00nL/8ix88/fyvWd2os2c/+G3MQ/SZ",
+	"0o10iYsUayXOjwKA4pZN4pMLgECBjNsExmGVRgPkOJPDTsO4FMphh3kdYoLNCinu4btd3piSXjJApsZI",
+	"p52pKcYR0kQTzRBUoOurMd3GWTRIUhGF+GdkfrZ/UMXwnPdt8nyU8yGW97Y3HEh3B2H/j0TGU2ZGwFbL",
+	"e808prs8TSE/Hf4tZ+7fUkkRvd5ibydHgonHvJ+nM/getFG0wI7DGU6iGTcG9xg68Y1H7z3AmrbQ7QMJ",
+	"taT4UM8XDwcqBU31+HROKXdGJWqgLRhhCXHyA3aN3VdIMy0QDTQDFDLOxgloE4bCC3rAmZep5SIznG5x",
+	"pfoOpDtjAcIC+CLJktx2wtUGXKjMyF7z6SMjuD+RQzNgdg1A27BxqA2NJe8jKOkRtdgDqgdJld4PZE8M",
+	"VCZYRHocxEcUWtqDiBe56tJv8FqzFF2hLiH7ChhfCQtsRtRyQ8Sq6OWDImWvRfa27pRnEnvsyikCPPTO",
+	"o2+ZIfyNdx79RgjLy6tm+G7yJryvLLBovqwFz/S5ZD3BPth/68rNEP6nc9009PabnZvtnTYGyMwSH3Md",
+	"Mi3GSV+lgDPMWM57SAlxIKnmqJp6iGScNg30xRzcw55Sh6FXnlyPBFQHKOkwRiDiMIOHxy1ai7hSYYHy",
+	"LOOQP6N6n4h+rs3EEf89tMMPpJ6YZ7FtPVJZLqQwM99p7dy897VOO3qdjeHA0SxW02Wyc0LWE31eaCTf",
+	"iJMhJPxkgqVK524T4CrpiVTJoWa58hJ5vqpLBwAdhelIgbNQIe+FIfJYmzETyksdarG9NEVc23yGEXke",
+	"BxK7AYUsM+ETRjn+kNvASoJ00c5ZgfWlURK4KqN2OyUZvtR9K6TMwkZx7BiJ9ArSw4eALKMtmkjWy3hf",
+	"aJxB2M4xlWnFbDXbm0xNzWeCBsmTI5HOQo+NQyoiITHzWaa+QcFSP5sTPh5vVINywe3BtJYCBN88WBAx",
+	"ibZz7z7ZEXeYlmH1uEsgo9zv5rOp/mdkBlKKNGqx96S7ShfDcnQqQVwex5nQmpqlPAVQCeabQbCVk49K",
+	"wctjdlJJF7APHPmNnSf4Vqlyl0Plca/MWNRLPsV0uha7dySyGYo0kWphU9U0H4vlVUhByD1fNl0x5skc",
+	"nS6OeLBLv1X8J8tCstp7GuVj8/xB0W7v9CfwP2KdR/GBLXoiWMeT+OKXf/D0d37/i3/8KZrjZhZX9NMa",
+	"5sG37r+PxhNmw3lcwhu7iqfxdtDx++h4VZbdMmcF++Xl6n28AaoAVlx5whAG4yLNkwnP8i1jwlyxjn4l",
+	"DLDxkBh1GuwGYOH19dEpB6nu8zf70LdUNr6sc5RKQMT5itY2Cs7BmUKZcWI2IHTEK/vcE1h3G4ItDTy1",
+	"OfqYAVwqVTwmL8xoSKuRN/QUa2uVGreo25vlZnPd3Ll583r7Zri0gCm9ZevYbqAnS8PGWJZ/CDnjxrAA",
+	"x6zFIqHzZMxzgWz2PO0XKZwNOo+R0s7JEKCAkPVrLO0b5qjXEn9aPX2xQqOJojZR1CaK+jJHUc+u49dS",
+	"7s2p62VDyMmmMkqEFFDoSvXiHhcxI/DqKeKsGx/OvjdAlVR36upp0i0UtZuz0JTtLwv2PkRqF55j8EDl",
+	"bCZslT+4AgQ0yPYOoAUUuN4drrZbi+25ODG2KBmfTNhIpbEuS8Watm4D1WlyJKQlbaH6tdpyvWAUSdsK",
+	"wEeC9cSwkOYdpHfQjy8JVgsZKylus4gq8O5zfRhB8wC1T+QwLePYfMgTWQMbg6YbM6ExExozoTETGjOh",
+	"KUh9IvYQpJs1LTb1up+coPZRPF+E3nfntZXzECQit8rd8tApOL40NlI0L+GiFruXZYrOHq62b+2yCJqq",
+	"cqrbVDJ8S6KZFAkeFuA5IpNQ0xH+YE4phbYtYi7t5greDM0lOdWj944n0USp1gGxXPTwiK7Q4knFUiWH",
+	"IrO88yqrHC9Vb6lUIWFJDqaI7Sp92aEQE03veZyHTBgLJ5njNUq0Y1xXmcXD1dgi3gFqY4w0xkhjjDTG",
+	"SGOMNMbIKvI/s+QZt4dEF2KTQG0UDceBq+L7dx59y6FxAE5jD/V7s9woWiBq5dlhyLQieJcHVJlkapjx",
+	"sWZ6pKaIF3Hc2Kyvskz083TWYvdzbXEOYIAQloIwMAiuAblUuYK6GTV9XIKPUCqF9jzBst45jAaeti4q",
+	"6nuPJyrDswW0hU7W1qYHWzSE5Q4dqGwMWqCXSA6w9Ply3fVs2ZUQjoPvOHUG6CRSgrcR9yEZaAuyWiDV",
+	"JK+0hCohZoTmykdiBnggZxy+BkN38/UmhnmJmSNqKuG4L1+YdamAGzl/0QKXE15ocRH+y4eYPMUpdSrE",
+	"8SjNdd+TWRa5HAFc8jKClvcHTBdmp5VAWp6kSKCdAG6uZwRMniVQiHOEf4AHYjrp8Iv2c5mxRrKaUgxm",
+	"uBuPofEYGo+h8Rgaj6HxGE4yKUBhXFD00qt7VEtLQsVgloBnF1cTAdtLyLSz1CED5UMCOCe5D6p3wUHQ",
+	"5SM1hVO/utzPTE0riZ/OGk9kfv1qEAbjRCbjYgwUCiTmEpmLocgw8eoC6uWZS6RcwQrqhGsUREA86Ynq",
+	"bg6y+rWb16uo1arINaNj1GGlPJAnZs9BmpypOFDjgVxKgGFENVa9ymDc7K7QedEWlWeLsyLJXfLCeSaE",
+	"EriwsxVsnmWFrMu8gqq5nH2iemYII7To9rk+/IbqRTSY5prGZDvjs1ClXR/d0GIRGK2RTVMoReRbe/ff",
+	"uXeXnB3nJho3hrAPLNKHyWQi4pqH556SiqiBPCY/DU6NVNg1ypsqmw9ttTmbVmP8LHKX4sphk2YRGVeR",
+	"7ZlNPrOpUBXkcwglHIy/650TqQyuOlu9JCCsO43Ckxs84zE9zwrJcuPVGRftE9WDoy8ONSZuY/ajyryy",
+	"uhHAUFuZmRlRV2L+IU7RhflhMOfBbmc7DD5RPXDIroUBTSeWesA7dnyhDNkyZrJGXNv4jm9Kmt9a9vqT",
+	"j8/FPMSKNidJ9HLhuXyimhXb2JEvetkZsLrACa4mhtkwI8ziOeDS14egm74X4wsR8nsYmYEdlWgWFwQq",
+	"s0flRnogcr2MoTIIh9kDdeAFgsNhnuPtZmdOuNbAG0shIIw/gb8IsVv43yJN4Yk62WM+uAkBNSGgJgTU",
+	"hICaEFCjuk8uqmo0BuOonC7m0Bgl3pLjYkceA+e/7qxjO2y328TN8CElhJMBH0JvhwKs93wkMtSwlFHO",
+	"BmIqjKIUSJsnyWLHPHCp8JeQSqcirfmRGYDIo86hIqiQVgcQ8ikkmPt3AD6sSNMVLGUPzXevw1MGp1fz",
+	"JGXGR8NNGbFE9tMiFpo5FYFDc45EZg/V9OXmMsMfO77mDzwN3VUDKxbr07W9oFflDkvHwStYgjLC0RMs",
+	"Tniakj+lizSvhM06N3x91bbqaE6/WIPBK04K7E0XROn0UE03YXWCHdxE2i6XA8oCdMvEJQwkIXzG48h5",
+	"vsE1YyovF+93gA1GW2YUDLsMBVXPgGdrKCOxRoW/C6lQBUhkQKxUCET8hkAueyQ4k0k6Y7mq8s6g/Dce",
+	"l6JlvkSO49etRTZZ7YMvLJaI6YocWnf7vm8eeoDPgKQ+uSu6ryZimaqg39aUHabhR/AIvLuuRc+bW5ss",
+	"Wr1oSmeD4diIHQ+XUyNJL5lND935yp5cwa2Hk3T+1HqPgBu6GhyzItEIqEr/iJvO9MXV5ckVMh4Z2XWk",
+	"kn5J0QScTVfYAzH1oqjKD+wbmQvx60z0k0kiZN6iYYla7CGpmp5H1ZuJTyAjFkXlRGSaSqr6TEoa2pXK",
+	"vrVlevEhYa0q/FFldN6LiCGj/y7Gz4xBbr1ZI5a1PVZSGo0QdMFtJ1tsz/IFUzuh6QiBsyBer4v+6ECy",
+	"EnjVYtFIpHEXjjiikgBsLvRsT7FsTsqIx7uIgoQjLfAa7IGHkn386vsDxxVF0yYem/Yx4ZgqILl0Y6AJ",
+	"5BJG7EDuSQYMz0CShhxeUlV40KxM92YUsJy+UqujqNqLY5BSz5efimuIph37pfVoSTH4DXjRRCpwBwzQ",
+	"U4ODFx4fiSxPtEADOvTqNK1iXXIBkr2F5kEtqbko1SbsS2Y8L7m+A8y+i7zarYTrGKOU65Vyuk5hoPb2",
+	"CVW/FwN85cbBqNrJCIJVM5CJvkiOROw8ndpJOZujY8ZsL47XIFsyd5aH2FVhkORA6j954WmXmhIVL6oR",
+	"8iZq8XmfYAODoxpig/u3BGQenJiL4WdI+Hs2RL8gZKXoCElNhayUCeW/ORoepWSY5xudcs1ExrUAWDPU",
+	"PWxZtRhb9HovExx8k4EFamGaSCJNP1KRi6U5Fqf2xV4OB+jjUyaOrJUm0ngel73pcdGW4YnV/kfIOBAX",
+	"n6cfsigyjn0BsLKezUMxVkdiPrpiuk/LO7QRqCHkRESwjyKmIDIljkQ2w20HNVBPMm6zxbetCN602LsV",
+	"DT0VFf8CarC6P5cVzFliFcOGnvB8tDRMUzX2fu3DNh83VYdehlM+s7/mNvO52SN9nqY9DvLFHUGDcKkP",
+	"g7ylMjbJ1FFifGwMc0S2icgGubGhr2qikh9GLBaDRArNAISq4LjQlWAOmYWm2obhH8RrnsRC5kk+o0ww",
+	"oFTFiMGBTHKi/rIhFI/cf2yjIQy8lUlu2bvtS76q52Dp5DlUqR/swzzLEtOlhfiHjdQAVtYmmrK9A8lY",
+	"JiZYIc82YnnKCWAJkYcPyooCeOzpKjMgiA6hgYCsVPGs5AKXM1Z5EInKMeoDDd/j/ZErjwClDuKyuDV4",
+	"6TttFvOZLj84yT1SLuSt3yu/Yq4tFzvxKyoInsGoD4iPowo2pmEwP97YZiNVmCUUvX1vn1WruNGNlSCP",
+	"/zB13L2dKMiZWemTXFMq33RkrNNyPZq+g+VqFpLXTFm6iqVc21myXc4hmRZbgBdi4Opa276FJgSzFSaZ",
+	"UgNbHo6zcSKLXIRsUGTAmQIwVXyOmFGNnqTeQ5Bv+5Ybu0wgLyyMIzTUYnfcO80C898JiwWCWzgKIg6Z",
+	"eGz+ZZey26ePoDhoRGkVGX48l6xzHVK8NZgziWRajQVDgnncxwUq4tpY1T4/FHfoBRvHqx7B8BqVtDJS",
+	"9cbWG5VoS3B8EIz1MIkPgl12EGy3t691OtudgyBkB3Q6i7/cvffO/W89vHsQPKnPE1mVtb1pfIg6eebc",
+	"cCtebLV6JxxJ5J02oLGx/t04cvBq6F/RLxDDBig0TxtD7MuCOWZWMGlbOcfOk6eTLaCtVilPil6a9Ctu",
+	"gBGm8RUI6dk9G1R0NtVR2BSXc63dbrsiDLtlcB5k5JinqZE4ZTWfaskOowsuAbmjjDykSjwgh21/QyBv",
+	"iqqawv5YA+V/BGWG7tih2lQk7fPhW0maQyH5E29+oPLq/b/mZ6s06pucrro13XgWl19evFqtC3amRg6G",
+	"ITIdxAqrGplfbJnb3gyq7LDE59x107gWiKVGpm1RAswySArAvGs6XTEjnVhAA7LMMDXdLOvUAPeD8aJI",
+	"5uWlJZuJvMgk0M+iuQvdarH3zMdPE6CRI+k6XxBtLWkaloWtwna7DYBJvGNcxydXyFdBkn18cRlV1zvb",
+	"O1fDAOoROEvtDOdPNNow8usnQTVC7DnQeJopOq0UO1fJJTKui2xF0eU9yegeFivhUiHBfjIfYGMdVlbg",
+	"IXs9uO2efVl9FPTX1/aggdnE9nAT12zby7U97MAvhXNttimXYbfMkhAaDzYwtRkDLw7ANeIurMV7WGqP",
+	"9h7El+ymrc8IDxlgg2ZkOpCPU2RHEDDkrJ9xPcI414FcKjS2julf3SR+EgHfBQZAgVBPaPKdMM2NTatH",
+	"thT+jIw91k1iV3MQDLRdaIZeiICmshKgaXO8eCDj8qRseNNV+TP7xWuvRUhfqtsH9eqiA8lslVcYcxe5",
+	"xLMRamuXDoZIaLssdfoZ+2Zu8UFxQN6bs1RwnXvlYFk+ygSVUdXIUixiEd/GnmDxWfoRl0ZPlIAvmmoz",
+	"gtbI8uvdY0fwlKusaJRkWFPWAeZKcrLy+Irte+n4NgwJ/GTYqA1v2oxpAqclcojxY25engl7MA+JLABl",
+	"AxUGGYC3ERUX2ZUBFqT5lLfwO+yagXL/OZ/tMo6Zrx7hcTIWhHTDLtp/Y96Dw72pIu+rsaCuK20rj1pM",
+	"orsxF4+hoKk0X0F9t2QDLrqMCeYYqn6MGBLAE2jHikex6hZwV6vMmPNlUVa6RKkcpES9d5GZbxbzNDNL",
+	"WXoBYbehuZl25l7QlSrvUhA7rnsbVu7EqSaWOCFZnAHE6LbvQNCnQsqsmTiI/yIM0dP4bukdyLs853BM",
+	"i0U3XZFVymChwaicTtA6WFzIiyAMMzCn9iDOC07ogH8LiD8SXMFu8Kn5Ts3l+qY6KfxzB/Vt+PbVPgJl",
+	"p9qV16DRGjTa6YApZiM782RTS2m131IxQZZyf70trO+xFgCjbHIl/GIzyq4XIi5xrvKhIhcaD+TS6oqV",
+	"Hrk1XohI4lwDA+uBPQFNaVwRV2h7oDJkkcIy2vbgGi7xPM+SHhwvm+s9MUykXkLV3WJ7mHxiLdFFwm42",
+	"VUUag91R5IK9luSVJqN/FYUs+pr5zxXzn38dYWXunPdex3wNYN9VOs/UZCSMlzTIlMxDB9lgyRgwdQQX",
+	"oxocZoDIhiNwRFxk6KFZq4vxyURwrBYKZmgK1TfMP6WYQsK1OBVUle37QaM+l3QmZQOz7XabxclgIKA4",
+	"qRtvNAtvO2opdnV7exns9dciaHsGZKsbfe8woRGBzwPmeqojoAXY60ay8kTgqxOgKDqWo9KgeoIuhYyV",
+	"OqaBRBbi5KhNq/4Aid6st47xH8uCMyhLcj48kBE49ZERXinkOGNX0LUlzgHAVmHMZs/K+kQTZi22SDWz",
+	"cRGGhOKfcg5RZr7mgj32Y12K9bjQOE8hi0wbRl5jkCZkUZzIYc7Twy7+At7vVPRHPO+qiZDQHoVxXgcX",
+	"ujfDQNlYSXZnlEihqWevRU9//rOnP/q5eQBZmsy/HA+Q+eOf/+1ffvmX/zN6vcX25Mx5tvZzjcawQhWh",
+	"VcD2yuNYlx8KfbC6wVuoqJagspUdCEArQ+YC64s0pQCSfaGlJBwnQOfkM9CGdnHje8yYgE+NEUHIWUMi",
+	"eIokQXJ/1fX2ZoOnqT3KQwy0Tf5PMlTJ+K3S1ntwFLcI9aNKWGWxDouCS7xvtmmm1RyOqmJHbJcUMXut",
+	"09q5ee9rnfbrqAHhtZjtCbodzygr0TiPoQDiMTyOy2BgzoduwUNNLEwyIQihO9qAFEo/vVLIvjLrD1cy",
+	"GCRmQ8AxbE+wYSE0hLlMp2JV9IgOmAwHD+AYQkWLwqxEBcFFCLPosrqCX/wCI2tmKiHW8wAqYYwEi2x3",
+	"IvMnBmEW2SVLa4D6sZpisi74cn98JlNgo+jLuEjzZMKzfMt4VFfsKakXgDGCCMwB7A5YpcR+FXzr/vtP",
+	"//K/Pvv85xsflOI3PqcYzFwf1ovEkE5pAjFNIOY0phMuNgvV9s/+zyUmQ7JmaRTmnUTnlWXfHASvlAqb",
+	"HAfbsW8ckcs9Dbb61dtM53MwvKmjUTH3VwVCK0tsc8UOj92Pg5cpnrmRrvV1bLORLjGoSSazt5NcfNO6",
+	"rOca4azZN+uWG1xeBJBBKLQuVmkdcFsK0LRQUkDAi+tqAUZ7kBpz5R26RkyREBqsUJJhAZIOwjIhaQfJ",
+	"LO/n5X1YvrgQFV/phDgg7hpXavClERdniPA17IOXLwByr0J4KQxKdA+UHASPOPRKaEJtiLPG9Oakw5HI",
+	"NOaMLQdFMv8+84eGcIfpuw/+6Yl8KoT009ih88ABWOHeuk+hB5sCSJmHRyW5vd2yJUnooZjkmF63lPCw",
+	"8jk1vId7GMEuq22o1AKpMDyw2Ajk1cPxiCNUgqwvQYCbqbRYlhKvno+Eg6BAgAuesEy7kUvirVLtvlAE",
+	"u3cqC+METhAKUWWFMJ00I1AdQxiZArJo3WK5TYdWwNdtH4O4nEX91slPbKQiO0nE9ZRKBZdLk//negQg",
+	"IcglXVh4SA6AQDD74zKaAMcIvq4035tMjHr4/9l7+x63svNO8KsccGcRteYWRVaVXpoFY1AtqdtKq9Ua",
+	"lTrd4y4N7yneQ/KkLs9h7rksipEFtHeTWW82GNszwWaQ8SA7RgwkO8HYCHbthWNPvsuOpe7+K19hcJ7n",
+	"OS+XvKwiq0rldodAG1bx3nveX57X32+lRjqgAr983dqfDjU7ErlWA8S1i7fBbmuHWGjjKKVZEzCnXFIm",
+	"kQB8bbXP1TGNa5kRSshQeOGB9YHyKzpuT+TYnrRzEVH2ZrArqutzGl40TsUF8zjKr378q8//4o/+8Zd/",
+	"+sVPf/TFT3/USBqZLESPVgaSs0DJFVSv9u2zQcIiyPqGGZkuH4+7rVa7kbid1Gm/AQjk+PBYM8EsOnQ2",
+	"EsnV6vaV0Uex3V7Z/rIkNX/hvJzX+/2ZeSFhpAZLp1Y2eTLXHNRSwIkT3HTA/2JFK+eFm1EMdSxhwXV9",
+	"1gcu6Nqn2no8Bc7gmhZZlGwE2AUAFmALR+Xkqwmqj5YSP/xraz7xxw6GJ6nXJfGu8rl24bs9O/qErRgn",
+	"4vl34fq78DX4T/TWq7vrwk14SRcVbusI1dLfWAsVtDs33+7cvPOtebBKxPNfdm0ZifGGDtifqF8qmP5J",
+	"TXfanZuL3UG6olf/8F++/Ozfvfr537367k8bnoFoBjifjjCo2lE9Kc/o6dxPEQjn6T2rshZsRz3Df9ku",
+	"tbdb7W6r/c33fnf793Y/bv2rO//y1rfe3/ng5qPbj99+0n4Kq6deWli45i8iQMQ0C0GYuDS5YVWZIQYU",
+	"DapyfKxsBImrN23Mg3BH1gOp2JEuh8xvqOUehDciSdzApbosTumDBZJEh1INuLkZJOWQXQFtkPapKHDp",
+	"LWGN49mlX64XSfCYjLultkfCyjvTduGKIZkv5UTBdp+PIBMEPrJaYLDK1ywSYRNYcM5T7gNeHJ91zHFD",
+	"yYGTMUqnbhW/+eNtnM+Wn29InzyGcC5kCKZkQ5elORsLlsYcBGlQAR1rIEvNyDTdX924PWmT7ec5KyY5",
+	"YcyFPNWgoY3H+YyCK69fR2Sx5vXr7B0v/ifekOoscbAlve7pkeCcEmpA4yld5xJmdITLhYZbIyg+EcIB",
+	"vSkarWyYhgpVUV4gwAUqPU1iKEFJLMVxl5skJE3CgiGWaUfT7CH5qibgDuNqRqAmhZ6U3lFlG+O0mUz0",
+	"ZEaR8AcPPmA9XmRRlmZvqI1QHWzjeOzRTbAr+DHC8F2/fiAHipeTQtjB3qdl4NDxUivQpcEMbtzLfmXY",
+	"VeLHtDL6zsBdE1n3xFbyJlTLK+VXULMqu8LTYaEngyFFJ6uIMIqmLSZSiBSO7/7g13//t6//w7999Vd/",
+	"8+Vn30GFA7+3Spk9zexBw5FUd7G6lffDytWvwcsAM3nFQkBfKp53VxrAWh2FFKnW+RSpC4oeMFynyx6Y",
+	"YQ1baxPmuJFGzgk+bI9xADPtVc/ZtQSNioQhToQ6BbzwCUFvQSjHCSIQeIRWNDCwFH5JE4AnjWDYVTZn",
+	"k3RgqvbHAM97YO/LuTfRR+grAuvVoQLiBeSAFlkHXMke1BcK80hh/u53bR5wiUHl169Dfoq9Fx0OmW9/",
+	"dPsPuZmzxi6YV2kEIB9trI0EAYFiWFBbxDaN+LGTRhycWU8X2aHCtlGrCLnCtYulUw5WYe7LgXugL630",
+	"ozR2jPjMgZ0Y0ifhR4JHDqhmOO7Ejk713QfyiYzm0Nh679NYFQI88CjTAcIBIhMj8oZtO6AX2zrD43ng",
+	"Xtfqa9jxEmA50qG00tGs2Rci69rP0reaQNpEyLa4oFz8PktpiPD37kArkTbZEwdYPZKQouClTfQzx6lD",
+	"ZmRuIEWVM6nzogyCEE48jMhHBgzNlXiBFDdM6qMOaDXpPmK+gLcgQmcZipER+Ykweyy1snwKQQim5vO5",
+	"aAVwCQOIpkkOFay2+HuPMx0A62yRJFs2rxPeC8+FXdjUVdhCDpoCcoSUjuMj3AS5TRkaFwV1HCqci+1t",
+	"W1RqVYYIicO4r+rEwceTPMcVtSgH8jzX0/ujcTn7PZRdMAN98dacOxUggkbwIpdghrE7FcR6WXqelCTu",
+	"DCTNhkml84lSieCd6PNc9EumJxjHNqNvlZ5WHert1u72EtcCrKaKV2HEnz8UalAOG532HTsKpb0LGp3G",
+	"v/60tfX2sxetpH3n5T+rASGudaiM+HM5mowiMwZa9etbA26lSmscmVWnbQUvKs0R6J+V4j+X4yd6GtQw",
+	"DUeQXRz+TMJwn3jQdlr1TbSf1rcwbt9O3LrWKq2D7VTZbAbVXWzVOAfxE9dcXbughrhd5D05A1zAVvjU",
+	"fvoSWv8AP9oOTeZFwUFwMOUMFpOV7hortD+EhnQi/9jvmIhCBFnsepHDzAixSNU6i9SWrzqaZPBZuV/s",
+	"/hmNSyKnXomnzdP1t4KbKxPZZNw9FlamAv/xFuxpgHBa9uHtZnt7Z/fmLfs9XThdmtbYhNJITmfTI/FF",
+	"qgEoL6CmVDUZR3zdePW9H3z52Xdef/f7r/7kLxsx83X7DL/RzlnqTtIorWbXgYisl0kDvhYnZZcON8Cg",
+	"KvlofOZI0Ag4Ukhj53ohzATPzIvpWLC53hVnM9DhtqnKol8v9elrptRYOYFmLVJk6If1EkrgyoPjx+D9",
+	"1Ojs3nwZaztSHdmBv/GC/rESv8qg4CPjaeqVBnG/tHdfGsuZVhqjyAwq3cPbQYQGhdRjimwc4E40Vt6l",
+	"WYrnJZbjJNtDFaIfwvmfEKagM0hRrb8TxRGCDGX0pOiJNMidGABDKkwahiL1afABn8S+pTWD2vuE9OHj",
+	"J2djgPHoTUjdw2AUQD1RTOS5HBtpXNJxJYC4yotbNbuGtAHqGOpTnnn2QR/REMBl5/k1qmVst1qO1vbm",
+	"8+eReRasv3Ph1sg0C/OCkAB2fkXmtUafMx1yDFK4QzzJTrRumPiDCc8Dnn8ksUIVlRCXpGI4BuXN1wlJ",
+	"6biO3EwAgIouKBYGxK+5sJckMuuC/gvjyBGOIS6tJjEc9c5/kRWzbjFR36Ao36iBdLfuxWPtVzKiYAJu",
+	"DTH61moF2pQPsB3r51zgd1beWN8qvCBk3YXOuO457bacFKqmK0ukJRqq06OUL2aPtjrdiCtuRd3Oi2Dr",
+	"hQekTdkzKQT2h6M1O2qHecb5sge23aX7VsJotVrtLfjvaSsSj/pSDUQxLiQYYnu3BM/6fb6z0+9l/Z3b",
+	"jaQxEMrOqS4+evKw0Wk0kkbOj0QeGkzD801tynt6qmD0TMlVT2CrUAbmRYntWCKmOSGn0ZeoFj0DqW+k",
+	"1f6aPcavHq7fSPEc7zns6LAsx50bN+I56bzdenvHDkmhJ+P3QaJ88bLzwlfwjUNfARLewItntOSlDygq",
+	"HGueqRmPpFEWE9WzW3KfVkMraZyIwuAK34WbVumTSWXlBBv7v9ITQsEAexfAZ5ohAF80SCq8dbPf7rX6",
+	"fSFi/4UZ6rGtXi8GEq3hZqD9DLviirwM7roAITqODvdvzvshPsXB7rSfMTc/HVa3zFbhcSZs1vqHAzqX",
+	"Hp3lzthZJS6sEP2JsR1tXUzwpkmy5/ZZojdB0gKIN+8NvYdq4+7YuDvOoxkcYLqWlxlJ1kJ0ShStUPYh",
+	"GT1SH0jUWQPsAWB9bowLcSLFdLlKEPtDfLIsiZEuUTWk+0GI9h7uBjh/SVq2glu71WK9IS94r4SMsUeL",
+	"EQRpro2ZxdDHrkrkw9NTSm/ShRzYc8sJqA602Y2YzEWH8TXhiRIEZCQ5nMO4T3KeINYg/RXZpsmsivYL",
+	"wIkuCx5DYbvWQf1BoQGztO0WypUTY8VnBBSSxkETEZSivci5F4epi38w0aUwi9F4j3EyH0pTNi4FpgeS",
+	"invmZPXT09ZNzbhifzqtFLvcPQpYI2kgNpjdFg5wqdFpvPdO+05rB24hPaUbUeQ5fFy9pShB6hlIRgWH",
+	"CwoWKTKzFXra6GxbWTt8T8upkTRe/6d/++o//sf6j6NGunJ2Xj672NVVGfzTr676rRzSpb+qt9fmbjmv",
+	"1QnXBR3R0c0B98Dp18Y6BqfYNmxOowmvMhd4r0Xl+wVCA7DmgCWCHYuZRzS0gh8ZEti+y3oGSxHWbkLM",
+	"XbV8PFjLKPlpCef3o0q3VgI7OpJ/2CXHyvmIv9+Rf4jeFXu+eC8O2LCTpTXKzJxaoffsLGBez7uZYp+O",
+	"d5m5v+ddPMtQIXAs9VIv4a1dKNY7DVf0DM6lT1UmdY8MVJhs5eIW6vOtIj80rCVwG191fvEbSYlCwoaL",
+	"561gOasHmhNtSXVKNnkqV3fQ43lVc9bpPjuaGKmEMUwf/b6oosVV5+t0LSKpD52i+F/Q5AH2gFKZTI+r",
+	"QAO73Wq1qi27Gm7X6r3gA6bPuA/2IB6JZ6d+5UmJ4uiWSlhO5f0bLwDHNw7dGvMZ4IYHPBSynJh6DIuL",
+	"XUfnuH6WXzeNU4kUViZPGHKlRL52impNHMHcjGoMJ/CUFbXYGwR3sGrtHxlRPLi3UpLsgVtJ78yWQieR",
+	"8Wv1vocOHuCnq43F2qgbRggKqypNtSzcbxtUjrXQ6+KJWwc8YnOX/ibBI+bW/ZKEztXvz9NxIZexCKL3",
+	"zsCtGtfFtEJzG52gibMcQU6L5+uICQXdZdOXee6NjKUYjXNe+pQYLyrYE5xCaO9ZxcutfZ9ogwHJ1Tb1",
+	"g0PWnSU+KBERy31IUgpQ+K75lVsRjRJxybYD0hwqnhsNuVYSifnI1gVHXCDNwGDSBepjlVU+oWzYQiL7",
+	"hm8ixA6ze0HZjAUo4UOHD5UR9hwp0eI4Nwx87pO5YTgWM8Six7Oz2tX9amkYDs1lLjLy3XLA6ycQ8mv8",
+	"UDl0eX+uJdG8Fo7b8C1WiFxwx6B3LChuIo5SD+20TezR4uPAeRK3ikLFCzHOeU+Y1LvHD1V9VAMtpbt0",
+	"S9hFpFADCwpYrLBJxdJwRaRrKXd4H9EdV3NXHSp3WWGjnmrYN1FMeskHKZPKlFYE1H0PtG8oeL4yQQON",
+	"i7ECZe+zyko+CLED7jeJ3iMjVCbVoMN4eahQbi0mqmsfOzF32mT3OZFK8F6E6VZpghOyteqJAJIfQ7Bh",
+	"zmabSL9dM/dgWEZe7Abw24kRh4qzI172hk0aCzfbgpfdkVSTEuY8pOzp0ZFUZKqxB0wpiogYNMb19+7E",
+	"vlTZotCGE0HzYnein5P54alkqwLcPhLmRBkA9OVcu5d+OkCCRDuYdlnR+4cKI/7t9I6FHgNdkiNhpM2Y",
+	"UJrAwsRIg4SZ1KN3ucwnhYAshAf9AMAXU1RSgWS54iEl0Z4Bxp/zCJ3YsZpQ4C5FJ0Qxg3hlz8/h9wll",
+	"s9CR62bCnmRATQJqVUiS5Hk59Dl6ruC5MsjgBPeTp0MqwH0e4SlVY9bdUeMj7vu6OFQpXU+pVb3GuS1+",
+	"7naB/iMEEAayZxO32B2pw5EgKg7ZX7jdPAkJkEgR/UiK1FfqUKUuBAJIPWoievAmPkMDu8oUTmBPiOId",
+	"SC/r3E6C0och8DRbGHA44jK3UgiNd6Pz4mUNE4P9TedZbQXtVqsd1zFXgxtnW0kcgdzq2g+77UZcN8Ux",
+	"262OATI3t1p3tlpt1m51tlsuzlkXjxaA68yx++0Xf/b6sx+//u73X/2v39v69S/+9vX/8+NX/+YzKwa6",
+	"U9u2agIQcduNZ2sEbsSTfcVuLTg1YGij6A1SljthiGmEoXD7PlmJUVyAj/CcaHQar//sZ7/++5/9+he/",
+	"ePXDv/7iJz/+8rO/+PI7//713/3n1z/831/98Kev/tNnFUbUyTbGN0cjgHNv+zrixfE8sk/rol6sys76",
+	"gGdi5TCMqiT8FQ/D2ERVXJESB+tp5q7sGpn8nFbQZU6vKMO0XpXbd3mLTqxeEH5iMROSXFRP5KbOVomB",
+	"DxCtbPUH4B1vxnrZfE0MHXeHKi4MxT+rvWQEEuvv85QYa7r2jrxmhABD0fQtpLuCwqPg3EjKoHRVXZRA",
+	"4kUaThy+7UV8UhZC/irACYKOBwHWhRhJK0m4PsdlUfMcBz2EjFHYbtqhEXPs+6Aniec9MS5dJLgspb1V",
+	"UogHTm3/u5lWIv4UYTbc4vHpvPZd02SPhMgMfWkVBZIatlhqt3vZtRJM2qEuGFfQrVbCdm8mbKeVsPZN",
+	"kKpbTs509FFwlll5BQoykAfqxsEReHMiyCL2Li95pZLEY6b7h4oxrhiU4rjMEuJOd+WN9Ilw82dVPOSX",
+	"SuHyqUS0WKEzK/hURR/TqOicUKJg+eFDghuyohVCTREWSVkN//a5m45WExQjCXoSku23b/rhsXKcAzcR",
+	"BUbFl1qjrI5jFRKvvV/KCSYw1jgLiaNamxdE9xAgBR+NuFTAGoYlk9SNu4hWa1h5famkGQqgsYMf+JHS",
+	"xYjntWsxyiGguqojakuIFiYt9cXV5Jj5cf9aQbbkx0KxdMSfd7NJQVg3NIDETAfjDk1hqR1uPSm7WK5/",
+	"s6LMZIKSCVwf69c+GQSqNVs5m0S95og/v+ce7IWfqQlPqAXOoLDYNlr69rCwrZnyWTREfvw7pwyrfXPp",
+	"xoXk7Ddij0DN78OCEFUokfj6ddBcKFPeJfubmgxlhDJSghLP6RSk2YQwX4O0fxKpJSHOuYPn4gPkccTB",
+	"wck0xFpp10HiVtJAlNF4RakZlEjuAtHwYBdZlARvdww5wrB8QYn7rrzEbfDKlUJRba4cDgCvlToDik/0",
+	"2RkNqa/cPbXnUbAv4iXmC/JHh10ldoWBGWkqDfEtQpuInNjvjEoSi60iXF7xEpxLj/F1Lu9oAs2DXHQ3",
+	"fW7YPMsgL7EArH9+QtxB4nDoo8oYrw5qdRJoEP1yqDA9e9QkF3UTV5uAIs0qV2As7AylGtRp1k/5sbhP",
+	"EtlvUJ+OD9tqIsES5RalyE71Qwif8Wdgo3OrlTTiw6bRuXPnznZFBbaPSZf94v/9o9e/+P7n//m/fvFf",
+	"/2pVLTdMZUWDfgoadKfV+uetOx0IavQR9qjAV09YzD+f05hB2g2zudaoRJ9RGc5JDSJK3Nbtp+1dTIfx",
+	"bcWvlW503n5ZMVasNiZzXb2oIQBW52+nBaBOib/91VHia3QbQKl07K66QAPqRqvfaPUEDQUMmE4Jrer1",
+	"KCsVIC5FQom5bFXf7Zdlqv5doo6uicNYAmphFb5IvnT02romUBFB9yNy6motmCmBLYRcWhyLVDwfQxZy",
+	"Fx8Jk8bo9Akl8pJY4eOpAoCsBsEADe6uCNa2v++SpQI1xTi+d4/CfF0mBgL9DXWeeeo1BXJgIcpCikrp",
+	"rBVBYPpmKD3t2DqDYi8XY0HJDGISpN5BIU7HGv10qLF/6HYJnpz5gDE3zucPJL6vsnmnwfllFB8UXWOY",
+	"t2vXXnfPYtv8djjcd+Ay78foSmChwfW1RoF1uPtRJee6LO6rq0Zj9qGyN684VJYqrgvv2aRffN1S+wgR",
+	"jY60urj1SwzQXXpfvTiDUvbRHLLPmkrY1YXPrSNObiLmrpgBdi4mhUypzk03F5N2oRi6eKV7KNBl0J6n",
+	"8ivGeOfrUiuicIZA0Va+qLAnNtkHcYSJB5qshYn0vCYAFekD4yFv1Qf38CM98fywrt1XE0R/MebFJ4Fy",
+	"8FTSRQhd9hPSL/SIYrgjos3EmTkdMMaelSuHViewdzzm7GI6j7GC2RRQ6339ITR5AZigLki5gnSwJJXp",
+	"Zms+lSmGP/zXh4eTVqvVenZ9JfjD6hBQENlvjLyxujmkYcdSLaubHq2KJI39eN9+VFP7Iv1mdUwo9pH4",
+	"S4iY4Kr5NxdG52vCanmXj8S7hR41Vnz36Uo4RV+5qHy3BteJyJ9nCtxE5V91VP7CDFwO1VJ9UH6NlHHj",
+	"RcRBdqpMvfzWO2Pxuw/ftFzt6jlLpq7A22yW+tWJ0/Nr/TKIdurX8RkMYvsRkzT6X2sYxDCrYA0Csc0G",
+	"2WyQC/FV1VDskyh4GTvFCIP4csuxLO478zS9GyLc9LEUoGOhSArWaoBGTUEipfe9QcgqmmT7dk8gmgAz",
+	"OphWMa0CBcOB2omqm61EKlZOXZif1U1J7F2GbHFA3TtDJ7sPQQ31LV4imYbO1mOek4eyHj/ykoy8F7Dn",
+	"3tPqVK/lgRwokTFkTB3CQQfNPRDl1l2Y+MWFco/gSMLiqFM4vFr48gpPkq+bwVUOFM2NOwHcRj79ALC6",
+	"c504aPdctnU0A5VLGZ3DOV9raNrPjWZTXRxTuCApdoXIhColz80eeOFkIYwL5kEH2DL+6rBHLx8gkkDZ",
+	"0f9f59EJLY2RS+9UkEt9i2EsB6L88EQUACwHQ/SUm+NGAlBD9p8GIa9As6VT2h4jdGygzNDV/S404GJO",
+	"GRq5M+GwQFE//8X9NeW6lbBgy7lIxje8pZZDk0/FEWjgwdKCN2GTHbhsSDxU0cRLjXMudDtltjs9CEPD",
+	"yFe/blkujynQM2zTiOCmyfYfP4A04EPlSBTtCSNVk31caMi5NWaqC3JoO8J8DqDoOZ+JzFVBMNl4KLgs",
+	"ZIpffxq6UEkFBLp/HA4Xh1foKaQ3Q6iyLD3QBQkHYPS6ln6zLMcfqnyWJiw94CNxIEvxjYOykL0yfavJ",
+	"7DZlTx8eEMj2UNpb/lAxNi70c5j29OmTjw6e3r/Xffzkw08e3D+g0Ev0yKefbL2riykvMpFtPS50qTts",
+	"WJZjk2KAOdhfpWFpt/tNbUqc9y7NC4UKYwpfeiB6k0KkzSjcUpYQb+wLqX5NMaIVsihIdAWvKjjaBFZg",
+	"KlMPQxktldHElAwdE4UeMR7Rb0cL7B033JTSgNH3A8EkRjoeiN7Wu6LsDbfsCGPE84cAUpk22b6aVafb",
+	"ET7tsNSxgvUKbUzX2I8TJlUvn2RSDUKWOjTOL/707odPDrofPnnw3oNHBzSQ9g2augjAH6k+hYTqUUrx",
+	"+PS+OQCGrK2Auk/nGgVuB9JxFGQXnmMKvovXJekX1gYGk6Z4HDTpUVdmuQiJwwFLk1qSLPlsxJ93h3pS",
+	"mNSZ/XvcCBJ6MRHUoJcGY9QzaeyxBmFjMNYeOZV2qffqQNonOVbarZaXb/cgXgYyon3wCVJsBOh4+xsO",
+	"qd0JFLYgsi37ED0r6T4EZncgMxUTg7ZMWQg+gklzmPK6z3ZbMcIyQTe8w43sxSdSIH91+x8SKoZ6ypRm",
+	"U6kyPaVcHt/TpSmssVRxTrptVwmc4EUheiUb6sIIdgSuj5ndhvbVygWPYSbrX+FXGhWykYsiLbRCgGDs",
+	"fkK8K1JgVlR+nlbu50hdXkEH2gTEfD1ETHvLy5LQc+e0NalWlSzHk6Nc9uqBSY90NusezUp7FOy23r71",
+	"8gyBM7b0jEwlimC5JEpuWD4eG8LlcIanITfe/08RD4nLWdJFxKbs6UCfhq3V13mupz6JaCTLDtwSBOIf",
+	"4ygAXkOuCVBli12//r4YE/DH9evsCQQ+WgmCx18NeTHKhTEd5mIXtlutENmQRrbgtEpGA7gOT6e6ipfh",
+	"0zZln6VGjlLIqUutKGIlTjqBgxxBaXNWgvFVQeaJvWb/YMJzuDUh26WuiNQRkSkdfQOhmojF7boKdmjb",
+	"lGCKjr+1X7hXfdZNtUFkTYMnca1g854C/ydkKjqSHpyDj0G6B5HWZXbNEYkHwlAkHSepPUYqj6iwhzxj",
+	"HFIgIW6GoAWjWFqIkQ+MnGgAdHmNPrzEwwk2gRgdo0swrbPCu7QklddLw5CQyOa8AK5jSmOX5soAuqXn",
+	"3SimuUrkDjMuch+ZGxPEp2QrdMI+rooKHDqfiwoxE6vqmSXBIIn9DEJwMCpEQtyMgiua524WFKQGQuOp",
+	"AV1kq3DptKH1v2OAZeg5C0hCNT4OWFguDOhCcb8wf1UKmH0HHoMTAX6UwJpTz7nn3dZIBuK4P179+Fef",
+	"/8Uf/eMv//SLn/7oi5/+qJE07IDXBcmELdHoNHZvt5HIz28glIhuzXHc+KQeI0eNTvvls7Uo2p0P5mrF",
+	"wDP5U2qzbqJztNFp375MfhI3EO/wsjfcMJRssm6u0jD4TSBaPhFFwBGbi8iivArI7YdYJ+JQWtkRJ1R2",
+	"tmB3Z+fOnVutO8tku5zLUY1kZydnuVwXOfHoZId7t8kOPrp79/7BAbu2/RbIBe/uP3h4/x67tvMW3LC5",
+	"CMn67hl6+8xQT/KsW4iymKVsPCmjvNkj3jtmUtEl+QcTMREJyyaU3U2AGO7+hsdNKKcL1sQuuffQ0IQP",
+	"4EP/wCGR0bcj/hzb0YVbP6VEG5TiAD5/MiZJMhYdydq1VHK0w9ELOU6U2OuY9WD8EBQAJV4oDMwp4jnv",
+	"lQ7YjMbZ0dPLcvF9kJpADIIvUrzXUkwhIunAzVNEzA5fCGJ+x8BWnDIT5UXLkCRN/PJxPB5R8EJXlQ6C",
+	"mWGwzARYMI20cjc2g5YAGbJwDGAu0vmhCsndobFTbigRqmf3mcjYTJTe1gkD4s1EZOrkClMjqTvAcWjL",
+	"JQxQJy1Ru44EUc2UBuXQyiARjpociVwqEeePR8iOLJoealqoyU+NEidgcsyzwG8fYqgBjQpBMppKl137",
+	"Hop51SQZzrJC2t7QwC8visjhpeniF2m9LGYbTXaX84thLqs2lsNiOdrNIkKc2E3irfnErniWhAbImd0g",
+	"J3z+N0RoEx8qXt7wWVfno08DyQnKW6VDe3B4zBCI5Txd+dUPPv/7H37xsz9+/ec/W+gQ8VVcuD9Orjq1",
+	"R+eci7NmYfucrV5DBrSreH1R+PRr/55WG8lwIxleKB+7rCodeAVVzHogDa4k+q0q0m0BQu0pgp3VfOju",
+	"XN88l1pdz8VouPw9vOkef3gQKB5Ce1Ki0iVyXZfsQy3gOZjS9j0b9MK1zvt90aOhxNAtdmDvUp7TqxjV",
+	"5SCB7F01oz5IojdtnnLxXcwAUU519Uz9UC2eqUj+AUza6MCGpO74pKWOIJ1v/anrpMdGp93a3b7w6Zqs",
+	"VtHO5V9Iv9dY09Jhh4bU+6+YsUPA0ozMFueeCyx0t/V2VKgzkdCNi+uEUEsrgmLV+fV0KI3dBbHEGaR7",
+	"o62ATvKX02fKZuOcExkZctoXNeRE87yeGYdU2Y1n7J/GTQohH97g0kL7/zkv1cuzp0DJy5FPIr4KNI1E",
+	"MHfOZRA0dbjJPBMsyyYFP8pnDtUzOIFyulhAsZooglCIbA4TI7oO7bviP/LY+xi640KdEyB23QJyUJGx",
+	"a3Ddf6O9vbN789bhpNXavgWs5og3nb6VzDFm8l4pTyJ88YE8QdsCaMniedlkD9RClek/R0cSM2PeozCW",
+	"9H/+5BP49aOn727daWKADsQ+6V5vUhhWTqV9N9SNBLsIzonpv1SDg0A/yrk6TtjRpIQ4Kl0yIohossc5",
+	"74mhzh2aKKfSHJGueD7mhFfvRtb1EWFpKqjqpIvz0inufhhgDKiD0L6IIsIbgeycYvUhNzy0r8nSnKvB",
+	"hA9ECs6hodYGyCjKgiuTE1tGmGmI6DoSrrMQW2vHxzfXe9kCAi0KXnmupwLYQSZGBIoFBKYFKguOBL1Y",
+	"EFpCeCS6iefSyozzdbnycbGcYg2hr+Ciw7dTPwPgiqy6QxenxCFR0ntOmo19ZG77JOgsDhOMwEBdu68d",
+	"t0IwePnBIB9fwB6ExJ5KKS6wefn3EdKg/Txx1jW0ReXclIYwjZsV41LFroJxfCqybbkBtRODtMwsffXz",
+	"v/viH/631z/8y4rXF6AjSf6W/Zq+o8/Q3tXZJLdrwq91kO1d1CVZ+aJOR0PxL7Ji1i0m6huUwKwC4zXB",
+	"mlW8/+NCZLJHwxRd+RE8QZ1J60Co7GB0cQ6CpP4ID8ZKJJ0BnWYKkwEjMeTjsVDO2xsy1OoyQmg8Tk+y",
+	"vhB2Y2+ojW0Nzda8p9TP4hFxmpHXGBaObWRGnN2xruJOn0an8YdDN8wmyNANvC1CN4mc4GVSxQ3ozHFL",
+	"R7u30WnkeiDVFpSIQiBlybyoQJm7jd1ZvtvngBLinpzSHFvnOOeI/1QdMnuAV+/buMzgPX79v/z153/x",
+	"R6/+4b98+dm/e/Xzv3v13Z/+4y//9Iuf/PzV9/7k9Z//7Msf/ZtX3/s/G2eMidGTogfi9MyUYtTlyEBR",
+	"O52P/Vr2OnbtpVzf2tPu+fVbCZF63dBOlzZMDPBSoV6+1nqMGOTnLRT23eiKrCxXtzxpWe6t1qVTFuMa",
+	"QYVvDrwLuaSLGbPnRwV+tI4K3kqk7aRBZDXYp7uPGkmjLxXPu2EV/PfPvv/5X/3i1//t/3j1x3/76nv/",
+	"33//7Ae4ir/8v//0i5985/P/6zuv/8NPcBz/8Zd/+vmf/fXr7/48jGchNQaz3QSPP4bY1EVLFHpSRmTM",
+	"YjBChoB2QrI7KdpcdUt+LMKLDsbDIZDcbiSNqZCDYdnobNuT0gN2xuqsXQ2isHdJo9OAUxoutiUhoy+T",
+	"BvgIs7OGdX7sVh+p2lauYS6obfaay/J0DRtHwAElO4MdSBB0A7u1t8Ef3WjpVupC/Cdek5O/SJt/OkSb",
+	"U6ZXsmOfP850HUO2bU69GftQ+YDGBUO2e3KaJXuf9aXIPTL5FHKnfvfgw0dANEllEdfEUOcC6eeSyG0N",
+	"mjNwHdqz0vW5x/McqA8x+wUsB0stDhIdAWRs4Hm+EGJrnAkigRiXsdVWrLZpRQurbRLPBknu0morxopJ",
+	"VmT3RaAafqh8PYCVQGx0XLE0EsG33hezFJk3bYcjW4gkW3+o3oniLk4j5rCI+TMNstnbJp6iOIAF8jfM",
+	"YDbvVHg61SB4miQOGy61HTWJh0SNeLskqvENyaXJpdVRX/6zNa+4r6bHoF5oOHOgLioxeAfD9nbkTYCj",
+	"B5sI/1xEdguCRm18cUgzPBIskxwQeHHtk5/CHbcyXGWhTHf4UdnwRvNSnQrRQvg6RoZuxJurFW8ip8Mo",
+	"hK+vI+is6nlYEIhKflqwZkjCIRkGfBQu7tJ+6yMhnecBzJBWTDBoJAm532TNlGUN0DhhYgrEUonR/gBf",
+	"/VAFsWq71YK6ZMGIXhnMkxBkR8GYcTRgh/BTJjx3oY1yJOaTI0CFFZlDwRTYUXKMzJtGXURi3TCQibV0",
+	"jGkgONkKY5tqk+1T2GNstnUBmS4UMgQg2sbBCLmgQDTAVD82zGm8EPXaZKlW3Ynq5YIXaSQsjsf5rFnX",
+	"Lddi1wPPmyMNG2tj5FE+o+Z/7JKB46hGk1SrpKzlhHG0HPnZ4iXkfoDZ2jPqHNh/YTgsForUWXOxnJjp",
+	"H/wApWMQo+DWB/0o39fLiyjDVeX0hfpsu8CBA2kprm0LDcAcb09CREGvUETio1mrsc3IHaXYRB0rB1hL",
+	"oJQ13gnsSQjWZPe0WzgZ5d1U0qFAX8F61tdW9oOg50RbYqxyboJLDxY9VPvUXLrg/ToLeepuWSwK0/bB",
+	"GwivWUi5Q/RfDKxZMX4R1zeIPfNBNecUruZDZt50TAyM7hXLtrXi7Pz4RQd6nAUOOU879r9vXU6IzEI8",
+	"THUz2ht/fk5qAmT8+TQEskb7M50PgAJdArLCSBeiw7Job8cOqMuIm/FUVRcXd3FdrCfqQpc3gu5G0J25",
+	"czuWc50MdZEgm7ODZ2zpN17QTjoVPpZyFdazztiPzo+KeTZfCnKPGfA6V7AxnNsyaZzHTxD7awh4A/3k",
+	"cyAb7QrIRjYRpz6f9+27smMAD/wFpNcurYAlZd6807z5rcbcyY+fu6RYcmmfiKJCpnGafSn4ktr2D2AB",
+	"lWrQXXKjo7vi1F474aX2pbZ/yYCTufHqez/48rPvvP7u91/9yV82KBsEU8XABjPvsipPLdXIgfKMcjWu",
+	"0iiS16eud2Gz8N5IdM1Qj893ayaN0goIHllSlzx3ChAyME7GGT9rUKZcluErO98Xu6TsZrwnSi7zs24q",
+	"CJbfoMdeMbwyRiRBPI8JtGVytKZPpxY7duGov4HMXacEThLZO2eP7z+69+DRex51AWMkVdDlAOJshdy6",
+	"sVCZVIN0MSsAK9tcMVd3xVzttYEVVK4C9xMe/O6vVY57OtBXPNx33/DhfvZJfvFTe5XzOmFKT9nd/Ud3",
+	"7z98eP/e1ysd7mt23uNxV0mMjlK6dZ6ZC7rx58568dyH1NUCBUfBn5XwdLDL8pKAS+P4+GwiQgh6MHwh",
+	"IpC3YwMzKFCQ59LYSw3KcfZyYIjixyJKksEXMEnGoSrOYsO5g3si8FKkwZqUni8LyglUpnveZIZvgf14",
+	"FiCjhhwS8rFoe7chsmxElGOqTDlGOI5TPgqVUgG2/QKuRKilpn/UI6Z0SRhKvYiaxwhBeLAxMU9KSfsQ",
+	"aY1BVzU36H2c4q/cFcqHwOSwk+C/utJ0R7oQ/vhc4Uabu7mGIseD/NNnSUOabjbxgWpzkXBkoqKossXw",
+	"t/NHvCXxJy7rOv6m0CfS/tWOPmsnjelwBvzs3f7ECvVzkXPhgHhQxggQtL722A4b6Gh3NS4xjG1l5nFc",
+	"Z2fdSHDiqA3t4RVfLDQ7cMZwf1hLdEWBnP5GdAnwM1DUb60y4YSUiJglpa8JorkUz0uv/PggVjoxYSug",
+	"uwvAqxHyzhbQoUAs0lGwLPIPGvQLosuy7a+rQ9WbFIVQ7k5gmejJTCy7nCRB00U3n+PBgJQmYmymPWlq",
+	"UjjmsExwCKAhghe5FAVShzsX71BP8TqgUc2idBW6Pq6lSJefvtUMcCzokPEofbbTPj1GuMJqUHIO1YM+",
+	"jaLzv0XX2EJONbtmf8VcWXs3oS8TLPd8zt33VkIU1wALZ0eUMJcgY8VHU2HezqHCBDVwe5HTOvJT7rbe",
+	"dtk56GakjnQoNc8rmQBBQ05tN2dOg9UFe/zkw7v3Dw4ePHqvGb6DU1AsfkdIPtGbmcglwOHQm+6gDz46",
+	"n9Tl4xOLQp5QBhsWQoOUdvyC8RQMQ24AMVlkMKLwT+P4VNyQxUUV3PjGBIjHuW2E8Iz4bvQxUA32hvYc",
+	"cd3BqQIXZoU8tQchmAEIvjcUhHgdQRYZNuKZABT8RQr0UnubhlSmFJxaAmGGTYi/JCZ4agvGH8bIP9KK",
+	"ljD3jnU86owdo6zgU0WfVyq3wwoLI4FmIn8OoHIjHyfkMDi2dz7ytgvy0DNpBwRwZhb3A2Uc2c8A9hyG",
+	"0OGHxtl9Uc3x2kOxYaCVnQQI7dDKx4kAzKfPBvResCBNenB1Ucx3zXvZwA0QNyWq3uqypqv7/dQdpZzZ",
+	"31w/kwgzlVDAzMg08XSz30LIie73ozL9uuuSry3tVFFK3ZhFCxTWF6wt+IJ49aPRG/FZ5Al0uKBgREko",
+	"SU4OFC8n9hwGcCiXZBrt3kKPx5VdblwWS8ZnlHRKCX8Az1kP3QQn6cUl7XNinePRbyW++PyBuddTtU7e",
+	"P/Qj8ma//CdrQmtvTGinmNBavykTmp+WqzShkbCwQaDaePLP58kHpjyXCq6LYJMlId7qMZdr33O6xakG",
+	"Pq+AeBOf4xtBKHC49W+2WqSN+DCVY6myDkUIigxBvpGbJMEgBZOQC4hEcp8WAhBRGBWL+bpe66gjF7O7",
+	"9KnryFfHhPXpi8ap9qkTvLYiJnS62fFMPB8UVH2NGMVF2i0c6K52ChVonCswbM12OPd0DQZTGAzc46eh",
+	"Z9mpusiZTivlTEOUX8zlxrH9m6HIBpM2Ku1wGCBSA2o03KW6AqXRAmf2BU1UZumB6EnU7cfhJEQbSgA3",
+	"SkAVdrRMt9iYF6UEHh0CusG/QAVSwioRCZuoXBhTVZmG0pS6mDX9F92pzMoh6vvOjw7hs1juAGN/7c9o",
+	"wqEzm/UF2ENKgbxaiqWQzpBS5CQ+IUMSwAwP+YlgnKVKPC+7PaCxJ4NUDnOjMoN6fOUNyAya5HmTpU6m",
+	"RsoDcEK4n0qdIsFcpE5FzBGQ8AjjC+BDPMskZg2GAP2eVvijh4yAViGfA+nemK8BHHgdlnrLutLpHktj",
+	"kdr+DUaDrszSvTi7tB3/JQzbgX7sJuibOpoFd1Hqrfi2NLL2zKqltexrkTxMT4HGCzB2Y7YKR1aINFwR",
+	"+0SlyO0m289zImfryxzAJMAWUIiRPnGDS8kX2sFPg1nHjjDlclZGJ5kbnSTuXBJ1zuWZu+7Zv9tJleHX",
+	"rUMYMNwzXn0mWlHomhQRBXBc6o4tdXf+IztmBryEiJkXZY0a6vSirPDQ01SdwRUckZRAjL8MNvA6VBi6",
+	"mtbRKg7wk5f2Cj1DQnls5+JdmNoajJuoqVUWFWo2amdL2u0erhirjK+/PLURnmnFKrL11VZ03VUrJ/KR",
+	"p/ab01tABwmCRHm/OIN8q7LMRQZpM1LBoq8qy+mygfIeulWbuz8eW6ny1IaGWXI76tRV5l6qtEGoycje",
+	"ad683EgaExX+epbM8ZHZC9F+tHXCgZcNbkTbqHtRCfbvj+JSVptzZyRkdyPfNHrDF5zheEjB+Yz3pd37",
+	"mLmzU4Gvd4WChYWkbcdgVzdMkZ1o1cl6pM+aKTg5UzSYpOxIDKwWFOaPIIYcc48irDWk7ukz7q1tTbaf",
+	"ZZDYVk5MynbssAA7KowGgrKH0yv094P3Oy0UrOu6TIacuLsj/vyhUINyaMXnVtIYSeX/ThYo6laZ3CPK",
+	"sq9rgLs8Vx5xyPCt3yCE1YeAYzAssVXZ7FFuIFiAEKCt8nxJC8FsdCpq19nzX8mjrpBESeMsypVZA8Ce",
+	"+jXqDZCXtkbje92eVpVrIEKSCs2LMJKWDVqAVFr5cqNvHml3Za1wxR24m+udWePsI5NX6busJBxTkPES",
+	"0aVoy8WnvRdx3D70Yg2TfWYIo9q9CISsAYcCi5/bmNut7Zvt9na73dqxG9ThqNWNZlT/yqP5mL45c/ZJ",
+	"smbu6sNM3AJdT1Y1APG4L5WXv4hEGF6kRMbIs07xVIDdGmXu6t5xCF1CYmEAEoH8Zfswk/0+4JnVfpPx",
+	"kh9xA2hhI8JfVHY+gU83oZaRHiCyQQiUKoAohNIaPQjo02h3yow9fP/ggwOWSfQ34pDMfZOwUusAxoKI",
+	"45I4r+1XCzmdcgQ5Y7XbONJwKlPa18UILCAZL8WWi8Re49B10+n98DSle3B1VlWrMxpX6nM17Ywda0Xp",
+	"h1a/aqzw8l3QDc9rY1tdqLaNOs2s43V3F3C4sehcsUWHZD0lphc02kSpaiXPI7zCBUvODcxfW56uAJZo",
+	"2ncQJJS+d78KJoXluCQEDN6hm2gAu6xAW0OkwNo7qhzqzOGt9IbCwNNxIfqi7A3tIUkpqmghd5r4lINV",
+	"xl87/iRyQRA+npWoy5dBOfFgencJ6N6xT5BYvhLoYQejT03JZxiGkxHqQxkgIRwgQZN9RCE/rjkou++C",
+	"tu5CbirJ7O6VtyN0yChkwjgwAxix9+4/rUn2sFMFZ/4jPb1QlrohiIJqqjqUH4tTbpgijjOKzZj5C8Nh",
+	"O1CoTSkUXWdmlcR2OEJRRK+gXTQ6t1otu55p1qsN/Zh7aJOdFsX24ODhjzcjjPUVm3DTNsFW1ujstNZI",
+	"bIcxu9LEdvCrBE/GeQIAzpUEfzr66DnCaS/mx6CBP92JUckFngOsgGhPCM8P8UGjPWYHdoaWXUeIKw2L",
+	"TvWNd3vj3T5P6gocrvMkEG7xXZgMwp+buzdfrpvH7u/2pV6fhwiwg60nz0nogGMM7PjoYuLsrrqnEoRT",
+	"yiaOUAhu0QVYJbvtFiGMwLB9qNA2FANCAVmAY5rkdjtDtuWDfhTHHWMOJVUnC5A0ApX0dAnyEEDszLcF",
+	"W4IhCc0a/M1I9ErR9o9Ie2Ye1cmpmt6A7wY13LhGayV8UCQ1xIkyhwrBhOzhBcHA169/jFdm8/r1qkjF",
+	"vRwElzsqw+6Mw1BxlHdcRi3E39oRID+el0585PH16x8uEc9s7Y70ymf5SNXLJ3ahzUlGCWiptgSMEPfz",
+	"42DBg5AGc28EKyb5XAT6oYrnyK9ECPSe5ILeJe/QkSinIhLNvPfNRZZj+QVXx8hRn88gYLpdWXtejkMx",
+	"2JQsNcAfdo2CIyFQfi+CH4Ifkmr601uHartSrDfrQEAnvDjieW7LH9u5psLRg+iGKOOzQ7VT37w+6htu",
+	"bcGru/hqnxtoOH6CGEoBig0oK2D5QEx/dA8GWwUG9BdiwIsMHLjOYopEZg7HdWJI8/R7CVeDgEBdmnDa",
+	"2n05mBQicnfRUyS7hUOonGov+Ok8ayJYFS0bqJlmOkozIyAut84gQQF6MdDkVi11dUW4V6MjYzoUhYj8",
+	"tlUC/yY7qPu+2gu78/AQKcSISwUOfm/fk4q1mtuuc+D+pJ9df50IDqXb+R9OVFaIDAZsrHXubPOw/nGf",
+	"3uW9IR0KgCZkdTyX0gBeFyLaMk6PgnOV4tZ7GLaui6C+ZexaassUW3e1Kgudd5jSW4B4m77VZI/E1I8k",
+	"0rHZxXyoTj8pQx5jpC/q51LM64rYJ6eCLapatpv7ARbNU9oCa8hAmhLsw8AFo3xLvSZJ0QegURwBfpn9",
+	"BBWxpALWS7n7u4dqGUCZ0mW3b8WtFIpvtxJ79/PxGBdz3BpEF66toA7Mze7+JmUUYOGum4eKMKKXAqsl",
+	"UWaquwonCvKLRN5ftQkrEfYGpXXt2DRyIq5gYLN1rGyOs/fjGwt42yhmv1HFbJO3/xVWfr4CGs/kyK7E",
+	"I7EVoMaXqDz7dKljeJJPX/dQjsgLVrpjUmR7IGDzbNkHJLVF/vzF6JwPVa8mhLfW5TwxUglj1osi+VgX",
+	"2c0WejhOLXXOl+29JlKVt3aDx0SqUgyck7PeNQ/RvUXXDso6HvKPjCge3FteMKSZrBl4BHj5qwcezXtl",
+	"f9tcQnYxreMS8psjBBNc4Zn6dXT3LI5o1fez50Je/CERe6V1Hx5PCpG4LIN5j1Gcq2ku4DhKljiH9qOQ",
+	"JQTQDsmyY1Ewd14wffT7olcmEaOhPSFSSmjAMyCBmPI40gCiGDEyzdFjw2HqfeCo9wOYijkGVUeWlLld",
+	"9ezErBlzzHuo2dGL5HtJM5FNcF+B8LyvGM9GEnOtgbOzwi6pagJQHXUbidq1savOpwW5ZWCBqc63J0Il",
+	"O1KgN5wSw4jTYFyfkCwUXEVQko+aruBjS+PqrLC2hmhUDBrFOY3CSaayJ+IwbAJ1QYMeDn4tCUn9tXWV",
+	"BCRHWh+TAdM7fOLLrNPe3knmLk2IQyqM6LqPQ/IlBN23o9Ian//gh7/+5a+++Ml/Q6I9lI3t/5kb4fOF",
+	"267T2N2OudlQEB+Nc8A3qeyVRqfxzocfvv/g0Xvdux8+evfBkw/WociyM3DF8MrnGN6V0kyjnekTHSGe",
+	"sIuNoKxS+MWrKQT/CXsiStR0obYSUYvDHml04OVT5iwWMDAfFITNmmTQS8/wPN9iuZDShutnZRjmmCl0",
+	"g8O88W+F7M2PxV0AVpiXfMBMfC7J5dnpCtwNu0elKWXPLEVhtqv7ILz2RrHm8QwibFzqS7t92//VLYBf",
+	"9O3bzZtnb2qCwLXna+vls4tv8bsgPpxpnEEhw+WxBipsSD7YqATnNYIAqNKiTgBCf2WML1/Aj7YQFr1k",
+	"p2CK0GDVDKGBS1OmLDsKBVcl75VL4jIv2xBwgXyH374Yz8F6IZ6DTYTn1Ud4DpYHeNLOMGvn5doCbrwo",
+	"+eAl6ui5QC7turMbqwiJ2wMfqucwlNi+99bPI025T3xwgCtvUfG7B6U95YMl9+npw3hPK7FZnFe3OHG2",
+	"ILRjsO6KfPZyfVSJwSN7PF/2of0saYwnNdfW40m5fCFe1tl7NhLOYOOE+gpvgf0sw/XPJOA2RmRvcv1j",
+	"esn5fMN/fIaIdde9t5K755+QlEMDs46k48d8c6FcsbQzJ3HA9kqsQgNOUJmdW/g5943zLDkFSjdua4oI",
+	"ESnF4dh/Z5VA1fnOpTzL8G2eZQ700qO/g8oMn2BUFaRYIgskFUIuY+OiHWCodIF1178JaO7zyLMsJa9A",
+	"SujwHkRDZpjqCQ116PiuzCE3exGTe9SRxZgdqNHdqOe3yZfDikGeZ5md6km7kTQm2w04ROyww487jXX4",
+	"BO0BCo28ar5sO2BgBaYVA/+m+YB+bDeeXRR0z3dt+en3sWeMRYCwr1lawsYKe85T+Qmi3vhjC/KQ6VSG",
+	"QPYsCw9LzeTF5J6pOBpqfQpc1Efg4Q2RgzoXDgMohVxezK0D7Gwqyx6cI6kMPOZ5Hh7Uhsx87Jqw7o3x",
+	"lRN8qCfrCD5+/DdW2QvJMW4cl1puEA3vbC2ZJI8ez/Mj3sONQeB+Lxov/pljRz7S2ex/ujEp8pdxYu56",
+	"V+1aiwrKXOWO/OSTeskJOgEBl5DHIrJ55YrZXoAMqPBlAkaeo32fAM40gQtaEcR+hpB26aTIU4CrSKNW",
+	"pwngU4vM1qwLEKlKzT49KLnKeJExdwA8uzYsy7Hp3LgxnU6bhh77w6OnR28RdUw5lOZQoeQWYLpJkgMp",
+	"ttAlRXsHy7Y9uESvEGVK4ecHPT0WEGnu1g9+DKLYkiPP5Q9F8IpTj9eEgYPwpou3iECFfIwKMuh4NKHk",
+	"UOmiruAKI06ztpUy4J77BtsHjnCHpGB4F2qYQyUC8VXnAgf2ULnRhtbXMPJQxPh1wsPjuSjK5vW04xE4",
+	"sPUpriOsyrUaUh4ghXp728Wv41DYL2Xp85/2aYXi1MCyjNaty6MK6eLbz5+7DIu2zyZusicik4XolQEb",
+	"o68RUZ7qeUJJbJhrgBskEtyjGo1b5UjFwfulKNjNkOJx06VMJ2ynFf69nbCbCWu3EtbeTdh2CwZte5cN",
+	"9aQwfuGqQ4Uj7Z7Ysckre+xYjMv5rPOUxnVLZtUoocCfk9oezrb2bXPThBJvOMv4rOPTjqZDu76pLEqD",
+	"2N1+Gxp3s7WT+BdxfCiuaUYZMTgJTfYQQASqkKM+5yvkufhymuxjtzZd/IZPsOMw2IcqHmuKo7ODlucu",
+	"CGvxEKJsJszUgEQNegfAIF3EFXSbFqX9EOzkSkzdy5hEZ/RI2LIPlVsHqH1FL7qpcefJVGJmje737aKC",
+	"FMbQPRgqw3btetChu47Ww45PX55AIpipNlIaZqKyo5XgxSmeY6MOlVsXTd3vu5NuP8sKYQyudThCOYpo",
+	"Pa4AJIi7FwiBkjaMxikaT45y2WN4aQvs7j7lFG63/OWLdjhibsJTCP/tDjpYVPBTngfYRFbqAbCu1Gaf",
+	"QMQRXRGNC5AHkADQ+dSpdk3i7nd/kt//WdKYFHmj03CXkRnqcZMKugGiw+qqILX7inXcZUwDKwRvuXcg",
+	"EoqCoKoCgAM7Xm0o7b+kGnSNVL0Q5aWLEaJOwg1v57zf7zrWMkLztxd4JRTM2Nua/M8Q3mWv8kanMR0a",
+	"0et+65Ph8OiTd8y3/uU3vhEB+DeAfuA0pkrX8zMnPYGaXfQ6Ds2JKAwMSzsCumglDdoREAF2+2LWhEdi",
+	"6lfR6e4Ld1rA4QC0VzhEG8CDjSni/O6WqT9611KlamwMN16EbTHnBq9zTMdn/sY5/VvinHZnkCPiIlwK",
+	"FLPWV8dr/W/vifL0tbG5PM+8PL821+N6d+PmTLhqav9zXh/r2oJpGRARyhigfhfMYO9KkWcRVMiRzgAo",
+	"7kQYpiclAsdNFHlkmmxfzcg9Q2rinN6J+qlTOfcjQwfaEILOpuhlezJJNRGRRR3Vak81LW0zgKstQUMH",
+	"L4PpDokNQOMMlharq/WGoneMgAiocVkllZqTOIMJdBfBZsXIZTbRFiXAPuqtIyBAiOt+RRd15Ao0jvT9",
+	"omn/IzhULkFxi8+qdY+Fx7AQNmrX5ua4nJtjo0VttKh1kwboSH1TitQNYjmQp0AhPImSa3NugOcHr7Tg",
+	"PYHfnQsI0kYigzialEvNjkTFEn6qR/deaNjXxbVLXZqt4+JF1WcjeF59YJtf0hTa5gWiC/iIl6bfn1tc",
+	"PXODA0kzCE0XkolrY+oew+gA6tecXHvNU3f1hci6GZ+Z9K3TfVAHIhe9MnZiIhoCItSD0yOGR4DQlhTZ",
+	"tdDlQmjxaalT8vRSOXAIjYAWO5JFIx5oiXh7BMHlicSDa6jJnMOCELyCrypYLcBPFZ9y4EgCoH96HdqQ",
+	"IJpALkoBqfqQ47znhfvAHeBQIPxiJN/XPhtzgAaMHDxlIWMHVmqlfJTfUkQZKJGL2wEIBu4DE1E340zG",
+	"SGWRq8rljFSAyipE8wuoZDUc0HYxXlCsh+NZZqYSXAgN7cKvdiuW3XZrdxsvQGQjjt4FwoKlEmepl7Lp",
+	"vlxfPITNd4UqBNpEbQ1B5G9vt5JGWBGeh5mbsuvGrdHBUWvf2m5ckmRsuy6ysyTkAFIX79bYKwu8rxsB",
+	"eiNAn+c6t1dU5Wq6dAkald43c8E+Bap6cSL1xDnkyIRi5EBRmIY+EUXOxx5TGFn6h4Jnogh3rGf5TzG8",
+	"3bMZA96ue4iRO4ilamtLmBG2zcDGMmNmzHsQ2+4ggeWJoDcNFEIh5gj7DPgyICbV3AQwapdg4JnrfaOz",
+	"c6vVWvuwooCvjbFn42Pf+Ng30fu/IZ+HPKl4QQmcGJbIZd9awAj4BpVCe6ugCchHlNkq04ACNxeiBpFp",
+	"iBe3gOWGAYoulJMYfKzGs3ivPBXmTfp3swnW1R2ZRme3TUBU/kh0+98diHDGdV05u3YSj4Xy98rFpWzb",
+	"3TWBm2DWNgalq5VAOdJ04o5QQN90PrtRDQAuERbd4OOx2/MQnwnY6lsr4CPtj8eOlPnNQSQROBvRy99O",
+	"GhTc0VVi6n5tb4efAcDQPdhJGhFbMf14M4Aque9b27sX21ZhDFbXWz1TNsrNoA1sEnIuBpPkSTodJXQV",
+	"LJrx8Xg1wOhFQOjTEJLGMTUBUsYsp87bpxBsfM+x5y2WQJR5cqB0IYzH9OxDPMHiDbY/Hj+B7+yevJCN",
+	"zGGRxdxpTwN0HySQAocbxBCojPW4IsoHUhfOYk+bg2FsfP43v3j1vZ9b6R5IH3ATexhHJ/LvnA+XHhQx",
+	"KG+VDu2BjDBDCtjzdOVXP/j873/4xc/++PWf/2yhQ2hfu3h/PETcaT0651ycNQvb52z1yzVI4HEhrx/A",
+	"vmp85sYguFGy1k6RBq6wOaRo5Ly61Hum7kpZjW6thpP1ND5WSp4b84GA/JhRiFGTyt5xuchY6A+wFNTf",
+	"O1dN1vLsTUA01J+OJCF++uJcxCxvgmMFoD27gBzS6LQvJra6uVuLd8UFb8iChNkNfNVvF4dKghRWgEZ+",
+	"6SfXUPAcAVxqdcZv4uM3YxsHSt7G9p2j9p3+7dZ2jx/1b/Idvs1vZjePboudfrvXyt4Wd/q3+a2jm42E",
+	"vokNyLe22u2t7dtPW5EB2duCGyftZqvZuqCj852JzLMHqq/P2nWkuroczvVX50swpk8KWc4anU+fVQPE",
+	"RO84HPhzVaFFbSBKsDYf2QYzqZDORerYF0bTXbtiMIFz2ZrheY4rBsICll5q7+qC5Zpn7IjnXPWA7I/o",
+	"EXQu0vlwgu1WqxJATNnJGDksDaWdpyOJJgH7p3GASPBHGBP809ESUkFKQISHiwBROqqhkg+N7jaXfusZ",
+	"KsqhUHvoLcPVnDBZ+qzcwPeBcdkQGuLYNV2i9RxEwFSIceqoUTHKuiZ+wg7xGeC8+1ii7z/VB4x+Q34i",
+	"liDz2o/W4NKxZT7RcEy9iWu8MrF2EU4hGNtW5X7hYwlbXxnbjAvCLtmRBfaCszYzjWaPK7da3Zo4z61z",
+	"vkthtbPADuURN8IvXkirMmwkB+DQvcTdX23Ui8YRN7K3P7H3x6fPrFB4JHghivfFzP1ghMGz+NNndv0Q",
+	"N2bNan4aNq33Ad5AAQobX3fQmJkpxYjOACCRczuy43i9PPy2HRXYCiQLOYuT8yOiCda2ebGecaEHBXcV",
+	"oYNCMc7whCWLOwIcddh+LopyxBUfiCJh7xW8zxVP4MwaaXWcsP3xuJBGJOyjMcRmvT8Z8YQ91INSJ+yR",
+	"PpkQiJOauYrZdKiNcNVxFrWQiefjnEtlQlekOrLilFnSGWClhI5QUHA0aGOd54jBgIx9jpgvOunQdzOv",
+	"XJkqZxcImfOVf1AhVRsLPc7RAuUgiVE8hTPcUwabSW8I8g8t7lJ7zv8q+VhWU+NjK8/7YjE+0BGe2tvS",
+	"M2AFarRc947rRu5pjKNgqtS+TjVbQSkTz8eiV5omszIs8N9SINR47G4Kvw9+xzjEBY9Jwo5moCSOIeiu",
+	"MuAgCS62+6OxvY1FRnem7kezHd0akBtk0LRd6OkekTb1bCuLUYKhiEDg3BM5rQHkrYakITi0wyDaP0Xd",
+	"KN7HCB1aP1NkQB6PhUJsoLDKqAioqYKOj2gR1Y2POx0TluwKx3nSBQJkzJCZO6rzUMWVOgJb2HN275om",
+	"e+w2/HiSE2YGcfQ6FAs4BDwd9xZL4wgMis2Zt+5BCfEDaZzHyGWDgSwEyqLI2LWDj+7evX9w8FazUgPa",
+	"e+fq6AH7bmTWJXAfK9XQrxQ8ioG77+4/eHj/3lzJyIae1TTf248p+tbKmfD2bElRuFLy2sL8s1CaHyN2",
+	"7e7+o7v3Hy6WSKeVyNIk/DhR4eeOE41PZAb3NZq42HQIwCGVZiDreVatwZ0kaceqW6IwWpHRPJBnac9s",
+	"HZ9NTkaAx0BNDwXDKm72pZJmiMXmOel2dIDAGwg8Ywsl3Bn8tTJUsHaQD9yU1dm2AjnWF++U+Wpjhko4",
+	"bGNM+LgBuOVYf1LAqBUTBdBGOVfKDRgBPBmZ28We+B+IaB+niH7L9bRLugCMK51WlL8IN45UgwT+QbF7",
+	"0FeI1Ga5njpNYm5vw1bB5iDAVF8WaCijvwthdE6zqXBnsyMx4Fg8dPasIpUuu7SffRGV3QDzHZjv7NAJ",
+	"0+PA47ekcORJd3TMoqeLzLjIxQoQDgE8xbRzOCYe4KuA48n488kB5xiIvcj4zBAwkj1dmux+FY/Ivnqo",
+	"onevRazYrC6wn+jX0bs9xIWfQlD/Ix3yT3NIDyqYOZZ2hvc8VBwK07DxkIQOFTAfY3+o7G0NWFD0Ft6r",
+	"kqjem2wfn7rDkq6gDCMQaekg9pRfvhhMD5hBdDuRI77mihfPS8q5Hee8J4Y6B5ZxRiSxIMkSs6Cn9FE6",
+	"tXel00Pp59pvJkZ03Qv+I8F4r4QRcdww9uVDBXMxsvKDFTYRjOzbDJ067NswlEcCzNrfZiPBgV3+24fq",
+	"21tbW/5/9os0K3i/TNm3WSpVtxAnUkztHjnRMhOZ/f1I2G+nhSxLoRh+FF5lvgi7saCp1c8DkBgf27OX",
+	"53twTpUwmsHVSAnTVAGVBKVLY1WerFqsP64c+JQs6VP/Pvt23CLfyFCG0uF6nC8lvPX/f/bv2bdZXyoO",
+	"7PaIs4XjGzf6UO1DoJafJ/sKnJtAnGm1CSae9+zGcoXTfqF8aWIGpnGB8E7HTO8TrCsL1dW0TBy1JdGR",
+	"MY4EXQT0I+g/R1Tp+D0JdtCuMT1BRh9INoGGOrJL+tXzVkKySWjX3Gt1zTuQA2V3LwHTTsURmC/xiDL2",
+	"oZ6UsQSLWmJ9P11zqC+w50NKIt05sxCigcoSkKozkmhCVUGGr6ntHpf5jIHFvqqFBBM6jGQhjdvVsE/t",
+	"5I9cppATQKoqilY9mUuKPk7qAXRDLWD8cJKlQ5VEkZzgdCPbfkU+9vqHm+wSvUWu+ZOigKM4BlsbcRng",
+	"L6vUMty/2jxUzJ7XM5ZpugDXb4S9CniRy4AtGQQK10EwTlfUTCcwVQDhwCoO5+d4HNVnbzdQf5nVpm2V",
+	"BjVplDPgbbQ1zjyAHbyPDbGyVDzSgLmIR0I0/2pmVX3TwQ2NqvKclhLisZIwpNApPQHh4KnXTNyMOkWk",
+	"BBWFQeH4NiBgkngRN8gqjhWQPDPkhVjsidvucyB7KcSP0UvJXH9h9UF6nV+A8E1cbjgCo+mskoAtP7wU",
+	"VyXZYFGTBJmIdFA3zEczGIZ0KuRgaI93oyPIe5KT/A2EsnPvONeDGFs0ImOvEG3IpUfrMRAj6b4zkcyC",
+	"sJ+akUntwkrFiMs8jQodWhE5rysTop0KWLX2LBgoaVCZBwOe5DkbF6Ivn6OPOj7N4zZTGTXl74/HuLq8",
+	"9sN7nqygxtITUjRlwca8JxKGEYdQCAnc8xaGuoqf4Po0fEYmcLeIXY34a6x8+LUS26Qn9decNxnxI7t+",
+	"PRG1k3j99WQlcVg4pLYRJmXPXgWK+ZnxNVYZ92osR2CdSmiEAvClpvA/KjFcQ4Elb1DoyRhMA/HceeqS",
+	"RbyZ3CG92Fkv9DQk5xSiJ8cSlHkcR9x2E7Dp0PVw/frdg9+7ft3eth89fXfrDruGZRXRrj+alQJlaDbi",
+	"xfFbCXvvnfad1k6LXXvvnfffgnPSfty+ZVf4/ec9kYNAKAwwcaPCAvlBukCjRU+PRjwBdW4kezq3Q17Y",
+	"Q8uqv0dW/M2lAizl8Tf2UqfnR0TdehrB+vrC0VdkGw1DactIqm94Ju4hL3jPKTdM93qTwmC2ku5bQVYq",
+	"25xKjU0cr08eHnxy/XrF+wOxEtHLZihEFeZ3CD5tb8GJXkjh3yl2x/a8r4vRJOegIcmQOF0IM8nLJrtn",
+	"RboEGidHdiuORdETqvRW6kz05MhKIEhZwjN302GlZqinDp5nn5B5SfIDnYgTyrO9GWz1mRzIElxUvARC",
+	"cDotR1Yn/EAUA5HZxvQE6N8qY1NdHB+BkYt0qTE3ZqqLjBr0+6JXkiXg+vXfPfjw0fXrCUPVjoMYhjTx",
+	"ThAbCTS/2o9NaXV0e1s6U2/BjrTOBVfG68ZhhcQTIEbjchatmZ7OJyNl9hhHkwjoox5utuWeN9l9+LCw",
+	"gwZNQLW0yZ7YJTgJbSuhtShkHiozhjVhR3zP7i3bzyA1UIC9rBiDqdsJSr1t3ARzLWsnrd07yc3bt6BB",
+	"9hWI96u8s7Od3L51O6xwHJkHfZRjKLObs77MUQkBmyHZgeydMphgAHUSQTfDy7A8cPY6bHd7OxpNiFJl",
+	"qX2NfLR2/N3hhmNZudvBnFx3IUy8U3bqU/HtLpM92spoY41EtoKDNyQS6MGcQiKffTlUS3/XaBxot3BM",
+	"pVw5tStYUagVrJgogk4mOWEBHzlCPOGTTOKAW1lJmtK+eeL5f+I7EhuwxOtS9YmjHjQZ2xYZHasK5KJ7",
+	"+ezl/wgAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -463,6 +463,24 @@ func (e DifferenceKind) Valid() bool {
 	}
 }
 
+// Defines values for Direction.
+const (
+	DirectionIn  Direction = "in"
+	DirectionOut Direction = "out"
+)
+
+// Valid indicates whether the value is a known member of the Direction enum.
+func (e Direction) Valid() bool {
+	switch e {
+	case DirectionIn:
+		return true
+	case DirectionOut:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ErasureStatus.
 const (
 	ErasureFinished ErasureStatus = "finished"
@@ -1054,6 +1072,24 @@ func (e ReconciliationStatus) Valid() bool {
 	case ReconciliationFinished:
 		return true
 	case ReconciliationRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReplySender.
+const (
+	ReplyByAny  ReplySender = "any"
+	ReplyBySame ReplySender = "same"
+)
+
+// Valid indicates whether the value is a known member of the ReplySender enum.
+func (e ReplySender) Valid() bool {
+	switch e {
+	case ReplyByAny:
+		return true
+	case ReplyBySame:
 		return true
 	default:
 		return false
@@ -3669,6 +3705,141 @@ type ContactsRequest struct {
 	DefaultRegion *string `json:"default_region,omitempty"`
 }
 
+// Conversation defines model for Conversation.
+type Conversation struct {
+	CompanyNo string `json:"company_no"`
+
+	// PhoneNumber The number of the person in E.164; a short code or a name as it was received
+	PhoneNumber string `json:"phone_number"`
+
+	// Contact The contact with this phone number; missing if the company has none. Of several contacts, the first by `user_id`.
+	Contact *ConversationContact `json:"contact,omitempty"`
+
+	// LastMessage The last message: the last received one, or a later task to the number. Only the tasks of the last 32 days that have tasks are considered; with partitions of weeks or months, the last 32 partitions.
+	LastMessage ConversationMessage `json:"last_message"`
+
+	// LastReceivedID The last received message
+	LastReceivedID int64 `json:"last_received_id"`
+
+	// SenderNo The sender that received the last message
+	SenderNo string `json:"sender_no"`
+
+	// Unread The number of unread messages
+	Unread int64 `json:"unread"`
+}
+
+// ConversationContact The contact with this phone number; missing if the company has none. Of several contacts, the first by `user_id`.
+type ConversationContact struct {
+	Name *string `json:"name"`
+
+	// Tags The first 20 tags of the contact, by name
+	Tags   []string `json:"tags"`
+	UserID string   `json:"user_id"`
+}
+
+// ConversationItem defines model for ConversationItem.
+type ConversationItem struct {
+	// At The time at which the message was stored or submitted
+	At time.Time `json:"at"`
+
+	// Content The text; of a task, with the signature of the task. Of a notification, the beginning of the text.
+	Content string `json:"content"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// Direction `in`: the person sent the message; `out`: the message was sent to the person
+	Direction Direction `json:"direction"`
+
+	// ReadAt The time at which a received message was marked as read
+	ReadAt *time.Time `json:"read_at"`
+
+	// ReceivedAt The time that the network gave to a received message; null if it is unknown
+	ReceivedAt *time.Time `json:"received_at"`
+
+	// ReceivedID The received message; null for a task
+	ReceivedID *int64 `json:"received_id"`
+
+	// SenderNo The sender that received the message, or that holds or settled the task
+	SenderNo *string `json:"sender_no"`
+
+	// Sim The slot of the SIM card that received the message, from 1; null if it is unknown
+	Sim *int16 `json:"sim"`
+
+	// Status The status of the task: 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED; null for a received message
+	Status *int16 `json:"status"`
+
+	// TaskID The task; null for a received message
+	TaskID *string `json:"task_id"`
+}
+
+// ConversationListResponse defines model for ConversationListResponse.
+type ConversationListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message          `json:"message"`
+	Data    ConversationPage `json:"data"`
+}
+
+// ConversationMessage The last message: the last received one, or a later task to the number. Only the tasks of the last 32 days that have tasks are considered; with partitions of weeks or months, the last 32 partitions.
+type ConversationMessage struct {
+	// At The time at which the message was stored or submitted
+	At time.Time `json:"at"`
+
+	// Content The first 200 characters of the text
+	Content string `json:"content"`
+
+	// Direction `in`: the person sent the message; `out`: the message was sent to the person
+	Direction Direction `json:"direction"`
+}
+
+// ConversationPage defines model for ConversationPage.
+type ConversationPage struct {
+	Items []Conversation `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ConversationResponse defines model for ConversationResponse.
+type ConversationResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message            `json:"message"`
+	Data    ConversationThread `json:"data"`
+}
+
+// ConversationThread defines model for ConversationThread.
+type ConversationThread struct {
+	CompanyNo string `json:"company_no"`
+
+	// PhoneNumber The number of the person in E.164; a short code or a name as it was received
+	PhoneNumber string `json:"phone_number"`
+
+	// Contact The contact with this phone number; missing if the company has none. Of several contacts, the first by `user_id`.
+	Contact *ConversationContact `json:"contact,omitempty"`
+	Items   []ConversationItem   `json:"items"`
+
+	// LastReceivedID The last received message
+	LastReceivedID int64 `json:"last_received_id"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+
+	// SenderNo The sender that received the last message
+	SenderNo string `json:"sender_no"`
+
+	// Sign The signature of a reply that names none; null if it has none
+	Sign *string `json:"sign"`
+
+	// Unread The number of unread messages
+	Unread int64 `json:"unread"`
+}
+
 // Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 type Countries = []No
 
@@ -3946,6 +4117,9 @@ type DifferencePage struct {
 	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 }
+
+// Direction `in`: the person sent the message; `out`: the message was sent to the person
+type Direction string
 
 // DisplayName defines model for DisplayName.
 type DisplayName = string
@@ -5497,7 +5671,14 @@ type Overview struct {
 	At time.Time `json:"at"`
 
 	// CompanyNo The company of the figures; null for all companies
-	CompanyNo *string `json:"company_no"`
+	CompanyNo     *string `json:"company_no"`
+	Conversations struct {
+		// LastReceivedID The last received message; 0 if there is none
+		LastReceivedID int64 `json:"last_received_id"`
+
+		// Unread Conversations with unread messages, at most 1,000
+		Unread int64 `json:"unread"`
+	} `json:"conversations"`
 
 	// FiringAlerts Alerts that are firing; null for a company
 	FiringAlerts *int64 `json:"firing_alerts"`
@@ -5718,6 +5899,28 @@ type ReadReceipt struct {
 	ReceiptID *int64       `json:"receipt_id"`
 	Recipient *string      `json:"recipient"`
 	State     ReceiptState `json:"state"`
+}
+
+// ReadRequest defines model for ReadRequest.
+type ReadRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// UpTo The `received_id` of the last message to mark; messages that arrived later stay unread
+	UpTo int64 `json:"up_to"`
+}
+
+// ReadResponse defines model for ReadResponse.
+type ReadResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    struct {
+		// Read The number of messages that were unread before
+		Read int64 `json:"read"`
+	} `json:"data"`
 }
 
 // Readiness defines model for Readiness.
@@ -6137,6 +6340,54 @@ type Recovered struct {
 //
 // Example: CN
 type Region = string
+
+// Reply defines model for Reply.
+type Reply struct {
+	TaskID string `json:"task_id"`
+
+	// Deduplicated True if the task existed already
+	Deduplicated *bool `json:"deduplicated,omitempty"`
+
+	// FinalContent The text that will be sent
+	FinalContent string `json:"final_content"`
+
+	// SenderNo The only sender that can send the reply; null for any sender
+	SenderNo *string `json:"sender_no"`
+
+	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+	Status TaskStatus `json:"status"`
+}
+
+// ReplyRequest defines model for ReplyRequest.
+type ReplyRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// Content The text. The limits of a notification apply (`sms.max_content_notification`, `sms.max_segments_notification`).
+	Content string `json:"content"`
+
+	// DedupKey The caller's own name for this message, as for `POST /api/v1/sms/send`
+	DedupKey *string `json:"dedup_key,omitempty"`
+
+	// Sender `same`: only the sender that received the last message; `any`: any sender of the company
+	Sender *ReplySender `json:"sender,omitempty"`
+
+	// Sign The signature in front of the text. Null or left out: the signature of the task that the last message answers; empty: none
+	Sign *string `json:"sign,omitempty"`
+}
+
+// ReplyResponse defines model for ReplyResponse.
+type ReplyResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Reply   `json:"data"`
+}
+
+// ReplySender `same`: only the sender that received the last message; `any`: any sender of the company
+type ReplySender string
 
 // ReportBatchRequest defines model for ReportBatchRequest.
 type ReportBatchRequest struct {
@@ -7060,9 +7311,12 @@ type SmsSettings struct {
 
 	// MaxSegmentsVerification The maximum number of segments of the final text of a verification code, signature included
 	MaxSegmentsVerification *int64 `json:"max_segments_verification,omitempty"`
-	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
-	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
-	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
+
+	// PriorityConversation The priority of replies in conversations
+	PriorityConversation *int64 `json:"priority_conversation,omitempty"`
+	PriorityMarketing    *int64 `json:"priority_marketing,omitempty"`
+	PriorityNotification *int64 `json:"priority_notification,omitempty"`
+	PriorityVerification *int64 `json:"priority_verification,omitempty"`
 
 	// ScheduledEverySeconds Messages of a `scheduled` template are sent at multiples of this number of seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
@@ -8601,6 +8855,9 @@ type ClaimLimit = int
 // CompanyNo Example: acme
 type CompanyNo = No
 
+// ConversationNumber defines model for ConversationNumber.
+type ConversationNumber = string
+
 // CountryNo Example: acme
 type CountryNo = No
 
@@ -9377,6 +9634,42 @@ type ExportContactImportErrorsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
+// ListConversationsParams defines parameters for ListConversations.
+type ListConversationsParams struct {
+	// Unread With `true`, only conversations with unread messages; with `false`, only all others
+	Unread *bool `form:"unread,omitempty" json:"unread,omitempty"`
+
+	// SenderNo Only conversations whose last received message this sender received
+	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// CompanyNo Only conversations of this company. Callers who belong to a company get 403 for another company.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// GetConversationParams defines parameters for GetConversation.
+type GetConversationParams struct {
+	// CompanyNo The company of the conversation; by default the company of the caller. Callers who belong to a company get 403 for another company.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ReplyConversationParams defines parameters for ReplyConversation.
+type ReplyConversationParams struct {
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // PullEventsParams defines parameters for PullEvents.
 type PullEventsParams struct {
 	// After The `next_cursor` of an earlier answer. If it is empty, the events begin with the oldest stored event. If it is left out, they begin now.
@@ -9784,6 +10077,12 @@ type EraseContactsJSONRequestBody = ErasureRequest
 
 // ImportContactsMultipartRequestBody defines body for ImportContacts for multipart/form-data ContentType.
 type ImportContactsMultipartRequestBody = ContactImportRequest
+
+// ReadConversationJSONRequestBody defines body for ReadConversation for application/json ContentType.
+type ReadConversationJSONRequestBody = ReadRequest
+
+// ReplyConversationJSONRequestBody defines body for ReplyConversation for application/json ContentType.
+type ReplyConversationJSONRequestBody = ReplyRequest
 
 // PostInboundJSONRequestBody defines body for PostInbound for application/json ContentType.
 type PostInboundJSONRequestBody = InboundBody
@@ -11499,6 +11798,66 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
 	ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListConversations List conversations, the one with the newest received message first
+	//
+	// A conversation consists of all messages between one company and one phone number. It exists while a received message of the number is kept. Callers of a company get the conversations of their company. A user with the role submit gets the conversations in which a person answered its own tasks, with only these tasks and answers. With `sender_no`, a page can contain fewer items than `limit`, or no items, and still have a `next_cursor`. The list ends when `next_cursor` is null.
+	//
+	// Corresponds with GET /api/v1/conversations (the `ListConversations` operationId).
+	ListConversations(ctx context.Context, params *ListConversationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetConversation Get the messages of a conversation in both directions, newest first
+	//
+	// Received messages are ordered by the time at which they were stored, and tasks by the time at which they were submitted. A page searches a limited number of days for tasks. It can therefore contain fewer items than `limit`, or no items, and still have a `next_cursor`. The list ends when `next_cursor` is null.
+	//
+	// Corresponds with GET /api/v1/conversations/{phone_number} (the `GetConversation` operationId).
+	GetConversation(ctx context.Context, phoneNumber ConversationNumber, params *GetConversationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReadConversationWithBody Mark the messages of a conversation as read, up to a message
+	//
+	// Messages that are already marked keep their first reader and time.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/conversations/{phone_number}/read (the `ReadConversation` operationId).
+	ReadConversationWithBody(ctx context.Context, phoneNumber ConversationNumber, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReadConversation Mark the messages of a conversation as read, up to a message
+	//
+	// Messages that are already marked keep their first reader and time.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/conversations/{phone_number}/read (the `ReadConversation` operationId).
+	ReadConversation(ctx context.Context, phoneNumber ConversationNumber, body ReadConversationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplyConversationWithBody Reply in a conversation
+	//
+	// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply.
+	//
+	// - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
+	//   sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
+	//   company decide. The SIM card cannot be chosen: the app of the sender decides.
+	// - **Signature.** A reply without `sign` gets the signature of the task that the last message answers.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/conversations/{phone_number}/reply (the `ReplyConversation` operationId).
+	ReplyConversationWithBody(ctx context.Context, phoneNumber ConversationNumber, params *ReplyConversationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplyConversation Reply in a conversation
+	//
+	// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply.
+	//
+	// - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
+	//   sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
+	//   company decide. The SIM card cannot be chosen: the app of the sender decides.
+	// - **Signature.** A reply without `sign` gets the signature of the task that the last message answers.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/conversations/{phone_number}/reply (the `ReplyConversation` operationId).
+	ReplyConversation(ctx context.Context, phoneNumber ConversationNumber, params *ReplyConversationParams, body ReplyConversationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PullEvents Pull events
 	//
@@ -15650,6 +16009,126 @@ func (c *Client) GetContactImport(ctx context.Context, importID ImportID, params
 // Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
 func (c *Client) ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExportContactImportErrorsRequest(c.Server, importID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListConversations List conversations, the one with the newest received message first
+//
+// A conversation consists of all messages between one company and one phone number. It exists while a received message of the number is kept. Callers of a company get the conversations of their company. A user with the role submit gets the conversations in which a person answered its own tasks, with only these tasks and answers. With `sender_no`, a page can contain fewer items than `limit`, or no items, and still have a `next_cursor`. The list ends when `next_cursor` is null.
+//
+// Corresponds with GET /api/v1/conversations (the `ListConversations` operationId).
+func (c *Client) ListConversations(ctx context.Context, params *ListConversationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListConversationsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetConversation Get the messages of a conversation in both directions, newest first
+//
+// Received messages are ordered by the time at which they were stored, and tasks by the time at which they were submitted. A page searches a limited number of days for tasks. It can therefore contain fewer items than `limit`, or no items, and still have a `next_cursor`. The list ends when `next_cursor` is null.
+//
+// Corresponds with GET /api/v1/conversations/{phone_number} (the `GetConversation` operationId).
+func (c *Client) GetConversation(ctx context.Context, phoneNumber ConversationNumber, params *GetConversationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetConversationRequest(c.Server, phoneNumber, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReadConversationWithBody Mark the messages of a conversation as read, up to a message
+//
+// Messages that are already marked keep their first reader and time.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/conversations/{phone_number}/read (the `ReadConversation` operationId).
+func (c *Client) ReadConversationWithBody(ctx context.Context, phoneNumber ConversationNumber, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReadConversationRequestWithBody(c.Server, phoneNumber, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReadConversation Mark the messages of a conversation as read, up to a message
+//
+// Messages that are already marked keep their first reader and time.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/conversations/{phone_number}/read (the `ReadConversation` operationId).
+func (c *Client) ReadConversation(ctx context.Context, phoneNumber ConversationNumber, body ReadConversationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReadConversationRequest(c.Server, phoneNumber, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplyConversationWithBody Reply in a conversation
+//
+// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply.
+//
+//   - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
+//     sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
+//     company decide. The SIM card cannot be chosen: the app of the sender decides.
+//   - **Signature.** A reply without `sign` gets the signature of the task that the last message answers.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/conversations/{phone_number}/reply (the `ReplyConversation` operationId).
+func (c *Client) ReplyConversationWithBody(ctx context.Context, phoneNumber ConversationNumber, params *ReplyConversationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplyConversationRequestWithBody(c.Server, phoneNumber, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplyConversation Reply in a conversation
+//
+// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply.
+//
+//   - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
+//     sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
+//     company decide. The SIM card cannot be chosen: the app of the sender decides.
+//   - **Signature.** A reply without `sign` gets the signature of the task that the last message answers.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/conversations/{phone_number}/reply (the `ReplyConversation` operationId).
+func (c *Client) ReplyConversation(ctx context.Context, phoneNumber ConversationNumber, params *ReplyConversationParams, body ReplyConversationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplyConversationRequest(c.Server, phoneNumber, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -24506,6 +24985,302 @@ func NewExportContactImportErrorsRequest(server string, importID ImportID, param
 	return req, nil
 }
 
+// NewListConversationsRequest constructs an http.Request for the ListConversations method
+func NewListConversationsRequest(server string, params *ListConversationsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/conversations")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Unread != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "unread", *params.Unread, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SenderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetConversationRequest constructs an http.Request for the GetConversation method
+func NewGetConversationRequest(server string, phoneNumber ConversationNumber, params *GetConversationParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "phone_number", phoneNumber, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/conversations/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReadConversationRequest calls the generic ReadConversation builder with application/json body
+func NewReadConversationRequest(server string, phoneNumber ConversationNumber, body ReadConversationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReadConversationRequestWithBody(server, phoneNumber, "application/json", bodyReader)
+}
+
+// NewReadConversationRequestWithBody constructs an http.Request for the ReadConversation method, with any body, and a specified content type
+func NewReadConversationRequestWithBody(server string, phoneNumber ConversationNumber, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "phone_number", phoneNumber, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/conversations/%s/read", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewReplyConversationRequest calls the generic ReplyConversation builder with application/json body
+func NewReplyConversationRequest(server string, phoneNumber ConversationNumber, params *ReplyConversationParams, body ReplyConversationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReplyConversationRequestWithBody(server, phoneNumber, params, "application/json", bodyReader)
+}
+
+// NewReplyConversationRequestWithBody constructs an http.Request for the ReplyConversation method, with any body, and a specified content type
+func NewReplyConversationRequestWithBody(server string, phoneNumber ConversationNumber, params *ReplyConversationParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "phone_number", phoneNumber, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/conversations/%s/reply", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewPullEventsRequest constructs an http.Request for the PullEvents method
 func NewPullEventsRequest(server string, params *PullEventsParams) (*http.Request, error) {
 	var err error
@@ -29317,6 +30092,70 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
 	ExportContactImportErrorsWithResponse(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*ExportContactImportErrorsResponse, error)
+
+	// ListConversationsWithResponse List conversations, the one with the newest received message first
+	//
+	// A conversation consists of all messages between one company and one phone number. It exists while a received message of the number is kept. Callers of a company get the conversations of their company. A user with the role submit gets the conversations in which a person answered its own tasks, with only these tasks and answers. With `sender_no`, a page can contain fewer items than `limit`, or no items, and still have a `next_cursor`. The list ends when `next_cursor` is null.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/conversations (the `ListConversations` operationId).
+	ListConversationsWithResponse(ctx context.Context, params *ListConversationsParams, reqEditors ...RequestEditorFn) (*ListConversationsResponse, error)
+
+	// GetConversationWithResponse Get the messages of a conversation in both directions, newest first
+	//
+	// Received messages are ordered by the time at which they were stored, and tasks by the time at which they were submitted. A page searches a limited number of days for tasks. It can therefore contain fewer items than `limit`, or no items, and still have a `next_cursor`. The list ends when `next_cursor` is null.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/conversations/{phone_number} (the `GetConversation` operationId).
+	GetConversationWithResponse(ctx context.Context, phoneNumber ConversationNumber, params *GetConversationParams, reqEditors ...RequestEditorFn) (*GetConversationResponse, error)
+
+	// ReadConversationWithBodyWithResponse Mark the messages of a conversation as read, up to a message
+	//
+	// Messages that are already marked keep their first reader and time.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/conversations/{phone_number}/read (the `ReadConversation` operationId).
+	ReadConversationWithBodyWithResponse(ctx context.Context, phoneNumber ConversationNumber, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReadConversationResponse, error)
+
+	// ReadConversationWithResponse Mark the messages of a conversation as read, up to a message
+	//
+	// Messages that are already marked keep their first reader and time.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/conversations/{phone_number}/read (the `ReadConversation` operationId).
+	ReadConversationWithResponse(ctx context.Context, phoneNumber ConversationNumber, body ReadConversationJSONRequestBody, reqEditors ...RequestEditorFn) (*ReadConversationResponse, error)
+
+	// ReplyConversationWithBodyWithResponse Reply in a conversation
+	//
+	// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply.
+	//
+	// - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
+	//   sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
+	//   company decide. The SIM card cannot be chosen: the app of the sender decides.
+	// - **Signature.** A reply without `sign` gets the signature of the task that the last message answers.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/conversations/{phone_number}/reply (the `ReplyConversation` operationId).
+	ReplyConversationWithBodyWithResponse(ctx context.Context, phoneNumber ConversationNumber, params *ReplyConversationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplyConversationResponse, error)
+
+	// ReplyConversationWithResponse Reply in a conversation
+	//
+	// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply.
+	//
+	// - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
+	//   sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
+	//   company decide. The SIM card cannot be chosen: the app of the sender decides.
+	// - **Signature.** A reply without `sign` gets the signature of the task that the last message answers.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/conversations/{phone_number}/reply (the `ReplyConversation` operationId).
+	ReplyConversationWithResponse(ctx context.Context, phoneNumber ConversationNumber, params *ReplyConversationParams, body ReplyConversationJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplyConversationResponse, error)
 
 	// PullEventsWithResponse Pull events
 	//
@@ -42687,6 +43526,415 @@ func (r ExportContactImportErrorsResponse) ContentType() string {
 	return ""
 }
 
+type ListConversationsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ConversationListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListConversationsResponse) GetJSON200() *ConversationListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListConversationsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListConversationsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListConversationsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListConversationsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListConversationsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListConversationsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListConversationsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListConversationsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListConversationsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListConversationsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListConversationsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetConversationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ConversationResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetConversationResponse) GetJSON200() *ConversationResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetConversationResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetConversationResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetConversationResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetConversationResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetConversationResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetConversationResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetConversationResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetConversationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetConversationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetConversationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetConversationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReadConversationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReadResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReadConversationResponse) GetJSON200() *ReadResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ReadConversationResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReadConversationResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReadConversationResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ReadConversationResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ReadConversationResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ReadConversationResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReadConversationResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReadConversationResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReadConversationResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReadConversationResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReadConversationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReadConversationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReadConversationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReadConversationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReplyConversationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReplyResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReplyConversationResponse) GetJSON200() *ReplyResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ReplyConversationResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReplyConversationResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReplyConversationResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ReplyConversationResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ReplyConversationResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ReplyConversationResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ReplyConversationResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReplyConversationResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReplyConversationResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReplyConversationResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReplyConversationResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReplyConversationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReplyConversationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReplyConversationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReplyConversationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type PullEventsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -50429,6 +51677,106 @@ func (c *ClientWithResponses) ExportContactImportErrorsWithResponse(ctx context.
 		return nil, err
 	}
 	return ParseExportContactImportErrorsResponse(rsp)
+}
+
+// ListConversationsWithResponse List conversations, the one with the newest received message first
+//
+// A conversation consists of all messages between one company and one phone number. It exists while a received message of the number is kept. Callers of a company get the conversations of their company. A user with the role submit gets the conversations in which a person answered its own tasks, with only these tasks and answers. With `sender_no`, a page can contain fewer items than `limit`, or no items, and still have a `next_cursor`. The list ends when `next_cursor` is null.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/conversations (the `ListConversations` operationId).
+func (c *ClientWithResponses) ListConversationsWithResponse(ctx context.Context, params *ListConversationsParams, reqEditors ...RequestEditorFn) (*ListConversationsResponse, error) {
+	rsp, err := c.ListConversations(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListConversationsResponse(rsp)
+}
+
+// GetConversationWithResponse Get the messages of a conversation in both directions, newest first
+//
+// Received messages are ordered by the time at which they were stored, and tasks by the time at which they were submitted. A page searches a limited number of days for tasks. It can therefore contain fewer items than `limit`, or no items, and still have a `next_cursor`. The list ends when `next_cursor` is null.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/conversations/{phone_number} (the `GetConversation` operationId).
+func (c *ClientWithResponses) GetConversationWithResponse(ctx context.Context, phoneNumber ConversationNumber, params *GetConversationParams, reqEditors ...RequestEditorFn) (*GetConversationResponse, error) {
+	rsp, err := c.GetConversation(ctx, phoneNumber, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetConversationResponse(rsp)
+}
+
+// ReadConversationWithBodyWithResponse Mark the messages of a conversation as read, up to a message
+//
+// Messages that are already marked keep their first reader and time.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/conversations/{phone_number}/read (the `ReadConversation` operationId).
+func (c *ClientWithResponses) ReadConversationWithBodyWithResponse(ctx context.Context, phoneNumber ConversationNumber, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReadConversationResponse, error) {
+	rsp, err := c.ReadConversationWithBody(ctx, phoneNumber, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReadConversationResponse(rsp)
+}
+
+// ReadConversationWithResponse Mark the messages of a conversation as read, up to a message
+//
+// Messages that are already marked keep their first reader and time.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/conversations/{phone_number}/read (the `ReadConversation` operationId).
+func (c *ClientWithResponses) ReadConversationWithResponse(ctx context.Context, phoneNumber ConversationNumber, body ReadConversationJSONRequestBody, reqEditors ...RequestEditorFn) (*ReadConversationResponse, error) {
+	rsp, err := c.ReadConversation(ctx, phoneNumber, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReadConversationResponse(rsp)
+}
+
+// ReplyConversationWithBodyWithResponse Reply in a conversation
+//
+// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply.
+//
+//   - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
+//     sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
+//     company decide. The SIM card cannot be chosen: the app of the sender decides.
+//   - **Signature.** A reply without `sign` gets the signature of the task that the last message answers.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/conversations/{phone_number}/reply (the `ReplyConversation` operationId).
+func (c *ClientWithResponses) ReplyConversationWithBodyWithResponse(ctx context.Context, phoneNumber ConversationNumber, params *ReplyConversationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplyConversationResponse, error) {
+	rsp, err := c.ReplyConversationWithBody(ctx, phoneNumber, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplyConversationResponse(rsp)
+}
+
+// ReplyConversationWithResponse Reply in a conversation
+//
+// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply.
+//
+//   - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
+//     sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
+//     company decide. The SIM card cannot be chosen: the app of the sender decides.
+//   - **Signature.** A reply without `sign` gets the signature of the task that the last message answers.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/conversations/{phone_number}/reply (the `ReplyConversation` operationId).
+func (c *ClientWithResponses) ReplyConversationWithResponse(ctx context.Context, phoneNumber ConversationNumber, params *ReplyConversationParams, body ReplyConversationJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplyConversationResponse, error) {
+	rsp, err := c.ReplyConversation(ctx, phoneNumber, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplyConversationResponse(rsp)
 }
 
 // PullEventsWithResponse Pull events
@@ -62256,6 +63604,355 @@ func ParseExportContactImportErrorsResponse(rsp *http.Response) (*ExportContactI
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListConversationsResponse parses an HTTP response from a ListConversationsWithResponse call
+func ParseListConversationsResponse(rsp *http.Response) (*ListConversationsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListConversationsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ConversationListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetConversationResponse parses an HTTP response from a GetConversationWithResponse call
+func ParseGetConversationResponse(rsp *http.Response) (*GetConversationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetConversationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ConversationResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseReadConversationResponse parses an HTTP response from a ReadConversationWithResponse call
+func ParseReadConversationResponse(rsp *http.Response) (*ReadConversationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReadConversationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReadResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseReplyConversationResponse parses an HTTP response from a ReplyConversationWithResponse call
+func ParseReplyConversationResponse(rsp *http.Response) (*ReplyConversationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReplyConversationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReplyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid

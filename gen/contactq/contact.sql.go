@@ -513,6 +513,70 @@ func (q *Queries) ContactsHold(ctx context.Context, companyID int64) (int64, err
 	return contacts, err
 }
 
+const contactsOfPhones = `-- name: ContactsOfPhones :many
+SELECT n.nth::integer AS nth, c.user_id, c.name, coalesce(g.tags, '{}')::text[] AS tags
+FROM (
+    SELECT unnest($1::bigint[]) AS company_id, unnest($2::text[]) COLLATE "C" AS phone, generate_series(1, cardinality($1::bigint[])) AS nth
+) n
+CROSS JOIN LATERAL (
+    SELECT o.user_id, o.name FROM contacts o
+    WHERE o.company_id = n.company_id AND o.phone COLLATE "C" = n.phone
+    ORDER BY o.user_id
+    LIMIT 1
+) c
+LEFT JOIN LATERAL (
+    SELECT array_agg(l.tag ORDER BY l.tag) AS tags
+    FROM (
+        SELECT t.tag FROM tag_contacts m JOIN tags t ON t.id = m.tag_id
+        WHERE m.company_id = n.company_id AND m.user_id = c.user_id
+        ORDER BY t.tag
+        LIMIT $3::integer
+    ) l
+) g ON true
+ORDER BY n.nth
+`
+
+type ContactsOfPhonesParams struct {
+	CompanyIds []int64
+	Phones     []string
+	MaxTags    int32
+}
+
+type ContactsOfPhonesRow struct {
+	Nth    int32
+	UserID string
+	Name   *string
+	Tags   []string
+}
+
+// TagPut creates a tag if it does not exist.
+// ContactsOfPhones returns the first contact, by user_id, for each pair of company_ids and phones. nth is the index of the pair, from 1. A pair without a contact
+// is not returned. tags contains up to max_tags tags of the contact, by name.
+func (q *Queries) ContactsOfPhones(ctx context.Context, arg ContactsOfPhonesParams) ([]ContactsOfPhonesRow, error) {
+	rows, err := q.db.Query(ctx, contactsOfPhones, arg.CompanyIds, arg.Phones, arg.MaxTags)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ContactsOfPhonesRow
+	for rows.Next() {
+		var i ContactsOfPhonesRow
+		if err := rows.Scan(
+			&i.Nth,
+			&i.UserID,
+			&i.Name,
+			&i.Tags,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const contactsUnknown = `-- name: ContactsUnknown :many
 SELECT i.user_id::text AS user_id
 FROM unnest($1::text[]) AS i (user_id)
@@ -701,7 +765,6 @@ type TagPutParams struct {
 	Tag       string
 }
 
-// TagPut creates a tag if it does not exist.
 func (q *Queries) TagPut(ctx context.Context, arg TagPutParams) error {
 	_, err := q.db.Exec(ctx, tagPut, arg.CompanyID, arg.Tag)
 	return err

@@ -657,6 +657,45 @@ func (q *Queries) ReceivedRead(ctx context.Context, arg ReceivedReadParams) (int
 	return result.RowsAffected(), nil
 }
 
+const receivedReadUpTo = `-- name: ReceivedReadUpTo :execrows
+UPDATE received_messages r
+SET read_at = now(), read_by = $1::text
+WHERE r.read_at IS NULL AND r.id = ANY (ARRAY(
+    SELECT o.id FROM received_messages o
+    WHERE o.company_id = $2 AND o.phone_number = $3 AND o.id <= $4::bigint AND o.read_at IS NULL
+        AND ($5::text IS NULL OR o.submitted_by = $5::text)
+    ORDER BY o.id
+    LIMIT $6::integer
+    FOR UPDATE
+))
+`
+
+type ReceivedReadUpToParams struct {
+	Username    string
+	CompanyID   int64
+	PhoneNumber string
+	UpTo        int64
+	Owner       *string
+	MaxRows     int32
+}
+
+// ReceivedReadUpTo marks up to max_rows messages of a company and a number as read, up to and including up_to. It starts with the oldest unread message. If a
+// message is already read, its first reader stays.
+func (q *Queries) ReceivedReadUpTo(ctx context.Context, arg ReceivedReadUpToParams) (int64, error) {
+	result, err := q.db.Exec(ctx, receivedReadUpTo,
+		arg.Username,
+		arg.CompanyID,
+		arg.PhoneNumber,
+		arg.UpTo,
+		arg.Owner,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const receivedSender = `-- name: ReceivedSender :one
 
 SELECT c.id AS inbox_company_id, c.default_region

@@ -20,6 +20,7 @@ import (
 
 	"lksms/internal/audience/batch"
 	"lksms/internal/audience/contact"
+	"lksms/internal/audience/conversation"
 	"lksms/internal/audience/erasure"
 	"lksms/internal/audience/notification"
 	"lksms/internal/audience/upload"
@@ -172,6 +173,7 @@ type App struct {
 	Jobs          *job.Service
 	Batches       *batch.Service
 	Contacts      *contact.Service
+	Conversations *conversation.Service
 	Erasures      *erasure.Service
 	Feed          *feed.Service
 	Webhooks      *webhook.Service
@@ -305,6 +307,7 @@ func (a *App) wireEventsAndAudience() {
 	a.Webhooks = webhook.New(a.DB, o.Secrets, a.Feed, webhook.Options{Outbound: o.Outbound, OfUsers: o.Outbound.Public(), Log: o.Log})
 	a.Uploads = upload.New(a.DB)
 	a.Contacts = contact.New(a.DB, a.Uploads, a.settings, a.Directory)
+	a.Conversations = conversation.New(a.DB, a.Received, a.Submissions, a.Contacts)
 	a.Notifications = notification.New(a.DB, notification.Services{
 		Submissions: a.Submissions, Tasks: a.Tasks, Directory: a.Directory, Contacts: a.Contacts,
 	}, o.PlatformURL, a.tracer, a.metrics)
@@ -343,9 +346,9 @@ func (a *App) wireTransport() (err error) {
 		Directory: a.Directory, Senders: a.Senders, Configs: a.configs, Pusher: a.Pusher, Settings: a.settings, Receipts: a.Receipts, Received: a.Received, Blocks: a.Blocks,
 		Inbounds:      a.inbounds,
 		Phones:        mobile.New(a.DB, mobile.Services{Access: a.users, Queue: a.Queue, Senders: a.Senders, Received: a.Received, Secrets: o.Secrets}),
-		Notifications: a.Notifications, Contacts: a.Contacts, Erasures: a.Erasures, Jobs: a.Jobs, Batches: a.Batches, Uploads: a.Uploads,
+		Notifications: a.Notifications, Contacts: a.Contacts, Conversations: a.Conversations, Erasures: a.Erasures, Jobs: a.Jobs, Batches: a.Batches, Uploads: a.Uploads,
 		Statistics: a.Statistics, Reconcile: a.Reconcile, Feed: a.Feed, Webhooks: a.Webhooks, ThirdParty: a.ThirdParty,
-		Overview: statistics.NewOverview(a.DB, a.History, a.Statistics, a.Senders, a.Alerts.Firing), Servers: a.Servers,
+		Overview: statistics.NewOverview(a.DB, a.History, a.Statistics, a.Senders, a.Alerts.Firing, a.Conversations.Unread), Servers: a.Servers,
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Kannel: o.Kannel, Ready: readiness(a.DB), Streams: a.streams,
 		Gate: gate.Options{

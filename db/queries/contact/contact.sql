@@ -182,6 +182,30 @@ SELECT coalesce((SELECT c.contacts FROM contact_counts c WHERE c.company_id = @c
 DELETE FROM contacts WHERE company_id = @company_id AND user_id = @user_id;
 
 -- TagPut creates a tag if it does not exist.
+-- ContactsOfPhones returns the first contact, by user_id, for each pair of company_ids and phones. nth is the index of the pair, from 1. A pair without a contact
+-- is not returned. tags contains up to max_tags tags of the contact, by name.
+-- name: ContactsOfPhones :many
+SELECT n.nth::integer AS nth, c.user_id, c.name, coalesce(g.tags, '{}')::text[] AS tags
+FROM (
+    SELECT unnest(@company_ids::bigint[]) AS company_id, unnest(@phones::text[]) COLLATE "C" AS phone, generate_series(1, cardinality(@company_ids::bigint[])) AS nth
+) n
+CROSS JOIN LATERAL (
+    SELECT o.user_id, o.name FROM contacts o
+    WHERE o.company_id = n.company_id AND o.phone COLLATE "C" = n.phone
+    ORDER BY o.user_id
+    LIMIT 1
+) c
+LEFT JOIN LATERAL (
+    SELECT array_agg(l.tag ORDER BY l.tag) AS tags
+    FROM (
+        SELECT t.tag FROM tag_contacts m JOIN tags t ON t.id = m.tag_id
+        WHERE m.company_id = n.company_id AND m.user_id = c.user_id
+        ORDER BY t.tag
+        LIMIT @max_tags::integer
+    ) l
+) g ON true
+ORDER BY n.nth;
+
 -- name: TagPut :exec
 INSERT INTO tags (company_id, tag) VALUES (@company_id, @tag) ON CONFLICT (company_id, tag) DO NOTHING;
 

@@ -145,6 +145,20 @@ SET read_at = now(), read_by = @username::text
 WHERE r.id = @id AND r.read_at IS NULL AND (sqlc.narg(company_id)::bigint IS NULL OR r.company_id = sqlc.narg(company_id)::bigint)
     AND (sqlc.narg(owner)::text IS NULL OR r.submitted_by = sqlc.narg(owner)::text);
 
+-- ReceivedReadUpTo marks up to max_rows messages of a company and a number as read, up to and including up_to. It starts with the oldest unread message. If a
+-- message is already read, its first reader stays.
+-- name: ReceivedReadUpTo :execrows
+UPDATE received_messages r
+SET read_at = now(), read_by = @username::text
+WHERE r.read_at IS NULL AND r.id = ANY (ARRAY(
+    SELECT o.id FROM received_messages o
+    WHERE o.company_id = @company_id AND o.phone_number = @phone_number AND o.id <= @up_to::bigint AND o.read_at IS NULL
+        AND (sqlc.narg(owner)::text IS NULL OR o.submitted_by = sqlc.narg(owner)::text)
+    ORDER BY o.id
+    LIMIT @max_rows::integer
+    FOR UPDATE
+));
+
 -- ReceivedDeleteExpired reads the batch_size oldest messages, and deletes the messages that are older than keep.
 -- name: ReceivedDeleteExpired :execrows
 DELETE FROM received_messages r

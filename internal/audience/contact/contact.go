@@ -260,6 +260,27 @@ func (s *Service) Named(ctx context.Context, companyID int64, userIDs []string) 
 	return rows, postgres.Wrap("find contacts", err, nil)
 }
 
+// Known is a contact that is found by its phone number.
+type Known struct {
+	UserID string
+	Name   *string
+	Tags   []string // the first maxKnownTags tags, by name
+}
+
+// maxKnownTags is the maximum number of tags of a Known contact.
+const maxKnownTags = 20
+
+// OfPhones returns the contact with each pair of a company and a phone number in E.164, in the order of the pairs; nil: none. Of several contacts with a number,
+// it returns the first by user id.
+func (s *Service) OfPhones(ctx context.Context, companyIDs []int64, phones []string) ([]*Known, error) {
+	known := make([]*Known, len(phones))
+	rows, err := s.q.ContactsOfPhones(ctx, contactq.ContactsOfPhonesParams{CompanyIds: companyIDs, Phones: phones, MaxTags: maxKnownTags})
+	for _, row := range rows {
+		known[row.Nth-1] = &Known{UserID: row.UserID, Name: row.Name, Tags: row.Tags}
+	}
+	return known, postgres.Wrap("find contacts by phone", err, nil)
+}
+
 // Address returns the address of a contact on a channel, or an empty text if the contact has no address. If the table contacts has no field for the channel,
 // the user id is the address.
 func Address(c Row, channel string) string {

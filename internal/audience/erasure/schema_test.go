@@ -16,7 +16,7 @@ var personal = regexp.MustCompile(`phone|html|recipient|content|mail|name|user|r
 // erased contains the columns that an owner clears, the columns of rows that an owner deletes, and the columns of the tables in withoutOwner.
 var erased = words(`
 	blocks.recipient announcements.payload announcements.user_ids audit.after audit.before audit.entity_key batch_rows.contact_values batch_rows.content batch_rows.recipient callbacks.body
-	contacts.attributes contacts.dingtalk_name contacts.email contacts.name contacts.phone contacts.user_id contacts.wechat_openid
+	conversations.phone_number contacts.attributes contacts.dingtalk_name contacts.email contacts.name contacts.phone contacts.user_id contacts.wechat_openid
 	dedup_keys.dedup_key default_contents.content default_contents.phone_number default_contents.recipient deliveries.answer deliveries.error deliveries.recipient sender_answers.answer sender_answers.error
 	erasures.asked_recipients erasures.recipients erasures.user_ids fruitless_submissions.content fruitless_submissions.phone_number fruitless_submissions.request_data
 	fruitless_submissions.response_data inbounds.phone_numbers idempotency_keys.response messages.content messages.dedup_key messages.phone_number messages.recipient
@@ -50,11 +50,12 @@ var kept = map[string][]string{
 
 // withoutOwner contains the tables that have columns in erased, but that no owner erases. Their data disappears in another way.
 var withoutOwner = map[string]string{
-	"erasures":     "the end of an erasure deletes its person (ErasureEnd)",
-	"queue":        "a task leaves the queue before it is erased: it ends, or the erasure cancels it",
-	"sql_inbox":    "the erasure waits until earlier messages have left the inbox",
-	"tag_contacts": "deleted with the contact, by its foreign key",
-	"upload_parts": "the erasure waits until earlier lists have been read, and deleted",
+	"conversations": "triggers of received_messages delete its rows when the messages of a person are erased",
+	"erasures":      "the end of an erasure deletes its person (ErasureEnd)",
+	"queue":         "a task leaves the queue before it is erased: it ends, or the erasure cancels it",
+	"sql_inbox":     "the erasure waits until earlier messages have left the inbox",
+	"tag_contacts":  "deleted with the contact, by its foreign key",
+	"upload_parts":  "the erasure waits until earlier lists have been read, and deleted",
 }
 
 func words(text string) []string { return strings.Fields(text) }

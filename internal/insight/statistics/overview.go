@@ -8,6 +8,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"lksms/gen/statisticsq"
+	"lksms/internal/audience/conversation"
 	"lksms/internal/dispatch/queue/backlog"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/insight/history"
@@ -37,6 +38,7 @@ type Now struct {
 	Rates        *Rates                 // nil: not known yet
 	FiringAlerts *int64                 // nil for one company
 	Senders      sender.Readiness
+	Unread       conversation.Unread
 	Held         []backlog.Held // switches that hold tasks, with the numbers of these tasks; each pool counts at most maxHeldTasks tasks
 }
 
@@ -51,20 +53,23 @@ type Overview struct {
 	statistics *Service
 	senders    *sender.Service
 	alerts     func(context.Context) (int64, error)
+	unread     func(context.Context, *int64) (conversation.Unread, error)
 
 	mu      sync.Mutex
 	readers *lru.Cache[int64, *reader] // by id of the company; 0: all companies
 }
 
-// NewOverview returns an Overview on db. firingAlerts returns the number of firing alerts.
+// NewOverview returns an Overview on db. firingAlerts returns the number of firing alerts. unread returns the unread conversations of a company, or of all
+// companies.
 func NewOverview(
 	db *postgres.DB, history *history.Service, statistics *Service, senders *sender.Service, firingAlerts func(context.Context) (int64, error),
+	unread func(context.Context, *int64) (conversation.Unread, error),
 ) *Overview {
 	readers, err := lru.New[int64, *reader](maxCompanies)
 	if err != nil {
 		panic(err) // lru.New only rejects a size below 1
 	}
-	return &Overview{backlog: backlog.NewReader(db), history: history, statistics: statistics, senders: senders, alerts: firingAlerts, readers: readers}
+	return &Overview{backlog: backlog.NewReader(db), history: history, statistics: statistics, senders: senders, alerts: firingAlerts, unread: unread, readers: readers}
 }
 
 // Get returns the figures of one company. If company is nil, it returns the figures of all companies. The figures are at most 2 × NowEvery old.
@@ -124,6 +129,9 @@ func (r *reader) read(ctx context.Context) (f Now, err error) {
 		return f, err
 	}
 	if f.Held, err = r.held.Get(ctx); err != nil {
+		return f, err
+	}
+	if f.Unread, err = r.service.unread(ctx, r.company); err != nil {
 		return f, err
 	}
 	if r.company == nil {

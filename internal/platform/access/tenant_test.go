@@ -62,6 +62,8 @@ func readsOfMessages(w *apptest.TwoCompanies) map[string][]read {
 		"getReceived":       {{"/api/v1/received/" + own["received"], 200}, {"/api/v1/received/" + beta["received"], absent}},
 		"listBlocks":        {{"/api/v1/blocks", 200}, {"/api/v1/blocks?company_no=beta", forbidden}, {"/api/v1/blocks?phone_number=%2B8613700000099", 200}},
 		"exportBlocks":      {{"/api/v1/blocks/export.csv", 200}, {"/api/v1/blocks/export.csv?company_no=beta", forbidden}},
+		"listConversations": {{"/api/v1/conversations", 200}, {"/api/v1/conversations?unread=true", 200}, {"/api/v1/conversations?sender_no=both_sender", 200}, {"/api/v1/conversations?company_no=beta", forbidden}},
+		"getConversation":   {{"/api/v1/conversations/" + apptest.Phone, 200}, {"/api/v1/conversations/" + apptest.BetaPhone, absent}, {"/api/v1/conversations/" + apptest.BetaPhone + "?company_no=beta", forbidden}},
 		"listBatches":       {{"/api/v1/batches", 200}},
 		"getBatch":          {{"/api/v1/batches/" + own["batch"], 200}, {"/api/v1/batches/" + beta["batch"], absent}},
 		"listBatchRows":     {{"/api/v1/batches/" + own["batch"] + "/rows", 200}, {"/api/v1/batches/" + beta["batch"] + "/rows", absent}},
@@ -192,7 +194,7 @@ func checkEachReadIsListed(w *apptest.TwoCompanies, reads map[string][]read) {
 // companyRequired are the operations for which a reader of all companies must name a company.
 var companyRequired = []string{
 	"getContact", "selectContacts", "countContacts", "listTags", "listTagContacts", "exportContacts", "getContactImport",
-	"exportContactImportErrors", "getErasure",
+	"exportContactImportErrors", "getErasure", "getConversation",
 }
 
 // withoutCompany are the operations whose response to a reader of acme need not mention acme.

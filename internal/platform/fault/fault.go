@@ -78,6 +78,8 @@ const (
 	JobNotFound            Reason = "job.not_found"
 	CallbackNotFound       Reason = "callback.not_found"
 	ReceivedNotFound       Reason = "received.not_found"
+	ConversationNotFound   Reason = "conversation.not_found"
+	ReplySenderNotReady    Reason = "conversation.sender_unavailable"
 	JobNotRunning          Reason = "job.not_running"
 	JobAlreadyRunning      Reason = "job.already_running"
 	JobCountChanged        Reason = "job.count_changed" // sets Error.Count
@@ -129,7 +131,7 @@ var Reasons = []Reason{
 	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
 	UserExists, KeyNotFound, RecipientBlocked, BlockNotFound, TaskNotFound, MessageNotFound, TaskNotPending, TaskNotHeld, LeaseNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
 	TaskExpired, TaskUnreachable, TaskErased, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, BatchExpired, TaskSenderGone, TaskTestsOff,
-	TaskRecipientRefused, CallbackNotFound, ReceivedNotFound, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, SenderNotTestable, TemplateNotFound, NotificationNotFound,
+	TaskRecipientRefused, CallbackNotFound, ReceivedNotFound, ConversationNotFound, ReplySenderNotReady, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, SenderNotTestable, TemplateNotFound, NotificationNotFound,
 	ContactNotFound, TagNotFound, ImportNotFound, ErasureNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
 	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, CompanyOff, ChannelNotFound, CountryNotFound,
 	SenderNotFound, RouteRuleNotFound, InboundNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, WebhookNotFound, EventsCursorGone, Exists, InUse,
@@ -186,6 +188,7 @@ const (
 	SwitchedOff        Rule = "switched_off" // names of the switches
 	NotThere           Rule = "not_there"
 	NotServing         Rule = "not_serving"
+	SenderNotReady     Rule = "sender_not_ready" // a NotReady
 	BelowZero          Rule = "below_zero"
 	InThePast          Rule = "in_the_past"
 	BeforeSending      Rule = "before_sending" // time at which the message would be sent
@@ -242,7 +245,7 @@ var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotATime, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
 	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotAnEmail, NoPartOfANumber, RegionNotKnown, NotARegion, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
 	SpacedPlaceholder, NeedsPlaceholder, OtherPlaceholders, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, RepeatsRow, Reserved, NotTogether,
-	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, IsBlocked, SwitchedOff, NotThere, NotServing, BelowZero, InThePast, BeforeSending, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
+	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, IsBlocked, SwitchedOff, NotThere, NotServing, SenderNotReady, BelowZero, InThePast, BeforeSending, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
 	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
 	TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort,
 	NotText, NotAValue, NotCertain, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
@@ -262,6 +265,12 @@ type Field struct {
 	Rule  Rule
 	Limit any // the limit or list that the value breaks; nil if the rule has no limit
 }
+
+// NotReady is a sender that cannot send now, and the reason: WhyNotServing, or a reason of package sender.
+type NotReady struct{ SenderNo, Why string }
+
+// WhyNotServing means that a sender does not exist any more, or does not serve the company.
+const WhyNotServing = "not_serving"
 
 // Lengths is the Limit of a rule whose text states the actual and the maximum length.
 type Lengths struct{ Has, Most int64 }

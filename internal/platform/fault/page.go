@@ -47,6 +47,8 @@ var pages = map[Reason]string{
 	JobNotFound:            "sending.md#cancel-or-requeue-many-tasks",
 	CallbackNotFound:       "channels.md#receipts",
 	ReceivedNotFound:       "receiving.md#read-messages",
+	ConversationNotFound:   "receiving.md#conversations",
+	ReplySenderNotReady:    "receiving.md#conversations",
 	JobNotRunning:          "sending.md#cancel-or-requeue-many-tasks",
 	JobAlreadyRunning:      "sending.md#cancel-or-requeue-many-tasks",
 	JobCountChanged:        "sending.md#cancel-or-requeue-many-tasks",

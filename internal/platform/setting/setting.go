@@ -75,6 +75,7 @@ func (r Rules) RetryWait() *time.Duration {
 // SMS contains the defaults and the limits of submissions.
 type SMS struct {
 	PriorityVerification int64 `json:"priority_verification" kind:"number" default:"1" min:"0" max:"9"`
+	PriorityConversation int64 `json:"priority_conversation" kind:"number" default:"3" min:"0" max:"9"` // of replies in conversations
 	PriorityNotification int64 `json:"priority_notification" kind:"number" default:"5" min:"0" max:"9"`
 	PriorityMarketing    int64 `json:"priority_marketing" kind:"number" default:"8" min:"0" max:"9"`
 	ScheduledEvery       int64 `json:"scheduled_every_seconds" kind:"seconds" default:"300" min:"1" max:"86400"` // scheduled templates are sent at multiples of this interval

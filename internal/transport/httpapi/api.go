@@ -14,6 +14,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/audience/batch"
 	"lksms/internal/audience/contact"
+	"lksms/internal/audience/conversation"
 	"lksms/internal/audience/erasure"
 	"lksms/internal/audience/notification"
 	"lksms/internal/audience/upload"
@@ -106,6 +107,7 @@ type Services struct {
 	Phones        *mobile.Service
 	Notifications *notification.Service
 	Contacts      *contact.Service
+	Conversations *conversation.Service
 	Erasures      *erasure.Service
 	Feed          *feed.Service
 	Webhooks      *webhook.Service
@@ -138,7 +140,7 @@ func New(services Services, options Options) (http.Handler, error) {
 		}, scope),
 		audienceHandlers: audience.New(audience.Services{
 			Explain: services.Explain, Batches: services.Batches, Blocks: services.Blocks, Uploads: services.Uploads, Notifications: services.Notifications,
-			Contacts: services.Contacts, Erasures: services.Erasures, Directory: services.Directory, Streams: options.Streams,
+			Contacts: services.Contacts, Conversations: services.Conversations, Erasures: services.Erasures, Directory: services.Directory, Streams: options.Streams,
 			Log: options.Gate.Log,
 		}, scope),
 		adminHandlers: admin.New(admin.Services{

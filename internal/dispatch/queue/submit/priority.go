@@ -13,9 +13,12 @@ func priorityOf(values setting.SMS, messageType int16) int16 {
 }
 
 // priority returns the priority that a submission requests, if its user is allowed to request it. Without a requested priority, it returns the priority of
-// the message type.
+// the message type, or the priority of replies.
 func priority(values setting.SMS, sub Submission, origin Origin) (int16, error) {
 	usual := priorityOf(values, sub.MessageType)
+	if sub.IsReply {
+		usual = int16(values.PriorityConversation)
+	}
 	switch {
 	case sub.Priority == nil:
 		return usual, nil

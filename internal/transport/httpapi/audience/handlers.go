@@ -1,5 +1,5 @@
-// Package audience contains the handlers of messages to many recipients: batches and their lists, notifications, contacts with their tags, blocks, and
-// erasures.
+// Package audience contains the handlers of messages to many recipients: batches and their lists, notifications, contacts with their tags, blocks,
+// conversations, and erasures.
 package audience
 
 import (
@@ -7,6 +7,7 @@ import (
 
 	"lksms/internal/audience/batch"
 	"lksms/internal/audience/contact"
+	"lksms/internal/audience/conversation"
 	"lksms/internal/audience/erasure"
 	"lksms/internal/audience/notification"
 	"lksms/internal/audience/upload"
@@ -25,6 +26,7 @@ type Services struct {
 	Uploads       *upload.Service
 	Notifications *notification.Service
 	Contacts      *contact.Service
+	Conversations *conversation.Service
 	Erasures      *erasure.Service
 	Directory     *directory.Service
 	Streams       *stream.Streams

@@ -97,6 +97,7 @@ func (h *Handlers) overview(ctx context.Context, who access.Principal) (api.Over
 		return data, err
 	}
 	data.At, data.OldestWaitSeconds, data.FiringAlerts = f.Tasks.CountedAt, f.LongestWait, f.FiringAlerts
+	data.Conversations.Unread, data.Conversations.LastReceivedID = f.Unread.Conversations, f.Unread.LastID
 	data.Tasks.PendingNew, data.Tasks.PendingRetry, data.Tasks.Processing = f.Tasks.PendingNewTasks, f.Tasks.PendingRetryTasks, f.Tasks.ProcessingTasks
 	data.Tasks.Success, data.Tasks.Failed = f.Tasks.SuccessTasks, f.Tasks.FailedTasks
 	if f.Rates != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lksms/internal/audience/contact"
+	"lksms/internal/audience/conversation"
 	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -99,7 +100,7 @@ func PositionCursor(cursor *string) (contact.Place, error) {
 	return contact.Place{Term: term, UserID: id}, nil
 }
 
-// positionSeparator cannot occur in a user id.
+// positionSeparator cannot occur in a user id or a number.
 const positionSeparator = "\n"
 
 // CursorOfPosition returns the cursor of the page after a position of a search. It returns nil if p is nil.
@@ -108,6 +109,31 @@ func CursorOfPosition(p *contact.Place) *string {
 		return nil
 	}
 	return new(CursorOf(p.UserID + positionSeparator + p.Term))
+}
+
+// ConversationCursor reads a cursor of the messages of a conversation.
+func ConversationCursor(cursor *string) (conversation.Position, error) {
+	if cursor == nil {
+		return conversation.Newest, nil
+	}
+	key, err := keyOf(*cursor)
+	if err != nil {
+		return conversation.Position{}, err
+	}
+	id, taskID, isPosition := strings.Cut(key, positionSeparator)
+	received, err := strconv.ParseInt(id, 10, 64)
+	if err != nil || !isPosition {
+		return conversation.Position{}, errNotACursor
+	}
+	return conversation.Position{ReceivedID: received, TaskID: taskID}, nil
+}
+
+// CursorOfConversation returns the cursor of the messages before a position. It returns nil if p is nil.
+func CursorOfConversation(p *conversation.Position) *string {
+	if p == nil {
+		return nil
+	}
+	return new(CursorOf(IDText(p.ReceivedID) + positionSeparator + p.TaskID))
 }
 
 // TimeCursor reads a cursor of a list that is sorted by time and then by id, newest first.

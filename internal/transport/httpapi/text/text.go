@@ -18,6 +18,7 @@ import (
 	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/dispatch/segment"
+	"lksms/internal/dispatch/sender"
 	"lksms/internal/insight/alert/delivery"
 	"lksms/internal/platform/fault"
 )
@@ -38,6 +39,7 @@ type Catalogue struct {
 	switches    map[string]string // reasons that hold a task, by kind of switch; empty kind: the task is no longer held
 
 	switchesApart string
+	notReady      map[string]string // by fault.NotReady.Why; %s is the sender
 
 	DoubtfulEncoding string // warning about a list that was read as GB18030
 }
@@ -89,6 +91,8 @@ var english = &Catalogue{
 		fault.BatchExpired:           "The batch expires before it could be sent: create it again with a later expires_at.",
 		fault.CallbackNotFound:       "There is no such callback.",
 		fault.ReceivedNotFound:       "There is no such received message.",
+		fault.ConversationNotFound:   "There is no such conversation: no received message of this number is kept. Send the first message with POST /api/v1/sms/send.",
+		fault.ReplySenderNotReady:    "The sender that received the last message cannot send now: repeat the reply with the sender any, or when this sender is ready.",
 		fault.JobNotFound:            "There is no such job.",
 		fault.JobNotRunning:          "The job has ended already.",
 		fault.JobAlreadyRunning:      "A job with this action and this filter is running.",
@@ -180,6 +184,7 @@ var english = &Catalogue{
 		fault.SwitchedOff:        "is not sent to now: %v",
 		fault.NotThere:           "refers to something that does not exist",
 		fault.NotServing:         "names a sender that does not exist or does not serve the company",
+		fault.SenderNotReady:     "cannot be used now: %v",
 		fault.BelowZero:          "would make the balance negative",
 		fault.InThePast:          "is in the past, or earlier than allowed",
 		fault.BeforeSending:      "is not after the time at which the message would be sent, %v: it could only expire",
@@ -272,6 +277,14 @@ var english = &Catalogue{
 		"":                "it continues in a moment",
 	},
 	switchesApart: "; ",
+	notReady: map[string]string{
+		sender.WhyOff:       "sender %s is off",
+		sender.WhyPaused:    "sender %s is paused",
+		sender.WhyNoQuota:   "the limits of sender %s are used up",
+		sender.WhyNoFunds:   "the balance of sender %s is used up",
+		sender.WhySilent:    "sender %s has not polled lately",
+		fault.WhyNotServing: "sender %s does not exist any more, or does not serve the company",
+	},
 }
 
 var chinese = &Catalogue{
@@ -322,6 +335,8 @@ var chinese = &Catalogue{
 		fault.BatchExpired:           "批次在可以发送之前就会过期：请用更晚的 expires_at 重新创建。",
 		fault.CallbackNotFound:       "回调不存在。",
 		fault.ReceivedNotFound:       "收到的短信不存在。",
+		fault.ConversationNotFound:   "会话不存在：没有保留此号码的收到的短信。第一条短信请用 POST /api/v1/sms/send 发送。",
+		fault.ReplySenderNotReady:    "收到最后一条短信的发送方现在不能发送：请用 sender any 重新回复，或等该发送方就绪后再回复。",
 		fault.JobNotFound:            "作业不存在。",
 		fault.JobNotRunning:          "作业已经结束。",
 		fault.JobAlreadyRunning:      "相同操作、相同筛选条件的作业正在运行。",
@@ -413,6 +428,7 @@ var chinese = &Catalogue{
 		fault.SwitchedOff:        "目前不能发送：%v",
 		fault.NotThere:           "所引用的对象不存在",
 		fault.NotServing:         "该发送方不存在，或不为该公司服务",
+		fault.SenderNotReady:     "现在不能使用：%v",
 		fault.BelowZero:          "会使余额变为负数",
 		fault.InThePast:          "已过去，或早于允许的时间",
 		fault.BeforeSending:      "不晚于短信的发送时间 %v，短信只会过期",
@@ -503,6 +519,14 @@ var chinese = &Catalogue{
 		"":                "即将继续",
 	},
 	switchesApart: "；",
+	notReady: map[string]string{
+		sender.WhyOff:       "发送方 %s 已停用",
+		sender.WhyPaused:    "发送方 %s 已暂停",
+		sender.WhyNoQuota:   "发送方 %s 的限额已用完",
+		sender.WhyNoFunds:   "发送方 %s 的余额已用完",
+		sender.WhySilent:    "发送方 %s 最近没有轮询",
+		fault.WhyNotServing: "发送方 %s 已不存在，或不为该公司服务",
+	},
 }
 
 // languages contains traditional Chinese as a separate entry. Otherwise the header "zh-TW, en" would match English, because only en matches exactly.
@@ -627,6 +651,8 @@ func (c *Catalogue) limit(of any) string {
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	case []explain.Switch:
 		return c.heldBy(v)
+	case fault.NotReady:
+		return fmt.Sprintf(c.notReady[v.Why], v.SenderNo)
 	}
 	list := reflect.ValueOf(of)
 	if list.Kind() != reflect.Slice {

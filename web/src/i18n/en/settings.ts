@@ -33,6 +33,7 @@ const texts: Texts<typeof zh> = {
     title: 'Messages',
     about: 'Messages that are submitted without a priority get one of these. 0 is the most urgent, 9 the least.',
     priority_verification: { label: 'Priority of verification codes', hint: 'Somebody is waiting for the code, so it should be the most urgent.' },
+    priority_conversation: { label: 'Priority of replies', hint: 'Of the replies in conversations: a person is waiting for them, so they come before notifications.' },
     priority_notification: { label: 'Priority of notifications', hint: 'Between verification codes and marketing.' },
     priority_marketing: { label: 'Priority of marketing', hint: 'Should be the least urgent, so that it does not hold back codes.' },
     scheduled_every_seconds: { label: 'Interval of scheduled templates', hint: 'Messages of a scheduled template are sent at full intervals, counted from midnight UTC. With 300 seconds: every full five minutes.' },

@@ -30,6 +30,7 @@ export default {
     title: '短信',
     about: '提交时没有指定优先级的短信使用这些值。0 最紧急，9 最不紧急。',
     priority_verification: { label: '验证码的优先级', hint: '用户正在等待验证码，应当最紧急。' },
+    priority_conversation: { label: '回复的优先级', hint: '会话中的回复：对方正在等待，应当先于通知。' },
     priority_notification: { label: '通知的优先级', hint: '介于验证码和营销之间。' },
     priority_marketing: { label: '营销的优先级', hint: '应当最不紧急，以免挡住验证码。' },
     scheduled_every_seconds: { label: '定时模板的发送间隔', hint: '使用定时模板的短信在这个间隔的整点发送，从 UTC 零点算起。例如 300 秒：每逢整 5 分钟发送。' },

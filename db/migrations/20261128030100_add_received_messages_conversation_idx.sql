@@ -1,0 +1,5 @@
+-- migrate:up transaction:false
+CREATE INDEX CONCURRENTLY IF NOT EXISTS received_messages_conversation_idx ON received_messages (company_id, phone_number, id);
+
+-- migrate:down transaction:false
+DROP INDEX CONCURRENTLY IF EXISTS received_messages_conversation_idx;

@@ -1,0 +1,167 @@
+package conversation
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"lksms/gen/conversationq"
+	"lksms/internal/dispatch/queue/task"
+	"lksms/internal/dispatch/queue/taskid"
+	"lksms/internal/platform/postgres"
+)
+
+// Position is a position in a conversation: the messages of a page have smaller ids.
+type Position struct {
+	ReceivedID int64
+	TaskID     string
+}
+
+// Newest is the position of the first page.
+var Newest = Position{math.MaxInt64, taskid.Last}
+
+// Item is a message of a conversation: either a received message or a task.
+type Item struct {
+	Received *conversationq.ConversationReceivedRow
+	Task     *conversationq.ConversationTasksRow
+}
+
+// At returns the time at which the message was stored or submitted.
+func (i Item) At() time.Time {
+	if i.Task != nil {
+		return i.Task.CreatedAt
+	}
+	return i.Received.CreatedAt
+}
+
+// Thread is a page of the messages of a conversation, newest first. Next is the position of the next page; nil: no page follows.
+type Thread struct {
+	Head
+	Sign  *string // the signature of a reply that names none; nil: none
+	Items []Item
+	Next  *Position
+}
+
+// Thread returns up to limit messages of a conversation. It can return fewer messages although a page follows, because it searches tasks in at most
+// maxPartitions partitions. Fault: conversation.not_found.
+func (s *Service) Thread(ctx context.Context, viewer task.Viewer, key Key, before Position, limit int) (t Thread, err error) {
+	if t.Head, err = s.head(ctx, viewer, key); err != nil {
+		return t, err
+	}
+	if t.Sign, err = s.signOf(ctx, t.Head); err != nil {
+		return t, err
+	}
+	if err := s.addContacts(ctx, []*Head{&t.Head}); err != nil {
+		return t, err
+	}
+	received, err := s.q.ConversationReceived(ctx, conversationq.ConversationReceivedParams{
+		CompanyID: key.CompanyID, PhoneNumber: key.Number, Owner: ownerOf(viewer), BeforeID: before.ReceivedID, MaxRows: int32(limit + 1),
+	})
+	if err != nil {
+		return t, postgres.Wrap("read messages of conversation", err, nil)
+	}
+	var found tasks
+	if key.isDialable() {
+		from := ""
+		if len(received) > limit { // the page is full before it reaches older tasks
+			from = dayOf(received[limit].CreatedAt)
+		}
+		if found, err = s.tasksOf(ctx, viewer, key, from, before.TaskID, limit+1); err != nil {
+			return t, err
+		}
+	}
+	t.Items, t.Next = merge(received, found, before, limit)
+	return t, nil
+}
+
+// tasks contains the newest tasks of a conversation before a position.
+type tasks struct {
+	rows     []conversationq.ConversationTasksRow // newest first
+	searched string                               // older tasks are unknown: all tasks with ids from searched on were searched; empty: no older task exists
+}
+
+// tasksOf returns up to most tasks with ids before an id, newest first. It searches no ids before from.
+func (s *Service) tasksOf(ctx context.Context, viewer task.Viewer, key Key, from, before string, most int) (found tasks, err error) {
+	before = min(before, endOfIDs())
+	first, err := s.partitionBefore(ctx, before)
+	if err != nil {
+		return found, err
+	}
+	found.searched = max(from, first)
+	err = s.db.ByKey(ctx, func(tx postgres.Runner) (err error) {
+		q := conversationq.New(tx)
+		ids, searched, err := idsOfTasks(ctx, q, conversationq.ConversationTaskIDsParams{
+			CompanyID: key.CompanyID, Owner: ownerOf(viewer), PhoneNumber: key.Number, FromID: found.searched, BeforeID: before, MaxRows: int32(most),
+		})
+		if err != nil || len(ids) == 0 {
+			found.searched = searched
+			return err
+		}
+		found.searched = searched
+		found.rows, err = q.ConversationTasks(ctx, ids)
+		return err
+	})
+	return found, postgres.Wrap("read tasks of conversation", err, nil)
+}
+
+// idsOfTasks returns the newest p.MaxRows tasks of a conversation, and the id from which on all tasks were searched.
+func idsOfTasks(ctx context.Context, q *conversationq.Queries, p conversationq.ConversationTaskIDsParams) (ids []string, searched string, err error) {
+	most := int(p.MaxRows)
+	for scanned := 0; scanned < maxScan; {
+		rows, err := q.ConversationTaskIDs(ctx, p)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, row := range rows {
+			if !row.IsOwn {
+				continue
+			}
+			if ids = append(ids, row.TaskID); len(ids) == most {
+				return ids, row.TaskID, nil
+			}
+		}
+		if len(rows) < int(p.MaxRows) {
+			return ids, p.FromID, nil
+		}
+		scanned += len(rows)
+		p.BeforeID, p.MaxRows = rows[len(rows)-1].TaskID, maxScan
+	}
+	return ids, p.BeforeID, nil
+}
+
+// merge returns the newest limit messages, and the position of the next page. Received messages that are older than the searched tasks belong to later pages,
+// because older tasks can precede them.
+func merge(received []conversationq.ConversationReceivedRow, found tasks, before Position, limit int) (items []Item, next *Position) {
+	oldest, isKnown := timeOf(found.searched)
+	at := before
+	r, t := 0, 0
+	for len(items) < limit {
+		isReceived := r < len(received) && (!isKnown || !received[r].CreatedAt.Before(oldest))
+		if t < len(found.rows) && !(isReceived && !received[r].CreatedAt.Before(found.rows[t].CreatedAt)) {
+			items, at.TaskID = append(items, Item{Task: &found.rows[t]}), found.rows[t].TaskID
+			t++
+			continue
+		}
+		if !isReceived {
+			break
+		}
+		items, at.ReceivedID = append(items, Item{Received: &received[r]}), received[r].ID
+		r++
+	}
+	if t == len(found.rows) {
+		at.TaskID = found.searched
+	}
+	if r == len(received) && t == len(found.rows) && found.searched == "" {
+		return items, nil
+	}
+	return items, &at
+}
+
+// timeOf returns the time from which on all tasks with ids from id on were submitted. It reports false if the id is empty or has another form.
+func timeOf(id string) (time.Time, bool) {
+	if at, isTask := taskid.Time(id); isTask {
+		return at, true
+	}
+	at, err := time.Parse("task_20060102", taskid.DayOf(id+"_"))
+	return at, err == nil
+}
