@@ -38,6 +38,64 @@ try {
     await viewer.screenshot('task')
     await viewer.finish()
   }
+  const texts = {
+    zh: [
+      ['李娜', '+8613700137001', '您的快递已到东门驿站', ['可以放门口吗？', '谢谢！']],
+      ['王强', '+8613700137002', '您预约的上门时间是明天 9 点', ['改到下午可以吗']],
+      ['张敏', '+8613700137003', '您的订单已发货', ['大概什么时候到？', '还有，能开发票吗？']],
+    ],
+    en: [
+      ['Alice Chen', '+8613600136001', 'Your parcel waits at the east gate', ['Can you leave it at my door?', 'Thank you!']],
+      ['Ben Wu', '+8613600136002', 'We visit you tomorrow at 9', ['Is the afternoon possible?']],
+      ['Carol Li', '+8613600136003', 'Your order is on its way', ['When will it arrive?', 'And can I have an invoice?']],
+    ],
+  }
+  const answers = { zh: ['可以，快递员会放在门口。', '明天下午三点前送到。'], en: ['Yes, the courier leaves it at your door.', 'It arrives tomorrow before 3 pm.'] }
+  const sent = async () => {
+    for (const task of await claim('phone_7', 100)) await report(task, 2)
+  }
+  /** Makes the conversations of a company in one language. */
+  async function converse(language) {
+    const company_no = `demo-${language}`
+    const user = { username: `support-${language}`, password: 'password-of-support' }
+    await post('/api/v1/admin/companies', { company_no, name: company_no })
+    await post('/api/v1/admin/users', { ...user, role: 'submit', company_no })
+    const tag = language === 'zh' ? '会员' : 'member'
+    await server.api('PUT', '/api/v1/admin/contacts', { contacts: texts[language].map(([name, phone], i) => ({ user_id: `c${i}`, name, phone })) }, user)
+    await server.api('PUT', `/api/v1/tags/${encodeURIComponent(tag)}`, undefined, user)
+    await server.api('POST', `/api/v1/tags/${encodeURIComponent(tag)}/contacts`, { add: ['c0', 'c2'] }, user)
+    await sent()
+    for (const [, phone_number, content] of texts[language]) {
+      await server.api('POST', '/api/v1/sms/send', { phone_number, content }, user)
+      await sent()
+    }
+    const receive = (from, content) => post('/api/v1/sms/received', { app_id: 'phone_7', messages: [{ from, content, sim: 1 }] })
+    const [first, second, third] = texts[language]
+    await receive(first[1], first[3][0])
+    await server.api('POST', `/api/v1/conversations/${encodeURIComponent(first[1])}/reply`, { content: answers[language][0] }, user)
+    await sent()
+    await receive(first[1], first[3][1])
+    await receive(second[1], second[3][0])
+    await receive(third[1], third[3][0])
+    await server.api('POST', `/api/v1/conversations/${encodeURIComponent(third[1])}/reply`, { content: answers[language][1] }, user)
+    await sent()
+    await receive(third[1], third[3][1])
+    return user
+  }
+  for (const language of ['zh', 'en']) {
+    const user = await converse(language)
+    for (const narrow of [false, true]) {
+      const viewer = await openPage(browser, server, { language, narrow })
+      await viewer.signIn(user, 'conversations')
+      await viewer.page.locator('[data-conversation]').nth(2).waitFor()
+      await viewer.page.locator('[data-conversation]').first().click()
+      await viewer.page.locator('.message').nth(3).waitFor()
+      await viewer.page.getByRole('textbox', { name: language === 'zh' ? '回复' : 'Reply' }).fill(language === 'zh' ? '可以，发票会随货寄出。' : 'Yes, the invoice is in the parcel.')
+      await viewer.page.waitForTimeout(1000)
+      await viewer.screenshot('conversations')
+      await viewer.finish()
+    }
+  }
 } finally {
   await browser.close()
   await server.stop()

@@ -17,5 +17,7 @@ export interface PageDefinition {
     section: 'watch' | 'messages' | 'delivery' | 'administration'
     order: number
     icon: Component
+    /** What stands beside the title, as a number of new things. */
+    badge?: Component
   }
 }

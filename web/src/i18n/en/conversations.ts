@@ -1,0 +1,53 @@
+import type { Texts } from '..'
+import type zh from '../zh/conversations'
+
+const texts: Texts<typeof zh> = {
+  title: 'Conversations',
+  hint: 'What people wrote, and your replies.',
+  show: 'Show',
+  all: 'All',
+  unread: 'Unread',
+  unreadConversations: 'no unread conversations | {n} unread conversation | {n} unread conversations',
+  unreadMessages: 'no unread messages | {n} unread message | {n} unread messages',
+  noUnread: 'No conversation is unread',
+  you: 'You: ',
+  noText: '(no text)',
+  more: 'More conversations',
+  with: 'Conversation with {name}',
+  back: 'Back to the conversations',
+  company: 'Company {company}',
+  through: 'Through',
+  tasks: 'Tasks to this number',
+  messages: 'Messages',
+  earlier: 'Earlier messages',
+  fromPerson: 'They wrote: ',
+  toPerson: 'We wrote: ',
+  writtenAt: 'written {time}',
+  sim: 'SIM {sim}',
+  delivered: 'Delivered',
+  undelivered: 'Not delivered',
+  task: 'Task',
+  reply: 'Reply',
+  placeholder: 'Write a reply. Ctrl+Enter sends it, Esc leaves it.',
+  send: 'Send',
+  sendThrough: 'Send through {sender}',
+  sendByAny: 'Send through any sender',
+  sign: 'Signature 【{sign}】',
+  noReply: 'This sender is no number that can be dialled, so it gets no reply.',
+  none: 'Choose a conversation',
+  noneText: 'Its messages are marked as read when you open it.',
+  empty: {
+    all: 'Nobody has written yet',
+    allText: 'Conversations appear here once phones and gateways hand over what they receive.',
+    unread: 'No conversation is unread',
+    unreadText: 'New messages appear here by themselves.',
+  },
+  keys: {
+    move: 'change the conversation',
+    unread: 'next unread',
+    reply: 'reply',
+    send: 'send',
+  },
+}
+
+export default texts
