@@ -7589,6 +7589,7 @@ CREATE INDEX receipts_unmatched_idx ON public.receipts USING btree (sender_no, i
 CREATE INDEX received_messages_company_idx ON public.received_messages USING btree (company_id, id);
 
 CREATE INDEX received_messages_conversation_idx ON public.received_messages USING btree (company_id, phone_number, id);
+
 CREATE INDEX received_messages_digits_idx ON public.received_messages USING btree (company_id, "right"(public.number_digits(phone_number), 8), id);
 
 CREATE UNIQUE INDEX received_messages_identity_key ON public.received_messages USING btree (identity) WHERE (identity IS NOT NULL);

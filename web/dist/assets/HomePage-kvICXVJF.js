@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/HomePage-kvICXVJF.js
-import{F as e,L as t,M as n,et as r,jt as i,k as a,o,w as s}from"./_plugin-vue_export-helper-DJHGjonJ.js";import{t as c}from"./EmptyState-tIteTFBu.js";var l={class:`card`},u=t({__name:`HomePage`,setup(t){return(t,u)=>(r(),n(s,null,[u[0]||=a(`h1`,{class:`visually-hidden`},`LKSMS`,-1),a(`div`,l,[e(c,{title:i(o)(`account.nothing.title`),text:i(o)(`account.nothing.text`)},null,8,[`title`,`text`])])],64))}});export{u as default};
-========
-import{F as e,L as t,M as n,et as r,jt as i,k as a,o,w as s}from"./_plugin-vue_export-helper-Cbf2vDm8.js";import{t as c}from"./EmptyState-DoEMbXRo.js";var l={class:`card`},u=t({__name:`HomePage`,setup(t){return(t,u)=>(r(),n(s,null,[u[0]||=a(`h1`,{class:`visually-hidden`},`LKSMS`,-1),a(`div`,l,[e(c,{title:i(o)(`account.nothing.title`),text:i(o)(`account.nothing.text`)},null,8,[`title`,`text`])])],64))}});export{u as default};
->>>>>>>> 832b5177 (Update the built console with the page Conversations):web/dist/assets/HomePage-Ndkmsyy-.js
