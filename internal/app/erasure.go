@@ -3,8 +3,7 @@ package app
 import "lksms/internal/audience/erasure"
 
 // erasureOwners returns the rooms with data about people, in the order in which an erasure calls them. The order has these constraints: contact is first,
-// because it finds the user ids. receipt finds its callbacks by the messages of
-// received, so it is before received. Rooms that find their rows by the columns of a message come before queue. notification comes after queue. job comes before
+// because it finds the user ids. Rooms that find their rows by the columns of a message come before queue. notification comes after queue. job comes before
 // audit, because it finds the jobs for audit.
 func (a *App) erasureOwners() []erasure.Owner {
 	return []erasure.Owner{
@@ -14,8 +13,9 @@ func (a *App) erasureOwners() []erasure.Owner {
 		{Room: "idempotency", BeforeTasks: a.Answers.Erase, ErasePortions: a.Answers.Erase},
 		{Room: "batch", EraseSourcePortions: a.Batches.Refuse, Reading: a.Batches.Checking, ErasePortions: a.Batches.Erase},
 		{Room: "sqlinbox", HasEarlier: a.SQLInbox.HasEarlier},
-		{Room: "receipt", EraseTasks: a.Receipts.EraseTasks, ErasePortions: a.Receipts.Erase},
 		{Room: "received", ErasePortions: a.Received.Erase},
+		{Room: "block", Erase: a.Blocks.Erase},
+		{Room: "receipt", EraseTasks: a.Receipts.EraseTasks},
 		{Room: "thirdparty", EraseTasks: a.ThirdParty.EraseTasks},
 		{Room: "push", EraseTasks: a.Pusher.EraseTasks},
 		{Room: "webhook", EraseTasks: a.Webhooks.EraseTasks},
