@@ -10,7 +10,7 @@ import (
 // These are the maximum lengths of columns, in characters.
 const (
 	maxNumber    = 50
-	maxContent   = 40000
+	maxContent   = 20000
 	maxMessageNo = 200
 	maxRaw       = 20000
 	maxSIM       = 10
