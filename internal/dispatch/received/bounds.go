@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strings"
 
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/postgres"
 )
 
@@ -32,11 +33,4 @@ func Fitting(m Message) Message {
 }
 
 // cut returns at most the first most characters of a text, without characters that PostgreSQL cannot store.
-func cut(text string, most int) string {
-	text = postgres.Text(text)
-	if len(text) <= most {
-		return text
-	}
-	runes := []rune(text)
-	return string(runes[:min(len(runes), most)])
-}
+func cut(text string, most int) string { return characters.First(postgres.Text(text), most) }
