@@ -390,6 +390,35 @@ func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) ([]strin
 	return items, nil
 }
 
+const taskIDsOfNotifications = `-- name: TaskIDsOfNotifications :many
+SELECT q.task_id
+FROM renderings r
+JOIN queue q ON q.rendering_id = r.id
+WHERE r.notification_id = ANY ($1::bigint[])
+ORDER BY q.task_id
+`
+
+// TaskIDsOfNotifications returns the tasks of notifications that are PENDING or leased.
+func (q *Queries) TaskIDsOfNotifications(ctx context.Context, notificationIds []int64) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskIDsOfNotifications, notificationIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskIDsTo = `-- name: TaskIDsTo :many
 SELECT m.task_id FROM messages m
 JOIN queue q ON q.task_id = m.task_id
@@ -673,8 +702,8 @@ func (q *Queries) TaskRequeue(ctx context.Context, arg TaskRequeueParams) ([]Tas
 
 const taskTakeBack = `-- name: TaskTakeBack :many
 WITH unsettled AS MATERIALIZED (
-    SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.pool_id, q.message_type, q.segments, q.entered_at, q.batch_id, q.country_no, q.is_test,
-        q.processing_app_id, q.lease_until, q.lease_until IS NULL AS is_pending
+    SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.pool_id, q.message_type, q.segments, q.entered_at, q.batch_id, q.country_no,
+        q.is_test, q.processing_app_id, q.lease_until, q.lease_until IS NULL AS is_pending
     FROM queue q
     WHERE q.task_id = ANY ($1::text[])
     ORDER BY q.task_id
@@ -695,15 +724,13 @@ logged AS (
         task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data, pool_id, message_type, segments,
         entered_at, batch_id, country_no, is_test
     )
-    SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, $2::text, o.retry_count, o.due_at, -- CANCELLED
+    SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, -- CANCELLED
+        coalesce(nullif($2::text, ''), o.result), o.retry_count, o.due_at,
         $3, o.pool_id, o.message_type, o.segments, o.entered_at, o.batch_id, o.country_no, o.is_test
     FROM unsettled o
     WHERE o.is_pending
 )
-SELECT o.task_id, coalesce(o.processing_app_id, '')::text AS sender_no, o.lease_until::timestamptz AS lease_until
-FROM unsettled o
-WHERE NOT o.is_pending
-ORDER BY o.task_id
+SELECT o.task_id, coalesce(o.processing_app_id, '')::text AS sender_no, o.lease_until FROM unsettled o ORDER BY o.task_id
 `
 
 type TaskTakeBackParams struct {
@@ -715,11 +742,12 @@ type TaskTakeBackParams struct {
 type TaskTakeBackRow struct {
 	TaskID     string
 	SenderNo   string
-	LeaseUntil time.Time
+	LeaseUntil *time.Time
 }
 
-// TaskTakeBack cancels the PENDING tasks of task_ids, with a result, and returns the other tasks of task_ids that a sender holds. Such a task expires now, so
-// that its message is not sent again: its sender can still send the message.
+// TaskTakeBack cancels the PENDING tasks of task_ids. A leased task is not cancelled, because its sender can still send the message. Such a task expires now, so
+// that its message is not sent again. The statement returns the cancelled tasks (lease_until is null) and the leased tasks. An empty result: a cancelled task
+// keeps the result of its last attempt.
 func (q *Queries) TaskTakeBack(ctx context.Context, arg TaskTakeBackParams) ([]TaskTakeBackRow, error) {
 	rows, err := q.db.Query(ctx, taskTakeBack, arg.TaskIds, arg.Result, arg.RequestData)
 	if err != nil {
@@ -738,51 +766,4 @@ func (q *Queries) TaskTakeBack(ctx context.Context, arg TaskTakeBackParams) ([]T
 		return nil, err
 	}
 	return items, nil
-}
-
-const taskWithdraw = `-- name: TaskWithdraw :one
-WITH unsettled AS MATERIALIZED (
-    SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.pool_id, q.message_type, q.segments, q.entered_at,
-        q.batch_id, q.country_no, q.is_test, q.lease_until IS NULL AS is_pending
-    FROM renderings r
-    JOIN queue q ON q.rendering_id = r.id
-    WHERE r.notification_id = ANY ($1::bigint[])
-    ORDER BY q.task_id
-    FOR UPDATE OF q
-),
-moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM unsettled) o -- depends on unsettled, so the time is read after the rows are locked
-),
-expired AS (
-    UPDATE queue q SET expires_at = (SELECT moment.at FROM moment)
-    WHERE q.task_id = ANY (ARRAY(SELECT o.task_id FROM unsettled o WHERE NOT o.is_pending))
-),
-settled AS (
-    DELETE FROM queue q WHERE q.task_id = ANY (ARRAY(SELECT o.task_id FROM unsettled o WHERE o.is_pending))
-),
-logged AS (
-    INSERT INTO report_logs (
-        task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data, pool_id, message_type, segments,
-        entered_at, batch_id, country_no, is_test
-    )
-    SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, o.result, o.retry_count, o.due_at,
-        $2, o.pool_id, o.message_type, o.segments, o.entered_at, o.batch_id, o.country_no, o.is_test
-    FROM unsettled o
-    WHERE o.is_pending
-)
-SELECT count(*) FROM unsettled u WHERE u.is_pending
-`
-
-type TaskWithdrawParams struct {
-	NotificationIds []int64
-	RequestData     []byte
-}
-
-// TaskWithdraw cancels the PENDING tasks of notifications, and returns their number. A leased task is not cancelled, because its sender can still send the
-// message. Such a task expires now, so that its message is not sent again.
-func (q *Queries) TaskWithdraw(ctx context.Context, arg TaskWithdrawParams) (int64, error) {
-	row := q.db.QueryRow(ctx, taskWithdraw, arg.NotificationIds, arg.RequestData)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
 }

@@ -229,39 +229,13 @@ WHERE r.task_id = @task_id AND r.event = 'requeued'
 ORDER BY r.id DESC
 LIMIT 1;
 
--- TaskWithdraw cancels the PENDING tasks of notifications, and returns their number. A leased task is not cancelled, because its sender can still send the
--- message. Such a task expires now, so that its message is not sent again.
--- name: TaskWithdraw :one
-WITH unsettled AS MATERIALIZED (
-    SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.pool_id, q.message_type, q.segments, q.entered_at,
-        q.batch_id, q.country_no, q.is_test, q.lease_until IS NULL AS is_pending
-    FROM renderings r
-    JOIN queue q ON q.rendering_id = r.id
-    WHERE r.notification_id = ANY (@notification_ids::bigint[])
-    ORDER BY q.task_id
-    FOR UPDATE OF q
-),
-moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM unsettled) o -- depends on unsettled, so the time is read after the rows are locked
-),
-expired AS (
-    UPDATE queue q SET expires_at = (SELECT moment.at FROM moment)
-    WHERE q.task_id = ANY (ARRAY(SELECT o.task_id FROM unsettled o WHERE NOT o.is_pending))
-),
-settled AS (
-    DELETE FROM queue q WHERE q.task_id = ANY (ARRAY(SELECT o.task_id FROM unsettled o WHERE o.is_pending))
-),
-logged AS (
-    INSERT INTO report_logs (
-        task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data, pool_id, message_type, segments,
-        entered_at, batch_id, country_no, is_test
-    )
-    SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, o.result, o.retry_count, o.due_at,
-        @request_data, o.pool_id, o.message_type, o.segments, o.entered_at, o.batch_id, o.country_no, o.is_test
-    FROM unsettled o
-    WHERE o.is_pending
-)
-SELECT count(*) FROM unsettled u WHERE u.is_pending;
+-- TaskIDsOfNotifications returns the tasks of notifications that are PENDING or leased.
+-- name: TaskIDsOfNotifications :many
+SELECT q.task_id
+FROM renderings r
+JOIN queue q ON q.rendering_id = r.id
+WHERE r.notification_id = ANY (@notification_ids::bigint[])
+ORDER BY q.task_id;
 
 -- TaskIDsTo returns the next tasks to a recipient after after_id that are PENDING or leased. company_id null: tasks of all companies.
 -- name: TaskIDsTo :many
@@ -272,12 +246,13 @@ WHERE m.recipient = @recipient::text AND m.task_id > @after_id::text -- by messa
 ORDER BY m.task_id
 LIMIT @portion::integer;
 
--- TaskTakeBack cancels the PENDING tasks of task_ids, with a result, and returns the other tasks of task_ids that a sender holds. Such a task expires now, so
--- that its message is not sent again: its sender can still send the message.
+-- TaskTakeBack cancels the PENDING tasks of task_ids. A leased task is not cancelled, because its sender can still send the message. Such a task expires now, so
+-- that its message is not sent again. The statement returns the cancelled tasks (lease_until is null) and the leased tasks. An empty result: a cancelled task
+-- keeps the result of its last attempt.
 -- name: TaskTakeBack :many
 WITH unsettled AS MATERIALIZED (
-    SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.pool_id, q.message_type, q.segments, q.entered_at, q.batch_id, q.country_no, q.is_test,
-        q.processing_app_id, q.lease_until, q.lease_until IS NULL AS is_pending
+    SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.pool_id, q.message_type, q.segments, q.entered_at, q.batch_id, q.country_no,
+        q.is_test, q.processing_app_id, q.lease_until, q.lease_until IS NULL AS is_pending
     FROM queue q
     WHERE q.task_id = ANY (@task_ids::text[])
     ORDER BY q.task_id
@@ -298,15 +273,13 @@ logged AS (
         task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data, pool_id, message_type, segments,
         entered_at, batch_id, country_no, is_test
     )
-    SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, @result::text, o.retry_count, o.due_at, -- CANCELLED
+    SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, -- CANCELLED
+        coalesce(nullif(@result::text, ''), o.result), o.retry_count, o.due_at,
         @request_data, o.pool_id, o.message_type, o.segments, o.entered_at, o.batch_id, o.country_no, o.is_test
     FROM unsettled o
     WHERE o.is_pending
 )
-SELECT o.task_id, coalesce(o.processing_app_id, '')::text AS sender_no, o.lease_until::timestamptz AS lease_until
-FROM unsettled o
-WHERE NOT o.is_pending
-ORDER BY o.task_id;
+SELECT o.task_id, coalesce(o.processing_app_id, '')::text AS sender_no, o.lease_until FROM unsettled o ORDER BY o.task_id;
 
 -- QueueWriters returns the open transactions that write queue.
 -- name: QueueWriters :many

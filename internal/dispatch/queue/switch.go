@@ -92,30 +92,31 @@ func (s *Service) Switched() {
 
 // awaitClaims waits until all claims that are now in progress have ended. These claims possibly began before the change of the switch, and then do not see it.
 func (s *Service) awaitClaims(ctx context.Context) error {
-	var before []string
-	for isFirst := true; ; isFirst = false {
-		var open []string
-		err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
+	err := AwaitEnd(ctx, func(ctx context.Context) (open []string, err error) {
+		err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) error {
 			open, err = q.ClaimsOpen(ctx)
 			return err
 		})
-		if err != nil {
-			return postgres.Wrap("wait for claims", err, nil)
-		}
-		if isFirst {
-			before = open
-		}
-		before = slices.DeleteFunc(before, func(tx string) bool { return !slices.Contains(open, tx) })
-		if len(before) == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for claims: %w", ctx.Err())
-		case <-time.After(claimsPause):
-		}
-	}
+		return open, err
+	})
+	return postgres.Wrap("wait for claims", err, nil)
 }
 
-// claimsPause is the time between two checks of awaitClaims. A claim takes some milliseconds.
-const claimsPause = 2 * time.Millisecond
+// AwaitEnd waits until all transactions that open returns at the first call have ended. open returns the transactions of one kind that are in progress.
+func AwaitEnd(ctx context.Context, open func(ctx context.Context) ([]string, error)) error {
+	before, err := open(ctx)
+	for err == nil && len(before) > 0 {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(endPause):
+		}
+		var now []string
+		now, err = open(ctx)
+		before = slices.DeleteFunc(before, func(tx string) bool { return !slices.Contains(now, tx) })
+	}
+	return err
+}
+
+// endPause is the time between two checks of AwaitEnd. A claim or a submission takes some milliseconds.
+const endPause = 2 * time.Millisecond

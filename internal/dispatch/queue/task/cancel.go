@@ -43,8 +43,12 @@ func (s *Service) Withdraw(ctx context.Context, notificationIDs []int64, by stri
 	if err != nil {
 		return 0, fmt.Errorf("withdraw tasks: %w", err)
 	}
-	n, err := s.q.TaskWithdraw(ctx, queueq.TaskWithdrawParams{NotificationIds: notificationIDs, RequestData: detail})
-	return int(n), postgres.Wrap("withdraw tasks", err, nil)
+	ids, err := s.q.TaskIDsOfNotifications(ctx, notificationIDs)
+	if err != nil {
+		return 0, fmt.Errorf("find tasks of notifications: %w", err)
+	}
+	n, _, err := s.takeBack(ctx, ids, queueq.TaskTakeBackParams{RequestData: detail})
+	return n, postgres.Wrap("withdraw tasks", err, nil)
 }
 
 // cancelPortion is the maximum number of tasks of a batch that one statement ends.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"lksms/gen/queueq"
+	"lksms/internal/dispatch/queue"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/result"
 )
@@ -25,10 +25,8 @@ type Lease struct {
 	LeaseUntil       time.Time
 }
 
-const (
-	takeBackPortion = 1000                 // maximum number of tasks that one statement takes back
-	writersPause    = 2 * time.Millisecond // time between two checks of AwaitWriters; a submission takes some milliseconds
-)
+// takeBackPortion is the maximum number of tasks that one statement takes back.
+const takeBackPortion = 1000
 
 // TakeBack cancels the PENDING tasks to a recipient, and logs by as the user. It returns their number, and the tasks that senders hold: such a message can still
 // be sent once, and is not sent again. The caller first stores the block, and calls AwaitWriters after the block is committed. If a partition is locked, because it is being moved to another tablespace, the database counts as unavailable. Each portion of tasks is one transaction.
@@ -48,34 +46,32 @@ func (s *Service) TakeBack(ctx context.Context, b Blocked, by string) (cancelled
 		if err != nil || len(ids) == 0 {
 			return cancelled, held, postgres.Wrap("find blocked tasks", err, nil)
 		}
-		rows, err := postgres.Again(ctx, s.db, func() ([]queueq.TaskTakeBackRow, error) {
-			return s.q.TaskTakeBack(ctx, queueq.TaskTakeBackParams{TaskIds: ids, RequestData: detail, Result: result.Blocked})
-		})
+		n, leases, err := s.takeBack(ctx, ids, queueq.TaskTakeBackParams{RequestData: detail, Result: result.Blocked})
 		if err != nil {
 			return cancelled, held, fmt.Errorf("take back tasks: %w", err)
 		}
-		cancelled += len(ids) - len(rows)
-		for _, row := range rows {
-			held = append(held, Lease(row))
-		}
+		cancelled, held = cancelled+n, append(held, leases...)
 		if after = ids[len(ids)-1]; len(ids) < takeBackPortion {
 			return cancelled, held, nil
 		}
 	}
 }
 
+// takeBack cancels the PENDING tasks of ids, and returns their number, and the tasks that senders hold.
+func (s *Service) takeBack(ctx context.Context, ids []string, p queueq.TaskTakeBackParams) (cancelled int, held []Lease, err error) {
+	p.TaskIds = ids
+	rows, err := postgres.Again(ctx, s.db, func() ([]queueq.TaskTakeBackRow, error) { return s.q.TaskTakeBack(ctx, p) })
+	for _, row := range rows {
+		if row.LeaseUntil == nil {
+			cancelled++
+		} else {
+			held = append(held, Lease{TaskID: row.TaskID, SenderNo: row.SenderNo, LeaseUntil: *row.LeaseUntil})
+		}
+	}
+	return cancelled, held, err
+}
+
 // AwaitWriters waits until all transactions that now write queue have ended. The tasks that they added are then visible.
 func (s *Service) AwaitWriters(ctx context.Context) error {
-	before, err := s.q.QueueWriters(ctx)
-	for err == nil && len(before) > 0 {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for submissions: %w", ctx.Err())
-		case <-time.After(writersPause):
-		}
-		var open []string
-		open, err = s.q.QueueWriters(ctx)
-		before = slices.DeleteFunc(before, func(tx string) bool { return !slices.Contains(open, tx) })
-	}
-	return postgres.Wrap("wait for submissions", err, nil)
+	return postgres.Wrap("wait for submissions", queue.AwaitEnd(ctx, s.q.QueueWriters), nil)
 }
