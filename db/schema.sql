@@ -340,10 +340,12 @@ CREATE TABLE public.blocks (
     scope text NOT NULL,
     reason text,
     received_id bigint,
+    asked_at timestamp with time zone,
     created_by text NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     expires_at timestamp with time zone,
     is_enforced boolean DEFAULT false NOT NULL,
+    CONSTRAINT blocks_asked_by_message CHECK (((received_id IS NULL) = (asked_at IS NULL))),
     CONSTRAINT blocks_reason_length CHECK (((char_length(reason) >= 1) AND (char_length(reason) <= 200))),
     CONSTRAINT blocks_recipient_hash_length CHECK ((octet_length(recipient_hash) = 32)),
     CONSTRAINT blocks_recipient_length CHECK (((char_length(recipient) >= 1) AND (char_length(recipient) <= 50))),
@@ -360,7 +362,9 @@ COMMENT ON COLUMN public.blocks.recipient_hash IS 'SHA-256 of the number';
 
 COMMENT ON COLUMN public.blocks.scope IS 'the message type that is blocked; all: every message type';
 
-COMMENT ON COLUMN public.blocks.received_id IS 'the received message by which the person asked for the block; null: somebody else asked for it';
+COMMENT ON COLUMN public.blocks.received_id IS 'the last received message by which the person asked for the block; null: a user added the block';
+
+COMMENT ON COLUMN public.blocks.asked_at IS 'the time that the network gave to this message; the time at which it was stored if the network gave none';
 
 COMMENT ON COLUMN public.blocks.created_by IS 'the user who added the block; system:opt_out: a received message added it';
 
@@ -7442,7 +7446,7 @@ CREATE INDEX blocks_company_idx ON public.blocks USING btree (company_id, id);
 
 CREATE INDEX blocks_expires_at_idx ON public.blocks USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
-CREATE UNIQUE INDEX blocks_recipient_hash_key ON public.blocks USING btree (recipient_hash, scope, COALESCE(company_id, (0)::bigint));
+CREATE UNIQUE INDEX blocks_recipient_hash_key ON public.blocks USING btree (recipient_hash, scope, COALESCE(company_id, (0)::bigint), ((received_id IS NULL)));
 
 CREATE INDEX blocks_unenforced_idx ON public.blocks USING btree (id) WHERE (NOT is_enforced);
 

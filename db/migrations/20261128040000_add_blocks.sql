@@ -7,6 +7,7 @@ CREATE TABLE blocks (
     scope text NOT NULL,
     reason text,
     received_id bigint,
+    asked_at timestamptz,
     created_by text NOT NULL,
     created_at timestamptz DEFAULT now() NOT NULL,
     expires_at timestamptz,
@@ -15,6 +16,7 @@ CREATE TABLE blocks (
     CONSTRAINT blocks_scope_known CHECK (scope IN ('marketing', 'notification', 'all')),
     CONSTRAINT blocks_recipient_length CHECK (char_length(recipient) BETWEEN 1 AND 50),
     CONSTRAINT blocks_recipient_hash_length CHECK (octet_length(recipient_hash) = 32),
+    CONSTRAINT blocks_asked_by_message CHECK ((received_id IS NULL) = (asked_at IS NULL)),
     CONSTRAINT blocks_reason_length CHECK (char_length(reason) BETWEEN 1 AND 200)
 );
 
@@ -23,12 +25,13 @@ COMMENT ON COLUMN blocks.company_id IS 'only messages of this company are blocke
 COMMENT ON COLUMN blocks.recipient IS 'the number in E.164; null: the person was erased, and the block stays';
 COMMENT ON COLUMN blocks.recipient_hash IS 'SHA-256 of the number';
 COMMENT ON COLUMN blocks.scope IS 'the message type that is blocked; all: every message type';
-COMMENT ON COLUMN blocks.received_id IS 'the received message by which the person asked for the block; null: somebody else asked for it';
+COMMENT ON COLUMN blocks.received_id IS 'the last received message by which the person asked for the block; null: a user added the block';
+COMMENT ON COLUMN blocks.asked_at IS 'the time that the network gave to this message; the time at which it was stored if the network gave none';
 COMMENT ON COLUMN blocks.created_by IS 'the user who added the block; system:opt_out: a received message added it';
 COMMENT ON COLUMN blocks.expires_at IS 'the block has no effect from this time on; null: no end';
 COMMENT ON COLUMN blocks.is_enforced IS 'true: no task waits that the block forbids; false: a server still cancels such tasks';
 
-CREATE UNIQUE INDEX blocks_recipient_hash_key ON blocks (recipient_hash, scope, coalesce(company_id, 0));
+CREATE UNIQUE INDEX blocks_recipient_hash_key ON blocks (recipient_hash, scope, coalesce(company_id, 0), (received_id IS NULL));
 CREATE INDEX blocks_company_idx ON blocks (company_id, id);
 CREATE INDEX blocks_unenforced_idx ON blocks (id) WHERE NOT is_enforced;
 CREATE INDEX blocks_expires_at_idx ON blocks (expires_at) WHERE expires_at IS NOT NULL;

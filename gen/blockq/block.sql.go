@@ -34,22 +34,19 @@ func (q *Queries) BlockDelete(ctx context.Context, arg BlockDeleteParams) (int64
 const blockDeleteOfPerson = `-- name: BlockDeleteOfPerson :execrows
 DELETE FROM blocks b
 WHERE b.recipient_hash = sha256(convert_to($1::text, 'UTF8')) AND b.company_id = $2::bigint AND b.received_id IS NOT NULL
-    AND (
-        $3::timestamptz IS NULL
-        OR coalesce((SELECT r.received_at FROM received_messages r WHERE r.id = b.received_id), b.created_at) <= $3::timestamptz
-    )
+    AND ($3::timestamptz IS NULL OR b.asked_at <= $3::timestamptz)
 `
 
 type BlockDeleteOfPersonParams struct {
-	Recipient string
-	CompanyID int64
-	AskedAt   *time.Time
+	Recipient  string
+	CompanyID  int64
+	AskedUntil *time.Time
 }
 
-// BlockDeleteOfPerson deletes the blocks of a number with one company for which the person asked, and returns their number. asked_at: only blocks for which the
-// person had asked by this time.
+// BlockDeleteOfPerson deletes the blocks of a number with one company for which the person asked, and returns their number. asked_until null: any block;
+// otherwise only blocks for which the person has not asked after this time.
 func (q *Queries) BlockDeleteOfPerson(ctx context.Context, arg BlockDeleteOfPersonParams) (int64, error) {
-	result, err := q.db.Exec(ctx, blockDeleteOfPerson, arg.Recipient, arg.CompanyID, arg.AskedAt)
+	result, err := q.db.Exec(ctx, blockDeleteOfPerson, arg.Recipient, arg.CompanyID, arg.AskedUntil)
 	if err != nil {
 		return 0, err
 	}
@@ -57,20 +54,17 @@ func (q *Queries) BlockDeleteOfPerson(ctx context.Context, arg BlockDeleteOfPers
 }
 
 const blockList = `-- name: BlockList :many
-SELECT b.id, b.company_id, b.recipient, b.recipient_hash, b.scope, b.reason, b.received_id, b.created_by, b.created_at, b.expires_at, b.is_enforced, c.company_no FROM blocks b
+SELECT b.id, b.company_id, b.recipient, b.recipient_hash, b.scope, b.reason, b.received_id, b.asked_at, b.created_by, b.created_at, b.expires_at, b.is_enforced, c.company_no FROM blocks b
 LEFT JOIN companies c ON c.id = b.company_id
-WHERE b.id < $1::bigint AND ($2::boolean OR b.company_id IS NOT DISTINCT FROM $3::bigint)
-    AND ($4::text IS NULL OR b.scope = $4::text)
+WHERE b.id < $1::bigint AND (b.company_id IS NULL OR c.id IS NOT NULL) AND ($2::text IS NULL OR b.scope = $2::text)
 ORDER BY b.id DESC
-LIMIT $5::integer
+LIMIT $3::integer
 `
 
 type BlockListParams struct {
-	BeforeID     int64
-	AllCompanies bool
-	CompanyID    *int64
-	Scope        *string
-	MaxRows      int32
+	BeforeID int64
+	Scope    *string
+	MaxRows  int32
 }
 
 type BlockListRow struct {
@@ -81,6 +75,7 @@ type BlockListRow struct {
 	Scope         string
 	Reason        *string
 	ReceivedID    *int64
+	AskedAt       *time.Time
 	CreatedBy     string
 	CreatedAt     time.Time
 	ExpiresAt     *time.Time
@@ -88,16 +83,9 @@ type BlockListRow struct {
 	CompanyNo     *string
 }
 
-// BlockList returns up to max_rows blocks before before_id, newest first. all_companies: blocks of every company and those of all companies; otherwise only the
-// blocks of company_id, where null means the blocks of all companies.
+// BlockList returns up to max_rows blocks before before_id, newest first. Blocks of deleted companies are omitted.
 func (q *Queries) BlockList(ctx context.Context, arg BlockListParams) ([]BlockListRow, error) {
-	rows, err := q.db.Query(ctx, blockList,
-		arg.BeforeID,
-		arg.AllCompanies,
-		arg.CompanyID,
-		arg.Scope,
-		arg.MaxRows,
-	)
+	rows, err := q.db.Query(ctx, blockList, arg.BeforeID, arg.Scope, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +101,78 @@ func (q *Queries) BlockList(ctx context.Context, arg BlockListParams) ([]BlockLi
 			&i.Scope,
 			&i.Reason,
 			&i.ReceivedID,
+			&i.AskedAt,
+			&i.CreatedBy,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.IsEnforced,
+			&i.CompanyNo,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const blockListOfCompany = `-- name: BlockListOfCompany :many
+SELECT b.id, b.company_id, b.recipient, b.recipient_hash, b.scope, b.reason, b.received_id, b.asked_at, b.created_by, b.created_at, b.expires_at, b.is_enforced, c.company_no FROM blocks b
+LEFT JOIN companies c ON c.id = b.company_id
+WHERE b.company_id = $1::bigint AND b.id < $2::bigint AND ($3::text IS NULL OR b.scope = $3::text)
+ORDER BY b.id DESC
+LIMIT $4::integer
+`
+
+type BlockListOfCompanyParams struct {
+	CompanyID int64
+	BeforeID  int64
+	Scope     *string
+	MaxRows   int32
+}
+
+type BlockListOfCompanyRow struct {
+	ID            int64
+	CompanyID     *int64
+	Recipient     *string
+	RecipientHash []byte
+	Scope         string
+	Reason        *string
+	ReceivedID    *int64
+	AskedAt       *time.Time
+	CreatedBy     string
+	CreatedAt     time.Time
+	ExpiresAt     *time.Time
+	IsEnforced    bool
+	CompanyNo     *string
+}
+
+// BlockListOfCompany returns up to max_rows blocks of a company before before_id, newest first.
+func (q *Queries) BlockListOfCompany(ctx context.Context, arg BlockListOfCompanyParams) ([]BlockListOfCompanyRow, error) {
+	rows, err := q.db.Query(ctx, blockListOfCompany,
+		arg.CompanyID,
+		arg.BeforeID,
+		arg.Scope,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BlockListOfCompanyRow
+	for rows.Next() {
+		var i BlockListOfCompanyRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.CompanyID,
+			&i.Recipient,
+			&i.RecipientHash,
+			&i.Scope,
+			&i.Reason,
+			&i.ReceivedID,
+			&i.AskedAt,
 			&i.CreatedBy,
 			&i.CreatedAt,
 			&i.ExpiresAt,
@@ -152,14 +212,15 @@ func (q *Queries) BlockOfPersonExists(ctx context.Context, arg BlockOfPersonExis
 const blockPut = `-- name: BlockPut :many
 
 WITH put AS (
-    INSERT INTO blocks (company_id, recipient, recipient_hash, scope, reason, received_id, created_by, expires_at)
+    INSERT INTO blocks (company_id, recipient, recipient_hash, scope, reason, received_id, asked_at, created_by, expires_at)
     SELECT $1::bigint, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), $2::text, $3::text,
-        $4::bigint, $5::text, $6::timestamptz
-    FROM unnest($7::text[]) AS r (recipient)
+        $4::bigint, $5::timestamptz, $6::text, $7::timestamptz
+    FROM unnest($8::text[]) AS r (recipient)
     ORDER BY r.recipient
-    ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0)) DO UPDATE
-    SET recipient = excluded.recipient, reason = coalesce(excluded.reason, blocks.reason), expires_at = excluded.expires_at, is_enforced = false,
-        received_id = CASE WHEN blocks.received_id IS NOT NULL OR blocks.expires_at <= now() THEN excluded.received_id END
+    ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0), (received_id IS NULL)) DO UPDATE
+    SET recipient = excluded.recipient, reason = excluded.reason, expires_at = excluded.expires_at, is_enforced = false,
+        received_id = CASE WHEN excluded.asked_at < blocks.asked_at THEN blocks.received_id ELSE excluded.received_id END,
+        asked_at = greatest(blocks.asked_at, excluded.asked_at)
     RETURNING id
 )
 SELECT p.id FROM put p ORDER BY p.id
@@ -170,6 +231,7 @@ type BlockPutParams struct {
 	Scope      string
 	Reason     *string
 	ReceivedID *int64
+	AskedAt    *time.Time
 	CreatedBy  string
 	ExpiresAt  *time.Time
 	Recipients []string
@@ -177,14 +239,15 @@ type BlockPutParams struct {
 
 // Statements on blocks: phone numbers to which messages of a company, or of all companies, are not sent.
 // BlockPut adds blocks of one company (null: all companies), or changes the reason and the expiry of blocks that exist, and returns the ids of the new and the
-// changed blocks. Such a block is not enforced yet. The recipients are distinct. received_id null: no received message asked for the blocks. If a person asks for
-// a block that a user added before, it stays the block of the user, so that the person cannot remove it.
+// changed blocks. Such a block is not enforced yet. The recipients are distinct. received_id and asked_at are null if a user adds the blocks. The block of a user
+// and the block for which the person asked are two blocks, so neither ends the other. A block for which the person asked again keeps the last message.
 func (q *Queries) BlockPut(ctx context.Context, arg BlockPutParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, blockPut,
 		arg.CompanyID,
 		arg.Scope,
 		arg.Reason,
 		arg.ReceivedID,
+		arg.AskedAt,
 		arg.CreatedBy,
 		arg.ExpiresAt,
 		arg.Recipients,
@@ -233,9 +296,10 @@ func (q *Queries) BlocksEnforced(ctx context.Context, ids []int64) error {
 }
 
 const blocksOfNumber = `-- name: BlocksOfNumber :many
-SELECT b.id, b.company_id, b.recipient, b.recipient_hash, b.scope, b.reason, b.received_id, b.created_by, b.created_at, b.expires_at, b.is_enforced, c.company_no FROM blocks b
+SELECT b.id, b.company_id, b.recipient, b.recipient_hash, b.scope, b.reason, b.received_id, b.asked_at, b.created_by, b.created_at, b.expires_at, b.is_enforced, c.company_no FROM blocks b
 LEFT JOIN companies c ON c.id = b.company_id
 WHERE b.recipient_hash = sha256(convert_to($1::text, 'UTF8'))
+    AND (b.company_id IS NULL OR c.id IS NOT NULL) -- null: all companies; a deleted company has no row in companies
     AND ($2::bigint IS NULL OR b.company_id IS NULL OR b.company_id = $2::bigint)
     AND ($3::text IS NULL OR b.scope = $3::text)
 ORDER BY b.id DESC
@@ -255,6 +319,7 @@ type BlocksOfNumberRow struct {
 	Scope         string
 	Reason        *string
 	ReceivedID    *int64
+	AskedAt       *time.Time
 	CreatedBy     string
 	CreatedAt     time.Time
 	ExpiresAt     *time.Time
@@ -280,6 +345,7 @@ func (q *Queries) BlocksOfNumber(ctx context.Context, arg BlocksOfNumberParams) 
 			&i.Scope,
 			&i.Reason,
 			&i.ReceivedID,
+			&i.AskedAt,
 			&i.CreatedBy,
 			&i.CreatedAt,
 			&i.ExpiresAt,
@@ -296,13 +362,23 @@ func (q *Queries) BlocksOfNumber(ctx context.Context, arg BlocksOfNumberParams) 
 	return items, nil
 }
 
-const blocksOfReceived = `-- name: BlocksOfReceived :many
-SELECT b.id FROM blocks b WHERE NOT b.is_enforced AND b.received_id = ANY ($1::bigint[]) ORDER BY b.id
+const blocksOfPeople = `-- name: BlocksOfPeople :many
+SELECT DISTINCT b.id
+FROM (SELECT unnest($1::text[]) AS recipient, unnest($2::bigint[]) AS company_id) p
+JOIN blocks b ON b.recipient_hash = sha256(convert_to(p.recipient, 'UTF8')) AND b.company_id = p.company_id
+WHERE NOT b.is_enforced AND b.received_id IS NOT NULL
+ORDER BY b.id
 `
 
-// BlocksOfReceived returns the blocks that received messages added, and that are not enforced.
-func (q *Queries) BlocksOfReceived(ctx context.Context, receivedIds []int64) ([]int64, error) {
-	rows, err := q.db.Query(ctx, blocksOfReceived, receivedIds)
+type BlocksOfPeopleParams struct {
+	Recipients []string
+	CompanyIds []int64
+}
+
+// BlocksOfPeople returns the blocks of numbers with companies for which people asked, and that are not enforced. Entry n of recipients and entry n of company_ids
+// belong together.
+func (q *Queries) BlocksOfPeople(ctx context.Context, arg BlocksOfPeopleParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, blocksOfPeople, arg.Recipients, arg.CompanyIds)
 	if err != nil {
 		return nil, err
 	}
@@ -323,7 +399,8 @@ func (q *Queries) BlocksOfReceived(ctx context.Context, receivedIds []int64) ([]
 
 const blocksToEnforce = `-- name: BlocksToEnforce :many
 SELECT b.id, b.company_id, coalesce(b.recipient, '')::text AS recipient, b.scope, b.created_by FROM blocks b
-WHERE ($1::bigint[] IS NULL AND NOT b.is_enforced) OR b.id = ANY ($1::bigint[])
+WHERE (($1::bigint[] IS NULL AND NOT b.is_enforced) OR b.id = ANY ($1::bigint[]))
+    AND (b.expires_at IS NULL OR b.expires_at > now())
 ORDER BY b.id
 LIMIT $2::integer
 `
@@ -341,7 +418,7 @@ type BlocksToEnforceRow struct {
 	CreatedBy string
 }
 
-// BlocksToEnforce returns up to max_rows blocks: the blocks of `ids`, or the blocks that are not enforced if ids is null.
+// BlocksToEnforce returns the blocks of ids, or, if ids is null, up to max_rows blocks that are not enforced. A block that has expired is not returned.
 func (q *Queries) BlocksToEnforce(ctx context.Context, arg BlocksToEnforceParams) ([]BlocksToEnforceRow, error) {
 	rows, err := q.db.Query(ctx, blocksToEnforce, arg.Ids, arg.MaxRows)
 	if err != nil {

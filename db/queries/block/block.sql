@@ -1,18 +1,19 @@
 -- Statements on blocks: phone numbers to which messages of a company, or of all companies, are not sent.
 
 -- BlockPut adds blocks of one company (null: all companies), or changes the reason and the expiry of blocks that exist, and returns the ids of the new and the
--- changed blocks. Such a block is not enforced yet. The recipients are distinct. received_id null: no received message asked for the blocks. If a person asks for
--- a block that a user added before, it stays the block of the user, so that the person cannot remove it.
+-- changed blocks. Such a block is not enforced yet. The recipients are distinct. received_id and asked_at are null if a user adds the blocks. The block of a user
+-- and the block for which the person asked are two blocks, so neither ends the other. A block for which the person asked again keeps the last message.
 -- name: BlockPut :many
 WITH put AS (
-    INSERT INTO blocks (company_id, recipient, recipient_hash, scope, reason, received_id, created_by, expires_at)
+    INSERT INTO blocks (company_id, recipient, recipient_hash, scope, reason, received_id, asked_at, created_by, expires_at)
     SELECT sqlc.narg(company_id)::bigint, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), @scope::text, sqlc.narg(reason)::text,
-        sqlc.narg(received_id)::bigint, @created_by::text, sqlc.narg(expires_at)::timestamptz
+        sqlc.narg(received_id)::bigint, sqlc.narg(asked_at)::timestamptz, @created_by::text, sqlc.narg(expires_at)::timestamptz
     FROM unnest(@recipients::text[]) AS r (recipient)
     ORDER BY r.recipient
-    ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0)) DO UPDATE
-    SET recipient = excluded.recipient, reason = coalesce(excluded.reason, blocks.reason), expires_at = excluded.expires_at, is_enforced = false,
-        received_id = CASE WHEN blocks.received_id IS NOT NULL OR blocks.expires_at <= now() THEN excluded.received_id END
+    ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0), (received_id IS NULL)) DO UPDATE
+    SET recipient = excluded.recipient, reason = excluded.reason, expires_at = excluded.expires_at, is_enforced = false,
+        received_id = CASE WHEN excluded.asked_at < blocks.asked_at THEN blocks.received_id ELSE excluded.received_id END,
+        asked_at = greatest(blocks.asked_at, excluded.asked_at)
     RETURNING id
 )
 SELECT p.id FROM put p ORDER BY p.id;
@@ -23,15 +24,12 @@ DELETE FROM blocks b
 WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.company_id IS NOT DISTINCT FROM sqlc.narg(company_id)::bigint
     AND (sqlc.narg(scope)::text IS NULL OR b.scope = sqlc.narg(scope)::text);
 
--- BlockDeleteOfPerson deletes the blocks of a number with one company for which the person asked, and returns their number. asked_at: only blocks for which the
--- person had asked by this time.
+-- BlockDeleteOfPerson deletes the blocks of a number with one company for which the person asked, and returns their number. asked_until null: any block;
+-- otherwise only blocks for which the person has not asked after this time.
 -- name: BlockDeleteOfPerson :execrows
 DELETE FROM blocks b
 WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.company_id = @company_id::bigint AND b.received_id IS NOT NULL
-    AND (
-        sqlc.narg(asked_at)::timestamptz IS NULL
-        OR coalesce((SELECT r.received_at FROM received_messages r WHERE r.id = b.received_id), b.created_at) <= sqlc.narg(asked_at)::timestamptz
-    );
+    AND (sqlc.narg(asked_until)::timestamptz IS NULL OR b.asked_at <= sqlc.narg(asked_until)::timestamptz);
 
 -- BlockOfPersonExists returns whether a person has asked one company to block the number.
 -- name: BlockOfPersonExists :one
@@ -40,13 +38,19 @@ SELECT EXISTS (
     WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.company_id = @company_id::bigint AND b.received_id IS NOT NULL
 );
 
--- BlockList returns up to max_rows blocks before before_id, newest first. all_companies: blocks of every company and those of all companies; otherwise only the
--- blocks of company_id, where null means the blocks of all companies.
+-- BlockList returns up to max_rows blocks before before_id, newest first. Blocks of deleted companies are omitted.
 -- name: BlockList :many
 SELECT b.*, c.company_no FROM blocks b
 LEFT JOIN companies c ON c.id = b.company_id
-WHERE b.id < @before_id::bigint AND (@all_companies::boolean OR b.company_id IS NOT DISTINCT FROM sqlc.narg(company_id)::bigint)
-    AND (sqlc.narg(scope)::text IS NULL OR b.scope = sqlc.narg(scope)::text)
+WHERE b.id < @before_id::bigint AND (b.company_id IS NULL OR c.id IS NOT NULL) AND (sqlc.narg(scope)::text IS NULL OR b.scope = sqlc.narg(scope)::text)
+ORDER BY b.id DESC
+LIMIT @max_rows::integer;
+
+-- BlockListOfCompany returns up to max_rows blocks of a company before before_id, newest first.
+-- name: BlockListOfCompany :many
+SELECT b.*, c.company_no FROM blocks b
+LEFT JOIN companies c ON c.id = b.company_id
+WHERE b.company_id = @company_id::bigint AND b.id < @before_id::bigint AND (sqlc.narg(scope)::text IS NULL OR b.scope = sqlc.narg(scope)::text)
 ORDER BY b.id DESC
 LIMIT @max_rows::integer;
 
@@ -55,18 +59,25 @@ LIMIT @max_rows::integer;
 SELECT b.*, c.company_no FROM blocks b
 LEFT JOIN companies c ON c.id = b.company_id
 WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8'))
+    AND (b.company_id IS NULL OR c.id IS NOT NULL) -- null: all companies; a deleted company has no row in companies
     AND (sqlc.narg(company_id)::bigint IS NULL OR b.company_id IS NULL OR b.company_id = sqlc.narg(company_id)::bigint)
     AND (sqlc.narg(scope)::text IS NULL OR b.scope = sqlc.narg(scope)::text)
 ORDER BY b.id DESC;
 
--- BlocksOfReceived returns the blocks that received messages added, and that are not enforced.
--- name: BlocksOfReceived :many
-SELECT b.id FROM blocks b WHERE NOT b.is_enforced AND b.received_id = ANY (@received_ids::bigint[]) ORDER BY b.id;
+-- BlocksOfPeople returns the blocks of numbers with companies for which people asked, and that are not enforced. Entry n of recipients and entry n of company_ids
+-- belong together.
+-- name: BlocksOfPeople :many
+SELECT DISTINCT b.id
+FROM (SELECT unnest(@recipients::text[]) AS recipient, unnest(@company_ids::bigint[]) AS company_id) p
+JOIN blocks b ON b.recipient_hash = sha256(convert_to(p.recipient, 'UTF8')) AND b.company_id = p.company_id
+WHERE NOT b.is_enforced AND b.received_id IS NOT NULL
+ORDER BY b.id;
 
--- BlocksToEnforce returns up to max_rows blocks: the blocks of `ids`, or the blocks that are not enforced if ids is null.
+-- BlocksToEnforce returns the blocks of ids, or, if ids is null, up to max_rows blocks that are not enforced. A block that has expired is not returned.
 -- name: BlocksToEnforce :many
 SELECT b.id, b.company_id, coalesce(b.recipient, '')::text AS recipient, b.scope, b.created_by FROM blocks b
-WHERE (sqlc.narg(ids)::bigint[] IS NULL AND NOT b.is_enforced) OR b.id = ANY (sqlc.narg(ids)::bigint[])
+WHERE ((sqlc.narg(ids)::bigint[] IS NULL AND NOT b.is_enforced) OR b.id = ANY (sqlc.narg(ids)::bigint[]))
+    AND (b.expires_at IS NULL OR b.expires_at > now())
 ORDER BY b.id
 LIMIT @max_rows::integer;
 

@@ -63,18 +63,24 @@ type Block struct {
 	Scope      string
 	Reason     *string
 	ExpiresAt  *time.Time // nil: no end
-	ReceivedID *int64     // the received message by which the person asked for the block; nil: somebody else asked for it
 	By         string     // name of the user
+	Asked      *Asked     // how the person asked for the block; nil: a user adds it
+}
+
+// Asked is the received message by which a person asked for a block.
+type Asked struct {
+	ReceivedID int64
+	At         time.Time // the time of the network
 }
 
 // Put adds a block for each recipient, or changes the reason and the expiry of the blocks that exist. It returns the ids of the blocks. The recipients are
 // numbers in E.164 without repeats. The caller calls Enforce after its transaction is committed. If it does not, the sweep enforce-blocks does.
 func (s *Service) Put(ctx context.Context, b Block, recipients []string) ([]int64, error) {
-	ids, err := postgres.Again(ctx, s.db, func() ([]int64, error) {
-		return s.q.BlockPut(ctx, blockq.BlockPutParams{
-			CompanyID: b.CompanyID, Recipients: recipients, Scope: b.Scope, Reason: b.Reason, ReceivedID: b.ReceivedID, CreatedBy: b.By, ExpiresAt: b.ExpiresAt,
-		})
-	})
+	p := blockq.BlockPutParams{CompanyID: b.CompanyID, Recipients: recipients, Scope: b.Scope, Reason: b.Reason, CreatedBy: b.By, ExpiresAt: b.ExpiresAt}
+	if b.Asked != nil {
+		p.ReceivedID, p.AskedAt = &b.Asked.ReceivedID, &b.Asked.At
+	}
+	ids, err := postgres.Again(ctx, s.db, func() ([]int64, error) { return s.q.BlockPut(ctx, p) })
 	return ids, postgres.Wrap("store blocks", err, nil)
 }
 
@@ -90,14 +96,14 @@ func (s *Service) Enforce(ctx context.Context, ids []int64) (Taken, error) {
 	return s.enforce(ctx, blockq.BlocksToEnforceParams{Ids: ids, MaxRows: int32(len(ids))})
 }
 
-// EnforceReceived enforces the blocks that received messages added, unless they are enforced.
-func (s *Service) EnforceReceived(ctx context.Context, receivedIDs []int64) error {
-	if len(receivedIDs) == 0 {
+// EnforceOfPeople enforces the blocks for which people asked, unless they are enforced. Entry n of recipients and entry n of companyIDs belong together.
+func (s *Service) EnforceOfPeople(ctx context.Context, recipients []string, companyIDs []int64) error {
+	if len(recipients) == 0 {
 		return nil
 	}
-	ids, err := s.q.BlocksOfReceived(ctx, receivedIDs)
+	ids, err := s.q.BlocksOfPeople(ctx, blockq.BlocksOfPeopleParams{Recipients: recipients, CompanyIds: companyIDs})
 	if err != nil || len(ids) == 0 {
-		return postgres.Wrap("find blocks of received messages", err, nil)
+		return postgres.Wrap("find blocks of people", err, nil)
 	}
 	_, err = s.Enforce(ctx, ids)
 	return err
@@ -145,10 +151,10 @@ func (s *Service) Delete(ctx context.Context, companyID *int64, recipient string
 	return postgres.Wrap("delete blocks", err, nil)
 }
 
-// DeleteOfPerson deletes the blocks of a recipient with one company for which the person had asked by the time askedAt (nil: at any time), and returns their
-// number.
-func (s *Service) DeleteOfPerson(ctx context.Context, companyID int64, recipient string, askedAt *time.Time) (int64, error) {
-	n, err := s.q.BlockDeleteOfPerson(ctx, blockq.BlockDeleteOfPersonParams{Recipient: recipient, CompanyID: companyID, AskedAt: askedAt})
+// DeleteOfPerson deletes the blocks of a recipient with one company for which the person asked, and returns their number. If the person asked again after the
+// time askedUntil (nil: no limit), the block stays.
+func (s *Service) DeleteOfPerson(ctx context.Context, companyID int64, recipient string, askedUntil *time.Time) (int64, error) {
+	n, err := s.q.BlockDeleteOfPerson(ctx, blockq.BlockDeleteOfPersonParams{Recipient: recipient, CompanyID: companyID, AskedUntil: askedUntil})
 	return n, postgres.Wrap("delete blocks of person", err, nil)
 }
 
@@ -168,10 +174,18 @@ type Filter struct {
 
 // List lists blocks, newest first.
 func (s *Service) List(ctx context.Context, f Filter) ([]Row, error) {
-	rows, err := s.q.BlockList(ctx, blockq.BlockListParams{
-		CompanyID: f.CompanyID, AllCompanies: f.CompanyID == nil, Scope: f.Scope, BeforeID: f.BeforeID, MaxRows: int32(f.Limit),
+	if f.CompanyID == nil {
+		rows, err := s.q.BlockList(ctx, blockq.BlockListParams{Scope: f.Scope, BeforeID: f.BeforeID, MaxRows: int32(f.Limit)})
+		return rows, postgres.Wrap("list blocks", err, nil)
+	}
+	found, err := s.q.BlockListOfCompany(ctx, blockq.BlockListOfCompanyParams{
+		CompanyID: *f.CompanyID, Scope: f.Scope, BeforeID: f.BeforeID, MaxRows: int32(f.Limit),
 	})
-	return rows, postgres.Wrap("list blocks", err, nil)
+	rows := make([]Row, len(found))
+	for i, row := range found {
+		rows[i] = Row(row)
+	}
+	return rows, postgres.Wrap("list blocks of company", err, nil)
 }
 
 // ListOf lists the blocks of a recipient, newest first: those of a company (nil: of every company), and those for all companies.
@@ -184,14 +198,14 @@ func (s *Service) ListOf(ctx context.Context, companyID *int64, recipient string
 	return rows, postgres.Wrap("list blocks of number", err, nil)
 }
 
-// Get returns the block of a recipient with one company (nil: all companies) and scope. Fault: block.not_found.
-func (s *Service) Get(ctx context.Context, companyID *int64, recipient, scope string) (Row, error) {
-	rows, err := s.ListOf(ctx, companyID, recipient, &scope)
+// Get returns the block of a recipient with an id that Put returned. Fault: block.not_found.
+func (s *Service) Get(ctx context.Context, companyID *int64, recipient string, id int64) (Row, error) {
+	rows, err := s.ListOf(ctx, companyID, recipient, nil)
 	if err != nil {
 		return Row{}, err
 	}
 	for _, row := range rows {
-		if row.CompanyID == nil && companyID == nil || row.CompanyID != nil && companyID != nil && *row.CompanyID == *companyID {
+		if row.ID == id {
 			return row, nil
 		}
 	}

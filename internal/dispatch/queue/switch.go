@@ -105,11 +105,11 @@ func (s *Service) awaitClaims(ctx context.Context) error {
 // AwaitEnd waits until all transactions that open returns at the first call have ended. open returns the transactions of one kind that are in progress.
 func AwaitEnd(ctx context.Context, open func(ctx context.Context) ([]string, error)) error {
 	before, err := open(ctx)
-	for err == nil && len(before) > 0 {
+	for pause := minPause; err == nil && len(before) > 0; pause = min(2*pause, maxPause) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(endPause):
+		case <-time.After(pause):
 		}
 		var now []string
 		now, err = open(ctx)
@@ -118,5 +118,8 @@ func AwaitEnd(ctx context.Context, open func(ctx context.Context) ([]string, err
 	return err
 }
 
-// endPause is the time between two checks of AwaitEnd. A claim or a submission takes some milliseconds.
-const endPause = 2 * time.Millisecond
+// minPause and maxPause limit the time between two checks of AwaitEnd. A claim or a submission takes some milliseconds; a large batch takes seconds.
+const (
+	minPause = 2 * time.Millisecond
+	maxPause = 64 * time.Millisecond
+)

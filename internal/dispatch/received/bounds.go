@@ -17,6 +17,9 @@ const (
 	maxSIM       = 10
 )
 
+// maxYear is the last year of a time that every zone can write with four digits, as JSON needs.
+const maxYear = 9998
+
 // Unknown is the number of a person whose number a phone or provider did not pass on.
 const Unknown = "unknown"
 
@@ -26,6 +29,9 @@ func Fitting(m Message) Message {
 	m.From = cmp.Or(cut(strings.TrimSpace(m.From), maxNumber), Unknown)
 	m.To, m.Content = cut(strings.TrimSpace(m.To), maxNumber), cut(m.Content, maxContent)
 	m.MessageNo, m.Raw = cut(m.MessageNo, maxMessageNo), cut(m.Raw, maxRaw)
+	if m.ReceivedAt != nil && (m.ReceivedAt.UTC().Year() < 1 || m.ReceivedAt.UTC().Year() > maxYear) {
+		m.ReceivedAt = nil
+	}
 	if m.SIM < 1 || m.SIM > maxSIM {
 		m.SIM = 0
 	}

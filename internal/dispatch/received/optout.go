@@ -1,15 +1,16 @@
 package received
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"lksms/internal/dispatch/block"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/received/optout"
+	"lksms/internal/platform/optional"
 )
 
 // These are the kinds of messages.
@@ -25,6 +26,8 @@ const byOptOut = "system:opt_out"
 // setKinds finds the messages by which people ask for no more messages, or for messages again. A message that asks for messages again is an ordinary text if the
 // person has not asked for a block before: many people answer "yes" to a question.
 func (s *Service) setKinds(ctx context.Context, rows []row) error {
+	var asksAgain []*row
+	hasAsked := map[personOf]bool{}
 	for i := range rows {
 		r := &rows[i]
 		r.kind = kindText
@@ -34,18 +37,27 @@ func (s *Service) setKinds(ctx context.Context, rows []row) error {
 		switch optout.Of(r.Content, phone.Region(r.number), optout.Words{}) {
 		case optout.Out:
 			r.kind = kindOptOut
+			hasAsked[personOf{r.company, r.number}] = true
 		case optout.In:
-			isBlocked, err := s.blocks.HasOfPerson(ctx, r.company, r.number)
-			if err != nil {
-				return err
-			}
-			hasAsked := slices.ContainsFunc(rows[:i], func(o row) bool { return o.kind == kindOptOut && o.number == r.number && o.company == r.company })
-			if isBlocked || hasAsked {
-				r.kind = kindOptIn
-			}
+			asksAgain = append(asksAgain, r)
+		}
+	}
+	for _, r := range asksAgain {
+		isBlocked, err := s.blocks.HasOfPerson(ctx, r.company, r.number)
+		if err != nil {
+			return err
+		}
+		if isBlocked || hasAsked[personOf{r.company, r.number}] {
+			r.kind = kindOptIn
 		}
 	}
 	return nil
+}
+
+// personOf is a person from the view of a company.
+type personOf struct {
+	company int64
+	number  string
 }
 
 // follow adds and removes the blocks for which new messages ask, in the order in which the network received the messages. It runs in the transaction that stores
@@ -65,7 +77,7 @@ func (s *Service) follow(ctx context.Context, rows []row, all []Stored) error {
 			_, err = s.blocks.DeleteOfPerson(ctx, r.company, r.number, r.ReceivedAt)
 		} else {
 			_, err = s.blocks.Put(ctx, block.Block{
-				CompanyID: &r.company, Scope: block.Marketing, ReceivedID: &all[i].ID, By: byOptOut,
+				CompanyID: &r.company, Scope: block.Marketing, By: byOptOut, Asked: &block.Asked{ReceivedID: all[i].ID, At: optional.Or(r.ReceivedAt, time.Now())},
 			}, []string{r.number})
 		}
 		if err != nil {
@@ -83,15 +95,15 @@ func compareTimes(a, b row) int {
 	return a.ReceivedAt.Compare(*b.ReceivedAt)
 }
 
-// enforce takes back the messages that the blocks of rows forbid. A repeated message enforces the block of the first one: the server that stored the first one
-// can have stopped before it enforced the block.
-func (s *Service) enforce(ctx context.Context, rows []row, all []Stored) error {
-	var ids []int64
-	for i, r := range rows {
+// enforce takes back the messages that the blocks of rows forbid. A repeated message enforces the block, too: the server that stored the first one can have
+// stopped before it enforced the block.
+func (s *Service) enforce(ctx context.Context, rows []row) error {
+	var numbers []string
+	var companies []int64
+	for _, r := range rows {
 		if r.kind == kindOptOut {
-			ids = append(ids, all[i].ID)
+			numbers, companies = append(numbers, r.number), append(companies, r.company)
 		}
 	}
-	slices.SortFunc(ids, cmp.Compare[int64])
-	return s.blocks.EnforceReceived(ctx, slices.Compact(ids))
+	return s.blocks.EnforceOfPeople(ctx, numbers, companies)
 }

@@ -78,6 +78,9 @@ func TestTheLastWishOfAPersonCounts(t *testing.T) {
 		{"a repeat of the first start", []map[string]any{at("START", 2)}, true},
 		{"both in one request, the later one first", []map[string]any{at("START", 8), at("STOP", 7)}, false},
 		{"both in one request", []map[string]any{at("STOP", 9), at("yes", 10)}, false},
+		{"stop once more", []map[string]any{at("STOP", 20)}, true},
+		{"a late stop from before", []map[string]any{at("STOP", 12)}, true},
+		{"a late start from between", []map[string]any{at("START", 15)}, true},
 	} {
 		post(b, "app", step.messages...)
 		if got := isBlocked(b); got != step.isBlocked {
@@ -102,10 +105,26 @@ func TestARepeatedStopMessageEnforcesABlockThatAKilledServerDidNotEnforce(t *tes
 	post(b, "app", stop)
 	b.Exec("DELETE FROM blocks")
 	id := advertise(b)
-	b.Exec(`INSERT INTO blocks (company_id, recipient, recipient_hash, scope, created_by, received_id)
-		SELECT r.company_id, $1, sha256(convert_to($1, 'UTF8')), 'marketing', 'system:opt_out', r.id FROM received_messages r`, person)
+	b.Exec(`INSERT INTO blocks (company_id, recipient, recipient_hash, scope, created_by, received_id, asked_at)
+		SELECT r.company_id, $1, sha256(convert_to($1, 'UTF8')), 'marketing', 'system:opt_out', r.id + 1, now() FROM received_messages r`, person)
 	post(b, "app", stop)
 	if task := b.Task(id); task.Status != api.TaskCancelled {
 		t.Errorf("%+v", task)
+	}
+}
+
+func TestATemporaryBlockOfAUserDoesNotEndTheBlockOfThePerson(t *testing.T) {
+	b := apptest.New(t)
+	post(b, "app", message("STOP", nil))
+	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{
+		"phone_number": person, "scope": "marketing", "company_no": "default", "expires_at": time.Now().Add(time.Hour),
+	})
+	b.Exec("UPDATE blocks SET expires_at = now() - interval '1 second' WHERE expires_at IS NOT NULL")
+	if !isBlocked(b) {
+		t.Error("the block of the person ended")
+	}
+	post(b, "app", message("START", nil))
+	if isBlocked(b) {
+		t.Error("the person could not end its block")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -103,7 +104,7 @@ func (s *Service) Take(ctx context.Context, senderNo string, messages []Message)
 			return nil, err
 		}
 		if isWhole {
-			return stored, s.enforce(ctx, rows, stored)
+			return stored, s.enforce(ctx, rows)
 		}
 	}
 	return nil, &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: time.Second}
@@ -198,13 +199,19 @@ func (s *Service) store(ctx context.Context, senderNo string, rows []row) (all [
 				return fmt.Errorf("find received messages: %w", err)
 			}
 			if all, isWhole = identify(rows, added, found); !isWhole {
-				return nil
+				return errNotWhole
 			}
 			return s.follow(ctx, rows, all)
 		})
 	})
+	if errors.Is(err, errNotWhole) {
+		return nil, false, nil
+	}
 	return all, isWhole, err
 }
+
+// errNotWhole rolls back a transaction that does not store all messages. The new messages are stored again, and still count as new.
+var errNotWhole = errors.New("a stored message was deleted")
 
 // identify returns the stored messages of rows, in their order. added contains the ids of new messages. isWhole is false if a row is not found.
 func identify(rows []row, added []int64, found []receivedq.ReceivedIdentifiedRow) (all []Stored, isWhole bool) {

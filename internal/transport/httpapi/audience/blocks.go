@@ -84,7 +84,7 @@ func (h *Handlers) AddBlock(ctx context.Context, req api.AddBlockRequestObject) 
 	if err != nil {
 		return nil, err
 	}
-	row, err := h.services.Blocks.Get(ctx, company, number, string(body.Scope))
+	row, err := h.services.Blocks.Get(ctx, company, number, ids[0])
 	if err != nil {
 		return nil, err
 	}
