@@ -204,7 +204,7 @@ func (c *receivedAddCmd) Run(ctx context.Context, env config.Remote) error {
 
 // refusedItem returns the error of a message that the server refused.
 func refusedItem(one api.ReceivedOutcome) error {
-	err := &client.Error{Status: int(one.Code), Reason: one.Error.Reason, Message: text(one.Message)}
+	err := &client.Error{Status: one.Code, Reason: one.Error.Reason, Message: text(one.Message)}
 	if one.Error.Fields != nil {
 		err.Fields = *one.Error.Fields
 	}

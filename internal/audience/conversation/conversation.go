@@ -95,10 +95,13 @@ func (s *Service) addContacts(ctx context.Context, heads []*Head) error {
 		companies, numbers = append(companies, h.CompanyID), append(numbers, h.Number)
 	}
 	found, err := s.contacts.OfPhones(ctx, companies, numbers)
-	for i := range found {
-		heads[i].Contact = found[i]
+	if err != nil {
+		return err
 	}
-	return err
+	for i, h := range heads {
+		h.Contact = found[i]
+	}
+	return nil
 }
 
 // Read marks the messages of a conversation as read by a user, up to and including the id upTo. It returns the number of messages that were unread. Fault:

@@ -87,12 +87,12 @@ func poll(b *apptest.Bundle, apps ...string) {
 	}
 }
 
-// sent submits a message to the person, and lets a sender send it.
-func sent(b *apptest.Bundle, app, content string, headers ...string) string {
+// sent submits a message to the person, and lets the sender "phone" send it.
+func sent(b *apptest.Bundle, content string, headers ...string) string {
 	b.T.Helper()
 	id := apptest.Decode[api.Submitted](b.T, b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": person, "content": content}, headers...)).TaskID
-	poll(b, app)
-	b.Report(id, app, 2, nil)
+	poll(b, "phone")
+	b.Report(id, "phone", 2, nil)
 	return id
 }
 
@@ -110,7 +110,7 @@ func expectExact(b *apptest.Bundle) {
 // R2: a conversation contains what was sent and what was answered, in the order of time.
 func TestAConversationHasBothDirections(t *testing.T) {
 	b := apptest.New(t)
-	first := sent(b, "phone", "Your parcel is here")
+	first := sent(b, "Your parcel is here")
 	receive(b, "phone", person, "Where?")
 	b.PutContacts(map[string]any{"user_id": "zhang", "name": "Zhang", "phone": person}, map[string]any{"user_id": "zhou", "phone": person})
 	b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
@@ -187,9 +187,9 @@ func TestASubmitterSeesOnlyItsOwnPartOfAConversation(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	second := b.AddUser("second", "submit", map[string]any{"company_no": "acme"})
-	sent(b, "phone", "from acme", acme...)
+	sent(b, "from acme", acme...)
 	receive(b, "phone", person, "to acme")
-	sent(b, "phone", "from the second", second...)
+	sent(b, "from the second", second...)
 	receive(b, "phone", person, "to the second", "again")
 	receive(b, "phone", "10690", "no answer")
 	if got := list(b, "", acme...); got != person+" in to acme 1" {
@@ -379,7 +379,7 @@ func TestThePagesOfAConversationContainEachMessageOnce(t *testing.T) {
 func TestConcurrentChangesKeepConversationsExact(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
-	sent(b, "phone", "hello", acme...)
+	sent(b, "hello", acme...)
 	numbers := []string{person, "10690", "+8613712345679", "Bank"}
 	apptest.Together(8, func(i int) {
 		for n := range 20 {

@@ -137,7 +137,7 @@ func merge(received []conversationq.ConversationReceivedRow, found tasks, before
 	r, t := 0, 0
 	for len(items) < limit {
 		isReceived := r < len(received) && (!isKnown || !received[r].CreatedAt.Before(oldest))
-		if t < len(found.rows) && !(isReceived && !received[r].CreatedAt.Before(found.rows[t].CreatedAt)) {
+		if t < len(found.rows) && (!isReceived || received[r].CreatedAt.Before(found.rows[t].CreatedAt)) {
 			items, at.TaskID = append(items, Item{Task: &found.rows[t]}), found.rows[t].TaskID
 			t++
 			continue

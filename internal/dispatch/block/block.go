@@ -59,12 +59,12 @@ func (s *Service) Sweeps() []sweep.Job {
 
 // Block describes new blocks.
 type Block struct {
-	CompanyID  *int64 // nil: all companies
-	Scope      string
-	Reason     *string
-	ExpiresAt  *time.Time // nil: no end
-	By         string     // name of the user
-	Asked      *Asked     // how the person asked for the block; nil: a user adds it
+	CompanyID *int64 // nil: all companies
+	Scope     string
+	Reason    *string
+	ExpiresAt *time.Time // nil: no end
+	By        string     // name of the user
+	Asked     *Asked     // how the person asked for the block; nil: a user adds it
 }
 
 // Asked is the received message by which a person asked for a block.

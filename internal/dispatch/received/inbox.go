@@ -28,7 +28,7 @@ type InboxFilter struct {
 func (s *Service) Inbox(ctx context.Context, f InboxFilter) (rows []InboxRow, total int64, err error) {
 	rows, err = s.q.ReceivedInbox(ctx, receivedq.ReceivedInboxParams{
 		CompanyID: f.CompanyID, Owner: f.Owner, SenderNo: f.SenderNo, FromAt: f.From, ToAt: f.To, MaxSeen: maxSeen,
-		Skipped: int32(min(f.Offset, maxSeen)), PageLimit: int32(f.Limit), //nolint:gosec // the caller limits both
+		Skipped: int32(min(f.Offset, maxSeen)), PageLimit: int32(f.Limit),
 	})
 	if err != nil {
 		return nil, 0, postgres.Wrap("list inbox", err, nil)

@@ -40,6 +40,7 @@ func (s *Service) setKinds(ctx context.Context, rows []row) error {
 			hasAsked[personOf{r.company, r.number}] = true
 		case optout.In:
 			asksAgain = append(asksAgain, r)
+		case optout.Neither:
 		}
 	}
 	for _, r := range asksAgain {

@@ -260,11 +260,12 @@ func (s *Service) stored(ctx context.Context, rows []newTask, results []queueq.T
 	}
 	made, news := make([]storing, len(rows)), map[int64]int{}
 	for i, r := range rows {
-		known := false
-		if made[i], known = byID[r.id]; !known {
-			made[i] = isRepeat
+		is, isKnown := byID[r.id]
+		if !isKnown {
+			is = isRepeat
 		}
-		if made[i] == isStored && !r.isSimulated() {
+		made[i] = is
+		if is == isStored && !r.isSimulated() {
 			news[r.pool.ID]++
 		}
 	}

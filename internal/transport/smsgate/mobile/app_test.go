@@ -256,9 +256,11 @@ type incoming struct {
 	ReceivedAt  string `json:"receivedAt"`
 }
 
-// emit corresponds to WebHooksService.emit and WebhookQueueProcessorWorker: it posts an event to each webhook of this event, and returns the statuses.
-func (p *phone) emit(event string, payload any) (statuses []int) {
+// emitReceived corresponds to WebHooksService.emit and WebhookQueueProcessorWorker: it posts the event sms:received to each of its webhooks, and returns the
+// statuses.
+func (p *phone) emitReceived(payload any) (statuses []int) {
 	p.t.Helper()
+	const event = "sms:received"
 	for _, h := range p.hooks {
 		if h.Event != event {
 			continue

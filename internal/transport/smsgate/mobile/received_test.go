@@ -42,12 +42,12 @@ func TestReceivedMessagesOfAPhoneAreStoredOnce(t *testing.T) {
 		ReceivedAt: time.Now().Format("2006-01-02T15:04:05.000-07:00"),
 	}
 	for range 2 { // the response of the first post was lost
-		if got := p.emit("sms:received", in); !slices.Equal(got, []int{200}) {
+		if got := p.emitReceived(in); !slices.Equal(got, []int{200}) {
 			t.Fatalf("the statuses are %v", got)
 		}
 	}
 	in.MessageID = "2c0ffee" // the app finds the message a second time, in the database of the phone
-	p.emit("sms:received", in)
+	p.emitReceived(in)
 	all := s.received()
 	if len(all) != 1 {
 		t.Fatalf("stored are %+v", all)
@@ -60,7 +60,7 @@ func TestReceivedMessagesOfAPhoneAreStoredOnce(t *testing.T) {
 	again := in
 	again.ReceivedAt = time.Now().Add(-time.Minute).Format("2006-01-02T15:04:05.000Z07:00")
 	again.MessageID = "3c0ffee"
-	p.emit("sms:received", again)
+	p.emitReceived(again)
 	if got := s.texts(); len(got) != 2 {
 		t.Errorf("a true repeat is not stored: %q", got)
 	}
@@ -148,7 +148,7 @@ func TestPostsWithoutTheSignatureOfThePhoneAreRefused(t *testing.T) {
 	if status := first.post(url, first.signingKey, at(0), body(first.info.ID)); status != 401 || second.signingKey == first.signingKey {
 		t.Errorf("the phone that was replaced: status %d", status)
 	}
-	if got := second.emit("sms:received", incoming{MessageID: "2", Sender: "10086", Message: "of the new phone", ReceivedAt: "2026-11-28T10:00:00Z"}); got[0] != 200 {
+	if got := second.emitReceived(incoming{MessageID: "2", Sender: "10086", Message: "of the new phone", ReceivedAt: "2026-11-28T10:00:00Z"}); got[0] != 200 {
 		t.Errorf("the new phone: status %v", got)
 	}
 	if got := s.texts(); !slices.Equal(got, []string{"of the new phone", "forged"}) {
@@ -170,7 +170,7 @@ func TestPhoneThatHasNotReadItsWebhooksIsAskedTo(t *testing.T) {
 	}
 	p.updateWebhooks()
 	p.updateSettings()
-	if got := p.emit("sms:received", incoming{MessageID: "1", Sender: "10086", Message: "hello", ReceivedAt: "2026-11-28T10:00:00Z"}); !slices.Equal(got, []int{200}) {
+	if got := p.emitReceived(incoming{MessageID: "1", Sender: "10086", Message: "hello", ReceivedAt: "2026-11-28T10:00:00Z"}); !slices.Equal(got, []int{200}) {
 		t.Errorf("statuses %v", got)
 	}
 	again := p.listen()
@@ -269,7 +269,7 @@ func TestKeysOfPhonesAreEncryptedAgain(t *testing.T) {
 	if p.signingKey == lost {
 		t.Error("the phone keeps a key that the server cannot open")
 	}
-	if got := p.emit("sms:received", incoming{MessageID: "1", Sender: "10086", Message: "x", ReceivedAt: "2026-11-28T10:00:00Z"}); !slices.Equal(got, []int{200}) {
+	if got := p.emitReceived(incoming{MessageID: "1", Sender: "10086", Message: "x", ReceivedAt: "2026-11-28T10:00:00Z"}); !slices.Equal(got, []int{200}) {
 		t.Errorf("statuses %v", got)
 	}
 }

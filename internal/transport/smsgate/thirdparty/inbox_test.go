@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// receive hands over a message from a number to a sender.
-func (b bundle) receive(senderNo, from, text string, more fields) {
+// receive hands over a message from a number to the sender "app".
+func (b bundle) receive(from, text string, more fields) {
 	b.T.Helper()
 	m := fields{"from": from, "content": text, "message_no": text}
 	for k, v := range more {
 		m[k] = v
 	}
-	b.Expect(200, "", "POST", "/api/v1/sms/received", fields{"app_id": senderNo, "messages": []any{m}})
+	b.Expect(200, "", "POST", "/api/v1/sms/received", fields{"app_id": "app", "messages": []any{m}})
 }
 
 // incoming is a message of the inbox as the clients of SMSGate read it.
@@ -44,10 +44,10 @@ func TestInboxContainsAnswersToOwnMessages(t *testing.T) {
 	b.expect(202, "", "POST", "/messages", to(nil, second), colleague...)
 	b.Claim("app", 10)
 	sentAt := time.Now().UTC().Truncate(time.Second)
-	b.receive("app", first, "one", fields{"sim": 2, "to": "10690", "received_at": sentAt.Format(time.RFC3339)})
-	b.receive("app", second, "to the colleague", nil)
-	b.receive("app", "+8613700137000", "answers nothing", nil)
-	b.receive("app", first, "two", nil)
+	b.receive(first, "one", fields{"sim": 2, "to": "10690", "received_at": sentAt.Format(time.RFC3339)})
+	b.receive(second, "to the colleague", nil)
+	b.receive("+8613700137000", "answers nothing", nil)
+	b.receive(first, "two", nil)
 	all, total := b.inbox("", acme...)
 	if len(all) != 2 || total != "2" || all[0].ContentPreview != "two" {
 		t.Fatalf("%s: %+v", total, all)
@@ -86,9 +86,9 @@ func TestWebhookReportsReceivedMessagesInFormatOfSMSGate(t *testing.T) {
 	b.expect(202, "", "POST", "/messages", to(nil, first), boss...)
 	b.Claim("app", 10)
 	at := time.Now().Truncate(time.Second)
-	b.receive("app", first, "yes", fields{"sim": 1, "to": "10690", "received_at": at.Format(time.RFC3339)})
-	b.receive("app", first, "without a time", nil)
-	b.receive("app", second, "answers nothing", nil)
+	b.receive(first, "yes", fields{"sim": 1, "to": "10690", "received_at": at.Format(time.RFC3339)})
+	b.receive(first, "without a time", nil)
+	b.receive(second, "answers nothing", nil)
 	b.deliver()
 	posts := takeReceived()
 	if len(posts) != 2 || len(take()) != 0 {
@@ -114,7 +114,7 @@ func TestWebhookReportsReceivedMessagesInFormatOfSMSGate(t *testing.T) {
 		t.Errorf("a message without a time: %s", posts[1].raw)
 	}
 	// A message that was deleted before the post has only its id.
-	b.receive("app", first, "deleted", nil)
+	b.receive(first, "deleted", nil)
 	b.Exec("DELETE FROM received_messages WHERE content = 'deleted'")
 	b.deliver()
 	if posts := takeReceived(); len(posts) != 1 || strings.Contains(posts[0].raw, "deleted") || posts[0].body.Payload["messageId"] == "0" {
