@@ -10,14 +10,41 @@ import (
 )
 
 const erasureWebhooks = `-- name: ErasureWebhooks :execrows
-
 UPDATE webhook_deliveries d SET response = NULL WHERE d.task_id = ANY ($1::text[]) AND d.response IS NOT NULL
 `
 
-// Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
 // ErasureWebhooks removes the responses of receivers to webhook calls about tasks, because a response can repeat the call.
 func (q *Queries) ErasureWebhooks(ctx context.Context, taskIds []string) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureWebhooks, taskIds)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const erasureWebhooksHold = `-- name: ErasureWebhooksHold :exec
+
+SELECT FROM webhooks w ORDER BY w.id FOR NO KEY UPDATE
+`
+
+// Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
+// ErasureWebhooksHold locks all webhooks until the end of the transaction. A response that arrived before the erasure is then stored before, and the erasure
+// finds it, or after, and WebhookDeliveriesAdd leaves it out.
+func (q *Queries) ErasureWebhooksHold(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, erasureWebhooksHold)
+	return err
+}
+
+const erasureWebhooksReceived = `-- name: ErasureWebhooksReceived :execrows
+UPDATE webhook_deliveries d SET response = NULL
+WHERE d.type = 'message.received' AND d.response IS NOT NULL AND NOT EXISTS (
+    SELECT FROM feed f JOIN received_messages m ON m.id = (f.data ->> 'received_id')::bigint WHERE f.id = d.feed_id AND m.phone_number <> ''
+)
+`
+
+// ErasureWebhooksReceived removes the responses of receivers to webhook calls about received messages that are erased, or whose event is deleted.
+func (q *Queries) ErasureWebhooksReceived(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, erasureWebhooksReceived)
 	if err != nil {
 		return 0, err
 	}

@@ -173,7 +173,14 @@ func (q *Queries) WebhookDelete(ctx context.Context, id int64) (int64, error) {
 const webhookDeliveriesAdd = `-- name: WebhookDeliveriesAdd :many
 INSERT INTO webhook_deliveries (webhook_id, feed_id, type, task_id, at, attempt, status_code, duration_ms, error, response)
 SELECT $1, x.feed_id, x.type, nullif(x.task_id, ''), x.at, x.attempt, nullif(x.status_code, 0), x.duration_ms, nullif(x.error, ''),
-    CASE WHEN x.response <> '' AND NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN x.response END -- not if erased meanwhile
+    CASE
+        WHEN x.response = '' OR EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '')
+            OR EXISTS (
+                SELECT FROM feed f JOIN received_messages r ON r.id = (f.data ->> 'received_id')::bigint
+                WHERE f.id = x.feed_id AND x.type = 'message.received' AND r.phone_number = ''
+            ) THEN NULL
+        ELSE x.response
+    END
 FROM (
     SELECT generate_series(1, cardinality($2::bigint[])) AS nth, unnest($2::bigint[]) AS feed_id, unnest($3::text[]) AS type,
         unnest($4::text[]) AS task_id, unnest($5::timestamptz[]) AS at, unnest($6::bigint[]) AS attempt,
@@ -202,7 +209,8 @@ type WebhookDeliveriesAddRow struct {
 	FeedID int64
 }
 
-// WebhookDeliveriesAdd stores sent requests, and returns their ids in the same order. Empty texts and the status code 0 mean no value.
+// WebhookDeliveriesAdd stores sent requests, and returns their ids in the same order. Empty texts and the status code 0 mean no value. If an erasure removed the
+// person meanwhile, the response is not stored.
 func (q *Queries) WebhookDeliveriesAdd(ctx context.Context, arg WebhookDeliveriesAddParams) ([]WebhookDeliveriesAddRow, error) {
 	rows, err := q.db.Query(ctx, webhookDeliveriesAdd,
 		arg.WebhookID,

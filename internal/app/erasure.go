@@ -3,8 +3,9 @@ package app
 import "lksms/internal/audience/erasure"
 
 // erasureOwners returns the rooms with data about people, in the order in which an erasure calls them. The order has these constraints: contact is first,
-// because it finds the user ids. Rooms that find their rows by the columns of a message come before queue. notification comes after queue. job comes before
-// audit, because it finds the jobs for audit.
+// because it finds the user ids. Rooms that find their rows by the columns of a message come before queue. notification
+// comes after queue. job comes before audit, because it finds the jobs for audit. ErasePortions of received runs before Erase of webhook, which erases the
+// responses to erased messages.
 func (a *App) erasureOwners() []erasure.Owner {
 	return []erasure.Owner{
 		{Room: "contact", EraseSources: a.Contacts.Erase, Reading: a.Contacts.Importing},
@@ -18,7 +19,7 @@ func (a *App) erasureOwners() []erasure.Owner {
 		{Room: "receipt", EraseTasks: a.Receipts.EraseTasks},
 		{Room: "thirdparty", EraseTasks: a.ThirdParty.EraseTasks},
 		{Room: "push", EraseTasks: a.Pusher.EraseTasks},
-		{Room: "webhook", EraseTasks: a.Webhooks.EraseTasks},
+		{Room: "webhook", EraseTasks: a.Webhooks.EraseTasks, Erase: a.Webhooks.Erase},
 		{Room: "queue", EraseTasks: a.Submissions.EraseTasks, ErasePortions: a.Submissions.Erase},
 		{Room: "queue", EraseTasks: a.Tasks.EraseTasks},
 		{Room: "notification", EraseSourcePortions: a.Notifications.EraseReceiver, EraseTasks: a.Notifications.EraseTasks, Erase: a.Notifications.Erase},

@@ -1,5 +1,17 @@
 -- Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
 
+-- ErasureWebhooksHold locks all webhooks until the end of the transaction. A response that arrived before the erasure is then stored before, and the erasure
+-- finds it, or after, and WebhookDeliveriesAdd leaves it out.
+-- name: ErasureWebhooksHold :exec
+SELECT FROM webhooks w ORDER BY w.id FOR NO KEY UPDATE;
+
 -- ErasureWebhooks removes the responses of receivers to webhook calls about tasks, because a response can repeat the call.
 -- name: ErasureWebhooks :execrows
 UPDATE webhook_deliveries d SET response = NULL WHERE d.task_id = ANY (@task_ids::text[]) AND d.response IS NOT NULL;
+
+-- ErasureWebhooksReceived removes the responses of receivers to webhook calls about received messages that are erased, or whose event is deleted.
+-- name: ErasureWebhooksReceived :execrows
+UPDATE webhook_deliveries d SET response = NULL
+WHERE d.type = 'message.received' AND d.response IS NOT NULL AND NOT EXISTS (
+    SELECT FROM feed f JOIN received_messages m ON m.id = (f.data ->> 'received_id')::bigint WHERE f.id = d.feed_id AND m.phone_number <> ''
+);

@@ -239,11 +239,19 @@ SELECT count(*) AS events, coalesce(max(p.id), 0)::bigint AS last_id FROM picked
 -- name: WebhookWaiting :one
 SELECT count(r.feed_id) AS waiting, w.after_id FROM webhooks w LEFT JOIN webhook_retries r ON r.webhook_id = w.id WHERE w.id = @id GROUP BY w.id;
 
--- WebhookDeliveriesAdd stores sent requests, and returns their ids in the same order. Empty texts and the status code 0 mean no value.
+-- WebhookDeliveriesAdd stores sent requests, and returns their ids in the same order. Empty texts and the status code 0 mean no value. If an erasure removed the
+-- person meanwhile, the response is not stored.
 -- name: WebhookDeliveriesAdd :many
 INSERT INTO webhook_deliveries (webhook_id, feed_id, type, task_id, at, attempt, status_code, duration_ms, error, response)
 SELECT @webhook_id, x.feed_id, x.type, nullif(x.task_id, ''), x.at, x.attempt, nullif(x.status_code, 0), x.duration_ms, nullif(x.error, ''),
-    CASE WHEN x.response <> '' AND NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN x.response END -- not if erased meanwhile
+    CASE
+        WHEN x.response = '' OR EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '')
+            OR EXISTS (
+                SELECT FROM feed f JOIN received_messages r ON r.id = (f.data ->> 'received_id')::bigint
+                WHERE f.id = x.feed_id AND x.type = 'message.received' AND r.phone_number = ''
+            ) THEN NULL
+        ELSE x.response
+    END
 FROM (
     SELECT generate_series(1, cardinality(@feed_ids::bigint[])) AS nth, unnest(@feed_ids::bigint[]) AS feed_id, unnest(@types::text[]) AS type,
         unnest(@task_ids::text[]) AS task_id, unnest(@ats::timestamptz[]) AS at, unnest(@attempts::bigint[]) AS attempt,

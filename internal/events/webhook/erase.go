@@ -9,6 +9,18 @@ import (
 
 // EraseTasks deletes the responses of receivers to events of tasks, because a response can repeat the event. It returns no counts.
 func (s *Service) EraseTasks(ctx context.Context, _ *erase.Person, taskIDs []string) (erase.Counts, error) {
-	_, err := s.q.ErasureWebhooks(ctx, taskIDs)
-	return nil, postgres.Wrap("erase responses of receivers", err, nil)
+	return nil, s.eraseResponses(ctx, func() (int64, error) { return s.q.ErasureWebhooks(ctx, taskIDs) })
+}
+
+// Erase deletes the responses of receivers to events of received messages that are erased. It returns no counts.
+func (s *Service) Erase(ctx context.Context, _ *erase.Person) (erase.Counts, error) {
+	return nil, s.eraseResponses(ctx, func() (int64, error) { return s.q.ErasureWebhooksReceived(ctx) })
+}
+
+func (s *Service) eraseResponses(ctx context.Context, remove func() (int64, error)) error {
+	if err := s.q.ErasureWebhooksHold(ctx); err != nil {
+		return postgres.Wrap("lock webhooks", err, nil)
+	}
+	_, err := remove()
+	return postgres.Wrap("erase responses of receivers", err, nil)
 }

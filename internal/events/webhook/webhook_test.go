@@ -1050,3 +1050,61 @@ func TestAnErasureDeletesTheResponsesOfReceivers(t *testing.T) {
 		t.Errorf("after the erasure: %s", a.Raw)
 	}
 }
+
+// An answer of a receiver can repeat the message of a person. An erasure removes such answers, those that are stored during the erasure, too.
+func TestAnErasureRemovesAnswersToReceivedMessages(t *testing.T) {
+	b, r := setup(t), newReceiver(t)
+	hook := b.hook(r.URL, map[string]any{"events": []string{feed.MessageReceived}})
+	b.AddSender(map[string]any{"sender_no": "phone"})
+	receive := func(from string) {
+		t.Helper()
+		b.Expect(200, "", "POST", "/api/v1/sms/received", map[string]any{"app_id": "phone", "messages": []any{map[string]any{"from": from, "content": "I am " + from}}})
+	}
+	erased := func(from string) {
+		t.Helper()
+		b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"phone": from})
+		for range 2 {
+			b.Exec("UPDATE erasures SET next_at = now()")
+			if _, err := b.App.Erasures.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := b.Count("SELECT count(*) FROM erasures WHERE status <> 'finished'"); n > 0 {
+			t.Fatal("the erasure is not finished")
+		}
+	}
+	left := func() string {
+		t.Helper()
+		return apptest.Scan[string](b.Bundle, "SELECT coalesce(string_agg(response, ',' ORDER BY id), '') FROM webhook_deliveries")
+	}
+	repeats := func(w http.ResponseWriter, one taken) { _, _ = w.Write(one.Raw) }
+	const first, second, third = "+8613800000001", "+8613800000002", "+8613800000003"
+	r.answers(repeats)
+	receive(first)
+	receive(second)
+	b.deliver()
+	if got := left(); !strings.Contains(got, first) || !strings.Contains(got, second) {
+		t.Fatalf("stored are %q", got)
+	}
+	erased(first)
+	if got := left(); strings.Contains(got, first) || !strings.Contains(got, second) {
+		t.Errorf("left after the erasure of %s: %q", first, got)
+	}
+	r.answers(func(w http.ResponseWriter, one taken) {
+		erased(third)
+		repeats(w, one)
+	})
+	receive(third)
+	b.deliver()
+	if got := left(); strings.Contains(got, third) {
+		t.Errorf("stored after the erasure: %q", got)
+	}
+	if d := b.deliveries(hook.WebhookID); len(d) != 3 || d[0].Response != nil {
+		t.Errorf("shown are %+v", d)
+	}
+	b.Exec("DELETE FROM feed")
+	erased("+8613800000004")
+	if got := left(); got != "" {
+		t.Errorf("without the events, left are %q", got)
+	}
+}
