@@ -1,6 +1,7 @@
 package mobile
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -20,7 +21,6 @@ import (
 	"lksms/internal/dispatch/received"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/fault"
-	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/secret"
 )
@@ -77,15 +77,28 @@ type posted struct {
 	DeviceID string `json:"deviceId"`
 	Event    string `json:"event"`
 	Payload  struct {
-		MessageID   *string `json:"messageId"`
-		Sender      *string `json:"sender"`
-		PhoneNumber *string `json:"phoneNumber"` // older name of sender
-		Recipient   *string `json:"recipient"`
-		SimNumber   *int16  `json:"simNumber"`
-		Message     *string `json:"message"`
-		Data        *string `json:"data"` // base64
-		ReceivedAt  string  `json:"receivedAt"`
+		MessageID   scalar `json:"messageId"`
+		Sender      scalar `json:"sender"`
+		PhoneNumber scalar `json:"phoneNumber"` // older name of sender
+		Recipient   scalar `json:"recipient"`
+		SimNumber   scalar `json:"simNumber"`
+		Message     scalar `json:"message"`
+		Data        scalar `json:"data"` // base64
+		ReceivedAt  scalar `json:"receivedAt"`
 	} `json:"payload"`
+}
+
+// scalar is a JSON value as text; null is empty. Apps of other versions post numbers instead of strings, or the reverse. The app drops a post that the server
+// refuses, so the type of a field must not be a reason.
+type scalar string
+
+func (s *scalar) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) != nil { // null sets the empty text
+		text = string(raw)
+	}
+	*s = scalar(text)
+	return nil
 }
 
 // Receive stores the received message of a post. It ignores other events, and data that is not text: after an error, the app would repeat its post. It returns
@@ -136,20 +149,19 @@ func (p Post) isSigned(key string, now time.Time) bool {
 func (p posted) message() (m received.Message, isMessage bool) {
 	in := p.Payload
 	m = received.Message{
-		From: optional.Value(in.Sender), To: optional.Value(in.Recipient), Content: optional.Value(in.Message), SIM: optional.Value(in.SimNumber),
-		MessageNo: optional.Value(in.MessageID),
+		From: string(cmp.Or(in.Sender, in.PhoneNumber)), To: string(in.Recipient), Content: string(in.Message), MessageNo: string(in.MessageID),
 	}
-	if m.From == "" {
-		m.From = optional.Value(in.PhoneNumber)
+	if sim, err := strconv.ParseInt(string(in.SimNumber), 10, 16); err == nil {
+		m.SIM = int16(sim)
 	}
-	if at, err := time.Parse(time.RFC3339, in.ReceivedAt); err == nil {
+	if at, err := time.Parse(time.RFC3339, string(in.ReceivedAt)); err == nil {
 		m.ReceivedAt = &at
 	}
 	switch p.Event {
 	case eventReceived:
 		return m, true
 	case eventDataReceived:
-		data, err := base64.StdEncoding.DecodeString(optional.Value(in.Data))
+		data, err := base64.StdEncoding.DecodeString(string(in.Data))
 		m.Content = string(data)
 		return m, err == nil && isText(m.Content)
 	default:

@@ -90,6 +90,8 @@ func TestUnusualPostsOfAPhoneAreStoredOrIgnored(t *testing.T) {
 		{"sms:received", incoming{MessageID: strings.Repeat("n", 300), Sender: strings.Repeat("8", 80), Message: "too long", SimNumber: 90, ReceivedAt: "yesterday"}, "too long"},
 		{"sms:received", incoming{MessageID: "e", Sender: "10086", Message: strings.Repeat("长", 41_000), ReceivedAt: "2026-11-28T10:00:00.000Z"}, strings.Repeat("长", 20_000)},
 		{"sms:received", incoming{MessageID: "y", Sender: "10086", Message: "from another age", ReceivedAt: "9999-12-31T23:59:59-05:00"}, "from another age"},
+		{"sms:received", map[string]any{"messageId": 17, "sender": 10086, "message": 4711, "simNumber": "2", "receivedAt": 1_700_000_000}, "4711"},
+		{"sms:received", map[string]any{"sender": true, "recipient": nil, "message": "in odd fields", "simNumber": 70_000}, "in odd fields"},
 		{"sms:data-received", encoded("a text\nin data"), "a text\nin data"},
 		{"sms:data-received", encoded("\x01\x02\xff"), ""},
 		{"sms:data-received", map[string]any{"data": "no base64"}, ""},
