@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -470,10 +471,14 @@ func TestDeletionOfAChannelDeletesItsRanks(t *testing.T) {
 	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "pager", "name": "pager"})
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "acme", "name": "acme"})
 	b.Submit("the rank of another channel stays")
-	ids, err := b.App.Submissions.Enqueue(t.Context(), submit.Rendered{
-		Channel: "pager", Content: "x", MessageType: submit.Notification,
-		Origin: submit.Origin{CompanyID: apptest.Scan[int64](b, "SELECT id FROM companies WHERE company_no = 'acme'")},
-	}, []submit.Person{{UserID: "u", Address: "a"}})
+	company := apptest.Scan[int64](b, "SELECT id FROM companies WHERE company_no = 'acme'")
+	var ids []string
+	err := b.App.DB.Tx(t.Context(), func(ctx context.Context) (err error) {
+		ids, err = b.App.Submissions.Enqueue(ctx, submit.Rendered{
+			Channel: "pager", Content: "x", MessageType: submit.Notification, Origin: submit.Origin{CompanyID: company},
+		}, []submit.Person{{UserID: "u", Address: "a"}})
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

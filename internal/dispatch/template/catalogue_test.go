@@ -140,7 +140,7 @@ func TestS3_10_FieldsThatExcludeEachOtherAreRefused(t *testing.T) {
 		"a number":           {chosen("t", 1, nil), "params", "string, object"},
 		"null":               {chosen("t", map[string]any{"a": nil, "b": "2"}, nil), "params.a", "string, number"},
 		"a NUL":              {`{"phone_number":"13800138000","template_no":"t","params":{"a":"\u0000","b":"2"}}`, "params.a", ""},
-		"a NUL in a name":    {`{"phone_number":"13800138000","template_no":"t","params":{"a\u0000":"1","b":"2"}}`, "params.a\x00", ""},
+		"a NUL in a name":    {`{"phone_number":"13800138000","template_no":"t","params":{"a\u0000":"1","b":"2"}}`, "params.a", ""},
 		"too long":           {chosen("t", map[string]any{"a": long, "b": "2"}, nil), "params.a", "1024"},
 		"too long in order":  {chosen("t", long+long+";", nil), "params", "2048"},
 		"too long together":  {chosen("t", map[string]any{"a": long[:1000], "b": long[:1000]}, nil), "content", ""},

@@ -169,8 +169,8 @@ func (s *Service) Recover(ctx context.Context) (int, error) {`},
 		{sharing, "\tserved = own.Served\n\tswitch {", "\tserved = min(own.Served, level)\n\tswitch {"},
 	}},
 	{"fair", "pools are merged by their own ranks", []change{
-		{ordering, "\t\toffers[i] = offer{TaskOfferRow: row, turn: pools[row.PoolID].turn}\n\t\tif i == 0 ||",
-			"\t\toffers[i] = offer{TaskOfferRow: row}\n\t\tif row.Rank != nil {\n\t\t\toffers[i].turn = *row.Rank\n\t\t}\n\t\tif i >= 0 ||"},
+		{ordering, "\t\toffers[i] = offer{TaskOfferRow: row, position: pools[row.PoolID].position}\n\t\tif i == 0 ||",
+			"\t\toffers[i] = offer{TaskOfferRow: row}\n\t\tif row.Rank != nil {\n\t\t\toffers[i].position = *row.Rank\n\t\t}\n\t\tif i >= 0 ||"},
 	}},
 	{"route", "the tasks of a pool without routes are open to every shared sender", []change{
 		{order, "return q.TaskMove(ctx, dispatchq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})", "return 0, nil"},

@@ -3,6 +3,7 @@ package thirdparty_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,9 @@ func TestWebhookReportsReceivedMessagesInFormatOfSMSGate(t *testing.T) {
 	if len(posts) != 2 || len(take()) != 0 {
 		t.Fatalf("posts %+v", posts)
 	}
+	slices.SortFunc(posts, func(a, b post) int { // the posts run concurrently
+		return strings.Compare(fmt.Sprint(a.body.Payload["messageId"]), fmt.Sprint(b.body.Payload["messageId"]))
+	})
 	p := posts[0]
 	if !p.isSignedBy(key) || p.body.Event != "sms:received" || p.body.WebhookID != "in" || p.body.DeviceID != "app" {
 		t.Errorf("post %s", p.raw)
