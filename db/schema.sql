@@ -1027,6 +1027,20 @@ $$;
 
 COMMENT ON FUNCTION public.queue_writers() IS 'Returns the open transactions that write queue. A submission that began before a block was added can still store a task that the block forbids; a later submission cannot.';
 
+CREATE FUNCTION public.quiet_hours_change() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    of_company bigint := (to_jsonb(NEW) ->> 'id')::bigint; -- null: settings have no id
+BEGIN
+    -- Other servers use the former hours for up to four seconds. The second row finds the tasks that they added.
+    INSERT INTO quiet_changes (company_id, begins_at) VALUES (of_company, now()), (of_company, now() + interval '10 seconds');
+    RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION public.quiet_hours_change() IS 'Records a change of quiet hours, or of their time zone, in quiet_changes.';
+
 CREATE FUNCTION public.received_messages_feed() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -2227,6 +2241,7 @@ CREATE TABLE public.queue (
     submitted_by text,
     flow_rank double precision,
     lease_sign_mode text,
+    quiet_from timestamp with time zone,
     CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
     CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
     CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
@@ -2279,7 +2294,7 @@ COMMENT ON COLUMN public.queue.contact_values IS 'see messages.contact_values';
 
 COMMENT ON COLUMN public.queue.start_until IS 'equal to lease_until: the sender has not started the lease, and must start it before this time. Any other value, or null: the lease is started, or needs no start. A server that does not know this column leaves old values in it, but they never equal lease_until';
 
-COMMENT ON COLUMN public.queue.due_when_resumed IS 'the due_at that a held task gets when it is released. If this time has passed by then, or is null, the task is due at once. A server that does not know this column leaves old values in it';
+COMMENT ON COLUMN public.queue.due_when_resumed IS 'the due_at from before the task was held, or moved behind quiet hours. A held task gets it again when it is released; if the time has passed by then, or is null, the task is due at once. A server that does not know this column leaves old values in it';
 
 COMMENT ON COLUMN public.queue.submitted_by IS 'see messages.submitted_by; null: a server that did not know this column stored the task';
 
@@ -2287,11 +2302,13 @@ COMMENT ON COLUMN public.queue.flow_rank IS 'the order of the tasks of one compa
 
 COMMENT ON COLUMN public.queue.lease_sign_mode IS 'senders.sign_mode at the time of the claim; null: in_text';
 
+COMMENT ON COLUMN public.queue.quiet_from IS 'the beginning of the next quiet hours of the recipient. No claim returns the task after this time. The sweep move-quiet-tasks then sets due_at to a time after the quiet hours, and quiet_from to the beginning of the next ones. epoch: the sweep has not computed the time yet; null: the task has no quiet hours';
+
 CREATE FUNCTION public.task_fits(task public.queue, sender_no text, min_lease interval, from_segments bigint, rival_room bigint, retry_max_wait interval) RETURNS boolean
     LANGUAGE sql STABLE
-    RETURN ((((task).expires_at IS NULL) OR ((task).expires_at > (now() + min_lease))) AND ((task).segments >= from_segments) AND (NOT (((task).segments <= rival_room) AND (NOT ((task).failed_app_id IS DISTINCT FROM sender_no)) AND COALESCE(((task).due_at > (now() - retry_max_wait)), true))));
+    RETURN ((LEAST((task).expires_at, (task).quiet_from, 'infinity'::timestamp with time zone) > (now() + min_lease)) AND ((task).segments >= from_segments) AND (NOT (((task).segments <= rival_room) AND (NOT ((task).failed_app_id IS DISTINCT FROM sender_no)) AND COALESCE(((task).due_at > (now() - retry_max_wait)), true))));
 
-COMMENT ON FUNCTION public.task_fits(task public.queue, sender_no text, min_lease interval, from_segments bigint, rival_room bigint, retry_max_wait interval) IS 'Returns whether a task can be offered to a sender. The task must not expire within min_lease, and must have at least from_segments segments. If the last attempt of the task failed with this sender, and the task has at most rival_room segments, the task is reserved for other senders. It is then offered to this sender only after it has been due for retry_max_wait (null: never).';
+COMMENT ON FUNCTION public.task_fits(task public.queue, sender_no text, min_lease interval, from_segments bigint, rival_room bigint, retry_max_wait interval) IS 'Returns whether a task can be offered to a sender. The task must not expire within min_lease, quiet hours of its recipient must not begin within min_lease, and the task must have at least from_segments segments. If the last attempt of the task failed with this sender, and the task has at most rival_room segments, the task is reserved for other senders. It is then offered to this sender only after it has been due for retry_max_wait (null: never).';
 
 CREATE FUNCTION public.task_flow(batch_id bigint, submitted_by text) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -3987,6 +4004,7 @@ CREATE TABLE public.companies (
     any_country boolean DEFAULT true NOT NULL,
     uses_shared_senders boolean DEFAULT true NOT NULL,
     default_region text DEFAULT ''::text NOT NULL,
+    recipient jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT companies_company_no_length CHECK (((char_length(company_no) >= 1) AND (char_length(company_no) <= 50))),
     CONSTRAINT companies_default_region_form CHECK ((default_region ~ '^([A-Z]{2})?$'::text)),
     CONSTRAINT companies_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
@@ -4009,6 +4027,8 @@ COMMENT ON COLUMN public.companies.any_country IS 'true: the company can send to
 COMMENT ON COLUMN public.companies.uses_shared_senders IS 'true: shared senders can send the tasks that no active route of the company serves. false: these tasks are held';
 
 COMMENT ON COLUMN public.companies.default_region IS 'ISO 3166-1 code of the region of numbers without a country code. empty: such numbers are rejected, except mobile numbers of mainland China';
+
+COMMENT ON COLUMN public.companies.recipient IS 'the company''s own rules about recipients: quiet_hours (hours by message type) and time_zone. A rule that is missing or null is the rule of the platform';
 
 ALTER TABLE public.companies ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.companies_id_seq
@@ -5052,6 +5072,11 @@ CREATE TABLE public.lock_match_receipts (
 
 COMMENT ON TABLE public.lock_match_receipts IS 'No rows. The lock of the sweep match-receipts: the server that runs the sweep locks this table, so two servers never run the sweep at once.';
 
+CREATE TABLE public.lock_move_quiet_tasks (
+);
+
+COMMENT ON TABLE public.lock_move_quiet_tasks IS 'Has no rows. The server that runs the sweep move-quiet-tasks locks this table.';
+
 CREATE TABLE public.lock_move_tasks_to_their_routes (
 );
 
@@ -5459,6 +5484,30 @@ COMMENT ON COLUMN public.pools.sender_id IS 'the only sender of the pool; null: 
 
 ALTER TABLE public.pools ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.pools_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.quiet_changes (
+    id bigint NOT NULL,
+    company_id bigint,
+    begins_at timestamp with time zone NOT NULL,
+    after_id text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C"
+);
+
+COMMENT ON TABLE public.quiet_changes IS 'A change of quiet hours that waiting tasks do not know yet. The sweep move-quiet-tasks sets quiet_from of these tasks, in portions, and deletes the row after the last portion. Written by internal/dispatch/quiet. There is no foreign key, because it would lock companies; rows of a deleted company have no effect.';
+
+COMMENT ON COLUMN public.quiet_changes.company_id IS 'only tasks of this company; null: all tasks';
+
+COMMENT ON COLUMN public.quiet_changes.begins_at IS 'the sweep does not begin earlier';
+
+COMMENT ON COLUMN public.quiet_changes.after_id IS 'the last task of the previous portion';
+
+ALTER TABLE public.quiet_changes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.quiet_changes_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -7276,6 +7325,9 @@ ALTER TABLE ONLY public.pools
 ALTER TABLE ONLY public.queue
     ADD CONSTRAINT queue_pkey PRIMARY KEY (task_id);
 
+ALTER TABLE ONLY public.quiet_changes
+    ADD CONSTRAINT quiet_changes_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.receipts
     ADD CONSTRAINT receipts_once_key UNIQUE (sender_no, provider_no, recipient, state, code);
 
@@ -7575,6 +7627,8 @@ CREATE INDEX queue_flows_idx ON public.queue USING btree (pool_id, lane, company
 CREATE INDEX queue_lease_idx ON public.queue USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 
 CREATE INDEX queue_order_idx ON public.queue USING btree (pool_id, lane, rank) WHERE ((lease_until IS NULL) AND (lane IS NOT NULL));
+
+CREATE INDEX queue_quiet_idx ON public.queue USING btree (quiet_from) WHERE ((lease_until IS NULL) AND (quiet_from IS NOT NULL) AND (due_at < public.held_due_at()));
 
 CREATE INDEX queue_rendering_idx ON public.queue USING btree (rendering_id) WHERE (rendering_id IS NOT NULL);
 
@@ -7921,6 +7975,10 @@ CREATE TRIGGER queue_facts_deleted AFTER DELETE ON public.queue REFERENCING OLD 
 CREATE TRIGGER queue_facts_inserted AFTER INSERT ON public.queue REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.queue_facts();
 
 CREATE TRIGGER queue_facts_updated AFTER UPDATE ON public.queue REFERENCING OLD TABLE AS removed NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.queue_facts();
+
+CREATE TRIGGER quiet_hours_changed AFTER UPDATE ON public.companies FOR EACH ROW WHEN ((old.recipient IS DISTINCT FROM new.recipient)) EXECUTE FUNCTION public.quiet_hours_change();
+
+CREATE TRIGGER quiet_hours_changed AFTER INSERT OR UPDATE ON public.settings FOR EACH ROW WHEN ((((new.category = 'recipient'::text) AND starts_with(new.name, 'quiet_hours_'::text)) OR ((new.category = 'monitoring'::text) AND (new.name = 'time_zone'::text)))) EXECUTE FUNCTION public.quiet_hours_change();
 
 CREATE TRIGGER received_messages_feed AFTER INSERT ON public.received_messages FOR EACH ROW EXECUTE FUNCTION public.received_messages_feed();
 

@@ -596,6 +596,7 @@ const (
 	BecauseNoSender   ExplanationReason = "no_sender"
 	BecauseProcessing ExplanationReason = "processing"
 	BecauseQueued     ExplanationReason = "queued"
+	BecauseQuiet      ExplanationReason = "quiet_hours"
 	BecauseRetryLater ExplanationReason = "retry_later"
 	BecauseScheduled  ExplanationReason = "scheduled"
 	BecauseSettled    ExplanationReason = "settled"
@@ -613,6 +614,8 @@ func (e ExplanationReason) Valid() bool {
 	case BecauseProcessing:
 		return true
 	case BecauseQueued:
+		return true
+	case BecauseQuiet:
 		return true
 	case BecauseRetryLater:
 		return true
@@ -1459,6 +1462,21 @@ func (e StatisticsRangeStep) Valid() bool {
 	case StatisticsRangeStepHour:
 		return true
 	case StatisticsRangeStepMinute:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SubmittedReason.
+const (
+	ScheduledQuietHours SubmittedReason = "quiet_hours"
+)
+
+// Valid indicates whether the value is a known member of the SubmittedReason enum.
+func (e SubmittedReason) Valid() bool {
+	switch e {
+	case ScheduledQuietHours:
 		return true
 	default:
 		return false
@@ -3421,6 +3439,9 @@ type Company struct {
 	DefaultRegion DefaultRegion `json:"default_region"`
 	Name          string        `json:"name"`
 
+	// Recipient The company's own rules about recipients. A field that is null has the value of the settings in `recipient`
+	Recipient RecipientRules `json:"recipient"`
+
 	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status    SwitchStatus `json:"status"`
 	UpdatedAt time.Time    `json:"updated_at"`
@@ -3470,6 +3491,9 @@ type CompanyPatch struct {
 	DefaultRegion *DefaultRegion `json:"default_region,omitempty"`
 	Name          *DisplayName   `json:"name,omitempty"`
 
+	// Recipient The company's own rules about recipients. A field that is null has the value of the settings in `recipient`; a field that is left out stays unchanged
+	Recipient *RecipientRulesChange `json:"recipient,omitempty"`
+
 	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status *SwitchStatus `json:"status,omitempty"`
 
@@ -3502,6 +3526,9 @@ type CompanyRequest struct {
 	// Example: ID
 	DefaultRegion *DefaultRegion `json:"default_region,omitempty"`
 	Name          DisplayName    `json:"name"`
+
+	// Recipient The company's own rules about recipients. A field that is null has the value of the settings in `recipient`; a field that is left out stays unchanged
+	Recipient *RecipientRulesChange `json:"recipient,omitempty"`
 
 	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status *SwitchStatus `json:"status,omitempty"`
@@ -4429,7 +4456,7 @@ type Explanation struct {
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 	Priority  int16      `json:"priority"`
 
-	// Reason `held`: see `held_by`. `expiring`: the task expires before it is due, and will not be sent
+	// Reason `quiet_hours`: the recipient has quiet hours, after which the task is sent. `held`: see `held_by`. `expiring`: the task expires before it is due, and will not be sent
 	Reason ExplanationReason `json:"reason"`
 
 	// RequeuedAt The time at which the task was last requeued; missing if it never was
@@ -4454,7 +4481,7 @@ type Explanation struct {
 	Summary string `json:"summary"`
 }
 
-// ExplanationReason `held`: see `held_by`. `expiring`: the task expires before it is due, and will not be sent
+// ExplanationReason `quiet_hours`: the recipient has quiet hours, after which the task is sent. `held`: see `held_by`. `expiring`: the task expires before it is due, and will not be sent
 type ExplanationReason string
 
 // FieldError defines model for FieldError.
@@ -5887,6 +5914,11 @@ type QueueSettings struct {
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
 }
 
+// QuietHours Hours of each day in which messages of the type are not sent, as local times of the recipient, at most 16 hours. An empty text means no hours. Verification codes, messages with the priority 0, and channels other than SMS have no quiet hours.
+//
+// Example: 21:00-09:00
+type QuietHours = string
+
 // ReadReceipt A receipt as it is read from the body of a callback
 type ReadReceipt struct {
 	Code *string `json:"code"`
@@ -6155,8 +6187,43 @@ type ReceivedResponse struct {
 	Data    Received `json:"data"`
 }
 
+// RecipientRules The company's own rules about recipients. A field that is null has the value of the settings in `recipient`
+type RecipientRules struct {
+	QuietHours struct {
+		// Marketing Quiet hours of marketing messages
+		Marketing *string `json:"marketing"`
+
+		// Notification Quiet hours of notifications
+		Notification *string `json:"notification"`
+	} `json:"quiet_hours"`
+
+	// TimeZone The time zone of recipients whose own time zone is unknown
+	TimeZone *string `json:"time_zone"`
+}
+
+// RecipientRulesChange The company's own rules about recipients. A field that is null has the value of the settings in `recipient`; a field that is left out stays unchanged
+type RecipientRulesChange struct {
+	QuietHours *struct {
+		Marketing    nullable.Nullable[string] `json:"marketing,omitempty"`
+		Notification nullable.Nullable[string] `json:"notification,omitempty"`
+	} `json:"quiet_hours,omitempty"`
+
+	// TimeZone The time zone of recipients whose own time zone is unknown, for example Europe/Berlin. null means the setting `monitoring.time_zone`
+	TimeZone nullable.Nullable[string] `json:"time_zone,omitempty"`
+}
+
 // RecipientSettings defines model for RecipientSettings.
 type RecipientSettings struct {
+	// QuietHoursMarketing Hours of each day in which messages of the type are not sent, as local times of the recipient, at most 16 hours. An empty text means no hours. Verification codes, messages with the priority 0, and channels other than SMS have no quiet hours.
+	//
+	// Example: 21:00-09:00
+	QuietHoursMarketing *QuietHours `json:"quiet_hours_marketing,omitempty"`
+
+	// QuietHoursNotification Hours of each day in which messages of the type are not sent, as local times of the recipient, at most 16 hours. An empty text means no hours. Verification codes, messages with the priority 0, and channels other than SMS have no quiet hours.
+	//
+	// Example: 21:00-09:00
+	QuietHoursNotification *QuietHours `json:"quiet_hours_notification,omitempty"`
+
 	// ReplyDays A received message answers only tasks that were submitted within this number of days. 0 means that messages answer no tasks.
 	ReplyDays *int64 `json:"reply_days,omitempty"`
 }
@@ -7573,6 +7640,9 @@ type Submitted struct {
 	// Deduplicated True if the task existed already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
+	// DueAt Dry run: the end of the quiet hours; missing without `reason`
+	DueAt *time.Time `json:"due_at,omitempty"`
+
 	// FinalContent The text that will be sent, with the `sign` of the request, or else of the template. If both are missing, a sender with its own signature adds that signature when it claims the task. A sender with the `sign_mode` `none` sends the text without a signature. The event `claimed` of the timeline contains the text that the sender got.
 	FinalContent string `json:"final_content"`
 
@@ -7581,6 +7651,9 @@ type Submitted struct {
 
 	// Priority Dry run: the priority of the task
 	Priority *int16 `json:"priority,omitempty"`
+
+	// Reason Dry run: why the message would be sent at a later time, if the request does not ask for this time. `quiet_hours`: the recipient has quiet hours
+	Reason *SubmittedReason `json:"reason,omitempty"`
 
 	// Recipient The phone number in E.164; missing for a repeated submission
 	Recipient *string `json:"recipient,omitempty"`
@@ -7603,6 +7676,9 @@ type Submitted struct {
 	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take the message now. `would_wait`: the message would be queued, but no sender can take it now. `would_be_held`: the message would be accepted and held, see `held_by`. `would_be_scheduled`: the message would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: the message is a test message, and the setting `sms.send_tests` is off. A dry run of an invalid message gets the same error as its submission.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
+
+// SubmittedReason Dry run: why the message would be sent at a later time, if the request does not ask for this time. `quiet_hours`: the recipient has quiet hours
+type SubmittedReason string
 
 // SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take the message now. `would_wait`: the message would be queued, but no sender can take it now. `would_be_held`: the message would be accepted and held, see `held_by`. `would_be_scheduled`: the message would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: the message is a test message, and the setting `sms.send_tests` is off. A dry run of an invalid message gets the same error as its submission.
 type SubmittedVerdict string

@@ -247,15 +247,15 @@ func (q *Queries) CompanyAllow(ctx context.Context, arg CompanyAllowParams) erro
 const companyCreate = `-- name: CompanyCreate :one
 
 WITH made AS (
-    INSERT INTO companies (company_no, name, weight, default_region, status, any_country, uses_shared_senders)
-    VALUES ($1, $2, $3, $4, $5, $6, $7)
-    RETURNING id, company_no, name, weight, version, created_at, updated_at, status, any_country, uses_shared_senders, default_region
+    INSERT INTO companies (company_no, name, weight, default_region, status, any_country, uses_shared_senders, recipient)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+    RETURNING id, company_no, name, weight, version, created_at, updated_at, status, any_country, uses_shared_senders, default_region, recipient
 ),
 listed AS (
     INSERT INTO company_countries (company_id, country_id, status)
-    SELECT made.id, c.id, CASE WHEN c.country_no = ANY ($8::text[]) THEN 'off' ELSE 'on' END
+    SELECT made.id, c.id, CASE WHEN c.country_no = ANY ($9::text[]) THEN 'off' ELSE 'on' END
     FROM made CROSS JOIN countries c
-    WHERE c.country_no = ANY ($9::text[] || $8::text[])
+    WHERE c.country_no = ANY ($10::text[] || $9::text[])
 )
 SELECT made.id FROM made
 `
@@ -268,6 +268,7 @@ type CompanyCreateParams struct {
 	Status            string
 	AnyCountry        bool
 	UsesSharedSenders bool
+	Recipient         []byte
 	CountriesOff      []string
 	Countries         []string
 }
@@ -283,6 +284,7 @@ func (q *Queries) CompanyCreate(ctx context.Context, arg CompanyCreateParams) (i
 		arg.Status,
 		arg.AnyCountry,
 		arg.UsesSharedSenders,
+		arg.Recipient,
 		arg.CountriesOff,
 		arg.Countries,
 	)
@@ -318,7 +320,7 @@ func (q *Queries) CompanyHold(ctx context.Context, companyNo string) (int64, err
 }
 
 const companyList = `-- name: CompanyList :many
-SELECT c.id, c.company_no, c.name, c.weight, c.version, c.created_at, c.updated_at, c.status, c.any_country, c.uses_shared_senders, c.default_region, ARRAY(
+SELECT c.id, c.company_no, c.name, c.weight, c.version, c.created_at, c.updated_at, c.status, c.any_country, c.uses_shared_senders, c.default_region, c.recipient, ARRAY(
     SELECT o.country_no FROM company_countries x JOIN countries o ON o.id = x.country_id
     WHERE x.company_id = c.id AND x.status = 'on' ORDER BY o.country_no
 )::text[] AS countries, ARRAY(
@@ -351,6 +353,7 @@ type CompanyListRow struct {
 	AnyCountry        bool
 	UsesSharedSenders bool
 	DefaultRegion     string
+	Recipient         []byte
 	Countries         []string
 	CountriesOff      []string
 }
@@ -381,6 +384,7 @@ func (q *Queries) CompanyList(ctx context.Context, arg CompanyListParams) ([]Com
 			&i.AnyCountry,
 			&i.UsesSharedSenders,
 			&i.DefaultRegion,
+			&i.Recipient,
 			&i.Countries,
 			&i.CountriesOff,
 		); err != nil {
@@ -417,8 +421,8 @@ func (q *Queries) CompanyUnlist(ctx context.Context, arg CompanyUnlistParams) er
 const companyUpdate = `-- name: CompanyUpdate :execrows
 UPDATE companies
 SET name = $1, weight = $2, default_region = $3, status = $4, any_country = $5, uses_shared_senders = $6,
-    version = version + 1, updated_at = now()
-WHERE company_no = $7 AND version = $8
+    recipient = $7, version = version + 1, updated_at = now()
+WHERE company_no = $8 AND version = $9
 `
 
 type CompanyUpdateParams struct {
@@ -428,6 +432,7 @@ type CompanyUpdateParams struct {
 	Status            string
 	AnyCountry        bool
 	UsesSharedSenders bool
+	Recipient         []byte
 	CompanyNo         string
 	Version           int64
 }
@@ -440,6 +445,7 @@ func (q *Queries) CompanyUpdate(ctx context.Context, arg CompanyUpdateParams) (i
 		arg.Status,
 		arg.AnyCountry,
 		arg.UsesSharedSenders,
+		arg.Recipient,
 		arg.CompanyNo,
 		arg.Version,
 	)
@@ -642,7 +648,7 @@ func (q *Queries) DirectoryChannels(ctx context.Context) ([]DirectoryChannelsRow
 }
 
 const directoryCompanies = `-- name: DirectoryCompanies :many
-SELECT c.id, c.company_no, c.weight, c.default_region, c.status, c.any_country, ARRAY(
+SELECT c.id, c.company_no, c.weight, c.default_region, c.status, c.any_country, c.recipient, ARRAY(
     SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id AND x.status = 'on' ORDER BY x.country_id
 )::bigint[] AS countries, ARRAY(
     SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id AND x.status = 'off' ORDER BY x.country_id
@@ -658,6 +664,7 @@ type DirectoryCompaniesRow struct {
 	DefaultRegion string
 	Status        string
 	AnyCountry    bool
+	Recipient     []byte
 	Countries     []int64
 	CountriesOff  []int64
 }
@@ -678,6 +685,7 @@ func (q *Queries) DirectoryCompanies(ctx context.Context) ([]DirectoryCompaniesR
 			&i.DefaultRegion,
 			&i.Status,
 			&i.AnyCountry,
+			&i.Recipient,
 			&i.Countries,
 			&i.CountriesOff,
 		); err != nil {

@@ -66,7 +66,7 @@ WHERE $2::integer IS NULL AND (
             sent_segments(t.content, t.sign, t.segments, $3, $4::text, $5, $6::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING
-            AND (t.expires_at IS NULL OR t.expires_at > now() + $7::interval)
+            AND least(t.expires_at, t.quiet_from, 'infinity') > now() + $7::interval
         ORDER BY t.lane, t.rank
         LIMIT 1000
     ) w
@@ -618,10 +618,10 @@ WITH asked AS MATERIALIZED (
     ) e ON true
 )
 SELECT q.task_id, q.pool_id, q.company_id, q.lane::integer AS lane, q.rank, q.flow_rank, q.created_at, q.rendering_id, q.segments::bigint AS segments,
-    coalesce(extract(epoch FROM q.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left
+    coalesce(extract(epoch FROM q.send_before - clock_timestamp()), 'infinity')::double precision AS seconds_left
 FROM asked m
 CROSS JOIN LATERAL (
-    SELECT t.task_id, t.pool_id, t.company_id, t.lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at, z.segments
+    SELECT t.task_id, t.pool_id, t.company_id, t.lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, least(t.expires_at, t.quiet_from) AS send_before, z.segments
     FROM queue t
     CROSS JOIN LATERAL (SELECT sent_segments(
         t.content, t.sign, t.segments, $1, $2::text, $3, $4::boolean
@@ -730,9 +730,9 @@ leased AS (
     UPDATE queue t
     SET processing_app_id = $2::text,
         lease_id = nextval('lease_ids'),
-        lease_until = least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), t.expires_at), -- PROCESSING
+        lease_until = least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), t.expires_at, t.quiet_from), -- PROCESSING
         start_until = CASE WHEN $4::boolean -- the same time as lease_until
-            THEN least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), t.expires_at) END,
+            THEN least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), t.expires_at, t.quiet_from) END,
         lease_segments = nullif( -- stored if the sender has limits, or if its signature or segment size changes the number of segments
             ($5::bigint[])[array_position($6::text[], t.task_id)], CASE WHEN NOT $7::boolean THEN t.segments END
         ),
@@ -744,8 +744,8 @@ leased AS (
         flow_rank = CASE WHEN $11::boolean AND ($12::float8[])[array_position($6::text[], t.task_id)] IS NOT NULL
             THEN coalesce(t.flow_rank, t.rank) ELSE t.flow_rank END
     WHERE t.task_id = ANY ($6::text[]) AND t.lease_until IS NULL -- PENDING
-        AND (t.expires_at IS NULL OR t.expires_at > (SELECT moment.at FROM moment))
-    RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.expires_at, t.updated_at,
+        AND least(t.expires_at, t.quiet_from, 'infinity') > (SELECT moment.at FROM moment)
+    RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, least(t.expires_at, t.quiet_from) AS send_before, t.updated_at,
         t.traceparent, t.batch_id, handed_text(t.content, coalesce(t.sign, t.lease_sign), t.lease_sign_mode) AS content,
         CASE WHEN $9::text = 'none' THEN '' ELSE coalesce(t.sign, t.lease_sign, '') END AS sign
 )
@@ -753,7 +753,8 @@ SELECT
     h.task_id, h.company_id, h.phone_number, h.content::text AS content, h.sign::text AS sign,
     h.lease_id::bigint AS lease_id,
     (h.retry_count + 1)::smallint AS attempt,
-    h.lease_until::timestamptz AS lease_until, h.expires_at, h.traceparent, h.batch_id,
+    h.lease_until::timestamptz AS lease_until, h.send_before::timestamp with time zone AS send_before, -- null: no limit
+    h.traceparent, h.batch_id,
     h.updated_at AS leased_at
 FROM leased h
 ORDER BY h.task_id
@@ -783,7 +784,7 @@ type TaskLeaseRow struct {
 	LeaseID     int64
 	Attempt     int16
 	LeaseUntil  time.Time
-	ExpiresAt   *time.Time
+	SendBefore  *time.Time
 	Traceparent *string
 	BatchID     *int64
 	LeasedAt    time.Time
@@ -797,7 +798,7 @@ type TaskLeaseRow struct {
 //	has_flows   whether ranks contains a rank
 //	must_start  whether the sender must call TaskStart before its leases expire; TaskStart extends the leases
 //
-// A lease ends at the latest when its task expires. If a lease is given back, the task waits at its new rank. content is the text for the sender. sign is the
+// A lease ends at the latest at send_before: when its task expires, or when quiet hours of the recipient begin. If a lease is given back, the task waits at its new rank. content is the text for the sender. sign is the
 // signature at the beginning of content, or the signature that the provider adds. An empty sign means no signature.
 func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLeaseRow, error) {
 	rows, err := q.db.Query(ctx, taskLease,
@@ -830,7 +831,7 @@ func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLea
 			&i.LeaseID,
 			&i.Attempt,
 			&i.LeaseUntil,
-			&i.ExpiresAt,
+			&i.SendBefore,
 			&i.Traceparent,
 			&i.BatchID,
 			&i.LeasedAt,
@@ -877,10 +878,10 @@ WITH asked AS MATERIALIZED (
     ) w ON true
 ),
 queued AS MATERIALIZED (
-    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.flow_rank, q.created_at, q.rendering_id, q.expires_at, q.segments, m.is_several, m.has_flows
+    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.flow_rank, q.created_at, q.rendering_id, q.send_before, q.segments, m.is_several, m.has_flows
     FROM asked m
     CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at, z.segments
+        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, least(t.expires_at, t.quiet_from) AS send_before, z.segments
         FROM queue t
         CROSS JOIN LATERAL (SELECT sent_segments(
             t.content, t.sign, t.segments, $6, $7::text, $8, $9::boolean
@@ -898,13 +899,13 @@ queued AS MATERIALIZED (
     ) q
 ),
 due AS MATERIALIZED (
-    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.flow_rank, q.created_at, q.rendering_id, q.expires_at, q.segments, m.is_several, false AS has_flows
+    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.flow_rank, q.created_at, q.rendering_id, q.send_before, q.segments, m.is_several, false AS has_flows
     FROM asked m
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id,
             -- the lane that TaskQueue would set; a retry that has waited too long has the lane of a new task
             32 * t.priority + CASE WHEN t.due_at <= now() - $12::interval THEN 0 ELSE t.retry_count END AS lane,
-            t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at, z.segments
+            t.rank, t.flow_rank, t.created_at, t.rendering_id, least(t.expires_at, t.quiet_from) AS send_before, z.segments
         FROM queue t
         CROSS JOIN LATERAL (SELECT sent_segments(
             t.content, t.sign, t.segments, $6, $7::text, $8, $9::boolean
@@ -922,9 +923,9 @@ due AS MATERIALIZED (
     ) q
 )
 SELECT o.task_id, o.pool_id, o.company_id, o.lane::integer AS lane, o.rank, o.flow_rank, o.created_at, o.rendering_id, o.segments::bigint AS segments,
-    o.has_flows::boolean AS has_flows, coalesce(extract(epoch FROM o.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left,
+    o.has_flows::boolean AS has_flows, coalesce(extract(epoch FROM o.send_before - clock_timestamp()), 'infinity')::double precision AS seconds_left,
     coalesce(CASE WHEN o.is_several THEN (SELECT 1 / c.weight FROM companies c WHERE c.id = o.company_id) END, 0)::double precision AS gap
-FROM (SELECT task_id, pool_id, company_id, lane, rank, flow_rank, created_at, rendering_id, expires_at, segments, is_several, has_flows FROM queued UNION ALL SELECT task_id, pool_id, company_id, lane, rank, flow_rank, created_at, rendering_id, expires_at, segments, is_several, has_flows FROM due) o
+FROM (SELECT task_id, pool_id, company_id, lane, rank, flow_rank, created_at, rendering_id, send_before, segments, is_several, has_flows FROM queued UNION ALL SELECT task_id, pool_id, company_id, lane, rank, flow_rank, created_at, rendering_id, send_before, segments, is_several, has_flows FROM due) o
 ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id
 `
 
@@ -982,7 +983,8 @@ type TaskOfferRow struct {
 // rival_rooms: a task that failed with the sender and needs at most this number of segments is not offered, because a rival can send the task; 0 without
 // rivals. The task is offered again when it has been due for retry_max_wait.
 //
-// A task that expires within min_lease is not offered, because the sender could not send the task in time. seconds_left is the time until a task expires.
+// A task that expires within min_lease, or whose recipient then has quiet hours, is not offered: the sender could not send it in time. seconds_left is the time
+// that is left to send a task.
 //
 // A task is not offered while a switch (task_switches) holds it. TaskHoldSwitched later removes such tasks from the searched indexes. A change of a switch waits
 // for the claims that began before the change.

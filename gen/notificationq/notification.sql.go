@@ -326,8 +326,9 @@ type NodeRemindersRow struct {
 	StartedAt time.Time
 }
 
-// NodeReminders returns whether a node has reminders (has_any), and the latest start time of its reminders that have not ended (started_at). A start without
-// time is ignored: it is stored as created_at, the time of its transaction. This time cannot be compared with an end that the clock of the caller measured.
+// NodeReminders returns whether a node has reminders (has_any), and started_at: the latest start time among the reminders that have not ended. A reminder whose
+// start was posted without a time is ignored. Its started_at equals its created_at, a time of the clock of the database, which cannot be compared with an end
+// that the clock of the caller measured.
 func (q *Queries) NodeReminders(ctx context.Context, arg NodeRemindersParams) (NodeRemindersRow, error) {
 	row := q.db.QueryRow(ctx, nodeReminders, arg.CompanyID, arg.NodeID)
 	var i NodeRemindersRow
@@ -1434,7 +1435,7 @@ func (q *Queries) NotificationWaits(ctx context.Context, ids []int64) ([]Notific
 	return items, nil
 }
 
-const notificationsEnd = `-- name: NotificationsEnd :one
+const notificationsForget = `-- name: NotificationsForget :one
 WITH old AS MATERIALIZED (
     SELECT n.id, n.announcement_id, (n.dedup_key IS NULL OR n.deleted_at IS NOT NULL OR n.replaced_at IS NOT NULL) AS is_nameless
     FROM notifications n
@@ -1484,19 +1485,19 @@ silenced AS (
 SELECT count(*) FROM old
 `
 
-type NotificationsEndParams struct {
+type NotificationsForgetParams struct {
 	Before    time.Time
 	FirstID   string
 	BeforeID  string
 	BatchSize int32
 }
 
-// NotificationsEnd processes up to batch_size ended notifications that were created before `before`, and returns their number. The notifications have a task
-// with an id from first_id up to, but without, before_id, or no task. If a notification has a dedup_key, the statement stores its last state, so that the key
-// still refers to the notification. Other notifications are deleted. The caller runs the statement before the tasks are dropped, because the state and the
+// NotificationsForget removes up to batch_size notifications that have ended and were created before `before`, and returns their number. It removes those with a
+// task whose id is at least first_id and less than before_id, and those without tasks. A notification whose dedup_key is still in use keeps its row with its
+// last state, but without its data. The rows of all others are deleted. The caller runs the statement before the tasks are dropped, because the state and the
 // recipients are computed from the tasks.
-func (q *Queries) NotificationsEnd(ctx context.Context, arg NotificationsEndParams) (int64, error) {
-	row := q.db.QueryRow(ctx, notificationsEnd,
+func (q *Queries) NotificationsForget(ctx context.Context, arg NotificationsForgetParams) (int64, error) {
+	row := q.db.QueryRow(ctx, notificationsForget,
 		arg.Before,
 		arg.FirstID,
 		arg.BeforeID,

@@ -39,7 +39,7 @@ const taskDue = `-- name: TaskDue :one
 
 SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: the task is held
     coalesce(t.expires_at <= greatest(t.due_at, now()) + $1::interval, false)::boolean AS is_expiring,
-    pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id,
+    pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id, (SELECT c.channel FROM channels c WHERE c.id = task_channel(t.rendering_id)) AS channel,
     coalesce(
         CASE WHEN coalesce(t.due_at > now() - $2::interval, true) THEN t.failed_app_id END, ''
     )::text AS failed_app_id
@@ -57,6 +57,7 @@ type TaskDueRow struct {
 	IsDue       bool
 	IsExpiring  bool
 	PoolID      int64
+	Channel     string
 	FailedAppID string
 }
 
@@ -70,6 +71,7 @@ func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, e
 		&i.IsDue,
 		&i.IsExpiring,
 		&i.PoolID,
+		&i.Channel,
 		&i.FailedAppID,
 	)
 	return i, err

@@ -263,33 +263,34 @@ WITH input AS MATERIALIZED (
     SELECT unnest($4::text[]) AS task_id, unnest($5::text[]) AS user_id, unnest($6::text[]) AS recipient,
         unnest($7::bigint[]) AS pool_id, nullif(unnest($8::text[]), '') AS country_no,
         nullif(unnest($9::text[]), '') AS reason, nullif(unnest($10::text[]), '') AS content, -- null: the content of the rendering is used
-        nullif(unnest($11::jsonb[]), 'null') AS contact_values
+        nullif(unnest($11::jsonb[]), 'null') AS contact_values, unnest($12::timestamp with time zone[]) AS quiet_from
 ),
 stored AS (
     INSERT INTO messages (
         task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, country_no, priority, segments,
         sign, expires_at, rendering_id, user_id, on_unclear, request_id, use_template, source_ip, user_agent, request_data, traceparent, contact_values
     )
-    SELECT i.task_id, i.recipient, i.recipient, coalesce(i.content, $12::text), $13::text, $1::bigint, i.pool_id,
-        $2::smallint, i.country_no, $14::smallint, $3::smallint, nullif($15::text, ''),
-        $16::timestamptz, $17::bigint, i.user_id, nullif($18::text, ''), $19::text, true,
-        $20::text, $21::text, jsonb_build_object('rendering_id', $17::bigint),
-        nullif($22::text, ''), i.contact_values
+    SELECT i.task_id, i.recipient, i.recipient, coalesce(i.content, $13::text), $14::text, $1::bigint, i.pool_id,
+        $2::smallint, i.country_no, $15::smallint, $3::smallint, nullif($16::text, ''),
+        $17::timestamptz, $18::bigint, i.user_id, nullif($19::text, ''), $20::text, true,
+        $21::text, $22::text, jsonb_build_object('rendering_id', $18::bigint),
+        nullif($23::text, ''), i.contact_values
     FROM input i
 ),
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, flow_rank, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
-        rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by
+        rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by, quiet_from
     )
-    SELECT i.task_id, i.pool_id, CASE WHEN $23::boolean THEN 32 * $14::smallint END, -- 32 * priority is the lane of new tasks
-        CASE WHEN $23::boolean THEN task_queue_front(i.pool_id, $14::smallint) END,
-        CASE WHEN $23::boolean THEN nullif(
-            task_flow_start(i.pool_id, $14::smallint, $1::bigint, NULL, 0), task_queue_front(i.pool_id, $14::smallint)
+    SELECT i.task_id, i.pool_id, CASE WHEN $24::boolean THEN 32 * $15::smallint END, -- 32 * priority is the lane of new tasks
+        CASE WHEN $24::boolean THEN task_queue_front(i.pool_id, $15::smallint) END,
+        CASE WHEN $24::boolean THEN nullif(
+            task_flow_start(i.pool_id, $15::smallint, $1::bigint, NULL, 0), task_queue_front(i.pool_id, $15::smallint)
         ) END,
-        $16::timestamptz, $1::bigint, $2::smallint, i.country_no,
-        $14::smallint, $3::smallint, i.recipient, i.recipient, coalesce(i.content, $12::text), nullif($15::text, ''),
-        $17::bigint, i.user_id, nullif($18::text, ''), nullif($22::text, ''), i.contact_values, $13::text
+        $17::timestamptz, $1::bigint, $2::smallint, i.country_no,
+        $15::smallint, $3::smallint, i.recipient, i.recipient, coalesce(i.content, $13::text), nullif($16::text, ''),
+        $18::bigint, i.user_id, nullif($19::text, ''), nullif($23::text, ''), i.contact_values, $14::text,
+        i.quiet_from
     FROM input i
     WHERE i.reason IS NULL
 )
@@ -314,6 +315,7 @@ type TaskEnqueueParams struct {
 	Reasons       []string
 	Contents      []string
 	ContactValues [][]byte
+	QuietFroms    []*time.Time
 	Content       string
 	SubmittedBy   string
 	Priority      int16
@@ -344,6 +346,7 @@ func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error 
 		arg.Reasons,
 		arg.Contents,
 		arg.ContactValues,
+		arg.QuietFroms,
 		arg.Content,
 		arg.SubmittedBy,
 		arg.Priority,
@@ -464,7 +467,7 @@ input AS MATERIALIZED (
         nullif(unnest($26::text[]), '') AS sender_no, nullif(unnest($27::bigint[]), 0) AS rendering_id,
         unnest($28::jsonb[]) AS contact_values, nullif(unnest($29::text[]), '') AS user_id,
         unnest($30::timestamp with time zone[]) AS asked_time, unnest($31::timestamp with time zone[]) AS expires_at, -- NULL: the task never expires
-        unnest($32::int8[]) AS every_seconds -- NULL: no scheduled template; sqlc.yaml explains the type
+        unnest($32::int8[]) AS every_seconds, unnest($33::timestamp with time zone[]) AS quiet_from -- sqlc.yaml explains int8
     FROM directory d
     WHERE d.is_current
 ),
@@ -481,7 +484,7 @@ named AS (
     RETURNING task_id
 ),
 made AS MATERIALIZED (
-    SELECT i.nth, i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.result, i.batch_id, i.sender_no, i.rendering_id, i.contact_values, i.user_id, i.asked_time, i.expires_at, i.every_seconds, -- a message with every_seconds waits for the next full interval of the clock
+    SELECT i.nth, i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.result, i.batch_id, i.sender_no, i.rendering_id, i.contact_values, i.user_id, i.asked_time, i.expires_at, i.every_seconds, i.quiet_from, -- a message with every_seconds waits for the next full interval of the clock
         coalesce(i.asked_time, date_bin(make_interval(secs => i.every_seconds), now(), 'epoch') + make_interval(secs => i.every_seconds)) AS at
     FROM input i
     WHERE i.task_id NOT IN (SELECT b.task_id FROM blocked b) AND (i.dedup_key IS NULL OR i.task_id IN (SELECT named.task_id FROM named))
@@ -491,7 +494,7 @@ ranks AS MATERIALIZED (
     FROM (
         SELECT array_agg(m.task_id) AS task_ids, array_agg(m.pool_id) AS pool_ids, array_agg(m.priority) AS priorities,
             array_agg(m.company_id) AS company_ids, array_agg(task_flow(m.batch_id, m.submitted_by)) AS flows
-        FROM (SELECT nth, task_id, phone_number, recipient, final_content, source, submitted_by, dedup_key, request_id, content, use_template, source_ip, user_agent, request_data, traceparent, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, result, batch_id, sender_no, rendering_id, contact_values, user_id, asked_time, expires_at, every_seconds, at FROM made o WHERE o.at IS NULL AND o.result IS NULL ORDER BY o.nth) m
+        FROM (SELECT nth, task_id, phone_number, recipient, final_content, source, submitted_by, dedup_key, request_id, content, use_template, source_ip, user_agent, request_data, traceparent, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, result, batch_id, sender_no, rendering_id, contact_values, user_id, asked_time, expires_at, every_seconds, quiet_from, at FROM made o WHERE o.at IS NULL AND o.result IS NULL ORDER BY o.nth) m
     ) a
     CROSS JOIN LATERAL task_ranks_reserve(a.task_ids, a.pool_ids, a.priorities, a.company_ids, a.flows) AS k (task_id, rank, flow_rank)
 ),
@@ -505,9 +508,9 @@ stored AS (
     FROM made m
 ),
 queued AS (
-    INSERT INTO queue (task_id, pool_id, lane, rank, flow_rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
-        recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id)
-    SELECT m.task_id, m.pool_id, CASE WHEN k.rank IS NOT NULL THEN 32 * m.priority END, k.rank, k.flow_rank, -- 32 * priority is the lane of new tasks
+    INSERT INTO queue (task_id, pool_id, lane, rank, flow_rank, quiet_from, due_at, expires_at, company_id, message_type, country_no, priority, segments,
+        phone_number, recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id)
+    SELECT m.task_id, m.pool_id, CASE WHEN k.rank IS NOT NULL THEN 32 * m.priority END, k.rank, k.flow_rank, m.quiet_from, -- 32 * priority: new tasks
         greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
         m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id, m.contact_values, m.user_id
     FROM made m
@@ -561,6 +564,7 @@ type TaskSubmitParams struct {
 	ExpectSendTimes   []*time.Time
 	ExpireTimes       []*time.Time
 	EverySeconds      []*int64
+	QuietFroms        []*time.Time
 }
 
 type TaskSubmitRow struct {
@@ -570,8 +574,8 @@ type TaskSubmitRow struct {
 
 // Statements on submissions. They store tasks, and log what was submitted.
 // TaskSubmit stores tasks with their submissions, and returns the ids of the stored tasks. It stores all tasks or none. But a task is skipped if its submitter
-// has already used its dedup_key. A task that a block forbids is skipped too, and returned with is_blocked. An empty source, dedup_key, country_no, sign, result or sender_no means no value; a batch_id of 0 means no batch. The array
-// of a value that no task has can be empty.
+// has already used its dedup_key. A task that a block forbids is skipped, too, and returned with is_blocked. An empty source, dedup_key, country_no, sign, result
+// or sender_no means no value; a batch_id of 0 means no batch. The array of a value that no task has can be empty.
 //
 // Ranks: a task that is not scheduled is queued at once, with the ranks of task_ranks_reserve. A scheduled task is queued when it becomes due.
 //
@@ -618,6 +622,7 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]TaskS
 		arg.ExpectSendTimes,
 		arg.ExpireTimes,
 		arg.EverySeconds,
+		arg.QuietFroms,
 	)
 	if err != nil {
 		return nil, err

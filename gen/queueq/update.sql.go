@@ -237,7 +237,8 @@ func (q *Queries) RequeueHold(ctx context.Context, taskIds []string) ([]int64, e
 }
 
 const requeueMessages = `-- name: RequeueMessages :many
-SELECT m.task_id, c.channel, m.company_id, m.message_type, m.recipient, coalesce(m.sign, '')::text AS sign, coalesce(m.sender_no, '')::text AS sender_no
+SELECT m.task_id, c.channel, m.company_id, m.message_type, m.priority, m.recipient, coalesce(m.sign, '')::text AS sign,
+    coalesce(m.sender_no, '')::text AS sender_no
 FROM messages m
 JOIN channels c ON c.id = task_channel(m.rendering_id)
 JOIN companies o ON o.id = m.company_id
@@ -250,6 +251,7 @@ type RequeueMessagesRow struct {
 	Channel     string
 	CompanyID   int64
 	MessageType int16
+	Priority    int16
 	Recipient   string
 	Sign        string
 	SenderNo    string
@@ -271,6 +273,7 @@ func (q *Queries) RequeueMessages(ctx context.Context, taskIds []string) ([]Requ
 			&i.Channel,
 			&i.CompanyID,
 			&i.MessageType,
+			&i.Priority,
 			&i.Recipient,
 			&i.Sign,
 			&i.SenderNo,
@@ -632,12 +635,12 @@ queued AS (
     INSERT INTO queue (
         task_id, pool_id, due_at, due_when_resumed, entered_at, was_claimed, expires_at, created_at, updated_at, company_id, message_type,
         country_no, priority, segments, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, traceparent, batch_id, is_test,
-        contact_values, submitted_by
+        contact_values, submitted_by, quiet_from
     )
     SELECT f.task_id, f.pool_today, CASE WHEN b.status = 'paused' THEN held_due_at() ELSE d.at END, CASE WHEN b.status = 'paused' THEN d.at END,
         d.at, true, f.expires_at, f.created_at, moment.at, f.company_id, f.message_type, f.country_no, f.priority, f.segments, f.phone_number,
         f.recipient, f.content, f.sign, f.rendering_id, f.user_id, f.on_unclear, f.traceparent, f.batch_id, f.is_test, f.contact_values,
-        f.submitted_by
+        f.submitted_by, ($4::timestamp with time zone[])[array_position($1::text[], f.task_id)]
     FROM fit f
     CROSS JOIN moment
     LEFT JOIN batches b ON b.id = f.batch_id -- locked by RequeueHold
@@ -645,7 +648,7 @@ queued AS (
 ),
 logged AS (
     INSERT INTO report_logs (task_id, company_id, event, effect, created_at, error_message, request_data, batch_id, country_no, is_test)
-    SELECT f.task_id, f.company_id, 'requeued', 'requeued', moment.at, nullif($4::text, ''), $5, f.batch_id, f.country_no, f.is_test
+    SELECT f.task_id, f.company_id, 'requeued', 'requeued', moment.at, nullif($5::text, ''), $6, f.batch_id, f.country_no, f.is_test
     FROM fit f
     CROSS JOIN moment
 )
@@ -656,6 +659,7 @@ type TaskRequeueParams struct {
 	TaskIds     []string
 	MinLease    time.Duration
 	SendTests   bool
+	QuietFroms  []*time.Time
 	Remark      string
 	RequestData []byte
 }
@@ -667,7 +671,7 @@ type TaskRequeueRow struct {
 
 // TaskRequeue requeues the FAILED and CANCELLED tasks of task_ids, and returns the tasks that wait again. A requeued task counts as a new task with all its
 // attempts. It waits in the pool of the current routes. A task of one sender waits in the pool of this sender, which the caller has created and locked. A task
-// of a paused batch is held at once.
+// of a paused batch is held at once. quiet_froms contains queue.quiet_from of each task.
 //
 // The log rows that ended these tasks lose their outcome. The earlier leases of the tasks have ended, so a report of such a lease cannot end the requeued task.
 // If two transactions requeue a task concurrently, the second waits for the row of the outcome. The row then has no outcome, so the second transaction skips
@@ -679,6 +683,7 @@ func (q *Queries) TaskRequeue(ctx context.Context, arg TaskRequeueParams) ([]Tas
 		arg.TaskIds,
 		arg.MinLease,
 		arg.SendTests,
+		arg.QuietFroms,
 		arg.Remark,
 		arg.RequestData,
 	)

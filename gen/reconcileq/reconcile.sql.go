@@ -86,7 +86,7 @@ type AttemptsOfNumbersRow struct {
 }
 
 // AttemptsOfNumbers returns the attempts of a sender with one of provider_nos, in the order of the numbers. It returns at most max_rows + 1 rows, so that the
-// result fits into memory. A repeated report has several rows.
+// result fits into memory. An attempt that the sender reported several times has a row for each report.
 func (q *Queries) AttemptsOfNumbers(ctx context.Context, arg AttemptsOfNumbersParams) ([]AttemptsOfNumbersRow, error) {
 	rows, err := q.db.Query(ctx, attemptsOfNumbers, arg.ProviderNos, arg.SenderNo, arg.MaxRows)
 	if err != nil {
@@ -144,8 +144,8 @@ type AttemptsUnlistedRow struct {
 	CreatedAt  time.Time
 }
 
-// AttemptsUnlisted returns the attempts of a sender in a time range whose numbers are not in a file. The attempts begin after a position (after_at, after_id).
-// A repeated report counts once, at its first time.
+// AttemptsUnlisted returns a page of the attempts that a sender reported in a time range, and whose provider_no is not in a file. The page begins after the
+// position (after_at, after_id). An attempt that the sender reported several times is returned once, at the time of the first report.
 func (q *Queries) AttemptsUnlisted(ctx context.Context, arg AttemptsUnlistedParams) ([]AttemptsUnlistedRow, error) {
 	rows, err := q.db.Query(ctx, attemptsUnlisted,
 		arg.FromAt,

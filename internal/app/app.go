@@ -33,6 +33,7 @@ import (
 	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/queue/task"
+	"lksms/internal/dispatch/quiet"
 	"lksms/internal/dispatch/receipt"
 	"lksms/internal/dispatch/received"
 	"lksms/internal/dispatch/sender"
@@ -281,7 +282,7 @@ func (a *App) wireDispatch() {
 	a.Senders.Register(a.metrics)
 	a.Queue = queue.New(a.DB, a.Directory, a.Senders, a.settings, a.tracer, a.metrics)
 	a.explain = explain.New(a.DB, a.Directory, a.Senders, a.settings)
-	admission := admit.New(a.DB, a.Directory)
+	admission := admit.New(a.DB, a.Directory, quiet.New(a.Directory, a.settings))
 	a.Submissions = submit.New(a.DB, submit.Services{
 		Queue: a.Queue, Admit: admission, Explain: a.explain, Templates: a.templates, Directory: a.Directory, Settings: a.settings,
 	})

@@ -91,7 +91,7 @@ func ReadProfiles() (all profiles, err error) {
 	return all, nil
 }
 
-// readProfile returns the profile with a name. An empty name means the profile in use.
+// readProfile returns the profile called name. If name is empty, it returns the profile in use.
 func readProfile(name string) (profile, error) {
 	all, err := ReadProfiles()
 	if err != nil {

@@ -3,8 +3,8 @@
 
 -- name: CompanyCreate :one
 WITH made AS (
-    INSERT INTO companies (company_no, name, weight, default_region, status, any_country, uses_shared_senders)
-    VALUES (@company_no, @name, @weight, @default_region, @status, @any_country, @uses_shared_senders)
+    INSERT INTO companies (company_no, name, weight, default_region, status, any_country, uses_shared_senders, recipient)
+    VALUES (@company_no, @name, @weight, @default_region, @status, @any_country, @uses_shared_senders, @recipient)
     RETURNING *
 ),
 listed AS (
@@ -32,7 +32,7 @@ LIMIT @page_limit::integer;
 -- name: CompanyUpdate :execrows
 UPDATE companies
 SET name = @name, weight = @weight, default_region = @default_region, status = @status, any_country = @any_country, uses_shared_senders = @uses_shared_senders,
-    version = version + 1, updated_at = now()
+    recipient = @recipient, version = version + 1, updated_at = now()
 WHERE company_no = @company_no AND version = @version;
 
 -- CompanyUnlist removes from a company the countries that are no longer listed, and the countries whose status changes. CompanyAllow then adds the missing
@@ -303,7 +303,7 @@ SELECT count(*) FROM deleted;
 SELECT coalesce((SELECT v.version::text::bigint FROM directory_version v), 0)::bigint AS version;
 
 -- name: DirectoryCompanies :many
-SELECT c.id, c.company_no, c.weight, c.default_region, c.status, c.any_country, ARRAY(
+SELECT c.id, c.company_no, c.weight, c.default_region, c.status, c.any_country, c.recipient, ARRAY(
     SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id AND x.status = 'on' ORDER BY x.country_id
 )::bigint[] AS countries, ARRAY(
     SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id AND x.status = 'off' ORDER BY x.country_id

@@ -243,7 +243,8 @@ WHERE s.id = @sender_id;
 -- rival_rooms: a task that failed with the sender and needs at most this number of segments is not offered, because a rival can send the task; 0 without
 -- rivals. The task is offered again when it has been due for retry_max_wait.
 --
--- A task that expires within min_lease is not offered, because the sender could not send the task in time. seconds_left is the time until a task expires.
+-- A task that expires within min_lease, or whose recipient then has quiet hours, is not offered: the sender could not send it in time. seconds_left is the time
+-- that is left to send a task.
 --
 -- A task is not offered while a switch (task_switches) holds it. TaskHoldSwitched later removes such tasks from the searched indexes. A change of a switch waits
 -- for the claims that began before the change.
@@ -282,7 +283,7 @@ queued AS MATERIALIZED (
     SELECT q.*, m.is_several, m.has_flows
     FROM asked m
     CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at, z.segments
+        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, least(t.expires_at, t.quiet_from) AS send_before, z.segments
         FROM queue t
         CROSS JOIN LATERAL (SELECT sent_segments(
             t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean
@@ -306,7 +307,7 @@ due AS MATERIALIZED (
         SELECT t.task_id, t.pool_id, t.company_id,
             -- the lane that TaskQueue would set; a retry that has waited too long has the lane of a new task
             32 * t.priority + CASE WHEN t.due_at <= now() - sqlc.narg(retry_max_wait)::interval THEN 0 ELSE t.retry_count END AS lane,
-            t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at, z.segments
+            t.rank, t.flow_rank, t.created_at, t.rendering_id, least(t.expires_at, t.quiet_from) AS send_before, z.segments
         FROM queue t
         CROSS JOIN LATERAL (SELECT sent_segments(
             t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean
@@ -324,7 +325,7 @@ due AS MATERIALIZED (
     ) q
 )
 SELECT o.task_id, o.pool_id, o.company_id, o.lane::integer AS lane, o.rank, o.flow_rank, o.created_at, o.rendering_id, o.segments::bigint AS segments,
-    o.has_flows::boolean AS has_flows, coalesce(extract(epoch FROM o.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left,
+    o.has_flows::boolean AS has_flows, coalesce(extract(epoch FROM o.send_before - clock_timestamp()), 'infinity')::double precision AS seconds_left,
     coalesce(CASE WHEN o.is_several THEN (SELECT 1 / c.weight FROM companies c WHERE c.id = o.company_id) END, 0)::double precision AS gap
 FROM (SELECT * FROM queued UNION ALL SELECT * FROM due) o
 ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id;
@@ -350,10 +351,10 @@ WITH asked AS MATERIALIZED (
     ) e ON true
 )
 SELECT q.task_id, q.pool_id, q.company_id, q.lane::integer AS lane, q.rank, q.flow_rank, q.created_at, q.rendering_id, q.segments::bigint AS segments,
-    coalesce(extract(epoch FROM q.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left
+    coalesce(extract(epoch FROM q.send_before - clock_timestamp()), 'infinity')::double precision AS seconds_left
 FROM asked m
 CROSS JOIN LATERAL (
-    SELECT t.task_id, t.pool_id, t.company_id, t.lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at, z.segments
+    SELECT t.task_id, t.pool_id, t.company_id, t.lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, least(t.expires_at, t.quiet_from) AS send_before, z.segments
     FROM queue t
     CROSS JOIN LATERAL (SELECT sent_segments(
         t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean
@@ -385,7 +386,7 @@ WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL;
 --   ranks       the new rank of a task that is taken at the rank of another task of its company; NULL for other tasks
 --   has_flows   whether ranks contains a rank
 --   must_start  whether the sender must call TaskStart before its leases expire; TaskStart extends the leases
--- A lease ends at the latest when its task expires. If a lease is given back, the task waits at its new rank. content is the text for the sender. sign is the
+-- A lease ends at the latest at send_before: when its task expires, or when quiet hours of the recipient begin. If a lease is given back, the task waits at its new rank. content is the text for the sender. sign is the
 -- signature at the beginning of content, or the signature that the provider adds. An empty sign means no signature.
 -- name: TaskLease :many
 WITH moment AS MATERIALIZED (
@@ -395,9 +396,9 @@ leased AS (
     UPDATE queue t
     SET processing_app_id = @sender_no::text,
         lease_id = nextval('lease_ids'),
-        lease_until = least((SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision), t.expires_at), -- PROCESSING
+        lease_until = least((SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision), t.expires_at, t.quiet_from), -- PROCESSING
         start_until = CASE WHEN @must_start::boolean -- the same time as lease_until
-            THEN least((SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision), t.expires_at) END,
+            THEN least((SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision), t.expires_at, t.quiet_from) END,
         lease_segments = nullif( -- stored if the sender has limits, or if its signature or segment size changes the number of segments
             (@segments::bigint[])[array_position(@task_ids::text[], t.task_id)], CASE WHEN NOT @is_paced::boolean THEN t.segments END
         ),
@@ -409,8 +410,8 @@ leased AS (
         flow_rank = CASE WHEN @has_flows::boolean AND (@ranks::float8[])[array_position(@task_ids::text[], t.task_id)] IS NOT NULL
             THEN coalesce(t.flow_rank, t.rank) ELSE t.flow_rank END
     WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL -- PENDING
-        AND (t.expires_at IS NULL OR t.expires_at > (SELECT moment.at FROM moment))
-    RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.expires_at, t.updated_at,
+        AND least(t.expires_at, t.quiet_from, 'infinity') > (SELECT moment.at FROM moment)
+    RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, least(t.expires_at, t.quiet_from) AS send_before, t.updated_at,
         t.traceparent, t.batch_id, handed_text(t.content, coalesce(t.sign, t.lease_sign), t.lease_sign_mode) AS content,
         CASE WHEN @sign_mode::text = 'none' THEN '' ELSE coalesce(t.sign, t.lease_sign, '') END AS sign
 )
@@ -418,7 +419,8 @@ SELECT
     h.task_id, h.company_id, h.phone_number, h.content::text AS content, h.sign::text AS sign,
     h.lease_id::bigint AS lease_id,
     (h.retry_count + 1)::smallint AS attempt,
-    h.lease_until::timestamptz AS lease_until, h.expires_at, h.traceparent, h.batch_id,
+    h.lease_until::timestamptz AS lease_until, h.send_before::timestamp with time zone AS send_before, -- null: no limit
+    h.traceparent, h.batch_id,
     h.updated_at AS leased_at
 FROM leased h
 ORDER BY h.task_id;
@@ -448,7 +450,7 @@ WHERE sqlc.narg(last_lane)::integer IS NULL AND (
             sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING
-            AND (t.expires_at IS NULL OR t.expires_at > now() + @min_lease::interval)
+            AND least(t.expires_at, t.quiet_from, 'infinity') > now() + @min_lease::interval
         ORDER BY t.lane, t.rank
         LIMIT 1000
     ) w

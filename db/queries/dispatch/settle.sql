@@ -15,14 +15,14 @@ WITH input AS MATERIALIZED (
 ),
 held AS MATERIALIZED (
     SELECT i.task_id, i.lease_id, t.processing_app_id, t.lease_id AS held_lease_id, t.updated_at AS leased_at, t.lease_until, t.start_until,
-        t.expires_at, clock_timestamp() AS at
+        t.expires_at, least(t.expires_at, t.quiet_from) AS send_before, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 live AS MATERIALIZED (
     SELECT h.task_id, h.lease_id, coalesce(h.start_until = h.lease_until, false) AS is_unstarted,
         CASE WHEN h.start_until = h.lease_until
-            THEN least(h.expires_at, greatest(h.lease_until, h.leased_at + make_interval(secs => coalesce(
+            THEN least(h.send_before, greatest(h.lease_until, h.leased_at + make_interval(secs => coalesce(
                 (SELECT s.lease_seconds FROM senders s WHERE s.sender_no = @sender_no::text)::double precision,
                 extract(epoch FROM @lease::interval)
             )::double precision)))

@@ -70,7 +70,7 @@ SET probe_until = NULL
 FROM senders s
 WHERE s.id = st.sender_id AND s.sender_no = @sender_no AND st.openings = @openings;
 
--- BreakerClose closes the circuit breaker of a sender after a probe message was sent.
+-- BreakerClose closes the circuit breaker of a sender after the provider answered a probe message, whether it accepted or refused the message.
 -- name: BreakerClose :execrows
 WITH closed AS (
     UPDATE sender_states st
@@ -91,7 +91,7 @@ SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id,
     r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
     greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds,
     coalesce(extract(epoch FROM t.lease_until - clock_timestamp()), 0)::double precision AS lease_seconds, t.entered_at,
-    coalesce(extract(epoch FROM t.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left,
+    coalesce(extract(epoch FROM least(t.expires_at, t.quiet_from) - clock_timestamp()), 'infinity')::double precision AS seconds_left,
     coalesce(t.on_unclear, s.on_unclear) = 'fail' AS fails_unclear
 FROM queue t
 JOIN senders s ON s.sender_no = @sender_no
@@ -100,9 +100,9 @@ LEFT JOIN renderings r ON r.id = t.rendering_id
 WHERE t.task_id = ANY (@task_ids::text[])
 ORDER BY t.task_id;
 
--- TaskMayBegin returns the valid leases of a driven sender. why is empty if the message of the lease can be sent. Otherwise it is the reason why the message
--- must not be sent now: sender_off, sender_paused, batch_paused, batch_cancelled or switched_off. The statement locks nothing. It ignores a cancelled batch
--- that is settled: the task was requeued after the cancellation, and has to be sent.
+-- TaskMayBegin returns the leases of a driven sender that are still valid. stopped_by is empty if the message can be sent now. Otherwise it is the reason:
+-- sender_off, sender_paused, batch_paused, batch_cancelled or switched_off. The statement locks nothing. A cancelled batch does not stop its tasks after it is
+-- settled: such a task was requeued after the cancellation.
 -- name: TaskMayBegin :many
 SELECT t.task_id, (CASE
         WHEN s.status <> 'on' THEN 'sender_off'
@@ -114,7 +114,7 @@ SELECT t.task_id, (CASE
             SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
         ) THEN 'switched_off'
         ELSE ''
-    END)::text AS why
+    END)::text AS stopped_by
 FROM (SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id) i
 JOIN queue t ON t.task_id = i.task_id AND t.lease_id = i.lease_id AND t.lease_until IS NOT NULL AND t.processing_app_id = @sender_no::text
 JOIN senders s ON s.sender_no = t.processing_app_id

@@ -303,7 +303,7 @@ ORDER BY e.created_at, e.step, e.id; -- step orders events of the same time: rec
 -- name: TaskDue :one
 SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: the task is held
     coalesce(t.expires_at <= greatest(t.due_at, now()) + @min_lease::interval, false)::boolean AS is_expiring,
-    pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id,
+    pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id, (SELECT c.channel FROM channels c WHERE c.id = task_channel(t.rendering_id)) AS channel,
     coalesce(
         CASE WHEN coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true) THEN t.failed_app_id END, ''
     )::text AS failed_app_id

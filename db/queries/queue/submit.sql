@@ -1,8 +1,8 @@
 -- Statements on submissions. They store tasks, and log what was submitted.
 
 -- TaskSubmit stores tasks with their submissions, and returns the ids of the stored tasks. It stores all tasks or none. But a task is skipped if its submitter
--- has already used its dedup_key. A task that a block forbids is skipped too, and returned with is_blocked. An empty source, dedup_key, country_no, sign, result or sender_no means no value; a batch_id of 0 means no batch. The array
--- of a value that no task has can be empty.
+-- has already used its dedup_key. A task that a block forbids is skipped, too, and returned with is_blocked. An empty source, dedup_key, country_no, sign, result
+-- or sender_no means no value; a batch_id of 0 means no batch. The array of a value that no task has can be empty.
 --
 -- Ranks: a task that is not scheduled is queued at once, with the ranks of task_ranks_reserve. A scheduled task is queued when it becomes due.
 --
@@ -33,7 +33,7 @@ input AS MATERIALIZED (
         nullif(unnest(@only_sender_nos::text[]), '') AS sender_no, nullif(unnest(@rendering_ids::bigint[]), 0) AS rendering_id,
         unnest(@contact_values::jsonb[]) AS contact_values, nullif(unnest(@user_ids::text[]), '') AS user_id,
         unnest(@expect_send_times::timestamp with time zone[]) AS asked_time, unnest(@expire_times::timestamp with time zone[]) AS expires_at, -- NULL: the task never expires
-        unnest(@every_seconds::int8[]) AS every_seconds -- NULL: no scheduled template; sqlc.yaml explains the type
+        unnest(@every_seconds::int8[]) AS every_seconds, unnest(@quiet_froms::timestamp with time zone[]) AS quiet_from -- sqlc.yaml explains int8
     FROM directory d
     WHERE d.is_current
 ),
@@ -74,9 +74,9 @@ stored AS (
     FROM made m
 ),
 queued AS (
-    INSERT INTO queue (task_id, pool_id, lane, rank, flow_rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
-        recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id)
-    SELECT m.task_id, m.pool_id, CASE WHEN k.rank IS NOT NULL THEN 32 * m.priority END, k.rank, k.flow_rank, -- 32 * priority is the lane of new tasks
+    INSERT INTO queue (task_id, pool_id, lane, rank, flow_rank, quiet_from, due_at, expires_at, company_id, message_type, country_no, priority, segments,
+        phone_number, recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id)
+    SELECT m.task_id, m.pool_id, CASE WHEN k.rank IS NOT NULL THEN 32 * m.priority END, k.rank, k.flow_rank, m.quiet_from, -- 32 * priority: new tasks
         greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
         m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id, m.contact_values, m.user_id
     FROM made m
@@ -215,7 +215,7 @@ WITH input AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@user_ids::text[]) AS user_id, unnest(@recipients::text[]) AS recipient,
         unnest(@pool_ids::bigint[]) AS pool_id, nullif(unnest(@country_nos::text[]), '') AS country_no,
         nullif(unnest(@reasons::text[]), '') AS reason, nullif(unnest(@contents::text[]), '') AS content, -- null: the content of the rendering is used
-        nullif(unnest(@contact_values::jsonb[]), 'null') AS contact_values
+        nullif(unnest(@contact_values::jsonb[]), 'null') AS contact_values, unnest(@quiet_froms::timestamp with time zone[]) AS quiet_from
 ),
 stored AS (
     INSERT INTO messages (
@@ -232,7 +232,7 @@ stored AS (
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, flow_rank, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
-        rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by
+        rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by, quiet_from
     )
     SELECT i.task_id, i.pool_id, CASE WHEN @is_queued::boolean THEN 32 * @priority::smallint END, -- 32 * priority is the lane of new tasks
         CASE WHEN @is_queued::boolean THEN task_queue_front(i.pool_id, @priority::smallint) END,
@@ -241,7 +241,8 @@ queued AS (
         ) END,
         sqlc.narg(expires_at)::timestamptz, @company_id::bigint, @message_type::smallint, i.country_no,
         @priority::smallint, @segments::smallint, i.recipient, i.recipient, coalesce(i.content, @content::text), nullif(@sign::text, ''),
-        @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''), nullif(@traceparent::text, ''), i.contact_values, @submitted_by::text
+        @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''), nullif(@traceparent::text, ''), i.contact_values, @submitted_by::text,
+        i.quiet_from
     FROM input i
     WHERE i.reason IS NULL
 )

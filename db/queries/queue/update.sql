@@ -111,7 +111,8 @@ ORDER BY id;
 -- RequeueMessages returns the data of tasks that decides whether their recipients are allowed to receive the messages now. If the company or the channel of a
 -- task was deleted, the task is not returned and counts as withdrawn.
 -- name: RequeueMessages :many
-SELECT m.task_id, c.channel, m.company_id, m.message_type, m.recipient, coalesce(m.sign, '')::text AS sign, coalesce(m.sender_no, '')::text AS sender_no
+SELECT m.task_id, c.channel, m.company_id, m.message_type, m.priority, m.recipient, coalesce(m.sign, '')::text AS sign,
+    coalesce(m.sender_no, '')::text AS sender_no
 FROM messages m
 JOIN channels c ON c.id = task_channel(m.rendering_id)
 JOIN companies o ON o.id = m.company_id
@@ -120,7 +121,7 @@ ORDER BY m.task_id;
 
 -- TaskRequeue requeues the FAILED and CANCELLED tasks of task_ids, and returns the tasks that wait again. A requeued task counts as a new task with all its
 -- attempts. It waits in the pool of the current routes. A task of one sender waits in the pool of this sender, which the caller has created and locked. A task
--- of a paused batch is held at once.
+-- of a paused batch is held at once. quiet_froms contains queue.quiet_from of each task.
 --
 -- The log rows that ended these tasks lose their outcome. The earlier leases of the tasks have ended, so a report of such a lease cannot end the requeued task.
 -- If two transactions requeue a task concurrently, the second waits for the row of the outcome. The row then has no outcome, so the second transaction skips
@@ -176,12 +177,12 @@ queued AS (
     INSERT INTO queue (
         task_id, pool_id, due_at, due_when_resumed, entered_at, was_claimed, expires_at, created_at, updated_at, company_id, message_type,
         country_no, priority, segments, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, traceparent, batch_id, is_test,
-        contact_values, submitted_by
+        contact_values, submitted_by, quiet_from
     )
     SELECT f.task_id, f.pool_today, CASE WHEN b.status = 'paused' THEN held_due_at() ELSE d.at END, CASE WHEN b.status = 'paused' THEN d.at END,
         d.at, true, f.expires_at, f.created_at, moment.at, f.company_id, f.message_type, f.country_no, f.priority, f.segments, f.phone_number,
         f.recipient, f.content, f.sign, f.rendering_id, f.user_id, f.on_unclear, f.traceparent, f.batch_id, f.is_test, f.contact_values,
-        f.submitted_by
+        f.submitted_by, (@quiet_froms::timestamp with time zone[])[array_position(@task_ids::text[], f.task_id)]
     FROM fit f
     CROSS JOIN moment
     LEFT JOIN batches b ON b.id = f.batch_id -- locked by RequeueHold

@@ -181,7 +181,7 @@ WHERE r.reconciliation_id = @id AND r.provider_no = ANY (ARRAY(
 ));
 
 -- AttemptsOfNumbers returns the attempts of a sender with one of provider_nos, in the order of the numbers. It returns at most max_rows + 1 rows, so that the
--- result fits into memory. A repeated report has several rows.
+-- result fits into memory. An attempt that the sender reported several times has a row for each report.
 -- name: AttemptsOfNumbers :many
 SELECT n.provider_no::text AS provider_no, d.task_id, d.lease_id, d.created_at
 FROM unnest(@provider_nos::text[]) WITH ORDINALITY AS n (provider_no, place)
@@ -194,8 +194,8 @@ CROSS JOIN LATERAL (
 ORDER BY n.place, d.id
 LIMIT sqlc.arg(max_rows)::bigint + 1;
 
--- AttemptsUnlisted returns the attempts of a sender in a time range whose numbers are not in a file. The attempts begin after a position (after_at, after_id).
--- A repeated report counts once, at its first time.
+-- AttemptsUnlisted returns a page of the attempts that a sender reported in a time range, and whose provider_no is not in a file. The page begins after the
+-- position (after_at, after_id). An attempt that the sender reported several times is returned once, at the time of the first report.
 -- name: AttemptsUnlisted :many
 SELECT d.id, d.provider_no::text AS provider_no, d.task_id, d.lease_id, d.created_at
 FROM deliveries d

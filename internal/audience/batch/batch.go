@@ -497,7 +497,7 @@ func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, rema
 	return r, nil
 }
 
-// skip adds n tasks that cannot be sent again for a reason.
+// skip adds n to the number of skipped tasks with this reason in r.Skipped.
 func (r *Requeued) skip(reason fault.Reason, n int64) {
 	for i := range r.Skipped {
 		if r.Skipped[i].Reason == reason {

@@ -191,11 +191,11 @@ func (s *Service) cancel(ctx context.Context, r *run, ids []string) (held []stri
 	return s.Tasks.Open(ctx, ids)
 }
 
-// count calls do in a transaction, and adds the returned counts to the counts of the erasure. It also stores the user ids that do has added to the person: do
-// has deleted their contacts, so later passes cannot find these ids. ids are the tasks that do changes.
-func (s *Service) count(ctx context.Context, r *run, ids []string, do func(ctx context.Context) (erase.Counts, error)) error {
+// count runs a step in a transaction, and adds the counts that the step returns to the counts of the erasure. If the step added user ids to the person, count
+// stores them, too: the step deleted their contacts, so a later pass cannot find these ids. ids are the tasks that the step changes.
+func (s *Service) count(ctx context.Context, r *run, ids []string, step func(ctx context.Context) (erase.Counts, error)) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
-		returned, err := do(ctx)
+		returned, err := step(ctx)
 		if err != nil {
 			return err
 		}

@@ -36,14 +36,14 @@ var kept = map[string][]string{
 		sessions.user_agent sessions.password_proof messages.user_agent fruitless_submissions.user_agent batches.user_agent sender_ledger.username
 		sender_ledger.remark alerts.remark task_jobs.remark task_jobs.skipped_by callbacks.refused callbacks.source_ip
 		users.app_id events.detail webhook_deliveries.error feed.data feed_staged.data notifications.remark alert_receivers.user_ids senders.config sql_inbox.role_name
-		sql_roles.role_name`),
+		sql_roles.role_name companies.recipient`),
 	"of erased people, so that they get no messages": words(`blocks.recipient_hash`),
 	"texts about columns, keys that callers choose, and what is deleted in a moment": words(`
 		batch_rows.fault batches.fault contact_import_errors.failure
 		contact_imports.failure contact_imports.file_name
 		idempotency_keys.key idempotency_keys.username statistics.key uploads.name sender_states.rest_reason
 		callbacks.body_hash notifications.dedup_key notifications.run_after
-		erasures.created_by task_job_parts.task_ids business_ends.subject facts.sender_no task_partitions.before_id
+		erasures.created_by task_job_parts.task_ids business_ends.subject facts.sender_no task_partitions.before_id quiet_changes.after_id
 		contact_imports.default_region contact_imports.tag reconciliations.after_no reconciliations.delivered_values reconciliations.failure reconciliations.file_name reconciliations.number_column
 		reconciliations.pending_values task_partitions.exported_to`),
 }

@@ -116,7 +116,7 @@ func TestADoneNodeNotifiesEachPersonOnce(t *testing.T) {
 	})
 }
 
-func TestAnOrbitHasFiveReminders(t *testing.T) {
+func TestAnOrbitPlanCreatesOnlyFutureReminders(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	orbits := []any{
 		map[string]any{"orbit_no": 9, "in_time": time.Now().Add(2 * time.Hour)},

@@ -32,7 +32,7 @@ func (f Retention) Sweeps() []sweep.Job {
 // are dropped, because this state is computed from the tasks.
 func (s Retention) End(ctx context.Context, before time.Time, firstID, beforeID string) error {
 	_, err := postgres.InBatches(deleteBatch, func() (int64, error) {
-		n, err := s.q.NotificationsEnd(ctx, notificationq.NotificationsEndParams{Before: before, FirstID: firstID, BeforeID: beforeID, BatchSize: deleteBatch})
+		n, err := s.q.NotificationsForget(ctx, notificationq.NotificationsForgetParams{Before: before, FirstID: firstID, BeforeID: beforeID, BatchSize: deleteBatch})
 		return n, postgres.Wrap("delete notifications", err, nil)
 	})
 	return err

@@ -78,7 +78,7 @@ func TestABlockStopsMessagesOfItsScope(t *testing.T) {
 	}
 }
 
-func TestABlockCancelsWaitingMessagesAndListsHeldOnes(t *testing.T) {
+func TestABlockCancelsWaitingMessagesAndListsClaimedOnes(t *testing.T) {
 	b := apptest.New(t)
 	held := b.SubmitBody(message("marketing", nil)).TaskID
 	b.Claim("app", 1)

@@ -21,6 +21,7 @@ type Company struct {
 
 	DefaultRegion     string // region of phone numbers without a country code; empty: no region
 	UsesSharedSenders bool   // shared senders can send messages for which the company has no route
+	Recipient         RecipientRules
 }
 
 // CreateCompany adds a company. Fault: exists.
@@ -32,9 +33,13 @@ func (s *Service) CreateCompany(ctx context.Context, c Company) (CompanyRow, err
 		if err := s.checkCountries(ctx, c.Countries); err != nil {
 			return err
 		}
+		if err := c.Recipient.check(); err != nil {
+			return err
+		}
 		_, err := s.q.CompanyCreate(ctx, directoryq.CompanyCreateParams{
 			CompanyNo: c.No, Name: c.Name, Weight: c.Weight, Status: c.Status, Countries: c.Countries.On, CountriesOff: c.Countries.Off,
 			AnyCountry: c.Countries.Any, UsesSharedSenders: c.UsesSharedSenders, DefaultRegion: c.DefaultRegion,
+			Recipient: c.Recipient.stored(),
 		})
 		if postgres.Violates(err, "companies_company_no_key") {
 			return fault.New(fault.Conflict, fault.Exists)
@@ -72,7 +77,14 @@ func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, 
 				UsesSharedSenders: was.UsesSharedSenders, DefaultRegion: was.DefaultRegion,
 			}
 			listed := c.Countries
+			var err error
+			if c.Recipient, err = recipientRulesOf(no, was.Recipient); err != nil {
+				return 0, err
+			}
 			change(&c)
+			if err := c.Recipient.check(); err != nil {
+				return 0, err
+			}
 			if err := phone.CheckRegion("default_region", c.DefaultRegion); err != nil {
 				return 0, err //nolint:wrapcheck // a fault
 			}
@@ -81,7 +93,7 @@ func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, 
 			}
 			n, err := s.q.CompanyUpdate(ctx, directoryq.CompanyUpdateParams{
 				CompanyNo: no, Name: c.Name, Weight: c.Weight, Status: c.Status, AnyCountry: c.Countries.Any, UsesSharedSenders: c.UsesSharedSenders,
-				DefaultRegion: c.DefaultRegion, Version: was.Version,
+				DefaultRegion: c.DefaultRegion, Recipient: c.Recipient.stored(), Version: was.Version,
 			})
 			if err == nil && n > 0 && !c.Countries.hasRowsOf(listed) {
 				err = s.list(ctx, no, c.Countries)

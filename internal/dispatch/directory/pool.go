@@ -17,6 +17,7 @@ import (
 type view struct {
 	version   int64 // version of the directory in the database, read before the other fields
 	companies map[int64]directoryq.DirectoryCompaniesRow
+	recipient map[int64]RecipientRules // by the id of the company
 	countries map[int64]directoryq.DirectoryCountriesRow
 	byPrefix  map[string]map[string]int64 // id of the country, by dial prefix and then by region; region "" means any region
 	channels  map[string]directoryq.DirectoryChannelsRow
@@ -48,7 +49,7 @@ func (s *Service) load(ctx context.Context) (*view, error) {
 		return d, nil
 	}
 	d := &view{
-		version: version, companies: map[int64]directoryq.DirectoryCompaniesRow{}, countries: map[int64]directoryq.DirectoryCountriesRow{},
+		version: version, companies: map[int64]directoryq.DirectoryCompaniesRow{}, recipient: map[int64]RecipientRules{}, countries: map[int64]directoryq.DirectoryCountriesRow{},
 		byPrefix: map[string]map[string]int64{}, channels: map[string]directoryq.DirectoryChannelsRow{}, pools: map[poolKey]int64{},
 		driven: map[string]struct{}{},
 	}
@@ -58,6 +59,9 @@ func (s *Service) load(ctx context.Context) (*view, error) {
 	}
 	for _, c := range companies {
 		d.companies[c.ID] = c
+		if d.recipient[c.ID], err = recipientRulesOf(c.CompanyNo, c.Recipient); err != nil {
+			return nil, err
+		}
 	}
 	countries, err := q.DirectoryCountries(ctx)
 	if err != nil {

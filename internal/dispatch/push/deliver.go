@@ -1,6 +1,7 @@
 package push
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -216,15 +217,12 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 	var all []queue.Unused
 	for i := range b.rows {
 		if u, is := left[i]; is {
-			why := recheck.why(u.TaskID)
 			switch until := b.messages[i].ValidUntil; {
 			case u.Tried:
 			case !until.IsZero() && time.Now().After(until):
 				u.Reason = becauseExpired
-			case why != "":
-				u.Reason = why
 			default:
-				u.Reason = reason
+				u.Reason = cmp.Or(recheck.stoppedBy(u.TaskID), reason)
 			}
 			all = append(all, u)
 		}

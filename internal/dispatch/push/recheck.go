@@ -105,8 +105,8 @@ func (l *recheck) mayBegin(ctx context.Context, m provider.Message) bool {
 	return reason == ""
 }
 
-// why returns the reason why a message was not sent. It returns an empty text if no check forbade the message.
-func (l *recheck) why(taskID string) string {
+// stoppedBy returns the reason why a message was not sent. It returns an empty text if no check forbade the message.
+func (l *recheck) stoppedBy(taskID string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.refused[taskID]
@@ -132,6 +132,6 @@ func (l *recheck) renew(ctx context.Context) {
 		l.held[row.TaskID] = otherwise
 	}
 	for _, row := range rows {
-		l.held[row.TaskID] = heldReasons[row.Why]
+		l.held[row.TaskID] = heldReasons[row.StoppedBy]
 	}
 }

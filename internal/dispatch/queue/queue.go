@@ -16,6 +16,7 @@ import (
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/queue/line"
+	"lksms/internal/dispatch/quiet"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/merge"
 	"lksms/internal/platform/postgres"
@@ -45,6 +46,7 @@ type Service struct {
 	reports   *merge.Merger[Report, ended]
 	late      *merge.Merger[Report, ended] // the reports that ended no lease
 	line      *line.Line
+	quiet     *quiet.Service
 	followed  atomic.Int64 // version of the directory in the last complete run of FollowSwitches; 0: no run yet
 	tracer    *tracing.Tracer
 
@@ -60,6 +62,7 @@ func New(db *postgres.DB, directory *directory.Service, senders *sender.Service,
 	metrics := promauto.With(reg)
 	s := &Service{
 		db: db, q: queueq.New(db), inParts: queueq.New(db.InPartitions()), directory: directory, senders: senders, settings: settings, tracer: tracer,
+		quiet: quiet.New(directory, settings),
 		claimed: metrics.NewCounter(prometheus.CounterOpts{
 			Name: "lksms_tasks_claimed_total", Help: "Tasks handed to senders.",
 		}),
@@ -96,6 +99,7 @@ func (s *Service) Sweeps() []sweep.Job {
 		{Roles: servers.Roles{servers.Sweep}, Name: "recover-zombie-tasks", Interval: time.Second, Run: s.Recover},
 		{Roles: servers.Roles{servers.Sweep}, Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: s.Queue},
 		{Roles: servers.Roles{servers.Sweep}, Name: "expire-tasks", Interval: time.Second, Routine: true, Run: s.Expire},
+		{Roles: servers.Roles{servers.Sweep}, Name: "move-quiet-tasks", Interval: time.Second, Routine: true, Run: s.MoveQuiet},
 		{Roles: servers.Roles{servers.Sweep}, Name: "follow-switches", Interval: 5 * time.Second, Routine: true, Run: s.FollowSwitches},
 		{Roles: servers.Roles{servers.Sweep}, Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: s.Move},
 		{Roles: servers.Roles{servers.Sweep}, Name: "age-tasks", Interval: 5 * time.Second, Routine: true, Run: s.Age},

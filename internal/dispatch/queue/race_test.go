@@ -16,6 +16,7 @@ import (
 	"lksms/internal/dispatch/queue/admit"
 	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/dispatch/quiet"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/postgres"
@@ -33,7 +34,7 @@ func newServices(db *postgres.DB, rules setting.Rules) (*queue.Service, *submit.
 	senders := sender.New(db, settings, directories, sender.NewConfigs(db, &secret.Box{}))
 	tasks := queue.New(db, directories, senders, settings, tracing.Off(), prometheus.NewRegistry())
 	return tasks, submit.New(db, submit.Services{
-		Queue: tasks, Admit: admit.New(db, directories), Explain: explain.New(db, directories, senders, settings), Templates: template.New(db, settings), Directory: directories, Settings: settings,
+		Queue: tasks, Admit: admit.New(db, directories, quiet.New(directories, settings)), Explain: explain.New(db, directories, senders, settings), Templates: template.New(db, settings), Directory: directories, Settings: settings,
 	})
 }
 

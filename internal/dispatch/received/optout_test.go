@@ -113,7 +113,7 @@ func TestARepeatedStopMessageEnforcesABlockThatAKilledServerDidNotEnforce(t *tes
 	}
 }
 
-func TestATemporaryBlockOfAUserDoesNotEndTheBlockOfThePerson(t *testing.T) {
+func TestAnOptOutOutlivesATemporaryBlockByAUser(t *testing.T) {
 	b := apptest.New(t)
 	post(b, "app", message("STOP", nil))
 	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{

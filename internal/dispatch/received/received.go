@@ -239,8 +239,8 @@ func identify(rows []row, added []int64, found []receivedq.ReceivedIdentifiedRow
 	return all, true
 }
 
-// paramsOf returns the parameters that store rows by the times of the network. Concurrent calls therefore store the same messages in the same order, and rarely
-// cause a deadlock. Messages without a time follow by their ids.
+// paramsOf returns the parameters of ReceivedAdd. It sorts the rows by ReceivedAt, the time of the network, and then by identity. Rows without a time come last,
+// by MessageNo. Concurrent calls therefore store the same messages in the same order, so that deadlocks are rare.
 func paramsOf(senderNo string, rows []row) receivedq.ReceivedAddParams {
 	p := receivedq.ReceivedAddParams{SenderNo: senderNo}
 	ordered := slices.SortedStableFunc(slices.Values(rows), func(a, b row) int {

@@ -159,6 +159,8 @@ const (
 	BadCharacters      Rule = "bad_characters"
 	Blank              Rule = "blank"
 	NotAPhoneNumber    Rule = "not_a_phone_number"
+	NotHours           Rule = "not_hours"
+	TooManyHours       Rule = "too_many_hours"
 	NotAnEmail         Rule = "not_an_email"
 	NoPartOfANumber    Rule = "no_part_of_a_number" // the invalid character and its position
 	RegionNotKnown     Rule = "region_not_known"
@@ -243,7 +245,7 @@ const (
 // Rules lists every rule.
 var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotATime, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
-	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotAnEmail, NoPartOfANumber, RegionNotKnown, NotARegion, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
+	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotHours, TooManyHours, NotAnEmail, NoPartOfANumber, RegionNotKnown, NotARegion, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
 	SpacedPlaceholder, NeedsPlaceholder, OtherPlaceholders, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, RepeatsRow, Reserved, NotTogether,
 	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, IsBlocked, SwitchedOff, NotThere, NotServing, SenderNotReady, BelowZero, InThePast, BeforeSending, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
 	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,

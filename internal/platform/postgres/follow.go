@@ -65,8 +65,8 @@ func (f *follower) follow(cfg *pgxpool.Config) {
 	cfg.BeforeClose = f.remove
 }
 
-// order puts the host of the newest connection first, and hanging hosts last. It omits a hanging host that was tried within connectLimit, unless all hosts
-// were: an attempt that waits for such a host does not notice that another host is promoted.
+// order puts the host of the newest connection first, and hanging hosts last. It omits hanging hosts that were tried less than connectLimit ago, because an
+// attempt that waits for a hanging host does not notice that another host was promoted. If this would omit every host, order omits none.
 func (f *follower) order(cfg *pgconn.Config) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -126,7 +126,9 @@ type History struct {
 
 // Recipient contains the rules about the people who receive messages.
 type Recipient struct {
-	ReplyDays int64 `json:"reply_days" kind:"days" default:"30" min:"0" max:"365"` // a received message answers only tasks that were submitted within these days
+	ReplyDays         int64  `json:"reply_days" kind:"days" default:"30" min:"0" max:"365"`                    // a received message answers only tasks that were submitted within these days
+	QuietNotification string `json:"quiet_hours_notification" kind:"text" default:"" min:"0" max:"11"`         // hours in which notifications are not sent, see ParseHours
+	QuietMarketing    string `json:"quiet_hours_marketing" kind:"text" default:"21:00-09:00" min:"0" max:"11"` // hours in which marketing messages are not sent
 }
 
 // ReplyTime returns how long after a task a received message answers it.
@@ -335,6 +337,9 @@ func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.Ra
 		if err != nil {
 			return err
 		}
+		if err := values.Recipient.checkHours(); err != nil {
+			return err
+		}
 		return values.Monitoring.checkWaits(changes["monitoring"])
 	})
 	if err != nil {
@@ -375,6 +380,16 @@ func (s *Service) checkNames(ctx context.Context, changes map[string]map[string]
 			return postgres.Wrap("check "+c.name, err, nil)
 		case !exists:
 			return fault.InvalidField(c.category+"."+c.name, fault.NotThere, nil)
+		}
+	}
+	return nil
+}
+
+// checkHours returns the fault request.invalid for quiet hours that are not valid.
+func (r Recipient) checkHours() error {
+	for name, text := range map[string]string{"quiet_hours_notification": r.QuietNotification, "quiet_hours_marketing": r.QuietMarketing} {
+		if _, err := ParseHours("recipient."+name, text); err != nil {
+			return err
 		}
 	}
 	return nil

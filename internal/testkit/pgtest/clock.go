@@ -33,7 +33,7 @@ func NewWithClock(t testing.TB) string {
 	}
 	if err == nil {
 		err = execute(ctx, url, func(conn *pgx.Conn) error {
-			_, err := conn.Exec(ctx, clockOfFunctions)
+			_, err := conn.Exec(ctx, clockOfFunctions+"; "+settings)
 			return err
 		})
 	}

@@ -53,11 +53,17 @@ func New(t testing.TB) string {
 	return fresh(t, Create)
 }
 
-// CreateMigrated works like Create, but without the trigger of tasks.sql: the database is the same as the database of a server.
+// CreateMigrated works like Create, but without the trigger of tasks.sql: the database is the same as the database of a server, apart from settings.sql.
 func CreateMigrated(ctx context.Context, admin string) (created string, drop func(), err error) {
 	created, drop, err = createDatabase(ctx, admin, "template0")
 	if err == nil {
 		_, err = migrate.Up(ctx, created, nil)
+	}
+	if err == nil {
+		err = execute(ctx, created, func(conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, settings)
+			return err
+		})
 	}
 	return created, drop, err
 }
@@ -236,6 +242,11 @@ func createDatabase(ctx context.Context, admin, template string) (created string
 //go:embed tasks.sql
 var writableTasks string
 
+// settings sets settings of tests.
+//
+//go:embed settings.sql
+var settings string
+
 // templateDatabase creates the template of all test databases, once for each state of the migrations, and returns its name.
 func templateDatabase(ctx context.Context, admin string) (string, error) {
 	sum := sha256.New()
@@ -250,7 +261,7 @@ func templateDatabase(ctx context.Context, admin string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("hash migrations: %w", err)
 	}
-	sum.Write([]byte(writableTasks))
+	sum.Write([]byte(writableTasks + settings))
 	name := "lksms_" + hex.EncodeToString(sum.Sum(nil))[:16]
 	err = execute(ctx, admin, func(conn *pgx.Conn) error {
 		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock(hashtext($1))", name); err != nil {
@@ -272,7 +283,7 @@ func templateDatabase(ctx context.Context, admin string) (string, error) {
 			return err
 		}
 		err = execute(ctx, ownersURL(admin, name+"_new"), func(conn *pgx.Conn) error {
-			_, err := conn.Exec(ctx, writableTasks+"; SELECT task_partitions_ahead('day', now() - interval '1 day', now())")
+			_, err := conn.Exec(ctx, writableTasks+settings+"; SELECT task_partitions_ahead('day', now() - interval '1 day', now())")
 			return err
 		})
 		if err != nil {

@@ -37,6 +37,7 @@ var unbounded = map[string]string{
 	"sessions":         "the oldest of a user ends",
 	"phones":           "one for a sender", "phone_inboxes": "one for a sender", "phone_leases": "leases of phones; those that are over are deleted by the next pull",
 	"sender_states": "one for a sender", "sender_tokens": "one for a sender", "fair_ranks": "by pool, priority and company", "task_partitions": "one for some days", "number_partitions": "one for some days",
+	"quiet_changes":     "two of a change of quiet hours; deleted within minutes",
 	"channel_countries": "by channel and country", "company_countries": "by company and country",
 	"contact_counts": "one for a company", "tag_contacts": "by tag and contact", "deleted_tags": "emptied within minutes",
 	"erasures":        "history; a hundred of a company run at a time",

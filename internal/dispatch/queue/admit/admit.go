@@ -9,6 +9,7 @@ import (
 
 	"lksms/gen/admitq"
 	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/quiet"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 )
@@ -18,17 +19,22 @@ type Message struct {
 	Channel     string
 	CompanyID   int64
 	MessageType int16
+	Priority    int16
 	Recipient   string // recipient of the task: a phone number in E.164, or the address on another channel; empty: the person has no address
 	IsSigned    bool
 	SenderNo    string    // the only sender that is allowed to send the message; empty: any sender
 	AsOf        time.Time // when the message was submitted; the decision uses the directory as of this time or later
 	WasAccepted bool      // the message was accepted earlier: if its country is no longer served, the message is held and not refused
+	DueAt       time.Time // when the message is to be sent; zero: now
 }
 
 // Verdict is the decision about one message.
 type Verdict struct {
 	Pool directory.Pool // also set if the message is refused
 	Err  error          // a fault refuses the message; after another error, the decision is unknown
+
+	DueAt time.Time    // Message.DueAt, or now
+	Quiet quiet.Period // contains DueAt: whether the recipient then has quiet hours
 }
 
 // IsDecided reports whether the message was admitted or refused. Otherwise Err says why the decision is unknown.
@@ -37,15 +43,29 @@ func (v Verdict) IsDecided() bool {
 	return v.Err == nil || errors.As(v.Err, &refused)
 }
 
+// QuietFrom returns the beginning of the quiet hours that contain DueAt, or of the next ones. It returns nil if the recipient has none. No sender gets the message
+// from then on, until the sweep of the queue moves it behind the quiet hours.
+func (v Verdict) QuietFrom() *time.Time {
+	switch {
+	case v.Quiet.IsQuiet:
+		return &v.DueAt
+	case v.Quiet.Until.IsZero():
+		return nil
+	default:
+		return &v.Quiet.Until
+	}
+}
+
 // Service decides about recipients.
 type Service struct {
 	q         *admitq.Queries
 	directory *directory.Service
+	quiet     *quiet.Service
 }
 
 // New returns a Service.
-func New(db *postgres.DB, directory *directory.Service) *Service {
-	return &Service{q: admitq.New(db), directory: directory}
+func New(db *postgres.DB, directory *directory.Service, quietHours *quiet.Service) *Service {
+	return &Service{q: admitq.New(db), directory: directory, quiet: quietHours}
 }
 
 // ErrBlocked returns the fault of a message that a block forbids.
@@ -117,6 +137,14 @@ func (s *Service) AdmitUnlessBlocked(ctx context.Context, messages []Message) []
 		}
 		if m.Recipient == "" && v.IsDecided() {
 			v.Err = fault.InvalidField("phone_number", fault.Blank, nil)
+		}
+		if v.DueAt = m.DueAt; v.DueAt.IsZero() {
+			v.DueAt = time.Now()
+		}
+		if v.Err == nil {
+			v.Quiet, v.Err = s.quiet.At(ctx, quiet.Message{
+				Channel: m.Channel, CompanyID: m.CompanyID, MessageType: m.MessageType, Priority: m.Priority, Recipient: m.Recipient,
+			}, v.DueAt)
 		}
 	}
 	return verdicts

@@ -150,7 +150,7 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 		}
 		leases = append(leases, Lease{
 			TaskID: row.TaskID, PhoneNumber: row.PhoneNumber, Content: row.Content, Sign: row.Sign, SignMode: a.sender.SignMode,
-			LeaseID: row.LeaseID, Attempt: row.Attempt, LeaseUntil: row.LeaseUntil, ExpiresAt: row.ExpiresAt,
+			LeaseID: row.LeaseID, Attempt: row.Attempt, LeaseUntil: row.LeaseUntil, ExpiresAt: row.SendBefore,
 			Traceparent: row.Traceparent, BatchID: row.BatchID, leasedAt: row.LeasedAt,
 			PoolID: o.PoolID, companyID: row.CompanyID, segments: o.Segments, lane: o.Lane, position: o.position, nextPosition: o.nextPosition,
 		})

@@ -55,11 +55,11 @@ var (
 )
 
 // admitPeople decides which people are allowed to receive a message, and finds the pools of all people.
-func (s *Service) admitPeople(ctx context.Context, asOf time.Time, m Rendered, people []Person) []admit.Verdict {
+func (s *Service) admitPeople(ctx context.Context, asOf time.Time, m Rendered, priority int16, people []Person) []admit.Verdict {
 	messages := make([]admit.Message, len(people))
 	for i, person := range people {
 		messages[i] = admit.Message{
-			Channel: m.Channel, CompanyID: m.CompanyID, MessageType: m.MessageType, Recipient: person.Address, IsSigned: m.Sign != "",
+			Channel: m.Channel, CompanyID: m.CompanyID, MessageType: m.MessageType, Priority: priority, Recipient: person.Address, IsSigned: m.Sign != "",
 			AsOf: asOf, WasAccepted: m.IsOlder,
 		}
 	}
@@ -122,7 +122,7 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 		return nil, fmt.Errorf("enqueue tasks: %w", err)
 	}
 	news, unreached := map[int64]int{}, map[string]int{}
-	verdicts := s.admitPeople(ctx, asOf, m, people)
+	verdicts := s.admitPeople(ctx, asOf, m, priority, people)
 	for i, person := range people {
 		pool := verdicts[i].Pool
 		reason, err := reasonOf(verdicts[i], person)
@@ -137,6 +137,7 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 		}
 		p.Contents, p.ContactValues = append(p.Contents, Beginning(m.Channel, person.Content)), append(p.ContactValues, values)
 		p.CountryNos, p.Reasons = append(p.CountryNos, pool.CountryNo), append(p.Reasons, reason.result)
+		p.QuietFroms = append(p.QuietFroms, verdicts[i].QuietFrom())
 		if reason == reachable {
 			news[pool.ID]++
 		} else {

@@ -28,16 +28,17 @@ const (
 
 // Preview is the task that a submission would create, and the verdict about it.
 type Preview struct {
-	Recipient string // in E.164
-	CountryNo string
-	Final     string // with the signature
-	Segments  int
-	Cost      int // number of segments that an attempt costs the first sender of Senders
-	Priority  int16
-	Routed    bool
-	Senders   []sender.Candidate
-	HeldBy    []explain.Switch
-	Verdict   string
+	Recipient  string // in E.164
+	CountryNo  string
+	Final      string // with the signature
+	Segments   int
+	Cost       int // number of segments that an attempt costs the first sender of Senders
+	Priority   int16
+	Routed     bool
+	Senders    []sender.Candidate
+	HeldBy     []explain.Switch
+	Verdict    string
+	QuietUntil *time.Time // the end of the recipient's quiet hours; nil: the message is not due in quiet hours
 }
 
 // need returns what a sender needs to send the task.
@@ -107,6 +108,9 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 		p.Verdict = WouldBeScheduled
 	case explain.CanTake(p.Senders) > 0:
 		p.Verdict = WouldSend
+	}
+	if p.QuietUntil = row.quietUntil; p.QuietUntil != nil && (p.Verdict == WouldSend || p.Verdict == WouldWait) {
+		p.Verdict = WouldBeScheduled
 	}
 	return p, nil
 }

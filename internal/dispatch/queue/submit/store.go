@@ -58,6 +58,8 @@ type newTask struct {
 	final         template.Rendered
 	priority      int16
 	pool          directory.Pool
+	quietFrom     *time.Time  // see admit.Verdict
+	quietUntil    *time.Time  // end of the quiet hours in which the task is due; nil: it is not due in quiet hours
 	asOf          time.Time   // when the request arrived: an older copy of the directory must not refuse the task
 	sms           setting.SMS // settings at the time when the request arrived
 	Submission
@@ -66,6 +68,14 @@ type newTask struct {
 
 // deferred reports whether the task is sent at the next full interval of the clock.
 func (t newTask) deferred() bool { return t.final.Deferred && t.ExpectSendTime == nil }
+
+// dueAt returns when the task is to be sent; a zero time means now.
+func (t newTask) dueAt() time.Time {
+	if t.deferred() {
+		return t.sms.NextInterval(time.Now())
+	}
+	return optional.Value(t.ExpectSendTime)
+}
 
 // isSimulated reports whether the task is a test message that is not sent.
 func (t newTask) isSimulated() bool { return t.Test && !t.IsTrial && !t.sms.SendTests }
@@ -174,13 +184,21 @@ func (s *Service) putAll(ctx context.Context, rows []*newTask) []error {
 	for i, r := range rows {
 		messages[i] = admit.Message{
 			Channel: r.Channel, CompanyID: r.CompanyID, MessageType: r.MessageType, Recipient: r.recipient, IsSigned: r.Sign != "", SenderNo: r.SenderNo,
-			AsOf: r.asOf, WasAccepted: r.WasChecked,
+			AsOf: r.asOf, WasAccepted: r.WasChecked, Priority: r.priority, DueAt: r.dueAt(),
 		}
 	}
 	errs := make([]error, len(rows))
 	verdicts := s.admit.AdmitUnlessBlocked(ctx, messages)
 	for i := range rows {
-		rows[i].pool, errs[i] = verdicts[i].Pool, verdicts[i].Err
+		v := verdicts[i]
+		rows[i].pool, rows[i].quietFrom, errs[i] = v.Pool, v.QuietFrom(), v.Err
+		rows[i].quietUntil = nil
+		if v.Quiet.IsQuiet && !rows[i].isSimulated() {
+			rows[i].quietUntil = &v.Quiet.Until
+		}
+		if v.Quiet.IsQuiet && v.Err == nil && !rows[i].WasChecked && !rows[i].isSimulated() {
+			errs[i] = CheckExpiry(rows[i].ExpiresAt, v.Quiet.Until)
+		}
 	}
 	return errs
 }
@@ -209,6 +227,12 @@ func submitParams(rows []newTask) queueq.TaskSubmitParams {
 			p.EverySeconds[i] = &r.sms.ScheduledEvery
 		}
 		p.ExpectSendTimes[i], p.ExpireTimes[i] = r.ExpectSendTime, r.ExpiresAt
+		if r.quietFrom != nil {
+			if p.QuietFroms == nil {
+				p.QuietFroms = make([]*time.Time, n)
+			}
+			p.QuietFroms[i] = r.quietFrom
+		}
 		if r.BatchID != 0 {
 			if p.BatchIds == nil {
 				p.BatchIds = make([]int64, n)

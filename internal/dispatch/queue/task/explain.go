@@ -9,6 +9,7 @@ import (
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/queue/explain"
+	"lksms/internal/dispatch/quiet"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/postgres"
 )
@@ -17,8 +18,9 @@ import (
 const (
 	BecauseScheduled  = "scheduled"
 	BecauseRetryLater = "retry_later"
-	BecauseHeld       = "held"     // see Explanation.HeldBy
-	BecauseExpiring   = "expiring" // the task expires before it is due
+	BecauseQuiet      = "quiet_hours" // the recipient has quiet hours
+	BecauseHeld       = "held"        // see Explanation.HeldBy
+	BecauseExpiring   = "expiring"    // the task expires before it is due
 	BecauseQueued     = "queued"
 	BecauseNoSender   = "no_sender" // the task is queued, but no sender can claim it now
 	BecauseProcessing = "processing"
@@ -91,12 +93,20 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	if e.Senders, e.Routed, err = s.explain.Candidates(ctx, explain.NeedOf(row, due.PoolID), due.FailedAppID, e.HeldBy); err != nil {
 		return e, err
 	}
+	period, err := s.queue.QuietAt(ctx, quiet.Message{
+		Channel: due.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Priority: row.Priority, Recipient: row.Recipient,
+	}, time.Now())
+	if err != nil {
+		return e, fmt.Errorf("find quiet hours: %w", err)
+	}
 	able := explain.CanTake(e.Senders) > 0
 	switch {
 	case due.IsExpiring:
 		e.Reason = BecauseExpiring
 	case row.DueAt == nil || len(e.HeldBy) > 0:
 		e.Reason = BecauseHeld
+	case period.IsQuiet && !row.DueAt.After(period.Until.Add(quiet.Spread)): // a later task is due after the quiet hours
+		e.Reason = BecauseQuiet
 	case !e.IsDue && row.RetryCount > 0:
 		e.Reason = BecauseRetryLater
 	case !e.IsDue:

@@ -108,12 +108,12 @@ func (s *Service) requeue(ctx context.Context, ids []string, by, remark string) 
 			if err = s.inParts.QueueEnter(ctx); err != nil {
 				return err
 			}
-			admitted, err := s.readmit(ctx, ids)
+			admitted, quietFroms, err := s.readmit(ctx, ids)
 			if err != nil || len(admitted) == 0 {
 				return err
 			}
 			rows, err = s.inParts.TaskRequeue(ctx, queueq.TaskRequeueParams{
-				TaskIds: admitted, SendTests: values.SMS.SendTests, MinLease: claim.MinLease, Remark: remark, RequestData: detail,
+				TaskIds: admitted, QuietFroms: quietFroms, SendTests: values.SMS.SendTests, MinLease: claim.MinLease, Remark: remark, RequestData: detail,
 			})
 			return err
 		})
@@ -133,13 +133,13 @@ func (s *Service) requeue(ctx context.Context, ids []string, by, remark string) 
 	return rows, nil
 }
 
-// readmit returns the ids whose recipients are allowed to receive a message now. An earlier acceptance of the message does not count. readmit creates the
+// readmit returns the ids whose recipients are allowed to receive a message now, and the beginnings of their quiet hours. An earlier acceptance of the message does not count. readmit creates the
 // pools of one sender that the tasks need, and locks them until the end of the transaction of ctx. The next statement skips the tasks of a pool that no
 // longer exists.
-func (s *Service) readmit(ctx context.Context, ids []string) (admitted []string, err error) {
+func (s *Service) readmit(ctx context.Context, ids []string) (admitted []string, quietFroms []*time.Time, err error) {
 	rows, verdicts, err := s.judge(ctx, ids)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var pools []int64
 	for i, row := range rows {
@@ -149,12 +149,12 @@ func (s *Service) readmit(ctx context.Context, ids []string) (admitted []string,
 		case row.SenderNo != "" && !slices.Contains(pools, pool):
 			pools = append(pools, pool)
 		}
-		admitted = append(admitted, row.TaskID)
+		admitted, quietFroms = append(admitted, row.TaskID), append(quietFroms, verdicts[i].QuietFrom())
 	}
 	if len(pools) > 0 {
 		_, err = s.directory.HoldSenderPools(ctx, pools)
 	}
-	return admitted, err
+	return admitted, quietFroms, err
 }
 
 // judge decides whether the recipients of tasks are allowed to receive their messages now. The verdicts with an error are refusals: judge fails if a decision is
@@ -168,7 +168,7 @@ func (s *Service) judge(ctx context.Context, ids []string) ([]queueq.RequeueMess
 	for i, row := range rows {
 		messages[i] = admit.Message{
 			Channel: row.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Recipient: row.Recipient, IsSigned: row.Sign != "",
-			SenderNo: row.SenderNo, AsOf: asOf,
+			SenderNo: row.SenderNo, AsOf: asOf, Priority: row.Priority,
 		}
 	}
 	verdicts := s.admit.Admit(ctx, messages)

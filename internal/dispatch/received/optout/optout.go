@@ -108,7 +108,8 @@ var out = []string{
 	"berhenti", "berhenti langganan", // Indonesian
 }
 
-// outInChina contains the words that short messages of mainland China name. In other countries they are ordinary answers.
+// outInChina contains the replies by which people in mainland China unsubscribe, as messages there announce it (for example 回T退订). In other countries, these
+// texts are ordinary answers.
 var outInChina = []string{"t", "td", "n", "r", "qx", "0000", "00000", "#0000"}
 
 // in contains the words by which people ask for messages again.

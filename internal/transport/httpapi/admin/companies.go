@@ -17,7 +17,7 @@ func (h *Handlers) CreateCompany(ctx context.Context, req api.CreateCompanyReque
 	row, err := h.services.Directory.CreateCompany(ctx, directory.Company{
 		No: req.Body.CompanyNo, Name: req.Body.Name, Weight: optional.Or(req.Body.Weight, 1), Status: string(optional.Or(req.Body.Status, api.SwitchOn)),
 		Countries: countriesOf(req.Body.Countries, req.Body.CountriesOff, req.Body.AnyCountry), UsesSharedSenders: optional.Or(req.Body.UsesSharedSenders, true),
-		DefaultRegion: optional.Value(req.Body.DefaultRegion),
+		DefaultRegion: optional.Value(req.Body.DefaultRegion), Recipient: changeRules(directory.RecipientRules{}, req.Body.Recipient),
 	})
 	return api.CreateCompany200JSONResponse(companyAnswer(row)), err
 }
@@ -51,6 +51,7 @@ func (h *Handlers) UpdateCompany(ctx context.Context, req api.UpdateCompanyReque
 		c.Countries.Change(req.Body.Countries, req.Body.CountriesOff, req.Body.AnyCountry)
 		convert.Set(&c.UsesSharedSenders, req.Body.UsesSharedSenders)
 		convert.Set(&c.DefaultRegion, req.Body.DefaultRegion)
+		c.Recipient = changeRules(c.Recipient, req.Body.Recipient)
 	})
 	return api.UpdateCompany200JSONResponse(companyAnswer(row)), err
 }
@@ -59,6 +60,19 @@ func (h *Handlers) UpdateCompany(ctx context.Context, req api.UpdateCompanyReque
 func (h *Handlers) DeleteCompany(ctx context.Context, req api.DeleteCompanyRequestObject) (api.DeleteCompanyResponseObject, error) {
 	err := h.services.Directory.DeleteCompany(ctx, req.CompanyNo)
 	return api.DeleteCompany200JSONResponse{DoneJSONResponse: convert.Done()}, err
+}
+
+// changeRules returns the rules about recipients after a change.
+func changeRules(r directory.RecipientRules, to *api.RecipientRulesChange) directory.RecipientRules {
+	if to == nil {
+		return r
+	}
+	if hours := to.QuietHours; hours != nil {
+		convert.SetNullable(&r.QuietHours.Notification, hours.Notification)
+		convert.SetNullable(&r.QuietHours.Marketing, hours.Marketing)
+	}
+	convert.SetNullable(&r.TimeZone, to.TimeZone)
+	return r
 }
 
 func companyAnswer(c directory.CompanyRow) api.CompanyResponse {
@@ -79,11 +93,16 @@ func setStatus(status *string, to *api.SwitchStatus) {
 	}
 }
 
+func rulesOf(r directory.RecipientRules) (rules api.RecipientRules) {
+	rules.QuietHours.Notification, rules.QuietHours.Marketing, rules.TimeZone = r.QuietHours.Notification, r.QuietHours.Marketing, r.TimeZone
+	return rules
+}
+
 func companyOf(c directory.CompanyRow) api.Company {
 	allowed := directory.CountriesOf(c.AnyCountry, c.Countries, c.CountriesOff)
 	return api.Company{
 		CompanyNo: c.CompanyNo, Name: c.Name, Weight: c.Weight, Status: api.SwitchStatus(c.Status), Countries: allowed.On, CountriesOff: allowed.Off,
 		AnyCountry: allowed.Any, UsesSharedSenders: c.UsesSharedSenders, Version: c.Version,
-		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, DefaultRegion: c.DefaultRegion,
+		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, DefaultRegion: c.DefaultRegion, Recipient: rulesOf(directory.RulesOf(c)),
 	}
 }

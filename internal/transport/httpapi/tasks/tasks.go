@@ -50,6 +50,9 @@ func (h *Handlers) dryRun(ctx context.Context, x *gate.Exchange, body api.SendRe
 	if heldBy := convert.Switches(p.HeldBy); len(heldBy) > 0 {
 		data.HeldBy = &heldBy
 	}
+	if data.DueAt = p.QuietUntil; p.QuietUntil != nil {
+		data.Reason = new(api.ScheduledQuietHours)
+	}
 	if caller.SeesNumbers(ctx) {
 		data.Cost = &p.Cost
 	}

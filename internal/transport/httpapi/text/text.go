@@ -156,6 +156,8 @@ var english = &Catalogue{
 		fault.BadCharacters:      "contains characters that are not allowed",
 		fault.Blank:              "must not be blank",
 		fault.NotAPhoneNumber:    "is not a phone number that can be dialled",
+		fault.NotHours:           "must be hours such as 21:00-09:00, or empty",
+		fault.TooManyHours:       "must be at most %v hours",
 		fault.NotAnEmail:         "is not an e-mail address",
 		fault.NoPartOfANumber:    "has a character that is no part of a phone number (code and position): %v",
 		fault.RegionNotKnown:     "is no mobile number of mainland China, and its country is not known: write it with + and the country code, or set default_region in the request or in the company",
@@ -247,6 +249,7 @@ var english = &Catalogue{
 	explained: map[string]string{
 		task.BecauseScheduled:  "It is scheduled for later.",
 		task.BecauseRetryLater: "It will be retried later: the last attempt did not succeed.",
+		task.BecauseQuiet:      "Its recipient has quiet hours. It is sent within half an hour after their end.",
 		task.BecauseHeld:       "It is held: %s.",
 		task.BecauseExpiring:   "It will expire: its `expires_at` comes before it could be sent.",
 		task.BecauseQueued:     "It waits for a sender; %d go before it.",
@@ -400,6 +403,8 @@ var chinese = &Catalogue{
 		fault.BadCharacters:      "包含不允许的字符",
 		fault.Blank:              "不能只有空白",
 		fault.NotAPhoneNumber:    "不是可以拨打的手机号码",
+		fault.NotHours:           "应为 21:00-09:00 这样的时段，或留空",
+		fault.TooManyHours:       "不能超过 %v 小时",
 		fault.NotAnEmail:         "不是电子邮箱地址",
 		fault.NoPartOfANumber:    "含有号码中不能出现的字符（编码和位置）：%v",
 		fault.RegionNotKnown:     "不是中国大陆手机号码，也不知道属于哪个国家：请加上 + 和国家代码，或者设置 default_region：请求中有这个字段就填在请求中，否则在公司中设置",
@@ -489,6 +494,7 @@ var chinese = &Catalogue{
 	explained: map[string]string{
 		task.BecauseScheduled:  "已定时，稍后发送。",
 		task.BecauseRetryLater: "将稍后重试：上次发送未成功。",
+		task.BecauseQuiet:      "收件人处于免打扰时段，将在该时段结束后半小时内发送。",
 		task.BecauseHeld:       "已暂停：%s。",
 		task.BecauseExpiring:   "将会过期：过期时间早于可发送的时间。",
 		task.BecauseQueued:     "正在等待发送方，前面还有 %d 条。",

@@ -138,7 +138,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, phone Phone) err
 		EventOf: func() string { return name }, Every: eventPoll, Limit: &limit, IsPlain: true,
 		Next: func(ctx context.Context) (data, what []byte, err error) {
 			if done := asked.export; done != nil { // its event was written
-				if err := s.phones.exportAsked(ctx, phone, *done); err != nil {
+				if err := s.phones.endExport(ctx, phone, *done); err != nil {
 					return nil, nil, err
 				}
 				if asked.export = nil; phone.Export != nil && *phone.Export == *done {

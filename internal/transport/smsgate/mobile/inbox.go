@@ -184,8 +184,8 @@ func (s *Service) AskExport(ctx context.Context, senderNos []string, e Export) (
 	return n, postgres.Wrap("ask phones for messages", err, nil)
 }
 
-// exportAsked ends a request that the phone got.
-func (s *Service) exportAsked(ctx context.Context, p Phone, e Export) error {
+// endExport deletes the request to post messages again, after the phone got it. A request that was extended meanwhile stays.
+func (s *Service) endExport(ctx context.Context, p Phone, e Export) error {
 	err := s.q.PhoneExportAsked(ctx, mobileq.PhoneExportAskedParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Since: e.Since, Until: e.Until})
 	return postgres.Wrap("end request for messages", err, nil)
 }

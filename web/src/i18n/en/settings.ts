@@ -85,6 +85,8 @@ const texts: Texts<typeof zh> = {
   recipient: {
     title: 'Recipients',
     about: 'Rules about the people who get messages, and about their answers.',
+    quiet_hours_notification: { label: 'Quiet hours of notifications', hint: 'Hours of each day without notifications by SMS, as local times of the recipient, for example 21:00-09:00. Empty: none.' },
+    quiet_hours_marketing: { label: 'Quiet hours of marketing', hint: 'Hours of each day without marketing messages by SMS, as local times of the recipient, for example 21:00-09:00. Empty: none.' },
     reply_days: { label: 'A message answers a task within', hint: 'A message from a person answers the last task that the same sender sent, if the task was submitted within these days. 0: messages answer no tasks.' },
   },
 }

@@ -112,6 +112,7 @@ const texts: Texts<typeof zh> = {
     reasons: {
       scheduled: 'Scheduled',
       retry_later: 'Retry later',
+      quiet_hours: 'Quiet hours',
       held: 'Held',
       expiring: 'Will expire',
       queued: 'Queued',

@@ -82,6 +82,8 @@ export default {
   recipient: {
     title: '接收人',
     about: '关于接收人及其答复的规则。',
+    quiet_hours_notification: { label: '通知的免打扰时段', hint: '每天不发送通知短信的时段，按收件人当地时间，例如 21:00-09:00。留空：没有。' },
+    quiet_hours_marketing: { label: '营销的免打扰时段', hint: '每天不发送营销短信的时段，按收件人当地时间，例如 21:00-09:00。留空：没有。' },
     reply_days: { label: '答复任务的期限', hint: '个人发来的短信，答复同一发送方发送的最后一个任务，限于这些天内提交的任务。0：不答复任何任务。' },
   },
 }

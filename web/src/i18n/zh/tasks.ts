@@ -109,6 +109,7 @@ export default {
     reasons: {
       scheduled: '定时',
       retry_later: '等待重试',
+      quiet_hours: '免打扰时段',
       held: '已暂停',
       expiring: '将过期',
       queued: '排队中',

@@ -2,7 +2,8 @@ package contract
 
 import "slices"
 
-// namedCostly contains operations that read or write many rows. Operations with a cursor, batches and forms are also costly, and are not listed here.
+// namedCostly lists costly operations that isCostly does not recognise in another way. isCostly also recognises operations with the parameter cursor, with a
+// batch, or with a form.
 var namedCostly = []string{
 	"GET /api/v1/sms/task/{task_id}/explain",
 	"GET /api/v1/sms/task/{task_id}/timeline",

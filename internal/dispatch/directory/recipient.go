@@ -1,0 +1,95 @@
+package directory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+	_ "time/tzdata" // for machines without time zones
+
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/setting"
+)
+
+// RecipientRules are a company's own rules about the people who receive its messages. A nil field means the rule of the platform.
+type RecipientRules struct {
+	QuietHours QuietHours `json:"quiet_hours"`
+	TimeZone   *string    `json:"time_zone"` // of people whose time zone is unknown
+}
+
+// QuietHours are hours in which people get no messages of a type, as setting.ParseHours reads them. An empty text means no hours.
+type QuietHours struct {
+	Notification *string `json:"notification"`
+	Marketing    *string `json:"marketing"`
+}
+
+// RecipientRules returns the rules of a company. A change by another server takes effect within four seconds.
+func (s *Service) RecipientRules(ctx context.Context, companyID int64) (RecipientRules, error) {
+	d, err := s.cache.Get(ctx)
+	if err != nil {
+		return RecipientRules{}, err
+	}
+	return d.recipient[companyID], nil
+}
+
+// Hours returns the quiet hours of a message type. Verification codes have none.
+func (r RecipientRules) Hours(messageType int16, platform setting.Recipient) setting.Hours {
+	text := ""
+	switch messageType {
+	case 1: // notification
+		text = optional.Or(r.QuietHours.Notification, platform.QuietNotification)
+	case 2: // marketing
+		text = optional.Or(r.QuietHours.Marketing, platform.QuietMarketing)
+	}
+	hours, _ := setting.ParseHours("", text) // stored hours were checked
+	return hours
+}
+
+// Zone returns the time zone of people whose own time zone is unknown.
+func (r RecipientRules) Zone(platform setting.Monitoring) *time.Location {
+	zone, err := time.LoadLocation(optional.Or(r.TimeZone, platform.TimeZone))
+	if err != nil { // a name that only PostgreSQL knows
+		return time.UTC
+	}
+	return zone
+}
+
+// check returns the fault request.invalid for a rule that is not valid.
+func (r RecipientRules) check() error {
+	for field, hours := range map[string]*string{"notification": r.QuietHours.Notification, "marketing": r.QuietHours.Marketing} {
+		if _, err := setting.ParseHours("recipient.quiet_hours."+field, optional.Value(hours)); err != nil {
+			return err //nolint:wrapcheck // a fault
+		}
+	}
+	if r.TimeZone == nil {
+		return nil
+	}
+	if _, err := time.LoadLocation(*r.TimeZone); err != nil || *r.TimeZone == "" || *r.TimeZone == "Local" {
+		return fault.InvalidField("recipient.time_zone", fault.NotThere, nil)
+	}
+	return nil
+}
+
+// stored returns the rules as they are stored.
+func (r RecipientRules) stored() []byte {
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // texts can always be written
+	}
+	return text
+}
+
+// RulesOf returns the rules of a stored company.
+func RulesOf(c CompanyRow) RecipientRules {
+	r, _ := recipientRulesOf(c.CompanyNo, c.Recipient) // load reports rules that cannot be read
+	return r
+}
+
+// recipientRulesOf reads stored rules.
+func recipientRulesOf(companyNo string, stored []byte) (r RecipientRules, err error) {
+	if err := json.Unmarshal(stored, &r); err != nil {
+		return r, fmt.Errorf("read rules about recipients of company %s: %w", companyNo, err)
+	}
+	return r, nil
+}

@@ -1,0 +1,199 @@
+package queue_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	api "lksms/gen/client"
+	"lksms/internal/dispatch/quiet"
+	"lksms/internal/testkit/apptest"
+)
+
+// quietBundle is a server with a company whose quiet hours a test sets.
+type quietBundle struct{ *apptest.Bundle }
+
+// setQuiet sets the quiet hours of marketing messages of the company to a time range relative to now, in the time zone of the recipients.
+func (b quietBundle) setQuiet(from, to time.Duration) {
+	b.T.Helper()
+	local := time.Now().In(time.FixedZone("Asia/Shanghai", 8*3600))
+	b.setHours(local.Add(from).Format("15:04") + "-" + local.Add(to).Format("15:04"))
+}
+
+func (b quietBundle) setHours(hours any) {
+	b.T.Helper()
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"quiet_hours": map[string]any{"marketing": hours}}})
+}
+
+func (b quietBundle) move() {
+	b.T.Helper()
+	if _, err := b.App.Queue.MoveQuiet(b.T.Context()); err != nil {
+		b.T.Fatal(err)
+	}
+}
+
+func (b quietBundle) marketing(content string, more map[string]any) api.Submitted {
+	b.T.Helper()
+	body := map[string]any{"phone_number": apptest.Phone, "content": content, "message_type": "marketing"}
+	for k, v := range more {
+		body[k] = v
+	}
+	return b.SubmitBody(body)
+}
+
+// apply lets the sweep find the waiting tasks after a change, also those that other servers added meanwhile.
+func (b quietBundle) apply() {
+	b.T.Helper()
+	b.Exec("UPDATE quiet_changes SET begins_at = now()")
+	b.move()
+	if n := b.Count("SELECT count(*) FROM quiet_changes"); n != 0 {
+		b.T.Errorf("%d changes are left", n)
+	}
+}
+
+// R5: no claim returns a marketing message in quiet hours. It is due within half an hour after their end. Other messages pass.
+func TestMessagesWaitForTheEndOfQuietHours(t *testing.T) {
+	b := quietBundle{apptest.New(t)}
+	b.setQuiet(-2*time.Hour, 3*time.Hour)
+	id := b.marketing("sale", nil).TaskID
+	urgent := b.marketing("recall", map[string]any{"priority": 0}).TaskID
+	code := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "code", "message_type": "verification"}).TaskID
+	notice := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "notice", "message_type": "notification"}).TaskID
+	abroad := b.marketing("sale in New York", map[string]any{"phone_number": "+12125550123"}).TaskID
+	for range 2 { // before and after the sweep
+		if e := b.Explain(id); e.Reason != api.BecauseQuiet {
+			t.Errorf("the explanation is %s: %s", e.Reason, e.Summary)
+		}
+		got := b.ClaimIDs(10)
+		if slices.Contains(got, id) || len(got) == 0 && b.Task(urgent).Status == 0 {
+			t.Fatalf("claimed %v", got)
+		}
+		b.move()
+	}
+	for _, other := range []string{urgent, code, notice, abroad} {
+		if s := b.Task(other).Status; s != api.TaskProcessing {
+			t.Errorf("another message has the status %d", s)
+		}
+	}
+	due := apptest.Scan[time.Time](b.Bundle, "SELECT due_at FROM queue WHERE task_id = $1", id)
+	end := time.Now().Add(3 * time.Hour).Truncate(time.Minute)
+	if due.Before(end.Add(-time.Minute)) || due.After(end.Add(quiet.Spread+time.Minute)) {
+		t.Errorf("due at %v, quiet until %v", due, end)
+	}
+	if n := b.Count("SELECT count(*) FROM queue WHERE task_id = $1 AND lane IS NULL AND quiet_from > due_at", id); n != 1 {
+		t.Error("the task is still queued, or its next quiet hours are unknown")
+	}
+}
+
+// R5: a lease ends when quiet hours begin, and the sender learns until when it can send.
+func TestLeasesEndWhenQuietHoursBegin(t *testing.T) {
+	b := quietBundle{apptest.New(t)}
+	b.setQuiet(10*time.Minute, 5*time.Hour)
+	b.marketing("sale", nil)
+	begins := time.Now().Add(10 * time.Minute)
+	tasks := b.Claim("app", 1)
+	if len(tasks) != 1 || tasks[0].ExpiresAt == nil || tasks[0].ExpiresAt.After(begins) || tasks[0].LeaseUntil.After(begins) || tasks[0].ExpiresAt.Before(begins.Add(-time.Minute)) {
+		t.Errorf("claimed %+v, quiet from %v", tasks, begins)
+	}
+}
+
+// R5: a retry, a requeued message and a message that becomes due in quiet hours wait, too.
+func TestRetriesAndScheduledMessagesWaitForTheEndOfQuietHours(t *testing.T) {
+	b := quietBundle{apptest.New(t)}
+	retried, ended := b.marketing("to retry", nil).TaskID, b.marketing("to requeue", nil).TaskID
+	b.Claim("app", 2)
+	b.Report(retried, "app", 3, apptest.Report{"should_retry": true})
+	b.Report(ended, "app", 3, apptest.Report{"should_retry": false})
+	soon := b.marketing("scheduled", map[string]any{"expect_send_time": time.Now().Add(time.Hour)}).TaskID
+	later := b.marketing("scheduled for later", map[string]any{"expect_send_time": time.Now().Add(7 * time.Hour)}).TaskID
+	b.setQuiet(-time.Hour, 5*time.Hour)
+	b.apply()
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+ended+"/requeue", nil)
+	b.move()
+	for name, id := range map[string]string{"retry": retried, "requeued": ended, "scheduled": soon} {
+		if due := apptest.Scan[time.Time](b.Bundle, "SELECT due_at FROM queue WHERE task_id = $1", id); time.Until(due) < 5*time.Hour-time.Minute {
+			t.Errorf("%s: due at %v", name, due)
+		}
+	}
+	if due := apptest.Scan[time.Time](b.Bundle, "SELECT due_at FROM queue WHERE task_id = $1", later); time.Until(due) < 6*time.Hour || time.Until(due) > 7*time.Hour {
+		t.Errorf("a message that is scheduled after the quiet hours is due at %v", due)
+	}
+	if e := b.Explain(later); e.Reason != api.BecauseScheduled {
+		t.Errorf("its explanation is %s", e.Reason)
+	}
+}
+
+// R5: a message that expires before the end of quiet hours is refused. A dry run says when the message would be sent.
+func TestMessagesThatCanOnlyExpireInQuietHoursAreRefused(t *testing.T) {
+	b := quietBundle{apptest.New(t)}
+	b.setQuiet(-time.Hour, 5*time.Hour)
+	body := map[string]any{"phone_number": apptest.Phone, "content": "sale", "message_type": "marketing", "expires_at": time.Now().Add(4 * time.Hour)}
+	for _, query := range []string{"", "?dry_run=true"} {
+		if a := b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send"+query, body); a.Fields() != "expires_at" {
+			t.Errorf("%s", a.Raw)
+		}
+	}
+	body["expires_at"] = time.Now().Add(6 * time.Hour)
+	dry := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", body))
+	if *dry.Verdict != api.WouldBeScheduled || *dry.Reason != api.ScheduledQuietHours || time.Until(*dry.DueAt) < 5*time.Hour-time.Minute {
+		t.Errorf("%+v", dry)
+	}
+	body["test"] = true
+	b.Expect(200, "", "POST", "/api/v1/sms/send", body)
+	if n := b.Count("SELECT count(*) FROM messages"); n != 1 {
+		t.Errorf("%d messages", n)
+	}
+}
+
+// R5: a change of quiet hours applies to waiting messages, both ways, also if another server added a message with the former hours.
+func TestChangesOfQuietHoursApplyToWaitingMessages(t *testing.T) {
+	b := quietBundle{apptest.New(t)}
+	id := b.marketing("sale", nil).TaskID
+	b.setQuiet(-time.Hour, 5*time.Hour)
+	b.Exec("DELETE FROM quiet_changes WHERE begins_at <= now()")
+	b.apply() // the second row of the change
+	if got := b.ClaimIDs(1); len(got) > 0 {
+		t.Errorf("claimed %v", got)
+	}
+	b.setHours("")
+	b.apply()
+	if due := apptest.Scan[time.Time](b.Bundle, "SELECT due_at FROM queue WHERE task_id = $1", id); time.Until(due) > 0 {
+		t.Errorf("without quiet hours, the message is due at %v", due)
+	}
+	if got := fmt.Sprint(b.ClaimIDs(1)); got != fmt.Sprint([]string{id}) {
+		t.Errorf("claimed %v", got)
+	}
+}
+
+func TestQuietHoursOfACompanyAreChecked(t *testing.T) {
+	b := quietBundle{apptest.New(t)}
+	for _, bad := range []string{"21:00", "21:00-24:00", "9:00-10:00", "21:00 - 09:00", "09:00-09:00", "08:00-06:00"} {
+		body := map[string]any{"recipient": map[string]any{"quiet_hours": map[string]any{"marketing": bad}}}
+		if a := b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/companies/default", body); a.Fields() != "recipient.quiet_hours.marketing" {
+			t.Errorf("%s: %s", bad, a.Raw)
+		}
+		b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"recipient": map[string]any{"quiet_hours_marketing": bad}})
+	}
+	for _, bad := range []string{"Mars/Base", "Local", "../etc/passwd"} {
+		if a := b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"time_zone": bad}}); a.Fields() != "recipient.time_zone" {
+			t.Errorf("%s: %s", bad, a.Raw)
+		}
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"time_zone": "Europe/Berlin"}})
+	b.setHours("20:00-10:00")
+	c := apptest.Decode[api.Company](t, b.Expect(200, "", "GET", "/api/v1/admin/companies/default", nil)).Recipient
+	if *c.QuietHours.Marketing != "20:00-10:00" || c.QuietHours.Notification != nil || *c.TimeZone != "Europe/Berlin" {
+		t.Errorf("%+v", c)
+	}
+	b.setHours(nil)
+	if c := apptest.Decode[api.Company](t, b.Expect(200, "", "GET", "/api/v1/admin/companies/default", nil)).Recipient; c.QuietHours.Marketing != nil || c.TimeZone == nil {
+		t.Errorf("%+v", c)
+	}
+	made := apptest.Decode[api.Company](t, b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{
+		"company_no": "acme", "name": "acme", "recipient": map[string]any{"quiet_hours": map[string]any{"notification": "22:00-07:00"}},
+	}))
+	if *made.Recipient.QuietHours.Notification != "22:00-07:00" {
+		t.Errorf("%+v", made.Recipient)
+	}
+}

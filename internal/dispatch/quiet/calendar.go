@@ -1,0 +1,71 @@
+package quiet
+
+import (
+	"sync"
+	"time"
+
+	"lksms/internal/platform/setting"
+)
+
+// zones are the time zones in which a person possibly is.
+type zones struct {
+	name string // identifies the zones
+	all  []*time.Location
+}
+
+// Period is a time in which it is always quiet, or never.
+type Period struct {
+	IsQuiet bool
+	Until   time.Time // when the period ends; zero: never
+}
+
+// calendar finds periods. It remembers the last period of each pair of hours and zones, because most messages need the current one.
+type calendar struct {
+	last sync.Map // remembered, by calendarKey
+}
+
+type calendarKey struct {
+	hours setting.Hours
+	zones string
+}
+
+type remembered struct {
+	from time.Time
+	Period
+}
+
+// maxSearch is longer than any period: a day, and the longest change of the clocks.
+const maxSearch = 50 * time.Hour
+
+// at returns the period that contains a time. The search reads the local time of each minute, so that days on which the clocks change need no rule.
+func (c *calendar) at(h setting.Hours, z zones, at time.Time) Period {
+	if h == (setting.Hours{}) {
+		return Period{}
+	}
+	key := calendarKey{h, z.name}
+	if found, is := c.last.Load(key); is {
+		if last, _ := found.(remembered); !at.Before(last.from) && at.Before(last.Until) {
+			return last.Period
+		}
+	}
+	p := Period{IsQuiet: z.areQuiet(h, at)}
+	for minute, end := at.Truncate(time.Minute), at.Add(maxSearch); minute.Before(end); {
+		minute = minute.Add(time.Minute)
+		if z.areQuiet(h, minute) != p.IsQuiet {
+			p.Until = minute
+			c.last.Store(key, remembered{from: at, Period: p})
+			return p
+		}
+	}
+	return Period{}
+}
+
+// areQuiet reports whether it is quiet in at least one of the zones.
+func (z zones) areQuiet(h setting.Hours, at time.Time) bool {
+	for _, zone := range z.all {
+		if h.Contain(at.In(zone)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,124 @@
+// Package quiet decides in which hours people get no messages of a company and type (R5). Hours are local times of the recipient.
+package quiet
+
+import (
+	"context"
+	"hash/fnv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nyaruka/phonenumbers"
+
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/platform/setting"
+)
+
+// Service finds the quiet hours of recipients.
+type Service struct {
+	directory *directory.Service
+	settings  *setting.Service
+	calendar  calendar
+	zones     sync.Map // zones, by the names that the metadata of a number has
+}
+
+// New returns a Service.
+func New(directory *directory.Service, settings *setting.Service) *Service {
+	return &Service{directory: directory, settings: settings}
+}
+
+// Message contains the data of a message that its quiet hours depend on.
+type Message struct {
+	Channel     string
+	CompanyID   int64
+	MessageType int16
+	Priority    int16
+	Recipient   string
+}
+
+// urgent is the priority that passes quiet hours. Verification codes pass, too.
+const urgent = 0
+
+// Spread is the time after the end of quiet hours in which waiting messages are sent: all at once would ring all phones at 09:00:00.
+const Spread = 30 * time.Minute
+
+// At returns the period that contains a time for the recipient of a message. A message that quiet hours do not concern has a period that is never quiet.
+func (s *Service) At(ctx context.Context, m Message, at time.Time) (Period, error) {
+	if m.Channel != directory.SMS || m.Priority == urgent || !strings.HasPrefix(m.Recipient, "+") {
+		return Period{}, nil
+	}
+	rules, err := s.directory.RecipientRules(ctx, m.CompanyID)
+	if err != nil {
+		return Period{}, err
+	}
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return Period{}, err
+	}
+	hours := rules.Hours(m.MessageType, values.Recipient)
+	if hours == (setting.Hours{}) {
+		return Period{}, nil
+	}
+	return s.calendar.at(hours, s.zonesOf(m.Recipient, rules.Zone(values.Monitoring), at), at), nil
+}
+
+// After returns when a message is sent that is due in the quiet period p: within Spread after its end, at a moment that depends on the task. next is the period
+// that begins at the end of p. If the message expires earlier, or if it is quiet again earlier, only half of the time until then is used.
+func (p Period) After(taskID string, expiresAt *time.Time, next Period) time.Time {
+	spread := Spread
+	if expiresAt != nil {
+		spread = min(spread, max(0, expiresAt.Sub(p.Until)/2))
+	}
+	if !next.Until.IsZero() {
+		spread = min(spread, next.Until.Sub(p.Until)/2)
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(taskID)) // never fails
+	return p.Until.Add(time.Duration(float64(spread) * float64(h.Sum32()) / (1 << 32)).Truncate(time.Millisecond))
+}
+
+// maxSpan is the largest difference between the time zones of a number. The person could be in any of them, so all of them must not be quiet. If the difference
+// is greater, too few hours would be left.
+const maxSpan = 6 * time.Hour
+
+// zonesOf returns the time zones of a phone number in E.164: those of its area, else of its country. If they are unknown, or differ by more than maxSpan, it
+// returns the zone of the company.
+func (s *Service) zonesOf(number string, ofCompany *time.Location, at time.Time) zones {
+	if strings.HasPrefix(number, "+861") {
+		return s.named("Asia/Shanghai", ofCompany, at) // most numbers; spares the search
+	}
+	names, err := phonenumbers.GetTimezonesForPrefix(number)
+	if err != nil {
+		return zones{ofCompany.String(), []*time.Location{ofCompany}}
+	}
+	return s.named(strings.Join(names, ","), ofCompany, at)
+}
+
+func (s *Service) named(names string, ofCompany *time.Location, at time.Time) zones {
+	found, is := s.zones.Load(names)
+	if !is {
+		z := zones{name: names}
+		for name := range strings.SplitSeq(names, ",") {
+			if zone, err := time.LoadLocation(name); err == nil && name != "" {
+				z.all = append(z.all, zone)
+			}
+		}
+		found, _ = s.zones.LoadOrStore(names, z)
+	}
+	z, _ := found.(zones)
+	if len(z.all) == 0 || z.span(at) > maxSpan {
+		return zones{ofCompany.String(), []*time.Location{ofCompany}}
+	}
+	return z
+}
+
+// span returns the largest difference between the local times of the zones.
+func (z zones) span(at time.Time) time.Duration {
+	_, first := at.In(z.all[0]).Zone()
+	least, most := first, first
+	for _, zone := range z.all[1:] {
+		_, offset := at.In(zone).Zone()
+		least, most = min(least, offset), max(most, offset)
+	}
+	return time.Duration(most-least) * time.Second
+}
