@@ -3917,7 +3917,9 @@ CREATE TABLE public.callbacks (
     refused text,
     left_out bigint DEFAULT 0 NOT NULL,
     body_hash bytea,
-    repeats bigint DEFAULT 0 NOT NULL
+    repeats bigint DEFAULT 0 NOT NULL,
+    take_at timestamp with time zone,
+    received_ids bigint[]
 );
 
 COMMENT ON TABLE public.callbacks IS 'An HTTP callback of a provider, stored unchanged. Written by internal/dispatch/receipt, which deletes old rows. sender_no has no foreign key, so that a callback does not prevent the deletion of its sender.';
@@ -3931,6 +3933,10 @@ COMMENT ON COLUMN public.callbacks.left_out IS 'number of items that could not b
 COMMENT ON COLUMN public.callbacks.body_hash IS 'SHA-256 of the body; null: the row is older than this column';
 
 COMMENT ON COLUMN public.callbacks.repeats IS 'how often the same body arrived again';
+
+COMMENT ON COLUMN public.callbacks.take_at IS 'the time from which the messages of the callback are to be stored in received_messages; null: it has no such messages, or they are stored';
+
+COMMENT ON COLUMN public.callbacks.received_ids IS 'the received_messages of the callback; null: none are stored';
 
 ALTER TABLE public.callbacks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.callbacks_id_seq
@@ -5142,6 +5148,11 @@ CREATE VIEW public.lock_take_messages_of_sql AS
    FROM public.lock_submit_sql_inbox;
 
 COMMENT ON VIEW public.lock_take_messages_of_sql IS 'The former name of lock_submit_sql_inbox, for servers of version 1.0.0: a lock on this view also locks the table.';
+
+CREATE TABLE public.lock_take_received (
+);
+
+COMMENT ON TABLE public.lock_take_received IS 'no rows: the server that does take-received locks the table, so that only one does it';
 
 CREATE TABLE public.lock_task_jobs (
 );
@@ -7506,7 +7517,11 @@ CREATE INDEX business_ends_recorded_at_idx ON public.business_ends USING btree (
 
 CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_no, body_hash) WHERE (body_hash IS NOT NULL);
 
+CREATE INDEX callbacks_received_idx ON public.callbacks USING gin (received_ids) WHERE (received_ids IS NOT NULL);
+
 CREATE INDEX callbacks_sender_idx ON public.callbacks USING btree (sender_no, id);
+
+CREATE INDEX callbacks_take_idx ON public.callbacks USING btree (take_at, id) WHERE (take_at IS NOT NULL);
 
 CREATE INDEX callbacks_unreadable_idx ON public.callbacks USING btree (sender_no, id) WHERE ((refused IS NOT NULL) OR (left_out > 0));
 

@@ -27,6 +27,35 @@ func (q *Queries) ErasureCallbacks(ctx context.Context, arg ErasureCallbacksPara
 	return result.RowsAffected(), nil
 }
 
+const erasureMessageCallbacks = `-- name: ErasureMessageCallbacks :execrows
+UPDATE callbacks c SET body = '********'
+WHERE c.id = ANY (ARRAY(
+    SELECT o.id FROM callbacks o -- by callbacks_received_idx
+    WHERE o.received_ids && ARRAY(
+            SELECT r.id FROM received_messages r WHERE r.phone_number = ANY ($1::text[]) AND r.company_id = $2
+        ) AND o.body <> '********'
+    ORDER BY o.id
+    LIMIT $3::integer
+    FOR UPDATE
+))
+`
+
+type ErasureMessageCallbacksParams struct {
+	PhoneNumbers []string
+	CompanyID    int64
+	Most         int32
+}
+
+// ErasureMessageCallbacks masks the bodies of up to `most` callbacks with messages that a company received from any of the given numbers, and returns how many. A
+// message contains what the person wrote, so the whole body is masked: the messages and receipts of other people in it are stored elsewhere.
+func (q *Queries) ErasureMessageCallbacks(ctx context.Context, arg ErasureMessageCallbacksParams) (int64, error) {
+	result, err := q.db.Exec(ctx, erasureMessageCallbacks, arg.PhoneNumbers, arg.CompanyID, arg.Most)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const erasureReceipts = `-- name: ErasureReceipts :many
 
 SELECT r.id, r.callback_id, r.recipient FROM receipts r

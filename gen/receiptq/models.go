@@ -24,6 +24,10 @@ type Callback struct {
 	BodyHash []byte
 	// how often the same body arrived again
 	Repeats int64
+	// the time from which the messages of the callback are to be stored in received_messages; null: it has no such messages, or they are stored
+	TakeAt *time.Time
+	// the received_messages of the callback; null: none are stored
+	ReceivedIds []int64
 }
 
 // A later report of a provider about one accepted message. Written by internal/dispatch/receipt, which deletes old rows. callback_id and sender_no have no foreign keys: a receipt can be kept longer than its callback, and does not prevent the deletion of its sender.

@@ -10,8 +10,26 @@ import (
 	"time"
 )
 
+const callbackDue = `-- name: CallbackDue :one
+SELECT c.id, c.sender_no, c.body FROM callbacks c WHERE c.take_at <= now() ORDER BY c.take_at, c.id LIMIT 1 FOR UPDATE SKIP LOCKED
+`
+
+type CallbackDueRow struct {
+	ID       int64
+	SenderNo string
+	Body     string
+}
+
+// CallbackDue locks and returns the longest due callback whose messages are not stored yet. Concurrent transactions return different callbacks.
+func (q *Queries) CallbackDue(ctx context.Context) (CallbackDueRow, error) {
+	row := q.db.QueryRow(ctx, callbackDue)
+	var i CallbackDueRow
+	err := row.Scan(&i.ID, &i.SenderNo, &i.Body)
+	return i, err
+}
+
 const callbackGet = `-- name: CallbackGet :one
-SELECT id, sender_no, source_ip, body, created_at, refused, left_out, body_hash, repeats FROM callbacks c WHERE c.id = $1
+SELECT id, sender_no, source_ip, body, created_at, refused, left_out, body_hash, repeats, take_at, received_ids FROM callbacks c WHERE c.id = $1
 `
 
 func (q *Queries) CallbackGet(ctx context.Context, id int64) (Callback, error) {
@@ -27,6 +45,8 @@ func (q *Queries) CallbackGet(ctx context.Context, id int64) (Callback, error) {
 		&i.LeftOut,
 		&i.BodyHash,
 		&i.Repeats,
+		&i.TakeAt,
+		&i.ReceivedIds,
 	)
 	return i, err
 }
@@ -265,6 +285,19 @@ func (q *Queries) CallbackListOf(ctx context.Context, arg CallbackListOfParams) 
 	return items, nil
 }
 
+const callbackPostpone = `-- name: CallbackPostpone :exec
+UPDATE callbacks
+SET take_at = clock_timestamp() + least(greatest(clock_timestamp() - created_at, interval '2 seconds'), interval '1 hour')
+WHERE id = $1 AND take_at IS NOT NULL
+`
+
+// CallbackPostpone delays the next attempt to store the messages of a callback by the time that the callback has already waited, but by at least two seconds and
+// at most an hour.
+func (q *Queries) CallbackPostpone(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, callbackPostpone, id)
+	return err
+}
+
 const callbackSenders = `-- name: CallbackSenders :many
 
 WITH RECURSIVE steps AS (
@@ -300,6 +333,21 @@ func (q *Queries) CallbackSenders(ctx context.Context) ([]string, error) {
 	return items, nil
 }
 
+const callbackTaken = `-- name: CallbackTaken :exec
+UPDATE callbacks SET take_at = NULL, received_ids = $1::bigint[] WHERE id = $2
+`
+
+type CallbackTakenParams struct {
+	ReceivedIds []int64
+	ID          int64
+}
+
+// CallbackTaken records that the messages of a callback are stored.
+func (q *Queries) CallbackTaken(ctx context.Context, arg CallbackTakenParams) error {
+	_, err := q.db.Exec(ctx, callbackTaken, arg.ReceivedIds, arg.ID)
+	return err
+}
+
 const callbacksDeleteExpired = `-- name: CallbacksDeleteExpired :execrows
 DELETE FROM callbacks c
 USING (SELECT o.id FROM callbacks o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
@@ -324,14 +372,16 @@ const callbacksKeep = `-- name: CallbacksKeep :many
 WITH input AS MATERIALIZED (
     SELECT unnest($6::text[]) AS sender_no, unnest($7::text[]) AS source_ip, unnest($8::text[]) AS body,
         unnest($9::bytea[]) AS body_hash, nullif(unnest($10::text[]), '') AS refused, unnest($11::bigint[]) AS left_out,
+        unnest($12::boolean[]) AS has_messages,
         generate_series(1, cardinality($6::text[])) AS nth
 ),
 kept AS (
-    INSERT INTO callbacks AS c (sender_no, source_ip, body, body_hash, refused, left_out)
-    SELECT i.sender_no, i.source_ip, i.body, i.body_hash, i.refused, i.left_out FROM input i
+    INSERT INTO callbacks AS c (sender_no, source_ip, body, body_hash, refused, left_out, take_at)
+    SELECT i.sender_no, i.source_ip, i.body, i.body_hash, i.refused, i.left_out, CASE WHEN i.has_messages THEN now() END FROM input i
     ORDER BY i.sender_no, i.body_hash
     ON CONFLICT (sender_no, body_hash) WHERE body_hash IS NOT NULL
-    DO UPDATE SET repeats = c.repeats + 1, refused = excluded.refused, left_out = excluded.left_out
+    DO UPDATE SET repeats = c.repeats + 1, refused = excluded.refused, left_out = excluded.left_out,
+        take_at = CASE WHEN c.received_ids IS NULL THEN coalesce(c.take_at, excluded.take_at) END
     RETURNING c.id, c.sender_no, c.body_hash
 )
 INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state, code)
@@ -359,11 +409,13 @@ type CallbacksKeepParams struct {
 	BodyHashes   [][]byte
 	Refusals     []string
 	LeftOuts     []int64
+	HasMessages  []bool
 }
 
 // CallbacksKeep stores callbacks unchanged, and returns the ids of the new receipts. A callback has either receipts or a reason why it is rejected (refusals).
 // A repeated body only increases repeats, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls
-// contains, for each receipt, the index of its callback, from 1.
+// contains, for each receipt, the index of its callback, from 1. has_messages: the callback contains messages from people, which CallbackDue returns. A repeated
+// body is not due again, unless it could not be read before.
 func (q *Queries) CallbacksKeep(ctx context.Context, arg CallbacksKeepParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, callbacksKeep,
 		arg.ReceiptCalls,
@@ -377,6 +429,7 @@ func (q *Queries) CallbacksKeep(ctx context.Context, arg CallbacksKeepParams) ([
 		arg.BodyHashes,
 		arg.Refusals,
 		arg.LeftOuts,
+		arg.HasMessages,
 	)
 	if err != nil {
 		return nil, err

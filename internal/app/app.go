@@ -290,10 +290,10 @@ func (a *App) wireDispatch() {
 		Queue: a.Queue, Admit: admission, Explain: a.explain, Directory: a.Directory, Settings: a.settings,
 	}, a.metrics)
 	a.Jobs = job.New(a.DB, a.Tasks, a.settings, o.Log)
-	a.Receipts = receipt.New(a.DB, a.Queue, a.configs, o.Log)
-	a.Receipts.Register(a.metrics)
 	a.Blocks = block.New(a.DB, a.Tasks)
 	a.Received = received.New(a.DB, a.settings, a.Blocks)
+	a.Receipts = receipt.New(a.DB, a.Queue, a.Received, a.configs, o.Log)
+	a.Receipts.Register(a.metrics)
 	a.Pusher = push.New(a.DB, push.Services{
 		Queue: a.Queue, Submissions: a.Submissions, Tasks: a.Tasks, Directory: a.Directory, Receipts: a.Receipts, Configs: a.configs,
 	}, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: a.metrics, Tracer: a.tracer})

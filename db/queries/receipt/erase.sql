@@ -13,6 +13,20 @@ FOR UPDATE;
 -- name: ErasureReceiptsDelete :execrows
 DELETE FROM receipts r WHERE r.id = ANY (@ids::bigint[]);
 
+-- ErasureMessageCallbacks masks the bodies of up to `most` callbacks with messages that a company received from any of the given numbers, and returns how many. A
+-- message contains what the person wrote, so the whole body is masked: the messages and receipts of other people in it are stored elsewhere.
+-- name: ErasureMessageCallbacks :execrows
+UPDATE callbacks c SET body = '********'
+WHERE c.id = ANY (ARRAY(
+    SELECT o.id FROM callbacks o -- by callbacks_received_idx
+    WHERE o.received_ids && ARRAY(
+            SELECT r.id FROM received_messages r WHERE r.phone_number = ANY (@phone_numbers::text[]) AND r.company_id = @company_id
+        ) AND o.body <> '********'
+    ORDER BY o.id
+    LIMIT @most::integer
+    FOR UPDATE
+));
+
 -- ErasureCallbacks replaces each match of a regular expression in callbacks with asterisks.
 -- name: ErasureCallbacks :execrows
 UPDATE callbacks c SET body = regexp_replace(c.body, @pattern::text, '********', 'g') WHERE c.id = ANY (@ids::bigint[]) AND c.body ~ @pattern::text;

@@ -11,19 +11,22 @@ ORDER BY s.id;
 
 -- CallbacksKeep stores callbacks unchanged, and returns the ids of the new receipts. A callback has either receipts or a reason why it is rejected (refusals).
 -- A repeated body only increases repeats, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls
--- contains, for each receipt, the index of its callback, from 1.
+-- contains, for each receipt, the index of its callback, from 1. has_messages: the callback contains messages from people, which CallbackDue returns. A repeated
+-- body is not due again, unless it could not be read before.
 -- name: CallbacksKeep :many
 WITH input AS MATERIALIZED (
     SELECT unnest(@sender_nos::text[]) AS sender_no, unnest(@source_ips::text[]) AS source_ip, unnest(@bodies::text[]) AS body,
         unnest(@body_hashes::bytea[]) AS body_hash, nullif(unnest(@refusals::text[]), '') AS refused, unnest(@left_outs::bigint[]) AS left_out,
+        unnest(@has_messages::boolean[]) AS has_messages,
         generate_series(1, cardinality(@sender_nos::text[])) AS nth
 ),
 kept AS (
-    INSERT INTO callbacks AS c (sender_no, source_ip, body, body_hash, refused, left_out)
-    SELECT i.sender_no, i.source_ip, i.body, i.body_hash, i.refused, i.left_out FROM input i
+    INSERT INTO callbacks AS c (sender_no, source_ip, body, body_hash, refused, left_out, take_at)
+    SELECT i.sender_no, i.source_ip, i.body, i.body_hash, i.refused, i.left_out, CASE WHEN i.has_messages THEN now() END FROM input i
     ORDER BY i.sender_no, i.body_hash
     ON CONFLICT (sender_no, body_hash) WHERE body_hash IS NOT NULL
-    DO UPDATE SET repeats = c.repeats + 1, refused = excluded.refused, left_out = excluded.left_out
+    DO UPDATE SET repeats = c.repeats + 1, refused = excluded.refused, left_out = excluded.left_out,
+        take_at = CASE WHEN c.received_ids IS NULL THEN coalesce(c.take_at, excluded.take_at) END
     RETURNING c.id, c.sender_no, c.body_hash
 )
 INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state, code)
@@ -37,6 +40,21 @@ JOIN kept k ON k.sender_no = i.sender_no AND k.body_hash = i.body_hash
 ORDER BY k.sender_no, r.provider_no, r.recipient, r.state, r.code
 ON CONFLICT ON CONSTRAINT receipts_once_key DO NOTHING
 RETURNING id;
+
+-- CallbackDue locks and returns the longest due callback whose messages are not stored yet. Concurrent transactions return different callbacks.
+-- name: CallbackDue :one
+SELECT c.id, c.sender_no, c.body FROM callbacks c WHERE c.take_at <= now() ORDER BY c.take_at, c.id LIMIT 1 FOR UPDATE SKIP LOCKED;
+
+-- CallbackTaken records that the messages of a callback are stored.
+-- name: CallbackTaken :exec
+UPDATE callbacks SET take_at = NULL, received_ids = @received_ids::bigint[] WHERE id = @id;
+
+-- CallbackPostpone delays the next attempt to store the messages of a callback by the time that the callback has already waited, but by at least two seconds and
+-- at most an hour.
+-- name: CallbackPostpone :exec
+UPDATE callbacks
+SET take_at = clock_timestamp() + least(greatest(clock_timestamp() - created_at, interval '2 seconds'), interval '1 hour')
+WHERE id = @id AND take_at IS NOT NULL;
 
 -- CallbacksDeleteExpired deletes callbacks that are older than keep. It checks only the batch_size oldest callbacks.
 -- name: CallbacksDeleteExpired :execrows

@@ -30,7 +30,8 @@ const (
 	StandardWebhooks = "standard-webhooks"
 )
 
-// Config describes the callbacks of a provider. List, Number, Recipient, State and Code are paths of fields in the JSON body.
+// Config describes the callbacks of a provider. List, Number, Recipient, State and Code are paths of fields in the JSON body. They describe the receipts. If
+// Received is set, they can be missing: then the provider posts only messages.
 type Config struct {
 	Verify    string   `json:"verify"`
 	Header    string   `json:"header"`    // for HMAC: the header with the signature of the body, in hex or base64
@@ -43,10 +44,15 @@ type Config struct {
 	Delivered []string `json:"delivered"` // values of State for delivered messages
 	Pending   []string `json:"pending"`   // values of State for messages in transit; values in neither list mean undelivered
 	Code      string   `json:"code"`
-	Answer    struct {
-		Body        string `json:"body"`
-		ContentType string `json:"contentType"`
-	} `json:"answer"`
+	Answer    Answer   `json:"answer"`
+
+	Received *Received `json:"received"` // nil: the callbacks contain no messages
+}
+
+// Answer is the answer that a provider expects.
+type Answer struct {
+	Body        string `json:"body"`
+	ContentType string `json:"contentType"`
 }
 
 // Split separates the callback fields from a sender's configuration with decrypted secrets. rest is the configuration without these fields. config is nil if
@@ -109,6 +115,7 @@ func (c *Config) Check(secret string) error {
 		return invalid("header", fault.Required, nil)
 	case c.Format != "" && c.Format != "json" && c.Format != "form":
 		return invalid("format", fault.NotAllowed, []string{"json", "form"})
+	case !c.hasReceipts():
 	case c.Number == "":
 		return invalid("number", fault.Required, nil)
 	case c.State == "":
@@ -119,7 +126,12 @@ func (c *Config) Check(secret string) error {
 	if _, err := outbound.Networks(c.Addresses); err != nil {
 		return invalid("addresses", fault.WrongFormat, nil)
 	}
-	return nil
+	return c.Received.check()
+}
+
+// hasReceipts reports whether the callbacks contain receipts.
+func (c *Config) hasReceipts() bool {
+	return c.Received == nil || c.Number != "" || c.State != "" || len(c.Delivered) > 0
 }
 
 // Proof is the method with which a provider proves its identity.

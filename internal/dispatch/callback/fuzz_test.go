@@ -15,7 +15,7 @@ func isFault(err error) bool {
 	return errors.As(err, &expected)
 }
 
-// FuzzReceipts parses any callback with any configuration of a sender. The result is either receipts that PostgreSQL can store, or a fault.
+// FuzzReceipts parses any callback with any configuration of a sender. The result is either receipts that PostgreSQL can store and messages, or a fault.
 func FuzzReceipts(f *testing.F) {
 	f.Add(false, "data", "id", "state", "code", "to", []byte(`{"data":[{"id":1,"state":"ok","code":"0","to":"13800138000"},{"id":"2"}]}`))
 	f.Add(false, "", "0.id", "0.state", "", "", []byte(`[[{"id":"a\u0000","state":true}]]`))
@@ -26,17 +26,25 @@ func FuzzReceipts(f *testing.F) {
 		if isForm {
 			c.Format = "form"
 		}
-		all, leftOut, err := c.Read(body)
+		if recipient != "" {
+			c.Received = &Received{From: recipient, Content: code, Time: state, MessageNo: number, Country: list, Offset: "+08:00"}
+		}
+		read, err := c.Read(body)
 		if err != nil {
 			if !isFault(err) {
 				t.Fatalf("not a fault: %v", err)
 			}
 			return
 		}
-		if len(all)+leftOut > maxReceipts {
-			t.Errorf("%d receipts, and %d left out", len(all), leftOut)
+		if len(read.Receipts)+len(read.Messages)+read.LeftOut > maxReceipts {
+			t.Errorf("%d receipts, %d messages, and %d left out", len(read.Receipts), len(read.Messages), read.LeftOut)
 		}
-		for _, r := range all {
+		for _, m := range read.Messages {
+			if m.From == "" {
+				t.Errorf("a message from nobody: %+v", m)
+			}
+		}
+		for _, r := range read.Receipts {
 			for text, most := range map[string]int{r.Number: 200, r.Recipient: 100, r.Code: 100} {
 				if !postgres.IsText(text) || utf8.RuneCountInString(text) > most {
 					t.Errorf("%q in %+v is too long, or no text for PostgreSQL", text, r)

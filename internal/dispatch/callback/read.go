@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/url"
+	"slices"
 
 	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/platform/bom"
@@ -28,63 +29,146 @@ type Receipt struct {
 	State                   int16
 }
 
-// Read parses the receipts of a body. leftOut is the number of list items that are not receipts. Read returns a fault if the body has items and no item is a
-// receipt.
-func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
+// Body contains what a body reports.
+type Body struct {
+	Receipts []Receipt
+	Messages []Message
+	LeftOut  int // number of list items that are neither
+}
+
+// AnswerTo returns the answer to a callback with this body.
+func (c *Config) AnswerTo(b Body) Answer {
+	answer := c.Answer
+	if c.Received != nil && len(b.Receipts) == 0 && len(b.Messages) > 0 && c.Received.Answer.Body != "" {
+		answer = c.Received.Answer
+	}
+	if answer.ContentType == "" {
+		answer.ContentType = "text/plain; charset=utf-8"
+	}
+	return answer
+}
+
+// Read parses the receipts and messages of a body. It returns a fault if the body has items and no item is a receipt or a message.
+func (c *Config) Read(body []byte) (b Body, err error) {
+	whole, err := c.parse(body)
+	if err != nil {
+		return Body{}, err
+	}
+	items := c.items(whole)
+	if len(items) > maxReceipts {
+		return Body{}, fault.New(fault.TooLarge, fault.RequestTooLarge)
+	}
+	for _, item := range items {
+		if c.Received != nil && c.Received.isTyped(item) {
+			b.addMessage(c.Received, item)
+			continue
+		}
+		if r, isReceipt := c.receipt(item); isReceipt {
+			b.Receipts = append(b.Receipts, r)
+		} else if c.Received != nil && c.Received.Type == "" {
+			b.addMessage(c.Received, item)
+		} else {
+			b.LeftOut++
+		}
+	}
+	if len(b.Receipts)+len(b.Messages) == 0 && b.LeftOut > 0 {
+		return b, fault.InvalidField("body.0", fault.MissingParameters, c.needed())
+	}
+	return b, nil
+}
+
+func (b *Body) addMessage(r *Received, item any) {
+	if m, isMessage := r.read(item); isMessage {
+		b.Messages = append(b.Messages, m)
+	} else {
+		b.LeftOut++
+	}
+}
+
+// needed returns the paths of the fields that each item needs.
+func (c *Config) needed() (paths []string) {
+	if c.hasReceipts() {
+		paths = append(paths, c.Number, c.State)
+	}
+	if c.Received != nil {
+		paths = append(paths, c.Received.From, c.Received.Content)
+	}
+	return paths
+}
+
+// parse returns the value of a body. Fault: request.malformed.
+func (c *Config) parse(body []byte) (whole any, err error) {
 	body = bom.Decode(body)
-	var whole any
 	if c.Format == "form" {
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
-			return nil, 0, fault.New(fault.Malformed, fault.RequestMalformed)
+			return nil, fault.New(fault.Malformed, fault.RequestMalformed)
 		}
 		fields := map[string]any{}
 		for name := range form {
 			fields[name] = string(bom.Decode([]byte(form.Get(name))))
 		}
-		whole = fields
-	} else {
-		d := json.NewDecoder(bytes.NewReader(body))
-		d.UseNumber()
-		if d.Decode(&whole) != nil {
-			return nil, 0, fault.New(fault.Malformed, fault.RequestMalformed)
-		}
+		return fields, nil
 	}
-	if c.List != "" {
-		whole = provider.At(whole, c.List)
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if d.Decode(&whole) != nil {
+		return nil, fault.New(fault.Malformed, fault.RequestMalformed)
 	}
-	items, isList := whole.([]any)
-	if !isList {
-		items = []any{whole}
+	return whole, nil
+}
+
+// items returns the items of the list of receipts, and of the list of messages if it is another one. One of the two lists can be missing.
+func (c *Config) items(whole any) []any {
+	receipts := valueAt(whole, c.List)
+	if c.Received == nil || c.Received.List == "" || c.Received.List == c.List {
+		return listOf(receipts)
 	}
-	if len(items) > maxReceipts {
-		return nil, 0, fault.New(fault.TooLarge, fault.RequestTooLarge)
+	messages := valueAt(whole, c.Received.List)
+	switch {
+	case messages == nil:
+		return listOf(receipts)
+	case receipts == nil || c.List == "":
+		return listOf(messages)
 	}
-	for _, item := range items {
-		number, hasNumber := provider.Field(item, c.Number)
-		state, hasState := provider.Field(item, c.State)
-		number = characters.First(postgres.Text(number), 200) // cut in the same way as the number of a sent message
-		if !hasNumber || !hasState || number == "" {
-			leftOut++
-			continue
-		}
-		r := Receipt{Number: number, State: Undelivered}
-		switch {
-		case provider.IsOneOf(c.Delivered, state):
-			r.State = Delivered
-		case provider.IsOneOf(c.Pending, state):
-			r.State = OnItsWay
-		}
-		r.Recipient, _ = provider.Field(item, c.Recipient)
-		var hasCode bool
-		if r.Code, hasCode = provider.Field(item, c.Code); !hasCode {
-			r.Code = state
-		}
-		r.Recipient, r.Code = characters.First(postgres.Text(r.Recipient), 100), characters.First(postgres.Text(r.Code), 100)
-		all = append(all, r)
+	return slices.Concat(listOf(receipts), listOf(messages))
+}
+
+func valueAt(whole any, path string) any {
+	if path == "" {
+		return whole
 	}
-	if len(all) == 0 && leftOut > 0 {
-		return nil, leftOut, fault.InvalidField("body.0", fault.MissingParameters, []string{c.Number, c.State})
+	return provider.At(whole, path)
+}
+
+// listOf returns the items of a list, or another value as the only item.
+func listOf(value any) []any {
+	if items, isList := value.([]any); isList {
+		return items
 	}
-	return all, leftOut, nil
+	return []any{value}
+}
+
+// receipt returns the receipt in an item. isReceipt is false if the item has no number or no state.
+func (c *Config) receipt(item any) (r Receipt, isReceipt bool) {
+	number, hasNumber := provider.Field(item, c.Number)
+	state, hasState := provider.Field(item, c.State)
+	number = cut(postgres.Text(number), 200) // cut in the same way as the number of a sent message
+	if !hasNumber || !hasState || number == "" {
+		return r, false
+	}
+	r = Receipt{Number: number, State: Undelivered}
+	switch {
+	case provider.IsOneOf(c.Delivered, state):
+		r.State = Delivered
+	case provider.IsOneOf(c.Pending, state):
+		r.State = OnItsWay
+	}
+	r.Recipient, _ = provider.Field(item, c.Recipient)
+	var hasCode bool
+	if r.Code, hasCode = provider.Field(item, c.Code); !hasCode {
+		r.Code = state
+	}
+	r.Recipient, r.Code = cut(postgres.Text(r.Recipient), 100), cut(postgres.Text(r.Code), 100)
+	return r, true
 }

@@ -11,9 +11,9 @@ func TestAByteOrderMarkBeforeACallbackIsSkipped(t *testing.T) {
 	t.Parallel()
 	for format, body := range map[string]string{"json": `{"id":"7","state":"ok"}`, "form": "id=7&state=ok"} {
 		c := callback.Config{Format: format, Number: "id", State: "state", Delivered: []string{"ok"}}
-		got, leftOut, err := c.Read([]byte("\uFEFF" + body))
-		if err != nil || leftOut > 0 || len(got) != 1 || got[0].Number != "7" || got[0].State != callback.Delivered {
-			t.Errorf("%s: %+v, %d left out, %v", format, got, leftOut, err)
+		got, err := c.Read([]byte("\uFEFF" + body))
+		if err != nil || got.LeftOut > 0 || len(got.Receipts) != 1 || got.Receipts[0].Number != "7" || got.Receipts[0].State != callback.Delivered {
+			t.Errorf("%s: %+v, %v", format, got, err)
 		}
 	}
 }
@@ -22,8 +22,8 @@ func TestAByteOrderMarkBeforeACallbackIsSkipped(t *testing.T) {
 func TestALongProviderNumberIsCut(t *testing.T) {
 	t.Parallel()
 	c := callback.Config{Number: "id", State: "state"}
-	got, _, err := c.Read([]byte(`{"id":"` + strings.Repeat("7", 300) + `","state":"x"}`))
-	if err != nil || len(got) != 1 || got[0].Number != strings.Repeat("7", 200) {
+	got, err := c.Read([]byte(`{"id":"` + strings.Repeat("7", 300) + `","state":"x"}`))
+	if err != nil || len(got.Receipts) != 1 || got.Receipts[0].Number != strings.Repeat("7", 200) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -42,9 +42,9 @@ func TestStatesInOlderNotationsAreParsed(t *testing.T) {
 		"a mark and a list": {callback.Config{Delivered: []string{"1"}, List: "all"}, "\uFEFF{\"all\":[{\"id\":7,\"state\":1.00}]}"},
 	} {
 		c.config.Number, c.config.State = "id", "state"
-		got, leftOut, err := c.config.Read([]byte(c.body))
-		if err != nil || leftOut > 0 || len(got) != 1 || got[0].Number != "7" || got[0].State != callback.Delivered {
-			t.Errorf("%s: %+v, %d left out, %v", name, got, leftOut, err)
+		got, err := c.config.Read([]byte(c.body))
+		if err != nil || got.LeftOut > 0 || len(got.Receipts) != 1 || got.Receipts[0].Number != "7" || got.Receipts[0].State != callback.Delivered {
+			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
 }

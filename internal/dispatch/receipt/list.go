@@ -130,9 +130,10 @@ func (r receiver) masked(body string) string {
 	return strings.ReplaceAll(body, r.secret, "***")
 }
 
-// Read contains the receipts of a stored callback, parsed with the current configuration of the sender.
+// Read contains the receipts and messages of a stored callback, parsed with the current configuration of the sender.
 type Read struct {
 	Receipts []ReadReceipt
+	Messages []callback.Message
 	Unread   string // reason why the body cannot be parsed; empty: the body was parsed
 }
 
@@ -145,7 +146,7 @@ type ReadReceipt struct {
 // NoCallback is the reason for a callback whose sender was deleted or accepts no callbacks.
 const NoCallback = "sender.no_callback"
 
-// Callback returns a callback and its parsed receipts, or the fault callback.not_found.
+// Callback returns a callback with its parsed receipts and messages, or the fault callback.not_found.
 func (s *Service) Callback(ctx context.Context, id int64) (c receiptq.Callback, read Read, err error) {
 	if c, err = s.q.CallbackGet(ctx, id); err != nil {
 		return c, read, postgres.Wrap("get callback", err, fault.New(fault.NotFound, fault.CallbackNotFound))
@@ -161,13 +162,14 @@ func (s *Service) Callback(ctx context.Context, id int64) (c receiptq.Callback, 
 		read.Unread = NoCallback
 		return c, read, nil
 	}
-	receipts, _, unread := r.verifier.Config.Read([]byte(body))
+	parsed, unread := r.verifier.Config.Read([]byte(body))
 	if refused := new(fault.Error); errors.As(unread, &refused) {
 		read.Unread = string(refused.Reason)
 		return c, read, nil
 	}
+	read.Messages = parsed.Messages
 	p := receiptq.ReceiptsFindParams{SenderNo: c.SenderNo}
-	for _, one := range receipts {
+	for _, one := range parsed.Receipts {
 		read.Receipts = append(read.Receipts, ReadReceipt{Receipt: one})
 		p.ProviderNos, p.Recipients = append(p.ProviderNos, one.Number), append(p.Recipients, one.Recipient)
 		p.States, p.Codes = append(p.States, one.State), append(p.Codes, one.Code)

@@ -1,5 +1,5 @@
 // Package receipt processes the callbacks of providers. The receipts in a callback report whether accepted messages were delivered. The package finds the
-// tasks of these messages, and settles them through package queue.
+// tasks of these messages, and settles them through package queue. Messages from people in callbacks are stored by package received.
 package receipt
 
 import (
@@ -14,6 +14,7 @@ import (
 	"lksms/gen/receiptq"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/received"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/merge"
@@ -37,6 +38,7 @@ type Service struct {
 	db      *postgres.DB
 	q       *receiptq.Queries
 	queue   *queue.Service
+	inbox   *received.Service
 	configs *sender.Configs
 	log     *slog.Logger
 
@@ -46,8 +48,8 @@ type Service struct {
 }
 
 // New returns a Service on db.
-func New(db *postgres.DB, queue *queue.Service, configs *sender.Configs, log *slog.Logger) *Service {
-	s := &Service{db: db, q: receiptq.New(db), queue: queue, configs: configs, log: log, strangers: newStrangers()}
+func New(db *postgres.DB, queue *queue.Service, inbox *received.Service, configs *sender.Configs, log *slog.Logger) *Service {
+	s := &Service{db: db, q: receiptq.New(db), queue: queue, inbox: inbox, configs: configs, log: log, strangers: newStrangers()}
 	s.receivers.Load = s.loadReceivers
 	s.calls = merge.New(merge.Options[proven, struct{}]{
 		Run: s.keep, Hopeless: postgres.IsUnavailable, Key: func(p proven) string { return p.SenderNo + string(p.hash[:]) },
@@ -60,6 +62,7 @@ func New(db *postgres.DB, queue *queue.Service, configs *sender.Configs, log *sl
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: s.Match},
+		{Roles: servers.Roles{servers.Sweep}, Name: "take-received", Interval: 2 * time.Second, Routine: true, Run: s.TakeReceived},
 		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-callbacks", Interval: 10 * time.Minute, Run: s.DeleteExpired},
 	}
 }
@@ -138,12 +141,12 @@ func (s *Service) Take(ctx context.Context, call callback.Call) (answer, content
 	p := proven{Call: call, hash: sha256.Sum256(call.Body)}
 	unread := call.Cut
 	if unread == nil {
-		p.receipts, p.leftOut, unread = v.Config.Read(call.Body)
+		p.body, unread = v.Config.Read(call.Body)
 	}
 	if refused := new(fault.Error); errors.As(unread, &refused) {
-		p.refused, p.leftOut = string(refused.Reason), 0
+		p.refused, p.body.LeftOut = string(refused.Reason), 0
 	}
-	if len(p.receipts) > receiptsMerged || len(p.Body) > bytesMerged {
+	if len(p.body.Receipts)+len(p.body.Messages) > receiptsMerged || len(p.Body) > bytesMerged {
 		_, err = s.keep(ctx, []proven{p})
 	} else {
 		_, err = s.calls.Do(ctx, p)
@@ -154,23 +157,19 @@ func (s *Service) Take(ctx context.Context, call callback.Call) (answer, content
 	if err != nil {
 		return "", "", err
 	}
-	if p.leftOut > 0 {
-		s.log.WarnContext(ctx, "items of a callback could not be read", "sender_no", call.SenderNo, "body_hash", hex.EncodeToString(p.hash[:]), "items", p.leftOut)
+	if n := p.body.LeftOut; n > 0 {
+		s.log.WarnContext(ctx, "items of a callback could not be read", "sender_no", call.SenderNo, "body_hash", hex.EncodeToString(p.hash[:]), "items", n)
 	}
-	contentType = v.Config.Answer.ContentType
-	if contentType == "" {
-		contentType = "text/plain; charset=utf-8"
-	}
-	return v.Config.Answer.Body, contentType, nil
+	expected := v.Config.AnswerTo(p.body)
+	return expected.Body, expected.ContentType, nil
 }
 
-// proven is a call that proves to come from the provider, with its receipts.
+// proven is a call that proves to come from the provider, with its receipts and messages.
 type proven struct {
 	callback.Call
-	hash     [sha256.Size]byte
-	receipts []callback.Receipt
-	refused  string // reason why the call cannot be parsed
-	leftOut  int    // number of items that are not receipts
+	hash    [sha256.Size]byte
+	body    callback.Body
+	refused string // reason why the call cannot be parsed
 }
 
 // Concurrent calls are stored in one transaction, and their receipts are matched in another transaction. If one of the receipts needs a partition that is
@@ -181,18 +180,22 @@ type proven struct {
 const (
 	callsPace      = 20 * time.Millisecond
 	callsMerged    = 100       // maximum number of calls of one run
-	receiptsMerged = 10        // maximum number of receipts of a merged call; a call with more receipts runs alone
+	receiptsMerged = 10        // maximum number of receipts and messages of a merged call; a call with more runs alone
 	bytesMerged    = 64 * 1024 // maximum size of the body of a merged call in bytes; a call with a longer body runs alone
 )
 
-// keep stores calls with distinct bodies, and matches their receipts. The sweep matches receipts that cannot be matched now.
+// keep stores calls with distinct bodies, matches their receipts, and stores their messages. Sweeps match receipts and store messages for which this is not
+// possible now.
 func (s *Service) keep(ctx context.Context, calls []proven) ([]struct{}, error) {
 	var p receiptq.CallbacksKeepParams
+	hasMessages := false
 	for i, c := range calls {
 		p.SenderNos, p.SourceIps = append(p.SenderNos, c.SenderNo), append(p.SourceIps, c.SourceIP)
 		p.Bodies, p.BodyHashes = append(p.Bodies, postgres.Text(string(c.Body))), append(p.BodyHashes, c.hash[:])
-		p.Refusals, p.LeftOuts = append(p.Refusals, c.refused), append(p.LeftOuts, int64(c.leftOut))
-		for _, r := range c.receipts {
+		p.Refusals, p.LeftOuts = append(p.Refusals, c.refused), append(p.LeftOuts, int64(c.body.LeftOut))
+		p.HasMessages = append(p.HasMessages, len(c.body.Messages) > 0)
+		hasMessages = hasMessages || len(c.body.Messages) > 0
+		for _, r := range c.body.Receipts {
 			p.ReceiptCalls = append(p.ReceiptCalls, int32(i+1))
 			p.ProviderNos, p.Recipients = append(p.ProviderNos, r.Number), append(p.Recipients, r.Recipient)
 			p.States, p.Codes = append(p.States, r.State), append(p.Codes, r.Code)
@@ -204,6 +207,11 @@ func (s *Service) keep(ctx context.Context, calls []proven) ([]struct{}, error) 
 	}
 	if _, err := s.match(ctx, ids); err != nil { // the sweep matches the receipts later
 		s.log.WarnContext(ctx, "receipts are matched later", "receipts", len(ids), "first_sender_no", calls[0].SenderNo, "error", err)
+	}
+	if hasMessages {
+		if _, err := s.TakeReceived(ctx); err != nil {
+			s.log.WarnContext(ctx, "messages of callbacks are stored later", "first_sender_no", calls[0].SenderNo, "error", err)
+		}
 	}
 	return make([]struct{}, len(calls)), nil
 }

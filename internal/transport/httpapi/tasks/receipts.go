@@ -34,12 +34,13 @@ func cursorBefore(id int64) *string {
 	return new(paging.CursorOf(paging.IDText(id)))
 }
 
-// GetCallback shows a callback and the receipts that it contains.
+// GetCallback shows a callback, and the receipts and messages that it contains.
 func (h *Handlers) GetCallback(ctx context.Context, req api.GetCallbackRequestObject) (api.GetCallbackResponseObject, error) {
 	c, read, err := h.services.Receipts.Callback(ctx, req.CallbackID)
 	return api.GetCallback200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.CallbackDetail{
 		CallbackID: c.ID, SenderNo: c.SenderNo, CreatedAt: c.CreatedAt, SourceIP: c.SourceIp, Body: c.Body, BodyLength: int32(len([]rune(c.Body))),
-		Refused: c.Refused, LeftOut: c.LeftOut, Repeats: c.Repeats, Receipts: convert.List(read.Receipts, readReceiptOf), Unread: optional.NonZero(read.Unread),
+		Refused: c.Refused, LeftOut: c.LeftOut, Repeats: c.Repeats, Receipts: convert.List(read.Receipts, readReceiptOf),
+		Messages: convert.List(read.Messages, readMessageOf), Unread: optional.NonZero(read.Unread),
 	}}, err
 }
 
@@ -80,6 +81,12 @@ func readReceiptOf(r receipt.ReadReceipt) api.ReadReceipt {
 		read.ReceiptID, read.MatchedAt = &r.Stored.ID, r.Stored.MatchedAt
 	}
 	return read
+}
+
+func readMessageOf(m callback.Message) api.ReadMessage {
+	return api.ReadMessage{
+		From: m.From, To: optional.NonZero(m.To), Content: m.Content, ReceivedAt: m.ReceivedAt, MessageNo: optional.NonZero(m.MessageNo),
+	}
 }
 
 // receiptStates contains the names of a message's states at its provider.
