@@ -3919,12 +3919,13 @@ CREATE TABLE public.callbacks (
     body_hash bytea,
     repeats bigint DEFAULT 0 NOT NULL,
     take_at timestamp with time zone,
-    received_ids bigint[]
+    received_ids bigint[],
+    mask_when_taken boolean DEFAULT false NOT NULL
 );
 
 COMMENT ON TABLE public.callbacks IS 'An HTTP callback of a provider, stored unchanged. Written by internal/dispatch/receipt, which deletes old rows. sender_no has no foreign key, so that a callback does not prevent the deletion of its sender.';
 
-COMMENT ON COLUMN public.callbacks.body IS 'the body, without characters that PostgreSQL cannot store';
+COMMENT ON COLUMN public.callbacks.body IS 'the body in UTF-8, without characters that PostgreSQL cannot store; ********: it contained messages of people that are erased or deleted';
 
 COMMENT ON COLUMN public.callbacks.refused IS 'the error reason that the provider got; null: the callback was accepted';
 
@@ -3937,6 +3938,8 @@ COMMENT ON COLUMN public.callbacks.repeats IS 'how often the same body arrived a
 COMMENT ON COLUMN public.callbacks.take_at IS 'the time from which the messages of the callback are to be stored in received_messages; null: it has no such messages, or they are stored';
 
 COMMENT ON COLUMN public.callbacks.received_ids IS 'the received_messages of the callback; null: none are stored';
+
+COMMENT ON COLUMN public.callbacks.mask_when_taken IS 'the body contains an erased person, and is masked when its messages are stored';
 
 ALTER TABLE public.callbacks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.callbacks_id_seq

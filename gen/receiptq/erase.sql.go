@@ -7,10 +7,14 @@ package receiptq
 
 import (
 	"context"
+	"time"
 )
 
 const erasureCallbacks = `-- name: ErasureCallbacks :execrows
-UPDATE callbacks c SET body = regexp_replace(c.body, $1::text, '********', 'g') WHERE c.id = ANY ($2::bigint[]) AND c.body ~ $1::text
+UPDATE callbacks c
+SET body = CASE WHEN c.take_at IS NULL THEN regexp_replace(c.body, $1::text, '********', 'g') ELSE c.body END,
+    mask_when_taken = c.take_at IS NOT NULL
+WHERE c.id = ANY ($2::bigint[]) AND c.body ~ $1::text AND NOT c.mask_when_taken
 `
 
 type ErasureCallbacksParams struct {
@@ -18,7 +22,8 @@ type ErasureCallbacksParams struct {
 	Ids     []int64
 }
 
-// ErasureCallbacks replaces each match of a regular expression in callbacks with asterisks.
+// ErasureCallbacks replaces each match of a regular expression in callbacks with asterisks. The messages of a callback that is due are read from its body, so
+// such a body is not changed yet: CallbackTaken masks it.
 func (q *Queries) ErasureCallbacks(ctx context.Context, arg ErasureCallbacksParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureCallbacks, arg.Pattern, arg.Ids)
 	if err != nil {
@@ -27,29 +32,67 @@ func (q *Queries) ErasureCallbacks(ctx context.Context, arg ErasureCallbacksPara
 	return result.RowsAffected(), nil
 }
 
-const erasureMessageCallbacks = `-- name: ErasureMessageCallbacks :execrows
+const erasureCallbacksDue = `-- name: ErasureCallbacksDue :many
+SELECT c.id, c.body FROM callbacks c -- by callbacks_take_idx
+WHERE c.take_at IS NOT NULL AND c.created_at <= $1 AND c.id > $2
+ORDER BY c.id
+LIMIT $3::integer
+`
+
+type ErasureCallbacksDueParams struct {
+	Since   time.Time
+	AfterID int64
+	Portion int32
+}
+
+type ErasureCallbacksDueRow struct {
+	ID   int64
+	Body string
+}
+
+// ErasureCallbacksDue returns callbacks from before an erasure whose messages are not stored yet, with ids greater than after_id, in the order of their ids.
+func (q *Queries) ErasureCallbacksDue(ctx context.Context, arg ErasureCallbacksDueParams) ([]ErasureCallbacksDueRow, error) {
+	rows, err := q.db.Query(ctx, erasureCallbacksDue, arg.Since, arg.AfterID, arg.Portion)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ErasureCallbacksDueRow
+	for rows.Next() {
+		var i ErasureCallbacksDueRow
+		if err := rows.Scan(&i.ID, &i.Body); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const erasureCallbacksOfMessages = `-- name: ErasureCallbacksOfMessages :execrows
 UPDATE callbacks c SET body = '********'
 WHERE c.id = ANY (ARRAY(
     SELECT o.id FROM callbacks o -- by callbacks_received_idx
     WHERE o.received_ids && ARRAY(
-            SELECT r.id FROM received_messages r WHERE r.phone_number = ANY ($1::text[]) AND r.company_id = $2
+            SELECT r.id FROM received_messages r WHERE r.phone_number = '' AND r.company_id = $1 -- by received_messages_phone_number_idx
         ) AND o.body <> '********'
     ORDER BY o.id
-    LIMIT $3::integer
+    LIMIT $2::integer
     FOR UPDATE
 ))
 `
 
-type ErasureMessageCallbacksParams struct {
-	PhoneNumbers []string
-	CompanyID    int64
-	Most         int32
+type ErasureCallbacksOfMessagesParams struct {
+	CompanyID int64
+	Most      int32
 }
 
-// ErasureMessageCallbacks masks the bodies of up to `most` callbacks with messages that a company received from any of the given numbers, and returns how many. A
-// message contains what the person wrote, so the whole body is masked: the messages and receipts of other people in it are stored elsewhere.
-func (q *Queries) ErasureMessageCallbacks(ctx context.Context, arg ErasureMessageCallbacksParams) (int64, error) {
-	result, err := q.db.Exec(ctx, erasureMessageCallbacks, arg.PhoneNumbers, arg.CompanyID, arg.Most)
+// ErasureCallbacksOfMessages masks the bodies of up to `most` callbacks with erased messages of a company, and returns how many. A message contains what the
+// person wrote, so the whole body is masked: the messages and receipts of other people in it are stored elsewhere.
+func (q *Queries) ErasureCallbacksOfMessages(ctx context.Context, arg ErasureCallbacksOfMessagesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, erasureCallbacksOfMessages, arg.CompanyID, arg.Most)
 	if err != nil {
 		return 0, err
 	}

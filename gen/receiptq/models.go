@@ -13,7 +13,7 @@ type Callback struct {
 	ID       int64
 	SenderNo string
 	SourceIp string
-	// the body, without characters that PostgreSQL cannot store
+	// the body in UTF-8, without characters that PostgreSQL cannot store; ********: it contained messages of people that are erased or deleted
 	Body      string
 	CreatedAt time.Time
 	// the error reason that the provider got; null: the callback was accepted
@@ -28,6 +28,8 @@ type Callback struct {
 	TakeAt *time.Time
 	// the received_messages of the callback; null: none are stored
 	ReceivedIds []int64
+	// the body contains an erased person, and is masked when its messages are stored
+	MaskWhenTaken bool
 }
 
 // A later report of a provider about one accepted message. Written by internal/dispatch/receipt, which deletes old rows. callback_id and sender_no have no foreign keys: a receipt can be kept longer than its callback, and does not prevent the deletion of its sender.

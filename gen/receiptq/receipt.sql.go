@@ -29,7 +29,7 @@ func (q *Queries) CallbackDue(ctx context.Context) (CallbackDueRow, error) {
 }
 
 const callbackGet = `-- name: CallbackGet :one
-SELECT id, sender_no, source_ip, body, created_at, refused, left_out, body_hash, repeats, take_at, received_ids FROM callbacks c WHERE c.id = $1
+SELECT id, sender_no, source_ip, body, created_at, refused, left_out, body_hash, repeats, take_at, received_ids, mask_when_taken FROM callbacks c WHERE c.id = $1
 `
 
 func (q *Queries) CallbackGet(ctx context.Context, id int64) (Callback, error) {
@@ -47,6 +47,7 @@ func (q *Queries) CallbackGet(ctx context.Context, id int64) (Callback, error) {
 		&i.Repeats,
 		&i.TakeAt,
 		&i.ReceivedIds,
+		&i.MaskWhenTaken,
 	)
 	return i, err
 }
@@ -285,6 +286,23 @@ func (q *Queries) CallbackListOf(ctx context.Context, arg CallbackListOfParams) 
 	return items, nil
 }
 
+const callbackMessagesHold = `-- name: CallbackMessagesHold :one
+SELECT (count(*) = cardinality($1::bigint[]))::boolean
+FROM (
+    SELECT r.phone_number FROM received_messages r WHERE r.id = ANY ($1::bigint[]) ORDER BY r.id FOR SHARE
+) h
+WHERE h.phone_number <> ''
+`
+
+// CallbackMessagesHold locks messages that were already stored, so that no erasure empties them before the end of the transaction. It returns whether all of
+// them still exist with their texts.
+func (q *Queries) CallbackMessagesHold(ctx context.Context, ids []int64) (bool, error) {
+	row := q.db.QueryRow(ctx, callbackMessagesHold, ids)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const callbackPostpone = `-- name: CallbackPostpone :exec
 UPDATE callbacks
 SET take_at = clock_timestamp() + least(greatest(clock_timestamp() - created_at, interval '2 seconds'), interval '1 hour')
@@ -334,17 +352,22 @@ func (q *Queries) CallbackSenders(ctx context.Context) ([]string, error) {
 }
 
 const callbackTaken = `-- name: CallbackTaken :exec
-UPDATE callbacks SET take_at = NULL, received_ids = $1::bigint[] WHERE id = $2
+UPDATE callbacks
+SET take_at = NULL, received_ids = $1::bigint[], mask_when_taken = false,
+    body = CASE WHEN $2::boolean OR mask_when_taken THEN '********' ELSE body END
+WHERE id = $3
 `
 
 type CallbackTakenParams struct {
 	ReceivedIds []int64
+	IsErased    bool
 	ID          int64
 }
 
-// CallbackTaken records that the messages of a callback are stored.
+// CallbackTaken records that the messages of a callback are stored. It masks the body if the body contains an erased person: it repeats an erased message
+// (is_erased), or an erasure has marked it.
 func (q *Queries) CallbackTaken(ctx context.Context, arg CallbackTakenParams) error {
-	_, err := q.db.Exec(ctx, callbackTaken, arg.ReceivedIds, arg.ID)
+	_, err := q.db.Exec(ctx, callbackTaken, arg.ReceivedIds, arg.IsErased, arg.ID)
 	return err
 }
 
@@ -381,6 +404,7 @@ kept AS (
     ORDER BY i.sender_no, i.body_hash
     ON CONFLICT (sender_no, body_hash) WHERE body_hash IS NOT NULL
     DO UPDATE SET repeats = c.repeats + 1, refused = excluded.refused, left_out = excluded.left_out,
+        body = CASE WHEN c.received_ids IS NULL AND excluded.take_at IS NOT NULL THEN excluded.body ELSE c.body END,
         take_at = CASE WHEN c.received_ids IS NULL THEN coalesce(c.take_at, excluded.take_at) END
     RETURNING c.id, c.sender_no, c.body_hash
 )
@@ -415,7 +439,7 @@ type CallbacksKeepParams struct {
 // CallbacksKeep stores callbacks unchanged, and returns the ids of the new receipts. A callback has either receipts or a reason why it is rejected (refusals).
 // A repeated body only increases repeats, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls
 // contains, for each receipt, the index of its callback, from 1. has_messages: the callback contains messages from people, which CallbackDue returns. A repeated
-// body is not due again, unless it could not be read before.
+// body is not due again, unless it could not be read before; then it replaces the stored body, in which an erasure can have masked people.
 func (q *Queries) CallbacksKeep(ctx context.Context, arg CallbacksKeepParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, callbacksKeep,
 		arg.ReceiptCalls,
@@ -447,6 +471,16 @@ func (q *Queries) CallbacksKeep(ctx context.Context, arg CallbacksKeepParams) ([
 		return nil, err
 	}
 	return items, nil
+}
+
+const callbacksMask = `-- name: CallbacksMask :exec
+UPDATE callbacks c SET body = '********' WHERE c.received_ids && $1::bigint[] AND c.body <> '********'
+`
+
+// CallbacksMask masks the bodies of callbacks with messages that were deleted.
+func (q *Queries) CallbacksMask(ctx context.Context, receivedIds []int64) error {
+	_, err := q.db.Exec(ctx, callbacksMask, receivedIds)
+	return err
 }
 
 const firstCallbackSince = `-- name: FirstCallbackSince :one

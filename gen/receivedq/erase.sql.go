@@ -12,11 +12,11 @@ import (
 const erasureReceived = `-- name: ErasureReceived :execrows
 UPDATE received_messages r
 SET phone_number = '', content = '', message_no = NULL, raw = NULL, read_at = coalesce(r.read_at, now())
-WHERE r.id = ANY ($1::bigint[]) AND r.phone_number <> ''
+WHERE r.id = ANY (ARRAY(SELECT o.id FROM received_messages o WHERE o.id = ANY ($1::bigint[]) ORDER BY o.id FOR UPDATE)) AND r.phone_number <> ''
 `
 
 // ErasureReceived removes the person and the text from messages. It does not delete the rows: their identities prevent that a phone, which hands over a message
-// again, brings back the person. An erased message is not listed any more, and counts as read.
+// again, brings back the person. An erased message is not listed any more, and counts as read. The rows are locked in the order of CallbackMessagesHold.
 func (q *Queries) ErasureReceived(ctx context.Context, ids []int64) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureReceived, ids)
 	if err != nil {

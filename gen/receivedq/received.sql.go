@@ -171,10 +171,14 @@ func (q *Queries) ReceivedAnswers(ctx context.Context, arg ReceivedAnswersParams
 	return items, nil
 }
 
-const receivedDeleteExpired = `-- name: ReceivedDeleteExpired :execrows
-DELETE FROM received_messages r
-USING (SELECT o.id FROM received_messages o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
-WHERE r.id = old.id AND r.created_at < now() - $2::interval
+const receivedDeleteExpired = `-- name: ReceivedDeleteExpired :many
+WITH deleted AS (
+    DELETE FROM received_messages r
+    USING (SELECT o.id FROM received_messages o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
+    WHERE r.id = old.id AND r.created_at < now() - $2::interval
+    RETURNING r.id
+)
+SELECT d.id FROM deleted d ORDER BY d.id
 `
 
 type ReceivedDeleteExpiredParams struct {
@@ -182,13 +186,25 @@ type ReceivedDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// ReceivedDeleteExpired reads the batch_size oldest messages, and deletes the messages that are older than keep.
-func (q *Queries) ReceivedDeleteExpired(ctx context.Context, arg ReceivedDeleteExpiredParams) (int64, error) {
-	result, err := q.db.Exec(ctx, receivedDeleteExpired, arg.BatchSize, arg.Keep)
+// ReceivedDeleteExpired reads the batch_size oldest messages, deletes the messages that are older than keep, and returns their ids.
+func (q *Queries) ReceivedDeleteExpired(ctx context.Context, arg ReceivedDeleteExpiredParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, receivedDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const receivedIDs = `-- name: ReceivedIDs :many

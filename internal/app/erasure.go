@@ -3,9 +3,9 @@ package app
 import "lksms/internal/audience/erasure"
 
 // erasureOwners returns the rooms with data about people, in the order in which an erasure calls them. The order has these constraints: contact is first,
-// because it finds the user ids. Rooms that find their rows by the columns of a message come before queue. notification
-// comes after queue. job comes before audit, because it finds the jobs for audit. ErasePortions of received runs before Erase of webhook, which erases the
-// responses to erased messages.
+// because it finds the user ids. Rooms that find their rows by the columns of a message come before queue. notification comes after queue. job comes before
+// audit, because it finds the jobs for audit. received comes before receipt, which masks the callbacks with erased messages. ErasePortions of received also runs
+// before Erase of webhook, which erases the responses to erased messages.
 func (a *App) erasureOwners() []erasure.Owner {
 	return []erasure.Owner{
 		{Room: "contact", EraseSources: a.Contacts.Erase, Reading: a.Contacts.Importing},
@@ -14,9 +14,9 @@ func (a *App) erasureOwners() []erasure.Owner {
 		{Room: "idempotency", BeforeTasks: a.Answers.Erase, ErasePortions: a.Answers.Erase},
 		{Room: "batch", EraseSourcePortions: a.Batches.Refuse, Reading: a.Batches.Checking, ErasePortions: a.Batches.Erase},
 		{Room: "sqlinbox", HasEarlier: a.SQLInbox.HasEarlier},
-		{Room: "receipt", EraseTasks: a.Receipts.EraseTasks, ErasePortions: a.Receipts.Erase},
 		{Room: "received", ErasePortions: a.Received.Erase},
 		{Room: "block", Erase: a.Blocks.Erase},
+		{Room: "receipt", HasEarlier: a.Receipts.HasEarlier, EraseTasks: a.Receipts.EraseTasks, ErasePortions: a.Receipts.Erase},
 		{Room: "thirdparty", EraseTasks: a.ThirdParty.EraseTasks},
 		{Room: "push", EraseTasks: a.Pusher.EraseTasks},
 		{Room: "webhook", EraseTasks: a.Webhooks.EraseTasks, Erase: a.Webhooks.Erase},

@@ -13,20 +13,31 @@ FOR UPDATE;
 -- name: ErasureReceiptsDelete :execrows
 DELETE FROM receipts r WHERE r.id = ANY (@ids::bigint[]);
 
--- ErasureMessageCallbacks masks the bodies of up to `most` callbacks with messages that a company received from any of the given numbers, and returns how many. A
--- message contains what the person wrote, so the whole body is masked: the messages and receipts of other people in it are stored elsewhere.
--- name: ErasureMessageCallbacks :execrows
+-- ErasureCallbacks replaces each match of a regular expression in callbacks with asterisks. The messages of a callback that is due are read from its body, so
+-- such a body is not changed yet: CallbackTaken masks it.
+-- name: ErasureCallbacks :execrows
+UPDATE callbacks c
+SET body = CASE WHEN c.take_at IS NULL THEN regexp_replace(c.body, @pattern::text, '********', 'g') ELSE c.body END,
+    mask_when_taken = c.take_at IS NOT NULL
+WHERE c.id = ANY (@ids::bigint[]) AND c.body ~ @pattern::text AND NOT c.mask_when_taken;
+
+-- ErasureCallbacksOfMessages masks the bodies of up to `most` callbacks with erased messages of a company, and returns how many. A message contains what the
+-- person wrote, so the whole body is masked: the messages and receipts of other people in it are stored elsewhere.
+-- name: ErasureCallbacksOfMessages :execrows
 UPDATE callbacks c SET body = '********'
 WHERE c.id = ANY (ARRAY(
     SELECT o.id FROM callbacks o -- by callbacks_received_idx
     WHERE o.received_ids && ARRAY(
-            SELECT r.id FROM received_messages r WHERE r.phone_number = ANY (@phone_numbers::text[]) AND r.company_id = @company_id
+            SELECT r.id FROM received_messages r WHERE r.phone_number = '' AND r.company_id = @company_id -- by received_messages_phone_number_idx
         ) AND o.body <> '********'
     ORDER BY o.id
     LIMIT @most::integer
     FOR UPDATE
 ));
 
--- ErasureCallbacks replaces each match of a regular expression in callbacks with asterisks.
--- name: ErasureCallbacks :execrows
-UPDATE callbacks c SET body = regexp_replace(c.body, @pattern::text, '********', 'g') WHERE c.id = ANY (@ids::bigint[]) AND c.body ~ @pattern::text;
+-- ErasureCallbacksDue returns callbacks from before an erasure whose messages are not stored yet, with ids greater than after_id, in the order of their ids.
+-- name: ErasureCallbacksDue :many
+SELECT c.id, c.body FROM callbacks c -- by callbacks_take_idx
+WHERE c.take_at IS NOT NULL AND c.created_at <= @since AND c.id > @after_id
+ORDER BY c.id
+LIMIT @portion::integer;

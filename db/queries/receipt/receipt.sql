@@ -12,7 +12,7 @@ ORDER BY s.id;
 -- CallbacksKeep stores callbacks unchanged, and returns the ids of the new receipts. A callback has either receipts or a reason why it is rejected (refusals).
 -- A repeated body only increases repeats, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls
 -- contains, for each receipt, the index of its callback, from 1. has_messages: the callback contains messages from people, which CallbackDue returns. A repeated
--- body is not due again, unless it could not be read before.
+-- body is not due again, unless it could not be read before; then it replaces the stored body, in which an erasure can have masked people.
 -- name: CallbacksKeep :many
 WITH input AS MATERIALIZED (
     SELECT unnest(@sender_nos::text[]) AS sender_no, unnest(@source_ips::text[]) AS source_ip, unnest(@bodies::text[]) AS body,
@@ -26,6 +26,7 @@ kept AS (
     ORDER BY i.sender_no, i.body_hash
     ON CONFLICT (sender_no, body_hash) WHERE body_hash IS NOT NULL
     DO UPDATE SET repeats = c.repeats + 1, refused = excluded.refused, left_out = excluded.left_out,
+        body = CASE WHEN c.received_ids IS NULL AND excluded.take_at IS NOT NULL THEN excluded.body ELSE c.body END,
         take_at = CASE WHEN c.received_ids IS NULL THEN coalesce(c.take_at, excluded.take_at) END
     RETURNING c.id, c.sender_no, c.body_hash
 )
@@ -45,9 +46,26 @@ RETURNING id;
 -- name: CallbackDue :one
 SELECT c.id, c.sender_no, c.body FROM callbacks c WHERE c.take_at <= now() ORDER BY c.take_at, c.id LIMIT 1 FOR UPDATE SKIP LOCKED;
 
--- CallbackTaken records that the messages of a callback are stored.
+-- CallbackMessagesHold locks messages that were already stored, so that no erasure empties them before the end of the transaction. It returns whether all of
+-- them still exist with their texts.
+-- name: CallbackMessagesHold :one
+SELECT (count(*) = cardinality(@ids::bigint[]))::boolean
+FROM (
+    SELECT r.phone_number FROM received_messages r WHERE r.id = ANY (@ids::bigint[]) ORDER BY r.id FOR SHARE
+) h
+WHERE h.phone_number <> '';
+
+-- CallbackTaken records that the messages of a callback are stored. It masks the body if the body contains an erased person: it repeats an erased message
+-- (is_erased), or an erasure has marked it.
 -- name: CallbackTaken :exec
-UPDATE callbacks SET take_at = NULL, received_ids = @received_ids::bigint[] WHERE id = @id;
+UPDATE callbacks
+SET take_at = NULL, received_ids = @received_ids::bigint[], mask_when_taken = false,
+    body = CASE WHEN @is_erased::boolean OR mask_when_taken THEN '********' ELSE body END
+WHERE id = @id;
+
+-- CallbacksMask masks the bodies of callbacks with messages that were deleted.
+-- name: CallbacksMask :exec
+UPDATE callbacks c SET body = '********' WHERE c.received_ids && @received_ids::bigint[] AND c.body <> '********';
 
 -- CallbackPostpone delays the next attempt to store the messages of a callback by the time that the callback has already waited, but by at least two seconds and
 -- at most an hour.

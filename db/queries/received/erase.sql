@@ -9,8 +9,8 @@ ORDER BY r.id
 LIMIT @portion::integer;
 
 -- ErasureReceived removes the person and the text from messages. It does not delete the rows: their identities prevent that a phone, which hands over a message
--- again, brings back the person. An erased message is not listed any more, and counts as read.
+-- again, brings back the person. An erased message is not listed any more, and counts as read. The rows are locked in the order of CallbackMessagesHold.
 -- name: ErasureReceived :execrows
 UPDATE received_messages r
 SET phone_number = '', content = '', message_no = NULL, raw = NULL, read_at = coalesce(r.read_at, now())
-WHERE r.id = ANY (@ids::bigint[]) AND r.phone_number <> '';
+WHERE r.id = ANY (ARRAY(SELECT o.id FROM received_messages o WHERE o.id = ANY (@ids::bigint[]) ORDER BY o.id FOR UPDATE)) AND r.phone_number <> '';

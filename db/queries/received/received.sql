@@ -159,8 +159,12 @@ WHERE r.read_at IS NULL AND r.id = ANY (ARRAY(
     FOR UPDATE
 ));
 
--- ReceivedDeleteExpired reads the batch_size oldest messages, and deletes the messages that are older than keep.
--- name: ReceivedDeleteExpired :execrows
-DELETE FROM received_messages r
-USING (SELECT o.id FROM received_messages o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
-WHERE r.id = old.id AND r.created_at < now() - @keep::interval;
+-- ReceivedDeleteExpired reads the batch_size oldest messages, deletes the messages that are older than keep, and returns their ids.
+-- name: ReceivedDeleteExpired :many
+WITH deleted AS (
+    DELETE FROM received_messages r
+    USING (SELECT o.id FROM received_messages o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
+    WHERE r.id = old.id AND r.created_at < now() - @keep::interval
+    RETURNING r.id
+)
+SELECT d.id FROM deleted d ORDER BY d.id;

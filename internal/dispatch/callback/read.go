@@ -118,6 +118,34 @@ func (c *Config) parse(body []byte) (whole any, err error) {
 	return whole, nil
 }
 
+// Values returns the texts and numbers of a body in either format, without the names of the fields.
+func Values(body []byte) (all []string) {
+	if whole, err := (&Config{}).parse(body); err == nil {
+		return appendValues(nil, whole)
+	}
+	form, _ := url.ParseQuery(string(body)) // contains the fields that can be read
+	for _, values := range form {
+		all = append(all, values...)
+	}
+	return all
+}
+
+func appendValues(all []string, value any) []string {
+	switch value := value.(type) {
+	case []any:
+		for _, item := range value {
+			all = appendValues(all, item)
+		}
+	case map[string]any:
+		for _, item := range value {
+			all = appendValues(all, item)
+		}
+	default:
+		all = append(all, provider.Text(value))
+	}
+	return all
+}
+
 // items returns the items of the list of receipts, and of the list of messages if it is another one. One of the two lists can be missing.
 func (c *Config) items(whole any) []any {
 	receipts := valueAt(whole, c.List)
@@ -153,7 +181,7 @@ func listOf(value any) []any {
 func (c *Config) receipt(item any) (r Receipt, isReceipt bool) {
 	number, hasNumber := provider.Field(item, c.Number)
 	state, hasState := provider.Field(item, c.State)
-	number = cut(postgres.Text(number), 200) // cut in the same way as the number of a sent message
+	number = characters.First(postgres.Text(number), 200) // cut in the same way as the number of a sent message
 	if !hasNumber || !hasState || number == "" {
 		return r, false
 	}
@@ -169,6 +197,6 @@ func (c *Config) receipt(item any) (r Receipt, isReceipt bool) {
 	if r.Code, hasCode = provider.Field(item, c.Code); !hasCode {
 		r.Code = state
 	}
-	r.Recipient, r.Code = cut(postgres.Text(r.Recipient), 100), cut(postgres.Text(r.Code), 100)
+	r.Recipient, r.Code = characters.First(postgres.Text(r.Recipient), 100), characters.First(postgres.Text(r.Code), 100)
 	return r, true
 }

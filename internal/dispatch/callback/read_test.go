@@ -1,6 +1,7 @@
 package callback_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +46,20 @@ func TestStatesInOlderNotationsAreParsed(t *testing.T) {
 		got, err := c.config.Read([]byte(c.body))
 		if err != nil || got.LeftOut > 0 || len(got.Receipts) != 1 || got.Receipts[0].Number != "7" || got.Receipts[0].State != callback.Delivered {
 			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+func TestTheValuesOfABodyAreRead(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string][]string{
+		`{"list":[{"from":13800138000,"ok":true,"text":null},["a"]],"\u0066":"\u0031"}`: {"", "1", "13800138000", "a", "true"},
+		"\uFEFFfrom=%2B8613800138000&text=a+b&text=c":                                   {"+8613800138000", "a b", "c"},
+		"from=1&text=%zz": {"1"},
+		"":                nil,
+	} {
+		if got := callback.Values([]byte(body)); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+			t.Errorf("%s: %q", body, got)
 		}
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"lksms/gen/receiptq"
+	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/platform/erase"
 	"lksms/internal/platform/postgres"
@@ -38,6 +40,49 @@ func (s *Service) EraseTasks(ctx context.Context, p *erase.Person, taskIDs []str
 	}
 	callbacks, err := s.q.ErasureCallbacks(ctx, receiptq.ErasureCallbacksParams{Ids: callbackIDs, Pattern: patternOf(spellings)})
 	return erase.Counts{erase.Receipts: receipts, erase.Callbacks: callbacks}, postgres.Wrap("erase callbacks", err, nil)
+}
+
+// dueRead is the maximum number of bodies that an erasure reads at once.
+const dueRead = 50
+
+// HasEarlier reports whether a callback from before the erasure contains the person, and its messages are not stored yet. The person is the sender of one of
+// these messages, perhaps. The configuration of the sender can be unusable now, so HasEarlier compares each value of the body.
+func (s *Service) HasEarlier(ctx context.Context, p *erase.Person) (bool, error) {
+	for after, n := int64(0), dueRead; len(p.Digits) > 0 && n == dueRead; {
+		rows, err := s.q.ErasureCallbacksDue(ctx, receiptq.ErasureCallbacksDueParams{Since: p.Since, AfterID: after, Portion: dueRead})
+		if err != nil {
+			return false, postgres.Wrap("find due callbacks", err, nil)
+		}
+		n = len(rows)
+		for _, row := range rows {
+			after = row.ID
+			if slices.ContainsFunc(callback.Values([]byte(row.Body)), p.Has) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// Erase masks the bodies of callbacks that contain messages from the person. Package received has emptied these messages before. If it empties a message while a
+// repeat of the message is being stored, either Erase finds the callback of the repeat, or endTurn masks it.
+func (s *Service) Erase(ctx context.Context, p *erase.Person, run erase.Runner) error {
+	for isMore := true; isMore; {
+		err := run(ctx, func(ctx context.Context) (erase.Counts, error) {
+			n, err := s.q.ErasureCallbacksOfMessages(ctx, receiptq.ErasureCallbacksOfMessagesParams{CompanyID: p.CompanyID, Most: erase.Portion})
+			isMore = n == erase.Portion
+			return erase.Counts{erase.Callbacks: n}, postgres.Wrap("mask callbacks with messages", err, nil)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maskDeleted masks the bodies of callbacks with messages that package received deletes: an erasure could not find these bodies any more.
+func (s *Service) maskDeleted(ctx context.Context, receivedIDs []int64) error {
+	return postgres.Wrap("mask callbacks", s.q.CallbacksMask(ctx, receivedIDs), nil)
 }
 
 // notWithin returns a regular expression for a position that does not follow character, unless character ends an escape sequence of a URL or of JSON.

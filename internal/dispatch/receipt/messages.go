@@ -9,7 +9,6 @@ import (
 	"lksms/gen/receiptq"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/received"
-	"lksms/internal/platform/erase"
 	"lksms/internal/platform/postgres"
 )
 
@@ -24,16 +23,19 @@ func (s *Service) TakeReceived(ctx context.Context) (int, error) {
 	var failed error
 	for taken := range takeRun {
 		var due receiptq.CallbackDueRow
+		var stored []received.Stored
 		err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
 			if due, err = s.q.CallbackDue(ctx); err != nil {
 				return err
 			}
-			ids, err := s.takeMessages(ctx, due)
-			if err != nil {
+			if stored, err = s.takeMessages(ctx, due); err != nil {
 				return fmt.Errorf("store messages of callback %d: %w", due.ID, err)
 			}
-			return s.q.CallbackTaken(ctx, receiptq.CallbackTakenParams{ID: due.ID, ReceivedIds: ids})
+			return s.endTurn(ctx, due.ID, stored)
 		})
+		if err == nil {
+			failed = errors.Join(failed, s.inbox.Enforce(ctx, stored)) // after the commit; if it fails, a sweep enforces the blocks
+		}
 		switch {
 		case postgres.IsNoRows(err):
 			return taken, failed
@@ -52,13 +54,13 @@ func (s *Service) TakeReceived(ctx context.Context) (int, error) {
 // errUnreadable is the error of a callback with messages that the current configuration of its sender cannot read.
 var errUnreadable = errors.New("the sender was deleted, or its callback configuration no longer reads the body")
 
-// takeMessages stores the messages of a callback in the transaction of ctx, and returns their ids.
-func (s *Service) takeMessages(ctx context.Context, due receiptq.CallbackDueRow) ([]int64, error) {
-	all, err := s.receivers.Get(ctx)
+// takeMessages stores the messages of a callback in the transaction of ctx.
+func (s *Service) takeMessages(ctx context.Context, due receiptq.CallbackDueRow) (all []received.Stored, err error) {
+	receivers, err := s.receivers.Get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := all[due.SenderNo]
+	r := receivers[due.SenderNo]
 	if r.verifier == nil {
 		return nil, errUnreadable
 	}
@@ -70,38 +72,39 @@ func (s *Service) takeMessages(ctx context.Context, due receiptq.CallbackDueRow)
 	for i, m := range body.Messages {
 		messages[i] = r.messageOf(m)
 	}
-	var ids []int64
 	for portion := range slices.Chunk(messages, takePortion) {
-		stored, err := s.inbox.Take(ctx, due.SenderNo, portion)
+		stored, err := s.inbox.Store(ctx, due.SenderNo, portion)
 		if err != nil {
 			return nil, err
 		}
-		for _, one := range stored {
-			ids = append(ids, one.ID)
+		all = append(all, stored...)
+	}
+	return all, nil
+}
+
+// endTurn records the stored messages of a callback. A message that was already stored can be erased: then endTurn masks the body, which repeats the message.
+func (s *Service) endTurn(ctx context.Context, id int64, stored []received.Stored) error {
+	var ids, repeated []int64
+	for _, one := range stored {
+		ids = append(ids, one.ID)
+		if one.Deduplicated {
+			repeated = append(repeated, one.ID)
 		}
 	}
-	return ids, nil
+	isErased := false
+	if len(repeated) > 0 {
+		slices.Sort(repeated)
+		areHeld, err := s.q.CallbackMessagesHold(ctx, slices.Compact(repeated))
+		if err != nil {
+			return fmt.Errorf("lock repeated messages: %w", err)
+		}
+		isErased = !areHeld
+	}
+	return postgres.Wrap("end callback", s.q.CallbackTaken(ctx, receiptq.CallbackTakenParams{ID: id, ReceivedIds: ids, IsErased: isErased}), nil)
 }
 
 func (r receiver) messageOf(m callback.Message) received.Message {
 	return received.Fitting(received.Message{
 		From: m.From, To: m.To, Content: m.Content, ReceivedAt: m.ReceivedAt, MessageNo: m.MessageNo, Raw: r.masked(m.Raw),
 	})
-}
-
-// Erase masks the bodies of callbacks that contain messages from a person, in portions. The messages themselves are erased by package received, after this call.
-func (s *Service) Erase(ctx context.Context, p *erase.Person, run erase.Runner) error {
-	for isMore := true; isMore; {
-		err := run(ctx, func(ctx context.Context) (erase.Counts, error) {
-			n, err := s.q.ErasureMessageCallbacks(ctx, receiptq.ErasureMessageCallbacksParams{
-				CompanyID: p.CompanyID, PhoneNumbers: slices.Concat(p.Recipients, p.AtHome), Most: erase.Portion,
-			})
-			isMore = n == erase.Portion
-			return erase.Counts{erase.Callbacks: n}, postgres.Wrap("mask callbacks with messages", err, nil)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

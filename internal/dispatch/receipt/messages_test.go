@@ -1,9 +1,13 @@
 package receipt_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	api "lksms/gen/client"
@@ -177,21 +181,251 @@ func TestAnErasureMasksCallbacksWithMessages(t *testing.T) {
 	} {
 		callBack(b, 200, token, "application/json", body)
 	}
-	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"phone": "13800138000"})
-	for range 2 {
-		b.Exec("UPDATE erasures SET next_at = now()")
-		if _, err := b.App.Erasures.Run(t.Context()); err != nil {
+	e := erasePerson(b)
+	if e.Status != api.ErasureFinished || e.Counts.Received != 1 || e.Counts.Callbacks != 2 {
+		t.Errorf("%+v", e)
+	}
+	expectErased(b, "of another")
+	if b.Count("SELECT count(*) FROM callbacks WHERE body LIKE '%of another%'") != 1 {
+		t.Error("the callback of another person is masked")
+	}
+}
+
+// S4.10: providers write a number as text or as a number, with or without the code of its country.
+func TestAnErasureFindsAPersonInCallbacksInEveryNotation(t *testing.T) {
+	b, _ := apptest.NewReceiving(t, replies)
+	for i, number := range notations {
+		callBack(b, 200, token, "application/json", fmt.Sprintf(`{"mobile":%s,"text":"my secret","seq":%d}`, number, i))
+	}
+	if e := erasePerson(b); e.Counts.Received != int64(len(notations)) || e.Counts.Callbacks != int64(len(notations)) {
+		t.Errorf("%+v", e.Counts)
+	}
+	expectErased(b)
+
+	callBack(b, 200, token, "application/json", `{"mobile":"8123 4567","text":"my secret","seq":1}`) // a number abroad, which is stored unchanged
+	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"phone": "+6581234567"})
+	runErasures(b)
+	expectErased(b)
+}
+
+// notations contains one number as it is written in the JSON of providers.
+var notations = []string{
+	`"13800138000"`, `13800138000`, `"+8613800138000"`, `"8613800138000"`, `"008613800138000"`, `"138-0013-8000"`, `"+86 138 0013 8000"`, `"１３８００１３８０００"`,
+	`"\u0031380013800\u0030"`,
+}
+
+func TestACallbackThatIsPostedAgainDoesNotBringBackAnErasedPerson(t *testing.T) {
+	b, _ := apptest.NewReceiving(t, replies)
+	const first = `{"mobile":"13800138000","text":"my secret"}`
+	const second = `{"mobile":"13800138000","text":"my secret","seq":1}`
+	for _, body := range []string{first, second} {
+		callBack(b, 200, token, "application/json", body)
+	}
+	if e := erasePerson(b); e.Counts.Received != 2 || e.Counts.Callbacks != 2 {
+		t.Errorf("%+v", e.Counts)
+	}
+	for _, body := range []string{first, second, `[{"mobile":"+8613800138000","text":"my secret","seq":1},{"mobile":"13900139000","text":"of another","seq":2}]`} {
+		callBack(b, 200, token, "application/json", body)
+	}
+	expectErased(b, "of another")
+	if n := b.Count("SELECT count(*) FROM callbacks WHERE take_at IS NOT NULL"); n != 0 {
+		t.Errorf("%d callbacks are due", n)
+	}
+}
+
+// The erasure empties a message while a callback repeats this message.
+func TestACallbackDuringAnErasureDoesNotBringBackThePerson(t *testing.T) {
+	b, _ := apptest.NewReceiving(t, replies)
+	callBack(b, 200, token, "application/json", `{"mobile":"13800138000","text":"my secret","seq":1}`)
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	for _, sql := range []string{"UPDATE received_messages SET phone_number = '', content = '', message_no = NULL, raw = NULL", "UPDATE callbacks SET body = '********'"} {
+		if _, err := tx.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := b.Count("SELECT count(*) FROM callbacks WHERE body LIKE '%my secret%' OR body LIKE '%13800138000%'"); n != 0 {
-		t.Errorf("%d callbacks contain the person", n)
+	var done sync.WaitGroup
+	done.Go(func() {
+		callBack(b, 200, token, "application/json", `[{"mobile":"13800138000","text":"my secret","seq":1}]`)
+	})
+	apptest.Eventually(t, "the repeat waits", func() bool {
+		return b.Count("SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")+
+			b.Count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
+	})
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	if got := texts(b); !slices.Equal(got, []string{"of another"}) || b.Count("SELECT count(*) FROM callbacks WHERE body LIKE '%of another%'") != 1 {
-		t.Errorf("left are %q", got)
+	done.Wait()
+	expectErased(b)
+}
+
+// S4.10: the server has stopped, or the configuration of the sender is wrong. An erasure that ended now would miss the messages that are stored later.
+func TestAnErasureWaitsForCallbacksThatAreDue(t *testing.T) {
+	for _, number := range notations {
+		t.Run(number, func(t *testing.T) {
+			b, _ := apptest.NewReceiving(t, replies)
+			b.Exec("INSERT INTO callbacks (sender_no, source_ip, body, take_at) VALUES ('pushed', '1.1.1.1', $1, now())",
+				`[{"mobile":`+number+`,"text":"my secret"},{"mobile":"13900139000","text":"of another"}]`)
+			b.Exec("INSERT INTO callbacks (sender_no, source_ip, body, take_at) VALUES ('gone', '1.1.1.1', 'mobile=13900139000&text=x', now())")
+			if e := erasePerson(b); e.Status != api.ErasureRunning {
+				t.Errorf("%+v", e)
+			}
+			if _, err := b.App.Receipts.TakeReceived(t.Context()); err == nil {
+				t.Error("the callback of a missing sender is stored")
+			}
+			if e := runErasures(b); e.Status != api.ErasureFinished || e.Counts.Received != 1 || e.Counts.Callbacks != 1 {
+				t.Errorf("%+v", e)
+			}
+			expectErased(b, "of another")
+		})
 	}
-	e := apptest.Decode[api.ErasurePage](t, b.Expect(200, "", "GET", "/api/v1/contacts/erasures", nil)).Items[0]
-	if e.Counts.Received != 1 || e.Counts.Callbacks != 2 {
-		t.Errorf("counts %+v", e.Counts)
+}
+
+// The erasure masks the receipts of the person in callbacks. The messages of other people are read from the unchanged body first.
+func TestAnErasureKeepsMessagesOfOtherPeopleInCallbacksThatAreDue(t *testing.T) {
+	b, _ := apptest.NewReceiving(t, replies)
+	b.AwaitStatus(b.Submit("x"), queue.Success)
+	callBack(b, 200, token, "application/json", `[{"msgid":"n-1","mobile":13800138000,"status":"DELIVRD"},{"mobile":"13900139000","text":"of another"}]`)
+	b.Exec("DELETE FROM received_messages")
+	b.Exec("UPDATE callbacks SET take_at = now(), received_ids = NULL")
+	if e := erasePerson(b); e.Status != api.ErasureRunning || e.Counts.Receipts != 1 || e.Counts.Callbacks != 1 {
+		t.Errorf("%+v", e)
+	}
+	if _, err := b.App.Receipts.TakeReceived(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if e := runErasures(b); e.Status != api.ErasureFinished || e.Counts.Callbacks != 1 {
+		t.Errorf("%+v", e)
+	}
+	expectErased(b, "of another")
+}
+
+// The masked body of a callback that could not be read is replaced when the provider posts it again.
+func TestACallbackWithAMaskedBodyIsStoredWhenItIsPostedAgain(t *testing.T) {
+	b, p := apptest.NewReceiving(t, nil)
+	b.AwaitStatus(b.Submit("x"), queue.Success)
+	const body = `[{"msgid":"n-1","mobile":13800138000,"status":"DELIVRD"},{"mobile":"13900139000","text":"of another"}]`
+	callBack(b, 200, token, "application/json", body)
+	erasePerson(b)
+	expectErased(b)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{
+		"version": b.GetSender("pushed").Version, "config": apptest.ReceiverConfig(p, replies),
+	})
+	callBack(b, 200, token, "application/json", body)
+	if got := texts(b); !slices.Equal(got, []string{"of another"}) {
+		t.Errorf("stored are %q", got)
+	}
+}
+
+// An erasure cannot find a body whose messages were deleted before.
+func TestTheDeletionOfMessagesMasksTheirCallbacks(t *testing.T) {
+	b, _ := apptest.NewReceiving(t, replies)
+	callBack(b, 200, token, "application/json", `{"mobile":"13800138000","text":"my secret","seq":1}`)
+	b.Exec("UPDATE received_messages SET created_at = now() - interval '181 days'")
+	callBack(b, 200, token, "application/json", `{"mobile":"13900139000","text":"of another","seq":2}`)
+	if n, err := b.App.Received.DeleteExpired(t.Context()); n != 1 || err != nil {
+		t.Errorf("%d messages, %v", n, err)
+	}
+	expectErased(b, "of another")
+}
+
+// erasePerson asks for the erasure of 13800138000, runs it, and returns it.
+func erasePerson(b *apptest.Bundle) api.Erasure {
+	b.T.Helper()
+	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"phone": "13800138000"})
+	return runErasures(b)
+}
+
+// runErasures runs the erasures three times, and returns the last one.
+func runErasures(b *apptest.Bundle) api.Erasure {
+	b.T.Helper()
+	for range 3 {
+		b.Exec("UPDATE erasures SET next_at = now() WHERE status = 'running'")
+		if _, err := b.App.Erasures.Run(b.T.Context()); err != nil {
+			b.T.Fatal(err)
+		}
+	}
+	return apptest.Decode[api.ErasurePage](b.T, b.Expect(200, "", "GET", "/api/v1/contacts/erasures", nil)).Items[0]
+}
+
+// expectErased checks that no callback and no message contains the erased person, and that the given texts of other people are stored.
+func expectErased(b *apptest.Bundle, others ...string) {
+	b.T.Helper()
+	for _, table := range []string{"callbacks", "received_messages"} {
+		for _, trace := range []string{"my secret", "13800138000", "138-0013", "4567"} {
+			if n := b.Count("SELECT count(*) FROM "+table+" r WHERE strpos(r::text, $1) > 0", trace); n != 0 {
+				b.T.Errorf("%d rows of %s contain %s", n, table, trace)
+			}
+		}
+	}
+	if got := texts(b); !slices.Equal(got, others) {
+		b.T.Errorf("stored are %q, want %q", got, others)
+	}
+}
+
+// A person answers STOP through the callback that the page of Tencent Cloud describes. The block is enforced before the answer.
+func TestAStopInACallbackBlocksThePerson(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	text, err := os.ReadFile("../../../docs/providers/tencent-sms.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sender map[string]any
+	if err := json.Unmarshal(text, &sender); err != nil {
+		t.Fatal(err)
+	}
+	sender["config"].(map[string]any)["callbackSecret"] = apptest.CallbackKey
+	b.Expect(200, "", "POST", "/api/v1/admin/senders", sender)
+	waiting := b.SubmitBody(map[string]any{"phone_number": "13800138000", "content": "sale", "message_type": "marketing"}).TaskID
+	const body = `{"extend":"1","mobile":"13800138000","nationcode":"86","sign":"示例公司","text":"STOP","time":1788228184}`
+	for range 2 {
+		if got := callBackTo(b, "tencent_1", 200, token, "application/json", body); got != `{"result":0,"errmsg":"OK"}` {
+			t.Errorf("answered %s", got)
+		}
+		if task := b.Task(waiting); task.Status != api.TaskCancelled {
+			t.Errorf("%+v", task)
+		}
+	}
+	all := inbox(b)
+	if len(all) != 1 || all[0].Kind != api.ReceivedOptOut {
+		t.Fatalf("%+v", all)
+	}
+	blocks := apptest.Decode[api.BlockPage](t, b.Expect(200, "", "GET", "/api/v1/blocks?company_no=default", nil)).Items
+	if len(blocks) != 1 || *blocks[0].ReceivedID != all[0].ReceivedID || blocks[0].CreatedBy != "system:opt_out" {
+		t.Errorf("%+v", blocks)
+	}
+	b.Expect(409, "recipient.blocked", "POST", "/api/v1/sms/send?dry_run=true", map[string]any{"phone_number": "13800138000", "content": "sale", "message_type": "marketing"})
+}
+
+// The provider repeats a callback to another server while the first server stores it. It also repeats a message in another callback.
+func TestTwoServersStoreAMessageOnce(t *testing.T) {
+	b, _ := apptest.NewReceiving(t, replies)
+	other := httptest.NewServer(apptest.Another(b).Handler)
+	defer other.Close()
+	second := *b
+	second.URL = other.URL
+	servers := []*apptest.Bundle{b, &second}
+	bodies := []string{
+		`[{"mobile":"13800138000","text":"without id"},{"mobile":"13800138000","text":"with id","seq":7}]`, `{"mobile":"13800138000","text":"with id","seq":7}`,
+	}
+	apptest.Together(12, func(i int) { callBack(servers[i%2], 200, token, "application/json", bodies[i/2%2]) })
+	b.Exec("UPDATE callbacks SET take_at = now() WHERE take_at IS NOT NULL") // a server can have postponed one
+	if _, err := b.App.Receipts.TakeReceived(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := texts(b); !slices.Equal(got, []string{"with id", "without id"}) {
+		t.Errorf("stored are %q", got)
+	}
+}
+
+// The messages are read from the stored body.
+func TestMessagesOfCallbacksInOtherEncodingsKeepTheirTexts(t *testing.T) {
+	b, _ := apptest.NewReceiving(t, replies)
+	callBack(b, 200, token, "application/json", "{\"mobile\":\"13800138000\",\"text\":\"\xb3\xc9\xb9\xa6\",\"seq\":1}") // GBK
+	if got := texts(b); !slices.Equal(got, []string{"成功"}) {
+		t.Errorf("stored are %q", got)
 	}
 }

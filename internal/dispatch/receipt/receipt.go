@@ -16,6 +16,7 @@ import (
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/received"
 	"lksms/internal/dispatch/sender"
+	"lksms/internal/platform/bom"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/merge"
 	"lksms/internal/platform/postgres"
@@ -51,6 +52,7 @@ type Service struct {
 func New(db *postgres.DB, queue *queue.Service, inbox *received.Service, configs *sender.Configs, log *slog.Logger) *Service {
 	s := &Service{db: db, q: receiptq.New(db), queue: queue, inbox: inbox, configs: configs, log: log, strangers: newStrangers()}
 	s.receivers.Load = s.loadReceivers
+	inbox.OnDelete(s.maskDeleted)
 	s.calls = merge.New(merge.Options[proven, struct{}]{
 		Run: s.keep, Hopeless: postgres.IsUnavailable, Key: func(p proven) string { return p.SenderNo + string(p.hash[:]) },
 		Pace: callsPace, Most: callsMerged, Patience: 50 * time.Millisecond, AtOnce: 4, Limit: 10 * time.Second,
@@ -191,7 +193,7 @@ func (s *Service) keep(ctx context.Context, calls []proven) ([]struct{}, error) 
 	hasMessages := false
 	for i, c := range calls {
 		p.SenderNos, p.SourceIps = append(p.SenderNos, c.SenderNo), append(p.SourceIps, c.SourceIP)
-		p.Bodies, p.BodyHashes = append(p.Bodies, postgres.Text(string(c.Body))), append(p.BodyHashes, c.hash[:])
+		p.Bodies, p.BodyHashes = append(p.Bodies, postgres.Text(string(bom.Decode(c.Body)))), append(p.BodyHashes, c.hash[:])
 		p.Refusals, p.LeftOuts = append(p.Refusals, c.refused), append(p.LeftOuts, int64(c.body.LeftOut))
 		p.HasMessages = append(p.HasMessages, len(c.body.Messages) > 0)
 		hasMessages = hasMessages || len(c.body.Messages) > 0

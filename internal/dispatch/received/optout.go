@@ -96,14 +96,15 @@ func compareTimes(a, b row) int {
 	return a.ReceivedAt.Compare(*b.ReceivedAt)
 }
 
-// enforce takes back the messages that the blocks of rows forbid. A repeated message enforces the block, too: the server that stored the first one can have
-// stopped before it enforced the block.
-func (s *Service) enforce(ctx context.Context, rows []row) error {
+// Enforce takes back the waiting messages that people forbid in messages that Store has returned. The caller calls it after the transaction of Store is
+// committed: before, submissions do not see the blocks. If the caller does not call it, the sweep enforce-blocks enforces them. A repeated message enforces the
+// block, too: the server that stored the first one can have stopped before it enforced the block.
+func (s *Service) Enforce(ctx context.Context, all []Stored) error {
 	var numbers []string
 	var companies []int64
-	for _, r := range rows {
-		if r.kind == kindOptOut {
-			numbers, companies = append(numbers, r.number), append(companies, r.company)
+	for _, one := range all {
+		if one.optOut != (personOf{}) {
+			numbers, companies = append(numbers, one.optOut.number), append(companies, one.optOut.company)
 		}
 	}
 	return s.blocks.EnforceOfPeople(ctx, numbers, companies)

@@ -39,6 +39,8 @@ type Service struct {
 	inParts  *receivedq.Queries // PostgreSQL plans each run for its parameters, see DB.InPartitions
 	settings *setting.Service
 	blocks   *block.Service
+
+	onDelete func(ctx context.Context, ids []int64) error
 }
 
 // New returns a Service on db.
@@ -67,13 +69,24 @@ type Message struct {
 type Stored struct {
 	ID           int64
 	Deduplicated bool // the message was already stored
+
+	optOut personOf // the person who asks for no more messages; zero: the message does not ask for this
 }
 
-// Take stores up to 100 messages to a sender in one transaction, and returns them in their order. A message that is already stored is not stored again. Two
-// messages of a sender are the same if SIM, number, content and the second of ReceivedAt are equal, or if number, content and MessageNo are equal. A stored
-// message keeps its first MessageNo. A message without ReceivedAt and MessageNo is always new. If a person asks for no more messages, Take blocks marketing
-// messages of the company to the number, and takes back those that wait, before it returns. Fault: sender.not_found.
+// Take stores messages like Store. If a person asks for no more messages, Take also takes back the marketing messages that wait, before it returns.
 func (s *Service) Take(ctx context.Context, senderNo string, messages []Message) ([]Stored, error) {
+	all, err := s.Store(ctx, senderNo, messages)
+	if err != nil {
+		return nil, err
+	}
+	return all, s.Enforce(ctx, all)
+}
+
+// Store stores up to 100 messages to a sender in one transaction, and returns them in their order. A message that is already stored is not stored again. Two
+// messages of a sender are the same if SIM, number, content and the second of ReceivedAt are equal, or if number, content and MessageNo are equal. A stored
+// message keeps its first MessageNo. A message without ReceivedAt and MessageNo is always new. If a person asks for no more messages, Store blocks marketing
+// messages of the company to the number. Store can be part of a larger transaction; the caller calls Enforce after the commit. Fault: sender.not_found.
+func (s *Service) Store(ctx context.Context, senderNo string, messages []Message) ([]Stored, error) {
 	if len(messages) == 0 {
 		return nil, nil
 	}
@@ -104,7 +117,7 @@ func (s *Service) Take(ctx context.Context, senderNo string, messages []Message)
 			return nil, err
 		}
 		if isWhole {
-			return stored, s.enforce(ctx, rows)
+			return stored, nil
 		}
 	}
 	return nil, &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: time.Second}
@@ -234,6 +247,9 @@ func identify(rows []row, added []int64, found []receivedq.ReceivedIdentifiedRow
 			return nil, false
 		}
 		all[i] = Stored{ID: id, Deduplicated: !isNew[id]}
+		if r.kind == kindOptOut {
+			all[i].optOut = personOf{r.company, r.number}
+		}
 		delete(isNew, id) // a repeat in the same call
 	}
 	return all, true
@@ -263,14 +279,24 @@ func paramsOf(senderNo string, rows []row) receivedq.ReceivedAddParams {
 	return p
 }
 
+// OnDelete sets a function that is called with the ids of deleted messages, in the transaction that deletes them. Other tables can repeat these messages.
+func (s *Service) OnDelete(do func(ctx context.Context, ids []int64) error) { s.onDelete = do }
+
 // DeleteExpired deletes messages that are older than the setting history.received_days, in batches. It returns the number of deleted rows.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil || values.History.ReceivedDays == 0 {
 		return 0, err
 	}
-	return postgres.InBatches(deleteBatch, func() (int64, error) {
-		n, err := s.q.ReceivedDeleteExpired(ctx, receivedq.ReceivedDeleteExpiredParams{BatchSize: deleteBatch, Keep: values.History.ReceivedKept()})
+	return postgres.InBatches(deleteBatch, func() (n int64, err error) {
+		err = s.db.Tx(ctx, func(ctx context.Context) error {
+			ids, err := s.q.ReceivedDeleteExpired(ctx, receivedq.ReceivedDeleteExpiredParams{BatchSize: deleteBatch, Keep: values.History.ReceivedKept()})
+			n = int64(len(ids))
+			if err != nil || n == 0 || s.onDelete == nil {
+				return err
+			}
+			return s.onDelete(ctx, ids)
+		})
 		return n, postgres.Wrap("delete received messages", err, nil)
 	})
 }
