@@ -37,7 +37,7 @@ func texts(b *apptest.Bundle) (all []string) {
 	return all
 }
 
-// R4: a provider posts receipts and messages to one address.
+// A provider posts receipts and messages to one address.
 func TestMessagesInCallbacksAreStoredOnce(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, replies)
 	id := b.Submit("are you coming?")
@@ -75,7 +75,7 @@ func TestMessagesInCallbacksAreStoredOnce(t *testing.T) {
 	}
 }
 
-// R4: a message without an id and a time is stored once too, although a repeat cannot be told from it by its fields.
+// A message without an id and a time is stored once too, although its fields do not identify a repeat.
 func TestMessagesOfCallbacksAreStoredLaterOnce(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, replies)
 	_, unlock := b.LockDay(2)
