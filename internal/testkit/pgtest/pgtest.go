@@ -255,7 +255,8 @@ func templateDatabase(ctx context.Context, admin string) (string, error) {
 			return err
 		}
 		content, err := db.Migrations.ReadFile(path)
-		sum.Write(content) // never fails
+		sum.Write([]byte(path)) // never fails
+		sum.Write(content)
 		return err
 	})
 	if err != nil {
