@@ -251,15 +251,61 @@ func TestACallbackDuringAnErasureDoesNotBringBackThePerson(t *testing.T) {
 	done.Go(func() {
 		callBack(b, 200, token, "application/json", `[{"mobile":"13800138000","text":"my secret","seq":1}]`)
 	})
-	apptest.Eventually(t, "the repeat waits", func() bool {
-		return b.Count("SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")+
-			b.Count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
-	})
+	apptest.Eventually(t, "the repeat waits", func() bool { return waiting(b) > 0 })
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	done.Wait()
 	expectErased(b)
+}
+
+// The erasure begins after a callback has found the message that it repeats, and before the callback is stored.
+func TestAnErasureDuringACallbackMasksIt(t *testing.T) {
+	b, _ := apptest.NewReceiving(t, replies)
+	callBack(b, 200, token, "application/json", `{"mobile":"13800138000","text":"my secret","seq":1}`)
+	b.Exec(`CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NEW; END $$`)
+	b.Exec("CREATE TRIGGER pause BEFORE UPDATE OF take_at ON callbacks FOR EACH ROW EXECUTE FUNCTION pause()")
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock(1)"); err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		callBack(b, 200, token, "application/json", `[{"mobile":"13800138000","text":"my secret","seq":1}]`)
+	})
+	apptest.Eventually(t, "the callback waits", func() bool { return waiting(b) == 1 })
+	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"phone": "13800138000"})
+	b.Exec("UPDATE erasures SET created_at = now() - interval '1 minute'") // so that the erasure does not wait for the callback
+	hasEnded := make(chan struct{})
+	done.Go(func() {
+		defer close(hasEnded)
+		if _, err := b.App.Erasures.Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	apptest.Eventually(t, "the erasure waits for the callback", func() bool {
+		select {
+		case <-hasEnded: // expectErased then reports the error
+			return true
+		default:
+			return waiting(b) == 2
+		}
+	})
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	done.Wait()
+	expectErased(b)
+}
+
+// waiting returns how many transactions wait for a lock.
+func waiting(b *apptest.Bundle) int {
+	b.T.Helper()
+	return b.Count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
 }
 
 // S4.10: the server has stopped, or the configuration of the sender is wrong. An erasure that ended now would miss the messages that are stored later.
