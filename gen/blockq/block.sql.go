@@ -295,6 +295,67 @@ func (q *Queries) BlocksEnforced(ctx context.Context, ids []int64) error {
 	return err
 }
 
+const blocksImport = `-- name: BlocksImport :many
+WITH put AS (
+    INSERT INTO blocks AS b (company_id, recipient, recipient_hash, scope, reason, created_by, expires_at)
+    SELECT $1::bigint, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), r.scope, nullif(r.reason, ''), $2::text,
+        nullif(r.expiry, '')::timestamptz
+    FROM (
+        SELECT unnest($3::text[]) AS recipient, unnest($4::text[]) AS scope, unnest($5::text[]) AS reason, unnest($6::text[]) AS expiry
+    ) r
+    ORDER BY r.recipient, r.scope
+    ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0), (received_id IS NULL)) DO UPDATE
+    SET recipient = excluded.recipient, reason = excluded.reason, expires_at = excluded.expires_at, is_enforced = false
+    WHERE b.recipient IS DISTINCT FROM excluded.recipient OR b.reason IS DISTINCT FROM excluded.reason OR b.expires_at IS DISTINCT FROM excluded.expires_at
+    RETURNING b.id, b.xmax = 0 AS is_new -- xmax is 0 in a row that this statement inserted
+)
+SELECT p.id, p.is_new FROM put p ORDER BY p.id
+`
+
+type BlocksImportParams struct {
+	CompanyID  *int64
+	CreatedBy  string
+	Recipients []string
+	Scopes     []string
+	Reasons    []string
+	Expiries   []string
+}
+
+type BlocksImportRow struct {
+	ID    int64
+	IsNew bool
+}
+
+// BlocksImport adds blocks of one company (null: all companies), or changes the reason and the expiry of blocks that exist, and returns the new and the changed
+// blocks. Such a block is not enforced yet. Entry n of each array belongs to the same block; the pairs of recipient and scope are distinct. An empty text of
+// reasons and expiries means null.
+func (q *Queries) BlocksImport(ctx context.Context, arg BlocksImportParams) ([]BlocksImportRow, error) {
+	rows, err := q.db.Query(ctx, blocksImport,
+		arg.CompanyID,
+		arg.CreatedBy,
+		arg.Recipients,
+		arg.Scopes,
+		arg.Reasons,
+		arg.Expiries,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BlocksImportRow
+	for rows.Next() {
+		var i BlocksImportRow
+		if err := rows.Scan(&i.ID, &i.IsNew); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const blocksOfNumber = `-- name: BlocksOfNumber :many
 SELECT b.id, b.company_id, b.recipient, b.recipient_hash, b.scope, b.reason, b.received_id, b.asked_at, b.created_by, b.created_at, b.expires_at, b.is_enforced, c.company_no FROM blocks b
 LEFT JOIN companies c ON c.id = b.company_id

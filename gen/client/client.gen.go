@@ -3074,6 +3074,82 @@ type BlockAddedResponse struct {
 	Data    BlockAdded `json:"data"`
 }
 
+// BlockImport defines model for BlockImport.
+type BlockImport struct {
+	// Added Blocks that did not exist
+	Added int `json:"added"`
+
+	// CancelledTasks The number of waiting messages that were cancelled
+	CancelledTasks int `json:"cancelled_tasks"`
+
+	// Changed Blocks that existed, and have another reason or end now
+	Changed int `json:"changed"`
+
+	// Errors The first 1,000 invalid rows
+	Errors []BlockImportError `json:"errors"`
+
+	// HeldTasks The number of messages that senders already had: they can still be sent once
+	HeldTasks int `json:"held_tasks"`
+
+	// Invalid Rows that were not stored, because they are invalid
+	Invalid int `json:"invalid"`
+
+	// Rows Rows of the list, except empty rows
+	Rows int `json:"rows"`
+
+	// Unchanged Valid rows that changed nothing: the same block existed, or a later row has the same number and scope
+	Unchanged int `json:"unchanged"`
+}
+
+// BlockImportError defines model for BlockImportError.
+type BlockImportError struct {
+	// Column `row` if the row as a whole is invalid
+	Column string `json:"column"`
+
+	// Error The error in the language of `Accept-Language`. It contains no values of the list.
+	Error string `json:"error"`
+
+	// Row The row number as a spreadsheet program shows it
+	Row int64 `json:"row"`
+}
+
+// BlockImportRequest defines model for BlockImportRequest.
+type BlockImportRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code; the default is the region of the company
+	DefaultRegion *string `json:"default_region,omitempty"`
+
+	// Encoding The encoding of CSV and JSON. Without it, a text that is mostly valid UTF-8 is read as UTF-8, and any other text as GB18030; `previewList` shows the first rows as they are read. A byte order mark takes precedence over this field.
+	Encoding *ListEncoding `json:"encoding,omitempty"`
+
+	// ExpiresAt The end of blocks whose row has none
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// File The list: CSV, XLSX or JSON
+	File openapi_types.File `json:"file"`
+
+	// Reason The reason of rows that have none
+	Reason *string `json:"reason,omitempty"`
+
+	// Scope The messages that are stopped: marketing messages, notifications, or all messages, including verification codes
+	Scope *BlockScope `json:"scope,omitempty"`
+
+	// Sheet The sheet of a workbook; the default is the first sheet that is not hidden
+	Sheet *string `json:"sheet,omitempty"`
+}
+
+// BlockImportResponse defines model for BlockImportResponse.
+type BlockImportResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    BlockImport `json:"data"`
+}
+
 // BlockListResponse defines model for BlockListResponse.
 type BlockListResponse struct {
 	// Code The HTTP status
@@ -9618,6 +9694,12 @@ type ExportBlocksParams struct {
 	CompanyNo *No         `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
+// ImportBlocksParams defines parameters for ImportBlocks.
+type ImportBlocksParams struct {
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // DeleteBlockParams defines parameters for DeleteBlock.
 type DeleteBlockParams struct {
 	// Scope Only blocks of this scope
@@ -10147,6 +10229,9 @@ type CreateBatchMultipartRequestBody = BatchForm
 
 // AddBlockJSONRequestBody defines body for AddBlock for application/json ContentType.
 type AddBlockJSONRequestBody = BlockRequest
+
+// ImportBlocksMultipartRequestBody defines body for ImportBlocks for multipart/form-data ContentType.
+type ImportBlocksMultipartRequestBody = BlockImportRequest
 
 // EraseContactsJSONRequestBody defines body for EraseContacts for application/json ContentType.
 type EraseContactsJSONRequestBody = ErasureRequest
@@ -11733,6 +11818,26 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/blocks/export.csv (the `ExportBlocks` operationId).
 	ExportBlocks(ctx context.Context, params *ExportBlocksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ImportBlocksWithBody Block the phone numbers of a list
+	//
+	// Blocks each number of a list, as `POST /api/v1/blocks` does, and reports each invalid row. The tag `lists` explains which files can be read.
+	//
+	// - The list must have the column `phone_number`; the names of phone columns that imports of contacts know are also accepted. The columns `scope`,
+	//   `reason` and `expires_at` take precedence over the fields of the same names, unless their cell is empty. Other columns are ignored. An export
+	//   of blocks can therefore be imported.
+	// - A row whose `company_no` differs from the company of the import is invalid. A number that a spreadsheet shortened (1.38E+10) is invalid.
+	// - If several rows have the same number and scope, the last one applies.
+	// - All valid rows are stored together, or none. An import can be repeated: blocks that exist already are `unchanged`.
+	// - Waiting messages to the numbers are cancelled before the answer.
+	// - If the encoding of a text can only be guessed with doubt, the import is rejected. Name the `encoding` then.
+	//
+	// A list can have at most 10,000 rows. An admin who names no `company_no` blocks the numbers for all companies.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/blocks/import (the `ImportBlocks` operationId).
+	ImportBlocksWithBody(ctx context.Context, params *ImportBlocksParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteBlock Remove the blocks of a phone number
 	//
@@ -15814,6 +15919,36 @@ func (c *Client) AddBlock(ctx context.Context, params *AddBlockParams, body AddB
 // Corresponds with GET /api/v1/blocks/export.csv (the `ExportBlocks` operationId).
 func (c *Client) ExportBlocks(ctx context.Context, params *ExportBlocksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExportBlocksRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ImportBlocksWithBody Block the phone numbers of a list
+//
+// Blocks each number of a list, as `POST /api/v1/blocks` does, and reports each invalid row. The tag `lists` explains which files can be read.
+//
+//   - The list must have the column `phone_number`; the names of phone columns that imports of contacts know are also accepted. The columns `scope`,
+//     `reason` and `expires_at` take precedence over the fields of the same names, unless their cell is empty. Other columns are ignored. An export
+//     of blocks can therefore be imported.
+//   - A row whose `company_no` differs from the company of the import is invalid. A number that a spreadsheet shortened (1.38E+10) is invalid.
+//   - If several rows have the same number and scope, the last one applies.
+//   - All valid rows are stored together, or none. An import can be repeated: blocks that exist already are `unchanged`.
+//   - Waiting messages to the numbers are cancelled before the answer.
+//   - If the encoding of a text can only be guessed with doubt, the import is rejected. Name the `encoding` then.
+//
+// A list can have at most 10,000 rows. An admin who names no `company_no` blocks the numbers for all companies.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/blocks/import (the `ImportBlocks` operationId).
+func (c *Client) ImportBlocksWithBody(ctx context.Context, params *ImportBlocksParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewImportBlocksRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -24256,6 +24391,50 @@ func NewExportBlocksRequest(server string, params *ExportBlocksParams) (*http.Re
 	return req, nil
 }
 
+// NewImportBlocksRequestWithBody constructs an http.Request for the ImportBlocks method, with any body, and a specified content type
+func NewImportBlocksRequestWithBody(server string, params *ImportBlocksParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/blocks/import")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewDeleteBlockRequest constructs an http.Request for the DeleteBlock method
 func NewDeleteBlockRequest(server string, phoneNumber PhoneNumber, params *DeleteBlockParams) (*http.Request, error) {
 	var err error
@@ -30009,6 +30188,26 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/blocks/export.csv (the `ExportBlocks` operationId).
 	ExportBlocksWithResponse(ctx context.Context, params *ExportBlocksParams, reqEditors ...RequestEditorFn) (*ExportBlocksResponse, error)
+
+	// ImportBlocksWithBodyWithResponse Block the phone numbers of a list
+	//
+	// Blocks each number of a list, as `POST /api/v1/blocks` does, and reports each invalid row. The tag `lists` explains which files can be read.
+	//
+	// - The list must have the column `phone_number`; the names of phone columns that imports of contacts know are also accepted. The columns `scope`,
+	//   `reason` and `expires_at` take precedence over the fields of the same names, unless their cell is empty. Other columns are ignored. An export
+	//   of blocks can therefore be imported.
+	// - A row whose `company_no` differs from the company of the import is invalid. A number that a spreadsheet shortened (1.38E+10) is invalid.
+	// - If several rows have the same number and scope, the last one applies.
+	// - All valid rows are stored together, or none. An import can be repeated: blocks that exist already are `unchanged`.
+	// - Waiting messages to the numbers are cancelled before the answer.
+	// - If the encoding of a text can only be guessed with doubt, the import is rejected. Name the `encoding` then.
+	//
+	// A list can have at most 10,000 rows. An admin who names no `company_no` blocks the numbers for all companies.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/blocks/import (the `ImportBlocks` operationId).
+	ImportBlocksWithBodyWithResponse(ctx context.Context, params *ImportBlocksParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportBlocksResponse, error)
 
 	// DeleteBlockWithResponse Remove the blocks of a phone number
 	//
@@ -42487,6 +42686,124 @@ func (r ExportBlocksResponse) ContentType() string {
 	return ""
 }
 
+type ImportBlocksResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BlockImportResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ImportBlocksResponse) GetJSON200() *BlockImportResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ImportBlocksResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ImportBlocksResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ImportBlocksResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ImportBlocksResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ImportBlocksResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ImportBlocksResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ImportBlocksResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ImportBlocksResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ImportBlocksResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ImportBlocksResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ImportBlocksResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ImportBlocksResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ImportBlocksResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ImportBlocksResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ImportBlocksResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type DeleteBlockResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -51516,6 +51833,32 @@ func (c *ClientWithResponses) ExportBlocksWithResponse(ctx context.Context, para
 		return nil, err
 	}
 	return ParseExportBlocksResponse(rsp)
+}
+
+// ImportBlocksWithBodyWithResponse Block the phone numbers of a list
+//
+// Blocks each number of a list, as `POST /api/v1/blocks` does, and reports each invalid row. The tag `lists` explains which files can be read.
+//
+//   - The list must have the column `phone_number`; the names of phone columns that imports of contacts know are also accepted. The columns `scope`,
+//     `reason` and `expires_at` take precedence over the fields of the same names, unless their cell is empty. Other columns are ignored. An export
+//     of blocks can therefore be imported.
+//   - A row whose `company_no` differs from the company of the import is invalid. A number that a spreadsheet shortened (1.38E+10) is invalid.
+//   - If several rows have the same number and scope, the last one applies.
+//   - All valid rows are stored together, or none. An import can be repeated: blocks that exist already are `unchanged`.
+//   - Waiting messages to the numbers are cancelled before the answer.
+//   - If the encoding of a text can only be guessed with doubt, the import is rejected. Name the `encoding` then.
+//
+// A list can have at most 10,000 rows. An admin who names no `company_no` blocks the numbers for all companies.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/blocks/import (the `ImportBlocks` operationId).
+func (c *ClientWithResponses) ImportBlocksWithBodyWithResponse(ctx context.Context, params *ImportBlocksParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportBlocksResponse, error) {
+	rsp, err := c.ImportBlocksWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseImportBlocksResponse(rsp)
 }
 
 // DeleteBlockWithResponse Remove the blocks of a phone number
@@ -62745,6 +63088,109 @@ func ParseExportBlocksResponse(rsp *http.Response) (*ExportBlocksResponse, error
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseImportBlocksResponse parses an HTTP response from a ImportBlocksWithResponse call
+func ParseImportBlocksResponse(rsp *http.Response) (*ImportBlocksResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ImportBlocksResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BlockImportResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid

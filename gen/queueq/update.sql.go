@@ -86,6 +86,39 @@ func (q *Queries) QueueWriters(ctx context.Context) ([]string, error) {
 	return items, nil
 }
 
+const recipientsWaiting = `-- name: RecipientsWaiting :many
+SELECT r.recipient::text AS recipient
+FROM (SELECT unnest($1::text[]) AS recipient) r
+JOIN LATERAL (
+    SELECT m.task_id FROM messages m
+    JOIN queue q ON q.task_id = m.task_id
+    WHERE m.recipient = r.recipient -- by messages_recipient_idx
+    LIMIT 1
+) w ON true
+ORDER BY r.recipient
+`
+
+// RecipientsWaiting returns the recipients of an array to whom a task is PENDING or leased.
+func (q *Queries) RecipientsWaiting(ctx context.Context, recipients []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, recipientsWaiting, recipients)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var recipient string
+		if err := rows.Scan(&recipient); err != nil {
+			return nil, err
+		}
+		items = append(items, recipient)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const reportsLate = `-- name: ReportsLate :many
 
 WITH input AS MATERIALIZED (

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"lksms/internal/audience/batch"
+	"lksms/internal/audience/blocklist"
 	"lksms/internal/audience/contact"
 	"lksms/internal/audience/conversation"
 	"lksms/internal/audience/erasure"
@@ -344,7 +345,7 @@ func (a *App) wireTransport() (err error) {
 	})
 	a.Handler, err = httpapi.New(httpapi.Services{
 		Submissions: a.Submissions, Tasks: a.Tasks, Explain: a.explain, Queue: a.Queue, Templates: a.templates, History: a.History, Alerts: a.Alerts, Audit: a.Audit, Access: a.users, Idempotency: a.Answers,
-		Directory: a.Directory, Senders: a.Senders, Configs: a.configs, Pusher: a.Pusher, Settings: a.settings, Receipts: a.Receipts, Received: a.Received, Blocks: a.Blocks,
+		Directory: a.Directory, Senders: a.Senders, Configs: a.configs, Pusher: a.Pusher, Settings: a.settings, Receipts: a.Receipts, Received: a.Received, Blocks: a.Blocks, Blocklists: blocklist.New(a.Blocks, a.Uploads, a.Directory),
 		Inbounds:      a.inbounds,
 		Phones:        mobile.New(a.DB, mobile.Services{Access: a.users, Queue: a.Queue, Senders: a.Senders, Received: a.Received, Secrets: o.Secrets}),
 		Notifications: a.Notifications, Contacts: a.Contacts, Conversations: a.Conversations, Erasures: a.Erasures, Jobs: a.Jobs, Batches: a.Batches, Uploads: a.Uploads,

@@ -53,6 +53,42 @@ test('模拟手机只领取测试路由的短信，并上报失败、重试和�
   await viewer.finish()
 })
 
+for (const [language, number, button, conversations] of [
+  ['zh', '13800138011', '回复', '在会话中查看'],
+  ['en', '13800138012', 'Reply', 'Show in the conversations'],
+]) {
+  test(`the recipient answers on the phone, in ${language}`, async () => {
+    const app = `answers-${language}`
+    await server.api('POST', '/api/v1/sms/send', { phone_number: number, content: `Question ${language}` })
+    const viewer = await openPage(browser, server, { language, narrow: language === 'en' })
+    const { page } = viewer
+    await page.addInitScript((no) => localStorage.setItem('lksms.phone', no), app)
+    await viewer.signIn(admin, 'phone')
+    await page.getByRole('button', { name: /^(开始领取|Start claiming)$/ }).click()
+    await page.getByRole('dialog').getByRole('button', { name: /^(开始领取|Start claiming)$/ }).click()
+    const message = page.getByRole('listitem').filter({ hasText: `Question ${language}` })
+    await message.getByRole('textbox').fill('Answer on the phone')
+    await viewer.checkAccess('a phone with an answer')
+    await message.getByRole('textbox').press('Enter')
+    await message.locator('.sent').getByText('Answer on the phone').waitFor()
+    await message.getByRole('textbox').fill('Second answer')
+    await message.getByRole('button', { name: button, exact: true }).click()
+    await message.locator('.sent').getByText('Second answer').waitFor()
+    await viewer.checkAccess('an answered message')
+    await viewer.screenshot('phone-reply')
+    const { items } = await server.api('GET', `/api/v1/received?sender_no=${app}`)
+    assert.deepEqual(items.map((one) => [one.phone_number, one.content, one.in_reply_to !== null]), [
+      [`+86${number}`, 'Second answer', true],
+      [`+86${number}`, 'Answer on the phone', true],
+    ])
+    await message.getByRole('button', { name: /^(成功|Success)$/ }).click()
+    await page.getByRole('button', { name: /^(停止领取|Stop claiming)$/ }).click()
+    await message.getByRole('link', { name: conversations }).click()
+    await page.locator('[data-conversation]').filter({ hasText: 'Second answer' }).waitFor()
+    await viewer.finish()
+  })
+}
+
 test('the number of a driven sender is refused', async () => {
   await server.api('POST', '/api/v1/admin/senders', { sender_no: 'driven', name: 'Driven', kind: 'log', status: 'on', is_shared: false })
   const viewer = await openPage(browser, server, { language: 'en', expected: [/^409 POST \S+\/api\/v1\/sms\/tasks\/claim$/] })

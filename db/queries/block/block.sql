@@ -18,6 +18,25 @@ WITH put AS (
 )
 SELECT p.id FROM put p ORDER BY p.id;
 
+-- BlocksImport adds blocks of one company (null: all companies), or changes the reason and the expiry of blocks that exist, and returns the new and the changed
+-- blocks. Such a block is not enforced yet. Entry n of each array belongs to the same block; the pairs of recipient and scope are distinct. An empty text of
+-- reasons and expiries means null.
+-- name: BlocksImport :many
+WITH put AS (
+    INSERT INTO blocks AS b (company_id, recipient, recipient_hash, scope, reason, created_by, expires_at)
+    SELECT sqlc.narg(company_id)::bigint, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), r.scope, nullif(r.reason, ''), @created_by::text,
+        nullif(r.expiry, '')::timestamptz
+    FROM (
+        SELECT unnest(@recipients::text[]) AS recipient, unnest(@scopes::text[]) AS scope, unnest(@reasons::text[]) AS reason, unnest(@expiries::text[]) AS expiry
+    ) r
+    ORDER BY r.recipient, r.scope
+    ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0), (received_id IS NULL)) DO UPDATE
+    SET recipient = excluded.recipient, reason = excluded.reason, expires_at = excluded.expires_at, is_enforced = false
+    WHERE b.recipient IS DISTINCT FROM excluded.recipient OR b.reason IS DISTINCT FROM excluded.reason OR b.expires_at IS DISTINCT FROM excluded.expires_at
+    RETURNING b.id, b.xmax = 0 AS is_new -- xmax is 0 in a row that this statement inserted
+)
+SELECT p.id, p.is_new FROM put p ORDER BY p.id;
+
 -- BlockDelete deletes the blocks of a number with one company (null: blocks of all companies), and returns their number. scope null: every scope.
 -- name: BlockDelete :execrows
 DELETE FROM blocks b

@@ -247,6 +247,18 @@ WHERE m.recipient = @recipient::text AND m.task_id > @after_id::text -- by messa
 ORDER BY m.task_id
 LIMIT @portion::integer;
 
+-- RecipientsWaiting returns the recipients of an array to whom a task is PENDING or leased.
+-- name: RecipientsWaiting :many
+SELECT r.recipient::text AS recipient
+FROM (SELECT unnest(@recipients::text[]) AS recipient) r
+JOIN LATERAL (
+    SELECT m.task_id FROM messages m
+    JOIN queue q ON q.task_id = m.task_id
+    WHERE m.recipient = r.recipient -- by messages_recipient_idx
+    LIMIT 1
+) w ON true
+ORDER BY r.recipient;
+
 -- TaskTakeBack cancels the PENDING tasks of task_ids. A leased task is not cancelled, because its sender can still send the message. Such a task expires now, so
 -- that its message is not sent again. The statement returns the cancelled tasks (lease_until is null) and the leased tasks. An empty result: a cancelled task
 -- keeps the result of its last attempt.

@@ -276,7 +276,7 @@ func (l *list) read(row sheet.Row) (dbContact, *fault.Error) {
 	}
 	var known Contact
 	for at, cell := range row.Cells {
-		text := withoutApostrophe(strings.TrimSpace(postgres.Text(cell.Text)))
+		text := WithoutApostrophe(strings.TrimSpace(postgres.Text(cell.Text)))
 		column := l.rows.Columns()[at]
 		switch f, isField := l.fields[at]; {
 		case cell.Lossy:
@@ -317,8 +317,8 @@ func (l *list) read(row sheet.Row) (dbContact, *fault.Error) {
 	return c, nil
 }
 
-// withoutApostrophe removes the apostrophe before a text. Export adds it, so that spreadsheet programs do not treat the text as a formula.
-func withoutApostrophe(text string) string {
+// WithoutApostrophe removes the apostrophe before a text. Export adds it, so that spreadsheet programs do not treat the text as a formula.
+func WithoutApostrophe(text string) string {
 	if len(text) > 1 && text[0] == '\'' && strings.IndexByte("=+-@\t", text[1]) >= 0 {
 		return text[1:]
 	}

@@ -84,6 +84,44 @@ func (s *Service) Put(ctx context.Context, b Block, recipients []string) ([]int6
 	return ids, postgres.Wrap("store blocks", err, nil)
 }
 
+// Entry is a block of an imported list.
+type Entry struct {
+	Recipient string // in E.164
+	Scope     string
+	Reason    string     // empty: none
+	ExpiresAt *time.Time // nil: no end
+}
+
+// Imported describes the blocks that Import stored. Blocks that existed like this are in no count.
+type Imported struct {
+	Added, Changed int
+	IDs            []int64 // of the added and changed blocks
+}
+
+// Import adds the blocks of entries for one company (nil: all companies), or changes the reason and the expiry of the blocks that exist. It stores all entries or
+// none. No two entries have the same recipient and scope. by is the name of the user. The caller calls Enforce, as after Put.
+func (s *Service) Import(ctx context.Context, companyID *int64, entries []Entry, by string) (done Imported, err error) {
+	p := blockq.BlocksImportParams{CompanyID: companyID, CreatedBy: by}
+	for _, e := range entries {
+		expiry := ""
+		if e.ExpiresAt != nil {
+			expiry = e.ExpiresAt.Format(time.RFC3339Nano)
+		}
+		p.Recipients, p.Scopes = append(p.Recipients, e.Recipient), append(p.Scopes, e.Scope)
+		p.Reasons, p.Expiries = append(p.Reasons, e.Reason), append(p.Expiries, expiry)
+	}
+	rows, err := postgres.Again(ctx, s.db, func() ([]blockq.BlocksImportRow, error) { return s.q.BlocksImport(ctx, p) })
+	for _, row := range rows {
+		done.IDs = append(done.IDs, row.ID)
+		if row.IsNew {
+			done.Added++
+		} else {
+			done.Changed++
+		}
+	}
+	return done, postgres.Wrap("import blocks", err, nil)
+}
+
 // Taken describes the tasks that waited when a block was added.
 type Taken struct {
 	Cancelled int          // tasks that waited
@@ -126,10 +164,16 @@ func (s *Service) enforce(ctx context.Context, p blockq.BlocksToEnforceParams) (
 	if err := s.tasks.AwaitWriters(ctx); err != nil {
 		return all, fmt.Errorf("enforce blocks: %w", err)
 	}
-	done := make([]int64, len(rows))
+	done, recipients := make([]int64, len(rows)), make([]string, len(rows))
 	for i, row := range rows {
-		done[i] = row.ID
-		if row.Recipient == "" { // erased: the erasure has cancelled its tasks
+		done[i], recipients[i] = row.ID, row.Recipient
+	}
+	waiting, err := s.tasks.Waiting(ctx, recipients)
+	if err != nil {
+		return all, fmt.Errorf("enforce blocks: %w", err)
+	}
+	for _, row := range rows {
+		if row.Recipient == "" || !waiting[row.Recipient] { // empty: the person was erased, and the erasure has cancelled its tasks
 			continue
 		}
 		n, held, err := s.tasks.TakeBack(ctx, task.Blocked{Recipient: row.Recipient, CompanyID: row.CompanyID, MessageTypes: typesOf[row.Scope]}, row.CreatedBy)

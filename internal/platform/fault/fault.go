@@ -237,6 +237,7 @@ const (
 	BadColumn   Rule = "bad_column"   // name of the column
 	BeyondLimit Rule = "beyond_limit" // maximum
 	Shortened   Rule = "shortened"
+	OfOther     Rule = "of_other_company"
 
 	// SharedByMany and the following rules apply to the message number in a provider's file.
 	SharedByMany Rule = "shared_by_many"
@@ -251,7 +252,7 @@ var Rules = []Rule{
 	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
 	TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort,
 	NotText, NotAValue, NotCertain, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
-	NoColumn, BadColumn, BeyondLimit, Shortened, SharedByMany,
+	NoColumn, BadColumn, BeyondLimit, Shortened, OfOther, SharedByMany,
 }
 
 // Place is the position of an error in a list.

@@ -51,6 +51,7 @@ var Operations = map[string]Operation{
 	"readReceived":                    {"POST", "/api/v1/received/9/read", "", "submit read"},
 	"listBlocks":                      {"GET", "/api/v1/blocks", "", "submit read"},
 	"addBlock":                        {"POST", "/api/v1/blocks", `{"phone_number":"13800138099","scope":"marketing"}`, "submit"},
+	"importBlocks":                    {"POST", "/api/v1/blocks/import", Form("file", "blocks.csv", "phone_number\n13800138097\n", "scope", "marketing"), "submit"},
 	"exportBlocks":                    {"GET", "/api/v1/blocks/export.csv", "", "submit read"},
 	"deleteBlock":                     {"DELETE", "/api/v1/blocks/13800138098", "", "submit"},
 	"listConversations":               {"GET", "/api/v1/conversations", "", "submit read"},

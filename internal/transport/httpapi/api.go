@@ -13,6 +13,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/audience/batch"
+	"lksms/internal/audience/blocklist"
 	"lksms/internal/audience/contact"
 	"lksms/internal/audience/conversation"
 	"lksms/internal/audience/erasure"
@@ -103,6 +104,7 @@ type Services struct {
 	Receipts      *receipt.Service
 	Received      *received.Service
 	Blocks        *block.Service
+	Blocklists    *blocklist.Service
 	Inbounds      *inbound.Service
 	Phones        *mobile.Service
 	Notifications *notification.Service
@@ -139,7 +141,7 @@ func New(services Services, options Options) (http.Handler, error) {
 			Webhooks: services.Webhooks, Gate: guard,
 		}, scope),
 		audienceHandlers: audience.New(audience.Services{
-			Explain: services.Explain, Batches: services.Batches, Blocks: services.Blocks, Uploads: services.Uploads, Notifications: services.Notifications,
+			Explain: services.Explain, Batches: services.Batches, Blocks: services.Blocks, Blocklists: services.Blocklists, Uploads: services.Uploads, Notifications: services.Notifications,
 			Contacts: services.Contacts, Conversations: services.Conversations, Erasures: services.Erasures, Directory: services.Directory, Streams: options.Streams,
 			Log: options.Gate.Log,
 		}, scope),

@@ -57,6 +57,20 @@ func (s *Service) TakeBack(ctx context.Context, b Blocked, by string) (cancelled
 	}
 }
 
+// Waiting returns those of recipients to whom a task is PENDING or leased. One statement finds them, because most numbers of a long list have none.
+func (s *Service) Waiting(ctx context.Context, recipients []string) (waiting map[string]bool, err error) {
+	var found []string
+	err = s.db.Briefly(ctx, func(ctx context.Context) (err error) {
+		found, err = s.inParts.RecipientsWaiting(ctx, recipients)
+		return err
+	})
+	waiting = make(map[string]bool, len(found))
+	for _, recipient := range found {
+		waiting[recipient] = true
+	}
+	return waiting, postgres.Wrap("find recipients of waiting tasks", err, nil)
+}
+
 // takeBack cancels the PENDING tasks of ids, and returns their number, and the tasks that senders hold.
 func (s *Service) takeBack(ctx context.Context, ids []string, p queueq.TaskTakeBackParams) (cancelled int, held []Lease, err error) {
 	p.TaskIds = ids

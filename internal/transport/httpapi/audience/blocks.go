@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lksms/gen/api"
+	"lksms/internal/audience/blocklist"
 	"lksms/internal/dispatch/block"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue/task"
@@ -96,6 +97,33 @@ func (h *Handlers) AddBlock(ctx context.Context, req api.AddBlockRequestObject) 
 			return api.HeldTask{TaskID: l.TaskID, SenderNo: l.SenderNo, LeaseUntil: l.LeaseUntil}
 		}),
 	}}, nil
+}
+
+// ImportBlocks blocks the phone numbers of a list.
+func (h *Handlers) ImportBlocks(ctx context.Context, _ api.ImportBlocksRequestObject) (api.ImportBlocksResponseObject, error) {
+	fields, form, err := gate.FormOf[api.BlockImportRequest](ctx)
+	if err != nil {
+		return nil, err
+	}
+	company, err := h.blockedCompany(ctx, fields.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
+	done, err := h.services.Blocklists.Import(ctx, blocklist.Request{
+		CompanyID: company, Upload: *form.File, Sheet: optional.Value(fields.Sheet), Region: optional.Value(fields.DefaultRegion),
+		Scope: string(optional.Value(fields.Scope)), Reason: optional.Value(fields.Reason), ExpiresAt: fields.ExpiresAt, By: gate.Of(ctx).Caller.User.Username,
+	})
+	if err != nil {
+		return nil, err
+	}
+	data := api.BlockImport{
+		Rows: done.Rows, Added: done.Added, Changed: done.Changed, Unchanged: done.Unchanged, Invalid: done.Invalid, CancelledTasks: done.Cancelled, HeldTasks: done.Held,
+		Errors: convert.List(done.Errors, func(e blocklist.RowError) api.BlockImportError {
+			field := (*gate.Of(ctx).Text.Detail(e.Fault).Fields)[0]
+			return api.BlockImportError{Row: e.Row, Column: field.Field, Error: field.Message}
+		}),
+	}
+	return api.ImportBlocks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 
 // DeleteBlock removes the blocks of a phone number.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"lksms/internal/audience/batch"
+	"lksms/internal/audience/blocklist"
 	"lksms/internal/audience/contact"
 	"lksms/internal/audience/conversation"
 	"lksms/internal/audience/erasure"
@@ -23,6 +24,7 @@ type Services struct {
 	Explain       *explain.Service
 	Batches       *batch.Service
 	Blocks        *block.Service
+	Blocklists    *blocklist.Service
 	Uploads       *upload.Service
 	Notifications *notification.Service
 	Contacts      *contact.Service

@@ -46,6 +46,7 @@ const texts: Texts<typeof zh> = {
     default_content: 'default content',
     notification_template: 'notification template',
     contact: 'contact',
+    block: 'block',
     setting: 'setting',
     alert_rule: 'alert rule',
     alert_receiver: 'alert receiver',

@@ -46,6 +46,7 @@ const texts: Texts<typeof zh> = {
     move: 'change the conversation',
     unread: 'next unread',
     reply: 'reply',
+    block: 'block',
     send: 'send',
   },
 }

@@ -44,6 +44,13 @@ const texts: Texts<typeof zh> = {
   leaseLeft: 'Report within {time}',
   leaseOver: 'The lease ran out: another sender gets the task.',
   toTask: 'Show the task',
+  reply: {
+    as: 'Reply as {phone}',
+    placeholder: 'Reply as the recipient',
+    button: 'Reply',
+    sent: 'The recipient replied:',
+    conversations: 'Show in the conversations',
+  },
   empty: {
     on: 'No messages yet',
     onText: 'Write a message, send it, and come back. Leaving this page stops the claiming.',

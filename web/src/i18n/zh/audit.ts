@@ -43,6 +43,7 @@ export default {
     default_content: '默认内容',
     notification_template: '通知模板',
     contact: '联系人',
+    block: '屏蔽',
     setting: '设置',
     alert_rule: '告警规则',
     alert_receiver: '告警接收方',

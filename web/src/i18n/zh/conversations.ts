@@ -43,6 +43,7 @@ export default {
     move: '切换会话',
     unread: '下一个未读',
     reply: '回复',
+    block: '屏蔽',
     send: '发送',
   },
 }

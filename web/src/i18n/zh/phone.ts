@@ -41,6 +41,13 @@ export default {
   leaseLeft: '请在 {time} 内上报',
   leaseOver: '租约已到期：任务会交给其他发送方。',
   toTask: '查看任务',
+  reply: {
+    as: '以 {phone} 的身份回复',
+    placeholder: '以收件人的身份回复',
+    button: '回复',
+    sent: '收件人的回复：',
+    conversations: '在会话中查看',
+  },
   empty: {
     on: '还没有短信',
     onText: '写一条短信并发送，再回到这里。离开此页即停止领取。',

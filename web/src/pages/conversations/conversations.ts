@@ -179,6 +179,7 @@ export interface Keys {
   previous: () => void
   nextUnread: () => void
   reply: () => void
+  block: () => void
   leave: () => void
 }
 
@@ -197,6 +198,7 @@ export function useKeys(keys: Keys) {
       j: keys.next,
       k: keys.previous,
       n: keys.nextUnread,
+      b: keys.block,
       ArrowDown: inThread ? undefined : keys.next,
       ArrowUp: inThread ? undefined : keys.previous,
       Enter: isOpen || !acts(event.target) ? keys.reply : undefined,
