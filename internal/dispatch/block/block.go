@@ -80,8 +80,22 @@ func (s *Service) Put(ctx context.Context, b Block, recipients []string) ([]int6
 	if b.Asked != nil {
 		p.ReceivedID, p.AskedAt = &b.Asked.ReceivedID, &b.Asked.At
 	}
-	ids, err := postgres.Again(ctx, s.db, func() ([]int64, error) { return s.q.BlockPut(ctx, p) })
+	ids, err := writeRows(ctx, s, func(ctx context.Context) ([]int64, error) { return s.q.BlockPut(ctx, p) })
 	return ids, postgres.Wrap("store blocks", err, nil)
+}
+
+// writeRows runs a statement that writes and returns rows. It needs a transaction, because the audit gets the user of a request from the transaction.
+func writeRows[Row any](ctx context.Context, s *Service, run func(ctx context.Context) ([]Row, error)) ([]Row, error) {
+	if s.db.InTx(ctx) {
+		return run(ctx)
+	}
+	return postgres.Again(ctx, s.db, func() (rows []Row, err error) {
+		err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+			rows, err = run(ctx)
+			return err
+		})
+		return rows, err //nolint:wrapcheck // the callers wrap the error
+	})
 }
 
 // Entry is a block of an imported list.
@@ -110,7 +124,7 @@ func (s *Service) Import(ctx context.Context, companyID *int64, entries []Entry,
 		p.Recipients, p.Scopes = append(p.Recipients, e.Recipient), append(p.Scopes, e.Scope)
 		p.Reasons, p.Expiries = append(p.Reasons, e.Reason), append(p.Expiries, expiry)
 	}
-	rows, err := postgres.Again(ctx, s.db, func() ([]blockq.BlocksImportRow, error) { return s.q.BlocksImport(ctx, p) })
+	rows, err := writeRows(ctx, s, func(ctx context.Context) ([]blockq.BlocksImportRow, error) { return s.q.BlocksImport(ctx, p) })
 	for _, row := range rows {
 		done.IDs = append(done.IDs, row.ID)
 		if row.IsNew {

@@ -143,6 +143,16 @@ func TestABlockEndsAtItsExpiry(t *testing.T) {
 	}
 }
 
+func TestTheAuditNamesTheUserOfABlock(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "all", nil)
+	b.Expect(200, "", "DELETE", path+"/13800138000", nil)
+	got := apptest.Scan[string](b, "SELECT string_agg(concat_ws(' ', action, actor), ', ' ORDER BY id) FROM audit WHERE entity = 'block'")
+	if got != "created admin, deleted admin" {
+		t.Error(got)
+	}
+}
+
 func TestABlockCanBeRepeated(t *testing.T) {
 	b := apptest.New(t)
 	first := add(b, "all", map[string]any{"reason": "a"})
