@@ -46,7 +46,7 @@ for (const language of languages) {
     await form.getByLabel(w.phone, { exact: true }).fill(`1380013800${tail}`)
     await form.getByRole('radio', { name: w.all }).check({ force: true })
     await form.getByLabel(w.reason, { exact: true }).fill('by telephone')
-    await form.getByLabel(w.expires, { exact: true }).fill('2090-01-01T00:00')
+    await form.getByRole('textbox', { name: w.expires }).fill('2090-01-01T00:00')
     await viewer.checkAccess('block form')
     await viewer.screenshot('block-form')
     await form.getByRole('button', { name: w.button, exact: true }).click()

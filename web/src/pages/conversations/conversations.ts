@@ -191,7 +191,8 @@ const acts = (target: EventTarget | null) => target instanceof HTMLElement && ta
 export function useKeys(keys: Keys) {
   function press(event: KeyboardEvent) {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || types(event.target) || isLost.value) return
-    if (event.target instanceof HTMLElement && event.target.closest('[role="dialog"], [role="menu"]')) return
+    if (event.target instanceof HTMLElement && event.target.closest('[role="menu"]')) return
+    if ([...document.querySelectorAll('[role="dialog"]')].some((one) => one.getClientRects().length > 0)) return // the focus can be outside of it
     const isOpen = event.target instanceof HTMLElement && event.target.closest('[data-conversation][aria-current="true"]') !== null
     const inThread = event.target instanceof HTMLElement && event.target.closest('[data-messages]') !== null
     const act: (() => void) | undefined = {
