@@ -11832,7 +11832,7 @@ type ClientInterface interface {
 	// - Waiting messages to the numbers are cancelled before the answer.
 	// - If the encoding of a text can only be guessed with doubt, the import is rejected. Name the `encoding` then.
 	//
-	// A list can have at most 10,000 rows. An admin who names no `company_no` blocks the numbers for all companies.
+	// A list can have at most 5,000 rows. An admin who names no `company_no` blocks the numbers for all companies.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -15942,7 +15942,7 @@ func (c *Client) ExportBlocks(ctx context.Context, params *ExportBlocksParams, r
 //   - Waiting messages to the numbers are cancelled before the answer.
 //   - If the encoding of a text can only be guessed with doubt, the import is rejected. Name the `encoding` then.
 //
-// A list can have at most 10,000 rows. An admin who names no `company_no` blocks the numbers for all companies.
+// A list can have at most 5,000 rows. An admin who names no `company_no` blocks the numbers for all companies.
 //
 // Takes any type of body and a specified content type.
 //
@@ -30202,7 +30202,7 @@ type ClientWithResponsesInterface interface {
 	// - Waiting messages to the numbers are cancelled before the answer.
 	// - If the encoding of a text can only be guessed with doubt, the import is rejected. Name the `encoding` then.
 	//
-	// A list can have at most 10,000 rows. An admin who names no `company_no` blocks the numbers for all companies.
+	// A list can have at most 5,000 rows. An admin who names no `company_no` blocks the numbers for all companies.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -51848,7 +51848,7 @@ func (c *ClientWithResponses) ExportBlocksWithResponse(ctx context.Context, para
 //   - Waiting messages to the numbers are cancelled before the answer.
 //   - If the encoding of a text can only be guessed with doubt, the import is rejected. Name the `encoding` then.
 //
-// A list can have at most 10,000 rows. An admin who names no `company_no` blocks the numbers for all companies.
+// A list can have at most 5,000 rows. An admin who names no `company_no` blocks the numbers for all companies.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //

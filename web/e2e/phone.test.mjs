@@ -84,7 +84,7 @@ for (const [language, number, button, conversations] of [
     await message.getByRole('button', { name: /^(成功|Success)$/ }).click()
     await page.getByRole('button', { name: /^(停止领取|Stop claiming)$/ }).click()
     await message.getByRole('link', { name: conversations }).click()
-    await page.locator('[data-conversation]').filter({ hasText: 'Second answer' }).waitFor()
+    await page.locator('[data-conversation]').filter({ hasText: 'Second answer' }).filter({ hasText: number.slice(-4) }).waitFor()
     await viewer.finish()
   })
 }

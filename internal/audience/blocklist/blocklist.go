@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	maxRows   = 10_000 // maximum number of rows of a list: the import ends within its request
-	maxErrors = 1000   // maximum number of invalid rows that an import describes
-	maxReason = 200    // maximum length of a reason in characters
+	maxRows   = 5000 // maximum number of rows of a list: the import ends within its request
+	maxErrors = 1000 // maximum number of invalid rows that an import describes
+	maxReason = 200  // maximum length of a reason in characters
 )
 
 // Service imports lists of blocks.

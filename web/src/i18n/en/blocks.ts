@@ -52,7 +52,7 @@ const texts: Texts<typeof zh> = {
   import: {
     title: 'Import',
     button: 'Import and block',
-    fileHint: 'The first row names the columns. A column with the numbers (phone_number) is needed. The columns scope, reason and expires_at are optional, so an exported file can be imported again. At most 10,000 rows.',
+    fileHint: 'The first row names the columns. A column with the numbers (phone_number) is needed. The columns scope, reason and expires_at are optional, so an exported file can be imported again. At most 5,000 rows.',
     forRows: 'For rows of the list that do not have these values:',
     reasonHint: 'Optional: for rows without a reason.',
     done: 'Outcome of the import',

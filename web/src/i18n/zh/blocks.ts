@@ -49,7 +49,7 @@ export default {
   import: {
     title: '导入',
     button: '导入并屏蔽',
-    fileHint: '第一行是列名，必须有号码列（phone_number 或 手机号）。也可以有 scope、reason、expires_at 列，因此导出的文件可以再导入。最多 10,000 行。',
+    fileHint: '第一行是列名，必须有号码列（phone_number 或 手机号）。也可以有 scope、reason、expires_at 列，因此导出的文件可以再导入。最多 5,000 行。',
     forRows: '以下内容用于列表中没有填写的行：',
     reasonHint: '选填：用于没有原因的行。',
     done: '导入结果',
