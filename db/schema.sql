@@ -91,6 +91,7 @@ CREATE FUNCTION public.attempt_segments(text_sent text, counted smallint, segmen
 
 CREATE FUNCTION public.audit_change() RETURNS trigger
     LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 DECLARE
     kept CONSTANT text[] := string_to_array(TG_ARGV[1], ',');
