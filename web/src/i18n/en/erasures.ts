@@ -38,6 +38,7 @@ const texts: Texts<typeof zh> = {
     attempts: 'Calls of providers',
     receipts: 'Unmatched receipts',
     received: 'Received messages',
+    blocks: 'Blocks without number',
     callbacks: 'Callbacks',
     texts: 'Texts of notifications',
     notifications: 'Notifications',

@@ -35,6 +35,7 @@ export default {
     attempts: '服务商调用',
     receipts: '未匹配的回执',
     received: '收到的短信',
+    blocks: '不再保存号码的屏蔽',
     callbacks: '回调',
     texts: '通知正文',
     notifications: '通知',
