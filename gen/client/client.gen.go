@@ -3251,6 +3251,7 @@ type CallbackDetail struct {
 
 	// LeftOut The number of unreadable items, if other items of the callback could be read
 	LeftOut  int64         `json:"left_out"`
+	Messages []ReadMessage `json:"messages"`
 	Receipts []ReadReceipt `json:"receipts"`
 
 	// Refused The error that the provider got; null if the callback was accepted
@@ -3261,7 +3262,7 @@ type CallbackDetail struct {
 	SenderNo string `json:"sender_no"`
 	SourceIP string `json:"source_ip"`
 
-	// Unread The reason why no receipt can be read: the reason of an error, or `sender.no_callback` if the sender was deleted or no longer accepts callbacks. Null if the body can be read.
+	// Unread The reason why nothing can be read: the reason of an error, or `sender.no_callback` if the sender was deleted or no longer accepts callbacks. Null if the body can be read.
 	Unread *string `json:"unread"`
 }
 
@@ -5994,6 +5995,15 @@ type QueueSettings struct {
 //
 // Example: 21:00-09:00
 type QuietHours = string
+
+// ReadMessage A message from a person as it is read from the body of a callback
+type ReadMessage struct {
+	Content    string     `json:"content"`
+	From       string     `json:"from"`
+	MessageNo  *string    `json:"message_no"`
+	ReceivedAt *time.Time `json:"received_at"`
+	To         *string    `json:"to"`
+}
 
 // ReadReceipt A receipt as it is read from the body of a callback
 type ReadReceipt struct {
@@ -10607,7 +10617,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/callbacks (the `ListCallbacks` operationId).
 	ListCallbacks(ctx context.Context, params *ListCallbacksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetCallback Get a callback, and the receipts that are read from it
+	// GetCallback Get a callback, and the receipts and messages that are read from it
 	//
 	// The body is read with the current configuration of the sender. After a change of `config.callback`, the answer therefore shows how the provider's next callbacks will be read.
 	//
@@ -11846,13 +11856,15 @@ type ClientInterface interface {
 	// Corresponds with DELETE /api/v1/blocks/{phone_number} (the `DeleteBlock` operationId).
 	DeleteBlock(ctx context.Context, phoneNumber PhoneNumber, params *DeleteBlockParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// TakeCallbackWithBody Receive delivery receipts from a provider
+	// TakeCallbackWithBody Receive delivery receipts and messages from a provider
 	//
 	// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity, and which answer
 	// it expects.
 	//
 	// - The server matches a receipt by the provider's number of the message, even if the receipt arrives before the answer to the send request. A
 	//   repeated receipt changes nothing.
+	// - Messages from people are stored like those of `POST /api/v1/sms/received`, if `callback.received` describes them. If they cannot be stored at
+	//   once, the server stores them later: the answer then follows the storage of the body.
 	// - Unreadable items of a list are skipped. A body without any readable item is rejected.
 	// - Each body is stored unchanged for 30 days, even if it cannot be read. A repeated body is stored once.
 	// - The server searches for the message of a receipt for 72 hours. `GET /api/v1/admin/receipts` lists the receipt for 30 days.
@@ -13367,7 +13379,7 @@ func (c *Client) ListCallbacks(ctx context.Context, params *ListCallbacksParams,
 	return c.Client.Do(req)
 }
 
-// GetCallback Get a callback, and the receipts that are read from it
+// GetCallback Get a callback, and the receipts and messages that are read from it
 //
 // The body is read with the current configuration of the sender. After a change of `config.callback`, the answer therefore shows how the provider's next callbacks will be read.
 //
@@ -15976,13 +15988,15 @@ func (c *Client) DeleteBlock(ctx context.Context, phoneNumber PhoneNumber, param
 	return c.Client.Do(req)
 }
 
-// TakeCallbackWithBody Receive delivery receipts from a provider
+// TakeCallbackWithBody Receive delivery receipts and messages from a provider
 //
 // For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity, and which answer
 // it expects.
 //
 //   - The server matches a receipt by the provider's number of the message, even if the receipt arrives before the answer to the send request. A
 //     repeated receipt changes nothing.
+//   - Messages from people are stored like those of `POST /api/v1/sms/received`, if `callback.received` describes them. If they cannot be stored at
+//     once, the server stores them later: the answer then follows the storage of the body.
 //   - Unreadable items of a list are skipped. A body without any readable item is rejected.
 //   - Each body is stored unchanged for 30 days, even if it cannot be read. A repeated body is stored once.
 //   - The server searches for the message of a receipt for 72 hours. `GET /api/v1/admin/receipts` lists the receipt for 30 days.
@@ -28835,7 +28849,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/callbacks (the `ListCallbacks` operationId).
 	ListCallbacksWithResponse(ctx context.Context, params *ListCallbacksParams, reqEditors ...RequestEditorFn) (*ListCallbacksResponse, error)
 
-	// GetCallbackWithResponse Get a callback, and the receipts that are read from it
+	// GetCallbackWithResponse Get a callback, and the receipts and messages that are read from it
 	//
 	// The body is read with the current configuration of the sender. After a change of `config.callback`, the answer therefore shows how the provider's next callbacks will be read.
 	//
@@ -30218,13 +30232,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /api/v1/blocks/{phone_number} (the `DeleteBlock` operationId).
 	DeleteBlockWithResponse(ctx context.Context, phoneNumber PhoneNumber, params *DeleteBlockParams, reqEditors ...RequestEditorFn) (*DeleteBlockResponse, error)
 
-	// TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
+	// TakeCallbackWithBodyWithResponse Receive delivery receipts and messages from a provider
 	//
 	// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity, and which answer
 	// it expects.
 	//
 	// - The server matches a receipt by the provider's number of the message, even if the receipt arrives before the answer to the send request. A
 	//   repeated receipt changes nothing.
+	// - Messages from people are stored like those of `POST /api/v1/sms/received`, if `callback.received` describes them. If they cannot be stored at
+	//   once, the server stores them later: the answer then follows the storage of the body.
 	// - Unreadable items of a list are skipped. A body without any readable item is rejected.
 	// - Each body is stored unchanged for 30 days, even if it cannot be read. A repeated body is stored once.
 	// - The server searches for the message of a receipt for 72 hours. `GET /api/v1/admin/receipts` lists the receipt for 30 days.
@@ -49671,7 +49687,7 @@ func (c *ClientWithResponses) ListCallbacksWithResponse(ctx context.Context, par
 	return ParseListCallbacksResponse(rsp)
 }
 
-// GetCallbackWithResponse Get a callback, and the receipts that are read from it
+// GetCallbackWithResponse Get a callback, and the receipts and messages that are read from it
 //
 // The body is read with the current configuration of the sender. After a change of `config.callback`, the answer therefore shows how the provider's next callbacks will be read.
 //
@@ -51876,13 +51892,15 @@ func (c *ClientWithResponses) DeleteBlockWithResponse(ctx context.Context, phone
 	return ParseDeleteBlockResponse(rsp)
 }
 
-// TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
+// TakeCallbackWithBodyWithResponse Receive delivery receipts and messages from a provider
 //
 // For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity, and which answer
 // it expects.
 //
 //   - The server matches a receipt by the provider's number of the message, even if the receipt arrives before the answer to the send request. A
 //     repeated receipt changes nothing.
+//   - Messages from people are stored like those of `POST /api/v1/sms/received`, if `callback.received` describes them. If they cannot be stored at
+//     once, the server stores them later: the answer then follows the storage of the body.
 //   - Unreadable items of a list are skipped. A body without any readable item is rejected.
 //   - Each body is stored unchanged for 30 days, even if it cannot be read. A repeated body is stored once.
 //   - The server searches for the message of a receipt for 72 hours. `GET /api/v1/admin/receipts` lists the receipt for 30 days.

@@ -1,1 +1,0 @@
-import{Hn as e}from"./css-DqRygsvi.js";function t(){if(!arguments.length)return[];var t=arguments[0];return e(t)?t:[t]}export{t};
