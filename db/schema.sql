@@ -1034,8 +1034,8 @@ CREATE FUNCTION public.quiet_hours_change() RETURNS trigger
 DECLARE
     of_company bigint := (to_jsonb(NEW) ->> 'id')::bigint; -- null: settings have no id
 BEGIN
-    -- Other servers use the former hours for up to four seconds. The second row finds the tasks that they added.
-    INSERT INTO quiet_changes (company_id, begins_at) VALUES (of_company, now()), (of_company, now() + interval '10 seconds');
+    -- Servers use the former hours for up to four seconds. The second row finds the tasks that they added in long transactions.
+    INSERT INTO quiet_changes (company_id, begins_at) VALUES (of_company, now() + interval '5 seconds'), (of_company, now() + interval '15 seconds');
     RETURN NULL;
 END
 $$;
@@ -2307,9 +2307,9 @@ COMMENT ON COLUMN public.queue.quiet_from IS 'the beginning of the next quiet ho
 
 CREATE FUNCTION public.task_fits(task public.queue, sender_no text, min_lease interval, from_segments bigint, rival_room bigint, retry_max_wait interval) RETURNS boolean
     LANGUAGE sql STABLE
-    RETURN ((LEAST((task).expires_at, (task).quiet_from, 'infinity'::timestamp with time zone) > (now() + min_lease)) AND ((task).segments >= from_segments) AND (NOT (((task).segments <= rival_room) AND (NOT ((task).failed_app_id IS DISTINCT FROM sender_no)) AND COALESCE(((task).due_at > (now() - retry_max_wait)), true))));
+    RETURN ((((task).expires_at IS NULL) OR ((task).expires_at > (now() + min_lease))) AND (((task).quiet_from IS NULL) OR ((task).quiet_from > (now() + '00:00:30'::interval))) AND ((task).segments >= from_segments) AND (NOT (((task).segments <= rival_room) AND (NOT ((task).failed_app_id IS DISTINCT FROM sender_no)) AND COALESCE(((task).due_at > (now() - retry_max_wait)), true))));
 
-COMMENT ON FUNCTION public.task_fits(task public.queue, sender_no text, min_lease interval, from_segments bigint, rival_room bigint, retry_max_wait interval) IS 'Returns whether a task can be offered to a sender. The task must not expire within min_lease, quiet hours of its recipient must not begin within min_lease, and the task must have at least from_segments segments. If the last attempt of the task failed with this sender, and the task has at most rival_room segments, the task is reserved for other senders. It is then offered to this sender only after it has been due for retry_max_wait (null: never).';
+COMMENT ON FUNCTION public.task_fits(task public.queue, sender_no text, min_lease interval, from_segments bigint, rival_room bigint, retry_max_wait interval) IS 'Returns whether a task can be offered to a sender. The task must not expire within min_lease, quiet hours of its recipient must not begin within 30 seconds (the lease ends then, and a shorter lease would often end before the report), and the task must have at least from_segments segments. If the last attempt of the task failed with this sender, and the task has at most rival_room segments, the task is reserved for other senders. It is then offered to this sender only after it has been due for retry_max_wait (null: never).';
 
 CREATE FUNCTION public.task_flow(batch_id bigint, submitted_by text) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -5513,7 +5513,7 @@ CREATE TABLE public.quiet_changes (
     after_id text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C"
 );
 
-COMMENT ON TABLE public.quiet_changes IS 'A change of quiet hours that waiting tasks do not know yet. The sweep move-quiet-tasks sets quiet_from of these tasks, in portions, and deletes the row after the last portion. Written by internal/dispatch/quiet. There is no foreign key, because it would lock companies; rows of a deleted company have no effect.';
+COMMENT ON TABLE public.quiet_changes IS 'A change of quiet hours that waiting tasks do not know yet. The sweep move-quiet-tasks sets quiet_from of these tasks, in portions, and deletes the row after the last portion. Triggers of companies and settings add the rows, internal/dispatch/queue changes and deletes them. There is no foreign key, because it would lock companies; rows of a deleted company have no effect.';
 
 COMMENT ON COLUMN public.quiet_changes.company_id IS 'only tasks of this company; null: all tasks';
 
@@ -7647,7 +7647,7 @@ CREATE INDEX queue_lease_idx ON public.queue USING btree (lease_until) WHERE (le
 
 CREATE INDEX queue_order_idx ON public.queue USING btree (pool_id, lane, rank) WHERE ((lease_until IS NULL) AND (lane IS NOT NULL));
 
-CREATE INDEX queue_quiet_idx ON public.queue USING btree (quiet_from) WHERE ((lease_until IS NULL) AND (quiet_from IS NOT NULL) AND (due_at < public.held_due_at()));
+CREATE INDEX queue_quiet_idx ON public.queue USING btree (quiet_from, task_id) WHERE ((lease_until IS NULL) AND (quiet_from IS NOT NULL) AND (due_at < public.held_due_at()));
 
 CREATE INDEX queue_rendering_idx ON public.queue USING btree (rendering_id) WHERE (rendering_id IS NOT NULL);
 
@@ -7995,7 +7995,7 @@ CREATE TRIGGER queue_facts_inserted AFTER INSERT ON public.queue REFERENCING NEW
 
 CREATE TRIGGER queue_facts_updated AFTER UPDATE ON public.queue REFERENCING OLD TABLE AS removed NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.queue_facts();
 
-CREATE TRIGGER quiet_hours_changed AFTER UPDATE ON public.companies FOR EACH ROW WHEN ((old.recipient IS DISTINCT FROM new.recipient)) EXECUTE FUNCTION public.quiet_hours_change();
+CREATE TRIGGER quiet_hours_changed AFTER UPDATE ON public.companies FOR EACH ROW WHEN ((((old.recipient -> 'quiet_hours'::text) IS DISTINCT FROM (new.recipient -> 'quiet_hours'::text)) OR ((old.recipient -> 'time_zone'::text) IS DISTINCT FROM (new.recipient -> 'time_zone'::text)))) EXECUTE FUNCTION public.quiet_hours_change();
 
 CREATE TRIGGER quiet_hours_changed AFTER INSERT OR UPDATE ON public.settings FOR EACH ROW WHEN ((((new.category = 'recipient'::text) AND starts_with(new.name, 'quiet_hours_'::text)) OR ((new.category = 'monitoring'::text) AND (new.name = 'time_zone'::text)))) EXECUTE FUNCTION public.quiet_hours_change();
 

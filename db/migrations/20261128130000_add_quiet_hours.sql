@@ -15,15 +15,16 @@ COMMENT ON COLUMN queue.quiet_from IS
 CREATE OR REPLACE FUNCTION task_fits(
     task queue, sender_no text, min_lease interval, from_segments bigint, rival_room bigint, retry_max_wait interval
 ) RETURNS boolean LANGUAGE sql STABLE
-RETURN least(task.expires_at, task.quiet_from, 'infinity') > now() + min_lease
+RETURN (task.expires_at IS NULL OR task.expires_at > now() + min_lease)
+    AND (task.quiet_from IS NULL OR task.quiet_from > now() + interval '30 seconds')
     AND task.segments >= from_segments
     AND NOT (
         task.segments <= rival_room AND NOT task.failed_app_id IS DISTINCT FROM sender_no
         AND coalesce(task.due_at > now() - retry_max_wait, true)
     );
 COMMENT ON FUNCTION task_fits(queue, text, interval, bigint, bigint, interval) IS
-    'Returns whether a task can be offered to a sender. The task must not expire within min_lease, quiet hours of its recipient must not begin within min_lease, and '
-    'the task must have at least from_segments segments. If the last attempt of the task failed with this sender, and the task has at most rival_room segments, the '
+    'Returns whether a task can be offered to a sender. The task must not expire within min_lease, quiet hours of its recipient must not begin within 30 seconds '
+    '(the lease ends then, and a shorter lease would often end before the report), and the task must have at least from_segments segments. If the last attempt of the task failed with this sender, and the task has at most rival_room segments, the '
     'task is reserved for other senders. It is then offered to this sender only after it has been due for retry_max_wait (null: never).';
 
 CREATE TABLE quiet_changes (
@@ -35,7 +36,7 @@ CREATE TABLE quiet_changes (
 );
 COMMENT ON TABLE quiet_changes IS
     'A change of quiet hours that waiting tasks do not know yet. The sweep move-quiet-tasks sets quiet_from of these tasks, in portions, and deletes the row after '
-    'the last portion. Written by internal/dispatch/quiet. There is no foreign key, because it would lock companies; rows of a deleted company have no effect.';
+    'the last portion. Triggers of companies and settings add the rows, internal/dispatch/queue changes and deletes them. There is no foreign key, because it would lock companies; rows of a deleted company have no effect.';
 COMMENT ON COLUMN quiet_changes.company_id IS 'only tasks of this company; null: all tasks';
 COMMENT ON COLUMN quiet_changes.begins_at IS 'the sweep does not begin earlier';
 COMMENT ON COLUMN quiet_changes.after_id IS 'the last task of the previous portion';
@@ -44,13 +45,14 @@ CREATE FUNCTION quiet_hours_change() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     of_company bigint := (to_jsonb(NEW) ->> 'id')::bigint; -- null: settings have no id
 BEGIN
-    -- Other servers use the former hours for up to four seconds. The second row finds the tasks that they added.
-    INSERT INTO quiet_changes (company_id, begins_at) VALUES (of_company, now()), (of_company, now() + interval '10 seconds');
+    -- Servers use the former hours for up to four seconds. The second row finds the tasks that they added in long transactions.
+    INSERT INTO quiet_changes (company_id, begins_at) VALUES (of_company, now() + interval '5 seconds'), (of_company, now() + interval '15 seconds');
     RETURN NULL;
 END
 $$;
 COMMENT ON FUNCTION quiet_hours_change() IS 'Records a change of quiet hours, or of their time zone, in quiet_changes.';
-CREATE TRIGGER quiet_hours_changed AFTER UPDATE ON companies FOR EACH ROW WHEN (old.recipient IS DISTINCT FROM new.recipient)
+CREATE TRIGGER quiet_hours_changed AFTER UPDATE ON companies FOR EACH ROW
+    WHEN (old.recipient -> 'quiet_hours' IS DISTINCT FROM new.recipient -> 'quiet_hours' OR old.recipient -> 'time_zone' IS DISTINCT FROM new.recipient -> 'time_zone')
     EXECUTE FUNCTION quiet_hours_change();
 CREATE TRIGGER quiet_hours_changed AFTER INSERT OR UPDATE ON settings FOR EACH ROW
     WHEN (new.category = 'recipient' AND starts_with(new.name, 'quiet_hours_') OR new.category = 'monitoring' AND new.name = 'time_zone')
@@ -58,6 +60,9 @@ CREATE TRIGGER quiet_hours_changed AFTER INSERT OR UPDATE ON settings FOR EACH R
 
 CREATE TABLE lock_move_quiet_tasks ();
 COMMENT ON TABLE lock_move_quiet_tasks IS 'Has no rows. The server that runs the sweep move-quiet-tasks locks this table.';
+
+-- Tasks from before this migration, and tasks of servers of the former version.
+INSERT INTO quiet_changes (begins_at) VALUES (now()), (now() + interval '10 minutes');
 
 -- migrate:down
 DROP TABLE lock_move_quiet_tasks;

@@ -6275,7 +6275,12 @@ type ReceivedResponse struct {
 
 // RecipientRules The company's own rules about recipients. A field that is null has the value of the settings in `recipient`
 type RecipientRules struct {
-	QuietHours struct {
+	// OptInWords The texts by which people end such a block
+	OptInWords *[]string `json:"opt_in_words"`
+
+	// OptOutWords The texts by which people block marketing messages of the company
+	OptOutWords *[]string `json:"opt_out_words"`
+	QuietHours  struct {
 		// Marketing Quiet hours of marketing messages
 		Marketing *string `json:"marketing"`
 
@@ -6289,8 +6294,16 @@ type RecipientRules struct {
 
 // RecipientRulesChange The company's own rules about recipients. A field that is null has the value of the settings in `recipient`; a field that is left out stays unchanged
 type RecipientRulesChange struct {
-	QuietHours *struct {
-		Marketing    nullable.Nullable[string] `json:"marketing,omitempty"`
+	// OptInWords The texts by which people end such a block, instead of `START` and the other usual texts
+	OptInWords nullable.Nullable[[]string] `json:"opt_in_words,omitempty"`
+
+	// OptOutWords The texts by which people block marketing messages of the company, instead of `STOP`, `退订` and the other usual texts. Case, width, punctuation, spaces and accents do not matter
+	OptOutWords nullable.Nullable[[]string] `json:"opt_out_words,omitempty"`
+	QuietHours  *struct {
+		// Marketing Quiet hours of marketing messages, for example 21:00-09:00
+		Marketing nullable.Nullable[string] `json:"marketing,omitempty"`
+
+		// Notification Quiet hours of notifications, see `recipient.quiet_hours_marketing` of the settings
 		Notification nullable.Nullable[string] `json:"notification,omitempty"`
 	} `json:"quiet_hours,omitempty"`
 

@@ -83,7 +83,8 @@ func (q *Queries) TaskDefer(ctx context.Context, arg TaskDeferParams) error {
 
 const taskQuietReset = `-- name: TaskQuietReset :one
 WITH next AS MATERIALIZED (
-    SELECT t.task_id, t.lease_until IS NULL AND t.message_type > 0 AND ($1::bigint IS NULL OR t.company_id = $1::bigint) AS fits
+    SELECT t.task_id, t.message_type > 0 AND t.priority > 0 AND starts_with(t.recipient, '+')
+        AND ($1::bigint IS NULL OR t.company_id = $1::bigint) AS fits
     FROM queue t
     WHERE t.task_id > $2::text
     ORDER BY t.task_id
@@ -91,14 +92,18 @@ WITH next AS MATERIALIZED (
 ),
 locked AS MATERIALIZED (
     SELECT t.task_id FROM queue t
-    WHERE t.task_id = ANY (ARRAY(SELECT n.task_id FROM next n WHERE n.fits)) AND t.lease_until IS NULL
+    WHERE t.task_id = ANY (ARRAY(SELECT n.task_id FROM next n WHERE n.fits))
     ORDER BY t.task_id
     FOR UPDATE
 ),
 reset AS (
     UPDATE queue t
     SET quiet_from = 'epoch',
-        due_at = CASE WHEN t.due_at < held_due_at() AND t.retry_count = 0 THEN coalesce(t.due_when_resumed, t.due_at) ELSE t.due_at END
+        (due_at, entered_at) = (
+            SELECT coalesce(d.at, t.due_at), coalesce(d.at, t.entered_at)
+            FROM (SELECT CASE WHEN t.lease_until IS NULL AND t.due_at > now() AND t.due_at < held_due_at() AND t.retry_count = 0 AND t.troubles = 0
+                AND t.due_when_resumed IS NOT NULL THEN greatest(now(), t.due_when_resumed) END AS at) d
+        )
     WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM locked l))
 )
 SELECT coalesce(max(n.task_id), '')::text AS last_id FROM next n
@@ -110,9 +115,10 @@ type TaskQuietResetParams struct {
 	Portion   int32
 }
 
-// TaskQuietReset sets quiet_from of the next portion of PENDING tasks after after_id to epoch, so that the sweep computes their quiet hours anew. A task without an
-// attempt that waits behind quiet hours gets its former due time again. The statement returns the last task of the portion; an empty text means that no task was
-// left. company_id null: tasks of all companies. Verification codes have no quiet hours.
+// TaskQuietReset sets quiet_from of the next portion of tasks after after_id to epoch, so that the sweep computes their quiet hours anew: of PENDING tasks at
+// once, of leased tasks if they become PENDING again. A task without an attempt that waits behind quiet hours gets its former due time again, but no time in the
+// past. The statement returns the last task of the portion; an empty text means that no task was left. company_id null: tasks of all companies. Verification
+// codes, urgent messages and channels without phone numbers have no quiet hours.
 func (q *Queries) TaskQuietReset(ctx context.Context, arg TaskQuietResetParams) (string, error) {
 	row := q.db.QueryRow(ctx, taskQuietReset, arg.CompanyID, arg.AfterID, arg.Portion)
 	var last_id string

@@ -681,7 +681,7 @@ WITH input AS MATERIALIZED (
 ),
 held AS MATERIALIZED (
     SELECT i.task_id, i.lease_id, t.processing_app_id, t.lease_id AS held_lease_id, t.updated_at AS leased_at, t.lease_until, t.start_until,
-        t.expires_at, least(t.expires_at, t.quiet_from) AS send_before, clock_timestamp() AS at
+        t.expires_at, least(t.expires_at, CASE WHEN t.quiet_from > clock_timestamp() THEN t.quiet_from END) AS send_before, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),

@@ -292,7 +292,7 @@ func (a *App) wireDispatch() {
 	}, a.metrics)
 	a.Jobs = job.New(a.DB, a.Tasks, a.settings, o.Log)
 	a.Blocks = block.New(a.DB, a.Tasks)
-	a.Received = received.New(a.DB, a.settings, a.Blocks)
+	a.Received = received.New(a.DB, a.Directory, a.settings, a.Blocks)
 	a.Receipts = receipt.New(a.DB, a.Queue, a.Received, a.configs, o.Log)
 	a.Receipts.Register(a.metrics)
 	a.Pusher = push.New(a.DB, push.Services{

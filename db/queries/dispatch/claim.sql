@@ -243,7 +243,7 @@ WHERE s.id = @sender_id;
 -- rival_rooms: a task that failed with the sender and needs at most this number of segments is not offered, because a rival can send the task; 0 without
 -- rivals. The task is offered again when it has been due for retry_max_wait.
 --
--- A task that expires within min_lease, or whose recipient then has quiet hours, is not offered: the sender could not send it in time. seconds_left is the time
+-- A task that expires within min_lease, or before whose sending quiet hours could begin, is not offered (task_fits): the sender could not send it in time. seconds_left is the time
 -- that is left to send a task.
 --
 -- A task is not offered while a switch (task_switches) holds it. TaskHoldSwitched later removes such tasks from the searched indexes. A change of a switch waits

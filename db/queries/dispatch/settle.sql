@@ -15,7 +15,7 @@ WITH input AS MATERIALIZED (
 ),
 held AS MATERIALIZED (
     SELECT i.task_id, i.lease_id, t.processing_app_id, t.lease_id AS held_lease_id, t.updated_at AS leased_at, t.lease_until, t.start_until,
-        t.expires_at, least(t.expires_at, t.quiet_from) AS send_before, clock_timestamp() AS at
+        t.expires_at, least(t.expires_at, CASE WHEN t.quiet_from > clock_timestamp() THEN t.quiet_from END) AS send_before, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),

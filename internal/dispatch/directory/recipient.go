@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 	_ "time/tzdata" // for machines without time zones
+	"unicode"
 
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -14,14 +17,18 @@ import (
 
 // RecipientRules are a company's own rules about the people who receive its messages. A nil field means the rule of the platform.
 type RecipientRules struct {
-	QuietHours QuietHours `json:"quiet_hours"`
-	TimeZone   *string    `json:"time_zone"` // of people whose time zone is unknown
+	QuietHours QuietHours `json:"quiet_hours,omitzero"`
+	TimeZone   *string    `json:"time_zone,omitempty"` // of people whose time zone is unknown
+
+	// These are the texts by which people ask for no more marketing messages, and for messages again.
+	OptOutWords *[]string `json:"opt_out_words,omitempty"`
+	OptInWords  *[]string `json:"opt_in_words,omitempty"`
 }
 
 // QuietHours are hours in which people get no messages of a type, as setting.ParseHours reads them. An empty text means no hours.
 type QuietHours struct {
-	Notification *string `json:"notification"`
-	Marketing    *string `json:"marketing"`
+	Notification *string `json:"notification,omitempty"`
+	Marketing    *string `json:"marketing,omitempty"`
 }
 
 // RecipientRules returns the rules of a company. A change by another server takes effect within four seconds.
@@ -48,25 +55,50 @@ func (r RecipientRules) Hours(messageType int16, platform setting.Recipient) set
 
 // Zone returns the time zone of people whose own time zone is unknown.
 func (r RecipientRules) Zone(platform setting.Monitoring) *time.Location {
-	zone, err := time.LoadLocation(optional.Or(r.TimeZone, platform.TimeZone))
-	if err != nil { // a name that only PostgreSQL knows
-		return time.UTC
+	name := optional.Or(r.TimeZone, platform.TimeZone)
+	if known, is := locations.Load(name); is {
+		zone, _ := known.(*time.Location)
+		return zone
 	}
+	zone, err := time.LoadLocation(name)
+	if err != nil { // a name that only PostgreSQL knows
+		zone = time.UTC
+	}
+	locations.Store(name, zone)
 	return zone
 }
 
+var locations sync.Map // *time.Location by name: time.LoadLocation reads a file at each call
+
 // check returns the fault request.invalid for a rule that is not valid.
 func (r RecipientRules) check() error {
-	for field, hours := range map[string]*string{"notification": r.QuietHours.Notification, "marketing": r.QuietHours.Marketing} {
-		if _, err := setting.ParseHours("recipient.quiet_hours."+field, optional.Value(hours)); err != nil {
-			return err //nolint:wrapcheck // a fault
-		}
+	_, err := setting.ParseHours("recipient.quiet_hours.notification", optional.Value(r.QuietHours.Notification))
+	if err == nil {
+		_, err = setting.ParseHours("recipient.quiet_hours.marketing", optional.Value(r.QuietHours.Marketing))
+	}
+	if err == nil {
+		err = checkWords("recipient.opt_out_words", r.OptOutWords)
+	}
+	if err == nil {
+		err = checkWords("recipient.opt_in_words", r.OptInWords)
+	}
+	if err != nil {
+		return err //nolint:wrapcheck // a fault
 	}
 	if r.TimeZone == nil {
 		return nil
 	}
 	if _, err := time.LoadLocation(*r.TimeZone); err != nil || *r.TimeZone == "" || *r.TimeZone == "Local" {
 		return fault.InvalidField("recipient.time_zone", fault.NotThere, nil)
+	}
+	return nil
+}
+
+func checkWords(field string, words *[]string) error {
+	for i, word := range optional.Value(words) {
+		if !strings.ContainsFunc(word, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }) {
+			return fault.InvalidField(fmt.Sprintf("%s.%d", field, i), fault.Blank, nil)
+		}
 	}
 	return nil
 }

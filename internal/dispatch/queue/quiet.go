@@ -15,16 +15,17 @@ import (
 // tasks that it changed. A task that waits in quiet hours is sent within quiet.Spread after their end. No claim returns a task in quiet hours, even if MoveQuiet has
 // not run.
 func (s *Service) MoveQuiet(ctx context.Context) (int, error) {
-	if err := s.applyQuietChanges(ctx); err != nil {
-		return 0, err
-	}
 	moved := 0
-	for n := sweepBatch; n == sweepBatch; {
+	for isLeft, portions := true, 0; isLeft && portions < maxQuietPortions; portions++ {
 		var err error
-		if n, err = s.moveQuiet(ctx); err != nil {
-			return moved, postgres.Wrap("move tasks behind quiet hours", err, nil)
+		if isLeft, err = s.applyQuietChange(ctx); err != nil {
+			return moved, postgres.Wrap("apply change of quiet hours", err, nil)
 		}
-		moved += n
+		for n := sweepBatch; n == sweepBatch; moved += n {
+			if n, err = s.moveQuiet(ctx); err != nil {
+				return moved, postgres.Wrap("move tasks behind quiet hours", err, nil)
+			}
+		}
 	}
 	return moved, nil
 }
@@ -72,31 +73,29 @@ func (s *Service) moveQuiet(ctx context.Context) (n int, err error) {
 	return len(rows), err
 }
 
-// applyQuietChanges finds the waiting tasks for which quiet hours have changed, in portions. moveQuiet then computes their hours.
-func (s *Service) applyQuietChanges(ctx context.Context) error {
-	for isLeft := true; isLeft; {
-		err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) error {
-			change, err := q.QuietChange(ctx)
-			if postgres.IsNoRows(err) {
-				isLeft = false
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			last, err := q.TaskQuietReset(ctx, dispatchq.TaskQuietResetParams{CompanyID: change.CompanyID, AfterID: change.AfterID, Portion: maxSwitched})
-			switch {
-			case err != nil:
-				return err
-			case last == "":
-				return q.QuietChangeDelete(ctx, change.ID)
-			default:
-				return q.QuietChangeMove(ctx, dispatchq.QuietChangeMoveParams{AfterID: last, ID: change.ID})
-			}
-		})
-		if err != nil {
-			return postgres.Wrap("apply change of quiet hours", err, nil)
+// maxQuietPortions is the maximum number of portions of a change that one run of MoveQuiet applies. The next run goes on.
+const maxQuietPortions = 100
+
+// applyQuietChange finds the tasks of the next portion of a change of quiet hours. moveQuiet then computes their hours. isLeft is false if no change is left.
+func (s *Service) applyQuietChange(ctx context.Context) (isLeft bool, err error) {
+	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) error {
+		change, err := q.QuietChange(ctx)
+		if postgres.IsNoRows(err) {
+			return nil
 		}
-	}
-	return nil
+		if err != nil {
+			return err
+		}
+		isLeft = true
+		last, err := q.TaskQuietReset(ctx, dispatchq.TaskQuietResetParams{CompanyID: change.CompanyID, AfterID: change.AfterID, Portion: maxSwitched})
+		switch {
+		case err != nil:
+			return err
+		case last == "":
+			return q.QuietChangeDelete(ctx, change.ID)
+		default:
+			return q.QuietChangeMove(ctx, dispatchq.QuietChangeMoveParams{AfterID: last, ID: change.ID})
+		}
+	})
+	return isLeft, err
 }

@@ -151,8 +151,7 @@ func TestChangesOfQuietHoursApplyToWaitingMessages(t *testing.T) {
 	b := quietBundle{apptest.New(t)}
 	id := b.marketing("sale", nil).TaskID
 	b.setQuiet(-time.Hour, 5*time.Hour)
-	b.Exec("DELETE FROM quiet_changes WHERE begins_at <= now()")
-	b.apply() // the second row of the change
+	b.apply()
 	if got := b.ClaimIDs(1); len(got) > 0 {
 		t.Errorf("claimed %v", got)
 	}
@@ -168,7 +167,7 @@ func TestChangesOfQuietHoursApplyToWaitingMessages(t *testing.T) {
 
 func TestQuietHoursOfACompanyAreChecked(t *testing.T) {
 	b := quietBundle{apptest.New(t)}
-	for _, bad := range []string{"21:00", "21:00-24:00", "9:00-10:00", "21:00 - 09:00", "09:00-09:00", "08:00-06:00"} {
+	for _, bad := range []string{"21:00", "21:00-24:00", "9:00-10:00", "21:00 09:00", "09:00-09:00", "08:00-06:00"} {
 		body := map[string]any{"recipient": map[string]any{"quiet_hours": map[string]any{"marketing": bad}}}
 		if a := b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/companies/default", body); a.Fields() != "recipient.quiet_hours.marketing" {
 			t.Errorf("%s: %s", bad, a.Raw)

@@ -19,14 +19,15 @@ type Period struct {
 	Until   time.Time // when the period ends; zero: never
 }
 
-// calendar finds periods. It remembers the last period of each pair of hours and zones, because most messages need the current one.
+// calendar finds periods. It remembers the last quiet period, and the last other one, of each pair of hours and zones, because most messages need these.
 type calendar struct {
 	last sync.Map // remembered, by calendarKey
 }
 
 type calendarKey struct {
-	hours setting.Hours
-	zones string
+	hours   setting.Hours
+	zones   string
+	isQuiet bool
 }
 
 type remembered struct {
@@ -42,13 +43,13 @@ func (c *calendar) at(h setting.Hours, z zones, at time.Time) Period {
 	if h == (setting.Hours{}) {
 		return Period{}
 	}
-	key := calendarKey{h, z.name}
+	p := Period{IsQuiet: z.areQuiet(h, at)}
+	key := calendarKey{h, z.name, p.IsQuiet}
 	if found, is := c.last.Load(key); is {
 		if last, _ := found.(remembered); !at.Before(last.from) && at.Before(last.Until) {
 			return last.Period
 		}
 	}
-	p := Period{IsQuiet: z.areQuiet(h, at)}
 	for minute, end := at.Truncate(time.Minute), at.Add(maxSearch); minute.Before(end); {
 		minute = minute.Add(time.Minute)
 		if z.areQuiet(h, minute) != p.IsQuiet {

@@ -34,7 +34,11 @@ func (s *Service) setKinds(ctx context.Context, rows []row) error {
 		if !strings.HasPrefix(r.number, "+") { // a short code or a name
 			continue
 		}
-		switch optout.Of(r.Content, phone.Region(r.number), optout.Words{}) {
+		rules, err := s.directory.RecipientRules(ctx, r.company)
+		if err != nil {
+			return err
+		}
+		switch optout.Of(r.Content, phone.Region(r.number), optout.Words{Out: optional.Value(rules.OptOutWords), In: optional.Value(rules.OptInWords)}) {
 		case optout.Out:
 			r.kind = kindOptOut
 			hasAsked[personOf{r.company, r.number}] = true

@@ -47,6 +47,31 @@ func TestStopTakesBackMarketingMessagesBeforeItsAnswer(t *testing.T) {
 	}
 }
 
+// R3: a company has words of its own. Then the usual words are ordinary texts.
+func TestCompaniesHaveWordsOfTheirOwn(t *testing.T) {
+	b := apptest.New(t)
+	rules := func(words map[string]any) {
+		t.Helper()
+		b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": words})
+	}
+	rules(map[string]any{"opt_out_words": []string{"Genug jetzt", "0"}, "opt_in_words": []string{"wieder"}})
+	for _, sent := range []struct {
+		text string
+		kind api.ReceivedKind
+	}{{"STOP", api.ReceivedText}, {"genug, JETZT!", api.ReceivedOptOut}, {"START", api.ReceivedText}, {"Wieder.", api.ReceivedOptIn}, {"0", api.ReceivedOptOut}} {
+		if got := one(b, "app", message(sent.text, nil)); got.Kind != sent.kind {
+			t.Errorf("%s: %s", sent.text, got.Kind)
+		}
+	}
+	rules(map[string]any{"opt_out_words": nil, "opt_in_words": nil})
+	if got := one(b, "app", message("START", nil)); got.Kind != api.ReceivedOptIn {
+		t.Errorf("the usual words do not count again: %s", got.Kind)
+	}
+	for _, bad := range []any{[]string{}, []string{"!!"}, []string{""}} {
+		b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"opt_out_words": bad}})
+	}
+}
+
 func TestATextThatOnlyContainsStopBlocksNobody(t *testing.T) {
 	b := apptest.New(t)
 	for _, text := range []string{"STOP 12345", "don't stop", "yes"} {

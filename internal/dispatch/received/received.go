@@ -16,6 +16,7 @@ import (
 
 	"lksms/gen/receivedq"
 	"lksms/internal/dispatch/block"
+	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/platform/fault"
@@ -34,18 +35,21 @@ const (
 
 // Service stores received messages.
 type Service struct {
-	db       *postgres.DB
-	q        *receivedq.Queries
-	inParts  *receivedq.Queries // PostgreSQL plans each run for its parameters, see DB.InPartitions
-	settings *setting.Service
-	blocks   *block.Service
+	db        *postgres.DB
+	q         *receivedq.Queries
+	inParts   *receivedq.Queries // PostgreSQL plans each run for its parameters, see DB.InPartitions
+	directory *directory.Service
+	settings  *setting.Service
+	blocks    *block.Service
 
 	onDelete func(ctx context.Context, ids []int64) error
 }
 
 // New returns a Service on db.
-func New(db *postgres.DB, settings *setting.Service, blocks *block.Service) *Service {
-	return &Service{db: db, q: receivedq.New(db), inParts: receivedq.New(db.InPartitions()), settings: settings, blocks: blocks}
+func New(db *postgres.DB, directory *directory.Service, settings *setting.Service, blocks *block.Service) *Service {
+	return &Service{
+		db: db, q: receivedq.New(db), inParts: receivedq.New(db.InPartitions()), directory: directory, settings: settings, blocks: blocks,
+	}
 }
 
 // Sweeps returns the periodic jobs of the service.

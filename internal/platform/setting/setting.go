@@ -387,12 +387,11 @@ func (s *Service) checkNames(ctx context.Context, changes map[string]map[string]
 
 // checkHours returns the fault request.invalid for quiet hours that are not valid.
 func (r Recipient) checkHours() error {
-	for name, text := range map[string]string{"quiet_hours_notification": r.QuietNotification, "quiet_hours_marketing": r.QuietMarketing} {
-		if _, err := ParseHours("recipient."+name, text); err != nil {
-			return err
-		}
+	if _, err := ParseHours("recipient.quiet_hours_notification", r.QuietNotification); err != nil {
+		return err
 	}
-	return nil
+	_, err := ParseHours("recipient.quiet_hours_marketing", r.QuietMarketing)
+	return err
 }
 
 // checkWaits returns the fault request.invalid for a changed wait that is longer than the wait of a more urgent level. 0 means never, and is not compared.

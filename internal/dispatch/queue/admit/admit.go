@@ -33,8 +33,7 @@ type Verdict struct {
 	Pool directory.Pool // also set if the message is refused
 	Err  error          // a fault refuses the message; after another error, the decision is unknown
 
-	DueAt time.Time    // Message.DueAt, or now
-	Quiet quiet.Period // contains DueAt: whether the recipient then has quiet hours
+	Quiet quiet.Period // contains the time at which the message is to be sent
 }
 
 // IsDecided reports whether the message was admitted or refused. Otherwise Err says why the decision is unknown.
@@ -43,12 +42,12 @@ func (v Verdict) IsDecided() bool {
 	return v.Err == nil || errors.As(v.Err, &refused)
 }
 
-// QuietFrom returns the beginning of the quiet hours that contain DueAt, or of the next ones. It returns nil if the recipient has none. No sender gets the message
-// from then on, until the sweep of the queue moves it behind the quiet hours.
+// QuietFrom returns queue.quiet_from of the task: the beginning of the next quiet hours of the recipient. nil: no quiet hours. If the message is due in quiet
+// hours, it returns the epoch: the sweep of the queue moves the task behind the quiet hours at once.
 func (v Verdict) QuietFrom() *time.Time {
 	switch {
 	case v.Quiet.IsQuiet:
-		return &v.DueAt
+		return new(time.Unix(0, 0))
 	case v.Quiet.Until.IsZero():
 		return nil
 	default:
@@ -138,13 +137,14 @@ func (s *Service) AdmitUnlessBlocked(ctx context.Context, messages []Message) []
 		if m.Recipient == "" && v.IsDecided() {
 			v.Err = fault.InvalidField("phone_number", fault.Blank, nil)
 		}
-		if v.DueAt = m.DueAt; v.DueAt.IsZero() {
-			v.DueAt = time.Now()
-		}
 		if v.Err == nil {
+			due := m.DueAt
+			if due.IsZero() {
+				due = time.Now()
+			}
 			v.Quiet, v.Err = s.quiet.At(ctx, quiet.Message{
 				Channel: m.Channel, CompanyID: m.CompanyID, MessageType: m.MessageType, Priority: m.Priority, Recipient: m.Recipient,
-			}, v.DueAt)
+			}, due)
 		}
 	}
 	return verdicts

@@ -72,6 +72,8 @@ func changeRules(r directory.RecipientRules, to *api.RecipientRulesChange) direc
 		convert.SetNullable(&r.QuietHours.Marketing, hours.Marketing)
 	}
 	convert.SetNullable(&r.TimeZone, to.TimeZone)
+	convert.SetNullable(&r.OptOutWords, to.OptOutWords)
+	convert.SetNullable(&r.OptInWords, to.OptInWords)
 	return r
 }
 
@@ -95,6 +97,7 @@ func setStatus(status *string, to *api.SwitchStatus) {
 
 func rulesOf(r directory.RecipientRules) (rules api.RecipientRules) {
 	rules.QuietHours.Notification, rules.QuietHours.Marketing, rules.TimeZone = r.QuietHours.Notification, r.QuietHours.Marketing, r.TimeZone
+	rules.OptOutWords, rules.OptInWords = r.OptOutWords, r.OptInWords
 	return rules
 }
 
