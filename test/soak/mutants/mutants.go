@@ -143,21 +143,20 @@ func (s *Service) Recover(ctx context.Context) (int, error) {`},
 		{settle, "\t\"lksms/gen/dispatchq\"", "\t\"github.com/jackc/pgx/v5\"\n\n\t\"lksms/gen/dispatchq\""},
 	}},
 	{"expiry", "a lease outlasts its message", []change{
-		{claims, ", t.expires_at), -- PROCESSING", ", NULL), -- PROCESSING"},
+		{claims, ", t.expires_at, t.quiet_from), -- PROCESSING", ", NULL), -- PROCESSING"},
 	}},
 	{"F7", "a default content is read first and marked afterwards", []change{
 		{contents, "WHERE company_id = $1 AND recipient = $2 AND NOT is_sent",
 			"WHERE company_id = $1 AND recipient = $2 AND EXISTS (SELECT FROM default_contents d WHERE d.recipient = $2 AND NOT d.is_sent)"},
 	}},
 	{"requeue", "a requeued task keeps its last lease, so that a late SUCCESS of it ends the new life", []change{
-		{updates, "is_test,\n        contact_values, submitted_by\n    )\n    SELECT f.task_id, f.pool_today,",
-			"is_test,\n        contact_values, submitted_by, lease_id, failed_app_id\n    )\n    SELECT f.task_id, f.pool_today,"},
-		{updates, "f.traceparent, f.batch_id, f.is_test, f.contact_values,\n        f.submitted_by\n    FROM fit f\n", `f.traceparent, f.batch_id, f.is_test, f.contact_values,
-        f.submitted_by,
+		{updates, "is_test,\n        contact_values, submitted_by, quiet_from\n    )\n    SELECT f.task_id, f.pool_today,",
+			"is_test,\n        lease_id, failed_app_id, contact_values, submitted_by, quiet_from\n    )\n    SELECT f.task_id, f.pool_today,"},
+		{updates, "f.traceparent, f.batch_id, f.is_test, f.contact_values,\n        f.submitted_by, (", `f.traceparent, f.batch_id, f.is_test,
         (SELECT l.lease_id FROM report_logs l WHERE l.task_id = f.task_id AND l.leased_at IS NOT NULL ORDER BY l.id DESC LIMIT 1),
-        (SELECT l.app_id FROM report_logs l WHERE l.task_id = f.task_id AND l.leased_at IS NOT NULL ORDER BY l.id DESC LIMIT 1)
-    FROM fit f
-`},
+        (SELECT l.app_id FROM report_logs l WHERE l.task_id = f.task_id AND l.leased_at IS NOT NULL ORDER BY l.id DESC LIMIT 1),
+        f.contact_values,
+        f.submitted_by, (`},
 	}},
 	{"pace", "a claim computes the remaining quota of a sender without locking it", []change{
 		{claims, "x.has_quota AND x.has_funds FOR UPDATE", "x.has_quota AND x.has_funds"},
