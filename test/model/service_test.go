@@ -130,14 +130,14 @@ func contract(t *testing.T) routers.Router {
 	return router
 }
 
-// empty deletes everything except the countries and the data that the migrations create.
+// empty deletes everything except the countries, the settings and the data that the migrations create.
 func (s *service) empty(t *rapid.T) {
 	_, err := s.db.Exec(t.Context(), `DO $$
 		DECLARE names text;
 		BEGIN
 			SELECT string_agg(quote_ident(c.relname), ', ') INTO names FROM pg_class c
 			WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'tasks'::regclass) AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-				AND c.relname NOT IN ('hand', 'schema_migrations', 'channels', 'channel_countries', 'companies', 'countries', 'pools', 'senders', 'company_countries'); -- pools refer to senders
+				AND c.relname NOT IN ('hand', 'schema_migrations', 'channels', 'channel_countries', 'companies', 'countries', 'pools', 'senders', 'company_countries', 'settings'); -- pools refer to senders; settings has no quiet hours
 			EXECUTE 'TRUNCATE ' || names;
 			DELETE FROM pools WHERE company_id IS NOT NULL;
 			DELETE FROM senders;
