@@ -438,14 +438,7 @@ CREATE FUNCTION public.conversations_read() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    PERFORM FROM conversations c
-    WHERE (c.company_id, c.phone_number) IN (SELECT o.company_id, o.phone_number FROM old_rows o)
-    ORDER BY c.company_id, c.phone_number, c.submitted_by
-    FOR UPDATE;
-    UPDATE conversations c SET unread = c.unread - d.unread, last_id = CASE WHEN d.erased_id IS NULL OR c.last_id > d.erased_id THEN c.last_id ELSE coalesce((
-        SELECT max(r.id) FROM received_messages r
-        WHERE r.company_id = c.company_id AND r.phone_number = c.phone_number AND (c.submitted_by = '' OR r.submitted_by = c.submitted_by)
-    ), 0) END
+    PERFORM conversations_subtract(array_agg(d.company_id), array_agg(d.phone_number), array_agg(d.submitted_by), array_agg(d.unread), array_agg(d.erased_id))
     FROM (
         SELECT o.company_id, o.phone_number, v.submitted_by, max(o.id) FILTER (WHERE n.phone_number <> o.phone_number) AS erased_id,
             count(*) FILTER (WHERE o.read_at IS NULL) - count(*) FILTER (WHERE n.read_at IS NULL AND n.phone_number = o.phone_number) AS unread
@@ -454,10 +447,7 @@ BEGIN
         CROSS JOIN LATERAL (SELECT '' UNION SELECT o.submitted_by) v (submitted_by)
         WHERE o.phone_number <> ''
         GROUP BY o.company_id, o.phone_number, v.submitted_by
-    ) d
-    WHERE c.company_id = d.company_id AND c.phone_number = d.phone_number AND c.submitted_by = d.submitted_by;
-    DELETE FROM conversations c
-    WHERE c.last_id = 0 AND (c.company_id, c.phone_number) IN (SELECT o.company_id, o.phone_number FROM old_rows o); -- 0: no message remains
+    ) d;
     RETURN NULL;
 END
 $$;
@@ -468,29 +458,40 @@ CREATE FUNCTION public.conversations_remove() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    PERFORM FROM conversations c
-    WHERE (c.company_id, c.phone_number) IN (SELECT o.company_id, o.phone_number FROM removed o)
-    ORDER BY c.company_id, c.phone_number, c.submitted_by
-    FOR UPDATE;
-    UPDATE conversations c SET unread = c.unread - d.unread, last_id = CASE WHEN c.last_id > d.last_id THEN c.last_id ELSE coalesce((
-        SELECT max(r.id) FROM received_messages r
-        WHERE r.company_id = c.company_id AND r.phone_number = c.phone_number AND (c.submitted_by = '' OR r.submitted_by = c.submitted_by)
-    ), 0) END
+    PERFORM conversations_subtract(array_agg(d.company_id), array_agg(d.phone_number), array_agg(d.submitted_by), array_agg(d.unread), array_agg(d.last_id))
     FROM (
         SELECT o.company_id, o.phone_number, v.submitted_by, max(o.id) AS last_id, count(*) FILTER (WHERE o.read_at IS NULL) AS unread
         FROM removed o
         CROSS JOIN LATERAL (SELECT '' UNION SELECT o.submitted_by) v (submitted_by)
         WHERE o.phone_number <> ''
         GROUP BY o.company_id, o.phone_number, v.submitted_by
-    ) d
-    WHERE c.company_id = d.company_id AND c.phone_number = d.phone_number AND c.submitted_by = d.submitted_by;
-    DELETE FROM conversations c
-    WHERE c.last_id = 0 AND (c.company_id, c.phone_number) IN (SELECT o.company_id, o.phone_number FROM removed o); -- 0: no message remains
+    ) d;
     RETURN NULL;
 END
 $$;
 
 COMMENT ON FUNCTION public.conversations_remove() IS 'Trigger of received_messages: removes deleted messages from the rows of conversations, and deletes rows without messages.';
+
+CREATE FUNCTION public.conversations_subtract(company_ids bigint[], phone_numbers text[], submitters text[], unread_messages bigint[], gone_ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM FROM conversations c
+    WHERE (c.company_id, c.phone_number) IN (SELECT * FROM unnest(company_ids, phone_numbers))
+    ORDER BY c.company_id, c.phone_number, c.submitted_by
+    FOR UPDATE;
+    UPDATE conversations c SET unread = c.unread - d.unread, last_id = CASE WHEN d.gone_id IS NULL OR c.last_id > d.gone_id THEN c.last_id ELSE coalesce((
+        SELECT max(r.id) FROM received_messages r
+        WHERE r.company_id = c.company_id AND r.phone_number = c.phone_number AND (c.submitted_by = '' OR r.submitted_by = c.submitted_by)
+    ), 0) END
+    FROM unnest(company_ids, phone_numbers, submitters, unread_messages, gone_ids) d (company_id, phone_number, submitted_by, unread, gone_id)
+    WHERE c.company_id = d.company_id AND c.phone_number = d.phone_number AND c.submitted_by = d.submitted_by;
+    DELETE FROM conversations c
+    WHERE c.last_id = 0 AND (c.company_id, c.phone_number) IN (SELECT * FROM unnest(company_ids, phone_numbers)); -- 0: no message remains
+END
+$$;
+
+COMMENT ON FUNCTION public.conversations_subtract(company_ids bigint[], phone_numbers text[], submitters text[], unread_messages bigint[], gone_ids bigint[]) IS 'Subtracts unread messages from rows of conversations, and deletes rows without messages. The elements i of the arrays belong together; gone_ids contains the last message that left the conversation (null: none).';
 
 CREATE FUNCTION public.credentials_version_change() RETURNS trigger
     LANGUAGE plpgsql

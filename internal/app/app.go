@@ -281,14 +281,15 @@ func (a *App) wireDispatch() {
 	a.Directory = directory.New(a.DB)
 	a.Senders = sender.New(a.DB, a.settings, a.Directory, a.configs)
 	a.Senders.Register(a.metrics)
-	a.Queue = queue.New(a.DB, a.Directory, a.Senders, a.settings, a.tracer, a.metrics)
+	quietHours := quiet.New(a.Directory, a.settings)
+	a.Queue = queue.New(a.DB, a.Directory, a.Senders, a.settings, quietHours, a.tracer, a.metrics)
 	a.explain = explain.New(a.DB, a.Directory, a.Senders, a.settings)
-	admission := admit.New(a.DB, a.Directory, quiet.New(a.Directory, a.settings))
+	admission := admit.New(a.DB, a.Directory, quietHours)
 	a.Submissions = submit.New(a.DB, submit.Services{
 		Queue: a.Queue, Admit: admission, Explain: a.explain, Templates: a.templates, Directory: a.Directory, Settings: a.settings,
 	})
 	a.Tasks = task.New(a.DB, task.Services{
-		Queue: a.Queue, Admit: admission, Explain: a.explain, Directory: a.Directory, Settings: a.settings,
+		Queue: a.Queue, Admit: admission, Explain: a.explain, Directory: a.Directory, Settings: a.settings, Quiet: quietHours,
 	}, a.metrics)
 	a.Jobs = job.New(a.DB, a.Tasks, a.settings, o.Log)
 	a.Blocks = block.New(a.DB, a.Tasks)

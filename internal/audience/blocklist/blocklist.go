@@ -109,8 +109,8 @@ func (s *Service) open(ctx context.Context, r Request) (*list, error) {
 		return nil, fault.InvalidField("expires_at", fault.InThePast, nil)
 	}
 	var err error
-	if l.request.Region, err = s.region(ctx, r); err != nil {
-		return nil, err
+	if l.request.Region, err = s.directory.RegionOr(ctx, r.CompanyID, r.Region); err != nil {
+		return nil, err //nolint:wrapcheck // the error is a fault, or already wrapped
 	}
 	if r.CompanyID != nil {
 		if l.companyNo, err = s.directory.CompanyNo(ctx, *r.CompanyID); err != nil {
@@ -131,17 +131,10 @@ func (s *Service) open(ctx context.Context, r Request) (*list, error) {
 	return l, nil
 }
 
-func (s *Service) region(ctx context.Context, r Request) (string, error) {
-	if r.Region == "" {
-		return s.directory.DefaultRegion(ctx, r.CompanyID) //nolint:wrapcheck // the error is already wrapped
-	}
-	return r.Region, phone.CheckRegion("default_region", r.Region) //nolint:wrapcheck // the error is a fault
-}
-
 // readColumns finds the columns. The name of the API takes precedence over the names that imports of contacts know.
 func (l *list) readColumns() error {
-	if _, isDoubtful := l.rows.Encoding(); isDoubtful { // the owner must name the encoding, because nobody checks the rows before they are stored
-		return fault.InvalidField("encoding", fault.NotCertain, nil)
+	if err := l.rows.CheckEncoding(); err != nil {
+		return err //nolint:wrapcheck // the error is a fault
 	}
 	for name, at := range map[string]*int{"phone_number": &l.phone, "scope": &l.scope, "reason": &l.reason, "expires_at": &l.expiry, "company_no": &l.company} {
 		found, is := l.rows.Column(name)

@@ -56,19 +56,10 @@ type Contact struct {
 // Row is a stored contact.
 type Row = contactq.Contact
 
-// regionOr returns region or, if region is empty, the default region of the company. The region applies to phone numbers without a country code. Fault:
-// request.invalid.
-func (s *Service) regionOr(ctx context.Context, companyID int64, region string) (string, error) {
-	if region == "" {
-		return s.directory.DefaultRegion(ctx, &companyID)
-	}
-	return region, phone.CheckRegion("default_region", region)
-}
-
 // Put inserts or changes either all contacts or none of them, in one transaction. It returns the number of contacts. region applies to phone numbers without a
 // country code; empty: the default region of the company. Faults: request.invalid, limit.reached.
 func (s *Service) Put(ctx context.Context, companyID int64, region string, contacts []Contact) (int, error) {
-	region, err := s.regionOr(ctx, companyID, region)
+	region, err := s.directory.RegionOr(ctx, &companyID, region)
 	if err != nil {
 		return 0, err
 	}

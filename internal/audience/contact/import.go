@@ -45,9 +45,9 @@ func (s *Service) StartImport(ctx context.Context, r ImportRequest) (ImportRow, 
 	if err != nil {
 		return ImportRow{}, err
 	}
-	_ = list.rows.Close()                                  // only the columns were needed
-	if _, isDoubtful := list.rows.Encoding(); isDoubtful { // the owner must name the encoding, because nobody checks the rows before they are stored
-		return ImportRow{}, fault.InvalidField("encoding", fault.NotCertain, nil)
+	_ = list.rows.Close() // only the columns were needed
+	if err := list.rows.CheckEncoding(); err != nil {
+		return ImportRow{}, err //nolint:wrapcheck // the error is a fault
 	}
 	var id int64
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
@@ -128,7 +128,7 @@ type list struct {
 
 // openList opens an upload as a list of contacts. Fault: request.invalid.
 func (s *Service) openList(ctx context.Context, companyID, uploadID int64, sheetName, region string) (list, error) {
-	region, err := s.regionOr(ctx, companyID, region)
+	region, err := s.directory.RegionOr(ctx, &companyID, region)
 	if err != nil {
 		return list{}, err
 	}

@@ -178,6 +178,15 @@ func (r *Reader) Encoding() (name string, isDoubtful bool) {
 	return "", false
 }
 
+// CheckEncoding returns the fault request.invalid for a doubtful encoding. An import whose rows nobody checks before they are stored needs an encoding that its
+// owner names.
+func (r *Reader) CheckEncoding() error {
+	if _, isDoubtful := r.Encoding(); isDoubtful {
+		return fault.InvalidField("encoding", fault.NotCertain, nil)
+	}
+	return nil
+}
+
 // Column returns the index of the column with a name. If no column has exactly this name, Column ignores white space, case and the width of letters; exactly
 // one column must then match.
 func (r *Reader) Column(name string) (index int, is bool) {

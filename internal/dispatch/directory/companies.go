@@ -171,6 +171,15 @@ func (s *Service) DefaultRegion(ctx context.Context, companyID *int64) (string, 
 	return d.companies[*companyID].DefaultRegion, nil
 }
 
+// RegionOr returns region or, if region is empty, the default region of the company. The region applies to phone numbers without a country code. Fault:
+// request.invalid for default_region.
+func (s *Service) RegionOr(ctx context.Context, companyID *int64, region string) (string, error) {
+	if region == "" {
+		return s.DefaultRegion(ctx, companyID)
+	}
+	return region, phone.CheckRegion("default_region", region)
+}
+
 // NormaliseNumber returns a phone number of a company in E.164. field is the name of the request field. Fault: request.invalid for this field.
 func (s *Service) NormaliseNumber(ctx context.Context, companyID *int64, field string, number *string) (*string, error) {
 	region, err := s.DefaultRegion(ctx, companyID)

@@ -1,11 +1,11 @@
 package directory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 	_ "time/tzdata" // for machines without time zones
 	"unicode"
@@ -53,35 +53,16 @@ func (r RecipientRules) Hours(messageType int16, platform setting.Recipient) set
 	return hours
 }
 
-// Zone returns the time zone of people whose own time zone is unknown.
-func (r RecipientRules) Zone(platform setting.Monitoring) *time.Location {
-	name := optional.Or(r.TimeZone, platform.TimeZone)
-	if known, is := locations.Load(name); is {
-		zone, _ := known.(*time.Location)
-		return zone
-	}
-	zone, err := time.LoadLocation(name)
-	if err != nil { // a name that only PostgreSQL knows
-		zone = time.UTC
-	}
-	locations.Store(name, zone)
-	return zone
+// ZoneName returns the name of the time zone of people whose own time zone is unknown.
+func (r RecipientRules) ZoneName(platform setting.Monitoring) string {
+	return optional.Or(r.TimeZone, platform.TimeZone)
 }
-
-var locations sync.Map // *time.Location by name: time.LoadLocation reads a file at each call
 
 // check returns the fault request.invalid for a rule that is not valid.
 func (r RecipientRules) check() error {
-	_, err := setting.ParseHours("recipient.quiet_hours.notification", optional.Value(r.QuietHours.Notification))
-	if err == nil {
-		_, err = setting.ParseHours("recipient.quiet_hours.marketing", optional.Value(r.QuietHours.Marketing))
-	}
-	if err == nil {
-		err = checkWords("recipient.opt_out_words", r.OptOutWords)
-	}
-	if err == nil {
-		err = checkWords("recipient.opt_in_words", r.OptInWords)
-	}
+	_, notification := setting.ParseHours("recipient.quiet_hours.notification", optional.Value(r.QuietHours.Notification))
+	_, marketing := setting.ParseHours("recipient.quiet_hours.marketing", optional.Value(r.QuietHours.Marketing))
+	err := cmp.Or(notification, marketing, checkWords("recipient.opt_out_words", r.OptOutWords), checkWords("recipient.opt_in_words", r.OptInWords))
 	if err != nil {
 		return err //nolint:wrapcheck // a fault
 	}

@@ -58,11 +58,11 @@ type Service struct {
 }
 
 // New returns a Service whose counters are registered with reg.
-func New(db *postgres.DB, directory *directory.Service, senders *sender.Service, settings *setting.Service, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
+func New(db *postgres.DB, directory *directory.Service, senders *sender.Service, settings *setting.Service, quietHours *quiet.Service, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
 	metrics := promauto.With(reg)
 	s := &Service{
 		db: db, q: queueq.New(db), inParts: queueq.New(db.InPartitions()), directory: directory, senders: senders, settings: settings, tracer: tracer,
-		quiet: quiet.New(directory, settings),
+		quiet: quietHours,
 		claimed: metrics.NewCounter(prometheus.CounterOpts{
 			Name: "lksms_tasks_claimed_total", Help: "Tasks handed to senders.",
 		}),

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"time"
 
 	"lksms/gen/dispatchq"
 	"lksms/internal/dispatch/queue/claim"
@@ -28,11 +27,6 @@ func (s *Service) MoveQuiet(ctx context.Context) (int, error) {
 		}
 	}
 	return moved, nil
-}
-
-// QuietAt returns the period that contains a time for the recipient of a message.
-func (s *Service) QuietAt(ctx context.Context, m quiet.Message, at time.Time) (quiet.Period, error) {
-	return s.quiet.At(ctx, m, at)
 }
 
 // moveQuiet moves a portion, and returns its size.

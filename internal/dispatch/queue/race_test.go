@@ -32,9 +32,10 @@ func TestMain(m *testing.M) { apptest.Main(m) }
 func newServices(db *postgres.DB, rules setting.Rules) (*queue.Service, *submit.Service) {
 	settings, directories := setting.NewWithRules(db, rules), directory.New(db)
 	senders := sender.New(db, settings, directories, sender.NewConfigs(db, &secret.Box{}))
-	tasks := queue.New(db, directories, senders, settings, tracing.Off(), prometheus.NewRegistry())
+	quietHours := quiet.New(directories, settings)
+	tasks := queue.New(db, directories, senders, settings, quietHours, tracing.Off(), prometheus.NewRegistry())
 	return tasks, submit.New(db, submit.Services{
-		Queue: tasks, Admit: admit.New(db, directories, quiet.New(directories, settings)), Explain: explain.New(db, directories, senders, settings), Templates: template.New(db, settings), Directory: directories, Settings: settings,
+		Queue: tasks, Admit: admit.New(db, directories, quietHours), Explain: explain.New(db, directories, senders, settings), Templates: template.New(db, settings), Directory: directories, Settings: settings,
 	})
 }
 

@@ -19,6 +19,19 @@ type Period struct {
 	Until   time.Time // when the period ends; zero: never
 }
 
+// From returns queue.quiet_from of a task that is due in the period: the beginning of the next quiet hours. nil: no quiet hours. If the period is quiet, it returns
+// the epoch: the sweep of the queue moves the task behind the quiet hours at once.
+func (p Period) From() *time.Time {
+	switch {
+	case p.IsQuiet:
+		return new(time.Unix(0, 0))
+	case p.Until.IsZero():
+		return nil
+	default:
+		return &p.Until
+	}
+}
+
 // calendar finds periods. It remembers the last quiet period, and the last other one, of each pair of hours and zones, because most messages need these.
 type calendar struct {
 	last sync.Map // remembered, by calendarKey

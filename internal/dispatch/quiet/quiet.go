@@ -19,7 +19,7 @@ type Service struct {
 	directory *directory.Service
 	settings  *setting.Service
 	calendar  calendar
-	zones     sync.Map // zones, by the names that the metadata of a number has
+	zones     sync.Map // zones, by their names
 }
 
 // New returns a Service.
@@ -59,7 +59,7 @@ func (s *Service) At(ctx context.Context, m Message, at time.Time) (Period, erro
 	if hours == (setting.Hours{}) {
 		return Period{}, nil
 	}
-	return s.calendar.at(hours, s.zonesOf(m.Recipient, rules.Zone(values.Monitoring), at), at), nil
+	return s.calendar.at(hours, s.zonesOf(m.Recipient, rules.ZoneName(values.Monitoring), at), at), nil
 }
 
 // After returns when a message is sent that is due in the quiet period p: within Spread after its end, at a moment that depends on the task. next is the period
@@ -82,19 +82,24 @@ func (p Period) After(taskID string, expiresAt *time.Time, next Period) time.Tim
 const maxSpan = 6 * time.Hour
 
 // zonesOf returns the time zones of a phone number in E.164: those of its area, else of its country. If they are unknown, or differ by more than maxSpan, it
-// returns the zone of the company.
-func (s *Service) zonesOf(number string, ofCompany *time.Location, at time.Time) zones {
-	if strings.HasPrefix(number, "+861") {
-		return s.named("Asia/Shanghai", ofCompany, at) // most numbers; spares the search
+// returns the zone of the company. If only PostgreSQL knows this zone, it returns UTC.
+func (s *Service) zonesOf(number, ofCompany string, at time.Time) zones {
+	names := "Asia/Shanghai"
+	if !strings.HasPrefix(number, "+861") { // most numbers; spares the search
+		found, _ := phonenumbers.GetTimezonesForPrefix(number) // after an error, the zones are unknown
+		names = strings.Join(found, ",")
 	}
-	names, err := phonenumbers.GetTimezonesForPrefix(number)
-	if err != nil {
-		return zones{ofCompany.String(), []*time.Location{ofCompany}}
+	if z := s.named(names); len(z.all) > 0 && z.span(at) <= maxSpan {
+		return z
 	}
-	return s.named(strings.Join(names, ","), ofCompany, at)
+	if z := s.named(ofCompany); len(z.all) > 0 {
+		return z
+	}
+	return zones{"UTC", []*time.Location{time.UTC}}
 }
 
-func (s *Service) named(names string, ofCompany *time.Location, at time.Time) zones {
+// named returns the zones with names, without those that do not exist. It remembers them, because time.LoadLocation reads a file at each call.
+func (s *Service) named(names string) zones {
 	found, is := s.zones.Load(names)
 	if !is {
 		z := zones{name: names}
@@ -106,9 +111,6 @@ func (s *Service) named(names string, ofCompany *time.Location, at time.Time) zo
 		found, _ = s.zones.LoadOrStore(names, z)
 	}
 	z, _ := found.(zones)
-	if len(z.all) == 0 || z.span(at) > maxSpan {
-		return zones{ofCompany.String(), []*time.Location{ofCompany}}
-	}
 	return z
 }
 

@@ -42,19 +42,6 @@ func (v Verdict) IsDecided() bool {
 	return v.Err == nil || errors.As(v.Err, &refused)
 }
 
-// QuietFrom returns queue.quiet_from of the task: the beginning of the next quiet hours of the recipient. nil: no quiet hours. If the message is due in quiet
-// hours, it returns the epoch: the sweep of the queue moves the task behind the quiet hours at once.
-func (v Verdict) QuietFrom() *time.Time {
-	switch {
-	case v.Quiet.IsQuiet:
-		return new(time.Unix(0, 0))
-	case v.Quiet.Until.IsZero():
-		return nil
-	default:
-		return &v.Quiet.Until
-	}
-}
-
 // Service decides about recipients.
 type Service struct {
 	q         *admitq.Queries

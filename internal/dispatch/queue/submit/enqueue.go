@@ -137,7 +137,7 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 		}
 		p.Contents, p.ContactValues = append(p.Contents, Beginning(m.Channel, person.Content)), append(p.ContactValues, values)
 		p.CountryNos, p.Reasons = append(p.CountryNos, pool.CountryNo), append(p.Reasons, reason.result)
-		p.QuietFroms = append(p.QuietFroms, verdicts[i].QuietFrom())
+		p.QuietFroms = append(p.QuietFroms, verdicts[i].Quiet.From())
 		if reason == reachable {
 			news[pool.ID]++
 		} else {

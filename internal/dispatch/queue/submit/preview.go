@@ -109,8 +109,11 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 	case explain.CanTake(p.Senders) > 0:
 		p.Verdict = WouldSend
 	}
-	if p.QuietUntil = row.quietUntil; p.QuietUntil != nil && (p.Verdict == WouldSend || p.Verdict == WouldWait) {
-		p.Verdict = WouldBeScheduled
+	if row.quiet.IsQuiet && !row.isSimulated() {
+		p.QuietUntil = &row.quiet.Until
+		if p.Verdict == WouldSend || p.Verdict == WouldWait {
+			p.Verdict = WouldBeScheduled
+		}
 	}
 	return p, nil
 }

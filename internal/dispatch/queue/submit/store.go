@@ -12,6 +12,7 @@ import (
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/admit"
+	"lksms/internal/dispatch/quiet"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/logtext"
@@ -58,10 +59,9 @@ type newTask struct {
 	final         template.Rendered
 	priority      int16
 	pool          directory.Pool
-	quietFrom     *time.Time  // see admit.Verdict
-	quietUntil    *time.Time  // end of the quiet hours in which the task is due; nil: it is not due in quiet hours
-	asOf          time.Time   // when the request arrived: an older copy of the directory must not refuse the task
-	sms           setting.SMS // settings at the time when the request arrived
+	quiet         quiet.Period // contains the time at which the task is due
+	asOf          time.Time    // when the request arrived: an older copy of the directory must not refuse the task
+	sms           setting.SMS  // settings at the time when the request arrived
 	Submission
 	Origin
 }
@@ -194,11 +194,7 @@ func (s *Service) putAll(ctx context.Context, rows []*newTask) []error {
 	verdicts := s.admit.AdmitUnlessBlocked(ctx, messages)
 	for i := range rows {
 		v := verdicts[i]
-		rows[i].pool, rows[i].quietFrom, errs[i] = v.Pool, v.QuietFrom(), v.Err
-		rows[i].quietUntil = nil
-		if v.Quiet.IsQuiet && !rows[i].isSimulated() {
-			rows[i].quietUntil = &v.Quiet.Until
-		}
+		rows[i].pool, rows[i].quiet, errs[i] = v.Pool, v.Quiet, v.Err
 		if v.Quiet.IsQuiet && v.Err == nil && !rows[i].WasChecked && !rows[i].isSimulated() {
 			errs[i] = CheckExpiry(rows[i].ExpiresAt, v.Quiet.Until)
 		}
@@ -230,11 +226,11 @@ func submitParams(rows []newTask) queueq.TaskSubmitParams {
 			p.EverySeconds[i] = &r.sms.ScheduledEvery
 		}
 		p.ExpectSendTimes[i], p.ExpireTimes[i] = r.ExpectSendTime, r.ExpiresAt
-		if r.quietFrom != nil {
+		if from := r.quiet.From(); from != nil {
 			if p.QuietFroms == nil {
 				p.QuietFroms = make([]*time.Time, n)
 			}
-			p.QuietFroms[i] = r.quietFrom
+			p.QuietFroms[i] = from
 		}
 		if r.BatchID != 0 {
 			if p.BatchIds == nil {

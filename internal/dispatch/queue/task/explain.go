@@ -93,7 +93,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	if e.Senders, e.Routed, err = s.explain.Candidates(ctx, explain.NeedOf(row, due.PoolID), due.FailedAppID, e.HeldBy); err != nil {
 		return e, err
 	}
-	period, err := s.queue.QuietAt(ctx, quiet.Message{
+	period, err := s.quiet.At(ctx, quiet.Message{
 		Channel: due.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Priority: row.Priority, Recipient: row.Recipient,
 	}, time.Now())
 	if err != nil {

@@ -149,7 +149,7 @@ func (s *Service) readmit(ctx context.Context, ids []string) (admitted []string,
 		case row.SenderNo != "" && !slices.Contains(pools, pool):
 			pools = append(pools, pool)
 		}
-		admitted, quietFroms = append(admitted, row.TaskID), append(quietFroms, verdicts[i].QuietFrom())
+		admitted, quietFroms = append(admitted, row.TaskID), append(quietFroms, verdicts[i].Quiet.From())
 	}
 	if len(pools) > 0 {
 		_, err = s.directory.HoldSenderPools(ctx, pools)

@@ -10,6 +10,7 @@ import (
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/admit"
 	"lksms/internal/dispatch/queue/explain"
+	"lksms/internal/dispatch/quiet"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/setting"
 )
@@ -24,6 +25,7 @@ type Service struct {
 	explain   *explain.Service
 	directory *directory.Service
 	settings  *setting.Service
+	quiet     *quiet.Service
 
 	requeued prometheus.Counter
 }
@@ -35,13 +37,14 @@ type Services struct {
 	Explain   *explain.Service
 	Directory *directory.Service
 	Settings  *setting.Service
+	Quiet     *quiet.Service
 }
 
 // New returns a Service whose counter is registered with reg.
 func New(db *postgres.DB, uses Services, reg prometheus.Registerer) *Service {
 	return &Service{
 		db: db, q: queueq.New(db), inParts: queueq.New(db.InPartitions()),
-		queue: uses.Queue, admit: uses.Admit, explain: uses.Explain, directory: uses.Directory, settings: uses.Settings,
+		queue: uses.Queue, admit: uses.Admit, explain: uses.Explain, directory: uses.Directory, settings: uses.Settings, quiet: uses.Quiet,
 		requeued: promauto.With(reg).NewCounter(prometheus.CounterOpts{
 			Name: "lksms_tasks_requeued_total", Help: "Tasks that had ended and were requeued.",
 		}),
