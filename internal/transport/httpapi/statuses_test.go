@@ -186,6 +186,12 @@ func TestUnknownResourcesAreAnsweredWith404(t *testing.T) {
 	b.Expect(404, "channel.not_found", "PUT", "/api/v1/admin/notification-templates/1/none", `{"title":"t","content":"c"}`)
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/queue", `{"register_unknown_senders":false}`)
 	b.Expect(404, "company.not_found", "GET", "/api/v1/received?company_no=none", nil)
+	for _, path := range []string{"/api/v1/blocks", "/api/v1/blocks/export.csv", "/api/v1/conversations"} {
+		b.Expect(404, "company.not_found", "GET", path+"?company_no=none", nil)
+	}
+	b.Expect(404, "company.not_found", "POST", "/api/v1/blocks", `{"company_no":"none","phone_number":"13800138000","scope":"all"}`)
+	list := apptest.Form("file", "blocks.csv", "phone_number\n13800138000\n", "scope", "all", "company_no", "none")
+	b.Expect(404, "company.not_found", "POST", "/api/v1/blocks/import", list, "Content-Type", apptest.FormType)
 	for _, id := range []string{"claimTasks", "claimTasksNow", "appClaimTasks", "receiveMessages"} {
 		if a := callOperation(b, id); a.Status != 404 || a.Body.Error.Reason != "sender.not_found" {
 			t.Errorf("%s: %s", id, a.Raw)
