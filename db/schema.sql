@@ -3952,6 +3952,32 @@ ALTER TABLE public.callbacks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE public.capped_recipients (
+    recipient_hash bytea NOT NULL,
+    company_id bigint NOT NULL,
+    message_type smallint NOT NULL,
+    task_ids text[] DEFAULT '{}'::text[] NOT NULL COLLATE pg_catalog."C",
+    times timestamp with time zone[] DEFAULT '{}'::timestamp with time zone[] NOT NULL,
+    last_on date NOT NULL,
+    CONSTRAINT capped_recipients_recipient_hash_length CHECK ((octet_length(recipient_hash) = 32)),
+    CONSTRAINT capped_recipients_same_length CHECK ((cardinality(task_ids) = cardinality(times)))
+)
+WITH (fillfactor='80');
+
+COMMENT ON TABLE public.capped_recipients IS 'The recent messages to one phone number that a cap counts. Written by internal/dispatch/caps. A submission locks the row until its transaction ends, so no two submissions use the same free message of a cap. There are no foreign keys, because they would lock companies.';
+
+COMMENT ON COLUMN public.capped_recipients.recipient_hash IS 'SHA-256 of the number in E.164';
+
+COMMENT ON COLUMN public.capped_recipients.company_id IS '0: the row counts the messages of all companies and types';
+
+COMMENT ON COLUMN public.capped_recipients.message_type IS '-1 in the rows with company_id 0';
+
+COMMENT ON COLUMN public.capped_recipients.task_ids IS 'the tasks of the messages, in the order of times';
+
+COMMENT ON COLUMN public.capped_recipients.times IS 'when the messages are due, ascending';
+
+COMMENT ON COLUMN public.capped_recipients.last_on IS 'the day (UTC) of the last of times; a sweep deletes the row two days later';
+
 CREATE TABLE public.channel_countries (
     channel_id bigint NOT NULL,
     country_id bigint NOT NULL,
@@ -4818,6 +4844,11 @@ CREATE TABLE public.lock_delete_expired_callbacks (
 );
 
 COMMENT ON TABLE public.lock_delete_expired_callbacks IS 'No rows. The lock of the sweep delete-expired-callbacks: the server that runs the sweep locks this table, so two servers never run the sweep at once.';
+
+CREATE TABLE public.lock_delete_expired_caps (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_caps IS 'Has no rows. The server that runs the sweep delete-expired-caps locks this table.';
 
 CREATE TABLE public.lock_delete_expired_contact_imports (
 );
@@ -7185,6 +7216,9 @@ ALTER TABLE ONLY public.business_locks
 ALTER TABLE ONLY public.callbacks
     ADD CONSTRAINT callbacks_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.capped_recipients
+    ADD CONSTRAINT capped_recipients_pkey PRIMARY KEY (recipient_hash, company_id, message_type);
+
 ALTER TABLE ONLY public.channel_countries
     ADD CONSTRAINT channel_countries_pkey PRIMARY KEY (channel_id, country_id);
 
@@ -7529,6 +7563,8 @@ CREATE INDEX callbacks_sender_idx ON public.callbacks USING btree (sender_no, id
 CREATE INDEX callbacks_take_idx ON public.callbacks USING btree (take_at, id) WHERE (take_at IS NOT NULL);
 
 CREATE INDEX callbacks_unreadable_idx ON public.callbacks USING btree (sender_no, id) WHERE ((refused IS NOT NULL) OR (left_out > 0));
+
+CREATE INDEX capped_recipients_last_on_idx ON public.capped_recipients USING btree (last_on);
 
 CREATE INDEX companies_switched_idx ON public.companies USING btree (id) WHERE ((status = 'off'::text) OR (NOT uses_shared_senders) OR (NOT any_country));
 

@@ -593,6 +593,7 @@ func (e EventType) Valid() bool {
 const (
 	BecauseExpiring   ExplanationReason = "expiring"
 	BecauseHeld       ExplanationReason = "held"
+	BecauseLimited    ExplanationReason = "recipient_limited"
 	BecauseNoSender   ExplanationReason = "no_sender"
 	BecauseProcessing ExplanationReason = "processing"
 	BecauseQueued     ExplanationReason = "queued"
@@ -608,6 +609,8 @@ func (e ExplanationReason) Valid() bool {
 	case BecauseExpiring:
 		return true
 	case BecauseHeld:
+		return true
+	case BecauseLimited:
 		return true
 	case BecauseNoSender:
 		return true
@@ -3294,6 +3297,33 @@ type CallbackResponse struct {
 	Data    CallbackDetail `json:"data"`
 }
 
+// Cap The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+type Cap = int64
+
+// Caps The maximum numbers of messages of a type to one phone number. 0 means no maximum, null the value of the settings in `recipient`.
+type Caps struct {
+	// PerDay In each 24 hours
+	PerDay *int64 `json:"per_day"`
+
+	// PerHour In each hour
+	PerHour *int64 `json:"per_hour"`
+
+	// PerMinute In each minute
+	PerMinute *int64 `json:"per_minute"`
+}
+
+// CapsChange The maximum numbers of messages of a type to one phone number. 0 means no maximum, null the value of the settings in `recipient`.
+type CapsChange struct {
+	// PerDay In each 24 hours
+	PerDay nullable.Nullable[int64] `json:"per_day,omitempty"`
+
+	// PerHour In each hour
+	PerHour nullable.Nullable[int64] `json:"per_hour,omitempty"`
+
+	// PerMinute In each minute
+	PerMinute nullable.Nullable[int64] `json:"per_minute,omitempty"`
+}
+
 // Category defines model for Category.
 type Category string
 
@@ -4533,7 +4563,7 @@ type Explanation struct {
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 	Priority  int16      `json:"priority"`
 
-	// Reason `quiet_hours`: the recipient has quiet hours, after which the task is sent. `held`: see `held_by`. `expiring`: the task expires before it is due, and will not be sent
+	// Reason `quiet_hours`: the recipient has quiet hours, after which the task is sent. `recipient_limited`: the recipient has got the maximum number of messages, and the task is sent at `due_at`. `held`: see `held_by`. `expiring`: the task expires before it is due, and will not be sent
 	Reason ExplanationReason `json:"reason"`
 
 	// RequeuedAt The time at which the task was last requeued; missing if it never was
@@ -4558,7 +4588,7 @@ type Explanation struct {
 	Summary string `json:"summary"`
 }
 
-// ExplanationReason `quiet_hours`: the recipient has quiet hours, after which the task is sent. `held`: see `held_by`. `expiring`: the task expires before it is due, and will not be sent
+// ExplanationReason `quiet_hours`: the recipient has quiet hours, after which the task is sent. `recipient_limited`: the recipient has got the maximum number of messages, and the task is sent at `due_at`. `held`: see `held_by`. `expiring`: the task expires before it is due, and will not be sent
 type ExplanationReason string
 
 // FieldError defines model for FieldError.
@@ -6275,6 +6305,17 @@ type ReceivedResponse struct {
 
 // RecipientRules The company's own rules about recipients. A field that is null has the value of the settings in `recipient`
 type RecipientRules struct {
+	Caps struct {
+		// Marketing The maximum numbers of messages of a type to one phone number. 0 means no maximum, null the value of the settings in `recipient`.
+		Marketing Caps `json:"marketing"`
+
+		// Notification The maximum numbers of messages of a type to one phone number. 0 means no maximum, null the value of the settings in `recipient`.
+		Notification Caps `json:"notification"`
+
+		// Verification The maximum numbers of messages of a type to one phone number. 0 means no maximum, null the value of the settings in `recipient`.
+		Verification Caps `json:"verification"`
+	} `json:"caps"`
+
 	// OptInWords The texts by which people end such a block
 	OptInWords *[]string `json:"opt_in_words"`
 
@@ -6294,6 +6335,17 @@ type RecipientRules struct {
 
 // RecipientRulesChange The company's own rules about recipients. A field that is null has the value of the settings in `recipient`; a field that is left out stays unchanged
 type RecipientRulesChange struct {
+	Caps *struct {
+		// Marketing The maximum numbers of messages of a type to one phone number. 0 means no maximum, null the value of the settings in `recipient`.
+		Marketing *CapsChange `json:"marketing,omitempty"`
+
+		// Notification The maximum numbers of messages of a type to one phone number. 0 means no maximum, null the value of the settings in `recipient`.
+		Notification *CapsChange `json:"notification,omitempty"`
+
+		// Verification The maximum numbers of messages of a type to one phone number. 0 means no maximum, null the value of the settings in `recipient`.
+		Verification *CapsChange `json:"verification,omitempty"`
+	} `json:"caps,omitempty"`
+
 	// OptInWords The texts by which people end such a block, instead of `START` and the other usual texts
 	OptInWords nullable.Nullable[[]string] `json:"opt_in_words,omitempty"`
 
@@ -6313,6 +6365,36 @@ type RecipientRulesChange struct {
 
 // RecipientSettings defines model for RecipientSettings.
 type RecipientSettings struct {
+	// CapsMarketingPerDay The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	CapsMarketingPerDay *Cap `json:"caps_marketing_per_day,omitempty"`
+
+	// CapsMarketingPerHour The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	CapsMarketingPerHour *Cap `json:"caps_marketing_per_hour,omitempty"`
+
+	// CapsMarketingPerMinute The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	CapsMarketingPerMinute *Cap `json:"caps_marketing_per_minute,omitempty"`
+
+	// CapsNotificationPerDay The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	CapsNotificationPerDay *Cap `json:"caps_notification_per_day,omitempty"`
+
+	// CapsNotificationPerHour The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	CapsNotificationPerHour *Cap `json:"caps_notification_per_hour,omitempty"`
+
+	// CapsNotificationPerMinute The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	CapsNotificationPerMinute *Cap `json:"caps_notification_per_minute,omitempty"`
+
+	// CapsTotalPerDay The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	CapsTotalPerDay *Cap `json:"caps_total_per_day,omitempty"`
+
+	// CapsVerificationPerDay The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	CapsVerificationPerDay *Cap `json:"caps_verification_per_day,omitempty"`
+
+	// CapsVerificationPerHour The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	CapsVerificationPerHour *Cap `json:"caps_verification_per_hour,omitempty"`
+
+	// CapsVerificationPerMinute The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	CapsVerificationPerMinute *Cap `json:"caps_verification_per_minute,omitempty"`
+
 	// QuietHoursMarketing Hours of each day in which messages of the type are not sent, as local times of the recipient, at most 16 hours. An empty text means no hours. Verification codes, messages with the priority 0, and channels other than SMS have no quiet hours.
 	//
 	// Example: 21:00-09:00
@@ -12481,6 +12563,7 @@ type ClientInterface interface {
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time, and no lease lasts longer. A task that was not sent by then is FAILED with the
 	//   result `已过期`. A message is rejected if `expect_send_time` or a scheduled template would send it after `expires_at`.
+	// - A recipient who has got the maximum number of messages gets no more: 429 `recipient.limited`, with `Retry-After`. See `recipient.caps_…` of the settings.
 	// - With `?dry_run=true`, nothing is created. The answer predicts the outcome of the message.
 	//
 	// Takes any type of body and a specified content type.
@@ -12503,6 +12586,7 @@ type ClientInterface interface {
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time, and no lease lasts longer. A task that was not sent by then is FAILED with the
 	//   result `已过期`. A message is rejected if `expect_send_time` or a scheduled template would send it after `expires_at`.
+	// - A recipient who has got the maximum number of messages gets no more: 429 `recipient.limited`, with `Retry-After`. See `recipient.caps_…` of the settings.
 	// - With `?dry_run=true`, nothing is created. The answer predicts the outcome of the message.
 	//
 	// Takes a body of the `application/json` content type.
@@ -17053,6 +17137,7 @@ func (c *Client) ReportTasks(ctx context.Context, body ReportTasksJSONRequestBod
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time, and no lease lasts longer. A task that was not sent by then is FAILED with the
 //     result `已过期`. A message is rejected if `expect_send_time` or a scheduled template would send it after `expires_at`.
+//   - A recipient who has got the maximum number of messages gets no more: 429 `recipient.limited`, with `Retry-After`. See `recipient.caps_…` of the settings.
 //   - With `?dry_run=true`, nothing is created. The answer predicts the outcome of the message.
 //
 // Takes any type of body and a specified content type.
@@ -17085,6 +17170,7 @@ func (c *Client) SendSmsWithBody(ctx context.Context, params *SendSmsParams, con
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time, and no lease lasts longer. A task that was not sent by then is FAILED with the
 //     result `已过期`. A message is rejected if `expect_send_time` or a scheduled template would send it after `expires_at`.
+//   - A recipient who has got the maximum number of messages gets no more: 429 `recipient.limited`, with `Retry-After`. See `recipient.caps_…` of the settings.
 //   - With `?dry_run=true`, nothing is created. The answer predicts the outcome of the message.
 //
 // Takes a body of the `application/json` content type.
@@ -30895,6 +30981,7 @@ type ClientWithResponsesInterface interface {
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time, and no lease lasts longer. A task that was not sent by then is FAILED with the
 	//   result `已过期`. A message is rejected if `expect_send_time` or a scheduled template would send it after `expires_at`.
+	// - A recipient who has got the maximum number of messages gets no more: 429 `recipient.limited`, with `Retry-After`. See `recipient.caps_…` of the settings.
 	// - With `?dry_run=true`, nothing is created. The answer predicts the outcome of the message.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -30917,6 +31004,7 @@ type ClientWithResponsesInterface interface {
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time, and no lease lasts longer. A task that was not sent by then is FAILED with the
 	//   result `已过期`. A message is rejected if `expect_send_time` or a scheduled template would send it after `expires_at`.
+	// - A recipient who has got the maximum number of messages gets no more: 429 `recipient.limited`, with `Retry-After`. See `recipient.caps_…` of the settings.
 	// - With `?dry_run=true`, nothing is created. The answer predicts the outcome of the message.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -52819,6 +52907,7 @@ func (c *ClientWithResponses) ReportTasksWithResponse(ctx context.Context, body 
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time, and no lease lasts longer. A task that was not sent by then is FAILED with the
 //     result `已过期`. A message is rejected if `expect_send_time` or a scheduled template would send it after `expires_at`.
+//   - A recipient who has got the maximum number of messages gets no more: 429 `recipient.limited`, with `Retry-After`. See `recipient.caps_…` of the settings.
 //   - With `?dry_run=true`, nothing is created. The answer predicts the outcome of the message.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -52847,6 +52936,7 @@ func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, p
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time, and no lease lasts longer. A task that was not sent by then is FAILED with the
 //     result `已过期`. A message is rejected if `expect_send_time` or a scheduled template would send it after `expires_at`.
+//   - A recipient who has got the maximum number of messages gets no more: 429 `recipient.limited`, with `Retry-After`. See `recipient.caps_…` of the settings.
 //   - With `?dry_run=true`, nothing is created. The answer predicts the outcome of the message.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).

@@ -263,34 +263,35 @@ WITH input AS MATERIALIZED (
     SELECT unnest($4::text[]) AS task_id, unnest($5::text[]) AS user_id, unnest($6::text[]) AS recipient,
         unnest($7::bigint[]) AS pool_id, nullif(unnest($8::text[]), '') AS country_no,
         nullif(unnest($9::text[]), '') AS reason, nullif(unnest($10::text[]), '') AS content, -- null: the content of the rendering is used
-        nullif(unnest($11::jsonb[]), 'null') AS contact_values, unnest($12::timestamp with time zone[]) AS quiet_from
+        nullif(unnest($11::jsonb[]), 'null') AS contact_values, unnest($12::timestamp with time zone[]) AS quiet_from,
+        unnest($13::timestamp with time zone[]) AS planned_at
 ),
 stored AS (
     INSERT INTO messages (
         task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, country_no, priority, segments,
         sign, expires_at, rendering_id, user_id, on_unclear, request_id, use_template, source_ip, user_agent, request_data, traceparent, contact_values
     )
-    SELECT i.task_id, i.recipient, i.recipient, coalesce(i.content, $13::text), $14::text, $1::bigint, i.pool_id,
-        $2::smallint, i.country_no, $15::smallint, $3::smallint, nullif($16::text, ''),
-        $17::timestamptz, $18::bigint, i.user_id, nullif($19::text, ''), $20::text, true,
-        $21::text, $22::text, jsonb_build_object('rendering_id', $18::bigint),
-        nullif($23::text, ''), i.contact_values
+    SELECT i.task_id, i.recipient, i.recipient, coalesce(i.content, $14::text), $15::text, $1::bigint, i.pool_id,
+        $2::smallint, i.country_no, $16::smallint, $3::smallint, nullif($17::text, ''),
+        $18::timestamptz, $19::bigint, i.user_id, nullif($20::text, ''), $21::text, true,
+        $22::text, $23::text, jsonb_build_object('rendering_id', $19::bigint),
+        nullif($24::text, ''), i.contact_values
     FROM input i
 ),
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, flow_rank, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
-        rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by, quiet_from
+        rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by, quiet_from, due_at, entered_at
     )
-    SELECT i.task_id, i.pool_id, CASE WHEN $24::boolean THEN 32 * $15::smallint END, -- 32 * priority is the lane of new tasks
-        CASE WHEN $24::boolean THEN task_queue_front(i.pool_id, $15::smallint) END,
-        CASE WHEN $24::boolean THEN nullif(
-            task_flow_start(i.pool_id, $15::smallint, $1::bigint, NULL, 0), task_queue_front(i.pool_id, $15::smallint)
+    SELECT i.task_id, i.pool_id, CASE WHEN $25::boolean THEN 32 * $16::smallint END, -- 32 * priority is the lane of new tasks
+        CASE WHEN $25::boolean THEN task_queue_front(i.pool_id, $16::smallint) END,
+        CASE WHEN $25::boolean THEN nullif(
+            task_flow_start(i.pool_id, $16::smallint, $1::bigint, NULL, 0), task_queue_front(i.pool_id, $16::smallint)
         ) END,
-        $17::timestamptz, $1::bigint, $2::smallint, i.country_no,
-        $15::smallint, $3::smallint, i.recipient, i.recipient, coalesce(i.content, $13::text), nullif($16::text, ''),
-        $18::bigint, i.user_id, nullif($19::text, ''), nullif($23::text, ''), i.contact_values, $14::text,
-        i.quiet_from
+        $18::timestamptz, $1::bigint, $2::smallint, i.country_no,
+        $16::smallint, $3::smallint, i.recipient, i.recipient, coalesce(i.content, $14::text), nullif($17::text, ''),
+        $19::bigint, i.user_id, nullif($20::text, ''), nullif($24::text, ''), i.contact_values, $15::text,
+        i.quiet_from, coalesce(i.planned_at, now()), coalesce(i.planned_at, now())
     FROM input i
     WHERE i.reason IS NULL
 )
@@ -316,6 +317,7 @@ type TaskEnqueueParams struct {
 	Contents      []string
 	ContactValues [][]byte
 	QuietFroms    []*time.Time
+	PlannedTimes  []*time.Time
 	Content       string
 	SubmittedBy   string
 	Priority      int16
@@ -332,7 +334,7 @@ type TaskEnqueueParams struct {
 
 // TaskEnqueue stores the tasks of a rendering, one task for each person, with their submissions. An empty recipient, reason, country_no or sign means no value.
 // The tasks are due at once and not queued yet, like retries. is_queued: the tasks are queued at once, at the front of their lane and of their company, so that
-// earlier due tasks do not delay them. reason: why the person cannot receive a message. The task of this person is FAILED from the beginning.
+// earlier due tasks do not delay them; planned_times contains only nulls then. planned_times contains when caps allow the tasks; null means now. reason: why the person cannot receive a message. The task of this person is FAILED from the beginning.
 func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error {
 	_, err := q.db.Exec(ctx, taskEnqueue,
 		arg.CompanyID,
@@ -347,6 +349,7 @@ func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error 
 		arg.Contents,
 		arg.ContactValues,
 		arg.QuietFroms,
+		arg.PlannedTimes,
 		arg.Content,
 		arg.SubmittedBy,
 		arg.Priority,
@@ -467,7 +470,8 @@ input AS MATERIALIZED (
         nullif(unnest($26::text[]), '') AS sender_no, nullif(unnest($27::bigint[]), 0) AS rendering_id,
         unnest($28::jsonb[]) AS contact_values, nullif(unnest($29::text[]), '') AS user_id,
         unnest($30::timestamp with time zone[]) AS asked_time, unnest($31::timestamp with time zone[]) AS expires_at, -- NULL: the task never expires
-        unnest($32::int8[]) AS every_seconds, unnest($33::timestamp with time zone[]) AS quiet_from -- sqlc.yaml explains int8
+        unnest($32::int8[]) AS every_seconds, unnest($33::timestamp with time zone[]) AS quiet_from,
+        unnest($34::timestamp with time zone[]) AS planned_at -- sqlc.yaml explains int8
     FROM directory d
     WHERE d.is_current
 ),
@@ -484,7 +488,7 @@ named AS (
     RETURNING task_id
 ),
 made AS MATERIALIZED (
-    SELECT i.nth, i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.result, i.batch_id, i.sender_no, i.rendering_id, i.contact_values, i.user_id, i.asked_time, i.expires_at, i.every_seconds, i.quiet_from, -- a message with every_seconds waits for the next full interval of the clock
+    SELECT i.nth, i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.result, i.batch_id, i.sender_no, i.rendering_id, i.contact_values, i.user_id, i.asked_time, i.expires_at, i.every_seconds, i.quiet_from, i.planned_at, -- a message with every_seconds waits for the next full interval of the clock
         coalesce(i.asked_time, date_bin(make_interval(secs => i.every_seconds), now(), 'epoch') + make_interval(secs => i.every_seconds)) AS at
     FROM input i
     WHERE i.task_id NOT IN (SELECT b.task_id FROM blocked b) AND (i.dedup_key IS NULL OR i.task_id IN (SELECT named.task_id FROM named))
@@ -494,7 +498,7 @@ ranks AS MATERIALIZED (
     FROM (
         SELECT array_agg(m.task_id) AS task_ids, array_agg(m.pool_id) AS pool_ids, array_agg(m.priority) AS priorities,
             array_agg(m.company_id) AS company_ids, array_agg(task_flow(m.batch_id, m.submitted_by)) AS flows
-        FROM (SELECT nth, task_id, phone_number, recipient, final_content, source, submitted_by, dedup_key, request_id, content, use_template, source_ip, user_agent, request_data, traceparent, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, result, batch_id, sender_no, rendering_id, contact_values, user_id, asked_time, expires_at, every_seconds, quiet_from, at FROM made o WHERE o.at IS NULL AND o.result IS NULL ORDER BY o.nth) m
+        FROM (SELECT nth, task_id, phone_number, recipient, final_content, source, submitted_by, dedup_key, request_id, content, use_template, source_ip, user_agent, request_data, traceparent, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, result, batch_id, sender_no, rendering_id, contact_values, user_id, asked_time, expires_at, every_seconds, quiet_from, planned_at, at FROM made o WHERE coalesce(o.planned_at, o.at) IS NULL AND o.result IS NULL ORDER BY o.nth) m
     ) a
     CROSS JOIN LATERAL task_ranks_reserve(a.task_ids, a.pool_ids, a.priorities, a.company_ids, a.flows) AS k (task_id, rank, flow_rank)
 ),
@@ -511,8 +515,8 @@ queued AS (
     INSERT INTO queue (task_id, pool_id, lane, rank, flow_rank, quiet_from, due_at, expires_at, company_id, message_type, country_no, priority, segments,
         phone_number, recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id)
     SELECT m.task_id, m.pool_id, CASE WHEN k.rank IS NOT NULL THEN 32 * m.priority END, k.rank, k.flow_rank, m.quiet_from, -- 32 * priority: new tasks
-        greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
-        m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id, m.contact_values, m.user_id
+        greatest(m.planned_at, m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
+        m.final_content, m.sign, greatest(m.planned_at, m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id, m.contact_values, m.user_id
     FROM made m
     LEFT JOIN ranks k ON k.task_id = m.task_id
     WHERE m.result IS NULL
@@ -565,6 +569,7 @@ type TaskSubmitParams struct {
 	ExpireTimes       []*time.Time
 	EverySeconds      []*int64
 	QuietFroms        []*time.Time
+	PlannedTimes      []*time.Time
 }
 
 type TaskSubmitRow struct {
@@ -577,7 +582,8 @@ type TaskSubmitRow struct {
 // has already used its dedup_key. A task that a block forbids is skipped, too, and returned with is_blocked. An empty source, dedup_key, country_no, sign, result
 // or sender_no means no value; a batch_id of 0 means no batch. The array of a value that no task has can be empty.
 //
-// Ranks: a task that is not scheduled is queued at once, with the ranks of task_ranks_reserve. A scheduled task is queued when it becomes due.
+// Ranks: a task that is not scheduled is queued at once, with the ranks of task_ranks_reserve. A scheduled task is queued when it becomes due. planned_times contains
+// when caps allow the tasks; null means that they allow it now, or when it is scheduled.
 //
 // Simulated tasks: a task with a result is a test that is not sent. It is SUCCESS at once, and is never in the queue.
 //
@@ -623,6 +629,7 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]TaskS
 		arg.ExpireTimes,
 		arg.EverySeconds,
 		arg.QuietFroms,
+		arg.PlannedTimes,
 	)
 	if err != nil {
 		return nil, err

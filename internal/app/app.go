@@ -26,6 +26,7 @@ import (
 	"lksms/internal/audience/notification"
 	"lksms/internal/audience/upload"
 	"lksms/internal/dispatch/block"
+	"lksms/internal/dispatch/caps"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/job"
 	"lksms/internal/dispatch/push"
@@ -194,6 +195,7 @@ type App struct {
 	templates *template.Service
 	inbounds  *inbound.Service
 	explain   *explain.Service
+	caps      *caps.Service
 	configs   *sender.Configs
 	streams   *stream.Streams
 	sweeper   *sweep.Sweeper
@@ -240,7 +242,8 @@ func (a *App) wire(ctx context.Context) (err error) {
 func (a *App) Sweeps() []sweep.Job {
 	return slices.Concat(
 		serverSweeps(a.Servers), a.users.Sweeps(), a.Answers.Sweeps(),
-		a.Directory.Sweeps(), a.Senders.Sweeps(), a.Queue.Sweeps(), a.Submissions.Sweeps(), a.Receipts.Sweeps(), a.Received.Sweeps(), a.Blocks.Sweeps(), a.Jobs.Sweeps(),
+		a.Directory.Sweeps(), a.Senders.Sweeps(), a.Queue.Sweeps(), a.Submissions.Sweeps(), a.Receipts.Sweeps(), a.Received.Sweeps(), a.Blocks.Sweeps(), a.caps.Sweeps(),
+		a.Jobs.Sweeps(),
 		a.Feed.Sweeps(), a.Webhooks.Sweeps(),
 		a.Uploads.Sweeps(), a.Contacts.Sweeps(), a.Notifications.Sweeps(), a.Retention.Sweeps(), a.Batches.Sweeps(), a.Erasures.Sweeps(),
 		a.Audit.Sweeps(), a.Alerts.Sweeps(), a.Notifier.Sweeps(), a.Statistics.Sweeps(), a.Reconcile.Sweeps(), a.History.Sweeps(),
@@ -284,7 +287,8 @@ func (a *App) wireDispatch() {
 	quietHours := quiet.New(a.Directory, a.settings)
 	a.Queue = queue.New(a.DB, a.Directory, a.Senders, a.settings, quietHours, a.tracer, a.metrics)
 	a.explain = explain.New(a.DB, a.Directory, a.Senders, a.settings)
-	admission := admit.New(a.DB, a.Directory, quietHours)
+	a.caps = caps.New(a.DB, a.Directory, a.settings)
+	admission := admit.New(a.DB, a.Directory, quietHours, a.caps)
 	a.Submissions = submit.New(a.DB, submit.Services{
 		Queue: a.Queue, Admit: admission, Explain: a.explain, Templates: a.templates, Directory: a.Directory, Settings: a.settings,
 	})

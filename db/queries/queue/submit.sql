@@ -4,7 +4,8 @@
 -- has already used its dedup_key. A task that a block forbids is skipped, too, and returned with is_blocked. An empty source, dedup_key, country_no, sign, result
 -- or sender_no means no value; a batch_id of 0 means no batch. The array of a value that no task has can be empty.
 --
--- Ranks: a task that is not scheduled is queued at once, with the ranks of task_ranks_reserve. A scheduled task is queued when it becomes due.
+-- Ranks: a task that is not scheduled is queued at once, with the ranks of task_ranks_reserve. A scheduled task is queued when it becomes due. planned_times contains
+-- when caps allow the tasks; null means that they allow it now, or when it is scheduled.
 --
 -- Simulated tasks: a task with a result is a test that is not sent. It is SUCCESS at once, and is never in the queue.
 --
@@ -33,7 +34,8 @@ input AS MATERIALIZED (
         nullif(unnest(@only_sender_nos::text[]), '') AS sender_no, nullif(unnest(@rendering_ids::bigint[]), 0) AS rendering_id,
         unnest(@contact_values::jsonb[]) AS contact_values, nullif(unnest(@user_ids::text[]), '') AS user_id,
         unnest(@expect_send_times::timestamp with time zone[]) AS asked_time, unnest(@expire_times::timestamp with time zone[]) AS expires_at, -- NULL: the task never expires
-        unnest(@every_seconds::int8[]) AS every_seconds, unnest(@quiet_froms::timestamp with time zone[]) AS quiet_from -- sqlc.yaml explains int8
+        unnest(@every_seconds::int8[]) AS every_seconds, unnest(@quiet_froms::timestamp with time zone[]) AS quiet_from,
+        unnest(@planned_times::timestamp with time zone[]) AS planned_at -- sqlc.yaml explains int8
     FROM directory d
     WHERE d.is_current
 ),
@@ -60,7 +62,7 @@ ranks AS MATERIALIZED (
     FROM (
         SELECT array_agg(m.task_id) AS task_ids, array_agg(m.pool_id) AS pool_ids, array_agg(m.priority) AS priorities,
             array_agg(m.company_id) AS company_ids, array_agg(task_flow(m.batch_id, m.submitted_by)) AS flows
-        FROM (SELECT * FROM made o WHERE o.at IS NULL AND o.result IS NULL ORDER BY o.nth) m
+        FROM (SELECT * FROM made o WHERE coalesce(o.planned_at, o.at) IS NULL AND o.result IS NULL ORDER BY o.nth) m
     ) a
     CROSS JOIN LATERAL task_ranks_reserve(a.task_ids, a.pool_ids, a.priorities, a.company_ids, a.flows) AS k (task_id, rank, flow_rank)
 ),
@@ -77,8 +79,8 @@ queued AS (
     INSERT INTO queue (task_id, pool_id, lane, rank, flow_rank, quiet_from, due_at, expires_at, company_id, message_type, country_no, priority, segments,
         phone_number, recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id)
     SELECT m.task_id, m.pool_id, CASE WHEN k.rank IS NOT NULL THEN 32 * m.priority END, k.rank, k.flow_rank, m.quiet_from, -- 32 * priority: new tasks
-        greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
-        m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id, m.contact_values, m.user_id
+        greatest(m.planned_at, m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
+        m.final_content, m.sign, greatest(m.planned_at, m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id, m.contact_values, m.user_id
     FROM made m
     LEFT JOIN ranks k ON k.task_id = m.task_id
     WHERE m.result IS NULL
@@ -209,13 +211,14 @@ CROSS JOIN jsonb_to_recordset(@refused::jsonb) AS r (
 
 -- TaskEnqueue stores the tasks of a rendering, one task for each person, with their submissions. An empty recipient, reason, country_no or sign means no value.
 -- The tasks are due at once and not queued yet, like retries. is_queued: the tasks are queued at once, at the front of their lane and of their company, so that
--- earlier due tasks do not delay them. reason: why the person cannot receive a message. The task of this person is FAILED from the beginning.
+-- earlier due tasks do not delay them; planned_times contains only nulls then. planned_times contains when caps allow the tasks; null means now. reason: why the person cannot receive a message. The task of this person is FAILED from the beginning.
 -- name: TaskEnqueue :exec
 WITH input AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@user_ids::text[]) AS user_id, unnest(@recipients::text[]) AS recipient,
         unnest(@pool_ids::bigint[]) AS pool_id, nullif(unnest(@country_nos::text[]), '') AS country_no,
         nullif(unnest(@reasons::text[]), '') AS reason, nullif(unnest(@contents::text[]), '') AS content, -- null: the content of the rendering is used
-        nullif(unnest(@contact_values::jsonb[]), 'null') AS contact_values, unnest(@quiet_froms::timestamp with time zone[]) AS quiet_from
+        nullif(unnest(@contact_values::jsonb[]), 'null') AS contact_values, unnest(@quiet_froms::timestamp with time zone[]) AS quiet_from,
+        unnest(@planned_times::timestamp with time zone[]) AS planned_at
 ),
 stored AS (
     INSERT INTO messages (
@@ -232,7 +235,7 @@ stored AS (
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, flow_rank, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
-        rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by, quiet_from
+        rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by, quiet_from, due_at, entered_at
     )
     SELECT i.task_id, i.pool_id, CASE WHEN @is_queued::boolean THEN 32 * @priority::smallint END, -- 32 * priority is the lane of new tasks
         CASE WHEN @is_queued::boolean THEN task_queue_front(i.pool_id, @priority::smallint) END,
@@ -242,7 +245,7 @@ queued AS (
         sqlc.narg(expires_at)::timestamptz, @company_id::bigint, @message_type::smallint, i.country_no,
         @priority::smallint, @segments::smallint, i.recipient, i.recipient, coalesce(i.content, @content::text), nullif(@sign::text, ''),
         @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''), nullif(@traceparent::text, ''), i.contact_values, @submitted_by::text,
-        i.quiet_from
+        i.quiet_from, coalesce(i.planned_at, now()), coalesce(i.planned_at, now())
     FROM input i
     WHERE i.reason IS NULL
 )

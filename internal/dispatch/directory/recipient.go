@@ -23,6 +23,22 @@ type RecipientRules struct {
 	// These are the texts by which people ask for no more marketing messages, and for messages again.
 	OptOutWords *[]string `json:"opt_out_words,omitempty"`
 	OptInWords  *[]string `json:"opt_in_words,omitempty"`
+
+	Caps CapsByType `json:"caps,omitzero"`
+}
+
+// CapsByType contains a company's own caps of each message type.
+type CapsByType struct {
+	Verification Caps `json:"verification,omitzero"`
+	Notification Caps `json:"notification,omitzero"`
+	Marketing    Caps `json:"marketing,omitzero"`
+}
+
+// Caps are the maximum numbers of messages to a person. 0 means no maximum.
+type Caps struct {
+	PerMinute *int64 `json:"per_minute,omitempty"`
+	PerHour   *int64 `json:"per_hour,omitempty"`
+	PerDay    *int64 `json:"per_day,omitempty"`
 }
 
 // QuietHours are hours in which people get no messages of a type, as setting.ParseHours reads them. An empty text means no hours.
@@ -51,6 +67,14 @@ func (r RecipientRules) Hours(messageType int16, platform setting.Recipient) set
 	}
 	hours, _ := setting.ParseHours("", text) // stored hours were checked
 	return hours
+}
+
+// CapsOf returns the caps of a message type.
+func (r RecipientRules) CapsOf(messageType int16, platform setting.Recipient) setting.Caps {
+	own, caps := [...]Caps{r.Caps.Verification, r.Caps.Notification, r.Caps.Marketing}[messageType], platform.Caps(messageType)
+	return setting.Caps{
+		PerMinute: optional.Or(own.PerMinute, caps.PerMinute), PerHour: optional.Or(own.PerHour, caps.PerHour), PerDay: optional.Or(own.PerDay, caps.PerDay),
+	}
 }
 
 // ZoneName returns the name of the time zone of people whose own time zone is unknown.

@@ -6,7 +6,6 @@ import (
 	"lksms/gen/dispatchq"
 	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/quiet"
-	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 )
 
@@ -43,20 +42,15 @@ func (s *Service) moveQuiet(ctx context.Context) (n int, err error) {
 	var others dispatchq.TaskQuietSetParams
 	for _, row := range rows {
 		m := quiet.Message{Channel: row.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Priority: row.Priority, Recipient: row.Recipient}
-		period, err := s.quiet.At(ctx, m, row.DueAt)
-		if err != nil {
+		due, from, err := s.quiet.Plan(ctx, m, row.TaskID, row.ExpiresAt, row.DueAt)
+		switch {
+		case err != nil:
 			return 0, err
+		case due.Equal(row.DueAt):
+			others.TaskIds, others.QuietFroms = append(others.TaskIds, row.TaskID), append(others.QuietFroms, from)
+		default:
+			moved.TaskIds, moved.DueAts, moved.QuietFroms = append(moved.TaskIds, row.TaskID), append(moved.DueAts, due), append(moved.QuietFroms, from)
 		}
-		if !period.IsQuiet {
-			others.TaskIds, others.QuietFroms = append(others.TaskIds, row.TaskID), append(others.QuietFroms, optional.NonZero(period.Until))
-			continue
-		}
-		next, err := s.quiet.At(ctx, m, period.Until)
-		if err != nil {
-			return 0, err
-		}
-		moved.TaskIds, moved.DueAts = append(moved.TaskIds, row.TaskID), append(moved.DueAts, period.After(row.TaskID, row.ExpiresAt, next))
-		moved.QuietFroms = append(moved.QuietFroms, optional.NonZero(next.Until))
 	}
 	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) error {
 		if err := q.TaskQuietSet(ctx, others); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lksms/gen/queueq"
+	"lksms/internal/dispatch/caps"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/admit"
@@ -35,7 +36,7 @@ func newServices(db *postgres.DB, rules setting.Rules) (*queue.Service, *submit.
 	quietHours := quiet.New(directories, settings)
 	tasks := queue.New(db, directories, senders, settings, quietHours, tracing.Off(), prometheus.NewRegistry())
 	return tasks, submit.New(db, submit.Services{
-		Queue: tasks, Admit: admit.New(db, directories, quietHours), Explain: explain.New(db, directories, senders, settings), Templates: template.New(db, settings), Directory: directories, Settings: settings,
+		Queue: tasks, Admit: admit.New(db, directories, quietHours, caps.New(db, directories, settings)), Explain: explain.New(db, directories, senders, settings), Templates: template.New(db, settings), Directory: directories, Settings: settings,
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/nyaruka/phonenumbers"
 
 	"lksms/internal/dispatch/directory"
+	"lksms/internal/platform/optional"
 	"lksms/internal/platform/setting"
 )
 
@@ -62,9 +63,19 @@ func (s *Service) At(ctx context.Context, m Message, at time.Time) (Period, erro
 	return s.calendar.at(hours, s.zonesOf(m.Recipient, rules.ZoneName(values.Monitoring), at), at), nil
 }
 
-// After returns when a message is sent that is due in the quiet period p: within Spread after its end, at a moment that depends on the task. next is the period
+// Plan returns when a task is sent that is due at a time: at this time, or after the quiet hours that contain it. from is queue.quiet_from of the task then.
+func (s *Service) Plan(ctx context.Context, m Message, taskID string, expiresAt *time.Time, at time.Time) (due time.Time, from *time.Time, err error) {
+	period, err := s.At(ctx, m, at)
+	if err != nil || !period.IsQuiet {
+		return at, period.From(), err
+	}
+	next, err := s.At(ctx, m, period.Until)
+	return period.after(taskID, expiresAt, next), optional.NonZero(next.Until), err
+}
+
+// after returns when a message is sent that is due in the quiet period p: within Spread after its end, at a moment that depends on the task. next is the period
 // that begins at the end of p. If the message expires earlier, or if it is quiet again earlier, only half of the time until then is used.
-func (p Period) After(taskID string, expiresAt *time.Time, next Period) time.Time {
+func (p Period) after(taskID string, expiresAt *time.Time, next Period) time.Time {
 	spread := Spread
 	if expiresAt != nil {
 		spread = min(spread, max(0, expiresAt.Sub(p.Until)/2))

@@ -40,7 +40,7 @@ func TestNoMessageIsDueInQuietHoursWhenTheClocksChange(t *testing.T) {
 		if !p.IsQuiet {
 			continue
 		}
-		due := p.After(number+at.String(), nil, s.calendar.at(h, z, p.Until))
+		due := p.after(number+at.String(), nil, s.calendar.at(h, z, p.Until))
 		if due.Before(p.Until) || due.After(p.Until.Add(Spread)) || z.areQuiet(h, due) {
 			t.Fatalf("%v of %s at %v: due at %v, quiet until %v", h, number, at, due, p.Until)
 		}
@@ -53,7 +53,7 @@ func TestMessagesLeaveSpreadAfterQuietHours(t *testing.T) {
 	until := time.Date(2026, 11, 28, 1, 0, 0, 0, time.UTC)
 	p, minutes := Period{IsQuiet: true, Until: until}, map[int]int{}
 	for i := range 3000 {
-		minutes[int(p.After(strings.Repeat("x", i%50)+until.Add(time.Duration(i)).String(), nil, Period{}).Sub(until).Minutes())]++
+		minutes[int(p.after(strings.Repeat("x", i%50)+until.Add(time.Duration(i)).String(), nil, Period{}).Sub(until).Minutes())]++
 	}
 	for minute := range 30 {
 		if n := minutes[minute]; n < 50 || n > 200 {
@@ -62,7 +62,7 @@ func TestMessagesLeaveSpreadAfterQuietHours(t *testing.T) {
 	}
 	expires := until.Add(10 * time.Minute)
 	for i := range 100 {
-		if due := p.After(strings.Repeat("y", i), &expires, Period{}); due.After(until.Add(5 * time.Minute)) {
+		if due := p.after(strings.Repeat("y", i), &expires, Period{}); due.After(until.Add(5 * time.Minute)) {
 			t.Errorf("a message that expires at %v is due at %v", expires, due)
 		}
 	}

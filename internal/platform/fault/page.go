@@ -22,6 +22,7 @@ var pages = map[Reason]string{
 	UserExists:             "security.md#users-and-roles",
 	KeyNotFound:            "security.md#users-and-roles",
 	RecipientBlocked:       "receiving.md#blocks",
+	RecipientLimited:       "dispatch.md#caps",
 	BlockNotFound:          "receiving.md#blocks",
 	TaskNotFound:           "sending.md#follow-a-task",
 	MessageNotFound:        "sending.md#follow-a-task",

@@ -20,7 +20,7 @@ const Erased = "已清除"
 
 // Own are the fixed results of tasks, which contain no text of a message. Every other result contains a text of a sender or provider. Results that begin with
 // GaveUp contain this text at the end.
-var Own = []string{Sent, NotSent, TimedOut, TimedOutLast, Unclear, Expired, Simulated, NoAddress, NotServed, Blocked, NoSignature,
+var Own = []string{Sent, NotSent, TimedOut, TimedOutLast, Unclear, Expired, Simulated, NoAddress, NotServed, Blocked, Limited, NoSignature,
 	NotANumber, TextTooLong, TextBlank, NoSMSText, WrongParams, NoCompany, NotSendable,
 }
 
@@ -43,6 +43,7 @@ const (
 	NoAddress   = "收件人在该通道没有地址"
 	NotServed   = "收件人所在国家不在该公司或通道的发送范围内"
 	Blocked     = "收件人已退订或被屏蔽"
+	Limited     = "收件人的消息数已达上限"
 	NoSignature = "该国家或通道要求签名，而该消息没有签名"
 )
 

@@ -129,6 +129,18 @@ type Recipient struct {
 	ReplyDays         int64  `json:"reply_days" kind:"days" default:"30" min:"0" max:"365"`                    // a received message answers only tasks that were submitted within these days
 	QuietNotification string `json:"quiet_hours_notification" kind:"text" default:"" min:"0" max:"11"`         // hours in which notifications are not sent, see ParseHours
 	QuietMarketing    string `json:"quiet_hours_marketing" kind:"text" default:"21:00-09:00" min:"0" max:"11"` // hours in which marketing messages are not sent
+
+	// These are the maximum numbers of messages by SMS from one company to one number. 0 means no maximum.
+	CapsVerificationMinute int64 `json:"caps_verification_per_minute" kind:"number" default:"0" min:"0" max:"1000"`
+	CapsVerificationHour   int64 `json:"caps_verification_per_hour" kind:"number" default:"0" min:"0" max:"1000"`
+	CapsVerificationDay    int64 `json:"caps_verification_per_day" kind:"number" default:"0" min:"0" max:"1000"`
+	CapsNotificationMinute int64 `json:"caps_notification_per_minute" kind:"number" default:"0" min:"0" max:"1000"`
+	CapsNotificationHour   int64 `json:"caps_notification_per_hour" kind:"number" default:"0" min:"0" max:"1000"`
+	CapsNotificationDay    int64 `json:"caps_notification_per_day" kind:"number" default:"0" min:"0" max:"1000"`
+	CapsMarketingMinute    int64 `json:"caps_marketing_per_minute" kind:"number" default:"0" min:"0" max:"1000"`
+	CapsMarketingHour      int64 `json:"caps_marketing_per_hour" kind:"number" default:"0" min:"0" max:"1000"`
+	CapsMarketingDay       int64 `json:"caps_marketing_per_day" kind:"number" default:"0" min:"0" max:"1000"`
+	CapsTotalDay           int64 `json:"caps_total_per_day" kind:"number" default:"0" min:"0" max:"1000"` // maximum number of messages of all companies and types to one number
 }
 
 // ReplyTime returns how long after a task a received message answers it.

@@ -27,6 +27,7 @@ var bounds = map[string]string{
 var unbounded = map[string]string{
 	"messages": "messages", "queue": "messages", "dedup_keys": "messages", "renderings": "messages", "deliveries": "messages", "smsgate_messages": "messages", "subscribe_messages": "messages", "receipts": "messages",
 	"blocks":            "numbers that must not get messages",
+	"capped_recipients": "numbers with recent messages; deleted after two days",
 	"received_messages": "messages from senders; old ones are deleted", "conversations": "by company, number and submitter of received messages",
 	"business_ends": "ends of business tasks, kept like messages", "callbacks": "bodies from providers",
 	"fruitless_submissions": "history", "report_logs": "history", "sender_ledger": "history", "events": "history", "audit": "history",

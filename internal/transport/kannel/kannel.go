@@ -392,7 +392,7 @@ func (s *server) storeRefusal(r *http.Request, subs []submit.Submission, err err
 	var own refusal
 	switch {
 	case errors.As(err, &own):
-	case errors.As(err, &f) && !gate.IsServerError(f.Kind) && f.Kind != fault.TooMany:
+	case errors.As(err, &f) && gate.IsRefusal(f):
 		reason = string(f.Reason)
 		if status = gate.StatusOf(f.Kind); f.Kind == fault.Invalid {
 			status = http.StatusBadRequest

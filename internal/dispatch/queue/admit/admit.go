@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lksms/gen/admitq"
+	"lksms/internal/dispatch/caps"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/quiet"
 	"lksms/internal/platform/fault"
@@ -26,6 +27,16 @@ type Message struct {
 	AsOf        time.Time // when the message was submitted; the decision uses the directory as of this time or later
 	WasAccepted bool      // the message was accepted earlier: if its country is no longer served, the message is held and not refused
 	DueAt       time.Time // when the message is to be sent; zero: now
+
+	// Only Reserve needs these.
+	TaskID    string
+	ExpiresAt *time.Time // the message must not be sent after this time; nil: no limit
+	Waits     bool       // if a cap is reached, the message waits; otherwise it is refused
+	IsExempt  bool       // caps neither refuse nor count the message
+}
+
+func (m Message) quiet() quiet.Message {
+	return quiet.Message{Channel: m.Channel, CompanyID: m.CompanyID, MessageType: m.MessageType, Priority: m.Priority, Recipient: m.Recipient}
 }
 
 // Verdict is the decision about one message.
@@ -47,11 +58,12 @@ type Service struct {
 	q         *admitq.Queries
 	directory *directory.Service
 	quiet     *quiet.Service
+	caps      *caps.Service
 }
 
 // New returns a Service.
-func New(db *postgres.DB, directory *directory.Service, quietHours *quiet.Service) *Service {
-	return &Service{q: admitq.New(db), directory: directory, quiet: quietHours}
+func New(db *postgres.DB, directory *directory.Service, quietHours *quiet.Service, counts *caps.Service) *Service {
+	return &Service{q: admitq.New(db), directory: directory, quiet: quietHours, caps: counts}
 }
 
 // ErrBlocked returns the fault of a message that a block forbids.
@@ -129,9 +141,7 @@ func (s *Service) AdmitUnlessBlocked(ctx context.Context, messages []Message) []
 			if due.IsZero() {
 				due = time.Now()
 			}
-			v.Quiet, v.Err = s.quiet.At(ctx, quiet.Message{
-				Channel: m.Channel, CompanyID: m.CompanyID, MessageType: m.MessageType, Priority: m.Priority, Recipient: m.Recipient,
-			}, due)
+			v.Quiet, v.Err = s.quiet.At(ctx, m.quiet(), due)
 		}
 	}
 	return verdicts

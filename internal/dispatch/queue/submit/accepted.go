@@ -63,8 +63,11 @@ func (s *Service) SubmitAccepted(ctx context.Context, all []Accepted) ([]Outcome
 
 // refusedResult returns the result of a task for the fault of its submission.
 func refusedResult(refused *fault.Error) string {
-	if refused.Reason == fault.RecipientBlocked {
+	switch refused.Reason {
+	case fault.RecipientBlocked:
 		return result.Blocked
+	case fault.RecipientLimited:
+		return result.Limited
 	}
 	if refused.Reason == fault.TemplateNotActive || len(refused.Fields) == 0 {
 		return result.NoSMSText

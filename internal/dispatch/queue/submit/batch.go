@@ -2,12 +2,12 @@ package submit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"lksms/internal/dispatch/queue"
-	"lksms/internal/dispatch/queue/admit"
 	"lksms/internal/platform/merge"
 	"lksms/internal/platform/postgres"
 )
@@ -171,12 +171,12 @@ func (b *batch) store(ctx context.Context) {
 			case result.Err != nil:
 				b.outcomes[row.of].Err = result.Err
 				b.giveBack(ctx, row)
-			case result.Out == isStored:
+			case result.Out == nil:
 				b.outcomes[row.of].Submitted = row.submitted()
-			case result.Out == isBlocked && row.DedupKey == nil:
-				b.outcomes[row.of].Err = admit.ErrBlocked()
+			case !errors.Is(result.Out, errRepeated) && row.DedupKey == nil:
+				b.outcomes[row.of].Err = result.Out
 				b.giveBack(ctx, row)
-			default: // a repeat; a blocked row can be one, too
+			default: // a repeat; a refused row can be one, too
 				b.repeats = append(b.repeats, row.of)
 				b.giveBack(ctx, row)
 			}
@@ -186,7 +186,7 @@ func (b *batch) store(ctx context.Context) {
 	clear(b.named)
 }
 
-func (s *Service) storeRows(ctx context.Context, rows []batchRow) ([]storing, error) {
+func (s *Service) storeRows(ctx context.Context, rows []batchRow) ([]error, error) {
 	tasks := make([]newTask, len(rows))
 	for i, row := range rows {
 		tasks[i] = row.newTask

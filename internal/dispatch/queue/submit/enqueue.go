@@ -15,6 +15,7 @@ import (
 	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/logtext"
+	"lksms/internal/platform/optional"
 	"lksms/internal/platform/result"
 )
 
@@ -54,16 +55,60 @@ var (
 	}
 )
 
-// admitPeople decides which people are allowed to receive a message, and finds the pools of all people.
-func (s *Service) admitPeople(ctx context.Context, asOf time.Time, m Rendered, priority int16, people []Person) []admit.Verdict {
+// admitPeople decides which people are allowed to receive a message, and finds the pools of all people. messages contains what caps need.
+func (s *Service) admitPeople(ctx context.Context, asOf time.Time, m Rendered, priority int16, people []Person) (verdicts []admit.Verdict, all []admit.Message) {
 	messages := make([]admit.Message, len(people))
 	for i, person := range people {
 		messages[i] = admit.Message{
 			Channel: m.Channel, CompanyID: m.CompanyID, MessageType: m.MessageType, Priority: priority, Recipient: person.Address, IsSigned: m.Sign != "",
-			AsOf: asOf, WasAccepted: m.IsOlder,
+			AsOf: asOf, WasAccepted: m.IsOlder, TaskID: taskid.New(), ExpiresAt: m.ExpiresAt, Waits: true, IsExempt: m.IsUrgent,
 		}
 	}
-	return s.admit.Admit(ctx, messages)
+	return s.admit.Admit(ctx, messages), messages
+}
+
+// reserve plans the messages of reachable people, so that caps allow them: planned contains when each is due; a zero time means now. It changes the verdicts and the
+// reasons of the people. keep stores what was counted. It is called after the tasks are stored.
+func (s *Service) reserve(
+	ctx context.Context, messages []admit.Message, verdicts []admit.Verdict, reasons []unreachable,
+) (planned []time.Time, keep func(context.Context) error, err error) {
+	var reached []admit.Message
+	var indexes []int
+	for i, m := range messages {
+		if reasons[i] == reachable {
+			reached, indexes = append(reached, m), append(indexes, i)
+		}
+	}
+	planned = make([]time.Time, len(messages))
+	reservation, err := s.admit.Reserve(ctx, reached)
+	if err != nil {
+		return nil, nil, err //nolint:wrapcheck // the error is already wrapped
+	}
+	for n, slot := range reservation.Slots {
+		i := indexes[n]
+		switch {
+		case slot.Err != nil:
+			reasons[i] = unreachable{result.Limited, "limited"}
+		case !slot.DueAt.IsZero():
+			planned[i], verdicts[i].Quiet = slot.DueAt, slot.Quiet
+		}
+	}
+	return planned, func(ctx context.Context) error {
+		_, err := reservation.Keep(ctx, func(int) bool { return true })
+		return err //nolint:wrapcheck // the error is already wrapped
+	}, nil
+}
+
+// reasonsOf returns the reasons why people are unreachable, in their order.
+func reasonsOf(verdicts []admit.Verdict, people []Person) ([]unreachable, error) {
+	all := make([]unreachable, len(people))
+	for i, person := range people {
+		var err error
+		if all[i], err = reasonOf(verdicts[i], person); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // reasonOf returns the reason why a person is unreachable. The reason is empty if the person is reachable. An error means that the decision is unknown.
@@ -122,14 +167,18 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 		return nil, fmt.Errorf("enqueue tasks: %w", err)
 	}
 	news, unreached := map[int64]int{}, map[string]int{}
-	verdicts := s.admitPeople(ctx, asOf, m, priority, people)
+	verdicts, messages := s.admitPeople(ctx, asOf, m, priority, people)
+	reasons, err := reasonsOf(verdicts, people)
+	if err != nil {
+		return nil, err
+	}
+	planned, keep, err := s.reserve(ctx, messages, verdicts, reasons)
+	if err != nil {
+		return nil, err
+	}
 	for i, person := range people {
-		pool := verdicts[i].Pool
-		reason, err := reasonOf(verdicts[i], person)
-		if err != nil {
-			return nil, err
-		}
-		p.TaskIds, p.UserIds = append(p.TaskIds, taskid.New()), append(p.UserIds, person.UserID)
+		pool, reason := verdicts[i].Pool, reasons[i]
+		p.TaskIds, p.UserIds = append(p.TaskIds, messages[i].TaskID), append(p.UserIds, person.UserID)
 		p.Recipients, p.PoolIds = append(p.Recipients, person.Address), append(p.PoolIds, pool.ID)
 		values, err := json.Marshal(person.Values)
 		if err != nil {
@@ -137,7 +186,7 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 		}
 		p.Contents, p.ContactValues = append(p.Contents, Beginning(m.Channel, person.Content)), append(p.ContactValues, values)
 		p.CountryNos, p.Reasons = append(p.CountryNos, pool.CountryNo), append(p.Reasons, reason.result)
-		p.QuietFroms = append(p.QuietFroms, verdicts[i].Quiet.From())
+		p.QuietFroms, p.PlannedTimes = append(p.QuietFroms, verdicts[i].Quiet.From()), append(p.PlannedTimes, optional.NonZero(planned[i]))
 		if reason == reachable {
 			news[pool.ID]++
 		} else {
@@ -146,6 +195,9 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 	}
 	if err := s.q.TaskEnqueue(ctx, p); err != nil {
 		return nil, fmt.Errorf("enqueue tasks: %w", err)
+	}
+	if err := keep(ctx); err != nil {
+		return nil, err
 	}
 	s.db.AfterCommit(ctx, func() {
 		for label, n := range unreached {

@@ -88,6 +88,9 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 	case blocked[0]:
 		return Preview{}, admit.ErrBlocked()
 	}
+	if err := s.admit.Limited(ctx, row.message()); err != nil {
+		return Preview{}, err
+	}
 	p := Preview{
 		Recipient: row.recipient, CountryNo: row.pool.CountryNo, Final: row.signed(),
 		Segments: row.segments(), Priority: row.priority, Verdict: WouldWait,

@@ -23,35 +23,23 @@ import (
 )
 
 func (s *Service) insert(ctx context.Context, row newTask) (Submitted, error) {
-	var made storing
-	var err error
+	var refused, err error
 	if s.db.InTx(ctx) {
-		made, err = s.store(ctx, row)
+		refused, err = s.store(ctx, row)
 	} else {
-		made, err = s.submits.Do(ctx, row)
+		refused, err = s.submits.Do(ctx, row)
 	}
 	switch {
 	case err != nil:
 		return Submitted{}, err
-	case made == isBlocked:
-		return Submitted{}, admit.ErrBlocked()
-	case made == isRepeat && row.DedupKey == nil:
+	case errors.Is(refused, errRepeated) && row.DedupKey == nil:
 		return Submitted{}, fmt.Errorf("task of company %d was not stored", row.CompanyID)
-	case made == isRepeat:
-		return Submitted{}, errRepeated
+	case refused != nil:
+		return Submitted{}, refused
 	default:
 		return row.submitted(), nil
 	}
 }
-
-// storing is what happened to a task that was to be stored.
-type storing int
-
-const (
-	isStored  storing = iota
-	isRepeat          // not stored: its dedup key is used
-	isBlocked         // not stored: a block forbids the message
-)
 
 // newTask is a valid submission and the task that it becomes.
 type newTask struct {
@@ -60,6 +48,7 @@ type newTask struct {
 	priority      int16
 	pool          directory.Pool
 	quiet         quiet.Period // contains the time at which the task is due
+	plannedAt     time.Time    // when caps allow the task; zero: when it is to be sent
 	asOf          time.Time    // when the request arrived: an older copy of the directory must not refuse the task
 	sms           setting.SMS  // settings at the time when the request arrived
 	Submission
@@ -80,6 +69,19 @@ func (t newTask) dueAt() time.Time {
 // isSimulated reports whether the task is a test message that is not sent.
 func (t newTask) isSimulated() bool { return t.Test && !t.IsTrial && !t.sms.SendTests }
 
+// message returns the data that decides about the recipient.
+func (t newTask) message() admit.Message {
+	m := admit.Message{
+		Channel: t.Channel, CompanyID: t.CompanyID, MessageType: t.MessageType, Priority: t.priority, Recipient: t.recipient, IsSigned: t.Sign != "",
+		SenderNo: t.SenderNo, AsOf: t.asOf, WasAccepted: t.WasChecked, DueAt: t.dueAt(),
+		TaskID: t.id, ExpiresAt: t.ExpiresAt, Waits: t.BatchID != 0, IsExempt: t.IsReply || t.IsTrial || t.isSimulated(),
+	}
+	if t.IsTrial { // an admin waits for its outcome
+		m.Priority = 0
+	}
+	return m
+}
+
 // signed returns the text with the signature of the submission.
 func (t newTask) signed() string { return segment.Signed(t.Sign, t.final.Content) }
 
@@ -99,30 +101,28 @@ func (t newTask) submitted() Submitted {
 	return made
 }
 
-func (s *Service) store(ctx context.Context, row newTask) (storing, error) {
+func (s *Service) store(ctx context.Context, row newTask) (refused, err error) {
 	all, err := s.storeAll(ctx, []newTask{row})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	return all[0], nil
 }
 
-// storeAll stores tasks with their submissions in one transaction, and reports what happened to each task. After an error, no task is stored. If the directory has changed since the tasks were prepared, storeAll finds their pools again, and can refuse tasks.
-func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]storing, error) {
+// storeAll stores tasks with their submissions in one transaction. It returns for each task why it was not stored: errRepeated if its dedup key is used, or a fault. After
+// an error, no task is stored. If the directory has changed since the tasks were prepared, storeAll finds their pools again, and can refuse tasks.
+func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]error, error) {
 	rows = slices.Clone(rows)
 	for tries := 1; ; tries++ {
-		p := submitParams(rows)
-		if tries == maxPoolTries {
-			p.DirectoryVersions = nil // the directory changes faster than the server reads it, and these changes must not cause a refusal
-		}
-		results, err := postgres.Again(ctx, s.db, func() ([]queueq.TaskSubmitRow, error) { return s.taskSubmit(ctx, rows, p) })
-		if err != nil {
+		isLast := tries == maxPoolTries // the directory changes faster than the server reads it, and these changes must not cause a refusal
+		refused, err := postgres.Again(ctx, s.db, func() ([]error, error) { return s.storeOnce(ctx, rows, !isLast) })
+		switch {
+		case err == nil:
+			s.wake(ctx, rows, refused)
+			return refused, nil
+		case !errors.Is(err, errOutdated):
 			return nil, fmt.Errorf("submit tasks: %w", err)
-		}
-		if len(results) != 1 || results[0].TaskID != "" {
-			return s.stored(ctx, rows, results), nil
-		}
-		if tries == maxPoolTries {
+		case isLast:
 			return nil, errNoSenderPool
 		}
 		if err := s.directory.Renew(ctx); err != nil {
@@ -143,31 +143,123 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]storing, erro
 // errNoSenderPool means that the pool of one sender was deleted before each attempt to store a task in the pool.
 var errNoSenderPool = errors.New("submit tasks: the pool of the sender is gone")
 
-// taskSubmit runs TaskSubmit and locks the pools of one sender that the rows need. If such a pool no longer exists, taskSubmit returns the same result as
-// TaskSubmit for an outdated version of the directory.
-func (s *Service) taskSubmit(ctx context.Context, rows []newTask, p queueq.TaskSubmitParams) (results []queueq.TaskSubmitRow, err error) {
+// errOutdated means that the pools of tasks were found with an outdated version of the directory. No task was stored.
+var errOutdated = errors.New("the directory has changed")
+
+// storeOnce works like storeAll, but returns errOutdated if the directory has changed. If checksDirectory is false, only pools of one sender are checked.
+func (s *Service) storeOnce(ctx context.Context, rows []newTask, checksDirectory bool) (refused []error, err error) {
 	var pools []int64
+	isCapped := false
 	for _, r := range rows {
 		if r.SenderNo != "" && !slices.Contains(pools, r.pool.ID) {
 			pools = append(pools, r.pool.ID)
 		}
-	}
-	if len(pools) == 0 {
-		return s.q.TaskSubmit(ctx, p)
-	}
-	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		exist, err := s.directory.HoldSenderPools(ctx, pools)
-		switch {
-		case err != nil:
-			return err
-		case !exist:
-			results = []queueq.TaskSubmitRow{{}}
-			return nil
+		is, err := s.admit.IsCapped(ctx, r.message())
+		if err != nil {
+			return nil, err
 		}
-		results, err = s.q.TaskSubmit(ctx, p)
+		isCapped = isCapped || is
+	}
+	if len(pools) == 0 && !isCapped {
+		return s.taskSubmit(ctx, rows, checksDirectory)
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		if len(pools) > 0 {
+			switch exist, err := s.directory.HoldSenderPools(ctx, pools); {
+			case err != nil:
+				return err
+			case !exist:
+				return errOutdated
+			}
+		}
+		if isCapped {
+			refused, err = s.storeCapped(ctx, rows, checksDirectory)
+		} else {
+			refused, err = s.taskSubmit(ctx, rows, checksDirectory)
+		}
 		return err
 	})
-	return results, err
+	return refused, err
+}
+
+// storeCapped works like storeOnce for tasks with caps. It runs in a transaction, because the caps are locked until the tasks are stored.
+func (s *Service) storeCapped(ctx context.Context, rows []newTask, checksDirectory bool) ([]error, error) {
+	refused, messages := make([]error, len(rows)), make([]admit.Message, len(rows))
+	for i, r := range rows {
+		messages[i] = r.message()
+	}
+	reservation, err := s.admit.Reserve(ctx, messages)
+	if err != nil {
+		return nil, err
+	}
+	var admitted []newTask
+	var indexes []int
+	for i, slot := range reservation.Slots {
+		if refused[i] = slot.Err; slot.Err == nil {
+			row := rows[i]
+			if !slot.DueAt.IsZero() {
+				row.plannedAt, row.quiet = slot.DueAt, slot.Quiet
+			}
+			admitted, indexes = append(admitted, row), append(indexes, i)
+		}
+	}
+	if len(admitted) > 0 {
+		wrong, err := s.taskSubmit(ctx, admitted, checksDirectory)
+		if err != nil {
+			return nil, err
+		}
+		for n, i := range indexes {
+			refused[i] = wrong[n]
+		}
+	}
+	again, err := reservation.Keep(ctx, func(i int) bool { return refused[i] == nil })
+	if err != nil || len(again) == 0 {
+		return refused, err
+	}
+	left := make([]newTask, len(again))
+	for n, i := range again {
+		left[n] = rows[i]
+	}
+	wrong, err := s.storeCapped(ctx, left, checksDirectory)
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range again {
+		refused[i] = wrong[n]
+	}
+	return refused, nil
+}
+
+// taskSubmit runs TaskSubmit, and returns for each task why it was not stored.
+func (s *Service) taskSubmit(ctx context.Context, rows []newTask, checksDirectory bool) ([]error, error) {
+	p := submitParams(rows)
+	if !checksDirectory {
+		p.DirectoryVersions = nil
+	}
+	results, err := s.q.TaskSubmit(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[string]error, len(results))
+	for _, r := range results {
+		switch {
+		case r.TaskID == "":
+			return nil, errOutdated
+		case r.IsBlocked:
+			byID[r.TaskID] = admit.ErrBlocked()
+		default:
+			byID[r.TaskID] = nil
+		}
+	}
+	refused := make([]error, len(rows))
+	for i, r := range rows {
+		err, isKnown := byID[r.id]
+		if !isKnown {
+			err = errRepeated
+		}
+		refused[i] = err
+	}
+	return refused, nil
 }
 
 // maxPoolTries is the maximum number of times that the pools of tasks are searched. Each search uses the current directory.
@@ -182,13 +274,7 @@ func (s *Service) put(ctx context.Context, row *newTask) error {
 func (s *Service) putAll(ctx context.Context, rows []*newTask) []error {
 	messages := make([]admit.Message, len(rows))
 	for i, r := range rows {
-		messages[i] = admit.Message{
-			Channel: r.Channel, CompanyID: r.CompanyID, MessageType: r.MessageType, Recipient: r.recipient, IsSigned: r.Sign != "", SenderNo: r.SenderNo,
-			AsOf: r.asOf, WasAccepted: r.WasChecked, Priority: r.priority, DueAt: r.dueAt(),
-		}
-		if r.IsTrial { // an admin waits for its outcome
-			messages[i].Priority = 0
-		}
+		messages[i] = r.message()
 	}
 	errs := make([]error, len(rows))
 	verdicts := s.admit.AdmitUnlessBlocked(ctx, messages)
@@ -232,6 +318,12 @@ func submitParams(rows []newTask) queueq.TaskSubmitParams {
 			}
 			p.QuietFroms[i] = from
 		}
+		if !r.plannedAt.IsZero() {
+			if p.PlannedTimes == nil {
+				p.PlannedTimes = make([]*time.Time, n)
+			}
+			p.PlannedTimes[i] = &r.plannedAt
+		}
 		if r.BatchID != 0 {
 			if p.BatchIds == nil {
 				p.BatchIds = make([]int64, n)
@@ -272,26 +364,13 @@ func submitParams(rows []newTask) queueq.TaskSubmitParams {
 	return p
 }
 
-// stored returns what happened to the rows, in their order. It wakes senders that wait for the stored tasks.
-func (s *Service) stored(ctx context.Context, rows []newTask, results []queueq.TaskSubmitRow) []storing {
-	byID := make(map[string]storing, len(results))
-	for _, r := range results {
-		byID[r.TaskID] = isStored
-		if r.IsBlocked {
-			byID[r.TaskID] = isBlocked
-		}
-	}
-	made, news := make([]storing, len(rows)), map[int64]int{}
+// wake wakes senders that wait for the stored tasks.
+func (s *Service) wake(ctx context.Context, rows []newTask, refused []error) {
+	news := map[int64]int{}
 	for i, r := range rows {
-		is, isKnown := byID[r.id]
-		if !isKnown {
-			is = isRepeat
-		}
-		made[i] = is
-		if is == isStored && !r.isSimulated() {
+		if refused[i] == nil && !r.isSimulated() {
 			news[r.pool.ID]++
 		}
 	}
 	s.db.AfterCommit(ctx, func() { s.queue.Wake(news) })
-	return made
 }

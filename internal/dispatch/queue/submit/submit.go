@@ -44,7 +44,7 @@ type Service struct {
 	templates *template.Service
 	directory *directory.Service
 	settings  *setting.Service
-	submits   *merge.Merger[newTask, storing]
+	submits   *merge.Merger[newTask, error]
 	refusals  *merge.Merger[refusedRow, struct{}]
 }
 

@@ -7,10 +7,12 @@ import (
 
 	"lksms/gen/dispatchq"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/admit"
 	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/dispatch/quiet"
 	"lksms/internal/dispatch/sender"
+	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 )
 
@@ -18,9 +20,10 @@ import (
 const (
 	BecauseScheduled  = "scheduled"
 	BecauseRetryLater = "retry_later"
-	BecauseQuiet      = "quiet_hours" // the recipient has quiet hours
-	BecauseHeld       = "held"        // see Explanation.HeldBy
-	BecauseExpiring   = "expiring"    // the task expires before it is due
+	BecauseQuiet      = "quiet_hours"       // the recipient has quiet hours
+	BecauseLimited    = "recipient_limited" // caps of the recipient delay the task
+	BecauseHeld       = "held"              // see Explanation.HeldBy
+	BecauseExpiring   = "expiring"          // the task expires before it is due
 	BecauseQueued     = "queued"
 	BecauseNoSender   = "no_sender" // the task is queued, but no sender can claim it now
 	BecauseProcessing = "processing"
@@ -99,6 +102,13 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	if err != nil {
 		return e, fmt.Errorf("find quiet hours: %w", err)
 	}
+	isLimited, err := s.admit.IsDelayed(ctx, admit.Message{
+		TaskID: row.TaskID, Channel: due.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Priority: row.Priority, Recipient: row.Recipient,
+		DueAt: optional.Or(row.ExpectSendTime, row.CreatedAt), ExpiresAt: row.ExpiresAt,
+	})
+	if err != nil {
+		return e, fmt.Errorf("find caps: %w", err)
+	}
 	able := explain.CanTake(e.Senders) > 0
 	switch {
 	case due.IsExpiring:
@@ -109,6 +119,8 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 		e.Reason = BecauseQuiet
 	case !e.IsDue && row.RetryCount > 0:
 		e.Reason = BecauseRetryLater
+	case !e.IsDue && isLimited:
+		e.Reason = BecauseLimited
 	case !e.IsDue:
 		e.Reason = BecauseScheduled
 	case !able:

@@ -71,10 +71,27 @@ func changeRules(r directory.RecipientRules, to *api.RecipientRulesChange) direc
 		convert.SetNullable(&r.QuietHours.Notification, hours.Notification)
 		convert.SetNullable(&r.QuietHours.Marketing, hours.Marketing)
 	}
+	if caps := to.Caps; caps != nil {
+		changeCaps(&r.Caps.Verification, caps.Verification)
+		changeCaps(&r.Caps.Notification, caps.Notification)
+		changeCaps(&r.Caps.Marketing, caps.Marketing)
+	}
 	convert.SetNullable(&r.TimeZone, to.TimeZone)
 	convert.SetNullable(&r.OptOutWords, to.OptOutWords)
 	convert.SetNullable(&r.OptInWords, to.OptInWords)
 	return r
+}
+
+func changeCaps(c *directory.Caps, to *api.CapsChange) {
+	if to != nil {
+		convert.SetNullable(&c.PerMinute, to.PerMinute)
+		convert.SetNullable(&c.PerHour, to.PerHour)
+		convert.SetNullable(&c.PerDay, to.PerDay)
+	}
+}
+
+func capsOf(c directory.Caps) api.Caps {
+	return api.Caps{PerMinute: c.PerMinute, PerHour: c.PerHour, PerDay: c.PerDay}
 }
 
 func companyAnswer(c directory.CompanyRow) api.CompanyResponse {
@@ -98,6 +115,7 @@ func setStatus(status *string, to *api.SwitchStatus) {
 func rulesOf(r directory.RecipientRules) (rules api.RecipientRules) {
 	rules.QuietHours.Notification, rules.QuietHours.Marketing, rules.TimeZone = r.QuietHours.Notification, r.QuietHours.Marketing, r.TimeZone
 	rules.OptOutWords, rules.OptInWords = r.OptOutWords, r.OptInWords
+	rules.Caps.Verification, rules.Caps.Notification, rules.Caps.Marketing = capsOf(r.Caps.Verification), capsOf(r.Caps.Notification), capsOf(r.Caps.Marketing)
 	return rules
 }
 

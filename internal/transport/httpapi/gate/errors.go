@@ -99,7 +99,7 @@ func (g *Gate) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Erro
 	if err != nil {
 		panic(err) // impossible: the values are strings and numbers
 	}
-	g.storeRefusal(r.Context(), f.Kind, status, body)
+	g.storeRefusal(r.Context(), f, status, body)
 	w.Header().Set("Content-Type", "application/json")
 	g.setHeaders(w.Header(), r, f)
 	w.WriteHeader(status)
@@ -135,12 +135,12 @@ func setFaultHeaders(header http.Header, r *http.Request, f *fault.Error) {
 }
 
 // storeRefusal stores a rejected submission before the response, so that the caller can find it (S0.14). It stores nothing for callers that are not allowed
-// to submit, for dry runs, for rate-limited requests, and for failures of the server.
-func (g *Gate) storeRefusal(ctx context.Context, kind fault.Kind, status int, answer []byte) {
+// to submit, for dry runs, for rate-limited callers, and for failures of the server.
+func (g *Gate) storeRefusal(ctx context.Context, f *fault.Error, status int, answer []byte) {
 	x := Of(ctx)
 	asked, _ := g.contract.Operation(x.Operation)
 	maySubmit := x.Caller.User.Role == access.RoleAdmin || slices.Contains(asked.Roles, x.Caller.User.Role)
-	if !slices.Contains(submitOperations, x.Operation) || x.DryRun || IsServerError(kind) || kind == fault.TooMany || !maySubmit {
+	if !slices.Contains(submitOperations, x.Operation) || x.DryRun || !IsRefusal(f) || !maySubmit {
 		return
 	}
 	refused := submit.Refused{Raw: x.Body.Raw, Status: status, Answer: answer}
@@ -149,6 +149,11 @@ func (g *Gate) storeRefusal(ctx context.Context, kind fault.Kind, status int, an
 		return
 	}
 	g.StoreRefusals(ctx, refused)
+}
+
+// IsRefusal reports whether f rejects a message. Otherwise it rejects a caller that sends too much, or the server failed.
+func IsRefusal(f *fault.Error) bool {
+	return !IsServerError(f.Kind) && (f.Kind != fault.TooMany || f.Reason == fault.RecipientLimited)
 }
 
 // IsServerError reports whether the server itself failed. For a rejected request, it returns false.

@@ -128,7 +128,7 @@ func (s *server) storeRefusal(r *http.Request, m Message, err error) {
 	switch {
 	case errors.As(err, &own):
 		status, answer = own.status, errorAnswer{Message: own.text}
-	case errors.As(err, &f) && !gate.IsServerError(f.Kind) && f.Kind != fault.TooMany:
+	case errors.As(err, &f) && gate.IsRefusal(f):
 		status, answer = faultAnswer(r, gate.StatusOf(f.Kind), f)
 	default:
 		return

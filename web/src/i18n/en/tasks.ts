@@ -113,6 +113,7 @@ const texts: Texts<typeof zh> = {
       scheduled: 'Scheduled',
       retry_later: 'Retry later',
       quiet_hours: 'Quiet hours',
+      recipient_limited: 'Recipient limited',
       held: 'Held',
       expiring: 'Will expire',
       queued: 'Queued',

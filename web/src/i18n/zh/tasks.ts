@@ -110,6 +110,7 @@ export default {
       scheduled: '定时',
       retry_later: '等待重试',
       quiet_hours: '免打扰时段',
+      recipient_limited: '收件人已达上限',
       held: '已暂停',
       expiring: '将过期',
       queued: '排队中',

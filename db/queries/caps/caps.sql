@@ -1,0 +1,63 @@
+-- Statements on caps: the maximum numbers of messages that a person gets within a minute, an hour and a day.
+
+-- CappedRecipientsLock locks the rows of phone numbers until the end of the transaction, and returns them. It adds the rows that do not exist. Entry n of each array
+-- belongs to the same row; the rows are distinct. locked_at is a time after the lock: no later transaction gets an earlier one.
+-- name: CappedRecipientsLock :many
+WITH locked AS (
+    INSERT INTO capped_recipients AS c (recipient_hash, company_id, message_type, last_on)
+    SELECT k.recipient_hash, k.company_id, k.message_type, (now() AT TIME ZONE 'UTC')::date
+    FROM (
+        SELECT unnest(@recipient_hashes::bytea[]) AS recipient_hash, unnest(@company_ids::bigint[]) AS company_id, unnest(@message_types::smallint[]) AS message_type
+    ) k
+    ORDER BY k.recipient_hash, k.company_id, k.message_type -- all transactions lock in this order
+    ON CONFLICT (recipient_hash, company_id, message_type) DO UPDATE SET last_on = c.last_on
+    RETURNING c.recipient_hash, c.company_id, c.message_type, c.task_ids, c.times
+)
+SELECT l.recipient_hash, l.company_id, l.message_type, l.task_ids::text[] AS task_ids, l.times::timestamptz[] AS times, clock_timestamp()::timestamptz AS locked_at
+FROM locked l
+ORDER BY l.recipient_hash, l.company_id, l.message_type;
+
+-- CappedRecipients returns rows of phone numbers like CappedRecipientsLock, but neither locks nor adds rows.
+-- name: CappedRecipients :many
+SELECT c.recipient_hash, c.company_id, c.message_type, c.task_ids, c.times, clock_timestamp()::timestamptz AS locked_at
+FROM capped_recipients c
+JOIN (
+    SELECT unnest(@recipient_hashes::bytea[]) AS recipient_hash, unnest(@company_ids::bigint[]) AS company_id, unnest(@message_types::smallint[]) AS message_type
+) k ON k.recipient_hash = c.recipient_hash AND k.company_id = c.company_id AND k.message_type = c.message_type
+ORDER BY c.recipient_hash, c.company_id, c.message_type;
+
+-- CappedRecipientsSet replaces the messages of rows. Entry n of each array is one message; each row has at least one.
+-- name: CappedRecipientsSet :exec
+UPDATE capped_recipients c
+SET task_ids = n.task_ids, times = n.times, last_on = (n.last_at AT TIME ZONE 'UTC')::date
+FROM (
+    SELECT m.recipient_hash, m.company_id, m.message_type, array_agg(m.task_id ORDER BY m.at, m.task_id) AS task_ids, array_agg(m.at ORDER BY m.at, m.task_id) AS times,
+        max(m.at) AS last_at
+    FROM (
+        SELECT unnest(@recipient_hashes::bytea[]) AS recipient_hash, unnest(@company_ids::bigint[]) AS company_id, unnest(@message_types::smallint[]) AS message_type,
+            unnest(@task_ids::text[]) AS task_id, unnest(@times::timestamptz[]) AS at
+    ) m
+    GROUP BY m.recipient_hash, m.company_id, m.message_type
+) n
+WHERE c.recipient_hash = n.recipient_hash AND c.company_id = n.company_id AND c.message_type = n.message_type;
+
+-- TasksTakenBack returns those of task_ids that were cancelled, or expired, before a sender got them.
+-- name: TasksTakenBack :many
+SELECT e.task_id
+FROM report_logs e
+WHERE e.task_id = ANY (@task_ids::text[]) AND e.effect IN ('cancelled', 'expired') AND e.outcome IS NOT NULL
+    AND NOT EXISTS (SELECT FROM report_logs l WHERE l.task_id = e.task_id AND l.task_id = ANY (@task_ids::text[]) AND l.leased_at IS NOT NULL)
+ORDER BY e.task_id;
+
+-- CappedRecipientsDeleteExpired deletes up to batch_size rows whose messages no cap counts any more.
+-- name: CappedRecipientsDeleteExpired :execrows
+DELETE FROM capped_recipients c
+USING (
+    SELECT o.recipient_hash, o.company_id, o.message_type
+    FROM capped_recipients o
+    WHERE o.last_on < (now() AT TIME ZONE 'UTC')::date - 1
+    ORDER BY o.last_on
+    LIMIT @batch_size::integer
+    FOR UPDATE SKIP LOCKED
+) old
+WHERE c.recipient_hash = old.recipient_hash AND c.company_id = old.company_id AND c.message_type = old.message_type;

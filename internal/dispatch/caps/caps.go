@@ -1,0 +1,345 @@
+// Package caps counts the messages to each phone number, and decides when one more message can be sent (R6).
+package caps
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"time"
+
+	"lksms/gen/capsq"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
+	"lksms/internal/platform/setting"
+	"lksms/internal/platform/sweep"
+)
+
+// Service counts messages.
+type Service struct {
+	q         *capsq.Queries
+	inParts   *capsq.Queries // for statements that read tasks by id
+	directory *directory.Service
+	settings  *setting.Service
+}
+
+// New returns a Service.
+func New(db *postgres.DB, directory *directory.Service, settings *setting.Service) *Service {
+	return &Service{q: capsq.New(db), inParts: capsq.New(db.InPartitions()), directory: directory, settings: settings}
+}
+
+// Sweeps returns the periodic jobs of the service.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-caps", Interval: 10 * time.Minute, Run: s.DeleteExpired}}
+}
+
+// Message contains the data of a message that its caps depend on.
+type Message struct {
+	TaskID      string
+	Channel     string
+	CompanyID   int64
+	MessageType int16
+	Recipient   string
+	DueAt       time.Time  // when the message is to be sent; zero: now
+	ExpiresAt   *time.Time // the message cannot be sent at this time or later; nil: no limit
+	Waits       bool       // if a cap is reached, the message is sent later; otherwise it is refused
+	IsExempt    bool       // the message has no caps and is not counted
+
+	// Allowed returns the first time from at on that other rules about the recipient allow.
+	Allowed func(at time.Time) (time.Time, error)
+}
+
+// Verdict is the decision about one message.
+type Verdict struct {
+	DueAt     time.Time // when the message is due; zero: now. If the message is refused: when a cap first allows it
+	IsRefused bool
+	Wait      time.Duration // if the message is refused: the time until DueAt
+}
+
+// key identifies a row of capped_recipients.
+type key struct {
+	hash        [sha256.Size]byte
+	companyID   int64
+	messageType int16
+}
+
+// The row with these values counts the messages of all companies and types.
+const (
+	allCompanies int64 = 0
+	allTypes     int16 = -1
+)
+
+// rule is a list of counted messages, and the rules that one more message must keep.
+type rule struct {
+	key
+	windows []window
+}
+
+// rulesOf returns the rules of a message. A message without caps has none.
+func (s *Service) rulesOf(ctx context.Context, m Message) (rules []rule, err error) {
+	if m.IsExempt || m.Channel != directory.SMS || !strings.HasPrefix(m.Recipient, "+") {
+		return nil, nil
+	}
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	own, err := s.directory.RecipientRules(ctx, m.CompanyID)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range []struct {
+		companyID   int64
+		messageType int16
+		caps        setting.Caps
+	}{
+		{m.CompanyID, m.MessageType, own.CapsOf(m.MessageType, values.Recipient)},
+		{allCompanies, allTypes, setting.Caps{PerDay: values.Recipient.CapsTotalDay}},
+	} {
+		if windows := windowsOf(r.caps); len(windows) > 0 {
+			rules = append(rules, rule{key{sha256.Sum256([]byte(m.Recipient)), r.companyID, r.messageType}, windows})
+		}
+	}
+	return rules, nil
+}
+
+// IsCapped reports whether a message has caps.
+func (s *Service) IsCapped(ctx context.Context, m Message) (bool, error) {
+	rules, err := s.rulesOf(ctx, m)
+	return len(rules) > 0, err
+}
+
+// Plan contains the decisions about messages, and what is counted for their recipients.
+type Plan struct {
+	Verdicts []Verdict // in the order of the messages
+
+	s        *Service
+	messages []Message
+	rules    [][]rule // of each message
+	now      time.Time
+	counted  map[key][]entry // in the order of the times
+}
+
+// Reserve decides about messages. It locks what is counted for their recipients until the transaction of ctx ends, so the caller runs it in a transaction, and then
+// stores the messages and calls Keep. Each message that is not refused counts for the following ones.
+func (s *Service) Reserve(ctx context.Context, messages []Message) (*Plan, error) {
+	return s.plan(ctx, messages, func(p capsq.CappedRecipientsLockParams) ([]capsq.CappedRecipientsLockRow, error) {
+		return s.q.CappedRecipientsLock(ctx, p)
+	})
+}
+
+// Preview decides like Reserve, but locks nothing.
+func (s *Service) Preview(ctx context.Context, m Message) (Verdict, error) {
+	plan, err := s.plan(ctx, []Message{m}, func(p capsq.CappedRecipientsLockParams) ([]capsq.CappedRecipientsLockRow, error) {
+		found, err := s.q.CappedRecipients(ctx, capsq.CappedRecipientsParams(p))
+		rows := make([]capsq.CappedRecipientsLockRow, len(found))
+		for i, row := range found {
+			rows[i] = capsq.CappedRecipientsLockRow(row)
+		}
+		return rows, err
+	})
+	if err != nil {
+		return Verdict{}, err
+	}
+	return plan.Verdicts[0], nil
+}
+
+// plan decides about messages. read returns the rows that are to be counted.
+func (s *Service) plan(
+	ctx context.Context, messages []Message, read func(capsq.CappedRecipientsLockParams) ([]capsq.CappedRecipientsLockRow, error),
+) (*Plan, error) {
+	p := &Plan{s: s, messages: messages, rules: make([][]rule, len(messages)), Verdicts: make([]Verdict, len(messages)), now: time.Now(), counted: map[key][]entry{}}
+	var keys capsq.CappedRecipientsLockParams
+	for i, m := range messages {
+		rules, err := s.rulesOf(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		p.rules[i] = rules
+		for _, r := range rules {
+			if _, is := p.counted[r.key]; !is {
+				p.counted[r.key] = nil
+				keys.RecipientHashes, keys.CompanyIds = append(keys.RecipientHashes, r.hash[:]), append(keys.CompanyIds, r.companyID)
+				keys.MessageTypes = append(keys.MessageTypes, r.messageType)
+			}
+		}
+	}
+	if len(p.counted) == 0 {
+		return p, nil
+	}
+	rows, err := read(keys)
+	if err != nil {
+		return nil, postgres.Wrap("read counted messages", err, nil)
+	}
+	for i, row := range rows {
+		k := key{[sha256.Size]byte(row.RecipientHash), row.CompanyID, row.MessageType}
+		for n, id := range row.TaskIds {
+			p.counted[k] = append(p.counted[k], entry{id, row.Times[n]})
+		}
+		if i == 0 || row.LockedAt.After(p.now) {
+			p.now = row.LockedAt // the clock of PostgreSQL, so that servers with different clocks decide alike
+		}
+	}
+	return p, p.decide(ctx)
+}
+
+// decide sets the verdicts. If a message is refused or has to wait, messages that were cancelled before they were sent are not counted any more.
+func (p *Plan) decide(ctx context.Context) error {
+	before := p.snapshot()
+	isReached, err := p.decideAll()
+	if err != nil || !isReached {
+		return err
+	}
+	p.counted = before
+	var ids []string
+	for _, list := range p.counted {
+		for _, e := range list {
+			ids = append(ids, e.taskID)
+		}
+	}
+	back, err := p.s.inParts.TasksTakenBack(ctx, ids)
+	if err != nil {
+		return postgres.Wrap("find counted messages that were taken back", err, nil)
+	}
+	p.remove(back)
+	_, err = p.decideAll()
+	return err
+}
+
+// snapshot returns a copy of what is counted.
+func (p *Plan) snapshot() map[key][]entry {
+	all := make(map[key][]entry, len(p.counted))
+	for k, list := range p.counted {
+		all[k] = slices.Clone(list)
+	}
+	return all
+}
+
+// remove stops counting the messages of tasks.
+func (p *Plan) remove(taskIDs []string) {
+	for k, list := range p.counted {
+		p.counted[k] = slices.DeleteFunc(list, func(e entry) bool { return slices.Contains(taskIDs, e.taskID) })
+	}
+}
+
+// decideAll sets the verdicts with what is counted now, and counts the messages that are not refused. isReached reports whether a cap delays or refuses a message.
+func (p *Plan) decideAll() (isReached bool, err error) {
+	for i, m := range p.messages {
+		if len(p.rules[i]) == 0 {
+			continue
+		}
+		first, at, err := p.first(m, p.rules[i])
+		if err != nil {
+			return isReached, err
+		}
+		v := &p.Verdicts[i]
+		*v = Verdict{DueAt: at}
+		if at.Equal(p.now) {
+			v.DueAt = time.Time{}
+		}
+		if at.After(first) {
+			isReached = true
+			v.IsRefused = !m.Waits || m.ExpiresAt != nil && !at.Before(*m.ExpiresAt)
+		}
+		if v.IsRefused {
+			v.Wait = at.Sub(p.now)
+			continue
+		}
+		p.count(p.rules[i], entry{m.TaskID, at})
+	}
+	return isReached, nil
+}
+
+// first returns when a message would be due without caps, and when it is due with them.
+func (p *Plan) first(m Message, rules []rule) (first, at time.Time, err error) {
+	at = p.now
+	if m.DueAt.After(at) {
+		at = m.DueAt.Truncate(time.Microsecond) // the precision of PostgreSQL
+	}
+	for isFirst := true; ; isFirst = false {
+		later := at
+		if m.Allowed != nil {
+			if later, err = m.Allowed(at); err != nil {
+				return first, at, err
+			}
+			later = later.Truncate(time.Microsecond)
+		}
+		if isFirst {
+			first = later
+		}
+		for _, r := range rules {
+			later = next(r.windows, p.counted[r.key], later)
+		}
+		if later.Equal(at) {
+			return first, at, nil
+		}
+		at = later
+	}
+}
+
+func (p *Plan) count(rules []rule, e entry) {
+	for _, r := range rules {
+		index, _ := slices.BinarySearchFunc(p.counted[r.key], e, func(a, b entry) int { return cmp.Or(a.at.Compare(b.at), strings.Compare(a.taskID, b.taskID)) })
+		p.counted[r.key] = slices.Insert(p.counted[r.key], index, e)
+	}
+}
+
+// Keep stores what is counted, without the messages that are not stored. isStored reports whether the message with an index is stored. Keep returns the indexes of the
+// messages that were refused although messages were counted that are not stored: the caller decides about them again.
+func (p *Plan) Keep(ctx context.Context, isStored func(i int) bool) (again []int, err error) {
+	var lost []string
+	for i, v := range p.Verdicts {
+		if len(p.rules[i]) > 0 && !v.IsRefused && !isStored(i) {
+			lost = append(lost, p.messages[i].TaskID)
+		}
+	}
+	p.remove(lost)
+	set := capsq.CappedRecipientsSetParams{}
+	for k, list := range p.counted {
+		for _, e := range list {
+			if p.now.Sub(e.at) >= day { // no cap counts it any more
+				continue
+			}
+			set.RecipientHashes, set.CompanyIds, set.MessageTypes = append(set.RecipientHashes, k.hash[:]), append(set.CompanyIds, k.companyID), append(set.MessageTypes, k.messageType)
+			set.TaskIds, set.Times = append(set.TaskIds, e.taskID), append(set.Times, e.at)
+		}
+	}
+	if len(set.TaskIds) > 0 {
+		if err := p.s.q.CappedRecipientsSet(ctx, set); err != nil {
+			return nil, postgres.Wrap("store counted messages", err, nil)
+		}
+	}
+	for i, v := range p.Verdicts {
+		if len(lost) > 0 && v.IsRefused {
+			again = append(again, i)
+		}
+	}
+	return again, nil
+}
+
+// DueAt returns when a message is due according to what is counted. It returns false if the message is not counted.
+func (s *Service) DueAt(ctx context.Context, m Message) (time.Time, bool, error) {
+	hash := sha256.Sum256([]byte(m.Recipient))
+	rows, err := s.q.CappedRecipients(ctx, capsq.CappedRecipientsParams{
+		RecipientHashes: [][]byte{hash[:], hash[:]}, CompanyIds: []int64{m.CompanyID, allCompanies}, MessageTypes: []int16{m.MessageType, allTypes},
+	})
+	for _, row := range rows {
+		if index := slices.Index(row.TaskIds, m.TaskID); index >= 0 {
+			return row.Times[index], true, nil
+		}
+	}
+	return time.Time{}, false, postgres.Wrap("read counted messages", err, nil)
+}
+
+// deleteBatch is the maximum number of rows that one statement deletes.
+const deleteBatch = 1000
+
+// DeleteExpired deletes rows whose messages no cap counts any more, in batches. It returns the number of deleted rows.
+func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
+	return postgres.InBatches(deleteBatch, func() (int64, error) {
+		n, err := s.q.CappedRecipientsDeleteExpired(ctx, deleteBatch)
+		return n, postgres.Wrap("delete counted messages", err, nil)
+	})
+}

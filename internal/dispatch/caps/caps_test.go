@@ -1,0 +1,307 @@
+package caps_test
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	api "lksms/gen/client"
+	"lksms/internal/app"
+	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/platform/fault"
+	"lksms/internal/testkit/apptest"
+)
+
+func TestMain(m *testing.M) { apptest.Main(m) }
+
+// capped is a server with helpers for caps.
+type capped struct{ *apptest.Bundle }
+
+// set sets caps of the platform, for example notification_per_hour.
+func (b capped) set(values map[string]any) {
+	b.T.Helper()
+	changes := map[string]any{}
+	for name, value := range values {
+		changes["caps_"+name] = value
+	}
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"recipient": changes})
+}
+
+func body(more map[string]any) map[string]any {
+	m := map[string]any{"phone_number": apptest.Phone, "content": "x", "message_type": "notification"}
+	for k, v := range more {
+		m[k] = v
+	}
+	return m
+}
+
+func (b capped) accept(more map[string]any, headers ...string) api.Submitted {
+	b.T.Helper()
+	return apptest.Decode[api.Submitted](b.T, b.Expect(200, "", "POST", "/api/v1/sms/send", body(more), headers...))
+}
+
+// refuse expects that a cap refuses a message, and returns the seconds until it is allowed.
+func (b capped) refuse(more map[string]any, headers ...string) int {
+	b.T.Helper()
+	a := b.Expect(429, "recipient.limited", "POST", "/api/v1/sms/send", body(more), headers...)
+	if a.Fields() != "phone_number" {
+		b.T.Errorf("fields %s", a.Fields())
+	}
+	seconds, err := strconv.Atoi(a.Header.Get("Retry-After"))
+	if err != nil {
+		b.T.Errorf("Retry-After: %v", err)
+	}
+	return seconds
+}
+
+// pass lets time pass for the messages that are counted.
+func (b capped) pass(time string) {
+	b.T.Helper()
+	b.Exec("UPDATE capped_recipients SET times = ARRAY(SELECT t - $1::interval FROM unnest(times) t ORDER BY t)", time)
+}
+
+func TestACapRefusesOneMessageTooManyUntilTheFirstIsOldEnough(t *testing.T) {
+	b := capped{apptest.New(t)}
+	b.set(map[string]any{"notification_per_minute": 1, "notification_per_hour": 2})
+	b.accept(nil)
+	if s := b.refuse(nil); s < 50 || s > 60 {
+		t.Errorf("Retry-After %d, want a minute", s)
+	}
+	b.Expect(429, "recipient.limited", "POST", "/api/v1/sms/send?dry_run=true", body(nil))
+	b.accept(map[string]any{"phone_number": "13800138001"})
+	b.accept(map[string]any{"message_type": "verification"})
+	b.pass("61 seconds")
+	b.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", body(nil))
+	b.accept(nil)
+	b.pass("61 seconds")
+	if s := b.refuse(nil); s < 3400 || s > 3540 {
+		t.Errorf("Retry-After %d, want almost an hour", s)
+	}
+	b.pass("58 minutes")
+	b.accept(nil)
+	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE status_code = 429"); n != 2 {
+		t.Errorf("%d refused submissions are logged, want 2", n)
+	}
+}
+
+func TestACompanyHasCapsOfItsOwnBesideTheTotalOfAllCompanies(t *testing.T) {
+	w := apptest.NewTwoCompanies(t)
+	b := capped{w.Bundle}
+	b.set(map[string]any{"notification_per_day": 1, "total_per_day": 4})
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", map[string]any{
+		"recipient": map[string]any{"caps": map[string]any{"notification": map[string]any{"per_day": 2}, "verification": map[string]any{"per_hour": 1}}},
+	})
+	got := apptest.Decode[api.Company](t, b.Expect(200, "", "GET", "/api/v1/admin/companies/acme", nil)).Recipient.Caps
+	if *got.Notification.PerDay != 2 || *got.Verification.PerHour != 1 || got.Marketing.PerDay != nil {
+		t.Errorf("%+v", got)
+	}
+	number := map[string]any{"phone_number": "13700000001"}
+	b.accept(number, w.Acme...)
+	b.accept(number, w.Acme...)
+	b.refuse(number, w.Acme...)
+	b.accept(number, w.Beta...)
+	b.refuse(number, w.Beta...)
+	code := map[string]any{"phone_number": "13700000001", "message_type": "verification"}
+	b.accept(code, w.Acme...)
+	b.refuse(map[string]any{"phone_number": "13700000001", "message_type": "marketing"}, w.Beta...) // the total
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", map[string]any{
+		"recipient": map[string]any{"caps": map[string]any{"notification": map[string]any{"per_day": nil}}},
+	})
+	number["phone_number"] = "13700000002"
+	b.accept(number, w.Acme...)
+	b.refuse(number, w.Acme...)
+}
+
+func TestARepeatIsAnsweredAlthoughACapIsReached(t *testing.T) {
+	b := capped{apptest.New(t)}
+	b.set(map[string]any{"notification_per_day": 1})
+	first := b.accept(map[string]any{"dedup_key": "k"})
+	for range 2 {
+		if again := b.accept(map[string]any{"dedup_key": "k"}); again.TaskID != first.TaskID {
+			t.Errorf("%s, want %s", again.TaskID, first.TaskID)
+		}
+	}
+	b.refuse(map[string]any{"dedup_key": "other"})
+	b.pass("25 hours")
+	b.accept(map[string]any{"dedup_key": "other"}) // the refused message did not use its key
+}
+
+func TestItemsOfARequestAreCountedInTheirOrder(t *testing.T) {
+	b := capped{apptest.New(t)}
+	b.set(map[string]any{"notification_per_day": 2})
+	b.accept(map[string]any{"dedup_key": "k", "phone_number": "13800138001"})
+	items := func(messages ...any) (got []string) {
+		a := b.Expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": messages})
+		for _, item := range apptest.Decode[api.SentBatch](t, a).Items {
+			got = append(got, fmt.Sprint(item.Code))
+		}
+		return got
+	}
+	// The first item repeats an earlier task, and is not counted for the others.
+	got := items(body(map[string]any{"dedup_key": "k"}), body(nil), body(nil), body(nil), body(map[string]any{"phone_number": "13800138002"}))
+	if s := strings.Join(got, " "); s != "200 200 200 429 200" {
+		t.Errorf("%s", s)
+	}
+}
+
+func TestACancelledMessageIsNotCounted(t *testing.T) {
+	b := capped{apptest.New(t)}
+	b.set(map[string]any{"notification_per_day": 1})
+	id := b.accept(nil).TaskID
+	b.refuse(nil)
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
+	sent := b.accept(nil).TaskID
+	b.Claim("app", 1)
+	b.Report(sent, "app", 2, nil)
+	b.refuse(nil)
+}
+
+func TestRepliesAndSimulatedMessagesAreNotCounted(t *testing.T) {
+	b := capped{apptest.New(t)}
+	b.set(map[string]any{"notification_per_day": 1})
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"sms": map[string]any{"send_tests": false}})
+	for range 2 {
+		b.accept(map[string]any{"test": true})
+	}
+	b.accept(nil)
+	b.Expect(200, "", "POST", "/api/v1/sms/received", map[string]any{"app_id": "app", "messages": []any{map[string]any{"from": apptest.Phone, "content": "hello"}}})
+	b.Expect(200, "", "POST", "/api/v1/conversations/"+apptest.Phone+"/reply", map[string]any{"content": "hello", "sender": "any"})
+}
+
+func TestMessagesOfABatchWaitUntilCapsAllowThem(t *testing.T) {
+	b := capped{apptest.New(t)}
+	b.set(map[string]any{"marketing_per_hour": 1})
+	number := map[string]any{"message_type": "marketing"}
+	b.accept(number)
+	form := apptest.Form("file", "list.csv", "phone\n"+apptest.Phone+"\n13800138001\n"+apptest.Phone+"\n", "name", "n", "content", "sale", "message_type", "marketing",
+		"auto_confirm", "true", "dedup", "none")
+	b.Expect(200, "", "POST", "/api/v1/batches", form, "Content-Type", apptest.FormType)
+	for _, run := range []func() (int, error){
+		func() (int, error) { return b.App.Batches.Check(t.Context()) }, func() (int, error) { return b.App.Batches.Feed(t.Context()) },
+	} {
+		if _, err := run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ids := b.ClaimIDs(10); len(ids) != 2 {
+		t.Fatalf("claimed %v, want the first message and that to the other number", ids)
+	}
+	rows, err := b.DB.Query(t.Context(), "SELECT task_id, due_at FROM queue WHERE lease_until IS NULL ORDER BY due_at")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var due []time.Duration
+	for rows.Next() {
+		var id string
+		var at time.Time
+		if err := rows.Scan(&id, &at); err != nil {
+			t.Fatal(err)
+		}
+		due = append(due, time.Until(at).Round(time.Hour))
+		if e := b.Explain(id); e.Reason != api.BecauseLimited {
+			t.Errorf("the explanation is %s: %s", e.Reason, e.Summary)
+		}
+	}
+	if len(due) != 2 || due[0] != time.Hour || due[1] != 2*time.Hour {
+		t.Errorf("due in %v, want one and two hours", due)
+	}
+	b.refuse(map[string]any{"message_type": "marketing"})
+}
+
+func TestPersonsOfANotificationWaitUntilCapsAllowThem(t *testing.T) {
+	b := capped{apptest.New(t)}
+	b.set(map[string]any{"notification_per_hour": 1})
+	b.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone})
+	b.accept(nil)
+	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/1/sms", map[string]any{"title": "t", "content": "hello"})
+	b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+		"biz_type": 1, "biz_id": 1, "channels": []string{"sms"}, "payload": map[string]any{}, "user_ids": []string{"u1"},
+	})
+	if _, err := b.App.Notifications.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	id := apptest.Scan[string](b.Bundle, "SELECT task_id FROM queue WHERE due_at > now() + interval '50 minutes'")
+	if e := b.Explain(id); e.Reason != api.BecauseLimited {
+		t.Errorf("the explanation is %s: %s", e.Reason, e.Summary)
+	}
+	if ids := b.ClaimIDs(10); len(ids) != 1 {
+		t.Errorf("claimed %v", ids)
+	}
+}
+
+// R6: caps are exact on several servers, whose requests are merged with those to other numbers.
+func TestTwoServersTogetherNeverAcceptOneMessageTooMany(t *testing.T) {
+	b := capped{apptest.New(t)}
+	b.set(map[string]any{"notification_per_minute": 3, "total_per_day": 5})
+	second, err := app.New(t.Context(), b.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(second.Close)
+	const numbers = 8
+	var accepted [numbers]atomic.Int64
+	var work sync.WaitGroup
+	for _, server := range []*app.App{b.App, second} {
+		for n := range numbers {
+			for range 8 {
+				work.Go(func() {
+					_, err := server.Submissions.Submit(t.Context(), submit.Submission{
+						PhoneNumber: fmt.Sprintf("1380013800%d", n), Content: "x", MessageType: submit.Notification,
+					}, submit.Origin{User: "admin", CompanyID: 1, RequestID: "r"})
+					var refused *fault.Error
+					switch {
+					case err == nil:
+						accepted[n].Add(1)
+					case !errors.As(err, &refused) || refused.Reason != fault.RecipientLimited:
+						t.Error(err)
+					}
+				})
+			}
+		}
+	}
+	work.Wait()
+	for n := range numbers {
+		if got := accepted[n].Load(); got != 3 {
+			t.Errorf("%d messages to number %d were accepted, want 3", got, n)
+		}
+	}
+	b.pass("61 seconds")
+	for range 2 {
+		b.accept(nil)
+	}
+	b.refuse(nil) // five messages in 24 hours
+}
+
+func TestARefusedMessageKeepsItsDefaultContent(t *testing.T) {
+	b := capped{apptest.New(t)}
+	b.set(map[string]any{"verification_per_day": 1})
+	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "code 1"})
+	b.accept(map[string]any{"message_type": "verification"})
+	b.Expect(429, "recipient.limited", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "message_type": "verification"})
+	b.pass("25 hours")
+	b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "message_type": "verification"})
+}
+
+func TestExpiredCountsAreDeleted(t *testing.T) {
+	b := capped{apptest.New(t)}
+	b.set(map[string]any{"notification_per_day": 5})
+	b.accept(nil)
+	b.Exec("UPDATE capped_recipients SET last_on = last_on - 3")
+	b.accept(map[string]any{"phone_number": "13800138001"})
+	for _, job := range b.App.Sweeps() {
+		if job.Name == "delete-expired-caps" {
+			if n, err := job.Run(t.Context()); n != 1 || err != nil {
+				t.Errorf("deleted %d, %v", n, err)
+			}
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM capped_recipients"); n != 1 {
+		t.Errorf("%d rows are left", n)
+	}
+}

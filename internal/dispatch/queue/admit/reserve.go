@@ -1,0 +1,101 @@
+package admit
+
+import (
+	"context"
+	"time"
+
+	"lksms/internal/dispatch/caps"
+	"lksms/internal/dispatch/quiet"
+	"lksms/internal/platform/fault"
+)
+
+// ErrLimited returns the fault of a message that a cap refuses. after is the time until the cap allows it.
+func ErrLimited(after time.Duration) error {
+	return &fault.Error{
+		Kind: fault.TooMany, Reason: fault.RecipientLimited, Fields: []fault.Field{{Name: "phone_number", Rule: fault.IsLimited}}, RetryAfter: after,
+	}
+}
+
+// IsCapped reports whether caps concern a message.
+func (s *Service) IsCapped(ctx context.Context, m Message) (bool, error) {
+	return s.caps.IsCapped(ctx, s.counted(ctx, m)) //nolint:wrapcheck // the error is already wrapped
+}
+
+// Slot is the decision of the caps about one message.
+type Slot struct {
+	DueAt time.Time    // when the message is due; zero: now
+	Quiet quiet.Period // contains DueAt; not set if DueAt is zero
+	Err   error        // the fault recipient.limited; nil: the message is counted
+}
+
+// Reservation contains the decisions of the caps about messages.
+type Reservation struct {
+	Slots []Slot // in the order of the messages
+	plan  *caps.Plan
+}
+
+// Reserve decides when caps allow messages, and counts them. It runs in the transaction that stores the messages, before any other lock of this transaction on tasks or
+// ranks. The caller then calls Keep.
+func (s *Service) Reserve(ctx context.Context, messages []Message) (*Reservation, error) {
+	counted := make([]caps.Message, len(messages))
+	for i, m := range messages {
+		counted[i] = s.counted(ctx, m)
+	}
+	plan, err := s.caps.Reserve(ctx, counted)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the error is already wrapped
+	}
+	r := &Reservation{Slots: make([]Slot, len(messages)), plan: plan}
+	for i, v := range plan.Verdicts {
+		if v.IsRefused {
+			r.Slots[i].Err = ErrLimited(v.Wait)
+			continue
+		}
+		if v.DueAt.IsZero() {
+			continue
+		}
+		r.Slots[i].DueAt = v.DueAt
+		if r.Slots[i].Quiet, err = s.quiet.At(ctx, messages[i].quiet(), v.DueAt); err != nil {
+			return nil, err //nolint:wrapcheck // the error is already wrapped
+		}
+	}
+	return r, nil
+}
+
+// Keep stores what was counted. isStored reports whether the message with an index was stored. Keep returns the indexes of refused messages about which the caller
+// decides again, because others that were counted before them are not stored.
+func (r *Reservation) Keep(ctx context.Context, isStored func(i int) bool) (again []int, err error) {
+	return r.plan.Keep(ctx, isStored) //nolint:wrapcheck // the error is already wrapped
+}
+
+// Limited returns the fault recipient.limited if a cap would refuse a message now. It counts nothing.
+func (s *Service) Limited(ctx context.Context, m Message) error {
+	v, err := s.caps.Preview(ctx, s.counted(ctx, m))
+	if err == nil && v.IsRefused {
+		err = ErrLimited(v.Wait)
+	}
+	return err
+}
+
+// IsDelayed reports whether caps delayed a stored message: it was counted for a later time than DueAt and quiet hours explain.
+func (s *Service) IsDelayed(ctx context.Context, m Message) (bool, error) {
+	counted, isCounted, err := s.caps.DueAt(ctx, caps.Message{TaskID: m.TaskID, CompanyID: m.CompanyID, MessageType: m.MessageType, Recipient: m.Recipient})
+	if err != nil || !isCounted {
+		return false, err //nolint:wrapcheck // the error is already wrapped
+	}
+	due, _, err := s.quiet.Plan(ctx, m.quiet(), m.TaskID, m.ExpiresAt, m.DueAt)
+	return counted.Sub(due) > tolerance, err //nolint:wrapcheck // the error is already wrapped
+}
+
+// tolerance is longer than the time between the beginning of a transaction that stores a message, and the time for which the message is counted.
+const tolerance = 10 * time.Second
+
+func (s *Service) counted(ctx context.Context, m Message) caps.Message {
+	return caps.Message{
+		TaskID: m.TaskID, Channel: m.Channel, CompanyID: m.CompanyID, MessageType: m.MessageType, Recipient: m.Recipient, DueAt: m.DueAt, ExpiresAt: m.ExpiresAt,
+		Waits: m.Waits, IsExempt: m.IsExempt, Allowed: func(at time.Time) (time.Time, error) {
+			due, _, err := s.quiet.Plan(ctx, m.quiet(), m.TaskID, m.ExpiresAt, at)
+			return due, err
+		},
+	}
+}
