@@ -608,11 +608,12 @@ WITH asked AS MATERIALIZED (
             unnest($13::bigint[]) AS max_tasks, unnest($14::bigint[]) AS rival_room, unnest($15::bigint[]) AS from_segments
     ) u
     CROSS JOIN switches s
+    CROSS JOIN (SELECT quiet_tasks_wait() AS has_quiet) n
     LEFT JOIN LATERAL (
         SELECT t.flow_rank FROM queue t
         WHERE t.pool_id = u.pool_id AND t.lane = u.lane AND t.company_id = u.company_id
             AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL -- PENDING and queued, by queue_flow_ranks_idx
-            AND ($8::boolean OR u.from_segments > 0)
+            AND ($8::boolean OR u.from_segments > 0 OR n.has_quiet)
         ORDER BY t.flow_rank
         OFFSET 999 LIMIT 1
     ) e ON true
@@ -858,15 +859,17 @@ WITH asked AS MATERIALIZED (
             unnest($4::bigint[]) AS from_segments, cardinality($1::bigint[]) > 1 AS is_several
     ) u
     CROSS JOIN switches s
+    CROSS JOIN (SELECT quiet_tasks_wait() AS has_quiet) n
     LEFT JOIN LATERAL (
-        SELECT t.lane, t.rank FROM queue t
-        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND ($5::boolean OR u.from_segments > 0) -- PENDING
+        SELECT t.lane, t.rank FROM queue t -- PENDING
+        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND ($5::boolean OR u.from_segments > 0 OR n.has_quiet)
         ORDER BY t.lane, t.rank
         OFFSET 999 LIMIT 1
     ) e ON true
     LEFT JOIN LATERAL (
         SELECT t.due_at FROM queue t
-        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now() AND ($5::boolean OR u.from_segments > 0)
+        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
+            AND ($5::boolean OR u.from_segments > 0 OR n.has_quiet)
         ORDER BY t.due_at
         OFFSET 999 LIMIT 1
     ) d ON true
@@ -978,7 +981,8 @@ type TaskOfferRow struct {
 //
 // is_tight: the sender possibly has fewer segments left than a task needs. Only tasks with at most segments_left segments are then offered. from_segments: a
 // backup sender is offered only tasks with at least this number of segments, because its primary senders cannot send these tasks; 0 for all tasks. With
-// is_tight or from_segments, the search ends after the first 1000 tasks of a pool.
+// is_tight or from_segments, the search ends after the first 1000 tasks of a pool. The same is true while any tasks wait in quiet hours (quiet_tasks_wait): until
+// the sweep has moved them, many of the first tasks could be unfit.
 //
 // rival_rooms: a task that failed with the sender and needs at most this number of segments is not offered, because a rival can send the task; 0 without
 // rivals. The task is offered again when it has been due for retry_max_wait.

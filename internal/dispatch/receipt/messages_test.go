@@ -117,7 +117,7 @@ func TestMessagesOfACallbackWaitForAReadableConfiguration(t *testing.T) {
 		b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"version": sender.Version, "config": apptest.ReceiverConfig(p, callback)})
 		b.Exec("UPDATE callbacks SET take_at = now() WHERE take_at IS NOT NULL")
 	}
-	change(map[string]any{"received": map[string]any{"from": "mobile", "content": "words"}})
+	change(map[string]any{"received": map[string]any{"from": "mobile", "content": "words", "messageNo": "seq"}})
 	callBack(b, 200, token, "application/json", `{"mobile":"13800138000","words":"second"}`)
 	if got := texts(b); !slices.Equal(got, []string{"second"}) {
 		t.Errorf("stored are %q", got)
@@ -142,16 +142,17 @@ func TestAProviderCanPostOnlyMessages(t *testing.T) {
 	for field, received := range map[string]map[string]any{
 		"config.callback.received.from":    {"content": "c"},
 		"config.callback.received.content": {"from": "f"},
-		"config.callback.received.types":   {"from": "f", "content": "c", "type": "t"},
-		"config.callback.received.type":    {"from": "f", "content": "c", "types": []string{"t"}},
-		"config.callback.received.offset":  {"from": "f", "content": "c", "offset": "Asia/Shanghai"},
-		"config.callback.form":             {"from": "f", "content": "c", "form": "f"},
+		"config.callback.received.time":    {"from": "f", "content": "c"}, // or messageNo: otherwise a second STOP is a repeat of the first
+		"config.callback.received.types":   {"from": "f", "content": "c", "time": "t", "type": "t"},
+		"config.callback.received.type":    {"from": "f", "content": "c", "time": "t", "types": []string{"t"}},
+		"config.callback.received.offset":  {"from": "f", "content": "c", "time": "t", "offset": "Asia/Shanghai"},
+		"config.callback.form":             {"from": "f", "content": "c", "time": "t", "form": "f"},
 	} {
 		if a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders", sender(received)); a.Fields() != field {
 			t.Errorf("%v: wrong fields %s", received, a.Fields())
 		}
 	}
-	b.AddSender(sender(map[string]any{"from": "f", "content": "c", "type": "kind", "types": []string{"mo"}}))
+	b.AddSender(sender(map[string]any{"from": "f", "content": "c", "time": "t", "type": "kind", "types": []string{"mo"}}))
 	callBack(b, 200, token, "application/x-www-form-urlencoded", "kind=mo&f=10086&c=%E9%80%80%E8%AE%A2")
 	callBack(b, 422, token, "application/x-www-form-urlencoded", "kind=dlr&f=10086&c=x")
 	callBack(b, 422, token, "application/x-www-form-urlencoded", "kind=mo&f=&c=x")
