@@ -27,6 +27,8 @@ func TestTheExampleConfigurationsParseMessagesOfTheirProviders(t *testing.T) {
 				{From: "+8613800138000", To: "1234", Content: "退订 T", ReceivedAt: &at},
 			},
 			`[{"extend":"","mobile":"81234567","nationcode":65,"sign":"s","text":"","time":"1788228184"}]`: {foreign},
+			`[{"extend":"","mobile":"6581234567","nationcode":"65","sign":"s","text":"","time":1788228184},` +
+				`{"extend":"","mobile":"+6581234567","nationcode":"+65","sign":"s","text":"","time":1788228184}]`: {foreign, foreign},
 		},
 		"json-api": {
 			`{"events":[{"type":"inbound","id":"m-1","status":"received","from":"+6581234567","to":"+6560000000","text":"hi","received_at":"2026-09-01T10:03:04+08:00"},` +

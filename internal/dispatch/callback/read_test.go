@@ -63,3 +63,31 @@ func TestTheValuesOfABodyAreRead(t *testing.T) {
 		}
 	}
 }
+
+// Providers write the number of a person with or without its country code, and with or without +.
+func TestNumbersOfPeopleGetTheirCountryCodeOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		isInternational bool
+		code, number    string
+		want            string
+	}{
+		{code: "86", number: "13800138000", want: "+8613800138000"},
+		{code: "86", number: "8613800138000", want: "+8613800138000"},
+		{code: "+86", number: "+8613800138000", want: "+8613800138000"},
+		{code: "0086", number: "008613800138000", want: "008613800138000"},
+		{code: "65", number: "6581234567", want: "+6581234567"},
+		{code: "", number: "13800138000", want: "13800138000"},
+		{isInternational: true, number: "14155550123", want: "+14155550123"}, // a mobile number of China without this option
+		{isInternational: true, number: "6581234567", want: "+6581234567"},
+		{isInternational: true, code: "86", number: "+6581234567", want: "+6581234567"},
+		{isInternational: true, number: "95588", want: "95588"},
+		{isInternational: true, number: "LKSMS", want: "LKSMS"},
+	} {
+		config := callback.Config{Received: &callback.Received{From: "from", Country: "code", Content: "text", International: c.isInternational}}
+		got, err := config.Read([]byte(`{"from":"` + c.number + `","code":"` + c.code + `","text":"x"}`))
+		if err != nil || len(got.Messages) != 1 || got.Messages[0].From != c.want {
+			t.Errorf("%+v: %+v, %v", c, got.Messages, err)
+		}
+	}
+}

@@ -2,27 +2,32 @@ package callback
 
 import (
 	"encoding/json"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"lksms/internal/dispatch/driver/provider"
+	"lksms/internal/dispatch/phone"
 	"lksms/internal/platform/fault"
 )
 
 // Received describes the messages in the callbacks of a provider: what people sent to the number of the sender. The fields are paths, unless described otherwise.
 type Received struct {
-	List      string   `json:"list"`  // path of the list of messages; empty: the list of the receipts
-	Type      string   `json:"type"`  // path of a field that tells messages from receipts; empty: an item that is not a receipt is a message
-	Types     []string `json:"types"` // values of Type for messages
-	From      string   `json:"from"`  // path of the number of the person
-	Country   string   `json:"country"`
-	To        string   `json:"to"` // path of the number of the sender
+	List      string   `json:"list"`    // path of the list of messages; empty: the list of the receipts
+	Type      string   `json:"type"`    // path of a field that tells messages from receipts; empty: an item that is not a receipt is a message
+	Types     []string `json:"types"`   // values of Type for messages
+	From      string   `json:"from"`    // path of the number of the person
+	Country   string   `json:"country"` // path of the country code of national numbers
+	To        string   `json:"to"`      // path of the number of the sender
 	Content   string   `json:"content"`
 	Time      string   `json:"time"`
 	Offset    string   `json:"offset"` // difference from UTC of times without a zone, such as +08:00
 	MessageNo string   `json:"messageNo"`
-	Answer    Answer   `json:"answer"` // answer to a callback that contains only messages; without a body: the answer to receipts
+
+	International bool `json:"international"` // the numbers of people contain their country code, also without +; Country is not read
+
+	Answer Answer `json:"answer"` // answer to a callback that contains only messages; without a body: the answer to receipts
 }
 
 // Message is a message from a person, as a provider posted it. Empty fields are unknown.
@@ -81,7 +86,9 @@ func (r *Received) read(item any) (m Message, isMessage bool) {
 		return m, false
 	}
 	m = Message{From: from, Content: content}
-	if code, found := provider.Field(item, r.Country); found {
+	if r.International {
+		m.From = withPlus(from)
+	} else if code, found := provider.Field(item, r.Country); found {
 		m.From = international(code, from)
 	}
 	m.To, _ = provider.Field(item, r.To)
@@ -95,11 +102,22 @@ func (r *Received) read(item any) (m Message, isMessage bool) {
 	return m, true
 }
 
-// international adds the code of a country to a national number.
+// withPlus adds a + to a number with a country code. It returns a short code or a name unchanged.
+func withPlus(number string) string {
+	if e164, err := phone.Normalise("", "+"+number, ""); err == nil {
+		return e164
+	}
+	return number
+}
+
+// international adds the code of a country to a national number. Some providers post the code in the number, too.
 func international(code, number string) string {
 	code = strings.TrimPrefix(strings.TrimPrefix(code, "+"), "00")
-	if _, err := strconv.ParseUint(code, 10, 32); err != nil || strings.HasPrefix(number, "+") {
+	if _, err := strconv.ParseUint(code, 10, 32); err != nil || strings.HasPrefix(number, "+") || strings.HasPrefix(number, "00") {
 		return number
+	}
+	if _, err := phone.Normalise("", "+"+code+number, ""); err != nil && strings.HasPrefix(number, code) {
+		return withPlus(number)
 	}
 	return "+" + code + number
 }
@@ -122,7 +140,7 @@ func timeOf(text, offset string) *time.Time {
 	const firstMillis = 100_000_000_000 // as seconds, this number is in the year 5138
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
 		switch {
-		case seconds <= 0 || seconds >= 1000*firstMillis:
+		case math.IsNaN(seconds) || seconds <= 0 || seconds >= 1000*firstMillis:
 			return nil
 		case seconds >= firstMillis:
 			return new(time.UnixMilli(int64(seconds)))

@@ -72,6 +72,23 @@ func TestCompaniesHaveWordsOfTheirOwn(t *testing.T) {
 	}
 }
 
+// Many providers omit the + of international numbers.
+func TestAStopFromANumberWithoutPlusBlocksThePerson(t *testing.T) {
+	b := apptest.New(t)
+	ad := map[string]any{"phone_number": "+447911123456", "content": "sale", "message_type": "marketing"}
+	b.SubmitBody(ad)
+	got := one(b, "app", message("STOP", map[string]any{"from": "447911123456"}))
+	if got.PhoneNumber != "+447911123456" || got.Kind != api.ReceivedOptOut {
+		t.Errorf("%+v", got)
+	}
+	b.Expect(409, "recipient.blocked", "POST", "/api/v1/sms/send", ad)
+	for _, from := range []string{"10690000123456", "95588", "6581234567", "51987654"} { // service numbers, and numbers that can be national ones
+		if got := one(b, "app", message("Hello", map[string]any{"from": from})); got.PhoneNumber != from {
+			t.Errorf("%s is stored as %s", from, got.PhoneNumber)
+		}
+	}
+}
+
 func TestATextThatOnlyContainsStopBlocksNobody(t *testing.T) {
 	b := apptest.New(t)
 	for _, text := range []string{"STOP 12345", "don't stop", "yes"} {

@@ -153,10 +153,19 @@ func rowOf(senderNo string, m Message, region string) row {
 	return r
 }
 
-// NumberOf returns a number in E.164. It returns a number that cannot be parsed, such as a short code or a name, unchanged.
+// minInternational is the minimum number of digits of a number with a country code but without +. Shorter numbers can be national numbers of another region.
+const minInternational = 11
+
+// NumberOf returns a number in E.164. Many providers omit the + of international numbers. So a number that is not a national number of region is read as an
+// international number, if it is a valid one. NumberOf returns a number that cannot be parsed, such as a short code or a name, unchanged.
 func NumberOf(from, region string) string {
 	if number, err := phone.Normalise("", from, region); err == nil {
 		return number
+	}
+	if digits, isNumber := phone.Digits(from); isNumber && len(digits) >= minInternational {
+		if number, err := phone.Normalise("", "+"+digits, ""); err == nil {
+			return number
+		}
 	}
 	return from
 }
