@@ -346,7 +346,7 @@ CREATE TABLE public.blocks (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     expires_at timestamp with time zone,
     is_enforced boolean DEFAULT false NOT NULL,
-    CONSTRAINT blocks_asked_by_message CHECK (((received_id IS NULL) = (asked_at IS NULL))),
+    CONSTRAINT blocks_asked_by_message CHECK (((received_id IS NULL) OR (asked_at IS NOT NULL))),
     CONSTRAINT blocks_reason_length CHECK (((char_length(reason) >= 1) AND (char_length(reason) <= 200))),
     CONSTRAINT blocks_recipient_hash_length CHECK ((octet_length(recipient_hash) = 32)),
     CONSTRAINT blocks_recipient_length CHECK (((char_length(recipient) >= 1) AND (char_length(recipient) <= 50))),
@@ -363,11 +363,11 @@ COMMENT ON COLUMN public.blocks.recipient_hash IS 'SHA-256 of the number';
 
 COMMENT ON COLUMN public.blocks.scope IS 'the message type that is blocked; all: every message type';
 
-COMMENT ON COLUMN public.blocks.received_id IS 'the last received message by which the person asked for the block; null: a user added the block';
+COMMENT ON COLUMN public.blocks.received_id IS 'the last received message by which the person asked for the block; null: a user added or imported the block';
 
-COMMENT ON COLUMN public.blocks.asked_at IS 'the time that the network gave to this message; the time at which it was stored if the network gave none';
+COMMENT ON COLUMN public.blocks.asked_at IS 'the time at which the person asked for the block: that of the network, or else the time at which the message was stored; null: a user added the block';
 
-COMMENT ON COLUMN public.blocks.created_by IS 'the user who added the block; system:opt_out: a received message added it';
+COMMENT ON COLUMN public.blocks.created_by IS 'the user who added or imported the block; system:opt_out: a received message added it';
 
 COMMENT ON COLUMN public.blocks.expires_at IS 'the block has no effect from this time on; null: no end';
 
@@ -383,7 +383,7 @@ CREATE FUNCTION public.blocks_of(of_recipient text, of_company bigint, of_type s
         AND (b.expires_at IS NULL OR b.expires_at > now())
 $$;
 
-COMMENT ON FUNCTION public.blocks_of(of_recipient text, of_company bigint, of_type smallint) IS 'Returns the blocks that forbid a message of a company and type to a recipient. Read it with LIMIT 1 in a LATERAL subquery, so that the planner uses blocks_recipient_hash_key.';
+COMMENT ON FUNCTION public.blocks_of(of_recipient text, of_company bigint, of_type smallint) IS 'Returns the blocks that forbid a message of a company and type to a recipient. Read it with LIMIT 1 in a LATERAL subquery, so that the planner uses blocks_asked_key.';
 
 CREATE FUNCTION public.channels_waiting(since timestamp with time zone) RETURNS TABLE(channel_id bigint)
     LANGUAGE sql STABLE
@@ -7550,11 +7550,11 @@ CREATE INDEX batches_rendering_idx ON public.batches USING btree (rendering_id) 
 
 CREATE INDEX batches_unsettled_idx ON public.batches USING btree (id) WHERE (NOT is_settled);
 
+CREATE UNIQUE INDEX blocks_asked_key ON public.blocks USING btree (recipient_hash, scope, COALESCE(company_id, (0)::bigint), ((asked_at IS NULL)));
+
 CREATE INDEX blocks_company_idx ON public.blocks USING btree (company_id, id);
 
 CREATE INDEX blocks_expires_at_idx ON public.blocks USING btree (expires_at) WHERE (expires_at IS NOT NULL);
-
-CREATE UNIQUE INDEX blocks_recipient_hash_key ON public.blocks USING btree (recipient_hash, scope, COALESCE(company_id, (0)::bigint), ((received_id IS NULL)));
 
 CREATE INDEX blocks_unenforced_idx ON public.blocks USING btree (id) WHERE (NOT is_enforced);
 
@@ -7896,7 +7896,7 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, key_hash, na
 
 CREATE TRIGGER audited AFTER UPDATE OF status ON public.batches FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('batch', 'id', 'is_held,is_settled,is_read,last_row,rows,valid,invalid,duplicate,blocked,segments,fed_row,fed,fault,upload_id,confirmed_at,started_at,ended_at,changed_by');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF reason, expires_at ON public.blocks FOR EACH ROW WHEN ((COALESCE(current_setting('lksms.contact_import'::text, true), ''::text) = ''::text)) EXECUTE FUNCTION public.audit_change('block', 'id', 'recipient_hash,is_enforced');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF reason, expires_at ON public.blocks FOR EACH ROW WHEN ((COALESCE(current_setting('lksms.block_import'::text, true), ''::text) = ''::text)) EXECUTE FUNCTION public.audit_change('block', 'id', 'recipient_hash,is_enforced');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.channels FOR EACH ROW EXECUTE FUNCTION public.audit_change('channel', 'channel');
 

@@ -33,7 +33,7 @@ func (q *Queries) BlockDelete(ctx context.Context, arg BlockDeleteParams) (int64
 
 const blockDeleteOfPerson = `-- name: BlockDeleteOfPerson :execrows
 DELETE FROM blocks b
-WHERE b.recipient_hash = sha256(convert_to($1::text, 'UTF8')) AND b.company_id = $2::bigint AND b.received_id IS NOT NULL
+WHERE b.recipient_hash = sha256(convert_to($1::text, 'UTF8')) AND b.company_id = $2::bigint AND b.asked_at IS NOT NULL
     AND ($3::timestamptz IS NULL OR b.asked_at <= $3::timestamptz)
 `
 
@@ -192,7 +192,7 @@ func (q *Queries) BlockListOfCompany(ctx context.Context, arg BlockListOfCompany
 const blockOfPersonExists = `-- name: BlockOfPersonExists :one
 SELECT EXISTS (
     SELECT FROM blocks b
-    WHERE b.recipient_hash = sha256(convert_to($1::text, 'UTF8')) AND b.company_id = $2::bigint AND b.received_id IS NOT NULL
+    WHERE b.recipient_hash = sha256(convert_to($1::text, 'UTF8')) AND b.company_id = $2::bigint AND b.asked_at IS NOT NULL
 )
 `
 
@@ -217,7 +217,7 @@ WITH put AS (
         $4::bigint, $5::timestamptz, $6::text, $7::timestamptz
     FROM unnest($8::text[]) AS r (recipient)
     ORDER BY r.recipient
-    ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0), (received_id IS NULL)) DO UPDATE
+    ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0), (asked_at IS NULL)) DO UPDATE
     SET recipient = excluded.recipient, reason = excluded.reason, expires_at = excluded.expires_at, is_enforced = false,
         received_id = CASE WHEN excluded.asked_at < blocks.asked_at THEN blocks.received_id ELSE excluded.received_id END,
         asked_at = greatest(blocks.asked_at, excluded.asked_at)
@@ -295,65 +295,161 @@ func (q *Queries) BlocksEnforced(ctx context.Context, ids []int64) error {
 	return err
 }
 
-const blocksImport = `-- name: BlocksImport :many
-WITH put AS (
-    INSERT INTO blocks AS b (company_id, recipient, recipient_hash, scope, reason, created_by, expires_at)
-    SELECT $1::bigint, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), r.scope, nullif(r.reason, ''), $2::text,
-        nullif(r.expiry, '')::timestamptz
-    FROM (
-        SELECT unnest($3::text[]) AS recipient, unnest($4::text[]) AS scope, unnest($5::text[]) AS reason, unnest($6::text[]) AS expiry
-    ) r
-    ORDER BY r.recipient, r.scope
-    ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0), (received_id IS NULL)) DO UPDATE
-    SET recipient = excluded.recipient, reason = excluded.reason, expires_at = excluded.expires_at, is_enforced = false
-    WHERE b.recipient IS DISTINCT FROM excluded.recipient OR b.reason IS DISTINCT FROM excluded.reason OR b.expires_at IS DISTINCT FROM excluded.expires_at
-    RETURNING b.id, b.xmax = 0 AS is_new -- xmax is 0 in a row that this statement inserted
-)
-SELECT p.id, p.is_new FROM put p ORDER BY p.id
+const blocksImportAdd = `-- name: BlocksImportAdd :execrows
+INSERT INTO blocks (company_id, recipient, recipient_hash, scope, reason, created_by, expires_at, asked_at)
+SELECT $1::bigint, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), r.scope, nullif(r.reason, ''), $2::text,
+    nullif(r.expiry, '')::timestamptz, nullif(r.asked, '')::timestamptz
+FROM (
+    SELECT unnest($3::text[]) AS recipient, unnest($4::text[]) AS scope, unnest($5::text[]) AS reason,
+        unnest($6::text[]) AS expiry, unnest($7::text[]) AS asked
+) r
+ORDER BY r.recipient, r.scope
+ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0), (asked_at IS NULL)) DO NOTHING
 `
 
-type BlocksImportParams struct {
+type BlocksImportAddParams struct {
 	CompanyID  *int64
 	CreatedBy  string
 	Recipients []string
 	Scopes     []string
 	Reasons    []string
 	Expiries   []string
+	AskedAts   []string
 }
 
-type BlocksImportRow struct {
-	ID    int64
-	IsNew bool
-}
-
-// BlocksImport adds blocks of one company (null: all companies), or changes the reason and the expiry of blocks that exist, and returns the new and the changed
-// blocks. Such a block is not enforced yet. Entry n of each array belongs to the same block; the pairs of recipient and scope are distinct. An empty text of
-// reasons and expiries means null.
-func (q *Queries) BlocksImport(ctx context.Context, arg BlocksImportParams) ([]BlocksImportRow, error) {
-	rows, err := q.db.Query(ctx, blocksImport,
+// BlocksImportAdd adds the blocks that do not exist, and returns how many it added. These blocks are not enforced yet.
+func (q *Queries) BlocksImportAdd(ctx context.Context, arg BlocksImportAddParams) (int64, error) {
+	result, err := q.db.Exec(ctx, blocksImportAdd,
 		arg.CompanyID,
 		arg.CreatedBy,
 		arg.Recipients,
 		arg.Scopes,
 		arg.Reasons,
 		arg.Expiries,
+		arg.AskedAts,
 	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const blocksImportChange = `-- name: BlocksImportChange :execrows
+
+UPDATE blocks b
+SET recipient = e.recipient, reason = e.reason, expires_at = e.expires_at, is_enforced = false, asked_at = greatest(b.asked_at, e.asked_at),
+    received_id = CASE WHEN e.asked_at > b.asked_at THEN NULL ELSE b.received_id END
+FROM (
+    SELECT r.recipient, r.scope, nullif(r.reason, '') AS reason, nullif(r.expiry, '')::timestamptz AS expires_at, nullif(r.asked, '')::timestamptz AS asked_at
+    FROM (
+        SELECT unnest($2::text[]) AS recipient, unnest($3::text[]) AS scope, unnest($4::text[]) AS reason,
+            unnest($5::text[]) AS expiry, unnest($6::text[]) AS asked
+    ) r
+) e
+WHERE b.recipient_hash = sha256(convert_to(e.recipient, 'UTF8')) AND b.scope = e.scope AND coalesce(b.company_id, 0) = coalesce($1::bigint, 0)
+    AND (b.asked_at IS NULL) = (e.asked_at IS NULL)
+    AND (
+        b.recipient IS DISTINCT FROM e.recipient OR b.reason IS DISTINCT FROM e.reason OR b.expires_at IS DISTINCT FROM e.expires_at OR e.asked_at > b.asked_at
+    )
+`
+
+type BlocksImportChangeParams struct {
+	CompanyID  *int64
+	Recipients []string
+	Scopes     []string
+	Reasons    []string
+	Expiries   []string
+	AskedAts   []string
+}
+
+// The statements BlocksImport… change, add and find the blocks of a list, for one company (null: all companies). Entry n of each array belongs to the same block.
+// An empty text of reasons, expiries and asked_ats means null. No two entries have the same recipient and scope, and both or none of them asked_ats.
+// BlocksImportChange changes the reason, the expiry and the time of the request of blocks that exist, and returns how many it changed. These blocks are not
+// enforced yet. A request that is newer than the block was not stored here, so the block has no received message any more.
+func (q *Queries) BlocksImportChange(ctx context.Context, arg BlocksImportChangeParams) (int64, error) {
+	result, err := q.db.Exec(ctx, blocksImportChange,
+		arg.CompanyID,
+		arg.Recipients,
+		arg.Scopes,
+		arg.Reasons,
+		arg.Expiries,
+		arg.AskedAts,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const blocksImportRecord = `-- name: BlocksImportRecord :exec
+INSERT INTO audit (action, entity, entity_key, company_no, after)
+SELECT 'created', 'block_import', coalesce(c.company_no, '*'), c.company_no,
+    jsonb_build_object('file_name', $1::text, 'added', $2::bigint, 'changed', $3::bigint)
+FROM (SELECT $4::bigint AS id) i
+LEFT JOIN companies c ON c.id = i.id
+`
+
+type BlocksImportRecordParams struct {
+	FileName  string
+	Added     int64
+	Changed   int64
+	CompanyID *int64
+}
+
+// BlocksImportRecord records an import in the audit. The block of each number names the user and the time, so the audit contains only the counts.
+func (q *Queries) BlocksImportRecord(ctx context.Context, arg BlocksImportRecordParams) error {
+	_, err := q.db.Exec(ctx, blocksImportRecord,
+		arg.FileName,
+		arg.Added,
+		arg.Changed,
+		arg.CompanyID,
+	)
+	return err
+}
+
+const blocksImportUnenforced = `-- name: BlocksImportUnenforced :many
+SELECT DISTINCT b.id
+FROM (SELECT unnest($1::text[]) AS recipient, unnest($2::text[]) AS scope) e
+JOIN blocks b ON b.recipient_hash = sha256(convert_to(e.recipient, 'UTF8')) AND b.scope = e.scope
+WHERE coalesce(b.company_id, 0) = coalesce($3::bigint, 0) AND NOT b.is_enforced
+ORDER BY b.id
+`
+
+type BlocksImportUnenforcedParams struct {
+	Recipients []string
+	Scopes     []string
+	CompanyID  *int64
+}
+
+// BlocksImportUnenforced returns the ids of the blocks of the list that are not enforced.
+func (q *Queries) BlocksImportUnenforced(ctx context.Context, arg BlocksImportUnenforcedParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, blocksImportUnenforced, arg.Recipients, arg.Scopes, arg.CompanyID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []BlocksImportRow
+	var items []int64
 	for rows.Next() {
-		var i BlocksImportRow
-		if err := rows.Scan(&i.ID, &i.IsNew); err != nil {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
 	}
 	return items, nil
+}
+
+const blocksImportUnrecorded = `-- name: BlocksImportUnrecorded :exec
+SELECT set_config('lksms.block_import', 'on', true)
+`
+
+// BlocksImportUnrecorded turns off the audit of single blocks in this transaction.
+func (q *Queries) BlocksImportUnrecorded(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, blocksImportUnrecorded)
+	return err
 }
 
 const blocksOfNumber = `-- name: BlocksOfNumber :many
@@ -427,7 +523,7 @@ const blocksOfPeople = `-- name: BlocksOfPeople :many
 SELECT DISTINCT b.id
 FROM (SELECT unnest($1::text[]) AS recipient, unnest($2::bigint[]) AS company_id) p
 JOIN blocks b ON b.recipient_hash = sha256(convert_to(p.recipient, 'UTF8')) AND b.company_id = p.company_id
-WHERE NOT b.is_enforced AND b.received_id IS NOT NULL
+WHERE NOT b.is_enforced AND b.asked_at IS NOT NULL
 ORDER BY b.id
 `
 

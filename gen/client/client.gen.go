@@ -3013,13 +3013,15 @@ type BizType = int16
 
 // Block defines model for Block.
 type Block struct {
-	BlockID int64 `json:"block_id"`
+	// AskedAt When the person asked for the block; null if a user added it
+	AskedAt *time.Time `json:"asked_at"`
+	BlockID int64      `json:"block_id"`
 
 	// CompanyNo The company whose messages are stopped; null for all companies
 	CompanyNo *string   `json:"company_no"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// CreatedBy The user who added the block; `system:opt_out` if a received message added it
+	// CreatedBy The user who added or imported the block; `system:opt_out` if a received message added it
 	CreatedBy string `json:"created_by"`
 
 	// ExpiresAt The time from which on the block has no effect; null for no end
@@ -3029,7 +3031,7 @@ type Block struct {
 	PhoneNumber *string `json:"phone_number"`
 	Reason      *string `json:"reason"`
 
-	// ReceivedID The received message by which the person asked for the block
+	// ReceivedID The received message by which the person asked; null if the block was imported, or a user added it
 	ReceivedID *int64 `json:"received_id"`
 
 	// Scope The messages that are stopped: marketing messages, notifications, or all messages, including verification codes
@@ -3038,33 +3040,13 @@ type Block struct {
 
 // BlockAdded defines model for BlockAdded.
 type BlockAdded struct {
-	BlockID int64 `json:"block_id"`
+	Block Block `json:"block"`
 
 	// CancelledTasks The number of waiting messages that were cancelled
 	CancelledTasks int `json:"cancelled_tasks"`
 
-	// CompanyNo The company whose messages are stopped; null for all companies
-	CompanyNo *string   `json:"company_no"`
-	CreatedAt time.Time `json:"created_at"`
-
-	// CreatedBy The user who added the block; `system:opt_out` if a received message added it
-	CreatedBy string `json:"created_by"`
-
-	// ExpiresAt The time from which on the block has no effect; null for no end
-	ExpiresAt *time.Time `json:"expires_at"`
-
 	// HeldTasks Messages that senders already had
 	HeldTasks []HeldTask `json:"held_tasks"`
-
-	// PhoneNumber The number in E.164; null if the person was erased
-	PhoneNumber *string `json:"phone_number"`
-	Reason      *string `json:"reason"`
-
-	// ReceivedID The received message by which the person asked for the block
-	ReceivedID *int64 `json:"received_id"`
-
-	// Scope The messages that are stopped: marketing messages, notifications, or all messages, including verification codes
-	Scope BlockScope `json:"scope"`
 }
 
 // BlockAddedResponse defines model for BlockAddedResponse.
@@ -3100,7 +3082,7 @@ type BlockImport struct {
 	// Rows Rows of the list, except empty rows
 	Rows int `json:"rows"`
 
-	// Unchanged Valid rows that changed nothing: the same block existed, or a later row has the same number and scope
+	// Unchanged Valid rows that changed nothing: the same block existed, or a later row has the same number, scope and origin
 	Unchanged int `json:"unchanged"`
 }
 
@@ -11919,7 +11901,7 @@ type ClientInterface interface {
 
 	// ExportBlocks Export the blocked phone numbers, newest first, as CSV
 	//
-	// The columns are phone_number, scope, company_no, reason, created_by, created_at and expires_at. A number that was erased is empty. If the download breaks off, the file is incomplete.
+	// The columns are phone_number, scope, company_no, reason, created_by, created_at, expires_at and asked_at. A number that was erased is empty. If the download breaks off, the file is incomplete.
 	//
 	// Corresponds with GET /api/v1/blocks/export.csv (the `ExportBlocks` operationId).
 	ExportBlocks(ctx context.Context, params *ExportBlocksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -11931,10 +11913,12 @@ type ClientInterface interface {
 	// - The list must have the column `phone_number`; the names of phone columns that imports of contacts know are also accepted. The columns `scope`,
 	//   `reason` and `expires_at` take precedence over the fields of the same names, unless their cell is empty. Other columns are ignored. An export
 	//   of blocks can therefore be imported.
+	// - A row with `asked_at` is a block for which the person asked at this time. A reply such as `START` ends it. Such a row needs a company.
 	// - A row whose `company_no` differs from the company of the import is invalid. A number that a spreadsheet shortened (1.38E+10) is invalid.
-	// - If several rows have the same number and scope, the last one applies.
+	// - If several rows have the same number, scope and origin (the person or a user), the last one applies.
 	// - All valid rows are stored together, or none. An import can be repeated: blocks that exist already are `unchanged`.
 	// - Waiting messages to the numbers are cancelled before the answer.
+	// - The audit contains the import with its counts, and each changed block. Added blocks name the user and the time themselves.
 	// - If the encoding of a text can only be guessed with doubt, the import is rejected. Name the `encoding` then.
 	//
 	// A list can have at most 5,000 rows. An admin who names no `company_no` blocks the numbers for all companies.
@@ -16023,7 +16007,7 @@ func (c *Client) AddBlock(ctx context.Context, params *AddBlockParams, body AddB
 
 // ExportBlocks Export the blocked phone numbers, newest first, as CSV
 //
-// The columns are phone_number, scope, company_no, reason, created_by, created_at and expires_at. A number that was erased is empty. If the download breaks off, the file is incomplete.
+// The columns are phone_number, scope, company_no, reason, created_by, created_at, expires_at and asked_at. A number that was erased is empty. If the download breaks off, the file is incomplete.
 //
 // Corresponds with GET /api/v1/blocks/export.csv (the `ExportBlocks` operationId).
 func (c *Client) ExportBlocks(ctx context.Context, params *ExportBlocksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -16045,10 +16029,12 @@ func (c *Client) ExportBlocks(ctx context.Context, params *ExportBlocksParams, r
 //   - The list must have the column `phone_number`; the names of phone columns that imports of contacts know are also accepted. The columns `scope`,
 //     `reason` and `expires_at` take precedence over the fields of the same names, unless their cell is empty. Other columns are ignored. An export
 //     of blocks can therefore be imported.
+//   - A row with `asked_at` is a block for which the person asked at this time. A reply such as `START` ends it. Such a row needs a company.
 //   - A row whose `company_no` differs from the company of the import is invalid. A number that a spreadsheet shortened (1.38E+10) is invalid.
-//   - If several rows have the same number and scope, the last one applies.
+//   - If several rows have the same number, scope and origin (the person or a user), the last one applies.
 //   - All valid rows are stored together, or none. An import can be repeated: blocks that exist already are `unchanged`.
 //   - Waiting messages to the numbers are cancelled before the answer.
+//   - The audit contains the import with its counts, and each changed block. Added blocks name the user and the time themselves.
 //   - If the encoding of a text can only be guessed with doubt, the import is rejected. Name the `encoding` then.
 //
 // A list can have at most 5,000 rows. An admin who names no `company_no` blocks the numbers for all companies.
@@ -30295,7 +30281,7 @@ type ClientWithResponsesInterface interface {
 
 	// ExportBlocksWithResponse Export the blocked phone numbers, newest first, as CSV
 	//
-	// The columns are phone_number, scope, company_no, reason, created_by, created_at and expires_at. A number that was erased is empty. If the download breaks off, the file is incomplete.
+	// The columns are phone_number, scope, company_no, reason, created_by, created_at, expires_at and asked_at. A number that was erased is empty. If the download breaks off, the file is incomplete.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -30309,10 +30295,12 @@ type ClientWithResponsesInterface interface {
 	// - The list must have the column `phone_number`; the names of phone columns that imports of contacts know are also accepted. The columns `scope`,
 	//   `reason` and `expires_at` take precedence over the fields of the same names, unless their cell is empty. Other columns are ignored. An export
 	//   of blocks can therefore be imported.
+	// - A row with `asked_at` is a block for which the person asked at this time. A reply such as `START` ends it. Such a row needs a company.
 	// - A row whose `company_no` differs from the company of the import is invalid. A number that a spreadsheet shortened (1.38E+10) is invalid.
-	// - If several rows have the same number and scope, the last one applies.
+	// - If several rows have the same number, scope and origin (the person or a user), the last one applies.
 	// - All valid rows are stored together, or none. An import can be repeated: blocks that exist already are `unchanged`.
 	// - Waiting messages to the numbers are cancelled before the answer.
+	// - The audit contains the import with its counts, and each changed block. Added blocks name the user and the time themselves.
 	// - If the encoding of a text can only be guessed with doubt, the import is rejected. Name the `encoding` then.
 	//
 	// A list can have at most 5,000 rows. An admin who names no `company_no` blocks the numbers for all companies.
@@ -51939,7 +51927,7 @@ func (c *ClientWithResponses) AddBlockWithResponse(ctx context.Context, params *
 
 // ExportBlocksWithResponse Export the blocked phone numbers, newest first, as CSV
 //
-// The columns are phone_number, scope, company_no, reason, created_by, created_at and expires_at. A number that was erased is empty. If the download breaks off, the file is incomplete.
+// The columns are phone_number, scope, company_no, reason, created_by, created_at, expires_at and asked_at. A number that was erased is empty. If the download breaks off, the file is incomplete.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -51959,10 +51947,12 @@ func (c *ClientWithResponses) ExportBlocksWithResponse(ctx context.Context, para
 //   - The list must have the column `phone_number`; the names of phone columns that imports of contacts know are also accepted. The columns `scope`,
 //     `reason` and `expires_at` take precedence over the fields of the same names, unless their cell is empty. Other columns are ignored. An export
 //     of blocks can therefore be imported.
+//   - A row with `asked_at` is a block for which the person asked at this time. A reply such as `START` ends it. Such a row needs a company.
 //   - A row whose `company_no` differs from the company of the import is invalid. A number that a spreadsheet shortened (1.38E+10) is invalid.
-//   - If several rows have the same number and scope, the last one applies.
+//   - If several rows have the same number, scope and origin (the person or a user), the last one applies.
 //   - All valid rows are stored together, or none. An import can be repeated: blocks that exist already are `unchanged`.
 //   - Waiting messages to the numbers are cancelled before the answer.
+//   - The audit contains the import with its counts, and each changed block. Added blocks name the user and the time themselves.
 //   - If the encoding of a text can only be guessed with doubt, the import is rejected. Name the `encoding` then.
 //
 // A list can have at most 5,000 rows. An admin who names no `company_no` blocks the numbers for all companies.

@@ -10,7 +10,7 @@ WITH put AS (
         sqlc.narg(received_id)::bigint, sqlc.narg(asked_at)::timestamptz, @created_by::text, sqlc.narg(expires_at)::timestamptz
     FROM unnest(@recipients::text[]) AS r (recipient)
     ORDER BY r.recipient
-    ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0), (received_id IS NULL)) DO UPDATE
+    ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0), (asked_at IS NULL)) DO UPDATE
     SET recipient = excluded.recipient, reason = excluded.reason, expires_at = excluded.expires_at, is_enforced = false,
         received_id = CASE WHEN excluded.asked_at < blocks.asked_at THEN blocks.received_id ELSE excluded.received_id END,
         asked_at = greatest(blocks.asked_at, excluded.asked_at)
@@ -18,24 +18,59 @@ WITH put AS (
 )
 SELECT p.id FROM put p ORDER BY p.id;
 
--- BlocksImport adds blocks of one company (null: all companies), or changes the reason and the expiry of blocks that exist, and returns the new and the changed
--- blocks. Such a block is not enforced yet. Entry n of each array belongs to the same block; the pairs of recipient and scope are distinct. An empty text of
--- reasons and expiries means null.
--- name: BlocksImport :many
-WITH put AS (
-    INSERT INTO blocks AS b (company_id, recipient, recipient_hash, scope, reason, created_by, expires_at)
-    SELECT sqlc.narg(company_id)::bigint, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), r.scope, nullif(r.reason, ''), @created_by::text,
-        nullif(r.expiry, '')::timestamptz
+-- The statements BlocksImport… change, add and find the blocks of a list, for one company (null: all companies). Entry n of each array belongs to the same block.
+-- An empty text of reasons, expiries and asked_ats means null. No two entries have the same recipient and scope, and both or none of them asked_ats.
+
+-- BlocksImportChange changes the reason, the expiry and the time of the request of blocks that exist, and returns how many it changed. These blocks are not
+-- enforced yet. A request that is newer than the block was not stored here, so the block has no received message any more.
+-- name: BlocksImportChange :execrows
+UPDATE blocks b
+SET recipient = e.recipient, reason = e.reason, expires_at = e.expires_at, is_enforced = false, asked_at = greatest(b.asked_at, e.asked_at),
+    received_id = CASE WHEN e.asked_at > b.asked_at THEN NULL ELSE b.received_id END
+FROM (
+    SELECT r.recipient, r.scope, nullif(r.reason, '') AS reason, nullif(r.expiry, '')::timestamptz AS expires_at, nullif(r.asked, '')::timestamptz AS asked_at
     FROM (
-        SELECT unnest(@recipients::text[]) AS recipient, unnest(@scopes::text[]) AS scope, unnest(@reasons::text[]) AS reason, unnest(@expiries::text[]) AS expiry
+        SELECT unnest(@recipients::text[]) AS recipient, unnest(@scopes::text[]) AS scope, unnest(@reasons::text[]) AS reason,
+            unnest(@expiries::text[]) AS expiry, unnest(@asked_ats::text[]) AS asked
     ) r
-    ORDER BY r.recipient, r.scope
-    ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0), (received_id IS NULL)) DO UPDATE
-    SET recipient = excluded.recipient, reason = excluded.reason, expires_at = excluded.expires_at, is_enforced = false
-    WHERE b.recipient IS DISTINCT FROM excluded.recipient OR b.reason IS DISTINCT FROM excluded.reason OR b.expires_at IS DISTINCT FROM excluded.expires_at
-    RETURNING b.id, b.xmax = 0 AS is_new -- xmax is 0 in a row that this statement inserted
-)
-SELECT p.id, p.is_new FROM put p ORDER BY p.id;
+) e
+WHERE b.recipient_hash = sha256(convert_to(e.recipient, 'UTF8')) AND b.scope = e.scope AND coalesce(b.company_id, 0) = coalesce(sqlc.narg(company_id)::bigint, 0)
+    AND (b.asked_at IS NULL) = (e.asked_at IS NULL)
+    AND (
+        b.recipient IS DISTINCT FROM e.recipient OR b.reason IS DISTINCT FROM e.reason OR b.expires_at IS DISTINCT FROM e.expires_at OR e.asked_at > b.asked_at
+    );
+
+-- BlocksImportUnrecorded turns off the audit of single blocks in this transaction.
+-- name: BlocksImportUnrecorded :exec
+SELECT set_config('lksms.block_import', 'on', true);
+
+-- BlocksImportAdd adds the blocks that do not exist, and returns how many it added. These blocks are not enforced yet.
+-- name: BlocksImportAdd :execrows
+INSERT INTO blocks (company_id, recipient, recipient_hash, scope, reason, created_by, expires_at, asked_at)
+SELECT sqlc.narg(company_id)::bigint, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), r.scope, nullif(r.reason, ''), @created_by::text,
+    nullif(r.expiry, '')::timestamptz, nullif(r.asked, '')::timestamptz
+FROM (
+    SELECT unnest(@recipients::text[]) AS recipient, unnest(@scopes::text[]) AS scope, unnest(@reasons::text[]) AS reason,
+        unnest(@expiries::text[]) AS expiry, unnest(@asked_ats::text[]) AS asked
+) r
+ORDER BY r.recipient, r.scope
+ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0), (asked_at IS NULL)) DO NOTHING;
+
+-- BlocksImportRecord records an import in the audit. The block of each number names the user and the time, so the audit contains only the counts.
+-- name: BlocksImportRecord :exec
+INSERT INTO audit (action, entity, entity_key, company_no, after)
+SELECT 'created', 'block_import', coalesce(c.company_no, '*'), c.company_no,
+    jsonb_build_object('file_name', sqlc.arg(file_name)::text, 'added', sqlc.arg(added)::bigint, 'changed', sqlc.arg(changed)::bigint)
+FROM (SELECT sqlc.narg(company_id)::bigint AS id) i
+LEFT JOIN companies c ON c.id = i.id;
+
+-- BlocksImportUnenforced returns the ids of the blocks of the list that are not enforced.
+-- name: BlocksImportUnenforced :many
+SELECT DISTINCT b.id
+FROM (SELECT unnest(@recipients::text[]) AS recipient, unnest(@scopes::text[]) AS scope) e
+JOIN blocks b ON b.recipient_hash = sha256(convert_to(e.recipient, 'UTF8')) AND b.scope = e.scope
+WHERE coalesce(b.company_id, 0) = coalesce(sqlc.narg(company_id)::bigint, 0) AND NOT b.is_enforced
+ORDER BY b.id;
 
 -- BlockDelete deletes the blocks of a number with one company (null: blocks of all companies), and returns their number. scope null: every scope.
 -- name: BlockDelete :execrows
@@ -47,14 +82,14 @@ WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.comp
 -- otherwise only blocks for which the person has not asked after this time.
 -- name: BlockDeleteOfPerson :execrows
 DELETE FROM blocks b
-WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.company_id = @company_id::bigint AND b.received_id IS NOT NULL
+WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.company_id = @company_id::bigint AND b.asked_at IS NOT NULL
     AND (sqlc.narg(asked_until)::timestamptz IS NULL OR b.asked_at <= sqlc.narg(asked_until)::timestamptz);
 
 -- BlockOfPersonExists returns whether a person has asked one company to block the number.
 -- name: BlockOfPersonExists :one
 SELECT EXISTS (
     SELECT FROM blocks b
-    WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.company_id = @company_id::bigint AND b.received_id IS NOT NULL
+    WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.company_id = @company_id::bigint AND b.asked_at IS NOT NULL
 );
 
 -- BlockList returns up to max_rows blocks before before_id, newest first. Blocks of deleted companies are omitted.
@@ -89,7 +124,7 @@ ORDER BY b.id DESC;
 SELECT DISTINCT b.id
 FROM (SELECT unnest(@recipients::text[]) AS recipient, unnest(@company_ids::bigint[]) AS company_id) p
 JOIN blocks b ON b.recipient_hash = sha256(convert_to(p.recipient, 'UTF8')) AND b.company_id = p.company_id
-WHERE NOT b.is_enforced AND b.received_id IS NOT NULL
+WHERE NOT b.is_enforced AND b.asked_at IS NOT NULL
 ORDER BY b.id;
 
 -- BlocksToEnforce returns the blocks of ids, or, if ids is null, up to max_rows blocks that are not enforced. A block that has expired is not returned.

@@ -79,7 +79,7 @@ func (s *Service) Import(ctx context.Context, r Request) (Outcome, error) {
 	if len(entries) == 0 {
 		return done, nil
 	}
-	stored, err := s.blocks.Import(ctx, r.CompanyID, entries, r.By)
+	stored, err := s.blocks.Import(ctx, block.List{CompanyID: r.CompanyID, Entries: entries, FileName: r.Upload.Name, By: r.By})
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -95,11 +95,12 @@ func (s *Service) Import(ctx context.Context, r Request) (Outcome, error) {
 
 // list is an open list of blocks. A column that the list does not have is -1.
 type list struct {
-	rows                                  *sheet.Reader
-	request                               Request
-	companyNo                             string // company of the import; empty: all companies
-	phone, scope, reason, expiry, company int
-	now                                   time.Time
+	rows      *sheet.Reader
+	request   Request
+	companyNo string // company of the import; empty: all companies
+	now       time.Time
+
+	phone, scope, reason, expiry, asked, company int
 }
 
 // open opens the upload as a list of blocks.
@@ -136,7 +137,9 @@ func (l *list) readColumns() error {
 	if err := l.rows.CheckEncoding(); err != nil {
 		return err //nolint:wrapcheck // the error is a fault
 	}
-	for name, at := range map[string]*int{"phone_number": &l.phone, "scope": &l.scope, "reason": &l.reason, "expires_at": &l.expiry, "company_no": &l.company} {
+	for name, at := range map[string]*int{
+		"phone_number": &l.phone, "scope": &l.scope, "reason": &l.reason, "expires_at": &l.expiry, "asked_at": &l.asked, "company_no": &l.company,
+	} {
 		found, is := l.rows.Column(name)
 		if *at = found; !is {
 			*at = -1
@@ -161,9 +164,12 @@ func (l *list) readColumns() error {
 	return nil
 }
 
-// read reads all rows. Of several rows with the same number and scope, it returns the last one.
+// read reads all rows. Of several rows with the same number, scope and origin, it returns the last one.
 func (l *list) read() (entries []block.Entry, done Outcome, err error) {
-	type key struct{ recipient, scope string }
+	type key struct {
+		recipient, scope string
+		isAsked          bool
+	}
 	at := map[key]int{}
 	for {
 		row, err := l.rows.Next()
@@ -185,7 +191,7 @@ func (l *list) read() (entries []block.Entry, done Outcome, err error) {
 			}
 			continue
 		}
-		k := key{e.Recipient, e.Scope}
+		k := key{e.Recipient, e.Scope, e.AskedAt != nil}
 		if earlier, isKnown := at[k]; isKnown {
 			entries[earlier] = e
 			continue
@@ -200,7 +206,7 @@ func (l *list) entry(row sheet.Row) (block.Entry, error) {
 	if row.Extra > 0 {
 		return block.Entry{}, fault.InvalidField("row", fault.TooManyCells, nil)
 	}
-	for _, at := range []int{l.phone, l.scope, l.reason, l.expiry, l.company} {
+	for _, at := range []int{l.phone, l.scope, l.reason, l.expiry, l.asked, l.company} {
 		if at >= 0 && row.Cells[at].Lossy {
 			return block.Entry{}, fault.InvalidField(l.rows.Columns()[at], fault.Shortened, nil)
 		}
@@ -239,6 +245,16 @@ func (l *list) entry(row sheet.Row) (block.Entry, error) {
 			return e, fault.InvalidField("expires_at", fault.InThePast, nil)
 		}
 		e.ExpiresAt = &at
+	}
+	if asked := text(l.asked); asked != "" {
+		at, err := time.Parse(time.RFC3339, asked)
+		switch {
+		case err != nil:
+			return e, fault.InvalidField("asked_at", fault.NotATime, nil)
+		case l.companyNo == "": // a person asks one company for a block, and can end only the block of this company
+			return e, fault.InvalidField("company_no", fault.Required, nil)
+		}
+		e.AskedAt = new(block.AskedAt(&at))
 	}
 	return e, nil
 }

@@ -71,8 +71,14 @@ func TestTheNumbersOfAListAreBlocked(t *testing.T) {
 	if got := blocks(b); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	if n := b.Count("SELECT count(*) FROM audit WHERE entity = 'block' AND actor = 'admin'"); n != 6 {
-		t.Errorf("%d changes of blocks are in the audit, want 5 additions and 1 change", n)
+	recorded := apptest.Scan[string](b, `SELECT string_agg(concat_ws(' ', action, entity, CASE entity WHEN 'block_import' THEN entity_key END, before ->> 'reason', after ->> 'reason',
+			after ->> 'file_name', after ->> 'added', after ->> 'changed'), E'\n' ORDER BY id) FROM audit WHERE entity LIKE 'block%' AND actor = 'admin'`)
+	if recorded != `created block_import default list.csv 2 0
+changed block moved asked
+created block_import default list.csv 1 1
+created block_import default list.csv 1 0
+created block_import * list.csv 1 0` {
+		t.Error(recorded)
 	}
 	if n := b.Count("SELECT count(*) FROM uploads"); n != 0 {
 		t.Errorf("%d uploads are left", n)
@@ -138,6 +144,10 @@ func TestAnExportCanBeImported(t *testing.T) {
 	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": "+4915112345678", "scope": "all", "expires_at": time.Now().Add(time.Hour), "company_no": "default"})
 	before := blocks(b)
 	file := b.Call("GET", "/api/v1/blocks/export.csv?company_no=default", nil).Raw
+	const same = "2 rows, 0 added, 0 changed, 2 unchanged, 0 invalid"
+	if _, got := imported(b, file, []string{"company_no", "default"}); got != same {
+		t.Error(got)
+	}
 	b.Exec("DELETE FROM blocks")
 	if _, got := imported(b, file, []string{"company_no", "default"}); got != "2 rows, 2 added, 0 changed, 0 unchanged, 0 invalid" {
 		t.Error(got)
@@ -145,9 +155,57 @@ func TestAnExportCanBeImported(t *testing.T) {
 	if got := blocks(b); got != before {
 		t.Errorf("%s\nwant\n%s", got, before)
 	}
+	if _, got := imported(b, file, []string{"company_no", "default"}); got != same {
+		t.Error(got)
+	}
 	// Blocks of one company do not become blocks for all companies.
 	if _, got := imported(b, file, nil); got != "2 rows, 0 added, 0 changed, 0 unchanged, 2 invalid; 2 company_no; 3 company_no" {
 		t.Error(got)
+	}
+}
+
+// A block for which the person asked does not become the block of a user: the person can still end it.
+func TestARequestOfAPersonStaysItsRequestAfterAnImport(t *testing.T) {
+	b := apptest.New(t)
+	say := func(text string) {
+		t.Helper()
+		b.Expect(200, "", "POST", "/api/v1/sms/received", map[string]any{"app_id": "phone", "messages": []map[string]any{{"from": "13800138000", "content": text}}})
+	}
+	say("STOP")
+	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": "13800138000", "scope": "marketing", "company_no": "default"})
+	file := b.Call("GET", "/api/v1/blocks/export.csv?company_no=default", nil).Raw
+	if _, got := imported(b, file, []string{"company_no", "default"}); got != "2 rows, 0 added, 0 changed, 2 unchanged, 0 invalid" {
+		t.Error(got)
+	}
+	b.Exec("DELETE FROM blocks")
+	if _, got := imported(b, file, []string{"company_no", "default"}); got != "2 rows, 2 added, 0 changed, 0 unchanged, 0 invalid" {
+		t.Error(got)
+	}
+	listed := apptest.Decode[api.BlockPage](t, b.Expect(200, "", "GET", "/api/v1/blocks?phone_number=13800138000", nil)).Items
+	if len(listed) != 2 || (listed[0].AskedAt == nil) == (listed[1].AskedAt == nil) || listed[0].ReceivedID != nil || listed[1].ReceivedID != nil {
+		t.Errorf("%+v", listed)
+	}
+	say("START")
+	listed = apptest.Decode[api.BlockPage](t, b.Expect(200, "", "GET", "/api/v1/blocks?phone_number=13800138000", nil)).Items
+	if len(listed) != 1 || listed[0].AskedAt != nil {
+		t.Errorf("after START: %+v", listed)
+	}
+	if _, got := imported(b, "phone_number,scope,asked_at\n13800138001,all,yesterday\n13800138001,all,2026-01-01T00:00:00Z\n", nil); got != "2 rows, 0 added, 0 changed, 0 unchanged, 2 invalid; 2 asked_at; 3 company_no" {
+		t.Error(got)
+	}
+}
+
+// The server has stopped before it cancelled the messages. A repeated import cancels them before its answer.
+func TestARepeatedImportCancelsMessagesThatStillWait(t *testing.T) {
+	b := apptest.New(t)
+	const list = "phone_number\n13800138000\n"
+	imported(b, list, []string{"scope", "marketing"})
+	b.Exec("UPDATE blocks SET expires_at = now() - interval '1 hour'")
+	b.SubmitBody(map[string]any{"phone_number": "13800138000", "content": "x", "message_type": "marketing"})
+	b.Exec("UPDATE blocks SET expires_at = NULL, is_enforced = false")
+	done, got := imported(b, list, []string{"scope", "marketing"})
+	if got != "1 rows, 0 added, 0 changed, 1 unchanged, 0 invalid" || done.CancelledTasks != 1 {
+		t.Errorf("%s, %d cancelled", got, done.CancelledTasks)
 	}
 }
 

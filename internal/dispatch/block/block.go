@@ -11,6 +11,7 @@ import (
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/platform/erase"
 	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/sweep"
@@ -70,7 +71,7 @@ type Block struct {
 // Asked is the received message by which a person asked for a block.
 type Asked struct {
 	ReceivedID int64
-	At         time.Time // the time of the network
+	At         time.Time // see AskedAt
 }
 
 // Put adds a block for each recipient, or changes the reason and the expiry of the blocks that exist. It returns the ids of the blocks. The recipients are
@@ -80,22 +81,34 @@ func (s *Service) Put(ctx context.Context, b Block, recipients []string) ([]int6
 	if b.Asked != nil {
 		p.ReceivedID, p.AskedAt = &b.Asked.ReceivedID, &b.Asked.At
 	}
-	ids, err := writeRows(ctx, s, func(ctx context.Context) ([]int64, error) { return s.q.BlockPut(ctx, p) })
+	var ids []int64
+	err := s.inTx(ctx, func(ctx context.Context) (err error) {
+		ids, err = s.q.BlockPut(ctx, p)
+		return err
+	})
 	return ids, postgres.Wrap("store blocks", err, nil)
 }
 
-// writeRows runs a statement that writes and returns rows. It needs a transaction, because the audit gets the user of a request from the transaction.
-func writeRows[Row any](ctx context.Context, s *Service, run func(ctx context.Context) ([]Row, error)) ([]Row, error) {
+// inTx calls write in the transaction of ctx, or in a new one. A transaction is needed, because the audit gets the user of a request from it.
+func (s *Service) inTx(ctx context.Context, write func(ctx context.Context) error) error {
 	if s.db.InTx(ctx) {
-		return run(ctx)
+		return write(ctx)
 	}
-	return postgres.Again(ctx, s.db, func() (rows []Row, err error) {
-		err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
-			rows, err = run(ctx)
-			return err
-		})
-		return rows, err //nolint:wrapcheck // the callers wrap the error
-	})
+	_, err := postgres.Again(ctx, s.db, func() (struct{}, error) { return struct{}{}, s.db.Tx(ctx, write) })
+	return err //nolint:wrapcheck // the callers wrap the error
+}
+
+// maxAhead is the maximum time by which the time of a request can be in the future. A network can use a wrong time zone.
+const maxAhead = 24 * time.Hour
+
+// AskedAt returns the time of a request that the network received at a time (nil: unknown). A wrong clock can name a time years ahead. The person could then not
+// end the block, because its later messages would count as earlier ones.
+func AskedAt(receivedAt *time.Time) time.Time {
+	now := time.Now()
+	if at := optional.Or(receivedAt, now); at.Before(now.Add(maxAhead)) {
+		return at
+	}
+	return now
 }
 
 // Entry is a block of an imported list.
@@ -104,36 +117,66 @@ type Entry struct {
 	Scope     string
 	Reason    string     // empty: none
 	ExpiresAt *time.Time // nil: no end
+	AskedAt   *time.Time // when the person asked for the block; nil: a user added it
+}
+
+// List is an imported list of blocks of one company (nil: all companies). No two entries have the same recipient, scope, and origin (the person or a user).
+type List struct {
+	CompanyID *int64
+	Entries   []Entry
+	FileName  string
+	By        string // name of the user
 }
 
 // Imported describes the blocks that Import stored. Blocks that existed like this are in no count.
 type Imported struct {
 	Added, Changed int
-	IDs            []int64 // of the added and changed blocks
+	IDs            []int64 // of the blocks of the list that are not enforced
 }
 
-// Import adds the blocks of entries for one company (nil: all companies), or changes the reason and the expiry of the blocks that exist. It stores all entries or
-// none. No two entries have the same recipient and scope. by is the name of the user. The caller calls Enforce, as after Put.
-func (s *Service) Import(ctx context.Context, companyID *int64, entries []Entry, by string) (done Imported, err error) {
-	p := blockq.BlocksImportParams{CompanyID: companyID, CreatedBy: by}
-	for _, e := range entries {
-		expiry := ""
-		if e.ExpiresAt != nil {
-			expiry = e.ExpiresAt.Format(time.RFC3339Nano)
-		}
-		p.Recipients, p.Scopes = append(p.Recipients, e.Recipient), append(p.Scopes, e.Scope)
-		p.Reasons, p.Expiries = append(p.Reasons, e.Reason), append(p.Expiries, expiry)
+// Import adds the blocks of a list, or changes the reason and the expiry of the blocks that exist. It stores all entries or none. The audit contains each changed
+// block, and the number of added blocks. The caller calls Enforce, as after Put.
+func (s *Service) Import(ctx context.Context, l List) (done Imported, err error) {
+	p := blockq.BlocksImportAddParams{CompanyID: l.CompanyID, CreatedBy: l.By}
+	for _, e := range l.Entries {
+		p.Recipients, p.Scopes, p.Reasons = append(p.Recipients, e.Recipient), append(p.Scopes, e.Scope), append(p.Reasons, e.Reason)
+		p.Expiries, p.AskedAts = append(p.Expiries, textOf(e.ExpiresAt)), append(p.AskedAts, textOf(e.AskedAt))
 	}
-	rows, err := writeRows(ctx, s, func(ctx context.Context) ([]blockq.BlocksImportRow, error) { return s.q.BlocksImport(ctx, p) })
-	for _, row := range rows {
-		done.IDs = append(done.IDs, row.ID)
-		if row.IsNew {
-			done.Added++
-		} else {
-			done.Changed++
+	err = s.inTx(ctx, func(ctx context.Context) error {
+		changed, err := s.q.BlocksImportChange(ctx, blockq.BlocksImportChangeParams{
+			CompanyID: p.CompanyID, Recipients: p.Recipients, Scopes: p.Scopes, Reasons: p.Reasons, Expiries: p.Expiries, AskedAts: p.AskedAts,
+		})
+		if err != nil {
+			return err
 		}
-	}
+		if err := s.q.BlocksImportUnrecorded(ctx); err != nil {
+			return err
+		}
+		added, err := s.q.BlocksImportAdd(ctx, p)
+		if err != nil {
+			return err
+		}
+		if added+changed > 0 {
+			err := s.q.BlocksImportRecord(ctx, blockq.BlocksImportRecordParams{CompanyID: p.CompanyID, FileName: l.FileName, Added: added, Changed: changed})
+			if err != nil {
+				return err
+			}
+		}
+		done.Added, done.Changed = int(added), int(changed)
+		done.IDs, err = s.q.BlocksImportUnenforced(ctx, blockq.BlocksImportUnenforcedParams{
+			CompanyID: p.CompanyID, Recipients: p.Recipients, Scopes: p.Scopes,
+		})
+		return err
+	})
 	return done, postgres.Wrap("import blocks", err, nil)
+}
+
+// textOf returns a time as text. No time is an empty text.
+func textOf(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return at.Format(time.RFC3339Nano)
 }
 
 // Taken describes the tasks that waited when a block was added.

@@ -157,7 +157,7 @@ func TestABlockCanBeRepeated(t *testing.T) {
 	b := apptest.New(t)
 	first := add(b, "all", map[string]any{"reason": "a"})
 	again := add(b, "all", map[string]any{"reason": "b"})
-	if again.BlockID != first.BlockID || *again.Reason != "b" {
+	if again.Block.BlockID != first.Block.BlockID || *again.Block.Reason != "b" {
 		t.Errorf("%+v, then %+v", first, again)
 	}
 }

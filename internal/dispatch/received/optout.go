@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"lksms/internal/dispatch/block"
 	"lksms/internal/dispatch/phone"
@@ -82,7 +81,7 @@ func (s *Service) follow(ctx context.Context, rows []row, all []Stored) error {
 			_, err = s.blocks.DeleteOfPerson(ctx, r.company, r.number, r.ReceivedAt)
 		} else {
 			_, err = s.blocks.Put(ctx, block.Block{
-				CompanyID: &r.company, Scope: block.Marketing, By: byOptOut, Asked: &block.Asked{ReceivedID: all[i].ID, At: optional.Or(r.ReceivedAt, time.Now())},
+				CompanyID: &r.company, Scope: block.Marketing, By: byOptOut, Asked: &block.Asked{ReceivedID: all[i].ID, At: block.AskedAt(r.ReceivedAt)},
 			}, []string{r.number})
 		}
 		if err != nil {

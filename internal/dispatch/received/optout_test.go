@@ -72,6 +72,19 @@ func TestCompaniesHaveWordsOfTheirOwn(t *testing.T) {
 	}
 }
 
+// The clock of a phone or provider can be wrong by years.
+func TestAPersonCanEndABlockWithATimeInTheFuture(t *testing.T) {
+	b := apptest.New(t)
+	one(b, "app", message("STOP", map[string]any{"received_at": "2999-01-01T00:00:00Z"}))
+	if !isBlocked(b) {
+		t.Error("the person is not blocked")
+	}
+	one(b, "app", message("START", map[string]any{"received_at": time.Now().Add(time.Second)}))
+	if isBlocked(b) {
+		t.Error("the person is still blocked")
+	}
+}
+
 // Many providers omit the + of international numbers.
 func TestAStopFromANumberWithoutPlusBlocksThePerson(t *testing.T) {
 	b := apptest.New(t)

@@ -89,10 +89,8 @@ func (h *Handlers) AddBlock(ctx context.Context, req api.AddBlockRequestObject) 
 	if err != nil {
 		return nil, err
 	}
-	one := blockOf(row)
 	return api.AddBlock200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.BlockAdded{
-		BlockID: one.BlockID, PhoneNumber: one.PhoneNumber, Scope: one.Scope, CompanyNo: one.CompanyNo, Reason: one.Reason, ReceivedID: one.ReceivedID,
-		CreatedBy: one.CreatedBy, CreatedAt: one.CreatedAt, ExpiresAt: one.ExpiresAt, CancelledTasks: taken.Cancelled,
+		Block: blockOf(row), CancelledTasks: taken.Cancelled,
 		HeldTasks: convert.List(taken.Held, func(l task.Lease) api.HeldTask {
 			return api.HeldTask{TaskID: l.TaskID, SenderNo: l.SenderNo, LeaseUntil: l.LeaseUntil}
 		}),
@@ -149,7 +147,7 @@ func (h *Handlers) ExportBlocks(ctx context.Context, req api.ExportBlocksRequest
 	if err != nil {
 		return nil, err
 	}
-	header := []string{"phone_number", "scope", "company_no", "reason", "created_by", "created_at", "expires_at"}
+	header := []string{"phone_number", "scope", "company_no", "reason", "created_by", "created_at", "expires_at", "asked_at"}
 	return h.file(ctx, "blocks.csv", header, func(add func([][]string) error) error {
 		before, _, _ := paging.Of(nil, nil)
 		for {
@@ -158,13 +156,9 @@ func (h *Handlers) ExportBlocks(ctx context.Context, req api.ExportBlocksRequest
 				return err
 			}
 			lines := convert.List(rows, func(r block.Row) []string {
-				ends := ""
-				if r.ExpiresAt != nil {
-					ends = r.ExpiresAt.UTC().Format(time.RFC3339)
-				}
 				return []string{
-					optional.Value(r.Recipient), r.Scope, optional.Value(r.CompanyNo), optional.Value(r.Reason), r.CreatedBy,
-					r.CreatedAt.UTC().Format(time.RFC3339), ends,
+					optional.Value(r.Recipient), r.Scope, optional.Value(r.CompanyNo), optional.Value(r.Reason), r.CreatedBy, timeText(&r.CreatedAt),
+					timeText(r.ExpiresAt), timeText(r.AskedAt),
 				}
 			})
 			if err := add(lines); err != nil {
@@ -175,9 +169,17 @@ func (h *Handlers) ExportBlocks(ctx context.Context, req api.ExportBlocksRequest
 	})
 }
 
+// timeText returns a time with its fractions of a second, so that an import of the file changes nothing. No time is an empty text.
+func timeText(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339Nano)
+}
+
 func blockOf(r block.Row) api.Block {
 	return api.Block{
 		BlockID: r.ID, PhoneNumber: r.Recipient, Scope: api.BlockScope(r.Scope), CompanyNo: r.CompanyNo, Reason: r.Reason, ReceivedID: r.ReceivedID,
-		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt,
+		AskedAt: r.AskedAt, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt,
 	}
 }
