@@ -18,11 +18,11 @@ const receive = (app_id, from, content) => server.api('POST', '/api/v1/sms/recei
 const words = {
   zh: {
     add: '屏蔽号码', button: '屏蔽', phone: '号码', all: '全部短信', reason: '原因', expires: '到期时间', title: '屏蔽', unblock: '解除屏蔽', csv: '导出 CSV', search: '查询', scope: '范围', blockedAll: '已屏蔽全部短信', nobody: '此号码没有被屏蔽。',
-    import: '导入', importButton: '导入并屏蔽', outcome: '导入结果', close: '关闭', errors: '下载错误', cancelled: '取消了 1 条等待的短信。', marketing: '营销', back: '返回会话列表', edit: '编辑联系人 zh-person', blockedMarketing: '已屏蔽营销',
+    import: '导入', importButton: '导入并屏蔽', outcome: '导入结果', close: '关闭', errors: '下载错误', cancelled: '取消了 1 条等待的短信。', marketing: '营销', back: '返回会话列表', edit: '编辑联系人 zh-person', blockedMarketing: '已屏蔽营销', asked: '是本人要求不再接收短信',
   },
   en: {
     add: 'Block a number', button: 'Block', phone: 'Phone number', all: 'All messages', reason: 'Reason', expires: 'Ends', title: 'Blocks', unblock: 'Unblock', csv: 'Export CSV', search: 'Search', scope: 'Scope', blockedAll: 'All messages blocked', nobody: 'This number is not blocked.',
-    import: 'Import', importButton: 'Import and block', outcome: 'Outcome of the import', close: 'Close', errors: 'Download errors', cancelled: '1 waiting message was cancelled.', marketing: 'Marketing', back: 'Back to the conversations', edit: 'Edit the contact en-person', blockedMarketing: 'Marketing blocked',
+    import: 'Import', importButton: 'Import and block', outcome: 'Outcome of the import', close: 'Close', errors: 'Download errors', cancelled: '1 waiting message was cancelled.', marketing: 'Marketing', back: 'Back to the conversations', edit: 'Edit the contact en-person', blockedMarketing: 'Marketing blocked', asked: 'The person asked for no more messages',
   },
 }
 
@@ -148,6 +148,15 @@ for (const language of languages) {
     await page.getByRole('button', { name: w.button, exact: true }).waitFor()
     await receive(`${language}-phone`, number, 'STOP')
     await page.getByRole('button', { name: w.blockedMarketing }).waitFor()
+
+    // Removing the block of a user removes the one that the person asked for, too: the question says so.
+    await server.api('POST', '/api/v1/blocks', { phone_number: number, scope: 'marketing', company_no: 'default', reason: 'by a user' })
+    await viewer.go(`blocks?phone_number=${encodeURIComponent(number)}`)
+    await page.getByRole('row').filter({ hasText: 'by a user' }).getByRole('button', { name: w.unblock }).click()
+    await page.getByRole('dialog').getByText(w.asked).waitFor()
+    await page.getByRole('dialog').getByRole('button', { name: w.unblock }).click()
+    await page.getByRole('row').filter({ hasText: 'by a user' }).waitFor({ state: 'detached' })
+    assert.deepEqual(await blocksOf(number), [])
     await viewer.finish()
   })
 }

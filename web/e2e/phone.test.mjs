@@ -72,19 +72,32 @@ for (const [language, number, button, conversations] of [
     await message.getByRole('textbox').press('Enter')
     await message.locator('.sent').getByText('Answer on the phone').waitFor()
     await message.getByRole('textbox').fill('Second answer')
+    await page.route('**/api/v1/sms/received', async (route) => {
+      await message.getByRole('textbox').fill('Typed meanwhile')
+      await route.continue()
+    })
     await message.getByRole('button', { name: button, exact: true }).click()
     await message.locator('.sent').getByText('Second answer').waitFor()
+    assert.equal(await message.getByRole('textbox').inputValue(), 'Typed meanwhile')
+    await page.unroute('**/api/v1/sms/received')
+    for (const n of [1, 2]) {
+      await message.getByRole('textbox').fill('Again')
+      await message.getByRole('textbox').press('Enter')
+      await message.locator('.sent').getByText('Again').nth(n - 1).waitFor()
+    }
     await viewer.checkAccess('an answered message')
     await viewer.screenshot('phone-reply')
     const { items } = await server.api('GET', `/api/v1/received?sender_no=${app}`)
     assert.deepEqual(items.map((one) => [one.phone_number, one.content, one.in_reply_to !== null]), [
+      [`+86${number}`, 'Again', true],
+      [`+86${number}`, 'Again', true], // also within a second
       [`+86${number}`, 'Second answer', true],
       [`+86${number}`, 'Answer on the phone', true],
     ])
     await message.getByRole('button', { name: /^(成功|Success)$/ }).click()
     await page.getByRole('button', { name: /^(停止领取|Stop claiming)$/ }).click()
     await message.getByRole('link', { name: conversations }).click()
-    await page.locator('[data-conversation]').filter({ hasText: 'Second answer' }).filter({ hasText: number.slice(-4) }).waitFor()
+    await page.locator('[data-conversation]').filter({ hasText: 'Again' }).filter({ hasText: number.slice(-4) }).waitFor()
     await viewer.finish()
   })
 }

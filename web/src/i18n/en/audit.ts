@@ -47,6 +47,7 @@ const texts: Texts<typeof zh> = {
     notification_template: 'notification template',
     contact: 'contact',
     block: 'block',
+    block_import: 'import of blocks',
     setting: 'setting',
     alert_rule: 'alert rule',
     alert_receiver: 'alert receiver',

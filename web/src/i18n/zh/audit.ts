@@ -44,6 +44,7 @@ export default {
     notification_template: '通知模板',
     contact: '联系人',
     block: '屏蔽',
+    block_import: '导入屏蔽',
     setting: '设置',
     alert_rule: '告警规则',
     alert_receiver: '告警接收方',

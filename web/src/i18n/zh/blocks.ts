@@ -29,7 +29,7 @@ export default {
   by: '来源',
   byUser: '由 {name} 屏蔽',
   byPerson: '本人回复退订',
-  erased: '（已抹除）',
+  erased: '（已清除）',
   added: '已屏蔽。',
   cancelled: '取消了 {n} 条等待的短信。',
   held: '有 {n} 条已交给发送方，仍可能发出一次。',

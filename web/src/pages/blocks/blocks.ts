@@ -16,12 +16,26 @@ export const hasEnded = (block: Block, now = Date.now()): boolean => block.expir
 /** Blocks of all companies belong to the administrators. The blocks of an erased person can no longer be named. */
 export const mayRemove = (block: Block): boolean => can('deleteBlock') && block.phone_number !== null && (block.company_no !== null || seesAllCompanies.value)
 
+/** Whether the person asked for one of the blocks that are removed together with `block`: those of the number with its scope and its company. */
+async function isAsked({ phone_number, scope, company_no, asked_at }: Block): Promise<boolean> {
+  if (asked_at !== null || company_no === null) return asked_at !== null
+  const { items } = await call(api.GET('/api/v1/blocks', { params: { query: { phone_number: phone_number!, scope, company_no } } }))
+  return items.some((one) => one.company_no === company_no && one.asked_at !== null)
+}
+
 /** Asks, and removes the blocks of a number with the scope and the company of `block`. True: it was done. */
 export async function removeBlock(block: Block): Promise<boolean> {
   const phone_number = block.phone_number!
+  let asked: boolean
+  try {
+    asked = await isAsked(block)
+  } catch (error) {
+    notify.error(error)
+    return false
+  }
   const done = await confirmDanger({
     title: t('blocks.remove.title', { phone: mask(phone_number) }),
-    text: t(block.received_id === null ? 'blocks.remove.text' : 'blocks.remove.textAsked'),
+    text: t(asked ? 'blocks.remove.textAsked' : 'blocks.remove.text'),
     button: t('blocks.remove.button'),
     run: () => call(api.DELETE('/api/v1/blocks/{phone_number}', { params: { path: { phone_number }, query: { scope: block.scope, ...(block.company_no ? { company_no: block.company_no } : {}) } } })),
   })
