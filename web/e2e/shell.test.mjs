@@ -193,17 +193,19 @@ test('after an upgrade, a link loads the page anew', async () => {
   const viewer = await openPage(browser, server, { language: 'en', expected: [/^404 GET \S+\/assets\//, /dynamically imported module/] })
   const { page } = viewer
   await viewer.signIn(admin, 'companies')
-  let gone = 0
-  await page.route('**/assets/TemplatesPage*.js', (route) => (gone++ === 0 ? route.fulfill({ status: 404, body: '' }) : route.continue()))
+  // The test counts loads of the page: for one load, the browser asks for a missing file once or twice, because it preloads the file before the import.
+  let loads = 0
+  page.on('request', (request) => request.isNavigationRequest() && loads++)
+  await page.route('**/assets/TemplatesPage*.js', (route) => (loads === 0 ? route.fulfill({ status: 404, body: '' }) : route.continue()))
   await page.getByRole('link', { name: words.en.templates, exact: true }).click()
   await page.getByRole('heading', { level: 1, name: words.en.templates }).waitFor()
-  assert.equal(gone, 2)
+  assert.equal(loads, 1)
   // A server that has no such file at all is not asked for ever.
-  await page.route('**/assets/UsersPage*.js', (route) => (gone++, route.fulfill({ status: 404, body: '' })))
+  await page.route('**/assets/UsersPage*.js', (route) => route.fulfill({ status: 404, body: '' }))
   await page.getByRole('link', { name: 'Users and keys', exact: true }).click()
   await page.waitForURL('**/console/users')
   await page.waitForTimeout(1000)
-  assert.equal(gone, 4)
+  assert.equal(loads, 2)
   await viewer.finish()
 })
 
