@@ -143,13 +143,13 @@ func (s *Service) Import(ctx context.Context, l List) (done Imported, err error)
 		p.Expiries, p.AskedAts = append(p.Expiries, textOf(e.ExpiresAt)), append(p.AskedAts, textOf(e.AskedAt))
 	}
 	err = s.inTx(ctx, func(ctx context.Context) error {
+		if err := s.q.BlocksImportUnrecorded(ctx); err != nil {
+			return err
+		}
 		changed, err := s.q.BlocksImportChange(ctx, blockq.BlocksImportChangeParams{
 			CompanyID: p.CompanyID, Recipients: p.Recipients, Scopes: p.Scopes, Reasons: p.Reasons, Expiries: p.Expiries, AskedAts: p.AskedAts,
 		})
 		if err != nil {
-			return err
-		}
-		if err := s.q.BlocksImportUnrecorded(ctx); err != nil {
 			return err
 		}
 		added, err := s.q.BlocksImportAdd(ctx, p)
