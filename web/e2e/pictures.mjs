@@ -82,6 +82,19 @@ try {
     await receive(third[1], third[3][1])
     return user
   }
+  const reasons = {
+    zh: [['13600136101', 'marketing', '电话要求退订'], ['13600136102', 'all', '号码已换人'], ['13600136103', 'notification', '投诉过于频繁']],
+    en: [['+447911123101', 'marketing', 'Asked by telephone'], ['+447911123102', 'all', 'The number has another owner'], ['+447911123103', 'notification', 'Too many reminders']],
+  }
+  /** Makes the blocks of a company in one language: three by a user, and two for which people asked. */
+  async function block(language, user) {
+    for (const [phone_number, scope, reason] of reasons[language]) await server.api('POST', '/api/v1/blocks', { phone_number, scope, reason }, user)
+    for (const [phone_number, stop] of language === 'zh' ? [['13600136104', '退订'], ['13600136105', 'TD']] : [['+447911123104', 'STOP'], ['+447911123105', 'Unsubscribe, please']]) {
+      await server.api('POST', '/api/v1/sms/send', { phone_number, content: language === 'zh' ? '您的快递已到' : 'Your parcel has arrived' }, user)
+      await sent()
+      await post('/api/v1/sms/received', { app_id: 'phone_7', messages: [{ from: phone_number, content: stop, message_no: phone_number }] })
+    }
+  }
   for (const language of ['zh', 'en']) {
     const user = await converse(language)
     for (const narrow of [false, true]) {
@@ -95,6 +108,12 @@ try {
       await viewer.screenshot('conversations')
       await viewer.finish()
     }
+    await block(language, user)
+    const viewer = await openPage(browser, server, { language })
+    await viewer.signIn(user, 'blocks')
+    await viewer.page.getByRole('row').nth(5).waitFor()
+    await viewer.screenshot('blocks')
+    await viewer.finish()
   }
 } finally {
   await browser.close()
