@@ -18,7 +18,13 @@ waiting AS MATERIALIZED (
     FOR UPDATE
 ),
 held AS (
-    UPDATE queue t SET lane = NULL, rank = NULL, flow_rank = NULL, due_when_resumed = t.due_at, due_at = held_due_at()
+    UPDATE queue t
+    SET lane = NULL, rank = NULL, flow_rank = NULL, due_at = held_due_at(),
+        (due_when_resumed, quiet_from) = (
+            -- A task that was moved behind quiet hours gets its former due time at its release. The sweep then computes the quiet hours of this time.
+            SELECT CASE WHEN d.is_moved THEN t.due_when_resumed ELSE t.due_at END, CASE WHEN d.is_moved THEN 'epoch' ELSE t.quiet_from END
+            FROM (SELECT t.due_when_resumed IS NOT NULL AND t.quiet_from IS NOT NULL AND t.retry_count = 0 AND t.troubles = 0 AS is_moved) d
+        )
     WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w))
     RETURNING t.task_id
 )
@@ -145,7 +151,13 @@ locked AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ),
 held AS (
-    UPDATE queue t SET lane = NULL, rank = NULL, flow_rank = NULL, due_when_resumed = t.due_at, due_at = held_due_at()
+    UPDATE queue t
+    SET lane = NULL, rank = NULL, flow_rank = NULL, due_at = held_due_at(),
+        (due_when_resumed, quiet_from) = (
+            -- The same rule as in TaskHold.
+            SELECT CASE WHEN d.is_moved THEN t.due_when_resumed ELSE t.due_at END, CASE WHEN d.is_moved THEN 'epoch' ELSE t.quiet_from END
+            FROM (SELECT t.due_when_resumed IS NOT NULL AND t.quiet_from IS NOT NULL AND t.retry_count = 0 AND t.troubles = 0 AS is_moved) d
+        )
     WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM locked l))
     RETURNING t.task_id
 )

@@ -34,6 +34,14 @@ func (b quietBundle) move() {
 }
 
 func (b quietBundle) marketing(content string, more map[string]any) api.Submitted {
+// follow runs the sweep that holds and releases the tasks of switches.
+func (b quietBundle) follow() {
+	b.T.Helper()
+	if _, err := b.App.Queue.FollowSwitches(b.T.Context()); err != nil {
+		b.T.Fatal(err)
+	}
+}
+
 	b.T.Helper()
 	body := map[string]any{"phone_number": apptest.Phone, "content": content, "message_type": "marketing"}
 	for k, v := range more {
@@ -191,6 +199,50 @@ func TestQuietHoursOfACompanyAreChecked(t *testing.T) {
 	}
 	made := apptest.Decode[api.Company](t, b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{
 		"company_no": "acme", "name": "acme", "recipient": map[string]any{"quiet_hours": map[string]any{"notification": "22:00-07:00"}},
+// R5: a message that waits for the end of quiet hours, and is held meanwhile, is sent after its release as if it had not been held.
+func TestHeldMessagesFollowChangesOfQuietHours(t *testing.T) {
+	holds := map[string]func(b quietBundle) (resume func()){
+		"a country": func(b quietBundle) func() {
+			b.Expect(200, "", "PATCH", "/api/v1/admin/countries/CN", map[string]any{"status": "off"})
+			b.follow()
+			return func() {
+				b.Expect(200, "", "PATCH", "/api/v1/admin/countries/CN", map[string]any{"status": "on"})
+				b.follow()
+			}
+		},
+		"a batch": func(b quietBundle) func() {
+			hold(b.Bundle, 1)
+			return func() { release(b.Bundle, 1) }
+		},
+	}
+	for name, holdTask := range holds {
+		t.Run(name, func(t *testing.T) {
+			b := quietBundle{apptest.New(t)}
+			b.AddCountry("CN", "86", nil)
+			b.setQuiet(-time.Hour, 5*time.Hour)
+			id := submitBatch(b.Bundle, 7, 1, nil)[0]
+			b.move()
+			resume := holdTask(b)
+			if due := b.Task(id).DueAt; due != nil {
+				t.Fatalf("the task is due at %v", due)
+			}
+			resume() // the quiet hours are still the same
+			b.move()
+			if due := b.Task(id).DueAt; due == nil || time.Until(*due) < 5*time.Hour-time.Minute || b.Explain(id).Reason != api.BecauseQuiet {
+				t.Errorf("released in quiet hours, the task is due at %v", due)
+			}
+			resume = holdTask(b)
+			b.setHours("")
+			b.apply()
+			resume()
+			b.move()
+			if got := b.ClaimIDs(1); !slices.Equal(got, []string{id}) {
+				t.Errorf("without quiet hours, claimed %v, due at %v", got, b.Task(id).DueAt)
+			}
+		})
+	}
+}
+
 	}))
 	if *made.Recipient.QuietHours.Notification != "22:00-07:00" {
 		t.Errorf("%+v", made.Recipient)
