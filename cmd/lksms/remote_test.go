@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -448,6 +449,31 @@ func TestASpoolKeepsMessagesUntilTheServerStoresThem(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(spool, "*")); len(left) != 3 {
 		t.Errorf("left are %v", left)
+	}
+}
+
+// R1: a gateway does not repeat a message, so the folder keeps also a message without a number, without valid text or with a wrong time.
+func TestASpoolKeepsMessagesThatTheServerWouldRefuse(t *testing.T) {
+	s := newShell(t)
+	s.server.AddSender(map[string]any{"sender_no": "modem_1"})
+	add := []string{"received", "add", "--app-id", "modem_1", "--spool", pgtest.Dir(t)}
+	for _, more := range [][]string{
+		{"--from", "", "--content", "hidden"}, {"--from", "10010", "--content", "gr\xfcn"}, {"--from", "10010", "--content", "late", "--received-at", "soon"},
+		{"--from", strings.Repeat("1", 60), "--content", "long", "--sim", "11", "--message-no", strings.Repeat("n", 300)},
+	} {
+		s.expectTable("handed over  1\n", append(slices.Clone(add), more...)...)
+	}
+	stored := map[string]string{}
+	for _, m := range decode[[]client.Received](s, "received", "list") {
+		stored[m.Content] = m.PhoneNumber
+	}
+	want := map[string]string{"hidden": "unknown", "gr\uFFFDn": "10010", "late": "10010", "long": strings.Repeat("1", 50)}
+	if !maps.Equal(stored, want) {
+		t.Errorf("stored are %v", stored)
+	}
+	s.expect(2, []string{"--from"}, append(slices.Clone(add), "--content", "nobody")...)
+	for _, flags := range [][]string{{"--from", "10010", "--content", "gr\xfcn"}, {"--from", "", "--content", "x"}, {"--from", "10010", "--content", "x", "--received-at", "soon"}} {
+		s.expect(2, []string{"lksms"}, append([]string{"received", "add", "--app-id", "modem_1"}, flags...)...)
 	}
 }
 

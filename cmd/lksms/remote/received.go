@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"lksms/client"
 	api "lksms/gen/client"
+	"lksms/internal/dispatch/received"
 	"lksms/internal/platform/config"
 )
 
@@ -126,15 +128,15 @@ func (c *receivedReadCmd) Run(ctx context.Context, env config.Remote) error {
 
 type receivedAddCmd struct {
 	AppFlag
-	From       string     `help:"Number of the person who sent the message, in any notation."`
-	Content    *string    `help:"Text of the message; - reads it from standard input, where no other user of the machine sees it."`
-	To         string     `help:"Number of the sender that received the message."`
-	Sim        int16      `help:"Slot of the SIM card that received the message, from 1."`
-	ReceivedAt *time.Time `name:"received-at" placeholder:"TIME" help:"The time that the network gave to the message, such as 2026-11-24T18:00:00+08:00."`
-	MessageNo  string     `name:"message-no" help:"Id that the phone or gateway gave to the message."`
-	Spool      string     `type:"path" placeholder:"FOLDER" help:"Store the message in this folder first, then hand over all messages of the folder."`
-	DryRun     dryRun     `embed:""`
-	Remote     Remote     `embed:""`
+	From       *string `help:"Number of the person who sent the message, in any notation. Empty, with --spool: the network hides the number."`
+	Content    *string `help:"Text of the message; - reads it from standard input, where no other user of the machine sees it."`
+	To         string  `help:"Number of the sender that received the message."`
+	Sim        int16   `help:"Slot of the SIM card that received the message, from 1."`
+	ReceivedAt string  `name:"received-at" placeholder:"TIME" help:"The time that the network gave to the message, such as 2026-11-24T18:00:00+08:00."`
+	MessageNo  string  `name:"message-no" help:"Id that the phone or gateway gave to the message."`
+	Spool      string  `type:"path" placeholder:"FOLDER" help:"Store the message in this folder first, then hand over all messages of the folder."`
+	DryRun     dryRun  `embed:""`
+	Remote     Remote  `embed:""`
 }
 
 // Help returns the text that is shown below the flags.
@@ -142,31 +144,52 @@ func (receivedAddCmd) Help() string {
 	return "The server stores a message once: if the command is repeated with the same --received-at or --message-no, it adds nothing. " +
 		"With --spool, no message is lost while the server is down: the exit status is then 3, and the message stays in the folder. " +
 		"The next command with this folder hands over the message. Without --from, the command only hands over the messages of the folder. " +
-		"Use one folder per sender. A message that the server refuses is renamed to *.refused."
+		"Use one folder per sender. Texts that do not fit are cut. A message that the server refuses is renamed to *.refused."
 }
 
 // message returns the message of the flags, or nil if no message was given. A message without --received-at and --message-no gets a random message_no, so that
-// the command can repeat its request.
+// the command can repeat its request. With --spool, the message always fits into the contract, because a gateway does not repeat it.
 func (c *receivedAddCmd) message() (*client.ReceivedInput, error) {
 	switch {
-	case c.From == "" && c.Content == nil && c.Spool != "":
+	case c.From == nil && c.Content == nil && c.Spool != "":
 		return nil, nil
-	case c.From == "" || c.Content == nil:
+	case c.From == nil || c.Content == nil || *c.From == "" && c.Spool == "":
 		return nil, Usage("give --from and --content")
 	case c.DryRun.DryRun && c.Spool != "":
 		return nil, Usage("--dry-run and --spool exclude each other")
 	}
-	content, err := readText(*c.Content)
+	content, err := readArgument(*c.Content)
 	if err != nil {
 		return nil, err
 	}
-	m := &client.ReceivedInput{
-		From: c.From, Content: content, To: optional(c.To), Sim: optional(c.Sim), ReceivedAt: c.ReceivedAt, MessageNo: optional(c.MessageNo),
+	at, wrong := c.receivedAt()
+	if c.Spool == "" {
+		if err := cmp.Or(checkUTF8(content), wrong); err != nil {
+			return nil, err
+		}
 	}
-	if m.ReceivedAt == nil && m.MessageNo == nil {
-		m.MessageNo = new("cli-" + rand.Text())
+	m := received.Message{From: *c.From, To: c.To, Content: content, SIM: c.Sim, ReceivedAt: at, MessageNo: c.MessageNo}
+	if c.Spool != "" {
+		m = received.Fitting(m)
 	}
-	return m, nil
+	if m.ReceivedAt == nil && m.MessageNo == "" {
+		m.MessageNo = "cli-" + rand.Text()
+	}
+	return &client.ReceivedInput{
+		From: m.From, Content: m.Content, To: optional(m.To), Sim: optional(m.SIM), ReceivedAt: m.ReceivedAt, MessageNo: optional(m.MessageNo),
+	}, nil
+}
+
+// receivedAt returns the time of --received-at; nil: none. The flag is a text, because a message with a wrong time must also be stored.
+func (c *receivedAddCmd) receivedAt() (*time.Time, error) {
+	if c.ReceivedAt == "" {
+		return nil, nil //nolint:nilnil // no time
+	}
+	at, err := time.Parse(time.RFC3339, c.ReceivedAt)
+	if err != nil {
+		return nil, Usage("--received-at is no time such as 2026-11-24T18:00:00+08:00")
+	}
+	return &at, nil
 }
 
 func (c *receivedAddCmd) Run(ctx context.Context, env config.Remote) error {

@@ -100,19 +100,32 @@ func (c *SendCmd) message() (client.Message, error) {
 	return m, nil
 }
 
-// readText returns the text of an argument. For -, it reads the text from standard input.
+// readText returns the text of an argument, which must be UTF-8. For -, it reads the text from standard input.
 func readText(argument string) (string, error) {
-	if argument == "-" {
-		read, err := io.ReadAll(io.LimitReader(os.Stdin, longestText))
-		if err != nil {
-			return "", fmt.Errorf("read the text: %w", err)
-		}
-		argument = strings.TrimRight(strings.TrimPrefix(string(read), bom.Mark), "\r\n")
+	text, err := readArgument(argument)
+	if err != nil {
+		return "", err
 	}
-	if !utf8.ValidString(argument) {
-		return "", Usage("the text is not UTF-8: convert it, for example with iconv -f GB18030 -t UTF-8")
+	return text, checkUTF8(text)
+}
+
+// readArgument works like readText for a text in any encoding.
+func readArgument(argument string) (string, error) {
+	if argument != "-" {
+		return argument, nil
 	}
-	return argument, nil
+	read, err := io.ReadAll(io.LimitReader(os.Stdin, longestText))
+	if err != nil {
+		return "", fmt.Errorf("read the text: %w", err)
+	}
+	return strings.TrimRight(strings.TrimPrefix(string(read), bom.Mark), "\r\n"), nil
+}
+
+func checkUTF8(text string) error {
+	if !utf8.ValidString(text) {
+		return Usage("the text is not UTF-8: convert it, for example with iconv -f GB18030 -t UTF-8")
+	}
+	return nil
 }
 
 // optional returns a pointer to v. For the zero value, it returns nil, which means that a flag was not given.
