@@ -42,7 +42,8 @@ SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: the task 
     pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id, (SELECT c.channel FROM channels c WHERE c.id = task_channel(t.rendering_id)) AS channel,
     coalesce(
         CASE WHEN coalesce(t.due_at > now() - $2::interval, true) THEN t.failed_app_id END, ''
-    )::text AS failed_app_id
+    )::text AS failed_app_id,
+    EXISTS (SELECT FROM queue q WHERE q.task_id = $3 AND q.quiet_from IS NOT NULL) AS has_quiet_hours
 FROM tasks t
 WHERE t.task_id = $3
 `
@@ -54,11 +55,12 @@ type TaskDueParams struct {
 }
 
 type TaskDueRow struct {
-	IsDue       bool
-	IsExpiring  bool
-	PoolID      int64
-	Channel     string
-	FailedAppID string
+	IsDue         bool
+	IsExpiring    bool
+	PoolID        int64
+	Channel       string
+	FailedAppID   string
+	HasQuietHours bool
 }
 
 // step orders events of the same time: received, repeated, claimed, ended
@@ -73,6 +75,7 @@ func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, e
 		&i.PoolID,
 		&i.Channel,
 		&i.FailedAppID,
+		&i.HasQuietHours,
 	)
 	return i, err
 }

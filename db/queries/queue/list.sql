@@ -306,7 +306,8 @@ SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: the task 
     pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id, (SELECT c.channel FROM channels c WHERE c.id = task_channel(t.rendering_id)) AS channel,
     coalesce(
         CASE WHEN coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true) THEN t.failed_app_id END, ''
-    )::text AS failed_app_id
+    )::text AS failed_app_id,
+    EXISTS (SELECT FROM queue q WHERE q.task_id = @task_id AND q.quiet_from IS NOT NULL) AS has_quiet_hours
 FROM tasks t
 WHERE t.task_id = @task_id;
 

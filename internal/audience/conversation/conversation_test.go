@@ -287,6 +287,44 @@ func TestAReplyDoesNotWaitForASilentSender(t *testing.T) {
 	}
 }
 
+// R2: a person who wrote now is awake, so a reply does not wait for the end of quiet hours.
+func TestAReplyDoesNotWaitForTheEndOfQuietHours(t *testing.T) {
+	b := apptest.New(t)
+	local := time.Now().In(time.FixedZone("Asia/Shanghai", 8*3600))
+	hours := local.Add(-time.Hour).Format("15:04") + "-" + local.Add(5*time.Hour).Format("15:04")
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"quiet_hours": map[string]any{"notification": hours}}})
+	poll(b, "phone")
+	receive(b, "phone", person, "hello")
+	made := reply(b, map[string]any{"content": "answer"})
+	if _, err := b.App.Queue.MoveQuiet(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if e := b.Explain(made.TaskID); e.Reason != api.BecauseQueued {
+		t.Errorf("the explanation is %s: %s", e.Reason, e.Summary)
+	}
+	if got := b.Claim("phone", 10); len(got) != 1 || got[0].TaskID != made.TaskID {
+		t.Errorf("the sender claimed %v", got)
+	}
+}
+
+// R2: a switch would hold the reply, and nobody would notice.
+func TestAReplyThatASwitchWouldHoldIsRefused(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCountry("CN", "86", nil)
+	poll(b, "phone")
+	receive(b, "phone", person, "hello")
+	b.Expect(200, "", "PATCH", "/api/v1/admin/countries/CN", map[string]any{"status": "off"})
+	for _, body := range []map[string]any{{"content": "answer"}, {"content": "answer", "sender": "any"}} {
+		a := b.Expect(422, "request.invalid", "POST", path+"/"+person+"/reply", body)
+		if a.Fields() != "phone_number" || !strings.Contains(a.Raw, "country CN is off") {
+			t.Error(a.Raw)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM messages"); n != 0 {
+		t.Errorf("%d messages were stored", n)
+	}
+}
+
 // R2: replies come before other notifications, and pass the same rules.
 func TestAReplyIsSubmittedLikeAnyMessage(t *testing.T) {
 	b := apptest.New(t)

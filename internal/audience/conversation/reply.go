@@ -3,8 +3,10 @@ package conversation
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/dispatch/sender"
@@ -31,8 +33,8 @@ type Replied struct {
 	SenderNo string
 }
 
-// Reply submits a reply as a task. It does not wait for a sender that cannot send now, because the caller can then choose another one. Faults: those of
-// submit.Service.Submit, conversation.not_found, conversation.sender_unavailable.
+// Reply submits a reply as a task. It refuses a reply that would wait, for a sender that cannot send now or for a switch, because nobody would notice the wait.
+// Faults: those of submit.Service.Submit, request.invalid, conversation.not_found, conversation.sender_unavailable.
 func (s *Service) Reply(ctx context.Context, viewer task.Viewer, key Key, r Reply, origin submit.Origin) (Replied, error) {
 	head, err := s.head(ctx, viewer, key)
 	if err != nil {
@@ -48,19 +50,27 @@ func (s *Service) Reply(ctx context.Context, viewer task.Viewer, key Key, r Repl
 	}
 	if !r.ByAny {
 		sub.SenderNo = head.SenderNo
-		if err := s.checkSender(ctx, sub, origin); err != nil {
-			return Replied{}, err
-		}
+	}
+	if err := s.checkNow(ctx, sub, origin); err != nil {
+		return Replied{}, err
 	}
 	made, err := s.submissions.Submit(ctx, sub, origin)
 	return Replied{made, sub.SenderNo}, notServing(err, sub.SenderNo)
 }
 
-// checkSender returns the fault conversation.sender_unavailable if the only sender of a submission cannot send it now.
-func (s *Service) checkSender(ctx context.Context, sub submit.Submission, origin submit.Origin) error {
+// checkNow returns a fault if a reply would wait: request.invalid with the switches that would hold it, or conversation.sender_unavailable if the only sender of the
+// reply cannot send it now.
+func (s *Service) checkNow(ctx context.Context, sub submit.Submission, origin submit.Origin) error {
 	would, err := s.submissions.Preview(ctx, sub, origin)
 	if err != nil || would.Verdict == submit.WouldRepeat {
 		return notServing(err, sub.SenderNo)
+	}
+	heldBy := slices.DeleteFunc(would.HeldBy, func(w explain.Switch) bool { return w.Kind == explain.NoSharedSenders && sub.SenderNo != "" }) // does not concern a chosen sender
+	switch {
+	case len(heldBy) > 0:
+		return fault.InvalidField("phone_number", fault.SwitchedOff, heldBy)
+	case sub.SenderNo == "":
+		return nil
 	}
 	for _, c := range would.Senders {
 		if c.SenderNo != sub.SenderNo {

@@ -76,7 +76,7 @@ func (t newTask) message() admit.Message {
 		SenderNo: t.SenderNo, AsOf: t.asOf, WasAccepted: t.WasChecked, DueAt: t.dueAt(),
 		TaskID: t.id, ExpiresAt: t.ExpiresAt, Waits: t.BatchID != 0, IsExempt: t.IsReply || t.IsTrial || t.isSimulated(),
 	}
-	if t.IsTrial { // an admin waits for its outcome
+	if t.IsTrial || t.IsReply { // no quiet hours: an admin waits for the outcome of a trial, and a person to whom somebody replies has just written
 		m.Priority = 0
 	}
 	return m

@@ -115,7 +115,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 		e.Reason = BecauseExpiring
 	case row.DueAt == nil || len(e.HeldBy) > 0:
 		e.Reason = BecauseHeld
-	case period.IsQuiet && !row.DueAt.After(period.Until.Add(quiet.Spread)): // a later task is due after the quiet hours
+	case due.HasQuietHours && period.IsQuiet && !row.DueAt.After(period.Until.Add(quiet.Spread)): // a later task is due after the quiet hours
 		e.Reason = BecauseQuiet
 	case !e.IsDue && row.RetryCount > 0:
 		e.Reason = BecauseRetryLater
