@@ -744,7 +744,15 @@ func (q *Queries) NotificationFind(ctx context.Context, arg NotificationFindPara
 const notificationFree = `-- name: NotificationFree :one
 UPDATE notifications n SET replaced_at = now()
 WHERE n.id = $1::bigint AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL
-    AND (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id) = 2 -- failed
+    AND CASE (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id)
+        WHEN 2 THEN true -- failed
+        WHEN 3 THEN n.ended_as IS NULL AND NOT EXISTS ( -- cancelled, but no user cancelled the notification or a task
+            SELECT FROM renderings r
+            JOIN tasks t ON t.rendering_id = r.id
+            WHERE r.notification_id = n.id AND t.status = 4 AND t.result IS DISTINCT FROM $2::text -- CANCELLED
+        )
+        ELSE false
+    END
     AND NOT EXISTS (
         SELECT FROM renderings r
         JOIN tasks t ON t.rendering_id = r.id
@@ -766,11 +774,17 @@ RETURNING coalesce(n.remark, (
 ), '')::text AS remark
 `
 
-// NotificationFree releases the dedup_key of a notification that failed and reached nobody. It returns the reason of the failure. The caller has locked the
-// notification. It returns no row if the notification has not failed, if the key is already released, or if the notification possibly reached a person. A
-// person was possibly reached if a provider accepted a message, the outcome of a message is unclear, or a lease expired.
-func (q *Queries) NotificationFree(ctx context.Context, id int64) (string, error) {
-	row := q.db.QueryRow(ctx, notificationFree, id)
+type NotificationFreeParams struct {
+	ID      int64
+	Blocked string
+}
+
+// NotificationFree releases the dedup_key of a notification that failed, or that blocks cancelled, and that reached nobody. It returns the reason. The caller has
+// locked the notification. It returns no row if the notification has another state, if the key is already released, or if the notification possibly reached a
+// person. A person was possibly reached if a provider accepted a message, the outcome of a message is unclear, or a lease expired. blocked: the result of a task
+// that a block cancelled.
+func (q *Queries) NotificationFree(ctx context.Context, arg NotificationFreeParams) (string, error) {
+	row := q.db.QueryRow(ctx, notificationFree, arg.ID, arg.Blocked)
 	var remark string
 	err := row.Scan(&remark)
 	return remark, err

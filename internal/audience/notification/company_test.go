@@ -2,6 +2,7 @@ package notification_test
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -170,6 +171,31 @@ func TestAnUnsendableNotificationReleasesItsKey(t *testing.T) {
 				t.Error("nobody was notified")
 			}
 		})
+	}
+}
+
+// A block cancels the message of the only person, so nobody was notified. A user who cancels the message does not want a repeat.
+func TestABlockedNotificationReleasesItsKey(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	b.PutSMSTemplate(nil)
+	post := func(key string) api.NotificationMade {
+		t.Helper()
+		return createNotification(b, map[string]any{"channels": []string{"sms"}, "dedup_key": key, "user_ids": []string{"u1"}})
+	}
+	blocked := post("blocked")
+	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": apptest.Phone, "scope": "all", "company_no": "default"})
+	if s := b.Notification(blocked.NotificationID).Status; s != api.NotificationCancelled {
+		t.Fatalf("the status is %d", s)
+	}
+	b.Expect(200, "", "DELETE", "/api/v1/blocks/"+url.PathEscape(apptest.Phone)+"?company_no=default", nil)
+	again := post("blocked")
+	if again.Deduplicated || again.Replaces == nil || again.Replaces.NotificationID != blocked.NotificationID || again.Replaces.Remark != "收件人已退订或被屏蔽" {
+		t.Errorf("%+v %+v", again, again.Replaces)
+	}
+	cancelled := post("cancelled")
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+apptest.Scan[string](b, "SELECT max(task_id) FROM queue")+"/cancel", nil)
+	if again := post("cancelled"); !again.Deduplicated || again.NotificationID != cancelled.NotificationID {
+		t.Errorf("%+v", again)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/result"
 )
 
 // Create works like Enqueue for notifications that a caller creates directly. If a rendered message is empty, Create rejects the whole request. Faults: those
@@ -215,8 +216,8 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 	return made, fault.InvalidField("channels", fault.NotThere, nil)
 }
 
-// findNamed returns the id of the notification that has the dedup key of n, or 0 if no notification has the key. A failed notification that reached nobody
-// loses its key, and is returned as replaced. It is locked first, so that only one of several concurrent attempts takes its key.
+// findNamed returns the id of the notification that has the dedup key of n, or 0 if no notification has the key. A notification that failed, or that blocks
+// cancelled, and that reached nobody, loses its key, and is returned as replaced. It is locked first, so that only one of several concurrent attempts takes its key.
 func (s *Service) findNamed(ctx context.Context, n Notification, origin submit.Origin) (id int64, replaced *Replaced, err error) {
 	found, err := s.q.NotificationFind(ctx, notificationq.NotificationFindParams{
 		CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,
@@ -226,13 +227,13 @@ func (s *Service) findNamed(ctx context.Context, n Notification, origin submit.O
 		return 0, nil, nil
 	case err != nil:
 		return 0, nil, fmt.Errorf("find notification: %w", err)
-	case found.Status != Failed:
+	case found.Status != Failed && found.Status != Cancelled:
 		return found.ID, nil, nil
 	}
 	if err := s.q.NotificationHold(ctx, found.ID); err != nil {
 		return 0, nil, fmt.Errorf("lock notification: %w", err)
 	}
-	remark, err := s.q.NotificationFree(ctx, found.ID)
+	remark, err := s.q.NotificationFree(ctx, notificationq.NotificationFreeParams{ID: found.ID, Blocked: result.Blocked})
 	if err == nil {
 		return 0, &Replaced{found.ID, remark}, nil
 	}
