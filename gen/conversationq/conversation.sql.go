@@ -590,7 +590,13 @@ func (q *Queries) ConversationTasks(ctx context.Context, taskIds []string) ([]Co
 }
 
 const conversationUnread = `-- name: ConversationUnread :one
-SELECT (SELECT count(*) FROM (SELECT FROM conversations c WHERE c.submitted_by = '' AND c.unread > 0 LIMIT $1::integer) u)::bigint AS conversations,
+SELECT (
+    SELECT count(*) FROM (
+        SELECT FROM conversations c
+        WHERE c.submitted_by = '' AND c.unread > 0 AND EXISTS (SELECT FROM companies o WHERE o.id = c.company_id)
+        LIMIT $1::integer
+    ) u
+)::bigint AS conversations,
     coalesce((SELECT c.last_id FROM conversations c WHERE c.submitted_by = '' ORDER BY c.last_id DESC LIMIT 1), 0)::bigint AS last_id
 `
 
@@ -600,7 +606,8 @@ type ConversationUnreadRow struct {
 }
 
 // ConversationUnread returns the number of conversations with unread messages, at most max_rows, and the largest id of a received message. 0: none. The figures
-// change with each message that arrives, so that a page can show them without asking for a list.
+// change with each message that arrives, so that a page can show them without asking for a list. Conversations of deleted companies are not counted, as in
+// ConversationListOf.
 func (q *Queries) ConversationUnread(ctx context.Context, maxRows int32) (ConversationUnreadRow, error) {
 	row := q.db.QueryRow(ctx, conversationUnread, maxRows)
 	var i ConversationUnreadRow

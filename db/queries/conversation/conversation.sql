@@ -53,9 +53,16 @@ JOIN companies o ON o.id = c.company_id
 WHERE c.company_id = @company_id AND c.phone_number = @phone_number AND c.submitted_by = @owner::text;
 
 -- ConversationUnread returns the number of conversations with unread messages, at most max_rows, and the largest id of a received message. 0: none. The figures
--- change with each message that arrives, so that a page can show them without asking for a list.
+-- change with each message that arrives, so that a page can show them without asking for a list. Conversations of deleted companies are not counted, as in
+-- ConversationListOf.
 -- name: ConversationUnread :one
-SELECT (SELECT count(*) FROM (SELECT FROM conversations c WHERE c.submitted_by = '' AND c.unread > 0 LIMIT @max_rows::integer) u)::bigint AS conversations,
+SELECT (
+    SELECT count(*) FROM (
+        SELECT FROM conversations c
+        WHERE c.submitted_by = '' AND c.unread > 0 AND EXISTS (SELECT FROM companies o WHERE o.id = c.company_id)
+        LIMIT @max_rows::integer
+    ) u
+)::bigint AS conversations,
     coalesce((SELECT c.last_id FROM conversations c WHERE c.submitted_by = '' ORDER BY c.last_id DESC LIMIT 1), 0)::bigint AS last_id;
 
 -- name: ConversationUnreadOfCompany :one

@@ -287,6 +287,31 @@ func TestAReplyDoesNotWaitForASilentSender(t *testing.T) {
 	}
 }
 
+func TestConversationsOfADeletedCompanyAreNotCounted(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("gone", 1)
+	b.AddSender(map[string]any{"sender_no": "other", "inbox_company_no": "gone"})
+	receive(b, "phone", person, "hello")
+	receive(b, "other", person, "hello")
+	unread := func() int64 {
+		t.Helper()
+		u, err := b.App.Conversations.Unread(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.Conversations
+	}
+	if n := unread(); n != 2 {
+		t.Errorf("%d conversations", n)
+	}
+	b.Exec("UPDATE senders SET inbox_company_id = 1")
+	b.Exec("DELETE FROM users WHERE company_id = (SELECT id FROM companies WHERE company_no = 'gone')")
+	b.Exec("DELETE FROM companies WHERE company_no = 'gone'")
+	if n := unread(); n != 1 {
+		t.Errorf("%d conversations after the company was deleted", n)
+	}
+}
+
 // R2: a person who wrote now is awake, so a reply does not wait for the end of quiet hours.
 func TestAReplyDoesNotWaitForTheEndOfQuietHours(t *testing.T) {
 	b := apptest.New(t)

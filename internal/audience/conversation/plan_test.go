@@ -112,7 +112,7 @@ func TestConversationsAreReadThroughIndexes(t *testing.T) {
 			_, err := q.ConversationListOf(t.Context(), conversationq.ConversationListOfParams{Ids: []int64{29990, 29991, 29992}, CompanyID: &company, MaxLength: 200})
 			return err
 		}, "conversations_", 0},
-		{"count of unread", func(q *conversationq.Queries) error { _, err := q.ConversationUnread(t.Context(), 1000); return err }, "conversations_unread_idx", 0},
+		{"count of unread", func(q *conversationq.Queries) error { _, err := q.ConversationUnread(t.Context(), 1000); return err }, "conversations_unread_", 0},
 		{"count of unread of a company", func(q *conversationq.Queries) error {
 			_, err := q.ConversationUnreadOfCompany(t.Context(), conversationq.ConversationUnreadOfCompanyParams{CompanyID: 1, MaxRows: 1000})
 			return err
