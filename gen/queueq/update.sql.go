@@ -271,7 +271,7 @@ func (q *Queries) RequeueHold(ctx context.Context, taskIds []string) ([]int64, e
 
 const requeueMessages = `-- name: RequeueMessages :many
 SELECT m.task_id, c.channel, m.company_id, m.message_type, m.priority, m.recipient, coalesce(m.sign, '')::text AS sign,
-    coalesce(m.sender_no, '')::text AS sender_no
+    coalesce(m.sender_no, '')::text AS sender_no, m.expires_at, m.expect_send_time
 FROM messages m
 JOIN channels c ON c.id = task_channel(m.rendering_id)
 JOIN companies o ON o.id = m.company_id
@@ -280,14 +280,16 @@ ORDER BY m.task_id
 `
 
 type RequeueMessagesRow struct {
-	TaskID      string
-	Channel     string
-	CompanyID   int64
-	MessageType int16
-	Priority    int16
-	Recipient   string
-	Sign        string
-	SenderNo    string
+	TaskID         string
+	Channel        string
+	CompanyID      int64
+	MessageType    int16
+	Priority       int16
+	Recipient      string
+	Sign           string
+	SenderNo       string
+	ExpiresAt      *time.Time
+	ExpectSendTime *time.Time
 }
 
 // RequeueMessages returns the data of tasks that decides whether their recipients are allowed to receive the messages now. If the company or the channel of a
@@ -310,6 +312,8 @@ func (q *Queries) RequeueMessages(ctx context.Context, taskIds []string) ([]Requ
 			&i.Recipient,
 			&i.Sign,
 			&i.SenderNo,
+			&i.ExpiresAt,
+			&i.ExpectSendTime,
 		); err != nil {
 			return nil, err
 		}

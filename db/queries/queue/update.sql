@@ -112,7 +112,7 @@ ORDER BY id;
 -- task was deleted, the task is not returned and counts as withdrawn.
 -- name: RequeueMessages :many
 SELECT m.task_id, c.channel, m.company_id, m.message_type, m.priority, m.recipient, coalesce(m.sign, '')::text AS sign,
-    coalesce(m.sender_no, '')::text AS sender_no
+    coalesce(m.sender_no, '')::text AS sender_no, m.expires_at, m.expect_send_time
 FROM messages m
 JOIN channels c ON c.id = task_channel(m.rendering_id)
 JOIN companies o ON o.id = m.company_id

@@ -541,9 +541,9 @@ func (s *Service) requeueable(ctx context.Context, b batchq.Batch) (r Requeued, 
 	if err != nil {
 		return r, err //nolint:wrapcheck // the error is already wrapped
 	}
-	for _, id := range refused {
+	for id, reason := range refused {
 		r.Count -= fit[id]
-		r.skip(fault.TaskRecipientRefused, fit[id])
+		r.skip(reason, fit[id])
 	}
 	return r, nil
 }

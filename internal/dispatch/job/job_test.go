@@ -220,10 +220,10 @@ func TestAJobReportsTheReasonsOfSkippedTasks(t *testing.T) {
 	id := "task_" + time.Now().UTC().Format("20060102") + "_b0000001"
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/requeue", nil)
 	run(b, requeues.JobID, "finished, 2 of 600 done, 598 skipped, 0 failed")
-	expect(requeues.JobID, "597 task.expired: The expires_at of the task has passed: submit the message again.",
+	expect(requeues.JobID, "597 task.expired: The task cannot be sent before its expires_at any more: submit the message again.",
 		"1 task.not_ended: The task has not ended: it is still PENDING or PROCESSING.")
 	page := apptest.Decode[api.TaskJobPage](t, b.Expect(200, "", "GET", path, nil, "Accept-Language", "zh-CN"))
-	if by := page.Items[0].SkippedBy; len(by) != 2 || by[0].Message != "任务已过 expires_at 期限，请重新提交消息。" {
+	if by := page.Items[0].SkippedBy; len(by) != 2 || by[0].Message != "任务在 expires_at 之前已不能发送，请重新提交消息。" {
 		t.Errorf("in Chinese: %+v", by)
 	}
 	// A server of an earlier version stores no reasons.

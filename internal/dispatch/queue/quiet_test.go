@@ -8,6 +8,7 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/internal/dispatch/quiet"
+	"lksms/internal/platform/fault"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -33,7 +34,6 @@ func (b quietBundle) move() {
 	}
 }
 
-func (b quietBundle) marketing(content string, more map[string]any) api.Submitted {
 // follow runs the sweep that holds and releases the tasks of switches.
 func (b quietBundle) follow() {
 	b.T.Helper()
@@ -42,6 +42,7 @@ func (b quietBundle) follow() {
 	}
 }
 
+func (b quietBundle) marketing(content string, more map[string]any) api.Submitted {
 	b.T.Helper()
 	body := map[string]any{"phone_number": apptest.Phone, "content": content, "message_type": "marketing"}
 	for k, v := range more {
@@ -154,6 +155,31 @@ func TestMessagesThatCanOnlyExpireInQuietHoursAreRefused(t *testing.T) {
 	}
 }
 
+// R5: a task that expires before the end of quiet hours is not requeued.
+func TestTasksThatCanOnlyExpireInQuietHoursAreNotRequeued(t *testing.T) {
+	b := quietBundle{apptest.New(t)}
+	var ids []string
+	now := time.Now()
+	for _, more := range []map[string]any{
+		{"expires_at": now.Add(time.Hour)}, {"expires_at": now.Add(26 * time.Hour), "expect_send_time": now.Add(24 * time.Hour)}, {"expires_at": now.Add(6 * time.Hour)},
+	} {
+		id := b.marketing("sale", more).TaskID
+		b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
+		ids = append(ids, id)
+	}
+	b.setQuiet(-time.Hour, 5*time.Hour)
+	for _, id := range ids[:2] {
+		b.Expect(409, "task.expired", "POST", "/api/v1/sms/task/"+id+"/requeue", nil)
+	}
+	requeued, refused, err := b.App.Tasks.RequeueEach(t.Context(), ids, "admin", "")
+	if err != nil || requeued != 1 || refused[fault.TaskExpired] != 2 {
+		t.Errorf("requeued %d, refused %v, %v", requeued, refused, err)
+	}
+	if s := b.Task(ids[0]).Status; s != api.TaskCancelled {
+		t.Errorf("the task has the status %d", s)
+	}
+}
+
 // R5: a change of quiet hours applies to waiting messages, both ways, also if another server added a message with the former hours.
 func TestChangesOfQuietHoursApplyToWaitingMessages(t *testing.T) {
 	b := quietBundle{apptest.New(t)}
@@ -173,32 +199,6 @@ func TestChangesOfQuietHoursApplyToWaitingMessages(t *testing.T) {
 	}
 }
 
-func TestQuietHoursOfACompanyAreChecked(t *testing.T) {
-	b := quietBundle{apptest.New(t)}
-	for _, bad := range []string{"21:00", "21:00-24:00", "9:00-10:00", "21:00 09:00", "09:00-09:00", "08:00-06:00"} {
-		body := map[string]any{"recipient": map[string]any{"quiet_hours": map[string]any{"marketing": bad}}}
-		if a := b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/companies/default", body); a.Fields() != "recipient.quiet_hours.marketing" {
-			t.Errorf("%s: %s", bad, a.Raw)
-		}
-		b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"recipient": map[string]any{"quiet_hours_marketing": bad}})
-	}
-	for _, bad := range []string{"Mars/Base", "Local", "../etc/passwd"} {
-		if a := b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"time_zone": bad}}); a.Fields() != "recipient.time_zone" {
-			t.Errorf("%s: %s", bad, a.Raw)
-		}
-	}
-	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"time_zone": "Europe/Berlin"}})
-	b.setHours("20:00-10:00")
-	c := apptest.Decode[api.Company](t, b.Expect(200, "", "GET", "/api/v1/admin/companies/default", nil)).Recipient
-	if *c.QuietHours.Marketing != "20:00-10:00" || c.QuietHours.Notification != nil || *c.TimeZone != "Europe/Berlin" {
-		t.Errorf("%+v", c)
-	}
-	b.setHours(nil)
-	if c := apptest.Decode[api.Company](t, b.Expect(200, "", "GET", "/api/v1/admin/companies/default", nil)).Recipient; c.QuietHours.Marketing != nil || c.TimeZone == nil {
-		t.Errorf("%+v", c)
-	}
-	made := apptest.Decode[api.Company](t, b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{
-		"company_no": "acme", "name": "acme", "recipient": map[string]any{"quiet_hours": map[string]any{"notification": "22:00-07:00"}},
 // R5: a message that waits for the end of quiet hours, and is held meanwhile, is sent after its release as if it had not been held.
 func TestHeldMessagesFollowChangesOfQuietHours(t *testing.T) {
 	holds := map[string]func(b quietBundle) (resume func()){
@@ -243,6 +243,32 @@ func TestHeldMessagesFollowChangesOfQuietHours(t *testing.T) {
 	}
 }
 
+func TestQuietHoursOfACompanyAreChecked(t *testing.T) {
+	b := quietBundle{apptest.New(t)}
+	for _, bad := range []string{"21:00", "21:00-24:00", "9:00-10:00", "21:00 09:00", "09:00-09:00", "08:00-06:00"} {
+		body := map[string]any{"recipient": map[string]any{"quiet_hours": map[string]any{"marketing": bad}}}
+		if a := b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/companies/default", body); a.Fields() != "recipient.quiet_hours.marketing" {
+			t.Errorf("%s: %s", bad, a.Raw)
+		}
+		b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"recipient": map[string]any{"quiet_hours_marketing": bad}})
+	}
+	for _, bad := range []string{"Mars/Base", "Local", "../etc/passwd"} {
+		if a := b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"time_zone": bad}}); a.Fields() != "recipient.time_zone" {
+			t.Errorf("%s: %s", bad, a.Raw)
+		}
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"time_zone": "Europe/Berlin"}})
+	b.setHours("20:00-10:00")
+	c := apptest.Decode[api.Company](t, b.Expect(200, "", "GET", "/api/v1/admin/companies/default", nil)).Recipient
+	if *c.QuietHours.Marketing != "20:00-10:00" || c.QuietHours.Notification != nil || *c.TimeZone != "Europe/Berlin" {
+		t.Errorf("%+v", c)
+	}
+	b.setHours(nil)
+	if c := apptest.Decode[api.Company](t, b.Expect(200, "", "GET", "/api/v1/admin/companies/default", nil)).Recipient; c.QuietHours.Marketing != nil || c.TimeZone == nil {
+		t.Errorf("%+v", c)
+	}
+	made := apptest.Decode[api.Company](t, b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{
+		"company_no": "acme", "name": "acme", "recipient": map[string]any{"quiet_hours": map[string]any{"notification": "22:00-07:00"}},
 	}))
 	if *made.Recipient.QuietHours.Notification != "22:00-07:00" {
 		t.Errorf("%+v", made.Recipient)

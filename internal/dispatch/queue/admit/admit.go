@@ -10,6 +10,7 @@ import (
 	"lksms/gen/admitq"
 	"lksms/internal/dispatch/caps"
 	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/quiet"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
@@ -45,6 +46,11 @@ type Verdict struct {
 	Err  error          // a fault refuses the message; after another error, the decision is unknown
 
 	Quiet quiet.Period // contains the time at which the message is to be sent
+}
+
+// CanOnlyExpire reports whether a message would wait for the end of quiet hours until it expires. A nil expiresAt means no limit.
+func (v Verdict) CanOnlyExpire(expiresAt *time.Time) bool {
+	return v.Quiet.IsQuiet && expiresAt != nil && !expiresAt.After(v.Quiet.Until.Add(claim.MinLease))
 }
 
 // IsDecided reports whether the message was admitted or refused. Otherwise Err says why the decision is unknown.

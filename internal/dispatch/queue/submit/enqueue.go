@@ -51,7 +51,7 @@ var (
 	noAddress   = unreachable{result.NoAddress, "no_address"}
 	faultReason = map[fault.Rule]unreachable{
 		fault.Blank: noAddress, fault.CountryNotServed: {result.NotServed, "country"}, fault.IsBlocked: {result.Blocked, "blocked"},
-		fault.Required: {result.NoSignature, "signature"},
+		fault.Required: {result.NoSignature, "signature"}, fault.BeforeSending: {result.Expired, "expired"},
 	}
 )
 
@@ -64,7 +64,13 @@ func (s *Service) admitPeople(ctx context.Context, asOf time.Time, m Rendered, p
 			AsOf: asOf, WasAccepted: m.IsOlder, TaskID: taskid.New(), ExpiresAt: m.ExpiresAt, Waits: true, IsExempt: m.IsUrgent,
 		}
 	}
-	return s.admit.Admit(ctx, messages), messages
+	verdicts = s.admit.Admit(ctx, messages)
+	for i := range verdicts {
+		if v := &verdicts[i]; v.Err == nil && v.CanOnlyExpire(m.ExpiresAt) {
+			v.Err = fault.InvalidField("expires_at", fault.BeforeSending, nil)
+		}
+	}
+	return verdicts, messages
 }
 
 // reserve plans the messages of reachable people, so that caps allow them: planned contains when each is due; a zero time means now. It changes the verdicts and the
@@ -137,8 +143,8 @@ func Beginning(channel, text string) string {
 }
 
 // Enqueue stores a task for each person, due now, and returns the task ids in the order of people. The task of an unreachable person is FAILED with the
-// reason: no address, a country to which the company is not allowed to send, a missing signature (S1.10), or Person.Refused. Enqueue runs in the transaction
-// of the caller.
+// reason: no address, a country to which the company is not allowed to send, a missing signature (S1.10), quiet hours until the message
+// expires, or Person.Refused. Enqueue runs in the transaction of the caller.
 func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]string, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {

@@ -80,7 +80,7 @@ func (s *Service) RequeueEach(ctx context.Context, ids []string, by, remark stri
 	}
 	for _, a := range admissions {
 		if a.Err != nil {
-			refused[fault.TaskRecipientRefused]++
+			refused[refusalOf(a.Err)]++
 		} else {
 			refused[fault.TaskNotEnded]++ // the task ended, or its recipient was admitted again, after the statement that requeues
 		}
@@ -170,18 +170,34 @@ func (s *Service) judge(ctx context.Context, ids []string) ([]queueq.RequeueMess
 			Channel: row.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Recipient: row.Recipient, IsSigned: row.Sign != "",
 			SenderNo: row.SenderNo, AsOf: asOf, Priority: row.Priority,
 		}
+		if at := row.ExpectSendTime; at != nil && at.After(asOf) {
+			messages[i].DueAt = *at
+		}
 	}
 	verdicts := s.admit.Admit(ctx, messages)
-	for _, v := range verdicts {
-		if !v.IsDecided() {
+	for i := range verdicts {
+		v := &verdicts[i]
+		switch {
+		case !v.IsDecided():
 			return nil, nil, v.Err
+		case v.Err == nil && v.CanOnlyExpire(rows[i].ExpiresAt):
+			v.Err = fault.New(fault.Conflict, fault.TaskExpired)
 		}
 	}
 	return rows, verdicts, nil
 }
 
-// RefusedRecipients returns the ids whose recipients are not allowed to receive a message now. Tasks with these ids cannot be requeued.
-func (s *Service) RefusedRecipients(ctx context.Context, ids []string) (refused []string, err error) {
+// refusalOf returns the reason of a refusal of judge.
+func refusalOf(err error) fault.Reason {
+	if refused := new(fault.Error); errors.As(err, &refused) && refused.Reason == fault.TaskExpired {
+		return fault.TaskExpired
+	}
+	return fault.TaskRecipientRefused
+}
+
+// RefusedRecipients returns the reasons why tasks cannot be requeued now although the tasks themselves are fit: the recipient is not allowed to receive a message,
+// or has quiet hours until the message expires.
+func (s *Service) RefusedRecipients(ctx context.Context, ids []string) (refused map[string]fault.Reason, err error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -189,9 +205,10 @@ func (s *Service) RefusedRecipients(ctx context.Context, ids []string) (refused 
 	if err != nil {
 		return nil, fmt.Errorf("judge recipients of tasks: %w", err)
 	}
+	refused = map[string]fault.Reason{}
 	for i, row := range rows {
 		if verdicts[i].Err != nil {
-			refused = append(refused, row.TaskID)
+			refused[row.TaskID] = refusalOf(verdicts[i].Err)
 		}
 	}
 	return refused, nil
@@ -231,8 +248,8 @@ func (s *Service) requeueable(ctx context.Context, viewer Viewer, id string) err
 	if err != nil {
 		return fmt.Errorf("judge recipient of task: %w", err)
 	}
-	if slices.ContainsFunc(verdicts, func(v admit.Verdict) bool { return v.Err != nil }) {
-		return fault.New(fault.Conflict, fault.TaskRecipientRefused)
+	if i := slices.IndexFunc(verdicts, func(v admit.Verdict) bool { return v.Err != nil }); i >= 0 {
+		return fault.New(fault.Conflict, refusalOf(verdicts[i].Err))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package task_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/setting"
 	"lksms/internal/testkit/apptest"
@@ -24,7 +26,7 @@ func TestAnErrorOfTheDirectoryIsNotReportedAsARefusedRecipient(t *testing.T) {
 	b.Claim("app", 1)
 	b.Report(id, "app", 3, nil)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"countries": []string{"CN"}})
-	if refused, err := b.App.Tasks.RefusedRecipients(t.Context(), []string{id}); err != nil || !slices.Equal(refused, []string{id}) {
+	if refused, err := b.App.Tasks.RefusedRecipients(t.Context(), []string{id}); err != nil || !maps.Equal(refused, map[string]fault.Reason{id: fault.TaskRecipientRefused}) {
 		t.Errorf("refused %v, %v", refused, err)
 	}
 	b.Exec("ALTER TABLE directory_version RENAME TO unreadable")
