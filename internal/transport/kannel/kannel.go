@@ -189,7 +189,7 @@ func answerFault(w http.ResponseWriter, r *http.Request, status int, f *fault.Er
 		answer(w, status, "Temporal failure, try again later.")
 	case gate.IsServerError(f.Kind):
 		answer(w, http.StatusServiceUnavailable, "Temporal failure, try again later.")
-	case f.Kind == fault.Invalid:
+	case f.Kind == fault.Invalid, f.Reason == fault.RecipientBlocked:
 		texts := make([]string, 0, len(f.Fields))
 		for _, field := range f.Fields {
 			if name, has := names[field.Name]; has { // Kannel has no parameter for the other fields, such as sign
@@ -394,7 +394,7 @@ func (s *server) storeRefusal(r *http.Request, subs []submit.Submission, err err
 	case errors.As(err, &own):
 	case errors.As(err, &f) && gate.IsRefusal(f):
 		reason = string(f.Reason)
-		if status = gate.StatusOf(f.Kind); f.Kind == fault.Invalid {
+		if status = gate.StatusOf(f.Kind); f.Kind == fault.Invalid || f.Reason == fault.RecipientBlocked {
 			status = http.StatusBadRequest
 		}
 	default:

@@ -179,6 +179,19 @@ func TestRejectionsUseTheErrorTextsOfKannel(t *testing.T) {
 	}
 }
 
+// A blocked number is a rejected message, which a Kannel client does not repeat.
+func TestAMessageToABlockedNumberIsRejected(t *testing.T) {
+	b := setup(t)
+	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": "13800138000", "scope": "all"})
+	b.expect(400, "to ", with("to", "13800138000"))
+	if _, text := b.get(with("to", "13800138000")); !strings.HasSuffix(text, " rejected") {
+		t.Error(text)
+	}
+	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE status_code = 400"); n != 2 {
+		t.Errorf("%d rows for the blocked number", n)
+	}
+}
+
 // A text arrives unchanged in the charsets that Kannel clients use.
 func TestTextsOfOtherCharsetsAreConverted(t *testing.T) {
 	b := setup(t)

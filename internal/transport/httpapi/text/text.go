@@ -161,7 +161,7 @@ var english = &Catalogue{
 		fault.TooManyHours:       "must be at most %v hours",
 		fault.NotAnEmail:         "is not an e-mail address",
 		fault.NoPartOfANumber:    "has a character that is no part of a phone number (code and position): %v",
-		fault.RegionNotKnown:     "is no mobile number of mainland China, and its country is not known: write it with + and the country code, or set default_region in the request or in the company",
+		fault.RegionNotKnown:     "is no mobile number of mainland China, and its country is not known: write it with + and the country code, or set default_region in the company, or in the request if it has this field",
 		fault.NotARegion:         "is not a region such as CN or ID (ISO 3166-1)",
 		fault.NotFormEncoded:     "must be form-encoded: name=value&name=value",
 		fault.MissingParameters:  "lacks parameters that the template needs: %v",

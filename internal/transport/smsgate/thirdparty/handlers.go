@@ -134,7 +134,7 @@ type errorData struct {
 	RequestID string `json:"request_id"`
 }
 
-// answerFault answers a fault. Like SMSGate, it uses status 400 instead of 422.
+// answerFault answers a fault. Like SMSGate, it uses status 400 for a rejected message: programs take 409 as the answer to a message that is already stored.
 func answerFault(w http.ResponseWriter, r *http.Request, status int, f *fault.Error) {
 	status, answer := faultAnswer(r, status, f)
 	write(w, status, answer)
@@ -149,7 +149,7 @@ func faultAnswer(r *http.Request, status int, f *fault.Error) (int, errorAnswer)
 	for _, field := range f.Fields[:min(len(f.Fields), maxFields)] {
 		texts = append(texts, x.Text.Remark(field))
 	}
-	if status == http.StatusUnprocessableEntity {
+	if status == http.StatusUnprocessableEntity || f.Reason == fault.RecipientBlocked {
 		status = http.StatusBadRequest
 	}
 	return status, errorAnswer{strings.Join(texts, "; "), &errorData{string(f.Reason), x.Origin.RequestID}}

@@ -282,6 +282,17 @@ func TestRejectionsUseFormatOfSMSGate(t *testing.T) {
 	b.expect(501, "message", "GET", "/inbox/1/attachments/1", nil, acme...)
 }
 
+// Programs take 409 as the answer to a message that is already stored.
+func TestAMessageToABlockedRecipientIsRejected(t *testing.T) {
+	b := setup(t)
+	acme := b.AddCompany("acme", 1)
+	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": first, "scope": "all"})
+	b.expect(400, "recipient.blocked", "POST", "/messages", to(fields{"id": "one"}, first), acme...)
+	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE status_code = 400"); n != 1 {
+		t.Errorf("%d rows for the blocked number", n)
+	}
+}
+
 // Callers are checked in the same way as elsewhere: by password or key and by role, with delays after wrong passwords. Sessions are not accepted.
 func TestCallersAreAuthenticatedAndAuthorised(t *testing.T) {
 	b := setup(t)
