@@ -2505,7 +2505,7 @@ type BatchCost struct {
 
 // BatchCounts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`. `valid` is the sum of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, the counts include only the checked rows.
 type BatchCounts struct {
-	// Blocked Rows to a country to which the company is not allowed to send
+	// Blocked Rows to a blocked number, or to a country to which the company is not allowed to send
 	Blocked int64 `json:"blocked"`
 
 	// Cancelled Tasks that are CANCELLED, and rows that never become tasks because the batch ended
@@ -12105,7 +12105,9 @@ type ClientInterface interface {
 
 	// ReplyConversationWithBody Reply in a conversation
 	//
-	// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply.
+	// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply,
+	// except quiet hours: the person has just written. If a switch would hold the reply, the answer is 422 with the name of the switch, and nothing is
+	// stored.
 	//
 	// - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
 	//   sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
@@ -12119,7 +12121,9 @@ type ClientInterface interface {
 
 	// ReplyConversation Reply in a conversation
 	//
-	// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply.
+	// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply,
+	// except quiet hours: the person has just written. If a switch would hold the reply, the answer is 422 with the name of the switch, and nothing is
+	// stored.
 	//
 	// - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
 	//   sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
@@ -12215,8 +12219,8 @@ type ClientInterface interface {
 	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first notification. This
 	// also applies to requests of different users of the company, and to requests that arrive at the same time. Dedup keys of business events are
 	// separate: a notification of a business event with the same key is another notification. A notification that failed and reached nobody (a
-	// missing parameter, template or address) releases its key. The next request with the key creates a new notification, and `replaces` contains
-	// the error of the first.
+	// missing parameter, template or address), or that a block cancelled, releases its key. The next request with the key creates a new
+	// notification, and `replaces` contains the error of the first.
 	//
 	// **Company.** An admin can name the company in `company_no`; the default is the company of the caller. Other callers get 403 for another
 	// company.
@@ -12245,8 +12249,8 @@ type ClientInterface interface {
 	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first notification. This
 	// also applies to requests of different users of the company, and to requests that arrive at the same time. Dedup keys of business events are
 	// separate: a notification of a business event with the same key is another notification. A notification that failed and reached nobody (a
-	// missing parameter, template or address) releases its key. The next request with the key creates a new notification, and `replaces` contains
-	// the error of the first.
+	// missing parameter, template or address), or that a block cancelled, releases its key. The next request with the key creates a new
+	// notification, and `replaces` contains the error of the first.
 	//
 	// **Company.** An admin can name the company in `company_no`; the default is the company of the caller. Other callers get 403 for another
 	// company.
@@ -12680,7 +12684,7 @@ type ClientInterface interface {
 	// - `task.not_ended`: the task is PENDING or PROCESSING.
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider reported that the message arrived.
-	// - `task.expired`: its `expires_at` has passed, or passes within a second.
+	// - `task.expired`: its `expires_at` has passed, passes within a second, or passes before the quiet hours of the recipient end.
 	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `batch.wrong_status`: the batch of the task is being cancelled.
@@ -12710,7 +12714,7 @@ type ClientInterface interface {
 	// - `task.not_ended`: the task is PENDING or PROCESSING.
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider reported that the message arrived.
-	// - `task.expired`: its `expires_at` has passed, or passes within a second.
+	// - `task.expired`: its `expires_at` has passed, passes within a second, or passes before the quiet hours of the recipient end.
 	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `batch.wrong_status`: the batch of the task is being cancelled.
@@ -16401,7 +16405,9 @@ func (c *Client) ReadConversation(ctx context.Context, phoneNumber ConversationN
 
 // ReplyConversationWithBody Reply in a conversation
 //
-// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply.
+// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply,
+// except quiet hours: the person has just written. If a switch would hold the reply, the answer is 422 with the name of the switch, and nothing is
+// stored.
 //
 //   - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
 //     sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
@@ -16425,7 +16431,9 @@ func (c *Client) ReplyConversationWithBody(ctx context.Context, phoneNumber Conv
 
 // ReplyConversation Reply in a conversation
 //
-// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply.
+// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply,
+// except quiet hours: the person has just written. If a switch would hold the reply, the answer is 422 with the name of the switch, and nothing is
+// stored.
 //
 //   - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
 //     sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
@@ -16591,8 +16599,8 @@ func (c *Client) ListNotifications(ctx context.Context, params *ListNotification
 // **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first notification. This
 // also applies to requests of different users of the company, and to requests that arrive at the same time. Dedup keys of business events are
 // separate: a notification of a business event with the same key is another notification. A notification that failed and reached nobody (a
-// missing parameter, template or address) releases its key. The next request with the key creates a new notification, and `replaces` contains
-// the error of the first.
+// missing parameter, template or address), or that a block cancelled, releases its key. The next request with the key creates a new
+// notification, and `replaces` contains the error of the first.
 //
 // **Company.** An admin can name the company in `company_no`; the default is the company of the caller. Other callers get 403 for another
 // company.
@@ -16631,8 +16639,8 @@ func (c *Client) CreateNotificationsWithBody(ctx context.Context, params *Create
 // **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first notification. This
 // also applies to requests of different users of the company, and to requests that arrive at the same time. Dedup keys of business events are
 // separate: a notification of a business event with the same key is another notification. A notification that failed and reached nobody (a
-// missing parameter, template or address) releases its key. The next request with the key creates a new notification, and `replaces` contains
-// the error of the first.
+// missing parameter, template or address), or that a block cancelled, releases its key. The next request with the key creates a new
+// notification, and `replaces` contains the error of the first.
 //
 // **Company.** An admin can name the company in `company_no`; the default is the company of the caller. Other callers get 403 for another
 // company.
@@ -17346,7 +17354,7 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 //   - `task.not_ended`: the task is PENDING or PROCESSING.
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider reported that the message arrived.
-//   - `task.expired`: its `expires_at` has passed, or passes within a second.
+//   - `task.expired`: its `expires_at` has passed, passes within a second, or passes before the quiet hours of the recipient end.
 //   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `batch.wrong_status`: the batch of the task is being cancelled.
@@ -17386,7 +17394,7 @@ func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, content
 //   - `task.not_ended`: the task is PENDING or PROCESSING.
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider reported that the message arrived.
-//   - `task.expired`: its `expires_at` has passed, or passes within a second.
+//   - `task.expired`: its `expires_at` has passed, passes within a second, or passes before the quiet hours of the recipient end.
 //   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `batch.wrong_status`: the batch of the task is being cancelled.
@@ -30509,7 +30517,9 @@ type ClientWithResponsesInterface interface {
 
 	// ReplyConversationWithBodyWithResponse Reply in a conversation
 	//
-	// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply.
+	// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply,
+	// except quiet hours: the person has just written. If a switch would hold the reply, the answer is 422 with the name of the switch, and nothing is
+	// stored.
 	//
 	// - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
 	//   sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
@@ -30523,7 +30533,9 @@ type ClientWithResponsesInterface interface {
 
 	// ReplyConversationWithResponse Reply in a conversation
 	//
-	// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply.
+	// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply,
+	// except quiet hours: the person has just written. If a switch would hold the reply, the answer is 422 with the name of the switch, and nothing is
+	// stored.
 	//
 	// - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
 	//   sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
@@ -30625,8 +30637,8 @@ type ClientWithResponsesInterface interface {
 	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first notification. This
 	// also applies to requests of different users of the company, and to requests that arrive at the same time. Dedup keys of business events are
 	// separate: a notification of a business event with the same key is another notification. A notification that failed and reached nobody (a
-	// missing parameter, template or address) releases its key. The next request with the key creates a new notification, and `replaces` contains
-	// the error of the first.
+	// missing parameter, template or address), or that a block cancelled, releases its key. The next request with the key creates a new
+	// notification, and `replaces` contains the error of the first.
 	//
 	// **Company.** An admin can name the company in `company_no`; the default is the company of the caller. Other callers get 403 for another
 	// company.
@@ -30655,8 +30667,8 @@ type ClientWithResponsesInterface interface {
 	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first notification. This
 	// also applies to requests of different users of the company, and to requests that arrive at the same time. Dedup keys of business events are
 	// separate: a notification of a business event with the same key is another notification. A notification that failed and reached nobody (a
-	// missing parameter, template or address) releases its key. The next request with the key creates a new notification, and `replaces` contains
-	// the error of the first.
+	// missing parameter, template or address), or that a block cancelled, releases its key. The next request with the key creates a new
+	// notification, and `replaces` contains the error of the first.
 	//
 	// **Company.** An admin can name the company in `company_no`; the default is the company of the caller. Other callers get 403 for another
 	// company.
@@ -31108,7 +31120,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.not_ended`: the task is PENDING or PROCESSING.
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider reported that the message arrived.
-	// - `task.expired`: its `expires_at` has passed, or passes within a second.
+	// - `task.expired`: its `expires_at` has passed, passes within a second, or passes before the quiet hours of the recipient end.
 	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `batch.wrong_status`: the batch of the task is being cancelled.
@@ -31138,7 +31150,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.not_ended`: the task is PENDING or PROCESSING.
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider reported that the message arrived.
-	// - `task.expired`: its `expires_at` has passed, or passes within a second.
+	// - `task.expired`: its `expires_at` has passed, passes within a second, or passes before the quiet hours of the recipient end.
 	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `batch.wrong_status`: the batch of the task is being cancelled.
@@ -52269,7 +52281,9 @@ func (c *ClientWithResponses) ReadConversationWithResponse(ctx context.Context, 
 
 // ReplyConversationWithBodyWithResponse Reply in a conversation
 //
-// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply.
+// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply,
+// except quiet hours: the person has just written. If a switch would hold the reply, the answer is 422 with the name of the switch, and nothing is
+// stored.
 //
 //   - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
 //     sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
@@ -52289,7 +52303,9 @@ func (c *ClientWithResponses) ReplyConversationWithBodyWithResponse(ctx context.
 
 // ReplyConversationWithResponse Reply in a conversation
 //
-// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply.
+// The reply becomes a task of the type `notification` with the priority `sms.priority_conversation`. All rules for submitted messages apply,
+// except quiet hours: the person has just written. If a switch would hold the reply, the answer is 422 with the name of the switch, and nothing is
+// stored.
 //
 //   - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
 //     sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
@@ -52433,8 +52449,8 @@ func (c *ClientWithResponses) ListNotificationsWithResponse(ctx context.Context,
 // **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first notification. This
 // also applies to requests of different users of the company, and to requests that arrive at the same time. Dedup keys of business events are
 // separate: a notification of a business event with the same key is another notification. A notification that failed and reached nobody (a
-// missing parameter, template or address) releases its key. The next request with the key creates a new notification, and `replaces` contains
-// the error of the first.
+// missing parameter, template or address), or that a block cancelled, releases its key. The next request with the key creates a new
+// notification, and `replaces` contains the error of the first.
 //
 // **Company.** An admin can name the company in `company_no`; the default is the company of the caller. Other callers get 403 for another
 // company.
@@ -52469,8 +52485,8 @@ func (c *ClientWithResponses) CreateNotificationsWithBodyWithResponse(ctx contex
 // **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first notification. This
 // also applies to requests of different users of the company, and to requests that arrive at the same time. Dedup keys of business events are
 // separate: a notification of a business event with the same key is another notification. A notification that failed and reached nobody (a
-// missing parameter, template or address) releases its key. The next request with the key creates a new notification, and `replaces` contains
-// the error of the first.
+// missing parameter, template or address), or that a block cancelled, releases its key. The next request with the key creates a new
+// notification, and `replaces` contains the error of the first.
 //
 // **Company.** An admin can name the company in `company_no`; the default is the company of the caller. Other callers get 403 for another
 // company.
@@ -53090,7 +53106,7 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 //   - `task.not_ended`: the task is PENDING or PROCESSING.
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider reported that the message arrived.
-//   - `task.expired`: its `expires_at` has passed, or passes within a second.
+//   - `task.expired`: its `expires_at` has passed, passes within a second, or passes before the quiet hours of the recipient end.
 //   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `batch.wrong_status`: the batch of the task is being cancelled.
@@ -53126,7 +53142,7 @@ func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Contex
 //   - `task.not_ended`: the task is PENDING or PROCESSING.
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider reported that the message arrived.
-//   - `task.expired`: its `expires_at` has passed, or passes within a second.
+//   - `task.expired`: its `expires_at` has passed, passes within a second, or passes before the quiet hours of the recipient end.
 //   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `batch.wrong_status`: the batch of the task is being cancelled.
