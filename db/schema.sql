@@ -1168,6 +1168,20 @@ $$;
 
 COMMENT ON FUNCTION public.received_messages_feed() IS 'Trigger of received_messages: stages the event message.received, if the events of the company are recorded.';
 
+CREATE FUNCTION public.reply_actions_add() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO reply_actions (received_id, company_id, phone_number)
+    SELECT a.id, a.company_id, a.phone_number FROM added a
+    WHERE a.phone_number <> '' AND EXISTS (SELECT FROM reply_rules r WHERE r.company_id = a.company_id)
+    ORDER BY a.id;
+    RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION public.reply_actions_add() IS 'Trigger of received_messages: adds new messages of companies with rules to reply_actions.';
+
 CREATE FUNCTION public.report_logs_facts() RETURNS trigger
     LANGUAGE plpgsql
     AS $_$
@@ -4816,6 +4830,11 @@ CREATE TABLE public.lock_age_tasks (
 
 COMMENT ON TABLE public.lock_age_tasks IS 'No rows. The lock of the sweep age-tasks: the server that runs the sweep locks this table, so two servers never run the sweep at once.';
 
+CREATE TABLE public.lock_apply_reply_rules (
+);
+
+COMMENT ON TABLE public.lock_apply_reply_rules IS 'No rows. The lock of the sweep apply-reply-rules: the server that applies rules locks this table, so two servers never count the replies to a number at once.';
+
 CREATE TABLE public.lock_check_batches (
 );
 
@@ -4890,6 +4909,11 @@ CREATE TABLE public.lock_delete_expired_reconciliations (
 );
 
 COMMENT ON TABLE public.lock_delete_expired_reconciliations IS 'No rows. The lock of the sweep delete-expired-reconciliations: the server that runs the sweep locks this table, so two servers never run the sweep at once.';
+
+CREATE TABLE public.lock_delete_expired_reply_actions (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_reply_actions IS 'No rows. The lock of the sweep delete-expired-reply-actions: the server that runs the sweep locks this table, so two servers never run the sweep at once.';
 
 CREATE TABLE public.lock_delete_expired_sessions (
 );
@@ -5958,6 +5982,85 @@ ALTER TABLE public.reconciliations ALTER COLUMN id ADD GENERATED ALWAYS AS IDENT
 
 ALTER TABLE public.renderings ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.renderings_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.reply_actions (
+    received_id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    phone_number text NOT NULL,
+    rule_id bigint,
+    action text,
+    outcome text,
+    tries bigint DEFAULT 0 NOT NULL,
+    due_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    done_at timestamp with time zone,
+    CONSTRAINT reply_actions_done CHECK (((outcome IS NULL) = (done_at IS NULL))),
+    CONSTRAINT reply_actions_phone_number_length CHECK ((char_length(phone_number) <= 50))
+);
+
+COMMENT ON TABLE public.reply_actions IS 'A received message of a company with rules: the rules are still to be applied to it, or a rule matched it within the last day. A trigger of received_messages adds the row in the transaction of the message, so that no crash loses an action; internal/audience/replyrule changes and deletes it in the transaction of the action, so that none is done twice.';
+
+COMMENT ON COLUMN public.reply_actions.received_id IS 'received_messages.id';
+
+COMMENT ON COLUMN public.reply_actions.phone_number IS 'received_messages.phone_number: the replies to a number within an hour are counted';
+
+COMMENT ON COLUMN public.reply_actions.rule_id IS 'the rule that matched; null: the rules are not applied yet';
+
+COMMENT ON COLUMN public.reply_actions.action IS 'the action of the rule';
+
+COMMENT ON COLUMN public.reply_actions.outcome IS 'done, or why the action was not performed; null: the rules are not applied yet';
+
+COMMENT ON COLUMN public.reply_actions.tries IS 'the number of failed attempts';
+
+COMMENT ON COLUMN public.reply_actions.due_at IS 'the time from which on the rules are applied';
+
+CREATE TABLE public.reply_rules (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    match text NOT NULL,
+    words text[] NOT NULL,
+    action text NOT NULL,
+    content text,
+    template_no text,
+    tag text,
+    phone_numbers text[],
+    webhook_id bigint,
+    sort bigint DEFAULT 0 NOT NULL,
+    version bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT reply_rules_action_known CHECK ((action = ANY (ARRAY['reply'::text, 'tag'::text, 'untag'::text, 'opt_out'::text, 'opt_in'::text, 'forward'::text, 'acknowledge'::text]))),
+    CONSTRAINT reply_rules_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
+    CONSTRAINT reply_rules_forward_has_target CHECK (((action = 'forward'::text) = (num_nonnulls(phone_numbers, webhook_id) > 0))),
+    CONSTRAINT reply_rules_match_known CHECK ((match = ANY (ARRAY['exact'::text, 'prefix'::text, 'contains'::text, 'regexp'::text]))),
+    CONSTRAINT reply_rules_phone_numbers_count CHECK ((cardinality(phone_numbers) <= 20)),
+    CONSTRAINT reply_rules_reply_has_text CHECK (((action = 'reply'::text) = (num_nonnulls(content, template_no) = 1))),
+    CONSTRAINT reply_rules_tag_is_named CHECK (((action = ANY (ARRAY['tag'::text, 'untag'::text])) = (tag IS NOT NULL))),
+    CONSTRAINT reply_rules_tag_length CHECK (((char_length(tag) >= 1) AND (char_length(tag) <= 100))),
+    CONSTRAINT reply_rules_template_no_length CHECK (((char_length(template_no) >= 1) AND (char_length(template_no) <= 50))),
+    CONSTRAINT reply_rules_words_count CHECK (((cardinality(words) >= 1) AND (cardinality(words) <= 50)))
+);
+
+COMMENT ON TABLE public.reply_rules IS 'A rule about received messages of a company: a message that matches it causes an action. Written by internal/audience/replyrule.';
+
+COMMENT ON COLUMN public.reply_rules.words IS 'the rule applies to a message that one of these texts matches, or one of these regular expressions';
+
+COMMENT ON COLUMN public.reply_rules.tag IS 'the name of the tag that the contact of the number gets or loses';
+
+COMMENT ON COLUMN public.reply_rules.phone_numbers IS 'the numbers in E.164 to which messages are forwarded; empty: the last number was erased';
+
+COMMENT ON COLUMN public.reply_rules.webhook_id IS 'the webhook that gets the event message.received of the message. There is no foreign key: if the webhook is deleted, the rule forwards nothing to it';
+
+COMMENT ON COLUMN public.reply_rules.sort IS 'the rule with the smallest value is tried first; of equal values, the rule with the smallest id';
+
+ALTER TABLE public.reply_rules ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.reply_rules_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -7405,6 +7508,12 @@ ALTER TABLE ONLY public.reconciliations
 ALTER TABLE ONLY public.renderings
     ADD CONSTRAINT renderings_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.reply_actions
+    ADD CONSTRAINT reply_actions_pkey PRIMARY KEY (received_id);
+
+ALTER TABLE ONLY public.reply_rules
+    ADD CONSTRAINT reply_rules_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.report_logs
     ADD CONSTRAINT report_logs_pkey PRIMARY KEY (task_id, id);
 
@@ -7716,6 +7825,8 @@ CREATE UNIQUE INDEX received_messages_identity_key ON public.received_messages U
 
 CREATE UNIQUE INDEX received_messages_message_identity_key ON public.received_messages USING btree (message_identity) WHERE (message_identity IS NOT NULL);
 
+CREATE INDEX received_messages_own_number_idx ON public.received_messages USING btree ("right"(public.number_digits(own_number), 8)) WHERE (own_number IS NOT NULL);
+
 CREATE INDEX received_messages_phone_number_idx ON public.received_messages USING btree (phone_number, id);
 
 CREATE INDEX received_messages_sender_idx ON public.received_messages USING btree (sender_no, id);
@@ -7737,6 +7848,14 @@ CREATE INDEX reconciliations_running_idx ON public.reconciliations USING btree (
 CREATE INDEX renderings_created_at_idx ON public.renderings USING brin (created_at);
 
 CREATE INDEX renderings_notification_idx ON public.renderings USING btree (notification_id) WHERE (notification_id IS NOT NULL);
+
+CREATE INDEX reply_actions_done_at_idx ON public.reply_actions USING btree (done_at) WHERE (done_at IS NOT NULL);
+
+CREATE INDEX reply_actions_due_idx ON public.reply_actions USING btree (received_id) WHERE (outcome IS NULL);
+
+CREATE INDEX reply_actions_number_idx ON public.reply_actions USING btree (company_id, phone_number, done_at) WHERE (outcome = 'done'::text);
+
+CREATE INDEX reply_rules_company_idx ON public.reply_rules USING btree (company_id, sort, id);
 
 CREATE INDEX report_logs_app_id_idx ON ONLY public.report_logs USING btree (app_id, task_id) WHERE ((outcome IS NOT NULL) AND (app_id IS NOT NULL));
 
@@ -7924,6 +8043,8 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF code_hash, code_sim_n
 
 CREATE TRIGGER audited AFTER INSERT ON public.reconciliations FOR EACH ROW EXECUTE FUNCTION public.audit_change('reconciliation', 'id', 'from_at,to_at,upload_id,sheet,number_column,status_column,segments_column,delivered_values,pending_values,status,phase,row_no,after_no,after_at,after_id,rows,matched,missing_here,missing_there,status_differs,segments_differ,repeated,unreadable,near_midnight,failure,created_by,finished_at');
 
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.reply_rules FOR EACH ROW EXECUTE FUNCTION public.audit_change('reply_rule', 'id', '', 'phone_numbers');
+
 CREATE TRIGGER audited AFTER INSERT OR UPDATE OF pool_id, sender_id, weight, sort, status ON public.routes FOR EACH ROW WHEN ((NOT public.pool_has_sender(new.pool_id))) EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
 
 CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH ROW WHEN ((old.granted <> new.granted)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'granted');
@@ -8043,6 +8164,10 @@ CREATE TRIGGER quiet_hours_changed AFTER UPDATE ON public.companies FOR EACH ROW
 CREATE TRIGGER quiet_hours_changed AFTER INSERT OR UPDATE ON public.settings FOR EACH ROW WHEN ((((new.category = 'recipient'::text) AND starts_with(new.name, 'quiet_hours_'::text)) OR ((new.category = 'monitoring'::text) AND (new.name = 'time_zone'::text)))) EXECUTE FUNCTION public.quiet_hours_change();
 
 CREATE TRIGGER received_messages_feed AFTER INSERT ON public.received_messages FOR EACH ROW EXECUTE FUNCTION public.received_messages_feed();
+
+CREATE TRIGGER reply_actions_add AFTER INSERT ON public.received_messages REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.reply_actions_add();
+
+CREATE TRIGGER reply_rules_rows_bound AFTER INSERT ON public.reply_rules REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100', 'company_id');
 
 CREATE TRIGGER report_logs_facts_inserted AFTER INSERT ON public.report_logs REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.report_logs_facts();
 
@@ -8195,6 +8320,9 @@ ALTER TABLE ONLY public.reconciliation_differences
 
 ALTER TABLE ONLY public.reconciliation_rows
     ADD CONSTRAINT reconciliation_rows_reconciliation_id_fkey FOREIGN KEY (reconciliation_id) REFERENCES public.reconciliations(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.reply_rules
+    ADD CONSTRAINT reply_rules_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
 
 ALTER TABLE ONLY public.routes
     ADD CONSTRAINT routes_pool_id_fkey FOREIGN KEY (pool_id) REFERENCES public.pools(id);

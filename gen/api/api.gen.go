@@ -1092,6 +1092,63 @@ func (e ReconciliationStatus) Valid() bool {
 	}
 }
 
+// Defines values for ReplyAction.
+const (
+	ReplyActionAcknowledge ReplyAction = "acknowledge"
+	ReplyActionForward     ReplyAction = "forward"
+	ReplyActionOptIn       ReplyAction = "opt_in"
+	ReplyActionOptOut      ReplyAction = "opt_out"
+	ReplyActionReply       ReplyAction = "reply"
+	ReplyActionTag         ReplyAction = "tag"
+	ReplyActionUntag       ReplyAction = "untag"
+)
+
+// Valid indicates whether the value is a known member of the ReplyAction enum.
+func (e ReplyAction) Valid() bool {
+	switch e {
+	case ReplyActionAcknowledge:
+		return true
+	case ReplyActionForward:
+		return true
+	case ReplyActionOptIn:
+		return true
+	case ReplyActionOptOut:
+		return true
+	case ReplyActionReply:
+		return true
+	case ReplyActionTag:
+		return true
+	case ReplyActionUntag:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReplyMatch.
+const (
+	ReplyMatchContains ReplyMatch = "contains"
+	ReplyMatchExact    ReplyMatch = "exact"
+	ReplyMatchPrefix   ReplyMatch = "prefix"
+	ReplyMatchRegexp   ReplyMatch = "regexp"
+)
+
+// Valid indicates whether the value is a known member of the ReplyMatch enum.
+func (e ReplyMatch) Valid() bool {
+	switch e {
+	case ReplyMatchContains:
+		return true
+	case ReplyMatchExact:
+		return true
+	case ReplyMatchPrefix:
+		return true
+	case ReplyMatchRegexp:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ReplySender.
 const (
 	ReplyByAny  ReplySender = "any"
@@ -2513,7 +2570,7 @@ type BatchCost struct {
 
 // BatchCounts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`. `valid` is the sum of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, the counts include only the checked rows.
 type BatchCounts struct {
-	// Blocked Rows to a blocked number, or to a country to which the company is not allowed to send
+	// Blocked Rows to a country to which the company is not allowed to send
 	Blocked int64 `json:"blocked"`
 
 	// Cancelled Tasks that are CANCELLED, and rows that never become tasks because the batch ended
@@ -6596,6 +6653,12 @@ type Reply struct {
 	Status TaskStatus `json:"status"`
 }
 
+// ReplyAction defines model for ReplyAction.
+type ReplyAction string
+
+// ReplyMatch defines model for ReplyMatch.
+type ReplyMatch string
+
 // ReplyRequest defines model for ReplyRequest.
 type ReplyRequest struct {
 	// CompanyNo Example: acme
@@ -6624,8 +6687,147 @@ type ReplyResponse struct {
 	Data    Reply   `json:"data"`
 }
 
+// ReplyRule defines model for ReplyRule.
+type ReplyRule struct {
+	Action ReplyAction `json:"action"`
+
+	// CompanyNo Example: acme
+	CompanyNo No         `json:"company_no"`
+	Content   *string    `json:"content"`
+	CreatedAt time.Time  `json:"created_at"`
+	Match     ReplyMatch `json:"match"`
+
+	// PhoneNumbers The numbers in E.164; empty: the last one was erased
+	PhoneNumbers *[]string `json:"phone_numbers"`
+	RuleNo       int64     `json:"rule_no"`
+	Sort         int64     `json:"sort"`
+	Tag          *string   `json:"tag"`
+	TemplateNo   *string   `json:"template_no"`
+	UpdatedAt    time.Time `json:"updated_at"`
+
+	// Version Increased by every change
+	Version   int64    `json:"version"`
+	WebhookID *int64   `json:"webhook_id"`
+	Words     []string `json:"words"`
+}
+
+// ReplyRuleList defines model for ReplyRuleList.
+type ReplyRuleList struct {
+	Items []ReplyRule `json:"items"`
+}
+
+// ReplyRuleListResponse defines model for ReplyRuleListResponse.
+type ReplyRuleListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    ReplyRuleList `json:"data"`
+}
+
+// ReplyRulePatch defines model for ReplyRulePatch.
+type ReplyRulePatch struct {
+	Action *ReplyAction `json:"action,omitempty"`
+
+	// Content The text of a reply
+	Content nullable.Nullable[string] `json:"content,omitempty"`
+	Match   *ReplyMatch               `json:"match,omitempty"`
+
+	// PhoneNumbers The numbers to which messages are forwarded
+	PhoneNumbers nullable.Nullable[[]string] `json:"phone_numbers,omitempty"`
+
+	// Sort The rule with the smallest value is tried first; the default is 0
+	Sort *int64 `json:"sort,omitempty"`
+
+	// Tag The tag of `tag` and `untag`. It is added if it does not exist.
+	Tag nullable.Nullable[string] `json:"tag,omitempty"`
+
+	// TemplateNo The template of a reply, instead of `content`
+	TemplateNo nullable.Nullable[string] `json:"template_no,omitempty"`
+
+	// Version The version that the caller read before this change
+	Version *SeenVersion `json:"version,omitempty"`
+
+	// WebhookID The webhook to which messages are forwarded: one that the caller can read, of this company or of all companies
+	WebhookID nullable.Nullable[int64] `json:"webhook_id,omitempty"`
+
+	// Words The texts that match; with `regexp`, at most 10 regular expressions
+	Words *[]string `json:"words,omitempty"`
+}
+
+// ReplyRuleRequest defines model for ReplyRuleRequest.
+type ReplyRuleRequest struct {
+	Action ReplyAction `json:"action"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// Content The text of a reply
+	Content *string    `json:"content,omitempty"`
+	Match   ReplyMatch `json:"match"`
+
+	// PhoneNumbers The numbers to which messages are forwarded
+	PhoneNumbers *[]PhoneNumber `json:"phone_numbers,omitempty"`
+
+	// Sort The rule with the smallest value is tried first; the default is 0
+	Sort *int64 `json:"sort,omitempty"`
+
+	// Tag The tag of `tag` and `untag`. It is added if it does not exist.
+	Tag *string `json:"tag,omitempty"`
+
+	// TemplateNo The template of a reply, instead of `content`
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// WebhookID The webhook to which messages are forwarded: one that the caller can read, of this company or of all companies
+	WebhookID *int64 `json:"webhook_id,omitempty"`
+
+	// Words The texts that match; with `regexp`, at most 10 regular expressions
+	Words []string `json:"words"`
+}
+
+// ReplyRuleResponse defines model for ReplyRuleResponse.
+type ReplyRuleResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    ReplyRule `json:"data"`
+}
+
 // ReplySender `same`: only the sender that received the last message; `any`: any sender of the company
 type ReplySender string
+
+// ReplyTrial defines model for ReplyTrial.
+type ReplyTrial struct {
+	// Content The text of the reply, without a signature; null if nothing would be sent
+	Content *string      `json:"content"`
+	Kind    ReceivedKind `json:"kind"`
+	Rule    *ReplyRule   `json:"rule,omitempty"`
+
+	// Skipped Why the action of the rule would not be performed; null: it would be. `auto_reply`: the text looks like an automatic message. `opted_out`: the text asks for no more messages. `refused`: the template cannot be used any more.
+	Skipped *string `json:"skipped"`
+}
+
+// ReplyTrialRequest defines model for ReplyTrialRequest.
+type ReplyTrialRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// Content The text of a message
+	Content string `json:"content"`
+}
+
+// ReplyTrialResponse defines model for ReplyTrialResponse.
+type ReplyTrialResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message    `json:"message"`
+	Data    ReplyTrial `json:"data"`
+}
 
 // ReportBatchRequest defines model for ReportBatchRequest.
 type ReportBatchRequest struct {
@@ -10025,6 +10227,17 @@ type ListReceivedParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListReplyRulesParams defines parameters for ListReplyRules.
+type ListReplyRulesParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// CreateReplyRuleParams defines parameters for CreateReplyRule.
+type CreateReplyRuleParams struct {
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // DeleteSessionParams defines parameters for DeleteSession.
 type DeleteSessionParams struct {
 	// Everywhere End all sessions of the user
@@ -10354,6 +10567,15 @@ type TakeEventJSONRequestBody = EventRequest
 
 // EndNotificationsJSONRequestBody defines body for EndNotifications for application/json ContentType.
 type EndNotificationsJSONRequestBody = NotificationEndRequest
+
+// CreateReplyRuleJSONRequestBody defines body for CreateReplyRule for application/json ContentType.
+type CreateReplyRuleJSONRequestBody = ReplyRuleRequest
+
+// TryReplyRulesJSONRequestBody defines body for TryReplyRules for application/json ContentType.
+type TryReplyRulesJSONRequestBody = ReplyTrialRequest
+
+// UpdateReplyRuleJSONRequestBody defines body for UpdateReplyRule for application/json ContentType.
+type UpdateReplyRuleJSONRequestBody = ReplyRulePatch
 
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody = SessionRequest
@@ -10846,6 +11068,21 @@ type ServerInterface interface {
 	// ReadReceived Mark a received message as read
 	// (POST /api/v1/received/{received_id}/read)
 	ReadReceived(w http.ResponseWriter, r *http.Request, receivedID ReceivedID)
+	// ListReplyRules List the rules about received messages, in the order in which they are tried
+	// (GET /api/v1/reply-rules)
+	ListReplyRules(w http.ResponseWriter, r *http.Request, params ListReplyRulesParams)
+	// CreateReplyRule Add a rule about received messages
+	// (POST /api/v1/reply-rules)
+	CreateReplyRule(w http.ResponseWriter, r *http.Request, params CreateReplyRuleParams)
+	// TryReplyRules Try which rule a text would match
+	// (POST /api/v1/reply-rules/try)
+	TryReplyRules(w http.ResponseWriter, r *http.Request)
+	// DeleteReplyRule Delete a rule about received messages
+	// (DELETE /api/v1/reply-rules/{rule_no})
+	DeleteReplyRule(w http.ResponseWriter, r *http.Request, ruleNo RuleNo)
+	// UpdateReplyRule Change a rule about received messages
+	// (PATCH /api/v1/reply-rules/{rule_no})
+	UpdateReplyRule(w http.ResponseWriter, r *http.Request, ruleNo RuleNo)
 	// DeleteSession Sign out
 	// (DELETE /api/v1/session)
 	DeleteSession(w http.ResponseWriter, r *http.Request, params DeleteSessionParams)
@@ -17229,6 +17466,146 @@ func (siw *ServerInterfaceWrapper) ReadReceived(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListReplyRules operation middleware
+func (siw *ServerInterfaceWrapper) ListReplyRules(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListReplyRulesParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListReplyRules(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateReplyRule operation middleware
+func (siw *ServerInterfaceWrapper) CreateReplyRule(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateReplyRuleParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateReplyRule(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TryReplyRules operation middleware
+func (siw *ServerInterfaceWrapper) TryReplyRules(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TryReplyRules(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteReplyRule operation middleware
+func (siw *ServerInterfaceWrapper) DeleteReplyRule(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "rule_no" -------------
+	var ruleNo RuleNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "rule_no", r.PathValue("rule_no"), &ruleNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "rule_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteReplyRule(w, r, ruleNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateReplyRule operation middleware
+func (siw *ServerInterfaceWrapper) UpdateReplyRule(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "rule_no" -------------
+	var ruleNo RuleNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "rule_no", r.PathValue("rule_no"), &ruleNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "rule_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateReplyRule(w, r, ruleNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // DeleteSession operation middleware
 func (siw *ServerInterfaceWrapper) DeleteSession(w http.ResponseWriter, r *http.Request) {
 
@@ -18972,6 +19349,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/received", wrapper.ListReceived)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/received/{received_id}", wrapper.GetReceived)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/received/{received_id}/read", wrapper.ReadReceived)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/reply-rules", wrapper.ListReplyRules)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/reply-rules", wrapper.CreateReplyRule)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/reply-rules/{rule_no}", wrapper.DeleteReplyRule)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/reply-rules/{rule_no}", wrapper.UpdateReplyRule)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/reply-rules/try", wrapper.TryReplyRules)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/session", wrapper.DeleteSession)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/session", wrapper.GetSession)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/session", wrapper.CreateSession)
@@ -38772,6 +39154,762 @@ func (response ReadReceived503JSONResponse) VisitReadReceivedResponse(w http.Res
 	return err
 }
 
+type ListReplyRulesRequestObject struct {
+	Params ListReplyRulesParams
+}
+
+type ListReplyRulesResponseObject interface {
+	VisitListReplyRulesResponse(w http.ResponseWriter) error
+}
+
+type ListReplyRules200JSONResponse ReplyRuleListResponse
+
+func (response ListReplyRules200JSONResponse) VisitListReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReplyRules401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListReplyRules401JSONResponse) VisitListReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReplyRules403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListReplyRules403JSONResponse) VisitListReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReplyRules404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListReplyRules404JSONResponse) VisitListReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReplyRules422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListReplyRules422JSONResponse) VisitListReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReplyRules429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListReplyRules429JSONResponse) VisitListReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReplyRules500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListReplyRules500JSONResponse) VisitListReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReplyRules503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListReplyRules503JSONResponse) VisitListReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReplyRuleRequestObject struct {
+	Params CreateReplyRuleParams
+	Body   *CreateReplyRuleJSONRequestBody
+}
+
+type CreateReplyRuleResponseObject interface {
+	VisitCreateReplyRuleResponse(w http.ResponseWriter) error
+}
+
+type CreateReplyRule200JSONResponse ReplyRuleResponse
+
+func (response CreateReplyRule200JSONResponse) VisitCreateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReplyRule400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateReplyRule400JSONResponse) VisitCreateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReplyRule401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateReplyRule401JSONResponse) VisitCreateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReplyRule403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateReplyRule403JSONResponse) VisitCreateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReplyRule404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CreateReplyRule404JSONResponse) VisitCreateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReplyRule409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateReplyRule409JSONResponse) VisitCreateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReplyRule413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateReplyRule413JSONResponse) VisitCreateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReplyRule415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateReplyRule415JSONResponse) VisitCreateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReplyRule422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateReplyRule422JSONResponse) VisitCreateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReplyRule429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateReplyRule429JSONResponse) VisitCreateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReplyRule500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateReplyRule500JSONResponse) VisitCreateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReplyRule503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateReplyRule503JSONResponse) VisitCreateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TryReplyRulesRequestObject struct {
+	Body *TryReplyRulesJSONRequestBody
+}
+
+type TryReplyRulesResponseObject interface {
+	VisitTryReplyRulesResponse(w http.ResponseWriter) error
+}
+
+type TryReplyRules200JSONResponse ReplyTrialResponse
+
+func (response TryReplyRules200JSONResponse) VisitTryReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TryReplyRules400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TryReplyRules400JSONResponse) VisitTryReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TryReplyRules401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TryReplyRules401JSONResponse) VisitTryReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TryReplyRules403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TryReplyRules403JSONResponse) VisitTryReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TryReplyRules404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TryReplyRules404JSONResponse) VisitTryReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TryReplyRules413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TryReplyRules413JSONResponse) VisitTryReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TryReplyRules415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TryReplyRules415JSONResponse) VisitTryReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TryReplyRules422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TryReplyRules422JSONResponse) VisitTryReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TryReplyRules429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TryReplyRules429JSONResponse) VisitTryReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TryReplyRules500JSONResponse struct{ InternalJSONResponse }
+
+func (response TryReplyRules500JSONResponse) VisitTryReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TryReplyRules503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TryReplyRules503JSONResponse) VisitTryReplyRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteReplyRuleRequestObject struct {
+	RuleNo RuleNo `json:"rule_no"`
+}
+
+type DeleteReplyRuleResponseObject interface {
+	VisitDeleteReplyRuleResponse(w http.ResponseWriter) error
+}
+
+type DeleteReplyRule200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteReplyRule200JSONResponse) VisitDeleteReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteReplyRule401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteReplyRule401JSONResponse) VisitDeleteReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteReplyRule403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteReplyRule403JSONResponse) VisitDeleteReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteReplyRule404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteReplyRule404JSONResponse) VisitDeleteReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteReplyRule422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteReplyRule422JSONResponse) VisitDeleteReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteReplyRule429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteReplyRule429JSONResponse) VisitDeleteReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteReplyRule500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteReplyRule500JSONResponse) VisitDeleteReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteReplyRule503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteReplyRule503JSONResponse) VisitDeleteReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateReplyRuleRequestObject struct {
+	RuleNo RuleNo `json:"rule_no"`
+	Body   *UpdateReplyRuleJSONRequestBody
+}
+
+type UpdateReplyRuleResponseObject interface {
+	VisitUpdateReplyRuleResponse(w http.ResponseWriter) error
+}
+
+type UpdateReplyRule200JSONResponse ReplyRuleResponse
+
+func (response UpdateReplyRule200JSONResponse) VisitUpdateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateReplyRule400JSONResponse struct{ MalformedJSONResponse }
+
+func (response UpdateReplyRule400JSONResponse) VisitUpdateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateReplyRule401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response UpdateReplyRule401JSONResponse) VisitUpdateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateReplyRule403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response UpdateReplyRule403JSONResponse) VisitUpdateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateReplyRule404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response UpdateReplyRule404JSONResponse) VisitUpdateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateReplyRule409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateReplyRule409JSONResponse) VisitUpdateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateReplyRule413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response UpdateReplyRule413JSONResponse) VisitUpdateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateReplyRule415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response UpdateReplyRule415JSONResponse) VisitUpdateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateReplyRule422JSONResponse struct{ InvalidJSONResponse }
+
+func (response UpdateReplyRule422JSONResponse) VisitUpdateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateReplyRule429JSONResponse struct{ TooManyJSONResponse }
+
+func (response UpdateReplyRule429JSONResponse) VisitUpdateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateReplyRule500JSONResponse struct{ InternalJSONResponse }
+
+func (response UpdateReplyRule500JSONResponse) VisitUpdateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateReplyRule503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response UpdateReplyRule503JSONResponse) VisitUpdateReplyRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteSessionRequestObject struct {
 	Params DeleteSessionParams
 }
@@ -44480,6 +45618,21 @@ type StrictServerInterface interface {
 	// ReadReceived Mark a received message as read
 	// (POST /api/v1/received/{received_id}/read)
 	ReadReceived(ctx context.Context, request ReadReceivedRequestObject) (ReadReceivedResponseObject, error)
+	// ListReplyRules List the rules about received messages, in the order in which they are tried
+	// (GET /api/v1/reply-rules)
+	ListReplyRules(ctx context.Context, request ListReplyRulesRequestObject) (ListReplyRulesResponseObject, error)
+	// CreateReplyRule Add a rule about received messages
+	// (POST /api/v1/reply-rules)
+	CreateReplyRule(ctx context.Context, request CreateReplyRuleRequestObject) (CreateReplyRuleResponseObject, error)
+	// TryReplyRules Try which rule a text would match
+	// (POST /api/v1/reply-rules/try)
+	TryReplyRules(ctx context.Context, request TryReplyRulesRequestObject) (TryReplyRulesResponseObject, error)
+	// DeleteReplyRule Delete a rule about received messages
+	// (DELETE /api/v1/reply-rules/{rule_no})
+	DeleteReplyRule(ctx context.Context, request DeleteReplyRuleRequestObject) (DeleteReplyRuleResponseObject, error)
+	// UpdateReplyRule Change a rule about received messages
+	// (PATCH /api/v1/reply-rules/{rule_no})
+	UpdateReplyRule(ctx context.Context, request UpdateReplyRuleRequestObject) (UpdateReplyRuleResponseObject, error)
 	// DeleteSession Sign out
 	// (DELETE /api/v1/session)
 	DeleteSession(ctx context.Context, request DeleteSessionRequestObject) (DeleteSessionResponseObject, error)
@@ -48788,6 +49941,155 @@ func (sh *strictHandler) ReadReceived(w http.ResponseWriter, r *http.Request, re
 	}
 }
 
+// ListReplyRules operation middleware
+func (sh *strictHandler) ListReplyRules(w http.ResponseWriter, r *http.Request, params ListReplyRulesParams) {
+	var request ListReplyRulesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListReplyRules(ctx, request.(ListReplyRulesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListReplyRules")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListReplyRulesResponseObject); ok {
+		if err := validResponse.VisitListReplyRulesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateReplyRule operation middleware
+func (sh *strictHandler) CreateReplyRule(w http.ResponseWriter, r *http.Request, params CreateReplyRuleParams) {
+	var request CreateReplyRuleRequestObject
+
+	request.Params = params
+
+	var body CreateReplyRuleJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateReplyRule(ctx, request.(CreateReplyRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateReplyRule")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateReplyRuleResponseObject); ok {
+		if err := validResponse.VisitCreateReplyRuleResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TryReplyRules operation middleware
+func (sh *strictHandler) TryReplyRules(w http.ResponseWriter, r *http.Request) {
+	var request TryReplyRulesRequestObject
+
+	var body TryReplyRulesJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TryReplyRules(ctx, request.(TryReplyRulesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TryReplyRules")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TryReplyRulesResponseObject); ok {
+		if err := validResponse.VisitTryReplyRulesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteReplyRule operation middleware
+func (sh *strictHandler) DeleteReplyRule(w http.ResponseWriter, r *http.Request, ruleNo RuleNo) {
+	var request DeleteReplyRuleRequestObject
+
+	request.RuleNo = ruleNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteReplyRule(ctx, request.(DeleteReplyRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteReplyRule")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteReplyRuleResponseObject); ok {
+		if err := validResponse.VisitDeleteReplyRuleResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateReplyRule operation middleware
+func (sh *strictHandler) UpdateReplyRule(w http.ResponseWriter, r *http.Request, ruleNo RuleNo) {
+	var request UpdateReplyRuleRequestObject
+
+	request.RuleNo = ruleNo
+
+	var body UpdateReplyRuleJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateReplyRule(ctx, request.(UpdateReplyRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateReplyRule")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UpdateReplyRuleResponseObject); ok {
+		if err := validResponse.VisitUpdateReplyRuleResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // DeleteSession operation middleware
 func (sh *strictHandler) DeleteSession(w http.ResponseWriter, r *http.Request, params DeleteSessionParams) {
 	var request DeleteSessionRequestObject
@@ -50035,1595 +51337,1634 @@ var swaggerSpec = []string{
 	"9TvdyxJDjfhZkiODOhkFiRSXXyWRMrAhVHTwijJdwTH1In3JnNJoLjsZ1ZbP0iWPq+sOYERzBf+wphbT",
 	"jbO0OCN33t0TO9KPgsZPRvqVa/9kpF/7Lsx7QS/wm+toQ79VrljWID1WQWUBLNa/D900ruMjqWoWMhSy",
 	"rggxXBlcqfSL62XN6PJaUS82h8vbJlU+g0hCEPaMmm2LkZt/JjkW0WM2tmyYSkOecc+9Xm1kgUGA5tt5",
-	"JkcMlFjzl8qhXp75J4IN2hY9GcU98sZX8XK2gCEzPMgeisiK5GZSrhB/4ewLDGBqFbTdDnx1LV4b+Qsi",
-	"Fe0rVidAxboUwShLaALof3N1320so5YguHa0wHnarrkO1UWQFvfo5MWjJ8+ePXmMnkaQGeFHjIQZspGc",
-	"MSshu5IenmNbPbnTkHxRhZpihKWSF1Diwr8dEToayQwMFBAphWi64Cu1OLwdNQhPcB3PjgWu7Payq7Lf",
-	"7e2Cfrt6Oq3NtsuRx9PQFT1SbLYvWGj32vdmk8WzfKDpvAX5nmTJNJIuEverJy8en774ET7qMrAqsgIK",
-	"DjjYYs9D0oo8OygGWtrvYoM8hZUvvGI/yrvTzIpt3NHKXXEFz80W6lqzbLYmGDCcwO48zaVl26WzuWyp",
-	"rJmnajWfAH2DPmVjHhdgq9H0IkjvUrqk5Ef+ohn6rIHI/Nu8ESuZ6dgjCi0Yn0x1YFXINSYG2O4C7ckb",
-	"A0nCzWHH0uMpn3Eb2WL+a5HnCZ1JwyWmbGY75pk1MRYpBMvAWkFnhaHG2m7hGRCpS3lwS+CsIjEI0zOZ",
-	"sJjERhuMo9BSYovcwLh7pGAXhVnUBg/Z1YJ6JlbzQYUfb+axzIY8sdLJlGYscUM1K40hqEbD6ZEnkMiA",
-	"1uYRTVPmy3LZtjZz0YJMWFeNhGYpZ0oPmGgIhXFvkLlUig9TiOqKnAvALTSEzTr1jEGCh98sSFW9hDSd",
-	"YIvt9trwJy8UBNXkwYXoipAF5mOsEEqGMjcDAUnHLBQbUaWPqgOzlYZsz1CXCMSjRRtlepGOjF2YV2i1",
-	"jghVZEwz85+wP6/1Fy35pBUoUwT12r05xdJyESFZSEhcWV+yISMwid+KrRk/vr2yATaVwjePJ0RmNurS",
-	"ztSPwDuFtAyMFcGg8ZQgaQM1Bzb6HsHqB77z8vF4WIBX4UxAKVSRrcdqXnKGxmDVisMDKQvQQRQKjr6U",
-	"65COLix1id7W8OApv2Dpcg3dm4W0ZWIMbUwYmdORAyyHpTfTCnZOSjJmi8B4CjKuK0NuCZTcsjyLCnLQ",
-	"70c26dY9okQzoaehafZ2j5ykSnojSIlC3J5zMTnytF0bj1ClIGBONjvqVuytAPHt3vWUTMMrqcJhSsve",
-	"fM91rKqFXskxF1xNsdhOsxjTyiExDac1ACFv9FNYhlG+PilwkHjCNHQSr9MBN9XONlWdfrs0nV0pLteq",
-	"Y1xN7L9G+X47pM1kwy8aXZ+qJhsZT2lpTt0sc8gTzOCeFo0UDwtr3NvAFl6fMVUqkwnOFyPZuCc1uZ7N",
-	"uknJCFw1IlsjbMmKGlpDkY00MsCnMpttikGNTuCNXIHecRyBq7mIKbPV06kgsZqp2JZ95MoG/3PlIlsi",
-	"uLaLVinJVU5TTAq5FbMZ5Wkckf/nn/zH3/zH/yMivV7vtosNARuZ/ZYrYi6p1SrDdTkUQcBKCbrDLktD",
-	"qlx4aUKxTAzJwgK3bHThY41i2zbyayMl4ncY9VWNzontjQuXr9J0qUgMbo64PnN4fWBjfQyjtItfCXsU",
-	"YbnCUtpibN2fcQSzMRKFNWxO9SyNMfIWytXZ3a14QUn8na/NDr6P0R7ialTapIRj87t1d/Xse7xIAAHY",
-	"S9dAry7asoCROPzBgwdt8AalMEhXf0pBNHNrWGSRIWE1QcORj3DeEfH0CTVqSoEWpVRkeK0tCbkFG7k5",
-	"W6IsMJhtwbjfxdSI7Qyr4sC7nKnjlQz91ZbM51uMtiXc0JYurRKDWdhhRkdmaJ6kjOA8M+rsQdQ/vBek",
-	"I5eW9etv/rf/9ps/+aP3/+9f/8tf/5P/8Jt/9U9/9df/w6//63/7zR/85a/+87/49X//v3zzB//7r//s",
-	"36xWHr8K3IyPUCxICbxqe6uMg6PnGe8Jf2Fbg6CzE9pis9CGPWOW5uIjQsE7XGW3FpsY5WJQ/3okzuSi",
-	"8YPAEoHGFvZOrzZyDGFc/j3UXIZswtFDa2kDvrWSqtNc3Uc9a/lwfu0eORWE7RviD6+KfD4HpImEpHIB",
-	"OqXCtCP2i5ymvaAunMCFdQts29gD2W717t8sSvTW6dlLcvfgwYP9g9tgNg5DpxoDR2sOT1MAaUGnp4/3",
-	"yhgDX5zs/97brw/fN+AFhJGm69SOZ1zpJ+7dhojBCg6aNbC4O8zDRNvk5O7l0ddkRVc7qSRAd+5jzJvy",
-	"KMGRRhV5dPa5Yb2/++zsd8NWh1zQrDaG11xfTcwU2Jdp9cfnz59FKF4AQ0ImfxxchbjzeCHMU2quBvZO",
-	"98jnmOsHtKxGdI4SSUEIhrPcHc3hP6wb98JP7thv6iEYtmZmaak042pGSRm7y8kT5UHcvV/T8DVEQ9bD",
-	"01cjyIq1/eaP/+U3f/Rf/eovf/nNH//5N//jv26FGLvuaMutZdwwsd7IFDM55CmLI/Lrf/6Hv/6zv/rm",
-	"j//T9ci9YSBneW4naGMwfONstoJGUZa4Pm2TtppzPNyppeQnZy9fEDAhg00aZE1VlkDN4Y+7HepSpMFq",
-	"t7Be1nzp8Hoqnu0gb4mcasRygJqtIUvvbSwSuRjMGp9KGBEJMoK7cNCkKxeieCciNss4APWHa5gL8ne/",
-	"/JO/++WfGiUDnqALMrVxUubu9uZww419r87wxyfCVTBYoaEufAXRrQ6e4jAauMz2EaZmdVwA33Eo3HiY",
-	"KkwTz42ADh6YbqqmSzEyBFl3JKGlCETRgf33b/7ib775kz+KyG/+zV/86m//Hf51252/EhgVbMQUZCOz",
-	"zFahoaGC1Om8toegdpCoK4raExTGrEXCjAoa6pFnXDAyzBhFMIzL4iKz6eYRUTLwAGIILIcgV4Ro6CiZ",
-	"18y8O5k1EFhtwOwJhMvCqmCsbA1/QdeRWzYXS+sy6cF+rzM+zHUR6+xac5/aOFx3RdKJXTSKdnsfw4NS",
-	"vxQjRmbmEPui4aGHo7f5rdUerrtm/hGhKThvAkemtd0sJByPDaN6eyTWFG0ahVNoBr6moTQfZAySKUVn",
-	"5+M5nbhiXCHW3TYxwm4hriEo+PpGvD5wuBhy90hhm9RbRrqDbYngP0AumG3m1iz+FrajHIK8cjYD25Sa",
-	"yqywoZbJ1IncG9+9hRm3q3XPm3VDEXMbGy9IsI2m2SY0PB8hjnxEXbTBmK2KXtD+bpEToMudIycUvV4R",
-	"OQGz7D8A0AQzn4xdcrZo3rM6od2ZJMv+f8sppixNIuemxcpR5r8oC9dJ+e3pXCNZ5x3BsVCSZEuS5QJN",
-	"yIU2UeP24wLwszpnKHuR8LjkxrYTNVKO84xtksm4blt/zNLk4XJDo0HJu25kQK67gLatthyqlsfrnSuh",
-	"pa8eILstAy9qL+PWuqqZXGwT7BfElDeFkDdokz6ayL5lk7rdFoRaX4mhFzkjoOGpitWuWxootPu5Oa11",
-	"qXcdBPeAfhtTxVZ9waswfOWDVM45QXbq8zTcarYxoF1fHpbt7fz+2LJU70c36Uc36Uc36Uc36Uc36Uc3",
-	"6Uc36Y26Sf9+uTs/+iY/+iY/+iZv0DcJsNGoJBTZGplcRDYHZ8YAnw5v5grOrq3ZTJ1uWfg6zXBL5tV1",
-	"EMOVqhDhYhXaS2F4vd9vLfry0Tn60Tn60Tn60Tn60Tn60Tn60Tn60Tn6YTtHPRJOje25czEXj8OA6pi5",
-	"v7tBQfxcDhsB/X8uhyGMFHTl8knX99OhWNMFVB+u7zgozGSnZjN1Sx1HPou+gFGx8FeBZLSEdFgHqgIZ",
-	"1ugB2gx00A53xfWxYo/H8jhuen6BW7d/xy4IT3U34IPY6URvYIKys0O7BhE0cO8aUj8iB4Wt7tCZRSJy",
-	"12NUROReqBrcL+yJEXngsJAi8gOSMTNMBhna4F/OhyAJS4HyqDkgEfkkxBtaOU0wPHugaF3IRmefeotJ",
-	"uM0BXNQzOizV7qu4RJ1NMsRXNYofHM0aGyGkhy67FA577N4NM4AHclw/JRyqWTwPgWH+wGrMajsW2u5R",
-	"t7cEF+RJ7+DBvQ2c6mhwp4LY9Fs7dGb1K+c750rXu9+7AJZXTTYlu6t3F7s5KItha3j+FOjVQ/zdlPuf",
-	"KRAk6nsxv1VCm7oGFKy97h2LKHYgwuOr5kbJUFPGNJlncpLRGRQstwEZV4hS6FD5oaNlw45+NaBlWnUY",
-	"bAOba7Ona8YAvzlgAVTpUs2yyJVchUMZ++xw0Fe48E+WcXnEIAiVSuD6aqEdsGZ9bcLNsCFqYyFqEDF9",
-	"MESAzlmOiigKHFoSrnCwdTfbDYTavZaLm4m2cx1fR8CdEQo+jJi713KxWvf82wZX6wZa8FouTv1AXsvF",
-	"42Asr+XioR/Oa7l440dktikclJmgH9druXjqhvZaLkIUUtNBMUC3PBZefGXPN8W/2AjlY2OEws3Q32cl",
-	"ZEE0/aL9WyHzuCK26WZoIl2QUGtJq0R6HaD6zgods0Gx7jDvDtWlOwgTNcID6KBrWy2uq8xyXDCBWIxe",
-	"I4Si1QaPHPxdMroaPt+zMnx7qJ1Tip0K6ybevLwNN24M9k0uJvFRoZ3TjFkMWDCFGinO4rz2XFTTUaB5",
-	"YPSuliWQa/MmYmfHR1g+Ayu0FJipPRIjdJN9AS0Ivi49iT3u0VFYhgNfK+Cnjq1DmxK71hYlyndvPSQh",
-	"6G159KqoX4WAYgDVV1frAbY5xrs5NhpXSrlQYaiDW064r2myNP/FcYR4zlfFinlU9GLVdOwK//D92TB0",
-	"2ykCr1QAZsrYMgU0+soxvLGj1ftSfCn2SWyu1iQvdi+uhlfEZdsfL+THHKJasBVkYBOMb9GbehiBWmyV",
-	"VKCVddG6IfCfA4xXhI+/FCRAtqv5ECn2GJW+BVfMEmjg6YTJCDnANuwJKVXvMAepbh7lMjbwmhyPIw9I",
-	"5+DUZEZkDlrRL3KpqfnbIhr66keuXI2ZkEf7KxD2oICOTwCAEVsGVzqAFcMF13gkC4A34D9U4E4NWXFa",
-	"e1+K4Oh5Aimw5icYcOTXyWPEdz1t5iyopzI7x5gY9+eZa809OIFQIfjrVHxOuYDj1OLbtvs/BhBNB3Ed",
-	"sNQuGgoU92/yMs4g/qvatifFQk9CjpmLCyEX4nrQ8fwVFYoMONqW64p/dV4bGNu3Nm2EnIrIAREyYSSR",
-	"gkXk0JGPoZNsyMHqBu87XhuRe/gAQQvpUJhJpukyIvexJU0vAMwSj3SPPAJUUrgdSK6cc82FllkHofX3",
-	"m2mo9iDXH7RFgIDYXFMkQBUlDlecIDaWimUKrIMXrPBeglIQlL6xVb0TLN23NbQkNDvojHTXNQLWhbEE",
-	"8GVKSyMWhqWowzDYTnUGt0CKc9+01k/EpTRCw2wuM+3qKOKyx2qpNJsdybkeyFzHuAWABX7JEjfRcDs2",
-	"CuzzhzwosuxqqZoB2BJnhI3HbKSDJTTPynD5G+3+FrbM0CBjCdUweZZR1c0SU8gJHV7F9W10la1swHAZ",
-	"MMnwHJUHjotqxu02GyPGmw/VBi62kWyP9gPmcAZvruD2uRO5YnXClitwfp47e8ZSXrfSCajC/BUkWcu/",
-	"zUhOzGLUwK477tY6yxIW6ABR6VusrQ7rdbYKzR/aOVbXHhLuGroo4/w7AcsFaU2h/Fsnw9KPWZoYra/V",
-	"K4lrtDr70jjXL/wObX7FZu/U4me6PYVDWHNXOtor7yR8Y/cx4ajWsXclp0gdDu23THu2bND64cIwnSQM",
-	"mq/LUrH+SJkRhCdf1HbCskw2pSmis+sg6vf7of+oc8BMsBVPTDd1htN1B6y8jrO243ZUAGUrzdPURxlI",
-	"MWJtoLxNNTF8+Q70DFRAuY0YUphcuwbtQutBqKJ3X6DL0y5xHXhvI0l87jfHxlngiw6V/qjIvMKbypMN",
-	"XFIp1ZggUvhvzKuu7g5cExjmlvEJF52xf/G4FZQcTiFEBLZEuC1jC0mshq3Vx6dCOk3ougLn22IqMfxx",
-	"ZVcDuct1VIObbn6qM3XEJyOzw/vP7DPIqMN4Ly5AErORmQFZ9PY2cS0GVcivw41Y77XyBddwDVp2ZLss",
-	"1bJGsNaTIj+0hKDdACWulfoNs5djPObKqk3uZNtkq+uAMDwij84+jwC+0PCQn5y9fNEN8azdqudD522l",
-	"WahhIdhWAcZNkeubitTRHpykBmMNHDIo4+DKnNdSDd6n+LYzJ5qrZcqThIlNQ4QrBxS2q/VA7lT4s1LY",
-	"zqW/Hfu2TZe7d2z7Xq/q1XYq1Q27tM0wdnNhtHHQGgMJmlF8XiSR4tszmaybwCvz7gt8dQ0vfWNjEIuY",
-	"Kx8+aAY8Z3KetvPT6si/Tf5aoZpaO0Uj2Zy53lb3sqw0BFbDIzKj2QUraWZRCVwBKwjRNC1FsI/SHAr3",
-	"XbKsgGEwx1YF7gbfNDgYiiaNSJymXb15ZmrPg5bgwYtyc6hkmzbNYuQ8TU7FWNYxvdmM60YT64zr0FII",
-	"ti4rMy6oIsOcp7rZJbCexIOAtEM0+NqSwWvtliBaGUUGB77t4bpkmWqUCu2PPoYRZxwRlY+mRoi+POj1",
-	"e/1jEifskqWxnbpfkEBgdN2smftBlcaLb/wcS2tTS+5uh3d4vXmi2uX19oim6ZDWuTuGMmkwvJtfIr8p",
-	"RSgxEtIrqfQkY2c/e+bLhRmN/hjRv7C8rY9FPuiXgpHrWJzpbZBabrnechEMxbmhJfjkQyXs7mGDsQkX",
-	"YgOPSsmn0cX35/qwk6dZxi9Z0llRSNkYfBhty5ALo5Ga40pAKoDQYGlL07BZkYnnhoMxFja+olt0U8bG",
-	"ENKwRjv3gduu2CqZSF225vsRmLNOQXPv6orAOPC24F8+Y2ERRbDLyGTpln6TxJ+WeC6ZZyM24PP2StYh",
-	"pZVdsyUTf9EinoG98lEotiAgjGJh1p31x0xTdFh3K9bvecT7qCEipbsU/JrRxHOtVVnY1ejdqL3X+FFd",
-	"e3gUWvNIXE1Jm6tlvrGhWF5RpgLJGoQVG8LSE3LgdjMu10oMg1TKMSpI5srTfrUsoyHPYBy9Lbz+dg2j",
-	"vSDlzq7EKl28DShjtwqd63XnOl2p4yuqdcHhuGHNzo1k9xtoGcput3DeoIhgqEedP2O4JGfPz6yG4gMe",
-	"FNSDtRVKS+k1RsIxQotYkhkXuWYRmco8M8f58B78E9MjnQvbDBJCHOdqoKWm6WDOskFCl7FDeapmyZbi",
-	"KDA7E2JYSJ/MGEV7tZ1Qrxbq18W1HDiQjzVhLY/oXHVZM1VaNLC2AchdzRLVDTTCG77IfZKOL2qjX2Ge",
-	"SMZGfM6Z0JA4XaZSu2irQz0VmHfuFn/LLDCWDcznze3Dr1u3jaTS3Lr9fYv2q7p70Vkwq8ivX8OxUY/A",
-	"MdRq+/nwyGTGRTjOg2slnDVHqWVfjO45kfv2qXu598L+4wvo4W342j4v3ObUqDV7E66n+bA3krM7ks75",
-	"vmGEEybu+K7fh5+rCz7fl3Pcuv25hNrXOLorEfjfrzXY/iD+fVmH97UcQLOJxJRdZ0aDkH2jcoCcMZOC",
-	"a2nNKlNutHejfFCXXuIPZS1soGv/eqWQdXhYq9hXOxNCiiiByhSLH1qYuHtzTfM7lOfsYHa9hhZRthJC",
-	"JJYD6x9uG8WJWD6yb5Yxatt9FD5Svn0d3YvhVwM5Hnf+8uV4vG0sbGMN5IzpbGlZXVlp6WDSaGBmBS6c",
-	"Sy4eFHv7dQ2QcpFKvBYQHTIVbBKU0c3nycbr0GhmPhVmWRVLjEDOLlm2tKE5FnSPA9JebL+PHWgZvmNk",
-	"loRpNoJIkVGeZUy40B7V2yKIowAudjWbV1eylG/saKtKWlHpGFS3Owpt26HtKFjaNWfOaPud9Vw8LmXI",
-	"omZQwWgvF/wXObM/21s56He3TE2wdPdGhqDfq9oYLDndvInBzUmPpq0KRJu4vj2D3z3Pdvx33TePuZqn",
-	"dOnQvVY483ozps6Wz/2xXi9EfvF21+L0t3sRBEx9fUENJj63r9aLtkidW9Zs+PsqbuyUdL9lWll/zb5d",
-	"RxM7vm52fNVIxcSzDcGwfRmBOIAatIiekA+bISwsvJ1RoVIMwoCoW658i+ARYaliK286FzGknmMkJxUJ",
-	"waGRW3HCYsRWTdj+yXl8u2ipGJLDLyzDo1aj+O7eXx9GQ/e/evv1YXT3/a19CBfFB3ff3/7hrX0fQPr7",
-	"X/T3P4WnDaGkj1LKZ1uyl/ncepbXcpb5/BTUr5Q3RpGsGrghavuYHPSN7OvgGputGLVl4QA+daDYSIqk",
-	"xkp8xiwMBuT/lj1dI5qmisSvXp6dkzt0zu9cHtxRM3UHmoyDlGK0tFNnNOyRE0AKZYhFjz7xlCrt8jq5",
-	"CiZphxaRYa4hmNO60wCOCytt5DR1DfJZYFAEVx05wczTMB4URogqAwxhIiH31Gd24KcFbKIhqNlck8S8",
-	"ZxoAxgyAySkbayJzHeEIFBEMsgKwj15dDILfn08e3KtuULupeWERAtaRE6AIVNmKpcRaPoL0fZ2sspt8",
-	"a/plDalZu+SjwThW7RG4+atn48Bn+tqwDnwxIoeVH+BaRWpSkkhRl6m8BfKfQxaI6vC/A1htAOUezGRS",
-	"oDTYE2yPQ8zFwDQYb5MEa5sC5HeLxZiE/q5qyYseeY6o4o6buPeE0d4tIIHaIDaGKlabbXqGA0E8vJwR",
-	"iDfxMDEgNHeK/8Ae1uT6hyuADa/UEolsMJBZcJgmLkpcLG7cecbVcNatwPNXY3RokigL4G5pJR4uB+7n",
-	"+HZYRiTgg5BfQ7guttXQfshGy/WGfvPv/+pXf/OH3/yzP//mj/9ybz3qWxuwJN6YOqMjNqdZ41GZMmrm",
-	"FwcvFufAI3uukGUA+jmliUuQKCbS7+/fG44/PRzfvf+DHwzv3kvoA3p3xD49/DTpsz6794O7D/b7/XH/",
-	"wQ8o7Q/pp/3D4Q/2+wet8EIF5lwjgp2n+cgzpzKZ1vK4RlzVH5+fvyLeJrUe7fCRzcS5RqvthsHlvyWG",
-	"29WkqbV6GL79Gl9eb/d1TphW9cy++DpPrYK2M2utUR8GakozlgyCOp3ruv1MMXUGX5zZDz5gq2+0t2B8",
-	"MtXthAS0/QZfXpVPAlAAay+27a7Qz1ZG47ptCCloazMyDnzH5lzsdPfm3KDfq5pzLfO8eXOum9N/aebc",
-	"a+LKG5nUtuLXNlZne659/Ry4s4l2e+7YRKi7tux++CLJR0LekJC/nQv77Tqa3fHNeBO34hu/qo3AYt9V",
-	"BLavMD1kl3zEIpKxlGp+CeJYUT4pKLJ7UDZrFqKnzIcuu7I+XKvXL2ydwidzPsLiP5tyEV/IqvnDr8sl",
-	"dvq1+kBpfdg7DXHJhopszmhQ+/mIxCOul4CuHpR5Ns/eQzVsqI02pYocmNW7H6ZSFQlaWMkMERyl0JlM",
-	"g9d65MTXM8wYdA7Qm0HhLihcFn/9PraVzFRQtWoG3/t3K7XlsMaeCmBdSlb8r/dGUM5x79f/019885/+",
-	"NSivlyzdO9r7/PSVjTYIl/d+c/xdQZEJFxNN04uB423VXP8u2bYt5dKwBnW57cP79zrkLXUrDmrhz7gI",
-	"MmItXkxAHquVv8v1RP/63/7qL/95DdjBNSwAVhGuqUpVip+3sfNCanAHHRMaRtavIoCQIUulmCjHCeLy",
-	"7RavwoBUKlq1I3UqlnWwKn2mWHb6GK+L0ZTqgZwzgZ9tspj9/U9P9n+P7n812K9dxwrXdYOr57Owzx1D",
-	"t9dxrvU3CPRyp/j+TvBxW1jCjM6/wKm9tf/ZXYDCyqnfcJrl79tmuvPpeYaz4bRcsfwPbDpbbtKHuTee",
-	"F244G1eJ/QObztVZ5IbrUP7+A1uPLVi0K5WwfQUF9o7WVa19api7z5w27TmMDetGwnLqfV/z8hgLpY6M",
-	"PFYGWWwqvOhKGeAI2ma5S9UmWNvd6jfQ8YYwl49cUdtaoMsu0AJN8IPlli24IBbazRhJ+HjMwIqNKJQb",
-	"gxhsA8y8imdGeZpnbB00QAmTsQuKXxdMgDFP2aDRYeIgyNfNtLUL5DTdISKuGfeyCy5DMxBm0Z2tC8Mg",
-	"DmFMs3pczC6YCE0VTbAEjatnwpQuVQxfqelBZObnTxWJLQkV5T2Oi8IoRTyRRRnCYHqXy1RU+ggKfNiK",
-	"ON3wgCyEm28H/w6KdtgHts2m8tnntpq1liECiDu/UBnConZult5f0GDgDCpoH0cTNSODBuRkD+o6oOnw",
-	"2LQyyF17goKub8AfVO39yl6h8Kr5AHxDwXA+Aox+CwCj3xLu5weHn+n5Y6ey6F3RNiv0eSNM5yYYzo3w",
-	"2JvirtfIVz8YjrrzzbuJjVO7uTGcOLUpMRTeyDChsb82pfG39YJa2Uq7ZA27d8kyhaCXddiWwe6sAWD0",
-	"G9NhO3x/AbWmVOlBR5INmwiAxaCJ1io05q2VUjTdVJ/OBXhWfDq2HA8laiozjZ4PqA4ALiCqHPalG9de",
-	"C9BntwpncI/7qWo3+WLONWXNmrHTqmCDJEAa2zhZOnSnV4Jd7Rhq9rOMnFeimDbKDhzAde5q+NHF0nNV",
-	"OrrHZFYOD3YoUg71vUdejolilyyjqdf2okCqGi5JbM2INdhHznzRoSr2ZG0xkcO+UT4LqEccSeR8zWFl",
-	"kZW2C5542K+B1CsMxN38WT6oEcbctjmm57rki64Ymy6NwJwgNA6AcSEfIuBr5/D61rSLY4t5RNVFbeZF",
-	"UMoeiIKWQI+RJIZswsHMEGbl9erjiLGwepeA+MfuXXCMZWyku8QG+RcR77orrmlNLTWz9IDMnBBgY3R7",
-	"zG5/4tcOxmcxCKaNYkMmFONJVgd3vfUWtyh0FlbRA+LYslbZlkzfjsKWD6UaCoQqOCJM69S+ZcfVOnvF",
-	"Zw39p9Kb/M5On5MRzZJ1owFM7IMOm+PypDqsUINtEoYHv4VH9Ij0yasnLx6fvvhRRA7Iq9cvHz05O4O/",
-	"DsnZZ4/MXxG5S56enD578jgi98ijkxePnjx79uRxaUdbhIlyNcp7G2FLlbNi6oyN6qJtLJuZGgvmUa1M",
-	"V2SnFOko5QJ2iGHr7JOlmuV8tlewmLb7YOf6ru/5JpTeFVG2WWy1DR4Vspzfb6jGGhScwsRXGZQq6JGX",
-	"Il166i/KIZl27h6ShC7DsjBFWfCRFIonLGPJMV56c5ppUO+gjQVjF8BNZlLoqRV8XKPFq6uCzwd2wTsh",
-	"ql+DKW7u6Noreourds2BKx2sNnK5JkNJofx9CNYSP5qbOf/nUxBdbooD2O5vTgvfnnpAhq+hoG9dKd+S",
-	"RP9L0Oa7ZANLLI08h5uBapgCqrUlySyocNahNvpvjxEBlijagEMF6R7VMA1Xf9+o+9bG59FVloTOYY1l",
-	"2SwYWYOfzZsolHeElCGxmqkYAq7RTw++dJqmcqFc8qO1JvIxiYO0Fwgghw2CUBEhwxdR1AZzbK9rwdEq",
-	"GNzdfo2hoJSrsmaJiopBkPNh7vPxOFpduaIMMEgyM/Sh26IRWJaVpUmPnJAMjc+BVm7Oop+zIEOpp7B8",
-	"ikyYVuTe4aH5zuWFFrRfGGgR+MRB33BgURgN78OxsiXqMbFP6Ym/jRVdNkSXZRvYzbfJZOY0HcwzNubv",
-	"2gUcmr7CN9fnMHdJWiqylT7CUW4LR1mQhzfGhdvpt6INqHLbPGHofteaHHR6A0pc0e+VBXKfinjTsrid",
-	"03XkCV+Zj2yUrLgBh/ngQrF/S1AXkTi2dfhudnF9JJ4PgXg2vF7erqOaHd8HO70LHlOeLs+lpnXw5q7a",
-	"2WoWHWL5hAG7CCfFksISHUQJB9hNThgO7GTdFGeLH9Q+HD1l3CE6+WF1DDUvGS4aE4WNLu0KZznvKlck",
-	"/p0Y49yJ1+tqTHqq0avrQ5CVUaInM7PVEHt+cAfyJryyBeLWaNl1TiH/qusXfi9XvfManqt9a9+C2Gcp",
-	"nL6nbCo0IByePT/rom7b8icl6XWNO7Fuv5+XKrkC+Xm6klb/SegSFS56yZyjYa6dVcIQhbKU4v2WnZbT",
-	"0uwAf1lTZxZKzcB6cUFiO+Tz5ZzF21ZPBdMLkkUdhhz+4ojEL8gmFov1JQSrlmAAUS9ZNUJTRWmhojIH",
-	"Ls5ytBfUVCy2PJipPTPrmdduBfei353L7pWuV6fqeEODaQ4qF5G4KKDSc1/UQipupg0El8m3rhAETLBN",
-	"N7CYIo8Kb8rVQ/psQ42JR5uo6N1zddRAlTsOpKRWsMUt4dEGDue4rtvq5iRVjtCIDFhquZjaZmp7eWd3",
-	"zARKfe+eEax2f0VdvnJMblylr87wOjT74Oh2X4pz9k53PAwtk9hdyPHWk6yykXUtvDLvvvCoNdX1Kd8/",
-	"b6YMZMUCm9VCsioypxmdMXBgOzhi184xmv3L+DotXKiB57ztsD03wzxukHHAtq8JIET0/XBnY/QBBXvm",
-	"gw7wBYTnd8A6VJOZ0WyoAjh0BxKT0mwS5Fz6koqxmqnejL5zoPqD/+uX/2tMbrmI83K4w+0eeTNlworR",
-	"5v6w0Rx8xqFprlVJHAevFkcLdQFD8+s//5//77/9b371f/7tb/67//DrP/jTX/3nP//Nv/qnv/6zP/rm",
-	"X/y7aiLR4b1qJlEdNE0DJE0Z2+y6Q/MRm8nOisSnj+MeeYM2e2w1slb+DQBuuCuKAADyuMzg2IuIykdT",
-	"PyIKBgBDYSzxmbozOeQpK5XipFykRil7NOWCljfh9PFmKW2B7ax2JRNOU4LWHT9VQOz5fhmD6JMH5X6/",
-	"ONj/9C1WWehHD9439I1J7CPWbDTZoOa+w+xHH/yqvWKjaM8LLpJ2K6Ib/0/N21BmrTmswNluvqsqEQYr",
-	"8ao2AdrZDHyJf8+KW0cPpU9rR4HI6FyQZz89e36GIWVKU83IrditeRyR2OuQ5o9chH/KjLisbzfauqW3",
-	"AZS3j7Hwh1NEBwhdEFt+hQ/tO1jS3rSrS0EDge7dHqYrFw08QS7cio95iiYFStTcLC8mQM4zOcnojKip",
-	"XCjCdXlHzEduS+DUZvXIC9cQ21mhjMgMwXAuQIFQPfLULJZNTxhMWWYuE+q/dDUt0LDQnl8wZbyVWtwC",
-	"HPm4OHcv2ADbkUzzmY11L4xuVgopdjKTCzd+jNUwQ4ujoAL/daFEVC52OM/+gCKZhMGtIb+x58cvTe31",
-	"Xz77QYnVcF+glDH+qe3fuF72FKjAQmMfgYsWj4EPaKGIfigYzQYzngiAYHy7lqPuWInz/e5egSt3fVXl",
-	"rbiSbl5xC6NMK6gbXFjEDRueZoS28mUSy1zbd0pxtPCiDL4NEDW4ANrXHeEz/ABPzXf+r5emARh/4WSr",
-	"wdPbXv6Tgl0PaV8vkdbt4ZOMKouQU+MObSVH+/kjfPnbAfFh2Ed3qBv2Dsz+NbBViGVqGLZ9x/zT1pVG",
-	"l4ErH2I6ZQlGm8M1Ad6HRca1ZsLIdCk6vOzgSEYF6EM8g2sIRWWoR4JoJ721aW7Vc2xHNxBSDxSj2Wha",
-	"5x6pmc5iKpWLkQePyJAxQZIMsLlc9SiqyVwqxYfp0s+3OG5QC4ujymZnp4ryKlyM0jyxdWTGnKUbzuxa",
-	"sI+mLK0TTmDWMD0LywwZRThrjLDz8X1DxsUEBFdUpwoh3W3ognK9MfTQGuSfbhzLnqcC8cc+8JA/b6tn",
-	"PDgdQXQUrFDkDnFxJBpI6yqwO2UW0BJdm5XRn+wpc9BPwyWxYlAVNl0tWJ0IeII/BC3aNAzIOhIkPk3Y",
-	"bC41E6Pl/k/ZMt7IBV0XTQsF5oymbpUlhXGWBf0UHlXUNWbysqtXmuZJXaU9RAhQTuyEt3DGqVTODQ6C",
-	"cEd6HVI9mg7WwHPJMYF3nOc16MdupS1DxzOXgtKl21SOLmq6fAjPG3qyNco0T1OAGPSqlpEReFcMO5qm",
-	"Q1rfuUw4gxn7l8xCB0p7kmRMKdhNDzrTyR1f4EGsA84DqrVBBt1aTliSzwcXbFnT9mPzGzG/lUI2oBJT",
-	"5+YRWcIa5mo7QSOde2PbiYRJyDXdvAh/LiKhk7Jo2AWIDmMC6qjd/lI+0VtOx6dVNMcxAK/YfPgN4sxr",
-	"5mUYe+HhaXHzDSYyg+OcRCunzBzfDUIGBtIaw9YFakAAveGA5uXIyiR2dTJngknpCEOSKZkrlidSLGcd",
-	"x+HLoNWuCVonjcjm1NSgcNq1MrQG4AM6qV4KKkDbsydyg2sBbAA/l8Oavn4ih5UZlWHP0UyDMqkG1b1j",
-	"f2qteBUsX3HdbbeC6kINRlSMWJrWnZw3lEMggy46hwUsPunWD1D56pSg5oEcl+AQwm6cl8oqsVKky61i",
-	"3u1VYElmdd5u0YvDHgghAQMLmIy/T8Przc20ylvDw1u6/2vYffmAla6byEtiIVU6wWWNcLhbY4/tdOeW",
-	"nrDfK5p5nFp+4zYep5B0dGhX4zWhBLEG27AcF2gzEYmBT2EcZQzY8DGWImUJKstXc403lsUIjDp3r6ua",
-	"xGr1hxYQwg2Bzd+v25cdH6odH6gMifwKU5MjVRujkKH9ZkZFTlMP7mtNAJnMjoz+6IR/F2yKtejrPQB2",
-	"PvExkVkUWIhs/Xoovg14BOhqf/Li5OGzJ4PHLx+d/QM4PN7frqfOvfJETFKupiSRo3xm7tigVrDiWkIs",
-	"a+HivGMmewdndMcwfC4mvVnyOzAfVYsX6hZ4/c5nMnvMtDlRW+w+bj5TuhNS0wpx4BBLjTSSih1kM+J9",
-	"hQpgI34uhz14YWBNddYoXSlqXyD7oCxFFEuZEeg645uDtaz7FfDUvI4noC5/vb4qP04JfuxljBqZ39nY",
-	"V2r1Z2wks6Sj8C/ThKnGDtmlGXoP75HBxHB27BU/I/hDKBXjF1AQYMjIPHdi0GpiJlV1DoYTc6CGKSML",
-	"maG5xzpHwTAwzKgYTYkUNn6BKhID+pWQejCWuUjiVnRC23MtsV3Wx5duVZTXkWz9vdpQWopdNgWmdraS",
-	"qxxbaz2SYFnEDouv/MhL1sLGxXpsbxgqli/He0dfdOIdxZfvo9YCfyAVd//ioZGBu78e2iK6f4XF/rq/",
-	"f5KyTAevv43q/O/LOSMJG/GEqSOfcOC/MrLVynKYh+UZmye1kzI/VMYdQ0RFeXBxJc3s50qK3mu6CNg+",
-	"vPuUseTKwrBp6OUYmmoXiMsr9ooqFZbcN5wASpTEhk9MmGXpMk3lwiiayJdamUNn8dmtwQ4FNb/sOxXV",
-	"LncemA1d7l7JC4hxZYqdh23ZwV5TkA1PHOgu4EWYm9zhCzKkUfP7XCpr6sILNCI0VdJJiVNGoTTfgg2n",
-	"Ul7s86Q29cM0qzSdzbuGsWH3UzqfM7EByJVLpGpdm3PzYu0lZFOMihG37dO1qOKXH0SUPAxjy7hym8TX",
-	"evjwPXOKt6k57GUS5wUFE5GVDsAklbBBgmA9MhtyPZinVDhTUlAiBf6mQ2HIKnUfgv5UtNPsV111Mnch",
-	"aoxNs9FgMmHEXIHJsZHug5h0DHlmIikc4nQ8ZiMNkKoJs7bu2A52QDVYNbAmFtxCpude5zPDBdec6nYC",
-	"K2qgzei7QZJnVDfGHptVFywh7i2nbcIEuCAzLnLN1HEwbxLP6TKVNOnN6LvH9rtaZ6oHlLx/eP9BuQRu",
-	"vQsoYQMu1AaFjAxld1mSl+6995bcGpzT+JtZBIhgBOaGROtj2g/6/X7FRnxrzCG6AgoAAXuGdiIiBf5p",
-	"D91tsHDdh7Re77q8ZXqas6zUJryIhubbPfJS2JEB/aQLulSIr1QJJVm7Aub7KopyDZaP3dvWLBD7WoDg",
-	"1VVkPjPvY6REtlnMNBCl/ax6GrtfPUU8axdnAZ8xmetBxmY2crLi7MLzQYZMLxgTBN9jmTr2AehICMz/",
-	"5NIWNjsxB3Wjs7bD7vdXiTVYMrjfX6WDalyJVfgCeFV3jTReT+e1udLOMtb7ntEtwPnQcxzaGoDDcxD+",
-	"ljFnKAA8OHsj9UiM/s7e9+z31Ogm8Ffpi6C49xGiZo1omkIig0iIlYswF4mmaVHo2+kFsx6xNy7yBz0N",
-	"UpeU78m8fe/wsBcEKrop2013f9riX8UD9m5ugY3ck9Ap5J6F+dLuWRDyHjwN3UOlha64hMLndi0VT62K",
-	"j39nbCSLJG14lMrFYEhTim4kXPQxt9FM+GfGlExxAPgA44xE15BNoCMrpZ/heMJHT90Chg+f+EUMnz4K",
-	"FjJ8/jhYtvD5Z6UFDX95XSwqPAZNOijCBg9Ddlf9DfXpM7fAwbPXwSIHj5/JxUO/zvActO+nbq2LR6+L",
-	"9S4evpAa1u6tOZho2d6hWmY6FB66dXeKWdDvarbOtAP0I9p57Z2O0hog6odiQB9FQKx5aoMhbaUqyjPB",
-	"VHEvmIeGWyO3cQFVNiuhqJ7SJTDMjH7A1WAmM1afFZ7k7EohlciI1JXDMm0Q77qt/jFLk4dLm+ee5A0T",
-	"kmKQi1HKaLugJz6zLxpZJuMyg1L+X6+indfF1tSbl+Nf5JzpwVTmmfKlI0OoFPidwO+Rle8ryoS98nsk",
-	"9l8OwDAfFKMMW5xI3WCoDyrvi2SlA0OeMW5/3COx2YT4iCjG8N+D4dI8hv3lYmK7hgbsngdlLLkiiYPm",
-	"XPA0dYUx7TXmbjez8kmOrDVjOlsOANx7L9oLlg2DFcoTLyJT3XjgG5bbC2qAFw26f0cMElPg+oF6AB2v",
-	"kIeIR3QWDNI+em3G+swO1T77mRlx8eczP1D74Mc4XvvXk2LY/ns7evv3C3nm5mCfvAqn4gbnZuTcY/nm",
-	"2uqCKgdQjA2UKsJwTQSz8VadBWU/lGEDsIjhZ0bJ9X0WwzFDqW1T5rVgTi5PHH5X1qJt5+jit0cUMkeK",
-	"Xo5RCFtwxcAFr6Y0Y4kDgfKv87rscSfGqHVwxqpS3uq7yg7Q54qVulTH4e1g7gaIv4dMAiqIphesWKGR",
-	"nFk4984qHNLS55wt6ixQoBcNcqHRg1TNDsgIDapHWOh9iG2iioxSymcssd5obEmxkRSJii00r3aKl+UZ",
-	"9WSYMZ1nwkHhEiCLzgTXDfLtnKqLAi1Q5bMZzRoIlBVSAMTxWg/nOpWwrefTZEUqKZQiH3Fvb5JieP5O",
-	"9vdc6ZYNrip/RoortKDVOlEncA2vSDrgZW6QdOiMFRmmLE0A38xsM5vTjGoryKTskmGQOxVEOnffammm",
-	"dWUh5pkcpmxWwB7b/nxyJvImjwyhXS5nq+cF57c+qempzGYvx29Qv6u53JWmIqGZuSfnUtkSyLF9/6FM",
-	"4MZUMzWhmvl3sPoEOIsMZfu7uIRZfvb87EcAjXAGbmenY9qg1wlX2gj7RE8zmU9wZU5enQZf4t1rJETr",
-	"VI8NI7HXcJBL5K9iOxVDMTjgjrekne1Z8b174pp5H+1ZUa2eXyJEtipq95Tz+xAYnI8hHRnetQV+gDl3",
-	"437wWR3nMwN7xijqMxuYwiEQvja1+akLzcYQR38NGDZZa7ZZa6W5Lvbix1tH5mYRTAurTAA/8xdDR17c",
-	"He5/atE91oD8Byuw/kAHvDSsohfMoHbumLR3ZvFENiQDENgHCa1LoTjx5ad8kRgyZObuVj5VcDFlNiKs",
-	"kNLHeZpisZpbn50/ug1rNKdY2p6LEYNDDfIa5r03GwLvPrjfbgfEIN6mKcCvIM5b+EpgxGYENgOrNHQY",
-	"NSox5hUmkh451S4454LNNWC6oI6TMgsGGWi03lEJMgJwSsOywIfSI30yY1Qo5Pm9jabeX5cAw+ZN8y/8",
-	"LY37g9F2sY9uju2FB2P2CtY4Y4zQCeUispCfPlfZ3WwXDEBBKRFs4X69/jlj2l6zFE0Dap3lCq4L/IYl",
-	"FQUPk0GtKwteMY9nNGGYjmEDFtGVxcQlz6SYOS01/vHp2fnL1/9w8Pj0dVwrZI8ZSxr25QnaSyHh0hlf",
-	"weuRpylewo5cad0OmkYRm8Gbgm26p4YpQTtcTCIb2mY0IfNT4YALqLRHTvztbAh9TDkWKwPHDtCJs+an",
-	"UhWhIev38tNwIx/UbeQasrU8Ldik7RiNr8GS0KWzN3nqAD2mYEgI/Hz99JqyZNLIYh9NARXKh9HCu2ji",
-	"t7cMpBDlM6Og5HNw+dBlM1FEZJ7myrwJhRb1lBtOj3G0XNtKIyBwOocdn0y1padrn7mcNEzb5yYFCRZR",
-	"fZaSGbH1LnQ8Ftc9DU8wgwVP9LTNdooHJsg+BzU5ZEtBVROLzgVVZ4qabXCUE4k3xzuuNFmy0OqE1+aC",
-	"sQszGSn0tNb574vqNG1CuZrTjS0whK+qOR01qFCvpNKTjJ397BkpXgUOZaUQuKOB18NqFdZBuRCFAIvf",
-	"QmKFshDd/JKnbMLIo9dPTs6fEKMp6x55AvI6zhGFvIIdmS2BjLVeOdfhwd0NgDHq0hh+LFPDpq2gXyeL",
-	"wS/F3GalTENui4au5Iu0W6ED3aIh360W4Wml302TwUC5xy7r5NpTMZS52LDW2rZldML5rl8tO6zHwRdG",
-	"KIHYF37JBpWmaJp2CPOta7Q25DV44queZUyxoKzSjHn0uTh4PcYoGuinaemqSN8d3FQYolYG0VSNRXeD",
-	"GlqIzDeX5rgWFdtEnqZoYxvKZGnrPZULcNnzWS6xGQANIJICnpPCpuGw+tZCdDT4dYrwEFjqjhTyCl9u",
-	"88S0Y5DhtehMkrWhGx0K79o4lXa89U52yJfi5XiM+aQIgWlJqh3CzAbtrUrLVyz1tCn3CY5CFcAZN658",
-	"/JqOeJXyV1DgA9tmuFa+sF1ld+0KXbm8kyXChzJZtqVUrJ5UOHsOSg5tfJbZoL5rE0zwBgwbvB8E06yM",
-	"5XGFM3bPnqzhfBQGaSQp5+lBvucNMhjkXuKRFiTQptxDEcjhkgiJ7/ZqzlElptloyHWB9XrqdX9EH7F3",
-	"Y8KE5uMl1m9E0dZwJIAWxbgZ+zr7RU5TokFotMo3zVJulhoYpJB6Ct4sdHQeo1OzTDqxWQzYuRD8E2vm",
-	"QipdET6H3tjTAn/Q/W7XMgr22o7Qz8XxZge1GtY9jDDgz4zZO33DvLwv9qCmZg9sXPhPALQ0FNzJDOpY",
-	"K9XTajRfLXSUzeqpJ7UgaizMjTUkvAHEWXkMMy7sXwerA2oAbQwS6mD7QJC1/gBAAkIsAbNH6tgSPl73",
-	"5R1S4SXn1/zrgkl+sXcPbNmVQ3tQd2ahbhF6j2jabGypAvTG34/JkE248PIIzyqYvTjyAo037vdjw2zG",
-	"mbRUiTzAfLxE8LACT9daqjBRH4F644qf8jjA+XVBuw4OGCLf2lB6SyUse7WWnbXgsUHaaiG1HBmNHojG",
-	"zN0j+vhnY6KMRETT0pKaOc1oKZBm5oqI86B4TsX36ouRwlgCRaYiWAFirZerShm0wfPv9ajWGR+qHuaE",
-	"R1c5LgCirdYdyg3Of00CJiVxcM0GmcQqsP84GG9/ttAXVDo1GAzmIoJ7I4dDWL3was6OrkcYB4gNW57d",
-	"jIcLEn/n6/dYftYnRzNhtVPk3OAiRGsC3FpTi3RH09QV+sHby7RFye+T4XsItI9pHBQGti9FQcxAPIzt",
-	"N99334BVMJ9ByfipLI5Ij5xZ2rSsBu7f2AaZ/lxy4czqSK4Vnv/Fd75GYeb9W/Kdr80rUjyjQ5aqHgRG",
-	"msV/X7oCtgEg/34Ldz6oC/NtElWgVvbV4gONrJDyEa2N+DjPcma2p3LR22j7Isijlvlsk6o+5oKmg7XV",
-	"9YHSMCiCp6mLdYoKxTI2EqvntlZ+Bm7EUsWqmPgbO8phWtgKVwWeMiQ0MzlPa1tsLQHj+VgDs66AWVg1",
-	"1MmUEA9dZ5esDxlqRbl34mjYa4h8HwVnFgp8bzWQ5pJZj7MlyXJRTet3H5BbWC/dmXhuF7cGUge9YKoF",
-	"+LF79MqGnmHQhBI+0i3TmmfMvMUSInM9kjOEDwfQ8lcvz87JHTrndy4P7qiZAmiIODCsLmSeJhB6txfZ",
-	"PxYUvPT4x5ANbNSe/zuMAMSHuEuld/gsT4ETdItIsFzojfn+DAcTPnqDQwofPXTReeWHYeRf+MtrN8TK",
-	"68U4G6KPS+dtjd652/xXLxbsOAM27PeKuZXO2nnj2ZWFiHUdZYWvZFdtK9+6+skOS7nejK20k4W0a1BR",
-	"pZhRKCtVVdm1ltG2ffri7c4L7V6Dpba8KcWyu3cqlR+ItfetGHgLj3jZD9Zis21bVGh+hyu6aoWuW6CK",
-	"pQuBzKxeozF8ZL2/8OD+3Qf9ksvwwbWs1YN7Oy7zvI6ESoGSodC8Ik37LICSyl1ViFbMljUK0j789+Dp",
-	"3/3yT/7ul39ap51/eNWyr+SKaFr80JDsjMUWp3Mtdl2XRf6tWNZmF8x1VZ8PzTR1CIIUNMoi8PcnZy9f",
-	"HNmrDIJ+RcLeMRX5cGyAx4V5KHILc1xVr99LK1aE+HYPzBIOkAys0eYqRIsFmqjjL5Cu/gHma76Ny8Y0",
-	"eF8F8AU6V2hRwfdj9CxC5WtUjVxWRqFPQRON9rR+qz1ta3OHW3jT7saSReA2mEU7lzCqUq+birwJRQLQ",
-	"ZG5ElcCeNyhMvy44wxoIMV2IC0JJgppyVBNBAtoqZHDTiu0prMfrdr0GPQK1beUxIcHBs2oJ39vM1wOm",
-	"uBqtKGPjXLEwqrrJ0xuU23YfuSGs2wkvQdbmdED1MVdARKtjEo9ypeUMUU7EcsVT6kwMwKxmVFAUXCYZ",
-	"HVNB96I9w4NmUph1p/N5xhUDL6/mM7Z/kc/gFTnREtIDL3MoCG16rA398pNokmfPmyVZFYY8z2TGSJ5N",
-	"sGgRteVRpAIsasiB4x6Og2ibDWe4CV616H7h6lol51WytNO1Zo2WM2JF2FKuao3cWkisBXQiLXAsEN9d",
-	"ENhPW5ZhzDOzeo+m0lwe5lrROmUkZYC85hYPSeK7isiFIHA1X9IUYSgtfEaPPGNjbU4UOouM6NIl2K5e",
-	"eF6zXLuozXvl2Kpy0FJ7h9epmXe5LPCyvR6ls9OH9vVapaxDA/aUdASvsR8FuDXXJpOfB5pPlQcdkxhd",
-	"hd7hEMrtE34J8RuhNw8DEhzmTP0XXWX9DRyauh4M1vrHS9cszUzvSgeT3LzUcyluyVLcmmts57LTTUhN",
-	"Z7X69nmdpl0sfc0FtYVeXkj4v/n3f/Wrv/nDb/7Zn3/zx3/ZprBvp6DDhPG6eN4ghPnrBACGpQguWUxK",
-	"FuwdBlzOeJryIuqs+Vb55ME9M7zWKO6fsuX1AAF3hqcStlxhB9BeeLUVoPenbHn9jotOwq5ZvBohd2cH",
-	"6adsuZ004PagRrrMs7ksTswFW1ZLi2/PdivzhEHUTcsVoa2zQjjI+mNCk4RQgr/a3DbnrxXp0hYVXpIZ",
-	"jK505r+a7p+/KU/r7v3yPOj+V2+/Pozuvr+1D/W98cHd97d/eGvfV/z+fSy/fff97Yba35Dhe9Zkez2H",
-	"1CGqbNahB/BxznSbSsSFk30NB1Ca0aRSjZ7EAFrQKzBHBg4DzkUZtvOKcr5me2jyM0h6eiJ0HZLBSVgM",
-	"2qZHceXKaEDw05FRWOV8P58bLj2SmS1uSm4hosNwGd+OQFS3pa9vCTahml8yEmMaTlwkhcYuzxi+IUZh",
-	"FAm5BVUGVr+AsAj/hQ3d9BW2wYTk+K/FoCdCDmWyPIaKUIB8CJ/fhhvGZrUTPc2YwhTxW77D/u0eObGV",
-	"cGxxKzM2BcjyGeoXsUuICZLO4koKmZYIyCcXNqogocsoiJkr5mMDkzAiiKZpMfki5BDMRAjQtVqrxCGk",
-	"1RKs/THISMTWO5bQWwfLAroZpHGWmm0NTrdv1jZsE7bgDNnwim7V777NG7A5if88KPWOQRxSXqyW/EYa",
-	"9fEftiSXoav6glLtpzmVi4FqSGICPZwtCvqO0CrlaLGG/rF6pZwzYdhTAbm35cgWNINyoh/Y0DI2o9lF",
-	"hwSKOtnG03cxhHCqpS0JSMb3Gu1VS53WXqUFl96dThFeDbsUh7Df64jrqMzgZmM7cDC73r6dh+U8cxVh",
-	"mgUVADB0/9vIL+/aVxvmsJw5HmvufASWjgA1L8KMbpEQyOR11nOQ5L4q5BwrxNkcFpuAKwlWv6levHO8",
-	"+1v3Bz5+H8H7ZiwbfYCT2OwTyFXu9sX7pp1V3WKTrrAiH1o8wWbb8yGOfhNa+SDH351wP6zh158ipZ+I",
-	"kUwaJSFmfzW859HZ58CdfnL28kXZxkqDmHGuIP8kXRrdgCfks/On+59gThJNCFX4wELHePcYfE8V+dHD",
-	"g0/6d/vHJJ5n7JKzhRliTNQUIXpcMgQg9mDIxtJm9dIE0t6W2vkbjUiDgcpknrERS5hRMuSlAzPwlfqd",
-	"Qw4Gthft2THsRXtvuEjkQu0fHN4/7Bixa8Z7Kj47f2pawj+K9vBv2yo2anfhFc627iZO85koixkNdUSC",
-	"hLduewqaq3N7YX4JxX06IjGsRhzhPw4emH/ZiWDto3BtYnsZoRq5kNnFUMqLThi7dizr5XEEEiSL6dLG",
-	"WdgJcEUSmQ/1OE/rCxCegMd331l/LNJrsQBUkUnOlE8T9wHuI/CBQ+mYISPPqOaCpExDshAXldn3yPMC",
-	"ZLQ6QCG1H2Q9FuhiAyGSK/1a1gBfVpHqHQFEnoBsT28b2IAlwO1sfyG9tQ3f8xtIRkkblOyUK31kOE5E",
-	"fvfZ2e8aijNsJ1SqhlwgpuRq2sOUNTns4ScMAnJkWusAQDaDbzu2ZnbSl7tfb79sw2tMWftG7Ew2D9jP",
-	"boVzpOXVCbI0rbFtvhQul9uwGSwoArS9FslhNRdYZ7QtMCDMxh2yVIoJ0dII2b7DOqOCUjWmqEd4/Kx9",
-	"RWZ8woXPn4v8HQb2FtNogqbL2TzXwJQyhI1zOfg8dRW4OeDWbTT3DFd7Ld77FA2CQX9bALrgwHAf3cq4",
-	"pW8iBZacQeLjKj1MpaopyWhuX7jo944OETedpvySrffA2txKrChucxX9vaE0OeyTAH9hJSwykynrgE9s",
-	"+ngNr0IOFhMbwFjbEVo4EztMB7CT5aI7cDW2VGsTPAELF09M13CQANS4NmDVLvHBSqWajXE5Krh3DgoV",
-	"sBLwLcNkc3Eh5EK0enqK2UVIIG53QpyMYMTFRgS0UkeLz5tSE2OVj0ZMqdjmXYOcUCQlEjp0UAuQwAgC",
-	"yaMpFwzOvS9cPFyuiiXrVv6wGFOpbGgNMAbVNCy73PteTNg701PxyCGBxVEFh9hGd8LNCGVhCSAqq8Af",
-	"YKtFZoykNijJ4Vc4VL0SDrvD6wNgPZtxH9tUv5hkbEa5UKuuAmur7sKo7KsR+rgPykmS8UqlGFsYp6Za",
-	"TLzXDCfanpcItU8wMXEjRKou7MBDa1KFuZ5ab1Bf0CN51o7GTn/ZJe/ysXs3+G7gJJFVkPWNFt9l08hL",
-	"nrDsu4pYGaJGWUg2Lwlgi9ZdhTS6LfYVos3CMkTdi3JVU54bjwsFhJsSCQVY1LD4UGMtQM2qTbEufMF0",
-	"Pm90NoWgyA42eDWNPcyWVnmqmxQ/81vIWq7lkNdnSHeojaJkno1Y7WnaSeLz+hgzWxmvFFrWHkfmBrHm",
-	"Mjx3qfzrI/dK9oSsAippbQuGNiplOYQMmqCK2MDsirOlsye0MdLjvGIdcMo+5No3SB0rgYvXijyWrGCB",
-	"udbWbUZ9RbmQh8TlQEJn4LpkmX+lUvwMNNrsgmkzq7o48udScC3NX1vii4/yLGNi1OCtd78WOF18hOKI",
-	"q0FijrXH91EazDAJ5emSaKlpqgIsVV+IdCTFJQZly4wlhM5kju76InDn0Yt/WAnbKenyFTBPiNK5+/47",
-	"TUWDB19JwdZcT6EbB+Bhjbj2oycFFgFNZlzcMbyEK81Htu4IAK7WTjWAjYV6Q9DqkccSCb8iF4zNMR8j",
-	"TWAkkY9xGkkx4inHGiG5sgGyRkmAEYPCDQlCCDhbLN+J4vTOmRnLlPJNgmn7+5+e7P8e3f9qcOf7+w1J",
-	"TAvK9WCUcc1HNG1OOD0PzDfeK4+RKmbzszxlisTQmNmEIGIHynqQ2HURH5cRbddGOB3e//SwQzAkdMtm",
-	"LJsY8v4WJ+H7+NZmYU203+IcbA/VGRSovrboxwTk6KxIpSj3VspVgaavvgZ17pMXbLH7WFcrza+u/AVb",
-	"9sgZlnrCFJWHjGZmleQFQ4xzm+Q6p0otZAaL9ZAqPiI011MmtKuEWTfAzWNsMdCzJZoE13B31k67Z7s0",
-	"dL5gi6DuTjccYPfB+6i6IIqNskbrNvyGojde9gwr4qsjEi+mio0GseX5UKJBkCFVLCS0RmsLdLo6u7el",
-	"+e10G4sl2uVW+tCbGvRPZauIWEOJIjGG4MTmerb1cyHunsyhIMaLPE2JDMyP8LiL2+wFyKLFNUxHM7bB",
-	"7Xvrh0e3fngU3MH7b3//yy97Kw9Kz3qD/be3y39+ryFI+YXUrxlNlrbs3wo1NPCSNbUn59RoBdZUMOLZ",
-	"KOeaDDNGLwpzkAtuVhCKd0xiIQe/yKWmcQT/hiDZ+AiLzkD8iOGJ5j8+AjWDuNGE5PNjEmP1X9snnc8B",
-	"JMDcQHOZGqUWFFBboAffHWARHRchDeb9mCv7a1wZKDi1A/Ec54hFH2Hc+E8YNsAEp91rBrsdeOXadA9e",
-	"yJ/ZposnT20PfttsT9UCSGuswyv8oihbZG8Du7W1pypQRJ5sm4045F+t1ADvcJ2WMtHbUtFNH13MOw/5",
-	"V860s2mSJGLVsmSA9oRKpKEllX50EB1Gd6N70f23Uavdor6oNPTzhnJtyyfD32do4vZ/F7Wl4c9S/Wh4",
-	"8sTGB9vP5cyVo35bWtsHLQtrNpLq9tDHl+69ksGlzCv6ZIGzisgBsTb7iBwSLDQekbvE1xOPyD1b3IgO",
-	"xf/H3r/1OJJk+YH4V/F//BuYzBoPJiPyMlUREHqi8tIVXXnrZGTlTFcm6Ea6BekdTne2mzMi2TW5aC1W",
-	"gBYSIAnYh8UCC2gFYSEsBOlRgiBov8u2ekZ62q+wsHOO3dzNL2REMqt6sh4qg6S73e3YsXN+53fkKKbp",
-	"2mxIPcrbjvGIWwM84tbojrg1tFnsjGsWn5jG1OjX9BIM9YrXQ9G5t3r6D/yp50Ob5oIkWcWE4NuRPffh",
-	"NlsLk+/7Le0dhng0BHT4GNCxo5iXA2Co1hEozNjYgD+DTefaHWIPCxpVYZHJW/k61OyqFFhvgsIjrDCq",
-	"O0VMBvx+o0lJ9XvakZFUs9/DtKG2MXdp8k6h94FO/m866FvE21yotrOp97Pi2ptKWXOrkWiV6iupBdTa",
-	"Desb2qb8d4j+adF27XIpWFaFRwc3ylVtsFZCe4rbLwLqwd7n+W75H+2ad442tyt/xmJfd43E6kOX0Ic4",
-	"uCZuIPGRPNHSQupy/nx0Wjx4ojXRm301z5H+HItB+7i8x0x4sMoghk3eUI4hhIzygxJvkyEgN3y9vdBt",
-	"vlXsC5XYamebyJpWfCFG5YHQxnp4fOyQ7ibZTPNzhMRoA28nGaWzBPdLscr6XORUCopNhuYVvhN/bHml",
-	"RZSzEp38zhQ2ROupa1PcRBiN0xVKK/3Jw2nc2bF4pivQhjgu6Oz0xOjhj8oeQKPv5gxWzySi2V/1kbz6",
-	"Z3UXPQHRIFMcvBrolVFvFeb97n168/eQdSIdL8SsydFsNcfFhRhZ3bn/pBo31jzqnchjy0+e5aUK5e23",
-	"0UsY21VW9vU1g0GhecxuKIGTXq9et7TPgypKRFbkNnZALVTKJmnlLQAQhjyURJPXrFMRh4cMBTnNwhzy",
-	"YfBMC+p+cbhb6DomH7Pawo4UNDNrJbhX0+essdrCVgPQLVVI5vsR/eTuc+8dOi7dJPQNyT2PApuCx+1w",
-	"9NrN46MetmVT2/W9oIPuoXZoUcXdw7m9iemjX2g7t+xDfE6q1tuYmBxUmMcVj8URLZnU6bSgd+ZI6poA",
-	"wsbWWMlmABmpAxMv+LqSIvPg8Mt25psGzhv+fpkUXHgRYM/dxFh21lJMbfzS6LUAtrbkN13wM6RJxLU3",
-	"6I37AuWgWGXg02zx/ZNkxA1Yy+OV5VcWaANTOk9WIsnAOrBe8uA+7ujIgFqjsBq6EKksNQv2/tGqIDAI",
-	"xtwpnju7gP693MZCR43p5AalxwyNGTXYP5gOi5bh5qNsISxbV/rL0lRdamB+4cigmfePc9OgEgPKK9D+",
-	"o3YKvvuH9x90Z6zvw7vmaLyGfK1oApJiMvAsB9ILRrk6gjLPIWH9kYkpdrCS8DwVOwiefjt6NgqmLJ1C",
-	"GghyG9tph6L8UgrGBVeAO3vBAR43KfuvrpLNuvXV2XO24NYJ3iknXwtenD6q33V8Jhcte82y7T5EPoVZ",
-	"47tdx+nU1l87v1qI6yS2NUE4EJIsQEYzZJO5JuPaYGvKtZvhSK8OzMdxRoTB/UDkC24UopvzANnNN24K",
-	"936t7LRVy4xyKeovbQ9GxZ1X+67iJfLd6Gs7aheq14zH41Y2Iak7wPUHpykvAJ+8IHyzrRwpSh07hIdj",
-	"9noUyrUSIF68Fy9RbwPipnrhdvmyLV2yO9rXUeC2u9X2Vbf06VbTF0KH0RfmoCwSnemewWZbFbzp9Opu",
-	"4lZ3JlvD6qzC+Gy6HViwEC0G8H7X5B+tvbSiIG5FsuTYYnw2jmImG2VGEpcIxkdla7JA7IW97Dj9OUk1",
-	"Z7ZF7bIlHWkf61BXNN8NWZh81udwT4eidMtcOxmivbeOg0isRckXR5gIAhJdkupKryRlUOYBy7J8BQAf",
-	"eM4bCCLPOh53E+tX95R9nehpgNo4v/lN+haNxLZsWK5rlsfEkW8btly5W9uJlWBLS9JbCc7JXaAlXWUV",
-	"OMfwZlnO7TVmR6vUtYjtQQZ9TlydVrMj9q+nFTyT2y/252jRlkSvLTPcm5eLtMnCA80MmAi+OXv21Lsd",
-	"SGh1p/FPytSP5bv2MrdWr1nSWJ8Zancc9FpTI3f9VfTpHNiqBeKTXfdUC7bND6B3g5vXppMvY7OVv4Fn",
-	"yMpJazXpwb3wGtuHQpsBDcoXLEmj4yCiZ1Q25UwZUJIMLsOD4DukmJA6KRdTtuTxIMDE0Pl5wPdlOQAQ",
-	"ovTvHgPMz36A36blAPImkx3GfCtvsHenmGFoVXL4KB8jsJJJxDKo0Zn0maGeao19Vgk7s1BSgH1ZP7yz",
-	"a7uWWO3JltplU1UM9d9Jn1KSfHJBIm7S/W/3qpUNqTnFT82w1jtAw49D+KGW9pSCj/trlaKCLQQqBVVM",
-	"GLDpNC+AW4p4/JWs66d7znnarHAjNazOGZUDA1aqLFjmIu0Bf4bB1ZyVHMnV5N4GtVFemVwEA1YRIG9u",
-	"OeeLvtigEdLWeqAelpfBfzihvKh3l1h+lHPLka61e1aSTdMVjrt5FWm+82KSlIG2uu951pmV9KrBXl+y",
-	"WWh5zQ/C4XAYkCgXnhv8xrvF4FI8Y0j2d48phc1oUeq26EAWZ/otGvlI2eejPndIK0L/epsEiNZ6bBT0",
-	"+ciFTZm5COWb5RizviwNXKE/nGAjhr4qMJZWsFVYQ6SVfZj6IYZgWOwaSPdQxqRvvOBklZzwKVsJbhFT",
-	"Zeg74kWQqcthS0a4jZcm9MSX9CIv+LgRq0gASIj1pJUxlRd9iBBVnl3EVWMZEQIUj92Ia2cs7vyQxB8i",
-	"BWRMU5IDix7ZeAgqhuPfddbA5H0aXUCo0d6ZIoA5oEz0yh5YzvLz856xTGgzeiFfoj/lq1Dw62yactaA",
-	"3WKY/OFKqt9IjUHkUvIr2PrM5dfhWXkEMDuAs0KmiBVWoL9Cqne0bsSYsWEQRGApoUAxVaKTOE41QlB2",
-	"jjkTqpABLk96G9BSiQienJw+ffwIA/Tla0SEItjawkFRokXsGbSz5lqjppFFlgLP4KIAlarvVxM5eBPd",
-	"eiwH4xgxololD2rgU7Uels0lHx1AQt4vU5YRZESxS8lhUGm4kH5K3gqu5knKrcJivuSQ1yKzw+ZQXCVp",
-	"Co3Ro2YzuUKnCZfac5HptfSK3tVfPIFCYLlNfTYlAg9s4J5SbyhT1I3Yitrh4qc4hATULnOcdCBhybOj",
-	"oLTQ5Gqq+wDJAdWmEaPd/h943BI8G3qMGsEgip7TB/1xuGaSktKQU8G9EQp4hFzLWt6oe6MGWFGzKUF4",
-	"XSUHT+E1dWbFVdXfOZWNV0bWtmf8U0IZ9V4uFbJxM+gSY0zH/VwJI57FlguBN9JQeLGj8nlF+0vW6n46",
-	"3vWhuP2dHURwjRY3cnrUuJxs5MzGFFLEN9QwG/r3RukkF6oYk5bYtJr1gQHSmkGUNemVpFeZcwLNYBj+",
-	"fGQYFA0XECrudvZV+ej+akkENypauqGpq6xM0r6kcTj+KqWUbiG6/+Aw7ykzKvqSteWqR0DoHCLVKfDs",
-	"IncWbXyyvZfUBql5WazN7IjwqoC2QcxG/nVSeshz8qFyrrqH5UZxiZuEGuqnx0UjT9mSF1OelYobXNF5",
-	"Ap83UCRFxCQ5lAfkwXDoTHS+mqTWLGc6l3n3hoHCt4mYrC4ELMgbQOl0v3VWrm2DM/O7veHNtGZ3tyBr",
-	"BHZ7/Znu2Ikka9x59KOu9AZW16eP6JKt2DJI4Pr3gVZioLyI7w+3gv3TytnMSAqkAEkWvOEP56z8MzCX",
-	"Llg5CE5UmOeDu1/eg7wbYA/95ejF8zBYcCZWBRFs09Wu5IFYsimH6ydA2Sm9dnBVyMMJEEHnqzQlf5Td",
-	"uvvDoWeSbuRykJTooJOSVAyC08xOAU9qWGhdVOXVnWUBPz/n09LOC+q/+Q+2RpFtqXIvaQ86Hr3De1sF",
-	"XGjFA3LbNZgV8Td5ZErlrpJOlH7UxI1gQ94o/avNSfTn7a20LhndsHANBGthjM9B/XMmF805eJOsRilZ",
-	"F+OKln2T3a3pG33ERRVacbP6Z+uhsNtzb7dnngXZ9OqbAuOk0GMx4XOW0kZgacqLgE3By1CBInQ43l8U",
-	"k2TTQykxcNme4T6yEjpaNtVa9buhrtc7eJe88Oc8amX4JlFynsxWve03lUQG7snZGAFXqcrOcZSm9FAC",
-	"TejGbQMRrUADfL3DECGqCJPbI2+rtMrHwZDOn4IOuqxn4lxgcYh9GUustuJBjY9qB3BoOB7CoXtN6rlE",
-	"qO6w3nPfSjlPCiAdR/BmPZsFfI+WBlbADT7JZk5KKprR7XKybuozN8NUwr7XgbgwZNqLDoYGk28ZzR8B",
-	"JB3gQPHrmFAEv+QFS019UBVSwpiEOOSusrSzITiSdaXaHKPd3oItuGOHgTIxALKXwv5NnsZJNjPGRkP7",
-	"dTj0UH2lMRflGFhgW5lklT3U3vXgO8CRVsHfMSUEAgelKIlVkWjFyZsSrzh5fdVKCDG3V6afzbTvAjOm",
-	"JyJgi5zc/YcwiFYqdZ2nhdpyic3lsW6G13bQsNaMLaFg/rBHqHnJC8pOY7wuIBMOdNYaWvRg8LKbKUer",
-	"vMqVXq6yVjcZZ3y1W2ErTPmntutk4sGNjZSFCkfZwVuY6sEZrQOmMLPIdm3IV2W/jo5eP3z4eDTappbq",
-	"1RO8nquynS+FdmJbagVL1OXZsSvhQstTJlSIRZETRLsW2j9G107foP6+z1bTQZH/yFTY0vOx06z6GKB9",
-	"FhI11QYDrpYEAkDnoJzRDdAyNmtppyTDwrvcDyhNMp1nqeSDAKLiagtbJcwBG6ScRsrhH4gyAYVjhVjN",
-	"a5hUl+gBGWfckwns5ePnj06f/yKsc3ionDzhJnU0XK6qtbAMYTib1aFTkeyCts6MWbV3Tks8dtn6Oq8U",
-	"TsRuVvSGWrK+c1IdEFWVqKpgGjHi21ZtyvgOL2tK/d/lhe0lg3HbkJrp5OVp8PrV06DMA56VvFDZ8dhy",
-	"ie6quVS1gCnDSoGCKfrQgGThkdSZbBKOLlk5x0Ri8zzj3uikZk4m+UsYHBwGcTJLSiFlS0mpYHQjB3tb",
-	"eNZB7UJFQqV0gfYBKr3gs0TIerRuS3PQ73b526IdWY9H2q9eQanEv0zUV2rQsN+yPWmScaLfhDLYghdM",
-	"+w6hyTp98AIo8Pn7ctDpr1MeMTuQybD//LZoW1/bWY5FsmjN5jQ6fWb82MLNwGz6Op3nueBi4AtO1OwU",
-	"d9uJKT60dW1XAkLt1d3Kh6JMSkrnU7HrrxsZSUTyO9A+4kRc4I5Ispi/5z0RpHTuXwtgwN9jnPm4j+0E",
-	"Lg1y/FJe8gBf3dpMDRqCyqjfpK7FbB3cen328La+PmnwUc2Es9cOnWlfMjR93wCMG95EHWqDrHFLVQgA",
-	"FhZaDdt6hDCp+0aZ60wbMGsWJTACzRDxh3lRAhpRBbqiXVpd6quq5QVflohBrJdOy2/77okxpXlrBumq",
-	"u7iGVUDyI4SF5EDZP+HyricwpK9uTwc7UeMigwWNqYk6lxIatvur7hsNYlgBT6NNIC+wANPHQXCSpgHG",
-	"wYKZDVX88wRPt8WgpxqcsmmnVHwJD9VzUKttaw2uKtGZ1JBEn7OXXInjrnFHorVKWdqmfWji0Pi5yrQA",
-	"ueJ8SWna5XVvobCgZl7U9SkvYHqCpBy8zd5m+5gMAqpWuSf1O5BlaKKEotxyaKVTaodlT8nyIPrmdHT2",
-	"4tVfjx+dvooGUHSZ5+OFVOblOouOEJ4OKHQyxTlWJrlAMMmzWRuwre2s0zWsvvs81pvm0wudIKOUG1ab",
-	"qqyVyoHR90puPnwhmKwpDKIsWCYQMi2wSELNY5FpPquYvigyURjA1uBtZoFw9SADcMUaFUgJLSv33ZPa",
-	"MLrf8DT+ev08f6KKxS/O8vwZy9ZPsWj87mk+hVsUflJkwu/sxbdbTIaudufADLfma6IzjIL0ySEaLymL",
-	"VYPzjX51c4eBpRbsGiBcKYBL3u8u+PooiNILsRDjKDjP0zS/wu1x726Q8rLkhQjpkhUG0T6F246jQTVw",
-	"teLePfR73hs87i93EsymcJTRz36Qcug5xA//KCAdL+Ud5nnDJeiErjh0RCcZcLGsxIqlcnZBRB4RS+Kf",
-	"R1KMRsNhZF0ZV1lZrNXVEeL1nOjwiAInxvJ6m2dRhZalRrZCdhtzE2MBvhmaotVoyQapw4UFi3ySpLau",
-	"sWBJlsqGPpwnGQtuHRzotQb9yU1JXz64fQwdR7mtBkOqib+B1DGDYCQnRS5XJubwby4LmhRsesFLMK5f",
-	"JiKZpEAzXbApLm45UftXSVzOdd1q6KLBMMLoDbEsOIvFnHM8h5JZlkNCV6mWAmqXgqd0A3UVOphlmQtY",
-	"2YPgBOIRBFzQMaiwMWMxjH6SBY8HBw/uIQBD6FnHEBhYCS4x3MHdL4dD+N+wKz9WfS8q7aqSi4r0Citi",
-	"R3FLgcJkG3bUwZsIZY7Boxk2jSpoYL6LBkFEylOteBOEh7eBY3MTkCMq53PtHMoLNyRmirq1uc0oxb/f",
-	"4Quj8UqVAp++0UXBx0eqPDl2hNnGCW6AvGdE96LCUip4bxW4SZZhXH9xkVzyjIz/RpLJxfDN2dlLoiCH",
-	"KZjk8fpYu6oPIaBWL/dBMIKcdqKSlEuOdPTFF19E7jo6HA6DH97Cqft27+jt3uNXr97ufaiJ/qFvGVF3",
-	"nuetFw7Dbq26P4PDKq9EALSzFmxy1FA9lrGqKm6V9RLihUz8LI1caKyXKiE/2sfMDjBx0nPOdBrfJSvY",
-	"gpdwTkjhNi14zLMyYalwx79igcl9PqET//z2mhpqVPNp2xzJa46sBS/neYMWAksSHwD5FT07OX3qTUS+",
-	"KtJuRnKqCp82zQ9xaHxK0q9WfMW3zNi8YO/HnVRpfoo0vO0j1lJuTceNNJDD8FfjV4/PXv31+OGL18/P",
-	"9EnLs8ukyLMFzzQxqApmtH3a0B3AWYIkHAQnFWSAyloCkAowxFM7AeVJNjp5fvD3pSZDb3ZAmVSxnZly",
-	"l0WSF0m5HsvRawc5jPAHGiZlZNewB8IuAJSUbqEFn7EihoRRdI1U1YXBZKXArQVnKVhvNOzjSF03lbVe",
-	"vSaLsbOCi1BpGu5jQ/n1weDmEwsb99mY2JXbQSEYPgudSzKFegCtV7mDtcIFj+pcjIMgevnqxcPHo9Hp",
-	"81+Mz06fPX7x+mz87PT567PHoxtYf9XU4wzxwRBEKR+G1ggvjECP2YPhvS/dIRsMhwc+mAi5X8YU0Dxu",
-	"RA0oKCvLIIMlaIn4Lqx4a3Mu8zQ9RpXtKhFc6l8zeTzeG97zWuRQMsQ8ZevuJa58vSAk1mTFUEeujnUL",
-	"g1UGixsjnkGzkbsZg5gryTUHQYQS5NHjpyd//fFnUok3g6AygbEbzal3PmX/tpUY8YrTuCpxkSYXcrAz",
-	"fgUbv5ZOm0ZOSuE3J6fXFb/tA9AmCMwItKRRbR6GK33tkovXGRXAnsPKV3JB0ZaIOSsoqF2TZTaLsS8f",
-	"3Oticf/gPXYTXn6Tr3xbEr7WLFwxgzzMFapadWNfLznp/iXZBhlY7lhKca36hkrkLhY080EwlzU15mWg",
-	"X7+zxD9cjUVo2uE5CVC5U3Tpyng4Z1kwejZCA0uWB7+VA0BVuIr0wdFwuD/86qh6ITuopCi+9f3w4N33",
-	"w/2v3v3N4ffD/bvvbh99P9y/j1/tt/7akJX4FWfxM2N1qyq7Cm6JThaF3sabKMhNZkFzgPQWFtGUpemE",
-	"TS/2Wujv6k6zIl94f1BRoghN7kGHS8jZ6/gOyz51Vd0HsgPwqk3FaDfH6YtPNZXT8QoJd/x3D+Tiuc4E",
-	"9KQlWADmdhP/nE0bcp6vsvhYQ0nJbiF3LPyytV9N3beacpjSAHnh4hYGFm7IajC1zHYcVcE0zwDkjkJA",
-	"HrnqZg4Qy4CMiqoUoiTjDfHzfQiYrRxpvViGeY80VrJtI3i2BuGyhtKuXZUdKnO6NabOsmhev9sRY24W",
-	"ubdajssG40FkYecjb27aMg8WrLg4rmDAWVFAGEHKSrAosXWgQfn147D9+HOQ/dDW5vG6SX9LLb1pJ/FV",
-	"BQfPC65iG1BD3SKUAap957UL7MjBIwcWorfqY0LMJ+MiT3kPco3ikhev4FHZmI3fqY4MfBtWGtHag935",
-	"48yg7Xaq9HlXTfCMh1hj8I96AFcuXtnI2EuwQpJd/ZADvZM89opu2oKuKM3zi15gJTDRCM6K6Vx7t3Ts",
-	"kzp0vWdyqM4tenuuEnFvfST/JBSFzRNlDlxGPLEQd8Be9HOr5H8QBWkiSmHAC4PGWFytlPQKKrBUAR8K",
-	"hH4G4KZtHb8q8pIHSekMaCIU2VMvVh68dDboV9dXOxxtwt7hdtVhf+3EoTK31qLZTS0yZ7dwB6p052AH",
-	"u95rQh2UrP7kQAdnjTk0iuOkFOMrAG4ZElWXUrWfc4+qeJGdluINlEffPLKKpa9e26Wr5l0i+q9Nz22O",
-	"s9WuLyUtEf0kArhe+oJpe2ZZ2FRCe+xZbWdYko0LvkzXjdq5cUo4FALo9HYEF32nwnc7RddFksW9FvAl",
-	"j7+Vz9ZsC/XWJrHlhASghQKTtHgknV7M0PrTrwv5VdYKd3ePKhSYVWFP9u9ep6Ts0QYVkv1HIQ6OAxaI",
-	"eV6UmPoa0SNMLiYNVVBXMe+5yK7aOUqA1UwPNNCMEj1xkc8KtgiWucCENmEwXYFL9hABhbZP+wXQkThc",
-	"j1JnknPZqjMBzrmcF/lqRoErJy9P++VjYttuNnkrxRhLWUh9ZquX0Y10ImhXJ9ceNaF054Eq3tT41tB/",
-	"vaUyXl7lxYVvE4VoAs5TXgnk9Sz0bcfDIRfox3nYplPaZKyak6CDq1Aki4bC0lxR7kGUy5QVMXGxHfQY",
-	"CRXe0mV48qlnNCaVIDxbPZOtrogPR3jZBlAQy1U7qKu2GSHsHiBmL5nV26gNXPL4a6n/eQLZplO+LLsp",
-	"wNVzFluBZj3KMy4oALuL69tDB4SkxIAyQzdMEdduHL1jclVvX2CpPmWs4Ocr4aSKaZpwPTbmpbCFo84Z",
-	"6R2rznqCd648X/L48SXPykfU1AZKsPw8iNT1US33aBCc1u/iZClGUzIly3HNlgVfsCQTg73wswL5WYH8",
-	"rEDufVY2/qSVjTbZe5otV9dItOZZF/w9sQxhJnxWlCL4TZ5kPLZS89jiZc5iCNjj78s6inK4EcZU+bn7",
-	"7ZVQQfoVrLsLsr1BSz6K7OqE4/ZJWtbOvXgDG37rfbzRFmrenWpztUakH1RQNt1O5DLvL/ZbRUfrEtt6",
-	"Bv2AibZ8cc5xa9n5aCPmy3KM9EHyL2ATuuBriIAK99iqzFGX2MTid8njMyxc69nL8sWq8sVpZn3+Vlep",
-	"vjlZlfkrrNnqxCcwN1/y+NPYm637yfV62prCQ7OSVnROhXXWumdDmo6uVjyWDz3iJUvSyhDW95jFz58I",
-	"a5/nKp3W3g2oBb5JaZuDGzP6SxXsx2H1v+RbQkzYctmDCfdkuTy1NfvNxwnVFYcqSxHcqo8dHPHUUqsN",
-	"7aOxa5Gya3GCzr9Xq7SJbYQuvX8mIH9qIR8M2CRflcZZCvSRSFcNBx/EP6Qp0gDauZosPC9EqEW6iKh+",
-	"GWdLH8KEFRe8JE6l1rGXr38IneTlfd+xQxT6vVOZAaeAShtCqw++OcHTdixPPdGsYotgsiajACWj41lM",
-	"4WnBJM2nTtLGmmxsUHcMayYe/pu3AqoOdA9rEGPDjLp94wDsO54ruHPLAnFb/SsDEsYY2Goj+yip1fXU",
-	"WoVDptBdekve/c5lI5Xs8e/yjLdo778j2lGzcYkqWu5s88QmdopKk+2psdtUXVGVZR7ibu8WUQ8BJ9p5",
-	"OH0yKXYcsEoRKT8vIducKNlamCBUhDnabT9okoCtXe0qZCOBScO7hdg0b24qPNWbHz6iLHTzxY7OTl6d",
-	"mTh99HtiWD8UZwsn67J2tzuE22gl96tKSatQk1emWb6vw1Tw0cFz+uP7799hHe/sJ/eRBAdEIJMt2psl",
-	"5Xw1GUzzxZ2cLZN9qQjMeHZH1/3Bfl1cJMv9fIkra3+ZS0W4wObt4ASoTsmLl1EYRP/997//b//uX7XM",
-	"zSB4yAQPA+ANCIPlKpuWK8oJDCHtGPLLplMQb3FObD3yFv15XuuH583Jlg3PWry9UaBO0Bqm02ITuemw",
-	"na4J2/l0ba9uhIHg3DqbBtbMj/V8RNUD7fPwm+H/sCs9y90Mj1dyl935mhdpkg1QCcEwOjseMlrkWVLm",
-	"ckAGulHRpvbFn9z4a31wS5YBqVSZ5T9e8kLx/HUoKuCtrb8s99P2by+SbNWN+rXft/f4Nq2vvb9pB2oF",
-	"bN4HyCu4TeNt3fJG3t+087UCNuq8VwJ3vWvF9laK2ERHd0tBFEDM1qIxFNLK+aKd/YClqNJUasYkcPoB",
-	"CCexgf+yFsPkAO9plZAwg0TXKQatsdF3H9xvp3doFxc64a/b3aFiwAiDg4AI1cPgkFg6wuCuSQARBvdU",
-	"ooZJJpuZpmsggRY8iJPzc16YeFHiBYIAZ0NRYjEkDcOD8DC8G95753FTVXrW5FHBnr3B9u/ZndXE8Pqr",
-	"Jyp5mP7moeqX/SWkClCelTybJmnC/ATF20ThqHcQKVnPKc7WtbK8ucdhsHk25X0Mx1YvHlkvUpLtVcF7",
-	"EYLCtaVI5FdqaRDgLGXZbKWyvJ4A5mv/KX0X9aM0TvlYzmuv8NTzJEvE/Jox2BTN4YvkRUI9nYsqJacv",
-	"vAG8HhUkn3q0wofbDL7AulvIQ7JcypEZ7al6kpnCmVOpRqkxae665Z3KOJNyO86S2dzj635Wj9nUXSYJ",
-	"d55c8gAlP95uqDC8ehJ/Aq0OOYLHSM9Ll1FgNwqYCOxlHPYMXrI6vkHQU37lGe5X+ZVnnqHDEKIq8uCc",
-	"FWHA38veE3YDigo3xtjUff35qpg64SUq2bBsSk+n8ggKOaMX8dMTeJ3iqXwC3+WZhY4bWt8J9V2xladr",
-	"iOqr2jBitnZzqMjD7WqepBwYMyISLFHA3y9TloDtVzPjrbIMe2St2o14aV2Z9kqX537/xJRe+YHqgpxs",
-	"mNqvNeS2ZCVkcHotH/bgjCpL0kUzo1Sg2aYKbYmn58nIBVe+G1lV3bm0ro0Yd86XCg7alpoNZuaGc8KP",
-	"STUPBJN1cJFkMaWDwAxpDFiYc8PduWQFMQpaW40JOlaAXVHpTFOWkYwAyinMwyZr8CBWVazznPuOMZ8w",
-	"NyQ22o0OERvpmkBbtlxXQSH9ZTu1p/Q3qE225pneWg1itK+QRFh583BA5fl0ugKCT2DMLjyyMKMsh7Il",
-	"NYaaRV8hOIPkZ2NcMM1twrHPHI7V/DxQ7/esDbYS1SV6VgZBn/YwIycbLF5FhYloUaIox1xs8o2n346e",
-	"jfo1Teek76+soVzXmSPxUPceYjChjhBX2+oIT15FE4QDGyqeSM1unuZEt8sceswamTqNh4ACtyBvUGec",
-	"s22ru6Y2j/VlZK1yZ3i6JduTvFhsaDFpTIMgt6qyHqpDwpMSwUlG7NPmVXjnGKelXtl3mtYzoqGZ5ulq",
-	"kUXqOsmywA5I9Vn5PXmQW8z8vvxrPJvmcY8L+9NElI/Vs6TetwbjCQ8ZqysWGaSbOAoejr4Lg796Ovor",
-	"uVZ/OXrx3B7uSZIxYMf1ONTlmqZBa0J5yN9sAi5PDD/rDUSto9kpj9l1pliPEoksJDMAA2qw5uVHm3i9",
-	"+zYZQPWSM27HUlkgirvQPKLOOiW1Nh9eR9nuBcECSu0GuC2wbUO7r/LiYpLnF8cOOR9x9SErCD6tPeZ5",
-	"GcyTOOZZZ9Z1LwPCasNRhpXQMsTy9+sPcEWM1xXcyqWlSfruHKVq1f0psKrV6q+PlrRNUj8GzKR9EdsK",
-	"OfmxT9fNJYNW1TbgDvcdV63G3IOh9V8Xa+/1r6n1HYu97DOrn2a7fsKteqYWgNtfP73oGznbcBHwXeVU",
-	"Gmy8V9gRueq2aS8pSPBQuYiIOej1E47ZhXveNrgoRVOiFryIR7I7kalXvmKBExDSErMkXQewVIRjvjsO",
-	"hpQ1sv/FtJzzpBC9wpM09X119MxzSWkMiIZ9j/KhbHE1UZA9bKQawqbFcsmL3W4MVO13vSew1jrG1LTB",
-	"F3WArxkW++5QPecN0zp/s2ZeKAi6LGaQR3AdnI5eBHcPHjzYPyCSjsw2BREtN6QcVHm/rIw1xzbkgF/y",
-	"Ym1nl8GtnbA0WBb8PHnv8u0+fL7XHsR0sv/rdz8cfmhgzF2m6/pwt8epqJx/Ol8/cKDz2OLLrvsAzpOM",
-	"pePOQEayUyVpKgWQmy2w4Yj1MBTI8bfjwqYME4qQM2OZqhEHiZKtDVF0L67SVafedMbEBfk/KY84+Q7q",
-	"xmZgT9g7OqhZLugly17rjqE9DP51u0zXu+Ev7ZxWNNWmySJR9zPblR6w5TJdB7cisRCDBXuvuuj426Mw",
-	"0L/r+6HzwO1BVTs7vHeNgFLYBOMLvm7ma4TburwMQ5w3khfa4VIMMxdEL1+MXPY9OXNR533tGsGltKA7",
-	"5fwytbLhi2SWNSXAnWWsXKG2cF7kWWlyjsnZBTrivNDYa3T1mLdyS1poXdZhsdWUB+D1OlIcAc6lsd+I",
-	"7MO/B0/+8Pt//off/4s+oZvtMZuwi3Z38kqBvNtT16wBmHu4yMvBQm9RxZcnv42OCJjSFn5rz+5xELFs",
-	"HR1ZsrYenqLcdVSv/LKvd26Zrr9ej/A9+nSSqXDVZV6UxPCyjSxEK/wmV2b5vKqrGji3UeScqrph2ky/",
-	"drg6wSPxKZhrZM2PIVNHQ8QqZvFQiS4upZKeZ1rsqMywBDiSp4njlgbRBAwvmORNaV5AqC7PX0yZCmk4",
-	"7FcSEbx8/PzR6fNfYIZmfIy/n7OV1Ikqj6Inx3CzZ7lOOwJeEX5O2V5X2TTlrOh43eGwCK4a4ochYwgk",
-	"s8yzsSpYvggjQGltKc0fVUi5WcgLRaRRRVDmOfCJH2vECMXWqMEBziUqgy2XmI4kmGN4DqdcJd53NeZL",
-	"Sgmdl0x/a88jjO8yKTpHVyobkcnvH0Fg0ZIJoSrVLgy5HCxSTWiDNrVoPxxaZOGZtVoVwUnmvkpBTizT",
-	"vjyAqFkJcn674iuTfuZtFpDz2c7trQYUnsX2AKmd+kY/qC7O/nUobxcJdq8sIHOLTvcLeZbkBM8g396E",
-	"TS/cnAEkp+MEfXyilPd4fR+BMb+lK7gNqcq1Q1C+Kzt2y1R7G/OU4MRR9XINqhJUxkeqds5ieUnCWhNc",
-	"v9QUVCa9u88kplODXxtmN4ex0Li9cwXXgy0OVyzaw+Dxg10Df0FzpU5BPdsL92jzOLRjUwvsR71uYXFF",
-	"uShntuehh6LQwA7xs8Yc4sdX1BX89NjqEH7zWndLfVadw89npov4xanuqKpAdRc/2whHVanqOn62+WZV",
-	"pXHtu1d6MLTs30mYPNAejFuZEQilqKALiIQ5NgoR+mjuO7ydmD1U0Te4Sj/oBNfQ9DELWhOrPKVTQ5U7",
-	"0Um3eBaL0GBn3fSc05Qli64sEX1ygNRyejVnerKxhmXhxqo5MRiwLgae3GRRpcV3D9vSPA379AAtoZgi",
-	"sYWuI6fkXEwBNfCYg/Vo+cZ6QSX7mRdwR3gNDF1WCbnOGy0NmqqBmtGsiTWBuw+D0euHDx+PRmFwl4bD",
-	"SNvD8O722Guo1UJZy88WsM5VTa/Pmkm6925IM5WiH25yxeCxvEbsmDDTqvhatw2uNfnujpLW//FpbnAa",
-	"ulhurrfZWkhuQLS94gtWXLQePec6WxO8gUiBMlnwNMlcU4uY51cCfTg3llVYt3O7y7TqXfu020PREGVS",
-	"FutnCAivD9aTvHDzSIsjjR4vc0zuSAo55Og7XxWYRFPlrz2BTIPajIFjauB5okKnJyhCQdOjIiOBTUaQ",
-	"F2BxDuk0Ky4pAYudl4stl2nC3Xx63x+Ed8P74cEwvDsMHwzDgy+H7ywx0erv/bLTz+vCcLpoQF7lqQMg",
-	"x0AkMkQTq7E8ReJFkvW13eQpH6li4AMWJf98hcXJP0+wSGgDRX9d12INjpe+afi2Cb1RhIT4Qy8DyZl8",
-	"FMIHVqViMtwU+N8Pi0QBpK3+fflMb5XkRfbi/BxzmcUbD9UlL4TXx3aayZEXPJZ6FDrG0GowCORCgYuh",
-	"CCJ6P1IubsrwWuZBzEs+hURK01UBjlv8zR/5Vh/aK65iVloFlpyvN/hoPUkWzWWFgdxZHs6CdPH81AKa",
-	"M8sbpAatgru3xt97zMjm7BgVJavcPRhK13pdDBRInE8PfcL+kHZ7LRaJj7j7rZ3cnlWOZ9/Ro1vvMv8Q",
-	"7crjaZ8fWxOMDve/Otn/Ndv/3WC8/+7Pf3bDx8iP6ly4viRtE58drnBcGDsVeLsXdm+4P77yzE6KbVl2",
-	"E8z1hhMTxMllEuNBC8+sFupxfMBKRQ1kpKhXHwcHromjA4DYnmo03BtN8yV/cf6GT+Z53nANAt+OBeG/",
-	"wochm/2RCQJDi3lIOYQVBxJe90iVqPke5RvmoJa6bJr21GSpyS/OX2MZ+vNDXZj+6kSWKnsLeQuBobcT",
-	"Qr/BFc2Wrt4RJClthhDBDIGVKBVvxKgsbZoxVrYAABqj5He8y+JiWUnrKFcV3CcgwxHBPjpX2aaWSqlK",
-	"XsNDvDG3qqzvRhzErYyqVq92JfhGPCt37xu2h/PGefUVSTwr2IKXTmxnIcqATcvkUj67WKas5GAAmOTl",
-	"PIiobGRWi9QD4yyPwBuAwd0WZCZ0Aj7obcjnzTNyeWkKxBpQ6v/5/f8ZIbwKt7PZU7q1GRG6SXEtxb5O",
-	"H71e8uCWqvdwOLzdVJlGXVm1occOvw8dmBDaSU3JBw/8+KxruD6ujdAaBI/ZdI6e1TkTAUQgihKEDRjQ",
-	"lrwIIl1NFOpgXuCUwiFYZSkXFaaoeSLKvFgP1Kt8CdwvkXwCZJm2FAnZLmgAWlOwoAu+Vg5Nyz/jRAGh",
-	"/zODGVB3WwhboFwQkQ3ilC2fsxK88XiGa6sWJtqnTMOCfKu0Wv1rUrlY5RhYkT5zPoV0b+B9tixoVnMh",
-	"WxAF8IPzicap2st7w6+Mp5msnhG4xentCB29Ckng7hI5onIArXBq1ASk4qB1IPmU1gpMOiH9iloiDtgW",
-	"rPb7B8N7h/tLlsQfE8FHoz4uuuHHtwz4+DaqO5GdyyayQtDp3gI0OYiBVYAPKKkOytJdP33UjjO+pYDG",
-	"Ppq5D+AD59NyLPXGMdiBmvMhUVQb4FZsbYTMR9sRsBgcSM+aGa3g61as2Go6D1qpuGaKx+aaVz84r7ph",
-	"yrTPX+LTnhxIbW+/lM9ihDtmqU7yIil9whgIrEwI4UIKZlEqJRCc43LEQVLgJrYCHw8QQ2sTgUVhcB+/",
-	"dQDAIBO+xB8M3yJJBVUpS9P8iseqcpKp+LN2yKnqlaiT8uPPBB4Oq2ImG6u6O2jNevLVxj7nbgxuGCxT",
-	"NuWWpk7Y+SQLEPQ6CN7Qjk/KMGBantNZGMmiAAG2Ejx2Jdzf/ev/9F//yz/54z/6t3/8Z/+xjr/dXLr1",
-	"QOPa3DSebq9FyRd4N7CPyMb0LteQuZaW1idqSD2OjZsll1zYmOi8DMp8hiABPJK1TihX6ErwsSohcich",
-	"zWdJtq804I+SvQbjjTyEIay4EMaDCFlr7UitQTAqWZmIMpkKwq05gVyB4FL2IJEP0IqkvACdR2FlRIBw",
-	"KSD1GAQnzvvqKA/S5IIDXNg5jUOvtiUVVDxXuCiFgjamgiPWLXNAgoRPkLpeDvkKUZFQRpEZhxT4g15o",
-	"DXsKmwEiZtqVlmVfJ5Q313uf2ApFUrlIOSK9+f60szuiYi/c+R2xmZBQIFcCEBLyrDRshBX2wG3RK6b2",
-	"Eda0F7rflc4XFqxFfnlGx38FiV9wlkodJHK09COL61Gdq7TUB0EkBzReIQrU+xxmGntfBueQJi8reXHJ",
-	"0hoKC3acKmsM1jSNw3L2qO0jh9gf4uMd2Pxc1JG9cE+XWTe60WCgWlIB96BXfkxgznHh3Y5Sfp/La7Gl",
-	"6OKm/zMF/bAIajSMCe4pQ3kzOBgogJd6GuUfXCvseDiETSsopdEaAUzZvIEzrUopmEHnIWSYQS27rhxr",
-	"wPAhyZUJukn090F5lUw1dxZ86OcPZZe8kCppQfJi3AR4ogfxogxjCFUjWg5hNkkWLJI0TRQ40NOAbn1p",
-	"wlKWoe6wxdvTOcsynvaOcjtPZs0mJqykim8kK4pSLIvkkhfH2tJw8ODul/eCyZp4DX85evF8EIz4tOCl",
-	"jRoNeDYt1gBMk8eVmMt9xEQQffHFFxEAq1kcF3LTyfNT/QrN5/DGHPiWonlZLsXRnTvy4x16l9JsqBWC",
-	"ty42vbDylmKJlXwaeHKKHCHWLBDQ6loaDoq0LPgiv7SeMwYQaGQILZR6EeBTabRUp8hnHxrYk9QYVqJU",
-	"JypkvkQWFEU1dSuSCtkYzBHRbagumrI0lV0bwGViHZmCk0p5+lGcCxin6nfKZJRyBjOJ0zjY8xw/uHTG",
-	"M8ovUmHUohMNUUNIyYMvWNHyxFgVUpYNoR4ZoNVkoOJaZEPtmCyWBZwVacILbfUX7JLHgSiTNAW6GREG",
-	"kxWa8kD0E3oCxoPFMUGfsHGD1jxCVQ/5NM/EauFDXY4UEw82UsGqXAcVkIiV7IJnBqpM+x1glHnJ0hCA",
-	"XVLenq+yWFAoojF40POD7aTLNrifJJvk78cbZbYGpdPhaoD48ERUptLmbrYimC2TTRCRHhBd4+Zw6+dH",
-	"t35+ZJzT4/13f/P27aD2hfPdYLz/7rb78YsGU5BSK8bdFopTevQZWCcSMcYI89bciTRmU5bB4lF003Ra",
-	"ZvnVEQVOQUJaeYwnxXSVlMGk4OwCbQJZXgb5ktMDWg8yAUT4A0U0M4AiCb04lU1UXq+D1TKkB7R5KUml",
-	"kL0VJWKMf0e3vUHz8vc5K7qSRVKHWSrwGiNczg8in2TlFIylAEiqWVnkIqBw+CBiyyVZWPH6gcQb9lo0",
-	"KEY80myxV+kAdLC9A2y5hKGVg7PMId4LjDjk1cci3FACMuvgrUm+g+ZeKAqgvNO8iCsEwvTqIHgzT1Ku",
-	"NhKsD6Fw2TjewTLPCaspyxZW4WpEYRjxjNaVQRAI+pZLninIaSgPST1qsgzj1qSlsFrCjjfvQJhd4R/U",
-	"PpndUVVWed0xRsQKwmhl05MPU1wGvAxrvJuDD56Sz+dXY3GVEFCpQnUPR/yEp/kVyje1Y6xlDMIwy4kL",
-	"Uu7ZVv9zL6uabNMVKzJv5pw3ykSgGnPO5JQrEQz6RGhFldKyHFiFRvaau35zFTV524A/SsQyZevn8lEF",
-	"RmOXLIGir0VVbqJEu8E9KoIMTM4rwfuty5fwKCCUeNae/5o0AoBhy604CE4x6NW7Y+Q1LMtxb4LLT1gr",
-	"a7B9nmzUVsbLImkyU8JP6Hyhp+GCc3AHYC/asQKOuuk6uGUnk1HfRrePgnv3h7J7w8Hw3v1B8MimQ5qy",
-	"dLqCXk5zUZJBPSmPDeCVAORyZEB+2HkW+zCDbWyspnERhPNon3kDCdkOmwZnQNtaYSUFw9Kl19Um5UUG",
-	"lpGK8GbaGHiNBOqzrN+SH8kn6Y3xoodNTb7wjOxqNw/Lo0bpCLJu0wk4TOW9w2dtibazc0AozWZWG22+",
-	"XQCNEplchBXiSNNdn2V59KgQccuqs2XT7axUrT62ZMF/LZ9TRH9j0Qg5qVp2PCnuMQNM6wputt5sg81X",
-	"kWRtfXwt0Jz7Y8Xxt3ATEie+MgSRdmXB7Al2b1Rx9/6i9SMaKTcHq6t4kbywhUBFhhp7lnV5dtUXR8Hy",
-	"3Darp5VznmsjlmuSsG5W6hz3aRTmvDbS2DJWOuu7IlL8lsNtgxhQep3AfdhjDtbf13eYtl7RbfqYzFHV",
-	"vSbVejKugUEB9Qq6gbOigMTh1ai6YY8TY6PkPXRM+KwHMSkbJhVDNwJCRU92pt6x2UMUHqKX5ohRrv0O",
-	"nxf0cBtBWkuosmyQqi9UniDsYqiWQNfaETfr9uoN/tRr12Mz26lLjBeP5ZXmEXXAx4lbMuQIRxVabogn",
-	"aKY0pgU0ICsCmyBflfW8GeAG9tIUPDE3/QFZQxAzSd9ptkbFKyNLUttVSuuKnSDqdxZajoPm9khRSw9q",
-	"ZpwFS6Qg3jBThOVp8JCh+yJ+29uBEaYeBUH7mKNyXnAxz1NgmlPOtsajpB/K/RkrLp7mV290CfTFiApp",
-	"u9NtOtHe+1+Tqt7OEVm3VKux2XTc9YvGoqPMBgVnlDbnOgqJWijNW/Zbsv9U/MFsuYzQWnVsZXKGNDaw",
-	"NykgWsV3gPHuKIjSfBaFQRQn2axk6YX8O2fy/1d8Omel/Esu+TQi99G+WAB7FkuT9SpTn0qeTXlWwkcH",
-	"ysKWyy5LdCUgiu3/zhsLJddjeiEWYt9yxOlG+CkfhPiWr09j7xLQv6M7x8fOeVUkJX+RpWudHZiVL0ho",
-	"6Ovzg3tdUdYTJvjrInUO/lWReI98cjF5uoO+sEqYQacLhjUoSZM89qcEJLCKAh3Uz2OPcyv2M/MaXp+N",
-	"mqzGyASa/0aAiih/8AID5pwRMKCOvkxE6f3BYBybUmds1mpFftimj37EKdCBDJ7SAPLr/U1egzcbNlIs",
-	"nvvFan5+Lrj/RYX5rf+Qt4xvww8bbQLfgOlE0f5ceSXZInyR6sn52s2idwGpN+YLNsV7YxazIt6nqDTh",
-	"WbAV6U9l+gS+63HG/GNGdD4Ie0gsedd8zprw1g5Fa81rBNzkgNnRz7XBJlsyQ3ulgy/iRl/E2HJZ5EAm",
-	"qkrXCOKkQASsPIZ5IYBn92c/SDH0IZTnm4I1S/18EJzUsIWGxM4BcC6LPF5NOQKVZFv2GrKR56tyZHwp",
-	"5iDw020om5GHekcdT/XDyB5U38JQx7VH2sx4VjYdeQ2SqFGC89+uWLrhiaOvmRuJXKUDeMVxsWAZ7dX+",
-	"7VDUfn6TYsKVCockOToRMVnV9TcKT5JkQYTDER0DfhctRCa4Qv2KLLeH79/L9cYCwzBYbzHS611Xln1W",
-	"Lz6rF5/Vi8/qxSdRL6Z5sWw4bW7sqFQCLtSHm67X1yu4rvr2wyqb8rMGPBbPLnmaL5UtJQSeMHAmytLo",
-	"ugyw3lWRQTAlJrqcsizLS0ULfBxEcs1HDZwI2LLPcvmzXP4slz/L5Y8ql9UUd8ueOU+bot2YMsDCzQnQ",
-	"flINfvzN0xeRIh4X+YK7MpJyPhpNmmQYmiVNofK16TzJKuFNxnYoSx3Qx8E0X1Qcbvfv+XqTN6zgJRPi",
-	"Ki/ifna+JSEuzIl1//7d+12GPkgtdJb3G/ftj8dwr8RLmSZiLFlRyu/CvWSxTJMp0ClCChWf3FxlYjWR",
-	"kz1R94YKSi+jSIFII/ABjvk0EeX+a/My8SEgTNK6kAfRz34gT92HKJSfVoIX8AkN/j/7AUblQzQInsmV",
-	"syzyWcEWIoBEOWUeJGVw69WTh8GXw/tf3nZjI1UIg7Uu7lgd+rms+B+Y+n1OWh/GoVCYu/ZNC8uLdpdv",
-	"5yoLef/j4PPd+6d8997SH1BO5z1v7EpbqO7QNcQK4YjZe+8o+NkP+pT7EAY/+yFOZkkp4E/SF+Dvkr/H",
-	"P0Qyy/CbpEw5/UZx0EmMn2kzyb8J7gF/K+55+MCzEnLqrbLk/XiBFcq/9R/qS5zUgdxw2ABEYOAXCOv2",
-	"xvjYHZOrwOqalCqe7uFTdm8+K9ufle3PyvZnZfuGle3W3dSiieGm2sxvUuvAgpfzPLZrl2rUXrj3i8fy",
-	"/y9fn3nr/u2K44rdvmaS3NcoxDea11GMV/1OVTyCrtP5yvpaoXmqGXaW5rO6dJLqz8OaWLGJHGrl5Oyz",
-	"avn3Q7X8rKZ8VlM+qymf1ZQbhIJsAHT76Iew9wClFvr6byEMfQwwn2F5n2XxZ1n8WRb/VGSxoXWtdzO+",
-	"wKBX749QZeuP3/J1Pxn/9wQa+MOBCws8jX+0oEA9u/ZcWiuiCxaImH2PrGtcT2y53AT//vnM/Hxmfj4z",
-	"P5+Zn+TMTBmuZNXe383HD59DbNv49WgvlJ+/+Rb/PXvj3V1SEpOzeaQGRpUGexU89UUC/8YcIWGFt6ib",
-	"A4KTZDeSuD58H3Tw125Ttym6lh3nbnMDhOuhbvLApng8nSpGZ+61ApgHQURpbatPF1zWBU/b6SAiCpSP",
-	"FEXYKrvIpJJzZbFVdVVJ9j+q0rCRqcT4YEi00wsoFAdGWZtEvCZqX5kU+wVp0sARryx9Mqna6QuT/J2+",
-	"OFOV6Bm4ifR5RNr6yfPnqR7dRAK9z0ygn5lA+zGBLth7ZyVZ8COzND8zRrYyRkoZN8v39SmKrRg8pz++",
-	"x8fe2c/tJwuF4Fsy2fy9WVLOVxNAi+VsmQC5/oxnd3SnPtivi4tkuZ8vcWfvL3NgfNF6yHX4K3/afI67",
-	"pB7smnaIrd/hrG/Cg/hSJUH70ZEh/uhG9SfEzPhjG7staCK35Hb8TID4E1gO27Ix/uj6sRmp4o9OPfiR",
-	"UjxuxVi4TT7vDy23L6KI9Wi3FQ5uECREWePSG63SWJGSxSGoMhQKEEz4VFaA714VeTYLLjikIdL3BygD",
-	"rimyCNSPIcknZAuO91fL4LervGSKRx6Iom0S0by40ATSaCKI8iXPKAmL5p6UShtlJ1S5EKNVViZppN6a",
-	"s/R8TK+qNGOqo4WUYXlmGRXoilRxWmCl1aGbprng4jhIzmVd5yxJhf9BWbvAhI14K4CkIEwEaQ7NVlLV",
-	"SkgQBpHUASMHKoUVeqtQqWd8uQOdK7Vsi7wedxJjJkjqqxIXe7rE40AkSo9CxlcEa52vUittWA/SLqTF",
-	"azrv0Ar0ZyIAaFwYTPgsyYAaTIPNyOTVbJVVth/Z7r1wTy+KnpYe2FAv8F34+xuWnsPndxDnUyZpX7rB",
-	"qieqRNpGGgJVWGgmqtnIsl0y3kZCNsxGa+eLqLD8YyoL+cWxviAlZWhe0jlK81VW3gRB9+e8MZ+tRZ+t",
-	"RX+K+UU+22c+p4b4E0sN8fnO/xNOevCnkmBgi9tnF2t7mwK6Wwf5J3COj7rzRMP+A9xcC2jPyhenEXCR",
-	"XkNREGV5xiPKzmS9trPc0M5Cqp8azikJt/Hzc7ydFryUgxvpUwMODNnfjF/ZfYYoH3WXhSKyCC/PAvml",
-	"5XfmiMYakvP6mRwkpT2c81wQQTWpi1JEsQx5ecm0ocoHXQJKHgRnkKa8Yvy4FQE3wh22TO5cHtxh8SLJ",
-	"7uBv4s4Pem98uFNyUUa3Q0x8jIet1FLzzIYawI0uPz+HCx4MU88LJyEzsj0N0oBC1LajovS0ya5sdxu0",
-	"YGB+NKhJwm2yRyPDiLsBjPaQABNJlbf/YHh4r7p46zC6Slp8H4M+obB87erSlduv4k7lBiDXLBvkqLej",
-	"936EiRFuONlBvCqYLIPuAD2MPT/e9AjK1NR42bNsUW6GerP+OhtXWNs0TV+c7x19397Ml1Sp2t8f3lWN",
-	"GNYCUZdvOWQLFre0yEJVb54VwiSEsMesKT2E6bS7Xrp21q7VC9rPu1cyvkv4laeTLBuX7IL7Qpa7ePe1",
-	"SdLHwBfX0nKrm/wgeJGla7gXT1ma8kLI4zUQnKtsQmieGPROD3DFk9m84XjB3+o5wvEiv0VLmoXO1Xzd",
-	"S+S4KEJIa6pyXw3eZm+zfamojcF1EYXwN6TDrSWtgCfgoq3y6EqtJA/Egmljj/wKy90PonxVFiy7AAQl",
-	"czRFFswgZU8RRPL6AKqTTheEL7M5Z7GLg5SKJKRFhVjsOSs4alVKL6LH1NizBYdcnHJYucB0n1g2Jugf",
-	"T/h5XnCIztaJjomixqIugzKVKQtyw+Hr3rrr/aBsFUdbJyuFOBQr3Wv1UCX/T37Ji8tEaqfz/GrwNrM1",
-	"NtCzIDdTDIwSONn4J8w15JVK8SjSsyaFnZwEuRrtAeup7r2Zr1HBezNfv1R1v5mvn+e/otrhwxOq/818",
-	"PVJNkK9arXgzX59QQ97M10+gLV9TU1rTYShh0yClyq8VorOe/WFZ+ix5rj/JWETlBQIyTmP2QO921YjX",
-	"epF09IhQZZLNi7h2EAs7fXaH4C9PS77wh2ecq6RsHXlF9CDYqGKsv2k4odLrnWs8Xi3TZMr8o1+suLo8",
-	"wUbk7xMB/olUJSCrnylaNWur/7F86BEvWZJCPEiSsXTcfY3ArHpJmgYTTk5V9yIcVeYQ3MU8Fdxo+hiS",
-	"5TtmrAPbc+LJFmsppYuX0mTJ82XqLdEJ9/CogvKyoNZ3kgWPBwcP7h2r9PFkWS74EpKtBWI1gV/gPuip",
-	"apY0uT/xNzUETq23TkcvgrsHDx7sH9wOyQstBWae8S0b0s/kdMbEhWVwMtpj10unsV9T8u8ReeG/+SiM",
-	"60Dsn8IOwpZ5Y4bqePl3Xh6hnSmXsqWv8pT7DDpLZhx5V3lxMQgitkyiI7S1CFwqZSk1Lzi840WSJaIs",
-	"WJkXYhBE05QlC+txOmKXS/iRXHFSYQDhCBZm+ApuuuraIJ9drsQcyslieTwU+Wo2dwJA4A3HTCNfE1ec",
-	"L6OjoFhl6HRb8iLJ42QKvQnyDA1RYSBW07nUCwqOgA/ZG/5+mRTrQRBdyWNNtnI2K/gMYlzBxQA6cR7I",
-	"HZGIMpkKVGEKlghZRMqLUjaCQrag+b9d8Wyq38fnl2BML+d8AUTXFOA1AJyHyCF4hcYPpoFPAvqBNKY0",
-	"DeR6hSsTnZ1JCUMpbDsTWybyDJczsmdFhIZ7cmylwiLHai/cg97Kf7EhlP0y7x3xItfSycvTvRD+ekj1",
-	"wd+mTvnxJdYr/xxR3fLvN1Q//K3bAO+rdjjrdpPwF73WIdPb+1N868v6uT7iQmGtatG73sx5oHbI24hU",
-	"SZkgQl5wucDVBMARbKpc6XTqur/J91iGRUiRDJZSTNrVw2TT7oOGtinHsRT4GzWQTUvknWWQ9a07vaXc",
-	"Olw0poiGqOmykikalXAYd3kBFZbXm6mGGJ8uPbl1umizZfxNjPQDpzGoHZxN52ajWbAnbBkYjtP8isdy",
-	"F09xoDaI8yUJ3LZ+1cptpsiVGxJ03b2jgxqri3qLKnPWTKgWtjN3zij5Tw+YhO3MyjYLtGujbMtKpxwW",
-	"DS4Ke2w2KPSopdSeg6q70zpQu7NW4fbYrS6BQKmm/H+dnlZ4SpfyIdybJ6LMMci87cVv8DH7TePd7uy3",
-	"ftJ+/7crvuocsl/Jh+y3nAtB61ZWD9pvix5H2MIan8pEYZOxGGcAzDiq5FZ7dlPbpvIhOCKuHaT5ef4/",
-	"0vw3TtwuJY016jsTNQowUTu7vwHMUsXzyByDgWNJRrtCqGCTg2BkI1UJpWrsldpMoZ4ni2+SjeVvroFV",
-	"Y/3gNTBl/OH3/1y37A+//xcBmgDBW302TwD7WRp0Gpo8J+uxuubUIu3jWLjdRXRbYwMIemCetxDvesSS",
-	"DBSsJStYSUSeUOzbLLCegrEB1k4F7h2Q8Tvj1Xae58UkiYV5W2A7q8w/si1qzC1dz3Tu64JNL7gCH8sp",
-	"su+o0E1RsvVANhUdJ8LOTy2cZLmIIbDz5SqrPhgf0RSUxzzU4QzlnAv70snSK7YGX7bTTMdcTEtjL9yz",
-	"JrKRidjv6k9m2Wl2hqXID1+vX5qC5BfPoTC5MywJsZk+tmDvlY1uvGDFBS+9ODyYNoRuWbbb6ZwVbAqW",
-	"ALK5gtFPwwNYoItsw/1bmLBDmzTwwGcBthuc5WVynkxZ2Wgl26bNTqk32VwAL994c+1SVbzD9dusdvfm",
-	"i0KD/mkHdi6J0BFC03TVhNPUfXiwUQ+2WSVdnbDL/Njt32bZdLW/tmg+QieWRZIXSbmW6/+SF6KlA+pR",
-	"2biCI5w0kQ0zL7ajSb/q4hrVjXHW800UWF1eN1FmdcqvUaZUv+JVyuMxuMdtpLk7D8+UIw4WSKTfiwwh",
-	"H8S1wIldBotVWibLlAvtP7FXH9QRGk2qyBfBIokz8Ou/PnvYOplfPrjnoIIP/CjgLB6XXJSiJVbAgoAJ",
-	"3XoIKcnyMkTrjv2QVElGrx8+fDwaqcg5VJWy3NGuQHNzCkcvFkvK4EpB1gWeyKDdrYqMx0F+fk6xQRQv",
-	"VYbBROpmTlGkjUwoYmYFG7EPNf2IQMTuYDzi50nGhdxjC1asoTsTNr1YLY3N/GSRZzN0rivHu/oRlwNA",
-	"AG4pn6EdBcYWHIEZlKHsdohmR6MRG3JIAiyIUiEWZrzUxniI+wgma0J/WEBOGw9A7qxEBFLwzpkgRAX2",
-	"CiAVoQLL5kueVQMUcToTwo2Br5zWQwX5AEiHYFbkq6XTAIw2yKQkxR9R3cZOALqm9XWM9kQ92CoE4Kem",
-	"JKPolnkepKyYcX0bacGS1JsuRxFmB8YkkQfCVUajf0wuVpgJiiFQrhqQwEyvCpoca0lAcCUG4Q1UGSas",
-	"9/ycT0vXCZ8mohQqZ50cf34lFwICShyDLpJg2TLuq8FXtpzbpy9qvNejfFVgqIRJVybWouSLMeuCgG5g",
-	"bhyVrNgSVWs8Cb2iDyA4qL+v4xuexhAi5Lo6DlSQhfrc4aHUVmGq3nsXxzHYmb1BVsfjrxWty+5sDnbF",
-	"zW7iTeEoNLJ9wSjYiB54lP5IG8tiAQGUKqLfC7sR2ICta3D9JEgcgFqmdQ8wbkyqTuHJPE2qB0sXG8Bs",
-	"rOG81srdBhajUrb1BEXj4y2ozbo7DV4JyKNjAB/JeeOcV6DK/QCcrciaBsC2rlVDfdqxNjeAIQktdLIe",
-	"+4ZVUXJ5aXqdJWUTRj+h+xMExx3bVrvAIIggxuU8kYc9WorIaGZh0JSZyPpKXdl6WodkK5+Zt+XHkS6B",
-	"uoMAhfoaJyQiBnD2W4fEYzzO+JV5rzJCruby8vHzR6fPfwH61hUvpLpzabCh/ttlc70FL4v1pjUD7QfL",
-	"VJ09ayzyKYcts9EAEcXFBu9Uo0xqI+zvvaeF1dpDd4abVjsujyfJbFVw4YWZT3maesW+GfAJn8orwMOT",
-	"5w8fP336+FG/QQZEiq9kUF+oaKVu0sPHgFcri0SeIkxcgEor5KICtuAetTok4g23X7zIyfWqnw4DNp3m",
-	"BZxVZR4AO/eydOFKPRugghyW94cNphweJyxDqQ5GdrhJ4wUapM2KRD6KITkMZa7vrHkRPDk5rcyCVqgb",
-	"4BFGfzbN++q+S1uyTRFfbVkErt0+i67e1zYqmWUuT/1xU/G+lSf/gTspvi0XANYZApjLwdFeaSRZ3LdF",
-	"dLuvNeUxVGvdBGE9WtaAPvJIHQa10kcV22BqdZwqwqFSy6pnhQQL9PRnpH4yIaCCI8eSde2kU7JmZDAB",
-	"BHKIzQW3zFEyhAEpm2pfAEBH/qLcYlCVjSJqqc8YAqR4IdETrHk56DsM0ynncb8FvNEAr7LN5JfUszaS",
-	"YVLAYgQ//WyR++CaCJgqcd0zvIYl5U0Lu6SkOJRA4Rq3EDLYsK3FHL2+nYirXl70xrFkgjki7SWlhWNd",
-	"noXWeW2fdO66seSCNTnWcFhdqxxXleOhIurbdYyXeZJVIhur+cP8K8RQeqkYgCRblcA6tCrkcRezdc8b",
-	"S9XI4cXAdN7DK0rTB1fVfqWAMxV9m1Jj9LxY5QUfo9DqunCTaNOar+JuajgRimQT4Kzu1Qhf9OUCLfnS",
-	"ZlHD2dkL9+T0gFll3Zi7QZNRNNxp5c+A72Zrf5bPfEtmNZgNeJ86YLdHD5M7D+3Le6d2MHWr27EVzF0L",
-	"tY5e8IY4ysgATqMwiMhmLP/UUWbyAzViLKuOALBDZ2NIGpf8Sl8yVOy7UBwQpEuAiwtIH0MQGHDgVg9+",
-	"KB0f1oR2qOgRR4XUTzBGkWJkFLOALsmlbdPajbzqUmuTDPgjoY7QIFy0F5/ajE/LCmOeclmGgmsnIoj+",
-	"/whWYbTjqz4nKBG9LW6pEXBQAG1kZVyv5qyEazgykcBE98BNA8NqgzTC3wA+JKZ4X0Vb53Egd5cZfxrv",
-	"ipzaUBbhSeIRRUhX1L8gLcErm+ICEn5RabrnfTbFp5ACeODsWhSsxGl2ntf76SyOH5rCyMZqOGz98eBB",
-	"k+FZvuEHvvsoM1Xx7qsuMUJ7t252GnsvbxpTz8re4dTmBZvxF+enqtG9vR0WYEmO3XRVJpc8gBcUbfCC",
-	"G8UevMYCq/Mb4VI27ezxS3ioZkeDb1vt//ZNtTrFwudCL9ZBscoUzNNmQgUIgYp3vwJuZCAH0F31+mal",
-	"ZCYbQ7QJoYHHkIYZ2bwhQE6z6UFfwCjEiEKaJZ+e9RHCieMV90YJOQ226Ch+u0p4CSq/5c/QzFHoa4h6",
-	"Oy5uPjCZWEwaA5MBYTDJyzkcftSBsELnoJzzBodFOF9WWt8BuiShq68xXvRkEVOhlBVsMKsiiYlMka6g",
-	"up9yRNMk44ptVVTg0TYKOi8He970imk8nqy79hjQZmlrBmyreZ5WHVX9hCvyXXoEq4JbdTTGBqep8a5Y",
-	"PxpOryb6al18jdAIejoxKCtlkJEjH6p9prh8DN6CdFWkDkkWfBBEsGfGsGc0CYnSYxE2o/eU5Y+y3uqL",
-	"UlY4sV/JV7/BN/+ehskD0iZunW8EphFgKubTJObkunWo661FcRwAOcpVIjgEijpYHLTQSVGZlF5R22wG",
-	"dta4Bzl6S8zzwtw2bpstjhueXXCx14TM44XoPEYdnD4dcorlR5iYDQd6ZBFwD4dSVuWCGLD1QNj7CbUO",
-	"BTHaIF0eEC95DR7XIkKor88ktsXKcSD1iDXGYsQ4XO2hiZAhIk6mZacQ4/IpHitgyiCIQNqM5aDZ3EJT",
-	"o8TYQ5nlV/qVK5aooJea5EL7JeIajS1dzg4UmZROSRM+lidCU2E6wSNQofM0DkEviugUiexyDGD1qL9M",
-	"1QXgDqdXVQA0qjBIF05OHjxc5eUc9KLxBV9HoQW+ICI+nIkJF04LkwUw6VZbmEDx1tXeTkiBGNJILMTA",
-	"QF6B6yk/PwfDAU4z2MizIMkuWZrEumwdDAQqNxKeEBLQyDKbMcAsir1wz0y3/kAzZn/WI6+/xNF0nlF9",
-	"785ha/AatNuqKlubTl88SdISORYdjslr4f2aGLMVvSdSF+VpLEzQ2V4V+pc1Jnon2RcGKyGVcTKRhUZl",
-	"L4IJK6fzQfAETiPnFMNpV2lS6RUCqTLLH0ZlJQJFjJflpaGf+9qIF4VBJBtZseRR4UbPyIuYVugxJnYB",
-	"CFicCDZJeYwRY8ouqF42RY7d8qymk16ISOoqM35eALeH/EaNYF4oqG+SwZqnpiZcRMQsBsfLWF3GjoB9",
-	"YQq3V8TNuueTTcrhbFY5LIq8XpdWfTkRyC9PEX7EMIK3xBJhsUgwplo+4XLza8eOG2JGpe5h/PueSYph",
-	"8nSbcH/rG3eQ5TZzWr0X7kFr+up/MCUvzh/q1qhvXmOr9AO6deYV1YJKIZ4f8OX6DyNo+0g3XX2PgM06",
-	"sxku8TYCa3iiie74xfk5bXQpFB3wIsULyDXIAN1fXPJChPqSdc6SNEE89ULe+YOCa887X9TyEzTwBW80",
-	"KZk1IOeglZ+xmc/okZVsWvYx7cBzytpcsllPtA/A/mO68/e7pZds1q1mzZBiv3aAzIimF3rl1O+b8jM2",
-	"MyHvFb9kTJ78XniORX7Z+2mS2PUxfw3SMoZRjlgcRxqXQD2S+sgGNCNVvycxMKvWmpa0Ds2WcPe4E7sp",
-	"u3v6SNTpbLrz+mAXelfwob1/uzLem9W2S9vuGZvtNnP9GZvtPG29Egh+OcYMkGQWBqss+e2KK71A2ViD",
-	"09IYt2jLFXlqh+FSOFh0JwqNBQZwCoqWNc7J5Vf5OS/AqElPiSXDvGwmVuW705d//Hf/6m//8X+oMqT3",
-	"0l6Rzf9wCP/8xZM7g3e3akz/6rd3XzS+9q4hqY+a0Gty5ckT6JPnoj9js53uhB3vAnFR7xXodD2w9KA4",
-	"YfSRlWTNzytu6dpwSZ5wnilHNqqw5yYHIKrTUmkH3j3yzTOhPd+YVGjOsuDuEFAfAZvl16VBc5pKani1",
-	"qf3qaHEXWNHVJv2dYhk5JhuiGzJe+sBNxBjhqdx28nS3dQt1S0PEtnlr3ccg9kg9a703bk46YFHqQ/4B",
-	"ddtTrwbaOOBJPcAbSejAipOYtAGKi8UynVcSj6o30PykOEHk/FYubZjFlEwCeElI6CDAFYAARgM3uVJJ",
-	"TOUukMUPtia24++XfFqO0UKULHjjFG7I4rddGVsELWlqHoxeAu5OBIhs1wQb99JT5J7JR+VRZG3URrut",
-	"/RAweOqewCxPeJpns55RAd3JTegOZiV2VC7sY7hvaimcU448loHJkLLiKrCSYjA0hoI60qfRJ/akyBfB",
-	"EAsEC/yqmGEK3Dz4qp8/zApcaaPUtDMK4T6ShwYvy5THtgeuG7bUlbeDxlV7NjR10QyogHLXzqN9+nCe",
-	"Kac/8ZaD38jvnSKgbqNIqm0GHU9And56FxRcrNKyyTMmf9NBAHBEI8g7BwB4TijvHpWUBRmYuiwINGaC",
-	"QrM0IKLf8mn2ZZ1t78LqQXzS2Jys7DmpKj4HY0RwPWw9qaJn5jHbhQikqgvOMtGWoamf81/M8ysBSMKK",
-	"wz+4ZUEObg969UVH7Hc/uoXrTYtJL+QAQjoFZgqzUJzGGRchecARsjpDzrGn346ejayHkxKTimX5Kpty",
-	"4n++gVDWcK/kPiiSojZBDgxWzXJVdwCvlvHGyqAcFK90fmL0mBoN0pHi2sbAX4oxwaxse/19Pg4/rTmo",
-	"GnJwWT4iWkqVSXfFk+8I0lJSK46uAuPo0854GhHgSvmK9mEdqk74haXV06amSfeoc45e1nTpe2Rp4/WV",
-	"XlGcPYeejvtC6SwQzGtZoZuiSvoZpa0mQgny82u7FN0NiJXvnQcL7rsfwlrQhTxYxiTF2uW0g82DNyiB",
-	"fYTe7DErI0OR7Y8Q8yGDNhLruqqNtAT01mPLJ1y1BmhfMJRI6hCgNhLxzKnct/rmIpe+bL2+BalRcFL4",
-	"YF1hLcgO3l4Sh9gqKwVdnqzS1O0pXlFijXY8vbkuoX0AVK7qFY2OUczou/2dCTDezXxYqIlaEWnWYlCq",
-	"oYVRtFJ2IwsQoYngqneNGLVrtc9a0YMAs/3IywJGTZZWAdjkLL8Cs42hMaIO2ndXSLoHMQQmQu26IXBm",
-	"7Yf1fVsZiOrE1aWhK0h2aejTwmvX9r5Tz2EdwaFKV8DXZw8DuTvCIBqrqJLXT08fHdMOjUUgpK48WQf6",
-	"wFFmaSjncHh49+BweDAeHnzzi18efnfvzfCvv/zVg19/e/fZ/ed/8fKrVwdnm1As2anm//xnXRgn2cVf",
-	"5hMfx7gKNuiamF/mkxN8eEsLmXoHNcm60akxms3KCOlyp/0mnxjfPt66vBHedw+994/GOPmmOvGsIPoV",
-	"lW1UGbQQR6ISNPapXgNtegw9oXIQfZ2IecNBp9O9y6FRT8qRgctwmS+X17g3/Saf9OfdKfiCFRf9LiYX",
-	"CbSr10RgUmKpgnGpSKR5NgOkGZEjzXlAS7rXHFDVjbcb606MT1IrgNGACWWIBnPOOay+rFTcPQibDE5g",
-	"LmD9FCwDa5NJ9HfJC8jcQYR7+GZvWitwNYxo9FrBlkoBLVZgL98zywhuALgu+mmhv8wnr3QpsDJ1Qb/M",
-	"JyNV1gddLg1uP3ViQwmAeygQPOWAzbyy179c8yR0+qyGyvlBqz3cM+sJ96Be26rJJLvMQnbWlRVyrq9a",
-	"lih0hqlyVbK3etPBZcSyNc0oFE04fP+pfQhvCpzMV/i20DcLI4i6YAx+xwEkEEfBacWC4LgCkjn6xWOT",
-	"IlwsxB14K3J2EXZO0KQLzVaEFdzSidCHt93NR53R71GgKTFP5hT4oV+/Z6JliXWjhkjcxiW4IUTD9Vz1",
-	"eJ7Wz2YR8+qt/iHhruvqZu63v8wnL7J0bV9x6avqLfcazomqr6A1Pk4++1xfJyrW8D6ppRXORlmRbwxS",
-	"6yQp7kWFaSyFreh9fOqGzIWtNVUAx2Cxw3CvHt06o0ef5/braPDrQ/VL0mzXkB6o9BPAeky910af4EXi",
-	"R4BAwT6lLPMxr/kVSs1rXVUdBIEnlHaREdA58pqEe7lq2jQVqexd9fNt/gZvbb3mpLZA0GRLo9Exirvf",
-	"BinLPsU22BKJueVFeYulQtEzaMMW6Bag5aiMZRQl41ipKKqxI3vFvS/v/0Vn5oEtr6bmzteexQkUsVf4",
-	"cD3js6ttt07kjlfszlfr7o+nT3I23dTBdIOnEjEoNJmNkXlB7UZooJ+nWh1n2hj4ve7PwaGmadgr+JRn",
-	"yJ+V6PSq6keVz+3Du95sLw4PRb+Eyu5Q6f43zdlul+XOl2RT/MpQXTfD4CB4+erFw8ejEXw6NHxLdzXH",
-	"5T2H1pVuScPwIDwM74b33nWjJBr9gC+1bxE+aacsfTFaqYyF8tMTZYCQHx5qlju41avU755plDdV+tBH",
-	"FX+oX9jSQNzbtpiIMYaYNWt4+hqfiCDCh/26XMqy2aqRhlv9CrYJfT0h53nk8H50g6nkhprnqT+2WyHs",
-	"MWzFUxVm0oX0HI6gSTLj0lwr5+NyyVmxUSrd5apY5oL7aYemPGv4BRzsPW7hI57F6gqu8Dc3hVihsbIC",
-	"xiuj5x8Afdn0cyPVrqP13wuWidSkQ/Zrk81jbyTONhgTMh3XV9JDQ8uKpjZhw6NFPXNhn4tI9ciANAfO",
-	"CHqG3d6p9loJLeHiDrNaa2Y9Wju0MuIa86HNqmpIKnutGYDilf41cdYSc5xwEQaTdYWkD30Udj6igNIg",
-	"akabY/ACAFdBmsgdm6b5FSR5COyx6XXco5HJpCu5OxzW97fpVgdtz3EQ/SAn9EOEAClrKAfBCUYBTfNM",
-	"JALZb1Nequx6EN8LRYZBnMySUoC3NAyiAWWN3I90GWBthRgegUFEAP8u8hVwcSC24jdg1cf8lZCACn5l",
-	"GVIUIlUQK0ASJhkr1tABNyTob//Hf/N3/9v/9N//r3/63/79P/y7f/kP//Z//fc/SE3gw//7n//p3/0v",
-	"/+Zv//F/wM5WA4Yoyd92xjk11jtW36nW3avwyhZHgtQMvhn2f/N//O3//n9vFZXVMcbP25HJk7Vih9Fk",
-	"DSKYzvO8sh91PBvmbHL24THwRemkYuT4rQUc60N7P9IyNkriiPhnqEXC5PAw6VKl+HWXbZrPkmxfzUFP",
-	"UMCtnx/d+vmRAw34m7dvB7UvnO8G4/13t92PXzRFsFWNrjdp0XaW73Uvg0qr/fRmSt2rgjVx/12ydMWF",
-	"DtCxz64qERr5qKwjMzoK+Hs2LdM18KXKQkBTtMU2Zls+yQJsl8M+tpBbRIpAEMxEJ6XyCguSxFdFUpY8",
-	"CwORw0nGApw3qC4aDv8CySBO1NduBdV7cWT3MKp2kRyD0XEUTHh5xdGhu5DNk9+ZfcjFlC15fBQwHEEw",
-	"oL3NAlM7gzdo2qTiQwMAA3JCb8nTecKDScqyi0Hw0h58YBHCpxjxwfP3S5bFmklC7VclzfcODu/eu/9A",
-	"8SMc7f3xP//L//of/2e5EvKMExbT2jKHw3tf1q8O/XdNs9LprQ7PtU2Kr8DO3qGi4aStt7QNDSCT99ZZ",
-	"vk9f/0bk2eAVu3qmzxL96764SJb7+RK7sA9ssVKwyIFwtg8Rq1wrof71rrQtt87neRmU+Qyvno4becM7",
-	"53M7zIDMwfoOmghFU+OeCXfvty8htv+7dz8chnc/3Nr//mT/1+/wi7sfbv/81v4t+OaHww9/I48A+NYn",
-	"/N35VJUNntMf3+Nj75yZTRZLyqe5ZLKZe7OknK8mg2m+uJOzZQKn24xnd3TbP/RfGNZ1tZdORI/bl9le",
-	"d0p4+LoX3ZY5bgwlcaf4sHay9pEZKmj9D7//53/4/b/wbfEf3bze5JW/3w7Hx30GgV7+Z+BPqdsCWt+1",
-	"n3Vv8u0ri2ff0aN+n7Za7AW/TPiV58ahSRgarF2wvOCIVnanBs7cLupXTchqGxnqYa69bW/KevGnZHG7",
-	"oWg8PVUtjJLWCtvU0mNsOdbqccJwKrYWY4TR0/uue7Fu55S1F1DrNXqeC549VU9fE0GkVfl+t3F4ul/Y",
-	"YS0hoveAUEt1N0dEH1HzCYwcJOM+hZ3jpdE9KnyGmbwfpCzDqHaI1okXSZaIsmBlDtvDmbHhVjfk7fbK",
-	"R1N+kcHcIsmkJGPaBaP8LyGS98nfI0VlGB0HcnHKSygt+0FwDW26rV/29v9JqY+9apLPOvpTJZaF5sAa",
-	"aDsusWDnYK7PxrSvEPYMdns1VT1RnE/kefiICoQPp9krVSh8PlEl46O6+B+DGrcNAvF6+l81kLfLqdIm",
-	"mXYvhz+JAB6pPeg5Sldo4nLj9wWGTkIK/WOV8lSfo+ihIWusyq1BbqiKRdYV4A/ubSW/R/34B7T/SEV5",
-	"YsohJ8VBX2ICpyd/96//03/9L//kj//o3/7xn/3HHekQVudrMSn9hE+4d5kncf9YaapOCSL12ZJF6ist",
-	"jvQ7pk711XdUt9WRMy7K65zE/TH9Pykt9xr4+i0w7T9dldrJuGOPWZvg+87c4ypL6trxmG3MHhxkjyAA",
-	"gQnkL9VTjmWym93KWs+9yVq6w8d6gT5uDLJxjSu1uSF7EBOdaAcHy2DNYY9182n80VT5J3NL2/XfkF9R",
-	"m+E+vXtRlI8veVY+ognx0JawkoFJ74pP5nl+MYDchrVYNvq1b4Bvpb3W295mJgv+a29894lDsn968vwE",
-	"GjxhwtW+TkTC7ozmLJvNWbJdnPydP/dGylPz0iTjMJKeGHkA2/cN+TrBpz+Eez0o2qZ5NuVFBrpGrVmb",
-	"CHOiG+mMNJhzl3dNp/oORMkKoB0FLoyDfhRenWeHNzzf5nrpTxT6JC8MqdZRa+asG6AM5efnfFp2xzIs",
-	"86J8jM/Kty4b7eIXCVKBwCODIFIpkVRXNGWdyYY6Y4oTWd9LrKwpgyBaZQVn07k8FyOHPqpGLmX5zeEV",
-	"OdEid2umgFiVIc0Kn4bm4tzZzZ2zmJg4WRYDob+gRqfJBZct4FfE6wI/KfI6zLuK60zR6kSrbJpyVkRH",
-	"hDlQGTmurJgtzbSk89rU80jQpyiYJSrRBIbVH9u9le1RNDOKM5MYosJglaVciCDKs7FqFQB8zlmSymGv",
-	"5qFRHD0um5hhe1HsdZTh4NhiQJrlZZCUdqYCYv2iFOUqet1QxVj0d0QySH9DJ6p5zLFP9DBPlgCANKvG",
-	"zZhOnQVdozHbjPe6BZLzlWk5fdbNh88PdR/Uz6oj6nXdG/pCdwnft/oFXzzWnTP1Qw/h42unm/SE7is9",
-	"ojoMH0em15qEtTcovcLZ2jNVuVGGGjxpzjX+zxT7IWayQVwZpgUOrZWu0+LhupZLUG6GLJiwKbFQkZyA",
-	"faaHKXTlgRbXBEzSCaGYof/d25Q1FKS4WsORkzytF4uonyEUruGNh63K94epIGs8hXu9OSI9R5C5Stab",
-	"j/knc+Oi0xkI3UfyjDvUj+6k395r5H0cJ0t/j09fas7aTTrdYDzGkCeX9I7kl4+Ms1ldKK1okz62CG1k",
-	"rKibeMyChtSkbkp97hNkInZVyU+ZjPgsX75s5CI+czmITYpOs1oIKwtLUYoJQVno/GGmMOE6zPQrK8B0",
-	"6FsIZz3v4Rva/iudhHCHJCM5qW7WiNhXnwhuqDCUPgCmN/AH0e5IseUAAbms+huepnmA0PIwWOerAknY",
-	"ExEg/HyvDqQ7HHpm8bXwxbGPFCQAaNMJnDBdFYWcy0WSrUoeQmrSMIjZGvSiRZ6V89qtL2brnsebLK3n",
-	"o9iAvg9Du7a4clIt1LIQuqKKe+cfycJzt0vT8bQ50sMmDIAdIDgXblrpMGACCRgXmKIEkh0WnMV0C9I5",
-	"gk2+sboT09wVN8zW0J8SZqNQPDHWlncPo0a4V+Rppwx7lSP2q8yXY5sWvXVTW1LrGuS7fXx/r9VzbcFU",
-	"p5kcPrnLJms174D/HwQjzBoL7mx6P1K5afAZefbHvCTItdqfFJQ12CLsSneNJkCvmwrtr7uqKzPgzq4N",
-	"2NkkTAqzQlUiAB7c2yQ64S9r4Ql/6Y1P+MtKgMJfNkcoqFxVfY9r6oUTPnV/SHEM9PmgfojL13ZrTJU1",
-	"7tyCqiu9ptkURO8nt5Vib24CR26EdcUMuYEzuDPnDiZnE+boAXuJlWtLZc1NhApxsPjvpHjQ4Z8lmhsC",
-	"hUfqsp+2ebmcQKE//wkgijuPsiUT4iovOlncXqrndnf83RQyWC79LWlvWmzYbLnE+wKmvtauwAlEaZb5",
-	"IHijkzmFZh3LSwSanKVeSikzQIdaB8s8hRyfbLkcbGLlv8ZmO7Mz4J7LvsBdGe3VpMS5PdGPQHcoU40y",
-	"UyhPs9EOgSrY6IN1DRIjCc8TnsZ22CvYsHNKd5/Kawvud7LkAl5FK5WDrXwiDXv4x70pNtfvOrSod407",
-	"Zpen+85P9qwWrovZOsZs85DTKvbhaICqXcP33p/e3fZ890VTNJJFbv1acOGmMW68x2GmZjJeCRRbGmel",
-	"0sR2p6/2gFZPzxHdGmJ2PpPVuOAq8X5O1hVIcIYuqHMpZiCLHmU2tlP96eyX0EwIpSznRb6azUksUDcG",
-	"3hvlG5aUPssB8tWXOThBKB2DdmBcsgQO2ONg6CJFtWnn7rDLtvMGfcFNjDLdaQbFNF9yJG5J06hXcsGP",
-	"QEduN8/zO1rde6vAYA9U2KqqHkyZrceQM6Nvmg1kFQ6WuSgp2YbJrKW8Y/LHrem+5Vtd3XqSF4sX52rG",
-	"P0CK7TE6IZpM8Y6DApN8m7T08jvCEsjdcRREszzjUXCL8uLzRD6ODnkeB/cOhrdD9Msl2az2mBqGLEe+",
-	"CHmgnsutHbO1uN0rNVdedi2sbgSTXM6dKpx8yBnJfpFw9IIJhNvKYlKk3jVun7SVNO5Zuq5vV/l8r/26",
-	"CXgKs1fIFzuwDbgjldcV80pNOOwB5UzvR7l5Y1AY2kNqCVSMNJYaIidAixRX9lj0NtbeqsoMM0gVcnFr",
-	"AW9r6aEl9nUeNzgSJnlMqrMc60FwWopgzhmcsPL4U8ij/SSmLZrorC/Q59CKHSkx7I6wAnJ3q7fl6hUl",
-	"WyypEFsk0uNgl1cpWVAoHnz1F1JGADRAlaR9dhGq3saHZxPbRJcHoWHymDDBH9yT33/z7OTh/uibk8P7",
-	"D+AxqarcnSYx/MsH+FE31vlWjhR+EYUABTB8DZcsTaRiMi14OfDY6VGJZNm6R0Ingwj7EHb5UGz82Id3",
-	"VRdKpH+EyBEY9vWSA1165Lwc7bXH/MtjT41J3wRNmEhvzpZLnjXnrWjAanqCsyJ9CkfYgyokriPHGnJX",
-	"mW60KNi0aeyMYpWL9UcFd1korrp8i1cF5mZFtaWHRMSsJn0OdFBHFEBAHcAGMUywIvUD4IrOV0IKH3RX",
-	"k1ddOa8p0TCl9zgOoiwvx9M8y+CGHB0HkRyzfFVGR6C5Iy3uVSLP++BgqGTBsY4gOwJXDT5m5Xo9fP8e",
-	"Ch/jBlS+fdRO6MId82mxXirvt3ysVzpgueToKKn9CCbL/gnLcD8kwjnTnMGl8bJ/x9QGAHgCUFxmoUau",
-	"kRe1w5iE79U7FVmnSWQQUthgKyeEcpbIDeYCzvUgmOwvosyLtizktC07BVRhXfh9Scql2v3t1y4Hcy8N",
-	"ENZeQ67u5yYrHq1LVhQEo2oo2UZUsAue+e2aSgy2CzW9PkMl3xgiK1DkqBrcTrgyRMkHawDNCjGLvIeY",
-	"3K1PpVL5zt0rvvqv6WmpHjuf3OmiG+Tcpq8RBE0FPr7G9du4+g5bHX3hHnLC0c/kT6AGfJKl+qmW6A0u",
-	"zR/NkrwZV2DFTNRrb5o3HDtSj3dp1V/DOoA3/R7vvH719CY9UFTqK75MEXJ0rVFXh5a7+mxKLFeo8Mty",
-	"jPxWB+HBlx+8gsVIhYNuAMBm6ZXKvMGCUmE5kKVGtYDFSqqQlpo6Bx5doHWrbMrLFi5tlqbBgpHNmqws",
-	"Vwmkqa1aV+paiFnfPe4ZF3xZ9rWC5mnMRUm6n7IjJOc0iuCHxHytSQmXeJVyT3WAFxwt79fIiJgyUY5t",
-	"Db/jDZ/uJfaq5YRmTpwhedc9vTs/kfS6+gSn0m6irz+VhN9QVFd9nLZFsXUMd7xgPslCyUum5m+DlZJf",
-	"8iJlSzeDNDrEjr58cE8eEs2Zdh4M73057PCVtcjrOk0C2G3z8/OeETlUzgv5lvpbvmyqOKO9U1FoPhuH",
-	"dmcc+lMyOFSNpduYDVr2MNJt7FhYwRb5BAJLSnQ/5Epl+VeocoAUQQi11HE0aqfKM9YG4ZiX5VL8/OjO",
-	"ne//f/v/QwMc6E1exPeHHsTjNUBGwPgxXRVJuR7JAVQ5VUUyPVlhTEA1VtzfW7BwMutHBGFnwcnL0+CC",
-	"rxUhmXpe4a3k7lKYNcEhdXv09cno9OH45PXZN+Mv0Elg7fVlkUjVUSqUJSAxsQyInB6Am092Q24K2QnT",
-	"YznCEC3NWcGLb/na652g1jrlwAv1ggQXfrg6gtnyi4QTlg0fVNCx6OWLkZVfF3+MZOch2YQsAd82BNbp",
-	"hViIsarQ3ISWiezHBzmLSXbuueA8/Xb0bETCXBg8jDxUg2/Ozl6GqLobjnAWQLih/PNlLspZwUe/eoqe",
-	"O8r+KhQlJ6HvpehaLgWgBpE+HXP5arxMaEEM32Zwa1iV03zBgQH8iy8eZ5c8zZd88MUXwWOA5P1y9OK5",
-	"EotzZpHacXr0KIh+eAs7+i0ar96qff127+jtnsDES2/3wrewy9/uHQ0Ggw/RIDih5PC6WDkIKqyOiSCS",
-	"ZUbh24w8joIggeII6dsjeHuARyrl5hClFNaBXNTQ/2WRzwq2AHjPpGAZDNbAehtLjIj3FEYTcYdgiQem",
-	"9zybDYJfreRgAAcQh+weOu5PSl2MKNfwpJhPU1YgRzpUI+vPsVodjU3h0e9LbCjPlynyqj6cJ5nsbF4E",
-	"j7NZmog5bMQTWDj7is0ICeYjE+kZBUnMszI5T3SQN/wk256XcOsDMPQ6XwVMXARsAkE46nwf0HyrEzAV",
-	"eTCV5yBHzntEUaMXO4j+ap/uGvuncUSb6W0W2NkapyyT+wgW1htIbYIze394N3TKesXLYr1/cl7ywo5R",
-	"Fy4wixboKPkd7WTVvS++wOVgx7WmSca1o1p53rVtAYGiJcb7fRl8m3w9CE6U60QVMeOlCO7dPZArcZky",
-	"2X+g27W4x/QWIOciYFjlKOglQUkAAA8gV7mq9CB4lnyNdg2DFYDk2c5jX8rH7DIgUwYqJ0ptu68GCoV+",
-	"GTy4J3sULAEOJ3+RnRNSIyywEOzZcKgXz6DM87F8QiUtkDquCtw5T1Ie3IoWq7RMlqwo78gf9+VOjm67",
-	"fRoOZXPVSoH35BQc3n8ADZICLU1JjZQliYGqyu6W0wM5mNiJEHaQesEkNKDKIdNDkhLlgZNcQR5LUJ3Z",
-	"nws4lVECQcYh3PJTzBMF4WoQ7pnN8BcaFshLZHf5fjgcDlWyQ4A164wS+pHhMFhwyHNCaU+uEsGDe4eH",
-	"JHIAoyYLzguTjEFPeMZFaeq7exik/JKnIog5X2KVdnsOsUGUPkNORF6ydEC5LlDYYq32pKEIpA7o7w0Q",
-	"Q/bPWqG0EZ/mDDArcuQV5PqLLxA9opQDyMHHK+tZvjTJ4wSzcFmvBwCclzeUQfBkVcA6oQcBvSQbtFpK",
-	"eWCteZbFcI5lclkH9w6/clf1YjWdR4Pg7CrHfMbFKuUY+28dZHAQBCe6HZCeapnKDpZXOawrYTfOPAl7",
-	"5CD4BfTqbbbKVJ9jeosuQ1SacjXL3wbBm7ncIviNjk2DMwPxtqGraanBRPCtKNO1klUCZ0dj9qXsk9JU",
-	"npxQ/CB4WHlB1gLkjyFOKhBCJoCpj4t1UKwy+QvNkqwf92ToUKjozGlJQcLd/d3wSYZvM9iyU6BlYDMR",
-	"/n/svX2TJMd5H/hVMip0QQCs7ememX3rjYu4wWIBLgks1rsDQiQG6sruyu4uTHVms7JqehuLjZB8tgOS",
-	"KZO689tZkmleWGGFQ7J1Dp/Jsyjrwwi7oP/SV7jI53kyK6u7uqd73nYXrAhyMV0vWfn6vD+/x8cFNtco",
-	"S1yXB9i0mOg8GcDwdNE3slS/RLDEdfCHRZStdg+QOm1Oi9lMIj6SZj9hkWuj05bqLxDSZGhOG8wezhaF",
-	"k7XYffrO9faeecpfg8W1hGRkFBQSJ2K9I8A+SILBwpmJzU0N2+44MdzPrCxwZN1l+0+e2B8hEisRA52v",
-	"plbgE+acICcu8TIxpGqQCRAUeIrrUrYjRT5T2bGvDlxvw+ix+k1O4O/mM0M6ofZzPGe77QrXwWpQKZ+D",
-	"qOM4n8eUUDQcFqlbQXOKvJ08HBpJHHY0UXKaNaJBySTBmSejdyYGKothUu9mgkMMOaerrC/mClJPUvOa",
-	"ZYO3yxALMs5EcL9FqEBlwBu+ZgRTpBjwO2qxu5hUdiRzxcQTs2XlyPYEy+QYwaCaxQIIAvg9ivEwYxRP",
-	"jIiXKNn1qhPC2a6WO+ogmUf3kq6txGXkfic5JxmjkrmubA90Hqr2GO5wn1hFl3Xa0LZXzA8/ZlqWIi1/",
-	"m22T4QP4ik0h4HGMycE2BXzpCTgRmRglOoegZaOYaJEawa8P8hMlPZkX8U0I/9flb6Okll8uyYy9soIK",
-	"wVJi/xMJSVkamOPD8gx12a65T2O0JMt+CCiX7USZ2AQYCLb59nIXaMhwkMyeKlLaBqZbGXSB7By6a0+R",
-	"GWJof1QO+C7y5kpFNifcuvGY97s0WFKk7bE5hOKBC5Sn1D2dYJ6b56Y8g1oKb3y8d5fBmwzwJZ7kb3rZ",
-	"YaAMl0UuQO0EAg1pbZnIi0xWGkeMCW60BvOwR/apO8JQP4xZ9vFhQGhLJFIyaivRLBlJQwCskpADiDGe",
-	"HK6PzVAPXE4H1Stmb7TfJMQr7tDnTHc15rTJ2CtnzN7ovGm0nFSUD49VCl0ktKwWAxWmhBkC/o3DM5+1",
-	"mFdv7L5pGAxhi72x9ybwG9spRAvz49Io8MjMpqWSkDAI2E+MuzdxGl0GLMhErtgye2P/TaDIR9LwVVSh",
-	"JGGVQQ+dcIw0xGF+kRmJoI90CYj0hkVAM7QmepOm/pGYpsmAa5zy0iSM+X6gGKg0VTOQrY3SZMgzvGIp",
-	"vEU77KKA4gM/L4gfoTuh6M8k2KdScKAV4EVsVxQ0gxORnSRihhyK9F3TRZiylA+OF8vEQg4JSQfAuBI5",
-	"SgXNOKptRrL2iY5heenM8HIYONTz1EcO8gAWAUum5UkOuWZgHvJi0rtBp9VutcGZATana0Cz0Sao4nmv",
-	"P8+x3Nj+res3b4DtEL0ynevPnoWBmgrJp0nQDfZa7dZeAMbIMbxu7V1Annd4KrL8mk0SgQdGAhwhTo+9",
-	"H5sOJjo/MM8+co8SKrLACjorgrDLR3ZME8C0V8Zhew/bqJZPS3s4dG633UYLt4NF5FPYQaanO59Rpg2a",
-	"oE8FTvbHU4lgAkPeYoSCYFOqv1NO17Mw2G93Vn3I9XznI8mLfKyy5HN0Du+3905/6V2V9ZM4FuA33d/d",
-	"Pf2N+0gb8fnbpz9/qNQHXEIMx3Wc2NPaz0UmeYov7G00bptEhybuYjLh2Zw2VDmRQJLMcphjLmaGzoEI",
-	"ChGXI3Dh4e3g0/JIcKzqDiiBPO7xNAWHHqR51ZjLXSYUesqSYWIhAoywYlo337SSgsV9BFFNq/TESFYf",
-	"IVkE9xO8YE764FiqWSrikYgt7FzNh5C2k2oGqjVhXlqHqsM5M2oqiWaRT1aiLoo+FYUvdEmQpZDWny8I",
-	"INRwv9BGy9KQtMD2dm/euAkcFYdCJkHbDnReEDeGQpIKYnToayDT0KPO/FFpyEgo1CVqqNIA6P54H9JF",
-	"KxM3Bq+oVansV4B+m0tQ1tK2rWz9qQQRoDJNNj7pXKNG9jLqGHyo1PrycSZoIfGZuAATlDMOGMUtxLpW",
-	"kCoLnfantmV6Yjm/aWxB8FNlW9gzsttB2h1CNhndm7SpGc9kIkeopDqWJVd/+xqLoPcTLvlIZFGXcWv0",
-	"JqGT/A3o6cCsmyJLMekGGcEusgAdUaou1+zAa7PFPpQDATYx01tmdSezvDRz8CVzcox6bCYEzMfwFOxz",
-	"e3xoezg5UUiqG1rlNKC7iQpt3prV3I/FZKpyIQdz8Mt86iKwbd7WKQyEssAJFKucDvMbLGxwg0g6RVME",
-	"b4N/iuk9cngbJT7oVt93nqSFqxDfAh6t7s6Of69FXenebt/eAxqK3oJKT+xhMLRQozN5wpPUEEs/wCco",
-	"M5ipb/6GKvuGC4IVmsy+xdjCT4KiYy7sBp8CfzwDk7UxSs+qPmGKJT4Do18qOQsB1Nanvf20+KnTwW57",
-	"d+9aZ/dau3PYaXfb5n8/dH76rizSdClZGS+Oue4tbA4Kqamf9rIEQPD5uH4ZLGmEDneqia2rOgp7Cnu0",
-	"sIqfepJmx/foW49dcNb1XS1AHXoEHkWgDQSOD3g6VNnECk1XI2m1N5Cc7io5TBMMU9jv7G0kar3PMwxY",
-	"3+9c32QgupginOgHIk74N1EIPIgRDYbYvhMCNxT7EL7pU9PmWq1m56l3fJ6hbFgf5OtJiYTlY6Qx8puU",
-	"pjaKlG0tMa934MYi86ojbOun7B2FldKubMvvn/7GA5W/qwoZn+2MfMN2Li70RWzesF7hfk/km2yjhj9+",
-	"c/njK3r0v2En+T2Rn+cYV00PW2kpdlc8UKChTG0K1gLKOnjoy5AjCA1IBT8RmhlFW+d8zgpZen/AfQoe",
-	"sahyyCDq6FhMc1TEKYFYihmLiiyNqgFeGHSHQQZK5xSWbFEYkxwx4EqoV9TOCegVKJHpnvcdN8E6T9KU",
-	"PsZz68haZqUfwQlepoFnVeNq1KbKqd87u1qDyXONUtMQ7VdYqbl0Ca/Rgs7Ige4S1bw8RaggGniKawce",
-	"+4a4dYpUbOXSgbE37pxzuXPQwAtTeYluHKOQzzBujSIIJSaxheQJ5mkBIQBJTsiyZXiX5+8AX08JEe1a",
-	"AdFkLFIM0oiGKnMeGnIak+fnSDrL9opWAJjWtURPe63d44PxYo3magsQ4TSjLoNT6AssnfaFe+8L75Uv",
-	"wA2hxyo1TwyTFKLVvziSX1y7dm3p/6axaMaTvJcnExGZlsj38wV+GHOK48IVOLPxczZemtwoovJZl0hm",
-	"uLTNDstzr8ocxLGGLJoomeQqS+SoBd0gB4iboZC6N8iSPBnw1HOVZXRLTEQ2EnIwL+99UfrG3HhgqBCw",
-	"0IvFNB+bp+AnxF/YkLMv0DlkB0yhp8uDtAX1XOxqmtoQQXoRIqRC9ITgFdMoRPyYRYIrX5Tfhe4ZqavI",
-	"RC/jOSwGT9NweSjKAp3CYgvrHBoyel0zPlFyxGZGuMYQD3I6AZpkImM1M4rACITCrHZ0PIcgFgjqg/Bs",
-	"cKhBYyX2M6f9hQGB/nyE/iS4uaL+IwA0DiGkZBSM4qMAMSyH9wUNDMJE2ixXrMO+sLGAi5MSuimBiZwq",
-	"lfYKCfEnsZlJc8FMaLmVAQEK6YVUJdCrbQdxbTF6HN+V5tMrdxbVatZJCuFSX5RLxGUJDG7OD8ZSlsXD",
-	"yqWJ+dzm6FvaMVWpCxZbdeBK52lpqCwrUqFaZnogBUJ/4lpCN+hr7sSWBGBhQml4Dlj0i822YKVSmyt3",
-	"mF/WxjSUnYp5UjC/OBHS6J82mop6jccQpsAv5Fa/5epnpM9TLgeil6pZZTrMjqF7FPiqEBN9VkMmsWqR",
-	"TyejVM0sFVyoe7ayK66+XJ6pop+Kpf4MkmxQJDnrZ4IfY1SCmgrpberadqlCou5RNkR1W5c128CfO+Bp",
-	"2ueD4zJfuVwrCHedGDpXqeFfWXg8irAkUjH6tKHH9o1Te1lIAOXAA1/2c7kT9g2b51uzCzG14kQwatL0",
-	"ye4SCOCdKeu9v+NlTUC4JQfcTAyr/qL82Kr+x4k+trtobJpBapqWp2uYCe+IUU4OYpNDquYEM67qjotL",
-	"xcHHMcghHyvtYEOmWXLCc+GlGEIH1JBF37n/+PDDRz/ovXP/UWTTJyGgr/6c4F7CHcmzPMG85nLruIu6",
-	"+sMlKmL4NKISi5nIAJa4Zlghy5WhlYkcpEUMswxPVrpAEc89dSKyuIAzYUt/AWO04Zs0x+aeHqsipXXv",
-	"i4GaCBs3HeIhFpLFmZpORRzW7SvoBB+pFvu48oVEQ7Y8rqkRaSAtgct5z9AhcyFVg2Ozb0HcBBzriL2h",
-	"hWCRER57/TnMf/TevTJZFbU76l/0ZsginvdmKjuO2BvcBbtiwdAQ2J5hwhCYA4Hq0yQTEIkKKAF5lggL",
-	"RqtnQkwdB6I4eDtJb9ZOtsX49fiD02S/wEAgnqbaZu6VOm5uCwFXw1hwDQjRey3zq/Aur0cQYWmoay9O",
-	"hkORaY8oQAYtn9PKOy1FJnpMSQRykKQJRnJSkpIfCnoTZ8DMEEqL8AUhB0LX99B/oJYMHMn7EKzs3lGZ",
-	"xw9TMcyZKggWGGyXjjOME7MdkfX780kGWAgbNvcqqXpIpijqySU2nRKJU0B9rZcYhePlilVDX3ybJx8A",
-	"UhEZJJ1qE4QBqBxBN7CqhGd9NGPpfBoGbv6Dbme3DVG00nLfyiep+YrQ532C+HcQ2iega9OxkqJ3M6h8",
-	"Z6/d3trmXKTi5YTRWLOrP+N0ZRMDs6SiQwil4anVAAaz2ZKRDRnVsmQiuqx+PbFb1fjKoLt3w4xqQQ0P",
-	"ujfMxSIVMKDdyqphO7DCAxHbcsZ41VtGMkdvYL0uDdRhgEe87Idp5SLM1rBBTjFZF6loYnAa67OLwZGe",
-	"7e4Cbc47T+lgrQ26cUY17YdAg7Baxo766Yfg8iSRPU00pMdQSE6VJxImEtEnKq6/NminoCrw37iAnW9o",
-	"/M05Nu5pgTert0LDTRtuWstNm7N/ZRE7Zzj45wnVKVJxkWE6FE8zSAXPNBh1BJlyueNctk4nQhJApim4",
-	"Tda4BCh1MYTHiaUK6binzVKF9HqXWzMS/uOGtiWyIE4LIEbkUIvLZHkpZgQ0ghmReKJdzzHEx70Xsn6R",
-	"+9+ASJE5k8pMUou5lEKqgCAyUeZNYRhu1WkHMBmpVgtpXIvZWttGKJne10cn+egtHrrSGhgBG9akc56K",
-	"aH10k2U0Z1aNh8OKfuqYA8TnwNnBFao8tUiHK0R21xJZQOUsabP3vnf19tnU2JcRNtWw3UaJbWKuGq33",
-	"LgEd0LGAwqPIby9BGfZjr5ZDkFwmsZKCJXIASH5hWeAcADVZrlzSJHtUyahEfgiBvRBnQl6BVqpGvZjP",
-	"dQ33cSFfNeFeNcD89BnQuIG9cwBjB4TMHxUim5dUzZXn2+Kw24IMz8J1XwfTgOHvuCp1H7cE0P/6Mia1",
-	"haDu1EFQb9IDpOn1XbD3thj++/DKsw2i564w1G49M6UiE588Dfzsd2AayEYql/tzd9mMF4oD3AxLjkxh",
-	"zMssmYBOAdUYdib8XM2dri9FMkOMz8rnd39YE4QMrLUA92X1g8DaPjVCQFwZlJFJ1zPMzeQCI4v21Ez2",
-	"3MRQfHUmJjw7LgUCPPzebK9n/IZ8nNJBWz/FjIVcFxhd5hanpJx6orsEreNHhBnSc3N/l2n2RunIutFu",
-	"Mygt68kZIL+QFHlzf7e1Z+a0UvPmgmSIbcI/iUw38Z/nj/88b+hneRd0J9IIVjDWnaeWpDzb8WgO5Hts",
-	"peDDjrkfo4ZfG3n6ALTVGkwPhJGqYIKUOugBOah9mJCJkAjjxCn91RzvO14Lx0JMtVfcutAiW2biB2WL",
-	"0Ptz6ZCWxngKnr0UQKDIWEnSvPsikSOjSGcjs/u3VPwOqvNwVepfw6caPnVePnURKUXrVVrYd41O2+i0",
-	"Z/PklsQMTMoZIKASazifFlvESb5SiYU0BjKsVrGpXLATIobOQwTzDF10MiFxhoR4SViVoU0YCB1+Z7iI",
-	"uOnw/0JPWz+SKqvAbyESq4ittzjPuNR8YGO7Soswxt9iLzwLbwkcSIZ7Z/aGQX+m+iUS1khQJCCGM2KC",
-	"CH7eAZhbw7EtMOBwYZUz3hvxAmrLJTYED9ugzF7KpFjW8hHVVbOxmkHAnM26VVkMfTkWU5tBEgmZJ/k8",
-	"Yu7P3rEwP71EEXiOFjIKWURLCX/iYpo/cR3NX7SS5k8zi5GNr6N63FSLpBJPToHSi49Wo54xytfsGoid",
-	"pO1g/qYN0aMNsdAMvujnpPbcy/RkFQ/NX+gysp9PE5obt0Hck9UOH4u5Gx6skX1nwHMxAvhd+145E7SH",
-	"7aMRpbRG9usgh5idbQZMv2h7144XHlmeUGfSgn2n1USALOtLP9SA2bu9z1S/po1yt7sGiGeDByqH0Fg7",
-	"BT9Ke5lK3VR78cXmcukmG6jJxMwLFm1IUzUD2DTAlc3L8O/+nJl3F+KLbesoJcd8btcCT2D9R8QTZAOh",
-	"jeYF99oEL5ZR5epEZHhCoDHAViMwVLhH0KmazSCeGkJtKbAWWqm3uQEd3cTkZolBf442J1ABWDRIk25E",
-	"KKoEtIzbKXFgrS6PrByz0R2ceBx8xuUqAxof5FCCqhRpvAJHnbV1k9ZXKl5hWKtArSYag1fVkCFRqvSa",
-	"4jDr++2er+349cvtt6DuWicgoCxUOw/a07XO2t73vGpHvK4s9OVP/epdgSn9G0q6ZpMf4DunfZ1TBD2W",
-	"MqXUnBXdgCqztabdtUVg1x8vTIFyfVjx6Vyd6cOvozmXZonEnSAkmuDIBvwE2m52BgiMYQCwpuBUtgqa",
-	"Gg6NRLtOmcO5r74FOsaygk3n26MC3pmpHK846HZuOkMIqPBBu/Od9757/XDve7fMKqoiG4heMg26Qef2",
-	"bqvd2m3dDC7DBmmOwTY2SNqTjRHynEZIsycTnRvWeyLKkJgVRkkS1i7KLOkS4VZqS3fLVDnfbbfXhrwS",
-	"oyTAhjBfLpM2MHXH1mewLbiHCcA8Q2pGBZIojQoON2amYHELLOQnlV+7yIa9nBjNMfJOAuW8Q5EiQOWH",
-	"SJvKE6CoFGlqFZRBJvKqFP8t7SUIJprpMeS0axa99dZbK9yTbpq2TjvBWnjvQnJysIr+u+6UIUelJAn1",
-	"4lz5EEhFLHl7Veq3aZArGIdLzlzwSq4jHA/pnQeqjn1hUJPZfGYdV42lolfSdiik2VPg4oaVv2PrrPNU",
-	"u8ZclS69YkRlK5UBLdc/PZ2j8Yl41/D0DZ89VMGrxVQ3W067kbdiBW7zN8zgXMygPBtq6M7qOmYAGARr",
-	"rWPbMoKdp/bPXhI/W8kWDm3MaEJVI1xIoS0bMVBymIyoZHCVwLrATs8MF+HzLft1CoCkkhcltzDEGK1G",
-	"Pj37lmaGxnsTODMcoo+MaZlkvyccxV4m2EBHpjz3YMC8OQkW/T9nD9+4inN8mg3fjqyJCL9qDEc786XR",
-	"tsz1l3FpTHL1mOCcUZzVllSg5sA7XL41OFt37UOvPcoWjWRbBQcG3zC18zE1V+ljBRtzE71Sp6kgbNVl",
-	"fdPyvtyc7xOVDGoLHQRduuf4yffNT8QZAH6SZ/MeQXQE3U864fVtwD1p8FecZs3lvEeuFcsHl4frSu8F",
-	"3U8+9X72IAkALm0Qx77xpIWBTkaS54BL5WaA/P2+2WbbyPHz2VbcAp3Ciinv005jk/Hc+Mld1YGBo3Cb",
-	"kc1TGf/OU/prIdm5Ltm4JK9NbYBvbm0A60oGgdPVsyKffCaGWKl36x24OnF5/bZquNOrz50affEK9cUt",
-	"OUApOG8lEtN2eGB29QXi/G+Z3Wpp0dUmuPoE6axagDvjC+mryycfLXHbntMrTUNtyOhvtpDfRM++8ij8",
-	"F6cY2ALtK43+B2iChLgtoLAlprQWloBjgCleXuErdR96/c2KOM6tzIpu9I1d8Xx2RTuRqw2Lbqo3sywu",
-	"7na7udVMUq3e0IvXBJeW0sLe4TLGeHHdYh9D+X33nBYnIuNp2WWqmWsag1waC+ENFWjtZ/tzyKGOZiIZ",
-	"jfMaoYVsnwQz+VJtn9OUJ/JUpEvi8Qd3P7gHK4ojE/HqF/vJaEHCCO4+MMtJTb0N97GdoLu3jTiFn3kF",
-	"rKY1E3UxIpUNOc/ECLf0whJAllYyTWg0Az7VGMmZHYs8kSOsQ5X1Yu6ysszPsSoy/zeKZy4IrVJY6Uwt",
-	"nIjsXC08Mwcl7yWyN1NZ7LBJzDVV5NWLPyoSkUNzi2PH+9XRUAfzZCJ6nytZdnl7ubPQQvcAmjruWRce",
-	"7YgKYglt7fNKp3a3byidEk1pTNCNsFmaoB2j2ZDBni5q7jwtqd8mdmjXg8YO/Q22Q5P8s7kderNtuMYQ",
-	"vXZfNQy/Yfi/UQy/sepfoVV/W6Z6VrM+fudii/dua9S3xqKrNep7xP2s6q2llB7aSA0dXUnGOm2fiF2v",
-	"UrDOs2dwOBcIU/2nVlOvYNcQmmtAcQJs0ZISr7E6SrO7vdb80p0QDQttWGijMzcenW+kR+cC9WzAa1jt",
-	"0UEG/iPLuulxiDYnCBKVxWX6mC0wl4snhDVCBmt4D8o/JRryuBC+u0z3u9Akvy7jlaxDxBIRsZfslshY",
-	"PGECOYAt14dG+CEKOQT9gj03XYTBrfJY0TzW54os5Jx5zGlTUlOfPIe5f3ZRELnBYW6ELIJEYvMHlNTH",
-	"imxxIkc5T497pjMR64tRIrWXD2iWrsXuci1YrBC+xYw8F5mrLzoY84wPcoSk4WyWpPGAZ4AOB1+002wm",
-	"rS/YLEvyXEj8hkLPoBEWo2/fuhFho3BLT/lAaCpopsdCV3EePjfbf0UW3482nsjHgmeD8aF4kr9qOe2b",
-	"8hxY7e0cirQ5G93tqh2QdDL7c/SJQ3JYSbNpWWpJNiLGgDRp1Ln6LL0wmBY1RPtxrqCsQJqWXQDqKUWL",
-	"vasyxiVWpwTgQws7NfR0O0PfbaG+BaWOqEBduYdDQhTSFdgsNuEJ0vaE6jGYDiE+ZFSSQizKSZVt7auk",
-	"2u0tq3Zmh7bg4Z5FdVomzQ8LnzKfQ7uDocMhXeTGDkySiF7IMjFRJ3hDXDN0l/E4zoQmLnMsxBQZJ4wU",
-	"Zz0Iffem5cmfPA2AcDuZfAzScdDZu91uwz9tlHkzBIYoOsGzT0ta0F/ym3oN8zzPkj5GTT0NBghH8eJP",
-	"//L5L/6tB5P4/fsPzWGgXgRp8r/RtLQGAF5C5PfFn/6z53/8x9W+7FJfoMurelFhRpbGa27EfftNuLTw",
-	"2XIibpmJuFUzEUbIH4x53lNTIeGiOnj7bmd3D7q1hYiPvX0JJQpH5gMXEHM2EvFpGkopFlV5RaOkNErK",
-	"GTyBDvyv3E5bsr01qsrOUzrnG7kD4Z2mAt7r5d2zi7blllnnvlu3Dy5SLj/VFkQ9aTbWlbtRzrSrwpXu",
-	"lBoQCCuArAOAWLeHPtIiu/8O6qUXaTf4tIaYOlP4uux+99Q3IA4X3APbqc129E0c7jnV4MKa2VbG4dqp",
-	"PlscbsXq1BepkiOAXUWbJax8qUFC9X2dozkPsIfjhKe9aSaGyZOoxR67WFzqFNixwKnAOMPHQqaLwZhx",
-	"zb7dMeLOt2+CPitZhG6hiMVikMRCo1K8Yc/wXWtLxZegiKJU+D37BijvUBZxXZtGd+fUKDTjOlcpw2+U",
-	"UouBDHp4oqmpmPCvqV+ljdBOAtgK6G6imRb50ndAc610DXR6M8dzOy9uArDd1XHM6OJ7qXHMAy55zBc0",
-	"Wjt3RiVtt3eDMPC2lLlY0vC7+L7pAvkP7x7AoTF7cU27dx8stXrrRtnsV7/8y+d//DdBeCF5ZPjdq1Z5",
-	"l0a7kTf29BkpJ/rBmvl5qZlhdsI39SPiOWhibxuN24u9tcRxQ6a6xidI7+08Lc/kRsq27UETe/tN1s6R",
-	"i28Re7vRNlynvK/bVw3PuXqe09gtrtJusSVdP3P4J3znYsM/7w9defWKklWJLBig7G+VhtBXhVCpMHrW",
-	"UGWMQ0s0I2cILkXKddXBpSX1unzECKqQvi0VuNrK5Q3R/UYJ+o0v7jUIGLwo5SDmSTq/lqucp6uDBh+J",
-	"vMgkFgDP1AxoN8QBxnweltXUbNE0OlBl2aqKYYznuZhMc91i75hvM/y2jS2DxjLhwUtDNW8oSaqGjB9J",
-	"iwANtcKusXf4vBK+CJVaPjc9jSZKJrnKEjlquVjkqMUOpO3DorENKjRJNhsngzGWNsciX5mg6ktJ3mW8",
-	"HB/A2XN9JBkVhDLPUMmWSRLLZDTOYQLMQkzNTShEUt5b+D5UlzG9aLHI1cyMcPq0B/avZG13TT9s32Zc",
-	"u6+GTJwIadmmbYRnWWL4PHy0ZaYyGiidg5Ev0mJkplxHbFKkeWKYb4y1noS72ZtmyUBECwXROBXxMjMe",
-	"mkXp7HTa7XYbIb8BKnwwj5DZo0ETmmEJRJO2oSOHYM61cMhmcY1oAdMANWtpB9kvp1znVMbW7aNJorVZ",
-	"eLNJDmoBTEAQgB2DGxAa85BMqtsTLLRMJ3IgaLTZiWmTa1ZMRxmPRWxWkVvxwzOuOikiPJKwGbyyGuIE",
-	"5r42BhW+f4gn85SSXId+kbE7ZqFsNULAUcdSfeUTK4IuYz7vrS9iFITVglsblDM6tAsEtCKRg7SIRbyy",
-	"j/bRNV1cV+zoDB2EmFt/DyS63AN3eZouxb+NRA4xbCDCUoCbwipmlx8dvNDTtWXHyhq2GxcFmk7vx5t+",
-	"26fzK3pAj/Tokc068QG+dGje2XjBLEOsXwEnoW67Aq9LiSxLWUFa/oGZB69mFrKBoNuBV4j50YW9hdwq",
-	"OpSQXqXzoHt9/8aeeavGecHnFQk7CMvK0kG307l1M6yuf7easxQGlsuYjnT2KzWXy8o0ncsoflXS1m08",
-	"yCQmNTaTq/U3xz4jBnAlubZKSmZEgUGSJrjP1lhVNqyV4gvJrYE+OVVQBjlLzaC30Xv3Dtnq9qIWuy+R",
-	"iA2TVISeFAY1kZJSzrFnPEThYqiKDNzSE9OtJRHiHtQRbYSIRohohIiXKUSczu1z8STfIbKyVLHM7bla",
-	"y1LDkV6GFX8FQ2Jcs7uPv3+FfAlp3zU9WR/39w4+dxe3nN6owPNCOfslsnbxdOoU6fnhWEnhVU183SIW",
-	"q4uwjdi5uBTNcb9qAXRhAVae8KWVOsVFXh//aNZ+oSWKEGRTL5eOy3ghUy2RbDbmuTgRGZMqx0J8XpX8",
-	"RNvc3RY7IIvZ0pdWO8gsUgY92cI+RS32kc0RrGC+CBlDQOPcGkcTOXJxjLaNFaGB1cPy0iIEK08GL/7i",
-	"//713/6zr/7mb7/+53/+4ss/+uqv/+Lrf/OPXvzJHz7/g5/bHLYeznRdKlvPaN2pES/JqxeeiXBceRTf",
-	"CtvAZpOyiScQamKHQaJ7GpokYPf187kZdkjNnJ/HaLCwEJs5/RbOVxPl1/jy5janG904CwQYIyN8yn5m",
-	"DrNOYtx5ulHK3RIlbjLvXpvYvkXSc3ZBZVUs30a7o2FArx4Dak7i1YX8Xdwx3FYKvsjYvwMbi+di/Xia",
-	"UlXuRRaWK9aHiICc8RFP5B1WuDA8LfLSJQ7MznRhVbhdDYG5IDn++R//2xd/+mdnPXxXHGHX0MDfJCF8",
-	"W6rZCOHnDai7KBJ9qsC9AwQQ8DrPRMtrS2I/Mm02olgjijWi2OqsOhBW+KmiysUdfXGCsS0rYgXuwW0Q",
-	"gPA0q0x3MaY10gKspS0SvgD/kq5ByKEVyuhhGYuslapZb8YzmchRFFau6lmSD8bQyCDlyYTlSh0zzvo8",
-	"5RDPqJjCZPYZRL3m40zosUqr7U95oakrcZacCGkjPgeqSGMQCM0FzD9PNMPnMV8epsJcxLwywgtlhcyT",
-	"1H3A3MOI18p3y8tdP87U/EfjkuHjPBVZ3homGU0A/s6EVukJ9lsyuMb6YsSlGbJpiXqoi/5nAhFNc+8n",
-	"2bSxLe8zUuVAofxmzcLQLOQYCwqhticig9hkiIdVGcywi20d8iS1XcBWhB5wQ6UgKJjA86i8H7xurx5J",
-	"5trXfteUTOc9esXvHu9juK0ttDowcyDTudv++ThTxWhMUbD4FHxysYk0dV2yFQDxTSWF6RbdxE7NRH+s",
-	"1HFLDYewd+g3zBZuTLMbhsOQ9cXAbBmYIDdzXOqZWXy232ljZ2wotVTMcEM4QMPkBMKhdfWbqdJmhfAg",
-	"MtMOQ2NXzEjpETKmNU4ylglzzI1WQjHcZW/HPIavidg8O/F3NQHdamrE+mK4jM1c5C6oxhwLF62c0Nma",
-	"8ixPzCdbFLBsNjkUkYPellHlZpQY6G3Gbd9Ct5DbwxiT7GbI9BSP40Sd0G/cmFLMykYWeyKeoNQHgLPu",
-	"apyp6XTxYjKhR7vVMnlaTXA9cBi2RfPxYZIKHTJqDk8EtWLmyx7o2ohoJJkbua9pza3T+jiR8QqPNTxZ",
-	"cVZ7wT/X22EwSaSLBQJt2vCkoBv8zie/c3RUtNvt9qdv/VawaZBQGXOD5Fxlp4TfICVa1cFO+3w9fN28",
-	"6LAFtnGeExduIH/O5QF3Z5GnNKMrfeC0sddks/Z4mm4c4zJOdK6y+Uox6tCnO0oKPFCI+AMUyAH9OKrF",
-	"Ph4LCWzMvejdhvwMM4jUkCdA5BmoidCMemJpLY7Seb15LkYqm7OIHouMpJlIwWbmY3Dkx3w6FVKH5lIm",
-	"bHuQE5urzCLxwvOYDePoJkBoI8Wsxyt/aHv/SkN7rVcvy4j1/hxgbDu7NyB1qA1P4fBBy0P0XDs73iXY",
-	"i72awHSa6wUdce+w3e52nO45WWoP9FDYCTbX1HDvug9MUz4wtNVu10uIWXdrvA35m5YboyGB5yKBlHGH",
-	"Jx7oBkl0SQbnl4/ESproDuxFUcVE9o2ifvbK3WY0thEon5Dr9TW879svvvbQgTSSbU6Rm+7mDJ3rDNl5",
-	"XHlQ3ESfCTdQ2g+Qwc1XtDM1QUg6pfNSVgD9epqpUcZBNYrsMaOGdp7SHz2pnkUtFk3BfhsxI51rSF7F",
-	"d7FWB6YRHMn3v/f4g8fsWKqZbrEPhNEIMRfE63DEMgFcg4qKkyCBH7jDokGhczWJANjC6HzoOfMaoARo",
-	"RM3wLaQ6CgmPDxTkkRI2w1jbiBJdJuCilug8gDgwShTGslc6tOrylJtvYRM28ddobdVeXSsDAiv1AAZc",
-	"Qo/uuCjAJA/LAgNVRyKSIjtAKC/i5wEQPIhbX/OtVI1yFWEBGVBH51MBsB4u56z2rUTnEyWPIxa5ulZU",
-	"xcSIiLBFILU68qtcRXU6KsYuEn15ubCGYLCplpUrd3LQxfsTLvkINM/K9jFHrWpi9wsUfBoGU3JiLLaS",
-	"iangeY9SsYNuZ3+/3QYsRBULfWqx+EoHYTED71v2gjXju8cSeQ2kSShOMKvWpK8QCPMzLqbAkLNYZC2A",
-	"9gV8ASgwb90LeBPPn8haWJwghDQN8+6HUCDpt57aNp4ZUV1hNYwZnwOBqgxFj9XUHwm2HGwB60Jb6mXG",
-	"ftqaextV1PMmnWT14VAM8uRE9BZWJEEOg6qlFbLdSuAOMEdEl30MpnyeKh63cNXLhfmBKjLmH3eEPE00",
-	"+62n/jvPlpfIbq71+aoLp4SKeCxu0GmWqAzqb+ADi6cCr+pk5GanCmCzcoObW7p0il0l0I3bgOv9XDSn",
-	"TYxr4153SJZOKNtYzFvpUbOvVaSyaghrdU9+4DF6T+NxEBwt9j5ArqBQmCuW5JSYub+sBWFYZcndm0DY",
-	"1yUQ9uxbcHXk6/p90PDdhu++LL7b0JYrC+3dnrCcEc2T9sFFonmuqft3UG+oQLPAbKxSQR6LiuK/LX6n",
-	"Zcb1+J2rAoJ9untW5Rjqg/vIm44ODIewzEjZVuuRlvL91tOBmkyUPJA23VK3aIsgsfPowNba3ssLMW54",
-	"TsNzviG6XgNm+qrHXl+gfugbaK/Zo7XaR/Y+pNSDpdg+66zwKc/NbkVTdcWMHda/4dB+DpjfDQhZY31A",
-	"xa7g/xRaaP/Fb2nXpsPZts+SC0BIM42xe67ak8WuG1oIEZi17rwHXh8P3UxtgBBl+4QOj3IaoMIwBKNd",
-	"MDLIZboC62bhNL8g1H/yV3jl5oHgtur2aCT0K/Y41q+UR2r8BzYsHbgh3dl52k8+B+ni2c5Tiolda60y",
-	"OysrUvJLTYvaQxqBLE1RSPYwQqkyR1FWUgQMrlxh2Kr72NkJgqE+FGt7NfSgsby9kinotefvTMdvs5Kd",
-	"9siduWbn28nnJWbcadEqeKgfmE+DXl7URuJAEI4W+fLp9KJuQgrvrujaq04ygpgb2pPoHFJH6ttf4kZL",
-	"0szSK3x1GNDDeop0PiJh9KlLIBBnNQ0MzZSOawrtU4bbP/zz53/2N3//qx9/9dd//fwPfv5bT3Ouj836",
-	"P3vx+//h1z//8fP/9OMXX/40CAPxBM8S1q9/fK/Tbu+bbZ/kRgUP/u53f+q9+3e/+0fPf/Ff6N0tDAV1",
-	"q3HhPuLzdGW9FEU2JEcVGk2y0STPBKUj0N5Zy2uQpvULnUihNcYEKVnmQZ2RFy3JgOpEZCeJmK3UNl1M",
-	"VBUDFhOERkXm9IckK5XJQ+8uhLHnbKJ0zvZdvQOVxncWG3F4lN4bnbb/SqsOlljnmeCTiFLrIFuIgtfF",
-	"nAy5y0zhPZF/aId+CXbJdQYv32aJxrWBkici07SC3acYrk3JZDHQ4s7NMCgkSPLd3WcQMp7IUc/GS2E7",
-	"Y5HGvf6cgtFNQ8STyDKKiWsljwLLJNfHELTeNhxIpbHQeW/GE88auNu6HgaZtUlg7l/Qbbf2kQF2dtvm",
-	"AWWkiE7ndst0j5YSuqDMULhhaR3UReZB93b5TM974BPXY4DNZDdRe4EpD3SSUsqTj7cO9s6bIMfQUMou",
-	"AgL8VMjYTJU0m7yzW17IRG7O4V4YTDNlTkoiR0F3vx062yMgz2Mo2DkMk3afncZX6CQ0wbrncm6ViOO5",
-	"m9HtIto3jmankjTro9mxak1iY1MNTyNqytO0zwfHlJ5qtjttsjuQgzvF3HuvBbRTQQ5yiz2ij1fqsrC9",
-	"NuaTklMLytqJ+H8FczyZAFOshU7Zn3YMJOL6dXikMm0Wkgg1pWlOldZJP7X167Tg2WAsMCE8ydkbUarU",
-	"cY/n0ZstdoCR6GZStaPoONxOO2y32+7z7tkBl4iJDpms1E02FDNhmhcT8LZJFqXJJMkjUA6kwjvoGbRu",
-	"uROjxkVeLkuEbAmGD5wCmETlCVsovN72aGd86wjZx0CvPAzgmvzKch1cAR5CP3UB1lhYYoXW4epObKF2",
-	"PKR36hHXcQeZnW+mudrHpb1C+wT1NLvbTnvJbbBVAOq4eyvjIa9XX6lUcLmZussn4t1MTYINnz1UryVQ",
-	"M23PbfJDHAFrWM65rLVuj6uhO6frMk1RNlrnJNqcA3nQ7OvR1B8tPLtJOvpC+y+n8sKqTqytlHHOMhmv",
-	"4eH35mhLGlDZFg0pOC8p8Kfz3EUV1qVXrkwoAyQNzfhCEUpHmzyR05Y/lDH8jPl804qUVtxSmUu80kWa",
-	"t9iBJKSX8uv4PZAiOUJsuFQ3W0SmOiEoq7m5Q+PmwjNMj9UMxDhowJaWRKlBQ5rZW28dYL2Lt95ib3z3",
-	"8YcP3uyyCC5EViQvpSybXuVZnAuZ5F1WVpWsvmCvh2XsWjnDFs0EoOx5fiShPuZ9EOSXq4W6x/0cL0Cs",
-	"AU09Mb3KK+UlbTWhEoCm8n0qvknYKYqgegCV5kj62C922ex0DZNUmNkyNPPN7nLt1EoV0dohh66gyG+/",
-	"//i3zWSamb9DUCsjTF3TERNPpin0Aj0IgLBCdTCPwNJRgYehOdNkNEpLUbI/t3+Gttan7dO3tF9kAIIL",
-	"+eB4lBmh058SCuPDqq2FZlFWSECkah3JGovTwiHfeVq90EviZxHtTurNKBNaU+bjYaWyQSJtZmJvoNJi",
-	"IlGpEal2tWFBjsabNim60AVPIemRvRF5sn8UsmiiRwkA3thIMfzVTz43f0BKYAYFv+j5F//tyxe/95+/",
-	"/tW/fP6TX5jfX//sL7/625+Xv1/8v7/34q/+K/5otVpvttjH4yQXTE/5QDCeYWqCP6SRVBlir5qtM3Ml",
-	"U+1aKJfcTS/BZuJQkHYK2uJYiNzMYJYLKWL2Rqe1d+vetzvtN0Oo84qWMEODo1aZTGrPYzmRqLfiVVCU",
-	"7cmzCjKu98ILuYsMsY93GWfgVqFsWCoX2INrOmITwaXGjFK6FVbesCanyvOg/8xFDgm3klI35Zyye/Fl",
-	"fNCdNbvl4wSRy7AYbovd5Ua14seAcAv9SIZDkQmwFByWCarWVqsFto+jrCTyRtYuEdnthyziW5pFAyWH",
-	"ycjboO/ce//+9x+9E+If9x7dewdGEb348qfP/+BnkYOTOrh7997Dw3dCdu/Bow8/OrwXso8efO/Bhx8/",
-	"oMf/5D9+/bM/w6U8WKpTXBLHYgo4UJKNVZFZtCuVUXniBQZg43WBVpjzneSWGrTWfsVszUSabgM+1ySR",
-	"BUXJVIojJ7iANEnwFVvxWLNICp717PPEK2HFDFsuV6dKvSvsGniNeAIV4UxnnOHFUe8EqTbEX6D7jKqg",
-	"7O5St7RgA66F7rrJQYoDPS7yIhN3/Ds0o7lXUc9VjKIT64pQ32EqC+0xxhKAkFU9WchdgmrPmf+LvoK4",
-	"ZgiPUua5O7Sag9IBgJzBP4/MkAuQUO6g4cw0aCvAtNiB4R8VUaEM66DNYvFuWqka9WI+12syo6vC9Uut",
-	"6lID4bKi+mgYwLKhDXtjW3V1qKVTNgywoDbP8h0jGVyzjo71fTMrB5oV7WuoQlkWUCW6G3SDX/+nn//6",
-	"v/5/L/705y/+xV+tHtMZh/GuyiYXHpBObnccuudyXw5Rrw1H3z1sd7rt69YlRM/0zQx+xiFvu65OraMb",
-	"8HXC3uuNRSbAuWIv5Hhl1wZ2g7vGm3ZsJ+ju27huuqLhMdo3TwNVmCudzu3bGNZNt8cioeu3nlmnFKhD",
-	"XbPPhjxJC/N1C22Uip41DCxsAyvXr5qa3R+Cro5GQPO9m/andhHmFToL/VuSxYLurTDI1Iz6vObEaFVk",
-	"AIcE6+oFvbvwCjPeJC+LO4K+XOMbeuZN41k3R/sCN0d7aXO0T9sc7Y02B4yGNsfeOTaHvbBmR9j5cDui",
-	"fcbtcNNuh/YmewFHfK7NcGbyu95huGBDaLLXm7ASI7OgjLQsUHr2H0BvJnMPiHAzKwXrKoz8JmaqJZM1",
-	"+OaACLkQgv3rz061Xtep0Sst2u+J/JxiWfV1Aqpv5IFGHmjkgUYe+MbIA03ewNUVzFqwOYCRKNfO/Htm",
-	"78+ZOOfOwvlfiUKMlh6Kx/FeAhRqPhgDCDmiC+do1l3eaxU0ebIXkaltVSiN9/Y7Xk/Pz8XrncgLAzsN",
-	"XZ1ubVhUxbX9PfPaK+ZA3hS92No/VyVr7xlaC/PSXeAdXja8ea2z2+5ca7fb7c5Ns/jAF1zrAdBaS99z",
-	"ro8x1QD+sm8jfHIP/u30eH8Qi2FQMhPEJD69x/tejxfZ2ao+73bKPndsZzu3Nurq7nJXg93LgFQuN9xW",
-	"9djLI+DcYQAGiAW4k8EYQ6bBMDtsgFleElhzif3qamdw36EJngbDWxCt1e3nl8RbQHZfxV8egZ+R/Mxq",
-	"hhmiZ/Kn+p+MlpnKPQBV/4azldPpfy6e5Du0IEsxky6+qVZ49MWF5thfecj6mU69jbS44NN/IrJrn6tJ",
-	"PxHXXEpFfaSRX74n1QprrMIhSHIt0qEFdEY7kJEcE+1VUU0003wIlbwGPE3Bqyfn4NdbPuKPsGeH0KNL",
-	"kIRKfvzIlu5iuwznAZHzWwGqj+j7B2cvJuOcg5XTt05FbnBBR64D2KcmXu/MR4+m3quogiHqqeAaij+B",
-	"p3Dz3JGV+C6ZKqp4LjUKET6yUUyuKnKP29hUrotNRg7XfRpA2S81Cvi1C781E7NV1C2ud8Norzg6F6Z9",
-	"dVAursqZijhg2ywVGHiLYbUUDlbmzn5LVyI8lSS4/1zB38BTsnlZ5SCiKyWCE34GKJcm7krPYCjTmOsj",
-	"KRU9R2ANaiZbzKEKlwF5YC5N5IieHikquIDVp2KbkQthRveHrkCVTdSF10NbTFG46y6sdYRBvjmLtMry",
-	"CKxIZXlNLHEFnimaLxQc2ExAlFWcGOkntkGdupi42g34hAsysh/GOMIMU87m0O2PeQIF6zwBy9V/t3mC",
-	"uO62wBZNRqIZjyHAlpAnmcpsEFHoZ8RN1AnU1NATw0mW44ltwFOSH0kMN6VUNc5Sno0cc8e4M5vuvCYc",
-	"yXTvJZdpkG7XnVoeYQGv0BWrWJXI+ywM8hlwmCw+vfhCeT7M/Dw4FR9xpX0fd5SR57Ywz5uVeBWqGyxN",
-	"wiYYmOsnCg4BtNhZ6xXJcs81ZPEht8N99Cf/fMI0rsdmRa1hgE3QRBM04SD/aUtsJg+cIu3vPLUHaC12",
-	"2hJ3MszEMuFMTHgiHXvWXfLV5KqiBFBSDRGBEFHVKs945Lq8XcPm2UEZSG06nCgZguyC8oXKPOQ2njNp",
-	"Kz1jeWyWiSEwYUVZHJZbroJus4yswUV7bXDRznJCVhcjWLcBGib5ijHJ5qRdYSTBFsfsjND8sA0uEph/",
-	"ayB9VLPqYfTvIGeZJZQZU81vad8uVUyEB3KfbUGCbLQKhr+kOJcGwm+PqfeMvbS3rW7x8rH0G6L5zdQs",
-	"GljAVx1g/mK0EQ+I7cwFl611jWJGqrrH2urLj+nrm/g1FoyHUF4eTv4K/4K9udkBxp48xpdW+TdcF8AP",
-	"FDnaFBnVJzIfjvxIt0SzXDzJKf0WfJ9S5WzC8xx8s5DyaThgxgc5Wjc5myVpPOAZKEWOHge2WGfdSH+0",
-	"xSB5Nhgfiif56+lGwUXaxo9it3fjBT2XX4Sm8WyQRad6RqYqTRM5MkKgOQOZGCU6Bxc2L3I14Xky4Gk6",
-	"ZzwH6z8aOcxLIaZLV6wUZRFmMwcnPIVzhiknFl/DnELvK4l1EuRga4l+VIhCtOwDvUJCAn6PBgnIIGo4",
-	"hCz3ZGgjY/l0qsm1UHY/RT/DCkP9Y+sffZmW+gHFKXjiaJ+nXA5E0IXgRRciOc7z6TU9MTQ1VbOeBQvt",
-	"mEfMhRnPJEBkduAtC9RZ4tKtzkS2oDFmO+iE7zw2PG7ME9iLSPuqJZ9xaXsTDSCepgMup2gqsh6kO1yH",
-	"vGbqhpG/oCEEXBFMj0U6XOljeLYd37hiGz+l2PdITO1lPBdBt926fTu097R55fpuGPATkRlZ23YC5mwf",
-	"Fs2tM6HMEnJwN8BFRjSHoPv0mf27N+JTs0U/hQu6MEKpfXkDsT+RffWktwxvW7OcibaQrwhyn+gennL/",
-	"AuK92lQO2qV8OjUbVHAtFutV1e+REH6NVZG5clgi6yGqQ+WKkvnYRef6J4Ba948AXjpt70HYryO8a+dO",
-	"yV4hoaBd0A0QmdbQjUK7Pmoh5NomKMS5N82SgfcWXtTJ59615SMBV/P17fvlwJKR7E2w1lkie1DebKXO",
-	"VreNIYi69sZKWkHJRj1IUezutvc6m6mDhUZcfNgQnf12GOBm6OyGgd0G7TCg9TftPru4qmSWfmymOVJE",
-	"TeOUajRB55RyUVbb4EeuVAR3nrrTv9YxdWDFLRtUArEmkB7MuAPPGXBpZK3S1XPHSFkgxRGSVq4Abcrw",
-	"y4glUueCr/QHOXnpG+gQ2vrUfFM9SP62WulA3Ha3r3Yxrd1TjZDWCGmNkNYIaWcX0hqn6NU5RbcThM7o",
-	"FsWtcLF+0QMXQepsVoQU6GDvUq5zNkh5MmmxQ2W9pghYCvwhZIUWLHr44eOl8jfLgt0OvRRt7ZMl7ny1",
-	"TlmPR1+aV1anaiay1Vam68Dx/LrnYVBIYFYLVdVqGBiwo62NSlfq3G2klUZaaaSVxqTURCM0NqgzRSNc",
-	"nhlqh5JiNkIRAEEpF9IIWgM1wTiEAU9TqlEYZ8mJkNTbsJRInDhGiO8a3IZjTAQizAvEnH9XZQBzPJ16",
-	"9bISzQyLXBvmcEDDuHDu/cnTADsNBKnNnh7BM0dB9yi49+jRUfAsCE+pOAhUtZCaJ3EQBiLLlGmMwO+l",
-	"ylkBy5IrFXeZVGxoRFwLjx4BJApMN7SCPGUlJAqCoQB2C0jR5yZ1NLHrKJ5FizY7w26nRkG7evASOJ72",
-	"hHmZfd/SDszgXHWRzqPPbUSLnID79FyKY30kxITw4bOyKoGtlZoZ/Y9o7SBPTqAEgaf/dZ2uKK1ISHco",
-	"9gEhPD0dzmhlpe5JOPeqSGMoFFBpQYoRz5MT4eDjayIaoJW3aXZeakjDQGWZGOCc+tmB0MOge20XUP4m",
-	"PDs2JE7X1UUhQMYpK6a1bVBghGslkScqGQjWae/vbhM9QPOFk3dVqp4X3rFrRFPAicTzEy6OcCMdDCES",
-	"UT9KYl95OVWdWTGD52IK74t4JLJ7Ms/mpwnBKTzKBCSqNiJwIwKfhbkdAp3A7DegPBXa6TG5SxGOcQuf",
-	"JX7XBaRqIShUV+eVxHQ1JP+bqzJVL9/iidua6r9y8aU4jk1jSz3ikTRYHS9FnERutShJOpP42aNVVxbU",
-	"u1ThcsqhavulCJd3bT09ZkQCi+qeDMYALIK2xAGXLnwVgMZKcTGEstKhBaEwehQVPmqxDxHfI9G2WloF",
-	"7dV8rsUOJBM8SxO4G4sqMAfrC9TVE9yDDmkDu2W7pFHhtu2Q/bPSUKq0QIwQXFEj4FZU/rIK0BIle8iT",
-	"7CHF2Z8L+gIITskenKl2MFbQPdPfx/c/CEInWML2Bsvy8rt43bwAQ9Dea4FOJj2LU7oNMMVD3GhXHbYa",
-	"x4BzjKHEuruzA0esRW/t6Ike8VzsTFQ/ScXOSac0TXTau7f3bu3fvH6j04bEiGmSCV0nlnasWPqjbPMP",
-	"HcnKB84nf7rJPcUAa0bWyJyNzHkWDmj2mKOPzoj5+IPH7/EcPLd+mtTlCZ+5QFZz4dzqMVTg90sa8pw4",
-	"kDDEvOqOTjSL1HAIaViG9g+SbFAkOetngh/jfTUVslLRc6HGKXqq37DJI1oMMpHrN5Hj0CsLlfZDZyJG",
-	"zE0QtJMcv2K7DTldOdfHLh+OpylIKVYMx0qyZiYjm59iBMqYhkulBCGw0g49MsTMjL0HlRRsRop5XVfr",
-	"Web8WMgyjMBJRsj5J4XOmS6Gw8R+CRCtLPpHoUnSRTP3JMm1fZMAPMSTgRAx4XXNKf1lWMi4zKqxE5EJ",
-	"PhiLmEnVV/EcJ2mA0IrHRiwhA+3edQdwhXJFhXuXWYXoWIaZiGxvzGSImKIQtOH09VEH2FZLqhzmD8uE",
-	"svsgQ4LBgr0RPYY/ojfZWKWxB8pGU2MrlUqVAz4arRBO4v7uLpRepexIaAna9/IhXRLR6kCJyKZOmq1N",
-	"iGjYPTVcQGbxq6ouyTWHQufnC6GoPBm8+Id//vW/+Uf/8z/++Nf/+fe+/ne/9+Jf/+fO7t7+9RsBpeo4",
-	"iSTo7N1qt+Gf9rY2fdPpqxZPTvWhLPpJ4gKnGaIMOrvtC/OceBV7S0sZTkb3adCHxQueHgVTrvVMZTF0",
-	"86233joKwqMgV/Dz27duePOPAxgLbrN97+JUXTvEHPyl6QIZKB8rkIw/fHwYhEGRpZ5I5QlUrYGa7Lz1",
-	"1lvmpZVOn8533vvu7vf3P27/4NY/uPHD7+19cP3BzYe3H3UOg4twdx/C2T+9AgoeNDrFVUoOWgPugUYs",
-	"a8Sys4hlZi9iSXTBU6+EcKaK0Xmkse1rpyH25Gqf+fuJzrWHUlkCBhty2OdaeGCZWOwcTwkWg4Z7Osfi",
-	"vNYmYP17tmqcEaQyMVEnhkNCxQu0tN9x3L4TttvtVT5zHMCl1jQZg/BpmrhmlM1E93ianAgbEZYpUOo/",
-	"Cfg0MeQ/5ckEo9i0SoVZlkqE1I1rnc613f2FCCkzDCSIH3z3/bf3Pvrh9R8eHvzwH+x+Z/edvcP3v/Pe",
-	"ze/s/wDLRWW+p8U21r5VA1wSnHRa+6022pXORTtN705LqC9R3JtE+nMn0sM0hqw/Z7D5fDoA6ed6e0x+",
-	"9+aaYoiP7TOXIThRLw1N0hoLcqSC4h0NgboFhdPw1oQ/gchIIzHduPUsDKjQNjQ0zDGKUgM2T5/ng7H9",
-	"adqIRVxMe8dCTOlqG0xBEAKIJ3YoREz3boZB9Um01/vt2dre9HPKszwBeW6WxPk46EL8HmD6i+TENQzP",
-	"gtagpxxKvoEEo2SSK2u+ReTgAURIPfhBsD7GcMaTvDfIEsA5KCNMb5g5hntiIrKRaa682bnl7pJLtby3",
-	"B4nvgGIAhQv4kx6Ed9qSBHtGwExUluRzWA5opXwbvjvNlFlUKOKUTIQq8sVvr8JHcMQTPhmLlM8rXbN3",
-	"lr8MHybrAkbi9nBHeE+A4D9Ipgnt1gGf6p7DDO65KNzdsO4WRmG2a+95cZlwV6rcoVKV7a68W2166fZi",
-	"6xhX6prdt9d9LKzydmflbfzs9VW37Wc7Zj8kIsejV47c8JpOt92+1r7dbbeD6lP+IMwuhwqQ6ZyOwR5U",
-	"jZ9ou8WIhPhtA5Xw71VbXLpdAQIrb7vaXF7TnRsL96pNL92uNm1uuyMwUNLQZLpVPRzue7e8y9VPXffu",
-	"LHwF2XBcpCLuART7wkEoTTik1Z6XmyONP52XEy9omPm5Mo7S1CHE65K9bs3Pw2Ba1JpA8f3t84jIpCaG",
-	"QzHImZKuyA7A0ZO0PkxORGlqu8cHY/s2QPAMVBaLGPB14H2Ze7Gy2qjMUMkxmQirFgim0hhBrcSMgYuq",
-	"xsdWVCWRs3rZjLR8wpdivBzPW8PfbrTb2+XiYHevNkarEakakaoRqRqRqhGpXkeR6lW1HDd23fNlOW0t",
-	"5a1xpuNrO08HPBcjlc2fbWK9uUsPX0p9w4bgXAjBORe9sQvcqHBXVll1UYWzddcG5Vk7i0q3VUSMXfYH",
-	"fCIwKqaoIQSe8lQhBGdWoijb3cdFWCcq7rUX9CYexyDc8/RhZrqaJ8LJqhP+xL8I6ACTRFauhbb0sOp/",
-	"JgZX5uhvKN1rS+kayeqbLVmdmfiulrRynic6Twab5Y8T8I4aotFLO+OWjfVBRznXxxrQp01ntcgSoQEP",
-	"unIFQugFWNYwkiu0cWuhi6p3MQLzqWAqO5IUDmTzPkdFJjCUTzzhg5wVUxu8Aq526CRG14ONjrpPSNlq",
-	"JsFE17UxiGBKTDTTRX+S5LmIbe3JSRJLqKlphquFzI8kEP/yhm3Zf1lJGG3M5xQ9aG4OMCTQZqFK8SSH",
-	"QpvX2AdovYLRHItpDvOza17XIQP9GK7c3qNL5l9zxRCjFjtgGWwVCvbjmqVKjhhhEN1hnO6rIb7oYgza",
-	"bC44FCn1ugCRm+aLpjOJZB8d3m2xd+A9vGDNm+zzSpYBQYSXpqmWM0NFLRYNMzWJoPUoV1jPdJbEQmJQ",
-	"5bBIU6ZzMcXOHNhcdEBSKvsLeOJTlchch0wrxnGk5fAz2LBsKGYAuQl7LR9zySIIDzEdmahM9PAWhIfm",
-	"lSLhkwTsUPQudoZNRTYQMk9SMAFHskjTiCVDJhVunhnXbCK4LjIRt9iHDuopgS3lTff/wnKl2DgZjWHh",
-	"D2qzzyDWMff2OEwxz13BCPbYnVwmnoDzPJED4VdWNT0qpqOMU9Aqt0hUXvSzE6HqCqY+EjwuP3NaGQpz",
-	"IvtilEA0jN0SsCqVWg1ePkK7AlW0XLrBbJdgUeTxOajhZBAREvNcXDNbLXBCk87BNFpTrMJ0FCKRvC7e",
-	"obJ9Q16kBII/W9GrvFqT++x9SIUc5WNL083GLw8S5MytKt0hppUeUK+DLsLohIGQxcRQfbLFhfZ6zOeG",
-	"PVQ7Z9iFeeHaCc8gLNe8+TgX0w/s2+bHd7AF8+c7ppWaIX1stifQczpzZtv3VZHfYf25m1qP/rsYcxCn",
-	"IFJ4xZD788qA7fjK4u0WSctacxerKJVxpJuN/+35Xdf22/O7rvW35y5U+O05VYQ+xA+8Pf/QfmJVgRQs",
-	"k79Qer7F7kLMO6XpeQSA7bf3gORziXmmSoLP6PIr1Zd70CMV0bGYYww+HUjNov4cQ8PNH5aOOm4elZ2K",
-	"MJi+L/yCm67yTd2AjkV1zSf8yftwXkplyf0GqEEjcwXd4Hc++Z2jo6Ldbrc/feu3Nj2JE/4kmRQTjwVY",
-	"oQXj+ZxvD2g4iT42b7Ku98Bo6g/pLipC5nvlUOiX624iczESWfDsjAm96zU8oKuWEneu7bUPOze88mMl",
-	"b0ToMPrzk6ewKBasDjkwwuvkq1sbcDkQaWqo9y7FCJq/O7t74F6DAu9wodPueCHj0+vtoNtu3drf9S/e",
-	"vh5091rt/b3KxdtB91brxu0wGPIEPnQL/AagGfTstb0O2QIK86vtcNg0IJBdN0I3yW0Qq94mkDQjq5nO",
-	"3W6HQSH9/u6SM4x62unctBdMLzutzs19d+F20N1v7V+/YVYT/DCIxNFMjTc1Zm6AtVkn6HrcuYXMRrfj",
-	"zunQcNLOY9j1G8R9bkYmmvT3K7VczhB2fzoF3SKRKJegPITKlFFHaZ+RBu1k3zOkvtfo1Zngk5U69UKm",
-	"XSILoVlhtAsvC44NbL42cN2BkhrC0kvt+40oF0/yHfh1DT8ZvdlFdTJSJyI7ScQs6i4qEtF79xZhcN3D",
-	"RmP87uMPH4Q2pdCq+DZOZteGxVAK25yN+YnFGohBWYr6c0FfJVXE5StiJ1F9N+wIdKmnRwEmn0Fmjh4X",
-	"eaxm8ih4FoWLN3E5zK0yyRHCPMwnjFqNWfmZUcptOtyRZKhjUR/BFLHQrhk/tIp6fURjjHA800SOaEAD",
-	"JSXCJ7GZyo5d0SzIQAR1EFPeRGoIAqcbRorreLl7i8MnK/sRbafIdbG8AaCrzyIzGBp5ynPEb8CFHQA6",
-	"FRWUADA+sxHK6HTGU61wJTitg6slC4lPTAoRa2b4P+rLe26pUQp19hT7usNIAfMHhEMN8uQkyedm6qGO",
-	"Ba5Oix0cSVwDLnHDWI14t02t0bS4zqZqZnr6o4JnOQpl0QcHv927++GDB/fuHt7/8MHjKKymSpCZxcnQ",
-	"7ltjng5pM0xa7EMpjiSMkoZBuF23WUTeglauVG9SDMbRHaiktv7EmMNRpz4/htY/pOdOU58f01TjBsQ8",
-	"0tUn6A5r46UkpzdyB4QGq7RKeSSb9YJojfLnrRv7FXm0fSZ5dIkkVQTSAO50mZ2+I2nOQZc9PQp4Dkex",
-	"DkcLMvdKdeKI0v6OIItOHwXdp0fBVMg4kaOeFLMjI4Q8ewZrUo5zURWo5ehIWRvH4YU5Dp2R1iM7qGCd",
-	"iOyaS9zO9XlYsWksvgZQbTb9aENGbTbQtc9Uf7X9+7uqv2CUjSiCsGXD+aL6JK1Dro/N268y9NOmuWCc",
-	"IAOtprBhLWv7TAVFLwahfu96qZa0w2CYpDkidS1X0n5mbstEj1d/rWO+9pnqQy7Z9RI6j9Cxj5PplBQt",
-	"+hu69MnTgEIUd329wRACMOpC5SZAU4nBEMlh1oDqtOx1VFwIXtt2E1LWlPsO9gJUv6C7d9O8AlDkA1w7",
-	"i3F+Ds2F9to21V9h1zeE7lwZa2YOVyJpnUbGltJXF9C0VmJ/sHymbLZ2BQPVZnCbfSsVi2Bzk+Rah+xR",
-	"GrzQNumC6fE0Mi1SMcjBGm4rMoN4e0Rh9U5mAxAm+/VMTAV3/gtoiFRjnts+YXMDB7v1meo7EIiFj1vz",
-	"J3W2D/ZJGaJoT6NKVpTQMM3CB3sk/EfOZUnNcc0iwCVo+R2zYrwdphWlP1N9lhXSVfPu88HxKDOqdMi0",
-	"mgg2LmSciZjmk+eMe2kApa6HMhtnmYDMVlTwLFybNcHWrsmRxHkRMZsZrSynXhldg6htiOqulY2NFmeE",
-	"dnRTgaXC0Cthdkiq5KiUtmGboHJjVBoklF1AQIzQWmXIDEzhkYyIE8Al077pRVnSrpCGzJOLi1bUCOTY",
-	"e19w378VXr95w3qNUfJNNKorDlvFAa5lpqNgKodofarRgkoLtuAc1aBdDbgZBC0rP5Kmlw6olx04v1wb",
-	"zrJZ3HLVWuzjcZIK3J6w7qHbjTDndruBRZtmznyHxruqtMuRhI1JBZB7lEEe1SkRCExH1P1lIwcvlkKu",
-	"EQrWsXEQUNBT9cH3uohwbmjqZ6p/WrM2keDm9l/wYHQrWMbmwMRqJrdBJKZ1uCzolRXTXCOY4a52pVjc",
-	"9NQLETVzvEWb7uWLlwHbG4uA9StbkQpRyKqRAVesuycWthfEQl+ko9N5ikS3YuK33VkPUy5PMzovMO0y",
-	"w8yQpAS9yR43aOrhNrFkEEsGDJypjNHxZYgvRj5pTkzrPPLrpvArTuneeYrHdW14f8n8LiGR8KIp2m77",
-	"zFrtSvq1oMN2VumwnZU6rJHJwEDepXgkLFH38N6Dd+4/eM/siYePPrx77/Hj+w/eay1pulLlPXi7qutu",
-	"RhgvQqs9jSIa/tR42K64oKThNhYYbJqpEYDXbk08tk4G+K7q34/rIKOXicqO2ZfbA3DaL6zSwA+rapmZ",
-	"B4hQRGneVauE/HP6cccVa0ZTopeUbl4vq4SDE2t1RUijNZjT6DSGGqeDmjYEsyGYrzfB/E2v925OMZLY",
-	"M1DUesq4QaT/mmoYLh65zADww5Hv2EoYFMo4sk4g9zTAgayuk2H2bSXU+OKD3oDG9EDeBawGz19or3Z2",
-	"y8uIGUA39qr4BHjxellI077f3t2/qACkLbVAF+QCpr3GrH92NQkshzin/TlN5yVFCbmDWehriRyqlVqQ",
-	"PR6Fvm8eu4waidUd9vx//OPn//4fff3TfxJY/tXDl1wt2R5FFBBLDJYja7GBr375l4ttdJbacLy0ppkX",
-	"X/70+R/8bLGN3cU2Hn9017RR24//59f/9c8WG9hbbODdg/vv33un7v1f/JfnP/mXL/7bl4tN7C82cffg",
-	"wd1770Mrn56bDOBanxqBaPbnOdx439TaNzgvjjxucYIx2pVSCVC0i2u5qphMU6iTvJKdWu6phSidKyeC",
-	"2VdJi6AUoTRVM8zUKbRosfvSRtBDlhKYaOyLoceaoXGsQp9rkQ5XxCLYTy77EGqTXOjxxYQCLwz/+vmi",
-	"8GujkwYC6svUfu/G/sV/DyXzjYVrmhQ8nauzJ6qr6yd7LK9zyBI5SIuYQIC9lyHmzpeaLj7143WrQGYX",
-	"YJsoBzehjUx0TqpqJ3JlvEM51esJK1HUlYVe3accTrYtCGDOjy3NbqNNa3D0yGlqCfRL9ZoOizRd8LzZ",
-	"82x0tgHmpKVcjgoUFj4fmw4X2VRp8/Pr/+uvn//Nv3jxr/7b85/80f/83d/za0vAeReQIJGqEdhUdDIy",
-	"U/j1v//vX/2Pf/r8H//F85/8MvAsEHHGh7Bilryvq1vx1Eg5z/7+Vz/++p//+Ysvf/HU0Jtn/stEgLCH",
-	"fq987kF9uwYiUxjkGZc6Jf4LuXxBN/iOSFPF8AMhm6uCyqAlmmEnyJOWWAHWTeaFDqR8589//uJP/3Yr",
-	"9x01dcVFOfy99Onm9Wg7COYOp8dm1S7twJQPxFiliLD3SUDrB1P16Tk2KMBkIHvOBE8pYfaUfUtdDS93",
-	"vS9l44ZBMY1PXRWHXd85p/3P7cNTyqsREXVCbOMkbpzEhvfGsadmbM7bV9se6b2dp+TljUUqUGmq7soP",
-	"XA0pKLUuoFiWjEVGJTQq0jE7FmJKRTNy8YSqitEhcmWw3NM8Ewy/G4csV6rFDhU2wQnMt3zlSe53ActW",
-	"nagkrraYSJ0LXlNO6h34jCd61NH89avzjpKicWde3Z7HJTvXtg83sgBwuWgAWKf/H8g5WdXd02CFj+xP",
-	"cDMNzarU+AHfE/kpm7ARPBrB41URPBpCd3VxG9tTuRrFfUt9GqMpeD4YLxPJdxORxlvg+Ef+gSA0Kc9O",
-	"mgkgIGQEVkZ8AG0RbXCG0qdziEqPHCWKmJCArg5J4YnGv31+H7I0ORalGQIrUNq3oQv0Xhy12DvwZyJH",
-	"3mw7cDGpcssFbPqszabAjNnckHZ2UH4MHa0YWD9UhktUkTnhsTVBI45fzDIlRz1q9o5Ne4CSizrCmpxH",
-	"EmJlldZJPxVMSZvigYJRxQjNEskycZKImRf2b6NfCpkKXZ1EV8ecM7BDdFeExrv+JrKH7UN6gRHCPMKx",
-	"yYDxlYiSEGzXokVaHoUsslzI/F3dYCpjkeESkZetAjUckHK22MFgIKaGprkyqIvSaU1c/0dAmyss+sw1",
-	"1afTTJ1U7SLLDMwR+l0gzLhbK+94nBmTzcFiMVNZfJrJxfEzxwCRM/39r3781X//58+//Cf/8//42fN/",
-	"8o9f/Mnvv/gXX65iaacwM49RbW+WeQikpzHKNLJRY5RpCq3+hsDGhiTWeFLNJdp2dqbIq7ePt10bbPux",
-	"yii4Cas0QeLign2nmktKqZul2AIBnS5Lj1AXMVUBUQksyqxF5jOUsKY4E47vvCzb/LlI1itYhd2ggjxN",
-	"wrYumU3gCooTyXz+q3/31S9/PzgDW8QhXbXTYswzPsDdsbsberXT/+53f+ozm7/73T9aVU3d8REa+9as",
-	"0sM4u3hC7+b1tHrbZN+0n/xm0fuGfJ+RfD+CfeFrWqDiaDhUpM1eOPnOqXz+BdLux2A38Cks6s3mU5HF",
-	"FwsBrM1Q9wpN/5ZmkRNLUcUmzRhibPiSOgh1+T6DxPjuhmohcAjbNdSsNeWYFxDnYJmE+XgykjwvoZgd",
-	"gGkF5nQJRth/0L4HMdKUtx5RSQmpotAm/vOc8M/LqGvq5B1ChIKbgKgKyDf+V2pCq4XOX3ooxKqk3gvi",
-	"fGEwHSspehgUbR7cu9Vuwz/t7cm3mbEr5onDRPK0dzGc0CpoUDRQH2N1dfjL6Dmd3Xan1+58573v7n5/",
-	"/+P2D279gxs//N7eB9cf3Hx4+1Hn8LwAmkLGp7E9RBqFuMxGw2lY5NkSZIRER7XOHQWvuosvUdOxfuY1",
-	"kb8Wab+CtuNsqBWraAn7KY2y4syKh1RiIU2wwkLJRcFSC2/YzzjjuWO0XFfnY31U8PftiL4BSGVnzkdc",
-	"1CDqzV/nM3ad2V7lqSiXAB5W3QbbhNe6s9D48a4+ycEPePGTA84Wn3vWjOz6dOxCw+srEprMED6CJ15h",
-	"irPZ4THD2ObE4MQ0wejn2v0wiSs3Ok7xaZucdNa60HGzpucrHihk1WvGp1MUxPVE98yPdrsDe19r9LAF",
-	"/Fqq5OiauxIGmUoRsxfykMygSO1BZadDEwPOef9bGzVqffpes3quczHp8W0Cn81MXbGuxFOjKTkfG8FV",
-	"rZjgitJpi3Bs6JTTPevUd1+pLkmupj1bLxAMiZt4lWrW8eIskLgcm7mZTEeauN9GnyrjfgtdwX/agIzW",
-	"s/2dp3aTrwV2clS2IRCvOIFo5Pqri8/b/hBuK0J/ZDfYBUblHUgmJtN8ziI8ZxErZD+hYhNC4mZCowYF",
-	"u+X8WGgmhkOCg4ViI2DLgHIaWAVCovUikQB5bMtRKElgSiGixA5VxqB+kg3d50luDex0cCLChcVvA01x",
-	"adNokAHYE4T5GVPZTKtgEbwJ1HNEjwICHa8OQbNWHIB/qAnPxvCvc4uZK8K4SqpkcSdKkXCFnIiotgvS",
-	"4pZy4JVGWTVE/jdGCmzM8K96oJENL1KZjTm6FGFy51jM19uUvmceuERjz/fE/DRbjzlcBw/vM+hrIz1d",
-	"vVXUTj5aRc3mqRqKQgcrgCHaWgwyUak/c+kyV224BJVeTXRtqYZjMV8FdPA9qJV6Zr+8ZUOZiguEd9yY",
-	"0XxPzK86eGzzaGqsVgoL2LONhvWjPQevfSBmMAubcVvTp4bZNsz2TMwW9hDj0lK4y+Cup+ZpHyItYjpX",
-	"Uw01ECHR6eL1txWp1ZbYNVnVr0dW9Rl369n5a7i1wxIKyYjV4RzgqIQqOFjyB56mOI4kKwu5v013PLiB",
-	"slYcvIbV4sqKjQkUdqyPzaDWTqsbCVKD7VNZrd1Bm10A7hn0xAc9e/2CQnD2jWBwMwzIaOWhLw/GYnB8",
-	"SnE5+0ymZgD1aj5UF9I4UHKYGLZd29p1G4HinsIYlMFE9PRYTQM/Hv7p8//wfz7/6R8++/tf/RhjTL76",
-	"1b9+8b//u+df/vKrv/6DF//qz55/+Vcv/uRntjwOTFs/VaaXWFK8LDBerShufhU4mQhj6QFwJ0Riurd9",
-	"zFu45Y/cykndxerf7TCwDdy6jmW+4f3bt64/28ziEou4mFq7CPwGe00vEyPc8kEYALq2BwIunkzFIO9h",
-	"xHACm9xvfbdsHcv2ae/dhRjUCc+ORY443TbM9Cc/fv6Hv/fVL3/3+U/+4vkf/9vAhpsOVFpMAKP09//p",
-	"iz/5789/8gtzy5mCsPkFUPIy7+D2zTam3kH8b/mApJSFT1dm4CUj6b5Nb+U8yyszUoc6buu4L++5nI8c",
-	"ErmfbmcvGX2FjF9mRXVvqACkvRScv/7L33/+5V+xullnL37/DzEP0UdKN9QlLlKslbg4CxAUt2oRn11C",
-	"CBTQuG3COCzTaAI5zqWw0zSuDOWw07wJMMF2hRQP8Nsub0xJLxkgUxOE087UDO0IaaIJZggq0A3UhB7j",
-	"LBomqYhC/BmZ2/YHVQzP+cAmz0c5H2F5b/vAkXRPUOz/ich4yswM2Gp5b5jXdI+nKeSnw99y7v6WSoro",
-	"zRZ7LzkRTDzhgzydw3hQRtECOw4+nEQzbgTuCXTiu48/fIA1baHbRxJqSfGRXiweDlAKmurx6ZxS7gxL",
-	"1ABbMMYS4qQHdI3cV0izLGANNBMUMs4mCXAThsQLesCZl6nlLDOcHnGl+o6k87EAYAGMSLIkt51wtQGX",
-	"KjOyN3z4yAieT+TITJjdA9A2HBxqQ2PJ+whKekQt9oDqQVKl9yPZF0OVCRYRHwfyEYUW9iDiRa56dA8+",
-	"a7aiK9Ql5EAB4ivFApsZtdgQsSr6+bBI2RuRfaw345nEHrtyihAeevfx980U/vb7j387hO3lVTP8IHkb",
-	"vlcWWDQja8E7Ay5ZX7CPDt+9diuE/3RumIbee7tzq73XRgOZ2eITrkOmxSQZqBTiDDOW8z5CQhxJqjmq",
-	"Zl5EMi6bBvhiDuphX6nj0CtPrscCqgOUcBhjIHGYwcPjFu1F3KmwQXmWccifUf3PxCDXZuEI/x7a4UdS",
-	"T8272LYeqywXUpiV77T2bt37dqcdvckm4HA0m9V0meSckPXFgBcawTfiZAQJP5lgqdK5OwS4S/oiVXKk",
-	"Wa68RJ5v6VIBQEVhNlagLFTAe2GKPNRmzITyUoda7CBNMa5tMcOINI8jid2AQpaZ8AGjHH7IHUAlQbho",
-	"p6zA/tJICVyVUXuckgw/6sYKKbNwUBw6RiK9gvQwEKBldEQTyfoZHwiNKwjHOaYyrZitZnuTqZkZJnCQ",
-	"PDkR6Tz00DikIhASs55l6hsULPWzOWHw+KAalhvuAJa1JCD45eESiUm0XXs3ZAfcYVqG3eMuAY1y982w",
-	"qf5nZCZSijRqsQ+lu0oXw3J2KkZcHseZ0JqapTwFYAlmzEDYysVHpuDlMTuqpAs4Bw78xq4TjFWq3OVQ",
-	"edgrcxb1k88xna7F7p2IbI4kTaRa2FQ1zSdidRVSIHIvF01XTHiyAKeLMx506V5Ff7IoJOu1p3E+Me8f",
-	"Fe323mAK/xGbvIov7NAbwSaaxFe/+jfP/+hff/W3P0dx3Kzimn5awTz4/v2HKDxhNpyHJby1qngWbQcV",
-	"v0+ersuyW6WsYL+8XL1Pt4gqgB1XehjCYFKkeTLlWb5jRJhrVtGvmAG2nhLDToNuABLeQJ+ccZLqhr/d",
-	"QN9V2eSq/CgVg4jTFa1sFFyAMoU049RsQOiIV/a5L7DuNhhbmvDUxvUxh3CpVPGYtDDDIS1H3lJTrK1V",
-	"atSiXn+em8N1a+/WrRvtW+HKAqb0lZ2n9gA9W2k2xrL8I8gZN4IFKGYtFgmdJxOeC0Sz5+mgSME36DRG",
-	"SjsnQYAMQlavsbBvmKNeC/xp+fTlEo3GitpYURsr6utsRT0/j9+IuTde16sOISeZyjARYkChK9WLZ1zE",
-	"jIJXz2Bn3do5++EQWVKd19XjpDtIardHoSnbX2XsfYTQLjxH44HK2VzYKn9wBQBoEO0dghaQ4HpPuNpu",
-	"LXbg7MTYomR8OmVjlca6LBVr2roDUKfJiZAWtIXq12qL9YJWJG0rAJ8I1hejQppvEN9BPb4EWC1krKS4",
-	"wyKqwHvI9XEEzUOofSJHaWnH5iOeyJqwMWi6ERMaMaERExoxoRETmoLUp8YeAnWzosW2WvezU9g+kufL",
-	"4PvOX1vxhyAQuWXuFodOgfvSyEjRIoWLWuxelinyPey3b3dZBE1VMdVtKhl+JdFMigSdBehHZBJqOsIP",
-	"5phSaNsi5NJeruDL0FySUz16zz2JIkq1DojFoodXdAUWTyqWKjkSmcWdV1nFvVR9pFKFhCU5iCK2qzSy",
-	"YyGmmr7zJA+ZMBJOsoBrlGiHuK4yGw9XI4t4DtRGGGmEkUYYaYSRRhhphJF14H9myzNunUSXIpNAbRQN",
-	"7sB19v27j7/vonEgnMY69fvz3DBaAGrl2XHItKLwLi9QZZqpUcYnmumxmmG8iMPGZgOVZWKQp/MWu59r",
-	"G+cAAgjFUlAMDAbXAF2qXEHejJw+LoOPkCqF1p9gUe9cjAZ6W5cZ9b0nU5WhbwFlodO5tenBDk1heUKH",
-	"KpsAF+gnkkNY+mK57nq07IoJx4XvOHYG0UnEBO9g3IdkwC1IaoFUk7zSErKEmFE0Vz4Wc4gHcsLhGzB1",
-	"t95sbJhXmDmiZhLcffnSqksF2Mj5q2a4nPJCi8vQXz7G5ClOqVMhzkcprvuazCrL5RjCJa/CaHl/yHRh",
-	"TloZSMuTFAG0E4ib6xsCk2cJFOIc4w/QQEwnXfyiHS4z0khWU4rBTHejMTQaQ6MxNBpDozE0GsNpIgUw",
-	"jEuyXnp1j2phSagYzIrg2eXdRIHtZci0k9QhA+VjCnBOcj+o3hkHgZeP1Qy8fnW5n5maVRI/nTSeyPzG",
-	"fhAGk0Qmk2ICEApE5hKZi5HIMPHqEurlmUvEXEEK6oQbFETAeNJT2d1CyOq3b92oRq1WSa6ZHcMOK+WB",
-	"PDJ7AdTkXMWBGg3kSgwMY6qx6lUG4+Z0hU6LtlF5tjgrgtwlr5xmQlECl+ZbweZZVsi6zCuomsvZZ6pv",
-	"pjBCie6Q6+Pvqn5Ek2muaUy2MzoLVdr1oxtaLAKhNbJpCiWJfPfg/vv33iFlx6mJRo2h2AcW6eNkOhVx",
-	"zcsLb0lF0EAekp8GpUYq7BrlTZXNh7banE2rMXoWqUtxxdmkWUTCVWR7ZpPPbCpUJfI5hBIORt/1/EQq",
-	"g6tOVi8BCOu8Uei5QR+P6XlWSJYbrc6oaJ+pPri+ONSYuIPZjyrzyupGEIbayszKiLoS849wiS5ND4M1",
-	"D7qd3TD4TPVBIbseBrScWOoBn9jziTJky5jFGnNt7Tu+KGnutez1Z59eiHiIFW1Oo+jlxnP5RDU7tpEj",
-	"X/WyMyB1gRJcTQyzZkZYxQuIS988BN30vZhcCpE/QMsMnKhEs7igoDLrKjfUAyPXSxsqA3OYdagDLhA4",
-	"h3mOj5uTOeVaA24smYDQ/gT6Ithu4b9FmsIbdbTHDLgxATUmoMYE1JiAGhNQw7pPL6pqOAbjyJwux2mM",
-	"FG+Fu9iBx4D/1/k6dsN2u03YDB9TQjgJ8CH0diRAes/HIkMOSxnlbChmwjBKgbB5kiR2zAOXCu+EVDoV",
-	"Yc1PzAREHnQOFUGFtDoIIZ9Bgrn/BMSHFWm6BqXskRn3Jjhl4L1aBCkzOhoeyoglcpAWsdDMsQicmgsE",
-	"MnukZq83lhne7PicP/A4dE8NLVmsT9f2jF6VJywcB6/EEpQWjr5gccLTlPQpXaR5xWzWuenzq7ZlRwv8",
-	"xQoMXnFSQG+6JEinR2q2DaoTnODG0na1GFA2QLdMXEJDEobPeBg5L9e4ZkTl1eT9LqDBaIuMgmaXkaDq",
-	"GfBuDWQk1qjwTyEVqgCKDBErFQARvyGgyx4IznSazlmuqrgzSP+NxqVom6+g4zi6jcAmq33wicUKMl2h",
-	"Q5se34fmpQf4DlDq07uiB2oqVrEKurch7TANP4ZX4Nt1LXra3MZg0epVYzpbTMdW6Hi4nRpKesVoeqjO",
-	"V87kGmw9XKSLh9Z7DNjQVeOYJYmGQFX6R9h0pi+uLk+uEPHI0K4TlQxKiCbAbLrGHoiZZ0VVvmHf0Fyw",
-	"X2dikEwTIfMWTUvUYo+I1fQ9qN5MfAYZsUgqpyLTVFLVR1LS0K5U9qst04uPKdaqgh9VWuc9ixgi+nfR",
-	"fmYEcqvNGrKsrVtJaRRCUAW3nWyxA4sXTO2EpiMUnAX2el0MxkeSlYFXLRaNRRr3wMURlQBgC6Zn68Wy",
-	"OSljHncxChJcWqA1WIeHkgMc9f2hw4qiZRNPTPuYcEwVkFy6McAEcgkzdiQPJAOEZwBJQwwvqSo4aJam",
-	"eysKsZw+U6uDqDqIY6BSLxefimuwpj31S+vRlmJwD3DRRCrwBAxRUwPHC49PRJYnWqAAHXp1mtahLjkD",
-	"ycFS88CW1IKVahv0JTOfV1zfAVbfzaRnoIIbziS7WT2nG2QLau+eUvp72cp3etjAumnPxEAkJyJ26k3t",
-	"SngmVzyoYIYtz+0FBByYSTuI4w1gmMyTpXu7SiaSHOD+p688IFNTvOJVFU/eRv6+qC1sIYpUjW/w/I6A",
-	"nIRTszT83An/YIeoMYSspCchMbCQlYSi/JvnIStpBSJxEp1axCSdcc1ExrWA0GeojdiyrDO2Ee79THDQ",
-	"X4Y2mAtTSRJpepSKXKzMwzizvvZ6KEmfnjG5ZKNUkkY7uerjj5u2NGGs11FCxgHc+CJ1lWXikUxMn0DA",
-	"qtVi8IhhZFIZu8Et/rVm0cMPHx+yaqsRi5UV6DNhPkAtkN0TMXAxSGXEIhDMI0NTUrDxIAyiIQPa2lwB",
-	"Exm1HmeqnxSaMi9KzOUFM9IdB9YLRx9n2xJC5OoT7B6A6BIC+bFUMwIX1oqZKZ7mIqa6rfRyBFQiCo3C",
-	"ESG1JCTakjRGUN6VTY0gFAuoDHRCKswQK8sqT4uAXjrwbDKRiTT1KOeHCK/rEfJkJFVmS8/C9jIdcraH",
-	"BadJX9B4RQxKTIkWzCJLwglyGnUaI5qXoMcVER5K4iYY+4ARDNN0TpkvmkWPDw8eHUboTknyFnuMKTGQ",
-	"sCcEwPRY+5/XE1D+KopQnAyHRjnzkORRhaapw/H4eMaLsNhsBSq2BcV+swqGDKqdhZ8Ho6zbYrhMPtOE",
-	"FVdZMkoke8ObIsAgLrTI3iRDJtc52B5Jt8cxp6kPtw4RULlZTZarkTCrRk4sKWB9aajuREyBHXdLXRFy",
-	"+dBkipqsaTJy9YmjenW9Yjg4VXtv2SPIizjJq3ZZ6iDspwSyNQuZExmA42+hEKDHLQYyue0+IGq7EsRW",
-	"BIdQmXwsJlqkJzRvJD/4+PEcLSVmaiA9qy/YqBDayB3QG8CTDxc2jDV5tNgD+22HNh8ByDQhzQO1MW2j",
-	"75B8ltc9n+VZNHq9mUp/f7JO0rlItf50WGHCCMahEEqw0wE/UCc+fqdKY6bnOheTYIXe9/+z9+5PbiT3",
-	"neC/koHbC3HoahDo5mvQodjrITkjejicWTZHo5Wai0qgEkC5C1lQZaFBmGLEaM/e0/kcK2vXcd7wasO3",
-	"CuvCvnXYOseddCHb6/9lV5zHT/4XLvL7yMwCCt1Ad7NnNEKEH8NGVVY+v/l9fj4b6Fc4CVdshUu7PRud",
-	"dvtOvY1KuxmikFgpTZFJSnBZcPjDI41OIw2ATBYMAYog2mUKDeAww6jtUop2IYvId+ISjGSe5tOt5Hxa",
-	"Qr1lRQJvbeKtTXwBm3ixeN94LXNDA3mjJFLUgV+EJ/VU3scnapyfqMUoJCqVIOojPhVDqB0mLdFe4/lA",
-	"WKVijorDWldGsfy1U4KcTfFexV81U5Wb3JRy7v+5ilhyhfcYjNqJLEcrw5lVcfwbH958tmXn/HXIhrPn",
-	"a+EwX5p3ri+zrCdBvrhUzZerDe2380JMivwkTVRBfCcxNxFzMgg29DVDlEvDWCRqkGplBBRr5WAn44Dy",
-	"ZB4JLuHihuE/iP8nTZQu03JOiAlg5aGOf6TTkiByTWB0EwnWmKOGAhz8k5JZbvgjXzML5ZukllQh0vhl",
-	"WRSp7dKSpcGGCdSUMSCLOLD2Lds+rhHm86FCJDATnDQElXSi8kmmQiMLSqxcuLHqxjBju4MwfBFHtstu",
-	"LZru7wIXsIcSesyOzXmAU0ufkmiVA8BeWUcnNkaQh05l+COlxSDPMgT/wMYCjBq7wjDQDz3FGOZBuqsT",
-	"h4u1QlBqlSdzTw6k56LyYsUmsg0/sDYb86XRUJzGCdbLXkskcm78yqZlMHoksjrwy7XQlgumhhRrShaw",
-	"vQYE0FetPqT1tj/e2RWjfGrPSvzOA790SOtMD1aivuHL1HFvzSInETl7DGF7zEZppoKDZ/sObmp7YoJm",
-	"PJctWvrEREVdLgFdB1tAwx+evtXir9CCkElQ5PmA+aKlGKd6WqpIDKYFOH/AwYLvkallFQLqPUT9d990",
-	"c1coJIqAeYSGmuKe+6bdk+E38WykWeZcXpFQz+1/8Zl1h+BQ9QuFriL0qBSYfNu+DZhPBjyDqRYG7ARg",
-	"nEKBNUWNo9bSfSqP1T36wMaW7iFMr717T7Vxr9+4XjH8Gi+OGmMzTJOjRkccNXZbu7fa7d32USMSR5Su",
-	"ib/cf/Do4Tef3D9qvKwvHD8NxmlTU5U6eWGwKCdIZFm9BUi2n9dm21jR2Ng4+mooGqo/xaIWKEsJ1A64",
-	"QDi7e86CCSGCxpVrS7pFCzQRLnepVUUm016W9isBACtZkx2I9fMBblQ0FXJ8b5q1f6vVajmvecffpSAw",
-	"xzLLrPjxXJ9VQj97MVxBXn9uhSPxdIJQ5v5GAO0aV68N/rGm0PcQSEjv8VRtKp+eyuHbaVZaO+fsbMbH",
-	"eVl9/jc885JmfZPcS7ent/bU1WZfVth+PTiaQYS2IQq5JEfOU/sLcEaayFoR4PpPQ0YOt4xrpbjXyLQb",
-	"VB6/KmEdQhQ1na7olE4soDbp8WdsNz2LJYQerO1IMi9Q9QtVTgsN5BSo+0K3KKI3SwFkmqTrIl3yWtI0",
-	"8rS3UavVgtAEPjGuQ5ue6q+CJHv2+vAWbrd3925GDWArc2rbBdzrNNsw8+tDJGyF2BcA8m+X6LxS7FIl",
-	"lyqkmRZqtVp2oAU9A/kWDJQC+hNEZsjDw7ICg9P1pS8P+GP1vt/fXN2DJmYT3cMt3PbYXq3uwRO/sthj",
-	"s0O5qrLDbgllMJyDwEeUacK5KSPpfFyyh0TcdPbA2cSHth4vKhJQOTAn1YFsnGlxAm5SKfqFNCN0eh3p",
-	"lULjxgv6r26avIwBDQ/dvgC3rQzZTpiiIWbVZE1y+sZWH+umiWMkBwWtQ7kd8EEsd/A84RUL1oehHIoC",
-	"O3UdB7g9L0F7TUrg4lyqsUyz+EgLYcD8wjl3bkyMCFFbHQqHkdB2GFb0M/bNPhJmvgC1RykyxQk6JCrL",
-	"UaFclhZwmKhEJfvYE8wNoh/ZCewzhGip7QyykgW+NWL/4LS4cSVfIi3gXmm6/BwPXeyDduJpANbFPklA",
-	"L8ZG2dfJeEpUupLqIXrNpf14oTglF8rcwWMNVxjgg+xjzUzMOwM0SDuUt3EcvGdUAZXr846QiIsT0KGk",
-	"kMhm/xO7yP+NVdGuKobyCKjruaG4hKtYcg+W6nkJSTZ2FNR3hiJzrmaEn0K/9XOMmVMKIWNmk+O6CSl6",
-	"eWHVedzXkE2Ef6JCb7pEg2+Rmm8386ywW1kH3mF3oKVdduE+0NV52SWPdlL3NUx4w6UmDGmlRVJAmcF+",
-	"aEDQUAFQxy4cOIMx2hDc+G7rHen7spQQnKacQYoSc307TUYlJjNfSHVzrS2nX9uJObcFcVnFRq4saKke",
-	"iARXo9P4XTtOI/X6qjpd+JeebLTh10+3EQi7hnfeNvtmm31zvpR0e5CderKppnS63VJRQVYiA7+j2PZY",
-	"K+3EN3lq0slmgL5fCr/EpcqHilzYWiBXxjrsLXJWXghm7lIdA+sVfEEdlTVFJBdHDPICE7FBd3VRbPiT",
-	"LMsi7UGs2f69p4ZQilFL5NMUB5hwXZNhT3Q+YpZPswT0jmmpxLW0rDQZfz2ORPxb9v/s2P/zP8WYM1/K",
-	"3htYzQ3cHLkpi3wyUtZKGhS5LiOXqMKJ3JQkRwx9doJIh6OUkGRaoIXGWpeQk4mSBVheoIZmwM1n/1Or",
-	"GcAxqXMVqVF9CGn8S/ni7VarReUMoNzyfKNauO+AZ8XN3d1VBW+/EU7bC9S0udkPgglbEfhFFLidKwS0",
-	"VPC2kaw8s+TNCdCzit6AW814IcNSxzaQ6qk622vTrA8g0ZfNjRf4H6ucM6447khvWB13wLI+NZSpl3B+",
-	"HlTYQE4Sin9CJEGZec05e6Kg4qtaZxeJ2LZh5TU6aSIRJ6keljI77uIvYP3OVH8ky24+URraIzfOG2BC",
-	"9+boKBvnWtwbpVoZ6tm1+NUvfvrqh7+wLyCGq/0vhxJq//H5v/7rT//6/47faIoDPXeWLQ/X3hgsVIOi",
-	"MplQtRk5rPLC3Q3BRvVVS24isKhuPCnnUIdHDiT+IAOWj1MAew35KSLe3PgdOyecv6cSAYgWzTOqzILV",
-	"kFnGoTzM/GZosLTAKxnHqsPiSkjMwrw/4sn1VH6cEpcGY2YQmouWziGSF8YoK964AL8MKyuh9IucgaUc",
-	"+mrQ1HChOeUTutAG1La9lgqwCPjupnYn5uBcBDeL8dxrITWeTyEFX88ZtWOL2PNeG3Clp6cB0K+uCLsa",
-	"78vaNWG80lQVBti4jW8+/ODVX//kkx/8YuNA6Wsq+DpXH9bzxGzLoLaOmAuoTrjZOG87jP1fik+GZM1K",
-	"L8yj1JSVbb8NBJ8qFTYJB/Pcbw2Rq40G10A7XE5geFNDo6Lun+YIrWyxzS92eO1h0vh18mdudNeGd+z2",
-	"IF2hU5NU5hAkhf2bbLJeqoez5tysS0a+miJcgCu0zlfJBngUIMl4GDj4cB1TeHwAdTI7j+hvhCMPrsEK",
-	"MAbSE7YxLRMqeBA24mEAoIGYAFNVsZXO8APiqXFE5L824uICHr4tNvnVCwBnBls72wkDn90DhORgEUcB",
-	"wT4wx13Up7cgHU5UYbCAbHVSpAifs/8w4O6wfQ+Tf3qqnCmlw+J9RPPRagGZ9yG5HrgekMoQTzz1FR9Z",
-	"TyFwrCYl1tqthEOvDKcGFf0APdieiy/POJEK3QPLjQCaAIRHHFYTlIApSriZac5l8fnq5Ui5FBRwcMEb",
-	"zMMRu9LlKhHHl4p+415lY5yBBkguqmKqbCftDFTnEGZmCiW1brPsU9AK2Hz4NfDLcdZvnfzERiqyk0Rc",
-	"L88zJfVKyIOFHkGSEBSWLm08hETARDD+cRU4guMLWleaH0wm9npYq5MMz+C2L+/92SgXPZXleoio1+Ex",
-	"uNnaQxAkHWYpzZsARssVmkQR9pW1PtdnPKnlTSuhQuGFo90CQuBA3J6kEytpFzKi7M1gd1TX1TS8aJwK",
-	"GOxYVl799B8+/dPf+6e//8PPfvaTz372k0bUSNJC9WlnIHUjtFyB/23fORtNOCC0apix6crJpNtqtRsR",
-	"n6RO+zUQpITCY8MCs0DobDWSq7XtK7OParu9st1lSWb+krxctPudzLyQMlKDIFSrmzxZ6A5aKRDE8WE6",
-	"gLyzqhVH4eaUQx1qWHBdn/UCJ127UlsHriAFXNMqCYqNAMgAkANs42icfDkpt9BT4qZ/Y8snfJnBh6J6",
-	"W7KCNRmu+b6dfQJdr8Ol7MP1d+Fr8Df01qu76/xNeEkXFR7rAO7e3VhLH2h3br3ZuXX324uo9sj2tera",
-	"MinmGzLtFxFDVhi/oprhtDu3loeDZKav/vG/fP7xv3v1i7999YOfNRw/6RwIAJhOtDrQfFqeMdKFPwVo",
-	"/aePrMppthuMDP/LDqm922p3W+1vvPPbu9+8+VHrX979F7e//e7ee7ce3/ngzSftp7B76rWFpWv+IgpE",
-	"SMLmlYlL0xvW1RlCUgFvKodiZatIXL1rY5GiJ/AepFr08nIk3IFaHUF4LZrEDdyqq/KU3luiUGfkXwBa",
-	"TaAoh/wK6IO0vzK87gpOaZlc+uV6kQKP6aRb5oCKuu7JtEO4YqjYS5Eo2O/z0eeDwkdeC0xW+YplImwT",
-	"C84p5d6TxfFZYk4aKg6cTlA75V38+sXbJJuvlm/g8Adc+Z7q51iCCoV/XKU5nygRhwxlsTcBmVNcxGZs",
-	"mvyvbtifuAkg7MU0I8A5X6fqLTRIuTvShIT23WmqSgSe64Sg+CNpxO9MTcnVgZDgJ4WZpWV/RMnwozxj",
-	"5zik8QVgf6kRN3d3A/tVeoBlbAP1BQI4FKk50i4J7UjviOvXEQGtef26eMtZJpHz8bKTEKSFM4sdYh3b",
-	"xwaMsaCPJg/ww3CoRlHqZICHTwnztluCP0Uli4DfqPPZ0nhbbwKMpVuNJulvU7+X48VRc+ZdxTvdEVLP",
-	"CW+lyKeli6HZzrChlah+mlCS/uHD90RfFklQQNof5UZpAmCcTNzc41DwZYQLvH79MB1qWU4LZSebmQ8Y",
-	"xS+2umbsPfSGH3ab1m5gN6eV2Wffe03S3xP7kddh9V4pMZyeV2nhno6KfDocUeK0DphuadlCBrjAFvrB",
-	"j371d3/1yX/4t6/+/C8///j7aAvh+9ZetILWykAwl+s+t/Z5WPvzGxDKwUpesX4ySLXMumtNYK35RDZe",
-	"63w23gW1Ipiu09UiLP6Go7XNwNwqSudEg7ZiHEBX+1U5u5EOVFF+1AnywK/0ByMqGGSZnCA4gkOSRd+H",
-	"iOEvcQQwqgE3lE4W3KUM+mr/6PGSD+19ufAkhi/dh8CxdqSBF67I+5A034Eot0NZhsYciJm7+7nPQ5li",
-	"vvv161A6Y+9Fhkhz/Q9uf6ssVR3FS55fmgEolZvkJgUFgdJr0JDFPo3lMWsjjLTWz4vkSGPfqFcEqsH9",
-	"EvFMgsNaunbgHhikVvvROQ5M2IeMmOoyzaCyE/5IeNUecA3n3V7n1qDG7z0ADqiE1tDY7z6guSoUJAeg",
-	"ugngC4igjKAgtu+Asmy/6X9eBBjmXl/DgZeAGBKPUqsdzZsDpZKufS1+owlss4TAixuKSwtETFOEf+8O",
-	"c63ipnjCCOLjFKonnCKMIfCwqsmMzQ3k1mVvvyT6n2DhYUY+NOADr6QyxHhgYpcQQbspHyAcDQQyAuAY",
-	"RwK0D4RbSQz5Eabm9YVECohWA76niY407LbwfYeH7bH0bJOkWzavExSNzJTd2DRUOEKMmgHKus7D1A1e",
-	"ID6UvnNBvsmRxrXY3QWEcWvNBCAhht+qUwc/mGYZ7qhlPVBmWT57MJ6U82+i7oLF8cu35oJUgOQeJYss",
-	"BQ8RsD1ZtT4tHQVZFA4G6nn9opJ8oioneCZ4PVODUuRTTLGb07s6n1Vj/e3Wzd0VUQ/YTZWAx1g+f6T0",
-	"sBw1Ou27dhZKexc0Oo1/9Z3WzpvPXrSi9t2X/6wGLLk21jOWz9PxdBx4WDDgUN8biHhVesMEvJ22Vbyo",
-	"NfhX62z0gYXyQ6Qrsaa4FUF2cziZhJlI4aTtteq7aF+t72HYv72wd611egfHqXLYDFri2KtJBuon7rm6",
-	"fsEXwn5RYOcM3AP7waf21ZfQ+4f40q7vsiwKCYqDKeewmax211ij/z5rpROE7r5mAk4XpN/uB7E8o1SV",
-	"fiUCI8abLV92oEsfTnN8V2VpDzls0jW5pfcoZNVu+QhcopLppHusrE4Foe0dONOALrXqxTvN9u7ezVu3",
-	"7ft04XRpWUPvTiM6nQac1JdUD8F4ATOlaskUysARaLz64Y8+//j7n/zgj179wZ+B7YPgVJV4XW1Ia+8s",
-	"cydqlNay60Cy2MuoAW+rk7JLwg3gsUo5npw5EzQDzGZv7FovZcCgzLyYjQWH6211NkE2HpuqLvrVMp++",
-	"YkaN1RNo1QJDhv6wWa3L2XRaqe7Zib/xgv5jLcKbYSHHDLuG3jj7uL374lDPtNoYJY1Q6wH9ymykKNsf",
-	"q3fD3HvHa8mMkup5ie2wZnukfWKGl/8RwR06mjv86teCFEfQoUw+Lfoq9non5uaQCRP7qYhdhb6HTrFP",
-	"5bmArw8IhMSlds4ngDDSn5K5h3kyAMiihcqydGJSx4hZyW22Roavba66XX1FAw0M7SkWMlCXno+RKcfz",
-	"gFTb2G21msxi8vx5xSktljLBwVLEdUG0Aru+KnFWoyvn9uUPMdwhjvUo2DdCfXcqM081EGis8IlK9k1U",
-	"cRyD8ea+CfXyuI94JQDbJS8oTQfUr4WMnChw64L9C/MoESkibK2mZh3tzn+eFPNuMdVfpwTkoIN0t+6H",
-	"c+12MgJ0QhShB77LstYqyE35EPuxeTkIvmf1jc29wktK1j0YDA+PrdtyWuiaoazQlmiqTk+gvpg/2tp0",
-	"Y6mlVXU7L7yvF34ga8rKJF9z4EVr0mv7dcb1sgLbntIDq2G0Wq32DvzP01agHg1SPVTFpEjBEdu/rWQy",
-	"GMi9vUE/GezdaUSNodJ2TfPiwyePGp1GI2pksqcy32Ganm/kpryfzzTMniml7ivsFerAsiixHyvUNFZy",
-	"GoMUzaJnoPWNc32w4YjxrUebd1I9x3sOBzoqy0nnxo1wTTpvtt7cs1NS5NPJu6BRvnjZeeE+8PUj9wEk",
-	"5oEHz+jJS5frVDCNoamZj6hRFlPdt0fygHZDK2qcqMLgDr8JN63OT6aVneN97P8ynxJAB/i7ANnTjACT",
-	"o0Fa4e1bg3a/NRgoFcYvzCif2M/nyzlOG4QZ6DzDqbgqwly6LkCJDhPX3ZOLcYjv4GR32s8Er09H1G2z",
-	"s5O/HGxs/Y9DkkuPzwpn7K2TslaowdTYgbYupnjTIlm5vQHrLuC18Ve34Y5tuOM8lsEhVpI5nZF0LQTO",
-	"RNUKdR/S0QPzgVSdDXAoAHHoxqRQJ6marTYJwniIq+MlNZJraH0lImSP7+NpAPlL2rJV3NqtluiPZCH7",
-	"JRSzPV7OIIiz3Jh5iMrMn0TevnxGlVfI7y8zVlAZT5pnLM1UR8gNkZMixIokPVzCvE8zGSEMIv0r8E2T",
-	"WxX9FwBhXRYyROnm3sH3vUEDbmk7rH0i17fqM2IdpYZRkwjl0V7k0qnDNMTvTvNSmeVEwQ9wMR8hQ/Ml",
-	"IAhBvXPfnKwvPe23qRtXHE+nnWK3uwMoa0QNhC2zx4KxoBqdxjtvte+29loNJm63N6LKMni5ektR7dYz",
-	"0IwKCRcUbFJkkAN2+F2ra/v3aTs1osYn/+nfvvqP/7H+5aCT3M7ey2cXu7oqk3/61VV/lH0l95f19tre",
-	"Lef1OuG+WCZwh3vg8vjbQ9+wOY23vUqq4KIWlfeXuBbAmwOeCHGs5g5s0Sp+5EgQB1yQDZ4i/LrxOXfV",
-	"9lGwlkFd1goS9seVYa2Fw9RLf7dLgZXzMbG/lf4uRlesfHFRHPBhRyu/mCbm1A+6yM4SHPdimCmM6biQ",
-	"Gf97McSzCrAC5zJfGSW8fROadUHDNSODC5VdlUXdJwcV1oFx3kJ9KVgQh4a9BGHjqy59fi3VWsglcfGS",
-	"Gmxn/Rx4YlSpLsm2hObqBD3KqxpZlw9Eb2pSrYwRee93VBXIrrpep1sRUX3qFOX/giUPiAxUZWX6UnuG",
-	"2t1Wq1Xt2dXQzlbvBZcwfcZ9sA/5SDI59S3HlxRmt1TScirP33gBEMNh6tZEzgHS3EO1kOfE1MNrXOw6",
-	"Osf1s/q6aZzK8bA2r8NIaq2yjatna/IIFlY0x3QCx6ZRCwtCSAzrfv1Do4qH99eq3z3knfTWfCWqEzm/",
-	"1h+7H+AhvrreXGwMCGKUorSq0lTbwvO2BQzZCFgvXLhNcC22d+kXiWuxsO9X1Jquf3+eDlm5iuAQo3cG",
-	"btXwWyLX6G4jCRqx5whqWhyVSMh1yJfNIM0y52Qs1XiSydKVxDhVwUpwSqG9bw0v3vuu0AYTkqt9GviA",
-	"LMsSl5SIYOouJSkGlH7ufuVWRKdE2LIdQGqOtMxMDmVgKXIGkq8LRJzn88Bk0iVWZp1UXqFC3SJFYhDX",
-	"RcgdFve9sRkqUMqlDh9po6wcKdHjuDANcuGVhWk4VnOEyUfZWR3qQbU1TIeWaaYSit1KoBIgfPRr8kgz",
-	"8L2Ta1GwrgXTLiLoPzlFe1neP/Y2diQKlSnJxH/HinIqwgx2Pwbb/T5tTGlPxpEOu0x55IWaZLKvTFzN",
-	"AlnOeKBtdo9uELvBNFpn3jgLjblUi9hfH/FGhh/eVXT/1dxjR5ovMuzU0xzOVJCvXsphLFJtSqse5gPH",
-	"D2Aosb6yeMMcN2oFgd9VnJVy6OeG/5ZiZMkonaR62BGyPNKo0xZT3bU/swo8a4oHkrgwZD+Aoqt0gRXw",
-	"XPeVx/YPkeOw1LRNXOXczX2YlrFTyQGzd2rUkZaiJ8v+qElzwYutZNkdp3pawpL7cr583Es1uXGs8ClV",
-	"EfCZhnQELtQ4SHWyrNDhQtC62FPq1mRxeipFtsASgDw/QXUAvbnQ75WvDpHX0U6m3Vb0/JHGagC7vBOV",
-	"T4Dlibkj6aBGVEKwtDCpQZ5PGtHbMs2mhYIKBShYpRrPkFmTGiSvlvTlilY+GHcHIOJjx1pJnnIVAxTF",
-	"HHKZHa2IOydU6ULimFfCSjlgVAGTyxdQyqwcufo9bnihDXJGwd3lWJwKCK0HMFDVfHYWNS4bf5AXRzqm",
-	"qyu2Ztkks80v3DwwfkQuwiT3ZMqbnbkoeooYRNLB0s3nuFOA+4pYU2Jk7NJHOub0COAiqcn2wVv6DOvs",
-	"Kss7gfQhyIUgm61zJ/IGIabH02phMuJYppnVUGi+G50XL2sIJOzf8iyp/UC71WqH31j4As+z/UiYndzq",
-	"2he77Ub4bcpxtkcdk2du7bTu7rTaot3q7LY4BzovHi/h7Zlj/tsv//iTj3/6yQ/+6NX//MOdX/3yrz75",
-	"f3766t98bFVEltq2V1NAttttPNsgqSNc7CsOeYHUgKkNMjvIkO74KaYZhsbt8+RBRlUCXkI50eg0Pvnj",
-	"n//q737+q1/+8tWP/+Kzv/np5x//6eff//ef/O1//uTH/+urH//s1X/6uELkOt3F3OdgBnDt7VjHsjhe",
-	"BCRqXTTCVTlZ78lErZ2iUdWSv+QpGtuMiysy8GA/zfnKrtHXz+khXRUQC6pP6828A65pZLV6SfkJ1Uwo",
-	"gLGau6nzY2JSBGQyW9sC6NKboc22+CWBQb2qEo/qn7VsEsK2dfd5TEQ7XXtHXjNKgRNp9gaydEHjQeJu",
-	"oGVQKWtelMA9RtZPmNrtVHxzpKu1rYCCCPYfJF8XapxaTYLHHLZF3WPqfEgno5TeuEMzpkxAYE+AIpQl",
-	"npapvVViyBWO7fi7Sa5V+CpCcPDmcaW+9lnTFI+VSgy9aQ0F0hp2RGyPe9m1GkzcoSEYbuh2KxI3b0Vi",
-	"rxWJ9i3QqlusZzLrFcgyq69AQwZqRHkemHdcEq8XkY45zStOST0W+eBICyG1gFaYgi0iyndub5yfKF4/",
-	"rWZEixXD5VPJdrFKZ1LImQ5eplkBlBXQtg/cj4SSZFUrRMginJKymhru6jqZDRQMoxTsJGuplnaSeHqs",
-	"HsfAJ6rAjPkyz1FXx7nyRdkuZsWKCcw1rkLEDHGLiug+gqfgT2OZaiA7w5ZJ68ZTRLvV77xBqlMzUsC+",
-	"B3+QPZ0XY5nV7sWgvoC+VZ1R20KwMWmrL+8mUIXR5EiQeraUx0qLeCyfd5NpQRA9NIFEqAfzDl0RsZ3u",
-	"fFp2sV33ZMWYSRQVGvAY6/c++QOqX7Z6Nql6zbF8fp9/2Pd/pi48oR6wP2G5b7T1rbCwvZnJeTBFbv47",
-	"p0yrfXLlwYXC7dfij0DL7/2C0FaoyPj6dbBcqIqegQBMTfUyIjBpRUXpJAVpNSEF2CBbYYqMmJAD3UG5",
-	"+BDpJ3FycDENkW3afRDxThqqMpivoGyDisw5SQ0Fu0qCAnl7YihIhu0rKurn9iI+4JUrhTLeuB0JuLSV",
-	"b3qEn+C1MzpS/3H+1coj73vES8w15ESH3SV2h4EbaZYaoomEPhGnsjsZlQIX+wl/eYVbcKF0xn1z9UAj",
-	"6B7UqfPy8bQ5ckRZYgP4/cUFYUHC8PnBx4SsTmp1EWgS3XaoEFQ7RCXOyAk/G4EhLSpXYKjsjFI9rLOs",
-	"n8pj9YA0si/Qng6FbbXIYIVxi1pkp/oipNY4Gdjo3G5FjVDYNDp3797drZjA9meyZT/7f3/vk1/+0af/",
-	"+a8/++s/X9fK9UtZsaCfggXdabV+q3W3AwmPLvseDfiqhMXa9AWLGbRdv5obzUrwGrXBAWxQUcK+7j5t",
-	"38RSGddXfFvnjc6bLyvOivXmZGGoF3UEwO789fQA1Bnxd748RnyNbQPgmkxKmxfoQN1a9VurnmCjgLiT",
-	"jdCqXY+6UgHqUqCUmMs29fm8rDL17xHjdU2OxgrAC2vwBfols4LnNUmMyBUQcGpXv4JVFNhDqLPFuYjV",
-	"8wlUKHfxJ2XiEFQ/oiJfUitcrpXHvc1BMUCHOzch2vbvN8lTgZZimPu7TynAXKWBIICjPEscY5wGPbBQ",
-	"ZZGqSuuiFcBjum7ofNax3/SGfbqcJ0puEBMhYxAqcXlo0c9GOY4Pwy4+krOYTMbzfP4k4wc6WQwanF9H",
-	"ccHcGse83bv2unsW+uZ3vXDfg8t8ECIvgYcG99cGDdbRBQQfOddl8UBfNYi0S6O9dcVptPThutSfbWnG",
-	"V63sj9DSSKTV5bRfYvLuyvvqxRlMuI8XUH82NMKuLrVuE3Vym013xcS1Czkp5ErlMN1CvtqF8uvCne5g",
-	"QlfBfp5KCxnCtG/KCInKGYJIW/2iQvrYFO+FGSYOhLIWQtLRsQCMpEuah5pWl9wje/nU0dpyv68mwf5i",
-	"hJFPPFPiqVyRkNbsFmRQ5GPK7w74QSN2czJoxr7VK0fWJrB3PNbzYqmPsYrZDMD23fd92vISaEFdAnMF",
-	"BWFFmdOt1mKZUwiN+K+OjqatVqv17Ppa0IjVKaAksi+Mc7J6OFIjjlO96tv007oo0ziOd+1LNV9fZg2t",
-	"zgnlRRLtCvEpXDVt6NLsfEXIOO/JsXq7yMeNNZ99uhaG0ZcuY5/34CbZ+osEh9uM/avO2F9agcthiKpP",
-	"2K/RMm68CKjTTtWpV996Z2x+fvF169X8nbN06gr0zXarX506vbjXL4MfqH4fn0F8dhAQYGP8tYb4DKsK",
-	"NuA92x6Q7QG5EM3W8glhVfAyTopRBrHnVuNcPGD3ND3rM9zy41SBjYUqKXirATY1Bo2UnncOIWtoku+b",
-	"f4FsAqzoELkOKRcoGQ7MTjTd7EdSLcoZp/lZ25TU3lWoF4c0vDNssgeQ1FDf4xWaqR9sPR46RSjrsSUv",
-	"ycl7AX/u/VyfGrU8TIdaJQKJXkcg6KC7h6rcuQcLv7xR7hNUid8cdQaHMwtfXqEk+ao5XNOhprVhCcAH",
-	"+XQBYG3nOnXQnrlkpzcHk0ubPAM5X+toOshMLmZ5cUzpgmTYFSpRukxlZvYhCpcWynAyDwbAVtFu+zN6",
-	"+eCRBNiO8f+6iI7vaYhqereCaup6DHM5VOX7J6oA0DmYoqfSHDcigCGy/2kQDgssW5LSVoyQ2ECdoZsP",
-	"utCBiwVlaObOhMoCQ/38F/dXlKI3hQ1bLmQyvuYjtRq2fKZ6YIF7TwvehE1xyNWQKFTRxUud4xC6XTI7",
-	"nD6koWHmq9u3IkuPKdHTH9OA/KYpDj54CCXCR5oJFq2ESXVTfFTkUI9rzCwvKKDNPP8SANMzOVcJf4Ig",
-	"tFEocIUy5a8/9UOolAImojcXOB2ch1fkMyh9hlTltHQgGKQcgNPrWvyNspy8r7N5HIn4UI7VYVqqrx+W",
-	"Rdov4zeawh5T8fTRIQFwj1J7yx9pISZF/hyWPX765MPDpw/udz948v63Hj44pNRLjMjH39p5Oy9mskhU",
-	"svNBkZd5R4zKcmJiTDAH/2tqRNztfiM3Ja57l9aFUoWxhC8+VP1poeJmkG6ZlpBv7Bqpvk05ohUiKSh0",
-	"hagqBNoUfsBUlh6mMtgq46kpBQYminwsZMAaHmywt3i6qaQBs++HSqSY6Xio+jtvq7I/2rEzjBnP7wOA",
-	"ZdwUB3peXW4mg9oTMTOG9YvcmK6xL0ci1f1smqR66CvYoXNu88f33n9y2H3/ycN3Hj4+pIm0T9DSBeD+",
-	"SAOqUvg8aikOu951B4CSc6ugHpBco8Rtz5WOiuzS71iez/m6pP3C3sBk0hjFQZN+6qZJpnzhsMfZpJ5E",
-	"K14by+ddIH+N2e3fl0aR0ouFoAajNJijnqTGijVIG4O5dqiqdEpdVAfKPimw0m61nH67D/kyUBHtkk+Q",
-	"fsPDytu/4ZTak0BpCyrZsT9iZCU+gMTsDlSmYmHQjikLJcewaIw3nw/EzVaIvkywDm9Jk/ZDieSJYfn8",
-	"Q0HFKJ8JnYtZqpN8RrU8bqQrS1hDreKcLOH8EZDgRaH6pRjlhVGiB6GPuT2G9tHKBY9pJptf4VeaFbLV",
-	"iwIrtEKOYOx5QiwsMmDWNH6eVu7nwFxewwbaJsR8NVRMe8unJSHrLlhrqV5Xs5xMe1narwct7eXJvNub",
-	"l1YU3Gy9efvlGQpn6OkZm0oWwWpNlMKwcjIxhMvBjqeRNC7+TxkPEdcs5UXAtOyoQp/6ozXIsyyfuSKi",
-	"cVp24JYggP8QRwHwGrKcAFV2xPXr76oJAX9cvy6eQOKj1SBk+NZIFuNMGdMRnLuw22r5zIY48AXHVaIa",
-	"wHV4OsureBmubDMdiNik4xhq6mKriliNkySw1yOobM5qMO5TUHlir9nvTmUGtyZUu9Q1ETNJmc6DdyBV",
-	"E3G6eajgh7Zd8a7o8F37Bj/qqm6qHSJvGvwSfhV83jPgBoVKRSbwwTX4CLR7UGm5smuBZNyTiSIhOWnt",
-	"IYp5QJM9komQUAIJeTMEOxjk0kKOvGfrRAcg1zW69BIHNdgE0nTMLsGyzgon04pSXqcNQ0GiWIgC8MB0",
-	"jkNaaAOomJ53g5zmKsk7rLjKXGZuSB4fk6+QlX3cFRWodLmQFWKm1tQzK5JBIvsapOBgVkgKeTMarmiZ",
-	"8SpoKA2EzlMHushkweW0vvdfM8BA9Fx4JKGaGAdsLE4DulDeL6xflR7mgMFjcCEgjuIZder5+FzYGolC",
-	"mBfk1U//4dM//b1/+vs//OxnP/nsZz9pRA074XVJMv5INDqNm3faSPLnDhBqRLcX+G9cUY9Jx41O++Wz",
-	"jejbOQZztWrgmdwqtVU3gRxtdNp3LpO7hCfiLVn2R1v2km3VzVU6Br8BJMwnqvA4YgsZWVRXAbX9kOtE",
-	"/EprB+KUTs5W7O7u3b17u3V3lW6XyXRco9nZxVmt1wVBPJLscO82xeGH9+49ODwU13bfAL3g7YOHjx7c",
-	"F9f23oAbNlO+WJ9/w2ifGeXTLOkWqizmsZhMy6Butif7xyLVdEl+d6qmKhLJlKq7CRCD72/4uQntdMGb",
-	"2KXwHjqa8Ad40f3ASGT07lg+x3504daPqdAGtTiA1p9OSJMMVUfydq3UHO109H2NExX2MusezB+CAqDG",
-	"C42BO0U9l/2Sgc1onpm6Pi2XnwetCdQgeCPGey3GEiLSDnidAtJ2eEMRKzwmtuKSmaAuOvVF0sQ9H+bj",
-	"ET0vDFXnXjEzAraZAg+mSa3ejd2gLUCOLJwDWIt4cap8cbfv7EwaKoTq23OmEjFXpfN1woQ4NxG5OqXG",
-	"0kgaDvAf2nYJH5S1JepXTxENTWlQD61MEuGopWOVpVqF9eMOvNCjZtjeUNf8l9zSaHUCLscs8dz3Poca",
-	"0KgQJKOp87Jrn0M1r1okI0VSpHY0NPGrmyLi+NR08Y24XheznSa/y/nVMK6qDfWwUI/mVUSIE3tInDef",
-	"mBfP0tAAObPr9YRP/5LIbkKh4vQNV3V1Pmo10JygvXUGtA/CY45ALOcZyj/86NO/+/FnP//9T/7k50sD",
-	"Ii6LC4+H9apTR3TOtThrFXbP2esNdEC7izdXhU+/9u/neqsZbjXDC9Vjl1WjA6+gilsPtMG1VL91Vbod",
-	"QKg9RbGzlg/dnZu752Jr63GOBtfv4U33wfuHnv7B9ycmml0i3uViH+qBzMCVduCYopeudTkYqD5NJaZu",
-	"iUN7l8qMHsWsLoYEsnfVnMaQEvVp85SL72IOiHKWV2Xq+3pZpiIxCLBsYwAbirpDSUsDQarfeqnL2mOj",
-	"027d3L2wdI3W+9De5V9I32xs6OmwU0Pm/ZfM2aFgawZui3OvBTZ6s/Vm0Ci7SOjGxX1CqKUVRbEa/Ho6",
-	"So09BaHG6bV7k1sFnfQvtmfKZuOcCxk4ctoXdeQE67yZG4dM2W1k7DfjJoWUD+dwaaH//5yX6uX5U6Dl",
-	"1cgnAZcFukYCmDsOGXhLHW4yxxIrkmkhe9mcUT19ECijiwUMq6kmCIXA5zA1qsto35X4UYWXwKc6R0D6",
-	"ugPEoSoR1+C6/3p7d+/mrdtH01Zr9zYwniPedPxGtMCmKftlehLgiw/TE/QtgJWsnpdN8VAvfTL+LQwk",
-	"CTORfUpjif/Hb30L/vrh07d37jYxQQdyn/J+f1oYUc5S+6z/NpLvIjgnlv/SFxgCvZdJfRyJ3rSEPKq8",
-	"FEQe0RQfZLKvRnnGaKKSWmOSXfV8IgmvnmeWx4iwNBVUdbLFZcmGu5sGmAMaIPQvZIhgJ5BdU/y8rw33",
-	"/WuKOJN6OJVDFUNwaJTnBsgoykJqkxGThl9pyOjqKR4s5Nba+XHddVE2j0CLileW5TMFzCFTozzFAgLT",
-	"ApWFRPJebAg9ITJQ3dTz1OqMi9/i9nGznOINobfgosOnY7cCEIqshkOXl4SRKOk51mbDGBkfnwiDxX6B",
-	"ERioa881cyt4h5ebDIrxeexBKOyptMKJzavfD5AG7esRe9fQF5VJUxrCNG5WnEsVvwrm8enAt8UTahcG",
-	"KZtF/OoXf/vZP/4vn/z4zypRX4COJP07HdSMHWOG9q5OppndE26vg27PWZfk5QsG7Xx1FHIliCEjhjkh",
-	"Dcjn6Xg6DnxczoMOk6RzSDvriJu7b4ahW0opjYn5IX5i9dMdAF6MrYWgwof7cmK6/+3j/zMItoIv2QQr",
-	"9c+TYt4tpvrrVF+tPVk3oa5VkhMmhUrSPq1ioJEE6Al1HrdDpZPD8cUpEqL6G8b7UpEvB0yuGewVWKiR",
-	"nEyU5mC0L6CrK1ih+Ti9BvxC0JL9UW5sb2gzLQZy3SbrER0bBbVhwW0nE6IbD00pFo6NTuN3RzzNxqv4",
-	"DbzM/DCJO+FlVIU16CzQYgfCpdFpZPkw1TvQIuqoVMTzooK0znKns1oYLeA4hCM5pTv2m5NMIjxVdcrs",
-	"/VJVB8I2fXD7k3/9F5/+6e+9+sf/8vnH/+7VL/721Q9+9k9//4ef/c0vXv3wDz75k59//pN/8+qH/3vj",
-	"jDkx+bTog7Y/N6UadyUSZNQu5wduLzsXQK3OUN/b09SQzXsJiYRd30+uaiby+lSj22Cj/RiQ3y86UOyz",
-	"wQ1e2a68PWlb7q83pFM24wY5j68PWwxpsIu5sPKjgo5ax2JvFeZ21CAuHRzTvceNqDFItcy6fhf894//",
-	"6NM//+Wv/uv/9ur3/+rVD/+///7xj3AXf/5//eFnf/P9T/+P73/yH/4G5/Gf/v4PP/3jv/jkB7/w81mk",
-	"Oeba3YKEBLwZ6pI5inxaBjzSajhGAoN2RKYF+QGk7pbyWPkHGWWEAVLuNKLGTKXDUdno7FpJ6fBEQ2vb",
-	"7gZV2Luk0WmAlIZ7d0VG68uoASHM5KxpXZy79WeqtpcbeDNqu73htjzdAYAzwDjO7E8EBYduYN57W3jU",
-	"rRPBal0ITyVrIAOWGf9PR5BjW38tN/v502A38bPb7tR72Y+0y7dc8rPzL6c52g/EIFWZA06fQWnXbx++",
-	"/xg4MqktosIY5ZlCdrwoiKqDYQ80jVZW8pj7MsuAtRGLc8CxsdIhkmKcgnwhMsuWMoANe0giSMGZWGPK",
-	"GsNWtbDGMNGAkOaeWmPKWDXJquyuCfQSHGn3HYByILI8qUUcqOA776p5jKShdsCBqyalUIT/PKvinEYS",
-	"UmyE1J8GifhtF08xHMBB+gUTrC3GPJ7OclA8TRRmNZe5nbUUhUSNersi6fI16aXRpX2jvv1nG15xX86A",
-	"Rr3ScOZEXVRjcPGP3d0g2AGiB7sI/7kMPOcVjdr0Z18F2VMiSSUABOPepzAKi9vUX2W+TRZ+1DY80bzU",
-	"mEewEb6Kiatb9eZq1ZsgJjL22fWbKDrrBkaWFKJSnpZL6muESIeBEAqnhdp3XaImB0bAS2rVBINOEl+a",
-	"Ts7WtKzBQSfIToVQLyEYIcC/H2mvVu22WvCttBDE/gzeU8gBpFzRMFmxQ/AuU5lx5mU6Vou1G2DCqoRB",
-	"OhUOlOI2i55bTpismwbyAJdM6AaKk/1g6PJtigPKygy9ypwvypmaPj/Sdg5miHMW0QFTfdkItnghKbcp",
-	"4lx3p7qfKVnEgbI4mWTzZt2wuMc8AkfrkxoxyY1Je9mcuv8R1yqHSZcmqn6SiqojIdFz5FZLllCaAl51",
-	"R/hzaP8Ls3WxUWT2Wkg1RSACH6YomeCMcm8fDoJyZKcvog5X1dOXvmf7BfElqJrhvi11AEvQHUcS5eRC",
-	"E5FLtq2mXiO1lRZTfawZT5cwM2uCJzgSn0sq7ue8cRIqC6pUa4G9gt/Z3Fo58Ioeq7ZEqMVRjEvPZT3S",
-	"B9RduuDdPvNl9LwtlpVp+8NryP5ZqghEcGLM+1kzvRL3N6g9izk/51SuFjN6XnfKDszuFeu2ters4vwF",
-	"Aj0sUoeSrD37P9++nAyepXSd6mG0N/7imtTk7zj5NAIuSftnkg8AUl0C8APGxpLgbIcBqMtI63FMWhdX",
-	"d3FfbKbqwpC3iu5W0Z2z3A71XNahLpIDdHZuj239xgs6Saei21IpxWbeGfvS+UE7z6ZzQWo0A1HnCnQH",
-	"hy2jxnniBGG8hnBBME6+gAHSrmCAJFN16u+LqQfcdogvgn8B7bVLO2BFm7fuNm99u7Eg+fF1rtmlkPaJ",
-	"KipcH6f5l3wsqW3/ASSlqR52V9zoGK44ddSsvNQ+1HYPGQgyN1798Eeff/z9T37wR6/+4M8aVKyClWzg",
-	"g1kMWZWntmrSoXaEdzWh0iDR2FXWd+GwyP5Ydc0on5zv1owapVUQHPBlXsqMDSAkiJxOEnnWpMxkWvq3",
-	"7Hpf7JKyh/G+KmWanXVTQS7/Ftz2itGfMWEK0o2MZ1VLxxvGdGqhbZdE/Q0kFjslr5O46KX44MHj+w8f",
-	"v+NAITCFU3tbDhDY1ij9myidpHoYLxct4Me2V8zVXTFXe23gBypXAf8JBT//ax1xTwJ9TeF+8zUL97Ml",
-	"+cWl9jryOhI6n4l7B4/vPXj06MH9r1a13ldM3qO4q9RtBxXneZaYC4bxF2S9eu5S6mpxjIPkz0r2PPhl",
-	"ZUm4qmH6fjJVPkPeO74QsMj5sYG4FBjSs9TYSw3aYX85EFjJYxXU8OADWMPDoI/z0HHOaFSErYosXdPS",
-	"0XlBO55pdd+5zPAp8B/PPaLVSAJeADZt7zYEvg14fEyVyMcopmCVY/9RasD2X8GVCF+pGR+NSOi8JIin",
-	"fsAcZJQiuNqQNygmTAFIBMekq5ob9AEu8ZfuCpUjIJrYi/C/uqnpjvNCOfG5xo22cHONVIaC/DvPokZq",
-	"usnUJaotZMKRi4qyypbT386f8RaFr3BRePhOkZ+k9l/t4LV21JiN5kAf3x1MrVK/kDnnBcTDMgSooP21",
-	"L/bEMA9OV+MS09jWJkbHfXbWjQQSR29ZGa/4YqHVARkjnbBOMRQFevprsSUgzkBZv7XGBCspAW9MTG8T",
-	"gnSpnpfO+HFJrCQx4ShguAuwtRGRzzbQoUQsslGwLYoPGowLYsiy7a6rI92fFoXSfCeIRPXTRK26nFJC",
-	"zgtuPqbpgIorIpSmM2lqKkwWoFZwCqAjShZZqgpkNucQ7yif4XVAs5oE1TR0fVyLkc0/fqPp0WIwIONA",
-	"BO2gXfWO4sZqQHyO9MMBzSLH34JrbKnkW1yzf8VSXns3YSwTPPdyIdz3RkQM3IBaZ2eUIKGgoMZlU2FZ",
-	"0ZHG+jkIe1HQOohT3my9ycVDGGakgXSoctAZmYCQQ0FtXjO2YPNCfPDk/XsPDg8fPn6n6d8DKaiW3yOg",
-	"oeDJRGUpoPXQkyzofYzO1Zy5/MSiSE+owA4boUmKO27DOIaIkTQA6KySCP+/Ya4Xni+YafopWN/vTlNV",
-	"CoDO9jFMrkxSuvL5Qho3AI9auXD0EHESnw1eBvbE/sjKHp4CXF4Ie1b4YPuQtumx7fsjRSDeAQqTEWOZ",
-	"KAD2X2Z1L3PnB0m1KZWknkBqYhNyNoncnvqCOYshmFFqZwn2CxOpB4OxU5sUcqbp9crH7VLAZoqgm0gJ",
-	"BEDjSDEKdQ9MYC/Hzt9BUX2R2gkB6JzlM0RVSvY1QHKHKWRI1LBgMfhyuF9R1Rjm2i4CpIPk2uWWAHKp",
-	"K3B0kTOvgTq8eFUsDs1F5iB0EHYl+Ly1f003HwxiFr9S2L/xOKMABpaAzczYNFEi2nchTSUfDII23b7r",
-	"Unwu7lSBV3nOgg0K+wv2FrxhDeBOZfbGch5EDxnqFBwvEdX9pUMty6mV3YB3xXWzwYkv8smkIhkMV74k",
-	"ck51tFTDCIij9WhUIH0vrp2fE74drwurJYYyC9Y+n+lNoAxgHEEE/OVvrNutvXW7neJ2a31Rbje3LFfp",
-	"diMFYwuqtY3+ny/6D+R/XN2eF96PS4q/tX0u1yfI9sipTkFntDi3IFOoILo53Pq3Wi2yYFxqy3Gqkw5l",
-	"FaoEccuRbiXCxAYTUdiI1HhXSgKoV5hJizW+zlKp40uzp/QpD+TL4/b6zovGqT6tE7y2AnJ3utlRJp4P",
-	"3ar+i5j5RRYxCHT+OqUXNM6VTLZhPzikXQMr5ScDz/hpgGB2qS4i02mnnOm8cpu53AbDvxjWb3CDo6EP",
-	"wgDRHdCikVweCyxNSzTgF3RrmZUC0fHC25e9JES/i8drisAUZqap22IiizIFaiDC7sF/gQmklTUiIjHV",
-	"mTKmajKNUlPmxbzp3ujO0qQcoY+AY++QcovtDjFf2P4Z3QIks8VAgQ+lVEgVpkUMJRAxZVviL+R8AuTk",
-	"kTxRQopYq+dltw/M/OTEymBtdGLQjq88AdVE0yxriph1amRxgMAF/6nMY+TMC8ypgAwDiiRhfgFPSSZJ",
-	"ipWGPqm/n2v8o4OZgF4hRQXZ3ljjAbR+HRE7b7zO430Rhyq1/Tc4DbppEu+HFant8F/KiD0Yx80I41m9",
-	"uQ8xxc7zb1sjD9G82lrLPhbow/QrMJMBbHBIwMH8i8gsFhBqVJrcbYqDLCO+uUGaAQAF+AIKNc5PeHKp",
-	"YCNnRG1w69gZpvrPyuxEC7MThYOLgsFxbToPz/67HVVJi3kfwoThmXHmMzGlwtBSFbAah63u2VZvLr5k",
-	"58xAZBFhAINKU0ODXtYVHjnmrTPojwPeFagLSL3fvA5Jhq6mTayKQ3zlpb1Cz9BQPrBr8TYsbQ0uTtDV",
-	"KjEMdRutsxX95h/XzG/Gx1+e2glHHmMN2frPVmzddT9OfCpP7Tun94AECeJeuVi6gBqtssxUAqU2qYZN",
-	"XzWW41UT5aJ663b3YDKxWuWpHfWrxCfq1F3GD1X6oPR0bO8055JuRI2p9v96Fi1QrNkL0b60cyKBag5u",
-	"RNup+0EL9t8fhq2st+bsJBT3gng2RtCXAugopEA+431pzz5W++xVEPm5UfCwkLbNpHx10xT4idZdrMf5",
-	"WSsFkjNGh0ksemporSC/fgRLxGREmuDjkI1oIKTztjXFQZJAMVw5NbHYs9MChK8wG4gz76WXH+9773Za",
-	"qFjXDZkcOeFwx/L5I6WH5ciqz62oMU61+3e0xLq3zuL2qDK/rgN8ea4941AVXH9ACH4QQcpgWkKvstmn",
-	"ekLwACHmXOX3FT0Et9GpSF9nr3+l9rrCe5Ua9ihXVg1Afur3qHNAXtoeDe91K60q10CAPuW7F+AqrZo0",
-	"D8O09uVG7zzO+cpa44o75JvrrXnjbJEpq4xkVhMOWdVkiYhUdORCae9UHD6HTq0R6UAYgt3mB4Fj1mNX",
-	"YPMLB3O3tXur3d5tt1t79oAy9lrdbAbfX3s2P6B3zlx90qwFX31YvVtg6MmaBqAeD1Lt9C/iRYYHqfgx",
-	"iMZTDhbA0QbVvnn/2Kc7IVcygI9AzbP9MUkHA8BAq30nkaXsSQMIY2OClNR2PYEiOKKekR2gkqFPriqA",
-	"+4RKIR2u6dPgdKaJePTu4XuHIkkx3ohTsvBOJMo89wAuCKKeEo23fWupDjQdQ51Z7TEOLJzKkg7yYgwe",
-	"kESWaoeztzcQurycLrZLS7oPV2fVtDqjc2V+rq6dcWKtKv3I2leNNR6+B7bheX1s6yvVtlOnuXWc7c5J",
-	"iluPzhV7dEjX02p2QadNUN5WyizAOFzy5NzAmrfVJQ7giaZzB4lF8TsPqgBU2A4XLmDCD91EQzhlBfoa",
-	"AgPW3lHlKE8Yo6U/UgZ+nRRqoMr+yApJKmtFDzlb4jMJXhl37ThJxEkQLgeW2NhXwT9J73rnonUX2CcY",
-	"LfcRGGEHM1ZNKeeYupMQUkTpYSQYxKApPqQ0Ie4O6u43wVrnNJ1KATw/8maAKBmkTBgGQIAZe+fB05oC",
-	"EbtUIPMf57MLVbYbgjWolrdD+6E6xdMU0LZRbsbcXRiMB0EZOqXSdJ2ZdYrhQYSiil5ByGh0brdadj/T",
-	"qlc7+pF0cCh7LUoJwsnDP94KYOPX7MIt2wX7sUZnr7VBMTzM2ZUWw0NcxUcyzpMAcK7C+dMRS8+Rgnux",
-	"OAZN/OlBjEr98ALIBWSIQkq/zw8a7ws7sXP07DLHb2pEINW30e1tdPs85S4gXBd5LXjzXZjfwsnNm7de",
-	"blr77u72lVGfRwjKg72nyIkfAJMgdlxGMtGQV8NTEUIwJVPmSIJbdAmKyR67ZdgjcGwfafQNhSBSwH/A",
-	"5JnSHmeo0Hw4CHK/Q5yiqBpkAd5JYMeerUArAliexb5gTzAloVmD2RmoXjH6/hGdzywiQbGp6Rz4PKn+",
-	"xjV5rpVLiqSOsCpzpBGAyAovSCC+fv0jvDKb169XVSrp9CC43NEYZhmH6eWo73AVLuTs2hmgOJ7TTly2",
-	"8vXr769Qz+zXmcfLVQalup9N7UZb0IwisFJtC5hV7taHocS9kgZrb5QoptlC1vqRDtfI7URIDp9mip6l",
-	"6FBPlTMVqGYu+sbZ6Nh+IfUx0u5nc0iyblf2ntPjUA02pYgNUKJdo+RISK7fDyCL4A9RtWTqjSO9W2nW",
-	"uXUgoRMeHMsss+1P7FpT4xhB5ClK5PxI79V3b4D2Bu8tePQmPjqQBjqOryDukodvAxYO2D5QBxDcg95X",
-	"gUUAhRrKIoEALntMkZuNsV+nhixPd5ZwNyhI1KUFp6M9SIfTQgXhLvoV+XtBCJWz3Cl+eZY0EeCKtg18",
-	"mVY6KE0j8C7eZ1DUAKMY5hRWLfPqjuBHA5ExG6lCBXFbcDm60FNTHNa9Xx2FPXkoRAo1lqmGAL/z76Va",
-	"tJq7PDgIf9KfebysgkPrdv1HU50UKoEJm+R5xr552P94Tu/J/oiEAiAQWRuPyyAg6kLcYYbtKJCrlLfe",
-	"x7T1vPDmWyKuxbZNtXMv12WRZx2h8x1AyY3faIrHauZmEhnm7GY+0qdLSl/7GNiL+fNULdqKOCY2wZZN",
-	"LTvMAw+l5lh6gQhlmJoS/MNAb6NdT50lyewhdm57gHlmX0FDLKoA/FK9/80jvQrUTOdld2DVrRiab7ci",
-	"e/fLyQQ3c9gbRCSu/UAdAJw9/U2qKMDGeZhHmnClV4KxRUE1K1+FUw01SSobrNuFtTiIvdG6cW4aBRHX",
-	"cLDZb6ztjrP342tLeNsaZl+oYbat9f8SGz9fAotn2rM7sad2PDz5CpPngC51TE9yJe8O/hGpzkoWkyrZ",
-	"BwVbJqteIK0tiOcvZ+e8r/s1Kby1IeepSbUyZrMsko/yIrnVwgjHqa0uxLJd1CTV5e2bPmKS6lINOchZ",
-	"H5qH7N6iaydlkwj5h0YVD++vbhjKTDZMPAKM/fUTjxajsr9uISG7mTYJCbnD4ZMJrlCmfhXDPcszWo39",
-	"7HPKixMSYVQ6H8DP00JFXGWwGDEKazXNBQJH0Yrg0EGQsoSg275YdqIKwfJC5L3fUf0yCkgarYSIqaAB",
-	"ZUAEOeVhpgFkMWJmGjN+gzB1MXC0+wGAxRyDqZOWVO1djeyETBsLbH1o2dGDTCeYqGSK5wqU5wMtZDJO",
-	"sT4baEgrhJm6JgGV6d5I1a7NXeWYFtSWgQemut6O25X8SJ6xcUasJGzB8JiQ/xRCRdCSy5quYGqnhr9Z",
-	"IaL12aiYNIprGqSTzNK+CtOwCQgGHXo4+bXEJfXX1lWSlvTy/JgcmC7gE15mnfbuXrRwaUIeUmFUl1/2",
-	"xZeQdN8OWmt8+qMf/+rv/+Gzv/mvSM6HurH9f+aGf33ptus0bu6GfG6oiI8nGWCiVM5Ko9N46/333334",
-	"+J3uvfcfv/3wyXub0GrZFbhiSOZzTO9aZabByXSFjpBP2MVOUFUp/MWZKQQZCmciKNTkVNsUkY79GWl0",
-	"4OFT1ixUMLAeFJTNmmLQS6/wPN9muZDRhvtnbejmkF10i928jW/56s2P1D0AVljUfMBNfC7N5dnpBtwN",
-	"e0ZTU6Z9sxK52e7uQ//Ya8WnRxlEeLo0lnb7jvtXtwBO0jfvNG+dfagJNtfK19bLZxc/4vdAfTjTOYNK",
-	"BtexenZvKD7YmgTndYIAENOyTQBKf2WOL1/BD44QNr3ipGCJ0HDdCqEhlylTlR2lgutS9ssVeZmX7Qi4",
-	"QL3Dr1+O53CzFM/hNsPz6jM8h6sTPOlkmI3rcm0DN16UcvgSbfRMIf92nezGT/jC7aFL1WMMJXHgovWL",
-	"SFP8iksO4PaWDb/70NpTOVxxn54+jfdzrbab8+o2J64WpHYMN92Rz15ujioxfGzF82UL7WdRYzKtubY+",
-	"mJarN+Jlyd6zkXCG2yDUl/gIHCQJ7n+RAtZjQBCXbi6mV8jnG+7lM1Sse/zcWuGe3yAthyZmE03Hzfn2",
-	"QrlibWdB44DjFVmDBoKgaXJu5efcN86z6BT43bCvMSJExJSHY/87qSSqLg4ulkmCT8skYdBLhxgPJjO8",
-	"gllVUGKJzJHUCIWMDWc7wFTlBX67/klAgF9EqxUxRQViQpR3IBppgqWe0FFG1Oc2R9LsB+zvwUCWc3bg",
-	"i3yjnt8nX44qDnmZJHapp+1G1JjuNkCI2GmHP+41NuEgtAIUOnnVHNt2wsALTDsG/pvWA8ax23h2UdA9",
-	"N7TV0u8jxzKLAGFfsbKErRf2nFL5CaLeOLEFdcgklSGRPUn8j2Uu0ovpPTPVG+X5KXBRH0KE12cO5pli",
-	"DKAYanmxtg7wtqktKzjHqTbws8wy/0NtysxH3IVNb4wvneJDI9lE8XHzv/XKXkiP4Xlc6blBNLyzrWTS",
-	"PPoyy3qyjweDwP1eNF78M2ZU7uXJ/H+4MS2yl2Fh7mZX7UabCtpc54781rfqNScYBCRcQh2LShaNK2FH",
-	"ATqgxocJGHmBKn4KONMELmhVEPsaQtrF0yKLAa4iDnodR4BPrRL75bwAlarMxXcOS6kTWSSCBcCza6Oy",
-	"nJjOjRuz2axp6GcnPPr5+A2imylHqTnSqLl5mG7S5ECLLfKSsr29Z9sKLtUvVBlT+vlhP58oyDTn/YMv",
-	"gyq2QuRx/VAArzhzeE2YOAhPcr5FACrkclSQdcehCUVHOi/qGq6w6DRre5l63HPXYfsDk/SQFgzPwhcW",
-	"UIlAfc0zhRN7pHm2ofc1LD6UMX6d8PBkpoqyeT3uOAQO7H2M+wg/xb2Gkgcood7d5fx1nAr7Zlq6+qcD",
-	"2qG4NLAtg33LdVS+XHz3+XOusGi7auKmeKKStFD90mNjDHJElKfvPKEiNqw1wAMSKO7BFw3vcqTvkINS",
-	"FeKWL/G4xSXTkdhr+f/ejcStSLRbkWjfjMRuCyZt9yYSHLiNq480zjT/Yucmq5yxYzUpF6vOY5rXnTSp",
-	"Zgl5zp3YjnC+c2C7G0dUeCNFIucdV3Y0G9n9TW1RGcTN3Tehc7dae5F7EOeH8prmVBGDi9AUjwBEoAo5",
-	"6mq+fJ2La6cpPuK9yfkbrsBOwmQf6XCuKY/OTlqWcRLWshCiaias1IBCDXoGwCA54wqGTZvSvgh+cq1m",
-	"/DAW0Zl8rGzbR5r3AVpfwYO8NCxPZilW1uSDgd1UUMLohwdTZcRNux9yP1ymArHzM0hPoBDMVDuZGmGC",
-	"toOd4NQpmWGnjjTvi2Y+GLCkO0iSQhmDex1EqEQVrS81gARJfoAQKOnA5LhEk2kvS/sCL22Fwz2gmsLd",
-	"lrt80Q9HbE8ohfC/WdDBpoI/ZZmHTRRlPgSmltrqE8g4oiuicQHyAFIAOt9h065JfP/8T4r7P4sa0yJr",
-	"dBp8GZlRPmlSQzdAdVjfFKR+X7GNu4ppYI3kLX4GMqEoCaqqADDY8XpTaf8r1cOuSXXfZ3nlxRhRJ+GG",
-	"t2s+GHSZ6YzQ/O0FXkkFM/a2pvgzpHfZq7zRacxGRvW73/7WaNT71lvm2//i618PAPwbQD9wGrslj/zM",
-	"RY/gy5y9jlNzogoD09IOgC5aUYNOBGSA3bmYN+GxmrlddHr4gqUFCAegysIp2gIebF0R5w+3zJzo3ciU",
-	"qvEx3Hjhj8VCGLwuMB3K/G1w+tckOM0yiIm4CJcC1azNzfHa+Ns7qjx9b2wvzzMvz6/M9bjZ3biVCVcn",
-	"E95R5fmvj019wbQNiAhlAlC/S26wt1OVJQFUSC9PACjuRBmRT0sEjptqisg0xYGeU3iGzMQFuxPtUzY5",
-	"DwJHB/oQvM2m6WErmVI9VYFHHc1qR0+d2m4AV1uEjg5ZetcdEhuAxek9LdZW649U/xgBEdDiskYqdSdi",
-	"hwkMF8Fm1Zgrm+iIEmAfjZYJCBDielCxRZlcgeaR3l927X8IQuUSDLdQVm0qFj6AjbA1u7Y3x+XcHFsr",
-	"amtFbVo0QCL1dRlSN4jlID0FCuFJUFybSQM8P3il+egJ/J1DQFA2EjjE0aVc5qKnKp7wUyO6933Hviqh",
-	"XRrSfJMQL5o+W8Xz6hPb3Jam1DanEF0gRryy/P7c6uqZBxxImkFpupBOXJtT9wHMDqB+Lei11xx110Cp",
-	"pJvIuYnfOD0Gdagy1S/DICaiISBCPQQ9QngESG2JkV0LQy6EFh+XeUyRXmoHhNAYaLEDXTTggU4Rb48g",
-	"uBz5uA8NNQUHLAjBy8eqvNcC4lShlINAEgD90+PQhwjRBDJVKijVhxrnfafce+4ARoFwm5FiXwdiIgEa",
-	"MAjwlEUaBrBiq+Wj/hYjykCJXNwMIOi5D0xA3YwrGSKVBaEqrhmpAJVVyOmXUMlqOKDtZrygWg/iOU1M",
-	"JbkQOtqFv9qjWHbbrZu7eAEiG3HwLBAWrNQ4y3wlm+7LzdVDOHxXaEKgT9R+wav87d1W1PA7wvEwS1N2",
-	"ed4aHZy19u3dxiVpxnboKjlLQ/YgdeFpDaOywPu6VaC3CvR5rnN7RVWupkvXoNHofT0X7FOgqlcnaT7l",
-	"gBy5UEw61JSmkZ+oIpMThymMLP0jJRNV+DvWsfzHmN7u2IwBb5d/xMwdxFK1X4uEUbbPwMYyF2Yi+5Db",
-	"zpDA6YmiJw00QinmCPsM+DKgJtXcBDBrl+DgWRh9o7N3u9XaWFhRwtfW2bONsW9j7Nvs/S8o5pGeVKKg",
-	"BE4MW+Syby1gBHyNRqG9VdAF5DLK7CdjjwK3kKIGmWmIF7eE5YYJipzKSQw+1uJZvleeKvM647vJFL/V",
-	"HZtG52abgKicSOTzzwIRZFyX27lpF/FYaXevXFzLtsPdELgJVm3rULpaDVQiTSeeCA30TefzG9UA4BJh",
-	"0Q05mfCZh/xMwFbfWQMf6WAyYVLm1weRROBsRC9/J2pQckdXqxn/tb3r/wwAhvzDXtQI2Irpj7c8qBK/",
-	"39q9ebFj5edgfbvVMWWj3gzWwLYg52IwSY6kkymhq2DRQk4m6wFGLwNCn4aQNAmpCZAyZjV13gGlYONz",
-	"zJ633AJR5qVDnRfKOEzPAeQTLN9gB5PJE3jPnskL+cgYiyzkTnvqofuggBQ43CCHQCeiLzVRPpC5cBZ7",
-	"2gIMY+PTv/zlqx/+wmr3QPqAh9jBOLLKv3c+XHowxKC9dQa0DzrCHClgzzOUf/jRp3/3489+/vuf/MnP",
-	"lwaE/rWLj8dBxJ02onOuxVmrsHvOXr/cgAQeN/LmCezr5mduHYJbI2vjEmngCltAikbOq0u9Z+qulPXo",
-	"1mo4WU/jY6XiuYkcKqiPGfsctVTbOy5TifDjAZaC+nvnqslanr0OiIZ66Uga4ndenIuY5XVwrAC0ZxeQ",
-	"Qxqd9sXUVl67jXhXOHkjLUiZ3cJX/XpxqERIYQVo5JcuuUZKZgjgUmszfgN/fj2+caDkbeze7bXvDu60",
-	"dvuyN7gl9+SuvJXc6t1Re4N2v5W8qe4O7sjbvVuNiN4JHci3d9rtnd07T1uBA9n5ghsn7War2bpgoPOt",
-	"aZolD/UgP+vUkenKNZyb786X4EyfFmk5b3S+86yaIKb6x17gL3wKPWpDVYK3uWc7LFKNdC5pHsbCaLlr",
-	"dwwWcK7aMzLLcMdAWsDKS+3tvBBZLhPRk5nUfSD7I3qEPFPxYjrBbqtVSSCm6mTMHE4NlZ3H4xRdAvaf",
-	"hgGR4B9+TvCfTEtIDWkFGR6cAaLz4AuVemgMt3H5rWOoKEdK72O0DHdzJNLSVeV6vg/My4bUEGbX5ELr",
-	"BYiAmVKTmKlRMcu6Jn/CTvEZ4LwH2KIbP30PGP1G8kStQOa1L23ApWPbfJKDmHod13hlYe0mnEEytv0U",
-	"/0VOUjj62thuXBB2yc4ssBecdZhpNvtS827lPXGeW+d8l8J6ssBOZU8a5TYvlFUZMU6HENC9xNNf7dSL",
-	"Rk+atH8wtffHd55ZpbCnZKGKd9Wc/2CUQVn8nWd2/xA3Zs1ufuoPrYsB3kAFCjtfJ2jM3JRqTDIASOT4",
-	"RHaY18vBb9tZgaNAuhB7nDiOiC5Y2+fl70yKfFhI/hAGKLSQAiUsedwR4KgjDjJVlGOp5VAVkXinkAOp",
-	"ZQQya5zr40gcTCZFalQkPpxAbta707GMxKN8WOaReJyfTAnESc/5w2I2yo3iz0kR9FCo55NMptr4oaS6",
-	"Z9Ups2IwwEoJA6Gk4GDSJnmWIQYDMvYxMV8g6TB2s2hcmSpnFyiZix9/r0KqNlH5JEMPFEMSo3oKMtxR",
-	"BptpfwT6D23uMnec/1XysaTmix9Yfd41i/mBTHhqb0vHgOWp0bK8f1w3c09DHAVTpfZl02wNo0w9n6h+",
-	"aZrC6rDAf0uJUJMJ3xTuHHzNMOKCwyQRvTkYiRNIuqtMOGiCy/3+cGJvY5XQnZkPgtUObg2oDTLo2i7y",
-	"2T6RNvVtL4txhKmIQODcVxntAeSthqIhENp+Eu0/Vd0sPsAMHdo/M2RAnkyURmwgv8uoCfhSBR0f0SKq",
-	"Bx9POhYs2R2O65QXCJAxR2bu4JtHOvwoE9jCmbNn1zTFB3zgJ9OMMDOIo5dRLEAIODruHRGHGRiUm7Po",
-	"3YMWwh9SwxEjrgYDXQiMRZWIa4cf3rv34PDwjWblC+jvXfhGH9h3A7cugftYrYb+SsmjmLj79sHDRw/u",
-	"L7SMbOhJTfed/5iyb62eCU/PVzSFOyWrbcz95ltzcySu3Tt4fO/Bo+UWSVqpJI78H6fa/7nDqvFJmsB9",
-	"jS4uMRsBcEilG8h6nlS/wJIk7lhzSxUm1+Q09+RZuWO2DmUT6wjwM1DTQ8Owi5uDVKdmhM1mGdl2JEDg",
-	"CQSesY0S7gz+tTJVsHeQD9yU1dW2Cjl+Lzwpi58NGSpB2IaY8GEH8MiJwbSAWSumGqCNMqk1TxgBPJk0",
-	"s5s9cn8gon1cIvpbls+6ZAvAvJK0ovpFuHFSPYzgPyh3D8YKmdoiy2dsSSycbTgq2B0EmBqkBTrK6N+F",
-	"MnlGq6nxZIueGkpsHgZ7VpM6L7t0nl0TldMA6+2Z7+zUKdOXwOO3onHkSWc6ZtXPi8Rw5mIFCIcAnkLa",
-	"OZwTB/BVgHgyTj4xcI6B3ItEzg0BI1np0hQPqnhE9tEjHTx7LWDFFnWJ/US/jtHtEW78GJL6H+e+/jSD",
-	"8qBCmOPUrvC+g4pDZRoOHpLQoQHmcuyPtL2tAQuKnsJ7NSWq96Y4wF9ZWNIVlGAGIm0dxJ5y2xeT6QEz",
-	"iG4nCsTXXPHqeUk1t5NM9tUoz4BlXBBJLGiyxCzoKH10Htu7ku1Q+nPtO1OjuvyAe0kJ2S9hRpgbxj58",
-	"pGEtxlZ/sMomgpF9T2BQR3wPprKnwK39PTFWEtjlv3ekv7ezs+P+174RJ4UclLH4nohT3S3USapm9oyc",
-	"5GmiEvv3nrLvzoq0LJUW+JJ/VLgm7MGCrlZf90BicmJlr8z2QU6VMJs+1EgF0/QBaglaT401eZJqs05c",
-	"MfhUWtKr7nnxvbBHrpO+DZ3763GxFf/Uf/v434vviUGqJbDbI84Wzm/Y6SN9AIlabp3sIyA3gTjTWhNC",
-	"Pe/bg8WN03mhemliBqZ5gfROZqZ3BdaVjcpfWqWO2pZIZEwCRRcB/Qj6j4kqmd+TYAftHsunyOgDxSbQ",
-	"USa7pL863kooNvH9WnisrnuH6VDb00vAtDPVA/cliihjf8ynZajBopVYP07uDo0FzrwvSaQ7Z+5TNNBY",
-	"AlJ1QRqN/5TX4Wu+dl+m2VyAx75qhXgXOsxkkRo+1XBO7eKPuVKIFZCqiZLrfpqllH0c1QPo+q+A84M1",
-	"S0aVRJWc4HQD335FP3b2By92idEi7v60KEAUh2BrY5l6+MsqtYx0jzaPtLDyei6SnC7AzTthrwJZZKnH",
-	"lvQKBQ8QnNMVM5MVpgogHHjFQX5OJsH37O0G5q+w1rT9pEFLGvUMeBp9jXMHYAfPY0esLhXONGAuokgI",
-	"1l/PralvOnig0VResFJ8PlbkpxQGlU9BOXjqLBNeUTZESjBRBDSOTwMCJqkXYYes4VgByTMjWajlkfBx",
-	"XwDZiyF/jB6KFsYLuw/K69wGhHfCdr0IDJazSgK2WnhpqUvywaIlCToR2aA8zb05TEM8U+lwZMW7yQPI",
-	"e9KT3A2EunP/OMuHIbZoQMZeIdpIV4rWYyBGygfsIpl7ZT82YxPbjRWrsUyzOGh0ZFXkrK5NyHYqYNda",
-	"WTDUqUFjHhx4qczEpFCD9DnGqENpHvaZ2qhp/2Aywd3lrB/Zd2QFNZ4eX6KZFmIi+yoSmHEIjZDCvehh",
-	"qPvwE9yfRs7JBc6bmL+Ifw2ND7dXQp/0tP6acy4j2bP71xFRs8brriericPGIbONMCn79irQwq2M+2KV",
-	"ca/GcwTeqYhmyANf5pT+Ry36a8iz5A2LfDoB10C4do66ZBlvJmOkF7vqRT7zxTmF6qeTFIx5nEc8dlPw",
-	"6dD1cP36vcNvXr9ub9sPn769c1dcw7aK4NT35qVCHVqMZXH8RiTeeat9t7XXEtfeeevdN0BO2pfbt+0O",
-	"f/C8rzJQCJUBJm40WKA+KC/QadHPx2MZgTk3Tvt5Zqe8sELLmr89q/5mqQYs5cnX92O28wOi7nwWwPq6",
-	"xjFWZDsNU2nbiKpPOCbukSxkn40bkff708JgtVI+sIpsqm13Kl9s4nx969Hht65fr0R/IFcieNiMlKrC",
-	"/I4gpu08OMEDMfx3jMOxIx/kxXiaSbCQUl84XSgzzcqmuG9Vugg6l47tUZyooq906bzUieqnY6uBIGWJ",
-	"TPimw4+aUT5jeJ4DQuYlzQ9sIkkoz/ZmsJ9P0mFaQohKlkAITtJybG3C91QxVIntTF+B/a0TMcuL4x44",
-	"uciWmkhjZnmRUId+R/VL8gRcv/7bh+8/vn49EmjaSVDDkCaeFbGxQverfdmU1ka3tyW7egvRy/NMSW2c",
-	"bex3SLgAajwp58Ge6efZdKzNvpDoEgF71MHNtvj3pngALxZ20qALaJY2xRO7Bae+byX0FpXMI20msCfs",
-	"jO/bs2XH6bUGSrBPK85gGnaEWm8bD8FCz9pR6+bd6Nad29Ah+wjk+1We2duN7ty+43c4zszDAeoxVNkt",
-	"xSDN0AgBnyH5geydMpxiAnUUQDfDw7A9cPU64ububjCbkKUqYvsYxWjt/LNww7ms3O3gTq67EKYuKDtz",
-	"pfj2lKV9OsroYw1UtkJCNCRQ6MGdQiqffdh/lv5dY3Gg34KZSqVms8t7UagXophqgk4mPWEJHzlAPJHT",
-	"JMUJt7pSakr75Inj/wnvSOzAiqhLNSaOdtB0Yntk8tBUoBDdy2cv//8AAAD//w==",
+	"JkcMlFjzl8qhXp75J4IN2hY9GcU98sZX8XK2gCEzPMgeisiK5GZSrhB/4ewLDGBqFbTdDnx1LV4b+asc",
+	"qShLqAHoZ3P13W3MopYgoHa0tHkarrn21EWQ/vbo5MWjJ8+ePXmMHkWQDeFHjHgZspGcMSsJu9IdnjNb",
+	"fbjTkHzxhJqig6XSFlDKwr8dEToayQwMERARhai54BO1eLsdNQVPWB3PiAWo7Payq6bf7e2CTrt6NK1t",
+	"tsvRRqrvihIpNtsXLKh77XuzyeLZ8950roK8TrJkGkkXifvVkxePT1/8CB91GVgVQQEFBBxssechaUX+",
+	"2BcDLe13sUGewsoXW7Ef5d1pZrk2vmjlTriCh2YLtaxZBlsT9BdOYHce5dKy7dKpXLZI1sxTtZpJgL5B",
+	"b7KxjQuwyWh6EaRxKV1S5iN/0Qx9dkBk/m3eiJXMdOyRgxaMT6Y6sB7kGhMAbHeBluSNfiTh5rBjifGU",
+	"z7iNYDH/tQjzhM6k4RJTNrMd88yaEotUgWVglaCzwiBjbbTwDIjUpTa4JXDWjxiE5plMWExio/XFUWgR",
+	"scVsYNw9UrCLwvxpg4TsakHdEqvhoGKPN/NYZkOeWClkSjOWuKGalcZQU6PJ9MgTSFhAq/KIpinz5bds",
+	"W5u5YkH2q6s6QrOUM6UHTDSEvLg3yFwqxYcpRG9FztTvFhrCY50axiCRw28WpKReQjpOsMV2e22YkxcK",
+	"gqrx4Cp0xcYCMzFWAiVDmZuBgKRjFoqNqNJH1YHZikK2Z6g/BOLRoo0yvehGxi6cK7ROR4QqMqaZ+U/Y",
+	"n9fui5Z8cgqUI4K67N5sYmm5iIQsJCSurM/YkBGYvm/F1lwf317ZAJsy4ZvHEyIzG11pZ+pH4J0/WgZG",
+	"iWDQeEqQtIGaA1t8j2CVA995+Xg8LECqcCag/KnI1l01LzmDYrBqxeGB1AToIAoFR1+ydUhHF5a6RG9r",
+	"GPCUX7B0uYbuzULacjCGNiaMzOnIAZPD0ptpBTsnJRmzRWAkBRnXlRu3BEpuWZ5FBTno9yObXOseUWK0",
+	"/2logr3dIyepkt7YUaIQt+dcTI48bdfGHVQpCJiTzYK6FXttP77du57SaHglVThMadmb77mO1bPQ+zjm",
+	"gqspFtVpFmNaOSSm27QGGuSN/gjLMMrXJwUOEk+Yhk7idbreptrZpqrTb5emsyvF5Vp1jKuJ/dco32+H",
+	"qJls+EWji1PVZB3jKS3NqZsFDnmCGdzTopHiYWF1exvYvOszo0rlMMHJYiQb96Qmp7NZNykZe6vGYmts",
+	"LVlLQ6snspFGBvhUZrNNsabR2buRy887iCNwKRexY7ZKOhUkVjMV2/KOXNkgf65cBEsE13bRKiW5ymmK",
+	"yR+3YjajPI0j8v/8k//4m//4f0Sk1+vddjEgYAuz33JFzCW1Wk24LlciCEwpQXTYZWlIiQsvTSiKiaFX",
+	"WMiWjS58TFFs20Z+baRE/A6ju6pROLG9ceHyVZouFYnBnRHXZwivD2Csj1WUdvEr4Y0iLEtYSk+MrZsz",
+	"jmA2RqKwBsypnqUxRthCWTq7uxVvJ4m/87XZwfcx2kNcLUqbfHBsfrdurZ59jxeJHgBv6Rro1UVVFnAR",
+	"hz948KANxqAU7ujqTCmIWm4NfywyIawmaDjyEc47Ip4+oRZNKaCilHIMr7UlG7dgIDdnRZQFBrMtGN+7",
+	"mBqxnWH1G3iXM3W8kom/2pL5fIvRtoQV2hKlVWIwCzvM6MgMzZOUEZxnRp09iPqH94K049Kyfv3N//bf",
+	"fvMnf/T+//3rf/nrf/IffvOv/umv/vp/+PV//W+/+YO//NV//he//u//l2/+4H//9Z/9m9UK41eBlfGR",
+	"iAUpgfdsb5VxcPQw4z3hL2xrEHR2QltUFtqwZ8zSXHxEKHiBq+zWYhCjXAzqX4/EmVw0fhBYItDYwt7p",
+	"1UaOIVzLv4eay5BNOHpiLW3At1ZSdZqr+6hnLR/Of90jp4KwfUP84VWRz+eAKJGQVC5Ap1SYXsR+kdO0",
+	"F9R/E7iwboFtG3sg263e/ZtFg946PXtJ7h48eLB/cBvMxmGIVGOAaM3haQoULej09PFeGUvgi5P933v7",
+	"9eH7BlyAMKJ0ndrxjCv9xL3bEBlYwTuzBhZ3h3k4aJuE3L0M+prs52onlUTnzn2MeVO+JDjMqCKPzj43",
+	"rPd3n539btjqkAua1cbqmuuriZkC+zKt/vj8+bMIxQtgSMjkj4OrEHceL4R5Ss3VwN7pHvkcc/qAltWI",
+	"zlEiKQjBcJa7ozn8h3XjXvjJHftNPdTC1swsLZVgXM0cKWN0OXmiPIi792savoaox3oY+mqkWLG23/zx",
+	"v/zmj/6rX/3lL7/54z//5n/8161QYtcdVbm1jBsm0BuZYiaHPGVxRH79z//w13/2V9/88X+6Hrk3DNgs",
+	"z+0EbQyGb5zNVlAnyhLXp23SVnMuhzu1lPzk7OULAiZksEmDrKnKEqg5/HG3Q12KKFjtFtbLmi8dLk/F",
+	"sx3kJ5FTjZgNUJs1ZOm9jUUiF2tZ41MJIx9BRnAXDpp05UIU70TEZhMH4P1wDXNB/u6Xf/J3v/xTo2TA",
+	"E3RBpjYeytzd3hxuuLHv1Rn++ES4SgUrNNSFryCK1cFTHEYDl9k+ktSsjgvUOw6FGw9HhenguRHQwQPT",
+	"TdV0qUSGIOuOJLQUgSg6sP/+zV/8zTd/8kcR+c2/+Ytf/e2/w79uu/NXAp2CjZiCbGSW2So0NFSQOp3X",
+	"9lDTDhJ1RVF7gsKYtUiYUUFDPfKMC0aGGaMIenFZXGQ2rTwiSgYeQAx15RDMilAMHSXzmpl3J7MGAqsN",
+	"jD2BsFhYFYyJreEv6Dpyy+ZiZl3GPNjvdcaHuS5iml1r7lMbb+uuSDqxi0bRbu9jdVDql2LEyMwcYl8c",
+	"PPRw9Da/tdrDctfMPyI0BedN4Mi0tpuFhOOxYfRuj8Saok2jcArNwNc0lOaDjEHSpOjsfDynE1d0K8S0",
+	"2yYW2C3ENQT/Xt+I1wcIF0PuHhFsk3fLiHawLRH8B8gFs8rcmsXfwnaUQ41XzmZgm1JTmRU21DKZOpF7",
+	"47u3MON2te55s24oYm5j4wUJttE024R65yPBkY+oiza4slXRC9rfLUICdLlzhISi1ysiJGA2/QcAjmDm",
+	"k7FLzhbNe1YntDuTZNn/bznFlKVJ5Ny0WCHK/Bdl4Topvz1tayTrvCM4FkqSbEmyXKAJudAmatx+XABO",
+	"VudMZC8SHpfc2HaiRspxnrFNMhbXbeuPWZo8XG5oNCh5140MyHUXcLbVlkPV8ni9cyW09NUDYbdl2kXt",
+	"5dpaVzWTi22C/YLY8aZQ8QZt0kcT2bds8rbbglDrKzH0IjcENDxVsdp1S/eEdj83p7Uuxa6D4B7Qb2NK",
+	"2KoveBVur3yQyrklyE59PoZbzTYGtOvLw7K9nd8fW5bk/egm/egm/egm/egm/egm/egm/egmvVE36d8v",
+	"d+dH3+RH3+RH3+QN+iYBHhqVhCJbI5OLyObgzBjg0OHNXMHTtbWZqdMtC1+nGW7JvLoOSrhS/SFcrEJ7",
+	"KQyv9/utxV0+Okc/Okc/Okc/Okc/Okc/Okc/Okc/Okc/bOeoR7ypsT13LtricRhQHTP3dzcoiJ/LYSNw",
+	"/8/lMISLgq5cPun6fjoUZbqAKsP1HQcFmOzUbKZuqePIZ9EXMCoW5iqQjJaQDutAVSDDGj1Am4EL2uGu",
+	"uD5W7PFYBsdNzy9w6/bv2AXhqe4GfBA7negNTFB2dmjXIH8G7l1D6kfkoLDVHTqzSETueoyKiNwLVYP7",
+	"hT0xIg+ITZSMyA9IxswwGWRog385H4IkLAXKo+aAROSTEG9o5TTB8OyBonUhG5196i0m4TYHcFG36LBU",
+	"o6/iEnU2yRBH1Sh+cDRrbISQHrrsUiDssXs3zAAeyHH9lHCoZvE8BIb5A6suq+1YaLtH3d4SXJAnvYMH",
+	"9zZwqqPBnQpi02/t0JnVr5zvnCtd737vAkxeNdmU7K7eXezmoCxWreH5U6BXD+V3U+5/pkCQqO/F/FYJ",
+	"beoaULD2uncsotiBCI+vmhslQ00Z02SeyUlGZ1CY3AZkXCFKoUOFh46WDTv61YCWadVhsA08rs2erhkD",
+	"/OaABVClSzXLIldaFQ5l7LPDQV/hwj9ZxuURgyBUKnXrq4J2wJT1NQg3w4aojYWoQb70wRABCmc5KqIo",
+	"ZGhJuMLB1t1sNxBq91oubibaznV8HQF3Rij4MGLuXsvFan3zbxtcrRtowWu5OPUDeS0Xj4OxvJaLh344",
+	"r+XijR+R2aZwUGaCflyv5eKpG9pruQjRRk0HxQDd8lgY8ZU93xT/YiOUj40RCjdDeZ+VkAXR9Iv2b4XM",
+	"44oYppuhiXRBPK0lrRLpdYDqOyt0zAbFusO8O1SR7iBM1AgPoIOubbW4rjLLccEEYrF4jRCKVhs8cvB3",
+	"yehq+HzPyvDtoXZOKXYqrJt48/I23Lgx2De5mMRHhXZOM2axXsEUaqQ4i+fac1FNR4HmgdG7WpbArM2b",
+	"iJEdH2GZDKzEUmCm9kiM0E32BbQg+PrzJPa4R0dhuQ18rYCfOrYObUrsWluUKN+99ZCE4Lbl0auiThUC",
+	"igFUX11NB9jmGO/m2GhcKeVChaEObjnhvqbJ0vwXxxHiNl8VK+ZR0YtV07Er/MP3Z8PQbacIvFIBmClj",
+	"yxQQ6CvH8MaOVu9L8aXYJ7G5WpO82L24Gl4Rl21/vJAfc4hqwVaQgU0wvkVv6mEEarHVUIFW1kXrhsB/",
+	"DhheET7+UpAA2a7mQ6TYY1T6FlwxS6CBpxMmI+QA27AnpFSlwxykunmUy9XAa3I8jjwgnYNTkxmROWhF",
+	"v8ilpuZvi2joqxy5sjRmQh7tr0DYg0I5PgEARmwZXOkAVgwXXOORLADegP9QgTs1ZMVp7X0pgqPnCaTA",
+	"lJ9gwJFfJ48F3/W0mbOgnsrsHGNi3J9nrjX34ARCheCvU/E55QKOU4tv2+7/GEA0HcR1wFK7aChQxL/J",
+	"yziD+K9q254UCz0JOWYuLoRciOtBx/NXVCgy4Ghbriv+1XltYGzf2rQRcioiB0TIhJFEChaRQ0c+hk6y",
+	"IQerG7zveG1E7uEDBC2kQ2EmmabLiNzHljS9ADBLPNI98ghQSeF2ILlyzjUXWmYdhNbfb6ah2oNcf9AW",
+	"AQJic00xAFWUMlxxgthYKpYpsA5esMJ7CUpBUOLGVu9OsETf1tCS0OygM9Jd1whYF8YSwJcpLY1YGJac",
+	"DsNgO9UT3AIpzn3TWicRl9IIDbO5zLSrl4jLHqul0mx2JOd6IHMd4xYAFvglS9xEw+3YKLDPH/KgmLKr",
+	"mWoGYEuZETYes5EOltA8K8Plb7T7W9gyQ4OMJVTD5FlGVTdLTCEndHgV17fRVbayAcNlwCTDc1QeOC6q",
+	"GbfbbIwYbz5UG7jYRrI92g+Ywxm8uYLb507kitUJW67A+Xnu7BlLed1KJ6AK81eQZC3/NiM5MYtRA7vu",
+	"uFvrLEtYoANEpW+xtjqs19kqNH9o51hde0i4a+iijPPvBCwXpDWFMm+dDEs/ZmlitL5WrySu0ersS+Nc",
+	"v/A7tPkVm71Ti5/p9hQOYc1d6WivvJPwjd3HhKNax96VnCJ1OLTfMu3Z8kDrhwvDdJIwaL4uS8X6I2VG",
+	"EJ58UdsJyzLZlKaIzq6DqN/vh/6jzgEzwVY8Md3UGU7XHbDyOs7ajttRAZStNE9TH2UgxYi1gfI21cTw",
+	"5TvQM1AB5TZiSGFy7Rq0C60HoYrefYEuT7vEdeC9jSTxud8cG2eBLzpU+qMi8wpvKk82cEmlVGOCSOG/",
+	"Ma/i2kcErgkMc8v4hIvO2L943ApKDqcQIgJbItyWsYUkVsPW6uNTIZ0mdF2B820xlRj+uLKrgdzlOqrB",
+	"TTc/1Zk64pOR2eH9Z/YZZNRhvBcXIInZyMyALHp7m7gWg2rj1+FGrPda+cJquAYtO7JdlmpZI1jrSZEf",
+	"WkLQboAS10r9htnLMR5zZdUmd7JtstV1QBgekUdnn0cAX2h4yE/OXr7ohnjWbtXzofO2oizUsBBsqwDj",
+	"psj1TUXqaA9OUoOxBg4ZlHFw5cxrqQbvU3zbmRPN1TLlScLEpiHClQMK29V6IHcq/FkpbOfS345926bL",
+	"3Tu2fa9X9Wo7leqGXdpmGLu5MNo4aI2BBM0oPi+SSPHtmUzWTeCVefcFvrqGl76xMYhFzJUPHzQDnjM5",
+	"T9v5aXXk3yZ/rVBNrZ2ikWzOXG+re1lWGgKr4RGZ0eyClTSzqASugBWEaJqWIthHaQ6F+y5ZVsAwmGOr",
+	"AneDbxocDEWTRiRO067ePDO150FL8OBFuTlUsk2bZjFynianYizrmN5sxnWjiXXGdWgpBFuXlRkXVJFh",
+	"zlPd7BJYT+JBQNohGnxtaeC1dksQrYwigwPf9nBdskw1SoX2Rx/DiDOOiMpHUyNEXx70+r3+MYkTdsnS",
+	"2E7dL0ggMLpu1sz9oErjxTd+jqW1qSV3t8M7vN48Ue3yentE03RI69wdQ5k0GN7NL5HflCKUGAnplVR6",
+	"krGznz3z5cKMRn+M6F9YxtbHIh/0S8HIdSzO9DZILbdcb7kIhuLc0BJ88qESdvewwdiEC7GBR6Xk0+ji",
+	"+3N92MnTLOOXLOmsKKRsDD6MtmXIhdFIzXElIBVAaLC0pWnYrMjEc8PBGAsbX9EtuiljYwhpWKOd+8Bt",
+	"V2yVTKQuW/P9CMxZp6C5d3VFYBx4W/Avn7GwiCLYZWSydEu/SeJPSzyXzLMRG/B5e8XqkNLKrtmSib9o",
+	"Ec/AXvkoFFsQEEaxMOvO+mOmKTqsuxXl9zzifdQQkdJdCn7NaOK51qos7Gr0btTea/yorj08Cq15JK6m",
+	"pM3VMt/YUCyvKFOBZA3Cig1h6Qk5cLsZl2slhkEq5RgVJHPlab9altGQZzCO3hZef7uG0V6QcmdXYpUu",
+	"3gaUsVuFzvW6c52u1PEV1brgcNywZudGsvsNtAxlt1s4b1BEMNSjzp8xXJKz52dWQ/EBDwrqwdoKpaX0",
+	"GiPhGKFFLMmMi1yziExlnpnjfHgP/onpkc6FbQYJIY5zNdBS03QwZ9kgocvYoTxVs2RLcRSYnQkxLKRP",
+	"ZoyivdpOqFcL9eviWg4cyMeasJZHdK66rJkqLRpY2wDkrmaJ6gYa4Q1f5D5Jxxe10a8wTyRjIz7nTGhI",
+	"nC5TqV201aGeCsw7d4u/ZRYYywbm8+b24det20ZSaW7d/r5F+1XdvegsmFXk16/h2KhH4Bhqtf18eGQy",
+	"4yIc58G1Es6ao9SyL0b3nMh9+9S93Hth//EF9PA2fG2fF25zatSavQnX03zYG8nZHUnnfN8wwgkTd3zX",
+	"78PP1QWf78s5bt3+XELtaxzdlQj879cabH8Q/76sw/taDqDZRGLKrjOjQci+UTlAzphJwbW0ZpUpN9q7",
+	"UT6oSy/xh7IWNtC1f71SyDo8rFXsq50JIUWUQGWKxQ8tTNy9uab5HcpzdjC7XkOLKFsJIRLLgfUPt43i",
+	"RCwf2TfLGLXtPgofKd++ju7F8KuBHI87f/lyPN42FraxBnLGdLa0rK6stHQwaTQwswIXziUXD4q9/boG",
+	"SLlIJV4LiA6ZCjYJyujm82TjdWg0M58Ks6yKJUYgZ5csW9rQHAu6xwFpL7bfxw60DN8xMkvCNBtBpMgo",
+	"zzImXGiP6m0RxFEAF7uazasrWco3drRVJa2odAyq2x2Ftu3QdhQs7ZozZ7T9znouHpcyZFEzqGC0lwv+",
+	"i5zZn+2tHPS7W6YmWLp7I0PQ71VtDJacbt7E4OakR9NWBaJNXN+ewe+eZzv+u+6bx1zNU7p06F4rnHm9",
+	"GVNny+f+WK8XIr94u2tx+tu9CAKmvr6gBhOf21frRVukzi1rNvx9FTd2SrrfMq2sv2bfrqOJHV83O75q",
+	"pGLi2YZg2L6MQBxADVpET8iHzRAWFt7OqFApBmFA1C1XvkXwiLBUsZU3nYsYUs8xkpOKhODQyK04YTFi",
+	"qyZs/+Q8vl20VAzJ4ReW4VGrUXx3768Po6H7X739+jC6+/7WPoSL4oO772//8Na+DyD9/S/6+5/C04ZQ",
+	"0kcp5bMt2ct8bj3LaznLfH4K6lfKG6NIVg3cELV9TA76RvZ1cI3NVozasnAAnzpQbCRFUmMlPmMWBgPy",
+	"f8uerhFNU0XiVy/PzskdOud3Lg/uqJm6A03GQUoxWtqpMxr2yAkghTLEokefeEqVdnmdXAWTtEOLyDDX",
+	"EMxp3WkAx4WVNnKaugb5LDAogquOnGDmaRgPCiNElQGGMJGQe+ozO/DTAjbRENRsrkli3jMNAGMGwOSU",
+	"jTWRuY5wBIoIBlkB2EevLgbB788nD+5VN6jd1LywCAHryAlQBKpsxVJiLR9B+r5OVtlNvjX9sobUrF3y",
+	"0WAcq/YI3PzVs3HgM31tWAe+GJHDyg9wrSI1KUmkqMtU3gL5zyELRHX43wGsNoByD2YyKVAa7Am2xyHm",
+	"YmAajLdJgrVNAfK7xWJMQn9XteRFjzxHVHHHTdx7wmjvFpBAbRAbQxWrzTY9w4EgHl7OCMSbeJgYEJo7",
+	"xX9gD2ty/cMVwIZXaolENhjILDhMExclLhY37jzjajjrVuD5qzE6NEmUBXC3tBIPlwP3c3w7LCMS8EHI",
+	"ryFcF9tqaD9ko+V6Q7/593/1q7/5w2/+2Z9/88d/ubce9a0NWBJvTJ3REZvTrPGoTBk184uDF4tz4JE9",
+	"V8gyAP2c0sQlSBQT6ff37w3Hnx6O797/wQ+Gd+8l9AG9O2KfHn6a9Fmf3fvB3Qf7/f64/+AHlPaH9NP+",
+	"4fAH+/2DVnihAnOuEcHO03zkmVOZTGt5XCOu6o/Pz18Rb5Naj3b4yGbiXKPVdsPg8t8Sw+1q0tRaPQzf",
+	"fo0vr7f7OidMq3pmX3ydp1ZB25m11qgPAzWlGUsGQZ3Odd1+ppg6gy/O7AcfsNU32lswPpnqdkIC2n6D",
+	"L6/KJwEogLUX23ZX6Gcro3HdNoQUtLUZGQe+Y3Mudrp7c27Q71XNuZZ53rw5183pvzRz7jVx5Y1Malvx",
+	"axursz3Xvn4O3NlEuz13bCLUXVt2P3yR5CMhb0jI386F/XYdze74ZryJW/GNX9VGYLHvKgLbV5gesks+",
+	"YhHJWEo1vwRxrCifFBTZPSibNQvRU+ZDl11ZH67V6xe2TuGTOR9h8Z9NuYgvZNX84dflEjv9Wn2gtD7s",
+	"nYa4ZENFNmc0qP18ROIR10tAVw/KPJtn76EaNtRGm1JFDszq3Q9TqYoELaxkhgiOUuhMpsFrPXLi6xlm",
+	"DDoH6M2gcBcULou/fh/bSmYqqFo1g+/9u5XaclhjTwWwLiUr/td7IyjnuPfr/+kvvvlP/xqU10uW7h3t",
+	"fX76ykYbhMt7vzn+rqDIhIuJpunFwPG2aq5/l2zblnJpWIO63Pbh/Xsd8pa6FQe18GdcBBmxFi8mII/V",
+	"yt/leqJ//W9/9Zf/vAbs4BoWAKsI11SlKsXP29h5ITW4g44JDSPrVxFAyJClUkyU4wRx+XaLV2FAKhWt",
+	"2pE6Fcs6WJU+Uyw7fYzXxWhK9UDOmcDPNlnM/v6nJ/u/R/e/GuzXrmOF67rB1fNZ2OeOodvrONf6GwR6",
+	"uVN8fyf4uC0sYUbnX+DU3tr/7C5AYeXUbzjN8vdtM9359DzD2XBarlj+BzadLTfpw9wbzws3nI2rxP6B",
+	"TefqLHLDdSh//4GtxxYs2pVK2L6CAntH66rWPjXM3WdOm/YcxoZ1I2E59b6veXmMhVJHRh4rgyw2FV50",
+	"pQxwBG2z3KVqE6ztbvUb6HhDmMtHrqhtLdBlF2iBJvjBcssWXBAL7WaMJHw8ZmDFRhTKjUEMtgFmXsUz",
+	"ozzNM7YOGqCEydgFxa8LJsCYp2zQ6DBxEOTrZtraBXKa7hAR14x72QWXoRkIs+jO1oVhEIcwplk9LmYX",
+	"TISmiiZYgsbVM2FKlyqGr9T0IDLz86eKxJaEivIex0VhlCKeyKIMYTC9y2UqKn0EBT5sRZxueEAWws23",
+	"g38HRTvsA9tmU/nsc1vNWssQAcSdX6gMYVE7N0vvL2gwcAYVtI+jiZqRQQNysgd1HdB0eGxaGeSuPUFB",
+	"1zfgD6r2fmWvUHjVfAC+oWA4HwFGvwWA0W8J9/ODw8/0/LFTWfSuaJsV+rwRpnMTDOdGeOxNcddr5Ksf",
+	"DEfd+ebdxMap3dwYTpzalBgKb2SY0Nhfm9L423pBrWylXbKG3btkmULQyzpsy2B31gAw+o3psB2+v4Ba",
+	"U6r0oCPJhk0EwGLQRGsVGvPWSimabqpP5wI8Kz4dW46HEjWVmUbPB1QHABcQVQ770o1rrwXos1uFM7jH",
+	"/VS1m3wx55qyZs3YaVWwQRIgjW2cLB260yvBrnYMNftZRs4rUUwbZQcO4Dp3NfzoYum5Kh3dYzIrhwc7",
+	"FCmH+t4jL8dEsUuW0dRre1EgVQ2XJLZmxBrsI2e+6FAVe7K2mMhh3yifBdQjjiRyvuawsshK2wVPPOzX",
+	"QOoVBuJu/iwf1Ahjbtsc03Nd8kVXjE2XRmBOEBoHwLiQDxHwtXN4fWvaxbHFPKLqojbzIihlD0RBS6DH",
+	"SBJDNuFgZgiz8nr1ccRYWL1LQPxj9y44xjI20l1ig/yLiHfdFde0ppaaWXpAZk4IsDG6PWa3P/FrB+Oz",
+	"GATTRrEhE4rxJKuDu956i1sUOgur6AFxbFmrbEumb0dhy4dSDQVCFRwRpnVq37Ljap294rOG/lPpTX5n",
+	"p8/JiGbJutEAJvZBh81xeVIdVqjBNgnDg9/CI3pE+uTVkxePT1/8KCIH5NXrl4+enJ3BX4fk7LNH5q+I",
+	"3CVPT06fPXkckXvk0cmLR0+ePXvyuLSjLcJEuRrlvY2wpcpZMXXGRnXRNpbNTI0F86hWpiuyU4p0lHIB",
+	"O8SwdfbJUs1yPtsrWEzbfbBzfdf3fBNK74oo2yy22gaPClnO7zdUYw0KTmHiqwxKFfTIS5EuPfUX5ZBM",
+	"O3cPSUKXYVmYoiz4SArFE5ax5BgvvTnNNKh30MaCsQvgJjMp9NQKPq7R4tVVwecDu+CdENWvwRQ3d3Tt",
+	"Fb3FVbvmwJUOVhu5XJOhpFD+PgRriR/NzZz/8ymILjfFAWz3N6eFb089IMPXUNC3rpRvSaL/JWjzXbKB",
+	"JZZGnsPNQDVMAdXakmQWVDjrUBv9t8eIAEsUbcChgnSPapiGq79v1H1r4/PoKktC57DGsmwWjKzBz+ZN",
+	"FMo7QsqQWM1UDAHX6KcHXzpNU7lQLvnRWhP5mMRB2gsEkMMGQaiIkOGLKGqDObbXteBoFQzubr/GUFDK",
+	"VVmzREXFIMj5MPf5eBytrlxRBhgkmRn60G3RCCzLytKkR05IhsbnQCs3Z9HPWZCh1FNYPkUmTCty7/DQ",
+	"fOfyQgvaLwy0CHzioG84sCiMhvfhWNkS9ZjYp/TE38aKLhuiy7IN7ObbZDJzmg7mGRvzd+0CDk1f4Zvr",
+	"c5i7JC0V2Uof4Si3haMsyMMb48Lt9FvRBlS5bZ4wdL9rTQ46vQElruj3ygK5T0W8aVnczuk68oSvzEc2",
+	"SlbcgMN8cKHYvyWoi0gc2zp8N7u4PhLPh0A8G14vb9dRzY7vg53eBY8pT5fnUtM6eHNX7Ww1iw6xfMKA",
+	"XYSTYklhiQ6ihAPsJicMB3ayboqzxQ9qH46eMu4QnfywOoaalwwXjYnCRpd2hbOcd5UrEv9OjHHuxOt1",
+	"NSY91ejV9SHIyijRk5nZaog9P7gDeRNe2QJxa7TsOqeQf9X1C7+Xq955Dc/VvrVvQeyzFE7fUzYVGhAO",
+	"z56fdVG3bfmTkvS6xp1Yt9/PS5Vcgfw8XUmr/yR0iQoXvWTO0TDXziphiEJZSvF+y07LaWl2gL+sqTML",
+	"pWZgvbggsR3y+XLO4m2rp4LpBcmiDkMOf3FE4hdkE4vF+hKCVUswgKiXrBqhqaK0UFGZAxdnOdoLaioW",
+	"Wx7M1J6Z9cxrt4J70e/OZfdK16tTdbyhwTQHlYtIXBRQ6bkvaiEVN9MGgsvkW1cIAibYphtYTJFHhTfl",
+	"6iF9tqHGxKNNVPTuuTpqoModB1JSK9jilvBoA4dzXNdtdXOSKkdoRAYstVxMbTO1vbyzO2YCpb53zwhW",
+	"u7+iLl85Jjeu0ldneB2afXB0uy/FOXunOx6GlknsLuR460lW2ci6Fl6Zd1941Jrq+pTvnzdTBrJigc1q",
+	"IVkVmdOMzhg4sB0csWvnGM3+ZXydFi7UwHPedtiem2EeN8g4YNvXBBAi+n64szH6gII980EH+ALC8ztg",
+	"HarJzGg2VAEcugOJSWk2CXIufUnFWM1Ub0bfOVD9wf/1y/81JrdcxHk53OF2j7yZMmHFaHN/2GgOPuPQ",
+	"NNeqJI6DV4ujhbqAofn1n//P//ff/je/+j//9jf/3X/49R/86a/+85//5l/901//2R998y/+XTWR6PBe",
+	"NZOoDpqmAZKmjG123aH5iM1kZ0Xi08dxj7xBmz22Glkr/wYAN9wVRQAAeVxmcOxFROWjqR8RBQOAoTCW",
+	"+EzdmRzylJVKcVIuUqOUPZpyQcubcPp4s5S2wHZWu5IJpylB646fKiD2fL+MQfTJg3K/Xxzsf/oWqyz0",
+	"owfvG/rGJPYRazaabFBz32H2ow9+1V6xUbTnBRdJuxXRjf+n5m0os9YcVuBsN99VlQiDlXhVmwDtbAa+",
+	"xL9nxa2jh9KntaNAZHQuyLOfnj0/w5Aypalm5Fbs1jyOSOx1SPNHLsI/ZUZc1rcbbd3S2wDK28dY+MMp",
+	"ogOELogtv8KH9h0saW/a1aWggUD3bg/TlYsGniAXbsXHPEWTAiVqbpYXEyDnmZxkdEbUVC4U4bq8I+Yj",
+	"tyVwarN65IVriO2sUEZkhmA4F6BAqB55ahbLpicMpiwzlwn1X7qaFmhYaM8vmDLeSi1uAY58XJy7F2yA",
+	"7Uim+czGuhdGNyuFFDuZyYUbP8ZqmKHFUVCB/7pQIioXO5xnf0CRTMLg1pDf2PPjl6b2+i+f/aDEargv",
+	"UMoY/9T2b1wvewpUYKGxj8BFi8fAB7RQRD8UjGaDGU8EQDC+XctRd6zE+X53r8CVu76q8lZcSTevuIVR",
+	"phXUDS4s4oYNTzNCW/kyiWWu7TulOFp4UQbfBogaXADt647wGX6Ap+Y7/9dL0wCMv3Cy1eDpbS//ScGu",
+	"h7Svl0jr9vBJRpVFyKlxh7aSo/38Eb787YD4MOyjO9QNewdm/xrYKsQyNQzbvmP+aetKo8vAlQ8xnbIE",
+	"o83hmgDvwyLjWjNhZLoUHV52cCSjAvQhnsE1hKIy1CNBtJPe2jS36jm2oxsIqQeK0Ww0rXOP1ExnMZXK",
+	"xciDR2TImCBJBthcrnoU1WQuleLDdOnnWxw3qIXFUWWzs1NFeRUuRmme2DoyY87SDWd2LdhHU5bWCScw",
+	"a5iehWWGjCKcNUbY+fi+IeNiAoIrqlOFkO42dEG53hh6aA3yTzeOZc9TgfhjH3jIn7fVMx6cjiA6ClYo",
+	"coe4OBINpHUV2J0yC2iJrs3K6E/2lDnop+GSWDGoCpuuFqxOBDzBH4IWbRoGZB0JEp8mbDaXmonRcv+n",
+	"bBlv5IKui6aFAnNGU7fKksI4y4J+Co8q6hozednVK03zpK7SHiIEKCd2wls441Qq5wYHQbgjvQ6pHk0H",
+	"a+C55JjAO87zGvRjt9KWoeOZS0Hp0m0qRxc1XT6E5w092RplmqcpQAx6VcvICLwrhh1N0yGt71wmnMGM",
+	"/UtmoQOlPUkyphTspged6eSOL/Ag1gHnAdXaIINuLScsyeeDC7asafux+Y2Y30ohG1CJqXPziCxhDXO1",
+	"naCRzr2x7UTCJOSabl6EPxeR0ElZNOwCRIcxAXXUbn8pn+gtp+PTKprjGIBXbD78BnHmNfMyjL3w8LS4",
+	"+QYTmcFxTqKVU2aO7wYhAwNpjWHrAjUggN5wQPNyZGUSuzqZM8GkdIQhyZTMFcsTKZazjuPwZdBq1wSt",
+	"k0Zkc2pqUDjtWhlaA/ABnVQvBRWg7dkTucG1ADaAn8thTV8/kcPKjMqw52imQZlUg+resT+1VrwKlq+4",
+	"7rZbQXWhBiMqRixN607OG8ohkEEXncMCFp906weofHVKUPNAjktwCGE3zktllVgp0uVWMe/2KrAkszpv",
+	"t+jFYQ+EkICBBUzG36fh9eZmWuWt4eEt3f817L58wErXTeQlsZAqneCyRjjcrbHHdrpzS0/Y7xXNPE4t",
+	"v3Ebj1NIOjq0q/GaUIJYg21Yjgu0mYjEwKcwjjIGbPgYS5GyBJXlq7nGG8tiBEadu9dVTWK1+kMLCOGG",
+	"wObv1+3Ljg/Vjg9UhkR+hanJkaqNUcjQfjOjIqepB/e1JoBMZkdGf3TCvws2xVr09R4AO5/4mMgsCixE",
+	"tn49FN8GPAJ0tT95cfLw2ZPB45ePzv4BHB7vb9dT5155IiYpV1OSyFE+M3dsUCtYcS0hlrVwcd4xk72D",
+	"M7pjGD4Xk94s+R2Yj6rFC3ULvH7nM5k9ZtqcqC12HzefKd0JqWmFOHCIpUYaScUOshnxvkIFsBE/l8Me",
+	"vDCwpjprlK4UtS+QfVCWIoqlzAh0nfHNwVrW/Qp4al7HE1CXv15flR+nBD/2MkaNzO9s7Cu1+jM2klnS",
+	"UfiXacJUY4fs0gy9h/fIYGI4O/aKnxH8IZSK8QsoCDBkZJ47MWg1MZOqOgfDiTlQw5SRhczQ3GOdo2AY",
+	"GGZUjKZEChu/QBWJAf1KSD0Yy1wkcSs6oe25ltgu6+NLtyrK60i2/l5tKC3FLpsCUztbyVWOrbUeSbAs",
+	"YofFV37kJWth42I9tjcMFcuX472jLzrxjuLL91FrgT+Qirt/8dDIwN1fD20R3b/CYn/d3z9JWaaD199G",
+	"df735ZyRhI14wtSRTzjwXxnZamU5zMPyjM2T2kmZHyrjjiGiojy4uJJm9nMlRe81XQRsH959ylhyZWHY",
+	"NPRyDE21C8TlFXtFlQpL7htOACVKYsMnJsyydJmmcmEUTeRLrcyhs/js1mCHgppf9p2Kapc7D8yGLnev",
+	"5AXEuDLFzsO27GCvKciGJw50F/AizE3u8AUZ0qj5fS6VNXXhBRoRmirppMQpo1Cab8GGUykv9nlSm/ph",
+	"mlWazuZdw9iw+ymdz5nYAOTKJVK1rs25ebH2ErIpRsWI2/bpWlTxyw8iSh6GsWVcuU3iaz18+J45xdvU",
+	"HPYyifOCgonISgdgkkrYIEGwHpkNuR7MUyqcKSkokQJ/06EwZJW6D0F/Ktpp9quuOpm7EDXGptloMJkw",
+	"Yq7A5NhI90FMOoY8M5EUDnE6HrORBkjVhFlbd2wHO6AarBpYEwtuIdNzr/OZ4YJrTnU7gRU10Gb03SDJ",
+	"M6obY4/NqguWEPeW0zZhAlyQGRe5Zuo4mDeJ53SZSpr0ZvTdY/tdrTPVA0reP7z/oFwCt94FlLABF2qD",
+	"QkaGsrssyUv33ntLbg3OafzNLAJEMAJzQ6L1Me0H/X6/YiO+NeYQXQEFgIA9QzsRkQL/tIfuNli47kNa",
+	"r3dd3jI9zVlWahNeREPz7R55KezIgH7SBV0qxFeqhJKsXQHzfRVFuQbLx+5taxaIfS1A8OoqMp+Z9zFS",
+	"ItssZhqI0n5WPY3dr54inrWLs4DPmMz1IGMzGzlZcXbh+SBDpheMCYLvsUwd+wB0JATmf3JpC5udmIO6",
+	"0VnbYff7q8QaLBnc76/SQTWuxCp8Abyqu0Yar6fz2lxpZxnrfc/oFuB86DkObQ3A4TkIf8uYMxQAHpy9",
+	"kXokRn9n73v2e2p0E/ir9EVQ3PsIUbNGNE0hkUEkxMpFmItE07Qo9O30glmP2BsX+YOeBqlLyvdk3r53",
+	"eNgLAhXdlO2muz9t8a/iAXs3t8BG7knoFHLPwnxp9ywIeQ+ehu6h0kJXXELhc7uWiqdWxce/MzaSRZI2",
+	"PErlYjCkKUU3Ei76mNtoJvwzY0qmOAB8gHFGomvIJtCRldLPcDzho6duAcOHT/wihk8fBQsZPn8cLFv4",
+	"/LPSgoa/vC4WFR6DJh0UYYOHIbur/ob69Jlb4ODZ62CRg8fP5OKhX2d4Dtr3U7fWxaPXxXoXD19IDWv3",
+	"1hxMtGzvUC0zHQoP3bo7xSzodzVbZ9oB+hHtvPZOR2kNEPVDMaCPIiDWPLXBkLZSFeWZYKq4F8xDw62R",
+	"27iAKpuVUFRP6RIYZkY/4GowkxmrzwpPcnalkEpkROrKYZk2iHfdVv+YpcnDpc1zT/KGCUkxyMUoZbRd",
+	"0BOf2ReNLJNxmUEp/69X0c7rYmvqzcvxL3LO9GAq80z50pEhVAr8TuD3yMr3FWXCXvk9EvsvB2CYD4pR",
+	"hi1OpG4w1AeV90Wy0oEhzxi3P+6R2GxCfEQUY/jvwXBpHsP+cjGxXUMDds+DMpZckcRBcy54mrrCmPYa",
+	"c7ebWfkkR9aaMZ0tBwDuvRftBcuGwQrliReRqW488A3L7QU1wIsG3b8jBokpcP1APYCOV8hDxCM6CwZp",
+	"H702Y31mh2qf/cyMuPjzmR+offBjHK/960kxbP+9Hb39+4U8c3OwT16FU3GDczNy7rF8c211QZUDKMYG",
+	"ShVhuCaC2XirzoKyH8qwAVjE8DOj5Po+i+GYodS2KfNaMCeXJw6/K2vRtnN08dsjCpkjRS/HKIQtuGLg",
+	"gldTmrHEgUD513ld9rgTY9Q6OGNVKW/1XWUH6HPFSl2q4/B2MHcDxN9DJgEVRNMLVqzQSM4snHtnFQ5p",
+	"6XPOFnUWKNCLBrnQ6EGqZgdkhAbVIyz0PsQ2UUVGKeUzllhvNLak2EiKRMUWmlc7xcvyjHoyzJjOM+Gg",
+	"cAmQRWeC6wb5dk7VRYEWqPLZjGYNBMoKKQDieK2Hc51K2NbzabIilRRKkY+4tzdJMTx/J/t7rnTLBleV",
+	"PyPFFVrQap2oE7iGVyQd8DI3SDp0xooMU5YmgG9mtpnNaUa1FWRSdskwyJ0KIp27b7U007qyEPNMDlM2",
+	"K2CPbX8+ORN5k0eG0C6Xs9XzgvNbn9T0VGazl+M3qN/VXO5KU5HQzNyTc6lsCeTYvv9QJnBjqpmaUM38",
+	"O1h9ApxFhrL9XVzCLD97fvYjgEY4A7ez0zFt0OuEK22EfaKnmcwnuDInr06DL/HuNRKidarHhpHYazjI",
+	"JfJXsZ2KoRgccMdb0s72rPjePXHNvI/2rKhWzy8RIlsVtXvK+X0IDM7HkI4M79oCP8Ccu3E/+KyO85mB",
+	"PWMU9ZkNTOEQCF+b2vzUhWZjiKO/BgybrDXbrLXSXBd78eOtI3OzCKaFVSaAn/mLoSMv7g73P7XoHmtA",
+	"/oMVWH+gA14aVtELZlA7d0zaO7N4IhuSAQjsg4TWpVCc+PJTvkgMGTJzdyufKriYMhsRVkjp4zxNsVjN",
+	"rc/OH92GNZpTLG3PxYjBoQZ5DfPemw2Bdx/cb7cDYhBv0xTgVxDnLXwlMGIzApuBVRo6jBqVGPMKE0mP",
+	"nGoXnHPB5howXVDHSZkFgww0Wu+oBBkBOKVhWeBD6ZE+mTEqFPL83kZT769LgGHzpvkX/pbG/cFou9hH",
+	"N8f2woMxewVrnDFG6IRyEVnIT5+r7G62CwagoJQItnC/Xv+cMW2vWYqmAbXOcgXXBX7DkoqCh8mg1pUF",
+	"r5jHM5owTMewAYvoymLikmdSzJyWGv/49Oz85et/OHh8+jquFbLHjCUN+/IE7aWQcOmMr+D1yNMUL2FH",
+	"rrRuB02jiM3gTcE23VPDlKAdLiaRDW0zmpD5qXDABVTaIyf+djaEPqYci5WBYwfoxFnzU6mK0JD1e/lp",
+	"uJEP6jZyDdlanhZs0naMxtdgSejS2Zs8dYAeUzAkBH6+fnpNWTJpZLGPpoAK5cNo4V008dtbBlKI8plR",
+	"UPI5uHzospkoIjJPc2XehEKLesoNp8c4Wq5tpREQOJ3Djk+m2tLTtc9cThqm7XOTggSLqD5LyYzYehc6",
+	"HovrnoYnmMGCJ3raZjvFAxNkn4OaHLKloKqJReeCqjNFzTY4yonEm+MdV5osWWh1wmtzwdiFmYwUelrr",
+	"/PdFdZo2oVzN6cYWGMJX1ZyOGlSoV1LpScbOfvaMFK8Ch7JSCNzRwOthtQrroFyIQoDFbyGxQlmIbn7J",
+	"UzZh5NHrJyfnT4jRlHWPPAF5HeeIQl7BjsyWQMZar5zr8ODuBsAYdWkMP5apYdNW0K+TxeCXYm6zUqYh",
+	"t0VDV/JF2q3QgW7RkO9Wi/C00u+myWCg3GOXdXLtqRjKXGxYa23bMjrhfNevlh3W4+ALI5RA7Au/ZINK",
+	"UzRNO4T51jVaG/IaPPFVzzKmWFBWacY8+lwcvB5jFA3007R0VaTvDm4qDFErg2iqxqK7QQ0tROabS3Nc",
+	"i4ptIk9TtLENZbK09Z7KBbjs+SyX2AyABhBJAc9JYdNwWH1rIToa/DpFeAgsdUcKeYUvt3li2jHI8Fp0",
+	"Jsna0I0OhXdtnEo73nonO+RL8XI8xnxShMC0JNUOYWaD9lal5SuWetqU+wRHoQrgjBtXPn5NR7xK+Sso",
+	"8IFtM1wrX9iusrt2ha5c3skS4UOZLNtSKlZPKpw9ByWHNj7LbFDftQkmeAOGDd4PgmlWxvK4whm7Z0/W",
+	"cD4KgzSSlPP0IN/zBhkMci/xSAsSaFPuoQjkcEmExHd7NeeoEtNsNOS6wHo99bo/oo/YuzFhQvPxEus3",
+	"omhrOBJAi2LcjH2d/SKnKdEgNFrlm2YpN0sNDFJIPQVvFjo6j9GpWSad2CwG7FwI/ok1cyGVrgifQ2/s",
+	"aYE/6H63axkFe21H6OfieLODWg3rHkYY8GfG7J2+YV7eF3tQU7MHNi78JwBaGgruZAZ1rJXqaTWarxY6",
+	"ymb11JNaEDUW5sYaEt4A4qw8hhkX9q+D1QE1gDYGCXWwfSDIWn8AIAEhloDZI3VsCR+v+/IOqfCS82v+",
+	"dcEkv9i7B7bsyqE9qDuzULcIvUc0bTa2VAF64+/HZMgmXHh5hGcVzF4ceYHGG/f7sWE240xaqkQeYD5e",
+	"InhYgadrLVWYqI9AvXHFT3kc4Py6oF0HBwyRb20ovaUSlr1ay85a8NggbbWQWo6MRg9EY+buEX38szFR",
+	"RiKiaWlJzZxmtBRIM3NFxHlQPKfie/XFSGEsgSJTEawAsdbLVaUM2uD593pU64wPVQ9zwqOrHBcA0Vbr",
+	"DuUG578mAZOSOLhmg0xiFdh/HIy3P1voCyqdGgwGcxHBvZHDIaxeeDVnR9cjjAPEhi3PbsbDBYm/8/V7",
+	"LD/rk6OZsNopcm5wEaI1AW6tqUW6o2nqCv3g7WXaouT3yfA9BNrHNA4KA9uXoiBmIB7G9pvvu2/AKpjP",
+	"oGT8VBZHpEfOLG1aVgP3b2yDTH8uuXBmdSTXCs//4jtfozDz/i35ztfmFSme0SFLVQ8CI83ivy9dAdsA",
+	"kH+/hTsf1IX5NokqUCv7avGBRlZI+YjWRnycZzkz21O56G20fRHkUct8tklVH3NB08Ha6vpAaRgUwdPU",
+	"xTpFhWIZG4nVc1srPwM3YqliVUz8jR3lMC1shasCTxkSmpmcp7UttpaA8XysgVlXwCysGupkSoiHrrNL",
+	"1ocMtaLcO3E07DVEvo+CMwsFvrcaSHPJrMfZkmS5qKb1uw/ILayX7kw8t4tbA6mDXjDVAvzYPXplQ88w",
+	"aEIJH+mWac0zZt5iCZG5HskZwocDaPmrl2fn5A6d8zuXB3fUTAE0RBwYVhcyTxMIvduL7B8LCl56/GPI",
+	"BjZqz/8dRgDiQ9yl0jt8lqfACbpFJFgu9MZ8f4aDCR+9wSGFjx666LzywzDyL/zltRti5fVinA3Rx6Xz",
+	"tkbv3G3+qxcLdpwBG/Z7xdxKZ+288ezKQsS6jrLCV7KrtpVvXf1kh6Vcb8ZW2slC2jWoqFLMKJSVqqrs",
+	"Wsto2z598XbnhXavwVJb3pRi2d07lcoPxNr7Vgy8hUe87Adrsdm2LSo0v8MVXbVC1y1QxdKFQGZWr9EY",
+	"PrLeX3hw/+6Dfsll+OBa1urBvR2XeV5HQqVAyVBoXpGmfRZASeWuKkQrZssaBWkf/nvw9O9++Sd/98s/",
+	"rdPOP7xq2VdyRTQtfmhIdsZii9O5FruuyyL/VixrswvmuqrPh2aaOgRBChplEfj7k7OXL47sVQZBvyJh",
+	"75iKfDg2wOPCPBS5hTmuqtfvpRUrQny7B2YJB0gG1mhzFaLFAk3U8RdIV/8A8zXfxmVjGryvAvgCnSu0",
+	"qOD7MXoWofI1qkYuK6PQp6CJRntav9WetrW5wy28aXdjySJwG8yinUsYVanXTUXehCIBaDI3okpgzxsU",
+	"pl8XnGENhJguxAWhJEFNOaqJIAFtFTK4acX2FNbjdbtegx6B2rbymJDg4Fm1hO9t5usBU1yNVpSxca5Y",
+	"GFXd5OkNym27j9wQ1u2ElyBrczqg+pgrIKLVMYlHudJyhignYrniKXUmBmBWMyooCi6TjI6poHvRnuFB",
+	"MynMutP5POOKgZdX8xnbv8hn8IqcaAnpgZc5FIQ2PdaGfvlJNMmz582SrApDnmcyYyTPJli0iNryKFIB",
+	"FjXkwHEPx0G0zYYz3ASvWnS/cHWtkvMqWdrpWrNGyxmxImwpV7VGbi0k1gI6kRY4FojvLgjspy3LMOaZ",
+	"Wb1HU2kuD3OtaJ0ykjJAXnOLhyTxXUXkQhC4mi9pijCUFj6jR56xsTYnCp1FRnTpEmxXLzyvWa5d1Oa9",
+	"cmxVOWipvcPr1My7XBZ42V6P0tnpQ/t6rVLWoQF7SjqC19iPAtyaa5PJzwPNp8qDjkmMrkLvcAjl9gm/",
+	"hPiN0JuHAQkOc6b+i66y/gYOTV0PBmv946Vrlmamd6WDSW5e6rkUt2Qpbs01tnPZ6SakprNaffu8TtMu",
+	"lr7mgtpCLy8k/N/8+7/61d/84Tf/7M+/+eO/bFPYt1PQYcJ4XTxvEML8dQIAw1IElywmJQv2DgMuZzxN",
+	"eRF11nyrfPLgnhleaxT3T9nyeoCAO8NTCVuusANoL7zaCtD7U7a8fsdFJ2HXLF6NkLuzg/RTttxOGnB7",
+	"UCNd5tlcFifmgi2rpcW3Z7uVecIg6qblitDWWSEcZP0xoUlCKMFfbW6b89eKdGmLCi/JDEZXOvNfTffP",
+	"35Sndfd+eR50/6u3Xx9Gd9/f2of63vjg7vvbP7y17yt+/z6W3777/nZD7W/I8D1rsr2eQ+oQVTbr0AP4",
+	"OGe6TSXiwsm+hgMozWhSqUZPYgAt6BWYIwOHAeeiDNt5RTlfsz00+RkkPT0Rug7J4CQsBm3To7hyZTQg",
+	"+OnIKKxyvp/PDZceycwWNyW3ENFhuIxvRyCq29LXtwSbUM0vGYkxDScukkJjl2cM3xCjMIqE3IIqA6tf",
+	"QFiE/8KGbvoK22BCcvzXYtATIYcyWR5DRShAPoTPb8MNY7PaiZ5mTGGK+C3fYf92j5zYSji2uJUZmwJk",
+	"+Qz1i9glxARJZ3ElhUxLBOSTCxtVkNBlFMTMFfOxgUkYEUTTtJh8EXIIZiIE6FqtVeIQ0moJ1v4YZCRi",
+	"6x1L6K2DZQHdDNI4S822BqfbN2sbtglbcIZseEW36nff5g3YnMR/HpR6xyAOKS9WS34jjfr4D1uSy9BV",
+	"fUGp9tOcysVANSQxgR7OFgV9R2iVcrRYQ/9YvVLOmTDsqYDc23JkC5pBOdEPbGgZm9HsokMCRZ1s4+m7",
+	"GEI41dKWBCTje432qqVOa6/SgkvvTqcIr4ZdikPY73XEdVRmcLOxHTiYXW/fzsNynrmKMM2CCgAYuv9t",
+	"5Jd37asNc1jOHI81dz4CS0eAmhdhRrdICGTyOus5SHJfFXKOFeJsDotNwJUEq99UL9453v2t+wMfv4/g",
+	"fTOWjT7ASWz2CeQqd/vifdPOqm6xSVdYkQ8tnmCz7fkQR78JrXyQ4+9OuB/W8OtPkdJPxEgmjZIQs78a",
+	"3vPo7HPgTj85e/mibGOlQcw4V5B/ki6NbsAT8tn50/1PMCeJJoQqfGChY7x7DL6nivzo4cEn/bv9YxLP",
+	"M3bJ2cIMMSZqihA9LhkCEHswZGNps3ppAmlvS+38jUakwUBlMs/YiCXMKBny0oEZ+Er9ziEHA9uL9uwY",
+	"9qK9N1wkcqH2Dw7vH3aM2DXjPRWfnT81LeEfRXv4t20VG7W78ApnW3cTp/lMlMWMhjoiQcJbtz0FzdW5",
+	"vTC/hOI+HZEYViOO8B8HD8y/7ESw9lG4NrG9jFCNXMjsYijlRSeMXTuW9fI4AgmSxXRp4yzsBLgiicyH",
+	"epyn9QUIT8Dju++sPxbptVgAqsgkZ8qnifsA9xH4wKF0zJCRZ1RzQVKmIVmIi8rse+R5ATJaHaCQ2g+y",
+	"Hgt0sYEQyZV+LWuAL6tI9Y4AIk9Atqe3DWzAEuB2tr+Q3tqG7/kNJKOkDUp2ypU+MhwnIr/77Ox3DcUZ",
+	"thMqVUMuEFNyNe1hypoc9vATBgE5Mq11ACCbwbcdWzM76cvdr7dftuE1pqx9I3YmmwfsZ7fCOdLy6gRZ",
+	"mtbYNl8Kl8tt2AwWFAHaXovksJoLrDPaFhgQZuMOWSrFhGhphGzfYZ1RQakaU9QjPH7WviIzPuHC589F",
+	"/g4De4tpNEHT5Wyea2BKGcLGuRx8nroK3Bxw6zaae4arvRbvfYoGwaC/LQBdcGC4j25l3NI3kQJLziDx",
+	"cZUeplLVlGQ0ty9c9HtHh4ibTlN+ydZ7YG1uJVYUt7mK/t5Qmhz2SYC/sBIWmcmUdcAnNn28hlchB4uJ",
+	"DWCs7QgtnIkdpgPYyXLRHbgaW6q1CZ6AhYsnpms4SABqXBuwapf4YKVSzca4HBXcOweFClgJ+JZhsrm4",
+	"EHIhWj09xewiJBC3OyFORjDiYiMCWqmjxedNqYmxykcjplRs865BTiiSEgkdOqgFSGAEgeTRlAsG594X",
+	"Lh4uV8WSdSt/WIypVDa0BhiDahqWXe59LybsnempeOSQwOKogkNsozvhZoSysAQQlVXgD7DVIjNGUhuU",
+	"5PArHKpeCYfd4fUBsJ7NuI9tql9MMjajXKhVV4G1VXdhVPbVCH3cB+UkyXilUowtjFNTLSbea4YTbc9L",
+	"hNonmJi4ESJVF3bgoTWpwlxPrTeoL+iRPGtHY6e/7JJ3+di9G3w3cJLIKsj6RovvsmnkJU9Y9l1FrAxR",
+	"oywkm5cEsEXrrkIa3Rb7CtFmYRmi7kW5qinPjceFAsJNiYQCLGpYfKixFqBm1aZYF75gOp83OptCUGQH",
+	"G7yaxh5mS6s81U2Kn/ktZC3XcsjrM6Q71EZRMs9GrPY07STxeX2Mma2MVwota48jc4NYcxmeu1T+9ZF7",
+	"JXtCVgGVtLYFQxuVshxCBk1QRWxgdsXZ0tkT2hjpcV6xDjhlH3LtG6SOlcDFa0UeS1awwFxr6zajvqJc",
+	"yEPiciChM3Bdssy/Uil+BhptdsG0mVVdHPlzKbiW5q8t8cVHeZYxMWrw1rtfC5wuPkJxxNUgMcfa4/so",
+	"DWaYhPJ0SbTUNFUBlqovRDqS4hKDsmXGEkJnMkd3fRG48+jFP6yE7ZR0+QqYJ0Tp3H3/naaiwYOvpGBr",
+	"rqfQjQPwsEZc+9GTAouAJjMu7hhewpXmI1t3BABXa6cawMZCvSFo9chjiYRfkQvG5piPkSYwksjHOI2k",
+	"GPGUY42QXNkAWaMkwIhB4YYEIQScLZbvRHF658yMZUr5JsG0/f1PT/Z/j+5/Nbjz/f2GJKYF5Xowyrjm",
+	"I5o2J5yeB+Yb75XHSBWz+VmeMkViaMxsQhCxA2U9SOy6iI/LiLZrI5wO73962CEYErplM5ZNDHl/i5Pw",
+	"fXxrs7Am2m9xDraH6gwKVF9b9GMCcnRWpFKUeyvlqkDTV1+DOvfJC7bYfayrleZXV/6CLXvkDEs9YYrK",
+	"Q0Yzs0rygiHGuU1ynVOlFjKDxXpIFR8RmuspE9pVwqwb4OYxthjo2RJNgmu4O2un3bNdGjpfsEVQd6cb",
+	"DrD74H1UXRDFRlmjdRt+Q9EbL3uGFfHVEYkXU8VGg9jyfCjRIMiQKhYSWqO1BTpdnd3b0vx2uo3FEu1y",
+	"K33oTQ36p7JVRKyhRJEYQ3Bicz3b+rkQd0/mUBDjRZ6mRAbmR3jcxW32AmTR4hqmoxnb4Pa99cOjWz88",
+	"Cu7g/be//+WXvZUHpWe9wf7b2+U/v9cQpPxC6teMJktb9m+FGhp4yZrak3NqtAJrKhjxbJRzTYYZoxeF",
+	"OcgFNysIxTsmsZCDX+RS0ziCf0OQbHyERWcgfsTwRPMfH4GaQdxoQvL5MYmx+q/tk87nABJgbqC5TI1S",
+	"CwqoLdCD7w6wiI6LkAbzfsyV/TWuDBSc2oF4jnPEoo8wbvwnDBtggtPuNYPdDrxybboHL+TPbNPFk6e2",
+	"B79ttqdqAaQ11uEVflGULbK3gd3a2lMVKCJPts1GHPKvVmqAd7hOS5nobanopo8u5p2H/Ctn2tk0SRKx",
+	"alkyQHtCJdLQkko/OogOo7vRvej+26jVblFfVBr6eUO5tuWT4e8zNHH7v4va0vBnqX40PHli44Pt53Lm",
+	"ylG/La3tg5aFNRtJdXvo40v3XsngUuYVfbLAWUXkgFibfUQOCRYaj8hd4uuJR+SeLW5Eh8KsYpou/z/2",
+	"/q1HjiTLD8S/iv/z30CT1Z7BTN66KhNCTxYvXdnFWzOSRU0XiXCLcMsI7/Rwj3bzyGR0DRetxQrQQgIk",
+	"AfuwWGABrSAsBgtBetRAELTfZXt6Rnrar7Cwc47d3M0vEZEMsnpYD8WMCHe727Fj5/zO75gNqUd50zEe",
+	"cmuAh9wa3SG3hjaLnXHN4hPTmBr9ml6CoV7xeig691ZP/4E/9Xxo01yQJKuYEHw7suc+3GRrYfJ9v6W9",
+	"wxCPhoAOHwM6dhTzcgAM1ToChRkbG/BnsMlMu0PsYUGjKiwyeStfhZpdlQLrTVB4hBVGdaeIyYDfbzQp",
+	"qX5POzKSavZ7mDbUJuYuTd4p9D7Qyf9NB32LeJML1WY29X5WXHtTKWtuNRKtUn0ltYBau2F9Q9uU/w7R",
+	"Py3arl0uBcuy8OjgRrmqDdZSaE9x+0VAPdj7PN8t/6Nd887R5nblT1ns666RWH3oEvoQB9fEDSQ+kida",
+	"Wkhdzp+PTosHT7QmerOvZjnSn2MxaB+X95gxD5YZxLDJG8oxhJBRflDibTIE5Iavtxe6zbeKfaESG+1s",
+	"E1nTii/EqDwQ2lgPj48d0t0km2p+jpAYbeDtJKN0luB+KZZZn4ucSkGxztC8xHfiDy2vtIhyVqKT35nC",
+	"hmg9dW2K6wijcbpCaaU/ejiNOzsWz3QF2hDHBZ2dnhg9/FHZA2j03ZzB6plENPurPpBX/6zuoicgGmSK",
+	"g1cDvTLqrcK8371Pb/4Osk6ko7mYNjmarea4uBAjqzv3n1TjRppHvRN5bPnJs7xUobz9NnoJY7vMyr6+",
+	"ZjAoNI/ZNSVw0uvV65b2eVBFiciK3MYOqIVK2SStvAUAwpCHkmjymnUq4vCQoSCnWZhBPgyeaUHdLw53",
+	"A13H5GNWW9iRgmZmrQT3avqcNVZb2GoAuqUKyXw/op/cfe69Q8elm4S+IbnnUWBT8Lgdjl67eXzQw7Zs",
+	"aru+F3TQPdQOLaq4ezg3NzF98Att55Z9gM9J1XoTE5ODCvO44rE4oiWTOp0W9M4cSV0TQNjYGivZDCAj",
+	"dWDiBV9VUmQe3v6ynfmmgfOGv1skBRdeBNgzNzGWnbUUUxu/MHotgK0t+U0X/AxpEnHtDXrjvkA5KJYZ",
+	"+DRbfP8kGXED1vJ4ZfmVBdrAlM7jpUgysA6sFjy4hzs6MqDWKKyGLkQqS82cvXu4LAgMgjF3iufOLqB/",
+	"Lzex0FFjOrlB6TFDY0YN9g+mw6JluPkoWwjLVpX+sjRVlxqYXzgyaOb949w0qMSA8hK0/6idgu/e7Xv3",
+	"uzPW9+FdczReQ75WNAFJMRl4lgPpBaNcHUGZ55Cw/sjEFDtYSXieih0ET74dPh0GE5ZOIA0EuY3ttENR",
+	"fikF45wrwJ294ACPm5T9V1fJpt366vQZm3PrBO+Uk68EL04f1u86PpOLlr1m2XYfIh/DrPHdruN0auuv",
+	"nV8txHUS25ogHAhJFiCjGbLJbMm4NtiYcu16ONKrA/NhnBFhcC8Q+Zwbhej6PEB2842bwr1fKztt1TKj",
+	"XIr6S9uDUXHn1b6reIl8N/rajtqF6jXl8aiVTUjqDnD9wWnKC8AnzwnfbCtHilLHDuHhmL0ehXKtBIgX",
+	"78VL1NuAuK5euFm+bEuX7I72dRS4zW61fdUtfbrV9IXQYfSFOSiLRGe6Z7DZlgVvOr26m7jRncnWsDqr",
+	"MD6bbgcWLESLAbzfNfmTtZdWFMSNSJYcW4zPxlFMZaPMSOISwfiobEUWiL2wlx2nPyep5sy2qF02pCPt",
+	"Yx3qiua7JguTz/oc7ulQlG6ZaydDtPfWcRCJlSj5/AgTQUCiS1Jd6ZWkDMo8YFmWLwHgA895A0HkWcfj",
+	"bmL96p6yrxM9DVBr5ze/Tt+ikdiWDct1zfKYOPJtw5Yrd2s7sRJsaUl6K8E5uQu0pKusAucYXi/Lub3G",
+	"7GiVuhaxOcigz4mr02p2xP71tIJncvvF/hwt2pLotWWGe7NynjZZeKCZARPBN2dPn3i3Awmt7jT+SZn6",
+	"sXxbL3Nr9ZoljfWZoXbHQa81NXLbr6KP58BWLRAf7bqnWrBpfgC9G9y8Np18Geut/DU8Q1ZOWqtJ9++G",
+	"W2wfCm0GNCifsySNjoOInlHZlDNlQEkyuAwPgu+QYkLqpFxM2ILHgwATQ+fnAd+X5QBAiNK/ewwwP/kB",
+	"fpuUA8ibTHYY8628wd6ZYIahZcnho3yMwEomEcugRmfSZ4Z6qjX2WSXszEJJAfZl/fDOru1aYrUnW2qX",
+	"TVUx1H8nfUxJ8tEFibhO97/dq1Y2pOYUPzXDWu8ADT8O4Yda2lMKPu6vVYoKthCoFFQxYcAmk7wAbini",
+	"8Veyrp/uOeNps8KN1LA6Z1QODFipsmCZi7QH/BkGVzNWciRXk3sb1EZ5ZXIRDFhFgLy55YzP+2KDhkhb",
+	"64F6WF4G/+GE8qLeXWL5Uc4tR7rW7llJNkmXOO7mVaT5zotxUgba6r7nWWdW0qsGe33JpqHlNT8MDw4O",
+	"AhLlwnODX3u3GFyKZwzJ/u4xpbApLUrdFh3I4ky/RSMfKft81OcOaUXob7dJgGitx0ZBn49c2JSZi1C+",
+	"WY4x64vSwBX6wwnWYuirAmNpBVuFNURa2YepH2IIhsWugXQPZUz6xgtOVskxn7Cl4BYxVYa+I14Emboc",
+	"tmSEW3tpQk98SS/ygo8asYoEgIRYT1oZE3nRhwhR5dlFXDWWESFA8diNuHbG4tYPSfw+UkDGNCU5MO+R",
+	"jYegYjj+XWcNTN7H0QWEGu2dKQKYA8pEr+yB5Sw/P+8Zy4Q2o+fyJfpTvgoFv8omKWcN2C2GyR+upPqN",
+	"1BhELiW/gq3PXH4dnpVHALMDOCtkilhiBforpHpH60aMGRsGQQSWEgoUUyU6ieNUIwRl55gxoQoZ4PKk",
+	"twEtlYjg8cnpk0cPMUBfvkZEKIKtLBwUJVrEnkE7a641ahpZZCnwDC4KUKn6fjmWgzfWrcdyMI4RI6pV",
+	"8qAGPlXrYdlc8tEBJOTdImUZQUYUu5QcBpWGC+mn5K3gapak3Cos5gsOeS0yO2wOxVWSptAYPWo2kyt0",
+	"mnCpPReZXksv6V39xWMoBJbbxGdTIvDAGu4p9YYyRV2LragdLn6KQ0hA7TLHSQcSljw7CkoLTa6mug+Q",
+	"HFBtGjHa7f+Bxy3Bs6bHqBEMoug5fdAfh2smKSkNORXcG6GAR8hW1vJG3Rs1wIqaTQnC6yo5eAq31JkV",
+	"V1V/51Q2WhpZ257xTwll1Hu5VMhGzaBLjDEd9XMlDHkWWy4E3khD4cWOyucV7S9Zq/vpeNtDcfs7O4jg",
+	"Gi1u5PSocTnZyJm1KaSIb6hhNvTvjdJJLlQxIi2xaTXrAwOkNYMoa9IrSa8y5wSawTD8+cgwKBouIFTc",
+	"7eyr8tH95YIIblS0dENTl1mZpH1J43D8VUop3UJ0/8Fh3lNmVPQla8tVj4DQOUSqU+DZRe4s2vhkey+p",
+	"DVLzslib2RHhVQFtg5iN/Ouk9JDn5APlXHUPy7XiEtcJNdRPj4pGnrIFLyY8KxU3uKLzBD5voEiKiEny",
+	"QB6QhwcHzkTny3FqzXKmc5l3bxgofJOIyepCwIK8AZRO91tnZWsbnJnfzQ1vpjW7uwVZI7Db689kx04k",
+	"WePOox91pdewuj5+RJdsxYZBAtvfB1qJgfIivnewEeyfVs56RlIgBUiy4DV/MGPlT8FcOmflIDhRYZ73",
+	"73x5F/JugD30V8Pnz8JgzplYFkSwTVe7kgdiwSYcrp8AZaf02sFVIQ8nQASdL9OU/FF26+4dHHgm6Vou",
+	"B0mJDjopScUgOM3sFPCkhoXWRVVe3VkW8PNzPintvKD+m/9gYxTZhir3gvag49G7fXejgAuteEBuuwaz",
+	"Iv4mj0yp3FXSidKPmrgRbMhrpX+1OYl+1t5K65LRDQvXQLAWxvgc1D9nctGcgzfJapSSdTGuaNnX2d2a",
+	"vtFHXFShFderf7YeCrs993Z75lmQTa++KTBOCj0WYz5jKW0Elqa8CNgEvAwVKEKH4/15MU7WPZQSA5ft",
+	"Ge4jK6GjZV2tVb8b6nq9g3fJC3/Oo1aGbxIl58l02dt+U0lk4J6cjRFwlarsHEdpSg8l0IRu3DYQ0Qo0",
+	"wNc7DBGiijC5PfK2Sqt8HBzQ+VPQQZf1TJwLLA6xL2OJ1VY8qPFR7QAODcdDeOBek3ouEao7rPfct1LO",
+	"kwJIxxG8Wc9mAd+jpYEVcINPsqmTkopmdLOcrOv6zM0wlbDvdSAuDJn2ooOhweRbRvNHAEkHOFD8OiYU",
+	"wS95wVJTH1SFlDAmIQ65qyzt7AAcybpSbY7Rbm/B5tyxw0CZGADZS2H/Jk/jJJsaY6Oh/bp94KH6SmMu",
+	"yhGwwLYyySp7qL3rwXeAI62Cv2NKCAQOSlESqyLRipM3JV5y8vqqlRBibq9MP5tp3wVmTE9EwOY5uftv",
+	"wyBaqdR1nhZqyyU2l8e6GV7bQcNaM7aEgvnDHqHmBS8oO43xuoBMONRZa2jRg8HLbqYcrfIqV3q5ylrd",
+	"ZJzx1W6FrTDln9qsk4kHNzZUFiocZQdvYaoHZ7QOmMLMIpu1IV+W/To6fPXgwaPhcJNaqldP8Houy3a+",
+	"FNqJbakVLFGXZ8euhAstT5lQIRZFThDtWmj/CF07fYP6+z5bTQdF/iNTYUvPR06z6mOA9llI1FQbDLha",
+	"EggAnYNyRtdAy9ispZ2SDAvvcj+gNMl0nqWSDwKIiqstbJUwB2yQchoph38gygQUjiViNbcwqS7QAzLK",
+	"uCcT2ItHzx6ePvtlWOfwUDl5wnXqaLhcVWthGcJw1qtDpyLZBW2dGbNq75yWeOyy9XVeKZyI3azoDbVk",
+	"feekOiCqKlFVwTRixLet2pTxHV7WlPq/ywvbCwbjtiY108mL0+DVyydBmQc8K3mhsuOxxQLdVTOpagFT",
+	"hpUCBVP0oQHJwiOpM9kkHF2wcoaJxGZ5xr3RSc2cTPKXMDi8HcTJNCmFlC0lpYLRjRzsbeBZB7ULFQmV",
+	"0gXaB6j0gk8TIevRui3NQb/b5e+KdmQ9Hmm/fgmlEv8yUV+pQcN+y/akScaJfhPKYHNeMO07hCbr9MFz",
+	"oMDn78pBp79OecTsQCbD/vO7om19bWY5Fsm8NZvT8PSp8WMLNwOz6etklueCi4EvOFGzU9xpJ6Z439a1",
+	"XQkItVd3Kx+KMikpnU/Frr9qZCQRye9B+4gTcYE7Isli/o73RJDSub8VwIC/wzjzUR/bCVwa5PilvOQB",
+	"vrqxmRo0BJVRv0ldi9kquPHq7MFNfX3S4KOaCWevHTrTvmRo+r4BGDe8iTrUGlnjFqoQACzMtRq28Qhh",
+	"Uve1MteZNmDWLEpgBJoh4g/zogQ0ogp0Rbu0utRXVcsLvigRg1gvnZbf5t0TI0rz1gzSVXdxDauA5EcI",
+	"C8mBsn/M5V1PYEhf3Z4OdqLGRQYLGlMTdS4lNGz3V93XGsSwAp5Gm0BeYAGmj4PgJE0DjIMFMxuq+OcJ",
+	"nm7zQU81OGWTTqn4Ah6q56BW29YaXFWiM6khiT5nL7kSx13jjkRrlbK0TfvQxKHxc5lpAXLF+YLStMvr",
+	"3lxhQc28qOtTXsD0BEk5eJO9yfYxGQRUrXJP6ncgy9BYCUW55dBKp9QOy56S5UH0zenw7PnLvxw9PH0Z",
+	"DaDoMs9Hc6nMy3UWHSE8HVDoZIpzrExygWCSZ7M2YFvbWadrWH33eaw3zScXOkFGKTesNlVZK5UDo++V",
+	"3Hz4QjBeURhEWbBMIGRaYJGEmsci03xaMX1RZKIwgK3Bm8wC4epBBuCKNSqQElpW7rsntWF0v+Fp/PXq",
+	"Wf5YFYtfnOX5U5atnmDR+N2TfAK3KPykyITf2otvt5gMXe3OgRluzVuiM4yC9NEhGi8oi1WD841+dXOH",
+	"gaUW7BogXCmAS97vLvjqKIjSCzEXoyg4z9M0v8LtcfdOkPKy5IUI6ZIVBtE+hduOokE1cLXi3r3t97w3",
+	"eNxf7CSYTeEoo5/8IOXQM4gf/iQgHS/kHeZZwyXohK44dEQnGXCxLMWSpXJ2QUQeEUvizyIpRqODg8i6",
+	"Mi6zslipqyPE6znR4REFTozk9TbPogotS41shew25ibGAnwzNEWr0ZINUocLC+b5OEltXWPOkiyVDX0w",
+	"SzIW3Dg81GsN+pObkr68f/MYOo5yWw2GVBN/C6ljBsFQTopcrkzM4N9cFjQu2OSCl2Bcv0xEMk6BZrpg",
+	"E1zccqL2r5K4nOm61dBFg4MIozfEouAsFjPO8RxKplkOCV2lWgqoXQqe0g3UVehglkUuYGUPghOIRxBw",
+	"QcegwsaMxTD6SRY8Ghzev4sADKFnHUNgYCW4xHCHd748OID/HXTlx6rvRaVdVXJRkV5hRewobilQmGzD",
+	"jjp4E6HMMXg0w6ZRBQ3Md9EgiEh5qhVvgvDwNnBsbgJyROV8rpxDee6GxExQtza3GaX49zt8YTReqlLg",
+	"0ze6KPj4UJUnx44w2zjBDZD3jOheVFhKBe+tAjfJMozrLy6SS56R8d9IMrkYvjk7e0EU5DAF4zxeHWtX",
+	"9W0IqNXLfRAMIaedqCTlkiMdffHFF5G7jm4fHAQ/vIFT983e0Zu9Ry9fvtl7XxP9B75lRN15lrdeOAy7",
+	"ter+FA6rvBIB0M5asM5RQ/VYxqqquFXWS4gXMvGzNHKhsV6qhPxoHzM7wMRJzzjTaXwXrGBzXsI5IYXb",
+	"pOAxz8qEpcId/4oFJvf5hE7889traqhRzadtcySvObLmvJzlDVoILEl8AORX9PTk9Ik3EfmySLsZyakq",
+	"fNo0P8Sh8SlJv17yJd8wY/OcvRt1UqX5KdLwto9YS7k1HTfSQA7DPx69fHT28i9HD56/enamT1qeXSZF",
+	"ns15polBVTCj7dOG7gDOEiThIDipIANU1hKAVIAhntoJKE+y0cnzg78rNRl6swPKpIrtzJS7KJK8SMrV",
+	"SI5eO8hhiD/QMCkju4Y9EHYBoKR0Cy34lBUxJIyia6SqLgzGSwVuLThLwXqjYR9H6rqprPXqNVmMnRVc",
+	"hErTcB87kF8fDq4/sbBxn42IXbkdFILhs9C5JFOoB9B6lTtYK1zwqM7FOAiiFy+fP3g0HJ4+++Xo7PTp",
+	"o+evzkZPT5+9Ons0vIb1V009zhAfDEGU8mFojfDCCPSY3T+4+6U7ZIODg0MfTITcLyMKaB41ogYUlJVl",
+	"kMEStER8F1a8tTkXeZoeo8p2lQgu9a+pPB7vHtz1WuRQMsQ8ZavuJa58vSAkVmTFUEeujnULg2UGixsj",
+	"nkGzkbsZg5gryTUHQYQS5OGjJyd/+eFnUok3g6AygbFrzal3PmX/NpUY8ZLTuCpxkSYXcrAzfgUbv5ZO",
+	"m0ZOSuHXJ6fbit/2AWgTBGYEWtKoNg/Dlb52ycXrjApgz2HlK7mgaEvEjBUU1K7JMpvF2Jf373axuL/3",
+	"HrsJL7/Jl74tCV9rFq6YQR7mClWturGvFpx0/5JsgwwsdyyluFZ9QyVyFwuaeT+YyZoa8zLQr99Z4h+u",
+	"xiI07fCcBKjcKbp0ZTycsSwYPh2igSXLg9/JAaAqXEX68OjgYP/gq6PqheywkqL4xvcHh2+/P9j/6u1f",
+	"3f7+YP/O25tH3x/s38Ov9lt/bchK/JKz+KmxulWVXQW3RCeLQm/jTRTkJrOgOUB6C4towtJ0zCYXey30",
+	"d3WnWZHPvT+oKFGEJvegwyXk7Da+w7JPXVX3gewAvGpTMdrNcfriU03ldLxEwh3/3QO5eLaZgJ60BHPA",
+	"3K7jn7NpQ87zZRYfaygp2S3kjoVfNvarqftWUw5TGiAvXNzCwMINWQ2mltmOoyqY5BmA3FEIyCNX3cwB",
+	"YhmQUVGVQpRkvCF+vg8Bs5UjrRfLMO+Rxkq2bQjP1iBc1lDatauyQ2VOt8bUWRbN63czYsz1IveWi1HZ",
+	"YDyILOx85M1NW+bBnBUXxxUMOCsKCCNIWQkWJbYKNCi/fhy2H38Osh/a2jxe1+lvqaU37SS+quDgecFV",
+	"bANqqBuEMkC1b712gR05eOTAQvRWfUyI+WRU5CnvQa5RXPLiJTwqG7P2O9WRgW/DSiNae7A7f5wZtN1O",
+	"lT7vqgme8RBrDP5RD+DKxSsbGXsJVkiyqx9yoHeSx17RTRvQFaV5ftELrAQmGsFZMZlp75aOfVKHrvdM",
+	"DtW5RW/PVCLujY/kH4WisH6izIHLiCfm4hbYi35hlfyPoiBNRCkMeGHQGIurlZJeQQWWKuBDgdDPANy0",
+	"reNXRV7yICmdAU2EInvqxcqDl84G/Wp7tcPRJuwdblcd9tdOHCpzay2a3dQic3YLd6BKdw52sOvdEuqg",
+	"ZPVHBzo4a8yhURwlpRhdAXDLkKi6lKr9nHtUxfPstBSvoTz65qFVLH31yi5dNe8S0X9tem5znK12fSlp",
+	"iegnEcD10hdM2zPLwroS2mPPajvDkmxU8EW6atTOjVPCoRBAp7cjuOg7Fb7bKboukizutYAvefytfLZm",
+	"W6i3NoktJyQALRSYpMUj6fRiitaffl3Ir7JWuLt7VKHArAp7sn/3OiVlj9aokOw/CnFwHLBAzPKixNTX",
+	"iB5hcjFpqIK6innPRXbVzlECrGZ6oIFmlOiJi3xasHmwyAUmtAmDyRJcsrcRUGj7tJ8DHYnD9Sh1JjmX",
+	"rToT4JzLWZEvpxS4cvLitF8+JrbpZpO3UoyxlIXUZ7Z6GV1LJ4J2dXLtURNKdx6o4nWNbw3911sq4+VV",
+	"Xlz4NlGIJuA85ZVAXs9C33Q8HHKBfpyHbTqlTcaqOQk6uApFMm8oLM0V5R5EuUxYERMX22GPkVDhLV2G",
+	"J596RmNSCcKz1TPZ6or4cISXbQAFsVy1g7pqmxHC7gFi9pJZvY3awCWPv5b6nyeQbTLhi7KbAlw9Z7EV",
+	"aNajPOOCArC7uL49dEBISgwoM3TDFHHtxtE7Jlf19jmW6lPGCn6+FE6qmKYJ12NjXgpbOOqckd6x6qwn",
+	"eOfK8yWPH13yrHxITW2gBMvPg0hdH9VyjwbBaf0uTpZiNCVTshzXbFnwOUsyMdgLPyuQnxXIzwrk3mdl",
+	"489a2WiTvafZYrlFojXPuuDviGUIM+GzohTBb/Mk47GVmscWLzMWQ8Aef1fWUZQHa2FMlZ+7314JFaRf",
+	"wbq7INtrtOSDyK5OOG6fpGXt3IvXsOE33sdrbaHm3ak2V2tE+mEFZdPtRC7z/mK/VXS0LrGNZ9APmGjL",
+	"F+cct5adjzZivihHSB8k/wI2oQu+ggiocI8tyxx1iXUsfpc8PsPCtZ69KJ8vK1+cZtbnb3WV6puTZZm/",
+	"xJqtTnwEc/Mljz+Ovdm6n2zX09YUHpqVtKJzKqyz1j0b0nR0teKRfOghL1mSVoawvscsfv5EWPs8V+m0",
+	"9q5BLfBNStscXJvRX6pgn4bV/5JvCDFhi0UPJtyTxeLU1uzXHydUVxyqLEVwqz52cMRTS602tI/GrkXK",
+	"rsUJOv9eLtMmthG69P5UQP7UQj4YsHG+LI2zFOgjka4aDj6If0hTpAG0czVZeF6IUIt0EVH9Ms4WPoQJ",
+	"Ky54SZxKrWMvX38fOsnL+75jhyj0e6cyA04BlTaEVh98c4Kn7UieeqJZxRbBeEVGAUpGx7OYwtOCcZpP",
+	"nKSNNdnYoO4Y1kw8/NdvBVQd6B7WIMaGGXXzxgHYdzRTcOeWBeK2+tcGJIwxsNVG9lFSq+uptQqHTKG7",
+	"9Ja8+53LRirZo9/nGW/R3n9PtKNm4xJVtNzZ5ol17BSVJttTY7epuqIqyzzE3d4toh4ATrTzcPpoUuw4",
+	"YJUiUn5eQrY5UbKVMEGoCHO0237YJAFbu9pVyFoCk4Z3A7Fp3lxXeKo3339AWejmix2enbw8M3H66PfE",
+	"sH4ozhZO1mXtTncIt9FK7lWVklahJq9M03xfh6ngo4Nn9Mf337/FOt7aT+4jCQ6IQCZbtDdNytlyPJjk",
+	"81s5WyT7UhGY8uyWrvu9/bq4SBb7+QJX1v4il4pwgc3bwQlQnZLnL6IwiP77H/7w3/7Dv22Zm0HwgAke",
+	"BsAbEAaLZTYpl5QTGELaMeSXTSYg3uKc2HrkLfrzvNYPz+uTLWuetXh7o0CdoDVMp8Umct1hO10TtvPp",
+	"2lzdCAPBuXU2DayZH+n5iKoH2ufhN8P/fld6lrsZHi3lLrv1NS/SJBugEoJhdHY8ZDTPs6TM5YAMdKOi",
+	"de2LP7rx1/rghiwDUqkyy3+04IXi+etQVMBbW39Z7qfN354n2bIb9Wu/b+/xTVpfe3/dDtQKWL8PkFdw",
+	"k8bbuuW1vL9u52sFrNV5rwTueteK7a0UsY6O7paCKICYrURjKKSV80U7+wFLUaWp1IxJ4PQDEE5iA/9l",
+	"LYbJAd7TKiFhBomuUwxaY6Pv3L/XTu/QLi50wl+3uweKASMMDgMiVA+D28TSEQZ3TAKIMLirEjWMM9nM",
+	"NF0BCbTgQZycn/PCxIsSLxAEOBuKEosh6SA8DG+Hd8K7bz1uqkrPmjwq2LPX2P49u7OaGF5/9VglD9Pf",
+	"PFD9sr+EVAHKs5JnkyRNmJ+geJMoHPUOIiXrOcXZqlaWN/c4DDbPJryP4djqxUPrRUqyvSx4L0JQuLYU",
+	"ifxKLQ0CnKUsmy5VltcTwHztP6Hvon6UxikfyXntFZ56nmSJmG0Zg03RHL5IXiTU07moUnL6whvA61FB",
+	"8qlHK3y4zeALrLuFPCTLpRyZ0p6qJ5kpnDmVapQak+auW96pjDMpt+Msmc48vu6n9ZhN3WWScOfJJQ9Q",
+	"8uPthgrDqyfxJ9DqkCN4jPS8dBkFdqOAicBexmHP4CWr42sEPeVXnuF+mV955hk6DCGqIg/OWREG/J3s",
+	"PWE3oKhwbYxN3defL4uJE16ikg3LpvR0Kg+hkDN6ET89htcpnson8F2eWei4ofUdU98VW3m6gqi+qg0j",
+	"Zis3h4o83K5mScqBMSMiwRIF/N0iZQnYfjUz3jLLsEfWql2Ll9aVaS91ee73j03plR+oLsjJhqn9WkNu",
+	"S1ZCBqdX8mEPzqiyJF00M0oFmm2q0JZ4ep6MXHDlu5FV1Z1L69qIced8qeCgbanZYGZuOCf8mFTzQDBe",
+	"BRdJFlM6CMyQxoCFOTfcnQtWEKOgtdWYoGMF2BWVzjRhGckIoJzCPGyyBg9iVcU6z7jvGPMJc0Nio93o",
+	"ELGRrgi0Zct1FRTSX7ZTe0p/g9pka57prdUgRvsKSYSVNw8HVJ5PJksg+ATG7MIjCzPKcihbUmOomfcV",
+	"glNIfjbCBdPcJhz7zOFYzc8D9X7P2mArUV2iZ2UQ9GkPM3KyweJVVJiIFiWKcszFJt948u3w6bBf03RO",
+	"+v7KGsp1nTkSD3XvIQYT6ghxta2O8ORVNEE4sKHiidTs5mlOdLvMoceskanTeAgocAPyBnXGOdu2umtq",
+	"81hfRtYqd4anW7I9zov5mhaTxjQIcqsq66E6JDwpEZxkxD5tXoV3jnBa6pV9p2k9IxqaSZ4u51mkrpMs",
+	"C+yAVJ+V35MHucXM78u/xrNJHve4sD9JRPlIPUvqfWswnvCQsbpikUG6iaPgwfC7MPjHT4b/WK7VXw2f",
+	"P7OHe5xkDNhxPQ51uaZp0JpQHvI3m4DLE8PPegNR62h2ymO2zRTrUSKRhWQGYEANVrz8YBOvd986A6he",
+	"csbtWCoLRHEXmkfUWaek1vrD6yjbvSBYQKndALcFtm1o91VeXIzz/OLYIecjrj5kBcGntcc8L4NZEsc8",
+	"68y67mVAWK45yrASWoZY/r79AFfEeF3BrVxamqTvzlGqVt0fA6tarX57tKRtkvoUMJP2RWwj5OSHPl3X",
+	"lwxaVVuDO9x3XLUacw8PrP+6WHu3v6bWdyz2ss+sfpzt+hG36plaAG5//fSir+Vsw0XAd5VTabDxXmFH",
+	"5Krbpr2kIMFD5SIiZqDXjzlmF+552+CiFE2JWvAiHsnuRKZe+YoFTkBIS8ySdBXAUhGO+e44OKCskf0v",
+	"puWMJ4XoFZ6kqe+ro2eeS0pjQDTse5QPZYOriYLsYSPVEDYtlkte7HZjoGq/6z2BtdYxpqYNvqgDfM2w",
+	"2HeH6jlvmNb5mzX1QkHQZTGFPIKr4HT4PLhzeP/+/iGRdGS2KYhouSHloMr7ZWWsObYhB/ySFys7uwxu",
+	"7YSlwaLg58k7l2/3wbO99iCmk/3fvP3h9vsGxtxFuqoPd3ucisr5p/P1Awc6jy2+7LoP4DzJWDrqDGQk",
+	"O1WSplIAudkCG45YD0OBHH87LmzCMKEIOTMWqRpxkCjZyhBF9+IqXXbqTWdMXJD/k/KIk++gbmwG9oS9",
+	"o8Oa5YJesuy17hjaw+Bft4t0dTJRvkSTJ0ZOuWzUFEwZ+K8n9uw8L64Yxp5N5JUv5fGU9zaY67pfUn3W",
+	"V2ds6n7xilphfWXFqdnfUaia/uqxbqT15YndXjUSTxWdhhoI/o5NSrDvyk1FoXvkOij4lL9brNNZKP4R",
+	"FWm+eaEKN189MNWYL19Shaq1u+Gd7dyOaGJPk3mi7tU2BCJgi0W6Cm5EYi4Gc/ZOLU0HJxGFgf5d3+ud",
+	"B24Oqlr17btbBAKD8Bpd8FUzzyZYWfKrDOPzkXTSDnNjmHEievF86LImyh0Xdd6ztwgKJkHUeT4v0tUQ",
+	"H4Uw3mnWlLh4mrFyiVreeZFnpckVJ2cXaKTzQmPm0UVn3sotKa/vIA77sKaqAG/lkeJ2cC77/UZkH/49",
+	"fPzHP/yrP/7hX/cJuW2PtYVdtDuNSUq53WpLsoPLlPsogvoAlOzz4X24jez4IPyxcyWvO/vwVPHo2AQe",
+	"rWq/sEg7aN3qhZ1nGHXLCyZc2/baYVPFMlV8BH18SQTq7HOxYdNe464SQvbNNrBcxGvP0yUvhFc/Ps3k",
+	"tAvMsYlKLUbi9Lu8XfHxLM8vmjAX3fQBOo6ieQJb41bV7FWYw3BdquJDtdlskjB72JWi5a5Np3s09WYo",
+	"K550a1ZaBcGTRJTbG/yUVOkanjZaLatBOxbBehw+iih+oWTWVkEeG4rvrpsVqG9K++9QtzbVYD65aI4P",
+	"e4qUeTWvDytAn5R3EvfwaM25bOXErfnGftSxT+pM81hOlgSNQY1zLrVyUVLIZyKCskhUcvaaK+yg29Bt",
+	"Gbj36YvGY9THyga50KOSTSkNNNyTI8g1nYiAxTGPiURKpxEDK8jgWi4HqArfPoB/fv741uDtjZqarH57",
+	"+0Xjaz+OgKuKkuKTXviAJcHcWEaSfdGHovr55IbM0rnac3fw7Dt6tKZR1ceZfu+SakegIuvbIN6nwcRW",
+	"cBaH2uCpuBuRR4alKX2T+MG3a3BDdc0HFLnD6eiM2DV47mPKXo4GpsjK5nYQFHy6TFkR8HeLggtBDAY+",
+	"hMV2eYFbYmtrGl+zrrMhbc2Or6YfURf6B6Z9fD7tP8XT/kdxvv45nU1/3seBk6vcbwh5235o7NwasHtL",
+	"wFDb8EmKyeHG0ItKYIz8NjqiKM82Lkvb5H4cRCxbRUeW47LO9aScXFSv/HINZ9bXqyG+R59OspVxTZ0V",
+	"iQ+s0uvQ1f7X0AqL0O4GQ86rAtKuFBSFPMEfhPW6ICN67+UktcGFn8ER5xG3gu4wHH42WH7BCyljOCXF",
+	"OAJ+aOrqIIgM1yfFTMHwpXl+ISjzcxbIZ+asTCZWjq98UfJ4lC9L+zUIHj7PIeYX4PVKcg6k2AGSfP04",
+	"nQMTllFDIb2+XGfyzcHa5FSULcHyWNPINe4dWFyfiPOzHYC9FlHyuo4rGoadCkvc1zuWlnlRUvaFTaYc",
+	"I2TWsm7nRanqqpJarnX6qao7+7XDOYRooY+RVULW/Aiy6DewyWKGfZWE/pJnpYIsQpD+m+xNth9ERAYQ",
+	"hYEbMgruZ8i+wMsypahgVOQQGzOA1yFFvv1KIoIXj549PH32y4BNWZLhY/zdjC1F6ZaeCIqyMnmTsxyS",
+	"7iekY6b8vMQCltkk5azoeN3hlw+uGrh9IZs/3DnybKQKli/CCERYYTLN8kK3F1eeihCjhC5FUOY55Po9",
+	"1ocn8d6pwbFFPVssgoxf8iKYIXUe9qPhXc3HIJWOoMDtY1ga7HmE8V0kRefoJqVQj4oRKyMg/VswIVSl",
+	"OrxILgcr4R20QcOgdYwcXhrhmZVaFcFJ5r5KBITy+KQ4O6CPwNTAqmtLrm95b7KAAkNVYlLTTXoW2wMJ",
+	"p9Q3+kEFavWvw2UGt17ZvbLIl2Oz3lPOBC6PaXLJs2DMJhduPm9S++IEVQpRMrki1P0axvyGruCmXB4m",
+	"WE++Kzt2w1R7E4aKJo6ql2tQlYCXX6GqnbFYXsSw1gTXLzUFAUPe3Rdqjjk1+LVhHrzJbN1Vc2qcKyoN",
+	"2OIAf6Q9DBA22DUIZpPNlccv9UxemHDzOCmBJhYRB/W6JcMiykU5sz11aBSFhhIEP2s+EPz4krqCnx5Z",
+	"HcJvXuluqc+qc/j5zHQRvzjVHVUVqO7iZ5t9RFWquo6f7VyQqtK49t1LPRha9u+EwhooyUetrOXEIKLC",
+	"ijFK/djcrzB+6p6TUw+Eu6ZWd605oBNsYdWAndRo08B9RsaKRMX7BjyLRWh4bYixR93wUpbMtzdRwD4a",
+	"sfOSFyPKEVNv4xB/cHhAysK1DTn8aLAuBlh2zFO2UmVHlRbfuW2b8L68f7cakdLdA4xSGKFAaKbSxzN8",
+	"FTAVRI3HHKxHK26tF41JP+gv7ggv+LcLMSzXeSMKWNOoUzOaNbEm4qXbwfDVgwePhsMwuEPDYaTt7fDO",
+	"5rxIUKvFgCQ/W6QXrmq6fUY70r13k9BOKfrhOlcMHstrxI6T2VkVb3Xb4FqT7+4oaf0fPgUFTkNXBort",
+	"NltLAgoQbS/5nBUXrUeP0hNJY0BnRpnMeZpkLpxWzPIrgfFV12bK1e3c7DKtetc+7fZQNLgIy2L1FMma",
+	"6oP1OC+CuAC9FtVJcaSZncocuOGUQs7ZZBacLwsQ5aQ0DoITeWpZeE0YU0OdISqprgSxh+nUhcgWbhOF",
+	"5wWY4UI6zYpLwIdP8uw8mS4LA3VPuHBib74/DO+E98LDg/DOQXj/IDz88uCtJSZanVZfdsZguo64Lt/b",
+	"yzx1yJ2QJJCCRCjjqDxF4nmS9TUF5ykfqmLgAxYl/3yJxck/T7BIaAMxM25rmIOgqL6g1Y3AxZQsDH/o",
+	"ZSA5k48CtdeyXAfVuz5PAHlRW5Ed8pneKsnz7Pn5+e7wvYNALhS4GIogovcjFX6Kz8itHvOST0q5zybL",
+	"AoIq8Tc/K6UPIaz45FoFlpyv1/hozYin5rKK8bWXh7MgXa4taoEG8OpIrQ2RvLI5OwbNyip3T1Sga90W",
+	"rgwS5+PTEmB/rgP8+wF3/6aosU12mX+IduXYsc+PjRELB/tfnez/hu3/fjDaf/uzn1zzMfJJnQvbS9I2",
+	"8dkRpooLY6cCb/fC7jX3c58i+w8reCWdZSLA4IoTE8TJZRLjQQvPLOfqcXxAmMsqJApEvfo4OHRNHP1R",
+	"VIe+83Y4yRf8+flrhOI0XNougV9JI3AUbmfKS3FkCBrRYh7inzo/CV73SJWoQRnkG+aglrpsmvbUZKnJ",
+	"z89fYRn68wNdmP7qRJYqe8tZMZlB9sxOeqs1rmi2dPWOIEnpGogJWFLpYoQYpsZgqo5pxCDcYfJ73mVx",
+	"saykdQYaRbwpAHNFob2dq2xdS6VUJbfwEK+d91DWdy0O4tZsh1avdiX4hjwrd+8btofz2nNeqwTOrGBz",
+	"Xjq8q4UoAYVzaWAtYAAY5+XMABrR82oBJCPwBiDxshUWHTqYVHpbymjBM3J56fRktWD4/+cP/2eEIfS4",
+	"nc2e0q3NKNmSFNdS7CvrhRzO4Iaq9/bBwc2mynRkvVUbeuzw+9AJBUc7qSn58L4/Bn8L18fWUfiD4BGb",
+	"zNCzOmNCIyMB4MnERbDgRRDpaiKDKIN8LzgEyyzlopLFZZaIMi9WA/UqX0Behkg+AbJMW4qEbBc0AK0p",
+	"WNAFXymHpuWfcRj60P+ZwQyouy1QilGe9sgmWJEtn7ESvPF4hmurVjDO41WgeCnIt0qr1b8mlYtVjoHF",
+	"wjfjkwsek/fZsqBZzb1iQpNrg/OJxqnay7sHXxlPM1k9I3CL09sROnoVksDdJXJE5QBaVMeoCUjFQetA",
+	"8imtFSBjDhgH1StqiThEOGC13z88uHt7f8GS+EOyNNCoj4puaqAbhhjoJqo7kQ3xjywcJN1bIIWFAgaW",
+	"pqQ6xlN3/fRhOwfQDUUC1AAR5+8WfFKOpN44AjtQA04evfoEIigdbYTMR5slRzA4kJ41M1rB21asMkl0",
+	"HrRScc1Ujoktr35wXnVTCNE+f4FPV0JD1gzqWBRJXiSlTxgDPrQemkFKIDjH5YiDpMBNbMVmHCJPip2k",
+	"JwqDe/itQ/ICMuFL/MHkQiOpoCplaZpf8VhVTjIVf9YOOVW9EnVSfvxU4OGwLKaysaq7VUMiuDS1OvrV",
+	"2j7nbp6VMFikbMItTZ2wpEkWILHJIHhNOz4pw4BpeU5nYSSLAgTYUvDYlXB//+/+89/+13/+p3/67//0",
+	"L/+mzrGyaeBJK+OKnTfC0+2VKPkc7wb2EenFzN7bDkvRGcbiMvppMDM0bppccmHz3uRlUOZTBAngkax1",
+	"QrlCl4KPVAmROwlpPk2yfaUBf6BwmJL05QqZPysuhPEgSqXIYVEcBMOSlYkok4kg3JpDshgILmUPJtkA",
+	"yv+UF6DzKKyMCBAuBYT7g+DEeV8d5QqDvgqc0zj0altSQcVzhYtSKGhjKjhi3TIHJEj4BKnr5dmEK0VC",
+	"GUWmUkFLykEvtIY9hc0AETPtSsuyrxPKm+u9T2yEIqlcpByR3nx/2tkdUWUW2/kdsTlZmEAec0gWxrPS",
+	"ZAqrZPbaFL1iah9iTXuh+13pfGHBWuSXZ3T8VwJ7Cs5SqYNEjpZ+5EatoSaDS30QRHJA4yWiQL3PAR2p",
+	"PEvOIUomK3lxydIaCgt2nCprBNY0jcNy9qjtIwd+N8qVObBz51BH9sI9XWbd6EaDgWpJBdyDXvkRgTlH",
+	"hXc7Svl9XrhhM7jpf6qgH1byCA1jgnvKgbwZHA4UwEs9jfIPrhU2VyXCphWU0miNAKZs3sCZVqUUzKDz",
+	"EDJZ+yy7rhxrwPBhAhpDrJbo74PyKpnovDbwoZ8/lF3yQqqkBcmLURPgiR7EizKMIVSNaDmE2SRZME/S",
+	"NFHgwHATBqYxS1mGusMGb09mLMt42juY5zyZNpuYsJIqvpGsKEqxLJJLXhybGMz7d768G4xXlHPsV8Pn",
+	"zwbBkE8KXtqo0YBnk2IFwDR5XImZ3EdMBNEXX3wRAbCaxXEhN508P9Wv0HwOb8wgF0o0K8uFOLp1S368",
+	"Re9ShLRaIXjrYhM4+xOMAcASK7nu8eQUOUKsWSCg1bUU+RRwV/B5fmk9Zwwg0MgQWij1IsCn0mipTpHP",
+	"PjSwJ6kxLEWpTlQIr8UMBSoNzI1IKmQjMEdEN6G6aMLSVHZtAJeJVWQKTirl6UdxLmCcqt8pk1HKGcwk",
+	"TuNgz3P84NIZTSn3fyXbDZ1oiBoSKhz6PJlaTNaUTSakDPhCPTJAq8lAxbXIhtohniwLOCvShBfa6i/Y",
+	"JY8DUSZpCqkgRBiMl2jKA9FP6AkYDxbHBH3Cxg1ayeqqHvJJnonl3Ie6HKosGdhIBatyHVSQ4KdkFzwz",
+	"UGXa7wCjzEuWhgDskvL2fJnFgugmjcGDnh9sJl02wf0k2Th/N3Idyr6cFxgdjlcH7l5qBHI3J6IylXZe",
+	"VYtd2DLZBBHpAdsE0t/4xdGNXxwZ5/Ro/+1fvXkzqH3hfDcY7b+96X78osEUpNSKUbeF4pQefQrWiUSM",
+	"kP25GYxtVs+EZbB4VCpYOi2z/OqIAqfyLETzaVJMlkkZjAvOLtAmkOVlkC84PaD1IBNAhD8Qay0DKJLQ",
+	"i1PZRCG0dbkI6QFtXkpSKWRvRIkY4d/RTS+htfx9xgp/GHCtwywVeI0RLh8/JYZj5QSMpQBIqllZ5CIg",
+	"quogYosFWVjx+oGk+PZaNChGPNJssVfpAHSwvQNssYChlYOzyCHeC4w45NXHItxQAjLr4K1JvoPmXigK",
+	"oLyTvIgryT3p1UHwepakXG0kWB9C4bJxvINFnhNWU5YtrMLViMIw4hmtK4MgEPQtlzxTkNNQHpJ61GQZ",
+	"xq1JS2G5gB1v3oEwu8I/qH3iz1FVVtHnGCNiBWG0ZrqSD1NcBrwMa7w7PxY8JZ/Pr0biKiGgUiUNNRzx",
+	"Y57mVyjf1I6xljEIQxVIDnu21f/cy6om23TFiowSfdVWYuacLedMTrkSwaBPhFZUKS3LgVVoZK+57Zur",
+	"0ga3DfjDRCxStnomH1VgNHbJEih6qzTCJkq0G9yjIsjA5LwUvN+6fAGPAkKJZ80WeXl1II0AYNhyKyrC",
+	"HP+OQV4H3Jvg8hPWyhpsbMInD+doUSRNZkr4CZ0v9DRccA5vAexFO1bAUTdZBTeieZ4lZS5rGKhvo5tH",
+	"wd17B0BINDi4e28QPLRTlUxYOlkieUIuSjKoJ+WxAbwSgFyODMgPfQ70zNqztrGaxkUQzqN95g0kZDNs",
+	"GpwBbWuFlRQMS5deV5uUFxlYRirCm2lj4OYLg6z13Ut+KJ+kN0bzHjY1+cJTsqtdPyyPGqUjyLpNJ+Aw",
+	"lfcOn7Ul2szOAaE061lttPl2DilOyOQirBBHmu76LMujR4WIW1adDZuezPno93nWOY9nyZz/Rj6nknCN",
+	"RCPkpGrZcRewSa/bvoKbrTebYPNVJFlbH18JNOd+qjj+lrxhlK9aGYJCxSejYfYEuzequHt/0foRjZS9",
+	"MqqKF8kLWwhUZKixZ1mXZ1d9cRQsz22zelo557k2YrkmCetmpc5xn0ZhzmsjjS1jpbO+KyLFbzncNIgB",
+	"pdcJ3Ic95mD9fX2HaesV3aaPyRxV3WtSrSfj2jPNF6Vu4KyQV556vsmDHifGOltPuV581oOYlA2TJr0b",
+	"AaGiJxsjC6+IW8pmD1F4iF6aI0a59jt8ntPDbcmLWkKVIY8QFREqTxB2MVRLoGvtiOt1e/UGf+q167GZ",
+	"7dQlxotH8krzkDrgy1dZMszfiyq03BCP0UxpTAtoQFYENkG+LOs57cEN7KUpeGxu+gOyhiBmkr7TmdQU",
+	"r4wsSW1XKa0rdoKo31loOQ6a2yNFLT2omXHmLJGCeM0s7panwcOO6Iv4bW8HRph6FATtY47KWcHFLE8h",
+	"m5BytjUeJf1Q7k9ZcfEkv3qtS6AvhlRI251u3Yn23v+aVPX2/G11S7Uam3XHXb9oLDrKbFBwNpn5r/9r",
+	"KCRqoTRv2W/J/lPxB7PFIkJrFUaEI3BCbhC0UlFAtIrvAOPdURCl+TQKgyhOsmnJ0gv5d87k/6/4ZMZK",
+	"+Zdc8mlE7qN9MQf2LJYmq2WmPpU8m/CshI8OlIUtFl2W6EpAFNv/vTcWSq7H9ELMxb7liNON8FM+CPEt",
+	"X53G3iWgf0d3ji9z3lWRlPx5lq40DTcrn5PQ0Nfn+3e7oqzHTPBXReoc/Msi8R755GLydAd9YXytdDOh",
+	"pQy5xY1zNKN7lA4AqyjQQf089ji3Yn/WTMPrs1aT1RiZQPPfipyyBc69wIAZZwQMqKMvKWFNQ/p870+U",
+	"1n69Visu1TZ99ANOgQ5k8JQGkF/vb/IavN6wkWLxzC9W8/Nzwf0vKsxv/Ye8ZXwbflg351JtwAo+SRZJ",
+	"05ABjt77CzqO7bVZ5heQFn82ZxO8N2YxK+J9ikoTngVbkf5Upk/gux5nEDuW6Lwf9pBY8q75jDXhrZ00",
+	"fDWvEeQNBsyOfq4NNimasRFe6eBnrla+/8WiyIGbWJWuEcRJgQhYeQzzQkAuxZ/8IMXQ+1CebwrWLPXz",
+	"QXBSwxYaEjsHwLko8ng54QhUkm3xefLlMs6X5dD4UsxB4KfbUDYjD/WOOp7qh5E9qL6FoY5rj7SZ8qxs",
+	"OvIaJFGjBOe/W7J0zRNHXzPXErlKB/CK42LOMtqr/duhqP38JsWEKxUOSXLo6VBZ1fU3Ck+SZEGEwxEd",
+	"A34XLUQmuEL9iqTZt9+9A17/wDAM1luM9HrbyrLP6sVn9eKzevFZvfgo6sUkLxYNp821HZVKwIX6cNP1",
+	"+noF11XfflhmE37WgMfi2SVP84WypYRWFhCWpHRdBljvssggmFJqECvFY0+y6DiI5JqPGjgRsGWf5fJn",
+	"ufxZLn+Wyx9ULqsp7pY9M542RbsxZYCFmxOg/aQa/OibJ88jRTwu8jl3ZSQ4IwtuNGmSYWiWNIXK1yaz",
+	"JKuENxnboSx1QB8Hk3xecbjdu+vrTd6wghdMiKu8iPvZ+VQmP3Ni3bt3516XoQ/yqZzl/cZ98+Mx3Cvx",
+	"UqaJGEtWlPK7cC+ZL9JkAnSKkCbfJzeXmViO5WSP1b2hgtLLKFIg0gh8gGM+SUS5/8q8THwICJO0LuRB",
+	"9JMfyFP3Pgrlp6XgBXxCg/9PfoBReR8Ngqdy5SyKfFqwuQhePB+eyZM3KYMbLx8/CL48uPflTTc2UoUw",
+	"WOviltWhX8iK/5Gp3+ek9WEcCoW5a9+0sLxod/l2rrKQ9z8OPt+9f8x37w39AeVk1vPGrrSF6g5dQawQ",
+	"jpi9946Cn/ygT7n3YfCTH+JkmpQC/iR9Af4u+Tv8QyTTDL9JypTTbxQHncT4mTaT/JvgHvC34p6HDzwr",
+	"pdI3WmbJu9EcK5R/6z/UlzipA7nhsAGIwMAvENbtjfGxOyZXgdU1KVU83cOn7N58VrY/K9ufle3PyvY1",
+	"K9utu6lFE8NNtZ7fpNaBOS9neWzXLtWovXDvl4/k/1+8OvPW/bslxxW7ec0kubcoxDea2yjGy36nKh5B",
+	"23S+sr6WaJ5qhp2l+bQunaT686AmVmwih1o5OfusWv7DUC0/qymf1ZTPaspnNeUaoSBrAN0++CHsPUCp",
+	"hb7+WwhDHwPMZ1jeZ1n8WRZ/lsU/FllsaF3r3YwvMOjV+yNU2frjt3zVT8b/A4EG/nDowgJP408WFKhn",
+	"155La0V0wQIRs++RdY3riS0W6+DfP5+Zn8/Mz2fm5zPzo5yZKcOVrNr7+9nowTOIbRu9Gu6F8vM33+K/",
+	"Z6+9u0tKYnI2D9XAqNJgr4Knvkjg35gjJKzwFnV9QHCS7EYS14fvvQ7+2m3qNkXXsuPcbW6AcD3UTR7Y",
+	"FI+nU8XozL1WAPMgiCitbfXpgsu64Gk7HUREgfKRoghbZheZVHKuLLaqrirJ/kdVGjYylRgfDIl2egGF",
+	"4sAoa5OI10TtK5NivyBNGjjilaVPJlU7fWGSv9MXZ6oSPQPXkT6PSFs/ev481aPrSKD3mQn0MxNoPybQ",
+	"OXvnrCQLfmSW5mfGyFbGSCnjpvm+PkWxFYNn9Mf3+Nhb+7n9ZK4QfAsmm783TcrZcgxosZwtEiDXn/Ls",
+	"lu7Ue/t1cZEs9vMF7uz9RQ6ML1oP2Ya/8sfN57hL6sGuaYfY+h3O+jo8iC9UErRPjgzxkxvVHxEz46c2",
+	"dhvQRG7I7fiZAPFHsBw2ZWP85PqxHqniJ6cefKIUjxsxFm6Sz/t9y+2LKGI92m2FgxsECVHWuPRGyzRW",
+	"pGRxCKoMhQIEYz6RFeC7V0WeTYMLDmmI9P0ByoBriiwC9WNI8gnZguP95SL43TIvmeKRB6Jom0Q0Ly40",
+	"gTSaCKJ8wTNKwqK5J6XSRtkJVS7EaJmVSRqpt2YsPR/RqyrNmOpoIWVYnllGBboiVZwWWGl16CZpLrg4",
+	"DpJzWdc5S1Lhf1DWLjBhI94KICkIE0GaQ7OVVLUSEoRBJHXAyIFKYYXeKlTqGV/uQOdKLdsir8edxJgJ",
+	"kvqqxMWeLvE4EInSo5DxFcFa58vUShvWg7QLafGazju0Av1UBACNC4MxnyYZUINpsBmZvJqtssr2I9u9",
+	"F+7pRdHT0gMb6jm+C39/w9Jz+PwW4nzKJO1LN1j1RJVI20hDoAoLzUQ1G1k2S8bbSMiG2WjtfBEVln9M",
+	"ZSG/ONYXpKQMzUs6R2m+zMrrIOj+nDfms7Xos7XozzG/yGf7zOfUEH9mqSE+3/l/xEkP/lwSDGxw++xi",
+	"bW9TQHfrIP8IzvFhd55o2H+Am2sB7Vn54jQCLtJrKAqiLM94RNmZrNd2lhvaWUj1U8M5JeE2fn6Ot9OC",
+	"l3JwI31qwIEh+5vxK7vPEOWj7rJQRBbh5Vkgv7T8zhzRWENyXj+Tg6S0h3OWCyKoJnVRiiiWIS8vmTZU",
+	"+aBLQMmD4AzSlFeMHzci4Ea4xRbJrcvDWyyeJ9kt/E3c+kHvjfe3Si7K6GaIiY/xsJVaap7ZUAO40eXn",
+	"53DBg2HqeeEkZEa2p0EaUIjadlSUnjbZlc1ugxYMzI8GNUm4TfZoZBhxN4DRHhJgIqny9h8e3L5bXbx1",
+	"GF0lLb6PQZ9QWL52denK7Vdxp3IDkGuWDXLU29F7n2BihGtOdhAvCybLoDtAD2PPp5seQZmaGi97li3K",
+	"zVBv1l9n4wprm6bp8/O9o+/bm/mCKlX7+/3bqhHDWiDq8i2HbM7ilhZZqOr1s0KYhBD2mDWlhzCddtdL",
+	"187atXpB+3n3SsZ3Cb/ydJJlo5JdcF/IchfvvjZJ+hj44lpabnWTHwTPs3QF9+IJS1NeCHm8BoJzlU0I",
+	"zROD3ukBrngynTUcL/hbPUc4XuQ3aEmz0LmarXqJHBdFCGlNVe6rwZvsTbYvFbURuC6iEP6GdLi1pBXw",
+	"BFy0VR5dqZXkgZgzbeyRX2G5+0GUL8uCZReAoGSOpsiCKaTsKYJIXh9AddLpgvBlNuMsdnGQUpGEtKgQ",
+	"iz1jBUetSulF9JgaezbnkItTDisXmO4Ty8YE/aMxP88LDtHZOtExUdRY1GVQpjJlQW44fN1bd70flK3i",
+	"aONkpRCHYqV7rR6q5P/JL3lxmUjtdJZfDd5ktsYGehbkZoqBUQInG/+EuYa8UikeRXrWpLCTkyBXoz1g",
+	"PdW917MVKnivZ6sXqu7Xs9Wz/NdUO3x4TPW/nq2GqgnyVasVr2erE2rI69nqMbTla2pKazoMJWwapFT5",
+	"tUJ01rM/LEqfJc/1JxmLqLxAQMZpzB7o3a4a8Vovko4eEapMsnkR1w5iYafP7hD85WnJ5/7wjHOVlK0j",
+	"r4geBBtVjPU3DSdUut25xuPlIk0mzD/6xZKryxNsRP4uEeCfSFUCsvqZolWztvofyYce8pIlKcSDJBlL",
+	"R93XCMyql6RpMObkVHUvwlFlDsFdzFPBjaaPIVm+Y8Y6sD0nnmyxllK6eClNFjxfpN4SnXAPjyooLwtq",
+	"fSdZ8GhweP/usUofT5blgi8g2VoglmP4Be6DnqqmSZP7E39TQ+DUeuN0+Dy4c3j//v7hzZC80FJg5hnf",
+	"sCH9TE5nTFxYBiejPXa9dBr7NSX/HpEX/uuPwtgGYv8EdhC2zBszVMfLv/XyCO1MuZQtfZmn3GfQWTDj",
+	"yLvKi4tBELFFEh2hrUXgUilLqXnB4R3PkywRZcHKvBCDIJqkLJlbj9MRu1jAj+SKkwoDCEewMMNXcNNV",
+	"1wb57GIpZlBOFsvjociX05kTAAJvOGYa+Zq44nwRHQXFMkOn24IXSR4nE+hNkGdoiAoDsZzMpF5QcAR8",
+	"yN7wd4ukWA2C6Eoea7KV02nBpxDjCi4G0InzQO6IRJTJRKAKU7BEyCJSXpSyERSyBc3/3ZJnE/0+Pr8A",
+	"Y3o543MguqYArwHgPEQOwSs0fjANfBzQD6QxpWkg1ytcmejsTEoYSmHbmdgikWe4nJE9KyI03JNjKxUW",
+	"OVZ74R70Vv6LDaHsl3nviBe5lk5enO6F8NcDqg/+NnXKjy+wXvnnkOqWf7+m+uFv3QZ4X7XDWbfrhL/o",
+	"tQ6Z3t6d4ltf1s/1IRcKa1WL3vVmzgO1Q95GpErKBBHygssFriYAjmAT5UqnU9f9Tb7HMixCimSwlGLS",
+	"rh4mm3YfNLRNOY6lwF+rgWxSIu8sg6xv3ekt5dbhojFFNERNl5VM0aiEw7jLC6iwvN5MNcT4dOnJjdNF",
+	"my3jb2KkHziNQe3gbDIzG82CPWHLwHCc5lc8lrt4ggO1RpwvSeC29atWbjNFrtyQoOvuHR3WWF3UW1SZ",
+	"s2ZCtbCduXNGyX96wCRsZla2WaBdG2VbVjrlsGhwUdhjs0ahRy2l9hxU3Z3WgdqdtQq3x251CQRKNeX/",
+	"6/S0wlO6lPfh3iwRZY5B5m0vfoOP2W8a73Znv/WT9vu/W/Jl55D9Wj5kv+VcCFq3snrQflv0OMLm1vhU",
+	"JgqbjMU4A2DGUSW32rOb2jaVD8ARsXWQ5uf5/0Dz3zhxu5Q01qjvTNQowETt7P4GMEsVzyNzDAaOJRnt",
+	"CqGCTQ6CoY1UJZSqsVdqM4V6niy+STaSv7kGVo31g9fAlPHHP/wr3bI//uFfB2gCBG/12SwB7Gdp0Glo",
+	"8hyvRuqaU4u0j2PhdhfRbY0NIOiBed5CvOsRSzJQsBasYCUReUKxb7LAegrGBlg7Fbh3QMbvjFfbeZ4X",
+	"4yQW5m2B7awy/8i2qDG3dD3Tua8LNrngCnwsp8i+o0I3RclWA9lUdJwIOz+1cJLlIobAzperrPpgfERT",
+	"UB7zUIczlDMu7EsnS6/YCnzZTjMdczEtjb1wz5rIRiZiv6s/mWan2RmWIj98vXphCpJfPIPC5M6wJMR6",
+	"+ticvVM2utGcFRe89OLwYNoQumXZbiczVrAJWALI5gpGPw0PYIEusg33b2HCbtukgYc+C7Dd4Cwvk/Nk",
+	"wspGK9kmbXZKvc7mAnj52ptrl6riHbZvs9rd6y8KDfqnHdi5JEJHCE3SZRNOU/fh/lo92GSVdHXCLvND",
+	"t3+TZdPV/tqi+QCdWBRJXiTlSq7/S16Ilg6oR2XjCo5w0kQ2zLzYjib9qotrVDfGWc/XUWB1eV1HmdUp",
+	"36JMqX7Fy5THI3CP20hzdx6eKkccLJBIvxcZQj6Ia4ETuwzmy7RMFikX2n9irz6oIzSaVJHPg3kSZ+DX",
+	"f3X2oHUyv7x/10EFH/pRwFk8KrkoRUusgAUBE7r1EFKS5WWI1h37IamSDF89ePBoOFSRc6gqZbmjXYHm",
+	"5hSOXiyWlMGVgqwLPJFBu1sWGY+D/PycYoMoXqoMg7HUzZyiSBsZU8TMEjZiH2r6IYGI3cF4yM+TjAu5",
+	"x+asWEF3xmxysVwYm/nJPM+m6FxXjnf1Iy4HgADcUD5DOwqMzTkCMyhD2c0QzY5GIzbkkARYEKVCLEx5",
+	"qY3xEPcRjFeE/rCAnDYegNxZiQik4J0xQYgK7BVAKkIFls0XPKsGKOJ0JoQbA185rYcK8gGQDsG0yJcL",
+	"pwEYbZBJSYo/orqNnQB0TevrGO2JerBVCMBPTUlG0S3zPEhZMeX6NtKCJak3XY4izA6MSSIPhKuMRv+Y",
+	"XKwwExRDoFw1IIGZXhU0OdaSgOBKDMIbqDJMWO/5OZ+UrhM+TUQpVM46Of78Si4EBJQ4Bl0kwbJl3FeD",
+	"r2w5t09f1Hivh/mywFAJk65MrETJ5yPWBQFdw9w4LFmxIarWeBJ6RR9AcFB/X8c3PI0hRMh1dRyqIAv1",
+	"ucNDqa3CVL33Lo5jsDN7g6yOx18rWpfd2RzsipvdxOvCUWhk+4JRsBE98Cj9kTaWxQICKFVEvxd2I7AB",
+	"G9fg+kmQOAC1TOseYNyYVJ3Ck3maVA+WLtaA2VjDudXK3QQWo1K29QRF4+MtqM26Ow1eCcijYwAfyXnj",
+	"nFegyv0AnK3ImgbAtq5VQ33asTbXgCEJLXSyHvuGVVFyeWl6lSVlE0Y/ofsTBMcd21a7wCCIIMblPJGH",
+	"PVqKyGhmYdCUmcj6Sl3ZelqHZCufmrflx6EugbqDAIX6GickIgZw9luHxGM8yviVea8yQq7m8uLRs4en",
+	"z34J+tYVL6S6c2mwof7bZXO9BS+L1bo1A+0Hy1SdPWss8gmHLbPWABHFxRrvVKNMaiPs772nhdXaQ3eG",
+	"m1Y7Lo/HyXRZcOGFmU94mnrFvhnwMZ/IK8CDk2cPHj158uhhv0EGRIqvZFBfqGilbtLDx4BXK4tEniJM",
+	"XIBKK+SiArbgHrU6JOINt1+8yMn1qp8OAzaZ5AWcVWUeADv3onThSj0boIIcFvcOGkw5PE5YhlIdjOxw",
+	"k8YLNEibJYl8FENyGMpc31nzInh8clqZBa1QN8AjjP5smvfVPZe2ZJMivtqwCFy7fRZdva9tVDKLXJ76",
+	"o6bifStP/gN3UnxbLgCsMwQwl4OjvdJIsrhvi+h2X2vKI6jWugnCerSsAX3kkToMaqUPK7bB1Oo4VYRD",
+	"pZZVzwoJFujpz1D9ZEJABUeOJevaSadkzchgAgjkEJsLbpmjZAgDUjbVvgCAjvxFucWgKhtF1FKfMQRI",
+	"8UKiJ1jxctB3GCYTzuN+C3itAV5m68kvqWetJcOkgMUIfvrZIvfBNREwVeKqZ3gNS8rrFnZJSXEogcI1",
+	"biBksGEbizl6fTMRV7286I1jyQRzRNpLSgvHujwLrfPaPuncdWPJBWtyrOGwulY5rirHQ0XUt+sYL/Ik",
+	"q0Q2VvOH+VeIofRSMQBJtiyBdWhZyOMuZqueN5aqkcOLgem8h1eUpveuqv1SAWcq+jalxuh5scoLPkKh",
+	"1XXhJtGmNV/F3dRwIhTJOsBZ3ashvujLBVryhc2ihrOzF+7J6QGzyqoxd4Mmo2i408qfAd/NVv4sn/mG",
+	"zGowG/A+dcBujx4mdx7al/dO7WDqVrdjK5i7FmodveANcZSRAZxGYRCRzVj+qaPM5AdqxEhWHQFgh87G",
+	"kDQu+ZW+ZKjYd6E4IEiXABcXkD6GIDDgwK0e/FA6PqwJ7VDRI44KqZ9gjCLFyChmAV2SS9umtRt51aXW",
+	"JhnwR0IdoUG4aC8+tRmflhXGPOWyDAXXTkQQ/f8RrMJox1d9TlAielvcUiPgoADayMq4Xs1YCddwZCKB",
+	"ie6BmwaG1QZphL8BfEhM8L6Kts7jQO4uM/403hU5taYswpPEI4qQrqh/QVqCVzbFBST8otJ0z/tsio8h",
+	"BfDA2bUoWIrT7Dyv99NZHD80hZGN1HDY+uPh/SbDs3zDD3z3UWaq4t1XXWKE9m5d7zT2Xt40pp6VvcOp",
+	"zQs25c/PT1Wje3s7LMCSHLvJskwueQAvKNrgOTeKPXiNBVbnN8KlbNLZ4xfwUM2OBt+22v/tm2p1ioXP",
+	"hV6sgmKZKZinzYQKEAIV734F3MhADqC76vXNSslMNoZoHUIDjyENM7J5Q4CcZtODvoBRiBGFNEs+PesD",
+	"hBPHS+6NEnIabNFR/G6Z8BJUfsufoZmj0NcQ9XZcXH9gMrGYNAYmA8JgnJczOPyoA2GFzkE55w0Oi3C+",
+	"rLS+A3RJQldfY7zoySKmQikr2GBWRRITmSJdQXU/5YimScYV26qowKNtFHReDva86RXTeDRede0xoM3S",
+	"1gzYVrM8rTqq+glX5Lv0CFYFt+pojA1OU+NdsX40nF5N9NW6+BqhEfR0bFBWyiAjRz5U+0xx+Ri8Bemq",
+	"SB2SzPkgiGDPjGDPaBISpccibEbvKcsfZb3VF6WscGK/lq9+g2/+Aw2TB6RN3DrfCEwjwFTMJ0nMyXXr",
+	"UNdbi+I4AHKUq0RwCBR1sDhooZOiMim9orbZDOyscQ9y9IaY5YW5bdw0Wxw3PLvgYq8JmccL0XmMOjh9",
+	"OuQUy48wMRsO9Mgi4D44kLIqF8SArQfC3k+odSiI0Rrp8oB4yWvw2IoIob4+k9gWK8eB1CNWGIsR43C1",
+	"hyZChog4mZSdQozLp3isgCmDIAJpM5KDZnMLTYwSYw9lll/pV65YooJeapIL7ZeIazS2dDk7UGRSOiWN",
+	"+UieCE2F6QSPQIXO0zgEvSiiUySyyzGA1aP+MlUXgDucXlUB0KjCIF04OXnwcJWXc9CLRhd8FYUW+IKI",
+	"+HAmxlw4LUzmwKRbbWECxVtXezshBWJIIzEXAwN5Ba6n/PwcDAc4zWAjz4Iku2RpEuuydTAQqNxIeEJI",
+	"QCPLbMYAsyj2wj0z3foDzZj9WY+8/hJH03lG9b07h63Ba9Buq6psbTp98ThJS+RYdDgmt8L7NTFmK3pP",
+	"pC7K01iYoLO9KvQva0z0TrIvDJZCKuNkIguNyl4EY1ZOZoPgMZxGzimG067SpNIrBFJllj+MykoEihgv",
+	"y0tDP/e1ES8Kg0g2smLJo8KNnpEXMa3QY0zsAhCwOBFsnPIYI8aUXVC9bIocueVZTSe9EJHUVWb8vABu",
+	"D/mNGsG8UFDfJIM1T01NuIiIWQyOl5G6jB0B+8IEbq+Im3XPJ5uUw9msclgUeb0urfpyIpBfniL8iGEE",
+	"b4klwmKRYEy1fMzl5teOHTfEjErdw/j3PZMUw+TpNuH+1jfuIMtt5rR6L9yD1vTV/2BKnp8/0K1R37zC",
+	"VukHdOvMK6oFlUI8P+DL9R+G0Pahbrr6HgGbdWYzXOJtBNbwRBPd8fPzc9roUig64EWKF5BrkAG6v7jk",
+	"hQj1JeucJWmCeOq5vPMHBdeedz6v5Sdo4Atea1Iya0DOQSs/Y1Of0SMr2aTsY9qB55S1uWTTnmgfgP3H",
+	"dOfvd0sv2bRbzZoixX7tAJkSTS/0yqnfN+VnbGpC3it+yZg8+b3wHPP8svfTJLHrY/4KpGUMoxyxOI40",
+	"LoF6JPWRNWhGqn5PYmBWrTUtaR2aDeHucSd2U3b39KGo09l05/XBLvSu4H17/3ZlvDerbZe23TM23W3m",
+	"+jM23XnaeiUQ/HKMGSDJNAyWWfK7JVd6gbKxBqelMW7Rlivy1A7DpXCw6FYUGgsM4BQULWuck8uv8nNe",
+	"gFGTnhILhnnZTKzKd6cv/vQf/u3f/bP/VGVI76W9Ipv/7QP45+ePbw3e3qgx/avf3n7R+NrbhqQ+akK3",
+	"5MqTJ9BHz0V/xqY73Qk73gXiot4r0Ol6YOlBccLoIyvJmp9X3NK14ZI85jxTjmxUYc9NDkBUp6XSDrx7",
+	"5JtnQnu+ManQjGXBnQNAfQRsmm9Lg+Y0ldTwalP71dHiLrCiq036O8Uyckw2RDdkvPSBm4gxwlO57eTp",
+	"busG6paGiG3y1qqPQeyhetZ6b9ScdMCi1If8A+q2p14NtHHAk3qAN5LQgRUnMWkDFBeLZTqvJB5Vb6D5",
+	"SXGCyPmtXNowiymZBPCSkNBBgCsAAYwGbnKlkpjKXSCLH2xMbMffLfikHKGFKJnzxilck8VvszI2CFrS",
+	"1DwYvQTcnQgQ2awJNu6lp8g9k4/Ko8jaqI12W/shYPDUPYFZHvM0z6Y9owK6k5vQHcxK7Khc2Mdw39RS",
+	"OKcceSwDkyFlxVVgJcVgaAwFdaRPo0/scZHPgwMsECzwy2KKKXDz4Kt+/jArcKWNUtPOKIT7SB4avCxT",
+	"HtseuG7YUlfeDhpX7dnQ1EVToALKXTuP9unDeaac/sRbDn4jv3eKgLqNIqm2GXQ8AXV6411QcLFMyybP",
+	"mPxNBwHAEY0g7xwA4DmhvHtUUhZkYOqyINCYCQrN0oCIfsun2Zd1trkLqwfxSWNzsrLnpKr4HIwRwfWw",
+	"8aSKnpnHbBcikKrOOctEW4amfs5/McuvBCAJKw7/4IYFObg56NUXHbHf/egGrjctJr2QAwjpFJgpzEJx",
+	"GmdchOQBR8jqDDnHnnw7fDq0Hk5KTCqW5ctswon/+RpCWcO9kvugSIraBDkwWDXLVd0BvFzEayuDclC8",
+	"0vmx0WNqNEhHimsbA38pxgSzsu319/k4/LTmoGrIwWX5iGgpVSbdFU++I0hLSa04ugqMo08742lEgCvl",
+	"K9qHdag64ReWVk+bmibdo845elnTpe+hpY3XV3pFcfYcejruC6WzQDCvZYVuiirpZ5S2mgglyM+v7FJ0",
+	"NyBWvnceLLjvvg9rQRfyYBmRFGuX0w42D96gBPYRerNHrIwMRbY/QsyHDFpLrOuq1tIS0FuPLR9z1Rqg",
+	"fcFQIqlDgNpIxDOnct/qm4tc+rL1+hakRsFJ4YN1hbUgO3h7QRxiy6wUdHmySlO3p3hJiTXa8fTmuoT2",
+	"AVC5qlc0OkYxo+/mdybAeDfzYaEmakWkWYtBqYYWRtFK2Y0sQIQmgqveFjFqW7XPWtGDALP9yMsCRk2W",
+	"VgHY5Cy/ArONoTGiDtp3V0i6BzEEJkJt2xA4s/bD+r6tDER14urS0BUkuzT0aeG1a3vfqeewjuBQpSvg",
+	"q7MHgdwdYRCNVFTJqyenD49ph8YiEFJXHq8CfeAoszSUc/vg9p3D2weHo4PDb375q9vf3X198Jdf/vr+",
+	"b7698/Tes5+/+Orl4dk6FEt2qvmf/aQL4yS7+Kt87OMYV8EGXRPzq3x8gg9vaCFT76AmWTc6NUazWRkh",
+	"Xe603+Zj49vHW5c3wvvObe/9ozFOvqlOPCuIfkVlG1UGLcSRqASNfarXQJseQ0+oHERfJ2LWcNDpdO9y",
+	"aNSTcmTgMlzmi8UW96bf5uP+vDsFn7Piot/F5CKBdvWaCExKLFUwLhWJNM+mgDQjcqQZD2hJ95oDqrrx",
+	"dmPdifFJagUwGjChDNFgzjmH1ZeVirsHYZPBCcwFrJ+CZWBtMon+LnkBmTuIcA/f7E1rBa6GIY1eK9hS",
+	"KaDFEuzle2YZwQ0A10U/LfRX+filLgVWpi7oV/l4qMp6r8ulwe2nTqwpAXAPBYKnHLCZV/b6l2uehE6f",
+	"1VA5P2i1h3tmPeEe1GtbNZlkl1nIzrqyQs71VcsShc4wVa5K9lZvOriMWLamGYWiCYfvP7UP4E2Bk/kS",
+	"3xb6ZmEEUReMwe84gATiKDitWBAcV0AyR798ZFKEi7m4BW9Fzi7CzgmadKHZirCCGzoR+sFNd/NRZ/R7",
+	"FGhKzJM5BX7o1++aaFli3aghEjdxCa4J0XA9Vz2ep/WzXsS8eqt/SLjrurqe++2v8vHzLF3ZV1z6qnrL",
+	"3cI5UfUVtMbHyWef6etExRreJ7W0wtkoK/K1QWqdJMW9qDCNpbAVvY9PXZO5sLWmCuAYLHYY7tWjW2f0",
+	"6LPcfh0Nfn2ofkma7RrSA5V+BFiPqXdr9AleJD4BBAr2KWWZj3nNr1BqXuuq6iAIPKG0i4yAzpHXJNzL",
+	"VdOmqUhl76qfb/O3eGvrNSe1BYImWxqNjlHc/TZIWfYxtsGGSMwNL8obLBWKnkEbtkC3AC1HZSyjKBnH",
+	"SkVRjR3ZK+5+ee/nnZkHNryamjtfexYnUMRe4sP1jM+utt06kTtesTtfrbs/nj7K2XRdB9M1nkrEoNBk",
+	"NkbmBbUboYF+nmp1nGlj4Pe6P4e3NU3DXsEnPEP+rESnV1U/qnxu79/2ZntxeCj6JVR2h0r3v2nOdrss",
+	"d74km+JXDtR1MwwOgxcvnz94NBzCp9uGb+mO5ri869C60i3pIDwMb4d3wrtvu1ESjX7AF9q3CJ+0U5a+",
+	"GC5VxkL56bEyQMgPDzTLHdzqVep3zzTKmyp96KOKP9AvbGgg7m1bTMQIQ8yaNTx9jU9EEOHDfl0uZdl0",
+	"2UjDrX4F24S+npDzPHJ4P7rBVHJDzfLUH9utEPYYtuKpCjPpQnoOR9AkmXFprpTzcbHgrFgrle5iWSxy",
+	"wf20QxOeNfwCDvYet/Ahz2J1BVf4m+tCrNBYWQHjldHzD4C+bPq5kWrX0frvBctEatIh+7XJ5rE3EmcT",
+	"jAmZjusr6YGhZUVTm7Dh0aKeubDPRaR6ZECaA2cEPcNu71R7rYSWcHGHWa01sx6tHVoZcY350GZVNSSV",
+	"vdYMQPFK/5o4a4k5TrgIg/GqQtKHPgo7H1FAaRA1o80xeAGAqyBN5I5N0/wKkjwE9tj0Ou7RyGTSldw5",
+	"OKjvb9OtDtqe4yD6QU7o+wgBUtZQDoITjAKa5JlIBLLfprxU2fUgvheKDIM4mSalAG9pGEQDyhq5H+ky",
+	"wNoKMTwCg4gA/l3kS+DiQGzFb8Gqj/krIQEV/MoypChEqiBWgCRMMlasoANuSNDf/Y9//ff/2//03/+v",
+	"f/Hf/uM/+ft/80/+7n/9jz9ITeD9//tf/sXf/y9//Xf/7D9hZ6sBQ5TkbzPjnBrrHavvVOvuVXhliyNB",
+	"agbfDPtf/x9/97//3xtFZXWM8bN2ZPJ4pdhhNFmDCCazPK/sRx3PhjmbnH14DHxROqkYOX5rAcf60N6P",
+	"tIyNkjgi/hlqkTA5PEy6VCl+3WWb5tMk21dz0BMUcOMXRzd+ceRAA/7qzZtB7Qvnu8Fo/+1N9+MXTRFs",
+	"VaPrdVq0neW77WVQabUf30ype1WwJu6/S5YuudABOvbZVSVCIx+VdWRGRwF/xyZlugK+VFkIaIq22MZs",
+	"yydZgO1y2MfmcotIEQiCmeikVF5hQZL4qkjKkmdhIHI4yViA8wbVRQcHP0cyiBP1tVtB9V4c2T2Mql0k",
+	"x2B0HAVjXl5xdOjOZfPkd2YfcjFhCx4fBQxHEAxob7LA1M7gDZo2qfjQAMCAnNBb8nQe82CcsuxiELyw",
+	"Bx9YhPApRnzw/N2CZbFmklD7VUnzvcPbd+7eu6/4EY72/vRf/s3f/s3/LFdCnnHCYlpb5vbB3S/rV4f+",
+	"u6ZZ6fRWh+faOsVXYGdvUdFw0tZb2oYGkMl76zTfp69/K/Js8JJdPdVnif51X1wki/18gV3YB7ZYKVjk",
+	"QDjbh4hVtkqov92VtuXW+SwvgzKf4tXTcSOveed8ZocZkDlY30EToWhq3DPhzr32JcT2f//2h9vhnfc3",
+	"9r8/2f/NW/zizvubv7ixfwO++eH2+7+SRwB86xP+7nyqygbP6I/v8bG3zswm8wXl01ww2cy9aVLOluPB",
+	"JJ/fytkigdNtyrNbuu3v+y8M67raSyeix+3LbK87JTy87UW3ZY4bQ0ncKb5dO1n7yAwVtP7HP/yrP/7h",
+	"X/u2+Cc3r9d55e+3w/Fxn0Ggl/8Z+FPqtoDWd+1n3Zt8+8ri2Xf0qN+nrRZ7wS8TfuW5cWgShgZrFywv",
+	"OKKV3amBM7eL+lUTstpGhnqYa2/bm7Je/DlZ3K4pGk9PVQujpLXC1rX0GFuOtXqcMJyKrcUYYfT0vu1e",
+	"rJs5Ze0F1HqNnuWCZ0/U01siiLQq3+82Dk/3CzusJUT0HhBqqe7miOgjaj6CkYNk3Mewc7wwukeFzzCT",
+	"94OUZRjVDtE68TzJElEWrMxhezgzdrDRDXmzvfLBlF9kMLdIMinJmHbBKP9LiOR98vdIURlGx4FcnPIS",
+	"Sst+EGyhTbf1y97+Pyr1sVdN8llHf6rEstAcWANtxyUW7BzM9dmI9hXCnsFur6aqJ4rzsTwPH1KB8OE0",
+	"e6kKhc8nqmR8VBf/KahxmyAQt9P/qoG8XU6VNsm0ezn8UQTwUO1Bz1G6RBOXG78vMHQSUugfq5Sn+hxF",
+	"Dw1ZY1VuDXJDVSyyrgC/f3cj+T3sxz+g/UcqyhNTDjkpDvoSEzg9+ft/95//9r/+8z/903//p3/5NzvS",
+	"IazO12JS+gmfcO8yT+L+sdJUnRJE6rMli9RXWhzpd0yd6qvvqG6rI2dclNucxP0x/T8qLXcLfP0GmPYf",
+	"r0rtZNyxx6xN8H1n7nGVJbV1PGYbswcH2SMIQGAC+Uv1lGOZ7Ga3stZzb7KW7vCxXqCPa4NsbHGlNjdk",
+	"D2KiE+3gYBmsOeyxbj6OP5oq/2huabv+a/IrajPcx3cvivLRJc/KhzQhHtoSVjIw6V3x8SzPLwaQ27AW",
+	"y0a/9g3wrbTXetvbzGTOf+ON7z5xSPZPT56dQIPHTLja14lI2K3hjGXTGUs2i5O/9TNvpDw1L00yDiPp",
+	"iZEHsH3fkK8TfPp9uNeDom2SZxNeZKBr1Jq1jjAnupHOSIMZd3nXdKrvQJSsANpR4MI47Efh1Xl2eMPz",
+	"ba6X/kShj/PCkGodtWbOugbKUH5+zidldyzDIi/KR/isfOuy0S5+kSAVCDwyCCKVEkl1RVPWmWyoU6Y4",
+	"kfW9xMqaMgiiZVZwNpnJczFy6KNq5FKW3xxekRMtcrdmCohVGdKs8GloLs6d3dwZi4mJk2UxEPoLanSa",
+	"XHDZAn5FvC7wkyKvw7yruM4UrU60zCYpZ0V0RJgDlZHjyorZ0kxLOq9NPY8EfYqCaaISTWBY/bHdW9ke",
+	"RTOjODOJISoMllnKhQiiPBupVgHA55wlqRz2ah4axdHjsokZthfFXkcZDo4tBqRpXgZJaWcqINYvSlGu",
+	"otcNVYxFf0ckg/Q3dKKaxxz7RA/zZAEASLNq3Izp1FnQNRqzzXivWyA5X5qW02fdfPj8QPdB/aw6ol7X",
+	"vaEvdJfwfatf8MUj3TlTP/QQPr5yuklP6L7SI6rD8HFoeq1JWHuD0iucrT1TlRtlqMGT5lzjf6rYDzGT",
+	"DeLKMC1waK10nRYP17VcgnIzZMGYTYiFiuQE7DM9TKErD7S4JmCSTgjFDP3v3rqsoSDF1RqOnORpvVhE",
+	"/QyhcA1vPGxVvj9MBVnjKdzrzRHpOYLMVbLefMw/mRsXnc5A6D6SZ9yhfnQn/eZeI+/jKFn4e3z6QnPW",
+	"rtPpBuMxhjy5pHckv3xknM3qQmlFm/SxRWgjY0XdxGMWNKQmdVPqcx8hE7GrSn7MZMRn+eJFIxfxmctB",
+	"bFJ0mtVCWFlYilJMCMpC5w8zhQnXYaZfWQGmB76FcNbzHr6m7b/SSQh3SDKSk+pmjYh99YnghgpD6QNg",
+	"egN/EO2OFFsOEJDLqr/haZoHCC0Pg1W+LJCEPREBws/36kC62weeWXwlfHHsQwUJANp0AidMlkUh53Ke",
+	"ZMuSh5CaNAxitgK9aJ5n5ax264vZqufxJkvr+Sg2oO/D0K4NrpxUC7UshK6o4t76R7Lw3O3SdDRpjvSw",
+	"CQNgBwjOhZtWOgyYQALGOaYogWSHBWcx3YJ0jmCTb6zuxDR3xTWzNfSnhFkrFE+MtOXdw6gR7hV52inD",
+	"XuaI/SrzxcimRW/d1JbU2oJ8t4/v75V6ri2Y6jSTwyd32Xil5h3w/4NgiFljwZ1N70cqNw0+I8/+mJcE",
+	"uVb7k4KyBhuEXemu0QTodVOh/XVXdWUG3Nm1ATvrhElhVqhKBMD9u+tEJ/xFLTzhL7zxCX9RCVD4i+YI",
+	"BZWrqu9xTb1wwqfuHVAcA30+rB/i8rXdGlNljTu3oOpKtzSbguj96LZS7M114MiNsK6YIddwBnfm3MHk",
+	"bMIcPWAvsXJtqay5iVAhDhb/nRQPOvyzRHNDoPBIXfbTNi+XEyj0sx8BorjzKFswIa7yopPF7YV6bnfH",
+	"33Uhg+XS35D2psWGzRYLvC9g6mvtChxDlGaZD4LXOplTaNaxvESgyVnqpZQyA3SoVbDIU8jxyRaLwTpW",
+	"/i0225mdAfdc9gXuymivJiXO7Yl+BLpDmWqUmUJ5mo12CFTBRh+sa5AYSXie8DS2w17Bhp1TuvtUXltw",
+	"v5MlF/AqWqkcbOQTadjDn/amWF+/69Ci3jbumF2e7js/2bNauC5m6xix9UNOq9iHowGqdg3fe396e9Pz",
+	"3RdN0UgWufUrwYWbxrjxHoeZmsl4JVBsaZyVShPbnb7aA1o9PUd0a4jZ+UxW44KrxPs5WVcgwRm6oM6l",
+	"mIEsepTZ2E71p7NfQjMhlLKcFflyOiOxQN0YeG+Ur1lS+iwHyFdf5uAEoXQM2oFxyRI4YI+DAxcpqk07",
+	"dw66bDuv0RfcxCjTnWZQTPIFR+KWNI16JRf8AHTkdvM8v6PVvbcKDPZAha2q6sGU2XoEOTP6ptlAVuFg",
+	"kYuSkm2YzFrKOyZ/3JjuW77V1a3HeTF/fq5m/D2k2B6hE6LJFO84KDDJt0lLL78jLIHcHUdBNM0zHgU3",
+	"KC8+T+Tj6JDncXD38OBmiH65JJvWHlPDkOXIFyEP1HO5tWO2Ejd7pebKy66F1Y1gksu5U4WTDzkj2S8S",
+	"jl4wgXAbWUyK1LvG7ZO2ksY9S1f17Sqf77Vf1wFPYfYK+WIHtgF3pPK6Yl6pMYc9oJzp/Sg3rw0KQ3tI",
+	"LYGKkcZSQ+QEaJHiyh6L3sbaW1WZYQapQi5uLeBNLT20xL7O4wZHwjiPSXWWYz0ITksRzDiDE1Yefwp5",
+	"tJ/EtEUTnfUF+hxasSMlht0RVkDubvW2XL2iZPMFFWKLRHoc7PIqJQsKxcOvfi5lBEADVEnaZxeh6m18",
+	"eDaxTXR5GBomjzET/P5d+f03T08e7A+/Obl97z48JlWVO5Mkhn/5AD/qxjrfypHCL6IQoACGr+GSpYlU",
+	"TCYFLwceOz0qkSxb9UjoZBBh78MuH4qNH3v/tupCifSPEDkCw75acKBLj5yXo732mH957Kkx6ZugCRPp",
+	"zdhiwbPmvBUNWE1PcFakT+EIe1CFxHXkWEPuKtONFgWbNo2dUaxysf6g4C4LxVWXb/GywNysqLb0kIiY",
+	"1aTPgQ7qiAIIqAPYIIYJVqR+AFzR+VJI4YPuavKqK+c1JRqm9B7HQZTl5WiSZxnckKPjIJJjli/L6Ag0",
+	"d6TFvUrkeR8cHihZcKwjyI7AVYOPWbleb797B4WPcAMq3z5qJ3ThjvmkWC2U91s+1isdsFxydJTUfgST",
+	"Zf+EZbgfEuGcac7g0njZv2NqAwA8ASgus1AjW+RF7TAm4Xv1TkXWaRIZhBQ22MoJoZwlcoO5gHM9CCb7",
+	"iyjzoi0LOW3LTgFVWBd+X5JyqXZ/+7XLwdxLA4S115Cr+5nJikfrkhUFwagaSrYRFeyCZ367phKD7UJN",
+	"r89QyTeGyAoUOaoGtxOuDFHywRpAs0LMIu8hJnfrU6lUvnP3iq/+LT0t1WPnoztddIOc2/QWQdBU4KMt",
+	"rt/G1Xe71dEX7iEnHP1M/gRqwEdZqh9riV7j0vxkluT1uAIrZqJee9O84diRerxLq34L6wDe9Hu88+rl",
+	"k+v0QFGpL/kiRcjRVqOuDi139dmUWK5Q4ZflCPmtDsPDL997BYuRCofdAID10iuVeYMFpcJyIEuNagGL",
+	"lVQhLTV1Djy6QOtW2ZSXLVzaLE2DOSObNVlZrhJIU1u1rtS1ELO+e9wzLvii7GsFzdOYi5J0P2VHSM5p",
+	"FMEPiflakxIu8SrlnuoALzha3rfIiJgyUY5sDb/jDZ/uJfaq5YRmTpwheds9vTs/kfS6+gin0m6irz+W",
+	"hF9TVFd9nLZFsXUMd7xgPspCyUum5m+NlZJf8iJlCzeDNDrEjr68f1ceEs2Zdu4f3P3yoMNX1iKv6zQJ",
+	"YLfNz897RuRQOc/lW+pv+bKp4oz2TkWh+Wwc2p1x6M/J4FA1lm5iNmjZw0i3sWNhBVvkIwgsKdH9kCuV",
+	"5V+hygFSBCHUUsfRqJ0qz1gbhGNWlgvxi6Nbt77//+3/Dw1woNd5Ed878CAetwAZAePHZFkk5WooB1Dl",
+	"VBXJ5GSJMQHVWHF/b8HCyawfEYSdBScvToMLvlKEZOp5hbeSu0th1gSH1O3R1yfD0wejk1dn34y+QCeB",
+	"tdcXRSJVR6lQloDExDIgcnoAbj7ZDbkpZCdMj+UIQ7Q0ZwUvvuUrr3eCWuuUAy/UCxJc+OHqCGbLLxJO",
+	"WDZ8UEHHohfPh1Z+Xfwxkp2HZBOyBHzbEFinF2IuRqpCcxNaJLIf7+UsJtm554Lz5Nvh0yEJc2HwMPJQ",
+	"Db45O3sRoupuOMJZAOGG8s8XuSinBR/++gl67ij7q1CUnIS+l6JrsRCAGkT6dMzlq/EyoQUxfJPBrWFZ",
+	"TvI5BwbwL754lF3yNF/wwRdfBI8Akver4fNnSizOmEVqx+nRoyD64Q3s6DdovHqj9vWbvaM3ewITL73Z",
+	"C9/ALn+zdzQYDN5Hg+CEksPrYuUgqLA6JoJIlhmFbzLyOAqCBIojpG+P4O0BHqmUm0OUUlgHclFD/xdF",
+	"Pi3YHOA944JlMFgD620sMSLeUxhNxB2CJR6Y3vNsOgh+vZSDARxAHLJ76Lg/KXUxolzDk2I+SVmBHOlQ",
+	"jaw/x2p1NDaFR78rsaH/H3tv3+TIkd4HfpWMCl0sya1GA909b5i4iGsOh9zZJYf0THOpXTaFSqASQLEL",
+	"mdjKqsaAw4mQfLaDklfe1Z3fzpIs74UVVjgkW+fwWTprZX0YcYbyX/oKF/k8T2ZlAQU00G8zw62I3WGj",
+	"XrLy9Xl/fo9Q0xRxVe+NE2kGqzJ2X47SRI/hIB7CxtmxaEYIMB+VmZ4RS2Ih82SYuCRvuGX6rnLQ+iAY",
+	"eq4KxvUJ431IwrH8vUXrbTlgqhUbGD4oEPMeo6jRi82iX98hXWPnQRzRYTqWzK/WOODSnCPYWJ9AaRNc",
+	"2Rvt/bDS1iORZ/Odw2EuMj9HXVcDs2iDPk6+oJNsh/fWW7gd/LzWNJHCOaqt593ZFjBQNMd8v9vsB8nb",
+	"LXZoXSe2iZHINTvY75idOE25GT/A7XrYY+4IkHMRYljNLLgtQUUAIB7A7HL70Q77IHkb7RplrAAUz648",
+	"dts85rcBlTJQOLFi2w07UUj0c3bzwIyITSEcztwxg9NGIsywERxZu+02TytXqmeesEULjIxrE3eGSSrY",
+	"G9GkSPNkyrN819zcMSc5erM6pnbbdNfuFHjPLMHejZvQIUPQ0pTESNOSbtlP+cOqjMBMJg4ihBNkXygL",
+	"GtDHodJDkhLkQaW4gmFL8LnyfE6AKyMFgopDeOQHWCcK0tUg3VOO8A5NC9Ql8od8I2y327bYIYQ1u4oS",
+	"7pF2m00E1DmhsiezRAt2sLdHJAdi1EzDKiuLMbgFl0Ln5ff291gqTkWqWSzEFD/p92cPO0TlM8xCqJyn",
+	"Lap1gcQWv+ovGpJAGoC7XgZimPF5O5QO4vuKQ8yKmXkbcv3WWxg9YoUDqMEnFvazeamv4gSrcHmvMwic",
+	"NxpKi71bZLBP6EGIXjIdKqaGHnh7nssY+Jg025od7N2p7upJMRhHLXY0U1jPOCtSgbn/HiMDRsAOXT+g",
+	"PNU0NQPMZwr2lfY7Vz4JZ6TD3oNRHctC2jHH9BYpQ9SadTWbey32ydgcEbzictOAZ2C8bViVtOxkYvCt",
+	"ztO5pVUaV8fF7BvaZ6ip4ZzQfIvdW3jBfAXAH0NcVACETCCmPs7mLCukuUOrZL6PZzKsQKi4ymlJRsS9",
+	"er/EkwyPJRzZAcAy8JEOfVxgc42yxHV5gE2Lic6TAQxPF30jS/VLBEtcB39YRNlq9wCp0+a0mM0k4mNp",
+	"9hMWuTY6ban+AiFNhua0wezhbFE4WYs9oO/caO+bp/w1WFxLSEZGQSFxItY7AuyDJBgsnJnY3NSw7U4S",
+	"w/3MygJH1l128OSJ/REisRIx0PlqagU+Yc4JcuISLxNDqgaZAEGBp7guZTtS5DOVnfjqwI02jB6r3+QE",
+	"/m4+M6QTaj/Hc7bXrnAdrAaV8jmIOo7zeUwJRcNhkboVNKfI28nDoZHEYUcTJadZIxqUTBKceTJ6Z2Kg",
+	"shgm9V4mOMSQc7rK+mKuIPUkNa9ZNninDLEg40wE91uEClQGvOFrRjBFigG/oxa7h0llxzJXTDwxW1aO",
+	"bE+wTI4RDKpZLIAggN+jGA8zRvHEiHiJkl2vOiGc7Wq5ow6SeXQv6dpKXEbud5JzkjEqmevK9kDnoWqP",
+	"4Q4PiFV0WacNbXvF/PBjpmUp0vK32TYZPoCv2BQCHseYHGxTwJeegBORiVGicwhaNoqJFqkR/PogP1HS",
+	"k3kR34Twf13+Nkpq+eWSzNgrK6gQLCX2P5GQlKWBOX5UnqEu2zP3aYyWZNkPAeWynSgTmwADwTbfXu4C",
+	"DRkOktlTRUrbwHQrgy6QnUN37SkyQwztj8oB30PeXKnI5oRbNx7zfpcGS4q0PTZHUDxwgfKUuqcTzHPz",
+	"3JRnUEvhjU/27zF4kwG+xJP8TS87DJThssgFqJ1AoCGtLRN5kclK44gxwY3WYB72yD51RxjqhzHLPj4M",
+	"CG2JREpGbSWaJSNpCIBVEnIAMcaTw/WJGeqhy+mgesXsjfabhHjFHfqc6a7GnDYZe+WM2RudN42Wk4ry",
+	"4bFKoYuEltVioMKUMEPAv3F45rMW8+qNvTcNgyFssTf23wR+YzuFaGF+XBoFHpnZtFQSEgYB+4lx9yZO",
+	"o8uABZnIFVtmbxy8CRT5WBq+iiqUJKwy6KETjpGGOMwvMiMR9JEuAZHesAhohtZEb9LUPxLTNBlwjVNe",
+	"moQx3w8UA5WmagaytVGaDHmGVyyFt2iHXRRQfODnBfEjdCcU/ZkE+1QKDrQCvIjtioJmcCqy00TMkEOR",
+	"vmu6CFOW8sHJYplYyCEh6QAYVyJHqaAZR7XNSNY+0TEsL50ZXg4Dh3qe+thBHsAiYMm0PMkh1wzMQ15M",
+	"ejfotNqtNjgzwOa0AzQbbYIqnvf68xzLjR3cvnHrJtgO0SvTufHsWRioqZB8mgTdYL/Vbu0HYIwcw+vW",
+	"3gXkeZenIst3bJIIPDAS4AhxeuyD2HQw0fmhefaRe5RQkQVW0FkRhF0+smuaAKa9Mg7be9hGtXxW2sOh",
+	"c3vtNlq4HSwin8IOMj3d/ZwybdAEfSZwsj+eSgQTGPIWIxQEm1L9nXK6noXBQbuz6kOu57sfS17kY5Ul",
+	"X6Bz+KC9f/ZL76qsn8SxAL/pwd7e2W88QNqIz985+/kjpT7gEmI4buDEntV+LjLJU3xhf6Nx2yQ6NHEX",
+	"kwnP5rShyokEkmSWwxxzMTN0DkRQiLgcgQsPbweflUeCY1V3QAnkcY+nKTj0IM2rxlzuMqHQU5YMEwsR",
+	"YIQV07r5ppUULO4jiGpapadGsvoYySK4n+AFc9IHJ1LNUhGPRGxh52o+hLSdVDNQrQnz0jpUHc6ZUVNJ",
+	"NIt8shJ1UfSpKHyhS4IshbT+fEEAoYb7hTZaloakBba/d+vmLeCoOBQyCdp2oPOCuDEUklQQo0NfA5mG",
+	"HnXmj0pDRkKhLlFDlQZA98f7kC5ambgxeEWtSmW/AvTbXIKylrZtZetPJYgAlWmy8UnnGjWyl1HH4EOl",
+	"1pePM0ELic/EBZignHHAKG4h1rWCVFnotD+1LdMTy/lNYwuCnyrbwp6R3Q7S7hCyyejepE3NeCYTOUIl",
+	"1bEsufrbOyyC3k+45CORRV3GrdGbhE7yN6CnA7NuiizFpBtkBHvIAnREqbpcs0OvzRb7UA4E2MRMb5nV",
+	"nczy0szBl8zJMeqxmRAwH8NTsM/t8aHt4eREIaluaJXTgO4mKrR5a1bzIBaTqcqFHMzBL/OZi8C2eVtn",
+	"MBDKAidQrHI6zG+wsMENIukUTRG8Df4ppvfJ4W2U+KBbfd95khauQnwLeLS6u7v+vRZ1pXunfWcfaCh6",
+	"Cyo9sYfB0EKNzuQJT1JDLP0An6DMYKa++Ruq7BsuCFZoMvsWYws/DYqOubAXfAb88RxM1sYoPav6hCmW",
+	"+ByMfqnkLARQW5/29tPip04He+29/Z3O3k67c9Rpd9vmfz92fvquLNJ0KVkZL4657i1sDgqpqZ/2sgRA",
+	"8MW4fhksaYQOd6qJras6CnsKe7Swip95kmbH9+hbj11w3vVdLUAdeQQeRaANBI4PeDpU2cQKTdcjabU3",
+	"kJzuKTlMEwxTOOjsbyRqvc8zDFg/6NzYZCC6mCKc6AciTvi3UQg8jBENhti+EwI3FPsQvukz0+ZarWb3",
+	"qXd8nqFsWB/k60mJhOVjpDHym5SmNoqUbS0xr3fgxiLzqiNs66fsHYWV0q5tyx+c/cZDlb+rChmf74x8",
+	"y3YuLvRlbN6wXuF+T+SbbKOGP357+eMrevS/ZSf5PZFf5BhXTQ9baSl2VzxUoKFMbQrWAso6eOjLkCMI",
+	"DUgFPxWaGUVb53zOCll6f8B9Ch6xqHLIIOroRExzVMQpgViKGYuKLI2qAV4YdIdBBkrnFJZsURiTHDHg",
+	"SqhX1M4J6BUokeme9x03wTpP0pQ+xnPryFpmpR/DCV6mgedV42rUpsqp3z+/WoPJc41S0xDtV1ipuXIJ",
+	"r9GCzsmB7hHVvDpFqCAaeIZrBx77lrh1ilRs5dKBsTfunAu5c9DAC1N5hW4co5DPMG6NIgglJrGF5Anm",
+	"aQEhAElOyLJleJfn7wBfTwkR7VoB0WQsUgzSiIYqcx4achqT5+dYOsv2ilYAmNa1RE97rd3ng/FijeZq",
+	"CxDhNKMug1PoSyyd9qV770vvlS/BDaHHKjVPDJMUotW/PJZf7uzsLP3fNBbNeJL38mQiItMS+X6+xA9j",
+	"TnFcuAJnNn7OxkuTG0VUPusSyQyXttlhee5VmYM41pBFEyWTXGWJHLWgG+QAcTMUUvcGWZInA556rrKM",
+	"bomJyEZCDublvS9L35gbDwwVAhZ6sZjmY/MU/IT4Cxty9iU6h+yAKfR0eZC2oJ6LXU1TGyJIL0KEVIie",
+	"ELxiGoWIH7NIcOXL8rvQPSN1FZnoZTyHxeBpGi4PRVmgU1hsYZ1DQ0ava8YnSo7YzAjXGOJBTidAk0xk",
+	"rGZGERiBUJjVjo7nEMQCQX0Qng0ONWisxH7mtL8wINCfj9CfBDdX1H8EgMYhhJSMglF8FCCG5fC+pIFB",
+	"mEib5Yp12Jc2FnBxUkI3JTCRU6XSXiEh/iQ2M2kumAkttzIgQCG9kKoEerXtIK4tRo/ju9J8euXOolrN",
+	"OkkhXOrLcom4LIHBzfnBWMqyeFi5NDGf2xx9SzumKnXBYqsOXOk8LQ2VZUUqVMtMD6RA6E9cS+gGfc2d",
+	"2JIALEwoDc8Bi3652RasVGpz5Q7zq9qYhrJTMU8K5henQhr900ZTUa/xGMIU+IXc6rdc/Yz0ecrlQPRS",
+	"NatMh9kxdI8CXxVios9qyCRWLfLpZJSqmaWCC3XPVnbF1ZfLM1X0U7HUn0GSDYokZ/1M8BOMSlBTIb1N",
+	"XdsuVUjUPcqGqG7rsmYb+HMHPE37fHBS5iuXawXhrhND5yo1/CsLj0cRlkQqRp829Ni+cWYvCwmgHHjg",
+	"y34ud8K+YfN8a3YhplacCkZNmj7ZXQIBvDNlvfd3vawJCLfkgJuJYdVflh9b1f840Sd2F41NM0hN0/J0",
+	"DTPhHTHKyUFsckjVnGDGVd1xcak4+DgGOeRjpR1syDRLTnkuvBRD6IAasuh7Dx4fffjoR713HjyKbPok",
+	"BPTVnxPcS7gjeZYnmNdcbh13UVd/uERFDJ9GVGIxExnAEtcMK2S5MrQykYO0iGGW4clKFyjiuadORRYX",
+	"cCZs6S9gjDZ8k+bY3NNjVaS07n0xUBNh46ZDPMRCsjhT06mIw7p9BZ3gI9Vin1S+kGjIlsc1NSINpCVw",
+	"Oe8ZOmQupGpwYvYtiJuAYx2xN7QQLDLCY68/h/mP3rtfJquidkf9i94MWcTz3kxlJxF7g7tgVywYGgLb",
+	"M0wYAnMgUH2aZAIiUQElIM8SYcFo9UyIqeNAFAdvJ+nN2sm2GL8ef3Ca7JcYCMTTVNvMvVLHzW0h4GoY",
+	"C64BIXqvZX4V3uX1CCIsDXXtxclwKDLtEQXIoOVzWnmnpchEjymJQA6SNMFITkpS8kNBb+EMmBlCaRG+",
+	"IORA6Poe+g/UkoFj+QCCld07KvP4YSqGOVMFwQKD7dJxhnFitiOyfn8+yQALYcPmXiVVD8kURT25xKYz",
+	"InEKqK/1EqNwvFyxauiLb/PkA0AqIoOkU22CMACVI+gGVpXwrI9mLJ3PwsDNf9Dt7LUhilZa7lv5JDVf",
+	"Efq8TxD/DkL7BHRtOlZS9G4Fle/st9tb25yLVLycMBprdvVnnK5sYmCWVHQIoTQ8tRrAYDZbMrIho1qW",
+	"TESX1a8ndqsaXxl092+aUS2o4UH3prlYpAIGtFdZNWwHVnggYlvOGK96y0jm6A2s16WBOgzwiJf9MK1c",
+	"htkaNsgZJusiFU0MTmN9djE40rPdXaLNefcpHay1QTfOqKb9EGgQVsvYUT/9EFyeJLKniYb0GArJqfJE",
+	"wkQi+kTF9dcG7RRUBf5bF7DzLY2/ucDGPSvwZvVWaLhpw01ruWlz9q8tYuccB/8ioTpFKi4zTIfiaQap",
+	"4JkGo44gUy53nMvW6URIAsg0BbfJGpcApS6G8DixVCEd97RZqpBe73JrRsJ/3NC2RBbEaQHEiBxqcZks",
+	"L8WMgEYwIxJPtOs5hvi490LWL3L/GxApMmdSmUlqMZdSSBUQRCbKvCkMw6067QAmI9VqIY1rMVtr2wgl",
+	"0/v66CQfvcVDV1oDI2DDmnTOUxGtj26yjObcqvFwWNFPHXOA+Bw4O7hClacW6XCFyO5ZIguonCVt9t73",
+	"rt45nxr7MsKmGrbbKLFNzFWj9d4joAM6FlB4FPntFSjDfuzVcgiSyyRWUrBEDgDJLywLnAOgJsuVS5pk",
+	"jyoZlcgPIbAX4kzIK9BK1agX87mu4T4u5Ksm3KsGmJ8+Axo3sHcOYOyAkPmTQmTzkqq58nxbHHZbkOFZ",
+	"uO7rYBow/B1Xpe7jlgD6X1/GpLYQ1J06COpNeoA0vb4L9t4Ww38fXnm2QfTcNYbarWemVGTi06eBn/0O",
+	"TAPZSOVyf+4um/FCcYBbYcmRKYx5mSUT0CmgGsPOhJ+rudONpUhmiPFZ+fzej2uCkIG1FuC+rH4QWNtn",
+	"RgiIK4MyMul6hrmZXGBk0Z6ayZ6bGIqvzsSEZyelQICH35vt9YzfkI8zOmjrp5ixkOsCo8vc4pSUU090",
+	"l6B1/IgwQ3puHewxzd4oHVk3220GpWU9OQPkF5Iibx3stfbNnFZq3lySDLFN+CeR6Sb+8+LxnxcN/Szv",
+	"gu5EGsEKxrr71JKUZ7sezYF8j60UfNgxD2LU8GsjTx+CtlqD6YEwUhVMkFIHPSQHtQ8TMhESYZw4pb+a",
+	"433Xa+FEiKn2ilsXWmTLTPywbBF6fyEd0tIYT8GzlwIIFBkrSZp3XyRyZBTpbGR2/5aK32F1Hq5L/Wv4",
+	"VMOnLsqnLiOlaL1KC/uu0WkbnfZ8ntySmIFJOQMEVGINF9NiizjJVyqxkMZAhtUqNpULdkLE0HmIYJ6h",
+	"i04mJM6QEC8JqzK0CQOhw+8MFxE3Hf5f6Gnrx1JlFfgtRGIVsfUW5xmXmg9sbFdpEcb4W+yFZ+EtgQPJ",
+	"cO/M3jDoz1W/RMIaCYoExHBGTBDBzzsAc2s4tgUGHC6scsZ7I15AbbnEhuBhG5TZS5kUy1o+orpqNlYz",
+	"CJizWbcqi6EvJ2JqM0giIfMkn0fM/dk7EeanlygCz9FCRiGLaCnhT1xM8yeuo/mLVtL8aWYxsvF1VI+b",
+	"apFU4skpUHrx0WrUM0b5ml0DsZO0HczftCF6tCEWmsEX/ZzUnnuZnqziofkLXUb282lCc+M2iHuy2uET",
+	"MXfDgzWy7wx4LkYAv2vfK2eC9rB9NKKU1sh+HeQQs7PNgOkXbe/a8cIjyxPqTFqw77SaCJBlfemHGjB7",
+	"t/e56te0Ue521wDxbPBA5RAaa6fgJ2kvU6mbai++2Fwu3WQDNZmYecGiDWmqZgCbBriyeRn+3Z8z8+5C",
+	"fLFtHaXkmM/tWuAJrP+IeIJsILTRvOBem+DFMqpcnYoMTwg0BthqBIYK9wg6VbMZxFNDqC0F1kIr9TY3",
+	"oKObmNwsMejP0eYEKgCLBmnSjQhFlYCWcTslDqzV5ZGVYza6gxOPg8+5XGVA44McSlCVIo1X4Kiztm7S",
+	"+krFKwxrFajVRGPwqhoyJEqVXlMcZn2/3fO1Hb9xtf0W1F3rBASUhWrnQXva6aztfc+rdsTrykJf/dSv",
+	"3hWY0r+hpGs2+SG+c9bXOUXQYylTSs1Z0Q2oMltr2l1bBHb98cIUKNeHFZ/O1bk+/Dqac2mWSNwJQqIJ",
+	"jmzAT6DtZmeAwBgGAGsKTmWroKnh0Ei065Q5nPvqW6BjLCvYdL49KuCdmcrxioNu55YzhIAKH7Q733vv",
+	"+zeO9n9w26yiKrKB6CXToBt07uy12q291q3gKmyQ5hhsY4OkPdkYIS9ohDR7MtG5Yb2nogyJWWGUJGHt",
+	"ssySLhFupbZ0r0yV8912+23IKzFKAmwI8+UyaQNTd2x9BtuCe5gAzDOkZlQgidKo4HBjZgoWt8BCflL5",
+	"tYts2Mup0Rwj7yRQzjsUKQJUfoi0qTwBikqRplZBGWQir0rx39FegmCimR5DTrtm0VtvvbXCPemmaeu0",
+	"E6yF9y4kJwer6L/rThlyVEqSUC/OlQ+BVMSSt1elfpsGuYJxuOTMBa/kOsLxEb3zUNWxLwxqMpvPrOOq",
+	"sVT0StoOhTR7ClzcsPJ3bZ11nmrXmKvSpVeMqGylMqDl+qdnczQ+Ee8anr7hs0cqeLWY6mbLaTfyVqzA",
+	"bf6GGVyIGZRnQw3dWV3HDACDYK11bFtGsPvU/tlL4mcr2cKRjRlNqGqECym0ZSMGSg6TEZUMrhJYF9jp",
+	"meEifL5lv04BkFTyouQWhhij1cinZ9/RzNB4bwJnhkP0kTEtk+z3hKPYywQb6MiU5x4MmDcnwaL/5/zh",
+	"G9dxjs+y4duRNRHh143haGe+NNqWuf4yLo1Jrh4TnDOKs9qSCtQceIfLtwZn65596LVH2aKRbKvgwOAb",
+	"pnYxpuYqfaxgY26iV+o0FYStuqxvWt6Xm/N9qpJBbaGDoEv3HD/5ofmJOAPAT/Js3iOIjqD7aSe8sQ24",
+	"Jw3+mtOsuZz3yLVi+eDycF3pvaD76Wfezx4kAcClDeLYN560MNDJSPIccKncDJC/3zfbbBs5fjHbilug",
+	"M1gx5X3aaWwynhs/uas6MHAUbjOyeSbj331Kfy0kO9clG5fktakN8O2tDWBdySBwunpW5JPPxBAr9W69",
+	"A1cnLq/fVg13evW5U6MvXqO+uCUHKAXnrURi2g4Pza6+RJz/LbNbLS263gRXnyCdVwtwZ3whfXX55KMl",
+	"bttzeq1pqA0Z/dUW8pvo2Vcehf/yFANboH2l0f8QTZAQtwUUtsSU1sIScAwwxcsrfKXuQ6+/WRHHuZVZ",
+	"0Y2+sStezK5oJ3K1YdFN9WaWxcXdbje3mkmq1Rt68Zrg0lJa2DtcxhgvrlvsEyi/757T4lRkPC27TDVz",
+	"TWOQS2MhvKECrf1sfw451NFMJKNxXiO0kO2TYCZfqu1zmvJEnol0STz+8N4H92FFcWQiXv1iPxktSBjB",
+	"vYdmOampt+E+thN097cRp/Azr4DVtGaiLkeksiHnmRjhll5YAsjSSqYJjWbApxojObMTkSdyhHWosl7M",
+	"XVaW+TlWReb/RvHMBaFVCiudq4VTkV2ohWfmoOS9RPZmKosdNom5poq8evEnRSJyaG5x7Hi/OhrqYJ5M",
+	"RO8LJcsuby93FlroHkBTxz3rwqMdUUEsoa19UenU7vYNpVOiKY0JuhE2SxO0YzQbMtizRc3dpyX128QO",
+	"7XrQ2KG/xXZokn82t0Nvtg3XGKLX7quG4TcM/1eK4TdW/Wu06m/LVM9r1sfvXG7x3m2N+tZYdL1GfY+4",
+	"n1e9tZTSQxupoaMryVin7ROxG1UK1nn2DA7nAmGq/9Rq6hXsGUKzAxQnwBYtKfEaq6M0e9trzS/dCdGw",
+	"0IaFNjpz49H5Vnp0LlHPBryG1R4dZOA/saybHodoc4IgUVlcpo/ZAnO5eEJYI2Swhveg/FOiIY8L4bvL",
+	"dL9LTfLrMl7JOkQsERF7yW6JjMUTJpAD2HJ9aIQfopBD0C/Yc9NFGNwqjxXNY32uyELOmcecNiU19clz",
+	"mPtnFwWRGxzmRsgiSCQ2f0BJfazIFidylPP0pGc6E7G+GCVSe/mAZula7B7XgsUK4VvMyHORufqigzHP",
+	"+CBHSBrOZkkaD3gG6HDwRTvNZtL6gs2yJM+FxG8o9AwaYTH67u2bETYKt/SUD4SmgmZ6LHQV5+ELs/1X",
+	"ZPH9ZOOJfCx4NhgfiSf5q5bTvinPgdXezqFIm7PR3a7bAUknsz9Hnzgkh5U0m5allmQjYgxIk0adq8/S",
+	"C4NpUUO0H+cKygqkadkFoJ5StNi7KmNcYnVKAD60sFNDT7cz9N0W6ltQ6ogK1JV7OCJEIV2BzWITniBt",
+	"T6geg+kQ4kNGJSnEopxU2da+Sqrd/rJqZ3ZoCx7uWVSnZdL8UeFT5gtodzB0OKSL3NiBSRLRC1kmJuoU",
+	"b4gdQ3cZj+NMaOIyJ0JMkXHCSHHWg9B3b1qe/OnTAAi3k8nHIB0Hnf077Tb800aZN0NgiKITPPuspAX9",
+	"Jb+p1zDP8yzpY9TU02CAcBQv/vDPnv/Fv/VgEn/44CNzGKgXQZr8bzQtrQGAlxD5ffGH/+z57/9+tS97",
+	"1Bfo8qpeVJiRpfGaG3HffhMuLXy2nIjbZiJu10yEEfIHY5731FRIuKgO377X2duHbm0h4mNvX0KJwpH5",
+	"wCXEnI1EfJaGUopFVV7RKCmNknIOT6AD/yu305Zsb42qsvuUzvlG7kB4p6mA93p59+yibbll1rnv1u2D",
+	"y5TLz7QFUU+ajXXtbpRz7apwpTulBgTCCiDrACDW7aGPtcgevIN66WXaDT6rIabOFL4uu9899S2IwwX3",
+	"wHZqsx19E4d7QTW4sGa2lXG4dqrPF4dbsTr1RarkCGBX0WYJK19qkFB9X+dozgPs4TjhaW+aiWHyJGqx",
+	"xy4WlzoFdixwKjDO8LGQ6WIwZlyz73aMuPPdW6DPShahWyhisRgksdCoFG/YM3zX2lLxJSiiKBV+z74B",
+	"yjuURVzXptHdOTUKzbjOVcrwG6XUYiCDHp5oaiom/GvqV2kjtJMAtgK6m2imRb70HdBcK10Dnd7M8dzO",
+	"i5sAbHd1HDO6+F5qHPOASx7zBY3Wzp1RSdvtvSAMvC1lLpY0/B6+b7pA/sN7h3BozF5c0+69h0ut3r5Z",
+	"Nvv1X/7Z89//6yC8lDwy/O51q7xLo93IG3v2jJQT/XDN/LzUzDA74Zv6EfEcNLG3jcbtxd5a4rghU13j",
+	"E6T3dp+WZ3IjZdv2oIm9/TZr58jFt4i93WgbrlPe1+2rhudcP89p7BbXabfYkq6fO/wTvnO54Z8Phq68",
+	"ekXJqkQWDFD2t0pD6KtCqFQYPWuoMsahJZqRcwSXIuW67uDSknpdPWIEVUjflgpcb+Xyhuh+qwT9xhf3",
+	"GgQMXpZyEPMkne/kKufp6qDBRyIvMokFwDM1A9oNcYAxn4dlNTVbNI0OVFm2qmIY43kuJtNct9g75tsM",
+	"v21jy6CxTHjw0lDNG0qSqiHjx9IiQEOtsB32Dp9XwhehUssXpqfRRMkkV1kiRy0Xixy12KG0fVg0tkGF",
+	"Jslm42QwxtLmWOQrE1R9Kcm7jJfjAzh7ro8lo4JQ5hkq2TJJYpmMxjlMgFmIqbkJhUjKewvfh+oyphct",
+	"FrmamRFOn/bA/pWs7a7ph+3bjGv31ZCJUyEt27SN8CxLDJ+Hj7bMVEYDpXMw8kVajMyU64hNijRPDPON",
+	"sdaTcDd70ywZiGihIBqnIl5mxkOzKJ3dTrvdbiPkN0CFD+YRMns0aEIzLIFo0jZ05AjMuRYO2SyuES1g",
+	"GqBmLe0g++WU65zK2Lp9NEm0NgtvNslhLYAJCAKwY3ADQmMekkl1e4KFlulEDgSNNjs1bXLNiuko47GI",
+	"zSpyK354xlUnRYTHEjaDV1ZDnMLc18agwveP8GSeUZLryC8ydtcslK1GCDjqWKqvfGJF0GXM5731RYyC",
+	"sFpwa4NyRkd2gYBWJHKQFrGIV/bRPrqmi+uKHZ2jgxBz6++BRJd74B5P06X4t5HIIYYNRFgKcFNYxezq",
+	"o4MXerq27FhZw3bjokDT6YN402/7dH5FD+iRHj2yWSc+wJeOzDsbL5hliPUr4CTUbVfgdSmRZSkrSMs/",
+	"MvPg1cxCNhB0O/AKMT+6sL+QW0WHEtKrdB50bxzc3Ddv1Tgv+LwiYQdhWVk66HY6t2+F1fXvVnOWwsBy",
+	"GdORzkGl5nJZmaZzFcWvStq6jQeZxKTGZnK9/ubYZ8QAriTXVknJjCgwSNIE99kaq8qGtVJ8Ibk10Kdn",
+	"CsogZ6kZ9DZ67/4RW91e1GIPJBKxYZKK0JPCoCZSUso59oyHKFwMVZGBW3piurUkQtyHOqKNENEIEY0Q",
+	"8TKFiLO5fS6e5LtEVpYqlrk9V2tZajjSy7Dir2BIjGt27/EPr5EvIe3b0ZP1cX/v4HP3cMvpjQo8L5Sz",
+	"XyJrl0+nzpCePxorKbyqia9bxGJ1EbYROxeXojnu1y2ALizAyhO+tFJnuMjr4x/N2i+0RBGCbOrl0nEZ",
+	"L2SqJZLNxjwXpyJjUuVYiM+rkp9om7vbYodkMVv60moHmUXKoCdb2KeoxT62OYIVzBchYwhonFvjaCJH",
+	"Lo7RtrEiNLB6WF5ahGDlyeDFn/7ff/c3/+zrv/6bb/75n7z46ve+/qs//ebf/KMXf/C7z3/nFzaHrYcz",
+	"XZfK1jNad2rES/LqheciHNcexbfCNrDZpGziCYSa2GGQ6J6GJgnYff18boYdUjPnFzEaLCzEZk6/hfPV",
+	"RPk1vry5zelGN84CAcbICJ+yn5vDrJMYd59ulHK3RImbzLvXJrZvkfScX1BZFcu30e5oGNCrx4Cak3h9",
+	"IX+Xdwy3lYIvM/bv0MbiuVg/nqZUlXuRheWK9SEiIGd8xBN5lxUuDE+LvHSJA7MzXVgVbldDYC5Jjn/+",
+	"+//2xR/+8XkP3zVH2DU08FdJCN+WajZC+EUD6i6LRJ8pcO8CAQS8znPR8tqS2I9Mm40o1ohijSi2OqsO",
+	"hBV+pqhyeUdfnGJsy4pYgftwGwQgPM0q012MaY20AGtpi4QvwL+kaxByaIUyeljGImulatab8UwmchSF",
+	"lat6luSDMTQySHkyYblSJ4yzPk85xDMqpjCZfQZRr/k4E3qs0mr7U15o6kqcJadC2ojPgSrSGARCcwHz",
+	"zxPN8HnMl4epMBcxr4zwQlkh8yR1HzD3MOK18t3yctePMzX/0bhk+DhPRZa3hklGE4C/M6FVeor9lgyu",
+	"sb4YcWmGbFqiHuqi/7lARNPc+0k2bWzL+4xUOVAov1mzMDQLOcaCQqjtqcggNhniYVUGM+xiW4c8SW0X",
+	"sBWhB9xQKQgKJvA8Ku8Hr9urx5K59rXfNSXTeY9e8bvH+xhuawutDswcyHTutn8+zlQxGlMULD4Fn1xs",
+	"Ik1dl2wFQHxTSWG6RTexUzPRHyt10lLDIewd+g2zhRvT7IbhMGR9MTBbBibIzRyXemYWnx102tgZG0ot",
+	"FTPcEA7QMDmFcGhd/WaqtFkhPIjMtMPQ2BUzUnqEjGmNk4xlwhxzo5VQDHfZ2zGP4WsiNs9O/F1NQLea",
+	"GrG+GC5jMxe5C6oxx8JFKyd0tqY8yxPzyRYFLJtNDkXkoLdlVLkZJQZ6m3Hbt9At5PYwxiS7GTI9xeM4",
+	"Uaf0GzemFLOykcWeiCco9QHgrLsaZ2o6XbyYTOjRbrVMnlYTXA8chm3RfHyYpEKHjJrDE0GtmPmyB7o2",
+	"IhpJ5kbua1pz67Q+SWS8wmMNT1ac1V7wz412GEwS6WKBQJs2PCnoBr/x6W8cHxftdrv92Vu/FmwaJFTG",
+	"3CA5V9kZ4TdIiVZ1sNO+WA9fNy86bIFtnOfEhRvInwt5wN1Z5CnN6EofOG3sNdmsPZ6mG8e4jBOdq2y+",
+	"Uow68umOkgIPFCL+AAVyQD+OarFPxkICG3MverchP8MMIjXkCRB5BmoiNKOeWFqLo3Reb56LkcrmLKLH",
+	"IiNpJlKwmfkYHPkxn06F1KG5lAnbHuTE5iqzSLzwPGbDOLoJENpIMevxyj+yvX+lob3Wq5dlxHp/DjC2",
+	"nb2bkDrUhqdw+KDlIXqunR3vEuzFXk1gOs31go64f9RudztO95wstQd6KOwEm2tquHfdB6YpHxjaarfr",
+	"FcSsuzXehvxNy43RkMALkUDKuMMTD3SDJLokg/PLR2IlTXQH9rKoYiL7RlE/f+VuMxrbCJRPyPX6Gt4P",
+	"7Bdfe+hAGsk2p8hNd3OGLnSG7DyuPChuos+FGyjtB8jg5ivamZogJJ3SeSkrgH49zdQo46AaRfaYUUO7",
+	"T+mPnlTPohaLpmC/jZiRzjUkr+K7WKsD0wiO5fs/ePzBY3Yi1Uy32AfCaISYC+J1OGKZAK5BRcVJkMAP",
+	"3GXRoNC5mkQAbGF0PvSceQ1QAjSiZvgWUh2FhMcHCvJICZthrG1EiS4TcFFLdB5AHBglCmPZKx1adXnK",
+	"zbewCZv4a7S2aq92yoDASj2AAZfQo7suCjDJw7LAQNWRiKTIDhDKi/h5AAQP4tbXfCtVo1xFWEAG1NH5",
+	"VACsh8s5q30r0flEyZOIRa6uFVUxMSIibBFIrY78KldRnY6KsYtEX14urCEYbKpl5cqdHHTx/oRLPgLN",
+	"s7J9zFGrmtj9AgWfhcGUnBiLrWRiKnjeo1TsoNs5OGi3AQtRxUKfWSy+0kFYzMD7lr1gzfjusUTugDQJ",
+	"xQlm1Zr0FQJhfsbFFBhyFousBdC+gC8ABeatewFv4vkTWQuLE4SQpmHe/RAKJP3aU9vGMyOqK6yGMeNz",
+	"IFCVoeixmvojwZaDLWBdaEu9zNhPW3Nvo4p63qSTrD4cikGenIrewookyGFQtbRCtlsJ3AHmiOiyj8GU",
+	"z1PF4xauerkwP1JFxvzjjpCniWa/9tR/59nyEtnNtT5fdeGUUBGPxQ06zRKVQf0NfGDxVOBVnYzc7FQB",
+	"bFZucHNLl06x6wS6cRtwvZ+L5rSJcW3c6w7J0gllG4t5Kz1q9rWKVFYNYa3uyQ88Ru9pPA6Co8XeB8gV",
+	"FApzxZKcEjMPlrUgDKssuXsTCPu6BMKefwuujnxdvw8avtvw3ZfFdxvacm2hvdsTlnOiedI+uEw0zzV1",
+	"/w7rDRVoFpiNVSrIY1FR/LfF77TMuB6/c1VAsE93z6scQ31wH3nT0YHhEJYZKdtqPdJSvl97OlCTiZKH",
+	"0qZb6hZtESR2Hh3YWtt7eSHGDc9peM63RNdrwExf9djrS9QPfQPtjj1aq31k70NKPViK7bPOCp/y3OxW",
+	"NFVXzNhh/RsO7eeQ+d2AkDXWB1TsCv5PoYX2X/yOdm06nG37LLkAhDTTGLvnqj1Z7LqhhRCBWevOe+j1",
+	"8cjN1AYIUbZP6PAopwEqDEMw2iUjg1ylK7BuFs7yC0L9J3+FV24eCG6rbo9GQr9mj2P9Snmkxn9gw9KB",
+	"G9Kd3af95AuQLp7tPqWY2LXWKrOzsiIlv9S0qD2kEcjSFIVkDyOUKnMUZSVFwODKFYatuo+dnyAY6kOx",
+	"ttdDDxrL2yuZgl57/s51/DYr2WmP3Llrdr6dfFFixp0VrYKH+qH5NOjlRW0kDgThaJEvn04v6iak8O6K",
+	"rr3qJCOIuaE9ic4hdaS+/SVutCTNLL3CV4cBfVRPkS5GJIw+dQUE4rymgaGZ0nFNoX3KcPuHf/L8j//6",
+	"73/506//6q+e/84vfu1pzvWJWf9nL377P/zdL376/D/99MVXPw/CQDzBs4T16x/f77TbB2bbJ7lRwYO/",
+	"/c2fe+/+7W/+3vO/+C/07haGgrrVuHQf8UW6sl6KIhuSowqNJtlokueC0hFo76zlNUjT+oVOpNAaY4KU",
+	"LPOgzsmLlmRAdSqy00TMVmqbLiaqigGLCUKjInP6Q5KVyuSRdxfC2HM2UTpnB67egUrju4uNODxK741O",
+	"23+lVQdLrPNM8ElEqXWQLUTB62JOhtxlpvCeyD+0Q78Cu+Q6g5dvs0Tj2kDJU5FpWsHuUwzXpmSyGGhx",
+	"51YYFBIk+e7eMwgZT+SoZ+OlsJ2xSONef07B6KYh4klkGcXEtZJHgWWS6xMIWm8bDqTSWOi8N+OJZw3c",
+	"a90Ig8zaJDD3L+i2WwfIADt7bfOAMlJEp3OnZbpHSwldUGYo3LC0Duoi86B7p3ym5z3wqesxwGayW6i9",
+	"wJQHOkkp5cnHWwd75y2QY2goZRcBAX4qZGymSppN3tkrL2QiN+dwPwymmTInJZGjoHvQDp3tEZDnMRTs",
+	"AoZJu8/O4it0Eppg3Qs5t0rE8dzN6HYR7RtHs1NJmvXR7Fi1JrGxqYanETXladrngxNKTzXbnTbZXcjB",
+	"nWLuvdcC2qkgB7nFHtHHK3VZ2H4b80nJqQVl7UT8v4I5nkyAKdZCp+xPOwYScf06PFKZNgtJhJrSNKdK",
+	"66Sf2vp1WvBsMBaYEJ7k7I0oVeqkx/PozRY7xEh0M6naUXQcbqcdtttt93n37IBLxESHTFbqJhuKmTDN",
+	"iwl42ySL0mSS5BEoB1LhHfQMWrfcqVHjIi+XJUK2BMMHTgFMovKELRReb3u0M751hOxjoFceBnBNfmW5",
+	"Dq4AD6GfugBrLCyxQutwdSe2UDs+onfqEddxB5mdb6a52selvUL7BPU0u9vOesltsFUA6rh7K+Mhr1df",
+	"qVRwuZm6yyfi3UxNgg2fPVKvJVAzbc9t8kMcAWtYzoWstW6Pq6E7p+syTVE2Wuck2pwDedDs69HUHy08",
+	"u0k6+kL7L6fywqpOrK2UccEyGa/h4ffmaEsaUNkWDSm4KCnwp/PCRRXWpVeuTCgDJA3N+EIRSkebPJHT",
+	"lj+UMfyM+XzTipRW3FKZS7zSRZq32KEkpJfy6/g9kCI5Qmy4VDdbRKY6ISirublD4+bCM0yP1QzEOGjA",
+	"lpZEqUFDmtlbbx1ivYu33mJvfP/xhw/f7LIILkRWJC+lLJte5VmcC5nkXVZWlay+YK+HZexaOcMWzQSg",
+	"7Hl+LKE+5gMQ5JerhbrH/RwvQKwBTT0xvcor5SVtNaESgKbyfSq+SdgpiqB6AJXmWPrYL3bZ7HQNk1SY",
+	"2TI0883ucu3UShXR2iGHrqDIr7//+NfNZJqZv0tQKyNMXdMRE0+mKfQCPQiAsEJ1MI/B0lGBh6E502Q0",
+	"SktRsj+3f4a21qft03e0X2QAggv54GSUGaHTnxIK48OqrYVmUVZIQKRqHcsai9PCId99Wr3QS+JnEe1O",
+	"6s0oE1pT5uNRpbJBIm1mYm+g0mIiUakRqXa1YUGOxps2KbrQBU8h6ZG9EXmyfxSyaKJHCQDe2Egx/NVP",
+	"vjB/QEpgBgW/6PkX/+2rF7/1n7/55b98/rO/ML+/+aM/+/pvflH+fvH//taLP/+v+KPVar3ZYp+Mk1ww",
+	"PeUDwXiGqQn+kEZSZYi9arbOzJVMtWuhXHI3vQSbiUNB2iloi2MhcjODWS6kiNkbndb+7fvf7bTfDKHO",
+	"K1rCDA2OWmUyqT2P5USi3opXQVG2J88qyLjeCy/kLjLEPt5lnIFbhbJhqVxgD67piE0ElxozSulWWHnD",
+	"mpwqz4P+Mxc5JNxKSt2Uc8ruxZfxQXfW7JaPE0Quw2K4LXaPG9WKnwDCLfQjGQ5FJsBScFQmqFpbrRbY",
+	"Po6yksgbWbtEZLcfsojvaBYNlBwmI2+DvnP//Qc/fPROiH/cf3T/HRhF9OKrnz//nT+KHJzU4b179z86",
+	"eidk9x8++vDjo/sh+/jhDx5++MlDevwP/uM3f/THuJSHS3WKS+JYTAEHSrKxKjKLdqUyKk+8wABsvC7Q",
+	"CnO+k9xSg9bar5itmUjTbcDnmiSyoCiZSnHkBBeQJgm+YiseaxZJwbOefZ54JayYYcvl6lSpd4VdA68R",
+	"T6AinOmMM7w46p0g1Yb4C3SfURWUvT3qlhZswLXQXTc5SHGgx0VeZOKuf4dmNPcq6rmKUXRiXRHqu0xl",
+	"oT3GWAIQsqonC7lLUO0583/RVxDXDOFRyjx3h1ZzWDoAkDP455EZcgESyl00nJkGbQWYFjs0/KMiKpRh",
+	"HbRZLN5NK1WjXsznek1mdFW4fqlVXWogXFZUHw0DWDa0YW9sq64OtXTKhgEW1OZZvmskgx3r6FjfN7Ny",
+	"oFnRvoYqlGUBVaK7QTf4u//0i7/7r//fiz/8xYt/8eerx3TOYbyrssmlB6ST2x2H7rncl0PUa8PR947a",
+	"nW77hnUJ0TN9M4Ofc8jbrqtT6+gGfJ2w93pjkQlwrtgLOV7Zs4Hd4K7xph3bCboHNq6brmh4jPbN00AV",
+	"5kqnc+cOhnXT7bFI6PrtZ9YpBepQ1+yzIU/SwnzdQhulomcNAwvbwMr1q6Zm78egq6MR0Hzvlv2pXYR5",
+	"hc5C/5ZksaB7OwwyNaM+rzkxWhUZwCHBunpB7y68wow3ycvijqAv1/iGnnnTeN7N0b7EzdFe2hztszZH",
+	"e6PNAaOhzbF/gc1hL6zZEXY+3I5on3M73LLbob3JXsARX2gznJv8rncYLtgQmuz1JqzEyCwoIy0LlJ79",
+	"B9CbydwDItzMSsG6CiO/iZlqyWQNvjkgQi6E4ODGszOt13Vq9EqL9nsiv6BYVn2dgOobeaCRBxp5oJEH",
+	"vjXyQJM3cH0FsxZsDmAkyrUz/57b+3Muzrm7cP5XohCjpYficbyXAIWaD8YAQo7owjmadZf3WgVNnuxF",
+	"ZGpbFUrjvf2O19OLc/F6J/LCwM5CV6dbGxZVcW3/wLz2ijmQN0UvtvbPVcna+4bWwrx0F3iHlw1vXuvs",
+	"tTs77Xa73bllFh/4gms9AFpr6XvO9QmmGsBf9m2ET+7Bv50e7w9iMQxKZoKYxGf3+MDr8SI7W9XnvU7Z",
+	"547tbOf2Rl3dW+5qsHcVkMrlhtuqHnt5BJw7DMAAsQB3MhhjyDQYZocNMMtLAmsusV9d7QzuOzTB02B4",
+	"C6K1uv38kngLyO6r+Msj8DOSn1nNMEP0XP5U/5PRMlO5D6Dq33K2cjb9z8WTfJcWZClm0sU31QqPvrjQ",
+	"HPtrD1k/16m3kRaXfPpPRbbzhZr0E7HjUirqI4388j2pVlhjFQ5BkmuRDi2gM9qBjOSYaK+KaqKZ5kOo",
+	"5DXgaQpePTkHv97yEX+EPTuCHl2BJFTy40e2dBfbYzgPiJzfClB9RN8/OHsxGecCrJy+dSZygws6ch3A",
+	"PjXxeuc+ejT1XkUVDFFPBddQ/Ak8hZvnjqzEd8lUUcVzqVGI8JGNYnJVkXvcxqZyXW4ycrju0wDKfqVR",
+	"wK9d+K2ZmK2ibnG9G0Z7zdG5MO2rg3JxVc5VxAHbZqnAwFsMq6VwsDJ39ju6EuGpJMH95wr+Bp6Szcsq",
+	"BxFdKRGc8DNAuTRxV3oGQ5nGXB9Lqeg5AmtQM9liDlW4DMgDc2kiR/T0SFHBBaw+FduMXAgzejB0Baps",
+	"oi68HtpiisJdd2GtIwzyzVmkVZZHYEUqy2tiiSvwTNF8oeDAZgKirOLESD+xDerUxcTVbsAnXJCR/TDG",
+	"EWaYcjaHbn/CEyhY5wlYrv67zRPEdbcFtmgyEs14DAG2hDzJVGaDiEI/I26iTqGmhp4YTrIcT2wDnpL8",
+	"WGK4KaWqcZbybOSYO8ad2XTnNeFIpnsvuUyDdLvuzPIIC3iFrljFqkTeZ2GQz4DDZPHZxRfK82Hm5+GZ",
+	"+Igr7fu4o4w8t4V53qzEq1DdYGkSNsHAXD9RcAigxc5ar0iWe64hiw+5He6jP/kXE6ZxPTYrag0DbIIm",
+	"mqAJB/lPW2IzeeAMaX/3qT1Aa7HTlriTYSaWCWdiwhPp2LPukq8mVxUlgJJqiAiEiKpWecYj1+XtGjbP",
+	"DstAatPhRMkQZBeUL1TmIbfxnElb6RnLY7NMDIEJK8risNxyFXSbZWQNLtprg4t2nhOyuhjBug3QMMlX",
+	"jEk2J+0aIwm2OGbnhOaHbXCZwPxbA+mjmlUPo38XOcssocyYan5L+06pYiI8kPtsCxJko1Uw/CXFuTIQ",
+	"fntMvWfspf1tdYuXj6XfEM1vp2bRwAK+6gDzl6ONeEBs5y64bK1rFDNS1T3WVl9+TF/fxK+xYDyE8vJw",
+	"8lf4F+zNzQ4w9uQxvrTKv+G6AH6gyNGmyKg+kflw5Ee6JZrl4klO6bfg+5QqZxOe5+CbhZRPwwEzPsjR",
+	"usnZLEnjAc9AKXL0OLDFOutG+pMtBsmzwfhIPMlfTzcKLtI2fhS7vRsv6IX8IjSN54MsOtMzMlVpmsiR",
+	"EQLNGcjEKNE5uLB5kasJz5MBT9M54zlY/9HIYV4KMV26YqUoizCbOTjlKZwzTDmx+BrmFHpfSayTIAdb",
+	"S/STQhSiZR/oFRIS8Hs0SEAGUcMhZLknQxsZy6dTTa6Fsvsp+hlWGOofW//oy7TUDyhOwRNH+zzlciCC",
+	"LgQvuhDJcZ5Pd/TE0NRUzXoWLLRjHjEXZjyTAJHZgbcsUGeJS7c6E9mCxpjtoBO++9jwuDFPYC8i7auW",
+	"fMal7U00gHiaDricoqnIepDucAPymqkbRv6ChhBwRTA9FulwpY/h2XZ845pt/JRi3yMxtZfxXATdduvO",
+	"ndDe0+aVG3thwE9FZmRt2wmYswNYNLfOhDJLyMHdABcZ0RyC7tNn9u/eiE/NFv0MLujCCKX25Q3E/kT2",
+	"1ZPeMrxtzXIm2kK+Ish9ont4yv0LiPdqUzlol/Lp1GxQwbVYrFdVv0dC+DVWRebKYYmsh6gOlStK5mMX",
+	"neufAGrdPwJ46ay9B2G/jvCunTsle4WEgnZBN0BkWkM3Cu36qIWQa5ugEOfeNEsG3lt4USdfeNeWjwRc",
+	"zde375cDS0ayN8FaZ4nsQXmzlTpb3TaGIOraGytpBSUb9SBFsbvX3u9spg4WGnHxYUN0DtphgJuhsxcG",
+	"dhu0w4DW37T77PKqkln6sZnmSBE1jVOq0QSdU8pFWW2DH7lSEdx96k7/WsfUoRW3bFAJxJpAejDjDjxn",
+	"wKWRtUpXz10jZYEUR0hauQK0KcMvI5ZInQu+0h/k5KVvoUNo61PzbfUg+dtqpQNx292+2sW0dk81Qloj",
+	"pDVCWiOknV9Ia5yi1+cU3U4QOqdbFLfC5fpFD10EqbNZEVKgg71Luc7ZIOXJpMWOlPWaImAp8IeQFVqw",
+	"6KMPHy+Vv1kW7HbppWhrnyxx5+t1yno8+sq8sjpVM5GttjLdAI7n1z0Pg0ICs1qoqlbDwIAdbW1Uulbn",
+	"biOtNNJKI600JqUmGqGxQZ0rGuHqzFC7lBSzEYoACEq5kEbQGqgJxiEMeJpSjcI4S06FpN6GpUTixDFC",
+	"fNfgNhxjIhBhXiDm/LsqA5jj6dSrl5VoZljk2jCHQxrGpXPvT58G2GkgSG329BieOQ66x8H9R4+Og2dB",
+	"eEbFQaCqhdQ8iYMwEFmmTGMEfi9VzgpYllypuMukYkMj4lp49AggUWC6oRXkKSshURAMBbBbQIq+MKmj",
+	"iV1H8SxatNkZdjs1Ctr1g5fA8bQnzMvs+452YAYXqot0EX1uI1rkBNynF1Ic6yMhJoQPn5VVCWyt1Mzo",
+	"f0RrB3lyCiUIPP2v63RFaUVCukOxDwjh6elwRisrdU/CuVdFGkOhgEoLUox4npwKBx9fE9EArbxNs/NS",
+	"QxoGKsvEAOfUzw6EHgbdnT1A+Zvw7MSQOF1XF4UAGaesmNa2QYERrpVEnqpkIFinfbC3TfQAzRdO3nWp",
+	"el54x54RTQEnEs9PuDjCjXQwhEhE/SiJfeXlTHVmxQxeiCm8L+KRyO7LPJufJQSn8CgTkKjaiMCNCHwe",
+	"5nYEdAKz34DyVGinx+SuRDjGLXye+F0XkKqFoFBdnVcS09WQ/G+uylS9fIsnbmuq/8rFl+I4No0t9YhH",
+	"0mB1vBRxErnVoiTpTOLnj1ZdWVDvSoXLKYeq7VciXN6z9fSYEQksqnsyGAOwCNoSB1y68FUAGivFxRDK",
+	"SocWhMLoUVT4qMU+RHyPRNtqaRW0V/O5FjuUTPAsTeBuLKrAHKwvUFdPcA86pA3slu2SRoXbtkP2z0pD",
+	"qdICMUJwRY2AW1H5yypAS5TsI55kH1Gc/YWgL4DglOzBmWoHYwXdM/19/OCDIHSCJWxvsCwvv4vXzQsw",
+	"BO29Fuhk0rM4pdsAU3yEG+26w1bjGHCOMZRYd3d34Yi16K1dPdEjnovdieonqdg97ZSmiU57787+7YNb",
+	"N2522pAYMU0yoevE0o4VS3+Sbf6hY1n5wMXkTze5ZxhgzcgambOROc/DAc0ec/TRGTEff/D4PZ6D59ZP",
+	"k7o64TMXyGounVs9hgr8fklDnhMHEoaYV93RiWaRGg4hDcvQ/kGSDYokZ/1M8BO8r6ZCVip6LtQ4RU/1",
+	"GzZ5RItBJnL9JnIcemWh0n7oTMSIuQmCdpLjV2y3Iacr5/rE5cPxNAUpxYrhWEnWzGRk81OMQBnTcKmU",
+	"IARW2qFHhpiZsfegkoLNSDGv62o9y5yfCFmGETjJCDn/pNA508VwmNgvAaKVRf8oNEm6aOaeJLm2bxKA",
+	"h3gyECImvK45pb8MCxmXWTV2IjLBB2MRM6n6Kp7jJA0QWvHEiCVkoN2/4QCuUK6ocO8yqxAdyzATke2N",
+	"mQwRUxSCNpy+PuoA22pJlcP8YZlQ9gBkSDBYsDeix/BH9CYbqzT2QNloamylUqlywEejFcJJPNjbg9Kr",
+	"lB0JLUH7Xj6kSyJaHSgR2dRJs7UJEQ27p4YLyCx+VdUlueZI6PxiIRSVJ4MX//BPvvk3/+h//sef/t1/",
+	"/q1v/t1vvfjX/7mzt39w42ZAqTpOIgk6+7fbbfinva1N33T6usWTM30oi36SuMBphiiDzl770jwnXsXe",
+	"0lKGk9F9GvRh8YKnx8GUaz1TWQzdfOutt46D8DjIFfz87u2b3vzjAMaC22zfezhVO0eYg780XSAD5WMF",
+	"kvGHj4+CMCiy1BOpPIGqNVCT3bfeesu8tNLp0/nee9/f++HBJ+0f3f4HN3/8g/0Pbjy89dGdR52j4DLc",
+	"3Udw9s+ugIIHjU5xlZKD1oB7oBHLGrHsPGKZ2YtYEl3w1CshnKlidBFpbPvaaYg9udpn/n6ic+2hVJaA",
+	"wYYc9rkWHlgmFjvHU4LFoOGezrE4r7UJWP+erRpnBKlMTNSp4ZBQ8QIt7Xcdt++E7XZ7lc8cB3ClNU3G",
+	"IHyaJnaMspnoHk+TU2EjwjIFSv2nAZ8mhvynPJlgFJtWqTDLUomQurnT6ezsHSxESJlhIEH84Pvvv73/",
+	"8Y9v/Pjo8Mf/YO97e+/sH73/vfdufe/gR1guKvM9Lbax9u0a4JLgtNM6aLXRrnQh2ml6d1ZCfYni3iTS",
+	"XziRHqYxZP05g83n0wFIP9fbY/K7N9cUQ3xsn7kKwYl6aWiS1liQIxUU72gI1G0onIa3JvwJREYaienm",
+	"7WdhQIW2oaFhjlGUGrB5+jwfjO1P00Ys4mLaOxFiSlfbYAqCEEA8sUMhYrp3KwyqT6K93m/P1vamn1Oe",
+	"5QnIc7MkzsdBF+L3ANNfJKeuYXgWtAY95VDyDSQYJZNcWfMtIgcPIELq4Y+C9TGGM57kvUGWAM5BGWF6",
+	"08wx3BMTkY1Mc+XNzm13l1yq5b19SHwHFAMoXMCf9CC805Yk2DcCZqKyJJ/DckAr5dvw3WmmzKJCEadk",
+	"IlSRL357FT6CI57wyVikfF7pmr2z/GX4MFkXMBK3hzvCewIE/0EyTWi3DvhU9xxmcM9F4e6FdbcwCrNd",
+	"e8+Ly4S7UuUOlapsd+XdatNLtxdbx7hS1+yBve5jYZW3Oytv42dvrLptP9sx+yEROR69cuSG13S67fZO",
+	"+0633Q6qT/mDMLscKkCmczoG+1A1fqLtFiMS4rcNVMK/V21x6XYFCKy87WpzeU13bi7cqza9dLvatLnt",
+	"jsBASUOT6Vb1cLjv3fYuVz91w7uz8BVkw3GRirgHUOwLB6E04ZBWe1FujjT+bF5OvKBh5hfKOEpThxCv",
+	"S/a6NT8Pg2lRawLF97fPIyKTmhgOxSBnSroiOwBHT9L6MDkVpantPh+M7dsAwTNQWSxiwNeB92Xuxcpq",
+	"ozJDJcdkIqxaIJhKYwS1EjMGLqoaH1tRlUTO62Uz0vIpX4rxcjxvDX+72W5vl4uD3b3eGK1GpGpEqkak",
+	"akSqRqR6HUWqV9Vy3Nh1L5bltLWUt8aZjq/tPh3wXIxUNn+2ifXmHj18JfUNG4JzKQTnQvTGLnCjwl1b",
+	"ZdVFFc7WXRuUZ+08Kt1WETF22R/yicComKKGEHjKU4UQnFuJomx3Hxdhnai4317Qm3gcg3DP048y09U8",
+	"EU5WnfAn/kVAB5gksnIttKWHVf9zMbg2R39D6V5bStdIVt9uyercxHe1pJXzPNF5Mtgsf5yAd9QQjV7a",
+	"GbdsrA86yrk+0YA+bTqrRZYIDXjQlSsQQi/AsoaRXKGNWwtdVL2LEZhPBVPZsaRwIJv3OSoygaF84gkf",
+	"5KyY2uAVcLVDJzG6Hmx01H1CylYzCSa6ro1BBFNiopku+pMkz0Vsa09OklhCTU0zXC1kfiyB+Jc3bMv+",
+	"y0rCaGM+p+hBc3OAIYE2C1WKJzkU2txhH6D1CkZzIqY5zM+eeV2HDPRjuHJnny6Zf80VQ4xa7JBlsFUo",
+	"2I9rlio5YoRBdJdxuq+G+KKLMWizueBQpNTrAkRumi+aziSSfXx0r8XegffwgjVvsi8qWQYEEV6aplrO",
+	"DBW1WDTM1CSC1qNcYT3TWRILiUGVwyJNmc7FFDtzaHPRAUmp7C/giU9VInMdMq0Yx5GWw89gw7KhmAHk",
+	"Juy1fMwliyA8xHRkojLRw1sQHppXioRPErBD0bvYGTYV2UDIPEnBBBzJIk0jlgyZVLh5ZlyzieC6yETc",
+	"Yh86qKcEtpQ33f8Ly5Vi42Q0hoU/rM0+g1jH3NvjMMU8dwUj2GN3cpl4As7zRA6EX1nV9KiYjjJOQavc",
+	"IlF50c9OhKormPpI8Lj8zFllKMyJ7ItRAtEwdkvAqlRqNXj5CO0KVNFy6QazXYJFkcfnoIaTQURIzHOx",
+	"Y7Za4IQmnYNptKZYhekoRCJ5XbxLZfuGvEgJBH+2old5tSb3+fuQCjnKx5amm41fHiTImVtVukNMKz2g",
+	"XgddhNEJAyGLiaH6ZIsL7fWYzw17qHbOsAvzws4pzyAs17z5OBfTD+zb5sf3sAXz5zumlZohfWK2J9Bz",
+	"OnNm2/dVkd9l/bmbWo/+uxhzEKcgUnjFkPvzyoDt+Mri7RZJy1pzF6solXGkm43/7fk91/bb83uu9bfn",
+	"LlT47TlVhD7CD7w9/9B+YlWBFCyTv1B6vsXuQcw7pel5BIAdtPeB5HOJeaZKgs/o6ivVl3vQIxXRiZhj",
+	"DD4dSM2i/hxDw80flo46bh6VnYowmL4v/IKbrvJN3YBORHXNJ/zJ+3BeSmXJ/QaoQSNzBd3gNz79jePj",
+	"ot1utz9769c2PYkT/iSZFBOPBVihBeP5nG8PaDiJPjZvsq73wGjqD+keKkLme+VQ6JfrbiJzMRJZ8Oyc",
+	"Cb3rNTygq5YSd3b220edm175sZI3InQY/fnpU1gUC1aHHBjhdfLVrQ24HIg0NdR7j2IEzd+dvX1wr0GB",
+	"d7jQaXe8kPHpjXbQbbduH+z5F+/cCLr7rfbBfuXinaB7u3XzThgMeQIfug1+A9AMevbafodsAYX51XY4",
+	"bBoQyG4YoZvkNohVbxNImpHVTOfutMOgkH5/98gZRj3tdG7ZC6aXnVbn1oG7cCfoHrQObtw0qwl+GETi",
+	"aKbGmxozN8DarBN0Pe7cQmaj23EXdGg4aecx7PoN4j43IxNN+vu1Wi5nCLs/nYJukUiUS1AeQmXKqKO0",
+	"z0iDdrLvOVLfa/TqTPDJSp16IdMukYXQrDDahZcFxwY2Xxu47kBJDWHppfb9RpSLJ/ku/NrBT0ZvdlGd",
+	"jNSpyE4TMYu6i4pE9N79RRhc97DRGL//+MOHoU0ptCq+jZPZs2ExlMI2Z2N+arEGYlCWov5c0FdJFXH5",
+	"ithJVN8NOwJd6ulxgMlnkJmjx0Ueq5k8Dp5F4eJNXA5zq0xyhDAP8wmjVmNWfmaUcpsOdywZ6ljURzBF",
+	"LLRrxg+tol4f0RgjHM80kSMa0EBJifBJbKayE1c0CzIQQR3ElDeRGoLA6YaR4jpe7t7i8MnKfkzbKXJd",
+	"LG8A6OqzyAyGRp7yHPEbcGEHgE5FBSUAjM9shDI6nfFUK1wJTuvgaslC4hOTQsSaGf6P+vK+W2qUQp09",
+	"xb7uMFLA/AHhUIM8OU3yuZl6qGOBq9Nih8cS14BL3DBWI95rU2s0La6zqZqZnv6k4FmOQln0weGv9+59",
+	"+PDh/XtHDz58+DgKq6kSZGZxMrT71pinQ9oMkxb7UIpjCaOkYRBu1x0WkbeglSvVmxSDcXQXKqmtPzHm",
+	"cNSpz4+h9Q/pubPU58c01bgBMY909Qm6y9p4KcnpjdwBocEqrVIeyWa9IFqj/Hn75kFFHm2fSx5dIkkV",
+	"gTSAO11mp+9YmnPQZU+PA57DUazD0YLMvVKdOKa0v2PIotPHQffpcTAVMk7kqCfF7NgIIc+ewZqU41xU",
+	"BWo5OlLWxnF4aY5DZ6T1yA4qWKci23GJ27m+CCs2jcU7ANVm0482ZNRmA+18rvqr7d/fV/0Fo2xEEYQt",
+	"G84X1SdpHXF9Yt5+laGfNs0F4wQZaDWFDWtZ22cqKHoxCPX7N0q1pB0GwyTNEalruZL2M3NbJnq8+msd",
+	"87XPVR9yyW6U0HmEjn2STKekaNHf0KVPnwYUorjn6w2GEIBRFyo3AZpKDIZIDrMGVKdlr6PiQvDatpuQ",
+	"sqbcd7AXoPoF3f1b5hWAIh/g2lmM8wtoLrTXtqn+Cru+IXQXylgzc7gSSessMraUvrqAprUS+4PlM2Wz",
+	"tSsYqDaD2+xbqVgEm5sk1zpkj9LghbZJF0yPp5FpkYpBDtZwW5EZxNtjCqt3MhuAMNmvZ2IquPNfQEOk",
+	"GvPc9gmbGzjYrc9V34FALHzcmj+ps32wT8oQRXsaVbKihIZpFj7YI+E/ci5Lao5rFgEuQcvvmBXj7TCt",
+	"KP256rOskK6ad58PTkaZUaVDptVEsHEh40zENJ88Z9xLAyh1PZTZOMsEZLaigmfh2qwJtnZNjiXOi4jZ",
+	"zGhlOfXK6BpEbUNUd61sbLQ4I7SjmwosFYZeCbNDUiVHpbQN2wSVG6PSIKHsAgJihNYqQ2ZgCo9lRJwA",
+	"Lpn2TS/KknaFNGSeXFy0okYgx977gvvB7fDGrZvWa4ySb6JRXXHYKg5wLTMdBVM5ROtTjRZUWrAF56gG",
+	"7WrAzSBoWfmxNL10QL3s0Pnl2nCWzeKWq9Zin4yTVOD2hHUP3W6EObfbDSzaNHPmOzTeVaVdjiVsTCqA",
+	"3KMM8qhOiUBgOqLuLxs5eLEUco1QsI6Ng4CCnqoPftBFhHNDUz9X/bOatYkEt7b/ggejW8EyNgcmVjO5",
+	"DSIxrcNVQa+smOYawQx3tSvF4qanXoiomeMt2nQvX74M2N5YBKxf2YpUiEJWjQy4Yt09sbC9IBb6Ih2d",
+	"zjMkuhUTv+3O+ijl8iyj8wLTLjPMDElK0JvscYOmHm4TSwaxZMDAmcoYHV+G+GLkk+bEtC4iv24Kv+KU",
+	"7t2neFzXhveXzO8KEgkvm6Lttc+t1a6kXws6bGeVDttZqcMamQwM5F2KR8ISdR/df/jOg4fvmT3x0aMP",
+	"791//PjBw/daS5quVHkP3q7qupsRxsvQas+iiIY/NR62ay4oabiNBQabZmoE4LVbE4+tkwG+r/oP4jrI",
+	"6GWismv25fYAnPYLqzTwo6paZuYBIhRRmnfVKiH/nH7cdcWa0ZToJaWb18sq4eDEWl0R0mgN5jQ6jaHG",
+	"6aCmDcFsCObrTTB/1eu9m1OMJPYcFLWeMm4Q6b+mGoaLRy4zAPxw5Lu2EgaFMo6sE8g9DXAgq+tkmH1b",
+	"CTW+/KA3oDE9kHcBq8HzF9qrnb3yMmIG0I39Kj4BXrxRFtK077f3Di4rAGlLLdAFuYBprzHrn19NAssh",
+	"zml/TtN5RVFC7mAWeieRQ7VSC7LHo9APzGNXUSOxusOe/49//Pzf/6Nvfv5PAsu/eviSqyXbo4gCYonB",
+	"cmQtNvD1X/7ZYhudpTYcL61p5sVXP3/+O3+02MbeYhuPP75n2qjtx//zd//1jxcb2F9s4N3DB+/ff6fu",
+	"/b/4L89/9i9f/LevFps4WGzi3uHDe/ffh1Y+uzAZwLU+MwLR7M8LuPG+rbVvcF4cedziBGO0K6USoGgX",
+	"13JVMZmmUCd5JTu13FMLUTpXTgWzr5IWQSlCaapmmKlTaNFiD6SNoIcsJTDR2BdDjzVD41iFPtciHa6I",
+	"RbCfXPYh1Ca50OOLCQVeGP6Ni0Xh10YnDQTUl6n93s2Dy/8eSuYbC9c0KXg6V2dPVFfXT/ZYXueQJXKQ",
+	"FjGBAHsvQ8ydLzVdfurH61aBzC7ANlEObkIbmeiCVNVO5Mp4h3Kq1xNWoqgrC726TzmcbFsQwJwfW5rd",
+	"RpvW4OiR09QS6JfqNR0WabrgebPn2ehsA8xJS7kcFSgsfDE2HS6yqdLm5zf/1189/+t/8eJf/bfnP/u9",
+	"//mbv+XXloDzLiBBIlUjsKnoZGSm8Jt//9+//h//9Pk//tPnP/vLwLNAxBkfwopZ8r6ubsVTI+U8+/tf",
+	"/vSbf/4nL776i6eG3jzzXyYChD30e+VzD+rbDohMYZBnXOqU+C/k8gXd4HsiTRXDD4Rsrgoqg5Zohp0g",
+	"T1piBVg3mZc6kPKdP/nFiz/8m63cd9TUNRfl8PfSZ5vXo+0gmDucHptVu7QDUz4QY5Uiwt6nAa0fTNVn",
+	"F9igAJOB7DkTPKWE2TP2LXU1vNr1vpKNGwbFND5zVRx2feeC9j+3D88or0ZE1AmxjZO4cRIb3hvHnpqx",
+	"OW9fbXuk93afkpc3FqlApam6Kz9wNaSg1LqAYlkyFhmV0KhIx+xEiCkVzcjFE6oqRofIlcFyT/NMMPxu",
+	"HLJcqRY7UtgEJzDf8pUnud8FLFt1qpK42mIidS54TTmpd+AznuhRR/PXr847SorGnXl9ex6X7ELbPtzI",
+	"AsDlogFgnf5/KOdkVXdPgxU+sj/BzTQ0q1LjB3xP5GdswkbwaASPV0XwaAjd9cVtbE/lahT3LfVpjKbg",
+	"+WC8TCTfTUQab4HjH/kHgtCkPDtpJoCAkBFYGfEBtEW0wRlKn84hKj1ylChiQgK6OiSFJxr/9vl9yNLk",
+	"RJRmCKxAad+GLtB7cdRi78CfiRx5s+3AxaTKLRew6bM2mwIzZnND2tlh+TF0tGJg/VAZLlFF5oTH1gSN",
+	"OH4xy5Qc9ajZuzbtAUou6ghrch5LiJVVWif9VDAlbYoHCkYVIzRLJMvEaSJmXti/jX4pZCp0dRJdHXPO",
+	"wA7RXREa7/qbyB62D+kFRgjzCMcmA8ZXIkpCsF2LFml5FLLIciHzd3WDqYxFhktEXrYK1HBAytlih4OB",
+	"mBqa5sqgLkqnNXH9HwNtrrDoc9dUn04zdVq1iywzMEfo94Aw426tvONxZkw2B4vFTGXxWSYXx88cA0TO",
+	"9Pe//OnX//2fP//qn/zP/+OPnv+Tf/ziD377xb/4ahVLO4OZeYxqe7PMR0B6GqNMIxs1Rpmm0OqvCGxs",
+	"SGKNJ9VcoW1nd4q8evt427XBtp+ojIKbsEoTJC4u2HequaSUulmKLRDQ6bL0CHURUxUQlcCizFpkPkMJ",
+	"a4oz4fguyrLNn4tkvYJV2A0qyNMkbOuS2QSuoDiRzOe//Hdf/+VvB+dgizik63ZajHnGB7g79vZCr3b6",
+	"3/7mz31m87e/+Xurqqk7PkJj35pVehhnl0/o3byeVW+b7Jv2k98uet+Q73OS70ewL3xNC1QcDYeKtNlL",
+	"J985lc+/RNr9GOwGPoVFvdl8KrL4YiGAtRnqXqHp39EscmIpqtikGUOMDV9SB6Eu3+eQGN/dUC0EDmG7",
+	"hpq1phzzAuIcLJMwH09GkuclFLMDMK3AnC7BCPsP2vcgRpry1iMqKSFVFNrEf54T/nkZdU2dvEuIUHAT",
+	"EFUB+cb/Sk1otdD5Sw+FWJXUe0mcLwymYyVFD4OizYP7t9tt+Ke9Pfk2M3bNPHGYSJ72LocTWgUNigbq",
+	"E6yuDn8ZPaez1+702p3vvff9vR8efNL+0e1/cPPHP9j/4MbDWx/dedQ5uiiAppDxWWwPkUYhLrPRcBoW",
+	"eb4EGSHRUa1zR8Gr7uIr1HSsn3lN5K9F2q+g7TgbasUqWsJ+SqOsOLPiEZVYSBOssFByUbDUwhv2M854",
+	"7hgt19X5WB8V/EM7om8BUtm58xEXNYh689fFjF3ntld5KsoVgIdVt8E24bXuLDR+vOtPcvADXvzkgPPF",
+	"5543I7s+HbvQ8PqKhCYzhI/hiVeY4mx2eMwwtjkxODFNMPqFdj9M4sqNjlN81iYnnbUudNys6cWKBwpZ",
+	"9Zrx6RQFcT3RPfOj3e7A3tcaPWwB30mVHO24K2GQqRQxeyEPyQyK1B5Udjo0MeCc97+1UaPWp+81q+c6",
+	"F5Me3ybw2czUNetKPDWakvOxEVzVigmuKJ22CMeGTjnds05995XqkuRq2rP1AsGQuIlXqWYdL88Cicux",
+	"mZvJdKSJ+230qTLut9AV/KcNyGg92999ajf5WmAnR2UbAvGKE4hGrr+++LztD+G2IvTHdoNdYlTeoWRi",
+	"Ms3nLMJzFrFC9hMqNiEkbiY0alCwW85PhGZiOCQ4WCg2ArYMKKeBVSAkWi8SCZDHthyFkgSmFCJK7FBl",
+	"DOon2dB9nuTWwE4HJyJcWPw20BSXNo0GGYA9QZifMZXNtAoWwZtAPUf0KCDQ8eoQNGvFAfiHmvBsDP+6",
+	"sJi5IoyrpEoWd6IUCVfIiYhquyAtbikHXmuUVUPkf2WkwMYM/6oHGtnwIpXZmKMrESZ3T8R8vU3pB+aB",
+	"KzT2/EDMz7L1mMN1+NEDBn1tpKfrt4rayUerqNk8VUNR6GAFMERbi0EmKvVnrlzmqg2XoNKria4t1XAi",
+	"5quADn4AtVLP7Ze3bChTcYHwjhszmh+I+XUHj20eTY3VSmEBe7bRsH60F+C1D8UMZmEzbmv61DDbhtme",
+	"i9nCHmJcWgp3Fdz1zDztI6RFTOdqqqEGIiQ6Xb7+tiK12hK7Jqv69ciqPuduPT9/Dbd2WEIhGbE6nAMc",
+	"lVAFB0v+wNMUx5FkZSH3t+mOBzdQ1oqD17BaXFmxMYHCjvWxGdTaWXUjQWqwfSqrtTtos0vAPYOe+KBn",
+	"r19QCM6+EQxuhQEZrTz05cFYDE7OKC5nn8nUDKBezYfqQhoHSg4Tw7ZrW7thI1DcUxiDMpiInh6raeDH",
+	"wz99/h/+z+c//91nf//Ln2KMyde//Ncv/vd/9/yrv/z6r37nxb/64+df/fmLP/gjWx4Hpq2fKtNLLCle",
+	"FhivVhQ3vwqcTISx9AC4EyIx3Ts+5i3c8kdu5aTuYvXvdhjYBm7fwDLf8P6d2zeebWZxiUVcTK1dBH6D",
+	"vaaXiRFu+SAMAF3bAwEXT6ZikPcwYjiBTe63vle2jmX7tPfuQgzqhGcnIkecbhtm+rOfPv/d3/r6L3/z",
+	"+c/+9Pnv/9vAhpsOVFpMAKP0t//piz/4789/9hfmljMFYfMLoORl3sGdW21MvYP43/IBSSkLn63MwEtG",
+	"0n2b3sp5lldmpA513NZxX95zOR85JHI/3c5eMvoKGb/MiureUAFIeyk4f/Nnv/38qz9ndbPOXvz272Ie",
+	"oo+UbqhLXKRYK3FxFiAobtUiPruCECigcduEcVim0QRyXEhhp2lcGcphp3kTYILtCike4rdd3piSXjJA",
+	"piYIp52pGdoR0kQTzBBUoBuoCT3GWTRMUhGF+DMyt+0Pqhie84FNno9yPsLy3vaBY+meoNj/U5HxlJkZ",
+	"sNXy3jCv6R5PU8hPh7/l3P0tlRTRmy32XnIqmHjCB3k6h/GgjKIFdhx8OIlm3AjcE+jE9x9/+BBr2kK3",
+	"jyXUkuIjvVg8HKAUNNXj0zml3BmWqAG2YIwlxEkP6Bq5r5BmWcAaaCYoZJxNEuAmDIkX9IAzL1PLWWY4",
+	"PeJK9R1L52MBwAIYkWRJbjvhagMuVWZkb/jwkRE8n8iRmTC7B6BtODjUhsaS9xGU9Iha7CHVg6RK78ey",
+	"L4YqEywiPg7kIwot7EHEi1z16B581mxFV6hLyIECxFeKBTYzarEhYlX082GRsjci+1hvxjOJPXblFCE8",
+	"9N7jH5op/PX3H/96CNvLq2b4QfI2fK8ssGhG1oJ3BlyyvmAfH727czuE/3Rumobee7tzu73fRgOZ2eIT",
+	"rkOmxSQZqBTiDDOW8z5CQhxLqjmqZl5EMi6bBvhiDuphX6mT0CtPrscCqgOUcBhjIHGYwcPjFu1F3Kmw",
+	"QXmWccifUf3PxSDXZuEI/x7a4cdST8272LYeqywXUpiV77T2b9//bqcdvckm4HA0m9V0meSckPXFgBca",
+	"wTfiZAQJP5lgqdK5OwS4S/oiVXKkWa68RJ7v6FIBQEVhNlagLFTAe2GKPNRmzITyUoda7DBNMa5tMcOI",
+	"NI9jid2AQpaZ8AGjHH7IXUAlQbhop6zA/tJICVyVUXuckgw/6sYKKbNwUBw6RiK9gvQwEKBldEQTyfoZ",
+	"HwiNKwjHOaYyrZitZnuTqZkZJnCQPDkV6Tz00DikIhASs55l6hsULPWzOWHw+KAalhvuEJa1JCD45eES",
+	"iUm0XXs3ZAfcYVqG3eMuAY1y982wqf5nZCZSijRqsQ+lu0oXw3J2KkZcHseZ0JqapTwFYAlmzEDYysVH",
+	"puDlMTuqpAs4Bw78xq4TjFWq3OVQedgrcxb1ky8wna7F7p+KbI4kTaRa2FQ1zSdidRVSIHIvF01XTHiy",
+	"AKeLMx506V5Ff7IoJOu1p3E+Me8fF+32/mAK/xGbvIov7NIbwSaaxNe//DfPf+9ff/03v0Bx3Kzimn5a",
+	"wTz44YOPUHjCbDgPS3hrVfE82g4qfp8+XZdlt0pZwX55uXqfbRFVADuu9DCEwaRI82TKs3zXiDA7VtGv",
+	"mAG2nhLDToNuABLeQJ+ec5Lqhr/dQN9V2eS6/CgVg4jTFa1sFFyCMoU048xsQOiIV/a5L7DuNhhbmvDU",
+	"xvUxh3CpVPGYtDDDIS1H3lJTrK1VatSiXn+em8N1e//27Zvt2+HKAqb0ld2n9gA9W2k2xrL8I8gZN4IF",
+	"KGYtFgmdJxOeC0Sz5+mgSME36DRGSjsnQYAMQlavsbBvmKNeC/xp+fTVEo3GitpYURsr6utsRb04j9+I",
+	"uTde1+sOISeZyjARYkChK9WLZ1zEjIJXz2Fn3do5++EQWVKd19XjpLtIardHoSnbX2XsfYTQLjxH44HK",
+	"2VzYKn9wBQBoEO0dghaQ4HpPuNpuLXbo7MTYomR8OmVjlca6LBVr2roLUKfJqZAWtIXq12qL9YJWJG0r",
+	"AJ8K1hejQppvEN9BPb4EWC1krKS4yyKqwHvE9UkEzUOofSJHaWnH5iOeyJqwMWi6ERMaMaERExoxoRET",
+	"moLUZ8YeAnWzosW2WvezM9g+kuer4PvOX1vxhyAQuWXuFodOgfvSyEjRIoWLWux+linyPRy073RZBE1V",
+	"MdVtKhl+JdFMigSdBehHZBJqOsIP5phSaNsi5NJeruDL0FySUz16zz2JIkq1DojFoodXdAUWTyqWKjkS",
+	"mcWdV1nFvVR9pFKFhCU5iCK2qzSyEyGmmr7zJA+ZMBJOsoBrlGiHuK4yGw9XI4t4DtRGGGmEkUYYaYSR",
+	"RhhphJF14H9myzNunURXIpNAbRQN7sB19v17j3/oonEgnMY69fvz3DBaAGrl2UnItKLwLi9QZZqpUcYn",
+	"mumxmmG8iMPGZgOVZWKQp/MWe5BrG+cAAgjFUlAMDAbXAF2qXEHejJw+LoOPkCqF1p9gUe9cjAZ6W5cZ",
+	"9f0nU5WhbwFlobO5tenBLk1heUKHKpsAF+gnkkNY+mK57nq07IoJx4XvOHYG0UnEBO9i3IdkwC1IaoFU",
+	"k7zSErKEmFE0Vz4Wc4gHcsLhGzB1t99sbJjXmDmiZhLcffnSqksF2Mj5q2a4nPJCi6vQXz7B5ClOqVMh",
+	"zkcprvuazCrL5RjCJa/DaPlgyHRhTloZSMuTFAG0E4ib6xsCk2cJFOIc4w/QQEwnXfyiHS4z0khWU4rB",
+	"THejMTQaQ6MxNBpDozE0GsNZIgUwjCuyXnp1j2phSagYzIrg2eXdRIHtZci0k9QhA+UTCnBOcj+o3hkH",
+	"gZeP1Qy8fnW5n5maVRI/nTSeyPzmQRAGk0Qmk2ICEApE5hKZi5HIMPHqCurlmUvEXEEK6oQbFETAeNIz",
+	"2d1CyOp3b9+sRq1WSa6ZHcMOK+WBPDJ7CdTkQsWBGg3kWgwMY6qx6lUG4+Z0hU6LtlF5tjgrgtwlr5xm",
+	"QlECV+ZbweZZVsi6zCuomsvZ56pvpjBCie6I65Pvq35Ek2muaUy2MzoLVdr1oxtaLAKhNbJpCiWJfPfw",
+	"wfv33yFlx6mJRo2h2AcW6ZNkOhVxzcsLb0lF0EAekp8GpUYq7BrlTZXNh7banE2rMXoWqUtxxdmkWUTC",
+	"VWR7ZpPPbCpUJfI5hBIORt/1/EQqg6tOVi8BCOu8Uei5QR+P6XlWSJYbrc6oaJ+rPri+ONSYuIvZjyrz",
+	"yupGEIbayszKiLoS849wia5MD4M1D7qdvTD4XPVBIbsRBrScWOoBn9j3iTJky5jFGnNt7Tu+KGnutez1",
+	"Z59diniIFW3OoujlxnP5RDU7tpEjX/WyMyB1gRJcTQyzZkZYxUuIS988BN30vZhcCZE/RMsMnKhEs7ig",
+	"oDLrKjfUAyPXSxsqA3OYdagDLhA4h3mOj5uTOeVaA24smYDQ/gT6Ithu4b9FmsIbdbTHDLgxATUmoMYE",
+	"1JiAGhNQw7rPLqpqOAbjyJyuxmmMFG+Fu9iBx4D/1/k69sJ2u03YDJ9QQjgJ8CH0diRAes/HIkMOSxnl",
+	"bChmwjBKgbB5kiR2zAOXCu+EVDoVYc1PzQREHnQOFUGFtDoIIZ9Bgrn/BMSHFWm6BqXskRn3Jjhl4L1a",
+	"BCkzOhoeyoglcpAWsdDMsQicmksEMnukZq83lhne7PicP/A4dE8NLVmsT9f2jF6VJywcB6/EEpQWjr5g",
+	"ccLTlPQpXaR5xWzWueXzq7ZlRwv8xQoMXnFSQG+6IkinR2q2DaoTnODG0na9GFA2QLdMXEJDEobPeBg5",
+	"L9e4ZkTl1eT9HqDBaIuMgmaXkaDqGfBuDWQk1qjwTyEVqgCKDBErFQARvyGgyx4IznSazlmuqrgzSP+N",
+	"xqVom6+g4zi6jcAmq33wicUKMl2hQ5se34/MSw/xHaDUZ3dFD9RUrGIVdG9D2mEafgyvwLfrWvS0uY3B",
+	"otWrxnS2mI6t0PFwOzWU9JrR9FCdr5zJNdh6uEiXD633GLChq8YxSxINgar0j7DpTF9cXZ5cIeKRoV2n",
+	"KhmUEE2A2bTDHoqZZ0VVvmHf0FywX2dikEwTIfMWTUvUYo+I1fQ9qN5MfA4ZsUgqpyLTVFLVR1LS0K5U",
+	"9qst04tPKNaqgh9VWuc9ixgi+nfRfmYEcqvNGrKsrVtJaRRCUAW3nWyxQ4sXTO2EpiMUnAX2el0MxseS",
+	"lYFXLRaNRRr3wMURlQBgC6Zn68WyOSljHncxChJcWqA1WIeHkgMc9YOhw4qiZRNPTPuYcEwVkFy6McAE",
+	"cgkzdiwPJQOEZwBJ+//Z+/snN5LzThD/VzLw3W9ohi6CQDffBh2KvR6SM6KHQ3LZPRpZai4qgUoA6S5k",
+	"wpWFBmGKESOfvafzOVbWruO84dWGdxXWhX3rsHWOO+lCttf/y644M/rJ/8JFPs+TLwUUuoHuZms0QoRf",
+	"ho2qrHx98nn9fBDDS+kKDpqT6dGKQi5nfKnVQVTtZxlIqV8uPhU34E17GVPr0ZZi8Bvgoolc4AkYoKUG",
+	"gReenYiilEagAp1EPE2noS55B8n+UvNwLekFL9Um6Et2Pq+Y3wFW389k5KCCH7xLdj0+p9vkC2rtnEH9",
+	"vezlOztt4LRpL0RfyBORefOmdiUilyseVHDDhnN7CQkHdtL2s2wNGCb7ZAhvV8WELAHuf/KFB2Takld8",
+	"UdWTd/F+X7QWNlBFqs43eP6GgJqEM6s04tqJ+GAnaDEkLMiThC6whAVBEf6blwkLsgKROElOLWKSzrhh",
+	"ouBGQOozcCM23dWZuQz3XiE42C8Dl8yFpSRS2R7lohQr6zDOba/9ahhJz89ZXLJWKcnWOrnq44+bNrgw",
+	"TrdREsYB3PgybZVl4SHHtk+gYNVaMXjEMDMp5G5wh39tWPr0ycEhq7aaskw7hb4Q9gPUAvk9EQMXk1SG",
+	"LAXFPLUyJQcfD8IgWjFgnM8VMJHR6vGu+vHUUOVFwFxecCPtebBeOPo4204Q4q0+xu4BiC4hkB8rPSNw",
+	"YaOZneJJKTLibaWXU5ASaWINjhSlJSHRBtGYAr0rm1hFKBPADHRCJswAmWV1ZEVALz14NrnIRJ5HkvMJ",
+	"wutGglwOlS4c9SxsL9sh73tYCJr0BI1XZGDEBLRgljoRTpDTaNNY1TyAHldUeKDElZj7gBkMk3xOlS+G",
+	"pQeH+88OUwynyLLJDrAkBgr2hACYHuf/i3oCxl/FEMrkYGCNswhJHk1omjocT4xnvAiLzVagYjtQ7Ler",
+	"YMhg2jn4eXDK+i2GyxRfmrDiupBDqdhb0RQBBvHUiOJtcmRyU4LvkWx7HHOex3DrkAFV2tVkpR4Ku2oU",
+	"xFIC1peG6k/EBK7jTrAVoZYPXaZoydomU89PnNab6xXHwZnWe9MdQT7NZFn1y1IHYT9JqNacqpLEABx/",
+	"B4UAPW4y0Mld9wFR21MQOxUcUmXKkRgbkZ/QvJH+EOPHc/SU2KmB8qyeYMOpMFbvgN4AnnyysGGcy6PJ",
+	"Hrtve7T5FECmCWkepI1tG2OHFLO8FcUsz2PRm/VM+ofj0zSdyzTrz4YVJoxgHAqhBHsb8EN9EuN36jxj",
+	"Zm5KMW6ssPs20K9wEq7YCud2ezY67fadehuVdjNEIbFSmiKTlOCy4PCHRxqdhoyATBYMAYog2mWKDeA4",
+	"w6jtU4p2IIsodOISjGQ3zadbyXpaQr1lRQJvbeKtTXwBm3ixeN8ELXNDA3mjJFLUgV/GJ/VU3sdnYqxP",
+	"xGIUEpVKEPWJOxVDqB0mLdFe43rArFIxR8VhrSujWP7aKUHOJvuw4q+aicpNbko+D/9cRSy5wnsMRu2E",
+	"l6OV4cyqOP61D28+37Jz/ipkw9nztXCYL8071+d53uMgX3yq5qvVhvZ7umCTQp/ITBTEd5K6JlKXDIIN",
+	"fcUQ5dIwZZkYSCUMg2ItDXYyDkhn84S5Ei7XMPwH8f/ITKhSlnNCTAArD3X8IyVLgsg1kdFNJFhjFzVk",
+	"4OCflI7lxn3kK2ahfJPUkipEmnuZF4W0XVqyNJxhAjVlDpCF7Vv71tk+vhHH50OFSGAmeGkIKulE6Eku",
+	"YiMLSqx8uLHqxjBju4MwfJEmtst+LZr+7wwXsIcSeuwcm/MIp5Y+xdEqB4C9so5ObIwgD53K8EdCsYHO",
+	"cwT/wMYijBq7wjDQjwLFGOZB+qsTh4u1QlBqpbN5IAdSc1Z5sWIT2YYfWJvN8aXRULzGCdbLbotlfG7C",
+	"ysoyGj0SWe2H5VpoywdTY4o1wQvYXgMC6KtWH9J62x/v7LCRntqzkr7/ICwd0jrTg5Wob/wydTxYs8hJ",
+	"RM4eQ9ges5HMRXTwbN/BTW1PTNRM4LJFS5+YqKjLJaDrYAto+MPTt1ruK7QgZBIUWg8cXzRnY6mmpUjY",
+	"YFqA8wccLPgemVpWIaDeQ9R/5x0/d4VAogiYR2ioye75b9o9GX8Tz4bMc+/ySph4Yf/LnVl/CA5EvxDo",
+	"KkKPSoHJt+3bgPlkwDMoFTNgJwDjFAqsKWoctZbuIT8W9+gDG1u6BzC99u491ca9duNaxfBrvDxqjM1Q",
+	"ZkeNDjtq7LR2brXbO+2jRsKOKF0Tf7n/4NHDrz+7f9R4VV84fhqM06amKnXywmBRXpDwsnoLkGw/r822",
+	"saKxsXH05VA0RH+KRS1QlhKpHXCBuOzuuRNMCBE0rlxb3C9apIm4cpdaVWQy7eWyXwkAWMmaXYdYvzvA",
+	"jYqmQo7vTbP2b7VaLe8174S7FATmmOe5FT+B67NK6GcvhivI69dWOBJPJwhl198EoF3T6rXhfqwp9D0A",
+	"EtJ7bqo2lU+HfPiezEtr55ydzfhYl9Xnf80zL2nWN8m99Ht6a09dbfZlhe03gKMZRGgbopDLNHKe2l+A",
+	"M9Ik1ooA17+MGTn8Mq6V4l4j025QefyqhHUIUdR0uqJTerGA2mTAn7HdDCyWEHqwtiPJvEjVL0Q5LRSQ",
+	"U6DuC92iiN5MAsg0SddFuuS1pGkSaG+TVqsFoQl8YlyHNj1VXwZJ9vzN4S3cbu/s3kwawFbm1bYLuNdp",
+	"tmHm14dI2AqxXwLIv12i80qxS5VcouBmWojVatm+YvQM5Fs4oBTQnyAyQx4eJyswOF1f+vLAfaze9/vr",
+	"q3vQxGyie/iF2x7bq9U93MSvLPbY7FCuquywW0IYDOcg8BFlmrjclBH3Pi7eQyJuOnvgbHKHth4vKmFQ",
+	"OTAn1YFsnGlxAm5SzvoFNyN0eh2plULjxkv6r67MXqWAhoduX4DbFoZsJ0zRYLNqsiY5fVOrj3Vl5hnJ",
+	"QUHrUG4HfBDLHQJPeMWCDWEoj6LgnLqeA9yel6i9JiVwuVyqMZd5eqQYM2B+4Zx7NyZGhKitDoXDSGh7",
+	"DCv6GftmH4kzX4Dao2S5cAk6JCrLUSF8lhZwmIhMZHvYE8wNoh+dEzhkCNFS2xl0Shb41oj9w6XFjSv5",
+	"ErKAe6Xp83MCdHEI2rHDCKzL+SQBvRgbdb5Oh6dEpStSDdFrzu3HC+FScqHMHTzWcIUBPsge1sykbmeA",
+	"BmmH8h6Ow+0ZUUDl+rzDOOLiRHQoEhLZ7H9iF91/Y1W0r4qhPALqujYUl/AVS/7BUrwoIcnGjoL67qDI",
+	"vKsZ4afQb/0CY+aUQugws8lx3YQUPV1YdR73NWQT4Z+o0Jsu0ehbpObbzTwr7FZWkXfYH2hul535D3SV",
+	"Lrvk0c7qvoYJb7jUhCEtFMsKKDPYiw0IGioA6tiFA2cwRhuiG99vvSN1n5ccgtOUM0hRYlffTpNRicnM",
+	"F1LdfGvL6dd2Ys5tQVxWsZEvC1qqByLB1eg0fteO03C1vqpOF/6lJxtt+PXTbQTCrnE7b5t9s82+OV9K",
+	"uj3IXj3ZVFM63W6pqCArkYHfF872WCvtJDR5atLJZoC+Xwi/xKXKh4pc2FogV8Y6HCxyp7wQzNylOgbW",
+	"K/iCOiprinBXHDHQBSZig+7qo9jwJ16WhexBrNn+vSeGUIpRS+TTZPuYcF2TYU90Pmymp3kGese0FOwt",
+	"WVaaTL+aJiz9Dft/rtv/8z+lmDNf8t7bWM0N3BzalIWejIS1kgaFVmXiE1VcIjclyRFDn50g0uEoJSSb",
+	"FmihOa2L8clE8AIsL1BDc+Dms/+pxAzgmMS5itSoPoQ0/qV88Xar1aJyBlBu3XyjWrjngWfZzZ2dVQVv",
+	"vxZO2wvUtPnZj4IJWxH4yyhwO1cIaKngbSNZeWbJmxegZxW9AbeaCULGSR3bgFRTcbbXplkfQKIvmxsv",
+	"8T9WOWd8cdyR2rA6bt/JemkoUy9z+XlQYQM5SSj+CZEEZeZb3tmTRBVf1Tq7hKW2DSuv0UmTsDSTaljy",
+	"/LiLv4D1OxP9ES+7eiIUtEdunLfBhO7N0VE21ordG0klDPXsrfT1T3/0+ns/tS8ghqv9L48Sav/xi9/7",
+	"m8/+5v9K326yfTX3lq0brr0xnFCNisp4RtVm5LDShb8boo0aqpb8RGBR3XhSzqEOjxxI7oMOsHwsAew1",
+	"5qdI3ObG79g5cfl7ImOAaNE8o8osWg2e5y6Uh5nfDhpMFngl41hVXFwJiVmY90c8uYHKz6XEyWjMDoTm",
+	"oqVziOSFMcqKNy7CL8PKSij9ImdgyYehGlQaV2hO+YQ+tAG1bW+kAiwBvrup3YkanIvgZjGBey2mxgsp",
+	"pODrOaN2bBF7PmgDvvT0NAD61RVhV+N9WbsmzK00VYUBNm7j6w+fvv6bH3763Z9uHCh9QwVf5+rDep6Y",
+	"bRnU1hFzAdUJN5vL245j/5fikyFZs9IL80iasrLtt4HgU6XCJuFgN/dbQ+Rqo8E10A6XExje1NCoqPun",
+	"OUIrW2zzix1ee5g1fpX8mRvdtfEduz1IV+jUJJU5Bklx/k1nsl6qh7Pm3KxLRr6aIpyBK7TOV+kM8CRC",
+	"kgkwcPDhOqbwdB/qZK4/or8Rjjy4BivAGEhP2Ma0TKjgQdiIhxGABmICTEXFVjrDD4inxhOR/8qIiwt4",
+	"+LbY5FcvALwZbO1sLwxCdg8QkoNFnEQE+8Acd1Gf3oJ0OBGFwQKy1UmRLH7O/sOAu8P2PU7+6YlyJoSK",
+	"i/cRzUeJBWTeh+R6cPWAVIZ4Eqiv3JENFALHYlJird1KOPTKcGpQ0ffRgx24+HTuEqnQPbDcCKAJQHjE",
+	"YzVBCZighJuZcrksIV+9HAmfggIOLnjD8XCkvnS5SsTxhaLfuFfZGGegAZKLqpgK20k7A9U5hJmZQkmt",
+	"3yx7FLQCNh/3GvjlXNZvnfzERiqyk0RcT+tccLUS8mChR5AkBIWlSxsPIREwEcz9uAocwfMFrSvN9ycT",
+	"ez2s1UkHz+C3r9v7s5FmPZFrNUTU6/gY3GztIgiSirOU5k0Ao3UVmkQR9qW1PtdnPKnlTSuhQuGlp90C",
+	"QuBI3J7IiZW0CxlR9mawO6rraxpeNk4FDPYsK69/9I+f/dnv//M//NHnP/7h5z/+YSNpZLIQfdoZSN0I",
+	"LVfgf9t3zkYTjgitGmZsunwy6bZa7UbiTlKn/QYIUmLhsWGBWSR0thrJ1dr2ldlHtd1e2f6yJDN/SV4u",
+	"2v1eZl5IGalBEKrVTZ4tdAetFAjihDAdQN5Z1cpF4eaUQx1rWHBdn/WCS7r2pbYeXIEzuKZFFhUbAZAB",
+	"IAfYxtE4+WJSbqGnxE//xpZP/LIDH0rqbckK1mS85nt29gl0vQ6Xsg/X34WvwV/TW6/urgs34SVdVHis",
+	"I7h7f2MtfaDdufVO59bdby6i2iPb16pry0jMN3S0X0QMWWH8SmqG0+7cWh4Okpm+/qf/+otP/t3rn/7d",
+	"6+/+uOH5SedAAODoRKsD1dPyjJEu/ClC6z99ZFVOs51oZPhfdkjtnVa722p/7f3f3Pn6zY9bv3X3X93+",
+	"5ge7H956fOfpO8/ah7B76rWFpWv+IgpETMIWlIlL0xvW1RliUoFgKsdiZatIXL1rY5GiJ/IeSMV6uhwx",
+	"f6BWRxDeiCZxA7fqqjylD5co1B3yLwCtZlCUQ34F9EHaXx287gpOaZ5d+uV6kQKP6aRbakBFXfdk2iFc",
+	"MVTspUgU7Pf56PNB4SOvBSarfMkyEbaJBeeUch/y4vgsMccNFQdOJ6idul385sXbJJ+vlm/g8Adc+Z7o",
+	"ayxBhcI/V6U5nwiWxgxlaTABHac4S83YNN2/unF/0iaAsBfTnADnQp1qsNAmk3xOyZXXriHMWPPaNfau",
+	"V/8T70h1njg4kt729LBwzgg1YPGUbnAJMzoC6ULHrRGUnxiBzlNWujRYhgqforpAAElUepbECILSIAdc",
+	"POQmKUnTsGFSVEUIOzHg81VdwB3G1ZxATQo9LX2gynbGWTOZ6MuMMuEPHn7I+rzIoirN/kgboQjlcDLx",
+	"6CY4FHwZMfmuXTuQQ8XLaSHsZDt6AQeVl1qFLg1ucOMe9jvD7hI/p5XZdw7umsy6Z/Yjb8K0vFL2NTWv",
+	"cq8djgo9HY4oO1lFdLK0bDHNWmRwfPf7P//7v/70P/zb13/xV7/45DtocOD71iiz0swKGrBJ6z639nlY",
+	"+/MbsLbBSl6xEjCQiufdtSaw1kYhQ6p1PkPqgqoHTNfpugdWWMPR2qY5brWRc0IuWzEOyKb9qpzdSNGo",
+	"aBjiBMnWVzpdEXoLUjlOEIHAw7Wig4Gl8Jc0AazSiIBJZQs+SYesav8YQIkP7H258CTGCP2HwHt1pIB8",
+	"rdB9yEzvQCjZQxlDYx4pzN/9rs9DLjGp/No1qE+x96LDIfP9j27/ETcL3tgl9yrNANSjTbSRoCBQDgta",
+	"i9inMT922oiDM+vrIjtS2DfqFSFXuH6xdMbBK8x9O3APDKTVfpTGgTH7kGFTVcocyifhjwQKHVDNcN7t",
+	"dW6tVvzeAyBaymgNjf3uA5qrQkAEHnU6QDhAmGJE3rB9Byhj+83w8yKKr+v1WzjwEmA50pG02tG8ORAi",
+	"69rX0rebQOlKMLe4oVz+PktpivDv3aFWIm2yZw6meyyhRMFrmxhnjkuHzNjcQAJb51LnxLETLTzMyEcG",
+	"HM2VfIEUD0zqsw5oN+kBYr5AtCBCZ/FMO3vAapWlkIRgal5fyFaAkDCAaJrkSMFui9/3oNMBsM42Sbpl",
+	"8xrhvfBc2I1NQ4Uj5KApoEZI6Tg/wi2QO5Shc1FSx5HCtdjZARhvazJESBzGvVWnDj6d5jnuqGU9kOe5",
+	"nj0YT8r511F3wQr05VtzQSpABo3gRS7BDQOUSlatl6Xn+UriwUDRbFhUkk9USgTPRK/nYlAyPcU8tjm9",
+	"q/SsGlBvt27urAgtwG6qRBXG/MUjoYblqNFp37WzUNq7oNFp/Otvta6/8/xlK2nfffUvahCJawMqY/5C",
+	"jqfjyI2BXv363kBYqdIbx3LbaVvFi1qDf7XOLvFfqPFDThBr71oRZDeHl0mY7hNP2m6rvov21foexv3b",
+	"jXvXWqd3cJwqh82guYu9muSgfuKeq+sXfCHuF0VPzgAXsB88tK++gt4/xJd2Qpd5UXBQHEw5h81ktbvG",
+	"Gv0PqSGdKD72FRMRpyDHdT8KmBkhqhwnCRgxwWz5oqNJhpiVJ5UqS3vIYZOuSeC8S3GhdiuEuTKRTSfd",
+	"Y2F1KogfX4czDRBOq16802zv7N68ddu+TxdOl5Y1dqE0ktO5tkl9kWoIxguYKVVLphAGjkDj9fe+/4tP",
+	"vvPpd//49R/+Odg+iABVCYrVxo12zzJ3kkZpLbsOZGS9ShrwtjgpuyTcAIOq5OPJmTNBM+Ao441d66U0",
+	"E5SZF7Ox4HC9J85mocZjU9VFv1zm05fMqLF6Aq1aZMjQHzYrKDmbs0qqnp34Gy/pP9ZilRkWfOywzdAb",
+	"Zx+3d18a65lWG6PMDGo94jiZjQSl1GOJbJzg7skjHW2jeFFiO06zPVIh+yHI/4QwBT2XHH71K1EeIehQ",
+	"Rk+LvkiD3okJMGTCpGEqUl8GH/BJ7FNaM/j6gJA+fP7kfAIwHv0pmXuYjAKoJ4qJPJcTIz3tZCWB2BoZ",
+	"oYC46nYNZQM0MLSnnJCB4m89RjqaQLZRbWOn1Wo6qpAXLyL3LHh/F9KtwVLEdUFIALu+IvNWo6+ZDjUG",
+	"Kdwhnloo2jdM/M6U5wHPP9JY4ROVFJek4jgG481/E4rScR+5lQAAFV1QLgyoXwtpL0nk1gX7F+aRIxxD",
+	"3FpNYTjanf8yK+bdYqq+Slm+UQfpbt2L59rvZETBBNyaHvguy1qrQJvyIfZj85oLfM/qG5t7hZeUrHsw",
+	"GDc8Z92W00LVDGWFtkRTdXqW8sX80damG3PFrarbeRl8vfADWVNWJoXE/iBas147rDOulxXY9pTuWw2j",
+	"1Wq1r8P/HLYi9Wgg1VAUk0KCI7Z/W/BsMOC7u4N+Nti900gaQ6Hsmurio2ePGp1GI2nkvCfy0GGanq9p",
+	"U97XMwWzZ0qu+gJ7hTowL0rsxwo1zSk5jYFEs+g5aH1jrfY3HDG+9WjzTooXeM/hQEdlOencuBGvSeed",
+	"1ju7dkoKPZ18ABrly1edl/4DXz3yH0D2G3jwjJ688glFheMKNDXzkTTKYqr69kju025oJY0TURjc4Tfh",
+	"plX6ZFrZOcHH/lt6SigY4O8C+EwzAuCLBmmFt28N2v3WYCBEHL8wIz2xn9fLiUQbhBnoPMOpuCpWWrou",
+	"QImOs8P9k4txiG/hZHfaz5lbnw6r22ZnZ1h5bNb6H4cklx6fFc7YXScvrBCDqbEDbV1M8aZFsnJ7A2pb",
+	"AEVzX92GO7bhjvNYBgdYruV1RtK1EJ0SVSvUfUhHj8wHUnU2AHsAWJ8bk0KcSDFbbRLE8RBfLEtqpCtU",
+	"DeV+kKK9h6cB5C9py1Zxa7darD/iBe+XUDH2eDmDIM21MfMY+th9EsnxPOk/kujz3CmoDrTZzZjMRYfx",
+	"DeGJEgRkJD2cw7xPc54g1iD9K/JNk1sV/ReAE10WPIbCdr2D7weDBtzSdlh7xGBv1WcEFJLGQRMRlKK9",
+	"yLlXh2mIvzPVpTDL2XhPcTEfIQ3yJcD0QFFx35ysLz3tt6kbVxxPp51it7tHAWskDcQGs8fCAS41Oo33",
+	"323fbe22Go4d3d6IIs/h5eotRQVSz0EzKjhcULBJkaYNKNh3rK4d3qft1Egan/6nf/v6P/7H+pejTrp2",
+	"dl89v9jVVZn806+u+qMcyqW/qLfX9m45r9cJ98UySzrcA5dHkh77hs1p5OhV5gIftai8v0RoAN4c8ESw",
+	"YzH3iIZW8SNHAtt3Vc/gKcKvm5BzV20fBWsZFT+tYDp/XBnWWmBHPfm7XQqsnI/u/F35uxhdsfLFR3HA",
+	"h52s/KLMzKkf9JGdJczrxTBTHNPxITP378UQzypUCJxLvTJKePsmNOuDhmtGBhfKpyqLukcOKiy2cnkL",
+	"9fVWURwa9hKEja+6vviNlEQhYcPF61awnfUTzYm2pLok2zqVqxP0KK9qZJ0esN7USCWMYbr326KKFldd",
+	"r9OtiKQ+dYryf8GSB9gDKmUyfa4CDexOq9Wq9uxquF2r94JPmD7jPtiDfCSenfqWJyWKs1sqaTmV52+8",
+	"BBzfOHVrwueAGx7wUMhzYuoxLC52HZ3j+ll93TROJVJYmzxhxJUS+cYlqjV5BAsrqjGdwFNW1GJvENzB",
+	"ul//yIji4f21imQP3E56d74SOomcX+uPPQzwAF9dby42Rt0wQlBaVWmqbeF526JybIReFy/cJuAR27v0",
+	"lwkesbDvVxR0rn9/no4LuYpFEKN3Bm7V+FtMK3S3kQRNnOcIalo8X0dMKOgum4HMc+9kLMV4kvPSl8R4",
+	"VcFKcEqhvW8NL7f3faENJiRX+zQIAVknS3xSIiKW+5SkFKDwXfcrtyI6JeKW7QCkOVI8NxpqrSQS85Gv",
+	"C0RcIM3AZNIl6mOVVV6hathCIvuG7yLkDrP7wdiMFSjhU4ePlBFWjpTocVyYBr7wysI0HIs5YtGj7KwO",
+	"db/aGqZDc5mLjGK3HPD6CYT8LX6kHLq8l2tJtK6F4zZ8mxUiF9wx6B0LypuIs9RDP20X+7T5OHCexL2i",
+	"VPFCTHLeFyb14fEjVZ/VQFvpHt0SdhMptMCCARYbbFKxNFwR6UbGHd5HdMfV3FVHyl1W2KlDDecmykkv",
+	"+TBlUpnSqoB64IH2DSXPVxZoqHEzVqDsfVVZyYchd8D9TWL0yAiVSTXsMF4eKdRbi6nq2p+dmjtrsgec",
+	"SCV4P8J0q3TBKdla9UUAyY8h2LBms02k366bezAtY692A/jt1IgjxVmPl/1Rk+bCrbbgZXcs1bSENQ8l",
+	"e3rck4pcNVbAlKKIiEFjXH8fThxIlS0rbbgQtC72JPo1WZyeSrUqwO0jYU5UAUBvLvR75atDJEi0k2m3",
+	"FT1/pDDj3y7vROgJ0CU5EkY6jAmVCSwtjDRImEkjeo/LfFoIqEJ4OAgAfDFFJTVIniseShKtDDBeziN0",
+	"YsdaQoG7FIMQxRzylT0/hz8nVM1CItethJVkQE0CZlUokuR5OfI1eq7hhTbI4QT3k6dDKiB8HuEpVXPW",
+	"najxGfcDXRyplK6n1Jpek9w2v3C7wPgRAggT2bOp2+yO1KEniIpDDpZuN09CAiRSRD+SIvWVOlKpS4EA",
+	"Uo+ajB68ic+wwK6yhBPYE6J8B7LLOneSYPRhCjytFiYcjrnMrRZC893ovHxVw8Rg/6bzrPYD7VarHX9j",
+	"4Qtunu1H4gzkVte+2G034m9THrM96pggc+t66+71Vpu1W52dlstz1sXjJeA6c+z+9rM/+fSTH3363T9+",
+	"/T9/7/rPf/bXn/7fP3r9bz6xaqCT2rZXU4CI22k83yBxI17sKw5rgdSAqY2yN8hY7oQpphmGxu3z5CVG",
+	"dQFeQjnR6DQ+/ZOf/Pzvf/Lzn/3s9Q/+8vO//dEvPvmzX3zn33/6d//l0x/8r69/8OPX/+mTCiPqdAfz",
+	"m6MZwLW3Yx3z4ngR2ad10ShW5WR9yDOxdhpGVRP+gqdhbLMqrsiIg/00d1d2jU5+Ti/oqqBXVGFab8rt",
+	"u7pFp1YvKT+xmglFLqovclPnq8TEB8hWtvYD8I43Y7ts8UsMA3dHKm4M1T9rvWQEEuvv85QYa7r2jnzL",
+	"CAGOotnbSHcFjUfJuZGWQeWquiiBxIssnDh926v4ZCyE+lWAEwQbDxKsCzGWVpNwY47bou45DnpIGaO0",
+	"3bRDM+bY98FOEi/6YlK6THBZSnurpJAPnNrxdzOtRPwqwmy4zePLee2zpskeC5EZetMaCqQ1XGepPe5l",
+	"12owaYeGYFxDt1sJu3krYbuthLVvgVbdcnqmo48CWWb1FWjIQB2omwdH4M2JIIvYu7zmlUpSj5keHCnG",
+	"uGLQiuMyS4g73bU31ifCrZ818ZBfKoXLp5LRYpXOrOAzFb1Ms6JzQomC7Yc/EtyQVa0QaoqwSMpq+rev",
+	"3XS0mmAYSbCTkGy/fctPj9XjHLiJKDArvtQadXWcq1B47eNSTjGBucZVSBzV2qIiuocAKfjTmEsFrGHY",
+	"MmndeIpot4adN5BKmpEAGjv4A+8pXYx5XrsXoxoC+lZ1Rm0L0cakrb68mxwzP55fq8iW/Fgolo75i242",
+	"LQjrhiaQmOlg3qErLLXTradlF9v1T1aMmUxQMYEbY/3eJ4dA9ctWzyZVrznmL+67H/bCn6kLz6gHzqGw",
+	"3Dfa+lZY2N7M+DyaIj//nVOm1T658uBCcfYb8Ueg5fekIEQVKiS+dg0sF6qUd8X+pqZCGaGMlKDCc5KC",
+	"tJqQ5muQ9k8itSTkOXdQLj5EHkecHFxMQ6yVdh8kbicNRRnNV1SaQYXkLhENBbvIoiJ4e2IoEIbtCyrc",
+	"d+0l7oBXrhTKanPtcAB4rXwzoPhEr53RkfqPu1+tPAr+RbzEfENedNhdYncYuJFm0hDfIvSJyIn9yagU",
+	"sdhPhMsr3oIL5TH+m6sHmkD3oBbdLZ+bNs8yyEtsAL+/uCBOkDgc+uhjjFcntboINIl+O1SYnj1qksu6",
+	"iT+bgCHNKldgrOyMpBrWWdaH/Fg8II3sl2hPx8K2WkiwwrhFLbJTfRHSZ7wMbHRut5JGLGwanbt37+5U",
+	"TGD7M9myn/8/v//pz/74s//yN5//zV+sa+WGpaxY0IdgQXdard9o3e1AUqPPsEcDviphsf58wWIGbTes",
+	"5kazEr1GbbggNagocV93Dts3sRzG9xXfVrrReedVxVmx3pwsDPWijgDYnb+aHoA6I/7OF8eIr7FtAKXS",
+	"sbvqAh2oW6t+a9UTNBQwYDojtGrXo65UgLoUKSXmsk19d15Wmfr3iDq6Jg9jBaiFNfgi/dLRa+uaREUE",
+	"3Y/IqatfwUoJ7CHU0uJcpOLFBKqQu/iTMGmMTp9QIS+pFT6fKgDIalAM0OHummBt+/eb5KlASzHO792j",
+	"NF9XiYFAfyOdZ556TYEeWIiykKLSOmtFEJi+G0rPOvabwbCXy7mg5AYxCVLvoBKnY4t+NtI4Pgy7hEjO",
+	"YsKYm+fzJxI/UNli0OD8OopPiq5xzNu9a6+757FvficI9124zAcxuhJ4aHB/bdBgHe5+9JFzXRYP1FWj",
+	"MftU2VtXnCpLH65L79mWX3zZSvsIEY1EWl3e+iUm6K68r16eQSn7eAHZZ0Mj7OrS5zZRJ7cZc1fMALuQ",
+	"k0KuVBemW8hJu1AOXbzTPRToKmjPU/kVY7zzTakVUTlDoGirX1TYE5vswzjDxANN1sJEel4TgIr0ifFQ",
+	"t+qTe3hPTz0/rOv31STRX4x58VmgHDyVdBFSl/2CDAo9phzuiGgzcW5OB4yxZ/XKkbUJ7B2PNbtYzmOs",
+	"YjYD1Hr//ZCavARMUJekXEE6WFHKdKu1WMoUwx/+66OjaavVaj2/thb8YXUKKInsl0beWD0c0rBjqVZ9",
+	"m35aF0kax/GBfanm68v0m9U5odxH4i8hYoKr5t9cmp0vCavlPT4W7xV63Fjz2cO1cIq+cFn5bg9ukpG/",
+	"yBS4zcq/6qz8pRW4HKql+qT8Gi3jxsuIg+xUnXr1rXfG5ncvvmm92n3nLJ26Am+z3epXp04v7vXLINqp",
+	"38dnMIjtR0zSGH+tYRDDqoINCMS2B2R7QC7EV1VDsU+q4OWclEk+vw6sTytNS6CeAl6oKpx8oCRoAz6n",
+	"Sy2JAY7gwb0Q/a94/+uAJ8v4Y3WBhFXW1ySfP4NhrFUw/MVExuaOqRTJwJKVROcYfP4Y88P0RCg0JN+B",
+	"8pe7NcDZdfywY172R9b+K8RAvliAvPMcrXYx4Pu7ScPooiQYu6HncKXqA3iGaEUn2Zkf98CG7aQxE72R",
+	"1scR3epMFxjHfvj4vSeN5xcN2PrdcZYa7Lf6Vsxdscobzj16gGpUYEqOQ4hLqWKSbwizFVJkl6saJytV",
+	"BdtVNhHFQBdjgOPFoxv8f0tCeyEvGHSMKIKbwpZPGRxKYZrsCWIs45xQvVbZH0UMe6iF9OYstecyPVJY",
+	"7KYHBFqMAG2JJ8sooLHIZbdElUqgbw5wjmI4BDx9DBmK4F+sKEocJwM7nlm9KT0WczscTDlM4ZcUR17Q",
+	"zeBh4Oxa97kRCZvJrBwlbDJV/XJK9ZdmAnmSLgsQsOA5ZsDqSXndvgzzRpmAqXjB+2WKtAqzkc7pQyFA",
+	"DD/YN/bw/0GoSk+LUph5wsy0P7LtHzUmUEN61EhgMuRQ2YmBT6C0pG9A65Q1RklnM2ADug5Ug3ClxY+G",
+	"GsnwXCGG4sUk7dDfECavEMNpzgsmXkwKYQwR8D57sMPMXJX8BYTHwWUGNPZZAAcE1EKsf/R4hD5VTrwo",
+	"k8q0Qz7zNMfEWrrOjxRj7Vb0aWQ1SnGLp26u4Y5KKXyd0q2EPtdKVVoa3RA+5D+emtLFphlkw45gixrc",
+	"bEhxCDOxXJCLpahL1HqY8LzIrhfjjMsyqkE0rmAZGLgyPk/s7wKIlIzLeh6mjGeZU2awONW7yh0Ao8Yn",
+	"KTl4quC1Qoz1CRQh+7x1ep7IqKi5JP6MVvYcQIpCqCvta2Ukln+7nO5MDmUZAm3IiIl5+ZOyq6dlynq5",
+	"7h8bNF3ADR/nOIS3qNP2NalS9HxzfBlOWaivpCJObo4FprCmA13MeJGlUQZDQHdcmKCKapHCIa6B3PB5",
+	"wSx16+YWM3X9JmWBpUFroERSOzuUJ+EeogRcM+0hdH/mIVOi5HbeP1Z6lotsKFKYsEo2htO2MX06wtKH",
+	"nI8BRhiguDjcVE6OHBw+eZowns/43KxekT0nQvuQppCF6yRhvSlgBLCpynD40Ar05bFmfFrqMS9lPxwY",
+	"2NaljqIFKD5BKU8AoZMICqg0G5Jfy7itMI5SR/7fnEoe/HHRRdwczsmR8nunJzMI3NAugGCS5zADPIJK",
+	"76VYCF65s6nYSE+LJtund2+3Fvh76QNWUNOWFNni25Xc940MFFgZGaouluwRtu+7bBcQY0vBMMIbfHWt",
+	"rddNf7l5wTRzVVR6Z464H4PNgJfWss1QhRh97kyGdivS6Y+OeqDDHR2Za0dH2W+gRer5j5c/H6yhNSyf",
+	"Jatm0ZZwhcB1X7I/hCZAm2i4uuGxwDFGLf7mk4ePG0nj9fd+7/Uf/ueNcm39ql9xPtDWwlxhYV6OfbmO",
+	"bblFUN+mWZ3LTt63qgHeRyts5Atxx0auwBtlMV8PNR16Q2agU5hI/5OG1EGgXiHj1aoijm0TX8afM12D",
+	"mc6AslQRfVKgA8J6Xo8YYuUS1IBmUvFiTvpAB7+TiQlop1pVtF6noSFiy1iWGPhENaSqOyROi+yPRP+4",
+	"Lvn1sJhX/I/nuoWrZB5SDXTC0ArdUA4dFpLnV45PvsaNAckTnQY5Bxoo+LeX0qmXEtU+4wOXcEnR5lh9",
+	"S33sIZ3C2QX4/i/ZtbW9hc55Cx0Wc/IK4E20JOQvOSx14yUdxVdVwPU6IPPYlqqTcaeP+b5W2/Dm1YM5",
+	"X7ZKs3GgfZqLx7qBBZhwNSwxR0qRZxHaHaTl5YKfCMNsp03J52yqvLv84YA5Z2nApEDvbGgouPGtsCxc",
+	"AAEKjpBPcaxPbGuYJkgXBzklsFUPEhmxg+NkujRX+ha9vKy5fARXVvXYnFN3qd5dSeNrTz56doB32GY2",
+	"1FNYhK09vLWHt/bwVhM55f64R0LwzZnEBuNfpzG9PHChD3o2xHn1sRTgJMeEbajlBOLgFAK79LyP4kyN",
+	"KKgy1P0CWBuId+rsV4JSIagoKMogoxpt1nLmQLDA5MWk8FW8Lwc0vDMqFh4A5Ed9j1fkbYfBVtJrHLG7",
+	"q9+vZ1e9JBF/AfllNcHTRNeBHCqR2bu/kTRGkAYI3T0Q5fV7sPDLG+U+kfWEzVGXju+LJl5doYz7spUj",
+	"yqGitXFH3x3k0+0QI6C6YykjxJ657HpvDnljymi8s2pz5fZzo9lMF8eUD0BlD4XIhColz80e1KjLQhgH",
+	"dYPl4bV1Re+LMpzRy9d9JpNIAahTfEJPY17fuxVeX99jmMuhKJ+ciAJoF2GKDrk5biRAxGX/0yAhHNR9",
+	"UA6jFSMkNjCjtqsHXejAxZQQmrkzyeIgnnd+leJLmJQN9POwYcsFnK83fKRWE/fPRA/qU0IdEt6ETXbg",
+	"sMJRqGJImDrnsk3sktnh9AGkCXHh/L5luTwmGLRwTAFszIj8BIoPnz4EkPwjRekjxkoYqZrs40IDIr0x",
+	"mE1kjQNwJxOMfSZyPheZ+wSRyKNQcBj9hO54GIZQAcrOWG/OcDocSlWhZwD+D0B+svQ5DaQcgDX4Vvq1",
+	"spw8Ufk8TVh6wMfiQJbiqwdlIftl+naT2WPKDh8dEAX9SNpb/kgxNin0C1j29PDZRweHD+53nz578o2H",
+	"Dw4ImIwSfr5x/T0XbL/+tNCl7rBRWU5MivCLUJ0oDUu73a9pU+K6d2ldKFcGAa7TA9GfFiJtRmBksgQ0",
+	"Pt9I9W1CUHPIhtArgIFHhdCUvBT4AVNZepjKaKtAEhKW7UIMwVdAVTbYu266CfATsSmHgknEATsQ/evv",
+	"ibI/um5nGPEAnwCFa9pk+2peXW7CYWztspT+0uwX2piusS8nTKp+Ps2kGgYOB+ic3/zpvSfPDrpPnj18",
+	"/+HjA5pI+wQt3bDgYxMWiikh4fOopTQ9Xp7rDlCFa6ug7pNcI1hDl4/jFNml39H34NDsSPvFBCLAS0tR",
+	"HDTpp67MchFg9QPTLPUkWfHamL/ojvS0MKkrisV0QYwkAUy6wRpmRHDMpLFiDYJHmHPieIXplPqa5yjl",
+	"DRI1nH67B8mCkNLjE5t0ngmD+UIfu/QmnFJ7EijaIrLr9kfMgUv3AbawA/5RhM29bspC8DEsmgtn6QG7",
+	"2Yr5x4nY5F1uZD+WSAkzmsh2aUMC3OhIz5jSbCZVpmcUGfMjXZl0EmsV5/T3uI+ABC8K0S/ZSBdGsB4U",
+	"Bs/tMZyASym64BGEZfMr/GpzJLZ6UbBC9+IqDWPPE7LBkQGzpvFzWLmfI3N5DRtoCxfz5VAx7S0vS+KW",
+	"XrDWpFpXs5xMe7ns19P29nQ27/bmpRUFN1vv3H51hsIZe3rGpoKxsVoTJZACPpkYYq1xiQgjbjw6BuGB",
+	"LBQt6EEMyVxJaxjoPNczn5U4lmUH80DtJVJlGQE2k1wT3dB1du3aB2JCtDjXrrFnAAtmNQgevzXixTgX",
+	"xnSYQ/bYabVCrm4aVUqmFVIjZD05nOkqm4wHNZcDlho5TgFxOrWqiNU4XT641yMIVNpqMP5TgMtqr9nf",
+	"mfIcbk3Agq1rwiUEd5WO3gEgM8wVcUOFKk1IBfaFmvG79o04UQWSPqsdIm8a/BJ/FSpCIZUXqaJcijKu",
+	"wceg3YNK63CPfQaxQ08ZCZZzq7HaW95p7TGPf8hmZyOeMQ4A4RAiIuLNCGkOECQ9JBs5AF2GuAdf8WSb",
+	"TYhwIPYKgp43K52sB7r32jDAdbOFGlk3MKVxSAttpFL19ItulFIbpD/iFuuCidzj1tnOu++m5Ct0yj7u",
+	"Cl+aC6rSAmaKy+mph0qBNB4AqEHMFInJyXBF89ytggLgbOg8daBbiCHifA/C5Nref8UwGB8LPFs1FcCw",
+	"sT4MzujzZ+j6BNkoI8xn5cNCQPlTSGolNaZhTSf7j1ar3fCaA0Gt+sjW6x/942d/9vv//A9/9PmPf/j5",
+	"j3/YSBp2wusgZMKRaHQaN++02zAqf4CqASinEXnIWyPHjU771Wa5sq5C+YpTZVH0QsAsQqeNnqzDpI3k",
+	"aKPTvoMu7cHUAMztRcNq2PS7vOyP1iaOGWBBWqV+extt22ptGzoGv2bvRX0iisCyt4BXRKijrgLFIaGu",
+	"H4ETKjtbsbu7e/fu7dbdVbpdzuW4RrObQBx9lV4XBfFIssO922QHH9279+DggL218zboBe/tP3z04D57",
+	"a/dtuGFzEags3G8Y7TMjPc2zbiHKYp6yybSMUOV7vH/MpKJL8nemYioSlk2J+4DoYtz9DT83oZ0ueBO7",
+	"FN5DRxP+AC/6HxxPH7075i+wH1249VOCoUUtzsolNp2QJhmrjuTtWqk52unoBwRggr0n90gK84elWajx",
+	"QmPgToGqCkf7R/P8Melbslx+HrQmUIPgjRTvtRQBdkk7cOsUiBLwDTTUHewbLpmJWANkoBAATF9TQavi",
+	"ZSnGVmEADsegmBkG20yAB9NIq3djN2gLkCML5wDWIl2cqkB9EDo7w6I4Voi+PWciY3NRel8nTIh3E7kE",
+	"IIXA4TQc+wu0Swy5TluifvUEZHKCZgx6aGWSiGVQjkUuQ7EstBN4T1m0PNS18CW/NEqcgMsxz5y7850I",
+	"YRC42pBCpql02bXPoZpXhZDlLCukHQ1N/Oqm8IGmNF18I63XxWynye9ygUIpwpyP9bBYj3ariARA9pBU",
+	"Sk7X0NCAV7Yb9ITP/upnr7/3U6s7RULF6xsekzjiA8D/2mnt7LZ3Wu1uq/21939z5+s3P2791t1/dfub",
+	"H+x+eOvxnafvPGsfNlCVonT/swe0B8JjjjRF5xnKP37/s7//wec/+YNP//QnSwOyitxljMfpVaeO6Jxr",
+	"cdYq7Jyz15ukVuniHCwN66a+bjXDrWZ4PraCsmp04BVUceuBNriW6reuSne95zJ2Vyh2CMUB/dvcPZda",
+	"W8/laDh0a7zpnj45OGTL/UkpER6J3n3NMPWA5+BKs7f5bwNLwdK1zgcD0aepxNQtdmDvUp7To5jV5Qiz",
+	"7F01pzHIAkfRPOXiu5gDopzpqkx9opZlagK9k+ADggC2g2XxkpYGgoBH9VLXaY+NTrt1c+fC0jVZ70O7",
+	"l38hfb2xoafDTg2Z918wZ4eArRm5Lc69FtjozdY7UaPORUI3Lu4T4vStKIrV4NfhSBp7CmKNM2j3RkeQ",
+	"H86eKZuNcy5k5MhpXzg/OqzzZm4cMmW3kbFfj5sUUj68w6WF/v9zXqqX50+BllfzAhEZnrummjEJpAsZ",
+	"BEsdbrJQ85tNC97L547zNgSBcrpYwLAK1TbB5zA1outqIyrxowq4YEh1TqD05rpQViBl7C247r/a3tm9",
+	"eev20bTV2rmt+Fh8FdnY07cDRA1GlXi/lCcRztFQnqBvAaxk8aJssodq6ZPpb2AgCaGtCH7n//+Nb8Bf",
+	"Pzp87/rdJiboQO6T7venhWHlTNpnw7fhMiXqWgTHpy9AHlRPsF7O1THAx0AelS7ZWBoj1bDJnkZoS5BS",
+	"Q6051C/xYsJVVpnZKoJTBd2JbHFeepwXNw2ENgUDhP6ZaCWcE8iuKX4+MCeE/jVZmnM1nPKhSCE4NNIa",
+	"6qNYWXBlcrjhmtFKQ0ZXT7jBQm6tnR/fXR9lC/zMqHjluZ4hPNDUCHQ1BNpmeyVhZMk15MGmvOomXkir",
+	"My5+y7WPm+UUbwi9BRcdPp36FSBkmjgcurwkjqeVnnPabBwjc8cnwWBxWGCkzerac43Uyknk8PKTQTG+",
+	"wMwJsLeVVlxi8+r3Ix5O+3rivGvoi8q5KQ0xfjcrzqWKXwXz+FTk23ITahemEMZORPr6p3/3+T/9L5/+",
+	"4M8rUV8gViX9Ww5qxo4xQ3tXZ9Pc7gm/10G3d1mX5OWLBu19dRRyJQIuw4aaeDj4CzmejiMfl/egwyQR",
+	"klSH3dx5Jw7dUkppmpB3+ZnVT68DLWlqLQQRP9znE9P975/8H1GwFXzJJlqpf5kV824xVV8l9gEVoBeo",
+	"jq2SnDApRCb7tIqRRhIDrNV43A6Eyg7G5sLARkn9DRN8qXYLkckFoA+4UCM+mQjlgtEBXrquYIXm43SG",
+	"hAsBLPVH2tje0GZaDOT6TdabY/4sBbVhwW0nM8JzjE0pJxwbncbvjtw0m6DiN/AyC8PEuwxSrWPSj06j",
+	"GuKtVBg2cj2U6jq0iDoqFfHEA3isndzprBZGCywn8UhO6Y795iTnSN5WnTJ7v1TVgbjNENz+9Pf+8rM/",
+	"+/3X//Rff/HJv3v90797/d0f//M//NHnf/vT19/7w0//9Ce/+OG/ef29/71xxpwYPS36oO3PTSnGXQ4d",
+	"q1/Op34vexdArc5Q39vT1JDNewmJhN3QT4f5j7vJKgDgNthoP9oBhfcrDhT7bIznWFlk2p60LffWG9Ip",
+	"m3GDnMc3x7wHb2TFnFn5UeEOrsNJsQpzO2mA6lZQVum9x42kMZCK592wC/7HJ3/82V/87Of/7X97/Qd/",
+	"/fp7/+//+OT7uIt/8X/+0ed/+53P/vN3Pv0Pf4vz+M//8Eef/clffvrdn4b5LKTGXLtbkJCAN0NdMkeh",
+	"p6WbhaRhxHBs5w26SOCA6AfgqlvyYxEedBw8jj7oTiNpzIQcjspGZ8dKSs+2G1vbWIZs75JGpwFSGu7d",
+	"FRmtr5IGhDCzs6Z1ce7Wn6naXm7gzajt9obb8nQHAM6AYzl3/kRQcOgGdntvSx68dSJYrQvJ23gNoYar",
+	"cV67/pls/bXc7OdPg93Ez267U+9lP1I+33LJz+5+Oc3Rvo/wHB4lGkq7fvPgyWNmFUFqy0TQ0j2ENAtR",
+	"dTDsj9RYGisr3Zj7PM+tbk3FOeDYWOkQkRincEDceb6UAWychySBFJyJNaasMYxIFh5sOKCl5dpYNcmq",
+	"7L4J9BIcKf8dwP8mrBGuWBqp4Nc/EPMUcU/sgCNXjaRQRPi8U8VdGkm0zLRakVmNXTzFcHiX4IR+ibCo",
+	"SzGPw5kGxZMQXSirudR21iQKiRr1dkXS5RvSS5NL+0Z9+883vOK+mAGNeqXhzIm6qMbg4x87O1GwA5GB",
+	"oIvwn8u0jEHRqE1/DlWQPcEyyYE+G/c+hVGcuJXhKgttOuFHbcMTzUuNeUQb4cuYuLpVb65WvYliIjVQ",
+	"L+soOusGRpYUopKflksaaoRIh4EQiksLte/6RE0XGAEvqVUTDDpJQmk6OVtlGWHsB3h2ILQldNOYqhMY",
+	"BI5UUKt2Wi34lizQzUqgE5ADSLmicbJih+Bdpjx3mZdyLBZrN8CEFZmjsBU4UIrbLHpuXcJk3TSQBxhw",
+	"1IqSuCzsB2OXb5PtU1Zm7FV2+aIuUzPkR9rOwQy5nEV0wFRfNsxZvJCU22SpVt2p6ueCF2mkLE4mEJBa",
+	"HpbrsRsBRmeRBWWijZG9fE7d/9jVKsdJlyapfpKKqj3JiV8tXkJpCnjV7TehNwf2vzBbFxvlQy7VYqop",
+	"AhGEMEUpKIxFubcPB1E5stcXUYer6ulL37P9gvgSVM24vi11AEvQcQKVz8mFJhKfbFtNvUbKF8Wm6lg5",
+	"tmlilK0JnuBIQi4pu6/dxsmoLKhSrQX2Cn5nc2tlPyh6TrWFYRsfxbj0XNYjtU/dpQve77NQRu+2xbIy",
+	"bX94A9k/SxWBiMCFeT9rplfi/ga1ZzHn55zK1WJGz5tO2YHZvWLdtladXZy/SKDHRepQkrVr/+ebl5PB",
+	"s5SuUz2M9sZfXJOa/B0vn0YaUnikcfIBCFZKAH7A2FgWne04AHUZaT2g3hflZai7uC82U3U93PdW0d0q",
+	"urCDYj3X6VAXyQE6O7fHtn7jJZ2kU7mfqZRiM++Mfen8lLZnoNCPuFIix1tmEcvVhS2TxnniBHG8hnBB",
+	"FvBedxcqXq14zabi1N8XUw9c2zG+CP4FtNcu7YAVbd6627z1zcaC5MfXXc0uhbRPROGpt87yL4VYUtv+",
+	"Q9udJdWwu+JGx3DFqaN2ykvtQ23/kIEgc+P1977/i0++8+l3//j1H/55g4pVsJINfDCLIavy1FaNHCo3",
+	"J3Wh0ijR2FfWd+Gw8P5YdM1IT853ayaN0ioIHvhSlzx3BlCjc7u1DOFb1/0Zl2V4y673xS4pexjvi5LL",
+	"/KybCnL5t9joV8yNjglTkG5koD4RfOpyvGFMpw5hf1nU3+hz1bfSc2VeJ/xuGGdPHzy+//Dx+x4UAlM4",
+	"VbDlAIFtjdK/iVCZVMN0uWgBP7a9Yq7uirnaa4OgzuOrwP0JBb/71zringT6msL95hsW7mdL8otL7XXk",
+	"dcKUnrF7+4/vPXj06MH9L1e13pcNyxzEXaVuO6o413lmLhjGX5D14oVPqVvJ+V9HzQ9+WV5GvLAufT+b",
+	"ipAhHxxfCFjk/djAW8xzo1kOnLbYjvOX97liEDoPNTz4ANbwONDHeew4d2hUhK0K14yelsLEFeyBrjNQ",
+	"feJTSUQgbtscccALwKaB2xOAbyGVN4I3CjSlRlC6O7KKVpzkxvZfwJUIX6kZH42IKV0SxBN+ELz4tnGC",
+	"q3WfG4oSOIZlTongmHRVc4M+wCX+wl2hfGSVkc5ugv/VlaY71oXw4nONG23h5hqJHAX5t54nDWm62dQn",
+	"qi1kwpGLirLKltPfzp/xlsSvuKLw+J1Cn0j7r3b0WjtpzEb2+CvdHUytUr+QORcExMMyBqig/bXHdtlQ",
+	"R6ercYlpbOteR7TPzrqRQOIg3NbWkLi6i4VWB2QM98JaYigK9PQ3YktAnIGyfmuNCaekIF4f9CaltwlB",
+	"GnjFnPHjk1hJYsJRwHAXYGsjIp9toEOJWGSjYFsUHzQYF8SQZdtfV0eqPy0KodydwDLRl5lYdTlJQs6L",
+	"bj5H0xEIu/2ZNDUVJgtQKzgF0BHBi1yKAunJXYh3pGd4HdCsZlE1DV0fb6WFGPPiOH27GdBiMCDjQQTt",
+	"oH31jnCN1YD4HCkky5fGx9+ia2yp5Ju9BbztmFGXulgmeO75Qrjv7STmkrczSpBQUFDjs6mwrOhIYf0c",
+	"hL0oaB3FKW+23nHFQxhmpIF0qHLQG5mAkENBbbdmzoLVBXv67Mm9BwcHDx+/3wzvgRQUy+8R0FD0ZCZy",
+	"CWg99KQT9CFG52vOfH5iUcgTx6IPjdAkpR2/YTxDxIgbAHQWGcwo/GegKKUpi5squPGdCQiUC8cI0SPx",
+	"2ejlqSoE74+sHHHDwaVCovWIsd+epDxjAae+PxIEyB0hKhk25pkAkH7UkeIWSu19GlKZEjn2r7MU0gyb",
+	"kH/ZxbuQ+oL5hzEwkbSqJaw96M95ZTB2jrKCzxS9Xvm4nVbYGAl0E+l9ADR8BoT/UMNAVVCQrUi+C0e5",
+	"Ju2EAAzO8nmgiiP7GqCywxQ6eNO4+DD6crz3UG0YamUXAVI7tPJ5IoBC6osVfRQsaJMe+10Ui0PzUTYI",
+	"A8RdiT5vbVnT1YNB6kQpZ/ZvbpxJBOlKIGVmbJoo3ey7kHKiB4OoTb/vuhRrSztVEFU3Z9EGhf0Fewve",
+	"sMZspzJ7Yz6PIoEOthScKAnV8Mmh4uXUymHArnI1sNHpLfRkUjnlxlWxZHxONbFUjwjoofXIUiBJL65p",
+	"nxOKHUW/1fhi+QNrr2dqE1gCGEcUzX71a+tCa29daKe40Fq/LBeaX5ardKGRsrAFyNpG8s8XyQciP1ep",
+	"rovgkyUl3toxl+vfc7bFqQ4+b4B4F5+jQ0Gkcrj1b7VaZI34NJVjqbIOZQiKDDHIkTolwSQFk1AIyLPf",
+	"UlkIIFhhVizW63qro477zJ7SQzeQL44L61svG6f6p07w2vJgt/5mR5l4PqSq+i9iFhdZtyDQ3dcpVaBx",
+	"rsSwDfvhwtM1EFFhMvCMnwbuZZfqIjKddsqZjii/mcttYPvKZeEjaUp0aaPRDsIAkRrQouGu1BUYlzBt",
+	"+/JcVGalQHyiiNbLvhwkIfpQAvZSAqawY426zSa8KCXQ/BAOD/4LTCAlrBGRsKnKhTFVk2kkTamLedO/",
+	"0Z3JrByhve/i6JA+i+0OMffX/hldOCSz2UCAP6QUSPulWArlDCllTuIv5EgiVvATwThLlXhRdvvTwuiC",
+	"HFI5rI3KDNrxlSegMmia502WOp0aGRkgCOH+VOoU+e8icyoitoCCR5hfwEbiWSaxajAk6Pe1wj96yAjo",
+	"FdJNkO2N9RpA0ddhqfesK53usTRWqe2/wWnQlVm6F1eXtuN/CcN2YRw3E4xN9eYhXJR6L75tjbw982pr",
+	"LftYpA/Tr8AyBhDAMZmG41JElrCIHKPS5E6T7ec5cccNZA5gEuALQGJ4mlwqvtAOHRvcOnaGHW98PDvJ",
+	"wuwk8eCSaHCuztwNz/67nVQJiN0+hAnDM+PNZ2I9haFJETEUx63u2lZvLr5k58xAlBAh/aKqUUODXtYV",
+	"HnkWrTOojCMOFcjxl8EHXocKQ1fTJlbFAb7yyl6hZ2goT+1avAdLW4NxE3W1SvJC3UbrbEW/3Y9r5irj",
+	"469O7YQngrGGbP1nK7buuh8nbpRD+87pPSBBghhWPi7OoN6qLHORQdmMVLDpq8ZyumqifIRu3e7uTyZW",
+	"qzy1o2GV3Ik6dZe5hyp9EGo6tneady83ksZUhX89Txbo0uyFaF+6fsKBNg5uRNup+1EL9t8fxa2st+bO",
+	"ScjuRbFpjIYvBcNRSIF8xvvSnn2s3NmtoOu7RsHDQtq2I9irm6bIT7TuYj3WZ60USM4UHSYp64mhtYLC",
+	"+hHEkCMWUgQFh8xCA8a9t63J9rMMCtvKqUnZrp0WIG+F2UDM+CC9wng//KDTQsW6bsjkyImHO+YvHgk1",
+	"LEdWfW4ljbFU/t/JEoPeOovboyr7ug64y3PtGYcK3/oDQlCCCDgG0xJ7lc0e1QaCBwjx4yq/r+ghuI1O",
+	"Re06e/0rddQVDitpnEe5smoA2FO/R70D8tL2aHyvW2lVuQYiJKnQvQgjadWkBUiltS83euexdlfWGlfc",
+	"gbu53p03zhaZvMouZjXhmCGNl4guRUculvZexXHn0Ks1TA6YIQht9yDwxQYcCmx+4WDutHZutds77XZr",
+	"1x5Qh6NWN5vR99eezaf0zpmrT5o1c1cfVuIWGHqypgGoxwOpvP5FHMfwIBUyRpF1yqcCaNmoclf3j0Pq",
+	"EvIeA5AI1C/bHzM5GACeWe07GS95jxtACxsTPKSy6wl0vwn1jOwAkQ1DolQBPCZU1ugxSg+j0ykz9uiD",
+	"gw8PWCYx3ohTsvBOwkqtAxgLAqJLouS2by3VdMox1IzVHuPIwqks6UAXY/CAZLwU110m9gZC1y2nj8PT",
+	"ku7B1Vk1rc7oXKnP1bUzTqxVpR9Z+6qxxsP3wDY8r49tfaXaduo0t4633V3C4dajc8UeHdL1lJhd0GkT",
+	"laqVPI/wCpc8OTewfm11uQJ4ouncQZJQ+v6DKpgUtuOKEDB5h26iIZyyAn0NkQFr76hypDOHt9IfCQO/",
+	"TgoxEGV/ZIUklaiih9xZ4jMOXhl/7XhJ5JIgfD4rMauvgnLiwfXuCtB9YJ8gsfxHYIQdzD41JZ9jGk5G",
+	"qA9lgIRwgARN9hGl/LjuoO5+E6x1l3JTKWZ3j7wToUNGKRPGgRnAjL3/4LCm2MMuFcj8x3p2oSp1QxAF",
+	"1VJ1aD9Wp9w0RRRslJsx9xeGw3agVJtSKLrOzDqF7SBCUUWvoF00OrdbLbufadWrHf2Ye2iT3Rbl9uDk",
+	"4R9vRRDwa3bhlu2C/Vijs9vaoLAd5uxKC9shrhIiGedJADhXEfzp6KPnSKe9WByDJv70IEalFngBsAKy",
+	"PSE9P+QHjfeYndg5enYdX680LJLq2+j2Nrp9ntIVEK6LHBVu812Yq8LLzZu3Xm1ax+7v9pVRn0cIsIO9",
+	"p8hJGIAjNOz47GKiFK+GpxKEU8qmju8IbtElWCV77JYhjMCxfaTQNxQDQgGXgSPC5PY4Q7Xlw0GUxx1j",
+	"DiXVIAtwSALT9WwF8hBA7Cz2BXuCKQnNGvzNSPVK0fePSHtmEdXJmZrege8mNdy4RmslfFIkdcSpMkcK",
+	"wYSs8IJk4GvXPsYrs3ntWlWl4l4PgssdjWEn4zBVHPUdV1EL+bd2BiiO57UTn3l87dqTFeqZ/brj5PJV",
+	"PlL186ndaAuaUQJWqm0BM8T9+jhY8KCkwdobwYppvpCBfqTiNfI7ERK9p7mgZyk61BPlTESqmY++ucxy",
+	"bL/g6hgp9PM5JEy3K3vP63GoBpuSpQbozd6i5EhIlN+L4IfgD0m1/OntI7VTada7dSChEx4c8zy37U/s",
+	"WlPjGEF0U5Tx+ZHare/eAO0Nt7fg0Zv46IAb6Di+ghhKAYoNGDVg+0BOf3QPBl8FJvQXYsiLDAK4zmOK",
+	"PGsOx3VqyPL0Zwl3g4BEXVpwOtoDOZwWIgp30a/IxQtCqJxpr/jpPGsiWBVtG/gyrXRUZkZAXG6fQYEC",
+	"jGKoKaxa6uqOcI9GImM2EoWI4rbgcvShpyY7qHu/Ogp78lCIFGLMpYIAv/fvScVazR03OAh/0p/deJ0K",
+	"Dq3b9R9NVVaIDCZsonXufPOw//Gc3uP9EQkFQBOyNp4raYCoC/GAGWdHgVylvPU+pq3rIphvGXsrtW2K",
+	"6/e0Kgudd5jS1wHxNn27yR6LmZ9JZIuzm/lInS4pQx1jZC/qF1Is2oo4JmeCLZtadpj7ARbNM+4CqclQ",
+	"mhL8w0BVo3xPvSXpmEDs3PYAv8y+goZYUgHrpdr9m0dqFUCZ0mV3YNWtFJpvtxJ79/PJBDdz3BtEF679",
+	"QB2Ymz39TaoowMbdMI8UYUSvBFZLospUdxVOFdQXiXywbhfW4hMORuvGuWkURFzDwWa/sbY7zt6Pbyzh",
+	"bWuY/VINs23d/hfY+PkCWDzTnt2JPXE9QI2vMHn26VLH9CRfvu6hHJG2rHRiUmR7oGDzbNULpLVF8fzl",
+	"7Jwnql+Twlsbcp4aqYQxm2WRfKyL7FYLIxyntroQy/ZRE6nK2zdDxESqUgxdkLM+NA/ZvUXXTsomEfKP",
+	"jCge3l/dMJSZbJh4BHj56yceLUZlf9VCQnYzbRIS8ocjJBNcoUz9MoZ7lme0GvvZcykvXkjEUWk9gJ+n",
+	"hUhclcFixCiu1TQXCBwlK4JD+1HKEgJoh2LZiSiYkxdM935b9MskIly0EiKlggaUAQnklMeZBpDFiJlp",
+	"jr0bhKmPgaPdD2Aq5hhMHVlS5XY1shOzZiww76FlRw86asBMZFM8V6A87yvGs7HEWmugFK2QX6qaBFRH",
+	"3Uaqdm3uqotpQW0ZeGCq6+15WsmPFNgXZ8Qw4iwYNybkMoVQEbTks6Yr+NjSuG9WSGVDNiomjeKaRukk",
+	"M9kXcRo2gbqgQw8nv5aEpP7aukoCkp7Wx+TA9AGf+DLrtHd2k4VLE/KQCiO67uVQfAlJ9+2otcZn3//B",
+	"z//hHz//2/+GRHuoG9v/Z26E15duu07j5k7MzYaK+HiSA75J5aw0Oo13nzz54OHj97v3njx+7+GzDzeh",
+	"yLIrcMXwyueY3rXKTKOT6QsdIZ+wi52gqlL4izdTCP4TzkRUqOlSbSWiFocz0ujAw6esWaxgYD0oKJs1",
+	"xaCXXuF5vs1yIaMN98/aMMwxU+gWh3kb3wrVmx+LewCssKj5gJv4XJrL89MNuBv2jEpTyr5ZicJsd/dB",
+	"eOyNYs2jDCJsXBpLu33H/6tbAL/oO3eat84+1ASBa+Vr69Xzix/xe6A+nOmcQSXD1bEGpm4oPtiaBOd1",
+	"ggCo0rJNAEp/ZY4vX8GPjhA2veKkYInQcN0KoaErU6YqO0oFVyXvlyvyMi/bEXCBeodfvRzP4WYpnsNt",
+	"hufVZ3gOVyd40skwG9fl2gZuvCz58BXa6LlALu062Y2fCIXbQ5+q5zCU2L6P1i8iTblXfHKAa2/Z8LsP",
+	"rR3y4Yr79PRpvK+V2G7Oq9ucuFqQ2jHcdEc+f7U5qsTwsRXPly20nyeNybTm2no6LVdvxMuSvWcj4Qy3",
+	"Qagv8BHYzzLc/0wCbmNE9iY3F9Mr5PMN//IZKtY999xa4Z5fIy2HJmYTTcfP+fZCuWJtZ0HjgOOVWIMG",
+	"gqAyO7fyc+4b53lyCpRu3NcUESJSysOx/51VElUXB5fyLMOneZY50EuP/g4mM7yCWVVQYokskNQIhYyN",
+	"y3aAqdIFfrv+SUBzX0SeZSlFBVJCh/cgGjLDUk/oqEPHd22OuNmLmNyjgSzn7MAX3Y16fp98Oao45HmW",
+	"2aWethtJY7rTACFipx3+uNvYhE/QClDo5FXzZdsJAy8w7Rj4b1oPGMdO4/lFQff80FZLv489YywChH3J",
+	"yhK2XthzSuVniHrjxRbUIZNUhkT2LAs/lprJi+k9M9EbaX0KXNRHEOENmYM6Fw4DKIVaXqytA+xsassK",
+	"zrFUBn7meR5+qE2Z+dh1YdMb4wun+NBINlF8/PxvvbIX0mPcPK703CAa3tlWMmkefZ7nPd7Hg0Hgfi8b",
+	"L/+FY0fu6Wz+/7sxLfJXcWHuZlftRpsK2lznjvzGN+o1JxgEJFxCHYvIFo0rZkcBOqDChwkYeYH2fQo4",
+	"0wQuaFUQ+xpC2qXTIk8BriKNep0mgE8tMvtlXYBKVWr2rYOSq4wXGXMC4Plbo7KcmM6NG7PZrGnoZy88",
+	"+nr8NlHHlCNpjhRqbgGmmzQ50GILXVK2d/BsW8El+oUoU0o/P+jriYBMc7d/8GVQxVaIPFc/FMErzjxe",
+	"EyYOwpMu3yICFfI5Ksig49GEkiOli7qGK4w4zdpeyoB77jtsf3CEO6QFw7PwhQVUIlBfdS5wYo+Um23o",
+	"fQ0jD2WMXyM8PJ6LomxeSzsegQN7n+I+wk+5XkPJA5RQ7+y4/HWcCvumLH390z7tUFwa2JbRvnV1VKFc",
+	"fOfFC1dh0fbVxE32TGSyEP0yYGMMNCLK03eeUREb1hrgAYkU9+iLxu1ypOLgg1IU7FYo8bjlSqYTttsK",
+	"/72TsFsJa7cS1r6ZsJ0WTNrOTTbS08L4jauOFM60+8XOTV45Y8diUi5Wnac0r9dlVs0SCvw5qR3h/Pq+",
+	"7W6aUOENZxmfd3zZ0Wxk9ze1RWUQN3fegc7dau0m/kGcH8prmlNFDC5Ckz0CEIEq5Kiv+Qp1Lr6dJvvY",
+	"7U2Xv+EL7DhM9pGK55ry6Oyk5blLwloWQlTNhJUaUKhBzwAYpMu4gmHTprQvgp9ciZl7GIvojB4L2/aR",
+	"cvsAra/oQbc0Tp7MJFbW6MHAbiooYQzDg6ky7KbdDzoM19F62PkZyBMoBDPVTkrDTNR2tBO8OsVz7NSR",
+	"cvuiqQcDJ+n2s6wQxuBeBxHKUUXrcwUgQdw9QAiUdGA0LtFk2stln+GlLXC4+1RTuNPyly/64Yi5CaUQ",
+	"/rcTdLCp4E95HmATWamHwLpSW30CGUd0RTQuQB5ACkDnW860axJ3v/snxf2fJ41pkTc6DXcZmZGeNKmh",
+	"G6A6rG8KUr+v2MZdxTSwRvKWewYyoSgJqqoAOLDj9abS/pdUw66Rqh+yvHQxRtRJuOHtmg8GXcdaRmj+",
+	"9gKvpIIZe1tT/BnSu+xV3ug0ZiMj+t1vfmM06n3jXfPNf/XVr0YA/g2gHziNqdKN/MxFT+DLLnsdp+ZE",
+	"FAampR0BXbSSBp0IyAC7czFvwmMx87vo9PCFkxYgHID2CqdoC3iwdUWcP9wy86J3I1Oqxsdw42U4Fgth",
+	"8LrAdCzzt8HpX5HgtJNBjoiLcClQzdrcHK+Nv70vytP3xvbyPPPy/NJcj5vdjVuZcNXU/ue8Pjb1BdM2",
+	"ICKUCUD9LrnB3pMizyKokJ7OACjuRBimpyUCx00VRWSabF/NKTxDZuKC3Yn2qTM59yNHB/oQgs2m6GEr",
+	"maSaisijjma1p5qWthvA1Zago4OXwXWHxAZgcQZPi7XV+iPRP0ZABLS4rJFK3UmcwwSGi2CzYuwqm+iI",
+	"EmAfjdYRECDE9aBiizpyBZpHen/Ztf8RCJVLMNxiWbWpWHgKG2Frdm1vjsu5ObZW1NaK2rRogETqmzKk",
+	"bhDLgTwFCuFZVFybcwM8P3ilhegJ/N2FgKBsJHKIo0u51KwnKp7wUyO690PHviyhXRrSfJMQL5o+W8Xz",
+	"6hPb/Jam1DavEF0gRryy/P7c6uqZBxxImkFpupBOXJtT9xRmB1C/FvTatzx110CIrJvxuUnfPj0GdSBy",
+	"0S/jICaiISBCPQQ9YngESG1JkV0LQy6EFp+WOqVIL7UDQmgMtNiRLhrxQEvE2yMILk8kHkJDTeYCFoTg",
+	"FWJVwWsBcapYykEgCYD+6XHoQ4JoArkoBZTqQ43znlfuA3eAQ4Hwm5FiX/tswgEaMArwlIWMA1ip1fJR",
+	"f0sRZaBELm4HIBi4D0xE3YwrGSOVRaEqVzNSASqrEM0voZLVcEDbzXhBtR7Es8xMJbkQOtqFv9qjWHbb",
+	"rZs7eAEiG3H0LBAWrNQ4S72STffV5uohHL4rNCHQJ2q/EFT+9k4raYQd4XmYuSm7bt4aHZy19u2dxiVp",
+	"xnboIjtLQw4gdfFpjaOywPu6VaC3CvR5rnN7RVWupkvXoNHofTMX7CFQ1YsTqacuIEcuFCOHitI09Iko",
+	"cj7xmMLI0j8SPBNFuGM9y3+K6e2ezRjwdt2PmLmDWKr2awkzwvYZ2FjmzEx4H3LbHSSwPBH0pIFGKMUc",
+	"YZ8BXwbUpJqbAGbtEhw8C6NvdHZvt1obCytK+No6e7Yx9m2MfZu9/0uKeciTShSUwIlhi1z2rQWMgG/Q",
+	"KLS3CrqAfEaZ/WQaUOAWUtQgMw3x4paw3DBB0aVyEoOPtXiW75VDYd5kfDeb4re6Y9Po3GwTEJUXie78",
+	"O4EIMq7r2rlpF/FYKH+vXFzLtsPdELgJVm3rULpaDZQjTSeeCAX0TefzG9UA4BJh0Q0+mbgzD/mZgK1+",
+	"fQ18pP3JxJEyvzmIJAJnI3r5O0mDkju6SszcX9s74c8AYOh+2E0aEVsx/fFWAFVy77d2bl7sWIU5WN9u",
+	"9UzZqDeDNbAtyLkYTJIn6XSU0FWwaMYnk/UAo5cBoU9DSJrE1ARIGbOaOm+fUrDxOceet9wCUebJodKF",
+	"MB7TcwD5BMs32P5k8gzes2fyQj4yh0UWc6cdBug+KCAFDjfIIVAZ63NFlA9kLpzFnrYAw9j47K9+9vp7",
+	"P7XaPZA+4CH2MI5O5d89Hy49GGLQ3joD2gMdYY4UsOcZyj9+/7O//8HnP/mDT//0J0sDQv/axcfjIeJO",
+	"G9E51+KsVdg5Z69fbUACjxt58wT2dfMztw7BrZG1cYk0cIUtIEUj59Wl3jN1V8p6dGs1nKyn8bFS8dyE",
+	"DwXUx4xDjppU9o7LRcbCeICloP7euWqyludvAqKhXjqShvitl+ciZnkTHCsA7dkF5JBGp30xtdWt3Ua8",
+	"Ky55QxakzG7hq361OFQSpLACNPJLl1wjwXMEcKm1Gb+GP78Z3zhQ8jZ27vbadwd3Wjt93hvc4rt8h9/K",
+	"bvXuiN1Bu9/K3hF3B3f47d6tRkLvxA7k29fb7es7dw5bkQPZ+4IbJ+1mq9m6YKDz3anMs4dqoM86dWS6",
+	"uhrOzXfnK3CmTwtZzhudbz2vJoiJ/nEQ+AufQo/aUJTgbe7ZDjOpkM5F6jgWRstdu2OwgHPVnuF5jjsG",
+	"0gJWXmrv6YLlmmesx3Ou+kD2R/QIOhfpYjrBTqtVSSCm6mTMHJaGys7TsUSXgP2ncYBI8I8wJ/hPR0tI",
+	"DSkBGR4uA0Tp6AuVemgMt7nyW89QUY6E2sNoGe7mhMnSV+UGvg/My4bUEMeu6QqtFyACZkJMUkeNilnW",
+	"NfkTdorPAOfdxxb9+Ol7wOg34idiBTKvfWkDLh3b5jMNYupNXOOVhbWbcAbJ2PZT7i98IuHoK2O7cUHY",
+	"JTuzwF5w1mGm2exz5Xar2xPnuXXOdymsJwvsVPa4EX7zQlmVYWM5hIDuJZ7+aqdeNnrcyP7+1N4f33pu",
+	"lcKe4IUoPhBz9wcjDMribz23+4e4MWt282E4tD4GeAMVKOx8naAxc1OKMckAIJFzJ7LjeL08/LadFTgK",
+	"pAs5j5OLI6IL1vZ5+TuTQg8L7j6EAQrFOEMJSx53BDjqsP1cFOWYKz4URcLeL/iAK56AzBprdZyw/cmk",
+	"kEYk7KMJ5GZ9MB3zhD3Sw1In7LE+mRKIk5q7D7PZSBvhPsdZ1EMmXkxyLpUJQ5GqZ9Ups2IwwEoJA6Gk",
+	"4GjSJjrPEYMBGfscMV8k6TB2s2hcmSpnFyiZix//sEKqNhF6kqMHykESo3oKMtxTBptpfwT6D23uUnvO",
+	"/yr5WFbzxadWn/fNYn6gIzy1t6VnwArUaLnuH9fN3GGMo2Cq1L7ONFvDKBMvJqJfmiazOizw31Ii1GTi",
+	"bgp/Dr5iHOKCxyRhvTkYiRNIuqtMOGiCy/3+aGJvY5HRnakH0WpHtwbUBhl0bRd6tkekTX3by2KcYCoi",
+	"EDj3RU57AHmroWgIhHaYRPtPUTeLDzBDh/bPDBmQJxOhEBso7DJqAr5UQcdHtIjqwceTjgVLdofjOukC",
+	"ATLmyMwdffNIxR91BLZw5uzZNU321B34yTQnzAzi6HUoFiAEPB33dZbGGRiUm7Po3YMW4h+kcREjVw0G",
+	"uhAYiyJjbx18dO/eg4ODt5uVL6C/d+EbfWDfjdy6BO5jtRr6KyWPYuLue/sPHz24v9AysqFnNd33/mPK",
+	"vrV6Jjw9X9EU7pS8tjH/W2jNzxF7697+43sPHi23SNJKZGkS/jhV4c8dpxqfyAzua3RxsdkIgEMq3UDW",
+	"86z6BSdJ0o41t0RhtCKneSDP0p7ZOpZNTkeAn4GaHhqGXdwcSCXNCJvNc7LtSIDAEwg8Yxsl3Bn8a2Wq",
+	"YO8gH7gpq6ttFXL8XnxSFj8bM1SCsI0x4eMO4JFjg2kBs1ZMFUAb5VwpN2EE8GRkbjd74v9ARPu4RPS3",
+	"XM+6ZAvAvJK0ovpFuHGkGibwH5S7B2OFTG2W65mzJBbONhwV7A4CTA1kgY4y+nchjM5pNRWebNYTQ47N",
+	"w2DPalLpskvn2TdROQ2w3oH5zk6dMH0OPH4rGkeedEfHLPq6yIzLXKwA4RDAU0w7h3PiAb4KEE/GyycH",
+	"nGMg9yLjc0PASFa6NNmDKh6RffRIRc++FbFis7rEfqJfx+j2CDd+Ckn9j3WoP82hPKhg5ljaFd7zUHGo",
+	"TMPBQxI6NMB8jv2Rsrc1YEHRU3ivSqJ6b7J9/NUJS7qCMsxApK2D2FN++2IyPWAG0e1EgfiaK168KKnm",
+	"dpLzvhjpHFjGGZHEgiZLzIKe0kfp1N6Vzg6lP9e+MzWi6x7wLwnG+yXMiOOGsQ8fKViLsdUfrLKJYGTf",
+	"ZhjUYd+GqewJcGt/m40FB3b5bx+pb1+/ft3/r30jzQo+KFP2bZZK1S3EiRQze0ZOtMxEZv/eE/bdWSHL",
+	"UiiGL4VHmW/CHizoavX1ACTGJ1b28nwP5FQJsxlCjVQwTR+glqB1aazJk1Wb9eLKgU/Jkl71z7Nvxz3y",
+	"nQxtKB2ux8VWwlP//ZN/z77NBlJxYLdHnC2c37jTR2ofErX8OtlHQG4Ccaa1Jph40bcHyzVO54XqpYkZ",
+	"mOYF0jsdM70vsK5sVPelVeqobYlExiRSdBHQj6D/HFGl4/ck2EG7x/QUGX2g2AQ66sgu6a+etxKKTUK/",
+	"Fh6r696BHCp7egmYdiZ64L5EEWXsj3paxhosWon143TdobHAmQ8liXTnzEOKBhpLQKrOSKMJnwo6fM3X",
+	"7nOZzxl47KtWSHChw0wW0rhTDefULv7YVQo5BaRqomjVl7mk7OOkHkA3fAWcH06zdKiSqJITnG7k26/o",
+	"x97+cItdYrTIdX9aFCCKY7C1MZcB/rJKLcP9o80jxay8nrNM0wW4eSfsVcCLXAZsyaBQuAGCc7piZjqF",
+	"qQIIB15xkJ+TSfQ9e7uB+cusNW0/adCSRj0DnkZf49wD2MHz2BGrS8UzDZiLKBKi9Vdza+qbDh5oNJUX",
+	"rJSQj5WEKYVB6SkoB4feMnEr6gyREkwUBo3j04CASepF3CFrOFZA8syIF2J5JO64L4DspZA/Rg8lC+OF",
+	"3QfldX4Dwjtxu0EERstZJQFbLbwUVyX5YNGSBJ2IbFA3zb05TEM6E3I4suLd6AjynvQkfwOh7tw/zvUw",
+	"xhaNyNgrRBtypWg9BmIkPXAuknlQ9lMzNqndWKkYc5mnUaMjqyLndW1CtlMBu9bKgqGSBo15cOBJnrNJ",
+	"IQbyBcaoY2ke95naqGl/fzLB3eWtH973ZAU1np5QoikLNuF9kTDMOIRGSOFe9DDUffgZ7k/D5+QCd5vY",
+	"fRH/Ghsffq/EPulp/TXnXUa8Z/evJ6J2Gq+/nqwmDhuHzDbCpOzbq0AxvzL+i1XGvRrPEXinEpqhAHyp",
+	"Kf2PWgzXUGDJGxZ6OgHXQLx2nrpkGW8md0gvdtULPQvFOYXoy4kEYx7nEY/dFHw6dD1cu3bv4OvXrtnb",
+	"9qPD967fZW9hW0V06nvzUqAOzca8OH47Ye+/277b2m2xt95/94O3QU7al9u37Q5/8KIvclAIhQEmbjRY",
+	"oD5IF+i06OvxmCdgzo1lX+d2ygsrtKz527Pqby4VYClPvrqXOjs/IurWswjW1zeOsSLbaZhK20ZSfcIz",
+	"cY94wfvOuGG6358WBquV9MAqslLZ7lS+2MT5+sajg29cu1aJ/kCuRPSwGQlRhfkdQUzbe3CiB1L47xSH",
+	"Y0c+0MV4mnOwkGQonC6EmeZlk923Kl0CnZNjexQnougLVXovdSb6cmw1EKQs4Zm76fCjZqRnDp5nn5B5",
+	"SfMDm4gTyrO9GeznMzmUJYSoeAmE4CQtx9Ym/FAUQ5HZzvQF2N8qYzNdHPfAyUW21IQbM9NFRh36bdEv",
+	"yRNw7dpvHjx5fO1awtC046CGIU28U8TGAt2v9mVTWhvd3pbO1Vuwnta54Mp42zjskHgBxHhSzqM909f5",
+	"dKzMHuPoEgF71MPNttzvTfYAXizspEEX0Cxtsmd2C05D30roLSqZR8pMYE/YGd+zZ8uOM2gNlGAvK85g",
+	"GnaCWm8bD8FCz9pJ6+bd5Nad29Ah+wjk+1We2d1J7ty+E3Y4zszDAeoxVNnN2UDmaISAz5D8QPZOGU4x",
+	"gTqJoJvhYdgeuHoddnNnJ5pNyFJlqX2MYrR2/p1ww7ms3O3gTq67EKY+KDvzpfj2lMk+HWX0sUYqW8Eh",
+	"GhIp9OBOIZXPPhw+S/+usTjQb+GYSrlyZlfwolAvWDFVBJ1MesISPnKEeMKnmcQJt7qSNKV98sTz/8R3",
+	"JHZgRdSlGhNHO2g6sT0yOjYVKET36vmr/y8AAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -1084,6 +1084,63 @@ func (e ReconciliationStatus) Valid() bool {
 	}
 }
 
+// Defines values for ReplyAction.
+const (
+	ReplyActionAcknowledge ReplyAction = "acknowledge"
+	ReplyActionForward     ReplyAction = "forward"
+	ReplyActionOptIn       ReplyAction = "opt_in"
+	ReplyActionOptOut      ReplyAction = "opt_out"
+	ReplyActionReply       ReplyAction = "reply"
+	ReplyActionTag         ReplyAction = "tag"
+	ReplyActionUntag       ReplyAction = "untag"
+)
+
+// Valid indicates whether the value is a known member of the ReplyAction enum.
+func (e ReplyAction) Valid() bool {
+	switch e {
+	case ReplyActionAcknowledge:
+		return true
+	case ReplyActionForward:
+		return true
+	case ReplyActionOptIn:
+		return true
+	case ReplyActionOptOut:
+		return true
+	case ReplyActionReply:
+		return true
+	case ReplyActionTag:
+		return true
+	case ReplyActionUntag:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReplyMatch.
+const (
+	ReplyMatchContains ReplyMatch = "contains"
+	ReplyMatchExact    ReplyMatch = "exact"
+	ReplyMatchPrefix   ReplyMatch = "prefix"
+	ReplyMatchRegexp   ReplyMatch = "regexp"
+)
+
+// Valid indicates whether the value is a known member of the ReplyMatch enum.
+func (e ReplyMatch) Valid() bool {
+	switch e {
+	case ReplyMatchContains:
+		return true
+	case ReplyMatchExact:
+		return true
+	case ReplyMatchPrefix:
+		return true
+	case ReplyMatchRegexp:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ReplySender.
 const (
 	ReplyByAny  ReplySender = "any"
@@ -6588,6 +6645,12 @@ type Reply struct {
 	Status TaskStatus `json:"status"`
 }
 
+// ReplyAction defines model for ReplyAction.
+type ReplyAction string
+
+// ReplyMatch defines model for ReplyMatch.
+type ReplyMatch string
+
 // ReplyRequest defines model for ReplyRequest.
 type ReplyRequest struct {
 	// CompanyNo Example: acme
@@ -6616,8 +6679,147 @@ type ReplyResponse struct {
 	Data    Reply   `json:"data"`
 }
 
+// ReplyRule defines model for ReplyRule.
+type ReplyRule struct {
+	Action ReplyAction `json:"action"`
+
+	// CompanyNo Example: acme
+	CompanyNo No         `json:"company_no"`
+	Content   *string    `json:"content"`
+	CreatedAt time.Time  `json:"created_at"`
+	Match     ReplyMatch `json:"match"`
+
+	// PhoneNumbers The numbers in E.164; empty: the last one was erased
+	PhoneNumbers *[]string `json:"phone_numbers"`
+	RuleNo       int64     `json:"rule_no"`
+	Sort         int64     `json:"sort"`
+	Tag          *string   `json:"tag"`
+	TemplateNo   *string   `json:"template_no"`
+	UpdatedAt    time.Time `json:"updated_at"`
+
+	// Version Increased by every change
+	Version   int64    `json:"version"`
+	WebhookID *int64   `json:"webhook_id"`
+	Words     []string `json:"words"`
+}
+
+// ReplyRuleList defines model for ReplyRuleList.
+type ReplyRuleList struct {
+	Items []ReplyRule `json:"items"`
+}
+
+// ReplyRuleListResponse defines model for ReplyRuleListResponse.
+type ReplyRuleListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    ReplyRuleList `json:"data"`
+}
+
+// ReplyRulePatch defines model for ReplyRulePatch.
+type ReplyRulePatch struct {
+	Action *ReplyAction `json:"action,omitempty"`
+
+	// Content The text of a reply
+	Content nullable.Nullable[string] `json:"content,omitempty"`
+	Match   *ReplyMatch               `json:"match,omitempty"`
+
+	// PhoneNumbers The numbers to which messages are forwarded
+	PhoneNumbers nullable.Nullable[[]string] `json:"phone_numbers,omitempty"`
+
+	// Sort The rule with the smallest value is tried first; the default is 0
+	Sort *int64 `json:"sort,omitempty"`
+
+	// Tag The tag of `tag` and `untag`. It is added if it does not exist.
+	Tag nullable.Nullable[string] `json:"tag,omitempty"`
+
+	// TemplateNo The template of a reply, instead of `content`
+	TemplateNo nullable.Nullable[string] `json:"template_no,omitempty"`
+
+	// Version The version that the caller read before this change
+	Version *SeenVersion `json:"version,omitempty"`
+
+	// WebhookID The webhook to which messages are forwarded: one that the caller can read, of this company or of all companies
+	WebhookID nullable.Nullable[int64] `json:"webhook_id,omitempty"`
+
+	// Words The texts that match; with `regexp`, at most 10 regular expressions
+	Words *[]string `json:"words,omitempty"`
+}
+
+// ReplyRuleRequest defines model for ReplyRuleRequest.
+type ReplyRuleRequest struct {
+	Action ReplyAction `json:"action"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// Content The text of a reply
+	Content *string    `json:"content,omitempty"`
+	Match   ReplyMatch `json:"match"`
+
+	// PhoneNumbers The numbers to which messages are forwarded
+	PhoneNumbers *[]PhoneNumber `json:"phone_numbers,omitempty"`
+
+	// Sort The rule with the smallest value is tried first; the default is 0
+	Sort *int64 `json:"sort,omitempty"`
+
+	// Tag The tag of `tag` and `untag`. It is added if it does not exist.
+	Tag *string `json:"tag,omitempty"`
+
+	// TemplateNo The template of a reply, instead of `content`
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// WebhookID The webhook to which messages are forwarded: one that the caller can read, of this company or of all companies
+	WebhookID *int64 `json:"webhook_id,omitempty"`
+
+	// Words The texts that match; with `regexp`, at most 10 regular expressions
+	Words []string `json:"words"`
+}
+
+// ReplyRuleResponse defines model for ReplyRuleResponse.
+type ReplyRuleResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    ReplyRule `json:"data"`
+}
+
 // ReplySender `same`: only the sender that received the last message; `any`: any sender of the company
 type ReplySender string
+
+// ReplyTrial defines model for ReplyTrial.
+type ReplyTrial struct {
+	// Content The text of the reply, without a signature; null if nothing would be sent
+	Content *string      `json:"content"`
+	Kind    ReceivedKind `json:"kind"`
+	Rule    *ReplyRule   `json:"rule,omitempty"`
+
+	// Skipped Why the action of the rule would not be performed; null: it would be. `auto_reply`: the text looks like an automatic message. `opted_out`: the text asks for no more messages. `refused`: the template cannot be used any more.
+	Skipped *string `json:"skipped"`
+}
+
+// ReplyTrialRequest defines model for ReplyTrialRequest.
+type ReplyTrialRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// Content The text of a message
+	Content string `json:"content"`
+}
+
+// ReplyTrialResponse defines model for ReplyTrialResponse.
+type ReplyTrialResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message    `json:"message"`
+	Data    ReplyTrial `json:"data"`
+}
 
 // ReportBatchRequest defines model for ReportBatchRequest.
 type ReportBatchRequest struct {
@@ -10017,6 +10219,17 @@ type ListReceivedParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListReplyRulesParams defines parameters for ListReplyRules.
+type ListReplyRulesParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// CreateReplyRuleParams defines parameters for CreateReplyRule.
+type CreateReplyRuleParams struct {
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // DeleteSessionParams defines parameters for DeleteSession.
 type DeleteSessionParams struct {
 	// Everywhere End all sessions of the user
@@ -10346,6 +10559,15 @@ type TakeEventJSONRequestBody = EventRequest
 
 // EndNotificationsJSONRequestBody defines body for EndNotifications for application/json ContentType.
 type EndNotificationsJSONRequestBody = NotificationEndRequest
+
+// CreateReplyRuleJSONRequestBody defines body for CreateReplyRule for application/json ContentType.
+type CreateReplyRuleJSONRequestBody = ReplyRuleRequest
+
+// TryReplyRulesJSONRequestBody defines body for TryReplyRules for application/json ContentType.
+type TryReplyRulesJSONRequestBody = ReplyTrialRequest
+
+// UpdateReplyRuleJSONRequestBody defines body for UpdateReplyRule for application/json ContentType.
+type UpdateReplyRuleJSONRequestBody = ReplyRulePatch
 
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody = SessionRequest
@@ -12383,6 +12605,126 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/received/{received_id}/read (the `ReadReceived` operationId).
 	ReadReceived(ctx context.Context, receivedID ReceivedID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListReplyRules List the rules about received messages, in the order in which they are tried
+	//
+	// The rules of one company, at most 100. An admin names the company; without `company_no`, the answer contains the rules of the caller's company.
+	//
+	// Corresponds with GET /api/v1/reply-rules (the `ListReplyRules` operationId).
+	ListReplyRules(ctx context.Context, params *ListReplyRulesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateReplyRuleWithBody Add a rule about received messages
+	//
+	// A rule performs an action for each received message of the company that one of its `words` matches. Of all rules that match, only the first by `sort`
+	// acts; of equal values, the older rule. Messages that are already stored are not changed. The `kind` of a message that a rule matched is `keyword`.
+	//
+	// `match` compares the text without case, width, punctuation, spaces and accents, as for opt-out words:
+	//
+	// - `exact`: the whole text is one of the words; words of courtesy, such as "please", are ignored
+	// - `prefix`: the text begins with a word
+	// - `contains`: the text contains a word
+	// - `regexp`: a word is a regular expression in RE2 syntax. It is searched in the first 1,000 characters of the text, without case. A rule has at most
+	//   10 expressions.
+	//
+	// `action`:
+	//
+	// - `reply` sends `content`, or the template `template_no`, which must have no placeholders. The reply is a notification, and goes through the sender
+	//   that received the message. If it cannot be sent within a day, it expires.
+	// - `tag` adds the contact with the number to `tag`, and `untag` removes it. If the number has no contact, `tag` adds one, whose `user_id` consists of
+	//   the digits of the number.
+	// - `opt_out` blocks marketing messages to the number, and `opt_in` ends a block for which the person asked.
+	// - `forward` sends the text with the number to `phone_numbers`, as notifications, and the event `message.received` to the webhook `webhook_id`, even
+	//   if the webhook is not subscribed to this event.
+	// - `acknowledge` marks the message as read.
+	//
+	// A text that asks for no more messages, such as STOP, always blocks marketing messages; a rule can add an action, but not undo the block.
+	//
+	// No automatic reply is sent to short codes and names, to numbers of senders, to automatic messages, to messages older than a day, or to numbers that a
+	// block forbids. A number gets at most five automatic replies of a company within an hour. At most 60 messages of a number are forwarded within an hour.
+	//
+	// An admin names the company; without `company_no`, the rule is for the caller's company. A company can have at most 100 rules.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/reply-rules (the `CreateReplyRule` operationId).
+	CreateReplyRuleWithBody(ctx context.Context, params *CreateReplyRuleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateReplyRule Add a rule about received messages
+	//
+	// A rule performs an action for each received message of the company that one of its `words` matches. Of all rules that match, only the first by `sort`
+	// acts; of equal values, the older rule. Messages that are already stored are not changed. The `kind` of a message that a rule matched is `keyword`.
+	//
+	// `match` compares the text without case, width, punctuation, spaces and accents, as for opt-out words:
+	//
+	// - `exact`: the whole text is one of the words; words of courtesy, such as "please", are ignored
+	// - `prefix`: the text begins with a word
+	// - `contains`: the text contains a word
+	// - `regexp`: a word is a regular expression in RE2 syntax. It is searched in the first 1,000 characters of the text, without case. A rule has at most
+	//   10 expressions.
+	//
+	// `action`:
+	//
+	// - `reply` sends `content`, or the template `template_no`, which must have no placeholders. The reply is a notification, and goes through the sender
+	//   that received the message. If it cannot be sent within a day, it expires.
+	// - `tag` adds the contact with the number to `tag`, and `untag` removes it. If the number has no contact, `tag` adds one, whose `user_id` consists of
+	//   the digits of the number.
+	// - `opt_out` blocks marketing messages to the number, and `opt_in` ends a block for which the person asked.
+	// - `forward` sends the text with the number to `phone_numbers`, as notifications, and the event `message.received` to the webhook `webhook_id`, even
+	//   if the webhook is not subscribed to this event.
+	// - `acknowledge` marks the message as read.
+	//
+	// A text that asks for no more messages, such as STOP, always blocks marketing messages; a rule can add an action, but not undo the block.
+	//
+	// No automatic reply is sent to short codes and names, to numbers of senders, to automatic messages, to messages older than a day, or to numbers that a
+	// block forbids. A number gets at most five automatic replies of a company within an hour. At most 60 messages of a number are forwarded within an hour.
+	//
+	// An admin names the company; without `company_no`, the rule is for the caller's company. A company can have at most 100 rules.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/reply-rules (the `CreateReplyRule` operationId).
+	CreateReplyRule(ctx context.Context, params *CreateReplyRuleParams, body CreateReplyRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TryReplyRulesWithBody Try which rule a text would match
+	//
+	// Returns the rule that a message with this text would match, and what the rule would do. Nothing is stored or sent. The answer is for a message from an ordinary number: what depends on the number, such as the limit of replies within an hour, is not checked.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/reply-rules/try (the `TryReplyRules` operationId).
+	TryReplyRulesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TryReplyRules Try which rule a text would match
+	//
+	// Returns the rule that a message with this text would match, and what the rule would do. Nothing is stored or sent. The answer is for a message from an ordinary number: what depends on the number, such as the limit of replies within an hour, is not checked.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/reply-rules/try (the `TryReplyRules` operationId).
+	TryReplyRules(ctx context.Context, body TryReplyRulesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteReplyRule Delete a rule about received messages
+	//
+	// Corresponds with DELETE /api/v1/reply-rules/{rule_no} (the `DeleteReplyRule` operationId).
+	DeleteReplyRule(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateReplyRuleWithBody Change a rule about received messages
+	//
+	// Fields that the body leaves out stay unchanged. If `action` changes, the fields that only the former action uses are removed. With `version`, the change applies only if the rule still has that version.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/reply-rules/{rule_no} (the `UpdateReplyRule` operationId).
+	UpdateReplyRuleWithBody(ctx context.Context, ruleNo RuleNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateReplyRule Change a rule about received messages
+	//
+	// Fields that the body leaves out stay unchanged. If `action` changes, the fields that only the former action uses are removed. With `version`, the change applies only if the rule still has that version.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/reply-rules/{rule_no} (the `UpdateReplyRule` operationId).
+	UpdateReplyRule(ctx context.Context, ruleNo RuleNo, body UpdateReplyRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteSession Sign out
 	//
@@ -16854,6 +17196,206 @@ func (c *Client) GetReceived(ctx context.Context, receivedID ReceivedID, reqEdit
 // Corresponds with POST /api/v1/received/{received_id}/read (the `ReadReceived` operationId).
 func (c *Client) ReadReceived(ctx context.Context, receivedID ReceivedID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReadReceivedRequest(c.Server, receivedID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListReplyRules List the rules about received messages, in the order in which they are tried
+//
+// The rules of one company, at most 100. An admin names the company; without `company_no`, the answer contains the rules of the caller's company.
+//
+// Corresponds with GET /api/v1/reply-rules (the `ListReplyRules` operationId).
+func (c *Client) ListReplyRules(ctx context.Context, params *ListReplyRulesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListReplyRulesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateReplyRuleWithBody Add a rule about received messages
+//
+// A rule performs an action for each received message of the company that one of its `words` matches. Of all rules that match, only the first by `sort`
+// acts; of equal values, the older rule. Messages that are already stored are not changed. The `kind` of a message that a rule matched is `keyword`.
+//
+// `match` compares the text without case, width, punctuation, spaces and accents, as for opt-out words:
+//
+//   - `exact`: the whole text is one of the words; words of courtesy, such as "please", are ignored
+//   - `prefix`: the text begins with a word
+//   - `contains`: the text contains a word
+//   - `regexp`: a word is a regular expression in RE2 syntax. It is searched in the first 1,000 characters of the text, without case. A rule has at most
+//     10 expressions.
+//
+// `action`:
+//
+//   - `reply` sends `content`, or the template `template_no`, which must have no placeholders. The reply is a notification, and goes through the sender
+//     that received the message. If it cannot be sent within a day, it expires.
+//   - `tag` adds the contact with the number to `tag`, and `untag` removes it. If the number has no contact, `tag` adds one, whose `user_id` consists of
+//     the digits of the number.
+//   - `opt_out` blocks marketing messages to the number, and `opt_in` ends a block for which the person asked.
+//   - `forward` sends the text with the number to `phone_numbers`, as notifications, and the event `message.received` to the webhook `webhook_id`, even
+//     if the webhook is not subscribed to this event.
+//   - `acknowledge` marks the message as read.
+//
+// A text that asks for no more messages, such as STOP, always blocks marketing messages; a rule can add an action, but not undo the block.
+//
+// No automatic reply is sent to short codes and names, to numbers of senders, to automatic messages, to messages older than a day, or to numbers that a
+// block forbids. A number gets at most five automatic replies of a company within an hour. At most 60 messages of a number are forwarded within an hour.
+//
+// An admin names the company; without `company_no`, the rule is for the caller's company. A company can have at most 100 rules.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/reply-rules (the `CreateReplyRule` operationId).
+func (c *Client) CreateReplyRuleWithBody(ctx context.Context, params *CreateReplyRuleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateReplyRuleRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateReplyRule Add a rule about received messages
+//
+// A rule performs an action for each received message of the company that one of its `words` matches. Of all rules that match, only the first by `sort`
+// acts; of equal values, the older rule. Messages that are already stored are not changed. The `kind` of a message that a rule matched is `keyword`.
+//
+// `match` compares the text without case, width, punctuation, spaces and accents, as for opt-out words:
+//
+//   - `exact`: the whole text is one of the words; words of courtesy, such as "please", are ignored
+//   - `prefix`: the text begins with a word
+//   - `contains`: the text contains a word
+//   - `regexp`: a word is a regular expression in RE2 syntax. It is searched in the first 1,000 characters of the text, without case. A rule has at most
+//     10 expressions.
+//
+// `action`:
+//
+//   - `reply` sends `content`, or the template `template_no`, which must have no placeholders. The reply is a notification, and goes through the sender
+//     that received the message. If it cannot be sent within a day, it expires.
+//   - `tag` adds the contact with the number to `tag`, and `untag` removes it. If the number has no contact, `tag` adds one, whose `user_id` consists of
+//     the digits of the number.
+//   - `opt_out` blocks marketing messages to the number, and `opt_in` ends a block for which the person asked.
+//   - `forward` sends the text with the number to `phone_numbers`, as notifications, and the event `message.received` to the webhook `webhook_id`, even
+//     if the webhook is not subscribed to this event.
+//   - `acknowledge` marks the message as read.
+//
+// A text that asks for no more messages, such as STOP, always blocks marketing messages; a rule can add an action, but not undo the block.
+//
+// No automatic reply is sent to short codes and names, to numbers of senders, to automatic messages, to messages older than a day, or to numbers that a
+// block forbids. A number gets at most five automatic replies of a company within an hour. At most 60 messages of a number are forwarded within an hour.
+//
+// An admin names the company; without `company_no`, the rule is for the caller's company. A company can have at most 100 rules.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/reply-rules (the `CreateReplyRule` operationId).
+func (c *Client) CreateReplyRule(ctx context.Context, params *CreateReplyRuleParams, body CreateReplyRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateReplyRuleRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TryReplyRulesWithBody Try which rule a text would match
+//
+// Returns the rule that a message with this text would match, and what the rule would do. Nothing is stored or sent. The answer is for a message from an ordinary number: what depends on the number, such as the limit of replies within an hour, is not checked.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/reply-rules/try (the `TryReplyRules` operationId).
+func (c *Client) TryReplyRulesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTryReplyRulesRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TryReplyRules Try which rule a text would match
+//
+// Returns the rule that a message with this text would match, and what the rule would do. Nothing is stored or sent. The answer is for a message from an ordinary number: what depends on the number, such as the limit of replies within an hour, is not checked.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/reply-rules/try (the `TryReplyRules` operationId).
+func (c *Client) TryReplyRules(ctx context.Context, body TryReplyRulesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTryReplyRulesRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteReplyRule Delete a rule about received messages
+//
+// Corresponds with DELETE /api/v1/reply-rules/{rule_no} (the `DeleteReplyRule` operationId).
+func (c *Client) DeleteReplyRule(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteReplyRuleRequest(c.Server, ruleNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateReplyRuleWithBody Change a rule about received messages
+//
+// Fields that the body leaves out stay unchanged. If `action` changes, the fields that only the former action uses are removed. With `version`, the change applies only if the rule still has that version.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/reply-rules/{rule_no} (the `UpdateReplyRule` operationId).
+func (c *Client) UpdateReplyRuleWithBody(ctx context.Context, ruleNo RuleNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateReplyRuleRequestWithBody(c.Server, ruleNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateReplyRule Change a rule about received messages
+//
+// Fields that the body leaves out stay unchanged. If `action` changes, the fields that only the former action uses are removed. With `version`, the change applies only if the rule still has that version.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/reply-rules/{rule_no} (the `UpdateReplyRule` operationId).
+func (c *Client) UpdateReplyRule(ctx context.Context, ruleNo RuleNo, body UpdateReplyRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateReplyRuleRequest(c.Server, ruleNo, body)
 	if err != nil {
 		return nil, err
 	}
@@ -26501,6 +27043,236 @@ func NewReadReceivedRequest(server string, receivedID ReceivedID) (*http.Request
 	return req, nil
 }
 
+// NewListReplyRulesRequest constructs an http.Request for the ListReplyRules method
+func NewListReplyRulesRequest(server string, params *ListReplyRulesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/reply-rules")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateReplyRuleRequest calls the generic CreateReplyRule builder with application/json body
+func NewCreateReplyRuleRequest(server string, params *CreateReplyRuleParams, body CreateReplyRuleJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateReplyRuleRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateReplyRuleRequestWithBody constructs an http.Request for the CreateReplyRule method, with any body, and a specified content type
+func NewCreateReplyRuleRequestWithBody(server string, params *CreateReplyRuleParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/reply-rules")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewTryReplyRulesRequest calls the generic TryReplyRules builder with application/json body
+func NewTryReplyRulesRequest(server string, body TryReplyRulesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTryReplyRulesRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewTryReplyRulesRequestWithBody constructs an http.Request for the TryReplyRules method, with any body, and a specified content type
+func NewTryReplyRulesRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/reply-rules/try")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteReplyRuleRequest constructs an http.Request for the DeleteReplyRule method
+func NewDeleteReplyRuleRequest(server string, ruleNo RuleNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "rule_no", ruleNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/reply-rules/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateReplyRuleRequest calls the generic UpdateReplyRule builder with application/json body
+func NewUpdateReplyRuleRequest(server string, ruleNo RuleNo, body UpdateReplyRuleJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateReplyRuleRequestWithBody(server, ruleNo, "application/json", bodyReader)
+}
+
+// NewUpdateReplyRuleRequestWithBody constructs an http.Request for the UpdateReplyRule method, with any body, and a specified content type
+func NewUpdateReplyRuleRequestWithBody(server string, ruleNo RuleNo, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "rule_no", ruleNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/reply-rules/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewDeleteSessionRequest constructs an http.Request for the DeleteSession method
 func NewDeleteSessionRequest(server string, params *DeleteSessionParams) (*http.Request, error) {
 	var err error
@@ -30809,6 +31581,130 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/received/{received_id}/read (the `ReadReceived` operationId).
 	ReadReceivedWithResponse(ctx context.Context, receivedID ReceivedID, reqEditors ...RequestEditorFn) (*ReadReceivedResponse, error)
+
+	// ListReplyRulesWithResponse List the rules about received messages, in the order in which they are tried
+	//
+	// The rules of one company, at most 100. An admin names the company; without `company_no`, the answer contains the rules of the caller's company.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/reply-rules (the `ListReplyRules` operationId).
+	ListReplyRulesWithResponse(ctx context.Context, params *ListReplyRulesParams, reqEditors ...RequestEditorFn) (*ListReplyRulesResponse, error)
+
+	// CreateReplyRuleWithBodyWithResponse Add a rule about received messages
+	//
+	// A rule performs an action for each received message of the company that one of its `words` matches. Of all rules that match, only the first by `sort`
+	// acts; of equal values, the older rule. Messages that are already stored are not changed. The `kind` of a message that a rule matched is `keyword`.
+	//
+	// `match` compares the text without case, width, punctuation, spaces and accents, as for opt-out words:
+	//
+	// - `exact`: the whole text is one of the words; words of courtesy, such as "please", are ignored
+	// - `prefix`: the text begins with a word
+	// - `contains`: the text contains a word
+	// - `regexp`: a word is a regular expression in RE2 syntax. It is searched in the first 1,000 characters of the text, without case. A rule has at most
+	//   10 expressions.
+	//
+	// `action`:
+	//
+	// - `reply` sends `content`, or the template `template_no`, which must have no placeholders. The reply is a notification, and goes through the sender
+	//   that received the message. If it cannot be sent within a day, it expires.
+	// - `tag` adds the contact with the number to `tag`, and `untag` removes it. If the number has no contact, `tag` adds one, whose `user_id` consists of
+	//   the digits of the number.
+	// - `opt_out` blocks marketing messages to the number, and `opt_in` ends a block for which the person asked.
+	// - `forward` sends the text with the number to `phone_numbers`, as notifications, and the event `message.received` to the webhook `webhook_id`, even
+	//   if the webhook is not subscribed to this event.
+	// - `acknowledge` marks the message as read.
+	//
+	// A text that asks for no more messages, such as STOP, always blocks marketing messages; a rule can add an action, but not undo the block.
+	//
+	// No automatic reply is sent to short codes and names, to numbers of senders, to automatic messages, to messages older than a day, or to numbers that a
+	// block forbids. A number gets at most five automatic replies of a company within an hour. At most 60 messages of a number are forwarded within an hour.
+	//
+	// An admin names the company; without `company_no`, the rule is for the caller's company. A company can have at most 100 rules.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/reply-rules (the `CreateReplyRule` operationId).
+	CreateReplyRuleWithBodyWithResponse(ctx context.Context, params *CreateReplyRuleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateReplyRuleResponse, error)
+
+	// CreateReplyRuleWithResponse Add a rule about received messages
+	//
+	// A rule performs an action for each received message of the company that one of its `words` matches. Of all rules that match, only the first by `sort`
+	// acts; of equal values, the older rule. Messages that are already stored are not changed. The `kind` of a message that a rule matched is `keyword`.
+	//
+	// `match` compares the text without case, width, punctuation, spaces and accents, as for opt-out words:
+	//
+	// - `exact`: the whole text is one of the words; words of courtesy, such as "please", are ignored
+	// - `prefix`: the text begins with a word
+	// - `contains`: the text contains a word
+	// - `regexp`: a word is a regular expression in RE2 syntax. It is searched in the first 1,000 characters of the text, without case. A rule has at most
+	//   10 expressions.
+	//
+	// `action`:
+	//
+	// - `reply` sends `content`, or the template `template_no`, which must have no placeholders. The reply is a notification, and goes through the sender
+	//   that received the message. If it cannot be sent within a day, it expires.
+	// - `tag` adds the contact with the number to `tag`, and `untag` removes it. If the number has no contact, `tag` adds one, whose `user_id` consists of
+	//   the digits of the number.
+	// - `opt_out` blocks marketing messages to the number, and `opt_in` ends a block for which the person asked.
+	// - `forward` sends the text with the number to `phone_numbers`, as notifications, and the event `message.received` to the webhook `webhook_id`, even
+	//   if the webhook is not subscribed to this event.
+	// - `acknowledge` marks the message as read.
+	//
+	// A text that asks for no more messages, such as STOP, always blocks marketing messages; a rule can add an action, but not undo the block.
+	//
+	// No automatic reply is sent to short codes and names, to numbers of senders, to automatic messages, to messages older than a day, or to numbers that a
+	// block forbids. A number gets at most five automatic replies of a company within an hour. At most 60 messages of a number are forwarded within an hour.
+	//
+	// An admin names the company; without `company_no`, the rule is for the caller's company. A company can have at most 100 rules.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/reply-rules (the `CreateReplyRule` operationId).
+	CreateReplyRuleWithResponse(ctx context.Context, params *CreateReplyRuleParams, body CreateReplyRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateReplyRuleResponse, error)
+
+	// TryReplyRulesWithBodyWithResponse Try which rule a text would match
+	//
+	// Returns the rule that a message with this text would match, and what the rule would do. Nothing is stored or sent. The answer is for a message from an ordinary number: what depends on the number, such as the limit of replies within an hour, is not checked.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/reply-rules/try (the `TryReplyRules` operationId).
+	TryReplyRulesWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TryReplyRulesResponse, error)
+
+	// TryReplyRulesWithResponse Try which rule a text would match
+	//
+	// Returns the rule that a message with this text would match, and what the rule would do. Nothing is stored or sent. The answer is for a message from an ordinary number: what depends on the number, such as the limit of replies within an hour, is not checked.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/reply-rules/try (the `TryReplyRules` operationId).
+	TryReplyRulesWithResponse(ctx context.Context, body TryReplyRulesJSONRequestBody, reqEditors ...RequestEditorFn) (*TryReplyRulesResponse, error)
+
+	// DeleteReplyRuleWithResponse Delete a rule about received messages
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/reply-rules/{rule_no} (the `DeleteReplyRule` operationId).
+	DeleteReplyRuleWithResponse(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*DeleteReplyRuleResponse, error)
+
+	// UpdateReplyRuleWithBodyWithResponse Change a rule about received messages
+	//
+	// Fields that the body leaves out stay unchanged. If `action` changes, the fields that only the former action uses are removed. With `version`, the change applies only if the rule still has that version.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/reply-rules/{rule_no} (the `UpdateReplyRule` operationId).
+	UpdateReplyRuleWithBodyWithResponse(ctx context.Context, ruleNo RuleNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateReplyRuleResponse, error)
+
+	// UpdateReplyRuleWithResponse Change a rule about received messages
+	//
+	// Fields that the body leaves out stay unchanged. If `action` changes, the fields that only the former action uses are removed. With `version`, the change applies only if the rule still has that version.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/reply-rules/{rule_no} (the `UpdateReplyRule` operationId).
+	UpdateReplyRuleWithResponse(ctx context.Context, ruleNo RuleNo, body UpdateReplyRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateReplyRuleResponse, error)
 
 	// DeleteSessionWithResponse Sign out
 	//
@@ -45630,6 +46526,533 @@ func (r ReadReceivedResponse) ContentType() string {
 	return ""
 }
 
+type ListReplyRulesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReplyRuleListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListReplyRulesResponse) GetJSON200() *ReplyRuleListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListReplyRulesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListReplyRulesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListReplyRulesResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListReplyRulesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListReplyRulesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListReplyRulesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListReplyRulesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListReplyRulesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListReplyRulesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListReplyRulesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListReplyRulesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateReplyRuleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReplyRuleResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateReplyRuleResponse) GetJSON200() *ReplyRuleResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateReplyRuleResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateReplyRuleResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateReplyRuleResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateReplyRuleResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateReplyRuleResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateReplyRuleResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateReplyRuleResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateReplyRuleResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateReplyRuleResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateReplyRuleResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateReplyRuleResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateReplyRuleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateReplyRuleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateReplyRuleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateReplyRuleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type TryReplyRulesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReplyTrialResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TryReplyRulesResponse) GetJSON200() *ReplyTrialResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TryReplyRulesResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TryReplyRulesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TryReplyRulesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TryReplyRulesResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TryReplyRulesResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r TryReplyRulesResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TryReplyRulesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TryReplyRulesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TryReplyRulesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TryReplyRulesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TryReplyRulesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TryReplyRulesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TryReplyRulesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TryReplyRulesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteReplyRuleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteReplyRuleResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteReplyRuleResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteReplyRuleResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteReplyRuleResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteReplyRuleResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteReplyRuleResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteReplyRuleResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteReplyRuleResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteReplyRuleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteReplyRuleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteReplyRuleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteReplyRuleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UpdateReplyRuleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReplyRuleResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateReplyRuleResponse) GetJSON200() *ReplyRuleResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateReplyRuleResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateReplyRuleResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateReplyRuleResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UpdateReplyRuleResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateReplyRuleResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateReplyRuleResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateReplyRuleResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r UpdateReplyRuleResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UpdateReplyRuleResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateReplyRuleResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateReplyRuleResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateReplyRuleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateReplyRuleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateReplyRuleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateReplyRuleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // DeleteSessionResponse200Headers the declared response headers of an HTTP 200 response for DeleteSession
 type DeleteSessionResponse200Headers struct {
 	SetCookie *string
@@ -52680,6 +54103,178 @@ func (c *ClientWithResponses) ReadReceivedWithResponse(ctx context.Context, rece
 		return nil, err
 	}
 	return ParseReadReceivedResponse(rsp)
+}
+
+// ListReplyRulesWithResponse List the rules about received messages, in the order in which they are tried
+//
+// The rules of one company, at most 100. An admin names the company; without `company_no`, the answer contains the rules of the caller's company.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/reply-rules (the `ListReplyRules` operationId).
+func (c *ClientWithResponses) ListReplyRulesWithResponse(ctx context.Context, params *ListReplyRulesParams, reqEditors ...RequestEditorFn) (*ListReplyRulesResponse, error) {
+	rsp, err := c.ListReplyRules(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListReplyRulesResponse(rsp)
+}
+
+// CreateReplyRuleWithBodyWithResponse Add a rule about received messages
+//
+// A rule performs an action for each received message of the company that one of its `words` matches. Of all rules that match, only the first by `sort`
+// acts; of equal values, the older rule. Messages that are already stored are not changed. The `kind` of a message that a rule matched is `keyword`.
+//
+// `match` compares the text without case, width, punctuation, spaces and accents, as for opt-out words:
+//
+//   - `exact`: the whole text is one of the words; words of courtesy, such as "please", are ignored
+//   - `prefix`: the text begins with a word
+//   - `contains`: the text contains a word
+//   - `regexp`: a word is a regular expression in RE2 syntax. It is searched in the first 1,000 characters of the text, without case. A rule has at most
+//     10 expressions.
+//
+// `action`:
+//
+//   - `reply` sends `content`, or the template `template_no`, which must have no placeholders. The reply is a notification, and goes through the sender
+//     that received the message. If it cannot be sent within a day, it expires.
+//   - `tag` adds the contact with the number to `tag`, and `untag` removes it. If the number has no contact, `tag` adds one, whose `user_id` consists of
+//     the digits of the number.
+//   - `opt_out` blocks marketing messages to the number, and `opt_in` ends a block for which the person asked.
+//   - `forward` sends the text with the number to `phone_numbers`, as notifications, and the event `message.received` to the webhook `webhook_id`, even
+//     if the webhook is not subscribed to this event.
+//   - `acknowledge` marks the message as read.
+//
+// A text that asks for no more messages, such as STOP, always blocks marketing messages; a rule can add an action, but not undo the block.
+//
+// No automatic reply is sent to short codes and names, to numbers of senders, to automatic messages, to messages older than a day, or to numbers that a
+// block forbids. A number gets at most five automatic replies of a company within an hour. At most 60 messages of a number are forwarded within an hour.
+//
+// An admin names the company; without `company_no`, the rule is for the caller's company. A company can have at most 100 rules.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/reply-rules (the `CreateReplyRule` operationId).
+func (c *ClientWithResponses) CreateReplyRuleWithBodyWithResponse(ctx context.Context, params *CreateReplyRuleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateReplyRuleResponse, error) {
+	rsp, err := c.CreateReplyRuleWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateReplyRuleResponse(rsp)
+}
+
+// CreateReplyRuleWithResponse Add a rule about received messages
+//
+// A rule performs an action for each received message of the company that one of its `words` matches. Of all rules that match, only the first by `sort`
+// acts; of equal values, the older rule. Messages that are already stored are not changed. The `kind` of a message that a rule matched is `keyword`.
+//
+// `match` compares the text without case, width, punctuation, spaces and accents, as for opt-out words:
+//
+//   - `exact`: the whole text is one of the words; words of courtesy, such as "please", are ignored
+//   - `prefix`: the text begins with a word
+//   - `contains`: the text contains a word
+//   - `regexp`: a word is a regular expression in RE2 syntax. It is searched in the first 1,000 characters of the text, without case. A rule has at most
+//     10 expressions.
+//
+// `action`:
+//
+//   - `reply` sends `content`, or the template `template_no`, which must have no placeholders. The reply is a notification, and goes through the sender
+//     that received the message. If it cannot be sent within a day, it expires.
+//   - `tag` adds the contact with the number to `tag`, and `untag` removes it. If the number has no contact, `tag` adds one, whose `user_id` consists of
+//     the digits of the number.
+//   - `opt_out` blocks marketing messages to the number, and `opt_in` ends a block for which the person asked.
+//   - `forward` sends the text with the number to `phone_numbers`, as notifications, and the event `message.received` to the webhook `webhook_id`, even
+//     if the webhook is not subscribed to this event.
+//   - `acknowledge` marks the message as read.
+//
+// A text that asks for no more messages, such as STOP, always blocks marketing messages; a rule can add an action, but not undo the block.
+//
+// No automatic reply is sent to short codes and names, to numbers of senders, to automatic messages, to messages older than a day, or to numbers that a
+// block forbids. A number gets at most five automatic replies of a company within an hour. At most 60 messages of a number are forwarded within an hour.
+//
+// An admin names the company; without `company_no`, the rule is for the caller's company. A company can have at most 100 rules.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/reply-rules (the `CreateReplyRule` operationId).
+func (c *ClientWithResponses) CreateReplyRuleWithResponse(ctx context.Context, params *CreateReplyRuleParams, body CreateReplyRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateReplyRuleResponse, error) {
+	rsp, err := c.CreateReplyRule(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateReplyRuleResponse(rsp)
+}
+
+// TryReplyRulesWithBodyWithResponse Try which rule a text would match
+//
+// Returns the rule that a message with this text would match, and what the rule would do. Nothing is stored or sent. The answer is for a message from an ordinary number: what depends on the number, such as the limit of replies within an hour, is not checked.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/reply-rules/try (the `TryReplyRules` operationId).
+func (c *ClientWithResponses) TryReplyRulesWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TryReplyRulesResponse, error) {
+	rsp, err := c.TryReplyRulesWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTryReplyRulesResponse(rsp)
+}
+
+// TryReplyRulesWithResponse Try which rule a text would match
+//
+// Returns the rule that a message with this text would match, and what the rule would do. Nothing is stored or sent. The answer is for a message from an ordinary number: what depends on the number, such as the limit of replies within an hour, is not checked.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/reply-rules/try (the `TryReplyRules` operationId).
+func (c *ClientWithResponses) TryReplyRulesWithResponse(ctx context.Context, body TryReplyRulesJSONRequestBody, reqEditors ...RequestEditorFn) (*TryReplyRulesResponse, error) {
+	rsp, err := c.TryReplyRules(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTryReplyRulesResponse(rsp)
+}
+
+// DeleteReplyRuleWithResponse Delete a rule about received messages
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/reply-rules/{rule_no} (the `DeleteReplyRule` operationId).
+func (c *ClientWithResponses) DeleteReplyRuleWithResponse(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*DeleteReplyRuleResponse, error) {
+	rsp, err := c.DeleteReplyRule(ctx, ruleNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteReplyRuleResponse(rsp)
+}
+
+// UpdateReplyRuleWithBodyWithResponse Change a rule about received messages
+//
+// Fields that the body leaves out stay unchanged. If `action` changes, the fields that only the former action uses are removed. With `version`, the change applies only if the rule still has that version.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/reply-rules/{rule_no} (the `UpdateReplyRule` operationId).
+func (c *ClientWithResponses) UpdateReplyRuleWithBodyWithResponse(ctx context.Context, ruleNo RuleNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateReplyRuleResponse, error) {
+	rsp, err := c.UpdateReplyRuleWithBody(ctx, ruleNo, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateReplyRuleResponse(rsp)
+}
+
+// UpdateReplyRuleWithResponse Change a rule about received messages
+//
+// Fields that the body leaves out stay unchanged. If `action` changes, the fields that only the former action uses are removed. With `version`, the change applies only if the rule still has that version.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/reply-rules/{rule_no} (the `UpdateReplyRule` operationId).
+func (c *ClientWithResponses) UpdateReplyRuleWithResponse(ctx context.Context, ruleNo RuleNo, body UpdateReplyRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateReplyRuleResponse, error) {
+	rsp, err := c.UpdateReplyRule(ctx, ruleNo, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateReplyRuleResponse(rsp)
 }
 
 // DeleteSessionWithResponse Sign out
@@ -65607,6 +67202,458 @@ func ParseReadReceivedResponse(rsp *http.Response) (*ReadReceivedResponse, error
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListReplyRulesResponse parses an HTTP response from a ListReplyRulesWithResponse call
+func ParseListReplyRulesResponse(rsp *http.Response) (*ListReplyRulesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListReplyRulesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReplyRuleListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateReplyRuleResponse parses an HTTP response from a CreateReplyRuleWithResponse call
+func ParseCreateReplyRuleResponse(rsp *http.Response) (*CreateReplyRuleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateReplyRuleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReplyRuleResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseTryReplyRulesResponse parses an HTTP response from a TryReplyRulesWithResponse call
+func ParseTryReplyRulesResponse(rsp *http.Response) (*TryReplyRulesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TryReplyRulesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReplyTrialResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteReplyRuleResponse parses an HTTP response from a DeleteReplyRuleWithResponse call
+func ParseDeleteReplyRuleResponse(rsp *http.Response) (*DeleteReplyRuleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteReplyRuleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUpdateReplyRuleResponse parses an HTTP response from a UpdateReplyRuleWithResponse call
+func ParseUpdateReplyRuleResponse(rsp *http.Response) (*UpdateReplyRuleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateReplyRuleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReplyRuleResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid

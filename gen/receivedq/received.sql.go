@@ -645,6 +645,16 @@ func (q *Queries) ReceivedListOf(ctx context.Context, arg ReceivedListOfParams) 
 	return items, nil
 }
 
+const receivedMatched = `-- name: ReceivedMatched :exec
+UPDATE received_messages r SET kind = 'keyword' WHERE r.id = $1 AND r.kind = 'text'
+`
+
+// ReceivedMatched records that a rule matched a message. A message that asks for no more messages, or for messages again, or that a program sent, keeps its kind.
+func (q *Queries) ReceivedMatched(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, receivedMatched, id)
+	return err
+}
+
 const receivedRead = `-- name: ReceivedRead :execrows
 UPDATE received_messages r
 SET read_at = now(), read_by = $1::text

@@ -322,6 +322,44 @@ func (q *Queries) WebhookDeliveryList(ctx context.Context, arg WebhookDeliveryLi
 	return items, nil
 }
 
+const webhookForward = `-- name: WebhookForward :one
+WITH event AS (
+    SELECT f.id, f.submitted_by FROM feed f
+    WHERE f.at = $1 AND f.company_id = $2 AND f.type = 'message.received' AND (f.data ->> 'received_id')::bigint = $3::bigint
+    ORDER BY f.id
+    LIMIT 1
+),
+put AS (
+    INSERT INTO webhook_retries (webhook_id, feed_id, due_at)
+    SELECT $4, e.id, now() FROM event e WHERE NOT $5::boolean
+    ON CONFLICT ON CONSTRAINT webhook_retries_pkey DO NOTHING
+)
+SELECT EXISTS (SELECT FROM event e) AS is_in_feed
+`
+
+type WebhookForwardParams struct {
+	At           time.Time
+	CompanyID    int64
+	ReceivedID   int64
+	WebhookID    int64
+	IsSubscribed bool
+}
+
+// WebhookForward makes the event of a received message due for a webhook that does not subscribe to such events. It returns whether the event is in the feed, and
+// whether the webhook gets it anyway. at is the time of the message, which is also the time of its event. The caller has locked the webhook.
+func (q *Queries) WebhookForward(ctx context.Context, arg WebhookForwardParams) (bool, error) {
+	row := q.db.QueryRow(ctx, webhookForward,
+		arg.At,
+		arg.CompanyID,
+		arg.ReceivedID,
+		arg.WebhookID,
+		arg.IsSubscribed,
+	)
+	var is_in_feed bool
+	err := row.Scan(&is_in_feed)
+	return is_in_feed, err
+}
+
 const webhookHold = `-- name: WebhookHold :one
 SELECT w.company_id FROM webhooks w WHERE w.id = $1 FOR UPDATE
 `

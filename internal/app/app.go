@@ -24,6 +24,7 @@ import (
 	"lksms/internal/audience/conversation"
 	"lksms/internal/audience/erasure"
 	"lksms/internal/audience/notification"
+	"lksms/internal/audience/replyrule"
 	"lksms/internal/audience/upload"
 	"lksms/internal/dispatch/block"
 	"lksms/internal/dispatch/caps"
@@ -177,6 +178,7 @@ type App struct {
 	Batches       *batch.Service
 	Contacts      *contact.Service
 	Conversations *conversation.Service
+	ReplyRules    *replyrule.Service
 	Erasures      *erasure.Service
 	Feed          *feed.Service
 	Webhooks      *webhook.Service
@@ -245,7 +247,7 @@ func (a *App) Sweeps() []sweep.Job {
 		a.Directory.Sweeps(), a.Senders.Sweeps(), a.Queue.Sweeps(), a.Submissions.Sweeps(), a.Receipts.Sweeps(), a.Received.Sweeps(), a.Blocks.Sweeps(), a.caps.Sweeps(),
 		a.Jobs.Sweeps(),
 		a.Feed.Sweeps(), a.Webhooks.Sweeps(),
-		a.Uploads.Sweeps(), a.Contacts.Sweeps(), a.Notifications.Sweeps(), a.Retention.Sweeps(), a.Batches.Sweeps(), a.Erasures.Sweeps(),
+		a.Uploads.Sweeps(), a.Contacts.Sweeps(), a.ReplyRules.Sweeps(), a.Notifications.Sweeps(), a.Retention.Sweeps(), a.Batches.Sweeps(), a.Erasures.Sweeps(),
 		a.Audit.Sweeps(), a.Alerts.Sweeps(), a.Notifier.Sweeps(), a.Statistics.Sweeps(), a.Reconcile.Sweeps(), a.History.Sweeps(),
 		a.ThirdParty.Sweeps(), a.SQLInbox.Sweeps(),
 	)
@@ -315,6 +317,12 @@ func (a *App) wireEventsAndAudience() {
 	a.Uploads = upload.New(a.DB)
 	a.Contacts = contact.New(a.DB, a.Uploads, a.settings, a.Directory)
 	a.Conversations = conversation.New(a.DB, a.Received, a.Submissions, a.Contacts)
+	a.ReplyRules = replyrule.New(a.DB, replyrule.Services{
+		Received: a.Received, Conversations: a.Conversations, Submissions: a.Submissions, Templates: a.templates, Contacts: a.Contacts, Blocks: a.Blocks,
+		Directory: a.Directory,
+	}, func(ctx context.Context, webhookID int64, m received.Row) (bool, error) {
+		return a.Webhooks.Forward(ctx, webhookID, webhook.Message{ID: m.ID, CompanyID: m.CompanyID, At: m.CreatedAt, SubmittedBy: m.SubmittedBy})
+	}, o.Log)
 	a.Notifications = notification.New(a.DB, notification.Services{
 		Submissions: a.Submissions, Tasks: a.Tasks, Directory: a.Directory, Contacts: a.Contacts,
 	}, o.PlatformURL, a.tracer, a.metrics)
@@ -353,7 +361,7 @@ func (a *App) wireTransport() (err error) {
 		Directory: a.Directory, Senders: a.Senders, Configs: a.configs, Pusher: a.Pusher, Settings: a.settings, Receipts: a.Receipts, Received: a.Received, Blocks: a.Blocks, Blocklists: blocklist.New(a.Blocks, a.Uploads, a.Directory),
 		Inbounds:      a.inbounds,
 		Phones:        mobile.New(a.DB, mobile.Services{Access: a.users, Queue: a.Queue, Senders: a.Senders, Received: a.Received, Secrets: o.Secrets}),
-		Notifications: a.Notifications, Contacts: a.Contacts, Conversations: a.Conversations, Erasures: a.Erasures, Jobs: a.Jobs, Batches: a.Batches, Uploads: a.Uploads,
+		Notifications: a.Notifications, Contacts: a.Contacts, Conversations: a.Conversations, ReplyRules: a.ReplyRules, Erasures: a.Erasures, Jobs: a.Jobs, Batches: a.Batches, Uploads: a.Uploads,
 		Statistics: a.Statistics, Reconcile: a.Reconcile, Feed: a.Feed, Webhooks: a.Webhooks, ThirdParty: a.ThirdParty,
 		Overview: statistics.NewOverview(a.DB, a.History, a.Statistics, a.Senders, a.Alerts.Firing, a.Conversations.Unread), Servers: a.Servers,
 	}, httpapi.Options{
@@ -399,6 +407,7 @@ func (a *App) Close() {
 	end() // Serve has already waited for the work in progress
 	a.Pusher.Stop(ended)
 	a.Receipts.Close()
+	a.ReplyRules.Close()
 	a.Submissions.Close()
 	a.Queue.Close()
 	a.Feed.Close()

@@ -15,6 +15,7 @@ func (a *App) erasureOwners() []erasure.Owner {
 		{Room: "batch", EraseSourcePortions: a.Batches.Refuse, Reading: a.Batches.Checking, ErasePortions: a.Batches.Erase},
 		{Room: "sqlinbox", HasEarlier: a.SQLInbox.HasEarlier},
 		{Room: "received", ErasePortions: a.Received.Erase},
+		{Room: "replyrule", Erase: a.ReplyRules.Erase},
 		{Room: "block", Erase: a.Blocks.Erase},
 		{Room: "receipt", HasEarlier: a.Receipts.HasEarlier, EraseTasks: a.Receipts.EraseTasks, ErasePortions: a.Receipts.Erase},
 		{Room: "thirdparty", EraseTasks: a.ThirdParty.EraseTasks},

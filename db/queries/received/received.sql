@@ -159,6 +159,10 @@ WHERE r.read_at IS NULL AND r.id = ANY (ARRAY(
     FOR UPDATE
 ));
 
+-- ReceivedMatched records that a rule matched a message. A message that asks for no more messages, or for messages again, or that a program sent, keeps its kind.
+-- name: ReceivedMatched :exec
+UPDATE received_messages r SET kind = 'keyword' WHERE r.id = @id AND r.kind = 'text';
+
 -- ReceivedDeleteExpired reads the batch_size oldest messages, deletes the messages that are older than keep, and returns their ids.
 -- name: ReceivedDeleteExpired :many
 WITH deleted AS (

@@ -235,6 +235,22 @@ put AS (
 )
 SELECT count(*) AS events, coalesce(max(p.id), 0)::bigint AS last_id FROM picked p;
 
+-- WebhookForward makes the event of a received message due for a webhook that does not subscribe to such events. It returns whether the event is in the feed, and
+-- whether the webhook gets it anyway. at is the time of the message, which is also the time of its event. The caller has locked the webhook.
+-- name: WebhookForward :one
+WITH event AS (
+    SELECT f.id, f.submitted_by FROM feed f
+    WHERE f.at = @at AND f.company_id = @company_id AND f.type = 'message.received' AND (f.data ->> 'received_id')::bigint = @received_id::bigint
+    ORDER BY f.id
+    LIMIT 1
+),
+put AS (
+    INSERT INTO webhook_retries (webhook_id, feed_id, due_at)
+    SELECT @webhook_id, e.id, now() FROM event e WHERE NOT @is_subscribed::boolean
+    ON CONFLICT ON CONSTRAINT webhook_retries_pkey DO NOTHING
+)
+SELECT EXISTS (SELECT FROM event e) AS is_in_feed;
+
 -- WebhookWaiting returns the number of events of a webhook that wait for a retry, and its after_id.
 -- name: WebhookWaiting :one
 SELECT count(r.feed_id) AS waiting, w.after_id FROM webhooks w LEFT JOIN webhook_retries r ON r.webhook_id = w.id WHERE w.id = @id GROUP BY w.id;

@@ -41,7 +41,7 @@ func (s *Service) Reply(ctx context.Context, viewer task.Viewer, key Key, r Repl
 		return Replied{}, err
 	}
 	if r.Sign == nil {
-		if r.Sign, err = s.signOf(ctx, head); err != nil {
+		if r.Sign, err = s.signOf(ctx, head.answers); err != nil {
 			return Replied{}, err
 		}
 	}
@@ -107,12 +107,12 @@ func unavailable(senderNo, why string) error {
 	}
 }
 
-// signOf returns the signature of the task that the last received message answers; nil: none.
-func (s *Service) signOf(ctx context.Context, h Head) (*string, error) {
-	if h.answers == nil {
+// signOf returns the signature of the task that a received message answers; nil: none.
+func (s *Service) signOf(ctx context.Context, answered *string) (*string, error) {
+	if answered == nil {
 		return nil, nil
 	}
-	sign, err := s.inParts.ConversationSign(ctx, *h.answers)
+	sign, err := s.inParts.ConversationSign(ctx, *answered)
 	if postgres.IsNoRows(err) { // the task was dropped with its partition
 		return nil, nil
 	}

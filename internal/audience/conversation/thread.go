@@ -48,7 +48,7 @@ func (s *Service) Thread(ctx context.Context, viewer task.Viewer, key Key, befor
 	if t.Head, err = s.head(ctx, viewer, key); err != nil {
 		return t, err
 	}
-	if t.Sign, err = s.signOf(ctx, t.Head); err != nil {
+	if t.Sign, err = s.signOf(ctx, t.answers); err != nil {
 		return t, err
 	}
 	if err := s.addContacts(ctx, []*Head{&t.Head}); err != nil {

@@ -8,28 +8,34 @@ import (
 
 	"lksms/internal/dispatch/block"
 	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/received/autoreply"
 	"lksms/internal/dispatch/received/optout"
 	"lksms/internal/platform/optional"
 )
 
 // These are the kinds of messages.
 const (
-	kindText   = "text"
-	kindOptOut = "opt_out" // the person asks for no more messages
-	kindOptIn  = "opt_in"  // the person asks for messages again, after it had asked for none
+	KindText      = "text"
+	KindOptOut    = "opt_out"    // the person asks for no more messages
+	KindOptIn     = "opt_in"     // the person asks for messages again, after it had asked for none
+	KindKeyword   = "keyword"    // a rule matched the message
+	KindAutoReply = "auto_reply" // a phone or a program sent the message by itself
 )
 
 // byOptOut is the user who adds the blocks for which people ask.
 const byOptOut = "system:opt_out"
 
-// setKinds finds the messages by which people ask for no more messages, or for messages again. A message that asks for messages again is an ordinary text if the
-// person has not asked for a block before: many people answer "yes" to a question.
+// setKinds finds the messages by which people ask for no more messages, or for messages again, and the messages of programs. A message that asks for messages
+// again is an ordinary text if the person has not asked for a block before: many people answer "yes" to a question.
 func (s *Service) setKinds(ctx context.Context, rows []row) error {
 	var asksAgain []*row
 	hasAsked := map[personOf]bool{}
 	for i := range rows {
 		r := &rows[i]
-		r.kind = kindText
+		r.kind = KindText
+		if autoreply.Is(r.Content) {
+			r.kind = KindAutoReply
+		}
 		if !strings.HasPrefix(r.number, "+") { // a short code or a name
 			continue
 		}
@@ -39,7 +45,7 @@ func (s *Service) setKinds(ctx context.Context, rows []row) error {
 		}
 		switch optout.Of(r.Content, phone.Region(r.number), optout.Words{Out: optional.Value(rules.OptOutWords), In: optional.Value(rules.OptInWords)}) {
 		case optout.Out:
-			r.kind = kindOptOut
+			r.kind = KindOptOut
 			hasAsked[personOf{r.company, r.number}] = true
 		case optout.In:
 			asksAgain = append(asksAgain, r)
@@ -52,7 +58,7 @@ func (s *Service) setKinds(ctx context.Context, rows []row) error {
 			return err
 		}
 		if isBlocked || hasAsked[personOf{r.company, r.number}] {
-			r.kind = kindOptIn
+			r.kind = KindOptIn
 		}
 	}
 	return nil
@@ -69,7 +75,7 @@ type personOf struct {
 func (s *Service) follow(ctx context.Context, rows []row, all []Stored) error {
 	var asked []int
 	for i, r := range rows {
-		if r.kind != kindText && !all[i].Deduplicated {
+		if (r.kind == KindOptOut || r.kind == KindOptIn) && !all[i].Deduplicated {
 			asked = append(asked, i)
 		}
 	}
@@ -77,7 +83,7 @@ func (s *Service) follow(ctx context.Context, rows []row, all []Stored) error {
 	for _, i := range asked {
 		r := rows[i]
 		var err error
-		if r.kind == kindOptIn {
+		if r.kind == KindOptIn {
 			_, err = s.blocks.DeleteOfPerson(ctx, r.company, r.number, r.ReceivedAt)
 		} else {
 			_, err = s.blocks.Put(ctx, block.Block{
@@ -99,16 +105,23 @@ func compareTimes(a, b row) int {
 	return a.ReceivedAt.Compare(*b.ReceivedAt)
 }
 
-// Enforce takes back the waiting messages that people forbid in messages that Store has returned. The caller calls it after the transaction of Store is
+// Enforce takes back the waiting messages that people forbid in messages that Store has returned, and calls the function of OnStored. The caller calls it after the transaction of Store is
 // committed: before, submissions do not see the blocks. If the caller does not call it, the sweep enforce-blocks enforces them. A repeated message enforces the
 // block, too: the server that stored the first one can have stopped before it enforced the block.
 func (s *Service) Enforce(ctx context.Context, all []Stored) error {
 	var numbers []string
-	var companies []int64
+	var companies, added []int64
 	for _, one := range all {
+		if !one.Deduplicated {
+			added = append(added, one.ID)
+		}
 		if one.optOut != (personOf{}) {
 			numbers, companies = append(numbers, one.optOut.number), append(companies, one.optOut.company)
 		}
 	}
-	return s.blocks.EnforceOfPeople(ctx, numbers, companies)
+	err := s.blocks.EnforceOfPeople(ctx, numbers, companies)
+	if len(added) > 0 && s.onStored != nil {
+		s.onStored(ctx, added)
+	}
+	return err
 }

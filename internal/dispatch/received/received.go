@@ -43,6 +43,7 @@ type Service struct {
 	blocks    *block.Service
 
 	onDelete func(ctx context.Context, ids []int64) error
+	onStored func(ctx context.Context, ids []int64)
 }
 
 // New returns a Service on db.
@@ -260,7 +261,7 @@ func identify(rows []row, added []int64, found []receivedq.ReceivedIdentifiedRow
 			return nil, false
 		}
 		all[i] = Stored{ID: id, Deduplicated: !isNew[id]}
-		if r.kind == kindOptOut {
+		if r.kind == KindOptOut {
 			all[i].optOut = personOf{r.company, r.number}
 		}
 		delete(isNew, id) // a repeat in the same call
@@ -294,6 +295,15 @@ func paramsOf(senderNo string, rows []row) receivedq.ReceivedAddParams {
 
 // OnDelete sets a function that is called with the ids of deleted messages, in the transaction that deletes them. Other tables can repeat these messages.
 func (s *Service) OnDelete(do func(ctx context.Context, ids []int64) error) { s.onDelete = do }
+
+// OnStored sets a function that is called with the ids of new messages, after the transaction that stores them is committed. If the server stops before, the
+// function is not called.
+func (s *Service) OnStored(do func(ctx context.Context, ids []int64)) { s.onStored = do }
+
+// Matched records that a rule matched a message. A message that is not an ordinary text keeps its kind.
+func (s *Service) Matched(ctx context.Context, id int64) error {
+	return postgres.Wrap("record matched message", s.q.ReceivedMatched(ctx, id), nil)
+}
 
 // DeleteExpired deletes messages that are older than the setting history.received_days, in batches. It returns the number of deleted rows.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {

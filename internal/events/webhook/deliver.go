@@ -661,3 +661,33 @@ func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) 
 	})
 	return out, err
 }
+
+// Message identifies a received message of the feed.
+type Message struct {
+	ID, CompanyID int64
+	At            time.Time // when the message was stored
+	SubmittedBy   string    // the submitter of the task that the message answers; empty: none
+}
+
+// Forward makes a webhook post the event of a received message. If the webhook subscribes to such events, it gets the event anyway. Forward reports false if the
+// event is not in the feed yet. It can be part of a larger transaction. Fault: webhook.not_found, also for a webhook of another company.
+func (s *Service) Forward(ctx context.Context, id int64, m Message) (isInFeed bool, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		if _, err := s.q.WebhookHold(ctx, id); err != nil {
+			return postgres.Wrap("lock webhook", err, errNone)
+		}
+		w, err := s.Get(ctx, nil, id)
+		if err != nil {
+			return err
+		}
+		if w.CompanyID != nil && *w.CompanyID != m.CompanyID || w.Status != On {
+			return errNone
+		}
+		isSubscribed := slices.Contains(w.Events, feed.MessageReceived) && (w.Username == nil || *w.Username == m.SubmittedBy)
+		isInFeed, err = s.q.WebhookForward(ctx, webhookq.WebhookForwardParams{
+			WebhookID: id, At: m.At, CompanyID: m.CompanyID, ReceivedID: m.ID, IsSubscribed: isSubscribed,
+		})
+		return postgres.Wrap("forward received message", err, nil)
+	})
+	return isInFeed, err
+}

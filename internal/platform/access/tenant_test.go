@@ -62,6 +62,7 @@ func readsOfMessages(w *apptest.TwoCompanies) map[string][]read {
 		"getReceived":       {{"/api/v1/received/" + own["received"], 200}, {"/api/v1/received/" + beta["received"], absent}},
 		"listBlocks":        {{"/api/v1/blocks", 200}, {"/api/v1/blocks?company_no=beta", forbidden}, {"/api/v1/blocks?phone_number=%2B8613700000099", 200}},
 		"exportBlocks":      {{"/api/v1/blocks/export.csv", 200}, {"/api/v1/blocks/export.csv?company_no=beta", forbidden}},
+		"listReplyRules":    {{"/api/v1/reply-rules", 200}, {"/api/v1/reply-rules?company_no=acme", 200}, {"/api/v1/reply-rules?company_no=beta", forbidden}},
 		"listConversations": {{"/api/v1/conversations", 200}, {"/api/v1/conversations?unread=true", 200}, {"/api/v1/conversations?sender_no=both_sender", 200}, {"/api/v1/conversations?company_no=beta", forbidden}},
 		"getConversation":   {{"/api/v1/conversations/" + apptest.Phone, 200}, {"/api/v1/conversations/" + apptest.BetaPhone, absent}, {"/api/v1/conversations/" + apptest.BetaPhone + "?company_no=beta", forbidden}},
 		"listBatches":       {{"/api/v1/batches", 200}},

@@ -24,6 +24,7 @@ var pages = map[Reason]string{
 	RecipientBlocked:       "receiving.md#blocks",
 	RecipientLimited:       "dispatch.md#caps",
 	BlockNotFound:          "receiving.md#blocks",
+	ReplyRuleNotFound:      "receiving.md#rules",
 	TaskNotFound:           "sending.md#follow-a-task",
 	MessageNotFound:        "sending.md#follow-a-task",
 	TaskNotPending:         "sending.md#cancel",

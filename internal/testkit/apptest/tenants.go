@@ -61,6 +61,7 @@ func (w *TwoCompanies) fill(no, number string, headers []string) map[string]stri
 	}))
 	ids["received"] = fmt.Sprint(*answer.Items[0].ReceivedID)
 	w.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": "13700000099", "scope": "marketing", "reason": "asked " + no}, headers...)
+	w.Expect(200, "", "POST", "/api/v1/reply-rules", map[string]any{"match": "exact", "words": []string{"rule of " + no}, "action": "acknowledge"}, headers...)
 	w.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": []any{
 		map[string]any{"user_id": "of-" + no, "email": no + "@example.com", "dingtalk_name": no},
 	}}, headers...)

@@ -18,6 +18,7 @@ import (
 	"lksms/internal/audience/conversation"
 	"lksms/internal/audience/erasure"
 	"lksms/internal/audience/notification"
+	"lksms/internal/audience/replyrule"
 	"lksms/internal/audience/upload"
 	"lksms/internal/dispatch/block"
 	"lksms/internal/dispatch/directory"
@@ -110,6 +111,7 @@ type Services struct {
 	Notifications *notification.Service
 	Contacts      *contact.Service
 	Conversations *conversation.Service
+	ReplyRules    *replyrule.Service
 	Erasures      *erasure.Service
 	Feed          *feed.Service
 	Webhooks      *webhook.Service
@@ -142,7 +144,7 @@ func New(services Services, options Options) (http.Handler, error) {
 		}, scope),
 		audienceHandlers: audience.New(audience.Services{
 			Explain: services.Explain, Batches: services.Batches, Blocks: services.Blocks, Blocklists: services.Blocklists, Uploads: services.Uploads, Notifications: services.Notifications,
-			Contacts: services.Contacts, Conversations: services.Conversations, Erasures: services.Erasures, Directory: services.Directory, Streams: options.Streams,
+			Contacts: services.Contacts, Conversations: services.Conversations, ReplyRules: services.ReplyRules, Webhooks: services.Webhooks, Erasures: services.Erasures, Directory: services.Directory, Streams: options.Streams,
 			Log: options.Gate.Log,
 		}, scope),
 		adminHandlers: admin.New(admin.Services{

@@ -20,7 +20,7 @@ var bounds = map[string]string{
 	"users": "100000", "api_keys": "1000 user_id", "templates": "10000", "template_versions": "1000 template_id", "notification_templates": "10000",
 	"company_notification_templates": "1000 company_id",
 	"default_contents":               "100000 company_id", "contacts": "2000000", "tags": "10000 company_id",
-	"batches": "10000 company_id", "alert_rules": "1000", "alert_receivers": "100", "inbounds": "1000", "webhooks": "20 owner",
+	"batches": "10000 company_id", "alert_rules": "1000", "alert_receivers": "100", "inbounds": "1000", "reply_rules": "100 company_id", "webhooks": "20 owner",
 }
 
 // unbounded contains the tables without a limit in a trigger, and the reason.
@@ -29,6 +29,7 @@ var unbounded = map[string]string{
 	"blocks":            "numbers that must not get messages",
 	"capped_recipients": "numbers with recent messages; deleted after two days",
 	"received_messages": "messages from senders; old ones are deleted", "conversations": "by company, number and submitter of received messages",
+	"reply_actions": "received messages of the last day that a rule matched",
 	"business_ends": "ends of business tasks, kept like messages", "callbacks": "bodies from providers",
 	"fruitless_submissions": "history", "report_logs": "history", "sender_ledger": "history", "events": "history", "audit": "history",
 	"announcements": "texts of notifications", "credentials_version": "one row",
@@ -178,6 +179,11 @@ func contentCreations(b *apptest.Bundle, acme []string) []creation {
 			return "PUT", "/api/v1/admin/contacts", fmt.Sprintf(`{"contacts":[{"user_id":"u%d"}]}`, i)
 		}, change: `{"contacts":[{"user_id":"u0","email":"u@example.com"},{"user_id":"u1"}]}`, elsewhere: func() {
 			b.Expect(200, "", "PUT", "/api/v1/admin/contacts", `{"contacts":[{"user_id":"u0"}]}`, acme...)
+		}},
+		{table: "reply_rules", counted: "company_id = 1", create: func(i int) (string, string, string) {
+			return "POST", "/api/v1/reply-rules", fmt.Sprintf(`{"match":"exact","words":["w%d"],"action":"acknowledge"}`, i)
+		}, elsewhere: func() {
+			b.Expect(200, "", "POST", "/api/v1/reply-rules", `{"match":"exact","words":["w"],"action":"acknowledge"}`, acme...)
 		}},
 		{table: "tags", counted: "company_id = 1", create: func(i int) (string, string, string) { return "PUT", fmt.Sprint("/api/v1/tags/t", i), "" }, elsewhere: func() {
 			b.Expect(200, "", "PUT", "/api/v1/tags/t0", nil, acme...)

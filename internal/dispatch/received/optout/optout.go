@@ -1,4 +1,5 @@
-// Package optout recognises the texts by which people ask for no more messages, or for messages again.
+// Package optout recognises the texts by which people ask for no more messages, or for messages again. Rules about received messages compare texts like this
+// package.
 package optout
 
 import (
@@ -32,7 +33,7 @@ const maxText = 500
 // Of returns what a text from a country (ISO code; empty: unknown) asks for. The text must consist of one of the words, and of words of courtesy before and after
 // it. Case, width, punctuation, spaces and accents are ignored. So "Stop. Thank you" asks for no more messages, and "STOP 12345" and "don't stop" do not.
 func Of(text, countryNo string, own Words) Kind {
-	folded := fold(text)
+	folded := Fold(text)
 	if len(folded) > maxText {
 		return Neither
 	}
@@ -58,6 +59,12 @@ func Of(text, countryNo string, own Words) Kind {
 	}
 }
 
+// IsOneOf reports whether a text consists of one of words, and of words of courtesy before and after it, as Of compares texts.
+func IsOneOf(text string, words []string) bool {
+	folded := Fold(text)
+	return len(folded) <= maxText && slices.ContainsFunc(words, func(word string) bool { return isWord(folded, Fold(word)) })
+}
+
 // isWord reports whether a folded text consists of a folded word, once or several times, and of words of courtesy before and after it. A single letter is not
 // repeated. A word of a company can contain words of courtesy, such as "No thanks", so each position of the word is tried.
 func isWord(text, word string) bool {
@@ -80,8 +87,8 @@ func isWord(text, word string) bool {
 	}
 }
 
-// fold returns the letters and digits of a text, with folded case and without accents. Full-width characters become ordinary ones.
-func fold(text string) string {
+// Fold returns the letters and digits of a text, with folded case and without accents. Full-width characters become ordinary ones.
+func Fold(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
 			return r
@@ -143,7 +150,7 @@ var in = folds(
 func folds(words ...string) []string {
 	all := make([]string, len(words))
 	for i, word := range words {
-		all[i] = fold(word)
+		all[i] = Fold(word)
 	}
 	return all
 }

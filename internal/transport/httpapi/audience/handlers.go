@@ -1,5 +1,5 @@
 // Package audience contains the handlers of messages to many recipients: batches and their lists, notifications, contacts with their tags, blocks,
-// conversations, and erasures.
+// conversations, rules about received messages, and erasures.
 package audience
 
 import (
@@ -11,10 +11,12 @@ import (
 	"lksms/internal/audience/conversation"
 	"lksms/internal/audience/erasure"
 	"lksms/internal/audience/notification"
+	"lksms/internal/audience/replyrule"
 	"lksms/internal/audience/upload"
 	"lksms/internal/dispatch/block"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue/explain"
+	"lksms/internal/events/webhook"
 	"lksms/internal/transport/httpapi/caller"
 	"lksms/internal/transport/httpapi/stream"
 )
@@ -29,6 +31,8 @@ type Services struct {
 	Notifications *notification.Service
 	Contacts      *contact.Service
 	Conversations *conversation.Service
+	ReplyRules    *replyrule.Service
+	Webhooks      *webhook.Service
 	Erasures      *erasure.Service
 	Directory     *directory.Service
 	Streams       *stream.Streams

@@ -71,10 +71,11 @@ func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 	})
 }
 
-// auditedPaths contains prefixes of the paths of audited operations. These operations change the configuration, the contacts, blocks or webhooks of a company,
-// or data that a colleague submitted.
+// auditedPaths contains prefixes of the paths of audited operations. These operations change the configuration, the contacts, blocks, rules or webhooks of a
+// company, or data that a colleague submitted.
 var auditedPaths = []string{
-	"/api/v1/admin/", "/api/v1/contacts", "/api/v1/tags", "/api/v1/webhooks", "/api/v1/batches", "/api/v1/blocks", "/api/v1/notifications/status",
+	"/api/v1/admin/", "/api/v1/contacts", "/api/v1/tags", "/api/v1/webhooks", "/api/v1/batches", "/api/v1/blocks", "/api/v1/reply-rules",
+	"/api/v1/notifications/status",
 }
 
 // auditedDeletion is audited, although POST to the same path is not audited: creating notifications changes nothing that another user submitted.

@@ -1,0 +1,86 @@
+-- Statements on rules about received messages, and on the messages to which they are still to be applied.
+
+-- name: ReplyRuleCreate :one
+INSERT INTO reply_rules (company_id, match, words, action, content, template_no, tag, phone_numbers, webhook_id, sort)
+VALUES (
+    @company_id, @match, @words::text[], @action, sqlc.narg(content), sqlc.narg(template_no), sqlc.narg(tag), sqlc.narg(phone_numbers)::text[],
+    sqlc.narg(webhook_id), @sort
+)
+RETURNING id;
+
+-- ReplyRuleList returns rules after a position (sort, id), in the order in which they are tried. company_id null: rules of all companies. id null: all rules.
+-- name: ReplyRuleList :many
+SELECT r.*, c.company_no
+FROM reply_rules r
+JOIN companies c ON c.id = r.company_id
+WHERE (sqlc.narg(company_id)::bigint IS NULL OR r.company_id = sqlc.narg(company_id)::bigint)
+    AND (sqlc.narg(id)::bigint IS NULL OR r.id = sqlc.narg(id)::bigint)
+    AND (r.sort, r.id) > (@after_sort::bigint, @after_id::bigint)
+ORDER BY r.sort, r.id
+LIMIT @page_limit::integer;
+
+-- ReplyRuleUpdate changes a rule if its version is still `version`.
+-- name: ReplyRuleUpdate :execrows
+UPDATE reply_rules r
+SET match = @match, words = @words::text[], action = @action, content = sqlc.narg(content), template_no = sqlc.narg(template_no), tag = sqlc.narg(tag),
+    phone_numbers = sqlc.narg(phone_numbers)::text[], webhook_id = sqlc.narg(webhook_id), sort = @sort, version = r.version + 1, updated_at = now()
+WHERE r.id = @id AND r.version = @version;
+
+-- ReplyRuleDelete deletes a rule. company_id null: of any company.
+-- name: ReplyRuleDelete :execrows
+DELETE FROM reply_rules r WHERE r.id = @id AND (sqlc.narg(company_id)::bigint IS NULL OR r.company_id = sqlc.narg(company_id)::bigint);
+
+-- ReplyActionsPending reports whether rules are still to be applied to a message of `ids`.
+-- name: ReplyActionsPending :one
+SELECT EXISTS (SELECT FROM reply_actions a WHERE a.received_id = ANY (@ids::bigint[]) AND a.outcome IS NULL);
+
+-- ReplyActionsDue returns up to max_rows messages with ids greater than after_id to which rules are to be applied now, oldest first. is_due needs the longest
+-- possible wait.
+-- name: ReplyActionsDue :many
+SELECT a.received_id FROM reply_actions a
+WHERE a.outcome IS NULL AND a.received_id > @after_id AND is_due(a.due_at, interval '1 hour')
+ORDER BY a.received_id
+LIMIT @max_rows::integer;
+
+-- ReplyActionHold locks a message to which rules are to be applied until the end of the transaction. It returns no row if another server has it, or has
+-- finished it.
+-- name: ReplyActionHold :one
+SELECT a.received_id, (a.created_at < now() - interval '1 day')::boolean AS is_old FROM reply_actions a
+WHERE a.received_id = @received_id AND a.outcome IS NULL
+FOR UPDATE SKIP LOCKED;
+
+-- ReplyActionDone records what a rule did with a message.
+-- name: ReplyActionDone :exec
+UPDATE reply_actions a SET rule_id = @rule_id::bigint, action = @action::text, outcome = @outcome::text, done_at = now() WHERE a.received_id = @received_id;
+
+-- ReplyActionDelete deletes a message that no rule matched, or that was deleted or erased.
+-- name: ReplyActionDelete :exec
+DELETE FROM reply_actions a WHERE a.received_id = @received_id;
+
+-- ReplyActionPostpone applies the rules to a message again after a wait, which doubles with each failed attempt, up to an hour.
+-- name: ReplyActionPostpone :exec
+UPDATE reply_actions a
+SET tries = a.tries + 1, due_at = now() + least(interval '2 seconds' * power(2, least(a.tries, 12)), interval '1 hour')
+WHERE a.received_id = @received_id AND a.outcome IS NULL;
+
+-- ReplyActionsOfNumber returns how many messages from a number caused a given action within the last hour.
+-- name: ReplyActionsOfNumber :one
+SELECT count(*) FROM reply_actions a
+WHERE a.company_id = @company_id AND a.phone_number = @phone_number AND a.outcome = 'done' AND a.action = @action::text
+    AND a.done_at > now() - interval '1 hour';
+
+-- ReplyNumberIsOwn reports whether a number in E.164 is the number of a sender that received a message. Numbers of senders are stored as they were received, so
+-- they can lack the country code.
+-- name: ReplyNumberIsOwn :one
+SELECT EXISTS (
+    SELECT FROM received_messages r
+    WHERE right(number_digits(r.own_number), 8) = right(number_digits(@phone_number::text), 8) AND r.own_number IS NOT NULL
+        AND number_digits(@phone_number::text) LIKE '%' || ltrim(number_digits(r.own_number), '0')
+);
+
+-- ReplyActionsDeleteExpired deletes up to batch_size messages whose actions are older than a day.
+-- name: ReplyActionsDeleteExpired :execrows
+DELETE FROM reply_actions a
+WHERE a.received_id = ANY (ARRAY(
+    SELECT o.received_id FROM reply_actions o WHERE o.done_at < now() - interval '1 day' ORDER BY o.done_at LIMIT @batch_size::integer
+));

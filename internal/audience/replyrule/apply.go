@@ -1,0 +1,338 @@
+package replyrule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"lksms/gen/replyruleq"
+	"lksms/internal/audience/contact"
+	"lksms/internal/audience/conversation"
+	"lksms/internal/dispatch/block"
+	"lksms/internal/dispatch/queue/task"
+	"lksms/internal/dispatch/received"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+)
+
+const (
+	portion     = 100            // maximum number of messages that one query finds
+	maxReplies  = 5              // maximum number of automatic replies of a company to a number within an hour: it also ends a loop of two programs
+	maxForwards = 60             // maximum number of messages from a number that are forwarded within an hour
+	maxAge      = 24 * time.Hour // maximum age of a message that gets an automatic reply: a phone can hand over old messages
+)
+
+// These are the outcomes of actions, as stored.
+const (
+	Done        = "done"
+	NoNumber    = "no_phone_number" // the message came from a short code or a name
+	FromProgram = "auto_reply"      // the message is an automatic one
+	FromOwn     = "own_number"      // the message came from a number of a sender, or from a number to which the rule forwards
+	TooMany     = "too_many"        // maxReplies or maxForwards is reached
+	TooOld      = "too_old"
+	AsksForNone = "opted_out" // the message asks for no more messages, and a rule does not undo this
+	IsBlocked   = "blocked"   // a block forbids the reply
+	Refused     = "refused"   // the reply or change is not possible, for example because no sender serves the number any more
+	Failed      = "failed"    // the action failed for a day
+)
+
+// ruleSet contains the compiled rules of a company, in the order in which they are tried.
+type ruleSet []compiled
+
+type compiled struct {
+	Row
+	matches matcher
+}
+
+// rulesOf reads the rules of a company. It skips a rule that cannot be compiled any more.
+func (s *Service) rulesOf(ctx context.Context, companyID int64) (ruleSet, error) {
+	rows, err := s.List(ctx, companyID)
+	if err != nil {
+		return nil, err
+	}
+	var set ruleSet
+	for _, row := range rows {
+		if m, err := compile(row.Match, row.Words); err == nil {
+			set = append(set, compiled{row, m})
+		}
+	}
+	return set, nil
+}
+
+// find returns the first rule that matches a text; nil: none.
+func (set ruleSet) find(content string) *Row {
+	t := textOf(content)
+	for i := range set {
+		if set[i].matches(t) {
+			return &set[i].Row
+		}
+	}
+	return nil
+}
+
+// Apply applies the rules to received messages, and returns the number of messages. The caller holds the lock of the sweep, so that the replies to a number are
+// counted exactly. Each message has its own transaction: its action and the record of the action are stored together, or neither is. If an action fails because
+// of the database, the message is tried again later, and the others continue.
+func (s *Service) Apply(ctx context.Context) (done int, failures error) {
+	for after := int64(0); ctx.Err() == nil; {
+		ids, err := s.q.ReplyActionsDue(ctx, replyruleq.ReplyActionsDueParams{AfterID: after, MaxRows: portion})
+		if err != nil || len(ids) == 0 {
+			return done, errors.Join(failures, postgres.Wrap("find messages for rules", err, nil))
+		}
+		sets := map[int64]ruleSet{}
+		for _, id := range ids {
+			after = id
+			err := s.applyOne(ctx, id, sets)
+			if err == nil {
+				done++
+				continue
+			}
+			if ctx.Err() != nil {
+				return done, errors.Join(failures, ctx.Err())
+			}
+			if !errors.Is(err, errLater) {
+				failures = errors.Join(failures, fmt.Errorf("apply rules to received message %d: %w", id, err))
+			}
+			if err := s.q.ReplyActionPostpone(ctx, id); err != nil {
+				return done, errors.Join(failures, postgres.Wrap("postpone rules", err, nil))
+			}
+		}
+	}
+	return done, errors.Join(failures, ctx.Err())
+}
+
+// errLater means that an action cannot be performed yet.
+var errLater = errors.New("not possible yet")
+
+// applyOne applies the rules to one message. sets contains the rules of companies that were read already.
+func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // one message must not end the server, which would try the message again after each restart
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	var blocked *received.Row
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		held, err := s.q.ReplyActionHold(ctx, id)
+		if postgres.IsNoRows(err) {
+			return nil
+		}
+		if err != nil {
+			return postgres.Wrap("lock message for rules", err, nil)
+		}
+		m, rule, err := s.matched(ctx, id, sets)
+		if err != nil {
+			return err
+		}
+		if rule == nil {
+			return postgres.Wrap("remove message from rules", s.q.ReplyActionDelete(ctx, id), nil)
+		}
+		if err := s.uses.Received.Matched(ctx, id); err != nil {
+			return fmt.Errorf("record rule: %w", err)
+		}
+		outcome, err := s.tried(ctx, m, rule)
+		switch {
+		case err != nil && held.IsOld && !postgres.IsUnavailable(err):
+			outcome = Failed
+		case err != nil:
+			return err
+		}
+		if rule.Action == OptOut && outcome == Done {
+			blocked = &m
+		}
+		return postgres.Wrap("record action of rule", s.q.ReplyActionDone(ctx, replyruleq.ReplyActionDoneParams{
+			ReceivedID: id, RuleID: rule.ID, Action: rule.Action, Outcome: outcome,
+		}), nil)
+	})
+	if err == nil && blocked != nil { // after the commit: before, submissions do not see the block. If this fails, the sweep enforce-blocks enforces it
+		_ = s.uses.Blocks.EnforceOfPeople(ctx, []string{blocked.PhoneNumber}, []int64{blocked.CompanyID})
+	}
+	return err
+}
+
+// matched returns a message and the rule that matches it. The rule is nil if none does, or if the message was deleted or erased.
+func (s *Service) matched(ctx context.Context, id int64, sets map[int64]ruleSet) (m received.Row, rule *Row, err error) {
+	m, err = s.uses.Received.Get(ctx, task.Viewer{}, id)
+	if isFault(err, fault.ReceivedNotFound) {
+		return m, nil, nil
+	}
+	if err != nil {
+		return m, nil, fmt.Errorf("read message: %w", err)
+	}
+	set, isKnown := sets[m.CompanyID]
+	if !isKnown {
+		if set, err = s.rulesOf(ctx, m.CompanyID); err != nil {
+			return m, nil, err
+		}
+		sets[m.CompanyID] = set
+	}
+	return m, set.find(m.Content), nil
+}
+
+func isFault(err error, reason fault.Reason) bool {
+	var wrong *fault.Error
+	return errors.As(err, &wrong) && wrong.Reason == reason
+}
+
+// tried performs the action of a rule, and returns its outcome. If the action is refused, none of its changes remain. An error means that the action is to be
+// tried again.
+func (s *Service) tried(ctx context.Context, m received.Row, rule *Row) (outcome string, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) (err error) { // a savepoint
+		outcome, err = s.perform(ctx, m, rule)
+		return err
+	})
+	var wrong *fault.Error
+	switch {
+	case err == nil:
+		return outcome, nil
+	case !errors.As(err, &wrong) || wrong.Kind == fault.Unavailable:
+		return "", err
+	case wrong.Reason == fault.RecipientBlocked:
+		return IsBlocked, nil
+	default:
+		return Refused, nil
+	}
+}
+
+func (s *Service) perform(ctx context.Context, m received.Row, rule *Row) (string, error) {
+	switch rule.Action {
+	case Reply:
+		return s.reply(ctx, m, rule)
+	case Forward:
+		return s.forwardMessage(ctx, m, rule)
+	case Tag, Untag:
+		return s.tag(ctx, m, rule)
+	case OptOut, OptIn:
+		return s.opt(ctx, m, rule.Action)
+	default: // Acknowledge
+		_, err := s.uses.Received.Read(ctx, task.Viewer{}, m.ID, By)
+		return Done, err //nolint:wrapcheck // already wrapped
+	}
+}
+
+// reply sends an automatic reply, unless a guard forbids it.
+func (s *Service) reply(ctx context.Context, m received.Row, rule *Row) (string, error) {
+	switch {
+	case !isNumber(m):
+		return NoNumber, nil
+	case m.Kind == received.KindAutoReply:
+		return FromProgram, nil
+	case time.Since(optional.Or(m.ReceivedAt, m.CreatedAt)) > maxAge:
+		return TooOld, nil
+	}
+	if why, err := s.guard(ctx, m, Reply, maxReplies); err != nil || why != "" {
+		return why, err
+	}
+	_, err := s.uses.Conversations.Answer(ctx, m, conversation.Answer{
+		Content: optional.Value(rule.Content), TemplateNo: optional.Value(rule.TemplateNo), DedupKey: dedupKey(m), By: By,
+	})
+	return Done, err //nolint:wrapcheck // a fault, or already wrapped
+}
+
+// guard returns the outcome of an action that would answer a sender of LKSMS, or that would be one too many within an hour; empty: neither.
+func (s *Service) guard(ctx context.Context, m received.Row, action string, most int64) (string, error) {
+	if isNumber(m) {
+		isOwn, err := s.q.ReplyNumberIsOwn(ctx, m.PhoneNumber)
+		if err != nil || isOwn {
+			return FromOwn, postgres.Wrap("find number of sender", err, nil)
+		}
+	}
+	n, err := s.q.ReplyActionsOfNumber(ctx, replyruleq.ReplyActionsOfNumberParams{CompanyID: m.CompanyID, PhoneNumber: m.PhoneNumber, Action: action})
+	if err != nil || n >= most {
+		return TooMany, postgres.Wrap("count actions of number", err, nil)
+	}
+	return "", nil
+}
+
+// isNumber reports whether a message came from a phone number, and not from a short code or a name.
+func isNumber(m received.Row) bool { return strings.HasPrefix(m.PhoneNumber, "+") }
+
+// dedupKey returns the dedup key of the task that a rule submits because of a message.
+func dedupKey(m received.Row) string { return fmt.Sprint("reply_rule:", m.ID) }
+
+// forwardMessage sends a message to the numbers and the webhook of a rule.
+func (s *Service) forwardMessage(ctx context.Context, m received.Row, rule *Row) (string, error) {
+	for _, number := range rule.PhoneNumbers {
+		if number == m.PhoneNumber {
+			return FromOwn, nil
+		}
+	}
+	if why, err := s.guard(ctx, m, Forward, maxForwards); err != nil || why != "" {
+		return why, err
+	}
+	if rule.WebhookID != nil {
+		isDone, err := s.forward(ctx, *rule.WebhookID, m)
+		if err == nil && !isDone {
+			err = errLater
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	if len(rule.PhoneNumbers) == 0 {
+		return Done, nil
+	}
+	n, err := s.uses.Conversations.Forward(ctx, m, rule.PhoneNumbers, dedupKey(m), By)
+	if err == nil && n == 0 {
+		return Refused, nil
+	}
+	return Done, err //nolint:wrapcheck // already wrapped
+}
+
+// tag adds the contacts of a number to a tag, or removes them. A number without a contact gets one, whose user id consists of the digits of the number.
+func (s *Service) tag(ctx context.Context, m received.Row, rule *Row) (string, error) {
+	if !isNumber(m) {
+		return NoNumber, nil
+	}
+	people, err := s.uses.Contacts.OfPerson(ctx, m.CompanyID, []string{}, []string{m.PhoneNumber})
+	if err != nil {
+		return "", err //nolint:wrapcheck // already wrapped
+	}
+	ids := make([]string, len(people))
+	for i, one := range people {
+		ids[i] = one.UserID
+	}
+	tag := optional.Value(rule.Tag)
+	if rule.Action == Untag {
+		_, err := s.uses.Contacts.ChangeTag(ctx, m.CompanyID, tag, []string{}, ids)
+		if isFault(err, fault.TagNotFound) {
+			return Done, nil
+		}
+		return Done, err //nolint:wrapcheck // a fault, or already wrapped
+	}
+	if len(ids) == 0 {
+		id := strings.TrimPrefix(m.PhoneNumber, "+")
+		if _, err := s.uses.Contacts.Put(ctx, m.CompanyID, "", []contact.Contact{{UserID: id, Phone: &m.PhoneNumber}}); err != nil {
+			return "", err //nolint:wrapcheck // a fault, or already wrapped
+		}
+		ids = []string{id}
+	}
+	if _, err := s.uses.Contacts.PutTag(ctx, m.CompanyID, tag); err != nil {
+		return "", err //nolint:wrapcheck // a fault, or already wrapped
+	}
+	_, err = s.uses.Contacts.ChangeTag(ctx, m.CompanyID, tag, ids[:1], []string{})
+	return Done, err //nolint:wrapcheck // a fault, or already wrapped
+}
+
+// opt adds the block for which a person asks, or ends it. The usual words for no more messages are stronger than a rule.
+func (s *Service) opt(ctx context.Context, m received.Row, action string) (string, error) {
+	if !isNumber(m) {
+		return NoNumber, nil
+	}
+	at := optional.Or(m.ReceivedAt, m.CreatedAt)
+	if action == OptOut {
+		_, err := s.uses.Blocks.Put(ctx, block.Block{
+			CompanyID: &m.CompanyID, Scope: block.Marketing, By: By, Asked: &block.Asked{ReceivedID: m.ID, At: at},
+		}, []string{m.PhoneNumber})
+		return Done, err //nolint:wrapcheck // already wrapped
+	}
+	if m.Kind == received.KindOptOut {
+		return AsksForNone, nil
+	}
+	_, err := s.uses.Blocks.DeleteOfPerson(ctx, m.CompanyID, m.PhoneNumber, &at)
+	return Done, err //nolint:wrapcheck // already wrapped
+}

@@ -1,0 +1,593 @@
+package replyrule_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	api "lksms/gen/client"
+	"lksms/internal/platform/erase"
+	"lksms/internal/testkit/apptest"
+)
+
+func TestMain(m *testing.M) { apptest.Main(m) }
+
+const (
+	path   = "/api/v1/reply-rules"
+	person = "+8613712345678"
+)
+
+// add adds a rule for the company of the caller.
+func add(b *apptest.Bundle, match, words, action string, more map[string]any, headers ...string) api.ReplyRule {
+	b.T.Helper()
+	body := map[string]any{"match": match, "words": strings.Split(words, "|"), "action": action}
+	for k, v := range more {
+		body[k] = v
+	}
+	return apptest.Decode[api.ReplyRule](b.T, b.Expect(200, "", "POST", path, body, headers...))
+}
+
+// receive hands over messages of a number as a sender app, waits until the rules were applied, and returns the id of the last message.
+func receive(b *apptest.Bundle, app, from string, contents ...string) int64 {
+	b.T.Helper()
+	var messages []map[string]any
+	for _, content := range contents {
+		messages = append(messages, map[string]any{"from": from, "content": content})
+	}
+	return hand(b, app, messages...)
+}
+
+func hand(b *apptest.Bundle, app string, messages ...map[string]any) int64 {
+	b.T.Helper()
+	items := apptest.Decode[api.ReceivedBatch](b.T, b.Expect(200, "", "POST", "/api/v1/sms/received", map[string]any{"app_id": app, "messages": messages})).Items
+	b.App.ReplyRules.Wait()
+	return *items[len(items)-1].ReceivedID
+}
+
+func read(b *apptest.Bundle, id int64) api.Received {
+	b.T.Helper()
+	return apptest.Decode[api.Received](b.T, b.Expect(200, "", "GET", fmt.Sprint("/api/v1/received/", id), nil))
+}
+
+// replies returns the texts of the waiting tasks to a number.
+func replies(b *apptest.Bundle, number string) []string {
+	b.T.Helper()
+	var all []string
+	for _, task := range apptest.Decode[api.TaskPage](b.T, b.Expect(200, "", "GET", "/api/v1/sms/tasks?limit=100&phone_number="+strings.ReplaceAll(number, "+", "%2B"), nil)).Items {
+		all = append(all, task.Content)
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// outcome returns the outcome of the rule that matched a message; empty: no rule matched.
+func outcome(b *apptest.Bundle, id int64) string {
+	b.T.Helper()
+	return apptest.Scan[string](b, "SELECT coalesce((SELECT outcome FROM reply_actions WHERE received_id = "+fmt.Sprint(id)+"), '')")
+}
+
+func expectOutcome(b *apptest.Bundle, id int64, want string) {
+	b.T.Helper()
+	if got := outcome(b, id); got != want {
+		b.T.Errorf("outcome %q, want %q", got, want)
+	}
+}
+
+// R7: the reply goes through the sender that received the message, and a crash or a repeated message does not double it.
+func TestARuleRepliesOnceThroughTheSenderOfTheMessage(t *testing.T) {
+	b := apptest.New(t)
+	b.Claim("other", 1)
+	rule := add(b, "prefix", "info", "reply", map[string]any{"content": "We are open"})
+	message := map[string]any{"from": person, "content": "ＩＮＦＯ, please", "message_no": "1"}
+	id := hand(b, "phone", message)
+	hand(b, "phone", message)
+	if got := read(b, id); got.Kind != api.ReceivedKeyword {
+		t.Errorf("kind %s", got.Kind)
+	}
+	b.Exec("UPDATE reply_actions SET outcome = NULL, done_at = NULL, rule_id = NULL") // a server that stopped after the reply, if reply and record were not one transaction
+	if n, err := b.App.ReplyRules.Apply(t.Context()); n != 1 || err != nil {
+		t.Errorf("applied %d, %v", n, err)
+	}
+	if got := replies(b, person); !slices.Equal(got, []string{"We are open"}) {
+		t.Fatalf("replies %q", got)
+	}
+	if got := b.Claim("other", 10); len(got) != 0 {
+		t.Errorf("another sender claimed %v", got)
+	}
+	got := b.Claim("phone", 10)
+	if len(got) != 1 {
+		t.Fatalf("the sender claimed %v", got)
+	}
+	if task := b.Task(got[0].TaskID); task.Priority != 3 || task.ExpiresAt == nil || task.MessageType != api.Notification {
+		t.Errorf("%+v", task)
+	}
+	expectOutcome(b, id, "done")
+	if n := b.Count("SELECT count(*) FROM reply_actions WHERE rule_id = $1", rule.RuleNo); n != 1 {
+		t.Errorf("%d actions of the rule", n)
+	}
+}
+
+// R7: the server that stored a message stops before it applies the rules. The sweep applies them.
+func TestTheSweepAppliesRulesThatAStoppedServerDidNotApply(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "exact", "info", "reply", map[string]any{"content": "open"})
+	b.App.ReplyRules.Close() // nothing runs in the background any more
+	id := receive(b, "phone", person, "info")
+	if got := replies(b, person); len(got) != 0 {
+		t.Fatalf("replies %q", got)
+	}
+	for want := range 2 {
+		if n, err := b.App.ReplyRules.Apply(t.Context()); n != 1-want || err != nil {
+			t.Errorf("applied %d, %v", n, err)
+		}
+	}
+	if got := replies(b, person); !slices.Equal(got, []string{"open"}) || outcome(b, id) != "done" {
+		t.Errorf("replies %q", got)
+	}
+}
+
+// R7: if storing the reply fails, the message keeps its kind, and is tried again.
+func TestAFailedActionIsTriedAgainAsAWhole(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "exact", "info", "reply", map[string]any{"content": "open"})
+	b.Exec("ALTER TABLE reply_actions ADD CONSTRAINT broken CHECK (outcome IS NULL)")
+	id := receive(b, "phone", person, "info")
+	if n := b.Count("SELECT count(*) FROM reply_actions WHERE tries = 1 AND due_at > now()"); n != 1 || read(b, id).Kind != api.ReceivedText || len(replies(b, person)) != 0 {
+		t.Errorf("%d postponed messages, %+v, %q", n, read(b, id), replies(b, person))
+	}
+	b.Exec("ALTER TABLE reply_actions DROP CONSTRAINT broken; UPDATE reply_actions SET due_at = now()")
+	if n, err := b.App.ReplyRules.Apply(t.Context()); n != 1 || err != nil || len(replies(b, person)) != 1 || read(b, id).Kind != api.ReceivedKeyword {
+		t.Errorf("applied %d, %v, %q", n, err, replies(b, person))
+	}
+}
+
+func TestTheFirstRuleThatMatchesActs(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "contains", "price", "reply", map[string]any{"content": "contains", "sort": 5})
+	add(b, "exact", "price", "reply", map[string]any{"content": "exact", "sort": -1})
+	add(b, "exact", "price", "reply", map[string]any{"content": "too late", "sort": -1})
+	add(b, "regexp", `^order\s*(\d+)$|#\d{3}`, "reply", map[string]any{"content": "regexp"})
+	add(b, "prefix", "价格|Précio", "reply", map[string]any{"content": "prefix"})
+	for i, c := range []struct{ text, want string }{
+		{"Price!", "exact"}, {"the price", "contains"}, {"ORDER 17", "regexp"}, {"see #123.", "regexp"}, {"order x", ""}, {"价格？多少", "prefix"}, {"precio hoy", "prefix"}, {"no", ""},
+	} {
+		number := fmt.Sprint("+861371234000", i)
+		receive(b, "phone", number, c.text)
+		if got := strings.Join(replies(b, number), ","); got != c.want {
+			t.Errorf("%s: %q, want %q", c.text, got, c.want)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM reply_actions WHERE outcome IS NULL"); n != 0 {
+		t.Errorf("%d messages wait", n)
+	}
+}
+
+// R7: at most five automatic replies to a number within an hour; other numbers and companies are not affected.
+func TestANumberGetsAtMostFiveRepliesWithinAnHour(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "contains", "hello", "reply", map[string]any{"content": "hello"})
+	b.AddCompany("acme", 1)
+	b.AddSender(map[string]any{"sender_no": "of-acme", "inbox_company_no": "acme"})
+	add(b, "contains", "hello", "reply", map[string]any{"content": "acme", "company_no": "acme"})
+	var last int64
+	for i := range 7 {
+		last = receive(b, "phone", person, fmt.Sprint("hello ", i))
+	}
+	if got := replies(b, person); len(got) != 5 {
+		t.Errorf("%d replies", len(got))
+	}
+	expectOutcome(b, last, "too_many")
+	receive(b, "phone", "+8613712345679", "hello")
+	receive(b, "of-acme", person, "hello")
+	if got := replies(b, "+8613712345679"); len(got) != 1 {
+		t.Errorf("another number got %q", got)
+	}
+	if got := replies(b, person); len(got) != 6 || got[5] != "acme" {
+		t.Errorf("replies %q", got)
+	}
+	b.Exec("UPDATE reply_actions SET done_at = done_at - interval '61 minutes'")
+	expectOutcome(b, receive(b, "phone", person, "hello again"), "done")
+}
+
+// R7: two tenants whose rules answer each other stop after five messages each, as two servers of LKSMS do. Neither knows that the other number is one of LKSMS.
+func TestTwoTenantsThatAnswerEachOtherStop(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	b.AddSender(map[string]any{"sender_no": "phone-1", "inbox_company_no": "acme"})
+	apps, numbers := []string{"phone-0", "phone-1"}, []string{"+8613712345670", "+8613712345671"}
+	for _, company := range []string{"default", "acme"} {
+		add(b, "contains", "hello", "reply", map[string]any{"content": "hello", "company_no": company})
+	}
+	receive(b, apps[0], numbers[1], "hello 0")
+	sent := 0
+	for at := 0; sent < 100; at = 1 - at {
+		tasks := b.Claim(apps[at], 10)
+		if len(tasks) == 0 {
+			break
+		}
+		for _, task := range tasks {
+			sent++
+			receive(b, apps[1-at], numbers[at], fmt.Sprint(task.Content, " ", sent))
+		}
+	}
+	if sent != 10 {
+		t.Errorf("%d messages were sent, want 10", sent)
+	}
+}
+
+func TestNoReplyIsSentToProgramsAndOwnNumbers(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "contains", "hello", "reply", map[string]any{"content": "hello"})
+	hand(b, "phone", map[string]any{"from": "+8613900139000", "content": "no rule", "to": "138-0013 8000"})
+	old := time.Now().Add(-25 * time.Hour)
+	for name, c := range map[string]struct {
+		message map[string]any
+		outcome string
+	}{
+		"a short code":         {map[string]any{"from": "10690", "content": "hello"}, "no_phone_number"},
+		"a name":               {map[string]any{"from": "MyBank", "content": "hello"}, "no_phone_number"},
+		"a number of our own":  {map[string]any{"from": "+8613800138000", "content": "hello"}, "own_number"},
+		"an automatic message": {map[string]any{"from": person, "content": "[Auto-Reply] hello, I am away"}, "auto_reply"},
+		"an old message":       {map[string]any{"from": person, "content": "hello", "received_at": old}, "too_old"},
+		"a person":             {map[string]any{"from": "+8613900139000", "content": "hello"}, "done"},
+	} {
+		id := hand(b, "phone", c.message)
+		if got := outcome(b, id); got != c.outcome {
+			t.Errorf("%s: %s, want %s", name, got, c.outcome)
+		}
+		if kind := read(b, id).Kind; (kind == api.ReceivedAutoReply) != (c.outcome == "auto_reply") {
+			t.Errorf("%s: kind %s", name, kind)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM messages"); n != 1 {
+		t.Errorf("%d replies", n)
+	}
+}
+
+// R7: a block of notifications forbids automatic replies, a block of marketing messages does not.
+func TestABlockForbidsAutomaticReplies(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "contains", "hello", "reply", map[string]any{"content": "hello"})
+	for scope, want := range map[string]string{"marketing": "done", "notification": "blocked", "all": "blocked"} {
+		b.Exec("DELETE FROM blocks")
+		b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": person, "scope": scope, "company_no": "default"})
+		id := receive(b, "phone", person, "hello "+scope)
+		if got := outcome(b, id); got != want {
+			t.Errorf("%s: %s, want %s", scope, got, want)
+		}
+		if read(b, id).Kind != api.ReceivedKeyword {
+			t.Errorf("%s: kind %s", scope, read(b, id).Kind)
+		}
+	}
+}
+
+// R7: STOP is always an opt-out. A rule can add a reply, but not undo the block.
+func TestOptOutWordsAreStrongerThanRules(t *testing.T) {
+	b := apptest.New(t)
+	blocked := func() bool {
+		t.Helper()
+		return b.Call("POST", "/api/v1/sms/send?dry_run=true", map[string]any{"phone_number": person, "content": "x", "message_type": "marketing"}).Status == 409
+	}
+	back := add(b, "exact", "stop", "opt_in", nil)
+	id := receive(b, "phone", person, "STOP")
+	if got := read(b, id); got.Kind != api.ReceivedOptOut || !blocked() {
+		t.Errorf("kind %s, blocked %v", got.Kind, blocked())
+	}
+	expectOutcome(b, id, "opted_out")
+	b.Expect(200, "", "PATCH", fmt.Sprint(path, "/", back.RuleNo), map[string]any{"action": "reply", "content": "You get no more advertisements"})
+	receive(b, "phone", person, "stop it", "Stop.")
+	if got := replies(b, person); !slices.Equal(got, []string{"You get no more advertisements"}) || !blocked() {
+		t.Errorf("replies %q, blocked %v", got, blocked())
+	}
+}
+
+func TestARuleAddsAndEndsABlock(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "exact", "no ads", "opt_out", nil)
+	add(b, "exact", "ads again", "opt_in", nil)
+	waiting := b.SubmitBody(map[string]any{"phone_number": person, "content": "sale", "message_type": "marketing"}).TaskID
+	id := receive(b, "phone", person, "No ads!")
+	blocks := apptest.Decode[api.BlockPage](t, b.Expect(200, "", "GET", "/api/v1/blocks?company_no=default", nil)).Items
+	if len(blocks) != 1 || *blocks[0].ReceivedID != id || blocks[0].CreatedBy != "system:reply_rules" || blocks[0].Scope != api.BlockMarketing {
+		t.Errorf("%+v", blocks)
+	}
+	if task := b.Task(waiting); task.Status != api.TaskCancelled {
+		t.Errorf("%+v", task)
+	}
+	receive(b, "phone", person, "ads again")
+	if n := b.Count("SELECT count(*) FROM blocks"); n != 0 {
+		t.Errorf("%d blocks", n)
+	}
+}
+
+func TestARuleTagsTheContactsOfANumber(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "exact", "join", "tag", map[string]any{"tag": "members"})
+	add(b, "exact", "leave", "untag", map[string]any{"tag": "members"})
+	members := func() string {
+		t.Helper()
+		var all []string
+		for _, c := range apptest.Decode[api.ContactPage](t, b.Expect(200, "", "GET", "/api/v1/contacts?tag=members", nil)).Items {
+			all = append(all, c.UserID)
+		}
+		return strings.Join(all, ",")
+	}
+	b.PutContacts(map[string]any{"user_id": "zhang", "phone": person})
+	expectOutcome(b, receive(b, "phone", person, "JOIN"), "done")
+	receive(b, "phone", "+8613712345679", "join")
+	if got := members(); got != "8613712345679,zhang" {
+		t.Errorf("members %s", got)
+	}
+	expectOutcome(b, receive(b, "phone", person, "leave"), "done")
+	if got := members(); got != "8613712345679" {
+		t.Errorf("members %s", got)
+	}
+	expectOutcome(b, receive(b, "phone", "10690", "join"), "no_phone_number")
+}
+
+func TestARuleForwardsAndAcknowledges(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "prefix", "help", "forward", map[string]any{"phone_numbers": []string{"138 0013 8001", "+8613800138002"}})
+	add(b, "exact", "ok", "acknowledge", nil)
+	id := receive(b, "phone", person, "Help me", "help "+strings.Repeat("x", 1000))
+	for _, number := range []string{"+8613800138001", "+8613800138002"} {
+		got := replies(b, number)
+		if len(got) != 2 || got[0] != person+": Help me" || !strings.HasSuffix(got[1], "...") {
+			t.Errorf("%s got %q", number, got)
+		}
+	}
+	if read(b, id).ReadAt != nil {
+		t.Error("a forwarded message counts as read")
+	}
+	expectOutcome(b, receive(b, "phone", "+8613800138001", "help"), "own_number")
+	if got := read(b, receive(b, "phone", person, "OK")); got.ReadAt == nil || *got.ReadBy != "system:reply_rules" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// R7: only forwarded messages are posted to a webhook that does not subscribe to received messages, and each is posted once.
+func TestARuleForwardsToAWebhook(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	posts := make(chan string, 10)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		posts <- string(body)
+	}))
+	t.Cleanup(receiver.Close)
+	hook := apptest.Decode[api.NewWebhook](t, b.Expect(200, "", "POST", "/api/v1/webhooks", map[string]any{
+		"url": receiver.URL, "events": []string{"message.sent"}, "company_no": "default",
+	}))
+	add(b, "prefix", "help", "forward", map[string]any{"webhook_id": hook.WebhookID})
+	id := receive(b, "phone", person, "nothing", "help me")
+	deliver := func() {
+		t.Helper()
+		if _, err := b.App.Feed.Sequence(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.Exec("UPDATE reply_actions SET due_at = now()")
+		if _, err := b.App.ReplyRules.Apply(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.App.Webhooks.Deliver(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deliver()
+	deliver()
+	expectOutcome(b, id, "done")
+	if len(posts) != 1 {
+		t.Fatalf("%d posts", len(posts))
+	}
+	var posted struct {
+		Type string
+		Data struct {
+			ReceivedID int64 `json:"received_id"`
+			Content    string
+		}
+	}
+	if err := json.Unmarshal([]byte(<-posts), &posted); err != nil || posted.Type != "message.received" || posted.Data.ReceivedID != id || posted.Data.Content != "help me" {
+		t.Errorf("%+v, %v", posted, err)
+	}
+	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/webhooks/", hook.WebhookID), nil)
+	expectOutcome(b, receive(b, "phone", person, "help again"), "refused")
+}
+
+// R7: a template is the text of a reply, with its own signature.
+func TestARuleRepliesWithATemplate(t *testing.T) {
+	b := apptest.New(t)
+	create := func(no, content string) {
+		t.Helper()
+		b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_no": no, "template_name": "n", "template_content": content, "sign": "Shop"})
+	}
+	create("plain", "We are open")
+	create("code", "Code {code}")
+	rule := add(b, "exact", "info", "reply", map[string]any{"template_no": "plain"})
+	a := b.Expect(422, "request.invalid", "POST", path, map[string]any{"match": "exact", "words": []string{"x"}, "action": "reply", "template_no": "code"})
+	if a.Fields() != "template_no" || !strings.Contains(a.Raw, "code") {
+		t.Errorf("%s", a.Raw)
+	}
+	b.Expect(422, "request.invalid", "POST", path, map[string]any{"match": "exact", "words": []string{"x"}, "action": "reply", "template_no": "none"})
+	receive(b, "phone", person, "info")
+	if got := b.Claim("phone", 1); len(got) != 1 || !strings.Contains(got[0].Content, "Shop") || !strings.Contains(got[0].Content, "We are open") {
+		t.Errorf("%+v", got)
+	}
+	if got := apptest.Decode[api.ReplyTrial](t, b.Expect(200, "", "POST", path+"/try", `{"content":"Info."}`)); *got.Content != "We are open" || got.Rule.RuleNo != rule.RuleNo {
+		t.Errorf("%+v", got)
+	}
+	b.Exec("UPDATE templates SET status = 'disabled' WHERE template_no = 'plain'")
+	expectOutcome(b, receive(b, "phone", person, "info once more", "info"), "refused")
+}
+
+// R7: the reply to an answer belongs to the submitter of the answered task, so that this user sees what the person replies.
+func TestAReplyBelongsToTheSubmitterOfTheAnsweredTask(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	add(b, "exact", "where", "reply", map[string]any{"content": "At the gate"}, acme...)
+	b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": person, "content": "Your parcel"}, acme...)
+	task := b.Claim("phone", 1)[0].TaskID
+	b.Report(task, "phone", 2, nil)
+	receive(b, "phone", person, "Where?")
+	thread := apptest.Decode[api.ConversationThread](t, b.Expect(200, "", "GET", "/api/v1/conversations/"+person, nil, acme...))
+	if len(thread.Items) != 3 || thread.Items[0].Content != "At the gate" {
+		t.Errorf("%+v", thread.Items)
+	}
+}
+
+func TestWrongRulesAreRejectedByField(t *testing.T) {
+	b := apptest.New(t)
+	for name, c := range map[string]struct {
+		body   map[string]any
+		fields string
+	}{
+		"no words":              {map[string]any{"words": []string{}}, "words"},
+		"a word without letter": {map[string]any{"words": []string{"a", "!!"}}, "words.1"},
+		"a broken expression":   {map[string]any{"match": "regexp", "words": []string{"ok", "(a"}}, "words.1"},
+		"a huge expression":     {map[string]any{"match": "regexp", "words": []string{"((a{1,100}){1,100}){1,100}"}}, "words.0"},
+		"a long expression":     {map[string]any{"match": "regexp", "words": []string{strings.Repeat("a", 201)}}, "words.0"},
+		"many expressions":      {map[string]any{"match": "regexp", "words": strings.Split(strings.Repeat("a ", 10)+"a", " ")}, "words"},
+		"a reply without text":  {map[string]any{"action": "reply"}, "content"},
+		"a blank reply":         {map[string]any{"action": "reply", "content": " "}, "content"},
+		"a long reply":          {map[string]any{"action": "reply", "content": strings.Repeat("x", 1000)}, "content"},
+		"two texts":             {map[string]any{"action": "reply", "content": "x", "template_no": "y"}, "content"},
+		"a tag without name":    {map[string]any{"action": "tag"}, "tag"},
+		"a forward to nobody":   {map[string]any{"action": "forward"}, "phone_numbers"},
+		"a wrong number":        {map[string]any{"action": "forward", "phone_numbers": []string{"13800138000", "12"}}, "phone_numbers.1"},
+		"a number twice":        {map[string]any{"action": "forward", "phone_numbers": []string{"13800138000", "+8613800138000"}}, "phone_numbers.1"},
+		"an unknown webhook":    {map[string]any{"action": "forward", "webhook_id": 99}, "webhook_id"},
+		"a field of another":    {map[string]any{"action": "tag", "tag": "x", "content": "x"}, "content"},
+		"an unknown action":     {map[string]any{"action": "call"}, "action"},
+	} {
+		body := map[string]any{"match": "exact", "words": []string{"x"}, "action": "acknowledge"}
+		for k, v := range c.body {
+			body[k] = v
+		}
+		if a := b.Expect(422, "request.invalid", "POST", path, body); a.Fields() != c.fields {
+			t.Errorf("%s: %s, want %s: %s", name, a.Fields(), c.fields, a.Raw)
+		}
+	}
+	a := b.Call("POST", path, map[string]any{"match": "regexp", "words": []string{"(a"}, "action": "acknowledge"}, "Accept-Language", "zh")
+	if !strings.Contains(a.Raw, "missing closing )") || !strings.Contains(a.Raw, "正则表达式") {
+		t.Errorf("%s", a.Raw)
+	}
+}
+
+func TestRulesAreChangedAndListed(t *testing.T) {
+	b := apptest.New(t)
+	acme, reader := b.AddCompany("acme", 1), b.AddUser("reader", "read", map[string]any{"company_no": "acme"})
+	rule := add(b, "exact", "info", "reply", map[string]any{"content": "open"}, acme...)
+	add(b, "exact", "first", "acknowledge", map[string]any{"sort": -5}, acme...)
+	own := add(b, "exact", "default", "acknowledge", nil)
+	of := fmt.Sprint(path, "/", rule.RuleNo)
+	patch := func(body string, headers ...string) api.ReplyRule {
+		t.Helper()
+		return apptest.Decode[api.ReplyRule](t, b.Expect(200, "", "PATCH", of, body, headers...))
+	}
+	if got := patch(`{"action":"tag","tag":"vip"}`, acme...); got.Content != nil || *got.Tag != "vip" || got.Version != 2 {
+		t.Errorf("%+v", got)
+	}
+	if got := patch(`{"action":"reply","content":"x","words":["hours"],"sort":7}`); got.Tag != nil || *got.Content != "x" || got.Words[0] != "hours" || got.Sort != 7 {
+		t.Errorf("%+v", got)
+	}
+	b.Expect(422, "request.invalid", "PATCH", of, `{"content":null}`)
+	b.Expect(422, "request.invalid", "PATCH", of, `{"tag":"vip"}`)
+	b.Expect(409, "version.stale", "PATCH", of, `{"sort":1,"version":1}`)
+	words := func(query string, headers ...string) string {
+		t.Helper()
+		var all []string
+		for _, r := range apptest.Decode[api.ReplyRuleList](t, b.Expect(200, "", "GET", path+query, nil, headers...)).Items {
+			all = append(all, r.CompanyNo+" "+strings.Join(r.Words, " "))
+		}
+		return strings.Join(all, ", ")
+	}
+	for query, want := range map[string]string{"": "default default", "?company_no=acme": "acme first, acme hours"} {
+		if got := words(query); got != want {
+			t.Errorf("%s: %s", query, got)
+		}
+	}
+	if got := words("", reader...); got != "acme first, acme hours" {
+		t.Errorf("the reader sees %s", got)
+	}
+	other := fmt.Sprint(path, "/", own.RuleNo)
+	b.Expect(404, "reply_rule.not_found", "PATCH", other, `{"sort":1}`, acme...)
+	b.Expect(404, "reply_rule.not_found", "DELETE", other, nil, acme...)
+	b.Expect(403, "auth.other_company", "GET", path+"?company_no=default", nil, acme...)
+	b.Expect(403, "auth.forbidden", "PATCH", of, `{"sort":1}`, reader...)
+	b.Expect(404, "company.not_found", "GET", path+"?company_no=none", nil)
+	for _, to := range []string{"", "/try"} {
+		body := map[string]any{"company_no": "none", "content": "x"}
+		if to == "" {
+			body = map[string]any{"company_no": "none", "match": "exact", "words": []string{"x"}, "action": "acknowledge"}
+		}
+		b.Expect(404, "company.not_found", "POST", path+to, body)
+	}
+	b.Expect(200, "", "DELETE", of, nil, acme...)
+	b.Expect(404, "reply_rule.not_found", "DELETE", of, nil)
+	if n := b.Count("SELECT count(*) FROM audit WHERE entity = 'reply_rule' AND entity_key = $1 AND company_no = 'acme' AND actor IS NOT NULL", fmt.Sprint(rule.RuleNo)); n != 4 {
+		t.Errorf("%d changes are recorded, want 4", n)
+	}
+}
+
+// R7: the console tries a text. Nothing is sent or stored.
+func TestATextIsTriedWithoutEffects(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "prefix", "info", "reply", map[string]any{"content": "open"})
+	add(b, "exact", "stop", "opt_in", nil)
+	add(b, "contains", "t", "acknowledge", map[string]any{"sort": 9})
+	for content, want := range map[string]string{
+		"INFO!": "keyword reply open ", "STOP": "opt_out opt_in  opted_out", "info: auto-reply": "auto_reply reply  auto_reply", "wait": "keyword acknowledge  ", "no": "text   ", "TD": "opt_out acknowledge  ",
+	} {
+		got := apptest.Decode[api.ReplyTrial](t, b.Expect(200, "", "POST", path+"/try", map[string]any{"content": content}))
+		var action, text, skipped string
+		if got.Rule != nil {
+			action = string(got.Rule.Action)
+		}
+		if got.Content != nil {
+			text = *got.Content
+		}
+		if got.Skipped != nil {
+			skipped = *got.Skipped
+		}
+		if got := fmt.Sprintf("%s %s %s %s", got.Kind, action, text, skipped); got != want {
+			t.Errorf("%s: %q, want %q", content, got, want)
+		}
+	}
+	if n := b.Count("SELECT (SELECT count(*) FROM messages) + (SELECT count(*) FROM blocks) + (SELECT count(*) FROM reply_actions) + (SELECT count(*) FROM received_messages)"); n != 0 {
+		t.Errorf("%d rows were stored", n)
+	}
+}
+
+func TestAnErasureRemovesAPersonFromRules(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "prefix", "help", "forward", map[string]any{"phone_numbers": []string{person}})
+	receive(b, "phone", "+8613800138001", "help")
+	b.App.ReplyRules.Close()
+	receive(b, "phone", person, "help")
+	if _, err := b.App.ReplyRules.Erase(t.Context(), &erase.Person{CompanyID: 1, Recipients: []string{person, "+8613800138001"}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.Count("SELECT count(*) FROM reply_actions"); n != 0 {
+		t.Errorf("%d actions remain", n)
+	}
+	if n := b.Count("SELECT count(*) FROM reply_rules WHERE phone_numbers = '{}'"); n != 1 {
+		t.Error("the rule still has the number")
+	}
+}
+
+func TestOldActionsAreDeleted(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "exact", "ok", "acknowledge", nil)
+	receive(b, "phone", person, "ok")
+	if n, err := b.App.ReplyRules.DeleteExpired(t.Context()); n != 0 || err != nil {
+		t.Errorf("deleted %d, %v", n, err)
+	}
+	b.Exec("UPDATE reply_actions SET done_at = now() - interval '25 hours'")
+	if n, err := b.App.ReplyRules.DeleteExpired(t.Context()); n != 1 || err != nil {
+		t.Errorf("deleted %d, %v", n, err)
+	}
+}
