@@ -48,6 +48,7 @@ const texts: Texts<typeof zh> = {
     contact: 'contact',
     block: 'block',
     block_import: 'import of blocks',
+    reply_rule: 'rule about received messages',
     setting: 'setting',
     alert_rule: 'alert rule',
     alert_receiver: 'alert receiver',

@@ -45,6 +45,7 @@ export default {
     contact: '联系人',
     block: '屏蔽',
     block_import: '导入屏蔽',
+    reply_rule: '收到短信的规则',
     setting: '设置',
     alert_rule: '告警规则',
     alert_receiver: '告警接收方',
