@@ -63,16 +63,14 @@ func (s *Service) SubmitAccepted(ctx context.Context, all []Accepted) ([]Outcome
 
 // refusedResult returns the result of a task for the fault of its submission.
 func refusedResult(refused *fault.Error) string {
-	switch refused.Reason {
-	case fault.RecipientBlocked:
-		return result.Blocked
-	case fault.RecipientLimited:
-		return result.Limited
-	}
 	if refused.Reason == fault.TemplateNotActive || len(refused.Fields) == 0 {
 		return result.NoSMSText
 	}
 	switch field := refused.Fields[0]; {
+	case field.Rule == fault.IsBlocked:
+		return result.Blocked
+	case field.Rule == fault.IsLimited:
+		return result.Limited
 	case field.Rule == fault.CountryNotServed:
 		return result.NotServed
 	case field.Name == "company_no":

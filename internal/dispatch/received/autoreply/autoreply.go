@@ -24,7 +24,7 @@ var marks = folded(
 	"réponse automatique", "message automatique", "absence du bureau",
 	"respuesta automática", "mensaje automático", "fuera de la oficina",
 	"resposta automática", "mensagem automática",
-	"risposta automatica", "messaggio automatico",
+	"risposta automatica", "messaggio automatico", //nolint:misspell // Italian
 	"автоответ", "автоматический ответ", "автоматическое сообщение",
 	"自動返信", "自動応答", "자동 응답", "자동 회신", "balasan otomatis", "pesan otomatis",
 )
