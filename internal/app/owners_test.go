@@ -53,8 +53,8 @@ func TestStatementsAreRunOnlyByTheirPackage(t *testing.T) {
 
 // sharedTables contains the tables that several rooms write. Each room writes them in the transaction of its own change.
 var sharedTables = map[string][]string{
-	"audit":          {"audit", "batch", "contact"}, // triggers write the other rows
-	"erasures":       {"erasure", "history"},        // history adds the folder of an export that contains tasks of the person
+	"audit":          {"audit", "batch", "block", "contact"}, // triggers write the other rows
+	"erasures":       {"erasure", "history"},                 // history adds the folder of an export that contains tasks of the person
 	"events":         {"alert", "feed", "history", "push", "queue", "setting", "webhook"},
 	"fair_ranks":     {"directory", "queue"}, // directory deletes rows of deleted pools
 	"feed_listeners": {"feed", "webhook"},

@@ -3,10 +3,10 @@ package mutants
 // killMutants are bugs that have no effect unless a process is killed at the wrong moment.
 var killMutants = []Mutant{
 	{"hasty", "a submission is answered before its COMMIT", []change{
-		{"internal/dispatch/queue/submit/store.go", "		made, err = s.submits.Do(ctx, row)\n", `		if row.DedupKey == nil {
+		{"internal/dispatch/queue/submit/store.go", "		refused, err = s.submits.Do(ctx, row)\n", `		if row.DedupKey == nil {
 			stored := make(chan bool, 1)
 			go func() {
-				made, err = s.submits.Do(context.WithoutCancel(ctx), row)
+				refused, err = s.submits.Do(context.WithoutCancel(ctx), row)
 				stored <- true
 			}()
 			select {
@@ -15,7 +15,7 @@ var killMutants = []Mutant{
 				return row.submitted(), nil
 			}
 		} else {
-			made, err = s.submits.Do(ctx, row)
+			refused, err = s.submits.Do(ctx, row)
 		}
 `},
 	}},
