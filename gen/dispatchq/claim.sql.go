@@ -863,15 +863,13 @@ WITH asked AS MATERIALIZED (
     LEFT JOIN LATERAL (
         SELECT t.lane, t.rank FROM queue t -- PENDING
         WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND ($5::boolean OR u.from_segments > 0 OR n.has_quiet)
-        ORDER BY t.lane, t.rank
-        OFFSET 999 LIMIT 1
+        ORDER BY t.lane, t.rank OFFSET 999 LIMIT 1
     ) e ON true
     LEFT JOIN LATERAL (
         SELECT t.due_at FROM queue t
         WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
             AND ($5::boolean OR u.from_segments > 0 OR n.has_quiet)
-        ORDER BY t.due_at
-        OFFSET 999 LIMIT 1
+        ORDER BY t.due_at OFFSET 999 LIMIT 1
     ) d ON true
     LEFT JOIN LATERAL (
         SELECT t.pool_id FROM queue t

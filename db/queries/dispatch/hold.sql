@@ -80,31 +80,27 @@ SELECT coalesce((SELECT w.may_hold OR w.has_disabled_users FROM switches w), fal
 WITH RECURSIVE queued_pools AS ( -- one probe of queue_order_idx for each pool
     (
         SELECT t.pool_id FROM queue t WHERE t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
-        ORDER BY t.pool_id, t.lane, t.rank
-        LIMIT 1
+        ORDER BY t.pool_id, t.lane, t.rank LIMIT 1
     )
     UNION ALL
     SELECT n.pool_id
     FROM queued_pools p
     CROSS JOIN LATERAL (
         SELECT t.pool_id FROM queue t WHERE t.pool_id > p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
-        ORDER BY t.pool_id, t.lane, t.rank
-        LIMIT 1
+        ORDER BY t.pool_id, t.lane, t.rank LIMIT 1
     ) n
 ),
 unqueued_pools AS ( -- one probe of queue_due_idx for each pool
     (
         SELECT t.pool_id FROM queue t WHERE t.lease_until IS NULL AND t.lane IS NULL AND t.due_at < held_due_at() -- PENDING, neither queued nor held
-        ORDER BY t.pool_id, t.due_at
-        LIMIT 1
+        ORDER BY t.pool_id, t.due_at LIMIT 1
     )
     UNION ALL
     SELECT n.pool_id
     FROM unqueued_pools p
     CROSS JOIN LATERAL (
         SELECT t.pool_id FROM queue t WHERE t.pool_id > p.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at < held_due_at()
-        ORDER BY t.pool_id, t.due_at
-        LIMIT 1
+        ORDER BY t.pool_id, t.due_at LIMIT 1
     ) n
 ),
 met AS MATERIALIZED (
@@ -113,8 +109,7 @@ met AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id, t.country_no, t.submitted_by FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
-        ORDER BY t.lane, t.rank
-        LIMIT @portion::integer
+        ORDER BY t.lane, t.rank LIMIT @portion::integer
     ) f
     UNION ALL
     SELECT f.*
@@ -122,22 +117,19 @@ met AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id, t.country_no, t.submitted_by FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at < held_due_at()
-        ORDER BY t.due_at
-        LIMIT @portion::integer
+        ORDER BY t.due_at LIMIT @portion::integer
     ) f
     UNION ALL
     (
         SELECT t.task_id, t.pool_id, t.company_id, t.country_no, t.submitted_by FROM queue t
         WHERE t.lease_until IS NULL AND t.lane < 32 -- by queue_top_idx
-        ORDER BY t.due_at
-        LIMIT @portion::integer
+        ORDER BY t.due_at LIMIT @portion::integer
     )
     UNION ALL
     (
         SELECT t.task_id, t.pool_id, t.company_id, t.country_no, t.submitted_by FROM queue t
         WHERE t.lease_until IS NULL AND t.lane >= 32 -- by queue_low_idx
-        ORDER BY t.due_at
-        LIMIT @portion::integer
+        ORDER BY t.due_at LIMIT @portion::integer
     )
 ),
 found AS MATERIALIZED (

@@ -57,7 +57,6 @@ func TestTheDocumentsListTheSpecialFeaturesOfStatements(t *testing.T) {
 		"db/migrations/20261127000010_create_sql_inbox.sql pg_current_xact_id",
 		"db/migrations/20261127000012_rename_sql_inbox_functions.sql pg_current_xact_id",
 		"db/migrations/20261127173300_prefer_present_names_of_settings.sql xmin",
-		"db/queries/block/block.sql xmax",
 		"db/queries/contact/import.sql xmax",
 		"db/queries/history/history.sql ctid",
 		"db/queries/reconcile/reconcile.sql xmax",
