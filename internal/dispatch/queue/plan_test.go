@@ -69,7 +69,7 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 					if scans := reads.scans - before[table].scans; scans != 0 {
 						t.Errorf("%s was read as a whole %d times", table, scans)
 					}
-					if rows := reads.rows - before[table].rows; rows > 10_000 { // the table has 100,000 rows, of which queries with limits read 5,010, or 8,123 in quiet hours
+					if rows := reads.rows - before[table].rows; rows > 20_000 { // the table has 100,000 rows, of which queries with limits read 5,010, and claims in quiet hours 1,000 each
 						t.Errorf("%d rows of %s were read through its indexes", rows, table)
 					}
 				}
