@@ -63,13 +63,16 @@ export async function startServer(environment = {}) {
   process.on('exit', (code) => {
     if (code !== 0) process.stderr.write(`the warnings and errors of the server at ${address}:\n${output.match(/^.*"level":"(WARN|ERROR)".*$/gm)?.slice(-100).join('\n')}\n`)
   })
-  return describe(address, url, async () => {
+  const started = describe(address, url, async () => {
     const ended = new Promise((resolve) => server.on('exit', resolve))
     server.kill('SIGTERM')
     await ended
     if (shared) sql(`DROP DATABASE ${database} WITH (FORCE)`)
     rmSync(data, { recursive: true, force: true })
   })
+  // Otherwise marketing messages would wait if the tests run at night.
+  await started.api('PUT', '/api/v1/admin/settings', { recipient: { quiet_hours_marketing: '' } })
+  return started
 }
 
 function describe(url, database, stop) {
