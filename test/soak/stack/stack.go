@@ -90,7 +90,13 @@ func Start(ctx context.Context, dir, binary string) (*Stack, error) {
 	for _, srv := range s.Servers {
 		srv.supervise(ctx)
 	}
-	return s, s.AwaitServing(ctx, time.Minute)
+	if err := s.AwaitServing(ctx, time.Minute); err != nil {
+		return s, err
+	}
+	return s, s.Query(ctx, func(conn *pgx.Conn) error { // otherwise marketing messages would wait if the soak runs at night
+		_, err := conn.Exec(ctx, `INSERT INTO settings (category, name, value, updated_by) VALUES ('recipient', 'quiet_hours_marketing', '""', 'soak')`)
+		return err
+	})
 }
 
 // DataDir returns the folder of PostgreSQL.
