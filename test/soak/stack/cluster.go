@@ -122,7 +122,7 @@ func StartCluster(ctx context.Context, dir, binary string, o ClusterOptions) (*S
 	for _, srv := range s.Servers {
 		srv.supervise(ctx)
 	}
-	if err := s.AwaitServing(ctx, time.Minute); err != nil {
+	if err := errors.Join(s.AwaitServing(ctx, time.Minute), s.endQuietHours(ctx)); err != nil {
 		return s, err
 	}
 	return s, Await(ctx, 20*time.Second, "HAProxy forwards to no server", func(ctx context.Context) bool {

@@ -93,7 +93,12 @@ func Start(ctx context.Context, dir, binary string) (*Stack, error) {
 	if err := s.AwaitServing(ctx, time.Minute); err != nil {
 		return s, err
 	}
-	return s, s.Query(ctx, func(conn *pgx.Conn) error { // otherwise marketing messages would wait if the soak runs at night
+	return s, s.endQuietHours(ctx)
+}
+
+// endQuietHours lets marketing messages be sent at any time. Otherwise they would wait if the soak runs at night.
+func (s *Stack) endQuietHours(ctx context.Context) error {
+	return s.Query(ctx, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, `INSERT INTO settings (category, name, value, updated_by) VALUES ('recipient', 'quiet_hours_marketing', '""', 'soak')`)
 		return err
 	})
