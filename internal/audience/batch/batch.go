@@ -576,8 +576,7 @@ func (s *Service) requeue(ctx context.Context, id int64, by, remark string) (job
 			}
 			return s.recordAct(ctx, id, "requeued", by)
 		})
-		var changed *fault.Error
-		if errors.As(err, &changed) && changed.Reason == fault.JobCountChanged {
+		if fault.Is(err, fault.JobCountChanged) {
 			r.Count = nil
 			continue
 		}

@@ -2,7 +2,6 @@ package notification
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"lksms/gen/notificationq"
@@ -23,7 +22,7 @@ const (
 func (s *Service) checkTag(ctx context.Context, companyID int64, tag string) error {
 	row, err := s.contacts.GetTag(ctx, companyID, tag)
 	switch {
-	case isNoTag(err):
+	case fault.Is(err, fault.TagNotFound):
 		return fault.InvalidField("tag", fault.NotThere, nil)
 	case err != nil:
 		return fmt.Errorf("find tag: %w", err)
@@ -33,11 +32,6 @@ func (s *Service) checkTag(ctx context.Context, companyID int64, tag string) err
 	return nil
 }
 
-func isNoTag(err error) bool {
-	var missing *fault.Error
-	return errors.As(err, &missing) && missing.Reason == fault.TagNotFound
-}
-
 // tagged returns the next contacts of the tag of a notification: the contacts after those that already have tasks of this run. It returns a reason if the
 // notification cannot be sent to the tag. The transaction that creates the tasks also stores the last contact, so that each contact gets one task even after a
 // crash.
@@ -45,7 +39,7 @@ func (s *Service) tagged(ctx context.Context, n notificationq.NotificationDueRow
 	if n.RunRenderingID == nil {
 		row, err := s.contacts.GetTag(ctx, n.CompanyID, *n.Tag)
 		switch {
-		case isNoTag(err):
+		case fault.Is(err, fault.TagNotFound):
 			return to, &noTag, nil
 		case err != nil:
 			return to, nil, fmt.Errorf("find tag: %w", err)
@@ -56,7 +50,7 @@ func (s *Service) tagged(ctx context.Context, n notificationq.NotificationDueRow
 		}
 	}
 	rows, _, err := s.contacts.ListSelected(ctx, contact.Selection{CompanyID: n.CompanyID, Tags: []string{*n.Tag}}, n.RunAfter, tagPortion)
-	if isNoTag(err) {
+	if fault.Is(err, fault.TagNotFound) {
 		return to, &tagGone, nil
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -157,7 +158,7 @@ func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet
 // matched returns a message and the rule that matches it. The rule is nil if none does, or if the message was deleted or erased.
 func (s *Service) matched(ctx context.Context, id int64, sets map[int64]ruleSet) (m received.Row, rule *Row, err error) {
 	m, err = s.uses.Received.Get(ctx, task.Viewer{}, id)
-	if isFault(err, fault.ReceivedNotFound) {
+	if fault.Is(err, fault.ReceivedNotFound) {
 		return m, nil, nil
 	}
 	if err != nil {
@@ -171,11 +172,6 @@ func (s *Service) matched(ctx context.Context, id int64, sets map[int64]ruleSet)
 		sets[m.CompanyID] = set
 	}
 	return m, set.find(m.Content), nil
-}
-
-func isFault(err error, reason fault.Reason) bool {
-	var wrong *fault.Error
-	return errors.As(err, &wrong) && wrong.Reason == reason
 }
 
 // tried performs the action of a rule, and returns its outcome. If the action is refused, none of its changes remain. An error means that the action is to be
@@ -256,10 +252,8 @@ func dedupKey(m received.Row) string { return fmt.Sprint("reply_rule:", m.ID) }
 
 // forwardMessage sends a message to the numbers and the webhook of a rule.
 func (s *Service) forwardMessage(ctx context.Context, m received.Row, rule *Row) (string, error) {
-	for _, number := range rule.PhoneNumbers {
-		if number == m.PhoneNumber {
-			return FromOwn, nil
-		}
+	if slices.Contains(rule.PhoneNumbers, m.PhoneNumber) {
+		return FromOwn, nil
 	}
 	if why, err := s.guard(ctx, m, Forward, maxForwards); err != nil || why != "" {
 		return why, err
@@ -299,7 +293,7 @@ func (s *Service) tag(ctx context.Context, m received.Row, rule *Row) (string, e
 	tag := optional.Value(rule.Tag)
 	if rule.Action == Untag {
 		_, err := s.uses.Contacts.ChangeTag(ctx, m.CompanyID, tag, []string{}, ids)
-		if isFault(err, fault.TagNotFound) {
+		if fault.Is(err, fault.TagNotFound) {
 			return Done, nil
 		}
 		return Done, err //nolint:wrapcheck // a fault, or already wrapped

@@ -71,7 +71,7 @@ func (s *Service) addReply(ctx context.Context, companyID int64, t *Trial) error
 		return nil
 	}
 	found, err := s.uses.Templates.Find(ctx, companyID, optional.Value(t.Rule.TemplateNo))
-	if isFault(err, fault.TemplateNotActive) || isFault(err, fault.RequestInvalid) || err == nil && len(found.Names()) > 0 {
+	if fault.Is(err, fault.TemplateNotActive) || fault.Is(err, fault.RequestInvalid) || err == nil && len(found.Names()) > 0 {
 		t.Skipped = Refused
 		return nil
 	}

@@ -298,6 +298,12 @@ type Error struct {
 // New returns a failure without fields.
 func New(kind Kind, reason Reason) *Error { return &Error{Kind: kind, Reason: reason} }
 
+// Is reports whether err is a failure with a reason.
+func Is(err error, reason Reason) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Reason == reason
+}
+
 // AtLimit returns the fault limit.reached (409): a new row would exceed the maximum of most rows.
 func AtLimit(most int64) *Error { return &Error{Kind: Conflict, Reason: LimitReached, Limit: most} }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sort"
 	"strconv"
@@ -98,8 +97,7 @@ func (s *Service) Preview(ctx context.Context, no string, body any, origin submi
 // unlessDropped returns nil if err means that the task of an earlier post was dropped from the history. The earlier post was accepted, and after an error the
 // program would post again. unlessDropped returns any other err unchanged.
 func unlessDropped(err error) error {
-	var expected *fault.Error
-	if errors.As(err, &expected) && expected.Reason == fault.TaskDropped {
+	if fault.Is(err, fault.TaskDropped) {
 		return nil
 	}
 	return err

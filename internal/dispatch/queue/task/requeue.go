@@ -189,7 +189,7 @@ func (s *Service) judge(ctx context.Context, ids []string) ([]queueq.RequeueMess
 
 // refusalOf returns the reason of a refusal of judge.
 func refusalOf(err error) fault.Reason {
-	if refused := new(fault.Error); errors.As(err, &refused) && refused.Reason == fault.TaskExpired {
+	if fault.Is(err, fault.TaskExpired) {
 		return fault.TaskExpired
 	}
 	return fault.TaskRecipientRefused

@@ -2,7 +2,6 @@ package audience
 
 import (
 	"context"
-	"errors"
 
 	"lksms/gen/api"
 	"lksms/internal/audience/replyrule"
@@ -98,9 +97,8 @@ func (h *Handlers) checkWebhook(ctx context.Context, company int64, id *int64) e
 	}
 	w, err := h.services.Webhooks.Get(ctx, user, *id)
 	none := fault.InvalidField("webhook_id", fault.NotThere, nil)
-	var wrong *fault.Error
 	switch {
-	case errors.As(err, &wrong) && wrong.Reason == fault.WebhookNotFound:
+	case fault.Is(err, fault.WebhookNotFound):
 		return none
 	case err == nil && w.CompanyID != nil && *w.CompanyID != company:
 		return none

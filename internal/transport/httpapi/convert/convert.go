@@ -5,7 +5,6 @@ package convert
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 
 	"github.com/oapi-codegen/nullable"
@@ -153,8 +152,7 @@ func UnknownCompany(err error) error { return MissingCompany(err, "company_no") 
 
 // MissingCompany works like UnknownCompany for any field.
 func MissingCompany(err error, field string) error {
-	var expected *fault.Error
-	if errors.As(err, &expected) && expected.Reason == fault.CompanyNotFound {
+	if fault.Is(err, fault.CompanyNotFound) {
 		return fault.InvalidField(field, fault.NotThere, nil)
 	}
 	return err
