@@ -254,7 +254,7 @@ func (l *list) entry(row sheet.Row) (block.Entry, error) {
 		case l.companyNo == "": // a person asks one company for a block, and can end only the block of this company
 			return e, fault.InvalidField("company_no", fault.Required, nil)
 		}
-		e.AskedAt = new(block.AskedAt(&at))
+		e.AskedAt = &at
 	}
 	return e, nil
 }

@@ -320,7 +320,7 @@ func (s *Service) opt(ctx context.Context, m received.Row, action string) (strin
 	at := optional.Or(m.ReceivedAt, m.CreatedAt)
 	if action == OptOut {
 		_, err := s.uses.Blocks.Put(ctx, block.Block{
-			CompanyID: &m.CompanyID, Scope: block.Marketing, By: By, Asked: &block.Asked{ReceivedID: m.ID, At: at},
+			CompanyID: &m.CompanyID, Scope: block.Marketing, By: By, Asked: &block.Asked{ReceivedID: m.ID, At: &at},
 		}, []string{m.PhoneNumber})
 		return Done, err //nolint:wrapcheck // already wrapped
 	}

@@ -306,6 +306,19 @@ func TestARuleAddsAndEndsABlock(t *testing.T) {
 	}
 }
 
+func TestABlockOfARuleEndsAlthoughItsMessageHadATimeInTheFuture(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "exact", "no ads", "opt_out", nil)
+	hand(b, "phone", map[string]any{"from": person, "content": "No ads!", "received_at": time.Now().AddDate(9, 0, 0)})
+	if n := b.Count("SELECT count(*) FROM blocks"); n != 1 {
+		t.Fatalf("%d blocks", n)
+	}
+	hand(b, "phone", map[string]any{"from": person, "content": "START", "received_at": time.Now().Add(time.Second)})
+	if n := b.Count("SELECT count(*) FROM blocks"); n != 0 {
+		t.Errorf("%d blocks", n)
+	}
+}
+
 func TestARuleTagsTheContactsOfANumber(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "exact", "join", "tag", map[string]any{"tag": "members"})

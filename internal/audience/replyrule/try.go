@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"lksms/internal/dispatch/received"
-	"lksms/internal/dispatch/received/autoreply"
-	"lksms/internal/dispatch/received/optout"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 )
@@ -32,17 +30,7 @@ func (s *Service) Try(ctx context.Context, companyID int64, content string) (t T
 	if region == "" {
 		region = "CN" // the region of numbers without a country code, see package phone
 	}
-	t.Kind = received.KindText
-	switch optout.Of(content, region, optout.Words{Out: optional.Value(rules.OptOutWords), In: optional.Value(rules.OptInWords)}) {
-	case optout.Out:
-		t.Kind = received.KindOptOut
-	case optout.In:
-		t.Kind = received.KindOptIn
-	case optout.Neither:
-		if autoreply.Is(content) {
-			t.Kind = received.KindAutoReply
-		}
-	}
+	t.Kind = received.KindOf(content, region, rules)
 	set, err := s.rulesOf(ctx, companyID)
 	if err != nil {
 		return t, err

@@ -71,7 +71,7 @@ type Block struct {
 // Asked is the received message by which a person asked for a block.
 type Asked struct {
 	ReceivedID int64
-	At         time.Time // see AskedAt
+	At         *time.Time // when the network received the message; nil: unknown
 }
 
 // Put adds a block for each recipient, or changes the reason and the expiry of the blocks that exist. It returns the ids of the blocks. The recipients are
@@ -79,7 +79,7 @@ type Asked struct {
 func (s *Service) Put(ctx context.Context, b Block, recipients []string) ([]int64, error) {
 	p := blockq.BlockPutParams{CompanyID: b.CompanyID, Recipients: recipients, Scope: b.Scope, Reason: b.Reason, CreatedBy: b.By, ExpiresAt: b.ExpiresAt}
 	if b.Asked != nil {
-		p.ReceivedID, p.AskedAt = &b.Asked.ReceivedID, &b.Asked.At
+		p.ReceivedID, p.AskedAt = &b.Asked.ReceivedID, new(askedAt(b.Asked.At))
 	}
 	var ids []int64
 	err := s.inTx(ctx, func(ctx context.Context) (err error) {
@@ -101,9 +101,9 @@ func (s *Service) inTx(ctx context.Context, write func(ctx context.Context) erro
 // maxAhead is the maximum time by which the time of a request can be in the future. A network can use a wrong time zone.
 const maxAhead = 24 * time.Hour
 
-// AskedAt returns the time of a request that the network received at a time (nil: unknown). A wrong clock can name a time years ahead. The person could then not
+// askedAt returns the time of a request that the network received at a time (nil: unknown). A wrong clock can name a time years ahead. The person could then not
 // end the block, because its later messages would count as earlier ones.
-func AskedAt(receivedAt *time.Time) time.Time {
+func askedAt(receivedAt *time.Time) time.Time {
 	now := time.Now()
 	if at := optional.Or(receivedAt, now); at.Before(now.Add(maxAhead)) {
 		return at
@@ -140,6 +140,9 @@ func (s *Service) Import(ctx context.Context, l List) (done Imported, err error)
 	p := blockq.BlocksImportAddParams{CompanyID: l.CompanyID, CreatedBy: l.By}
 	for _, e := range l.Entries {
 		p.Recipients, p.Scopes, p.Reasons = append(p.Recipients, e.Recipient), append(p.Scopes, e.Scope), append(p.Reasons, e.Reason)
+		if e.AskedAt != nil {
+			e.AskedAt = new(askedAt(e.AskedAt))
+		}
 		p.Expiries, p.AskedAts = append(p.Expiries, textOf(e.ExpiresAt)), append(p.AskedAts, textOf(e.AskedAt))
 	}
 	err = s.inTx(ctx, func(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lksms/internal/dispatch/block"
+	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/received/autoreply"
 	"lksms/internal/dispatch/received/optout"
@@ -32,10 +33,7 @@ func (s *Service) setKinds(ctx context.Context, rows []row) error {
 	hasAsked := map[personOf]bool{}
 	for i := range rows {
 		r := &rows[i]
-		r.kind = KindText
-		if autoreply.Is(r.Content) {
-			r.kind = KindAutoReply
-		}
+		r.kind = ordinaryKind(r.Content)
 		if !strings.HasPrefix(r.number, "+") { // a short code or a name
 			continue
 		}
@@ -43,13 +41,12 @@ func (s *Service) setKinds(ctx context.Context, rows []row) error {
 		if err != nil {
 			return err
 		}
-		switch optout.Of(r.Content, phone.Region(r.number), optout.Words{Out: optional.Value(rules.OptOutWords), In: optional.Value(rules.OptInWords)}) {
-		case optout.Out:
+		switch KindOf(r.Content, phone.Region(r.number), rules) {
+		case KindOptOut:
 			r.kind = KindOptOut
 			hasAsked[personOf{r.company, r.number}] = true
-		case optout.In:
+		case KindOptIn:
 			asksAgain = append(asksAgain, r)
-		case optout.Neither:
 		}
 	}
 	for _, r := range asksAgain {
@@ -62,6 +59,26 @@ func (s *Service) setKinds(ctx context.Context, rows []row) error {
 		}
 	}
 	return nil
+}
+
+// KindOf returns the kind of a text from a number of a region, by the words of a company. For KindOptIn, it is not known whether the person asked for a block before.
+func KindOf(content, region string, rules directory.RecipientRules) string {
+	switch optout.Of(content, region, optout.Words{Out: optional.Value(rules.OptOutWords), In: optional.Value(rules.OptInWords)}) {
+	case optout.Out:
+		return KindOptOut
+	case optout.In:
+		return KindOptIn
+	case optout.Neither:
+	}
+	return ordinaryKind(content)
+}
+
+// ordinaryKind returns the kind of a text that asks for nothing.
+func ordinaryKind(content string) string {
+	if autoreply.Is(content) {
+		return KindAutoReply
+	}
+	return KindText
 }
 
 // personOf is a person from the view of a company.
@@ -87,7 +104,7 @@ func (s *Service) follow(ctx context.Context, rows []row, all []Stored) error {
 			_, err = s.blocks.DeleteOfPerson(ctx, r.company, r.number, r.ReceivedAt)
 		} else {
 			_, err = s.blocks.Put(ctx, block.Block{
-				CompanyID: &r.company, Scope: block.Marketing, By: byOptOut, Asked: &block.Asked{ReceivedID: all[i].ID, At: block.AskedAt(r.ReceivedAt)},
+				CompanyID: &r.company, Scope: block.Marketing, By: byOptOut, Asked: &block.Asked{ReceivedID: all[i].ID, At: r.ReceivedAt},
 			}, []string{r.number})
 		}
 		if err != nil {
