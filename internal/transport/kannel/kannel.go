@@ -189,7 +189,7 @@ func answerFault(w http.ResponseWriter, r *http.Request, status int, f *fault.Er
 		answer(w, status, "Temporal failure, try again later.")
 	case gate.IsServerError(f.Kind):
 		answer(w, http.StatusServiceUnavailable, "Temporal failure, try again later.")
-	case f.Kind == fault.Invalid, f.Reason == fault.RecipientBlocked:
+	case isRejected(f):
 		texts := make([]string, 0, len(f.Fields))
 		for _, field := range f.Fields {
 			if name, has := names[field.Name]; has { // Kannel has no parameter for the other fields, such as sign
@@ -385,6 +385,11 @@ func textOf(all url.Values) (string, error) {
 	return decoded, nil
 }
 
+// isRejected reports whether Kannel rejects a message with such a fault, with the status 400.
+func isRejected(f *fault.Error) bool {
+	return f.Kind == fault.Invalid || f.Reason == fault.RecipientBlocked
+}
+
 // storeRefusal stores a rejected message, in the same way as other interfaces.
 func (s *server) storeRefusal(r *http.Request, subs []submit.Submission, err error) {
 	status, reason := http.StatusBadRequest, err.Error()
@@ -394,7 +399,7 @@ func (s *server) storeRefusal(r *http.Request, subs []submit.Submission, err err
 	case errors.As(err, &own):
 	case errors.As(err, &f) && gate.IsRefusal(f):
 		reason = string(f.Reason)
-		if status = gate.StatusOf(f.Kind); f.Kind == fault.Invalid || f.Reason == fault.RecipientBlocked {
+		if status = gate.StatusOf(f.Kind); isRejected(f) {
 			status = http.StatusBadRequest
 		}
 	default:
