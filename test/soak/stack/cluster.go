@@ -119,10 +119,7 @@ func StartCluster(ctx context.Context, dir, binary string, o ClusterOptions) (*S
 	}
 	front := &Server{Name: "the front", URL: "http://127.0.0.1:" + c.front}
 	s.Endpoints = []*Server{front, front} // one endpoint for each client
-	for _, srv := range s.Servers {
-		srv.supervise(ctx)
-	}
-	if err := errors.Join(s.AwaitServing(ctx, time.Minute), s.endQuietHours(ctx)); err != nil {
+	if err := s.serve(ctx); err != nil {
 		return s, err
 	}
 	return s, Await(ctx, 20*time.Second, "HAProxy forwards to no server", func(ctx context.Context) bool {

@@ -87,17 +87,17 @@ func Start(ctx context.Context, dir, binary string) (*Stack, error) {
 		s.Servers = append(s.Servers, srv)
 	}
 	s.Endpoints = s.Servers
+	return s, s.serve(ctx)
+}
+
+// serve starts the servers and waits until they are ready. Marketing messages then have no quiet hours: otherwise they would wait if the soak runs at night.
+func (s *Stack) serve(ctx context.Context) error {
 	for _, srv := range s.Servers {
 		srv.supervise(ctx)
 	}
 	if err := s.AwaitServing(ctx, time.Minute); err != nil {
-		return s, err
+		return err
 	}
-	return s, s.endQuietHours(ctx)
-}
-
-// endQuietHours lets marketing messages be sent at any time. Otherwise they would wait if the soak runs at night.
-func (s *Stack) endQuietHours(ctx context.Context) error {
 	return s.Query(ctx, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, `INSERT INTO settings (category, name, value, updated_by) VALUES ('recipient', 'quiet_hours_marketing', '""', 'soak')`)
 		return err
