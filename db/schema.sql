@@ -1148,6 +1148,12 @@ COMMENT ON COLUMN public.queue.lease_sign_mode IS 'senders.sign_mode at the time
 
 COMMENT ON COLUMN public.queue.quiet_from IS 'the beginning of the next quiet hours of the recipient. No claim returns the task after this time. The sweep move-quiet-tasks then sets due_at to a time after the quiet hours, and quiet_from to the beginning of the next ones. epoch: the sweep has not computed the time yet; null: the task has no quiet hours';
 
+CREATE FUNCTION public.quiet_moved(task public.queue) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    RETURN (((task).due_when_resumed IS NOT NULL) AND ((task).quiet_from IS NOT NULL) AND ((task).retry_count = 0) AND ((task).troubles = 0));
+
+COMMENT ON FUNCTION public.quiet_moved(task public.queue) IS 'Returns whether a task without an attempt was moved behind quiet hours. due_when_resumed then contains its former due time, which it gets again if the quiet hours end earlier.';
+
 CREATE FUNCTION public.quiet_tasks_wait() RETURNS boolean
     LANGUAGE sql STABLE
     RETURN (EXISTS (SELECT FROM public.queue t WHERE ((t.lease_until IS NULL) AND (t.quiet_from <= (now() + '00:00:30'::interval)) AND (t.due_at < public.held_due_at()))));

@@ -66,11 +66,8 @@ waiting AS MATERIALIZED (
 held AS (
     UPDATE queue t
     SET lane = NULL, rank = NULL, flow_rank = NULL, due_at = held_due_at(),
-        (due_when_resumed, quiet_from) = (
-            -- A task that was moved behind quiet hours gets its former due time at its release. The sweep then computes the quiet hours of this time.
-            SELECT CASE WHEN d.is_moved THEN t.due_when_resumed ELSE t.due_at END, CASE WHEN d.is_moved THEN 'epoch' ELSE t.quiet_from END
-            FROM (SELECT t.due_when_resumed IS NOT NULL AND t.quiet_from IS NOT NULL AND t.retry_count = 0 AND t.troubles = 0 AS is_moved) d
-        )
+        due_when_resumed = CASE WHEN quiet_moved(t) THEN t.due_when_resumed ELSE t.due_at END,
+        quiet_from = CASE WHEN quiet_moved(t) THEN 'epoch' ELSE t.quiet_from END -- the sweep then computes the quiet hours of the former due time
     WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w))
     RETURNING t.task_id
 )
@@ -170,11 +167,8 @@ locked AS MATERIALIZED (
 held AS (
     UPDATE queue t
     SET lane = NULL, rank = NULL, flow_rank = NULL, due_at = held_due_at(),
-        (due_when_resumed, quiet_from) = (
-            -- The same rule as in TaskHold.
-            SELECT CASE WHEN d.is_moved THEN t.due_when_resumed ELSE t.due_at END, CASE WHEN d.is_moved THEN 'epoch' ELSE t.quiet_from END
-            FROM (SELECT t.due_when_resumed IS NOT NULL AND t.quiet_from IS NOT NULL AND t.retry_count = 0 AND t.troubles = 0 AS is_moved) d
-        )
+        due_when_resumed = CASE WHEN quiet_moved(t) THEN t.due_when_resumed ELSE t.due_at END,
+        quiet_from = CASE WHEN quiet_moved(t) THEN 'epoch' ELSE t.quiet_from END
     WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM locked l))
     RETURNING t.task_id
 )

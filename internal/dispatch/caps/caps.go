@@ -185,24 +185,24 @@ func (s *Service) plan(
 	return p, p.decide(ctx)
 }
 
-// decide sets the verdicts. If a message is refused or has to wait, messages that were cancelled before they were sent are not counted any more.
+// decide sets the verdicts. If a message is refused or has to wait, it decides again without messages that were cancelled before they were sent.
 func (p *Plan) decide(ctx context.Context) error {
 	before := p.snapshot()
 	isReached, err := p.decideAll()
 	if err != nil || !isReached {
 		return err
 	}
-	p.counted = before
 	var ids []string
-	for _, list := range p.counted {
+	for _, list := range before {
 		for _, e := range list {
 			ids = append(ids, e.taskID)
 		}
 	}
 	back, err := p.s.inParts.TasksTakenBack(ctx, ids)
-	if err != nil {
+	if err != nil || len(back) == 0 {
 		return postgres.Wrap("find counted messages that were taken back", err, nil)
 	}
+	p.counted = before
 	p.remove(back)
 	_, err = p.decideAll()
 	return err

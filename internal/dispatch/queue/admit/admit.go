@@ -29,7 +29,7 @@ type Message struct {
 	WasAccepted bool      // the message was accepted earlier: if its country is no longer served, the message is held and not refused
 	DueAt       time.Time // when the message is to be sent; zero: now
 
-	// Only Reserve needs these.
+	// Only the caps need these.
 	TaskID    string
 	ExpiresAt *time.Time // the message must not be sent after this time; nil: no limit
 	Waits     bool       // if a cap is reached, the message waits; otherwise it is refused

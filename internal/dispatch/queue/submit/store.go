@@ -154,11 +154,11 @@ func (s *Service) storeOnce(ctx context.Context, rows []newTask, checksDirectory
 		if r.SenderNo != "" && !slices.Contains(pools, r.pool.ID) {
 			pools = append(pools, r.pool.ID)
 		}
-		is, err := s.admit.IsCapped(ctx, r.message())
-		if err != nil {
-			return nil, err
+		if !isCapped {
+			if isCapped, err = s.admit.IsCapped(ctx, r.message()); err != nil {
+				return nil, err
+			}
 		}
-		isCapped = isCapped || is
 	}
 	if len(pools) == 0 && !isCapped {
 		return s.taskSubmit(ctx, rows, checksDirectory)

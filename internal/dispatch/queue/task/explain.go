@@ -102,13 +102,6 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	if err != nil {
 		return e, fmt.Errorf("find quiet hours: %w", err)
 	}
-	isLimited, err := s.admit.IsDelayed(ctx, admit.Message{
-		TaskID: row.TaskID, Channel: due.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Priority: row.Priority, Recipient: row.Recipient,
-		DueAt: optional.Or(row.ExpectSendTime, row.CreatedAt), ExpiresAt: row.ExpiresAt,
-	})
-	if err != nil {
-		return e, fmt.Errorf("find caps: %w", err)
-	}
 	able := explain.CanTake(e.Senders) > 0
 	switch {
 	case due.IsExpiring:
@@ -119,10 +112,10 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 		e.Reason = BecauseQuiet
 	case !e.IsDue && row.RetryCount > 0:
 		e.Reason = BecauseRetryLater
-	case !e.IsDue && isLimited:
-		e.Reason = BecauseLimited
 	case !e.IsDue:
-		e.Reason = BecauseScheduled
+		if e.Reason, err = s.whyLater(ctx, row, due.Channel); err != nil {
+			return e, err
+		}
 	case !able:
 		e.Reason = BecauseNoSender
 	default:
@@ -140,4 +133,20 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 		e.Ahead = &ahead
 	}
 	return e, nil
+}
+
+// whyLater returns why a task without an attempt is due later: caps of its recipient delay it, or it is scheduled.
+func (s *Service) whyLater(ctx context.Context, row Row, channel string) (string, error) {
+	isLimited, err := s.admit.IsDelayed(ctx, admit.Message{
+		TaskID: row.TaskID, Channel: channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Priority: row.Priority, Recipient: row.Recipient,
+		DueAt: optional.Or(row.ExpectSendTime, row.CreatedAt), ExpiresAt: row.ExpiresAt,
+	})
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("find caps: %w", err)
+	case isLimited:
+		return BecauseLimited, nil
+	default:
+		return BecauseScheduled, nil
+	}
 }
