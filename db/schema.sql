@@ -1180,13 +1180,16 @@ CREATE FUNCTION public.reply_actions_add() RETURNS trigger
 BEGIN
     INSERT INTO reply_actions (received_id, company_id, phone_number)
     SELECT a.id, a.company_id, a.phone_number FROM added a
-    WHERE a.phone_number <> '' AND EXISTS (SELECT FROM reply_rules r WHERE r.company_id = a.company_id)
+    WHERE a.phone_number <> '' AND (
+        EXISTS (SELECT FROM reply_rules r WHERE r.company_id = a.company_id)
+        OR a.kind = 'opt_out' AND EXISTS (SELECT FROM companies c WHERE c.id = a.company_id AND c.recipient ? 'opt_out_reply')
+    )
     ORDER BY a.id;
     RETURN NULL;
 END
 $$;
 
-COMMENT ON FUNCTION public.reply_actions_add() IS 'Trigger of received_messages: adds new messages of companies with rules to reply_actions.';
+COMMENT ON FUNCTION public.reply_actions_add() IS 'Trigger of received_messages: adds new messages to reply_actions: those of companies with rules, and those that opt out of the messages of a company with opt_out_reply.';
 
 CREATE FUNCTION public.report_logs_facts() RETURNS trigger
     LANGUAGE plpgsql
@@ -6010,15 +6013,15 @@ CREATE TABLE public.reply_actions (
     CONSTRAINT reply_actions_phone_number_length CHECK ((char_length(phone_number) <= 50))
 );
 
-COMMENT ON TABLE public.reply_actions IS 'A received message of a company with rules: the rules are still to be applied to it, or a rule matched it within the last day. A trigger of received_messages adds the row in the transaction of the message, so that no crash loses an action; internal/audience/replyrule changes and deletes it in the transaction of the action, so that none is done twice.';
+COMMENT ON TABLE public.reply_actions IS 'A received message to which the rules of its company are still to be applied, or to which one was applied within the last day. A trigger of received_messages adds the row in the transaction of the message, so that no crash loses an action; internal/audience/replyrule changes and deletes it in the transaction of the action, so that none is done twice.';
 
 COMMENT ON COLUMN public.reply_actions.received_id IS 'received_messages.id';
 
 COMMENT ON COLUMN public.reply_actions.phone_number IS 'received_messages.phone_number: the replies to a number within an hour are counted';
 
-COMMENT ON COLUMN public.reply_actions.rule_id IS 'the rule that matched; null: the rules are not applied yet';
+COMMENT ON COLUMN public.reply_actions.rule_id IS 'the rule that matched; null: none is applied yet, or the message opted out without a rule';
 
-COMMENT ON COLUMN public.reply_actions.action IS 'the action of the rule';
+COMMENT ON COLUMN public.reply_actions.action IS 'the action of the rule; null: none is applied yet';
 
 COMMENT ON COLUMN public.reply_actions.outcome IS 'done, or why the action was not performed; null: the rules are not applied yet';
 

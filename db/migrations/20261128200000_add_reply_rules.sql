@@ -56,11 +56,11 @@ CREATE TABLE reply_actions (
     CONSTRAINT reply_actions_phone_number_length CHECK (char_length(phone_number) <= 50)
 );
 
-COMMENT ON TABLE reply_actions IS 'A received message of a company with rules: the rules are still to be applied to it, or a rule matched it within the last day. A trigger of received_messages adds the row in the transaction of the message, so that no crash loses an action; internal/audience/replyrule changes and deletes it in the transaction of the action, so that none is done twice.';
+COMMENT ON TABLE reply_actions IS 'A received message to which the rules of its company are still to be applied, or to which one was applied within the last day. A trigger of received_messages adds the row in the transaction of the message, so that no crash loses an action; internal/audience/replyrule changes and deletes it in the transaction of the action, so that none is done twice.';
 COMMENT ON COLUMN reply_actions.received_id IS 'received_messages.id';
 COMMENT ON COLUMN reply_actions.phone_number IS 'received_messages.phone_number: the replies to a number within an hour are counted';
-COMMENT ON COLUMN reply_actions.rule_id IS 'the rule that matched; null: the rules are not applied yet';
-COMMENT ON COLUMN reply_actions.action IS 'the action of the rule';
+COMMENT ON COLUMN reply_actions.rule_id IS 'the rule that matched; null: none is applied yet, or the message opted out without a rule';
+COMMENT ON COLUMN reply_actions.action IS 'the action of the rule; null: none is applied yet';
 COMMENT ON COLUMN reply_actions.outcome IS 'done, or why the action was not performed; null: the rules are not applied yet';
 COMMENT ON COLUMN reply_actions.tries IS 'the number of failed attempts';
 COMMENT ON COLUMN reply_actions.due_at IS 'the time from which on the rules are applied';

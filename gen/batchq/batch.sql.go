@@ -677,6 +677,55 @@ func (q *Queries) BatchPause(ctx context.Context, arg BatchPauseParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
+const batchPlans = `-- name: BatchPlans :many
+(SELECT t.due_at, quiet_moved(t)::boolean AS is_delayed, ''::text AS recipient FROM queue t
+    WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL AND t.due_at < held_due_at() -- by queue_batch_idx
+    ORDER BY t.task_id LIMIT $2::integer)
+UNION ALL
+(SELECT t.due_at, quiet_moved(t), '' FROM queue t
+    WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL AND t.due_at < held_due_at()
+    ORDER BY t.task_id DESC LIMIT $2::integer)
+UNION ALL
+(SELECT now(), false, r.recipient FROM batch_rows r
+    WHERE r.batch_id = $1::bigint AND r.row_no > $3::bigint AND r.code IS NULL
+    ORDER BY r.row_no LIMIT $2::integer)
+ORDER BY due_at, recipient
+`
+
+type BatchPlansParams struct {
+	BatchID int64
+	MaxRows int32
+	FedRow  int64
+}
+
+type BatchPlansRow struct {
+	DueAt     time.Time
+	IsDelayed bool
+	Recipient string
+}
+
+// BatchPlans returns some rows of a batch that no sender holds: the oldest and the newest waiting tasks, and the recipients of the next rows that are not tasks yet.
+// It returns up to max_rows of each of the three kinds. is_delayed: quiet hours delay the task until due_at.
+func (q *Queries) BatchPlans(ctx context.Context, arg BatchPlansParams) ([]BatchPlansRow, error) {
+	rows, err := q.db.Query(ctx, batchPlans, arg.BatchID, arg.MaxRows, arg.FedRow)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BatchPlansRow
+	for rows.Next() {
+		var i BatchPlansRow
+		if err := rows.Scan(&i.DueAt, &i.IsDelayed, &i.Recipient); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const batchReady = `-- name: BatchReady :one
 WITH ready AS (
     UPDATE batches b

@@ -337,6 +337,7 @@ func (e BatchStatus) Valid() bool {
 // Defines values for BatchWaitReason.
 const (
 	WaitsForAny    BatchWaitReason = "no_sender"
+	WaitsForQuiet  BatchWaitReason = "quiet_hours"
 	WaitsForSender BatchWaitReason = "sender_gone"
 	WaitsForTime   BatchWaitReason = "scheduled"
 	WaitsInVain    BatchWaitReason = "expired"
@@ -346,6 +347,8 @@ const (
 func (e BatchWaitReason) Valid() bool {
 	switch e {
 	case WaitsForAny:
+		return true
+	case WaitsForQuiet:
 		return true
 	case WaitsForSender:
 		return true
@@ -2608,7 +2611,7 @@ type BatchEstimate struct {
 	// Costs The segments that each sender would take of the rest of the batch, country by country, by the `sort` and the weights of the routes. A sender of several countries divides its limits and its balance among them by their rows, unless they have the same senders in the same order. For a sender with the `sign_mode` `none`, signatures do not count. Rows that the switch of a country holds, or whose company forbids the shared senders, cost nothing. Empty for a caller of one company.
 	Costs []BatchCost `json:"costs"`
 
-	// EarliestEnd The earliest possible end, if the senders send nothing else, by their intervals, limits and balances. The batch ends with the last of its countries. It is a bound, not a forecast: if the senders have no limits, it is now. A sender of several countries counts in full for each country, as far as the senders of these countries together can send all of their rows. Null if the batch is paused or held (`held_by`), if the senders cannot send all rows, or if no sender can send the rows to one of the countries or a switch holds these rows. Silent senders do not count. Before the batch starts, they count if all senders of a country are silent, because they can be back by then.
+	// EarliestEnd The earliest possible end, if the senders send nothing else, by their intervals, limits and balances. The batch ends with the last of its countries. It is a bound, not a forecast: if the senders have no limits, it is now, or the end of the quiet hours of the recipients. A sender of several countries counts in full for each country, as far as the senders of these countries together can send all of their rows. Null if the batch is paused or held (`held_by`), if the senders cannot send all rows, or if no sender can send the rows to one of the countries or a switch holds these rows. Silent senders do not count. Before the batch starts, they count if all senders of a country are silent, because they can be back by then.
 	EarliestEnd *time.Time `json:"earliest_end"`
 
 	// LikelyEnd The end at the average pace since the start. Null if too few rows have ended for a forecast (less than 100, and less than a tenth of the rows). Also null if the batch is not sending: it is not confirmed, paused, held (`held_by`) or waiting (`waits_for`).
@@ -3045,6 +3048,8 @@ type BatchWait struct {
 	//   the sender serves the company again; otherwise cancel the batch.
 	// - `no_sender`: all senders that are allowed to send the remaining rows are off, silent, paused, or out of quota or balance, or the switches
 	//   of their countries hold the rows.
+	// - `quiet_hours`: the quiet hours of the recipients delay all remaining rows. For a large batch, the first and last waiting tasks and the next rows of
+	//   the list are read.
 	// - `expired`: the batch expired before it was confirmed, and can only be cancelled.
 	Reason BatchWaitReason `json:"reason"`
 
@@ -3062,6 +3067,8 @@ type BatchWait struct {
 //     the sender serves the company again; otherwise cancel the batch.
 //   - `no_sender`: all senders that are allowed to send the remaining rows are off, silent, paused, or out of quota or balance, or the switches
 //     of their countries hold the rows.
+//   - `quiet_hours`: the quiet hours of the recipients delay all remaining rows. For a large batch, the first and last waiting tasks and the next rows of
+//     the list are read.
 //   - `expired`: the batch expired before it was confirmed, and can only be cancelled.
 type BatchWaitReason string
 
@@ -6358,6 +6365,9 @@ type RecipientRules struct {
 	// OptInWords The texts by which people end such a block
 	OptInWords *[]string `json:"opt_in_words"`
 
+	// OptOutReply A text that confirms such a block to the person
+	OptOutReply *string `json:"opt_out_reply"`
+
 	// OptOutWords The texts by which people block marketing messages of the company
 	OptOutWords *[]string `json:"opt_out_words"`
 	QuietHours  struct {
@@ -6387,6 +6397,9 @@ type RecipientRulesChange struct {
 
 	// OptInWords The texts by which people end such a block, instead of `START` and the other usual texts
 	OptInWords nullable.Nullable[[]string] `json:"opt_in_words,omitempty"`
+
+	// OptOutReply A text that confirms to a person that marketing messages are blocked. It is sent once for each block for which a person asks, as a notification, and no rule about replies is applied to the message. null means no text
+	OptOutReply nullable.Nullable[string] `json:"opt_out_reply,omitempty"`
 
 	// OptOutWords The texts by which people block marketing messages of the company, instead of `STOP`, `退订` and the other usual texts. Case, width, punctuation, spaces and accents do not matter
 	OptOutWords nullable.Nullable[[]string] `json:"opt_out_words,omitempty"`
@@ -6793,7 +6806,7 @@ type ReplySender string
 
 // ReplyTrial defines model for ReplyTrial.
 type ReplyTrial struct {
-	// Content The text of the reply, without a signature; null if nothing would be sent
+	// Content The text of the reply, or of the confirmation of an opt-out, without a signature; null if nothing would be sent
 	Content *string      `json:"content"`
 	Kind    ReceivedKind `json:"kind"`
 	Rule    *ReplyRule   `json:"rule,omitempty"`

@@ -25,13 +25,13 @@ UPDATE reply_actions a SET rule_id = $1::bigint, action = $2::text, outcome = $3
 `
 
 type ReplyActionDoneParams struct {
-	RuleID     int64
+	RuleID     *int64
 	Action     string
 	Outcome    string
 	ReceivedID int64
 }
 
-// ReplyActionDone records what a rule did with a message.
+// ReplyActionDone records what was done with a message. rule_id null: the message opted out without a rule.
 func (q *Queries) ReplyActionDone(ctx context.Context, arg ReplyActionDoneParams) error {
 	_, err := q.db.Exec(ctx, replyActionDone,
 		arg.RuleID,
@@ -126,19 +126,19 @@ func (q *Queries) ReplyActionsDue(ctx context.Context, arg ReplyActionsDueParams
 
 const replyActionsOfNumber = `-- name: ReplyActionsOfNumber :one
 SELECT count(*) FROM reply_actions a
-WHERE a.company_id = $1 AND a.phone_number = $2 AND a.outcome = 'done' AND a.action = $3::text
+WHERE a.company_id = $1 AND a.phone_number = $2 AND a.outcome = 'done' AND a.action = ANY ($3::text[])
     AND a.done_at > now() - interval '1 hour'
 `
 
 type ReplyActionsOfNumberParams struct {
 	CompanyID   int64
 	PhoneNumber string
-	Action      string
+	Actions     []string
 }
 
-// ReplyActionsOfNumber returns how many messages from a number caused a given action within the last hour.
+// ReplyActionsOfNumber returns how many messages from a number caused one of the given actions within the last hour.
 func (q *Queries) ReplyActionsOfNumber(ctx context.Context, arg ReplyActionsOfNumberParams) (int64, error) {
-	row := q.db.QueryRow(ctx, replyActionsOfNumber, arg.CompanyID, arg.PhoneNumber, arg.Action)
+	row := q.db.QueryRow(ctx, replyActionsOfNumber, arg.CompanyID, arg.PhoneNumber, arg.Actions)
 	var count int64
 	err := row.Scan(&count)
 	return count, err

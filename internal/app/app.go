@@ -198,6 +198,7 @@ type App struct {
 	inbounds  *inbound.Service
 	explain   *explain.Service
 	caps      *caps.Service
+	quiet     *quiet.Service
 	configs   *sender.Configs
 	streams   *stream.Streams
 	sweeper   *sweep.Sweeper
@@ -286,16 +287,16 @@ func (a *App) wireDispatch() {
 	a.Directory = directory.New(a.DB)
 	a.Senders = sender.New(a.DB, a.settings, a.Directory, a.configs)
 	a.Senders.Register(a.metrics)
-	quietHours := quiet.New(a.Directory, a.settings)
-	a.Queue = queue.New(a.DB, a.Directory, a.Senders, a.settings, quietHours, a.tracer, a.metrics)
+	a.quiet = quiet.New(a.Directory, a.settings)
+	a.Queue = queue.New(a.DB, a.Directory, a.Senders, a.settings, a.quiet, a.tracer, a.metrics)
 	a.explain = explain.New(a.DB, a.Directory, a.Senders, a.settings)
 	a.caps = caps.New(a.DB, a.Directory, a.settings)
-	admission := admit.New(a.DB, a.Directory, quietHours, a.caps)
+	admission := admit.New(a.DB, a.Directory, a.quiet, a.caps)
 	a.Submissions = submit.New(a.DB, submit.Services{
 		Queue: a.Queue, Admit: admission, Explain: a.explain, Templates: a.templates, Directory: a.Directory, Settings: a.settings,
 	})
 	a.Tasks = task.New(a.DB, task.Services{
-		Queue: a.Queue, Admit: admission, Explain: a.explain, Directory: a.Directory, Settings: a.settings, Quiet: quietHours,
+		Queue: a.Queue, Admit: admission, Explain: a.explain, Directory: a.Directory, Settings: a.settings, Quiet: a.quiet,
 	}, a.metrics)
 	a.Jobs = job.New(a.DB, a.Tasks, a.settings, o.Log)
 	a.Blocks = block.New(a.DB, a.Tasks)
@@ -328,7 +329,7 @@ func (a *App) wireEventsAndAudience() {
 	}, o.PlatformURL, a.tracer, a.metrics)
 	a.Retention = notification.NewRetention(a.DB)
 	a.Batches = batch.New(a.DB, batch.Services{
-		Submissions: a.Submissions, Tasks: a.Tasks, Queue: a.Queue, Jobs: a.Jobs, Templates: a.templates, Contacts: a.Contacts, Uploads: a.Uploads, Directory: a.Directory, Settings: a.settings,
+		Submissions: a.Submissions, Tasks: a.Tasks, Queue: a.Queue, Jobs: a.Jobs, Templates: a.templates, Contacts: a.Contacts, Uploads: a.Uploads, Directory: a.Directory, Settings: a.settings, Quiet: a.quiet,
 		Notifications: a.Notifications,
 	}, o.Log)
 }

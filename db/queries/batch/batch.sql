@@ -471,6 +471,22 @@ FROM (
 GROUP BY 1, 2
 ORDER BY 1, 2;
 
+-- BatchPlans returns some rows of a batch that no sender holds: the oldest and the newest waiting tasks, and the recipients of the next rows that are not tasks yet.
+-- It returns up to max_rows of each of the three kinds. is_delayed: quiet hours delay the task until due_at.
+-- name: BatchPlans :many
+(SELECT t.due_at, quiet_moved(t)::boolean AS is_delayed, ''::text AS recipient FROM queue t
+    WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.due_at < held_due_at() -- by queue_batch_idx
+    ORDER BY t.task_id LIMIT @max_rows::integer)
+UNION ALL
+(SELECT t.due_at, quiet_moved(t), '' FROM queue t
+    WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.due_at < held_due_at()
+    ORDER BY t.task_id DESC LIMIT @max_rows::integer)
+UNION ALL
+(SELECT now(), false, r.recipient FROM batch_rows r
+    WHERE r.batch_id = @batch_id::bigint AND r.row_no > @fed_row::bigint AND r.code IS NULL
+    ORDER BY r.row_no LIMIT @max_rows::integer)
+ORDER BY due_at, recipient;
+
 -- TaskStates returns the states of tasks. It computes them like the view `tasks`, but opens only the partitions of these tasks. Tasks whose partition was
 -- dropped are not returned. delivery: 1 delivered, 2 undelivered, 0 without receipt.
 -- name: TaskStates :many

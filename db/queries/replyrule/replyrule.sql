@@ -49,9 +49,9 @@ SELECT a.received_id, (a.created_at < now() - interval '1 day')::boolean AS is_o
 WHERE a.received_id = @received_id AND a.outcome IS NULL
 FOR UPDATE SKIP LOCKED;
 
--- ReplyActionDone records what a rule did with a message.
+-- ReplyActionDone records what was done with a message. rule_id null: the message opted out without a rule.
 -- name: ReplyActionDone :exec
-UPDATE reply_actions a SET rule_id = @rule_id::bigint, action = @action::text, outcome = @outcome::text, done_at = now() WHERE a.received_id = @received_id;
+UPDATE reply_actions a SET rule_id = sqlc.narg(rule_id)::bigint, action = @action::text, outcome = @outcome::text, done_at = now() WHERE a.received_id = @received_id;
 
 -- ReplyActionDelete deletes a message that no rule matched, or that was deleted or erased.
 -- name: ReplyActionDelete :exec
@@ -63,10 +63,10 @@ UPDATE reply_actions a
 SET tries = a.tries + 1, due_at = now() + least(interval '2 seconds' * power(2, least(a.tries, 12)), interval '1 hour')
 WHERE a.received_id = @received_id AND a.outcome IS NULL;
 
--- ReplyActionsOfNumber returns how many messages from a number caused a given action within the last hour.
+-- ReplyActionsOfNumber returns how many messages from a number caused one of the given actions within the last hour.
 -- name: ReplyActionsOfNumber :one
 SELECT count(*) FROM reply_actions a
-WHERE a.company_id = @company_id AND a.phone_number = @phone_number AND a.outcome = 'done' AND a.action = @action::text
+WHERE a.company_id = @company_id AND a.phone_number = @phone_number AND a.outcome = 'done' AND a.action = ANY (@actions::text[])
     AND a.done_at > now() - interval '1 hour';
 
 -- ReplyNumberIsOwn reports whether a number in E.164 is the number of a sender that received a message. Numbers of senders are stored as they were received, so

@@ -20,6 +20,7 @@ import (
 	"lksms/internal/audience/notification"
 	"lksms/internal/audience/upload"
 	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/quiet"
 	"lksms/internal/dispatch/job"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/placeholder"
@@ -67,6 +68,7 @@ type Services struct {
 	Uploads     *upload.Service
 	Directory   *directory.Service
 	Settings    *setting.Service
+	Quiet       *quiet.Service
 
 	Notifications *notification.Service
 }
@@ -86,7 +88,7 @@ type Service struct {
 func New(db *postgres.DB, services Services, log *slog.Logger) *Service {
 	return &Service{
 		Services: services, db: db, q: batchq.New(db), inParts: batchq.New(db.InPartitions()), log: log,
-		progress: progress.New(db, services.Directory, services.Settings),
+		progress: progress.New(db, services.Directory, services.Quiet, services.Settings),
 	}
 }
 

@@ -3,7 +3,11 @@ package batch_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
+	api "lksms/gen/client"
+
+	"lksms/internal/dispatch/quiet"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -30,4 +34,50 @@ func TestTemporaryProblemsRejectNoRow(t *testing.T) {
 	feed(b)
 	expect(b, get(b, at), "running", "150 rows, 150 valid, 150 waiting")
 	expectOnce(b, 150)
+}
+
+// R5: a batch whose recipients all have quiet hours says so, before and after its rows are tasks, and its end is after them. A batch with one row to a country
+// in which it is day goes on.
+func TestABatchSaysThatItWaitsForTheEndOfQuietHours(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "one"})
+	b.Exec("UPDATE sender_states SET seen_at = now()") // otherwise the batches wait for a sender
+	b.SetQuiet("marketing", -time.Hour, 2*time.Hour)
+	end := time.Now().Add(2 * time.Hour).Truncate(time.Minute)
+	expectEnd := func(got api.Batch, latest time.Time) {
+		t.Helper()
+		if e := got.Estimate.EarliestEnd; e == nil || e.Before(end) || e.After(latest) {
+			t.Errorf("the batch ends at %v, quiet hours at %v", e, end)
+		}
+	}
+	moveQuiet := func() {
+		t.Helper()
+		b.Exec("UPDATE quiet_changes SET begins_at = now()")
+		if _, err := b.App.Queue.MoveQuiet(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	marketing := []string{"content", "sale", "message_type", "marketing"}
+	at := checked(b, numbers(30), marketing...)
+	expectEnd(get(b, at), end)
+	get(b, at, "confirm")
+	abroad := checked(b, numbers(30)+"+12125550123\n", append(marketing, "auto_confirm", "true")...)
+	for _, latest := range []time.Time{end, end.Add(quiet.Spread)} { // before the rows are tasks, and after
+		got := get(b, at)
+		if w := got.WaitsFor; w == nil || w.Reason != api.WaitsForQuiet || w.Until == nil || w.Until.Before(end) || w.Until.After(latest) {
+			t.Errorf("the batch waits for %+v", w)
+		}
+		expectEnd(got, latest)
+		if got = get(b, abroad); got.WaitsFor != nil {
+			t.Errorf("the batch with a row abroad waits for %+v", got.WaitsFor)
+		}
+		expectEnd(got, latest)
+		feed(b)
+		moveQuiet()
+	}
+	b.SetHours("marketing", "")
+	moveQuiet()
+	if got := get(b, at); got.WaitsFor != nil || got.Estimate.EarliestEnd.After(end) {
+		t.Errorf("without quiet hours, the batch waits for %+v and ends at %v", got.WaitsFor, got.Estimate.EarliestEnd)
+	}
 }

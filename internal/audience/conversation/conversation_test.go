@@ -315,9 +315,7 @@ func TestConversationsOfADeletedCompanyAreNotCounted(t *testing.T) {
 // R2: a person who wrote now is awake, so a reply does not wait for the end of quiet hours.
 func TestAReplyDoesNotWaitForTheEndOfQuietHours(t *testing.T) {
 	b := apptest.New(t)
-	local := time.Now().In(time.FixedZone("Asia/Shanghai", 8*3600))
-	hours := local.Add(-time.Hour).Format("15:04") + "-" + local.Add(5*time.Hour).Format("15:04")
-	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"quiet_hours": map[string]any{"notification": hours}}})
+	b.SetQuiet("notification", -time.Hour, 5*time.Hour)
 	poll(b, "phone")
 	receive(b, "phone", person, "hello")
 	made := reply(b, map[string]any{"content": "answer"})

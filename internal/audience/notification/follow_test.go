@@ -252,9 +252,7 @@ func TestAPersonWithQuietHoursUntilTheExpiryGetsNoMessage(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	b.PutSMSTemplate(nil)
 	b.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": []any{map[string]any{"user_id": "abroad", "phone": "+12125550123"}}})
-	local := time.Now().In(time.FixedZone("Asia/Shanghai", 8*3600))
-	hours := local.Add(-time.Hour).Format("15:04") + "-" + local.Add(5*time.Hour).Format("15:04")
-	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"quiet_hours": map[string]any{"notification": hours}}})
+	b.SetQuiet("notification", -time.Hour, 5*time.Hour)
 	made := createNotification(b, map[string]any{"channels": []string{"sms"}, "expires_at": time.Now().Add(30 * time.Minute), "user_ids": []string{"u1", "abroad"}})
 	if len(made.Failed) != 1 || made.Failed[0].UserID != "u1" || made.Failed[0].Reason != "已过期" {
 		t.Errorf("%+v", made)

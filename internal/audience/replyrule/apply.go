@@ -135,7 +135,7 @@ func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet
 		if err := s.uses.Received.Matched(ctx, id); err != nil {
 			return fmt.Errorf("record rule: %w", err)
 		}
-		outcome, err := s.tried(ctx, m, rule)
+		outcome, err := s.tried(ctx, func(ctx context.Context) (string, error) { return s.perform(ctx, m, rule) })
 		switch {
 		case err != nil && held.IsOld && !postgres.IsUnavailable(err):
 			outcome = Failed
@@ -146,7 +146,7 @@ func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet
 			blocked = &m
 		}
 		return postgres.Wrap("record action of rule", s.q.ReplyActionDone(ctx, replyruleq.ReplyActionDoneParams{
-			ReceivedID: id, RuleID: rule.ID, Action: rule.Action, Outcome: outcome,
+			ReceivedID: id, RuleID: optional.NonZero(rule.ID), Action: rule.Action, Outcome: outcome,
 		}), nil)
 	})
 	if err == nil && blocked != nil { // after the commit: before, submissions do not see the block. If this fails, the sweep enforce-blocks enforces it
@@ -155,7 +155,8 @@ func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet
 	return err
 }
 
-// matched returns a message and the rule that matches it. The rule is nil if none does, or if the message was deleted or erased.
+// matched returns a message and the rule that matches it. The rule is nil if none does, or if the message was deleted or erased. A message that opts out by a usual
+// word needs no rule: if the company confirms this, its rule is confirming.
 func (s *Service) matched(ctx context.Context, id int64, sets map[int64]ruleSet) (m received.Row, rule *Row, err error) {
 	m, err = s.uses.Received.Get(ctx, task.Viewer{}, id)
 	if fault.Is(err, fault.ReceivedNotFound) {
@@ -163,6 +164,13 @@ func (s *Service) matched(ctx context.Context, id int64, sets map[int64]ruleSet)
 	}
 	if err != nil {
 		return m, nil, fmt.Errorf("read message: %w", err)
+	}
+	own, err := s.uses.Directory.RecipientRules(ctx, m.CompanyID)
+	if err != nil {
+		return m, nil, fmt.Errorf("read rules about recipients: %w", err)
+	}
+	if m.Kind == received.KindOptOut && own.OptOutReply != nil {
+		return m, &confirming, nil
 	}
 	set, isKnown := sets[m.CompanyID]
 	if !isKnown {
@@ -174,11 +182,13 @@ func (s *Service) matched(ctx context.Context, id int64, sets map[int64]ruleSet)
 	return m, set.find(m.Content), nil
 }
 
-// tried performs the action of a rule, and returns its outcome. If the action is refused, none of its changes remain. An error means that the action is to be
-// tried again.
-func (s *Service) tried(ctx context.Context, m received.Row, rule *Row) (outcome string, err error) {
+// confirming confirms that a message opted out. It is not stored.
+var confirming = Row{Action: OptOut}
+
+// tried performs an action, and returns its outcome. If the action is refused, none of its changes remain. An error means that the action is to be tried again.
+func (s *Service) tried(ctx context.Context, perform func(ctx context.Context) (string, error)) (outcome string, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) { // a savepoint
-		outcome, err = s.perform(ctx, m, rule)
+		outcome, err = perform(ctx)
 		return err
 	})
 	var wrong *fault.Error
@@ -210,8 +220,13 @@ func (s *Service) perform(ctx context.Context, m received.Row, rule *Row) (strin
 	}
 }
 
-// reply sends an automatic reply, unless a guard forbids it.
+// reply sends the text of a rule.
 func (s *Service) reply(ctx context.Context, m received.Row, rule *Row) (string, error) {
+	return s.answer(ctx, m, conversation.Answer{Content: optional.Value(rule.Content), TemplateNo: optional.Value(rule.TemplateNo), DedupKey: dedupKey(m), By: By})
+}
+
+// answer sends an automatic reply, unless a guard forbids it.
+func (s *Service) answer(ctx context.Context, m received.Row, a conversation.Answer) (string, error) {
 	switch {
 	case !isNumber(m):
 		return NoNumber, nil
@@ -220,24 +235,22 @@ func (s *Service) reply(ctx context.Context, m received.Row, rule *Row) (string,
 	case time.Since(optional.Or(m.ReceivedAt, m.CreatedAt)) > maxAge:
 		return TooOld, nil
 	}
-	if why, err := s.guard(ctx, m, Reply, maxReplies); err != nil || why != "" {
+	if why, err := s.guard(ctx, m, []string{Reply, OptOut}, maxReplies); err != nil || why != "" { // an opt-out can be confirmed
 		return why, err
 	}
-	_, err := s.uses.Conversations.Answer(ctx, m, conversation.Answer{
-		Content: optional.Value(rule.Content), TemplateNo: optional.Value(rule.TemplateNo), DedupKey: dedupKey(m), By: By,
-	})
+	_, err := s.uses.Conversations.Answer(ctx, m, a)
 	return Done, err //nolint:wrapcheck // a fault, or already wrapped
 }
 
 // guard returns the outcome of an action that would answer a sender of LKSMS, or that would be one too many within an hour; empty: neither.
-func (s *Service) guard(ctx context.Context, m received.Row, action string, most int64) (string, error) {
+func (s *Service) guard(ctx context.Context, m received.Row, actions []string, most int64) (string, error) {
 	if isNumber(m) {
 		isOwn, err := s.q.ReplyNumberIsOwn(ctx, m.PhoneNumber)
 		if err != nil || isOwn {
 			return FromOwn, postgres.Wrap("find number of sender", err, nil)
 		}
 	}
-	n, err := s.q.ReplyActionsOfNumber(ctx, replyruleq.ReplyActionsOfNumberParams{CompanyID: m.CompanyID, PhoneNumber: m.PhoneNumber, Action: action})
+	n, err := s.q.ReplyActionsOfNumber(ctx, replyruleq.ReplyActionsOfNumberParams{CompanyID: m.CompanyID, PhoneNumber: m.PhoneNumber, Actions: actions})
 	if err != nil || n >= most {
 		return TooMany, postgres.Wrap("count actions of number", err, nil)
 	}
@@ -255,7 +268,7 @@ func (s *Service) forwardMessage(ctx context.Context, m received.Row, rule *Row)
 	if slices.Contains(rule.PhoneNumbers, m.PhoneNumber) {
 		return FromOwn, nil
 	}
-	if why, err := s.guard(ctx, m, Forward, maxForwards); err != nil || why != "" {
+	if why, err := s.guard(ctx, m, []string{Forward}, maxForwards); err != nil || why != "" {
 		return why, err
 	}
 	if rule.WebhookID != nil {
@@ -312,21 +325,45 @@ func (s *Service) tag(ctx context.Context, m received.Row, rule *Row) (string, e
 	return Done, err //nolint:wrapcheck // a fault, or already wrapped
 }
 
-// opt adds the block for which a person asks, or ends it. The usual words for no more messages are stronger than a rule.
+// opt adds the block for which a person asks, and confirms it, or ends the block. The usual words for no more messages are stronger than a rule: they have added
+// the block already.
 func (s *Service) opt(ctx context.Context, m received.Row, action string) (string, error) {
-	if !isNumber(m) {
-		return NoNumber, nil
-	}
 	at := optional.Or(m.ReceivedAt, m.CreatedAt)
-	if action == OptOut {
+	switch {
+	case !isNumber(m):
+		return NoNumber, nil
+	case action == OptOut && m.Kind == received.KindOptOut:
+		return s.confirm(ctx, m)
+	case action == OptOut:
 		_, err := s.uses.Blocks.Put(ctx, block.Block{
 			CompanyID: &m.CompanyID, Scope: block.Marketing, By: By, Asked: &block.Asked{ReceivedID: m.ID, At: &at},
 		}, []string{m.PhoneNumber})
+		if err == nil {
+			_, err = s.confirm(ctx, m) // the block stays, even if the confirmation is refused
+		}
 		return Done, err //nolint:wrapcheck // already wrapped
-	}
-	if m.Kind == received.KindOptOut {
+	case m.Kind == received.KindOptOut:
 		return AsksForNone, nil
 	}
 	_, err := s.uses.Blocks.DeleteOfPerson(ctx, m.CompanyID, m.PhoneNumber, &at)
 	return Done, err //nolint:wrapcheck // already wrapped
+}
+
+// confirm sends the text by which a company confirms an opt-out, once for each block.
+func (s *Service) confirm(ctx context.Context, m received.Row) (string, error) {
+	own, err := s.uses.Directory.RecipientRules(ctx, m.CompanyID)
+	if err != nil || own.OptOutReply == nil {
+		return Done, err //nolint:wrapcheck // already wrapped
+	}
+	blocks, err := s.uses.Blocks.ListOf(ctx, &m.CompanyID, m.PhoneNumber, new(block.Marketing))
+	if err != nil {
+		return "", err //nolint:wrapcheck // already wrapped
+	}
+	index := slices.IndexFunc(blocks, func(b block.Row) bool { return b.ReceivedID != nil })
+	if index < 0 { // the block has ended meanwhile
+		return Refused, nil
+	}
+	return s.tried(ctx, func(ctx context.Context) (string, error) {
+		return s.answer(ctx, m, conversation.Answer{Content: *own.OptOutReply, DedupKey: fmt.Sprint("opt_out:", blocks[index].ID), By: By})
+	})
 }

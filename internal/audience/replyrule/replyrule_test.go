@@ -604,3 +604,78 @@ func TestOldActionsAreDeleted(t *testing.T) {
 		t.Errorf("deleted %d, %v", n, err)
 	}
 }
+
+// R3: a company confirms an opt-out once for each block, whether a usual word or a rule added it. The block stays, even if the confirmation is not possible.
+func TestAnOptOutIsConfirmedOnce(t *testing.T) {
+	b := apptest.New(t)
+	set := func(text any) {
+		t.Helper()
+		b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"opt_out_reply": text}})
+	}
+	receive(b, "phone", person, "STOP")
+	if got := replies(b, person); len(got) != 0 {
+		t.Errorf("replies %q, although the company confirms nothing", got)
+	}
+	receive(b, "phone", person, "START")
+	for _, bad := range []string{"", "  "} {
+		if a := b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"opt_out_reply": bad}}); a.Fields() != "recipient.opt_out_reply" {
+			t.Errorf("%q: fields %s", bad, a.Fields())
+		}
+	}
+	set("No more offers")
+	first := receive(b, "phone", person, "STOP")
+	receive(b, "phone", person, "Stop.", "退订")
+	expectReplies := func(want ...string) {
+		t.Helper()
+		if got := replies(b, person); !slices.Equal(got, want) {
+			t.Errorf("replies %q, want %q", got, want)
+		}
+	}
+	expectReplies("No more offers")
+	expectOutcome(b, first, "done")
+	receive(b, "phone", person, "START")
+	receive(b, "phone", person, "STOP")
+	expectReplies("No more offers", "No more offers")
+
+	receive(b, "phone", person, "START")
+	add(b, "exact", "enough", "opt_out", nil)
+	receive(b, "phone", person, "ENOUGH", "enough!")
+	expectReplies("No more offers", "No more offers", "No more offers")
+	tried := func(text string) api.ReplyTrial {
+		t.Helper()
+		return apptest.Decode[api.ReplyTrial](t, b.Expect(200, "", "POST", path+"/try", map[string]any{"content": text}))
+	}
+	for _, text := range []string{"STOP", "enough"} {
+		if got := tried(text); got.Content == nil || *got.Content != "No more offers" {
+			t.Errorf("%s would cause %+v", text, got)
+		}
+	}
+
+	const other = "+8613712345679"
+	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": other, "scope": "all"})
+	expectOutcome(b, receive(b, "phone", other, "STOP"), "blocked")
+	for _, number := range []string{person, other} {
+		if n := b.Count("SELECT count(*) FROM blocks WHERE received_id IS NOT NULL AND recipient = '" + number + "'"); n != 1 {
+			t.Errorf("%d blocks for which %s asked", n, number)
+		}
+	}
+
+	set(nil)
+	receive(b, "phone", person, "START", "STOP")
+	expectReplies("No more offers", "No more offers", "No more offers")
+}
+
+// R3: a program that opts out and in without end gets at most five confirmations in an hour.
+func TestConfirmationsDoNotLoop(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"opt_out_reply": "No more offers"}})
+	var last int64
+	for range 7 {
+		last = receive(b, "phone", person, "STOP")
+		receive(b, "phone", person, "START")
+	}
+	if got := replies(b, person); len(got) != 5 {
+		t.Errorf("%d confirmations", len(got))
+	}
+	expectOutcome(b, last, "too_many")
+}

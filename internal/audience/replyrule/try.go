@@ -31,6 +31,10 @@ func (s *Service) Try(ctx context.Context, companyID int64, content string) (t T
 		region = "CN" // the region of numbers without a country code, see package phone
 	}
 	t.Kind = received.KindOf(content, region, rules)
+	if t.Kind == received.KindOptOut && rules.OptOutReply != nil {
+		t.Content = rules.OptOutReply
+		return t, nil
+	}
 	set, err := s.rulesOf(ctx, companyID)
 	if err != nil {
 		return t, err
@@ -47,8 +51,11 @@ func (s *Service) Try(ctx context.Context, companyID int64, content string) (t T
 	if t.Kind == received.KindText {
 		t.Kind = received.KindKeyword
 	}
-	if t.Rule.Action == Reply && t.Skipped == "" {
+	switch {
+	case t.Rule.Action == Reply && t.Skipped == "":
 		err = s.addReply(ctx, companyID, &t)
+	case t.Rule.Action == OptOut:
+		t.Content = rules.OptOutReply
 	}
 	return t, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"lksms/gen/capsq"
 	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
@@ -241,7 +242,7 @@ func (p *Plan) decideAll() (isReached bool, err error) {
 		}
 		if at.After(first) {
 			isReached = true
-			v.IsRefused = !m.Waits || m.ExpiresAt != nil && !at.Before(*m.ExpiresAt)
+			v.IsRefused = !m.Waits || claim.CanOnlyExpire(m.ExpiresAt, at)
 		}
 		if v.IsRefused {
 			v.Wait = at.Sub(p.now)

@@ -23,6 +23,7 @@ type RecipientRules struct {
 	// These are the texts by which people ask for no more marketing messages, and for messages again.
 	OptOutWords *[]string `json:"opt_out_words,omitempty"`
 	OptInWords  *[]string `json:"opt_in_words,omitempty"`
+	OptOutReply *string   `json:"opt_out_reply,omitempty"` // confirms to a person that marketing messages are blocked; nil: nothing does
 
 	Caps CapsByType `json:"caps,omitzero"`
 }
@@ -89,6 +90,9 @@ func (r RecipientRules) check() error {
 	err := cmp.Or(notification, marketing, checkWords("recipient.opt_out_words", r.OptOutWords), checkWords("recipient.opt_in_words", r.OptInWords))
 	if err != nil {
 		return err //nolint:wrapcheck // a fault
+	}
+	if r.OptOutReply != nil && strings.TrimSpace(*r.OptOutReply) == "" {
+		return fault.InvalidField("recipient.opt_out_reply", fault.Blank, nil)
 	}
 	if r.TimeZone == nil {
 		return nil

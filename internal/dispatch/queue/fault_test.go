@@ -70,7 +70,7 @@ func TestRecoverHandlesThousandsOfLeasesAndOneFailure(t *testing.T) {
 		t.Errorf("the heap grew by %d MiB", grown>>20)
 	}
 	// The response contains the number of recovered leases. The log contains the task that failed.
-	b.Exec("UPDATE tasks SET status = 1, processing_app_id = 'gone', lease_until = now() - interval '1 hour' WHERE task_id < 't2' AND task_id <> 't700'")
+	b.Exec("UPDATE tasks SET status = 1, processing_app_id = 'gone', lease_until = now() - interval '1 hour' WHERE task_id < 't11' AND task_id <> 't700'")
 	want := b.Count("SELECT count(*) FROM tasks WHERE status = 1") - 1
 	if got := b.Recover(); got != want {
 		t.Errorf("recovered %d leases, want %d", got, want)

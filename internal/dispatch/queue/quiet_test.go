@@ -12,20 +12,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// quietBundle is a server with a company whose quiet hours a test sets.
+// quietBundle is a server whose sweeps of quiet hours a test runs.
 type quietBundle struct{ *apptest.Bundle }
-
-// setQuiet sets the quiet hours of marketing messages of the company to a time range relative to now, in the time zone of the recipients.
-func (b quietBundle) setQuiet(from, to time.Duration) {
-	b.T.Helper()
-	local := time.Now().In(time.FixedZone("Asia/Shanghai", 8*3600))
-	b.setHours(local.Add(from).Format("15:04") + "-" + local.Add(to).Format("15:04"))
-}
-
-func (b quietBundle) setHours(hours any) {
-	b.T.Helper()
-	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"quiet_hours": map[string]any{"marketing": hours}}})
-}
 
 func (b quietBundle) move() {
 	b.T.Helper()
@@ -64,7 +52,7 @@ func (b quietBundle) apply() {
 // R5: no claim returns a marketing message in quiet hours. It is due within half an hour after their end. Other messages pass.
 func TestMessagesWaitForTheEndOfQuietHours(t *testing.T) {
 	b := quietBundle{apptest.New(t)}
-	b.setQuiet(-2*time.Hour, 3*time.Hour)
+	b.SetQuiet("marketing", -2*time.Hour, 3*time.Hour)
 	id := b.marketing("sale", nil).TaskID
 	urgent := b.marketing("recall", map[string]any{"priority": 0}).TaskID
 	code := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "code", "message_type": "verification"}).TaskID
@@ -98,7 +86,7 @@ func TestMessagesWaitForTheEndOfQuietHours(t *testing.T) {
 // R5: a lease ends when quiet hours begin, and the sender learns until when it can send.
 func TestLeasesEndWhenQuietHoursBegin(t *testing.T) {
 	b := quietBundle{apptest.New(t)}
-	b.setQuiet(10*time.Minute, 5*time.Hour)
+	b.SetQuiet("marketing", 10*time.Minute, 5*time.Hour)
 	b.marketing("sale", nil)
 	begins := time.Now().Add(10 * time.Minute)
 	tasks := b.Claim("app", 1)
@@ -116,7 +104,7 @@ func TestRetriesAndScheduledMessagesWaitForTheEndOfQuietHours(t *testing.T) {
 	b.Report(ended, "app", 3, apptest.Report{"should_retry": false})
 	soon := b.marketing("scheduled", map[string]any{"expect_send_time": time.Now().Add(time.Hour)}).TaskID
 	later := b.marketing("scheduled for later", map[string]any{"expect_send_time": time.Now().Add(7 * time.Hour)}).TaskID
-	b.setQuiet(-time.Hour, 5*time.Hour)
+	b.SetQuiet("marketing", -time.Hour, 5*time.Hour)
 	b.apply()
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+ended+"/requeue", nil)
 	b.move()
@@ -136,7 +124,7 @@ func TestRetriesAndScheduledMessagesWaitForTheEndOfQuietHours(t *testing.T) {
 // R5: a message that expires before the end of quiet hours is refused. A dry run says when the message would be sent.
 func TestMessagesThatCanOnlyExpireInQuietHoursAreRefused(t *testing.T) {
 	b := quietBundle{apptest.New(t)}
-	b.setQuiet(-time.Hour, 5*time.Hour)
+	b.SetQuiet("marketing", -time.Hour, 5*time.Hour)
 	body := map[string]any{"phone_number": apptest.Phone, "content": "sale", "message_type": "marketing", "expires_at": time.Now().Add(4 * time.Hour)}
 	for _, query := range []string{"", "?dry_run=true"} {
 		if a := b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send"+query, body); a.Fields() != "expires_at" {
@@ -167,7 +155,7 @@ func TestTasksThatCanOnlyExpireInQuietHoursAreNotRequeued(t *testing.T) {
 		b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
 		ids = append(ids, id)
 	}
-	b.setQuiet(-time.Hour, 5*time.Hour)
+	b.SetQuiet("marketing", -time.Hour, 5*time.Hour)
 	for _, id := range ids[:2] {
 		b.Expect(409, "task.expired", "POST", "/api/v1/sms/task/"+id+"/requeue", nil)
 	}
@@ -184,12 +172,12 @@ func TestTasksThatCanOnlyExpireInQuietHoursAreNotRequeued(t *testing.T) {
 func TestChangesOfQuietHoursApplyToWaitingMessages(t *testing.T) {
 	b := quietBundle{apptest.New(t)}
 	id := b.marketing("sale", nil).TaskID
-	b.setQuiet(-time.Hour, 5*time.Hour)
+	b.SetQuiet("marketing", -time.Hour, 5*time.Hour)
 	b.apply()
 	if got := b.ClaimIDs(1); len(got) > 0 {
 		t.Errorf("claimed %v", got)
 	}
-	b.setHours("")
+	b.SetHours("marketing", "")
 	b.apply()
 	if due := apptest.Scan[time.Time](b.Bundle, "SELECT due_at FROM queue WHERE task_id = $1", id); time.Until(due) > 0 {
 		t.Errorf("without quiet hours, the message is due at %v", due)
@@ -219,7 +207,7 @@ func TestHeldMessagesFollowChangesOfQuietHours(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := quietBundle{apptest.New(t)}
 			b.AddCountry("CN", "86", nil)
-			b.setQuiet(-time.Hour, 5*time.Hour)
+			b.SetQuiet("marketing", -time.Hour, 5*time.Hour)
 			id := submitBatch(b.Bundle, 7, 1, nil)[0]
 			b.move()
 			resume := holdTask(b)
@@ -232,7 +220,7 @@ func TestHeldMessagesFollowChangesOfQuietHours(t *testing.T) {
 				t.Errorf("released in quiet hours, the task is due at %v", due)
 			}
 			resume = holdTask(b)
-			b.setHours("")
+			b.SetHours("marketing", "")
 			b.apply()
 			resume()
 			b.move()
@@ -258,12 +246,12 @@ func TestQuietHoursOfACompanyAreChecked(t *testing.T) {
 		}
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"time_zone": "Europe/Berlin"}})
-	b.setHours("20:00-10:00")
+	b.SetHours("marketing", "20:00-10:00")
 	c := apptest.Decode[api.Company](t, b.Expect(200, "", "GET", "/api/v1/admin/companies/default", nil)).Recipient
 	if *c.QuietHours.Marketing != "20:00-10:00" || c.QuietHours.Notification != nil || *c.TimeZone != "Europe/Berlin" {
 		t.Errorf("%+v", c)
 	}
-	b.setHours(nil)
+	b.SetHours("marketing", nil)
 	if c := apptest.Decode[api.Company](t, b.Expect(200, "", "GET", "/api/v1/admin/companies/default", nil)).Recipient; c.QuietHours.Marketing != nil || c.TimeZone == nil {
 		t.Errorf("%+v", c)
 	}

@@ -95,6 +95,11 @@ func (s SMS) LongestContent() int64 {
 	return max(s.MaxContentVerification, s.MaxContentNotification, s.MaxContentMarketing)
 }
 
+// PriorityOf returns the priority of messages of a type that request none.
+func (s SMS) PriorityOf(messageType int16) int16 {
+	return int16([...]int64{s.PriorityVerification, s.PriorityNotification, s.PriorityMarketing}[messageType])
+}
+
 // NextInterval returns when a message of a scheduled template is sent, if it was submitted at the time at.
 func (s SMS) NextInterval(at time.Time) time.Time {
 	return time.Unix((at.Unix()/s.ScheduledEvery+1)*s.ScheduledEvery, 0)

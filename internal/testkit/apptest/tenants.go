@@ -3,6 +3,7 @@ package apptest
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	api "lksms/gen/client"
 )
@@ -89,4 +90,17 @@ func (w *TwoCompanies) fill(no, number string, headers []string) map[string]stri
 	routes := Decode[api.RoutePage](w.T, w.Expect(200, "", "GET", "/api/v1/admin/routes?company_no="+no, nil))
 	ids["route"] = fmt.Sprint(routes.Items[0].RouteNo)
 	return ids
+}
+
+// SetQuiet sets the quiet hours of messages of a type of the default company to a time range relative to now, in the time zone of Chinese numbers.
+func (b *Bundle) SetQuiet(messageType string, from, to time.Duration) {
+	b.T.Helper()
+	local := time.Now().In(time.FixedZone("Asia/Shanghai", 8*3600))
+	b.SetHours(messageType, local.Add(from).Format("15:04")+"-"+local.Add(to).Format("15:04"))
+}
+
+// SetHours sets the quiet hours of messages of a type of the default company. nil: the default of the server.
+func (b *Bundle) SetHours(messageType string, hours any) {
+	b.T.Helper()
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"quiet_hours": map[string]any{messageType: hours}}})
 }

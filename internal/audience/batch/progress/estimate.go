@@ -71,8 +71,15 @@ func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 	if !isKnown || !canEnd || len(sets) == 0 || st.Wait != nil && (st.Wait.Reason == WaitsForAny || st.Wait.Reason == WaitsInVain) {
 		return e, nil
 	}
-	begin := beginOf(st, sets)
-	e.Earliest = new(begin.Add(took))
+	open, err := r.openingOf(ctx, st, beginOf(st, sets))
+	if err != nil {
+		return Estimate{}, err
+	}
+	end := open.first.Add(took)
+	if end.Before(open.last) {
+		end = open.last
+	}
+	e.Earliest = &end
 	settled := st.Counts.Success + st.Counts.Failed
 	if st.StartedAt != nil && st.Status == Running && st.Wait == nil && settled >= max(1, min(knownRows, st.Counts.Valid/10)) {
 		rate := float64(time.Since(*st.StartedAt)) / float64(settled)
@@ -378,7 +385,7 @@ func (r *Reader) sendersOf(ctx context.Context, b batchq.Batch, countryNo string
 // knownRows is the number of ended rows from which a rate is measured. In a batch with fewer than ten times as many rows, a tenth of the rows is enough.
 const knownRows = 100
 
-// beginOf returns the time from which the remaining rows can be sent, by the clock of the database.
+// beginOf returns the time from which the remaining rows can be sent, by the clock of the database, if no quiet hours delay them.
 func beginOf(st Progress, sets []*rowSet) time.Time {
 	begin := time.Now()
 	if all := sets[0].shares(); len(all) > 0 {

@@ -7,6 +7,7 @@ import (
 
 	"lksms/gen/batchq"
 	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/quiet"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/setting"
 )
@@ -24,13 +25,14 @@ const (
 // Reader reads the progress of batches.
 type Reader struct {
 	directory *directory.Service
+	quiet     *quiet.Service
 	settings  *setting.Service
 	q         *batchq.Queries
 }
 
 // New returns a Reader on db.
-func New(db *postgres.DB, directory *directory.Service, settings *setting.Service) *Reader {
-	return &Reader{directory: directory, settings: settings, q: batchq.New(db)}
+func New(db *postgres.DB, directory *directory.Service, quietHours *quiet.Service, settings *setting.Service) *Reader {
+	return &Reader{directory: directory, quiet: quietHours, settings: settings, q: batchq.New(db)}
 }
 
 // Progress is a batch with its counts.

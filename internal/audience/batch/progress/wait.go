@@ -14,6 +14,7 @@ const (
 	WaitsForTime   = "scheduled"
 	WaitsForSender = "sender_gone" // the only sender of the batch was deleted, or does not serve the company any more
 	WaitsForAny    = "no_sender"   // no available sender that polls can send the remaining rows, or a switch of their countries holds them
+	WaitsForQuiet  = "quiet_hours" // all remaining rows wait for the end of quiet hours
 	WaitsInVain    = "expired"     // the batch expired before it was confirmed
 )
 
@@ -45,10 +46,18 @@ func (r *Reader) waitOf(ctx context.Context, st Progress) (*Wait, error) {
 		return &Wait{Reason: WaitsForTime, Until: st.ExpectSendTime}, nil
 	}
 	isClaimed, err := r.isClaimed(ctx, st)
-	if err != nil || isClaimed {
+	if err != nil {
 		return nil, err
 	}
-	return &Wait{Reason: WaitsForAny, SenderNo: st.SenderNo}, nil
+	if !isClaimed {
+		return &Wait{Reason: WaitsForAny, SenderNo: st.SenderNo}, nil
+	}
+	now := time.Now()
+	open, err := r.openingOf(ctx, st, now)
+	if err != nil || !open.first.After(now) {
+		return nil, err
+	}
+	return &Wait{Reason: WaitsForQuiet, Until: &open.first}, nil
 }
 
 // startOf returns the time at which a batch would start if it were confirmed now. BatchConfirm computes this time in the same way.

@@ -50,7 +50,7 @@ type Verdict struct {
 
 // CanOnlyExpire reports whether a message would wait for the end of quiet hours until it expires. A nil expiresAt means no limit.
 func (v Verdict) CanOnlyExpire(expiresAt *time.Time) bool {
-	return v.Quiet.IsQuiet && expiresAt != nil && !expiresAt.After(v.Quiet.Until.Add(claim.MinLease))
+	return v.Quiet.IsQuiet && claim.CanOnlyExpire(expiresAt, v.Quiet.Until)
 }
 
 // IsDecided reports whether the message was admitted or refused. Otherwise Err says why the decision is unknown.

@@ -62,6 +62,11 @@ type Rules struct {
 // MinLease is the minimum time from the claim of a task to its expiry. A task that expires sooner could not be sent in time.
 const MinLease = time.Second
 
+// CanOnlyExpire reports whether no claim would return a task that is due at dueAt, because it expires too early. A nil expiresAt means no limit.
+func CanOnlyExpire(expiresAt *time.Time, dueAt time.Time) bool {
+	return expiresAt != nil && !expiresAt.After(dueAt.Add(MinLease))
+}
+
 // On leases tasks to a sender in tx, which must be a transaction of postgres.DB.Dispatch. If the sender is unknown or off, On leases no task.
 func On(ctx context.Context, tx postgres.Runner, c Request, rules Rules) ([]Lease, error) {
 	q := dispatchq.New(tx)

@@ -120,7 +120,7 @@ func (s *Service) RefuseAccepted(ctx context.Context, one Accepted, why string) 
 		text = sub.TemplateNo
 	}
 	text = characters.First(text, maxContent)
-	priority := priorityOf(values.SMS, sub.MessageType)
+	priority := values.SMS.PriorityOf(sub.MessageType)
 	if sub.Priority != nil {
 		priority = *sub.Priority
 	}

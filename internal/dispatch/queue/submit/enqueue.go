@@ -155,7 +155,7 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 	if m.Channel == directory.SMS {
 		segments = segment.Count(segment.Signed(m.Sign, content))
 	}
-	priority := priorityOf(values.SMS, m.MessageType)
+	priority := values.SMS.PriorityOf(m.MessageType)
 	if m.IsUrgent {
 		priority = 0
 	}

@@ -7,15 +7,10 @@ import (
 	"lksms/internal/platform/setting"
 )
 
-// priorityOf returns the priority of a message type.
-func priorityOf(values setting.SMS, messageType int16) int16 {
-	return int16([...]int64{values.PriorityVerification, values.PriorityNotification, values.PriorityMarketing}[messageType])
-}
-
 // priority returns the priority that a submission requests, if its user is allowed to request it. Without a requested priority, it returns the priority of
 // the message type, or the priority of replies.
 func priority(values setting.SMS, sub Submission, origin Origin) (int16, error) {
-	usual := priorityOf(values, sub.MessageType)
+	usual := values.PriorityOf(sub.MessageType)
 	if sub.IsReply {
 		usual = int16(values.PriorityConversation)
 	}
@@ -46,7 +41,7 @@ func (s *Service) Scaled(ctx context.Context, messageType int16, urgency float64
 }
 
 func scaled(values setting.SMS, messageType int16, urgency float64, top int16) int16 {
-	usual := priorityOf(values, messageType)
+	usual := values.PriorityOf(messageType)
 	to := int16(leastUrgent)
 	if urgency > 0 {
 		to = min(usual, top)

@@ -411,7 +411,7 @@ func CheckExpiry(expiresAt *time.Time, sendAt time.Time) error {
 		return nil
 	case expiresAt.Before(now):
 		return fault.InvalidField("expires_at", fault.InThePast, nil)
-	case !expiresAt.After(sendAt.Add(claim.MinLease)): // no claim would return the message
+	case claim.CanOnlyExpire(expiresAt, sendAt):
 		return fault.InvalidField("expires_at", fault.BeforeSending, sendAt.UTC().Format(time.RFC3339))
 	case expiresAt.After(now.AddDate(0, 0, 2*farthest)):
 		return fault.InvalidField("expires_at", fault.TooFarAhead, 2*farthest)

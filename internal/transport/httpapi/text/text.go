@@ -274,6 +274,7 @@ var english = &Catalogue{
 		progress.WaitsForTime:   "It is scheduled for later.",
 		progress.WaitsForSender: "Its only sender does not exist any more, or does not serve the company any more: let the sender serve the company again, or cancel the batch.",
 		progress.WaitsForAny:    "No sender can claim its remaining rows now: every sender that serves them is off, silent, paused, or out of quota or balance, or a switch holds them.",
+		progress.WaitsForQuiet:  "The quiet hours of the recipients delay all of its remaining rows.",
 		progress.WaitsInVain:    "It expired before it was confirmed: cancel it, and make a new batch.",
 	},
 	switches: map[string]string{
@@ -527,6 +528,7 @@ var chinese = &Catalogue{
 		progress.WaitsForTime:   "已定时，稍后发送。",
 		progress.WaitsForSender: "指定的发送方已不存在，或不再为该公司服务：请恢复该发送方的服务，或取消批次。",
 		progress.WaitsForAny:    "目前没有发送方可以领取剩余的行：可以发送它们的发送方已暂停、无响应、熔断中，或限额、余额不足，或开关扣住了这些行。",
+		progress.WaitsForQuiet:  "剩余的行都在等待收件人的免打扰时段结束。",
 		progress.WaitsInVain:    "在确认之前已过期：请取消，并新建批次。",
 	},
 	switches: map[string]string{
