@@ -168,6 +168,52 @@ test('a company gets the region of its phone numbers', async () => {
   await viewer.finish()
 })
 
+test('a company gets its own rules about recipients', async () => {
+  await server.api('POST', '/api/v1/admin/companies', { company_no: 'quiet', name: 'Quiet' })
+  const rules = async () => (await server.api('GET', '/api/v1/admin/companies/quiet')).recipient
+  for (const [language, texts] of Object.entries({
+    en: { open: 'Rules of the company “Quiet” about recipients', hours: 'Quiet hours of marketing', own: 'Own hours', none: 'As in the settings', caps: 'At most codes to a number', day: 'in 24 hours', words: 'Texts that stop marketing', reply: 'Confirmation', save: 'Save' },
+    zh: { open: '公司“Quiet”的收件人规则', hours: '营销的免打扰时段', own: '自定时段', none: '与系统设置相同', caps: '同一号码的验证码上限', day: '每 24 小时', words: '停收营销的内容', reply: '确认短信', save: '保存' },
+  })) {
+    const viewer = await openPage(browser, server, { language, narrow: language === 'zh', dark: language === 'zh', expected: [/^422 PATCH \S+\/companies\/quiet$/] })
+    const { page } = viewer
+    await viewer.signIn(admin, 'companies')
+    await page.getByRole('button', { name: texts.open }).click()
+    const form = page.getByRole('dialog')
+    const choose = async (option) => {
+      await form.getByRole('combobox', { name: texts.hours }).click({ force: true })
+      await page.getByRole('option', { name: option }).click()
+    }
+    await choose(texts.own)
+    const hours = form.getByRole('textbox', { name: texts.hours })
+    await hours.fill('20:00-20:00')
+    await form.getByRole('button', { name: texts.save }).click()
+    await form.locator('.el-form-item.is-error').first().waitFor() // a day without an end
+    await hours.fill('20:00-10:00')
+    const codes = form.getByRole('group', { name: texts.caps })
+    await codes.getByLabel(texts.day).fill('10')
+    await form.getByLabel(texts.words).fill('enough\nbasta')
+    await form.getByLabel(texts.reply).fill('No more offers')
+    await viewer.checkAccess(`rules about recipients in ${language}`)
+    await viewer.screenshot('company-recipients')
+    await form.getByRole('button', { name: texts.save }).click()
+    await form.waitFor({ state: 'hidden' })
+    const set = await rules()
+    assert.deepEqual([set.quiet_hours, set.caps.verification.per_day, set.opt_out_words, set.opt_out_reply, set.opt_in_words], [{ notification: null, marketing: '20:00-10:00' }, 10, ['enough', 'basta'], 'No more offers', null])
+
+    await page.getByRole('button', { name: texts.open }).click()
+    await choose(texts.none)
+    await codes.getByLabel(texts.day).fill('')
+    await form.getByLabel(texts.words).fill('')
+    await form.getByLabel(texts.reply).fill('')
+    await form.getByRole('button', { name: texts.save }).click()
+    await form.waitFor({ state: 'hidden' })
+    const cleared = await rules()
+    assert.deepEqual([cleared.quiet_hours.marketing, cleared.caps.verification.per_day, cleared.opt_out_words, cleared.opt_out_reply], [null, null, null, null])
+    await viewer.finish()
+  }
+})
+
 test('users of one company are offered only what they may do', async () => {
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'Acme' })
   const users = [
