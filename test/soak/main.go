@@ -35,7 +35,7 @@ type options struct {
 	Duration time.Duration `default:"10m" help:"Minimum length of the run. The current round is completed."`
 	Round    time.Duration `default:"30s" help:"Length of a round. Each ends without faults, with an empty queue and a check."`
 	Mutants  bool          `help:"Put known bugs into the code, one at a time, and check that each is found."`
-	Mutant   string        `help:"Only this mutant: F1, F2, F4, F7, requeue, pace, doubt, share, fair, route, chosen, trouble, lockout, list, pause, F10, staged, order, cursor, behind, again, body, sign, scope, early, ahead, refire, back, low, hasty, unheld, aged or expiry."`
+	Mutant   string        `help:"Only this mutant: F1, F2, F4, F7, requeue, pace, doubt, share, fair, route, chosen, trouble, lockout, list, pause, F10, staged, order, cursor, behind, again, body, sign, scope, early, ahead, refire, back, low, hasty, unheld, aged, stop, cap, kept or expiry."`
 	Drill    bool          `help:"Fail over: three servers of different roles on three PostgreSQL nodes under Patroni."`
 	Async    bool          `help:"With --drill: replicate asynchronously, so that a failover loses messages, and check that this is found."`
 	Etcd3    bool          `help:"With --drill: let Patroni use version 3 of the etcd API, which is not safe with Patroni 3.0.2."`

@@ -99,7 +99,7 @@ type pull struct {
 	ids       []string // in the order of arrival
 }
 
-// eventTypes are the event types of every webhook. serviceTypes are events of the service itself, which only the webhook of all companies gets.
+// eventTypes are the event types of every webhook, apart from message.received. serviceTypes are events of the service itself, which only the webhook of all companies gets.
 var (
 	eventTypes = []api.EventType{
 		"message.sent", "message.failed", "message.expired", "message.cancelled", "message.delivered", "message.undelivered", "batch.finished",
@@ -123,13 +123,16 @@ func New(ctx context.Context, s *stack.Stack, l *load.Load, t *load.Tenants) (*E
 	}
 	e.url = "http://" + listener.Addr().String() + receiversPath
 	e.server.Handler, e.server.ReadHeaderTimeout = e, time.Second
-	client := l.Clients[0]
+	client, types := l.Clients[0], eventTypes
+	if !l.IsPlain { // the older version of an upgrade does not know this type
+		types = append(slices.Clone(types), api.EventMessageReceived)
+	}
 	for i, company := range []string{"", "default", load.Acme, load.Bolt} {
-		body := api.WebhookRequest{URL: fmt.Sprint(e.url, i), Events: eventTypes}
+		body := api.WebhookRequest{URL: fmt.Sprint(e.url, i), Events: types}
 		if company != "" {
 			body.CompanyNo = &company
 		} else {
-			body.Events = slices.Concat(eventTypes, serviceTypes)
+			body.Events = slices.Concat(types, serviceTypes)
 		}
 		res, err := client.CreateWebhookWithResponse(ctx, body)
 		if err := load.CheckCreated("webhook", err, res); err != nil {

@@ -205,6 +205,9 @@ type Observer struct {
 	Base    http.RoundTripper
 }
 
+// Capped is a header of submissions that a cap can refuse with 429. Their client checks the reason.
+const Capped = "Soak-Capped"
+
 // RoundTrip implements http.RoundTripper.
 func (o Observer) RoundTrip(r *http.Request) (*http.Response, error) {
 	began := time.Now()
@@ -220,7 +223,7 @@ func (o Observer) RoundTrip(r *http.Request) (*http.Response, error) {
 		// This rejection is not a breach: the message expired while the client repeated the request, or while the request waited during a failover.
 	case res.StatusCode == http.StatusBadRequest || res.StatusCode == http.StatusUnprocessableEntity || res.StatusCode == http.StatusUnauthorized:
 		o.History.Breach("a valid request was rejected: %s %s: %d", r.Method, r.URL.Path, res.StatusCode)
-	case res.StatusCode == http.StatusTooManyRequests:
+	case res.StatusCode == http.StatusTooManyRequests && r.Header.Get(Capped) == "":
 		o.History.lockouts.Add(1)
 	case res.StatusCode >= http.StatusInternalServerError:
 		if o.Server.Draining(time.Now()) {

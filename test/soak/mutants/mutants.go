@@ -47,6 +47,9 @@ var Finders = map[string]string{
 	"hasty":   "every accepted message exists",
 	"unheld":  "every lease that is held",
 	"expiry":  "no task is leased after its expires_at",
+	"stop":    "nothing is leased that a person opted out of",
+	"cap":     "no number gets more messages in a minute",
+	"kept":    "a message from a person is kept once",
 	"aged":    "no verification code is claimed after",
 }
 
@@ -77,6 +80,9 @@ const (
 	posting   = "internal/events/webhook/deliver.go"
 	signing   = "internal/events/webhook/post.go"
 	settings  = "internal/platform/setting/setting.go"
+	optingOut = "internal/dispatch/received/optout.go"
+	receiving = "internal/dispatch/received/received.go"
+	capping   = "internal/dispatch/caps/caps.go"
 )
 
 // withoutLease allows a report to end a task that has no lease. Without this change, the statement with a mutated guard would fail, because its result would
@@ -278,6 +284,15 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 	}},
 	{"aged", "what waited long goes before everything, codes included", []change{
 		{settings, "return int16(max(maxRealTimePriority, v.SMS.PriorityVerification)) + 1", "return int16(0 * maxRealTimePriority)"},
+	}},
+	{"stop", "the sweep alone takes back what a person opted out of", []change{
+		{optingOut, "err := s.blocks.EnforceOfPeople(ctx, numbers, companies)", "var err error\n\t_, _ = numbers, companies"},
+	}},
+	{"cap", "what is counted for a number is not locked until the message is stored", []change{
+		{capping, "return s.q.CappedRecipientsLock(ctx, p)", "return s.q.CappedRecipientsLock(context.Background(), p)"},
+	}},
+	{"kept", "a message that gets another id is another message", []change{
+		{receiving, "strconv.FormatInt(at.Unix(), 10))", "strconv.FormatInt(at.Unix(), 10), m.MessageNo)"},
 	}},
 	{"low", "each claim below a mark tells that the balance is low", []change{
 		{claims, "me.has_balance AND me.balance > mark.level AND me.balance - taken.segments", "me.has_balance AND me.balance - taken.segments"},
