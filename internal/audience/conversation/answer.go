@@ -52,6 +52,7 @@ func (s *Service) Forward(ctx context.Context, m received.Row, numbers []string,
 	for i, number := range numbers {
 		subs[i] = submit.Submission{
 			PhoneNumber: number, Content: text, DedupKey: new(fmt.Sprint(dedupKey, ":", i)), Raw: rawOf(m), MessageType: submit.Notification,
+			IsUncapped: true, // caps protect people who did not ask for messages
 		}
 	}
 	outcomes, err := s.submissions.SubmitAll(ctx, subs, originOf(m, by))

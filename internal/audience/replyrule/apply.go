@@ -39,6 +39,7 @@ const (
 	IsBlocked   = "blocked"   // a block forbids the reply
 	Refused     = "refused"   // the reply or change is not possible, for example because no sender serves the number any more
 	Failed      = "failed"    // the action failed for a day
+	Repeated    = "repeated"  // the person has already got this reply
 )
 
 // ruleSet contains the compiled rules of a company, in the order in which they are tried.
@@ -238,7 +239,10 @@ func (s *Service) answer(ctx context.Context, m received.Row, a conversation.Ans
 	if why, err := s.guard(ctx, m, []string{Reply, OptOut}, maxReplies); err != nil || why != "" { // an opt-out can be confirmed
 		return why, err
 	}
-	_, err := s.uses.Conversations.Answer(ctx, m, a)
+	made, err := s.uses.Conversations.Answer(ctx, m, a)
+	if err == nil && made.Deduplicated {
+		return Repeated, nil
+	}
 	return Done, err //nolint:wrapcheck // a fault, or already wrapped
 }
 
@@ -271,23 +275,27 @@ func (s *Service) forwardMessage(ctx context.Context, m received.Row, rule *Row)
 	if why, err := s.guard(ctx, m, []string{Forward}, maxForwards); err != nil || why != "" {
 		return why, err
 	}
+	outcome := Refused // until one of the receivers gets the message: an impossible one must not keep it from the others
 	if rule.WebhookID != nil {
 		isDone, err := s.forward(ctx, *rule.WebhookID, m)
-		if err == nil && !isDone {
-			err = errLater
-		}
-		if err != nil {
+		var wrong *fault.Error
+		switch {
+		case err == nil && !isDone:
+			return "", errLater
+		case err == nil:
+			outcome = Done
+		case !errors.As(err, &wrong) || wrong.Kind == fault.Unavailable:
 			return "", err
 		}
 	}
 	if len(rule.PhoneNumbers) == 0 {
-		return Done, nil
+		return outcome, nil
 	}
 	n, err := s.uses.Conversations.Forward(ctx, m, rule.PhoneNumbers, dedupKey(m), By)
-	if err == nil && n == 0 {
-		return Refused, nil
+	if n > 0 {
+		outcome = Done
 	}
-	return Done, err //nolint:wrapcheck // already wrapped
+	return outcome, err //nolint:wrapcheck // already wrapped
 }
 
 // tag adds the contacts of a number to a tag, or removes them. A number without a contact gets one, whose user id consists of the digits of the number.
@@ -312,7 +320,10 @@ func (s *Service) tag(ctx context.Context, m received.Row, rule *Row) (string, e
 		return Done, err //nolint:wrapcheck // a fault, or already wrapped
 	}
 	if len(ids) == 0 {
-		id := strings.TrimPrefix(m.PhoneNumber, "+")
+		id, err := s.newUserID(ctx, m)
+		if err != nil {
+			return "", err
+		}
 		if _, err := s.uses.Contacts.Put(ctx, m.CompanyID, "", []contact.Contact{{UserID: id, Phone: &m.PhoneNumber}}); err != nil {
 			return "", err //nolint:wrapcheck // a fault, or already wrapped
 		}
@@ -323,6 +334,23 @@ func (s *Service) tag(ctx context.Context, m received.Row, rule *Row) (string, e
 	}
 	_, err = s.uses.Contacts.ChangeTag(ctx, m.CompanyID, tag, ids[:1], []string{})
 	return Done, err //nolint:wrapcheck // a fault, or already wrapped
+}
+
+// newUserID returns a free user id for the contact of a number: its digits, and a further number if another contact has this id. It locks the contacts of the company.
+func (s *Service) newUserID(ctx context.Context, m received.Row) (string, error) {
+	if err := contact.Lock(ctx, s.db, m.CompanyID); err != nil {
+		return "", err //nolint:wrapcheck // already wrapped
+	}
+	digits := strings.TrimPrefix(m.PhoneNumber, "+")
+	for id, n := digits, 2; ; id, n = fmt.Sprint(digits, "-", n), n+1 {
+		_, err := s.uses.Contacts.Get(ctx, m.CompanyID, id)
+		if fault.Is(err, fault.ContactNotFound) {
+			return id, nil
+		}
+		if err != nil {
+			return "", err //nolint:wrapcheck // already wrapped
+		}
+	}
 }
 
 // opt adds the block for which a person asks, and confirms it, or ends the block. The usual words for no more messages are stronger than a rule: they have added
@@ -363,6 +391,7 @@ func (s *Service) confirm(ctx context.Context, m received.Row) (string, error) {
 	if index < 0 { // the block has ended meanwhile
 		return Refused, nil
 	}
+	m.SubmittedBy = "" // dedup keys are those of a user, and several users can have written to the person
 	return s.tried(ctx, func(ctx context.Context) (string, error) {
 		return s.answer(ctx, m, conversation.Answer{Content: *own.OptOutReply, DedupKey: fmt.Sprint("opt_out:", blocks[index].ID), By: By})
 	})

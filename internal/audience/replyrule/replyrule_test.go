@@ -107,7 +107,7 @@ func TestARuleRepliesOnceThroughTheSenderOfTheMessage(t *testing.T) {
 	if task := b.Task(got[0].TaskID); task.Priority != 3 || task.ExpiresAt == nil || task.MessageType != api.Notification {
 		t.Errorf("%+v", task)
 	}
-	expectOutcome(b, id, "done")
+	expectOutcome(b, id, "repeated")
 	if n := b.Count("SELECT count(*) FROM reply_actions WHERE rule_id = $1", rule.RuleNo); n != 1 {
 		t.Errorf("%d actions of the rule", n)
 	}
@@ -678,4 +678,61 @@ func TestConfirmationsDoNotLoop(t *testing.T) {
 		t.Errorf("%d confirmations", len(got))
 	}
 	expectOutcome(b, last, "too_many")
+}
+
+// The user id of a new contact is not that of another contact, whose phone would change.
+func TestATagLeavesOtherContactsUnchanged(t *testing.T) {
+	b := apptest.New(t)
+	b.PutContacts(map[string]any{"user_id": strings.TrimPrefix(person, "+"), "name": "Zhang", "phone": "+8613799999999"})
+	add(b, "exact", "join", "tag", map[string]any{"tag": "members"})
+	expectOutcome(b, receive(b, "phone", person, "join"), "done")
+	got := apptest.Scan[string](b, "SELECT string_agg(user_id || ' ' || phone, ', ' ORDER BY user_id) FROM contacts")
+	if want := "8613712345678 +8613799999999, 8613712345678-2 " + person; got != want {
+		t.Errorf("contacts %s, want %s", got, want)
+	}
+}
+
+// A confirmation is one for each block, whichever user wrote to the person before.
+func TestAnOptOutIsConfirmedOnceAlthoughSeveralUsersWroteToThePerson(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"opt_out_reply": "No more offers"}})
+	for _, user := range []string{"u1", "u2"} {
+		b.Expect(200, "", "POST", "/api/v1/admin/users", map[string]any{"username": user, "password": "password-of-" + user, "role": "submit", "company_no": "default"})
+		b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": person, "content": "code", "message_type": "verification"},
+			apptest.Basic(user, "password-of-"+user)...)
+		for _, task := range b.Claim("phone", 10) {
+			b.Report(task.TaskID, "phone", 2, nil)
+		}
+		receive(b, "phone", person, "STOP")
+	}
+	if n := b.Count("SELECT count(*) FROM messages WHERE content = 'No more offers'"); n != 1 {
+		t.Errorf("%d confirmations", n)
+	}
+}
+
+// A confirmation has the limits of a notification: a longer one would never be sent.
+func TestAConfirmationIsNotLongerThanANotification(t *testing.T) {
+	b := apptest.New(t)
+	body := map[string]any{"recipient": map[string]any{"opt_out_reply": strings.Repeat("x", 1001)}}
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"sms": map[string]any{"max_content_notification": 1000}})
+	if a := b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/companies/default", body); a.Fields() != "recipient.opt_out_reply" {
+		t.Errorf("fields %s", a.Fields())
+	}
+	body["company_no"], body["name"] = "acme", "ACME"
+	b.Expect(422, "request.invalid", "POST", "/api/v1/admin/companies", body)
+}
+
+// A rule forwards a message to its numbers even if its webhook is off, and caps do not hold forwarded messages back.
+func TestAMessageIsForwardedToNumbersAlthoughTheWebhookIsOff(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"recipient": map[string]any{"caps_notification_per_minute": 1}})
+	hook := apptest.Decode[api.NewWebhook](t, b.Expect(200, "", "POST", "/api/v1/webhooks", map[string]any{"url": "https://example.com/hook", "events": []string{"message.received"}}))
+	add(b, "prefix", "help", "forward", map[string]any{"phone_numbers": []string{"+8613900139000"}, "webhook_id": hook.WebhookID})
+	b.Expect(200, "", "PATCH", fmt.Sprint("/api/v1/webhooks/", hook.WebhookID), map[string]any{"status": "off"})
+	for i := range 3 {
+		expectOutcome(b, receive(b, "phone", person, fmt.Sprint("help ", i)), "done")
+	}
+	if got := replies(b, "+8613900139000"); len(got) != 3 {
+		t.Errorf("forwarded %q", got)
+	}
 }

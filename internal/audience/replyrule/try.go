@@ -54,7 +54,7 @@ func (s *Service) Try(ctx context.Context, companyID int64, content string) (t T
 	switch {
 	case t.Rule.Action == Reply && t.Skipped == "":
 		err = s.addReply(ctx, companyID, &t)
-	case t.Rule.Action == OptOut:
+	case t.Rule.Action == OptOut && t.Kind != received.KindAutoReply:
 		t.Content = rules.OptOutReply
 	}
 	return t, err

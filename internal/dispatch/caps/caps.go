@@ -47,6 +47,7 @@ type Message struct {
 	ExpiresAt   *time.Time // the message cannot be sent at this time or later; nil: no limit
 	Waits       bool       // if a cap is reached, the message is sent later; otherwise it is refused
 	IsExempt    bool       // the message has no caps and is not counted
+	Again       bool       // the message is sent again: it counts only if it is not counted yet, or was taken back
 
 	// Allowed returns the first time from at on that other rules about the recipient allow.
 	Allowed func(at time.Time) (time.Time, error)
@@ -54,9 +55,11 @@ type Message struct {
 
 // Verdict is the decision about one message.
 type Verdict struct {
-	DueAt     time.Time // when the message is due; zero: now. If the message is refused: when a cap first allows it
+	DueAt     time.Time // when the message is due, if a cap delays it; zero: no cap does. If the message is refused: when a cap first allows it
 	IsRefused bool
 	Wait      time.Duration // if the message is refused: the time until DueAt
+
+	wasCounted bool // the message is sent again, and stays counted for its first time
 }
 
 // key identifies a row of capped_recipients.
@@ -183,7 +186,29 @@ func (s *Service) plan(
 			p.now = row.LockedAt // the clock of PostgreSQL, so that servers with different clocks decide alike
 		}
 	}
+	if err := p.removeTakenBack(ctx); err != nil {
+		return nil, err
+	}
 	return p, p.decide(ctx)
+}
+
+// removeTakenBack stops counting messages that are sent again, but were taken back before: they count for their new time.
+func (p *Plan) removeTakenBack(ctx context.Context) error {
+	var ids []string
+	for _, m := range p.messages {
+		if m.Again {
+			ids = append(ids, m.TaskID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	back, err := p.s.inParts.TasksTakenBack(ctx, ids)
+	if err != nil {
+		return postgres.Wrap("find messages that were taken back", err, nil)
+	}
+	p.remove(back)
+	return nil
 }
 
 // decide sets the verdicts. If a message is refused or has to wait, it decides again without messages that were cancelled before they were sent.
@@ -231,17 +256,16 @@ func (p *Plan) decideAll() (isReached bool, err error) {
 		if len(p.rules[i]) == 0 {
 			continue
 		}
+		v := &p.Verdicts[i]
+		if *v = (Verdict{wasCounted: m.Again && p.counts(p.rules[i], m.TaskID)}); v.wasCounted {
+			continue
+		}
 		first, at, err := p.first(m, p.rules[i])
 		if err != nil {
 			return isReached, err
 		}
-		v := &p.Verdicts[i]
-		*v = Verdict{DueAt: at}
-		if at.Equal(p.now) {
-			v.DueAt = time.Time{}
-		}
 		if at.After(first) {
-			isReached = true
+			isReached, v.DueAt = true, at
 			v.IsRefused = !m.Waits || claim.CanOnlyExpire(m.ExpiresAt, at)
 		}
 		if v.IsRefused {
@@ -251,6 +275,13 @@ func (p *Plan) decideAll() (isReached bool, err error) {
 		p.count(p.rules[i], entry{m.TaskID, at})
 	}
 	return isReached, nil
+}
+
+// counts reports whether a message is counted.
+func (p *Plan) counts(rules []rule, taskID string) bool {
+	return slices.ContainsFunc(rules, func(r rule) bool {
+		return slices.ContainsFunc(p.counted[r.key], func(e entry) bool { return e.taskID == taskID })
+	})
 }
 
 // first returns when a message would be due without caps, and when it is due with them.
@@ -292,7 +323,7 @@ func (p *Plan) count(rules []rule, e entry) {
 func (p *Plan) Keep(ctx context.Context, isStored func(i int) bool) (again []int, err error) {
 	var lost []string
 	for i, v := range p.Verdicts {
-		if len(p.rules[i]) > 0 && !v.IsRefused && !isStored(i) {
+		if len(p.rules[i]) > 0 && !v.IsRefused && !v.wasCounted && !isStored(i) {
 			lost = append(lost, p.messages[i].TaskID)
 		}
 	}

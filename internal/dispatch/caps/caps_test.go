@@ -305,3 +305,52 @@ func TestExpiredCountsAreDeleted(t *testing.T) {
 		t.Errorf("%d rows are left", n)
 	}
 }
+
+// A cancelled message frees its place. If it is requeued after another message took the place, the cap refuses the requeue. A message that was sent keeps its place.
+func TestARequeuedMessageCountsAgainIfItWasTakenBack(t *testing.T) {
+	b := capped{apptest.New(t)}
+	b.set(map[string]any{"notification_per_day": 1})
+	first := b.accept(nil)
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+first.TaskID+"/cancel", nil)
+	second := b.accept(nil)
+	b.Expect(409, "task.recipient_refused", "POST", "/api/v1/sms/task/"+first.TaskID+"/requeue", map[string]any{})
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+second.TaskID+"/cancel", nil)
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+first.TaskID+"/requeue", map[string]any{})
+	b.refuse(nil)
+	b.Expect(409, "task.recipient_refused", "POST", "/api/v1/sms/task/"+second.TaskID+"/requeue", map[string]any{})
+
+	got := b.Claim("app", 10)
+	if len(got) != 1 || got[0].TaskID != first.TaskID {
+		t.Fatalf("claimed %v", got)
+	}
+	b.Report(got[0].TaskID, "app", 3, nil)
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+first.TaskID+"/requeue", map[string]any{}) // it failed, and is still counted
+	b.refuse(nil)
+	if n := b.Count("SELECT cardinality(task_ids) FROM capped_recipients"); n != 1 {
+		t.Errorf("%d messages are counted", n)
+	}
+}
+
+// R5, R6: a cap that delays nothing changes nothing about quiet hours: the message leaves when they are switched off, and explain names them.
+func TestACapThatIsNotReachedDoesNotChangeQuietHours(t *testing.T) {
+	b := capped{apptest.New(t)}
+	b.set(map[string]any{"marketing_per_day": 10})
+	b.SetQuiet("marketing", -time.Hour, 5*time.Hour)
+	move := func() {
+		t.Helper()
+		b.Exec("UPDATE quiet_changes SET begins_at = now()")
+		if _, err := b.App.Queue.MoveQuiet(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := b.accept(map[string]any{"message_type": "marketing"}).TaskID
+	move()
+	if e := b.Explain(id); e.Reason != api.BecauseQuiet || !e.DueAt.After(time.Now().Add(4*time.Hour)) {
+		t.Errorf("%+v", e)
+	}
+	b.SetHours("marketing", "")
+	move()
+	if e := b.Explain(id); !e.IsDue {
+		t.Errorf("without quiet hours: %+v", e)
+	}
+}

@@ -137,7 +137,7 @@ func (p *people) Run(ctx context.Context, round int) {
 		all.Go(func() {
 			rng := rng(i)
 			for stack.Pause(ctx, time.Duration(rng.IntN(200))*time.Millisecond) {
-				p.submit(rng, fmt.Sprintf("137%08d", rng.IntN(cappedNumbers)), api.Marketing)
+				p.submit(rng, fmt.Sprintf("137%08d", rng.IntN(cappedNumbers)))
 			}
 		})
 	}
@@ -160,9 +160,9 @@ func (p *people) Run(ctx context.Context, round int) {
 // newNumber returns a number to which nobody else sends.
 func (p *people) newNumber() string { return fmt.Sprintf("136%08d", p.load.Serial.Add(1)) }
 
-// submit submits a message to a number, and returns the status of the response; 0: none.
-func (p *people) submit(rng *rand.Rand, number string, kind api.MessageType) int {
-	text := fmt.Sprintf("soak-%d-%s-%d", p.load.Seed, peopleCompany, p.load.Serial.Add(1))
+// submit submits a marketing message to a number, and returns the status of the response; 0: none.
+func (p *people) submit(rng *rand.Rand, number string) int {
+	kind, text := api.Marketing, fmt.Sprintf("soak-%d-%s-%d", p.load.Seed, peopleCompany, p.load.Serial.Add(1))
 	since := time.Now()
 	res, err := p.load.Any(rng).SendSmsWithResponse(load.CallContext(), nil, api.SendRequest{PhoneNumber: number, Content: &text, MessageType: &kind}, p.authorize)
 	status, id := 0, ""
@@ -242,11 +242,11 @@ func (p *people) write(rng *rand.Rand) {
 func (p *people) stop(rng *rand.Rand) {
 	number := p.newNumber()
 	for range rng.IntN(perMinute) {
-		p.submit(rng, number, api.Marketing)
+		p.submit(rng, number)
 	}
 	var all sync.WaitGroup
 	other := rand.New(rand.NewPCG(rng.Uint64(), 0))
-	all.Go(func() { p.submit(other, number, api.Marketing) })
+	all.Go(func() { p.submit(other, number) })
 	isAnswered := p.hand(rng, number, "STOP", time.Now().Truncate(time.Second))
 	at := time.Now()
 	all.Wait()
@@ -257,7 +257,7 @@ func (p *people) stop(rng *rand.Rand) {
 	p.mu.Lock()
 	p.stops = append(p.stops, personStop{"+86" + number, at})
 	p.mu.Unlock()
-	if p.submit(rng, number, api.Marketing) == http.StatusOK {
+	if p.submit(rng, number) == http.StatusOK {
 		p.load.History.Breach("a marketing message to %s was accepted after the opt-out", number)
 	}
 }

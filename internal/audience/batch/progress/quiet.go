@@ -10,16 +10,17 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// opening is the time in which the quiet hours of the recipients allow the remaining rows of a batch to be sent.
+// opening is the time in which the remaining rows of a batch can be sent, as far as the rules about their recipients, and retries, allow it.
 type opening struct {
 	first, last time.Time // when the first row can be sent, and the last one
+	isQuiet     bool      // quiet hours delay at least one row
 }
 
 // maxPlans is the maximum number of rows of each kind from which an opening is computed. A list of batches computes the opening of each running batch.
 const maxPlans = 100
 
-// openingOf computes the opening of a batch at a time, from the oldest and the newest waiting tasks, and from the next rows that are not tasks yet. The other rows
-// of a larger batch are assumed to be similar.
+// openingOf computes the opening of a batch of a message type with quiet hours at a time: from the oldest and the newest waiting tasks, a due one, and the next rows that
+// are not tasks yet. The other rows of a larger batch are assumed to be similar.
 func (r *Reader) openingOf(ctx context.Context, st Progress, at time.Time) (opening, error) {
 	none := opening{first: at, last: at}
 	values, err := r.settings.Get(ctx)
@@ -37,12 +38,9 @@ func (r *Reader) openingOf(ctx context.Context, st Progress, at time.Time) (open
 	if err != nil || len(rows) == 0 {
 		return none, postgres.Wrap("read plans of rows", err, nil)
 	}
-	opens := make([]time.Time, len(rows))
+	o, opens := opening{}, make([]time.Time, len(rows))
 	for i, row := range rows {
-		opens[i] = at
-		if row.IsDelayed && row.DueAt.After(at) {
-			opens[i] = row.DueAt
-		}
+		opens[i] = row.DueAt
 		m.Recipient = row.Recipient // empty for a task
 		period, err := r.quiet.At(ctx, m, at)
 		if err != nil {
@@ -51,6 +49,11 @@ func (r *Reader) openingOf(ctx context.Context, st Progress, at time.Time) (open
 		if period.IsQuiet {
 			opens[i] = period.Until
 		}
+		if opens[i].Before(at) {
+			opens[i] = at
+		}
+		o.isQuiet = o.isQuiet || row.IsQuiet || period.IsQuiet
 	}
-	return opening{first: slices.MinFunc(opens, time.Time.Compare), last: slices.MaxFunc(opens, time.Time.Compare)}, nil
+	o.first, o.last = slices.MinFunc(opens, time.Time.Compare), slices.MaxFunc(opens, time.Time.Compare)
+	return o, nil
 }

@@ -34,6 +34,7 @@ type Message struct {
 	ExpiresAt *time.Time // the message must not be sent after this time; nil: no limit
 	Waits     bool       // if a cap is reached, the message waits; otherwise it is refused
 	IsExempt  bool       // caps neither refuse nor count the message
+	Again     bool       // the message was stored before, and is sent again
 }
 
 func (m Message) quiet() quiet.Message {

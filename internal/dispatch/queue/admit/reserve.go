@@ -23,7 +23,7 @@ func (s *Service) IsCapped(ctx context.Context, m Message) (bool, error) {
 
 // Slot is the decision of the caps about one message.
 type Slot struct {
-	DueAt time.Time    // when the message is due; zero: now
+	DueAt time.Time    // when the message is due, if a cap delays it; zero: no cap does
 	Quiet quiet.Period // contains DueAt; not set if DueAt is zero
 	Err   error        // the fault recipient.limited; nil: the message is counted
 }
@@ -93,7 +93,7 @@ const tolerance = 10 * time.Second
 func (s *Service) counted(ctx context.Context, m Message) caps.Message {
 	return caps.Message{
 		TaskID: m.TaskID, Channel: m.Channel, CompanyID: m.CompanyID, MessageType: m.MessageType, Recipient: m.Recipient, DueAt: m.DueAt, ExpiresAt: m.ExpiresAt,
-		Waits: m.Waits, IsExempt: m.IsExempt, Allowed: func(at time.Time) (time.Time, error) {
+		Waits: m.Waits, IsExempt: m.IsExempt, Again: m.Again, Allowed: func(at time.Time) (time.Time, error) {
 			due, _, err := s.quiet.Plan(ctx, m.quiet(), m.TaskID, m.ExpiresAt, at)
 			return due, err
 		},

@@ -74,7 +74,7 @@ func (t newTask) message() admit.Message {
 	m := admit.Message{
 		Channel: t.Channel, CompanyID: t.CompanyID, MessageType: t.MessageType, Priority: t.priority, Recipient: t.recipient, IsSigned: t.Sign != "",
 		SenderNo: t.SenderNo, AsOf: t.asOf, WasAccepted: t.WasChecked, DueAt: t.dueAt(),
-		TaskID: t.id, ExpiresAt: t.ExpiresAt, Waits: t.BatchID != 0, IsExempt: t.IsReply || t.IsTrial || t.isSimulated(),
+		TaskID: t.id, ExpiresAt: t.ExpiresAt, Waits: t.BatchID != 0, IsExempt: t.IsReply || t.IsUncapped || t.IsTrial || t.isSimulated(),
 	}
 	if t.IsTrial || t.IsReply { // no quiet hours: an admin waits for the outcome of a trial, and a person to whom somebody replies has just written
 		m.Priority = 0

@@ -121,7 +121,8 @@ type Submission struct {
 	BatchID        int64      // batch of the message; 0: no batch
 	SenderNo       string     // the only sender that is allowed to send the message; empty: any sender
 	WasChecked     bool       // Check accepted the message earlier: if its country is no longer served, the message is held and not refused
-	IsReply        bool       // a reply in a conversation: it has the priority of replies, and no quiet hours
+	IsReply        bool       // a reply in a conversation: it has the priority of replies, and neither quiet hours nor caps
+	IsUncapped     bool       // caps neither refuse nor count the message
 	IsTrial        bool       // a test message that ClaimTrial leases: it is sent even if the setting disables test messages
 	RenderingID    int64      // rendering that stores the whole text, while Content is its beginning; 0: Content is the whole text
 	Values         []byte     // values of the placeholders in the rendering; nil: the rendering has no placeholders

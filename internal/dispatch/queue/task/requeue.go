@@ -74,7 +74,7 @@ func (s *Service) RequeueEach(ctx context.Context, ids []string, by, remark stri
 			fit = append(fit, v.TaskID)
 		}
 	}
-	_, admissions, err := s.judge(ctx, fit)
+	_, admissions, err := s.judgeWithCaps(ctx, fit)
 	if err != nil {
 		return 0, nil, fmt.Errorf("judge recipients of tasks: %w", err)
 	}
@@ -102,6 +102,10 @@ func (s *Service) requeue(ctx context.Context, ids []string, by, remark string) 
 	}
 	rows, err := postgres.Again(ctx, s.db, func() (rows []queueq.TaskRequeueRow, err error) {
 		err = s.db.Briefly(ctx, func(ctx context.Context) (err error) {
+			ids, keep, err := s.reserve(ctx, ids)
+			if err != nil || len(ids) == 0 {
+				return err
+			}
 			if _, err = s.inParts.RequeueHold(ctx, ids); err != nil {
 				return err
 			}
@@ -115,7 +119,10 @@ func (s *Service) requeue(ctx context.Context, ids []string, by, remark string) 
 			rows, err = s.inParts.TaskRequeue(ctx, queueq.TaskRequeueParams{
 				TaskIds: admitted, QuietFroms: quietFroms, SendTests: values.SMS.SendTests, MinLease: claim.MinLease, Remark: remark, RequestData: detail,
 			})
-			return err
+			if err != nil {
+				return err
+			}
+			return keep(rows)
 		})
 		return rows, err
 	})
@@ -131,6 +138,59 @@ func (s *Service) requeue(ctx context.Context, ids []string, by, remark string) 
 		s.queue.Wake(news)
 	})
 	return rows, nil
+}
+
+// reserve returns the ids of the tasks that no cap refuses. A task that was taken back before a sender got it counts again; the others are still counted. The caller
+// requeues tasks in the same transaction, and then calls keep.
+func (s *Service) reserve(ctx context.Context, ids []string) (allowed []string, keep func([]queueq.TaskRequeueRow) error, err error) {
+	none := func([]queueq.TaskRequeueRow) error { return nil }
+	rows, err := s.inParts.RequeueMessages(ctx, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	messages := messagesOf(rows)
+	isCapped := false
+	for _, m := range messages {
+		if isCapped, err = s.admit.IsCapped(ctx, m); err != nil {
+			return nil, nil, err
+		}
+		if isCapped {
+			break
+		}
+	}
+	if !isCapped {
+		return ids, none, nil
+	}
+	reservation, err := s.admit.Reserve(ctx, messages)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, slot := range reservation.Slots {
+		if slot.Err == nil {
+			allowed = append(allowed, rows[i].TaskID)
+		}
+	}
+	return allowed, func(requeued []queueq.TaskRequeueRow) error {
+		_, err := reservation.Keep(ctx, func(i int) bool {
+			return slices.ContainsFunc(requeued, func(r queueq.TaskRequeueRow) bool { return r.TaskID == rows[i].TaskID })
+		})
+		return err
+	}, nil
+}
+
+// messagesOf returns the messages of tasks that are to be sent again.
+func messagesOf(rows []queueq.RequeueMessagesRow) []admit.Message {
+	messages, asOf := make([]admit.Message, len(rows)), time.Now()
+	for i, row := range rows {
+		messages[i] = admit.Message{
+			Channel: row.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Recipient: row.Recipient, IsSigned: row.Sign != "",
+			SenderNo: row.SenderNo, AsOf: asOf, Priority: row.Priority, TaskID: row.TaskID, ExpiresAt: row.ExpiresAt, Again: true,
+		}
+		if at := row.ExpectSendTime; at != nil && at.After(asOf) {
+			messages[i].DueAt = *at
+		}
+	}
+	return messages
 }
 
 // readmit returns the ids whose recipients are allowed to receive a message now, and the beginnings of their quiet hours. An earlier acceptance of the message does not count. readmit creates the
@@ -164,17 +224,7 @@ func (s *Service) judge(ctx context.Context, ids []string) ([]queueq.RequeueMess
 	if err != nil {
 		return nil, nil, err
 	}
-	messages, asOf := make([]admit.Message, len(rows)), time.Now()
-	for i, row := range rows {
-		messages[i] = admit.Message{
-			Channel: row.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Recipient: row.Recipient, IsSigned: row.Sign != "",
-			SenderNo: row.SenderNo, AsOf: asOf, Priority: row.Priority,
-		}
-		if at := row.ExpectSendTime; at != nil && at.After(asOf) {
-			messages[i].DueAt = *at
-		}
-	}
-	verdicts := s.admit.Admit(ctx, messages)
+	verdicts := s.admit.Admit(ctx, messagesOf(rows))
 	for i := range verdicts {
 		v := &verdicts[i]
 		switch {
@@ -182,6 +232,30 @@ func (s *Service) judge(ctx context.Context, ids []string) ([]queueq.RequeueMess
 			return nil, nil, v.Err
 		case v.Err == nil && v.CanOnlyExpire(rows[i].ExpiresAt):
 			v.Err = fault.New(fault.Conflict, fault.TaskExpired)
+		}
+	}
+	return rows, verdicts, nil
+}
+
+// judgeWithCaps works like judge, and also refuses tasks that caps refuse now. It counts nothing.
+func (s *Service) judgeWithCaps(ctx context.Context, ids []string) ([]queueq.RequeueMessagesRow, []admit.Verdict, error) {
+	rows, verdicts, err := s.judge(ctx, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, m := range messagesOf(rows) {
+		if verdicts[i].Err != nil {
+			continue
+		}
+		isCapped, err := s.admit.IsCapped(ctx, m)
+		if err != nil {
+			return nil, nil, err
+		}
+		if isCapped {
+			verdicts[i].Err = s.admit.Limited(ctx, m)
+		}
+		if !verdicts[i].IsDecided() {
+			return nil, nil, verdicts[i].Err
 		}
 	}
 	return rows, verdicts, nil
@@ -196,12 +270,12 @@ func refusalOf(err error) fault.Reason {
 }
 
 // RefusedRecipients returns the reasons why tasks cannot be requeued now although the tasks themselves are fit: the recipient is not allowed to receive a message,
-// or has quiet hours until the message expires.
+// has quiet hours until the message expires, or gets no more messages because of a cap.
 func (s *Service) RefusedRecipients(ctx context.Context, ids []string) (refused map[string]fault.Reason, err error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, verdicts, err := s.judge(ctx, ids)
+	rows, verdicts, err := s.judgeWithCaps(ctx, ids)
 	if err != nil {
 		return nil, fmt.Errorf("judge recipients of tasks: %w", err)
 	}
@@ -244,7 +318,7 @@ func (s *Service) requeueable(ctx context.Context, viewer Viewer, id string) err
 	if reason, isRefused := refusedVerdicts[verdict.Verdict]; isRefused {
 		return fault.New(fault.Conflict, reason)
 	}
-	_, verdicts, err := s.judge(ctx, []string{id})
+	_, verdicts, err := s.judgeWithCaps(ctx, []string{id})
 	if err != nil {
 		return fmt.Errorf("judge recipient of task: %w", err)
 	}

@@ -2,9 +2,11 @@ package admin
 
 import (
 	"context"
+	"errors"
 
 	"lksms/gen/api"
 	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/caller"
@@ -14,6 +16,9 @@ import (
 
 // CreateCompany adds a company.
 func (h *Handlers) CreateCompany(ctx context.Context, req api.CreateCompanyRequestObject) (api.CreateCompanyResponseObject, error) {
+	if err := h.checkOptOutReply(ctx, req.Body.Recipient); err != nil {
+		return nil, err
+	}
 	row, err := h.services.Directory.CreateCompany(ctx, directory.Company{
 		No: req.Body.CompanyNo, Name: req.Body.Name, Weight: optional.Or(req.Body.Weight, 1), Status: string(optional.Or(req.Body.Status, api.SwitchOn)),
 		Countries: countriesOf(req.Body.Countries, req.Body.CountriesOff, req.Body.AnyCountry), UsesSharedSenders: optional.Or(req.Body.UsesSharedSenders, true),
@@ -44,6 +49,9 @@ func (h *Handlers) GetCompany(ctx context.Context, req api.GetCompanyRequestObje
 
 // UpdateCompany changes a company.
 func (h *Handlers) UpdateCompany(ctx context.Context, req api.UpdateCompanyRequestObject) (api.UpdateCompanyResponseObject, error) {
+	if err := h.checkOptOutReply(ctx, req.Body.Recipient); err != nil {
+		return nil, err
+	}
 	row, err := h.services.Directory.UpdateCompany(ctx, req.CompanyNo, req.Body.Version, func(c *directory.Company) {
 		convert.Set(&c.Name, req.Body.Name)
 		convert.Set(&c.Weight, req.Body.Weight)
@@ -60,6 +68,27 @@ func (h *Handlers) UpdateCompany(ctx context.Context, req api.UpdateCompanyReque
 func (h *Handlers) DeleteCompany(ctx context.Context, req api.DeleteCompanyRequestObject) (api.DeleteCompanyResponseObject, error) {
 	err := h.services.Directory.DeleteCompany(ctx, req.CompanyNo)
 	return api.DeleteCompany200JSONResponse{DoneJSONResponse: convert.Done()}, err
+}
+
+// checkOptOutReply returns the fault request.invalid for a confirmation that is longer than notifications are allowed to be.
+func (h *Handlers) checkOptOutReply(ctx context.Context, to *api.RecipientRulesChange) error {
+	if to == nil {
+		return nil
+	}
+	text, err := to.OptOutReply.Get()
+	if err != nil { // null, or not given
+		return nil //nolint:nilerr // nothing to check
+	}
+	limits, err := h.services.Submissions.Limits(ctx, submit.Notification)
+	if err != nil {
+		return err
+	}
+	err = limits.Check("", text)
+	var wrong *fault.Error
+	if errors.As(err, &wrong) {
+		return fault.InvalidField("recipient.opt_out_reply", wrong.Fields[0].Rule, wrong.Fields[0].Limit)
+	}
+	return err
 }
 
 // changeRules returns the rules about recipients after a change.
