@@ -151,7 +151,9 @@ export async function openPage(browser, server, { language = 'zh', dark = false,
     },
     /** Fails if the page as it is now has trouble with accessibility, or scrolls sideways. */
     async checkAccess(name) {
-      await page.waitForTimeout(50) // colors that are still moving have other contrasts
+      // A list that loads is paler, and colors that are still moving have other contrasts.
+      await page.locator('.card[aria-busy=true]').first().waitFor({ state: 'detached' })
+      await page.waitForFunction(() => document.getAnimations().every((one) => one.playState !== 'running' || one.effect.getTiming().iterations === Infinity))
       const tools = await context.newCDPSession(page) // not bound by the content security policy
       await tools.send('Runtime.evaluate', { expression: axeSource })
       await tools.detach()
