@@ -487,7 +487,8 @@ func (q *Queries) FeedRead(ctx context.Context, arg FeedReadParams) ([]FeedReadR
 }
 
 const feedReceived = `-- name: FeedReceived :many
-SELECT r.id, c.company_no, r.sender_no, r.sim, r.phone_number, r.own_number, r.content, r.kind, r.received_at, r.created_at, r.message_no, r.task_id
+SELECT r.id, c.company_no, r.sender_no, r.sim, r.phone_number, r.own_number, r.content,
+    (CASE r.kind WHEN 'keyword' THEN 'text' ELSE r.kind END)::text AS kind, r.received_at, r.created_at, r.message_no, r.task_id
 FROM received_messages r
 LEFT JOIN companies c ON c.id = r.company_id
 WHERE r.id = ANY ($1::bigint[]) AND r.phone_number <> ''
@@ -510,6 +511,7 @@ type FeedReceivedRow struct {
 }
 
 // FeedReceived returns received messages, and the numbers of their companies. An erased message is not returned.
+// A rule can make a text a keyword after the event was posted: the event keeps the kind of its first post.
 func (q *Queries) FeedReceived(ctx context.Context, ids []int64) ([]FeedReceivedRow, error) {
 	rows, err := q.db.Query(ctx, feedReceived, ids)
 	if err != nil {

@@ -204,8 +204,10 @@ UPDATE feed_state s SET pruned_id = greatest(s.pruned_id, @pruned_id::bigint);
 DELETE FROM feed_listeners l WHERE NOT l.is_pushed AND l.listens_until < now();
 
 -- FeedReceived returns received messages, and the numbers of their companies. An erased message is not returned.
+-- A rule can make a text a keyword after the event was posted: the event keeps the kind of its first post.
 -- name: FeedReceived :many
-SELECT r.id, c.company_no, r.sender_no, r.sim, r.phone_number, r.own_number, r.content, r.kind, r.received_at, r.created_at, r.message_no, r.task_id
+SELECT r.id, c.company_no, r.sender_no, r.sim, r.phone_number, r.own_number, r.content,
+    (CASE r.kind WHEN 'keyword' THEN 'text' ELSE r.kind END)::text AS kind, r.received_at, r.created_at, r.message_no, r.task_id
 FROM received_messages r
 LEFT JOIN companies c ON c.id = r.company_id
 WHERE r.id = ANY (@ids::bigint[]) AND r.phone_number <> ''

@@ -736,3 +736,21 @@ func TestAMessageIsForwardedToNumbersAlthoughTheWebhookIsOff(t *testing.T) {
 		t.Errorf("forwarded %q", got)
 	}
 }
+
+// Each post of an event has the same body: the kind in the event is that from before the rules.
+func TestTheEventOfAMessageDoesNotChangeWhenARuleMatches(t *testing.T) {
+	b := apptest.New(t)
+	start := apptest.Decode[api.EventFeed](t, b.Expect(200, "", "GET", "/api/v1/events", nil)).NextCursor // from now on, events are recorded
+	add(b, "prefix", "info", "acknowledge", nil)
+	id := receive(b, "phone", person, "info")
+	if got := read(b, id); got.Kind != api.ReceivedKeyword {
+		t.Errorf("kind %s", got.Kind)
+	}
+	if _, err := b.App.Feed.Sequence(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	events := b.Expect(200, "", "GET", "/api/v1/events?type=message.received&after="+start, nil).Raw
+	if !strings.Contains(events, `"kind":"text"`) || strings.Contains(events, "keyword") {
+		t.Errorf("events %s", events)
+	}
+}
