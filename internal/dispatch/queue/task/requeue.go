@@ -143,25 +143,11 @@ func (s *Service) requeue(ctx context.Context, ids []string, by, remark string) 
 // reserve returns the ids of the tasks that no cap refuses. A task that was taken back before a sender got it counts again; the others are still counted. The caller
 // requeues tasks in the same transaction, and then calls keep.
 func (s *Service) reserve(ctx context.Context, ids []string) (allowed []string, keep func([]queueq.TaskRequeueRow) error, err error) {
-	none := func([]queueq.TaskRequeueRow) error { return nil }
 	rows, err := s.inParts.RequeueMessages(ctx, ids)
 	if err != nil {
 		return nil, nil, err
 	}
-	messages := messagesOf(rows)
-	isCapped := false
-	for _, m := range messages {
-		if isCapped, err = s.admit.IsCapped(ctx, m); err != nil {
-			return nil, nil, err
-		}
-		if isCapped {
-			break
-		}
-	}
-	if !isCapped {
-		return ids, none, nil
-	}
-	reservation, err := s.admit.Reserve(ctx, messages)
+	reservation, err := s.admit.Reserve(ctx, messagesOf(rows))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -247,13 +233,7 @@ func (s *Service) judgeWithCaps(ctx context.Context, ids []string) ([]queueq.Req
 		if verdicts[i].Err != nil {
 			continue
 		}
-		isCapped, err := s.admit.IsCapped(ctx, m)
-		if err != nil {
-			return nil, nil, err
-		}
-		if isCapped {
-			verdicts[i].Err = s.admit.Limited(ctx, m)
-		}
+		verdicts[i].Err = s.admit.Limited(ctx, m)
 		if !verdicts[i].IsDecided() {
 			return nil, nil, verdicts[i].Err
 		}
