@@ -36,7 +36,7 @@ func New(s *stack.Stack, l *load.Load, t *load.Tenants) ([]Crowd, error) {
 	}
 	u.Host, u.User = s.ClientProxy.Address(), url.UserPassword(shopRole, stack.Password)
 	u.RawQuery = url.Values{"sslmode": {"disable"}, "application_name": {shopRole}}.Encode()
-	return []Crowd{newStarters(l), &erasures{load: l, stack: s, tenants: t}, &shop{load: l, stack: s, url: u.String()}, newElders(l, s), newPeople(l, s, t)}, nil
+	return []Crowd{newStarters(l), &erasures{load: l, stack: s, tenants: t}, &shop{load: l, stack: s, url: u.String()}, newElders(l, s), newPeople(l, s, t), newSleepers(l, s, t)}, nil
 }
 
 // awaitNone waits until the query sql returns 0. In the error, what describes the counted things.

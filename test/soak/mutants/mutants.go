@@ -50,6 +50,7 @@ var Finders = map[string]string{
 	"stop":    "nothing is leased that a person opted out of",
 	"cap":     "no number gets more messages in a minute",
 	"kept":    "a message from a person is kept once",
+	"loud":    "no message is leased in the quiet hours",
 	"aged":    "no verification code is claimed after",
 }
 
@@ -83,6 +84,7 @@ const (
 	optingOut = "internal/dispatch/received/optout.go"
 	receiving = "internal/dispatch/received/received.go"
 	capping   = "internal/dispatch/caps/caps.go"
+	storing   = "internal/dispatch/queue/submit/store.go"
 )
 
 // withoutLease allows a report to end a task that has no lease. Without this change, the statement with a mutated guard would fail, because its result would
@@ -293,6 +295,9 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 	}},
 	{"kept", "a message that gets another id is another message", []change{
 		{receiving, "strconv.FormatInt(at.Unix(), 10))", "strconv.FormatInt(at.Unix(), 10), m.MessageNo)"},
+	}},
+	{"loud", "a submission does not set the beginning of the next quiet hours", []change{
+		{storing, "if from := r.quiet.From(); from != nil {", "if from := r.quiet.From(); from != nil && false {"},
 	}},
 	{"low", "each claim below a mark tells that the balance is low", []change{
 		{claims, "me.has_balance AND me.balance > mark.level AND me.balance - taken.segments", "me.has_balance AND me.balance - taken.segments"},
