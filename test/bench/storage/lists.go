@@ -1,4 +1,4 @@
-// Package storage measures the cost of stored rows: lists of tasks, partitions, and the removal of rows.
+// Package storage measures the cost of stored rows: lists, partitions, and the removal of rows.
 package storage
 
 import (
@@ -9,19 +9,24 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"lksms/test/bench/measure"
 )
 
 const (
-	listsPath  = "/api/v1/sms/tasks"
-	listsDays  = 20
-	listsLimit = 50
+	listsPath         = "/api/v1/sms/tasks"
+	receivedPath      = "/api/v1/received"
+	conversationsPath = "/api/v1/conversations"
+	listsDays         = 20
+	listsLimit        = 50
 	// listsTiny is the number of tasks of the smallest submitter, which are evenly spread over time.
 	listsTiny = 50
 )
 
 // listsState sets the outcomes of the finished tasks of the lists: 1 of 100 is FAILED (3), 1 of 1000 is CANCELLED (4), and the others are SUCCESS (2). Of the
 // SUCCESS tasks, 1 of 5 has a receipt with the state delivered, and 1 of 500 has a receipt with the state undelivered. One sender reported 1 of 20,000 tasks.
+// The recipient of 1 of 10 tasks replied, and 1 of 50 of these replies is unread.
 const listsState = `, ended AS MATERIALIZED (
 	SELECT m.*, CASE WHEN i % 1000 = 8 THEN 4 WHEN i % 100 = 7 THEN 3 ELSE 2 END AS outcome,
 		CASE WHEN i % 20000 = 3 THEN 'lists-rare' ELSE 'app-' || i % 8 END AS app_id
@@ -41,6 +46,13 @@ withdrawn AS (
 	SELECT task_id, company_id, 'cancelled', 'cancelled', 4, 0, created_at + interval '2 seconds', created_at
 	FROM ended
 	WHERE outcome = 4
+),
+received AS (
+	INSERT INTO received_messages (company_id, sender_no, phone_number, content, received_at, task_id, submitted_by, created_at, read_at)
+	SELECT company_id, app_id, recipient, '好的，谢谢', created_at + interval '1 minute', task_id, submitted_by, created_at + interval '61 seconds',
+		CASE WHEN i % 50 <> 0 THEN created_at + interval '1 hour' END
+	FROM ended
+	WHERE i / 7 % 10 = 0
 )
 INSERT INTO report_logs (task_id, company_id, app_id, event, effect, result, created_at)
 SELECT task_id, company_id, app_id, 'receipt', CASE i % 5 WHEN 0 THEN 'delivered' ELSE 'undelivered' END,
@@ -55,11 +67,12 @@ const leasedState = `INSERT INTO queue (task_id, pool_id, lane, rank, company_id
 		nextval('lease_ids'), now() + interval '1 hour', 100
 	FROM made`
 
-// list is a query of tasks by one viewer.
+// list is a query of tasks, received messages or conversations by one viewer.
 type list struct {
 	name   string
 	viewer *measure.Client
 	query  func() url.Values
+	path   func() string // nil: listsPath
 }
 
 // page is a response with a page of a list.
@@ -68,13 +81,13 @@ type page struct {
 	NextCursor string     `json:"next_cursor"`
 }
 
-// ListPages measures how long a page of each list of tasks takes, with the tasks of twenty days.
+// ListPages measures how long a page of each list of tasks, received messages and conversations takes, with the tasks of twenty days.
 func ListPages(ctx context.Context, b *measure.Bench) error {
 	viewers, err := fillLists(ctx, b)
 	if err != nil {
 		return err
 	}
-	all := list{"all", viewers.admin, func() url.Values { return url.Values{} }}
+	all := list{"list of tasks: all", viewers.admin, func() url.Values { return url.Values{} }, nil}
 	tenth, err := all.cursor(10)
 	if err != nil {
 		return err
@@ -84,25 +97,29 @@ func ListPages(ctx context.Context, b *measure.Bench) error {
 	}
 	lists := []list{
 		all,
-		{fmt.Sprintf("own tasks of a submitter with %d", listsTiny), viewers.tiny, all.query},
-		{"own tasks of a submitter with half of all", viewers.large, all.query},
-		{"tasks of a company with 60 % of all", viewers.reader, all.query},
-		{"phone_number", viewers.admin, func() url.Values {
-			numbers := b.Rows / listsDays
-			return url.Values{"phone_number": {fmt.Sprintf("138%08d", 99_999_999*rand.IntN(numbers)/numbers)}}
-		}},
-		{"source of 1 in 5000 tasks of the large submitter", viewers.large, by("source", "rare")},
-		{"sender_no of 1 in 20000 tasks", viewers.admin, by("sender_no", "lists-rare")},
-		{"delivery undelivered", viewers.admin, by("delivery", "undelivered")},
-		{"a day in the middle, from noon to noon", viewers.admin, func() url.Values {
+		{fmt.Sprintf("list of tasks: own tasks of a submitter with %d", listsTiny), viewers.tiny, all.query, nil},
+		{"list of tasks: own tasks of a submitter with half of all", viewers.large, all.query, nil},
+		{"list of tasks: tasks of a company with 60 % of all", viewers.reader, all.query, nil},
+		{"list of tasks: phone_number", viewers.admin, func() url.Values {
+			return url.Values{"phone_number": {anyNumber(b)}}
+		}, nil},
+		{"list of tasks: source of 1 in 5000 tasks of the large submitter", viewers.large, by("source", "rare"), nil},
+		{"list of tasks: sender_no of 1 in 20000 tasks", viewers.admin, by("sender_no", "lists-rare"), nil},
+		{"list of tasks: delivery undelivered", viewers.admin, by("delivery", "undelivered"), nil},
+		{"list of tasks: a day in the middle, from noon to noon", viewers.admin, func() url.Values {
 			noon := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -listsDays/2).Add(12 * time.Hour)
 			return url.Values{"created_from": {noon.Format(time.RFC3339)}, "created_to": {noon.AddDate(0, 0, 1).Format(time.RFC3339)}}
-		}},
-		{"the tenth page of all", viewers.admin, by("cursor", tenth)},
+		}, nil},
+		{"list of tasks: the tenth page of all", viewers.admin, by("cursor", tenth), nil},
 	}
 	for status, name := range []string{"PENDING", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED"} {
-		lists = append(lists, list{"status " + name, viewers.admin, by("status", fmt.Sprint(status))})
+		lists = append(lists, list{"list of tasks: status " + name, viewers.admin, by("status", fmt.Sprint(status)), nil})
 	}
+	ofRecipients, err := recipientLists(ctx, b, viewers)
+	if err != nil {
+		return err
+	}
+	lists = append(lists, ofRecipients...)
 	n := 300
 	if b.Short {
 		n = 100
@@ -115,6 +132,48 @@ func ListPages(ctx context.Context, b *measure.Bench) error {
 		b.Add(f)
 	}
 	return errors.Join(b.Empty(ctx), dropPastPartitions(ctx, b))
+}
+
+// anyNumber returns a phone number that has tasks.
+func anyNumber(b *measure.Bench) string {
+	numbers := b.Rows / listsDays
+	return fmt.Sprintf("138%08d", 99_999_999*rand.IntN(numbers)/numbers)
+}
+
+// recipientLists returns the lists of received messages and of conversations.
+func recipientLists(ctx context.Context, b *measure.Bench, v viewers) ([]list, error) {
+	rows, err := b.DB.Query(ctx, `SELECT c.phone_number FROM conversations c JOIN companies o ON o.id = c.company_id
+		WHERE o.company_no = 'lists-0' AND c.submitted_by = '' ORDER BY random() LIMIT 1000`)
+	if err != nil {
+		return nil, err
+	}
+	numbers, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, err
+	}
+	received, conversations := func() string { return receivedPath }, func() string { return conversationsPath }
+	with := func(pairs ...string) func() url.Values {
+		return func() url.Values {
+			query := url.Values{}
+			for i := 0; i < len(pairs); i += 2 {
+				query.Set(pairs[i], pairs[i+1])
+			}
+			return query
+		}
+	}
+	return []list{
+		{"list of received messages: all", v.admin, with(), received},
+		{"list of received messages: unread", v.admin, with("unread", "true"), received},
+		{"list of received messages: phone_number", v.admin, func() url.Values { return url.Values{"phone_number": {anyNumber(b)}} }, received},
+		{"list of received messages: sender_no", v.admin, with("sender_no", "app-3"), received},
+		{"list of received messages: of a company with 60 % of all", v.reader, with(), received},
+		{"list of conversations: all", v.admin, with(), conversations},
+		{"list of conversations: unread", v.admin, with("unread", "true"), conversations},
+		{"list of conversations: sender_no", v.admin, with("sender_no", "app-3"), conversations},
+		{"list of conversations: of a company with 60 % of all", v.reader, with(), conversations},
+		{"list of conversations: own of a submitter with half of all", v.large, with(), conversations},
+		{"conversation", v.reader, with(), func() string { return conversationsPath + "/" + numbers[rand.IntN(len(numbers))] }},
+	}, nil
 }
 
 // measure makes up to n requests, one after the other, and returns the figure of the list. If the list is slow, measure ends after the duration most.
@@ -134,7 +193,7 @@ func (l list) measure(ctx context.Context, n int, most time.Duration) (measure.F
 		}
 	}
 	if items+cutShort == 0 {
-		return measure.Figure{}, errors.New("the list has no task")
+		return measure.Figure{}, errors.New("the list is empty")
 	}
 	compared := fmt.Sprintf("%d requests, %.3g items each", len(took), float64(items)/float64(len(took)))
 	if cutShort > 0 {
@@ -142,7 +201,7 @@ func (l list) measure(ctx context.Context, n int, most time.Duration) (measure.F
 	}
 	p50, p99 := measure.Millis(measure.Quantile(took, 0.5)), measure.Millis(measure.Quantile(took, 0.99))
 	return measure.Figure{
-		Name: "list of tasks: " + l.name, Value: fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", p50, p99), Compared: compared, Target: "p99 <= 50 ms",
+		Name: l.name, Value: fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", p50, p99), Compared: compared, Target: "p99 <= 50 ms",
 		Met: p99 <= 50,
 	}, ctx.Err()
 }
@@ -165,7 +224,11 @@ func (l list) cursor(page int) (cursor string, err error) {
 
 func (l list) get(query url.Values) (got page, err error) {
 	query.Set("limit", fmt.Sprint(listsLimit))
-	return got, l.viewer.Call("GET", listsPath+"?"+query.Encode(), "", &got)
+	path := listsPath
+	if l.path != nil {
+		path = l.path()
+	}
+	return got, l.viewer.Call("GET", path+"?"+query.Encode(), "", &got)
 }
 
 // viewers contains the users that read lists. admin can read all tasks, and reader the tasks of one company. large and tiny are submitters of this company,
@@ -224,7 +287,7 @@ func fillLists(ctx context.Context, b *measure.Bench) (viewers, error) {
 			return v, err
 		}
 	}
-	return v, b.Exec(ctx, "VACUUM (ANALYZE) messages, queue, report_logs") // otherwise autovacuum would do this during the measurement
+	return v, b.Exec(ctx, "VACUUM (ANALYZE) messages, queue, report_logs, received_messages, conversations") // otherwise autovacuum would do this during the measurement
 }
 
 // dropPastPartitions drops the empty partitions of past days that a figure created. It keeps the partition of yesterday, which can still get tasks.
