@@ -35,7 +35,7 @@ type options struct {
 	Duration time.Duration `default:"10m" help:"Minimum length of the run. The current round is completed."`
 	Round    time.Duration `default:"30s" help:"Length of a round. Each ends without faults, with an empty queue and a check."`
 	Mutants  bool          `help:"Put known bugs into the code, one at a time, and check that each is found."`
-	Mutant   string        `help:"Only this mutant: F1, F2, F4, F7, requeue, pace, doubt, share, fair, route, chosen, trouble, lockout, list, pause, F10, staged, order, cursor, behind, again, body, sign, scope, early, ahead, refire, back, low, hasty, unheld, aged, stop, cap, kept or expiry."`
+	Mutant   string        `help:"Only this mutant: ${mutants}."`
 	Drill    bool          `help:"Fail over: three servers of different roles on three PostgreSQL nodes under Patroni."`
 	Async    bool          `help:"With --drill: replicate asynchronously, so that a failover loses messages, and check that this is found."`
 	Etcd3    bool          `help:"With --drill: let Patroni use version 3 of the etcd API, which is not safe with Patroni 3.0.2."`
@@ -54,7 +54,8 @@ type options struct {
 
 func main() {
 	var o options
-	kong.Parse(&o, kong.Name("soak"), kong.Description("Injects faults into two servers and their PostgreSQL, and checks that no message is lost or duplicated."))
+	kong.Parse(&o, kong.Name("soak"), kong.Description("Injects faults into two servers and their PostgreSQL, and checks that no message is lost or duplicated."),
+		kong.Vars{"mutants": strings.Join(mutants.Names(), ", ")})
 	if o.Seed == 0 && o.Kills == 0 {
 		o.Seed = rand.Uint64() >> 40 // the seed has at most 24 bits, so that it is short enough to type
 	}

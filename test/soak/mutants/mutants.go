@@ -349,6 +349,14 @@ func (m Mutant) overlay(root, dir string) (string, error) {
 // All returns the mutants of both kinds.
 func All() []Mutant { return slices.Concat(mutants, killMutants) }
 
+// Names returns the names of all mutants.
+func Names() (names []string) {
+	for _, m := range All() {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
 // IsOfKills reports whether only kills can find the mutant.
 func (m Mutant) IsOfKills() bool {
 	return slices.ContainsFunc(killMutants, func(k Mutant) bool { return k.Name == m.Name })
