@@ -162,7 +162,8 @@ func (p *sleepers) submit(rng *rand.Rand) {
 	p.submitted.Add(1)
 }
 
-// Settle ends the quiet hours, and waits until the sender has sent everything.
+// Settle ends the quiet hours, and waits until the sender has sent everything. It makes all messages due: the service would do this later, and a retry that waits
+// for the end of the night would keep its time.
 func (p *sleepers) Settle(ctx context.Context) error {
 	for err := p.sleep(ctx, time.Time{}); err != nil; err = p.sleep(ctx, time.Time{}) {
 		if !stack.Pause(ctx, 100*time.Millisecond) {
@@ -175,6 +176,15 @@ func (p *sleepers) Settle(ctx context.Context) error {
 		last.until = now
 	}
 	p.mu.Unlock()
+	stack.Pause(ctx, rulesLag)
+	err := p.stack.Query(ctx, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "UPDATE queue q SET due_at = now(), quiet_from = NULL FROM companies c WHERE c.company_no = '"+sleepersCompany+
+			"' AND q.company_id = c.id AND q.lease_until IS NULL")
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("make messages due: %w", err)
+	}
 	var all sync.WaitGroup
 	defer all.Wait()
 	sending, cancel := context.WithCancel(ctx)

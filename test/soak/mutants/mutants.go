@@ -84,7 +84,7 @@ const (
 	optingOut = "internal/dispatch/received/optout.go"
 	receiving = "internal/dispatch/received/received.go"
 	capping   = "internal/dispatch/caps/caps.go"
-	storing   = "internal/dispatch/queue/submit/store.go"
+	admitting = "internal/dispatch/queue/admit/admit.go"
 )
 
 // withoutLease allows a report to end a task that has no lease. Without this change, the statement with a mutated guard would fail, because its result would
@@ -296,8 +296,8 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 	{"kept", "a message that gets another id is another message", []change{
 		{receiving, "strconv.FormatInt(at.Unix(), 10))", "strconv.FormatInt(at.Unix(), 10), m.MessageNo)"},
 	}},
-	{"loud", "a submission does not set the beginning of the next quiet hours", []change{
-		{storing, "if from := r.quiet.From(); from != nil {", "if from := r.quiet.From(); from != nil && false {"},
+	{"loud", "a submission does not ask for quiet hours", []change{
+		{admitting, "v.Quiet, v.Err = s.quiet.At(ctx, m.quiet(), due)", "_ = due"},
 	}},
 	{"low", "each claim below a mark tells that the balance is low", []change{
 		{claims, "me.has_balance AND me.balance > mark.level AND me.balance - taken.segments", "me.has_balance AND me.balance - taken.segments"},
