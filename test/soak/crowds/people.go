@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,8 +24,9 @@ import (
 const (
 	peopleCompany = "people"
 	peopleSender  = "sender-people"
-	cappedNumbers = 30 // numbers that get more marketing messages than their cap allows
-	perMinute     = 3  // the cap of marketing messages
+	peoplePhone   = "phone-people" // a phone with the SMSGate app, which only receives
+	cappedNumbers = 30             // numbers that get more marketing messages than their cap allows
+	perMinute     = 3              // the cap of marketing messages
 	answerText    = "soak answer"
 	confirmText   = "soak confirmation"
 )
@@ -36,6 +38,7 @@ type people struct {
 	stack     *stack.Stack
 	tenants   *load.Tenants
 	authorize api.RequestEditorFn
+	phone     *phone
 
 	mu       sync.Mutex
 	messages []personMessage
@@ -48,6 +51,7 @@ type personAct int
 
 const (
 	writeText personAct = iota
+	writeToPhone
 	repeatText
 	askForAnswer
 	optOut
@@ -55,7 +59,9 @@ const (
 	personActs
 )
 
-var personActNames = [personActs]string{"messages of people", "messages with the same text, a second later", "messages that match a rule", "opt-outs", "messages refused by a cap"}
+var personActNames = [personActs]string{
+	"messages of people", "messages that a phone with the SMSGate app posts", "messages with the same text, a second later", "messages that match a rule", "opt-outs", "messages refused by a cap",
+}
 
 // personMessage is a message that a sender handed over.
 type personMessage struct {
@@ -96,6 +102,13 @@ func (p *people) SetUp(ctx context.Context) error {
 	}
 	sender, err := c.CreateSenderWithResponse(ctx, nil, api.SenderRequest{SenderNo: peopleSender, Name: peopleSender, IsShared: &shared, InboxCompanyNo: &no})
 	if err := load.CheckCreated("sender", err, sender); err != nil {
+		return err
+	}
+	sender, err = c.CreateSenderWithResponse(ctx, nil, api.SenderRequest{SenderNo: peoplePhone, Name: peoplePhone, IsShared: &shared, InboxCompanyNo: &no})
+	if err := load.CheckCreated("sender", err, sender); err != nil {
+		return err
+	}
+	if p.phone, err = pair(ctx, c, peoplePhone); err != nil {
 		return err
 	}
 	for _, kind := range []api.MessageType{api.Notification, api.Marketing} {
@@ -191,23 +204,43 @@ func (p *people) submit(rng *rand.Rand, number string) int {
 // hand hands over a message of a person twice at the same time, to both servers, and again until one of them acknowledges it. Half of the messages have another
 // id each time, as phones give it after a restart of their app.
 func (p *people) hand(rng *rand.Rand, number, content string, at time.Time) (isAnswered bool) {
-	var answered atomic.Bool
 	hasID := rng.IntN(2) == 0
+	return p.handBy(rng, number, content, at, func(client *api.ClientWithResponses) (status int, isKept bool, err error) {
+		m := api.ReceivedInput{From: number, Content: content, ReceivedAt: &at}
+		if hasID {
+			m.MessageNo = new(newMessageNo())
+		}
+		res, err := client.ReceiveMessagesWithResponse(load.CallContext(), api.ReceivedRequest{AppID: peopleSender, Messages: []api.ReceivedInput{m}})
+		if err != nil {
+			return 0, false, err
+		}
+		return res.StatusCode(), res.JSON200 != nil && res.JSON200.Data.Items[0].Code == http.StatusOK, nil
+	})
+}
+
+// post works like hand for a phone with the SMSGate app.
+func (p *people) post(rng *rand.Rand, number, content string, at time.Time) {
+	p.handBy(rng, number, content, at, func(client *api.ClientWithResponses) (status int, isKept bool, err error) {
+		status, err = p.phone.post(load.CallContext(), client, newMessageNo(), number, content, at)
+		return status, status == http.StatusOK, err
+	})
+}
+
+// newMessageNo returns a new id of a message.
+func newMessageNo() string { return strconv.FormatUint(rand.Uint64(), 10) }
+
+// handBy calls each server with call until one of them has acknowledged the message.
+func (p *people) handBy(
+	rng *rand.Rand, number, content string, at time.Time, call func(client *api.ClientWithResponses) (status int, isKept bool, err error),
+) (isAnswered bool) {
+	var answered atomic.Bool
 	for range 5 * load.KeyedTries {
 		var both sync.WaitGroup
 		for _, client := range p.load.Clients {
-			m := api.ReceivedInput{From: number, Content: content, ReceivedAt: &at}
-			if hasID {
-				m.MessageNo = new(fmt.Sprint(rng.Uint64()))
-			}
 			both.Go(func() {
-				res, err := client.ReceiveMessagesWithResponse(load.CallContext(), api.ReceivedRequest{AppID: peopleSender, Messages: []api.ReceivedInput{m}})
-				status := 0
-				if err == nil {
-					status = res.StatusCode()
-				}
+				status, isKept, err := call(client)
 				p.load.History.Calls[load.OutcomeOf(status, err)].Add(1)
-				if err == nil && res.JSON200 != nil && res.JSON200.Data.Items[0].Code == http.StatusOK {
+				if isKept {
 					answered.Store(true)
 				}
 			})
@@ -226,16 +259,23 @@ func (p *people) hand(rng *rand.Rand, number, content string, at time.Time) (isA
 
 // write lets a new person write a text, and perhaps the same text again.
 func (p *people) write(rng *rand.Rand) {
-	number, content, at := p.newNumber(), "hello", time.Now().Truncate(time.Second)
-	if rng.IntN(2) == 0 {
-		content = "info, please"
-		p.did[askForAnswer].Add(1)
-	} else if rng.IntN(2) == 0 {
-		p.hand(rng, number, content, at.Add(-time.Second))
-		p.did[repeatText].Add(1)
-	}
-	p.hand(rng, number, content, at)
+	number, at := p.newNumber(), time.Now().Truncate(time.Second)
 	p.did[writeText].Add(1)
+	if rng.IntN(3) == 0 {
+		p.did[askForAnswer].Add(1)
+		p.hand(rng, number, "info, please", at)
+		return
+	}
+	by := func(at time.Time) { p.hand(rng, number, "hello", at) }
+	if rng.IntN(2) == 0 {
+		p.did[writeToPhone].Add(1)
+		by = func(at time.Time) { p.post(rng, number, "hello", at) }
+	}
+	if rng.IntN(2) == 0 {
+		p.did[repeatText].Add(1)
+		by(at.Add(-time.Second))
+	}
+	by(at)
 }
 
 // stop lets a new person get marketing messages, and opt out while one more is submitted.
