@@ -63,7 +63,6 @@ const (
 	updates   = "gen/queueq/update.sql.go"
 	contents  = "gen/templateq/template.sql.go"
 	settle    = "internal/dispatch/queue/settle.go"
-	order     = "internal/dispatch/queue/order.go"
 	claiming  = "internal/dispatch/queue/claim.go"
 	ordering  = "internal/dispatch/queue/claim/order.go"
 	sharing   = "internal/dispatch/queue/claim/share.go"
@@ -179,11 +178,11 @@ func (s *Service) Recover(ctx context.Context) (int, error) {`},
 		{ordering, "\t\toffers[i] = offer{TaskOfferRow: row, position: pools[row.PoolID].position}\n\t\tif i == 0 ||",
 			"\t\toffers[i] = offer{TaskOfferRow: row}\n\t\tif row.Rank != nil {\n\t\t\toffers[i].position = *row.Rank\n\t\t}\n\t\tif i >= 0 ||"},
 	}},
-	{"route", "the tasks of a pool without routes are open to every shared sender", []change{
-		{order, "return q.TaskMove(ctx, dispatchq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})", "return 0, nil"},
+	{"route", "shared senders take the tasks of pools with routes, too", []change{
 		{claims, "p.company_id IS NULL AND p.retired_at IS NULL\nWHERE s.sender_no = $3::text AND s.status = 'on'",
-			"p.company_id IS NULL\nWHERE s.sender_no = $3::text AND s.status = 'on'\n" +
-				"ORDER BY p.retired_at IS NOT NULL AND EXISTS (SELECT FROM queue t WHERE t.pool_id = p.id AND t.lease_until IS NULL) DESC LIMIT 1"},
+			"p.retired_at IS NULL\nWHERE s.sender_no = $3::text AND s.status = 'on'\n" +
+				"ORDER BY p.company_id IS NOT NULL AND EXISTS (SELECT FROM queue t WHERE t.pool_id = p.id AND t.lease_until IS NULL) DESC,\n" +
+				"    p.company_id IS NOT NULL LIMIT 1"},
 	}},
 	{"chosen", "shared senders take the tasks of a company that does not use them", []change{
 		{switching, "p.retired_at IS NULL AND NOT c.uses_shared_senders\n", "p.retired_at IS NULL AND false\n"},
