@@ -4468,6 +4468,9 @@ type ErrorDetail struct {
 
 	// Reason A stable word for programs to branch on, such as `task.not_found`
 	Reason string `json:"reason"`
+
+	// RetryAfterSeconds Seconds until a repeat can succeed, if they are known. A response also has them as `Retry-After`, an item of a batch only here
+	RetryAfterSeconds *int64 `json:"retry_after_seconds,omitempty"`
 }
 
 // Event defines model for Event.

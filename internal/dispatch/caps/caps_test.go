@@ -72,6 +72,10 @@ func TestACapRefusesOneMessageTooManyUntilTheFirstIsOldEnough(t *testing.T) {
 	if s := b.refuse(nil); s < 50 || s > 60 {
 		t.Errorf("Retry-After %d, want a minute", s)
 	}
+	item := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{body(nil)}})).Items[0]
+	if item.Code != 429 || item.Error == nil || item.Error.RetryAfterSeconds == nil || *item.Error.RetryAfterSeconds < 50 || *item.Error.RetryAfterSeconds > 60 {
+		t.Errorf("item of a batch: %+v", item)
+	}
 	b.Expect(429, "recipient.limited", "POST", "/api/v1/sms/send?dry_run=true", body(nil))
 	b.accept(map[string]any{"phone_number": "13800138001"})
 	b.accept(map[string]any{"message_type": "verification"})
@@ -84,8 +88,8 @@ func TestACapRefusesOneMessageTooManyUntilTheFirstIsOldEnough(t *testing.T) {
 	}
 	b.pass("58 minutes")
 	b.accept(nil)
-	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE status_code = 429"); n != 2 {
-		t.Errorf("%d refused submissions are logged, want 2", n)
+	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE status_code = 429"); n != 3 {
+		t.Errorf("%d refused submissions are logged, want 3", n)
 	}
 }
 

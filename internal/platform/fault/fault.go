@@ -5,6 +5,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -322,6 +323,9 @@ func (e *Error) Error() string {
 	}
 	return string(e.Reason) + ": " + strings.Join(parts, ", ")
 }
+
+// RetryAfterSeconds returns RetryAfter in seconds, rounded up.
+func (e *Error) RetryAfterSeconds() int64 { return int64(math.Ceil(e.RetryAfter.Seconds())) }
 
 // OfField returns the failure (422) that field names something that does not exist, if err is missing. Otherwise it returns err unchanged.
 func OfField(err error, missing *Error, field string) error {

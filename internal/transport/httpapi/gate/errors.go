@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -130,7 +129,7 @@ func setFaultHeaders(header http.Header, r *http.Request, f *fault.Error) {
 		header.Set("WWW-Authenticate", challengeTo(r))
 	}
 	if f.RetryAfter > 0 {
-		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
+		header.Set("Retry-After", strconv.FormatInt(f.RetryAfterSeconds(), 10))
 	}
 }
 

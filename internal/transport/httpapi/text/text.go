@@ -82,7 +82,7 @@ var english = &Catalogue{
 		fault.TaskRecipientRefused:   "The recipient may not get this message now: the company may not send to the country, or a signature is missing.",
 		fault.TaskSenderGone:         "Only one sender may send the task, and it does not exist any more or does not serve the company.",
 		fault.RecipientBlocked:       "This recipient is blocked: messages of this type must not be sent to the number.",
-		fault.RecipientLimited:       "This recipient has got the maximum number of messages of this type. Retry-After contains the seconds until the next one is allowed.",
+		fault.RecipientLimited:       "This recipient has got the maximum number of messages of this type. retry_after_seconds contains the seconds until the next one is allowed.",
 		fault.BlockNotFound:          "There is no such block.",
 		fault.ReplyRuleNotFound:      "There is no such rule.",
 		fault.TaskWithdrawn:          "The task may not be sent any more: its notification has ended, a later message took its place, or its company was deleted.",
@@ -338,7 +338,7 @@ var chinese = &Catalogue{
 		fault.TaskRecipientRefused:   "收件人现在不能收到该消息：公司不能向该国家发送，或缺少签名。",
 		fault.TaskSenderGone:         "任务只能由指定的发送方发送，而该发送方已不存在，或不再为该公司服务。",
 		fault.RecipientBlocked:       "该收件人已退订或被屏蔽：不能向该号码发送此类消息。",
-		fault.RecipientLimited:       "该收件人收到的此类消息已达上限，Retry-After 为下次允许发送前的秒数。",
+		fault.RecipientLimited:       "该收件人收到的此类消息已达上限，retry_after_seconds 为下次允许发送前的秒数。",
 		fault.BlockNotFound:          "没有这条屏蔽记录。",
 		fault.ReplyRuleNotFound:      "没有这条规则。",
 		fault.TaskWithdrawn:          "任务不能再发送：其通知已结束，或已有更新的消息，或其公司已删除。",
@@ -607,6 +607,9 @@ func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 	detail.Count = f.Count
 	if f.Oldest != "" {
 		detail.Oldest = &f.Oldest
+	}
+	if f.RetryAfter > 0 {
+		detail.RetryAfterSeconds = new(f.RetryAfterSeconds())
 	}
 	return detail
 }
