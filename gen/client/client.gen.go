@@ -433,6 +433,24 @@ func (e ContactImportStatus) Valid() bool {
 	}
 }
 
+// Defines values for DelayReason.
+const (
+	DelayQuietHours       DelayReason = "quiet_hours"
+	DelayRecipientLimited DelayReason = "recipient_limited"
+)
+
+// Valid indicates whether the value is a known member of the DelayReason enum.
+func (e DelayReason) Valid() bool {
+	switch e {
+	case DelayQuietHours:
+		return true
+	case DelayRecipientLimited:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DifferenceKind.
 const (
 	MissingHere    DifferenceKind = "missing_here"
@@ -1525,21 +1543,6 @@ func (e StatisticsRangeStep) Valid() bool {
 	case StatisticsRangeStepHour:
 		return true
 	case StatisticsRangeStepMinute:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for SubmittedReason.
-const (
-	ScheduledQuietHours SubmittedReason = "quiet_hours"
-)
-
-// Valid indicates whether the value is a known member of the SubmittedReason enum.
-func (e SubmittedReason) Valid() bool {
-	switch e {
-	case ScheduledQuietHours:
 		return true
 	default:
 		return false
@@ -4250,6 +4253,9 @@ type DefaultContentText = string
 // Example: ID
 type DefaultRegion = string
 
+// DelayReason Why the message would be sent at a later time, if the request does not ask for this time. `quiet_hours`: the recipient has quiet hours. `recipient_limited`: the recipient has got the maximum number of messages, and the row of a batch waits
+type DelayReason string
+
 // DialPrefix The dial prefix without the `+`
 //
 // Example: 86
@@ -4798,8 +4804,11 @@ type InboundItem struct {
 	TaskID *TaskID `json:"task_id,omitempty"`
 
 	// Deduplicated True if an earlier post created the task
-	Deduplicated *bool        `json:"deduplicated,omitempty"`
-	Error        *ErrorDetail `json:"error,omitempty"`
+	Deduplicated *bool `json:"deduplicated,omitempty"`
+
+	// DueAt Dry run: when the reason ends; missing without `reason`
+	DueAt *time.Time   `json:"due_at,omitempty"`
+	Error *ErrorDetail `json:"error,omitempty"`
 
 	// FinalContent The text that will be sent, with the `sign` of the inbound, or else of the template
 	FinalContent *string `json:"final_content,omitempty"`
@@ -4807,6 +4816,9 @@ type InboundItem struct {
 	// Message The error of this message, for people
 	Message     *string `json:"message,omitempty"`
 	PhoneNumber string  `json:"phone_number"`
+
+	// Reason Why the message would be sent at a later time, if the request does not ask for this time. `quiet_hours`: the recipient has quiet hours. `recipient_limited`: the recipient has got the maximum number of messages, and the row of a batch waits
+	Reason *DelayReason `json:"reason,omitempty"`
 
 	// Recipient The phone number in E.164; missing for a repeated submission
 	Recipient *string `json:"recipient,omitempty"`
@@ -8021,7 +8033,7 @@ type Submitted struct {
 	// Deduplicated True if the task existed already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
-	// DueAt Dry run: the end of the quiet hours; missing without `reason`
+	// DueAt Dry run: when the reason ends; missing without `reason`
 	DueAt *time.Time `json:"due_at,omitempty"`
 
 	// FinalContent The text that will be sent, with the `sign` of the request, or else of the template. If both are missing, a sender with its own signature adds that signature when it claims the task. A sender with the `sign_mode` `none` sends the text without a signature. The event `claimed` of the timeline contains the text that the sender got.
@@ -8033,8 +8045,8 @@ type Submitted struct {
 	// Priority Dry run: the priority of the task
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Reason Dry run: why the message would be sent at a later time, if the request does not ask for this time. `quiet_hours`: the recipient has quiet hours
-	Reason *SubmittedReason `json:"reason,omitempty"`
+	// Reason Why the message would be sent at a later time, if the request does not ask for this time. `quiet_hours`: the recipient has quiet hours. `recipient_limited`: the recipient has got the maximum number of messages, and the row of a batch waits
+	Reason *DelayReason `json:"reason,omitempty"`
 
 	// Recipient The phone number in E.164; missing for a repeated submission
 	Recipient *string `json:"recipient,omitempty"`
@@ -8057,9 +8069,6 @@ type Submitted struct {
 	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take the message now. `would_wait`: the message would be queued, but no sender can take it now. `would_be_held`: the message would be accepted and held, see `held_by`. `would_be_scheduled`: the message would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: the message is a test message, and the setting `sms.send_tests` is off. A dry run of an invalid message gets the same error as its submission.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
-
-// SubmittedReason Dry run: why the message would be sent at a later time, if the request does not ask for this time. `quiet_hours`: the recipient has quiet hours
-type SubmittedReason string
 
 // SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take the message now. `would_wait`: the message would be queued, but no sender can take it now. `would_be_held`: the message would be accepted and held, see `held_by`. `would_be_scheduled`: the message would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: the message is a test message, and the setting `sms.send_tests` is off. A dry run of an invalid message gets the same error as its submission.
 type SubmittedVerdict string

@@ -133,7 +133,7 @@ func TestMessagesThatCanOnlyExpireInQuietHoursAreRefused(t *testing.T) {
 	}
 	body["expires_at"] = time.Now().Add(6 * time.Hour)
 	dry := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", body))
-	if *dry.Verdict != api.WouldBeScheduled || *dry.Reason != api.ScheduledQuietHours || time.Until(*dry.DueAt) < 5*time.Hour-time.Minute {
+	if *dry.Verdict != api.WouldBeScheduled || *dry.Reason != api.DelayQuietHours || time.Until(*dry.DueAt) < 5*time.Hour-time.Minute {
 		t.Errorf("%+v", dry)
 	}
 	body["test"] = true

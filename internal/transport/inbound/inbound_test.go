@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	api "lksms/gen/client"
 	"lksms/internal/testkit/apptest"
@@ -421,6 +422,18 @@ func TestDryRunShowsMessages(t *testing.T) {
 	post(b, "alertmanager", alerts)
 	if posted := post(b, "alertmanager?dry_run=true", alerts); *posted.Items[0].Verdict != api.InboundWouldRepeat {
 		t.Errorf("%+v", posted)
+	}
+}
+
+// R5: a dry run of an inbound shows why and until when a message waits, as a dry run of a submission does.
+func TestDryRunShowsQuietHours(t *testing.T) {
+	b := apptest.New(t)
+	b.SetQuiet("notification", -time.Hour, 2*time.Hour)
+	end := time.Now().Add(2 * time.Hour).Truncate(time.Minute)
+	add(b, "alertmanager", map[string]any{"phone_numbers": []string{"13800138000"}, "message_type": "notification"})
+	item := post(b, "alertmanager?dry_run=true", alerts).Items[0]
+	if *item.Verdict != api.InboundWouldBeScheduled || item.Reason == nil || *item.Reason != api.DelayQuietHours || item.DueAt.Before(end) {
+		t.Errorf("%+v", item)
 	}
 }
 

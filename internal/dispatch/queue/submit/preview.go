@@ -26,6 +26,9 @@ const (
 	WouldBeSimulated = "would_be_simulated"
 )
 
+// DelayQuiet is the Delay of a message whose recipient has quiet hours.
+const DelayQuiet = "quiet_hours"
+
 // Preview is the task that a submission would create, and the verdict about it.
 type Preview struct {
 	Recipient  string // in E.164
@@ -38,7 +41,8 @@ type Preview struct {
 	Senders    []sender.Candidate
 	HeldBy     []explain.Switch
 	Verdict    string
-	QuietUntil *time.Time // the end of the recipient's quiet hours; nil: the message is not due in quiet hours
+	Delay      string     // why the message would be sent later than the submission asks for; empty: it would not be
+	DueAt      *time.Time // when the delay ends; nil: no delay
 }
 
 // need returns what a sender needs to send the task.
@@ -113,7 +117,7 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 		p.Verdict = WouldSend
 	}
 	if row.quiet.IsQuiet && !row.isSimulated() {
-		p.QuietUntil = &row.quiet.Until
+		p.Delay, p.DueAt = DelayQuiet, &row.quiet.Until
 		if p.Verdict == WouldSend || p.Verdict == WouldWait {
 			p.Verdict = WouldBeScheduled
 		}

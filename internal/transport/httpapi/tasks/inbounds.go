@@ -62,6 +62,7 @@ func inboundItemOf(m inbound.Message) api.InboundItem {
 	case m.Err != nil:
 	case m.Preview != nil:
 		item.FinalContent, item.Segments, item.Verdict = &m.Preview.Final, &m.Preview.Segments, new(api.InboundItemVerdict(m.Preview.Verdict))
+		item.Reason, item.DueAt = optional.NonZero(api.DelayReason(m.Preview.Delay)), m.Preview.DueAt
 		recipient = m.Preview.Recipient
 	case m.Made.TaskID == "": // repeats a task that was dropped from the history
 		item.Deduplicated = new(true)

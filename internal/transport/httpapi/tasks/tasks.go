@@ -46,12 +46,10 @@ func (h *Handlers) dryRun(ctx context.Context, x *gate.Exchange, body api.SendRe
 	data := api.Submitted{
 		FinalContent: p.Final, Recipient: &p.Recipient, Region: optional.NonZero(phone.Region(p.Recipient)), CountryNo: optional.NonZero(p.CountryNo), Segments: &p.Segments,
 		Priority: &p.Priority, Routed: &p.Routed, Senders: &senders, Verdict: &verdict,
+		Reason: optional.NonZero(api.DelayReason(p.Delay)), DueAt: p.DueAt,
 	}
 	if heldBy := convert.Switches(p.HeldBy); len(heldBy) > 0 {
 		data.HeldBy = &heldBy
-	}
-	if data.DueAt = p.QuietUntil; p.QuietUntil != nil {
-		data.Reason = new(api.ScheduledQuietHours)
 	}
 	if caller.SeesNumbers(ctx) {
 		data.Cost = &p.Cost
