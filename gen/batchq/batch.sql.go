@@ -678,19 +678,20 @@ func (q *Queries) BatchPause(ctx context.Context, arg BatchPauseParams) (int64, 
 }
 
 const batchPlans = `-- name: BatchPlans :many
-(SELECT t.due_at, (t.due_when_resumed IS NOT NULL AND t.quiet_from IS NOT NULL)::boolean AS is_quiet, ''::text AS recipient FROM queue t
+(SELECT t.due_at, (t.due_when_resumed IS NOT NULL AND t.quiet_from IS NOT NULL)::boolean AS is_quiet,
+    (t.due_at > now() AND t.retry_count = 0 AND t.troubles = 0)::boolean AS is_limited, ''::text AS recipient FROM queue t
     WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL AND t.due_at < held_due_at() -- by queue_batch_idx
     ORDER BY t.task_id LIMIT $2::integer)
 UNION ALL
-(SELECT t.due_at, t.due_when_resumed IS NOT NULL AND t.quiet_from IS NOT NULL, '' FROM queue t
+(SELECT t.due_at, t.due_when_resumed IS NOT NULL AND t.quiet_from IS NOT NULL, t.due_at > now() AND t.retry_count = 0 AND t.troubles = 0, '' FROM queue t
     WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL AND t.due_at < held_due_at()
     ORDER BY t.task_id DESC LIMIT $2::integer)
 UNION ALL
-(SELECT t.due_at, false, '' FROM queue t
+(SELECT t.due_at, false, false, '' FROM queue t
     WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL AND t.due_at <= now()
     LIMIT 1)
 UNION ALL
-(SELECT now(), false, r.recipient FROM batch_rows r
+(SELECT now(), false, false, r.recipient FROM batch_rows r
     WHERE r.batch_id = $1::bigint AND r.row_no > $3::bigint AND r.code IS NULL
     ORDER BY r.row_no LIMIT $2::integer)
 ORDER BY due_at, recipient
@@ -705,11 +706,13 @@ type BatchPlansParams struct {
 type BatchPlansRow struct {
 	DueAt     time.Time
 	IsQuiet   bool
+	IsLimited bool
 	Recipient string
 }
 
 // BatchPlans returns some rows of a batch that no sender holds: up to max_rows of the oldest and of the newest waiting tasks, one task that is due, and the recipients
-// of up to max_rows next rows that are not tasks yet. is_quiet: quiet hours delay the task until due_at.
+// of up to max_rows next rows that are not tasks yet. is_quiet: quiet hours delay the task until due_at. is_limited: caps of the recipient delay it: nothing else
+// delays a task without an attempt.
 func (q *Queries) BatchPlans(ctx context.Context, arg BatchPlansParams) ([]BatchPlansRow, error) {
 	rows, err := q.db.Query(ctx, batchPlans, arg.BatchID, arg.MaxRows, arg.FedRow)
 	if err != nil {
@@ -719,7 +722,12 @@ func (q *Queries) BatchPlans(ctx context.Context, arg BatchPlansParams) ([]Batch
 	var items []BatchPlansRow
 	for rows.Next() {
 		var i BatchPlansRow
-		if err := rows.Scan(&i.DueAt, &i.IsQuiet, &i.Recipient); err != nil {
+		if err := rows.Scan(
+			&i.DueAt,
+			&i.IsQuiet,
+			&i.IsLimited,
+			&i.Recipient,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

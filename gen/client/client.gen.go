@@ -337,6 +337,7 @@ func (e BatchStatus) Valid() bool {
 // Defines values for BatchWaitReason.
 const (
 	WaitsForAny    BatchWaitReason = "no_sender"
+	WaitsForLimit  BatchWaitReason = "recipient_limited"
 	WaitsForQuiet  BatchWaitReason = "quiet_hours"
 	WaitsForSender BatchWaitReason = "sender_gone"
 	WaitsForTime   BatchWaitReason = "scheduled"
@@ -347,6 +348,8 @@ const (
 func (e BatchWaitReason) Valid() bool {
 	switch e {
 	case WaitsForAny:
+		return true
+	case WaitsForLimit:
 		return true
 	case WaitsForQuiet:
 		return true
@@ -2788,6 +2791,9 @@ type BatchPreview struct {
 	// Cost As in a dry run of `sendSms`
 	Cost *int `json:"cost,omitempty"`
 
+	// DueAt When the reason ends; missing without `reason`
+	DueAt *time.Time `json:"due_at,omitempty"`
+
 	// FinalContent The text with its signature; null if the row is not valid
 	FinalContent *string `json:"final_content"`
 
@@ -2799,6 +2805,9 @@ type BatchPreview struct {
 
 	// PhoneNumber The phone number; on a channel other than `sms` the address
 	PhoneNumber string `json:"phone_number"`
+
+	// Reason Why the message would be sent at a later time, if the request does not ask for this time. `quiet_hours`: the recipient has quiet hours. `recipient_limited`: the recipient has got the maximum number of messages, and the row of a batch waits
+	Reason *DelayReason `json:"reason,omitempty"`
 
 	// Remark The reason, in the language of the request
 	Remark   *string `json:"remark"`
@@ -2957,7 +2966,7 @@ type BatchRow struct {
 	// Row The number of the row in the list, as a spreadsheet program shows it
 	Row int64 `json:"row"`
 
-	// Code The reason why the row is not sent: 1 address, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 rejected at its submission as a task, 8 the batch expired before the row became a task
+	// Code The reason why the row is not sent: 1 address, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 rejected at its submission as a task, or it could only expire, because its recipient has quiet hours, 8 the batch expired before the row became a task
 	Code *int16 `json:"code"`
 
 	// Content The text; on a channel other than `sms` its first 200 characters; empty if the text could not be rendered
@@ -3053,6 +3062,7 @@ type BatchWait struct {
 	//   of their countries hold the rows.
 	// - `quiet_hours`: the quiet hours of the recipients delay all remaining rows. For a large batch, the first and last waiting tasks and the next rows of
 	//   the list are read.
+	// - `recipient_limited`: all remaining rows wait, because their recipients have got the maximum number of messages. Rows are read as for `quiet_hours`.
 	// - `expired`: the batch expired before it was confirmed, and can only be cancelled.
 	Reason BatchWaitReason `json:"reason"`
 
@@ -3072,6 +3082,7 @@ type BatchWait struct {
 //     of their countries hold the rows.
 //   - `quiet_hours`: the quiet hours of the recipients delay all remaining rows. For a large batch, the first and last waiting tasks and the next rows of
 //     the list are read.
+//   - `recipient_limited`: all remaining rows wait, because their recipients have got the maximum number of messages. Rows are read as for `quiet_hours`.
 //   - `expired`: the batch expired before it was confirmed, and can only be cancelled.
 type BatchWaitReason string
 

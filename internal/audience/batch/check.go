@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -390,7 +391,9 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row ch
 		sub := submission(c.batch, batchq.BatchRowsNextRow{
 			RowNo: row.no, Recipient: row.address.Text, Content: row.text, Sign: &row.sign, ContactValues: row.values,
 		})
-		sub.ExpiresAt = nil // the check ignores the expiry, because an expired batch ends and is not submitted
+		if sub.ExpectSendTime = c.batch.ExpectSendTime; canOnlyExpire(c.batch) {
+			sub.ExpiresAt = nil // its rows are valid: an expired batch ends, and is not submitted
+		}
 		checked, err := s.Submissions.Check(ctx, asOf, sub, originOf(c.batch))
 		var known *fault.Error
 		if err != nil && (!errors.As(err, &known) || len(known.Fields) == 0) { // err is not a fault of the row
@@ -422,6 +425,8 @@ func codeOf(wrong *fault.Error) int16 {
 	switch field := wrong.Fields[0]; {
 	case field.Rule == fault.CountryNotServed || field.Rule == fault.IsBlocked:
 		return IsBlocked
+	case slices.Contains([]fault.Rule{fault.StaysQuiet, fault.IsLimited, fault.BeforeSending, fault.InThePast}, field.Rule): // the row could only expire
+		return IsRefused
 	case field.Rule == fault.TooManySegments:
 		return WrongSegments
 	case field.Name == address.Field(directory.SMS) || field.Name == address.Field(directory.Email):

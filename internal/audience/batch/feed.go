@@ -215,7 +215,10 @@ func sharedFailure(outcomes []submit.Outcome) error {
 		if isFault := errors.As(o.Err, &wrong); o.Err == nil || isFault {
 			isRefused = false
 		}
-		if wrong != nil && len(wrong.Fields) > 0 && (wrong.Fields[0].Name == "sender_no" || wrong.Fields[0].Name == "expires_at") {
+		if wrong == nil || len(wrong.Fields) == 0 || wrong.Fields[0].Rule == fault.StaysQuiet {
+			continue
+		}
+		if field := wrong.Fields[0].Name; field == "sender_no" || field == "expires_at" {
 			return errMustWait
 		}
 	}

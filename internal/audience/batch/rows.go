@@ -236,8 +236,11 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 	sub := submission(b, batchq.BatchRowsNextRow{
 		RowNo: row.RowNo, Recipient: row.Recipient, Content: row.Content, Sign: row.Sign, ContactValues: row.ContactValues,
 	})
-	sub.ExpectSendTime, sub.ExpiresAt = b.ExpectSendTime, nil // the preview ignores the expiry, because the message can have expired already
-	sub.WasChecked = true                                     // as when the row is submitted: a change of the countries holds the row and does not reject it
+	if sub.ExpectSendTime = b.ExpectSendTime; row.TaskID != nil || b.Status == progress.Cancelled {
+		sub.ExpiresAt = nil // the message can have expired already
+	}
+	sub.IsUncapped = row.TaskID != nil // the message of the row is counted already
+	sub.WasChecked = true              // as when the row is submitted: a change of the countries holds the row and does not reject it
 	isServed, err := s.progress.Serves(ctx, b)
 	if err != nil {
 		return p, err

@@ -2,6 +2,7 @@ package batch_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,5 +80,106 @@ func TestABatchSaysThatItWaitsForTheEndOfQuietHours(t *testing.T) {
 	moveQuiet()
 	if got := get(b, at); got.WaitsFor != nil || got.Estimate.EarliestEnd.After(end) {
 		t.Errorf("without quiet hours, the batch waits for %+v and ends at %v", got.WaitsFor, got.Estimate.EarliestEnd)
+	}
+}
+
+// R5: a row that could only be sent in quiet hours is refused like a single message, by the check, the preview and the submission of the row. A row to a country
+// in which it is day is sent.
+func TestRowsThatExpireInQuietHoursAreRefused(t *testing.T) {
+	b := apptest.New(t)
+	const list = "phone\n13800138000\n+12125550123\n"
+	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC3339) }
+	create := func(more ...string) string {
+		t.Helper()
+		return checked(b, list, append([]string{"content", "sale", "message_type", "marketing"}, more...)...)
+	}
+	before, unlimited := create("expires_at", in(2*time.Hour)), create()
+	b.SetQuiet("marketing", -time.Hour, 3*time.Hour)
+	expectRefused := func(at string, row int) {
+		t.Helper()
+		if p := preview(b, at, row); p.Code == nil || *p.Code != 7 || !strings.Contains(*p.Remark, "quiet hours") {
+			t.Errorf("preview %+v", p)
+		}
+	}
+	expectRefused(before, 2)
+	get(b, before, "confirm")
+	for _, at := range []string{create("expires_at", in(2*time.Hour)), create("expires_at", in(2*time.Hour), "expect_send_time", in(time.Hour))} {
+		expect(b, get(b, at), "ready", "2 rows, 1 valid, 1 invalid, 1 waiting")
+		expectRefused(at, 2)
+	}
+	feed(b)
+	expect(b, get(b, before), "running", "2 rows, 1 valid, 1 invalid, 1 waiting")
+	expectRefused(before, 2)
+	if n := b.Count("SELECT count(*) FROM queue"); n != 1 {
+		t.Errorf("%d tasks wait", n)
+	}
+	for _, at := range []string{unlimited, create("expires_at", in(5*time.Hour)), create("expires_at", in(20*time.Hour), "expect_send_time", in(4*time.Hour))} {
+		expect(b, get(b, at), "ready", "2 rows, 2 valid, 2 waiting")
+	}
+	if p := preview(b, unlimited, 2); p.Code != nil || p.Reason == nil || *p.Reason != api.DelayQuietHours || p.DueAt.Before(time.Now().Add(2*time.Hour)) {
+		t.Errorf("preview %+v", p)
+	}
+	if p := preview(b, unlimited, 3); p.Reason != nil || p.DueAt != nil {
+		t.Errorf("preview of a row abroad %+v", p)
+	}
+}
+
+// R6: the preview says that caps of the recipient delay a row, or that the row would expire before. The row counts only once.
+func TestThePreviewOfARowShowsCaps(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"recipient": map[string]any{"caps_marketing_per_hour": 1}})
+	create := func(more ...string) string {
+		t.Helper()
+		return checked(b, "phone\n13800138000\n", append([]string{"content", "sale", "message_type", "marketing"}, more...)...)
+	}
+	first, second, short := create(), create(), create("expires_at", time.Now().Add(30*time.Minute).UTC().Format(time.RFC3339))
+	get(b, first, "confirm")
+	feed(b)
+	if p := preview(b, first, 2); p.Reason != nil || p.Code != nil {
+		t.Errorf("preview of the counted row %+v", p)
+	}
+	if p := preview(b, second, 2); p.Code != nil || p.Reason == nil || *p.Reason != api.DelayRecipientLimited || time.Until(*p.DueAt) < 59*time.Minute {
+		t.Errorf("preview of a row that waits %+v", p)
+	}
+	if p := preview(b, short, 2); p.Code == nil || *p.Code != 7 || !strings.Contains(*p.Remark, "maximum number of messages") {
+		t.Errorf("preview of a row that would expire %+v", p)
+	}
+	get(b, short, "confirm")
+	feed(b)
+	expect(b, get(b, short), "finished", "1 rows, 1 invalid")
+}
+
+// R6: a batch whose recipients have all got the maximum number of messages says so, and its end is after they can get the next one. A batch with another
+// recipient, or with a retry, goes on.
+func TestABatchSaysThatItWaitsForCaps(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "one"})
+	b.Exec("UPDATE sender_states SET seen_at = now()") // otherwise the batches wait for a sender
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"recipient": map[string]any{"caps_notification_per_hour": 1}})
+	confirmed := func(list string) string {
+		t.Helper()
+		at := checked(b, list, "content", "hello", "auto_confirm", "true")
+		feed(b)
+		return at
+	}
+	first := confirmed(numbers(3))
+	if got := get(b, first); got.WaitsFor != nil {
+		t.Errorf("the first batch waits for %+v", got.WaitsFor)
+	}
+	second, mixed := confirmed(numbers(3)), confirmed(numbers(2)+"13900139000\n")
+	soon, late := time.Now().Add(59*time.Minute), time.Now().Add(61*time.Minute)
+	got := get(b, second)
+	if w := got.WaitsFor; w == nil || w.Reason != api.WaitsForLimit || w.Until == nil || w.Until.Before(soon) || w.Until.After(late) {
+		t.Errorf("the batch waits for %+v", w)
+	}
+	if e := got.Estimate.EarliestEnd; e == nil || e.Before(soon) || e.After(late) {
+		t.Errorf("the batch ends at %v", e)
+	}
+	if got := get(b, mixed); got.WaitsFor != nil {
+		t.Errorf("the batch with another recipient waits for %+v", got.WaitsFor)
+	}
+	b.Exec("UPDATE queue SET retry_count = 1, due_at = now() + interval '5 minutes' WHERE batch_id = $1", got.BatchID)
+	if got := get(b, second); got.WaitsFor != nil {
+		t.Errorf("the batch with retries waits for %+v", got.WaitsFor)
 	}
 }

@@ -201,6 +201,7 @@ const (
 	BelowZero          Rule = "below_zero"
 	InThePast          Rule = "in_the_past"
 	BeforeSending      Rule = "before_sending" // time at which the message would be sent
+	StaysQuiet         Rule = "stays_quiet"    // end of the quiet hours
 	TooFarAhead        Rule = "too_far_ahead"  // days
 	InTheFuture        Rule = "in_the_future"
 	NotCounted         Rule = "not_counted"
@@ -255,7 +256,7 @@ var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotATime, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
 	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotHours, TooManyHours, NotAnEmail, NoPartOfANumber, RegionNotKnown, NotARegion, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
 	SpacedPlaceholder, NeedsPlaceholder, OtherPlaceholders, HasPlaceholders, NotARegexp, TooComplex, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, RepeatsRow, Reserved, NotTogether,
-	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, IsBlocked, IsLimited, SwitchedOff, NotThere, NotServing, SenderNotReady, BelowZero, InThePast, BeforeSending, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
+	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, IsBlocked, IsLimited, SwitchedOff, NotThere, NotServing, SenderNotReady, BelowZero, InThePast, BeforeSending, StaysQuiet, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
 	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
 	TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort,
 	NotText, NotAValue, NotCertain, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,

@@ -12,10 +12,11 @@ import (
 // These are the reasons of a Wait.
 const (
 	WaitsForTime   = "scheduled"
-	WaitsForSender = "sender_gone" // the only sender of the batch was deleted, or does not serve the company any more
-	WaitsForAny    = "no_sender"   // no available sender that polls can send the remaining rows, or a switch of their countries holds them
-	WaitsForQuiet  = "quiet_hours" // all remaining rows wait for the end of quiet hours
-	WaitsInVain    = "expired"     // the batch expired before it was confirmed
+	WaitsForSender = "sender_gone"       // the only sender of the batch was deleted, or does not serve the company any more
+	WaitsForAny    = "no_sender"         // no available sender that polls can send the remaining rows, or a switch of their countries holds them
+	WaitsForQuiet  = "quiet_hours"       // all remaining rows wait for the end of quiet hours
+	WaitsForLimit  = "recipient_limited" // all remaining rows wait, because their recipients have got the maximum number of messages
+	WaitsInVain    = "expired"           // the batch expired before it was confirmed
 )
 
 // Wait is the reason why a running batch waits, or why a ready batch can no longer be sent.
@@ -54,10 +55,10 @@ func (r *Reader) waitOf(ctx context.Context, st Progress) (*Wait, error) {
 	}
 	now := time.Now()
 	open, err := r.openingOf(ctx, st, now)
-	if err != nil || !open.isQuiet || open.first.Sub(now) < time.Second { // less than a second can be a difference of clocks
+	if err != nil || open.reason == "" || open.first.Sub(now) < time.Second { // less than a second can be a difference of clocks
 		return nil, err
 	}
-	return &Wait{Reason: WaitsForQuiet, Until: &open.first}, nil
+	return &Wait{Reason: open.reason, Until: &open.first}, nil
 }
 
 // startOf returns the time at which a batch would start if it were confirmed now. BatchConfirm computes this time in the same way.

@@ -68,13 +68,13 @@ func (r *Reservation) Keep(ctx context.Context, isStored func(i int) bool) (agai
 	return r.plan.Keep(ctx, isStored) //nolint:wrapcheck // the error is already wrapped
 }
 
-// Limited returns the fault recipient.limited if a cap would refuse a message now. It counts nothing.
-func (s *Service) Limited(ctx context.Context, m Message) error {
+// Planned returns when a message would be due, if a cap would delay it now; a zero time: no cap would. Fault: recipient.limited. It counts nothing.
+func (s *Service) Planned(ctx context.Context, m Message) (time.Time, error) {
 	v, err := s.caps.Preview(ctx, s.counted(ctx, m))
 	if err == nil && v.IsRefused {
 		err = ErrLimited(v.Wait)
 	}
-	return err
+	return v.DueAt, err
 }
 
 // IsDelayed reports whether caps delayed a stored message: it was counted for a later time than DueAt and quiet hours explain.

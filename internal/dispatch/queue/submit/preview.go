@@ -26,23 +26,26 @@ const (
 	WouldBeSimulated = "would_be_simulated"
 )
 
-// DelayQuiet is the Delay of a message whose recipient has quiet hours.
-const DelayQuiet = "quiet_hours"
+// These are the delays of a Preview.
+const (
+	DelayQuiet   = "quiet_hours"       // the recipient has quiet hours
+	DelayLimited = "recipient_limited" // caps of the recipient delay the row of a batch
+)
 
 // Preview is the task that a submission would create, and the verdict about it.
 type Preview struct {
-	Recipient  string // in E.164
-	CountryNo  string
-	Final      string // with the signature
-	Segments   int
-	Cost       int // number of segments that an attempt costs the first sender of Senders
-	Priority   int16
-	Routed     bool
-	Senders    []sender.Candidate
-	HeldBy     []explain.Switch
-	Verdict    string
-	Delay      string     // why the message would be sent later than the submission asks for; empty: it would not be
-	DueAt      *time.Time // when the delay ends; nil: no delay
+	Recipient string // in E.164
+	CountryNo string
+	Final     string // with the signature
+	Segments  int
+	Cost      int // number of segments that an attempt costs the first sender of Senders
+	Priority  int16
+	Routed    bool
+	Senders   []sender.Candidate
+	HeldBy    []explain.Switch
+	Verdict   string
+	Delay     string     // why the message would be sent later than the submission asks for; empty: it would not be
+	DueAt     *time.Time // when the delay ends; nil: no delay
 }
 
 // need returns what a sender needs to send the task.
@@ -92,7 +95,8 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 	case blocked[0]:
 		return Preview{}, admit.ErrBlocked()
 	}
-	if err := s.admit.Limited(ctx, row.message()); err != nil {
+	limitedUntil, err := s.admit.Planned(ctx, row.message())
+	if err != nil {
 		return Preview{}, err
 	}
 	p := Preview{
@@ -116,11 +120,15 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 	case explain.CanTake(p.Senders) > 0:
 		p.Verdict = WouldSend
 	}
-	if row.quiet.IsQuiet && !row.isSimulated() {
+	switch {
+	case row.isSimulated():
+	case !limitedUntil.IsZero():
+		p.Delay, p.DueAt = DelayLimited, &limitedUntil
+	case row.quiet.IsQuiet:
 		p.Delay, p.DueAt = DelayQuiet, &row.quiet.Until
-		if p.Verdict == WouldSend || p.Verdict == WouldWait {
-			p.Verdict = WouldBeScheduled
-		}
+	}
+	if p.DueAt != nil && (p.Verdict == WouldSend || p.Verdict == WouldWait) {
+		p.Verdict = WouldBeScheduled
 	}
 	return p, nil
 }

@@ -12,9 +12,11 @@ import (
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/admit"
+	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/quiet"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/dispatch/template"
+	"lksms/internal/platform/fault"
 	"lksms/internal/platform/logtext"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -281,8 +283,12 @@ func (s *Service) putAll(ctx context.Context, rows []*newTask) []error {
 	for i := range rows {
 		v := verdicts[i]
 		rows[i].pool, rows[i].quiet, errs[i] = v.Pool, v.Quiet, v.Err
-		if v.Quiet.IsQuiet && v.Err == nil && !rows[i].WasChecked && !rows[i].isSimulated() {
+		switch {
+		case !v.Quiet.IsQuiet || v.Err != nil || rows[i].isSimulated():
+		case rows[i].BatchID == 0:
 			errs[i] = CheckExpiry(rows[i].ExpiresAt, v.Quiet.Until)
+		case claim.CanOnlyExpire(rows[i].ExpiresAt, v.Quiet.Until): // a rule of its own, because expires_at is that of the batch: it is not wrong for other rows
+			errs[i] = fault.InvalidField("expires_at", fault.StaysQuiet, v.Quiet.Until.UTC().Format(time.RFC3339))
 		}
 	}
 	return errs

@@ -233,7 +233,7 @@ func (s *Service) judgeWithCaps(ctx context.Context, ids []string) ([]queueq.Req
 		if verdicts[i].Err != nil {
 			continue
 		}
-		verdicts[i].Err = s.admit.Limited(ctx, m)
+		_, verdicts[i].Err = s.admit.Planned(ctx, m)
 		if !verdicts[i].IsDecided() {
 			return nil, nil, verdicts[i].Err
 		}

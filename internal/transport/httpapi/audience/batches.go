@@ -361,6 +361,7 @@ func (h *Handlers) PreviewBatch(ctx context.Context, req api.PreviewBatchRequest
 		if len(p.Message.HeldBy) > 0 {
 			data.HeldBy = new(convert.Switches(p.Message.HeldBy))
 		}
+		data.Reason, data.DueAt = optional.NonZero(api.DelayReason(p.Message.Delay)), p.Message.DueAt
 		if caller.SeesNumbers(ctx) {
 			data.Cost = &p.Message.Cost
 		}

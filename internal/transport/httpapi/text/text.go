@@ -196,6 +196,7 @@ var english = &Catalogue{
 		fault.BelowZero:          "would make the balance negative",
 		fault.InThePast:          "is in the past, or earlier than allowed",
 		fault.BeforeSending:      "is not after the time at which the message would be sent, %v: it could only expire",
+		fault.StaysQuiet:         "is not after %v: until then, the recipient has quiet hours, and the message could only expire",
 		fault.TooFarAhead:        "must be at most %v days in the future",
 		fault.InTheFuture:        "is in the future",
 		fault.NotCounted:         "is from before the first daily total",
@@ -275,6 +276,7 @@ var english = &Catalogue{
 		progress.WaitsForSender: "Its only sender does not exist any more, or does not serve the company any more: let the sender serve the company again, or cancel the batch.",
 		progress.WaitsForAny:    "No sender can claim its remaining rows now: every sender that serves them is off, silent, paused, or out of quota or balance, or a switch holds them.",
 		progress.WaitsForQuiet:  "The quiet hours of the recipients delay all of its remaining rows.",
+		progress.WaitsForLimit:  "The recipients of all of its remaining rows have got the maximum number of messages.",
 		progress.WaitsInVain:    "It expired before it was confirmed: cancel it, and make a new batch.",
 	},
 	switches: map[string]string{
@@ -452,6 +454,7 @@ var chinese = &Catalogue{
 		fault.BelowZero:          "会使余额变为负数",
 		fault.InThePast:          "已过去，或早于允许的时间",
 		fault.BeforeSending:      "不晚于短信的发送时间 %v，短信只会过期",
+		fault.StaysQuiet:         "不晚于 %v：此前一直是收件人的免打扰时段，短信只会过期",
 		fault.TooFarAhead:        "最多是 %v 天之后",
 		fault.InTheFuture:        "在将来",
 		fault.NotCounted:         "早于有每日汇总的第一天",
@@ -529,6 +532,7 @@ var chinese = &Catalogue{
 		progress.WaitsForSender: "指定的发送方已不存在，或不再为该公司服务：请恢复该发送方的服务，或取消批次。",
 		progress.WaitsForAny:    "目前没有发送方可以领取剩余的行：可以发送它们的发送方已暂停、无响应、熔断中，或限额、余额不足，或开关扣住了这些行。",
 		progress.WaitsForQuiet:  "剩余的行都在等待收件人的免打扰时段结束。",
+		progress.WaitsForLimit:  "剩余各行的收件人收到的消息都已达上限。",
 		progress.WaitsInVain:    "在确认之前已过期：请取消，并新建批次。",
 	},
 	switches: map[string]string{

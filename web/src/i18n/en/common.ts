@@ -95,6 +95,10 @@ const texts: Texts<typeof zh> = {
     segments: '{n} segment | {n} segments',
     counting: 'Counting segments…',
   },
+  delay: {
+    quiet_hours: 'The recipient has quiet hours until {at}.',
+    recipient_limited: 'The recipient has got the maximum number of messages, until {at}.',
+  },
   masked: {
     show: 'Show the whole number {number}',
     title: 'Click to show the whole number',

@@ -92,6 +92,10 @@ export default {
     segments: '计费 {n} 条',
     counting: '正在计算计费条数…',
   },
+  delay: {
+    quiet_hours: '收件人处于免打扰时段，到 {at} 结束。',
+    recipient_limited: '收件人收到的消息已达上限，到 {at} 可再发送。',
+  },
   masked: {
     show: '显示完整号码 {number}',
     title: '点击显示完整号码',
