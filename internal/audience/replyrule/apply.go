@@ -42,6 +42,9 @@ const (
 	Repeated    = "repeated"  // the person has already got this reply
 )
 
+// waits is the outcome of an action of which a part is still to be performed. It is not stored.
+const waits = ""
+
 // ruleSet contains the compiled rules of a company, in the order in which they are tried.
 type ruleSet []compiled
 
@@ -118,6 +121,7 @@ func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet
 		}
 	}()
 	var blocked *received.Row
+	isWaiting := false
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		held, err := s.q.ReplyActionHold(ctx, id)
 		if postgres.IsNoRows(err) {
@@ -143,8 +147,11 @@ func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet
 		case err != nil:
 			return err
 		}
-		if rule.Action == OptOut && outcome == Done {
+		if rule.Action == OptOut && (outcome == Done || outcome == waits) {
 			blocked = &m
+		}
+		if isWaiting = outcome == waits; isWaiting {
+			return nil
 		}
 		return postgres.Wrap("record action of rule", s.q.ReplyActionDone(ctx, replyruleq.ReplyActionDoneParams{
 			ReceivedID: id, RuleID: optional.NonZero(rule.ID), Action: rule.Action, Outcome: outcome,
@@ -152,6 +159,9 @@ func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet
 	})
 	if err == nil && blocked != nil { // after the commit: before, submissions do not see the block. If this fails, the sweep enforce-blocks enforces it
 		_ = s.uses.Blocks.EnforceOfPeople(ctx, []string{blocked.PhoneNumber}, []int64{blocked.CompanyID})
+	}
+	if err == nil && isWaiting {
+		return errLater
 	}
 	return err
 }
@@ -236,6 +246,9 @@ func (s *Service) answer(ctx context.Context, m received.Row, a conversation.Ans
 	case time.Since(optional.Or(m.ReceivedAt, m.CreatedAt)) > maxAge:
 		return TooOld, nil
 	}
+	if err := s.checkOpen(ctx, m.CompanyID); err != nil {
+		return "", err
+	}
 	if why, err := s.guard(ctx, m, []string{Reply, OptOut}, maxReplies); err != nil || why != "" { // an opt-out can be confirmed
 		return why, err
 	}
@@ -244,6 +257,15 @@ func (s *Service) answer(ctx context.Context, m received.Row, a conversation.Ans
 		return Repeated, nil
 	}
 	return Done, err //nolint:wrapcheck // a fault, or already wrapped
+}
+
+// checkOpen returns errLater while a company is off: its messages are held then, and so is what its rules send.
+func (s *Service) checkOpen(ctx context.Context, companyID int64) error {
+	err := s.uses.Directory.CheckOpen(ctx, companyID)
+	if fault.Is(err, fault.CompanyOff) {
+		return errLater
+	}
+	return err //nolint:wrapcheck // already wrapped
 }
 
 // guard returns the outcome of an action that would answer a sender of LKSMS, or that would be one too many within an hour; empty: neither.
@@ -271,6 +293,9 @@ func dedupKey(m received.Row) string { return fmt.Sprint("reply_rule:", m.ID) }
 func (s *Service) forwardMessage(ctx context.Context, m received.Row, rule *Row) (string, error) {
 	if slices.Contains(rule.PhoneNumbers, m.PhoneNumber) {
 		return FromOwn, nil
+	}
+	if err := s.checkOpen(ctx, m.CompanyID); err != nil {
+		return "", err
 	}
 	if why, err := s.guard(ctx, m, []string{Forward}, maxForwards); err != nil || why != "" {
 		return why, err
@@ -363,18 +388,29 @@ func (s *Service) opt(ctx context.Context, m received.Row, action string) (strin
 	case action == OptOut && m.Kind == received.KindOptOut:
 		return s.confirm(ctx, m)
 	case action == OptOut:
-		_, err := s.uses.Blocks.Put(ctx, block.Block{
-			CompanyID: &m.CompanyID, Scope: block.Marketing, By: By, Asked: &block.Asked{ReceivedID: m.ID, At: &at},
-		}, []string{m.PhoneNumber})
-		if err == nil {
-			_, err = s.confirm(ctx, m) // the block stays, even if the confirmation is refused
-		}
-		return Done, err //nolint:wrapcheck // already wrapped
+		return s.optOut(ctx, m, at)
 	case m.Kind == received.KindOptOut:
 		return AsksForNone, nil
 	}
 	_, err := s.uses.Blocks.DeleteOfPerson(ctx, m.CompanyID, m.PhoneNumber, &at)
 	return Done, err //nolint:wrapcheck // already wrapped
+}
+
+// optOut adds a block, and confirms it. The block stays, even if the confirmation waits or is refused.
+func (s *Service) optOut(ctx context.Context, m received.Row, at time.Time) (string, error) {
+	if m.Kind != received.KindKeyword { // otherwise an earlier run added the block, and only the confirmation is left
+		_, err := s.uses.Blocks.Put(ctx, block.Block{
+			CompanyID: &m.CompanyID, Scope: block.Marketing, By: By, Asked: &block.Asked{ReceivedID: m.ID, At: &at},
+		}, []string{m.PhoneNumber})
+		if err != nil {
+			return "", err //nolint:wrapcheck // a fault, or already wrapped
+		}
+	}
+	_, err := s.confirm(ctx, m)
+	if errors.Is(err, errLater) {
+		return waits, nil
+	}
+	return Done, err
 }
 
 // confirm sends the text by which a company confirms an opt-out, once for each block.

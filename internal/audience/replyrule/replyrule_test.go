@@ -754,3 +754,60 @@ func TestTheEventOfAMessageDoesNotChangeWhenARuleMatches(t *testing.T) {
 		t.Errorf("events %s", events)
 	}
 }
+
+func setCompany(b *apptest.Bundle, status string) {
+	b.T.Helper()
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"status": status})
+}
+
+// applyAgain applies the rules to the messages that were postponed.
+func applyAgain(b *apptest.Bundle) {
+	b.T.Helper()
+	b.Exec("UPDATE reply_actions SET due_at = now() WHERE outcome IS NULL")
+	if _, err := b.App.ReplyRules.Apply(b.T.Context()); err != nil {
+		b.T.Fatal(err)
+	}
+}
+
+// What rules send waits while their company is off, as all its messages do. Blocks and tags do not wait.
+func TestRulesSendNothingWhileTheirCompanyIsOff(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"opt_out_reply": "No more offers"}})
+	add(b, "exact", "info", "reply", map[string]any{"content": "open"})
+	add(b, "exact", "help", "forward", map[string]any{"phone_numbers": []string{"+8613800138001"}})
+	add(b, "exact", "enough", "opt_out", nil)
+	add(b, "exact", "ok", "acknowledge", nil)
+	const other = "+8613712345679"
+	setCompany(b, "off")
+	reply := receive(b, "phone", person, "info")
+	forward := receive(b, "phone", person, "help")
+	stop := receive(b, "phone", person, "STOP")
+	enough := receive(b, "phone", other, "enough")
+	expectOutcome(b, receive(b, "phone", person, "ok"), "done")
+	waiting := []int64{reply, forward, stop, enough}
+	for _, id := range waiting {
+		expectOutcome(b, id, "")
+	}
+	applyAgain(b)
+	if n := b.Count("SELECT count(*) FROM messages"); n != 0 {
+		t.Errorf("%d messages while the company is off", n)
+	}
+	if n := b.Count("SELECT count(*) FROM blocks"); n != 2 {
+		t.Errorf("%d blocks, want 2", n)
+	}
+	receive(b, "phone", other, "START") // ends the block before it is confirmed
+	setCompany(b, "on")
+	applyAgain(b)
+	for _, id := range waiting {
+		expectOutcome(b, id, "done")
+	}
+	if got := replies(b, person); !slices.Equal(got, []string{"open", "No more offers"}) {
+		t.Errorf("replies %q", got)
+	}
+	if got := replies(b, "+8613800138001"); !slices.Equal(got, []string{person + ": help"}) {
+		t.Errorf("forwarded %q", got)
+	}
+	if n := b.Count("SELECT count(*) FROM blocks"); n != 1 {
+		t.Errorf("%d blocks, want 1", n)
+	}
+}
