@@ -6837,7 +6837,7 @@ type ReplyTrial struct {
 	Kind    ReceivedKind `json:"kind"`
 	Rule    *ReplyRule   `json:"rule,omitempty"`
 
-	// Skipped Why the action of the rule would not be performed; null: it would be. `auto_reply`: the text looks like an automatic message. `opted_out`: the text asks for no more messages. `refused`: the template cannot be used any more.
+	// Skipped Why the action of the rule would not be performed now; null: it would be. `auto_reply`: the text looks like an automatic message. `opted_out`: the text asks for no more messages. `refused`: the reply cannot be sent, for example because the template cannot be used any more, or the country requires a signature. `company_off`: the company is off, and what the rule sends waits until it is on.
 	Skipped *string `json:"skipped"`
 }
 

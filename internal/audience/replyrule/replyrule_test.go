@@ -811,3 +811,39 @@ func TestRulesSendNothingWhileTheirCompanyIsOff(t *testing.T) {
 		t.Errorf("%d blocks, want 1", n)
 	}
 }
+
+// R7: a trial says that the country of an ordinary number requires a signature, which a rule does not have, and that the company is off.
+func TestATrialKnowsSwitchesAndSignatures(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"opt_out_reply": "No more offers"}})
+	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_no": "signed", "template_name": "n", "template_content": "signed", "sign": "Shop"})
+	add(b, "exact", "info", "reply", map[string]any{"content": "open"})
+	add(b, "exact", "shop", "reply", map[string]any{"template_no": "signed"})
+	add(b, "exact", "help", "forward", map[string]any{"phone_numbers": []string{"+8613800138001"}})
+	add(b, "exact", "enough", "opt_out", nil)
+	add(b, "exact", "ok", "acknowledge", nil)
+	expect := func(want map[string]string) {
+		t.Helper()
+		for text, want := range want {
+			got := apptest.Decode[api.ReplyTrial](t, b.Expect(200, "", "POST", path+"/try", map[string]any{"content": text}))
+			var content, skipped string
+			if got.Content != nil {
+				content = *got.Content
+			}
+			if got.Skipped != nil {
+				skipped = *got.Skipped
+			}
+			if is := content + "/" + skipped; is != want {
+				t.Errorf("%s: %s, want %s", text, is, want)
+			}
+		}
+	}
+	expect(map[string]string{"info": "open/", "shop": "signed/", "help": "/", "enough": "No more offers/", "STOP": "No more offers/"})
+	setCompany(b, "off")
+	expect(map[string]string{
+		"info": "open/company_off", "shop": "signed/company_off", "help": "/company_off", "enough": "No more offers/company_off", "STOP": "No more offers/company_off", "ok": "/",
+	})
+	setCompany(b, "on")
+	b.AddCountry("CN", "86", map[string]any{"signature_required": true})
+	expect(map[string]string{"info": "/refused", "shop": "signed/", "enough": "/", "STOP": "/", "ok": "/"})
+}

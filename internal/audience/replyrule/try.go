@@ -2,8 +2,12 @@ package replyrule
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/received"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -14,8 +18,11 @@ type Trial struct {
 	Kind    string  // kind of the message
 	Rule    *Row    // the rule that would match; nil: none
 	Content *string // text of the reply; nil: no reply
-	Skipped string  // outcome of an action that would not be performed; empty: it would be performed
+	Skipped string  // outcome of an action that would not be performed now; empty: it would be performed
 }
+
+// CompanyOff is the Skipped of a Trial whose action waits until the company is on.
+const CompanyOff = "company_off"
 
 // Try returns what a text from an ordinary number in the region of a company would cause. It does nothing. Guards that need the number are not tried.
 func (s *Service) Try(ctx context.Context, companyID int64, content string) (t Trial, err error) {
@@ -31,9 +38,9 @@ func (s *Service) Try(ctx context.Context, companyID int64, content string) (t T
 		region = "CN" // the region of numbers without a country code, see package phone
 	}
 	t.Kind = received.KindOf(content, region, rules)
+	to := trialTo{companyID, region}
 	if t.Kind == received.KindOptOut && rules.OptOutReply != nil {
-		t.Content = rules.OptOutReply
-		return t, nil
+		return t, s.addConfirmation(ctx, to, *rules.OptOutReply, &t)
 	}
 	set, err := s.rulesOf(ctx, companyID)
 	if err != nil {
@@ -47,25 +54,31 @@ func (s *Service) Try(ctx context.Context, companyID int64, content string) (t T
 		t.Skipped = FromProgram
 	case t.Rule.Action == OptIn && t.Kind == received.KindOptOut:
 		t.Skipped = AsksForNone
+	case t.Rule.Action == Reply:
+		err = s.addReply(ctx, to, &t)
+	case t.Rule.Action == OptOut && t.Kind != received.KindAutoReply && rules.OptOutReply != nil:
+		err = s.addConfirmation(ctx, to, *rules.OptOutReply, &t)
+	case t.Rule.Action == Forward:
+		t.Skipped, err = s.whileOff(ctx, companyID)
 	}
 	if t.Kind == received.KindText {
 		t.Kind = received.KindKeyword
 	}
-	switch {
-	case t.Rule.Action == Reply && t.Skipped == "":
-		err = s.addReply(ctx, companyID, &t)
-	case t.Rule.Action == OptOut && t.Kind != received.KindAutoReply:
-		t.Content = rules.OptOutReply
-	}
 	return t, err
 }
 
+// trialTo is the receiver of a text in a Trial: an ordinary number of a region.
+type trialTo struct {
+	companyID int64
+	region    string
+}
+
 // addReply sets the text of the reply. A template that cannot be used any more makes the reply impossible.
-func (s *Service) addReply(ctx context.Context, companyID int64, t *Trial) error {
-	if t.Content = t.Rule.Content; t.Content != nil {
-		return nil
+func (s *Service) addReply(ctx context.Context, to trialTo, t *Trial) error {
+	if t.Rule.Content != nil {
+		return s.addText(ctx, to, "", *t.Rule.Content, t)
 	}
-	found, err := s.uses.Templates.Find(ctx, companyID, optional.Value(t.Rule.TemplateNo))
+	found, err := s.uses.Templates.Find(ctx, to.companyID, optional.Value(t.Rule.TemplateNo))
 	if fault.Is(err, fault.TemplateNotActive) || fault.Is(err, fault.RequestInvalid) || err == nil && len(found.Names()) > 0 {
 		t.Skipped = Refused
 		return nil
@@ -74,6 +87,45 @@ func (s *Service) addReply(ctx context.Context, companyID int64, t *Trial) error
 		return fmt.Errorf("read template: %w", err)
 	}
 	text, _ := found.In("")
-	t.Content = new(text.String())
+	return s.addText(ctx, to, found.Sign, text.String(), t)
+}
+
+// addConfirmation sets the text that confirms an opt-out. The block is added even if the confirmation is not possible.
+func (s *Service) addConfirmation(ctx context.Context, to trialTo, text string, t *Trial) error {
+	err := s.addText(ctx, to, "", text, t)
+	if t.Skipped == Refused {
+		t.Skipped = ""
+	}
+	return err
+}
+
+// addText sets the text that would be sent, unless it would be refused, for example because the country requires a signature.
+func (s *Service) addText(ctx context.Context, to trialTo, sign, text string, t *Trial) (err error) {
+	number := phone.Example(to.region)
+	if t.Skipped, err = s.whileOff(ctx, to.companyID); err != nil || t.Skipped != "" || number == "" {
+		t.Content = &text
+		return err
+	}
+	_, err = s.uses.Submissions.Check(ctx, time.Now(), submit.Submission{
+		PhoneNumber: number, Content: text, Sign: sign, MessageType: submit.Notification, IsReply: true,
+	}, submit.Origin{User: By, CompanyID: to.companyID})
+	var wrong *fault.Error
+	switch {
+	case err == nil:
+		t.Content = &text
+	case errors.As(err, &wrong) && wrong.Kind != fault.Unavailable:
+		t.Skipped = Refused
+	default:
+		return fmt.Errorf("check text: %w", err)
+	}
 	return nil
+}
+
+// whileOff returns CompanyOff if a company is off: what its rules send waits then.
+func (s *Service) whileOff(ctx context.Context, companyID int64) (string, error) {
+	err := s.checkOpen(ctx, companyID)
+	if errors.Is(err, errLater) {
+		return CompanyOff, nil
+	}
+	return "", err
 }

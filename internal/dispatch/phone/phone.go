@@ -321,3 +321,12 @@ func digitsOf(text string) string {
 	}
 	return strings.TrimPrefix(digits, "+")
 }
+
+// Example returns a mobile number of a region in E.164. It returns an empty text if none is known.
+func Example(region string) string {
+	number := phonenumbers.GetExampleNumberForType(region, phonenumbers.MOBILE)
+	if number == nil {
+		return ""
+	}
+	return phonenumbers.Format(number, phonenumbers.E164)
+}

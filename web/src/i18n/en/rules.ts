@@ -54,7 +54,8 @@ const texts: Texts<typeof zh> = {
     skipped: {
       auto_reply: 'Not performed: the message looks automatic.',
       opted_out: 'Not performed: the message asks for no more messages.',
-      refused: 'Not performed: the template cannot be used any more.',
+      refused: 'Not performed: the template cannot be used any more, or the country requires a signature.',
+      company_off: 'Waits until the company is enabled.',
     },
   },
 }
