@@ -28,13 +28,13 @@ func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origi
 // submitAll works like SubmitAll, but each submission has its own origin. All submissions belong to one company.
 func (s *Service) submitAll(ctx context.Context, subs []Submission, companyID int64, originOf func(i int) Origin) ([]Outcome, error) {
 	b := batch{
-		s: s, inTx: s.db.InTx(ctx), subs: subs, originOf: originOf, outcomes: make([]Outcome, len(subs)), named: map[dedupName]bool{},
+		s: s, inTx: s.db.InTx(ctx), subs: subs, originOf: originOf, outcomes: make([]Outcome, len(subs)), named: map[dedupName]bool{}, firsts: map[dedupName]int{},
 	}
 	rows, errs := s.prepareAll(ctx, subs, companyID, originOf)
 	for i, sub := range subs {
-		origin, row, err := originOf(i), rows[i], errs[i]
+		row, err := rows[i], errs[i]
 		isReady := err == nil && !sub.isDefault()
-		isNamed := sub.DedupKey != nil && b.named[dedupName{origin.User, *sub.DedupKey}]
+		isNamed := sub.DedupKey != nil && b.named[b.nameOf(i)]
 		switch {
 		case isReady:
 			b.add(i, row, false)
@@ -46,7 +46,7 @@ func (s *Service) submitAll(ctx context.Context, subs []Submission, companyID in
 			if isNamed { // another submission with the same dedup key precedes this submission and must be stored first
 				b.store(ctx)
 			}
-			b.outcomes[i].Submitted, b.outcomes[i].Err = s.Submit(ctx, sub, origin)
+			b.submit(ctx, i)
 		}
 	}
 	b.store(ctx)
@@ -85,12 +85,38 @@ type batch struct {
 
 	rows    []batchRow
 	named   map[dedupName]bool // dedup keys of rows
+	firsts  map[dedupName]int  // index of the submission that created the task with a dedup key in this batch
 	repeats []int              // indexes of submissions whose dedup key is used by another submission of this batch or by an earlier task
 	broken  error              // why the transaction must not be committed
 }
 
 // dedupName is a dedup key of one user in a company.
 type dedupName struct{ user, key string }
+
+// nameOf returns the dedup key of the submission with index i, which has one.
+func (b *batch) nameOf(i int) dedupName { return dedupName{b.originOf(i).User, *b.subs[i].DedupKey} }
+
+// submit submits one message alone.
+func (b *batch) submit(ctx context.Context, i int) {
+	o := &b.outcomes[i]
+	if o.Submitted, o.Err = b.s.Submit(ctx, b.subs[i], b.originOf(i)); o.Err == nil && !o.Deduplicated {
+		b.made(i)
+	}
+}
+
+// made records that the submission with index i created a task.
+func (b *batch) made(i int) {
+	if b.subs[i].DedupKey != nil {
+		b.firsts[b.nameOf(i)] = i
+	}
+}
+
+// isRefusal reports whether the submission with index i was refused, and a later submission created the task with its dedup key: it is no repeat then.
+func (b *batch) isRefusal(i int) bool {
+	first, isMade := b.firsts[b.nameOf(i)]
+	err := b.outcomes[i].Err
+	return err != nil && !errors.Is(err, errRepeated) && isMade && i < first
+}
 
 // batchRow is a task to store.
 type batchRow struct {
@@ -173,10 +199,12 @@ func (b *batch) store(ctx context.Context) {
 				b.giveBack(ctx, row)
 			case result.Out == nil:
 				b.outcomes[row.of].Submitted = row.submitted()
+				b.made(row.of)
 			case !errors.Is(result.Out, errRepeated) && row.DedupKey == nil:
 				b.outcomes[row.of].Err = result.Out
 				b.giveBack(ctx, row)
 			default: // a repeat; a refused row can be one, too
+				b.outcomes[row.of].Err = result.Out
 				b.repeats = append(b.repeats, row.of)
 				b.giveBack(ctx, row)
 			}
@@ -196,6 +224,8 @@ func (s *Service) storeRows(ctx context.Context, rows []batchRow) ([]error, erro
 
 // repeat sets the outcome of each repeat to the task that has its dedup key.
 func (b *batch) repeat(ctx context.Context) {
+	slices.Sort(b.repeats)
+	b.repeats = slices.DeleteFunc(b.repeats, b.isRefusal)
 	for portion := range slices.Chunk(b.repeats, maxPortion) {
 		for i, result := range apart(ctx, b, portion, b.firstsOf) {
 			of := portion[i]
@@ -209,9 +239,9 @@ func (b *batch) repeat(ctx context.Context) {
 			case first != nil && first.isDropped:
 				o.Err = errDropped
 			case first != nil:
-				o.Submitted = *first
+				o.Submitted, o.Err = *first, nil
 			default: // the first submission was not stored, so this submission is submitted again; it can consume a default content although ranks are locked
-				o.Submitted, o.Err = b.s.Submit(ctx, b.subs[of], b.originOf(of))
+				b.submit(ctx, of)
 			}
 		}
 	}

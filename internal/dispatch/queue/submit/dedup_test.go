@@ -170,6 +170,32 @@ func TestFirstMessageWithADedupKeyInABatchCreatesTheTask(t *testing.T) {
 	}
 }
 
+// A blocked message of a batch does not have the dedup key, so a later message of the batch gets it. The blocked message is no repeat of that message.
+func TestABlockedMessageOfABatchDoesNotRepeatALaterOne(t *testing.T) {
+	for name, headers := range map[string][]string{"apart": nil, "in one transaction": {apptest.KeyHeader, "one"}} {
+		t.Run(name, func(t *testing.T) {
+			b := apptest.New(t)
+			b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": "13800138001", "scope": "all"})
+			b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": "13800138003", "content": "默认"})
+			items := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{
+				map[string]any{"phone_number": "13800138001", "content": "a", "dedup_key": "k"},
+				map[string]any{"phone_number": "13800138002", "content": "b", "dedup_key": "k"},
+				map[string]any{"phone_number": "13800138001", "content": "c", "dedup_key": "k"},
+				map[string]any{"phone_number": "13800138001", "content": "d", "dedup_key": "l"},
+				map[string]any{"phone_number": "13800138003", "dedup_key": "l"},
+			}}, headers...)).Items
+			if got, want := apptest.Outcomes(items), []string{"409 phone_number", "200", "200", "409 phone_number", "200"}; !slices.Equal(got, want) {
+				t.Fatalf("%q, want %q", got, want)
+			}
+			for i, isRepeat := range map[int]bool{1: false, 2: true, 4: false} {
+				if (items[i].Deduplicated != nil) != isRepeat {
+					t.Errorf("item %d: %+v", i, items[i])
+				}
+			}
+		})
+	}
+}
+
 // A batch in one transaction locks the ranks of its company last, because other submissions of the company wait for this lock until the transaction ends.
 func TestBatchInOneTransactionLocksRanksLast(t *testing.T) {
 	b := apptest.New(t)
