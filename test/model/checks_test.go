@@ -43,6 +43,9 @@ func (w *world) rowOf(x *task) taskRow {
 	if x.status == processing {
 		row.LeaseUntil = &x.until
 	}
+	if x.status == pending || x.status == processing {
+		row.ExpiresAt = x.end()
+	}
 	return row
 }
 

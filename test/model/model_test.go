@@ -91,6 +91,8 @@ func (q *sequence) actions() map[string]func(*rapid.T) {
 		"create or delete a company":          q.step(q.createOrDeleteCompany),
 		"change templates":                    q.step(q.changeTemplates),
 		"change default contents":             q.step(q.changeDefaults),
+		"add a block":                         q.step(q.addBlock),
+		"delete blocks":                       q.step(q.deleteBlocks),
 		"compare two companies":               q.step(q.compareCompanies),
 		"compare users of a company":          q.step(q.compareUsers),
 	}

@@ -117,6 +117,7 @@ const (
 	noneActive  = "template.none_active"
 	alreadySent = "default_content.already_sent"
 	companyOff  = "company.off"
+	blocked     = "recipient.blocked"
 )
 
 var usualPriority = map[string]int{"verification": 1, "notification": 5, "marketing": 8}
@@ -206,6 +207,9 @@ func (w *world) outcomeOf(s submission) (o outcome) {
 	x.content = text
 	if x.asked != nil {
 		x.due, x.queued = *x.asked, false
+	}
+	if len(o.wrong) == 0 && w.isBlocked(s.company, s.kind, s.to) { // a message that is wrong otherwise is rejected for that reason
+		o.wrong = append(o.wrong, blocked)
 	}
 	o.made = x
 	return o
@@ -876,7 +880,9 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 		defer close(answered)
 		recorded = serve(q.service.servers[0], r)
 	}()
-	submitters := slices.DeleteFunc(q.companies(), func(c *company) bool { return len(c.users) == 0 || w.isHeld(c, numbers[0].country, pool{}) })
+	submitters := slices.DeleteFunc(q.companies(), func(c *company) bool {
+		return len(c.users) == 0 || w.isHeld(c, numbers[0].country, pool{}) || !w.isFree(c, "marketing", numbers[0])
+	})
 	if able && !isOffered && s.shared && len(submitters) > 0 && s.budget(w.now) > 2 {
 		c := oneOf(t, "company", submitters...)
 		awaited := submission{company: c, by: c.users[0], to: numbers[0], kind: "marketing", content: "awaited"}
@@ -953,8 +959,10 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 	if len(two) < 2 || len(w.tasks)+16 > maxTasks {
 		t.Skip("too few companies, or too many tasks")
 	}
-	if slices.ContainsFunc(two, func(c *company) bool { return w.isHeld(c, numbers[0].country, pool{}) }) {
-		t.Skip("a switch holds the messages of one")
+	if slices.ContainsFunc(two, func(c *company) bool {
+		return w.isHeld(c, numbers[0].country, pool{}) || !w.isFree(c, "marketing", numbers[0])
+	}) {
+		t.Skip("a switch or a rule stops the messages of one")
 	}
 	app, retire := q.appForComparison(t)
 	defer retire()
@@ -1000,8 +1008,8 @@ func (q *sequence) compareUsers(t *rapid.T) {
 	for len(c.users) < 3 {
 		q.createUser(t, c, c.top)
 	}
-	if len(w.tasks)+24 > maxTasks {
-		t.Skip("too many tasks")
+	if len(w.tasks)+24 > maxTasks || !w.isFree(c, "marketing", numbers[0]) {
+		t.Skip("too many tasks, or a rule stops them")
 	}
 	app, retire := q.appForComparison(t)
 	defer retire()
@@ -1175,8 +1183,8 @@ func (q *sequence) passUntil(t *rapid.T) {
 	for _, x := range w.tasks {
 		switch x.status {
 		case pending:
-			if moments = append(moments, x.due); x.expires != nil {
-				moments = append(moments, *x.expires)
+			if moments = append(moments, x.due); x.end() != nil {
+				moments = append(moments, *x.end())
 			}
 		case processing:
 			moments = append(moments, x.until)
@@ -1184,6 +1192,11 @@ func (q *sequence) passUntil(t *rapid.T) {
 	}
 	for _, s := range w.senders {
 		moments = append(moments, s.next)
+	}
+	for _, b := range w.blocks {
+		if b.expires != nil {
+			moments = append(moments, *b.expires)
+		}
 	}
 	moments = slices.DeleteFunc(moments, func(at time.Time) bool { return !at.After(w.now.Add(time.Microsecond)) })
 	slices.SortFunc(moments, time.Time.Compare)
@@ -1198,7 +1211,7 @@ func (q *sequence) sweep(t *rapid.T) {
 	w, tasks := q.world, q.service.any().Queue
 	var got, want int
 	var err error
-	what := oneOf(t, "what", "recover", "recover", "expire", "queue", "age", "switches", "fold")
+	what := oneOf(t, "what", "recover", "recover", "expire", "queue", "age", "switches", "fold", "blocks")
 	switch what {
 	case "recover":
 		got = dataOf[struct {
@@ -1216,6 +1229,14 @@ func (q *sequence) sweep(t *rapid.T) {
 		w.age()
 	case "switches":
 		_, err = tasks.FollowSwitches(t.Context())
+	case "blocks":
+		if got, err = q.service.any().Blocks.EnforceAll(t.Context()); got != 0 {
+			t.Fatalf("%d tasks waited although blocks forbid them", got)
+		}
+		if err == nil {
+			got, err = q.service.any().Blocks.DeleteExpired(t.Context())
+		}
+		want = w.deleteExpiredBlocks()
 	case "fold": // this sweep changes no value of the model
 		_, err = q.service.any().History.Fold(t.Context())
 	}

@@ -51,6 +51,7 @@ type world struct {
 	routes    []*route
 	templates []*template
 	defaults  []*defaultContent
+	blocks    []*block
 	tasks     []*task
 	ranks     int            // the highest rank so far
 	leases    map[int64]bool // ids of all leases so far
@@ -141,6 +142,7 @@ type task struct {
 	asked    *time.Time // expect_send_time
 	due      time.Time
 	expires  *time.Time
+	stopped  *time.Time // a block forbade the message while a sender had it: the task expires at this time
 	sent     *time.Time
 	settled  *time.Time
 
@@ -307,19 +309,27 @@ func (w *world) waits(t *task) bool {
 	return t.status == pending && !t.due.After(w.now) && t.lastsUntil(w.now.Add(minLease)) && !w.holds(t)
 }
 
+// end returns when a task expires; nil: never.
+func (t *task) end() *time.Time {
+	if t.stopped != nil {
+		return t.stopped
+	}
+	return t.expires
+}
+
 // lastsUntil reports whether a task expires only after a time.
-func (t *task) lastsUntil(at time.Time) bool { return t.expires == nil || t.expires.After(at) }
+func (t *task) lastsUntil(at time.Time) bool { return t.end() == nil || t.end().After(at) }
 
 // bounded returns the end of a lease: until, but not later than the expiry of the task.
 func (t *task) bounded(until time.Time) time.Time {
 	if t.lastsUntil(until) {
 		return until
 	}
-	return *t.expires
+	return *t.end()
 }
 
 // isOver reports whether a task has expired. No sender can claim an expired task.
-func (w *world) isOver(t *task) bool { return t.expires != nil && !t.expires.After(w.now) }
+func (w *world) isOver(t *task) bool { return !t.lastsUntil(w.now) }
 
 // ranOut reports whether the lease of a task has expired.
 func (w *world) ranOut(t *task) bool { return t.status == processing && !t.until.After(w.now) }
@@ -735,8 +745,10 @@ func (w *world) requeueRefused(t *task) string {
 		return "task.not_ended"
 	case t.status == success:
 		return "task.succeeded"
-	case w.isOver(t):
+	case t.expires != nil && !t.expires.After(w.now.Add(minLease)): // a requeued task can be sent again, so the end of a stopped one does not count
 		return "task.expired"
+	case w.isBlocked(t.company, t.kind, t.to):
+		return "task.recipient_refused"
 	default:
 		return ""
 	}
@@ -750,7 +762,7 @@ func (w *world) requeue(t *task) {
 		t.due = *t.asked
 	}
 	p := w.pool(t)
-	t.rank, t.moved, t.untried, t.held = 0, &p, 0, false
+	t.rank, t.moved, t.untried, t.held, t.stopped = 0, &p, 0, false, nil
 	t.leaveQueue()
 	t.happened(event{Event: "requeued", Effect: "requeued", At: w.now})
 }
