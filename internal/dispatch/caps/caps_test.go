@@ -165,6 +165,19 @@ func TestACancelledMessageIsNotCounted(t *testing.T) {
 	b.refuse(nil)
 }
 
+// R4, R6: a caller must not send a blocked message again when the cap allows it, so the block is the reason.
+func TestABlockedMessageBeyondACapIsBlocked(t *testing.T) {
+	b := capped{apptest.New(t)}
+	b.set(map[string]any{"notification_per_day": 1})
+	b.accept(nil)
+	b.Claim("app", 1) // the block does not take this message back, so it still counts
+	b.refuse(nil)
+	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": apptest.Phone, "scope": "notification"})
+	for _, query := range []string{"", "?dry_run=true"} {
+		b.Expect(409, "recipient.blocked", "POST", "/api/v1/sms/send"+query, body(nil))
+	}
+}
+
 func TestRepliesAndSimulatedMessagesAreNotCounted(t *testing.T) {
 	b := capped{apptest.New(t)}
 	b.set(map[string]any{"notification_per_day": 1})

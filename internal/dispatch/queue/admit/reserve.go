@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"lksms/gen/admitq"
 	"lksms/internal/dispatch/caps"
 	"lksms/internal/dispatch/quiet"
 	"lksms/internal/platform/fault"
@@ -25,7 +26,7 @@ func (s *Service) IsCapped(ctx context.Context, m Message) (bool, error) {
 type Slot struct {
 	DueAt time.Time    // when the message is due, if a cap delays it; zero: no cap does
 	Quiet quiet.Period // contains DueAt; not set if DueAt is zero
-	Err   error        // the fault recipient.limited; nil: the message is counted
+	Err   error        // the fault recipient.limited, or recipient.blocked if a block forbids the message, too; nil: the message is counted
 }
 
 // Reservation contains the decisions of the caps about messages.
@@ -46,9 +47,14 @@ func (s *Service) Reserve(ctx context.Context, messages []Message) (*Reservation
 		return nil, err //nolint:wrapcheck // the error is already wrapped
 	}
 	r := &Reservation{Slots: make([]Slot, len(messages)), plan: plan}
+	var blocked admitq.RecipientsBlockedParams
+	var indexes []int
 	for i, v := range plan.Verdicts {
 		if v.IsRefused {
+			m := messages[i]
 			r.Slots[i].Err = ErrLimited(v.Wait)
+			indexes, blocked.Recipients = append(indexes, i), append(blocked.Recipients, m.Recipient)
+			blocked.CompanyIds, blocked.MessageTypes = append(blocked.CompanyIds, m.CompanyID), append(blocked.MessageTypes, m.MessageType)
 			continue
 		}
 		if v.DueAt.IsZero() {
@@ -59,7 +65,13 @@ func (s *Service) Reserve(ctx context.Context, messages []Message) (*Reservation
 			return nil, err //nolint:wrapcheck // the error is already wrapped
 		}
 	}
-	return r, nil
+	areBlocked, err := s.blocked(ctx, blocked)
+	for n, i := range indexes {
+		if err == nil && areBlocked[n] {
+			r.Slots[i].Err = ErrBlocked()
+		}
+	}
+	return r, err
 }
 
 // Keep stores what was counted. isStored reports whether the message with an index was stored. Keep returns the indexes of refused messages about which the caller
