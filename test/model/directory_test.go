@@ -39,7 +39,7 @@ func (q *sequence) companies() []*company {
 }
 
 func (q *sequence) createCompany(t *rapid.T, weight float64) *company {
-	c := &company{no: q.name("company"), weight: weight}
+	c := &company{no: q.name("company"), weight: weight, caps: map[string]caps{}}
 	body := map[string]any{"company_no": c.no, "name": c.no, "weight": weight}
 	if countries := optional(t, "countries of the company", []string{"CN", "DE"}); countries != nil {
 		c.countries, body["countries"] = *countries, *countries

@@ -93,6 +93,7 @@ func (q *sequence) actions() map[string]func(*rapid.T) {
 		"change default contents":             q.step(q.changeDefaults),
 		"add a block":                         q.step(q.addBlock),
 		"delete blocks":                       q.step(q.deleteBlocks),
+		"change caps":                         q.step(q.changeCaps),
 		"compare two companies":               q.step(q.compareCompanies),
 		"compare users of a company":          q.step(q.compareUsers),
 	}
@@ -105,6 +106,7 @@ type sequence struct {
 	prefix  string // prefix of all names in this sequence, because the service caches some names for a while
 	names   int
 	kill    *time.Duration // the server of the next request that can be lost dies this long after the start of the request; nil: no server dies
+	limited []limitation   // messages of the last request that caps refused
 	tasks   []*task        // tasks that the step changed or used
 	senders []*sender
 }
@@ -147,7 +149,7 @@ func (q *sequence) admin(t *rapid.T, method, path string, body any) answer {
 
 // begin creates three companies, five senders and some routes, in the model and in the service.
 func begin(t *rapid.T, s *service, prefix string) *sequence {
-	q := &sequence{service: s, prefix: prefix, world: &world{leases: map[int64]bool{}}}
+	q := &sequence{service: s, prefix: prefix, world: &world{leases: map[int64]bool{}, counted: map[capped][]*counted{}}}
 	s.empty(t)
 	// The sequence starts shortly before the end of a minute, an hour and a day in China. The start is later than the clock of this process, because the server
 	// compares requested times with that clock.

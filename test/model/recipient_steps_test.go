@@ -2,9 +2,11 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -129,4 +131,46 @@ func (q *sequence) deleteBlocks(t *rapid.T) {
 	case deleted == 0 && (a.Status != http.StatusNotFound || a.Body.Error.Reason != "block.not_found"):
 		t.Fatalf("%s has no such block: %s", to.e164, a.Raw)
 	}
+}
+
+// changeCaps sets or removes the caps of a company and message type.
+func (q *sequence) changeCaps(t *rapid.T) {
+	c, kind := someOf(t, "company", q.companies()), oneOf(t, "message type", kinds...)
+	rule := oneOf(t, "caps", caps{}, caps{}, caps{1, 0, 0}, caps{0, 2, 0}, caps{0, 0, 3}, caps{1, 2, 0}, caps{2, 0, 4})
+	body := map[string]any{}
+	for u, name := range []string{"per_minute", "per_hour", "per_day"} {
+		if body[name] = rule[u]; rule[u] == 0 && oneOf(t, "by null", true, false) {
+			body[name] = nil
+		}
+	}
+	c.caps[kind] = rule
+	t.Logf("%s has the caps %v for %s", c.no, rule, kind)
+	q.admin(t, http.MethodPatch, "/api/v1/admin/companies/"+c.no, map[string]any{"recipient": map[string]any{"caps": map[string]any{kind: body}}})
+}
+
+// limitation is a message that a cap refused.
+type limitation struct {
+	list  capped
+	at    time.Time // when the message would be due
+	after string    // header Retry-After; empty: the message was one of several
+}
+
+// checkLimited checks that caps refused no message too early, and the time until the next one is allowed. The messages of one request have no order, so the messages that
+// were accepted count, too.
+func (q *sequence) checkLimited(t *rapid.T) {
+	t.Helper()
+	w := q.world
+	for _, l := range q.limited {
+		if w.isLimited(l.list, l.at) == no {
+			t.Fatalf("no cap of %s forbids a message to %s at %s, but it was refused", l.list.company.no, l.list.to.e164, l.at)
+		}
+		if l.after == "" {
+			continue
+		}
+		first, isSure := w.allowedFrom(l.list, l.at)
+		if want := strconv.Itoa(int(math.Ceil(first.Sub(w.now).Seconds()))); isSure && l.after != want {
+			t.Fatalf("a cap of %s allows the next message to %s at %s, in %s seconds, but Retry-After is %s", l.list.company.no, l.list.to.e164, first, want, l.after)
+		}
+	}
+	q.limited = nil
 }

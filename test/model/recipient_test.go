@@ -29,7 +29,7 @@ func (w *world) isBlocked(c *company, kind string, to number) bool {
 
 // isFree reports whether no rule about recipients concerns messages of a company and type to a number.
 func (w *world) isFree(c *company, kind string, to number) bool {
-	return !w.isBlocked(c, kind, to)
+	return !w.isBlocked(c, kind, to) && c.caps[kind] == (caps{})
 }
 
 // block adds a block, or changes the expiry of the block that exists. Waiting messages are cancelled. Messages that senders have can be sent once, and are returned.
@@ -64,4 +64,127 @@ func (w *world) deleteExpiredBlocks() int {
 	before := len(w.blocks)
 	w.blocks = slices.DeleteFunc(w.blocks, w.isExpired)
 	return before - len(w.blocks)
+}
+
+// caps are the maximum numbers of messages within a minute, an hour and 24 hours; 0: no maximum.
+type caps [3]int
+
+var periods = [3]time.Duration{time.Minute, time.Hour, 24 * time.Hour}
+
+// capped is what one list counts: the messages of a company and type to a number.
+type capped struct {
+	company *company
+	kind    string
+	to      number
+}
+
+// counted is a counted message. isSure is false if the service possibly does not count it, or counts it for another time.
+type counted struct {
+	task   *task
+	at     time.Time
+	isSure bool
+}
+
+func (t *task) capped() capped { return capped{t.company, t.kind, t.to} }
+
+// isTakenBack reports whether a task was cancelled, or has expired, before a sender had it. Caps do not count such a message.
+func (t *task) isTakenBack() bool {
+	return (t.status == cancelled || t.status == failed) && len(t.leasedTo) == 0
+}
+
+// wouldExceed reports whether one more message at a time would be too many: with it, more messages than a cap allows would be due within a period that is shorter than
+// the cap's minute, hour or 24 hours. Messages that are possibly not counted are only read if all is true.
+func (w *world) wouldExceed(k capped, at time.Time, all bool) bool {
+	times := []time.Time{at}
+	for _, e := range w.counted[k] {
+		if !e.task.isTakenBack() && (e.isSure || all) {
+			times = append(times, e.at)
+		}
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	own := slices.IndexFunc(times, at.Equal)
+	for u, most := range k.company.caps[k.kind] {
+		for first := max(0, own-most); most > 0 && first <= own && first+most < len(times); first++ {
+			if times[first+most].Sub(times[first]) < periods[u] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isLimited reports how certain it is that a cap refuses one more message that is due at a time.
+func (w *world) isLimited(k capped, at time.Time) degree {
+	switch {
+	case w.wouldExceed(k, at, false):
+		return yes
+	case w.wouldExceed(k, at, true):
+		return maybe
+	default:
+		return no
+	}
+}
+
+// allowedFrom returns the first time from at on at which caps allow one more message. isSure is false if it depends on messages that are possibly not counted.
+func (w *world) allowedFrom(k capped, at time.Time) (first time.Time, isSure bool) {
+	candidates := []time.Time{at}
+	isSure = true
+	for _, e := range w.counted[k] {
+		isSure = isSure && e.isSure
+		for _, period := range periods {
+			candidates = append(candidates, e.at.Add(period))
+		}
+	}
+	slices.SortFunc(candidates, time.Time.Compare)
+	for _, c := range candidates {
+		if !c.Before(at) && w.isLimited(k, c) == no {
+			return c, isSure
+		}
+	}
+	return at, false
+}
+
+// count counts a message for a time, if it has caps. A message that was counted before is counted only for the new time.
+func (w *world) count(t *task, at time.Time) {
+	k := t.capped()
+	if t.company.caps[t.kind] == (caps{}) {
+		return
+	}
+	w.counted[k] = append(slices.DeleteFunc(w.counted[k], func(e *counted) bool { return e.task == t }), &counted{t, at, true})
+}
+
+// countOf returns the entry of a counted message, or nil.
+func (w *world) countOf(t *task) *counted {
+	for _, e := range w.counted[t.capped()] {
+		if e.task == t {
+			return e
+		}
+	}
+	return nil
+}
+
+// requeueLimited reports how certain it is that a cap refuses the requeue of a task. A message that a sender had is still counted, and is not refused.
+func (w *world) requeueLimited(t *task) degree {
+	e := w.countOf(t)
+	switch {
+	case t.company.caps[t.kind] == (caps{}):
+		return no
+	case e == nil || t.isTakenBack():
+		return w.isLimited(t.capped(), t.dueAgain(w.now))
+	case e.isSure:
+		return no
+	default:
+		return maybe
+	}
+}
+
+// recount counts a requeued task, which is not yet requeued in the model. Without caps now, the service possibly no longer counts a message that was taken back.
+func (w *world) recount(t *task) {
+	switch e := w.countOf(t); {
+	case e != nil && !t.isTakenBack() && e.isSure:
+	case e != nil && (t.company.caps[t.kind] == (caps{}) || !t.isTakenBack()):
+		e.isSure = false
+	default:
+		w.count(t, t.dueAgain(w.now))
+	}
 }

@@ -158,9 +158,10 @@ func (s *service) set(t *rapid.T, at time.Time) {
 
 // answer is a response of the service.
 type answer struct {
-	Status int
-	Raw    string
-	Body   struct {
+	Status     int
+	Raw        string
+	RetryAfter string // header
+	Body       struct {
 		Data  json.RawMessage
 		Error struct{ Reason string }
 	}
@@ -244,7 +245,7 @@ func encoded(t *rapid.T, v any) string {
 
 func decoded(t *rapid.T, recorded *httptest.ResponseRecorder) answer {
 	t.Helper()
-	a := answer{Status: recorded.Code, Raw: recorded.Body.String()}
+	a := answer{Status: recorded.Code, Raw: recorded.Body.String(), RetryAfter: recorded.Header().Get("Retry-After")}
 	if err := json.NewDecoder(bytes.NewReader(recorded.Body.Bytes())).Decode(&a.Body); err != nil {
 		t.Fatalf("%s: %v", a.Raw, err)
 	}

@@ -109,6 +109,7 @@ type outcome struct {
 	repeats  *task
 	wrong    []string // possible reasons of the rejection; empty: accepted
 	made     *task
+	counts   time.Time // when caps count the new task
 	consumes *defaultContent
 }
 
@@ -118,6 +119,7 @@ const (
 	alreadySent = "default_content.already_sent"
 	companyOff  = "company.off"
 	blocked     = "recipient.blocked"
+	limited     = "recipient.limited"
 )
 
 var usualPriority = map[string]int{"verification": 1, "notification": 5, "marketing": 8}
@@ -208,6 +210,9 @@ func (w *world) outcomeOf(s submission) (o outcome) {
 	if x.asked != nil {
 		x.due, x.queued = *x.asked, false
 	}
+	if o.counts = x.due; s.after == nil { // the server uses its own clock for a message of a scheduled template, which is behind that of the database
+		o.counts = w.now
+	}
 	if len(o.wrong) == 0 && w.isBlocked(s.company, s.kind, s.to) { // a message that is wrong otherwise is rejected for that reason
 		o.wrong = append(o.wrong, blocked)
 	}
@@ -239,6 +244,7 @@ type submittedItem struct {
 	FinalContent string `json:"final_content"`
 	Deduplicated bool
 	Error        struct{ Reason string }
+	RetryAfter   string `json:"-"` // header of a response to a single submission
 }
 
 // submitted compares the response to a submission with the expected outcome, and applies the outcome to the model.
@@ -260,11 +266,18 @@ func (q *sequence) submitted(t *rapid.T, s submission, got submittedItem) {
 		if accepted || !slices.Contains(o.wrong, got.Error.Reason) {
 			t.Fatalf("should be rejected with one of %q: %+v", o.wrong, got)
 		}
+	case got.Error.Reason == limited:
+		t.Logf("  rejected: %s, retry after %s", limited, got.RetryAfter)
+		q.limited = append(q.limited, limitation{o.made.capped(), o.counts, got.RetryAfter})
 	default:
 		if !accepted || got.Status != pending || got.Deduplicated || q.world.task(got.TaskID) != nil {
 			t.Fatalf("should be a new task: %+v", got)
 		}
+		if q.world.isLimited(o.made.capped(), o.counts) == yes {
+			t.Fatalf("a cap of %s allows no more messages to %s: %+v", s.company.no, s.to.e164, got)
+		}
 		q.accept(o.made, got.TaskID, o.consumes)
+		q.world.count(o.made, o.counts)
 		t.Logf("  %s in %s, priority %d, %d segments, due %s", o.made.name, o.made.first, o.made.priority, o.made.segments(), o.made.due.Format(time.TimeOnly))
 		q.checkFinal(t, o.made, got.FinalContent)
 	}
@@ -300,6 +313,7 @@ func (q *sequence) send(t *rapid.T, s submission) {
 		return
 	}
 	q.submitted(t, s, itemOf(t, a))
+	q.checkLimited(t)
 }
 
 const sendPath = "/api/v1/sms/send"
@@ -310,7 +324,10 @@ func itemOf(t *rapid.T, a answer) submittedItem {
 	if a.Status == http.StatusOK {
 		item = dataOf[submittedItem](t, a)
 	}
-	item.Code, item.Error.Reason = a.Status, a.Body.Error.Reason
+	item.Code, item.Error.Reason, item.RetryAfter = a.Status, a.Body.Error.Reason, a.RetryAfter
+	if item.Error.Reason == limited && item.RetryAfter == "" {
+		t.Fatalf("no Retry-After: %s", a.Raw)
+	}
 	return item
 }
 
@@ -357,6 +374,7 @@ func (q *sequence) submitWithKey(t *rapid.T) {
 		a = q.service.call(t, s.by.key, http.MethodPost, sendPath, body, "Idempotency-Key", key)
 	}
 	q.submitted(t, s, itemOf(t, a))
+	q.checkLimited(t)
 	if a.Status == http.StatusOK {
 		w.kept = append(w.kept, &keptAnswer{key: key, user: s.by.key, body: body, answer: a.Raw, at: w.now})
 	}
@@ -407,6 +425,7 @@ func (q *sequence) sendBatch(t *rapid.T, batch []submission) []*task {
 		}
 		q.submitted(t, batch[i], item)
 	}
+	q.checkLimited(t)
 	if accepted != data.Accepted {
 		t.Fatalf("%d messages have a task, but the answer says %d", accepted, data.Accepted)
 	}
@@ -447,6 +466,11 @@ func (q *sequence) dryRun(t *rapid.T) {
 		if a.Status == http.StatusOK || !slices.Contains(o.wrong, a.Body.Error.Reason) {
 			t.Fatalf("should be rejected with one of %q: %s", o.wrong, a.Raw)
 		}
+	case o.repeats == nil && a.Body.Error.Reason == limited:
+		q.limited = append(q.limited, limitation{o.made.capped(), o.counts, a.RetryAfter})
+		q.checkLimited(t)
+	case o.repeats == nil && w.isLimited(o.made.capped(), o.counts) == yes:
+		t.Fatalf("a cap allows no more messages: %s", a.Raw)
 	default:
 		q.checkPreview(t, o, a)
 	}
@@ -598,6 +622,9 @@ func (q *sequence) requeue(t *rapid.T) {
 	x := someOf(t, "task", tasks)
 	refused := w.requeueRefused(x)
 	a, lost := q.ask(t, x.by.key, http.MethodPost, "/api/v1/sms/task/"+x.id+"/requeue", map[string]any{"remark": "again"})
+	if isLimited := w.requeueLimited(x); refused == "" && (isLimited == yes || isLimited == maybe && a.Status == http.StatusConflict) {
+		refused = "task.recipient_refused"
+	}
 	t.Logf("requeue %s: %d %s", x.name, a.Status, refused)
 	switch {
 	case lost:
@@ -611,6 +638,7 @@ func (q *sequence) requeue(t *rapid.T) {
 	case a.Status != http.StatusOK:
 		t.Fatalf("%s has the status %d and cannot be requeued: %s", x.name, x.status, a.Raw)
 	default:
+		w.recount(x)
 		w.requeue(x)
 	}
 	q.touch(x)
@@ -1192,6 +1220,11 @@ func (q *sequence) passUntil(t *rapid.T) {
 	}
 	for _, s := range w.senders {
 		moments = append(moments, s.next)
+	}
+	for _, list := range w.counted {
+		for _, e := range list {
+			moments = append(moments, e.at.Add(time.Minute), e.at.Add(time.Hour))
+		}
 	}
 	for _, b := range w.blocks {
 		if b.expires != nil {

@@ -52,6 +52,7 @@ type world struct {
 	templates []*template
 	defaults  []*defaultContent
 	blocks    []*block
+	counted   map[capped][]*counted
 	tasks     []*task
 	ranks     int            // the highest rank so far
 	leases    map[int64]bool // ids of all leases so far
@@ -70,6 +71,7 @@ type company struct {
 	off       bool
 	routed    bool // only senders of its own routes send its messages, and no shared senders
 	gone      bool
+	caps      map[string]caps // by message type
 }
 
 // user submits messages for its company.
@@ -754,13 +756,19 @@ func (w *world) requeueRefused(t *task) string {
 	}
 }
 
+// dueAgain returns when a task is due that is requeued now.
+func (t *task) dueAgain(now time.Time) time.Time {
+	if t.asked != nil && t.asked.After(now) {
+		return *t.asked
+	}
+	return now
+}
+
 // requeue makes an ended task wait again like a new task, for any sender, in the pool of the current routes. The order of the task is not promised. Reports of
 // its earlier leases change nothing.
 func (w *world) requeue(t *task) {
 	t.status, t.retries, t.holder, t.failedBy, t.lease, t.ranOut, t.sent, t.settled = pending, 0, "", "", 0, false, nil, nil
-	if t.due = w.now; t.asked != nil && t.asked.After(w.now) {
-		t.due = *t.asked
-	}
+	t.due = t.dueAgain(w.now)
 	p := w.pool(t)
 	t.rank, t.moved, t.untried, t.held, t.stopped = 0, &p, 0, false, nil
 	t.leaveQueue()
