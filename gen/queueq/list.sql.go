@@ -43,7 +43,8 @@ SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: the task 
     coalesce(
         CASE WHEN coalesce(t.due_at > now() - $2::interval, true) THEN t.failed_app_id END, ''
     )::text AS failed_app_id,
-    EXISTS (SELECT FROM queue q WHERE q.task_id = $3 AND q.quiet_from IS NOT NULL) AS has_quiet_hours
+    EXISTS (SELECT FROM queue q WHERE q.task_id = $3 AND q.quiet_from IS NOT NULL) AS has_quiet_hours,
+    now()::timestamptz AS at
 FROM tasks t
 WHERE t.task_id = $3
 `
@@ -61,11 +62,13 @@ type TaskDueRow struct {
 	Channel       string
 	FailedAppID   string
 	HasQuietHours bool
+	At            time.Time
 }
 
 // step orders events of the same time: received, repeated, claimed, ended
 // TaskDue returns whether a task is due, and the pool that serves the task now. is_expiring is true if the task expires before a claim could lease it.
-// failed_app_id is the sender with which the task failed, while claims still prefer other senders for the task. Otherwise failed_app_id is empty.
+// failed_app_id is the sender with which the task failed, while claims still prefer other senders for the task. Otherwise failed_app_id is empty. at is the time
+// of the answers.
 func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, error) {
 	row := q.db.QueryRow(ctx, taskDue, arg.MinLease, arg.RetryMaxWait, arg.TaskID)
 	var i TaskDueRow
@@ -76,6 +79,7 @@ func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, e
 		&i.Channel,
 		&i.FailedAppID,
 		&i.HasQuietHours,
+		&i.At,
 	)
 	return i, err
 }

@@ -299,7 +299,8 @@ LEFT JOIN messages m ON m.task_id = @task_id
 ORDER BY e.created_at, e.step, e.id; -- step orders events of the same time: received, repeated, claimed, ended
 
 -- TaskDue returns whether a task is due, and the pool that serves the task now. is_expiring is true if the task expires before a claim could lease it.
--- failed_app_id is the sender with which the task failed, while claims still prefer other senders for the task. Otherwise failed_app_id is empty.
+-- failed_app_id is the sender with which the task failed, while claims still prefer other senders for the task. Otherwise failed_app_id is empty. at is the time
+-- of the answers.
 -- name: TaskDue :one
 SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: the task is held
     coalesce(t.expires_at <= greatest(t.due_at, now()) + @min_lease::interval, false)::boolean AS is_expiring,
@@ -307,7 +308,8 @@ SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: the task 
     coalesce(
         CASE WHEN coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true) THEN t.failed_app_id END, ''
     )::text AS failed_app_id,
-    EXISTS (SELECT FROM queue q WHERE q.task_id = @task_id AND q.quiet_from IS NOT NULL) AS has_quiet_hours
+    EXISTS (SELECT FROM queue q WHERE q.task_id = @task_id AND q.quiet_from IS NOT NULL) AS has_quiet_hours,
+    now()::timestamptz AS at
 FROM tasks t
 WHERE t.task_id = @task_id;
 

@@ -49,6 +49,29 @@ func (b quietBundle) apply() {
 	}
 }
 
+// R5: the clock of PostgreSQL decides when quiet hours end, although the clock of the server can be ahead. Explain uses the same clock.
+func TestAServerWhoseClockIsAheadSendsNothingInQuietHours(t *testing.T) {
+	b := quietBundle{apptest.NewWithClock(t)}
+	b.SetQuiet("marketing", -3*time.Hour, -2*time.Minute)
+	b.Exec("UPDATE clock.hand SET ahead = '-5 minutes'")
+	failed := b.marketing("failed", map[string]any{"priority": 0}).TaskID // passes quiet hours
+	b.Claim("app", 1)
+	b.Report(failed, "app", 3, nil)
+	id := b.marketing("sale", nil).TaskID
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+failed+"/requeue", map[string]any{})
+	if got := b.ClaimIDs(10); !slices.Equal(got, []string{failed}) {
+		t.Errorf("claimed %v", got)
+	}
+	if e := b.Explain(id); e.Reason != api.BecauseQuiet {
+		t.Errorf("the explanation is %s: %s", e.Reason, e.Summary)
+	}
+	b.Exec("UPDATE clock.hand SET ahead = '-1 minute'")
+	b.move()
+	if got := b.ClaimIDs(10); !slices.Equal(got, []string{id}) {
+		t.Errorf("after the quiet hours, claimed %v", got)
+	}
+}
+
 // R5: no claim returns a marketing message in quiet hours. It is due within half an hour after their end. Other messages pass.
 func TestMessagesWaitForTheEndOfQuietHours(t *testing.T) {
 	b := quietBundle{apptest.New(t)}

@@ -17,13 +17,15 @@ type zones struct {
 type Period struct {
 	IsQuiet bool
 	Until   time.Time // when the period ends; zero: never
+
+	hasBegun bool // quiet hours ended just before the present, and are possibly not over by the clock of PostgreSQL
 }
 
-// From returns queue.quiet_from of a task that is due in the period: the beginning of the next quiet hours. nil: no quiet hours. If the period is quiet, it returns
-// the epoch: the sweep of the queue moves the task behind the quiet hours at once.
+// From returns queue.quiet_from of a task that is due in the period: the beginning of the next quiet hours. nil: no quiet hours. If the period is quiet, or
+// possibly quiet by the clock of PostgreSQL, it returns the epoch: the sweep of the queue then decides at once, by that clock.
 func (p Period) From() *time.Time {
 	switch {
-	case p.IsQuiet:
+	case p.IsQuiet || p.hasBegun:
 		return new(time.Unix(0, 0))
 	case p.Until.IsZero():
 		return nil

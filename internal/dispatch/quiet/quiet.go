@@ -63,6 +63,21 @@ func (s *Service) At(ctx context.Context, m Message, at time.Time) (Period, erro
 	return s.calendar.at(hours, s.zonesOf(m.Recipient, rules.ZoneName(values.Monitoring), at), at), nil
 }
 
+// maxAhead is the maximum time by which the clock of a server is ahead of that of PostgreSQL.
+const maxAhead = 10 * time.Minute
+
+// Now works like At for the present.
+func (s *Service) Now(ctx context.Context, m Message) (Period, error) {
+	now := time.Now()
+	p, err := s.At(ctx, m, now)
+	if err != nil || p.IsQuiet || p.Until.IsZero() {
+		return p, err
+	}
+	earlier, err := s.At(ctx, m, now.Add(-maxAhead))
+	p.hasBegun = earlier.IsQuiet
+	return p, err
+}
+
 // Plan returns when a task is sent that is due at a time: at this time, or after the quiet hours that contain it. from is queue.quiet_from of the task then.
 func (s *Service) Plan(ctx context.Context, m Message, taskID string, expiresAt *time.Time, at time.Time) (due time.Time, from *time.Time, err error) {
 	period, err := s.At(ctx, m, at)

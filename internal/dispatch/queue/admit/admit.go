@@ -144,11 +144,11 @@ func (s *Service) AdmitUnlessBlocked(ctx context.Context, messages []Message) []
 			v.Err = fault.InvalidField("phone_number", fault.Blank, nil)
 		}
 		if v.Err == nil {
-			due := m.DueAt
-			if due.IsZero() {
-				due = time.Now()
+			if m.DueAt.After(time.Now()) {
+				v.Quiet, v.Err = s.quiet.At(ctx, m.quiet(), m.DueAt)
+			} else {
+				v.Quiet, v.Err = s.quiet.Now(ctx, m.quiet())
 			}
-			v.Quiet, v.Err = s.quiet.At(ctx, m.quiet(), due)
 		}
 	}
 	return verdicts

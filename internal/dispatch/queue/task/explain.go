@@ -98,7 +98,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	}
 	period, err := s.quiet.At(ctx, quiet.Message{
 		Channel: due.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Priority: row.Priority, Recipient: row.Recipient,
-	}, time.Now())
+	}, due.At)
 	if err != nil {
 		return e, fmt.Errorf("find quiet hours: %w", err)
 	}
