@@ -1279,6 +1279,51 @@ func (e Role) Valid() bool {
 	}
 }
 
+// Defines values for RuleOutcome.
+const (
+	RuleAutoReply RuleOutcome = "auto_reply"
+	RuleBlocked   RuleOutcome = "blocked"
+	RuleDone      RuleOutcome = "done"
+	RuleFailed    RuleOutcome = "failed"
+	RuleNoNumber  RuleOutcome = "no_phone_number"
+	RuleOptedOut  RuleOutcome = "opted_out"
+	RuleOwnNumber RuleOutcome = "own_number"
+	RuleRefused   RuleOutcome = "refused"
+	RuleRepeated  RuleOutcome = "repeated"
+	RuleTooMany   RuleOutcome = "too_many"
+	RuleTooOld    RuleOutcome = "too_old"
+)
+
+// Valid indicates whether the value is a known member of the RuleOutcome enum.
+func (e RuleOutcome) Valid() bool {
+	switch e {
+	case RuleAutoReply:
+		return true
+	case RuleBlocked:
+		return true
+	case RuleDone:
+		return true
+	case RuleFailed:
+		return true
+	case RuleNoNumber:
+		return true
+	case RuleOptedOut:
+		return true
+	case RuleOwnNumber:
+		return true
+	case RuleRefused:
+		return true
+	case RuleRepeated:
+		return true
+	case RuleTooMany:
+		return true
+	case RuleTooOld:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ScopeOfWebhook.
 const (
 	WebhookOfAll     ScopeOfWebhook = "all"
@@ -6240,6 +6285,9 @@ type Received struct {
 	ReceivedAt *time.Time `json:"received_at"`
 	ReceivedID int64      `json:"received_id"`
 
+	// Rule What a rule did with the message. Missing if no rule matched, until the rules are applied, and a day after that
+	Rule *ReceivedRule `json:"rule,omitempty"`
+
 	// SenderNo The sender that received the message
 	SenderNo string `json:"sender_no"`
 
@@ -6373,6 +6421,30 @@ type ReceivedResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message  `json:"message"`
 	Data    Received `json:"data"`
+}
+
+// ReceivedRule What a rule did with the message. Missing if no rule matched, until the rules are applied, and a day after that
+type ReceivedRule struct {
+	Action ReplyAction `json:"action"`
+	DoneAt time.Time   `json:"done_at"`
+
+	// Outcome The outcome of the action.
+	//
+	// - `done`: the action was performed; of a forward, at least for one of the receivers
+	// - `no_phone_number`: the message came from a short code or a name
+	// - `auto_reply`: the message is an automatic one
+	// - `own_number`: the message came from a number of a sender, or from a number to which the rule forwards
+	// - `too_many`: the limit of automatic messages within an hour is reached
+	// - `too_old`: the message is older than a day
+	// - `opted_out`: the message asks for no more messages, and the rule does not undo this
+	// - `blocked`: a block forbids the reply
+	// - `refused`: the action is not possible, for example because no sender serves the number
+	// - `failed`: the action failed for a day
+	// - `repeated`: the person has already got this reply
+	Outcome RuleOutcome `json:"outcome"`
+
+	// RuleNo The rule that matched; null if the message opted out without a rule, and the company confirms that
+	RuleNo *int64 `json:"rule_no"`
 }
 
 // RecipientRules The company's own rules about recipients. A field that is null has the value of the settings in `recipient`
@@ -7077,6 +7149,21 @@ type RouteResponse struct {
 
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
+
+// RuleOutcome The outcome of the action.
+//
+// - `done`: the action was performed; of a forward, at least for one of the receivers
+// - `no_phone_number`: the message came from a short code or a name
+// - `auto_reply`: the message is an automatic one
+// - `own_number`: the message came from a number of a sender, or from a number to which the rule forwards
+// - `too_many`: the limit of automatic messages within an hour is reached
+// - `too_old`: the message is older than a day
+// - `opted_out`: the message asks for no more messages, and the rule does not undo this
+// - `blocked`: a block forbids the reply
+// - `refused`: the action is not possible, for example because no sender serves the number
+// - `failed`: the action failed for a day
+// - `repeated`: the person has already got this reply
+type RuleOutcome string
 
 // ScopeOfWebhook The events that the webhook gets: those of a user, of a company, or of every company
 type ScopeOfWebhook string

@@ -544,9 +544,10 @@ func (q *Queries) ReceivedInbox(ctx context.Context, arg ReceivedInboxParams) ([
 }
 
 const receivedListOf = `-- name: ReceivedListOf :many
-SELECT r.id, r.company_id, r.sender_no, r.sim, r.phone_number, r.own_number, r.content, r.kind, r.received_at, r.message_no, r.identity, r.message_identity, r.task_id, r.submitted_by, r.raw, r.created_at, r.read_at, r.read_by, c.company_no
+SELECT r.id, r.company_id, r.sender_no, r.sim, r.phone_number, r.own_number, r.content, r.kind, r.received_at, r.message_no, r.identity, r.message_identity, r.task_id, r.submitted_by, r.raw, r.created_at, r.read_at, r.read_by, c.company_no, a.rule_id, a.action AS rule_action, a.outcome AS rule_outcome, a.done_at AS rule_done_at
 FROM received_messages r
 LEFT JOIN companies c ON c.id = r.company_id
+LEFT JOIN reply_actions a ON a.received_id = r.id AND a.outcome IS NOT NULL
 WHERE r.id = ANY ($1::bigint[]) AND r.phone_number <> ''
     AND ($2::bigint IS NULL OR r.company_id = $2::bigint)
     AND ($3::text IS NULL OR r.submitted_by = $3::text)
@@ -591,10 +592,14 @@ type ReceivedListOfRow struct {
 	ReadAt          *time.Time
 	ReadBy          *string
 	CompanyNo       *string
+	RuleID          *int64
+	RuleAction      *string
+	RuleOutcome     *string
+	RuleDoneAt      *time.Time
 }
 
 // ReceivedListOf returns the messages of `ids` that match all filters, newest first. owner: only replies to tasks of this submitter. An erased message is not
-// returned.
+// returned. rule_...: what a rule did with the message within the last day.
 func (q *Queries) ReceivedListOf(ctx context.Context, arg ReceivedListOfParams) ([]ReceivedListOfRow, error) {
 	rows, err := q.db.Query(ctx, receivedListOf,
 		arg.Ids,
@@ -634,6 +639,10 @@ func (q *Queries) ReceivedListOf(ctx context.Context, arg ReceivedListOfParams) 
 			&i.ReadAt,
 			&i.ReadBy,
 			&i.CompanyNo,
+			&i.RuleID,
+			&i.RuleAction,
+			&i.RuleOutcome,
+			&i.RuleDoneAt,
 		); err != nil {
 			return nil, err
 		}

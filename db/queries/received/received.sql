@@ -103,11 +103,12 @@ ORDER BY r.id DESC
 LIMIT @max_rows::integer;
 
 -- ReceivedListOf returns the messages of `ids` that match all filters, newest first. owner: only replies to tasks of this submitter. An erased message is not
--- returned.
+-- returned. rule_...: what a rule did with the message within the last day.
 -- name: ReceivedListOf :many
-SELECT r.*, c.company_no
+SELECT r.*, c.company_no, a.rule_id, a.action AS rule_action, a.outcome AS rule_outcome, a.done_at AS rule_done_at
 FROM received_messages r
 LEFT JOIN companies c ON c.id = r.company_id
+LEFT JOIN reply_actions a ON a.received_id = r.id AND a.outcome IS NOT NULL
 WHERE r.id = ANY (@ids::bigint[]) AND r.phone_number <> ''
     AND (sqlc.narg(company_id)::bigint IS NULL OR r.company_id = sqlc.narg(company_id)::bigint)
     AND (sqlc.narg(owner)::text IS NULL OR r.submitted_by = sqlc.narg(owner)::text)

@@ -847,3 +847,23 @@ func TestATrialKnowsSwitchesAndSignatures(t *testing.T) {
 	b.AddCountry("CN", "86", map[string]any{"signature_required": true})
 	expect(map[string]string{"info": "/refused", "shop": "signed/", "enough": "/", "STOP": "/", "ok": "/"})
 }
+
+// What a rule did is shown at the message, in the answer for one message and in lists.
+func TestAMessageShowsWhatItsRuleDid(t *testing.T) {
+	b := apptest.New(t)
+	rule := add(b, "contains", "hello", "reply", map[string]any{"content": "hello"})
+	ids := []int64{receive(b, "phone", person, "hello"), receive(b, "phone", "10690", "hello"), receive(b, "phone", person, "no rule")}
+	outcomes := []api.RuleOutcome{api.RuleDone, api.RuleNoNumber, ""}
+	page := apptest.Decode[api.ReceivedPage](t, b.Expect(200, "", "GET", "/api/v1/received", nil)).Items
+	slices.Reverse(page)
+	for i, id := range ids {
+		for _, got := range []api.Received{read(b, id), page[i]} {
+			switch {
+			case (got.Rule == nil) != (outcomes[i] == ""):
+				t.Errorf("message %d: rule %+v", i, got.Rule)
+			case got.Rule != nil && (*got.Rule.RuleNo != rule.RuleNo || got.Rule.Action != api.ReplyActionReply || got.Rule.Outcome != outcomes[i] || got.Rule.DoneAt.IsZero()):
+				t.Errorf("message %d: rule %+v", i, got.Rule)
+			}
+		}
+	}
+}
