@@ -3999,6 +3999,9 @@ type ConversationItem struct {
 	// ReceivedID The received message; null for a task
 	ReceivedID *int64 `json:"received_id"`
 
+	// Rule What a rule did with the message. Missing if no rule matched, until the rules are applied, and a day after that
+	Rule *ReceivedRule `json:"rule,omitempty"`
+
 	// SenderNo The sender that received the message, or that holds or settled the task
 	SenderNo *string `json:"sender_no"`
 

@@ -411,7 +411,10 @@ func (q *Queries) ConversationPartition(ctx context.Context, arg ConversationPar
 }
 
 const conversationReceived = `-- name: ConversationReceived :many
-SELECT r.id, r.content, r.created_at, r.received_at, r.sender_no, r.sim, r.read_at FROM received_messages r
+SELECT r.id, r.content, r.created_at, r.received_at, r.sender_no, r.sim, r.read_at, a.rule_id, a.action AS rule_action, a.outcome AS rule_outcome,
+    a.done_at AS rule_done_at
+FROM received_messages r
+LEFT JOIN reply_actions a ON a.received_id = r.id AND a.outcome IS NOT NULL
 WHERE r.company_id = $1 AND r.phone_number = $2 AND r.id < $3::bigint
     AND ($4::text = '' OR r.submitted_by = $4::text)
 ORDER BY r.id DESC
@@ -427,16 +430,21 @@ type ConversationReceivedParams struct {
 }
 
 type ConversationReceivedRow struct {
-	ID         int64
-	Content    string
-	CreatedAt  time.Time
-	ReceivedAt *time.Time
-	SenderNo   string
-	Sim        *int16
-	ReadAt     *time.Time
+	ID          int64
+	Content     string
+	CreatedAt   time.Time
+	ReceivedAt  *time.Time
+	SenderNo    string
+	Sim         *int16
+	ReadAt      *time.Time
+	RuleID      *int64
+	RuleAction  *string
+	RuleOutcome *string
+	RuleDoneAt  *time.Time
 }
 
-// ConversationReceived returns up to max_rows received messages of a conversation before before_id, newest first.
+// ConversationReceived returns up to max_rows received messages of a conversation before before_id, newest first. rule_...: what a rule did with the message within
+// the last day.
 func (q *Queries) ConversationReceived(ctx context.Context, arg ConversationReceivedParams) ([]ConversationReceivedRow, error) {
 	rows, err := q.db.Query(ctx, conversationReceived,
 		arg.CompanyID,
@@ -460,6 +468,10 @@ func (q *Queries) ConversationReceived(ctx context.Context, arg ConversationRece
 			&i.SenderNo,
 			&i.Sim,
 			&i.ReadAt,
+			&i.RuleID,
+			&i.RuleAction,
+			&i.RuleOutcome,
+			&i.RuleDoneAt,
 		); err != nil {
 			return nil, err
 		}

@@ -131,9 +131,13 @@ LEFT JOIN LATERAL (
 WHERE m.task_id = ANY (@task_ids::text[])
 ORDER BY m.task_id DESC;
 
--- ConversationReceived returns up to max_rows received messages of a conversation before before_id, newest first.
+-- ConversationReceived returns up to max_rows received messages of a conversation before before_id, newest first. rule_...: what a rule did with the message within
+-- the last day.
 -- name: ConversationReceived :many
-SELECT r.id, r.content, r.created_at, r.received_at, r.sender_no, r.sim, r.read_at FROM received_messages r
+SELECT r.id, r.content, r.created_at, r.received_at, r.sender_no, r.sim, r.read_at, a.rule_id, a.action AS rule_action, a.outcome AS rule_outcome,
+    a.done_at AS rule_done_at
+FROM received_messages r
+LEFT JOIN reply_actions a ON a.received_id = r.id AND a.outcome IS NOT NULL
 WHERE r.company_id = @company_id AND r.phone_number = @phone_number AND r.id < @before_id::bigint
     AND (@owner::text = '' OR r.submitted_by = @owner::text)
 ORDER BY r.id DESC

@@ -866,4 +866,9 @@ func TestAMessageShowsWhatItsRuleDid(t *testing.T) {
 			}
 		}
 	}
+	thread := apptest.Decode[api.ConversationThread](t, b.Expect(200, "", "GET", "/api/v1/conversations/"+person, nil)).Items
+	i := slices.IndexFunc(thread, func(item api.ConversationItem) bool { return item.ReceivedID != nil && *item.ReceivedID == ids[0] })
+	if i < 0 || thread[i].Rule == nil || *thread[i].Rule.RuleNo != rule.RuleNo || thread[i].Rule.Outcome != api.RuleDone {
+		t.Errorf("conversation %+v", thread)
+	}
 }

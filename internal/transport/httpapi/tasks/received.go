@@ -105,15 +105,9 @@ func receivedAnswer(row received.Row) api.ReceivedResponse {
 }
 
 func receivedOf(r received.Row) api.Received {
-	one := api.Received{
+	return api.Received{
 		ReceivedID: r.ID, CompanyNo: optional.Value(r.CompanyNo), SenderNo: r.SenderNo, Sim: r.Sim, PhoneNumber: r.PhoneNumber, OwnNumber: r.OwnNumber,
 		Content: r.Content, Kind: api.ReceivedKind(r.Kind), ReceivedAt: r.ReceivedAt, CreatedAt: r.CreatedAt, MessageNo: r.MessageNo, InReplyTo: r.TaskID,
-		ReadAt: r.ReadAt, ReadBy: r.ReadBy,
+		ReadAt: r.ReadAt, ReadBy: r.ReadBy, Rule: convert.ReceivedRule(r.RuleID, r.RuleAction, r.RuleOutcome, r.RuleDoneAt),
 	}
-	if r.RuleOutcome != nil {
-		one.Rule = &api.ReceivedRule{
-			RuleNo: r.RuleID, Action: api.ReplyAction(optional.Value(r.RuleAction)), Outcome: api.RuleOutcome(*r.RuleOutcome), DoneAt: optional.Value(r.RuleDoneAt),
-		}
-	}
-	return one
 }
