@@ -85,7 +85,7 @@ func endOfNight(at time.Time) time.Time {
 	return at.Add(leastNight).Truncate(time.Minute).Add(time.Minute)
 }
 
-// sleep sets quiet hours from now until a time. The zero time means that there are none.
+// sleep sets quiet hours from now until a time. The zero time ends the quiet hours.
 func (p *sleepers) sleep(ctx context.Context, until time.Time) error {
 	hours := ""
 	if !until.IsZero() {
