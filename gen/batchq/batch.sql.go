@@ -656,6 +656,40 @@ func (q *Queries) BatchList(ctx context.Context, arg BatchListParams) ([]Batch, 
 	return items, nil
 }
 
+const batchNextRecipients = `-- name: BatchNextRecipients :many
+SELECT r.recipient FROM batch_rows r
+WHERE r.batch_id = $1::bigint AND r.row_no > $2::bigint AND r.code IS NULL
+ORDER BY r.row_no
+LIMIT $3::integer
+`
+
+type BatchNextRecipientsParams struct {
+	BatchID int64
+	FedRow  int64
+	MaxRows int32
+}
+
+// BatchNextRecipients returns the recipients of up to max_rows next rows of a batch that are not tasks yet.
+func (q *Queries) BatchNextRecipients(ctx context.Context, arg BatchNextRecipientsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, batchNextRecipients, arg.BatchID, arg.FedRow, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var recipient string
+		if err := rows.Scan(&recipient); err != nil {
+			return nil, err
+		}
+		items = append(items, recipient)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const batchPause = `-- name: BatchPause :execrows
 WITH paused AS (
     UPDATE batches b SET status = 'paused', is_held = true WHERE b.id = $2 AND b.status = 'running' RETURNING b.id
@@ -679,42 +713,35 @@ func (q *Queries) BatchPause(ctx context.Context, arg BatchPauseParams) (int64, 
 
 const batchPlans = `-- name: BatchPlans :many
 (SELECT t.due_at, (t.due_when_resumed IS NOT NULL AND t.quiet_from IS NOT NULL)::boolean AS is_quiet,
-    (t.due_at > now() AND t.retry_count = 0 AND t.troubles = 0)::boolean AS is_limited, ''::text AS recipient FROM queue t
+    (t.due_at > now() AND t.retry_count = 0 AND t.troubles = 0)::boolean AS is_limited FROM queue t
     WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL AND t.due_at < held_due_at() -- by queue_batch_idx
     ORDER BY t.task_id LIMIT $2::integer)
 UNION ALL
-(SELECT t.due_at, t.due_when_resumed IS NOT NULL AND t.quiet_from IS NOT NULL, t.due_at > now() AND t.retry_count = 0 AND t.troubles = 0, '' FROM queue t
+(SELECT t.due_at, t.due_when_resumed IS NOT NULL AND t.quiet_from IS NOT NULL, t.due_at > now() AND t.retry_count = 0 AND t.troubles = 0 FROM queue t
     WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL AND t.due_at < held_due_at()
     ORDER BY t.task_id DESC LIMIT $2::integer)
 UNION ALL
-(SELECT t.due_at, false, false, '' FROM queue t
+(SELECT t.due_at, false, false FROM queue t
     WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL AND t.due_at <= now()
     LIMIT 1)
-UNION ALL
-(SELECT now(), false, false, r.recipient FROM batch_rows r
-    WHERE r.batch_id = $1::bigint AND r.row_no > $3::bigint AND r.code IS NULL
-    ORDER BY r.row_no LIMIT $2::integer)
-ORDER BY due_at, recipient
+ORDER BY due_at
 `
 
 type BatchPlansParams struct {
 	BatchID int64
 	MaxRows int32
-	FedRow  int64
 }
 
 type BatchPlansRow struct {
 	DueAt     time.Time
 	IsQuiet   bool
 	IsLimited bool
-	Recipient string
 }
 
-// BatchPlans returns some rows of a batch that no sender holds: up to max_rows of the oldest and of the newest waiting tasks, one task that is due, and the recipients
-// of up to max_rows next rows that are not tasks yet. is_quiet: quiet hours delay the task until due_at. is_limited: caps of the recipient delay it: nothing else
-// delays a task without an attempt.
+// BatchPlans returns some waiting tasks of a batch: up to max_rows of the oldest and of the newest, and one that is due. is_quiet: quiet hours delay the task until
+// due_at. is_limited: caps of the recipient delay it: nothing else delays a task without an attempt.
 func (q *Queries) BatchPlans(ctx context.Context, arg BatchPlansParams) ([]BatchPlansRow, error) {
-	rows, err := q.db.Query(ctx, batchPlans, arg.BatchID, arg.MaxRows, arg.FedRow)
+	rows, err := q.db.Query(ctx, batchPlans, arg.BatchID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -722,12 +749,7 @@ func (q *Queries) BatchPlans(ctx context.Context, arg BatchPlansParams) ([]Batch
 	var items []BatchPlansRow
 	for rows.Next() {
 		var i BatchPlansRow
-		if err := rows.Scan(
-			&i.DueAt,
-			&i.IsQuiet,
-			&i.IsLimited,
-			&i.Recipient,
-		); err != nil {
+		if err := rows.Scan(&i.DueAt, &i.IsQuiet, &i.IsLimited); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -471,27 +471,29 @@ FROM (
 GROUP BY 1, 2
 ORDER BY 1, 2;
 
--- BatchPlans returns some rows of a batch that no sender holds: up to max_rows of the oldest and of the newest waiting tasks, one task that is due, and the recipients
--- of up to max_rows next rows that are not tasks yet. is_quiet: quiet hours delay the task until due_at. is_limited: caps of the recipient delay it: nothing else
--- delays a task without an attempt.
+-- BatchPlans returns some waiting tasks of a batch: up to max_rows of the oldest and of the newest, and one that is due. is_quiet: quiet hours delay the task until
+-- due_at. is_limited: caps of the recipient delay it: nothing else delays a task without an attempt.
 -- name: BatchPlans :many
 (SELECT t.due_at, (t.due_when_resumed IS NOT NULL AND t.quiet_from IS NOT NULL)::boolean AS is_quiet,
-    (t.due_at > now() AND t.retry_count = 0 AND t.troubles = 0)::boolean AS is_limited, ''::text AS recipient FROM queue t
+    (t.due_at > now() AND t.retry_count = 0 AND t.troubles = 0)::boolean AS is_limited FROM queue t
     WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.due_at < held_due_at() -- by queue_batch_idx
     ORDER BY t.task_id LIMIT @max_rows::integer)
 UNION ALL
-(SELECT t.due_at, t.due_when_resumed IS NOT NULL AND t.quiet_from IS NOT NULL, t.due_at > now() AND t.retry_count = 0 AND t.troubles = 0, '' FROM queue t
+(SELECT t.due_at, t.due_when_resumed IS NOT NULL AND t.quiet_from IS NOT NULL, t.due_at > now() AND t.retry_count = 0 AND t.troubles = 0 FROM queue t
     WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.due_at < held_due_at()
     ORDER BY t.task_id DESC LIMIT @max_rows::integer)
 UNION ALL
-(SELECT t.due_at, false, false, '' FROM queue t
+(SELECT t.due_at, false, false FROM queue t
     WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.due_at <= now()
     LIMIT 1)
-UNION ALL
-(SELECT now(), false, false, r.recipient FROM batch_rows r
-    WHERE r.batch_id = @batch_id::bigint AND r.row_no > @fed_row::bigint AND r.code IS NULL
-    ORDER BY r.row_no LIMIT @max_rows::integer)
-ORDER BY due_at, recipient;
+ORDER BY due_at;
+
+-- BatchNextRecipients returns the recipients of up to max_rows next rows of a batch that are not tasks yet.
+-- name: BatchNextRecipients :many
+SELECT r.recipient FROM batch_rows r
+WHERE r.batch_id = @batch_id::bigint AND r.row_no > @fed_row::bigint AND r.code IS NULL
+ORDER BY r.row_no
+LIMIT @max_rows::integer;
 
 -- TaskStates returns the states of tasks. It computes them like the view `tasks`, but opens only the partitions of these tasks. Tasks whose partition was
 -- dropped are not returned. delivery: 1 delivered, 2 undelivered, 0 without receipt.

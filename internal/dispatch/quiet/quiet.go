@@ -45,22 +45,36 @@ const Spread = 30 * time.Minute
 
 // At returns the period that contains a time for the recipient of a message. A message that quiet hours do not concern has a period that is never quiet.
 func (s *Service) At(ctx context.Context, m Message, at time.Time) (Period, error) {
-	if m.Channel != directory.SMS || m.Priority == urgent || !strings.HasPrefix(m.Recipient, "+") {
+	if !strings.HasPrefix(m.Recipient, "+") {
 		return Period{}, nil
+	}
+	hours, zone, err := s.hoursOf(ctx, m)
+	if err != nil || hours == (setting.Hours{}) {
+		return Period{}, err
+	}
+	return s.calendar.at(hours, s.zonesOf(m.Recipient, zone, at), at), nil
+}
+
+// HasHours reports whether messages like m have quiet hours at some time of the day. The recipient of m is not read.
+func (s *Service) HasHours(ctx context.Context, m Message) (bool, error) {
+	hours, _, err := s.hoursOf(ctx, m)
+	return hours != (setting.Hours{}), err
+}
+
+// hoursOf returns the quiet hours of a message in the local time of its recipient, and the name of the company's time zone.
+func (s *Service) hoursOf(ctx context.Context, m Message) (hours setting.Hours, zone string, err error) {
+	if m.Channel != directory.SMS || m.Priority == urgent {
+		return hours, "", nil
 	}
 	rules, err := s.directory.RecipientRules(ctx, m.CompanyID)
 	if err != nil {
-		return Period{}, err
+		return hours, "", err
 	}
 	values, err := s.settings.Get(ctx)
 	if err != nil {
-		return Period{}, err
+		return hours, "", err
 	}
-	hours := rules.Hours(m.MessageType, values.Recipient)
-	if hours == (setting.Hours{}) {
-		return Period{}, nil
-	}
-	return s.calendar.at(hours, s.zonesOf(m.Recipient, rules.ZoneName(values.Monitoring), at), at), nil
+	return rules.Hours(m.MessageType, values.Recipient), rules.ZoneName(values.Monitoring), nil
 }
 
 // maxAhead is the maximum time by which the clock of a server is ahead of that of PostgreSQL.

@@ -37,30 +37,9 @@ func (r *Reader) openingOf(ctx context.Context, st Progress, at time.Time) (open
 	if st.Priority != nil {
 		m.Priority = *st.Priority
 	}
-	rows, err := r.q.BatchPlans(ctx, batchq.BatchPlansParams{BatchID: st.ID, FedRow: st.FedRow, MaxRows: maxPlans})
-	if err != nil || len(rows) == 0 {
-		return none, postgres.Wrap("read plans of rows", err, nil)
-	}
-	all := make([]opens, len(rows))
-	for i, row := range rows {
-		m.Recipient = row.Recipient // empty for a task
-		period, err := r.quiet.At(ctx, m, at)
-		if err != nil {
-			return none, err
-		}
-		one := opens{at: row.DueAt}
-		switch {
-		case period.IsQuiet:
-			one = opens{period.Until, WaitsForQuiet}
-		case row.IsQuiet:
-			one.reason = WaitsForQuiet
-		case row.IsLimited:
-			one.reason = WaitsForLimit
-		}
-		if one.at.Before(at) {
-			one.at = at
-		}
-		all[i] = one
+	all, err := r.opensOf(ctx, st, m, at)
+	if err != nil || len(all) == 0 {
+		return none, err
 	}
 	slices.SortStableFunc(all, func(a, b opens) int { return a.at.Compare(b.at) })
 	o := opening{first: all[0].at, last: all[len(all)-1].at}
@@ -68,4 +47,55 @@ func (r *Reader) openingOf(ctx context.Context, st Progress, at time.Time) (open
 		o.reason = all[i].reason
 	}
 	return o, nil
+}
+
+// opensOf returns when some rows of a batch can be sent, no earlier than at. m is a message of the batch.
+func (r *Reader) opensOf(ctx context.Context, st Progress, m quiet.Message, at time.Time) (all []opens, err error) {
+	tasks, err := r.q.BatchPlans(ctx, batchq.BatchPlansParams{BatchID: st.ID, MaxRows: maxPlans})
+	if err != nil {
+		return nil, postgres.Wrap("read plans of tasks", err, nil)
+	}
+	later := func(due time.Time) time.Time {
+		if due.Before(at) {
+			return at
+		}
+		return due
+	}
+	for _, task := range tasks {
+		one := opens{at: later(task.DueAt)}
+		switch {
+		case task.IsQuiet:
+			one.reason = WaitsForQuiet
+		case task.IsLimited:
+			one.reason = WaitsForLimit
+		}
+		all = append(all, one)
+	}
+	hasHours, err := r.quiet.HasHours(ctx, m)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // already wrapped
+	}
+	if !hasHours {
+		if st.Valid > st.Fed { // rows that are not tasks yet can be sent at once
+			all = append(all, opens{at: at})
+		}
+		return all, nil
+	}
+	recipients, err := r.q.BatchNextRecipients(ctx, batchq.BatchNextRecipientsParams{BatchID: st.ID, FedRow: st.FedRow, MaxRows: maxPlans})
+	if err != nil {
+		return nil, postgres.Wrap("read recipients of rows", err, nil)
+	}
+	for _, recipient := range recipients {
+		m.Recipient = recipient
+		period, err := r.quiet.At(ctx, m, at)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // already wrapped
+		}
+		one := opens{at: at}
+		if period.IsQuiet {
+			one = opens{later(period.Until), WaitsForQuiet}
+		}
+		all = append(all, one)
+	}
+	return all, nil
 }
