@@ -1086,6 +1086,7 @@ CREATE TABLE public.queue (
     flow_rank double precision,
     lease_sign_mode text,
     quiet_from timestamp with time zone,
+    lease_sim smallint,
     CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
     CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
     CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
@@ -1147,6 +1148,8 @@ COMMENT ON COLUMN public.queue.flow_rank IS 'the order of the tasks of one compa
 COMMENT ON COLUMN public.queue.lease_sign_mode IS 'senders.sign_mode at the time of the claim; null: in_text';
 
 COMMENT ON COLUMN public.queue.quiet_from IS 'the beginning of the next quiet hours of the recipient. No claim returns the task after this time. The sweep move-quiet-tasks then sets due_at to a time after the quiet hours, and quiet_from to the beginning of the next ones. epoch: the sweep has not computed the time yet; null: the task has no quiet hours';
+
+COMMENT ON COLUMN public.queue.lease_sim IS 'the slot of the SIM through which the sender must send the message; null: the sender has no SIMs, or chooses one itself';
 
 CREATE FUNCTION public.quiet_moved(task public.queue) RETURNS boolean
     LANGUAGE sql IMMUTABLE
@@ -1356,6 +1359,51 @@ COMMENT ON FUNCTION public.sender_silences(silent_after interval, noted_apart in
 CREATE FUNCTION public.sent_segments(content text, sign text, counted smallint, sender_sign text, sign_mode text, segment_size bigint, counts_segments boolean) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (NOT counts_segments) THEN (1)::bigint WHEN ((segment_size IS NULL) AND CASE WHEN (sign IS NULL) THEN (sender_sign IS NULL) ELSE (sign_mode <> 'none'::text) END) THEN (counted)::bigint ELSE public.segments_as_sent(content, sign, counted, sender_sign, sign_mode, segment_size) END;
+
+CREATE FUNCTION public.sim_standings(of_sender bigint, at timestamp with time zone) RETURNS TABLE(slot smallint, phone_number text, is_on boolean, per_day bigint, per_month bigint, recipients_per_month bigint, day_used bigint, month_used bigint, recipients_used bigint, segments_left bigint, recipients_left bigint, month date)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT m.slot, m.phone_number, m.is_on, m.per_day, m.per_month, m.recipients_per_month, u.day_used, u.month_used, u.recipients_used,
+        least(m.per_day - u.day_used, m.per_month - u.month_used), m.recipients_per_month - u.recipients_used,
+        date_trunc('month', at AT TIME ZONE s.time_zone)::date
+    FROM senders s
+    JOIN sender_sims m ON m.sender_id = s.id
+    LEFT JOIN sim_usages g ON g.sender_id = m.sender_id AND g.slot = m.slot
+    CROSS JOIN LATERAL (
+        SELECT used_in_window('day', at, s.time_zone, g.day_used, g.last_taken_at) AS day_used,
+            used_in_window('month', at, s.time_zone, g.month_used, g.last_taken_at) AS month_used,
+            used_in_window('month', at, s.time_zone, g.recipients_used, g.last_taken_at) AS recipients_used
+    ) u
+    WHERE s.id = of_sender
+    ORDER BY m.slot
+$$;
+
+COMMENT ON FUNCTION public.sim_standings(of_sender bigint, at timestamp with time zone) IS 'The SIMs of a sender with their usage at a time. segments_left and recipients_left: what the limits still allow; null: no limit. month: the first day of the month.';
+
+CREATE FUNCTION public.sims_fit(of_sender bigint, recipient text, segments bigint, at timestamp with time zone) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (
+        SELECT FROM sim_standings(of_sender, at) s
+        WHERE s.is_on AND coalesce(s.segments_left >= segments, true) AND (coalesce(s.recipients_left > 0, true) OR EXISTS (
+            SELECT FROM sim_recipients r
+            WHERE r.sender_id = of_sender AND r.recipient_hash = sha256(convert_to(recipient, 'UTF8')) AND r.slot = s.slot
+                AND r.month >= s.month AND r.messages > 0
+        ))
+    )
+$$;
+
+COMMENT ON FUNCTION public.sims_fit(of_sender bigint, recipient text, segments bigint, at timestamp with time zone) IS 'Whether one of the SIMs of a sender can send a message with this number of segments to this recipient. A SIM without room for new recipients can send to the recipients that it already counts in this month.';
+
+CREATE FUNCTION public.sims_room(of_sender bigint, at timestamp with time zone) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT coalesce(max(coalesce(s.segments_left, 1000000000)), 0)
+    FROM sim_standings(of_sender, at) s
+    WHERE s.is_on AND coalesce(s.recipients_left > 0, true)
+$$;
+
+COMMENT ON FUNCTION public.sims_room(of_sender bigint, at timestamp with time zone) IS 'The segments of the largest message that a sender can send to a new recipient through one of its SIMs; 1000000000: no limit; 0 or less: all its SIMs are used up.';
 
 CREATE FUNCTION public.sql_door_number(number text) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -2966,6 +3014,7 @@ CREATE TABLE public.report_logs (
     country_no text,
     is_test boolean DEFAULT false NOT NULL,
     lease_sign_mode text,
+    lease_sim smallint,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
     CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text, 'simulated'::text]))),
@@ -3025,6 +3074,8 @@ COMMENT ON COLUMN public.report_logs.country_no IS 'see messages.country_no; nul
 COMMENT ON COLUMN public.report_logs.is_test IS 'see messages.is_test; false for rows that are older than this column';
 
 COMMENT ON COLUMN public.report_logs.lease_sign_mode IS 'see queue.lease_sign_mode';
+
+COMMENT ON COLUMN public.report_logs.lease_sim IS 'see queue.lease_sim';
 
 CREATE VIEW public.tasks AS
  SELECT m.task_id,
@@ -4929,6 +4980,11 @@ CREATE TABLE public.lock_delete_expired_sessions (
 
 COMMENT ON TABLE public.lock_delete_expired_sessions IS 'No rows. The lock of the sweep delete-expired-sessions: the server that runs the sweep locks this table, so two servers never run the sweep at once.';
 
+CREATE TABLE public.lock_delete_expired_sim_recipients (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_sim_recipients IS 'Has no rows. The server that runs the sweep delete-expired-sim-recipients locks this table.';
+
 CREATE TABLE public.lock_delete_expired_smsgate_messages (
 );
 
@@ -6106,6 +6162,7 @@ CREATE TABLE public.report_logs_default (
     country_no text,
     is_test boolean DEFAULT false NOT NULL,
     lease_sign_mode text,
+    lease_sim smallint,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
     CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text, 'simulated'::text]))),
@@ -6302,6 +6359,35 @@ ALTER TABLE public.sender_ledger ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTIT
     CACHE 1
 );
 
+CREATE TABLE public.sender_sims (
+    sender_id bigint NOT NULL,
+    slot smallint NOT NULL,
+    phone_number text,
+    is_on boolean DEFAULT true NOT NULL,
+    per_day bigint,
+    per_month bigint,
+    recipients_per_month bigint,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT sender_sims_limits_range CHECK (((per_day >= 0) AND (per_month >= 0) AND (recipients_per_month >= 0))),
+    CONSTRAINT sender_sims_phone_number_length CHECK (((char_length(phone_number) >= 1) AND (char_length(phone_number) <= 50))),
+    CONSTRAINT sender_sims_slot_range CHECK (((slot >= 1) AND (slot <= 10)))
+);
+
+COMMENT ON TABLE public.sender_sims IS 'A SIM of a sender, with its limits. Written by internal/dispatch/sender.';
+
+COMMENT ON COLUMN public.sender_sims.slot IS 'the slot of the SIM in the phone, from 1';
+
+COMMENT ON COLUMN public.sender_sims.phone_number IS 'the number of the SIM, as an administrator or the phone gave it; null: unknown';
+
+COMMENT ON COLUMN public.sender_sims.is_on IS 'false: no message is sent through the SIM';
+
+COMMENT ON COLUMN public.sender_sims.per_day IS 'segments in a day of the time zone of the sender; null: no limit';
+
+COMMENT ON COLUMN public.sender_sims.per_month IS 'segments in a month of the time zone of the sender; null: no limit';
+
+COMMENT ON COLUMN public.sender_sims.recipients_per_month IS 'different recipients in a month of the time zone of the sender; null: no limit';
+
 CREATE TABLE public.sender_states (
     sender_id bigint NOT NULL,
     next_available_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
@@ -6409,6 +6495,7 @@ CREATE TABLE public.senders (
     segment_price bigint,
     sign_mode text DEFAULT 'in_text'::text NOT NULL,
     inbox_company_id bigint,
+    has_sims boolean DEFAULT false NOT NULL,
     CONSTRAINT senders_kind_length CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 50))),
     CONSTRAINT senders_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
     CONSTRAINT senders_numbers_range CHECK ((((interval_ms >= 0) AND (interval_ms <= 86400000)) AND ((lease_seconds >= 1) AND (lease_seconds <= 86400)) AND ((segment_size >= 1) AND (segment_size <= 1000)) AND (per_minute >= 0) AND (per_hour >= 0) AND (per_day >= 0) AND (per_month >= 0))),
@@ -6471,6 +6558,8 @@ COMMENT ON COLUMN public.senders.sign_mode IS 'in_text: the sender gets the text
 
 COMMENT ON COLUMN public.senders.inbox_company_id IS 'the company of the messages that people send to this sender without answering a task. null, or a deleted company: the company named default. There is no foreign key, because adding it would have locked companies';
 
+COMMENT ON COLUMN public.senders.has_sims IS 'true: rows in sender_sims exist. A claim then locks the row of the sender in sender_states, and chooses the SIM of each task. The column exists so that claims of other senders need not read sender_sims';
+
 CREATE VIEW public.sender_standings AS
  SELECT s.id AS sender_id,
     s.sender_no,
@@ -6508,11 +6597,19 @@ CREATE VIEW public.sender_standings AS
             public.used_in_window('hour'::text, now(), s.time_zone, st.hour_used, st.last_taken_at) AS hour_used,
             public.used_in_window('day'::text, now(), s.time_zone, st.day_used, st.last_taken_at) AS day_used,
             public.used_in_window('month'::text, now(), s.time_zone, st.month_used, st.last_taken_at) AS month_used) u)
-     CROSS JOIN LATERAL ( SELECT (COALESCE((s.per_minute > u.minute_used), true) AND COALESCE((s.per_hour > u.hour_used), true) AND COALESCE((s.per_day > u.day_used), true) AND COALESCE((s.per_month > u.month_used), true)) AS has_quota) q)
+     CROSS JOIN LATERAL ( SELECT (COALESCE((s.per_minute > u.minute_used), true) AND COALESCE((s.per_hour > u.hour_used), true) AND COALESCE((s.per_day > u.day_used), true) AND COALESCE((s.per_month > u.month_used), true) AND
+                CASE
+                    WHEN s.has_sims THEN (public.sims_room(s.id, now()) > 0)
+                    ELSE true
+                END) AS has_quota) q)
      CROSS JOIN LATERAL ( SELECT ((NOT s.has_balance) OR (COALESCE(st.balance, (0)::bigint) > COALESCE(s.low_switch, (0)::bigint))) AS has_funds) f)
      CROSS JOIN LATERAL ( SELECT LEAST((s.per_minute - u.minute_used), (s.per_hour - u.hour_used), (s.per_day - u.day_used), (s.per_month - u.month_used),
                 CASE
                     WHEN s.has_balance THEN COALESCE(st.balance, (0)::bigint)
+                    ELSE NULL::bigint
+                END,
+                CASE
+                    WHEN s.has_sims THEN public.sims_room(s.id, now())
                     ELSE NULL::bigint
                 END) AS segments_left) l);
 
@@ -6520,7 +6617,7 @@ COMMENT ON VIEW public.sender_standings IS 'Each sender, with the part of its st
 
 COMMENT ON COLUMN public.sender_standings.is_rested IS 'true: next_available_at has passed';
 
-COMMENT ON COLUMN public.sender_standings.has_quota IS 'true: each limit has segments left';
+COMMENT ON COLUMN public.sender_standings.has_quota IS 'true: each limit has segments left, and a SIM can send to a new recipient. Senders without SIMs have no limits of SIMs';
 
 COMMENT ON COLUMN public.sender_standings.has_funds IS 'true: the sender has no balance, or a balance above low_switch';
 
@@ -6530,7 +6627,7 @@ COMMENT ON COLUMN public.sender_standings.response_ms IS 'average milliseconds f
 
 COMMENT ON COLUMN public.sender_standings.is_available IS 'true: the sender is on, has quota and funds, and its circuit breaker is closed. Only available senders count for sort and for shares';
 
-COMMENT ON COLUMN public.sender_standings.segments_left IS 'segments that its limits and balance still allow; null: no limit';
+COMMENT ON COLUMN public.sender_standings.segments_left IS 'segments that its limits and balance still allow, and that the SIM with the largest rest still allows for a new recipient; null: no limit';
 
 COMMENT ON COLUMN public.sender_standings.room IS 'the size of the largest task that the sender can certainly send, in segments as counted at the submission. The segment size or the signature of the sender can allow a larger task';
 
@@ -6653,6 +6750,47 @@ CREATE TABLE public.settings (
 COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/platform/setting, which defines the names, defaults and bounds.';
 
 COMMENT ON COLUMN public.settings.updated_by IS 'the user who changed the value; null: the row contains the default. Such a row exists only inside the transaction of the first change. There is no foreign key, because the configured user is in no table';
+
+CREATE TABLE public.sim_recipients (
+    sender_id bigint NOT NULL,
+    recipient_hash bytea NOT NULL,
+    slot smallint NOT NULL,
+    month date NOT NULL,
+    messages bigint NOT NULL,
+    last_at timestamp with time zone NOT NULL,
+    CONSTRAINT sim_recipients_recipient_hash_length CHECK ((octet_length(recipient_hash) = 32))
+)
+WITH (fillfactor='80');
+
+COMMENT ON TABLE public.sim_recipients IS 'A recipient to whom a SIM of a sender sends messages. Written by internal/dispatch/queue, like sim_usages; a sweep deletes the row when it is older than a month and its conversation has ended. The erasure of a person deletes the rows of the person; sim_usages keeps their number. There is no foreign key, because each insert would lock the sender.';
+
+COMMENT ON COLUMN public.sim_recipients.recipient_hash IS 'SHA-256 of the number in E.164';
+
+COMMENT ON COLUMN public.sim_recipients.month IS 'the first day of the month that messages counts, in the time zone of the sender';
+
+COMMENT ON COLUMN public.sim_recipients.messages IS 'leases in the month, without leases that were given back; 0: the recipient does not count';
+
+COMMENT ON COLUMN public.sim_recipients.last_at IS 'time of the last lease';
+
+CREATE TABLE public.sim_usages (
+    sender_id bigint NOT NULL,
+    slot smallint NOT NULL,
+    day_used bigint NOT NULL,
+    month_used bigint NOT NULL,
+    recipients_used bigint NOT NULL,
+    last_taken_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE public.sim_usages IS 'The usage of a SIM of a sender. Written by internal/dispatch/queue: claims add to it and refunds subtract from it, while they lock the row of the sender in sender_states. A row remains if its SIM is removed, so that a SIM that is added again has not lost its usage.';
+
+COMMENT ON COLUMN public.sim_usages.day_used IS 'segments that were used on the day of last_taken_at. On any other day, the used segments are zero';
+
+COMMENT ON COLUMN public.sim_usages.month_used IS 'like day_used, for the month';
+
+COMMENT ON COLUMN public.sim_usages.recipients_used IS 'different recipients in the month of last_taken_at. In any other month, the number is zero';
+
+COMMENT ON COLUMN public.sim_usages.last_taken_at IS 'time of the last claim that leased a task for the SIM';
 
 CREATE TABLE public.smsgate_messages (
     company_id bigint NOT NULL,
@@ -7538,6 +7676,9 @@ ALTER TABLE ONLY public.routes
 ALTER TABLE ONLY public.sender_answers
     ADD CONSTRAINT sender_answers_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.sender_sims
+    ADD CONSTRAINT sender_sims_pkey PRIMARY KEY (sender_id, slot);
+
 ALTER TABLE ONLY public.sender_states
     ADD CONSTRAINT sender_states_pkey PRIMARY KEY (sender_id);
 
@@ -7561,6 +7702,12 @@ ALTER TABLE ONLY public.sessions
 
 ALTER TABLE ONLY public.settings
     ADD CONSTRAINT settings_pkey PRIMARY KEY (category, name);
+
+ALTER TABLE ONLY public.sim_recipients
+    ADD CONSTRAINT sim_recipients_pkey PRIMARY KEY (sender_id, recipient_hash, slot);
+
+ALTER TABLE ONLY public.sim_usages
+    ADD CONSTRAINT sim_usages_pkey PRIMARY KEY (sender_id, slot);
 
 ALTER TABLE ONLY public.smsgate_messages
     ADD CONSTRAINT smsgate_messages_pkey PRIMARY KEY (company_id, submitted_by, message_id);
@@ -7908,6 +8055,10 @@ CREATE INDEX senders_shared_sort_idx ON public.senders USING btree (channel_id, 
 
 CREATE INDEX sessions_username_idx ON public.sessions USING btree (username, id);
 
+CREATE INDEX sim_recipients_last_at_idx ON public.sim_recipients USING btree (last_at);
+
+CREATE INDEX sim_recipients_recipient_hash_idx ON public.sim_recipients USING btree (recipient_hash);
+
 CREATE INDEX smsgate_messages_created_idx ON public.smsgate_messages USING btree (created_at);
 
 CREATE INDEX smsgate_messages_list_idx ON public.smsgate_messages USING btree (company_id, submitted_by, created_at, message_id) INCLUDE (sender_no);
@@ -8056,9 +8207,11 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.reply_rules FO
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE OF pool_id, sender_id, weight, sort, status ON public.routes FOR EACH ROW WHEN ((NOT public.pool_has_sender(new.pool_id))) EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
 
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.sender_sims FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender_sim', 'sender_no,slot');
+
 CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH ROW WHEN ((old.granted <> new.granted)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'granted');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'is_paced', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'is_paced,has_sims', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
 
 CREATE TRIGGER audited AFTER DELETE OR UPDATE ON public.settings FOR EACH ROW WHEN ((NOT ((old.category = 'sms'::text) AND (old.name ~ '^(content|segments)_most_'::text)))) EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
 
@@ -8342,6 +8495,9 @@ ALTER TABLE ONLY public.routes
 ALTER TABLE ONLY public.sender_answers
     ADD CONSTRAINT sender_answers_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;
 
+ALTER TABLE ONLY public.sender_sims
+    ADD CONSTRAINT sender_sims_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;
+
 ALTER TABLE ONLY public.sender_states
     ADD CONSTRAINT sender_states_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;
 
@@ -8350,6 +8506,9 @@ ALTER TABLE ONLY public.sender_tokens
 
 ALTER TABLE ONLY public.senders
     ADD CONSTRAINT senders_channel_id_fkey FOREIGN KEY (channel_id) REFERENCES public.channels(id);
+
+ALTER TABLE ONLY public.sim_usages
+    ADD CONSTRAINT sim_usages_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.sql_roles
     ADD CONSTRAINT sql_roles_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;

@@ -3624,6 +3624,9 @@ type ClaimedTask struct {
 	// Example: 示例公司
 	Sign *string `json:"sign,omitempty"`
 
+	// Sim The slot of the SIM through which the sender must send the message. Missing if the sender has no SIMs in LKSMS, or chooses one itself
+	Sim *int16 `json:"sim,omitempty"`
+
 	// Traceparent The header `traceparent` of the submission. Missing if the submission had none
 	//
 	// Example: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
@@ -7853,6 +7856,72 @@ type SettingsResponse struct {
 //     Senders of the kinds `aliyun-sms` and `tencent-sms` cannot have this mode, because these providers always add a signature.
 type SignMode string
 
+// Sim A SIM of a sender. Limits and usage are segments in the time zone of the sender; null means no limit.
+type Sim struct {
+	IsOn bool `json:"is_on"`
+
+	// IsUsedUp The SIM sends no message to a new recipient now. If `segments_left` is not 0, it still sends to the recipients of this month
+	IsUsedUp    bool    `json:"is_used_up"`
+	PerDay      *Limit  `json:"per_day"`
+	PerMonth    *Limit  `json:"per_month"`
+	PhoneNumber *string `json:"phone_number"`
+
+	// RecipientsLeft Recipients that can still be added this month
+	RecipientsLeft *int64 `json:"recipients_left"`
+
+	// RecipientsPerMonth Different recipients per month; null means no limit
+	RecipientsPerMonth *int64 `json:"recipients_per_month"`
+
+	// SegmentsLeft Segments that the limits still allow
+	SegmentsLeft *int64 `json:"segments_left"`
+
+	// Slot The slot of the SIM in the phone, from 1
+	Slot SimSlot `json:"slot"`
+	Used SimUsed `json:"used"`
+}
+
+// SimRequest defines model for SimRequest.
+type SimRequest struct {
+	// IsOn Whether messages are sent through the SIM; true by default
+	IsOn     *bool  `json:"is_on,omitempty"`
+	PerDay   *Limit `json:"per_day,omitempty"`
+	PerMonth *Limit `json:"per_month,omitempty"`
+
+	// PhoneNumber The number of the SIM
+	PhoneNumber        *string `json:"phone_number,omitempty"`
+	RecipientsPerMonth *Limit  `json:"recipients_per_month,omitempty"`
+
+	// Slot The slot of the SIM in the phone, from 1
+	Slot SimSlot `json:"slot"`
+}
+
+// SimSlot The slot of the SIM in the phone, from 1
+type SimSlot = int16
+
+// SimUsed defines model for SimUsed.
+type SimUsed struct {
+	Day   int64 `json:"day"`
+	Month int64 `json:"month"`
+
+	// Recipients Different recipients this month
+	Recipients int64 `json:"recipients"`
+}
+
+// SimsRequest defines model for SimsRequest.
+type SimsRequest struct {
+	Sims []SimRequest `json:"sims"`
+}
+
+// SimsResponse defines model for SimsResponse.
+type SimsResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    []Sim   `json:"data"`
+}
+
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
 	// MaxContentMarketing The maximum number of characters in the final text of a marketing message
@@ -9042,6 +9111,9 @@ type TimelineEvent struct {
 
 	// Sign For `claimed`: the signature that the provider adds to `content`, if the provider adds one (`sign_mode` of the sender)
 	Sign *string `json:"sign,omitempty"`
+
+	// Sim For `claimed`: the slot of the SIM through which the sender had to send the message, if LKSMS chose one
+	Sim *int16 `json:"sim,omitempty"`
 
 	// SourceIP The IP address that submitted the task
 	SourceIP *string `json:"source_ip,omitempty"`
@@ -10614,6 +10686,9 @@ type ChangeBalanceJSONRequestBody = BalanceChange
 // PairPhoneJSONRequestBody defines body for PairPhone for application/json ContentType.
 type PairPhoneJSONRequestBody = PairingRequest
 
+// ReplaceSimsJSONRequestBody defines body for ReplaceSims for application/json ContentType.
+type ReplaceSimsJSONRequestBody = SimsRequest
+
 // TestSenderJSONRequestBody defines body for TestSender for application/json ContentType.
 type TestSenderJSONRequestBody = SenderTestRequest
 
@@ -11020,6 +11095,7 @@ type ClientInterface interface {
 	// |---|---|
 	// | `company`, `channel`, `country`, `sender`, `inbound`, `user` | the number or name |
 	// | `sender_balance` | the number of the sender |
+	// | `sender_sim` | the number of the sender and the slot |
 	// | `route`, `template`, `default_content` | the number |
 	// | `notification_template` | the business type and the channel |
 	// | `api_key` | the user and the number of the key |
@@ -11728,6 +11804,31 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
 	PairPhone(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSims List the SIMs of a sender, with their limits and their usage
+	//
+	// The list is empty if the sender has no SIMs. LKSMS then chooses no SIM.
+	//
+	// Corresponds with GET /api/v1/admin/senders/{sender_no}/sims (the `ListSims` operationId).
+	ListSims(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplaceSimsWithBody Set the SIMs of a sender and their limits
+	//
+	// Replaces the list. A claim then chooses the SIM of each message (`sim`). The SIM of a conversation stays: a message goes through the SIM of the last message from or to the recipient through this sender, if that was at most 30 days ago. Otherwise it goes through a SIM that already counts the recipient this month, and otherwise through the first SIM with room. If no SIM has a limit, the app chooses the SIM of a new conversation. Messages for which no SIM has room wait. The usage of a slot remains if its SIM is removed and added again. Only apps have SIMs; a driven sender gets 409. A phone with the SMSGate app adds its SIMs itself, without limits, when it starts; switch off a SIM that must not send.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/admin/senders/{sender_no}/sims (the `ReplaceSims` operationId).
+	ReplaceSimsWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplaceSims Set the SIMs of a sender and their limits
+	//
+	// Replaces the list. A claim then chooses the SIM of each message (`sim`). The SIM of a conversation stays: a message goes through the SIM of the last message from or to the recipient through this sender, if that was at most 30 days ago. Otherwise it goes through a SIM that already counts the recipient this month, and otherwise through the first SIM with room. If no SIM has a limit, the app chooses the SIM of a new conversation. Messages for which no SIM has room wait. The usage of a slot remains if its SIM is removed and added again. Only apps have SIMs; a driven sender gets 409. A phone with the SMSGate app adds its SIMs itself, without limits, when it starts; switch off a SIM that must not send.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/admin/senders/{sender_no}/sims (the `ReplaceSims` operationId).
+	ReplaceSims(ctx context.Context, senderNo SenderNo, body ReplaceSimsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TestSenderWithBody Send one real message through this sender
 	//
@@ -13890,6 +13991,7 @@ func (c *Client) AcknowledgeAlert(ctx context.Context, alertID AlertID, body Ack
 // |---|---|
 // | `company`, `channel`, `country`, `sender`, `inbound`, `user` | the number or name |
 // | `sender_balance` | the number of the sender |
+// | `sender_sim` | the number of the sender and the slot |
 // | `route`, `template`, `default_content` | the number |
 // | `notification_template` | the business type and the channel |
 // | `api_key` | the user and the number of the key |
@@ -15399,6 +15501,61 @@ func (c *Client) PairPhoneWithBody(ctx context.Context, senderNo SenderNo, conte
 // Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
 func (c *Client) PairPhone(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPairPhoneRequest(c.Server, senderNo, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSims List the SIMs of a sender, with their limits and their usage
+//
+// The list is empty if the sender has no SIMs. LKSMS then chooses no SIM.
+//
+// Corresponds with GET /api/v1/admin/senders/{sender_no}/sims (the `ListSims` operationId).
+func (c *Client) ListSims(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSimsRequest(c.Server, senderNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplaceSimsWithBody Set the SIMs of a sender and their limits
+//
+// Replaces the list. A claim then chooses the SIM of each message (`sim`). The SIM of a conversation stays: a message goes through the SIM of the last message from or to the recipient through this sender, if that was at most 30 days ago. Otherwise it goes through a SIM that already counts the recipient this month, and otherwise through the first SIM with room. If no SIM has a limit, the app chooses the SIM of a new conversation. Messages for which no SIM has room wait. The usage of a slot remains if its SIM is removed and added again. Only apps have SIMs; a driven sender gets 409. A phone with the SMSGate app adds its SIMs itself, without limits, when it starts; switch off a SIM that must not send.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/admin/senders/{sender_no}/sims (the `ReplaceSims` operationId).
+func (c *Client) ReplaceSimsWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplaceSimsRequestWithBody(c.Server, senderNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplaceSims Set the SIMs of a sender and their limits
+//
+// Replaces the list. A claim then chooses the SIM of each message (`sim`). The SIM of a conversation stays: a message goes through the SIM of the last message from or to the recipient through this sender, if that was at most 30 days ago. Otherwise it goes through a SIM that already counts the recipient this month, and otherwise through the first SIM with room. If no SIM has a limit, the app chooses the SIM of a new conversation. Messages for which no SIM has room wait. The usage of a slot remains if its SIM is removed and added again. Only apps have SIMs; a driven sender gets 409. A phone with the SMSGate app adds its SIMs itself, without limits, when it starts; switch off a SIM that must not send.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/admin/senders/{sender_no}/sims (the `ReplaceSims` operationId).
+func (c *Client) ReplaceSims(ctx context.Context, senderNo SenderNo, body ReplaceSimsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplaceSimsRequest(c.Server, senderNo, body)
 	if err != nil {
 		return nil, err
 	}
@@ -23010,6 +23167,87 @@ func NewPairPhoneRequestWithBody(server string, senderNo SenderNo, contentType s
 	return req, nil
 }
 
+// NewListSimsRequest constructs an http.Request for the ListSims method
+func NewListSimsRequest(server string, senderNo SenderNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s/sims", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReplaceSimsRequest calls the generic ReplaceSims builder with application/json body
+func NewReplaceSimsRequest(server string, senderNo SenderNo, body ReplaceSimsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReplaceSimsRequestWithBody(server, senderNo, "application/json", bodyReader)
+}
+
+// NewReplaceSimsRequestWithBody constructs an http.Request for the ReplaceSims method, with any body, and a specified content type
+func NewReplaceSimsRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s/sims", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewTestSenderRequest calls the generic TestSender builder with application/json body
 func NewTestSenderRequest(server string, senderNo SenderNo, body TestSenderJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -29814,6 +30052,7 @@ type ClientWithResponsesInterface interface {
 	// |---|---|
 	// | `company`, `channel`, `country`, `sender`, `inbound`, `user` | the number or name |
 	// | `sender_balance` | the number of the sender |
+	// | `sender_sim` | the number of the sender and the slot |
 	// | `route`, `template`, `default_content` | the number |
 	// | `notification_template` | the business type and the channel |
 	// | `api_key` | the user and the number of the key |
@@ -30608,6 +30847,33 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
 	PairPhoneWithResponse(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*PairPhoneResponse, error)
+
+	// ListSimsWithResponse List the SIMs of a sender, with their limits and their usage
+	//
+	// The list is empty if the sender has no SIMs. LKSMS then chooses no SIM.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/senders/{sender_no}/sims (the `ListSims` operationId).
+	ListSimsWithResponse(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*ListSimsResponse, error)
+
+	// ReplaceSimsWithBodyWithResponse Set the SIMs of a sender and their limits
+	//
+	// Replaces the list. A claim then chooses the SIM of each message (`sim`). The SIM of a conversation stays: a message goes through the SIM of the last message from or to the recipient through this sender, if that was at most 30 days ago. Otherwise it goes through a SIM that already counts the recipient this month, and otherwise through the first SIM with room. If no SIM has a limit, the app chooses the SIM of a new conversation. Messages for which no SIM has room wait. The usage of a slot remains if its SIM is removed and added again. Only apps have SIMs; a driven sender gets 409. A phone with the SMSGate app adds its SIMs itself, without limits, when it starts; switch off a SIM that must not send.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/admin/senders/{sender_no}/sims (the `ReplaceSims` operationId).
+	ReplaceSimsWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplaceSimsResponse, error)
+
+	// ReplaceSimsWithResponse Set the SIMs of a sender and their limits
+	//
+	// Replaces the list. A claim then chooses the SIM of each message (`sim`). The SIM of a conversation stays: a message goes through the SIM of the last message from or to the recipient through this sender, if that was at most 30 days ago. Otherwise it goes through a SIM that already counts the recipient this month, and otherwise through the first SIM with room. If no SIM has a limit, the app chooses the SIM of a new conversation. Messages for which no SIM has room wait. The usage of a slot remains if its SIM is removed and added again. Only apps have SIMs; a driven sender gets 409. A phone with the SMSGate app adds its SIMs itself, without limits, when it starts; switch off a SIM that must not send.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/admin/senders/{sender_no}/sims (the `ReplaceSims` operationId).
+	ReplaceSimsWithResponse(ctx context.Context, senderNo SenderNo, body ReplaceSimsJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplaceSimsResponse, error)
 
 	// TestSenderWithBodyWithResponse Send one real message through this sender
 	//
@@ -39704,6 +39970,214 @@ func (r PairPhoneResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PairPhoneResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListSimsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SimsResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSimsResponse) GetJSON200() *SimsResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListSimsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListSimsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListSimsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListSimsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListSimsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListSimsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListSimsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSimsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSimsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSimsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSimsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReplaceSimsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SimsResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReplaceSimsResponse) GetJSON200() *SimsResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ReplaceSimsResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReplaceSimsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReplaceSimsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ReplaceSimsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ReplaceSimsResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ReplaceSimsResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ReplaceSimsResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReplaceSimsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReplaceSimsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReplaceSimsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReplaceSimsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReplaceSimsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReplaceSimsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReplaceSimsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReplaceSimsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -51299,6 +51773,7 @@ func (c *ClientWithResponses) AcknowledgeAlertWithResponse(ctx context.Context, 
 // |---|---|
 // | `company`, `channel`, `country`, `sender`, `inbound`, `user` | the number or name |
 // | `sender_balance` | the number of the sender |
+// | `sender_sim` | the number of the sender and the slot |
 // | `route`, `template`, `default_content` | the number |
 // | `notification_template` | the business type and the channel |
 // | `api_key` | the user and the number of the key |
@@ -52578,6 +53053,51 @@ func (c *ClientWithResponses) PairPhoneWithResponse(ctx context.Context, senderN
 		return nil, err
 	}
 	return ParsePairPhoneResponse(rsp)
+}
+
+// ListSimsWithResponse List the SIMs of a sender, with their limits and their usage
+//
+// The list is empty if the sender has no SIMs. LKSMS then chooses no SIM.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/senders/{sender_no}/sims (the `ListSims` operationId).
+func (c *ClientWithResponses) ListSimsWithResponse(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*ListSimsResponse, error) {
+	rsp, err := c.ListSims(ctx, senderNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSimsResponse(rsp)
+}
+
+// ReplaceSimsWithBodyWithResponse Set the SIMs of a sender and their limits
+//
+// Replaces the list. A claim then chooses the SIM of each message (`sim`). The SIM of a conversation stays: a message goes through the SIM of the last message from or to the recipient through this sender, if that was at most 30 days ago. Otherwise it goes through a SIM that already counts the recipient this month, and otherwise through the first SIM with room. If no SIM has a limit, the app chooses the SIM of a new conversation. Messages for which no SIM has room wait. The usage of a slot remains if its SIM is removed and added again. Only apps have SIMs; a driven sender gets 409. A phone with the SMSGate app adds its SIMs itself, without limits, when it starts; switch off a SIM that must not send.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/admin/senders/{sender_no}/sims (the `ReplaceSims` operationId).
+func (c *ClientWithResponses) ReplaceSimsWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplaceSimsResponse, error) {
+	rsp, err := c.ReplaceSimsWithBody(ctx, senderNo, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplaceSimsResponse(rsp)
+}
+
+// ReplaceSimsWithResponse Set the SIMs of a sender and their limits
+//
+// Replaces the list. A claim then chooses the SIM of each message (`sim`). The SIM of a conversation stays: a message goes through the SIM of the last message from or to the recipient through this sender, if that was at most 30 days ago. Otherwise it goes through a SIM that already counts the recipient this month, and otherwise through the first SIM with room. If no SIM has a limit, the app chooses the SIM of a new conversation. Messages for which no SIM has room wait. The usage of a slot remains if its SIM is removed and added again. Only apps have SIMs; a driven sender gets 409. A phone with the SMSGate app adds its SIMs itself, without limits, when it starts; switch off a SIM that must not send.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/admin/senders/{sender_no}/sims (the `ReplaceSims` operationId).
+func (c *ClientWithResponses) ReplaceSimsWithResponse(ctx context.Context, senderNo SenderNo, body ReplaceSimsJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplaceSimsResponse, error) {
+	rsp, err := c.ReplaceSims(ctx, senderNo, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplaceSimsResponse(rsp)
 }
 
 // TestSenderWithBodyWithResponse Send one real message through this sender
@@ -61413,6 +61933,184 @@ func ParsePairPhoneResponse(rsp *http.Response) (*PairPhoneResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest PairingResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListSimsResponse parses an HTTP response from a ListSimsWithResponse call
+func ParseListSimsResponse(rsp *http.Response) (*ListSimsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSimsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SimsResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseReplaceSimsResponse parses an HTTP response from a ReplaceSimsWithResponse call
+func ParseReplaceSimsResponse(rsp *http.Response) (*ReplaceSimsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReplaceSimsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SimsResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -259,7 +259,7 @@ func (q *Queries) RouteAdmit(ctx context.Context, arg RouteAdmitParams) ([]Route
 
 const senderAdmit = `-- name: SenderAdmit :one
 
-SELECT s.id AS sender_id, s.is_paced, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms' AS counts_segments,
+SELECT s.id AS sender_id, (s.is_paced OR s.has_sims)::boolean AS is_paced, s.has_sims, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms' AS counts_segments,
     coalesce(s.lease_seconds::double precision, extract(epoch FROM $1::interval))::double precision AS lease_seconds,
     (st.rest_until IS NOT NULL)::boolean AS gives_way, p.id AS shared_pool_id, st.shared_last_turn, st.shared_next_turn,
     coalesce(
@@ -295,6 +295,7 @@ type SenderAdmitParams struct {
 type SenderAdmitRow struct {
 	SenderID       int64
 	IsPaced        bool
+	HasSims        bool
 	Sign           *string
 	SignMode       string
 	SegmentSize    *int64
@@ -356,13 +357,14 @@ type SenderAdmitRow struct {
 //	TaskOffer      locks the tasks that the sender could take next
 //	TaskFlows      locks the tasks of companies with several waiting flows, in the order within the company
 //	TaskExchange   swaps the ranks of tasks of the same company if the claim takes them in another order
-//	TaskLease      leases the chosen tasks
+//	TaskLease      leases the chosen tasks; sims.sql has the statements that choose and charge the SIM of each task
 //	PoolsPassed    returns pools with tasks that the sender does not take
 //	SenderCharge   writes the cost of the claim
 //
 // SenderAdmit returns the data of a sender that a claim needs before the claim reads counters. It locks nothing. It returns no row if the sender does not exist
 // or is off.
 //
+//	is_paced        whether the claim locks the row of the sender in sender_states
 //	shared_pool_id  null if the sender is not shared
 //	has_primaries   whether another shared sender of the channel has a larger sort
 //	gives_way       whether the circuit breaker is open or half-open
@@ -379,6 +381,7 @@ func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) (Sende
 	err := row.Scan(
 		&i.SenderID,
 		&i.IsPaced,
+		&i.HasSims,
 		&i.Sign,
 		&i.SignMode,
 		&i.SegmentSize,
@@ -398,11 +401,11 @@ func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) (Sende
 
 const senderBudget = `-- name: SenderBudget :one
 WITH me AS MATERIALIZED (
-    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, s.on_unclear, s.is_self_registered, s.segment_price, s.sign_mode, s.inbox_company_id, st.next_available_at, st.balance, st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
+    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, s.on_unclear, s.is_self_registered, s.segment_price, s.sign_mode, s.inbox_company_id, s.has_sims, st.next_available_at, st.balance, st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
     FROM senders s
     JOIN sender_standings x ON x.sender_id = s.id
     LEFT JOIN LATERAL (
-        SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on, failed_tasks FROM sender_states WHERE sender_id = s.id AND x.is_rested AND x.has_quota AND x.has_funds FOR UPDATE
+        SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on, failed_tasks FROM sender_states WHERE sender_id = s.id AND x.is_rested AND (x.has_quota OR s.has_sims) AND x.has_funds FOR UPDATE
     ) st ON true
     WHERE s.id = $4 AND s.status = 'on'
 ),
@@ -452,7 +455,8 @@ type SenderBudgetRow struct {
 // interval_seconds is the time between two tasks. It is 0 if the sender has no interval, or sends all tasks in one call.
 //
 // The statement locks the row of the sender in sender_states, so that concurrent polls of the sender are counted one after the other. It checks readiness
-// before the lock, because a row lock writes WAL, so that even an empty claim would wait for fsync.
+// before the lock, because a row lock writes WAL, so that even an empty claim would wait for fsync. SIMs that are used up can still send to recipients whom they
+// already count.
 func (q *Queries) SenderBudget(ctx context.Context, arg SenderBudgetParams) (SenderBudgetRow, error) {
 	row := q.db.QueryRow(ctx, senderBudget,
 		arg.InOneCall,
@@ -472,7 +476,7 @@ func (q *Queries) SenderBudget(ctx context.Context, arg SenderBudgetParams) (Sen
 
 const senderCharge = `-- name: SenderCharge :exec
 WITH me AS MATERIALIZED (
-    SELECT s.id, s.sender_no, s.time_zone, s.interval_ms, s.is_paced, s.has_balance, s.low_warning, s.low_switch, st.balance,
+    SELECT s.id, s.sender_no, s.time_zone, s.interval_ms, s.is_paced OR s.has_sims AS is_paced, s.has_balance, s.low_warning, s.low_switch, st.balance,
         st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
     FROM senders s
     JOIN sender_states st ON st.sender_id = s.id
@@ -604,8 +608,8 @@ const taskFlows = `-- name: TaskFlows :many
 WITH asked AS MATERIALIZED (
     SELECT u.pool_id, u.lane, u.company_id, u.max_tasks, u.rival_room, u.from_segments, coalesce(e.flow_rank, 'infinity') AS last_flow_rank, s.may_hold, s.has_disabled_users
     FROM (
-        SELECT unnest($10::bigint[]) AS pool_id, unnest($11::integer[]) AS lane, unnest($12::bigint[]) AS company_id,
-            unnest($13::bigint[]) AS max_tasks, unnest($14::bigint[]) AS rival_room, unnest($15::bigint[]) AS from_segments
+        SELECT unnest($12::bigint[]) AS pool_id, unnest($13::integer[]) AS lane, unnest($14::bigint[]) AS company_id,
+            unnest($15::bigint[]) AS max_tasks, unnest($16::bigint[]) AS rival_room, unnest($17::bigint[]) AS from_segments
     ) u
     CROSS JOIN switches s
     CROSS JOIN (SELECT quiet_tasks_wait() AS has_quiet) n
@@ -634,7 +638,8 @@ CROSS JOIN LATERAL (
         AND NOT (m.has_disabled_users AND EXISTS (
             SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
         ))
-        AND (NOT $8::boolean OR z.segments <= $9::bigint)
+        AND (NOT $8::boolean OR coalesce(z.segments <= $9::bigint, true)
+            AND ($10::timestamptz IS NULL OR sims_fit($11, t.recipient, z.segments, $10)))
     ORDER BY t.flow_rank, t.task_id
     LIMIT m.max_tasks
     FOR UPDATE OF t SKIP LOCKED
@@ -652,6 +657,8 @@ type TaskFlowsParams struct {
 	RetryMaxWait   *time.Duration
 	IsTight        bool
 	SegmentsLeft   *int64
+	SimsAt         *time.Time
+	SenderID       int64
 	PoolIds        []int64
 	Lanes          []int32
 	CompanyIds     []int64
@@ -687,6 +694,8 @@ func (q *Queries) TaskFlows(ctx context.Context, arg TaskFlowsParams) ([]TaskFlo
 		arg.RetryMaxWait,
 		arg.IsTight,
 		arg.SegmentsLeft,
+		arg.SimsAt,
+		arg.SenderID,
 		arg.PoolIds,
 		arg.Lanes,
 		arg.CompanyIds,
@@ -743,7 +752,8 @@ leased AS (
         updated_at = (SELECT moment.at FROM moment),
         rank = CASE WHEN $11::boolean THEN coalesce(($12::float8[])[array_position($6::text[], t.task_id)], t.rank) ELSE t.rank END,
         flow_rank = CASE WHEN $11::boolean AND ($12::float8[])[array_position($6::text[], t.task_id)] IS NOT NULL
-            THEN coalesce(t.flow_rank, t.rank) ELSE t.flow_rank END
+            THEN coalesce(t.flow_rank, t.rank) ELSE t.flow_rank END,
+        lease_sim = CASE WHEN $13::boolean THEN nullif(($14::smallint[])[array_position($6::text[], t.task_id)], 0) END
     WHERE t.task_id = ANY ($6::text[]) AND t.lease_until IS NULL -- PENDING
         AND least(t.expires_at, t.quiet_from, 'infinity') > (SELECT moment.at FROM moment)
     RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, least(t.expires_at, t.quiet_from) AS send_before, t.updated_at,
@@ -774,6 +784,8 @@ type TaskLeaseParams struct {
 	Asked        int16
 	HasFlows     bool
 	Ranks        []*float64
+	HasSims      bool
+	Sims         []int16
 }
 
 type TaskLeaseRow struct {
@@ -797,6 +809,7 @@ type TaskLeaseRow struct {
 //	at          the start of all leases of the claim; null means now
 //	ranks       the new rank of a task that is taken at the rank of another task of its company; NULL for other tasks
 //	has_flows   whether ranks contains a rank
+//	sims        the slot of the SIM of each task, 0: the sender chooses; used if has_sims is true
 //	must_start  whether the sender must call TaskStart before its leases expire; TaskStart extends the leases
 //
 // A lease ends at the latest at send_before: when its task expires, or when quiet hours of the recipient begin. If a lease is given back, the task waits at its new rank. content is the text for the sender. sign is the
@@ -815,6 +828,8 @@ func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLea
 		arg.Asked,
 		arg.HasFlows,
 		arg.Ranks,
+		arg.HasSims,
+		arg.Sims,
 	)
 	if err != nil {
 		return nil, err
@@ -849,9 +864,6 @@ func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLea
 
 const taskOffer = `-- name: TaskOffer :many
 WITH asked AS MATERIALIZED (
-    -- last_lane, last_rank and last_due_at are the position of the 1000th task. They end the scan because they are index conditions. As filters, they would not
-    -- end the scan, and the scan would read the whole pool if other claims have locked the first tasks. 32767 and infinity are greater than every lane and
-    -- rank.
     SELECT u.pool_id, u.max_tasks, u.rival_room, u.from_segments, u.is_several, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank,
         coalesce(d.due_at, now()) AS last_due_at, w.pool_id IS NOT NULL AS has_flows, s.may_hold, s.has_disabled_users
     FROM (
@@ -893,7 +905,8 @@ queued AS MATERIALIZED (
             AND NOT (m.has_disabled_users AND EXISTS (
                 SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
             ))
-            AND (NOT $5::boolean OR z.segments <= $13::bigint)
+            AND (NOT $5::boolean OR coalesce(z.segments <= $13::bigint, true)
+                AND ($14::timestamptz IS NULL OR sims_fit($15, t.recipient, z.segments, $14)))
         ORDER BY t.lane, t.rank
         LIMIT m.max_tasks + CASE WHEN m.is_several THEN 8 ELSE 0 END -- 8 more tasks, from which the caller calculates next_turn of the pool
         FOR UPDATE OF t SKIP LOCKED
@@ -917,7 +930,8 @@ due AS MATERIALIZED (
             AND NOT (m.has_disabled_users AND EXISTS (
                 SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
             ))
-            AND (NOT $5::boolean OR z.segments <= $13::bigint)
+            AND (NOT $5::boolean OR coalesce(z.segments <= $13::bigint, true)
+                AND ($14::timestamptz IS NULL OR sims_fit($15, t.recipient, z.segments, $14)))
         ORDER BY t.due_at
         LIMIT CASE WHEN m.max_tasks > 0 AND m.rival_room = 0 THEN greatest(500 / cardinality($1::bigint[]), m.max_tasks) ELSE m.max_tasks END
         FOR UPDATE OF t SKIP LOCKED
@@ -944,6 +958,8 @@ type TaskOfferParams struct {
 	MinLease       time.Duration
 	RetryMaxWait   *time.Duration
 	SegmentsLeft   *int64
+	SimsAt         *time.Time
+	SenderID       int64
 }
 
 type TaskOfferRow struct {
@@ -977,10 +993,13 @@ type TaskOfferRow struct {
 // has_flows is true for a queued task if a company has several waiting flows in the pool of the task. TaskFlows then returns which tasks of the company are
 // taken at the ranks of the returned tasks.
 //
-// is_tight: the sender possibly has fewer segments left than a task needs. Only tasks with at most segments_left segments are then offered. from_segments: a
+// is_tight: the sender possibly has fewer segments left than a task needs, or no SIM for its recipient. Only tasks with at most segments_left segments are then
+// offered. sims_at: if the sender has SIMs, only tasks for which a SIM has room at this time are then offered; null: the sender has no SIMs. from_segments: a
 // backup sender is offered only tasks with at least this number of segments, because its primary senders cannot send these tasks; 0 for all tasks. With
 // is_tight or from_segments, the search ends after the first 1000 tasks of a pool. The same is true while any tasks wait in quiet hours (quiet_tasks_wait): until
-// the sweep has moved them, many of the first tasks could be unfit.
+// the sweep has moved them, many of the first tasks could be unfit. last_lane, last_rank and last_due_at are the position of the 1000th task. They end the scan
+// because they are index conditions. As filters, they would not end the scan, and the scan would read the whole pool if other claims have locked the first tasks.
+// 32767 and infinity are greater than every lane and rank.
 //
 // rival_rooms: a task that failed with the sender and needs at most this number of segments is not offered, because a rival can send the task; 0 without
 // rivals. The task is offered again when it has been due for retry_max_wait.
@@ -1005,6 +1024,8 @@ func (q *Queries) TaskOffer(ctx context.Context, arg TaskOfferParams) ([]TaskOff
 		arg.MinLease,
 		arg.RetryMaxWait,
 		arg.SegmentsLeft,
+		arg.SimsAt,
+		arg.SenderID,
 	)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ WITH leases AS MATERIALIZED (
             unnest($3::smallint[]) AS segments, unnest($4::timestamptz[]) AS leased_at
     ) l
     JOIN senders s ON s.sender_no = l.sender_no
-    WHERE s.is_paced
+    WHERE s.is_paced OR s.has_sims
 ),
 states AS MATERIALIZED (
     SELECT st.sender_id, st.next_available_at, st.last_taken, st.last_taken_at, st.balance, st.minute_used, st.hour_used, st.day_used, st.month_used, st.seen_at, st.sent_at, st.attempts, st.succeeded, st.failed, st.response_ms, st.shared_last_turn, st.shared_next_turn, st.openings, st.rest_until, st.rest_reason, st.probe_until, st.granted, st.attempts_today, st.attempts_on, st.failed_tasks
@@ -180,7 +180,7 @@ func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]str
 
 const taskRecover = `-- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by, t.flow_rank, t.lease_sign_mode, t.quiet_from,
+    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by, t.flow_rank, t.lease_sign_mode, t.quiet_from, t.lease_sim,
         t.retry_count < coalesce((
             SELECT cardinality(c.retry_minutes)
             FROM senders s
@@ -223,7 +223,7 @@ retried AS (
         failed_app_id = t.processing_app_id,
         result = (SELECT left($3::text || e.why, 500) FROM expired e WHERE e.task_id = t.task_id),
         processing_app_id = NULL, lease_until = NULL,
-        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL,
+        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_sim = NULL, lease_limit = NULL, start_until = NULL,
         updated_at = (SELECT moment.at FROM moment)
     WHERE t.task_id = ANY (ARRAY(SELECT e.task_id FROM expired e WHERE e.again))
 ),
@@ -233,7 +233,7 @@ settled AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, effect, created_at, outcome, result, retry_count, due_at, leased_at, lease_until,
-        lease_segments, lease_sign, lease_sign_mode, lease_limit,
+        lease_segments, lease_sign, lease_sign_mode, lease_sim, lease_limit,
         pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
     SELECT
@@ -244,7 +244,7 @@ logged AS (
         CASE WHEN NOT e.again THEN left(
             CASE WHEN e.is_last THEN $4::text || e.why WHEN e.is_expired THEN $5::text ELSE $6::text || e.why END, 500
         ) END,
-        e.retry_count, e.due_at, e.updated_at, e.lease_until, e.lease_segments, e.lease_sign, e.lease_sign_mode, e.lease_limit,
+        e.retry_count, e.due_at, e.updated_at, e.lease_until, e.lease_segments, e.lease_sign, e.lease_sign_mode, e.lease_sim, e.lease_limit,
         e.pool_id, e.message_type, e.segments, e.entered_at, e.batch_id, e.country_no, e.is_test
     FROM expired e
 )
@@ -306,13 +306,13 @@ WITH input AS MATERIALIZED (
 ),
 held AS MATERIALIZED (
     SELECT i.task_id, i.lease_id, i.is_tried, i.reason, i.answer, i.delay, i.max_delay, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
-        t.updated_at AS leased_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_limit,
+        t.updated_at AS leased_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from, lease_sim FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 returned AS MATERIALIZED (
-    SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.answer, h.delay, h.max_delay, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
+    SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.answer, h.delay, h.max_delay, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_sim, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
         THEN h.at + least(h.max_delay, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null if the task keeps its lane
     FROM held h
     WHERE h.processing_app_id = $8::text AND h.held_lease_id = h.lease_id AND (h.lease_until > h.at OR h.expires_at <= h.at)
@@ -320,7 +320,7 @@ returned AS MATERIALIZED (
 requeued AS (
     UPDATE queue t
     SET processing_app_id = NULL, lease_id = NULL, lease_until = NULL,
-        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL, was_claimed = true,
+        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_sim = NULL, lease_limit = NULL, start_until = NULL, was_claimed = true,
         (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
                 CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- after 20 doublings, the wait exceeds max_delay
@@ -344,16 +344,16 @@ requeued AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, effect, error_message, request_data, created_at, retry_count, due_at, leased_at,
-        lease_until, lease_segments, lease_sign, lease_sign_mode, lease_limit,
+        lease_until, lease_segments, lease_sign, lease_sign_mode, lease_sim, lease_limit,
         pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
     SELECT g.task_id, g.company_id, $8::text, g.lease_id, 'released', CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
         nullif(left(g.reason, 500), ''), CASE WHEN g.answer IS NOT NULL THEN jsonb_build_object('answer', g.answer) END,
-        g.at, g.retry_count, g.due_at, g.leased_at, g.lease_until, g.lease_segments, g.lease_sign, g.lease_sign_mode, g.lease_limit,
+        g.at, g.retry_count, g.due_at, g.leased_at, g.lease_until, g.lease_segments, g.lease_sign, g.lease_sign_mode, g.lease_sim, g.lease_limit,
         g.pool_id, g.message_type, g.segments, g.entered_at, g.batch_id, g.country_no, g.is_test
     FROM returned g
 )
-SELECT g.lease_id::bigint AS lease_id, g.leased_at::timestamptz AS leased_at, g.lease_segments FROM returned g ORDER BY g.task_id
+SELECT g.task_id::text AS task_id, g.lease_id::bigint AS lease_id, g.leased_at::timestamptz AS leased_at, g.lease_segments, g.lease_sim FROM returned g ORDER BY g.task_id
 `
 
 type TaskReleaseParams struct {
@@ -368,9 +368,11 @@ type TaskReleaseParams struct {
 }
 
 type TaskReleaseRow struct {
+	TaskID        string
 	LeaseID       int64
 	LeasedAt      time.Time
 	LeaseSegments *int16
+	LeaseSim      *int16
 }
 
 // TaskRelease gives back leases of a sender whose messages the provider cannot have received. It returns these leases. Each task becomes PENDING again, and the
@@ -401,7 +403,13 @@ func (q *Queries) TaskRelease(ctx context.Context, arg TaskReleaseParams) ([]Tas
 	var items []TaskReleaseRow
 	for rows.Next() {
 		var i TaskReleaseRow
-		if err := rows.Scan(&i.LeaseID, &i.LeasedAt, &i.LeaseSegments); err != nil {
+		if err := rows.Scan(
+			&i.TaskID,
+			&i.LeaseID,
+			&i.LeasedAt,
+			&i.LeaseSegments,
+			&i.LeaseSim,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -425,13 +433,13 @@ held AS MATERIALIZED (
     SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data,
         i.max_retry_count, i.provider_no, t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at,
         t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.expires_at,
-        t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_limit,
+        t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from, lease_sim FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 verdict AS MATERIALIZED (
-    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, e.effect, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null if the sweep has taken the lease back
+    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_sim, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, e.effect, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null if the sweep has taken the lease back
         left(CASE e.effect WHEN 'exhausted' THEN $11::text ELSE '' END || coalesce(h.error_message, e.message), 500) AS result
     FROM held h
     CROSS JOIN LATERAL (
@@ -463,7 +471,7 @@ retried AS (
             SELECT v.at + v.retry_delay, v.app_id, v.result, v.at FROM verdict v WHERE v.task_id = t.task_id
         ),
         processing_app_id = NULL, lease_id = NULL, lease_until = NULL,
-        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL
+        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_sim = NULL, lease_limit = NULL, start_until = NULL
     WHERE t.task_id = ANY (ARRAY(SELECT v.task_id FROM verdict v WHERE v.effect = 'retry'))
 ),
 settled AS (
@@ -472,14 +480,14 @@ settled AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, status, effect, error_message, request_data, created_at, outcome, result,
-        retry_count, due_at, leased_at, lease_until, lease_segments, lease_sign, lease_sign_mode, lease_limit,
+        retry_count, due_at, leased_at, lease_until, lease_segments, lease_sign, lease_sign_mode, lease_sim, lease_limit,
         pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
     SELECT
         v.task_id, v.company_id, v.app_id, v.lease_id, 'reported', v.status, v.effect, v.error_message, v.request_data, v.at,
         CASE v.effect WHEN 'success' THEN 2 WHEN 'retry' THEN NULL ELSE 3 END, -- SUCCESS, PENDING, FAILED
         CASE WHEN v.effect <> 'retry' THEN v.result END,
-        v.retry_count, v.due_at, v.leased_at, v.lease_until, v.lease_segments, v.lease_sign, v.lease_sign_mode, v.lease_limit,
+        v.retry_count, v.due_at, v.leased_at, v.lease_until, v.lease_segments, v.lease_sign, v.lease_sign_mode, v.lease_sim, v.lease_limit,
         v.pool_id, v.message_type, v.segments, v.entered_at, v.batch_id, v.country_no, v.is_test
     FROM verdict v
 ),
@@ -574,7 +582,7 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 
 const taskReturn = `-- name: TaskReturn :many
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by, t.flow_rank, t.lease_sign_mode, t.quiet_from FROM queue t
+    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by, t.flow_rank, t.lease_sign_mode, t.quiet_from, t.lease_sim FROM queue t
     WHERE t.task_id = ANY ($1::text[]) AND t.lease_until <= now() AND t.start_until = t.lease_until
     FOR UPDATE OF t SKIP LOCKED
 ),
@@ -583,7 +591,7 @@ moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at, $2::interval AS delay, $3::interval AS max_delay FROM (SELECT count(*) FROM expired) e
 ),
 returned AS MATERIALIZED (
-    SELECT e.task_id, e.pool_id, e.lane, e.rank, e.due_at, e.expires_at, e.created_at, e.updated_at, e.company_id, e.message_type, e.country_no, e.priority, e.segments, e.retry_count, e.troubles, e.result, e.failed_app_id, e.processing_app_id, e.lease_id, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit, e.phone_number, e.recipient, e.content, e.sign, e.rendering_id, e.user_id, e.on_unclear, e.entered_at, e.was_claimed, e.traceparent, e.batch_id, e.is_test, e.contact_values, e.start_until, e.due_when_resumed, e.submitted_by, e.flow_rank, e.lease_sign_mode, e.quiet_from, m.at, CASE WHEN e.troubles > 0
+    SELECT e.task_id, e.pool_id, e.lane, e.rank, e.due_at, e.expires_at, e.created_at, e.updated_at, e.company_id, e.message_type, e.country_no, e.priority, e.segments, e.retry_count, e.troubles, e.result, e.failed_app_id, e.processing_app_id, e.lease_id, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit, e.phone_number, e.recipient, e.content, e.sign, e.rendering_id, e.user_id, e.on_unclear, e.entered_at, e.was_claimed, e.traceparent, e.batch_id, e.is_test, e.contact_values, e.start_until, e.due_when_resumed, e.submitted_by, e.flow_rank, e.lease_sign_mode, e.quiet_from, e.lease_sim, m.at, CASE WHEN e.troubles > 0
         THEN m.at + least(m.max_delay, m.delay * power(2, least(20, e.troubles) - 1)) END AS again_at -- null if the task keeps its lane
     FROM expired e
     CROSS JOIN moment m
@@ -591,7 +599,7 @@ returned AS MATERIALIZED (
 requeued AS (
     UPDATE queue t
     SET processing_app_id = NULL, lease_until = NULL,
-        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL,
+        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_sim = NULL, lease_limit = NULL, start_until = NULL,
         was_claimed = true,
         (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
@@ -616,15 +624,15 @@ requeued AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, effect, created_at, retry_count, due_at, leased_at, lease_until,
-        lease_segments, lease_sign, lease_sign_mode, lease_limit,
+        lease_segments, lease_sign, lease_sign_mode, lease_sim, lease_limit,
         pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
     SELECT g.task_id, g.company_id, g.processing_app_id, g.lease_id, 'recovered', 'untried', g.at, g.retry_count, g.due_at, g.updated_at,
-        g.lease_until, g.lease_segments, g.lease_sign, g.lease_sign_mode, g.lease_limit,
+        g.lease_until, g.lease_segments, g.lease_sign, g.lease_sign_mode, g.lease_sim, g.lease_limit,
         g.pool_id, g.message_type, g.segments, g.entered_at, g.batch_id, g.country_no, g.is_test
     FROM returned g
 )
-SELECT g.lease_id::bigint AS lease_id, g.processing_app_id::text AS sender_no, g.updated_at::timestamptz AS leased_at, g.lease_segments
+SELECT g.task_id::text AS task_id, g.lease_id::bigint AS lease_id, g.processing_app_id::text AS sender_no, g.updated_at::timestamptz AS leased_at, g.lease_segments, g.lease_sim
 FROM returned g
 ORDER BY g.task_id
 `
@@ -636,10 +644,12 @@ type TaskReturnParams struct {
 }
 
 type TaskReturnRow struct {
+	TaskID        string
 	LeaseID       int64
 	SenderNo      string
 	LeasedAt      time.Time
 	LeaseSegments *int16
+	LeaseSim      *int16
 }
 
 // TaskReturn takes back expired leases of task_ids that had to be started, but were never started (S4.6). It returns these leases. The messages of these leases
@@ -659,10 +669,12 @@ func (q *Queries) TaskReturn(ctx context.Context, arg TaskReturnParams) ([]TaskR
 	for rows.Next() {
 		var i TaskReturnRow
 		if err := rows.Scan(
+			&i.TaskID,
 			&i.LeaseID,
 			&i.SenderNo,
 			&i.LeasedAt,
 			&i.LeaseSegments,
+			&i.LeaseSim,
 		); err != nil {
 			return nil, err
 		}
@@ -683,7 +695,7 @@ held AS MATERIALIZED (
     SELECT i.task_id, i.lease_id, t.processing_app_id, t.lease_id AS held_lease_id, t.updated_at AS leased_at, t.lease_until, t.start_until,
         t.expires_at, least(t.expires_at, CASE WHEN t.quiet_from > clock_timestamp() THEN t.quiet_from END) AS send_before, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from, lease_sim FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 live AS MATERIALIZED (
     SELECT h.task_id, h.lease_id, coalesce(h.start_until = h.lease_until, false) AS is_unstarted,

@@ -124,14 +124,14 @@ func (q *Queries) PhoneGet(ctx context.Context, username string) (PhoneGetRow, e
 
 const phoneHeld = `-- name: PhoneHeld :many
 WITH held AS MATERIALIZED (
-    SELECT l.lease_id, q.task_id, q.recipient, q.updated_at AS leased_at,
+    SELECT l.lease_id, q.task_id, q.recipient, q.lease_sim, q.updated_at AS leased_at,
         CASE WHEN q.expires_at <= q.lease_until THEN q.expires_at -- no other sender can receive the message after this time
             ELSE q.lease_until - least($1::interval, (q.lease_until - q.updated_at) / 3) END AS valid_until,
         handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
     FROM phones p
     JOIN phone_leases l ON l.sender_id = p.sender_id
     CROSS JOIN LATERAL (
-        SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from FROM queue t WHERE t.task_id = l.task_id OFFSET 0 -- OFFSET 0 forces one lookup for each lease, regardless of the size of the queue
+        SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from, lease_sim FROM queue t WHERE t.task_id = l.task_id OFFSET 0 -- OFFSET 0 forces one lookup for each lease, regardless of the size of the queue
     ) q
     WHERE p.sender_id = $2 AND p.device_no = $3::text AND q.lease_id = l.lease_id AND q.lease_until > now()
 ),
@@ -140,7 +140,7 @@ deleted AS (
     WHERE l.sender_id = $2 AND l.lease_id <> ALL (ARRAY(SELECT h.lease_id FROM held h))
         AND EXISTS (SELECT FROM phones p WHERE p.sender_id = l.sender_id AND p.device_no = $3::text)
 )
-SELECT h.lease_id, h.task_id, h.recipient, h.leased_at::timestamptz AS leased_at, h.valid_until::timestamptz AS valid_until,
+SELECT h.lease_id, h.task_id, h.recipient, h.lease_sim, h.leased_at::timestamptz AS leased_at, h.valid_until::timestamptz AS valid_until,
     (h.valid_until > clock_timestamp())::boolean AS is_valid, h.content::text AS content
 FROM held h
 ORDER BY h.lease_id
@@ -156,6 +156,7 @@ type PhoneHeldRow struct {
 	LeaseID    int64
 	TaskID     string
 	Recipient  string
+	LeaseSim   *int16
 	LeasedAt   time.Time
 	ValidUntil time.Time
 	IsValid    bool
@@ -178,6 +179,7 @@ func (q *Queries) PhoneHeld(ctx context.Context, arg PhoneHeldParams) ([]PhoneHe
 			&i.LeaseID,
 			&i.TaskID,
 			&i.Recipient,
+			&i.LeaseSim,
 			&i.LeasedAt,
 			&i.ValidUntil,
 			&i.IsValid,

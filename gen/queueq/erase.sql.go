@@ -196,6 +196,35 @@ func (q *Queries) ErasureReports(ctx context.Context, arg ErasureReportsParams) 
 	return result.RowsAffected(), nil
 }
 
+const erasureSimRecipients = `-- name: ErasureSimRecipients :exec
+WITH gone AS MATERIALIZED (
+    SELECT k.sender_id, k.recipient_hash, k.slot
+    FROM sim_recipients k
+    WHERE k.recipient_hash IN (
+        SELECT sha256(convert_to(r.address, 'UTF8')) FROM unnest($1::text[]) AS r (address)
+        WHERE NOT EXISTS (SELECT FROM messages m WHERE m.recipient = r.address AND m.company_id <> $2 AND m.task_id >= $3::text)
+    )
+    ORDER BY k.sender_id, k.recipient_hash, k.slot
+    FOR UPDATE
+)
+DELETE FROM sim_recipients k
+USING gone g
+WHERE k.sender_id = g.sender_id AND k.recipient_hash = g.recipient_hash AND k.slot = g.slot
+`
+
+type ErasureSimRecipientsParams struct {
+	Recipients []string
+	CompanyID  int64
+	FromID     string
+}
+
+// ErasureSimRecipients deletes what the SIMs of senders know about phone numbers. The counts of their recipients remain. Companies can share a sender: a number to
+// which another company has sent tasks since from_id is not deleted. The rows are locked in the order of SimCharge.
+func (q *Queries) ErasureSimRecipients(ctx context.Context, arg ErasureSimRecipientsParams) error {
+	_, err := q.db.Exec(ctx, erasureSimRecipients, arg.Recipients, arg.CompanyID, arg.FromID)
+	return err
+}
+
 const erasureSubmissions = `-- name: ErasureSubmissions :execrows
 UPDATE fruitless_submissions f
 SET phone_number = NULL, content = CASE WHEN f.content IS NOT NULL THEN $1::text END, request_data = '{}', response_data = '{}'

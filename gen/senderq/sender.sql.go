@@ -15,32 +15,32 @@ WITH candidates AS (
     SELECT x.sender_no, x.is_on, x.is_rested, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
         st.rest_until IS NOT NULL AS gives_way,
         coalesce(r.sort, s.sort) AS sort,
-        x.has_quota AND coalesce(least(
+        (x.has_quota OR s.has_sims) AND coalesce(least(
             s.per_minute - x.minute_used, s.per_hour - x.hour_used, s.per_day - x.day_used, s.per_month - x.month_used
-        ) >= k.segments, true) AS has_quota,
+        ) >= k.segments, true) AND CASE WHEN s.has_sims THEN sims_fit(s.id, $1::text, k.segments, now()) ELSE true END AS has_quota,
         x.has_funds AND (NOT s.has_balance OR coalesce(x.balance, 0) >= k.segments) AS has_funds,
         CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END AS today,
         z.is_silent::boolean AS is_silent,
-        coalesce(x.is_available AND x.seen_at > now() - $1::interval AND x.seen_at >= x.next_available_at, false) AS shares,
+        coalesce(x.is_available AND x.seen_at > now() - $2::interval AND x.seen_at >= x.next_available_at, false) AS shares,
         coalesce(max(coalesce(r.sort, s.sort)) FILTER (
-            WHERE x.is_available AND x.seen_at > now() - $1::interval
-                AND x.room >= $2::smallint
+            WHERE x.is_available AND x.seen_at > now() - $2::interval
+                AND x.room >= $3::smallint
         ) OVER () > coalesce(r.sort, s.sort), false) AS is_outranked, k.segments
     FROM pools p
     JOIN channels c ON c.id = p.channel_id
     JOIN senders s ON s.channel_id = p.channel_id
     JOIN sender_standings x ON x.sender_id = s.id
-    JOIN sender_silences($1::interval, $3::interval) z ON z.sender_id = s.id
+    JOIN sender_silences($2::interval, $4::interval) z ON z.sender_id = s.id
     CROSS JOIN LATERAL (
         SELECT
             sent_segments(
-                $4::text, $5::text, $2::smallint, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms'
+                $5::text, $6::text, $3::smallint, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms'
             ) AS segments
     ) k
     JOIN sender_states st ON st.sender_id = s.id
     LEFT JOIN routes r ON r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on'
     LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity, if the sender never had to wait, is returned as null
-    WHERE p.id = $6 AND s.status <> 'retired'
+    WHERE p.id = $7 AND s.status <> 'retired'
         AND (r.id IS NOT NULL AND (p.sender_id IS NULL OR sender_serves(s.id, p.company_id)) OR p.company_id IS NULL AND s.is_shared)
 )
 SELECT c.sender_no, c.is_on::boolean AS is_on, c.is_rested::boolean AS is_rested, c.has_quota::boolean AS has_quota,
@@ -55,6 +55,7 @@ LIMIT 100
 `
 
 type PoolSendersParams struct {
+	Recipient     string
 	SilentAfter   time.Duration
 	Segments      int16
 	RecordedApart time.Duration
@@ -86,6 +87,7 @@ type PoolSendersRow struct {
 // sort is available, as in RouteAdmit.
 func (q *Queries) PoolSenders(ctx context.Context, arg PoolSendersParams) ([]PoolSendersRow, error) {
 	rows, err := q.db.Query(ctx, poolSenders,
+		arg.Recipient,
 		arg.SilentAfter,
 		arg.Segments,
 		arg.RecordedApart,
@@ -862,11 +864,15 @@ changed AS (
         sign = $14, sign_mode = $15, segment_size = $16,
         low_warning = $17, low_switch = $18,
         segment_price = $19, inbox_company_id = (SELECT o.id FROM companies o WHERE o.company_no = $20::text),
-        config = coalesce($21, s.config), on_unclear = $22, version = s.version + 1, updated_at = now()
+        config = coalesce($21, s.config), on_unclear = $22, version = s.version + 1, updated_at = now(),
+        has_sims = s.has_sims AND $3 = 'app'
     FROM before b
     WHERE s.id = b.id AND s.version = $23
     RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.interval_ms AS interval_before, b.low_warning AS low_warning_before,
         b.low_switch AS low_switch_before, $24::boolean AS is_mended
+),
+sims_removed AS (
+    DELETE FROM sender_sims m USING changed c WHERE m.sender_id = c.id AND $3 <> 'app' -- only apps choose a SIM
 ),
 thresholds_logged AS (
     INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)

@@ -22,7 +22,7 @@ func (a *App) erasureOwners() []erasure.Owner {
 		{Room: "push", EraseTasks: a.Pusher.EraseTasks},
 		{Room: "webhook", EraseTasks: a.Webhooks.EraseTasks, Erase: a.Webhooks.Erase},
 		{Room: "queue", EraseTasks: a.Submissions.EraseTasks, ErasePortions: a.Submissions.Erase},
-		{Room: "queue", EraseTasks: a.Tasks.EraseTasks},
+		{Room: "queue", EraseTasks: a.Tasks.EraseTasks, Erase: a.Tasks.Erase},
 		{Room: "notification", EraseSourcePortions: a.Notifications.EraseReceiver, EraseTasks: a.Notifications.EraseTasks, Erase: a.Notifications.Erase},
 		{Room: "job", Erase: a.Jobs.Erase},
 		{Room: "audit", EraseSources: a.Audit.Erase, Erase: a.Audit.Erase},

@@ -42,12 +42,13 @@
 --    TaskOffer      locks the tasks that the sender could take next
 --    TaskFlows      locks the tasks of companies with several waiting flows, in the order within the company
 --    TaskExchange   swaps the ranks of tasks of the same company if the claim takes them in another order
---    TaskLease      leases the chosen tasks
+--    TaskLease      leases the chosen tasks; sims.sql has the statements that choose and charge the SIM of each task
 --    PoolsPassed    returns pools with tasks that the sender does not take
 --    SenderCharge   writes the cost of the claim
 
 -- SenderAdmit returns the data of a sender that a claim needs before the claim reads counters. It locks nothing. It returns no row if the sender does not exist
 -- or is off.
+--   is_paced        whether the claim locks the row of the sender in sender_states
 --   shared_pool_id  null if the sender is not shared
 --   has_primaries   whether another shared sender of the channel has a larger sort
 --   gives_way       whether the circuit breaker is open or half-open
@@ -58,7 +59,7 @@
 -- is_unseen is true if the last recorded poll of the sender is older than recorded_within, or older than the time at which the sender became ready. The claim
 -- must then record the poll if has_routes or has_dependents is true.
 -- name: SenderAdmit :one
-SELECT s.id AS sender_id, s.is_paced, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms' AS counts_segments,
+SELECT s.id AS sender_id, (s.is_paced OR s.has_sims)::boolean AS is_paced, s.has_sims, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms' AS counts_segments,
     coalesce(s.lease_seconds::double precision, extract(epoch FROM @lease::interval))::double precision AS lease_seconds,
     (st.rest_until IS NOT NULL)::boolean AS gives_way, p.id AS shared_pool_id, st.shared_last_turn, st.shared_next_turn,
     coalesce(
@@ -88,14 +89,15 @@ WHERE s.sender_no = @sender_no::text AND s.status = 'on';
 -- interval_seconds is the time between two tasks. It is 0 if the sender has no interval, or sends all tasks in one call.
 --
 -- The statement locks the row of the sender in sender_states, so that concurrent polls of the sender are counted one after the other. It checks readiness
--- before the lock, because a row lock writes WAL, so that even an empty claim would wait for fsync.
+-- before the lock, because a row lock writes WAL, so that even an empty claim would wait for fsync. SIMs that are used up can still send to recipients whom they
+-- already count.
 -- name: SenderBudget :one
 WITH me AS MATERIALIZED (
     SELECT s.*, st.next_available_at, st.balance, st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
     FROM senders s
     JOIN sender_standings x ON x.sender_id = s.id
     LEFT JOIN LATERAL (
-        SELECT * FROM sender_states WHERE sender_id = s.id AND x.is_rested AND x.has_quota AND x.has_funds FOR UPDATE
+        SELECT * FROM sender_states WHERE sender_id = s.id AND x.is_rested AND (x.has_quota OR s.has_sims) AND x.has_funds FOR UPDATE
     ) st ON true
     WHERE s.id = @sender_id AND s.status = 'on'
 ),
@@ -236,10 +238,13 @@ WHERE s.id = @sender_id;
 -- has_flows is true for a queued task if a company has several waiting flows in the pool of the task. TaskFlows then returns which tasks of the company are
 -- taken at the ranks of the returned tasks.
 --
--- is_tight: the sender possibly has fewer segments left than a task needs. Only tasks with at most segments_left segments are then offered. from_segments: a
+-- is_tight: the sender possibly has fewer segments left than a task needs, or no SIM for its recipient. Only tasks with at most segments_left segments are then
+-- offered. sims_at: if the sender has SIMs, only tasks for which a SIM has room at this time are then offered; null: the sender has no SIMs. from_segments: a
 -- backup sender is offered only tasks with at least this number of segments, because its primary senders cannot send these tasks; 0 for all tasks. With
 -- is_tight or from_segments, the search ends after the first 1000 tasks of a pool. The same is true while any tasks wait in quiet hours (quiet_tasks_wait): until
--- the sweep has moved them, many of the first tasks could be unfit.
+-- the sweep has moved them, many of the first tasks could be unfit. last_lane, last_rank and last_due_at are the position of the 1000th task. They end the scan
+-- because they are index conditions. As filters, they would not end the scan, and the scan would read the whole pool if other claims have locked the first tasks.
+-- 32767 and infinity are greater than every lane and rank.
 --
 -- rival_rooms: a task that failed with the sender and needs at most this number of segments is not offered, because a rival can send the task; 0 without
 -- rivals. The task is offered again when it has been due for retry_max_wait.
@@ -251,9 +256,6 @@ WHERE s.id = @sender_id;
 -- for the claims that began before the change.
 -- name: TaskOffer :many
 WITH asked AS MATERIALIZED (
-    -- last_lane, last_rank and last_due_at are the position of the 1000th task. They end the scan because they are index conditions. As filters, they would not
-    -- end the scan, and the scan would read the whole pool if other claims have locked the first tasks. 32767 and infinity are greater than every lane and
-    -- rank.
     SELECT u.*, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank,
         coalesce(d.due_at, now()) AS last_due_at, w.pool_id IS NOT NULL AS has_flows, s.may_hold, s.has_disabled_users
     FROM (
@@ -295,7 +297,8 @@ queued AS MATERIALIZED (
             AND NOT (m.has_disabled_users AND EXISTS (
                 SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
             ))
-            AND (NOT @is_tight::boolean OR z.segments <= sqlc.narg(segments_left)::bigint)
+            AND (NOT @is_tight::boolean OR coalesce(z.segments <= sqlc.narg(segments_left)::bigint, true)
+                AND (sqlc.narg(sims_at)::timestamptz IS NULL OR sims_fit(@sender_id, t.recipient, z.segments, sqlc.narg(sims_at))))
         ORDER BY t.lane, t.rank
         LIMIT m.max_tasks + CASE WHEN m.is_several THEN 8 ELSE 0 END -- 8 more tasks, from which the caller calculates next_turn of the pool
         FOR UPDATE OF t SKIP LOCKED
@@ -319,7 +322,8 @@ due AS MATERIALIZED (
             AND NOT (m.has_disabled_users AND EXISTS (
                 SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
             ))
-            AND (NOT @is_tight::boolean OR z.segments <= sqlc.narg(segments_left)::bigint)
+            AND (NOT @is_tight::boolean OR coalesce(z.segments <= sqlc.narg(segments_left)::bigint, true)
+                AND (sqlc.narg(sims_at)::timestamptz IS NULL OR sims_fit(@sender_id, t.recipient, z.segments, sqlc.narg(sims_at))))
         ORDER BY t.due_at
         LIMIT CASE WHEN m.max_tasks > 0 AND m.rival_room = 0 THEN greatest(500 / cardinality(@pool_ids::bigint[]), m.max_tasks) ELSE m.max_tasks END
         FOR UPDATE OF t SKIP LOCKED
@@ -368,7 +372,8 @@ CROSS JOIN LATERAL (
         AND NOT (m.has_disabled_users AND EXISTS (
             SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
         ))
-        AND (NOT @is_tight::boolean OR z.segments <= sqlc.narg(segments_left)::bigint)
+        AND (NOT @is_tight::boolean OR coalesce(z.segments <= sqlc.narg(segments_left)::bigint, true)
+            AND (sqlc.narg(sims_at)::timestamptz IS NULL OR sims_fit(@sender_id, t.recipient, z.segments, sqlc.narg(sims_at))))
     ORDER BY t.flow_rank, t.task_id
     LIMIT m.max_tasks
     FOR UPDATE OF t SKIP LOCKED
@@ -387,6 +392,7 @@ WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL;
 --   at          the start of all leases of the claim; null means now
 --   ranks       the new rank of a task that is taken at the rank of another task of its company; NULL for other tasks
 --   has_flows   whether ranks contains a rank
+--   sims        the slot of the SIM of each task, 0: the sender chooses; used if has_sims is true
 --   must_start  whether the sender must call TaskStart before its leases expire; TaskStart extends the leases
 -- A lease ends at the latest at send_before: when its task expires, or when quiet hours of the recipient begin. If a lease is given back, the task waits at its new rank. content is the text for the sender. sign is the
 -- signature at the beginning of content, or the signature that the provider adds. An empty sign means no signature.
@@ -410,7 +416,8 @@ leased AS (
         updated_at = (SELECT moment.at FROM moment),
         rank = CASE WHEN @has_flows::boolean THEN coalesce((@ranks::float8[])[array_position(@task_ids::text[], t.task_id)], t.rank) ELSE t.rank END,
         flow_rank = CASE WHEN @has_flows::boolean AND (@ranks::float8[])[array_position(@task_ids::text[], t.task_id)] IS NOT NULL
-            THEN coalesce(t.flow_rank, t.rank) ELSE t.flow_rank END
+            THEN coalesce(t.flow_rank, t.rank) ELSE t.flow_rank END,
+        lease_sim = CASE WHEN @has_sims::boolean THEN nullif((@sims::smallint[])[array_position(@task_ids::text[], t.task_id)], 0) END
     WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL -- PENDING
         AND least(t.expires_at, t.quiet_from, 'infinity') > (SELECT moment.at FROM moment)
     RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, least(t.expires_at, t.quiet_from) AS send_before, t.updated_at,
@@ -472,7 +479,7 @@ ORDER BY p.pool_id;
 -- the claim changes.
 -- name: SenderCharge :exec
 WITH me AS MATERIALIZED (
-    SELECT s.id, s.sender_no, s.time_zone, s.interval_ms, s.is_paced, s.has_balance, s.low_warning, s.low_switch, st.balance,
+    SELECT s.id, s.sender_no, s.time_zone, s.interval_ms, s.is_paced OR s.has_sims AS is_paced, s.has_balance, s.low_warning, s.low_switch, st.balance,
         st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
     FROM senders s
     JOIN sender_states st ON st.sender_id = s.id

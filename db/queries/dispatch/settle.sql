@@ -63,7 +63,7 @@ held AS MATERIALIZED (
     SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data,
         i.max_retry_count, i.provider_no, t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at,
         t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.expires_at,
-        t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_limit,
+        t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
@@ -101,7 +101,7 @@ retried AS (
             SELECT v.at + v.retry_delay, v.app_id, v.result, v.at FROM verdict v WHERE v.task_id = t.task_id
         ),
         processing_app_id = NULL, lease_id = NULL, lease_until = NULL,
-        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL
+        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_sim = NULL, lease_limit = NULL, start_until = NULL
     WHERE t.task_id = ANY (ARRAY(SELECT v.task_id FROM verdict v WHERE v.effect = 'retry'))
 ),
 settled AS (
@@ -110,14 +110,14 @@ settled AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, status, effect, error_message, request_data, created_at, outcome, result,
-        retry_count, due_at, leased_at, lease_until, lease_segments, lease_sign, lease_sign_mode, lease_limit,
+        retry_count, due_at, leased_at, lease_until, lease_segments, lease_sign, lease_sign_mode, lease_sim, lease_limit,
         pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
     SELECT
         v.task_id, v.company_id, v.app_id, v.lease_id, 'reported', v.status, v.effect, v.error_message, v.request_data, v.at,
         CASE v.effect WHEN 'success' THEN 2 WHEN 'retry' THEN NULL ELSE 3 END, -- SUCCESS, PENDING, FAILED
         CASE WHEN v.effect <> 'retry' THEN v.result END,
-        v.retry_count, v.due_at, v.leased_at, v.lease_until, v.lease_segments, v.lease_sign, v.lease_sign_mode, v.lease_limit,
+        v.retry_count, v.due_at, v.leased_at, v.lease_until, v.lease_segments, v.lease_sign, v.lease_sign_mode, v.lease_sim, v.lease_limit,
         v.pool_id, v.message_type, v.segments, v.entered_at, v.batch_id, v.country_no, v.is_test
     FROM verdict v
 ),
@@ -149,7 +149,7 @@ WITH input AS MATERIALIZED (
 ),
 held AS MATERIALIZED (
     SELECT i.*, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
-        t.updated_at AS leased_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_limit,
+        t.updated_at AS leased_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
@@ -163,7 +163,7 @@ returned AS MATERIALIZED (
 requeued AS (
     UPDATE queue t
     SET processing_app_id = NULL, lease_id = NULL, lease_until = NULL,
-        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL, was_claimed = true,
+        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_sim = NULL, lease_limit = NULL, start_until = NULL, was_claimed = true,
         (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
                 CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- after 20 doublings, the wait exceeds max_delay
@@ -187,16 +187,16 @@ requeued AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, effect, error_message, request_data, created_at, retry_count, due_at, leased_at,
-        lease_until, lease_segments, lease_sign, lease_sign_mode, lease_limit,
+        lease_until, lease_segments, lease_sign, lease_sign_mode, lease_sim, lease_limit,
         pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
     SELECT g.task_id, g.company_id, @sender_no::text, g.lease_id, 'released', CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
         nullif(left(g.reason, 500), ''), CASE WHEN g.answer IS NOT NULL THEN jsonb_build_object('answer', g.answer) END,
-        g.at, g.retry_count, g.due_at, g.leased_at, g.lease_until, g.lease_segments, g.lease_sign, g.lease_sign_mode, g.lease_limit,
+        g.at, g.retry_count, g.due_at, g.leased_at, g.lease_until, g.lease_segments, g.lease_sign, g.lease_sign_mode, g.lease_sim, g.lease_limit,
         g.pool_id, g.message_type, g.segments, g.entered_at, g.batch_id, g.country_no, g.is_test
     FROM returned g
 )
-SELECT g.lease_id::bigint AS lease_id, g.leased_at::timestamptz AS leased_at, g.lease_segments FROM returned g ORDER BY g.task_id;
+SELECT g.task_id::text AS task_id, g.lease_id::bigint AS lease_id, g.leased_at::timestamptz AS leased_at, g.lease_segments, g.lease_sim FROM returned g ORDER BY g.task_id;
 
 -- SenderRefund refunds the segments of leases whose messages reached nobody. It adds the segments to the balance, with a ledger row for each charged lease. It
 -- subtracts them from the usage of the minute, hour, day and month of the lease, if this period is still the current one. The caller ended these leases in the
@@ -210,7 +210,7 @@ WITH leases AS MATERIALIZED (
             unnest(@segments::smallint[]) AS segments, unnest(@leased_ats::timestamptz[]) AS leased_at
     ) l
     JOIN senders s ON s.sender_no = l.sender_no
-    WHERE s.is_paced
+    WHERE s.is_paced OR s.has_sims
 ),
 states AS MATERIALIZED (
     SELECT st.*
@@ -295,7 +295,7 @@ returned AS MATERIALIZED (
 requeued AS (
     UPDATE queue t
     SET processing_app_id = NULL, lease_until = NULL,
-        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL,
+        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_sim = NULL, lease_limit = NULL, start_until = NULL,
         was_claimed = true,
         (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
@@ -320,15 +320,15 @@ requeued AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, effect, created_at, retry_count, due_at, leased_at, lease_until,
-        lease_segments, lease_sign, lease_sign_mode, lease_limit,
+        lease_segments, lease_sign, lease_sign_mode, lease_sim, lease_limit,
         pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
     SELECT g.task_id, g.company_id, g.processing_app_id, g.lease_id, 'recovered', 'untried', g.at, g.retry_count, g.due_at, g.updated_at,
-        g.lease_until, g.lease_segments, g.lease_sign, g.lease_sign_mode, g.lease_limit,
+        g.lease_until, g.lease_segments, g.lease_sign, g.lease_sign_mode, g.lease_sim, g.lease_limit,
         g.pool_id, g.message_type, g.segments, g.entered_at, g.batch_id, g.country_no, g.is_test
     FROM returned g
 )
-SELECT g.lease_id::bigint AS lease_id, g.processing_app_id::text AS sender_no, g.updated_at::timestamptz AS leased_at, g.lease_segments
+SELECT g.task_id::text AS task_id, g.lease_id::bigint AS lease_id, g.processing_app_id::text AS sender_no, g.updated_at::timestamptz AS leased_at, g.lease_segments, g.lease_sim
 FROM returned g
 ORDER BY g.task_id;
 
@@ -382,7 +382,7 @@ retried AS (
         failed_app_id = t.processing_app_id,
         result = (SELECT left(@timed_out::text || e.why, 500) FROM expired e WHERE e.task_id = t.task_id),
         processing_app_id = NULL, lease_until = NULL,
-        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL,
+        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_sim = NULL, lease_limit = NULL, start_until = NULL,
         updated_at = (SELECT moment.at FROM moment)
     WHERE t.task_id = ANY (ARRAY(SELECT e.task_id FROM expired e WHERE e.again))
 ),
@@ -392,7 +392,7 @@ settled AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, effect, created_at, outcome, result, retry_count, due_at, leased_at, lease_until,
-        lease_segments, lease_sign, lease_sign_mode, lease_limit,
+        lease_segments, lease_sign, lease_sign_mode, lease_sim, lease_limit,
         pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
     SELECT
@@ -403,7 +403,7 @@ logged AS (
         CASE WHEN NOT e.again THEN left(
             CASE WHEN e.is_last THEN @unclear::text || e.why WHEN e.is_expired THEN @expired::text ELSE @timed_out_last::text || e.why END, 500
         ) END,
-        e.retry_count, e.due_at, e.updated_at, e.lease_until, e.lease_segments, e.lease_sign, e.lease_sign_mode, e.lease_limit,
+        e.retry_count, e.due_at, e.updated_at, e.lease_until, e.lease_segments, e.lease_sign, e.lease_sign_mode, e.lease_sim, e.lease_limit,
         e.pool_id, e.message_type, e.segments, e.entered_at, e.batch_id, e.country_no, e.is_test
     FROM expired e
 )

@@ -83,7 +83,7 @@ DELETE FROM phone_leases WHERE sender_id = @sender_id;
 -- thirds of the lease have passed. If the lease ends because the message expires, valid_until is the expiry of the message.
 -- name: PhoneHeld :many
 WITH held AS MATERIALIZED (
-    SELECT l.lease_id, q.task_id, q.recipient, q.updated_at AS leased_at,
+    SELECT l.lease_id, q.task_id, q.recipient, q.lease_sim, q.updated_at AS leased_at,
         CASE WHEN q.expires_at <= q.lease_until THEN q.expires_at -- no other sender can receive the message after this time
             ELSE q.lease_until - least(@margin::interval, (q.lease_until - q.updated_at) / 3) END AS valid_until,
         handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
@@ -99,7 +99,7 @@ deleted AS (
     WHERE l.sender_id = @sender_id AND l.lease_id <> ALL (ARRAY(SELECT h.lease_id FROM held h))
         AND EXISTS (SELECT FROM phones p WHERE p.sender_id = l.sender_id AND p.device_no = @device_no::text)
 )
-SELECT h.lease_id, h.task_id, h.recipient, h.leased_at::timestamptz AS leased_at, h.valid_until::timestamptz AS valid_until,
+SELECT h.lease_id, h.task_id, h.recipient, h.lease_sim, h.leased_at::timestamptz AS leased_at, h.valid_until::timestamptz AS valid_until,
     (h.valid_until > clock_timestamp())::boolean AS is_valid, h.content::text AS content
 FROM held h
 ORDER BY h.lease_id;

@@ -80,3 +80,20 @@ SET phone_number = '', recipient = '', content = @erased::text, submitted_conten
     request_data = CASE WHEN m.request_data IS NOT NULL THEN '{}'::jsonb END, dedup_key = NULL, contact_values = NULL,
     user_id = CASE WHEN m.user_id IS NOT NULL THEN @pseudonym::text || coalesce(array_position(@user_ids::text[], m.user_id), 0) END
 WHERE m.task_id = ANY (@task_ids::text[]) AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id = m.task_id);
+
+-- ErasureSimRecipients deletes what the SIMs of senders know about phone numbers. The counts of their recipients remain. Companies can share a sender: a number to
+-- which another company has sent tasks since from_id is not deleted. The rows are locked in the order of SimCharge.
+-- name: ErasureSimRecipients :exec
+WITH gone AS MATERIALIZED (
+    SELECT k.sender_id, k.recipient_hash, k.slot
+    FROM sim_recipients k
+    WHERE k.recipient_hash IN (
+        SELECT sha256(convert_to(r.address, 'UTF8')) FROM unnest(@recipients::text[]) AS r (address)
+        WHERE NOT EXISTS (SELECT FROM messages m WHERE m.recipient = r.address AND m.company_id <> @company_id AND m.task_id >= @from_id::text)
+    )
+    ORDER BY k.sender_id, k.recipient_hash, k.slot
+    FOR UPDATE
+)
+DELETE FROM sim_recipients k
+USING gone g
+WHERE k.sender_id = g.sender_id AND k.recipient_hash = g.recipient_hash AND k.slot = g.slot;

@@ -238,7 +238,7 @@ LIMIT @page_limit::integer;
 SELECT e.event::text AS event, e.created_at::timestamptz AS created_at,
     e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip, e.by, e.template, e.answer,
     coalesce(CASE WHEN e.event = 'claimed' THEN handed_text(m.content, coalesce(m.sign, e.lease_sign), e.lease_sign_mode) END, '')::text AS content,
-    coalesce(CASE WHEN e.lease_sign_mode = 'by_provider' THEN coalesce(m.sign, e.lease_sign) END, '')::text AS sign,
+    coalesce(CASE WHEN e.lease_sign_mode = 'by_provider' THEN coalesce(m.sign, e.lease_sign) END, '')::text AS sign, e.lease_sim AS sim,
     (
         SELECT d.provider_no FROM deliveries d
         WHERE e.event = 'reported' AND d.task_id = @task_id AND d.lease_id = e.lease_id AND d.provider_no IS NOT NULL
@@ -250,46 +250,47 @@ FROM (
         0 AS step, m.submission_id AS id, 'received' AS event, m.created_at,
         NULL::text AS app_id, NULL::smallint AS attempt, NULL::bigint AS lease_id, NULL::timestamptz AS lease_until,
         NULL::smallint AS status, NULL::text AS effect, NULL::text AS error_message, m.request_id, m.source_ip, NULL::text AS by,
-        (m.request_data -> 'template')::jsonb AS template, NULL::text AS answer, NULL::text AS lease_sign, NULL::text AS lease_sign_mode
+        (m.request_data -> 'template')::jsonb AS template, NULL::text AS answer, NULL::text AS lease_sign, NULL::text AS lease_sign_mode,
+        NULL::smallint AS lease_sim
     FROM messages m
     WHERE m.task_id = @task_id
     UNION ALL
-    (SELECT 1, r.id, 'repeated', r.created_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, r.request_id, r.source_ip, NULL, NULL, NULL, NULL, NULL
+    (SELECT 1, r.id, 'repeated', r.created_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, r.request_id, r.source_ip, NULL, NULL, NULL, NULL, NULL, NULL
     FROM fruitless_submissions r
     WHERE r.task_id = @task_id
     ORDER BY r.id DESC
     LIMIT 500)
     UNION ALL
     (SELECT 2, p.id, 'claimed', p.leased_at, p.app_id, p.retry_count + 1, p.lease_id, p.lease_until, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-        NULL, p.lease_sign, p.lease_sign_mode
+        NULL, p.lease_sign, p.lease_sign_mode, p.lease_sim
     FROM report_logs p
     WHERE p.task_id = @task_id AND p.leased_at IS NOT NULL
     ORDER BY p.id DESC
     LIMIT 500)
     UNION ALL
     SELECT 2, q.lease_id, 'claimed', q.updated_at, q.processing_app_id, q.retry_count + 1, q.lease_id, q.lease_until, NULL, NULL, NULL,
-        NULL, NULL, NULL, NULL, NULL, q.lease_sign, q.lease_sign_mode
+        NULL, NULL, NULL, NULL, NULL, q.lease_sign, q.lease_sign_mode, q.lease_sim
     FROM queue q
     WHERE q.task_id = @task_id AND q.lease_until IS NOT NULL
     UNION ALL
     (SELECT 3, p.id, CASE p.event WHEN 'past_receipt' THEN 'receipt' ELSE p.event END, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status,
         p.effect, CASE WHEN p.event IN ('unreachable', 'simulated') THEN p.result ELSE p.error_message END, NULL, NULL,
         CASE WHEN p.event IN ('cancelled', 'requeued') THEN nullif(p.request_data ->> 'by', '') END, NULL,
-        CASE WHEN p.event IN ('reported', 'released') THEN nullif(left(p.request_data ->> 'answer', 2000), '') END, NULL, NULL
+        CASE WHEN p.event IN ('reported', 'released') THEN nullif(left(p.request_data ->> 'answer', 2000), '') END, NULL, NULL, NULL
     FROM report_logs p
     WHERE p.task_id = @task_id AND p.effect NOT IN ('ignored', 'refused')
     ORDER BY p.id DESC
     LIMIT 500)
     UNION ALL
     (SELECT 3, p.id, p.event, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status, p.effect, p.error_message, NULL, NULL, NULL, NULL,
-        NULL, NULL, NULL
+        NULL, NULL, NULL, NULL
     FROM report_logs p
     WHERE p.task_id = @task_id AND p.effect IN ('ignored', 'refused')
     ORDER BY p.id DESC
     LIMIT 500)
     UNION ALL
     (SELECT 3, d.id, 'unclear', d.created_at, d.sender_no, NULL, d.lease_id, NULL, NULL, NULL, d.error, NULL, NULL, NULL, NULL, d.answer,
-        NULL, NULL
+        NULL, NULL, NULL
     FROM deliveries d
     WHERE d.task_id = @task_id AND d.error IS NOT NULL
     ORDER BY d.id DESC

@@ -103,11 +103,15 @@ changed AS (
         sign = sqlc.narg(sign), sign_mode = @sign_mode, segment_size = sqlc.narg(segment_size),
         low_warning = sqlc.narg(low_warning), low_switch = sqlc.narg(low_switch),
         segment_price = sqlc.narg(segment_price), inbox_company_id = (SELECT o.id FROM companies o WHERE o.company_no = sqlc.narg(inbox_company_no)::text),
-        config = coalesce(sqlc.narg(config), s.config), on_unclear = @on_unclear, version = s.version + 1, updated_at = now()
+        config = coalesce(sqlc.narg(config), s.config), on_unclear = @on_unclear, version = s.version + 1, updated_at = now(),
+        has_sims = s.has_sims AND @kind = 'app'
     FROM before b
     WHERE s.id = b.id AND s.version = @version
     RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.interval_ms AS interval_before, b.low_warning AS low_warning_before,
         b.low_switch AS low_switch_before, @is_mended::boolean AS is_mended
+),
+sims_removed AS (
+    DELETE FROM sender_sims m USING changed c WHERE m.sender_id = c.id AND @kind <> 'app' -- only apps choose a SIM
 ),
 thresholds_logged AS (
     INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
@@ -357,9 +361,9 @@ WITH candidates AS (
     SELECT x.sender_no, x.is_on, x.is_rested, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
         st.rest_until IS NOT NULL AS gives_way,
         coalesce(r.sort, s.sort) AS sort,
-        x.has_quota AND coalesce(least(
+        (x.has_quota OR s.has_sims) AND coalesce(least(
             s.per_minute - x.minute_used, s.per_hour - x.hour_used, s.per_day - x.day_used, s.per_month - x.month_used
-        ) >= k.segments, true) AS has_quota,
+        ) >= k.segments, true) AND CASE WHEN s.has_sims THEN sims_fit(s.id, @recipient::text, k.segments, now()) ELSE true END AS has_quota,
         x.has_funds AND (NOT s.has_balance OR coalesce(x.balance, 0) >= k.segments) AS has_funds,
         CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END AS today,
         z.is_silent::boolean AS is_silent,

@@ -23,7 +23,7 @@ var erased = words(`
 	messages.request_data messages.submitted_content messages.user_id notifications.own_payload queue.content queue.phone_number queue.recipient
 	queue.result queue.user_id receipts.recipient received_messages.content received_messages.phone_number received_messages.raw renderings.content renderings.html renderings.page renderings.params messages.contact_values queue.contact_values renderings.title smsgate_messages.message_id sql_inbox.content sql_inbox.dedup_key
 	sql_inbox.params sql_inbox.phone_number report_logs.error_message
-	report_logs.request_data report_logs.result subscribe_messages.receiver_user_id tag_contacts.user_id task_jobs.filter upload_parts.bytes webhook_deliveries.response
+	report_logs.request_data report_logs.result subscribe_messages.receiver_user_id sim_recipients.recipient_hash tag_contacts.user_id task_jobs.filter upload_parts.bytes webhook_deliveries.response
 `)
 
 // kept contains the columns whose names match personal, but that contain no data of recipients.
@@ -36,7 +36,7 @@ var kept = map[string][]string{
 		sessions.user_agent sessions.password_proof messages.user_agent fruitless_submissions.user_agent batches.user_agent sender_ledger.username
 		sender_ledger.remark alerts.remark task_jobs.remark task_jobs.skipped_by callbacks.refused callbacks.source_ip
 		users.app_id events.detail webhook_deliveries.error feed.data feed_staged.data notifications.remark alert_receivers.user_ids senders.config sql_inbox.role_name
-		sql_roles.role_name companies.recipient reply_rules.content`),
+		sql_roles.role_name companies.recipient reply_rules.content sender_sims.phone_number`),
 	"of erased people, so that they get no messages":                       words(`blocks.recipient_hash`),
 	"of numbers with recent messages, deleted two days after the last one": words(`capped_recipients.recipient_hash capped_recipients.task_ids`),
 	"texts about columns, keys that callers choose, and what is deleted in a moment": words(`

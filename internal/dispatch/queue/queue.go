@@ -104,6 +104,7 @@ func (s *Service) Sweeps() []sweep.Job {
 		{Roles: servers.Roles{servers.Sweep}, Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: s.Move},
 		{Roles: servers.Roles{servers.Sweep}, Name: "age-tasks", Interval: 5 * time.Second, Routine: true, Run: s.Age},
 		{Roles: servers.Roles{servers.Sweep}, Name: "close-rank-gaps", Interval: time.Second, Routine: true, Run: s.CloseGaps},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-sim-recipients", Interval: 10 * time.Minute, Run: s.DeleteExpiredSimRecipients},
 		{Name: "record-polls", Interval: sender.RecordEvery, Routine: true, Run: s.RecordPolls},
 	}
 }

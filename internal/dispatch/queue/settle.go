@@ -254,36 +254,54 @@ func (s *Service) logLate(ctx context.Context, reports []Report) ([]string, erro
 	return effects, nil
 }
 
-// refundable returns the leases whose segments must be refunded to their senders. Each of these leases was ended by a report with Refund.
-func refundable(reports []Report, rows []dispatchq.TaskReportRow) (p dispatchq.SenderRefundParams) {
+// refunds contains the leases whose segments are given back to their senders, and those of them that used a SIM.
+type refunds struct {
+	senders dispatchq.SenderRefundParams
+	sims    dispatchq.SimRefundParams
+}
+
+// refundable returns the leases whose segments must be refunded to their senders. Each of these leases was ended by a report with Refund. Only driven senders
+// report so, and they have no SIMs.
+func refundable(reports []Report, rows []dispatchq.TaskReportRow) (p refunds) {
 	asked := make(map[string]Report, len(reports))
 	for _, r := range reports {
 		asked[r.TaskID] = r
 	}
 	for _, row := range rows {
 		if r := asked[row.TaskID]; r.Refund && r.LeaseID != nil && row.Effect == "failed" {
-			addRefund(&p, r.SenderNo, row.LeaseID, row.LeasedAt, row.LeaseSegments)
+			p.add(r.SenderNo, row.LeaseID, row.LeasedAt, row.LeaseSegments)
 		}
 	}
 	return p
 }
 
-// addRefund adds a lease to a refund. It ignores a lease without segments, because such a lease cost nothing.
-func addRefund(p *dispatchq.SenderRefundParams, senderNo string, leaseID int64, leasedAt time.Time, segments *int16) {
+// add adds a lease to a refund. It ignores a lease without segments, because such a lease cost nothing.
+func (p *refunds) add(senderNo string, leaseID int64, leasedAt time.Time, segments *int16) {
 	if segments != nil {
-		p.LeaseIds, p.SenderNos = append(p.LeaseIds, leaseID), append(p.SenderNos, senderNo)
-		p.Segments, p.LeasedAts = append(p.Segments, *segments), append(p.LeasedAts, leasedAt)
+		p.senders.LeaseIds, p.senders.SenderNos = append(p.senders.LeaseIds, leaseID), append(p.senders.SenderNos, senderNo)
+		p.senders.Segments, p.senders.LeasedAts = append(p.senders.Segments, *segments), append(p.senders.LeasedAts, leasedAt)
 	}
 }
 
-// refund gives the segments of leases back to their senders, because the messages were not sent. It runs in the transaction that ended the leases.
-func refund(ctx context.Context, q *dispatchq.Queries, p dispatchq.SenderRefundParams, remark string) error {
-	if len(p.LeaseIds) == 0 {
+// addSim adds a lease to the refund of its SIM. It ignores a lease without a SIM.
+func (p *refunds) addSim(taskID, senderNo string, sim *int16, leasedAt time.Time, segments *int16) {
+	if sim != nil && segments != nil {
+		p.sims.TaskIds, p.sims.SenderNos = append(p.sims.TaskIds, taskID), append(p.sims.SenderNos, senderNo)
+		p.sims.Slots, p.sims.Segments = append(p.sims.Slots, *sim), append(p.sims.Segments, *segments)
+		p.sims.LeasedAts = append(p.sims.LeasedAts, leasedAt)
+	}
+}
+
+// refund gives the segments of leases back to their senders and SIMs, because the messages were not sent. It runs in the transaction that ended the leases.
+func refund(ctx context.Context, q *dispatchq.Queries, p refunds, remark string) error {
+	if len(p.senders.LeaseIds) == 0 {
 		return nil
 	}
-	p.Remark = remark
-	_, err := q.SenderRefund(ctx, p)
-	return err
+	p.senders.Remark = remark
+	if _, err := q.SenderRefund(ctx, p.senders); err != nil || len(p.sims.TaskIds) == 0 {
+		return err
+	}
+	return q.SimRefund(ctx, p.sims)
 }
 
 // Unused is a lease whose message was not sent: the message was not tried, or its sender was in trouble.
@@ -319,9 +337,10 @@ func (s *Service) Release(ctx context.Context, senderNo string, leases []Unused)
 		if released, err = q.TaskRelease(ctx, p); err != nil {
 			return err
 		}
-		var back dispatchq.SenderRefundParams
+		var back refunds
 		for _, row := range released {
-			addRefund(&back, senderNo, row.LeaseID, row.LeasedAt, row.LeaseSegments)
+			back.add(senderNo, row.LeaseID, row.LeasedAt, row.LeaseSegments)
+			back.addSim(row.TaskID, senderNo, row.LeaseSim, row.LeasedAt, row.LeaseSegments)
 		}
 		return refund(ctx, q, back, "released")
 	})
@@ -415,9 +434,10 @@ func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
 		if err != nil {
 			return err
 		}
-		var back dispatchq.SenderRefundParams
+		var back refunds
 		for _, r := range untried {
-			addRefund(&back, r.SenderNo, r.LeaseID, r.LeasedAt, r.LeaseSegments)
+			back.add(r.SenderNo, r.LeaseID, r.LeasedAt, r.LeaseSegments)
+			back.addSim(r.TaskID, r.SenderNo, r.LeaseSim, r.LeasedAt, r.LeaseSegments)
 		}
 		return refund(ctx, q, back, "released")
 	})

@@ -35,10 +35,11 @@ type Candidate struct {
 
 // Need contains the properties of a task that decide which senders can send it.
 type Need struct {
-	PoolID   int64
-	Content  string
-	Sign     *string
-	Segments int16 // number of segments with the task's own signature
+	PoolID    int64
+	Recipient string
+	Content   string
+	Sign      *string
+	Segments  int16 // number of segments with the task's own signature
 }
 
 // Candidates returns the senders of a task's pool, best first, and whether routes name these senders.
@@ -48,7 +49,7 @@ func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, er
 		return nil, false, err
 	}
 	rows, err := s.q.PoolSenders(ctx, senderq.PoolSendersParams{
-		PoolID: n.PoolID, Content: n.Content, Sign: n.Sign, Segments: n.Segments,
+		PoolID: n.PoolID, Recipient: n.Recipient, Content: n.Content, Sign: n.Sign, Segments: n.Segments,
 		SilentAfter: values.Queue.SilentAfter(), RecordedApart: SeenApart,
 	})
 	if err != nil {

@@ -10,6 +10,8 @@ type (
 	Params = senderq.SenderCreateParams
 	// LedgerRow is an entry of the ledger of a sender.
 	LedgerRow = senderq.SenderLedger
+	// SimRow is a SIM of a sender with its usage.
+	SimRow = senderq.SimListRow
 	// Row is a stored sender.
 	Row = senderq.SenderListRow
 	// ReadyRow is the number of senders in one state of readiness.

@@ -93,6 +93,8 @@ var steps = []step{
 	{operation: "updateSender", path: "senders/s", body: `{"status":"off","low_warning":5}`, want: []string{"changed sender s"}},
 	{operation: "changeBalance", path: "senders/paid/balance", body: `{"change":5}`, want: []string{"changed sender_balance paid"}},
 	{operation: "pairPhone", path: "senders/paid/pairing", body: `{"sim_number":1}`, want: []string{"created phone paid"}},
+	{operation: "replaceSims", path: "senders/paid/sims", body: `{"sims":[{"slot":1,"per_day":5},{"slot":2}]}`, want: []string{"created sender_sim paid/1", "created sender_sim paid/2"}},
+	{operation: "replaceSims", path: "senders/paid/sims", body: `{"sims":[{"slot":1,"per_day":6}]}`, want: []string{"changed sender_sim paid/1", "deleted sender_sim paid/2"}},
 	{operation: "createRoute", body: `{"company_no":"acme","message_type":"marketing","country_no":"NZ","sender_no":"s"}`, want: []string{"created route 1"}},
 	{operation: "updateRoute", path: "routes/{route}", body: `{"weight":3}`, want: []string{"changed route 1"}},
 	{operation: "deleteRoute", path: "routes/{route}", want: []string{"deleted route 1"}},

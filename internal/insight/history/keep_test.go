@@ -200,7 +200,7 @@ func TestExportOfOlderVersionIsImported(t *testing.T) {
 	}
 	drop(b, day, true)
 	path, manifest := filepath.Join(folder, "report_logs.csv.gz"), filepath.Join(folder, "manifest.json")
-	older := regexp.MustCompile(`(?m),(?:pool_id,message_type,segments,entered_at,batch_id,country_no,is_test,lease_sign_mode|\d*,\d*,\d*,[0-9 :.+-]*,\d*,\w*,[tf],\w*)$`).ReplaceAllString(fileText(t, path), "")
+	older := regexp.MustCompile(`(?m),(?:pool_id,message_type,segments,entered_at,batch_id,country_no,is_test,lease_sign_mode,lease_sim|\d*,\d*,\d*,[0-9 :.+-]*,\d*,\w*,[tf],\w*,\d*)$`).ReplaceAllString(fileText(t, path), "")
 	if strings.Contains(older, "entered_at") {
 		t.Fatal(older)
 	}

@@ -170,6 +170,7 @@ var forbiddenReads = map[string][]read{
 	"getCallback":                     {{"/api/v1/admin/callbacks/1", forbidden}},
 	"listReceipts":                    {{"/api/v1/admin/receipts", forbidden}},
 	"listSenderAnswers":               {{"/api/v1/admin/senders/acme_sender/answers", forbidden}},
+	"listSims":                        {{"/api/v1/admin/senders/acme_sender/sims", forbidden}},
 	"listReconciliations":             {{"/api/v1/admin/reconciliations", forbidden}},
 	"getReconciliation":               {{"/api/v1/admin/reconciliations/1", forbidden}},
 	"listReconciliationDifferences":   {{"/api/v1/admin/reconciliations/1/differences", forbidden}},

@@ -115,6 +115,8 @@ var Operations = map[string]Operation{
 	"deleteRoute":                     {"DELETE", "/api/v1/admin/routes/9", "", ""},
 	"changeBalance":                   {"POST", "/api/v1/admin/senders/nobody/balance", `{"change":1}`, ""},
 	"testSender":                      {"POST", "/api/v1/admin/senders/nobody/test", `{"phone_number":"13800138000","content":"x"}`, ""},
+	"listSims":                        {"GET", "/api/v1/admin/senders/nobody/sims", "", "read"},
+	"replaceSims":                     {"PUT", "/api/v1/admin/senders/nobody/sims", `{"sims":[]}`, ""},
 	"listSenderAnswers":               {"GET", "/api/v1/admin/senders/nobody/answers", "", ""},
 	"pairPhone":                       {"POST", "/api/v1/admin/senders/nobody/pairing", `{}`, ""},
 	"listLedger":                      {"GET", "/api/v1/admin/senders/nobody/ledger", "", "read"},

@@ -27,6 +27,7 @@ var bounds = map[string]string{
 var unbounded = map[string]string{
 	"messages": "messages", "queue": "messages", "dedup_keys": "messages", "renderings": "messages", "deliveries": "messages", "smsgate_messages": "messages", "subscribe_messages": "messages", "receipts": "messages",
 	"blocks":            "numbers that must not get messages",
+	"sim_recipients":    "numbers with recent messages through a SIM; deleted after 32 days",
 	"capped_recipients": "numbers with recent messages; deleted after two days",
 	"received_messages": "messages from senders; old ones are deleted", "conversations": "by company, number and submitter of received messages",
 	"reply_actions": "received messages of the last day that a rule matched",
@@ -38,6 +39,7 @@ var unbounded = map[string]string{
 	"user_addresses":   "the oldest of a user is deleted",
 	"sessions":         "the oldest of a user ends",
 	"phones":           "one for a sender", "phone_inboxes": "one for a sender", "phone_leases": "leases of phones; those that are over are deleted by the next pull",
+	"sender_sims": "ten for a sender", "sim_usages": "ten for a sender",
 	"sender_states": "one for a sender", "sender_tokens": "one for a sender", "fair_ranks": "by pool, priority and company", "task_partitions": "one for some days", "number_partitions": "one for some days",
 	"quiet_changes":     "two of a change of quiet hours; deleted within minutes",
 	"channel_countries": "by channel and country", "company_countries": "by company and country",

@@ -96,7 +96,7 @@ var mutants = []Mutant{
     UNION ALL
     SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, i.max_retry_count,
         i.provider_no, t.company_id, t.recipient, t.rendering_id, NULL, t.retry_count, t.due_at, t.processing_app_id, t.failed_app_id, t.lease_id,
-        t.updated_at, NULL, NULL, NULL, NULL, NULL, NULL, t.pool_id, t.message_type, t.segments, NULL, t.batch_id, t.country_no, t.is_test, clock_timestamp()
+        t.updated_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, t.pool_id, t.message_type, t.segments, NULL, t.batch_id, t.country_no, t.is_test, clock_timestamp()
     FROM input i
     JOIN tasks t ON t.task_id = i.task_id AND t.status IN (2, 3) -- SUCCESS, FAILED
 ),
@@ -166,7 +166,7 @@ func (s *Service) Recover(ctx context.Context) (int, error) {`},
         f.submitted_by, (`},
 	}},
 	{"pace", "a claim computes the remaining quota of a sender without locking it", []change{
-		{claims, "x.has_quota AND x.has_funds FOR UPDATE", "x.has_quota AND x.has_funds"},
+		{claims, "(x.has_quota OR s.has_sims) AND x.has_funds FOR UPDATE", "(x.has_quota OR s.has_sims) AND x.has_funds"},
 	}},
 	{"doubt", "an unclear delivery is reported as failed", []change{
 		{driving, "\t\tif o.Unknown {\n", "\t\tif o.Unknown && o.OK {\n"},
@@ -296,7 +296,7 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 		{receiving, "strconv.FormatInt(at.Unix(), 10))", "strconv.FormatInt(at.Unix(), 10), m.MessageNo)"},
 	}},
 	{"loud", "a submission does not ask for quiet hours", []change{
-		{admitting, "v.Quiet, v.Err = s.quiet.At(ctx, m.quiet(), due)", "_ = due"},
+		{admitting, "v.Quiet, v.Err = s.quiet.Now(ctx, m.quiet())", "_ = v.Quiet"},
 	}},
 	{"low", "each claim below a mark tells that the balance is low", []change{
 		{claims, "me.has_balance AND me.balance > mark.level AND me.balance - taken.segments", "me.has_balance AND me.balance - taken.segments"},

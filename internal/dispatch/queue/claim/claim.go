@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lksms/gen/dispatchq"
+	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 )
 
@@ -36,6 +37,7 @@ type Lease struct {
 	ExpiresAt           *time.Time // the message must not be sent after this time; nil: no limit
 	Traceparent         *string    // traceparent of the submission; nil: no trace
 	BatchID             *int64     // nil: the task belongs to no batch
+	Sim                 *int16     // slot of the SIM that sends the message; nil: the sender has no SIMs, or chooses one itself
 
 	leasedAt               time.Time
 	PoolID                 int64
@@ -107,6 +109,16 @@ func On(ctx context.Context, tx postgres.Runner, c Request, rules Rules) ([]Leas
 
 // lease leases tasks within the limits of p. isCut reports that lease stopped at a task that needs more segments than remain.
 func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p claimPart) (leases []Lease, isCut bool, err error) {
+	p.sims, err = a.readSims(ctx, q)
+	if err != nil {
+		return nil, false, err
+	}
+	if p.sims != nil {
+		if len(p.sims.list) == 0 {
+			return nil, false, nil
+		}
+		p.offer.SimsAt, p.offer.IsTight = &p.sims.list[0].At, p.offer.IsTight || p.sims.isTight(a.maxSegments())
+	}
 	offers, err := q.TaskOffer(ctx, p.offer)
 	if err != nil {
 		return nil, false, err
@@ -115,24 +127,41 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 	if err != nil {
 		return nil, false, err
 	}
+	if p.sims != nil {
+		if err := p.sims.addTasks(ctx, q, c, a.sender.SenderID, ordered); err != nil {
+			return nil, false, err
+		}
+	}
 	chosen, isCut := p.choose(ordered, c.InOneCall)
 	if len(chosen) == 0 {
 		return nil, isCut, nil
 	}
+	leases, err = a.leaseChosen(ctx, q, c, p, chosen)
+	if err == nil && p.sims != nil {
+		err = p.sims.charge(ctx, q, a.sender.SenderID, leases)
+	}
+	return leases, isCut, err
+}
+
+// leaseChosen leases tasks that TaskOffer locked. It skips tasks that have expired since then.
+func (a admission) leaseChosen(ctx context.Context, q *dispatchq.Queries, c Request, p claimPart, chosen []offer) ([]Lease, error) {
 	if ids, ranks := passedOver(chosen); len(ids) > 0 {
 		if err := q.TaskExchange(ctx, dispatchq.TaskExchangeParams{TaskIds: ids, Ranks: ranks}); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 	}
 	params := dispatchq.TaskLeaseParams{
 		SenderNo: c.SenderNo, Asked: int16(c.Limit), IsPaced: a.sender.IsPaced, LeaseSeconds: a.sender.LeaseSeconds,
 		Sign: a.sender.Sign, SignMode: a.sender.SignMode,
 		MustStart: c.StartWithin != nil, TaskIds: make([]string, len(chosen)), Segments: make([]int64, len(chosen)), At: p.at,
-		Ranks: []*float64{},
+		Ranks: []*float64{}, HasSims: p.sims != nil, Sims: []int16{},
 	}
 	ranks := make([]*float64, len(chosen))
 	for i, o := range chosen {
 		params.TaskIds[i], params.Segments[i] = o.TaskID, o.Segments
+		if p.sims != nil {
+			params.Sims = append(params.Sims, optional.Value(o.sim))
+		}
 		if o.isForAnother() {
 			params.HasFlows, ranks[i] = true, o.rankOf.Rank
 		}
@@ -142,12 +171,13 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 	}
 	rows, err := q.TaskLease(ctx, params)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	byID := make(map[string]dispatchq.TaskLeaseRow, len(rows))
 	for _, row := range rows {
 		byID[row.TaskID] = row
 	}
+	var leases []Lease
 	for _, o := range chosen {
 		row, isLeased := byID[o.TaskID]
 		if !isLeased { // the task expired after TaskOffer locked it
@@ -156,11 +186,11 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 		leases = append(leases, Lease{
 			TaskID: row.TaskID, PhoneNumber: row.PhoneNumber, Content: row.Content, Sign: row.Sign, SignMode: a.sender.SignMode,
 			LeaseID: row.LeaseID, Attempt: row.Attempt, LeaseUntil: row.LeaseUntil, ExpiresAt: row.SendBefore,
-			Traceparent: row.Traceparent, BatchID: row.BatchID, leasedAt: row.LeasedAt,
+			Traceparent: row.Traceparent, BatchID: row.BatchID, Sim: o.sim, leasedAt: row.LeasedAt,
 			PoolID: o.PoolID, companyID: row.CompanyID, segments: o.Segments, lane: o.Lane, position: o.position, nextPosition: o.nextPosition,
 		})
 	}
-	return leases, isCut, nil
+	return leases, nil
 }
 
 // admission contains the limits of a claim, and the pools from which the sender is allowed to claim.
@@ -331,6 +361,8 @@ type claimPart struct {
 	most  map[int64]int64 // maximum number of tasks by pool
 	at    *time.Time      // time of the earlier leases of this claim; nil: this is the first part
 
+	sims *sims // nil: the sender has no SIMs
+
 	taken    int64   // number of tasks that the sender sends before the tasks of this part
 	interval float64 // see admission
 }
@@ -339,7 +371,7 @@ type claimPart struct {
 func (a admission) part(c Request, rules Rules, leases []Lease) (p claimPart, may bool) {
 	taken, segments := takenOf(leases)
 	p = claimPart{limit: a.tasks - int64(len(leases)), most: map[int64]int64{}, taken: int64(len(leases)), interval: a.interval, offer: dispatchq.TaskOfferParams{
-		SenderNo: c.SenderNo, RetryMaxWait: rules.RetryMaxWait, MinLease: MinLease,
+		SenderNo: c.SenderNo, SenderID: a.sender.SenderID, RetryMaxWait: rules.RetryMaxWait, MinLease: MinLease,
 		Sign: a.sender.Sign, SignMode: a.sender.SignMode, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
 		SegmentsLeft: a.segmentsLeft(segments),
 	}}

@@ -2,12 +2,14 @@
 // rules. A claim is one transaction of these statements of dispatch/claim.sql:
 //
 //   - SenderAdmit reads the sender: its lease time, its shared pool, whether it has limits and routes. SenderAdmit locks no row. Every claim runs it.
-//   - SenderBudget locks the sender's counters and returns how many tasks and segments the sender can claim. It runs if the sender has an interval, limits
-//     or a balance.
+//   - SenderBudget locks the sender's counters and returns how many tasks and segments the sender can claim. It runs if the sender has an interval, limits,
+//     a balance or SIMs.
 //   - RouteAdmit locks the sender's routes to pools with waiting tasks, and returns how many tasks the other senders of these pools were given.
 //   - PoolRooms returns how many segments a task can have if another shared sender must send it. It runs for shared senders that are in trouble or have a
 //     smaller sort than another shared sender.
 //   - TaskOffer locks the tasks that the sender can claim, in the order of each pool.
+//   - SimStandings, SimTasks and SimCharge of dispatch/sims.sql read the SIMs of the sender and of the conversations, and count the leases of each SIM. They run if
+//     the sender has SIMs.
 //   - TaskFlows locks the first tasks of each company whose users or batches compete, in the order within the company.
 //   - TaskExchange exchanges ranks within a company. It runs if the claim takes a task at the rank of another task.
 //   - TaskLease leases the chosen tasks.
@@ -17,7 +19,7 @@
 //
 // Between TaskOffer and TaskLease, the server merges the pools into one order (order.go). The tasks are locked, so no other claim can take them meanwhile.
 // If the sender has few segments left, both statements can run again, because a smaller task can follow a task that was too large. A sender without
-// interval, limits, balance and routes locks only tasks.
+// interval, limits, balance, SIMs and routes locks only tasks.
 //
 // Ranks follow start-time fair queueing. A task gets the next rank of its company when it is queued, but no rank before the front of the queue. Each task
 // moves the next rank of its company by 1/weight. Each pool has separate ranks, so a claim compares distances from the first task of each pool, counted from

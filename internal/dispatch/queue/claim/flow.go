@@ -84,7 +84,7 @@ func (p claimPart) inFlows(ctx context.Context, q *dispatchq.Queries, offers []o
 // flowsOf returns the parameters of a query that reads as many tasks of each company as the company has offers.
 func (p claimPart) flowsOf(offered map[companyLane][]dispatchq.TaskOfferRow) dispatchq.TaskFlowsParams {
 	asked := dispatchq.TaskFlowsParams{
-		SenderNo: p.offer.SenderNo, RetryMaxWait: p.offer.RetryMaxWait, MinLease: p.offer.MinLease,
+		SenderNo: p.offer.SenderNo, SenderID: p.offer.SenderID, SimsAt: p.offer.SimsAt, RetryMaxWait: p.offer.RetryMaxWait, MinLease: p.offer.MinLease,
 		Sign: p.offer.Sign, SignMode: p.offer.SignMode,
 		SegmentSize: p.offer.SegmentSize, CountsSegments: p.offer.CountsSegments, SegmentsLeft: p.offer.SegmentsLeft, IsTight: p.offer.IsTight,
 	}

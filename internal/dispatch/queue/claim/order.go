@@ -12,6 +12,7 @@ type offer struct {
 	dispatchq.TaskOfferRow
 	position     float64
 	nextPosition float64                 // position of the pool after this task
+	sim          *int16                  // slot of the SIM; nil: the sender has no SIMs, or chooses one itself
 	rankOf       *dispatchq.TaskOfferRow // the task of the same company at whose rank this task is claimed; nil: its own rank; see inFlows
 }
 
@@ -98,8 +99,8 @@ func (a admission) inOrder(rows []dispatchq.TaskOfferRow) []offer {
 }
 
 // choose returns the first offers that the claim is allowed to lease, within the limits of tasks per pool, of all tasks, and of segments. isCut reports that
-// the next offer needs more segments than remain. With inOneCall, all chosen tasks have the rendering of the first task. A task that expires before the
-// sender can send it is skipped.
+// the next offer needs more segments than remain, or that an offer was skipped because no SIM had room for it. With inOneCall, all chosen tasks have the rendering
+// of the first task. A task that expires before the sender can send it is skipped.
 func (p claimPart) choose(offers []offer, inOneCall bool) (chosen []offer, isCut bool) {
 	ofPool := map[int64]int64{}
 	var segments int64
@@ -114,12 +115,20 @@ func (p claimPart) choose(offers []offer, inOneCall bool) (chosen []offer, isCut
 		if inOneCall && !o.isOfCall(offers[0]) {
 			continue
 		}
-		if segments += o.Segments; p.offer.SegmentsLeft != nil && segments > *p.offer.SegmentsLeft {
+		if p.offer.SegmentsLeft != nil && segments+o.Segments > *p.offer.SegmentsLeft {
 			return chosen, true
 		}
+		if p.sims != nil {
+			var ok bool
+			if o.sim, ok = p.sims.take(o); !ok {
+				isCut = true
+				continue
+			}
+		}
+		segments += o.Segments
 		chosen = append(chosen, o)
 	}
-	return chosen, false
+	return chosen, isCut
 }
 
 // isOfCall reports whether a driver can send o and first in one call.

@@ -21,7 +21,7 @@ func Trial(ctx context.Context, q *dispatchq.Queries, senderNo, taskID string, l
 	}
 	rows, err := q.TaskLease(ctx, dispatchq.TaskLeaseParams{
 		SenderNo: senderNo, Asked: 1, IsPaced: t.IsPaced, LeaseSeconds: lease.Seconds(), Sign: t.Sign, SignMode: t.SignMode,
-		TaskIds: []string{taskID}, Segments: []int64{t.Segments}, Ranks: []*float64{},
+		TaskIds: []string{taskID}, Segments: []int64{t.Segments}, Ranks: []*float64{}, Sims: []int16{},
 	})
 	if err != nil {
 		return Lease{}, err

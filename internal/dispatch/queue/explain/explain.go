@@ -112,7 +112,7 @@ func (s *Service) Due(ctx context.Context, id string) (queueq.TaskDueRow, error)
 
 // NeedOf returns what a sender needs to send a task. pool is the pool that serves the task now, because the stored pool can be retired.
 func NeedOf(t queueq.Task, pool int64) sender.Need {
-	return sender.Need{PoolID: pool, Content: t.Content, Sign: t.Sign, Segments: t.Segments}
+	return sender.Need{PoolID: pool, Recipient: t.Recipient, Content: t.Content, Sign: t.Sign, Segments: t.Segments}
 }
 
 // Candidates returns the senders that are allowed to claim a task. Senders that can claim the task now come first. Each other candidate contains the reason why

@@ -50,7 +50,7 @@ type Preview struct {
 
 // need returns what a sender needs to send the task.
 func (t newTask) need() sender.Need {
-	n := sender.Need{PoolID: t.pool.ID, Content: t.final.Content, Segments: int16(t.segments())}
+	n := sender.Need{PoolID: t.pool.ID, Recipient: t.recipient, Content: t.final.Content, Segments: int16(t.segments())}
 	if t.Sign != "" {
 		n.Sign = &t.Sign
 	}

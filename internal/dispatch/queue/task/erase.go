@@ -2,8 +2,10 @@ package task
 
 import (
 	"context"
+	"time"
 
 	"lksms/gen/queueq"
+	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/platform/erase"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/result"
@@ -38,4 +40,15 @@ func (s *Service) EraseTasks(ctx context.Context, p *erase.Person, taskIDs []str
 		TaskIds: taskIDs, Erased: result.Erased, Pseudonym: p.Pseudonym, UserIds: p.UserIDs,
 	})
 	return erase.Counts{erase.Reports: reports, erase.Attempts: attempts, erase.Tasks: tasks}, postgres.Wrap("erase messages", err, nil)
+}
+
+// simsRemember is longer than the time after which a sweep deletes what a SIM knows about a recipient.
+const simsRemember = 33 * 24 * time.Hour
+
+// Erase deletes what the SIMs of senders know about a person: who received messages through which SIM. The numbers of recipients of the SIMs remain.
+func (s *Service) Erase(ctx context.Context, p *erase.Person) (erase.Counts, error) {
+	err := s.q.ErasureSimRecipients(ctx, queueq.ErasureSimRecipientsParams{
+		Recipients: p.Recipients, CompanyID: p.CompanyID, FromID: taskid.Day(time.Now().Add(-simsRemember)),
+	})
+	return nil, postgres.Wrap("erase recipients of SIMs", err, nil)
 }

@@ -213,3 +213,33 @@ func (h *Handlers) TestSender(ctx context.Context, req api.TestSenderRequestObje
 	}
 	return api.TestSender200JSONResponse{Code: convert.OK, Message: convert.Success, Data: made}, nil
 }
+
+// ListSims shows the SIMs of a sender.
+func (h *Handlers) ListSims(ctx context.Context, req api.ListSimsRequestObject) (api.ListSimsResponseObject, error) {
+	rows, err := h.services.Senders.Sims(ctx, req.SenderNo)
+	return api.ListSims200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, simOf)}, err
+}
+
+// ReplaceSims sets the SIMs of a sender.
+func (h *Handlers) ReplaceSims(ctx context.Context, req api.ReplaceSimsRequestObject) (api.ReplaceSimsResponseObject, error) {
+	sims := convert.List(req.Body.Sims, func(r api.SimRequest) sender.Sim {
+		return sender.Sim{
+			Slot: r.Slot, PhoneNumber: r.PhoneNumber, IsOn: optional.Or(r.IsOn, true),
+			PerDay: r.PerDay, PerMonth: r.PerMonth, RecipientsPerMonth: r.RecipientsPerMonth,
+		}
+	})
+	if err := h.services.Senders.PutSims(ctx, req.SenderNo, sims); err != nil {
+		return nil, err
+	}
+	rows, err := h.services.Senders.Sims(ctx, req.SenderNo)
+	return api.ReplaceSims200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, simOf)}, err
+}
+
+func simOf(r sender.SimRow) api.Sim {
+	isZero := func(left *int64) bool { return left != nil && *left == 0 }
+	return api.Sim{
+		Slot: r.Slot, PhoneNumber: optional.NonZero(r.PhoneNumber), IsOn: r.IsOn, PerDay: r.PerDay, PerMonth: r.PerMonth,
+		RecipientsPerMonth: r.RecipientsPerMonth, Used: api.SimUsed{Day: r.DayUsed, Month: r.MonthUsed, Recipients: r.RecipientsUsed},
+		SegmentsLeft: r.SegmentsLeft, RecipientsLeft: r.RecipientsLeft, IsUsedUp: isZero(r.SegmentsLeft) || isZero(r.RecipientsLeft),
+	}
+}

@@ -316,7 +316,7 @@ func claimedOf(t claim.Lease) api.ClaimedTask {
 	}
 	return api.ClaimedTask{
 		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content, Sign: optional.NonZero(apart),
-		LeaseID: t.LeaseID, Attempt: t.Attempt, LeaseUntil: t.LeaseUntil, ExpiresAt: t.ExpiresAt, Traceparent: t.Traceparent,
+		LeaseID: t.LeaseID, Attempt: t.Attempt, LeaseUntil: t.LeaseUntil, ExpiresAt: t.ExpiresAt, Sim: t.Sim, Traceparent: t.Traceparent,
 	}
 }
 
@@ -333,6 +333,6 @@ func eventOf(e task.TimelineRow) api.TimelineEvent {
 		Event: api.TimelineEventEvent(e.Event), At: e.CreatedAt, AppID: e.AppID, Attempt: e.Attempt,
 		LeaseID: e.LeaseID, LeaseUntil: e.LeaseUntil, Status: e.Status, Effect: (*api.ReportEffect)(e.Effect),
 		Message: convert.NonEmpty(e.ErrorMessage), RequestID: e.RequestID, SourceIP: e.SourceIp, By: e.By, ProviderNo: e.ProviderNo, Template: from, Answer: e.Answer,
-		Content: optional.NonZero(e.Content), Sign: optional.NonZero(e.Sign),
+		Content: optional.NonZero(e.Content), Sign: optional.NonZero(e.Sign), Sim: e.Sim,
 	}
 }

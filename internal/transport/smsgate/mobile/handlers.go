@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/servers"
@@ -155,10 +157,11 @@ func (s *server) register(w http.ResponseWriter, r *http.Request) error {
 	}{made.DeviceNo, made.Token, made.Username})
 }
 
-// update accepts the report of the app at each start: its SIMs and a token for Google push messages. This server uses neither.
+// update accepts the report of the app at each start: its SIMs, and a token for Google push messages, which this server does not use.
 func (s *server) update(w http.ResponseWriter, r *http.Request, phone Phone) error {
 	var body struct {
-		ID string `json:"id"`
+		ID       string `json:"id"`
+		SimCards []card `json:"simCards"`
 	}
 	if err := read(r, &body); err != nil {
 		return err
@@ -166,8 +169,37 @@ func (s *server) update(w http.ResponseWriter, r *http.Request, phone Phone) err
 	if body.ID != phone.DeviceNo {
 		return fault.New(fault.Forbidden, fault.AuthForbidden)
 	}
+	if err := s.phones.Senders.AddSims(r.Context(), phone.SenderNo, simsOf(phone, body.SimCards)); err != nil {
+		return err
+	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// card is a SIM card in the report of the app.
+type card struct {
+	SimNumber   int16  `json:"simNumber"` // from 1
+	PhoneNumber string `json:"phoneNumber"`
+}
+
+// maxSims is the maximum number of SIMs of a phone.
+const maxSims = 10
+
+// simsOf returns the SIMs of a phone; only one, if the phone was paired for one SIM. The app masks most numbers; a masked number is unknown.
+func simsOf(p Phone, cards []card) (sims []sender.Sim) {
+	isKnown := map[int16]bool{}
+	for _, c := range cards {
+		if c.SimNumber < 1 || c.SimNumber > maxSims || isKnown[c.SimNumber] || p.SimNumber != nil && *p.SimNumber != c.SimNumber {
+			continue
+		}
+		isKnown[c.SimNumber] = true
+		sim := sender.Sim{Slot: c.SimNumber}
+		if number, err := phone.Normalise("phoneNumber", c.PhoneNumber, ""); err == nil && !strings.Contains(c.PhoneNumber, "*") {
+			sim.PhoneNumber = &number
+		}
+		sims = append(sims, sim)
+	}
+	return sims
 }
 
 // message is a message in the format of the app.
@@ -198,7 +230,7 @@ func (s *server) pull(w http.ResponseWriter, r *http.Request, phone Phone) error
 	messages := make([]message, len(held))
 	for i, m := range held {
 		messages[i] = message{
-			ID: m.ID, Message: m.Text, TextMessage: textMessage{m.Text}, PhoneNumbers: []string{m.PhoneNumber}, SimNumber: phone.SimNumber,
+			ID: m.ID, Message: m.Text, TextMessage: textMessage{m.Text}, PhoneNumbers: []string{m.PhoneNumber}, SimNumber: m.Sim,
 			WithDeliveryReport: true, ValidUntil: moment(m.ValidUntil), State: smsgate.Pending, CreatedAt: moment(m.CreatedAt),
 		}
 	}

@@ -1,6 +1,7 @@
 package mobile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,7 @@ type Message struct {
 	ID          string // see messageID
 	PhoneNumber string // number in E.164, because the phone can roam in another country
 	Text        string
+	Sim         *int16    // slot of the SIM that sends the message; nil: the phone chooses
 	CreatedAt   time.Time // start of the lease
 	ValidUntil  time.Time // the earlier of two times: when the message expires, and validMargin before the end of the lease
 }
@@ -73,6 +75,7 @@ func (s *Service) Pull(ctx context.Context, p Phone) ([]Message, error) {
 		if row.IsValid {
 			messages = append(messages, Message{
 				ID: messageID(row.TaskID, row.LeaseID), PhoneNumber: row.Recipient, Text: row.Content, CreatedAt: row.LeasedAt, ValidUntil: row.ValidUntil,
+				Sim: cmp.Or(row.LeaseSim, p.SimNumber),
 			})
 		}
 	}

@@ -41,6 +41,7 @@ const texts: Texts<typeof zh> = {
     country: 'country',
     sender: 'sender',
     sender_balance: 'sender balance',
+    sender_sim: 'SIM of a sender',
     route: 'route',
     template: 'template',
     default_content: 'default content',

@@ -38,6 +38,7 @@ export default {
     country: '国家',
     sender: '发送方',
     sender_balance: '发送方余额',
+    sender_sim: '发送方的 SIM 卡',
     route: '路由',
     template: '短信模板',
     default_content: '默认内容',
