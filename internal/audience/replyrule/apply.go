@@ -142,7 +142,7 @@ func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet
 		}
 		outcome, err := s.tried(ctx, func(ctx context.Context) (string, error) { return s.perform(ctx, m, rule) })
 		switch {
-		case err != nil && held.IsOld && !postgres.IsUnavailable(err):
+		case err != nil && held.IsOld && !errors.Is(err, errLater) && !postgres.IsUnavailable(err):
 			outcome = Failed
 		case err != nil:
 			return err
