@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,23 +32,14 @@ type elders struct {
 
 func newElders(l *load.Load, s *stack.Stack) *elders {
 	return &elders{load: l, stack: s, inverted: check.Verdict{Name: "no verification code is claimed after old marketing"}, authorize: func(_ context.Context, r *http.Request) error {
-		r.SetBasicAuth(load.Elder, "soak-of-"+load.Elder)
+		r.SetBasicAuth(load.Elder, secretOf(load.Elder))
 		return nil
 	}}
 }
 
 func (e *elders) SetUp(ctx context.Context) error {
-	c, no, secret, shared := e.load.Clients[0], load.Elder, "soak-of-"+load.Elder, false
-	company, err := c.CreateCompanyWithResponse(ctx, nil, api.CompanyRequest{CompanyNo: no, Name: no})
-	if err := load.CheckCreated("company", err, company); err != nil {
-		return err
-	}
-	user, err := c.CreateUserWithResponse(ctx, api.UserRequest{Username: no, Password: &secret, Role: api.RoleSubmit, CompanyNo: &no})
-	if err := load.CheckCreated("user", err, user); err != nil {
-		return err
-	}
-	sender, err := c.CreateSenderWithResponse(ctx, nil, api.SenderRequest{SenderNo: load.ElderSender, Name: load.ElderSender, IsShared: &shared})
-	if err := load.CheckCreated("sender", err, sender); err != nil {
+	c, no := e.load.Clients[0], load.Elder
+	if err := createTenant(ctx, c, no, api.SenderRequest{SenderNo: load.ElderSender}); err != nil {
 		return err
 	}
 	for _, kind := range []api.MessageType{api.Verification, api.Marketing} {
@@ -155,16 +145,7 @@ func (e *elders) age(ctx context.Context) bool {
 
 // Settle claims and reports the remaining tasks of the last round.
 func (e *elders) Settle(ctx context.Context) error {
-	var all sync.WaitGroup
-	defer all.Wait()
-	sending, cancel := context.WithCancel(ctx)
-	defer cancel()
-	all.Go(func() {
-		app := load.Sender{Load: e.load, Rng: rand.New(rand.NewPCG(e.load.Seed, 1<<11)), AppID: load.ElderSender, Calm: true}
-		app.Run(sending)
-	})
-	return awaitNone(ctx, e.stack, "tasks of "+load.Elder,
-		"SELECT count(*) FROM queue q JOIN companies c ON c.id = q.company_id WHERE c.company_no = '"+load.Elder+"'")
+	return sendRest(ctx, e.stack, e.load, load.Elder, load.ElderSender, 1<<11)
 }
 
 func (e *elders) Verdicts(context.Context, *pgx.Conn) ([]check.Verdict, error) {

@@ -84,28 +84,15 @@ type limitedCall struct {
 
 func newPeople(l *load.Load, s *stack.Stack, t *load.Tenants) *people {
 	return &people{load: l, stack: s, tenants: t, authorize: func(_ context.Context, r *http.Request) error {
-		r.SetBasicAuth(peopleCompany, "soak-of-"+peopleCompany)
+		r.SetBasicAuth(peopleCompany, secretOf(peopleCompany))
 		r.Header.Set(load.Capped, "true")
 		return nil
 	}}
 }
 
-func (p *people) SetUp(ctx context.Context) error {
-	c, no, secret, shared := p.load.Clients[0], peopleCompany, "soak-of-"+peopleCompany, false
-	company, err := c.CreateCompanyWithResponse(ctx, nil, api.CompanyRequest{CompanyNo: no, Name: no})
-	if err := load.CheckCreated("company", err, company); err != nil {
-		return err
-	}
-	user, err := c.CreateUserWithResponse(ctx, api.UserRequest{Username: no, Password: &secret, Role: api.RoleSubmit, CompanyNo: &no})
-	if err := load.CheckCreated("user", err, user); err != nil {
-		return err
-	}
-	sender, err := c.CreateSenderWithResponse(ctx, nil, api.SenderRequest{SenderNo: peopleSender, Name: peopleSender, IsShared: &shared, InboxCompanyNo: &no})
-	if err := load.CheckCreated("sender", err, sender); err != nil {
-		return err
-	}
-	sender, err = c.CreateSenderWithResponse(ctx, nil, api.SenderRequest{SenderNo: peoplePhone, Name: peoplePhone, IsShared: &shared, InboxCompanyNo: &no})
-	if err := load.CheckCreated("sender", err, sender); err != nil {
+func (p *people) SetUp(ctx context.Context) (err error) {
+	c, no := p.load.Clients[0], peopleCompany
+	if err := createTenant(ctx, c, no, api.SenderRequest{SenderNo: peopleSender, InboxCompanyNo: &no}, api.SenderRequest{SenderNo: peoplePhone, InboxCompanyNo: &no}); err != nil {
 		return err
 	}
 	if p.phone, err = pair(ctx, c, peoplePhone); err != nil {
@@ -307,16 +294,7 @@ func (p *people) Settle(ctx context.Context) error {
 	if err := awaitNone(ctx, p.stack, "messages without the action of a rule", "SELECT count(*) FROM reply_actions WHERE outcome IS NULL"); err != nil {
 		return err
 	}
-	var all sync.WaitGroup
-	defer all.Wait()
-	sending, cancel := context.WithCancel(ctx)
-	defer cancel()
-	all.Go(func() {
-		app := load.Sender{Load: p.load, Rng: rand.New(rand.NewPCG(p.load.Seed, 1<<14)), AppID: peopleSender, Calm: true}
-		app.Run(sending)
-	})
-	return awaitNone(ctx, p.stack, "tasks of "+peopleCompany,
-		"SELECT count(*) FROM queue q JOIN companies c ON c.id = q.company_id WHERE c.company_no = '"+peopleCompany+"'")
+	return sendRest(ctx, p.stack, p.load, peopleCompany, peopleSender, 1<<14)
 }
 
 // peopleInvariants must hold when no client runs. The tables replied, stopped and limited contain the recorded history of the people. The time of a message is

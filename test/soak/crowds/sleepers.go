@@ -44,7 +44,7 @@ type night struct{ from, until time.Time }
 
 func newSleepers(l *load.Load, s *stack.Stack, t *load.Tenants) *sleepers {
 	return &sleepers{load: l, stack: s, tenants: t, authorize: func(_ context.Context, r *http.Request) error {
-		r.SetBasicAuth(sleepersCompany, "soak-of-"+sleepersCompany)
+		r.SetBasicAuth(sleepersCompany, secretOf(sleepersCompany))
 		return nil
 	}}
 }
@@ -53,17 +53,8 @@ func (p *sleepers) SetUp(ctx context.Context) (err error) {
 	if p.zone, err = time.LoadLocation("Asia/Shanghai"); err != nil {
 		return fmt.Errorf("load time zone: %w", err)
 	}
-	c, no, secret, shared := p.load.Clients[0], sleepersCompany, "soak-of-"+sleepersCompany, false
-	company, err := c.CreateCompanyWithResponse(ctx, nil, api.CompanyRequest{CompanyNo: no, Name: no})
-	if err := load.CheckCreated("company", err, company); err != nil {
-		return err
-	}
-	user, err := c.CreateUserWithResponse(ctx, api.UserRequest{Username: no, Password: &secret, Role: api.RoleSubmit, CompanyNo: &no})
-	if err := load.CheckCreated("user", err, user); err != nil {
-		return err
-	}
-	sender, err := c.CreateSenderWithResponse(ctx, nil, api.SenderRequest{SenderNo: sleepersSender, Name: sleepersSender, IsShared: &shared})
-	if err := load.CheckCreated("sender", err, sender); err != nil {
+	c, no := p.load.Clients[0], sleepersCompany
+	if err := createTenant(ctx, c, no, api.SenderRequest{SenderNo: sleepersSender}); err != nil {
 		return err
 	}
 	route := api.RouteRequest{CompanyNo: no, MessageType: api.Marketing, SenderNo: sleepersSender}
@@ -185,16 +176,7 @@ func (p *sleepers) Settle(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make messages due: %w", err)
 	}
-	var all sync.WaitGroup
-	defer all.Wait()
-	sending, cancel := context.WithCancel(ctx)
-	defer cancel()
-	all.Go(func() {
-		app := load.Sender{Load: p.load, Rng: rand.New(rand.NewPCG(p.load.Seed, 1<<13)), AppID: sleepersSender, Calm: true}
-		app.Run(sending)
-	})
-	return awaitNone(ctx, p.stack, "tasks of "+sleepersCompany,
-		"SELECT count(*) FROM queue q JOIN companies c ON c.id = q.company_id WHERE c.company_no = '"+sleepersCompany+"'")
+	return sendRest(ctx, p.stack, p.load, sleepersCompany, sleepersSender, 1<<13)
 }
 
 // sleepersInvariants must hold when no client runs. The table nights contains the nights.
