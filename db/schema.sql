@@ -665,6 +665,20 @@ CREATE FUNCTION public.held_due_at() RETURNS timestamp with time zone
 
 COMMENT ON FUNCTION public.held_due_at() IS 'Returns the due_at of a held task: a task whose batch is paused, or that a switch holds. It is the largest value that queue allows, so that no statement treats a held task as due.';
 
+CREATE FUNCTION public.in_hours(hours text, zone text, at timestamp with time zone) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE
+        WHEN hours IS NULL THEN true
+        WHEN left(hours, 5) < right(hours, 5) COLLATE "C" THEN to_char(at AT TIME ZONE zone, 'HH24:MI') COLLATE "C" >= left(hours, 5)
+            AND to_char(at AT TIME ZONE zone, 'HH24:MI') COLLATE "C" < right(hours, 5)
+        ELSE to_char(at AT TIME ZONE zone, 'HH24:MI') COLLATE "C" >= left(hours, 5) -- the hours contain midnight
+            OR to_char(at AT TIME ZONE zone, 'HH24:MI') COLLATE "C" < right(hours, 5)
+    END
+$$;
+
+COMMENT ON FUNCTION public.in_hours(hours text, zone text, at timestamp with time zone) IS 'Whether hours of each day, such as 08:00-22:00, contain a time in a time zone. The end is excluded. hours null: true. One expression, so that PostgreSQL inlines it';
+
 CREATE FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) RETURNS boolean
     LANGUAGE sql STABLE
     RETURN ((at <= now()) OR (at > ((now() + longest_wait) + '00:01:00'::interval)));
@@ -6496,6 +6510,8 @@ CREATE TABLE public.senders (
     sign_mode text DEFAULT 'in_text'::text NOT NULL,
     inbox_company_id bigint,
     has_sims boolean DEFAULT false NOT NULL,
+    hours text,
+    CONSTRAINT senders_hours_check CHECK (((hours ~ '^([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]$'::text) AND ("left"(hours, 5) <> "right"(hours, 5)))),
     CONSTRAINT senders_kind_length CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 50))),
     CONSTRAINT senders_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
     CONSTRAINT senders_numbers_range CHECK ((((interval_ms >= 0) AND (interval_ms <= 86400000)) AND ((lease_seconds >= 1) AND (lease_seconds <= 86400)) AND ((segment_size >= 1) AND (segment_size <= 1000)) AND (per_minute >= 0) AND (per_hour >= 0) AND (per_day >= 0) AND (per_month >= 0))),
@@ -6560,6 +6576,8 @@ COMMENT ON COLUMN public.senders.inbox_company_id IS 'the company of the message
 
 COMMENT ON COLUMN public.senders.has_sims IS 'true: rows in sender_sims exist. A claim then locks the row of the sender in sender_states, and chooses the SIM of each task. The column exists so that claims of other senders need not read sender_sims';
 
+COMMENT ON COLUMN public.senders.hours IS 'the hours of each day, in time_zone, in which the sender gets tasks, such as 08:00-22:00; null: all hours';
+
 CREATE VIEW public.sender_standings AS
  SELECT s.id AS sender_id,
     s.sender_no,
@@ -6581,7 +6599,7 @@ CREATE VIEW public.sender_standings AS
     f.has_funds,
     COALESCE(((u.day_used)::double precision / (NULLIF(s.per_day, 0))::double precision), (0)::double precision) AS day_share,
     COALESCE((st.response_ms / NULLIF((st.succeeded + st.failed), 0)), (0)::bigint) AS response_ms,
-    ((s.status = 'on'::text) AND q.has_quota AND f.has_funds AND (st.rest_until IS NULL)) AS is_available,
+    ((s.status = 'on'::text) AND q.has_quota AND f.has_funds AND (st.rest_until IS NULL) AND public.in_hours(s.hours, s.time_zone, now())) AS is_available,
     l.segments_left,
         CASE
             WHEN (l.segments_left IS NULL) THEN (1000000000)::bigint
@@ -6625,7 +6643,7 @@ COMMENT ON COLUMN public.sender_standings.day_share IS 'used part of the daily l
 
 COMMENT ON COLUMN public.sender_standings.response_ms IS 'average milliseconds from claim to report';
 
-COMMENT ON COLUMN public.sender_standings.is_available IS 'true: the sender is on, has quota and funds, and its circuit breaker is closed. Only available senders count for sort and for shares';
+COMMENT ON COLUMN public.sender_standings.is_available IS 'true: the sender is on, in its hours, has quota and funds, and its circuit breaker is closed. Only available senders count for sort and for shares';
 
 COMMENT ON COLUMN public.sender_standings.segments_left IS 'segments that its limits and balance still allow, and that the SIM with the largest rest still allows for a new recipient; null: no limit';
 

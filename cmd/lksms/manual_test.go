@@ -26,7 +26,7 @@ import (
 
 // manualPages contains the pages of the manual, with the maximum number of words of the English page.
 var manualPages = map[string]int{
-	"start": 1300, "sending": 2000, "senders": 2200, "dispatch": 2550, "channels": 2800, "batches": 2300, "templates": 1000,
+	"start": 1300, "sending": 2000, "senders": 2220, "dispatch": 2560, "channels": 2800, "batches": 2300, "templates": 1000,
 	"webhooks": 1720, "receiving": 2080, "integrations": 3000, "console": 1800, "operations": 3250, "security": 1920, "clients": 1400, "settings": 1920,
 }
 

@@ -28,7 +28,7 @@ type AlertChannelsParams struct {
 }
 
 // AlertChannels returns the channels through which alerts can be sent. Such a channel has a template for alerts and an available sender that is not silent. A
-// sender is available if it is on, has quota and funds, and its circuit breaker is closed.
+// sender is available if it is on, in its hours, has quota and funds, and its circuit breaker is closed.
 func (q *Queries) AlertChannels(ctx context.Context, arg AlertChannelsParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, alertChannels, arg.BizType, arg.SilentAfter, arg.RecordedApart)
 	if err != nil {

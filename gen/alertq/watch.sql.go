@@ -584,7 +584,7 @@ type PoolsUnservedRow struct {
 }
 
 // PoolsUnserved returns the pools of `pool_ids` without an available sender, and the pools whose available senders are all silent. A sender is available if it
-// is on, has quota and funds, and its circuit breaker is closed.
+// is on, in its hours, has quota and funds, and its circuit breaker is closed.
 func (q *Queries) PoolsUnserved(ctx context.Context, arg PoolsUnservedParams) ([]PoolsUnservedRow, error) {
 	rows, err := q.db.Query(ctx, poolsUnserved, arg.PoolIds, arg.SilentAfter, arg.RecordedApart)
 	if err != nil {

@@ -804,10 +804,11 @@ func (e MessageType) Valid() bool {
 
 // Defines values for NotReadySenderReason.
 const (
-	NotReadyNoFunds NotReadySenderReason = "no_funds"
-	NotReadyNoQuota NotReadySenderReason = "no_quota"
-	NotReadyPaused  NotReadySenderReason = "paused"
-	NotReadySilent  NotReadySenderReason = "silent"
+	NotReadyNoFunds      NotReadySenderReason = "no_funds"
+	NotReadyNoQuota      NotReadySenderReason = "no_quota"
+	NotReadyOutsideHours NotReadySenderReason = "outside_hours"
+	NotReadyPaused       NotReadySenderReason = "paused"
+	NotReadySilent       NotReadySenderReason = "silent"
 )
 
 // Valid indicates whether the value is a known member of the NotReadySenderReason enum.
@@ -816,6 +817,8 @@ func (e NotReadySenderReason) Valid() bool {
 	case NotReadyNoFunds:
 		return true
 	case NotReadyNoQuota:
+		return true
+	case NotReadyOutsideHours:
 		return true
 	case NotReadyPaused:
 		return true
@@ -1473,6 +1476,7 @@ const (
 	WhyNoQuota      SenderViewWhy = "no_quota"
 	WhyOff          SenderViewWhy = "off"
 	WhyOutranked    SenderViewWhy = "outranked"
+	WhyOutsideHours SenderViewWhy = "outside_hours"
 	WhyPaused       SenderViewWhy = "paused"
 	WhySilent       SenderViewWhy = "silent"
 )
@@ -1491,6 +1495,8 @@ func (e SenderViewWhy) Valid() bool {
 	case WhyOff:
 		return true
 	case WhyOutranked:
+		return true
+	case WhyOutsideHours:
 		return true
 	case WhyPaused:
 		return true
@@ -3103,7 +3109,7 @@ type BatchWait struct {
 	// - `scheduled`: the `expect_send_time` of the batch is in the future.
 	// - `sender_gone`: the only sender that is allowed to send the batch was deleted, or no longer serves the company. The batch continues if
 	//   the sender serves the company again; otherwise cancel the batch.
-	// - `no_sender`: all senders that are allowed to send the remaining rows are off, silent, paused, or out of quota or balance, or the switches
+	// - `no_sender`: all senders that are allowed to send the remaining rows are off, silent, paused, outside their hours, or out of quota or balance, or the switches
 	//   of their countries hold the rows.
 	// - `quiet_hours`: the quiet hours of the recipients delay all remaining rows. For a large batch, the first and last waiting tasks and the next rows of
 	//   the list are read.
@@ -3123,7 +3129,7 @@ type BatchWait struct {
 //   - `scheduled`: the `expect_send_time` of the batch is in the future.
 //   - `sender_gone`: the only sender that is allowed to send the batch was deleted, or no longer serves the company. The batch continues if
 //     the sender serves the company again; otherwise cancel the batch.
-//   - `no_sender`: all senders that are allowed to send the remaining rows are off, silent, paused, or out of quota or balance, or the switches
+//   - `no_sender`: all senders that are allowed to send the remaining rows are off, silent, paused, outside their hours, or out of quota or balance, or the switches
 //     of their countries hold the rows.
 //   - `quiet_hours`: the quiet hours of the recipients delay all remaining rows. For a large batch, the first and last waiting tasks and the next rows of
 //     the list are read.
@@ -5381,11 +5387,11 @@ type NotReadySender struct {
 	SenderNo string `json:"sender_no"`
 	Name     string `json:"name"`
 
-	// Reason `paused`: the circuit breaker of the sender is open; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows
+	// Reason `paused`: the circuit breaker of the sender is open; `outside_hours`: the sender gets no tasks at this time of day; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows
 	Reason NotReadySenderReason `json:"reason"`
 }
 
-// NotReadySenderReason `paused`: the circuit breaker of the sender is open; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows
+// NotReadySenderReason `paused`: the circuit breaker of the sender is open; `outside_hours`: the sender gets no tasks at this time of day; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows
 type NotReadySenderReason string
 
 // NotificationEndRequest defines model for NotificationEndRequest.
@@ -7308,13 +7314,18 @@ type Sender struct {
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
 
+	// Hours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded. null means all hours. A task that the sender claimed before the end can be sent after the end.
+	//
+	// Example: 08:00-22:00
+	Hours *SenderHours `json:"hours"`
+
 	// InboxCompanyNo The company that gets the messages to this sender that answer no task; null for the company `default`
 	InboxCompanyNo *string `json:"inbox_company_no"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs IntervalMs `json:"interval_ms"`
 
-	// IsReady Whether the sender can take waiting tasks now: it is on, its circuit breaker is not open, its interval has passed, its limits and its balance are not used up, and it is not silent (`is_silent`)
+	// IsReady Whether the sender can take waiting tasks now: it is on, its circuit breaker is not open, its interval has passed, it is in its hours, its limits and its balance are not used up, and it is not silent (`is_silent`)
 	IsReady bool `json:"is_ready"`
 
 	// IsShared Whether the sender also sends messages without a matching route. The default is true for an `app`, and false for a sender that the server drives.
@@ -7455,6 +7466,11 @@ type SenderEventData struct {
 // SenderEventDataMark For `sender.low_balance`: the field of the sender that contains `threshold`
 type SenderEventDataMark string
 
+// SenderHours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded. null means all hours. A task that the sender claimed before the end can be sent after the end.
+//
+// Example: 08:00-22:00
+type SenderHours = string
+
 // SenderKind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
 //
 // Example: app
@@ -7485,6 +7501,11 @@ type SenderPage struct {
 type SenderPatch struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`. An address is shown as scheme and host, `https://host/***`. A value that is sent back as it was shown stays unchanged, and so does a secret that is left out; null removes a secret. If the scheme, host or port of the address changes, the request must contain all hidden values (`give_again`). If `callback.verify` changes, it must contain `callbackSecret`. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
+
+	// Hours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded. null means all hours. A task that the sender claimed before the end can be sent after the end.
+	//
+	// Example: 08:00-22:00
+	Hours nullable.Nullable[string] `json:"hours,omitempty"`
 
 	// InboxCompanyNo The company that gets the messages to this sender that answer no task; null for the company `default`
 	InboxCompanyNo nullable.Nullable[string] `json:"inbox_company_no,omitempty"`
@@ -7571,6 +7592,11 @@ type SenderRequest struct {
 
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`. An address is shown as scheme and host, `https://host/***`. A value that is sent back as it was shown stays unchanged, and so does a secret that is left out; null removes a secret. If the scheme, host or port of the address changes, the request must contain all hidden values (`give_again`). If `callback.verify` changes, it must contain `callbackSecret`. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
+
+	// Hours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded. null means all hours. A task that the sender claimed before the end can be sent after the end.
+	//
+	// Example: 08:00-22:00
+	Hours *SenderHours `json:"hours,omitempty"`
 
 	// InboxCompanyNo The company that gets the messages to this sender that answer no task; null for the company `default`
 	InboxCompanyNo *string `json:"inbox_company_no,omitempty"`
@@ -7709,6 +7735,7 @@ type SenderView struct {
 	// Why The reason why the sender cannot take the task.
 	//
 	// - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
+	// - `outside_hours`: the sender gets no tasks at this time of day, see `hours` of the sender.
 	// - `outranked`: a sender with a greater `sort` is available.
 	// - `ahead`: the sender has used its share, and another sender of the same pool comes first.
 	// - `failed_before`: an earlier attempt of this sender for the task failed, and another sender is available.
@@ -7719,6 +7746,7 @@ type SenderView struct {
 // SenderViewWhy The reason why the sender cannot take the task.
 //
 // - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
+// - `outside_hours`: the sender gets no tasks at this time of day, see `hours` of the sender.
 // - `outranked`: a sender with a greater `sort` is available.
 // - `ahead`: the sender has used its share, and another sender of the same pool comes first.
 // - `failed_before`: an earlier attempt of this sender for the task failed, and another sender is available.

@@ -208,8 +208,8 @@ type RouteAdmitRow struct {
 // RouteAdmit locks the routes of a sender whose pools have waiting tasks. It returns the numbers that limit how many tasks the sender can take from each pool.
 // Empty pools are excluded before the lock.
 //
-// The statement compares each route with the other routes of the pool whose senders are available. A sender is available if it is on, has quota and funds, its
-// circuit breaker is closed, and it polled within silent_after.
+// The statement compares each route with the other routes of the pool whose senders are available. A sender is available if it is on, in its
+// hours, has quota and funds, its circuit breaker is closed, and it polled within silent_after.
 //
 // is_outranked: another of these routes has a larger sort. The sender can then take only tasks that need more than primary_room segments. primary_room is the
 // largest number of segments that a sender of such a route has left.
@@ -259,7 +259,7 @@ func (q *Queries) RouteAdmit(ctx context.Context, arg RouteAdmitParams) ([]Route
 
 const senderAdmit = `-- name: SenderAdmit :one
 
-SELECT s.id AS sender_id, (s.is_paced OR s.has_sims)::boolean AS is_paced, s.has_sims, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms' AS counts_segments,
+SELECT s.id AS sender_id, (s.is_paced OR s.has_sims OR s.hours IS NOT NULL)::boolean AS is_paced, s.has_sims, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms' AS counts_segments,
     coalesce(s.lease_seconds::double precision, extract(epoch FROM $1::interval))::double precision AS lease_seconds,
     (st.rest_until IS NOT NULL)::boolean AS gives_way, p.id AS shared_pool_id, st.shared_last_turn, st.shared_next_turn,
     coalesce(
@@ -401,11 +401,12 @@ func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) (Sende
 
 const senderBudget = `-- name: SenderBudget :one
 WITH me AS MATERIALIZED (
-    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, s.on_unclear, s.is_self_registered, s.segment_price, s.sign_mode, s.inbox_company_id, s.has_sims, st.next_available_at, st.balance, st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
+    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, s.on_unclear, s.is_self_registered, s.segment_price, s.sign_mode, s.inbox_company_id, s.has_sims, s.hours, st.next_available_at, st.balance, st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
     FROM senders s
     JOIN sender_standings x ON x.sender_id = s.id
     LEFT JOIN LATERAL (
-        SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on, failed_tasks FROM sender_states WHERE sender_id = s.id AND x.is_rested AND (x.has_quota OR s.has_sims) AND x.has_funds FOR UPDATE
+        SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on, failed_tasks FROM sender_states
+        WHERE sender_id = s.id AND in_hours(s.hours, s.time_zone, now()) AND x.is_rested AND (x.has_quota OR s.has_sims) AND x.has_funds FOR UPDATE
     ) st ON true
     WHERE s.id = $4 AND s.status = 'on'
 ),
@@ -451,7 +452,8 @@ type SenderBudgetRow struct {
 	IntervalSeconds float64
 }
 
-// SenderBudget returns how many tasks and segments a sender can take now. It returns no row if the sender is off. segments is valid only if has_limit is true.
+// SenderBudget returns how many tasks and segments a sender can take now. It returns no row if the sender is off, and 0 tasks outside its hours. segments is valid only if has_limit
+// is true.
 // interval_seconds is the time between two tasks. It is 0 if the sender has no interval, or sends all tasks in one call.
 //
 // The statement locks the row of the sender in sender_states, so that concurrent polls of the sender are counted one after the other. It checks readiness

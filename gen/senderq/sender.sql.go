@@ -19,6 +19,7 @@ WITH candidates AS (
             s.per_minute - x.minute_used, s.per_hour - x.hour_used, s.per_day - x.day_used, s.per_month - x.month_used
         ) >= k.segments, true) AND CASE WHEN s.has_sims THEN sims_fit(s.id, $1::text, k.segments, now()) ELSE true END AS has_quota,
         x.has_funds AND (NOT s.has_balance OR coalesce(x.balance, 0) >= k.segments) AS has_funds,
+        in_hours(s.hours, s.time_zone, now()) AS is_working,
         CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END AS today,
         z.is_silent::boolean AS is_silent,
         coalesce(x.is_available AND x.seen_at > now() - $2::interval AND x.seen_at >= x.next_available_at, false) AS shares,
@@ -44,12 +45,12 @@ WITH candidates AS (
         AND (r.id IS NOT NULL AND (p.sender_id IS NULL OR sender_serves(s.id, p.company_id)) OR p.company_id IS NULL AND s.is_shared)
 )
 SELECT c.sender_no, c.is_on::boolean AS is_on, c.is_rested::boolean AS is_rested, c.has_quota::boolean AS has_quota,
-    c.has_funds::boolean AS has_funds, c.is_silent::boolean AS is_silent, c.weight, coalesce(c.served, 0)::double precision AS served,
+    c.has_funds::boolean AS has_funds, c.is_working::boolean AS is_working, c.is_silent::boolean AS is_silent, c.weight, coalesce(c.served, 0)::double precision AS served,
     c.next_available_at, c.is_outranked::boolean AS is_outranked, c.shares::boolean AS shares, c.segments::bigint AS segments,
     c.gives_way::boolean AS gives_way, c.sort::double precision AS sort
 FROM candidates c
 ORDER BY
-    c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND NOT c.is_silent AND NOT c.is_outranked DESC,
+    c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_working AND NOT c.is_silent AND NOT c.is_outranked DESC,
     c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
 LIMIT 100
 `
@@ -70,6 +71,7 @@ type PoolSendersRow struct {
 	IsRested        bool
 	HasQuota        bool
 	HasFunds        bool
+	IsWorking       bool
 	IsSilent        bool
 	Weight          *int64
 	Served          float64
@@ -108,6 +110,7 @@ func (q *Queries) PoolSenders(ctx context.Context, arg PoolSendersParams) ([]Poo
 			&i.IsRested,
 			&i.HasQuota,
 			&i.HasFunds,
+			&i.IsWorking,
 			&i.IsSilent,
 			&i.Weight,
 			&i.Served,
@@ -256,28 +259,28 @@ func (q *Queries) SenderConfigs(ctx context.Context) ([]SenderConfigsRow, error)
 const senderCreate = `-- name: SenderCreate :one
 WITH made AS (
     INSERT INTO senders (
-        sender_no, name, channel_id, kind, status, sort, is_shared, interval_ms, per_minute, per_hour, per_day, per_month, time_zone,
+        sender_no, name, channel_id, kind, status, sort, is_shared, interval_ms, per_minute, per_hour, per_day, per_month, time_zone, hours,
         lease_seconds, sign, sign_mode, segment_size, low_warning, low_switch, config, on_unclear, has_balance, segment_price, inbox_company_id
     )
     VALUES (
         $1, $2, (SELECT c.id FROM channels c WHERE c.channel = $3), $4, $5, $6::double precision,
-        $7, $8, $9, $10, $11, $12, $13,
-        $14, $15, $16, $17, $18, $19, $20,
-        $21, $22::bigint IS NOT NULL, $23,
-        (SELECT o.id FROM companies o WHERE o.company_no = $24::text)
+        $7, $8, $9, $10, $11, $12, $13, $14,
+        $15, $16, $17, $18, $19, $20, $21,
+        $22, $23::bigint IS NOT NULL, $24,
+        (SELECT o.id FROM companies o WHERE o.company_no = $25::text)
     )
     RETURNING id
 ),
 state AS (
     INSERT INTO sender_states (sender_id, balance, granted)
-    SELECT made.id, $22::bigint, coalesce($22::bigint, 0) FROM made
+    SELECT made.id, $23::bigint, coalesce($23::bigint, 0) FROM made
 ),
 ledger AS (
     INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
-    SELECT made.id, $22::bigint, $22::bigint, $18, $19,
-        'opening balance', $25::text
+    SELECT made.id, $23::bigint, $23::bigint, $19, $20,
+        'opening balance', $26::text
     FROM made
-    WHERE $22::bigint IS NOT NULL
+    WHERE $23::bigint IS NOT NULL
 )
 SELECT made.id FROM made
 `
@@ -296,6 +299,7 @@ type SenderCreateParams struct {
 	PerDay         *int64
 	PerMonth       *int64
 	TimeZone       string
+	Hours          *string
 	LeaseSeconds   *int64
 	Sign           *string
 	SignMode       string
@@ -325,6 +329,7 @@ func (q *Queries) SenderCreate(ctx context.Context, arg SenderCreateParams) (int
 		arg.PerDay,
 		arg.PerMonth,
 		arg.TimeZone,
+		arg.Hours,
 		arg.LeaseSeconds,
 		arg.Sign,
 		arg.SignMode,
@@ -583,14 +588,14 @@ func (q *Queries) SenderLedgerList(ctx context.Context, arg SenderLedgerListPara
 const senderList = `-- name: SenderList :many
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
-    s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.sign_mode, s.segment_size, s.low_warning,
+    s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.hours, s.lease_seconds, s.sign, s.sign_mode, s.segment_size, s.low_warning,
     s.low_switch, s.segment_price, o.company_no AS inbox_company_no, s.config, s.on_unclear, s.version, s.created_at, s.updated_at,
     st.balance, st.granted, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used,
     x.month_used::bigint AS month_used,
     u.seen_at, u.sent_at, u.attempts, u.succeeded, u.failed, u.failed_tasks, u.response_ms,
     st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
-    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds AND NOT z.is_silent)::boolean AS is_ready, z.is_silent::boolean AS is_silent
+    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds AND in_hours(s.hours, s.time_zone, now()) AND NOT z.is_silent)::boolean AS is_ready, z.is_silent::boolean AS is_silent
 FROM senders s
 CROSS JOIN LATERAL (
     SELECT (
@@ -645,6 +650,7 @@ type SenderListRow struct {
 	PerDay          *int64
 	PerMonth        *int64
 	TimeZone        string
+	Hours           *string
 	LeaseSeconds    *int64
 	Sign            *string
 	SignMode        string
@@ -715,6 +721,7 @@ func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]Sende
 			&i.PerDay,
 			&i.PerMonth,
 			&i.TimeZone,
+			&i.Hours,
 			&i.LeaseSeconds,
 			&i.Sign,
 			&i.SignMode,
@@ -860,23 +867,23 @@ changed AS (
     UPDATE senders s
     SET name = $2, kind = $3, status = $4, sort = $5::double precision::numeric, is_shared = $6,
         interval_ms = $7, per_minute = $8, per_hour = $9, per_day = $10,
-        per_month = $11, time_zone = $12, lease_seconds = $13,
-        sign = $14, sign_mode = $15, segment_size = $16,
-        low_warning = $17, low_switch = $18,
-        segment_price = $19, inbox_company_id = (SELECT o.id FROM companies o WHERE o.company_no = $20::text),
-        config = coalesce($21, s.config), on_unclear = $22, version = s.version + 1, updated_at = now(),
+        per_month = $11, time_zone = $12, hours = $13, lease_seconds = $14,
+        sign = $15, sign_mode = $16, segment_size = $17,
+        low_warning = $18, low_switch = $19,
+        segment_price = $20, inbox_company_id = (SELECT o.id FROM companies o WHERE o.company_no = $21::text),
+        config = coalesce($22, s.config), on_unclear = $23, version = s.version + 1, updated_at = now(),
         has_sims = s.has_sims AND $3 = 'app'
     FROM before b
-    WHERE s.id = b.id AND s.version = $23
+    WHERE s.id = b.id AND s.version = $24
     RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.interval_ms AS interval_before, b.low_warning AS low_warning_before,
-        b.low_switch AS low_switch_before, $24::boolean AS is_mended
+        b.low_switch AS low_switch_before, $25::boolean AS is_mended
 ),
 sims_removed AS (
     DELETE FROM sender_sims m USING changed c WHERE m.sender_id = c.id AND $3 <> 'app' -- only apps choose a SIM
 ),
 thresholds_logged AS (
     INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
-    SELECT c.id, 0, coalesce(st.balance, 0), c.low_warning, c.low_switch, 'thresholds', $25::text
+    SELECT c.id, 0, coalesce(st.balance, 0), c.low_warning, c.low_switch, 'thresholds', $26::text
     FROM changed c
     CROSS JOIN LATERAL (SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on, failed_tasks FROM sender_states WHERE sender_id = c.id FOR UPDATE) st
     WHERE c.low_warning IS DISTINCT FROM c.low_warning_before OR c.low_switch IS DISTINCT FROM c.low_switch_before
@@ -913,6 +920,7 @@ type SenderUpdateParams struct {
 	PerDay         *int64
 	PerMonth       *int64
 	TimeZone       string
+	Hours          *string
 	LeaseSeconds   *int64
 	Sign           *string
 	SignMode       string
@@ -945,6 +953,7 @@ func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int
 		arg.PerDay,
 		arg.PerMonth,
 		arg.TimeZone,
+		arg.Hours,
 		arg.LeaseSeconds,
 		arg.Sign,
 		arg.SignMode,
@@ -1085,6 +1094,7 @@ FROM (
                 WHEN NOT x.has_funds THEN 'no_funds'
                 WHEN NOT x.has_quota THEN 'no_quota'
                 WHEN st.rest_until > now() THEN 'paused'
+                WHEN NOT in_hours(s.hours, s.time_zone, now()) THEN 'outside_hours'
                 WHEN z.is_silent THEN 'silent'
                 ELSE ''
             END AS reason

@@ -227,7 +227,7 @@ SET failing_since = CASE WHEN sqlc.narg(error)::text IS NOT NULL THEN least(s.fa
 WHERE s.receiver_id = @receiver_id;
 
 -- AlertChannels returns the channels through which alerts can be sent. Such a channel has a template for alerts and an available sender that is not silent. A
--- sender is available if it is on, has quota and funds, and its circuit breaker is closed.
+-- sender is available if it is on, in its hours, has quota and funds, and its circuit breaker is closed.
 -- name: AlertChannels :many
 SELECT c.channel FROM channels c
 WHERE EXISTS (SELECT FROM notification_templates t WHERE t.channel_id = c.id AND t.biz_type = @biz_type AND t.is_enabled)

@@ -118,7 +118,7 @@ WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '49 hours') AND
 ORDER BY r.id;
 
 -- PoolsUnserved returns the pools of `pool_ids` without an available sender, and the pools whose available senders are all silent. A sender is available if it
--- is on, has quota and funds, and its circuit breaker is closed.
+-- is on, in its hours, has quota and funds, and its circuit breaker is closed.
 -- name: PoolsUnserved :many
 SELECT p.id, h.channel, c.company_no, p.message_type, o.country_no
 FROM pools p

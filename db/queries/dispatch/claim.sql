@@ -59,7 +59,7 @@
 -- is_unseen is true if the last recorded poll of the sender is older than recorded_within, or older than the time at which the sender became ready. The claim
 -- must then record the poll if has_routes or has_dependents is true.
 -- name: SenderAdmit :one
-SELECT s.id AS sender_id, (s.is_paced OR s.has_sims)::boolean AS is_paced, s.has_sims, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms' AS counts_segments,
+SELECT s.id AS sender_id, (s.is_paced OR s.has_sims OR s.hours IS NOT NULL)::boolean AS is_paced, s.has_sims, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms' AS counts_segments,
     coalesce(s.lease_seconds::double precision, extract(epoch FROM @lease::interval))::double precision AS lease_seconds,
     (st.rest_until IS NOT NULL)::boolean AS gives_way, p.id AS shared_pool_id, st.shared_last_turn, st.shared_next_turn,
     coalesce(
@@ -85,7 +85,8 @@ JOIN sender_states st ON st.sender_id = s.id
 LEFT JOIN pools p ON s.is_shared AND p.channel_id = s.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
 WHERE s.sender_no = @sender_no::text AND s.status = 'on';
 
--- SenderBudget returns how many tasks and segments a sender can take now. It returns no row if the sender is off. segments is valid only if has_limit is true.
+-- SenderBudget returns how many tasks and segments a sender can take now. It returns no row if the sender is off, and 0 tasks outside its hours. segments is valid only if has_limit
+-- is true.
 -- interval_seconds is the time between two tasks. It is 0 if the sender has no interval, or sends all tasks in one call.
 --
 -- The statement locks the row of the sender in sender_states, so that concurrent polls of the sender are counted one after the other. It checks readiness
@@ -97,7 +98,8 @@ WITH me AS MATERIALIZED (
     FROM senders s
     JOIN sender_standings x ON x.sender_id = s.id
     LEFT JOIN LATERAL (
-        SELECT * FROM sender_states WHERE sender_id = s.id AND x.is_rested AND (x.has_quota OR s.has_sims) AND x.has_funds FOR UPDATE
+        SELECT * FROM sender_states
+        WHERE sender_id = s.id AND in_hours(s.hours, s.time_zone, now()) AND x.is_rested AND (x.has_quota OR s.has_sims) AND x.has_funds FOR UPDATE
     ) st ON true
     WHERE s.id = @sender_id AND s.status = 'on'
 ),
@@ -131,8 +133,8 @@ CROSS JOIN LATERAL (
 -- RouteAdmit locks the routes of a sender whose pools have waiting tasks. It returns the numbers that limit how many tasks the sender can take from each pool.
 -- Empty pools are excluded before the lock.
 --
--- The statement compares each route with the other routes of the pool whose senders are available. A sender is available if it is on, has quota and funds, its
--- circuit breaker is closed, and it polled within silent_after.
+-- The statement compares each route with the other routes of the pool whose senders are available. A sender is available if it is on, in its
+-- hours, has quota and funds, its circuit breaker is closed, and it polled within silent_after.
 --
 -- is_outranked: another of these routes has a larger sort. The sender can then take only tasks that need more than primary_room segments. primary_room is the
 -- largest number of segments that a sender of such a route has left.

@@ -23,12 +23,12 @@ SELECT id, channel_id FROM senders WHERE sender_no = @sender_no;
 -- name: SenderCreate :one
 WITH made AS (
     INSERT INTO senders (
-        sender_no, name, channel_id, kind, status, sort, is_shared, interval_ms, per_minute, per_hour, per_day, per_month, time_zone,
+        sender_no, name, channel_id, kind, status, sort, is_shared, interval_ms, per_minute, per_hour, per_day, per_month, time_zone, hours,
         lease_seconds, sign, sign_mode, segment_size, low_warning, low_switch, config, on_unclear, has_balance, segment_price, inbox_company_id
     )
     VALUES (
         @sender_no, @name, (SELECT c.id FROM channels c WHERE c.channel = @channel), @kind, @status, @sort::double precision,
-        @is_shared, @interval_ms, sqlc.narg(per_minute), sqlc.narg(per_hour), sqlc.narg(per_day), sqlc.narg(per_month), @time_zone,
+        @is_shared, @interval_ms, sqlc.narg(per_minute), sqlc.narg(per_hour), sqlc.narg(per_day), sqlc.narg(per_month), @time_zone, sqlc.narg(hours),
         sqlc.narg(lease_seconds), sqlc.narg(sign), @sign_mode, sqlc.narg(segment_size), sqlc.narg(low_warning), sqlc.narg(low_switch), @config,
         @on_unclear, sqlc.narg(balance)::bigint IS NOT NULL, sqlc.narg(segment_price),
         (SELECT o.id FROM companies o WHERE o.company_no = sqlc.narg(inbox_company_no)::text)
@@ -53,14 +53,14 @@ SELECT made.id FROM made;
 -- name: SenderList :many
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
-    s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.sign_mode, s.segment_size, s.low_warning,
+    s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.hours, s.lease_seconds, s.sign, s.sign_mode, s.segment_size, s.low_warning,
     s.low_switch, s.segment_price, o.company_no AS inbox_company_no, s.config, s.on_unclear, s.version, s.created_at, s.updated_at,
     st.balance, st.granted, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used,
     x.month_used::bigint AS month_used,
     u.seen_at, u.sent_at, u.attempts, u.succeeded, u.failed, u.failed_tasks, u.response_ms,
     st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
-    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds AND NOT z.is_silent)::boolean AS is_ready, z.is_silent::boolean AS is_silent
+    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds AND in_hours(s.hours, s.time_zone, now()) AND NOT z.is_silent)::boolean AS is_ready, z.is_silent::boolean AS is_silent
 FROM senders s
 CROSS JOIN LATERAL (
     SELECT (
@@ -99,7 +99,7 @@ changed AS (
     UPDATE senders s
     SET name = @name, kind = @kind, status = @status, sort = sqlc.arg(sort)::double precision::numeric, is_shared = @is_shared,
         interval_ms = @interval_ms, per_minute = sqlc.narg(per_minute), per_hour = sqlc.narg(per_hour), per_day = sqlc.narg(per_day),
-        per_month = sqlc.narg(per_month), time_zone = @time_zone, lease_seconds = sqlc.narg(lease_seconds),
+        per_month = sqlc.narg(per_month), time_zone = @time_zone, hours = sqlc.narg(hours), lease_seconds = sqlc.narg(lease_seconds),
         sign = sqlc.narg(sign), sign_mode = @sign_mode, segment_size = sqlc.narg(segment_size),
         low_warning = sqlc.narg(low_warning), low_switch = sqlc.narg(low_switch),
         segment_price = sqlc.narg(segment_price), inbox_company_id = (SELECT o.id FROM companies o WHERE o.company_no = sqlc.narg(inbox_company_no)::text),
@@ -365,6 +365,7 @@ WITH candidates AS (
             s.per_minute - x.minute_used, s.per_hour - x.hour_used, s.per_day - x.day_used, s.per_month - x.month_used
         ) >= k.segments, true) AND CASE WHEN s.has_sims THEN sims_fit(s.id, @recipient::text, k.segments, now()) ELSE true END AS has_quota,
         x.has_funds AND (NOT s.has_balance OR coalesce(x.balance, 0) >= k.segments) AS has_funds,
+        in_hours(s.hours, s.time_zone, now()) AS is_working,
         CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END AS today,
         z.is_silent::boolean AS is_silent,
         coalesce(x.is_available AND x.seen_at > now() - @silent_after::interval AND x.seen_at >= x.next_available_at, false) AS shares,
@@ -390,12 +391,12 @@ WITH candidates AS (
         AND (r.id IS NOT NULL AND (p.sender_id IS NULL OR sender_serves(s.id, p.company_id)) OR p.company_id IS NULL AND s.is_shared)
 )
 SELECT c.sender_no, c.is_on::boolean AS is_on, c.is_rested::boolean AS is_rested, c.has_quota::boolean AS has_quota,
-    c.has_funds::boolean AS has_funds, c.is_silent::boolean AS is_silent, c.weight, coalesce(c.served, 0)::double precision AS served,
+    c.has_funds::boolean AS has_funds, c.is_working::boolean AS is_working, c.is_silent::boolean AS is_silent, c.weight, coalesce(c.served, 0)::double precision AS served,
     c.next_available_at, c.is_outranked::boolean AS is_outranked, c.shares::boolean AS shares, c.segments::bigint AS segments,
     c.gives_way::boolean AS gives_way, c.sort::double precision AS sort
 FROM candidates c
 ORDER BY
-    c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND NOT c.is_silent AND NOT c.is_outranked DESC,
+    c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_working AND NOT c.is_silent AND NOT c.is_outranked DESC,
     c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
 LIMIT 100;
 
@@ -411,6 +412,7 @@ FROM (
                 WHEN NOT x.has_funds THEN 'no_funds'
                 WHEN NOT x.has_quota THEN 'no_quota'
                 WHEN st.rest_until > now() THEN 'paused'
+                WHEN NOT in_hours(s.hours, s.time_zone, now()) THEN 'outside_hours'
                 WHEN z.is_silent THEN 'silent'
                 ELSE ''
             END AS reason

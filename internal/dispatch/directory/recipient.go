@@ -42,7 +42,7 @@ type Caps struct {
 	PerDay    *int64 `json:"per_day,omitempty"`
 }
 
-// QuietHours are hours in which people get no messages of a type, as setting.ParseHours reads them. An empty text means no hours.
+// QuietHours are hours in which people get no messages of a type, as setting.ParseQuietHours reads them. An empty text means no hours.
 type QuietHours struct {
 	Notification *string `json:"notification,omitempty"`
 	Marketing    *string `json:"marketing,omitempty"`
@@ -66,7 +66,7 @@ func (r RecipientRules) Hours(messageType int16, platform setting.Recipient) set
 	case 2: // marketing
 		text = optional.Or(r.QuietHours.Marketing, platform.QuietMarketing)
 	}
-	hours, _ := setting.ParseHours("", text) // stored hours were checked
+	hours, _ := setting.ParseQuietHours("", text) // stored hours were checked
 	return hours
 }
 
@@ -85,8 +85,8 @@ func (r RecipientRules) ZoneName(platform setting.Monitoring) string {
 
 // check returns the fault request.invalid for a rule that is not valid.
 func (r RecipientRules) check() error {
-	_, notification := setting.ParseHours("recipient.quiet_hours.notification", optional.Value(r.QuietHours.Notification))
-	_, marketing := setting.ParseHours("recipient.quiet_hours.marketing", optional.Value(r.QuietHours.Marketing))
+	_, notification := setting.ParseQuietHours("recipient.quiet_hours.notification", optional.Value(r.QuietHours.Notification))
+	_, marketing := setting.ParseQuietHours("recipient.quiet_hours.marketing", optional.Value(r.QuietHours.Marketing))
 	err := cmp.Or(notification, marketing, checkWords("recipient.opt_out_words", r.OptOutWords), checkWords("recipient.opt_in_words", r.OptInWords))
 	if err != nil {
 		return err //nolint:wrapcheck // a fault

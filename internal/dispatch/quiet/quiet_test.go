@@ -11,7 +11,7 @@ import (
 
 func hours(t *testing.T, text string) setting.Hours {
 	t.Helper()
-	h, err := setting.ParseHours("f", text)
+	h, err := setting.ParseQuietHours("f", text)
 	if err != nil {
 		t.Fatal(err)
 	}

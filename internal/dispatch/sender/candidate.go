@@ -12,6 +12,7 @@ import (
 const (
 	WhyOff          = "off"
 	WhyPaused       = "paused"
+	WhyOutsideHours = "outside_hours"
 	WhyNoQuota      = "no_quota"
 	WhyNoFunds      = "no_funds"
 	WhySilent       = "silent"
@@ -73,6 +74,8 @@ func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, er
 			c.Why = WhyNoQuota
 		case !row.IsRested:
 			c.Why, c.Until = WhyPaused, row.NextAvailableAt
+		case !row.IsWorking:
+			c.Why = WhyOutsideHours
 		case row.IsSilent:
 			c.Why = WhySilent
 		case row.IsOutranked:

@@ -74,6 +74,12 @@ func (s *Service) checkZone(ctx context.Context, zone string) error {
 	return err
 }
 
+// checkHours returns the fault request.invalid if the text is not hours such as 08:00-22:00. nil means all hours.
+func checkHours(hours *string) error {
+	_, err := setting.ParseHours("hours", optional.Value(hours))
+	return err //nolint:wrapcheck // a fault for the caller
+}
+
 // checkInbox returns the fault request.invalid if the company does not exist. nil means no company.
 func (s *Service) checkInbox(ctx context.Context, companyNo *string) error {
 	if companyNo == nil {
@@ -103,6 +109,9 @@ func (s *Service) Create(ctx context.Context, p Params) (Row, error) {
 		p.Config = []byte("{}")
 	}
 	if err := checkSigns(p.Kind, p.SignMode, p.Sign); err != nil {
+		return Row{}, err
+	}
+	if err := checkHours(p.Hours); err != nil {
 		return Row{}, err
 	}
 	if p.Kind != KindApp {
@@ -176,6 +185,7 @@ type Settings struct {
 	IsShared                                bool
 	IntervalMs                              int64
 	PerMinute, PerHour, PerDay, PerMonth    *int64
+	Hours                                   *string // the hours of each day in which the sender gets tasks; nil: all
 	LeaseSeconds, SegmentSize               *int64
 	Sign                                    *string
 	SignMode                                string
@@ -210,7 +220,7 @@ func (s *Service) changed(ctx context.Context, was Row, change func(*Settings)) 
 	to := Settings{
 		Name: was.Name, Kind: was.Kind, Status: was.Status, TimeZone: was.TimeZone, OnUnclear: was.OnUnclear, Sort: was.Sort,
 		IsShared: was.IsShared, IntervalMs: was.IntervalMs, PerMinute: was.PerMinute, PerHour: was.PerHour, PerDay: was.PerDay,
-		PerMonth: was.PerMonth, LeaseSeconds: was.LeaseSeconds, SegmentSize: was.SegmentSize, Sign: was.Sign, SignMode: was.SignMode,
+		PerMonth: was.PerMonth, Hours: was.Hours, LeaseSeconds: was.LeaseSeconds, SegmentSize: was.SegmentSize, Sign: was.Sign, SignMode: was.SignMode,
 		LowWarning: was.LowWarning, LowSwitch: was.LowSwitch, SegmentPrice: was.SegmentPrice, InboxCompanyNo: was.InboxCompanyNo,
 	}
 	change(&to)
@@ -219,6 +229,9 @@ func (s *Service) changed(ctx context.Context, was Row, change func(*Settings)) 
 	}
 	if err == nil {
 		err = checkSigns(to.Kind, to.SignMode, to.Sign)
+	}
+	if err == nil {
+		err = checkHours(to.Hours)
 	}
 	if err == nil && to.TimeZone != was.TimeZone {
 		err = s.checkZone(ctx, to.TimeZone)
@@ -229,7 +242,7 @@ func (s *Service) changed(ctx context.Context, was Row, change func(*Settings)) 
 	return senderq.SenderUpdateParams{
 		SenderNo: was.SenderNo, Version: was.Version, Name: to.Name, Kind: to.Kind, Status: to.Status, TimeZone: to.TimeZone,
 		OnUnclear: to.OnUnclear, Sort: to.Sort, IsShared: to.IsShared, IntervalMs: to.IntervalMs, PerMinute: to.PerMinute,
-		PerHour: to.PerHour, PerDay: to.PerDay, PerMonth: to.PerMonth, LeaseSeconds: to.LeaseSeconds, SegmentSize: to.SegmentSize,
+		PerHour: to.PerHour, PerDay: to.PerDay, PerMonth: to.PerMonth, Hours: to.Hours, LeaseSeconds: to.LeaseSeconds, SegmentSize: to.SegmentSize,
 		Sign: to.Sign, SignMode: to.SignMode, LowWarning: to.LowWarning, LowSwitch: to.LowSwitch, SegmentPrice: to.SegmentPrice, InboxCompanyNo: to.InboxCompanyNo,
 		Config: to.Config, IsMended: to.IsMended,
 	}, err

@@ -18,8 +18,17 @@ var hoursPattern = regexp.MustCompile(`^([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-
 
 const (
 	dayMinutes = 24 * 60
-	maxMinutes = 16 * 60 // some hours of each day must be left for messages, also to a number that can be in several time zones
+	maxMinutes = 16 * 60 // of quiet hours: some hours of each day must be left for messages, also to a number that can be in several time zones
 )
+
+// ParseQuietHours reads hours in which people get no messages, as ParseHours does, and also rejects hours that are too long.
+func ParseQuietHours(field, text string) (Hours, error) {
+	h, err := ParseHours(field, text)
+	if err == nil && (h.to-h.from+dayMinutes)%dayMinutes > maxMinutes {
+		return Hours{}, fault.InvalidField(field, fault.TooManyHours, maxMinutes/60)
+	}
+	return h, err
+}
 
 // ParseHours reads hours such as 21:00-09:00: the first minute, and the first minute after the end. An empty text means no hours. Fault: request.invalid for
 // field.
@@ -36,11 +45,8 @@ func ParseHours(field, text string) (Hours, error) {
 		n[i], _ = strconv.Atoi(match[i+1]) // two digits
 	}
 	h := Hours{from: 60*n[0] + n[1], to: 60*n[2] + n[3]}
-	switch length := (h.to - h.from + dayMinutes) % dayMinutes; {
-	case length == 0:
+	if h.from == h.to {
 		return Hours{}, fault.InvalidField(field, fault.NotHours, nil)
-	case length > maxMinutes:
-		return Hours{}, fault.InvalidField(field, fault.TooManyHours, maxMinutes/60)
 	}
 	return h, nil
 }

@@ -132,7 +132,7 @@ type History struct {
 // Recipient contains the rules about the people who receive messages.
 type Recipient struct {
 	ReplyDays         int64  `json:"reply_days" kind:"days" default:"30" min:"0" max:"365"`                    // a received message answers only tasks that were submitted within these days
-	QuietNotification string `json:"quiet_hours_notification" kind:"text" default:"" min:"0" max:"11"`         // hours in which notifications are not sent, see ParseHours
+	QuietNotification string `json:"quiet_hours_notification" kind:"text" default:"" min:"0" max:"11"`         // hours in which notifications are not sent, see ParseQuietHours
 	QuietMarketing    string `json:"quiet_hours_marketing" kind:"text" default:"21:00-09:00" min:"0" max:"11"` // hours in which marketing messages are not sent
 
 	// These are the maximum numbers of messages by SMS from one company to one number. 0 means no maximum.
@@ -404,10 +404,10 @@ func (s *Service) checkNames(ctx context.Context, changes map[string]map[string]
 
 // checkHours returns the fault request.invalid for quiet hours that are not valid.
 func (r Recipient) checkHours() error {
-	if _, err := ParseHours("recipient.quiet_hours_notification", r.QuietNotification); err != nil {
+	if _, err := ParseQuietHours("recipient.quiet_hours_notification", r.QuietNotification); err != nil {
 		return err
 	}
-	_, err := ParseHours("recipient.quiet_hours_marketing", r.QuietMarketing)
+	_, err := ParseQuietHours("recipient.quiet_hours_marketing", r.QuietMarketing)
 	return err
 }
 

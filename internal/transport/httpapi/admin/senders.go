@@ -29,7 +29,7 @@ func (h *Handlers) CreateSender(ctx context.Context, req api.CreateSenderRequest
 		Kind: kind, Status: string(optional.Or(req.Body.Status, status)),
 		Sort: optional.Value(req.Body.Sort), IsShared: optional.Or(req.Body.IsShared, isShared), IntervalMs: optional.Value(req.Body.IntervalMs),
 		PerMinute: limits.PerMinute, PerHour: limits.PerHour, PerDay: limits.PerDay, PerMonth: limits.PerMonth,
-		TimeZone: optional.Or(req.Body.TimeZone, "Asia/Shanghai"), LeaseSeconds: req.Body.LeaseSeconds, Sign: req.Body.Sign,
+		TimeZone: optional.Or(req.Body.TimeZone, "Asia/Shanghai"), Hours: req.Body.Hours, LeaseSeconds: req.Body.LeaseSeconds, Sign: req.Body.Sign,
 		SignMode:    string(optional.Or(req.Body.SignMode, api.SignInText)),
 		SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch, SegmentPrice: req.Body.SegmentPrice, InboxCompanyNo: req.Body.InboxCompanyNo, Config: config,
 		OnUnclear: string(optional.Or(req.Body.OnUnclear, api.OnUnclearRetry)), Balance: req.Body.Balance, Username: gate.Of(ctx).Caller.User.Username,
@@ -94,6 +94,7 @@ func (h *Handlers) UpdateSender(ctx context.Context, req api.UpdateSenderRequest
 		convert.SetNullable(&to.PerDay, limits.PerDay)
 		convert.SetNullable(&to.PerMonth, limits.PerMonth)
 		convert.Set(&to.TimeZone, p.TimeZone)
+		convert.SetNullable(&to.Hours, p.Hours)
 		convert.SetNullable(&to.LeaseSeconds, p.LeaseSeconds)
 		convert.SetNullable(&to.Sign, p.Sign)
 		convert.Set(&to.SignMode, (*string)(p.SignMode))
@@ -148,7 +149,7 @@ func (h *Handlers) senderOf(row sender.Row) (api.Sender, error) {
 		IsShared: row.IsShared, IntervalMs: row.IntervalMs,
 		Limits: api.Limits{PerMinute: row.PerMinute, PerHour: row.PerHour, PerDay: row.PerDay, PerMonth: row.PerMonth},
 		Used:   api.Used{Minute: row.MinuteUsed, Hour: row.HourUsed, Day: row.DayUsed, Month: row.MonthUsed}, TimeZone: row.TimeZone,
-		LeaseSeconds: row.LeaseSeconds, Sign: row.Sign, SignMode: api.SignMode(row.SignMode), SegmentSize: row.SegmentSize,
+		Hours: row.Hours, LeaseSeconds: row.LeaseSeconds, Sign: row.Sign, SignMode: api.SignMode(row.SignMode), SegmentSize: row.SegmentSize,
 		Balance: row.Balance, LowWarning: row.LowWarning,
 		LowSwitch: row.LowSwitch, InboxCompanyNo: row.InboxCompanyNo, SegmentPrice: row.SegmentPrice, OnUnclear: api.OnUnclear(row.OnUnclear), IsReady: row.IsReady, IsSilent: &row.IsSilent, NextAvailableAt: row.NextAvailableAt, SeenAt: row.SeenAt, SentAt: row.SentAt,
 		Attempts: row.Attempts, TotalSent: row.Succeeded, Version: row.Version, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,

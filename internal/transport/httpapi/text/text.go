@@ -292,12 +292,13 @@ var english = &Catalogue{
 	},
 	switchesApart: "; ",
 	notReady: map[string]string{
-		sender.WhyOff:       "sender %s is off",
-		sender.WhyPaused:    "sender %s is paused",
-		sender.WhyNoQuota:   "the limits of sender %s are used up",
-		sender.WhyNoFunds:   "the balance of sender %s is used up",
-		sender.WhySilent:    "sender %s has not polled lately",
-		fault.WhyNotServing: "sender %s does not exist any more, or does not serve the company",
+		sender.WhyOff:          "sender %s is off",
+		sender.WhyPaused:       "sender %s is paused",
+		sender.WhyOutsideHours: "sender %s gets no messages at this time of day",
+		sender.WhyNoQuota:      "the limits of sender %s are used up",
+		sender.WhyNoFunds:      "the balance of sender %s is used up",
+		sender.WhySilent:       "sender %s has not polled lately",
+		fault.WhyNotServing:    "sender %s does not exist any more, or does not serve the company",
 	},
 }
 
@@ -548,12 +549,13 @@ var chinese = &Catalogue{
 	},
 	switchesApart: "；",
 	notReady: map[string]string{
-		sender.WhyOff:       "发送方 %s 已停用",
-		sender.WhyPaused:    "发送方 %s 已暂停",
-		sender.WhyNoQuota:   "发送方 %s 的限额已用完",
-		sender.WhyNoFunds:   "发送方 %s 的余额已用完",
-		sender.WhySilent:    "发送方 %s 最近没有轮询",
-		fault.WhyNotServing: "发送方 %s 已不存在，或不为该公司服务",
+		sender.WhyOff:          "发送方 %s 已停用",
+		sender.WhyPaused:       "发送方 %s 已暂停",
+		sender.WhyOutsideHours: "发送方 %s 现在不在可发时段",
+		sender.WhyNoQuota:      "发送方 %s 的限额已用完",
+		sender.WhyNoFunds:      "发送方 %s 的余额已用完",
+		sender.WhySilent:       "发送方 %s 最近没有轮询",
+		fault.WhyNotServing:    "发送方 %s 已不存在，或不为该公司服务",
 	},
 }
 

@@ -56,12 +56,14 @@ const texts: Texts<typeof zh> = {
     showAll: 'Show all senders',
     reasons: {
       paused: 'Paused',
+      outside_hours: 'Outside its hours',
       no_quota: 'Limit reached',
       no_funds: 'No balance',
       silent: 'Silent',
     },
     help: {
       paused: 'The provider failed again and again. The service pauses and tries again by itself. Look at its last answers.',
+      outside_hours: 'It gets no tasks at this time of day. Its hours are among its settings.',
       no_quota: 'Its limits are used up until the next window begins. Raise them if that is too late.',
       no_funds: 'Its balance is used up. Add to it, or route the tasks to another sender.',
       silent: 'The phone or gateway has not asked for tasks lately. Check that its app runs and has a network.',

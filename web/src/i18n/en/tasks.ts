@@ -133,6 +133,7 @@ const texts: Texts<typeof zh> = {
   why: {
     off: 'Paused',
     paused: 'Waits for its interval, or its circuit breaker is open',
+    outside_hours: 'Outside its hours',
     no_quota: 'Limit used up',
     no_funds: 'Balance too low',
     silent: 'Silent',

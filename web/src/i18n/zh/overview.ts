@@ -53,12 +53,14 @@ export default {
     showAll: '查看所有发送方',
     reasons: {
       paused: '熔断中',
+      outside_hours: '不在可发时段',
       no_quota: '额度用完',
       no_funds: '余额不足',
       silent: '无响应',
     },
     help: {
       paused: '服务商连续出错，系统暂停向它发送，稍后自动重试。请查看最近的响应。',
+      outside_hours: '现在不在它的可发时段，不取任务。时段见其设置。',
       no_quota: '发送限额已用完，到下一个时间窗口自动恢复。需要更快时请调整限额。',
       no_funds: '余额已用完。请充值，或者把任务路由到其他发送方。',
       silent: '手机或网关最近没有领取任务。请检查应用是否在运行、网络是否正常。',

@@ -130,6 +130,7 @@ export default {
   why: {
     off: '已暂停',
     paused: '发送间隔未到，或处于熔断中',
+    outside_hours: '不在可发时段',
     no_quota: '限额不足',
     no_funds: '余额不足',
     silent: '无响应',

@@ -42,6 +42,14 @@ export const hasFunds = (sender: Sender): boolean => sender.balance === null || 
 
 const isLow = (sender: Sender): boolean => sender.balance !== null && sender.low_warning !== null && sender.balance <= sender.low_warning
 
+/** Whether the present is in the hours of a sender. */
+function isInHours(sender: Sender): boolean {
+  if (sender.hours === null) return true
+  const now = new Intl.DateTimeFormat('en-GB', { timeZone: sender.time_zone, hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }).format()
+  const [from = '', to = ''] = sender.hours.split('-')
+  return from < to ? now >= from && now < to : now >= from || now < to // the second kind of hours contains midnight
+}
+
 /** The state of a sender. `silent`: the live figures say that it has not polled lately. */
 export function standingOf(sender: Sender, silent = sender.is_silent): Standing {
   if (sender.status === 'retired') return { tone: 'idle', word: t('senders.state.retired'), reason: t('senders.reason.retired') }
@@ -54,6 +62,10 @@ export function standingOf(sender: Sender, silent = sender.is_silent): Standing 
   if (!hasFunds(sender)) return { tone: 'bad', word: t('senders.state.noFunds'), reason: t('senders.reason.noFunds', { balance: formatNumber(sender.balance), least: formatNumber(sender.low_switch ?? 0) }) }
   const full = usesOf(sender).find((use) => use.used >= use.limit)
   if (full) return { tone: 'warn', word: t('senders.state.noQuota'), reason: t(`senders.reason.noQuota.${full.window}`, { limit: formatNumber(full.limit) }) }
+  if (!isInHours(sender)) {
+    const [from = '', to = ''] = sender.hours?.split('-') ?? []
+    return { tone: 'idle', word: t('senders.state.outsideHours'), reason: t('senders.reason.outsideHours', { from, to, zone: sender.time_zone }) }
+  }
   if (sender.kind === 'app') {
     if (!sender.seen_at) return { tone: 'warn', word: t('senders.state.neverSeen'), reason: t('senders.reason.neverSeen') }
     if (silent)
