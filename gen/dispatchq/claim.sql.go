@@ -62,7 +62,7 @@ FROM (SELECT unnest($1::bigint[]) AS pool_id) p
 WHERE $2::integer IS NULL AND (
     SELECT count(*)
     FROM (
-        SELECT t.failed_app_id, t.due_at,
+        SELECT t.failed_app_id, t.due_at, t.recipient,
             sent_segments(t.content, t.sign, t.segments, $3, $4::text, $5, $6::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING
@@ -72,6 +72,7 @@ WHERE $2::integer IS NULL AND (
     ) w
     WHERE (w.failed_app_id = $8::text AND coalesce(w.due_at > now() - $9::interval, true))
         OR w.segments > $10::bigint
+        OR CASE WHEN $11::timestamptz IS NOT NULL THEN NOT sims_fit($12, w.recipient, w.segments, $11) END
 ) > 0
     OR (
         SELECT t.lane FROM queue t
@@ -93,11 +94,13 @@ type PoolsPassedParams struct {
 	SenderNo       string
 	RetryMaxWait   *time.Duration
 	SegmentsLeft   *int64
+	SimsAt         *time.Time
+	SenderID       int64
 }
 
 // PoolsPassed returns the pools of pool_ids in which tasks remain for other senders. last_lane null: a pool is returned if this sender cannot take one of its
-// first 1000 tasks, because the task failed with this sender or needs more segments than the sender has left. last_lane not null: the claim is full, and
-// last_lane is the lane of the last task that the sender took. A pool is returned if its first task is in a later lane.
+// first 1000 tasks, because the task failed with this sender, or needs more segments than the sender has left, or a SIM (sims_at, see TaskOffer). last_lane not
+// null: the claim is full, and last_lane is the lane of the last task that the sender took. A pool is returned if its first task is in a later lane.
 func (q *Queries) PoolsPassed(ctx context.Context, arg PoolsPassedParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, poolsPassed,
 		arg.PoolIds,
@@ -110,6 +113,8 @@ func (q *Queries) PoolsPassed(ctx context.Context, arg PoolsPassedParams) ([]int
 		arg.SenderNo,
 		arg.RetryMaxWait,
 		arg.SegmentsLeft,
+		arg.SimsAt,
+		arg.SenderID,
 	)
 	if err != nil {
 		return nil, err

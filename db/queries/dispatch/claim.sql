@@ -449,15 +449,15 @@ WHERE t.task_id = @task_id AND t.lease_until IS NULL
 FOR UPDATE OF t, st;
 
 -- PoolsPassed returns the pools of pool_ids in which tasks remain for other senders. last_lane null: a pool is returned if this sender cannot take one of its
--- first 1000 tasks, because the task failed with this sender or needs more segments than the sender has left. last_lane not null: the claim is full, and
--- last_lane is the lane of the last task that the sender took. A pool is returned if its first task is in a later lane.
+-- first 1000 tasks, because the task failed with this sender, or needs more segments than the sender has left, or a SIM (sims_at, see TaskOffer). last_lane not
+-- null: the claim is full, and last_lane is the lane of the last task that the sender took. A pool is returned if its first task is in a later lane.
 -- name: PoolsPassed :many
 SELECT p.pool_id::bigint AS pool_id
 FROM (SELECT unnest(@pool_ids::bigint[]) AS pool_id) p
 WHERE sqlc.narg(last_lane)::integer IS NULL AND (
     SELECT count(*)
     FROM (
-        SELECT t.failed_app_id, t.due_at,
+        SELECT t.failed_app_id, t.due_at, t.recipient,
             sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING
@@ -467,6 +467,7 @@ WHERE sqlc.narg(last_lane)::integer IS NULL AND (
     ) w
     WHERE (w.failed_app_id = @sender_no::text AND coalesce(w.due_at > now() - sqlc.narg(retry_max_wait)::interval, true))
         OR w.segments > sqlc.narg(segments_left)::bigint
+        OR CASE WHEN sqlc.narg(sims_at)::timestamptz IS NOT NULL THEN NOT sims_fit(@sender_id, w.recipient, w.segments, sqlc.narg(sims_at)) END
 ) > 0
     OR (
         SELECT t.lane FROM queue t

@@ -116,6 +116,42 @@ func TestSegmentsOfSimsAreLimited(t *testing.T) {
 	}
 }
 
+// R8: a sender whose SIMs have too little room for the waiting tasks does not keep its share of the route from its rivals.
+func TestASenderWithoutASimForTheWaitingTasksDoesNotStopItsRivals(t *testing.T) {
+	for name, sims := range map[string][]map[string]any{
+		"segments":   {{"slot": 1, "per_day": 1}},
+		"recipients": {{"slot": 1, "recipients_per_month": 1}, {"slot": 2, "per_day": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := apptest.New(t)
+			addSims(b, sims...)
+			b.AddSender(map[string]any{"sender_no": "rival"})
+			acme := b.AddCompany("acme", 1)
+			for _, sender := range []string{"phone", "rival"} {
+				b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": sender})
+			}
+			long := strings.Repeat("x", 161) // two segments
+			if name == "recipients" {        // the first SIM knows its only recipient
+				b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": number(0), "content": long}, acme...)
+				b.Take("phone", 1)
+			}
+			for n := range 40 {
+				b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": number(n + 1), "content": long}, acme...)
+			}
+			taken := 0
+			for range 8 {
+				if got := simsOf(b.Take("phone", 20)); got != "" {
+					t.Fatalf("the phone claimed %s", got)
+				}
+				taken += len(b.Take("rival", 20))
+			}
+			if taken != 40 {
+				t.Errorf("the rival claimed %d of 40 tasks", taken)
+			}
+		})
+	}
+}
+
 // R2, R8: the SIM of a conversation stays while it has room: the one that received the last message, and else the one that sent it.
 func TestTheSimOfAConversationStays(t *testing.T) {
 	b := apptest.New(t)

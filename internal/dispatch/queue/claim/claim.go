@@ -117,7 +117,7 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 		if len(p.sims.list) == 0 {
 			return nil, false, nil
 		}
-		p.offer.SimsAt, p.offer.IsTight = &p.sims.list[0].At, p.offer.IsTight || p.sims.isTight(a.maxSegments())
+		p.offer.SimsAt, p.offer.IsTight = p.sims.at(), p.offer.IsTight || p.sims.isTight(a.maxSegments())
 	}
 	offers, err := q.TaskOffer(ctx, p.offer)
 	if err != nil {
@@ -406,7 +406,7 @@ func takenOf(leases []Lease) (tasks map[int64]int64, segments int64) {
 func (a admission) passed(ctx context.Context, q *dispatchq.Queries, senderNo string, rules Rules, leases []Lease) ([]int64, error) {
 	taken, segments := takenOf(leases)
 	p := dispatchq.PoolsPassedParams{
-		SenderNo: senderNo, Sign: a.sender.Sign, SignMode: a.sender.SignMode,
+		SenderNo: senderNo, SenderID: a.sender.SenderID, Sign: a.sender.Sign, SignMode: a.sender.SignMode,
 		SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
 		SegmentsLeft: a.segmentsLeft(segments), RetryMaxWait: rules.RetryMaxWait, MinLease: MinLease,
 	}
@@ -420,6 +420,13 @@ func (a admission) passed(ctx context.Context, q *dispatchq.Queries, senderNo st
 	}
 	if len(p.PoolIds) == 0 {
 		return nil, nil
+	}
+	sims, err := a.readSims(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if sims != nil && len(sims.list) > 0 && sims.isTight(a.maxSegments()) {
+		p.SimsAt = sims.at()
 	}
 	return q.PoolsPassed(ctx, p)
 }

@@ -46,6 +46,9 @@ func (a admission) readSims(ctx context.Context, q *dispatchq.Queries) (*sims, e
 	return s, nil
 }
 
+// at returns the time after the lock of the sender. One of the SIMs must be on.
+func (s *sims) at() *time.Time { return &s.list[0].At }
+
 // isTight reports whether a usual task possibly has no SIM.
 func (s *sims) isTight(maxSegments int64) bool {
 	return !slices.ContainsFunc(s.list, func(r dispatchq.SimStandingsRow) bool {
@@ -124,7 +127,7 @@ func (s *sims) charge(ctx context.Context, q *dispatchq.Queries, senderID int64,
 	if len(p.Slots) == 0 {
 		return nil
 	}
-	p.At, p.Month = s.list[0].At, s.list[0].Month
+	p.At, p.Month = *s.at(), s.list[0].Month
 	if err := q.SimCharge(ctx, p); err != nil {
 		return fmt.Errorf("charge SIMs: %w", err)
 	}
