@@ -6087,7 +6087,7 @@ COMMENT ON TABLE public.reply_actions IS 'A received message to which the rules 
 
 COMMENT ON COLUMN public.reply_actions.received_id IS 'received_messages.id';
 
-COMMENT ON COLUMN public.reply_actions.phone_number IS 'received_messages.phone_number: the replies to a number within an hour are counted';
+COMMENT ON COLUMN public.reply_actions.phone_number IS 'received_messages.phone_number';
 
 COMMENT ON COLUMN public.reply_actions.rule_id IS 'the rule that matched; null: none is applied yet, or the message opted out without a rule';
 
@@ -6097,7 +6097,9 @@ COMMENT ON COLUMN public.reply_actions.outcome IS 'done, or why the action was n
 
 COMMENT ON COLUMN public.reply_actions.tries IS 'the number of failed attempts';
 
-COMMENT ON COLUMN public.reply_actions.due_at IS 'the time from which on the rules are applied';
+COMMENT ON COLUMN public.reply_actions.due_at IS 'the time from which on the rules are applied; infinity: when the company is on';
+
+COMMENT ON COLUMN public.reply_actions.created_at IS 'the time at which the message arrived: the replies to a number within an hour are counted by it, so that messages that waited count like others';
 
 CREATE TABLE public.reply_rules (
     id bigint NOT NULL,
@@ -8023,11 +8025,11 @@ CREATE INDEX renderings_created_at_idx ON public.renderings USING brin (created_
 
 CREATE INDEX renderings_notification_idx ON public.renderings USING btree (notification_id) WHERE (notification_id IS NOT NULL);
 
+CREATE INDEX reply_actions_counted_idx ON public.reply_actions USING btree (company_id, phone_number, created_at) WHERE (outcome = ANY (ARRAY['done'::text, 'partly'::text]));
+
 CREATE INDEX reply_actions_done_at_idx ON public.reply_actions USING btree (done_at) WHERE (done_at IS NOT NULL);
 
 CREATE INDEX reply_actions_due_idx ON public.reply_actions USING btree (received_id) WHERE (outcome IS NULL);
-
-CREATE INDEX reply_actions_number_idx ON public.reply_actions USING btree (company_id, phone_number, done_at) WHERE (outcome = 'done'::text);
 
 CREATE INDEX reply_rules_company_idx ON public.reply_rules USING btree (company_id, sort, id);
 

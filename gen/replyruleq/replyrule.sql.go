@@ -10,6 +10,16 @@ import (
 	"time"
 )
 
+const replyActionAwaitCompany = `-- name: ReplyActionAwaitCompany :exec
+UPDATE reply_actions a SET due_at = 'infinity' WHERE a.received_id = $1 AND a.outcome IS NULL
+`
+
+// ReplyActionAwaitCompany applies the rules to a message again when its company is on.
+func (q *Queries) ReplyActionAwaitCompany(ctx context.Context, receivedID int64) error {
+	_, err := q.db.Exec(ctx, replyActionAwaitCompany, receivedID)
+	return err
+}
+
 const replyActionDelete = `-- name: ReplyActionDelete :exec
 DELETE FROM reply_actions a WHERE a.received_id = $1
 `
@@ -92,7 +102,9 @@ func (q *Queries) ReplyActionsDeleteExpired(ctx context.Context, batchSize int32
 
 const replyActionsDue = `-- name: ReplyActionsDue :many
 SELECT a.received_id FROM reply_actions a
-WHERE a.outcome IS NULL AND a.received_id > $1 AND is_due(a.due_at, interval '1 hour')
+WHERE a.outcome IS NULL AND a.received_id > $1
+    AND CASE WHEN a.due_at = 'infinity' THEN NOT EXISTS (SELECT FROM companies c WHERE c.id = a.company_id AND c.status = 'off')
+        ELSE is_due(a.due_at, interval '1 hour') END
 ORDER BY a.received_id
 LIMIT $2::integer
 `
@@ -125,20 +137,22 @@ func (q *Queries) ReplyActionsDue(ctx context.Context, arg ReplyActionsDueParams
 }
 
 const replyActionsOfNumber = `-- name: ReplyActionsOfNumber :one
-SELECT count(*) FROM reply_actions a
-WHERE a.company_id = $1 AND a.phone_number = $2 AND a.outcome = 'done' AND a.action = ANY ($3::text[])
-    AND a.done_at > now() - interval '1 hour'
+SELECT count(*)
+FROM reply_actions m
+JOIN reply_actions a ON a.company_id = m.company_id AND a.phone_number = m.phone_number
+WHERE m.received_id = $1 AND a.outcome IN ('done', 'partly') AND a.action = ANY ($2::text[])
+    AND a.created_at > m.created_at - interval '1 hour' AND a.created_at < m.created_at + interval '1 hour'
 `
 
 type ReplyActionsOfNumberParams struct {
-	CompanyID   int64
-	PhoneNumber string
-	Actions     []string
+	ReceivedID int64
+	Actions    []string
 }
 
-// ReplyActionsOfNumber returns how many messages from a number caused one of the given actions within the last hour.
+// ReplyActionsOfNumber returns how many messages from the number of a message caused one of the given actions, and arrived within an hour of the message. Messages
+// can be tried out of order, so later ones count, too.
 func (q *Queries) ReplyActionsOfNumber(ctx context.Context, arg ReplyActionsOfNumberParams) (int64, error) {
-	row := q.db.QueryRow(ctx, replyActionsOfNumber, arg.CompanyID, arg.PhoneNumber, arg.Actions)
+	row := q.db.QueryRow(ctx, replyActionsOfNumber, arg.ReceivedID, arg.Actions)
 	var count int64
 	err := row.Scan(&count)
 	return count, err

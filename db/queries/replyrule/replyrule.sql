@@ -38,7 +38,9 @@ SELECT EXISTS (SELECT FROM reply_actions a WHERE a.received_id = ANY (@ids::bigi
 -- possible wait.
 -- name: ReplyActionsDue :many
 SELECT a.received_id FROM reply_actions a
-WHERE a.outcome IS NULL AND a.received_id > @after_id AND is_due(a.due_at, interval '1 hour')
+WHERE a.outcome IS NULL AND a.received_id > @after_id
+    AND CASE WHEN a.due_at = 'infinity' THEN NOT EXISTS (SELECT FROM companies c WHERE c.id = a.company_id AND c.status = 'off')
+        ELSE is_due(a.due_at, interval '1 hour') END
 ORDER BY a.received_id
 LIMIT @max_rows::integer;
 
@@ -63,11 +65,18 @@ UPDATE reply_actions a
 SET tries = a.tries + 1, due_at = now() + least(interval '2 seconds' * power(2, least(a.tries, 12)), interval '1 hour')
 WHERE a.received_id = @received_id AND a.outcome IS NULL;
 
--- ReplyActionsOfNumber returns how many messages from a number caused one of the given actions within the last hour.
+-- ReplyActionAwaitCompany applies the rules to a message again when its company is on.
+-- name: ReplyActionAwaitCompany :exec
+UPDATE reply_actions a SET due_at = 'infinity' WHERE a.received_id = @received_id AND a.outcome IS NULL;
+
+-- ReplyActionsOfNumber returns how many messages from the number of a message caused one of the given actions, and arrived within an hour of the message. Messages
+-- can be tried out of order, so later ones count, too.
 -- name: ReplyActionsOfNumber :one
-SELECT count(*) FROM reply_actions a
-WHERE a.company_id = @company_id AND a.phone_number = @phone_number AND a.outcome = 'done' AND a.action = ANY (@actions::text[])
-    AND a.done_at > now() - interval '1 hour';
+SELECT count(*)
+FROM reply_actions m
+JOIN reply_actions a ON a.company_id = m.company_id AND a.phone_number = m.phone_number
+WHERE m.received_id = @received_id AND a.outcome IN ('done', 'partly') AND a.action = ANY (@actions::text[])
+    AND a.created_at > m.created_at - interval '1 hour' AND a.created_at < m.created_at + interval '1 hour';
 
 -- ReplyNumberIsOwn reports whether a number in E.164 is the number of a sender that received a message. Numbers of senders are stored as they were received, so
 -- they can lack the country code.

@@ -22,8 +22,8 @@ import (
 
 const (
 	portion     = 100            // maximum number of messages that one query finds
-	maxReplies  = 5              // maximum number of automatic replies of a company to a number within an hour: it also ends a loop of two programs
-	maxForwards = 60             // maximum number of messages from a number that are forwarded within an hour
+	maxReplies  = 5              // maximum number of automatic replies of a company to the messages of a number within an hour: it also ends a loop of two programs
+	maxForwards = 60             // maximum number of messages from a number within an hour that are forwarded
 	maxAge      = 24 * time.Hour // maximum age of a message that gets an automatic reply: a phone can hand over old messages
 )
 
@@ -42,7 +42,7 @@ const (
 	Repeated    = "repeated"  // the person has already got this reply
 )
 
-// waits is the outcome of an action of which a part is still to be performed. It is not stored.
+// waits is the outcome of an action of which a part is to be performed when the company is on. It is not stored.
 const waits = ""
 
 // ruleSet contains the compiled rules of a company, in the order in which they are tried.
@@ -99,10 +99,14 @@ func (s *Service) Apply(ctx context.Context) (done int, failures error) {
 			if ctx.Err() != nil {
 				return done, errors.Join(failures, ctx.Err())
 			}
-			if !errors.Is(err, errLater) {
+			postpone := s.q.ReplyActionPostpone
+			switch {
+			case errors.Is(err, errCompanyOff):
+				postpone = s.q.ReplyActionAwaitCompany
+			case !errors.Is(err, errLater):
 				failures = errors.Join(failures, fmt.Errorf("apply rules to received message %d: %w", id, err))
 			}
-			if err := s.q.ReplyActionPostpone(ctx, id); err != nil {
+			if err := postpone(ctx, id); err != nil {
 				return done, errors.Join(failures, postgres.Wrap("postpone rules", err, nil))
 			}
 		}
@@ -110,8 +114,11 @@ func (s *Service) Apply(ctx context.Context) (done int, failures error) {
 	return done, errors.Join(failures, ctx.Err())
 }
 
-// errLater means that an action cannot be performed yet.
-var errLater = errors.New("not possible yet")
+// errLater means that an action cannot be performed yet. errCompanyOff means that it waits until its company is on.
+var (
+	errLater      = errors.New("not possible yet")
+	errCompanyOff = fmt.Errorf("%w: the company is off", errLater)
+)
 
 // applyOne applies the rules to one message. sets contains the rules of companies that were read already.
 func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet) (err error) {
@@ -161,7 +168,7 @@ func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet
 		_ = s.uses.Blocks.EnforceOfPeople(ctx, []string{blocked.PhoneNumber}, []int64{blocked.CompanyID})
 	}
 	if err == nil && isWaiting {
-		return errLater
+		return errCompanyOff
 	}
 	return err
 }
@@ -259,11 +266,11 @@ func (s *Service) answer(ctx context.Context, m received.Row, a conversation.Ans
 	return Done, err //nolint:wrapcheck // a fault, or already wrapped
 }
 
-// checkOpen returns errLater while a company is off: its messages are held then, and so is what its rules send.
+// checkOpen returns errCompanyOff while a company is off: its messages are held then, and so is what its rules send.
 func (s *Service) checkOpen(ctx context.Context, companyID int64) error {
 	err := s.uses.Directory.CheckOpen(ctx, companyID)
 	if fault.Is(err, fault.CompanyOff) {
-		return errLater
+		return errCompanyOff
 	}
 	return err //nolint:wrapcheck // already wrapped
 }
@@ -276,7 +283,7 @@ func (s *Service) guard(ctx context.Context, m received.Row, actions []string, m
 			return FromOwn, postgres.Wrap("find number of sender", err, nil)
 		}
 	}
-	n, err := s.q.ReplyActionsOfNumber(ctx, replyruleq.ReplyActionsOfNumberParams{CompanyID: m.CompanyID, PhoneNumber: m.PhoneNumber, Actions: actions})
+	n, err := s.q.ReplyActionsOfNumber(ctx, replyruleq.ReplyActionsOfNumberParams{ReceivedID: m.ID, Actions: actions})
 	if err != nil || n >= most {
 		return TooMany, postgres.Wrap("count actions of number", err, nil)
 	}
@@ -407,7 +414,7 @@ func (s *Service) optOut(ctx context.Context, m received.Row, at time.Time) (str
 		}
 	}
 	_, err := s.confirm(ctx, m)
-	if errors.Is(err, errLater) {
+	if errors.Is(err, errCompanyOff) {
 		return waits, nil
 	}
 	return Done, err

@@ -191,7 +191,7 @@ func TestANumberGetsAtMostFiveRepliesWithinAnHour(t *testing.T) {
 	if got := replies(b, person); len(got) != 6 || got[5] != "acme" {
 		t.Errorf("replies %q", got)
 	}
-	b.Exec("UPDATE reply_actions SET done_at = done_at - interval '61 minutes'")
+	b.Exec("UPDATE reply_actions SET created_at = created_at - interval '61 minutes'")
 	expectOutcome(b, receive(b, "phone", person, "hello again"), "done")
 }
 
@@ -763,9 +763,54 @@ func setCompany(b *apptest.Bundle, status string) {
 // applyAgain applies the rules to the messages that were postponed.
 func applyAgain(b *apptest.Bundle) {
 	b.T.Helper()
-	b.Exec("UPDATE reply_actions SET due_at = now() WHERE outcome IS NULL")
 	if _, err := b.App.ReplyRules.Apply(b.T.Context()); err != nil {
 		b.T.Fatal(err)
+	}
+}
+
+// outcomes returns the number of rules of each outcome.
+func outcomes(b *apptest.Bundle) string {
+	b.T.Helper()
+	return apptest.Scan[string](b, `SELECT coalesce(string_agg(n, ', ' ORDER BY n), '')
+		FROM (SELECT coalesce(outcome, 'waiting') || ' ' || count(*) AS n FROM reply_actions GROUP BY outcome) o`)
+}
+
+// Messages that came over a long time while their company was off are not too many when it is on again, and those that came at once still are.
+func TestMessagesThatWaitedForTheirCompanyAreCountedByTheTimeOfTheirArrival(t *testing.T) {
+	for name, c := range map[string]struct {
+		action  string
+		rule    map[string]any
+		number  int
+		spread  string // time between two messages
+		outcome string
+	}{
+		"replies":           {"reply", map[string]any{"content": "open"}, 8, "15 minutes", "done 8"},
+		"replies at once":   {"reply", map[string]any{"content": "open"}, 8, "1 second", "done 5, too_many 3"},
+		"forwards":          {"forward", map[string]any{"phone_numbers": []string{"+8613800138001"}}, 70, "2 minutes", "done 70"},
+		"forwards, at once": {"forward", map[string]any{"phone_numbers": []string{"+8613800138001"}}, 70, "1 second", "done 60, too_many 10"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := apptest.New(t)
+			add(b, "contains", "info", c.action, c.rule)
+			setCompany(b, "off")
+			var texts []string
+			for i := range c.number {
+				texts = append(texts, fmt.Sprint("info ", i))
+			}
+			receive(b, "phone", person, texts...)
+			b.Exec("UPDATE reply_actions SET created_at = now() - $1::interval * ($2 - received_id)", c.spread, c.number)
+			for range 3 {
+				applyAgain(b)
+			}
+			if got, want := outcomes(b), fmt.Sprint("waiting ", c.number); got != want {
+				t.Fatalf("while the company is off: %s, want %s", got, want)
+			}
+			setCompany(b, "on")
+			applyAgain(b) // without a wait after the switch
+			if got := outcomes(b); got != c.outcome {
+				t.Errorf("%s, want %s", got, c.outcome)
+			}
+		})
 	}
 }
 

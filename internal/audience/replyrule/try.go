@@ -124,7 +124,7 @@ func (s *Service) addText(ctx context.Context, to trialTo, sign, text string, t 
 // whileOff returns CompanyOff if a company is off: what its rules send waits then.
 func (s *Service) whileOff(ctx context.Context, companyID int64) (string, error) {
 	err := s.checkOpen(ctx, companyID)
-	if errors.Is(err, errLater) {
+	if errors.Is(err, errCompanyOff) {
 		return CompanyOff, nil
 	}
 	return "", err
