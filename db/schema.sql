@@ -6079,6 +6079,7 @@ CREATE TABLE public.reply_actions (
     due_at timestamp with time zone DEFAULT now() NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     done_at timestamp with time zone,
+    refused text[],
     CONSTRAINT reply_actions_done CHECK (((outcome IS NULL) = (done_at IS NULL))),
     CONSTRAINT reply_actions_phone_number_length CHECK ((char_length(phone_number) <= 50))
 );
@@ -6093,13 +6094,15 @@ COMMENT ON COLUMN public.reply_actions.rule_id IS 'the rule that matched; null: 
 
 COMMENT ON COLUMN public.reply_actions.action IS 'the action of the rule; null: none is applied yet';
 
-COMMENT ON COLUMN public.reply_actions.outcome IS 'done, or why the action was not performed; null: the rules are not applied yet';
+COMMENT ON COLUMN public.reply_actions.outcome IS 'done, partly (see refused), or why the action was not performed; null: the rules are not applied yet';
 
 COMMENT ON COLUMN public.reply_actions.tries IS 'the number of failed attempts';
 
 COMMENT ON COLUMN public.reply_actions.due_at IS 'the time from which on the rules are applied; infinity: when the company is on';
 
 COMMENT ON COLUMN public.reply_actions.created_at IS 'the time at which the message arrived: the replies to a number within an hour are counted by it, so that messages that waited count like others';
+
+COMMENT ON COLUMN public.reply_actions.refused IS 'the receivers that did not get a forward of which others got it (outcome partly): numbers in E.164, and webhook; null: none';
 
 CREATE TABLE public.reply_rules (
     id bigint NOT NULL,
@@ -8030,6 +8033,8 @@ CREATE INDEX reply_actions_counted_idx ON public.reply_actions USING btree (comp
 CREATE INDEX reply_actions_done_at_idx ON public.reply_actions USING btree (done_at) WHERE (done_at IS NOT NULL);
 
 CREATE INDEX reply_actions_due_idx ON public.reply_actions USING btree (received_id) WHERE (outcome IS NULL);
+
+CREATE INDEX reply_actions_refused_idx ON public.reply_actions USING btree (company_id) WHERE (refused IS NOT NULL);
 
 CREATE INDEX reply_rules_company_idx ON public.reply_rules USING btree (company_id, sort, id);
 

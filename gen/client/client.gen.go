@@ -1291,6 +1291,7 @@ const (
 	RuleNoNumber  RuleOutcome = "no_phone_number"
 	RuleOptedOut  RuleOutcome = "opted_out"
 	RuleOwnNumber RuleOutcome = "own_number"
+	RulePartly    RuleOutcome = "partly"
 	RuleRefused   RuleOutcome = "refused"
 	RuleRepeated  RuleOutcome = "repeated"
 	RuleTooMany   RuleOutcome = "too_many"
@@ -1313,6 +1314,8 @@ func (e RuleOutcome) Valid() bool {
 	case RuleOptedOut:
 		return true
 	case RuleOwnNumber:
+		return true
+	case RulePartly:
 		return true
 	case RuleRefused:
 		return true
@@ -6442,7 +6445,8 @@ type ReceivedRule struct {
 
 	// Outcome The outcome of the action.
 	//
-	// - `done`: the action was performed; of a forward, at least for one of the receivers
+	// - `done`: the action was performed
+	// - `partly`: some receivers of a forward got the message; `refused` names the others
 	// - `no_phone_number`: the message came from a short code or a name
 	// - `auto_reply`: the message is an automatic one
 	// - `own_number`: the message came from a number of a sender, or from a number to which the rule forwards
@@ -6454,6 +6458,9 @@ type ReceivedRule struct {
 	// - `failed`: the action failed for a day
 	// - `repeated`: the person has already got this reply
 	Outcome RuleOutcome `json:"outcome"`
+
+	// Refused With the outcome `partly`: the receivers that did not get the message. Numbers in E.164; `webhook` stands for the webhook of the rule
+	Refused *[]string `json:"refused,omitempty"`
 
 	// RuleNo The rule that matched; null if the message opted out without a rule, and the company confirms that
 	RuleNo *int64 `json:"rule_no"`
@@ -6921,7 +6928,7 @@ type ReplyTrial struct {
 	Kind    ReceivedKind `json:"kind"`
 	Rule    *ReplyRule   `json:"rule,omitempty"`
 
-	// Skipped Why the action of the rule would not be performed now; null: it would be. `auto_reply`: the text looks like an automatic message. `opted_out`: the text asks for no more messages. `refused`: the reply cannot be sent, for example because the template cannot be used any more, or the country requires a signature. `company_off`: the company is off, and what the rule sends waits until it is on.
+	// Skipped Why the action of the rule would not be performed now; null: it would be. `auto_reply`: the text looks like an automatic message. `opted_out`: the text asks for no more messages. `refused`: what the rule sends cannot be sent, for example because the template cannot be used any more, or the country requires a signature. Replies without a template and forwards have the signature of the task that the message answers; the text of a trial answers none. `partly`: this concerns some receivers of a forward. `company_off`: the company is off, and what the rule sends waits until it is on.
 	Skipped *string `json:"skipped"`
 }
 
@@ -7164,7 +7171,8 @@ type RouteWeight = int64
 
 // RuleOutcome The outcome of the action.
 //
-// - `done`: the action was performed; of a forward, at least for one of the receivers
+// - `done`: the action was performed
+// - `partly`: some receivers of a forward got the message; `refused` names the others
 // - `no_phone_number`: the message came from a short code or a name
 // - `auto_reply`: the message is an automatic one
 // - `own_number`: the message came from a number of a sender, or from a number to which the rule forwards

@@ -412,7 +412,7 @@ func (q *Queries) ConversationPartition(ctx context.Context, arg ConversationPar
 
 const conversationReceived = `-- name: ConversationReceived :many
 SELECT r.id, r.content, r.created_at, r.received_at, r.sender_no, r.sim, r.read_at, a.rule_id, a.action AS rule_action, a.outcome AS rule_outcome,
-    a.done_at AS rule_done_at
+    a.refused AS rule_refused, a.done_at AS rule_done_at
 FROM received_messages r
 LEFT JOIN reply_actions a ON a.received_id = r.id AND a.outcome IS NOT NULL
 WHERE r.company_id = $1 AND r.phone_number = $2 AND r.id < $3::bigint
@@ -440,6 +440,7 @@ type ConversationReceivedRow struct {
 	RuleID      *int64
 	RuleAction  *string
 	RuleOutcome *string
+	RuleRefused []string
 	RuleDoneAt  *time.Time
 }
 
@@ -471,6 +472,7 @@ func (q *Queries) ConversationReceived(ctx context.Context, arg ConversationRece
 			&i.RuleID,
 			&i.RuleAction,
 			&i.RuleOutcome,
+			&i.RuleRefused,
 			&i.RuleDoneAt,
 		); err != nil {
 			return nil, err

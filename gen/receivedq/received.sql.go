@@ -544,7 +544,7 @@ func (q *Queries) ReceivedInbox(ctx context.Context, arg ReceivedInboxParams) ([
 }
 
 const receivedListOf = `-- name: ReceivedListOf :many
-SELECT r.id, r.company_id, r.sender_no, r.sim, r.phone_number, r.own_number, r.content, r.kind, r.received_at, r.message_no, r.identity, r.message_identity, r.task_id, r.submitted_by, r.raw, r.created_at, r.read_at, r.read_by, c.company_no, a.rule_id, a.action AS rule_action, a.outcome AS rule_outcome, a.done_at AS rule_done_at
+SELECT r.id, r.company_id, r.sender_no, r.sim, r.phone_number, r.own_number, r.content, r.kind, r.received_at, r.message_no, r.identity, r.message_identity, r.task_id, r.submitted_by, r.raw, r.created_at, r.read_at, r.read_by, c.company_no, a.rule_id, a.action AS rule_action, a.outcome AS rule_outcome, a.refused AS rule_refused, a.done_at AS rule_done_at
 FROM received_messages r
 LEFT JOIN companies c ON c.id = r.company_id
 LEFT JOIN reply_actions a ON a.received_id = r.id AND a.outcome IS NOT NULL
@@ -595,6 +595,7 @@ type ReceivedListOfRow struct {
 	RuleID          *int64
 	RuleAction      *string
 	RuleOutcome     *string
+	RuleRefused     []string
 	RuleDoneAt      *time.Time
 }
 
@@ -642,6 +643,7 @@ func (q *Queries) ReceivedListOf(ctx context.Context, arg ReceivedListOfParams) 
 			&i.RuleID,
 			&i.RuleAction,
 			&i.RuleOutcome,
+			&i.RuleRefused,
 			&i.RuleDoneAt,
 		); err != nil {
 			return nil, err

@@ -26,6 +26,27 @@ func (q *Queries) ErasureReplyActions(ctx context.Context, arg ErasureReplyActio
 	return err
 }
 
+const erasureReplyActionsRefused = `-- name: ErasureReplyActionsRefused :exec
+UPDATE reply_actions a
+SET refused = ARRAY(
+    SELECT n.number FROM unnest(a.refused) WITH ORDINALITY AS n (number, place)
+    WHERE n.number <> ALL ($1::text[])
+    ORDER BY n.place
+)
+WHERE a.company_id = $2 AND a.refused IS NOT NULL AND a.refused && $1::text[]
+`
+
+type ErasureReplyActionsRefusedParams struct {
+	Recipients []string
+	CompanyID  int64
+}
+
+// ErasureReplyActionsRefused removes recipients from the refused receivers of a company's forwards.
+func (q *Queries) ErasureReplyActionsRefused(ctx context.Context, arg ErasureReplyActionsRefusedParams) error {
+	_, err := q.db.Exec(ctx, erasureReplyActionsRefused, arg.Recipients, arg.CompanyID)
+	return err
+}
+
 const erasureReplyRules = `-- name: ErasureReplyRules :exec
 UPDATE reply_rules r
 SET phone_numbers = ARRAY(

@@ -31,13 +31,16 @@ func (q *Queries) ReplyActionDelete(ctx context.Context, receivedID int64) error
 }
 
 const replyActionDone = `-- name: ReplyActionDone :exec
-UPDATE reply_actions a SET rule_id = $1::bigint, action = $2::text, outcome = $3::text, done_at = now() WHERE a.received_id = $4
+UPDATE reply_actions a
+SET rule_id = $1::bigint, action = $2::text, outcome = $3::text, refused = $4::text[], done_at = now()
+WHERE a.received_id = $5
 `
 
 type ReplyActionDoneParams struct {
 	RuleID     *int64
 	Action     string
 	Outcome    string
+	Refused    []string
 	ReceivedID int64
 }
 
@@ -47,6 +50,7 @@ func (q *Queries) ReplyActionDone(ctx context.Context, arg ReplyActionDoneParams
 		arg.RuleID,
 		arg.Action,
 		arg.Outcome,
+		arg.Refused,
 		arg.ReceivedID,
 	)
 	return err

@@ -135,7 +135,7 @@ ORDER BY m.task_id DESC;
 -- the last day.
 -- name: ConversationReceived :many
 SELECT r.id, r.content, r.created_at, r.received_at, r.sender_no, r.sim, r.read_at, a.rule_id, a.action AS rule_action, a.outcome AS rule_outcome,
-    a.done_at AS rule_done_at
+    a.refused AS rule_refused, a.done_at AS rule_done_at
 FROM received_messages r
 LEFT JOIN reply_actions a ON a.received_id = r.id AND a.outcome IS NOT NULL
 WHERE r.company_id = @company_id AND r.phone_number = @phone_number AND r.id < @before_id::bigint

@@ -53,7 +53,9 @@ FOR UPDATE SKIP LOCKED;
 
 -- ReplyActionDone records what was done with a message. rule_id null: the message opted out without a rule.
 -- name: ReplyActionDone :exec
-UPDATE reply_actions a SET rule_id = sqlc.narg(rule_id)::bigint, action = @action::text, outcome = @outcome::text, done_at = now() WHERE a.received_id = @received_id;
+UPDATE reply_actions a
+SET rule_id = sqlc.narg(rule_id)::bigint, action = @action::text, outcome = @outcome::text, refused = sqlc.narg(refused)::text[], done_at = now()
+WHERE a.received_id = @received_id;
 
 -- ReplyActionDelete deletes a message that no rule matched, or that was deleted or erased.
 -- name: ReplyActionDelete :exec

@@ -40,28 +40,33 @@ func (s *Service) Answer(ctx context.Context, m received.Row, a Answer) (submit.
 	return made, notServing(err, m.SenderNo)
 }
 
-// Forward submits a received message as a notification to other numbers, and returns the number of accepted notifications. The text begins with the number of
-// the person, and is cut to the maximum length. The dedup keys of the tasks begin with dedupKey. by is the submitter as in Answer.
-func (s *Service) Forward(ctx context.Context, m received.Row, numbers []string, dedupKey, by string) (accepted int, err error) {
+// Forward submits a received message as a notification to other numbers, and returns the numbers that were refused. The text begins with the number of the person,
+// and is cut to the maximum length. It has the signature of the task that the message answers. The dedup keys of the tasks begin with dedupKey. by is the submitter
+// as in Answer.
+func (s *Service) Forward(ctx context.Context, m received.Row, numbers []string, dedupKey, by string) (refused []string, err error) {
 	limits, err := s.submissions.Limits(ctx, submit.Notification)
 	if err != nil {
-		return 0, fmt.Errorf("read limits: %w", err)
+		return nil, fmt.Errorf("read limits: %w", err)
 	}
-	text := limits.Fit("", m.PhoneNumber+": "+m.Content)
+	sign, err := s.signOf(ctx, m.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	text := limits.Fit(optional.Value(sign), m.PhoneNumber+": "+m.Content)
 	subs := make([]submit.Submission, len(numbers))
 	for i, number := range numbers {
 		subs[i] = submit.Submission{
-			PhoneNumber: number, Content: text, DedupKey: new(fmt.Sprint(dedupKey, ":", i)), Raw: rawOf(m), MessageType: submit.Notification,
+			PhoneNumber: number, Content: text, Sign: optional.Value(sign), DedupKey: new(fmt.Sprint(dedupKey, ":", i)), Raw: rawOf(m), MessageType: submit.Notification,
 			IsUncapped: true, // caps protect people who did not ask for messages
 		}
 	}
 	outcomes, err := s.submissions.SubmitAll(ctx, subs, originOf(m, by))
-	for _, o := range outcomes {
-		if o.Err == nil {
-			accepted++
+	for i, o := range outcomes {
+		if o.Err != nil {
+			refused = append(refused, numbers[i])
 		}
 	}
-	return accepted, err //nolint:wrapcheck // already wrapped
+	return refused, err //nolint:wrapcheck // already wrapped
 }
 
 // rawOf returns the request of an automatic message, for the log.

@@ -19,7 +19,7 @@ var erased = words(`
 	conversations.phone_number contacts.attributes contacts.dingtalk_name contacts.email contacts.name contacts.phone contacts.user_id contacts.wechat_openid
 	dedup_keys.dedup_key default_contents.content default_contents.phone_number default_contents.recipient deliveries.answer deliveries.error deliveries.recipient sender_answers.answer sender_answers.error
 	erasures.asked_recipients erasures.recipients erasures.user_ids fruitless_submissions.content fruitless_submissions.phone_number fruitless_submissions.request_data
-	fruitless_submissions.response_data inbounds.phone_numbers reply_rules.phone_numbers reply_actions.phone_number idempotency_keys.response messages.content messages.dedup_key messages.phone_number messages.recipient
+	fruitless_submissions.response_data inbounds.phone_numbers reply_rules.phone_numbers reply_actions.phone_number reply_actions.refused idempotency_keys.response messages.content messages.dedup_key messages.phone_number messages.recipient
 	messages.request_data messages.submitted_content messages.user_id notifications.own_payload queue.content queue.phone_number queue.recipient
 	queue.result queue.user_id receipts.recipient received_messages.content received_messages.phone_number received_messages.raw renderings.content renderings.html renderings.page renderings.params messages.contact_values queue.contact_values renderings.title smsgate_messages.message_id sql_inbox.content sql_inbox.dedup_key
 	sql_inbox.params sql_inbox.phone_number report_logs.error_message

@@ -30,6 +30,7 @@ const (
 // These are the outcomes of actions, as stored.
 const (
 	Done        = "done"
+	Partly      = "partly"          // some receivers of a forward got the message
 	NoNumber    = "no_phone_number" // the message came from a short code or a name
 	FromProgram = "auto_reply"      // the message is an automatic one
 	FromOwn     = "own_number"      // the message came from a number of a sender, or from a number to which the rule forwards
@@ -147,7 +148,11 @@ func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet
 		if err := s.uses.Received.Matched(ctx, id); err != nil {
 			return fmt.Errorf("record rule: %w", err)
 		}
-		outcome, err := s.tried(ctx, func(ctx context.Context) (string, error) { return s.perform(ctx, m, rule) })
+		var refused []string
+		outcome, err := s.tried(ctx, func(ctx context.Context) (outcome string, err error) {
+			outcome, refused, err = s.perform(ctx, m, rule)
+			return outcome, err
+		})
 		switch {
 		case err != nil && held.IsOld && !errors.Is(err, errLater) && !postgres.IsUnavailable(err):
 			outcome = Failed
@@ -161,7 +166,7 @@ func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet
 			return nil
 		}
 		return postgres.Wrap("record action of rule", s.q.ReplyActionDone(ctx, replyruleq.ReplyActionDoneParams{
-			ReceivedID: id, RuleID: optional.NonZero(rule.ID), Action: rule.Action, Outcome: outcome,
+			ReceivedID: id, RuleID: optional.NonZero(rule.ID), Action: rule.Action, Outcome: outcome, Refused: refused,
 		}), nil)
 	})
 	if err == nil && blocked != nil { // after the commit: before, submissions do not see the block. If this fails, the sweep enforce-blocks enforces it
@@ -222,20 +227,22 @@ func (s *Service) tried(ctx context.Context, perform func(ctx context.Context) (
 	}
 }
 
-func (s *Service) perform(ctx context.Context, m received.Row, rule *Row) (string, error) {
+// perform performs the action of a rule. refused contains the receivers that did not get a forward of which others got it.
+func (s *Service) perform(ctx context.Context, m received.Row, rule *Row) (outcome string, refused []string, err error) {
 	switch rule.Action {
 	case Reply:
-		return s.reply(ctx, m, rule)
+		outcome, err = s.reply(ctx, m, rule)
 	case Forward:
 		return s.forwardMessage(ctx, m, rule)
 	case Tag, Untag:
-		return s.tag(ctx, m, rule)
+		outcome, err = s.tag(ctx, m, rule)
 	case OptOut, OptIn:
-		return s.opt(ctx, m, rule.Action)
+		outcome, err = s.opt(ctx, m, rule.Action)
 	default: // Acknowledge
-		_, err := s.uses.Received.Read(ctx, task.Viewer{}, m.ID, By)
-		return Done, err //nolint:wrapcheck // already wrapped
+		outcome = Done
+		_, err = s.uses.Received.Read(ctx, task.Viewer{}, m.ID, By)
 	}
+	return outcome, nil, err //nolint:wrapcheck // already wrapped
 }
 
 // reply sends the text of a rule.
@@ -296,38 +303,58 @@ func isNumber(m received.Row) bool { return strings.HasPrefix(m.PhoneNumber, "+"
 // dedupKey returns the dedup key of the task that a rule submits because of a message.
 func dedupKey(m received.Row) string { return fmt.Sprint("reply_rule:", m.ID) }
 
-// forwardMessage sends a message to the numbers and the webhook of a rule.
-func (s *Service) forwardMessage(ctx context.Context, m received.Row, rule *Row) (string, error) {
+// toWebhook stands for the webhook of a rule in a list of refused receivers.
+const toWebhook = "webhook"
+
+// forwardMessage sends a message to the numbers and the webhook of a rule. A receiver that cannot get the message does not keep it from the others.
+func (s *Service) forwardMessage(ctx context.Context, m received.Row, rule *Row) (outcome string, refused []string, err error) {
 	if slices.Contains(rule.PhoneNumbers, m.PhoneNumber) {
-		return FromOwn, nil
+		return FromOwn, nil, nil
 	}
 	if err := s.checkOpen(ctx, m.CompanyID); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if why, err := s.guard(ctx, m, []string{Forward}, maxForwards); err != nil || why != "" {
-		return why, err
+		return why, nil, err
 	}
-	outcome := Refused // until one of the receivers gets the message: an impossible one must not keep it from the others
 	if rule.WebhookID != nil {
 		isDone, err := s.forward(ctx, *rule.WebhookID, m)
 		var wrong *fault.Error
 		switch {
 		case err == nil && !isDone:
-			return "", errLater
+			return "", nil, errLater
 		case err == nil:
-			outcome = Done
 		case !errors.As(err, &wrong) || wrong.Kind == fault.Unavailable:
-			return "", err
+			return "", nil, err
+		default:
+			refused = []string{toWebhook}
 		}
 	}
-	if len(rule.PhoneNumbers) == 0 {
-		return outcome, nil
+	if len(rule.PhoneNumbers) > 0 {
+		numbers, err := s.uses.Conversations.Forward(ctx, m, rule.PhoneNumbers, dedupKey(m), By)
+		if err != nil {
+			return "", nil, err //nolint:wrapcheck // already wrapped
+		}
+		refused = append(refused, numbers...)
 	}
-	n, err := s.uses.Conversations.Forward(ctx, m, rule.PhoneNumbers, dedupKey(m), By)
-	if n > 0 {
-		outcome = Done
+	outcome, refused = forwarded(rule, refused)
+	return outcome, refused, nil
+}
+
+// forwarded returns the outcome of a forward, and its refused receivers if there were others.
+func forwarded(rule *Row, refused []string) (string, []string) {
+	receivers := len(rule.PhoneNumbers)
+	if rule.WebhookID != nil {
+		receivers++
 	}
-	return outcome, err //nolint:wrapcheck // already wrapped
+	switch len(refused) {
+	case receivers:
+		return Refused, nil
+	case 0:
+		return Done, nil
+	default:
+		return Partly, refused
+	}
 }
 
 // tag adds the contacts of a number to a tag, or removes them. A number without a contact gets one, whose user id consists of the digits of the number.

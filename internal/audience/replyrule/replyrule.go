@@ -172,7 +172,11 @@ func (s *Service) Erase(ctx context.Context, p *erase.Person) (erase.Counts, err
 	if err := s.q.ErasureReplyActions(ctx, replyruleq.ErasureReplyActionsParams{CompanyID: p.CompanyID, Recipients: p.Recipients}); err != nil {
 		return nil, postgres.Wrap("erase actions of rules", err, nil)
 	}
-	err := s.q.ErasureReplyRules(ctx, replyruleq.ErasureReplyRulesParams{CompanyID: p.CompanyID, Recipients: p.Recipients})
+	err := s.q.ErasureReplyActionsRefused(ctx, replyruleq.ErasureReplyActionsRefusedParams{CompanyID: p.CompanyID, Recipients: p.Recipients})
+	if err != nil {
+		return nil, postgres.Wrap("erase refused receivers of rules", err, nil)
+	}
+	err = s.q.ErasureReplyRules(ctx, replyruleq.ErasureReplyRulesParams{CompanyID: p.CompanyID, Recipients: p.Recipients})
 	return nil, postgres.Wrap("remove numbers from rules", err, nil)
 }
 

@@ -730,7 +730,7 @@ func TestAMessageIsForwardedToNumbersAlthoughTheWebhookIsOff(t *testing.T) {
 	add(b, "prefix", "help", "forward", map[string]any{"phone_numbers": []string{"+8613900139000"}, "webhook_id": hook.WebhookID})
 	b.Expect(200, "", "PATCH", fmt.Sprint("/api/v1/webhooks/", hook.WebhookID), map[string]any{"status": "off"})
 	for i := range 3 {
-		expectOutcome(b, receive(b, "phone", person, fmt.Sprint("help ", i)), "done")
+		expectOutcome(b, receive(b, "phone", person, fmt.Sprint("help ", i)), "partly")
 	}
 	if got := replies(b, "+8613900139000"); len(got) != 3 {
 		t.Errorf("forwarded %q", got)
@@ -891,7 +891,70 @@ func TestATrialKnowsSwitchesAndSignatures(t *testing.T) {
 	})
 	setCompany(b, "on")
 	b.AddCountry("CN", "86", map[string]any{"signature_required": true})
-	expect(map[string]string{"info": "/refused", "shop": "signed/", "enough": "/", "STOP": "/", "ok": "/"})
+	expect(map[string]string{"info": "/refused", "shop": "signed/", "help": "/refused", "enough": "/", "STOP": "/", "ok": "/"})
+}
+
+// A forward has the signature of the task that the message answers. Where a signature is required, other messages are not forwarded, and a trial says so.
+func TestAForwardHasTheSignatureOfTheAnsweredTask(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "prefix", "help", "forward", map[string]any{"phone_numbers": []string{"+8613800138001"}})
+	b.AddCountry("CN", "86", map[string]any{"signature_required": true})
+	tried := apptest.Decode[api.ReplyTrial](t, b.Expect(200, "", "POST", path+"/try", map[string]any{"content": "help"}))
+	if tried.Skipped == nil || *tried.Skipped != "refused" {
+		t.Errorf("trial %+v", tried)
+	}
+	expectOutcome(b, receive(b, "phone", person, "help me"), "refused")
+	b.SubmitBody(map[string]any{"phone_number": person, "content": "Your parcel", "sign": "Shop"})
+	b.Report(b.Claim("phone", 1)[0].TaskID, "phone", 2, nil)
+	expectOutcome(b, receive(b, "phone", person, "help: where is it?"), "done")
+	if got := b.Claim("phone", 1); len(got) != 1 || got[0].Content != "【Shop】"+person+": help: where is it?" {
+		t.Errorf("forwarded %+v", got)
+	}
+}
+
+// A forward that some receivers did not get names them, and counts towards the limit of an hour. An erasure removes their numbers.
+func TestAForwardNamesTheReceiversThatDidNotGetIt(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	const refused = "+8613800138002"
+	hook := apptest.Decode[api.NewWebhook](t, b.Expect(200, "", "POST", "/api/v1/webhooks", map[string]any{"url": "https://example.com/hook", "events": []string{"message.received"}}))
+	add(b, "prefix", "help", "forward", map[string]any{"phone_numbers": []string{"+8613800138001", refused}, "webhook_id": hook.WebhookID})
+	b.Expect(200, "", "PATCH", fmt.Sprint("/api/v1/webhooks/", hook.WebhookID), map[string]any{"status": "off"})
+	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": refused, "scope": "all"})
+	id := receive(b, "phone", person, "help 0")
+	expectRefused := func(want ...string) {
+		t.Helper()
+		thread := apptest.Decode[api.ConversationThread](t, b.Expect(200, "", "GET", "/api/v1/conversations/"+person, nil)).Items
+		for _, rule := range []*api.ReceivedRule{read(b, id).Rule, thread[len(thread)-1].Rule} {
+			if rule == nil || rule.Outcome != api.RulePartly || rule.Refused == nil || !slices.Equal(*rule.Refused, want) {
+				t.Errorf("rule %+v, want refused %v", rule, want)
+			}
+		}
+	}
+	expectRefused("webhook", refused)
+	var texts []string
+	for i := range 60 {
+		texts = append(texts, fmt.Sprint("help ", i+1))
+	}
+	receive(b, "phone", person, texts...)
+	if got := outcomes(b); got != "partly 60, too_many 1" {
+		t.Errorf("outcomes %s", got)
+	}
+	if _, err := b.App.ReplyRules.Erase(t.Context(), &erase.Person{CompanyID: apptest.Scan[int64](b, "SELECT id FROM companies WHERE company_no = 'default'"), Recipients: []string{refused}}); err != nil {
+		t.Fatal(err)
+	}
+	expectRefused("webhook")
+}
+
+// A trial of a forward names that some of its numbers would not get it.
+func TestATrialKnowsThatSomeNumbersWouldNotGetAForward(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "exact", "help", "forward", map[string]any{"phone_numbers": []string{"+8613800138001", "+14155550100"}})
+	b.AddCountry("CN", "86", map[string]any{"signature_required": true})
+	tried := apptest.Decode[api.ReplyTrial](t, b.Expect(200, "", "POST", path+"/try", map[string]any{"content": "help"}))
+	if tried.Skipped == nil || *tried.Skipped != "partly" {
+		t.Errorf("trial %+v", tried)
+	}
+	expectOutcome(b, receive(b, "phone", person, "help"), "partly")
 }
 
 // What a rule did is shown at the message, in the answer for one message and in lists.

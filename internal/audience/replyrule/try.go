@@ -59,7 +59,7 @@ func (s *Service) Try(ctx context.Context, companyID int64, content string) (t T
 	case t.Rule.Action == OptOut && t.Kind != received.KindAutoReply && rules.OptOutReply != nil:
 		err = s.addConfirmation(ctx, to, *rules.OptOutReply, &t)
 	case t.Rule.Action == Forward:
-		t.Skipped, err = s.whileOff(ctx, companyID)
+		t.Skipped, err = s.tryForward(ctx, companyID, t.Rule)
 	}
 	if t.Kind == received.KindText {
 		t.Kind = received.KindKeyword
@@ -106,19 +106,53 @@ func (s *Service) addText(ctx context.Context, to trialTo, sign, text string, t 
 		t.Content = &text
 		return err
 	}
-	_, err = s.uses.Submissions.Check(ctx, time.Now(), submit.Submission{
+	isPossible, err := s.canSend(ctx, to.companyID, submit.Submission{
 		PhoneNumber: number, Content: text, Sign: sign, MessageType: submit.Notification, IsReply: true,
-	}, submit.Origin{User: By, CompanyID: to.companyID})
-	var wrong *fault.Error
+	})
 	switch {
-	case err == nil:
+	case err != nil:
+		return err
+	case isPossible:
 		t.Content = &text
-	case errors.As(err, &wrong) && wrong.Kind != fault.Unavailable:
-		t.Skipped = Refused
 	default:
-		return fmt.Errorf("check text: %w", err)
+		t.Skipped = Refused
 	}
 	return nil
+}
+
+// tryForward returns why a forward would not reach all its receivers, or would wait. A message that answers a task is forwarded with the signature of the task; the
+// message of a trial answers none.
+func (s *Service) tryForward(ctx context.Context, companyID int64, rule *Row) (string, error) {
+	if skipped, err := s.whileOff(ctx, companyID); err != nil || skipped != "" {
+		return skipped, err
+	}
+	var refused []string
+	for _, number := range rule.PhoneNumbers {
+		isPossible, err := s.canSend(ctx, companyID, submit.Submission{PhoneNumber: number, Content: number, MessageType: submit.Notification, IsUncapped: true})
+		if err != nil {
+			return "", err
+		}
+		if !isPossible {
+			refused = append(refused, number)
+		}
+	}
+	if outcome, _ := forwarded(rule, refused); outcome != Done {
+		return outcome, nil
+	}
+	return "", nil
+}
+
+// canSend reports whether a message could be submitted for a company.
+func (s *Service) canSend(ctx context.Context, companyID int64, sub submit.Submission) (bool, error) {
+	_, err := s.uses.Submissions.Check(ctx, time.Now(), sub, submit.Origin{User: By, CompanyID: companyID})
+	var wrong *fault.Error
+	if errors.As(err, &wrong) && wrong.Kind != fault.Unavailable {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("check text: %w", err)
+	}
+	return true, nil
 }
 
 // whileOff returns CompanyOff if a company is off: what its rules send waits then.

@@ -122,7 +122,7 @@ func conversationItemOf(i conversation.Item) api.ConversationItem {
 	r := i.Received
 	return api.ConversationItem{
 		Direction: directionOf(false), ReceivedID: &r.ID, Content: r.Content, At: r.CreatedAt, ReceivedAt: r.ReceivedAt, SenderNo: &r.SenderNo, Sim: r.Sim,
-		ReadAt: r.ReadAt, Rule: convert.ReceivedRule(r.RuleID, r.RuleAction, r.RuleOutcome, r.RuleDoneAt),
+		ReadAt: r.ReadAt, Rule: convert.ReceivedRule(r.RuleID, r.RuleAction, r.RuleOutcome, r.RuleRefused, r.RuleDoneAt),
 	}
 }
 

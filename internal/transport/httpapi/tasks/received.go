@@ -108,6 +108,6 @@ func receivedOf(r received.Row) api.Received {
 	return api.Received{
 		ReceivedID: r.ID, CompanyNo: optional.Value(r.CompanyNo), SenderNo: r.SenderNo, Sim: r.Sim, PhoneNumber: r.PhoneNumber, OwnNumber: r.OwnNumber,
 		Content: r.Content, Kind: api.ReceivedKind(r.Kind), ReceivedAt: r.ReceivedAt, CreatedAt: r.CreatedAt, MessageNo: r.MessageNo, InReplyTo: r.TaskID,
-		ReadAt: r.ReadAt, ReadBy: r.ReadBy, Rule: convert.ReceivedRule(r.RuleID, r.RuleAction, r.RuleOutcome, r.RuleDoneAt),
+		ReadAt: r.ReadAt, ReadBy: r.ReadBy, Rule: convert.ReceivedRule(r.RuleID, r.RuleAction, r.RuleOutcome, r.RuleRefused, r.RuleDoneAt),
 	}
 }

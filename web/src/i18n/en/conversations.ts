@@ -27,6 +27,7 @@ const texts: Texts<typeof zh> = {
   rule: 'Rule {no}: {action}',
   confirmation: 'Confirmation of the opt-out',
   notDone: '{name}, not done: {outcome}',
+  partly: '{name}, not to {refused}',
   outcomes: {
     no_phone_number: 'the sender has no phone number',
     auto_reply: 'the message looks automatic',

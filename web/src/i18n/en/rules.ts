@@ -55,6 +55,7 @@ const texts: Texts<typeof zh> = {
       auto_reply: 'Not performed: the message looks automatic.',
       opted_out: 'Not performed: the message asks for no more messages.',
       refused: 'Not performed: the template cannot be used any more, or the country requires a signature.',
+      partly: 'Some numbers would not get it: for example, their country requires a signature.',
       company_off: 'Waits until the company is enabled.',
     },
   },

@@ -24,6 +24,7 @@ export default {
   rule: '规则 {no}：{action}',
   confirmation: '退订确认',
   notDone: '{name}，未执行：{outcome}',
+  partly: '{name}，未能发给 {refused}',
   outcomes: {
     no_phone_number: '对方没有手机号',
     auto_reply: '看起来是自动短信',

@@ -48,6 +48,6 @@ export default {
     matched: '规则 {no}：{action}。',
     none: '没有规则匹配。',
     optOut: '该短信要求停止接收，总是屏蔽营销短信。',
-    skipped: { auto_reply: '不会执行：看起来是自动短信。', opted_out: '不会执行：该短信要求停止接收。', refused: '不会执行：模板不能再使用，或国家要求签名。', company_off: '等到公司启用后执行。' },
+    skipped: { auto_reply: '不会执行：看起来是自动短信。', opted_out: '不会执行：该短信要求停止接收。', refused: '不会执行：模板不能再使用，或国家要求签名。', partly: '部分号码收不到：例如所属国家要求签名。', company_off: '等到公司启用后执行。' },
   },
 }
