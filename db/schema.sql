@@ -6614,27 +6614,25 @@ CREATE VIEW public.sender_standings AS
                 ELSE 1
             END))
         END AS room
-   FROM (((((public.senders s
+   FROM ((((((public.senders s
      JOIN public.sender_states st ON ((st.sender_id = s.id)))
      CROSS JOIN LATERAL ( SELECT public.used_in_window('minute'::text, now(), s.time_zone, st.minute_used, st.last_taken_at) AS minute_used,
             public.used_in_window('hour'::text, now(), s.time_zone, st.hour_used, st.last_taken_at) AS hour_used,
             public.used_in_window('day'::text, now(), s.time_zone, st.day_used, st.last_taken_at) AS day_used,
             public.used_in_window('month'::text, now(), s.time_zone, st.month_used, st.last_taken_at) AS month_used) u)
-     CROSS JOIN LATERAL ( SELECT (COALESCE((s.per_minute > u.minute_used), true) AND COALESCE((s.per_hour > u.hour_used), true) AND COALESCE((s.per_day > u.day_used), true) AND COALESCE((s.per_month > u.month_used), true) AND
+     CROSS JOIN LATERAL ( SELECT
                 CASE
-                    WHEN s.has_sims THEN (public.sims_room(s.id, now()) > 0)
-                    ELSE true
-                END) AS has_quota) q)
+                    WHEN s.has_sims THEN public.sims_room(s.id, now())
+                    ELSE NULL::bigint
+                END AS room
+         OFFSET 0) m)
+     CROSS JOIN LATERAL ( SELECT (COALESCE((s.per_minute > u.minute_used), true) AND COALESCE((s.per_hour > u.hour_used), true) AND COALESCE((s.per_day > u.day_used), true) AND COALESCE((s.per_month > u.month_used), true) AND COALESCE((m.room > 0), true)) AS has_quota) q)
      CROSS JOIN LATERAL ( SELECT ((NOT s.has_balance) OR (COALESCE(st.balance, (0)::bigint) > COALESCE(s.low_switch, (0)::bigint))) AS has_funds) f)
      CROSS JOIN LATERAL ( SELECT LEAST((s.per_minute - u.minute_used), (s.per_hour - u.hour_used), (s.per_day - u.day_used), (s.per_month - u.month_used),
                 CASE
                     WHEN s.has_balance THEN COALESCE(st.balance, (0)::bigint)
                     ELSE NULL::bigint
-                END,
-                CASE
-                    WHEN s.has_sims THEN public.sims_room(s.id, now())
-                    ELSE NULL::bigint
-                END) AS segments_left) l);
+                END, m.room) AS segments_left) l);
 
 COMMENT ON VIEW public.sender_standings IS 'Each sender, with the part of its state that claims of other senders need. A claim reads it by sender_id.';
 
@@ -6781,6 +6779,8 @@ CREATE TABLE public.sim_recipients (
     month date NOT NULL,
     messages bigint NOT NULL,
     last_at timestamp with time zone NOT NULL,
+    last_messages bigint,
+    previous_at timestamp with time zone,
     CONSTRAINT sim_recipients_recipient_hash_length CHECK ((octet_length(recipient_hash) = 32))
 )
 WITH (fillfactor='80');
@@ -6793,7 +6793,11 @@ COMMENT ON COLUMN public.sim_recipients.month IS 'the first day of the month tha
 
 COMMENT ON COLUMN public.sim_recipients.messages IS 'leases in the month, without leases that were given back; 0: the recipient does not count';
 
-COMMENT ON COLUMN public.sim_recipients.last_at IS 'time of the last lease';
+COMMENT ON COLUMN public.sim_recipients.last_at IS 'time of the last claim whose leases were not all given back; -infinity: none';
+
+COMMENT ON COLUMN public.sim_recipients.last_messages IS 'leases of this claim that were not given back; null: unknown, because a later claim was given back';
+
+COMMENT ON COLUMN public.sim_recipients.previous_at IS 'last_at from before this claim: the value if all its leases are given back; null: none';
 
 CREATE TABLE public.sim_usages (
     sender_id bigint NOT NULL,

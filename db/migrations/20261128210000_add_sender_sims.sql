@@ -49,6 +49,8 @@ CREATE TABLE sim_recipients (
     month date NOT NULL,
     messages bigint NOT NULL,
     last_at timestamptz NOT NULL,
+    last_messages bigint,
+    previous_at timestamptz,
     CONSTRAINT sim_recipients_pkey PRIMARY KEY (sender_id, recipient_hash, slot),
     CONSTRAINT sim_recipients_recipient_hash_length CHECK (octet_length(recipient_hash) = 32)
 ) WITH (fillfactor = 80);
@@ -59,7 +61,9 @@ COMMENT ON TABLE sim_recipients IS
 COMMENT ON COLUMN sim_recipients.recipient_hash IS 'SHA-256 of the number in E.164';
 COMMENT ON COLUMN sim_recipients.month IS 'the first day of the month that messages counts, in the time zone of the sender';
 COMMENT ON COLUMN sim_recipients.messages IS 'leases in the month, without leases that were given back; 0: the recipient does not count';
-COMMENT ON COLUMN sim_recipients.last_at IS 'time of the last lease';
+COMMENT ON COLUMN sim_recipients.last_at IS 'time of the last claim whose leases were not all given back; -infinity: none';
+COMMENT ON COLUMN sim_recipients.last_messages IS 'leases of this claim that were not given back; null: unknown, because a later claim was given back';
+COMMENT ON COLUMN sim_recipients.previous_at IS 'last_at from before this claim: the value if all its leases are given back; null: none';
 CREATE INDEX sim_recipients_last_at_idx ON sim_recipients (last_at);
 CREATE INDEX sim_recipients_recipient_hash_idx ON sim_recipients (recipient_hash);
 

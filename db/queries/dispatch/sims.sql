@@ -62,13 +62,13 @@ messages AS MATERIALIZED (
     SELECT l.slot, l.recipient_hash, count(*) AS number FROM leases l GROUP BY l.slot, l.recipient_hash
 ),
 counted AS (
-    INSERT INTO sim_recipients AS k (sender_id, recipient_hash, slot, month, messages, last_at)
-    SELECT @sender_id, m.recipient_hash, m.slot, @month::date, m.number, @at::timestamptz
+    INSERT INTO sim_recipients AS k (sender_id, recipient_hash, slot, month, messages, last_at, last_messages)
+    SELECT @sender_id, m.recipient_hash, m.slot, @month::date, m.number, @at::timestamptz, m.number
     FROM messages m
     ORDER BY m.recipient_hash, m.slot -- an erasure locks in the same order
     ON CONFLICT (sender_id, recipient_hash, slot) DO UPDATE
     SET messages = CASE WHEN k.month >= excluded.month THEN k.messages ELSE 0 END + excluded.messages, month = greatest(k.month, excluded.month),
-        last_at = greatest(k.last_at, excluded.last_at)
+        last_at = greatest(k.last_at, excluded.last_at), last_messages = excluded.last_messages, previous_at = k.last_at
     RETURNING k.slot, k.recipient_hash, k.messages
 ),
 added AS (
@@ -98,8 +98,9 @@ SET (day_used, month_used, recipients_used) = (
     last_taken_at = greatest(u.last_taken_at, excluded.last_taken_at);
 
 -- SimRefund subtracts leases whose messages reached nobody from the usage of their SIMs, if the day or month of the lease is still the current one. A recipient
--- without other messages in the month does not count any more. The tasks of the leases wait in the queue again. The caller ended these leases in the same
--- transaction.
+-- without other messages in the month does not count any more. If no lease of the last claim is left, last_at is that of the claim before: the conversation stays
+-- with its SIM. A claim reads the time of last_at before it leases, so the leases of the last claim are not older than last_at.
+-- The tasks of the leases wait in the queue again. The caller ended these leases in the same transaction.
 -- name: SimRefund :exec
 WITH leases AS MATERIALIZED (
     SELECT s.id AS sender_id, l.slot, l.segments, l.leased_at, s.time_zone, sha256(convert_to(t.recipient, 'UTF8')) AS recipient_hash,
@@ -113,8 +114,17 @@ WITH leases AS MATERIALIZED (
 ),
 uncounted AS (
     UPDATE sim_recipients k
-    SET messages = greatest(0, k.messages - m.number)
-    FROM (SELECT l.sender_id, l.slot, l.recipient_hash, l.month, count(*) AS number FROM leases l GROUP BY l.sender_id, l.slot, l.recipient_hash, l.month) m
+    SET messages = greatest(0, k.messages - cardinality(m.leased_ats)),
+        (last_at, last_messages, previous_at) = (
+            SELECT CASE WHEN n.remaining = 0 THEN coalesce(k.previous_at, '-infinity') ELSE k.last_at END, nullif(n.remaining, 0),
+                CASE WHEN n.remaining = 0 THEN NULL ELSE k.previous_at END
+            FROM (SELECT k.last_messages - count(*) AS remaining FROM unnest(m.leased_ats) u (leased_at) WHERE u.leased_at >= k.last_at) n
+        )
+    FROM (
+        SELECT l.sender_id, l.slot, l.recipient_hash, l.month, array_agg(l.leased_at ORDER BY l.leased_at) AS leased_ats
+        FROM leases l
+        GROUP BY l.sender_id, l.slot, l.recipient_hash, l.month
+    ) m
     WHERE k.sender_id = m.sender_id AND k.recipient_hash = m.recipient_hash AND k.slot = m.slot AND k.month = m.month AND k.messages > 0
     RETURNING k.sender_id, k.slot, k.month, k.messages
 ),

@@ -234,6 +234,72 @@ func TestReleasedLeaseIsRefundedToItsSim(t *testing.T) {
 	}
 }
 
+// R2, R8: a lease that comes back unsent does not move its conversation to another SIM.
+func TestAReleasedLeaseDoesNotMoveItsConversation(t *testing.T) {
+	b := apptest.New(t)
+	addSims(b, map[string]any{"slot": 1, "per_day": 10}, map[string]any{"slot": 2, "per_day": 10})
+	claimThrough := func(slot int) []api.ClaimedTask {
+		t.Helper()
+		other := map[int]int{1: 2, 2: 1}[slot]
+		putSims(b, map[string]any{"slot": slot, "per_day": 10}, map[string]any{"slot": other, "is_on": false})
+		submitTo(b, 1)
+		leases := b.Take("phone", 10)
+		if got, want := simsOf(leases[:min(1, len(leases))]), fmt.Sprint("01/", slot); got != want {
+			t.Fatalf("claimed %s, want %s", got, want)
+		}
+		return leases
+	}
+	expect := func(want string) {
+		t.Helper()
+		putSims(b, map[string]any{"slot": 1, "per_day": 10}, map[string]any{"slot": 2, "per_day": 10})
+		b.Exec("UPDATE queue SET due_at = now() WHERE lease_until IS NULL")
+		leases := b.Take("phone", 10)
+		if got := simsOf(leases); got != want {
+			t.Errorf("claimed %s, want %s", got, want)
+		}
+		for _, l := range leases {
+			b.Report(l.TaskID, "phone", 2, nil)
+		}
+	}
+	release := func(leases []api.ClaimedTask) {
+		t.Helper()
+		for _, l := range leases {
+			if _, err := b.App.Queue.Release(t.Context(), "phone", []queue.Unused{{TaskID: l.TaskID, LeaseID: l.LeaseID}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b.Report(claimThrough(1)[0].TaskID, "phone", 2, nil)
+	release(claimThrough(2)) // the first message through this SIM
+	expect("01/1")
+	b.Report(claimThrough(2)[0].TaskID, "phone", 2, nil)
+	b.Report(claimThrough(1)[0].TaskID, "phone", 2, nil)
+	release(claimThrough(2)) // not the first one
+	expect("01/1")
+
+	submitTo(b, 1)
+	release(claimThrough(2)[:1]) // one of two messages
+	expect("01/2")
+}
+
+// R8: standings read the SIMs of a sender once.
+func TestStandingsReadSimsOnce(t *testing.T) {
+	b := apptest.New(t)
+	addSims(b, map[string]any{"slot": 1, "per_day": 3})
+	if left := b.Count("SELECT segments_left FROM sender_standings WHERE sender_no = 'phone' AND is_available"); left != 3 {
+		t.Errorf("%d segments left", left)
+	}
+	b.Exec("CREATE SEQUENCE calls")
+	b.Exec(`CREATE OR REPLACE FUNCTION sims_room(of_sender bigint, at timestamptz) RETURNS bigint LANGUAGE plpgsql STABLE AS
+		'BEGIN PERFORM nextval(''calls''); RETURN 7; END'`)
+	if left := b.Count("SELECT segments_left FROM sender_standings WHERE sender_no = 'phone' AND is_available"); left != 7 {
+		t.Errorf("%d segments left", left)
+	}
+	if calls := b.Count("SELECT last_value FROM calls WHERE is_called"); calls != 1 {
+		t.Errorf("%d calls", calls)
+	}
+}
+
 // R8: two servers never take one message, one segment or one recipient too many.
 func TestSimsAreExactWithSeveralServers(t *testing.T) {
 	b := apptest.New(t)
