@@ -1208,6 +1208,17 @@ $$;
 
 COMMENT ON FUNCTION public.reply_actions_add() IS 'Trigger of received_messages: adds new messages to reply_actions: those of companies with rules, and those that opt out of the messages of a company with opt_out_reply.';
 
+CREATE FUNCTION public.reply_actions_remove() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM reply_actions a WHERE a.received_id = ANY (ARRAY(SELECT r.id FROM removed r));
+    RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION public.reply_actions_remove() IS 'Trigger of received_messages: deletes what rules did with deleted messages.';
+
 CREATE FUNCTION public.report_logs_facts() RETURNS trigger
     LANGUAGE plpgsql
     AS $_$
@@ -4984,11 +4995,6 @@ CREATE TABLE public.lock_delete_expired_reconciliations (
 
 COMMENT ON TABLE public.lock_delete_expired_reconciliations IS 'No rows. The lock of the sweep delete-expired-reconciliations: the server that runs the sweep locks this table, so two servers never run the sweep at once.';
 
-CREATE TABLE public.lock_delete_expired_reply_actions (
-);
-
-COMMENT ON TABLE public.lock_delete_expired_reply_actions IS 'No rows. The lock of the sweep delete-expired-reply-actions: the server that runs the sweep locks this table, so two servers never run the sweep at once.';
-
 CREATE TABLE public.lock_delete_expired_sessions (
 );
 
@@ -6084,7 +6090,7 @@ CREATE TABLE public.reply_actions (
     CONSTRAINT reply_actions_phone_number_length CHECK ((char_length(phone_number) <= 50))
 );
 
-COMMENT ON TABLE public.reply_actions IS 'A received message to which the rules of its company are still to be applied, or to which one was applied within the last day. A trigger of received_messages adds the row in the transaction of the message, so that no crash loses an action; internal/audience/replyrule changes and deletes it in the transaction of the action, so that none is done twice.';
+COMMENT ON TABLE public.reply_actions IS 'A received message to which the rules of its company are still to be applied, or to which one was applied. Triggers of received_messages add the row in the transaction of the message, so that no crash loses an action, and delete it with the message; internal/audience/replyrule changes it in the transaction of the action, so that none is done twice, and deletes it if no rule matches.';
 
 COMMENT ON COLUMN public.reply_actions.received_id IS 'received_messages.id';
 
@@ -6614,25 +6620,27 @@ CREATE VIEW public.sender_standings AS
                 ELSE 1
             END))
         END AS room
-   FROM ((((((public.senders s
+   FROM (((((public.senders s
      JOIN public.sender_states st ON ((st.sender_id = s.id)))
      CROSS JOIN LATERAL ( SELECT public.used_in_window('minute'::text, now(), s.time_zone, st.minute_used, st.last_taken_at) AS minute_used,
             public.used_in_window('hour'::text, now(), s.time_zone, st.hour_used, st.last_taken_at) AS hour_used,
             public.used_in_window('day'::text, now(), s.time_zone, st.day_used, st.last_taken_at) AS day_used,
             public.used_in_window('month'::text, now(), s.time_zone, st.month_used, st.last_taken_at) AS month_used) u)
-     CROSS JOIN LATERAL ( SELECT
+     CROSS JOIN LATERAL ( SELECT (COALESCE((s.per_minute > u.minute_used), true) AND COALESCE((s.per_hour > u.hour_used), true) AND COALESCE((s.per_day > u.day_used), true) AND COALESCE((s.per_month > u.month_used), true) AND
                 CASE
-                    WHEN s.has_sims THEN public.sims_room(s.id, now())
-                    ELSE NULL::bigint
-                END AS room
-         OFFSET 0) m)
-     CROSS JOIN LATERAL ( SELECT (COALESCE((s.per_minute > u.minute_used), true) AND COALESCE((s.per_hour > u.hour_used), true) AND COALESCE((s.per_day > u.day_used), true) AND COALESCE((s.per_month > u.month_used), true) AND COALESCE((m.room > 0), true)) AS has_quota) q)
+                    WHEN s.has_sims THEN (public.sims_room(s.id, now()) > 0)
+                    ELSE true
+                END) AS has_quota) q)
      CROSS JOIN LATERAL ( SELECT ((NOT s.has_balance) OR (COALESCE(st.balance, (0)::bigint) > COALESCE(s.low_switch, (0)::bigint))) AS has_funds) f)
      CROSS JOIN LATERAL ( SELECT LEAST((s.per_minute - u.minute_used), (s.per_hour - u.hour_used), (s.per_day - u.day_used), (s.per_month - u.month_used),
                 CASE
                     WHEN s.has_balance THEN COALESCE(st.balance, (0)::bigint)
                     ELSE NULL::bigint
-                END, m.room) AS segments_left) l);
+                END,
+                CASE
+                    WHEN s.has_sims THEN public.sims_room(s.id, now())
+                    ELSE NULL::bigint
+                END) AS segments_left) l);
 
 COMMENT ON VIEW public.sender_standings IS 'Each sender, with the part of its state that claims of other senders need. A claim reads it by sender_id.';
 
@@ -8034,8 +8042,6 @@ CREATE INDEX renderings_notification_idx ON public.renderings USING btree (notif
 
 CREATE INDEX reply_actions_counted_idx ON public.reply_actions USING btree (company_id, phone_number, created_at) WHERE (outcome = ANY (ARRAY['done'::text, 'partly'::text]));
 
-CREATE INDEX reply_actions_done_at_idx ON public.reply_actions USING btree (done_at) WHERE (done_at IS NOT NULL);
-
 CREATE INDEX reply_actions_due_idx ON public.reply_actions USING btree (received_id) WHERE (outcome IS NULL);
 
 CREATE INDEX reply_actions_refused_idx ON public.reply_actions USING btree (company_id) WHERE (refused IS NOT NULL);
@@ -8357,6 +8363,8 @@ CREATE TRIGGER quiet_hours_changed AFTER INSERT OR UPDATE ON public.settings FOR
 CREATE TRIGGER received_messages_feed AFTER INSERT ON public.received_messages FOR EACH ROW EXECUTE FUNCTION public.received_messages_feed();
 
 CREATE TRIGGER reply_actions_add AFTER INSERT ON public.received_messages REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.reply_actions_add();
+
+CREATE TRIGGER reply_actions_remove AFTER DELETE ON public.received_messages REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.reply_actions_remove();
 
 CREATE TRIGGER reply_rules_rows_bound AFTER INSERT ON public.reply_rules REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100', 'company_id');
 

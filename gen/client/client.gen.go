@@ -4011,7 +4011,7 @@ type ConversationItem struct {
 	// ReceivedID The received message; null for a task
 	ReceivedID *int64 `json:"received_id"`
 
-	// Rule What a rule did with the message. Missing if no rule matched, until the rules are applied, and a day after that
+	// Rule What a rule did with the message. Missing if no rule matched, and until the rules are applied
 	Rule *ReceivedRule `json:"rule,omitempty"`
 
 	// SenderNo The sender that received the message, or that holds or settled the task
@@ -6300,7 +6300,7 @@ type Received struct {
 	ReceivedAt *time.Time `json:"received_at"`
 	ReceivedID int64      `json:"received_id"`
 
-	// Rule What a rule did with the message. Missing if no rule matched, until the rules are applied, and a day after that
+	// Rule What a rule did with the message. Missing if no rule matched, and until the rules are applied
 	Rule *ReceivedRule `json:"rule,omitempty"`
 
 	// SenderNo The sender that received the message
@@ -6438,7 +6438,7 @@ type ReceivedResponse struct {
 	Data    Received `json:"data"`
 }
 
-// ReceivedRule What a rule did with the message. Missing if no rule matched, until the rules are applied, and a day after that
+// ReceivedRule What a rule did with the message. Missing if no rule matched, and until the rules are applied
 type ReceivedRule struct {
 	Action ReplyAction `json:"action"`
 	DoneAt time.Time   `json:"done_at"`

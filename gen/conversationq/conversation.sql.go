@@ -444,8 +444,7 @@ type ConversationReceivedRow struct {
 	RuleDoneAt  *time.Time
 }
 
-// ConversationReceived returns up to max_rows received messages of a conversation before before_id, newest first. rule_...: what a rule did with the message within
-// the last day.
+// ConversationReceived returns up to max_rows received messages of a conversation before before_id, newest first. rule_...: what a rule did with the message.
 func (q *Queries) ConversationReceived(ctx context.Context, arg ConversationReceivedParams) ([]ConversationReceivedRow, error) {
 	rows, err := q.db.Query(ctx, conversationReceived,
 		arg.CompanyID,

@@ -600,7 +600,7 @@ type ReceivedListOfRow struct {
 }
 
 // ReceivedListOf returns the messages of `ids` that match all filters, newest first. owner: only replies to tasks of this submitter. An erased message is not
-// returned. rule_...: what a rule did with the message within the last day.
+// returned. rule_...: what a rule did with the message.
 func (q *Queries) ReceivedListOf(ctx context.Context, arg ReceivedListOfParams) ([]ReceivedListOfRow, error) {
 	rows, err := q.db.Query(ctx, receivedListOf,
 		arg.Ids,

@@ -88,22 +88,6 @@ func (q *Queries) ReplyActionPostpone(ctx context.Context, receivedID int64) err
 	return err
 }
 
-const replyActionsDeleteExpired = `-- name: ReplyActionsDeleteExpired :execrows
-DELETE FROM reply_actions a
-WHERE a.received_id = ANY (ARRAY(
-    SELECT o.received_id FROM reply_actions o WHERE o.done_at < now() - interval '1 day' ORDER BY o.done_at LIMIT $1::integer
-))
-`
-
-// ReplyActionsDeleteExpired deletes up to batch_size messages whose actions are older than a day.
-func (q *Queries) ReplyActionsDeleteExpired(ctx context.Context, batchSize int32) (int64, error) {
-	result, err := q.db.Exec(ctx, replyActionsDeleteExpired, batchSize)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const replyActionsDue = `-- name: ReplyActionsDue :many
 SELECT a.received_id FROM reply_actions a
 WHERE a.outcome IS NULL AND a.received_id > $1

@@ -323,7 +323,7 @@ func (a *App) wireEventsAndAudience() {
 		Directory: a.Directory,
 	}, func(ctx context.Context, webhookID int64, m received.Row) (bool, error) {
 		return a.Webhooks.Forward(ctx, webhookID, webhook.Message{ID: m.ID, CompanyID: m.CompanyID, At: m.CreatedAt, SubmittedBy: m.SubmittedBy})
-	}, o.Log)
+	}, o.Log, a.metrics)
 	a.Notifications = notification.New(a.DB, notification.Services{
 		Submissions: a.Submissions, Tasks: a.Tasks, Directory: a.Directory, Contacts: a.Contacts,
 	}, o.PlatformURL, a.tracer, a.metrics)

@@ -131,8 +131,7 @@ LEFT JOIN LATERAL (
 WHERE m.task_id = ANY (@task_ids::text[])
 ORDER BY m.task_id DESC;
 
--- ConversationReceived returns up to max_rows received messages of a conversation before before_id, newest first. rule_...: what a rule did with the message within
--- the last day.
+-- ConversationReceived returns up to max_rows received messages of a conversation before before_id, newest first. rule_...: what a rule did with the message.
 -- name: ConversationReceived :many
 SELECT r.id, r.content, r.created_at, r.received_at, r.sender_no, r.sim, r.read_at, a.rule_id, a.action AS rule_action, a.outcome AS rule_outcome,
     a.refused AS rule_refused, a.done_at AS rule_done_at

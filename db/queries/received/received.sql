@@ -103,7 +103,7 @@ ORDER BY r.id DESC
 LIMIT @max_rows::integer;
 
 -- ReceivedListOf returns the messages of `ids` that match all filters, newest first. owner: only replies to tasks of this submitter. An erased message is not
--- returned. rule_...: what a rule did with the message within the last day.
+-- returned. rule_...: what a rule did with the message.
 -- name: ReceivedListOf :many
 SELECT r.*, c.company_no, a.rule_id, a.action AS rule_action, a.outcome AS rule_outcome, a.refused AS rule_refused, a.done_at AS rule_done_at
 FROM received_messages r

@@ -88,10 +88,3 @@ SELECT EXISTS (
     WHERE right(number_digits(r.own_number), 8) = right(number_digits(@phone_number::text), 8) AND r.own_number IS NOT NULL
         AND number_digits(@phone_number::text) LIKE '%' || ltrim(number_digits(r.own_number), '0')
 );
-
--- ReplyActionsDeleteExpired deletes up to batch_size messages whose actions are older than a day.
--- name: ReplyActionsDeleteExpired :execrows
-DELETE FROM reply_actions a
-WHERE a.received_id = ANY (ARRAY(
-    SELECT o.received_id FROM reply_actions o WHERE o.done_at < now() - interval '1 day' ORDER BY o.done_at LIMIT @batch_size::integer
-));

@@ -43,6 +43,8 @@ const (
 	Repeated    = "repeated"  // the person has already got this reply
 )
 
+var outcomes = []string{Done, Partly, NoNumber, FromProgram, FromOwn, TooMany, TooOld, AsksForNone, IsBlocked, Refused, Failed, Repeated}
+
 // waits is the outcome of an action of which a part is to be performed when the company is on. It is not stored.
 const waits = ""
 
@@ -165,6 +167,7 @@ func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet
 		if isWaiting = outcome == waits; isWaiting {
 			return nil
 		}
+		s.db.AfterCommit(ctx, func() { s.applied.WithLabelValues(outcome).Inc() })
 		return postgres.Wrap("record action of rule", s.q.ReplyActionDone(ctx, replyruleq.ReplyActionDoneParams{
 			ReceivedID: id, RuleID: optional.NonZero(rule.ID), Action: rule.Action, Outcome: outcome, Refused: refused,
 		}), nil)

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
 	"lksms/gen/replyruleq"
 	"lksms/internal/audience/contact"
 	"lksms/internal/audience/conversation"
@@ -44,10 +47,7 @@ const (
 // By is the user who performs the actions of rules.
 const By = "system:reply_rules"
 
-const (
-	applyName   = "apply-reply-rules"
-	deleteBatch = 1000 // maximum number of rows that one statement deletes
-)
+const applyName = "apply-reply-rules"
 
 // Service owns rules.
 type Service struct {
@@ -59,7 +59,8 @@ type Service struct {
 	// forward makes a webhook post the event of a received message. It reports false if the event does not exist yet.
 	forward func(ctx context.Context, webhookID int64, m received.Row) (bool, error)
 
-	soon soon
+	applied *prometheus.CounterVec // by outcome
+	soon    soon
 }
 
 // Services contains the services that a Service uses.
@@ -75,8 +76,16 @@ type Services struct {
 
 // New returns a Service. forward makes a webhook post the event of a received message; it reports false if the event does not exist yet. The caller must call
 // Close afterwards.
-func New(db *postgres.DB, uses Services, forward func(ctx context.Context, webhookID int64, m received.Row) (bool, error), log *slog.Logger) *Service {
-	s := &Service{db: db, q: replyruleq.New(db), uses: uses, log: log, forward: forward}
+func New(
+	db *postgres.DB, uses Services, forward func(ctx context.Context, webhookID int64, m received.Row) (bool, error), log *slog.Logger, reg prometheus.Registerer,
+) *Service {
+	applied := promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
+		Name: "lksms_rules_applied_total", Help: "Received messages that a rule matched, by outcome of the action.",
+	}, []string{"outcome"})
+	for _, outcome := range outcomes { // create each series now with the value 0, because Prometheus sees no increase in a series that starts with the first value
+		applied.WithLabelValues(outcome)
+	}
+	s := &Service{db: db, q: replyruleq.New(db), uses: uses, log: log, forward: forward, applied: applied}
 	s.soon.ctx, s.soon.end = context.WithCancel(context.Background())
 	uses.Received.OnStored(s.applySoon)
 	return s
@@ -86,7 +95,6 @@ func New(db *postgres.DB, uses Services, forward func(ctx context.Context, webho
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: applyName, Interval: 2 * time.Second, Routine: true, Run: s.Apply},
-		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-reply-actions", Interval: 10 * time.Minute, Routine: true, Run: s.DeleteExpired},
 	}
 }
 
@@ -157,14 +165,6 @@ func (s *Service) Close() {
 	s.soon.end()
 	s.soon.mu.Unlock()
 	s.soon.running.Wait()
-}
-
-// DeleteExpired deletes what rules did more than a day ago, in batches. It returns the number of deleted rows.
-func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
-	return postgres.InBatches(deleteBatch, func() (int64, error) {
-		n, err := s.q.ReplyActionsDeleteExpired(ctx, deleteBatch)
-		return n, postgres.Wrap("delete expired actions of rules", err, nil)
-	})
 }
 
 // Erase removes a person from the rules of a company, so that no rule forwards a message to it, and from the list of actions. It returns no counts.

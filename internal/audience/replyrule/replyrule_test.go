@@ -592,16 +592,28 @@ func TestAnErasureRemovesAPersonFromRules(t *testing.T) {
 	}
 }
 
-func TestOldActionsAreDeleted(t *testing.T) {
+// What a rule did is kept as long as the message.
+func TestActionsAreDeletedWithTheirMessages(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "exact", "ok", "acknowledge", nil)
-	receive(b, "phone", person, "ok")
-	if n, err := b.App.ReplyRules.DeleteExpired(t.Context()); n != 0 || err != nil {
-		t.Errorf("deleted %d, %v", n, err)
+	id := receive(b, "phone", person, "ok")
+	sweepAfter := func(days int) {
+		t.Helper()
+		b.Exec("UPDATE reply_actions SET created_at = now() - make_interval(days => $1), done_at = now() - make_interval(days => $1)", days)
+		b.Exec("UPDATE received_messages SET created_at = now() - make_interval(days => $1)", days)
+		for _, job := range append(b.App.ReplyRules.Sweeps(), b.App.Received.Sweeps()...) {
+			if _, err := job.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	b.Exec("UPDATE reply_actions SET done_at = now() - interval '25 hours'")
-	if n, err := b.App.ReplyRules.DeleteExpired(t.Context()); n != 1 || err != nil {
-		t.Errorf("deleted %d, %v", n, err)
+	sweepAfter(179)
+	if rule := read(b, id).Rule; rule == nil || rule.Outcome != api.RuleDone {
+		t.Errorf("rule %+v", rule)
+	}
+	sweepAfter(181)
+	if n := b.Count("SELECT count(*) FROM reply_actions"); n != 0 {
+		t.Errorf("%d actions of deleted messages", n)
 	}
 }
 
@@ -957,7 +969,7 @@ func TestATrialKnowsThatSomeNumbersWouldNotGetAForward(t *testing.T) {
 	expectOutcome(b, receive(b, "phone", person, "help"), "partly")
 }
 
-// What a rule did is shown at the message, in the answer for one message and in lists.
+// What a rule did is shown at the message, in the answer for one message and in lists. A metric counts the outcomes.
 func TestAMessageShowsWhatItsRuleDid(t *testing.T) {
 	b := apptest.New(t)
 	rule := add(b, "contains", "hello", "reply", map[string]any{"content": "hello"})
@@ -973,6 +985,12 @@ func TestAMessageShowsWhatItsRuleDid(t *testing.T) {
 			case got.Rule != nil && (*got.Rule.RuleNo != rule.RuleNo || got.Rule.Action != api.ReplyActionReply || got.Rule.Outcome != outcomes[i] || got.Rule.DoneAt.IsZero()):
 				t.Errorf("message %d: rule %+v", i, got.Rule)
 			}
+		}
+	}
+	metrics := b.Call("GET", "/metrics", nil).Raw
+	for _, line := range []string{`lksms_rules_applied_total{outcome="done"} 1`, `lksms_rules_applied_total{outcome="no_phone_number"} 1`, `lksms_rules_applied_total{outcome="partly"} 0`} {
+		if !strings.Contains(metrics, line) {
+			t.Errorf("/metrics has no %s", line)
 		}
 	}
 	thread := apptest.Decode[api.ConversationThread](t, b.Expect(200, "", "GET", "/api/v1/conversations/"+person, nil)).Items
