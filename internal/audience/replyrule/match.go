@@ -42,8 +42,12 @@ func compile(match string, words []string) (matcher, error) {
 	}
 	folded := make([]string, len(words))
 	for i, word := range words {
-		if folded[i] = optout.Fold(word); folded[i] == "" {
-			return nil, fault.InvalidField(fmt.Sprintf("words.%d", i), fault.Blank, nil)
+		folded[i] = optout.Fold(word)
+		switch field := fmt.Sprintf("words.%d", i); {
+		case folded[i] == "":
+			return nil, fault.InvalidField(field, fault.Blank, nil)
+		case match == Exact && len(folded[i]) > optout.MaxText:
+			return nil, fault.InvalidField(field, fault.TooLongToMatch, optout.MaxText)
 		}
 	}
 	switch match {

@@ -460,6 +460,7 @@ func TestWrongRulesAreRejectedByField(t *testing.T) {
 	}{
 		"no words":              {map[string]any{"words": []string{}}, "words"},
 		"a word without letter": {map[string]any{"words": []string{"a", "!!"}}, "words.1"},
+		"a word too long":       {map[string]any{"words": []string{"a", strings.Repeat("长", 167)}}, "words.1"},
 		"a broken expression":   {map[string]any{"match": "regexp", "words": []string{"ok", "(a"}}, "words.1"},
 		"a huge expression":     {map[string]any{"match": "regexp", "words": []string{"((a{1,100}){1,100}){1,100}"}}, "words.0"},
 		"a long expression":     {map[string]any{"match": "regexp", "words": []string{strings.Repeat("a", 201)}}, "words.0"},

@@ -27,14 +27,14 @@ type Words struct {
 	Out, In []string
 }
 
-// maxText is the maximum length of a text that asks for something, in bytes without punctuation. Longer texts are not compared with the words.
-const maxText = 500
+// MaxText is the maximum length of a text that asks for something, in bytes after Fold. Longer texts are not compared with the words.
+const MaxText = 500
 
 // Of returns what a text from a country (ISO code; empty: unknown) asks for. The text must consist of one of the words, and of words of courtesy before and after
 // it. Case, width, punctuation, spaces and accents are ignored. So "Stop. Thank you" asks for no more messages, and "STOP 12345" and "don't stop" do not.
 func Of(text, countryNo string, own Words) Kind {
 	folded := Fold(text)
-	if len(folded) > maxText {
+	if len(folded) > MaxText {
 		return Neither
 	}
 	has := func(own []string, lists ...[]string) bool {
@@ -62,7 +62,7 @@ func Of(text, countryNo string, own Words) Kind {
 // IsOneOf reports whether a text consists of one of words, and of words of courtesy before and after it, as Of compares texts.
 func IsOneOf(text string, words []string) bool {
 	folded := Fold(text)
-	return len(folded) <= maxText && slices.ContainsFunc(words, func(word string) bool { return isWord(folded, Fold(word)) })
+	return len(folded) <= MaxText && slices.ContainsFunc(words, func(word string) bool { return isWord(folded, Fold(word)) })
 }
 
 // isWord reports whether a folded text consists of a folded word, once or several times, and of words of courtesy before and after it. A single letter is not
