@@ -1119,19 +1119,21 @@ const notificationReached = `-- name: NotificationReached :many
 SELECT DISTINCT t.user_id::text AS user_id
 FROM renderings r
 JOIN tasks t ON t.rendering_id = r.id
-WHERE r.notification_id = $1::bigint AND t.status IN (0, 1, 2) -- PENDING, PROCESSING, SUCCESS
-    AND ($2::text[] IS NULL OR t.user_id = ANY ($2::text[]))
+WHERE r.notification_id = $1::bigint AND (t.status IN (0, 1) OR t.status = 2 AND NOT $2::boolean) -- PENDING, PROCESSING, SUCCESS
+    AND ($3::text[] IS NULL OR t.user_id = ANY ($3::text[]))
 ORDER BY user_id
 `
 
 type NotificationReachedParams struct {
-	ID      int64
-	UserIds []string
+	ID          int64
+	IsRepeating bool
+	UserIds     []string
 }
 
-// NotificationReached returns the people whom a notification reached or can still reach. user_ids null: all people of the notification.
+// NotificationReached returns the people whom a notification reached or can still reach. user_ids null: all people of the notification. is_repeating: only the people
+// whom it can still reach.
 func (q *Queries) NotificationReached(ctx context.Context, arg NotificationReachedParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, notificationReached, arg.ID, arg.UserIds)
+	rows, err := q.db.Query(ctx, notificationReached, arg.ID, arg.IsRepeating, arg.UserIds)
 	if err != nil {
 		return nil, err
 	}
@@ -1413,7 +1415,9 @@ SELECT n.id,
 FROM notifications n
 CROSS JOIN LATERAL (
     -- 0 PENDING, 1 PROCESSING
-    SELECT bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
+    SELECT max(t.reported_at) AS ended_at,
+        bool_or(t.status = 1 OR t.status = 0 AND (t.retry_count > 0 OR t.due_at <= now()))
+            OR bool_or(t.status = 0) AND NOT bool_or(t.status > 1) AS is_open
     FROM renderings r
     JOIN tasks t ON t.rendering_id = r.id
     WHERE r.notification_id = n.id
@@ -1428,7 +1432,7 @@ type NotificationWaitsRow struct {
 }
 
 // NotificationWaits returns how many seconds remain until a repeating notification can run again. The notification runs again repeat_minutes after its last
-// message succeeded or failed (S1.5).
+// message succeeded or failed (S1.5). A message that was not tried yet and is not due, for example because a cap delays it, does not delay the others.
 func (q *Queries) NotificationWaits(ctx context.Context, ids []int64) ([]NotificationWaitsRow, error) {
 	rows, err := q.db.Query(ctx, notificationWaits, ids)
 	if err != nil {

@@ -202,7 +202,7 @@ LEFT JOIN effective_notification_templates m ON m.company_id = d.company_id AND 
 ORDER BY d.next_run_at;
 
 -- NotificationWaits returns how many seconds remain until a repeating notification can run again. The notification runs again repeat_minutes after its last
--- message succeeded or failed (S1.5).
+-- message succeeded or failed (S1.5). A message that was not tried yet and is not due, for example because a cap delays it, does not delay the others.
 -- name: NotificationWaits :many
 SELECT n.id,
     CASE
@@ -213,7 +213,9 @@ SELECT n.id,
 FROM notifications n
 CROSS JOIN LATERAL (
     -- 0 PENDING, 1 PROCESSING
-    SELECT bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
+    SELECT max(t.reported_at) AS ended_at,
+        bool_or(t.status = 1 OR t.status = 0 AND (t.retry_count > 0 OR t.due_at <= now()))
+            OR bool_or(t.status = 0) AND NOT bool_or(t.status > 1) AS is_open
     FROM renderings r
     JOIN tasks t ON t.rendering_id = r.id
     WHERE r.notification_id = n.id
@@ -386,12 +388,13 @@ FROM (
     ORDER BY t.user_id, t.task_id DESC
 ) p;
 
--- NotificationReached returns the people whom a notification reached or can still reach. user_ids null: all people of the notification.
+-- NotificationReached returns the people whom a notification reached or can still reach. user_ids null: all people of the notification. is_repeating: only the people
+-- whom it can still reach.
 -- name: NotificationReached :many
 SELECT DISTINCT t.user_id::text AS user_id
 FROM renderings r
 JOIN tasks t ON t.rendering_id = r.id
-WHERE r.notification_id = @id::bigint AND t.status IN (0, 1, 2) -- PENDING, PROCESSING, SUCCESS
+WHERE r.notification_id = @id::bigint AND (t.status IN (0, 1) OR t.status = 2 AND NOT @is_repeating::boolean) -- PENDING, PROCESSING, SUCCESS
     AND (sqlc.narg(user_ids)::text[] IS NULL OR t.user_id = ANY (sqlc.narg(user_ids)::text[]))
 ORDER BY user_id;
 

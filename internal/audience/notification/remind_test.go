@@ -167,3 +167,48 @@ func TestTheResponseToANotificationHasTheSpecifiedForm(t *testing.T) {
 		}
 	}
 }
+
+// A message that a cap delays holds back the reminders of its person, and of nobody else.
+func TestACappedPersonHoldsBackNoRemindersOfOthers(t *testing.T) {
+	const capped, other = "+8613712345601", "+8613712345602"
+	b := apptest.New(t)
+	b.PutContacts(map[string]any{"user_id": "u1", "phone": capped}, map[string]any{"user_id": "u2", "phone": other})
+	putTemplate(b, "sms", map[string]any{"title": "t", "content": "${taskName}"})
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"recipient": map[string]any{"caps_notification_per_day": 2}})
+	send := func() (numbers []string) {
+		t.Helper()
+		for _, task := range b.Claim("phone", 10) {
+			numbers = append(numbers, task.PhoneNumber)
+			b.Report(task.TaskID, "phone", 2, nil)
+		}
+		return numbers
+	}
+	for range 2 {
+		b.SubmitBody(map[string]any{"phone_number": capped, "content": "x", "message_type": "notification"})
+	}
+	send()
+	id := createNotification(b, map[string]any{"channels": []string{"sms"}, "repeat_minutes": 30}).NotificationID
+	for round := range 2 {
+		if got := send(); len(got) != 1 || got[0] != other {
+			t.Errorf("round %d reached %v", round, got)
+		}
+		b.Exec("UPDATE tasks SET reported_at = reported_at - interval '30 minutes'")
+		b.Exec("UPDATE notifications SET next_run_at = now()")
+		runNotifications(b)
+	}
+	// Now the messages to both wait.
+	b.Exec("UPDATE notifications SET next_run_at = now()")
+	runNotifications(b)
+	if got := send(); got != nil {
+		t.Errorf("capped people got messages: %v", got)
+	}
+	if n := b.Count("SELECT count(*) FROM messages WHERE user_id = 'u1'"); n != 1 {
+		t.Errorf("%d messages to the capped person", n)
+	}
+	if n := b.Count("SELECT count(*) FROM messages WHERE user_id = 'u2'"); n != 3 {
+		t.Errorf("%d messages to the other person", n)
+	}
+	if n := b.Notification(id); n.Status != api.NotificationWaiting || n.NextRunTime == nil || time.Until(*n.NextRunTime) > time.Minute {
+		t.Errorf("%+v", n)
+	}
+}

@@ -108,8 +108,9 @@ func (s *Service) runTraced(ctx context.Context, n notificationq.NotificationDue
 	return err
 }
 
-// lockedWait is the number of seconds that a notification that ran before waits until its next try if a partition with its last tasks is locked.
-const lockedWait = 60
+// retryWait is the number of seconds that a notification that ran before waits until its next try if a partition with its last tasks is locked, or if all its people
+// still have a message that waits.
+const retryWait = 60
 
 // waits returns how many seconds each due notification must wait for the tasks of its last run. A notification that never ran does not wait, even while a
 // partition is being moved to another tablespace.
@@ -135,7 +136,7 @@ func (s *Service) waits(ctx context.Context, due []notificationq.NotificationDue
 		return waits, err
 	}
 	for _, id := range ids {
-		waits[id] = lockedWait
+		waits[id] = retryWait
 	}
 	return waits, nil
 }
@@ -158,6 +159,8 @@ func (s *Service) runOne(ctx context.Context, n notificationq.NotificationDueRow
 		return err
 	case reason != nil:
 		return s.fail(ctx, n.ID, *reason)
+	case to.allWait:
+		return s.planNext(ctx, n.ID, new(float64(retryWait)))
 	case len(to.userIDs) == 0 && to.isLast:
 		return s.planNext(ctx, n.ID, nil)
 	}
@@ -314,10 +317,11 @@ type audience struct {
 	userIDs []string
 	isLast  bool   // no portion follows
 	last    string // the last contact of the tag that this portion read
+	allWait bool   // the notification repeats, and all its people still have a message that waits
 }
 
 // recipients returns the users that get a task now, or the reason why nobody gets one. A notification without reminders runs again only if it was set back to
-// Waiting; recipients then omits the users that were already reached.
+// Waiting; recipients then omits the users that were already reached. A reminder omits the users whose last message still waits.
 func (s *Service) recipients(ctx context.Context, n notificationq.NotificationDueRow) (to audience, reason *failReason, err error) {
 	to = audience{userIDs: n.UserIds, isLast: true}
 	if n.Tag != nil {
@@ -325,10 +329,10 @@ func (s *Service) recipients(ctx context.Context, n notificationq.NotificationDu
 			return to, reason, err
 		}
 	}
-	if !n.HasRun || n.RepeatMinutes != nil {
+	if !n.HasRun {
 		return to, nil, nil
 	}
-	p := notificationq.NotificationReachedParams{ID: n.ID}
+	p := notificationq.NotificationReachedParams{ID: n.ID, IsRepeating: n.RepeatMinutes != nil}
 	if n.Tag != nil {
 		p.UserIds = to.userIDs
 	}
@@ -336,7 +340,9 @@ func (s *Service) recipients(ctx context.Context, n notificationq.NotificationDu
 	if err != nil {
 		return to, nil, fmt.Errorf("find reached recipients: %w", err)
 	}
+	all := len(to.userIDs)
 	to.userIDs = slices.DeleteFunc(to.userIDs, func(id string) bool { return slices.Contains(reached, id) })
+	to.allWait = p.IsRepeating && all > 0 && len(to.userIDs) == 0
 	return to, nil, nil
 }
 
