@@ -346,6 +346,7 @@ CREATE TABLE public.blocks (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     expires_at timestamp with time zone,
     is_enforced boolean DEFAULT false NOT NULL,
+    is_confirmed boolean DEFAULT false NOT NULL,
     CONSTRAINT blocks_asked_by_message CHECK (((received_id IS NULL) OR (asked_at IS NOT NULL))),
     CONSTRAINT blocks_reason_length CHECK (((char_length(reason) >= 1) AND (char_length(reason) <= 200))),
     CONSTRAINT blocks_recipient_hash_length CHECK ((octet_length(recipient_hash) = 32)),
@@ -372,6 +373,8 @@ COMMENT ON COLUMN public.blocks.created_by IS 'the user who added or imported th
 COMMENT ON COLUMN public.blocks.expires_at IS 'the block has no effect from this time on; null: no end';
 
 COMMENT ON COLUMN public.blocks.is_enforced IS 'true: no task waits that the block forbids; false: a server still cancels such tasks';
+
+COMMENT ON COLUMN public.blocks.is_confirmed IS 'true: the company confirmed the block to the person (opt_out_reply)';
 
 CREATE FUNCTION public.blocks_of(of_recipient text, of_company bigint, of_type smallint) RETURNS SETOF public.blocks
     LANGUAGE sql STABLE
@@ -8210,7 +8213,7 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, key_hash, na
 
 CREATE TRIGGER audited AFTER UPDATE OF status ON public.batches FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('batch', 'id', 'is_held,is_settled,is_read,last_row,rows,valid,invalid,duplicate,blocked,segments,fed_row,fed,fault,upload_id,confirmed_at,started_at,ended_at,changed_by');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF reason, expires_at ON public.blocks FOR EACH ROW WHEN ((COALESCE(current_setting('lksms.block_import'::text, true), ''::text) = ''::text)) EXECUTE FUNCTION public.audit_change('block', 'id', 'recipient_hash,is_enforced');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF reason, expires_at ON public.blocks FOR EACH ROW WHEN ((COALESCE(current_setting('lksms.block_import'::text, true), ''::text) = ''::text)) EXECUTE FUNCTION public.audit_change('block', 'id', 'recipient_hash,is_enforced,is_confirmed');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.channels FOR EACH ROW EXECUTE FUNCTION public.audit_change('channel', 'channel');
 

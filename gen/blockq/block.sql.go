@@ -10,6 +10,16 @@ import (
 	"time"
 )
 
+const blockConfirmed = `-- name: BlockConfirmed :exec
+UPDATE blocks b SET is_confirmed = true WHERE b.id = $1 AND NOT b.is_confirmed
+`
+
+// BlockConfirmed records that a block was confirmed to the person.
+func (q *Queries) BlockConfirmed(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, blockConfirmed, id)
+	return err
+}
+
 const blockDelete = `-- name: BlockDelete :execrows
 DELETE FROM blocks b
 WHERE b.recipient_hash = sha256(convert_to($1::text, 'UTF8')) AND b.company_id IS NOT DISTINCT FROM $2::bigint
@@ -54,7 +64,7 @@ func (q *Queries) BlockDeleteOfPerson(ctx context.Context, arg BlockDeleteOfPers
 }
 
 const blockList = `-- name: BlockList :many
-SELECT b.id, b.company_id, b.recipient, b.recipient_hash, b.scope, b.reason, b.received_id, b.asked_at, b.created_by, b.created_at, b.expires_at, b.is_enforced, c.company_no FROM blocks b
+SELECT b.id, b.company_id, b.recipient, b.recipient_hash, b.scope, b.reason, b.received_id, b.asked_at, b.created_by, b.created_at, b.expires_at, b.is_enforced, b.is_confirmed, c.company_no FROM blocks b
 LEFT JOIN companies c ON c.id = b.company_id
 WHERE b.id < $1::bigint AND (b.company_id IS NULL OR c.id IS NOT NULL) AND ($2::text IS NULL OR b.scope = $2::text)
 ORDER BY b.id DESC
@@ -80,6 +90,7 @@ type BlockListRow struct {
 	CreatedAt     time.Time
 	ExpiresAt     *time.Time
 	IsEnforced    bool
+	IsConfirmed   bool
 	CompanyNo     *string
 }
 
@@ -106,6 +117,7 @@ func (q *Queries) BlockList(ctx context.Context, arg BlockListParams) ([]BlockLi
 			&i.CreatedAt,
 			&i.ExpiresAt,
 			&i.IsEnforced,
+			&i.IsConfirmed,
 			&i.CompanyNo,
 		); err != nil {
 			return nil, err
@@ -119,7 +131,7 @@ func (q *Queries) BlockList(ctx context.Context, arg BlockListParams) ([]BlockLi
 }
 
 const blockListOfCompany = `-- name: BlockListOfCompany :many
-SELECT b.id, b.company_id, b.recipient, b.recipient_hash, b.scope, b.reason, b.received_id, b.asked_at, b.created_by, b.created_at, b.expires_at, b.is_enforced, c.company_no FROM blocks b
+SELECT b.id, b.company_id, b.recipient, b.recipient_hash, b.scope, b.reason, b.received_id, b.asked_at, b.created_by, b.created_at, b.expires_at, b.is_enforced, b.is_confirmed, c.company_no FROM blocks b
 LEFT JOIN companies c ON c.id = b.company_id
 WHERE b.company_id = $1::bigint AND b.id < $2::bigint AND ($3::text IS NULL OR b.scope = $3::text)
 ORDER BY b.id DESC
@@ -146,6 +158,7 @@ type BlockListOfCompanyRow struct {
 	CreatedAt     time.Time
 	ExpiresAt     *time.Time
 	IsEnforced    bool
+	IsConfirmed   bool
 	CompanyNo     *string
 }
 
@@ -177,6 +190,7 @@ func (q *Queries) BlockListOfCompany(ctx context.Context, arg BlockListOfCompany
 			&i.CreatedAt,
 			&i.ExpiresAt,
 			&i.IsEnforced,
+			&i.IsConfirmed,
 			&i.CompanyNo,
 		); err != nil {
 			return nil, err
@@ -472,7 +486,7 @@ func (q *Queries) BlocksImportUnrecorded(ctx context.Context) error {
 }
 
 const blocksOfNumber = `-- name: BlocksOfNumber :many
-SELECT b.id, b.company_id, b.recipient, b.recipient_hash, b.scope, b.reason, b.received_id, b.asked_at, b.created_by, b.created_at, b.expires_at, b.is_enforced, c.company_no FROM blocks b
+SELECT b.id, b.company_id, b.recipient, b.recipient_hash, b.scope, b.reason, b.received_id, b.asked_at, b.created_by, b.created_at, b.expires_at, b.is_enforced, b.is_confirmed, c.company_no FROM blocks b
 LEFT JOIN companies c ON c.id = b.company_id
 WHERE b.recipient_hash = sha256(convert_to($1::text, 'UTF8'))
     AND (b.company_id IS NULL OR c.id IS NOT NULL) -- null: all companies; a deleted company has no row in companies
@@ -500,6 +514,7 @@ type BlocksOfNumberRow struct {
 	CreatedAt     time.Time
 	ExpiresAt     *time.Time
 	IsEnforced    bool
+	IsConfirmed   bool
 	CompanyNo     *string
 }
 
@@ -526,6 +541,7 @@ func (q *Queries) BlocksOfNumber(ctx context.Context, arg BlocksOfNumberParams) 
 			&i.CreatedAt,
 			&i.ExpiresAt,
 			&i.IsEnforced,
+			&i.IsConfirmed,
 			&i.CompanyNo,
 		); err != nil {
 			return nil, err

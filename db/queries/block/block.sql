@@ -98,6 +98,10 @@ DELETE FROM blocks b
 WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.company_id IS NOT DISTINCT FROM sqlc.narg(company_id)::bigint
     AND (sqlc.narg(scope)::text IS NULL OR b.scope = sqlc.narg(scope)::text);
 
+-- BlockConfirmed records that a block was confirmed to the person.
+-- name: BlockConfirmed :exec
+UPDATE blocks b SET is_confirmed = true WHERE b.id = @id AND NOT b.is_confirmed;
+
 -- BlockDeleteOfPerson deletes the blocks of a number with one company for which the person asked, and returns their number. asked_until null: any block;
 -- otherwise only blocks for which the person has not asked after this time.
 -- name: BlockDeleteOfPerson :execrows

@@ -461,11 +461,17 @@ func (s *Service) confirm(ctx context.Context, m received.Row) (string, error) {
 		return "", err //nolint:wrapcheck // already wrapped
 	}
 	index := slices.IndexFunc(blocks, func(b block.Row) bool { return b.ReceivedID != nil })
-	if index < 0 { // the block has ended meanwhile
+	switch {
+	case index < 0: // the block has ended meanwhile
 		return Refused, nil
+	case blocks[index].IsConfirmed:
+		return Repeated, nil
 	}
-	m.SubmittedBy = "" // dedup keys are those of a user, and several users can have written to the person
 	return s.tried(ctx, func(ctx context.Context) (string, error) {
-		return s.answer(ctx, m, conversation.Answer{Content: *own.OptOutReply, DedupKey: fmt.Sprint("opt_out:", blocks[index].ID), By: By})
+		outcome, err := s.answer(ctx, m, conversation.Answer{Content: *own.OptOutReply, DedupKey: dedupKey(m), By: By})
+		if err == nil && outcome == Done {
+			err = s.uses.Blocks.Confirmed(ctx, blocks[index].ID)
+		}
+		return outcome, err
 	})
 }

@@ -723,6 +723,25 @@ func TestAnOptOutIsConfirmedOnceAlthoughSeveralUsersWroteToThePerson(t *testing.
 	}
 }
 
+// An erasure keeps the block of a person, and a block is confirmed once.
+func TestAnOptOutIsNotConfirmedAgainAfterAnErasure(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"opt_out_reply": "No more offers"}})
+	expectOutcome(b, receive(b, "phone", person, "STOP"), "done")
+	b.Report(b.Claim("phone", 1)[0].TaskID, "phone", 2, nil)
+	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"phone": person})
+	apptest.Eventually(t, "the erasure has ended", func() bool {
+		if _, err := b.App.Erasures.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return b.Count("SELECT count(*) FROM erasures WHERE finished_at IS NULL") == 0
+	})
+	expectOutcome(b, receive(b, "phone", person, "STOP."), "repeated")
+	if n := b.Count("SELECT count(*) FROM messages"); n != 1 {
+		t.Errorf("%d confirmations", n)
+	}
+}
+
 // A confirmation has the limits of a notification: a longer one would never be sent.
 func TestAConfirmationIsNotLongerThanANotification(t *testing.T) {
 	b := apptest.New(t)

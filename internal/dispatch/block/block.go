@@ -255,6 +255,11 @@ func (s *Service) Delete(ctx context.Context, companyID *int64, recipient string
 	return postgres.Wrap("delete blocks", err, nil)
 }
 
+// Confirmed records that a block was confirmed to the person who asked for it.
+func (s *Service) Confirmed(ctx context.Context, id int64) error {
+	return postgres.Wrap("record confirmation of block", s.q.BlockConfirmed(ctx, id), nil)
+}
+
 // DeleteOfPerson deletes the blocks of a recipient with one company for which the person asked, and returns their number. If the person asked again after the
 // time askedUntil (nil: no limit), the block stays.
 func (s *Service) DeleteOfPerson(ctx context.Context, companyID int64, recipient string, askedUntil *time.Time) (int64, error) {
