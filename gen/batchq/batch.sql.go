@@ -1474,16 +1474,17 @@ func (q *Queries) BatchesDeleteExpired(ctx context.Context, arg BatchesDeleteExp
 }
 
 const batchesUnsettled = `-- name: BatchesUnsettled :many
-SELECT b.id, b.status, b.is_held FROM batches b WHERE NOT b.is_settled AND b.status <> 'checking' ORDER BY b.id
+SELECT b.id, b.status, b.is_held, (b.fed < b.valid OR NOT b.is_read)::boolean AS has_more FROM batches b WHERE NOT b.is_settled AND b.status <> 'checking' ORDER BY b.id
 `
 
 type BatchesUnsettledRow struct {
-	ID     int64
-	Status string
-	IsHeld bool
+	ID      int64
+	Status  string
+	IsHeld  bool
+	HasMore bool
 }
 
-// BatchesUnsettled returns the checked batches that a sweep still has to process.
+// BatchesUnsettled returns the checked batches that a sweep still has to process. has_more: rows are left that are not tasks yet, or are not read yet.
 func (q *Queries) BatchesUnsettled(ctx context.Context) ([]BatchesUnsettledRow, error) {
 	rows, err := q.db.Query(ctx, batchesUnsettled)
 	if err != nil {
@@ -1493,7 +1494,12 @@ func (q *Queries) BatchesUnsettled(ctx context.Context) ([]BatchesUnsettledRow, 
 	var items []BatchesUnsettledRow
 	for rows.Next() {
 		var i BatchesUnsettledRow
-		if err := rows.Scan(&i.ID, &i.Status, &i.IsHeld); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.Status,
+			&i.IsHeld,
+			&i.HasMore,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

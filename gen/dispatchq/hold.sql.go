@@ -390,8 +390,8 @@ func (q *Queries) TasksHeld(ctx context.Context, arg TasksHeldParams) ([]TasksHe
 }
 
 const tasksWaiting = `-- name: TasksWaiting :one
-SELECT count(*) FROM (
-    SELECT FROM queue t WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL LIMIT $2::integer -- by queue_batch_idx
+SELECT count(*) AS tasks, count(*) FILTER (WHERE w.due_at <= now()) AS due FROM (
+    SELECT t.due_at FROM queue t WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL LIMIT $2::integer -- by queue_batch_idx
 ) w
 `
 
@@ -400,10 +400,16 @@ type TasksWaitingParams struct {
 	MaxTasks int32
 }
 
-// TasksWaiting returns the number of PENDING tasks of a batch. It counts at most max_tasks tasks.
-func (q *Queries) TasksWaiting(ctx context.Context, arg TasksWaitingParams) (int64, error) {
+type TasksWaitingRow struct {
+	Tasks int64
+	Due   int64
+}
+
+// TasksWaiting returns the number of PENDING tasks of a batch, and of those that are due. It counts at most max_tasks tasks. It takes 1 ms for 10,000 tasks, and
+// 20 ms for 100,000.
+func (q *Queries) TasksWaiting(ctx context.Context, arg TasksWaitingParams) (TasksWaitingRow, error) {
 	row := q.db.QueryRow(ctx, tasksWaiting, arg.BatchID, arg.MaxTasks)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	var i TasksWaitingRow
+	err := row.Scan(&i.Tasks, &i.Due)
+	return i, err
 }

@@ -39,9 +39,9 @@ LIMIT @page_limit::integer;
 -- name: BatchTotals :many
 SELECT * FROM batch_totals t WHERE t.batch_id = ANY (@batch_ids::bigint[]) ORDER BY t.batch_id, t.sender_no;
 
--- BatchesUnsettled returns the checked batches that a sweep still has to process.
+-- BatchesUnsettled returns the checked batches that a sweep still has to process. has_more: rows are left that are not tasks yet, or are not read yet.
 -- name: BatchesUnsettled :many
-SELECT b.id, b.status, b.is_held FROM batches b WHERE NOT b.is_settled AND b.status <> 'checking' ORDER BY b.id;
+SELECT b.id, b.status, b.is_held, (b.fed < b.valid OR NOT b.is_read)::boolean AS has_more FROM batches b WHERE NOT b.is_settled AND b.status <> 'checking' ORDER BY b.id;
 
 -- BatchesChecking returns the batches whose check is running or waiting, the smallest upload first.
 -- name: BatchesChecking :many

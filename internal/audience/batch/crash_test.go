@@ -125,7 +125,7 @@ func TestTheTasksOfABatchThatCannotBeSubmittedGetItsStatus(t *testing.T) {
 	b.AddCompany("acme", 1)
 	stuck := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
 	feed(b)
-	b.Exec("UPDATE batches SET fed_row = 0") // the rows are submitted again, which fails
+	b.Exec("UPDATE batches SET fed_row = 0, fed = 0") // the rows are submitted again, which fails
 	other := create(b, numbers(2500), "content", "hello", "auto_confirm", "true", "company_no", "acme")
 	check(b)
 	b.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -20,9 +20,9 @@ const (
 	// wait. A large transaction would also load PostgreSQL for a long time, and delay all callers.
 	fedRows = 100
 
-	// maxWaiting is the maximum number of waiting tasks of a batch. It limits the work of a pause or a cancellation, which changes all these tasks. If senders
-	// claim all of them within a second, the queue is empty until the next run.
-	maxWaiting = 10_000
+	// maxDue is the maximum number of due tasks of a batch. If senders claim all of them within a second, the queue is empty until the next run. Tasks that are
+	// held, or due later, do not count, because the rows behind them can possibly be sent now: progress.MaxTasks limits these tasks.
+	maxDue = 10_000
 
 	// sliceRows is the number of rows of a batch that are submitted before rows of the next batch are submitted.
 	sliceRows = 10 * fedRows
@@ -40,7 +40,7 @@ func (s *Service) Feed(ctx context.Context) (int, error) {
 		isIdle = true
 		for _, b := range batches {
 			hasFailed := failures[b.ID] != nil
-			n, err := s.process(ctx, b, !hasFailed)
+			n, err := s.process(ctx, b, b.HasMore && !hasFailed)
 			if fed += n; err != nil && !hasFailed {
 				failures[b.ID] = fmt.Errorf("batch %d: %w", b.ID, err)
 			}
@@ -106,13 +106,13 @@ func (s *Service) while(ctx context.Context, id int64, status string, do func(co
 
 // feedSlice submits up to sliceRows of the next rows of a batch, and returns the number of submitted rows.
 func (s *Service) feedSlice(ctx context.Context, id int64) (fed int, err error) {
-	room, err := s.Queue.RoomOfBatch(ctx, id, maxWaiting)
+	tasks, due, err := s.Queue.WaitingOfBatch(ctx, id, progress.MaxTasks)
 	if err != nil {
 		return 0, fmt.Errorf("count waiting tasks: %w", err)
 	}
-	for fed < sliceRows && room >= fedRows {
+	for fed < sliceRows && due+fed+fedRows <= maxDue && tasks+fed < progress.MaxTasks {
 		n, err := s.feedPortion(ctx, id)
-		fed, room = fed+n, room-n
+		fed += n
 		if err != nil || n < fedRows {
 			return fed, err
 		}

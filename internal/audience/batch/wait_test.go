@@ -183,3 +183,70 @@ func TestABatchSaysThatItWaitsForCaps(t *testing.T) {
 		t.Errorf("the batch with retries waits for %+v", got.WaitsFor)
 	}
 }
+
+// addTasks adds waiting tasks to the only batch, as if rows of its list had become tasks. values contains due_at, due_when_resumed and quiet_from of the tasks.
+func addTasks(b *apptest.Bundle, n int, values string) {
+	b.T.Helper()
+	b.Exec(`INSERT INTO queue (
+			task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, batch_id, due_at, due_when_resumed, quiet_from
+		) SELECT 'task_' || g, p.id, t.company_id, 2, 9, 1, '', '', 'x', t.id, `+values+`
+		FROM batches t, (SELECT min(id) AS id FROM pools) p, generate_series(1, $1) g`, n)
+	b.Exec("UPDATE batches SET fed = fed + $1, valid = valid + $1, rows = rows + $1", n)
+}
+
+// Tasks that cannot leave now take no places of the rows behind them.
+func TestDelayedTasksDoNotStopTheRowsBehindThem(t *testing.T) {
+	for name, values := range map[string]string{
+		"quiet hours": "now() + interval '8 hours', now(), now() + interval '20 hours'", "caps": "now() + interval '1 hour', NULL, NULL",
+		"held": "held_due_at(), now(), NULL", "due": "now(), NULL, NULL",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := apptest.New(t)
+			at := checked(b, numbers(150), "content", "sale", "message_type", "marketing", "auto_confirm", "true")
+			addTasks(b, 10_000, values)
+			feed(b)
+			want := 150
+			if name == "due" { // senders have enough to do
+				want = 0
+			}
+			if n := b.Count("SELECT count(*) FROM batch_rows WHERE task_id IS NOT NULL"); n != want {
+				t.Errorf("%d rows became tasks, want %d", n, want)
+			}
+			expect(b, get(b, at), "running", "10150 rows, 10150 valid, 10150 waiting")
+		})
+	}
+}
+
+// A batch has at most about 100,000 waiting tasks. If none of them can leave, the batch says why the rows behind them wait.
+func TestABatchSaysThatItHasTooManyDelayedTasks(t *testing.T) {
+	for name, c := range map[string]struct {
+		values string
+		reason api.BatchWaitReason
+		hasEnd bool
+	}{
+		"quiet hours": {"now() + interval '8 hours', now(), now() + interval '20 hours'", api.WaitsForQuiet, true},
+		"caps":        {"now() + interval '1 hour', NULL, NULL", api.WaitsForLimit, true},
+		"held":        {"held_due_at(), now(), NULL", api.WaitsForAny, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := apptest.New(t)
+			b.AddSender(map[string]any{"sender_no": "one"})
+			b.Exec("UPDATE sender_states SET seen_at = now()") // otherwise the batch waits for a sender
+			at := checked(b, numbers(150), "content", "sale", "message_type", "marketing", "auto_confirm", "true")
+			addTasks(b, 100_000, c.values)
+			until := apptest.Scan[time.Time](b, "SELECT min(due_at) FROM queue")
+			feed(b)
+			if n := b.Count("SELECT count(*) FROM batch_rows WHERE task_id IS NOT NULL"); n != 0 {
+				t.Errorf("%d rows became tasks", n)
+			}
+			w := get(b, at).WaitsFor
+			if w == nil || w.Reason != c.reason || (w.Until != nil) != c.hasEnd || w.Until != nil && !w.Until.Equal(until) {
+				t.Errorf("the batch waits for %+v", w)
+			}
+			b.Exec("UPDATE queue SET due_at = now() WHERE task_id = 'task_500'")
+			if w := get(b, at).WaitsFor; w != nil {
+				t.Errorf("with a task that is due, the batch waits for %+v", w)
+			}
+		})
+	}
+}

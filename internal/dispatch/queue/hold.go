@@ -53,12 +53,12 @@ func (s *Service) inPortions(ctx context.Context, act string, run func(q *dispat
 	return nil
 }
 
-// RoomOfBatch returns how many tasks can be added to a batch until the number of its PENDING tasks reaches most.
-func (s *Service) RoomOfBatch(ctx context.Context, batchID int64, most int) (room int, err error) {
+// WaitingOfBatch returns the number of PENDING tasks of a batch, and of those that are due. It counts at most most tasks.
+func (s *Service) WaitingOfBatch(ctx context.Context, batchID int64, most int) (tasks, due int, err error) {
 	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) error {
-		n, err := q.TasksWaiting(ctx, dispatchq.TasksWaitingParams{BatchID: batchID, MaxTasks: int32(most)})
-		room = most - int(n)
+		row, err := q.TasksWaiting(ctx, dispatchq.TasksWaitingParams{BatchID: batchID, MaxTasks: int32(most)})
+		tasks, due = int(row.Tasks), int(row.Due)
 		return err
 	})
-	return room, postgres.Wrap("count tasks of batch", err, nil)
+	return tasks, due, postgres.Wrap("count tasks of batch", err, nil)
 }

@@ -14,6 +14,7 @@ import (
 type opening struct {
 	first, last time.Time // when the first row can be sent, and the last one
 	reason      string    // why the first delayed row is delayed: WaitsForQuiet or WaitsForLimit; empty: no row is delayed
+	isHeld      bool      // the batch is full, and all its tasks are held
 }
 
 // opens is the time from which a row can be sent, and why not earlier.
@@ -24,6 +25,16 @@ type opens struct {
 
 // maxPlans is the maximum number of rows of each kind from which an opening is computed. A list of batches computes the opening of each running batch.
 const maxPlans = 100
+
+// MaxTasks is the number of waiting tasks at which a batch is full: its next rows become tasks after some of these tasks have left. It limits the work of a pause
+// or a cancellation, which changes all these tasks.
+const MaxTasks = 100_000
+
+// isFull reports whether a batch is full.
+func (st Progress) isFull() bool { return st.Counts.Waiting-st.unfed() >= MaxTasks }
+
+// unfed returns the number of rows that are not tasks yet.
+func (st Progress) unfed() int64 { return max(0, min(st.Counts.Waiting, st.Counts.Valid-st.Fed)) }
 
 // openingOf computes the opening of a batch at a time: from the oldest and the newest waiting tasks, a due one, and the next rows that are not tasks yet. The other
 // rows of a larger batch are assumed to be similar. Caps of rows that are not tasks yet are not known.
@@ -39,6 +50,7 @@ func (r *Reader) openingOf(ctx context.Context, st Progress, at time.Time) (open
 	}
 	all, err := r.opensOf(ctx, st, m, at)
 	if err != nil || len(all) == 0 {
+		none.isHeld = st.isFull()
 		return none, err
 	}
 	slices.SortStableFunc(all, func(a, b opens) int { return a.at.Compare(b.at) })
@@ -70,6 +82,9 @@ func (r *Reader) opensOf(ctx context.Context, st Progress, m quiet.Message, at t
 			one.reason = WaitsForLimit
 		}
 		all = append(all, one)
+	}
+	if st.isFull() { // the rows that are not tasks yet wait for the tasks
+		return all, nil
 	}
 	hasHours, err := r.quiet.HasHours(ctx, m)
 	if err != nil {

@@ -55,6 +55,9 @@ func (r *Reader) waitOf(ctx context.Context, st Progress) (*Wait, error) {
 	}
 	now := time.Now()
 	open, err := r.openingOf(ctx, st, now)
+	if err == nil && open.isHeld {
+		return &Wait{Reason: WaitsForAny, SenderNo: st.SenderNo}, nil
+	}
 	if err != nil || open.reason == "" || open.first.Sub(now) < time.Second { // less than a second can be a difference of clocks
 		return nil, err
 	}
