@@ -1104,6 +1104,7 @@ CREATE TABLE public.queue (
     lease_sign_mode text,
     quiet_from timestamp with time zone,
     lease_sim smallint,
+    exemption text,
     CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
     CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
     CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
@@ -1167,6 +1168,8 @@ COMMENT ON COLUMN public.queue.lease_sign_mode IS 'senders.sign_mode at the time
 COMMENT ON COLUMN public.queue.quiet_from IS 'the beginning of the next quiet hours of the recipient. No claim returns the task after this time. The sweep move-quiet-tasks then sets due_at to a time after the quiet hours, and quiet_from to the beginning of the next ones. epoch: the sweep has not computed the time yet; null: the task has no quiet hours';
 
 COMMENT ON COLUMN public.queue.lease_sim IS 'the slot of the SIM through which the sender must send the message; null: the sender has no SIMs, or chooses one itself';
+
+COMMENT ON COLUMN public.queue.exemption IS 'see messages.exemption';
 
 CREATE FUNCTION public.quiet_moved(task public.queue) RETURNS boolean
     LANGUAGE sql IMMUTABLE
@@ -2941,6 +2944,7 @@ CREATE TABLE public.messages (
     batch_id bigint,
     sender_no text,
     contact_values jsonb,
+    exemption text,
     CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
@@ -3005,6 +3009,8 @@ COMMENT ON COLUMN public.messages.batch_id IS 'the batch of the task; null: no b
 COMMENT ON COLUMN public.messages.sender_no IS 'the only sender that is allowed to send the task; null: any sender of its pool';
 
 COMMENT ON COLUMN public.messages.contact_values IS 'the values of this person for the placeholders ${contact.…}. The rendering is then a template, which is filled with its params and these values. null: the text of the rendering is complete';
+
+COMMENT ON COLUMN public.messages.exemption IS 'the rules about recipients that do not concern the message, also if it is requeued. caps: caps neither delay nor refuse nor count it. caps_and_quiet: the same, and it has no quiet hours. null: all rules concern it, or a server that did not know this column stored it';
 
 CREATE SEQUENCE public.report_ids
     START WITH 1
@@ -5352,6 +5358,7 @@ CREATE TABLE public.messages_default (
     batch_id bigint,
     sender_no text,
     contact_values jsonb,
+    exemption text,
     CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),

@@ -84,6 +84,7 @@ func (q *Queries) TaskDefer(ctx context.Context, arg TaskDeferParams) error {
 const taskQuietReset = `-- name: TaskQuietReset :one
 WITH next AS MATERIALIZED (
     SELECT t.task_id, t.message_type > 0 AND t.priority > 0 AND starts_with(t.recipient, '+')
+        AND t.exemption IS DISTINCT FROM 'caps_and_quiet'
         AND ($1::bigint IS NULL OR t.company_id = $1::bigint) AS fits
     FROM queue t
     WHERE t.task_id > $2::text
@@ -118,7 +119,7 @@ type TaskQuietResetParams struct {
 // TaskQuietReset sets quiet_from of the next portion of tasks after after_id to epoch, so that the sweep computes their quiet hours anew: of PENDING tasks at
 // once, of leased tasks if they become PENDING again. A task without an attempt that waits behind quiet hours gets its former due time again, but no time in the
 // past. The statement returns the last task of the portion; an empty text means that no task was left. company_id null: tasks of all companies. Verification
-// codes, urgent messages and channels without phone numbers have no quiet hours.
+// codes, urgent messages, channels without phone numbers, and messages that are exempt have no quiet hours.
 func (q *Queries) TaskQuietReset(ctx context.Context, arg TaskQuietResetParams) (string, error) {
 	row := q.db.QueryRow(ctx, taskQuietReset, arg.CompanyID, arg.AfterID, arg.Portion)
 	var last_id string

@@ -269,29 +269,30 @@ WITH input AS MATERIALIZED (
 stored AS (
     INSERT INTO messages (
         task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, country_no, priority, segments,
-        sign, expires_at, rendering_id, user_id, on_unclear, request_id, use_template, source_ip, user_agent, request_data, traceparent, contact_values
+        sign, expires_at, rendering_id, user_id, on_unclear, request_id, use_template, source_ip, user_agent, request_data, traceparent, contact_values,
+        exemption
     )
     SELECT i.task_id, i.recipient, i.recipient, coalesce(i.content, $14::text), $15::text, $1::bigint, i.pool_id,
         $2::smallint, i.country_no, $16::smallint, $3::smallint, nullif($17::text, ''),
         $18::timestamptz, $19::bigint, i.user_id, nullif($20::text, ''), $21::text, true,
         $22::text, $23::text, jsonb_build_object('rendering_id', $19::bigint),
-        nullif($24::text, ''), i.contact_values
+        nullif($24::text, ''), i.contact_values, nullif($25::text, '')
     FROM input i
 ),
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, flow_rank, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
-        rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by, quiet_from, due_at, entered_at
+        rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by, quiet_from, due_at, entered_at, exemption
     )
-    SELECT i.task_id, i.pool_id, CASE WHEN $25::boolean THEN 32 * $16::smallint END, -- 32 * priority is the lane of new tasks
-        CASE WHEN $25::boolean THEN task_queue_front(i.pool_id, $16::smallint) END,
-        CASE WHEN $25::boolean THEN nullif(
+    SELECT i.task_id, i.pool_id, CASE WHEN $26::boolean THEN 32 * $16::smallint END, -- 32 * priority is the lane of new tasks
+        CASE WHEN $26::boolean THEN task_queue_front(i.pool_id, $16::smallint) END,
+        CASE WHEN $26::boolean THEN nullif(
             task_flow_start(i.pool_id, $16::smallint, $1::bigint, NULL, 0), task_queue_front(i.pool_id, $16::smallint)
         ) END,
         $18::timestamptz, $1::bigint, $2::smallint, i.country_no,
         $16::smallint, $3::smallint, i.recipient, i.recipient, coalesce(i.content, $14::text), nullif($17::text, ''),
         $19::bigint, i.user_id, nullif($20::text, ''), nullif($24::text, ''), i.contact_values, $15::text,
-        i.quiet_from, coalesce(i.planned_at, now()), coalesce(i.planned_at, now())
+        i.quiet_from, coalesce(i.planned_at, now()), coalesce(i.planned_at, now()), nullif($25::text, '')
     FROM input i
     WHERE i.reason IS NULL
 )
@@ -329,11 +330,12 @@ type TaskEnqueueParams struct {
 	SourceIp      string
 	UserAgent     string
 	Traceparent   string
+	Exemption     string
 	IsQueued      bool
 }
 
-// TaskEnqueue stores the tasks of a rendering, one task for each person, with their submissions. An empty recipient, reason, country_no or sign means no value.
-// The tasks are due at once and not queued yet, like retries. is_queued: the tasks are queued at once, at the front of their lane and of their company, so that
+// TaskEnqueue stores the tasks of a rendering, one task for each person, with their submissions. An empty recipient, reason, country_no, sign or exemption
+// means no value. The tasks are due at once and not queued yet, like retries. is_queued: the tasks are queued at once, at the front of their lane and of their company, so that
 // earlier due tasks do not delay them; planned_times contains only nulls then. planned_times contains when caps allow the tasks; null means now. reason: why the person cannot receive a message. The task of this person is FAILED from the beginning.
 func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error {
 	_, err := q.db.Exec(ctx, taskEnqueue,
@@ -361,6 +363,7 @@ func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error 
 		arg.SourceIp,
 		arg.UserAgent,
 		arg.Traceparent,
+		arg.Exemption,
 		arg.IsQueued,
 	)
 	return err
@@ -471,9 +474,8 @@ input AS MATERIALIZED (
         unnest($28::jsonb[]) AS contact_values, nullif(unnest($29::text[]), '') AS user_id,
         unnest($30::timestamp with time zone[]) AS asked_time, unnest($31::timestamp with time zone[]) AS expires_at, -- NULL: the task never expires
         unnest($32::int8[]) AS every_seconds, unnest($33::timestamp with time zone[]) AS quiet_from,
-        unnest($34::timestamp with time zone[]) AS planned_at -- sqlc.yaml explains int8
-    FROM directory d
-    WHERE d.is_current
+        unnest($34::timestamp with time zone[]) AS planned_at, nullif(unnest($35::text[]), '') AS exemption -- sqlc.yaml explains int8
+    FROM directory d WHERE d.is_current
 ),
 blocked AS MATERIALIZED (
     SELECT i.task_id FROM input i CROSS JOIN LATERAL (SELECT FROM blocks_of(i.recipient, i.company_id, i.message_type) LIMIT 1) b
@@ -488,7 +490,7 @@ named AS (
     RETURNING task_id
 ),
 made AS MATERIALIZED (
-    SELECT i.nth, i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.result, i.batch_id, i.sender_no, i.rendering_id, i.contact_values, i.user_id, i.asked_time, i.expires_at, i.every_seconds, i.quiet_from, i.planned_at, -- a message with every_seconds waits for the next full interval of the clock
+    SELECT i.nth, i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.result, i.batch_id, i.sender_no, i.rendering_id, i.contact_values, i.user_id, i.asked_time, i.expires_at, i.every_seconds, i.quiet_from, i.planned_at, i.exemption, -- a message with every_seconds waits for the next full interval of the clock
         coalesce(i.asked_time, date_bin(make_interval(secs => i.every_seconds), now(), 'epoch') + make_interval(secs => i.every_seconds)) AS at
     FROM input i
     WHERE i.task_id NOT IN (SELECT b.task_id FROM blocked b) AND (i.dedup_key IS NULL OR i.task_id IN (SELECT named.task_id FROM named))
@@ -498,25 +500,26 @@ ranks AS MATERIALIZED (
     FROM (
         SELECT array_agg(m.task_id) AS task_ids, array_agg(m.pool_id) AS pool_ids, array_agg(m.priority) AS priorities,
             array_agg(m.company_id) AS company_ids, array_agg(task_flow(m.batch_id, m.submitted_by)) AS flows
-        FROM (SELECT nth, task_id, phone_number, recipient, final_content, source, submitted_by, dedup_key, request_id, content, use_template, source_ip, user_agent, request_data, traceparent, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, result, batch_id, sender_no, rendering_id, contact_values, user_id, asked_time, expires_at, every_seconds, quiet_from, planned_at, at FROM made o WHERE coalesce(o.planned_at, o.at) IS NULL AND o.result IS NULL ORDER BY o.nth) m
+        FROM (SELECT nth, task_id, phone_number, recipient, final_content, source, submitted_by, dedup_key, request_id, content, use_template, source_ip, user_agent, request_data, traceparent, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, result, batch_id, sender_no, rendering_id, contact_values, user_id, asked_time, expires_at, every_seconds, quiet_from, planned_at, exemption, at FROM made o WHERE coalesce(o.planned_at, o.at) IS NULL AND o.result IS NULL ORDER BY o.nth) m
     ) a
     CROSS JOIN LATERAL task_ranks_reserve(a.task_ids, a.pool_ids, a.priorities, a.company_ids, a.flows) AS k (task_id, rank, flow_rank)
 ),
 stored AS (
     INSERT INTO messages (task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no, priority,
         segments, sign, is_test, expect_send_time, expires_at, request_id, submitted_content, use_template, source_ip, user_agent, request_data, traceparent,
-        batch_id, sender_no, rendering_id, contact_values, user_id)
+        batch_id, sender_no, rendering_id, contact_values, user_id, exemption)
     SELECT m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type,
         m.country_no, m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id, nullif(m.content, m.final_content), m.use_template,
-        m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.rendering_id, m.contact_values, m.user_id
+        m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.rendering_id, m.contact_values, m.user_id, m.exemption
     FROM made m
 ),
 queued AS (
     INSERT INTO queue (task_id, pool_id, lane, rank, flow_rank, quiet_from, due_at, expires_at, company_id, message_type, country_no, priority, segments,
-        phone_number, recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id)
+        phone_number, recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id, exemption)
     SELECT m.task_id, m.pool_id, CASE WHEN k.rank IS NOT NULL THEN 32 * m.priority END, k.rank, k.flow_rank, m.quiet_from, -- 32 * priority: new tasks
         greatest(m.planned_at, m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
-        m.final_content, m.sign, greatest(m.planned_at, m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id, m.contact_values, m.user_id
+        m.final_content, m.sign, greatest(m.planned_at, m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id, m.contact_values,
+        m.user_id, m.exemption
     FROM made m
     LEFT JOIN ranks k ON k.task_id = m.task_id
     WHERE m.result IS NULL
@@ -570,6 +573,7 @@ type TaskSubmitParams struct {
 	EverySeconds      []*int64
 	QuietFroms        []*time.Time
 	PlannedTimes      []*time.Time
+	Exemptions        []string
 }
 
 type TaskSubmitRow struct {
@@ -579,8 +583,8 @@ type TaskSubmitRow struct {
 
 // Statements on submissions. They store tasks, and log what was submitted.
 // TaskSubmit stores tasks with their submissions, and returns the ids of the stored tasks. It stores all tasks or none. But a task is skipped if its submitter
-// has already used its dedup_key. A task that a block forbids is skipped, too, and returned with is_blocked. An empty source, dedup_key, country_no, sign, result
-// or sender_no means no value; a batch_id of 0 means no batch. The array of a value that no task has can be empty.
+// has already used its dedup_key. A task that a block forbids is skipped, too, and returned with is_blocked. An empty source, dedup_key, country_no, sign, result,
+// sender_no or exemption means no value; a batch_id of 0 means no batch. The array of a value that no task has can be empty.
 //
 // Ranks: a task that is not scheduled is queued at once, with the ranks of task_ranks_reserve. A scheduled task is queued when it becomes due. planned_times contains
 // when caps allow the tasks; null means that they allow it now, or when it is scheduled.
@@ -630,6 +634,7 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]TaskS
 		arg.EverySeconds,
 		arg.QuietFroms,
 		arg.PlannedTimes,
+		arg.Exemptions,
 	)
 	if err != nil {
 		return nil, err

@@ -271,7 +271,8 @@ func (q *Queries) RequeueHold(ctx context.Context, taskIds []string) ([]int64, e
 
 const requeueMessages = `-- name: RequeueMessages :many
 SELECT m.task_id, c.channel, m.company_id, m.message_type, m.priority, m.recipient, coalesce(m.sign, '')::text AS sign,
-    coalesce(m.sender_no, '')::text AS sender_no, m.expires_at, m.expect_send_time
+    coalesce(m.sender_no, '')::text AS sender_no, m.expires_at, m.expect_send_time,
+    coalesce(m.exemption, '')::text AS exemption
 FROM messages m
 JOIN channels c ON c.id = task_channel(m.rendering_id)
 JOIN companies o ON o.id = m.company_id
@@ -290,6 +291,7 @@ type RequeueMessagesRow struct {
 	SenderNo       string
 	ExpiresAt      *time.Time
 	ExpectSendTime *time.Time
+	Exemption      string
 }
 
 // RequeueMessages returns the data of tasks that decides whether their recipients are allowed to receive the messages now. If the company or the channel of a
@@ -314,6 +316,7 @@ func (q *Queries) RequeueMessages(ctx context.Context, taskIds []string) ([]Requ
 			&i.SenderNo,
 			&i.ExpiresAt,
 			&i.ExpectSendTime,
+			&i.Exemption,
 		); err != nil {
 			return nil, err
 		}
@@ -637,7 +640,7 @@ delivered AS MATERIALIZED (
     SELECT r.task_id FROM report_logs r WHERE r.task_id = ANY ($1::text[]) AND r.event = 'receipt' AND r.effect = 'delivered'
 ),
 fit AS MATERIALIZED (
-    SELECT m.task_id, m.phone_number, m.recipient, m.content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type, m.country_no, m.priority, m.segments, m.sign, m.is_test, m.expect_send_time, m.expires_at, m.rendering_id, m.user_id, m.on_unclear, m.created_at, m.submission_id, m.request_id, m.submitted_content, m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.contact_values, p.pool_id AS pool_today
+    SELECT m.task_id, m.phone_number, m.recipient, m.content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type, m.country_no, m.priority, m.segments, m.sign, m.is_test, m.expect_send_time, m.expires_at, m.rendering_id, m.user_id, m.on_unclear, m.created_at, m.submission_id, m.request_id, m.submitted_content, m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.contact_values, m.exemption, p.pool_id AS pool_today
     FROM messages m
     CROSS JOIN moment
     CROSS JOIN LATERAL (
@@ -672,12 +675,13 @@ queued AS (
     INSERT INTO queue (
         task_id, pool_id, due_at, due_when_resumed, entered_at, was_claimed, expires_at, created_at, updated_at, company_id, message_type,
         country_no, priority, segments, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, traceparent, batch_id, is_test,
-        contact_values, submitted_by, quiet_from
+        contact_values, submitted_by, quiet_from, exemption
     )
     SELECT f.task_id, f.pool_today, CASE WHEN b.status = 'paused' THEN held_due_at() ELSE d.at END, CASE WHEN b.status = 'paused' THEN d.at END,
         d.at, true, f.expires_at, f.created_at, moment.at, f.company_id, f.message_type, f.country_no, f.priority, f.segments, f.phone_number,
         f.recipient, f.content, f.sign, f.rendering_id, f.user_id, f.on_unclear, f.traceparent, f.batch_id, f.is_test, f.contact_values,
-        f.submitted_by, ($4::timestamp with time zone[])[array_position($1::text[], f.task_id)]
+        f.submitted_by, ($4::timestamp with time zone[])[array_position($1::text[], f.task_id)],
+        f.exemption
     FROM fit f
     CROSS JOIN moment
     LEFT JOIN batches b ON b.id = f.batch_id -- locked by RequeueHold

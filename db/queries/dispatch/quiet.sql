@@ -45,10 +45,11 @@ SELECT c.id, c.company_id, c.after_id FROM quiet_changes c WHERE c.begins_at <= 
 -- TaskQuietReset sets quiet_from of the next portion of tasks after after_id to epoch, so that the sweep computes their quiet hours anew: of PENDING tasks at
 -- once, of leased tasks if they become PENDING again. A task without an attempt that waits behind quiet hours gets its former due time again, but no time in the
 -- past. The statement returns the last task of the portion; an empty text means that no task was left. company_id null: tasks of all companies. Verification
--- codes, urgent messages and channels without phone numbers have no quiet hours.
+-- codes, urgent messages, channels without phone numbers, and messages that are exempt have no quiet hours.
 -- name: TaskQuietReset :one
 WITH next AS MATERIALIZED (
     SELECT t.task_id, t.message_type > 0 AND t.priority > 0 AND starts_with(t.recipient, '+')
+        AND t.exemption IS DISTINCT FROM 'caps_and_quiet'
         AND (sqlc.narg(company_id)::bigint IS NULL OR t.company_id = sqlc.narg(company_id)::bigint) AS fits
     FROM queue t
     WHERE t.task_id > @after_id::text

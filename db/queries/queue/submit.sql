@@ -1,8 +1,8 @@
 -- Statements on submissions. They store tasks, and log what was submitted.
 
 -- TaskSubmit stores tasks with their submissions, and returns the ids of the stored tasks. It stores all tasks or none. But a task is skipped if its submitter
--- has already used its dedup_key. A task that a block forbids is skipped, too, and returned with is_blocked. An empty source, dedup_key, country_no, sign, result
--- or sender_no means no value; a batch_id of 0 means no batch. The array of a value that no task has can be empty.
+-- has already used its dedup_key. A task that a block forbids is skipped, too, and returned with is_blocked. An empty source, dedup_key, country_no, sign, result,
+-- sender_no or exemption means no value; a batch_id of 0 means no batch. The array of a value that no task has can be empty.
 --
 -- Ranks: a task that is not scheduled is queued at once, with the ranks of task_ranks_reserve. A scheduled task is queued when it becomes due. planned_times contains
 -- when caps allow the tasks; null means that they allow it now, or when it is scheduled.
@@ -35,9 +35,8 @@ input AS MATERIALIZED (
         unnest(@contact_values::jsonb[]) AS contact_values, nullif(unnest(@user_ids::text[]), '') AS user_id,
         unnest(@expect_send_times::timestamp with time zone[]) AS asked_time, unnest(@expire_times::timestamp with time zone[]) AS expires_at, -- NULL: the task never expires
         unnest(@every_seconds::int8[]) AS every_seconds, unnest(@quiet_froms::timestamp with time zone[]) AS quiet_from,
-        unnest(@planned_times::timestamp with time zone[]) AS planned_at -- sqlc.yaml explains int8
-    FROM directory d
-    WHERE d.is_current
+        unnest(@planned_times::timestamp with time zone[]) AS planned_at, nullif(unnest(@exemptions::text[]), '') AS exemption -- sqlc.yaml explains int8
+    FROM directory d WHERE d.is_current
 ),
 blocked AS MATERIALIZED (
     SELECT i.task_id FROM input i CROSS JOIN LATERAL (SELECT FROM blocks_of(i.recipient, i.company_id, i.message_type) LIMIT 1) b
@@ -69,18 +68,19 @@ ranks AS MATERIALIZED (
 stored AS (
     INSERT INTO messages (task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no, priority,
         segments, sign, is_test, expect_send_time, expires_at, request_id, submitted_content, use_template, source_ip, user_agent, request_data, traceparent,
-        batch_id, sender_no, rendering_id, contact_values, user_id)
+        batch_id, sender_no, rendering_id, contact_values, user_id, exemption)
     SELECT m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type,
         m.country_no, m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id, nullif(m.content, m.final_content), m.use_template,
-        m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.rendering_id, m.contact_values, m.user_id
+        m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.rendering_id, m.contact_values, m.user_id, m.exemption
     FROM made m
 ),
 queued AS (
     INSERT INTO queue (task_id, pool_id, lane, rank, flow_rank, quiet_from, due_at, expires_at, company_id, message_type, country_no, priority, segments,
-        phone_number, recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id)
+        phone_number, recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id, exemption)
     SELECT m.task_id, m.pool_id, CASE WHEN k.rank IS NOT NULL THEN 32 * m.priority END, k.rank, k.flow_rank, m.quiet_from, -- 32 * priority: new tasks
         greatest(m.planned_at, m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
-        m.final_content, m.sign, greatest(m.planned_at, m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id, m.contact_values, m.user_id
+        m.final_content, m.sign, greatest(m.planned_at, m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id, m.contact_values,
+        m.user_id, m.exemption
     FROM made m
     LEFT JOIN ranks k ON k.task_id = m.task_id
     WHERE m.result IS NULL
@@ -209,8 +209,8 @@ CROSS JOIN jsonb_to_recordset(@refused::jsonb) AS r (
     request_data jsonb, response_data jsonb, status_code smallint
 );
 
--- TaskEnqueue stores the tasks of a rendering, one task for each person, with their submissions. An empty recipient, reason, country_no or sign means no value.
--- The tasks are due at once and not queued yet, like retries. is_queued: the tasks are queued at once, at the front of their lane and of their company, so that
+-- TaskEnqueue stores the tasks of a rendering, one task for each person, with their submissions. An empty recipient, reason, country_no, sign or exemption
+-- means no value. The tasks are due at once and not queued yet, like retries. is_queued: the tasks are queued at once, at the front of their lane and of their company, so that
 -- earlier due tasks do not delay them; planned_times contains only nulls then. planned_times contains when caps allow the tasks; null means now. reason: why the person cannot receive a message. The task of this person is FAILED from the beginning.
 -- name: TaskEnqueue :exec
 WITH input AS MATERIALIZED (
@@ -223,19 +223,20 @@ WITH input AS MATERIALIZED (
 stored AS (
     INSERT INTO messages (
         task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, country_no, priority, segments,
-        sign, expires_at, rendering_id, user_id, on_unclear, request_id, use_template, source_ip, user_agent, request_data, traceparent, contact_values
+        sign, expires_at, rendering_id, user_id, on_unclear, request_id, use_template, source_ip, user_agent, request_data, traceparent, contact_values,
+        exemption
     )
     SELECT i.task_id, i.recipient, i.recipient, coalesce(i.content, @content::text), @submitted_by::text, @company_id::bigint, i.pool_id,
         @message_type::smallint, i.country_no, @priority::smallint, @segments::smallint, nullif(@sign::text, ''),
         sqlc.narg(expires_at)::timestamptz, @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''), @request_id::text, true,
         @source_ip::text, @user_agent::text, jsonb_build_object('rendering_id', @rendering_id::bigint),
-        nullif(@traceparent::text, ''), i.contact_values
+        nullif(@traceparent::text, ''), i.contact_values, nullif(@exemption::text, '')
     FROM input i
 ),
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, flow_rank, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
-        rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by, quiet_from, due_at, entered_at
+        rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by, quiet_from, due_at, entered_at, exemption
     )
     SELECT i.task_id, i.pool_id, CASE WHEN @is_queued::boolean THEN 32 * @priority::smallint END, -- 32 * priority is the lane of new tasks
         CASE WHEN @is_queued::boolean THEN task_queue_front(i.pool_id, @priority::smallint) END,
@@ -245,7 +246,7 @@ queued AS (
         sqlc.narg(expires_at)::timestamptz, @company_id::bigint, @message_type::smallint, i.country_no,
         @priority::smallint, @segments::smallint, i.recipient, i.recipient, coalesce(i.content, @content::text), nullif(@sign::text, ''),
         @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''), nullif(@traceparent::text, ''), i.contact_values, @submitted_by::text,
-        i.quiet_from, coalesce(i.planned_at, now()), coalesce(i.planned_at, now())
+        i.quiet_from, coalesce(i.planned_at, now()), coalesce(i.planned_at, now()), nullif(@exemption::text, '')
     FROM input i
     WHERE i.reason IS NULL
 )

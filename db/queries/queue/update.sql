@@ -112,7 +112,8 @@ ORDER BY id;
 -- task was deleted, the task is not returned and counts as withdrawn.
 -- name: RequeueMessages :many
 SELECT m.task_id, c.channel, m.company_id, m.message_type, m.priority, m.recipient, coalesce(m.sign, '')::text AS sign,
-    coalesce(m.sender_no, '')::text AS sender_no, m.expires_at, m.expect_send_time
+    coalesce(m.sender_no, '')::text AS sender_no, m.expires_at, m.expect_send_time,
+    coalesce(m.exemption, '')::text AS exemption
 FROM messages m
 JOIN channels c ON c.id = task_channel(m.rendering_id)
 JOIN companies o ON o.id = m.company_id
@@ -177,12 +178,13 @@ queued AS (
     INSERT INTO queue (
         task_id, pool_id, due_at, due_when_resumed, entered_at, was_claimed, expires_at, created_at, updated_at, company_id, message_type,
         country_no, priority, segments, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, traceparent, batch_id, is_test,
-        contact_values, submitted_by, quiet_from
+        contact_values, submitted_by, quiet_from, exemption
     )
     SELECT f.task_id, f.pool_today, CASE WHEN b.status = 'paused' THEN held_due_at() ELSE d.at END, CASE WHEN b.status = 'paused' THEN d.at END,
         d.at, true, f.expires_at, f.created_at, moment.at, f.company_id, f.message_type, f.country_no, f.priority, f.segments, f.phone_number,
         f.recipient, f.content, f.sign, f.rendering_id, f.user_id, f.on_unclear, f.traceparent, f.batch_id, f.is_test, f.contact_values,
-        f.submitted_by, (@quiet_froms::timestamp with time zone[])[array_position(@task_ids::text[], f.task_id)]
+        f.submitted_by, (@quiet_froms::timestamp with time zone[])[array_position(@task_ids::text[], f.task_id)],
+        f.exemption
     FROM fit f
     CROSS JOIN moment
     LEFT JOIN batches b ON b.id = f.batch_id -- locked by RequeueHold

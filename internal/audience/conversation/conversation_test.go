@@ -330,6 +330,38 @@ func TestAReplyDoesNotWaitForTheEndOfQuietHours(t *testing.T) {
 	}
 }
 
+// R2: a change of quiet hours, or a requeue in quiet hours, does not delay a reply.
+func TestAReplyNeverGetsQuietHours(t *testing.T) {
+	b := apptest.New(t)
+	poll(b, "phone")
+	receive(b, "phone", person, "hello")
+	id := reply(b, map[string]any{"content": "answer"}).TaskID
+	expectQueued := func(when string) {
+		t.Helper()
+		if _, err := b.App.Queue.MoveQuiet(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.App.Queue.Queue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if e := b.Explain(id); e.Reason != api.BecauseQueued {
+			t.Errorf("after %s, the explanation is %s: %s", when, e.Reason, e.Summary)
+		}
+	}
+	b.SetQuiet("notification", -time.Hour, 5*time.Hour)
+	b.Exec("UPDATE quiet_changes SET begins_at = now()")
+	expectQueued("the change of the quiet hours")
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/requeue", nil)
+	expectQueued("the requeue")
+	b.SetQuiet("notification", -2*time.Hour, 5*time.Hour)
+	b.Exec("UPDATE quiet_changes SET begins_at = now()")
+	expectQueued("the next change")
+	if got := b.Claim("phone", 10); len(got) != 1 || got[0].TaskID != id {
+		t.Errorf("the sender claimed %v", got)
+	}
+}
+
 // R2: a switch would hold the reply, and nobody would notice.
 func TestAReplyThatASwitchWouldHoldIsRefused(t *testing.T) {
 	b := apptest.New(t)

@@ -1,6 +1,7 @@
 package caps_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	api "lksms/gen/client"
 	"lksms/internal/app"
 	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/platform/access"
 	"lksms/internal/platform/fault"
 	"lksms/internal/testkit/apptest"
 )
@@ -343,6 +345,41 @@ func TestARequeuedMessageCountsAgainIfItWasTakenBack(t *testing.T) {
 	b.Report(got[0].TaskID, "app", 3, nil)
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+first.TaskID+"/requeue", map[string]any{}) // it failed, and is still counted
 	b.refuse(nil)
+	if n := b.Count("SELECT cardinality(task_ids) FROM capped_recipients"); n != 1 {
+		t.Errorf("%d messages are counted", n)
+	}
+}
+
+// R6: a message without caps has none when it is requeued: a reply, a forwarded message, and an alert.
+func TestARequeueOfAnExemptMessageIsNotCounted(t *testing.T) {
+	b := capped{apptest.New(t)}
+	b.set(map[string]any{"notification_per_day": 1})
+	b.accept(nil)
+	origin := submit.Origin{User: "admin", CompanyID: access.DefaultCompany}
+	var ids []string
+	for _, sub := range []submit.Submission{{IsReply: true}, {IsUncapped: true}} {
+		sub.PhoneNumber, sub.Content, sub.MessageType = apptest.Phone, "x", submit.Notification
+		made, err := b.App.Submissions.Submit(t.Context(), sub, origin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, made.TaskID)
+	}
+	rendering := apptest.Scan[int64](b.Bundle, "INSERT INTO renderings (title, content, channel_id) SELECT 't', 'x', id FROM channels WHERE channel = 'sms' RETURNING id")
+	err := b.App.DB.Tx(t.Context(), func(ctx context.Context) error {
+		made, err := b.App.Submissions.Enqueue(ctx, submit.Rendered{
+			Channel: "sms", RenderingID: rendering, Content: "x", MessageType: submit.Notification, IsUrgent: true, Origin: origin,
+		}, []submit.Person{{Address: apptest.Phone}})
+		ids = append(ids, made...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
+		b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/requeue", nil)
+	}
 	if n := b.Count("SELECT cardinality(task_ids) FROM capped_recipients"); n != 1 {
 		t.Errorf("%d messages are counted", n)
 	}

@@ -35,6 +35,7 @@ type Message struct {
 	MessageType int16
 	Priority    int16
 	Recipient   string
+	IsExempt    bool // the message has no quiet hours, for a reason of its own
 }
 
 // urgent is the priority that passes quiet hours. Verification codes pass, too.
@@ -63,7 +64,7 @@ func (s *Service) HasHours(ctx context.Context, m Message) (bool, error) {
 
 // hoursOf returns the quiet hours of a message in the local time of its recipient, and the name of the company's time zone.
 func (s *Service) hoursOf(ctx context.Context, m Message) (hours setting.Hours, zone string, err error) {
-	if m.Channel != directory.SMS || m.Priority == urgent {
+	if m.Channel != directory.SMS || m.Priority == urgent || m.IsExempt {
 		return hours, "", nil
 	}
 	rules, err := s.directory.RecipientRules(ctx, m.CompanyID)

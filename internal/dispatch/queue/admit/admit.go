@@ -28,17 +28,29 @@ type Message struct {
 	AsOf        time.Time // when the message was submitted; the decision uses the directory as of this time or later
 	WasAccepted bool      // the message was accepted earlier: if its country is no longer served, the message is held and not refused
 	DueAt       time.Time // when the message is to be sent; zero: now
+	Exemption   Exemption
 
 	// Only the caps need these.
 	TaskID    string
 	ExpiresAt *time.Time // the message must not be sent after this time; nil: no limit
 	Waits     bool       // if a cap is reached, the message waits; otherwise it is refused
-	IsExempt  bool       // caps neither refuse nor count the message
 	Again     bool       // the message was stored before, and is sent again
 }
 
+// Exemption contains the rules about recipients that do not concern a message. It is stored in messages.exemption; empty: all rules concern the message.
+type Exemption string
+
+// These are the exemptions.
+const (
+	FromCaps         Exemption = "caps"           // caps neither refuse nor count the message
+	FromCapsAndQuiet Exemption = "caps_and_quiet" // the same, and the message has no quiet hours
+)
+
 func (m Message) quiet() quiet.Message {
-	return quiet.Message{Channel: m.Channel, CompanyID: m.CompanyID, MessageType: m.MessageType, Priority: m.Priority, Recipient: m.Recipient}
+	return quiet.Message{
+		Channel: m.Channel, CompanyID: m.CompanyID, MessageType: m.MessageType, Priority: m.Priority, Recipient: m.Recipient,
+		IsExempt: m.Exemption == FromCapsAndQuiet,
+	}
 }
 
 // Verdict is the decision about one message.

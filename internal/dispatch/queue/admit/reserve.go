@@ -105,7 +105,7 @@ const tolerance = 10 * time.Second
 func (s *Service) counted(ctx context.Context, m Message) caps.Message {
 	return caps.Message{
 		TaskID: m.TaskID, Channel: m.Channel, CompanyID: m.CompanyID, MessageType: m.MessageType, Recipient: m.Recipient, DueAt: m.DueAt, ExpiresAt: m.ExpiresAt,
-		Waits: m.Waits, IsExempt: m.IsExempt, Again: m.Again, Allowed: func(at time.Time) (time.Time, error) {
+		Waits: m.Waits, IsExempt: m.Exemption != "", Again: m.Again, Allowed: func(at time.Time) (time.Time, error) {
 			due, _, err := s.quiet.Plan(ctx, m.quiet(), m.TaskID, m.ExpiresAt, at)
 			return due, err
 		},

@@ -33,6 +33,13 @@ type Rendered struct {
 	Origin
 }
 
+func (m Rendered) exemption() admit.Exemption {
+	if m.IsUrgent {
+		return admit.FromCapsAndQuiet
+	}
+	return ""
+}
+
 // Person is a recipient. An empty Address means that the person has no address on the channel.
 type Person struct {
 	UserID  string
@@ -61,7 +68,7 @@ func (s *Service) admitPeople(ctx context.Context, asOf time.Time, m Rendered, p
 	for i, person := range people {
 		messages[i] = admit.Message{
 			Channel: m.Channel, CompanyID: m.CompanyID, MessageType: m.MessageType, Priority: priority, Recipient: person.Address, IsSigned: m.Sign != "",
-			AsOf: asOf, WasAccepted: m.IsOlder, TaskID: taskid.New(), ExpiresAt: m.ExpiresAt, Waits: true, IsExempt: m.IsUrgent,
+			AsOf: asOf, WasAccepted: m.IsOlder, TaskID: taskid.New(), ExpiresAt: m.ExpiresAt, Waits: true, Exemption: m.exemption(),
 		}
 	}
 	verdicts = s.admit.Admit(ctx, messages)
@@ -163,7 +170,7 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 		Content: content, SubmittedBy: m.User, CompanyID: m.CompanyID, MessageType: m.MessageType,
 		Priority: priority, Segments: int16(segments), IsQueued: m.IsUrgent,
 		Sign: m.Sign, ExpiresAt: m.ExpiresAt, OnUnclear: m.OnUnclear, RenderingID: m.RenderingID, RequestID: m.RequestID, SourceIp: m.SourceIP, UserAgent: logtext.Text(m.UserAgent),
-		Traceparent: m.Traceparent,
+		Traceparent: m.Traceparent, Exemption: string(m.exemption()),
 	}
 	asOf := time.Now()
 	if err := s.directory.Renew(ctx); err != nil {

@@ -76,12 +76,24 @@ func (t newTask) message() admit.Message {
 	m := admit.Message{
 		Channel: t.Channel, CompanyID: t.CompanyID, MessageType: t.MessageType, Priority: t.priority, Recipient: t.recipient, IsSigned: t.Sign != "",
 		SenderNo: t.SenderNo, AsOf: t.asOf, WasAccepted: t.WasChecked, DueAt: t.dueAt(),
-		TaskID: t.id, ExpiresAt: t.ExpiresAt, Waits: t.BatchID != 0, IsExempt: t.IsReply || t.IsUncapped || t.IsTrial || t.isSimulated(),
+		TaskID: t.id, ExpiresAt: t.ExpiresAt, Waits: t.BatchID != 0, Exemption: t.exemption(),
 	}
-	if t.IsTrial || t.IsReply { // no quiet hours: an admin waits for the outcome of a trial, and a person to whom somebody replies has just written
-		m.Priority = 0
+	if m.Exemption == "" && t.isSimulated() {
+		m.Exemption = admit.FromCaps
 	}
 	return m
+}
+
+// exemption returns the rules that do not concern the task. An admin waits for the outcome of a trial, and a person to whom somebody replies has just written.
+func (t newTask) exemption() admit.Exemption {
+	switch {
+	case t.IsTrial || t.IsReply:
+		return admit.FromCapsAndQuiet
+	case t.IsUncapped:
+		return admit.FromCaps
+	default:
+		return ""
+	}
 }
 
 // signed returns the text with the signature of the submission.
@@ -329,6 +341,12 @@ func submitParams(rows []newTask) queueq.TaskSubmitParams {
 				p.PlannedTimes = make([]*time.Time, n)
 			}
 			p.PlannedTimes[i] = &r.plannedAt
+		}
+		if exemption := r.exemption(); exemption != "" {
+			if p.Exemptions == nil {
+				p.Exemptions = make([]string, n)
+			}
+			p.Exemptions[i] = string(exemption)
 		}
 		if r.BatchID != 0 {
 			if p.BatchIds == nil {

@@ -171,6 +171,7 @@ func messagesOf(rows []queueq.RequeueMessagesRow) []admit.Message {
 		messages[i] = admit.Message{
 			Channel: row.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Recipient: row.Recipient, IsSigned: row.Sign != "",
 			SenderNo: row.SenderNo, AsOf: asOf, Priority: row.Priority, TaskID: row.TaskID, ExpiresAt: row.ExpiresAt, Again: true,
+			Exemption: admit.Exemption(row.Exemption),
 		}
 		if at := row.ExpectSendTime; at != nil && at.After(asOf) {
 			messages[i].DueAt = *at
