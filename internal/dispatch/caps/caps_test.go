@@ -350,6 +350,36 @@ func TestARequeuedMessageCountsAgainIfItWasTakenBack(t *testing.T) {
 	}
 }
 
+// R6: a task that cannot be requeued is not counted, so that a cap allows the task behind it.
+func TestATaskThatCannotBeRequeuedIsNotCounted(t *testing.T) {
+	for name, prevent := range map[string]string{
+		"expired": "UPDATE messages SET expires_at = now() WHERE task_id = $1",
+		"refused": "UPDATE messages SET sender_no = 'gone' WHERE task_id = $1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := capped{apptest.New(t)}
+			b.set(map[string]any{"notification_per_day": 1})
+			var ids []string
+			for range 3 {
+				id := b.accept(nil).TaskID
+				b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
+				ids = append(ids, id)
+			}
+			b.Exec(prevent, ids[0])
+			requeued, refused, err := b.App.Tasks.RequeueEach(t.Context(), ids, "admin", "")
+			if err != nil || requeued != 1 || refused[fault.TaskNotEnded] != 0 || refused[fault.TaskRecipientRefused] != 1 {
+				t.Errorf("requeued %d, refused %v, %v", requeued, refused, err)
+			}
+			if got := b.ClaimIDs(10); len(got) != 1 || got[0] != ids[1] {
+				t.Errorf("claimed %v of %v", got, ids)
+			}
+			if n := b.Count("SELECT cardinality(task_ids) FROM capped_recipients"); n != 1 {
+				t.Errorf("%d messages are counted", n)
+			}
+		})
+	}
+}
+
 // R6: a message without caps has none when it is requeued: a reply, a forwarded message, and an alert.
 func TestARequeueOfAnExemptMessageIsNotCounted(t *testing.T) {
 	b := capped{apptest.New(t)}

@@ -102,27 +102,10 @@ func (s *Service) requeue(ctx context.Context, ids []string, by, remark string) 
 	}
 	rows, err := postgres.Again(ctx, s.db, func() (rows []queueq.TaskRequeueRow, err error) {
 		err = s.db.Briefly(ctx, func(ctx context.Context) (err error) {
-			ids, keep, err := s.reserve(ctx, ids)
-			if err != nil || len(ids) == 0 {
-				return err
-			}
-			if _, err = s.inParts.RequeueHold(ctx, ids); err != nil {
-				return err
-			}
-			if err = s.inParts.QueueEnter(ctx); err != nil {
-				return err
-			}
-			admitted, quietFroms, err := s.readmit(ctx, ids)
-			if err != nil || len(admitted) == 0 {
-				return err
-			}
-			rows, err = s.inParts.TaskRequeue(ctx, queueq.TaskRequeueParams{
-				TaskIds: admitted, QuietFroms: quietFroms, SendTests: values.SMS.SendTests, MinLease: claim.MinLease, Remark: remark, RequestData: detail,
+			rows, err = s.requeueInTx(ctx, ids, queueq.TaskRequeueParams{
+				SendTests: values.SMS.SendTests, MinLease: claim.MinLease, Remark: remark, RequestData: detail,
 			})
-			if err != nil {
-				return err
-			}
-			return keep(rows)
+			return err
 		})
 		return rows, err
 	})
@@ -140,9 +123,39 @@ func (s *Service) requeue(ctx context.Context, ids []string, by, remark string) 
 	return rows, nil
 }
 
+// requeueInTx requeues tasks in the transaction of ctx. If a cap refuses a task because of other tasks that were counted before it, but cannot be requeued, the
+// caps decide about the task again.
+func (s *Service) requeueInTx(ctx context.Context, ids []string, p queueq.TaskRequeueParams) (rows []queueq.TaskRequeueRow, err error) {
+	for isFirst := true; ; isFirst = false {
+		allowed, keep, err := s.reserve(ctx, ids)
+		if err != nil || len(allowed) == 0 {
+			return rows, err
+		}
+		if isFirst { // after the locks of the caps, and at once for all tasks, so that two transactions lock them in the same order
+			if _, err = s.inParts.RequeueHold(ctx, ids); err != nil {
+				return nil, err
+			}
+			if err = s.inParts.QueueEnter(ctx); err != nil {
+				return nil, err
+			}
+		}
+		var requeued []queueq.TaskRequeueRow
+		if p.TaskIds, p.QuietFroms, err = s.readmit(ctx, allowed); err == nil && len(p.TaskIds) > 0 {
+			requeued, err = s.inParts.TaskRequeue(ctx, p)
+		}
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, requeued...)
+		if ids, err = keep(requeued); err != nil || len(ids) == 0 {
+			return rows, err
+		}
+	}
+}
+
 // reserve returns the ids of the tasks that no cap refuses. A task that was taken back before a sender got it counts again; the others are still counted. The caller
-// requeues tasks in the same transaction, and then calls keep.
-func (s *Service) reserve(ctx context.Context, ids []string) (allowed []string, keep func([]queueq.TaskRequeueRow) error, err error) {
+// requeues tasks in the same transaction, and then calls keep, which returns the ids of refused tasks about which the caller decides again.
+func (s *Service) reserve(ctx context.Context, ids []string) (allowed []string, keep func([]queueq.TaskRequeueRow) (again []string, err error), err error) {
 	rows, err := s.inParts.RequeueMessages(ctx, ids)
 	if err != nil {
 		return nil, nil, err
@@ -156,11 +169,14 @@ func (s *Service) reserve(ctx context.Context, ids []string) (allowed []string, 
 			allowed = append(allowed, rows[i].TaskID)
 		}
 	}
-	return allowed, func(requeued []queueq.TaskRequeueRow) error {
-		_, err := reservation.Keep(ctx, func(i int) bool {
+	return allowed, func(requeued []queueq.TaskRequeueRow) (again []string, err error) {
+		indexes, err := reservation.Keep(ctx, func(i int) bool {
 			return slices.ContainsFunc(requeued, func(r queueq.TaskRequeueRow) bool { return r.TaskID == rows[i].TaskID })
 		})
-		return err
+		for _, i := range indexes {
+			again = append(again, rows[i].TaskID)
+		}
+		return again, err
 	}, nil
 }
 
