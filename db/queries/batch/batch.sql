@@ -471,19 +471,18 @@ FROM (
 GROUP BY 1, 2
 ORDER BY 1, 2;
 
--- BatchPlans returns some waiting tasks of a batch: up to max_rows of the oldest and of the newest, and one that is due. is_quiet: quiet hours delay the task until
--- due_at. is_limited: caps of the recipient delay it: nothing else delays a task without an attempt.
+-- BatchPlans returns some waiting tasks of a batch: up to max_rows of the oldest and of the newest, and one that is due. is_new: the task had no attempt, so if it is
+-- due later, quiet hours or caps of its recipient delay it.
 -- name: BatchPlans :many
-(SELECT t.due_at, (t.due_when_resumed IS NOT NULL AND t.quiet_from IS NOT NULL)::boolean AS is_quiet,
-    (t.due_at > now() AND t.retry_count = 0 AND t.troubles = 0)::boolean AS is_limited FROM queue t
+(SELECT t.due_at, t.recipient, (t.retry_count = 0 AND t.troubles = 0)::boolean AS is_new FROM queue t
     WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.due_at < held_due_at() -- by queue_batch_idx
     ORDER BY t.task_id LIMIT @max_rows::integer)
 UNION ALL
-(SELECT t.due_at, t.due_when_resumed IS NOT NULL AND t.quiet_from IS NOT NULL, t.due_at > now() AND t.retry_count = 0 AND t.troubles = 0 FROM queue t
+(SELECT t.due_at, t.recipient, t.retry_count = 0 AND t.troubles = 0 FROM queue t
     WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.due_at < held_due_at()
     ORDER BY t.task_id DESC LIMIT @max_rows::integer)
 UNION ALL
-(SELECT t.due_at, false, false FROM queue t
+(SELECT t.due_at, t.recipient, t.retry_count = 0 AND t.troubles = 0 FROM queue t
     WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.due_at <= now()
     LIMIT 1)
 ORDER BY due_at;

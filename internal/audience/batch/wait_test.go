@@ -184,12 +184,42 @@ func TestABatchSaysThatItWaitsForCaps(t *testing.T) {
 	}
 }
 
+// R5: after the night, a batch whose rows are only retries goes on. In the night, a retry waits for its end.
+func TestARetryAfterQuietHoursIsNotDelayedByThem(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "one"})
+	b.Exec("UPDATE sender_states SET seen_at = now()") // otherwise the batch waits for a sender
+	moveQuiet := func() {
+		t.Helper()
+		if _, err := b.App.Queue.MoveQuiet(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.SetQuiet("marketing", -time.Hour, 2*time.Hour)
+	at := checked(b, numbers(2), "content", "sale", "message_type", "marketing", "auto_confirm", "true")
+	feed(b)
+	moveQuiet()
+	b.Exec("DELETE FROM quiet_changes")
+	b.SetHours("marketing", "") // the night is over
+	b.Exec("DELETE FROM quiet_changes")
+	b.Exec("UPDATE queue SET retry_count = 1, due_at = now() + interval '5 minutes', quiet_from = now() + interval '12 hours'")
+	if w := get(b, at).WaitsFor; w != nil {
+		t.Errorf("the batch with retries waits for %+v", w)
+	}
+	b.SetQuiet("marketing", -time.Hour, 2*time.Hour)
+	b.Exec("UPDATE quiet_changes SET begins_at = now()")
+	moveQuiet()
+	if w := get(b, at).WaitsFor; w == nil || w.Reason != api.WaitsForQuiet {
+		t.Errorf("in the next night, the batch with retries waits for %+v", w)
+	}
+}
+
 // addTasks adds waiting tasks to the only batch, as if rows of its list had become tasks. values contains due_at, due_when_resumed and quiet_from of the tasks.
 func addTasks(b *apptest.Bundle, n int, values string) {
 	b.T.Helper()
 	b.Exec(`INSERT INTO queue (
 			task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, batch_id, due_at, due_when_resumed, quiet_from
-		) SELECT 'task_' || g, p.id, t.company_id, 2, 9, 1, '', '', 'x', t.id, `+values+`
+		) SELECT 'task_' || g, p.id, t.company_id, 2, 9, 1, '', '+8613800138000', 'x', t.id, `+values+`
 		FROM batches t, (SELECT min(id) AS id FROM pools) p, generate_series(1, $1) g`, n)
 	b.Exec("UPDATE batches SET fed = fed + $1, valid = valid + $1, rows = rows + $1", n)
 }
@@ -232,6 +262,9 @@ func TestABatchSaysThatItHasTooManyDelayedTasks(t *testing.T) {
 			b := apptest.New(t)
 			b.AddSender(map[string]any{"sender_no": "one"})
 			b.Exec("UPDATE sender_states SET seen_at = now()") // otherwise the batch waits for a sender
+			if c.reason == api.WaitsForQuiet {
+				b.SetQuiet("marketing", -time.Hour, 8*time.Hour)
+			}
 			at := checked(b, numbers(150), "content", "sale", "message_type", "marketing", "auto_confirm", "true")
 			addTasks(b, 100_000, c.values)
 			until := apptest.Scan[time.Time](b, "SELECT min(due_at) FROM queue")

@@ -75,11 +75,17 @@ func (r *Reader) opensOf(ctx context.Context, st Progress, m quiet.Message, at t
 	}
 	for _, task := range tasks {
 		one := opens{at: later(task.DueAt)}
-		switch {
-		case task.IsQuiet:
-			one.reason = WaitsForQuiet
-		case task.IsLimited:
-			one.reason = WaitsForLimit
+		if task.DueAt.After(at) {
+			m.Recipient = task.Recipient
+			period, err := r.quiet.At(ctx, m, at)
+			switch {
+			case err != nil:
+				return nil, err //nolint:wrapcheck // already wrapped
+			case period.IsQuiet && !task.DueAt.After(period.Until.Add(quiet.Spread)): // a later task is due after the quiet hours
+				one.reason = WaitsForQuiet
+			case task.IsNew:
+				one.reason = WaitsForLimit
+			}
 		}
 		all = append(all, one)
 	}
