@@ -1157,7 +1157,7 @@ COMMENT ON COLUMN public.queue.contact_values IS 'see messages.contact_values';
 
 COMMENT ON COLUMN public.queue.start_until IS 'equal to lease_until: the sender has not started the lease, and must start it before this time. Any other value, or null: the lease is started, or needs no start. A server that does not know this column leaves old values in it, but they never equal lease_until';
 
-COMMENT ON COLUMN public.queue.due_when_resumed IS 'the due_at from before the task was held, or moved behind quiet hours. A held task gets it again when it is released; if the time has passed by then, or is null, the task is due at once. A server that does not know this column leaves old values in it';
+COMMENT ON COLUMN public.queue.due_when_resumed IS 'the due_at from before the task was held, moved behind quiet hours, or delayed by a cap. A held task gets it again when it is released; if the time has passed by then, or is null, the task is due at once. A server that does not know this column leaves old values in it';
 
 COMMENT ON COLUMN public.queue.submitted_by IS 'see messages.submitted_by; null: a server that did not know this column stored the task';
 

@@ -117,8 +117,8 @@ type TaskQuietResetParams struct {
 }
 
 // TaskQuietReset sets quiet_from of the next portion of tasks after after_id to epoch, so that the sweep computes their quiet hours anew: of PENDING tasks at
-// once, of leased tasks if they become PENDING again. A task without an attempt that waits behind quiet hours gets its former due time again, but no time in the
-// past. The statement returns the last task of the portion; an empty text means that no task was left. company_id null: tasks of all companies. Verification
+// once, of leased tasks if they become PENDING again. A task without an attempt that waits behind quiet hours, or was delayed by a cap, gets its former due
+// time again, but no time in the past: the sweep then asks the caps again. The statement returns the last task of the portion; an empty text means that no task was left. company_id null: tasks of all companies. Verification
 // codes, urgent messages, channels without phone numbers, and messages that are exempt have no quiet hours.
 func (q *Queries) TaskQuietReset(ctx context.Context, arg TaskQuietResetParams) (string, error) {
 	row := q.db.QueryRow(ctx, taskQuietReset, arg.CompanyID, arg.AfterID, arg.Portion)
@@ -150,7 +150,8 @@ func (q *Queries) TaskQuietSet(ctx context.Context, arg TaskQuietSetParams) erro
 
 const tasksQuiet = `-- name: TasksQuiet :many
 
-SELECT t.task_id, k.channel, t.company_id, t.message_type, t.priority, t.recipient, greatest(t.due_at, now())::timestamptz AS due_at, t.expires_at
+SELECT t.task_id, k.channel, t.company_id, t.message_type, t.priority, t.recipient, greatest(t.due_at, now())::timestamptz AS due_at, t.expires_at,
+    (t.retry_count = 0 AND t.troubles = 0)::boolean AS is_new
 FROM queue t
 JOIN pools p ON p.id = t.pool_id
 JOIN channels k ON k.id = p.channel_id
@@ -168,12 +169,14 @@ type TasksQuietRow struct {
 	Recipient   string
 	DueAt       time.Time
 	ExpiresAt   *time.Time
+	IsNew       bool
 }
 
 // Statements on quiet hours. queue.quiet_from is the beginning of the next quiet hours of a task's recipient. From then on, no claim returns the task (task_fits).
 // The sweep move-quiet-tasks computes the hours anew: it moves the task behind the quiet hours, or only sets the next quiet_from. The rules at the beginning of
 // claim.sql also apply here.
 // TasksQuiet returns PENDING tasks whose quiet_from has come. due_at is the time for which the quiet hours are computed: now, or the later due time.
+// is_new: the task had no attempt.
 func (q *Queries) TasksQuiet(ctx context.Context, portion int32) ([]TasksQuietRow, error) {
 	rows, err := q.db.Query(ctx, tasksQuiet, portion)
 	if err != nil {
@@ -192,6 +195,7 @@ func (q *Queries) TasksQuiet(ctx context.Context, portion int32) ([]TasksQuietRo
 			&i.Recipient,
 			&i.DueAt,
 			&i.ExpiresAt,
+			&i.IsNew,
 		); err != nil {
 			return nil, err
 		}

@@ -288,10 +288,10 @@ func (a *App) wireDispatch() {
 	a.Senders = sender.New(a.DB, a.settings, a.Directory, a.configs)
 	a.Senders.Register(a.metrics)
 	a.quiet = quiet.New(a.Directory, a.settings)
-	a.Queue = queue.New(a.DB, a.Directory, a.Senders, a.settings, a.quiet, a.tracer, a.metrics)
-	a.explain = explain.New(a.DB, a.Directory, a.Senders, a.settings)
 	a.caps = caps.New(a.DB, a.Directory, a.settings)
 	admission := admit.New(a.DB, a.Directory, a.quiet, a.caps)
+	a.Queue = queue.New(a.DB, a.Directory, a.Senders, a.settings, admission, a.tracer, a.metrics)
+	a.explain = explain.New(a.DB, a.Directory, a.Senders, a.settings)
 	a.Submissions = submit.New(a.DB, submit.Services{
 		Queue: a.Queue, Admit: admission, Explain: a.explain, Templates: a.templates, Directory: a.Directory, Settings: a.settings,
 	})

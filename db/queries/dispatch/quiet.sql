@@ -3,8 +3,10 @@
 -- claim.sql also apply here.
 
 -- TasksQuiet returns PENDING tasks whose quiet_from has come. due_at is the time for which the quiet hours are computed: now, or the later due time.
+-- is_new: the task had no attempt.
 -- name: TasksQuiet :many
-SELECT t.task_id, k.channel, t.company_id, t.message_type, t.priority, t.recipient, greatest(t.due_at, now())::timestamptz AS due_at, t.expires_at
+SELECT t.task_id, k.channel, t.company_id, t.message_type, t.priority, t.recipient, greatest(t.due_at, now())::timestamptz AS due_at, t.expires_at,
+    (t.retry_count = 0 AND t.troubles = 0)::boolean AS is_new
 FROM queue t
 JOIN pools p ON p.id = t.pool_id
 JOIN channels k ON k.id = p.channel_id
@@ -43,8 +45,8 @@ WHERE t.task_id = ANY (ARRAY(
 SELECT c.id, c.company_id, c.after_id FROM quiet_changes c WHERE c.begins_at <= now() ORDER BY c.id LIMIT 1 FOR UPDATE;
 
 -- TaskQuietReset sets quiet_from of the next portion of tasks after after_id to epoch, so that the sweep computes their quiet hours anew: of PENDING tasks at
--- once, of leased tasks if they become PENDING again. A task without an attempt that waits behind quiet hours gets its former due time again, but no time in the
--- past. The statement returns the last task of the portion; an empty text means that no task was left. company_id null: tasks of all companies. Verification
+-- once, of leased tasks if they become PENDING again. A task without an attempt that waits behind quiet hours, or was delayed by a cap, gets its former due
+-- time again, but no time in the past: the sweep then asks the caps again. The statement returns the last task of the portion; an empty text means that no task was left. company_id null: tasks of all companies. Verification
 -- codes, urgent messages, channels without phone numbers, and messages that are exempt have no quiet hours.
 -- name: TaskQuietReset :one
 WITH next AS MATERIALIZED (

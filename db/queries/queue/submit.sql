@@ -75,10 +75,10 @@ stored AS (
     FROM made m
 ),
 queued AS (
-    INSERT INTO queue (task_id, pool_id, lane, rank, flow_rank, quiet_from, due_at, expires_at, company_id, message_type, country_no, priority, segments,
+    INSERT INTO queue (task_id, pool_id, lane, rank, flow_rank, quiet_from, due_at, due_when_resumed, expires_at, company_id, message_type, country_no, priority, segments,
         phone_number, recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id, exemption)
     SELECT m.task_id, m.pool_id, CASE WHEN k.rank IS NOT NULL THEN 32 * m.priority END, k.rank, k.flow_rank, m.quiet_from, -- 32 * priority: new tasks
-        greatest(m.planned_at, m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
+        greatest(m.planned_at, m.at, now()), CASE WHEN m.planned_at IS NOT NULL THEN greatest(m.at, now()) END, m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
         m.final_content, m.sign, greatest(m.planned_at, m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id, m.contact_values,
         m.user_id, m.exemption
     FROM made m
@@ -236,7 +236,7 @@ stored AS (
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, flow_rank, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
-        rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by, quiet_from, due_at, entered_at, exemption
+        rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by, quiet_from, due_at, entered_at, exemption, due_when_resumed
     )
     SELECT i.task_id, i.pool_id, CASE WHEN @is_queued::boolean THEN 32 * @priority::smallint END, -- 32 * priority is the lane of new tasks
         CASE WHEN @is_queued::boolean THEN task_queue_front(i.pool_id, @priority::smallint) END,
@@ -246,7 +246,8 @@ queued AS (
         sqlc.narg(expires_at)::timestamptz, @company_id::bigint, @message_type::smallint, i.country_no,
         @priority::smallint, @segments::smallint, i.recipient, i.recipient, coalesce(i.content, @content::text), nullif(@sign::text, ''),
         @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''), nullif(@traceparent::text, ''), i.contact_values, @submitted_by::text,
-        i.quiet_from, coalesce(i.planned_at, now()), coalesce(i.planned_at, now()), nullif(@exemption::text, '')
+        i.quiet_from, coalesce(i.planned_at, now()), coalesce(i.planned_at, now()), nullif(@exemption::text, ''),
+        CASE WHEN i.planned_at IS NOT NULL THEN now() END
     FROM input i
     WHERE i.reason IS NULL
 )

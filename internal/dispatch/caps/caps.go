@@ -48,6 +48,7 @@ type Message struct {
 	Waits       bool       // if a cap is reached, the message is sent later; otherwise it is refused
 	IsExempt    bool       // the message has no caps and is not counted
 	Again       bool       // the message is sent again: it counts only if it is not counted yet, or was taken back
+	Moves       bool       // the message waits, and gets a new time. If it is not counted, it stays so
 
 	// Allowed returns the first time from at on that other rules about the recipient allow.
 	Allowed func(at time.Time) (time.Time, error)
@@ -186,10 +187,26 @@ func (s *Service) plan(
 			p.now = row.LockedAt // the clock of PostgreSQL, so that servers with different clocks decide alike
 		}
 	}
+	p.removeMoved()
 	if err := p.removeTakenBack(ctx); err != nil {
 		return nil, err
 	}
 	return p, p.decide(ctx)
+}
+
+// removeMoved stops counting messages that get a new time, for which they then count.
+func (p *Plan) removeMoved() {
+	var ids []string
+	for i, m := range p.messages {
+		switch {
+		case !m.Moves:
+		case p.counts(p.rules[i], m.TaskID):
+			ids = append(ids, m.TaskID)
+		default:
+			p.rules[i] = nil
+		}
+	}
+	p.remove(ids)
 }
 
 // removeTakenBack stops counting messages that are sent again, but were taken back before: they count for their new time.

@@ -350,6 +350,52 @@ func TestARequeuedMessageCountsAgainIfItWasTakenBack(t *testing.T) {
 	}
 }
 
+// R5, R6: when quiet hours are removed or shortened, messages to one number leave earlier, but not above a cap, and count for the time at which they leave.
+func TestMessagesThatLeaveEarlierStayWithinCaps(t *testing.T) {
+	for name, c := range map[string]struct {
+		shorten func(capped)
+		first   time.Duration
+	}{
+		"removed":   {func(b capped) { b.SetHours("marketing", "") }, 0},
+		"shortened": {func(b capped) { b.SetQuiet("marketing", -time.Hour, 2*time.Hour) }, 2 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := capped{apptest.New(t)}
+			b.set(map[string]any{"marketing_per_hour": 1})
+			b.SetQuiet("marketing", -time.Hour, 5*time.Hour)
+			form := apptest.Form("file", "list.csv", "phone\n"+strings.Repeat(apptest.Phone+"\n", 3), "name", "n", "content", "sale", "message_type", "marketing",
+				"auto_confirm", "true", "dedup", "none")
+			b.Expect(200, "", "POST", "/api/v1/batches", form, "Content-Type", apptest.FormType)
+			move := func(context.Context) (int, error) {
+				b.Exec("UPDATE quiet_changes SET begins_at = now()")
+				return b.App.Queue.MoveQuiet(t.Context())
+			}
+			run := func(jobs ...func(context.Context) (int, error)) {
+				t.Helper()
+				for _, job := range jobs {
+					if _, err := job(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			run(b.App.Batches.Check, b.App.Batches.Feed, move)
+			c.shorten(b)
+			run(move)
+			var last time.Time
+			for i, due := range apptest.Scan[[]time.Time](b.Bundle, "SELECT array_agg(due_at ORDER BY due_at) FROM queue") {
+				if i == 0 && time.Until(due) > c.first+30*time.Minute || i > 0 && due.Sub(last).Round(time.Second) != time.Hour {
+					t.Errorf("message %d is due at %v, the one before at %v", i, due, last)
+				}
+				last = due
+			}
+			if n := b.Count("SELECT count(*) FROM queue q, capped_recipients c WHERE abs(extract(epoch FROM c.times[array_position(c.task_ids, q.task_id)] - q.due_at)) < 1"); n != 3 {
+				t.Errorf("%d of 3 messages count for the time at which they leave", n)
+			}
+			b.refuse(map[string]any{"message_type": "marketing"})
+		})
+	}
+}
+
 // R6: a task that cannot be requeued is not counted, so that a cap allows the task behind it.
 func TestATaskThatCannotBeRequeuedIsNotCounted(t *testing.T) {
 	for name, prevent := range map[string]string{

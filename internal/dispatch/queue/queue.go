@@ -14,9 +14,9 @@ import (
 	"lksms/gen/dispatchq"
 	"lksms/gen/queueq"
 	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/queue/admit"
 	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/queue/line"
-	"lksms/internal/dispatch/quiet"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/merge"
 	"lksms/internal/platform/postgres"
@@ -46,7 +46,7 @@ type Service struct {
 	reports   *merge.Merger[Report, ended]
 	late      *merge.Merger[Report, ended] // the reports that ended no lease
 	line      *line.Line
-	quiet     *quiet.Service
+	admit     *admit.Service
 	followed  atomic.Int64 // version of the directory in the last complete run of FollowSwitches; 0: no run yet
 	tracer    *tracing.Tracer
 
@@ -58,11 +58,11 @@ type Service struct {
 }
 
 // New returns a Service whose counters are registered with reg.
-func New(db *postgres.DB, directory *directory.Service, senders *sender.Service, settings *setting.Service, quietHours *quiet.Service, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
+func New(db *postgres.DB, directory *directory.Service, senders *sender.Service, settings *setting.Service, admission *admit.Service, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
 	metrics := promauto.With(reg)
 	s := &Service{
 		db: db, q: queueq.New(db), inParts: queueq.New(db.InPartitions()), directory: directory, senders: senders, settings: settings, tracer: tracer,
-		quiet: quietHours,
+		admit: admission,
 		claimed: metrics.NewCounter(prometheus.CounterOpts{
 			Name: "lksms_tasks_claimed_total", Help: "Tasks handed to senders.",
 		}),

@@ -2,15 +2,17 @@ package queue
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"lksms/gen/dispatchq"
+	"lksms/internal/dispatch/queue/admit"
 	"lksms/internal/dispatch/queue/claim"
-	"lksms/internal/dispatch/quiet"
 	"lksms/internal/platform/postgres"
 )
 
 // MoveQuiet moves waiting tasks behind the quiet hours of their recipients (R5), and applies changes of quiet hours to waiting tasks. It returns the number of
-// tasks that it changed. A task that waits in quiet hours is sent within quiet.Spread after their end. No claim returns a task in quiet hours, even if MoveQuiet has
+// tasks that it changed. Caps still concern the tasks (R6). A task that waits in quiet hours is sent within quiet.Spread after their end. No claim returns a task in quiet hours, even if MoveQuiet has
 // not run.
 func (s *Service) MoveQuiet(ctx context.Context) (int, error) {
 	moved := 0
@@ -38,27 +40,73 @@ func (s *Service) moveQuiet(ctx context.Context) (n int, err error) {
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
-	var moved dispatchq.TaskDeferParams
-	var others dispatchq.TaskQuietSetParams
+	var capped []admit.Message
+	var plans plans
 	for _, row := range rows {
-		m := quiet.Message{Channel: row.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Priority: row.Priority, Recipient: row.Recipient}
-		due, from, err := s.quiet.Plan(ctx, m, row.TaskID, row.ExpiresAt, row.DueAt)
+		m := admit.Message{
+			Channel: row.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Priority: row.Priority, Recipient: row.Recipient, TaskID: row.TaskID,
+			ExpiresAt: row.ExpiresAt, DueAt: row.DueAt,
+		}
+		isCapped, err := s.admit.IsCapped(ctx, m)
 		switch {
 		case err != nil:
 			return 0, err
-		case due.Equal(row.DueAt):
-			others.TaskIds, others.QuietFroms = append(others.TaskIds, row.TaskID), append(others.QuietFroms, from)
-		default:
-			moved.TaskIds, moved.DueAts, moved.QuietFroms = append(moved.TaskIds, row.TaskID), append(moved.DueAts, due), append(moved.QuietFroms, from)
+		case isCapped && row.IsNew: // a retry counts for its first attempt
+			capped = append(capped, m)
+			continue
+		}
+		due, from, err := s.admit.AfterQuiet(ctx, m)
+		if err != nil {
+			return 0, err
+		}
+		plans.add(m, due, from)
+	}
+	if err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) error { return plans.store(ctx, q) }); err != nil {
+		return 0, err
+	}
+	for some := range slices.Chunk(capped, maxCapped) {
+		if err := s.db.Tx(ctx, func(ctx context.Context) error { return s.moveCapped(ctx, some) }); err != nil {
+			return 0, err
 		}
 	}
-	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) error {
-		if err := q.TaskQuietSet(ctx, others); err != nil {
-			return err
-		}
-		return q.TaskDefer(ctx, moved)
-	})
-	return len(rows), err
+	return len(rows), nil
+}
+
+// maxCapped is the maximum number of tasks with caps that one transaction moves. It locks what is counted for their recipients, so submissions to these wait.
+const maxCapped = 100
+
+// moveCapped works like moveQuiet for tasks with caps, in the transaction of ctx that also counts them. Its statements find the tasks by id, so they need no fixed plan.
+func (s *Service) moveCapped(ctx context.Context, messages []admit.Message) error {
+	due, froms, err := s.admit.Move(ctx, messages)
+	if err != nil {
+		return err
+	}
+	var plans plans
+	for i, m := range messages {
+		plans.add(m, due[i], froms[i])
+	}
+	return plans.store(ctx, dispatchq.New(s.db))
+}
+
+// plans contains tasks that get another due time, and those of which only the beginning of the next quiet hours changes.
+type plans struct {
+	moved  dispatchq.TaskDeferParams
+	others dispatchq.TaskQuietSetParams
+}
+
+func (p *plans) add(m admit.Message, due time.Time, from *time.Time) {
+	if due.Equal(m.DueAt) {
+		p.others.TaskIds, p.others.QuietFroms = append(p.others.TaskIds, m.TaskID), append(p.others.QuietFroms, from)
+		return
+	}
+	p.moved.TaskIds, p.moved.DueAts, p.moved.QuietFroms = append(p.moved.TaskIds, m.TaskID), append(p.moved.DueAts, due), append(p.moved.QuietFroms, from)
+}
+
+func (p *plans) store(ctx context.Context, q *dispatchq.Queries) error {
+	if err := q.TaskQuietSet(ctx, p.others); err != nil {
+		return err
+	}
+	return q.TaskDefer(ctx, p.moved)
 }
 
 // maxQuietPortions is the maximum number of portions of a change that one run of MoveQuiet applies. The next run goes on.

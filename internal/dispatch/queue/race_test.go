@@ -33,10 +33,10 @@ func TestMain(m *testing.M) { apptest.Main(m) }
 func newServices(db *postgres.DB, rules setting.Rules) (*queue.Service, *submit.Service) {
 	settings, directories := setting.NewWithRules(db, rules), directory.New(db)
 	senders := sender.New(db, settings, directories, sender.NewConfigs(db, &secret.Box{}))
-	quietHours := quiet.New(directories, settings)
-	tasks := queue.New(db, directories, senders, settings, quietHours, tracing.Off(), prometheus.NewRegistry())
+	admission := admit.New(db, directories, quiet.New(directories, settings), caps.New(db, directories, settings))
+	tasks := queue.New(db, directories, senders, settings, admission, tracing.Off(), prometheus.NewRegistry())
 	return tasks, submit.New(db, submit.Services{
-		Queue: tasks, Admit: admit.New(db, directories, quietHours, caps.New(db, directories, settings)), Explain: explain.New(db, directories, senders, settings), Templates: template.New(db, settings), Directory: directories, Settings: settings,
+		Queue: tasks, Admit: admission, Explain: explain.New(db, directories, senders, settings), Templates: template.New(db, settings), Directory: directories, Settings: settings,
 	})
 }
 

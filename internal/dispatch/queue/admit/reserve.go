@@ -80,6 +80,39 @@ func (r *Reservation) Keep(ctx context.Context, isStored func(i int) bool) (agai
 	return r.plan.Keep(ctx, isStored) //nolint:wrapcheck // the error is already wrapped
 }
 
+// Move decides when waiting messages are sent after a change of their quiet hours: due contains the times, and quietFroms queue.quiet_from at these times. Caps that
+// concern a message delay it further, and count it for its new time. Move runs in the transaction that stores the times, before any other lock of this transaction on
+// tasks.
+func (s *Service) Move(ctx context.Context, messages []Message) (due []time.Time, quietFroms []*time.Time, err error) {
+	counted := make([]caps.Message, len(messages))
+	for i, m := range messages {
+		m.Waits, m.moves = true, true
+		counted[i] = s.counted(ctx, m)
+	}
+	plan, err := s.caps.Reserve(ctx, counted)
+	if err != nil {
+		return nil, nil, err //nolint:wrapcheck // the error is already wrapped
+	}
+	for i, v := range plan.Verdicts {
+		at := messages[i].DueAt
+		if !v.DueAt.IsZero() { // also if the message expires before
+			at = v.DueAt
+		}
+		at, from, err := s.quiet.Plan(ctx, messages[i].quiet(), messages[i].TaskID, messages[i].ExpiresAt, at)
+		if err != nil {
+			return nil, nil, err //nolint:wrapcheck // the error is already wrapped
+		}
+		due, quietFroms = append(due, at), append(quietFroms, from)
+	}
+	_, err = plan.Keep(ctx, func(int) bool { return true })
+	return due, quietFroms, err //nolint:wrapcheck // the error is already wrapped
+}
+
+// AfterQuiet returns when a message that no cap concerns is sent, and queue.quiet_from at this time.
+func (s *Service) AfterQuiet(ctx context.Context, m Message) (due time.Time, quietFrom *time.Time, err error) {
+	return s.quiet.Plan(ctx, m.quiet(), m.TaskID, m.ExpiresAt, m.DueAt) //nolint:wrapcheck // the error is already wrapped
+}
+
 // Planned returns when a message would be due, if a cap would delay it now; a zero time: no cap would. Fault: recipient.limited. It counts nothing.
 func (s *Service) Planned(ctx context.Context, m Message) (time.Time, error) {
 	v, err := s.caps.Preview(ctx, s.counted(ctx, m))
@@ -105,7 +138,7 @@ const tolerance = 10 * time.Second
 func (s *Service) counted(ctx context.Context, m Message) caps.Message {
 	return caps.Message{
 		TaskID: m.TaskID, Channel: m.Channel, CompanyID: m.CompanyID, MessageType: m.MessageType, Recipient: m.Recipient, DueAt: m.DueAt, ExpiresAt: m.ExpiresAt,
-		Waits: m.Waits, IsExempt: m.Exemption != "", Again: m.Again, Allowed: func(at time.Time) (time.Time, error) {
+		Waits: m.Waits, IsExempt: m.Exemption != "", Again: m.Again, Moves: m.moves, Allowed: func(at time.Time) (time.Time, error) {
 			due, _, err := s.quiet.Plan(ctx, m.quiet(), m.TaskID, m.ExpiresAt, at)
 			return due, err
 		},
