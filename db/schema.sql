@@ -6630,27 +6630,25 @@ CREATE VIEW public.sender_standings AS
                 ELSE 1
             END))
         END AS room
-   FROM (((((public.senders s
+   FROM ((((((public.senders s
      JOIN public.sender_states st ON ((st.sender_id = s.id)))
      CROSS JOIN LATERAL ( SELECT public.used_in_window('minute'::text, now(), s.time_zone, st.minute_used, st.last_taken_at) AS minute_used,
             public.used_in_window('hour'::text, now(), s.time_zone, st.hour_used, st.last_taken_at) AS hour_used,
             public.used_in_window('day'::text, now(), s.time_zone, st.day_used, st.last_taken_at) AS day_used,
             public.used_in_window('month'::text, now(), s.time_zone, st.month_used, st.last_taken_at) AS month_used) u)
-     CROSS JOIN LATERAL ( SELECT (COALESCE((s.per_minute > u.minute_used), true) AND COALESCE((s.per_hour > u.hour_used), true) AND COALESCE((s.per_day > u.day_used), true) AND COALESCE((s.per_month > u.month_used), true) AND
+     CROSS JOIN LATERAL ( SELECT
                 CASE
-                    WHEN s.has_sims THEN (public.sims_room(s.id, now()) > 0)
-                    ELSE true
-                END) AS has_quota) q)
+                    WHEN s.has_sims THEN public.sims_room(s.id, now())
+                    ELSE NULL::bigint
+                END AS room
+         OFFSET 0) m)
+     CROSS JOIN LATERAL ( SELECT (COALESCE((s.per_minute > u.minute_used), true) AND COALESCE((s.per_hour > u.hour_used), true) AND COALESCE((s.per_day > u.day_used), true) AND COALESCE((s.per_month > u.month_used), true) AND COALESCE((m.room > 0), true)) AS has_quota) q)
      CROSS JOIN LATERAL ( SELECT ((NOT s.has_balance) OR (COALESCE(st.balance, (0)::bigint) > COALESCE(s.low_switch, (0)::bigint))) AS has_funds) f)
      CROSS JOIN LATERAL ( SELECT LEAST((s.per_minute - u.minute_used), (s.per_hour - u.hour_used), (s.per_day - u.day_used), (s.per_month - u.month_used),
                 CASE
                     WHEN s.has_balance THEN COALESCE(st.balance, (0)::bigint)
                     ELSE NULL::bigint
-                END,
-                CASE
-                    WHEN s.has_sims THEN public.sims_room(s.id, now())
-                    ELSE NULL::bigint
-                END) AS segments_left) l);
+                END, m.room) AS segments_left) l);
 
 COMMENT ON VIEW public.sender_standings IS 'Each sender, with the part of its state that claims of other senders need. A claim reads it by sender_id.';
 

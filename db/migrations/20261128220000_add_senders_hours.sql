@@ -40,9 +40,13 @@ CROSS JOIN LATERAL (
         used_in_window('month', now(), s.time_zone, st.month_used, st.last_taken_at) AS month_used
 ) u
 CROSS JOIN LATERAL (
+    -- CASE: the function is called only for senders with SIMs. OFFSET 0: it is called once, although several columns use it
+    SELECT CASE WHEN s.has_sims THEN sims_room(s.id, now()) END AS room OFFSET 0
+) m
+CROSS JOIN LATERAL (
     SELECT coalesce(s.per_minute > u.minute_used, true) AND coalesce(s.per_hour > u.hour_used, true)
         AND coalesce(s.per_day > u.day_used, true) AND coalesce(s.per_month > u.month_used, true)
-        AND CASE WHEN s.has_sims THEN sims_room(s.id, now()) > 0 ELSE true END AS has_quota -- CASE: the function is called only for senders with SIMs
+        AND coalesce(m.room > 0, true) AS has_quota
 ) q
 CROSS JOIN LATERAL (
     SELECT NOT s.has_balance OR coalesce(st.balance, 0) > coalesce(s.low_switch, 0) AS has_funds
@@ -50,7 +54,7 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT least(
         s.per_minute - u.minute_used, s.per_hour - u.hour_used, s.per_day - u.day_used, s.per_month - u.month_used,
-        CASE WHEN s.has_balance THEN coalesce(st.balance, 0) END, CASE WHEN s.has_sims THEN sims_room(s.id, now()) END
+        CASE WHEN s.has_balance THEN coalesce(st.balance, 0) END, m.room
     ) AS segments_left
 ) l;
 COMMENT ON COLUMN sender_standings.is_available IS
@@ -80,9 +84,13 @@ CROSS JOIN LATERAL (
         used_in_window('month', now(), s.time_zone, st.month_used, st.last_taken_at) AS month_used
 ) u
 CROSS JOIN LATERAL (
+    -- CASE: the function is called only for senders with SIMs. OFFSET 0: it is called once, although several columns use it
+    SELECT CASE WHEN s.has_sims THEN sims_room(s.id, now()) END AS room OFFSET 0
+) m
+CROSS JOIN LATERAL (
     SELECT coalesce(s.per_minute > u.minute_used, true) AND coalesce(s.per_hour > u.hour_used, true)
         AND coalesce(s.per_day > u.day_used, true) AND coalesce(s.per_month > u.month_used, true)
-        AND CASE WHEN s.has_sims THEN sims_room(s.id, now()) > 0 ELSE true END AS has_quota -- CASE: the function is called only for senders with SIMs
+        AND coalesce(m.room > 0, true) AS has_quota
 ) q
 CROSS JOIN LATERAL (
     SELECT NOT s.has_balance OR coalesce(st.balance, 0) > coalesce(s.low_switch, 0) AS has_funds
@@ -90,7 +98,7 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT least(
         s.per_minute - u.minute_used, s.per_hour - u.hour_used, s.per_day - u.day_used, s.per_month - u.month_used,
-        CASE WHEN s.has_balance THEN coalesce(st.balance, 0) END, CASE WHEN s.has_sims THEN sims_room(s.id, now()) END
+        CASE WHEN s.has_balance THEN coalesce(st.balance, 0) END, m.room
     ) AS segments_left
 ) l;
 COMMENT ON COLUMN sender_standings.is_available IS
