@@ -12,12 +12,12 @@ import (
 // readArguments returns the arguments of a command line without byte order marks at the start of an argument or of the value of a flag. The error names
 // the first argument that is not UTF-8: kong and JSON would replace its bytes, and the server would store a different text. With --spool, they may: a message that
 // cannot be repeated must be stored.
-func readArguments(given []string) ([]string, error) {
-	args := make([]string, len(given))
-	isSpool := slices.ContainsFunc(given, func(arg string) bool { return arg == "--spool" || strings.HasPrefix(arg, "--spool=") })
-	for i, arg := range given {
+func readArguments(raw []string) ([]string, error) {
+	args := make([]string, len(raw))
+	isSpool := slices.ContainsFunc(raw, func(arg string) bool { return arg == "--spool" || strings.HasPrefix(arg, "--spool=") })
+	for i, arg := range raw {
 		if !isSpool && !utf8.ValidString(arg) {
-			return nil, fmt.Errorf("%s is not UTF-8: convert it, for example with iconv -f GB18030 -t UTF-8", nameArgument(given, i))
+			return nil, fmt.Errorf("%s is not UTF-8: convert it, for example with iconv -f GB18030 -t UTF-8", nameArgument(raw, i))
 		}
 		args[i] = strings.TrimPrefix(arg, bom.Mark)
 		if flag, value, hasValue := strings.Cut(arg, "="); hasValue && strings.HasPrefix(flag, "-") {

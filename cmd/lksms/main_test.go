@@ -76,8 +76,8 @@ type process struct {
 	err    error // error of the exit; read after exited is closed
 }
 
-// environment returns the environment of the test without the variables that configure lksms, plus more.
-func environment(more ...string) []string {
+// environment returns the environment of the test without the variables that configure lksms, and adds the extra variables.
+func environment(extra ...string) []string {
 	var env []string
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
@@ -88,7 +88,7 @@ func environment(more ...string) []string {
 			env = append(env, variable)
 		}
 	}
-	return append(env, more...)
+	return append(env, extra...)
 }
 
 const testPassword = "test-password"
@@ -99,23 +99,23 @@ func serve(t *testing.T, env ...string) *process {
 	return serveIn(t, pgtest.Dir(t), nil, env...) // the working folder contains no .env
 }
 
-// serveIn works like serve in a working folder. If who is not nil, the server runs as this user.
-func serveIn(t *testing.T, folder string, who *syscall.Credential, env ...string) *process {
+// serveIn works like serve in a working folder. If user is not nil, the server runs as this user.
+func serveIn(t *testing.T, folder string, user *syscall.Credential, env ...string) *process {
 	t.Helper()
-	p, address := launch(t, folder, who, "0", env...)
+	p, address := launch(t, folder, user, "0", env...)
 	p.await(address)
 	return p
 }
 
 // launch starts a server on a port, and does not wait for the server. The channel receives the address of the server once the server is ready.
-func launch(t *testing.T, folder string, who *syscall.Credential, port string, env ...string) (*process, <-chan string) {
+func launch(t *testing.T, folder string, user *syscall.Credential, port string, env ...string) (*process, <-chan string) {
 	t.Helper()
 	p := &process{t: t, output: &lockedBuffer{}, exited: make(chan struct{})}
 	p.cmd = exec.Command(binary, "serve", "--app-port="+port)
 	p.cmd.Dir = folder
 	p.cmd.Env = environment(append([]string{"BASIC_AUTH_PASSWORD=" + testPassword}, env...)...)
 	p.cmd.Stderr = p.output
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who} // the process has its own process group, as in a terminal
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: user} // the process has its own process group, as in a terminal
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -311,15 +311,15 @@ var libpqVariables = []string{
 
 func TestAPrivatePostgresIgnoresTheVariablesOfLibpq(t *testing.T) {
 	t.Parallel()
-	check := func(t *testing.T, who *syscall.Credential) {
+	check := func(t *testing.T, user *syscall.Credential) {
 		dir := pgtest.Dir(t)
-		if who != nil {
-			if err := os.Chown(dir, int(who.Uid), int(who.Gid)); err != nil {
+		if user != nil {
+			if err := os.Chown(dir, int(user.Uid), int(user.Gid)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for range 2 { // the first round has no cluster, the second round uses the existing cluster
-			p := serveIn(t, pgtest.Dir(t), who, append(libpqVariables, "LKSMS_DATA="+dir)...)
+			p := serveIn(t, pgtest.Dir(t), user, append(libpqVariables, "LKSMS_DATA="+dir)...)
 			res, err := p.client().SendSmsWithResponse(t.Context(), nil, api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))})
 			if err != nil || res.JSON200 == nil {
 				t.Fatalf("submit: %v %s", err, res.Body)

@@ -379,7 +379,7 @@ func (r *restoring) workAfterTheMoment(long, short *process) {
 	l.submitNew(long, 60+l.dice.IntN(20))
 	for _, id := range l.claim(long, "app_long", 100) {
 		l.report(long, "app_long", id, 2, false)
-		_, wasLeased := r.leases[id] // such a task cannot be cancelled afterwards, and is possibly sent again
+		_, wasLeased := r.leases[id] // a task that was leased at the restore point cannot be cancelled after the restore, so it can be sent twice
 		if !wasLeased && slices.ContainsFunc(r.before, func(s submitted) bool { return s.id == id }) {
 			r.sent = append(r.sent, id)
 		}

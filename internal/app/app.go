@@ -493,7 +493,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	return failure
 }
 
-// newServer returns an HTTP server, and the connections of listener within the limits of the options.
+// newServer returns an HTTP server, and a listener that limits the connections as the options say.
 func newServer(handler http.Handler, listener net.Listener, o Options) (*http.Server, *connections) {
 	server := &http.Server{
 		Handler:           handler,
@@ -507,11 +507,11 @@ func newServer(handler http.Handler, listener net.Listener, o Options) (*http.Se
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 	}
 	server.Protocols.SetHTTP1(true) // no HTTP/2: one connection would carry hundreds of requests and their buffers, past the limits of connections
-	ofOne := o.MaxOfAddress
-	if ofOne == 0 {
-		ofOne = max(1, o.MaxConnections/2)
+	perAddress := o.MaxOfAddress
+	if perAddress == 0 {
+		perAddress = max(1, o.MaxConnections/2)
 	}
-	bounded := newConnections(listener, o.MaxConnections, ofOne, o.TrustedProxies)
+	bounded := newConnections(listener, o.MaxConnections, perAddress, o.TrustedProxies)
 	bounded.attach(server)
 	return server, bounded
 }

@@ -413,11 +413,11 @@ func (c *cell) messages(id string) int {
 	return c.Count("SELECT count(*) FROM messages WHERE task_id = $1", id)
 }
 
-// send submits a message through the proxy, and returns the id of its task. more contains the optional fields.
-func (d *balancer) send(more map[string]any, headers []string) string {
+// send submits a message through the proxy, and returns the id of its task. fields contains the optional fields.
+func (d *balancer) send(fields map[string]any, headers []string) string {
 	d.t.Helper()
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x"}
-	maps.Copy(body, more)
+	maps.Copy(body, fields)
 	return apptest.Decode[api.Submitted](d.t, d.expect(200, "", "POST", "/api/v1/sms/send", body, headers...)).TaskID
 }
 
@@ -427,14 +427,14 @@ func (d *balancer) poll(headers []string) []api.ClaimedTask {
 	return apptest.Decode[[]api.ClaimedTask](d.t, d.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=phone&limit=10", nil, headers...))
 }
 
-// cellsMap runs the script that writes the map. own contains additional lines.
-func cellsMap(t *testing.T, own string, a, b *cell) (string, error) {
+// cellsMap runs the script that writes the map. extra contains additional lines.
+func cellsMap(t *testing.T, extra string, a, b *cell) (string, error) {
 	t.Helper()
 	if _, err := exec.LookPath("psql"); err != nil {
 		t.Skip("psql is not installed: apt-get install postgresql-client")
 	}
 	file := pgtest.Dir(t) + "/own"
-	if err := os.WriteFile(file, []byte(own), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(extra), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var said strings.Builder

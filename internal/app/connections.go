@@ -25,14 +25,14 @@ const (
 // connection is idle, the new connection is spare: on a spare connection, all operations except health and readiness get 503.
 type connections struct {
 	net.Listener
-	most    int            // maximum in total; 0: no limit
-	ofOne   int            // maximum per address
-	exempt  []netip.Prefix // proxies, which carry the connections of many clients
-	mu      sync.Mutex
-	open    map[net.Conn]*connection
-	regular int            // number of connections that are not spare
-	from    map[string]int // number of regular connections, by address
-	spare   []net.Conn     // oldest first
+	limit      int            // maximum in total; 0: no limit
+	perAddress int            // maximum per address
+	exempt     []netip.Prefix // proxies, which carry the connections of many clients
+	mu         sync.Mutex
+	open       map[net.Conn]*connection
+	regular    int            // number of connections that are not spare
+	from       map[string]int // number of regular connections, by address
+	spare      []net.Conn     // oldest first
 }
 
 type connection struct {
@@ -42,8 +42,8 @@ type connection struct {
 	since   time.Time // start of the current state
 }
 
-func newConnections(listener net.Listener, most, ofOne int, exempt []netip.Prefix) *connections {
-	return &connections{Listener: listener, most: most, ofOne: ofOne, exempt: exempt, open: map[net.Conn]*connection{}, from: map[string]int{}}
+func newConnections(listener net.Listener, limit, perAddress int, exempt []netip.Prefix) *connections {
+	return &connections{Listener: listener, limit: limit, perAddress: perAddress, exempt: exempt, open: map[net.Conn]*connection{}, from: map[string]int{}}
 }
 
 // attach makes a server report the states of its connections, and mark the requests on spare connections.
@@ -112,11 +112,11 @@ func (c *connections) crowding() net.Conn {
 // hasCapacity reports whether a connection from an address can be regular. If necessary, hasCapacity closes an idle connection.
 func (c *connections) hasCapacity(address string) bool {
 	switch {
-	case c.most == 0:
+	case c.limit == 0:
 		return true
-	case address != "" && c.from[address] >= c.ofOne:
+	case address != "" && c.from[address] >= c.perAddress:
 		return c.endIdle(address)
-	case c.regular >= c.most:
+	case c.regular >= c.limit:
 		return c.endIdle("")
 	default:
 		return true

@@ -30,7 +30,8 @@ func known() map[string]any {
 		"country": "nobody", "kind": "app", "channel": "oa", "channels": []any{"oa"}, "expect_send_time": soon, "expires_at": nil,
 		"next_run_time": soon, "in_time": soon, "out_time": soon, "started_at": soon, "senders": []any{map[string]any{"sender_no": "nobody"}},
 		"sender_no": "nobody", "time_zone": "Asia/Shanghai", "use_template": false, "role": "submit", "event": "orbit_plan", "password": "a long password",
-		// A message has either a text or a template. A template has one state, and translations with its own placeholders.
+		// The largest request uses a text, so template_no, params and language are null. A template request leaves is_active null, and its translations use no
+		// placeholders.
 		"template_no": nil, "params": nil, "language": nil, "is_active": nil, "translations": map[string]any{"en": strings.Repeat("€", 1024)},
 		"config": nil, "wait": nil, "version": nil, "phone": "+8613800138000", "finished_at": soon, "retry_minutes": nil, "dial_prefix": "86", "parent": nil,
 		"any_country": nil, "countries_off": nil, // the request contains countries, which exclude these fields
@@ -130,14 +131,14 @@ func longest(schema *openapi3.Schema) string {
 	return "x"
 }
 
-// fitting encodes a value in at most most bytes. It halves the longest lists until the body fits.
-func fitting(value any, most int) []byte {
+// fitting encodes a value in at most maxBytes. It halves the longest lists until the body fits.
+func fitting(value any, maxBytes int) []byte {
 	for {
 		body, err := json.Marshal(value)
 		if err != nil {
 			panic(err)
 		}
-		if len(body) <= most || !halve(value) {
+		if len(body) <= maxBytes || !halve(value) {
 			return body
 		}
 	}

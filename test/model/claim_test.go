@@ -271,7 +271,7 @@ func (w *world) take(c claim) {
 }
 
 // ahead returns the minimum and the maximum number of tasks in the same pool that are claimed before a waiting task.
-func (w *world) ahead(x *task) (least, most int) {
+func (w *world) ahead(x *task) (minimum, maximum int) {
 	offerOf := func(t *task) offer {
 		o := offer{task: t, pool: w.pool(t)}
 		o.first, o.last = w.urgencies(t)
@@ -282,13 +282,13 @@ func (w *world) ahead(x *task) (least, most int) {
 		if o := offerOf(t); t == x || t.status != pending || o.pool != of.pool || t.due.After(w.now) {
 			continue
 		} else if !o.isBehind(of) {
-			most++
+			maximum++
 			if t.queued && of.isBehind(o) && !w.holds(t) {
-				least++
+				minimum++
 			}
 		}
 	}
-	return least, most
+	return minimum, maximum
 }
 
 // polls records a poll of a sender.

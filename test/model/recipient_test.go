@@ -92,12 +92,12 @@ func (t *task) isTakenBack() bool {
 	return (t.status == cancelled || t.status == failed) && len(t.leasedTo) == 0
 }
 
-// wouldExceed reports whether one more message at a time would be too many: with it, more messages than a cap allows would be due within a period that is shorter than
-// the cap's minute, hour or 24 hours. Messages that are possibly not counted are only read if all is true.
-func (w *world) wouldExceed(k capped, at time.Time, all bool) bool {
+// wouldExceed reports whether one more message at a time would exceed a cap: more messages than the cap allows would be due within its minute, hour or 24
+// hours. Messages that are possibly not counted are included only if withUncertain is true.
+func (w *world) wouldExceed(k capped, at time.Time, withUncertain bool) bool {
 	times := []time.Time{at}
 	for _, e := range w.counted[k] {
-		if !e.task.isTakenBack() && (e.isSure || all) {
+		if !e.task.isTakenBack() && (e.isSure || withUncertain) {
 			times = append(times, e.at)
 		}
 	}

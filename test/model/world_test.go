@@ -322,10 +322,10 @@ func (t *task) end() *time.Time {
 // lastsUntil reports whether a task expires only after a time.
 func (t *task) lastsUntil(at time.Time) bool { return t.end() == nil || t.end().After(at) }
 
-// bounded returns the end of a lease: until, but not later than the expiry of the task.
-func (t *task) bounded(until time.Time) time.Time {
-	if t.lastsUntil(until) {
-		return until
+// bounded returns the end of a lease: leaseEnd, but not later than the expiry of the task.
+func (t *task) bounded(leaseEnd time.Time) time.Time {
+	if t.lastsUntil(leaseEnd) {
+		return leaseEnd
 	}
 	return *t.end()
 }

@@ -177,10 +177,10 @@ func (c *caller) handOver(ctx context.Context, app string, p *spoolPortion) erro
 	return nil
 }
 
-// setAside renames the file of a refused message, and prints why.
-func (p *spoolPortion) setAside(path string, why error) error {
-	p.refused = ShownError{why}
-	fmt.Fprintf(os.Stderr, "lksms: %s: %s\n", filepath.Base(path)+refusedSuffix, ExplainError(why))
+// setAside renames the file of a refused message, and prints the refusal.
+func (p *spoolPortion) setAside(path string, refusal error) error {
+	p.refused = ShownError{refusal}
+	fmt.Fprintf(os.Stderr, "lksms: %s: %s\n", filepath.Base(path)+refusedSuffix, ExplainError(refusal))
 	if err := os.Rename(path, path+refusedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("rename a message: %w", err)
 	}

@@ -102,13 +102,13 @@ func (s *Service) Sequence(ctx context.Context) (moved int, err error) {
 // errLocked means that a portion contains events of tasks in a locked partition. It rolls back the transaction of the portion.
 var errLocked = errors.New("a partition is locked")
 
-// sequencePortion moves up to portion events. It skips the events of tasks of the days in without. If it returns errLocked, locked contains further days to
+// sequencePortion moves up to portion events. It skips the events of tasks of skippedDays. If it returns errLocked, locked contains further days to
 // skip.
-func (s *Service) sequencePortion(ctx context.Context, without []string) (n int, locked []string, err error) {
+func (s *Service) sequencePortion(ctx context.Context, skippedDays []string) (n int, locked []string, err error) {
 	if err := s.q.FeedLock(ctx); err != nil {
 		return 0, nil, fmt.Errorf("lock feed: %w", err)
 	}
-	staged, err := s.q.FeedTake(ctx, feedq.FeedTakeParams{LockedDays: without, Portion: portion})
+	staged, err := s.q.FeedTake(ctx, feedq.FeedTakeParams{LockedDays: skippedDays, Portion: portion})
 	if err != nil || len(staged) == 0 {
 		return 0, nil, err
 	}

@@ -52,7 +52,7 @@ func (w *watcher) leave(mine *waiter) {
 }
 
 // await returns true after mine was woken. It returns false if the time is over, ctx ends, or the server stops.
-func (w *watcher) await(ctx context.Context, mine *waiter, enough <-chan time.Time) bool {
+func (w *watcher) await(ctx context.Context, mine *waiter, timeout <-chan time.Time) bool {
 	defer w.leave(mine)
 	w.mu.Lock()
 	if w.isClosed {
@@ -71,7 +71,7 @@ func (w *watcher) await(ctx context.Context, mine *waiter, enough <-chan time.Ti
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return !w.isClosed
-	case <-enough:
+	case <-timeout:
 	case <-ctx.Done():
 	}
 	return false
@@ -106,9 +106,9 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// wake wakes the waiters that can see an event of these companies and submitters. If all is true, it wakes every waiter.
-func (w *watcher) wake(of []feedq.FeedNewsRow, all bool) {
-	if !all && len(of) == 0 {
+// wake wakes the waiters that can see an event of these companies and submitters. If wakeAll is true, it wakes every waiter.
+func (w *watcher) wake(of []feedq.FeedNewsRow, wakeAll bool) {
+	if !wakeAll && len(of) == 0 {
 		return
 	}
 	companies, submitters := map[int64]bool{}, map[feedq.FeedNewsRow]bool{}
@@ -117,7 +117,7 @@ func (w *watcher) wake(of []feedq.FeedNewsRow, all bool) {
 	}
 	concerns := func(v task.Viewer) bool {
 		switch {
-		case all || v.CompanyID == nil:
+		case wakeAll || v.CompanyID == nil:
 			return true
 		case v.Owner == nil:
 			return companies[*v.CompanyID]
@@ -147,8 +147,9 @@ func (w *watcher) close() {
 	}
 }
 
-// news returns the companies and submitters of the events after the given id, and the last id. If too many events are new, it sets all instead of reading them.
-func (s *Service) news(ctx context.Context, after int64) (of []feedq.FeedNewsRow, all bool, last int64, err error) {
+// news returns the companies and submitters of the events after the given id, and the last id. If too many events are new, it sets wakeAll instead of reading
+// them.
+func (s *Service) news(ctx context.Context, after int64) (of []feedq.FeedNewsRow, wakeAll bool, last int64, err error) {
 	ends, err := s.q.FeedEnds(ctx)
 	if err != nil || ends.LastID == after {
 		return nil, false, ends.LastID, err

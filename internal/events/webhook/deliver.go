@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	maxRuns        = 64  // maximum number of concurrent runs on one server of webhooks whose last post was accepted
-	maxFailingRuns = 16  // maximum number of concurrent runs on one server of all other webhooks: hanging receivers thus use no slot of working receivers
+	maxRuns        = 64  // maximum number of concurrent runs on one server, for webhooks whose last post was accepted
+	maxFailingRuns = 16  // the same for all other webhooks, so that receivers that hang use no slot of the others
 	maxPosts       = 8   // maximum number of concurrent posts to one webhook
 	maxRead        = 200 // maximum number of events that one portion posts and settles
 	maxProbe       = maxPosts
@@ -183,10 +183,10 @@ type item struct {
 // portion contains the events that are posted to a webhook and then settled in one transaction.
 type portion struct {
 	webhookq.WebhookReadRow
-	until   time.Time
-	items   []*item
-	next    int64 // last event that was read; if all events of the portion are posted, the webhook continues after this event
-	hasMore bool
+	deadline time.Time // no post starts after this time, except the first
+	items    []*item
+	next     int64 // last event that was read; if all events of the portion are posted, the webhook continues after this event
+	hasMore  bool
 
 	stopped    atomic.Bool // true: no further post is started, because the receiver does not answer or requested a pause
 	taken      []*item
@@ -194,8 +194,8 @@ type portion struct {
 	retryAfter time.Duration // pause that the receiver requested
 }
 
-// postNext posts the next events of a webhook, and starts no post after until. It returns nil if the webhook is off.
-func (s *Service) postNext(ctx context.Context, id int64, until time.Time) (*portion, error) {
+// postNext posts the next events of a webhook, and starts no post after the deadline. It returns nil if the webhook is off.
+func (s *Service) postNext(ctx context.Context, id int64, deadline time.Time) (*portion, error) {
 	row, err := s.q.WebhookRead(ctx, webhookq.WebhookReadParams{ID: id, OnlyOn: true, MaxWaiting: maxWaiting})
 	if postgres.IsNoRows(err) {
 		return nil, nil
@@ -203,7 +203,7 @@ func (s *Service) postNext(ctx context.Context, id int64, until time.Time) (*por
 	if err != nil {
 		return nil, postgres.Wrap("read webhook", err, nil)
 	}
-	t := &portion{WebhookReadRow: row, until: until, next: row.AfterID}
+	t := &portion{WebhookReadRow: row, deadline: deadline, next: row.AfterID}
 	if err := s.collect(ctx, t); err != nil {
 		return nil, err
 	}
@@ -295,7 +295,7 @@ func (s *Service) post(ctx context.Context, t *portion) error {
 	slots := make(chan struct{}, maxPosts)
 	for i, group := range groups {
 		slots <- struct{}{}
-		if i > 0 && time.Now().After(t.until) { // each portion posts at least one event
+		if i > 0 && time.Now().After(t.deadline) { // each portion posts at least one event
 			t.stopped.Store(true)
 		}
 		if t.stopped.Load() || ctx.Err() != nil {
@@ -304,7 +304,7 @@ func (s *Service) post(ctx context.Context, t *portion) error {
 		all.Go(func() {
 			defer func() { <-slots }()
 			for i, one := range group {
-				if i > 0 && time.Now().After(t.until) {
+				if i > 0 && time.Now().After(t.deadline) {
 					t.stopped.Store(true)
 				}
 				if t.stopped.Load() {

@@ -107,11 +107,11 @@ var everything = []string{
 	feed.MessageSent, feed.MessageFailed, feed.MessageExpired, feed.MessageCancelled, feed.MessageDelivered, feed.MessageUndelivered, feed.BatchFinished,
 }
 
-// hook adds a webhook of all companies. more overrides fields of the request.
-func (b bundle) hook(url string, more map[string]any, headers ...string) api.NewWebhook {
+// hook adds a webhook of all companies. fields overrides fields of the request.
+func (b bundle) hook(url string, fields map[string]any, headers ...string) api.NewWebhook {
 	b.T.Helper()
 	body := map[string]any{"url": url, "events": everything}
-	for k, v := range more {
+	for k, v := range fields {
 		body[k] = v
 	}
 	return apptest.Decode[api.NewWebhook](b.T, b.Expect(200, "", "POST", "/api/v1/webhooks", body, headers...))

@@ -106,19 +106,19 @@ func (s *Service) depths(ctx context.Context, rules []RuleRow, _ setting.Values)
 		return nil, postgres.Wrap("read numbers of tasks", err, nil)
 	}
 	pending := map[string]float64{}
-	var all, most float64
+	var all, maxThreshold float64
 	for _, row := range rows {
 		pending[row.CompanyNo] = float64(row.Pending)
 		all += float64(row.Pending)
 	}
 	for _, r := range rules {
 		if r.CompanyNo == nil {
-			most = max(most, *r.Threshold)
+			maxThreshold = max(maxThreshold, *r.Threshold)
 		}
 	}
 	due := all
 	if slices.ContainsFunc(rules, func(r RuleRow) bool { return r.CompanyNo == nil && all > *r.Threshold }) {
-		if due, err = s.backlog.Due(ctx, all, maxLater, int64(most)+1); err != nil {
+		if due, err = s.backlog.Due(ctx, all, maxLater, int64(maxThreshold)+1); err != nil {
 			return nil, err
 		}
 	}
@@ -296,11 +296,11 @@ func (s *Service) failingSenders(ctx context.Context, rules []RuleRow, _ setting
 
 // lowBalances finds senders whose balance is at or below the threshold.
 func (s *Service) lowBalances(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
-	most := -1.0
+	maxThreshold := -1.0
 	for _, r := range rules {
-		most = max(most, optional.Or(r.Threshold, most))
+		maxThreshold = max(maxThreshold, optional.Or(r.Threshold, maxThreshold))
 	}
-	rows, err := s.q.BalancesLow(ctx, most)
+	rows, err := s.q.BalancesLow(ctx, maxThreshold)
 	return func(r RuleRow) (found []finding) {
 		for _, row := range rows {
 			threshold := r.Threshold

@@ -220,7 +220,7 @@ func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "/")
 }
 
-// Shortened returns at most most characters of a text. It removes characters that PostgreSQL cannot store.
-func Shortened(text string, most int) string {
-	return segment.Shortened(postgres.Text(text), most)
+// Shortened returns at most maxLength characters of a text. It removes the characters that PostgreSQL cannot store.
+func Shortened(text string, maxLength int) string {
+	return segment.Shortened(postgres.Text(text), maxLength)
 }

@@ -40,7 +40,7 @@ var levels = []string{Warning, Critical, Emergency}
 type kind struct {
 	hasThreshold bool
 	threshold    *float64 // default; nil: the kind has no default, or waitThreshold returns the default
-	most         float64  // maximum threshold
+	maxThreshold float64  // maximum threshold
 	window       int64    // default in seconds; 0: rules of the kind have no window
 	filters      []string // fields that can narrow a rule
 	oneFilter    bool     // a rule can set at most one filter
@@ -61,21 +61,21 @@ const (
 
 // kinds contains every kind. Its default values equal those of the shipped rules.
 var kinds = map[string]kind{
-	WaitTime:          {hasThreshold: true, most: maxSeconds, filters: []string{ByCompany, ByChannel}},
-	QueueDepth:        {hasThreshold: true, threshold: new(100_000.0), most: maxNumber, filters: []string{ByCompany}, forSeconds: 300},
-	FailureRate:       {hasThreshold: true, threshold: new(0.2), most: 1, window: 900, filters: []string{ByCompany, ByChannel, BySender}, oneFilter: true, forSeconds: 120},
+	WaitTime:          {hasThreshold: true, maxThreshold: maxSeconds, filters: []string{ByCompany, ByChannel}},
+	QueueDepth:        {hasThreshold: true, threshold: new(100_000.0), maxThreshold: maxNumber, filters: []string{ByCompany}, forSeconds: 300},
+	FailureRate:       {hasThreshold: true, threshold: new(0.2), maxThreshold: 1, window: 900, filters: []string{ByCompany, ByChannel, BySender}, oneFilter: true, forSeconds: 120},
 	PoolUnserved:      {filters: []string{ByCompany, ByChannel}, forSeconds: 300},
-	SenderSilent:      {hasThreshold: true, threshold: new(600.0), most: maxSeconds, filters: []string{ByChannel, BySender}, forSeconds: 60},
-	SenderFailing:     {hasThreshold: true, threshold: new(0.3), most: 1, window: 900, filters: []string{ByChannel, BySender}, forSeconds: 120},
-	BalanceLow:        {hasThreshold: true, most: maxNumber, filters: []string{ByChannel, BySender}},
+	SenderSilent:      {hasThreshold: true, threshold: new(600.0), maxThreshold: maxSeconds, filters: []string{ByChannel, BySender}, forSeconds: 60},
+	SenderFailing:     {hasThreshold: true, threshold: new(0.3), maxThreshold: 1, window: 900, filters: []string{ByChannel, BySender}, forSeconds: 120},
+	BalanceLow:        {hasThreshold: true, maxThreshold: maxNumber, filters: []string{ByChannel, BySender}},
 	ProviderTrouble:   {filters: []string{ByChannel, BySender}, forSeconds: 60},
-	ReceiptsMissing:   {hasThreshold: true, threshold: new(20.0), most: maxNumber, window: 3600, filters: []string{ByChannel, BySender}, forSeconds: 900},
-	ReceiptsUnmatched: {hasThreshold: true, threshold: new(1.0), most: maxNumber, window: 3600, filters: []string{ByChannel, BySender}, forSeconds: 300},
-	DiskLow:           {hasThreshold: true, threshold: new(0.1), most: 1, forSeconds: 60},
-	PartitionMissing:  {hasThreshold: true, threshold: new(2.0), most: 365, forSeconds: 1800},
-	HistoryOverdue:    {hasThreshold: true, threshold: new(1.0), most: 36500, forSeconds: 7200},
-	WebhookFailing:    {hasThreshold: true, threshold: new(300.0), most: maxSeconds},
-	StatementDiffers:  {hasThreshold: true, threshold: new(0.0), most: maxNumber, filters: []string{ByChannel, BySender}},
+	ReceiptsMissing:   {hasThreshold: true, threshold: new(20.0), maxThreshold: maxNumber, window: 3600, filters: []string{ByChannel, BySender}, forSeconds: 900},
+	ReceiptsUnmatched: {hasThreshold: true, threshold: new(1.0), maxThreshold: maxNumber, window: 3600, filters: []string{ByChannel, BySender}, forSeconds: 300},
+	DiskLow:           {hasThreshold: true, threshold: new(0.1), maxThreshold: 1, forSeconds: 60},
+	PartitionMissing:  {hasThreshold: true, threshold: new(2.0), maxThreshold: 365, forSeconds: 1800},
+	HistoryOverdue:    {hasThreshold: true, threshold: new(1.0), maxThreshold: 36500, forSeconds: 7200},
+	WebhookFailing:    {hasThreshold: true, threshold: new(300.0), maxThreshold: maxSeconds},
+	StatementDiffers:  {hasThreshold: true, threshold: new(0.0), maxThreshold: maxNumber, filters: []string{ByChannel, BySender}},
 }
 
 // resolveSeconds is the default time for which a condition must be false before its alert is resolved.
@@ -86,8 +86,8 @@ func (k kind) check(r *Settings) error {
 	switch {
 	case r.Threshold != nil && !k.hasThreshold:
 		return fault.InvalidField("threshold", fault.UnknownField, nil)
-	case r.Threshold != nil && *r.Threshold > k.most:
-		return fault.InvalidField("threshold", fault.TooBig, k.most)
+	case r.Threshold != nil && *r.Threshold > k.maxThreshold:
+		return fault.InvalidField("threshold", fault.TooBig, k.maxThreshold)
 	case r.Threshold == nil:
 		r.Threshold = k.threshold
 	}

@@ -67,15 +67,15 @@ func (s *Service) Export(ctx context.Context, firstDay time.Time) (folder string
 	if err != nil {
 		return "", err
 	}
-	late, err := s.late(ctx, p)
+	late, err := s.lateTasks(ctx, p)
 	if err != nil {
 		return "", err
 	}
 	return s.export(ctx, p, late)
 }
 
-// export works like Export for a partition that was already read. It excludes the tasks in late.
-func (s *Service) export(ctx context.Context, p historyq.TaskPartitionGetRow, late []string) (folder string, err error) {
+// export works like Export for a partition that was already read. It excludes the tasks in lateIDs.
+func (s *Service) export(ctx context.Context, p historyq.TaskPartitionGetRow, lateIDs []string) (folder string, err error) {
 	if s.options.Dir == "" {
 		return "", errNoFolder
 	}
@@ -96,7 +96,7 @@ func (s *Service) export(ctx context.Context, p historyq.TaskPartitionGetRow, la
 		return "", fmt.Errorf("export: %w", err)
 	}
 	defer files.Close() //nolint:errcheck // the files in the folder are closed already
-	if m.Files, err = s.writeTables(ctx, files, p, late); err != nil {
+	if m.Files, err = s.writeTables(ctx, files, p, lateIDs); err != nil {
 		return "", fmt.Errorf("export: %w", err)
 	}
 	// If the partition was dropped meanwhile, the files are incomplete.
@@ -116,7 +116,7 @@ func (s *Service) export(ctx context.Context, p historyq.TaskPartitionGetRow, la
 			return err
 		}
 		return s.q.TaskPartitionExported(ctx, historyq.TaskPartitionExportedParams{
-			FirstDay: p.FirstDay, CreatedAt: p.CreatedAt, BeganAt: p.ReadAt, Messages: m.rows("messages"), Reports: m.rows("report_logs"), Folder: name, Late: late,
+			FirstDay: p.FirstDay, CreatedAt: p.CreatedAt, BeganAt: p.ReadAt, Messages: m.rows("messages"), Reports: m.rows("report_logs"), Folder: name, Late: lateIDs,
 		})
 	})
 	return folder, postgres.Wrap("record export", err, nil)
@@ -142,8 +142,8 @@ func (m Manifest) rows(table string) int64 {
 	return 0
 }
 
-// writeTables writes the tables of a partition, except late tasks, to files of a folder.
-func (s *Service) writeTables(ctx context.Context, folder *os.Root, p historyq.TaskPartitionGetRow, late []string) (files []File, err error) {
+// writeTables writes the tables of a partition, except the tasks in lateIDs, to files of a folder.
+func (s *Service) writeTables(ctx context.Context, folder *os.Root, p historyq.TaskPartitionGetRow, lateIDs []string) (files []File, err error) {
 	writers := make([]*tableWriter, len(exported))
 	for i, t := range exported {
 		if writers[i], err = newTableWriter(folder, t.table); err != nil {
@@ -160,7 +160,7 @@ func (s *Service) writeTables(ctx context.Context, folder *os.Root, p historyq.T
 		if before == "" {
 			before = p.BeforeID
 		}
-		without := lateBetween(late, from, before)
+		without := lateBetween(lateIDs, from, before)
 		for i, t := range exported {
 			n, err := s.db.CopyOut(ctx, writers[i].zip, fmt.Sprintf(t.query, postgres.Literal(from), postgres.Literal(before), without), first)
 			if err != nil {
@@ -179,12 +179,12 @@ func (s *Service) writeTables(ctx context.Context, folder *os.Root, p historyq.T
 	return files, nil
 }
 
-// lateBetween returns those ids of late that lie between from (included) and before (excluded), as an SQL array. late must be sorted.
-func lateBetween(late []string, from, before string) string {
-	first, _ := slices.BinarySearch(late, from)
-	end, _ := slices.BinarySearch(late, before)
+// lateBetween returns those of lateIDs that lie between from (included) and before (excluded), as an SQL array. lateIDs must be sorted.
+func lateBetween(lateIDs []string, from, before string) string {
+	first, _ := slices.BinarySearch(lateIDs, from)
+	end, _ := slices.BinarySearch(lateIDs, before)
 	literals := make([]string, 0, end-first)
-	for _, id := range late[first:end] {
+	for _, id := range lateIDs[first:end] {
 		literals = append(literals, postgres.Literal(id))
 	}
 	return "ARRAY[" + strings.Join(literals, ", ") + "]::text[]"

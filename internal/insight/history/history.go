@@ -47,9 +47,9 @@ type Options struct {
 	// beforeID (excluded). It keeps data that was created at the time before or later.
 	BeforeDrop func(ctx context.Context, before time.Time, firstID, beforeID string) error
 
-	// Held returns the tasks that unfinished work still needs. Their ids lie between firstID (included) and beforeID (excluded). Held returns up to most ids,
+	// Held returns the tasks that unfinished work still needs. Their ids lie between firstID (included) and beforeID (excluded). Held returns up to limit ids,
 	// in ascending order.
-	Held func(ctx context.Context, firstID, beforeID string, most int) ([]string, error)
+	Held func(ctx context.Context, firstID, beforeID string, limit int) ([]string, error)
 }
 
 // New returns a Service on db.

@@ -118,10 +118,10 @@ const (
 )
 
 // Drop deletes the partition that begins on firstDay, and all data about its tasks except their counts and dedup keys. It fails and changes nothing while new
-// tasks can be added to the partition, which is possible until a day after its last day. Drop keeps late tasks, see late.
+// tasks can be added to the partition, which is possible until a day after its last day. Drop keeps late tasks, see lateTasks.
 //
 // If onlyExported is true, Drop exports the partition first, without the late tasks. It skips the export if the folder of the last export exists and contains
-// all other rows. An ended notification disappears from lists when its first task is dropped.
+// all rows of the partition except those of late tasks. An ended notification disappears from lists when its first task is dropped.
 func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported bool) error {
 	mustExport := false
 	for range maxDrops {
@@ -129,7 +129,7 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 		if err != nil {
 			return err
 		}
-		late, err := s.late(ctx, p)
+		late, err := s.lateTasks(ctx, p)
 		if err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 		}
 		// Late tasks are read again after BeforeDrop: BeforeDrop keeps a notification that has started to wait again meanwhile. After BeforeDrop, no other
 		// notification of these tasks can start to wait.
-		now, err := s.late(ctx, p)
+		now, err := s.lateTasks(ctx, p)
 		if err != nil {
 			return err
 		}
@@ -169,9 +169,9 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 // maxDrops is the maximum number of attempts to drop a partition.
 const maxDrops = 4
 
-// late returns the tasks of a partition that a drop keeps, sorted by id: tasks that wait or are leased, and tasks of one-time notifications that are still
+// lateTasks returns the tasks of a partition that a drop keeps, sorted by id: tasks that wait or are leased, and tasks of one-time notifications that are still
 // being sent. The latter record which people the notification has reached.
-func (s *Service) late(ctx context.Context, p historyq.TaskPartitionGetRow) ([]string, error) {
+func (s *Service) lateTasks(ctx context.Context, p historyq.TaskPartitionGetRow) ([]string, error) {
 	waiting, err := s.q.TaskPartitionLate(ctx, historyq.TaskPartitionLateParams{FirstID: p.FirstID, BeforeID: p.BeforeID, MaxTasks: maxLateTasks + 1})
 	if err != nil {
 		return nil, fmt.Errorf("find tasks that wait: %w", err)

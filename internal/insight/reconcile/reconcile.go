@@ -180,19 +180,19 @@ func (s *Service) CompareFile(ctx context.Context, st Statement, u upload.Upload
 	return s.Get(ctx, id)
 }
 
-// valuesOf returns given in lower case. If given is empty, it returns the values in the callbacks of the sender. If these are also missing, it returns the
-// usual values.
-func valuesOf(given []string, callback []byte, usual []string) ([]string, error) {
-	if len(given) == 0 {
-		if err := json.Unmarshal(callback, &given); err != nil {
+// valuesOf returns the requested values in lower case. If no values are requested, it returns the values in the callbacks of the sender. If these are also
+// missing, it returns the usual values.
+func valuesOf(requested []string, callback []byte, usual []string) ([]string, error) {
+	if len(requested) == 0 {
+		if err := json.Unmarshal(callback, &requested); err != nil {
 			return nil, fmt.Errorf("read callback of sender: %w", err)
 		}
 	}
-	if len(given) == 0 {
+	if len(requested) == 0 {
 		return usual, nil
 	}
-	values := make([]string, len(given))
-	for i, value := range given {
+	values := make([]string, len(requested))
+	for i, value := range requested {
 		values[i] = strings.ToLower(strings.TrimSpace(value))
 	}
 	return values, nil

@@ -90,7 +90,7 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 			by = ByNothing // a single company has only the series of all its tasks
 		}
 	}
-	most := max(1, min(query.Limit, maxPoints/int(length/lengths[query.Step]+1)))
+	maxSeries := max(1, min(query.Limit, maxPoints/int(length/lengths[query.Step]+1)))
 	keys := []string{""}
 	switch {
 	case by == ByNothing:
@@ -98,7 +98,7 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 		keys[0] = *query.Key
 	default:
 		rows, err := s.q.StatisticsSeries(ctx, statisticsq.StatisticsSeriesParams{
-			Step: query.Step, CompanyID: company, Dimension: by, FromAt: span.FromAt, ToAt: span.ToAt, MaxRows: int32(most),
+			Step: query.Step, CompanyID: company, Dimension: by, FromAt: span.FromAt, ToAt: span.ToAt, MaxRows: int32(maxSeries),
 		})
 		if err != nil {
 			return Answer{}, postgres.Wrap("choose series of statistics", err, nil)
@@ -234,12 +234,12 @@ func oneSeries(rows []statisticsq.StatisticsPointsRow) (Series, error) {
 	return s, nil
 }
 
-// nameCompanies sets Key and CompanyNo of series by company. If only is not nil, it is the id of the only company.
-func (s *Service) nameCompanies(ctx context.Context, only *int64, all []Series) error {
+// nameCompanies sets Key and CompanyNo of series by company. If companyID is not nil, all series belong to this company.
+func (s *Service) nameCompanies(ctx context.Context, companyID *int64, all []Series) error {
 	ids := make([]int64, len(all))
 	for i := range all {
-		if only != nil {
-			all[i].Key = strconv.FormatInt(*only, 10)
+		if companyID != nil {
+			all[i].Key = strconv.FormatInt(*companyID, 10)
 		}
 		ids[i], _ = strconv.ParseInt(all[i].Key, 10, 64) // the key is the id of a company
 	}

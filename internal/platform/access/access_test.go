@@ -282,11 +282,11 @@ func TestConcurrentGuessesWithManyNamesAreCountedOneByOne(t *testing.T) {
 	if len(v.gates.open) != 0 {
 		t.Errorf("%d gates are left open", len(v.gates.open))
 	}
-	const most = 50_000
-	for i := range most {
+	const maxEntries = 50_000
+	for i := range maxEntries {
 		v.failures.add(fmt.Sprint("name ", i), fmt.Sprint("network ", i))
 	}
-	if n := v.failures.entries.Len(); n != most {
+	if n := v.failures.entries.Len(); n != maxEntries {
 		t.Errorf("%d failures are kept", n)
 	}
 }

@@ -73,7 +73,7 @@ func (s *Service) SignIn(ctx context.Context, username, password, address, userA
 	if !isProved { // the cache dropped the proof to store newer entries
 		return "", begun, errBusy
 	}
-	_, most, err := s.sessionLimits(ctx)
+	_, maxAge, err := s.sessionLimits(ctx)
 	if err != nil {
 		return "", begun, err
 	}
@@ -89,7 +89,7 @@ func (s *Service) SignIn(ctx context.Context, username, password, address, userA
 	if postgres.IsNoRows(err) { // the user was disabled meanwhile
 		return "", begun, ErrRequired
 	}
-	begun.ExpiresAt = createdAt.Add(most)
+	begun.ExpiresAt = createdAt.Add(maxAge)
 	return tokens.EncodeToString(random), begun, postgres.Wrap("begin session", err, nil)
 }
 
@@ -135,11 +135,11 @@ func (s *Service) readSession(ctx context.Context, token []byte, hash digested, 
 		defer leave()
 	}
 	one.at, one.ends = s.verifier.now(), s.sessions.ends.Load()
-	idle, most, err := s.sessionLimits(ctx)
+	idle, maxAge, err := s.sessionLimits(ctx)
 	if err != nil {
 		return one, err
 	}
-	row, err := s.q.SessionGet(ctx, accessq.SessionGetParams{TokenHash: hash[:], Idle: idle, MaxAge: most})
+	row, err := s.q.SessionGet(ctx, accessq.SessionGetParams{TokenHash: hash[:], Idle: idle, MaxAge: maxAge})
 	if postgres.IsNoRows(err) {
 		s.sessions.known.Remove(hash)
 		return one, ErrRequired
@@ -151,7 +151,7 @@ func (s *Service) readSession(ctx context.Context, token []byte, hash digested, 
 	if err != nil {
 		return one, err
 	}
-	one.id, one.isUnseen, one.Session = row.ID, row.IsUnseen, Session{Principal: owner, ExpiresAt: row.CreatedAt.Add(most)}
+	one.id, one.isUnseen, one.Session = row.ID, row.IsUnseen, Session{Principal: owner, ExpiresAt: row.CreatedAt.Add(maxAge)}
 	s.sessions.known.Add(hash, one)
 	return one, nil
 }
@@ -193,18 +193,18 @@ func (s *Service) SignOutEverywhere(ctx context.Context, username string) error 
 
 // DeleteExpiredSessions deletes the expired sessions. It returns the number of deleted sessions.
 func (s *Service) DeleteExpiredSessions(ctx context.Context) (int, error) {
-	idle, most, err := s.sessionLimits(ctx)
+	idle, maxAge, err := s.sessionLimits(ctx)
 	if err != nil {
 		return 0, err
 	}
 	return postgres.InBatches(deleteBatch, func() (int64, error) {
-		n, err := s.q.SessionsDeleteExpired(ctx, accessq.SessionsDeleteExpiredParams{Idle: idle, MaxAge: most, BatchSize: deleteBatch})
+		n, err := s.q.SessionsDeleteExpired(ctx, accessq.SessionsDeleteExpiredParams{Idle: idle, MaxAge: maxAge, BatchSize: deleteBatch})
 		return n, postgres.Wrap("delete sessions", err, nil)
 	})
 }
 
-// sessionLimits returns the time without a request after which a session ends (idle), and the maximum duration of a session (most).
-func (s *Service) sessionLimits(ctx context.Context) (idle, most time.Duration, err error) {
+// sessionLimits returns the time without a request after which a session ends (idle), and the maximum duration of a session (maxAge).
+func (s *Service) sessionLimits(ctx context.Context) (idle, maxAge time.Duration, err error) {
 	values, err := s.settings.Get(ctx)
 	return values.Access.SessionIdle(), values.Access.MaxSession(), err
 }

@@ -2,13 +2,13 @@
 // do not split what a person sees as one character.
 package characters
 
-// First returns the first characters of a text, at most the given number.
-func First(text string, most int) string {
-	if len(text) <= most {
+// First returns the first characters of a text, at most limit.
+func First(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	if all := []rune(text); len(all) > most {
-		return string(all[:most])
+	if all := []rune(text); len(all) > limit {
+		return string(all[:limit])
 	}
 	return text
 }

@@ -68,9 +68,9 @@ const (
 // Counts contains the number of erased rows, by kind. A missing kind has no rows.
 type Counts map[Kind]int64
 
-// Add adds the counts of more.
-func (c Counts) Add(more Counts) {
-	for kind, n := range more {
+// Add adds the counts in added.
+func (c Counts) Add(added Counts) {
+	for kind, n := range added {
 		if n != 0 {
 			c[kind] += n
 		}

@@ -307,8 +307,8 @@ func Is(err error, reason Reason) bool {
 	return errors.As(err, &e) && e.Reason == reason
 }
 
-// AtLimit returns the fault limit.reached (409): a new row would exceed the maximum of most rows.
-func AtLimit(most int64) *Error { return &Error{Kind: Conflict, Reason: LimitReached, Limit: most} }
+// AtLimit returns the fault limit.reached (409): a new row would exceed the maximum number of rows.
+func AtLimit(limit int64) *Error { return &Error{Kind: Conflict, Reason: LimitReached, Limit: limit} }
 
 // InvalidField returns the failure (422) that one field is invalid. limit can be nil.
 func InvalidField(name string, rule Rule, limit any) *Error {

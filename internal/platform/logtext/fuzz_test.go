@@ -22,7 +22,7 @@ func FuzzLogJSON(f *testing.F) {
 		if err := d.Decode(&v); err != nil || !postgres.IsText(string(kept)) || hasNUL(v) {
 			t.Errorf("%q is logged as %q, %v", raw, kept, err)
 		}
-		if most := 6*min(len(raw), maxJSON) + 100; len(kept) > most {
+		if limit := 6*min(len(raw), maxJSON) + 100; len(kept) > limit {
 			t.Errorf("%d bytes are logged as %d", len(raw), len(kept))
 		}
 		if text := Text(string(raw)); !postgres.IsText(text) || utf8.RuneCountInString(text) > maxText {

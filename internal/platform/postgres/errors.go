@@ -52,20 +52,20 @@ func Wrap(act string, err error, none *fault.Error) error {
 	case none != nil && IsNoRows(err):
 		return none
 	}
-	if most, isReached := rowsBound(err); isReached {
-		return fault.AtLimit(most)
+	if limit, isReached := rowsBound(err); isReached {
+		return fault.AtLimit(limit)
 	}
 	return fmt.Errorf("%s: %w", act, err)
 }
 
 // rowsBound reports whether the trigger rows_bound rejected rows because a table would contain too many rows, and returns the maximum.
-func rowsBound(err error) (most int64, isReached bool) {
+func rowsBound(err error) (limit int64, isReached bool) {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || pg.ConstraintName != "rows_bound" {
 		return 0, false
 	}
-	most, parsed := strconv.ParseInt(pg.Detail, 10, 64)
-	return most, parsed == nil
+	limit, parsed := strconv.ParseInt(pg.Detail, 10, 64)
+	return limit, parsed == nil
 }
 
 // IsUnavailable reports whether err means that the database could not be reached or did not answer in time. The same request can succeed later.

@@ -38,16 +38,16 @@ type Page[Row any] struct {
 
 // List describes how a list is read.
 type List[Row any] struct {
-	IDs  func(before int64, most int32) ([]int64, error) // returns up to most ids before an id, newest first
-	Rows func(ids []int64) ([]Row, error)                // returns the matching rows among ids, newest first
+	IDs  func(before int64, limit int32) ([]int64, error) // returns up to limit ids before an id, newest first
+	Rows func(ids []int64) ([]Row, error)                 // returns the matching rows among ids, newest first
 	ID   func(Row) int64
 }
 
 // Page returns the rows with ids smaller than before, at most limit. It can return fewer rows although a page follows.
 func (l List[Row]) Page(before int64, limit int) (p Page[Row], err error) {
-	most := limit + 1
+	portion := limit + 1
 	for read := 0; read < maxRows; {
-		found, err := l.IDs(before, int32(most))
+		found, err := l.IDs(before, int32(portion))
 		if err != nil || len(found) == 0 {
 			return p, err
 		}
@@ -60,10 +60,10 @@ func (l List[Row]) Page(before int64, limit int) (p Page[Row], err error) {
 			p.Before = l.ID(p.Rows[limit-1])
 			return p, nil
 		}
-		if len(found) < most {
+		if len(found) < portion {
 			return p, nil
 		}
-		before, read, most = found[len(found)-1], read+len(found), maxPortion
+		before, read, portion = found[len(found)-1], read+len(found), maxPortion
 	}
 	p.Before = before
 	return p, nil

@@ -77,9 +77,9 @@ func ParseRoles(names []string) (Roles, error) {
 	return roles, nil
 }
 
-// Has reports whether r contains at least one of others.
-func (r Roles) Has(others ...Role) bool {
-	return slices.ContainsFunc(others, func(o Role) bool { return slices.Contains(r, o) })
+// Has reports whether r contains at least one of the wanted roles.
+func (r Roles) Has(wanted ...Role) bool {
+	return slices.ContainsFunc(wanted, func(o Role) bool { return slices.Contains(r, o) })
 }
 
 // String returns the names, separated by commas.

@@ -74,10 +74,10 @@ func TestASweepEndsSoonAfterItsLockIsLost(t *testing.T) {
 func TestTwoServersNeverRunAJobAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
-	var running, most, runs atomic.Int32
+	var running, maxRunning, runs atomic.Int32
 	job := Job{Roles: bySweep, Name: "age-tasks", Interval: 20 * time.Millisecond, Run: func(context.Context) (int, error) {
-		if n := running.Add(1); n > most.Load() {
-			most.Store(n)
+		if n := running.Add(1); n > maxRunning.Load() {
+			maxRunning.Store(n)
 		}
 		time.Sleep(5 * time.Millisecond) // simulates work
 		running.Add(-1)
@@ -101,8 +101,8 @@ func TestTwoServersNeverRunAJobAtTheSameTime(t *testing.T) {
 			t.Fatalf("only %d runs", runs.Load())
 		}
 	}
-	if most.Load() != 1 {
-		t.Errorf("%d runs at the same time", most.Load())
+	if maxRunning.Load() != 1 {
+		t.Errorf("%d runs at the same time", maxRunning.Load())
 	}
 }
 

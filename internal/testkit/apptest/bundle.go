@@ -240,18 +240,18 @@ func (b *Bundle) AwaitLockWait() {
 // Deadlock causes a deadlock between another transaction and the transaction of the server that call starts. It repeats this, each time with the results of
 // prepare, until PostgreSQL aborts the transaction of the server, not the other transaction.
 //
-// The other transaction runs two SQL statements: first locks rows that the server will wait for, second waits for rows that the server has locked meanwhile.
+// The other transaction runs two SQL statements: lockFirst locks rows that the server will wait for, waitSecond waits for rows that the server has locked.
 // call returns a text if its result is wrong. This text is ignored if PostgreSQL aborted the other transaction.
-func (b *Bundle) Deadlock(prepare func() (first, second string, call func() (wrong string))) {
+func (b *Bundle) Deadlock(prepare func() (lockFirst, waitSecond string, call func() (wrong string))) {
 	b.T.Helper()
 	for isOther := true; isOther; {
-		first, second, call := prepare()
+		lockFirst, waitSecond, call := prepare()
 		other, err := b.DB.Begin(b.T.Context())
 		if err != nil {
 			b.T.Fatal(err)
 		}
 		defer other.Rollback(context.WithoutCancel(b.T.Context())) // has an effect only if the test fails, because otherwise the transaction has already ended
-		if _, err := other.Exec(b.T.Context(), first); err != nil {
+		if _, err := other.Exec(b.T.Context(), lockFirst); err != nil {
 			b.T.Fatal(err)
 		}
 		called := make(chan string, 1)
@@ -260,7 +260,7 @@ func (b *Bundle) Deadlock(prepare func() (first, second string, call func() (wro
 			return b.Count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") > 0
 		})
 		// PostgreSQL aborts the transaction that first checks for a deadlock and finds one. Usually this is the transaction that has waited longer.
-		_, err = other.Exec(b.T.Context(), second)
+		_, err = other.Exec(b.T.Context(), waitSecond)
 		var ended *pgconn.PgError
 		if isOther = errors.As(err, &ended) && ended.Code == "40P01"; isOther { // the loop repeats the deadlock, because PostgreSQL aborted the other transaction
 			err = other.Rollback(b.T.Context())

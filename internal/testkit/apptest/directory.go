@@ -52,11 +52,11 @@ func (b *Bundle) AddRoute(company, senderNo string, weight int) api.Route {
 		map[string]any{"company_no": company, "message_type": "notification", "sender_no": senderNo, "weight": weight}))
 }
 
-// AddRouteWith adds a route with the fields in more. The message type is notification unless more contains another type.
-func (b *Bundle) AddRouteWith(more map[string]any) api.Route {
+// AddRouteWith adds a route with these fields. The message type is notification unless fields contains another type.
+func (b *Bundle) AddRouteWith(fields map[string]any) api.Route {
 	b.T.Helper()
 	body := map[string]any{"message_type": "notification"}
-	for k, v := range more {
+	for k, v := range fields {
 		body[k] = v
 	}
 	return Decode[api.Route](b.T, b.Expect(200, "", "POST", "/api/v1/admin/routes", body))
@@ -68,11 +68,11 @@ func (b *Bundle) PutContacts(all ...map[string]any) {
 	b.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": all})
 }
 
-// AddCountry adds a country. more contains its optional fields.
-func (b *Bundle) AddCountry(no, prefix string, more map[string]any) {
+// AddCountry adds a country. fields contains its optional fields.
+func (b *Bundle) AddCountry(no, prefix string, fields map[string]any) {
 	b.T.Helper()
 	body := map[string]any{"country_no": no, "name": no, "dial_prefix": prefix}
-	for k, v := range more {
+	for k, v := range fields {
 		body[k] = v
 	}
 	b.Expect(200, "", "POST", "/api/v1/admin/countries", body)

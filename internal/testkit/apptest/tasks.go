@@ -46,16 +46,16 @@ func (b *Bundle) ClaimIDs(limit int) []string {
 // Report contains the fields of a report.
 type Report = map[string]any
 
-// Report reports on a task and expects 200. The report contains a lease id only if more contains one.
-func (b *Bundle) Report(id, appID string, status int, more Report) {
+// Report reports on a task and expects 200. The report contains a lease id only if extra contains one.
+func (b *Bundle) Report(id, appID string, status int, extra Report) {
 	b.T.Helper()
-	b.Expect(200, "", "POST", "/api/v1/sms/report", ReportBody(id, appID, status, more))
+	b.Expect(200, "", "POST", "/api/v1/sms/report", ReportBody(id, appID, status, extra))
 }
 
-// ReportBody returns the body of a report. It contains a lease id only if more contains one.
-func ReportBody(id, appID string, status int, more Report) Report {
+// ReportBody returns the body of a report. It contains a lease id only if extra contains one.
+func ReportBody(id, appID string, status int, extra Report) Report {
 	body := Report{"task_id": id, "app_id": appID, "status": status}
-	for k, v := range more {
+	for k, v := range extra {
 		body[k] = v
 	}
 	return body

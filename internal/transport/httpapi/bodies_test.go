@@ -70,7 +70,7 @@ func TestBodyWithTooManyValuesIsRejectedEarly(t *testing.T) {
 		if w.Code != 422 || a.Fields() != c.field && !strings.Contains(","+a.Fields()+",", ","+c.field+",") {
 			t.Errorf("%s: %d with the fields %.200q", name, w.Code, a.Fields())
 		}
-		if most := 100_000; name != "a long name" && read > most {
+		if limit := 100_000; name != "a long name" && read > limit {
 			t.Errorf("%s: refused after %d bytes", name, read)
 		}
 		if w.Body.Len() > 16<<10 {

@@ -119,11 +119,11 @@ func FuzzOperation(f *testing.F) {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
 		var envelope struct{ Code int }
-		switch most := contracttest.MaxAnswer(len(path) + len(query) + len(body)); {
+		switch limit := contracttest.MaxAnswer(len(path) + len(query) + len(body)); {
 		case w.Code >= http.StatusInternalServerError:
 			t.Errorf("%s %s: %d: %s", r.Method, r.URL, w.Code, w.Body)
-		case w.Body.Len() > most:
-			t.Errorf("%s %s: an answer of %d bytes, want at most %d", r.Method, r.URL, w.Body.Len(), most)
+		case w.Body.Len() > limit:
+			t.Errorf("%s %s: an answer of %d bytes, want at most %d", r.Method, r.URL, w.Body.Len(), limit)
 		case w.Code >= http.StatusBadRequest && (json.Unmarshal(w.Body.Bytes(), &envelope) != nil || envelope.Code != w.Code):
 			t.Errorf("%s %s: %d answers %s", r.Method, r.URL, w.Code, w.Body)
 		}

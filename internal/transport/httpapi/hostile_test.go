@@ -191,7 +191,7 @@ func TestResponseToManyInvalidFieldsIsLimited(t *testing.T) {
 		{"POST", "/api/v1/sms/send-batch", `{"messages":[{` + many(`"%s":1`, ",") + "}]}"},
 	} {
 		a := b.Call(c.method, c.path, c.body)
-		if most := contracttest.MaxAnswer(len(c.path) + len(c.body)); a.Status >= 500 || len(a.Raw) > most || strings.Count(a.Raw, `"field"`) > 100 {
+		if limit := contracttest.MaxAnswer(len(c.path) + len(c.body)); a.Status >= 500 || len(a.Raw) > limit || strings.Count(a.Raw, `"field"`) > 100 {
 			t.Errorf("%.30s: %d, an answer of %d bytes with %d fields to %d", c.path, a.Status, len(a.Raw), strings.Count(a.Raw, `"field"`), len(c.path)+len(c.body))
 		}
 	}
@@ -231,7 +231,7 @@ func TestHostileNumbersAreRejected(t *testing.T) {
 	body := "[1e999999" + strings.Repeat(",1e999999", 500)
 	for path, text := range map[string]string{"/api/v1/callbacks/none": body + "]", "/api/v1/sms/send": body} {
 		allocated := allocatedBy(func() { b.Call("POST", path, text) })
-		if most := uint64(400 << 20); allocated > most {
+		if limit := uint64(400 << 20); allocated > limit {
 			t.Errorf("%s: %d bytes took %d bytes of memory", path, len(text), allocated)
 		}
 	}

@@ -98,11 +98,11 @@ func TestEveryTableHasLimitOrReasonWithoutLimit(t *testing.T) {
 }
 
 // bound replaces the limit of a table.
-func bound(b *apptest.Bundle, table string, most int) {
+func bound(b *apptest.Bundle, table string, limit int) {
 	b.T.Helper()
 	if table == "contacts" {
 		b.Exec(fmt.Sprintf(`DROP TRIGGER contacts_counted ON contacts;
-			CREATE TRIGGER contacts_counted AFTER INSERT ON contacts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION contacts_count(%d)`, most))
+			CREATE TRIGGER contacts_counted AFTER INSERT ON contacts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION contacts_count(%d)`, limit))
 		return
 	}
 	_, column, isOfSome := strings.Cut(bounds[table], " ")
@@ -111,15 +111,15 @@ func bound(b *apptest.Bundle, table string, most int) {
 	}
 	b.Exec(fmt.Sprintf(`DROP TRIGGER %[1]s_rows_bound ON %[1]s;
 		CREATE TRIGGER %[1]s_rows_bound AFTER INSERT ON %[1]s REFERENCING NEW TABLE AS added
-		FOR EACH STATEMENT EXECUTE FUNCTION rows_bound(%[2]d%[3]s)`, table, most, column))
+		FOR EACH STATEMENT EXECUTE FUNCTION rows_bound(%[2]d%[3]s)`, table, limit, column))
 }
 
 // expectFull fails the test unless another row is rejected and the response contains the limit.
-func expectFull(b *apptest.Bundle, most int, method, path string, body any, headers ...string) {
+func expectFull(b *apptest.Bundle, limit int, method, path string, body any, headers ...string) {
 	b.T.Helper()
 	a := b.Expect(http.StatusConflict, "limit.reached", method, path, body, headers...)
-	if a.Body.Error.Limit != int64(most) || !strings.Contains(a.Body.Message, fmt.Sprint(most)) {
-		b.T.Errorf("%s does not name the limit of %d", a.Raw, most)
+	if a.Body.Error.Limit != int64(limit) || !strings.Contains(a.Body.Message, fmt.Sprint(limit)) {
+		b.T.Errorf("%s does not name the limit of %d", a.Raw, limit)
 	}
 }
 
@@ -200,25 +200,25 @@ func (c creation) expectBounded(t *testing.T, b *apptest.Bundle) {
 		c.counted = "true"
 	}
 	count := func() int { return b.Count("SELECT count(*) FROM " + c.table + " WHERE " + c.counted) }
-	most := count() + 2
-	bound(b, c.table, most)
+	limit := count() + 2
+	bound(b, c.table, limit)
 	for i := range 2 {
 		method, path, body := c.create(i)
 		b.Expect(200, "", method, path, body)
 	}
 	method, path, body := c.create(2)
-	expectFull(b, most, method, path, body)
+	expectFull(b, limit, method, path, body)
 	if c.change != "" {
 		_, path, _ := c.create(0)
 		b.Expect(200, "", method, path, c.change)
 	}
-	if got := count(); got != most {
-		t.Errorf("%d rows, want %d", got, most)
+	if got := count(); got != limit {
+		t.Errorf("%d rows, want %d", got, limit)
 	}
 	if c.elsewhere != nil {
 		c.elsewhere()
 	}
-	bound(b, c.table, most+1)
+	bound(b, c.table, limit+1)
 	b.Expect(200, "", method, path, body)
 	bound(b, c.table, 1000)
 }
@@ -273,12 +273,12 @@ func TestNumberOfSelfRegisteredAppsIsLimited(t *testing.T) {
 }
 
 func TestWaitingNotificationsOfCompanyAreLimited(t *testing.T) {
-	const most = 100_000
+	const limit = 100_000
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.Exec(`WITH a AS (INSERT INTO announcements (payload, user_ids) VALUES ('{}', '{u}') RETURNING id)
 		INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, announcement_id, next_run_at, submitted_by)
-		SELECT 1, c.id, 2, g, a.id, now() + interval '1 day', 'x' FROM a, channels c, generate_series(1, $1::bigint) g WHERE c.channel = 'oa'`, most-1)
+		SELECT 1, c.id, 2, g, a.id, now() + interval '1 day', 'x' FROM a, channels c, generate_series(1, $1::bigint) g WHERE c.channel = 'oa'`, limit-1)
 	const path = "/api/v1/notifications"
 	notify := func(more map[string]any) map[string]any {
 		body := map[string]any{"biz_type": 2, "biz_id": 1, "channels": []string{"oa"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"u"}}
@@ -294,11 +294,11 @@ func TestWaitingNotificationsOfCompanyAreLimited(t *testing.T) {
 			"payload": map[string]any{"taskName": "x", "nodeName": "y"}}
 	}
 	b.Expect(200, "", "POST", path, last)
-	expectFull(b, most, "POST", path, notify(map[string]any{"next_run_time": tomorrow}))
-	expectFull(b, most, "POST", path, notify(map[string]any{"biz_type": 3, "repeat_minutes": 5}))
-	expectFull(b, most, "POST", path+"/events", event("node_started"))
-	if n := b.Count("SELECT count(*) FROM notifications"); n != most {
-		t.Errorf("%d notifications, want %d", n, most)
+	expectFull(b, limit, "POST", path, notify(map[string]any{"next_run_time": tomorrow}))
+	expectFull(b, limit, "POST", path, notify(map[string]any{"biz_type": 3, "repeat_minutes": 5}))
+	expectFull(b, limit, "POST", path+"/events", event("node_started"))
+	if n := b.Count("SELECT count(*) FROM notifications"); n != limit {
+		t.Errorf("%d notifications, want %d", n, limit)
 	}
 	// Repeats, notifications that do not wait, ends, and notifications of other companies are accepted.
 	if made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", path, last)); !made.Items[0].Deduplicated {

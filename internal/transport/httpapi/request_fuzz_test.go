@@ -90,22 +90,22 @@ func FuzzRequest(f *testing.F) {
 		if strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") && (json.Unmarshal(w.Body.Bytes(), &envelope) != nil || envelope.Code != w.Code) {
 			t.Errorf("%s %s: %d answers %s", r.Method, r.URL, w.Code, w.Body)
 		}
-		if most := maxAnswer(o, w.Code, len(r.URL.RequestURI())+len(key)+len(contentType), body); w.Body.Len() > most {
-			t.Errorf("%s %s: an answer of %d bytes, want at most %d", r.Method, r.URL, w.Body.Len(), most)
+		if limit := maxAnswer(o, w.Code, len(r.URL.RequestURI())+len(key)+len(contentType), body); w.Body.Len() > limit {
+			t.Errorf("%s %s: an answer of %d bytes, want at most %d", r.Method, r.URL, w.Body.Len(), limit)
 		}
 	})
 }
 
 // maxAnswer returns the maximum size of a response in bytes.
 func maxAnswer(o contracttest.Operation, status, headers int, body []byte) int {
-	most := contracttest.MaxAnswer(headers + len(body))
+	limit := contracttest.MaxAnswer(headers + len(body))
 	isClaim := slices.Contains([]string{"claimTasks", "claimTasksNow", "appClaimTasks"}, o.ID)
 	switch {
 	case status == http.StatusOK && (o.Method == http.MethodGet || isClaim):
 		return 8 << 20 // a page can contain rows of other requests
 	case status == http.StatusOK && slices.Contains([]string{"sendSmsBatch", "reportTasks", "receiveMessages"}, o.ID):
-		return most + 1024*(1+bytes.Count(body, []byte(","))) // each item has its own outcome
+		return limit + 1024*(1+bytes.Count(body, []byte(","))) // each item has its own outcome
 	default:
-		return most
+		return limit
 	}
 }

@@ -49,11 +49,11 @@ func (d Description) over(above Description) Description {
 	return d
 }
 
-// Effective returns the description of an inbound. It takes the description of the preset, and replaces its members by the members of own. own can be nil.
-func Effective(ofPreset string, own []byte) (Description, error) {
+// Effective returns the description of an inbound. It takes the description of the preset, and replaces its members by the members of custom, which can be nil.
+func Effective(ofPreset string, custom []byte) (Description, error) {
 	var above Description
-	if own != nil {
-		if err := json.Unmarshal(own, &above); err != nil {
+	if custom != nil {
+		if err := json.Unmarshal(custom, &above); err != nil {
 			return above, fmt.Errorf("read description: %w", err)
 		}
 	}

@@ -105,8 +105,8 @@ func (s *Service) checkTemplate(ctx context.Context, company int64, no string, d
 		return err
 	}
 	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
-	differ := func(rule fault.Rule, names, others []string) {
-		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
+	differ := func(rule fault.Rule, names, known []string) {
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(known, name) })
 		if len(names) > 0 {
 			all.Fields = append(all.Fields, fault.Field{Name: "description.params", Rule: rule, Limit: strings.Join(names, ", ")})
 		}

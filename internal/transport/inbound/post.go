@@ -234,10 +234,10 @@ const maxValue = 1024
 // fitted renders a template. If the text is too long, fitted shortens all long values to the same length. This is the greatest length with which the text
 // fits.
 func fitted(t template.Template, values map[string]string, check func(template.Rendered) error) (template.Rendered, error) {
-	render := func(most int) (template.Rendered, error) {
+	render := func(maxLength int) (template.Rendered, error) {
 		cut := make(map[string]string, len(values))
 		for name, value := range values {
-			cut[name] = segment.Shortened(value, most)
+			cut[name] = segment.Shortened(value, maxLength)
 		}
 		sent, err := json.Marshal(cut)
 		if err != nil {

@@ -318,12 +318,12 @@ const (
 )
 
 // number reads an integer parameter. isSet reports whether the request contains the parameter.
-func number(all url.Values, name string, least, most int64) (n int64, isSet bool, err error) {
+func number(all url.Values, name string, minimum, maximum int64) (n int64, isSet bool, err error) {
 	text := all.Get(name)
 	if text == "" {
 		return 0, false, nil
 	}
-	if n, err = strconv.ParseInt(text, 10, 64); err != nil || n < least || n > most {
+	if n, err = strconv.ParseInt(text, 10, 64); err != nil || n < minimum || n > maximum {
 		return 0, false, refusal(strings.ToUpper(name[:1]) + name[1:] + " field misformed, rejected")
 	}
 	return n, true, nil

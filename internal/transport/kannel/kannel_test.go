@@ -25,12 +25,12 @@ func setup(t *testing.T) bundle {
 	return b
 }
 
-// with returns the parameters of a request of user-of-acme. more contains names and values of further parameters; an empty value removes a parameter.
-func with(more ...string) url.Values {
+// with returns the parameters of a request of user-of-acme. extra contains names and values of further parameters; an empty value removes a parameter.
+func with(extra ...string) url.Values {
 	all := url.Values{"username": {"user-of-acme"}, "password": {apptest.UserPassword}, "to": {"13800138000"}, "text": {"您好"}}
-	for i := 0; i < len(more); i += 2 {
-		if all.Del(more[i]); more[i+1] != "" {
-			all.Set(more[i], more[i+1])
+	for i := 0; i < len(extra); i += 2 {
+		if all.Del(extra[i]); extra[i+1] != "" {
+			all.Set(extra[i], extra[i+1])
 		}
 	}
 	return all

@@ -29,13 +29,13 @@ type Client struct {
 	auth    string
 }
 
-// Client returns a client that calls as the user admin over at most most connections.
-func (s *Stack) Client(most int) *Client { return s.ClientOf("admin", most) }
+// Client returns a client that calls as the user admin over at most the given number of connections.
+func (s *Stack) Client(connections int) *Client { return s.ClientOf("admin", connections) }
 
-// ClientOf returns a client that calls as username over at most most connections. The user has the same password as admin.
-func (s *Stack) ClientOf(username string, most int) *Client {
+// ClientOf returns a client that calls as username over at most the given number of connections. The user has the same password as admin.
+func (s *Stack) ClientOf(username string, connections int) *Client {
 	return &Client{
-		HTTP: fasthttp.HostClient{Addr: s.address, MaxConns: most, MaxIdleConnDuration: time.Minute}, Address: s.address,
+		HTTP: fasthttp.HostClient{Addr: s.address, MaxConns: connections, MaxIdleConnDuration: time.Minute}, Address: s.address,
 		auth: "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+Password)),
 	}
 }

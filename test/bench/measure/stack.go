@@ -136,9 +136,9 @@ func (o Server) Stop() error {
 	return o.Cmd.Wait()
 }
 
-// ClientAt returns a client of the server at an address. It calls as the user admin over at most most connections.
-func (s *Stack) ClientAt(address string, most int) *Client {
-	c := s.Client(most)
+// ClientAt returns a client of the server at an address. It calls as the user admin over at most the given number of connections.
+func (s *Stack) ClientAt(address string, connections int) *Client {
+	c := s.Client(connections)
 	c.HTTP.Addr, c.Address = address, address
 	return c
 }
@@ -283,7 +283,7 @@ func ProcessorSeconds(pid int) float64 {
 }
 
 // Memory returns the memory of the server in MiB: the current value and the peak.
-func (s *Stack) Memory() (now, most float64) {
+func (s *Stack) Memory() (now, maxWait float64) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Server.Process.Pid))
 	if err != nil {
 		return 0, 0

@@ -253,11 +253,11 @@ func weigh(admin *measure.Client, weights []float64) error {
 	return nil
 }
 
-// enqueue submits messages for every company. each is the number of messages of one company.
-func enqueue(keys []*measure.Client, each int) error {
+// enqueue submits messages for every company. perCompany is the number of messages of one company.
+func enqueue(keys []*measure.Client, perCompany int) error {
 	for _, key := range keys {
-		for from := 0; from < each; from += 1000 {
-			if err := key.Call("POST", "/api/v1/sms/send-batch", measure.LifeBody(min(1000, each-from)), nil); err != nil {
+		for from := 0; from < perCompany; from += 1000 {
+			if err := key.Call("POST", "/api/v1/sms/send-batch", measure.LifeBody(min(1000, perCompany-from)), nil); err != nil {
 				return err
 			}
 		}

@@ -176,11 +176,11 @@ func recipientLists(ctx context.Context, b *measure.Bench, v viewers) ([]list, e
 	}, nil
 }
 
-// measure makes up to n requests, one after the other, and returns the figure of the list. If the list is slow, measure ends after the duration most.
-func (l list) measure(ctx context.Context, n int, most time.Duration) (measure.Figure, error) {
+// measure makes up to n requests, one after the other, and returns the figure of the list. If the list is slow, measure ends after maxDuration.
+func (l list) measure(ctx context.Context, n int, maxDuration time.Duration) (measure.Figure, error) {
 	took := make([]time.Duration, 0, n)
 	var items, cutShort int
-	for first := time.Now(); len(took) < n && time.Since(first) < most; {
+	for first := time.Now(); len(took) < n && time.Since(first) < maxDuration; {
 		began := time.Now()
 		got, err := l.get(l.query())
 		if err != nil {

@@ -81,7 +81,7 @@ func NewArchive(ctx context.Context, s *stack.Stack, l *load.Load) (*Archive, er
 	return a, err
 }
 
-// fill submits and reports tasks, and then gives the tasks ids of the day.
+// fill submits and reports tasks, and then replaces the day in the ids of the tasks by day.
 func (a *Archive) fill(ctx context.Context, l *load.Load, client *api.ClientWithResponses, day time.Time) error {
 	texts := map[string]string{} // by task id
 	for i := range archiveTasks {

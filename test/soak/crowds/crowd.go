@@ -79,8 +79,8 @@ func sendRest(ctx context.Context, s *stack.Stack, l *load.Load, companyNo, send
 	return awaitNone(ctx, s, "tasks of "+companyNo, "SELECT count(*) FROM queue q JOIN companies c ON c.id = q.company_id WHERE c.company_no = '"+companyNo+"'")
 }
 
-// awaitNone waits until the query sql returns 0. In the error, what describes the counted things.
-func awaitNone(ctx context.Context, s *stack.Stack, what, sql string) error {
+// awaitNone waits until the query sql returns 0. The error names the counted things.
+func awaitNone(ctx context.Context, s *stack.Stack, things, sql string) error {
 	for {
 		left := 1
 		err := s.Query(ctx, func(conn *pgx.Conn) error { return conn.QueryRow(ctx, sql).Scan(&left) })
@@ -88,7 +88,7 @@ func awaitNone(ctx context.Context, s *stack.Stack, what, sql string) error {
 			return nil
 		}
 		if !stack.Pause(ctx, 100*time.Millisecond) {
-			return fmt.Errorf("%d %s remain: %w", left, what, ctx.Err())
+			return fmt.Errorf("%d %s remain: %w", left, things, ctx.Err())
 		}
 	}
 }

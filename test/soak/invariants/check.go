@@ -273,8 +273,8 @@ var WhenIdle = []check.Invariant{
 // analyze updates the statistics of the tables that the invariants read, because autovacuum can be far behind.
 const analyze = "ANALYZE messages, queue, report_logs, fruitless_submissions, dedup_keys, deliveries, sender_ledger"
 
-// CheckSnapshots checks the invariants that must hold at any time. It appends when to their names.
-func CheckSnapshots(ctx context.Context, conn *pgx.Conn, when string) (verdicts []check.Verdict, err error) {
+// CheckSnapshots checks the invariants that must hold at any time. It appends the suffix to their names.
+func CheckSnapshots(ctx context.Context, conn *pgx.Conn, suffix string) (verdicts []check.Verdict, err error) {
 	if _, err := conn.Exec(ctx, analyze); err != nil {
 		return nil, fmt.Errorf("analyze: %w", err)
 	}
@@ -283,7 +283,7 @@ func CheckSnapshots(ctx context.Context, conn *pgx.Conn, when string) (verdicts 
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", i.Name, err)
 		}
-		v.Name += when
+		v.Name += suffix
 		verdicts = append(verdicts, v)
 	}
 	return verdicts, nil

@@ -418,8 +418,8 @@ func (f *traffic) verdict(unready map[*stack.Server][]stack.Window) check.Verdic
 	return v
 }
 
-// longest returns, for a kind of calls, the longest time within w without a response (without), and the duration of the longest call that ended in w (took).
-func (f *traffic) longest(kind int, w stack.Window) (without, took time.Duration) {
+// longest returns, for a kind of calls, the longest time within w without a response (outage), and the duration of the longest call that ended in w (took).
+func (f *traffic) longest(kind int, w stack.Window) (outage, took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last := w.From
@@ -427,9 +427,9 @@ func (f *traffic) longest(kind int, w stack.Window) (without, took time.Duration
 		if !w.Holds(one.ended) {
 			continue
 		}
-		without, took, last = max(without, one.ended.Sub(last)), max(took, one.ended.Sub(one.began)), one.ended
+		outage, took, last = max(outage, one.ended.Sub(last)), max(took, one.ended.Sub(one.began)), one.ended
 	}
-	return max(without, w.To.Sub(last)), took
+	return max(outage, w.To.Sub(last)), took
 }
 
 // failuresIn returns the number of 5xx responses within w.

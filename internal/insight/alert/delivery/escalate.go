@@ -95,12 +95,12 @@ func (r *run) escalate(ctx context.Context, due []alertq.AlertDeliveriesDueRow, 
 	})
 }
 
-// otherWays returns the channels that reach people of a receiver and that ways does not use for this own channel.
-func (r *run) otherWays(ctx context.Context, own string, to alertq.AlertReceiverListRow) ([]string, error) {
+// otherWays returns the channels that reach people of a receiver and that ways does not use for alerts about alertChannel.
+func (r *run) otherWays(ctx context.Context, alertChannel string, to alertq.AlertReceiverListRow) ([]string, error) {
 	if to.Kind != alert.ByNotification {
 		return nil, nil
 	}
-	used, _, err := r.ways(ctx, own, to)
+	used, _, err := r.ways(ctx, alertChannel, to)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func (r *run) reach(ctx context.Context, to alertq.AlertReceiverListRow) ([]stri
 	return channels, nil
 }
 
-// allChannels is the own channel of alerts that concern all channels. No real channel has this name.
+// allChannels is the result of ownChannel for alerts that concern all channels. No real channel has this name.
 const allChannels = "*"
 
 // ownChannel returns the own channel of an alert: the channel that the alert reports as failing. It returns allChannels if the alert concerns all channels, and
@@ -47,19 +47,19 @@ func ownChannel(a alertq.Alert) string {
 	}
 }
 
-// areEnough reports whether at least one of channels can still send if the own channel of an alert fails. If own is allChannels, one of the channels is assumed
-// to fail, and it is unknown which.
-func areEnough(own string, channels []string) bool {
-	if own == allChannels {
+// areEnough reports whether at least one of channels can still send if the channel of an alert fails. If alertChannel is allChannels, one of the channels is
+// assumed to fail, and it is unknown which.
+func areEnough(alertChannel string, channels []string) bool {
+	if alertChannel == allChannels {
 		return len(channels) > 1
 	}
-	return slices.ContainsFunc(channels, func(channel string) bool { return channel != own })
+	return slices.ContainsFunc(channels, func(channel string) bool { return channel != alertChannel })
 }
 
-// ways returns the channels on which people of a receiver are notified of alerts with this own channel. The first channels are those of the receiver. If they
+// ways returns the channels on which people of a receiver are notified of alerts about alertChannel. The first channels are those of the receiver. If they
 // are not enough (see areEnough), ways adds all other channels that reach people of the receiver. isSafe reports whether the result is enough.
-func (r *run) ways(ctx context.Context, own string, to alertq.AlertReceiverListRow) (channels []string, isSafe bool, err error) {
-	if own == "" {
+func (r *run) ways(ctx context.Context, alertChannel string, to alertq.AlertReceiverListRow) (channels []string, isSafe bool, err error) {
+	if alertChannel == "" {
 		return to.Channels, true, nil
 	}
 	reach, err := r.reach(ctx, to)
@@ -67,11 +67,11 @@ func (r *run) ways(ctx context.Context, own string, to alertq.AlertReceiverListR
 		return nil, false, err
 	}
 	isOf := func(channel string) bool { return slices.Contains(to.Channels, channel) }
-	if areEnough(own, slices.DeleteFunc(slices.Clone(reach), func(channel string) bool { return !isOf(channel) })) {
+	if areEnough(alertChannel, slices.DeleteFunc(slices.Clone(reach), func(channel string) bool { return !isOf(channel) })) {
 		return to.Channels, true, nil
 	}
-	others := slices.DeleteFunc(slices.Clone(reach), func(channel string) bool { return isOf(channel) || channel == own })
-	return slices.Concat(to.Channels, others), areEnough(own, reach), nil
+	others := slices.DeleteFunc(slices.Clone(reach), func(channel string) bool { return isOf(channel) || channel == alertChannel })
+	return slices.Concat(to.Channels, others), areEnough(alertChannel, reach), nil
 }
 
 // guard records for each due alert whether its receivers can be reached only through its own channel.

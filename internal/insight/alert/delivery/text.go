@@ -134,8 +134,8 @@ func (l Language) message(a alertq.Alert, phase string) string {
 	return l.tag(phase, a.Level) + l.Summary(a) + strings.ReplaceAll(end, "${at}", at.UTC().Format("2006-01-02 15:04 UTC"))
 }
 
-// list returns the names of alerts in at most most characters. If not all names fit, the number of further alerts follows.
-func (l Language) list(due []alertq.AlertDeliveriesDueRow, most int) string {
+// list returns the names of alerts in at most maxLength characters. If not all names fit, the number of further alerts follows.
+func (l Language) list(due []alertq.AlertDeliveriesDueRow, maxLength int) string {
 	more := func(n int) string {
 		if n == 0 {
 			return ""
@@ -145,7 +145,7 @@ func (l Language) list(due []alertq.AlertDeliveriesDueRow, most int) string {
 	text := alert.Shortened(l.title(due[0].Alert), maxName)
 	for i, d := range due[1:] {
 		longer := text + l.comma + alert.Shortened(l.title(d.Alert), maxName)
-		if utf8.RuneCountInString(longer+more(len(due)-i-2)) > most {
+		if utf8.RuneCountInString(longer+more(len(due)-i-2)) > maxLength {
 			return text + more(len(due)-i-1)
 		}
 		text = longer

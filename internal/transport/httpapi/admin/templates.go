@@ -67,11 +67,11 @@ func (h *Handlers) ListTemplates(ctx context.Context, req api.ListTemplatesReque
 	return api.ListTemplates200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.TemplatePage{Items: items, NextCursor: next}}, err
 }
 
-// shown returns a template in the form for callers of the company own: Companies contains only this company. If own is nil, shown returns the template
+// shown returns a template in the form for callers of a company: Companies contains only this company. If company is nil, shown returns the template
 // unchanged.
-func shown(t template.Row, own *string) template.Row {
-	if own != nil && len(t.Companies) > 0 {
-		t.Companies = []string{*own}
+func shown(t template.Row, company *string) template.Row {
+	if company != nil && len(t.Companies) > 0 {
+		t.Companies = []string{*company}
 	}
 	return t
 }

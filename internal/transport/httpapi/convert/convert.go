@@ -51,11 +51,11 @@ func Fields(ctx context.Context, name string) (map[string]any, error) {
 // NonEmpty returns s, or nil if the text is empty.
 func NonEmpty(s *string) *string { return optional.NonZero(optional.Value(s)) }
 
-// List converts each row with one. The result is never nil, so that JSON contains [] instead of null.
-func List[From, To any](rows []From, one func(From) To) []To {
+// List converts each row with convert. The result is never nil, so that JSON contains [] instead of null.
+func List[From, To any](rows []From, convert func(From) To) []To {
 	out := make([]To, len(rows))
 	for i, row := range rows {
-		out[i] = one(row)
+		out[i] = convert(row)
 	}
 	return out
 }

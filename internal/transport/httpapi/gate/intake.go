@@ -36,16 +36,16 @@ const (
 	strangersAnswer = 15 * time.Second
 )
 
-// receive reads the body of a request into x, up to most bytes. If the body cannot be read completely, x.Body.Cut contains the reason. The caller must call
+// receive reads the body of a request into x, up to maxBytes. If the body cannot be read completely, x.Body.Cut contains the reason. The caller must call
 // done when it no longer needs the body.
-func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most int64) (done func(), err error) {
+func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, maxBytes int64) (done func(), err error) {
 	coding, err := codingOf(w, r)
 	if err != nil {
 		return nil, err
 	}
-	needed := most // used if the length of the body is unknown
+	needed := maxBytes // used if the length of the body is unknown
 	if r.ContentLength >= 0 && coding == "" {
-		needed = min(r.ContentLength, most)
+		needed = min(r.ContentLength, maxBytes)
 	}
 	needed = max(needed, 1)
 	where, caller := g.memories.Large, x.holder()
@@ -59,9 +59,9 @@ func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most
 	if err != nil {
 		return nil, err
 	}
-	paced := &pacedReader{body: http.MaxBytesReader(w, r.Body, most), connection: http.NewResponseController(w), started: time.Now()}
+	paced := &pacedReader{body: http.MaxBytesReader(w, r.Body, maxBytes), connection: http.NewResponseController(w), started: time.Now()}
 	body := bytes.NewBuffer(make([]byte, 0, min(needed, capacity.SmallBody)+bytes.MinRead)) // the buffer grows with the bytes that arrive, and not with Content-Length
-	_, err = body.ReadFrom(&jsonbody.ShapeReader{Reader: decoded(w, paced, coding, most)})
+	_, err = body.ReadFrom(&jsonbody.ShapeReader{Reader: decoded(w, paced, coding, maxBytes)})
 	paced.clearDeadline()
 	x.Body.Raw = body.Bytes()
 	if x.Operation != contract.Callback { // the signature of a callback covers the unchanged body
@@ -89,12 +89,12 @@ func codingOf(w http.ResponseWriter, r *http.Request) (string, error) {
 	return "", fault.New(fault.UnsupportedMedia, fault.RequestCoding)
 }
 
-// decoded returns a reader of the uncompressed body, limited to most bytes.
-func decoded(w http.ResponseWriter, body io.Reader, coding string, most int64) io.Reader {
+// decoded returns a reader of the uncompressed body, limited to maxBytes.
+func decoded(w http.ResponseWriter, body io.Reader, coding string, maxBytes int64) io.Reader {
 	if coding == "" {
 		return body
 	}
-	return http.MaxBytesReader(w, &gunzip{coded: body}, most)
+	return http.MaxBytesReader(w, &gunzip{coded: body}, maxBytes)
 }
 
 // gunzip reads a gzip-compressed body. Unlike gzip.NewReader, it reads nothing before its first Read.

@@ -39,7 +39,7 @@ func (g *Gate) paced(ctx context.Context, x *Exchange, status int) {
 		}
 		g.pace.Delay(ctx, who, capacity.PaceWait)
 	case is && status < http.StatusBadRequest:
-		g.pace.Earn("company " + company)
+		g.pace.Uncount("company " + company)
 	case is && !isFailure(status):
 		g.pace.Delay(ctx, "company "+company, capacity.PaceWait)
 	}

@@ -73,14 +73,14 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 }
 
 // receiveBody receives a body. done frees its memory. read parses the body; the error of read also contains wrong, the fault of the address.
-func (g *Gate) receiveBody(w http.ResponseWriter, r *http.Request, x *Exchange, most int64, wrong *fault.Error) (done func(), read func() error, err error) {
+func (g *Gate) receiveBody(w http.ResponseWriter, r *http.Request, x *Exchange, maxBytes int64, wrong *fault.Error) (done func(), read func() error, err error) {
 	asked, _ := g.contract.Operation(x.Operation)
 	parse := g.parse
 	if asked.Form != nil && isFormType(r) {
 		parse = func(x *Exchange) error { return g.parseForm(x, *asked.Form) }
 		done, err = g.receiveForm(w, r, x, *asked.Form)
 	} else {
-		done, err = g.receive(w, r, x, most)
+		done, err = g.receive(w, r, x, maxBytes)
 	}
 	return done, func() error {
 		if x.Operation == contract.Callback { // each provider defines its own format; even an incomplete body is stored

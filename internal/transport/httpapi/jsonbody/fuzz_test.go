@@ -19,7 +19,7 @@ func FuzzBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		plain := WholeNumbers(body)
 		read, wrong := Parse(plain)
-		if most := 50*len(body) + 100; len(plain) > most { // 1e99 has a hundred digits
+		if limit := 50*len(body) + 100; len(plain) > limit { // 1e99 has a hundred digits
 			t.Fatalf("%d bytes became %d", len(body), len(plain))
 		}
 		sent, err := decodeNumbers(body)

@@ -69,8 +69,8 @@ func parse(body []byte) (value any, bad, err error) {
 var lenient = []jsontext.Options{jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)}
 
 // ParseItems works like Parse for a body with a list of items in field. A text or number that PostgreSQL cannot store, and a lone surrogate, rejects only its
-// item. ParseItems returns the faults of such items by index, and without, a copy of the body in which {} replaces the items. value is the value of this copy.
-func ParseItems(body []byte, field string) (value any, wrong map[int]error, without []byte, err error) {
+// item. ParseItems returns the faults of such items by index, and valid, a copy of the body in which {} replaces these items. value is the value of this copy.
+func ParseItems(body []byte, field string) (value any, wrong map[int]error, valid []byte, err error) {
 	value, bad, err := parse(body)
 	if err != nil || bad == nil {
 		return value, nil, body, err
@@ -83,14 +83,14 @@ func ParseItems(body []byte, field string) (value any, wrong map[int]error, with
 		}
 		wrong[i] = fault
 		start := cap(body) - cap(item) // item is a slice of body
-		without = append(append(without, body[copied:start]...), "{}"...)
+		valid = append(append(valid, body[copied:start]...), "{}"...)
 		copied = start + len(item)
 	}
-	without = append(without, body[copied:]...)
-	if value, err = Parse(without); err != nil {
+	valid = append(valid, body[copied:]...)
+	if value, err = Parse(valid); err != nil {
 		return nil, nil, body, bad
 	}
-	return value, wrong, without, nil
+	return value, wrong, valid, nil
 }
 
 // Items returns the text of each item of a list in a JSON body. It returns nil if the body is not an object with such a list. An item can contain text that

@@ -13,29 +13,29 @@ import (
 )
 
 // Member returns the original text of a member of a valid body. It returns nil if the member is missing. Fault: request.invalid if PostgreSQL would store the
-// member in more than most bytes.
-func Member(body []byte, name string, most int) (json.RawMessage, error) {
+// member in more than maxBytes.
+func Member(body []byte, name string, maxBytes int) (json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil {
 		return nil, fmt.Errorf("read members of body: %w", err)
 	}
 	text := members[name]
-	if isStoredBeyond(text, most) {
-		return nil, fault.InvalidField(name, fault.TooManyBytes, most)
+	if isStoredBeyond(text, maxBytes) {
+		return nil, fault.InvalidField(name, fault.TooManyBytes, maxBytes)
 	}
 	return text, nil
 }
 
-// isStoredBeyond reports whether PostgreSQL would store a JSON text in more than most bytes. PostgreSQL removes white space and writes exponents out: 1e99
+// isStoredBeyond reports whether PostgreSQL would store a JSON text in more than maxBytes. PostgreSQL removes white space and writes exponents out: 1e99
 // becomes a hundred bytes long.
-func isStoredBeyond(text []byte, most int) bool {
+func isStoredBeyond(text []byte, maxBytes int) bool {
 	var compact bytes.Buffer
 	if json.Compact(&compact, text) != nil {
-		return len(text) > most
+		return len(text) > maxBytes
 	}
 	size := compact.Len()
 	decoder := jsontext.NewDecoder(&compact)
-	for token, err := decoder.ReadToken(); err == nil && size <= most; token, err = decoder.ReadToken() {
+	for token, err := decoder.ReadToken(); err == nil && size <= maxBytes; token, err = decoder.ReadToken() {
 		if token.Kind() != '0' {
 			continue
 		}
@@ -44,7 +44,7 @@ func isStoredBeyond(text []byte, most int) bool {
 			size += max(exponent, -exponent)
 		}
 	}
-	return size > most
+	return size > maxBytes
 }
 
 // Fields parses a JSON object and keeps numbers as they are written. An empty text and null become an empty map.

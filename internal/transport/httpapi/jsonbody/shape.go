@@ -86,8 +86,8 @@ func TooMany(start []byte) *fault.Error {
 	if kind == '{' {
 		length /= 2
 	}
-	if most := maxIn(byte(kind)); length >= int64(most) {
-		return fault.InvalidField(fieldAt(decoder.StackPointer().Parent()), fault.TooManyItems, most)
+	if limit := maxIn(byte(kind)); length >= int64(limit) {
+		return fault.InvalidField(fieldAt(decoder.StackPointer().Parent()), fault.TooManyItems, limit)
 	}
 	return fault.InvalidField("body", fault.TooManyItems, maxValues)
 }

@@ -164,8 +164,8 @@ func IDText(id int64) string { return strconv.FormatInt(id, 10) }
 // Size returns the page size of a request, or the default of the contract.
 func Size(limit *int) int { return optional.Or(limit, 20) }
 
-// Of reads the cursor and limit of a list that is sorted by id, newest first. The page contains up to most rows with ids smaller than before.
-func Of(cursor *string, limit *int) (before int64, most int, err error) {
-	before, err = IDCursor(cursor)
-	return before, Size(limit), err
+// Of reads the cursor and limit of a list that is sorted by id, newest first. The page contains up to size rows with ids smaller than beforeID.
+func Of(cursor *string, limit *int) (beforeID int64, size int, err error) {
+	beforeID, err = IDCursor(cursor)
+	return beforeID, Size(limit), err
 }

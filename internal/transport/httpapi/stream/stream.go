@@ -24,8 +24,8 @@ const (
 
 // Streams counts and ends the streams of a server.
 type Streams struct {
-	most, ofCompany int
-	heartbeat       time.Duration // normally the constant heartbeat
+	maxStreams, maxOfCompany int
+	heartbeat                time.Duration // normally the constant heartbeat
 
 	mu        sync.Mutex
 	count     int
@@ -36,9 +36,12 @@ type Streams struct {
 	stop     sync.Once
 }
 
-// New returns Streams that allows most streams at a time, and half of them for one company.
-func New(most int) *Streams {
-	return &Streams{most: most, ofCompany: max(1, most/2), heartbeat: heartbeat, users: map[string]int{}, companies: map[string]int{}, stopping: make(chan struct{})}
+// New returns Streams that allows maxStreams streams at a time, and half of them for one company.
+func New(maxStreams int) *Streams {
+	return &Streams{
+		maxStreams: maxStreams, maxOfCompany: max(1, maxStreams/2), heartbeat: heartbeat,
+		users: map[string]int{}, companies: map[string]int{}, stopping: make(chan struct{}),
+	}
 }
 
 // Stop makes all streams send a bye event and end, which takes at most writeLimit.
@@ -51,7 +54,7 @@ var errTooMany = &fault.Error{Kind: fault.TooMany, Reason: fault.RequestTooMuch,
 func (s *Streams) Open(username, company string) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.count >= s.most || s.users[username] >= ofUser || s.companies[company] >= s.ofCompany {
+	if s.count >= s.maxStreams || s.users[username] >= ofUser || s.companies[company] >= s.maxOfCompany {
 		return nil, errTooMany
 	}
 	s.count++
@@ -77,9 +80,9 @@ type Source struct {
 	Event   string
 	EventOf func() string // returns the name of the event that Next returned; nil: Event
 	Every   time.Duration
-	// Next returns the data of the event as one line of JSON. what identifies the data: if what is the same as for the previous event, the event is
-	// skipped.
-	Next func(context.Context) (data, what []byte, err error)
+	// Next returns the data of the event as one line of JSON. identity identifies the data: an event with the identity of the
+	// previous event is skipped.
+	Next func(context.Context) (data, identity []byte, err error)
 	// MayRead is called before each event. An error that is final (see isFinal) ends the stream. After any other error the event is skipped.
 	MayRead func() error
 	Limit   *time.Duration // maximum duration of the stream; nil: unlimited
@@ -168,7 +171,7 @@ type writer struct {
 	http.ResponseWriter
 	connection *http.ResponseController
 	last       time.Time // time of the last write
-	latest     []byte    // value of what that Source.Next returned for the last event
+	latest     []byte    // identity that Source.Next returned for the last event
 }
 
 // event sends the next event unless it is unchanged. isCurrent reports whether the data could be read.

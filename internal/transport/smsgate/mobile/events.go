@@ -136,7 +136,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, phone Phone) err
 	claimed, count, name, asked := phone.ClaimedAt, 0, messageEnqueued, notices{}
 	source := stream.Source{
 		EventOf: func() string { return name }, Every: eventPoll, Limit: &limit, IsPlain: true,
-		Next: func(ctx context.Context) (data, what []byte, err error) {
+		Next: func(ctx context.Context) (data, identity []byte, err error) {
 			if done := asked.export; done != nil { // its event was written
 				if err := s.phones.endExport(ctx, phone, *done); err != nil {
 					return nil, nil, err

@@ -84,8 +84,8 @@ func (s *Service) Pair(ctx context.Context, senderNo string, simNumber *int16) (
 }
 
 func newCode() (string, error) {
-	most := new(big.Int).Exp(big.NewInt(10), big.NewInt(codeDigits), nil)
-	n, err := rand.Int(rand.Reader, most)
+	codes := new(big.Int).Exp(big.NewInt(10), big.NewInt(codeDigits), nil)
+	n, err := rand.Int(rand.Reader, codes)
 	if err != nil {
 		return "", fmt.Errorf("make code: %w", err)
 	}

@@ -36,8 +36,8 @@ var ErrUnavailable = &fault.Error{Kind: fault.Unavailable, Reason: fault.Service
 
 // Memory limits the bytes of bodies in memory, for all callers together and for each caller.
 type Memory struct {
-	all *semaphore.Weighted
-	one int64
+	total     *semaphore.Weighted
+	perCaller int64
 
 	mu      sync.Mutex
 	callers map[string]*callerMemory
@@ -48,9 +48,9 @@ type callerMemory struct {
 	users int // number of requests that occupy memory or wait for it
 }
 
-// NewMemory returns a Memory with a limit of all bytes in total, and a limit of one bytes for each caller.
-func NewMemory(all, one int64) *Memory {
-	return &Memory{all: semaphore.NewWeighted(all), one: one, callers: map[string]*callerMemory{}}
+// NewMemory returns a Memory with a limit of total bytes for all callers together, and a limit of perCaller bytes for each caller.
+func NewMemory(total, perCaller int64) *Memory {
+	return &Memory{total: semaphore.NewWeighted(total), perCaller: perCaller, callers: map[string]*callerMemory{}}
 }
 
 // errTooMuch is the fault for a caller whose own requests occupy its whole share of memory or slots.
@@ -59,20 +59,20 @@ var errTooMuch = &fault.Error{Kind: fault.TooMany, Reason: fault.RequestTooMuch,
 // Take waits until n bytes of memory are free for a caller. n must not exceed the limit of one caller. Take waits for the caller's own limit first, so that a
 // waiting caller occupies no memory of other callers. give frees part bytes; all parts must add up to n. Faults: request.too_much, service.unavailable.
 func (r *Memory) Take(ctx context.Context, caller string, n int64) (give func(part int64), err error) {
-	late := time.Now().Add(memoryWait)
+	deadline := time.Now().Add(memoryWait)
 	own := r.enter(caller)
-	if acquire(ctx, own.bytes, n, late) != nil {
+	if acquire(ctx, own.bytes, n, deadline) != nil {
 		r.leave(caller)
 		return nil, goneOr(ctx, errTooMuch)
 	}
-	if acquire(ctx, r.all, n, late) != nil {
+	if acquire(ctx, r.total, n, deadline) != nil {
 		own.bytes.Release(n)
 		r.leave(caller)
 		return nil, goneOr(ctx, ErrUnavailable)
 	}
 	held := n
 	return func(part int64) {
-		r.all.Release(part)
+		r.total.Release(part)
 		own.bytes.Release(part)
 		if held -= part; held == 0 {
 			r.leave(caller)
@@ -80,12 +80,12 @@ func (r *Memory) Take(ctx context.Context, caller string, n int64) (give func(pa
 	}, nil
 }
 
-// acquire waits for n bytes until late. TryAcquire succeeds almost always, and then no timer is needed.
-func acquire(ctx context.Context, bytes *semaphore.Weighted, n int64, late time.Time) error {
+// acquire waits for n bytes until the deadline. TryAcquire succeeds almost always, and then no timer is needed.
+func acquire(ctx context.Context, bytes *semaphore.Weighted, n int64, deadline time.Time) error {
 	if bytes.TryAcquire(n) {
 		return nil
 	}
-	waiting, cancel := context.WithDeadline(ctx, late)
+	waiting, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	return bytes.Acquire(waiting, n) //nolint:wrapcheck // Take returns a fault instead
 }
@@ -103,7 +103,7 @@ func (r *Memory) enter(caller string) *callerMemory {
 	defer r.mu.Unlock()
 	own := r.callers[caller]
 	if own == nil {
-		own = &callerMemory{bytes: semaphore.NewWeighted(r.one)}
+		own = &callerMemory{bytes: semaphore.NewWeighted(r.perCaller)}
 		r.callers[caller] = own
 	}
 	own.users++

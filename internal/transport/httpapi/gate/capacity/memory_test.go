@@ -39,7 +39,7 @@ func TestMemoryIsLimitedForEachCallerAndInTotal(t *testing.T) {
 		(<-waited)(4)
 		give(4)
 		giveB(8)
-		if len(r.callers) != 0 || !r.all.TryAcquire(16) {
+		if len(r.callers) != 0 || !r.total.TryAcquire(16) {
 			t.Errorf("%d callers still occupy memory", len(r.callers))
 		}
 	})
@@ -57,7 +57,7 @@ func TestDisconnectedCallerReleasesMemory(t *testing.T) {
 		t.Error("a disconnected caller gets memory")
 	}
 	give(8)
-	if len(r.callers) != 0 || !r.all.TryAcquire(16) {
+	if len(r.callers) != 0 || !r.total.TryAcquire(16) {
 		t.Errorf("%d callers still occupy memory", len(r.callers))
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 // Some responses are cheap, but not in thousands per second: responses to unknown callers (including unproven callbacks) and rejections. Responses to unknown
 // callers are counted by network, and rejections by company. The first paceBurst responses are sent at once, and later responses at paceRate. No response
-// waits longer than PaceWait. A client that sends requests in a loop therefore receives at most one response per PaceWait on each connection. An accepted
-// request of a company cancels one rejected request, because a few of many messages are always invalid.
+// waits longer than PaceWait. A client that sends requests in a loop therefore receives at most one response per PaceWait on each connection. After an
+// accepted request of a company, one of its rejected requests no longer counts, because a few of many messages are always invalid.
 const (
 	paceRate  = 20 // responses per second
 	paceBurst = 50
@@ -20,23 +20,22 @@ const (
 	// ProbeWait replaces PaceWait for health probes. A probe often times out after a second, and other unknown callers can share its network.
 	ProbeWait = 200 * time.Millisecond
 
-	paceEach   = time.Second / paceRate
-	paceCredit = paceBurst * paceEach
+	paceEach = time.Second / paceRate
 
-	// paceSweep is the interval of removing callers without debt.
+	// paceSweep is the interval at which the callers whose responses are no longer delayed are removed.
 	paceSweep = time.Second
 )
 
 // Pace delays responses, separately for each caller. The zero value is ready to use.
 type Pace struct {
-	mu    sync.Mutex
-	debts map[string]time.Time // by caller: the time at which all responses so far are paid for at paceRate; a missing caller has no debt
-	swept time.Time
+	mu        sync.Mutex
+	busyUntil map[string]time.Time // by caller: the time until which its responses so far use up paceRate; responses to a missing caller are not delayed
+	swept     time.Time
 }
 
-// Delay counts a response and waits until it is due. It waits at most most, and ends when ctx ends.
-func (p *Pace) Delay(ctx context.Context, who string, most time.Duration) {
-	wait := p.owe(who, time.Now(), most)
+// Delay counts a response and waits until it is due. It waits at most maxWait, and ends when ctx ends.
+func (p *Pace) Delay(ctx context.Context, caller string, maxWait time.Duration) {
+	wait := p.count(caller, time.Now(), maxWait)
 	if wait <= 0 {
 		return
 	}
@@ -46,42 +45,42 @@ func (p *Pace) Delay(ctx context.Context, who string, most time.Duration) {
 	}
 }
 
-// owe counts a response and returns its delay, which is at most most.
-func (p *Pace) owe(who string, now time.Time, most time.Duration) time.Duration {
+// count counts a response and returns its delay, which is at most maxWait.
+func (p *Pace) count(caller string, now time.Time, maxWait time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	least, latest := now.Add(-paceCredit), now.Add(most)
-	if p.debts == nil || now.Sub(p.swept) >= paceSweep {
-		p.sweep(least)
+	earliest, latest := now.Add(-paceBurst*paceEach), now.Add(maxWait)
+	if p.busyUntil == nil || now.Sub(p.swept) >= paceSweep {
+		p.sweep(earliest)
 		p.swept = now
 	}
-	until := p.debts[who]
-	if until.Before(least) {
-		until = least
+	until := p.busyUntil[caller]
+	if until.Before(earliest) {
+		until = earliest
 	}
 	if until = until.Add(paceEach); until.After(latest) {
 		until = latest
 	}
-	p.debts[who] = until
+	p.busyUntil[caller] = until
 	return max(0, until.Sub(now))
 }
 
-// sweep copies the callers with debt to a new map, because a map never frees memory.
-func (p *Pace) sweep(least time.Time) {
+// sweep copies the callers that are busy after a time to a new map, because a map never frees memory.
+func (p *Pace) sweep(after time.Time) {
 	kept := map[string]time.Time{}
-	for who, until := range p.debts {
-		if until.After(least) {
-			kept[who] = until
+	for caller, until := range p.busyUntil {
+		if until.After(after) {
+			kept[caller] = until
 		}
 	}
-	p.debts = kept
+	p.busyUntil = kept
 }
 
-// Earn cancels one counted response.
-func (p *Pace) Earn(who string) {
+// Uncount removes one response from the count of a caller.
+func (p *Pace) Uncount(caller string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if until, owes := p.debts[who]; owes {
-		p.debts[who] = until.Add(-paceEach)
+	if until, isBusy := p.busyUntil[caller]; isBusy {
+		p.busyUntil[caller] = until.Add(-paceEach)
 	}
 }

@@ -11,47 +11,47 @@ func TestResponsesAreDelayedForEachCaller(t *testing.T) {
 	var p Pace
 	now := time.Now()
 	for i := range paceBurst {
-		if wait := p.owe("a", now, PaceWait); wait > 0 {
+		if wait := p.count("a", now, PaceWait); wait > 0 {
 			t.Fatalf("answer %d waits %s", i+1, wait)
 		}
 	}
-	if wait := p.owe("a", now, PaceWait); wait != time.Second/paceRate {
+	if wait := p.count("a", now, PaceWait); wait != time.Second/paceRate {
 		t.Errorf("the first answer beyond the burst waits %s", wait)
 	}
-	if wait := p.owe("b", now, PaceWait); wait != 0 {
+	if wait := p.count("b", now, PaceWait); wait != 0 {
 		t.Errorf("another caller waits %s", wait)
 	}
 	for range 10 * paceRate {
-		p.owe("a", now, PaceWait)
+		p.count("a", now, PaceWait)
 	}
-	if wait := p.owe("a", now, PaceWait); wait != PaceWait {
+	if wait := p.count("a", now, PaceWait); wait != PaceWait {
 		t.Errorf("an answer in a flood waits %s", wait)
 	}
-	now = now.Add(PaceWait + paceCredit)
+	now = now.Add(PaceWait + paceBurst*paceEach)
 	for i := range paceBurst {
-		if wait := p.owe("a", now, PaceWait); wait > 0 {
+		if wait := p.count("a", now, PaceWait); wait > 0 {
 			t.Fatalf("response %d waits %s although no delay is due", i+1, wait)
 		}
 	}
-	// Credit for accepted requests does not increase the burst.
+	// Accepted requests do not increase the burst.
 	for range 3 * paceBurst {
-		p.Earn("a")
+		p.Uncount("a")
 	}
 	for range paceBurst {
-		p.owe("a", now, PaceWait)
+		p.count("a", now, PaceWait)
 	}
-	if wait := p.owe("a", now, PaceWait); wait != paceEach {
+	if wait := p.count("a", now, PaceWait); wait != paceEach {
 		t.Errorf("after good requests, the first answer beyond the burst waits %s", wait)
 	}
-	p.Earn("a")
-	if wait := p.owe("a", now, PaceWait); wait != paceEach {
+	p.Uncount("a")
+	if wait := p.count("a", now, PaceWait); wait != paceEach {
 		t.Errorf("after one good request, the next answer waits %s", wait)
 	}
-	// Callers without debt are removed.
+	// Callers whose responses are no longer delayed are removed.
 	for i := range 10_000 {
-		p.owe(fmt.Sprint(i), now.Add(time.Duration(i)*10*time.Millisecond), PaceWait)
+		p.count(fmt.Sprint(i), now.Add(time.Duration(i)*10*time.Millisecond), PaceWait)
 	}
-	if n := len(p.debts); n > 500 {
+	if n := len(p.busyUntil); n > 500 {
 		t.Errorf("%d callers are remembered", n)
 	}
 }
@@ -61,7 +61,7 @@ func TestProbeIsDelayedByAtMostProbeWait(t *testing.T) {
 	var p Pace
 	now := time.Now()
 	for range 1000 {
-		if wait := p.owe("probe", now, ProbeWait); wait > ProbeWait {
+		if wait := p.count("probe", now, ProbeWait); wait > ProbeWait {
 			t.Fatalf("a probe waits %s", wait)
 		}
 	}

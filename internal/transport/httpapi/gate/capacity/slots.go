@@ -20,7 +20,7 @@ import (
 // A request occupies the server and PostgreSQL in turn, so the limits hold for both together.
 const (
 	slotPart   = 8
-	maxPause   = 2 * time.Second        // maximum pause; it limits the effect of a request that was slow for other reasons
+	maxPause   = 2 * time.Second        // maximum pause; it limits the effect of a request that was slow for a reason other than its own cost, such as a lock
 	gonePause  = 250 * time.Millisecond // minimum pause after a request whose client disconnected: PostgreSQL is possibly still executing its query
 	slotWait   = 10 * time.Second       // a request without a slot after this time is rejected
 	maxWaiters = 32                     // maximum number of waiting requests of one company; further requests are rejected at once
@@ -31,9 +31,9 @@ const (
 // Slots limits the costly requests of each company. The next slot goes to the company that has waited longest since its latest slot, regardless of how many
 // of its requests wait.
 type Slots struct {
-	most   int     // maximum number of running requests
-	atOnce int     // maximum number of running requests of one company
-	pause  float64 // length of the pause after a request, as a multiple of its duration
+	maxRunning   int     // maximum number of running requests
+	maxOfCompany int     // maximum number of running requests of one company
+	pause        float64 // length of the pause after a request, as a multiple of its duration
 
 	mu         sync.Mutex
 	companies  map[string]*companySlots // companies with a running or waiting request, or in a pause
@@ -53,7 +53,7 @@ type companySlots struct {
 // NewSlots returns Slots for a machine with this number of processors.
 func NewSlots(processors int) *Slots {
 	return &Slots{
-		most: max(1, processors/2), atOnce: max(1, processors/slotPart), pause: max(0, float64(slotPart)/float64(processors)-1),
+		maxRunning: max(1, processors/2), maxOfCompany: max(1, processors/slotPart), pause: max(0, float64(slotPart)/float64(processors)-1),
 		companies: map[string]*companySlots{},
 	}
 }
@@ -75,12 +75,12 @@ func (s *Slots) Take(ctx context.Context, company string) (leave func(), err err
 	if err != nil {
 		return nil, err
 	}
-	enough := time.NewTimer(slotWait)
-	defer enough.Stop()
+	timeout := time.NewTimer(slotWait)
+	defer timeout.Stop()
 	select {
 	case <-mine:
-	case <-enough.C:
-		err = s.late(company)
+	case <-timeout.C:
+		err = s.timeoutFault(company)
 	case <-ctx.Done():
 		err = fmt.Errorf("wait for a slot: %w", ctx.Err())
 	}
@@ -94,8 +94,8 @@ func (s *Slots) Take(ctx context.Context, company string) (leave func(), err err
 	return sync.OnceFunc(func() { s.end(company, time.Since(began), ctx.Err() != nil) }), nil
 }
 
-// late returns the fault of a request that got no slot in time.
-func (s *Slots) late(company string) error {
+// timeoutFault returns the fault of a request that got no slot in time.
+func (s *Slots) timeoutFault(company string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if own := s.companies[company]; own.running > 0 || time.Since(own.since) < slotWait {
@@ -164,12 +164,12 @@ func (s *Slots) grant(now time.Time) {
 		var next *companySlots
 		counted := 0
 		for _, one := range s.companies {
-			if one.running <= s.atOnce { // a company above its limit was alone when its requests began; other companies do not wait for these requests
+			if one.running <= s.maxOfCompany { // a company above its limit was alone when its requests began; other companies do not wait for these requests
 				counted += one.running
 			}
 		}
 		for name, one := range s.companies {
-			may := one.running < s.atOnce && counted < s.most && !now.Before(one.pauseUntil) || s.isAlone(name, now)
+			may := one.running < s.maxOfCompany && counted < s.maxRunning && !now.Before(one.pauseUntil) || s.isAlone(name, now)
 			if len(one.waiting) > 0 && may && (next == nil || one.since.Before(next.since)) {
 				next = one
 			}

@@ -17,10 +17,10 @@ import (
 // Batch is an operation on a list of items, each with its own outcome. The validator accepts any object as an item. Check then applies the contract to each
 // item.
 type Batch struct {
-	field  string                  // name of the list in the body
-	most   uint64                  // maximum number of items
-	item   *openapi3.Schema        // schema of an item
-	decode func(text []byte) error // decodes an item into its generated type
+	field    string                  // name of the list in the body
+	maxItems uint64                  // maximum number of items
+	item     *openapi3.Schema        // schema of an item
+	decode   func(text []byte) error // decodes an item into its generated type
 }
 
 // Item is one item of a batch.
@@ -33,7 +33,7 @@ type Item struct {
 // relax changes the contract so that a batch accepts any object as an item, and returns the Batch. Item is the generated type of an item.
 func relax[Item any](spec *openapi3.T, path, field string) Batch {
 	list := spec.Paths.Value(path).Post.RequestBody.Value.Content.Get("application/json").Schema.Value.Properties[field].Value
-	b := Batch{field: field, item: list.Items.Value, most: *list.MaxItems, decode: func(text []byte) error { return json.Unmarshal(text, new(Item)) }}
+	b := Batch{field: field, item: list.Items.Value, maxItems: *list.MaxItems, decode: func(text []byte) error { return json.Unmarshal(text, new(Item)) }}
 	list.Items = &openapi3.SchemaRef{Value: openapi3.NewObjectSchema()}
 	return b
 }
@@ -50,8 +50,8 @@ func (b Batch) Parse(body *JSON) ([]Item, error) {
 	body.Value, body.Plain = value, without
 	members, _ := value.(map[string]any)
 	values, _ := members[b.field].([]any)
-	if uint64(len(values)) > b.most {
-		return nil, fault.InvalidField(b.field, fault.TooManyItems, b.most)
+	if uint64(len(values)) > b.maxItems {
+		return nil, fault.InvalidField(b.field, fault.TooManyItems, b.maxItems)
 	}
 	if len(values) == 0 {
 		return nil, nil

@@ -109,8 +109,8 @@ func TestLimitsOfBodiesAllowTheListsOfTheContract(t *testing.T) {
 	}
 	for name, schema := range c.routes["GET /health"].Spec.Components.Schemas {
 		for property, of := range schema.Value.Properties {
-			if most := of.Value.MaxItems; most != nil && *most > jsonbody.MaxListItems {
-				t.Errorf("%s.%s may have %d items, a list in a body at most %d", name, property, *most, jsonbody.MaxListItems)
+			if limit := of.Value.MaxItems; limit != nil && *limit > jsonbody.MaxListItems {
+				t.Errorf("%s.%s may have %d items, a list in a body at most %d", name, property, *limit, jsonbody.MaxListItems)
 			}
 		}
 	}
