@@ -134,11 +134,11 @@ func (w *world) offers(s *sender) map[*task]offer {
 
 // claim is a claim of a sender and its result.
 type claim struct {
-	sender *sender
-	limit  int
-	given  []*task
-	leases []int64
-	// unordered is true if the order of given is unknown. amongOthers is true if concurrent claims can have got the tasks that given lacks.
+	sender  *sender
+	limit   int
+	claimed []*task
+	leases  []int64
+	// unordered is true if the order of the claimed tasks is unknown. amongOthers is true if concurrent claims can have got the missing tasks.
 	unordered, amongOthers bool
 	toStart                *time.Duration // time limit for the start of the leases; nil: the leases need no start
 }
@@ -153,10 +153,10 @@ func (c claim) lease() time.Duration {
 
 // judge returns an error if the result of a claim contradicts offers, the tasks that the sender was allowed to claim.
 func (w *world) judge(c claim, offers map[*task]offer) error {
-	s, given := c.sender, c.given
-	most, budget := s.maxIn(w.now, c.limit, c.lease()), s.budget(w.now)
+	s, claimed := c.sender, c.claimed
+	maxClaim, budget := s.maxClaimIn(w.now, c.limit, c.lease()), s.budget(w.now)
 	got, spent := map[*task]bool{}, 0
-	for i, t := range given {
+	for i, t := range claimed {
 		o, offered := offers[t]
 		switch {
 		case got[t]:
@@ -169,14 +169,14 @@ func (w *world) judge(c claim, offers map[*task]offer) error {
 		if !c.unordered && !t.lastsUntil(w.now.Add(time.Duration(i)*s.interval-time.Microsecond)) {
 			return fmt.Errorf("%s is number %d, and expires before it can be sent", t.name, i+1)
 		}
-		for _, before := range given[:i] {
+		for _, before := range claimed[:i] {
 			if !c.unordered && offers[before].isBehind(o) {
 				return fmt.Errorf("%s came before %s, which goes before it", before.name, t.name)
 			}
 		}
 	}
-	if len(given) > most {
-		return fmt.Errorf("claimed %d tasks, may claim %d", len(given), most)
+	if len(claimed) > maxClaim {
+		return fmt.Errorf("claimed %d tasks, may claim %d", len(claimed), maxClaim)
 	}
 	if spent > max(0, budget) {
 		return fmt.Errorf("claimed %d segments, may claim %d", spent, budget)
@@ -186,14 +186,14 @@ func (w *world) judge(c claim, offers map[*task]offer) error {
 			continue
 		}
 		before, cost := 0, 0 // number and cost of the claimed tasks that are allowed to be claimed before this task
-		for _, g := range given {
+		for _, g := range claimed {
 			if !offers[g].isBehind(o) {
 				before, cost = before+1, cost+offers[g].cost
 			}
 		}
-		if before < most && cost <= budget-o.cost && t.lastsUntil(w.now.Add(time.Duration(before)*s.interval)) {
+		if before < maxClaim && cost <= budget-o.cost && t.lastsUntil(w.now.Add(time.Duration(before)*s.interval)) {
 			return fmt.Errorf("%s was not claimed, with room for %d of %d tasks and %s of %s segments before the claimed tasks",
-				t.name, most-before, most, amount(budget-cost), amount(budget))
+				t.name, maxClaim-before, maxClaim, amount(budget-cost), amount(budget))
 		}
 	}
 	return nil
@@ -231,10 +231,10 @@ func (w *world) whyNot(s *sender, t *task) string {
 
 // take applies the result of a claim to the model.
 func (w *world) take(c claim) {
-	s, given, leases := c.sender, c.given, c.leases
+	s, claimed, leases := c.sender, c.claimed, c.leases
 	paced, spent := s.isPaced(), 0
 	before := valueOf(s.balance)
-	for i, t := range given {
+	for i, t := range claimed {
 		w.give(t, s, leases[i])
 		cost := s.cost(t)
 		spent += cost
@@ -247,16 +247,16 @@ func (w *world) take(c claim) {
 			t.paid = cost
 		}
 	}
-	s.attempts += len(given)
-	if len(given) == 0 || !paced {
+	s.attempts += len(claimed)
+	if len(claimed) == 0 || !paced {
 		return
 	}
 	for u, window := range windows(w.now, s.zone) {
 		s.used[units[u]+" "+window] += spent
 	}
-	s.took, s.tookAt = len(given), w.now
+	s.took, s.tookAt = len(claimed), w.now
 	if s.interval > 0 {
-		s.next = w.now.Add(time.Duration(len(given)) * s.interval)
+		s.next = w.now.Add(time.Duration(len(claimed)) * s.interval)
 	}
 	if s.balance != nil {
 		for _, mark := range []struct {

@@ -140,7 +140,7 @@ func (q *sequence) claimedPerhaps(t *rapid.T, s *sender, limit int) []*task {
 	}
 	q.read(t, &c, rows)
 	q.settle(t, c, q.world.offers(s))
-	return c.given
+	return c.claimed
 }
 
 // reportedPerhaps queries which of several reports were accepted, and applies these reports to the model. The service executes reports on the same task in

@@ -99,7 +99,7 @@ func (q *sequence) blockRows(t *rapid.T, to number) []blockRow {
 	return dataOf[struct{ Items []blockRow }](t, q.service.call(t, "", http.MethodGet, blocksPath+"?phone_number="+url.QueryEscape(to.e164), nil)).Items
 }
 
-// deleteBlocks deletes blocks of a number, mostly of one that has a block. The messages that they cancelled stay cancelled.
+// deleteBlocks deletes blocks of a number, mostly of a number that has a block. Messages that the blocks cancelled stay cancelled.
 func (q *sequence) deleteBlocks(t *rapid.T) {
 	w, names := q.world, map[string]any{}
 	c, key := q.blocker(t, names)
@@ -155,8 +155,8 @@ type limitation struct {
 	after string    // header Retry-After; empty: the message was one of several
 }
 
-// checkLimited checks that caps refused no message too early, and the time until the next one is allowed. The messages of one request have no order, so the messages that
-// were accepted count, too.
+// checkLimited checks that caps refused no message without reason, and checks the time after which the next message is allowed. The messages of one request
+// have no order, so the messages that were accepted count, too.
 func (q *sequence) checkLimited(t *rapid.T) {
 	t.Helper()
 	w := q.world

@@ -32,7 +32,8 @@ func (w *world) isFree(c *company, kind string, to number) bool {
 	return !w.isBlocked(c, kind, to) && c.caps[kind] == (caps{})
 }
 
-// block adds a block, or changes the expiry of the block that exists. Waiting messages are cancelled. Messages that senders have can be sent once, and are returned.
+// block adds a block, or changes the expiry of the block that exists. Waiting messages are cancelled. It returns the messages that senders have leased: each of
+// them can still be sent once.
 func (w *world) block(b *block) (cancelled int, held []*task) {
 	w.blocks = append(slices.DeleteFunc(w.blocks, func(o *block) bool { return o.company == b.company && o.to == b.to && o.scope == b.scope }), b)
 	for _, t := range w.tasks {
@@ -71,7 +72,7 @@ type caps [3]int
 
 var periods = [3]time.Duration{time.Minute, time.Hour, 24 * time.Hour}
 
-// capped is what one list counts: the messages of a company and type to a number.
+// capped identifies one list of counted messages: the messages of a company and type to a number.
 type capped struct {
 	company *company
 	kind    string
@@ -163,7 +164,8 @@ func (w *world) countOf(t *task) *counted {
 	return nil
 }
 
-// requeueLimited reports how certain it is that a cap refuses the requeue of a task. A message that a sender had is still counted, and is not refused.
+// requeueLimited reports how certain it is that a cap refuses the requeue of a task. A message that a sender has leased before is still counted, so its requeue
+// is not refused.
 func (w *world) requeueLimited(t *task) degree {
 	e := w.countOf(t)
 	switch {

@@ -89,9 +89,9 @@ func (s *service) any() *server {
 	return s.servers[s.turn%len(s.servers)]
 }
 
-// cut makes a server die during a request: it terminates the database connections of the server after the duration after. The response is lost, and a new
+// cut makes a server die during a request: it terminates the database connections of the server after a delay. The response is lost, and a new
 // server replaces the dead server. When cut returns, no server processes the request any more.
-func (s *service) cut(t *rapid.T, dying *server, after time.Duration, r *http.Request) {
+func (s *service) cut(t *rapid.T, dying *server, delay time.Duration, r *http.Request) {
 	t.Helper()
 	answered := make(chan struct{})
 	go func() {
@@ -100,7 +100,7 @@ func (s *service) cut(t *rapid.T, dying *server, after time.Duration, r *http.Re
 	}()
 	select {
 	case <-answered:
-	case <-time.After(after):
+	case <-time.After(delay):
 	}
 	_, err := s.db.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", dying.name)
 	if err != nil {

@@ -210,10 +210,10 @@ func (w *world) outcomeOf(s submission) (o outcome) {
 	if x.asked != nil {
 		x.due, x.queued = *x.asked, false
 	}
-	if o.counts = x.due; s.after == nil { // the server uses its own clock for a message of a scheduled template, which is behind that of the database
+	if o.counts = x.due; s.after == nil { // for a message of a scheduled template, the server uses its own clock, which is behind the clock of the database
 		o.counts = w.now
 	}
-	if len(o.wrong) == 0 && w.isBlocked(s.company, s.kind, s.to) { // a message that is wrong otherwise is rejected for that reason
+	if len(o.wrong) == 0 && w.isBlocked(s.company, s.kind, s.to) { // a message with another error is rejected because of this error
 		o.wrong = append(o.wrong, blocked)
 	}
 	o.made = x
@@ -703,7 +703,7 @@ func (q *sequence) claimToStart(t *rapid.T) { q.claimWithin(t, q.world.senders) 
 
 // leaveUnstarted claims tasks, does not start their leases, and makes a sweep recover these leases.
 func (q *sequence) leaveUnstarted(t *rapid.T) {
-	able := slices.DeleteFunc(slices.Clone(q.world.senders), func(s *sender) bool { return s.most(q.world.now, 1) == 0 || len(q.world.offers(s)) == 0 })
+	able := slices.DeleteFunc(slices.Clone(q.world.senders), func(s *sender) bool { return s.maxClaim(q.world.now, 1) == 0 || len(q.world.offers(s)) == 0 })
 	over := q.claimWithin(t, able)
 	q.recordSeen(t)
 	q.moveTo(t, over)
@@ -841,7 +841,7 @@ func (q *sequence) claimed(t *rapid.T, s *sender, limit int, rows []claimedTask)
 	c := claim{sender: s, limit: limit}
 	q.read(t, &c, rows)
 	q.settle(t, c, q.world.offers(s))
-	return c.given
+	return c.claimed
 }
 
 // read converts the response to a claim into c.
@@ -853,7 +853,7 @@ func (q *sequence) read(t *rapid.T, c *claim, rows []claimedTask) {
 		if x == nil {
 			t.Fatalf("%s got a task that was never submitted: %+v", s.no, row)
 		}
-		c.given, c.leases = append(c.given, x), append(c.leases, row.LeaseID)
+		c.claimed, c.leases = append(c.claimed, x), append(c.leases, row.LeaseID)
 		if row.PhoneNumber != x.to.written || row.Content != s.text(x) || row.Attempt != x.retries+1 ||
 			!row.LeaseUntil.Equal(x.bounded(w.now.Add(c.lease()))) || !isSame(row.ExpiresAt, x.expires) {
 			t.Fatalf("%s got %s as %+v", s.no, x.name, row)
@@ -871,8 +871,8 @@ func isSame(a, b *time.Time) bool { return a == nil && b == nil || a != nil && b
 // settle judges the result of a claim and applies it to the model.
 func (q *sequence) settle(t *rapid.T, c claim, offers map[*task]offer) {
 	t.Helper()
-	names := make([]string, len(c.given))
-	for i, x := range c.given {
+	names := make([]string, len(c.claimed))
+	for i, x := range c.claimed {
 		names[i] = x.name
 	}
 	t.Logf("%s claims %d and gets %v", c.sender.no, c.limit, names)
@@ -889,7 +889,7 @@ func (q *sequence) settle(t *rapid.T, c claim, offers map[*task]offer) {
 func (q *sequence) claimWaiting(t *rapid.T) {
 	w := q.world
 	s := someOf(t, "sender", w.senders)
-	offers, able := w.offers(s), s.most(w.now, 1) > 0
+	offers, able := w.offers(s), s.maxClaim(w.now, 1) > 0
 	isOffered, isSure := able && len(offers) > 0, true
 	for _, o := range offers {
 		isSure = isSure && o.surely && o.cost <= s.budget(w.now)

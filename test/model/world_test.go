@@ -426,11 +426,11 @@ func (s *sender) budget(at time.Time) int {
 	return left
 }
 
-// most returns the maximum number of tasks for one claim of a sender: no more than the sender can send before the leases expire.
-func (s *sender) most(at time.Time, limit int) int { return s.maxIn(at, limit, s.lease) }
+// maxClaim returns the maximum number of tasks for one claim of a sender: no more than the sender can send before the leases expire.
+func (s *sender) maxClaim(at time.Time, limit int) int { return s.maxClaimIn(at, limit, s.lease) }
 
-// maxIn works like most for leases of another duration.
-func (s *sender) maxIn(at time.Time, limit int, lease time.Duration) int {
+// maxClaimIn works like maxClaim for leases of another duration.
+func (s *sender) maxClaimIn(at time.Time, limit int, lease time.Duration) int {
 	switch {
 	case !s.isReady(at):
 		return 0

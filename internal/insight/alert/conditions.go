@@ -124,16 +124,16 @@ func (s *Service) depths(ctx context.Context, rules []RuleRow, _ setting.Values)
 	}
 	return func(r RuleRow) []finding {
 		if r.CompanyNo != nil {
-			return whether(pending[*r.CompanyNo] > *r.Threshold, finding{
+			return findingIf(pending[*r.CompanyNo] > *r.Threshold, finding{
 				subject: *r.CompanyNo, company: *r.CompanyNo, value: pending[*r.CompanyNo], threshold: r.Threshold,
 			})
 		}
-		return whether(due > *r.Threshold, finding{subject: "queue", value: due, threshold: r.Threshold})
+		return findingIf(due > *r.Threshold, finding{subject: "queue", value: due, threshold: r.Threshold})
 	}, nil
 }
 
-// whether returns f if holds is true. Otherwise it returns no finding.
-func whether(holds bool, f finding) []finding {
+// findingIf returns f if holds is true. Otherwise it returns no finding.
+func findingIf(holds bool, f finding) []finding {
 	if !holds {
 		return nil
 	}
@@ -196,7 +196,7 @@ func (s *Service) failureRates(ctx context.Context, rules []RuleRow, _ setting.V
 		if r.SenderNo != nil {
 			f.channel = optional.Value(r.SenderChannel)
 		}
-		return whether(f.value > *r.Threshold, f)
+		return findingIf(f.value > *r.Threshold, f)
 	}, nil
 }
 
@@ -416,7 +416,7 @@ func (s *Service) lowDisks(ctx context.Context, _ []RuleRow, _ setting.Values) (
 func (s *Service) missingPartitions(ctx context.Context, _ []RuleRow, _ setting.Values) (finder, error) {
 	days, err := s.q.PartitionDays(ctx)
 	return func(r RuleRow) []finding {
-		return whether(float64(days) < *r.Threshold, finding{subject: "partitions", value: float64(days), threshold: r.Threshold})
+		return findingIf(float64(days) < *r.Threshold, finding{subject: "partitions", value: float64(days), threshold: r.Threshold})
 	}, postgres.Wrap("count days with partitions", err, nil)
 }
 

@@ -97,7 +97,7 @@ func (s *Service) day(ctx context.Context, st Statement) (day reconcileq.DayOfRo
 	return day, defaults, nil
 }
 
-// checkHistory returns the fault request.invalid if attempts of the time from from to to have been dropped.
+// checkHistory returns the fault request.invalid if attempts between these times have been dropped.
 func (s *Service) checkHistory(ctx context.Context, from, to time.Time) error {
 	isDropped, err := s.q.DayIsDropped(ctx, reconcileq.DayIsDroppedParams{FromAt: from, ToAt: to})
 	if err != nil {

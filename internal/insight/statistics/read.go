@@ -59,8 +59,8 @@ var lengths = map[string]time.Duration{Minute: time.Minute, Hour: time.Hour, Day
 // maxPoints is the maximum number of points in an answer. The answer to a query with a longer range therefore contains fewer series.
 const maxPoints = 10_000
 
-// Read returns series. Fault: request.invalid. The fault names the field from if the range is empty, or too long for its step. It names from or to if a whole
-// step would be outside the years 1 to 9999.
+// Read returns series. Fault: request.invalid. The fault names the field "from" if the range is empty, or too long for its step. It names "from" or "to" if a
+// whole step would be outside the years 1 to 9999.
 func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {

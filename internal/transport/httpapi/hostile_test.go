@@ -275,7 +275,7 @@ func TestHostileSecretsAreEncryptedUnchanged(t *testing.T) {
 			t.Errorf("%q is changed to %s", text, got)
 		}
 	}
-	// A encrypted text that was copied from the database is treated like any other secret.
+	// An encrypted text that was copied from the database is treated like any other secret.
 	b.AddSender(body("other", "hunter2"))
 	copied := stored("other")
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/other", map[string]any{"config": map[string]any{"url": p.URL, "secret": copied}})

@@ -32,14 +32,14 @@ type sleepers struct {
 	stack     *stack.Stack
 	tenants   *load.Tenants
 	authorize api.RequestEditorFn
-	zone      *time.Location // of the numbers
+	zone      *time.Location // time zone of the numbers
 
 	mu        sync.Mutex
 	nights    []night
 	submitted atomic.Int64
 }
 
-// night is a period in which it is quiet, and in which all servers know this.
+// night is a period of quiet hours that all servers know.
 type night struct{ from, until time.Time }
 
 func newSleepers(l *load.Load, s *stack.Stack, t *load.Tenants) *sleepers {
@@ -71,7 +71,7 @@ func (p *sleepers) SetUp(ctx context.Context) (err error) {
 	return nil
 }
 
-// endOfNight returns the end of quiet hours that contain a time: they begin and end with a minute.
+// endOfNight returns the end of quiet hours that contain a time: they begin and end at whole minutes.
 func endOfNight(at time.Time) time.Time {
 	return at.Add(leastNight).Truncate(time.Minute).Add(time.Minute)
 }
@@ -120,7 +120,7 @@ func (p *sleepers) morning() time.Time {
 	return p.nights[len(p.nights)-1].until
 }
 
-// fallAsleep sets other quiet hours, and waits until the waiting messages have them.
+// fallAsleep sets other quiet hours, and waits until these apply to all waiting messages.
 func (p *sleepers) fallAsleep(ctx context.Context) {
 	until := endOfNight(time.Now())
 	if p.sleep(ctx, until) != nil { // the response is possibly lost. The next attempt begins later
@@ -132,7 +132,7 @@ func (p *sleepers) fallAsleep(ctx context.Context) {
 	err := awaitNone(limited, p.stack, "changes of quiet hours",
 		"SELECT count(*) FROM quiet_changes q JOIN companies c ON c.id = q.company_id WHERE c.company_no = '"+sleepersCompany+"'")
 	if err != nil {
-		known = until // the night ended before all waiting messages had the hours, or the run has ended
+		known = until // the night ended before its hours applied to all waiting messages, or the run has ended
 	} else if now := time.Now(); now.After(known) {
 		known = now
 	}

@@ -90,7 +90,7 @@ func (k *keeper) record(r *http.Request, began time.Time, status int) {
 	}
 }
 
-// missing returns the name of a kind of calls that has had no successful call since the time since. It returns "" if every kind has had a successful call.
+// missing returns the name of a kind of calls that has had no successful call since a time. It returns "" if every kind has had a successful call.
 func (k *keeper) missing(since time.Time) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -122,7 +122,7 @@ func (r recovery) failures() (n int) {
 // outage is the effect of a fault on one kind of work.
 type outage struct {
 	away  time.Duration // longest time without success
-	after time.Duration // time from the fault to the end of the time in away; 0: no outage
+	after time.Duration // time from the fault to the end of the time away; 0: no outage
 
 	failures int // number of 5xx responses of the server
 }

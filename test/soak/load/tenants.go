@@ -195,14 +195,14 @@ func (t *Tenants) MakeSender(ctx context.Context, body api.SenderRequest) error 
 // forever is a time long after the end of the soak.
 var forever = time.Now().Add(1000 * time.Hour)
 
-// AddRoute records that a route possibly exists since the time since.
+// AddRoute records that a route possibly exists from the time since on.
 func (t *Tenants) AddRoute(route api.RouteRequest, since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.routes = append(t.routes, routePeriod{route.CompanyNo, route.SenderNo, kinds[route.MessageType], since, forever})
 }
 
-// endRoute records that the route of bolt to a sender is now deleted or off. For the time age, servers can still use a cached view of the routes.
+// endRoute records that the route of bolt to a sender is now deleted or off. For up to age, servers can still use a cached view of the routes.
 func (t *Tenants) endRoute(senderNo string, age time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

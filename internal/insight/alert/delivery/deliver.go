@@ -164,8 +164,8 @@ func phaseOf(d alertq.AlertDeliveriesDueRow) string {
 // maxSingles is the maximum number of due alerts that are sent in separate messages. If more alerts are due and bunches can group them, they share one message.
 const maxSingles = 3
 
-// bunches groups deliveries: each group becomes one message. Deliveries can share a message if they have the same receiver, phase and own channel, because they
-// can then use the same channels. They share it if they are more than maxSingles. Alerts about waits are grouped separately, see renderingsOfWaits.
+// bunches groups deliveries: each group becomes one message. Deliveries can share a message if they have the same receiver, phase and ownChannel, because they
+// can then use the same channels. More than maxSingles such deliveries share one message. Alerts about waits are grouped separately, see renderingsOfWaits.
 func bunches(due []alertq.AlertDeliveriesDueRow) (all [][]alertq.AlertDeliveriesDueRow) {
 	type common struct {
 		receiver     int64
@@ -200,9 +200,8 @@ const retrySeconds = 30
 // notify notifies people of a bunch of alerts, and returns the number of delivered alerts. Each channel gets its own notification, so that a failed
 // notification does not affect the others. The same transaction marks the deliveries.
 //
-// A firing alert counts as delivered when enough channels have accepted its notification: people must be reachable even if the own channel of the alert fails.
-// If not enough channels exist, one channel is enough. A retry does not use a channel that has already accepted the notification.
-// fails. If not enough channels exist, one channel is enough. If a channel has accepted the notification, a retry does not use this channel again.
+// A firing alert counts as delivered when enough channels have accepted its notification: people must be reachable even if the alert concerns one of these
+// channels. If not enough channels exist, one channel is enough. A retry does not use a channel that has already accepted the notification.
 func (r *run) notify(ctx context.Context, due []alertq.AlertDeliveriesDueRow) (sent int, err error) {
 	to, own := r.receivers[due[0].ReceiverID], ownChannel(due[0].Alert)
 	channels, isSafe, err := r.ways(ctx, own, to)

@@ -26,7 +26,7 @@ func (t *Notifier) escalate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dues := map[bool][]alertq.AlertDeliveriesDueRow{} // the keys are whether the deliveries have escalated before
+	dues := map[bool][]alertq.AlertDeliveriesDueRow{} // the key is true for deliveries that have escalated before
 	at := map[int64]map[int64]time.Time{}             // escalate_at, by id of the receiver and id of the alert
 	for _, row := range rows {
 		dues[row.WasEscalated] = append(dues[row.WasEscalated], alertq.AlertDeliveriesDueRow{

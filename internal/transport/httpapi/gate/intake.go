@@ -126,8 +126,8 @@ func (x *Exchange) holder() string {
 	return x.Caller.User.Username
 }
 
-// company returns the id of the company for which the caller acts. is is false if the caller acts for no company.
-func (x *Exchange) company() (id string, is bool) {
+// company returns the id of the company for which the caller acts. hasCompany is false if the caller acts for no company.
+func (x *Exchange) company() (id string, hasCompany bool) {
 	if x.Caller.User.Username == "" || x.Caller.User.SeesAll || x.Caller.User.Role == access.RoleSend {
 		return "", false
 	}

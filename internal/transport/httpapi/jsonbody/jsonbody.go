@@ -30,8 +30,8 @@ func Parse(body []byte) (any, error) {
 	return value, err
 }
 
-// parse works like Parse. bad is the fault of a text or number that is valid JSON, but that PostgreSQL cannot store. value then contains it. After a lone
-// surrogate, value is nil.
+// parse works like Parse. bad is the fault of a text or number that is valid JSON, but that PostgreSQL cannot store. value then contains this text or
+// number. After a lone surrogate, value is nil.
 func parse(body []byte) (value any, bad, err error) {
 	p := parsers.Get().(*parser) //nolint:forcetypeassert // the pool contains only parsers
 	defer func() {
@@ -213,8 +213,8 @@ func isPointed(number []byte) bool {
 // IsLong reports whether a number could overflow a generated type. The smallest type has 32 bits.
 func IsLong(number []byte) bool { return len(number) > 9 || bytes.ContainsAny(number, "eE") }
 
-// HasNumber reports whether is returns true for any number in a body. It reads each byte once and skips strings.
-func HasNumber(body []byte, is func(number []byte) bool) bool {
+// HasNumber reports whether matches returns true for any number in a body. It reads each byte once and skips strings.
+func HasNumber(body []byte, matches func(number []byte) bool) bool {
 	for i := 0; i < len(body); i++ {
 		switch c := body[i]; {
 		case c == '"':
@@ -228,7 +228,7 @@ func HasNumber(body []byte, is func(number []byte) bool) bool {
 			for end < len(body) && strings.IndexByte("0123456789.eE+-", body[end]) >= 0 {
 				end++
 			}
-			if is(body[i:end]) {
+			if matches(body[i:end]) {
 				return true
 			}
 			i = end - 1

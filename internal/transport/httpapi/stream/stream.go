@@ -160,7 +160,7 @@ func (s *Streams) serve(ctx context.Context, out *writer, from Source) (bye stri
 	}
 }
 
-// isFinal reports whether an error means that the caller has lost its permission. An error of an unreachable database does not.
+// isFinal reports whether an error means that the caller has lost its permission. The error of an unreachable database does not mean this.
 func isFinal(err error) bool {
 	var expected *fault.Error
 	return errors.As(err, &expected) && expected.Kind != fault.Unavailable && expected.Kind != fault.Internal

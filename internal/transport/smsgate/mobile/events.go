@@ -97,8 +97,8 @@ type notices struct {
 	export                    *Export // the request of the last event
 }
 
-// next returns the next event for a phone, and its data. An app that registers with a code reads its webhooks and settings before it has a token, and then not
-// for a day. It returns an empty name if no event is necessary.
+// next returns the next event for a phone, and its data. An app that registers with a code reads its webhooks and settings before it has a token, and reads
+// them again only after a day. It returns an empty name if no event is necessary.
 func (n *notices) next(p Phone) (name string, data any) {
 	switch {
 	case !p.IsHooked && !n.isHookedAsked:

@@ -34,7 +34,7 @@ const (
 // maxClockSkew is the maximum difference between the clocks of a phone and of the server.
 const maxClockSkew = 5 * time.Minute
 
-// keyOwner returns the owner of a encrypted key of a phone.
+// keyOwner returns the owner of the encrypted key of a phone.
 func keyOwner(deviceNo string) string { return "phone/" + deviceNo }
 
 // SigningKey returns the key with which a phone signs received messages. It creates the key if necessary, also instead of a key that cannot be decrypted. The key is
@@ -89,7 +89,7 @@ type posted struct {
 }
 
 // scalar is a JSON value as text; null is empty. Apps of other versions post numbers instead of strings, or the reverse. The app drops a post that the server
-// refuses, so the type of a field must not be a reason.
+// refuses, so the type of a field must not cause a refusal.
 type scalar string
 
 func (s *scalar) UnmarshalJSON(raw []byte) error {

@@ -116,8 +116,8 @@ func (m Message) checkID() error {
 	return nil
 }
 
-// check makes the other checks that package queue does not make, and returns the numbers in E.164. region is the region of numbers without a country code.
-// Fault: request.invalid.
+// check checks the fields other than the id, where package queue does not check them, and returns the numbers in E.164. region is the region of numbers without
+// a country code. Fault: request.invalid.
 func (m Message) check(region string) (numbers []string, err error) {
 	switch {
 	case len(m.PhoneNumbers) == 0:
