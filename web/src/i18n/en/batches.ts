@@ -43,7 +43,7 @@ const texts: Texts<typeof zh> = {
     4: 'No signature',
     5: 'Duplicate',
     6: 'Recipient blocked or country not allowed',
-    7: 'Refused when submitted, or could only expire',
+    7: 'Refused when submitted, or would expire before it could be sent',
     8: 'Expired',
   },
   statuses: {
