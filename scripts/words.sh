@@ -47,7 +47,7 @@ check() {
 
 git ls-files -z '*.go' ':!gen/' >"$found/go"
 git ls-files -z '*_test.go' ':!gen/' >"$found/tests"
-git ls-files -z 'docs/*.md' ':!docs/lab/' >"$found/pages"
+git ls-files -z 'docs/*.md' >"$found/pages"
 # If the history lacks the version, as in a shallow clone, no migration is checked.
 landed=$(git ls-tree -r --name-only "$1" db/migrations 2>/dev/null) || landed=$(git ls-files db/migrations)
 git ls-files '*.sql' ':!gen/' ':!db/schema.sql' | { grep -vxF "${landed:-none}" || true; } | tr '\n' '\0' >"$found/sql"
