@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/EmptyState-CMbJwxS8.js
-import{L as e,M as t,Wt as n,et as r,j as i,k as a,rt as o,t as s}from"./_plugin-vue_export-helper-BnH2EnOe.js";var c={class:`empty`},l={class:`title`},u={key:0,class:`muted`},d={key:1,class:`row`},f=s(e({__name:`EmptyState`,props:{title:{},text:{}},setup(e){return(s,f)=>(r(),t(`div`,c,[a(`p`,l,n(e.title),1),e.text?(r(),t(`p`,u,n(e.text),1)):i(``,!0),s.$slots.default?(r(),t(`div`,d,[o(s.$slots,`default`,{},void 0,!0)])):i(``,!0)]))}}),[[`__scopeId`,`data-v-28cdb8df`]]);export{f as t};
-========
-import{L as e,M as t,Wt as n,et as r,j as i,k as a,rt as o,t as s}from"./_plugin-vue_export-helper-CSf7MqJA.js";var c={class:`empty`},l={class:`title`},u={key:0,class:`muted`},d={key:1,class:`row`},f=s(e({__name:`EmptyState`,props:{title:{},text:{}},setup(e){return(s,f)=>(r(),t(`div`,c,[a(`p`,l,n(e.title),1),e.text?(r(),t(`p`,u,n(e.text),1)):i(``,!0),s.$slots.default?(r(),t(`div`,d,[o(s.$slots,`default`,{},void 0,!0)])):i(``,!0)]))}}),[[`__scopeId`,`data-v-28cdb8df`]]);export{f as t};
->>>>>>>> eead2e374 (Use plain words for rows and messages that would expire before they are sent):web/dist/assets/EmptyState-CrZWmU8H.js

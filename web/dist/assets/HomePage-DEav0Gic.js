@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/HomePage-CB8sdcoM.js
-import{F as e,L as t,M as n,et as r,jt as i,k as a,o,w as s}from"./_plugin-vue_export-helper-BnH2EnOe.js";import{t as c}from"./EmptyState-CMbJwxS8.js";var l={class:`card`},u=t({__name:`HomePage`,setup(t){return(t,u)=>(r(),n(s,null,[u[0]||=a(`h1`,{class:`visually-hidden`},`LKSMS`,-1),a(`div`,l,[e(c,{title:i(o)(`account.nothing.title`),text:i(o)(`account.nothing.text`)},null,8,[`title`,`text`])])],64))}});export{u as default};
-========
-import{F as e,L as t,M as n,et as r,jt as i,k as a,o,w as s}from"./_plugin-vue_export-helper-CSf7MqJA.js";import{t as c}from"./EmptyState-CrZWmU8H.js";var l={class:`card`},u=t({__name:`HomePage`,setup(t){return(t,u)=>(r(),n(s,null,[u[0]||=a(`h1`,{class:`visually-hidden`},`LKSMS`,-1),a(`div`,l,[e(c,{title:i(o)(`account.nothing.title`),text:i(o)(`account.nothing.text`)},null,8,[`title`,`text`])])],64))}});export{u as default};
->>>>>>>> eead2e374 (Use plain words for rows and messages that would expire before they are sent):web/dist/assets/HomePage-DEav0Gic.js

@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/theme-DoUAN8jW.js
-import{Ct as e,O as t,d as n,f as r,pt as i}from"./_plugin-vue_export-helper-BnH2EnOe.js";var a=r(`theme`),o=e(a===`light`||a===`dark`?a:`system`),s=matchMedia(`(prefers-color-scheme: dark)`),c=e(s.matches);s.addEventListener(`change`,e=>c.value=e.matches);var l=t(()=>o.value===`system`?c.value:o.value===`dark`);i(o,e=>n(`theme`,e)),i(l,e=>{document.documentElement.classList.toggle(`dark`,e),document.documentElement.classList.toggle(`light`,!e)},{immediate:!0});export{o as n,l as t};
-========
-import{Ct as e,O as t,d as n,f as r,pt as i}from"./_plugin-vue_export-helper-CSf7MqJA.js";var a=r(`theme`),o=e(a===`light`||a===`dark`?a:`system`),s=matchMedia(`(prefers-color-scheme: dark)`),c=e(s.matches);s.addEventListener(`change`,e=>c.value=e.matches);var l=t(()=>o.value===`system`?c.value:o.value===`dark`);i(o,e=>n(`theme`,e)),i(l,e=>{document.documentElement.classList.toggle(`dark`,e),document.documentElement.classList.toggle(`light`,!e)},{immediate:!0});export{o as n,l as t};
->>>>>>>> eead2e374 (Use plain words for rows and messages that would expire before they are sent):web/dist/assets/theme-Cv6gYxZB.js
