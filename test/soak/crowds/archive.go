@@ -94,8 +94,11 @@ func (a *Archive) fill(ctx context.Context, l *load.Load, client *api.ClientWith
 	}
 	limit := archiveTasks
 	res, err := client.ClaimTasksWithResponse(ctx, &api.ClaimTasksParams{AppID: archiveApp, Limit: &limit})
-	if err != nil || res.JSON200 == nil || len(res.JSON200.Data) != archiveTasks {
-		return fmt.Errorf("claim: %w %s", err, res.Status())
+	if err != nil {
+		return fmt.Errorf("claim: %w", err)
+	}
+	if res.JSON200 == nil || len(res.JSON200.Data) != archiveTasks {
+		return fmt.Errorf("claim of %d tasks: %s %s", archiveTasks, res.Status(), res.Body)
 	}
 	later := func(id string) string { return "task_" + day.Format("20060102") + id[len("task_20060102"):] }
 	for i, task := range res.JSON200.Data {

@@ -266,6 +266,7 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 	{"early", "each end of a message tells that its notification is over", []change{
 		{feeds, "ELSE n.next_run_at IS NULL AND NOT EXISTS (SELECT FROM renderings r JOIN queue q ON q.rendering_id = r.id WHERE r.notification_id = n.id) END",
 			"ELSE true END"},
+		{feeds, "(n.ended_as IS NOT NULL OR n.next_run_at IS NULL AND NOT EXISTS (", "(true OR n.ended_as IS NOT NULL OR n.next_run_at IS NULL AND NOT EXISTS ("},
 	}},
 	{"ahead", "the end of a notification is published before the ends of messages that are moved with it", []change{
 		{feeding, "\tif err := s.appendNotifications(ctx, &p, c); err != nil {\n\t\treturn 0, nil, err\n\t}\n", `	var ahead feedq.FeedAppendParams
