@@ -253,7 +253,7 @@ func (q *sleepers) report(t *rapid.T) {
 func (q *sleepers) change(t *rapid.T) {
 	local := q.now.In(location(oneOf(t, "person", people...).zone))
 	from := local.Add(time.Duration(rapid.IntRange(-600, 120).Draw(t, "minutes until they begin")) * time.Minute)
-	own := from.Format("15:04") + "-" + from.Add(time.Duration(rapid.IntRange(1, 900).Draw(t, "minutes")) * time.Minute).Format("15:04")
+	own := from.Format("15:04") + "-" + from.Add(time.Duration(rapid.IntRange(1, 900).Draw(t, "minutes"))*time.Minute).Format("15:04")
 	if own[:5] == own[6:] {
 		own = "" // the clocks changed in between
 	}

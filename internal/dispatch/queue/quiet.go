@@ -75,7 +75,7 @@ func (s *Service) moveQuiet(ctx context.Context) (n int, err error) {
 // maxCapped is the maximum number of tasks with caps that one transaction moves. It locks what is counted for their recipients, so submissions to these wait.
 const maxCapped = 100
 
-// moveCapped works like moveQuiet for tasks with caps, in the transaction of ctx that also counts them. Its statements find the tasks by id, so they need no fixed plan.
+// moveCapped works like moveQuiet for tasks with caps, in the transaction of ctx that also counts them.
 func (s *Service) moveCapped(ctx context.Context, messages []admit.Message) error {
 	due, froms, err := s.admit.Move(ctx, messages)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Service) moveCapped(ctx context.Context, messages []admit.Message) erro
 	for i, m := range messages {
 		plans.add(m, due[i], froms[i])
 	}
-	return plans.store(ctx, dispatchq.New(s.db))
+	return plans.store(ctx, claim.ByID(s.db))
 }
 
 // plans contains tasks that get another due time, and those of which only the beginning of the next quiet hours changes.
