@@ -8,6 +8,7 @@ import (
 
 	api "lksms/gen/client"
 
+	"lksms/internal/audience/batch/progress"
 	"lksms/internal/dispatch/quiet"
 	"lksms/internal/testkit/apptest"
 )
@@ -247,7 +248,7 @@ func TestDelayedTasksDoNotStopTheRowsBehindThem(t *testing.T) {
 	}
 }
 
-// A batch has at most about 100,000 waiting tasks. If none of them can leave, the batch says why the rows behind them wait.
+// A batch has at most about 30,000 waiting tasks. If none of them can leave, the batch says why the rows behind them wait.
 func TestABatchSaysThatItHasTooManyDelayedTasks(t *testing.T) {
 	for name, c := range map[string]struct {
 		values string
@@ -266,7 +267,7 @@ func TestABatchSaysThatItHasTooManyDelayedTasks(t *testing.T) {
 				b.SetQuiet("marketing", -time.Hour, 8*time.Hour)
 			}
 			at := checked(b, numbers(150), "content", "sale", "message_type", "marketing", "auto_confirm", "true")
-			addTasks(b, 100_000, c.values)
+			addTasks(b, progress.MaxTasks, c.values)
 			until := apptest.Scan[time.Time](b, "SELECT min(due_at) FROM queue")
 			feed(b)
 			if n := b.Count("SELECT count(*) FROM batch_rows WHERE task_id IS NOT NULL"); n != 0 {

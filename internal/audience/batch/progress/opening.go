@@ -28,7 +28,7 @@ const maxPlans = 100
 
 // MaxTasks is the number of waiting tasks at which a batch is full: its next rows become tasks after some of these tasks have left. It limits the work of a pause
 // or a cancellation, which changes all these tasks.
-const MaxTasks = 100_000
+const MaxTasks = 30_000
 
 // isFull reports whether a batch is full.
 func (st Progress) isFull() bool { return st.Counts.Waiting-st.unfed() >= MaxTasks }
