@@ -187,26 +187,38 @@ func (s *Service) plan(
 			p.now = row.LockedAt // the clock of PostgreSQL, so that servers with different clocks decide alike
 		}
 	}
-	p.removeMoved()
+	if err := p.removeMoved(); err != nil {
+		return nil, err
+	}
 	if err := p.removeTakenBack(ctx); err != nil {
 		return nil, err
 	}
 	return p, p.decide(ctx)
 }
 
-// removeMoved stops counting messages that get a new time, for which they then count.
-func (p *Plan) removeMoved() {
+// removeMoved stops counting messages that get a new time, for which they then count. A message that is due, and can be sent now, stays counted for its time.
+func (p *Plan) removeMoved() error {
 	var ids []string
 	for i, m := range p.messages {
-		switch {
-		case !m.Moves:
-		case p.counts(p.rules[i], m.TaskID):
+		if !m.Moves {
+			continue
+		}
+		at, isCounted := p.countedFor(p.rules[i], m.TaskID)
+		if isCounted && !at.After(p.now) {
+			allowed, err := m.Allowed(p.now)
+			if err != nil {
+				return err
+			}
+			isCounted = allowed.After(p.now)
+		}
+		if isCounted {
 			ids = append(ids, m.TaskID)
-		default:
+		} else {
 			p.rules[i] = nil
 		}
 	}
 	p.remove(ids)
+	return nil
 }
 
 // removeTakenBack stops counting messages that are sent again, but were taken back before: they count for their new time.
@@ -274,7 +286,8 @@ func (p *Plan) decideAll() (isReached bool, err error) {
 			continue
 		}
 		v := &p.Verdicts[i]
-		if *v = (Verdict{wasCounted: m.Again && p.counts(p.rules[i], m.TaskID)}); v.wasCounted {
+		_, isCounted := p.countedFor(p.rules[i], m.TaskID)
+		if *v = (Verdict{wasCounted: m.Again && isCounted}); v.wasCounted {
 			continue
 		}
 		first, at, err := p.first(m, p.rules[i])
@@ -294,11 +307,16 @@ func (p *Plan) decideAll() (isReached bool, err error) {
 	return isReached, nil
 }
 
-// counts reports whether a message is counted.
-func (p *Plan) counts(rules []rule, taskID string) bool {
-	return slices.ContainsFunc(rules, func(r rule) bool {
-		return slices.ContainsFunc(p.counted[r.key], func(e entry) bool { return e.taskID == taskID })
-	})
+// countedFor returns the time for which a message is counted.
+func (p *Plan) countedFor(rules []rule, taskID string) (at time.Time, isCounted bool) {
+	for _, r := range rules {
+		for _, e := range p.counted[r.key] {
+			if e.taskID == taskID {
+				return e.at, true
+			}
+		}
+	}
+	return at, false
 }
 
 // first returns when a message would be due without caps, and when it is due with them.

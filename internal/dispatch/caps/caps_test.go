@@ -396,6 +396,37 @@ func TestMessagesThatLeaveEarlierStayWithinCaps(t *testing.T) {
 	}
 }
 
+// R6: a change of quiet hours is applied twice, also to tasks that other servers added meanwhile. The second time changes nothing, however many tasks wait.
+func TestAChangeOfQuietHoursKeepsTheOrderOfCappedMessages(t *testing.T) {
+	b := capped{apptest.New(t)}
+	b.set(map[string]any{"marketing_per_hour": 1})
+	b.SetQuiet("marketing", -time.Hour, 5*time.Hour)
+	list := "phone\n"
+	for i := range 140 { // two messages to each of 70 people
+		list += fmt.Sprintf("139%08d\n", i%70)
+	}
+	form := apptest.Form("file", "list.csv", list, "name", "n", "content", "sale", "message_type", "marketing", "auto_confirm", "true", "dedup", "none")
+	b.Expect(200, "", "POST", "/api/v1/batches", form, "Content-Type", apptest.FormType)
+	run := func(job func(context.Context) (int, error)) {
+		t.Helper()
+		if _, err := job(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(b.App.Batches.Check)
+	run(b.App.Batches.Feed)
+	run(b.App.Queue.MoveQuiet)
+	b.SetHours("marketing", "")
+	for pass := range 2 {
+		b.Exec("UPDATE quiet_changes SET begins_at = now() WHERE id = (SELECT min(id) FROM quiet_changes)")
+		run(b.App.Queue.MoveQuiet)
+		if n := b.Count(`SELECT count(*) FROM queue f JOIN queue s USING (recipient)
+			WHERE f.task_id < s.task_id AND f.due_at <= now() AND abs(extract(epoch FROM s.due_at - f.due_at) - 3600) < 1`); n != 70 {
+			t.Errorf("after pass %d, %d of 70 people get one message now and one in an hour", pass+1, n)
+		}
+	}
+}
+
 // R6: a task that cannot be requeued is not counted, so that a cap allows the task behind it.
 func TestATaskThatCannotBeRequeuedIsNotCounted(t *testing.T) {
 	for name, prevent := range map[string]string{

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"lksms/gen/dispatchq"
@@ -64,7 +65,14 @@ func (s *Service) moveQuiet(ctx context.Context) (n int, err error) {
 	if err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) error { return plans.store(ctx, q) }); err != nil {
 		return 0, err
 	}
-	for some := range slices.Chunk(capped, maxCapped) {
+	slices.SortStableFunc(capped, func(a, b admit.Message) int { return strings.Compare(a.Recipient, b.Recipient) })
+	for len(capped) > 0 {
+		n := min(maxCapped, len(capped))
+		for n < len(capped) && capped[n].Recipient == capped[n-1].Recipient { // all messages to a person together: caps decide about them in their order
+			n++
+		}
+		some := capped[:n]
+		capped = capped[n:]
 		if err := s.db.Tx(ctx, func(ctx context.Context) error { return s.moveCapped(ctx, some) }); err != nil {
 			return 0, err
 		}
@@ -72,7 +80,7 @@ func (s *Service) moveQuiet(ctx context.Context) (n int, err error) {
 	return len(rows), nil
 }
 
-// maxCapped is the maximum number of tasks with caps that one transaction moves. It locks what is counted for their recipients, so submissions to these wait.
+// maxCapped is the number of tasks with caps that one transaction moves. It locks what is counted for their recipients, so submissions to these wait.
 const maxCapped = 100
 
 // moveCapped works like moveQuiet for tasks with caps, in the transaction of ctx that also counts them.
