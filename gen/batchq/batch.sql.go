@@ -656,6 +656,17 @@ func (q *Queries) BatchList(ctx context.Context, arg BatchListParams) ([]Batch, 
 	return items, nil
 }
 
+const batchNestedLoops = `-- name: BatchNestedLoops :exec
+SELECT set_config('enable_nestloop', CASE WHEN $1::boolean THEN 'on' ELSE 'off' END, true)
+`
+
+// BatchNestedLoops allows or forbids nested loops until the end of the transaction. PostgreSQL has no statistics of a new list, and expects a single row. With a
+// nested loop, it would read a list of n rows n times.
+func (q *Queries) BatchNestedLoops(ctx context.Context, areAllowed bool) error {
+	_, err := q.db.Exec(ctx, batchNestedLoops, areAllowed)
+	return err
+}
+
 const batchNextRecipients = `-- name: BatchNextRecipients :many
 SELECT r.recipient FROM batch_rows r
 WHERE r.batch_id = $1::bigint AND r.row_no > $2::bigint AND r.code IS NULL
@@ -977,7 +988,7 @@ func (q *Queries) BatchRowsDrop(ctx context.Context, keep time.Duration) (int64,
 }
 
 const batchRowsDuplicate = `-- name: BatchRowsDuplicate :one
-WITH repeated AS (
+WITH repeated AS MATERIALIZED (
     SELECT o.row_no, o.first_row
     FROM (
         SELECT r.row_no, min(r.row_no) OVER (
@@ -1016,7 +1027,8 @@ type BatchRowsDuplicateRow struct {
 
 // BatchRowsDuplicate marks each valid row of a batch that repeats an earlier row, with the number of the first such row. It returns the number of marked rows,
 // and the sum of their segments. address: the type of the addresses in the rows. dedup 'row': rows with the same recipient but different texts are not
-// duplicates. Texts are compared with their signature, without a repeated signature in the content. The statement sorts all rows.
+// duplicates. Texts are compared with their signature, without a repeated signature in the content. The statement sorts all rows. BatchNestedLoops must switch
+// nested loops off before.
 func (q *Queries) BatchRowsDuplicate(ctx context.Context, arg BatchRowsDuplicateParams) (BatchRowsDuplicateRow, error) {
 	row := q.db.QueryRow(ctx, batchRowsDuplicate,
 		arg.FoldsCase,

@@ -77,11 +77,17 @@ SET last_row = @last_row, rows = b.rows + @rows::bigint, valid = b.valid + @vali
     blocked = b.blocked + @blocked::bigint, segments = b.segments + @segments::bigint
 WHERE b.id = @id AND b.status = 'checking';
 
+-- BatchNestedLoops allows or forbids nested loops until the end of the transaction. PostgreSQL has no statistics of a new list, and expects a single row. With a
+-- nested loop, it would read a list of n rows n times.
+-- name: BatchNestedLoops :exec
+SELECT set_config('enable_nestloop', CASE WHEN @are_allowed::boolean THEN 'on' ELSE 'off' END, true);
+
 -- BatchRowsDuplicate marks each valid row of a batch that repeats an earlier row, with the number of the first such row. It returns the number of marked rows,
 -- and the sum of their segments. address: the type of the addresses in the rows. dedup 'row': rows with the same recipient but different texts are not
--- duplicates. Texts are compared with their signature, without a repeated signature in the content. The statement sorts all rows.
+-- duplicates. Texts are compared with their signature, without a repeated signature in the content. The statement sorts all rows. BatchNestedLoops must switch
+-- nested loops off before.
 -- name: BatchRowsDuplicate :one
-WITH repeated AS (
+WITH repeated AS MATERIALIZED (
     SELECT o.row_no, o.first_row
     FROM (
         SELECT r.row_no, min(r.row_no) OVER (

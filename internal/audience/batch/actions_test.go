@@ -717,3 +717,17 @@ func TestRemarksOfRowsHaveTheLanguageOfTheRequest(t *testing.T) {
 	expectRemark(expired, 2, "en", "the batch expires before the row can be submitted", true)
 	expectRemark(expired, 2, "zh", "批次在该行可以提交之前过期", true)
 }
+
+// PostgreSQL has statistics of earlier lists, but none of the new one, and expects a single row of it.
+func TestALongListIsCheckedAfterTheStatisticsOfAnotherOne(t *testing.T) {
+	b := apptest.New(t)
+	checked(b, numbers(10_000), "content", "x")
+	b.Exec("ANALYZE batch_rows")
+	at := create(b, numbers(10_001), "content", "x")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a plan that reads the list once for each row takes minutes
+	defer cancel()
+	if _, err := b.App.Batches.Check(ctx); err != nil {
+		t.Fatal(err)
+	}
+	expect(b, get(b, at), "ready", "10001 rows, 10001 valid, 10001 waiting")
+}

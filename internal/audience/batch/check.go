@@ -188,9 +188,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 func (s *Service) endCheck(ctx context.Context, b batchq.Batch) (err error) {
 	var repeated batchq.BatchRowsDuplicateRow
 	if b.Dedup != DedupNone {
-		if repeated, err = s.q.BatchRowsDuplicate(ctx, batchq.BatchRowsDuplicateParams{
-			BatchID: b.ID, Dedup: b.Dedup, FoldsCase: address.FoldsCase(b.Channel), Address: address.Field(b.Channel),
-		}); err != nil {
+		if repeated, err = s.markDuplicates(ctx, b); err != nil {
 			return fmt.Errorf("find duplicates: %w", err)
 		}
 	}
@@ -208,6 +206,19 @@ func (s *Service) endCheck(ctx context.Context, b batchq.Batch) (err error) {
 		return s.Uploads.Delete(ctx, *b.UploadID)
 	}
 	return nil
+}
+
+// markDuplicates marks rows that repeat an earlier row.
+func (s *Service) markDuplicates(ctx context.Context, b batchq.Batch) (repeated batchq.BatchRowsDuplicateRow, err error) {
+	if err = s.q.BatchNestedLoops(ctx, false); err != nil {
+		return repeated, err
+	}
+	if repeated, err = s.q.BatchRowsDuplicate(ctx, batchq.BatchRowsDuplicateParams{
+		BatchID: b.ID, Dedup: b.Dedup, FoldsCase: address.FoldsCase(b.Channel), Address: address.Field(b.Channel),
+	}); err != nil {
+		return repeated, err
+	}
+	return repeated, s.q.BatchNestedLoops(ctx, true)
 }
 
 // refuse ends a batch whose list cannot be read.

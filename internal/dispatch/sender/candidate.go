@@ -72,10 +72,10 @@ func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, er
 			c.Why = WhyNoFunds
 		case !row.HasQuota:
 			c.Why = WhyNoQuota
-		case !row.IsRested:
-			c.Why, c.Until = WhyPaused, row.NextAvailableAt
 		case !row.IsWorking:
 			c.Why = WhyOutsideHours
+		case !row.IsRested:
+			c.Why, c.Until = WhyPaused, row.NextAvailableAt
 		case row.IsSilent:
 			c.Why = WhySilent
 		case row.IsOutranked:
