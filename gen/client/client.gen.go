@@ -7322,7 +7322,7 @@ type Sender struct {
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// Hours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded. null means all hours. A task that the sender claimed before the end can be sent after the end.
+	// Hours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded, and must not be the beginning. null means all hours. A task that the sender claimed before the end can be sent after the end.
 	//
 	// Example: 08:00-22:00
 	Hours *SenderHours `json:"hours"`
@@ -7474,7 +7474,7 @@ type SenderEventData struct {
 // SenderEventDataMark For `sender.low_balance`: the field of the sender that contains `threshold`
 type SenderEventDataMark string
 
-// SenderHours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded. null means all hours. A task that the sender claimed before the end can be sent after the end.
+// SenderHours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded, and must not be the beginning. null means all hours. A task that the sender claimed before the end can be sent after the end.
 //
 // Example: 08:00-22:00
 type SenderHours = string
@@ -7510,7 +7510,7 @@ type SenderPatch struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`. An address is shown as scheme and host, `https://host/***`. A value that is sent back as it was shown stays unchanged, and so does a secret that is left out; null removes a secret. If the scheme, host or port of the address changes, the request must contain all hidden values (`give_again`). If `callback.verify` changes, it must contain `callbackSecret`. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
-	// Hours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded. null means all hours. A task that the sender claimed before the end can be sent after the end.
+	// Hours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded, and must not be the beginning. null means all hours. A task that the sender claimed before the end can be sent after the end.
 	//
 	// Example: 08:00-22:00
 	Hours nullable.Nullable[string] `json:"hours,omitempty"`
@@ -7601,7 +7601,7 @@ type SenderRequest struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`. An address is shown as scheme and host, `https://host/***`. A value that is sent back as it was shown stays unchanged, and so does a secret that is left out; null removes a secret. If the scheme, host or port of the address changes, the request must contain all hidden values (`give_again`). If `callback.verify` changes, it must contain `callbackSecret`. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
-	// Hours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded. null means all hours. A task that the sender claimed before the end can be sent after the end.
+	// Hours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded, and must not be the beginning. null means all hours. A task that the sender claimed before the end can be sent after the end.
 	//
 	// Example: 08:00-22:00
 	Hours *SenderHours `json:"hours,omitempty"`
@@ -12596,7 +12596,7 @@ type ClientInterface interface {
 	//
 	// - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
 	//   sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
-	//   company decide. The SIM card cannot be chosen: the app of the sender decides.
+	//   company decide. The reply goes through the SIM of the conversation, if this SIM has room.
 	// - **Signature.** A reply without `sign` gets the signature of the task that the last message answers.
 	//
 	// Takes any type of body and a specified content type.
@@ -12612,7 +12612,7 @@ type ClientInterface interface {
 	//
 	// - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
 	//   sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
-	//   company decide. The SIM card cannot be chosen: the app of the sender decides.
+	//   company decide. The reply goes through the SIM of the conversation, if this SIM has room.
 	// - **Signature.** A reply without `sign` gets the signature of the task that the last message answers.
 	//
 	// Takes a body of the `application/json` content type.
@@ -17072,7 +17072,7 @@ func (c *Client) ReadConversation(ctx context.Context, phoneNumber ConversationN
 //
 //   - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
 //     sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
-//     company decide. The SIM card cannot be chosen: the app of the sender decides.
+//     company decide. The reply goes through the SIM of the conversation, if this SIM has room.
 //   - **Signature.** A reply without `sign` gets the signature of the task that the last message answers.
 //
 // Takes any type of body and a specified content type.
@@ -17098,7 +17098,7 @@ func (c *Client) ReplyConversationWithBody(ctx context.Context, phoneNumber Conv
 //
 //   - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
 //     sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
-//     company decide. The SIM card cannot be chosen: the app of the sender decides.
+//     company decide. The reply goes through the SIM of the conversation, if this SIM has room.
 //   - **Signature.** A reply without `sign` gets the signature of the task that the last message answers.
 //
 // Takes a body of the `application/json` content type.
@@ -31723,7 +31723,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
 	//   sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
-	//   company decide. The SIM card cannot be chosen: the app of the sender decides.
+	//   company decide. The reply goes through the SIM of the conversation, if this SIM has room.
 	// - **Signature.** A reply without `sign` gets the signature of the task that the last message answers.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -31739,7 +31739,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
 	//   sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
-	//   company decide. The SIM card cannot be chosen: the app of the sender decides.
+	//   company decide. The reply goes through the SIM of the conversation, if this SIM has room.
 	// - **Signature.** A reply without `sign` gets the signature of the task that the last message answers.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -54392,7 +54392,7 @@ func (c *ClientWithResponses) ReadConversationWithResponse(ctx context.Context, 
 //
 //   - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
 //     sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
-//     company decide. The SIM card cannot be chosen: the app of the sender decides.
+//     company decide. The reply goes through the SIM of the conversation, if this SIM has room.
 //   - **Signature.** A reply without `sign` gets the signature of the task that the last message answers.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -54414,7 +54414,7 @@ func (c *ClientWithResponses) ReplyConversationWithBodyWithResponse(ctx context.
 //
 //   - **Sender.** By default, only the sender that received the last message sends the reply, so that the person sees the same number. If this
 //     sender cannot send now, the answer is 409 `conversation.sender_unavailable`, and nothing is stored. With `sender: any`, the routes of the
-//     company decide. The SIM card cannot be chosen: the app of the sender decides.
+//     company decide. The reply goes through the SIM of the conversation, if this SIM has room.
 //   - **Signature.** A reply without `sign` gets the signature of the task that the last message answers.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).

@@ -44,6 +44,20 @@ func TestASenderGetsTasksOnlyInItsHours(t *testing.T) {
 	}
 }
 
+// A sender outside its hours says so, even if it also waits for its interval: the interval ends first.
+func TestTheHoursOfASenderAreShownBeforeItsInterval(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "day", "time_zone": "UTC", "interval_ms": 600_000})
+	b.Submit("first")
+	b.Take("day", 1)
+	id := b.Submit("second")
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/day", map[string]any{"hours": hours(2*time.Hour, 3*time.Hour)})
+	e := apptest.Decode[api.Explanation](t, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/explain", nil))
+	if len(e.Senders) != 1 || e.Senders[0].Why == nil || *e.Senders[0].Why != api.WhyOutsideHours || e.Senders[0].Until != nil {
+		t.Errorf("%+v", e)
+	}
+}
+
 func TestOtherSendersTakeTheTasksOfASenderOutsideItsHours(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "day", "is_shared": false, "time_zone": "UTC", "hours": hours(2*time.Hour, 3*time.Hour)})

@@ -18,7 +18,7 @@ const namedHelp = " At most 1000 senders are named: first those that are on, the
 
 var (
 	countDesc = prometheus.NewDesc("lksms_senders", "All senders that are not retired, by state: ready, not_ready, off.", []string{"state"}, nil)
-	readyDesc = prometheus.NewDesc("lksms_sender_ready", "1 if the sender can be given tasks, now or after its interval: it is on, its circuit breaker is closed, "+
+	readyDesc = prometheus.NewDesc("lksms_sender_ready", "1 if the sender can be given tasks, now or after its interval: it is on and in its hours, its circuit breaker is closed, "+
 		"it has quota and balance, and an app has polled lately."+namedHelp, []string{"sender"}, nil)
 	balanceDesc = prometheus.NewDesc("lksms_sender_balance", "Segments that the sender has left. Missing for a sender without a balance."+namedHelp, []string{"sender"}, nil)
 	seenDesc    = prometheus.NewDesc("lksms_sender_last_seen_seconds", "Seconds since the last stored poll, claim or report of the sender. Missing if it was never seen. "+

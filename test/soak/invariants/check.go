@@ -102,11 +102,13 @@ var snapshots = []check.Invariant{
 		SELECT 'queue ' || q.task_id FROM queue q JOIN messages m USING (task_id)
 		WHERE (
 				q.phone_number, q.recipient, q.content, q.company_id, q.message_type, q.country_no, q.priority, q.segments, q.sign,
-				q.rendering_id, q.user_id, q.on_unclear, CASE WHEN q.rendering_id IS NULL THEN q.expires_at END, q.created_at, q.batch_id, q.is_test
+				q.rendering_id, q.user_id, q.on_unclear, q.created_at, q.batch_id, q.is_test, q.exemption
 			) IS DISTINCT FROM (
 				m.phone_number, m.recipient, m.content, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.sign,
-				m.rendering_id, m.user_id, m.on_unclear, CASE WHEN m.rendering_id IS NULL THEN m.expires_at END, m.created_at, m.batch_id, m.is_test
+				m.rendering_id, m.user_id, m.on_unclear, m.created_at, m.batch_id, m.is_test, m.exemption
 			)
+			OR q.rendering_id IS NULL AND q.expires_at IS DISTINCT FROM m.expires_at
+				AND coalesce(q.expires_at > now(), true) -- a leased task of a person who opts out expires at once
 		UNION ALL
 		SELECT r.event || ' ' || r.effect || ' of ' || r.task_id FROM report_logs r LEFT JOIN messages m USING (task_id)
 		WHERE (r.company_id, r.batch_id, r.country_no, r.is_test) IS DISTINCT FROM (m.company_id, m.batch_id, m.country_no, m.is_test)`},
