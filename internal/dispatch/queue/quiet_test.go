@@ -82,8 +82,8 @@ func TestMessagesWaitForTheEndOfQuietHours(t *testing.T) {
 	notice := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "notice", "message_type": "notification"}).TaskID
 	abroad := b.marketing("sale in New York", map[string]any{"phone_number": "+12125550123"}).TaskID
 	for range 2 { // before and after the sweep
-		if e := b.Explain(id); e.Reason != api.BecauseQuiet {
-			t.Errorf("the explanation is %s: %s", e.Reason, e.Summary)
+		if e := b.Explain(id); e.Reason != api.BecauseQuiet || e.IsDue || e.DueAt == nil || e.DueAt.Before(time.Now().Add(2*time.Hour)) {
+			t.Errorf("the explanation is %s: %s, due at %v, is_due %t", e.Reason, e.Summary, e.DueAt, e.IsDue)
 		}
 		got := b.ClaimIDs(10)
 		if slices.Contains(got, id) || len(got) == 0 && b.Task(urgent).Status == 0 {

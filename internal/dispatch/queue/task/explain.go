@@ -96,9 +96,8 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	if e.Senders, e.Routed, err = s.explain.Candidates(ctx, explain.NeedOf(row, due.PoolID), due.FailedAppID, e.HeldBy); err != nil {
 		return e, err
 	}
-	period, err := s.quiet.At(ctx, quiet.Message{
-		Channel: due.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Priority: row.Priority, Recipient: row.Recipient,
-	}, due.At)
+	message := quiet.Message{Channel: due.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Priority: row.Priority, Recipient: row.Recipient}
+	period, err := s.quiet.At(ctx, message, due.At)
 	if err != nil {
 		return e, fmt.Errorf("find quiet hours: %w", err)
 	}
@@ -110,6 +109,13 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 		e.Reason = BecauseHeld
 	case due.HasQuietHours && period.IsQuiet && !row.DueAt.After(period.Until.Add(quiet.Spread)): // a later task is due after the quiet hours
 		e.Reason = BecauseQuiet
+		if row.DueAt.Before(period.Until) { // the sweep moves the task soon
+			planned, _, err := s.quiet.Plan(ctx, message, row.TaskID, row.ExpiresAt, due.At)
+			if err != nil {
+				return e, fmt.Errorf("find the end of quiet hours: %w", err)
+			}
+			e.Task.DueAt, e.IsDue = &planned, false
+		}
 	case !e.IsDue && row.RetryCount > 0:
 		e.Reason = BecauseRetryLater
 	case !e.IsDue:
