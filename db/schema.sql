@@ -5004,6 +5004,11 @@ CREATE TABLE public.lock_delete_expired_reconciliations (
 
 COMMENT ON TABLE public.lock_delete_expired_reconciliations IS 'No rows. The lock of the sweep delete-expired-reconciliations: the server that runs the sweep locks this table, so two servers never run the sweep at once.';
 
+CREATE TABLE public.lock_delete_expired_reply_actions (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_reply_actions IS 'No rows. The lock of a former sweep, for servers of earlier versions. A later version drops this table.';
+
 CREATE TABLE public.lock_delete_expired_sessions (
 );
 

@@ -11,10 +11,9 @@ $$;
 COMMENT ON FUNCTION in_hours(text, text, timestamptz) IS
     'Whether hours of each day, such as 08:00-22:00, contain a time in a time zone. The end is excluded. hours null: true. One expression, so that PostgreSQL inlines it';
 
--- A column without a default changes only the catalog. The check reads the table of senders, which is small, under an ACCESS EXCLUSIVE lock.
-ALTER TABLE senders
-    ADD hours text,
-    ADD CONSTRAINT senders_hours_check CHECK (hours ~ '^([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]$' AND left(hours, 5) <> right(hours, 5));
+-- Adding a column without a default changes only the catalog, under an ACCESS EXCLUSIVE lock on senders, which is a small table.
+ALTER TABLE senders ADD hours text
+    CONSTRAINT senders_hours_check CHECK (hours ~ '^([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]$' AND left(hours, 5) <> right(hours, 5));
 COMMENT ON COLUMN senders.hours IS 'the hours of each day, in time_zone, in which the sender gets tasks, such as 08:00-22:00; null: all hours';
 
 CREATE OR REPLACE VIEW sender_standings AS
@@ -103,5 +102,5 @@ CROSS JOIN LATERAL (
 ) l;
 COMMENT ON COLUMN sender_standings.is_available IS
     'true: the sender is on, has quota and funds, and its circuit breaker is closed. Only available senders count for sort and for shares';
-ALTER TABLE senders DROP CONSTRAINT senders_hours_check, DROP hours;
+ALTER TABLE senders DROP hours;
 DROP FUNCTION in_hours(text, text, timestamptz);
