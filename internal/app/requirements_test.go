@@ -16,7 +16,7 @@ func cited(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	comment := regexp.MustCompile(`(?m)(?:^|\s)(?://|--|#|\*)\s.*$`)
-	row := regexp.MustCompile(`\b(?:S[0-4]\.\d+|B(?:[1-9]|1\d|20))\b`)
+	row := regexp.MustCompile(`\b(?:S[0-4]\.\d+|B(?:[1-9]|1\d|20)|R[1-8])\b`)
 	ofTest := regexp.MustCompile(`\bTest(S[0-4]|B)_?(\d+)_`)
 	root := filepath.Join("..", "..")
 	for _, folder := range []string{"internal", "cmd", "test", "client", "clients", "db/queries", "db/migrations", "tools", "web/src", "api"} {
@@ -61,7 +61,7 @@ func TestEachRequirementThatIsCitedIsListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed := map[string]bool{}
-	for _, found := range regexp.MustCompile(`(?m)^\| ([SB][\d.]+) \|`).FindAllStringSubmatch(string(page), -1) {
+	for _, found := range regexp.MustCompile(`(?m)^\| ([SBR][\d.]+) \|`).FindAllStringSubmatch(string(page), -1) {
 		listed[found[1]] = true
 	}
 	all := cited(t)
