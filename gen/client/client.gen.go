@@ -13299,7 +13299,10 @@ type ClientInterface interface {
 	// - `task.tests_off`: it is a test message, and the setting `sms.send_tests` is off.
 	// - `task.recipient_refused`: a new message to the recipient would be refused now: the company may not send to the country, or a signature is
 	//   missing.
+	// - `recipient.blocked`: the recipient is blocked for messages of this type.
 	// - `task.dropped`: the tasks of its day are no longer kept.
+	//
+	// If the recipient has got the maximum number of messages of this type, the answer is 429 `recipient.limited`, with `Retry-After`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -13329,7 +13332,10 @@ type ClientInterface interface {
 	// - `task.tests_off`: it is a test message, and the setting `sms.send_tests` is off.
 	// - `task.recipient_refused`: a new message to the recipient would be refused now: the company may not send to the country, or a signature is
 	//   missing.
+	// - `recipient.blocked`: the recipient is blocked for messages of this type.
 	// - `task.dropped`: the tasks of its day are no longer kept.
+	//
+	// If the recipient has got the maximum number of messages of this type, the answer is 429 `recipient.limited`, with `Retry-After`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -18225,7 +18231,10 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 //   - `task.tests_off`: it is a test message, and the setting `sms.send_tests` is off.
 //   - `task.recipient_refused`: a new message to the recipient would be refused now: the company may not send to the country, or a signature is
 //     missing.
+//   - `recipient.blocked`: the recipient is blocked for messages of this type.
 //   - `task.dropped`: the tasks of its day are no longer kept.
+//
+// If the recipient has got the maximum number of messages of this type, the answer is 429 `recipient.limited`, with `Retry-After`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -18265,7 +18274,10 @@ func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, content
 //   - `task.tests_off`: it is a test message, and the setting `sms.send_tests` is off.
 //   - `task.recipient_refused`: a new message to the recipient would be refused now: the company may not send to the country, or a signature is
 //     missing.
+//   - `recipient.blocked`: the recipient is blocked for messages of this type.
 //   - `task.dropped`: the tasks of its day are no longer kept.
+//
+// If the recipient has got the maximum number of messages of this type, the answer is 429 `recipient.limited`, with `Retry-After`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -32454,7 +32466,10 @@ type ClientWithResponsesInterface interface {
 	// - `task.tests_off`: it is a test message, and the setting `sms.send_tests` is off.
 	// - `task.recipient_refused`: a new message to the recipient would be refused now: the company may not send to the country, or a signature is
 	//   missing.
+	// - `recipient.blocked`: the recipient is blocked for messages of this type.
 	// - `task.dropped`: the tasks of its day are no longer kept.
+	//
+	// If the recipient has got the maximum number of messages of this type, the answer is 429 `recipient.limited`, with `Retry-After`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -32484,7 +32499,10 @@ type ClientWithResponsesInterface interface {
 	// - `task.tests_off`: it is a test message, and the setting `sms.send_tests` is off.
 	// - `task.recipient_refused`: a new message to the recipient would be refused now: the company may not send to the country, or a signature is
 	//   missing.
+	// - `recipient.blocked`: the recipient is blocked for messages of this type.
 	// - `task.dropped`: the tasks of its day are no longer kept.
+	//
+	// If the recipient has got the maximum number of messages of this type, the answer is 429 `recipient.limited`, with `Retry-After`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -55393,7 +55411,10 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 //   - `task.tests_off`: it is a test message, and the setting `sms.send_tests` is off.
 //   - `task.recipient_refused`: a new message to the recipient would be refused now: the company may not send to the country, or a signature is
 //     missing.
+//   - `recipient.blocked`: the recipient is blocked for messages of this type.
 //   - `task.dropped`: the tasks of its day are no longer kept.
+//
+// If the recipient has got the maximum number of messages of this type, the answer is 429 `recipient.limited`, with `Retry-After`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -55429,7 +55450,10 @@ func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Contex
 //   - `task.tests_off`: it is a test message, and the setting `sms.send_tests` is off.
 //   - `task.recipient_refused`: a new message to the recipient would be refused now: the company may not send to the country, or a signature is
 //     missing.
+//   - `recipient.blocked`: the recipient is blocked for messages of this type.
 //   - `task.dropped`: the tasks of its day are no longer kept.
+//
+// If the recipient has got the maximum number of messages of this type, the answer is 429 `recipient.limited`, with `Retry-After`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -620,10 +620,10 @@ func (q *sequence) requeue(t *rapid.T) {
 		tasks = w.tasks
 	}
 	x := someOf(t, "task", tasks)
-	refused := w.requeueRefused(x)
+	refused, status := w.requeueRefused(x), http.StatusConflict
 	a, lost := q.ask(t, x.by.key, http.MethodPost, "/api/v1/sms/task/"+x.id+"/requeue", map[string]any{"remark": "again"})
-	if isLimited := w.requeueLimited(x); refused == "" && (isLimited == yes || isLimited == maybe && a.Status == http.StatusConflict) {
-		refused = "task.recipient_refused"
+	if isLimited := w.requeueLimited(x); refused == "" && (isLimited == yes || isLimited == maybe && a.Status == http.StatusTooManyRequests) {
+		refused, status = "recipient.limited", http.StatusTooManyRequests
 	}
 	t.Logf("requeue %s: %d %s", x.name, a.Status, refused)
 	switch {
@@ -632,7 +632,7 @@ func (q *sequence) requeue(t *rapid.T) {
 			w.requeue(x)
 		}
 	case refused != "":
-		if a.Status != http.StatusConflict || a.Body.Error.Reason != refused {
+		if a.Status != status || a.Body.Error.Reason != refused {
 			t.Fatalf("%s may not be requeued, %s: %s", x.name, refused, a.Raw)
 		}
 	case a.Status != http.StatusOK:

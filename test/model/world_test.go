@@ -750,7 +750,7 @@ func (w *world) requeueRefused(t *task) string {
 	case t.expires != nil && !t.expires.After(w.now.Add(minLease)): // a requeued task can be sent again, so the end of a stopped one does not count
 		return "task.expired"
 	case w.isBlocked(t.company, t.kind, t.to):
-		return "task.recipient_refused"
+		return "recipient.blocked"
 	default:
 		return ""
 	}

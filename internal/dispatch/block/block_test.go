@@ -226,7 +226,10 @@ func TestRequeuesBatchesAndNotificationsFollowBlocks(t *testing.T) {
 	b.Claim("app", 1)
 	b.Report(failed, "app", 3, nil)
 	add(b, "all", nil)
-	b.Expect(409, "task.recipient_refused", "POST", apptest.RequeuePath(failed), nil)
+	a := b.Expect(409, "recipient.blocked", "POST", apptest.RequeuePath(failed), nil)
+	if a.Fields() != "phone_number" {
+		t.Errorf("the requeue answers %s", a.Raw)
+	}
 	made := apptest.Decode[api.BatchCreated](t, b.Call("POST", "/api/v1/batches", apptest.Form("file", "list.csv", "phone\n"+number+"\n13800138001\n", "name", "n",
 		"phone_column", "phone", "content", "x"), "Content-Type", apptest.FormType))
 	if _, err := b.App.Batches.Check(t.Context()); err != nil {

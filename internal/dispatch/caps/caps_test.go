@@ -332,11 +332,14 @@ func TestARequeuedMessageCountsAgainIfItWasTakenBack(t *testing.T) {
 	first := b.accept(nil)
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+first.TaskID+"/cancel", nil)
 	second := b.accept(nil)
-	b.Expect(409, "task.recipient_refused", "POST", "/api/v1/sms/task/"+first.TaskID+"/requeue", map[string]any{})
+	a := b.Expect(429, "recipient.limited", "POST", apptest.RequeuePath(first.TaskID), nil)
+	if after := a.Header.Get("Retry-After"); after == "" || a.Fields() != "phone_number" || !strings.Contains(a.Raw, `"retry_after_seconds":`+after) {
+		t.Errorf("the requeue answers %s with Retry-After %q", a.Raw, after)
+	}
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+second.TaskID+"/cancel", nil)
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+first.TaskID+"/requeue", map[string]any{})
 	b.refuse(nil)
-	b.Expect(409, "task.recipient_refused", "POST", "/api/v1/sms/task/"+second.TaskID+"/requeue", map[string]any{})
+	b.Expect(429, "recipient.limited", "POST", apptest.RequeuePath(second.TaskID), nil)
 
 	got := b.Claim("app", 10)
 	if len(got) != 1 || got[0].TaskID != first.TaskID {
@@ -444,7 +447,7 @@ func TestATaskThatCannotBeRequeuedIsNotCounted(t *testing.T) {
 			}
 			b.Exec(prevent, ids[0])
 			requeued, refused, err := b.App.Tasks.RequeueEach(t.Context(), ids, "admin", "")
-			if err != nil || requeued != 1 || refused[fault.TaskNotEnded] != 0 || refused[fault.TaskRecipientRefused] != 1 {
+			if err != nil || requeued != 1 || refused[fault.TaskNotEnded] != 0 || refused[fault.RecipientLimited] != 1 {
 				t.Errorf("requeued %d, refused %v, %v", requeued, refused, err)
 			}
 			if got := b.ClaimIDs(10); len(got) != 1 || got[0] != ids[1] {

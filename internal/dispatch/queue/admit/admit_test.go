@@ -171,7 +171,11 @@ var ways = map[string]func(w world){
 		w.expectRefused(fmt.Sprintf("/api/v1/admin/template/%d/test", made.ID), map[string]any{"phone_number": abroad, "params": map[string]any{}})
 	},
 	"requeue": func(w world) {
-		w.Expect(409, "task.recipient_refused", "POST", apptest.RequeuePath(w.failed), nil)
+		reason := "task.recipient_refused"
+		if w.reason == "recipient.blocked" {
+			reason = w.reason
+		}
+		w.Expect(409, reason, "POST", apptest.RequeuePath(w.failed), nil)
 		if task := w.Task(w.failed); task.Status != api.TaskFailed {
 			w.T.Errorf("the task is %+v", task)
 		}

@@ -20,7 +20,7 @@ const requeueTries = 3
 
 // Requeue makes a FAILED or CANCELLED task wait again like a new task, and logs by as the user, and the remark. Faults: task.not_found, task.dropped,
 // task.not_ended, task.succeeded, task.delivered, task.expired, task.unreachable, task.erased, task.withdrawn, task.sender_gone, task.tests_off,
-// task.recipient_refused; batch.wrong_status while the tasks of a cancelled batch are being cancelled.
+// task.recipient_refused, recipient.blocked, recipient.limited; batch.wrong_status while the tasks of a cancelled batch are being cancelled.
 func (s *Service) Requeue(ctx context.Context, viewer Viewer, id, by, remark string) (Row, error) {
 	if err := s.requeueable(ctx, viewer, id); err != nil {
 		return Row{}, err
@@ -80,7 +80,7 @@ func (s *Service) RequeueEach(ctx context.Context, ids []string, by, remark stri
 	}
 	for _, a := range admissions {
 		if a.Err != nil {
-			refused[refusalOf(a.Err)]++
+			refused[refusalOf(a.Err).Reason]++
 		} else {
 			refused[fault.TaskNotEnded]++ // the task ended, or its recipient was admitted again, after the statement that requeues
 		}
@@ -258,12 +258,14 @@ func (s *Service) judgeWithCaps(ctx context.Context, ids []string) ([]queueq.Req
 	return rows, verdicts, nil
 }
 
-// refusalOf returns the reason of a refusal of judge.
-func refusalOf(err error) fault.Reason {
-	if fault.Is(err, fault.TaskExpired) {
-		return fault.TaskExpired
+// refusalOf converts the fault of a verdict of judgeWithCaps to the fault of a requeue. The fields of request.invalid are fields of a submission, so they become
+// task.recipient_refused.
+func refusalOf(err error) *fault.Error {
+	var refused *fault.Error
+	if !errors.As(err, &refused) || refused.Reason == fault.RequestInvalid {
+		return fault.New(fault.Conflict, fault.TaskRecipientRefused)
 	}
-	return fault.TaskRecipientRefused
+	return refused
 }
 
 // RefusedRecipients returns the reasons why tasks cannot be requeued now although the tasks themselves are fit: the recipient is not allowed to receive a message,
@@ -279,7 +281,7 @@ func (s *Service) RefusedRecipients(ctx context.Context, ids []string) (refused 
 	refused = map[string]fault.Reason{}
 	for i, row := range rows {
 		if verdicts[i].Err != nil {
-			refused[row.TaskID] = refusalOf(verdicts[i].Err)
+			refused[row.TaskID] = refusalOf(verdicts[i].Err).Reason
 		}
 	}
 	return refused, nil
@@ -320,7 +322,7 @@ func (s *Service) requeueable(ctx context.Context, viewer Viewer, id string) err
 		return fmt.Errorf("judge recipient of task: %w", err)
 	}
 	if i := slices.IndexFunc(verdicts, func(v admit.Verdict) bool { return v.Err != nil }); i >= 0 {
-		return fault.New(fault.Conflict, refusalOf(verdicts[i].Err))
+		return refusalOf(verdicts[i].Err)
 	}
 	return nil
 }
