@@ -6928,7 +6928,7 @@ type ReplyTrial struct {
 	Kind    ReceivedKind `json:"kind"`
 	Rule    *ReplyRule   `json:"rule,omitempty"`
 
-	// Skipped Why the action of the rule would not be performed now; null: it would be. `auto_reply`: the text looks like an automatic message. `opted_out`: the text asks for no more messages. `refused`: what the rule sends cannot be sent, for example because the template cannot be used any more, or the country requires a signature. Replies without a template and forwards have the signature of the task that the message answers; the text of a trial answers none. `partly`: this concerns some receivers of a forward. `company_off`: the company is off, and what the rule sends waits until it is on.
+	// Skipped Why the action of the rule would not be performed now; null: it would be. `auto_reply`: the text looks like an automatic message. `opted_out`: the text asks for no more messages. `refused`: what the rule sends cannot be sent, for example because the template cannot be used any more, or the country requires a signature, or the receivers of a forward are blocked, deleted or off. Replies without a template and forwards have the signature of the task that the message answers; the text of a trial answers none. `partly`: this concerns some receivers of a forward. `company_off`: the company is off, and what the rule sends waits until it is on.
 	Skipped *string `json:"skipped"`
 }
 

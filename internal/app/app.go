@@ -320,9 +320,10 @@ func (a *App) wireEventsAndAudience() {
 	a.Conversations = conversation.New(a.DB, a.Received, a.Submissions, a.Contacts)
 	a.ReplyRules = replyrule.New(a.DB, replyrule.Services{
 		Received: a.Received, Conversations: a.Conversations, Submissions: a.Submissions, Templates: a.templates, Contacts: a.Contacts, Blocks: a.Blocks,
-		Directory: a.Directory,
-	}, func(ctx context.Context, webhookID int64, m received.Row) (bool, error) {
-		return a.Webhooks.Forward(ctx, webhookID, webhook.Message{ID: m.ID, CompanyID: m.CompanyID, At: m.CreatedAt, SubmittedBy: m.SubmittedBy})
+		Directory: a.Directory, CheckForward: a.Webhooks.CheckForward,
+		Forward: func(ctx context.Context, webhookID int64, m received.Row) (bool, error) {
+			return a.Webhooks.Forward(ctx, webhookID, webhook.Message{ID: m.ID, CompanyID: m.CompanyID, At: m.CreatedAt, SubmittedBy: m.SubmittedBy})
+		},
 	}, o.Log, a.metrics)
 	a.Notifications = notification.New(a.DB, notification.Services{
 		Submissions: a.Submissions, Tasks: a.Tasks, Directory: a.Directory, Contacts: a.Contacts,

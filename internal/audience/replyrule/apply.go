@@ -321,16 +321,14 @@ func (s *Service) forwardMessage(ctx context.Context, m received.Row, rule *Row)
 		return why, nil, err
 	}
 	if rule.WebhookID != nil {
-		isDone, err := s.forward(ctx, *rule.WebhookID, m)
-		var wrong *fault.Error
-		switch {
-		case err == nil && !isDone:
-			return "", nil, errLater
-		case err == nil:
-		case !errors.As(err, &wrong) || wrong.Kind == fault.Unavailable:
+		isDone, err := s.uses.Forward(ctx, *rule.WebhookID, m)
+		switch isPossible, err := isAccepted(err); {
+		case err != nil:
 			return "", nil, err
-		default:
+		case !isPossible:
 			refused = []string{toWebhook}
+		case !isDone:
+			return "", nil, errLater
 		}
 	}
 	if len(rule.PhoneNumbers) > 0 {

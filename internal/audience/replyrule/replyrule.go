@@ -56,9 +56,6 @@ type Service struct {
 	uses Services
 	log  *slog.Logger
 
-	// forward makes a webhook post the event of a received message. It reports false if the event does not exist yet.
-	forward func(ctx context.Context, webhookID int64, m received.Row) (bool, error)
-
 	applied *prometheus.CounterVec // by outcome
 	soon    soon
 }
@@ -72,20 +69,22 @@ type Services struct {
 	Contacts      *contact.Service
 	Blocks        *block.Service
 	Directory     *directory.Service
+
+	// Forward makes a webhook post the event of a received message. It reports false if the event does not exist yet.
+	Forward func(ctx context.Context, webhookID int64, m received.Row) (bool, error)
+	// CheckForward returns a fault if Forward would refuse messages of a company.
+	CheckForward func(ctx context.Context, webhookID, companyID int64) error
 }
 
-// New returns a Service. forward makes a webhook post the event of a received message; it reports false if the event does not exist yet. The caller must call
-// Close afterwards.
-func New(
-	db *postgres.DB, uses Services, forward func(ctx context.Context, webhookID int64, m received.Row) (bool, error), log *slog.Logger, reg prometheus.Registerer,
-) *Service {
+// New returns a Service. The caller must call Close afterwards.
+func New(db *postgres.DB, uses Services, log *slog.Logger, reg prometheus.Registerer) *Service {
 	applied := promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
 		Name: "lksms_rules_applied_total", Help: "Received messages that a rule matched, by outcome of the action.",
 	}, []string{"outcome"})
 	for _, outcome := range outcomes { // create each series now with the value 0, because Prometheus sees no increase in a series that starts with the first value
 		applied.WithLabelValues(outcome)
 	}
-	s := &Service{db: db, q: replyruleq.New(db), uses: uses, log: log, forward: forward, applied: applied}
+	s := &Service{db: db, q: replyruleq.New(db), uses: uses, log: log, applied: applied}
 	s.soon.ctx, s.soon.end = context.WithCancel(context.Background())
 	uses.Received.OnStored(s.applySoon)
 	return s

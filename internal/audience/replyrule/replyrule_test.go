@@ -13,6 +13,7 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/internal/platform/erase"
+	"lksms/internal/platform/optional"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -987,6 +988,41 @@ func TestATrialKnowsThatSomeNumbersWouldNotGetAForward(t *testing.T) {
 		t.Errorf("trial %+v", tried)
 	}
 	expectOutcome(b, receive(b, "phone", person, "help"), "partly")
+}
+
+// A trial of a forward knows blocked numbers, and webhooks that do not exist any more or are off.
+func TestATrialKnowsReceiversThatWouldNotGetAForward(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	const blocked, open = "+8613800138001", "+8613800138002"
+	var hooks []int64
+	for _, url := range []string{"https://example.com/on", "https://example.com/off", "https://example.com/deleted"} {
+		hooks = append(hooks, apptest.Decode[api.NewWebhook](t, b.Expect(200, "", "POST", "/api/v1/webhooks", map[string]any{"url": url, "events": []string{"message.sent"}})).WebhookID)
+	}
+	on, off, deleted := hooks[0], hooks[1], hooks[2]
+	rules := []struct {
+		word, want string
+		receivers  map[string]any
+	}{
+		{"one", "refused", map[string]any{"phone_numbers": []string{blocked}}},
+		{"two", "partly", map[string]any{"phone_numbers": []string{blocked, open}}},
+		{"three", "refused", map[string]any{"webhook_id": deleted}},
+		{"four", "refused", map[string]any{"webhook_id": off}},
+		{"five", "partly", map[string]any{"webhook_id": deleted, "phone_numbers": []string{open}}},
+		{"six", "partly", map[string]any{"webhook_id": on, "phone_numbers": []string{blocked}}},
+		{"seven", "", map[string]any{"webhook_id": on, "phone_numbers": []string{open}}},
+	}
+	for _, rule := range rules {
+		add(b, "exact", rule.word, "forward", rule.receivers)
+	}
+	b.Expect(200, "", "PATCH", fmt.Sprint("/api/v1/webhooks/", off), map[string]any{"status": "off"})
+	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/webhooks/", deleted), nil)
+	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": blocked, "scope": "all"})
+	for _, rule := range rules {
+		tried := apptest.Decode[api.ReplyTrial](t, b.Expect(200, "", "POST", path+"/try", map[string]any{"content": rule.word}))
+		if got := optional.Value(tried.Skipped); got != rule.want {
+			t.Errorf("the trial of %s says %q, want %q", rule.word, got, rule.want)
+		}
+	}
 }
 
 // What a rule did is shown at the message, in the answer for one message and in lists. A metric counts the outcomes.

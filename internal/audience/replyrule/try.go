@@ -127,12 +127,25 @@ func (s *Service) tryForward(ctx context.Context, companyID int64, rule *Row) (s
 		return skipped, err
 	}
 	var refused []string
-	for _, number := range rule.PhoneNumbers {
+	if rule.WebhookID != nil {
+		isPossible, err := isAccepted(s.uses.CheckForward(ctx, *rule.WebhookID, companyID))
+		if err != nil {
+			return "", fmt.Errorf("check webhook: %w", err)
+		}
+		if !isPossible {
+			refused = append(refused, toWebhook)
+		}
+	}
+	blocked, err := s.uses.Submissions.Blocked(ctx, companyID, submit.Notification, rule.PhoneNumbers)
+	if err != nil {
+		return "", fmt.Errorf("find blocks of receivers: %w", err)
+	}
+	for i, number := range rule.PhoneNumbers {
 		isPossible, err := s.canSend(ctx, companyID, submit.Submission{PhoneNumber: number, Content: number, MessageType: submit.Notification, IsUncapped: true})
 		if err != nil {
 			return "", err
 		}
-		if !isPossible {
+		if !isPossible || blocked[i] {
 			refused = append(refused, number)
 		}
 	}
@@ -142,17 +155,23 @@ func (s *Service) tryForward(ctx context.Context, companyID int64, rule *Row) (s
 	return "", nil
 }
 
-// canSend reports whether a message could be submitted for a company.
+// canSend reports whether a message could be submitted for a company if no block forbids it.
 func (s *Service) canSend(ctx context.Context, companyID int64, sub submit.Submission) (bool, error) {
 	_, err := s.uses.Submissions.Check(ctx, time.Now(), sub, submit.Origin{User: By, CompanyID: companyID})
-	var wrong *fault.Error
-	if errors.As(err, &wrong) && wrong.Kind != fault.Unavailable {
-		return false, nil
-	}
+	isPossible, err := isAccepted(err)
 	if err != nil {
 		return false, fmt.Errorf("check text: %w", err)
 	}
-	return true, nil
+	return isPossible, nil
+}
+
+// isAccepted reports whether err is nil. It returns false for a fault, and an error after which the decision is unknown.
+func isAccepted(err error) (bool, error) {
+	var refused *fault.Error
+	if errors.As(err, &refused) && refused.Kind != fault.Unavailable {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // whileOff returns CompanyOff if a company is off: what its rules send waits then.

@@ -676,12 +676,9 @@ func (s *Service) Forward(ctx context.Context, id int64, m Message) (isInFeed bo
 		if _, err := s.q.WebhookHold(ctx, id); err != nil {
 			return postgres.Wrap("lock webhook", err, errNone)
 		}
-		w, err := s.Get(ctx, nil, id)
+		w, err := s.forwardTo(ctx, id, m.CompanyID)
 		if err != nil {
 			return err
-		}
-		if w.CompanyID != nil && *w.CompanyID != m.CompanyID || w.Status != On {
-			return errNone
 		}
 		isSubscribed := slices.Contains(w.Events, feed.MessageReceived) && (w.Username == nil || *w.Username == m.SubmittedBy)
 		isInFeed, err = s.q.WebhookForward(ctx, webhookq.WebhookForwardParams{
@@ -690,4 +687,19 @@ func (s *Service) Forward(ctx context.Context, id int64, m Message) (isInFeed bo
 		return postgres.Wrap("forward received message", err, nil)
 	})
 	return isInFeed, err
+}
+
+// CheckForward returns the fault webhook.not_found if Forward would not make a webhook post messages of a company.
+func (s *Service) CheckForward(ctx context.Context, id, companyID int64) error {
+	_, err := s.forwardTo(ctx, id, companyID)
+	return err
+}
+
+// forwardTo returns a webhook that can post messages of a company. Fault: webhook.not_found, also for a webhook of another company or one that is off.
+func (s *Service) forwardTo(ctx context.Context, id, companyID int64) (Row, error) {
+	w, err := s.Get(ctx, nil, id)
+	if err == nil && (w.CompanyID != nil && *w.CompanyID != companyID || w.Status != On) {
+		err = errNone
+	}
+	return w, err
 }
