@@ -72,7 +72,7 @@ func (c *Config) Read(body []byte) (b Body, err error) {
 		}
 	}
 	if len(b.Receipts)+len(b.Messages) == 0 && b.LeftOut > 0 {
-		return b, fault.InvalidField("body.0", fault.MissingParameters, c.needed())
+		return b, &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid, Fields: c.wrongFields(items[0])}
 	}
 	return b, nil
 }
@@ -85,15 +85,42 @@ func (b *Body) addMessage(r *Received, item any) {
 	}
 }
 
-// needed returns the paths of the fields that each item needs.
-func (c *Config) needed() (paths []string) {
-	if c.hasReceipts() {
-		paths = append(paths, c.Number, c.State)
+// wrongFields returns the fields because of which the first item is neither a receipt nor a message. If it could be either, these are the fields of the kind that
+// has fewer wrong fields.
+func (c *Config) wrongFields(item any) []fault.Field {
+	r := c.Received
+	switch {
+	case r == nil || r.Type != "" && !r.isTyped(item) && c.hasReceipts():
+		return unreadable(item, c.Number, c.State)
+	case r.Type != "" && !r.isTyped(item):
+		return []fault.Field{{Name: "body.0." + r.Type, Rule: fault.NotAllowed, Limit: r.Types}}
 	}
-	if c.Received != nil {
-		paths = append(paths, c.Received.From, c.Received.Content)
+	ofMessage := unreadable(item, r.From, r.Content)
+	if c.hasReceipts() && !r.isTyped(item) {
+		if ofReceipt := unreadable(item, c.Number, c.State); len(ofReceipt) <= len(ofMessage) {
+			return ofReceipt
+		}
 	}
-	return paths
+	return ofMessage
+}
+
+// unreadable returns those of the two fields of an item that have no text or number. The text of number must not be empty.
+func unreadable(item any, number, other string) (wrong []fault.Field) {
+	for _, path := range []string{number, other} {
+		f := fault.Field{Name: "body.0." + path}
+		switch value, isText := provider.Field(item, path); {
+		case isText && (path == other || postgres.Text(value) != ""):
+			continue
+		case isText:
+			f.Rule = fault.Empty
+		case provider.At(item, path) == nil:
+			f.Rule = fault.Required
+		default:
+			f.Rule, f.Limit = fault.WrongType, "string"
+		}
+		wrong = append(wrong, f)
+	}
+	return wrong
 }
 
 // parse returns the value of a body. Fault: request.malformed.

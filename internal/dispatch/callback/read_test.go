@@ -1,11 +1,13 @@
 package callback_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"lksms/internal/dispatch/callback"
+	"lksms/internal/platform/fault"
 )
 
 func TestAByteOrderMarkBeforeACallbackIsSkipped(t *testing.T) {
@@ -26,6 +28,40 @@ func TestALongProviderNumberIsCut(t *testing.T) {
 	got, err := c.Read([]byte(`{"id":"` + strings.Repeat("7", 300) + `","state":"x"}`))
 	if err != nil || len(got.Receipts) != 1 || got.Receipts[0].Number != strings.Repeat("7", 200) {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// The error of a callback that cannot be read names the fields that are wrong, of the kind of item that has fewer of them.
+func TestACallbackThatCannotBeReadNamesItsWrongFields(t *testing.T) {
+	t.Parallel()
+	messages := callback.Config{Received: &callback.Received{From: "mobile", Content: "text", Time: "time"}}
+	both := callback.Config{Number: "id", State: "state", Delivered: []string{"ok"}, Received: messages.Received}
+	typed := callback.Config{Received: &callback.Received{From: "mobile", Content: "text", Time: "time", Type: "type", Types: []string{"reply"}}}
+	for _, c := range []struct {
+		config     callback.Config
+		body, want string
+	}{
+		{messages, `[{"id":22,"nation":"0086","mobile":"13700137003","text":{"a":1}}]`, "body.0.text wrong_type"},
+		{messages, `{"mobile":"","text":null}`, "body.0.mobile empty, body.0.text required"},
+		{both, `{"id":7,"state":["ok"]}`, "body.0.state wrong_type"},
+		{both, `{"mobile":"13700137003"}`, "body.0.text required"},
+		{both, `{}`, "body.0.id required, body.0.state required"},
+		{typed, `{"mobile":"13700137003","text":"x","type":"other"}`, "body.0.type not_allowed"},
+		{typed, `{"mobile":"13700137003","type":"reply"}`, "body.0.text required"},
+	} {
+		_, err := c.config.Read([]byte(c.body))
+		var wrong *fault.Error
+		if !errors.As(err, &wrong) || wrong.Reason != fault.RequestInvalid {
+			t.Errorf("%s: %v", c.body, err)
+			continue
+		}
+		var got []string
+		for _, f := range wrong.Fields {
+			got = append(got, f.Name+" "+string(f.Rule))
+		}
+		if got := strings.Join(got, ", "); got != c.want {
+			t.Errorf("%s: %s, want %s", c.body, got, c.want)
+		}
 	}
 }
 
