@@ -12386,7 +12386,7 @@ type ClientInterface interface {
 
 	// ExportBlocks Export the blocked phone numbers, newest first, as CSV
 	//
-	// The columns are phone_number, scope, company_no, reason, created_by, created_at, expires_at and asked_at. A number that was erased is empty. If the download breaks off, the file is incomplete.
+	// The columns are phone_number, scope, company_no, reason, created_by, created_at, expires_at and asked_at. Blocks whose number was erased are left out. If the download breaks off, the file is incomplete.
 	//
 	// Corresponds with GET /api/v1/blocks/export.csv (the `ExportBlocks` operationId).
 	ExportBlocks(ctx context.Context, params *ExportBlocksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -16678,7 +16678,7 @@ func (c *Client) AddBlock(ctx context.Context, params *AddBlockParams, body AddB
 
 // ExportBlocks Export the blocked phone numbers, newest first, as CSV
 //
-// The columns are phone_number, scope, company_no, reason, created_by, created_at, expires_at and asked_at. A number that was erased is empty. If the download breaks off, the file is incomplete.
+// The columns are phone_number, scope, company_no, reason, created_by, created_at, expires_at and asked_at. Blocks whose number was erased are left out. If the download breaks off, the file is incomplete.
 //
 // Corresponds with GET /api/v1/blocks/export.csv (the `ExportBlocks` operationId).
 func (c *Client) ExportBlocks(ctx context.Context, params *ExportBlocksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -31501,7 +31501,7 @@ type ClientWithResponsesInterface interface {
 
 	// ExportBlocksWithResponse Export the blocked phone numbers, newest first, as CSV
 	//
-	// The columns are phone_number, scope, company_no, reason, created_by, created_at, expires_at and asked_at. A number that was erased is empty. If the download breaks off, the file is incomplete.
+	// The columns are phone_number, scope, company_no, reason, created_by, created_at, expires_at and asked_at. Blocks whose number was erased are left out. If the download breaks off, the file is incomplete.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -54062,7 +54062,7 @@ func (c *ClientWithResponses) AddBlockWithResponse(ctx context.Context, params *
 
 // ExportBlocksWithResponse Export the blocked phone numbers, newest first, as CSV
 //
-// The columns are phone_number, scope, company_no, reason, created_by, created_at, expires_at and asked_at. A number that was erased is empty. If the download breaks off, the file is incomplete.
+// The columns are phone_number, scope, company_no, reason, created_by, created_at, expires_at and asked_at. Blocks whose number was erased are left out. If the download breaks off, the file is incomplete.
 //
 // Returns a wrapper object for the known response body format(s).
 //

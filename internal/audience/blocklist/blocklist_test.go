@@ -164,6 +164,27 @@ func TestAnExportCanBeImported(t *testing.T) {
 	}
 }
 
+// An export contains only blocks that an import can add: a block of an erased person has no number.
+func TestABlockOfAnErasedPersonIsNotExported(t *testing.T) {
+	b := apptest.New(t)
+	for _, number := range []string{"13800138000", "13800138001"} {
+		b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": number, "scope": "all", "company_no": "default"})
+	}
+	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"phone": "13800138001"})
+	for range 3 {
+		if _, err := b.App.Erasures.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM blocks WHERE recipient IS NULL"); n != 1 {
+		t.Fatalf("%d blocks have no number", n)
+	}
+	file := b.Call("GET", "/api/v1/blocks/export.csv?company_no=default", nil).Raw
+	if _, got := imported(b, file, []string{"company_no", "default"}); got != "1 rows, 0 added, 0 changed, 1 unchanged, 0 invalid" {
+		t.Error(got)
+	}
+}
+
 // A block for which the person asked does not become the block of a user: the person can still end it.
 func TestARequestOfAPersonStaysItsRequestAfterAnImport(t *testing.T) {
 	b := apptest.New(t)

@@ -141,7 +141,7 @@ func (h *Handlers) DeleteBlock(ctx context.Context, req api.DeleteBlockRequestOb
 // exportedBlocks is the number of blocks that one query of an export reads.
 const exportedBlocks = 1000
 
-// ExportBlocks returns a CSV file of blocks.
+// ExportBlocks returns a CSV file of blocks with a number.
 func (h *Handlers) ExportBlocks(ctx context.Context, req api.ExportBlocksRequestObject) (api.ExportBlocksResponseObject, error) {
 	company, err := h.blockedCompany(ctx, req.Params.CompanyNo)
 	if err != nil {
@@ -155,12 +155,16 @@ func (h *Handlers) ExportBlocks(ctx context.Context, req api.ExportBlocksRequest
 			if err != nil || len(rows) == 0 {
 				return err
 			}
-			lines := convert.List(rows, func(r block.Row) []string {
-				return []string{
-					optional.Value(r.Recipient), r.Scope, optional.Value(r.CompanyNo), optional.Value(r.Reason), r.CreatedBy, timeText(&r.CreatedAt),
-					timeText(r.ExpiresAt), timeText(r.AskedAt),
+			var lines [][]string
+			for _, r := range rows {
+				if r.Recipient == nil { // the person was erased: an import could not add the block
+					continue
 				}
-			})
+				lines = append(lines, []string{
+					*r.Recipient, r.Scope, optional.Value(r.CompanyNo), optional.Value(r.Reason), r.CreatedBy, timeText(&r.CreatedAt), timeText(r.ExpiresAt),
+					timeText(r.AskedAt),
+				})
+			}
 			if err := add(lines); err != nil {
 				return err
 			}
