@@ -313,11 +313,13 @@ SELECT
         WHEN m.recipient = '' THEN 'erased'
         WHEN m.is_test AND NOT $3::boolean THEN 'test'
         WHEN m.sender_no IS NOT NULL AND NOT $4::boolean THEN 'sender_gone'
+        WHEN b.is_blocked THEN 'blocked'
         ELSE 'fit'
     END::text AS verdict,
     count(*) AS tasks, min(m.task_id)::text AS sample_id
 FROM report_logs e
 JOIN messages m ON m.task_id = e.task_id
+LEFT JOIN LATERAL (SELECT true AS is_blocked FROM blocks_of(m.recipient, m.company_id, m.message_type) LIMIT 1) b ON true
 WHERE e.outcome = 3 AND e.task_id >= $1::text AND m.task_id >= $1::text AND m.batch_id = $5::bigint -- FAILED
 GROUP BY 1, m.country_no, m.sign IS NULL
 ORDER BY 1, sample_id
@@ -338,8 +340,8 @@ type BatchFailedVerdictsRow struct {
 }
 
 // BatchFailedVerdicts counts the FAILED tasks of a batch by verdict. The verdict 'fit' means that the task can be requeued; any other verdict is the reason why
-// not. RequeueVerdicts returns the same verdicts for selected tasks, but this statement reads all FAILED tasks of the batch. The tasks are selected as in
-// JobPlan. Tasks to different countries, and tasks with and without a signature, are counted in separate rows, because one country can be refused and another
+// not. RequeueVerdicts returns the same verdicts for selected tasks, apart from 'blocked', but this statement reads all FAILED tasks of the batch. The tasks are
+// selected as in JobPlan. Caps are not considered. Tasks to different countries, and tasks with and without a signature, are counted in separate rows, because one country can be refused and another
 // admitted. sample_id is one of the tasks that a row counts.
 func (q *Queries) BatchFailedVerdicts(ctx context.Context, arg BatchFailedVerdictsParams) ([]BatchFailedVerdictsRow, error) {
 	rows, err := q.db.Query(ctx, batchFailedVerdicts,

@@ -12326,7 +12326,7 @@ type ClientInterface interface {
 
 	// RequeueBatch Send the failed messages of a batch again
 	//
-	// The requeue runs in the background like a job of `createTaskJob`, and treats each task like `requeueTask`. `count` is the number of FAILED tasks that are sent again. `skipped` is the number of tasks that are not, with the reasons. If no task can be sent again, nothing changes. A finished batch becomes `running` again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. A company can run ten such jobs at a time; one more gets 409 `limit.reached`.
+	// The requeue runs in the background like a job of `createTaskJob`, and treats each task like `requeueTask`. `count` is the number of FAILED tasks that are sent again. `skipped` is the number of tasks that are not, with the reasons. If no task can be sent again, nothing changes. Tasks that a cap refuses are part of `count`: the job skips them with the reason `recipient.limited`. A finished batch becomes `running` again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. A company can run ten such jobs at a time; one more gets 409 `limit.reached`.
 	//
 	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
 	RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -16558,7 +16558,7 @@ func (c *Client) PreviewBatch(ctx context.Context, batchID OfBatch, params *Prev
 
 // RequeueBatch Send the failed messages of a batch again
 //
-// The requeue runs in the background like a job of `createTaskJob`, and treats each task like `requeueTask`. `count` is the number of FAILED tasks that are sent again. `skipped` is the number of tasks that are not, with the reasons. If no task can be sent again, nothing changes. A finished batch becomes `running` again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. A company can run ten such jobs at a time; one more gets 409 `limit.reached`.
+// The requeue runs in the background like a job of `createTaskJob`, and treats each task like `requeueTask`. `count` is the number of FAILED tasks that are sent again. `skipped` is the number of tasks that are not, with the reasons. If no task can be sent again, nothing changes. Tasks that a cap refuses are part of `count`: the job skips them with the reason `recipient.limited`. A finished batch becomes `running` again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. A company can run ten such jobs at a time; one more gets 409 `limit.reached`.
 //
 // Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
 func (c *Client) RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -31433,7 +31433,7 @@ type ClientWithResponsesInterface interface {
 
 	// RequeueBatchWithResponse Send the failed messages of a batch again
 	//
-	// The requeue runs in the background like a job of `createTaskJob`, and treats each task like `requeueTask`. `count` is the number of FAILED tasks that are sent again. `skipped` is the number of tasks that are not, with the reasons. If no task can be sent again, nothing changes. A finished batch becomes `running` again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. A company can run ten such jobs at a time; one more gets 409 `limit.reached`.
+	// The requeue runs in the background like a job of `createTaskJob`, and treats each task like `requeueTask`. `count` is the number of FAILED tasks that are sent again. `skipped` is the number of tasks that are not, with the reasons. If no task can be sent again, nothing changes. Tasks that a cap refuses are part of `count`: the job skips them with the reason `recipient.limited`. A finished batch becomes `running` again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. A company can run ten such jobs at a time; one more gets 409 `limit.reached`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -53958,7 +53958,7 @@ func (c *ClientWithResponses) PreviewBatchWithResponse(ctx context.Context, batc
 
 // RequeueBatchWithResponse Send the failed messages of a batch again
 //
-// The requeue runs in the background like a job of `createTaskJob`, and treats each task like `requeueTask`. `count` is the number of FAILED tasks that are sent again. `skipped` is the number of tasks that are not, with the reasons. If no task can be sent again, nothing changes. A finished batch becomes `running` again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. A company can run ten such jobs at a time; one more gets 409 `limit.reached`.
+// The requeue runs in the background like a job of `createTaskJob`, and treats each task like `requeueTask`. `count` is the number of FAILED tasks that are sent again. `skipped` is the number of tasks that are not, with the reasons. If no task can be sent again, nothing changes. Tasks that a cap refuses are part of `count`: the job skips them with the reason `recipient.limited`. A finished batch becomes `running` again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. A company can run ten such jobs at a time; one more gets 409 `limit.reached`.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -2,6 +2,8 @@ package batch_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -285,6 +287,41 @@ func TestARequeueReportsRefusedRecipients(t *testing.T) {
 	}
 	if got := get(b, at[1]).Status; got != "finished" {
 		t.Errorf("the batch without tasks to requeue is %s", got)
+	}
+}
+
+// Blocks and caps concern single recipients, so they do not decide about the other tasks to the same country. The job counts the tasks that caps refuse.
+func TestARequeueCountsBlockedRecipientsAndCapsOneByOne(t *testing.T) {
+	b := apptest.New(t)
+	at := checked(b, numbers(3), "content", "x", "auto_confirm", "true", "message_type", "notification")
+	feed(b)
+	var ids []string
+	for _, one := range b.Claim("app", 10) {
+		b.Report(one.TaskID, "app", 3, nil)
+		ids = append(ids, one.TaskID)
+	}
+	feed(b)
+	slices.Sort(ids)
+	number := func(id string) string {
+		return apptest.Scan[string](b, "SELECT recipient FROM messages WHERE task_id = $1", id)
+	}
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"recipient": map[string]any{"caps_notification_per_day": 1}})
+	b.SubmitBody(map[string]any{"phone_number": number(ids[0]), "content": "y", "message_type": "notification"})
+	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": number(ids[1]), "scope": "all"})
+	r := apptest.Decode[api.BatchRequeued](t, b.Expect(200, "", "POST", at+"/requeue", nil))
+	if r.Count != 2 || r.JobID == nil || len(r.Skipped) != 1 || r.Skipped[0].Reason != "recipient.blocked" || r.Skipped[0].Count != 1 {
+		t.Fatalf("%+v", r)
+	}
+	if _, err := b.App.Jobs.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	job := apptest.Decode[api.TaskJob](t, b.Expect(200, "", "GET", fmt.Sprint("/api/v1/admin/task-jobs/", *r.JobID), nil))
+	skipped := map[string]int64{}
+	for _, one := range job.SkippedBy {
+		skipped[one.Reason] = one.Count
+	}
+	if job.Done != 1 || !maps.Equal(skipped, map[string]int64{"recipient.blocked": 1, "recipient.limited": 1}) {
+		t.Errorf("done %d, skipped %v", job.Done, skipped)
 	}
 }
 

@@ -269,12 +269,12 @@ func refusalOf(err error) *fault.Error {
 }
 
 // RefusedRecipients returns the reasons why tasks cannot be requeued now although the tasks themselves are fit: the recipient is not allowed to receive a message,
-// has quiet hours until the message expires, or gets no more messages because of a cap.
+// or has quiet hours until the message expires. Caps are not considered, so that the result for a task is also true for other recipients in the same country.
 func (s *Service) RefusedRecipients(ctx context.Context, ids []string) (refused map[string]fault.Reason, err error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, verdicts, err := s.judgeWithCaps(ctx, ids)
+	rows, verdicts, err := s.judge(ctx, ids)
 	if err != nil {
 		return nil, fmt.Errorf("judge recipients of tasks: %w", err)
 	}
@@ -287,17 +287,17 @@ func (s *Service) RefusedRecipients(ctx context.Context, ids []string) (refused 
 	return refused, nil
 }
 
-// RefusalOf converts a verdict of RequeueVerdicts to the reason why a task cannot be requeued.
+// RefusalOf converts a verdict of BatchFailedVerdicts to the reason why a task cannot be requeued.
 func RefusalOf(verdict string) (reason fault.Reason, isRefused bool) {
 	reason, isRefused = refusedVerdicts[verdict]
 	return reason, isRefused
 }
 
-// refusedVerdicts contains the reasons why a task cannot be requeued, by verdict of RequeueVerdicts.
+// refusedVerdicts contains the reasons why a task cannot be requeued, by verdict of RequeueVerdicts or BatchFailedVerdicts.
 var refusedVerdicts = map[string]fault.Reason{
 	"not_ended": fault.TaskNotEnded, "succeeded": fault.TaskSucceeded, "delivered": fault.TaskDelivered, "expired": fault.TaskExpired,
 	"unreachable": fault.TaskUnreachable, "erased": fault.TaskErased, "withdrawn": fault.TaskWithdrawn, "sender_gone": fault.TaskSenderGone,
-	"test": fault.TaskTestsOff, "cancelling": fault.BatchWrongStatus,
+	"test": fault.TaskTestsOff, "cancelling": fault.BatchWrongStatus, "blocked": fault.RecipientBlocked,
 }
 
 // requeueable returns the fault of a task that cannot be requeued, or nil if the task can be requeued.
