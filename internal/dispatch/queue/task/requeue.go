@@ -74,7 +74,7 @@ func (s *Service) RequeueEach(ctx context.Context, ids []string, by, remark stri
 			fit = append(fit, v.TaskID)
 		}
 	}
-	_, admissions, err := s.judgeWithCaps(ctx, fit)
+	admissions, err := s.judgeWithCaps(ctx, fit)
 	if err != nil {
 		return 0, nil, fmt.Errorf("judge recipients of tasks: %w", err)
 	}
@@ -241,10 +241,10 @@ func (s *Service) judge(ctx context.Context, ids []string) ([]queueq.RequeueMess
 }
 
 // judgeWithCaps works like judge, and also refuses tasks that caps refuse now. It counts nothing.
-func (s *Service) judgeWithCaps(ctx context.Context, ids []string) ([]queueq.RequeueMessagesRow, []admit.Verdict, error) {
+func (s *Service) judgeWithCaps(ctx context.Context, ids []string) ([]admit.Verdict, error) {
 	rows, verdicts, err := s.judge(ctx, ids)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for i, m := range messagesOf(rows) {
 		if verdicts[i].Err != nil {
@@ -252,10 +252,10 @@ func (s *Service) judgeWithCaps(ctx context.Context, ids []string) ([]queueq.Req
 		}
 		_, verdicts[i].Err = s.admit.Planned(ctx, m)
 		if !verdicts[i].IsDecided() {
-			return nil, nil, verdicts[i].Err
+			return nil, verdicts[i].Err
 		}
 	}
-	return rows, verdicts, nil
+	return verdicts, nil
 }
 
 // refusalOf converts the fault of a verdict of judgeWithCaps to the fault of a requeue. The fields of request.invalid are fields of a submission, so they become
@@ -317,7 +317,7 @@ func (s *Service) requeueable(ctx context.Context, viewer Viewer, id string) err
 	if reason, isRefused := refusedVerdicts[verdict.Verdict]; isRefused {
 		return fault.New(fault.Conflict, reason)
 	}
-	_, verdicts, err := s.judgeWithCaps(ctx, []string{id})
+	verdicts, err := s.judgeWithCaps(ctx, []string{id})
 	if err != nil {
 		return fmt.Errorf("judge recipient of task: %w", err)
 	}
