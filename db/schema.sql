@@ -1899,8 +1899,8 @@ CREATE FUNCTION public.sql_inbox_check_content(given public.sql_inbox, place int
     LANGUAGE plpgsql STABLE
     AS $$
 DECLARE
-    -- The white space of Unicode: a text of nothing else is blank.
-    blank CONSTANT text := E'\t\n\v\f\r \u0085\u00a0\u1680'
+    -- The white space of Unicode: a text of nothing else is blank. PostgreSQL has no escape \v.
+    blank CONSTANT text := E'\t\n\x0b\f\r \u0085\u00a0\u1680'
         '\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000';
     kind CONSTANT text := (ARRAY['verification', 'notification', 'marketing'])[given.message_type + 1];
     max_characters CONSTANT bigint := sql_inbox_setting('max_content_' || kind, 200);

@@ -717,6 +717,20 @@ func TestServerWithOutdatedSettingsFailsNoMessage(t *testing.T) {
 	}
 }
 
+// B12: a message that was accepted with a blank text, by the function of an earlier version, becomes FAILED.
+func TestABlankTextBecomesFailed(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	shop, _ := roleOf(b, "user-of-acme")
+	id := scan[string](t, shop, enqueue, "text")
+	b.Exec("UPDATE sql_inbox SET content = chr(11) WHERE task_id = $1", id)
+	take(b)
+	again(b)
+	if got := b.Task(id).Status; int16(got) != queue.Failed {
+		t.Errorf("the task is %d", got)
+	}
+}
+
 // B12: a message that the database rejects does not block later messages. It is retried, and finally becomes FAILED.
 func TestPoisonMessageDoesNotBlockOtherMessages(t *testing.T) {
 	b := apptest.New(t)

@@ -47,6 +47,8 @@ func submissions() []submission {
 		{name: "a number of a spreadsheet", body: map[string]any{"phone_number": "13800138000.0"}},
 		{name: "a number of a country that is not known", body: map[string]any{"phone_number": "081234567890"}, code: "LK005", field: "phone_number"},
 		{name: "a blank text", body: map[string]any{"content": " \t\u3000\u00a0"}, code: "LK002", field: "content"},
+		{name: "a vertical tab", body: map[string]any{"content": " \v"}, code: "LK002", field: "content"},
+		{name: "the letter v", body: map[string]any{"content": "v"}},
 		{name: "the longest text", body: map[string]any{"content": long(200)}},
 		{name: "a long text", body: map[string]any{"content": long(201)}, code: "LK003", field: "content"},
 		{name: "a text that is longer than the database stores", body: map[string]any{"content": long(1025)}, code: "LK003", field: "content"},

@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,10 +117,7 @@ func (s *Service) RefuseAccepted(ctx context.Context, one Accepted, why string) 
 		return err
 	}
 	text, isParams := sub.logged()
-	if text = strings.TrimSpace(text); text == "" { // every task must have a text
-		text = sub.TemplateNo
-	}
-	text = characters.First(text, maxContent)
+	text = characters.First(cmp.Or(strings.TrimSpace(text), sub.TemplateNo, "-"), maxContent) // every task must have a text
 	priority := values.SMS.PriorityOf(sub.MessageType)
 	if sub.Priority != nil {
 		priority = *sub.Priority
