@@ -253,10 +253,9 @@ func (q *sleepers) report(t *rapid.T) {
 func (q *sleepers) change(t *rapid.T) {
 	local := q.now.In(location(oneOf(t, "person", people...).zone))
 	from := local.Add(time.Duration(rapid.IntRange(-600, 120).Draw(t, "minutes until they begin")) * time.Minute)
-	own := from.Format("15:04") + "-" + from.Add(time.Duration(rapid.IntRange(1, 900).Draw(t, "minutes"))*time.Minute).Format("15:04")
-	if own[:5] == own[6:] {
-		own = "" // the clocks changed in between
-	}
+	begin := from.Hour()*60 + from.Minute()
+	end := (begin + rapid.IntRange(1, 900).Draw(t, "minutes")) % (24 * 60) // by the wall clock, also when the clocks change in between
+	own := fmt.Sprintf("%02d:%02d-%02d:%02d", begin/60, begin%60, end/60, end%60)
 	q.set(t, oneOf(t, "message type", "marketing", "notification"), oneOf(t, "hours", "", "21:00-09:00", own, own))
 }
 
