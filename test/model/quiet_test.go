@@ -28,8 +28,8 @@ type sleepers struct {
 	service *service
 	phone   string // another one in each sequence, because the service remembers known senders
 	now     time.Time
-	hours   map[string]string // by message type; a missing or empty text: no quiet hours
-	changed time.Time         // when hours changed last
+	hours   map[string]string    // by message type; a missing or empty text: no quiet hours
+	changed map[string]time.Time // by message type: when the hours changed last
 	waiting map[string]*letter
 	leased  map[string]*letter
 }
@@ -70,7 +70,7 @@ func TestQuietHoursMatchTheModel(t *testing.T) {
 // every message by the clock of PostgreSQL.
 func newSleepers(t *rapid.T, s *service, phone string) *sleepers {
 	s.empty(t)
-	q := &sleepers{service: s, phone: phone, hours: map[string]string{}, waiting: map[string]*letter{}, leased: map[string]*letter{}}
+	q := &sleepers{service: s, phone: phone, hours: map[string]string{}, changed: map[string]time.Time{}, waiting: map[string]*letter{}, leased: map[string]*letter{}}
 	change := oneOf(t, "change of the clocks", clockChanges("America/New_York", "Europe/Berlin")...)
 	q.moveTo(t, change.Add(-time.Duration(rapid.IntRange(0, 40).Draw(t, "hours before"))*time.Hour))
 	for _, c := range []struct{ no, prefix string }{{"CN", "86"}, {"DE", "49"}, {"US", "1"}} {
@@ -133,16 +133,16 @@ func (q *sleepers) isQuietWithin(l *letter, from, to time.Time) bool {
 
 // mustLeave reports whether a claim now must return a waiting message.
 func (q *sleepers) mustLeave(l *letter) bool {
-	since := l.since
-	if since.Before(q.changed) {
-		since = q.changed
+	since, changed := l.since, q.changed[l.kind]
+	if since.Before(changed) {
+		since = changed
 	}
 	switch {
 	case q.now.Before(l.due) || q.isQuiet(l, q.now.Add(time.Minute)): // the lease would end at once
 		return false
 	case !l.isRepeated && !q.isQuietWithin(l, since, q.now):
 		return true
-	case l.isRepeated && q.now.Sub(q.changed) < 25*time.Hour: // it keeps the due time after the former quiet hours
+	case l.isRepeated && q.now.Sub(changed) < 25*time.Hour: // it keeps the due time after the former quiet hours
 		return false
 	default:
 		long := q.now.Add(-quietSpread - time.Minute)
@@ -224,7 +224,7 @@ func (q *sleepers) claim(t *rapid.T) {
 	for id, l := range q.waiting {
 		if q.mustLeave(l) {
 			t.Log(q.service.call(t, "", http.MethodGet, "/api/v1/sms/task/"+id+"/explain", nil).Raw)
-			t.Fatalf("%s (%s) was not claimed at %s. It is due at %s; the quiet hours are %q, changed at %s", id, l.kind, q.now.In(l.zone), l.due.In(l.zone), q.hours[l.kind], q.changed.In(l.zone))
+			t.Fatalf("%s (%s) was not claimed at %s. It is due at %s; the quiet hours are %q, changed at %s", id, l.kind, q.now.In(l.zone), l.due.In(l.zone), q.hours[l.kind], q.changed[l.kind].In(l.zone))
 		}
 	}
 }
@@ -269,7 +269,9 @@ func (q *sleepers) set(t *rapid.T, kind, hours string) {
 	if _, err := q.service.db.Exec(t.Context(), "UPDATE quiet_changes SET begins_at = now()"); err != nil {
 		t.Fatal(err)
 	}
-	q.hours[kind], q.changed = hours, q.now
+	if hours != q.hours[kind] { // the same hours again move no message
+		q.hours[kind], q.changed[kind] = hours, q.now
+	}
 	q.sweep(t)
 }
 
