@@ -287,6 +287,31 @@ func TestTasksThatBecomeDueTakeTurns(t *testing.T) {
 	expectTurns(t, all, "anna", "bert", "cora")
 }
 
+// Flows that enter an empty queue together also take turns: the message of one user does not wait for the earlier messages of another user.
+func TestFlowsThatEnterAnEmptyQueueTogetherTakeTurns(t *testing.T) {
+	for name, served := range map[string]int{"a queue that was always empty": 0, "a queue that was emptied": 7} {
+		t.Run(name, func(t *testing.T) {
+			b := apptest.New(t)
+			who := users(b, "anna", "bert")
+			if served > 0 {
+				b.SubmitMany("first", served, nil, who[0]...)
+				contents(b, "app", 3)
+			}
+			later := map[string]any{"expect_send_time": time.Now().Add(time.Hour)}
+			b.SubmitMany("anna", 300, later, who[0]...)
+			b.SubmitMany("bert", 20, later, who[1]...)
+			b.Exec("UPDATE queue SET due_at = now() WHERE due_at > now()")
+			if n, err := b.App.Queue.Queue(t.Context()); n != 320 || err != nil {
+				t.Fatalf("queued %d, %v", n, err)
+			}
+			all := contents(b, "app", 8)
+			expectOrder(t, all, "anna", 300)
+			expectOrder(t, all, "bert", 20)
+			expectTurns(t, all, "anna", "bert")
+		})
+	}
+}
+
 // Leases are released, expire or fail, batches are paused, and routes of tasks change. No task is lost or leased twice, and the flows still take turns.
 func TestNoTaskHasTwoLeasesWhileFlowsTakeTurns(t *testing.T) {
 	b := apptest.New(t)
