@@ -104,6 +104,73 @@ for (const language of languages) {
   })
 }
 
+for (const language of languages) {
+  test(`the hours of a sender, and the limits of its SIMs (${language})`, async () => {
+    const words = {
+      zh: { edit: '编辑', save: '保存', hours: '可发时段', sims: '修改 SIM 卡', add: '添加 SIM 卡', none: '没有 SIM 卡：每条短信的卡由 APP 选择。', number: '号码', day: '每日计费条数', through: '通过此卡发送短信', remove: '删除 SIM 卡 1', usedUp: '已用完', noSim: '没有可用的 SIM 卡：已停用或已用完限额。' },
+      en: { edit: 'Edit', save: 'Save', hours: 'Hours', sims: 'Edit the SIMs', add: 'Add a SIM', none: 'No SIMs. The app chooses the SIM of each message.', number: 'Phone number', day: 'Segments per day', through: 'Send messages through this SIM', remove: 'Remove SIM 1', usedUp: 'Used up', noSim: 'No SIM can send: each is off or has used up its limits.' },
+    }[language]
+    const sender_no = `sims-${language}`
+    const read = () => server.api('GET', `/api/v1/admin/senders/${sender_no}`)
+    await server.api('POST', '/api/v1/admin/senders', { sender_no, name: sender_no })
+    const viewer = await openPage(browser, server, { language, expected: [/^422 PATCH \S+\/senders\/sims-\w+$/] })
+    const { page } = viewer
+    const form = page.getByRole('dialog')
+    const save = async () => {
+      await form.getByRole('button', { name: words.save }).click()
+      await form.waitFor({ state: 'hidden' })
+    }
+    await viewer.signIn(admin, `senders/${sender_no}`)
+    await page.getByText(words.none).waitFor()
+
+    await page.getByRole('button', { name: words.edit, exact: true }).click()
+    const hours = form.getByLabel(words.hours, { exact: true })
+    await hours.fill('22:00-22:00')
+    await form.getByRole('button', { name: words.save }).click()
+    await form.locator('.el-form-item.is-error').filter({ has: page.getByLabel(words.hours, { exact: true }) }).waitFor()
+    await hours.fill('00:01-00:00')
+    await viewer.checkAccess('form of a sender with hours')
+    await viewer.screenshot('sender-hours')
+    await save()
+    await page.getByRole('definition').filter({ hasText: '00:01-00:00' }).waitFor()
+    await page.getByRole('button', { name: words.edit, exact: true }).click()
+    await hours.fill('')
+    await save()
+    assert.equal((await read()).hours, null)
+
+    await page.getByRole('button', { name: words.sims }).click()
+    await form.getByRole('button', { name: words.add }).click()
+    await form.getByRole('button', { name: words.add }).click()
+    const sim = (n) => form.locator('fieldset').nth(n - 1)
+    await sim(1).getByLabel(words.day).fill('1')
+    await sim(2).getByText(words.through).click()
+    await sim(1).getByLabel(words.number).fill('+8613900000001')
+    await viewer.checkAccess('form of SIMs')
+    await viewer.screenshot('sims-form')
+    await save()
+    const row = (n) => page.getByRole('table', { name: /SIM/ }).getByRole('row').nth(n)
+    await row(1).getByText('0 / 1').waitFor()
+    await row(2).locator('.tag.idle').waitFor()
+
+    await server.api('POST', '/api/v1/sms/send', { phone_number: '13800138000', content: 'x' })
+    const [task] = await server.api('POST', '/api/v1/sms/tasks/claim', { app_id: sender_no, limit: 5 })
+    assert.equal(task.sim, 1)
+    await page.reload()
+    await row(1).getByText('1 / 1').waitFor()
+    await row(1).getByText(words.usedUp).waitFor()
+    await page.getByText(words.noSim).waitFor() // why the sender is not ready
+    await viewer.checkAccess('SIMs of a sender')
+    await viewer.screenshot('sims')
+
+    await page.getByRole('button', { name: words.sims }).click()
+    await form.getByRole('button', { name: words.remove }).click()
+    await save()
+    assert.deepEqual((await server.api('GET', `/api/v1/admin/senders/${sender_no}/sims`)).map((one) => [one.slot, one.is_on]), [[2, false]])
+    await server.api('PATCH', `/api/v1/admin/senders/${sender_no}`, { status: 'off' })
+    await viewer.finish()
+  })
+}
+
 test('a provider keeps its secrets, its balance is topped up, and a test message shows its answer', async () => {
   const viewer = await openPage(browser, server, { language: 'en', expected: [/^422 PATCH \S+\/api\/v1\/admin\/senders\/provider$/] })
   const { page } = viewer

@@ -71,7 +71,10 @@ export function standingOf(sender: Sender, silent = sender.is_silent): Standing 
     if (silent)
       return { tone: 'warn', word: t('senders.state.silent'), reason: t('senders.reason.silent', { ago: formatAgo(sender.seen_at) }) }
   }
-  if (!sender.is_ready) return { tone: 'warn', word: t('senders.state.notReady'), reason: t('senders.reason.notReady') }
+  if (!sender.is_ready) {
+    const rests = sender.next_available_at !== null && Date.parse(sender.next_available_at) > Date.now()
+    return { tone: 'warn', word: t('senders.state.notReady'), reason: rests ? t('senders.reason.interval', { at: formatTime(sender.next_available_at) }) : t('senders.reason.sims') }
+  }
   if (isLow(sender)) return { tone: 'good', word: t('senders.state.ready'), reason: t('senders.reason.low', { balance: formatNumber(sender.balance) }) }
   return { tone: 'good', word: t('senders.state.ready'), reason: '' }
 }
