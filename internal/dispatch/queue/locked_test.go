@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -169,6 +170,36 @@ func TestRequeueFailsWhileThePartitionIsLocked(t *testing.T) {
 	unlock()
 	b.Exec("UPDATE report_logs SET outcome = 4 WHERE task_id = $1", locked)
 	b.Requeue(locked)
+}
+
+// A requeue of one task waits for another request that holds the task for longer than the lock timeout.
+func TestRequeueWaitsForARequestThatHoldsTheTask(t *testing.T) {
+	b := apptest.New(t)
+	id := b.Submit("x")
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT FROM report_logs WHERE task_id = $1 FOR UPDATE", id); err != nil {
+		t.Fatal(err)
+	}
+	release := func() { _ = tx.Rollback(context.Background()) } // a second call has no effect
+	defer release()
+	requeued := make(chan apptest.Answer, 1)
+	go func() { requeued <- b.Call("POST", "/api/v1/sms/task/"+id+"/requeue", nil) }()
+	starts := map[string]bool{} // of transactions that wait
+	apptest.Eventually(t, "a second attempt waits", func() bool {
+		const waiting = "SELECT coalesce(max(xact_start)::text, '') FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+		if start := apptest.Scan[string](b, waiting); start != "" {
+			starts[start] = true
+		}
+		return len(starts) == 2 || len(requeued) == 1
+	})
+	release()
+	if a := <-requeued; a.Status != 200 {
+		t.Errorf("requeue: %d %s", a.Status, a.Raw)
+	}
 }
 
 // A receipt for a task in a locked partition is stored later.

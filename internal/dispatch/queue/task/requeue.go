@@ -15,7 +15,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// requeueTries is the maximum number of attempts to requeue a task that another request requeues at the same time and that ends again.
+// requeueTries is the maximum number of attempts to requeue a task that another request holds, or requeues at the same time and that ends again.
 const requeueTries = 3
 
 // Requeue makes a FAILED or CANCELLED task wait again like a new task, and logs by as the user, and the remark. Faults: task.not_found, task.dropped,
@@ -25,9 +25,11 @@ func (s *Service) Requeue(ctx context.Context, viewer Viewer, id, by, remark str
 	if err := s.requeueable(ctx, viewer, id); err != nil {
 		return Row{}, err
 	}
-	for range requeueTries {
+	for tries := 1; tries <= requeueTries; tries++ {
 		n, err := s.RequeueAll(ctx, []string{id}, by, remark)
 		switch {
+		case postgres.IsLockTimeout(err) && tries < requeueTries: // another request has held the task for half a second
+			continue
 		case err != nil:
 			return Row{}, err
 		case n == 1:
