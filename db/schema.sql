@@ -1105,6 +1105,8 @@ CREATE TABLE public.queue (
     quiet_from timestamp with time zone,
     lease_sim smallint,
     exemption text,
+    taken_back_by text,
+    taken_back_result text,
     CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
     CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
     CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
@@ -1170,6 +1172,10 @@ COMMENT ON COLUMN public.queue.quiet_from IS 'the beginning of the next quiet ho
 COMMENT ON COLUMN public.queue.lease_sim IS 'the slot of the SIM through which the sender must send the message; null: the sender has no SIMs, or chooses one itself';
 
 COMMENT ON COLUMN public.queue.exemption IS 'see messages.exemption';
+
+COMMENT ON COLUMN public.queue.taken_back_by IS 'the user who cancelled the message while a sender held it: the task has expired, and is cancelled if its lease ends without an outcome. null: not cancelled';
+
+COMMENT ON COLUMN public.queue.taken_back_result IS 'the result of the task if it is cancelled so; null: the result of its last attempt';
 
 CREATE FUNCTION public.quiet_moved(task public.queue) RETURNS boolean
     LANGUAGE sql IMMUTABLE

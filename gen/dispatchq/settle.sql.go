@@ -96,7 +96,7 @@ func (q *Queries) SenderRefund(ctx context.Context, arg SenderRefundParams) (int
 const taskExpire = `-- name: TaskExpire :one
 WITH stale AS MATERIALIZED (
     SELECT t.task_id, t.company_id, t.retry_count, t.due_at, t.rendering_id, t.pool_id, t.message_type, t.segments, t.entered_at,
-        t.batch_id, t.country_no, t.is_test
+        t.batch_id, t.country_no, t.is_test, t.result, t.taken_back_by, t.taken_back_result, t.taken_back_by IS NOT NULL AS is_taken_back
     FROM queue t
     WHERE t.lease_until IS NULL AND t.expires_at IS NOT NULL AND t.expires_at <= now() -- IS NOT NULL repeats the predicate of queue_expiry_idx
     ORDER BY t.expires_at
@@ -111,14 +111,19 @@ settled AS (
 ),
 logged AS (
     INSERT INTO report_logs (
-        task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, pool_id, message_type, segments, entered_at,
+        task_id, company_id, event, effect, created_at, outcome, result, request_data, retry_count, due_at, pool_id, message_type, segments, entered_at,
         batch_id, country_no, is_test
     )
-    SELECT s.task_id, s.company_id, 'expired', 'expired', (SELECT moment.at FROM moment), 3, $2::text, s.retry_count, s.due_at, -- FAILED
+    SELECT s.task_id, s.company_id, e.event, e.event, (SELECT moment.at FROM moment), e.outcome, e.result, e.request_data, s.retry_count, s.due_at,
         s.pool_id, s.message_type, s.segments, s.entered_at, s.batch_id, s.country_no, s.is_test
     FROM stale s
+    CROSS JOIN LATERAL (
+        SELECT 'expired' AS event, 3 AS outcome, $2::text AS result, NULL::jsonb AS request_data WHERE NOT s.is_taken_back -- FAILED
+        UNION ALL
+        SELECT 'cancelled', 4, coalesce(s.taken_back_result, s.result), jsonb_build_object('by', s.taken_back_by) WHERE s.is_taken_back -- CANCELLED
+    ) e
 )
-SELECT count(*) AS expired, count(s.rendering_id) AS unreached FROM stale s
+SELECT count(*) AS expired, count(s.rendering_id) FILTER (WHERE NOT s.is_taken_back) AS unreached FROM stale s
 `
 
 type TaskExpireParams struct {
@@ -131,8 +136,8 @@ type TaskExpireRow struct {
 	Unreached int64
 }
 
-// TaskExpire sets up to batch_size PENDING tasks that have expired to FAILED, and returns their number. unreached: the number of these tasks that belong to a
-// notification or a send-once message.
+// TaskExpire sets up to batch_size PENDING tasks that have expired to FAILED, or to CANCELLED if TaskTakeBack took them back while a sender held them. It returns
+// their number. unreached: the number of FAILED tasks that belong to a notification or a send-once message.
 func (q *Queries) TaskExpire(ctx context.Context, arg TaskExpireParams) (TaskExpireRow, error) {
 	row := q.db.QueryRow(ctx, taskExpire, arg.BatchSize, arg.Result)
 	var i TaskExpireRow
@@ -180,7 +185,7 @@ func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]str
 
 const taskRecover = `-- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by, t.flow_rank, t.lease_sign_mode, t.quiet_from, t.lease_sim, t.exemption,
+    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by, t.flow_rank, t.lease_sign_mode, t.quiet_from, t.lease_sim, t.exemption, t.taken_back_by, t.taken_back_result,
         t.retry_count < coalesce((
             SELECT cardinality(c.retry_minutes)
             FROM senders s
@@ -199,7 +204,7 @@ WITH expired AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT coalesce(
             t.on_unclear, (SELECT s.on_unclear FROM senders s WHERE s.sender_no = t.processing_app_id), 'retry'
-        ) = 'fail' AS is_last, coalesce(t.expires_at <= now(), false) AS is_expired
+        ) = 'fail' AS is_last, coalesce(t.expires_at <= now(), false) AND t.taken_back_by IS NULL AS is_expired
     ) u
     WHERE t.task_id = ANY ($2::text[]) AND t.lease_until <= now() AND t.start_until IS DISTINCT FROM t.lease_until
     FOR UPDATE OF t SKIP LOCKED
@@ -275,7 +280,8 @@ type TaskRecoverRow struct {
 }
 
 // TaskRecover takes back the expired leases of task_ids that TaskReturn does not take back (S0.12). It is unknown whether the messages of these leases were
-// sent. on_unclear of the task, or else of its sender, decides whether the message is sent again. The message of an expired task is not sent again.
+// sent. on_unclear of the task, or else of its sender, decides whether the message is sent again. The message of an expired task is not sent again. A task that was
+// taken back becomes PENDING, and TaskExpire cancels it.
 //
 // task_ids can be outdated: a task is skipped if a report has ended it meanwhile. SKIP LOCKED: a sweep never waits for a report. lease_id does not change, so
 // that a late SUCCESS of this lease can still end the task.
@@ -309,7 +315,7 @@ held AS MATERIALIZED (
         t.updated_at AS leased_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from, lease_sim, exemption FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from, lease_sim, exemption, taken_back_by, taken_back_result FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 returned AS MATERIALIZED (
     SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.answer, h.delay, h.max_delay, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_sim, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
@@ -436,7 +442,7 @@ held AS MATERIALIZED (
         t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from, lease_sim, exemption FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from, lease_sim, exemption, taken_back_by, taken_back_result FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 verdict AS MATERIALIZED (
     SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_sim, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, e.effect, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null if the sweep has taken the lease back
@@ -582,7 +588,7 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 
 const taskReturn = `-- name: TaskReturn :many
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by, t.flow_rank, t.lease_sign_mode, t.quiet_from, t.lease_sim, t.exemption FROM queue t
+    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by, t.flow_rank, t.lease_sign_mode, t.quiet_from, t.lease_sim, t.exemption, t.taken_back_by, t.taken_back_result FROM queue t
     WHERE t.task_id = ANY ($1::text[]) AND t.lease_until <= now() AND t.start_until = t.lease_until
     FOR UPDATE OF t SKIP LOCKED
 ),
@@ -591,7 +597,7 @@ moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at, $2::interval AS delay, $3::interval AS max_delay FROM (SELECT count(*) FROM expired) e
 ),
 returned AS MATERIALIZED (
-    SELECT e.task_id, e.pool_id, e.lane, e.rank, e.due_at, e.expires_at, e.created_at, e.updated_at, e.company_id, e.message_type, e.country_no, e.priority, e.segments, e.retry_count, e.troubles, e.result, e.failed_app_id, e.processing_app_id, e.lease_id, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit, e.phone_number, e.recipient, e.content, e.sign, e.rendering_id, e.user_id, e.on_unclear, e.entered_at, e.was_claimed, e.traceparent, e.batch_id, e.is_test, e.contact_values, e.start_until, e.due_when_resumed, e.submitted_by, e.flow_rank, e.lease_sign_mode, e.quiet_from, e.lease_sim, e.exemption, m.at, CASE WHEN e.troubles > 0
+    SELECT e.task_id, e.pool_id, e.lane, e.rank, e.due_at, e.expires_at, e.created_at, e.updated_at, e.company_id, e.message_type, e.country_no, e.priority, e.segments, e.retry_count, e.troubles, e.result, e.failed_app_id, e.processing_app_id, e.lease_id, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit, e.phone_number, e.recipient, e.content, e.sign, e.rendering_id, e.user_id, e.on_unclear, e.entered_at, e.was_claimed, e.traceparent, e.batch_id, e.is_test, e.contact_values, e.start_until, e.due_when_resumed, e.submitted_by, e.flow_rank, e.lease_sign_mode, e.quiet_from, e.lease_sim, e.exemption, e.taken_back_by, e.taken_back_result, m.at, CASE WHEN e.troubles > 0
         THEN m.at + least(m.max_delay, m.delay * power(2, least(20, e.troubles) - 1)) END AS again_at -- null if the task keeps its lane
     FROM expired e
     CROSS JOIN moment m
@@ -695,7 +701,7 @@ held AS MATERIALIZED (
     SELECT i.task_id, i.lease_id, t.processing_app_id, t.lease_id AS held_lease_id, t.updated_at AS leased_at, t.lease_until, t.start_until,
         t.expires_at, least(t.expires_at, CASE WHEN t.quiet_from > clock_timestamp() THEN t.quiet_from END) AS send_before, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from, lease_sim, exemption FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from, lease_sim, exemption, taken_back_by, taken_back_result FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 live AS MATERIALIZED (
     SELECT h.task_id, h.lease_id, coalesce(h.start_until = h.lease_until, false) AS is_unstarted,

@@ -759,8 +759,10 @@ moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM unsettled) o -- depends on unsettled, so the time is read after the rows are locked
 ),
 expired AS (
-    UPDATE queue q SET expires_at = least(q.expires_at, (SELECT moment.at FROM moment))
+    UPDATE queue q
+    SET expires_at = (SELECT moment.at FROM moment), taken_back_by = $2::text, taken_back_result = nullif($3::text, '')
     WHERE q.task_id = ANY (ARRAY(SELECT o.task_id FROM unsettled o WHERE NOT o.is_pending))
+        AND (q.expires_at IS NULL OR q.expires_at > (SELECT moment.at FROM moment))
 ),
 settled AS (
     DELETE FROM queue q WHERE q.task_id = ANY (ARRAY(SELECT o.task_id FROM unsettled o WHERE o.is_pending))
@@ -771,8 +773,8 @@ logged AS (
         entered_at, batch_id, country_no, is_test
     )
     SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, -- CANCELLED
-        coalesce(nullif($2::text, ''), o.result), o.retry_count, o.due_at,
-        $3, o.pool_id, o.message_type, o.segments, o.entered_at, o.batch_id, o.country_no, o.is_test
+        coalesce(nullif($3::text, ''), o.result), o.retry_count, o.due_at,
+        jsonb_build_object('by', $2::text), o.pool_id, o.message_type, o.segments, o.entered_at, o.batch_id, o.country_no, o.is_test
     FROM unsettled o
     WHERE o.is_pending
 )
@@ -780,9 +782,9 @@ SELECT o.task_id, coalesce(o.processing_app_id, '')::text AS sender_no, o.lease_
 `
 
 type TaskTakeBackParams struct {
-	TaskIds     []string
-	Result      string
-	RequestData []byte
+	TaskIds []string
+	By      string
+	Result  string
 }
 
 type TaskTakeBackRow struct {
@@ -792,10 +794,10 @@ type TaskTakeBackRow struct {
 }
 
 // TaskTakeBack cancels the PENDING tasks of task_ids. A leased task is not cancelled, because its sender can still send the message. Such a task expires now, so
-// that its message is not sent again. The statement returns the cancelled tasks (lease_until is null) and the leased tasks. An empty result: a cancelled task
-// keeps the result of its last attempt.
+// that its message is not sent again. If its lease ends without an outcome, TaskExpire cancels the task. The statement returns the cancelled tasks (lease_until is
+// null) and the leased tasks. `by` is the user of the cancellation. An empty result: a cancelled task keeps the result of its last attempt.
 func (q *Queries) TaskTakeBack(ctx context.Context, arg TaskTakeBackParams) ([]TaskTakeBackRow, error) {
-	rows, err := q.db.Query(ctx, taskTakeBack, arg.TaskIds, arg.Result, arg.RequestData)
+	rows, err := q.db.Query(ctx, taskTakeBack, arg.TaskIds, arg.By, arg.Result)
 	if err != nil {
 		return nil, err
 	}

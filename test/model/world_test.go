@@ -144,7 +144,7 @@ type task struct {
 	asked    *time.Time // expect_send_time
 	due      time.Time
 	expires  *time.Time
-	stopped  *time.Time // a block forbade the message while a sender had it: the task expires at this time
+	stopped  *time.Time // a block forbade the message while a sender had it: the task expires at this time, and is cancelled if it comes back
 	sent     *time.Time
 	settled  *time.Time
 
@@ -651,7 +651,7 @@ func (w *world) recover() (n int) {
 		n++
 		e := event{Event: "recovered", AppID: t.holder, LeaseID: t.lease, Effect: "retry", At: w.now}
 		switch {
-		case w.isOver(t):
+		case w.isOver(t) && t.stopped == nil:
 			e.Effect = "expired"
 		case t.retries >= maxRetries:
 			e.Effect = "exhausted"
@@ -668,10 +668,15 @@ func (w *world) recover() (n int) {
 	return n
 }
 
-// expire fails the waiting tasks that have expired, and returns their number.
+// expire fails the waiting tasks that have expired, cancels those that a block stopped while a sender had them, and returns their number.
 func (w *world) expire() (n int) {
 	for _, t := range w.tasks {
-		if t.status == pending && w.isOver(t) {
+		switch {
+		case t.status != pending || !w.isOver(t):
+		case t.stopped != nil:
+			n++
+			w.cancel(t)
+		default:
 			n++
 			now := w.now
 			t.status, t.settled = failed, &now

@@ -333,7 +333,8 @@ FROM returned g
 ORDER BY g.task_id;
 
 -- TaskRecover takes back the expired leases of task_ids that TaskReturn does not take back (S0.12). It is unknown whether the messages of these leases were
--- sent. on_unclear of the task, or else of its sender, decides whether the message is sent again. The message of an expired task is not sent again.
+-- sent. on_unclear of the task, or else of its sender, decides whether the message is sent again. The message of an expired task is not sent again. A task that was
+-- taken back becomes PENDING, and TaskExpire cancels it.
 --
 -- task_ids can be outdated: a task is skipped if a report has ended it meanwhile. SKIP LOCKED: a sweep never waits for a report. lease_id does not change, so
 -- that a late SUCCESS of this lease can still end the task.
@@ -358,7 +359,7 @@ WITH expired AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT coalesce(
             t.on_unclear, (SELECT s.on_unclear FROM senders s WHERE s.sender_no = t.processing_app_id), 'retry'
-        ) = 'fail' AS is_last, coalesce(t.expires_at <= now(), false) AS is_expired
+        ) = 'fail' AS is_last, coalesce(t.expires_at <= now(), false) AND t.taken_back_by IS NULL AS is_expired
     ) u
     WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until <= now() AND t.start_until IS DISTINCT FROM t.lease_until
     FOR UPDATE OF t SKIP LOCKED
@@ -415,12 +416,12 @@ SELECT
     count(e.rendering_id) FILTER (WHERE NOT e.again) AS unreached
 FROM expired e;
 
--- TaskExpire sets up to batch_size PENDING tasks that have expired to FAILED, and returns their number. unreached: the number of these tasks that belong to a
--- notification or a send-once message.
+-- TaskExpire sets up to batch_size PENDING tasks that have expired to FAILED, or to CANCELLED if TaskTakeBack took them back while a sender held them. It returns
+-- their number. unreached: the number of FAILED tasks that belong to a notification or a send-once message.
 -- name: TaskExpire :one
 WITH stale AS MATERIALIZED (
     SELECT t.task_id, t.company_id, t.retry_count, t.due_at, t.rendering_id, t.pool_id, t.message_type, t.segments, t.entered_at,
-        t.batch_id, t.country_no, t.is_test
+        t.batch_id, t.country_no, t.is_test, t.result, t.taken_back_by, t.taken_back_result, t.taken_back_by IS NOT NULL AS is_taken_back
     FROM queue t
     WHERE t.lease_until IS NULL AND t.expires_at IS NOT NULL AND t.expires_at <= now() -- IS NOT NULL repeats the predicate of queue_expiry_idx
     ORDER BY t.expires_at
@@ -435,11 +436,16 @@ settled AS (
 ),
 logged AS (
     INSERT INTO report_logs (
-        task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, pool_id, message_type, segments, entered_at,
+        task_id, company_id, event, effect, created_at, outcome, result, request_data, retry_count, due_at, pool_id, message_type, segments, entered_at,
         batch_id, country_no, is_test
     )
-    SELECT s.task_id, s.company_id, 'expired', 'expired', (SELECT moment.at FROM moment), 3, @result::text, s.retry_count, s.due_at, -- FAILED
+    SELECT s.task_id, s.company_id, e.event, e.event, (SELECT moment.at FROM moment), e.outcome, e.result, e.request_data, s.retry_count, s.due_at,
         s.pool_id, s.message_type, s.segments, s.entered_at, s.batch_id, s.country_no, s.is_test
     FROM stale s
+    CROSS JOIN LATERAL (
+        SELECT 'expired' AS event, 3 AS outcome, @result::text AS result, NULL::jsonb AS request_data WHERE NOT s.is_taken_back -- FAILED
+        UNION ALL
+        SELECT 'cancelled', 4, coalesce(s.taken_back_result, s.result), jsonb_build_object('by', s.taken_back_by) WHERE s.is_taken_back -- CANCELLED
+    ) e
 )
-SELECT count(*) AS expired, count(s.rendering_id) AS unreached FROM stale s;
+SELECT count(*) AS expired, count(s.rendering_id) FILTER (WHERE NOT s.is_taken_back) AS unreached FROM stale s;

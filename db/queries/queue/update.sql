@@ -262,8 +262,8 @@ JOIN LATERAL (
 ORDER BY r.recipient;
 
 -- TaskTakeBack cancels the PENDING tasks of task_ids. A leased task is not cancelled, because its sender can still send the message. Such a task expires now, so
--- that its message is not sent again. The statement returns the cancelled tasks (lease_until is null) and the leased tasks. An empty result: a cancelled task
--- keeps the result of its last attempt.
+-- that its message is not sent again. If its lease ends without an outcome, TaskExpire cancels the task. The statement returns the cancelled tasks (lease_until is
+-- null) and the leased tasks. `by` is the user of the cancellation. An empty result: a cancelled task keeps the result of its last attempt.
 -- name: TaskTakeBack :many
 WITH unsettled AS MATERIALIZED (
     SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.pool_id, q.message_type, q.segments, q.entered_at, q.batch_id, q.country_no,
@@ -277,8 +277,10 @@ moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM unsettled) o -- depends on unsettled, so the time is read after the rows are locked
 ),
 expired AS (
-    UPDATE queue q SET expires_at = least(q.expires_at, (SELECT moment.at FROM moment))
+    UPDATE queue q
+    SET expires_at = (SELECT moment.at FROM moment), taken_back_by = @by::text, taken_back_result = nullif(@result::text, '')
     WHERE q.task_id = ANY (ARRAY(SELECT o.task_id FROM unsettled o WHERE NOT o.is_pending))
+        AND (q.expires_at IS NULL OR q.expires_at > (SELECT moment.at FROM moment))
 ),
 settled AS (
     DELETE FROM queue q WHERE q.task_id = ANY (ARRAY(SELECT o.task_id FROM unsettled o WHERE o.is_pending))
@@ -290,7 +292,7 @@ logged AS (
     )
     SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, -- CANCELLED
         coalesce(nullif(@result::text, ''), o.result), o.retry_count, o.due_at,
-        @request_data, o.pool_id, o.message_type, o.segments, o.entered_at, o.batch_id, o.country_no, o.is_test
+        jsonb_build_object('by', @by::text), o.pool_id, o.message_type, o.segments, o.entered_at, o.batch_id, o.country_no, o.is_test
     FROM unsettled o
     WHERE o.is_pending
 )

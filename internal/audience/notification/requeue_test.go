@@ -120,6 +120,24 @@ func TestAConcurrentWithdrawalEndsARequeuedTask(t *testing.T) {
 	b.Expect(409, "task.withdrawn", "POST", requeuePath(task), nil)
 }
 
+// A withdrawn message that a sender returns is cancelled, as one that waits.
+func TestAReturnedTaskOfADeletedNotificationIsCancelled(t *testing.T) {
+	b := apptest.New(t)
+	b.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone})
+	putTemplate(b, "sms", map[string]any{"title": "t", "content": "${taskName}"})
+	createNotification(b, map[string]any{"biz_id": 3, "channels": []string{"sms"}, "user_ids": []string{"u1"}})
+	task := b.Claim("phone", 1)[0].TaskID
+	b.Expect(200, "", "DELETE", "/api/v1/notifications?biz_type=3&biz_ids=3", nil)
+	b.Report(task, "phone", 3, apptest.Report{"should_retry": true})
+	if n, err := b.App.Queue.Expire(t.Context()); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+	b.ExpectEffects(task, "reported retry", "cancelled cancelled")
+	if got := b.Task(task); got.Status != api.TaskCancelled {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A failed send-once message is sent again after a requeue or after a new request of its submitter, but not after both.
 func TestASendOnceMessageIsRequeuedOrSentAgain(t *testing.T) {
 	b, _, say := apptest.NewWeChat(t)

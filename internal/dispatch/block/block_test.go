@@ -9,6 +9,8 @@ import (
 	"time"
 
 	api "lksms/gen/client"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/result"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -105,6 +107,58 @@ func TestABlockCancelsWaitingMessagesAndListsClaimedOnes(t *testing.T) {
 	}
 	if ids := b.ClaimIDs(10); len(ids) != 0 {
 		t.Errorf("a message that its sender could not send is sent again: %v", ids)
+	}
+}
+
+func TestAClaimedMessageThatABlockStopsEndsLikeAWaitingOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		end     func(b *apptest.Bundle, claimed api.ClaimedTask)
+		effects []string
+	}{
+		"retry": {func(b *apptest.Bundle, claimed api.ClaimedTask) {
+			b.Report(claimed.TaskID, "app", 3, apptest.Report{"should_retry": true})
+		}, []string{"reported retry", "cancelled cancelled"}},
+		"release": {func(b *apptest.Bundle, claimed api.ClaimedTask) {
+			if n, err := b.App.Queue.Release(b.T.Context(), "app", []queue.Unused{{TaskID: claimed.TaskID, LeaseID: claimed.LeaseID}}); n != 1 || err != nil {
+				b.T.Error(n, err)
+			}
+		}, []string{"released untried", "cancelled cancelled"}},
+		"no report": {func(b *apptest.Bundle, _ api.ClaimedTask) {
+			b.Exec("UPDATE queue SET expires_at = expires_at - interval '1 hour', lease_until = now() - interval '1 hour'")
+			b.Recover()
+		}, []string{"recovered retry", "cancelled cancelled"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := apptest.New(t)
+			id := b.SubmitBody(message("marketing", nil)).TaskID
+			claimed := b.Claim("app", 1)[0]
+			add(b, "marketing", nil)
+			c.end(b, claimed)
+			if n, err := b.App.Queue.Expire(t.Context()); n != 1 || err != nil {
+				t.Error(n, err)
+			}
+			b.ExpectEffects(id, c.effects...)
+			if task := b.Task(id); task.Status != api.TaskCancelled || task.Result == nil || *task.Result != result.Blocked {
+				t.Errorf("%+v", task)
+			}
+			events := b.Timeline(id)
+			if last := events[len(events)-1]; last.Event != "cancelled" || last.By == nil || *last.By != "admin" {
+				t.Errorf("%+v", last)
+			}
+		})
+	}
+}
+
+func TestAReportAboutAClaimedMessageThatABlockStopsCounts(t *testing.T) {
+	b := apptest.New(t)
+	sent, failed := b.SubmitBody(message("marketing", nil)).TaskID, b.SubmitBody(message("marketing", nil)).TaskID
+	b.Claim("app", 2)
+	add(b, "marketing", nil)
+	for id, status := range map[string]int{sent: 2, failed: 3} {
+		b.Report(id, "app", status, nil)
+		if task := b.Task(id); int(task.Status) != status {
+			t.Errorf("report %d: %+v", status, task)
+		}
 	}
 }
 

@@ -126,7 +126,7 @@ func TestUnstartedLeaseEndsWhenItsTaskExpires(t *testing.T) {
 	if !idle.LeaseUntil.Equal(*idle.ExpiresAt) {
 		t.Errorf("%+v", idle)
 	}
-	b.Exec("UPDATE queue SET expires_at = now() WHERE task_id = $1", idle.TaskID) // the withdrawal of a notification has the same effect
+	b.Exec("UPDATE queue SET expires_at = now() WHERE task_id = $1", idle.TaskID) // as if the task was taken back
 	if got := start(b, "a", idle); got.Refused != 1 {
 		t.Errorf("an expired task was started: %+v", got)
 	}

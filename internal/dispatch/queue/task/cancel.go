@@ -37,17 +37,13 @@ func (s *Service) CancelAll(ctx context.Context, ids []string, by string) (int, 
 }
 
 // Withdraw cancels the PENDING tasks of notifications and returns their number. If a sender holds a lease of a task, Withdraw only prevents a retry of the
-// task.
+// task: queue.Expire cancels the task if the sender returns it.
 func (s *Service) Withdraw(ctx context.Context, notificationIDs []int64, by string) (int, error) {
-	detail, err := json.Marshal(map[string]string{"by": by})
-	if err != nil {
-		return 0, fmt.Errorf("withdraw tasks: %w", err)
-	}
 	ids, err := s.q.TaskIDsOfNotifications(ctx, notificationIDs)
 	if err != nil {
 		return 0, fmt.Errorf("find tasks of notifications: %w", err)
 	}
-	n, _, err := s.takeBack(ctx, ids, queueq.TaskTakeBackParams{RequestData: detail})
+	n, _, err := s.takeBack(ctx, ids, queueq.TaskTakeBackParams{By: by})
 	return n, postgres.Wrap("withdraw tasks", err, nil)
 }
 

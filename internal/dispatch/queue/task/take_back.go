@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -29,12 +28,8 @@ type Lease struct {
 const takeBackPortion = 1000
 
 // TakeBack cancels the PENDING tasks to a recipient, and logs by as the user. It returns their number, and the tasks that senders hold: such a message can still
-// be sent once, and is not sent again. The caller first stores the block, and calls AwaitWriters after the block is committed. If a partition is locked, because it is being moved to another tablespace, the database counts as unavailable. Each portion of tasks is one transaction.
+// be sent once, and is not sent again: Expire cancels it if its sender returns it. The caller first stores the block, and calls AwaitWriters after the block is committed. If a partition is locked, because it is being moved to another tablespace, the database counts as unavailable. Each portion of tasks is one transaction.
 func (s *Service) TakeBack(ctx context.Context, b Blocked, by string) (cancelled int, held []Lease, err error) {
-	detail, err := json.Marshal(map[string]string{"by": by})
-	if err != nil {
-		return 0, nil, fmt.Errorf("take back tasks: %w", err)
-	}
 	for after := ""; ; {
 		var ids []string
 		err := s.db.Briefly(ctx, func(ctx context.Context) (err error) {
@@ -46,7 +41,7 @@ func (s *Service) TakeBack(ctx context.Context, b Blocked, by string) (cancelled
 		if err != nil || len(ids) == 0 {
 			return cancelled, held, postgres.Wrap("find blocked tasks", err, nil)
 		}
-		n, leases, err := s.takeBack(ctx, ids, queueq.TaskTakeBackParams{RequestData: detail, Result: result.Blocked})
+		n, leases, err := s.takeBack(ctx, ids, queueq.TaskTakeBackParams{By: by, Result: result.Blocked})
 		if err != nil {
 			return cancelled, held, fmt.Errorf("take back tasks: %w", err)
 		}
