@@ -1159,7 +1159,7 @@ COMMENT ON COLUMN public.queue.contact_values IS 'see messages.contact_values';
 
 COMMENT ON COLUMN public.queue.start_until IS 'equal to lease_until: the sender has not started the lease, and must start it before this time. Any other value, or null: the lease is started, or needs no start. A server that does not know this column leaves old values in it, but they never equal lease_until';
 
-COMMENT ON COLUMN public.queue.due_when_resumed IS 'the due_at from before the task was held, moved behind quiet hours, or delayed by a cap. A held task gets it again when it is released; if the time has passed by then, or is null, the task is due at once. A server that does not know this column leaves old values in it';
+COMMENT ON COLUMN public.queue.due_when_resumed IS 'the due_at from before the task was held, moved behind quiet hours, or delayed by a cap. A held task gets it again when it is released; if the time has passed by then, or is null, the task is due at once. A claim sets it to null. A server that does not know this column leaves old values in it';
 
 COMMENT ON COLUMN public.queue.submitted_by IS 'see messages.submitted_by; null: a server that did not know this column stored the task';
 
@@ -1179,9 +1179,9 @@ COMMENT ON COLUMN public.queue.taken_back_result IS 'the result of the task if i
 
 CREATE FUNCTION public.quiet_moved(task public.queue) RETURNS boolean
     LANGUAGE sql IMMUTABLE
-    RETURN (((task).due_when_resumed IS NOT NULL) AND ((task).quiet_from IS NOT NULL) AND ((task).retry_count = 0) AND ((task).troubles = 0));
+    RETURN (((task).due_when_resumed IS NOT NULL) AND ((task).quiet_from IS NOT NULL));
 
-COMMENT ON FUNCTION public.quiet_moved(task public.queue) IS 'Returns whether a task without an attempt was moved behind quiet hours. due_when_resumed then contains its former due time, which it gets again if the quiet hours end earlier.';
+COMMENT ON FUNCTION public.quiet_moved(task public.queue) IS 'Returns whether a waiting task was moved behind quiet hours. due_when_resumed then contains its former due time, which it gets again if the quiet hours end earlier.';
 
 CREATE FUNCTION public.quiet_tasks_wait() RETURNS boolean
     LANGUAGE sql STABLE

@@ -101,9 +101,9 @@ reset AS (
     UPDATE queue t
     SET quiet_from = 'epoch',
         (due_at, entered_at) = (
-            SELECT coalesce(d.at, t.due_at), coalesce(d.at, t.entered_at)
-            FROM (SELECT CASE WHEN t.lease_until IS NULL AND t.due_at > now() AND t.due_at < held_due_at() AND t.retry_count = 0 AND t.troubles = 0
-                AND t.due_when_resumed IS NOT NULL THEN greatest(now(), t.due_when_resumed) END AS at) d
+            SELECT coalesce(d.at, t.due_at), CASE WHEN t.retry_count > 0 OR t.troubles > 0 THEN t.entered_at ELSE coalesce(d.at, t.entered_at) END
+            FROM (SELECT CASE WHEN t.lease_until IS NULL AND t.due_at > now() AND t.due_at < held_due_at() AND t.due_when_resumed IS NOT NULL
+                THEN greatest(now(), t.due_when_resumed) END AS at) d
         )
     WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM locked l))
 )
@@ -117,9 +117,10 @@ type TaskQuietResetParams struct {
 }
 
 // TaskQuietReset sets quiet_from of the next portion of tasks after after_id to epoch, so that the sweep computes their quiet hours anew: of PENDING tasks at
-// once, of leased tasks if they become PENDING again. A task without an attempt that waits behind quiet hours, or was delayed by a cap, gets its former due
-// time again, but no time in the past: the sweep then asks the caps again. The statement returns the last task of the portion; an empty text means that no task was left. company_id null: tasks of all companies. Verification
-// codes, urgent messages, channels without phone numbers, and messages that are exempt have no quiet hours.
+// once, of leased tasks if they become PENDING again. A task that waits behind quiet hours, or was delayed by a cap, gets its former due time again, but no time
+// in the past: the sweep then checks the caps again. The former due time of a retry is the end of its delay. The statement returns the last task of the portion;
+// an empty text means that no task was left. company_id null: tasks of all companies. Verification codes, urgent messages, channels without phone numbers, and
+// messages that are exempt have no quiet hours.
 func (q *Queries) TaskQuietReset(ctx context.Context, arg TaskQuietResetParams) (string, error) {
 	row := q.db.QueryRow(ctx, taskQuietReset, arg.CompanyID, arg.AfterID, arg.Portion)
 	var last_id string

@@ -142,8 +142,6 @@ func (q *sleepers) mustLeave(l *letter) bool {
 		return false
 	case !l.isRepeated && !q.isQuietWithin(l, since, q.now):
 		return true
-	case l.isRepeated && q.now.Sub(changed) < 25*time.Hour: // it keeps the due time after the former quiet hours
-		return false
 	default:
 		long := q.now.Add(-quietSpread - time.Minute)
 		return l.due.Before(long) && !q.isQuietWithin(l, long, q.now)
@@ -298,7 +296,7 @@ func (q *sleepers) passSpread(t *rapid.T) { q.moveTo(t, q.now.Add(quietSpread+2*
 func (q *sleepers) end(t *rapid.T) {
 	q.set(t, "marketing", "")
 	q.set(t, "notification", "")
-	q.moveTo(t, q.now.Add(26*time.Hour)) // the maximum time of leases, retries and former quiet hours together
+	q.moveTo(t, q.now.Add(2*time.Hour)) // the maximum time of leases and retries together
 	q.claim(t)
 	if len(q.waiting) > 0 {
 		t.Fatal(fmt.Sprint(len(q.waiting), " messages were never claimed"))

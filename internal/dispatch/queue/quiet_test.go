@@ -210,6 +210,35 @@ func TestChangesOfQuietHoursApplyToWaitingMessages(t *testing.T) {
 	}
 }
 
+// R5: without quiet hours, a retry waits only for its own delay, also after its message waited for the end of quiet hours before the first attempt.
+func TestRetriesFollowChangesOfQuietHours(t *testing.T) {
+	b := quietBundle{apptest.New(t)}
+	setQuiet := func(hours time.Duration) {
+		b.SetQuiet("marketing", -time.Hour, hours)
+		b.apply()
+	}
+	id := b.marketing("sale", nil).TaskID
+	setQuiet(5 * time.Hour)
+	b.SetHours("marketing", "")
+	b.apply()
+	b.Claim("app", 1)
+	b.Report(id, "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 1200})
+	due := b.Task(id).DueAt
+	setQuiet(5 * time.Hour)
+	if got := b.Task(id).DueAt; time.Until(*got) < 5*time.Hour-time.Minute {
+		t.Errorf("in quiet hours, the retry is due at %v", got)
+	}
+	setQuiet(2 * time.Hour)
+	if got := b.Task(id).DueAt; time.Until(*got) < 2*time.Hour-time.Minute || time.Until(*got) > 3*time.Hour {
+		t.Errorf("in shorter quiet hours, the retry is due at %v", got)
+	}
+	b.SetHours("marketing", "")
+	b.apply()
+	if got := b.Task(id).DueAt; !got.Equal(*due) || b.Explain(id).Reason != api.BecauseRetryLater {
+		t.Errorf("without quiet hours, the retry is due at %v, want %v", got, due)
+	}
+}
+
 // R5: a message that waits for the end of quiet hours, and is held meanwhile, is sent after its release as if it had not been held.
 func TestHeldMessagesFollowChangesOfQuietHours(t *testing.T) {
 	holds := map[string]func(b quietBundle) (resume func()){
