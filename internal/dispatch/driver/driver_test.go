@@ -726,6 +726,32 @@ func TestTheFaultNamesTheWrongConfigurationField(t *testing.T) {
 	}
 }
 
+func TestTheFaultNamesAnUnknownPlaceholder(t *testing.T) {
+	t.Parallel()
+	for field, parts := range map[string]map[string]any{
+		"config.url":      {"url": "http://x/${phone}"},
+		"config.batchUrl": {"batchUrl": "http://x/${phone}"},
+		"config.headers":  {"headers": map[string]string{"X-To": "${recipient} ${phone}"}},
+		"config.query":    {"query": map[string]string{"to": "${phone}"}},
+		"config.body":     {"body": map[string]any{"list": []any{map[string]any{"to": "${phone}"}}}},
+	} {
+		config := map[string]any{"url": "http://x"}
+		maps.Copy(config, parts)
+		_, err := tryDriver("http-sms", config, outbound.Policy{})
+		var f *fault.Error
+		if want := (fault.Field{Name: field, Rule: fault.UnknownPlaceholder, Limit: "${phone}"}); !errors.As(err, &f) || f.Fields[0] != want {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	_, config := newMailServer(t)
+	config["unsubscribeUrl"] = "https://example.com/${phone}"
+	_, err := tryDriver("email", config, outbound.Policy{})
+	var f *fault.Error
+	if want := (fault.Field{Name: "config.unsubscribeUrl", Rule: fault.UnknownPlaceholder, Limit: "${phone}"}); !errors.As(err, &f) || f.Fields[0] != want {
+		t.Error(err)
+	}
+}
+
 // mailServer is an SMTP server in place of a real mail server.
 type mailServer struct {
 	mu          sync.Mutex

@@ -96,7 +96,7 @@ func (d *httpSMS) check() error {
 		"url": d.config.URL, "batchUrl": d.config.BatchURL, "headers": anyMap(d.config.Headers), "query": anyMap(d.config.Query), "body": d.config.Body,
 	} {
 		if _, err := one.fill(parts); err != nil {
-			return fault.InvalidField("config."+name, fault.MissingParameters, []string{err.Error()})
+			return fault.InvalidField("config."+name, fault.UnknownPlaceholder, err.Error())
 		}
 	}
 	if _, err := d.headers(one); err != nil {
@@ -247,24 +247,25 @@ func (d *httpSMS) filler(m provider.Message) filler {
 	return filler{values}
 }
 
+// errPlaceholder is a placeholder that does not exist.
 type errPlaceholder string
 
 func (e errPlaceholder) Error() string { return string(e) }
 
-// fill replaces the placeholders in every text of part, a JSON value. A value stays text, so it cannot add fields or end a string.
+// fill replaces the placeholders in every text of part, a JSON value. A value stays text, so it cannot add fields or end a string. The error is an errPlaceholder.
 func (f filler) fill(part any) (any, error) {
 	switch part := part.(type) {
 	case string:
-		var missing error
+		var unknown error
 		filled := provider.PlaceholderForm.ReplaceAllStringFunc(part, func(found string) string {
 			name := found[2 : len(found)-1]
 			value, ok := f.values[name]
 			if !ok {
-				missing = errPlaceholder(name)
+				unknown = errPlaceholder(found)
 			}
 			return value
 		})
-		return filled, missing
+		return filled, unknown
 	case []any:
 		filled := make([]any, len(part))
 		for i, one := range part {

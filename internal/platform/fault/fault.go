@@ -169,14 +169,15 @@ const (
 	RegionNotKnown     Rule = "region_not_known"
 	NotARegion         Rule = "not_a_region"
 	NotFormEncoded     Rule = "not_form_encoded"
-	MissingParameters  Rule = "missing_parameters" // names of the parameters
-	UnknownParameters  Rule = "unknown_parameters" // names of the parameters
-	WrongCount         Rule = "wrong_count"        // names of the parameters
-	SpacedPlaceholder  Rule = "spaced_placeholder" // the placeholder
-	NeedsPlaceholder   Rule = "needs_placeholder"  // the placeholders; the text needs one of these
-	OtherPlaceholders  Rule = "other_placeholders" // names of the placeholders
-	HasPlaceholders    Rule = "has_placeholders"   // names of the placeholders
-	NotARegexp         Rule = "not_a_regexp"       // what is wrong with the expression
+	MissingParameters  Rule = "missing_parameters"  // names of the parameters
+	UnknownParameters  Rule = "unknown_parameters"  // names of the parameters
+	WrongCount         Rule = "wrong_count"         // names of the parameters
+	SpacedPlaceholder  Rule = "spaced_placeholder"  // the placeholder
+	UnknownPlaceholder Rule = "unknown_placeholder" // the placeholder
+	NeedsPlaceholder   Rule = "needs_placeholder"   // the placeholders; the text needs one of these
+	OtherPlaceholders  Rule = "other_placeholders"  // names of the placeholders
+	HasPlaceholders    Rule = "has_placeholders"    // names of the placeholders
+	NotARegexp         Rule = "not_a_regexp"        // what is wrong with the expression
 	TooComplex         Rule = "too_complex"
 	TooLongToMatch     Rule = "too_long_to_match" // bytes
 	RenderedTooLong    Rule = "rendered_too_long" // Lengths
@@ -256,7 +257,7 @@ const (
 var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotATime, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
 	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotHours, TooManyHours, NotAnEmail, NoPartOfANumber, RegionNotKnown, NotARegion, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
-	SpacedPlaceholder, NeedsPlaceholder, OtherPlaceholders, HasPlaceholders, NotARegexp, TooComplex, TooLongToMatch, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, RepeatsRow, Reserved, NotTogether,
+	SpacedPlaceholder, UnknownPlaceholder, NeedsPlaceholder, OtherPlaceholders, HasPlaceholders, NotARegexp, TooComplex, TooLongToMatch, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, RepeatsRow, Reserved, NotTogether,
 	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, IsBlocked, IsLimited, SwitchedOff, NotThere, NotServing, SenderNotReady, BelowZero, InThePast, BeforeSending, StaysQuiet, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
 	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
 	TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort,
