@@ -6184,12 +6184,15 @@ CREATE TABLE public.reply_rules (
     version bigint DEFAULT 1 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    sign text,
     CONSTRAINT reply_rules_action_known CHECK ((action = ANY (ARRAY['reply'::text, 'tag'::text, 'untag'::text, 'opt_out'::text, 'opt_in'::text, 'forward'::text, 'acknowledge'::text]))),
     CONSTRAINT reply_rules_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT reply_rules_forward_has_target CHECK (((action = 'forward'::text) = (num_nonnulls(phone_numbers, webhook_id) > 0))),
     CONSTRAINT reply_rules_match_known CHECK ((match = ANY (ARRAY['exact'::text, 'prefix'::text, 'contains'::text, 'regexp'::text]))),
     CONSTRAINT reply_rules_phone_numbers_count CHECK ((cardinality(phone_numbers) <= 20)),
     CONSTRAINT reply_rules_reply_has_text CHECK (((action = 'reply'::text) = (num_nonnulls(content, template_no) = 1))),
+    CONSTRAINT reply_rules_sign_is_used CHECK (((sign IS NULL) OR (action = ANY (ARRAY['reply'::text, 'forward'::text])))),
+    CONSTRAINT reply_rules_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20))),
     CONSTRAINT reply_rules_tag_is_named CHECK (((action = ANY (ARRAY['tag'::text, 'untag'::text])) = (tag IS NOT NULL))),
     CONSTRAINT reply_rules_tag_length CHECK (((char_length(tag) >= 1) AND (char_length(tag) <= 100))),
     CONSTRAINT reply_rules_template_no_length CHECK (((char_length(template_no) >= 1) AND (char_length(template_no) <= 50))),
@@ -6207,6 +6210,8 @@ COMMENT ON COLUMN public.reply_rules.phone_numbers IS 'the numbers in E.164 to w
 COMMENT ON COLUMN public.reply_rules.webhook_id IS 'the webhook that gets the event message.received of the message. There is no foreign key: if the webhook is deleted, the rule forwards nothing to it';
 
 COMMENT ON COLUMN public.reply_rules.sort IS 'the rule with the smallest value is tried first; of equal values, the rule with the smallest id';
+
+COMMENT ON COLUMN public.reply_rules.sign IS 'the signature of replies and forwards; null: the signature of the template, or, without a template, of the task that the message answers';
 
 ALTER TABLE public.reply_rules ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.reply_rules_id_seq

@@ -6822,6 +6822,7 @@ type ReplyRule struct {
 	// PhoneNumbers The numbers in E.164; empty: the last one was erased
 	PhoneNumbers *[]string `json:"phone_numbers"`
 	RuleNo       int64     `json:"rule_no"`
+	Sign         *string   `json:"sign"`
 	Sort         int64     `json:"sort"`
 	Tag          *string   `json:"tag"`
 	TemplateNo   *string   `json:"template_no"`
@@ -6859,6 +6860,9 @@ type ReplyRulePatch struct {
 	// PhoneNumbers The numbers to which messages are forwarded
 	PhoneNumbers nullable.Nullable[[]string] `json:"phone_numbers,omitempty"`
 
+	// Sign The signature of replies and forwards. Null or left out: the signature of the template, or, without a template, of the task that the message answers
+	Sign nullable.Nullable[string] `json:"sign,omitempty"`
+
 	// Sort The rule with the smallest value is tried first; the default is 0
 	Sort *int64 `json:"sort,omitempty"`
 
@@ -6891,6 +6895,9 @@ type ReplyRuleRequest struct {
 
 	// PhoneNumbers The numbers to which messages are forwarded
 	PhoneNumbers *[]PhoneNumber `json:"phone_numbers,omitempty"`
+
+	// Sign The signature of replies and forwards. Null or left out: the signature of the template, or, without a template, of the task that the message answers
+	Sign *string `json:"sign,omitempty"`
 
 	// Sort The rule with the smallest value is tried first; the default is 0
 	Sort *int64 `json:"sort,omitempty"`
@@ -6928,7 +6935,7 @@ type ReplyTrial struct {
 	Kind    ReceivedKind `json:"kind"`
 	Rule    *ReplyRule   `json:"rule,omitempty"`
 
-	// Skipped Why the action of the rule would not be performed now; null: it would be. `auto_reply`: the text looks like an automatic message. `opted_out`: the text asks for no more messages. `refused`: what the rule sends cannot be sent, for example because the template cannot be used any more, or the country requires a signature, or the receivers of a forward are blocked, deleted or off. Replies without a template and forwards have the signature of the task that the message answers; the text of a trial answers none. `partly`: this concerns some receivers of a forward. `company_off`: the company is off, and what the rule sends waits until it is on.
+	// Skipped Why the action of the rule would not be performed now; null: it would be. `auto_reply`: the text looks like an automatic message. `opted_out`: the text asks for no more messages. `refused`: what the rule sends cannot be sent, for example because the template cannot be used any more, or the country requires a signature, or the receivers of a forward are blocked, deleted or off. Replies and forwards without a signature of their own have that of the task that the message answers; the text of a trial answers none. `partly`: this concerns some receivers of a forward. `company_off`: the company is off, and what the rule sends waits until it is on.
 	Skipped *string `json:"skipped"`
 }
 
@@ -12900,6 +12907,9 @@ type ClientInterface interface {
 	//   if the webhook is not subscribed to this event.
 	// - `acknowledge` marks the message as read.
 	//
+	// Replies and forwards have the signature `sign`. Without it, they have that of the template, or, without a template, that of the task that the message
+	// answers.
+	//
 	// A text that asks for no more messages, such as STOP, always blocks marketing messages; a rule can add an action, but not undo the block.
 	//
 	// No automatic reply is sent to short codes and names, to numbers of senders, to automatic messages, to messages older than a day, or to numbers that a
@@ -12935,6 +12945,9 @@ type ClientInterface interface {
 	// - `forward` sends the text with the number to `phone_numbers`, as notifications, and the event `message.received` to the webhook `webhook_id`, even
 	//   if the webhook is not subscribed to this event.
 	// - `acknowledge` marks the message as read.
+	//
+	// Replies and forwards have the signature `sign`. Without it, they have that of the template, or, without a template, that of the task that the message
+	// answers.
 	//
 	// A text that asks for no more messages, such as STOP, always blocks marketing messages; a rule can add an action, but not undo the block.
 	//
@@ -17572,6 +17585,9 @@ func (c *Client) ListReplyRules(ctx context.Context, params *ListReplyRulesParam
 //     if the webhook is not subscribed to this event.
 //   - `acknowledge` marks the message as read.
 //
+// Replies and forwards have the signature `sign`. Without it, they have that of the template, or, without a template, that of the task that the message
+// answers.
+//
 // A text that asks for no more messages, such as STOP, always blocks marketing messages; a rule can add an action, but not undo the block.
 //
 // No automatic reply is sent to short codes and names, to numbers of senders, to automatic messages, to messages older than a day, or to numbers that a
@@ -17617,6 +17633,9 @@ func (c *Client) CreateReplyRuleWithBody(ctx context.Context, params *CreateRepl
 //   - `forward` sends the text with the number to `phone_numbers`, as notifications, and the event `message.received` to the webhook `webhook_id`, even
 //     if the webhook is not subscribed to this event.
 //   - `acknowledge` marks the message as read.
+//
+// Replies and forwards have the signature `sign`. Without it, they have that of the template, or, without a template, that of the task that the message
+// answers.
 //
 // A text that asks for no more messages, such as STOP, always blocks marketing messages; a rule can add an action, but not undo the block.
 //
@@ -32055,6 +32074,9 @@ type ClientWithResponsesInterface interface {
 	//   if the webhook is not subscribed to this event.
 	// - `acknowledge` marks the message as read.
 	//
+	// Replies and forwards have the signature `sign`. Without it, they have that of the template, or, without a template, that of the task that the message
+	// answers.
+	//
 	// A text that asks for no more messages, such as STOP, always blocks marketing messages; a rule can add an action, but not undo the block.
 	//
 	// No automatic reply is sent to short codes and names, to numbers of senders, to automatic messages, to messages older than a day, or to numbers that a
@@ -32090,6 +32112,9 @@ type ClientWithResponsesInterface interface {
 	// - `forward` sends the text with the number to `phone_numbers`, as notifications, and the event `message.received` to the webhook `webhook_id`, even
 	//   if the webhook is not subscribed to this event.
 	// - `acknowledge` marks the message as read.
+	//
+	// Replies and forwards have the signature `sign`. Without it, they have that of the template, or, without a template, that of the task that the message
+	// answers.
 	//
 	// A text that asks for no more messages, such as STOP, always blocks marketing messages; a rule can add an action, but not undo the block.
 	//
@@ -54844,6 +54869,9 @@ func (c *ClientWithResponses) ListReplyRulesWithResponse(ctx context.Context, pa
 //     if the webhook is not subscribed to this event.
 //   - `acknowledge` marks the message as read.
 //
+// Replies and forwards have the signature `sign`. Without it, they have that of the template, or, without a template, that of the task that the message
+// answers.
+//
 // A text that asks for no more messages, such as STOP, always blocks marketing messages; a rule can add an action, but not undo the block.
 //
 // No automatic reply is sent to short codes and names, to numbers of senders, to automatic messages, to messages older than a day, or to numbers that a
@@ -54885,6 +54913,9 @@ func (c *ClientWithResponses) CreateReplyRuleWithBodyWithResponse(ctx context.Co
 //   - `forward` sends the text with the number to `phone_numbers`, as notifications, and the event `message.received` to the webhook `webhook_id`, even
 //     if the webhook is not subscribed to this event.
 //   - `acknowledge` marks the message as read.
+//
+// Replies and forwards have the signature `sign`. Without it, they have that of the template, or, without a template, that of the task that the message
+// answers.
 //
 // A text that asks for no more messages, such as STOP, always blocks marketing messages; a rule can add an action, but not undo the block.
 //

@@ -177,10 +177,10 @@ func (q *Queries) ReplyNumberIsOwn(ctx context.Context, phoneNumber string) (boo
 
 const replyRuleCreate = `-- name: ReplyRuleCreate :one
 
-INSERT INTO reply_rules (company_id, match, words, action, content, template_no, tag, phone_numbers, webhook_id, sort)
+INSERT INTO reply_rules (company_id, match, words, action, content, template_no, sign, tag, phone_numbers, webhook_id, sort)
 VALUES (
-    $1, $2, $3::text[], $4, $5, $6, $7, $8::text[],
-    $9, $10
+    $1, $2, $3::text[], $4, $5, $6, $7, $8,
+    $9::text[], $10, $11
 )
 RETURNING id
 `
@@ -192,6 +192,7 @@ type ReplyRuleCreateParams struct {
 	Action       string
 	Content      *string
 	TemplateNo   *string
+	Sign         *string
 	Tag          *string
 	PhoneNumbers []string
 	WebhookID    *int64
@@ -207,6 +208,7 @@ func (q *Queries) ReplyRuleCreate(ctx context.Context, arg ReplyRuleCreateParams
 		arg.Action,
 		arg.Content,
 		arg.TemplateNo,
+		arg.Sign,
 		arg.Tag,
 		arg.PhoneNumbers,
 		arg.WebhookID,
@@ -236,7 +238,7 @@ func (q *Queries) ReplyRuleDelete(ctx context.Context, arg ReplyRuleDeleteParams
 }
 
 const replyRuleList = `-- name: ReplyRuleList :many
-SELECT r.id, r.company_id, r.match, r.words, r.action, r.content, r.template_no, r.tag, r.phone_numbers, r.webhook_id, r.sort, r.version, r.created_at, r.updated_at, c.company_no
+SELECT r.id, r.company_id, r.match, r.words, r.action, r.content, r.template_no, r.tag, r.phone_numbers, r.webhook_id, r.sort, r.version, r.created_at, r.updated_at, r.sign, c.company_no
 FROM reply_rules r
 JOIN companies c ON c.id = r.company_id
 WHERE ($1::bigint IS NULL OR r.company_id = $1::bigint)
@@ -269,6 +271,7 @@ type ReplyRuleListRow struct {
 	Version      int64
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
+	Sign         *string
 	CompanyNo    string
 }
 
@@ -303,6 +306,7 @@ func (q *Queries) ReplyRuleList(ctx context.Context, arg ReplyRuleListParams) ([
 			&i.Version,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Sign,
 			&i.CompanyNo,
 		); err != nil {
 			return nil, err
@@ -317,9 +321,9 @@ func (q *Queries) ReplyRuleList(ctx context.Context, arg ReplyRuleListParams) ([
 
 const replyRuleUpdate = `-- name: ReplyRuleUpdate :execrows
 UPDATE reply_rules r
-SET match = $1, words = $2::text[], action = $3, content = $4, template_no = $5, tag = $6,
-    phone_numbers = $7::text[], webhook_id = $8, sort = $9, version = r.version + 1, updated_at = now()
-WHERE r.id = $10 AND r.version = $11
+SET match = $1, words = $2::text[], action = $3, content = $4, template_no = $5, sign = $6,
+    tag = $7, phone_numbers = $8::text[], webhook_id = $9, sort = $10, version = r.version + 1, updated_at = now()
+WHERE r.id = $11 AND r.version = $12
 `
 
 type ReplyRuleUpdateParams struct {
@@ -328,6 +332,7 @@ type ReplyRuleUpdateParams struct {
 	Action       string
 	Content      *string
 	TemplateNo   *string
+	Sign         *string
 	Tag          *string
 	PhoneNumbers []string
 	WebhookID    *int64
@@ -344,6 +349,7 @@ func (q *Queries) ReplyRuleUpdate(ctx context.Context, arg ReplyRuleUpdateParams
 		arg.Action,
 		arg.Content,
 		arg.TemplateNo,
+		arg.Sign,
 		arg.Tag,
 		arg.PhoneNumbers,
 		arg.WebhookID,

@@ -12,8 +12,8 @@ after(async () => {
 })
 
 const words = {
-  zh: { title: '规则', add: '添加规则', match: '匹配方式', regexp: '正则表达式', words: '词', action: '动作', tag: '加标签', tagName: '标签', content: '答复内容', save: '保存', try: '试一条短信', tryButton: '试一试', none: '没有规则匹配。', edit: '编辑规则', remove: '删除规则' },
-  en: { title: 'Rules', add: 'Add a rule', match: 'Match', regexp: 'Regular expression', words: 'Words', action: 'Action', tag: 'Add a tag', tagName: 'Tag', content: 'Text of the reply', save: 'Save', try: 'Try a message', tryButton: 'Try', none: 'No rule matches.', edit: 'Edit rule', remove: 'Delete the rule' },
+  zh: { title: '规则', add: '添加规则', match: '匹配方式', regexp: '正则表达式', words: '词', action: '动作', tag: '加标签', tagName: '标签', content: '答复内容', sign: '签名', save: '保存', try: '试一条短信', tryButton: '试一试', none: '没有规则匹配。', edit: '编辑规则', remove: '删除规则' },
+  en: { title: 'Rules', add: 'Add a rule', match: 'Match', regexp: 'Regular expression', words: 'Words', action: 'Action', tag: 'Add a tag', tagName: 'Tag', content: 'Text of the reply', sign: 'Signature', save: 'Save', try: 'Try a message', tryButton: 'Try', none: 'No rule matches.', edit: 'Edit rule', remove: 'Delete the rule' },
 }
 
 for (const language of languages) {
@@ -34,6 +34,7 @@ for (const language of languages) {
     await choose(w.match, w.regexp)
     await form.getByLabel(w.words, { exact: true }).fill('(hours')
     await form.getByLabel(w.content, { exact: true }).fill('We are open')
+    await form.getByLabel(w.sign, { exact: true }).fill('Shop')
     await form.getByRole('button', { name: w.save, exact: true }).click()
     await form.locator('.el-form-item.is-error').waitFor()
     await viewer.checkAccess('rule form')
@@ -42,6 +43,7 @@ for (const language of languages) {
     await form.getByRole('button', { name: w.save, exact: true }).click()
     const row = page.getByRole('row').filter({ hasText: 'We are open' })
     await row.waitFor()
+    assert.equal((await server.api('GET', '/api/v1/reply-rules')).items[0].sign, 'Shop')
 
     await page.getByLabel(w.try).fill('Hours, please')
     await page.getByRole('button', { name: w.tryButton, exact: true }).click()
@@ -59,7 +61,7 @@ for (const language of languages) {
     const changed = page.getByRole('row').filter({ hasText: 'asked' })
     await changed.waitFor()
     const [rule] = (await server.api('GET', '/api/v1/reply-rules')).items
-    assert.deepEqual([rule.action, rule.tag, rule.content, rule.words], ['tag', 'asked', null, ['^hours', '营业时间']])
+    assert.deepEqual([rule.action, rule.tag, rule.content, rule.sign, rule.words], ['tag', 'asked', null, null, ['^hours', '营业时间']])
     await changed.getByRole('button', { name: w.remove.split(' ')[0] }).click()
     await page.getByRole('dialog').getByRole('button', { name: w.remove }).click()
     await changed.waitFor({ state: 'detached' })

@@ -1,10 +1,10 @@
 -- Statements on rules about received messages, and on the messages to which they are still to be applied.
 
 -- name: ReplyRuleCreate :one
-INSERT INTO reply_rules (company_id, match, words, action, content, template_no, tag, phone_numbers, webhook_id, sort)
+INSERT INTO reply_rules (company_id, match, words, action, content, template_no, sign, tag, phone_numbers, webhook_id, sort)
 VALUES (
-    @company_id, @match, @words::text[], @action, sqlc.narg(content), sqlc.narg(template_no), sqlc.narg(tag), sqlc.narg(phone_numbers)::text[],
-    sqlc.narg(webhook_id), @sort
+    @company_id, @match, @words::text[], @action, sqlc.narg(content), sqlc.narg(template_no), sqlc.narg(sign), sqlc.narg(tag),
+    sqlc.narg(phone_numbers)::text[], sqlc.narg(webhook_id), @sort
 )
 RETURNING id;
 
@@ -22,8 +22,8 @@ LIMIT @page_limit::integer;
 -- ReplyRuleUpdate changes a rule if its version is still `version`.
 -- name: ReplyRuleUpdate :execrows
 UPDATE reply_rules r
-SET match = @match, words = @words::text[], action = @action, content = sqlc.narg(content), template_no = sqlc.narg(template_no), tag = sqlc.narg(tag),
-    phone_numbers = sqlc.narg(phone_numbers)::text[], webhook_id = sqlc.narg(webhook_id), sort = @sort, version = r.version + 1, updated_at = now()
+SET match = @match, words = @words::text[], action = @action, content = sqlc.narg(content), template_no = sqlc.narg(template_no), sign = sqlc.narg(sign),
+    tag = sqlc.narg(tag), phone_numbers = sqlc.narg(phone_numbers)::text[], webhook_id = sqlc.narg(webhook_id), sort = @sort, version = r.version + 1, updated_at = now()
 WHERE r.id = @id AND r.version = @version;
 
 -- ReplyRuleDelete deletes a rule. company_id null: of any company.

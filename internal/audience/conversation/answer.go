@@ -19,6 +19,7 @@ const answerWithin = 24 * time.Hour
 type Answer struct {
 	Content    string
 	TemplateNo string
+	Sign       *string // nil: the signature of the template, or, without a template, of the task that the message answers
 	DedupKey   string
 	By         string // the submitter, if the message answers no task; otherwise the submitter of that task, who then sees what the person replies
 }
@@ -26,44 +27,52 @@ type Answer struct {
 // Answer submits an automatic answer, as Reply submits a reply: only the sender that received the message sends it. It waits if this sender cannot send now,
 // because nobody could choose another one. Answer can be part of a larger transaction. Faults: those of submit.Service.Submit, conversation.sender_unavailable.
 func (s *Service) Answer(ctx context.Context, m received.Row, a Answer) (submit.Submitted, error) {
-	var sign *string
-	if a.TemplateNo == "" { // a template has its own signature
+	if a.Sign == nil && a.TemplateNo == "" {
 		var err error
-		if sign, err = s.signOf(ctx, m.TaskID); err != nil {
+		if a.Sign, err = s.signOf(ctx, m.TaskID); err != nil {
 			return submit.Submitted{}, err
 		}
 	}
 	made, err := s.submissions.Submit(ctx, submit.Submission{
-		PhoneNumber: m.PhoneNumber, Content: a.Content, TemplateNo: a.TemplateNo, Sign: optional.Value(sign), DedupKey: &a.DedupKey, Raw: rawOf(m),
+		PhoneNumber: m.PhoneNumber, Content: a.Content, TemplateNo: a.TemplateNo, Sign: optional.Value(a.Sign), DedupKey: &a.DedupKey, Raw: rawOf(m),
 		MessageType: submit.Notification, IsReply: true, SenderNo: m.SenderNo, ExpiresAt: new(time.Now().Add(answerWithin)),
 	}, originOf(m, a.By))
 	return made, notServing(err, m.SenderNo)
 }
 
+// Forward describes to whom a received message is forwarded.
+type Forward struct {
+	Numbers  []string
+	Sign     *string // nil: the signature of the task that the message answers
+	DedupKey string  // the dedup keys of the tasks begin with it
+	By       string  // the submitter, as in Answer
+}
+
 // Forward submits a received message as a notification to other numbers, and returns the numbers that were refused. The text begins with the number of the person,
-// and is cut to the maximum length. It has the signature of the task that the message answers. The dedup keys of the tasks begin with dedupKey. by is the submitter
-// as in Answer.
-func (s *Service) Forward(ctx context.Context, m received.Row, numbers []string, dedupKey, by string) (refused []string, err error) {
+// and is cut to the maximum length.
+func (s *Service) Forward(ctx context.Context, m received.Row, f Forward) (refused []string, err error) {
 	limits, err := s.submissions.Limits(ctx, submit.Notification)
 	if err != nil {
 		return nil, fmt.Errorf("read limits: %w", err)
 	}
-	sign, err := s.signOf(ctx, m.TaskID)
-	if err != nil {
-		return nil, err
+	if f.Sign == nil {
+		if f.Sign, err = s.signOf(ctx, m.TaskID); err != nil {
+			return nil, err
+		}
 	}
-	text := limits.Fit(optional.Value(sign), m.PhoneNumber+": "+m.Content)
-	subs := make([]submit.Submission, len(numbers))
-	for i, number := range numbers {
+	sign := optional.Value(f.Sign)
+	text := limits.Fit(sign, m.PhoneNumber+": "+m.Content)
+	subs := make([]submit.Submission, len(f.Numbers))
+	for i, number := range f.Numbers {
 		subs[i] = submit.Submission{
-			PhoneNumber: number, Content: text, Sign: optional.Value(sign), DedupKey: new(fmt.Sprint(dedupKey, ":", i)), Raw: rawOf(m), MessageType: submit.Notification,
+			PhoneNumber: number, Content: text, Sign: sign, DedupKey: new(fmt.Sprint(f.DedupKey, ":", i)), Raw: rawOf(m), MessageType: submit.Notification,
 			IsUncapped: true, // caps protect people who did not ask for messages
 		}
 	}
-	outcomes, err := s.submissions.SubmitAll(ctx, subs, originOf(m, by))
+	outcomes, err := s.submissions.SubmitAll(ctx, subs, originOf(m, f.By))
 	for i, o := range outcomes {
 		if o.Err != nil {
-			refused = append(refused, numbers[i])
+			refused = append(refused, f.Numbers[i])
 		}
 	}
 	return refused, err //nolint:wrapcheck // already wrapped

@@ -250,7 +250,9 @@ func (s *Service) perform(ctx context.Context, m received.Row, rule *Row) (outco
 
 // reply sends the text of a rule.
 func (s *Service) reply(ctx context.Context, m received.Row, rule *Row) (string, error) {
-	return s.answer(ctx, m, conversation.Answer{Content: optional.Value(rule.Content), TemplateNo: optional.Value(rule.TemplateNo), DedupKey: dedupKey(m), By: By})
+	return s.answer(ctx, m, conversation.Answer{
+		Content: optional.Value(rule.Content), TemplateNo: optional.Value(rule.TemplateNo), Sign: rule.Sign, DedupKey: dedupKey(m), By: By,
+	})
 }
 
 // answer sends an automatic reply, unless a guard forbids it.
@@ -332,7 +334,7 @@ func (s *Service) forwardMessage(ctx context.Context, m received.Row, rule *Row)
 		}
 	}
 	if len(rule.PhoneNumbers) > 0 {
-		numbers, err := s.uses.Conversations.Forward(ctx, m, rule.PhoneNumbers, dedupKey(m), By)
+		numbers, err := s.uses.Conversations.Forward(ctx, m, conversation.Forward{Numbers: rule.PhoneNumbers, Sign: rule.Sign, DedupKey: dedupKey(m), By: By})
 		if err != nil {
 			return "", nil, err //nolint:wrapcheck // already wrapped
 		}

@@ -1,6 +1,7 @@
 package replyrule_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -476,6 +477,8 @@ func TestWrongRulesAreRejectedByField(t *testing.T) {
 		"a number twice":        {map[string]any{"action": "forward", "phone_numbers": []string{"13800138000", "+8613800138000"}}, "phone_numbers.1"},
 		"an unknown webhook":    {map[string]any{"action": "forward", "webhook_id": 99}, "webhook_id"},
 		"a field of another":    {map[string]any{"action": "tag", "tag": "x", "content": "x"}, "content"},
+		"a signature of a tag":  {map[string]any{"action": "tag", "tag": "x", "sign": "Shop"}, "sign"},
+		"a long signature":      {map[string]any{"action": "forward", "phone_numbers": []string{"13800138000"}, "sign": strings.Repeat("x", 21)}, "sign"},
 		"an unknown action":     {map[string]any{"action": "call"}, "action"},
 	} {
 		body := map[string]any{"match": "exact", "words": []string{"x"}, "action": "acknowledge"}
@@ -503,7 +506,10 @@ func TestRulesAreChangedAndListed(t *testing.T) {
 		t.Helper()
 		return apptest.Decode[api.ReplyRule](t, b.Expect(200, "", "PATCH", of, body, headers...))
 	}
-	if got := patch(`{"action":"tag","tag":"vip"}`, acme...); got.Content != nil || *got.Tag != "vip" || got.Version != 2 {
+	if got := patch(`{"sign":"Shop"}`, acme...); *got.Sign != "Shop" {
+		t.Errorf("%+v", got)
+	}
+	if got := patch(`{"action":"tag","tag":"vip"}`, acme...); got.Content != nil || got.Sign != nil || *got.Tag != "vip" || got.Version != 3 {
 		t.Errorf("%+v", got)
 	}
 	if got := patch(`{"action":"reply","content":"x","words":["hours"],"sort":7}`); got.Tag != nil || *got.Content != "x" || got.Words[0] != "hours" || got.Sort != 7 {
@@ -543,8 +549,8 @@ func TestRulesAreChangedAndListed(t *testing.T) {
 	}
 	b.Expect(200, "", "DELETE", of, nil, acme...)
 	b.Expect(404, "reply_rule.not_found", "DELETE", of, nil)
-	if n := b.Count("SELECT count(*) FROM audit WHERE entity = 'reply_rule' AND entity_key = $1 AND company_no = 'acme' AND actor IS NOT NULL", fmt.Sprint(rule.RuleNo)); n != 4 {
-		t.Errorf("%d changes are recorded, want 4", n)
+	if n := b.Count("SELECT count(*) FROM audit WHERE entity = 'reply_rule' AND entity_key = $1 AND company_no = 'acme' AND actor IS NOT NULL", fmt.Sprint(rule.RuleNo)); n != 5 {
+		t.Errorf("%d changes are recorded, want 5", n)
 	}
 }
 
@@ -942,6 +948,45 @@ func TestAForwardHasTheSignatureOfTheAnsweredTask(t *testing.T) {
 	expectOutcome(b, receive(b, "phone", person, "help: where is it?"), "done")
 	if got := b.Claim("phone", 1); len(got) != 1 || got[0].Content != "【Shop】"+person+": help: where is it?" {
 		t.Errorf("forwarded %+v", got)
+	}
+}
+
+// Replies and forwards have the signature of their rule, also if the message answers a task with another signature. A trial uses the signature, too.
+func TestRepliesAndForwardsHaveTheSignatureOfTheirRule(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_no": "hours", "template_name": "n", "template_content": "9 to 18", "sign": "Shop"})
+	b.AddCountry("CN", "86", map[string]any{"signature_required": true})
+	b.SubmitBody(map[string]any{"phone_number": "+8613712345600", "content": "Your parcel", "sign": "Parcels"})
+	b.Report(b.Claim("phone", 1)[0].TaskID, "phone", 2, nil)
+	const receiver = "+8613800138001"
+	rules := []struct {
+		word, action string
+		more         map[string]any
+		to, want     string
+	}{
+		{"help", "forward", map[string]any{"phone_numbers": []string{receiver}}, receiver, "【Rules】%s: help"},
+		{"info", "reply", map[string]any{"content": "open"}, "", "【Rules】open"},
+		{"hours", "reply", map[string]any{"template_no": "hours"}, "", "【Rules】9 to 18"},
+	}
+	for _, rule := range rules {
+		rule.more["sign"] = "Rules"
+		if got := add(b, "exact", rule.word, rule.action, rule.more); optional.Value(got.Sign) != "Rules" {
+			t.Errorf("%s: the rule has the signature %v", rule.word, got.Sign)
+		}
+		tried := apptest.Decode[api.ReplyTrial](t, b.Expect(200, "", "POST", path+"/try", map[string]any{"content": rule.word}))
+		if tried.Skipped != nil {
+			t.Errorf("%s: the trial is skipped: %s", rule.word, *tried.Skipped)
+		}
+		for _, from := range []string{"+8613712345600", "+8613712345601"} { // only the first number answers a task
+			expectOutcome(b, receive(b, "phone", from, rule.word), "done")
+			want := rule.want
+			if strings.Contains(want, "%s") {
+				want = fmt.Sprintf(want, from)
+			}
+			if got := b.Claim("phone", 2); len(got) != 1 || got[0].Content != want || got[0].PhoneNumber != cmp.Or(rule.to, from) {
+				t.Errorf("%s from %s: claimed %+v, want %q", rule.word, from, got, want)
+			}
+		}
 	}
 }
 

@@ -28,6 +28,7 @@ type Settings struct {
 	Action       string
 	Content      *string   // of a reply
 	TemplateNo   *string   // of a reply
+	Sign         *string   // of reply and forward; nil: the signature of the template, or, without a template, of the task that the message answers
 	Tag          *string   // of tag and untag
 	PhoneNumbers *[]string // of forward, in any notation
 	WebhookID    *int64    // of forward; the caller checks that the webhook belongs to the company
@@ -36,7 +37,8 @@ type Settings struct {
 
 func settingsOf(r Row) Settings {
 	to := Settings{
-		Match: r.Match, Words: r.Words, Action: r.Action, Content: r.Content, TemplateNo: r.TemplateNo, Tag: r.Tag, WebhookID: r.WebhookID, Sort: r.Sort,
+		Match: r.Match, Words: r.Words, Action: r.Action, Content: r.Content, TemplateNo: r.TemplateNo, Sign: r.Sign, Tag: r.Tag,
+		WebhookID: r.WebhookID, Sort: r.Sort,
 	}
 	if r.PhoneNumbers != nil {
 		to.PhoneNumbers = &r.PhoneNumbers
@@ -51,8 +53,8 @@ func (s *Service) Create(ctx context.Context, companyID int64, to Settings) (row
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		id, err := s.q.ReplyRuleCreate(ctx, replyruleq.ReplyRuleCreateParams{
-			CompanyID: companyID, Match: to.Match, Words: to.Words, Action: to.Action, Content: to.Content, TemplateNo: to.TemplateNo, Tag: to.Tag,
-			PhoneNumbers: optional.Value(to.PhoneNumbers), WebhookID: to.WebhookID, Sort: to.Sort,
+			CompanyID: companyID, Match: to.Match, Words: to.Words, Action: to.Action, Content: to.Content, TemplateNo: to.TemplateNo, Sign: to.Sign,
+			Tag: to.Tag, PhoneNumbers: optional.Value(to.PhoneNumbers), WebhookID: to.WebhookID, Sort: to.Sort,
 		})
 		if err != nil {
 			return postgres.Wrap("create rule", err, nil)
@@ -89,8 +91,8 @@ func (s *Service) Update(ctx context.Context, companyID *int64, id int64, versio
 				return 0, err
 			}
 			n, err := s.q.ReplyRuleUpdate(ctx, replyruleq.ReplyRuleUpdateParams{
-				ID: id, Version: was.Version, Match: to.Match, Words: to.Words, Action: to.Action, Content: to.Content, TemplateNo: to.TemplateNo, Tag: to.Tag,
-				PhoneNumbers: optional.Value(to.PhoneNumbers), WebhookID: to.WebhookID, Sort: to.Sort,
+				ID: id, Version: was.Version, Match: to.Match, Words: to.Words, Action: to.Action, Content: to.Content, TemplateNo: to.TemplateNo,
+				Sign: to.Sign, Tag: to.Tag, PhoneNumbers: optional.Value(to.PhoneNumbers), WebhookID: to.WebhookID, Sort: to.Sort,
 			})
 			return n, postgres.Wrap("change rule", err, nil)
 		})
@@ -122,6 +124,7 @@ func (c *Settings) fields(before Settings) []field {
 	return []field{
 		{"content", "action=reply", c.Action == Reply, c.Content != nil, c.Content == before.Content, func() { c.Content = nil }},
 		{"template_no", "action=reply", c.Action == Reply, c.TemplateNo != nil, c.TemplateNo == before.TemplateNo, func() { c.TemplateNo = nil }},
+		{"sign", "action=reply|forward", c.Action == Reply || c.Action == Forward, c.Sign != nil, c.Sign == before.Sign, func() { c.Sign = nil }},
 		{"tag", "action=tag", isTag, c.Tag != nil, c.Tag == before.Tag, func() { c.Tag = nil }},
 		{"phone_numbers", "action=forward", c.Action == Forward, c.PhoneNumbers != nil, c.PhoneNumbers == before.PhoneNumbers, func() { c.PhoneNumbers = nil }},
 		{"webhook_id", "action=forward", c.Action == Forward, c.WebhookID != nil, c.WebhookID == before.WebhookID, func() { c.WebhookID = nil }},
@@ -186,7 +189,7 @@ func (s *Service) checkReply(ctx context.Context, companyID int64, to *Settings)
 	if err != nil {
 		return fmt.Errorf("read limits: %w", err)
 	}
-	return limits.Check("", *to.Content) //nolint:wrapcheck // a fault
+	return limits.Check(optional.Value(to.Sign), *to.Content) //nolint:wrapcheck // a fault
 }
 
 func (s *Service) checkForward(ctx context.Context, companyID int64, to *Settings) error {

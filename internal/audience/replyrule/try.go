@@ -76,7 +76,7 @@ type trialTo struct {
 // addReply sets the text of the reply. A template that cannot be used any more makes the reply impossible.
 func (s *Service) addReply(ctx context.Context, to trialTo, t *Trial) error {
 	if t.Rule.Content != nil {
-		return s.addText(ctx, to, "", *t.Rule.Content, t)
+		return s.addText(ctx, to, optional.Value(t.Rule.Sign), *t.Rule.Content, t)
 	}
 	found, err := s.uses.Templates.Find(ctx, to.companyID, optional.Value(t.Rule.TemplateNo))
 	if fault.Is(err, fault.TemplateNotActive) || fault.Is(err, fault.RequestInvalid) || err == nil && len(found.Names()) > 0 {
@@ -87,7 +87,7 @@ func (s *Service) addReply(ctx context.Context, to trialTo, t *Trial) error {
 		return fmt.Errorf("read template: %w", err)
 	}
 	text, _ := found.In("")
-	return s.addText(ctx, to, found.Sign, text.String(), t)
+	return s.addText(ctx, to, optional.Or(t.Rule.Sign, found.Sign), text.String(), t)
 }
 
 // addConfirmation sets the text that confirms an opt-out. The block is added even if the confirmation is not possible.
@@ -120,8 +120,8 @@ func (s *Service) addText(ctx context.Context, to trialTo, sign, text string, t 
 	return nil
 }
 
-// tryForward returns why a forward would not reach all its receivers, or would wait. A message that answers a task is forwarded with the signature of the task; the
-// message of a trial answers none.
+// tryForward returns why a forward would not reach all its receivers, or would wait. Without a signature of the rule, a message that answers a task is forwarded
+// with the signature of the task; the message of a trial answers none.
 func (s *Service) tryForward(ctx context.Context, companyID int64, rule *Row) (string, error) {
 	if skipped, err := s.whileOff(ctx, companyID); err != nil || skipped != "" {
 		return skipped, err
@@ -141,7 +141,9 @@ func (s *Service) tryForward(ctx context.Context, companyID int64, rule *Row) (s
 		return "", fmt.Errorf("find blocks of receivers: %w", err)
 	}
 	for i, number := range rule.PhoneNumbers {
-		isPossible, err := s.canSend(ctx, companyID, submit.Submission{PhoneNumber: number, Content: number, MessageType: submit.Notification, IsUncapped: true})
+		isPossible, err := s.canSend(ctx, companyID, submit.Submission{
+			PhoneNumber: number, Content: number, Sign: optional.Value(rule.Sign), MessageType: submit.Notification, IsUncapped: true,
+		})
 		if err != nil {
 			return "", err
 		}

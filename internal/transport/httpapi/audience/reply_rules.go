@@ -34,8 +34,8 @@ func (h *Handlers) CreateReplyRule(ctx context.Context, req api.CreateReplyRuleR
 		return nil, err
 	}
 	row, err := h.services.ReplyRules.Create(ctx, company, replyrule.Settings{
-		Match: string(body.Match), Words: body.Words, Action: string(body.Action), Content: body.Content, TemplateNo: body.TemplateNo, Tag: body.Tag,
-		PhoneNumbers: body.PhoneNumbers, WebhookID: body.WebhookID, Sort: optional.Value(body.Sort),
+		Match: string(body.Match), Words: body.Words, Action: string(body.Action), Content: body.Content, TemplateNo: body.TemplateNo, Sign: body.Sign,
+		Tag: body.Tag, PhoneNumbers: body.PhoneNumbers, WebhookID: body.WebhookID, Sort: optional.Value(body.Sort),
 	})
 	return api.CreateReplyRule200JSONResponse(replyRuleAnswer(row)), err
 }
@@ -58,6 +58,7 @@ func (h *Handlers) UpdateReplyRule(ctx context.Context, req api.UpdateReplyRuleR
 		convert.Set(&to.Action, (*string)(p.Action))
 		convert.SetNullable(&to.Content, p.Content)
 		convert.SetNullable(&to.TemplateNo, p.TemplateNo)
+		convert.SetNullable(&to.Sign, p.Sign)
 		convert.SetNullable(&to.Tag, p.Tag)
 		convert.SetNullable(&to.PhoneNumbers, p.PhoneNumbers)
 		convert.SetNullable(&to.WebhookID, p.WebhookID)
@@ -114,7 +115,8 @@ func replyRuleAnswer(r replyrule.Row) api.ReplyRuleResponse {
 func replyRuleOf(r replyrule.Row) api.ReplyRule {
 	one := api.ReplyRule{
 		RuleNo: r.ID, CompanyNo: r.CompanyNo, Match: api.ReplyMatch(r.Match), Words: r.Words, Action: api.ReplyAction(r.Action), Content: r.Content,
-		TemplateNo: r.TemplateNo, Tag: r.Tag, WebhookID: r.WebhookID, Sort: r.Sort, Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		TemplateNo: r.TemplateNo, Sign: r.Sign, Tag: r.Tag, WebhookID: r.WebhookID, Sort: r.Sort, Version: r.Version, CreatedAt: r.CreatedAt,
+		UpdatedAt: r.UpdatedAt,
 	}
 	if r.PhoneNumbers != nil {
 		one.PhoneNumbers = &r.PhoneNumbers

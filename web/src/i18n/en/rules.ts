@@ -36,6 +36,8 @@ const texts: Texts<typeof zh> = {
   contentHint: 'Or name a template.',
   templateNo: 'Template number',
   templateHint: 'A template without placeholders, instead of the text.',
+  sign: 'Signature',
+  signHint: 'If it is empty, that of the template, or of the message that the person answers.',
   tag: 'Tag',
   numbers: 'Phone numbers',
   numbersHint: 'One number in each line, at most 20.',

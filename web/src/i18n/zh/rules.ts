@@ -33,6 +33,8 @@ export default {
   contentHint: '或者填写模板。',
   templateNo: '模板编号',
   templateHint: '没有占位符的模板，代替答复内容。',
+  sign: '签名',
+  signHint: '为空时，用模板的签名，或所答复消息的签名。',
   tag: '标签',
   numbers: '号码',
   numbersHint: '每行一个号码，最多 20 个。',
