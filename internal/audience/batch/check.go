@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -26,64 +27,86 @@ import (
 )
 
 const (
-	checkedAtOnce = 3    // number of batches that one run checks alternately, so that a short list does not wait for a long list
-	checkedRows   = 2000 // maximum number of rows that one transaction stores
+	checkedAtOnce = 3           // maximum number of batches that one run checks concurrently, so that a short list does not wait for a long list
+	checkedRows   = 2000        // maximum number of rows that one transaction stores
+	checkInterval = time.Second // maximum time after which a run finds a new batch
 )
 
-// Check reads the rows of batches and stores the checked rows, until no row is left. It returns the number of checked rows. An interrupted check of a list
-// continues after the last stored row. An interrupted check of a tag restarts at the first contact. If two servers check the same batch, one of them stops when
-// it finds rows of the other server.
-func (s *Service) Check(ctx context.Context) (int, error) {
-	checked, failures := 0, map[int64]error{} // failures contains the batches that only the next run checks again
-	open := map[int64]*check{}
-	defer func() {
-		for _, c := range open {
-			c.close()
+// Check reads the rows of batches and stores the checked rows, until no row is left. It returns the number of checked rows. Batches are checked concurrently, so
+// that a check that hangs or fails does not delay the others. An interrupted check of a list continues after the last stored row. An interrupted check of a tag
+// restarts at the first contact. If two servers check the same batch, one of them stops when it finds rows of the other server.
+func (s *Service) Check(ctx context.Context) (checked int, failed error) {
+	type result struct {
+		id   int64
+		rows int
+		err  error
+	}
+	results := make(chan result)
+	open, failures := map[int64]bool{}, map[int64]error{} // failures contains the batches that only the next run checks again
+	ended := func(r result) {
+		delete(open, r.id)
+		checked += r.rows
+		if r.err != nil {
+			failures[r.id] = r.err
 		}
-	}()
-	for ctx.Err() == nil {
+	}
+	for {
 		ids, err := s.q.BatchesChecking(ctx, int32(checkedAtOnce+len(failures)))
 		if err != nil {
-			return checked, fmt.Errorf("find batches to check: %w", err)
-		}
-		isIdle := true
-		for _, id := range ids {
-			if failures[id] != nil {
-				continue
-			}
-			c := open[id]
-			if c == nil {
-				if len(open) >= checkedAtOnce {
-					continue
-				}
-				if c, err = s.beginCheck(ctx, id); err != nil {
-					failures[id] = err
-					continue
-				}
-				open[id] = c
-			}
-			isIdle = false
-			n, isDone, err := s.checkPortion(c.reading, c)
-			checked += n
-			if err != nil {
-				failures[id] = err
-			}
-			if isDone || err != nil {
-				c.close()
-				delete(open, id)
-			}
-		}
-		if isIdle {
+			failed = fmt.Errorf("find batches to check: %w", err)
 			break
 		}
-	}
-	var all error
-	for id, err := range failures {
-		if !errors.Is(err, errElsewhere) {
-			all = errors.Join(all, fmt.Errorf("check batch %d: %w", id, err))
+		for _, id := range ids {
+			if len(open) < checkedAtOnce && !open[id] && failures[id] == nil {
+				open[id] = true
+				go func() {
+					n, err := s.checkOne(ctx, id)
+					results <- result{id, n, err}
+				}()
+			}
+		}
+		if len(open) == 0 {
+			break
+		}
+		select {
+		case r := <-results:
+			ended(r)
+		case <-time.After(checkInterval):
 		}
 	}
-	return checked, all
+	for len(open) > 0 {
+		ended(<-results)
+	}
+	for id, err := range failures {
+		if !errors.Is(err, errElsewhere) {
+			failed = errors.Join(failed, fmt.Errorf("check batch %d: %w", id, err))
+		}
+	}
+	return checked, failed
+}
+
+// checkOne checks the rows of a batch until no row is left, and returns the number of checked rows.
+func (s *Service) checkOne(ctx context.Context, id int64) (checked int, err error) {
+	defer recovered(&err)
+	c, err := s.beginCheck(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	defer c.close()
+	for isDone := false; !isDone && err == nil; {
+		var n int
+		n, isDone, err = s.checkPortion(ctx, c)
+		checked += n
+	}
+	return checked, err
+}
+
+// recovered turns a panic into an error. One batch must not end the server, which would process the batch again after each restart, or the run, in which other
+// batches wait.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+	}
 }
 
 var errElsewhere = errors.New("the check of this batch has ended, or another server continues it")
@@ -93,23 +116,18 @@ type check struct {
 	batch batchq.Batch
 	text  message
 	rows  source.Source
-
-	reading context.Context // context in which rows is read; it ends when the check is closed
-	stop    context.CancelFunc
 }
 
 func (c *check) close() {
 	if c.rows != nil {
 		c.rows.Close()
 	}
-	c.stop()
 }
 
 // beginCheck starts the check of a batch, or continues after the stored rows.
 func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	var err error
 	c := &check{}
-	c.reading, c.stop = context.WithCancel(ctx)
 	if c.batch, err = s.get(ctx, Viewer{}, id); err == nil {
 		c.text, err = s.message(ctx, c.batch)
 	}
@@ -119,11 +137,7 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	if err == nil && c.batch.Tag != nil && c.batch.LastRow > 0 {
 		err = s.restart(ctx, c)
 	}
-	if err != nil {
-		c.close()
-		return nil, err
-	}
-	return c, nil
+	return c, err
 }
 
 // restart restarts the check of a tag at the first contact. Contacts have no row numbers: if a contact has joined or left the tag during the interruption, all

@@ -1,6 +1,7 @@
 package batch_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -164,4 +165,54 @@ func TestABatchWithoutAListIsCancelled(t *testing.T) {
 		t.Errorf("%s: %v", got.Status, optional.Value(got.Remark))
 	}
 	expect(b, get(b, other), "ready", "2 rows, 2 valid, 2 waiting")
+}
+
+// A check that hangs, because another transaction has locked its batch, does not delay the checks of other batches: neither of those that wait already, nor of
+// later ones.
+func TestACheckThatHangsDelaysNoOtherBatch(t *testing.T) {
+	b := apptest.New(t)
+	stuck := create(b, numbers(1), "content", "hello")
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	if _, err := tx.Exec(t.Context(), "SELECT FROM batches FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	waiting := create(b, numbers(2), "content", "hello")
+	ended := make(chan error)
+	go func() {
+		_, err := b.App.Batches.Check(t.Context())
+		ended <- err
+	}()
+	awaitReady := func(at string) {
+		t.Helper()
+		apptest.Eventually(t, "the batch is ready", func() bool { return get(b, at).Status == "ready" })
+	}
+	awaitReady(waiting)
+	awaitReady(create(b, numbers(3), "content", "hello"))
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	expect(b, get(b, stuck), "ready", "1 rows, 1 valid, 1 waiting")
+}
+
+// A batch that always causes a panic does not delay the checks and submissions of other batches, and is reported.
+func TestABatchThatCausesAPanicDelaysNoOtherBatch(t *testing.T) {
+	b := apptest.New(t)
+	checked(b, numbers(1), "content", "hello", "auto_confirm", "true")
+	create(b, numbers(1), "content", "hello", "auto_confirm", "true")
+	b.Exec("ALTER TABLE batches DROP CONSTRAINT batches_message_type_known; UPDATE batches SET message_type = 7")
+	other := create(b, numbers(2), "content", "hello", "auto_confirm", "true")
+	if n, err := b.App.Batches.Check(t.Context()); n != 2 || err == nil || !strings.Contains(err.Error(), "check batch 2: panic") {
+		t.Errorf("checked %d, %v", n, err)
+	}
+	if n, err := b.App.Batches.Feed(t.Context()); n != 2 || err == nil || !strings.Contains(err.Error(), "batch 1: panic") {
+		t.Errorf("fed %d, %v", n, err)
+	}
+	expect(b, get(b, other), "running", "2 rows, 2 valid, 2 waiting")
 }

@@ -52,6 +52,7 @@ func (s *Service) Feed(ctx context.Context) (int, error) {
 
 // process applies the status of a batch to its tasks, submits rows of the batch, and returns the number of submitted rows. It submits rows only if feeds is true.
 func (s *Service) process(ctx context.Context, b batchq.BatchesUnsettledRow, feeds bool) (fed int, err error) {
+	defer recovered(&err)
 	if err := s.follow(ctx, b); err != nil || b.Status != progress.Running || !feeds {
 		return 0, err
 	}
