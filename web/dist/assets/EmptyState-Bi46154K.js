@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/EmptyState-CG_wwErY.js
-import{L as e,M as t,Wt as n,et as r,j as i,k as a,rt as o,t as s}from"./_plugin-vue_export-helper-L-e5E_q4.js";var c={class:`empty`},l={class:`title`},u={key:0,class:`muted`},d={key:1,class:`row`},f=s(e({__name:`EmptyState`,props:{title:{},text:{}},setup(e){return(s,f)=>(r(),t(`div`,c,[a(`p`,l,n(e.title),1),e.text?(r(),t(`p`,u,n(e.text),1)):i(``,!0),s.$slots.default?(r(),t(`div`,d,[o(s.$slots,`default`,{},void 0,!0)])):i(``,!0)]))}}),[[`__scopeId`,`data-v-28cdb8df`]]);export{f as t};
-========
-import{L as e,M as t,Wt as n,et as r,j as i,k as a,rt as o,t as s}from"./_plugin-vue_export-helper-DD2zUCMD.js";var c={class:`empty`},l={class:`title`},u={key:0,class:`muted`},d={key:1,class:`row`},f=s(e({__name:`EmptyState`,props:{title:{},text:{}},setup(e){return(s,f)=>(r(),t(`div`,c,[a(`p`,l,n(e.title),1),e.text?(r(),t(`p`,u,n(e.text),1)):i(``,!0),s.$slots.default?(r(),t(`div`,d,[o(s.$slots,`default`,{},void 0,!0)])):i(``,!0)]))}}),[[`__scopeId`,`data-v-28cdb8df`]]);export{f as t};
->>>>>>>> c5748e914 (Add a signature to rules about received messages):web/dist/assets/EmptyState-Bi46154K.js

@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/HomePage-BKTF0Bu9.js
-import{F as e,L as t,M as n,et as r,jt as i,k as a,o,w as s}from"./_plugin-vue_export-helper-L-e5E_q4.js";import{t as c}from"./EmptyState-CG_wwErY.js";var l={class:`card`},u=t({__name:`HomePage`,setup(t){return(t,u)=>(r(),n(s,null,[u[0]||=a(`h1`,{class:`visually-hidden`},`LKSMS`,-1),a(`div`,l,[e(c,{title:i(o)(`account.nothing.title`),text:i(o)(`account.nothing.text`)},null,8,[`title`,`text`])])],64))}});export{u as default};
-========
-import{F as e,L as t,M as n,et as r,jt as i,k as a,o,w as s}from"./_plugin-vue_export-helper-DD2zUCMD.js";import{t as c}from"./EmptyState-Bi46154K.js";var l={class:`card`},u=t({__name:`HomePage`,setup(t){return(t,u)=>(r(),n(s,null,[u[0]||=a(`h1`,{class:`visually-hidden`},`LKSMS`,-1),a(`div`,l,[e(c,{title:i(o)(`account.nothing.title`),text:i(o)(`account.nothing.text`)},null,8,[`title`,`text`])])],64))}});export{u as default};
->>>>>>>> c5748e914 (Add a signature to rules about received messages):web/dist/assets/HomePage-BCzqIMGN.js
