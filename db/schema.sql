@@ -8040,8 +8040,6 @@ CREATE UNIQUE INDEX pools_key_idx ON public.pools USING btree (channel_id, COALE
 
 CREATE INDEX queue_batch_idx ON public.queue USING btree (batch_id, task_id) WHERE ((batch_id IS NOT NULL) AND (lease_until IS NULL));
 
-CREATE INDEX queue_due_idx ON public.queue USING btree (pool_id, due_at) WHERE ((lease_until IS NULL) AND (lane IS NULL));
-
 CREATE INDEX queue_expiry_idx ON public.queue USING btree (expires_at) WHERE ((lease_until IS NULL) AND (expires_at IS NOT NULL));
 
 CREATE INDEX queue_flow_ranks_idx ON public.queue USING btree (pool_id, lane, company_id, flow_rank, task_id) WHERE ((lease_until IS NULL) AND (lane IS NOT NULL) AND (flow_rank IS NOT NULL));
@@ -8059,6 +8057,8 @@ CREATE INDEX queue_rendering_idx ON public.queue USING btree (rendering_id) WHER
 CREATE INDEX queue_retry_idx ON public.queue USING btree (due_at) WHERE ((lease_until IS NULL) AND (((lane)::integer % 32) > 0));
 
 CREATE INDEX queue_top_idx ON public.queue USING btree (due_at) WHERE ((lease_until IS NULL) AND (lane < 32));
+
+CREATE INDEX queue_unqueued_idx ON public.queue USING btree (pool_id, due_at, priority) WHERE ((lease_until IS NULL) AND (lane IS NULL));
 
 CREATE INDEX queue_waits_idx ON public.queue USING btree (due_at, lane) WHERE ((lease_until IS NULL) AND (lane >= 32));
 

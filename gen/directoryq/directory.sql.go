@@ -63,7 +63,7 @@ busy AS MATERIALIZED (
     SELECT count(*) AS pools -- pools with PENDING (0) or PROCESSING (1) tasks
     FROM shared s
     WHERE EXISTS (SELECT FROM queue q WHERE q.pool_id = s.id AND q.lease_until IS NULL AND q.lane IS NOT NULL) -- by queue_order_idx
-        OR EXISTS (SELECT FROM queue q WHERE q.pool_id = s.id AND q.lease_until IS NULL AND q.lane IS NULL) -- by queue_due_idx
+        OR EXISTS (SELECT FROM queue q WHERE q.pool_id = s.id AND q.lease_until IS NULL AND q.lane IS NULL) -- by queue_unqueued_idx
         OR EXISTS (SELECT FROM queue q WHERE q.pool_id = s.id AND q.lease_until IS NOT NULL)
 ),
 deleted AS (
@@ -821,7 +821,7 @@ WITH deleted AS (
     DELETE FROM pools p
     WHERE p.retired_at < now() - interval '30 days'
         AND NOT EXISTS (SELECT FROM queue q WHERE q.pool_id = p.id AND q.lease_until IS NULL AND q.lane IS NOT NULL) -- by queue_order_idx
-        AND NOT EXISTS (SELECT FROM queue q WHERE q.pool_id = p.id AND q.lease_until IS NULL AND q.lane IS NULL) -- by queue_due_idx
+        AND NOT EXISTS (SELECT FROM queue q WHERE q.pool_id = p.id AND q.lease_until IS NULL AND q.lane IS NULL) -- by queue_unqueued_idx
     RETURNING p.id
 ),
 ranks AS (
@@ -1148,7 +1148,7 @@ WITH empty AS MATERIALIZED (
     SELECT p.id FROM pools p
     WHERE p.id = ANY ($1::bigint[]) AND p.sender_id IS NOT NULL
         AND NOT EXISTS (SELECT FROM queue q WHERE q.pool_id = p.id AND q.lease_until IS NULL AND q.lane IS NOT NULL) -- by queue_order_idx
-        AND NOT EXISTS (SELECT FROM queue q WHERE q.pool_id = p.id AND q.lease_until IS NULL AND q.lane IS NULL) -- by queue_due_idx
+        AND NOT EXISTS (SELECT FROM queue q WHERE q.pool_id = p.id AND q.lease_until IS NULL AND q.lane IS NULL) -- by queue_unqueued_idx
         AND NOT EXISTS (SELECT FROM queue q WHERE q.pool_id = p.id AND q.lease_until IS NOT NULL)
 ),
 unrouted AS (

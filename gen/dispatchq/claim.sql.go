@@ -148,7 +148,7 @@ WITH routed AS MATERIALIZED (
                 ORDER BY t.lane, t.rank LIMIT 1
             ) q) > 0
             OR (SELECT count(*) FROM (
-                -- PENDING and not queued yet, by queue_due_idx
+                -- PENDING and not queued yet, by queue_unqueued_idx
                 SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
                 ORDER BY t.due_at LIMIT 1
             ) d) > 0
@@ -940,7 +940,7 @@ due AS MATERIALIZED (
             ))
             AND (NOT $5::boolean OR coalesce(z.segments <= $13::bigint, true)
                 AND ($14::timestamptz IS NULL OR sims_fit($15, t.recipient, z.segments, $14)))
-        ORDER BY t.due_at
+        ORDER BY t.due_at, t.priority
         LIMIT CASE WHEN m.max_tasks > 0 AND m.rival_room = 0 THEN greatest(500 / cardinality($1::bigint[]), m.max_tasks) ELSE m.max_tasks END
         FOR UPDATE OF t SKIP LOCKED
     ) q

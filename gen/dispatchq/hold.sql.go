@@ -112,7 +112,7 @@ WITH RECURSIVE queued_pools AS ( -- one probe of queue_order_idx for each pool
         ORDER BY t.pool_id, t.lane, t.rank LIMIT 1
     ) n
 ),
-unqueued_pools AS ( -- one probe of queue_due_idx for each pool
+unqueued_pools AS ( -- one probe of queue_unqueued_idx for each pool
     (
         SELECT t.pool_id FROM queue t WHERE t.lease_until IS NULL AND t.lane IS NULL AND t.due_at < held_due_at() -- PENDING, neither queued nor held
         ORDER BY t.pool_id, t.due_at LIMIT 1
@@ -220,7 +220,7 @@ func (q *Queries) TaskIDsWaiting(ctx context.Context, arg TaskIDsWaitingParams) 
 }
 
 const taskReleaseSwitched = `-- name: TaskReleaseSwitched :one
-WITH RECURSIVE held_pools AS ( -- one probe of queue_due_idx for each pool with tasks that are not queued
+WITH RECURSIVE held_pools AS ( -- one probe of queue_unqueued_idx for each pool with tasks that are not queued
     (
         SELECT t.pool_id FROM queue t WHERE t.lease_until IS NULL AND t.lane IS NULL
         ORDER BY t.pool_id, t.due_at
@@ -243,6 +243,7 @@ free AS MATERIALIZED (
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at = held_due_at()
             AND NOT EXISTS (SELECT FROM batches b WHERE b.id = t.batch_id AND (b.status = 'paused' OR b.status = 'cancelled' AND NOT b.is_settled))
             AND NOT EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, coalesce(t.submitted_by, task_submitter(t.task_id))))
+        ORDER BY t.due_at, t.priority
         LIMIT $1::integer
         FOR UPDATE OF t SKIP LOCKED
     ) f
@@ -271,7 +272,7 @@ type TaskReleaseSwitchedRow struct {
 	PoolIds  []int64
 }
 
-// TaskReleaseSwitched releases held tasks that are held neither by a switch nor by their batch, up to `portion` for each pool. Due times change as in
+// TaskReleaseSwitched releases held tasks that are held neither by a switch nor by their batch, by priority, up to `portion` for each pool. Due times change as in
 // TaskUnhold. It returns the number of released tasks. pool_ids has one entry for each task that is due at once: the pool of the task. A batch that was paused
 // and then cancelled holds its tasks until all its tasks are cancelled (is_settled). If the tasks were released earlier, they would be sent.
 func (q *Queries) TaskReleaseSwitched(ctx context.Context, portion int32) (TaskReleaseSwitchedRow, error) {
@@ -343,7 +344,7 @@ FROM (
     FROM pools p
     CROSS JOIN LATERAL (
         SELECT t.company_id, t.country_no, coalesce(t.submitted_by, '') AS submitted_by FROM queue t
-        WHERE t.pool_id = p.id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at = held_due_at() -- by queue_due_idx
+        WHERE t.pool_id = p.id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at = held_due_at() -- by queue_unqueued_idx
             AND ($1::bigint IS NULL OR t.company_id = $1::bigint)
         LIMIT $2::integer
     ) h

@@ -36,7 +36,7 @@ func (q *Queries) CompanyLongestWait(ctx context.Context, arg CompanyLongestWait
 }
 
 const longestWait = `-- name: LongestWait :one
-WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool; one probe of queue_due_idx for each pool
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool; one probe of queue_unqueued_idx for each pool
     (
         SELECT t.pool_id, t.due_at FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued
@@ -421,7 +421,7 @@ found AS MATERIALIZED (
         UNION ALL
         SELECT w.task_id FROM (
             SELECT t.task_id FROM queue t
-            WHERE t.pool_id = s.pool_id AND t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued, by queue_due_idx
+            WHERE t.pool_id = s.pool_id AND t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued, by queue_unqueued_idx
                 AND (s.company_id IS NULL OR (t.company_id = s.company_id AND t.message_type = s.message_type))
                 AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id
             LIMIT $2::integer
@@ -456,7 +456,7 @@ func (q *Queries) TaskMove(ctx context.Context, arg TaskMoveParams) (int64, erro
 }
 
 const taskQueue = `-- name: TaskQueue :one
-WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool; one probe of queue_due_idx for each pool
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool; one probe of queue_unqueued_idx for each pool
     (
         SELECT t.pool_id, t.due_at
         FROM queue t
@@ -488,7 +488,7 @@ due AS MATERIALIZED (
                 THEN least(t.priority, $2::smallint) ELSE t.priority END AS priority
         ) e
         WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
-        ORDER BY t.due_at
+        ORDER BY t.due_at, t.priority
         LIMIT $3::integer
         FOR UPDATE OF t SKIP LOCKED
     ) d
@@ -529,10 +529,10 @@ type TaskQueueParams struct {
 	BatchSize       int32
 }
 
-// TaskQueue queues up to batch_size tasks that have become due, and returns their number. A task that was never queued receives its ranks now, from
-// task_ranks_reserve. So a scheduled task uses no share of its company before its due time. If a task has been due for priority_max_wait, it is queued with
-// aged_priority, the first priority after real-time messages, and receives ranks of this priority. If priority_max_wait is null, each task keeps its priority.
-// The statement reads nothing in pools whose tasks are all queued.
+// TaskQueue queues up to batch_size tasks that have become due, in the order of their due times, those of one time by priority, and returns their number. A
+// task that was never queued receives its ranks now, from task_ranks_reserve. So a scheduled task uses no share of its company before its due time. If a task
+// has been due for priority_max_wait, it is queued with aged_priority, the first priority after real-time messages, and receives ranks of this priority. If
+// priority_max_wait is null, each task keeps its priority. The statement reads nothing in pools whose tasks are all queued.
 func (q *Queries) TaskQueue(ctx context.Context, arg TaskQueueParams) (int64, error) {
 	row := q.db.QueryRow(ctx, taskQueue, arg.PriorityMaxWait, arg.AgedPriority, arg.BatchSize)
 	var count int64
@@ -552,7 +552,7 @@ WHERE (SELECT count(*) FROM (
         LIMIT 1
     ) q) > 0
     OR (SELECT count(*) FROM (
-        -- PENDING and not queued yet, by queue_due_idx
+        -- PENDING and not queued yet, by queue_unqueued_idx
         SELECT FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at

@@ -13,7 +13,7 @@ WHERE (SELECT count(*) FROM (
         LIMIT 1
     ) q) > 0
     OR (SELECT count(*) FROM (
-        -- PENDING and not queued yet, by queue_due_idx
+        -- PENDING and not queued yet, by queue_unqueued_idx
         SELECT FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at
@@ -46,12 +46,12 @@ WITH RECURSIVE found AS (
 )
 SELECT f.pool_id FROM found f ORDER BY f.nth;
 
--- TaskQueue queues up to batch_size tasks that have become due, and returns their number. A task that was never queued receives its ranks now, from
--- task_ranks_reserve. So a scheduled task uses no share of its company before its due time. If a task has been due for priority_max_wait, it is queued with
--- aged_priority, the first priority after real-time messages, and receives ranks of this priority. If priority_max_wait is null, each task keeps its priority.
--- The statement reads nothing in pools whose tasks are all queued.
+-- TaskQueue queues up to batch_size tasks that have become due, in the order of their due times, those of one time by priority, and returns their number. A
+-- task that was never queued receives its ranks now, from task_ranks_reserve. So a scheduled task uses no share of its company before its due time. If a task
+-- has been due for priority_max_wait, it is queued with aged_priority, the first priority after real-time messages, and receives ranks of this priority. If
+-- priority_max_wait is null, each task keeps its priority. The statement reads nothing in pools whose tasks are all queued.
 -- name: TaskQueue :one
-WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool; one probe of queue_due_idx for each pool
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool; one probe of queue_unqueued_idx for each pool
     (
         SELECT t.pool_id, t.due_at
         FROM queue t
@@ -83,7 +83,7 @@ due AS MATERIALIZED (
                 THEN least(t.priority, sqlc.arg(aged_priority)::smallint) ELSE t.priority END AS priority
         ) e
         WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
-        ORDER BY t.due_at
+        ORDER BY t.due_at, t.priority
         LIMIT @batch_size::integer
         FOR UPDATE OF t SKIP LOCKED
     ) d
@@ -183,7 +183,7 @@ found AS MATERIALIZED (
         UNION ALL
         SELECT w.task_id FROM (
             SELECT t.task_id FROM queue t
-            WHERE t.pool_id = s.pool_id AND t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued, by queue_due_idx
+            WHERE t.pool_id = s.pool_id AND t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued, by queue_unqueued_idx
                 AND (s.company_id IS NULL OR (t.company_id = s.company_id AND t.message_type = s.message_type))
                 AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id
             LIMIT @batch_size::integer
@@ -381,7 +381,7 @@ SELECT least(@max_tasks::integer, coalesce((SELECT a.nth - 1 FROM taken_at a), (
 -- LongestWait returns the longest waiting time of all due tasks, in seconds. It returns 0 if no task is due. It reads the first entry, by due_at, of three
 -- indexes: tasks queued with priority 0, tasks queued with another priority, and, for each pool, tasks that are not queued yet.
 -- name: LongestWait :one
-WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool; one probe of queue_due_idx for each pool
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool; one probe of queue_unqueued_idx for each pool
     (
         SELECT t.pool_id, t.due_at FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued

@@ -25,7 +25,7 @@ WITH RECURSIVE queued AS ( -- the first task of each pool and lane; one probe of
     ) n
     WHERE q.nth < @max_tasks::integer
 ),
-unqueued AS ( -- the first unqueued task of each pool; one probe of queue_due_idx for each pool
+unqueued AS ( -- the first unqueued task of each pool; one probe of queue_unqueued_idx for each pool
     (
         SELECT t.pool_id, t.company_id, t.due_at, 1 AS nth FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued

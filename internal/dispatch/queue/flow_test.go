@@ -312,6 +312,23 @@ func TestFlowsThatEnterAnEmptyQueueTogetherTakeTurns(t *testing.T) {
 	}
 }
 
+// When a switch is on again, real-time messages go first, also if they were submitted after a large number of other messages.
+func TestRealTimeMessagesGoFirstWhenASwitchIsOnAgain(t *testing.T) {
+	b := apptest.New(t)
+	who := users(b, "anna", "bert")
+	b.SubmitMany("anna", 6000, nil, who[0]...)
+	b.SubmitMany("bert", 1, map[string]any{"message_type": "verification"}, who[1]...)
+	for i, status := range []string{"off", "on"} { // all tasks are held, and then released
+		b.Expect(200, "", "PATCH", "/api/v1/admin/channels/sms", map[string]any{"status": status})
+		if n := b.Count("SELECT count(*) FROM queue WHERE due_at = held_due_at()"); n != []int{6001, 0}[i] {
+			t.Fatalf("%d tasks are held", n)
+		}
+	}
+	if first := taken(b.Take("app", 20)); !slices.Contains(first, "bert 0") {
+		t.Errorf("the code is not among the first 20 messages: %v", first)
+	}
+}
+
 // Leases are released, expire or fail, batches are paused, and routes of tasks change. No task is lost or leased twice, and the flows still take turns.
 func TestNoTaskHasTwoLeasesWhileFlowsTakeTurns(t *testing.T) {
 	b := apptest.New(t)
