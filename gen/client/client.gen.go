@@ -7696,11 +7696,16 @@ type SenderStatus string
 
 // SenderTestRequest defines model for SenderTestRequest.
 type SenderTestRequest struct {
-	// Content The text of the test message; the signature of the sender is added
+	// Content The text of the test message, without a signature
 	Content string `json:"content"`
 
 	// PhoneNumber The recipient of the test message
 	PhoneNumber string `json:"phone_number"`
+
+	// Sign The signature of the message, for example where a country requires one. Without it, the sender adds its own signature.
+	//
+	// Example: 示例公司
+	Sign *string `json:"sign,omitempty"`
 }
 
 // SenderTested defines model for SenderTested.

@@ -1067,19 +1067,26 @@ func (q *Queries) TaskOffer(ctx context.Context, arg TaskOfferParams) ([]TaskOff
 }
 
 const taskTest = `-- name: TaskTest :one
+WITH tested AS (
+    UPDATE queue q
+    SET expires_at = clock_timestamp() + make_interval(secs => $2::double precision)
+    WHERE q.task_id = $3 AND q.lease_until IS NULL
+    RETURNING q.content, q.sign, q.segments, q.company_id
+)
 SELECT s.id AS sender_id, s.is_paced, s.sign, s.sign_mode, t.company_id,
     sent_segments(t.content, t.sign, t.segments, s.sign, s.sign_mode, s.segment_size, true)::bigint AS segments,
     coalesce(s.has_balance AND st.balance < sent_segments(t.content, t.sign, t.segments, s.sign, s.sign_mode, s.segment_size, true), false)::boolean AS is_broke
-FROM queue t
-JOIN senders s ON s.sender_no = $1
+FROM tested t
+CROSS JOIN senders s
 JOIN sender_states st ON st.sender_id = s.id
-WHERE t.task_id = $2 AND t.lease_until IS NULL
-FOR UPDATE OF t, st
+WHERE s.sender_no = $1
+FOR UPDATE OF st
 `
 
 type TaskTestParams struct {
-	SenderNo string
-	TaskID   string
+	SenderNo     string
+	LeaseSeconds float64
+	TaskID       string
 }
 
 type TaskTestRow struct {
@@ -1093,9 +1100,10 @@ type TaskTestRow struct {
 }
 
 // TaskTest locks a task and the counters of a sender, and returns the cost of a test of this sender. The state of the sender is not checked. segments includes
-// the signature of the sender. The statement returns no row if the sender or the task was deleted.
+// the signature of the sender. The task expires with its lease, so that it is not sent again if the lease ends without a report. The statement returns no row if
+// the sender or the task was deleted.
 func (q *Queries) TaskTest(ctx context.Context, arg TaskTestParams) (TaskTestRow, error) {
-	row := q.db.QueryRow(ctx, taskTest, arg.SenderNo, arg.TaskID)
+	row := q.db.QueryRow(ctx, taskTest, arg.SenderNo, arg.LeaseSeconds, arg.TaskID)
 	var i TaskTestRow
 	err := row.Scan(
 		&i.SenderID,

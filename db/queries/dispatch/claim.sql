@@ -438,16 +438,23 @@ FROM leased h
 ORDER BY h.task_id;
 
 -- TaskTest locks a task and the counters of a sender, and returns the cost of a test of this sender. The state of the sender is not checked. segments includes
--- the signature of the sender. The statement returns no row if the sender or the task was deleted.
+-- the signature of the sender. The task expires with its lease, so that it is not sent again if the lease ends without a report. The statement returns no row if
+-- the sender or the task was deleted.
 -- name: TaskTest :one
+WITH tested AS (
+    UPDATE queue q
+    SET expires_at = clock_timestamp() + make_interval(secs => @lease_seconds::double precision)
+    WHERE q.task_id = @task_id AND q.lease_until IS NULL
+    RETURNING q.content, q.sign, q.segments, q.company_id
+)
 SELECT s.id AS sender_id, s.is_paced, s.sign, s.sign_mode, t.company_id,
     sent_segments(t.content, t.sign, t.segments, s.sign, s.sign_mode, s.segment_size, true)::bigint AS segments,
     coalesce(s.has_balance AND st.balance < sent_segments(t.content, t.sign, t.segments, s.sign, s.sign_mode, s.segment_size, true), false)::boolean AS is_broke
-FROM queue t
-JOIN senders s ON s.sender_no = @sender_no
+FROM tested t
+CROSS JOIN senders s
 JOIN sender_states st ON st.sender_id = s.id
-WHERE t.task_id = @task_id AND t.lease_until IS NULL
-FOR UPDATE OF t, st;
+WHERE s.sender_no = @sender_no
+FOR UPDATE OF st;
 
 -- PoolsPassed returns the pools of pool_ids in which tasks remain for other senders. last_lane null: a pool is returned if this sender cannot take one of its
 -- first 1000 tasks, because the task failed with this sender, or needs more segments than the sender has left, or a SIM (sims_at, see TaskOffer). last_lane not

@@ -33,10 +33,17 @@ type Trial struct {
 	Took    time.Duration
 }
 
+// TrialMessage is the message of a test.
+type TrialMessage struct {
+	PhoneNumber string
+	Content     string
+	Sign        string // empty: the signature of the sender
+}
+
 // Test sends one message through one driven sender and returns the request and the outcome. The sender can be off, or its circuit breaker can be open. The
 // message is a task that counts as a test and is tried only once. Faults: sender.not_found, sender.not_testable, the faults of submit.Submit, and the faults of
 // an unusable configuration.
-func (p *Pusher) Test(ctx context.Context, senderNo, phoneNumber, content string, origin submit.Origin) (Trial, error) {
+func (p *Pusher) Test(ctx context.Context, senderNo string, m TrialMessage, origin submit.Origin) (Trial, error) {
 	row, err := p.q.SenderTested(ctx, senderNo)
 	if err != nil {
 		return Trial{}, postgres.Wrap("read sender", err, fault.New(fault.NotFound, fault.SenderNotFound))
@@ -49,27 +56,30 @@ func (p *Pusher) Test(ctx context.Context, senderNo, phoneNumber, content string
 	if err != nil {
 		return Trial{}, err
 	}
-	recipient, err := p.directory.NormaliseNumber(ctx, &origin.CompanyID, "phone_number", &phoneNumber)
+	recipient, err := p.directory.NormaliseNumber(ctx, &origin.CompanyID, "phone_number", &m.PhoneNumber)
 	if err != nil {
 		return Trial{}, err
 	}
-	raw, err := json.Marshal(map[string]string{"phone_number": phoneNumber, "content": content, "sender_no": senderNo})
+	raw, err := json.Marshal(map[string]string{"phone_number": m.PhoneNumber, "content": m.Content, "sign": m.Sign, "sender_no": senderNo})
 	if err != nil {
 		return Trial{}, fmt.Errorf("write submission: %w", err)
 	}
-	task, err := p.submissions.SubmitTrial(ctx, submit.Submission{
-		PhoneNumber: phoneNumber, Content: content, MessageType: submit.Notification, Sign: "", Raw: raw,
-	}, trialLease, origin)
+	var lease claim.Lease
+	err = p.db.Tx(ctx, func(ctx context.Context) error {
+		task, err := p.submissions.SubmitTrial(ctx, submit.Submission{
+			PhoneNumber: m.PhoneNumber, Content: m.Content, MessageType: submit.Notification, Sign: m.Sign, Raw: raw,
+		}, origin)
+		if err == nil {
+			lease, err = p.queue.ClaimTrial(ctx, senderNo, task.TaskID, trialLease)
+		}
+		return err
+	})
 	if err != nil {
-		return Trial{}, err
-	}
-	lease, err := p.queue.ClaimTrial(ctx, senderNo, task.TaskID, trialLease)
-	if err != nil {
-		return Trial{}, err
+		return Trial{}, err //nolint:wrapcheck // already wrapped
 	}
 	started := time.Now()
 	o := p.try(context.WithoutCancel(ctx), made, lease, *recipient) // the outcome is stored even if the caller disconnects
-	trial := Trial{TaskID: task.TaskID, Request: asked.last(), Outcome: o, Took: time.Since(started)}
+	trial := Trial{TaskID: lease.TaskID, Request: asked.last(), Outcome: o, Took: time.Since(started)}
 	return trial, p.conclude(context.WithoutCancel(ctx), senderNo, lease, *recipient, o)
 }
 

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
@@ -74,6 +75,9 @@ func TestSenderThatIsOffCanBeTested(t *testing.T) {
 	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders/pushed/test", `{"phone_number":"13800138000","content":"x"}`); a.Fields() != "balance" {
 		t.Errorf("wrong fields %s", a.Fields())
 	}
+	if n := b.Count("SELECT count(*) FROM messages"); n != 1+5 {
+		t.Errorf("%d messages are stored", n)
+	}
 }
 
 func TestOnlyAdministratorsCanTestDrivenSenders(t *testing.T) {
@@ -117,6 +121,52 @@ func TestSenderTestRespectsSwitches(t *testing.T) {
 	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", `{"uses_shared_senders":false}`)
 	if got := test(b); got.Outcome != api.OutcomeSent {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Only the tested sender sends the message of a test: not another sender after the server of the test stopped, nor after a requeue.
+func TestNoOtherSenderSendsTheMessageOfATest(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	called, release := make(chan bool, 1), make(chan bool)
+	p.Does(func(http.ResponseWriter, *http.Request) {
+		called <- true
+		<-release
+	})
+	var tests sync.WaitGroup
+	tests.Go(func() {
+		b.Call("POST", "/api/v1/admin/senders/pushed/test", map[string]any{"phone_number": "13800138000", "content": "a test"})
+	})
+	defer tests.Wait()
+	defer close(release)
+	<-called
+	id := apptest.Scan[string](b, "SELECT task_id FROM queue")
+	for _, ago := range []string{"1 second", "1 hour"} { // as if the server had stopped; the time for a late report ends in between
+		b.Exec("UPDATE queue SET expires_at = expires_at - (lease_until - now()) - $1::interval, lease_until = now() - $1::interval WHERE lease_until IS NOT NULL", ago)
+		b.Recover()
+		b.Exec("UPDATE queue SET due_at = now() WHERE lease_until IS NULL")
+		if got := b.Take("app", 10); len(got) > 0 {
+			t.Errorf("another sender got %+v", got)
+		}
+	}
+	if got := b.Task(id); got.Status != api.TaskFailed {
+		t.Errorf("the task is %v", got.Status)
+	}
+	b.Exec("UPDATE messages SET expires_at = expires_at - interval '5 s'")
+	b.Expect(409, "task.expired", "POST", "/api/v1/sms/task/"+id+"/requeue", nil)
+}
+
+// Where a country requires signatures, a test needs one, too.
+func TestASenderIsTestedWithASignature(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	b.AddCountry("CN", "86", map[string]any{"signature_required": true})
+	body := map[string]any{"phone_number": "13800138000", "content": "a test"}
+	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders/pushed/test", body); a.Fields() != "sign" {
+		t.Errorf("wrong fields %s", a.Fields())
+	}
+	body["sign"] = "ACME"
+	b.Expect(200, "", "POST", "/api/v1/admin/senders/pushed/test", body)
+	if seen := p.Seen(); len(seen) != 1 || !strings.Contains(seen[0], `"【ACME】a test"`) {
+		t.Errorf("sent %v", seen)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"lksms/gen/dispatchq"
 	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
@@ -44,11 +43,9 @@ func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, er
 }
 
 // ClaimTrial leases the task of a sender test to its sender. The sender can be off, its circuit breaker can be open, and its limits can be used up. The attempt
-// costs segments like any other attempt. Fault: request.invalid if the balance of the sender would become negative.
-func (s *Service) ClaimTrial(ctx context.Context, senderNo, taskID string, lease time.Duration) (one claim.Lease, err error) {
-	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
-		one, err = claim.Trial(ctx, q, senderNo, taskID, lease)
-		return err
-	})
+// costs segments like any other attempt. The caller has submitted the task in the transaction of ctx. Fault: request.invalid if the balance of the sender would
+// become negative.
+func (s *Service) ClaimTrial(ctx context.Context, senderNo, taskID string, lease time.Duration) (claim.Lease, error) {
+	one, err := claim.Trial(ctx, claim.ByID(s.db), senderNo, taskID, lease)
 	return one, postgres.Wrap("lease trial", err, fault.New(fault.NotFound, fault.SenderNotFound))
 }

@@ -12,7 +12,7 @@ import (
 // Trial leases one waiting task to a sender in any state and charges the sender, in the transaction of q. If the sender or the task is missing, Trial
 // returns the error for no rows. Fault: request.invalid if the balance would become negative.
 func Trial(ctx context.Context, q *dispatchq.Queries, senderNo, taskID string, lease time.Duration) (Lease, error) {
-	t, err := q.TaskTest(ctx, dispatchq.TaskTestParams{SenderNo: senderNo, TaskID: taskID})
+	t, err := q.TaskTest(ctx, dispatchq.TaskTestParams{SenderNo: senderNo, TaskID: taskID, LeaseSeconds: lease.Seconds()})
 	if err != nil {
 		return Lease{}, err
 	}

@@ -5,19 +5,21 @@ import (
 	"slices"
 	"time"
 
+	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/platform/fault"
 )
 
-// trialSpare is the time between the end of the longest lease of a trial and the expiry of its task. trialSpare is longer than claim.MinLease, because a task
-// that expires sooner cannot be claimed. If the server stops before it leases the task, the task expires, because no other sender is allowed to send it.
-const trialSpare = 2 * time.Second
+// trialSpare is the time from the submission of a trial to the time at which its task would be due, and from then on to its expiry. It is longer than
+// claim.MinLease, because a submission that expires sooner is refused.
+const trialSpare = 2 * claim.MinLease
 
-// SubmitTrial submits a test message for one sender. Ordinary claims skip the task; ClaimTrial must lease it within the time lease. Faults: those of Submit,
-// and request.invalid if a switch holds messages to the number.
-func (s *Service) SubmitTrial(ctx context.Context, sub Submission, lease time.Duration, origin Origin) (Submitted, error) {
+// SubmitTrial submits a test message for one sender, in the transaction of ctx. In the same transaction, ClaimTrial must lease the task, so that no other sender
+// can get it. The task expires soon, and ClaimTrial prolongs only its waiting copy in the queue: nobody can requeue the message, which other senders would then
+// send. Faults: those of Submit, and request.invalid if a switch holds messages to the number.
+func (s *Service) SubmitTrial(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
 	sub.Test, sub.IsTrial = true, true
-	at := time.Now().Add(lease + time.Minute) // the clocks of other servers can differ by some seconds
+	at := time.Now().Add(trialSpare) // a scheduled task uses no share of its company
 	sub.ExpectSendTime, sub.ExpiresAt = &at, new(at.Add(trialSpare))
 	wouldBe, err := s.Preview(ctx, sub, origin)
 	if err != nil {

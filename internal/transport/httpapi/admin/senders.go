@@ -6,6 +6,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/push"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/caller"
@@ -200,7 +201,9 @@ func answerOf(a sender.Answer) api.SenderAnswer {
 
 // TestSender sends one message through exactly one sender.
 func (h *Handlers) TestSender(ctx context.Context, req api.TestSenderRequestObject) (api.TestSenderResponseObject, error) {
-	trial, err := h.services.Pusher.Test(ctx, req.SenderNo, req.Body.PhoneNumber, req.Body.Content, gate.Of(ctx).Origin)
+	trial, err := h.services.Pusher.Test(ctx, req.SenderNo, push.TrialMessage{
+		PhoneNumber: req.Body.PhoneNumber, Content: req.Body.Content, Sign: optional.Value(req.Body.Sign),
+	}, gate.Of(ctx).Origin)
 	if err != nil {
 		return nil, err
 	}

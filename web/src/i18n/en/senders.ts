@@ -185,6 +185,7 @@ const texts: Texts<typeof zh> = {
   },
   trial: {
     text: 'One real message goes out through exactly this sender, also while it is paused. It counts as a test and takes its segments from the balance.',
+    signHint: 'Empty: the signature of the sender.',
     result: 'Outcome of the test',
     read: 'How the answer was read',
     answer: 'Answer of the provider',
