@@ -1353,6 +1353,12 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.sender_obstacle(is_on boolean, has_sim boolean, has_funds boolean, is_silent boolean, has_quota boolean, is_working boolean, is_rested boolean) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (NOT is_on) THEN 'off'::text WHEN (NOT has_sim) THEN 'sims_off'::text WHEN (NOT has_funds) THEN 'no_funds'::text WHEN is_silent THEN 'silent'::text WHEN (NOT has_quota) THEN 'no_quota'::text WHEN (NOT is_working) THEN 'outside_hours'::text WHEN (NOT is_rested) THEN 'paused'::text ELSE NULL::text END;
+
+COMMENT ON FUNCTION public.sender_obstacle(is_on boolean, has_sim boolean, has_funds boolean, is_silent boolean, has_quota boolean, is_working boolean, is_rested boolean) IS 'Returns why a sender cannot claim tasks; null: it can. If several reasons apply, a reason that somebody must remove comes before those that end by themselves.';
+
 CREATE FUNCTION public.sender_serves(of_sender bigint, of_company bigint) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
@@ -1416,6 +1422,41 @@ CREATE FUNCTION public.sim_standings(of_sender bigint, at timestamp with time zo
 $$;
 
 COMMENT ON FUNCTION public.sim_standings(of_sender bigint, at timestamp with time zone) IS 'The SIMs of a sender with their usage at a time. segments_left and recipients_left: what the limits still allow; null: no limit. month: the first day of the month.';
+
+CREATE TABLE public.sender_sims (
+    sender_id bigint NOT NULL,
+    slot smallint NOT NULL,
+    phone_number text,
+    is_on boolean DEFAULT true NOT NULL,
+    per_day bigint,
+    per_month bigint,
+    recipients_per_month bigint,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT sender_sims_limits_range CHECK (((per_day >= 0) AND (per_month >= 0) AND (recipients_per_month >= 0))),
+    CONSTRAINT sender_sims_phone_number_length CHECK (((char_length(phone_number) >= 1) AND (char_length(phone_number) <= 50))),
+    CONSTRAINT sender_sims_slot_range CHECK (((slot >= 1) AND (slot <= 10)))
+);
+
+COMMENT ON TABLE public.sender_sims IS 'A SIM of a sender, with its limits. Written by internal/dispatch/sender.';
+
+COMMENT ON COLUMN public.sender_sims.slot IS 'the slot of the SIM in the phone, from 1';
+
+COMMENT ON COLUMN public.sender_sims.phone_number IS 'the number of the SIM, as an administrator or the phone gave it; null: unknown';
+
+COMMENT ON COLUMN public.sender_sims.is_on IS 'false: no message is sent through the SIM';
+
+COMMENT ON COLUMN public.sender_sims.per_day IS 'segments in a day of the time zone of the sender; null: no limit';
+
+COMMENT ON COLUMN public.sender_sims.per_month IS 'segments in a month of the time zone of the sender; null: no limit';
+
+COMMENT ON COLUMN public.sender_sims.recipients_per_month IS 'different recipients in a month of the time zone of the sender; null: no limit';
+
+CREATE FUNCTION public.sims_are_on(of_sender bigint, has_sims boolean) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN CASE WHEN has_sims THEN (EXISTS (SELECT FROM public.sender_sims s WHERE ((s.sender_id = sims_are_on.of_sender) AND s.is_on))) ELSE true END;
+
+COMMENT ON FUNCTION public.sims_are_on(of_sender bigint, has_sims boolean) IS 'Whether a SIM of a sender is on. It is true for a sender without SIMs.';
 
 CREATE FUNCTION public.sims_fit(of_sender bigint, recipient text, segments bigint, at timestamp with time zone) RETURNS boolean
     LANGUAGE sql STABLE
@@ -6447,35 +6488,6 @@ ALTER TABLE public.sender_ledger ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTIT
     NO MAXVALUE
     CACHE 1
 );
-
-CREATE TABLE public.sender_sims (
-    sender_id bigint NOT NULL,
-    slot smallint NOT NULL,
-    phone_number text,
-    is_on boolean DEFAULT true NOT NULL,
-    per_day bigint,
-    per_month bigint,
-    recipients_per_month bigint,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT sender_sims_limits_range CHECK (((per_day >= 0) AND (per_month >= 0) AND (recipients_per_month >= 0))),
-    CONSTRAINT sender_sims_phone_number_length CHECK (((char_length(phone_number) >= 1) AND (char_length(phone_number) <= 50))),
-    CONSTRAINT sender_sims_slot_range CHECK (((slot >= 1) AND (slot <= 10)))
-);
-
-COMMENT ON TABLE public.sender_sims IS 'A SIM of a sender, with its limits. Written by internal/dispatch/sender.';
-
-COMMENT ON COLUMN public.sender_sims.slot IS 'the slot of the SIM in the phone, from 1';
-
-COMMENT ON COLUMN public.sender_sims.phone_number IS 'the number of the SIM, as an administrator or the phone gave it; null: unknown';
-
-COMMENT ON COLUMN public.sender_sims.is_on IS 'false: no message is sent through the SIM';
-
-COMMENT ON COLUMN public.sender_sims.per_day IS 'segments in a day of the time zone of the sender; null: no limit';
-
-COMMENT ON COLUMN public.sender_sims.per_month IS 'segments in a month of the time zone of the sender; null: no limit';
-
-COMMENT ON COLUMN public.sender_sims.recipients_per_month IS 'different recipients in a month of the time zone of the sender; null: no limit';
 
 CREATE TABLE public.sender_states (
     sender_id bigint NOT NULL,

@@ -809,6 +809,7 @@ const (
 	NotReadyOutsideHours NotReadySenderReason = "outside_hours"
 	NotReadyPaused       NotReadySenderReason = "paused"
 	NotReadySilent       NotReadySenderReason = "silent"
+	NotReadySimsOff      NotReadySenderReason = "sims_off"
 )
 
 // Valid indicates whether the value is a known member of the NotReadySenderReason enum.
@@ -823,6 +824,8 @@ func (e NotReadySenderReason) Valid() bool {
 	case NotReadyPaused:
 		return true
 	case NotReadySilent:
+		return true
+	case NotReadySimsOff:
 		return true
 	default:
 		return false
@@ -1482,6 +1485,7 @@ const (
 	WhyOutsideHours SenderViewWhy = "outside_hours"
 	WhyPaused       SenderViewWhy = "paused"
 	WhySilent       SenderViewWhy = "silent"
+	WhySimsOff      SenderViewWhy = "sims_off"
 )
 
 // Valid indicates whether the value is a known member of the SenderViewWhy enum.
@@ -1504,6 +1508,8 @@ func (e SenderViewWhy) Valid() bool {
 	case WhyPaused:
 		return true
 	case WhySilent:
+		return true
+	case WhySimsOff:
 		return true
 	default:
 		return false
@@ -5390,11 +5396,11 @@ type NotReadySender struct {
 	SenderNo string `json:"sender_no"`
 	Name     string `json:"name"`
 
-	// Reason `paused`: the circuit breaker of the sender is open; `outside_hours`: the sender gets no tasks at this time of day; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows
+	// Reason The first reason that applies. `sims_off`: each SIM of the sender is off; `no_funds`: its balance is used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows; `no_quota`: its limits are used up; `outside_hours`: the sender gets no tasks at this time of day; `paused`: the circuit breaker of the sender is open
 	Reason NotReadySenderReason `json:"reason"`
 }
 
-// NotReadySenderReason `paused`: the circuit breaker of the sender is open; `outside_hours`: the sender gets no tasks at this time of day; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows
+// NotReadySenderReason The first reason that applies. `sims_off`: each SIM of the sender is off; `no_funds`: its balance is used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows; `no_quota`: its limits are used up; `outside_hours`: the sender gets no tasks at this time of day; `paused`: the circuit breaker of the sender is open
 type NotReadySenderReason string
 
 // NotificationEndRequest defines model for NotificationEndRequest.
@@ -7752,8 +7758,9 @@ type SenderView struct {
 	// Weight The weight of the sender's route. Only for callers who see every company.
 	Weight *int64 `json:"weight,omitempty"`
 
-	// Why The reason why the sender cannot take the task.
+	// Why The first reason why the sender cannot take the task, in the order of the enum.
 	//
+	// - `sims_off`: each SIM of the sender is off.
 	// - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
 	// - `outside_hours`: the sender gets no tasks at this time of day, see `hours` of the sender.
 	// - `outranked`: a sender with a greater `sort` is available.
@@ -7763,8 +7770,9 @@ type SenderView struct {
 	Why *SenderViewWhy `json:"why,omitempty"`
 }
 
-// SenderViewWhy The reason why the sender cannot take the task.
+// SenderViewWhy The first reason why the sender cannot take the task, in the order of the enum.
 //
+// - `sims_off`: each SIM of the sender is off.
 // - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
 // - `outside_hours`: the sender gets no tasks at this time of day, see `hours` of the sender.
 // - `outranked`: a sender with a greater `sort` is available.

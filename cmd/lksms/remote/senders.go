@@ -46,10 +46,10 @@ func senderState(s client.Sender) string {
 	switch {
 	case s.Status == api.SenderOff:
 		return "off"
-	case s.Pause != nil:
-		return string(s.Pause.State) + ": " + shorten(s.Pause.Reason, 40)
 	case s.IsSilent != nil && *s.IsSilent:
 		return "silent"
+	case s.Pause != nil:
+		return string(s.Pause.State) + ": " + shorten(s.Pause.Reason, 40)
 	case s.IsReady:
 		return "ready"
 	case s.NextAvailableAt != nil && s.NextAvailableAt.After(time.Now()):

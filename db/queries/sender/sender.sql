@@ -358,7 +358,7 @@ WHERE s.sender_no = @sender_no;
 -- sort is available, as in RouteAdmit.
 -- name: PoolSenders :many
 WITH candidates AS (
-    SELECT x.sender_no, x.is_on, x.is_rested, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
+    SELECT x.sender_no, x.is_on, x.is_rested, sims_are_on(s.id, s.has_sims) AS has_sim, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
         st.rest_until IS NOT NULL AS gives_way,
         coalesce(r.sort, s.sort) AS sort,
         (x.has_quota OR s.has_sims) AND coalesce(least(
@@ -390,14 +390,13 @@ WITH candidates AS (
     WHERE p.id = @pool_id AND s.status <> 'retired'
         AND (r.id IS NOT NULL AND (p.sender_id IS NULL OR sender_serves(s.id, p.company_id)) OR p.company_id IS NULL AND s.is_shared)
 )
-SELECT c.sender_no, c.is_on::boolean AS is_on, c.is_rested::boolean AS is_rested, c.has_quota::boolean AS has_quota,
-    c.has_funds::boolean AS has_funds, c.is_working::boolean AS is_working, c.is_silent::boolean AS is_silent, c.weight, coalesce(c.served, 0)::double precision AS served,
-    c.next_available_at, c.is_outranked::boolean AS is_outranked, c.shares::boolean AS shares, c.segments::bigint AS segments,
-    c.gives_way::boolean AS gives_way, c.sort::double precision AS sort
+SELECT c.sender_no, coalesce(o.obstacle, CASE WHEN c.is_outranked THEN 'outranked' END, '')::text AS why, c.weight, coalesce(c.served, 0)::double precision AS served,
+    c.next_available_at, c.shares::boolean AS shares, c.segments::bigint AS segments, c.gives_way::boolean AS gives_way, c.sort::double precision AS sort
 FROM candidates c
-ORDER BY
-    c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_working AND NOT c.is_silent AND NOT c.is_outranked DESC,
-    c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
+CROSS JOIN LATERAL (
+    SELECT sender_obstacle(c.is_on, c.has_sim, c.has_funds, c.is_silent, c.has_quota, c.is_working, c.is_rested) AS obstacle OFFSET 0
+) o
+ORDER BY o.obstacle IS NULL AND NOT c.is_outranked DESC, c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
 LIMIT 100;
 
 -- SendersReady returns up to max_senders senders that are on but cannot claim tasks, with the reason, and one sender that can claim tasks. number is the number of
@@ -408,14 +407,10 @@ FROM (
     SELECT j.*, count(*) OVER w AS number, row_number() OVER (w ORDER BY j.sender_no) AS nth
     FROM (
         SELECT s.sender_no, s.name,
-            CASE
-                WHEN NOT x.has_funds THEN 'no_funds'
-                WHEN NOT x.has_quota THEN 'no_quota'
-                WHEN st.rest_until > now() THEN 'paused'
-                WHEN NOT in_hours(s.hours, s.time_zone, now()) THEN 'outside_hours'
-                WHEN z.is_silent THEN 'silent'
-                ELSE ''
-            END AS reason
+            coalesce(sender_obstacle(
+                x.is_on, sims_are_on(s.id, s.has_sims), x.has_funds, z.is_silent, x.has_quota, in_hours(s.hours, s.time_zone, now()),
+                coalesce(st.rest_until <= now(), true) -- a sender in its interval is ready
+            ), '')::text AS reason
         FROM senders s
         JOIN sender_states st ON st.sender_id = s.id
         JOIN sender_standings x ON x.sender_id = s.id

@@ -22,6 +22,7 @@ func TestASenderGetsTasksOnlyInItsHours(t *testing.T) {
 	if got := b.Claim("day", 10); len(got) != 0 {
 		t.Errorf("outside its hours: %v", got)
 	}
+	b.Exec("UPDATE sender_states SET seen_at = now()")
 	e := apptest.Decode[api.Explanation](t, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/explain", nil))
 	if e.Reason != api.BecauseNoSender || len(e.Senders) != 1 || e.Senders[0].Why == nil || *e.Senders[0].Why != api.WhyOutsideHours {
 		t.Errorf("%+v", e)
@@ -30,7 +31,6 @@ func TestASenderGetsTasksOnlyInItsHours(t *testing.T) {
 	if len(o.SendersNotReady) != 1 || o.SendersNotReady[0].Reason != api.NotReadyOutsideHours {
 		t.Errorf("%+v", o.SendersNotReady)
 	}
-	b.Exec("UPDATE sender_states SET seen_at = now()")
 	s := apptest.Decode[api.Sender](t, b.Expect(200, "", "PATCH", "/api/v1/admin/senders/day", map[string]any{"hours": hours(-time.Hour, 2*time.Hour)}))
 	if !s.IsReady {
 		t.Errorf("in its hours: %+v", s)
@@ -51,6 +51,7 @@ func TestTheHoursOfASenderAreShownBeforeItsInterval(t *testing.T) {
 	b.Submit("first")
 	b.Take("day", 1)
 	id := b.Submit("second")
+	b.Exec("UPDATE sender_states SET seen_at = now()")
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/day", map[string]any{"hours": hours(2*time.Hour, 3*time.Hour)})
 	e := apptest.Decode[api.Explanation](t, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/explain", nil))
 	if len(e.Senders) != 1 || e.Senders[0].Why == nil || *e.Senders[0].Why != api.WhyOutsideHours || e.Senders[0].Until != nil {

@@ -8,14 +8,16 @@ import (
 	"lksms/gen/senderq"
 )
 
-// These are the reasons why a sender cannot claim the tasks of a pool.
+// These are the reasons why a sender cannot claim the tasks of a pool. The first that applies is named: the SQL function sender_obstacle decides about those
+// before WhyOutranked.
 const (
 	WhyOff          = "off"
-	WhyPaused       = "paused"
-	WhyOutsideHours = "outside_hours"
-	WhyNoQuota      = "no_quota"
+	WhySimsOff      = "sims_off" // each SIM of the sender is off
 	WhyNoFunds      = "no_funds"
 	WhySilent       = "silent"
+	WhyNoQuota      = "no_quota"
+	WhyOutsideHours = "outside_hours"
+	WhyPaused       = "paused"
 	WhyOutranked    = "outranked" // another sender with a larger sort is available
 	WhyAhead        = "ahead"     // the sender has used its share, but another sender of the pool has not
 	WhyFailedBefore = "failed_before"
@@ -65,21 +67,8 @@ func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, er
 		c := &candidates[i]
 		c.SenderNo, c.Weight = row.SenderNo, row.Weight
 		c.Served, c.Shares, c.Segments, c.Sort, c.GivesWay = row.Served, row.Shares, int(row.Segments), row.Sort, row.GivesWay
-		switch {
-		case !row.IsOn:
-			c.Why = WhyOff
-		case !row.HasFunds:
-			c.Why = WhyNoFunds
-		case !row.HasQuota:
-			c.Why = WhyNoQuota
-		case !row.IsWorking:
-			c.Why = WhyOutsideHours
-		case !row.IsRested:
-			c.Why, c.Until = WhyPaused, row.NextAvailableAt
-		case row.IsSilent:
-			c.Why = WhySilent
-		case row.IsOutranked:
-			c.Why = WhyOutranked
+		if c.Why = row.Why; c.Why == WhyPaused {
+			c.Until = row.NextAvailableAt
 		}
 	}
 	return candidates, !isShared, nil

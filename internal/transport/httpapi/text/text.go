@@ -295,6 +295,7 @@ var english = &Catalogue{
 	switchesApart: "; ",
 	notReady: map[string]string{
 		sender.WhyOff:          "sender %s is off",
+		sender.WhySimsOff:      "each SIM of sender %s is off",
 		sender.WhyPaused:       "sender %s is paused",
 		sender.WhyOutsideHours: "sender %s gets no messages at this time of day",
 		sender.WhyNoQuota:      "the limits of sender %s are used up",
@@ -554,6 +555,7 @@ var chinese = &Catalogue{
 	switchesApart: "；",
 	notReady: map[string]string{
 		sender.WhyOff:          "发送方 %s 已停用",
+		sender.WhySimsOff:      "发送方 %s 的 SIM 卡都已停用",
 		sender.WhyPaused:       "发送方 %s 已暂停",
 		sender.WhyOutsideHours: "发送方 %s 现在不在可发时段",
 		sender.WhyNoQuota:      "发送方 %s 的限额已用完",

@@ -55,6 +55,7 @@ const texts: Texts<typeof zh> = {
     more: '{more} more are not ready.',
     showAll: 'Show all senders',
     reasons: {
+      sims_off: 'SIMs off',
       paused: 'Paused',
       outside_hours: 'Outside its hours',
       no_quota: 'Limit reached',
@@ -62,6 +63,7 @@ const texts: Texts<typeof zh> = {
       silent: 'Silent',
     },
     help: {
+      sims_off: 'Each of its SIMs is off. Switch one on, on the page of the sender.',
       paused: 'The provider failed again and again. The service pauses and tries again by itself. Look at its last answers.',
       outside_hours: 'It gets no tasks at this time of day. Its hours are among its settings.',
       no_quota: 'Its limits are used up until the next window begins. Raise them if that is too late.',

@@ -109,6 +109,7 @@ const texts: Texts<typeof zh> = {
   },
   why: {
     off: 'The sender is paused.',
+    sims_off: 'Each SIM of the phone is off.',
     paused: 'It waits for the end of its interval, or its circuit breaker is open.',
     outside_hours: 'It gets no tasks at this time of day.',
     no_quota: 'The remaining limit is too small.',

@@ -132,6 +132,7 @@ const texts: Texts<typeof zh> = {
   weight: 'Weight',
   why: {
     off: 'Paused',
+    sims_off: 'Each SIM is off',
     paused: 'Waits for its interval, or its circuit breaker is open',
     outside_hours: 'Outside its hours',
     no_quota: 'Limit used up',

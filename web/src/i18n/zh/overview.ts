@@ -52,6 +52,7 @@ export default {
     more: '还有 {more} 个未就绪的发送方没有显示。',
     showAll: '查看所有发送方',
     reasons: {
+      sims_off: 'SIM 卡停用',
       paused: '熔断中',
       outside_hours: '不在可发时段',
       no_quota: '额度用完',
@@ -59,6 +60,7 @@ export default {
       silent: '无响应',
     },
     help: {
+      sims_off: '它的 SIM 卡都已停用，请在其页面启用一张。',
       paused: '服务商连续出错，系统暂停向它发送，稍后自动重试。请查看最近的响应。',
       outside_hours: '现在不在它的可发时段，不取任务。时段见其设置。',
       no_quota: '发送限额已用完，到下一个时间窗口自动恢复。需要更快时请调整限额。',

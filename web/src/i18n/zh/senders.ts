@@ -106,6 +106,7 @@ export default {
   },
   why: {
     off: '发送方已暂停。',
+    sims_off: '手机的 SIM 卡都已停用。',
     paused: '发送间隔未到，或处于熔断中。',
     outside_hours: '现在不在可发时段。',
     no_quota: '剩余限额不够。',

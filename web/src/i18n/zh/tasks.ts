@@ -129,6 +129,7 @@ export default {
   weight: '权重',
   why: {
     off: '已暂停',
+    sims_off: 'SIM 卡都已停用',
     paused: '发送间隔未到，或处于熔断中',
     outside_hours: '不在可发时段',
     no_quota: '限额不足',

@@ -50,26 +50,26 @@ function isInHours(sender: Sender): boolean {
   return from < to ? now >= from && now < to : now >= from || now < to // the second kind of hours contains midnight
 }
 
-/** The state of a sender. `silent`: the live figures say that it has not polled lately. */
+/** The state of a sender. A reason that somebody must remove comes first. `silent`: the live figures say that it has not polled lately. */
 export function standingOf(sender: Sender, silent = sender.is_silent): Standing {
   if (sender.status === 'retired') return { tone: 'idle', word: t('senders.state.retired'), reason: t('senders.reason.retired') }
   if (sender.status === 'off') return { tone: 'idle', word: t('senders.state.off'), reason: t('senders.reason.off') }
-  if (sender.pause) {
-    const until = formatTime(sender.pause.until)
-    const trying = sender.pause.state === 'half_open'
-    return { tone: 'bad', word: t('senders.state.paused'), reason: t(trying ? 'senders.reason.trying' : 'senders.reason.paused', { until, reason: sender.pause.reason }) }
-  }
   if (!hasFunds(sender)) return { tone: 'bad', word: t('senders.state.noFunds'), reason: t('senders.reason.noFunds', { balance: formatNumber(sender.balance), least: formatNumber(sender.low_switch ?? 0) }) }
+  if (sender.kind === 'app') {
+    if (!sender.seen_at) return { tone: 'warn', word: t('senders.state.neverSeen'), reason: t('senders.reason.neverSeen') }
+    if (silent)
+      return { tone: 'warn', word: t('senders.state.silent'), reason: t('senders.reason.silent', { ago: formatAgo(sender.seen_at) }) }
+  }
   const full = usesOf(sender).find((use) => use.used >= use.limit)
   if (full) return { tone: 'warn', word: t('senders.state.noQuota'), reason: t(`senders.reason.noQuota.${full.window}`, { limit: formatNumber(full.limit) }) }
   if (!isInHours(sender)) {
     const [from = '', to = ''] = sender.hours?.split('-') ?? []
     return { tone: 'idle', word: t('senders.state.outsideHours'), reason: t('senders.reason.outsideHours', { from, to, zone: sender.time_zone }) }
   }
-  if (sender.kind === 'app') {
-    if (!sender.seen_at) return { tone: 'warn', word: t('senders.state.neverSeen'), reason: t('senders.reason.neverSeen') }
-    if (silent)
-      return { tone: 'warn', word: t('senders.state.silent'), reason: t('senders.reason.silent', { ago: formatAgo(sender.seen_at) }) }
+  if (sender.pause) {
+    const until = formatTime(sender.pause.until)
+    const trying = sender.pause.state === 'half_open'
+    return { tone: 'bad', word: t('senders.state.paused'), reason: t(trying ? 'senders.reason.trying' : 'senders.reason.paused', { until, reason: sender.pause.reason }) }
   }
   if (!sender.is_ready) {
     const rests = sender.next_available_at !== null && Date.parse(sender.next_available_at) > Date.now()
