@@ -371,25 +371,27 @@ func (q *Queries) BatchFailedVerdicts(ctx context.Context, arg BatchFailedVerdic
 
 const batchFed = `-- name: BatchFed :exec
 UPDATE batches b
-SET fed_row = $1, fed = b.fed + $2::bigint, valid = b.valid - $3::bigint, invalid = b.invalid + $3::bigint,
-    segments = b.segments - $4::bigint, started_at = coalesce(b.started_at, now())
-WHERE b.id = $5 AND b.status = 'running'
+SET fed_row = $1, fed = b.fed + $2::bigint, valid = b.valid - $3::bigint - $4::bigint, invalid = b.invalid + $3::bigint,
+    blocked = b.blocked + $4::bigint, segments = b.segments - $5::bigint, started_at = coalesce(b.started_at, now())
+WHERE b.id = $6 AND b.status = 'running'
 `
 
 type BatchFedParams struct {
 	FedRow          int64
 	Fed             int64
-	Refused         int64
+	Invalid         int64
+	Blocked         int64
 	RefusedSegments int64
 	ID              int64
 }
 
-// BatchFed adds rows that became tasks (fed) or were rejected (refused) to the counts of a running batch.
+// BatchFed adds rows that became tasks (fed) or were rejected (invalid, blocked) to the counts of a running batch.
 func (q *Queries) BatchFed(ctx context.Context, arg BatchFedParams) error {
 	_, err := q.db.Exec(ctx, batchFed,
 		arg.FedRow,
 		arg.Fed,
-		arg.Refused,
+		arg.Invalid,
+		arg.Blocked,
 		arg.RefusedSegments,
 		arg.ID,
 	)

@@ -298,11 +298,11 @@ FROM (
 ) x
 WHERE r.batch_id = @batch_id AND r.row_no = x.row_no AND r.task_id IS NULL AND r.code IS NULL;
 
--- BatchFed adds rows that became tasks (fed) or were rejected (refused) to the counts of a running batch.
+-- BatchFed adds rows that became tasks (fed) or were rejected (invalid, blocked) to the counts of a running batch.
 -- name: BatchFed :exec
 UPDATE batches b
-SET fed_row = @fed_row, fed = b.fed + @fed::bigint, valid = b.valid - @refused::bigint, invalid = b.invalid + @refused::bigint,
-    segments = b.segments - @refused_segments::bigint, started_at = coalesce(b.started_at, now())
+SET fed_row = @fed_row, fed = b.fed + @fed::bigint, valid = b.valid - sqlc.arg(invalid)::bigint - sqlc.arg(blocked)::bigint, invalid = b.invalid + @invalid::bigint,
+    blocked = b.blocked + @blocked::bigint, segments = b.segments - @refused_segments::bigint, started_at = coalesce(b.started_at, now())
 WHERE b.id = @id AND b.status = 'running';
 
 -- BatchFinish ends a batch without remaining work. The batch has no remaining work if every row became a task or the batch expired, no task waits or is leased,

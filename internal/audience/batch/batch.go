@@ -52,8 +52,8 @@ const (
 	WrongSegments
 	WrongSign
 	IsDuplicate
-	IsBlocked // the company is not allowed to send to the country of the row
-	IsRefused // rejected when the row was submitted, or the row could only expire because of quiet hours or caps of its recipient
+	IsBlocked // the number is blocked, or the company is not allowed to send to its country
+	IsRefused // rejected for another reason when the row was submitted, or the row could only expire because of quiet hours or caps of its recipient
 	IsExpired // the batch expired before the row was submitted; this code is not stored
 )
 

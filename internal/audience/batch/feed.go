@@ -190,11 +190,14 @@ func (s *Service) submit(ctx context.Context, b batchq.Batch, rows []batchq.Batc
 	for i, o := range outcomes {
 		code, why := int16(0), []byte(nil)
 		if o.Err != nil {
-			code = IsRefused
-			if why, err = s.reasonOf(ctx, b, rows[i], o.Err); err != nil {
+			if code, why, err = s.reasonOf(ctx, b, rows[i], o.Err); err != nil {
 				return err
 			}
-			n.Refused++
+			if code == IsBlocked {
+				n.Blocked++
+			} else {
+				n.Invalid++
+			}
 			n.RefusedSegments += int64(rows[i].Segments)
 		} else {
 			n.Fed++
@@ -229,13 +232,17 @@ func sharedFailure(outcomes []submit.Outcome) error {
 	return nil
 }
 
-// reasonOf returns the stored form of the reason why a row was rejected. If the database rejected the row, reasonOf returns nil and logs the error: the row
-// must not block later rows.
-func (s *Service) reasonOf(ctx context.Context, b batchq.Batch, row batchq.BatchRowsNextRow, err error) ([]byte, error) {
+// reasonOf returns the code and the stored form of the reason why a row was rejected. If the database rejected the row, the reason is nil, and reasonOf logs the
+// error: the row must not block later rows.
+func (s *Service) reasonOf(ctx context.Context, b batchq.Batch, row batchq.BatchRowsNextRow, err error) (code int16, why []byte, _ error) {
 	var wrong *fault.Error
 	if errors.As(err, &wrong) && len(wrong.Fields) > 0 {
-		return fault.Encode(wrong.Fields[0]) //nolint:wrapcheck // the error is already wrapped
+		if code = codeOf(wrong); code != IsBlocked {
+			code = IsRefused // the check accepted the row
+		}
+		why, err = fault.Encode(wrong.Fields[0])
+		return code, why, err //nolint:wrapcheck // the error is already wrapped
 	}
 	s.log.ErrorContext(ctx, "a row of a batch could not become a task", "batch_id", b.ID, "row", row.RowNo, "error", err)
-	return nil, nil
+	return IsRefused, nil, nil
 }

@@ -125,6 +125,30 @@ func TestRowsThatExpireInQuietHoursAreRefused(t *testing.T) {
 	}
 }
 
+// A number that was blocked after the check has the same code as one that was blocked before.
+func TestRowsThatAreBlockedAfterTheCheckAreBlocked(t *testing.T) {
+	b := apptest.New(t)
+	const list = "phone\n13800138000\n13800138001\n"
+	block := func(number string) {
+		t.Helper()
+		b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": number, "scope": "all"})
+	}
+	block("13800138000")
+	at := checked(b, list, "content", "x")
+	block("13800138001")
+	get(b, at, "confirm")
+	feed(b)
+	expect(b, get(b, at), "finished", "2 rows, 2 blocked")
+	for _, row := range []int{2, 3} {
+		if p := preview(b, at, row); p.Code == nil || *p.Code != 6 {
+			t.Errorf("row %d: %+v", row, p)
+		}
+	}
+	if got := rows(b, at, "?status=blocked"); strings.Count(got, " blocked 6: ") != 2 {
+		t.Errorf("%s", got)
+	}
+}
+
 // R6: the preview says that caps of the recipient delay a row, or that the row would expire before. The row counts only once.
 func TestThePreviewOfARowShowsCaps(t *testing.T) {
 	b := apptest.New(t)
