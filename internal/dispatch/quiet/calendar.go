@@ -21,6 +21,9 @@ type Period struct {
 	hasBegun bool // quiet hours ended just before the present, and are possibly not over by the clock of PostgreSQL
 }
 
+// Delays reports whether a task with a due time waits for the end of the period. A task that is due later than Spread after the end does not wait for it.
+func (p Period) Delays(due time.Time) bool { return p.IsQuiet && !due.After(p.Until.Add(Spread)) }
+
 // From returns queue.quiet_from of a task that is due in the period: the beginning of the next quiet hours. nil: no quiet hours. If the period is quiet, or
 // possibly quiet by the clock of PostgreSQL, it returns the epoch: the sweep of the queue then decides at once, by that clock.
 func (p Period) From() *time.Time {

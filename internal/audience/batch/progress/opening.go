@@ -49,9 +49,12 @@ func (r *Reader) openingOf(ctx context.Context, st Progress, at time.Time) (open
 		m.Priority = *st.Priority
 	}
 	all, err := r.opensOf(ctx, st, m, at)
-	if err != nil || len(all) == 0 {
-		none.isHeld = st.isFull()
+	if err != nil {
 		return none, err
+	}
+	if len(all) == 0 {
+		none.isHeld = st.isFull()
+		return none, nil
 	}
 	slices.SortStableFunc(all, func(a, b opens) int { return a.at.Compare(b.at) })
 	o := opening{first: all[0].at, last: all[len(all)-1].at}
@@ -81,7 +84,7 @@ func (r *Reader) opensOf(ctx context.Context, st Progress, m quiet.Message, at t
 			switch {
 			case err != nil:
 				return nil, err //nolint:wrapcheck // already wrapped
-			case period.IsQuiet && !task.DueAt.After(period.Until.Add(quiet.Spread)): // a later task is due after the quiet hours
+			case period.Delays(task.DueAt):
 				one.reason = WaitsForQuiet
 			case task.IsNew:
 				one.reason = WaitsForLimit

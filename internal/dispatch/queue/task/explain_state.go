@@ -107,7 +107,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 		e.Reason = BecauseExpiring
 	case row.DueAt == nil || len(e.HeldBy) > 0:
 		e.Reason = BecauseHeld
-	case due.HasQuietHours && period.IsQuiet && !row.DueAt.After(period.Until.Add(quiet.Spread)): // a later task is due after the quiet hours
+	case due.HasQuietHours && period.Delays(*row.DueAt):
 		e.Reason = BecauseQuiet
 		if row.DueAt.Before(period.Until) { // the sweep moves the task soon
 			planned, _, err := s.quiet.Plan(ctx, message, row.TaskID, row.ExpiresAt, due.At)
