@@ -49,15 +49,15 @@ func Read(channel, text, region string) (phone.Number, error) {
 		return phone.Read(field, text, region) //nolint:wrapcheck // a fault
 	}
 	text = strings.TrimSpace(strings.Map(visible, text))
-	most := maxUsualAddress
+	limit := maxUsualAddress
 	if channel == directory.Email {
-		most = Longest
+		limit = Longest
 	}
 	switch {
 	case text == "":
 		return phone.Number{}, fault.InvalidField(field, fault.Required, nil)
-	case utf8.RuneCountInString(text) > most:
-		return phone.Number{}, fault.InvalidField(field, fault.TooLong, most)
+	case utf8.RuneCountInString(text) > limit:
+		return phone.Number{}, fault.InvalidField(field, fault.TooLong, limit)
 	case channel == directory.Email && !IsEmail(text):
 		return phone.Number{}, fault.InvalidField(field, fault.NotAnEmail, nil)
 	case strings.ContainsFunc(text, unicode.IsControl):

@@ -9,7 +9,7 @@ import (
 	"lksms/internal/dispatch/callback"
 )
 
-// The messages have the shapes of the public pages of the providers, which contradict each other in their types.
+// The messages are examples of the providers' public pages. The pages contradict each other about the types of fields.
 func TestTheExampleConfigurationsParseMessagesOfTheirProviders(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 9, 1, 2, 3, 4, 0, time.UTC)

@@ -12,10 +12,10 @@ import (
 
 var placeholder = regexp.MustCompile(`\$\{([^{}]*)\}`)
 
-// Fill replaces each ${key} by its value in the payload, and returns the missing keys. Placeholders in values are not replaced. Fill stops after most
-// characters, because a short template can repeat a long value many times. The result can then be longer than most characters, but is incomplete. escape
+// Fill replaces each ${key} by its value in the payload, and returns the missing keys. Placeholders in values are not replaced. Fill stops after limit
+// characters, because a short template can repeat a long value many times. The result can then be longer than limit characters, but is incomplete. escape
 // escapes a value for the format of the text; nil: values are not escaped.
-func Fill(template string, payload map[string]any, most int, escape func(string) string) (text string, missing []string) {
+func Fill(template string, payload map[string]any, limit int, escape func(string) string) (text string, missing []string) {
 	if escape == nil {
 		escape = func(value string) string { return value }
 	}
@@ -33,7 +33,7 @@ func Fill(template string, payload map[string]any, most int, escape func(string)
 			missing = append(missing, key)
 			continue
 		}
-		if length > most {
+		if length > limit {
 			continue
 		}
 		write(before)
@@ -47,7 +47,7 @@ func Fill(template string, payload map[string]any, most int, escape func(string)
 		}
 		write(escape(string(text)))
 	}
-	if length <= most {
+	if length <= limit {
 		write(template[end:])
 	}
 	return out.String(), missing

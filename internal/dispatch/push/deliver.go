@@ -336,8 +336,8 @@ func (w *setup) reportOf(row claim.Lease, o provider.Outcome) queue.Report {
 		}
 	}
 	if w.row.RetryMinutes != nil {
-		most := len(w.row.RetryMinutes)
-		r.MaxRetries = &most
+		maxRetries := len(w.row.RetryMinutes)
+		r.MaxRetries = &maxRetries
 	}
 	if !o.OK {
 		r.Status, r.ShouldRetry, r.ErrorMessage, r.Refund = queue.Failed, !o.Permanent, &o.Error, o.Permanent && !o.Unknown

@@ -299,11 +299,11 @@ func (w *setup) isOneCall() bool { return w.row.IntervalMs > 0 && driver.Merges(
 
 // maxClaim returns the maximum number of tasks per claim. With an interval, this is the number of messages that can be sent in one second.
 func (w *setup) maxClaim() int {
-	most := driver.Batch(w.row.Kind)
+	limit := driver.Batch(w.row.Kind)
 	if w.row.IntervalMs > 0 && !w.isOneCall() {
-		most = min(most, max(1, int(1000/w.row.IntervalMs)))
+		limit = min(limit, max(1, int(1000/w.row.IntervalMs)))
 	}
-	return most
+	return limit
 }
 
 // latest reads the setup of the sender from the database. It returns nil if the sender is no longer driven or cannot be read.

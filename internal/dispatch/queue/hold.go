@@ -53,10 +53,10 @@ func (s *Service) inPortions(ctx context.Context, act string, run func(q *dispat
 	return nil
 }
 
-// WaitingOfBatch returns the number of PENDING tasks of a batch, and of those that are due. It counts at most most tasks.
-func (s *Service) WaitingOfBatch(ctx context.Context, batchID int64, most int) (tasks, due int, err error) {
+// WaitingOfBatch returns the number of PENDING tasks of a batch, and of those that are due. It counts at most limit tasks.
+func (s *Service) WaitingOfBatch(ctx context.Context, batchID int64, limit int) (tasks, due int, err error) {
 	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) error {
-		row, err := q.TasksWaiting(ctx, dispatchq.TasksWaitingParams{BatchID: batchID, MaxTasks: int32(most)})
+		row, err := q.TasksWaiting(ctx, dispatchq.TasksWaitingParams{BatchID: batchID, MaxTasks: int32(limit)})
 		tasks, due = int(row.Tasks), int(row.Due)
 		return err
 	})

@@ -166,9 +166,9 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error)
 		if r.RetryAfter != nil {
 			delay = *r.RetryAfter
 		}
-		most := rules.MaxRetryCount
+		maxRetries := rules.MaxRetryCount
 		if r.MaxRetries != nil {
-			most = *r.MaxRetries
+			maxRetries = *r.MaxRetries
 		}
 		p.TaskIds = append(p.TaskIds, r.TaskID)
 		p.SenderNos = append(p.SenderNos, r.SenderNo)
@@ -178,7 +178,7 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error)
 		p.RetryDelaySeconds = append(p.RetryDelaySeconds, delay.Seconds())
 		p.ErrorMessages = append(p.ErrorMessages, optional.Value(r.ErrorMessage))
 		p.RequestData = append(p.RequestData, r.Raw)
-		p.MaxRetryCounts = append(p.MaxRetryCounts, int16(most))
+		p.MaxRetryCounts = append(p.MaxRetryCounts, int16(maxRetries))
 		p.ProviderNos = append(p.ProviderNos, r.ProviderNo)
 	}
 	rows, err := postgres.Again(ctx, s.db, func() (rows []dispatchq.TaskReportRow, err error) {

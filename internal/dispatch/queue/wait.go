@@ -20,13 +20,13 @@ func (s *Service) ClaimOrWait(ctx context.Context, c claim.Request, wait time.Du
 	if wait <= 0 {
 		return s.Claim(ctx, c)
 	}
-	enough := time.NewTimer(wait)
-	defer enough.Stop()
-	return s.ClaimUntil(ctx, c, enough.C)
+	timeUp := time.NewTimer(wait)
+	defer timeUp.Stop()
+	return s.ClaimUntil(ctx, c, timeUp.C)
 }
 
-// ClaimUntil works like ClaimOrWait, but waits until enough fires.
-func (s *Service) ClaimUntil(ctx context.Context, c claim.Request, enough <-chan time.Time) ([]claim.Lease, error) {
+// ClaimUntil works like ClaimOrWait, but waits until timeUp fires.
+func (s *Service) ClaimUntil(ctx context.Context, c claim.Request, timeUp <-chan time.Time) ([]claim.Lease, error) {
 	var by *line.WakeUp
 	for {
 		waiter := s.line.Join(c.SenderNo) // Join before the claim: a task that arrives after the claim must find a waiter
@@ -43,9 +43,9 @@ func (s *Service) ClaimUntil(ctx context.Context, c claim.Request, enough <-chan
 			}
 			return rows, err
 		case pause > 0: // this sender must wait until the pause ends, so new tasks wake other senders
-			by, again = nil, s.line.Sleep(ctx, waiter, pause, enough)
+			by, again = nil, s.line.Sleep(ctx, waiter, pause, timeUp)
 		default:
-			by, again = s.line.Await(ctx, waiter, enough)
+			by, again = s.line.Await(ctx, waiter, timeUp)
 		}
 		if !again {
 			if err := ctx.Err(); err != nil {
@@ -68,8 +68,8 @@ func (s *Service) ClaimUntil(ctx context.Context, c claim.Request, enough <-chan
 // AwaitTasks waits up to wait until the pools of a sender contain tasks. It reports whether they contain tasks, and claims no task. It also wakes a sender
 // that can claim the same tasks at once.
 func (s *Service) AwaitTasks(ctx context.Context, senderNo string, wait time.Duration) (bool, error) {
-	enough := time.NewTimer(wait)
-	defer enough.Stop()
+	timeUp := time.NewTimer(wait)
+	defer timeUp.Stop()
 	for {
 		waiter := s.line.Join(senderNo)
 		pause, pools, err := s.senders.Waits(ctx, senderNo)
@@ -78,13 +78,13 @@ func (s *Service) AwaitTasks(ctx context.Context, senderNo string, wait time.Dur
 			return false, err
 		}
 		if pause > 0 {
-			if !s.line.Sleep(ctx, waiter, pause, enough.C) {
+			if !s.line.Sleep(ctx, waiter, pause, timeUp.C) {
 				return false, nil
 			}
 			continue
 		}
 		s.line.Narrow(waiter, pools)
-		by, again := s.line.Await(ctx, waiter, enough.C)
+		by, again := s.line.Await(ctx, waiter, timeUp.C)
 		if by != nil {
 			s.line.PassOn(*by)
 			return true, nil

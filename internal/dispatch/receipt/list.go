@@ -53,16 +53,16 @@ func (s *Service) Receipts(ctx context.Context, f Filter) (p Page[Row], err erro
 			return p, postgres.Wrap("list receipts", err, nil)
 		}
 	}
-	p, err = scan.List[Row]{ID: func(r Row) int64 { return r.ID }, IDs: func(before int64, most int32) ([]int64, error) {
+	p, err = scan.List[Row]{ID: func(r Row) int64 { return r.ID }, IDs: func(before int64, limit int32) ([]int64, error) {
 		switch {
 		case f.ProviderNo != nil:
-			return s.q.ReceiptIDsOfNumber(ctx, receiptq.ReceiptIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, MaxRows: most})
+			return s.q.ReceiptIDsOfNumber(ctx, receiptq.ReceiptIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, MaxRows: limit})
 		case isUnmatched:
-			return s.q.ReceiptIDsUnmatched(ctx, receiptq.ReceiptIDsUnmatchedParams{SenderNos: senders, BeforeID: before, FromID: first, MaxRows: most})
+			return s.q.ReceiptIDsUnmatched(ctx, receiptq.ReceiptIDsUnmatchedParams{SenderNos: senders, BeforeID: before, FromID: first, MaxRows: limit})
 		case f.SenderNo != nil:
-			return s.q.ReceiptIDsOfSender(ctx, receiptq.ReceiptIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, MaxRows: most})
+			return s.q.ReceiptIDsOfSender(ctx, receiptq.ReceiptIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, MaxRows: limit})
 		default:
-			return s.q.ReceiptIDs(ctx, receiptq.ReceiptIDsParams{BeforeID: before, FromID: first, MaxRows: most})
+			return s.q.ReceiptIDs(ctx, receiptq.ReceiptIDsParams{BeforeID: before, FromID: first, MaxRows: limit})
 		}
 	}, Rows: func(ids []int64) ([]Row, error) {
 		return s.q.ReceiptListOf(ctx, receiptq.ReceiptListOfParams{
@@ -86,16 +86,16 @@ func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[CallbackRow],
 			return p, postgres.Wrap("list callbacks", err, nil)
 		}
 	}
-	p, err = scan.List[CallbackRow]{ID: func(c CallbackRow) int64 { return c.ID }, IDs: func(before int64, most int32) ([]int64, error) {
+	p, err = scan.List[CallbackRow]{ID: func(c CallbackRow) int64 { return c.ID }, IDs: func(before int64, limit int32) ([]int64, error) {
 		switch {
 		case f.ProviderNo != nil:
-			return s.q.CallbackIDsOfNumber(ctx, receiptq.CallbackIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, MaxRows: most})
+			return s.q.CallbackIDsOfNumber(ctx, receiptq.CallbackIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, MaxRows: limit})
 		case isUnreadable:
-			return s.q.CallbackIDsUnreadable(ctx, receiptq.CallbackIDsUnreadableParams{SenderNos: senders, BeforeID: before, FromID: first, MaxRows: most})
+			return s.q.CallbackIDsUnreadable(ctx, receiptq.CallbackIDsUnreadableParams{SenderNos: senders, BeforeID: before, FromID: first, MaxRows: limit})
 		case f.SenderNo != nil:
-			return s.q.CallbackIDsOfSender(ctx, receiptq.CallbackIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, MaxRows: most})
+			return s.q.CallbackIDsOfSender(ctx, receiptq.CallbackIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, MaxRows: limit})
 		default:
-			return s.q.CallbackIDs(ctx, receiptq.CallbackIDsParams{BeforeID: before, FromID: first, MaxRows: most})
+			return s.q.CallbackIDs(ctx, receiptq.CallbackIDsParams{BeforeID: before, FromID: first, MaxRows: limit})
 		}
 	}, Rows: func(ids []int64) ([]CallbackRow, error) {
 		return s.q.CallbackListOf(ctx, receiptq.CallbackListOfParams{

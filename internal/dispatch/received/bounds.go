@@ -38,5 +38,5 @@ func Fitting(m Message) Message {
 	return m
 }
 
-// cut returns at most the first most characters of a text, without characters that PostgreSQL cannot store.
-func cut(text string, most int) string { return characters.First(postgres.Text(text), most) }
+// cut returns at most the first limit characters of a text, without characters that PostgreSQL cannot store.
+func cut(text string, limit int) string { return characters.First(postgres.Text(text), limit) }

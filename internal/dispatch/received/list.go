@@ -43,31 +43,31 @@ func (s *Service) List(ctx context.Context, f Filter) (p scan.Page[Row], err err
 }
 
 // idsOf returns the statement that reads ids by the index of the most selective filter.
-func (s *Service) idsOf(ctx context.Context, f Filter, first int64) func(before int64, most int32) ([]int64, error) {
+func (s *Service) idsOf(ctx context.Context, f Filter, first int64) func(before int64, limit int32) ([]int64, error) {
 	switch {
 	case f.PhoneNumber != nil:
-		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ReceivedIDsOfNumber(ctx, receivedq.ReceivedIDsOfNumberParams{PhoneNumber: *f.PhoneNumber, BeforeID: before, FromID: first, MaxRows: most})
+		return func(before int64, limit int32) ([]int64, error) {
+			return s.q.ReceivedIDsOfNumber(ctx, receivedq.ReceivedIDsOfNumberParams{PhoneNumber: *f.PhoneNumber, BeforeID: before, FromID: first, MaxRows: limit})
 		}
 	case f.Unread != nil && *f.Unread && f.Viewer.CompanyID != nil:
-		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ReceivedIDsUnreadOfCompany(ctx, receivedq.ReceivedIDsUnreadOfCompanyParams{CompanyID: *f.Viewer.CompanyID, BeforeID: before, FromID: first, MaxRows: most})
+		return func(before int64, limit int32) ([]int64, error) {
+			return s.q.ReceivedIDsUnreadOfCompany(ctx, receivedq.ReceivedIDsUnreadOfCompanyParams{CompanyID: *f.Viewer.CompanyID, BeforeID: before, FromID: first, MaxRows: limit})
 		}
 	case f.Unread != nil && *f.Unread:
-		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ReceivedIDsUnread(ctx, receivedq.ReceivedIDsUnreadParams{BeforeID: before, FromID: first, MaxRows: most})
+		return func(before int64, limit int32) ([]int64, error) {
+			return s.q.ReceivedIDsUnread(ctx, receivedq.ReceivedIDsUnreadParams{BeforeID: before, FromID: first, MaxRows: limit})
 		}
 	case f.SenderNo != nil:
-		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ReceivedIDsOfSender(ctx, receivedq.ReceivedIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, MaxRows: most})
+		return func(before int64, limit int32) ([]int64, error) {
+			return s.q.ReceivedIDsOfSender(ctx, receivedq.ReceivedIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, MaxRows: limit})
 		}
 	case f.Viewer.CompanyID != nil:
-		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ReceivedIDsOfCompany(ctx, receivedq.ReceivedIDsOfCompanyParams{CompanyID: *f.Viewer.CompanyID, BeforeID: before, FromID: first, MaxRows: most})
+		return func(before int64, limit int32) ([]int64, error) {
+			return s.q.ReceivedIDsOfCompany(ctx, receivedq.ReceivedIDsOfCompanyParams{CompanyID: *f.Viewer.CompanyID, BeforeID: before, FromID: first, MaxRows: limit})
 		}
 	default:
-		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ReceivedIDs(ctx, receivedq.ReceivedIDsParams{BeforeID: before, FromID: first, MaxRows: most})
+		return func(before int64, limit int32) ([]int64, error) {
+			return s.q.ReceivedIDs(ctx, receivedq.ReceivedIDsParams{BeforeID: before, FromID: first, MaxRows: limit})
 		}
 	}
 }

@@ -64,14 +64,14 @@ func (c gaugeCollector) Collect(out chan<- prometheus.Metric) {
 			gauge(seenDesc, row.SeenSeconds, row.SenderNo)
 		}
 		for window, limit := range map[string]struct {
-			most *int64
+			max  *int64
 			used int64
 		}{
 			"minute": {row.PerMinute, row.MinuteUsed}, "hour": {row.PerHour, row.HourUsed},
 			"day": {row.PerDay, row.DayUsed}, "month": {row.PerMonth, row.MonthUsed},
 		} {
-			if limit.most != nil {
-				gauge(usedDesc, usedRatio(limit.used, *limit.most), row.SenderNo, window)
+			if limit.max != nil {
+				gauge(usedDesc, usedRatio(limit.used, *limit.max), row.SenderNo, window)
 			}
 		}
 	}
@@ -81,11 +81,11 @@ func (c gaugeCollector) Collect(out chan<- prometheus.Metric) {
 }
 
 // usedRatio returns the used fraction of a limit. A limit of 0 is always used up.
-func usedRatio(used, most int64) float64 {
-	if most == 0 {
+func usedRatio(used, limit int64) float64 {
+	if limit == 0 {
 		return 1
 	}
-	return float64(used) / float64(most)
+	return float64(used) / float64(limit)
 }
 
 func (s *Service) gauges(ctx context.Context) ([]senderq.SenderGaugesRow, error) {

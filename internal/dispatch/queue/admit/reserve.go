@@ -24,7 +24,7 @@ func (s *Service) IsCapped(ctx context.Context, m Message) (bool, error) {
 
 // Slot is the decision of the caps about one message.
 type Slot struct {
-	DueAt time.Time    // when the message is due, if a cap delays it; zero: no cap does
+	DueAt time.Time    // the later due time, if a cap delays the message; zero: no cap delays it
 	Quiet quiet.Period // contains DueAt; not set if DueAt is zero
 	Err   error        // the fault recipient.limited, or recipient.blocked if a block forbids the message, too; nil: the message is counted
 }

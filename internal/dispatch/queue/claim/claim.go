@@ -345,12 +345,12 @@ func (a admission) maxSegments() int64 {
 	}
 }
 
-// segmentsLeft returns the segments that remain after the sender used taken segments. Nil means no limit.
-func (a admission) segmentsLeft(taken int64) *int64 {
+// segmentsLeft returns the segments that remain after the sender used some. Nil means no limit.
+func (a admission) segmentsLeft(used int64) *int64 {
 	if a.segments == nil {
 		return nil
 	}
-	left := *a.segments - taken
+	left := *a.segments - used
 	return &left
 }
 

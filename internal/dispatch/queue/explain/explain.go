@@ -146,7 +146,7 @@ func (s *Service) Candidates(ctx context.Context, n sender.Need, failedWith stri
 			held[i] = sender.WhyFailedBefore
 		case len(rivals) == 0 || c.Weight == nil: // a pool that was just retired has shared senders without weights
 		default:
-			if most, _, _ := claim.Share(claim.RouteShare{Served: c.Served, Weight: *c.Weight}, c.Served, rivals); most == 0 {
+			if maxTasks, _, _ := claim.Share(claim.RouteShare{Served: c.Served, Weight: *c.Weight}, c.Served, rivals); maxTasks == 0 {
 				held[i] = sender.WhyAhead
 			}
 		}

@@ -186,11 +186,11 @@ const maxPortion = 100
 // store stores rows in portions, in their order. In a transaction of the caller, all rows are one portion. Several portions would lock the ranks in a
 // different order and could deadlock with other submissions. A row whose dedup key is used becomes a repeat.
 func (b *batch) store(ctx context.Context) {
-	most := maxPortion
+	maxSize := maxPortion
 	if b.inTx {
-		most = max(1, len(b.rows))
+		maxSize = max(1, len(b.rows))
 	}
-	for portion := range slices.Chunk(b.rows, most) {
+	for portion := range slices.Chunk(b.rows, maxSize) {
 		for i, result := range apart(ctx, b, portion, b.s.storeRows) {
 			row := portion[i]
 			switch {

@@ -241,7 +241,7 @@ func (s *Service) allRepeated(ctx context.Context, subs []Submission, origin Ori
 	return found, nil
 }
 
-// logRepeats returns the tasks of rows, and logs the submissions that repeated these tasks. The column place of a row contains the index of its submission.
+// logRepeats returns the tasks of rows, and logs the submissions that repeated these tasks. row.Place is the index of the submission in subs.
 func (s *Service) logRepeats(ctx context.Context, subs []Submission, rows []queueq.DedupKeyTasksRow, origin Origin) ([]*Submitted, error) {
 	n := len(rows)
 	p := queueq.SubmissionsRepeatedParams{

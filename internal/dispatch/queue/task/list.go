@@ -171,7 +171,7 @@ func list(ctx context.Context, q *queueq.Queries, f Filter) (p Page, err error) 
 			return Page{}, err
 		}
 	}
-	most, scanned, end := f.Limit, 0, taskid.Last
+	limit, scanned, end := f.Limit, 0, taskid.Last
 	for width := 1; len(starts) > 0; width *= 2 {
 		width = min(width, len(starts))
 		start := starts[width-1]
@@ -180,7 +180,7 @@ func list(ctx context.Context, q *queueq.Queries, f Filter) (p Page, err error) 
 				p.Before = before
 				return p, nil
 			}
-			ids, err := listIDs(ctx, q, f, window{held: held, start: start, end: end, from: max(start, first), before: before, most: int32(most)})
+			ids, err := listIDs(ctx, q, f, window{held: held, start: start, end: end, from: max(start, first), before: before, limit: int32(limit)})
 			if err != nil {
 				return Page{}, err
 			}
@@ -199,11 +199,11 @@ func list(ctx context.Context, q *queueq.Queries, f Filter) (p Page, err error) 
 			if p.Tasks = append(p.Tasks, more...); len(p.Tasks) == f.Limit {
 				return p, nil
 			}
-			inWindow = len(ids) == most
+			inWindow = len(ids) == limit
 			read := ids[len(ids)-1]
-			scanned, before, most = scanned+len(ids), f.skip(read), min(4*most, maxScan)
+			scanned, before, limit = scanned+len(ids), f.skip(read), min(4*limit, maxScan)
 			if before != read {
-				most = f.Limit // skipped tasks do not predict how many of the next tasks match
+				limit = f.Limit // skipped tasks do not predict how many of the next tasks match
 			}
 		}
 		if start <= first {
@@ -215,13 +215,13 @@ func list(ctx context.Context, q *queueq.Queries, f Filter) (p Page, err error) 
 	return p, nil
 }
 
-// window describes the ids that one statement of a list reads. The statement reads at most most ids, newest first. from is included, and before is excluded.
+// window describes the ids that one statement of a list reads. The statement reads at most limit ids, newest first. from is included, and before is excluded.
 // The partitions lie between the ids start and end. held contains the ids of the tasks that the sender in the filter has leased.
 type window struct {
 	held         []string
 	start, end   string
 	from, before string
-	most         int32
+	limit        int32
 }
 
 // listIDs returns the next ids of a list. It uses the index of the filter that matches the fewest tasks.
@@ -233,33 +233,33 @@ func listIDs(ctx context.Context, q *queueq.Queries, f Filter, w window) ([]stri
 	}
 	switch v := f.Viewer; {
 	case f.ProviderNo != nil: // TaskListOf does not filter by provider number
-		return q.TaskIDsOfProviderNo(ctx, queueq.TaskIDsOfProviderNoParams{ProviderNo: *f.ProviderNo, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
+		return q.TaskIDsOfProviderNo(ctx, queueq.TaskIDsOfProviderNoParams{ProviderNo: *f.ProviderNo, BeforeID: w.before, FromID: w.from, MaxRows: w.limit})
 	case f.PhoneNumber != nil:
-		return q.TaskIDsOfRecipient(ctx, queueq.TaskIDsOfRecipientParams{Recipient: *f.PhoneNumber, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
+		return q.TaskIDsOfRecipient(ctx, queueq.TaskIDsOfRecipientParams{Recipient: *f.PhoneNumber, BeforeID: w.before, FromID: w.from, MaxRows: w.limit})
 	case f.BatchID != nil:
-		return q.TaskIDsOfBatch(ctx, queueq.TaskIDsOfBatchParams{BatchID: *f.BatchID, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
+		return q.TaskIDsOfBatch(ctx, queueq.TaskIDsOfBatchParams{BatchID: *f.BatchID, BeforeID: w.before, FromID: w.from, MaxRows: w.limit})
 	case is(queue.Processing):
-		return q.TaskIDsProcessing(ctx, queueq.TaskIDsProcessingParams{BeforeID: w.before, FromID: w.from, MaxRows: w.most})
+		return q.TaskIDsProcessing(ctx, queueq.TaskIDsProcessingParams{BeforeID: w.before, FromID: w.from, MaxRows: w.limit})
 	case (is(queue.Failed) || is(queue.Cancelled)) && v.CompanyID != nil:
-		return q.TaskIDsOfCompanyFailed(ctx, queueq.TaskIDsOfCompanyFailedParams{CompanyID: *v.CompanyID, Outcome: *f.Status, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
+		return q.TaskIDsOfCompanyFailed(ctx, queueq.TaskIDsOfCompanyFailedParams{CompanyID: *v.CompanyID, Outcome: *f.Status, BeforeID: w.before, FromID: w.from, MaxRows: w.limit})
 	case is(queue.Failed) || is(queue.Cancelled):
-		return q.TaskIDsFailed(ctx, queueq.TaskIDsFailedParams{Outcome: *f.Status, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
+		return q.TaskIDsFailed(ctx, queueq.TaskIDsFailedParams{Outcome: *f.Status, BeforeID: w.before, FromID: w.from, MaxRows: w.limit})
 	case f.SenderNo != nil:
-		return q.TaskIDsOfSender(ctx, queueq.TaskIDsOfSenderParams{SenderNo: *f.SenderNo, Held: w.held, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
+		return q.TaskIDsOfSender(ctx, queueq.TaskIDsOfSenderParams{SenderNo: *f.SenderNo, Held: w.held, BeforeID: w.before, FromID: w.from, MaxRows: w.limit})
 	case f.Delivery != nil:
-		return q.TaskIDsOfReceipt(ctx, queueq.TaskIDsOfReceiptParams{Delivery: *f.Delivery, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
+		return q.TaskIDsOfReceipt(ctx, queueq.TaskIDsOfReceiptParams{Delivery: *f.Delivery, BeforeID: w.before, FromID: w.from, MaxRows: w.limit})
 	case is(queue.Pending):
-		return q.TaskIDsPending(ctx, queueq.TaskIDsPendingParams{BeforeID: w.before, FromID: w.from, MaxRows: w.most})
+		return q.TaskIDsPending(ctx, queueq.TaskIDsPendingParams{BeforeID: w.before, FromID: w.from, MaxRows: w.limit})
 	case v.CompanyID != nil && submitter != nil:
-		return q.TaskIDsOfSubmitter(ctx, queueq.TaskIDsOfSubmitterParams{CompanyID: *v.CompanyID, SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
+		return q.TaskIDsOfSubmitter(ctx, queueq.TaskIDsOfSubmitterParams{CompanyID: *v.CompanyID, SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, MaxRows: w.limit})
 	case submitter != nil:
-		return q.TaskIDsOfSubmitterAnywhere(ctx, queueq.TaskIDsOfSubmitterAnywhereParams{SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
+		return q.TaskIDsOfSubmitterAnywhere(ctx, queueq.TaskIDsOfSubmitterAnywhereParams{SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, MaxRows: w.limit})
 	case v.CompanyID != nil:
-		return q.TaskIDsOfCompany(ctx, queueq.TaskIDsOfCompanyParams{CompanyID: *v.CompanyID, StartID: w.start, EndID: w.end, BeforeID: w.before, FromID: w.from, MaxRows: w.most})
+		return q.TaskIDsOfCompany(ctx, queueq.TaskIDsOfCompanyParams{CompanyID: *v.CompanyID, StartID: w.start, EndID: w.end, BeforeID: w.before, FromID: w.from, MaxRows: w.limit})
 	case is(queue.Success):
-		return q.TaskIDsSettled(ctx, queueq.TaskIDsSettledParams{BeforeID: w.before, FromID: w.from, MaxRows: w.most})
+		return q.TaskIDsSettled(ctx, queueq.TaskIDsSettledParams{BeforeID: w.before, FromID: w.from, MaxRows: w.limit})
 	default:
-		return q.TaskIDs(ctx, queueq.TaskIDsParams{BeforeID: w.before, FromID: w.from, MaxRows: w.most})
+		return q.TaskIDs(ctx, queueq.TaskIDsParams{BeforeID: w.before, FromID: w.from, MaxRows: w.limit})
 	}
 }
 
