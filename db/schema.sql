@@ -7960,7 +7960,7 @@ CREATE INDEX contacts_email_folded_idx ON public.contacts USING btree (company_i
 
 CREATE INDEX contacts_phone_idx ON public.contacts USING btree (company_id, phone COLLATE "C", user_id) WHERE (phone IS NOT NULL);
 
-CREATE INDEX contacts_user_id_idx ON public.contacts USING btree (company_id, lower((user_id COLLATE "C")), user_id);
+CREATE INDEX contacts_user_id_folded_idx ON public.contacts USING btree (company_id, lower((user_id COLLATE "C")), user_id) WHERE (lower((user_id COLLATE "C")) IS NOT NULL);
 
 CREATE INDEX conversations_company_idx ON public.conversations USING btree (company_id, submitted_by, last_id);
 

@@ -454,7 +454,8 @@ type ContactSearchRow struct {
 // The rows are sorted by term and user_id, and begin after a position (term, user_id). Phones have a separate position.
 //
 // The caller passes a position that is never before the first match, because the position is the only lower bound of each scan. With two lower bounds,
-// PostgreSQL could begin the scan at the smaller bound. chr(1114111) is greater than any character. Each branch reads at most max_rows entries of its index.
+// PostgreSQL could begin the scan at the smaller bound. chr(1114111) is greater than any character. Each branch reads at most max_rows entries of its index. The
+// indexes are partial, so that lookups of contacts by their keys do not use them.
 func (q *Queries) ContactSearch(ctx context.Context, arg ContactSearchParams) ([]ContactSearchRow, error) {
 	rows, err := q.db.Query(ctx, contactSearch,
 		arg.Prefix,
@@ -668,19 +669,23 @@ func (q *Queries) DeletedTags(ctx context.Context) ([]int64, error) {
 
 const tagAdd = `-- name: TagAdd :execrows
 INSERT INTO tag_contacts (tag_id, company_id, user_id)
-SELECT $1::bigint, c.company_id, c.user_id FROM contacts c WHERE c.company_id = $2 AND c.user_id = ANY ($3::text[])
+SELECT $1::bigint, c.company_id, c.user_id
+FROM unnest($2::text[]) AS i (user_id)
+CROSS JOIN LATERAL ( -- LIMIT: with any statistics, the plan finds each contact by its key
+    SELECT o.company_id, o.user_id FROM contacts o WHERE o.company_id = $3 AND o.user_id = i.user_id LIMIT 1
+) c
 ON CONFLICT (tag_id, user_id) DO NOTHING
 `
 
 type TagAddParams struct {
 	TagID     int64
-	CompanyID int64
 	UserIds   []string
+	CompanyID int64
 }
 
 // TagAdd adds the contacts of user_ids to a tag, and skips user ids without a contact. It returns how many contacts were not in the tag before.
 func (q *Queries) TagAdd(ctx context.Context, arg TagAddParams) (int64, error) {
-	result, err := q.db.Exec(ctx, tagAdd, arg.TagID, arg.CompanyID, arg.UserIds)
+	result, err := q.db.Exec(ctx, tagAdd, arg.TagID, arg.UserIds, arg.CompanyID)
 	if err != nil {
 		return 0, err
 	}

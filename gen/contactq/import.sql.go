@@ -287,11 +287,13 @@ func (q *Queries) ImportList(ctx context.Context, arg ImportListParams) ([]Conta
 }
 
 const importOverfull = `-- name: ImportOverfull :many
-SELECT c.user_id
+SELECT i.user_id::text AS user_id
 FROM (SELECT unnest($1::text[]) AS user_id, unnest($2::jsonb[]) AS attributes) i
-JOIN contacts c ON c.company_id = $3 AND c.user_id = i.user_id
+CROSS JOIN LATERAL ( -- LIMIT: with any statistics, the plan finds each contact by its key
+    SELECT o.attributes FROM contacts o WHERE o.company_id = $3 AND o.user_id = i.user_id LIMIT 1
+) c
 WHERE (SELECT count(*) FROM jsonb_object_keys(c.attributes || i.attributes)) > $4::bigint
-ORDER BY c.user_id
+ORDER BY i.user_id
 `
 
 type ImportOverfullParams struct {

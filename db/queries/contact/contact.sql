@@ -54,7 +54,8 @@ LIMIT @page_limit::integer;
 -- The rows are sorted by term and user_id, and begin after a position (term, user_id). Phones have a separate position.
 --
 -- The caller passes a position that is never before the first match, because the position is the only lower bound of each scan. With two lower bounds,
--- PostgreSQL could begin the scan at the smaller bound. chr(1114111) is greater than any character. Each branch reads at most max_rows entries of its index.
+-- PostgreSQL could begin the scan at the smaller bound. chr(1114111) is greater than any character. Each branch reads at most max_rows entries of its index. The
+-- indexes are partial, so that lookups of contacts by their keys do not use them.
 -- name: ContactSearch :many
 WITH found AS (
     (SELECT lower(c.user_id COLLATE "C") AS term, c.user_id FROM contacts c
@@ -226,7 +227,11 @@ LIMIT @page_limit::integer;
 -- TagAdd adds the contacts of user_ids to a tag, and skips user ids without a contact. It returns how many contacts were not in the tag before.
 -- name: TagAdd :execrows
 INSERT INTO tag_contacts (tag_id, company_id, user_id)
-SELECT @tag_id::bigint, c.company_id, c.user_id FROM contacts c WHERE c.company_id = @company_id AND c.user_id = ANY (@user_ids::text[])
+SELECT @tag_id::bigint, c.company_id, c.user_id
+FROM unnest(@user_ids::text[]) AS i (user_id)
+CROSS JOIN LATERAL ( -- LIMIT: with any statistics, the plan finds each contact by its key
+    SELECT o.company_id, o.user_id FROM contacts o WHERE o.company_id = @company_id AND o.user_id = i.user_id LIMIT 1
+) c
 ON CONFLICT (tag_id, user_id) DO NOTHING;
 
 -- TagRemove removes contacts from a tag, and returns how many were in the tag.

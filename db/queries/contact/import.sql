@@ -39,11 +39,13 @@ FOR UPDATE;
 
 -- ImportOverfull returns the contacts that would have more than max_attributes attributes after the import.
 -- name: ImportOverfull :many
-SELECT c.user_id
+SELECT i.user_id::text AS user_id
 FROM (SELECT unnest(@user_ids::text[]) AS user_id, unnest(@attributes::jsonb[]) AS attributes) i
-JOIN contacts c ON c.company_id = @company_id AND c.user_id = i.user_id
+CROSS JOIN LATERAL ( -- LIMIT: with any statistics, the plan finds each contact by its key
+    SELECT o.attributes FROM contacts o WHERE o.company_id = @company_id AND o.user_id = i.user_id LIMIT 1
+) c
 WHERE (SELECT count(*) FROM jsonb_object_keys(c.attributes || i.attributes)) > sqlc.arg(max_attributes)::bigint
-ORDER BY c.user_id;
+ORDER BY i.user_id;
 
 -- ImportStore adds contacts, and changes contacts that exist. An empty text does not change a field. Attributes that are not given do not change. The statement
 -- returns the numbers of added and changed contacts.
