@@ -48,6 +48,9 @@ func (c *Cmd) Validate() error {
 }
 
 func (c *Cmd) Run(ctx context.Context) error {
+	if err := awaitReady(ctx, c.Target.address()); err != nil { // before the password: the first start of a server generates it
+		return err
+	}
 	password, _, err := config.ResolvePassword(c.Account, c.Database, false)
 	if err != nil {
 		return err
@@ -109,10 +112,6 @@ type demo struct {
 
 // prepare creates or enables the company, the user and the sender. It also checks which examples can be sent without changing data of others.
 func (d *demo) prepare(ctx context.Context, password string) error {
-	err := d.awaitReady(ctx)
-	if err != nil {
-		return err
-	}
 	if _, err := created(d.admin.CreateCompanyWithResponse(ctx, nil, api.CompanyRequest{CompanyNo: demoName, Name: demoName})); err != nil {
 		return fmt.Errorf("create company: %w", err)
 	}
@@ -125,9 +124,11 @@ func (d *demo) prepare(ctx context.Context, password string) error {
 	if err := d.settleLeftovers(ctx); err != nil {
 		return err
 	}
-	if d.useTemplate, err = d.ensureTemplate(ctx); err != nil {
+	useTemplate, err := d.ensureTemplate(ctx)
+	if err != nil {
 		return err
 	}
+	d.useTemplate = useTemplate
 	d.useDefault, err = d.ensureDefault(ctx)
 	return err
 }
@@ -135,27 +136,31 @@ func (d *demo) prepare(ctx context.Context, password string) error {
 // readyWait is the time limit for a server that was just started.
 const readyWait = 30 * time.Second
 
-// awaitReady waits until the server is ready.
-func (d *demo) awaitReady(ctx context.Context) error {
+// awaitReady waits until the server at an address is ready.
+func awaitReady(ctx context.Context, address string) error {
+	client, err := api.NewClientWithResponses(address, api.WithHTTPClient(&http.Client{Timeout: readyWait}))
+	if err != nil {
+		return fmt.Errorf("read --url: %w", err)
+	}
 	late, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
 	again := time.NewTicker(200 * time.Millisecond)
 	defer again.Stop()
 	for isFirst := true; ; isFirst = false {
-		ready, err := d.admin.ReadyWithResponse(late, nil)
+		ready, err := client.ReadyWithResponse(late, nil)
 		if err == nil && ready.StatusCode() == http.StatusOK {
 			return nil
 		}
 		if isFirst {
-			fmt.Fprintln(os.Stderr, "Waiting for the server.")
+			fmt.Fprintf(os.Stderr, "Waiting for the server at %s.\n", address)
 		}
 		select {
 		case <-again.C:
 		case <-late.Done():
 			if err != nil {
-				return fmt.Errorf("the server does not answer (start one with `make run`): %w", err)
+				return fmt.Errorf("no server is running at %s: start one with `make run`, or name another one with --url: %w", address, err)
 			}
-			return fmt.Errorf("the server is not ready: %s", ready.Status())
+			return fmt.Errorf("the server at %s is not ready: %s", address, ready.Status())
 		}
 	}
 }
