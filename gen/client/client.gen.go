@@ -3026,7 +3026,7 @@ type BatchRow struct {
 	// Row The number of the row in the list, as a spreadsheet program shows it
 	Row int64 `json:"row"`
 
-	// Code The reason why the row is not sent: 1 address, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 rejected at its submission as a task, or it could only expire, because its recipient has quiet hours, 8 the batch expired before the row became a task
+	// Code The reason why the row is not sent: 1 address, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 rejected at its submission as a task, or it would expire in the quiet hours of its recipient, 8 the batch expired before the row became a task
 	Code *int16 `json:"code"`
 
 	// Content The text; on a channel other than `sms` its first 200 characters; empty if the text could not be rendered

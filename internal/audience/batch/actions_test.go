@@ -213,7 +213,7 @@ func TestACancellationDuringARequeueRefusesTheRequeue(t *testing.T) {
 	}
 }
 
-// A claim returns no task that expires within a second, so such a batch or task could only expire.
+// A claim returns no task that expires within a second, so such a batch or task would expire unsent.
 func TestBatchesAndTasksThatExpireWithinASecondAreRejected(t *testing.T) {
 	b := apptest.New(t)
 	in := func(d time.Duration) string { return time.Now().Add(d).Format(time.RFC3339) }
@@ -637,7 +637,7 @@ func TestAnExpiredBatchCannotBeConfirmed(t *testing.T) {
 	}
 	preview := b.Expect(200, "", "GET", at+"/preview", nil)
 	if !strings.Contains(preview.Raw, `"code":8`) || strings.Contains(preview.Raw, "would_be_scheduled") {
-		t.Errorf("the preview of a row that can only expire: %s", preview.Raw)
+		t.Errorf("the preview of a row that would expire unsent: %s", preview.Raw)
 	}
 	cancelled := checked(b, numbers(1), "content", "hello", "expires_at", in(time.Hour))
 	get(b, cancelled, "cancel")

@@ -416,7 +416,7 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row ch
 		sub := submission(c.batch, batchq.BatchRowsNextRow{
 			RowNo: row.no, Recipient: row.address.Text, Content: row.text, Sign: &row.sign, ContactValues: row.values,
 		})
-		if sub.ExpectSendTime = c.batch.ExpectSendTime; canOnlyExpire(c.batch) {
+		if sub.ExpectSendTime = c.batch.ExpectSendTime; expiresUnsent(c.batch) {
 			sub.ExpiresAt = nil // its rows are valid: an expired batch ends, and is not submitted
 		}
 		checked, err := s.Submissions.Check(ctx, asOf, sub, originOf(c.batch))
@@ -450,7 +450,7 @@ func codeOf(wrong *fault.Error) int16 {
 	switch field := wrong.Fields[0]; {
 	case field.Rule == fault.CountryNotServed || field.Rule == fault.IsBlocked:
 		return IsBlocked
-	case slices.Contains([]fault.Rule{fault.StaysQuiet, fault.IsLimited, fault.BeforeSending, fault.InThePast}, field.Rule): // the row could only expire
+	case slices.Contains([]fault.Rule{fault.StaysQuiet, fault.IsLimited, fault.BeforeSending, fault.InThePast}, field.Rule): // the row would expire before it can be sent
 		return IsRefused
 	case field.Rule == fault.TooManySegments:
 		return WrongSegments

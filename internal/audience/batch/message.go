@@ -236,7 +236,7 @@ func (s *Service) filledText(ctx context.Context, b batchq.Batch, values []byte)
 }
 
 // addressCell returns the cell with the address of a row. It cuts the address to the given number of characters.
-func addressCell(row source.Row, most int) sheet.Cell {
-	text := characters.First(strings.TrimSpace(row.Address.Text), most)
+func addressCell(row source.Row, limit int) sheet.Cell {
+	text := characters.First(strings.TrimSpace(row.Address.Text), limit)
 	return sheet.Cell{Text: strings.Clone(text), Lossy: row.Address.Lossy}
 }

@@ -190,8 +190,8 @@ func (s *Service) EachWrong(ctx context.Context, viewer Viewer, id int64, do fun
 	}
 }
 
-// canOnlyExpire reports whether every unsent message of a batch would expire before it can be sent.
-func canOnlyExpire(b batchq.Batch) bool {
+// expiresUnsent reports whether every unsent message of a batch would expire before it can be sent.
+func expiresUnsent(b batchq.Batch) bool {
 	return submit.CheckExpiry(b.ExpiresAt, optional.Or(b.ExpectSendTime, time.Now())) != nil
 }
 
@@ -226,7 +226,7 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 	}
 	row := rows[0]
 	p := Preview{RowNo: row.RowNo, Recipient: row.Recipient, Code: optional.Value(row.Code), Fault: row.Fault}
-	if p.Code == 0 && row.TaskID == nil && b.Status != progress.Cancelled && canOnlyExpire(b) {
+	if p.Code == 0 && row.TaskID == nil && b.Status != progress.Cancelled && expiresUnsent(b) {
 		p.Code = IsExpired
 		return p, nil
 	}

@@ -14,11 +14,11 @@ import (
 
 // field is a text field of a contact.
 type field struct {
-	name    string
-	columns []string // other column names of this field in a list
-	of      func(c *Contact) **string
-	most    int            // maximum length in characters
-	form    *regexp.Regexp // pattern of valid texts; nil: every text without control characters
+	name      string
+	columns   []string // other column names of this field in a list
+	of        func(c *Contact) **string
+	maxLength int            // maximum length in characters
+	form      *regexp.Regexp // pattern of valid texts; nil: every text without control characters
 }
 
 var (
@@ -28,22 +28,22 @@ var (
 
 // fields are the text fields of a contact, except the user id. The contract has the same limits.
 var fields = []field{
-	{name: "name", columns: []string{"姓名", "名字", "名称", "客户姓名"}, of: func(c *Contact) **string { return &c.Name }, most: 100},
+	{name: "name", columns: []string{"姓名", "名字", "名称", "客户姓名"}, of: func(c *Contact) **string { return &c.Name }, maxLength: 100},
 	{
 		name: "phone", columns: []string{"phone_number", "mobile", "手机", "手机号", "手机号码", "电话", "电话号码", "联系电话", "移动电话"},
-		of: func(c *Contact) **string { return &c.Phone }, most: phone.Longest,
+		of: func(c *Contact) **string { return &c.Phone }, maxLength: phone.Longest,
 	},
 	{
 		name: "dingtalk_name", columns: []string{"dingtalk", "钉钉", "钉钉账号", "钉钉用户名", "钉钉用户ID"},
-		of: func(c *Contact) **string { return &c.DingTalkName }, most: 100,
+		of: func(c *Contact) **string { return &c.DingTalkName }, maxLength: 100,
 	},
 	{
 		name: "wechat_openid", columns: []string{"openid", "微信openid", "微信"},
-		of: func(c *Contact) **string { return &c.WeChatOpenID }, most: 100, form: openIDForm,
+		of: func(c *Contact) **string { return &c.WeChatOpenID }, maxLength: 100, form: openIDForm,
 	},
 	{
 		name: "email", columns: []string{"e-mail", "mail", "邮箱", "电子邮箱", "邮件", "电子邮件", "邮箱地址"},
-		of: func(c *Contact) **string { return &c.Email }, most: 254,
+		of: func(c *Contact) **string { return &c.Email }, maxLength: 254,
 	},
 }
 
@@ -69,8 +69,8 @@ func isUserID(text string) bool { return userIDForm.MatchString(text) && text !=
 // checkText returns the fault of an invalid text of a field, or nil.
 func (f field) checkText(text string) *fault.Error {
 	switch {
-	case utf8.RuneCountInString(text) > f.most:
-		return fault.InvalidField(f.name, fault.TooLong, f.most)
+	case utf8.RuneCountInString(text) > f.maxLength:
+		return fault.InvalidField(f.name, fault.TooLong, f.maxLength)
 	case f.form != nil && !f.form.MatchString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }):
 		return fault.InvalidField(f.name, fault.BadCharacters, nil)
 	}

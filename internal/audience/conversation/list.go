@@ -61,28 +61,28 @@ func (s *Service) List(ctx context.Context, f Filter) (p scan.Page[Conversation]
 }
 
 // idsOf returns the statement that reads ids of last received messages by the index of the most selective filter.
-func (s *Service) idsOf(ctx context.Context, f Filter) func(before int64, most int32) ([]int64, error) {
+func (s *Service) idsOf(ctx context.Context, f Filter) func(before int64, limit int32) ([]int64, error) {
 	owner, isUnread := ownerOf(f.Viewer), optional.Value(f.Unread)
 	switch company := f.Viewer.CompanyID; {
 	case isUnread && company != nil:
-		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ConversationIDsUnreadOfCompany(ctx, conversationq.ConversationIDsUnreadOfCompanyParams{CompanyID: *company, Owner: owner, BeforeID: before, MaxRows: most})
+		return func(before int64, limit int32) ([]int64, error) {
+			return s.q.ConversationIDsUnreadOfCompany(ctx, conversationq.ConversationIDsUnreadOfCompanyParams{CompanyID: *company, Owner: owner, BeforeID: before, MaxRows: limit})
 		}
 	case isUnread:
-		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ConversationIDsUnread(ctx, conversationq.ConversationIDsUnreadParams{Owner: owner, BeforeID: before, MaxRows: most})
+		return func(before int64, limit int32) ([]int64, error) {
+			return s.q.ConversationIDsUnread(ctx, conversationq.ConversationIDsUnreadParams{Owner: owner, BeforeID: before, MaxRows: limit})
 		}
 	case f.SenderNo != nil:
-		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ConversationIDsOfSender(ctx, conversationq.ConversationIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, MaxRows: most})
+		return func(before int64, limit int32) ([]int64, error) {
+			return s.q.ConversationIDsOfSender(ctx, conversationq.ConversationIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, MaxRows: limit})
 		}
 	case company != nil:
-		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ConversationIDsOfCompany(ctx, conversationq.ConversationIDsOfCompanyParams{CompanyID: *company, Owner: owner, BeforeID: before, MaxRows: most})
+		return func(before int64, limit int32) ([]int64, error) {
+			return s.q.ConversationIDsOfCompany(ctx, conversationq.ConversationIDsOfCompanyParams{CompanyID: *company, Owner: owner, BeforeID: before, MaxRows: limit})
 		}
 	default:
-		return func(before int64, most int32) ([]int64, error) {
-			return s.q.ConversationIDs(ctx, conversationq.ConversationIDsParams{Owner: owner, BeforeID: before, MaxRows: most})
+		return func(before int64, limit int32) ([]int64, error) {
+			return s.q.ConversationIDs(ctx, conversationq.ConversationIDsParams{Owner: owner, BeforeID: before, MaxRows: limit})
 		}
 	}
 }

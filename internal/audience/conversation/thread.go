@@ -80,8 +80,8 @@ type tasks struct {
 	searched string                               // older tasks are unknown: all tasks with ids from searched on were searched; empty: no older task exists
 }
 
-// tasksOf returns up to most tasks with ids before an id, newest first. It searches no ids before from.
-func (s *Service) tasksOf(ctx context.Context, viewer task.Viewer, key Key, from, before string, most int) (found tasks, err error) {
+// tasksOf returns up to limit tasks with ids before an id, newest first. It searches no ids before from.
+func (s *Service) tasksOf(ctx context.Context, viewer task.Viewer, key Key, from, before string, limit int) (found tasks, err error) {
 	before = min(before, endOfIDs())
 	first, err := s.partitionBefore(ctx, before)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Service) tasksOf(ctx context.Context, viewer task.Viewer, key Key, from
 	err = s.db.ByKey(ctx, func(tx postgres.Runner) (err error) {
 		q := conversationq.New(tx)
 		ids, searched, err := idsOfTasks(ctx, q, conversationq.ConversationTaskIDsParams{
-			CompanyID: key.CompanyID, Owner: ownerOf(viewer), PhoneNumber: key.Number, FromID: found.searched, BeforeID: before, MaxRows: int32(most),
+			CompanyID: key.CompanyID, Owner: ownerOf(viewer), PhoneNumber: key.Number, FromID: found.searched, BeforeID: before, MaxRows: int32(limit),
 		})
 		if err != nil || len(ids) == 0 {
 			found.searched = searched
@@ -106,7 +106,7 @@ func (s *Service) tasksOf(ctx context.Context, viewer task.Viewer, key Key, from
 
 // idsOfTasks returns the newest p.MaxRows tasks of a conversation, and the id from which on all tasks were searched.
 func idsOfTasks(ctx context.Context, q *conversationq.Queries, p conversationq.ConversationTaskIDsParams) (ids []string, searched string, err error) {
-	most := int(p.MaxRows)
+	limit := int(p.MaxRows)
 	for scanned := 0; scanned < maxScan; {
 		rows, err := q.ConversationTaskIDs(ctx, p)
 		if err != nil {
@@ -116,7 +116,7 @@ func idsOfTasks(ctx context.Context, q *conversationq.Queries, p conversationq.C
 			if !row.IsOwn {
 				continue
 			}
-			if ids = append(ids, row.TaskID); len(ids) == most {
+			if ids = append(ids, row.TaskID); len(ids) == limit {
 				return ids, row.TaskID, nil
 			}
 		}

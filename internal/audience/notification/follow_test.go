@@ -247,7 +247,7 @@ func TestANotificationExpires(t *testing.T) {
 	}
 }
 
-// R5: the message of a person whose quiet hours end after the expiry could only expire.
+// R5: a person gets no message if the message expires before the quiet hours of the person end.
 func TestAPersonWithQuietHoursUntilTheExpiryGetsNoMessage(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	b.PutSMSTemplate(nil)

@@ -38,10 +38,10 @@ func (s Retention) End(ctx context.Context, before time.Time, firstID, beforeID 
 	return err
 }
 
-// Held returns up to most tasks whose notifications are still being sent. Their ids are in the range from firstID (included) to beforeID (excluded). These
+// Held returns up to limit tasks whose notifications are still being sent. Their ids are in the range from firstID (included) to beforeID (excluded). These
 // tasks record which recipients were reached.
-func (s Retention) Held(ctx context.Context, firstID, beforeID string, most int) ([]string, error) {
-	ids, err := s.q.NotificationsHold(ctx, notificationq.NotificationsHoldParams{FirstID: firstID, BeforeID: beforeID, MaxTasks: int32(most)})
+func (s Retention) Held(ctx context.Context, firstID, beforeID string, limit int) ([]string, error) {
+	ids, err := s.q.NotificationsHold(ctx, notificationq.NotificationsHoldParams{FirstID: firstID, BeforeID: beforeID, MaxTasks: int32(limit)})
 	return ids, postgres.Wrap("find notifications that are being sent", err, nil)
 }
 

@@ -49,9 +49,9 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 }
 
 // runInTx calls run in a transaction.
-func (s *Service) runInTx(ctx context.Context, id *int64, most int32) (n int, err error) {
+func (s *Service) runInTx(ctx context.Context, id *int64, limit int32) (n int, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
-		n, err = s.run(ctx, id, most, sweepOrigin)
+		n, err = s.run(ctx, id, limit, sweepOrigin)
 		return err
 	})
 	return n, err
@@ -78,9 +78,9 @@ func (s *Service) runEach(ctx context.Context) (int, error) {
 	return len(ids), nil
 }
 
-// run runs up to most due notifications, or only the notification with the given id if it is due. It uses the transaction of the caller.
-func (s *Service) run(ctx context.Context, id *int64, most int32, origin submit.Origin) (int, error) {
-	due, err := s.q.NotificationDue(ctx, notificationq.NotificationDueParams{ID: id, BatchSize: most})
+// run runs up to limit due notifications, or only the notification with the given id if it is due. It uses the transaction of the caller.
+func (s *Service) run(ctx context.Context, id *int64, limit int32, origin submit.Origin) (int, error) {
+	due, err := s.q.NotificationDue(ctx, notificationq.NotificationDueParams{ID: id, BatchSize: limit})
 	if err != nil {
 		return 0, fmt.Errorf("find due notifications: %w", err)
 	}

@@ -288,7 +288,7 @@ func (s *Service) checkOpen(ctx context.Context, companyID int64) error {
 }
 
 // guard returns the outcome of an action that would answer a sender of LKSMS, or that would be one too many within an hour; empty: neither.
-func (s *Service) guard(ctx context.Context, m received.Row, actions []string, most int64) (string, error) {
+func (s *Service) guard(ctx context.Context, m received.Row, actions []string, limit int64) (string, error) {
 	if isNumber(m) {
 		isOwn, err := s.q.ReplyNumberIsOwn(ctx, m.PhoneNumber)
 		if err != nil || isOwn {
@@ -296,7 +296,7 @@ func (s *Service) guard(ctx context.Context, m received.Row, actions []string, m
 		}
 	}
 	n, err := s.q.ReplyActionsOfNumber(ctx, replyruleq.ReplyActionsOfNumberParams{ReceivedID: m.ID, Actions: actions})
-	if err != nil || n >= most {
+	if err != nil || n >= limit {
 		return TooMany, postgres.Wrap("count actions of number", err, nil)
 	}
 	return "", nil

@@ -60,7 +60,7 @@ func (c *csvRows) separated(counts map[byte]int) *csvRows {
 func (c *csvRows) close() error { return nil }
 
 // next implements rows.
-func (c *csvRows) next(most int) (Row, error) {
+func (c *csvRows) next(maxCells int) (Row, error) {
 	if c.isOver {
 		return Row{}, io.EOF
 	}
@@ -80,7 +80,7 @@ func (c *csvRows) next(most int) (Row, error) {
 			return Row{}, wrongAt(fault.NotText, c.row)
 		case len(c.cell) > c.maxCell && utf8.RuneCount(c.cell) > c.maxCell:
 			return Row{}, c.tooLong(column)
-		case column < most:
+		case column < maxCells:
 			row.Cells = append(row.Cells, cellOf(string(c.cell)))
 		case trim(string(c.cell)) != "":
 			row.Extra++

@@ -80,7 +80,7 @@ func (s *sheetRows) token() (xml.Token, error) {
 }
 
 // next implements rows.
-func (s *sheetRows) next(most int) (Row, error) {
+func (s *sheetRows) next(maxCells int) (Row, error) {
 	for !s.isOver {
 		token, err := s.token()
 		if err != nil {
@@ -94,7 +94,7 @@ func (s *sheetRows) next(most int) (Row, error) {
 			if s.row, err = s.position(attribute(token, "r"), s.row, lastRow); err != nil {
 				return Row{}, err
 			}
-			return s.cells(most)
+			return s.cells(maxCells)
 		case xml.EndElement:
 			s.isOver = token.Name.Local == "sheetData"
 		}
@@ -115,7 +115,7 @@ func (s *sheetRows) position(given string, before, last int64) (int64, error) {
 }
 
 // cells reads the cells of a row.
-func (s *sheetRows) cells(most int) (Row, error) {
+func (s *sheetRows) cells(maxCells int) (Row, error) {
 	row := Row{No: s.row}
 	column := -1
 	for {
@@ -141,7 +141,7 @@ func (s *sheetRows) cells(most int) (Row, error) {
 				return Row{}, err
 			}
 			switch {
-			case column < most:
+			case column < maxCells:
 				for len(row.Cells) < column {
 					row.Cells = append(row.Cells, Cell{})
 				}
@@ -268,8 +268,8 @@ func (s *sheetRows) formatOf(style string) numberformat.Format {
 }
 
 // readText returns the text of the current element: its own text, or the text of the elements t in it, without phonetic text. It returns errTokenTooLong if the
-// text is longer than most bytes.
-func readText(x *xmlReader, element string, most int) (string, error) {
+// text is longer than limit bytes.
+func readText(x *xmlReader, element string, limit int) (string, error) {
 	var text strings.Builder
 	isShown := element == "v"
 	for {
@@ -294,7 +294,7 @@ func readText(x *xmlReader, element string, most int) (string, error) {
 			if isShown {
 				text.Write(token)
 			}
-			if text.Len() > most {
+			if text.Len() > limit {
 				return "", errTokenTooLong
 			}
 		case xml.EndElement:

@@ -95,8 +95,8 @@ type Reader struct {
 
 // rows reads the rows of a file of one kind, including empty rows.
 type rows interface {
-	// next returns the next row with up to `most` cells. Row.Extra is the number of non-empty cells beyond these. After the last row, next returns io.EOF.
-	next(most int) (Row, error)
+	// next returns the next row with up to `maxCells` cells. Row.Extra is the number of non-empty cells beyond these. After the last row, next returns io.EOF.
+	next(maxCells int) (Row, error)
 	close() error
 }
 
@@ -248,12 +248,12 @@ func (r *Reader) arrange(row *Row) error {
 }
 
 // nextRow returns the next non-empty row.
-func (r *Reader) nextRow(most int) (Row, error) {
+func (r *Reader) nextRow(maxCells int) (Row, error) {
 	for {
 		if err := r.ctx.Err(); err != nil {
 			return Row{}, fmt.Errorf("read list: %w", err)
 		}
-		row, err := r.rows.next(most)
+		row, err := r.rows.next(maxCells)
 		if err != nil {
 			return Row{}, err
 		}

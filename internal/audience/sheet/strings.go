@@ -25,10 +25,10 @@ const (
 // programs use any order. get reads the part only as far as needed, and stores the strings in blocks. The most recently used blocks are in memory. Other blocks
 // can be in a temporary file, because a workbook can have as many strings as cells.
 type sharedStrings struct {
-	part   io.ReadCloser
-	xml    *xmlReader
-	most   int // maximum number of bytes of a string
-	isOver bool
+	part    io.ReadCloser
+	xml     *xmlReader
+	maxText int // maximum number of bytes of a string
+	isOver  bool
 
 	count  int // number of strings read
 	blocks []stringBlock
@@ -52,7 +52,7 @@ func openStrings(part io.ReadCloser, maxCell int) *sharedStrings {
 	if err != nil {
 		panic(err) // impossible: the size is positive
 	}
-	return &sharedStrings{part: part, xml: newXML(part), most: 4 * maxCell, cache: cache}
+	return &sharedStrings{part: part, xml: newXML(part), maxText: 4 * maxCell, cache: cache}
 }
 
 // close deletes the temporary file.
@@ -104,7 +104,7 @@ func (s *sharedStrings) readString() error {
 		if start, is := token.(xml.StartElement); !is || start.Name.Local != "si" {
 			continue
 		}
-		text, err := readText(s.xml, "si", s.most)
+		text, err := readText(s.xml, "si", s.maxText)
 		if err != nil {
 			return err
 		}

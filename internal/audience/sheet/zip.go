@@ -54,29 +54,29 @@ func (a *archive) explain(err error) error {
 // has reports whether the archive contains a part.
 func (a *archive) has(name string) bool { return a.parts[strings.ToLower(name)] != nil }
 
-// open returns a reader of a decompressed part of at most most bytes.
-func (a *archive) open(name string, most int64) (io.ReadCloser, error) {
+// open returns a reader of a decompressed part of at most limit bytes.
+func (a *archive) open(name string, limit int64) (io.ReadCloser, error) {
 	part := a.parts[strings.ToLower(name)]
 	switch {
 	case part == nil:
 		return nil, wrong(fault.Damaged, nil)
 	case part.Flags&1 != 0:
 		return nil, wrong(fault.Encrypted, nil)
-	case part.UncompressedSize64 > uint64(most):
-		return nil, wrong(fault.UnpackedTooBig, most)
+	case part.UncompressedSize64 > uint64(limit):
+		return nil, wrong(fault.UnpackedTooBig, limit)
 	}
 	unpacked, err := part.Open()
 	if err != nil {
 		return nil, a.explain(err)
 	}
-	return &partReader{ReadCloser: unpacked, archive: a, most: most, left: most}, nil
+	return &partReader{ReadCloser: unpacked, archive: a, limit: limit, left: limit}, nil
 }
 
 // partReader reads a part of the archive. It limits the size itself, because the size in the directory can be wrong.
 type partReader struct {
 	io.ReadCloser
 	archive *archive
-	most    int64
+	limit   int64
 	left    int64
 }
 
@@ -87,7 +87,7 @@ func (p *partReader) Read(b []byte) (int, error) {
 	}
 	n, err := p.ReadCloser.Read(b)
 	if p.left -= int64(n); p.left < 0 {
-		return 0, wrong(fault.UnpackedTooBig, p.most)
+		return 0, wrong(fault.UnpackedTooBig, p.limit)
 	}
 	if err != nil && err != io.EOF { //nolint:errorlint // io.ErrUnexpectedEOF is a different error
 		err = p.archive.explain(err)

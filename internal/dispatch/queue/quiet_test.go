@@ -145,7 +145,7 @@ func TestRetriesAndScheduledMessagesWaitForTheEndOfQuietHours(t *testing.T) {
 }
 
 // R5: a message that expires before the end of quiet hours is refused. A dry run says when the message would be sent.
-func TestMessagesThatCanOnlyExpireInQuietHoursAreRefused(t *testing.T) {
+func TestMessagesThatExpireBeforeQuietHoursEndAreRefused(t *testing.T) {
 	b := quietBundle{apptest.New(t)}
 	b.SetQuiet("marketing", -time.Hour, 5*time.Hour)
 	body := map[string]any{"phone_number": apptest.Phone, "content": "sale", "message_type": "marketing", "expires_at": time.Now().Add(4 * time.Hour)}
@@ -167,7 +167,7 @@ func TestMessagesThatCanOnlyExpireInQuietHoursAreRefused(t *testing.T) {
 }
 
 // R5: a task that expires before the end of quiet hours is not requeued.
-func TestTasksThatCanOnlyExpireInQuietHoursAreNotRequeued(t *testing.T) {
+func TestTasksThatExpireBeforeQuietHoursEndAreNotRequeued(t *testing.T) {
 	b := quietBundle{apptest.New(t)}
 	var ids []string
 	now := time.Now()

@@ -196,7 +196,7 @@ func TestTheSimOfAConversationStays(t *testing.T) {
 }
 
 // R8: a lease that comes back unsent gives back its segments and its recipient, unless another message to the recipient was sent.
-func TestReleasedLeaseIsRefundedToItsSim(t *testing.T) {
+func TestAnUnsentMessageNoLongerCountsAgainstItsSim(t *testing.T) {
 	b := apptest.New(t)
 	addSims(b, map[string]any{"slot": 1, "per_day": 10, "recipients_per_month": 2})
 	submitTo(b, 1, 1, 2)

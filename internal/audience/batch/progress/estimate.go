@@ -452,7 +452,7 @@ func capacities(groups [][]*share, d time.Duration) []float64 {
 // can send during the part free of d. limit is the number of messages without the sender's interval.
 func capacity(one *share, d, free time.Duration) (messages, limit float64) {
 	s := one.limits
-	most := math.Inf(1) // maximum number of segments
+	segments := math.Inf(1) // maximum number of segments
 	for _, w := range []struct {
 		limit  *int64
 		used   int64
@@ -462,13 +462,13 @@ func capacity(one *share, d, free time.Duration) (messages, limit float64) {
 		{s.PerDay, s.DayUsed, 24 * time.Hour}, {s.PerMonth, s.MonthUsed, 30 * 24 * time.Hour},
 	} {
 		if w.limit != nil {
-			most = min(most, float64(max(0, *w.limit-w.used))+math.Floor(float64(d)/float64(w.window))*float64(*w.limit))
+			segments = min(segments, float64(max(0, *w.limit-w.used))+math.Floor(float64(d)/float64(w.window))*float64(*w.limit))
 		}
 	}
 	if s.HasBalance {
-		most = min(most, float64(max(0, s.Funds)))
+		segments = min(segments, float64(max(0, s.Funds)))
 	}
-	limit = most / one.perMessage() * one.part
+	limit = segments / one.perMessage() * one.part
 	messages = limit
 	if s.IntervalMs > 0 {
 		messages = min(messages, (1+float64(free/time.Millisecond)/float64(s.IntervalMs))*one.part)

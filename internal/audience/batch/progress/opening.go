@@ -26,8 +26,8 @@ type opens struct {
 // maxPlans is the maximum number of rows of each kind from which an opening is computed. A list of batches computes the opening of each running batch.
 const maxPlans = 100
 
-// MaxTasks is the number of waiting tasks at which a batch is full: its next rows become tasks after some of these tasks have left. It limits the work of a pause
-// or a cancellation, which changes all these tasks.
+// MaxTasks is the number of waiting tasks at which a batch is full. A full batch gets no further tasks until some of these tasks are claimed or end. A pause or a
+// cancellation changes all waiting tasks, so the limit also bounds its time: a pause of 30,000 tasks takes about half a second.
 const MaxTasks = 30_000
 
 // isFull reports whether a batch is full.
