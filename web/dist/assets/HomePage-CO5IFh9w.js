@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/HomePage-BGifJu3D.js
-import{F as e,L as t,M as n,et as r,jt as i,k as a,o,w as s}from"./_plugin-vue_export-helper-BP801oP-.js";import{t as c}from"./EmptyState-laMGglVY.js";var l={class:`card`},u=t({__name:`HomePage`,setup(t){return(t,u)=>(r(),n(s,null,[u[0]||=a(`h1`,{class:`visually-hidden`},`LKSMS`,-1),a(`div`,l,[e(c,{title:i(o)(`account.nothing.title`),text:i(o)(`account.nothing.text`)},null,8,[`title`,`text`])])],64))}});export{u as default};
-========
-import{F as e,L as t,M as n,et as r,jt as i,k as a,o,w as s}from"./_plugin-vue_export-helper-BIlsNOxj.js";import{t as c}from"./EmptyState-BLNKQsR9.js";var l={class:`card`},u=t({__name:`HomePage`,setup(t){return(t,u)=>(r(),n(s,null,[u[0]||=a(`h1`,{class:`visually-hidden`},`LKSMS`,-1),a(`div`,l,[e(c,{title:i(o)(`account.nothing.title`),text:i(o)(`account.nothing.text`)},null,8,[`title`,`text`])])],64))}});export{u as default};
->>>>>>>> 687ae88b9 (Update the built console: the reasons why a sender gets no tasks):web/dist/assets/HomePage-CO5IFh9w.js

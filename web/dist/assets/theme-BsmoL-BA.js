@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/theme-BY0YQCTF.js
-import{Ct as e,O as t,d as n,f as r,pt as i}from"./_plugin-vue_export-helper-BP801oP-.js";var a=r(`theme`),o=e(a===`light`||a===`dark`?a:`system`),s=matchMedia(`(prefers-color-scheme: dark)`),c=e(s.matches);s.addEventListener(`change`,e=>c.value=e.matches);var l=t(()=>o.value===`system`?c.value:o.value===`dark`);i(o,e=>n(`theme`,e)),i(l,e=>{document.documentElement.classList.toggle(`dark`,e),document.documentElement.classList.toggle(`light`,!e)},{immediate:!0});export{o as n,l as t};
-========
-import{Ct as e,O as t,d as n,f as r,pt as i}from"./_plugin-vue_export-helper-BIlsNOxj.js";var a=r(`theme`),o=e(a===`light`||a===`dark`?a:`system`),s=matchMedia(`(prefers-color-scheme: dark)`),c=e(s.matches);s.addEventListener(`change`,e=>c.value=e.matches);var l=t(()=>o.value===`system`?c.value:o.value===`dark`);i(o,e=>n(`theme`,e)),i(l,e=>{document.documentElement.classList.toggle(`dark`,e),document.documentElement.classList.toggle(`light`,!e)},{immediate:!0});export{o as n,l as t};
->>>>>>>> 687ae88b9 (Update the built console: the reasons why a sender gets no tasks):web/dist/assets/theme-BsmoL-BA.js
