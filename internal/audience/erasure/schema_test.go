@@ -21,7 +21,7 @@ var erased = words(`
 	erasures.asked_recipients erasures.recipients erasures.user_ids fruitless_submissions.content fruitless_submissions.phone_number fruitless_submissions.request_data
 	fruitless_submissions.response_data inbounds.phone_numbers reply_rules.phone_numbers reply_actions.phone_number reply_actions.refused idempotency_keys.response messages.content messages.dedup_key messages.phone_number messages.recipient
 	messages.request_data messages.submitted_content messages.user_id notifications.own_payload queue.content queue.phone_number queue.recipient
-	queue.result queue.user_id receipts.recipient received_messages.content received_messages.phone_number received_messages.raw renderings.content renderings.html renderings.page renderings.params messages.contact_values queue.contact_values renderings.title smsgate_messages.message_id sql_inbox.content sql_inbox.dedup_key
+	queue.result queue.taken_back_result queue.user_id receipts.recipient received_messages.content received_messages.phone_number received_messages.raw renderings.content renderings.html renderings.page renderings.params messages.contact_values queue.contact_values renderings.title smsgate_messages.message_id sql_inbox.content sql_inbox.dedup_key
 	sql_inbox.params sql_inbox.phone_number report_logs.error_message
 	report_logs.request_data report_logs.result subscribe_messages.receiver_user_id sim_recipients.recipient_hash tag_contacts.user_id task_jobs.filter upload_parts.bytes webhook_deliveries.response
 `)

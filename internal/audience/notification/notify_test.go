@@ -339,11 +339,11 @@ func TestAnEndedNotificationIsNotRetried(t *testing.T) {
 		t.Errorf("changed %d, want 1", got.Changed)
 	}
 	close(release)
-	apptest.Eventually(t, "the task has failed", func() bool {
+	apptest.Eventually(t, "the task is cancelled", func() bool {
 		if _, err := b.App.Queue.Expire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return b.Count("SELECT count(*) FROM tasks WHERE status = 3") == 1
+		return b.Count("SELECT count(*) FROM tasks WHERE status = 4") == 1
 	})
 	if got := b.Notification(id); got.Status != api.NotificationEnded || len(p.Seen()) != 1 {
 		t.Errorf("%d calls, want 1: %+v", len(p.Seen()), got)
