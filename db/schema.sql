@@ -2412,10 +2412,13 @@ BEGIN
     EXECUTE format('REVOKE ALL ON lksms.outgoing FROM %I', role_name);
     EXECUTE format('REVOKE ALL ON ALL FUNCTIONS IN SCHEMA lksms FROM %I', role_name);
     EXECUTE format('REVOKE ALL ON SCHEMA lksms FROM %I', role_name);
+    IF EXISTS (SELECT FROM sql_roles r WHERE r.role_name = sql_role_revoke.role_name AND r.is_connect_granted) THEN
+        EXECUTE format('REVOKE CONNECT ON DATABASE %I FROM %I', current_database(), role_name);
+    END IF;
 END
 $$;
 
-COMMENT ON FUNCTION public.sql_role_revoke(role_name text) IS 'Revokes the privileges that sql_role_grant granted, except CONNECT, which the role possibly needs for other purposes.';
+COMMENT ON FUNCTION public.sql_role_revoke(role_name text) IS 'Revokes the privileges that sql_role_grant granted. It must run before the row of sql_roles is deleted, which says whether CONNECT is one of them.';
 
 CREATE FUNCTION public.tag_contacts_count() RETURNS trigger
     LANGUAGE plpgsql
@@ -6935,12 +6938,15 @@ CREATE TABLE public.sql_roles (
     role_name text NOT NULL,
     user_id bigint NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    is_connect_granted boolean DEFAULT false NOT NULL,
     CONSTRAINT sql_roles_role_name_length CHECK (((char_length(role_name) >= 1) AND (char_length(role_name) <= 63)))
 );
 
 COMMENT ON TABLE public.sql_roles IS 'A role of PostgreSQL that is allowed to call the functions of the schema lksms, and the user for whom it submits. internal/transport/sqlinbox writes the row and grants the privileges of the role. The role needs both, so a migration that creates a function of lksms again must grant the function to these roles.';
 
 COMMENT ON COLUMN public.sql_roles.role_name IS 'session_user of the caller. There is no foreign key, because a role belongs to the cluster';
+
+COMMENT ON COLUMN public.sql_roles.is_connect_granted IS 'true: sql_role_grant granted CONNECT on the database, and sql_role_revoke revokes it. false: the role had CONNECT, or was granted before this column';
 
 CREATE TABLE public.statistics (
     step text NOT NULL,

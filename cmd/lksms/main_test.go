@@ -888,6 +888,45 @@ func TestSQLCommandsGrantListAndRevoke(t *testing.T) {
 	}
 }
 
+// The roles of db/roles.sql cannot connect without a grant. sql revoke takes back a CONNECT that sql grant granted, so that the role can be dropped. A CONNECT
+// that the role had before stays.
+func TestSQLRevokeTakesBackTheConnectOfSQLGrant(t *testing.T) {
+	t.Parallel()
+	ownersURL := pgtest.New(t)
+	serviceRole(t, ownersURL)
+	admin := connect(t, pgtest.Admin(t, ownersURL))
+	run := func(sql string) {
+		t.Helper()
+		if _, err := admin.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	run("INSERT INTO users (username, role) VALUES ('jane', 'submit')")
+	for _, hadConnect := range []bool{false, true} {
+		role := "shop_" + strings.ToLower(rand.Text())[:12]
+		run("CREATE ROLE " + role)
+		if hadConnect {
+			run("GRANT CONNECT ON DATABASE " + admin.Config().Database + " TO " + role)
+		}
+		for _, args := range []string{"grant jane " + role, "grant jane " + role, "revoke " + role} {
+			cmd := exec.Command(binary, append([]string{"sql"}, strings.Fields(args)...)...)
+			cmd.Dir = t.TempDir()
+			cmd.Env = environment("DATABASE_URL=" + ownersURL)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("sql %s: %v\n%s", args, err, out)
+			}
+			can := scan[bool](t, admin, "SELECT has_database_privilege($1, current_database(), 'CONNECT')", role)
+			if want := hadConnect || strings.HasPrefix(args, "grant"); can != want {
+				t.Errorf("had CONNECT: %v; after sql %s: %v, want %v", hadConnect, args, can, want)
+			}
+		}
+		if hadConnect {
+			run("REVOKE CONNECT ON DATABASE " + admin.Config().Database + " FROM " + role)
+		}
+		run("DROP ROLE " + role) // fails if a grant still depends on the role
+	}
+}
+
 func TestUserCommandsManageUsersAndKeys(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)

@@ -166,7 +166,7 @@ const sqlRoleGrant = `-- name: SqlRoleGrant :exec
 SELECT sql_role_grant($1::text)
 `
 
-// SqlRoleGrant grants a database role the privileges in the schema lksms that submitting requires.
+// SqlRoleGrant grants a database role the privileges that submitting requires: in the schema lksms, and CONNECT if the role cannot connect.
 func (q *Queries) SqlRoleGrant(ctx context.Context, roleName string) error {
 	_, err := q.db.Exec(ctx, sqlRoleGrant, roleName)
 	return err
@@ -216,9 +216,12 @@ func (q *Queries) SqlRoleList(ctx context.Context) ([]SqlRoleListRow, error) {
 }
 
 const sqlRolePut = `-- name: SqlRolePut :one
-INSERT INTO sql_roles AS s (role_name, user_id)
-SELECT $1, u.id FROM users u WHERE u.username = $2 AND u.role IN ('submit', 'admin')
-ON CONFLICT ON CONSTRAINT sql_roles_pkey DO UPDATE SET user_id = excluded.user_id
+INSERT INTO sql_roles AS s (role_name, user_id, is_connect_granted)
+SELECT $1, u.id, NOT has_database_privilege($1::text, current_database()::text, 'CONNECT')
+FROM users u
+WHERE u.username = $2 AND u.role IN ('submit', 'admin')
+ON CONFLICT ON CONSTRAINT sql_roles_pkey DO UPDATE
+SET user_id = excluded.user_id, is_connect_granted = s.is_connect_granted OR excluded.is_connect_granted
 RETURNING s.user_id
 `
 
@@ -227,7 +230,8 @@ type SqlRolePutParams struct {
 	Username string
 }
 
-// SqlRolePut allows a database role to submit messages for a user. It returns no row if the user does not exist, or if the user is not allowed to submit.
+// SqlRolePut allows a database role to submit messages for a user. It returns no row if the user does not exist, or if the user is not allowed to submit. A
+// role that cannot connect gets CONNECT from the function sql_role_grant, which runs afterwards.
 func (q *Queries) SqlRolePut(ctx context.Context, arg SqlRolePutParams) (int64, error) {
 	row := q.db.QueryRow(ctx, sqlRolePut, arg.RoleName, arg.Username)
 	var user_id int64
@@ -239,7 +243,7 @@ const sqlRoleRevoke = `-- name: SqlRoleRevoke :exec
 SELECT sql_role_revoke($1::text)
 `
 
-// SqlRoleRevoke revokes the privileges of a database role in the schema lksms.
+// SqlRoleRevoke revokes the privileges that SqlRoleGrant granted. It must run before SqlRoleDelete.
 func (q *Queries) SqlRoleRevoke(ctx context.Context, roleName string) error {
 	_, err := q.db.Exec(ctx, sqlRoleRevoke, roleName)
 	return err

@@ -38,22 +38,26 @@ SELECT greatest(0, extract(epoch FROM clock_timestamp() - i.created_at))::double
 -- name: SqlRoleExists :one
 SELECT (to_regrole(quote_ident(@role_name::text)) IS NOT NULL)::boolean;
 
--- SqlRolePut allows a database role to submit messages for a user. It returns no row if the user does not exist, or if the user is not allowed to submit.
+-- SqlRolePut allows a database role to submit messages for a user. It returns no row if the user does not exist, or if the user is not allowed to submit. A
+-- role that cannot connect gets CONNECT from the function sql_role_grant, which runs afterwards.
 -- name: SqlRolePut :one
-INSERT INTO sql_roles AS s (role_name, user_id)
-SELECT @role_name, u.id FROM users u WHERE u.username = @username AND u.role IN ('submit', 'admin')
-ON CONFLICT ON CONSTRAINT sql_roles_pkey DO UPDATE SET user_id = excluded.user_id
+INSERT INTO sql_roles AS s (role_name, user_id, is_connect_granted)
+SELECT @role_name, u.id, NOT has_database_privilege(@role_name::text, current_database()::text, 'CONNECT')
+FROM users u
+WHERE u.username = @username AND u.role IN ('submit', 'admin')
+ON CONFLICT ON CONSTRAINT sql_roles_pkey DO UPDATE
+SET user_id = excluded.user_id, is_connect_granted = s.is_connect_granted OR excluded.is_connect_granted
 RETURNING s.user_id;
 
 -- SqlRoleDelete forbids a database role to submit messages.
 -- name: SqlRoleDelete :execrows
 DELETE FROM sql_roles s WHERE s.role_name = @role_name;
 
--- SqlRoleGrant grants a database role the privileges in the schema lksms that submitting requires.
+-- SqlRoleGrant grants a database role the privileges that submitting requires: in the schema lksms, and CONNECT if the role cannot connect.
 -- name: SqlRoleGrant :exec
 SELECT sql_role_grant(@role_name::text);
 
--- SqlRoleRevoke revokes the privileges of a database role in the schema lksms.
+-- SqlRoleRevoke revokes the privileges that SqlRoleGrant granted. It must run before SqlRoleDelete.
 -- name: SqlRoleRevoke :exec
 SELECT sql_role_revoke(@role_name::text);
 

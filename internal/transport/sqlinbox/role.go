@@ -50,11 +50,11 @@ func (r Roles) Grant(ctx context.Context, username, role string) error {
 // to submit.
 func (r Roles) Revoke(ctx context.Context, role string) error {
 	return r.db.Tx(ctx, func(ctx context.Context) error {
-		n, err := r.q.SqlRoleDelete(ctx, role)
-		if err := postgres.DeletedOne(n, err, "delete role", errNoRole); err != nil {
-			return err
+		if err := r.q.SqlRoleRevoke(ctx, role); err != nil {
+			return fmt.Errorf("revoke as the owner of the schema lksms: %w", err)
 		}
-		return postgres.Wrap("revoke as the owner of the schema lksms", r.q.SqlRoleRevoke(ctx, role), nil)
+		n, err := r.q.SqlRoleDelete(ctx, role)
+		return postgres.DeletedOne(n, err, "delete role", errNoRole)
 	})
 }
 
