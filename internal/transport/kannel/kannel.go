@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue/submit"
@@ -351,7 +354,7 @@ func checkUnsupported(all url.Values) error {
 	return nil
 }
 
-// textOf returns the text of a message, converted to UTF-8.
+// textOf returns the text of a message, converted to UTF-8. In other charsets than UTF-8, a byte order mark has precedence over the charset.
 func textOf(all url.Values) (string, error) {
 	charset := all.Get("charset")
 	switch coding := all.Get("coding"); {
@@ -378,11 +381,19 @@ func textOf(all url.Values) (string, error) {
 	if err != nil {
 		return "", refusal("Charset or body misformed, rejected")
 	}
-	decoded, err := known.NewDecoder().String(text)
+	if isASCII(charset) && strings.ContainsFunc(text, func(c rune) bool { return c >= utf8.RuneSelf }) {
+		return "", refusal("Charset or body misformed, rejected")
+	}
+	decoded, _, err := transform.String(unicode.BOMOverride(known.NewDecoder()), text)
 	if err != nil || !postgres.IsText(decoded) || strings.ContainsRune(decoded, '\uFFFD') { // text that is invalid in this charset
 		return "", refusal("Charset or body misformed, rejected")
 	}
 	return decoded, nil
+}
+
+// isASCII reports whether a charset is ASCII, which htmlindex decodes as Windows-1252, like browsers.
+func isASCII(charset string) bool {
+	return slices.Contains([]string{"ascii", "us-ascii", "ansi_x3.4-1968"}, strings.ToLower(strings.TrimSpace(charset)))
 }
 
 // isRejected reports whether Kannel rejects a message with such a fault, with the status 400.

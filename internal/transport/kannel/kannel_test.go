@@ -143,6 +143,8 @@ func TestRejectionsUseTheErrorTextsOfKannel(t *testing.T) {
 		{400, "8-bit", with("coding", "1")},
 		{400, "Coding field misformed", with("coding", "7")},
 		{400, "Charset or body misformed", with("charset", "EBCDIC")},
+		{400, "Charset or body misformed", with("charset", "ASCII", "text", "\xe9")},
+		{400, "Charset or body misformed", with("charset", "us-ascii", "text", "é")},
 		{400, "Charset or body misformed", with("text", "\xff\xfe")},
 		{400, "Charset or body misformed", with("text", "a\x00b")},
 		{400, "misformed", with("smsc", "a\x00b")},
@@ -197,13 +199,16 @@ func TestTextsOfOtherCharsetsAreConverted(t *testing.T) {
 	b := setup(t)
 	for _, c := range [][3]string{
 		{"", "2", "\x60\xa8\x59\x7d"}, {"UTF-16BE", "2", "\x60\xa8\x59\x7d"}, {"UTF-8", "2", "您好"}, {"utf-8", "0", "您好"}, {"GBK", "", "\xc4\xfa\xba\xc3"},
-		{"", "2", "\xfe\xff\x60\xa8\x59\x7d"}, {"", "", "\ufeff您好"}, // with a byte order mark
+		{"US-ASCII", "0", "Hello"},
+		// A byte order mark has precedence over the charset.
+		{"", "2", "\xfe\xff\x60\xa8\x59\x7d"}, {"", "2", "\xff\xfe\xa8\x60\x7d\x59"}, {"UTF-16", "", "\xfe\xff\x60\xa8\x59\x7d"},
+		{"UTF-16", "2", "\xff\xfe\xa8\x60\x7d\x59"}, {"UCS-2", "", "\xff\xfe\xa8\x60\x7d\x59"}, {"GBK", "", "\ufeff您好"}, {"", "", "\ufeff您好"},
 	} {
 		b.expect(202, accepted, with("charset", c[0], "coding", c[1], "text", c[2]))
 	}
 	b.expect(202, accepted, with("charset", "ISO-8859-1", "text", "caf\xe9"))
-	if n := b.Count("SELECT count(*) FROM messages WHERE content = '您好'"); n != 7 {
-		t.Errorf("%d texts arrived, want 7", n)
+	if n := b.Count("SELECT count(*) FROM messages WHERE content = '您好'"); n != 12 {
+		t.Errorf("%d texts arrived, want 12", n)
 	}
 	if n := b.Count("SELECT count(*) FROM messages WHERE content = 'café'"); n != 1 {
 		t.Error("the text in ISO-8859-1 did not arrive")
