@@ -200,7 +200,7 @@ func answerFault(w http.ResponseWriter, r *http.Request, status int, f *fault.Er
 			}
 			texts = append(texts, x.Text.Remark(field))
 		}
-		answer(w, http.StatusBadRequest, strings.TrimSpace(strings.Join(texts, "; ")+" rejected"))
+		answer(w, http.StatusBadRequest, strings.Join(texts, "; ")+", rejected")
 	default:
 		answer(w, status, x.Text.Reason(f))
 	}

@@ -154,12 +154,15 @@ func TestRejectionsUseTheErrorTextsOfKannel(t *testing.T) {
 		{400, "validity ", with("validity", "10", "deferred", "20")},
 	} {
 		b.expect(c.status, c.says, c.all)
+		if _, raw := b.get(c.all); c.status == 400 && !strings.HasSuffix(raw, ", rejected") {
+			t.Errorf("%q does not end with \", rejected\"", raw)
+		}
 	}
 	if n := b.Count("SELECT count(*) FROM messages"); n != 0 {
 		t.Errorf("%d tasks of refused requests", n)
 	}
-	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE phone_number = '12' AND status_code = 400"); n != 1 {
-		t.Errorf("%d rows for the wrong number", n)
+	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE phone_number = '12' AND status_code = 400"); n != 2 {
+		t.Errorf("%d rows for the wrong number, want 2", n)
 	}
 	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE length(request_data::text) > 2000"); n != 0 {
 		t.Errorf("%d rows have a long text each", n)
@@ -186,12 +189,21 @@ func TestAMessageToABlockedNumberIsRejected(t *testing.T) {
 	b := setup(t)
 	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": "13800138000", "scope": "all"})
 	b.expect(400, "to ", with("to", "13800138000"))
-	if _, text := b.get(with("to", "13800138000")); !strings.HasSuffix(text, " rejected") {
+	if _, text := b.get(with("to", "13800138000")); !strings.HasSuffix(text, ", rejected") {
 		t.Error(text)
 	}
 	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE status_code = 400"); n != 2 {
 		t.Errorf("%d rows for the blocked number", n)
 	}
+}
+
+// A company that is off gets 409. The same request is accepted when the company is on again.
+func TestACompanyThatIsOffGetsAConflict(t *testing.T) {
+	b := setup(t)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", map[string]any{"status": "off"})
+	b.expect(409, "switched off", with())
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", map[string]any{"status": "on"})
+	b.expect(202, accepted, with())
 }
 
 // A text arrives unchanged in the charsets that Kannel clients use.
