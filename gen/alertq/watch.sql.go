@@ -867,9 +867,7 @@ func (q *Queries) StatementsDiffer(ctx context.Context, keep time.Duration) ([]S
 }
 
 const taskPartitionsOverdue = `-- name: TaskPartitionsOverdue :many
-SELECT p.first_day, x.days::bigint AS days, coalesce(
-    p.held_by, CASE WHEN EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN 'at_work' ELSE 'not_tried' END
-)::text AS held_by
+SELECT p.first_day, x.days::bigint AS days
 FROM task_partitions p
 CROSS JOIN LATERAL (
     SELECT (now() AT TIME ZONE 'UTC')::date - least(
@@ -892,13 +890,10 @@ type TaskPartitionsOverdueParams struct {
 type TaskPartitionsOverdueRow struct {
 	FirstDay time.Time
 	Days     int64
-	HeldBy   string
 }
 
 // TaskPartitionsOverdue returns the partitions that are at least one day late: they should have become history, or should have been dropped. days: the number
 // of days of the delay.
-// held_by: the reason for the delay. 'at_work': a task of the partition is leased, due or about to expire, see TaskPartitionNext. 'not_tried': the sweep has
-// not reached the partition.
 func (q *Queries) TaskPartitionsOverdue(ctx context.Context, arg TaskPartitionsOverdueParams) ([]TaskPartitionsOverdueRow, error) {
 	rows, err := q.db.Query(ctx, taskPartitionsOverdue, arg.AfterDays, arg.KeepDays, arg.MaxRows)
 	if err != nil {
@@ -908,7 +903,7 @@ func (q *Queries) TaskPartitionsOverdue(ctx context.Context, arg TaskPartitionsO
 	var items []TaskPartitionsOverdueRow
 	for rows.Next() {
 		var i TaskPartitionsOverdueRow
-		if err := rows.Scan(&i.FirstDay, &i.Days, &i.HeldBy); err != nil {
+		if err := rows.Scan(&i.FirstDay, &i.Days); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -6049,7 +6049,8 @@ type Partition struct {
 	// FirstDay The first day (UTC) of the submissions
 	FirstDay openapi_types.Date `json:"first_day"`
 
-	// HeldBy The reason why the last run of the sweep could not make the partition history or drop it.
+	// HeldBy The reason why the last run of the sweep could not make the partition history or drop it. If it is missing, the sweep has not tried: it has not
+	// reached the partition, or a task of the partition is leased, or is due or expires within a day.
 	//
 	// - `no_folder`: the partition must be exported first, and the server has no `HISTORY_DIR`.
 	// - `too_many_late`: more than 10,000 of its tasks wait, are being sent, or belong to notifications that are being sent.
@@ -6076,7 +6077,8 @@ type Partition struct {
 	Place Place `json:"place"`
 }
 
-// PartitionHolder The reason why the last run of the sweep could not make the partition history or drop it.
+// PartitionHolder The reason why the last run of the sweep could not make the partition history or drop it. If it is missing, the sweep has not tried: it has not
+// reached the partition, or a task of the partition is leased, or is due or expires within a day.
 //
 // - `no_folder`: the partition must be exported first, and the server has no `HISTORY_DIR`.
 // - `too_many_late`: more than 10,000 of its tasks wait, are being sent, or belong to notifications that are being sent.
@@ -11044,7 +11046,7 @@ type ClientInterface interface {
 	// | `receipts_unmatched` | sender | at least this many receipts arrived within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
-	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, at least this many days ago. What holds it is `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not reached the day) | days | none |
+	// | `history_overdue` | day | the day should have become history, or been dropped, at least this many days ago. `held_by` of `GET /api/v1/admin/history` is what holds it | days | none |
 	// | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
 	//
@@ -11074,7 +11076,7 @@ type ClientInterface interface {
 	// | `receipts_unmatched` | sender | at least this many receipts arrived within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
-	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, at least this many days ago. What holds it is `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not reached the day) | days | none |
+	// | `history_overdue` | day | the day should have become history, or been dropped, at least this many days ago. `held_by` of `GET /api/v1/admin/history` is what holds it | days | none |
 	// | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
 	//
@@ -13862,7 +13864,7 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // | `receipts_unmatched` | sender | at least this many receipts arrived within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 // | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
-// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, at least this many days ago. What holds it is `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not reached the day) | days | none |
+// | `history_overdue` | day | the day should have become history, or been dropped, at least this many days ago. `held_by` of `GET /api/v1/admin/history` is what holds it | days | none |
 // | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
 //
@@ -13902,7 +13904,7 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // | `receipts_unmatched` | sender | at least this many receipts arrived within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 // | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
-// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, at least this many days ago. What holds it is `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not reached the day) | days | none |
+// | `history_overdue` | day | the day should have become history, or been dropped, at least this many days ago. `held_by` of `GET /api/v1/admin/history` is what holds it | days | none |
 // | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
 //
@@ -30019,7 +30021,7 @@ type ClientWithResponsesInterface interface {
 	// | `receipts_unmatched` | sender | at least this many receipts arrived within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
-	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, at least this many days ago. What holds it is `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not reached the day) | days | none |
+	// | `history_overdue` | day | the day should have become history, or been dropped, at least this many days ago. `held_by` of `GET /api/v1/admin/history` is what holds it | days | none |
 	// | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
 	//
@@ -30049,7 +30051,7 @@ type ClientWithResponsesInterface interface {
 	// | `receipts_unmatched` | sender | at least this many receipts arrived within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
-	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, at least this many days ago. What holds it is `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not reached the day) | days | none |
+	// | `history_overdue` | day | the day should have become history, or been dropped, at least this many days ago. `held_by` of `GET /api/v1/admin/history` is what holds it | days | none |
 	// | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
 	//
@@ -51698,7 +51700,7 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // | `receipts_unmatched` | sender | at least this many receipts arrived within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 // | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
-// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, at least this many days ago. What holds it is `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not reached the day) | days | none |
+// | `history_overdue` | day | the day should have become history, or been dropped, at least this many days ago. `held_by` of `GET /api/v1/admin/history` is what holds it | days | none |
 // | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
 //
@@ -51734,7 +51736,7 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // | `receipts_unmatched` | sender | at least this many receipts arrived within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 // | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
-// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, at least this many days ago. What holds it is `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not reached the day) | days | none |
+// | `history_overdue` | day | the day should have become history, or been dropped, at least this many days ago. `held_by` of `GET /api/v1/admin/history` is what holds it | days | none |
 // | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
 //

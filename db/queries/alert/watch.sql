@@ -297,12 +297,8 @@ ORDER BY c.company_no;
 
 -- TaskPartitionsOverdue returns the partitions that are at least one day late: they should have become history, or should have been dropped. days: the number
 -- of days of the delay.
--- held_by: the reason for the delay. 'at_work': a task of the partition is leased, due or about to expire, see TaskPartitionNext. 'not_tried': the sweep has
--- not reached the partition.
 -- name: TaskPartitionsOverdue :many
-SELECT p.first_day, x.days::bigint AS days, coalesce(
-    p.held_by, CASE WHEN EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN 'at_work' ELSE 'not_tried' END
-)::text AS held_by
+SELECT p.first_day, x.days::bigint AS days
 FROM task_partitions p
 CROSS JOIN LATERAL (
     SELECT (now() AT TIME ZONE 'UTC')::date - least(

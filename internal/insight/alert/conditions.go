@@ -420,7 +420,8 @@ func (s *Service) missingPartitions(ctx context.Context, _ []RuleRow, _ setting.
 	}, postgres.Wrap("count days with partitions", err, nil)
 }
 
-// overdueDays finds days whose partitions should already be history or dropped. A finding contains the reason for the delay.
+// overdueDays finds days whose partitions should already be history or dropped. The reason for the delay is not part of the subject, because it changes while the day
+// is late, and each subject has its own alert. task_partitions.held_by contains the reason.
 func (s *Service) overdueDays(ctx context.Context, _ []RuleRow, values setting.Values) (finder, error) {
 	rows, err := s.q.TaskPartitionsOverdue(ctx, alertq.TaskPartitionsOverdueParams{
 		AfterDays: int32(values.History.AfterDays), KeepDays: int32(values.History.KeepDays), MaxRows: maxAlerts,
@@ -428,9 +429,7 @@ func (s *Service) overdueDays(ctx context.Context, _ []RuleRow, values setting.V
 	return func(r RuleRow) (found []finding) {
 		for _, row := range rows {
 			if float64(row.Days) >= *r.Threshold {
-				found = append(found, finding{
-					subject: joined(row.FirstDay.Format(time.DateOnly), row.HeldBy), value: float64(row.Days), threshold: r.Threshold,
-				})
+				found = append(found, finding{subject: row.FirstDay.Format(time.DateOnly), value: float64(row.Days), threshold: r.Threshold})
 			}
 		}
 		return found

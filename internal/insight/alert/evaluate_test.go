@@ -804,7 +804,8 @@ func (w *watched) keepHistory() {
 	_, _ = w.App.History.Keep(w.T.Context())
 }
 
-// A day that was not made history or dropped in time raises an alert. The alert contains the reason. It ends when the day is dropped.
+// A day that was not made history or dropped in time raises an alert. It ends when the day is dropped. It stays one alert while the reason for the
+// delay changes.
 func TestOverdueDayRaisesAlert(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"history_overdue","level":"warning","for_seconds":0}`)
@@ -816,14 +817,14 @@ func TestOverdueDayRaisesAlert(t *testing.T) {
 	w.expect()
 	w.after(86400)
 	w.evaluate()
-	w.expect("history_overdue warning " + day + "/at_work")
+	w.expect("history_overdue warning " + day)
 	if a := w.alerts("")[0]; a.Value != 1 || *a.Threshold != 1 {
 		t.Errorf("%+v", a)
 	}
 	w.Claim("app", 1)
 	w.keepHistory()
 	w.evaluateFor(70)
-	w.expect("history_overdue warning " + day + "/at_work")
+	w.expect("history_overdue warning " + day)
 	w.Exec("UPDATE queue SET lease_until = NULL, due_at = now() + interval '9 days'")
 	w.keepHistory()
 	w.evaluateFor(70)
@@ -831,10 +832,14 @@ func TestOverdueDayRaisesAlert(t *testing.T) {
 
 	w.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"keep_days": 1}})
 	w.evaluateFor(10)
-	w.expect("history_overdue warning " + day + "/at_work")
+	w.expect("history_overdue warning " + day)
+	started := w.alerts("")[0].StartedAt
 	w.keepHistory() // no export folder is configured
 	w.evaluateFor(70)
-	w.expect("history_overdue warning " + day + "/no_folder")
+	w.expect("history_overdue warning " + day)
+	if a := w.alerts("")[0]; !a.StartedAt.Equal(started) {
+		t.Errorf("the alert began again at %v, want %v", a.StartedAt, started)
+	}
 	w.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"export": false}})
 	w.keepHistory()
 	w.evaluateFor(70)

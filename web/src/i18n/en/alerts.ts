@@ -97,7 +97,7 @@ const texts: Texts<typeof zh> = {
     receipts_unmatched: 'As many receipts came within the window and have matched no message for two minutes.',
     disk_low: 'A smaller share is free of a disk that a server uses.',
     partition_missing: 'The partitions of fewer days are ready, today included.',
-    history_overdue: 'A day should have become history, or been dropped, as many days ago. The subject names what holds it: no_folder (no HISTORY_DIR), too_many_late (more than 10,000 tasks are not over), at_work (a task is being sent), locked, failed (see the log) or not_tried.',
+    history_overdue: 'A day should have become history, or been dropped, as many days ago. held_by of GET /api/v1/admin/history names what holds it: no_folder (no HISTORY_DIR), too_many_late (more than 10,000 tasks are not over), locked or failed (see the log).',
     webhook_failing: 'A receiver of the kind Alertmanager has refused calls for longer.',
     statement_differs: 'The newest statement of a provider about a day has more differences.',
   },

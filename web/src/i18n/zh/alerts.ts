@@ -94,7 +94,7 @@ export default {
     receipts_unmatched: '时间窗口内有这么多回执超过两分钟找不到对应的短信。',
     disk_low: '服务器所用磁盘的剩余空间比例低于阈值。',
     partition_missing: '已准备好分区的天数（含今天）少于阈值。',
-    history_overdue: '某日分区应归档或删除，已超期这么多天。告警对象写明原因：no_folder（未设置 HISTORY_DIR）、too_many_late（未结束的任务超过 10,000 条）、at_work（有任务正在发送）、locked（锁被占用）、failed（见日志）、not_tried（尚未处理）。',
+    history_overdue: '某日分区应归档或删除，已超期这么多天。原因见 GET /api/v1/admin/history 的 held_by：no_folder（未设置 HISTORY_DIR）、too_many_late（未结束的任务超过 10,000 条）、locked（锁被占用）、failed（见日志）。',
     webhook_failing: 'Alertmanager 类型的接收方持续拒收超过阈值。',
     statement_differs: '某天最新一次对账与服务商的差异超过阈值。',
   },
