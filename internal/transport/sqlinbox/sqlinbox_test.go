@@ -243,6 +243,23 @@ func TestRoleOfSQLInboxCannotReadTables(t *testing.T) {
 	}
 }
 
+// A transaction does not fail because the company of its role is off: its message is held until the company is on.
+func TestMessagesOfACompanyThatIsOffAreHeld(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	shop, _ := roleOf(b, "user-of-acme")
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", `{"status":"off"}`)
+	scan[string](t, shop, enqueue, "x")
+	if n := take(b); n != 1 {
+		t.Errorf("%d messages were taken", n)
+	}
+	if leases := b.Claim("app", 1); len(leases) != 0 {
+		t.Errorf("a held task was claimed: %v", leases)
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", `{"status":"on"}`)
+	apptest.Eventually(t, "the task is claimed", func() bool { return len(b.Claim("app", 1)) == 1 })
+}
+
 // B12: a role submits for one user of LKSMS. If this user is not allowed to submit, the message is rejected.
 func TestRoleIsRejectedIfItsUserCannotSubmit(t *testing.T) {
 	b := apptest.New(t)
