@@ -5471,7 +5471,7 @@ type NotificationMade struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Deduplicated True if the notification existed already
+	// Deduplicated True if the notification existed already. If it was dropped from history since then, `status` is its last state, and its id gets 404
 	Deduplicated bool `json:"deduplicated"`
 
 	// Failed The people who are already known to be unreachable; one answer names at most 100 people
