@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/EmptyState-Bc352-dF.js
-import{L as e,M as t,Wt as n,et as r,j as i,k as a,rt as o,t as s}from"./_plugin-vue_export-helper-C8hIF5QD.js";var c={class:`empty`},l={class:`title`},u={key:0,class:`muted`},d={key:1,class:`row`},f=s(e({__name:`EmptyState`,props:{title:{},text:{}},setup(e){return(s,f)=>(r(),t(`div`,c,[a(`p`,l,n(e.title),1),e.text?(r(),t(`p`,u,n(e.text),1)):i(``,!0),s.$slots.default?(r(),t(`div`,d,[o(s.$slots,`default`,{},void 0,!0)])):i(``,!0)]))}}),[[`__scopeId`,`data-v-28cdb8df`]]);export{f as t};
-========
-import{L as e,M as t,Wt as n,et as r,j as i,k as a,rt as o,t as s}from"./_plugin-vue_export-helper-BIzvwZwC.js";var c={class:`empty`},l={class:`title`},u={key:0,class:`muted`},d={key:1,class:`row`},f=s(e({__name:`EmptyState`,props:{title:{},text:{}},setup(e){return(s,f)=>(r(),t(`div`,c,[a(`p`,l,n(e.title),1),e.text?(r(),t(`p`,u,n(e.text),1)):i(``,!0),s.$slots.default?(r(),t(`div`,d,[o(s.$slots,`default`,{},void 0,!0)])):i(``,!0)]))}}),[[`__scopeId`,`data-v-28cdb8df`]]);export{f as t};
->>>>>>>> c148dbb39 (Update the built console: the description of alerts about an overdue day):web/dist/assets/EmptyState-y3rbKMWk.js

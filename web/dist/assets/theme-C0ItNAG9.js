@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/theme-7mXwpihl.js
-import{Ct as e,O as t,d as n,f as r,pt as i}from"./_plugin-vue_export-helper-C8hIF5QD.js";var a=r(`theme`),o=e(a===`light`||a===`dark`?a:`system`),s=matchMedia(`(prefers-color-scheme: dark)`),c=e(s.matches);s.addEventListener(`change`,e=>c.value=e.matches);var l=t(()=>o.value===`system`?c.value:o.value===`dark`);i(o,e=>n(`theme`,e)),i(l,e=>{document.documentElement.classList.toggle(`dark`,e),document.documentElement.classList.toggle(`light`,!e)},{immediate:!0});export{o as n,l as t};
-========
-import{Ct as e,O as t,d as n,f as r,pt as i}from"./_plugin-vue_export-helper-BIzvwZwC.js";var a=r(`theme`),o=e(a===`light`||a===`dark`?a:`system`),s=matchMedia(`(prefers-color-scheme: dark)`),c=e(s.matches);s.addEventListener(`change`,e=>c.value=e.matches);var l=t(()=>o.value===`system`?c.value:o.value===`dark`);i(o,e=>n(`theme`,e)),i(l,e=>{document.documentElement.classList.toggle(`dark`,e),document.documentElement.classList.toggle(`light`,!e)},{immediate:!0});export{o as n,l as t};
->>>>>>>> c148dbb39 (Update the built console: the description of alerts about an overdue day):web/dist/assets/theme-C0ItNAG9.js
