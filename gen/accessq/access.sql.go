@@ -473,7 +473,7 @@ type UserUpdateParams struct {
 
 // UserUpdate changes the given fields of a user. If the new role is not send, the user loses its app_id. without_company removes the user from its company. The
 // constraint users_company_binds_role rejects a company for roles other than submit and read. An admin that was created before this constraint can have a
-// company_id without has_company. The company of this user applies once the role is submit or read.
+// company_id although has_company is false. If this user gets the role submit or read, the user then belongs to this company.
 func (q *Queries) UserUpdate(ctx context.Context, arg UserUpdateParams) (User, error) {
 	row := q.db.QueryRow(ctx, userUpdate,
 		arg.Role,

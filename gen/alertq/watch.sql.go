@@ -496,9 +496,9 @@ type OutcomeSumsRow struct {
 	ReportedFailed int64
 }
 
-// OutcomeSums answers several questions. The elements i of the arrays are one question: a company (0: all companies), a dimension, a key (empty: the total of
-// the dimension) and a window that ends now. The row with place i, from 0, contains the numbers of tasks that became SUCCESS and FAILED, and of leases that were
-// reported FAILED. Tests do not count. A window begins with its first full minute.
+// OutcomeSums returns one row for each entry of the arrays: the numbers of tasks that became SUCCESS and FAILED, and of leases that were reported FAILED. Entry
+// n of each array belongs to the same row: a company (0: all companies), a dimension, a key (empty: the total of the dimension), and the length of a window
+// that ends now. place is the index of the entry, from 0. Tests do not count. A window begins with its first full minute.
 func (q *Queries) OutcomeSums(ctx context.Context, arg OutcomeSumsParams) ([]OutcomeSumsRow, error) {
 	rows, err := q.db.Query(ctx, outcomeSums,
 		arg.CompanyIds,

@@ -41,11 +41,11 @@ type ErasureAuditParams struct {
 }
 
 // Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
-// ErasureAudit erases audited changes of three kinds in a company:
+// ErasureAudit erases three kinds of audit entries in a company:
 //
-//	contacts of user_ids       the values are removed, and the user id is replaced by a pseudonym
-//	contents and blocks        those for recipients lose their values; the audit stores recipients masked with asterisks
-//	task jobs of job_ids       the values are removed
+//	contacts of user_ids                       the values are removed, and the user id is replaced by a pseudonym
+//	default contents and blocks of recipients  the values are removed. The audit contains only masked recipients, so the statement compares masked ones
+//	task jobs of job_ids                       the values are removed
 func (q *Queries) ErasureAudit(ctx context.Context, arg ErasureAuditParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureAudit,
 		arg.Pseudonym,

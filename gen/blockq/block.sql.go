@@ -32,7 +32,8 @@ type BlockDeleteParams struct {
 	Scope     *string
 }
 
-// BlockDelete deletes the blocks of a number with one company (null: blocks of all companies), and returns their number. scope null: every scope.
+// BlockDelete deletes the blocks that forbid one company (null: the blocks that forbid all companies) to send to a number. It returns how many blocks it
+// deleted. scope null: every scope.
 func (q *Queries) BlockDelete(ctx context.Context, arg BlockDeleteParams) (int64, error) {
 	result, err := q.db.Exec(ctx, blockDelete, arg.Recipient, arg.CompanyID, arg.Scope)
 	if err != nil {
@@ -53,8 +54,8 @@ type BlockDeleteOfPersonParams struct {
 	AskedUntil *time.Time
 }
 
-// BlockDeleteOfPerson deletes the blocks of a number with one company for which the person asked, and returns their number. asked_until null: any block;
-// otherwise only blocks for which the person has not asked after this time.
+// BlockDeleteOfPerson deletes the blocks of one company for which the person with this number asked. It returns how many blocks it deleted. If asked_until is
+// given, a block for which the person asked after asked_until is not deleted.
 func (q *Queries) BlockDeleteOfPerson(ctx context.Context, arg BlockDeleteOfPersonParams) (int64, error) {
 	result, err := q.db.Exec(ctx, blockDeleteOfPerson, arg.Recipient, arg.CompanyID, arg.AskedUntil)
 	if err != nil {
@@ -253,8 +254,9 @@ type BlockPutParams struct {
 
 // Statements on blocks: phone numbers to which messages of a company, or of all companies, are not sent.
 // BlockPut adds blocks of one company (null: all companies), or changes the reason and the expiry of blocks that exist, and returns the ids of the new and the
-// changed blocks. Such a block is not enforced yet. The recipients are distinct. received_id and asked_at are null if a user adds the blocks. The block of a user
-// and the block for which the person asked are two blocks, so neither ends the other. A block for which the person asked again keeps the last message.
+// changed blocks. A new or changed block is not enforced yet. The recipients are distinct. received_id and asked_at are null if a user adds the blocks. A
+// number can have two blocks with the same company and scope: one that a user added, and one for which the person asked. Therefore the end of one block does
+// not end the other block. If the person asks again, received_id and asked_at of the block are those of the latest request.
 func (q *Queries) BlockPut(ctx context.Context, arg BlockPutParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, blockPut,
 		arg.CompanyID,
@@ -394,8 +396,8 @@ type BlocksImportChangeParams struct {
 }
 
 // BlocksImportChange changes the reason, the expiry and the time of the request of blocks that exist, records their former and new values in the audit, and
-// returns how many it changed. These blocks are not enforced yet. A request that is newer than the block was not stored here, so the block has no received message
-// any more.
+// returns how many it changed. These blocks are not enforced yet. If the list contains a newer request of the person, received_id becomes null, because the
+// message with this request was not received here.
 func (q *Queries) BlocksImportChange(ctx context.Context, arg BlocksImportChangeParams) (int64, error) {
 	row := q.db.QueryRow(ctx, blocksImportChange,
 		arg.Recipients,
@@ -476,8 +478,9 @@ const blocksImportUnrecorded = `-- name: BlocksImportUnrecorded :exec
 SELECT set_config('lksms.block_import', 'on', true)
 `
 
-// The statements BlocksImport… change, add and find the blocks of a list, for one company (null: all companies). Entry n of each array belongs to the same block.
-// An empty text of reasons, expiries and asked_ats means null. No two entries have the same recipient and scope, and both or none of them asked_ats.
+// The statements BlocksImport… change, add and find the blocks of a list, for one company (null: all companies). Entry n of each array belongs to the same
+// block. An empty text of reasons, expiries and asked_ats means null. A recipient and scope occurs at most twice in a list: once with and once without an entry
+// in asked_ats.
 // BlocksImportUnrecorded turns off the trigger that records each block in the audit, in this transaction. The trigger needs seven seconds for 5,000 blocks, and an
 // import needs one second without it.
 func (q *Queries) BlocksImportUnrecorded(ctx context.Context) error {
@@ -567,8 +570,8 @@ type BlocksOfPeopleParams struct {
 	CompanyIds []int64
 }
 
-// BlocksOfPeople returns the blocks of numbers with companies for which people asked, and that are not enforced. Entry n of recipients and entry n of company_ids
-// belong together.
+// BlocksOfPeople returns the blocks for which people asked and that are not enforced. Entry n of recipients and entry n of company_ids are the number and the
+// company of one block.
 func (q *Queries) BlocksOfPeople(ctx context.Context, arg BlocksOfPeopleParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, blocksOfPeople, arg.Recipients, arg.CompanyIds)
 	if err != nil {

@@ -117,8 +117,9 @@ type CappedRecipientsLockRow struct {
 }
 
 // Statements on caps: the maximum numbers of messages that a person gets within a minute, an hour and a day.
-// CappedRecipientsLock locks the rows of phone numbers until the end of the transaction, and returns them. It adds the rows that do not exist. Entry n of each array
-// belongs to the same row; the rows are distinct. locked_at is a time after the lock: no later transaction gets an earlier one.
+// CappedRecipientsLock locks the rows of phone numbers until the end of the transaction, and returns them. It adds the rows that do not exist. Entry n of each
+// array belongs to the same row; the rows are distinct. locked_at is a time after the rows were locked. Therefore a transaction that locks the same rows later
+// gets a later locked_at.
 func (q *Queries) CappedRecipientsLock(ctx context.Context, arg CappedRecipientsLockParams) ([]CappedRecipientsLockRow, error) {
 	rows, err := q.db.Query(ctx, cappedRecipientsLock, arg.RecipientHashes, arg.CompanyIds, arg.MessageTypes)
 	if err != nil {
@@ -189,7 +190,7 @@ WHERE e.task_id = ANY ($1::text[]) AND e.effect IN ('cancelled', 'expired') AND 
 ORDER BY e.task_id
 `
 
-// TasksTakenBack returns those of task_ids that were cancelled, or expired, before a sender got them.
+// TasksTakenBack returns the tasks of task_ids that were cancelled, or expired, before a sender got them.
 func (q *Queries) TasksTakenBack(ctx context.Context, taskIds []string) ([]string, error) {
 	rows, err := q.db.Query(ctx, tasksTakenBack, taskIds)
 	if err != nil {

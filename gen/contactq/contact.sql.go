@@ -550,9 +550,8 @@ type ContactsOfPhonesRow struct {
 	Tags   []string
 }
 
-// TagPut creates a tag if it does not exist.
-// ContactsOfPhones returns the first contact, by user_id, for each pair of company_ids and phones. nth is the index of the pair, from 1. A pair without a contact
-// is not returned. tags contains up to max_tags tags of the contact, by name.
+// ContactsOfPhones returns the first contact, by user_id, for each pair of company_ids and phones. nth is the index of the pair, from 1. A pair without a
+// contact is not returned. tags contains up to max_tags tags of the contact, by name.
 func (q *Queries) ContactsOfPhones(ctx context.Context, arg ContactsOfPhonesParams) ([]ContactsOfPhonesRow, error) {
 	rows, err := q.db.Query(ctx, contactsOfPhones, arg.CompanyIds, arg.Phones, arg.MaxTags)
 	if err != nil {
@@ -770,6 +769,7 @@ type TagPutParams struct {
 	Tag       string
 }
 
+// TagPut creates a tag if it does not exist.
 func (q *Queries) TagPut(ctx context.Context, arg TagPutParams) error {
 	_, err := q.db.Exec(ctx, tagPut, arg.CompanyID, arg.Tag)
 	return err

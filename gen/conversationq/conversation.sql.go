@@ -279,8 +279,9 @@ type ConversationLastTasksRow struct {
 	CreatedAt time.Time
 }
 
-// ConversationLastTasks returns the last task to each number, if its id is at least the from_id of the number. nth is the index of the number, from 1. All ids
-// are from min_id up to end_id, which the planner knows, so that it opens only partitions of this range. Of tasks to a number, the newest max_tasks are read.
+// ConversationLastTasks returns the last task to each number, if its id is at least the from_id of the number. nth is the index of the number, from 1. The
+// statement reads the newest max_tasks tasks to each number. All their ids are from min_id up to, but without, end_id, so that the planner opens only the
+// partitions of this range.
 func (q *Queries) ConversationLastTasks(ctx context.Context, arg ConversationLastTasksParams) ([]ConversationLastTasksRow, error) {
 	rows, err := q.db.Query(ctx, conversationLastTasks,
 		arg.CompanyIds,
@@ -402,7 +403,8 @@ type ConversationPartitionParams struct {
 	BeforeID string
 }
 
-// ConversationPartition returns the first id of the oldest of the max_rows newest partitions before before_id. Empty: fewer partitions exist.
+// ConversationPartition reads the max_rows newest partitions before before_id. It returns the first id of the oldest of these partitions. The id is empty if
+// fewer than max_rows partitions exist.
 func (q *Queries) ConversationPartition(ctx context.Context, arg ConversationPartitionParams) (string, error) {
 	row := q.db.QueryRow(ctx, conversationPartition, arg.MaxRows, arg.BeforeID)
 	var first_id string
@@ -618,9 +620,9 @@ type ConversationUnreadRow struct {
 	LastID        int64
 }
 
-// ConversationUnread returns the number of conversations with unread messages, at most max_rows, and the largest id of a received message. 0: none. The figures
-// change with each message that arrives, so that a page can show them without asking for a list. Conversations of deleted companies are not counted, as in
-// ConversationListOf.
+// ConversationUnread returns the number of conversations with unread messages, at most max_rows, and the largest id of a received message (0: no message
+// exists). Each message that arrives changes one of these values, so that a page can notice new messages without reading a list. Conversations of deleted
+// companies are not counted, as in ConversationListOf.
 func (q *Queries) ConversationUnread(ctx context.Context, maxRows int32) (ConversationUnreadRow, error) {
 	row := q.db.QueryRow(ctx, conversationUnread, maxRows)
 	var i ConversationUnreadRow

@@ -99,8 +99,9 @@ type PoolsPassedParams struct {
 }
 
 // PoolsPassed returns the pools of pool_ids in which tasks remain for other senders. last_lane null: a pool is returned if this sender cannot take one of its
-// first 1000 tasks, because the task failed with this sender, or needs more segments than the sender has left, or a SIM (sims_at, see TaskOffer). last_lane not
-// null: the claim is full, and last_lane is the lane of the last task that the sender took. A pool is returned if its first task is in a later lane.
+// first 1000 tasks, because the task failed with this sender, because the task needs more segments than the sender has left, or because no SIM of the sender
+// has room for it (sims_at, see TaskOffer). last_lane not null: the claim is full, and last_lane is the lane of the last task that the sender took. A pool is
+// returned if its first task is in a later lane.
 func (q *Queries) PoolsPassed(ctx context.Context, arg PoolsPassedParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, poolsPassed,
 		arg.PoolIds,
@@ -462,8 +463,8 @@ type SenderBudgetRow struct {
 // interval_seconds is the time between two tasks. It is 0 if the sender has no interval, or sends all tasks in one call.
 //
 // The statement locks the row of the sender in sender_states, so that concurrent polls of the sender are counted one after the other. It checks readiness
-// before the lock, because a row lock writes WAL, so that even an empty claim would wait for fsync. SIMs that are used up can still send to recipients whom they
-// already count.
+// before the lock, because a row lock writes WAL, so that even an empty claim would wait for fsync. The statement also locks the row of a sender whose SIMs are
+// used up, because they can still send to recipients that they already count.
 func (q *Queries) SenderBudget(ctx context.Context, arg SenderBudgetParams) (SenderBudgetRow, error) {
 	row := q.db.QueryRow(ctx, senderBudget,
 		arg.InOneCall,
@@ -820,8 +821,9 @@ type TaskLeaseRow struct {
 //	sims        the slot of the SIM of each task, 0: the sender chooses; used if has_sims is true
 //	must_start  whether the sender must call TaskStart before its leases expire; TaskStart extends the leases
 //
-// A lease ends at the latest at send_before: when its task expires, or when quiet hours of the recipient begin. If a lease is given back, the task waits at its new rank. content is the text for the sender. sign is the
-// signature at the beginning of content, or the signature that the provider adds. An empty sign means no signature.
+// A lease ends at the latest at send_before: when its task expires, or when quiet hours of the recipient begin. If the lease is released, the task waits at its
+// new rank. content is the text for the sender. sign is the signature at the beginning of content, or the signature that the provider adds. An empty sign means
+// no signature.
 func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLeaseRow, error) {
 	rows, err := q.db.Query(ctx, taskLease,
 		arg.At,

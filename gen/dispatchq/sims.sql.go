@@ -28,7 +28,7 @@ counted AS (
     RETURNING k.slot, k.recipient_hash, k.messages
 ),
 added AS (
-    -- If a row has only the messages of this claim, its recipient is new.
+    -- A recipient is new to its SIM this month if sim_recipients counts only messages of this claim.
     SELECT l.slot, l.segments, coalesce(n.recipients, 0) AS recipients
     FROM (SELECT l.slot, sum(l.segments)::bigint AS segments FROM leases l GROUP BY l.slot) l
     LEFT JOIN (
@@ -156,9 +156,9 @@ type SimRefundParams struct {
 }
 
 // SimRefund subtracts leases whose messages reached nobody from the usage of their SIMs, if the day or month of the lease is still the current one. A recipient
-// without other messages in the month does not count any more. If no lease of the last claim is left, last_at is that of the claim before: the conversation stays
-// with its SIM. A claim reads the time of last_at before it leases, so the leases of the last claim are not older than last_at.
-// The tasks of the leases wait in the queue again. The caller ended these leases in the same transaction.
+// without other messages in the month does not count any more. If the refund contains all leases of the last claim, last_at becomes the time of the claim
+// before (previous_at), so that the conversation stays with its SIM. Leases of the last claim are not older than last_at, because a claim reads the time of
+// last_at before it leases. The tasks of the leases wait in the queue again. The caller ended these leases in the same transaction.
 func (q *Queries) SimRefund(ctx context.Context, arg SimRefundParams) error {
 	_, err := q.db.Exec(ctx, simRefund,
 		arg.TaskIds,
@@ -275,11 +275,11 @@ type SimTasksRow struct {
 	Counted       []int16
 }
 
-// SimTasks returns what decides the SIM of tasks of an offer.
+// SimTasks returns the data by which a claim chooses the SIM of each offered task.
 //
-//	sim      the SIM of the conversation: the last message from the recipient came through it, or the last message to the recipient went through it, whichever was
-//	         later, within conversation_for; 0: none
-//	counted  the SIMs that count the recipient this month
+//	sim      the SIM of the last message between the sender and the recipient, in either direction, if this message is not older than
+//	         conversation_for; 0: no such message
+//	counted  the SIMs that have counted the recipient this month
 func (q *Queries) SimTasks(ctx context.Context, arg SimTasksParams) ([]SimTasksRow, error) {
 	rows, err := q.db.Query(ctx, simTasks,
 		arg.SenderNo,

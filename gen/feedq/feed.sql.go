@@ -511,7 +511,7 @@ type FeedReceivedRow struct {
 }
 
 // FeedReceived returns received messages, and the numbers of their companies. An erased message is not returned.
-// A rule can make a text a keyword after the event was posted: the event keeps the kind of its first post.
+// kind is never 'keyword': a rule can change the kind from 'text' to 'keyword' after the event was posted, and a repeated post must have the same kind.
 func (q *Queries) FeedReceived(ctx context.Context, ids []int64) ([]FeedReceivedRow, error) {
 	rows, err := q.db.Query(ctx, feedReceived, ids)
 	if err != nil {

@@ -44,8 +44,8 @@ type PhoneExportAskParams struct {
 	SenderNos []string
 }
 
-// PhoneExportAsk asks the phones of senders to post the messages of a time again. A request that a phone has not got yet is extended. It returns the number of
-// phones.
+// PhoneExportAsk stores a request to the phones of senders: post the messages from since to until again. If a phone has not got an earlier request yet, the
+// statement extends the range of that request. It returns the number of phones.
 func (q *Queries) PhoneExportAsk(ctx context.Context, arg PhoneExportAskParams) (int64, error) {
 	result, err := q.db.Exec(ctx, phoneExportAsk, arg.Since, arg.Until, arg.SenderNos)
 	if err != nil {
@@ -67,7 +67,7 @@ type PhoneExportAskedParams struct {
 	Until    time.Time
 }
 
-// PhoneExportAsked ends the request that a phone got. A request that was extended since is kept.
+// PhoneExportAsked deletes the request that a phone got. It does not delete a request that was extended meanwhile.
 func (q *Queries) PhoneExportAsked(ctx context.Context, arg PhoneExportAskedParams) error {
 	_, err := q.db.Exec(ctx, phoneExportAsked,
 		arg.SenderID,

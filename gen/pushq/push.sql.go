@@ -328,8 +328,8 @@ type TaskMayBeginRow struct {
 }
 
 // TaskMayBegin returns the leases of a driven sender that are still valid. stopped_by is empty if the message can be sent now. Otherwise it is the reason:
-// sender_off, sender_paused, batch_paused, batch_cancelled or switched_off. The statement locks nothing. A cancelled batch does not stop its tasks after it is
-// settled: such a task was requeued after the cancellation.
+// sender_off, sender_paused, batch_paused, batch_cancelled or switched_off. The statement locks nothing. A cancelled batch stops its tasks only until it is
+// settled. Later tasks of the batch were requeued after the cancellation.
 func (q *Queries) TaskMayBegin(ctx context.Context, arg TaskMayBeginParams) ([]TaskMayBeginRow, error) {
 	rows, err := q.db.Query(ctx, taskMayBegin, arg.TaskIds, arg.LeaseIds, arg.SenderNo)
 	if err != nil {

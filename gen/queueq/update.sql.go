@@ -54,8 +54,8 @@ const queueEnter = `-- name: QueueEnter :exec
 LOCK TABLE queue IN ROW EXCLUSIVE MODE
 `
 
-// QueueEnter locks queue as every statement that adds tasks does, until the end of the transaction. A new block is enforced after the transaction has ended, or
-// the next statement of the transaction sees the block.
+// QueueEnter locks queue as every statement that adds tasks does, until the end of the transaction. Because of this lock, a new block is either visible to the
+// next statement of the transaction, or enforced after the transaction has ended.
 func (q *Queries) QueueEnter(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, queueEnter)
 	return err
@@ -247,8 +247,9 @@ ORDER BY id
 `
 
 // RequeueHold locks the rows that decide whether tasks of batches, notifications and send-once messages can be requeued, and returns their ids. The locks end
-// with the transaction. Therefore a cancellation or pause of the batch, a withdrawal, or another message to the same people, happens after the transaction, or
-// the next statement sees it. The same is true for a receipt: see TaskReceiptHold. The batch is locked first, as by the statements that change its tasks.
+// with the transaction. Four changes can affect a requeue: a cancellation of the batch, a pause of the batch, a withdrawal, and another message to the same
+// people. Because of the locks, each of them is either visible to the next statement, or waits until the transaction has ended. The same is true for a receipt:
+// see TaskReceiptHold. The batch is locked first, as by the statements that change its tasks.
 func (q *Queries) RequeueHold(ctx context.Context, taskIds []string) ([]int64, error) {
 	rows, err := q.db.Query(ctx, requeueHold, taskIds)
 	if err != nil {

@@ -89,8 +89,8 @@ type ErasureCallbacksOfMessagesParams struct {
 	Most      int32
 }
 
-// ErasureCallbacksOfMessages masks the bodies of up to `most` callbacks with erased messages of a company, and returns how many. A message contains what the
-// person wrote, so the whole body is masked: the messages and receipts of other people in it are stored elsewhere.
+// ErasureCallbacksOfMessages masks the bodies of up to `most` callbacks with erased messages of a company, and returns how many. The whole body is masked,
+// because it contains the text that the person wrote. The messages and receipts of other people in the body are also stored elsewhere.
 func (q *Queries) ErasureCallbacksOfMessages(ctx context.Context, arg ErasureCallbacksOfMessagesParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureCallbacksOfMessages, arg.CompanyID, arg.Most)
 	if err != nil {

@@ -294,8 +294,8 @@ FROM (
 WHERE h.phone_number <> ''
 `
 
-// CallbackMessagesHold locks messages that were already stored, so that no erasure empties them before the end of the transaction. It returns whether all of
-// them still exist with their texts.
+// CallbackMessagesHold locks stored messages, so that no erasure removes their texts before the end of the transaction. It returns whether all these messages
+// still exist with their texts.
 func (q *Queries) CallbackMessagesHold(ctx context.Context, ids []int64) (bool, error) {
 	row := q.db.QueryRow(ctx, callbackMessagesHold, ids)
 	var column_1 bool
@@ -364,8 +364,8 @@ type CallbackTakenParams struct {
 	ID          int64
 }
 
-// CallbackTaken records that the messages of a callback are stored. It masks the body if the body contains an erased person: it repeats an erased message
-// (is_erased), or an erasure has marked it.
+// CallbackTaken records that the messages of a callback are stored. It masks the body if the body contains an erased person. This is the case if the body
+// repeats an erased message (is_erased), or if an erasure has marked the callback (mask_when_taken).
 func (q *Queries) CallbackTaken(ctx context.Context, arg CallbackTakenParams) error {
 	_, err := q.db.Exec(ctx, callbackTaken, arg.ReceivedIds, arg.IsErased, arg.ID)
 	return err
@@ -438,8 +438,9 @@ type CallbacksKeepParams struct {
 
 // CallbacksKeep stores callbacks unchanged, and returns the ids of the new receipts. A callback has either receipts or a reason why it is rejected (refusals).
 // A repeated body only increases repeats, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls
-// contains, for each receipt, the index of its callback, from 1. has_messages: the callback contains messages from people, which CallbackDue returns. A repeated
-// body is not due again, unless it could not be read before; then it replaces the stored body, in which an erasure can have masked people.
+// contains, for each receipt, the index of its callback, from 1. has_messages: the callback contains messages from people, which CallbackDue returns. If the
+// messages of the stored callback were never stored, a repeated body with messages makes the callback due and replaces its body, because an erasure possibly
+// masked people in the stored body.
 func (q *Queries) CallbacksKeep(ctx context.Context, arg CallbacksKeepParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, callbacksKeep,
 		arg.ReceiptCalls,

@@ -15,8 +15,9 @@ SET phone_number = '', content = '', message_no = NULL, raw = NULL, read_at = co
 WHERE r.id = ANY (ARRAY(SELECT o.id FROM received_messages o WHERE o.id = ANY ($1::bigint[]) ORDER BY o.id FOR UPDATE)) AND r.phone_number <> ''
 `
 
-// ErasureReceived removes the person and the text from messages. It does not delete the rows: their identities prevent that a phone, which hands over a message
-// again, brings back the person. An erased message is not listed any more, and counts as read. The rows are locked in the order of CallbackMessagesHold.
+// ErasureReceived removes the person and the text from messages. It does not delete the rows. If a phone hands over an erased message again, the identity of
+// the row shows that the message was already stored, so that the text is not stored again. An erased message is not listed any more, and counts as read. The
+// rows are locked in the order of CallbackMessagesHold.
 func (q *Queries) ErasureReceived(ctx context.Context, ids []int64) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureReceived, ids)
 	if err != nil {

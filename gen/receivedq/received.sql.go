@@ -660,7 +660,7 @@ const receivedMatched = `-- name: ReceivedMatched :exec
 UPDATE received_messages r SET kind = 'keyword' WHERE r.id = $1 AND r.kind = 'text'
 `
 
-// ReceivedMatched records that a rule matched a message. A message that asks for no more messages, or for messages again, or that a program sent, keeps its kind.
+// ReceivedMatched records that a rule matched a message. It changes only the kind 'text': an opt-out, an opt-in and an automatic reply keep their kinds.
 func (q *Queries) ReceivedMatched(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, receivedMatched, id)
 	return err
@@ -680,7 +680,7 @@ type ReceivedReadParams struct {
 	Owner     *string
 }
 
-// ReceivedRead marks a message as read. If it is already read, its first reader stays.
+// ReceivedRead marks a message as read. It does not change a message that is already read, so that read_by is the first reader.
 func (q *Queries) ReceivedRead(ctx context.Context, arg ReceivedReadParams) (int64, error) {
 	result, err := q.db.Exec(ctx, receivedRead,
 		arg.Username,
@@ -716,8 +716,8 @@ type ReceivedReadUpToParams struct {
 	MaxRows     int32
 }
 
-// ReceivedReadUpTo marks up to max_rows messages of a company and a number as read, up to and including up_to. It starts with the oldest unread message. If a
-// message is already read, its first reader stays.
+// ReceivedReadUpTo marks up to max_rows messages of a company and a number as read, up to and including up_to. It starts with the oldest unread message. It
+// does not change messages that are already read.
 func (q *Queries) ReceivedReadUpTo(ctx context.Context, arg ReceivedReadUpToParams) (int64, error) {
 	result, err := q.db.Exec(ctx, receivedReadUpTo,
 		arg.Username,

@@ -20,7 +20,8 @@ type ErasureReplyActionsParams struct {
 }
 
 // Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
-// ErasureReplyActions deletes what rules did with messages from recipients, and are still to do. A message from a recipient that is stored later is a new one.
+// ErasureReplyActions deletes the stored actions of rules on messages from `recipients`, and the messages to which rules are still to be applied. A message
+// that is stored after the erasure is a new message.
 func (q *Queries) ErasureReplyActions(ctx context.Context, arg ErasureReplyActionsParams) error {
 	_, err := q.db.Exec(ctx, erasureReplyActions, arg.CompanyID, arg.Recipients)
 	return err

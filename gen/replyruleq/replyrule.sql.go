@@ -14,7 +14,7 @@ const replyActionAwaitCompany = `-- name: ReplyActionAwaitCompany :exec
 UPDATE reply_actions a SET due_at = 'infinity' WHERE a.received_id = $1 AND a.outcome IS NULL
 `
 
-// ReplyActionAwaitCompany applies the rules to a message again when its company is on.
+// ReplyActionAwaitCompany delays the next attempt to apply the rules to a message until its company is on.
 func (q *Queries) ReplyActionAwaitCompany(ctx context.Context, receivedID int64) error {
 	_, err := q.db.Exec(ctx, replyActionAwaitCompany, receivedID)
 	return err
@@ -24,7 +24,7 @@ const replyActionDelete = `-- name: ReplyActionDelete :exec
 DELETE FROM reply_actions a WHERE a.received_id = $1
 `
 
-// ReplyActionDelete deletes a message that no rule matched, or that was deleted or erased.
+// ReplyActionDelete deletes the reply_actions row of a message that no rule matched, or that was deleted or erased.
 func (q *Queries) ReplyActionDelete(ctx context.Context, receivedID int64) error {
 	_, err := q.db.Exec(ctx, replyActionDelete, receivedID)
 	return err
@@ -67,8 +67,8 @@ type ReplyActionHoldRow struct {
 	IsOld      bool
 }
 
-// ReplyActionHold locks a message to which rules are to be applied until the end of the transaction. It returns no row if another server has it, or has
-// finished it.
+// ReplyActionHold locks a message to which rules are to be applied until the end of the transaction. It returns no row if another server has locked the
+// message, or has already applied the rules to it.
 func (q *Queries) ReplyActionHold(ctx context.Context, receivedID int64) (ReplyActionHoldRow, error) {
 	row := q.db.QueryRow(ctx, replyActionHold, receivedID)
 	var i ReplyActionHoldRow
@@ -82,7 +82,8 @@ SET tries = a.tries + 1, due_at = now() + least(interval '2 seconds' * power(2, 
 WHERE a.received_id = $1 AND a.outcome IS NULL
 `
 
-// ReplyActionPostpone applies the rules to a message again after a wait, which doubles with each failed attempt, up to an hour.
+// ReplyActionPostpone plans a further attempt to apply the rules to a message. The first wait is 2 seconds, and doubles with each failed attempt, up to an
+// hour.
 func (q *Queries) ReplyActionPostpone(ctx context.Context, receivedID int64) error {
 	_, err := q.db.Exec(ctx, replyActionPostpone, receivedID)
 	return err
@@ -137,8 +138,8 @@ type ReplyActionsOfNumberParams struct {
 	Actions    []string
 }
 
-// ReplyActionsOfNumber returns how many messages from the number of a message caused one of the given actions, and arrived within an hour of the message. Messages
-// can be tried out of order, so later ones count, too.
+// ReplyActionsOfNumber returns how many messages from the number of a message caused one of the given actions, and arrived within an hour of the message. The
+// rules can be applied to later messages first, so messages within an hour after this message count, too.
 func (q *Queries) ReplyActionsOfNumber(ctx context.Context, arg ReplyActionsOfNumberParams) (int64, error) {
 	row := q.db.QueryRow(ctx, replyActionsOfNumber, arg.ReceivedID, arg.Actions)
 	var count int64

@@ -19,8 +19,8 @@ WHERE m.task_id = ANY ($1::text[]) AND s.company_id = m.company_id AND s.submitt
 `
 
 // Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
-// ErasureSmsgateIDs replaces the message ids that client programs assigned to the messages of tasks by random ids. It skips ids that no longer refer to these
-// tasks.
+// ErasureSmsgateIDs replaces ids of messages with random ids. It replaces the ids that client programs assigned to the messages of the given tasks. It skips
+// ids that no longer refer to these tasks.
 func (q *Queries) ErasureSmsgateIDs(ctx context.Context, taskIds []string) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureSmsgateIDs, taskIds)
 	if err != nil {

@@ -473,8 +473,8 @@ WHERE l.is_pushed AND NOT EXISTS (
 )
 `
 
-// WebhookListenersEnd sets an end time for listeners without a webhook that is on. If the webhook is turned on again before this time, no event in between is
-// lost.
+// WebhookListenersEnd sets an end time for each listener whose webhooks are all off. If a webhook is turned on again before this time, the events in between
+// are not lost.
 func (q *Queries) WebhookListenersEnd(ctx context.Context, listens time.Duration) (int64, error) {
 	result, err := q.db.Exec(ctx, webhookListenersEnd, listens)
 	if err != nil {

@@ -185,9 +185,9 @@ JOIN channels h ON h.id = s.channel_id
 WHERE s.status = 'on' AND st.openings > 0
 ORDER BY s.sender_no;
 
--- OutcomeSums answers several questions. The elements i of the arrays are one question: a company (0: all companies), a dimension, a key (empty: the total of
--- the dimension) and a window that ends now. The row with place i, from 0, contains the numbers of tasks that became SUCCESS and FAILED, and of leases that were
--- reported FAILED. Tests do not count. A window begins with its first full minute.
+-- OutcomeSums returns one row for each entry of the arrays: the numbers of tasks that became SUCCESS and FAILED, and of leases that were reported FAILED. Entry
+-- n of each array belongs to the same row: a company (0: all companies), a dimension, a key (empty: the total of the dimension), and the length of a window
+-- that ends now. place is the index of the entry, from 0. Tests do not count. A window begins with its first full minute.
 -- name: OutcomeSums :many
 WITH asked AS MATERIALIZED (
     SELECT unnest(@company_ids::bigint[]) AS company_id, unnest(@dimensions::text[]) AS dimension, unnest(@keys::text[]) AS key,

@@ -1,8 +1,9 @@
 -- Statements on blocks: phone numbers to which messages of a company, or of all companies, are not sent.
 
 -- BlockPut adds blocks of one company (null: all companies), or changes the reason and the expiry of blocks that exist, and returns the ids of the new and the
--- changed blocks. Such a block is not enforced yet. The recipients are distinct. received_id and asked_at are null if a user adds the blocks. The block of a user
--- and the block for which the person asked are two blocks, so neither ends the other. A block for which the person asked again keeps the last message.
+-- changed blocks. A new or changed block is not enforced yet. The recipients are distinct. received_id and asked_at are null if a user adds the blocks. A
+-- number can have two blocks with the same company and scope: one that a user added, and one for which the person asked. Therefore the end of one block does
+-- not end the other block. If the person asks again, received_id and asked_at of the block are those of the latest request.
 -- name: BlockPut :many
 WITH put AS (
     INSERT INTO blocks (company_id, recipient, recipient_hash, scope, reason, received_id, asked_at, created_by, expires_at)
@@ -18,8 +19,9 @@ WITH put AS (
 )
 SELECT p.id FROM put p ORDER BY p.id;
 
--- The statements BlocksImport… change, add and find the blocks of a list, for one company (null: all companies). Entry n of each array belongs to the same block.
--- An empty text of reasons, expiries and asked_ats means null. No two entries have the same recipient and scope, and both or none of them asked_ats.
+-- The statements BlocksImport… change, add and find the blocks of a list, for one company (null: all companies). Entry n of each array belongs to the same
+-- block. An empty text of reasons, expiries and asked_ats means null. A recipient and scope occurs at most twice in a list: once with and once without an entry
+-- in asked_ats.
 
 -- BlocksImportUnrecorded turns off the trigger that records each block in the audit, in this transaction. The trigger needs seven seconds for 5,000 blocks, and an
 -- import needs one second without it.
@@ -27,8 +29,8 @@ SELECT p.id FROM put p ORDER BY p.id;
 SELECT set_config('lksms.block_import', 'on', true);
 
 -- BlocksImportChange changes the reason, the expiry and the time of the request of blocks that exist, records their former and new values in the audit, and
--- returns how many it changed. These blocks are not enforced yet. A request that is newer than the block was not stored here, so the block has no received message
--- any more.
+-- returns how many it changed. These blocks are not enforced yet. If the list contains a newer request of the person, received_id becomes null, because the
+-- message with this request was not received here.
 -- name: BlocksImportChange :one
 WITH former AS MATERIALIZED (
     SELECT b.id, b.company_id, b.reason, b.expires_at, b.asked_at, e.recipient, e.reason AS new_reason, e.expires_at AS new_expires_at,
@@ -92,7 +94,8 @@ JOIN blocks b ON b.recipient_hash = sha256(convert_to(e.recipient, 'UTF8')) AND 
 WHERE coalesce(b.company_id, 0) = coalesce(sqlc.narg(company_id)::bigint, 0) AND NOT b.is_enforced
 ORDER BY b.id;
 
--- BlockDelete deletes the blocks of a number with one company (null: blocks of all companies), and returns their number. scope null: every scope.
+-- BlockDelete deletes the blocks that forbid one company (null: the blocks that forbid all companies) to send to a number. It returns how many blocks it
+-- deleted. scope null: every scope.
 -- name: BlockDelete :execrows
 DELETE FROM blocks b
 WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.company_id IS NOT DISTINCT FROM sqlc.narg(company_id)::bigint
@@ -102,8 +105,8 @@ WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.comp
 -- name: BlockConfirmed :exec
 UPDATE blocks b SET is_confirmed = true WHERE b.id = @id AND NOT b.is_confirmed;
 
--- BlockDeleteOfPerson deletes the blocks of a number with one company for which the person asked, and returns their number. asked_until null: any block;
--- otherwise only blocks for which the person has not asked after this time.
+-- BlockDeleteOfPerson deletes the blocks of one company for which the person with this number asked. It returns how many blocks it deleted. If asked_until is
+-- given, a block for which the person asked after asked_until is not deleted.
 -- name: BlockDeleteOfPerson :execrows
 DELETE FROM blocks b
 WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.company_id = @company_id::bigint AND b.asked_at IS NOT NULL
@@ -142,8 +145,8 @@ WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8'))
     AND (sqlc.narg(scope)::text IS NULL OR b.scope = sqlc.narg(scope)::text)
 ORDER BY b.id DESC;
 
--- BlocksOfPeople returns the blocks of numbers with companies for which people asked, and that are not enforced. Entry n of recipients and entry n of company_ids
--- belong together.
+-- BlocksOfPeople returns the blocks for which people asked and that are not enforced. Entry n of recipients and entry n of company_ids are the number and the
+-- company of one block.
 -- name: BlocksOfPeople :many
 SELECT DISTINCT b.id
 FROM (SELECT unnest(@recipients::text[]) AS recipient, unnest(@company_ids::bigint[]) AS company_id) p

@@ -1,7 +1,8 @@
 -- Statements on caps: the maximum numbers of messages that a person gets within a minute, an hour and a day.
 
--- CappedRecipientsLock locks the rows of phone numbers until the end of the transaction, and returns them. It adds the rows that do not exist. Entry n of each array
--- belongs to the same row; the rows are distinct. locked_at is a time after the lock: no later transaction gets an earlier one.
+-- CappedRecipientsLock locks the rows of phone numbers until the end of the transaction, and returns them. It adds the rows that do not exist. Entry n of each
+-- array belongs to the same row; the rows are distinct. locked_at is a time after the rows were locked. Therefore a transaction that locks the same rows later
+-- gets a later locked_at.
 -- name: CappedRecipientsLock :many
 WITH locked AS (
     INSERT INTO capped_recipients AS c (recipient_hash, company_id, message_type, last_on)
@@ -41,7 +42,7 @@ FROM (
 ) n
 WHERE c.recipient_hash = n.recipient_hash AND c.company_id = n.company_id AND c.message_type = n.message_type;
 
--- TasksTakenBack returns those of task_ids that were cancelled, or expired, before a sender got them.
+-- TasksTakenBack returns the tasks of task_ids that were cancelled, or expired, before a sender got them.
 -- name: TasksTakenBack :many
 SELECT e.task_id
 FROM report_logs e

@@ -182,9 +182,8 @@ SELECT coalesce((SELECT c.contacts FROM contact_counts c WHERE c.company_id = @c
 -- name: ContactDelete :execrows
 DELETE FROM contacts WHERE company_id = @company_id AND user_id = @user_id;
 
--- TagPut creates a tag if it does not exist.
--- ContactsOfPhones returns the first contact, by user_id, for each pair of company_ids and phones. nth is the index of the pair, from 1. A pair without a contact
--- is not returned. tags contains up to max_tags tags of the contact, by name.
+-- ContactsOfPhones returns the first contact, by user_id, for each pair of company_ids and phones. nth is the index of the pair, from 1. A pair without a
+-- contact is not returned. tags contains up to max_tags tags of the contact, by name.
 -- name: ContactsOfPhones :many
 SELECT n.nth::integer AS nth, c.user_id, c.name, coalesce(g.tags, '{}')::text[] AS tags
 FROM (
@@ -207,6 +206,7 @@ LEFT JOIN LATERAL (
 ) g ON true
 ORDER BY n.nth;
 
+-- TagPut creates a tag if it does not exist.
 -- name: TagPut :exec
 INSERT INTO tags (company_id, tag) VALUES (@company_id, @tag) ON CONFLICT (company_id, tag) DO NOTHING;
 

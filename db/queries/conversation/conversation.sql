@@ -52,9 +52,9 @@ JOIN received_messages r ON r.id = c.last_id
 JOIN companies o ON o.id = c.company_id
 WHERE c.company_id = @company_id AND c.phone_number = @phone_number AND c.submitted_by = @owner::text;
 
--- ConversationUnread returns the number of conversations with unread messages, at most max_rows, and the largest id of a received message. 0: none. The figures
--- change with each message that arrives, so that a page can show them without asking for a list. Conversations of deleted companies are not counted, as in
--- ConversationListOf.
+-- ConversationUnread returns the number of conversations with unread messages, at most max_rows, and the largest id of a received message (0: no message
+-- exists). Each message that arrives changes one of these values, so that a page can notice new messages without reading a list. Conversations of deleted
+-- companies are not counted, as in ConversationListOf.
 -- name: ConversationUnread :one
 SELECT (
     SELECT count(*) FROM (
@@ -72,7 +72,8 @@ SELECT (
     SELECT c.last_id FROM conversations c WHERE c.company_id = @company_id AND c.submitted_by = '' ORDER BY c.last_id DESC LIMIT 1
 ), 0)::bigint AS last_id;
 
--- ConversationPartition returns the first id of the oldest of the max_rows newest partitions before before_id. Empty: fewer partitions exist.
+-- ConversationPartition reads the max_rows newest partitions before before_id. It returns the first id of the oldest of these partitions. The id is empty if
+-- fewer than max_rows partitions exist.
 -- name: ConversationPartition :one
 SELECT coalesce(CASE WHEN count(*) = @max_rows::integer THEN min(n.first_id) END, '')::text AS first_id
 FROM (
@@ -82,8 +83,9 @@ FROM (
     LIMIT @max_rows::integer
 ) n;
 
--- ConversationLastTasks returns the last task to each number, if its id is at least the from_id of the number. nth is the index of the number, from 1. All ids
--- are from min_id up to end_id, which the planner knows, so that it opens only partitions of this range. Of tasks to a number, the newest max_tasks are read.
+-- ConversationLastTasks returns the last task to each number, if its id is at least the from_id of the number. nth is the index of the number, from 1. The
+-- statement reads the newest max_tasks tasks to each number. All their ids are from min_id up to, but without, end_id, so that the planner opens only the
+-- partitions of this range.
 -- name: ConversationLastTasks :many
 SELECT n.nth::integer AS nth, t.task_id, t.content::text AS content, t.created_at
 FROM (

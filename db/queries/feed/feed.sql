@@ -204,7 +204,7 @@ UPDATE feed_state s SET pruned_id = greatest(s.pruned_id, @pruned_id::bigint);
 DELETE FROM feed_listeners l WHERE NOT l.is_pushed AND l.listens_until < now();
 
 -- FeedReceived returns received messages, and the numbers of their companies. An erased message is not returned.
--- A rule can make a text a keyword after the event was posted: the event keeps the kind of its first post.
+-- kind is never 'keyword': a rule can change the kind from 'text' to 'keyword' after the event was posted, and a repeated post must have the same kind.
 -- name: FeedReceived :many
 SELECT r.id, c.company_no, r.sender_no, r.sim, r.phone_number, r.own_number, r.content,
     (CASE r.kind WHEN 'keyword' THEN 'text' ELSE r.kind END)::text AS kind, r.received_at, r.created_at, r.message_no, r.task_id

@@ -21,9 +21,9 @@ SELECT set_config('lksms.facts_version', '3', true);
 -- FactsTake deletes up to `portion` facts and returns their sums. The caller adds the sums to the counts of all consumers in the same transaction. If two
 -- transactions run the statement concurrently, the second waits for the rows that both read, and then skips these rows.
 --
--- Each minute and each outcome has a separate sum. Leases, reported successes and reported failures also have separate sums, so that `at` is the last time of
--- each of these three. Receipts have a separate sum for each accepted_at of their delivery. channel and message_type are empty if they are unknown. outcome is
--- empty if no task ended. country_no is empty for tasks without country. waits and durations contain one byte for each task.
+-- A row contains the sums of one minute and one outcome. Facts with leases, with reported successes and with reported failures are in separate rows, so that
+-- `at` is the time of the last lease, success or failure. Receipts of different accepted_at are also in separate rows. channel and message_type are empty if
+-- they are unknown. outcome is empty if no task ended. country_no is empty for tasks without country. waits and durations contain one byte for each task.
 -- name: FactsTake :many
 WITH taken AS (
     DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT @portion::integer)) RETURNING *

@@ -163,15 +163,15 @@ JOIN users u ON u.id = p.user_id
 JOIN senders s ON s.id = p.sender_id
 WHERE i.device_no = @device_no::text AND NOT u.is_disabled;
 
--- PhoneExportAsk asks the phones of senders to post the messages of a time again. A request that a phone has not got yet is extended. It returns the number of
--- phones.
+-- PhoneExportAsk stores a request to the phones of senders: post the messages from since to until again. If a phone has not got an earlier request yet, the
+-- statement extends the range of that request. It returns the number of phones.
 -- name: PhoneExportAsk :execrows
 UPDATE phone_inboxes i
 SET export_since = least(i.export_since, @since::timestamptz), export_until = greatest(i.export_until, @until::timestamptz)
 FROM senders s
 WHERE s.sender_no = ANY (@sender_nos::text[]) AND i.sender_id = s.id;
 
--- PhoneExportAsked ends the request that a phone got. A request that was extended since is kept.
+-- PhoneExportAsked deletes the request that a phone got. It does not delete a request that was extended meanwhile.
 -- name: PhoneExportAsked :exec
 UPDATE phone_inboxes
 SET export_since = NULL, export_until = NULL

@@ -101,8 +101,8 @@ WHERE t.task_id = ANY (@task_ids::text[])
 ORDER BY t.task_id;
 
 -- TaskMayBegin returns the leases of a driven sender that are still valid. stopped_by is empty if the message can be sent now. Otherwise it is the reason:
--- sender_off, sender_paused, batch_paused, batch_cancelled or switched_off. The statement locks nothing. A cancelled batch does not stop its tasks after it is
--- settled: such a task was requeued after the cancellation.
+-- sender_off, sender_paused, batch_paused, batch_cancelled or switched_off. The statement locks nothing. A cancelled batch stops its tasks only until it is
+-- settled. Later tasks of the batch were requeued after the cancellation.
 -- name: TaskMayBegin :many
 SELECT t.task_id, (CASE
         WHEN s.status <> 'on' THEN 'sender_off'

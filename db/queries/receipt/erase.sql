@@ -21,8 +21,8 @@ SET body = CASE WHEN c.take_at IS NULL THEN regexp_replace(c.body, @pattern::tex
     mask_when_taken = c.take_at IS NOT NULL
 WHERE c.id = ANY (@ids::bigint[]) AND c.body ~ @pattern::text AND NOT c.mask_when_taken;
 
--- ErasureCallbacksOfMessages masks the bodies of up to `most` callbacks with erased messages of a company, and returns how many. A message contains what the
--- person wrote, so the whole body is masked: the messages and receipts of other people in it are stored elsewhere.
+-- ErasureCallbacksOfMessages masks the bodies of up to `most` callbacks with erased messages of a company, and returns how many. The whole body is masked,
+-- because it contains the text that the person wrote. The messages and receipts of other people in the body are also stored elsewhere.
 -- name: ErasureCallbacksOfMessages :execrows
 UPDATE callbacks c SET body = '********'
 WHERE c.id = ANY (ARRAY(

@@ -11,8 +11,9 @@ ORDER BY s.id;
 
 -- CallbacksKeep stores callbacks unchanged, and returns the ids of the new receipts. A callback has either receipts or a reason why it is rejected (refusals).
 -- A repeated body only increases repeats, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls
--- contains, for each receipt, the index of its callback, from 1. has_messages: the callback contains messages from people, which CallbackDue returns. A repeated
--- body is not due again, unless it could not be read before; then it replaces the stored body, in which an erasure can have masked people.
+-- contains, for each receipt, the index of its callback, from 1. has_messages: the callback contains messages from people, which CallbackDue returns. If the
+-- messages of the stored callback were never stored, a repeated body with messages makes the callback due and replaces its body, because an erasure possibly
+-- masked people in the stored body.
 -- name: CallbacksKeep :many
 WITH input AS MATERIALIZED (
     SELECT unnest(@sender_nos::text[]) AS sender_no, unnest(@source_ips::text[]) AS source_ip, unnest(@bodies::text[]) AS body,
@@ -46,8 +47,8 @@ RETURNING id;
 -- name: CallbackDue :one
 SELECT c.id, c.sender_no, c.body FROM callbacks c WHERE c.take_at <= now() ORDER BY c.take_at, c.id LIMIT 1 FOR UPDATE SKIP LOCKED;
 
--- CallbackMessagesHold locks messages that were already stored, so that no erasure empties them before the end of the transaction. It returns whether all of
--- them still exist with their texts.
+-- CallbackMessagesHold locks stored messages, so that no erasure removes their texts before the end of the transaction. It returns whether all these messages
+-- still exist with their texts.
 -- name: CallbackMessagesHold :one
 SELECT (count(*) = cardinality(@ids::bigint[]))::boolean
 FROM (
@@ -55,8 +56,8 @@ FROM (
 ) h
 WHERE h.phone_number <> '';
 
--- CallbackTaken records that the messages of a callback are stored. It masks the body if the body contains an erased person: it repeats an erased message
--- (is_erased), or an erasure has marked it.
+-- CallbackTaken records that the messages of a callback are stored. It masks the body if the body contains an erased person. This is the case if the body
+-- repeats an erased message (is_erased), or if an erasure has marked the callback (mask_when_taken).
 -- name: CallbackTaken :exec
 UPDATE callbacks
 SET take_at = NULL, received_ids = @received_ids::bigint[], mask_when_taken = false,

@@ -8,8 +8,9 @@ WHERE r.company_id = @company_id AND right(number_digits(r.phone_number), 8) = A
 ORDER BY r.id
 LIMIT @portion::integer;
 
--- ErasureReceived removes the person and the text from messages. It does not delete the rows: their identities prevent that a phone, which hands over a message
--- again, brings back the person. An erased message is not listed any more, and counts as read. The rows are locked in the order of CallbackMessagesHold.
+-- ErasureReceived removes the person and the text from messages. It does not delete the rows. If a phone hands over an erased message again, the identity of
+-- the row shows that the message was already stored, so that the text is not stored again. An erased message is not listed any more, and counts as read. The
+-- rows are locked in the order of CallbackMessagesHold.
 -- name: ErasureReceived :execrows
 UPDATE received_messages r
 SET phone_number = '', content = '', message_no = NULL, raw = NULL, read_at = coalesce(r.read_at, now())

@@ -139,15 +139,15 @@ OFFSET @skipped::integer LIMIT @page_limit::integer;
 -- name: FirstReceivedSince :one
 SELECT first_id_since('received_messages'::regclass, @since::timestamptz);
 
--- ReceivedRead marks a message as read. If it is already read, its first reader stays.
+-- ReceivedRead marks a message as read. It does not change a message that is already read, so that read_by is the first reader.
 -- name: ReceivedRead :execrows
 UPDATE received_messages r
 SET read_at = now(), read_by = @username::text
 WHERE r.id = @id AND r.read_at IS NULL AND (sqlc.narg(company_id)::bigint IS NULL OR r.company_id = sqlc.narg(company_id)::bigint)
     AND (sqlc.narg(owner)::text IS NULL OR r.submitted_by = sqlc.narg(owner)::text);
 
--- ReceivedReadUpTo marks up to max_rows messages of a company and a number as read, up to and including up_to. It starts with the oldest unread message. If a
--- message is already read, its first reader stays.
+-- ReceivedReadUpTo marks up to max_rows messages of a company and a number as read, up to and including up_to. It starts with the oldest unread message. It
+-- does not change messages that are already read.
 -- name: ReceivedReadUpTo :execrows
 UPDATE received_messages r
 SET read_at = now(), read_by = @username::text
@@ -160,7 +160,7 @@ WHERE r.read_at IS NULL AND r.id = ANY (ARRAY(
     FOR UPDATE
 ));
 
--- ReceivedMatched records that a rule matched a message. A message that asks for no more messages, or for messages again, or that a program sent, keeps its kind.
+-- ReceivedMatched records that a rule matched a message. It changes only the kind 'text': an opt-out, an opt-in and an automatic reply keep their kinds.
 -- name: ReceivedMatched :exec
 UPDATE received_messages r SET kind = 'keyword' WHERE r.id = @id AND r.kind = 'text';
 

@@ -1,6 +1,7 @@
 -- Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
 
--- ErasureReplyActions deletes what rules did with messages from recipients, and are still to do. A message from a recipient that is stored later is a new one.
+-- ErasureReplyActions deletes the stored actions of rules on messages from `recipients`, and the messages to which rules are still to be applied. A message
+-- that is stored after the erasure is a new message.
 -- name: ErasureReplyActions :exec
 DELETE FROM reply_actions a WHERE a.company_id = @company_id AND a.phone_number = ANY (@recipients::text[]);
 

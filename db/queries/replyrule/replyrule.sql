@@ -44,8 +44,8 @@ WHERE a.outcome IS NULL AND a.received_id > @after_id
 ORDER BY a.received_id
 LIMIT @max_rows::integer;
 
--- ReplyActionHold locks a message to which rules are to be applied until the end of the transaction. It returns no row if another server has it, or has
--- finished it.
+-- ReplyActionHold locks a message to which rules are to be applied until the end of the transaction. It returns no row if another server has locked the
+-- message, or has already applied the rules to it.
 -- name: ReplyActionHold :one
 SELECT a.received_id, (a.created_at < now() - interval '1 day')::boolean AS is_old FROM reply_actions a
 WHERE a.received_id = @received_id AND a.outcome IS NULL
@@ -57,22 +57,23 @@ UPDATE reply_actions a
 SET rule_id = sqlc.narg(rule_id)::bigint, action = @action::text, outcome = @outcome::text, refused = sqlc.narg(refused)::text[], done_at = now()
 WHERE a.received_id = @received_id;
 
--- ReplyActionDelete deletes a message that no rule matched, or that was deleted or erased.
+-- ReplyActionDelete deletes the reply_actions row of a message that no rule matched, or that was deleted or erased.
 -- name: ReplyActionDelete :exec
 DELETE FROM reply_actions a WHERE a.received_id = @received_id;
 
--- ReplyActionPostpone applies the rules to a message again after a wait, which doubles with each failed attempt, up to an hour.
+-- ReplyActionPostpone plans a further attempt to apply the rules to a message. The first wait is 2 seconds, and doubles with each failed attempt, up to an
+-- hour.
 -- name: ReplyActionPostpone :exec
 UPDATE reply_actions a
 SET tries = a.tries + 1, due_at = now() + least(interval '2 seconds' * power(2, least(a.tries, 12)), interval '1 hour')
 WHERE a.received_id = @received_id AND a.outcome IS NULL;
 
--- ReplyActionAwaitCompany applies the rules to a message again when its company is on.
+-- ReplyActionAwaitCompany delays the next attempt to apply the rules to a message until its company is on.
 -- name: ReplyActionAwaitCompany :exec
 UPDATE reply_actions a SET due_at = 'infinity' WHERE a.received_id = @received_id AND a.outcome IS NULL;
 
--- ReplyActionsOfNumber returns how many messages from the number of a message caused one of the given actions, and arrived within an hour of the message. Messages
--- can be tried out of order, so later ones count, too.
+-- ReplyActionsOfNumber returns how many messages from the number of a message caused one of the given actions, and arrived within an hour of the message. The
+-- rules can be applied to later messages first, so messages within an hour after this message count, too.
 -- name: ReplyActionsOfNumber :one
 SELECT count(*)
 FROM reply_actions m

@@ -1,7 +1,7 @@
 -- Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
 
--- ErasureSmsgateIDs replaces the message ids that client programs assigned to the messages of tasks by random ids. It skips ids that no longer refer to these
--- tasks.
+-- ErasureSmsgateIDs replaces ids of messages with random ids. It replaces the ids that client programs assigned to the messages of the given tasks. It skips
+-- ids that no longer refer to these tasks.
 -- name: ErasureSmsgateIDs :execrows
 UPDATE smsgate_messages s
 SET message_id = gen_random_uuid()::text

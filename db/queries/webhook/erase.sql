@@ -1,7 +1,7 @@
 -- Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
 
--- ErasureWebhooksHold locks all webhooks until the end of the transaction. A response that arrived before the erasure is then stored before, and the erasure
--- finds it, or after, and WebhookDeliveriesAdd leaves it out.
+-- ErasureWebhooksHold locks all webhooks until the end of the transaction. A response that arrived before the erasure is then either stored before the locks,
+-- so that the erasure removes it, or WebhookDeliveriesAdd runs after the erasure and does not store it.
 -- name: ErasureWebhooksHold :exec
 SELECT FROM webhooks w ORDER BY w.id FOR NO KEY UPDATE;
 

@@ -304,8 +304,8 @@ SELECT nextval('feed_ids')::bigint;
 -- name: WebhookListenersHold :many
 SELECT l.id FROM feed_listeners l WHERE l.is_pushed ORDER BY l.id FOR UPDATE;
 
--- WebhookListenersEnd sets an end time for listeners without a webhook that is on. If the webhook is turned on again before this time, no event in between is
--- lost.
+-- WebhookListenersEnd sets an end time for each listener whose webhooks are all off. If a webhook is turned on again before this time, the events in between
+-- are not lost.
 -- name: WebhookListenersEnd :execrows
 UPDATE feed_listeners l SET is_pushed = false, listens_until = greatest(l.listens_until, now() + @listens::interval)
 WHERE l.is_pushed AND NOT EXISTS (
