@@ -38,8 +38,8 @@ type script struct {
 	args []string
 }
 
-// findProgram returns the path of a program. It returns an error for a script whose interpreter is missing. The operating system would report such a script
-// itself as missing.
+// findProgram returns the path of a program. It returns an error that names the missing interpreter of a script. Without this check, the error of the operating
+// system would say that the script is missing.
 func findProgram(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if errors.Is(err, exec.ErrNotFound) && !strings.ContainsRune(name, filepath.Separator) {

@@ -415,8 +415,8 @@ func (s *Service) newUserID(ctx context.Context, m received.Row) (string, error)
 	}
 }
 
-// opt adds the block for which a person asks, and confirms it, or ends the block. The usual words for no more messages are stronger than a rule: they have added
-// the block already.
+// opt adds and confirms the block for which a person asks (OptOut), or deletes it (OptIn). The usual words of opt-outs take precedence over a rule: the service
+// has already added a block for a text with these words.
 func (s *Service) opt(ctx context.Context, m received.Row, action string) (string, error) {
 	at := optional.Or(m.ReceivedAt, m.CreatedAt)
 	switch {
@@ -435,7 +435,7 @@ func (s *Service) opt(ctx context.Context, m received.Row, action string) (strin
 
 // optOut adds a block, and confirms it. The block stays, even if the confirmation waits or is refused.
 func (s *Service) optOut(ctx context.Context, m received.Row, at time.Time) (string, error) {
-	if m.Kind != received.KindKeyword { // otherwise an earlier run added the block, and only the confirmation is left
+	if m.Kind != received.KindKeyword { // keyword: an earlier run has added the block, but possibly not confirmed it
 		_, err := s.uses.Blocks.Put(ctx, block.Block{
 			CompanyID: &m.CompanyID, Scope: block.Marketing, By: By, Asked: &block.Asked{ReceivedID: m.ID, At: &at},
 		}, []string{m.PhoneNumber})

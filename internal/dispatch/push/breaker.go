@@ -13,7 +13,7 @@ import (
 const (
 	firstPause   = 2 * time.Second
 	maxPause     = 5 * time.Minute
-	fruitlessMax = 5               // number of consecutive failed batches (no answer, failure or overload of the provider) that opens the breaker; in a failed batch, each answer that was not understood counts as a batch
+	fruitlessMax = 5               // number of consecutive failed batches that opens the breaker (failed: no answer, failure or overload of the provider). In a failed batch, each answer that was not understood counts as one failed batch
 	probeSpare   = 5 * time.Second // time from the end of a probe's lease to the end of the right to probe
 )
 

@@ -171,7 +171,7 @@ func (p *Pusher) refresh(driven map[string]*worker) {
 		if isChanged || current.circuit.openings != row.Openings {
 			defer w.endWait() // runs after Store
 		}
-		w.setup.Store(&setup{row, current.driver, circuitOf(row.Openings, row.PauseSeconds)}) // the circuit can change without a new version
+		w.setup.Store(&setup{row, current.driver, circuitOf(row.Openings, row.PauseSeconds)}) // a circuit breaker changes without a new version of its sender
 		if !known {
 			p.workers.Go(w.run)
 		}

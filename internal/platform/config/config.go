@@ -178,7 +178,7 @@ type Server struct {
 	Log `embed:""`
 }
 
-// maxRetryCap is the maximum number of retries that the table allows. A claim searches the retries of each attempt count up to this maximum.
+// maxRetryCap is the maximum of queue.retry_count that the table allows. It must stay below 32, because queue.lane is 32 * priority + retry_count.
 const maxRetryCap = 20
 
 // maxRetryMaxWait is the maximum of the setting queue.retry_max_wait_seconds.

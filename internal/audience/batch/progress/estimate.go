@@ -94,7 +94,7 @@ func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 // rowSet contains the remaining rows to all countries that have the same senders in the same order.
 type rowSet struct {
 	rows   float64
-	groups [][]*share // senders of the same sort
+	groups [][]*share // each group contains the senders with the same sort; the first group has the largest sort
 }
 
 // share is a sender of a rowSet. It can send all rows of the set.

@@ -13,7 +13,7 @@ import (
 const (
 	WaitsForTime   = "scheduled"
 	WaitsForSender = "sender_gone"       // the only sender of the batch was deleted, or does not serve the company any more
-	WaitsForAny    = "no_sender"         // no available sender that polls can send the remaining rows, or a switch of their countries holds them
+	WaitsForAny    = "no_sender"         // the remaining rows have no available sender that polls, or their countries are switched off
 	WaitsForQuiet  = "quiet_hours"       // all remaining rows wait for the end of quiet hours
 	WaitsForLimit  = "recipient_limited" // all remaining rows wait, because their recipients have got the maximum number of messages
 	WaitsInVain    = "expired"           // the batch expired before it was confirmed

@@ -80,9 +80,9 @@ func (r *Reservation) Keep(ctx context.Context, isStored func(i int) bool) (agai
 	return r.plan.Keep(ctx, isStored) //nolint:wrapcheck // the error is already wrapped
 }
 
-// Move decides when waiting messages are sent after a change of their quiet hours: due contains the times, and quietFroms queue.quiet_from at these times. Caps that
-// concern a message delay it further, and count it for its new time. Move runs in the transaction that stores the times, before any other lock of this transaction on
-// tasks.
+// Move plans waiting messages again after a change of their quiet hours. due contains the new due times, and quietFroms the new values of queue.quiet_from. If
+// caps apply to a message, they can delay it further, and they count it at its new due time. The caller runs Move in the transaction that stores the results,
+// before this transaction locks tasks.
 func (s *Service) Move(ctx context.Context, messages []Message) (due []time.Time, quietFroms []*time.Time, err error) {
 	counted := make([]caps.Message, len(messages))
 	for i, m := range messages {
