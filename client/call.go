@@ -146,8 +146,8 @@ func isUnconnected(err error) bool {
 	return ok && connection.Op == "dial"
 }
 
-// sentError marks the error of an attempt that wrote a request. The network error alone does not show this: if a reused connection breaks, net/http itself
-// sends a request with an Idempotency-Key again, and returns "no connection" if only this second try has no connection.
+// sentError marks the error of an attempt that wrote a request. The network error alone does not show this. If a reused connection breaks, net/http itself
+// sends a request with an Idempotency-Key a second time. If the second try gets no connection, the error says "no connection", although the first try was sent.
 type sentError struct{ err error }
 
 func (e *sentError) Error() string { return e.err.Error() }

@@ -39,7 +39,7 @@ func (c *Client) ReceivedMessage(ctx context.Context, id int64) (*Received, erro
 	return call[*Received](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.GetReceived(ctx, id) })
 }
 
-// ReadReceived marks a received message as read. A message that is already read keeps its first reader.
+// ReadReceived marks a received message as read. If the message is already read, nothing changes.
 func (c *Client) ReadReceived(ctx context.Context, id int64) (*Received, error) {
 	return call[*Received](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.ReadReceived(ctx, id) })
 }

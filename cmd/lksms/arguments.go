@@ -9,9 +9,9 @@ import (
 	"lksms/internal/platform/bom"
 )
 
-// readArguments returns the arguments of a command line without byte order marks at the start of an argument or of the value of a flag. The error names
-// the first argument that is not UTF-8: kong and JSON would replace its bytes, and the server would store a different text. With --spool, they may: a message that
-// cannot be repeated must be stored.
+// readArguments returns the arguments of a command line without byte order marks at the start of an argument or of the value of a flag. The error names the
+// first argument that is not UTF-8: kong and JSON would replace its bytes, and the server would store a different text. With --spool, such an argument is
+// accepted, because the caller possibly cannot repeat the message.
 func readArguments(raw []string) ([]string, error) {
 	args := make([]string, len(raw))
 	isSpool := slices.ContainsFunc(raw, func(arg string) bool { return arg == "--spool" || strings.HasPrefix(arg, "--spool=") })

@@ -132,7 +132,8 @@ func (s *Service) Unread(ctx context.Context, company *int64) (u Unread, err err
 	return Unread{row.Conversations, row.LastID}, postgres.Wrap("count unread conversations", err, nil)
 }
 
-// partitionBefore returns the first id of the oldest of the maxPartitions newest partitions before an id. Empty: all partitions before the id are among them.
+// partitionBefore reads the maxPartitions newest partitions before an id, and returns the first id of the oldest of these partitions. It returns an empty text
+// if fewer partitions exist.
 func (s *Service) partitionBefore(ctx context.Context, before string) (string, error) {
 	first, err := s.q.ConversationPartition(ctx, conversationq.ConversationPartitionParams{BeforeID: before, MaxRows: maxPartitions})
 	return first, postgres.Wrap("find partition of messages", err, nil)

@@ -15,7 +15,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// maxPause is the maximum rest of a pause of a sender that still counts as available. It is longer than usual intervals between two claims.
+// maxPause is the maximum remaining pause of a sender that still counts as available. It is longer than usual intervals between two claims.
 const maxPause = time.Minute
 
 // Reply is a reply in a conversation.
@@ -33,8 +33,8 @@ type Replied struct {
 	SenderNo string
 }
 
-// Reply submits a reply as a task. It refuses a reply that would wait, for a sender that cannot send now or for a switch, because nobody would notice the wait.
-// Faults: those of submit.Service.Submit, request.invalid, conversation.not_found, conversation.sender_unavailable.
+// Reply submits a reply as a task. It refuses a reply that would wait because its sender cannot send now, or because a switch would hold it: nobody would
+// notice the wait. Faults: those of submit.Service.Submit, request.invalid, conversation.not_found, conversation.sender_unavailable.
 func (s *Service) Reply(ctx context.Context, viewer task.Viewer, key Key, r Reply, origin submit.Origin) (Replied, error) {
 	head, err := s.head(ctx, viewer, key)
 	if err != nil {

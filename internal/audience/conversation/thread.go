@@ -77,7 +77,7 @@ func (s *Service) Thread(ctx context.Context, viewer task.Viewer, key Key, befor
 // tasks contains the newest tasks of a conversation before a position.
 type tasks struct {
 	rows     []conversationq.ConversationTasksRow // newest first
-	searched string                               // older tasks are unknown: all tasks with ids from searched on were searched; empty: no older task exists
+	searched string                               // the search covered all tasks with ids from this id on, and no older tasks; empty: no older task exists
 }
 
 // tasksOf returns up to limit tasks with ids before an id, newest first. It searches no ids before from.
@@ -157,7 +157,7 @@ func merge(received []conversationq.ConversationReceivedRow, found tasks, before
 	return items, &at
 }
 
-// timeOf returns the time from which on all tasks with ids from id on were submitted. It reports false if the id is empty or has another form.
+// timeOf returns a time before which no task with this id or a greater id was submitted. It reports false if the id is empty or has another form.
 func timeOf(id string) (time.Time, bool) {
 	if at, isTask := taskid.Time(id); isTask {
 		return at, true

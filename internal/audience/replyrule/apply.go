@@ -172,7 +172,7 @@ func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet
 			ReceivedID: id, RuleID: optional.NonZero(rule.ID), Action: rule.Action, Outcome: outcome, Refused: refused,
 		}), nil)
 	})
-	if err == nil && blocked != nil { // after the commit: before, submissions do not see the block. If this fails, the sweep enforce-blocks enforces it
+	if err == nil && blocked != nil { // only after the commit do submissions see the block. If this call fails, the sweep enforce-blocks enforces the block
 		_ = s.uses.Blocks.EnforceOfPeople(ctx, []string{blocked.PhoneNumber}, []int64{blocked.CompanyID})
 	}
 	if err == nil && isWaiting {
@@ -181,8 +181,8 @@ func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet
 	return err
 }
 
-// matched returns a message and the rule that matches it. The rule is nil if none does, or if the message was deleted or erased. A message that opts out by a usual
-// word needs no rule: if the company confirms this, its rule is confirming.
+// matched returns a message and the rule that matches it. The rule is nil if none does, or if the message was deleted or erased. A message that opts out by a
+// usual word needs no rule. If the company confirms opt-outs, matched returns the rule confirming for such a message.
 func (s *Service) matched(ctx context.Context, id int64, sets map[int64]ruleSet) (m received.Row, rule *Row, err error) {
 	m, err = s.uses.Received.Get(ctx, task.Viewer{}, id)
 	if fault.Is(err, fault.ReceivedNotFound) {
@@ -230,7 +230,7 @@ func (s *Service) tried(ctx context.Context, perform func(ctx context.Context) (
 	}
 }
 
-// perform performs the action of a rule. refused contains the receivers that did not get a forward of which others got it.
+// perform performs the action of a rule. If some receivers of a forward got the message, refused contains the receivers that did not get it.
 func (s *Service) perform(ctx context.Context, m received.Row, rule *Row) (outcome string, refused []string, err error) {
 	switch rule.Action {
 	case Reply:
@@ -311,7 +311,7 @@ func dedupKey(m received.Row) string { return fmt.Sprint("reply_rule:", m.ID) }
 // toWebhook stands for the webhook of a rule in a list of refused receivers.
 const toWebhook = "webhook"
 
-// forwardMessage sends a message to the numbers and the webhook of a rule. A receiver that cannot get the message does not keep it from the others.
+// forwardMessage sends a message to the numbers and the webhook of a rule. If one receiver cannot get the message, the other receivers still get it.
 func (s *Service) forwardMessage(ctx context.Context, m received.Row, rule *Row) (outcome string, refused []string, err error) {
 	if slices.Contains(rule.PhoneNumbers, m.PhoneNumber) {
 		return FromOwn, nil, nil
@@ -344,7 +344,7 @@ func (s *Service) forwardMessage(ctx context.Context, m received.Row, rule *Row)
 	return outcome, refused, nil
 }
 
-// forwarded returns the outcome of a forward, and its refused receivers if there were others.
+// forwarded returns the outcome of a forward. It returns the refused receivers only if other receivers got the message.
 func forwarded(rule *Row, refused []string) (string, []string) {
 	receivers := len(rule.PhoneNumbers)
 	if rule.WebhookID != nil {

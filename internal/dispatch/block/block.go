@@ -75,7 +75,7 @@ type Asked struct {
 }
 
 // Put adds a block for each recipient, or changes the reason and the expiry of the blocks that exist. It returns the ids of the blocks. The recipients are
-// numbers in E.164 without repeats. The caller calls Enforce after its transaction is committed. If it does not, the sweep enforce-blocks does.
+// numbers in E.164 without repeats. The caller calls Enforce after its transaction is committed. Otherwise the sweep enforce-blocks enforces the blocks.
 func (s *Service) Put(ctx context.Context, b Block, recipients []string) ([]int64, error) {
 	p := blockq.BlockPutParams{CompanyID: b.CompanyID, Recipients: recipients, Scope: b.Scope, Reason: b.Reason, CreatedBy: b.By, ExpiresAt: b.ExpiresAt}
 	if b.Asked != nil {
@@ -128,7 +128,7 @@ type List struct {
 	By        string // name of the user
 }
 
-// Imported describes the blocks that Import stored. Blocks that existed like this are in no count.
+// Imported describes the blocks that Import stored. Unchanged blocks are not counted.
 type Imported struct {
 	Added, Changed int
 	IDs            []int64 // of the blocks of the list that are not enforced
@@ -188,13 +188,14 @@ type Taken struct {
 	Held      []task.Lease // tasks that a sender already has: their messages can still be sent once
 }
 
-// Enforce takes back the tasks that blocks forbid. After Enforce has returned without an error, no such message is handed out. A task of a submission that began
-// before the block was stored is found, too.
+// Enforce takes back the tasks that blocks forbid. After Enforce has returned without an error, no sender gets such a task. Enforce also finds the tasks of
+// submissions that began before the block was stored.
 func (s *Service) Enforce(ctx context.Context, ids []int64) (Taken, error) {
 	return s.enforce(ctx, blockq.BlocksToEnforceParams{Ids: ids, MaxRows: int32(len(ids))})
 }
 
-// EnforceOfPeople enforces the blocks for which people asked, unless they are enforced. Entry n of recipients and entry n of companyIDs belong together.
+// EnforceOfPeople enforces the blocks for which people asked, unless they are enforced. Entry n of recipients and entry n of companyIDs are the number and the
+// company of one block.
 func (s *Service) EnforceOfPeople(ctx context.Context, recipients []string, companyIDs []int64) error {
 	if len(recipients) == 0 {
 		return nil
@@ -245,8 +246,8 @@ func (s *Service) enforce(ctx context.Context, p blockq.BlocksToEnforceParams) (
 	return all, postgres.Wrap("mark blocks as enforced", s.q.BlocksEnforced(ctx, done), nil)
 }
 
-// Delete deletes the blocks of a recipient with one company. A nil companyID means the blocks for all companies, a nil scope means every scope. Fault:
-// block.not_found.
+// Delete deletes the blocks that forbid one company to send to a recipient. A nil companyID means the blocks for all companies, a nil scope means every scope.
+// Fault: block.not_found.
 func (s *Service) Delete(ctx context.Context, companyID *int64, recipient string, scope *string) error {
 	n, err := s.q.BlockDelete(ctx, blockq.BlockDeleteParams{Recipient: recipient, CompanyID: companyID, Scope: scope})
 	if err == nil && n == 0 {
@@ -260,14 +261,14 @@ func (s *Service) Confirmed(ctx context.Context, id int64) error {
 	return postgres.Wrap("record confirmation of block", s.q.BlockConfirmed(ctx, id), nil)
 }
 
-// DeleteOfPerson deletes the blocks of a recipient with one company for which the person asked, and returns their number. If the person asked again after the
-// time askedUntil (nil: no limit), the block stays.
+// DeleteOfPerson deletes the blocks of one company for which the recipient asked, and returns their number. It does not delete a block for which the recipient
+// asked after the time askedUntil (nil: no limit).
 func (s *Service) DeleteOfPerson(ctx context.Context, companyID int64, recipient string, askedUntil *time.Time) (int64, error) {
 	n, err := s.q.BlockDeleteOfPerson(ctx, blockq.BlockDeleteOfPersonParams{Recipient: recipient, CompanyID: companyID, AskedUntil: askedUntil})
 	return n, postgres.Wrap("delete blocks of person", err, nil)
 }
 
-// HasOfPerson reports whether a recipient has a block with one company for which the person asked.
+// HasOfPerson reports whether a recipient has asked one company for a block that still exists.
 func (s *Service) HasOfPerson(ctx context.Context, companyID int64, recipient string) (bool, error) {
 	has, err := s.q.BlockOfPersonExists(ctx, blockq.BlockOfPersonExistsParams{Recipient: recipient, CompanyID: companyID})
 	return has, postgres.Wrap("find blocks of person", err, nil)

@@ -33,7 +33,7 @@ type Receipt struct {
 type Body struct {
 	Receipts []Receipt
 	Messages []Message
-	LeftOut  int // number of list items that are neither
+	LeftOut  int // number of list items that are neither receipts nor messages
 }
 
 // AnswerTo returns the answer to a callback with this body.

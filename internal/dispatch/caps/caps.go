@@ -48,7 +48,7 @@ type Message struct {
 	Waits       bool       // if a cap is reached, the message is sent later; otherwise it is refused
 	IsExempt    bool       // the message has no caps and is not counted
 	Again       bool       // the message is sent again: it counts only if it is not counted yet, or was taken back
-	Moves       bool       // the message waits, and gets a new time. If it is not counted, it stays so
+	Moves       bool       // the message waits, and gets a new due time. If it was not counted before, it is not counted now
 
 	// Allowed returns the first time from at on that other rules about the recipient allow.
 	Allowed func(at time.Time) (time.Time, error)
@@ -60,7 +60,7 @@ type Verdict struct {
 	IsRefused bool
 	Wait      time.Duration // if the message is refused: the time until DueAt
 
-	wasCounted bool // the message is sent again, and stays counted for its first time
+	wasCounted bool // the message is sent again, and remains counted for its first due time
 }
 
 // key identifies a row of capped_recipients.
@@ -76,7 +76,7 @@ const (
 	allTypes     int16 = -1
 )
 
-// rule is a list of counted messages, and the rules that one more message must keep.
+// rule names a list of counted messages, and the windows that limit it.
 type rule struct {
 	key
 	windows []window
@@ -196,7 +196,8 @@ func (s *Service) plan(
 	return p, p.decide(ctx)
 }
 
-// removeMoved stops counting messages that get a new time, for which they then count. A message that is due, and can be sent now, stays counted for its time.
+// removeMoved removes messages that get a new due time from the count, so that they are counted for the new time instead. A message that is already due and can
+// be sent now remains counted for its old time.
 func (p *Plan) removeMoved() error {
 	var ids []string
 	for i, m := range p.messages {
@@ -221,7 +222,7 @@ func (p *Plan) removeMoved() error {
 	return nil
 }
 
-// removeTakenBack stops counting messages that are sent again, but were taken back before: they count for their new time.
+// removeTakenBack removes messages that are sent again, but were taken back before, from the count, so that they are counted for their new due time.
 func (p *Plan) removeTakenBack(ctx context.Context) error {
 	var ids []string
 	for _, m := range p.messages {
@@ -353,8 +354,9 @@ func (p *Plan) count(rules []rule, e entry) {
 	}
 }
 
-// Keep stores what is counted, without the messages that are not stored. isStored reports whether the message with an index is stored. Keep returns the indexes of the
-// messages that were refused although messages were counted that are not stored: the caller decides about them again.
+// Keep stores what is counted, without the messages that are not stored. isStored reports whether the message with an index is stored. If counted messages are
+// not stored, messages were possibly refused because of them. Keep then returns the indexes of the refused messages, so that the caller decides about them
+// again.
 func (p *Plan) Keep(ctx context.Context, isStored func(i int) bool) (again []int, err error) {
 	var lost []string
 	for i, v := range p.Verdicts {

@@ -45,12 +45,14 @@ func next(windows []window, counted []entry, at time.Time) time.Time {
 	}
 }
 
-// next works like the function next, for one rule. Times that the rule forbids end when a counted message leaves the period.
+// next works like the function next, for one window. After a time that the window forbids, the next allowed time is the time of a counted message plus the
+// length of the window.
 func (w window) next(counted []entry, at time.Time) time.Time {
 	for {
 		index, _ := slices.BinarySearchFunc(counted, at, func(e entry, at time.Time) int { return e.at.Compare(at) })
 		blocker := -1
-		// The new message and w.messages of the others are too many if they are within one period. They follow each other, and first is the earliest of the others.
+		// The window forbids the new message if it lies within one period together with w.messages consecutive counted messages. first is the index of the
+		// earliest of them.
 		for first := max(0, index-w.messages); first <= index && first+w.messages <= len(counted); first++ {
 			from, to := counted[first].at, counted[first+w.messages-1].at
 			if at.Before(from) {

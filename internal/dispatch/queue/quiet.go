@@ -12,9 +12,9 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// MoveQuiet moves waiting tasks behind the quiet hours of their recipients (R5), and applies changes of quiet hours to waiting tasks. It returns the number of
-// tasks that it changed. Caps still concern the tasks (R6). A task that waits in quiet hours is sent within quiet.Spread after their end. No claim returns a task in quiet hours, even if MoveQuiet has
-// not run.
+// MoveQuiet delays waiting tasks until after the quiet hours of their recipients (R5), and applies changes of quiet hours to waiting tasks. It returns the
+// number of tasks that it changed. Caps also apply to the delayed tasks (R6). A task that waits in quiet hours is sent within quiet.Spread after their end. No
+// claim returns a task in quiet hours, even if MoveQuiet has not run.
 func (s *Service) MoveQuiet(ctx context.Context) (int, error) {
 	moved := 0
 	for isLeft, portions := true, 0; isLeft && portions < maxQuietPortions; portions++ {
@@ -68,7 +68,7 @@ func (s *Service) moveQuiet(ctx context.Context) (n int, err error) {
 	slices.SortStableFunc(capped, func(a, b admit.Message) int { return strings.Compare(a.Recipient, b.Recipient) })
 	for len(capped) > 0 {
 		n := min(maxCapped, len(capped))
-		for n < len(capped) && capped[n].Recipient == capped[n-1].Recipient { // all messages to a person together: caps decide about them in their order
+		for n < len(capped) && capped[n].Recipient == capped[n-1].Recipient { // one transaction gets all messages to a person, because caps decide about them in their order
 			n++
 		}
 		some := capped[:n]
@@ -80,7 +80,8 @@ func (s *Service) moveQuiet(ctx context.Context) (n int, err error) {
 	return len(rows), nil
 }
 
-// maxCapped is the number of tasks with caps that one transaction moves. It locks what is counted for their recipients, so submissions to these wait.
+// maxCapped is the number of tasks with caps that one transaction moves. The transaction locks the counts of their recipients, so other submissions to these
+// recipients wait.
 const maxCapped = 100
 
 // moveCapped works like moveQuiet for tasks with caps, in the transaction of ctx that also counts them.
@@ -117,7 +118,7 @@ func (p *plans) store(ctx context.Context, q *dispatchq.Queries) error {
 	return q.TaskDefer(ctx, p.moved)
 }
 
-// maxQuietPortions is the maximum number of portions of a change that one run of MoveQuiet applies. The next run goes on.
+// maxQuietPortions is the maximum number of portions of a change that one run of MoveQuiet applies. The next run continues.
 const maxQuietPortions = 100
 
 // applyQuietChange finds the tasks of the next portion of a change of quiet hours. moveQuiet then computes their hours. isLeft is false if no change is left.

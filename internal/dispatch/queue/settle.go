@@ -254,7 +254,7 @@ func (s *Service) logLate(ctx context.Context, reports []Report) ([]string, erro
 	return effects, nil
 }
 
-// refunds contains the leases whose segments are given back to their senders, and those of them that used a SIM.
+// refunds contains the leases whose segments are refunded to their senders, and those of them that used a SIM.
 type refunds struct {
 	senders dispatchq.SenderRefundParams
 	sims    dispatchq.SimRefundParams
@@ -292,7 +292,7 @@ func (p *refunds) addSim(taskID, senderNo string, sim *int16, leasedAt time.Time
 	}
 }
 
-// refund gives the segments of leases back to their senders and SIMs, because the messages were not sent. It runs in the transaction that ended the leases.
+// refund refunds the segments of leases to their senders and SIMs, because the messages were not sent. It runs in the transaction that ended the leases.
 func refund(ctx context.Context, q *dispatchq.Queries, p refunds, remark string) error {
 	if len(p.senders.LeaseIds) == 0 {
 		return nil

@@ -13,12 +13,12 @@ type zones struct {
 	all  []*time.Location
 }
 
-// Period is a time in which it is always quiet, or never.
+// Period is a time range that is completely within quiet hours, or completely outside of them.
 type Period struct {
 	IsQuiet bool
 	Until   time.Time // when the period ends; zero: never
 
-	hasBegun bool // quiet hours ended just before the present, and are possibly not over by the clock of PostgreSQL
+	hasBegun bool // quiet hours have just ended by the clock of this server, and possibly have not ended by the clock of PostgreSQL
 }
 
 // Delays reports whether a task with a due time waits for the end of the period. A task that is due later than Spread after the end does not wait for it.
@@ -37,7 +37,8 @@ func (p Period) From() *time.Time {
 	}
 }
 
-// calendar finds periods. It remembers the last quiet period, and the last other one, of each pair of hours and zones, because most messages need these.
+// calendar finds periods. For each pair of hours and zones, it remembers the last period within quiet hours and the last period outside of them, because most
+// messages need one of these two.
 type calendar struct {
 	last sync.Map // remembered, by calendarKey
 }

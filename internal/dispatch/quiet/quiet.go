@@ -35,16 +35,17 @@ type Message struct {
 	MessageType int16
 	Priority    int16
 	Recipient   string
-	IsExempt    bool // the message has no quiet hours, for a reason of its own
+	IsExempt    bool // the message is exempt from quiet hours, such as a reply in a conversation
 }
 
-// urgent is the priority that passes quiet hours. Verification codes pass, too.
+// urgent is the priority of messages that are also sent in quiet hours. Verification codes of any priority are sent in quiet hours, too.
 const urgent = 0
 
 // Spread is the time after the end of quiet hours in which waiting messages are sent: all at once would ring all phones at 09:00:00.
 const Spread = 30 * time.Minute
 
-// At returns the period that contains a time for the recipient of a message. A message that quiet hours do not concern has a period that is never quiet.
+// At returns the period that contains a time for the recipient of a message. For a message without quiet hours, it returns a period without end outside of
+// quiet hours.
 func (s *Service) At(ctx context.Context, m Message, at time.Time) (Period, error) {
 	if !strings.HasPrefix(m.Recipient, "+") {
 		return Period{}, nil
@@ -93,7 +94,8 @@ func (s *Service) Now(ctx context.Context, m Message) (Period, error) {
 	return p, err
 }
 
-// Plan returns when a task is sent that is due at a time: at this time, or after the quiet hours that contain it. from is queue.quiet_from of the task then.
+// Plan returns when a task can be sent that would be due at the time at: this time, or a time after the quiet hours that contain it. from is the value of
+// queue.quiet_from for the returned time.
 func (s *Service) Plan(ctx context.Context, m Message, taskID string, expiresAt *time.Time, at time.Time) (due time.Time, from *time.Time, err error) {
 	period, err := s.At(ctx, m, at)
 	if err != nil || !period.IsQuiet {
@@ -103,8 +105,8 @@ func (s *Service) Plan(ctx context.Context, m Message, taskID string, expiresAt 
 	return period.after(taskID, expiresAt, next), optional.NonZero(next.Until), err
 }
 
-// after returns when a message is sent that is due in the quiet period p: within Spread after its end, at a moment that depends on the task. next is the period
-// that begins at the end of p. If the message expires earlier, or if it is quiet again earlier, only half of the time until then is used.
+// after returns when a message that is due in the quiet period p is sent. This is within Spread after the end of p, at a moment that depends on the task. next
+// is the period that begins at the end of p. If the message expires earlier, or if it is quiet again earlier, only half of the time until then is used.
 func (p Period) after(taskID string, expiresAt *time.Time, next Period) time.Time {
 	spread := Spread
 	if expiresAt != nil {
@@ -118,8 +120,8 @@ func (p Period) after(taskID string, expiresAt *time.Time, next Period) time.Tim
 	return p.Until.Add(time.Duration(float64(spread) * float64(h.Sum32()) / (1 << 32)).Truncate(time.Millisecond))
 }
 
-// maxSpan is the largest difference between the time zones of a number. The person could be in any of them, so all of them must not be quiet. If the difference
-// is greater, too few hours would be left.
+// maxSpan is the largest difference between the time zones of a number. The person can be in any of these zones, so a message is sent only while none of them
+// has quiet hours. With a greater difference, too few hours would be left.
 const maxSpan = 6 * time.Hour
 
 // zonesOf returns the time zones of a phone number in E.164: those of its area, else of its country. If they are unknown, or differ by more than maxSpan, it

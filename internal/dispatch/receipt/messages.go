@@ -17,8 +17,9 @@ const (
 	takePortion = 100 // maximum number of messages that package received stores at once
 )
 
-// TakeReceived stores the messages of callbacks in the inbox. Each callback has a transaction of its own, which also ends its turn: so each message is stored
-// once, even without an id and a time. If this fails, another run tries again after at least two seconds, and at most an hour. It returns the number of callbacks.
+// TakeReceived stores the messages of callbacks in the inbox. Each callback has its own transaction, which also records that its messages are stored. Therefore
+// each message is stored once, even without an id and a time. If the transaction fails, another run tries again after at least two seconds, and at most an
+// hour. It returns the number of callbacks.
 func (s *Service) TakeReceived(ctx context.Context) (int, error) {
 	var failed error
 	for taken := range takeRun {
@@ -82,7 +83,8 @@ func (s *Service) takeMessages(ctx context.Context, due receiptq.CallbackDueRow)
 	return all, nil
 }
 
-// endTurn records the stored messages of a callback. A message that was already stored can be erased: then endTurn masks the body, which repeats the message.
+// endTurn records the stored messages of a callback. If one of the messages was stored before and was erased, endTurn masks the body, because the body repeats
+// the message.
 func (s *Service) endTurn(ctx context.Context, id int64, stored []received.Stored) error {
 	var ids, repeated []int64
 	for _, one := range stored {

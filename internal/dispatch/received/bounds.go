@@ -17,7 +17,7 @@ const (
 	maxSIM       = 10
 )
 
-// maxYear is the last year of a time that every zone can write with four digits, as JSON needs.
+// maxYear is the last year whose times have four-digit years in every time zone. JSON times need four digits.
 const maxYear = 9998
 
 // Unknown is the number of a person whose number a phone or provider did not pass on.

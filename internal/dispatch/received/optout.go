@@ -122,9 +122,9 @@ func compareTimes(a, b row) int {
 	return a.ReceivedAt.Compare(*b.ReceivedAt)
 }
 
-// Enforce takes back the waiting messages that people forbid in messages that Store has returned, and calls the function of OnStored. The caller calls it after the transaction of Store is
-// committed: before, submissions do not see the blocks. If the caller does not call it, the sweep enforce-blocks enforces them. A repeated message enforces the
-// block, too: the server that stored the first one can have stopped before it enforced the block.
+// Enforce takes back the waiting messages that people forbid in messages that Store has returned, and calls the function of OnStored. The caller calls it after
+// the transaction of Store is committed, because submissions do not see the blocks earlier. If the caller does not call it, the sweep enforce-blocks enforces
+// the blocks. A repeated message enforces the block, too: the server that stored the first one can have stopped before it enforced the block.
 func (s *Service) Enforce(ctx context.Context, all []Stored) error {
 	var numbers []string
 	var companies, added []int64

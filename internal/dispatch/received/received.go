@@ -181,9 +181,9 @@ func hash(texts ...string) []byte {
 	return sum[:]
 }
 
-// answered returns the task that each row answers, by the index of the row. A row answers no later task than ReceivedAt: a phone can hand over a message long
-// after it arrived. While an old partition is locked, because it is being moved to another tablespace, the database counts as unavailable: the caller hands
-// over the messages again.
+// answered returns the task that each row answers, by the index of the row. A row never answers a task that was leased after ReceivedAt, because a phone can
+// hand over a message long after its arrival. While an old partition is locked, because it is being moved to another tablespace, the database counts as
+// unavailable: the caller hands over the messages again.
 func (s *Service) answered(ctx context.Context, senderNo string, rows []row) (map[int]receivedq.ReceivedAnswersRow, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil || values.Recipient.ReplyDays == 0 {

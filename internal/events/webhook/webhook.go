@@ -312,8 +312,8 @@ func (s *Service) posterFor(isTrusted bool) *poster {
 	return s.public
 }
 
-// StopUnused ends the unlimited recording of events for companies without webhooks: their recording ends after Kept. It also makes events due that wait for a
-// deleted event. It returns the number of changed rows.
+// StopUnused sets an end time for the recording of events of companies whose webhooks are all off or deleted: recording ends after the time Kept. It also makes
+// events due that wait for a deleted event. It returns the number of changed rows.
 func (s *Service) StopUnused(ctx context.Context) (int, error) {
 	kept, err := s.feed.Kept(ctx)
 	if err != nil {

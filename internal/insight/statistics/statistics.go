@@ -276,7 +276,7 @@ func (s *Service) store(ctx context.Context, sums map[sumKey]*Figures) error {
 // deleteBatch is the number of rows that one statement deletes.
 const deleteBatch = 10_000
 
-// DeleteExpired deletes points of minutes and hours after the time in kept. It returns the number of deleted rows.
+// DeleteExpired deletes the points of minutes and hours that are older than the times in kept. It returns the number of deleted rows.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	total := 0
 	for step, keep := range kept {

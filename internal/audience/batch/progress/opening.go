@@ -10,14 +10,14 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// opening is the time in which the remaining rows of a batch can be sent, as far as the rules about their recipients, and retries, allow it.
+// opening is the time range in which the remaining rows of a batch can be sent. It depends on quiet hours, caps and the delays of retries.
 type opening struct {
 	first, last time.Time // when the first row can be sent, and the last one
 	reason      string    // why the first delayed row is delayed: WaitsForQuiet or WaitsForLimit; empty: no row is delayed
 	isHeld      bool      // the batch is full, and all its tasks are held
 }
 
-// opens is the time from which a row can be sent, and why not earlier.
+// opens is the time from which a row can be sent, and the reason why the row cannot be sent earlier.
 type opens struct {
 	at     time.Time
 	reason string
@@ -37,7 +37,7 @@ func (st Progress) isFull() bool { return st.Counts.Waiting-st.unfed() >= MaxTas
 func (st Progress) unfed() int64 { return max(0, min(st.Counts.Waiting, st.Counts.Valid-st.Fed)) }
 
 // openingOf computes the opening of a batch at a time: from the oldest and the newest waiting tasks, a due one, and the next rows that are not tasks yet. The other
-// rows of a larger batch are assumed to be similar. Caps of rows that are not tasks yet are not known.
+// rows of a larger batch are assumed to be similar. The opening ignores the caps of rows that are not tasks yet.
 func (r *Reader) openingOf(ctx context.Context, st Progress, at time.Time) (opening, error) {
 	none := opening{first: at, last: at}
 	values, err := r.settings.Get(ctx)

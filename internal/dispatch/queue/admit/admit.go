@@ -44,7 +44,7 @@ type Exemption string
 // These are the exemptions.
 const (
 	FromCaps         Exemption = "caps"           // caps neither refuse nor count the message
-	FromCapsAndQuiet Exemption = "caps_and_quiet" // the same, and the message has no quiet hours
+	FromCapsAndQuiet Exemption = "caps_and_quiet" // like FromCaps, and the message also has no quiet hours
 )
 
 func (m Message) quiet() quiet.Message {

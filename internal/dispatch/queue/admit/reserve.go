@@ -74,8 +74,8 @@ func (s *Service) Reserve(ctx context.Context, messages []Message) (*Reservation
 	return r, err
 }
 
-// Keep stores what was counted. isStored reports whether the message with an index was stored. Keep returns the indexes of refused messages about which the caller
-// decides again, because others that were counted before them are not stored.
+// Keep stores what was counted. isStored reports whether the message with an index was stored. If a counted message is not stored, other messages were possibly
+// refused because of it. Keep returns the indexes of such refused messages, so that the caller decides about them again.
 func (r *Reservation) Keep(ctx context.Context, isStored func(i int) bool) (again []int, err error) {
 	return r.plan.Keep(ctx, isStored) //nolint:wrapcheck // the error is already wrapped
 }
@@ -108,7 +108,8 @@ func (s *Service) Move(ctx context.Context, messages []Message) (due []time.Time
 	return due, quietFroms, err //nolint:wrapcheck // the error is already wrapped
 }
 
-// AfterQuiet returns when a message that no cap concerns is sent, and queue.quiet_from at this time.
+// AfterQuiet plans a message without caps: it returns when the message is sent, which is never within its quiet hours, and the value of queue.quiet_from for
+// this time.
 func (s *Service) AfterQuiet(ctx context.Context, m Message) (due time.Time, quietFrom *time.Time, err error) {
 	return s.quiet.Plan(ctx, m.quiet(), m.TaskID, m.ExpiresAt, m.DueAt) //nolint:wrapcheck // the error is already wrapped
 }
@@ -122,7 +123,8 @@ func (s *Service) Planned(ctx context.Context, m Message) (time.Time, error) {
 	return v.DueAt, err
 }
 
-// IsDelayed reports whether caps delayed a stored message: it was counted for a later time than DueAt and quiet hours explain.
+// IsDelayed reports whether caps delayed a stored message. This is the case if the message was counted for a later time than the time that follows from DueAt
+// and quiet hours.
 func (s *Service) IsDelayed(ctx context.Context, m Message) (bool, error) {
 	counted, isCounted, err := s.caps.DueAt(ctx, caps.Message{TaskID: m.TaskID, CompanyID: m.CompanyID, MessageType: m.MessageType, Recipient: m.Recipient})
 	if err != nil || !isCounted {

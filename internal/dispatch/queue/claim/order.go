@@ -35,9 +35,9 @@ func byPosition(a, b offer) int {
 }
 
 // inOrder merges the tasks of several pools by lane and then by position. The position of a task is the position of its pool for this sender, plus the distance
-// in rank from the first task of its pool and lane. Therefore a pool has no advantage here if other senders served it too little. A step in rank that is larger
-// than the gap of the task counts as the gap. A company with several pools has one share for all its pools: the positions of its consecutive tasks differ by one
-// gap. rows must be in the order of TaskOffer.
+// in rank from the first task of its pool and lane. Therefore a pool that other senders have served too little gets no advantage here. A step in rank that is
+// larger than the gap of the task counts as the gap. A company with several pools has one share for all its pools: the positions of its consecutive tasks
+// differ by one gap. rows must be in the order of TaskOffer.
 func (a admission) inOrder(rows []dispatchq.TaskOfferRow) []offer {
 	pools := map[int64]admittedPool{}
 	for _, p := range a.pools {

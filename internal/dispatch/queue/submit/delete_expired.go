@@ -11,8 +11,8 @@ import (
 // deleteBatch is the number of rows that one statement deletes.
 const deleteBatch = 5000
 
-// DeleteExpired deletes three kinds of rows and returns their number. The first kind is deliveries of tasks that were dropped. The second kind is submissions
-// that created no task and are older than the setting history.log_days. The third kind is dedup keys that are older than history.dedup_keep_days and whose tasks
+// DeleteExpired deletes old deliveries, submissions and dedup keys, and returns the number of deleted rows. It deletes deliveries of tasks that were dropped,
+// submissions that created no task and are older than the setting history.log_days, and dedup keys that are older than history.dedup_keep_days and whose tasks
 // have ended.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	deliveries, err := postgres.InBatches(deleteBatch, func() (int64, error) {

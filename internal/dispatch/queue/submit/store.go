@@ -84,7 +84,8 @@ func (t newTask) message() admit.Message {
 	return m
 }
 
-// exemption returns the rules that do not concern the task. An admin waits for the outcome of a trial, and a person to whom somebody replies has just written.
+// exemption returns the rules that do not apply to the task. A trial is exempt because an admin waits for its outcome, and a reply because its recipient has
+// just written.
 func (t newTask) exemption() admit.Exemption {
 	switch {
 	case t.IsTrial || t.IsReply:
