@@ -198,7 +198,7 @@ func TestANumberGetsAtMostFiveRepliesWithinAnHour(t *testing.T) {
 }
 
 // R7: two tenants whose rules answer each other stop after five messages each, as two servers of LKSMS do. Neither knows that the other number is one of LKSMS.
-func TestTwoTenantsThatAnswerEachOtherStop(t *testing.T) {
+func TestAutomaticRepliesBetweenTwoCompaniesEnd(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "phone-1", "inbox_company_no": "acme"})
@@ -898,7 +898,7 @@ func TestRulesSendNothingWhileTheirCompanyIsOff(t *testing.T) {
 }
 
 // R7: a trial says that the country of an ordinary number requires a signature, which a rule does not have, and that the company is off.
-func TestATrialKnowsSwitchesAndSignatures(t *testing.T) {
+func TestATrialReportsSwitchesAndMissingSignatures(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"opt_out_reply": "No more offers"}})
 	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_no": "signed", "template_name": "n", "template_content": "signed", "sign": "Shop"})
@@ -1023,8 +1023,8 @@ func TestAForwardNamesTheReceiversThatDidNotGetIt(t *testing.T) {
 	expectRefused("webhook")
 }
 
-// A trial of a forward names that some of its numbers would not get it.
-func TestATrialKnowsThatSomeNumbersWouldNotGetAForward(t *testing.T) {
+// A trial of a forward reports that some of its numbers would not get it.
+func TestATrialReportsThatSomeNumbersWouldNotGetAForward(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "exact", "help", "forward", map[string]any{"phone_numbers": []string{"+8613800138001", "+14155550100"}})
 	b.AddCountry("CN", "86", map[string]any{"signature_required": true})
@@ -1035,8 +1035,8 @@ func TestATrialKnowsThatSomeNumbersWouldNotGetAForward(t *testing.T) {
 	expectOutcome(b, receive(b, "phone", person, "help"), "partly")
 }
 
-// A trial of a forward knows blocked numbers, and webhooks that do not exist any more or are off.
-func TestATrialKnowsReceiversThatWouldNotGetAForward(t *testing.T) {
+// A trial of a forward considers blocked numbers, and webhooks that do not exist any more or are off.
+func TestATrialReportsReceiversThatWouldNotGetAForward(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	const blocked, open = "+8613800138001", "+8613800138002"
 	var hooks []int64

@@ -207,7 +207,7 @@ func TestTheAuditNamesTheUserOfABlock(t *testing.T) {
 	}
 }
 
-func TestABlockCanBeRepeated(t *testing.T) {
+func TestASecondBlockOfANumberChangesTheFirst(t *testing.T) {
 	b := apptest.New(t)
 	first := add(b, "all", map[string]any{"reason": "a"})
 	again := add(b, "all", map[string]any{"reason": "b"})
@@ -272,7 +272,7 @@ func TestABlockOfAStoppedServerIsEnforcedByTheSweep(t *testing.T) {
 	}
 }
 
-func TestRequeuesBatchesAndNotificationsFollowBlocks(t *testing.T) {
+func TestBlocksApplyToRequeuesBatchesAndNotifications(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/3/sms", map[string]any{"title": "t", "content": "${taskName}"})
 	b.PutContacts(map[string]any{"user_id": "u1", "phone": number})

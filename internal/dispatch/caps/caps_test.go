@@ -353,8 +353,9 @@ func TestARequeuedMessageCountsAgainIfItWasTakenBack(t *testing.T) {
 	}
 }
 
-// R5, R6: when quiet hours are removed or shortened, messages to one number leave earlier, but not above a cap, and count for the time at which they leave.
-func TestMessagesThatLeaveEarlierStayWithinCaps(t *testing.T) {
+// R5, R6: when quiet hours are removed or shortened, messages to one number are sent earlier, but not above a cap, and count for the time at which they are
+// sent.
+func TestMessagesStayWithinCapsWhenQuietHoursAreShortened(t *testing.T) {
 	for name, c := range map[string]struct {
 		shorten func(capped)
 		first   time.Duration

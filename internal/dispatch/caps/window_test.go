@@ -30,7 +30,7 @@ func with(counted []entry, at time.Time) (times []time.Time) {
 	return times
 }
 
-func TestTheNextTimeIsTheFirstThatKeepsAllCaps(t *testing.T) {
+func TestTheNextDueTimeIsTheEarliestThatAllCapsAllow(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 	for seed := range uint64(300) {

@@ -151,7 +151,7 @@ func cloudDriver(t *testing.T, kind, baseURL string, more map[string]any) driver
 }
 
 // Providers require a signature only in mainland China.
-func TestMessageAbroadNeedsNoSignature(t *testing.T) {
+func TestMessageToANumberOutsideMainlandChinaNeedsNoSignature(t *testing.T) {
 	t.Parallel()
 	for _, c := range clouds {
 		p := newProvider(t, func(_ int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, c.accepted) })

@@ -72,7 +72,7 @@ func TestReportIsStoredWithoutTextThatPostgreSQLRejects(t *testing.T) {
 }
 
 // Nobody knows whether an unclear message was sent. The message is therefore not sent again before its lease expires.
-func TestUnclearMessageKeepsItsLease(t *testing.T) {
+func TestMessageWithAnUnclearOutcomeKeepsItsLease(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	p.Says(200, "<html>")
 	id := b.Submit("x")

@@ -75,7 +75,7 @@ func TestOtherSendersTakeTheTasksOfASenderOutsideItsHours(t *testing.T) {
 	}
 }
 
-func TestHoursOfASenderAreChecked(t *testing.T) {
+func TestInvalidHoursOfASenderAreRejected(t *testing.T) {
 	b := apptest.New(t)
 	for _, text := range []string{"", "8-22", "08:00-24:00", "08:00-08:00", "08:00–22:00"} {
 		a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders", map[string]any{"sender_no": "s", "name": "s", "hours": text})

@@ -175,7 +175,7 @@ func TestDeletionOfAPoolDeletesItsRanks(t *testing.T) {
 }
 
 // A server that still caches the old routes can store a task in the wrong pool. A sweep moves the task to a new pool, or out of a deleted pool.
-func TestLateSubmissionsFollowTheRoutes(t *testing.T) {
+func TestTasksInOutdatedPoolsMoveToTheCurrentRoutes(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "theirs", "is_shared": false})
 	r := b.AddRoute("default", "theirs", 1)
@@ -563,7 +563,7 @@ func TestS3_9_ConcurrentClaimsOfOneSenderStayWithinItsShare(t *testing.T) {
 }
 
 // An old retry can leave a hole in the ranks of the shared pool. Tasks behind the hole do not wait for the other pools of the sender.
-func TestHoleInTheRanksOfAPoolDelaysNoCompany(t *testing.T) {
+func TestGapInTheRanksOfAPoolDelaysNoCompany(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "all"})

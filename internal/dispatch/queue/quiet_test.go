@@ -283,7 +283,7 @@ func TestHeldMessagesFollowChangesOfQuietHours(t *testing.T) {
 	}
 }
 
-func TestQuietHoursOfACompanyAreChecked(t *testing.T) {
+func TestQuietHoursOfACompanyAreValidated(t *testing.T) {
 	b := quietBundle{apptest.New(t)}
 	for _, bad := range []string{"21:00", "21:00-24:00", "9:00-10:00", "21:00 09:00", "09:00-09:00", "08:00-06:00"} {
 		body := map[string]any{"recipient": map[string]any{"quiet_hours": map[string]any{"marketing": bad}}}

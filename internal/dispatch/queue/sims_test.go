@@ -153,7 +153,7 @@ func TestASenderWithoutASimForTheWaitingTasksDoesNotStopItsRivals(t *testing.T) 
 }
 
 // R2, R8: the SIM of a conversation stays while it has room: the one that received the last message, and else the one that sent it.
-func TestTheSimOfAConversationStays(t *testing.T) {
+func TestAConversationKeepsItsSim(t *testing.T) {
 	b := apptest.New(t)
 	addSims(b, map[string]any{"slot": 1}, map[string]any{"slot": 2})
 	receive := func(n, sim int) {
@@ -282,8 +282,8 @@ func TestAReleasedLeaseDoesNotMoveItsConversation(t *testing.T) {
 	expect("01/2")
 }
 
-// R8: standings read the SIMs of a sender once.
-func TestStandingsReadSimsOnce(t *testing.T) {
+// R8: the view sender_standings reads the SIMs of a sender once.
+func TestTheViewOfSendersReadsTheSimsOfASenderOnce(t *testing.T) {
 	b := apptest.New(t)
 	addSims(b, map[string]any{"slot": 1, "per_day": 3})
 	if left := b.Count("SELECT segments_left FROM sender_standings WHERE sender_no = 'phone' AND is_available"); left != 3 {
@@ -369,7 +369,7 @@ func TestSimsCountMonthsInTheTimeZoneOfTheSender(t *testing.T) {
 }
 
 // R8: driven senders have no SIMs, and each slot has one SIM.
-func TestSimsAreChecked(t *testing.T) {
+func TestSimsOfASenderAreValidatedAndReplaced(t *testing.T) {
 	b := apptest.New(t)
 	addSims(b, map[string]any{"slot": 1, "phone_number": "+8613800138000", "per_month": 10})
 	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/senders/phone/sims", map[string]any{"sims": []any{map[string]any{"slot": 2}, map[string]any{"slot": 2}}})

@@ -47,8 +47,8 @@ func TestNoMessageIsDueInQuietHoursWhenTheClocksChange(t *testing.T) {
 	}
 }
 
-// R5: messages leave spread over half an hour.
-func TestMessagesLeaveSpreadAfterQuietHours(t *testing.T) {
+// R5: messages that waited for the end of quiet hours are sent at different times within half an hour.
+func TestMessagesAreSpreadOverHalfAnHourAfterQuietHours(t *testing.T) {
 	t.Parallel()
 	until := time.Date(2026, 11, 28, 1, 0, 0, 0, time.UTC)
 	p, minutes := Period{IsQuiet: true, Until: until}, map[int]int{}
@@ -68,7 +68,7 @@ func TestMessagesLeaveSpreadAfterQuietHours(t *testing.T) {
 	}
 }
 
-func TestTheZonesOfANumber(t *testing.T) {
+func TestTimeZonesOfANumberAreFound(t *testing.T) {
 	t.Parallel()
 	s, at := New(nil, nil), time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 	for number, want := range map[string]string{

@@ -76,7 +76,7 @@ func TestMessagesInCallbacksAreStoredOnce(t *testing.T) {
 }
 
 // A message without an id and a time is stored once too, although its fields do not identify a repeat.
-func TestMessagesOfCallbacksAreStoredLaterOnce(t *testing.T) {
+func TestMessagesThatWaitInCallbacksAreStoredOnce(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, replies)
 	_, unlock := b.LockDay(2)
 	body := `[{"mobile":"13800138000","text":"one"},{"mobile":"13800138000","text":"two"},{"msgid":"n-7"}]`
@@ -261,7 +261,7 @@ func TestACallbackDuringAnErasureDoesNotBringBackThePerson(t *testing.T) {
 }
 
 // The erasure begins after a callback has found the message that it repeats, and before the callback is stored.
-func TestAnErasureDuringACallbackMasksIt(t *testing.T) {
+func TestAnErasureDuringACallbackMasksItsBody(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, replies)
 	callBack(b, 200, token, "application/json", `{"mobile":"13800138000","text":"my secret","seq":1}`)
 	b.Exec(`CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NEW; END $$`)

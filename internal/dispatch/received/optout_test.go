@@ -114,7 +114,7 @@ func TestATextThatOnlyContainsStopBlocksNobody(t *testing.T) {
 	}
 }
 
-func TestTheLastWishOfAPersonCounts(t *testing.T) {
+func TestTheLatestRequestOfAPersonCounts(t *testing.T) {
 	b := apptest.New(t)
 	noon := time.Now().Truncate(time.Second).Add(-time.Hour)
 	at := func(text string, minutes int) map[string]any {

@@ -453,7 +453,7 @@ func TestReadersCountEachEventOnceDuringRollUp(t *testing.T) {
 }
 
 // The buckets of the database have the same bounds as this package.
-func TestDatabaseBucketsHaveSameBounds(t *testing.T) {
+func TestHistogramsOfTheDatabaseAndOfGoHaveTheSameBuckets(t *testing.T) {
 	b := apptest.New(t)
 	bucket := func(seconds float64) int {
 		return b.Count("SELECT get_byte(wait_bucket(make_interval(secs => $1)), 0)", seconds)
@@ -621,8 +621,8 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// Minutes and hours expire. Days never expire.
-func TestOnlyMinutesAndHoursExpire(t *testing.T) {
+// The points of minutes and hours are deleted after a time. The points of days are kept forever.
+func TestPointsOfMinutesAndHoursAreDeletedButDaysAreKept(t *testing.T) {
 	b := apptest.New(t)
 	for _, ago := range []int{1, 3, 92, 94, 4000} {
 		stage(b, time.Now().AddDate(0, 0, -ago), 1)

@@ -209,7 +209,7 @@ func TestASessionEndsWhenItIsIdleOrTooOld(t *testing.T) {
 	}
 }
 
-func TestASessionBeyondTheMaximumEndsTheOldest(t *testing.T) {
+func TestASessionAboveTheMaximumEndsTheOldestSession(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	other := b.signIn(t, "admin", adminPassword)

@@ -19,8 +19,8 @@ var marked = []string{
 
 const markedNumber = "+8613712345678"
 
-// Each way in reads each notation as the same number, and each filter finds it. The protocol of Kannel has its own test.
-func TestEachWayInReadsNumbersWithMarks(t *testing.T) {
+// Each interface reads each notation as the same number, and each filter finds this number. The protocol of Kannel has its own test.
+func TestEachInterfaceAcceptsNumbersWithInvisibleMarks(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	form := append([]string{"Content-Type", apptest.FormType}, acme...)

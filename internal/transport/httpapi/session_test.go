@@ -29,7 +29,7 @@ func signIn(b *apptest.Bundle, username, password string, headers ...string) (co
 	return cookie, append(slices.Clone(page), append(headers, "Cookie", cookie.Name+"="+cookie.Value)...)
 }
 
-func TestSessionActsAsUser(t *testing.T) {
+func TestRequestsWithASessionHaveTheRightsOfItsUser(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", `{"company_no":"acme","name":"Acme"}`)
 	for name, role := range map[string]string{"r": `"read","company_no":"acme"`, "all": `"read"`, "s": `"submit"`, "p": `"send","app_id":"phone"`, "a": `"admin"`} {

@@ -52,7 +52,7 @@ func woken(waiters ...*Waiter) (names []string, by WakeUp) {
 	return names, by
 }
 
-func TestPoolIsQuietFromAnEmptyPollUntilTheNextTask(t *testing.T) {
+func TestPoolCountsAsEmptyFromAnEmptyPollUntilTheNextTask(t *testing.T) {
 	t.Parallel()
 	const pool, other, unasked = 1, 2, 3
 	for _, c := range []struct {

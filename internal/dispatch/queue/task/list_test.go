@@ -100,7 +100,7 @@ func TestTimelineContainsAllEventsOfATask(t *testing.T) {
 }
 
 // A task can have any number of repeats, so the timeline contains only the latest repeats.
-func TestTimelineShowsTheLatestRepeats(t *testing.T) {
+func TestTimelineShowsTheLatestRepeatedSubmissions(t *testing.T) {
 	b := apptest.New(t)
 	message := map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "again"}
 	batch := map[string]any{"messages": slices.Repeat([]map[string]any{message}, 600)}

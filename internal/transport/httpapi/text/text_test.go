@@ -12,7 +12,7 @@ import (
 )
 
 // Limits of any type are formatted as people write them.
-func TestLimitsAreFormattedAsPeopleWriteThem(t *testing.T) {
+func TestLimitsInTextsHaveTheUsualNotation(t *testing.T) {
 	for _, c := range []struct {
 		limit any
 		want  string

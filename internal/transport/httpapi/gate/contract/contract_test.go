@@ -76,7 +76,7 @@ func TestLimitAboveMemoryOfCallerIsError(t *testing.T) {
 }
 
 // The generated types replace some schemas of the contract (api/go.overlay.yaml). A field that is missing in a replaced schema would be rejected.
-func TestReplacedSchemasContainFieldsOfContract(t *testing.T) {
+func TestGeneratedSchemasContainAllFieldsOfTheContract(t *testing.T) {
 	t.Parallel()
 	contract, err := openapi3.NewLoader().LoadFromFile("../../../../../api/openapi.yaml")
 	if err != nil {
