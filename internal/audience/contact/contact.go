@@ -261,8 +261,8 @@ type Known struct {
 // maxKnownTags is the maximum number of tags of a Known contact.
 const maxKnownTags = 20
 
-// OfPhones returns the contact with each pair of a company and a phone number in E.164, in the order of the pairs; nil: none. Of several contacts with a number,
-// it returns the first by user id.
+// OfPhones returns the contact with each pair of a company and a phone number in E.164, in the order of the pairs; nil: no contact has the number. Of several
+// contacts with a number, it returns the first by user id.
 func (s *Service) OfPhones(ctx context.Context, companyIDs []int64, phones []string) ([]*Known, error) {
 	known := make([]*Known, len(phones))
 	rows, err := s.q.ContactsOfPhones(ctx, contactq.ContactsOfPhonesParams{CompanyIds: companyIDs, Phones: phones, MaxTags: maxKnownTags})

@@ -64,7 +64,7 @@ type Head struct {
 	Contact   *contact.Known
 	content   string // beginning of the last received message
 	at        time.Time
-	answers   *string // the task that the last received message answers; nil: none
+	answers   *string // the task that the last received message answers; nil: it answers no task
 }
 
 var errNone = fault.New(fault.NotFound, fault.ConversationNotFound)
@@ -116,7 +116,7 @@ func (s *Service) Read(ctx context.Context, viewer task.Viewer, key Key, upTo in
 // Unread describes the unread conversations of one company or of all companies.
 type Unread struct {
 	Conversations int64 // at most maxUnread
-	LastID        int64 // the largest id of a received message; 0: none
+	LastID        int64 // the largest id of a received message; 0: no message
 }
 
 // Unread returns the number of conversations with unread messages. A nil company means all companies.

@@ -22,7 +22,7 @@ const maxPause = time.Minute
 type Reply struct {
 	Content  string
 	ByAny    bool    // any sender of the company sends the reply; otherwise only the sender that received the last message
-	Sign     *string // nil: the signature of the task that the last message answers; empty: none
+	Sign     *string // nil: the signature of the task that the last message answers; empty: no signature
 	DedupKey *string
 	Raw      []byte // request as JSON, for the log
 }
@@ -107,7 +107,7 @@ func unavailable(senderNo, why string) error {
 	}
 }
 
-// signOf returns the signature of the task that a received message answers; nil: none.
+// signOf returns the signature of the task that a received message answers; nil: it answers no task.
 func (s *Service) signOf(ctx context.Context, answered *string) (*string, error) {
 	if answered == nil {
 		return nil, nil

@@ -37,7 +37,7 @@ func (i Item) At() time.Time {
 // Thread is a page of the messages of a conversation, newest first. Next is the position of the next page; nil: no page follows.
 type Thread struct {
 	Head
-	Sign  *string // the signature of a reply that names none; nil: none
+	Sign  *string // the signature of a reply that names no signature; nil: no signature
 	Items []Item
 	Next  *Position
 }

@@ -120,7 +120,7 @@ type Made struct {
 	Status       int16
 	Remark       string    // why no task was enqueued; empty: tasks were or will be enqueued
 	Failed       []Failure // recipients that are known to be unreachable
-	Replaces     *Replaced // the failed notification whose dedup key this notification took; nil: none
+	Replaces     *Replaced // the failed notification whose dedup key this notification took; nil: it took no key
 }
 
 // Replaced is a failed notification that reached nobody. A later notification took its dedup key.

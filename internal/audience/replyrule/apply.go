@@ -71,7 +71,7 @@ func (s *Service) rulesOf(ctx context.Context, companyID int64) (ruleSet, error)
 	return set, nil
 }
 
-// find returns the first rule that matches a text; nil: none.
+// find returns the first rule that matches a text; nil: no rule matches.
 func (set ruleSet) find(content string) *Row {
 	t := textOf(content)
 	for i := range set {

@@ -16,7 +16,7 @@ import (
 // Trial describes what a message with a text would cause.
 type Trial struct {
 	Kind    string  // kind of the message
-	Rule    *Row    // the rule that would match; nil: none
+	Rule    *Row    // the rule that would match; nil: no rule
 	Content *string // text of the reply; nil: no reply
 	Skipped string  // outcome of an action that would not be performed now; empty: it would be performed
 }

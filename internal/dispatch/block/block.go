@@ -115,7 +115,7 @@ func askedAt(receivedAt *time.Time) time.Time {
 type Entry struct {
 	Recipient string // in E.164
 	Scope     string
-	Reason    string     // empty: none
+	Reason    string     // empty: no reason
 	ExpiresAt *time.Time // nil: no end
 	AskedAt   *time.Time // when the person asked for the block; nil: a user added it
 }

@@ -606,7 +606,7 @@ var errFull = fault.AtLimit(maxReplay)
 // Replayed is the result of a replay.
 type Replayed struct {
 	Events     int64
-	LastID     int64      // last event that will be posted again; 0: none
+	LastID     int64      // last event that will be posted again; 0: no event
 	IsComplete bool       // the replay contains all requested events
 	KeptSince  *time.Time // time of the oldest stored event if some requested events were deleted; nil: none was deleted
 }
@@ -666,7 +666,7 @@ func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) 
 type Message struct {
 	ID, CompanyID int64
 	At            time.Time // when the message was stored
-	SubmittedBy   string    // the submitter of the task that the message answers; empty: none
+	SubmittedBy   string    // the submitter of the task that the message answers; empty: it answers no task
 }
 
 // Forward makes a webhook post the event of a received message. If the webhook subscribes to such events, it gets the event anyway. Forward reports false if the

@@ -78,9 +78,9 @@ func (s *sims) addTasks(ctx context.Context, q *dispatchq.Queries, c Request, se
 	return nil
 }
 
-// take returns the SIM of a task, and subtracts the task from what is left of the SIM. These rules apply, in this order: the SIM of the conversation stays; a SIM
-// that already counts the recipient this month is used; the first SIM with room is used. ok is false if no SIM has room for the task. A nil slot means that the
-// sender chooses.
+// take returns the SIM of a task, and subtracts the task from what is left of the SIM. These rules apply, in this order: the task keeps the SIM of its
+// conversation; a SIM that already counts the recipient this month is used; the first SIM with room is used. ok is false if no SIM has room for the task. A nil
+// slot means that the sender chooses.
 func (s *sims) take(o offer) (slot *int16, ok bool) {
 	t := s.tasks[o.TaskID]
 	var chosen *dispatchq.SimStandingsRow
