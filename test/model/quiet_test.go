@@ -12,10 +12,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// This file checks quiet hours against a second, smaller model (R5). It predicts no due times, because messages leave at any moment of the half hour after quiet
-// hours. It checks that no message leaves in quiet hours, that leases end before them, and that no message waits longer than it must.
+// This file checks quiet hours against a second, smaller model (R5). It predicts no due times, because messages are sent at any moment of the half hour after
+// quiet hours. It checks that no message is sent in quiet hours, that leases end before them, and that no message waits longer than it must.
 
-// quietSpread is how long after the end of quiet hours the last waiting message leaves.
+// quietSpread is how long after the end of quiet hours the last waiting message is sent.
 const quietSpread = 30 * time.Minute
 
 // people are the recipients. Quiet hours are local times of their zones.
@@ -39,7 +39,7 @@ type letter struct {
 	kind       string
 	zone       *time.Location
 	urgent     bool
-	due        time.Time // no earlier claim is possible; of a message with an attempt: from then on, only quiet hours delay it
+	due        time.Time // a claim cannot return the message earlier; if the message had an attempt, only quiet hours delay it after this time
 	since      time.Time // when it began to wait
 	lease      claimedTask
 	isRepeated bool // it had an attempt
@@ -121,7 +121,7 @@ func (q *sleepers) isQuiet(l *letter, at time.Time) bool {
 	}
 }
 
-// isQuietWithin reports whether a time from a moment to another is in the quiet hours of a message.
+// isQuietWithin reports whether any time between from and to is in the quiet hours of a message.
 func (q *sleepers) isQuietWithin(l *letter, from, to time.Time) bool {
 	for at := from; at.Before(to); at = at.Add(time.Minute) {
 		if q.isQuiet(l, at) {
@@ -201,7 +201,7 @@ func (q *sleepers) submit(t *rapid.T) {
 	q.sweep(t)
 }
 
-// claim claims everything. It checks each returned message, and that no other message had to leave.
+// claim claims everything. It checks each returned message, and that the claim omitted no message that it must return.
 func (q *sleepers) claim(t *rapid.T) {
 	rows := dataOf[[]claimedTask](t, q.service.call(t, "", http.MethodPost, "/api/v1/sms/tasks/claim", map[string]any{"app_id": q.phone, "limit": 500}))
 	t.Logf("%s: %d claimed", q.now, len(rows))
@@ -289,10 +289,10 @@ func (q *sleepers) passToHour(t *rapid.T) {
 	}
 }
 
-// passSpread moves the clock until the last message that waited in quiet hours has left.
+// passSpread moves the clock past the time at which the last message that waited in quiet hours is due.
 func (q *sleepers) passSpread(t *rapid.T) { q.moveTo(t, q.now.Add(quietSpread+2*time.Minute)) }
 
-// end removes the quiet hours, and checks that every message leaves.
+// end removes the quiet hours, and checks that every message is sent.
 func (q *sleepers) end(t *rapid.T) {
 	q.set(t, "marketing", "")
 	q.set(t, "notification", "")

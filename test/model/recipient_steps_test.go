@@ -152,7 +152,7 @@ func (q *sequence) changeCaps(t *rapid.T) {
 type limitation struct {
 	list  capped
 	at    time.Time // when the message would be due
-	after string    // header Retry-After; empty: the message was one of several
+	after string    // header Retry-After; empty: the request contained several messages
 }
 
 // checkLimited checks that caps refused no message without reason, and checks the time after which the next message is allowed. The messages of one request

@@ -79,7 +79,7 @@ type capped struct {
 	to      number
 }
 
-// counted is a counted message. isSure is false if the service possibly does not count it, or counts it for another time.
+// counted is a counted message. isSure is false if the service possibly does not count the message, or counts it for another time.
 type counted struct {
 	task   *task
 	at     time.Time
@@ -145,7 +145,7 @@ func (w *world) allowedFrom(k capped, at time.Time) (first time.Time, isSure boo
 	return at, false
 }
 
-// count counts a message for a time, if it has caps. A message that was counted before is counted only for the new time.
+// count counts a message for a time, if caps apply to the message. A message that was counted before is counted only for the new time.
 func (w *world) count(t *task, at time.Time) {
 	k := t.capped()
 	if t.company.caps[t.kind] == (caps{}) {
@@ -180,7 +180,8 @@ func (w *world) requeueLimited(t *task) degree {
 	}
 }
 
-// recount counts a requeued task, which is not yet requeued in the model. Without caps now, the service possibly no longer counts a message that was taken back.
+// recount counts a task that the service has requeued, before the model requeues it. If no caps exist any more, the service possibly does not count a message
+// that was taken back.
 func (w *world) recount(t *task) {
 	switch e := w.countOf(t); {
 	case e != nil && !t.isTakenBack() && e.isSure:

@@ -144,7 +144,7 @@ type task struct {
 	asked    *time.Time // expect_send_time
 	due      time.Time
 	expires  *time.Time
-	stopped  *time.Time // a block forbade the message while a sender had it: the task expires at this time, and is cancelled if it comes back
+	stopped  *time.Time // a block forbade the message while a sender had it: the task expires at this time, and is cancelled if the sender returns it
 	sent     *time.Time
 	settled  *time.Time
 
@@ -752,7 +752,7 @@ func (w *world) requeueRefused(t *task) string {
 		return "task.not_ended"
 	case t.status == success:
 		return "task.succeeded"
-	case t.expires != nil && !t.expires.After(w.now.Add(minLease)): // a requeued task can be sent again, so the end of a stopped one does not count
+	case t.expires != nil && !t.expires.After(w.now.Add(minLease)): // stopped does not matter here, because a requeue clears it
 		return "task.expired"
 	case w.isBlocked(t.company, t.kind, t.to):
 		return "recipient.blocked"
@@ -761,7 +761,7 @@ func (w *world) requeueRefused(t *task) string {
 	}
 }
 
-// dueAgain returns when a task is due that is requeued now.
+// dueAgain returns the due time of a task that is requeued at now.
 func (t *task) dueAgain(now time.Time) time.Time {
 	if t.asked != nil && t.asked.After(now) {
 		return *t.asked

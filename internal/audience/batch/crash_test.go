@@ -167,8 +167,8 @@ func TestABatchWithoutAListIsCancelled(t *testing.T) {
 	expect(b, get(b, other), "ready", "2 rows, 2 valid, 2 waiting")
 }
 
-// A check that hangs, because another transaction has locked its batch, does not delay the checks of other batches: neither of those that wait already, nor of
-// later ones.
+// A check that hangs, because another transaction has locked its batch, delays neither the checks of batches that already wait, nor the checks of later
+// batches.
 func TestACheckThatHangsDelaysNoOtherBatch(t *testing.T) {
 	b := apptest.New(t)
 	stuck := create(b, numbers(1), "content", "hello")

@@ -38,8 +38,8 @@ func TestTemporaryProblemsRejectNoRow(t *testing.T) {
 	expectOnce(b, 150)
 }
 
-// R5: a batch whose recipients all have quiet hours says so, before and after its rows are tasks, and its end is after them. A batch with one row to a country
-// in which it is day goes on.
+// R5: if all recipients of a batch have quiet hours now, the batch says so, before and after its rows are tasks, and its predicted end is after quiet hours. If
+// it is day in the country of at least one row, the batch continues.
 func TestABatchSaysThatItWaitsForTheEndOfQuietHours(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})
@@ -149,7 +149,8 @@ func TestRowsThatAreBlockedAfterTheCheckAreBlocked(t *testing.T) {
 	}
 }
 
-// R6: the preview says that caps of the recipient delay a row, or that the row would expire before. The row counts only once.
+// R6: the preview says that caps of the recipient delay a row, or that the row would expire before the caps allow it. A row that became a task is not counted
+// again.
 func TestThePreviewOfARowShowsCaps(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"recipient": map[string]any{"caps_marketing_per_hour": 1}})
@@ -174,8 +175,8 @@ func TestThePreviewOfARowShowsCaps(t *testing.T) {
 	expect(b, get(b, short), "finished", "1 rows, 1 invalid")
 }
 
-// R6: a batch whose recipients have all got the maximum number of messages says so, and its end is after they can get the next one. A batch with another
-// recipient, or with a retry, goes on.
+// R6: if all recipients of a batch have got the maximum number of messages, the batch says so, and its predicted end is after the time at which they can get
+// the next message. A batch that also has another recipient, or a retry, continues.
 func TestABatchSaysThatItWaitsForCaps(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})
@@ -209,7 +210,7 @@ func TestABatchSaysThatItWaitsForCaps(t *testing.T) {
 	}
 }
 
-// R5: after the night, a batch whose rows are only retries goes on. In the night, a retry waits for its end.
+// R5: in quiet hours, a retry waits for their end. After quiet hours, a batch whose rows are only retries continues.
 func TestARetryAfterQuietHoursIsNotDelayedByThem(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})
@@ -249,7 +250,7 @@ func addTasks(b *apptest.Bundle, n int, values string) {
 	b.Exec("UPDATE batches SET fed = fed + $1, valid = valid + $1, rows = rows + $1", n)
 }
 
-// Tasks that cannot leave now take no places of the rows behind them.
+// Tasks that cannot be sent now do not use up the space in the queue for the rows behind them.
 func TestDelayedTasksDoNotStopTheRowsBehindThem(t *testing.T) {
 	for name, values := range map[string]string{
 		"quiet hours": "now() + interval '8 hours', now(), now() + interval '20 hours'", "caps": "now() + interval '1 hour', NULL, NULL",

@@ -120,7 +120,7 @@ func TestAConcurrentWithdrawalEndsARequeuedTask(t *testing.T) {
 	b.Expect(409, "task.withdrawn", "POST", requeuePath(task), nil)
 }
 
-// A withdrawn message that a sender returns is cancelled, as one that waits.
+// If a sender returns a withdrawn message, the message is cancelled like a withdrawn message that waits.
 func TestAReturnedTaskOfADeletedNotificationIsCancelled(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone})

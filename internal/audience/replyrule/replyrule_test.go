@@ -81,7 +81,7 @@ func expectOutcome(b *apptest.Bundle, id int64, want string) {
 	}
 }
 
-// R7: the reply goes through the sender that received the message, and a crash or a repeated message does not double it.
+// R7: the sender that received the message sends the reply. The reply is sent only once, even if the server crashes or the message is handed over again.
 func TestARuleRepliesOnceThroughTheSenderOfTheMessage(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("other", 1)
@@ -92,7 +92,7 @@ func TestARuleRepliesOnceThroughTheSenderOfTheMessage(t *testing.T) {
 	if got := read(b, id); got.Kind != api.ReceivedKeyword {
 		t.Errorf("kind %s", got.Kind)
 	}
-	b.Exec("UPDATE reply_actions SET outcome = NULL, done_at = NULL, rule_id = NULL") // a server that stopped after the reply, if reply and record were not one transaction
+	b.Exec("UPDATE reply_actions SET outcome = NULL, done_at = NULL, rule_id = NULL") // simulates a server that stopped after it stored the reply, and before it recorded the outcome
 	if n, err := b.App.ReplyRules.Apply(t.Context()); n != 1 || err != nil {
 		t.Errorf("applied %d, %v", n, err)
 	}
@@ -700,7 +700,7 @@ func TestConfirmationsDoNotLoop(t *testing.T) {
 	expectOutcome(b, last, "too_many")
 }
 
-// The user id of a new contact is not that of another contact, whose phone would change.
+// A contact that a rule adds gets a user id that no contact has. Otherwise the phone number of the existing contact would change.
 func TestATagLeavesOtherContactsUnchanged(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(map[string]any{"user_id": strings.TrimPrefix(person, "+"), "name": "Zhang", "phone": "+8613799999999"})
@@ -712,7 +712,7 @@ func TestATagLeavesOtherContactsUnchanged(t *testing.T) {
 	}
 }
 
-// A confirmation is one for each block, whichever user wrote to the person before.
+// A block is confirmed once, even if several users wrote to the person before.
 func TestAnOptOutIsConfirmedOnceAlthoughSeveralUsersWroteToThePerson(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"opt_out_reply": "No more offers"}})
@@ -776,7 +776,7 @@ func TestAMessageIsForwardedToNumbersAlthoughTheWebhookIsOff(t *testing.T) {
 	}
 }
 
-// Each post of an event has the same body: the kind in the event is that from before the rules.
+// Each post of an event has the same body, because the event contains the kind that the message had before the rules were applied.
 func TestTheEventOfAMessageDoesNotChangeWhenARuleMatches(t *testing.T) {
 	b := apptest.New(t)
 	start := apptest.Decode[api.EventFeed](t, b.Expect(200, "", "GET", "/api/v1/events", nil)).NextCursor // from now on, events are recorded
@@ -814,7 +814,8 @@ func outcomes(b *apptest.Bundle) string {
 		FROM (SELECT coalesce(outcome, 'waiting') || ' ' || count(*) AS n FROM reply_actions GROUP BY outcome) o`)
 }
 
-// Messages that came over a long time while their company was off are not too many when it is on again, and those that came at once still are.
+// The limits of an hour count messages by the time at which they arrived. So messages that arrived over a long time while their company was off do not exceed a
+// limit when the company is on again. Messages that arrived together exceed it.
 func TestMessagesThatWaitedForTheirCompanyAreCountedByTheTimeOfTheirArrival(t *testing.T) {
 	for name, c := range map[string]struct {
 		action  string
@@ -853,7 +854,7 @@ func TestMessagesThatWaitedForTheirCompanyAreCountedByTheTimeOfTheirArrival(t *t
 	}
 }
 
-// What rules send waits while their company is off, as all its messages do. Blocks and tags do not wait.
+// Replies and forwards of rules wait while their company is off, like all its messages. Blocks and tags do not wait.
 func TestRulesSendNothingWhileTheirCompanyIsOff(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"opt_out_reply": "No more offers"}})

@@ -31,7 +31,8 @@ func TestALongProviderNumberIsCut(t *testing.T) {
 	}
 }
 
-// The error of a callback that cannot be read names the fields that are wrong, of the kind of item that has fewer of them.
+// The error of a callback that cannot be read names wrong fields. If the callback can contain receipts and messages, the error names the fields of the kind
+// that has fewer wrong fields.
 func TestACallbackThatCannotBeReadNamesItsWrongFields(t *testing.T) {
 	t.Parallel()
 	messages := callback.Config{Received: &callback.Received{From: "mobile", Content: "text", Time: "time"}}

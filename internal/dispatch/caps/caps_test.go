@@ -148,7 +148,7 @@ func TestItemsOfARequestAreCountedInTheirOrder(t *testing.T) {
 		}
 		return got
 	}
-	// The first item repeats an earlier task, and is not counted for the others.
+	// The first item repeats an earlier task, and does not count when the caps of the other items are checked.
 	got := items(body(map[string]any{"dedup_key": "k"}), body(nil), body(nil), body(nil), body(map[string]any{"phone_number": "13800138002"}))
 	if s := strings.Join(got, " "); s != "200 200 200 429 200" {
 		t.Errorf("%s", s)
@@ -172,7 +172,7 @@ func TestABlockedMessageBeyondACapIsBlocked(t *testing.T) {
 	b := capped{apptest.New(t)}
 	b.set(map[string]any{"notification_per_day": 1})
 	b.accept(nil)
-	b.Claim("app", 1) // the block does not take this message back, so it still counts
+	b.Claim("app", 1) // a block does not cancel a message that a sender has, so the message still counts
 	b.refuse(nil)
 	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": apptest.Phone, "scope": "notification"})
 	for _, query := range []string{"", "?dry_run=true"} {
@@ -254,7 +254,7 @@ func TestPersonsOfANotificationWaitUntilCapsAllowThem(t *testing.T) {
 	}
 }
 
-// R6: caps are exact on several servers, whose requests are merged with those to other numbers.
+// R6: caps are exact even if several servers accept messages, and each server merges these with messages to other numbers.
 func TestTwoServersTogetherNeverAcceptOneMessageTooMany(t *testing.T) {
 	b := capped{apptest.New(t)}
 	b.set(map[string]any{"notification_per_minute": 3, "total_per_day": 5})
@@ -325,7 +325,8 @@ func TestExpiredCountsAreDeleted(t *testing.T) {
 	}
 }
 
-// A cancelled message frees its place. If it is requeued after another message took the place, the cap refuses the requeue. A message that was sent keeps its place.
+// A cancelled message no longer counts, so the cap allows another message. After another message was accepted, the cap refuses a requeue of the cancelled
+// message. A message that was sent still counts.
 func TestARequeuedMessageCountsAgainIfItWasTakenBack(t *testing.T) {
 	b := capped{apptest.New(t)}
 	b.set(map[string]any{"notification_per_day": 1})
@@ -353,8 +354,8 @@ func TestARequeuedMessageCountsAgainIfItWasTakenBack(t *testing.T) {
 	}
 }
 
-// R5, R6: when quiet hours are removed or shortened, messages to one number are sent earlier, but not above a cap, and count for the time at which they are
-// sent.
+// R5, R6: when quiet hours are removed or shortened, messages to one number are sent earlier, but no more than a cap allows. Each message counts for the time
+// at which it is sent.
 func TestMessagesStayWithinCapsWhenQuietHoursAreShortened(t *testing.T) {
 	for name, c := range map[string]struct {
 		shorten func(capped)
@@ -400,7 +401,8 @@ func TestMessagesStayWithinCapsWhenQuietHoursAreShortened(t *testing.T) {
 	}
 }
 
-// R6: a change of quiet hours is applied twice, also to tasks that other servers added meanwhile. The second time changes nothing, however many tasks wait.
+// R6: a change of quiet hours is applied twice, because other servers can add tasks meanwhile. The second time changes nothing if they added none, however many
+// tasks wait.
 func TestAChangeOfQuietHoursKeepsTheOrderOfCappedMessages(t *testing.T) {
 	b := capped{apptest.New(t)}
 	b.set(map[string]any{"marketing_per_hour": 1})
@@ -496,7 +498,7 @@ func TestARequeueOfAnExemptMessageIsNotCounted(t *testing.T) {
 	}
 }
 
-// R5, R6: a cap that delays nothing changes nothing about quiet hours: the message leaves when they are switched off, and explain names them.
+// R5, R6: a cap that delays nothing changes nothing about quiet hours: the message is sent when quiet hours are switched off, and explain names them.
 func TestACapThatIsNotReachedDoesNotChangeQuietHours(t *testing.T) {
 	b := capped{apptest.New(t)}
 	b.set(map[string]any{"marketing_per_day": 10})

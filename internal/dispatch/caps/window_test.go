@@ -9,7 +9,7 @@ import (
 	"lksms/internal/platform/setting"
 )
 
-// isKept reports whether no rule counts too many messages.
+// isKept reports whether all caps are kept: no window contains more messages than its cap allows.
 func isKept(windows []window, times []time.Time) bool {
 	for _, w := range windows {
 		for i := w.messages; i < len(times); i++ {
@@ -43,7 +43,7 @@ func TestTheNextDueTimeIsTheEarliestThatAllCapsAllow(t *testing.T) {
 			if found.Before(at) || !isKept(windows, with(counted, found)) {
 				t.Fatalf("seed %d: %v from %v on breaks a cap", seed, found, at)
 			}
-			earlier := []time.Time{at} // a time is the first one only if it is this time, or the end of a period
+			earlier := []time.Time{at} // the earliest allowed time is always at, or the end of the window of a counted message
 			for _, e := range counted {
 				for _, w := range windows {
 					earlier = append(earlier, e.at.Add(w.length))

@@ -8,7 +8,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// hours returns hours of the day from a moment to another, both relative to the present, in UTC.
+// hours returns a range of hours of the day in UTC. from and to are relative to the present.
 func hours(from, to time.Duration) string {
 	now := time.Now().UTC()
 	return now.Add(from).Format("15:04") + "-" + now.Add(to).Format("15:04")
@@ -44,7 +44,7 @@ func TestASenderGetsTasksOnlyInItsHours(t *testing.T) {
 	}
 }
 
-// A sender outside its hours says so, even if it also waits for its interval: the interval ends first.
+// If a sender is outside its hours and also waits for its interval, the explanation names the hours, because the interval ends first.
 func TestTheHoursOfASenderAreShownBeforeItsInterval(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "day", "time_zone": "UTC", "interval_ms": 600_000})

@@ -39,7 +39,7 @@ func (b quietBundle) marketing(content string, more map[string]any) api.Submitte
 	return b.SubmitBody(body)
 }
 
-// apply lets the sweep find the waiting tasks after a change, also those that other servers added meanwhile.
+// apply makes the sweep apply a change of quiet hours to all waiting tasks, including the tasks that other servers added meanwhile.
 func (b quietBundle) apply() {
 	b.T.Helper()
 	b.Exec("UPDATE quiet_changes SET begins_at = now()")
@@ -72,7 +72,7 @@ func TestAServerWhoseClockIsAheadSendsNothingInQuietHours(t *testing.T) {
 	}
 }
 
-// R5: no claim returns a marketing message in quiet hours. It is due within half an hour after their end. Other messages pass.
+// R5: no claim returns a marketing message in quiet hours. The message is due within half an hour after their end. Other messages do not wait.
 func TestMessagesWaitForTheEndOfQuietHours(t *testing.T) {
 	b := quietBundle{apptest.New(t)}
 	b.SetQuiet("marketing", -2*time.Hour, 3*time.Hour)
@@ -118,7 +118,7 @@ func TestLeasesEndWhenQuietHoursBegin(t *testing.T) {
 	}
 }
 
-// R5: a retry, a requeued message and a message that becomes due in quiet hours wait, too.
+// R5: retries, requeued messages and messages that become due in quiet hours also wait for the end of quiet hours.
 func TestRetriesAndScheduledMessagesWaitForTheEndOfQuietHours(t *testing.T) {
 	b := quietBundle{apptest.New(t)}
 	retried, ended := b.marketing("to retry", nil).TaskID, b.marketing("to requeue", nil).TaskID
@@ -191,7 +191,7 @@ func TestTasksThatExpireBeforeQuietHoursEndAreNotRequeued(t *testing.T) {
 	}
 }
 
-// R5: a change of quiet hours applies to waiting messages, both ways, also if another server added a message with the former hours.
+// R5: if quiet hours become longer or shorter, this applies to waiting messages, even to a message that another server added with the former hours.
 func TestChangesOfQuietHoursApplyToWaitingMessages(t *testing.T) {
 	b := quietBundle{apptest.New(t)}
 	id := b.marketing("sale", nil).TaskID
@@ -210,7 +210,7 @@ func TestChangesOfQuietHoursApplyToWaitingMessages(t *testing.T) {
 	}
 }
 
-// R5: without quiet hours, a retry waits only for its own delay, also after its message waited for the end of quiet hours before the first attempt.
+// R5: without quiet hours, a retry waits only for its own delay, even if its message waited for the end of quiet hours before the first attempt.
 func TestRetriesFollowChangesOfQuietHours(t *testing.T) {
 	b := quietBundle{apptest.New(t)}
 	setQuiet := func(hours time.Duration) {

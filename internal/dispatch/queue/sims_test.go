@@ -63,8 +63,8 @@ func simsOf(tasks []api.ClaimedTask) string {
 	return strings.Join(all, " ")
 }
 
-// R8: a recipient counts once a month for its SIM. When the recipients of a SIM are used up, the next SIM takes new recipients. The SIM of a known recipient stays,
-// and messages to known recipients pass messages for which no SIM has room.
+// R8: a recipient counts once a month for its SIM. When the recipients of a SIM are used up, messages to new recipients use the next SIM. A known recipient
+// keeps its SIM, and messages to known recipients are sent before messages for which no SIM has room.
 func TestTheNextSimTakesOverWhenTheRecipientsOfOneAreUsedUp(t *testing.T) {
 	b := apptest.New(t)
 	addSims(b, map[string]any{"slot": 1, "recipients_per_month": 2}, map[string]any{"slot": 2, "recipients_per_month": 1}, map[string]any{"slot": 3, "is_on": false})
@@ -92,7 +92,7 @@ func TestTheNextSimTakesOverWhenTheRecipientsOfOneAreUsedUp(t *testing.T) {
 	}
 }
 
-// R8: the limits of segments are exact, and smaller messages pass larger ones.
+// R8: the limits of segments are exact. If a message does not fit, a smaller message behind it is sent.
 func TestSegmentsOfSimsAreLimited(t *testing.T) {
 	b := apptest.New(t)
 	addSims(b, map[string]any{"slot": 1, "per_day": 3}, map[string]any{"slot": 2, "per_month": 2})
@@ -116,7 +116,7 @@ func TestSegmentsOfSimsAreLimited(t *testing.T) {
 	}
 }
 
-// R8: a sender whose SIMs have too little room for the waiting tasks does not keep its share of the route from its rivals.
+// R8: if the SIMs of a sender have too little room for the waiting tasks, its rivals receive its share of the tasks.
 func TestASenderWithoutASimForTheWaitingTasksDoesNotStopItsRivals(t *testing.T) {
 	for name, sims := range map[string][]map[string]any{
 		"segments":   {{"slot": 1, "per_day": 1}},
@@ -152,7 +152,8 @@ func TestASenderWithoutASimForTheWaitingTasksDoesNotStopItsRivals(t *testing.T) 
 	}
 }
 
-// R2, R8: the SIM of a conversation stays while it has room: the one that received the last message, and else the one that sent it.
+// R2, R8: a conversation keeps its SIM while the SIM has room. This is the SIM that received the last message of the person or, if the person sent none, the
+// SIM that sent the last message to the person.
 func TestAConversationKeepsItsSim(t *testing.T) {
 	b := apptest.New(t)
 	addSims(b, map[string]any{"slot": 1}, map[string]any{"slot": 2})
@@ -234,7 +235,7 @@ func TestAnUnsentMessageNoLongerCountsAgainstItsSim(t *testing.T) {
 	}
 }
 
-// R2, R8: a lease that comes back unsent does not move its conversation to another SIM.
+// R2, R8: a lease that ends without a sent message does not move its conversation to another SIM.
 func TestAReleasedLeaseDoesNotMoveItsConversation(t *testing.T) {
 	b := apptest.New(t)
 	addSims(b, map[string]any{"slot": 1, "per_day": 10}, map[string]any{"slot": 2, "per_day": 10})
@@ -348,7 +349,7 @@ func TestSimsAreExactWithSeveralServers(t *testing.T) {
 	}
 }
 
-// R8: days and months of SIMs are those of the sender's time zone. A recipient counts again in the next month.
+// R8: the days and months of SIMs begin in the sender's time zone. A recipient counts again in the next month.
 func TestSimsCountMonthsInTheTimeZoneOfTheSender(t *testing.T) {
 	b := apptest.NewWithClock(t)
 	b.Exec("UPDATE clock.hand SET ahead = date_trunc('month', now(), 'Pacific/Auckland') + interval '1 month 1 hour' - now()") // in Auckland a new month, in UTC still the old one

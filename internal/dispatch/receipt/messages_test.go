@@ -75,7 +75,7 @@ func TestMessagesInCallbacksAreStoredOnce(t *testing.T) {
 	}
 }
 
-// A message without an id and a time is stored once too, although its fields do not identify a repeat.
+// A message without an id and a time is also stored once, although its fields do not show whether it is a repeat.
 func TestMessagesThatWaitInCallbacksAreStoredOnce(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, replies)
 	_, unlock := b.LockDay(2)
@@ -105,7 +105,7 @@ func TestMessagesThatWaitInCallbacksAreStoredOnce(t *testing.T) {
 	}
 }
 
-// A callback that the configuration no longer reads waits until the configuration reads it again. It does not stop other callbacks.
+// A callback that cannot be read with a changed configuration waits until the configuration can read it. It does not delay other callbacks.
 func TestMessagesOfACallbackWaitForAReadableConfiguration(t *testing.T) {
 	b, p := apptest.NewReceiving(t, replies)
 	_, unlock := b.LockDay(2)
@@ -142,7 +142,7 @@ func TestAProviderCanPostOnlyMessages(t *testing.T) {
 	for field, received := range map[string]map[string]any{
 		"config.callback.received.from":    {"content": "c"},
 		"config.callback.received.content": {"from": "f"},
-		"config.callback.received.time":    {"from": "f", "content": "c"}, // or messageNo: otherwise a second STOP is a repeat of the first
+		"config.callback.received.time":    {"from": "f", "content": "c"}, // time or messageNo is required: otherwise a second STOP would count as a repeat of the first
 		"config.callback.received.types":   {"from": "f", "content": "c", "time": "t", "type": "t"},
 		"config.callback.received.type":    {"from": "f", "content": "c", "time": "t", "types": []string{"t"}},
 		"config.callback.received.offset":  {"from": "f", "content": "c", "time": "t", "offset": "Asia/Shanghai"},
@@ -350,7 +350,7 @@ func TestAnErasureKeepsMessagesOfOtherPeopleInCallbacksThatAreDue(t *testing.T) 
 	expectErased(b, "of another")
 }
 
-// The masked body of a callback that could not be read is replaced when the provider posts it again.
+// An erasure masks the body of a callback that could not be read. If the provider posts the callback again, the new body replaces the masked body.
 func TestACallbackWithAMaskedBodyIsStoredWhenItIsPostedAgain(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	b.AwaitStatus(b.Submit("x"), queue.Success)
@@ -367,7 +367,7 @@ func TestACallbackWithAMaskedBodyIsStoredWhenItIsPostedAgain(t *testing.T) {
 	}
 }
 
-// An erasure cannot find a body whose messages were deleted before.
+// After the messages of a body were deleted, an erasure cannot find the body. So the deletion masks the body.
 func TestTheDeletionOfMessagesMasksTheirCallbacks(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, replies)
 	callBack(b, 200, token, "application/json", `{"mobile":"13800138000","text":"my secret","seq":1}`)

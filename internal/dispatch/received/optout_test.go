@@ -47,7 +47,7 @@ func TestStopTakesBackMarketingMessagesBeforeItsAnswer(t *testing.T) {
 	}
 }
 
-// R3: a company has words of its own. Then the usual words are ordinary texts.
+// R3: if a company has its own opt-out words, the usual words are ordinary texts for this company.
 func TestCompaniesHaveWordsOfTheirOwn(t *testing.T) {
 	b := apptest.New(t)
 	rules := func(words map[string]any) {

@@ -64,8 +64,8 @@ func list(b *apptest.Bundle, query string, headers ...string) string {
 	}
 }
 
-// R1: a message that is posted again, by another id, to another server, or beside another post, is stored once. A text that a person repeats later is
-// stored again.
+// R1: a message that is posted several times is stored once, even if the posts have different ids, go to different servers, or happen at the same time. A text
+// that a person repeats later is stored again.
 func TestAMessageIsStoredOnce(t *testing.T) {
 	b := apptest.New(t)
 	at := map[string]any{"received_at": "2026-12-01T10:00:00.9+08:00", "message_no": "1", "sim": 1}
@@ -391,7 +391,8 @@ func TestAMessageWaitsForALockedPartition(t *testing.T) {
 	one(b, "phone", message("x", nil))
 }
 
-// R1: a phone can hand over a reply long after it arrived. The reply answers no task that was leased later, and tasks that the sender never had do not count.
+// R1: a phone can hand over a reply long after it arrived. The reply answers no task that was leased after the reply arrived, and no task that the sender never
+// had.
 func TestALateMessageAnswersTheTaskOfItsTime(t *testing.T) {
 	b := apptest.New(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)

@@ -1051,7 +1051,7 @@ func TestAnErasureDeletesTheResponsesOfReceivers(t *testing.T) {
 	}
 }
 
-// An answer of a receiver can repeat the message of a person. An erasure removes such answers, those that are stored during the erasure, too.
+// An answer of a receiver can repeat the message of a person. An erasure removes such answers, including answers that are stored during the erasure.
 func TestAnErasureRemovesAnswersToReceivedMessages(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, map[string]any{"events": []string{feed.MessageReceived}})

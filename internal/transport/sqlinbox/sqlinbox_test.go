@@ -681,7 +681,8 @@ func TestMessageThatServerRejectsBecomesFailedTask(t *testing.T) {
 	}
 }
 
-// B12: a transaction was open while its user got another company, and the first company was deleted. Its messages end, as the other tasks of a deleted company.
+// B12: while a transaction is open, its user gets another company, and the first company is deleted. The messages of the transaction fail, like the other tasks
+// of a deleted company.
 func TestMessagesOfADeletedCompanyBecomeFailedTasks(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)

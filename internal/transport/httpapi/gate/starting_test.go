@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// During its start, a server answers in the language of the caller, like later.
+// During its start, a server answers in the language of the caller, as it does when it is ready.
 func TestStartingServerUsesLanguageOfCaller(t *testing.T) {
 	t.Parallel()
 	for language, want := range map[string]string{"zh-TW;q=0.9,en;q=0.5": "启动", "en,zh-TW;q=0.9": "start"} {

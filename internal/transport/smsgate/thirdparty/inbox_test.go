@@ -77,7 +77,7 @@ func TestInboxContainsAnswersToOwnMessages(t *testing.T) {
 	}
 }
 
-// R3: a program for SMSGate learns of the answers to its messages at once.
+// R3: a program for SMSGate gets the answers to its messages at once, by its webhooks.
 func TestWebhookReportsReceivedMessagesInFormatOfSMSGate(t *testing.T) {
 	b := setup(t)
 	boss, key, take := b.webhooks()

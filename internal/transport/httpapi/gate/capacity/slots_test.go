@@ -20,7 +20,7 @@ func mustTake(t *testing.T, all *Slots, company string) (leave func()) {
 	return leave
 }
 
-// mayBegin reports whether a request of a company gets a slot immediately, and does not free the slot.
+// mayBegin reports whether a request of a company gets a slot immediately. The request keeps the slot.
 func mayBegin(t *testing.T, all *Slots, company string) bool {
 	t.Helper()
 	mine, err := all.join(company)
