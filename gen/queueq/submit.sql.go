@@ -337,8 +337,9 @@ type TaskEnqueueParams struct {
 }
 
 // TaskEnqueue stores the tasks of a rendering, one task for each person, with their submissions. An empty recipient, reason, country_no, sign or exemption
-// means no value. The tasks are due at once and not queued yet, like retries. is_queued: the tasks are queued at once, at the front of their lane and of their company, so that
-// earlier due tasks do not delay them; planned_times contains only nulls then. planned_times contains when caps allow the tasks; null means now. reason: why the person cannot receive a message. The task of this person is FAILED from the beginning.
+// means no value. reason: why the person cannot receive a message. The task of such a person is FAILED from the beginning. All other tasks are due at the time
+// in planned_times, at which caps allow them; null means now. They are not queued yet, like retries. is_queued: the tasks are queued at once, at the front of
+// their lane and of their company, so that tasks that became due earlier do not delay them. planned_times then contains only nulls.
 func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error {
 	_, err := q.db.Exec(ctx, taskEnqueue,
 		arg.CompanyID,
@@ -588,8 +589,8 @@ type TaskSubmitRow struct {
 // has already used its dedup_key. A task that a block forbids is skipped, too, and returned with is_blocked. An empty source, dedup_key, country_no, sign, result,
 // sender_no or exemption means no value; a batch_id of 0 means no batch. The array of a value that no task has can be empty.
 //
-// Ranks: a task that is not scheduled is queued at once, with the ranks of task_ranks_reserve. A scheduled task is queued when it becomes due. planned_times contains
-// when caps allow the tasks; null means that they allow it now, or when it is scheduled.
+// Ranks: a task that is not scheduled is queued at once, with the ranks of task_ranks_reserve. A scheduled task is queued when it becomes due. planned_times
+// contains the times at which caps allow the tasks; null means that caps allow the task now or, if it is scheduled, at its scheduled time.
 //
 // Simulated tasks: a task with a result is a test that is not sent. It is SUCCESS at once, and is never in the queue.
 //
