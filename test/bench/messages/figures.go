@@ -583,11 +583,12 @@ func SteadyLoad(ctx context.Context, b *measure.Bench) error {
 		WHERE relname = 'queue' OR relid IN (SELECT relid FROM pg_partition_tree('messages'))`).Scan(&dead, &live); err != nil {
 		return err
 	}
-	b.AtLeast(0.9, fmt.Sprintf("%s at half the peak: the last part", b.Steady), rates[2], rates[0], "tasks/s", "the first part")
-	b.AtMost(1.2, "a claim of 100 after that", claimAfter, claimBefore, "ms", "on an empty queue")
-	b.AtLeast(0.9, "the peak after that", after*measure.LifeSize, peak*measure.LifeSize, "tasks/s", "the peak before")
+	load := fmt.Sprintf("%s at half the peak", b.Steady)
+	b.AtLeast(0.9, load+": the last part", rates[2], rates[0], "tasks/s", "the first part")
+	b.AtMost(1.2, "a claim of 100 after "+load, claimAfter, claimBefore, "ms", "on an empty queue")
+	b.AtLeast(0.9, "the peak after "+load, after*measure.LifeSize, peak*measure.LifeSize, "tasks/s", "the peak before")
 	b.Add(measure.Figure{
-		Name: "dead rows of tasks after that", Value: fmt.Sprint(dead), Compared: fmt.Sprint(live, " live ones"), Target: "<= 0.25 of the live ones",
+		Name: "dead rows of tasks after " + load, Value: fmt.Sprint(dead), Compared: fmt.Sprint(live, " live ones"), Target: "<= 0.25 of the live ones",
 		Met: float64(dead) <= 0.25*float64(live)+10_000,
 	})
 	b.Add(measure.Figure{Name: "memory of the server", Value: fmt.Sprintf("%.0f MiB, at most %.0f", worst, most), Target: "<= 150 MiB", Met: most <= 150})

@@ -34,7 +34,7 @@ func ManySenders(ctx context.Context, b *measure.Bench) error {
 	}
 	b.AtLeast(0.9, fmt.Sprintf("%d tasks drained by %d senders with intervals and quotas", tasks, many), measure.Median(slow), measure.Median(fast), "tasks/s", "10 senders")
 	b.Add(measure.Figure{
-		Name: "the same, PostgreSQL's part of the processor time", Value: measure.Show(100*measure.Median(slowDB), "%"),
+		Name: "part of PostgreSQL in the processor time of this drain", Value: measure.Show(100*measure.Median(slowDB), "%"),
 		Compared: measure.Show(100*measure.Median(fastDB), "%") + ", 10 senders", Target: "no target", Met: true,
 	})
 
