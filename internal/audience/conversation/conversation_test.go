@@ -417,7 +417,7 @@ func TestAReplyIsSubmittedLikeAnyMessage(t *testing.T) {
 }
 
 // R2: messages that arrive while the user reads stay unread.
-func TestReadingMarksMessagesUpToAMessage(t *testing.T) {
+func TestMessagesThatArriveWhileTheUserReadsStayUnread(t *testing.T) {
 	b := apptest.New(t)
 	upTo := receive(b, "phone", person, "a", "b")
 	receive(b, "phone", person, "c")

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Position is a position in a conversation: the messages of a page have smaller ids.
+// Position is a position in a conversation. The page after a position contains messages with smaller ids.
 type Position struct {
 	ReceivedID int64
 	TaskID     string

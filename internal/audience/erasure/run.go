@@ -192,7 +192,7 @@ func (s *Service) cancel(ctx context.Context, r *run, ids []string) (held []stri
 }
 
 // count runs a step in a transaction, and adds the counts that the step returns to the counts of the erasure. If the step added user ids to the person, count
-// stores them, too: the step deleted their contacts, so a later pass cannot find these ids. ids are the tasks that the step changes.
+// also stores these ids: the step deleted the contacts with these ids, so a later pass cannot find the ids. ids are the tasks that the step changes.
 func (s *Service) count(ctx context.Context, r *run, ids []string, step func(ctx context.Context) (erase.Counts, error)) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		returned, err := step(ctx)

@@ -211,7 +211,7 @@ func TestChangesOfQuietHoursApplyToWaitingMessages(t *testing.T) {
 }
 
 // R5: without quiet hours, a retry waits only for its own delay, even if its message waited for the end of quiet hours before the first attempt.
-func TestRetriesFollowChangesOfQuietHours(t *testing.T) {
+func TestChangesOfQuietHoursApplyToRetries(t *testing.T) {
 	b := quietBundle{apptest.New(t)}
 	setQuiet := func(hours time.Duration) {
 		b.SetQuiet("marketing", -time.Hour, hours)
@@ -240,7 +240,7 @@ func TestRetriesFollowChangesOfQuietHours(t *testing.T) {
 }
 
 // R5: a message that waits for the end of quiet hours, and is held meanwhile, is sent after its release as if it had not been held.
-func TestHeldMessagesFollowChangesOfQuietHours(t *testing.T) {
+func TestChangesOfQuietHoursApplyToHeldMessages(t *testing.T) {
 	holds := map[string]func(b quietBundle) (resume func()){
 		"a country": func(b quietBundle) func() {
 			b.Expect(200, "", "PATCH", "/api/v1/admin/countries/CN", map[string]any{"status": "off"})

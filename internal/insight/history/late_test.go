@@ -188,8 +188,8 @@ func TestImportIsMergedWithKeptTasks(t *testing.T) {
 	}
 }
 
-// Different tasks wait at the drop than waited at the export. The drop therefore exports again, even if the numbers of rows are equal.
-func TestExportIsRepeatedIfOtherTasksWereLate(t *testing.T) {
+// If the waiting tasks at the drop differ from the waiting tasks at the export, the drop exports again, even if the numbers of rows are equal.
+func TestADropExportsAgainIfOtherTasksWait(t *testing.T) {
 	w := newLateWorld(t)
 	w.Report(w.leased, "app", 2, nil)
 	if _, err := w.App.History.Export(t.Context(), w.day); err != nil {

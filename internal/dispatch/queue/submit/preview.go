@@ -44,7 +44,7 @@ type Preview struct {
 	Senders   []sender.Candidate
 	HeldBy    []explain.Switch
 	Verdict   string
-	Delay     string     // why the message would be sent later than the submission asks for; empty: it would not be
+	Delay     string     // why the message would be sent later than the submission requests; empty: it would not be delayed
 	DueAt     *time.Time // when the delay ends; nil: no delay
 }
 
