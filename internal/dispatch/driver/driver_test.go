@@ -599,8 +599,6 @@ func TestUnexpectedProviderAnswersAreUnclearOrOutages(t *testing.T) {
 		{"403 with a code about the message", says(403, `{"errcode":60121,"errmsg":"no such user"}`), provider.Outcome{Permanent: true}},
 		{"a code about the agent", says(200, `{"errcode":40056,"errmsg":"invalid agent"}`), provider.Outcome{Trouble: true}},
 		{"a gateway that waited in vain", says(504, ""), provider.Outcome{Unknown: true, Outage: true}},
-		{"success with 400", says(400, `{"errcode":0,"msgid":"m-1"}`), provider.Outcome{Unknown: true}},
-		{"success with 429", says(429, `{"errcode":0,"msgid":"m-1"}`), provider.Outcome{Unknown: true, Outage: true}},
 		{"JSON without a sign of success", says(200, `{"code":500,"success":false}`), provider.Outcome{Unknown: true}},
 		{"an empty object", says(200, `{}`), provider.Outcome{Unknown: true}},
 		{"no message number", says(200, `{"msgid":null}`), provider.Outcome{Unknown: true}},

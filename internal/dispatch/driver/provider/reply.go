@@ -86,8 +86,8 @@ func (r *Reply) unread(isReadable bool) Outcome {
 
 const maxReplyText = 300 // maximum stored characters of a provider's text
 
-// Outcome returns the outcome of an answer. If the configuration defines a field of success, an answer without the field is unclear, and so is a success with
-// another HTTP status than 2xx. Otherwise the HTTP status decides. By default, a code of the provider concerns the message. A code concerns the sender if the configuration lists it as trouble. A code
+// Outcome returns the outcome of an answer. If the configuration defines a field of success, an answer without the field is unclear. Otherwise the HTTP
+// status decides. By default, a code of the provider concerns the message. A code concerns the sender if the configuration lists it as trouble. A code
 // concerns the provider if the status or the code means an outage or an overload.
 func (r *Reply) Outcome(status int, answer []byte) Outcome {
 	o := r.judge(status, answer)
@@ -101,10 +101,6 @@ func (r *Reply) judge(status int, answer []byte) Outcome {
 	number, _ := Field(fields, r.Number)
 	value, hasSign := Field(fields, r.Success)
 	switch {
-	case hasSign && refused && IsOneOf(r.Equals, value):
-		o := Unread(failure.Code, fmt.Sprintf("HTTP status %d, but `%s` means success", status, r.Success))
-		o.Outage = failure.Outage
-		return o
 	case hasSign:
 		refused = !IsOneOf(r.Equals, value)
 	case refused || !r.isNamed():
