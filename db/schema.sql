@@ -658,6 +658,129 @@ $$;
 
 COMMENT ON FUNCTION public.fold_case(written text) IS 'Returns a text in lower case, like strings.ToLower of Go. The result is the same in each locale. Compare such texts with COLLATE "C".';
 
+CREATE TABLE public.queue (
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    pool_id bigint NOT NULL,
+    lane smallint,
+    rank double precision,
+    due_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    company_id bigint NOT NULL,
+    message_type smallint NOT NULL,
+    country_no text,
+    priority smallint NOT NULL,
+    segments smallint NOT NULL,
+    retry_count smallint DEFAULT 0 NOT NULL,
+    troubles smallint DEFAULT 0 NOT NULL,
+    result text,
+    failed_app_id text,
+    processing_app_id text,
+    lease_id bigint,
+    lease_until timestamp with time zone,
+    lease_segments smallint,
+    lease_sign text,
+    lease_limit smallint,
+    phone_number text NOT NULL,
+    recipient text NOT NULL,
+    content text NOT NULL,
+    sign text,
+    rendering_id bigint,
+    user_id text,
+    on_unclear text,
+    entered_at timestamp with time zone DEFAULT now(),
+    was_claimed boolean DEFAULT false NOT NULL,
+    traceparent text,
+    batch_id bigint,
+    is_test boolean DEFAULT false NOT NULL,
+    contact_values jsonb,
+    start_until timestamp with time zone,
+    due_when_resumed timestamp with time zone,
+    submitted_by text,
+    flow_rank double precision,
+    lease_sign_mode text,
+    quiet_from timestamp with time zone,
+    lease_sim smallint,
+    exemption text,
+    taken_back_by text,
+    taken_back_result text,
+    CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
+    CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
+    CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
+
+COMMENT ON TABLE public.queue IS 'A task that waits for a sender, or that a sender holds. Written by internal/dispatch/queue: inserted together with its message, updated when the task is leased or waits again, and deleted when the task ends. It repeats the columns of the message that a claim and a report need, so that claims and reports do not read messages. There are no foreign keys, because each change would lock rows of other tables.';
+
+COMMENT ON COLUMN public.queue.pool_id IS 'the pool in which the task waits, or from which it was leased. There is no foreign key, because each insert would lock the row of the pool';
+
+COMMENT ON COLUMN public.queue.lane IS 'the first part of the order of the tasks in a pool: 32 * priority for a new task, 32 * priority + retry_count for a retry. A task that has waited too long is queued in a smaller lane. null: the task is not queued yet';
+
+COMMENT ON COLUMN public.queue.rank IS 'the order of the tasks within a lane, which divides the pool fairly between companies (start-time fair queueing). A rank is valid only in the pool and priority in which it was assigned. A claim can swap the ranks of two tasks of a company, see flow_rank. null: no rank is assigned yet';
+
+COMMENT ON COLUMN public.queue.due_at IS 'the task can be claimed from this time on. If the time is held_due_at(), the task is held';
+
+COMMENT ON COLUMN public.queue.updated_at IS 'the time of the last change of state. For a leased task, this is the time of the claim';
+
+COMMENT ON COLUMN public.queue.retry_count IS 'number of retries so far';
+
+COMMENT ON COLUMN public.queue.troubles IS 'number of leases that were given back because their sender could not send the message';
+
+COMMENT ON COLUMN public.queue.result IS 'the reason of the retry, for operators; null: not retried yet';
+
+COMMENT ON COLUMN public.queue.failed_app_id IS 'sender_no of the last sender that failed with the task; null: no sender failed. Claims prefer other senders for the task';
+
+COMMENT ON COLUMN public.queue.processing_app_id IS 'sender_no of the sender that holds the task; null: no sender holds it';
+
+COMMENT ON COLUMN public.queue.lease_id IS 'the current lease. After a lease expired and was taken back, lease_id remains this lease, and failed_app_id is its sender. null: no lease, or its sender ended the lease';
+
+COMMENT ON COLUMN public.queue.lease_until IS 'the time at which the lease expires; the task is then PROCESSING. null: the task is PENDING';
+
+COMMENT ON COLUMN public.queue.lease_segments IS 'the segments that the lease costs; null: the sender has no limits, and the lease costs as many segments as the column segments';
+
+COMMENT ON COLUMN public.queue.lease_sign IS 'the signature that the sender adds, because the message has no signature; null: the sender adds none';
+
+COMMENT ON COLUMN public.queue.lease_limit IS 'the number of tasks that the claim asked for';
+
+COMMENT ON COLUMN public.queue.entered_at IS 'the time from which the waiting time of the task counts: the due_at of its submission. For a requeued task, this is the time of the requeue. For a task that was held before its first attempt, it is the due_at after its release. null: the task was submitted before this column existed';
+
+COMMENT ON COLUMN public.queue.was_claimed IS 'true: the task had a lease before, even if retry_count is 0. Its lease was released, or the task had ended and was requeued';
+
+COMMENT ON COLUMN public.queue.traceparent IS 'see messages.traceparent';
+
+COMMENT ON COLUMN public.queue.batch_id IS 'see messages.batch_id';
+
+COMMENT ON COLUMN public.queue.is_test IS 'see messages.is_test; false for tasks that are older than this column';
+
+COMMENT ON COLUMN public.queue.contact_values IS 'see messages.contact_values';
+
+COMMENT ON COLUMN public.queue.start_until IS 'equal to lease_until: the sender has not started the lease, and must start it before this time. Any other value, or null: the lease is started, or needs no start. A server that does not know this column leaves old values in it, but they never equal lease_until';
+
+COMMENT ON COLUMN public.queue.due_when_resumed IS 'the due_at from before the task was held, moved behind quiet hours, or delayed by a cap. A held task gets it again when it is released; if the time has passed by then, or is null, the task is due at once. After an attempt, the column can still contain the value from before it';
+
+COMMENT ON COLUMN public.queue.submitted_by IS 'see messages.submitted_by; null: a server that did not know this column stored the task';
+
+COMMENT ON COLUMN public.queue.flow_rank IS 'the order of the tasks of one company within a pool and lane, in the unit of rank, and never larger than rank. A claim finds a task by its rank, and then takes the task of the same company with the smallest flow_rank instead. null: equal to rank. A server that does not know this column leaves old values in it';
+
+COMMENT ON COLUMN public.queue.lease_sign_mode IS 'senders.sign_mode at the time of the claim; null: in_text';
+
+COMMENT ON COLUMN public.queue.quiet_from IS 'the beginning of the next quiet hours of the recipient. No claim returns the task after this time. The sweep move-quiet-tasks then sets due_at to a time after the quiet hours, and quiet_from to the beginning of the next ones. epoch: the sweep has not computed the time yet; null: the task has no quiet hours';
+
+COMMENT ON COLUMN public.queue.lease_sim IS 'the slot of the SIM through which the sender must send the message; null: the sender has no SIMs, or chooses one itself';
+
+COMMENT ON COLUMN public.queue.exemption IS 'see messages.exemption';
+
+COMMENT ON COLUMN public.queue.taken_back_by IS 'the user who cancelled the message while a sender held it: the task has expired, and is cancelled if its lease ends without an outcome. null: not cancelled';
+
+COMMENT ON COLUMN public.queue.taken_back_result IS 'the result of the task if it is cancelled so; null: the result of its last attempt';
+
+CREATE FUNCTION public.former_due_at(task public.queue) RETURNS timestamp with time zone
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN ((((task).retry_count = 0) AND ((task).troubles = 0)) OR ((task).due_when_resumed >= (task).updated_at)) THEN (task).due_when_resumed ELSE NULL::timestamp with time zone END;
+
+COMMENT ON FUNCTION public.former_due_at(task public.queue) IS 'Returns due_when_resumed of a waiting task. If the column is from before the last attempt, it is null: a retry has another due time.';
+
 CREATE FUNCTION public.handed_text(content text, sign text, sign_mode text) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (sign IS NULL) THEN content WHEN (COALESCE(sign_mode, 'in_text'::text) = 'in_text'::text) THEN CASE WHEN starts_with(content, (('【'::text || sign) || '】'::text)) THEN content ELSE ((('【'::text || sign) || '】'::text) || content) END WHEN starts_with(content, (('【'::text || sign) || '】'::text)) THEN substr(content, (char_length(sign) + 3)) ELSE content END;
@@ -1060,126 +1183,9 @@ $$;
 
 COMMENT ON FUNCTION public.quiet_hours_change() IS 'Records a change of quiet hours, or of their time zone, in quiet_changes.';
 
-CREATE TABLE public.queue (
-    task_id text NOT NULL COLLATE pg_catalog."C",
-    pool_id bigint NOT NULL,
-    lane smallint,
-    rank double precision,
-    due_at timestamp with time zone DEFAULT now() NOT NULL,
-    expires_at timestamp with time zone,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    company_id bigint NOT NULL,
-    message_type smallint NOT NULL,
-    country_no text,
-    priority smallint NOT NULL,
-    segments smallint NOT NULL,
-    retry_count smallint DEFAULT 0 NOT NULL,
-    troubles smallint DEFAULT 0 NOT NULL,
-    result text,
-    failed_app_id text,
-    processing_app_id text,
-    lease_id bigint,
-    lease_until timestamp with time zone,
-    lease_segments smallint,
-    lease_sign text,
-    lease_limit smallint,
-    phone_number text NOT NULL,
-    recipient text NOT NULL,
-    content text NOT NULL,
-    sign text,
-    rendering_id bigint,
-    user_id text,
-    on_unclear text,
-    entered_at timestamp with time zone DEFAULT now(),
-    was_claimed boolean DEFAULT false NOT NULL,
-    traceparent text,
-    batch_id bigint,
-    is_test boolean DEFAULT false NOT NULL,
-    contact_values jsonb,
-    start_until timestamp with time zone,
-    due_when_resumed timestamp with time zone,
-    submitted_by text,
-    flow_rank double precision,
-    lease_sign_mode text,
-    quiet_from timestamp with time zone,
-    lease_sim smallint,
-    exemption text,
-    taken_back_by text,
-    taken_back_result text,
-    CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
-    CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
-    CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
-)
-WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
-
-COMMENT ON TABLE public.queue IS 'A task that waits for a sender, or that a sender holds. Written by internal/dispatch/queue: inserted together with its message, updated when the task is leased or waits again, and deleted when the task ends. It repeats the columns of the message that a claim and a report need, so that claims and reports do not read messages. There are no foreign keys, because each change would lock rows of other tables.';
-
-COMMENT ON COLUMN public.queue.pool_id IS 'the pool in which the task waits, or from which it was leased. There is no foreign key, because each insert would lock the row of the pool';
-
-COMMENT ON COLUMN public.queue.lane IS 'the first part of the order of the tasks in a pool: 32 * priority for a new task, 32 * priority + retry_count for a retry. A task that has waited too long is queued in a smaller lane. null: the task is not queued yet';
-
-COMMENT ON COLUMN public.queue.rank IS 'the order of the tasks within a lane, which divides the pool fairly between companies (start-time fair queueing). A rank is valid only in the pool and priority in which it was assigned. A claim can swap the ranks of two tasks of a company, see flow_rank. null: no rank is assigned yet';
-
-COMMENT ON COLUMN public.queue.due_at IS 'the task can be claimed from this time on. If the time is held_due_at(), the task is held';
-
-COMMENT ON COLUMN public.queue.updated_at IS 'the time of the last change of state. For a leased task, this is the time of the claim';
-
-COMMENT ON COLUMN public.queue.retry_count IS 'number of retries so far';
-
-COMMENT ON COLUMN public.queue.troubles IS 'number of leases that were given back because their sender could not send the message';
-
-COMMENT ON COLUMN public.queue.result IS 'the reason of the retry, for operators; null: not retried yet';
-
-COMMENT ON COLUMN public.queue.failed_app_id IS 'sender_no of the last sender that failed with the task; null: no sender failed. Claims prefer other senders for the task';
-
-COMMENT ON COLUMN public.queue.processing_app_id IS 'sender_no of the sender that holds the task; null: no sender holds it';
-
-COMMENT ON COLUMN public.queue.lease_id IS 'the current lease. After a lease expired and was taken back, lease_id remains this lease, and failed_app_id is its sender. null: no lease, or its sender ended the lease';
-
-COMMENT ON COLUMN public.queue.lease_until IS 'the time at which the lease expires; the task is then PROCESSING. null: the task is PENDING';
-
-COMMENT ON COLUMN public.queue.lease_segments IS 'the segments that the lease costs; null: the sender has no limits, and the lease costs as many segments as the column segments';
-
-COMMENT ON COLUMN public.queue.lease_sign IS 'the signature that the sender adds, because the message has no signature; null: the sender adds none';
-
-COMMENT ON COLUMN public.queue.lease_limit IS 'the number of tasks that the claim asked for';
-
-COMMENT ON COLUMN public.queue.entered_at IS 'the time from which the waiting time of the task counts: the due_at of its submission. For a requeued task, this is the time of the requeue. For a task that was held before its first attempt, it is the due_at after its release. null: the task was submitted before this column existed';
-
-COMMENT ON COLUMN public.queue.was_claimed IS 'true: the task had a lease before, even if retry_count is 0. Its lease was released, or the task had ended and was requeued';
-
-COMMENT ON COLUMN public.queue.traceparent IS 'see messages.traceparent';
-
-COMMENT ON COLUMN public.queue.batch_id IS 'see messages.batch_id';
-
-COMMENT ON COLUMN public.queue.is_test IS 'see messages.is_test; false for tasks that are older than this column';
-
-COMMENT ON COLUMN public.queue.contact_values IS 'see messages.contact_values';
-
-COMMENT ON COLUMN public.queue.start_until IS 'equal to lease_until: the sender has not started the lease, and must start it before this time. Any other value, or null: the lease is started, or needs no start. A server that does not know this column leaves old values in it, but they never equal lease_until';
-
-COMMENT ON COLUMN public.queue.due_when_resumed IS 'the due_at from before the task was held, moved behind quiet hours, or delayed by a cap. A held task gets it again when it is released; if the time has passed by then, or is null, the task is due at once. A claim sets it to null. A server that does not know this column leaves old values in it';
-
-COMMENT ON COLUMN public.queue.submitted_by IS 'see messages.submitted_by; null: a server that did not know this column stored the task';
-
-COMMENT ON COLUMN public.queue.flow_rank IS 'the order of the tasks of one company within a pool and lane, in the unit of rank, and never larger than rank. A claim finds a task by its rank, and then takes the task of the same company with the smallest flow_rank instead. null: equal to rank. A server that does not know this column leaves old values in it';
-
-COMMENT ON COLUMN public.queue.lease_sign_mode IS 'senders.sign_mode at the time of the claim; null: in_text';
-
-COMMENT ON COLUMN public.queue.quiet_from IS 'the beginning of the next quiet hours of the recipient. No claim returns the task after this time. The sweep move-quiet-tasks then sets due_at to a time after the quiet hours, and quiet_from to the beginning of the next ones. epoch: the sweep has not computed the time yet; null: the task has no quiet hours';
-
-COMMENT ON COLUMN public.queue.lease_sim IS 'the slot of the SIM through which the sender must send the message; null: the sender has no SIMs, or chooses one itself';
-
-COMMENT ON COLUMN public.queue.exemption IS 'see messages.exemption';
-
-COMMENT ON COLUMN public.queue.taken_back_by IS 'the user who cancelled the message while a sender held it: the task has expired, and is cancelled if its lease ends without an outcome. null: not cancelled';
-
-COMMENT ON COLUMN public.queue.taken_back_result IS 'the result of the task if it is cancelled so; null: the result of its last attempt';
-
 CREATE FUNCTION public.quiet_moved(task public.queue) RETURNS boolean
     LANGUAGE sql IMMUTABLE
-    RETURN (((task).due_when_resumed IS NOT NULL) AND ((task).quiet_from IS NOT NULL));
+    RETURN ((public.former_due_at(task) IS NOT NULL) AND ((task).quiet_from IS NOT NULL));
 
 COMMENT ON FUNCTION public.quiet_moved(task public.queue) IS 'Returns whether a waiting task was moved behind quiet hours. due_when_resumed then contains its former due time, which it gets again if the quiet hours end earlier.';
 
@@ -6235,7 +6241,6 @@ CREATE TABLE public.reply_rules (
     CONSTRAINT reply_rules_match_known CHECK ((match = ANY (ARRAY['exact'::text, 'prefix'::text, 'contains'::text, 'regexp'::text]))),
     CONSTRAINT reply_rules_phone_numbers_count CHECK ((cardinality(phone_numbers) <= 20)),
     CONSTRAINT reply_rules_reply_has_text CHECK (((action = 'reply'::text) = (num_nonnulls(content, template_no) = 1))),
-    CONSTRAINT reply_rules_sign_is_used CHECK (((sign IS NULL) OR (action = ANY (ARRAY['reply'::text, 'forward'::text])))),
     CONSTRAINT reply_rules_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20))),
     CONSTRAINT reply_rules_tag_is_named CHECK (((action = ANY (ARRAY['tag'::text, 'untag'::text])) = (tag IS NOT NULL))),
     CONSTRAINT reply_rules_tag_length CHECK (((char_length(tag) >= 1) AND (char_length(tag) <= 100))),

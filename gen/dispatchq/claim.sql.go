@@ -757,7 +757,6 @@ leased AS (
         lease_sign = CASE WHEN t.sign IS NULL THEN $8::text END,
         lease_sign_mode = nullif($9::text, 'in_text'),
         lease_limit = $10::smallint,
-        due_when_resumed = NULL, -- a retry has another due time
         updated_at = (SELECT moment.at FROM moment),
         rank = CASE WHEN $11::boolean THEN coalesce(($12::float8[])[array_position($6::text[], t.task_id)], t.rank) ELSE t.rank END,
         flow_rank = CASE WHEN $11::boolean AND ($12::float8[])[array_position($6::text[], t.task_id)] IS NOT NULL

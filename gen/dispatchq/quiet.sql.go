@@ -102,8 +102,8 @@ reset AS (
     SET quiet_from = 'epoch',
         (due_at, entered_at) = (
             SELECT coalesce(d.at, t.due_at), CASE WHEN t.retry_count > 0 OR t.troubles > 0 THEN t.entered_at ELSE coalesce(d.at, t.entered_at) END
-            FROM (SELECT CASE WHEN t.lease_until IS NULL AND t.due_at > now() AND t.due_at < held_due_at() AND t.due_when_resumed IS NOT NULL
-                THEN greatest(now(), t.due_when_resumed) END AS at) d
+            FROM (SELECT CASE WHEN t.lease_until IS NULL AND t.due_at > now() AND t.due_at < held_due_at() AND former_due_at(t) IS NOT NULL
+                THEN greatest(now(), former_due_at(t)) END AS at) d
         )
     WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM locked l))
 )

@@ -186,12 +186,12 @@ func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]str
 const taskRecover = `-- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
     SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by, t.flow_rank, t.lease_sign_mode, t.quiet_from, t.lease_sim, t.exemption, t.taken_back_by, t.taken_back_result,
-        t.retry_count < coalesce((
+        (t.taken_back_by IS NOT NULL OR t.retry_count < coalesce((
             SELECT cardinality(c.retry_minutes)
             FROM senders s
             JOIN channels c ON c.id = s.channel_id
             WHERE s.sender_no = t.processing_app_id AND s.kind <> 'app'
-        ), $1::smallint) AND NOT u.is_last AND NOT u.is_expired AS again,
+        ), $1::smallint)) AND NOT u.is_last AND NOT u.is_expired AS again,
         u.is_last, u.is_expired,
         -- the reason why the driver does not know the outcome; empty if no reason was recorded
         coalesce((

@@ -107,8 +107,8 @@ for (const language of languages) {
 for (const language of languages) {
   test(`the hours of a sender, and the limits of its SIMs (${language})`, async () => {
     const words = {
-      zh: { edit: '编辑', save: '保存', hours: '可发时段', sims: '修改 SIM 卡', add: '添加 SIM 卡', none: '没有 SIM 卡：每条短信的卡由 APP 选择。', number: '号码', day: '每日计费条数', through: '通过此卡发送短信', remove: '删除 SIM 卡 1', usedUp: '已用完', noSim: '没有可用的 SIM 卡：已停用或已用完限额。' },
-      en: { edit: 'Edit', save: 'Save', hours: 'Hours', sims: 'Edit the SIMs', add: 'Add a SIM', none: 'No SIMs. The app chooses the SIM of each message.', number: 'Phone number', day: 'Segments per day', through: 'Send messages through this SIM', remove: 'Remove SIM 1', usedUp: 'Used up', noSim: 'No SIM can send: each is off or has used up its limits.' },
+      zh: { edit: '编辑', save: '保存', hours: '可发时段', sims: '修改 SIM 卡', add: '添加 SIM 卡', none: '没有 SIM 卡：每条短信的卡由 APP 选择。', number: '号码', day: '每日计费条数', through: '通过此卡发送短信', remove: '删除 SIM 卡 1', usedUp: '已用完', noSim: '发送间隔未到，或 SIM 卡都已停用或用完限额。' },
+      en: { edit: 'Edit', save: 'Save', hours: 'Hours', sims: 'Edit the SIMs', add: 'Add a SIM', none: 'No SIMs. The app chooses the SIM of each message.', number: 'Phone number', day: 'Segments per day', through: 'Send messages through this SIM', remove: 'Remove SIM 1', usedUp: 'Used up', noSim: 'Its interval has not passed, or each of its SIMs is off or used up.' },
     }[language]
     const sender_no = `sims-${language}`
     const read = () => server.api('GET', `/api/v1/admin/senders/${sender_no}`)

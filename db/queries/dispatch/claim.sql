@@ -416,7 +416,6 @@ leased AS (
         lease_sign = CASE WHEN t.sign IS NULL THEN sqlc.narg(sign)::text END,
         lease_sign_mode = nullif(@sign_mode::text, 'in_text'),
         lease_limit = @asked::smallint,
-        due_when_resumed = NULL, -- a retry has another due time
         updated_at = (SELECT moment.at FROM moment),
         rank = CASE WHEN @has_flows::boolean THEN coalesce((@ranks::float8[])[array_position(@task_ids::text[], t.task_id)], t.rank) ELSE t.rank END,
         flow_rank = CASE WHEN @has_flows::boolean AND (@ranks::float8[])[array_position(@task_ids::text[], t.task_id)] IS NOT NULL

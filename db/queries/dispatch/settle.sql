@@ -341,12 +341,12 @@ ORDER BY g.task_id;
 -- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
     SELECT t.*,
-        t.retry_count < coalesce((
+        (t.taken_back_by IS NOT NULL OR t.retry_count < coalesce((
             SELECT cardinality(c.retry_minutes)
             FROM senders s
             JOIN channels c ON c.id = s.channel_id
             WHERE s.sender_no = t.processing_app_id AND s.kind <> 'app'
-        ), @max_retry_count::smallint) AND NOT u.is_last AND NOT u.is_expired AS again,
+        ), @max_retry_count::smallint)) AND NOT u.is_last AND NOT u.is_expired AS again,
         u.is_last, u.is_expired,
         -- the reason why the driver does not know the outcome; empty if no reason was recorded
         coalesce((

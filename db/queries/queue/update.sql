@@ -160,6 +160,7 @@ fit AS MATERIALIZED (
     WHERE m.task_id = ANY (@task_ids::text[]) AND m.task_id IN (SELECT e.task_id FROM ended e)
         AND m.task_id NOT IN (SELECT d.task_id FROM delivered d)
         AND (m.expires_at IS NULL OR m.expires_at > moment.at + @min_lease::interval) -- no claim would return a task that expires sooner
+        AND NOT (m.is_test AND m.exemption IS NOT DISTINCT FROM 'caps_and_quiet') -- the trial of a sender is tried once
         AND m.recipient <> '' -- empty: the recipient was erased
         AND (@send_tests::boolean OR NOT m.is_test)
         AND NOT task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id)
@@ -206,7 +207,7 @@ SELECT m.task_id, CASE
         WHEN q.task_id IS NOT NULL THEN 'not_ended'
         WHEN e.outcome = 2 THEN 'succeeded' -- SUCCESS
         WHEN d.task_id IS NOT NULL THEN 'delivered'
-        WHEN m.expires_at <= clock_timestamp() + @min_lease::interval THEN 'expired'
+        WHEN m.expires_at <= clock_timestamp() + @min_lease::interval OR m.is_test AND m.exemption IS NOT DISTINCT FROM 'caps_and_quiet' THEN 'expired'
         WHEN e.event = 'unreachable' THEN 'unreachable'
         WHEN m.recipient = '' THEN 'erased'
         WHEN m.is_test AND NOT @send_tests::boolean THEN 'test'

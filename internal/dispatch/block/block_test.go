@@ -127,6 +127,11 @@ func TestAClaimedMessageThatABlockStopsEndsLikeAWaitingOne(t *testing.T) {
 			b.Exec("UPDATE queue SET expires_at = expires_at - interval '1 hour', lease_until = now() - interval '1 hour'")
 			b.Recover()
 		}, []string{"recovered retry", "cancelled cancelled"}},
+		"no report about the last attempt": {func(b *apptest.Bundle, _ api.ClaimedTask) {
+			b.Expect(200, "", "PUT", "/api/v1/admin/settings/queue", `{"max_retry_count":0}`)
+			b.Exec("UPDATE queue SET expires_at = expires_at - interval '1 hour', lease_until = now() - interval '1 hour'")
+			b.Recover()
+		}, []string{"recovered retry", "cancelled cancelled"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := apptest.New(t)

@@ -224,6 +224,14 @@ func TestChangesOfQuietHoursApplyToRetries(t *testing.T) {
 	b.Claim("app", 1)
 	b.Report(id, "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 1200})
 	due := b.Task(id).DueAt
+	b.Exec("UPDATE queue SET quiet_from = now() + interval '8 hours'") // the next quiet hours, although their change is not yet stored
+	for _, status := range []string{"off", "on"} {
+		b.Expect(200, "", "PATCH", "/api/v1/admin/channels/sms", map[string]any{"status": status})
+		b.follow()
+	}
+	if got := b.Task(id).DueAt; !got.Equal(*due) {
+		t.Errorf("after a switch, the retry is due at %v, want %v", got, due)
+	}
 	setQuiet(5 * time.Hour)
 	if got := b.Task(id).DueAt; time.Until(*got) < 5*time.Hour-time.Minute {
 		t.Errorf("in quiet hours, the retry is due at %v", got)

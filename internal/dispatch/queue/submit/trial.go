@@ -15,8 +15,8 @@ import (
 const trialSpare = 2 * claim.MinLease
 
 // SubmitTrial submits a test message for one sender, in the transaction of ctx. In the same transaction, ClaimTrial must lease the task, so that no other sender
-// can get it. The task expires soon, and ClaimTrial prolongs only its waiting copy in the queue: nobody can requeue the message, which other senders would then
-// send. Faults: those of Submit, and request.invalid if a switch holds messages to the number.
+// can get it. The message expires soon, and ClaimTrial prolongs only the task in the queue. Nobody can requeue the message, because other senders would then send
+// it. Faults: those of Submit, and request.invalid if a switch holds messages to the number.
 func (s *Service) SubmitTrial(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
 	sub.Test, sub.IsTrial = true, true
 	at := time.Now().Add(trialSpare) // a scheduled task uses no share of its company

@@ -71,10 +71,7 @@ export function standingOf(sender: Sender, silent = sender.is_silent): Standing 
     const trying = sender.pause.state === 'half_open'
     return { tone: 'bad', word: t('senders.state.paused'), reason: t(trying ? 'senders.reason.trying' : 'senders.reason.paused', { until, reason: sender.pause.reason }) }
   }
-  if (!sender.is_ready) {
-    const rests = sender.next_available_at !== null && Date.parse(sender.next_available_at) > Date.now()
-    return { tone: 'warn', word: t('senders.state.notReady'), reason: rests ? t('senders.reason.interval', { at: formatTime(sender.next_available_at) }) : t('senders.reason.sims') }
-  }
+  if (!sender.is_ready) return { tone: 'warn', word: t('senders.state.notReady'), reason: t(`senders.reason.${sender.kind === 'app' ? 'intervalOrSims' : 'interval'}`) }
   if (isLow(sender)) return { tone: 'good', word: t('senders.state.ready'), reason: t('senders.reason.low', { balance: formatNumber(sender.balance) }) }
   return { tone: 'good', word: t('senders.state.ready'), reason: '' }
 }
