@@ -2537,7 +2537,15 @@ BEGIN
                 ORDER BY q.flow_rank
                 LIMIT 1
             ),
-            front
+            greatest( -- front can be from before the caller waited for the lock
+                front,
+                (
+                    SELECT q.rank FROM queue q
+                    WHERE q.pool_id = of_pool AND q.lane = 32 * of_priority AND q.lease_until IS NULL AND q.lane IS NOT NULL
+                    ORDER BY q.rank
+                    LIMIT 1
+                )
+            )
         ),
         (
             -- The last entry of queue_flows_idx that is not behind the flow. The order names all columns of the index, so that no other one serves.

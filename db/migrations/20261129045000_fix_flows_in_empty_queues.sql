@@ -1,7 +1,7 @@
 -- migrate:up
--- Several flows of a company that entered an empty queue in one statement did not take turns. task_flow_start saw the ranks that the statement had just reserved
--- as the front of the queue, so that each flow started after all of these ranks. Now the statement determines the front before it reserves ranks. Servers of the
--- former version use the function without the argument front.
+-- Several flows of a company that entered an empty queue in one statement did not take turns. task_flow_start saw the ranks that the statement had just
+-- reserved as the front of the queue, so that each flow started after all of these ranks. Now the statement determines the front of an empty queue before it
+-- reserves ranks. Servers of the former version use the function without the argument front.
 CREATE FUNCTION task_flow_start(
     of_pool bigint, of_priority smallint, of_company bigint, of_flow text, gap double precision, front double precision
 ) RETURNS double precision
@@ -22,7 +22,15 @@ BEGIN
                 ORDER BY q.flow_rank
                 LIMIT 1
             ),
-            front
+            greatest( -- front can be from before the caller waited for the lock
+                front,
+                (
+                    SELECT q.rank FROM queue q
+                    WHERE q.pool_id = of_pool AND q.lane = 32 * of_priority AND q.lease_until IS NULL AND q.lane IS NOT NULL
+                    ORDER BY q.rank
+                    LIMIT 1
+                )
+            )
         ),
         (
             -- The last entry of queue_flows_idx that is not behind the flow. The order names all columns of the index, so that no other one serves.

@@ -15,10 +15,10 @@ ORDER BY t.quiet_from, t.task_id
 LIMIT @portion::integer;
 
 -- TaskDefer moves PENDING tasks whose quiet_from has come behind their quiet hours: they wait until due_ats, and are not queued. Their waiting time then begins
--- again, as in TaskUnhold. due_when_resumed keeps the former due time for TaskQuietReset. quiet_froms contains the beginnings of the quiet hours after due_ats.
+-- again, as in TaskUnhold. due_when_resumed keeps the former due time for TaskQuietReset, or the end of the last attempt if that is later. quiet_froms contains the beginnings of the quiet hours after due_ats.
 -- name: TaskDefer :exec
 UPDATE queue t
-SET lane = NULL, rank = NULL, flow_rank = NULL, due_when_resumed = coalesce(t.due_when_resumed, t.due_at),
+SET lane = NULL, rank = NULL, flow_rank = NULL, due_when_resumed = coalesce(former_due_at(t), greatest(t.due_at, t.updated_at)),
     due_at = (@due_ats::timestamptz[])[array_position(@task_ids::text[], t.task_id)],
     entered_at = CASE WHEN t.retry_count > 0 OR t.troubles > 0
         THEN t.entered_at ELSE (@due_ats::timestamptz[])[array_position(@task_ids::text[], t.task_id)] END,
