@@ -2484,42 +2484,15 @@ COMMENT ON FUNCTION public.task_flow(batch_id bigint, submitted_by text) IS 'Ret
 
 CREATE FUNCTION public.task_flow_start(of_pool bigint, of_priority smallint, of_company bigint, of_flow text, gap double precision) RETURNS double precision
     LANGUAGE plpgsql
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_sort TO 'off'
-    SET jit TO 'off'
     AS $$
 BEGIN
-    -- VOLATILE: it sees what was committed until the caller got the lock of the company's fair_ranks.
-    RETURN greatest(
-        least(
-            (
-                SELECT q.flow_rank FROM queue q
-                WHERE q.pool_id = of_pool AND q.lane = 32 * of_priority AND q.company_id = of_company
-                    AND q.lease_until IS NULL AND q.lane IS NOT NULL AND q.flow_rank IS NOT NULL
-                ORDER BY q.flow_rank
-                LIMIT 1
-            ),
-            task_queue_front(of_pool, of_priority)
-        ),
-        (
-            -- The last entry of queue_flows_idx that is not behind the flow. The order names all columns of the index, so that no other one serves.
-            SELECT CASE WHEN (l.pool_id, l.lane, l.company_id, l.flow) = (of_pool, 32 * of_priority, of_company, of_flow) THEN l.flow_rank + gap END
-            FROM (
-                SELECT q.pool_id, q.lane, q.company_id, task_flow(q.batch_id, q.submitted_by) AS flow, q.flow_rank FROM queue q
-                WHERE (q.pool_id, q.lane, q.company_id, task_flow(q.batch_id, q.submitted_by)) <= (of_pool, 32 * of_priority, of_company, of_flow)
-                    AND q.lease_until IS NULL AND q.lane IS NOT NULL AND q.flow_rank IS NOT NULL
-                ORDER BY q.pool_id DESC, q.lane DESC, q.company_id DESC, task_flow(q.batch_id, q.submitted_by) DESC, q.flow_rank DESC
-                LIMIT 1
-            ) l
-        )
-    );
+    RETURN task_flow_start(of_pool, of_priority, of_company, of_flow, gap, 'infinity');
 END
 $$;
 
-COMMENT ON FUNCTION public.task_flow_start(of_pool bigint, of_priority smallint, of_company bigint, of_flow text, gap double precision) IS 'Returns the smallest flow_rank that a new task of a flow can receive. It is greater than every flow_rank in the flow, and not before the first waiting task of the company. gap is 1 / weight of the company. A null flow has no tasks.';
+COMMENT ON FUNCTION public.task_flow_start(of_pool bigint, of_priority smallint, of_company bigint, of_flow text, gap double precision) IS 'Returns the smallest flow_rank that a new task of a flow can receive, if the caller has reserved no ranks.';
 
-CREATE FUNCTION public.task_flow_start(of_pool bigint, of_priority smallint, of_company bigint, of_flow text, gap double precision, front double precision) RETURNS double precision
+CREATE FUNCTION public.task_flow_start(of_pool bigint, of_priority smallint, of_company bigint, of_flow text, gap double precision, range_start double precision) RETURNS double precision
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2537,15 +2510,8 @@ BEGIN
                 ORDER BY q.flow_rank
                 LIMIT 1
             ),
-            greatest( -- front can be from before the caller waited for the lock
-                front,
-                (
-                    SELECT q.rank FROM queue q
-                    WHERE q.pool_id = of_pool AND q.lane = 32 * of_priority AND q.lease_until IS NULL AND q.lane IS NOT NULL
-                    ORDER BY q.rank
-                    LIMIT 1
-                )
-            )
+            task_queue_front(of_pool, of_priority), -- in an empty queue, after the ranks that the caller has reserved
+            range_start
         ),
         (
             -- The last entry of queue_flows_idx that is not behind the flow. The order names all columns of the index, so that no other one serves.
@@ -2562,7 +2528,7 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION public.task_flow_start(of_pool bigint, of_priority smallint, of_company bigint, of_flow text, gap double precision, front double precision) IS 'Returns the smallest flow_rank that a new task of a flow can receive. It is greater than every flow_rank in the flow, and not before the first waiting task of the company. gap is 1 / weight of the company. A null flow has no tasks. front is task_queue_front before the statement reserved ranks.';
+COMMENT ON FUNCTION public.task_flow_start(of_pool bigint, of_priority smallint, of_company bigint, of_flow text, gap double precision, range_start double precision) IS 'Returns the smallest flow_rank that a new task of a flow can receive. It is greater than every flow_rank in the flow, and not before the first waiting task of the company. gap is 1 / weight of the company. A null flow has no tasks. range_start is the first of the ranks that the caller has reserved for the company.';
 
 CREATE FUNCTION public.task_is_withdrawn(of_task text, of_company bigint, of_rendering bigint, of_user text) RETURNS boolean
     LANGUAGE plpgsql STABLE
@@ -2929,7 +2895,7 @@ BEGIN
     SELECT a.task_id, r.start + a.nth * a.gap,
         -- The first task of a flow determines where the flow starts.
         a.nth_of_flow * a.gap + max(CASE WHEN a.nth_of_flow = 0 AND r.flow_finish IS NOT NULL THEN greatest(
-            task_flow_start(a.pool_id, a.priority, a.company_id, a.flow, a.gap, task_queue_front(a.pool_id, a.priority)),
+            task_flow_start(a.pool_id, a.priority, a.company_id, a.flow, a.gap, r.start),
             CASE WHEN r.flow = a.flow OR r.flow IS NULL THEN r.flow_finish END
         ) END) OVER (PARTITION BY a.pool_id, a.priority, a.company_id, a.flow)
     FROM asked a

@@ -104,8 +104,7 @@ locked AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ),
 numbered AS MATERIALIZED (
-    SELECT l.task_id, l.flow, l.flow_rank, f.step, f.rank AS front, f.has_flows,
-        least(l.rank, f.rank + f.step * (row_number() OVER (ORDER BY l.rank, l.task_id) - 1)) AS rank,
+    SELECT l.task_id, l.flow, l.flow_rank, f.step, f.has_flows, least(l.rank, f.rank + f.step * (row_number() OVER (ORDER BY l.rank, l.task_id) - 1)) AS rank,
         row_number() OVER (PARTITION BY l.flow, l.flow_rank IS NULL ORDER BY l.rank, l.task_id) - 1 AS nth_of_flow
     FROM locked l
     CROSS JOIN front f
@@ -113,7 +112,7 @@ numbered AS MATERIALIZED (
 ranked AS MATERIALIZED (
     SELECT n.task_id, n.rank, coalesce(n.flow_rank, n.nth_of_flow * n.step + max(CASE
             WHEN n.nth_of_flow = 0 AND n.flow_rank IS NULL AND n.has_flows
-            THEN task_flow_start($1::bigint, $2::smallint, $3::bigint, n.flow, n.step, n.front)
+            THEN task_flow_start($1::bigint, $2::smallint, $3::bigint, n.flow, n.step)
         END) OVER (PARTITION BY n.flow, n.flow_rank IS NULL)) AS flow_rank
     FROM numbered n
 ),

@@ -287,8 +287,7 @@ queued AS (
     SELECT i.task_id, i.pool_id, CASE WHEN $26::boolean THEN 32 * $16::smallint END, -- 32 * priority is the lane of new tasks
         CASE WHEN $26::boolean THEN task_queue_front(i.pool_id, $16::smallint) END,
         CASE WHEN $26::boolean THEN nullif(
-            task_flow_start(i.pool_id, $16::smallint, $1::bigint, NULL, 0, task_queue_front(i.pool_id, $16::smallint)),
-            task_queue_front(i.pool_id, $16::smallint)
+            task_flow_start(i.pool_id, $16::smallint, $1::bigint, NULL, 0), task_queue_front(i.pool_id, $16::smallint)
         ) END,
         $18::timestamptz, $1::bigint, $2::smallint, i.country_no,
         $16::smallint, $3::smallint, i.recipient, i.recipient, coalesce(i.content, $14::text), nullif($17::text, ''),

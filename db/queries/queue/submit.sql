@@ -242,8 +242,7 @@ queued AS (
     SELECT i.task_id, i.pool_id, CASE WHEN @is_queued::boolean THEN 32 * @priority::smallint END, -- 32 * priority is the lane of new tasks
         CASE WHEN @is_queued::boolean THEN task_queue_front(i.pool_id, @priority::smallint) END,
         CASE WHEN @is_queued::boolean THEN nullif(
-            task_flow_start(i.pool_id, @priority::smallint, @company_id::bigint, NULL, 0, task_queue_front(i.pool_id, @priority::smallint)),
-            task_queue_front(i.pool_id, @priority::smallint)
+            task_flow_start(i.pool_id, @priority::smallint, @company_id::bigint, NULL, 0), task_queue_front(i.pool_id, @priority::smallint)
         ) END,
         sqlc.narg(expires_at)::timestamptz, @company_id::bigint, @message_type::smallint, i.country_no,
         @priority::smallint, @segments::smallint, i.recipient, i.recipient, coalesce(i.content, @content::text), nullif(@sign::text, ''),
