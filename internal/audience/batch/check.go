@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/sweep"
 )
 
 const (
@@ -87,7 +87,7 @@ func (s *Service) Check(ctx context.Context) (checked int, failed error) {
 
 // checkOne checks the rows of a batch until no row is left, and returns the number of checked rows.
 func (s *Service) checkOne(ctx context.Context, id int64) (checked int, err error) {
-	defer recovered(&err)
+	defer sweep.Recovered(&err)
 	c, err := s.beginCheck(ctx, id)
 	if err != nil {
 		return 0, err
@@ -99,14 +99,6 @@ func (s *Service) checkOne(ctx context.Context, id int64) (checked int, err erro
 		checked += n
 	}
 	return checked, err
-}
-
-// recovered turns a panic into an error. One batch must not end the server, which would process the batch again after each restart, or the run, in which other
-// batches wait.
-func recovered(err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-	}
 }
 
 var errElsewhere = errors.New("the check of this batch has ended, or another server continues it")

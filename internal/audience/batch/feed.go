@@ -13,6 +13,7 @@ import (
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/sweep"
 )
 
 const (
@@ -52,7 +53,7 @@ func (s *Service) Feed(ctx context.Context) (int, error) {
 
 // process applies the status of a batch to its tasks, submits rows of the batch, and returns the number of submitted rows. It submits rows only if feeds is true.
 func (s *Service) process(ctx context.Context, b batchq.BatchesUnsettledRow, feeds bool) (fed int, err error) {
-	defer recovered(&err)
+	defer sweep.Recovered(&err)
 	if err := s.follow(ctx, b); err != nil || b.Status != progress.Running || !feeds {
 		return 0, err
 	}

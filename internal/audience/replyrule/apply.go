@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/sweep"
 )
 
 const (
@@ -125,11 +125,7 @@ var (
 
 // applyOne applies the rules to one message. sets contains the rules of companies that were read already.
 func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet) (err error) {
-	defer func() {
-		if p := recover(); p != nil { // one message must not end the server, which would try the message again after each restart
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
+	defer sweep.Recovered(&err)
 	var blocked *received.Row
 	isWaiting := false
 	err = s.db.Tx(ctx, func(ctx context.Context) error {

@@ -128,7 +128,7 @@ func (s *Sweeper) runOnce(ctx context.Context, job Job) {
 func (s *Sweeper) run(ctx context.Context, job Job) {
 	ctx, cancel := context.WithTimeout(ctx, job.limit())
 	defer cancel()
-	n, err := recovered(ctx, job)
+	n, err := safely(ctx, job)
 	switch {
 	case errors.Is(context.Cause(ctx), postgres.ErrLockLost):
 		s.log.Warn("sweep ended early: another server may run it now", "sweep", job.Name, "done", n, "error", context.Cause(ctx))
@@ -146,15 +146,17 @@ func (s *Sweeper) run(ctx context.Context, job Job) {
 	}
 }
 
-// recovered runs a job, and returns a panic as an error. A row that makes a job panic must not end the server: after each restart, the server would run the
-// same job again.
-func recovered(ctx context.Context, job Job) (n int, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
+func safely(ctx context.Context, job Job) (n int, err error) {
+	defer Recovered(&err)
 	return job.Run(ctx)
+}
+
+// Recovered returns a panic of the calling function as its error. The function must defer the call. A row that causes a panic must not end the server, which
+// would process the row again after each restart, nor the run, in which other rows wait.
+func Recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+	}
 }
 
 // Start starts the schedule. A job with AtStart runs at once, any other job after its first interval.
