@@ -124,11 +124,10 @@ func (d *demo) prepare(ctx context.Context, password string) error {
 	if err := d.settleLeftovers(ctx); err != nil {
 		return err
 	}
-	useTemplate, err := d.ensureTemplate(ctx)
-	if err != nil {
+	var err error
+	if d.useTemplate, err = d.ensureTemplate(ctx); err != nil {
 		return err
 	}
-	d.useTemplate = useTemplate
 	d.useDefault, err = d.ensureDefault(ctx)
 	return err
 }
