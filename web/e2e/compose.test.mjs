@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { admin, languages, openPage, startBrowser, startServer } from './harness.mjs'
+import { admin, languages, openPage, startBrowser, startServer, waitForCount } from './harness.mjs'
 
 let server, browser
 before(async () => {
@@ -64,8 +64,7 @@ test('a template makes fields of its parameters, and several numbers make a batc
   await page.getByRole('button', { name: 'Send to 2 numbers' }).click()
   await page.getByText('2 messages submitted').waitFor()
   await page.getByRole('link', { name: 'Show in the list of tasks' }).click()
-  await page.getByRole('link', { name: 'Your code is 12&34' }).first().waitFor()
-  assert.equal(await page.getByRole('link', { name: 'Your code is 12&34' }).count(), 2)
+  await waitForCount(page.getByRole('link', { name: 'Your code is 12&34' }), 2)
   await viewer.finish()
   await server.api('PATCH', `/api/v1/admin/template/${id}`, { companies: ['default'] })
 })

@@ -100,6 +100,15 @@ export const startBrowser = () => chromium.launch({ executablePath: process.env.
 /** Words of the pages in both languages, for tests that run in each. */
 export const languages = ['zh', 'en']
 
+/** Waits until the locator finds exactly `count` elements. Rows of the former list stay visible while a list loads, thus to wait for one row is not enough. */
+export async function waitForCount(locator, count) {
+  const end = Date.now() + 15_000
+  for (let found; (found = await locator.count()) !== count; ) {
+    assert.ok(Date.now() < end, `${locator} finds ${found} elements, not ${count}`)
+    await locator.page().waitForTimeout(50)
+  }
+}
+
 /**
  * Opens a page of a viewer. `expected` lists the failures that the test causes on purpose, such as /401 POST .*session/.
  * `finish` closes it and fails on any other.

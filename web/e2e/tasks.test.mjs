@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { admin, openPage, startBrowser, startServer } from './harness.mjs'
+import { admin, openPage, startBrowser, startServer, waitForCount } from './harness.mjs'
 
 let server, browser
 before(async () => {
@@ -129,7 +129,7 @@ test('many failed tasks are requeued by a job that says how many first', async (
   await viewer.screenshot('jobs')
   await page.getByRole('link', { name: 'Show these tasks' }).click()
   await page.getByRole('link', { name: 'Many 2' }).waitFor()
-  assert.equal(await page.getByRole('row').filter({ hasText: 'Pending' }).count(), 4)
+  await waitForCount(page.getByRole('row').filter({ hasText: 'Pending' }), 4)
   await viewer.finish()
 })
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { admin, languages, openPage, startBrowser, startServer } from './harness.mjs'
+import { admin, languages, openPage, startBrowser, startServer, waitForCount } from './harness.mjs'
 
 let server, browser
 before(async () => {
@@ -57,7 +57,7 @@ test('a template goes from draft to review to active, with versions, a preview, 
   await form.getByRole('button', { name: '保存' }).click()
   const versions = page.getByRole('region', { name: '版本记录' }).getByRole('row')
   await versions.filter({ hasText: '验证码{code}，五分钟内有效' }).waitFor()
-  assert.equal(await versions.count(), 3, 'a head and two versions')
+  await waitForCount(versions, 3) // a head and two versions
   await page.getByRole('button', { name: '作废' }).click()
   await form.getByRole('button', { name: '作废' }).click()
   await heading.getByText('已作废').waitFor()
