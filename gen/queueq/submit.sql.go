@@ -456,14 +456,33 @@ func (q *Queries) TaskRefuse(ctx context.Context, arg TaskRefuseParams) error {
 	return err
 }
 
+const taskSimulate = `-- name: TaskSimulate :exec
+INSERT INTO report_logs (task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments, batch_id, country_no, is_test)
+SELECT m.task_id, m.company_id, 'simulated', 'success', 2, -- SUCCESS
+    $1::text, 0, now(), m.pool_id, m.message_type, m.segments, m.batch_id, m.country_no, m.is_test
+FROM messages m
+WHERE m.task_id = ANY ($2::text[])
+`
+
+type TaskSimulateParams struct {
+	Result  string
+	TaskIds []string
+}
+
+// TaskSimulate ends simulated tasks as SUCCESS. It is separate from TaskSubmit, which would otherwise run the triggers of report_logs for each submission. Run it
+// with plans for the parameters, so that the planner opens only the partitions of the tasks.
+func (q *Queries) TaskSimulate(ctx context.Context, arg TaskSimulateParams) error {
+	_, err := q.db.Exec(ctx, taskSimulate, arg.Result, arg.TaskIds)
+	return err
+}
+
 const taskSubmit = `-- name: TaskSubmit :many
 
 WITH directory AS MATERIALIZED (
     SELECT coalesce(coalesce((SELECT v.version::text::bigint FROM directory_version v), 0) = ALL ($1::bigint[]), true) AS is_current
 ),
 input AS MATERIALIZED (
-    SELECT generate_series(1, cardinality($2::text[])) AS nth,
-        unnest($2::text[]) AS task_id, unnest($3::text[]) AS phone_number, unnest($4::text[]) AS recipient,
+    SELECT unnest($2::text[]) AS task_id, unnest($3::text[]) AS phone_number, unnest($4::text[]) AS recipient,
         unnest($5::text[]) AS final_content, nullif(unnest($6::text[]), '') AS source,
         unnest($7::text[]) AS submitted_by, nullif(unnest($8::text[]), '') AS dedup_key,
         unnest($9::text[]) AS request_id, unnest($10::text[]) AS content, unnest($11::boolean[]) AS use_template,
@@ -471,7 +490,7 @@ input AS MATERIALIZED (
         nullif(unnest($15::text[]), '') AS traceparent, unnest($16::bigint[]) AS company_id, unnest($17::bigint[]) AS pool_id,
         unnest($18::smallint[]) AS message_type, nullif(unnest($19::text[]), '') AS country_no,
         unnest($20::smallint[]) AS priority, unnest($21::smallint[]) AS segments, nullif(unnest($22::text[]), '') AS sign,
-        unnest($23::boolean[]) AS is_test, nullif(unnest($24::text[]), '') AS result, nullif(unnest($25::bigint[]), 0) AS batch_id,
+        unnest($23::boolean[]) AS is_test, unnest($24::boolean[]) AS is_simulated, nullif(unnest($25::bigint[]), 0) AS batch_id,
         nullif(unnest($26::text[]), '') AS sender_no, nullif(unnest($27::bigint[]), 0) AS rendering_id,
         unnest($28::jsonb[]) AS contact_values, nullif(unnest($29::text[]), '') AS user_id,
         unnest($30::timestamp with time zone[]) AS asked_time, unnest($31::timestamp with time zone[]) AS expires_at, -- NULL: the task never expires
@@ -492,7 +511,7 @@ named AS (
     RETURNING task_id
 ),
 made AS MATERIALIZED (
-    SELECT i.nth, i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.result, i.batch_id, i.sender_no, i.rendering_id, i.contact_values, i.user_id, i.asked_time, i.expires_at, i.every_seconds, i.quiet_from, i.planned_at, i.exemption, -- a message with every_seconds waits for the next full interval of the clock
+    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.is_simulated, i.batch_id, i.sender_no, i.rendering_id, i.contact_values, i.user_id, i.asked_time, i.expires_at, i.every_seconds, i.quiet_from, i.planned_at, i.exemption, -- a message with every_seconds waits for the next full interval of the clock
         coalesce(i.asked_time, date_bin(make_interval(secs => i.every_seconds), now(), 'epoch') + make_interval(secs => i.every_seconds)) AS at
     FROM input i
     WHERE i.task_id NOT IN (SELECT b.task_id FROM blocked b) AND (i.dedup_key IS NULL OR i.task_id IN (SELECT named.task_id FROM named))
@@ -502,7 +521,7 @@ ranks AS MATERIALIZED (
     FROM (
         SELECT array_agg(m.task_id) AS task_ids, array_agg(m.pool_id) AS pool_ids, array_agg(m.priority) AS priorities,
             array_agg(m.company_id) AS company_ids, array_agg(task_flow(m.batch_id, m.submitted_by)) AS flows
-        FROM (SELECT nth, task_id, phone_number, recipient, final_content, source, submitted_by, dedup_key, request_id, content, use_template, source_ip, user_agent, request_data, traceparent, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, result, batch_id, sender_no, rendering_id, contact_values, user_id, asked_time, expires_at, every_seconds, quiet_from, planned_at, exemption, at FROM made o WHERE coalesce(o.planned_at, o.at) IS NULL AND o.result IS NULL ORDER BY o.nth) m
+        FROM (SELECT task_id, phone_number, recipient, final_content, source, submitted_by, dedup_key, request_id, content, use_template, source_ip, user_agent, request_data, traceparent, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, is_simulated, batch_id, sender_no, rendering_id, contact_values, user_id, asked_time, expires_at, every_seconds, quiet_from, planned_at, exemption, at FROM made o WHERE coalesce(o.planned_at, o.at) IS NULL AND o.is_simulated IS NOT TRUE ORDER BY o.task_id COLLATE "C") m
     ) a
     CROSS JOIN LATERAL task_ranks_reserve(a.task_ids, a.pool_ids, a.priorities, a.company_ids, a.flows) AS k (task_id, rank, flow_rank)
 ),
@@ -524,15 +543,7 @@ queued AS (
         m.user_id, m.exemption
     FROM made m
     LEFT JOIN ranks k ON k.task_id = m.task_id
-    WHERE m.result IS NULL
-),
-simulated AS (
-    INSERT INTO report_logs (task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments, batch_id, country_no,
-        is_test)
-    SELECT m.task_id, m.company_id, 'simulated', 'success', 2, -- SUCCESS
-        m.result, 0, now(), m.pool_id, m.message_type, m.segments, m.batch_id, m.country_no, m.is_test
-    FROM made m
-    WHERE m.result IS NOT NULL
+    WHERE m.is_simulated IS NOT TRUE
 )
 SELECT m.task_id::text AS task_id, false AS is_blocked FROM made m
 UNION ALL SELECT b.task_id, true FROM blocked b
@@ -564,7 +575,7 @@ type TaskSubmitParams struct {
 	Segments          []int16
 	Signs             []string
 	AreTests          []bool
-	Results           []string
+	AreSimulated      []bool
 	BatchIds          []int64
 	OnlySenderNos     []string
 	RenderingIds      []int64
@@ -585,13 +596,13 @@ type TaskSubmitRow struct {
 
 // Statements on submissions. They store tasks, and log what was submitted.
 // TaskSubmit stores tasks with their submissions, and returns the ids of the stored tasks. It stores all tasks or none. But a task is skipped if its submitter
-// has already used its dedup_key. A task that a block forbids is skipped, too, and returned with is_blocked. An empty source, dedup_key, country_no, sign, result,
-// sender_no or exemption means no value; a batch_id of 0 means no batch. The array of a value that no task has can be empty.
+// has already used its dedup_key. A task that a block forbids is skipped, too, and returned with is_blocked. An empty source, dedup_key, country_no, sign, sender_no or
+// exemption means no value; a batch_id of 0 means no batch. The array of a value that no task has can be empty.
 //
 // Ranks: a task that is not scheduled is queued at once, with the ranks of task_ranks_reserve. A scheduled task is queued when it becomes due. planned_times
 // contains the times at which caps allow the tasks; null means that caps allow the task now or, if it is scheduled, at its scheduled time.
 //
-// Simulated tasks: a task with a result is a test that is not sent. It is SUCCESS at once, and is never in the queue.
+// Simulated tasks: a simulated task is a test that is not sent, and is never in the queue. TaskSimulate ends it in the same transaction.
 //
 // Directory: directory_versions contains the versions of the directory with which the pools were chosen. If another version is current, the statement stores
 // nothing and returns one empty id. If directory_versions is empty, the version is not checked.
@@ -625,7 +636,7 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]TaskS
 		arg.Segments,
 		arg.Signs,
 		arg.AreTests,
-		arg.Results,
+		arg.AreSimulated,
 		arg.BatchIds,
 		arg.OnlySenderNos,
 		arg.RenderingIds,

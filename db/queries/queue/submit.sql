@@ -1,13 +1,13 @@
 -- Statements on submissions. They store tasks, and log what was submitted.
 
 -- TaskSubmit stores tasks with their submissions, and returns the ids of the stored tasks. It stores all tasks or none. But a task is skipped if its submitter
--- has already used its dedup_key. A task that a block forbids is skipped, too, and returned with is_blocked. An empty source, dedup_key, country_no, sign, result,
--- sender_no or exemption means no value; a batch_id of 0 means no batch. The array of a value that no task has can be empty.
+-- has already used its dedup_key. A task that a block forbids is skipped, too, and returned with is_blocked. An empty source, dedup_key, country_no, sign, sender_no or
+-- exemption means no value; a batch_id of 0 means no batch. The array of a value that no task has can be empty.
 --
 -- Ranks: a task that is not scheduled is queued at once, with the ranks of task_ranks_reserve. A scheduled task is queued when it becomes due. planned_times
 -- contains the times at which caps allow the tasks; null means that caps allow the task now or, if it is scheduled, at its scheduled time.
 --
--- Simulated tasks: a task with a result is a test that is not sent. It is SUCCESS at once, and is never in the queue.
+-- Simulated tasks: a simulated task is a test that is not sent, and is never in the queue. TaskSimulate ends it in the same transaction.
 --
 -- Directory: directory_versions contains the versions of the directory with which the pools were chosen. If another version is current, the statement stores
 -- nothing and returns one empty id. If directory_versions is empty, the version is not checked.
@@ -21,8 +21,7 @@ WITH directory AS MATERIALIZED (
     SELECT coalesce(coalesce((SELECT v.version::text::bigint FROM directory_version v), 0) = ALL (@directory_versions::bigint[]), true) AS is_current
 ),
 input AS MATERIALIZED (
-    SELECT generate_series(1, cardinality(@task_ids::text[])) AS nth,
-        unnest(@task_ids::text[]) AS task_id, unnest(@phone_numbers::text[]) AS phone_number, unnest(@recipients::text[]) AS recipient,
+    SELECT unnest(@task_ids::text[]) AS task_id, unnest(@phone_numbers::text[]) AS phone_number, unnest(@recipients::text[]) AS recipient,
         unnest(@final_contents::text[]) AS final_content, nullif(unnest(@sources::text[]), '') AS source,
         unnest(@submitters::text[]) AS submitted_by, nullif(unnest(@dedup_keys::text[]), '') AS dedup_key,
         unnest(@request_ids::text[]) AS request_id, unnest(@contents::text[]) AS content, unnest(@use_templates::boolean[]) AS use_template,
@@ -30,7 +29,7 @@ input AS MATERIALIZED (
         nullif(unnest(@traceparents::text[]), '') AS traceparent, unnest(@company_ids::bigint[]) AS company_id, unnest(@pool_ids::bigint[]) AS pool_id,
         unnest(@message_types::smallint[]) AS message_type, nullif(unnest(@country_nos::text[]), '') AS country_no,
         unnest(@priorities::smallint[]) AS priority, unnest(@segments::smallint[]) AS segments, nullif(unnest(@signs::text[]), '') AS sign,
-        unnest(@are_tests::boolean[]) AS is_test, nullif(unnest(@results::text[]), '') AS result, nullif(unnest(@batch_ids::bigint[]), 0) AS batch_id,
+        unnest(@are_tests::boolean[]) AS is_test, unnest(@are_simulated::boolean[]) AS is_simulated, nullif(unnest(@batch_ids::bigint[]), 0) AS batch_id,
         nullif(unnest(@only_sender_nos::text[]), '') AS sender_no, nullif(unnest(@rendering_ids::bigint[]), 0) AS rendering_id,
         unnest(@contact_values::jsonb[]) AS contact_values, nullif(unnest(@user_ids::text[]), '') AS user_id,
         unnest(@expect_send_times::timestamp with time zone[]) AS asked_time, unnest(@expire_times::timestamp with time zone[]) AS expires_at, -- NULL: the task never expires
@@ -61,7 +60,7 @@ ranks AS MATERIALIZED (
     FROM (
         SELECT array_agg(m.task_id) AS task_ids, array_agg(m.pool_id) AS pool_ids, array_agg(m.priority) AS priorities,
             array_agg(m.company_id) AS company_ids, array_agg(task_flow(m.batch_id, m.submitted_by)) AS flows
-        FROM (SELECT * FROM made o WHERE coalesce(o.planned_at, o.at) IS NULL AND o.result IS NULL ORDER BY o.nth) m
+        FROM (SELECT * FROM made o WHERE coalesce(o.planned_at, o.at) IS NULL AND o.is_simulated IS NOT TRUE ORDER BY o.task_id COLLATE "C") m
     ) a
     CROSS JOIN LATERAL task_ranks_reserve(a.task_ids, a.pool_ids, a.priorities, a.company_ids, a.flows) AS k (task_id, rank, flow_rank)
 ),
@@ -83,20 +82,21 @@ queued AS (
         m.user_id, m.exemption
     FROM made m
     LEFT JOIN ranks k ON k.task_id = m.task_id
-    WHERE m.result IS NULL
-),
-simulated AS (
-    INSERT INTO report_logs (task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments, batch_id, country_no,
-        is_test)
-    SELECT m.task_id, m.company_id, 'simulated', 'success', 2, -- SUCCESS
-        m.result, 0, now(), m.pool_id, m.message_type, m.segments, m.batch_id, m.country_no, m.is_test
-    FROM made m
-    WHERE m.result IS NOT NULL
+    WHERE m.is_simulated IS NOT TRUE
 )
 SELECT m.task_id::text AS task_id, false AS is_blocked FROM made m
 UNION ALL SELECT b.task_id, true FROM blocked b
 UNION ALL SELECT '', false FROM directory d WHERE NOT d.is_current
 ORDER BY task_id;
+
+-- TaskSimulate ends simulated tasks as SUCCESS. It is separate from TaskSubmit, which would otherwise run the triggers of report_logs for each submission. Run it
+-- with plans for the parameters, so that the planner opens only the partitions of the tasks.
+-- name: TaskSimulate :exec
+INSERT INTO report_logs (task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments, batch_id, country_no, is_test)
+SELECT m.task_id, m.company_id, 'simulated', 'success', 2, -- SUCCESS
+    @result::text, 0, now(), m.pool_id, m.message_type, m.segments, m.batch_id, m.country_no, m.is_test
+FROM messages m
+WHERE m.task_id = ANY (@task_ids::text[]);
 
 -- DedupKeyTasks returns the ids of the tasks that use dedup_keys of a submitter. place is the index of the key in dedup_keys, from 0. An unused key is not
 -- returned.

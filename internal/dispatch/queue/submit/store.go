@@ -164,8 +164,9 @@ var errOutdated = errors.New("the directory has changed")
 // storeOnce works like storeAll, but returns errOutdated if the directory has changed. If checksDirectory is false, only pools of one sender are checked.
 func (s *Service) storeOnce(ctx context.Context, rows []newTask, checksDirectory bool) (refused []error, err error) {
 	var pools []int64
-	isCapped := false
+	isCapped, hasSimulated := false, false
 	for _, r := range rows {
+		hasSimulated = hasSimulated || r.isSimulated()
 		if r.SenderNo != "" && !slices.Contains(pools, r.pool.ID) {
 			pools = append(pools, r.pool.ID)
 		}
@@ -175,7 +176,7 @@ func (s *Service) storeOnce(ctx context.Context, rows []newTask, checksDirectory
 			}
 		}
 	}
-	if len(pools) == 0 && !isCapped {
+	if len(pools) == 0 && !isCapped && !hasSimulated {
 		return s.taskSubmit(ctx, rows, checksDirectory)
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
@@ -245,7 +246,7 @@ func (s *Service) storeCapped(ctx context.Context, rows []newTask, checksDirecto
 	return refused, nil
 }
 
-// taskSubmit runs TaskSubmit, and returns for each task why it was not stored.
+// taskSubmit runs TaskSubmit, and returns for each task why it was not stored. It ends simulated tasks, for which ctx must have a transaction.
 func (s *Service) taskSubmit(ctx context.Context, rows []newTask, checksDirectory bool) ([]error, error) {
 	p := submitParams(rows)
 	if !checksDirectory {
@@ -267,14 +268,20 @@ func (s *Service) taskSubmit(ctx context.Context, rows []newTask, checksDirector
 		}
 	}
 	refused := make([]error, len(rows))
+	var simulated []string
 	for i, r := range rows {
 		err, isKnown := byID[r.id]
 		if !isKnown {
 			err = errRepeated
 		}
-		refused[i] = err
+		if refused[i] = err; err == nil && r.isSimulated() {
+			simulated = append(simulated, r.id)
+		}
 	}
-	return refused, nil
+	if len(simulated) > 0 {
+		err = s.inParts.TaskSimulate(ctx, queueq.TaskSimulateParams{Result: result.Simulated, TaskIds: simulated})
+	}
+	return refused, err
 }
 
 // maxPoolTries is the maximum number of times that the pools of tasks are searched. Each search uses the current directory.
@@ -365,10 +372,10 @@ func submitParams(rows []newTask) queueq.TaskSubmitParams {
 			}
 		}
 		if r.isSimulated() {
-			if p.Results == nil {
-				p.Results = make([]string, n)
+			if p.AreSimulated == nil {
+				p.AreSimulated = make([]bool, n)
 			}
-			p.Results[i] = result.Simulated
+			p.AreSimulated[i] = true
 		}
 		if r.SenderNo != "" {
 			if p.OnlySenderNos == nil {
