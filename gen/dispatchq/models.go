@@ -3,3 +3,18 @@
 //   sqlc v1.31.1
 
 package dispatchq
+
+import (
+	"time"
+)
+
+// A change of quiet hours that waiting tasks do not know yet. The sweep move-quiet-tasks sets quiet_from of these tasks, in portions, and deletes the row after the last portion. Triggers of companies and settings add the rows, internal/dispatch/queue changes and deletes them. There is no foreign key, because it would lock companies; rows of a deleted company have no effect.
+type QuietChange struct {
+	ID int64
+	// only tasks of this company; null: all tasks
+	CompanyID *int64
+	// the sweep does not begin earlier
+	BeginsAt time.Time
+	// the last task of the previous portion
+	AfterID string
+}

@@ -11,20 +11,19 @@ import (
 )
 
 const quietChange = `-- name: QuietChange :one
-SELECT c.id, c.company_id, c.after_id FROM quiet_changes c WHERE c.begins_at <= now() ORDER BY c.id LIMIT 1 FOR UPDATE
+SELECT c.id, c.company_id, c.begins_at, c.after_id FROM quiet_changes c WHERE c.begins_at <= now() ORDER BY c.id LIMIT 1 FOR UPDATE
 `
 
-type QuietChangeRow struct {
-	ID        int64
-	CompanyID *int64
-	AfterID   string
-}
-
 // QuietChange returns the oldest change of quiet hours that the sweep has not finished, and locks it. after_id is the last task of the previous portion.
-func (q *Queries) QuietChange(ctx context.Context) (QuietChangeRow, error) {
+func (q *Queries) QuietChange(ctx context.Context) (QuietChange, error) {
 	row := q.db.QueryRow(ctx, quietChange)
-	var i QuietChangeRow
-	err := row.Scan(&i.ID, &i.CompanyID, &i.AfterID)
+	var i QuietChange
+	err := row.Scan(
+		&i.ID,
+		&i.CompanyID,
+		&i.BeginsAt,
+		&i.AfterID,
+	)
 	return i, err
 }
 
@@ -83,13 +82,13 @@ func (q *Queries) TaskDefer(ctx context.Context, arg TaskDeferParams) error {
 
 const taskQuietReset = `-- name: TaskQuietReset :one
 WITH next AS MATERIALIZED (
-    SELECT t.task_id, t.message_type > 0 AND t.priority > 0 AND starts_with(t.recipient, '+')
+    SELECT t.task_id, t.created_at <= $1::timestamptz AND t.message_type > 0 AND t.priority > 0 AND starts_with(t.recipient, '+')
         AND t.exemption IS DISTINCT FROM 'caps_and_quiet'
-        AND ($1::bigint IS NULL OR t.company_id = $1::bigint) AS fits
+        AND ($2::bigint IS NULL OR t.company_id = $2::bigint) AS fits
     FROM queue t
-    WHERE t.task_id > $2::text
+    WHERE t.task_id > $3::text
     ORDER BY t.task_id
-    LIMIT $3::integer
+    LIMIT $4::integer
 ),
 locked AS MATERIALIZED (
     SELECT t.task_id FROM queue t
@@ -111,6 +110,7 @@ SELECT coalesce(max(n.task_id), '')::text AS last_id FROM next n
 `
 
 type TaskQuietResetParams struct {
+	BeginsAt  time.Time
 	CompanyID *int64
 	AfterID   string
 	Portion   int32
@@ -119,10 +119,15 @@ type TaskQuietResetParams struct {
 // TaskQuietReset sets quiet_from of the next portion of tasks after after_id to epoch, so that the sweep computes their quiet hours anew: of PENDING tasks at
 // once, of leased tasks if they become PENDING again. A task that waits behind quiet hours, or was delayed by a cap, gets its former due time again, but no time
 // in the past: the sweep then checks the caps again. The former due time of a retry is the end of its delay. The statement returns the last task of the portion;
-// an empty text means that no task was left. company_id null: tasks of all companies. Verification codes, urgent messages, channels without phone numbers, and
-// messages that are exempt have no quiet hours.
+// an empty text means that no task was left. company_id null: tasks of all companies. Tasks that were created after begins_at already have the new hours.
+// Verification codes, urgent messages, channels without phone numbers, and messages that are exempt have no quiet hours.
 func (q *Queries) TaskQuietReset(ctx context.Context, arg TaskQuietResetParams) (string, error) {
-	row := q.db.QueryRow(ctx, taskQuietReset, arg.CompanyID, arg.AfterID, arg.Portion)
+	row := q.db.QueryRow(ctx, taskQuietReset,
+		arg.BeginsAt,
+		arg.CompanyID,
+		arg.AfterID,
+		arg.Portion,
+	)
 	var last_id string
 	err := row.Scan(&last_id)
 	return last_id, err

@@ -42,16 +42,16 @@ WHERE t.task_id = ANY (ARRAY(
 
 -- QuietChange returns the oldest change of quiet hours that the sweep has not finished, and locks it. after_id is the last task of the previous portion.
 -- name: QuietChange :one
-SELECT c.id, c.company_id, c.after_id FROM quiet_changes c WHERE c.begins_at <= now() ORDER BY c.id LIMIT 1 FOR UPDATE;
+SELECT c.id, c.company_id, c.begins_at, c.after_id FROM quiet_changes c WHERE c.begins_at <= now() ORDER BY c.id LIMIT 1 FOR UPDATE;
 
 -- TaskQuietReset sets quiet_from of the next portion of tasks after after_id to epoch, so that the sweep computes their quiet hours anew: of PENDING tasks at
 -- once, of leased tasks if they become PENDING again. A task that waits behind quiet hours, or was delayed by a cap, gets its former due time again, but no time
 -- in the past: the sweep then checks the caps again. The former due time of a retry is the end of its delay. The statement returns the last task of the portion;
--- an empty text means that no task was left. company_id null: tasks of all companies. Verification codes, urgent messages, channels without phone numbers, and
--- messages that are exempt have no quiet hours.
+-- an empty text means that no task was left. company_id null: tasks of all companies. Tasks that were created after begins_at already have the new hours.
+-- Verification codes, urgent messages, channels without phone numbers, and messages that are exempt have no quiet hours.
 -- name: TaskQuietReset :one
 WITH next AS MATERIALIZED (
-    SELECT t.task_id, t.message_type > 0 AND t.priority > 0 AND starts_with(t.recipient, '+')
+    SELECT t.task_id, t.created_at <= @begins_at::timestamptz AND t.message_type > 0 AND t.priority > 0 AND starts_with(t.recipient, '+')
         AND t.exemption IS DISTINCT FROM 'caps_and_quiet'
         AND (sqlc.narg(company_id)::bigint IS NULL OR t.company_id = sqlc.narg(company_id)::bigint) AS fits
     FROM queue t

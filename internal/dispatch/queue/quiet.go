@@ -132,7 +132,9 @@ func (s *Service) applyQuietChange(ctx context.Context) (isLeft bool, err error)
 			return err
 		}
 		isLeft = true
-		last, err := q.TaskQuietReset(ctx, dispatchq.TaskQuietResetParams{CompanyID: change.CompanyID, AfterID: change.AfterID, Portion: maxSwitched})
+		last, err := q.TaskQuietReset(ctx, dispatchq.TaskQuietResetParams{
+			CompanyID: change.CompanyID, BeginsAt: change.BeginsAt, AfterID: change.AfterID, Portion: maxSwitched,
+		})
 		switch {
 		case err != nil:
 			return err
