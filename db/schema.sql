@@ -5770,6 +5770,16 @@ ALTER TABLE public.quiet_changes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTIT
     CACHE 1
 );
 
+CREATE VIEW public.quiet_waits AS
+ SELECT ( SELECT (count(*) > 0)
+           FROM ( SELECT
+                   FROM public.queue t
+                  WHERE ((t.lease_until IS NULL) AND (t.quiet_from <= (now() + '00:00:30'::interval)) AND (t.due_at < public.held_due_at()))
+                  ORDER BY t.quiet_from, t.task_id
+                 LIMIT 1) w) AS has_quiet;
+
+COMMENT ON VIEW public.quiet_waits IS 'One row that tells whether tasks wait that no claim returns because of quiet hours (task_fits), and that the sweep move-quiet-tasks has not moved behind the quiet hours yet.';
+
 CREATE TABLE public.receipts (
     id bigint NOT NULL,
     callback_id bigint NOT NULL,

@@ -620,7 +620,7 @@ WITH asked AS MATERIALIZED (
             unnest($15::bigint[]) AS max_tasks, unnest($16::bigint[]) AS rival_room, unnest($17::bigint[]) AS from_segments
     ) u
     CROSS JOIN switches s
-    CROSS JOIN (SELECT quiet_tasks_wait() AS has_quiet) n
+    CROSS JOIN quiet_waits n
     LEFT JOIN LATERAL (
         SELECT t.flow_rank FROM queue t
         WHERE t.pool_id = u.pool_id AND t.lane = u.lane AND t.company_id = u.company_id
@@ -880,7 +880,7 @@ WITH asked AS MATERIALIZED (
             unnest($4::bigint[]) AS from_segments, cardinality($1::bigint[]) > 1 AS is_several
     ) u
     CROSS JOIN switches s
-    CROSS JOIN (SELECT quiet_tasks_wait() AS has_quiet) n
+    CROSS JOIN quiet_waits n
     LEFT JOIN LATERAL (
         SELECT t.lane, t.rank FROM queue t -- PENDING
         WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND ($5::boolean OR u.from_segments > 0 OR n.has_quiet)
@@ -1005,7 +1005,7 @@ type TaskOfferRow struct {
 // is_tight: the sender possibly has fewer segments left than a task needs, or no SIM for its recipient. Only tasks with at most segments_left segments are then
 // offered. sims_at: if the sender has SIMs, only tasks for which a SIM has room at this time are then offered; null: the sender has no SIMs. from_segments: a
 // backup sender is offered only tasks with at least this number of segments, because its primary senders cannot send these tasks; 0 for all tasks. With
-// is_tight or from_segments, the search ends after the first 1000 tasks of a pool. The same is true while any tasks wait in quiet hours (quiet_tasks_wait): until
+// is_tight or from_segments, the search ends after the first 1000 tasks of a pool. The same is true while any tasks wait in quiet hours (quiet_waits): until
 // the sweep has moved them, many of the first tasks could be unfit. last_lane, last_rank and last_due_at are the position of the 1000th task. They end the scan
 // because they are index conditions. As filters, they would not end the scan, and the scan would read the whole pool if other claims have locked the first tasks.
 // 32767 and infinity are greater than every lane and rank.
