@@ -160,10 +160,10 @@ func (s *Service) named(names string) zones {
 // span returns the largest difference between the local times of the zones.
 func (z zones) span(at time.Time) time.Duration {
 	_, first := at.In(z.all[0]).Zone()
-	least, most := first, first
+	earliest, latest := first, first
 	for _, zone := range z.all[1:] {
 		_, offset := at.In(zone).Zone()
-		least, most = min(least, offset), max(most, offset)
+		earliest, latest = min(earliest, offset), max(latest, offset)
 	}
-	return time.Duration(most-least) * time.Second
+	return time.Duration(latest-earliest) * time.Second
 }

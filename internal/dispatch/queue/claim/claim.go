@@ -209,7 +209,7 @@ type admittedPool struct {
 	companyID int64   // 0: the shared pool of a channel
 	gap       float64 // the fraction of the company's share that one task uses
 	position  float64 // position of the pool's first task; it advances with each claimed task
-	most      int64   // maximum number of tasks from this pool
+	maxTasks  int64   // maximum number of tasks from this pool
 
 	fromSegments int64 // a sender that other senders outrank receives only tasks with at least this number of segments; 0: all tasks
 	rivalRoom    int64 // a task that failed with the sender is left to the rivals if it has at most this number of segments
@@ -282,7 +282,7 @@ func (a *admission) addRoutes(ctx context.Context, q *dispatchq.Queries, rules R
 	for _, r := range routes {
 		a.lastPosition = max(a.lastPosition, r.LastTurn)
 		p := admittedPool{
-			id: r.PoolID, companyID: r.CompanyID, gap: r.Gap, position: max(r.NextTurn, a.lastPosition), most: a.tasks,
+			id: r.PoolID, companyID: r.CompanyID, gap: r.Gap, position: max(r.NextTurn, a.lastPosition), maxTasks: a.tasks,
 			rivalRoom: r.RivalRoom, routeID: r.RouteID, weight: r.Weight, served: r.Served,
 		}
 		if len(r.RivalsServed) > 0 {
@@ -290,8 +290,8 @@ func (a *admission) addRoutes(ctx context.Context, q *dispatchq.Queries, rules R
 			for i := range rivals {
 				rivals[i] = RouteShare{r.RivalsServed[i], r.RivalsWeights[i]}
 			}
-			most, served, top := Share(RouteShare{r.Served, r.Weight}, r.WasServed, rivals)
-			p.most, p.served, p.top = min(most, a.tasks), served, top
+			maxTasks, served, top := Share(RouteShare{r.Served, r.Weight}, r.WasServed, rivals)
+			p.maxTasks, p.served, p.top = min(maxTasks, a.tasks), served, top
 		}
 		a.add(p, r.IsOutranked, r.PrimaryRoom)
 	}
@@ -303,7 +303,7 @@ func (a *admission) addShared(ctx context.Context, q *dispatchq.Queries, rules R
 	if a.sender.SharedPoolID == nil {
 		return nil
 	}
-	p := admittedPool{id: *a.sender.SharedPoolID, position: max(a.sender.SharedNextTurn, a.lastPosition), most: a.tasks}
+	p := admittedPool{id: *a.sender.SharedPoolID, position: max(a.sender.SharedNextTurn, a.lastPosition), maxTasks: a.tasks}
 	var rooms dispatchq.PoolRoomsRow
 	if a.sender.HasPrimaries || a.sender.GivesWay {
 		var err error
@@ -356,10 +356,10 @@ func (a admission) segmentsLeft(used int64) *int64 {
 
 // claimPart contains the limits of one pair of TaskOffer and TaskLease.
 type claimPart struct {
-	offer dispatchq.TaskOfferParams
-	limit int64
-	most  map[int64]int64 // maximum number of tasks by pool
-	at    *time.Time      // time of the earlier leases of this claim; nil: this is the first part
+	offer    dispatchq.TaskOfferParams
+	limit    int64
+	maxTasks map[int64]int64 // maximum number of tasks by pool
+	at       *time.Time      // time of the earlier leases of this claim; nil: this is the first part
 
 	sims *sims // nil: the sender has no SIMs
 
@@ -370,7 +370,7 @@ type claimPart struct {
 // part returns the limits that remain after leases. may reports whether the sender is allowed to claim more.
 func (a admission) part(c Request, rules Rules, leases []Lease) (p claimPart, may bool) {
 	taken, segments := takenOf(leases)
-	p = claimPart{limit: a.tasks - int64(len(leases)), most: map[int64]int64{}, taken: int64(len(leases)), interval: a.interval, offer: dispatchq.TaskOfferParams{
+	p = claimPart{limit: a.tasks - int64(len(leases)), maxTasks: map[int64]int64{}, taken: int64(len(leases)), interval: a.interval, offer: dispatchq.TaskOfferParams{
 		SenderNo: c.SenderNo, SenderID: a.sender.SenderID, RetryMaxWait: rules.RetryMaxWait, MinLease: MinLease,
 		Sign: a.sender.Sign, SignMode: a.sender.SignMode, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
 		SegmentsLeft: a.segmentsLeft(segments),
@@ -380,15 +380,15 @@ func (a admission) part(c Request, rules Rules, leases []Lease) (p claimPart, ma
 	}
 	p.offer.IsTight = p.offer.SegmentsLeft != nil && *p.offer.SegmentsLeft < a.maxSegments()
 	for _, pool := range a.pools {
-		most := min(pool.most-taken[pool.id], p.limit)
-		if most <= 0 {
+		maxTasks := min(pool.maxTasks-taken[pool.id], p.limit)
+		if maxTasks <= 0 {
 			continue
 		}
-		p.most[pool.id] = most
-		p.offer.PoolIds, p.offer.MaxTasks = append(p.offer.PoolIds, pool.id), append(p.offer.MaxTasks, most)
+		p.maxTasks[pool.id] = maxTasks
+		p.offer.PoolIds, p.offer.MaxTasks = append(p.offer.PoolIds, pool.id), append(p.offer.MaxTasks, maxTasks)
 		p.offer.RivalRooms, p.offer.FromSegments = append(p.offer.RivalRooms, pool.rivalRoom), append(p.offer.FromSegments, pool.fromSegments)
 	}
-	return p, p.limit > 0 && len(p.most) > 0 && (p.offer.SegmentsLeft == nil || *p.offer.SegmentsLeft > 0)
+	return p, p.limit > 0 && len(p.maxTasks) > 0 && (p.offer.SegmentsLeft == nil || *p.offer.SegmentsLeft > 0)
 }
 
 // takenOf returns the number of leased tasks by pool, and the total number of leased segments.
@@ -411,7 +411,7 @@ func (a admission) passed(ctx context.Context, q *dispatchq.Queries, senderNo st
 		SegmentsLeft: a.segmentsLeft(segments), RetryMaxWait: rules.RetryMaxWait, MinLease: MinLease,
 	}
 	for _, pool := range a.pools {
-		if pool.served < pool.top && taken[pool.id] < pool.most {
+		if pool.served < pool.top && taken[pool.id] < pool.maxTasks {
 			p.PoolIds = append(p.PoolIds, pool.id)
 		}
 	}

@@ -108,7 +108,7 @@ func (p claimPart) choose(offers []offer, inOneCall bool) (chosen []offer, isCut
 		if int64(len(chosen)) == p.limit {
 			break
 		}
-		if ofPool[o.PoolID] == p.most[o.PoolID] || o.SecondsLeft < p.interval*float64(p.taken+int64(len(chosen))) {
+		if ofPool[o.PoolID] == p.maxTasks[o.PoolID] || o.SecondsLeft < p.interval*float64(p.taken+int64(len(chosen))) {
 			continue
 		}
 		ofPool[o.PoolID]++

@@ -20,10 +20,10 @@ func simulate(weights []int64, limit int64, n int, next func(step int) int) []in
 				rivals = append(rivals, RouteShare{served[i], w})
 			}
 		}
-		most, from, _ := Share(RouteShare{served[me], weights[me]}, served[me], rivals)
-		most = min(most, limit)
-		served[me] = from + float64(most)/float64(weights[me])
-		for range most {
+		maxTasks, from, _ := Share(RouteShare{served[me], weights[me]}, served[me], rivals)
+		maxTasks = min(maxTasks, limit)
+		served[me] = from + float64(maxTasks)/float64(weights[me])
+		for range maxTasks {
 			took = append(took, me)
 		}
 	}
@@ -37,7 +37,7 @@ func worst(took []int, weights []int64) float64 {
 	for _, w := range weights {
 		sum += w
 	}
-	counts, most := make([]int, len(weights)), 0.0
+	counts, largest := make([]int, len(weights)), 0.0
 	for i, who := range took {
 		counts[who]++
 		if i >= window {
@@ -47,10 +47,10 @@ func worst(took []int, weights []int64) float64 {
 			continue
 		}
 		for r, w := range weights {
-			most = max(most, 100*math.Abs(float64(counts[r])/window-float64(w)/float64(sum)))
+			largest = max(largest, 100*math.Abs(float64(counts[r])/window-float64(w)/float64(sum)))
 		}
 	}
-	return most
+	return largest
 }
 
 func TestSharesMatchWeightsOverAny500Tasks(t *testing.T) {
@@ -75,10 +75,10 @@ func TestShareLimitsTheLeadOfARoute(t *testing.T) {
 	t.Parallel()
 	type s = RouteShare
 	for name, c := range map[string]struct {
-		own    RouteShare
-		rivals []RouteShare
-		most   int64
-		served float64
+		own      RouteShare
+		rivals   []RouteShare
+		maxTasks int64
+		served   float64
 	}{
 		"even":                          {s{0, 1}, []s{{0, 1}}, 8, 0},
 		"as far ahead as it may be":     {s{8, 1}, []s{{0, 1}}, 0, 8},
@@ -95,8 +95,8 @@ func TestShareLimitsTheLeadOfARoute(t *testing.T) {
 		for i := range c.rivals {
 			c.rivals[i].Weight = max(1, c.rivals[i].Weight)
 		}
-		if most, served, _ := Share(c.own, c.own.Served, c.rivals); most != c.most || served != c.served {
-			t.Errorf("%s: %d from %v, want %d from %v", name, most, served, c.most, c.served)
+		if maxTasks, served, _ := Share(c.own, c.own.Served, c.rivals); maxTasks != c.maxTasks || served != c.served {
+			t.Errorf("%s: %d from %v, want %d from %v", name, maxTasks, served, c.maxTasks, c.served)
 		}
 	}
 }
@@ -114,10 +114,10 @@ func TestAtLeastOneRouteCanClaim(t *testing.T) {
 		var total int64
 		for i := range all {
 			rivals := append(append([]RouteShare{}, all[:i]...), all[i+1:]...)
-			most, _, _ := Share(all[i], all[i].Served, rivals)
-			total += most
-			if most > 2*max(sharedLead, leadEach*int64(n))+1 {
-				t.Fatalf("%v of %v may take %d", all[i], rivals, most)
+			maxTasks, _, _ := Share(all[i], all[i].Served, rivals)
+			total += maxTasks
+			if maxTasks > 2*max(sharedLead, leadEach*int64(n))+1 {
+				t.Fatalf("%v of %v may take %d", all[i], rivals, maxTasks)
 			}
 		}
 		if total == 0 {
