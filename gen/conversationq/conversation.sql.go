@@ -549,21 +549,26 @@ func (q *Queries) ConversationTaskIDs(ctx context.Context, arg ConversationTaskI
 }
 
 const conversationTasks = `-- name: ConversationTasks :many
-SELECT m.task_id, (coalesce('【' || m.sign || '】', '') || m.content)::text AS content, m.created_at,
-    CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
-    coalesce(q.processing_app_id, CASE WHEN e.event = 'reported' AND e.effect <> 'exhausted' THEN e.app_id END) AS sender_no,
-    coalesce(d.effect, '')::text AS delivery
-FROM messages m
-LEFT JOIN queue q ON q.task_id = m.task_id
-LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = ANY ($1::text[]) AND e.outcome IS NOT NULL
-LEFT JOIN LATERAL (
-    SELECT r.effect FROM report_logs r
-    WHERE r.task_id = m.task_id AND r.task_id = ANY ($1::text[]) AND r.event = 'receipt' AND r.effect IN ('delivered', 'undelivered')
-    ORDER BY r.effect -- delivered before undelivered
-    LIMIT 1
-) d ON true
-WHERE m.task_id = ANY ($1::text[])
-ORDER BY m.task_id DESC
+SELECT t.task_id, t.content, t.created_at, t.status, t.sender_no, t.delivery
+FROM (SELECT u.task_id COLLATE "C" AS task_id FROM unnest($1::text[]) AS u (task_id)) i
+CROSS JOIN LATERAL (
+    SELECT m.task_id, (coalesce('【' || m.sign || '】', '') || m.content)::text AS content, m.created_at,
+        CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
+        coalesce(q.processing_app_id, CASE WHEN e.event = 'reported' AND e.effect <> 'exhausted' THEN e.app_id END) AS sender_no,
+        coalesce(d.effect, '')::text AS delivery
+    FROM messages m
+    LEFT JOIN queue q ON q.task_id = m.task_id
+    LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = ANY ($1::text[]) AND e.outcome IS NOT NULL
+    LEFT JOIN LATERAL (
+        SELECT r.effect FROM report_logs r
+        WHERE r.task_id = m.task_id AND r.task_id = ANY ($1::text[]) AND r.event = 'receipt' AND r.effect IN ('delivered', 'undelivered')
+        ORDER BY r.effect -- delivered before undelivered
+        LIMIT 1
+    ) d ON true
+    WHERE m.task_id = i.task_id AND m.task_id = ANY ($1::text[])
+    OFFSET 0
+) t
+ORDER BY t.task_id DESC
 `
 
 type ConversationTasksRow struct {
@@ -575,8 +580,9 @@ type ConversationTasksRow struct {
 	Delivery  string
 }
 
-// ConversationTasks returns tasks, newest first. The state is computed as in the view tasks, which would open all partitions of report_logs. With an array of
-// ids, the planner opens only the partitions of these ids.
+// ConversationTasks returns tasks, newest first. The state is computed as in the view tasks, which would open all partitions of report_logs. With the array of
+// ids, the planner opens only the partitions of these ids. OFFSET 0 forces one lookup in one partition for each id; otherwise, each partition is searched for
+// each id.
 func (q *Queries) ConversationTasks(ctx context.Context, taskIds []string) ([]ConversationTasksRow, error) {
 	rows, err := q.db.Query(ctx, conversationTasks, taskIds)
 	if err != nil {
