@@ -164,11 +164,15 @@ SELECT EXISTS (
     SELECT FROM received_messages r
     WHERE right(number_digits(r.own_number), 8) = right(number_digits($1::text), 8) AND r.own_number IS NOT NULL
         AND number_digits($1::text) LIKE '%' || ltrim(number_digits(r.own_number), '0')
+    UNION ALL
+    SELECT FROM sender_sims m
+    WHERE right(number_digits(m.phone_number), 8) = right(number_digits($1::text), 8)
+        AND number_digits($1::text) LIKE '%' || ltrim(number_digits(m.phone_number), '0')
 )
 `
 
-// ReplyNumberIsOwn reports whether a number in E.164 is the number of a sender that received a message. Numbers of senders are stored as they were received, so
-// they can lack the country code.
+// ReplyNumberIsOwn reports whether a number in E.164 is the number of a SIM of a sender, or of a sender that received a message. Numbers of senders are stored as
+// they were received, so they can lack the country code.
 func (q *Queries) ReplyNumberIsOwn(ctx context.Context, phoneNumber string) (bool, error) {
 	row := q.db.QueryRow(ctx, replyNumberIsOwn, phoneNumber)
 	var exists bool

@@ -81,11 +81,15 @@ JOIN reply_actions a ON a.company_id = m.company_id AND a.phone_number = m.phone
 WHERE m.received_id = @received_id AND a.outcome IN ('done', 'partly') AND a.action = ANY (@actions::text[])
     AND a.created_at > m.created_at - interval '1 hour' AND a.created_at < m.created_at + interval '1 hour';
 
--- ReplyNumberIsOwn reports whether a number in E.164 is the number of a sender that received a message. Numbers of senders are stored as they were received, so
--- they can lack the country code.
+-- ReplyNumberIsOwn reports whether a number in E.164 is the number of a SIM of a sender, or of a sender that received a message. Numbers of senders are stored as
+-- they were received, so they can lack the country code.
 -- name: ReplyNumberIsOwn :one
 SELECT EXISTS (
     SELECT FROM received_messages r
     WHERE right(number_digits(r.own_number), 8) = right(number_digits(@phone_number::text), 8) AND r.own_number IS NOT NULL
         AND number_digits(@phone_number::text) LIKE '%' || ltrim(number_digits(r.own_number), '0')
+    UNION ALL
+    SELECT FROM sender_sims m
+    WHERE right(number_digits(m.phone_number), 8) = right(number_digits(@phone_number::text), 8)
+        AND number_digits(@phone_number::text) LIKE '%' || ltrim(number_digits(m.phone_number), '0')
 );

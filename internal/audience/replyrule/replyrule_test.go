@@ -366,6 +366,16 @@ func TestARuleForwardsAndAcknowledges(t *testing.T) {
 	}
 }
 
+// R7: no reply goes to the number of a SIM, even if its sender has received no message on this number.
+func TestNoReplyGoesToANumberOfASim(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "other", "name": "other"})
+	b.Expect(200, "", "PUT", "/api/v1/admin/senders/other/sims", map[string]any{"sims": []map[string]any{{"slot": 2, "phone_number": "139 0013 0002"}}})
+	add(b, "exact", "info", "reply", map[string]any{"content": "An answer"})
+	expectOutcome(b, receive(b, "phone", "+8613900130002", "info"), "own_number")
+	expectOutcome(b, receive(b, "phone", person, "info"), "done")
+}
+
 // R7: only forwarded messages are posted to a webhook that does not subscribe to received messages, and each is posted once.
 func TestARuleForwardsToAWebhook(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
