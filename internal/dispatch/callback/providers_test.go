@@ -29,6 +29,9 @@ func TestTheExampleConfigurationsParseMessagesOfTheirProviders(t *testing.T) {
 			`[{"extend":"","mobile":"81234567","nationcode":65,"sign":"s","text":"","time":"1788228184"}]`: {foreign},
 			`[{"extend":"","mobile":"6581234567","nationcode":"65","sign":"s","text":"","time":1788228184},` +
 				`{"extend":"","mobile":"+6581234567","nationcode":"+65","sign":"s","text":"","time":1788228184}]`: {foreign, foreign},
+			`{"extend":"1234","mobile":"10086","nationcode":"86","sign":"短信签名","text":"余额","time":1788228184}`: {
+				{From: "10086", To: "1234", Content: "余额", ReceivedAt: &at}, // a short code
+			},
 		},
 		"json-api": {
 			`{"events":[{"type":"inbound","id":"m-1","status":"received","from":"+6581234567","to":"+6560000000","text":"hi","received_at":"2026-09-01T10:03:04+08:00"},` +

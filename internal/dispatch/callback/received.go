@@ -110,16 +110,18 @@ func withPlus(number string) string {
 	return number
 }
 
-// international adds the code of a country to a national number. Some providers post the code in the number, too.
+// international adds the code of a country to a national number. Some providers post the code in the number, too. A short code remains unchanged.
 func international(code, number string) string {
 	code = strings.TrimPrefix(strings.TrimPrefix(code, "+"), "00")
 	if _, err := strconv.ParseUint(code, 10, 32); err != nil || strings.HasPrefix(number, "+") || strings.HasPrefix(number, "00") {
 		return number
 	}
-	if _, err := phone.Normalise("", "+"+code+number, ""); err != nil && strings.HasPrefix(number, code) {
-		return withPlus(number)
+	for _, full := range []string{"+" + code + number, withPlus(number)} {
+		if _, err := phone.Normalise("", full, ""); err == nil && strings.HasPrefix(full, "+"+code) {
+			return full
+		}
 	}
-	return "+" + code + number
+	return number
 }
 
 // timeLayouts contains the notations of times with text, apart from numbers.

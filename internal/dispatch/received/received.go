@@ -3,7 +3,6 @@
 package received
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -12,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"lksms/gen/receivedq"
@@ -269,18 +269,24 @@ func identify(rows []row, added []int64, found []receivedq.ReceivedIdentifiedRow
 	return all, true
 }
 
-// paramsOf returns the parameters of ReceivedAdd. It sorts the rows by ReceivedAt, the time of the network, and then by identity. Rows without a time come last,
-// by MessageNo. Concurrent calls therefore store the same messages in the same order, so that deadlocks are rare.
+// paramsOf returns the parameters of ReceivedAdd. It sorts the rows by ReceivedAt, the time of the network. Rows without a time come last: by MessageNo if all
+// of these rows have numbers, because numbers ascend. Other rows keep their order, so that a conversation shows them as the sender got them.
 func paramsOf(senderNo string, rows []row) receivedq.ReceivedAddParams {
 	p := receivedq.ReceivedAddParams{SenderNo: senderNo}
+	isNumbered := !slices.ContainsFunc(rows, func(r row) bool { return r.ReceivedAt == nil && !isDigits(r.MessageNo) })
 	ordered := slices.SortedStableFunc(slices.Values(rows), func(a, b row) int {
-		if a.ReceivedAt == nil && b.ReceivedAt == nil {
-			return cmp.Or(cmp.Compare(len(a.MessageNo), len(b.MessageNo)), cmp.Compare(a.MessageNo, b.MessageNo)) // numbers ascend
+		switch {
+		case a.ReceivedAt != nil && b.ReceivedAt != nil:
+			return a.ReceivedAt.Compare(*b.ReceivedAt)
+		case a.ReceivedAt != nil:
+			return -1
+		case b.ReceivedAt != nil:
+			return 1
+		case isNumbered:
+			return cmp.Or(cmp.Compare(len(a.MessageNo), len(b.MessageNo)), cmp.Compare(a.MessageNo, b.MessageNo))
+		default:
+			return 0
 		}
-		if a.ReceivedAt == nil || b.ReceivedAt == nil {
-			return cmp.Compare(len(b.identity), len(a.identity))
-		}
-		return cmp.Or(a.ReceivedAt.Compare(*b.ReceivedAt), bytes.Compare(a.identity, b.identity))
 	})
 	for _, r := range ordered {
 		p.CompanyIds, p.TaskIds, p.Submitters = append(p.CompanyIds, r.company), append(p.TaskIds, r.task), append(p.Submitters, r.submitter)
@@ -292,6 +298,8 @@ func paramsOf(senderNo string, rows []row) receivedq.ReceivedAddParams {
 	}
 	return p
 }
+
+func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 // OnDelete sets a function that is called with the ids of deleted messages, in the transaction that deletes them. Other tables can repeat these messages.
 func (s *Service) OnDelete(do func(ctx context.Context, ids []int64) error) { s.onDelete = do }

@@ -434,3 +434,19 @@ func TestAReaderSeesNoInboxOfAnotherCompany(t *testing.T) {
 		}
 	}
 }
+
+// Messages without a time of the network keep the order in which the sender got them: by their numbers, or as the sender posts them.
+func TestMessagesWithoutATimeKeepTheirOrder(t *testing.T) {
+	b := apptest.New(t)
+	for want, numbers := range map[string][]string{"first second third": {"b7", "a9", "10"}, "third second first": {"11", "10", "9"}} {
+		var messages []map[string]any
+		for i, content := range []string{"first", "second", "third"} {
+			messages = append(messages, map[string]any{"from": "13712345678", "content": content, "message_no": numbers[i]})
+		}
+		post(b, numbers[0], messages...)
+		got := apptest.Scan[string](b, "SELECT string_agg(content, ' ' ORDER BY id) FROM received_messages WHERE sender_no = $1", numbers[0])
+		if got != want {
+			t.Errorf("%v are stored as %s", numbers, got)
+		}
+	}
+}
