@@ -11,7 +11,7 @@ after(async () => {
   await server?.stop()
 })
 
-test('a user gets a password and a key that is shown once, and is disabled', async () => {
+test('a user is added with a password, gets a key that is shown once, and is disabled', async () => {
   const viewer = await openPage(browser, server, { expected: [/^422 POST \S+\/users$/, /^404 GET \S+\/users\/nobody$/] })
   const { page } = viewer
   await viewer.signIn(admin, 'users')
@@ -67,7 +67,7 @@ test('a user gets a password and a key that is shown once, and is disabled', asy
   await viewer.finish()
 })
 
-test('a setting is changed, and its page, the events and the audit say by whom', async () => {
+test('the settings page, the events and the audit show who changed a setting', async () => {
   const viewer = await openPage(browser, server, { language: 'en', expected: [/^422 PUT \S+\/settings\/monitoring$/] })
   const { page } = viewer
   await viewer.signIn(admin, 'settings')
@@ -112,7 +112,7 @@ test('a setting is changed, and its page, the events and the audit say by whom',
   await viewer.finish()
 })
 
-test('a country and a channel are added, refused, changed and deleted', async () => {
+test('a country and a channel are added, rejected if invalid, changed and deleted', async () => {
   const viewer = await openPage(browser, server, { expected: [/^422 POST \S+\/countries$/] })
   const { page } = viewer
   await viewer.signIn(admin, 'countries')
@@ -154,7 +154,7 @@ test('a country and a channel are added, refused, changed and deleted', async ()
   await viewer.finish()
 })
 
-test('a company gets the region of its phone numbers', async () => {
+test('the region of the phone numbers of a company is set', async () => {
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'jaya', name: 'Jaya' })
   const viewer = await openPage(browser, server, { language: 'en' })
   const { page } = viewer
@@ -168,7 +168,7 @@ test('a company gets the region of its phone numbers', async () => {
   await viewer.finish()
 })
 
-test('a company gets its own rules about recipients', async () => {
+test('the recipient rules of a company are set', async () => {
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'quiet', name: 'Quiet' })
   const rules = async () => (await server.api('GET', '/api/v1/admin/companies/quiet')).recipient
   for (const [language, texts] of Object.entries({
@@ -214,7 +214,7 @@ test('a company gets its own rules about recipients', async () => {
   }
 })
 
-test('users of one company are offered only what they may do', async () => {
+test('users of one company see only the links and buttons that their roles allow', async () => {
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'Acme' })
   const users = [
     { username: 'acme-reader', role: 'read' },

@@ -106,7 +106,7 @@ for (const language of languages) {
     await viewer.finish()
   })
 
-  test(`a receiver keeps its secret to itself (${language})`, async () => {
+  test(`the page does not show the secret of a receiver (${language})`, async () => {
     const word = words[language]
     const viewer = await openPage(browser, server, { language, narrow: true, dark: true, expected: [/^422 POST \S+\/api\/v1\/admin\/alert-receivers$/] })
     const { page } = viewer
@@ -137,7 +137,7 @@ for (const language of languages) {
   })
 }
 
-test('a reader acknowledges and changes nothing', async () => {
+test('a reader sees no buttons that change alert rules', async () => {
   const reader = { username: 'watcher', password: 'reader-of-all-password' }
   await server.api('POST', '/api/v1/admin/users', { ...reader, role: 'read' })
   const viewer = await openPage(browser, server, { language: 'en' })

@@ -29,7 +29,7 @@ const list = Buffer.concat([
   Buffer.from('13700137000,\n', 'latin1'),
 ])
 
-test('a list of e-mail addresses has a subject and HTML of each row, and tags are combined', async () => {
+test('each row of an e-mail list gets its own subject and HTML, and the form of a batch selects tags', async () => {
   await server.api('PUT', '/api/v1/tags/vip', {})
   const viewer = await openPage(browser, server)
   const { page } = viewer
@@ -61,7 +61,7 @@ test('a list of e-mail addresses has a subject and HTML of each row, and tags ar
   await viewer.screenshot('batch-tags-form', { fullPage: true })
 })
 
-test('a list is uploaded, tried row by row, checked, confirmed, paused, sent and requeued', async () => {
+test('a list is uploaded, previewed by row, checked, confirmed, paused, sent and requeued', async () => {
   const viewer = await openPage(browser, server)
   const { page } = viewer
   await viewer.signIn(admin, 'batches')

@@ -107,7 +107,7 @@ for (const language of languages) {
     await viewer.finish()
   })
 
-  test(`a conversation and a contact show blocks, in ${language}`, async () => {
+  test(`the pages of a conversation and a contact show blocks, in ${language}`, async () => {
     const number = `+861360013600${tail}`
     await server.api('POST', '/api/v1/sms/tasks/claim', { app_id: `${language}-phone`, limit: 1 })
     await receive(`${language}-phone`, number, 'Please no more')

@@ -47,7 +47,7 @@ for (const language of languages) {
   })
 }
 
-test('a template makes fields of its parameters, and several numbers make a batch', async () => {
+test('the form has a field for each parameter of a template, and submits several numbers together', async () => {
   const { id } = await server.api('POST', '/api/v1/admin/template', { template_name: 'code', template_content: 'Your code is {code}, {name}' })
   const viewer = await openPage(browser, server, { language: 'en' })
   const { page } = viewer
@@ -69,7 +69,7 @@ test('a template makes fields of its parameters, and several numbers make a batc
   await server.api('PATCH', `/api/v1/admin/template/${id}`, { companies: ['default'] })
 })
 
-test('a user of a company chooses among its templates; wrong fields say so', async () => {
+test('a user of a company sees only the templates of the company, and errors appear at the fields', async () => {
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'ACME' })
   await server.api('POST', '/api/v1/admin/template', { template_no: 'sum', template_name: 'acme', template_content: '{姓名} owes {sum}', companies: ['acme'] })
   await server.api('POST', '/api/v1/admin/template', { template_no: 'due', template_name: 'reminder', template_content: 'Dear {name}, remember', sign: 'ACME', language: 'en', translations: { fr: 'Cher {name}' }, companies: ['acme', 'default'] })

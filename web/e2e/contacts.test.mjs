@@ -18,7 +18,7 @@ async function fileOf(page, button) {
   return readFileSync(await file.path(), 'utf8')
 }
 
-test('contacts are imported into a tag, selected by tags, exported, changed and taken out', async () => {
+test('contacts are imported into a tag, selected by tags, exported, changed and removed from a tag', async () => {
   const viewer = await openPage(browser, server)
   const { page } = viewer
   await viewer.signIn(admin, 'contacts')
@@ -71,7 +71,7 @@ test('contacts are imported into a tag, selected by tags, exported, changed and 
   await viewer.finish()
 })
 
-test('tags are added, filled, used for a batch and deleted', async () => {
+test('tags are added, get contacts, have a button for a new batch, and are deleted', async () => {
   await server.api('PUT', '/api/v1/admin/contacts', { contacts: [{ user_id: 'ann', name: 'Ann', phone: '13800138001' }] })
   const viewer = await openPage(browser, server, { language: 'en', dark: true, narrow: true, expected: [/^422 PUT \S+\/tags\//] })
   const { page } = viewer

@@ -30,7 +30,7 @@ const words = {
 }
 
 for (const language of languages) {
-  test(`a reply without the mouse, in ${language}`, async () => {
+  test(`a reply is written and sent with the keyboard alone, in ${language}`, async () => {
     const w = words[language]
     const phone = `${language}-phone`
     const [first, second] = language === 'zh' ? ['+8613800138001', '+8613800138002'] : ['+8613900139001', '+8613900139002']
@@ -110,7 +110,7 @@ test('a narrow screen shows the list, then the conversation', async () => {
   }
 })
 
-test('a submitter answers its own conversations only, and a reader none', async () => {
+test('a submitter sees only its own conversations, and a reader cannot reply', async () => {
   const user = { username: 'support', password: 'password-of-support' }
   await server.api('POST', '/api/v1/admin/users', { ...user, role: 'submit' })
   await server.api('POST', '/api/v1/admin/users', { username: 'looks', password: 'password-of-looks', role: 'read' })

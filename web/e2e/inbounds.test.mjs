@@ -11,7 +11,7 @@ after(async () => {
   await server?.stop()
 })
 
-test('an inbound is added by its program, tried without sending, changed and deleted', async () => {
+test('an inbound is added from a preset, tried without sending, changed and deleted', async () => {
   const viewer = await openPage(browser, server, { expected: [/^422 POST \S+\/inbounds$/, /^422 POST \S+\/inbound\/alerts\?dry_run=true$/] })
   const { page } = viewer
   await viewer.signIn(admin, 'inbounds')
@@ -77,7 +77,7 @@ test('an inbound is added by its program, tried without sending, changed and del
   await viewer.finish()
 })
 
-test('another program needs a description, which begins with an example, and another company its own user', async () => {
+test('the form of an inbound without a preset starts with an example, and an inbound of another company needs its own user', async () => {
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'ACME' })
   const viewer = await openPage(browser, server, { language: 'en', dark: true, narrow: true })
   const { page } = viewer

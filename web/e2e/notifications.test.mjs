@@ -11,7 +11,7 @@ after(async () => {
   await server?.stop()
 })
 
-test('contacts are added, pasted, refused, found and deleted', async () => {
+test('contacts are added, pasted, rejected if invalid, found and deleted', async () => {
   const viewer = await openPage(browser, server, { expected: [/^422 PUT \S+\/contacts$/, /^404 GET \S+\/contacts\/\w+$/] })
   const { page } = viewer
   await viewer.signIn(admin, 'contacts')
@@ -60,7 +60,7 @@ test('contacts are added, pasted, refused, found and deleted', async () => {
   await viewer.finish()
 })
 
-test('a notification is previewed, sent, read person by person, cancelled and deleted', async () => {
+test('a notification is previewed, sent, shown with the result for each person, cancelled and deleted', async () => {
   await server.api('PUT', '/api/v1/admin/contacts', { contacts: [{ user_id: 'chen', email: 'chen@example.com' }] })
   const viewer = await openPage(browser, server, { language: 'en' })
   const { page } = viewer
@@ -112,7 +112,7 @@ test('a notification is previewed, sent, read person by person, cancelled and de
   await viewer.finish()
 })
 
-test('the template of a business type is written with a preview', async () => {
+test('a preview shows the template of a business type during editing', async () => {
   const viewer = await openPage(browser, server, { narrow: true })
   const { page } = viewer
   await viewer.signIn(admin, 'notification-templates')
@@ -138,7 +138,7 @@ test('the template of a business type is written with a preview', async () => {
   await viewer.finish()
 })
 
-test('a company replaces a template of the platform by its own, whose HTML stays when it is disabled', async () => {
+test('a company template replaces a platform template, and keeps its HTML while it is disabled', async () => {
   const submitter = { username: 'tpl-writer', password: 'password-of-tpl-writer' }
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'tpl', name: 'TPL' })
   await server.api('POST', '/api/v1/admin/users', { ...submitter, role: 'submit', company_no: 'tpl' })
@@ -184,7 +184,7 @@ test('a company replaces a template of the platform by its own, whose HTML stays
   await admins.finish()
 })
 
-test('an admin ends the notifications of the company that the page shows, and a large business id stays exact', async () => {
+test('an administrator cancels notifications of another company, and a large business id stays exact', async () => {
   const submitter = { username: 'acme-notifier', password: 'password-of-acme-notifier' }
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'ACME' })
   await server.api('POST', '/api/v1/admin/users', { ...submitter, role: 'submit', company_no: 'acme' })
@@ -228,7 +228,7 @@ test('an admin ends the notifications of the company that the page shows, and a 
   await viewer.finish()
 })
 
-test('the notification templates fit a window of 1280 pixels, whatever their ids at WeChat', async () => {
+test('the table of notification templates fits a window of 1280 pixels, even with the longest WeChat ids', async () => {
   const id = 'wechat-template-id-of-43-characters-1234567'
   assert.equal(id.length, 43)
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'wide', name: 'Wide' })

@@ -16,7 +16,7 @@ const words = {
   en: { title: 'Overview', tasks: 'Tasks', first: 'Start here', waiting: 'Tasks waiting', waits: 'Normal', sender: 'Senders', silent: 'Silent', company: /The company acme at this moment/ },
 }
 
-test('an empty installation says what to do first', async () => {
+test('an empty installation shows the first steps', async () => {
   for (const language of languages) {
     for (const narrow of [false, true]) {
       const viewer = await openPage(browser, server, { language, narrow, dark: narrow })
@@ -30,7 +30,7 @@ test('an empty installation says what to do first', async () => {
   }
 })
 
-test('the figures follow what happens, without reloading', async () => {
+test('the figures change without a reload when tasks and senders change', async () => {
   await server.api('POST', '/api/v1/admin/senders', { sender_no: 'phone_7', name: 'Front desk phone' })
   const viewers = []
   for (const language of languages) {
@@ -64,7 +64,7 @@ test('the figures follow what happens, without reloading', async () => {
   }
 })
 
-test('a user of a company sees the figures of that company', async () => {
+test('a reader of a company sees the figures of this company', async () => {
   const reader = { username: 'acme-reader', password: 'reader-of-acme-password' }
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'ACME' })
   await server.api('POST', '/api/v1/admin/users', { ...reader, role: 'read', company_no: 'acme' })
@@ -79,7 +79,7 @@ test('a user of a company sees the figures of that company', async () => {
   }
 })
 
-test('a submit user begins with its tasks, and is not offered the figures', async () => {
+test('a submitter starts on the tasks page, and has no link to the overview', async () => {
   const submitter = { username: 'acme-submitter', password: 'submitter-of-acme-password' }
   await server.api('POST', '/api/v1/admin/users', { ...submitter, role: 'submit', company_no: 'acme' })
   for (const language of languages) {
@@ -91,7 +91,7 @@ test('a submit user begins with its tasks, and is not offered the figures', asyn
   }
 })
 
-test('a stream of which nothing arrives is replaced by questions', async () => {
+test('the page polls if no event of the stream arrives', async () => {
   const viewer = await openPage(browser, server, { language: 'en' })
   const { page } = viewer
   await page.clock.install()
@@ -103,7 +103,7 @@ test('a stream of which nothing arrives is replaced by questions', async () => {
   await viewer.finish()
 })
 
-test('figures that cannot be read are not shown as live, and the first failure is told', async () => {
+test('if the first read of the figures fails, the page shows the error and does not claim to be current', async () => {
   const viewer = await openPage(browser, server, { language: 'en', expected: [/^503 GET /] })
   const { page } = viewer
   const says = (event, data) => ({ status: 200, contentType: 'text/event-stream', body: `event: ${event}\ndata: ${JSON.stringify(data)}\n\n` })

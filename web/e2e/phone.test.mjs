@@ -13,7 +13,7 @@ after(async () => {
 
 const send = (phone_number, content, more = {}) => server.api('POST', '/api/v1/sms/send', { phone_number, content, ...more })
 
-test('模拟手机只领取测试路由的短信，并上报失败、重试和成功', async () => {
+test('the simulated phone claims only messages of the test route, and reports failures, retries and success', async () => {
   const viewer = await openPage(browser, server, { language: 'zh' })
   const { page } = viewer
   await viewer.signIn(admin, 'phone')
@@ -57,7 +57,7 @@ for (const [language, number, button, conversations] of [
   ['zh', '13800138011', '回复', '在会话中查看'],
   ['en', '13800138012', 'Reply', 'Show in the conversations'],
 ]) {
-  test(`the recipient answers on the phone, in ${language}`, async () => {
+  test(`a reply that is written on the simulated phone is received, in ${language}`, async () => {
     const app = `answers-${language}`
     await server.api('POST', '/api/v1/sms/send', { phone_number: number, content: `Question ${language}` })
     const viewer = await openPage(browser, server, { language, narrow: language === 'en' })
@@ -102,7 +102,7 @@ for (const [language, number, button, conversations] of [
   })
 }
 
-test('the number of a driven sender is refused', async () => {
+test('the simulated phone cannot claim as a driven sender', async () => {
   await server.api('POST', '/api/v1/admin/senders', { sender_no: 'driven', name: 'Driven', kind: 'log', status: 'on', is_shared: false })
   const viewer = await openPage(browser, server, { language: 'en', expected: [/^409 POST \S+\/api\/v1\/sms\/tasks\/claim$/] })
   const { page } = viewer
@@ -114,7 +114,7 @@ test('the number of a driven sender is refused', async () => {
   await viewer.finish()
 })
 
-test('a user of one app gets the phone only, and acts as that app', async () => {
+test('a user of an app sees only the simulated phone, and claims as its app', async () => {
   const user = { username: 'app-nine', password: 'password-of-app-nine' }
   await server.api('POST', '/api/v1/admin/users', { ...user, role: 'send', app_id: 'app-nine' })
   const viewer = await openPage(browser, server, { language: 'en', narrow: true })
@@ -135,7 +135,7 @@ test('a user of one app gets the phone only, and acts as that app', async () => 
   assert.ok(task_id)
 })
 
-test('the pairing of an SMSGate phone shows how its sender treats it, and sets what is recommended', async () => {
+test('the pairing of an SMSGate phone shows the settings of its sender, and can set the recommended values', async () => {
   await server.api('POST', '/api/v1/admin/senders', { sender_no: 'smsgate', name: 'SMSGate', interval_ms: 5000, is_shared: false })
   const viewer = await openPage(browser, server, { language: 'en' })
   const { page } = viewer

@@ -12,7 +12,7 @@ after(async () => {
   await server?.stop()
 })
 
-test('a day of a sender is compared with a total and with a file, and readers of a company see its totals', async () => {
+test('the messages of a sender on one day are compared with a total and a file, and readers see the totals of their company', async () => {
   const reader = { username: 'default-reader', password: 'a-password-of-a-reader' }
   await server.api('POST', '/api/v1/admin/users', { ...reader, role: 'read', company_no: 'default' })
   await server.api('POST', '/api/v1/sms/send-batch', { messages: ['13800138000', '13900139000'].map((phone_number) => ({ phone_number, content: '您的快递已到' })) })

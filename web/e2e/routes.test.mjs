@@ -13,7 +13,7 @@ after(async () => {
 
 const routes = '/api/v1/admin/routes'
 
-test('routes are added and changed in the matrix, shares follow the weights, and the page says who would send', async () => {
+test('routes are added and changed in the matrix, shares follow the weights, and the page names the sender of a message', async () => {
   for (const no of ['first', 'second', 'reserve']) await server.api('POST', '/api/v1/admin/senders', { sender_no: no, name: no, kind: 'log', status: 'on', is_shared: true })
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'Acme' })
   await server.api('POST', '/api/v1/admin/countries', { country_no: 'CN', name: '中国', dial_prefix: '86' })
@@ -78,7 +78,7 @@ test('routes are added and changed in the matrix, shares follow the weights, and
   await viewer.finish()
 })
 
-test('只读用户只看到自己公司的路由，不能修改', async () => {
+test('a reader sees only the routes of its company, and cannot change them', async () => {
   await server.api('POST', '/api/v1/admin/users', { username: 'reader', password: 'a-long-password', role: 'read', company_no: 'acme' })
   const viewer = await openPage(browser, server, { language: 'zh', narrow: true })
   const { page } = viewer

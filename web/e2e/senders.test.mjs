@@ -11,7 +11,7 @@ after(async () => {
   await server?.stop()
 })
 
-test('新增手机发送方，限额一目了然，扫码配对，暂停和恢复', async () => {
+test('a phone is added as a sender with limits, paired by a QR code, paused and resumed', async () => {
   const viewer = await openPage(browser, server, { language: 'zh', expected: [/^422 POST \S+\/api\/v1\/admin\/senders$/] })
   const { page } = viewer
   await viewer.signIn(admin, 'senders')
@@ -65,7 +65,7 @@ test('新增手机发送方，限额一目了然，扫码配对，暂停和恢�
 })
 
 for (const language of languages) {
-  test(`a sender says who signs (${language})`, async () => {
+  test(`the page of a sender sets and shows who adds the signature (${language})`, async () => {
     const words = {
       zh: { edit: '编辑', save: '保存', field: '签名由谁加', sign: '签名', provider: '服务商', nobody: '不加：不允许签名', added: '由服务商加上【公司】。' },
       en: { edit: 'Edit', save: 'Save', field: 'Who signs', sign: 'Signature', provider: 'The provider', nobody: 'Nobody: no signatures', added: 'The provider adds 【公司】.' },
@@ -105,7 +105,7 @@ for (const language of languages) {
 }
 
 for (const language of languages) {
-  test(`the hours of a sender, and the limits of its SIMs (${language})`, async () => {
+  test(`the page of a sender sets and shows its sending hours and the limits of its SIMs (${language})`, async () => {
     const words = {
       zh: { edit: '编辑', save: '保存', hours: '可发时段', sims: '修改 SIM 卡', add: '添加 SIM 卡', none: '没有 SIM 卡：每条短信的卡由 APP 选择。', number: '号码', day: '每日计费条数', through: '通过此卡发送短信', remove: '删除 SIM 卡 1', usedUp: '已用完', noSim: '发送间隔未到，或 SIM 卡都已停用或用完限额。' },
       en: { edit: 'Edit', save: 'Save', hours: 'Hours', sims: 'Edit the SIMs', add: 'Add a SIM', none: 'No SIMs. The app chooses the SIM of each message.', number: 'Phone number', day: 'Segments per day', through: 'Send messages through this SIM', remove: 'Remove SIM 1', usedUp: 'Used up', noSim: 'Its interval has not passed, or each of its SIMs is off or used up.' },
@@ -171,7 +171,7 @@ for (const language of languages) {
   })
 }
 
-test('a provider keeps its secrets, its balance is topped up, and a test message shows its answer', async () => {
+test('the secrets of a provider are not shown, its balance is topped up, and a test message shows its response', async () => {
   const viewer = await openPage(browser, server, { language: 'en', expected: [/^422 PATCH \S+\/api\/v1\/admin\/senders\/provider$/] })
   const { page } = viewer
   await viewer.signIn(admin, 'senders')
@@ -247,7 +247,7 @@ test('a provider keeps its secrets, its balance is topped up, and a test message
   await viewer.finish()
 })
 
-test('a receipt that matches no message is shown with the body as it came, and what is read from it', async () => {
+test('a receipt that matches no message is shown with its original body and the values read from it', async () => {
   const secret = 'a-secret-of-16-bytes'
   await server.api('POST', '/api/v1/admin/senders', {
     sender_no: 'receipts',
@@ -279,7 +279,7 @@ test('a receipt that matches no message is shown with the body as it came, and w
   await viewer.finish()
 })
 
-test('a reader of one company changes nothing', async () => {
+test('a reader of one company sees no buttons that change a sender', async () => {
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'Acme' })
   await server.api('POST', '/api/v1/admin/routes', { company_no: 'acme', message_type: 'marketing', sender_no: 'provider' })
   await server.api('POST', '/api/v1/admin/users', { username: 'reader', password: 'a-long-password', role: 'read', company_no: 'acme' })

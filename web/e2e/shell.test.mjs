@@ -19,7 +19,7 @@ const words = {
 for (const language of languages) {
   for (const dark of [false, true]) {
     for (const narrow of [false, true]) {
-      test(`a viewer signs in, looks around and signs out (${language}, ${dark ? 'dark' : 'light'}, ${narrow ? 'phone' : 'desk'})`, async () => {
+      test(`a user signs in, opens pages and signs out (${language}, ${dark ? 'dark' : 'light'}, ${narrow ? 'phone' : 'desk'})`, async () => {
         const word = words[language]
         const viewer = await openPage(browser, server, { language, dark, narrow })
         const { page } = viewer
@@ -57,7 +57,7 @@ for (const language of languages) {
   }
 }
 
-test('the console has the language that the browser prefers, as the API has', async () => {
+test('the console uses the language that the browser prefers', async () => {
   for (const [preferred, heading] of [
     [['en-GB', 'zh-CN'], 'Sign in'],
     [['fr-FR', 'zh-TW', 'en-GB'], '登录'],
@@ -71,7 +71,7 @@ test('the console has the language that the browser prefers, as the API has', as
   }
 })
 
-test('the language and the appearance are remembered', async () => {
+test('the language and the appearance stay after a reload', async () => {
   const viewer = await openPage(browser, server, { language: 'zh' })
   const { page } = viewer
   await viewer.signIn(admin, 'companies')
@@ -86,7 +86,7 @@ test('the language and the appearance are remembered', async () => {
   await viewer.finish()
 })
 
-test('a wrong password is told in the language of the viewer', async () => {
+test('the error of a wrong password is shown in the language of the console', async () => {
   const viewer = await openPage(browser, server, { language: 'en', expected: [/^401 POST \S+\/api\/v1\/session$/] })
   const { page } = viewer
   await viewer.go('')
@@ -114,7 +114,7 @@ test('signing out everywhere ends the other sessions', async () => {
   await other.finish()
 })
 
-test('a user sees only what it may do', async () => {
+test('a reader sees only the buttons and pages that its role allows', async () => {
   const reader = { username: 'reader', password: 'reader-of-acme-password' }
   const companies = await server.api('GET', '/api/v1/admin/companies')
   if (!companies.items.some((one) => one.company_no === 'acme')) await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'ACME' })
@@ -133,7 +133,7 @@ test('a user sees only what it may do', async () => {
   await viewer.finish()
 })
 
-test('what was typed is kept when the session ends, and leaving it is asked about', async () => {
+test('a form keeps its input when the session ends, and asks before it is left', async () => {
   const viewer = await openPage(browser, server, { language: 'en', expected: [/^401 /] })
   const { page, context } = viewer
   await viewer.signIn(admin, 'templates')
@@ -168,7 +168,7 @@ test('what was typed is kept when the session ends, and leaving it is asked abou
   await viewer.finish()
 })
 
-test('a tab follows when another user signs in in another one', async () => {
+test('a tab changes its user when another user signs in in another tab', async () => {
   const reader = { username: 'second', password: 'password-of-the-second' }
   await server.api('POST', '/api/v1/admin/users', { ...reader, role: 'read' })
   const viewer = await openPage(browser, server, { language: 'en' })
@@ -194,7 +194,7 @@ test('a tab follows when another user signs in in another one', async () => {
   await viewer.finish()
 })
 
-test('after an upgrade, a link loads the page anew', async () => {
+test('after an upgrade, a link whose script is missing loads the whole page once', async () => {
   const viewer = await openPage(browser, server, { language: 'en', expected: [/^404 GET \S+\/assets\//, /dynamically imported module/] })
   const { page } = viewer
   await viewer.signIn(admin, 'companies')
@@ -214,7 +214,7 @@ test('after an upgrade, a link loads the page anew', async () => {
   await viewer.finish()
 })
 
-test('a list knows its pages after reloading and going back, and searches again', async () => {
+test('a list keeps its page after a reload and a step back, and the search button searches again', async () => {
   for (let i = 0; i < 3; i++) await server.api('POST', '/api/v1/sms/send-batch', { messages: Array.from({ length: 40 }, (_, n) => ({ phone_number: `138${String(i * 100 + n).padStart(8, '0')}`, content: `Page ${i} ${n}` })) })
   const viewer = await openPage(browser, server, { language: 'en', expected: [] })
   const { page } = viewer
@@ -239,7 +239,7 @@ test('a list knows its pages after reloading and going back, and searches again'
   await viewer.finish()
 })
 
-test('answers that take longer than the time between refreshes are shown', async () => {
+test('responses that take longer than the refresh interval are shown', async () => {
   const viewer = await openPage(browser, server, { language: 'en' })
   const { page } = viewer
   await viewer.signIn(admin, 'tasks')

@@ -17,7 +17,7 @@ const words = {
   en: { none: 'No tasks in this range', by: 'By', type: 'Message type', notification: 'Notification', total: 'Total', csv: 'Export CSV', submitted: 'Submitted', back: 'Back to every Message type', table: 'Table', time: 'Over time', company: 'Company' },
 }
 
-test('without tasks, the page says so', async () => {
+test('the page says that no tasks exist', async () => {
   for (const language of languages) {
     const viewer = await openPage(browser, server, { language })
     await viewer.signIn(undefined, 'statistics')
@@ -27,7 +27,7 @@ test('without tasks, the page says so', async () => {
   }
 })
 
-test('tasks are counted by message type, and kept as a file', async () => {
+test('tasks are counted by message type and downloaded as CSV', async () => {
   for (const message_type of ['notification', 'notification', 'marketing']) await server.api('POST', '/api/v1/sms/send', { phone_number: '13800138000', content: 'hello', source: 'test', message_type })
   for (const language of languages) {
     for (const narrow of [false, true]) {
@@ -64,7 +64,7 @@ test('tasks are counted by message type, and kept as a file', async () => {
   }
 })
 
-test('a range that is too long for its step is refused in words', async () => {
+test('a range that is too long for its step shows the error of the server', async () => {
   const viewer = await openPage(browser, server, { language: 'en', expected: [/^422 GET \S+\/api\/v1\/admin\/statistics/] })
   await viewer.signIn(undefined, 'statistics?range=30d&step=minute')
   await viewer.page.getByRole('alert').waitFor()
@@ -72,7 +72,7 @@ test('a range that is too long for its step is refused in words', async () => {
   await viewer.finish()
 })
 
-test('a reader of a company is offered no other company', async () => {
+test('a reader of a company cannot choose a company', async () => {
   const reader = { username: 'reader', password: 'reader-of-acme-password' }
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'ACME' })
   await server.api('POST', '/api/v1/admin/users', { ...reader, role: 'read', company_no: 'acme' })

@@ -15,7 +15,7 @@ const send = (phone_number, content, more = {}, as = admin) => server.api('POST'
 const claim = (app_id) => server.api('POST', '/api/v1/sms/tasks/claim', { app_id, limit: 10 })
 const report = (task, app_id, body) => server.api('POST', '/api/v1/sms/report', { task_id: task.task_id, lease_id: task.lease_id, app_id, ...body })
 
-test('一个任务：为什么等待，取消，重新入队，成功', async () => {
+test('a task shows why it waits, is cancelled, requeued and sent', async () => {
   const viewer = await openPage(browser, server, { language: 'zh' })
   const { page } = viewer
   await viewer.signIn(admin, 'tasks')
@@ -58,7 +58,7 @@ test('一个任务：为什么等待，取消，重新入队，成功', async ()
   await viewer.finish()
 })
 
-test('a task is found by its id, and a wrong filter is named', async () => {
+test('a task is found by its id, and a wrong filter shows an error', async () => {
   const viewer = await openPage(browser, server, { language: 'en', expected: [/^422 GET \S+\/api\/v1\/sms\/tasks/, /^404 GET \S+\/api\/v1\/sms\/task\//] })
   const { page } = viewer
   const { task_id } = await send('13800138002', 'Find me')
@@ -94,7 +94,7 @@ test('a task is found by its id, and a wrong filter is named', async () => {
   await viewer.finish()
 })
 
-test('many failed tasks are requeued by a job that says how many first', async () => {
+test('a job shows its number of failed tasks before it requeues them', async () => {
   const viewer = await openPage(browser, server, { language: 'en', expected: [/^409 POST \S+\/api\/v1\/admin\/task-jobs$/] })
   const { page } = viewer
   const fail = async (n) => {
@@ -159,7 +159,7 @@ test('a reader of a company sees its tasks, and no buttons that the API refuses'
   }
 })
 
-test('a task leads to its notification and to its person, and says its company and channel', async () => {
+test('a task has links to its notification and its person, and shows its company and channel', async () => {
   const notifier = { username: 'of-beta', password: 'password-of-beta' }
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'beta', name: 'Beta' })
   await server.api('POST', '/api/v1/admin/users', { ...notifier, role: 'submit', company_no: 'beta' })
@@ -185,7 +185,7 @@ test('a task leads to its notification and to its person, and says its company a
   await viewer.finish()
 })
 
-test('a job over no task cannot begin', async () => {
+test('a job cannot start if no task matches its filters', async () => {
   const viewer = await openPage(browser, server, { language: 'en' })
   const { page } = viewer
   await viewer.signIn(admin, 'tasks?source=of-nobody')

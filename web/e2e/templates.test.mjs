@@ -11,7 +11,7 @@ after(async () => {
   await server?.stop()
 })
 
-test('a template goes from draft to review to active, with versions, a preview, a test message and a void', async () => {
+test('a template is reviewed and activated, has versions, a preview and a test message, and is voided', async () => {
   const viewer = await openPage(browser, server, { expected: [/^422 POST \S+\/(preview|test)$/] })
   const { page } = viewer
   await viewer.signIn(admin, 'templates')
@@ -73,7 +73,7 @@ const words = {
 }
 
 for (const language of languages) {
-  test(`a template is added, previewed, refused, disabled and deleted (${language})`, async () => {
+  test(`a template is added, previewed, rejected if invalid, disabled and deleted (${language})`, async () => {
     const word = words[language]
     const viewer = await openPage(browser, server, { language, expected: [/^422 POST \S+\/api\/v1\/admin\/template$/] })
     const { page } = viewer
@@ -107,7 +107,7 @@ for (const language of languages) {
   })
 }
 
-test('filters of a list live in the address', async () => {
+test('the address of the page contains the filters of a list', async () => {
   await server.api('POST', '/api/v1/admin/default-sms', { phone_number: '13800138000', content: 'Welcome' })
   const viewer = await openPage(browser, server, { language: 'en' })
   const { page } = viewer

@@ -38,7 +38,7 @@ async function deliver() {
   return task_id
 }
 
-test('a webhook is refused, added with a secret that is shown once, tested, and shows its posts', async () => {
+test('a webhook is rejected if invalid, added with a secret that is shown once, and tested, and its page shows its posts', async () => {
   const viewer = await openPage(browser, server, { expected: [/^422 POST \S+\/webhooks$/, /^422 POST \S+\/replay$/] })
   const { page } = viewer
   await viewer.signIn(admin, 'webhooks')
@@ -131,7 +131,7 @@ test('a webhook is refused, added with a secret that is shown once, tested, and 
   await viewer.finish()
 })
 
-test('a receiver that is gone switches its webhook off, which is an event', async () => {
+test('the response 410 of a receiver turns its webhook off and adds an event', async () => {
   status = 410
   await server.api('POST', '/api/v1/webhooks', { url: address(), events: ['message.sent'] })
   await deliver()
@@ -155,7 +155,7 @@ test('a receiver that is gone switches its webhook off, which is an event', asyn
   }
 })
 
-test('a user has webhooks of its own, and is not asked for a company', async () => {
+test('a submitter adds its own webhook without choosing a company', async () => {
   const shop = { username: 'hook_shop', password: 'a-long-password-测试' }
   await server.api('POST', '/api/v1/admin/users', { ...shop, role: 'submit' })
   await server.api('POST', '/api/v1/webhooks', { url: 'https://other.example/', events: ['message.sent'] })
