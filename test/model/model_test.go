@@ -114,7 +114,7 @@ type sequence struct {
 // tick is the duration of a step.
 const tick = time.Millisecond
 
-// step returns a step that runs do and then moves the time by a tick.
+// step returns a step that moves the time by a tick and then runs do.
 func (q *sequence) step(do func(*rapid.T)) func(*rapid.T) {
 	return func(t *rapid.T) {
 		q.tasks, q.senders = nil, nil

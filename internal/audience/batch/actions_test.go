@@ -187,7 +187,7 @@ func TestNoTaskIsRequeuedWhileItsBatchIsBeingCancelled(t *testing.T) {
 	}
 }
 
-// A cancellation that commits during a requeue is seen: the requeued task would be cancelled at once.
+// A requeue fails if the batch is cancelled meanwhile. Otherwise, the requeued task would be cancelled at once.
 func TestACancellationDuringARequeueRefusesTheRequeue(t *testing.T) {
 	b := apptest.New(t)
 	checked(b, numbers(2), "content", "hello", "auto_confirm", "true")

@@ -5,7 +5,8 @@ import (
 	"unicode"
 )
 
-// isBlank reports whether c is invisible: white space, or a mark that often surrounds copied text.
+// isBlank reports whether c is invisible: white space, a zero-width character, or a character that sets the direction of text. Such
+// characters often surround copied text.
 func isBlank(c rune) bool {
 	switch {
 	case c <= ' ':

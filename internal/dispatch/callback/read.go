@@ -59,7 +59,7 @@ func (c *Config) Read(body []byte) (b Body, err error) {
 		return Body{}, fault.New(fault.TooLarge, fault.RequestTooLarge)
 	}
 	for _, item := range items {
-		if c.Received != nil && c.Received.isTyped(item) {
+		if c.Received != nil && c.Received.isMessage(item) {
 			b.addMessage(c.Received, item)
 			continue
 		}
@@ -90,13 +90,13 @@ func (b *Body) addMessage(r *Received, item any) {
 func (c *Config) wrongFields(item any) []fault.Field {
 	r := c.Received
 	switch {
-	case r == nil || r.Type != "" && !r.isTyped(item) && c.hasReceipts():
+	case r == nil || r.Type != "" && !r.isMessage(item) && c.hasReceipts():
 		return unreadable(item, c.Number, c.State)
-	case r.Type != "" && !r.isTyped(item):
+	case r.Type != "" && !r.isMessage(item):
 		return []fault.Field{{Name: "body.0." + r.Type, Rule: fault.NotAllowed, Limit: r.Types}}
 	}
 	ofMessage := unreadable(item, r.From, r.Content)
-	if c.hasReceipts() && !r.isTyped(item) {
+	if c.hasReceipts() && !r.isMessage(item) {
 		if ofReceipt := unreadable(item, c.Number, c.State); len(ofReceipt) <= len(ofMessage) {
 			return ofReceipt
 		}
@@ -145,7 +145,7 @@ func (c *Config) parse(body []byte) (whole any, err error) {
 	return whole, nil
 }
 
-// Values returns the texts and numbers of a body in either format, without the names of the fields.
+// Values returns the texts and numbers of a JSON or form body, without the names of the fields.
 func Values(body []byte) (all []string) {
 	if whole, err := (&Config{}).parse(body); err == nil {
 		return appendValues(nil, whole)

@@ -72,8 +72,8 @@ func zoneOf(offset string) (zone *time.Location, isValid bool) {
 	return at.Location(), err == nil
 }
 
-// isTyped reports whether the type of an item is the type of a message.
-func (r *Received) isTyped(item any) bool {
+// isMessage reports whether the type of an item is the type of a message.
+func (r *Received) isMessage(item any) bool {
 	value, found := provider.Field(item, r.Type)
 	return found && provider.IsOneOf(r.Types, value)
 }

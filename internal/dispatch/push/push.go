@@ -171,7 +171,8 @@ func (p *Pusher) refresh(driven map[string]*worker) {
 		if isChanged || current.circuit.openings != row.Openings {
 			defer w.endWait() // runs after Store
 		}
-		w.setup.Store(&setup{row, current.driver, circuitOf(row.Openings, row.PauseSeconds)}) // a circuit breaker changes without a new version of its sender
+		// The circuit breaker can change although the version does not, so that each row is stored.
+		w.setup.Store(&setup{row, current.driver, circuitOf(row.Openings, row.PauseSeconds)})
 		if !known {
 			p.workers.Go(w.run)
 		}

@@ -129,7 +129,7 @@ func TestCompanyCannotNameTheSenderOfAnotherCompany(t *testing.T) {
 	submitOn(b, "beta", "free", "x")
 }
 
-// A task of one sender waits for this sender, also after changes of the routes, for a retry, and after an expired lease.
+// A task that is bound to a sender stays bound to it after route changes, retries and expired leases.
 func TestTaskOfOneSenderWaitsForThisSenderAfterRouteChanges(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)

@@ -247,7 +247,7 @@ func TestGuessesBySignInAndByBasicAuthAreCountedTogether(t *testing.T) {
 	}
 	b.expect(t, 429, office, user, userPassword)
 
-	// A name with a colon can give the same digest as the name and password of a user. Such a guess must not use another counter, and must not replace cached data of the user.
+	// A name with a colon can give the same digest as the name and password of a user. Such a guess must be neither compared nor counted, and must not replace cached data of the user.
 	for n := range 20 {
 		if got := guess("admin:the", fmt.Sprint(" password ", n)); got != 401 {
 			t.Fatalf("a name with a colon: %d", got)

@@ -68,7 +68,7 @@ type origin struct {
 	timeline int64
 }
 
-// sample is a WAL position of the primary. Everything that was committed before the time at is before position.
+// sample is a WAL position of the primary. position includes every commit before the time in `at`.
 type sample struct {
 	at       time.Time
 	position int64

@@ -24,7 +24,7 @@ const (
 type Provider struct {
 	url     string
 	calm    atomic.Bool  // accepts every message, with a clear response
-	ailment atomic.Int32 // current trouble of the provider at the path /sick
+	ailment atomic.Int32 // the fault that is injected at the path /sick now
 	Server  http.Server
 
 	Mu       sync.Mutex
@@ -57,7 +57,7 @@ func (p *Provider) sender(no, path string) api.SenderRequest {
 }
 
 // ServeHTTP accepts most messages and rejects some. For some accepted messages, its response cannot be parsed, is late, or is cut off. At the path /well it
-// accepts all messages. At the path /sick it accepts all messages, except while it has a trouble.
+// accepts all messages. At the path /sick it accepts all messages, except while a fault is injected.
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var message struct {
 		TaskID string `json:"task_id"`

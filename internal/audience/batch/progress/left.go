@@ -16,8 +16,8 @@ type countryPart struct {
 	Rows      float64 `json:"rows"`
 	Segments  float64 `json:"segments"` // number of segments when the rows were submitted
 	// BySender contains the segments as counted by senders that have their own counting method. It contains the senders that served the batch at the end of its
-	// check. The numbers are computed from the first MaxSampled rows: from those to the country or, if no such row exists, from all of them. nil means that an
-	// earlier version stored the row.
+	// check. The numbers are computed from the sampled rows (the first MaxSampled rows) to this country; if no sampled row has this country, from all
+	// sampled rows. nil means that an earlier version stored the row.
 	BySender []struct {
 		counting
 
