@@ -58,7 +58,7 @@ soak-mutants: postgres ## Put known bugs into the code, one at a time, and check
 	@$(SOAK) --mutants
 
 test-restore: postgres ## Back up a database under load, destroy it, and restore it to an earlier moment, as docs/operations.md says (SEED=n)
-	@$(GO) test ./cmd/lksms -run TestARestoreToAPointInTime -count=1 -v -timeout 9m -restore.seed=$(or $(SEED),$$(date +%s))
+	@$(GO) test ./cmd/lksms -run TestADatabaseCanBeRestoredToAPointInTime -count=1 -v -timeout 9m -restore.seed=$(or $(SEED),$$(date +%s))
 
 test-upgrade: postgres ## Upgrade servers from the last version to this version under load, and downgrade again (SEED=n, DURATION=d, 40s for a short run, FROM=<git ref>)
 	@$(GO) run ./test/soak --upgrade --from=$(or $(FROM),$(LANDED)) $(if $(SEED),--seed=$(SEED)) --duration=$(or $(DURATION),3m)

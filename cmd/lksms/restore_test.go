@@ -24,7 +24,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// restoreSeed is the seed of TestARestoreToAPointInTime. make test-restore sets it.
+// restoreSeed is the seed of TestADatabaseCanBeRestoredToAPointInTime. make test-restore sets it.
 var restoreSeed = flag.Uint64("restore.seed", 0, "seed of the test that restores a backup; 0: it is skipped")
 
 // cluster is a PostgreSQL server on which the test runs the commands of docs/operations.md.
@@ -293,7 +293,7 @@ type restoring struct {
 // B19: a database is restored to a moment before an accident, with the commands of docs/operations.md. Messages that were accepted before the restore point
 // exist exactly once. Leases of the restore point are recovered or reported. Repeated requests get the same responses as before. Requests from after the
 // restore point are accepted as new.
-func TestARestoreToAPointInTime(t *testing.T) {
+func TestADatabaseCanBeRestoredToAPointInTime(t *testing.T) {
 	if *restoreSeed == 0 {
 		t.Skip("make test-restore runs it")
 	}

@@ -110,7 +110,7 @@ func (s *startingServer) awaitListening() {
 }
 
 // A server does not serve requests while its migrations wait.
-func TestAServerThatMigratesAnswersThatItIsNotReady(t *testing.T) {
+func TestAServerServesNoRequestsDuringItsMigrations(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"http", "https"} {
 		t.Run(scheme, func(t *testing.T) {

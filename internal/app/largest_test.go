@@ -167,7 +167,7 @@ func halve(value any) bool {
 }
 
 // For every operation, the response and the stored rows are at most a small multiple of the largest request that the contract allows.
-func TestTheLargestBodyOfEveryOperationCostsASmallMultipleOfItsSize(t *testing.T) {
+func TestResponsesAndRowsOfTheLargestBodiesAreBounded(t *testing.T) {
 	b := apptest.New(t)
 	spec, err := api.GetSpec()
 	if err != nil {

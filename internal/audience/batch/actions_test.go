@@ -61,7 +61,7 @@ func TestAPausedBatchContinuesWhenResumed(t *testing.T) {
 
 // A server dies after it paused, resumed or cancelled a batch. The tasks of the batch are unchanged until a sweep runs. A repeat of the request changes the
 // tasks before it is answered.
-func TestARepeatedRequestChangesTheTasksOfABatch(t *testing.T) {
+func TestARepeatedRequestChangesTheTasksThatAKilledServerDidNotChange(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
 	feed(b)

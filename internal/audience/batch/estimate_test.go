@@ -335,7 +335,7 @@ func TestABatchThatDoesNotContinueHasNoPredictedEnd(t *testing.T) {
 
 // If the limits of the senders with the largest sort are used up, the senders with the next sort receive the remaining rows. The end is then earlier, and each
 // sender has its own costs. A sender that merely waits for its interval leaves no rows to other senders. A silent sender receives no rows.
-func TestTheEndOfABatchIncludesSendersOfTheNextSort(t *testing.T) {
+func TestTheEstimateOfABatchIncludesSendersOfTheNextSort(t *testing.T) {
 	b := apptest.New(t)
 	limits := func(most int) map[string]any { return map[string]any{"limits": map[string]any{"per_day": most}} }
 	for _, c := range []struct {

@@ -291,7 +291,7 @@ func TestARequeueReportsRefusedRecipients(t *testing.T) {
 }
 
 // Blocks and caps concern single recipients, so they do not decide about the other tasks to the same country. The job counts the tasks that caps refuse.
-func TestARequeueCountsBlockedRecipientsAndCapsOneByOne(t *testing.T) {
+func TestABlockOrCapOfARecipientDoesNotStopTheRequeueOfOtherTasks(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(3), "content", "x", "auto_confirm", "true", "message_type", "notification")
 	feed(b)
@@ -355,7 +355,7 @@ func TestABatchReportsWhyItWaits(t *testing.T) {
 
 // Rows are held, and not invalid, if the only sender of their batch does not serve the company any more, or if the company cannot send to their country any
 // more. Their previews have no code and no possible sender.
-func TestThePreviewOfAHeldRowHasNoCode(t *testing.T) {
+func TestRowsOfAnUnavailableSenderOrCountryAreHeldAndNotInvalid(t *testing.T) {
 	for name, change := range map[string]func(b *apptest.Bundle){
 		"a deleted sender": func(b *apptest.Bundle) { b.Expect(200, "", "DELETE", "/api/v1/admin/senders/one", nil) },
 		"a sender of another company": func(b *apptest.Bundle) {

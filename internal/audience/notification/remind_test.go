@@ -169,7 +169,7 @@ func TestTheResponseToANotificationHasTheSpecifiedForm(t *testing.T) {
 }
 
 // A message that a cap delays holds back the reminders of its person, and of nobody else.
-func TestACappedPersonHoldsBackNoRemindersOfOthers(t *testing.T) {
+func TestACappedPersonDelaysNoRemindersOfOtherPeople(t *testing.T) {
 	const capped, other = "+8613712345601", "+8613712345602"
 	b := apptest.New(t)
 	b.PutContacts(map[string]any{"user_id": "u1", "phone": capped}, map[string]any{"user_id": "u2", "phone": other})

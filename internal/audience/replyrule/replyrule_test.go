@@ -270,7 +270,7 @@ func TestABlockForbidsAutomaticReplies(t *testing.T) {
 }
 
 // R7: STOP is always an opt-out. A rule can add a reply, but not undo the block.
-func TestOptOutWordsAreStrongerThanRules(t *testing.T) {
+func TestOptOutWordsTakePrecedenceOverRules(t *testing.T) {
 	b := apptest.New(t)
 	blocked := func() bool {
 		t.Helper()
@@ -308,7 +308,7 @@ func TestARuleAddsAndEndsABlock(t *testing.T) {
 	}
 }
 
-func TestABlockOfARuleEndsAlthoughItsMessageHadATimeInTheFuture(t *testing.T) {
+func TestAnOptInEndsABlockOfARuleForAMessageFromTheFuture(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "exact", "no ads", "opt_out", nil)
 	hand(b, "phone", map[string]any{"from": person, "content": "No ads!", "received_at": time.Now().AddDate(9, 0, 0)})
@@ -760,7 +760,7 @@ func TestAnOptOutIsNotConfirmedAgainAfterAnErasure(t *testing.T) {
 }
 
 // A confirmation has the limits of a notification: a longer one would never be sent.
-func TestAConfirmationIsNotLongerThanANotification(t *testing.T) {
+func TestATooLongOptOutReplyIsRejected(t *testing.T) {
 	b := apptest.New(t)
 	body := map[string]any{"recipient": map[string]any{"opt_out_reply": strings.Repeat("x", 1001)}}
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"sms": map[string]any{"max_content_notification": 1000}})

@@ -255,7 +255,7 @@ func TestPersonsOfANotificationWaitUntilCapsAllowThem(t *testing.T) {
 }
 
 // R6: caps are exact even if several servers accept messages, and each server merges these with messages to other numbers.
-func TestTwoServersTogetherNeverAcceptOneMessageTooMany(t *testing.T) {
+func TestTwoServersTogetherAcceptNoMessageBeyondACap(t *testing.T) {
 	b := capped{apptest.New(t)}
 	b.set(map[string]any{"notification_per_minute": 3, "total_per_day": 5})
 	second, err := app.New(t.Context(), b.Options)
@@ -327,7 +327,7 @@ func TestExpiredCountsAreDeleted(t *testing.T) {
 
 // A cancelled message no longer counts, so the cap allows another message. After another message was accepted, the cap refuses a requeue of the cancelled
 // message. A message that was sent still counts.
-func TestARequeuedMessageCountsAgainIfItWasTakenBack(t *testing.T) {
+func TestCapsCountARequeuedMessageAgainAfterItsCancellation(t *testing.T) {
 	b := capped{apptest.New(t)}
 	b.set(map[string]any{"notification_per_day": 1})
 	first := b.accept(nil)

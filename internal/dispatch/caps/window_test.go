@@ -60,7 +60,7 @@ func TestTheNextDueTimeIsTheEarliestThatAllCapsAllow(t *testing.T) {
 	}
 }
 
-func TestAMessageIsAllowedWhenTheEarlierOneLeavesTheMinute(t *testing.T) {
+func TestAMessageIsAllowedOneMinuteAfterTheEarlierMessage(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 	windows := windowsOf(setting.Caps{PerMinute: 1})

@@ -287,7 +287,7 @@ func TestDriverTriesNoOtherMessageAfterTrouble(t *testing.T) {
 }
 
 // The driver does not try messages for which the time is too short. It reports each outcome as soon as the outcome is known.
-func TestSlowBatchReportsKnownOutcomesAndSendsNoOtherMessage(t *testing.T) {
+func TestABatchOutOfTimeSkipsTheRemainingMessages(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	p := newProvider(t, func(n int, _ call, w http.ResponseWriter) {

@@ -312,8 +312,8 @@ func TestFlowsThatEnterAnEmptyQueueTogetherTakeTurns(t *testing.T) {
 	}
 }
 
-// When a switch is on again, real-time messages go first, also if they were submitted after a large number of other messages.
-func TestRealTimeMessagesGoFirstWhenASwitchIsOnAgain(t *testing.T) {
+// When a switch is on again, real-time messages are among the first, even if they were submitted after thousands of other messages.
+func TestRealTimeMessagesAreAmongTheFirstWhenASwitchIsOnAgain(t *testing.T) {
 	b := apptest.New(t)
 	who := users(b, "anna", "bert")
 	b.SubmitMany("anna", 6000, nil, who[0]...)

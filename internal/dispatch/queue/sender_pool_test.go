@@ -130,7 +130,7 @@ func TestCompanyCannotNameTheSenderOfAnotherCompany(t *testing.T) {
 }
 
 // A task that is bound to a sender stays bound to it after route changes, retries and expired leases.
-func TestTaskOfOneSenderWaitsForThisSenderAfterRouteChanges(t *testing.T) {
+func TestTaskOfOneSenderStaysBoundAfterRouteChangesAndRetries(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "one"})

@@ -65,7 +65,7 @@ func simsOf(tasks []api.ClaimedTask) string {
 
 // R8: a recipient counts once a month for its SIM. When the recipients of a SIM are used up, messages to new recipients use the next SIM. A known recipient
 // keeps its SIM, and messages to known recipients are sent before messages for which no SIM has room.
-func TestTheNextSimTakesOverWhenTheRecipientsOfOneAreUsedUp(t *testing.T) {
+func TestNewRecipientsUseTheNextSimAfterTheRecipientLimitOfASim(t *testing.T) {
 	b := apptest.New(t)
 	addSims(b, map[string]any{"slot": 1, "recipients_per_month": 2}, map[string]any{"slot": 2, "recipients_per_month": 1}, map[string]any{"slot": 3, "is_on": false})
 	submitTo(b, 1, 1, 2, 3, 4, 5, 1, 3)

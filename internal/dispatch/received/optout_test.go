@@ -22,7 +22,7 @@ func isBlocked(b *apptest.Bundle) bool {
 	return a.Status == 409
 }
 
-func TestStopTakesBackMarketingMessagesBeforeItsAnswer(t *testing.T) {
+func TestAStopMessageCancelsWaitingMarketingMessagesBeforeTheResponse(t *testing.T) {
 	b := apptest.New(t)
 	advertise(b)
 	b.Claim("app", 1)
@@ -73,7 +73,7 @@ func TestCompaniesHaveWordsOfTheirOwn(t *testing.T) {
 }
 
 // The clock of a phone or provider can be wrong by years.
-func TestAPersonCanEndABlockWithATimeInTheFuture(t *testing.T) {
+func TestAnOptInEndsABlockOfAnOptOutFromTheFuture(t *testing.T) {
 	b := apptest.New(t)
 	one(b, "app", message("STOP", map[string]any{"received_at": "2999-01-01T00:00:00Z"}))
 	if !isBlocked(b) {

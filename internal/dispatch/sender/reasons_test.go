@@ -9,7 +9,7 @@ import (
 )
 
 // The reasons that somebody must remove come before those that end by themselves. Explain and the overview name the same one.
-func TestAReasonThatSomebodyMustRemoveComesFirst(t *testing.T) {
+func TestReasonsThatNeedAUserComeBeforeReasonsThatEndByThemselves(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "phone", "balance": 10, "limits": map[string]any{"per_day": 5}})
 	id := b.Submit("x")
@@ -51,7 +51,7 @@ func TestAReasonThatSomebodyMustRemoveComesFirst(t *testing.T) {
 }
 
 // If only some SIMs are off, the limits of the others count.
-func TestASenderWithOneSimIsNotOff(t *testing.T) {
+func TestASenderIsNotOffWhileOneOfItsSimsIsOn(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "phone"})
 	b.Expect(200, "", "PUT", "/api/v1/admin/senders/phone/sims", map[string]any{"sims": []map[string]any{{"slot": 1, "is_on": false}, {"slot": 2, "per_day": 0}}})

@@ -886,7 +886,7 @@ func TestLateMessageAboutEndRaisesNoWaitAlert(t *testing.T) {
 }
 
 // A campaign of the receiver's company waits. The alert overtakes the campaign on every channel, even while no message of the campaign is queued.
-func TestAlertOvertakesCampaignOfReceiverCompany(t *testing.T) {
+func TestAlertIsSentBeforeCampaignOfReceiverCompany(t *testing.T) {
 	w, _ := newNotified(t, "")
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 	w.polled("mail")

@@ -796,8 +796,8 @@ func (c *counted) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// The statistics of one year by day are whole. BenchmarkYearOfDays measures the time.
-func TestStatisticsOfOneYearAreWhole(t *testing.T) {
+// The statistics of one year by day contain a row for each day. BenchmarkYearOfDays measures the time.
+func TestStatisticsOfOneYearContainEveryDay(t *testing.T) {
 	b := apptest.New(t)
 	addYear(b)
 	from := time.Now().AddDate(0, 0, -364)

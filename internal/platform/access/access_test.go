@@ -239,7 +239,7 @@ func TestGuessesAreLimitedByUserAndByAddress(t *testing.T) {
 }
 
 // Many connections do not get more guesses compared than one connection.
-func TestConcurrentGuessesAreCountedOneByOne(t *testing.T) {
+func TestConcurrentGuessesForOneUserShareOneLimit(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	var mu sync.Mutex
@@ -260,7 +260,7 @@ func TestConcurrentGuessesAreCountedOneByOne(t *testing.T) {
 }
 
 // Many user names do not get more guesses compared than one name. The memory for failures is bounded.
-func TestConcurrentGuessesWithManyNamesAreCountedOneByOne(t *testing.T) {
+func TestConcurrentGuessesFromOneNetworkShareOneLimit(t *testing.T) {
 	b := setup(t)
 	const guesses = 200
 	var mu sync.Mutex

@@ -25,7 +25,7 @@ func TestMaskedURLIsReadable(t *testing.T) {
 }
 
 // An answer can break off within a secret.
-func TestTheBeginningOfASecretAtTheEndIsMasked(t *testing.T) {
+func TestATruncatedSecretAtTheEndOfATextIsMasked(t *testing.T) {
 	m := NewMask([]string{"hunter2-of-the-account"})
 	for text, want := range map[string]string{
 		`{"key":"hunter2-of-the-account`: `{"key":"***`,

@@ -171,7 +171,7 @@ func TestFirstMessageWithADedupKeyInABatchCreatesTheTask(t *testing.T) {
 }
 
 // A blocked message of a batch does not have the dedup key, so a later message of the batch gets it. The blocked message is no repeat of that message.
-func TestABlockedMessageOfABatchDoesNotRepeatALaterOne(t *testing.T) {
+func TestABlockedMessageOfABatchLeavesItsDedupKeyToALaterMessage(t *testing.T) {
 	for name, headers := range map[string][]string{"apart": nil, "in one transaction": {apptest.KeyHeader, "one"}} {
 		t.Run(name, func(t *testing.T) {
 			b := apptest.New(t)

@@ -42,7 +42,7 @@ func TestTextsThatAskForNoMoreMessagesAreRecognised(t *testing.T) {
 	}
 }
 
-func TestShortWordsOfChinaAreOrdinaryAnswersElsewhere(t *testing.T) {
+func TestShortOptOutWordsOfChinaHaveNoEffectInOtherCountries(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"T", "n", "R", "0000", "TD"} {
 		for _, country := range []string{"US", "HK", ""} {
@@ -85,7 +85,7 @@ func TestAWordOfACompanyCanContainWordsOfCourtesyAndAnyLetters(t *testing.T) {
 }
 
 // Anybody can send a message of any length to a number.
-func TestALongTextAsksForNothing(t *testing.T) {
+func TestALongTextIsNeitherAnOptOutNorAnOptIn(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{strings.Repeat("now ", 5000), strings.Repeat("stop ", 4000), strings.Repeat("t", 20000)} {
 		if got := Of(text, "CN", Words{}); got != Neither {

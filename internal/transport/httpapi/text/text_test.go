@@ -11,8 +11,8 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Limits of any type are formatted as people write them.
-func TestLimitsInTextsHaveTheUsualNotation(t *testing.T) {
+// Limits of any type are formatted without exponents, Go syntax or trailing zeros.
+func TestLimitsInTextsAreFormattedWithoutExponents(t *testing.T) {
 	for _, c := range []struct {
 		limit any
 		want  string

@@ -210,7 +210,7 @@ func TestMessageRejectedAsExpiredByPhoneIsRetried(t *testing.T) {
 	s.ExpectEffects(id, "recovered retry")
 }
 
-func TestStatesOfPhoneCanArriveInAnyOrderAndRepeatedly(t *testing.T) {
+func TestReportedStatesCanArriveInAnyOrderAndRepeatedly(t *testing.T) {
 	s := newServer(t)
 	p, other := s.newPhone("phone"), s.newPhone("other")
 	id := s.Submit("text")

@@ -159,7 +159,7 @@ func TestPostsWithoutTheSignatureOfThePhoneAreRefused(t *testing.T) {
 }
 
 // An app that registers with a code has read its webhooks and settings before, without a token.
-func TestPhoneThatHasNotReadItsWebhooksIsAskedTo(t *testing.T) {
+func TestANewPhoneIsAskedToReadItsWebhooksAndSettings(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone"})
 	p := newPhone(t, s.client, s.address)
@@ -182,7 +182,7 @@ func TestPhoneThatHasNotReadItsWebhooksIsAskedTo(t *testing.T) {
 	}
 }
 
-func TestPhonesAreAskedToPostAPeriodAgain(t *testing.T) {
+func TestPhonesAreAskedToPostTheMessagesOfAPeriodAgain(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	shop := s.AddUser("shop", "submit", nil)
