@@ -771,9 +771,9 @@ COMMENT ON COLUMN public.queue.lease_sim IS 'the slot of the SIM through which t
 
 COMMENT ON COLUMN public.queue.exemption IS 'see messages.exemption';
 
-COMMENT ON COLUMN public.queue.taken_back_by IS 'the user who cancelled the message while a sender held it: the task has expired, and is cancelled if its lease ends without an outcome. null: not cancelled';
+COMMENT ON COLUMN public.queue.taken_back_by IS 'the user who cancelled the message while a sender held it. The task then counts as expired, and is cancelled if its lease ends without an outcome. null: not cancelled';
 
-COMMENT ON COLUMN public.queue.taken_back_result IS 'the result of the task if it is cancelled so; null: the result of its last attempt';
+COMMENT ON COLUMN public.queue.taken_back_result IS 'the result of the task if it is cancelled at the end of this lease; null: the result of its last attempt';
 
 CREATE FUNCTION public.former_due_at(task public.queue) RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE
@@ -2424,7 +2424,7 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION public.sql_role_revoke(role_name text) IS 'Revokes the privileges that sql_role_grant granted. It must run before the row of sql_roles is deleted, which says whether CONNECT is one of them.';
+COMMENT ON FUNCTION public.sql_role_revoke(role_name text) IS 'Revokes the privileges that sql_role_grant granted. Run it before the row of sql_roles is deleted: is_connect_granted of this row says whether CONNECT is revoked, too.';
 
 CREATE FUNCTION public.tag_contacts_count() RETURNS trigger
     LANGUAGE plpgsql

@@ -291,8 +291,8 @@ type restoring struct {
 }
 
 // B19: a database is restored to a moment before an accident, with the commands of docs/operations.md. Messages that were accepted before the restore point
-// exist exactly once. Leases of the restore point are recovered or reported. Repeated requests get the same responses as before. Requests from after the
-// restore point are accepted as new.
+// exist exactly once. Leases of the restore point are recovered or reported. Repeated requests get the same responses as before. Requests that were sent
+// after the restore point are accepted as new.
 func TestADatabaseCanBeRestoredToAPointInTime(t *testing.T) {
 	if *restoreSeed == 0 {
 		t.Skip("make test-restore runs it")
@@ -363,7 +363,7 @@ func (r *restoring) workUntilTheMoment(long, short *process) {
 	r.kept = l.claim(long, "app_long", 5)
 	r.lost = l.claim(short, "app_short", 5)
 
-	// This is the restore point. No request is in progress, so every response so far is from before the restore point.
+	// This is the restore point. No request is in progress, so every response so far is older than the restore point.
 	r.admin = connect(r.t, c.url("postgres"))
 	r.awaitEvents(long)
 	r.before, r.leases, r.ended = slices.Clone(l.messages), cloned(l.leases), cloned(l.ended)

@@ -17,7 +17,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION sql_role_revoke(role_name text) IS
-    'Revokes the privileges that sql_role_grant granted. It must run before the row of sql_roles is deleted, which says whether CONNECT is one of them.';
+    'Revokes the privileges that sql_role_grant granted. Run it before the row of sql_roles is deleted: is_connect_granted of this row says whether CONNECT is revoked, too.';
 
 -- migrate:down
 CREATE OR REPLACE FUNCTION sql_role_revoke(role_name text) RETURNS void LANGUAGE plpgsql AS $$

@@ -44,8 +44,8 @@ type PhoneExportAskParams struct {
 	SenderNos []string
 }
 
-// PhoneExportAsk stores a request to the phones of senders: post the messages from since to until again. If a phone has not got an earlier request yet, the
-// statement extends the range of that request. It returns the number of phones.
+// PhoneExportAsk stores a request to the phones of senders: post again the messages of the period that begins at `since` and ends at `until`. If a phone has
+// not got an earlier request yet, the statement extends the range of that request. It returns the number of phones.
 func (q *Queries) PhoneExportAsk(ctx context.Context, arg PhoneExportAskParams) (int64, error) {
 	result, err := q.db.Exec(ctx, phoneExportAsk, arg.Since, arg.Until, arg.SenderNos)
 	if err != nil {

@@ -336,9 +336,10 @@ type TaskEnqueueParams struct {
 }
 
 // TaskEnqueue stores the tasks of a rendering, one task for each person, with their submissions. An empty recipient, reason, country_no, sign or exemption
-// means no value. reason: why the person cannot receive a message. The task of such a person is FAILED from the beginning. All other tasks are due at the time
-// in planned_times, at which caps allow them; null means now. They are not queued yet, like retries. is_queued: the tasks are queued at once, at the front of
-// their lane and of their company, so that tasks that became due earlier do not delay them. planned_times then contains only nulls.
+// means no value. reason: why the person cannot receive a message. The task of such a person is FAILED from the beginning. All other tasks are due at the
+// time in planned_times, at which caps allow them; null means now. Like retries, these tasks are queued by the sweep when they are due. is_queued: the tasks are
+// queued at once, at the front of their lane and of their company, so that tasks that became due earlier do not delay them. planned_times then contains only
+// nulls.
 func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error {
 	_, err := q.db.Exec(ctx, taskEnqueue,
 		arg.CompanyID,

@@ -163,8 +163,8 @@ JOIN users u ON u.id = p.user_id
 JOIN senders s ON s.id = p.sender_id
 WHERE i.device_no = @device_no::text AND NOT u.is_disabled;
 
--- PhoneExportAsk stores a request to the phones of senders: post the messages from since to until again. If a phone has not got an earlier request yet, the
--- statement extends the range of that request. It returns the number of phones.
+-- PhoneExportAsk stores a request to the phones of senders: post again the messages of the period that begins at `since` and ends at `until`. If a phone has
+-- not got an earlier request yet, the statement extends the range of that request. It returns the number of phones.
 -- name: PhoneExportAsk :execrows
 UPDATE phone_inboxes i
 SET export_since = least(i.export_since, @since::timestamptz), export_until = greatest(i.export_until, @until::timestamptz)

@@ -125,7 +125,7 @@ func TestRowsThatExpireInQuietHoursAreRefused(t *testing.T) {
 	}
 }
 
-// A number that was blocked after the check has the same code as one that was blocked before.
+// A number that was blocked after the check has the same code as a number that was blocked before the check.
 func TestRowsThatAreBlockedAfterTheCheckAreBlocked(t *testing.T) {
 	b := apptest.New(t)
 	const list = "phone\n13800138000\n13800138001\n"

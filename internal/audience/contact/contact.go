@@ -171,7 +171,7 @@ func Attributes(c Row) (attributes map[string]string, err error) {
 	return attributes, nil
 }
 
-// List returns up to limit contacts with user ids greater than after, in the order of user ids.
+// List returns up to limit contacts with user ids greater than `after`, in the order of user ids.
 func (s *Service) List(ctx context.Context, companyID int64, after string, limit int) ([]Row, error) {
 	rows, err := s.q.ContactList(ctx, contactq.ContactListParams{CompanyID: companyID, AfterID: after, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list contacts", err, nil)

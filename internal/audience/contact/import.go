@@ -90,7 +90,7 @@ type ImportError struct {
 	Fault *fault.Error
 }
 
-// ImportErrors returns up to limit invalid rows with row numbers greater than after.
+// ImportErrors returns up to limit invalid rows with row numbers greater than `after`.
 func (s *Service) ImportErrors(ctx context.Context, importID, after int64, limit int) ([]ImportError, error) {
 	rows, err := s.q.ImportErrorList(ctx, contactq.ImportErrorListParams{ImportID: importID, AfterRow: after, PageLimit: int32(limit)})
 	if err != nil {

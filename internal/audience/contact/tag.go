@@ -145,8 +145,8 @@ func distinct(names []string) []string {
 // maxScan is the maximum number of contacts that one page reads.
 const maxScan = 5000
 
-// ListSelected returns up to limit selected contacts with user ids greater than after, in the order of user ids. It reads at most maxScan contacts. If the page
-// is not full then, the next page continues after the user id end. Otherwise end is empty. Fault: tag.not_found.
+// ListSelected returns up to limit selected contacts with user ids greater than `after`, in the order of user ids. It reads at most maxScan contacts. If the
+// page is not full then, the next page continues after the user id end. Otherwise end is empty. Fault: tag.not_found.
 func (s *Service) ListSelected(ctx context.Context, of Selection, after string, limit int) (rows []Row, end string, err error) {
 	found, err := s.resolve(ctx, of)
 	if err != nil {

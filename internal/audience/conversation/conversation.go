@@ -139,8 +139,8 @@ func (s *Service) partitionBefore(ctx context.Context, before string) (string, e
 	return first, postgres.Wrap("find partition of messages", err, nil)
 }
 
-// dayOf returns a text that sorts before the ids of all tasks that were submitted after at. It is the beginning of a day: for a later beginning, the planner
-// could estimate that few tasks follow, and read all of them instead of the tasks to one number.
+// dayOf returns a text that sorts before the ids of all tasks that were submitted after the time `at`. It is the beginning of a day: for a later beginning, the
+// planner could estimate that few tasks follow, and read all of them instead of the tasks to one number.
 func dayOf(at time.Time) string { return taskid.Day(at.Add(-skew)) }
 
 // endOfIDs returns a text that sorts after the ids of all tasks. With it, the planner opens no partitions of future days.

@@ -80,7 +80,7 @@ type tasks struct {
 	searched string                               // the search covered all tasks with ids from this id on, and no older tasks; empty: no older task exists
 }
 
-// tasksOf returns up to limit tasks with ids before an id, newest first. It searches no ids before from.
+// tasksOf returns up to limit tasks with ids before an id, newest first. It searches no ids before `from`.
 func (s *Service) tasksOf(ctx context.Context, viewer task.Viewer, key Key, from, before string, limit int) (found tasks, err error) {
 	before = min(before, endOfIDs())
 	first, err := s.partitionBefore(ctx, before)

@@ -28,8 +28,8 @@ type Owner struct {
 	EraseSources        Step
 	EraseSourcePortions Portions
 
-	// Reading returns how many lists from before the erasure are being read, because they can contain the person. HasEarlier reports whether messages from
-	// before the erasure have not become tasks yet. The erasure waits until Reading returns 0 and HasEarlier returns false.
+	// Reading returns how many lists that are older than the erasure are being read, because they can contain the person. HasEarlier reports whether messages
+	// from before the erasure have not become tasks yet. The erasure waits until Reading returns 0 and HasEarlier returns false.
 	Reading    func(ctx context.Context, p *erase.Person) (int64, error)
 	HasEarlier func(ctx context.Context, p *erase.Person) (bool, error)
 
@@ -81,7 +81,7 @@ func ofTasks(ids []string) func(Owner) Step {
 	}
 }
 
-// hasEarlier reports whether an owner has messages from before the erasure that are not tasks yet.
+// hasEarlier reports whether an owner has messages that are older than the erasure and not tasks yet.
 func (s *Service) hasEarlier(ctx context.Context, r *run) (bool, error) {
 	for _, o := range s.Owners {
 		if o.HasEarlier == nil {
@@ -94,7 +94,7 @@ func (s *Service) hasEarlier(ctx context.Context, r *run) (bool, error) {
 	return false, nil
 }
 
-// reading returns how many lists from before the erasure are being read.
+// reading returns how many lists that are older than the erasure are being read.
 func (s *Service) reading(ctx context.Context, r *run) (lists int64, err error) {
 	for _, o := range s.Owners {
 		if o.Reading == nil {

@@ -19,8 +19,8 @@ import (
 const cancelledBy = "system:erasures"
 
 // Run performs the due erasures, and returns how many ended. An erasure repeats all of its steps until a pass finds nothing new. It ends only if no sender
-// holds a lease on a task of the person, no list is being read that can contain the person, and the SQL inbox contains no message from before the erasure. An
-// interrupted step is repeated, and processes the remaining rows.
+// holds a lease on a task of the person, no list is being read that can contain the person, and the SQL inbox contains no message that is older than the
+// erasure. An interrupted step is repeated, and processes the remaining rows.
 func (s *Service) Run(ctx context.Context) (ended int, err error) {
 	due, err := s.q.ErasuresDue(ctx, maxDue)
 	if err != nil {

@@ -86,8 +86,8 @@ type Filter struct {
 // maxScan is the maximum number of notifications that a page with a filter by state reads. The state is not stored: it is computed from the tasks.
 const maxScan = 2000
 
-// List returns notifications, newest first. With a filter by state, List reads at most maxScan notifications. If the page is not full then, before is the id at
-// which the next page continues. Otherwise before is 0.
+// List returns notifications, newest first. With a filter by state, List reads at most maxScan notifications. If the page is not full then, `before` is the id
+// at which the next page continues. Otherwise `before` is 0.
 func (s *Service) List(ctx context.Context, f Filter) (rows []Row, before int64, err error) {
 	p := notificationq.NotificationListParams{
 		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, SubmittedBy: f.SubmittedBy,

@@ -32,7 +32,7 @@ func (s *Service) checkTag(ctx context.Context, companyID int64, tag string) err
 	return nil
 }
 
-// tagged returns the next contacts of the tag of a notification: the contacts after those that already have tasks of this run. It returns a reason if the
+// tagged returns the next contacts of the tag of a notification: the contacts that have no task of this run yet. It returns a reason if the
 // notification cannot be sent to the tag. The transaction that creates the tasks also stores the last contact, so that each contact gets one task even after a
 // crash.
 func (s *Service) tagged(ctx context.Context, n notificationq.NotificationDueRow) (to audience, _ *failReason, err error) {

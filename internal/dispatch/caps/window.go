@@ -31,7 +31,7 @@ func windowsOf(caps setting.Caps) (all []window) {
 
 const day = 24 * time.Hour
 
-// next returns the first time from at on at which one more message can be due. counted is in the order of the times.
+// next returns the first time, not before `at`, at which one more message can be due. counted is sorted by time.
 func next(windows []window, counted []entry, at time.Time) time.Time {
 	for {
 		later := at

@@ -109,8 +109,8 @@ func isMainland(region string) bool { return region == "" || region == "CN" }
 // spreadsheet matches a number that a spreadsheet stored as a decimal: 13800138000.0.
 var spreadsheet = regexp.MustCompile(`^(\+?[0-9]{7,})\.0{1,2}$`)
 
-// Digits returns the digits of a number in ASCII, with a leading + if the number has one. isNumber is false if text contains a character that no number
-// contains. Text without digits can be the beginning of a number.
+// Digits returns the digits of a number in ASCII, with a leading + if the number has one. isNumber is false if text contains a character that cannot occur in
+// a number. isNumber is true for text without digits, because such a text can be the beginning of a number.
 func Digits(text string) (digits string, isNumber bool) {
 	digits, wrong := bare(text)
 	return digits, wrong == ""

@@ -79,7 +79,7 @@ func (s *Service) hoursOf(ctx context.Context, m Message) (hours setting.Hours, 
 	return rules.Hours(m.MessageType, values.Recipient), rules.ZoneName(values.Monitoring), nil
 }
 
-// maxAhead is the maximum time by which the clock of a server is ahead of that of PostgreSQL.
+// maxAhead is the maximum time by which the clock of a server is ahead of the clock of PostgreSQL.
 const maxAhead = 10 * time.Minute
 
 // Now works like At for the present.
@@ -94,7 +94,7 @@ func (s *Service) Now(ctx context.Context, m Message) (Period, error) {
 	return p, err
 }
 
-// Plan returns when a task can be sent that would be due at the time at: this time, or a time after the quiet hours that contain it. from is the value of
+// Plan returns when a task can be sent that would be due at the time `at`: this time, or a time after the quiet hours that contain it. from is the value of
 // queue.quiet_from for the returned time.
 func (s *Service) Plan(ctx context.Context, m Message, taskID string, expiresAt *time.Time, at time.Time) (due time.Time, from *time.Time, err error) {
 	period, err := s.At(ctx, m, at)

@@ -45,8 +45,8 @@ func (s *Service) EraseTasks(ctx context.Context, p *erase.Person, taskIDs []str
 // dueRead is the maximum number of bodies that an erasure reads at once.
 const dueRead = 50
 
-// HasEarlier reports whether a callback from before the erasure contains the person, and its messages are not stored yet. One of these messages is possibly
-// from the person. HasEarlier compares each value of the body, because the configuration that names the fields of the body can be unusable now.
+// HasEarlier reports whether a callback that is older than the erasure contains the person, and its messages are not stored yet. One of these messages is
+// possibly from the person. HasEarlier compares each value of the body, because the configuration that names the fields of the body can be unusable now.
 func (s *Service) HasEarlier(ctx context.Context, p *erase.Person) (bool, error) {
 	for after, n := int64(0), dueRead; len(p.Digits) > 0 && n == dueRead; {
 		rows, err := s.q.ErasureCallbacksDue(ctx, receiptq.ErasureCallbacksDueParams{Since: p.Since, AfterID: after, Portion: dueRead})

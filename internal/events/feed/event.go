@@ -136,7 +136,7 @@ func (s *Service) Render(ctx context.Context, events []Event) ([]Rendered, error
 	return all, nil
 }
 
-// Read returns up to limit events with ids greater than after, oldest first. It returns only events that the viewer can see.
+// Read returns up to limit events with ids greater than `after`, oldest first. It returns only events that the viewer can see.
 func (s *Service) Read(ctx context.Context, viewer task.Viewer, after int64, limit int) ([]Event, error) {
 	rows, err := s.inParts.FeedRead(ctx, feedq.FeedReadParams{
 		AfterID: after, CompanyID: viewer.CompanyID, SubmittedBy: viewer.Owner, PageLimit: int32(limit),

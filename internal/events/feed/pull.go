@@ -86,7 +86,7 @@ func (s *Service) listen(ctx context.Context, company *int64) (since int64, err 
 	return since, nil
 }
 
-// read returns the next events with ids greater than after, and the id for the next call. All events with ids greater than since were recorded.
+// read returns the next events with ids greater than `after`, and the id for the next call. All events with ids greater than `since` were recorded.
 func (s *Service) read(ctx context.Context, p Pull, since, after int64) (found []Rendered, next int64, err error) {
 	limit := p.Limit
 	if p.Types != nil {

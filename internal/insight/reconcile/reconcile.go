@@ -275,7 +275,7 @@ func (s *Service) List(ctx context.Context, senderNo *string, day *time.Time, be
 	return rows, postgres.Wrap("list reconciliations", err, nil)
 }
 
-// Differences lists up to limit differences of a reconciliation with ids greater than after, in the order in which they were found. A nil kind matches all.
+// Differences lists up to limit differences of a reconciliation with ids greater than `after`, in the order in which they were found. A nil kind matches all.
 func (s *Service) Differences(ctx context.Context, id int64, kind *string, after int64, limit int) ([]DifferenceRow, error) {
 	rows, err := s.q.DifferenceList(ctx, reconcileq.DifferenceListParams{ReconciliationID: id, AfterID: after, Kind: kind, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list differences", err, nil)

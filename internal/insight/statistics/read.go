@@ -171,7 +171,7 @@ func (s *Service) countSubmissions(
 	return nil
 }
 
-// Events returns the numbers of submitted, succeeded and failed tasks of a company; nil: of all companies. Counting begins about two days before since. The
+// Events returns the numbers of submitted, succeeded and failed tasks of a company; nil: of all companies. Counting begins about two days before `since`. The
 // numbers are exact and never decrease. Only the differences between results with the same since are meaningful.
 func (s *Service) Events(ctx context.Context, company *int64, since time.Time) (statisticsq.StatisticsEventsRow, error) {
 	row, err := s.q.StatisticsEvents(ctx, statisticsq.StatisticsEventsParams{CompanyID: optional.Or(company, AllCompanies), Since: since})

@@ -12,8 +12,9 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Version 1.0 starts with baseline migrations, which create the tables in an empty database. A database with all migrations from before version 1.0 already has
-// these tables. Only some names differ, which no statement uses: the indexes of default partitions, and the primary key of the default partition of the ledger.
+// Version 1.0 starts with baseline migrations, which create the tables in an empty database. A database with all migrations that are older than version 1.0
+// already has these tables. Only some names differ, which no statement uses: the indexes of default partitions, and the primary key of the default partition of
+// the ledger.
 const (
 	baselineFirst = "20261127000001"
 	baselineLast  = "20261127000010"
@@ -22,7 +23,7 @@ const (
 	earlierCommit = "28b18f70"       // commit that contained all migrations from before version 1.0
 )
 
-// errEarlier is the error for a database that lacks migrations from before version 1.0.
+// errEarlier is the error for a database that lacks migrations that are older than version 1.0.
 var errEarlier = fmt.Errorf("this database (of LKSMS_DATA or DATABASE_URL) is from before version 1.0 and lacks changes of that time: "+
 	"run `lksms migrate up` of commit %s first, and then this version; or name an empty one", earlierCommit)
 
@@ -35,8 +36,8 @@ func isBaseline(version string) bool {
 	return version <= baselineLast
 }
 
-// adopt records the baseline migrations as applied in a database with all migrations from before version 1.0. adopt keeps the rows of the earlier migrations:
-// servers of the previous version count these rows to check whether the database is migrated, also after an upgrade is reverted.
+// adopt records the baseline migrations as applied in a database with all migrations that are older than version 1.0. adopt keeps the rows of the earlier
+// migrations: servers of the previous version count these rows to check whether the database is migrated, also after an upgrade is reverted.
 func adopt(ctx context.Context, conn *pgx.Conn) error {
 	var exists bool // checked before the table is created, because a role without the right to migrate cannot create it
 	if err := conn.QueryRow(ctx, "SELECT to_regclass('schema_migrations') IS NOT NULL").Scan(&exists); err != nil || !exists {

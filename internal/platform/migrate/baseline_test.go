@@ -21,8 +21,8 @@ func undoLater(t *testing.T, url string) (n int, err error) {
 	return n - 1, err
 }
 
-// ofBefore returns a database with only the tables of the baseline. The database records the first count migrations from before version 1.0 as applied. later
-// is the number of migrations after the baseline.
+// ofBefore returns a database with only the tables of the baseline. The database records the first count migrations that are older than version 1.0 as applied.
+// later is the number of migrations after the baseline.
 func ofBefore(t *testing.T, count int) (url string, db *postgres.DB, later int) {
 	t.Helper()
 	url = pgtest.New(t)

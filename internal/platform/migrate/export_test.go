@@ -16,7 +16,7 @@ import (
 
 func init() { logWaitInterval = 100 * time.Millisecond }
 
-// These are the version of the last migration from before version 1.0, and the number of migrations from before version 1.0.
+// These are the version of the last migration that is older than version 1.0, and the number of these migrations.
 const (
 	EarlierLast  = earlierLast
 	EarlierCount = earlierCount

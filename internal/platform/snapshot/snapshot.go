@@ -55,8 +55,8 @@ func (c *Cache[T]) Get(ctx context.Context) (T, error) {
 	return c.Since(ctx, now.Add(-fresh))
 }
 
-// Since returns a value whose reading started after at. Callers that wait for the same reading share its result or its error. So no caller waits for more than
-// two readings while the database hangs.
+// Since returns a value whose reading started after the time `at`. Callers that wait for the same reading share its result or its error. So no caller waits for
+// more than two readings while the database hangs.
 func (c *Cache[T]) Since(ctx context.Context, at time.Time) (T, error) {
 	for {
 		if r := c.held.Load(); r != nil && r.at.After(at) {

@@ -64,7 +64,7 @@ func (r *Reader) openingOf(ctx context.Context, st Progress, at time.Time) (open
 	return o, nil
 }
 
-// opensOf returns when some rows of a batch can be sent, no earlier than at. m is a message of the batch.
+// opensOf returns when some rows of a batch can be sent, no earlier than the time `at`. m is a message of the batch.
 func (r *Reader) opensOf(ctx context.Context, st Progress, m quiet.Message, at time.Time) (all []opens, err error) {
 	tasks, err := r.q.BatchPlans(ctx, batchq.BatchPlansParams{BatchID: st.ID, MaxRows: maxPlans})
 	if err != nil {

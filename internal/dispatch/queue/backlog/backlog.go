@@ -54,7 +54,7 @@ func (r Reader) Held(ctx context.Context, company *int64, maxTasks, maxSwitches 
 	return held, postgres.Wrap("count held tasks", err, nil)
 }
 
-// Late returns up to maxTasks waits that are longer than after seconds. It skips tasks of the renderings in ignored.
+// Late returns up to maxTasks waits that are longer than `after`, a number of seconds. It skips tasks of the renderings in ignored.
 func (r Reader) Late(ctx context.Context, after float64, maxTasks int32, ignored []int64) (late []Late, err error) {
 	err = claim.Dispatch(ctx, r.db, func(q *dispatchq.Queries) (err error) {
 		late, err = q.TasksLate(ctx, dispatchq.TasksLateParams{AfterSeconds: after, MaxTasks: maxTasks, Ignored: ignored})

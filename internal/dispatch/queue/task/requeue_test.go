@@ -142,7 +142,7 @@ func TestRequeueRequiresAnEndedTask(t *testing.T) {
 	}
 }
 
-// A report on a lease from before the requeue changes nothing. This is also true for SUCCESS, and whether or not the task has a new lease.
+// A report on a lease that is older than the requeue changes nothing. This is also true for SUCCESS, and whether or not the task has a new lease.
 func TestReportFromBeforeARequeueChangesNothing(t *testing.T) {
 	b := apptest.NewWith(t, setting.Rules{MaxRetryCount: 0, ProcessingTimeout: 30 * time.Minute}, nil)
 	id := b.Submit("x")
@@ -298,7 +298,7 @@ func settleReceipt(b *apptest.Bundle, id string, state int16, code string, lease
 	b.SettleReceipts([]queue.Final{{TaskID: id, SenderNo: "app", Code: code, State: state, LeaseID: &lease}}, false)
 }
 
-// Receipts of an attempt from before the requeue do not count for the requeued task, unless they say that the message was delivered.
+// Receipts of an attempt that is older than the requeue do not count for the requeued task, unless they say that the message was delivered.
 func TestReceiptFromBeforeARequeueCountsOnlyIfDelivered(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")

@@ -32,7 +32,7 @@ func (m *idMaker) next(now uint64) string {
 	return Day(ulid.Time(m.latest)) + "_" + id.String()
 }
 
-// At returns a text that sorts after all ids that New creates before at, and before all ids that New creates at this time or later.
+// At returns a text that sorts after all ids that New creates before the time `at`, and before all ids that New creates at this time or later.
 func At(at time.Time) string {
 	var id ulid.ULID
 	_ = id.SetTime(ulid.Timestamp(at)) // fails only after the year 10889
@@ -55,7 +55,7 @@ const day = 24 * time.Hour
 // Day returns the prefix of the ids of a day.
 func Day(at time.Time) string { return "task_" + at.UTC().Format("20060102") }
 
-// First returns a text that sorts before the ids of all tasks created since from. The text allows for server clocks that are up to a day slow.
+// First returns a text that sorts before the ids of all tasks created since the time `from`. The text allows for server clocks that are up to a day slow.
 func First(from time.Time) string { return Day(from.Add(-day)) }
 
 // Last sorts after every task id.

@@ -60,7 +60,7 @@ func (h *Handlers) batchList(ctx context.Context) (fields api.BatchForm, list *u
 	return body.BatchForm, &stored, "rows", func() { _ = h.services.Uploads.Drop(ctx, stored) }, nil // after an error, a sweep deletes the upload
 }
 
-// renamed returns err with the field name from replaced by to.
+// renamed returns err in which the field name `from` is replaced by `to`.
 func renamed(err error, from, to string) error {
 	var wrong *fault.Error
 	if !errors.As(err, &wrong) || from == to {
