@@ -1037,7 +1037,7 @@ SELECT
     OR (s.is_shared AND EXISTS (
         SELECT FROM senders o
         WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.kind <> 'app' AND o.id <> s.id
-    )))::boolean AS is_counted_on,
+    )))::boolean AS others_depend,
     coalesce((
         SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
         WHERE st.sender_id = s.id AND isfinite(st.next_available_at) -- -infinity means ready
@@ -1049,21 +1049,21 @@ WHERE s.sender_no = $1
 `
 
 type SenderWaitsRow struct {
-	IsPaced     bool
-	IsCountedOn bool
-	Seconds     float64
-	Pools       []int64
-	Sorts       []float64
+	IsPaced      bool
+	OthersDepend bool
+	Seconds      float64
+	Pools        []int64
+	Sorts        []float64
 }
 
-// SenderWaits returns the remaining seconds of the interval of a sender, the pools that it serves, and its sort in each pool. is_counted_on is true if other
-// senders depend on the polls of this sender; see has_routes and has_dependents of SenderAdmit.
+// SenderWaits returns the remaining seconds of the interval of a sender, the pools that it serves, and its sort in each pool. others_depend is true if other
+// senders depend on the polls of this sender: has_routes or has_dependents of SenderAdmit is true.
 func (q *Queries) SenderWaits(ctx context.Context, senderNo string) (SenderWaitsRow, error) {
 	row := q.db.QueryRow(ctx, senderWaits, senderNo)
 	var i SenderWaitsRow
 	err := row.Scan(
 		&i.IsPaced,
-		&i.IsCountedOn,
+		&i.OthersDepend,
 		&i.Seconds,
 		&i.Pools,
 		&i.Sorts,
@@ -1146,19 +1146,19 @@ const sendersSeen = `-- name: SendersSeen :execrows
 WITH locked AS MATERIALIZED (
     SELECT st.sender_id
     FROM (
-        SELECT unnest($1::text[]) AS sender_no, unnest($2::boolean[]) AS is_counted_on, unnest($3::boolean[]) AS is_waiting
+        SELECT unnest($1::text[]) AS sender_no, unnest($2::boolean[]) AS others_depend, unnest($3::boolean[]) AS is_waiting
     ) p
     JOIN senders s ON s.sender_no = p.sender_no
     JOIN sender_states st ON st.sender_id = s.id
     WHERE st.seen_at IS NULL
         OR st.seen_at < now() - make_interval(secs =>
             CASE
-                WHEN p.is_counted_on OR s.is_shared AND s.channel_id IN (
+                WHEN p.others_depend OR s.is_shared AND s.channel_id IN (
                     SELECT w.channel_id FROM channels_waiting(now() - make_interval(secs => $4::double precision)) w
                 ) THEN $5::double precision
                 ELSE $6::double precision
             END)
-        OR (p.is_counted_on AND p.is_waiting AND st.seen_at < st.next_available_at AND st.next_available_at <= now())
+        OR (p.others_depend AND p.is_waiting AND st.seen_at < st.next_available_at AND st.next_available_at <= now())
     FOR NO KEY UPDATE OF st SKIP LOCKED
 )
 UPDATE sender_states st
@@ -1168,16 +1168,16 @@ WHERE st.sender_id = l.sender_id
 `
 
 type SendersSeenParams struct {
-	SenderNos             []string
-	AreCountedOn          []bool
-	AreWaiting            []bool
-	WaitingSeconds        float64
-	CountedOnApartSeconds float64
-	ApartSeconds          float64
+	SenderNos              []string
+	DoOthersDepend         []bool
+	AreWaiting             []bool
+	WaitingSeconds         float64
+	DependentsApartSeconds float64
+	ApartSeconds           float64
 }
 
-// SendersSeen records that senders polled. It skips a sender whose last recorded poll is less than apart_seconds old. The shorter counted_on_apart_seconds
-// applies to a sender on which other senders depend (are_counted_on). It also applies to a shared sender if a task in its shared pool has waited for
+// SendersSeen records that senders polled. It skips a sender whose last recorded poll is less than apart_seconds old. The shorter dependents_apart_seconds
+// applies to a sender on which other senders depend (do_others_depend). It also applies to a shared sender if a task in its shared pool has waited for
 // waiting_seconds.
 //
 // are_waiting: the sender waits for tasks now. If other senders depend on such a sender, its poll is also recorded if its last recorded poll was before the end
@@ -1188,10 +1188,10 @@ type SendersSeenParams struct {
 func (q *Queries) SendersSeen(ctx context.Context, arg SendersSeenParams) (int64, error) {
 	result, err := q.db.Exec(ctx, sendersSeen,
 		arg.SenderNos,
-		arg.AreCountedOn,
+		arg.DoOthersDepend,
 		arg.AreWaiting,
 		arg.WaitingSeconds,
-		arg.CountedOnApartSeconds,
+		arg.DependentsApartSeconds,
 		arg.ApartSeconds,
 	)
 	if err != nil {

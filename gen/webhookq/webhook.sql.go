@@ -751,16 +751,16 @@ func (q *Queries) WebhookRetriesFree(ctx context.Context, webhookID int64) error
 	return err
 }
 
-const webhookRetriesFreed = `-- name: WebhookRetriesFreed :execrows
+const webhookRetriesFreeAll = `-- name: WebhookRetriesFreeAll :execrows
 UPDATE webhook_retries r SET due_at = now()
 WHERE r.due_at IS NULL AND NOT EXISTS (
     SELECT FROM webhook_retries e WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id
 )
 `
 
-// WebhookRetriesFreed does the same as WebhookRetriesFree for all webhooks, after earlier events were deleted.
-func (q *Queries) WebhookRetriesFreed(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, webhookRetriesFreed)
+// WebhookRetriesFreeAll does the same as WebhookRetriesFree for all webhooks, after earlier events were deleted.
+func (q *Queries) WebhookRetriesFreeAll(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, webhookRetriesFreeAll)
 	if err != nil {
 		return 0, err
 	}

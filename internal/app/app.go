@@ -306,8 +306,8 @@ func (a *App) wireDispatch() {
 	a.Pusher = push.New(a.DB, push.Services{
 		Queue: a.Queue, Submissions: a.Submissions, Tasks: a.Tasks, Directory: a.Directory, Receipts: a.Receipts, Configs: a.configs,
 	}, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: a.metrics, Tracer: a.tracer})
-	a.Directory.OnChanged(a.Receipts.Changed)
-	a.Directory.OnChanged(a.Pusher.Changed)
+	a.Directory.OnChanged(a.Receipts.InvalidateReceivers)
+	a.Directory.OnChanged(a.Pusher.Refresh)
 	a.users.OnSwitched(a.Queue.Switched)
 }
 

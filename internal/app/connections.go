@@ -52,15 +52,15 @@ func (c *connections) attach(server *http.Server) {
 	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if one := c.open[beneath(conn)]; one != nil && one.isSpare {
+		if one := c.open[withoutTLS(conn)]; one != nil && one.isSpare {
 			return gate.Busy(ctx)
 		}
 		return ctx
 	}
 }
 
-// beneath returns the connection that Accept returned, without TLS.
-func beneath(conn net.Conn) net.Conn {
+// withoutTLS returns the connection that Accept returned, without TLS.
+func withoutTLS(conn net.Conn) net.Conn {
 	if secured, ok := conn.(*tls.Conn); ok {
 		return secured.NetConn()
 	}
@@ -88,14 +88,14 @@ func (c *connections) admit(conn net.Conn) {
 		return
 	}
 	if len(c.spare) >= maxSpare {
-		c.end(c.crowding())
+		c.end(c.oldestSpare())
 	}
 	c.spare = append(c.spare, conn)
 }
 
-// crowding returns the oldest spare connection of the address with the most spare connections. So a client that connects in a loop loses its own
+// oldestSpare returns the oldest spare connection of the address with the most spare connections. So a client that connects in a loop loses its own
 // connections, and not those of other clients.
-func (c *connections) crowding() net.Conn {
+func (c *connections) oldestSpare() net.Conn {
 	count := map[string]int{}
 	for _, conn := range c.spare {
 		count[c.open[conn].address]++
@@ -178,7 +178,7 @@ func (c *connections) addressOf(conn net.Conn) string {
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	conn = beneath(conn)
+	conn = withoutTLS(conn)
 	if state == http.StateClosed || state == http.StateHijacked {
 		c.remove(conn)
 		return

@@ -8,11 +8,11 @@ import "lksms/internal/audience/erasure"
 // before Erase of webhook, which erases the responses to erased messages.
 func (a *App) erasureOwners() []erasure.Owner {
 	return []erasure.Owner{
-		{Room: "contact", EraseSources: a.Contacts.Erase, Reading: a.Contacts.Importing},
+		{Room: "contact", EraseSources: a.Contacts.Erase, Reading: a.Contacts.CountRunningImports},
 		{Room: "template", EraseSources: a.templates.Erase},
 		{Room: "inbound", EraseSources: a.inbounds.Erase},
 		{Room: "idempotency", BeforeTasks: a.Answers.Erase, ErasePortions: a.Answers.Erase},
-		{Room: "batch", EraseSourcePortions: a.Batches.Refuse, Reading: a.Batches.Checking, ErasePortions: a.Batches.Erase},
+		{Room: "batch", EraseSourcePortions: a.Batches.RejectUnsentRows, Reading: a.Batches.CountRunningChecks, ErasePortions: a.Batches.Erase},
 		{Room: "sqlinbox", HasEarlier: a.SQLInbox.HasEarlier},
 		{Room: "received", ErasePortions: a.Received.Erase},
 		{Room: "replyrule", Erase: a.ReplyRules.Erase},

@@ -190,7 +190,7 @@ func (r *scriptRunner) run(ctx context.Context) error {
 			if len(tasks) == 0 && time.Since(asked) < time.Second { // --wait is 0, or the server stops
 				sleep(ctx, time.Second)
 			}
-		case isFinal(err) || !hasClaimed && !mayComeBack(err):
+		case isFinal(err) || !hasClaimed && !isTemporary(err):
 			return err
 		default:
 			r.log.Warn("claim", "error", err)
@@ -221,9 +221,9 @@ func pause(err error, failures int, longest time.Duration) time.Duration {
 	return d
 }
 
-// mayComeBack reports whether the first claim, which failed, can succeed later without a change of the configuration. If the response is not from LKSMS, the
+// isTemporary reports whether the first claim, which failed, can succeed later without a change of the configuration. If the response is not from LKSMS, the
 // URL is probably wrong.
-func mayComeBack(err error) bool {
+func isTemporary(err error) bool {
 	refused, ok := errors.AsType[*client.Error](err)
 	return client.IsTemporary(err) || ok && refused.Status >= http.StatusInternalServerError
 }
@@ -273,7 +273,7 @@ func (r *scriptRunner) send(ctx context.Context, task client.ClaimedTask) error 
 	}
 	took := time.Since(began).Milliseconds()
 	if o.trouble == nil && r.broken.Load() == nil {
-		r.worked.Do(r.widen)
+		r.worked.Do(r.openAllSlots)
 	}
 	if o.isUnclear {
 		// The message was possibly sent, so the outcome is not reported. When the lease ends, the server applies on_unclear of the sender.
@@ -307,8 +307,8 @@ func (r *scriptRunner) send(ctx context.Context, task client.ClaimedTask) error 
 	return o.trouble
 }
 
-// widen makes all slots available.
-func (r *scriptRunner) widen() {
+// openAllSlots makes all slots available.
+func (r *scriptRunner) openAllSlots() {
 	for range cap(r.slots) - 1 {
 		<-r.slots
 	}

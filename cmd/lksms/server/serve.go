@@ -124,7 +124,7 @@ func (c *ServeCmd) serve(ctx context.Context, db *database, listener net.Listene
 	if err := starting.HandOver(server.Handler); err != nil {
 		return fmt.Errorf("use the listener: %w", err)
 	}
-	c.greet(listener.Addr(), password, generated)
+	c.printNextSteps(listener.Addr(), password, generated)
 	log.Info("serving", "address", listener.Addr().String())
 	err = server.Serve(ctx, listener)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
@@ -134,9 +134,9 @@ func (c *ServeCmd) serve(ctx context.Context, db *database, listener net.Listene
 	return err
 }
 
-// greet prints the address, the user and the next steps. It never prints a configured password. It prints a generated password only on a terminal, because the
-// output of a service is stored in logs.
-func (c *ServeCmd) greet(addr net.Addr, password config.Secret, generated bool) {
+// printNextSteps prints the address, the user and the next steps. It never prints a configured password. It prints a generated password only on a terminal,
+// because the output of a service is stored in logs.
+func (c *ServeCmd) printNextSteps(addr net.Addr, password config.Secret, generated bool) {
 	scheme := "http"
 	if c.Server.TLSCertFile != "" {
 		scheme = "https"

@@ -262,8 +262,8 @@ LEFT JOIN (
 WHERE s.sender_no = ANY (@sender_nos::text[])
 ORDER BY s.sender_no;
 
--- SendersSeen records that senders polled. It skips a sender whose last recorded poll is less than apart_seconds old. The shorter counted_on_apart_seconds
--- applies to a sender on which other senders depend (are_counted_on). It also applies to a shared sender if a task in its shared pool has waited for
+-- SendersSeen records that senders polled. It skips a sender whose last recorded poll is less than apart_seconds old. The shorter dependents_apart_seconds
+-- applies to a sender on which other senders depend (do_others_depend). It also applies to a shared sender if a task in its shared pool has waited for
 -- waiting_seconds.
 --
 -- are_waiting: the sender waits for tasks now. If other senders depend on such a sender, its poll is also recorded if its last recorded poll was before the end
@@ -275,19 +275,19 @@ ORDER BY s.sender_no;
 WITH locked AS MATERIALIZED (
     SELECT st.sender_id
     FROM (
-        SELECT unnest(@sender_nos::text[]) AS sender_no, unnest(@are_counted_on::boolean[]) AS is_counted_on, unnest(@are_waiting::boolean[]) AS is_waiting
+        SELECT unnest(@sender_nos::text[]) AS sender_no, unnest(@do_others_depend::boolean[]) AS others_depend, unnest(@are_waiting::boolean[]) AS is_waiting
     ) p
     JOIN senders s ON s.sender_no = p.sender_no
     JOIN sender_states st ON st.sender_id = s.id
     WHERE st.seen_at IS NULL
         OR st.seen_at < now() - make_interval(secs =>
             CASE
-                WHEN p.is_counted_on OR s.is_shared AND s.channel_id IN (
+                WHEN p.others_depend OR s.is_shared AND s.channel_id IN (
                     SELECT w.channel_id FROM channels_waiting(now() - make_interval(secs => @waiting_seconds::double precision)) w
-                ) THEN @counted_on_apart_seconds::double precision
+                ) THEN @dependents_apart_seconds::double precision
                 ELSE @apart_seconds::double precision
             END)
-        OR (p.is_counted_on AND p.is_waiting AND st.seen_at < st.next_available_at AND st.next_available_at <= now())
+        OR (p.others_depend AND p.is_waiting AND st.seen_at < st.next_available_at AND st.next_available_at <= now())
     FOR NO KEY UPDATE OF st SKIP LOCKED
 )
 UPDATE sender_states st
@@ -319,8 +319,8 @@ FROM (
 ORDER BY g.is_on DESC, g.is_self_registered, g.seen_at DESC NULLS LAST, g.id
 LIMIT @page_limit::integer;
 
--- SenderWaits returns the remaining seconds of the interval of a sender, the pools that it serves, and its sort in each pool. is_counted_on is true if other
--- senders depend on the polls of this sender; see has_routes and has_dependents of SenderAdmit.
+-- SenderWaits returns the remaining seconds of the interval of a sender, the pools that it serves, and its sort in each pool. others_depend is true if other
+-- senders depend on the polls of this sender: has_routes or has_dependents of SenderAdmit is true.
 -- name: SenderWaits :one
 WITH served_pools AS MATERIALIZED (
     SELECT r.pool_id, r.sort, true AS is_routed
@@ -342,7 +342,7 @@ SELECT
     OR (s.is_shared AND EXISTS (
         SELECT FROM senders o
         WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.kind <> 'app' AND o.id <> s.id
-    )))::boolean AS is_counted_on,
+    )))::boolean AS others_depend,
     coalesce((
         SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
         WHERE st.sender_id = s.id AND isfinite(st.next_available_at) -- -infinity means ready

@@ -165,8 +165,8 @@ WHERE r.webhook_id = @webhook_id AND r.due_at IS NULL AND NOT EXISTS (
     SELECT FROM webhook_retries e WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id
 );
 
--- WebhookRetriesFreed does the same as WebhookRetriesFree for all webhooks, after earlier events were deleted.
--- name: WebhookRetriesFreed :execrows
+-- WebhookRetriesFreeAll does the same as WebhookRetriesFree for all webhooks, after earlier events were deleted.
+-- name: WebhookRetriesFreeAll :execrows
 UPDATE webhook_retries r SET due_at = now()
 WHERE r.due_at IS NULL AND NOT EXISTS (
     SELECT FROM webhook_retries e WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id

@@ -226,7 +226,7 @@ func (s *Service) checkTags(ctx context.Context, r Request) error {
 	}{{"tag", one}, {"tags_all", r.Tags.All}, {"tags_any", r.Tags.Any}, {"tags_none", r.Tags.None}} {
 		for _, tag := range named.tags {
 			if _, err := s.Contacts.GetTag(ctx, r.Origin.CompanyID, tag); err != nil {
-				return notThere(err, named.field)
+				return missingRowFault(err, named.field)
 			}
 		}
 	}
@@ -292,7 +292,7 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id int64) (progress.Pr
 	if err != nil {
 		return progress.Progress{}, err
 	}
-	all, err := s.progress.Of(ctx, []batchq.Batch{row})
+	all, err := s.progress.ReadAll(ctx, []batchq.Batch{row})
 	if err != nil {
 		return progress.Progress{}, err
 	}
@@ -307,7 +307,7 @@ func (s *Service) List(ctx context.Context, viewer Viewer, status *string, befor
 	if err != nil {
 		return nil, fmt.Errorf("list batches: %w", err)
 	}
-	return s.progress.Of(ctx, rows)
+	return s.progress.ReadAll(ctx, rows)
 }
 
 // Estimate returns the senders that will send the remaining rows of a batch, and the estimated end of the batch.
@@ -444,14 +444,14 @@ func (s *Service) recordAct(ctx context.Context, id int64, act, by string) error
 	return postgres.Wrap("record action", s.q.BatchActAdd(ctx, batchq.BatchActAddParams{BatchID: id, Act: act, Username: by}), nil)
 }
 
-// maxActs is the maximum number of actions of one batch that Acts returns.
+// maxActs is the maximum number of actions of one batch that ListActions returns.
 const maxActs = 100
 
 // Act is an action of a user on a batch.
 type Act = batchq.BatchActsRow
 
-// Acts returns the actions of users on a batch, newest first.
-func (s *Service) Acts(ctx context.Context, id int64) ([]Act, error) {
+// ListActions returns the actions of users on a batch, newest first.
+func (s *Service) ListActions(ctx context.Context, id int64) ([]Act, error) {
 	acts, err := s.q.BatchActs(ctx, batchq.BatchActsParams{BatchID: id, MaxRows: maxActs})
 	return acts, postgres.Wrap("read acts of batch", err, nil)
 }
@@ -520,7 +520,7 @@ func (s *Service) requeueable(ctx context.Context, b batchq.Batch) (r Requeued, 
 	if err != nil {
 		return r, err
 	}
-	isServed, err := s.progress.Serves(ctx, b)
+	isServed, err := s.progress.HasServingSender(ctx, b)
 	if err != nil {
 		return r, err
 	}

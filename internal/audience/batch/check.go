@@ -136,7 +136,7 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 // later rows have different numbers.
 func (s *Service) restart(ctx context.Context, c *check) error {
 	isChecking := false
-	err := s.while(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, _ batchq.BatchHoldRow) error {
+	err := s.lockInStatus(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, _ batchq.BatchHoldRow) error {
 		isChecking = true
 		return s.q.BatchRowsDelete(ctx, c.batch.ID)
 	})
@@ -165,7 +165,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 		return 0, false, sums.err
 	}
 	isDone = true // reset below if the check is still in progress
-	err = s.while(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, held batchq.BatchHoldRow) error {
+	err = s.lockInStatus(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, held batchq.BatchHoldRow) error {
 		isDone = isLast
 		if held.Batch.LastRow != c.batch.LastRow {
 			return errElsewhere
@@ -291,7 +291,7 @@ func maxShown(channel string) int {
 // keep returns copies of those parts of a row that are needed.
 func (c *check) keep(row source.Row) checkRow {
 	k := checkRow{no: row.No, address: addressCell(row, maxShown(c.batch.Channel))}
-	k.text, k.values, k.wrong = c.text.of(row)
+	k.text, k.values, k.wrong = c.text.renderRow(row)
 	if k.wrong == nil {
 		k.sign, k.wrong = signOf(row.Sign)
 	}

@@ -10,14 +10,14 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Checking returns the number of batches from before the erasure that are being checked. Their lists can contain the person.
-func (s *Service) Checking(ctx context.Context, p *erase.Person) (int64, error) {
+// CountRunningChecks returns the number of batches that are older than the erasure and are being checked. Their lists can contain the person.
+func (s *Service) CountRunningChecks(ctx context.Context, p *erase.Person) (int64, error) {
 	n, err := s.q.ErasureChecking(ctx, batchq.ErasureCheckingParams{CompanyID: p.CompanyID, Before: p.Since})
 	return n, postgres.Wrap("find batches that are checked", err, nil)
 }
 
-// Refuse rejects the rows to a person that are not submitted yet. Erase counts these rows later.
-func (s *Service) Refuse(ctx context.Context, p *erase.Person, _ erase.Runner) error {
+// RejectUnsentRows rejects the rows to a person that are not submitted yet. Erase counts these rows later.
+func (s *Service) RejectUnsentRows(ctx context.Context, p *erase.Person, _ erase.Runner) error {
 	ids, err := s.q.ErasureBatches(ctx, batchq.ErasureBatchesParams{CompanyID: p.CompanyID, OnlyOpen: true})
 	if err != nil {
 		return postgres.Wrap("find batches", err, nil)

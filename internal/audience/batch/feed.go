@@ -76,7 +76,7 @@ func (s *Service) follow(ctx context.Context, b batchq.BatchesUnsettledRow) erro
 			return err
 		}
 	}
-	err := s.while(ctx, b.ID, b.Status, func(ctx context.Context, _ batchq.BatchHoldRow) error {
+	err := s.lockInStatus(ctx, b.ID, b.Status, func(ctx context.Context, _ batchq.BatchHoldRow) error {
 		_, err := s.q.BatchFinish(ctx, b.ID)
 		return err
 	})
@@ -88,12 +88,12 @@ func (s *Service) release(ctx context.Context, id int64) error {
 	if _, err := s.Queue.ReleaseBatch(ctx, id); err != nil {
 		return fmt.Errorf("release tasks: %w", err)
 	}
-	err := s.while(ctx, id, progress.Running, func(ctx context.Context, _ batchq.BatchHoldRow) error { return s.q.BatchReleased(ctx, id) })
+	err := s.lockInStatus(ctx, id, progress.Running, func(ctx context.Context, _ batchq.BatchHoldRow) error { return s.q.BatchReleased(ctx, id) })
 	return postgres.Wrap("record release", err, nil)
 }
 
-// while locks a batch and calls do in the same transaction. If the batch does not have the given status any more, while does nothing.
-func (s *Service) while(ctx context.Context, id int64, status string, do func(context.Context, batchq.BatchHoldRow) error) error {
+// lockInStatus locks a batch and calls do in the same transaction. If the batch does not have the given status any more, lockInStatus does nothing.
+func (s *Service) lockInStatus(ctx context.Context, id int64, status string, do func(context.Context, batchq.BatchHoldRow) error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		held, err := s.q.BatchHold(ctx, batchq.BatchHoldParams{ID: id, Status: status})
 		if postgres.IsNoRows(err) {
@@ -124,7 +124,7 @@ func (s *Service) feedSlice(ctx context.Context, id int64) (fed int, err error) 
 
 // feedPortion submits the next rows of a batch, and records this in the same transaction. Each row therefore becomes at most one task, even after a crash.
 func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) {
-	err = s.while(ctx, id, progress.Running, func(ctx context.Context, held batchq.BatchHoldRow) error {
+	err = s.lockInStatus(ctx, id, progress.Running, func(ctx context.Context, held batchq.BatchHoldRow) error {
 		b := held.Batch
 		switch {
 		case !held.IsDue:

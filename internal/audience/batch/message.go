@@ -57,9 +57,9 @@ func (m message) names() []string {
 	return names
 }
 
-// of returns the text of a row and the values that fill the rendering. It returns the fault of the row if the text cannot be created. Without a rendering,
-// values is nil.
-func (m message) of(row source.Row) (content string, values []byte, wrong *fault.Error) {
+// renderRow returns the text renderRow a row and the values that fill the rendering. It returns the fault renderRow the row if the text cannot be created.
+// Without a rendering, values is nil.
+func (m message) renderRow(row source.Row) (content string, values []byte, wrong *fault.Error) {
 	if row.Extra > 0 {
 		return "", nil, fault.InvalidField("row", fault.TooManyCells, nil)
 	}
@@ -114,7 +114,7 @@ func (m message) fill(value func(name string) (string, bool)) (content string, v
 	if err != nil {
 		return "", nil, err
 	}
-	return strings.Clone(submit.Beginning(m.channel, filled.Content)), values, nil
+	return strings.Clone(submit.StoredBeginning(m.channel, filled.Content)), values, nil
 }
 
 // filled returns the rendering, filled with the values of a row.
@@ -131,7 +131,7 @@ func (s *Service) compose(ctx context.Context, r Request, p *batchq.BatchCreateP
 		return s.composeText(ctx, r, p)
 	}
 	if _, err := s.Directory.GetChannel(ctx, r.Channel); err != nil {
-		return message{}, notThere(err, "channel")
+		return message{}, missingRowFault(err, "channel")
 	}
 	switch {
 	case r.TemplateNo != "":
@@ -160,11 +160,11 @@ func (s *Service) compose(ctx context.Context, r Request, p *batchq.BatchCreateP
 		rendering, err = renderingOf(r)
 		p.Subject = optional.NonZero(r.Subject)
 	}
-	return message{channel: r.Channel, rendering: &rendering, keys: rendering.Keys()}, notThere(err, "biz_type")
+	return message{channel: r.Channel, rendering: &rendering, keys: rendering.Keys()}, missingRowFault(err, "biz_type")
 }
 
-// notThere converts the fault of a missing row into a fault of the request's field that names this row.
-func notThere(err error, field string) error {
+// missingRowFault converts the fault of a missing row into a fault of the request's field that names this row.
+func missingRowFault(err error, field string) error {
 	var missing *fault.Error
 	if errors.As(err, &missing) && missing.Kind == fault.NotFound {
 		return fault.InvalidField(field, fault.NotThere, nil)
@@ -180,7 +180,7 @@ func renderingOf(r Request) (placeholder.Text, error) {
 		if err != nil {
 			return placeholder.Text{}, err //nolint:wrapcheck // the error is a fault
 		}
-		texts[i] = text.Rewrite(placeholder.Literal, placeholder.Place)
+		texts[i] = text.Rewrite(placeholder.Literal, placeholder.Placeholder)
 	}
 	return placeholder.NewText(texts[0], texts[1], texts[2]), nil
 }

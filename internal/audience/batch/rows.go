@@ -241,7 +241,7 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 	}
 	sub.IsUncapped = row.TaskID != nil // the message of the row is counted already
 	sub.WasChecked = true              // as when the row is submitted: a change of the countries holds the row and does not reject it
-	isServed, err := s.progress.Serves(ctx, b)
+	isServed, err := s.progress.HasServingSender(ctx, b)
 	if err != nil {
 		return p, err
 	}

@@ -177,14 +177,14 @@ func (s *Service) List(ctx context.Context, companyID int64, after string, limit
 	return rows, postgres.Wrap("list contacts", err, nil)
 }
 
-// Place is a position in the results of a search: the position after the entry with this Term and UserID. Term is the matching field in lower case, and UserID
-// is the user id of its contact.
-type Place struct{ Term, UserID string }
+// Position is a position in the results of a search: the position after the entry with this Term and UserID. Term is the matching field in lower case, and
+// UserID is the user id of its contact.
+type Position struct{ Term, UserID string }
 
 // from returns p. If p is before all terms with the prefix, from returns the position before the first of these terms.
-func (p Place) from(prefix string) Place {
+func (p Position) from(prefix string) Position {
 	if p.Term < prefix {
-		return Place{Term: prefix}
+		return Position{Term: prefix}
 	}
 	return p
 }
@@ -195,7 +195,7 @@ const fieldsFound = 4
 // Search returns up to limit contacts that have a field which starts with text. It ignores case, sorts by these fields and returns each contact once. The next
 // page starts after next; if next is nil, no page follows. Search reads a bounded number of entries. A page can therefore contain fewer than limit contacts,
 // even none, although another page follows.
-func (s *Service) Search(ctx context.Context, companyID int64, text string, after Place, limit int) (found []Row, next *Place, err error) {
+func (s *Service) Search(ctx context.Context, companyID int64, text string, after Position, limit int) (found []Row, next *Position, err error) {
 	region, err := s.directory.DefaultRegion(ctx, &companyID)
 	if err != nil {
 		return nil, nil, err
@@ -205,7 +205,7 @@ func (s *Service) Search(ctx context.Context, companyID int64, text string, afte
 	p := contactq.ContactSearchParams{
 		CompanyID: companyID, Prefix: prefix, AfterTerm: from.Term, AfterID: from.UserID, MaxRows: int32(fieldsFound*limit + 1),
 	}
-	if number := phone.Beginning(text, region); number != "" {
+	if number := phone.ParsePrefix(text, region); number != "" {
 		from := after.from(number)
 		p.Number, p.NumberAfter, p.NumberAfterID = &number, &from.Term, from.UserID
 	}
@@ -213,7 +213,7 @@ func (s *Service) Search(ctx context.Context, companyID int64, text string, afte
 	if err != nil {
 		return nil, nil, postgres.Wrap("search contacts", err, nil)
 	}
-	var last Place
+	var last Position
 	for _, row := range rows {
 		if row.IsFirst {
 			if len(found) == limit {
@@ -221,7 +221,7 @@ func (s *Service) Search(ctx context.Context, companyID int64, text string, afte
 			}
 			found = append(found, row.Contact)
 		}
-		last = Place{Term: row.Term, UserID: row.Contact.UserID}
+		last = Position{Term: row.Term, UserID: row.Contact.UserID}
 	}
 	if len(rows) == int(p.MaxRows) {
 		return found, &last, nil
@@ -245,8 +245,8 @@ func (s *Service) Delete(ctx context.Context, companyID int64, userID string) er
 	})
 }
 
-// Named returns the existing contacts with the given user ids, in the order of user ids.
-func (s *Service) Named(ctx context.Context, companyID int64, userIDs []string) ([]Row, error) {
+// FindByUserIDs returns the existing contacts with the given user ids, in the order of user ids.
+func (s *Service) FindByUserIDs(ctx context.Context, companyID int64, userIDs []string) ([]Row, error) {
 	rows, err := s.q.ContactList(ctx, contactq.ContactListParams{CompanyID: companyID, UserIds: userIDs, PageLimit: int32(len(userIDs))})
 	return rows, postgres.Wrap("find contacts", err, nil)
 }
@@ -261,9 +261,9 @@ type Known struct {
 // maxKnownTags is the maximum number of tags of a Known contact.
 const maxKnownTags = 20
 
-// OfPhones returns the contact with each pair of a company and a phone number in E.164, in the order of the pairs; nil: no contact has the number. Of several
-// contacts with a number, it returns the first by user id.
-func (s *Service) OfPhones(ctx context.Context, companyIDs []int64, phones []string) ([]*Known, error) {
+// FindByPhones returns the contact with each pair of a company and a phone number in E.164, in the order of the pairs; nil: no contact has the number. Of
+// several contacts with a number, it returns the first by user id.
+func (s *Service) FindByPhones(ctx context.Context, companyIDs []int64, phones []string) ([]*Known, error) {
 	known := make([]*Known, len(phones))
 	rows, err := s.q.ContactsOfPhones(ctx, contactq.ContactsOfPhonesParams{CompanyIds: companyIDs, Phones: phones, MaxTags: maxKnownTags})
 	for _, row := range rows {
@@ -290,7 +290,7 @@ func Address(c Row, channel string) string {
 
 // Addresses returns the addresses of users on a channel, in the order of userIDs. A user without an address has an empty text.
 func (s *Service) Addresses(ctx context.Context, companyID int64, channel string, userIDs []string) ([]string, error) {
-	rows, err := s.Named(ctx, companyID, userIDs)
+	rows, err := s.FindByUserIDs(ctx, companyID, userIDs)
 	if err != nil {
 		return nil, err
 	}

@@ -12,8 +12,8 @@ import (
 // MaxErased is the maximum number of contacts that one erasure erases. An address therefore cannot be shared by more contacts.
 const MaxErased = 100
 
-// OfPerson returns up to MaxErased+1 contacts of a company that have one of the given user ids or addresses.
-func (s *Service) OfPerson(ctx context.Context, companyID int64, userIDs, recipients []string) ([]PersonRow, error) {
+// FindByPerson returns up to MaxErased+1 contacts of a company that have one of the given user ids or addresses.
+func (s *Service) FindByPerson(ctx context.Context, companyID int64, userIDs, recipients []string) ([]PersonRow, error) {
 	rows, err := s.q.ErasedContacts(ctx, contactq.ErasedContactsParams{
 		CompanyID: companyID, UserIds: userIDs, Recipients: recipients, MaxRows: MaxErased + 1,
 	})
@@ -42,8 +42,8 @@ func (s *Service) Erase(ctx context.Context, p *erase.Person) (erase.Counts, err
 	return erase.Counts{erase.Contacts: n.Contacts, erase.Tags: n.Tags}, postgres.Wrap("delete contacts", err, nil)
 }
 
-// Importing returns the number of running imports that started before the erasure. They can still add contacts of the person.
-func (s *Service) Importing(ctx context.Context, p *erase.Person) (int64, error) {
+// CountRunningImports returns the number of running imports that started before the erasure. They can still add contacts of the person.
+func (s *Service) CountRunningImports(ctx context.Context, p *erase.Person) (int64, error) {
 	n, err := s.q.ErasureImports(ctx, contactq.ErasureImportsParams{CompanyID: p.CompanyID, Before: p.Since})
 	return n, postgres.Wrap("find imports", err, nil)
 }

@@ -156,16 +156,16 @@ func TestAPageOfASearchReadsABoundedNumberOfRows(t *testing.T) {
 	const limit = 20
 	for name, c := range map[string]struct {
 		text  string
-		after contact.Place
+		after contact.Position
 		most  int // maximum number of rows
 	}{
-		"all":                       {"u", contact.Place{}, 2000},
-		"all, near the end":         {"u", contact.Place{Term: "user049000", UserID: "user049000"}, 2000},
-		"the last ones":             {"u", contact.Place{Term: "user9999", UserID: "user009999"}, 2000},
-		"one":                       {"user000777@", contact.Place{}, 10},
-		"none":                      {"nobody", contact.Place{}, 0},
-		"all by phone":              {"138", contact.Place{}, 500},
-		"all by phone, near an end": {"138", contact.Place{Term: "+8613800049000", UserID: "user049000"}, 500},
+		"all":                       {"u", contact.Position{}, 2000},
+		"all, near the end":         {"u", contact.Position{Term: "user049000", UserID: "user049000"}, 2000},
+		"the last ones":             {"u", contact.Position{Term: "user9999", UserID: "user009999"}, 2000},
+		"one":                       {"user000777@", contact.Position{}, 10},
+		"none":                      {"nobody", contact.Position{}, 0},
+		"all by phone":              {"138", contact.Position{}, 500},
+		"all by phone, near an end": {"138", contact.Position{Term: "+8613800049000", UserID: "user049000"}, 500},
 	} {
 		best := time.Hour
 		for range 7 { // after five executions, PostgreSQL considers a generic plan

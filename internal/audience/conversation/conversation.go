@@ -94,7 +94,7 @@ func (s *Service) addContacts(ctx context.Context, heads []*Head) error {
 	for _, h := range heads {
 		companies, numbers = append(companies, h.CompanyID), append(numbers, h.Number)
 	}
-	found, err := s.contacts.OfPhones(ctx, companies, numbers)
+	found, err := s.contacts.FindByPhones(ctx, companies, numbers)
 	if err != nil {
 		return err
 	}

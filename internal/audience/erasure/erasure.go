@@ -96,7 +96,7 @@ func (s *Service) Start(ctx context.Context, r Request) (Row, error) {
 	if len(p.UserIds)+len(p.AskedRecipients) == 0 {
 		return Row{}, fault.InvalidField("user_id", fault.Required, nil)
 	}
-	contacts, err := s.Contacts.OfPerson(ctx, r.CompanyID, p.UserIds, p.AskedRecipients)
+	contacts, err := s.Contacts.FindByPerson(ctx, r.CompanyID, p.UserIds, p.AskedRecipients)
 	switch {
 	case err != nil:
 		return Row{}, err
@@ -137,8 +137,8 @@ func (s *Service) List(ctx context.Context, companyID, before int64, limit int) 
 	return rows, postgres.Wrap("list erasures", err, nil)
 }
 
-// Unsearched returns the folders of exports whose tasks were dropped. An erasure cannot check whether these exports contain a person.
-func (s *Service) Unsearched(ctx context.Context) ([]string, error) {
+// ListUnsearchedExports returns the folders of exports whose tasks were dropped. An erasure cannot check whether these exports contain a person.
+func (s *Service) ListUnsearchedExports(ctx context.Context) ([]string, error) {
 	folders, err := s.q.ExportsDropped(ctx)
 	return append([]string{}, folders...), postgres.Wrap("find exports", err, nil)
 }

@@ -39,8 +39,8 @@ type Owner struct {
 	EraseTasks  func(ctx context.Context, p *erase.Person, taskIDs []string) (erase.Counts, error)
 }
 
-// together calls one function of each owner, all in one transaction. of selects the function. ids are the tasks that this transaction changes.
-func (s *Service) together(ctx context.Context, r *run, ids []string, of func(Owner) Step) error {
+// callOwners calls one function of each owner, all in one transaction. of selects the function. ids are the tasks that this transaction changes.
+func (s *Service) callOwners(ctx context.Context, r *run, ids []string, of func(Owner) Step) error {
 	return s.count(ctx, r, ids, func(ctx context.Context) (erase.Counts, error) {
 		all := erase.Counts{}
 		for _, o := range s.Owners {

@@ -61,7 +61,7 @@ func newRun(e Row) *run {
 		Pseudonym: fmt.Sprintf("erased-%d-", e.ID), Has: func(address string) bool { return isAmong(e.Recipients, address) },
 	}
 	for _, address := range e.Recipients {
-		at := phone.AtHome(address)
+		at := phone.NationalFormat(address)
 		if at != "" {
 			p.AtHome = append(p.AtHome, at)
 		}
@@ -83,7 +83,7 @@ func isAmong(recipients []string, address string) bool {
 		normal = address
 	}
 	return slices.ContainsFunc(recipients, func(one string) bool {
-		return normal == one || strings.HasPrefix(one, "+") && (phone.IsInFull(one, address) || phone.IsAtHome(one, address))
+		return normal == one || strings.HasPrefix(one, "+") && (phone.HasCountryCode(one, address) || phone.IsNationalFormat(one, address))
 	})
 }
 
@@ -94,7 +94,7 @@ func (s *Service) pass(ctx context.Context, r *run) (isOver bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := s.together(ctx, r, nil, func(o Owner) Step { return o.EraseSources }); err != nil {
+	if err := s.callOwners(ctx, r, nil, func(o Owner) Step { return o.EraseSources }); err != nil {
 		return false, err
 	}
 	if err := s.portions(ctx, r, func(o Owner) Portions { return o.EraseSourcePortions }); err != nil {
@@ -120,7 +120,7 @@ func (s *Service) pass(ctx context.Context, r *run) (isOver bool, err error) {
 	if err := s.portions(ctx, r, func(o Owner) Portions { return o.ErasePortions }); err != nil {
 		return false, err
 	}
-	if err := s.together(ctx, r, nil, func(o Owner) Step { return o.Erase }); err != nil {
+	if err := s.callOwners(ctx, r, nil, func(o Owner) Step { return o.Erase }); err != nil {
 		return false, err
 	}
 	return true, postgres.Wrap("end erasure", s.q.ErasureEnd(ctx, r.id), nil)
@@ -129,7 +129,7 @@ func (s *Service) pass(ctx context.Context, r *run) (isOver bool, err error) {
 // eraseTasks cancels the waiting tasks, erases the ended tasks, and returns how many tasks senders hold.
 func (s *Service) eraseTasks(ctx context.Context, r *run) (held int64, err error) {
 	for after, n := "", erase.Portion; n == erase.Portion; {
-		rows, err := s.Tasks.OfPerson(ctx, r.Person, after)
+		rows, err := s.Tasks.FindByPerson(ctx, r.Person, after)
 		if err != nil {
 			return held, err
 		}
@@ -167,14 +167,14 @@ func (s *Service) erasePortion(ctx context.Context, r *run, rows []task.PersonRo
 	}
 	ids = slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(open, id) })
 	if len(ids) > 0 {
-		err = s.together(ctx, r, ids, ofTasks(ids))
+		err = s.callOwners(ctx, r, ids, ofTasks(ids))
 	}
 	return int64(len(open)), err
 }
 
 // cancel cancels the waiting tasks among ids. It returns the tasks that are still open because senders hold them.
 func (s *Service) cancel(ctx context.Context, r *run, ids []string) (held []string, err error) {
-	open, err := s.Tasks.Open(ctx, ids)
+	open, err := s.Tasks.FindUnfinished(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (s *Service) cancel(ctx context.Context, r *run, ids []string) (held []stri
 			return nil, err
 		}
 	}
-	return s.Tasks.Open(ctx, ids)
+	return s.Tasks.FindUnfinished(ctx, ids)
 }
 
 // count runs a step in a transaction, and adds the counts that the step returns to the counts of the erasure. If the step added user ids to the person, count

@@ -62,13 +62,13 @@ type Outcome struct {
 	Ended         int  // number of notifications that were ended
 }
 
-// isEnd reports whether the event ends a task or a node. Take accepts such events even if the company is off, because reminders must stop.
+// isEnd reports whether the event ends a task or a node. ProcessEvent accepts such events even if the company is off, because reminders must stop.
 func (e Event) isEnd() bool {
 	return e.Name == "node_finished" || e.Name == "task_finished" || e.Name == "task_abnormal"
 }
 
-// Take processes a business event in one transaction. Faults: request.invalid, limit.reached, company.off.
-func (s *Service) Take(ctx context.Context, e Event, origin submit.Origin) (Outcome, error) {
+// ProcessEvent processes a business event in one transaction. Faults: request.invalid, limit.reached, company.off.
+func (s *Service) ProcessEvent(ctx context.Context, e Event, origin submit.Origin) (Outcome, error) {
 	if err := e.complete(); err != nil {
 		return Outcome{}, err
 	}

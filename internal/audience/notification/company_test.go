@@ -71,7 +71,7 @@ func TestTwoUsersAndAnAdminNotifyAPersonOnce(t *testing.T) {
 func TestTwoUsersAndAnAdminSendAPersonOneSubscribeMessage(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	n := newNamers(t, b)
-	body := apptest.Booking(map[string]any{"receiver_user_id": "u1", "retry": true})
+	body := apptest.SendOnceBody(map[string]any{"receiver_user_id": "u1", "retry": true})
 	var first int64
 	for i, a := range n.each("/api/v1/subscribe-messages", body) {
 		one := apptest.Decode[api.Once](t, a)

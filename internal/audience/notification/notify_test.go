@@ -385,7 +385,7 @@ func TestS2_1_ConcurrentDuplicatesSendOnce(t *testing.T) {
 	first := make(chan bool, 50)
 	for range 50 {
 		go func() {
-			one := apptest.Decode[api.Once](t, b.Call("POST", "/api/v1/subscribe-messages", apptest.Booking(nil)))
+			one := apptest.Decode[api.Once](t, b.Call("POST", "/api/v1/subscribe-messages", apptest.SendOnceBody(nil)))
 			first <- !*one.Deduplicated
 		}()
 	}
@@ -502,7 +502,7 @@ func TestAConcurrentStartAndEndCreateNoReminder(t *testing.T) {
 			origin := submit.Origin{User: "lksms", CompanyID: 1}
 			take := func(e notification.Event) (o notification.Outcome) {
 				t.Helper()
-				o, err := b.App.Notifications.Take(t.Context(), e, origin)
+				o, err := b.App.Notifications.ProcessEvent(t.Context(), e, origin)
 				if err != nil {
 					t.Error(err)
 				}
@@ -516,7 +516,7 @@ func TestAConcurrentStartAndEndCreateNoReminder(t *testing.T) {
 				defer commit()
 				go func() {
 					done <- b.App.DB.Tx(t.Context(), func(ctx context.Context) error {
-						_, err := b.App.Notifications.Take(ctx, first, origin)
+						_, err := b.App.Notifications.ProcessEvent(ctx, first, origin)
 						close(held)
 						<-release
 						return err
@@ -654,7 +654,7 @@ func TestTheTasksOfANotificationBelongToTheTraceOfItsRequest(t *testing.T) {
 
 func TestASendOnceMessageExpires(t *testing.T) {
 	b, p, say := apptest.NewWeChat(t)
-	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/subscribe-messages", apptest.Booking(map[string]any{"expires_at": time.Now().Add(-time.Second)})); a.Fields() != "expires_at" {
+	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/subscribe-messages", apptest.SendOnceBody(map[string]any{"expires_at": time.Now().Add(-time.Second)})); a.Fields() != "expires_at" {
 		t.Errorf("wrong fields %s", a.Fields())
 	}
 	say(`{"errcode":45009,"errmsg":"reach max api daily quota limit"}`)

@@ -176,8 +176,8 @@ func FailedAt(m SubscribeRow) *time.Time {
 	}
 }
 
-// SentOnce lists messages, newest first (S2.4). A list of failed messages begins with the latest failure.
-func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]SubscribeRow, error) {
+// ListOnce lists messages, newest first (S2.4). A list of failed messages begins with the latest failure.
+func (s *Service) ListOnce(ctx context.Context, f OnceFilter) ([]SubscribeRow, error) {
 	if f.IsOfFailures() {
 		failures, err := s.q.SubscribeFailures(ctx, notificationq.SubscribeFailuresParams{
 			CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, SubmittedBy: f.SubmittedBy, BusinessType: f.BusinessType, BusinessID: f.BusinessID, ReceiverUserID: f.ReceiverUserID,

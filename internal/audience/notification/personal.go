@@ -37,7 +37,7 @@ func contactKeys(channel string, payload map[string]any, texts ...string) (keys 
 
 // contactValues returns the values of contacts for placeholders, by user id.
 func (s *Service) contactValues(ctx context.Context, companyID int64, userIDs, keys []string) (map[string]map[string]string, error) {
-	rows, err := s.contacts.Named(ctx, companyID, userIDs)
+	rows, err := s.contacts.FindByUserIDs(ctx, companyID, userIDs)
 	if err != nil {
 		return nil, err
 	}

@@ -173,7 +173,7 @@ func TestASendOnceMessageBelongsToItsCompany(t *testing.T) {
 	one, two := b.AddUser("one", "submit", nil), b.AddUser("two", "submit", nil)
 	once := func(headers []string, more map[string]any) api.Once {
 		t.Helper()
-		return apptest.Decode[api.Once](t, b.Expect(200, "", "POST", "/api/v1/subscribe-messages", apptest.Booking(more), headers...))
+		return apptest.Decode[api.Once](t, b.Expect(200, "", "POST", "/api/v1/subscribe-messages", apptest.SendOnceBody(more), headers...))
 	}
 	listed := func(headers []string) (ids []int64) {
 		t.Helper()

@@ -72,7 +72,7 @@ func TestARepeatedRequestIsAcceptedWhileTheCompanyIsOff(t *testing.T) {
 			"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"u1"}, "dedup_key": "k",
 		}, "dedup_key"},
 		{"/api/v1/notifications/events", event, "node_inst_id"},
-		{"/api/v1/subscribe-messages", apptest.Booking(nil), "business_id"},
+		{"/api/v1/subscribe-messages", apptest.SendOnceBody(nil), "business_id"},
 	}
 	for _, r := range requests {
 		b.Expect(200, "", "POST", r.path, r.body)

@@ -143,7 +143,7 @@ func (s *Service) applyOne(ctx context.Context, id int64, sets map[int64]ruleSet
 		if rule == nil {
 			return postgres.Wrap("remove message from rules", s.q.ReplyActionDelete(ctx, id), nil)
 		}
-		if err := s.uses.Received.Matched(ctx, id); err != nil {
+		if err := s.uses.Received.RecordMatch(ctx, id); err != nil {
 			return fmt.Errorf("record rule: %w", err)
 		}
 		var refused []string
@@ -361,7 +361,7 @@ func (s *Service) tag(ctx context.Context, m received.Row, rule *Row) (string, e
 	if !isNumber(m) {
 		return NoNumber, nil
 	}
-	people, err := s.uses.Contacts.OfPerson(ctx, m.CompanyID, []string{}, []string{m.PhoneNumber})
+	people, err := s.uses.Contacts.FindByPerson(ctx, m.CompanyID, []string{}, []string{m.PhoneNumber})
 	if err != nil {
 		return "", err //nolint:wrapcheck // already wrapped
 	}
@@ -452,7 +452,7 @@ func (s *Service) confirm(ctx context.Context, m received.Row) (string, error) {
 	if err != nil || own.OptOutReply == nil {
 		return Done, err //nolint:wrapcheck // already wrapped
 	}
-	blocks, err := s.uses.Blocks.ListOf(ctx, &m.CompanyID, m.PhoneNumber, new(block.Marketing))
+	blocks, err := s.uses.Blocks.ListByRecipient(ctx, &m.CompanyID, m.PhoneNumber, new(block.Marketing))
 	if err != nil {
 		return "", err //nolint:wrapcheck // already wrapped
 	}
@@ -466,7 +466,7 @@ func (s *Service) confirm(ctx context.Context, m received.Row) (string, error) {
 	return s.tried(ctx, func(ctx context.Context) (string, error) {
 		outcome, err := s.answer(ctx, m, conversation.Answer{Content: *own.OptOutReply, DedupKey: dedupKey(m), By: By})
 		if err == nil && outcome == Done {
-			err = s.uses.Blocks.Confirmed(ctx, blocks[index].ID)
+			err = s.uses.Blocks.RecordConfirmation(ctx, blocks[index].ID)
 		}
 		return outcome, err
 	})

@@ -124,14 +124,14 @@ func (s *Service) applySoon(ctx context.Context, ids []int64) {
 	}
 	s.soon.isRunning = true
 	s.soon.running.Go(func() {
-		for s.again() {
+		for s.needsAnotherRun() {
 			s.applyNow(s.soon.ctx)
 		}
 	})
 }
 
-// again reports whether another run is needed.
-func (s *Service) again() bool {
+// needsAnotherRun reports whether another run is needed.
+func (s *Service) needsAnotherRun() bool {
 	s.soon.mu.Lock()
 	defer s.soon.mu.Unlock()
 	s.soon.isRunning = s.soon.isAgain && s.soon.ctx.Err() == nil

@@ -11,7 +11,7 @@ const maxToken = 512 << 10
 
 var errTokenTooLong = errors.New("a token is too long")
 
-// budgetReader reads at most a given number of bytes after each call of spend.
+// budgetReader reads at most a given number of bytes after each call of allow.
 type budgetReader struct {
 	io.Reader
 	left   int
@@ -30,8 +30,8 @@ func (b *budgetReader) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // callers compare this error
 }
 
-// spend allows the next reads to read this number of bytes in total.
-func (b *budgetReader) spend(bytes int) { b.left = bytes }
+// allow allows the next reads to read this number of bytes in total.
+func (b *budgetReader) allow(bytes int) { b.left = bytes }
 
 // budgetReaderAt reads at most a given number of bytes.
 type budgetReaderAt struct {

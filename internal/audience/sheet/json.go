@@ -110,7 +110,7 @@ func (j *jsonRows) object(do func(name string, cell Cell) error) error {
 		return err
 	case begin.Kind() == ']':
 		j.isOver = true
-		j.source.spend(maxToken)
+		j.source.allow(maxToken)
 		if _, err := j.tokens.ReadToken(); !errors.Is(err, io.EOF) {
 			return j.explain(err)
 		}
@@ -180,7 +180,7 @@ func (j *jsonRows) value(name string) (Cell, error) {
 
 // token reads a token.
 func (j *jsonRows) token() (jsontext.Token, error) {
-	j.source.spend(maxToken)
+	j.source.allow(maxToken)
 	token, err := j.tokens.ReadToken()
 	if err != nil {
 		return jsontext.Token{}, j.explain(err)

@@ -22,7 +22,7 @@ func newXML(part io.Reader) *xmlReader {
 
 // next returns the next token, which is valid until the next call. Errors: io.EOF, errTokenTooLong, errors of the part, and the fault damaged.
 func (x *xmlReader) next() (xml.Token, error) {
-	x.source.spend(maxToken)
+	x.source.allow(maxToken)
 	token, err := x.tokens.RawToken()
 	switch {
 	case err == nil || err == io.EOF || errors.Is(err, errTokenTooLong): //nolint:errorlint // the decoder returns io.EOF unwrapped

@@ -256,8 +256,8 @@ func (s *Service) Delete(ctx context.Context, companyID *int64, recipient string
 	return postgres.Wrap("delete blocks", err, nil)
 }
 
-// Confirmed records that a block was confirmed to the person who asked for it.
-func (s *Service) Confirmed(ctx context.Context, id int64) error {
+// RecordConfirmation records that a block was confirmed to the person who asked for it.
+func (s *Service) RecordConfirmation(ctx context.Context, id int64) error {
 	return postgres.Wrap("record confirmation of block", s.q.BlockConfirmed(ctx, id), nil)
 }
 
@@ -298,8 +298,8 @@ func (s *Service) List(ctx context.Context, f Filter) ([]Row, error) {
 	return rows, postgres.Wrap("list blocks of company", err, nil)
 }
 
-// ListOf lists the blocks of a recipient, newest first: those of a company (nil: of every company), and those for all companies.
-func (s *Service) ListOf(ctx context.Context, companyID *int64, recipient string, scope *string) ([]Row, error) {
+// ListByRecipient lists the blocks of a recipient, newest first: those of a company (nil: of every company), and those for all companies.
+func (s *Service) ListByRecipient(ctx context.Context, companyID *int64, recipient string, scope *string) ([]Row, error) {
 	found, err := s.q.BlocksOfNumber(ctx, blockq.BlocksOfNumberParams{Recipient: recipient, CompanyID: companyID, Scope: scope})
 	rows := make([]Row, len(found))
 	for i, row := range found {
@@ -310,7 +310,7 @@ func (s *Service) ListOf(ctx context.Context, companyID *int64, recipient string
 
 // Get returns the block of a recipient with an id that Put returned. Fault: block.not_found.
 func (s *Service) Get(ctx context.Context, companyID *int64, recipient string, id int64) (Row, error) {
-	rows, err := s.ListOf(ctx, companyID, recipient, nil)
+	rows, err := s.ListByRecipient(ctx, companyID, recipient, nil)
 	if err != nil {
 		return Row{}, err
 	}

@@ -108,12 +108,12 @@ func (c *Config) wrongFields(item any) []fault.Field {
 func unreadable(item any, number, other string) (wrong []fault.Field) {
 	for _, path := range []string{number, other} {
 		f := fault.Field{Name: "body.0." + path}
-		switch value, isText := provider.Field(item, path); {
+		switch value, isText := provider.TextAt(item, path); {
 		case isText && (path == other || postgres.Text(value) != ""):
 			continue
 		case isText:
 			f.Rule = fault.Empty
-		case provider.At(item, path) == nil:
+		case provider.ValueAt(item, path) == nil:
 			f.Rule = fault.Required
 		default:
 			f.Rule, f.Limit = fault.WrongType, "string"
@@ -193,7 +193,7 @@ func valueAt(whole any, path string) any {
 	if path == "" {
 		return whole
 	}
-	return provider.At(whole, path)
+	return provider.ValueAt(whole, path)
 }
 
 // listOf returns the items of a list, or another value as the only item.
@@ -206,8 +206,8 @@ func listOf(value any) []any {
 
 // receipt returns the receipt in an item. isReceipt is false if the item has no number or no state.
 func (c *Config) receipt(item any) (r Receipt, isReceipt bool) {
-	number, hasNumber := provider.Field(item, c.Number)
-	state, hasState := provider.Field(item, c.State)
+	number, hasNumber := provider.TextAt(item, c.Number)
+	state, hasState := provider.TextAt(item, c.State)
 	number = characters.First(postgres.Text(number), 200) // cut in the same way as the number of a sent message
 	if !hasNumber || !hasState || number == "" {
 		return r, false
@@ -219,9 +219,9 @@ func (c *Config) receipt(item any) (r Receipt, isReceipt bool) {
 	case provider.IsOneOf(c.Pending, state):
 		r.State = OnItsWay
 	}
-	r.Recipient, _ = provider.Field(item, c.Recipient)
+	r.Recipient, _ = provider.TextAt(item, c.Recipient)
 	var hasCode bool
-	if r.Code, hasCode = provider.Field(item, c.Code); !hasCode {
+	if r.Code, hasCode = provider.TextAt(item, c.Code); !hasCode {
 		r.Code = state
 	}
 	r.Recipient, r.Code = characters.First(postgres.Text(r.Recipient), 100), characters.First(postgres.Text(r.Code), 100)

@@ -74,26 +74,26 @@ func zoneOf(offset string) (zone *time.Location, isValid bool) {
 
 // isMessage reports whether the type of an item is the type of a message.
 func (r *Received) isMessage(item any) bool {
-	value, found := provider.Field(item, r.Type)
+	value, found := provider.TextAt(item, r.Type)
 	return found && provider.IsOneOf(r.Types, value)
 }
 
 // read returns the message in an item. isMessage is false if the item has no sender or no text.
 func (r *Received) read(item any) (m Message, isMessage bool) {
-	from, hasFrom := provider.Field(item, r.From)
-	content, hasContent := provider.Field(item, r.Content)
+	from, hasFrom := provider.TextAt(item, r.From)
+	content, hasContent := provider.TextAt(item, r.Content)
 	if !hasFrom || !hasContent || from == "" {
 		return m, false
 	}
 	m = Message{From: from, Content: content}
 	if r.International {
 		m.From = withPlus(from)
-	} else if code, found := provider.Field(item, r.Country); found {
+	} else if code, found := provider.TextAt(item, r.Country); found {
 		m.From = international(code, from)
 	}
-	m.To, _ = provider.Field(item, r.To)
-	m.MessageNo, _ = provider.Field(item, r.MessageNo)
-	if at, found := provider.Field(item, r.Time); found {
+	m.To, _ = provider.TextAt(item, r.To)
+	m.MessageNo, _ = provider.TextAt(item, r.MessageNo)
+	if at, found := provider.TextAt(item, r.Time); found {
 		m.ReceivedAt = timeOf(at, r.Offset)
 	}
 	if raw, err := json.Marshal(item); err == nil {

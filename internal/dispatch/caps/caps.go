@@ -50,7 +50,7 @@ type Message struct {
 	Again       bool       // the message is sent again: it counts only if it is not counted yet, or was taken back
 	Moves       bool       // the message waits, and gets a new due time. If it was not counted before, it is not counted now
 
-	// Allowed returns the first time from at on that other rules about the recipient allow.
+	// Allowed returns the first time, not before `at`, that other rules about the recipient allow.
 	Allowed func(at time.Time) (time.Time, error)
 }
 
@@ -128,7 +128,7 @@ type Plan struct {
 }
 
 // Reserve decides about messages. It locks what is counted for their recipients until the transaction of ctx ends, so the caller runs it in a transaction, and then
-// stores the messages and calls Keep. Each message that is not refused counts for the following ones.
+// stores the messages and calls Commit. Each message that is not refused counts for the following ones.
 func (s *Service) Reserve(ctx context.Context, messages []Message) (*Plan, error) {
 	return s.plan(ctx, messages, func(p capsq.CappedRecipientsLockParams) ([]capsq.CappedRecipientsLockRow, error) {
 		return s.q.CappedRecipientsLock(ctx, p)
@@ -354,10 +354,10 @@ func (p *Plan) count(rules []rule, e entry) {
 	}
 }
 
-// Keep stores what is counted, without the messages that are not stored. isStored reports whether the message with an index is stored. If counted messages are
-// not stored, messages were possibly refused because of them. Keep then returns the indexes of the refused messages, so that the caller decides about them
-// again.
-func (p *Plan) Keep(ctx context.Context, isStored func(i int) bool) (again []int, err error) {
+// Commit stores what is counted, without the messages that are not stored. isStored reports whether the message with an index is stored. If counted messages
+// are not stored, messages were possibly refused because of them. Commit then returns the indexes of the refused messages, so that the caller decides about
+// them again.
+func (p *Plan) Commit(ctx context.Context, isStored func(i int) bool) (again []int, err error) {
 	var lost []string
 	for i, v := range p.Verdicts {
 		if len(p.rules[i]) > 0 && !v.IsRefused && !v.wasCounted && !isStored(i) {
@@ -388,8 +388,8 @@ func (p *Plan) Keep(ctx context.Context, isStored func(i int) bool) (again []int
 	return again, nil
 }
 
-// DueAt returns when a message is due according to what is counted. It returns false if the message is not counted.
-func (s *Service) DueAt(ctx context.Context, m Message) (time.Time, bool, error) {
+// CountedDueAt returns when a message is due according to what is counted. It returns false if the message is not counted.
+func (s *Service) CountedDueAt(ctx context.Context, m Message) (time.Time, bool, error) {
 	hash := sha256.Sum256([]byte(m.Recipient))
 	rows, err := s.q.CappedRecipients(ctx, capsq.CappedRecipientsParams{
 		RecipientHashes: [][]byte{hash[:], hash[:]}, CompanyIds: []int64{m.CompanyID, allCompanies}, MessageTypes: []int16{m.MessageType, allTypes},

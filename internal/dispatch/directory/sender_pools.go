@@ -41,7 +41,7 @@ func (s *Service) FindPoolOfSender(ctx context.Context, asOf time.Time, channel 
 }
 
 // SenderPool returns the pool of one sender for a company's messages of a type. It creates a missing pool, in the transaction of ctx if ctx has one. Before
-// adding tasks to the pool, the caller must lock the pool with HoldSenderPools. Fault: request.invalid for the field sender_no, as in FindPoolOfSender.
+// adding tasks to the pool, the caller must lock the pool with LockSenderPools. Fault: request.invalid for the field sender_no, as in FindPoolOfSender.
 func (s *Service) SenderPool(ctx context.Context, channel string, companyID int64, messageType int16, senderNo string) (int64, error) {
 	key := senderPoolKey{channel, companyID, messageType, senderNo}
 	if pool, isKnown := s.senderPools.Get(key); isKnown {
@@ -74,8 +74,8 @@ func (s *Service) ServingSender(ctx context.Context, channel string, companyID i
 	return found.SenderID, postgres.Wrap("find sender", err, fault.InvalidField("sender_no", fault.NotServing, nil))
 }
 
-// HoldSenderPools locks pools of one sender against deletion until the end of the transaction of ctx, and reports whether all of them exist.
-func (s *Service) HoldSenderPools(ctx context.Context, pools []int64) (bool, error) {
+// LockSenderPools locks pools of one sender against deletion until the end of the transaction of ctx, and reports whether all of them exist.
+func (s *Service) LockSenderPools(ctx context.Context, pools []int64) (bool, error) {
 	held, err := s.q.SenderPoolsHold(ctx, pools)
 	return len(held) == len(pools), postgres.Wrap("hold pools of senders", err, nil)
 }

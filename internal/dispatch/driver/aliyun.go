@@ -97,7 +97,7 @@ func (d *aliyun) Send(ctx context.Context, messages []provider.Message, report f
 }
 
 func (d *aliyun) call(ctx context.Context, m provider.Message) provider.Outcome {
-	p, refused := provide(m, d.templates, d.config.SignName)
+	p, refused := findTemplate(m, d.templates, d.config.SignName)
 	if refused != nil {
 		return *refused
 	}

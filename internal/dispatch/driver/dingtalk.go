@@ -96,7 +96,7 @@ type person struct {
 // deliver sends a message to people in one call. If one name is wrong, the provider refuses the call, and nobody gets the message. deliver then repeats the
 // call for each half of the people, until each wrong name is alone in its call.
 func (d *dingTalk) deliver(attempts *provider.Attempts, messages []provider.Message, people []person, report func(int, provider.Outcome)) {
-	if people = mayGet(attempts, messages, people); len(people) == 0 || !attempts.CanStart() {
+	if people = allowedPeople(attempts, messages, people); len(people) == 0 || !attempts.CanStart() {
 		return
 	}
 	m := messages[people[0].indexes[0]]
@@ -118,8 +118,8 @@ func (d *dingTalk) deliver(attempts *provider.Attempts, messages []provider.Mess
 	}
 }
 
-// mayGet returns the people whose messages are still allowed to be sent.
-func mayGet(attempts *provider.Attempts, messages []provider.Message, people []person) (left []person) {
+// allowedPeople returns the people whose messages are still allowed to be sent.
+func allowedPeople(attempts *provider.Attempts, messages []provider.Message, people []person) (left []person) {
 	for _, p := range people {
 		p.indexes = slices.DeleteFunc(slices.Clone(p.indexes), func(i int) bool { return !attempts.MayBegin(messages[i]) })
 		if len(p.indexes) > 0 {

@@ -66,14 +66,14 @@ func Addresses(name string) []string { return kinds[name].addresses }
 // IsAddress reports whether a configuration field contains a URL that the driver calls.
 func IsAddress(name, field string) bool { return slices.Contains(kinds[name].addresses, field) }
 
-// Batch returns the maximum number of messages in one Send of a driver.
-func Batch(name string) int { return kinds[name].batch }
+// MaxBatch returns the maximum number of messages in one Send of a driver.
+func MaxBatch(name string) int { return kinds[name].batch }
 
 // Merges reports whether a driver sends all messages of a group in one call.
 func Merges(name string) bool { return kinds[name].merges }
 
-// Signs reports whether the provider of a driver adds a signature to every message. Such a provider cannot send a message without a signature.
-func Signs(name string) bool { return kinds[name].signs }
+// AlwaysSigns reports whether the provider of a driver adds a signature to every message. Such a provider cannot send a message without a signature.
+func AlwaysSigns(name string) bool { return kinds[name].signs }
 
 // New returns a driver. config is a JSON object. A fault names the error in config.
 func New(name string, config []byte, t provider.Tools) (Driver, error) {

@@ -130,7 +130,7 @@ func checkUnsubscribe(text string) error {
 	const field = "config.unsubscribeUrl"
 	for _, key := range placeholder.Keys(text) {
 		if !slices.Contains(unsubscribeKeys, key) {
-			return fault.InvalidField(field, fault.UnknownPlaceholder, placeholder.Place(key))
+			return fault.InvalidField(field, fault.UnknownPlaceholder, placeholder.Placeholder(key))
 		}
 	}
 	filled := unsubscribe(text, provider.Message{TaskID: "t", UserID: "u", Recipient: "e"})

@@ -95,8 +95,8 @@ var (
 	}
 )
 
-// provide finds the template and the signature of a message. A non-nil outcome means that the message cannot be sent.
-func provide(m provider.Message, templates []providedTemplate, sign string) (provided, *provider.Outcome) {
+// findTemplate finds the template and the signature of a message. A non-nil outcome means that the message cannot be sent.
+func findTemplate(m provider.Message, templates []providedTemplate, sign string) (provided, *provider.Outcome) {
 	if m.Sign != "" {
 		sign = m.Sign
 	}

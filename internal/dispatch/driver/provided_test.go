@@ -70,12 +70,12 @@ func TestTheTemplateThatProducesATextIsFound(t *testing.T) {
 		if strings.HasPrefix(text, "【甲】") {
 			m.Sign = "甲"
 		}
-		p, refused := provide(m, templates, "默认")
+		p, refused := findTemplate(m, templates, "默认")
 		if p.code != want.code || p.sign != want.sign || !maps.Equal(p.values, want.values) || (refused == nil) != (want.code != "") {
 			t.Errorf("%q: %+v, %v", text, p, refused)
 		}
 	}
-	if _, refused := provide(provider.Message{Content: "今天停水"}, templates, ""); refused == nil || refused.Code != "no_signature" {
+	if _, refused := findTemplate(provider.Message{Content: "今天停水"}, templates, ""); refused == nil || refused.Code != "no_signature" {
 		t.Errorf("without a signature: %v", refused)
 	}
 }

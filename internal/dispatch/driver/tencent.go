@@ -128,7 +128,7 @@ func (d *tencent) Send(ctx context.Context, messages []provider.Message, report 
 }
 
 func (d *tencent) call(ctx context.Context, m provider.Message) provider.Outcome {
-	p, refused := provide(m, d.templates, d.config.SignName)
+	p, refused := findTemplate(m, d.templates, d.config.SignName)
 	if refused != nil {
 		return *refused
 	}
@@ -156,7 +156,7 @@ func (d *tencent) call(ctx context.Context, m provider.Message) provider.Outcome
 		return *failure
 	}
 	if fields, readable := tencentRefusal.Read(answer); readable {
-		if _, isRefused := provider.Field(fields, tencentRefusal.Code); isRefused {
+		if _, isRefused := provider.TextAt(fields, tencentRefusal.Code); isRefused {
 			return p.blame(tencentRefusal.Outcome(status, answer), tencentSigns, tencentTemplates, len(d.templates))
 		}
 	}

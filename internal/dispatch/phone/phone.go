@@ -190,9 +190,9 @@ func CheckRegion(field, region string) error {
 	return nil
 }
 
-// Beginning returns the E.164 prefix of all numbers that start with text. text has any notation that Read accepts. Beginning returns an empty string if no
+// ParsePrefix returns the E.164 prefix of all numbers that start with text. text has any notation that Read accepts. ParsePrefix returns an empty string if no
 // number starts with text.
-func Beginning(text, region string) string {
+func ParsePrefix(text, region string) string {
 	number, wrong := bare(text)
 	digits, isFull := strings.CutPrefix(number, "+")
 	switch {
@@ -293,9 +293,9 @@ func SharesCallingCode(region string) bool {
 	return len(phonenumbers.GetRegionCodesForCountryCode(phonenumbers.GetCountryCodeForRegion(region))) > 1
 }
 
-// IsInFull reports whether candidate is number (in E.164) with its country code: unchanged, without the +, with 00 instead of the +, or with separators. If
-// number is an address and not a phone number, only the identical text matches.
-func IsInFull(number, candidate string) bool {
+// HasCountryCode reports whether candidate is number (in E.164) with its country code: unchanged, without the +, with 00 instead of the +, or with separators.
+// If number is an address and not a phone number, only the identical text matches.
+func HasCountryCode(number, candidate string) bool {
 	if number == candidate {
 		return true
 	}
@@ -304,8 +304,8 @@ func IsInFull(number, candidate string) bool {
 	return ok && digits != "" && (digits == e164 || digits == "00"+e164)
 }
 
-// IsAtHome reports whether candidate is the national format of number, which is in E.164.
-func IsAtHome(number, candidate string) bool {
+// IsNationalFormat reports whether candidate is the national format of number, which is in E.164.
+func IsNationalFormat(number, candidate string) bool {
 	digits := digitsOf(candidate)
 	parsed, err := phonenumbers.Parse(number, unknownRegion)
 	if err != nil || digits == "" {
@@ -318,8 +318,8 @@ func IsAtHome(number, candidate string) bool {
 	return err == nil && phonenumbers.Format(dialled, phonenumbers.E164) == number
 }
 
-// AtHome returns a number in E.164 in the national format, without a leading 0. It returns an empty string if number is not in E.164.
-func AtHome(number string) string {
+// NationalFormat returns a number in E.164 in the national format, without a leading 0. It returns an empty string if number is not in E.164.
+func NationalFormat(number string) string {
 	parsed, err := phonenumbers.Parse(number, unknownRegion)
 	if err != nil {
 		return ""

@@ -160,10 +160,10 @@ func FuzzRecipient(f *testing.F) {
 		f.Add(seed, seed)
 	}
 	f.Fuzz(func(t *testing.T, number, said string) {
-		if !IsInFull(number, number) {
+		if !HasCountryCode(number, number) {
 			t.Errorf("%q is not the same as itself", number)
 		}
-		if IsAtHome(number, said) && digitsOf(said) == "" {
+		if IsNationalFormat(number, said) && digitsOf(said) == "" {
 			t.Errorf("%q has no digit, and matches %q", said, number)
 		}
 		if region := Region(said); region != "" && len(region) != 2 {
@@ -197,10 +197,10 @@ func TestNumbersMatchInAnyNotation(t *testing.T) {
 		{"openid-1", "openid-1", true, false},
 		{"openid-1", "1", false, false},
 	} {
-		if got := IsInFull(c.number, c.said); got != c.inFull {
+		if got := HasCountryCode(c.number, c.said); got != c.inFull {
 			t.Errorf("%s as %q in full: %v", c.number, c.said, got)
 		}
-		if got := IsAtHome(c.number, c.said); got != c.atHome && !c.inFull {
+		if got := IsNationalFormat(c.number, c.said); got != c.atHome && !c.inFull {
 			t.Errorf("%s as %q at home: %v", c.number, c.said, got)
 		}
 	}
@@ -224,7 +224,7 @@ func TestBeginningOfANumberIsParsedInAnyNotation(t *testing.T) {
 	for text, want := range map[string]string{
 		"138": "+86138", "138 0013-80": "+86138001380", "+86 138": "+86138", "+1-416": "+1416", "+": "+", "": "", "-": "", "1380a": "", "++1": "", "１３８": "+86138", "0062 812": "+62812",
 	} {
-		if got := Beginning(text, ""); got != want {
+		if got := ParsePrefix(text, ""); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

@@ -91,10 +91,10 @@ const dollar = "$"
 // Literal escapes a part of a text, so that the part contains no placeholder.
 func Literal(part string) string { return strings.ReplaceAll(part, "${", "${"+dollar+"}{") }
 
-// Place returns the placeholder of a key.
-func Place(key string) string { return "${" + key + "}" }
+// Placeholder returns the placeholder of a key.
+func Placeholder(key string) string { return "${" + key + "}" }
 
-// NewText returns a text whose parts were returned by Literal and Place.
+// NewText returns a text whose parts were returned by Literal and Placeholder.
 func NewText(title, content, body string) Text {
 	return Text{Title: title, Content: content, HTML: body, Params: []byte(`{"` + dollar + `":"` + dollar + `"}`)}
 }

@@ -72,9 +72,9 @@ func (t *tally) count(o provider.Outcome) {
 	}
 }
 
-// conclude opens or closes the circuit breaker after a batch. Trouble opens the breaker if no message was accepted or refused, or if the provider requested a
-// pause. If a probe was not sent or proved nothing, the breaker does not change, and another message is the next probe.
-func (w *worker) conclude(ctx context.Context, current *setup, t tally) {
+// updateBreaker opens or closes the circuit breaker after a batch. Trouble opens the breaker if no message was accepted or refused, or if the provider
+// requested a pause. If a probe was not sent or proved nothing, the breaker does not change, and another message is the next probe.
+func (w *worker) updateBreaker(ctx context.Context, current *setup, t tally) {
 	c := current.circuit
 	switch {
 	case t.failure != nil && t.failure.Trouble && (t.through == 0 || t.failure.Pause != provider.Pause{}):

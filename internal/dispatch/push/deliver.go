@@ -206,7 +206,7 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 	concluding, cancel := context.WithTimeout(context.WithoutCancel(w.p.sending), maxBackoff)
 	defer cancel()
 	w.p.keep(concluding, w.senderNo, latest)
-	w.conclude(concluding, current, t) // other servers must read the pause before the leases are returned
+	w.updateBreaker(concluding, current, t) // other servers must read the pause before the leases are returned
 	reason := becauseLate
 	switch {
 	case t.failure != nil && t.failure.Trouble:
@@ -247,7 +247,7 @@ func (w *worker) release(b batch, leases []queue.Unused) {
 	for i := range leases {
 		leases[i].Reason, leases[i].Answer = postgres.Text(leases[i].Reason), postgres.Text(leases[i].Answer)
 	}
-	w.insist(b, len(leases), func(ctx context.Context) error {
+	w.repeatUntilDone(b, len(leases), func(ctx context.Context) error {
 		_, err := w.p.queue.Release(ctx, w.senderNo, leases)
 		return err
 	})
@@ -274,11 +274,11 @@ func (w *worker) report(current *setup, b batch, all []answer) {
 		reports = append(reports, current.reportOf(row, o))
 	}
 	if len(unclear) > 0 {
-		w.insist(b, len(unclear), func(ctx context.Context) error { return w.p.queue.RecordUnclear(ctx, w.senderNo, unclear) })
+		w.repeatUntilDone(b, len(unclear), func(ctx context.Context) error { return w.p.queue.RecordUnclear(ctx, w.senderNo, unclear) })
 	}
 	if len(reports) > 0 {
 		left := reports
-		w.insist(b, len(reports), func(ctx context.Context) (err error) {
+		w.repeatUntilDone(b, len(reports), func(ctx context.Context) (err error) {
 			if left, err = w.reportAll(ctx, left); err == nil {
 				w.p.receipts.MatchSent(ctx, w.senderNo, reports)
 			}
@@ -287,8 +287,8 @@ func (w *worker) report(current *setup, b batch, all []answer) {
 	}
 }
 
-// insist repeats a database action until the action succeeds or the leases expire.
-func (w *worker) insist(b batch, leases int, act func(ctx context.Context) error) {
+// repeatUntilDone repeats a database action until the action succeeds or the leases expire.
+func (w *worker) repeatUntilDone(b batch, leases int, act func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.p.sending), max(time.Until(b.leaseEnd), leaseSpare))
 	defer cancel()
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, maxBackoff) {

@@ -110,8 +110,8 @@ func (p *Pusher) run() {
 	}
 }
 
-// Changed makes the Pusher read the senders now. Call Changed after each change of a sender.
-func (p *Pusher) Changed() {
+// Refresh makes the Pusher read the senders now. Call Refresh after each change of a sender.
+func (p *Pusher) Refresh() {
 	select {
 	case p.changed <- struct{}{}:
 	default: // a signal is pending already
@@ -300,7 +300,7 @@ func (w *setup) isOneCall() bool { return w.row.IntervalMs > 0 && driver.Merges(
 
 // maxClaim returns the maximum number of tasks per claim. With an interval, this is the number of messages that can be sent in one second.
 func (w *setup) maxClaim() int {
-	limit := driver.Batch(w.row.Kind)
+	limit := driver.MaxBatch(w.row.Kind)
 	if w.row.IntervalMs > 0 && !w.isOneCall() {
 		limit = min(limit, max(1, int(1000/w.row.IntervalMs)))
 	}

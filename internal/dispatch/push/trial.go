@@ -80,7 +80,7 @@ func (p *Pusher) Test(ctx context.Context, senderNo string, m TrialMessage, orig
 	started := time.Now()
 	o := p.try(context.WithoutCancel(ctx), made, lease, *recipient) // the outcome is stored even if the caller disconnects
 	trial := Trial{TaskID: lease.TaskID, Request: asked.last(), Outcome: o, Took: time.Since(started)}
-	return trial, p.conclude(context.WithoutCancel(ctx), senderNo, lease, *recipient, o)
+	return trial, p.reportTrial(context.WithoutCancel(ctx), senderNo, lease, *recipient, o)
 }
 
 // trialDriver creates the driver of a sender. A fault names the error in the configuration.
@@ -106,8 +106,8 @@ func (p *Pusher) try(ctx context.Context, made driver.Driver, lease claim.Lease,
 	return o
 }
 
-// conclude reports the outcome of a test. It never opens or closes the circuit breaker.
-func (p *Pusher) conclude(ctx context.Context, senderNo string, lease claim.Lease, recipient string, o provider.Outcome) error {
+// reportTrial reports the outcome of a test. It never opens or closes the circuit breaker.
+func (p *Pusher) reportTrial(ctx context.Context, senderNo string, lease claim.Lease, recipient string, o provider.Outcome) error {
 	ctx, cancel := context.WithTimeout(ctx, maxBackoff)
 	defer cancel()
 	var last latest

@@ -14,7 +14,7 @@ import (
 // S0.10, S4.2). The leases and the changes of the sender are one transaction. An app that polls for the first time is registered, unless the settings
 // forbid this. Faults: sender.not_found, limit.reached, and the faults of c.OnLease.
 func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, error) {
-	if err := s.senders.Polled(ctx, c.SenderNo); err != nil {
+	if err := s.senders.RecordPoll(ctx, c.SenderNo); err != nil {
 		return nil, err
 	}
 	values, err := s.settings.Get(ctx)
@@ -36,8 +36,8 @@ func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, er
 	s.traceClaim(ctx, c.SenderNo, started, leases)
 	s.claimed.Add(float64(len(leases)))
 	if len(leases) > 0 {
-		s.line.Took(c.SenderNo, len(leases))
-		s.senders.Took(c.SenderNo)
+		s.line.RecordGiven(c.SenderNo, len(leases))
+		s.senders.RecordClaim(c.SenderNo)
 	}
 	return leases, nil
 }
@@ -46,6 +46,6 @@ func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, er
 // costs segments like any other attempt. The caller has submitted the task in the transaction of ctx. Fault: request.invalid if the balance of the sender would
 // become negative.
 func (s *Service) ClaimTrial(ctx context.Context, senderNo, taskID string, lease time.Duration) (claim.Lease, error) {
-	one, err := claim.Trial(ctx, claim.ByID(s.db), senderNo, taskID, lease)
+	one, err := claim.Trial(ctx, claim.TaskStatements(s.db), senderNo, taskID, lease)
 	return one, postgres.Wrap("lease trial", err, fault.New(fault.NotFound, fault.SenderNotFound))
 }

@@ -94,7 +94,7 @@ func (s *Service) moveCapped(ctx context.Context, messages []admit.Message) erro
 	for i, m := range messages {
 		plans.add(m, due[i], froms[i])
 	}
-	return plans.store(ctx, claim.ByID(s.db))
+	return plans.store(ctx, claim.TaskStatements(s.db))
 }
 
 // plans contains tasks that get another due time, and those of which only the beginning of the next quiet hours changes.

@@ -396,7 +396,7 @@ func (s *Service) Recover(ctx context.Context) (int, error) {
 		}
 		before := total + len(failed)
 		for i, result := range merge.Apart(ids, func(ids []string) ([]struct{}, error) {
-			n, err := s.recoverThose(ctx, ids)
+			n, err := s.recoverTasks(ctx, ids)
 			total += n
 			return make([]struct{}, len(ids)), err
 		}, hopeless) {
@@ -416,7 +416,7 @@ func (s *Service) Recover(ctx context.Context) (int, error) {
 	return total, failures
 }
 
-func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
+func (s *Service) recoverTasks(ctx context.Context, ids []string) (int, error) {
 	rules, err := s.settings.Rules(ctx)
 	if err != nil {
 		return 0, err

@@ -83,7 +83,7 @@ func (s *Service) AwaitTasks(ctx context.Context, senderNo string, wait time.Dur
 			}
 			continue
 		}
-		s.line.Narrow(waiter, pools)
+		s.line.SetPools(waiter, pools)
 		by, again := s.line.Await(ctx, waiter, timeUp.C)
 		if by != nil {
 			s.line.PassOn(*by)
@@ -98,7 +98,7 @@ func (s *Service) AwaitTasks(ctx context.Context, senderNo string, wait time.Dur
 // tryClaim claims tasks. It skips the claim if the last poll found no task for the sender and a claim would have no other effect. If no task is
 // claimed, it limits the waiter to the pools of the sender, or returns the rest of the sender's interval as pause.
 func (s *Service) tryClaim(ctx context.Context, p *line.Waiter, c claim.Request) (rows []claim.Lease, pause time.Duration, err error) {
-	if err := s.senders.Polled(ctx, c.SenderNo); err != nil {
+	if err := s.senders.RecordPoll(ctx, c.SenderNo); err != nil {
 		return nil, 0, err
 	}
 	pools, mayWait, err := s.senders.MayWait(ctx, c.SenderNo)
@@ -110,7 +110,7 @@ func (s *Service) tryClaim(ctx context.Context, p *line.Waiter, c claim.Request)
 	if err == nil && len(rows) == 0 && pause == 0 && s.line.NeedsUsage(p) {
 		err = s.readUsage(ctx, c.SenderNo)
 	}
-	s.line.Narrow(p, pools)
+	s.line.SetPools(p, pools)
 	return rows, pause, err
 }
 
@@ -119,7 +119,7 @@ func (s *Service) readUsage(ctx context.Context, senderNos ...string) error {
 	before := s.line.Given(senderNos)
 	usages, err := s.senders.Usages(ctx, senderNos)
 	if err == nil {
-		s.line.Learn(usages, before)
+		s.line.StoreUsages(usages, before)
 	}
 	return err
 }
@@ -133,7 +133,7 @@ func (s *Service) Waiting() int { return s.line.Count() }
 // RecordPolls stores which senders polled or wait at this server. It returns the number of changed rows.
 func (s *Service) RecordPolls(ctx context.Context) (int, error) {
 	waiting, sleeping := s.line.SenderNos()
-	s.senders.Waiting(waiting, sleeping)
+	s.senders.RecordWaiting(waiting, sleeping)
 	return s.senders.SweepSeen(ctx)
 }
 

@@ -24,7 +24,7 @@ func (s *Service) EraseTasks(ctx context.Context, p *erase.Person, taskIDs []str
 	var ids, callbackIDs []int64
 	var spellings []string
 	for _, address := range p.Recipients {
-		spellings = append(spellings, address, strings.TrimPrefix(address, "+"), phone.AtHome(address))
+		spellings = append(spellings, address, strings.TrimPrefix(address, "+"), phone.NationalFormat(address))
 	}
 	for _, r := range rows {
 		if p.Has(r.Recipient) {

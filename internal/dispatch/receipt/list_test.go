@@ -212,7 +212,7 @@ func TestLateReceiptsOfDisabledOrRetiredSendersCount(t *testing.T) {
 			b.Expect(409, "in_use", "DELETE", "/api/v1/admin/senders/pushed", nil)
 			b.Expect(409, "exists", "POST", "/api/v1/admin/senders", map[string]any{"sender_no": "pushed", "name": "stranger", "kind": "app"})
 			b.Exec("UPDATE senders SET updated_at = now() - interval '31 days'")
-			b.App.Receipts.Changed()
+			b.App.Receipts.InvalidateReceivers()
 			wanted := map[string]int{"off": 200, "retired": 403}[status]
 			callBack(b, wanted, proof, "application/json", fmt.Sprintf(`{"msgid":%q,"status":"DELIVRD"}`, number(second)))
 		})

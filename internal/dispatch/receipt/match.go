@@ -109,9 +109,9 @@ func matchedBy(candidates []receiptq.ReceiptCandidatesRow) []receiptq.ReceiptCan
 			continue
 		}
 		switch {
-		case c.Recipient == "" || phone.IsInFull(c.SentTo, c.Recipient):
+		case c.Recipient == "" || phone.HasCountryCode(c.SentTo, c.Recipient):
 			inFull = append(inFull, c)
-		case phone.IsAtHome(c.SentTo, c.Recipient):
+		case phone.IsNationalFormat(c.SentTo, c.Recipient):
 			national = append(national, c)
 		}
 	}

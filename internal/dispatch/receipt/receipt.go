@@ -69,8 +69,8 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Changed discards the cached receivers. Call Changed after this server has changed a sender.
-func (s *Service) Changed() { s.receivers.Invalidate() }
+// InvalidateReceivers discards the cached receivers. Call InvalidateReceivers after this server has changed a sender.
+func (s *Service) InvalidateReceivers() { s.receivers.Invalidate() }
 
 // receiver verifies and parses the callbacks of a sender.
 type receiver struct {

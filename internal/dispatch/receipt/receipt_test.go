@@ -290,7 +290,7 @@ func setShortSecret(b *apptest.Bundle, text string) {
 		b.T.Fatal(err)
 	}
 	b.Exec("UPDATE senders SET config = config || jsonb_build_object('callbackSecret', $1::text) WHERE sender_no = 'pushed'", encrypted)
-	b.App.Receipts.Changed()
+	b.App.Receipts.InvalidateReceivers()
 }
 
 // After some wrong proofs, a caller has to wait. The provider does not have to wait, even if it uses the same address.

@@ -308,8 +308,8 @@ func (s *Service) OnDelete(do func(ctx context.Context, ids []int64) error) { s.
 // function is not called.
 func (s *Service) OnStored(do func(ctx context.Context, ids []int64)) { s.onStored = do }
 
-// Matched records that a rule matched a message. A message that is not an ordinary text keeps its kind.
-func (s *Service) Matched(ctx context.Context, id int64) error {
+// RecordMatch records that a rule matched a message. A message that is not an ordinary text keeps its kind.
+func (s *Service) RecordMatch(ctx context.Context, id int64) error {
 	return postgres.Wrap("record matched message", s.q.ReceivedMatched(ctx, id), nil)
 }
 

@@ -12,10 +12,10 @@ import (
 
 // claimable contains the pools of a sender.
 type claimable struct {
-	pools       map[int64]float64 // sort of the sender in each pool, by pool id
-	isPaced     bool              // a successful claim possibly starts the interval of the sender
-	isRested    bool              // when the data was read, no interval delayed the sender; since then, the sender has claimed no tasks at this server
-	isCountedOn bool              // other senders depend on the polls of this sender, because of a route or its sort, so its polls must be stored soon
+	pools        map[int64]float64 // sort of the sender in each pool, by pool id
+	isPaced      bool              // a successful claim possibly starts the interval of the sender
+	isRested     bool              // when the data was read, no interval delayed the sender; since then, the sender has claimed no tasks at this server
+	othersDepend bool              // other senders depend on the polls of this sender, because of a route or its sort, so its polls must be stored soon
 }
 
 // poolsKept is the time for which the pools of a sender are cached. While a sender waits, a change of the directory clears the cache earlier. The
@@ -52,8 +52,8 @@ func (c *claimables) beginRead(senderNo string) (keep func(claimable)) {
 	}
 }
 
-// took records that a sender claimed tasks at this server.
-func (c *claimables) took(senderNo string) {
+// recordClaim records that a sender claimed tasks at this server.
+func (c *claimables) recordClaim(senderNo string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, isKnown := c.cache.Peek(senderNo); isKnown && known.isPaced && known.isRested {
@@ -104,7 +104,7 @@ func (s *Service) readPools(ctx context.Context, senderNo string) (wait time.Dur
 		return 0, c, postgres.Wrap("read pools of sender", err, errNoSender)
 	}
 	wait = time.Duration(row.Seconds * float64(time.Second))
-	c = claimable{make(map[int64]float64, len(row.Pools)), row.IsPaced, wait == 0, row.IsCountedOn}
+	c = claimable{make(map[int64]float64, len(row.Pools)), row.IsPaced, wait == 0, row.OthersDepend}
 	for i, pool := range row.Pools {
 		c.pools[pool] = row.Sorts[i]
 	}
@@ -113,7 +113,7 @@ func (s *Service) readPools(ctx context.Context, senderNo string) (wait time.Dur
 }
 
 // MayWait returns the pools of a sender with its sort in each pool. may reports whether the sender can wait for tasks without a claim while its pools are
-// empty. It can wait if no interval delays it, and if its polls are stored soon enough without a claim. Call Polled first.
+// empty. It can wait if no interval delays it, and if its polls are stored soon enough without a claim. Call RecordPoll first.
 func (s *Service) MayWait(ctx context.Context, senderNo string) (pools map[int64]float64, may bool, err error) {
 	c, known := s.pools.get(senderNo)
 	if !known {
@@ -121,7 +121,7 @@ func (s *Service) MayWait(ctx context.Context, senderNo string) (pools map[int64
 			return nil, false, err
 		}
 	}
-	if c.isCountedOn {
+	if c.othersDepend {
 		values, err := s.settings.Get(ctx)
 		if err != nil {
 			return nil, false, err
@@ -133,8 +133,8 @@ func (s *Service) MayWait(ctx context.Context, senderNo string) (pools map[int64
 	return c.pools, c.isRested, nil
 }
 
-// Took records that a sender claimed tasks at this server.
-func (s *Service) Took(senderNo string) { s.pools.took(senderNo) }
+// RecordClaim records that a sender claimed tasks at this server.
+func (s *Service) RecordClaim(senderNo string) { s.pools.recordClaim(senderNo) }
 
 // Notice receives the version of the directory in the database, and reports whether it changed since the last call. If it changed, Notice clears the caches,
 // because the pools of senders can be different.

@@ -99,8 +99,8 @@ func encryptedIn(value json.RawMessage) (text string, ok bool) {
 	return text, ok
 }
 
-// Show masks the secrets of a configuration, and everything in its URLs except the host.
-func (c *Configs) Show(kind, senderNo string, config []byte) ([]byte, error) {
+// Mask masks the secrets of a configuration, and everything in its URLs except the host.
+func (c *Configs) Mask(kind, senderNo string, config []byte) ([]byte, error) {
 	return eachEncrypted(kind, config, func(name string, value json.RawMessage) (json.RawMessage, error) {
 		if !driver.IsAddress(kind, name) {
 			return json.RawMessage(`"` + hidden + `"`), nil
@@ -187,7 +187,7 @@ func (c *Configs) changed(was Row, kind string, config []byte) (changed []byte, 
 		return dropSecrets(was.Kind, was.Config)
 	}
 	if config == nil {
-		if config, err = c.Show(was.Kind, was.SenderNo, was.Config); err != nil {
+		if config, err = c.Mask(was.Kind, was.SenderNo, was.Config); err != nil {
 			return nil, err
 		}
 	}
@@ -248,15 +248,15 @@ func (c *Configs) checkAndEncrypt(kind, senderNo string, config []byte, before *
 	})
 }
 
-// Gaps returns the required fields that a stored configuration lacks. The sender continues to work, but cannot be saved without these fields.
-func (c *Configs) Gaps(kind, senderNo string, stored []byte) []string {
+// MissingFields returns the required fields that a stored configuration lacks. The sender continues to work, but cannot be saved without these fields.
+func (c *Configs) MissingFields(kind, senderNo string, stored []byte) []string {
 	gaps := []string{}
 	if kind == KindApp {
 		return gaps
 	}
 	decrypted, err := c.Open(kind, senderNo, stored)
 	if err != nil {
-		return gaps // Gaps does not report why the decryption failed
+		return gaps // MissingFields does not report why the decryption failed
 	}
 	var missing *fault.Error
 	if built, err := build(kind, decrypted); err == nil && errors.As(driver.Review(built), &missing) {

@@ -311,7 +311,7 @@ func TestURLsOfSendersAreStoredEncryptedAndMasked(t *testing.T) {
 	sends()
 	// A URL that was stored before URLs were encrypted still works, is masked, and is encrypted when the keys are rotated.
 	b.Exec("UPDATE senders SET version = version + 1, config = config || jsonb_build_object('url', $1::text) WHERE sender_no = 'pushed'", config["url"])
-	b.App.Pusher.Changed()
+	b.App.Pusher.Refresh()
 	hidden()
 	sends()
 	for want := 1; want >= 0; want-- {

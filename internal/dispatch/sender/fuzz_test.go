@@ -63,7 +63,7 @@ func FuzzConfig(f *testing.F) {
 				t.Errorf("%s was %s, and is decrypted as %s", name, given, again[name])
 			}
 		}
-		shown, err := configs.Show(kind, "s", encrypted)
+		shown, err := configs.Mask(kind, "s", encrypted)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ func TestReasonsThatNeedAUserComeBeforeReasonsThatEndByThemselves(t *testing.T) 
 	}
 	hour := time.Now().UTC().Add(2 * time.Hour)
 	for _, c := range []struct {
-		add  func() // adds a reason to those before
+		add  func() // adds a reason to the earlier reasons
 		want string
 	}{
 		{state("seen_at = now()"), ""},

@@ -12,8 +12,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Polled records a poll of an app in memory, and registers the app like EnsureApp.
-func (s *Service) Polled(ctx context.Context, senderNo string) error {
+// RecordPoll records a poll of an app in memory, and registers the app like EnsureApp.
+func (s *Service) RecordPoll(ctx context.Context, senderNo string) error {
 	if err := s.EnsureApp(ctx, senderNo); err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ const (
 	recordedSteps = 4
 )
 
-// Waiting records that senders wait at this server for tasks, or for the end of their interval. Waiting counts as a poll.
-func (s *Service) Waiting(forTasks, forInterval []string) {
+// RecordWaiting records that senders wait at this server for tasks, or for the end of their interval. The wait counts as a poll.
+func (s *Service) RecordWaiting(forTasks, forInterval []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, senderNo := range forInterval {
@@ -111,12 +111,12 @@ func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 		return 0, nil
 	}
 	params := senderq.SendersSeenParams{
-		ApartSeconds: SeenApart.Seconds(), CountedOnApartSeconds: min(values.Queue.SilentAfter()/recordedSteps, SeenApart).Seconds(),
+		ApartSeconds: SeenApart.Seconds(), DependentsApartSeconds: min(values.Queue.SilentAfter()/recordedSteps, SeenApart).Seconds(),
 		WaitingSeconds: values.Queue.SilentAfter().Seconds() / 2,
 	}
 	for _, senderNo := range slices.Sorted(maps.Keys(seen)) {
 		c, _ := s.pools.get(senderNo)
-		params.SenderNos, params.AreCountedOn = append(params.SenderNos, senderNo), append(params.AreCountedOn, c.isCountedOn)
+		params.SenderNos, params.DoOthersDepend = append(params.SenderNos, senderNo), append(params.DoOthersDepend, c.othersDepend)
 		params.AreWaiting = append(params.AreWaiting, seen[senderNo])
 	}
 	n, err := s.q.SendersSeen(ctx, params)

@@ -51,7 +51,7 @@ func withPolls(t *testing.T) *apptest.Bundle {
 	b.Exec("INSERT INTO sender_states (sender_id) SELECT id FROM senders ORDER BY id DESC")
 	b.Exec("INSERT INTO facts (company_id, sender_no, leases, at) SELECT 1, sender_no, 1, now() FROM senders ORDER BY id DESC")
 	for i := range 50 {
-		if err := b.App.Senders.Polled(t.Context(), fmt.Sprintf("app-%d", i+1)); err != nil {
+		if err := b.App.Senders.RecordPoll(t.Context(), fmt.Sprintf("app-%d", i+1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,7 +73,7 @@ func holdFirstState(b *apptest.Bundle) pgx.Tx {
 
 func TestPollsAreStoredLaterIfTheDatabaseFails(t *testing.T) {
 	b := apptest.New(t)
-	if err := b.App.Senders.Polled(t.Context(), "app"); err != nil {
+	if err := b.App.Senders.RecordPoll(t.Context(), "app"); err != nil {
 		t.Fatal(err)
 	}
 	ended, cancel := context.WithCancel(t.Context())

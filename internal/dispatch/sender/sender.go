@@ -94,7 +94,7 @@ func checkSigns(kind, mode string, sign *string) error {
 	switch {
 	case mode != claim.SignNone:
 		return nil
-	case driver.Signs(kind):
+	case driver.AlwaysSigns(kind):
 		return fault.InvalidField("sign_mode", fault.NotAllowed, []string{claim.SignInText, claim.SignByProvider})
 	case sign != nil:
 		return fault.InvalidField("sign", fault.NotTogether, "sign_mode="+mode)

@@ -92,7 +92,7 @@ func TestPollsAreStoredSoonWhileTasksWait(t *testing.T) {
 		b.Exec("UPDATE sender_states SET seen_at = now() - interval '3 minutes'")
 		b.Exec("UPDATE queue SET due_at = now() - $1::interval", c.due)
 		for _, no := range []string{"a", "b"} {
-			if err := b.App.Senders.Polled(t.Context(), no); err != nil {
+			if err := b.App.Senders.RecordPoll(t.Context(), no); err != nil {
 				t.Fatal(err)
 			}
 		}

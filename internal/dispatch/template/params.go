@@ -68,8 +68,8 @@ func ParseParams(sent json.RawMessage) (Params, error) {
 	return p, nil
 }
 
-// of returns the values for placeholders. Each placeholder must have exactly one value, and no other value is allowed.
-func (p Params) of(names []string) (map[string]string, error) {
+// valuesOf returns the values for placeholders. Each placeholder must have exactly one value, and no other value is allowed.
+func (p Params) valuesOf(names []string) (map[string]string, error) {
 	if p.inOrder != nil {
 		values := p.inOrder
 		if len(names) == 0 && slices.Equal(values, []string{""}) {

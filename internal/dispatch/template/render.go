@@ -99,7 +99,7 @@ func (s *Source) AddTo(submission []byte) ([]byte, error) {
 // Render renders a message in a language; an empty language means the original text. params must contain exactly one value for each placeholder. Faults: those
 // of params, and those of Text.Render.
 func (t Template) Render(params Params, language string) (Rendered, error) {
-	values, err := params.of(t.Names())
+	values, err := params.valuesOf(t.Names())
 	if err != nil {
 		return Rendered{}, err
 	}

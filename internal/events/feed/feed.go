@@ -57,7 +57,7 @@ type Service struct {
 // New returns a Service on db. Call Close to stop the Service.
 func New(db *postgres.DB, settings *setting.Service) *Service {
 	s := &Service{db: db, settings: settings, q: feedq.New(db), inParts: feedq.New(db.InPartitions())}
-	s.watcher = &watcher{poll: s.news, waiters: map[*waiter]struct{}{}}
+	s.watcher = &watcher{poll: s.readNewEvents, waiters: map[*waiter]struct{}{}}
 	return s
 }
 
@@ -189,17 +189,17 @@ func appendEvent(p *feedq.FeedAppendParams, company int64, by, ofType, task stri
 // deleteBatch is the maximum number of events that one transaction of DeleteExpired deletes.
 const deleteBatch = 10_000
 
-// Kept returns the time for which events are stored. Events are also recorded for this time after the last pull. Kept is longer than the time after which a
-// failing webhook is switched off, so that all unposted events of the webhook still exist then.
-func (s *Service) Kept(ctx context.Context) (time.Duration, error) {
+// Retention returns the time for which events are stored. Events are also recorded for this time after the last pull. Retention is longer than the time after
+// which a failing webhook is switched off, so that all unposted events of the webhook still exist then.
+func (s *Service) Retention(ctx context.Context) (time.Duration, error) {
 	values, err := s.settings.Get(ctx)
 	return values.History.FeedKept(), err
 }
 
-// DeleteExpired deletes events older than Kept, and expired listeners. It returns the number of deleted events. If a webhook loses events because it is too
-// slow or its user was disabled for too long, the same transaction stores an operator event.
+// DeleteExpired deletes events older than Retention, and expired listeners. It returns the number of deleted events. If a webhook loses events because it is
+// too slow or its user was disabled for too long, the same transaction stores an operator event.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
-	kept, err := s.Kept(ctx)
+	kept, err := s.Retention(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -228,10 +228,10 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return n, postgres.Wrap("delete listeners", err, nil)
 }
 
-// Listen starts to record the events of a company; nil: of all companies. Recording ends after Kept. If isPushed is true, it also continues as long as the
-// company has enabled webhooks. All events with ids greater than since were recorded; last is the last id.
+// Listen starts to record the events of a company; nil: of all companies. Recording ends after the Retention. If isPushed is true, it also continues as long as
+// the company has enabled webhooks. All events with ids greater than `since` were recorded; `last` is the last id.
 func (s *Service) Listen(ctx context.Context, company *int64, isPushed bool) (since, last int64, err error) {
-	kept, err := s.Kept(ctx)
+	kept, err := s.Retention(ctx)
 	if err != nil {
 		return 0, 0, err
 	}

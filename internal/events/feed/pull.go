@@ -65,7 +65,7 @@ const listenAgain = 24 * time.Hour
 
 // listen records the caller of a pull as a listener. It returns the id since which all its events are recorded.
 func (s *Service) listen(ctx context.Context, company *int64) (since int64, err error) {
-	kept, err := s.Kept(ctx)
+	kept, err := s.Retention(ctx)
 	if err != nil {
 		return 0, err
 	}

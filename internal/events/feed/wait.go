@@ -147,9 +147,9 @@ func (w *watcher) close() {
 	}
 }
 
-// news returns the companies and submitters of the events after the given id, and the last id. If too many events are new, it sets wakeAll instead of reading
-// them.
-func (s *Service) news(ctx context.Context, after int64) (of []feedq.FeedNewsRow, wakeAll bool, last int64, err error) {
+// readNewEvents returns the companies and submitters of the events after the given id, and the last id. If too many events are new, it sets wakeAll instead of
+// reading them.
+func (s *Service) readNewEvents(ctx context.Context, after int64) (of []feedq.FeedNewsRow, wakeAll bool, last int64, err error) {
 	ends, err := s.q.FeedEnds(ctx)
 	if err != nil || ends.LastID == after {
 		return nil, false, ends.LastID, err

@@ -312,10 +312,10 @@ func (s *Service) posterFor(isTrusted bool) *poster {
 	return s.public
 }
 
-// StopUnused sets an end time for the recording of events of companies whose webhooks are all off or deleted: recording ends after the time Kept. It also makes
-// events due that wait for a deleted event. It returns the number of changed rows.
+// StopUnused sets an end time for the recording of events of companies whose webhooks are all off or deleted: recording ends after the time Retention of the
+// feed. It also makes events due that wait for a deleted event. It returns the number of changed rows.
 func (s *Service) StopUnused(ctx context.Context) (int, error) {
-	kept, err := s.feed.Kept(ctx)
+	kept, err := s.feed.Retention(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -330,7 +330,7 @@ func (s *Service) StopUnused(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, postgres.Wrap("end listeners", err, nil)
 	}
-	freed, err := s.q.WebhookRetriesFreed(ctx)
+	freed, err := s.q.WebhookRetriesFreeAll(ctx)
 	return int(n + freed), postgres.Wrap("free events", err, nil)
 }
 

@@ -59,9 +59,9 @@ const recovered = "recovery"
 // recordedWithin is the timeout for recording a completed action.
 const recordedWithin = 5 * time.Second
 
-// Recovered records that the actor of ctx has recovered tasks with expired leases. It writes the record even if the request has timed out or its caller has
-// disconnected. The recovery itself consists of several transactions, and can be repeated safely.
-func (s *Service) Recovered(ctx context.Context, tasks int) error {
+// RecordRecovery records that the actor of ctx has recovered tasks with expired leases. It writes the record even if the request has timed out or its caller
+// has disconnected. The recovery itself consists of several transactions, and can be repeated safely.
+func (s *Service) RecordRecovery(ctx context.Context, tasks int) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordedWithin)
 	defer cancel()
 	after, err := json.Marshal(map[string]int{"recovered_count": tasks})

@@ -613,7 +613,7 @@ func TestRecoveryIsRecordedAfterCallerDisconnects(t *testing.T) {
 	ctx, cancel := context.WithCancel(postgres.As(t.Context(), postgres.Actor{Name: "jane"}))
 	cancel()
 	rows := recorded(b, func() {
-		if err := b.App.Audit.Recovered(ctx, 3); err != nil {
+		if err := b.App.Audit.RecordRecovery(ctx, 3); err != nil {
 			t.Error(err)
 		}
 	})

@@ -911,7 +911,7 @@ func TestSendOnceMessageIsNotResentAfterTaskIsDropped(t *testing.T) {
 	b.AwaitStatus(b.SendOnce(nil).TaskID, 2)
 	day := age(b, 3)
 	drop(b, day, false)
-	b.Expect(409, "task.dropped", "POST", "/api/v1/subscribe-messages", apptest.Booking(nil))
+	b.Expect(409, "task.dropped", "POST", "/api/v1/subscribe-messages", apptest.SendOnceBody(nil))
 	if n := apptest.SentToWeChat(p); n != 1 {
 		t.Errorf("sent %d times", n)
 	}

@@ -22,8 +22,8 @@ import (
 
 // These are the units of a total.
 const (
-	Messages = "messages"
-	Segments = "segments"
+	UnitMessages = "messages"
+	UnitSegments = "segments"
 )
 
 // These are the states of a reconciliation.

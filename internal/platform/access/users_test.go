@@ -48,7 +48,7 @@ func TestAMovedSubmitUserSeesNothingOfItsFormerCompany(t *testing.T) {
 	made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
 		"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"u1"},
 	}, user...)).Items[0]
-	b.Expect(200, "", "POST", "/api/v1/subscribe-messages", apptest.Booking(nil), user...)
+	b.Expect(200, "", "POST", "/api/v1/subscribe-messages", apptest.SendOnceBody(nil), user...)
 	b.AwaitNotification(made.NotificationID, api.NotificationSuccess)
 
 	lists := []string{

@@ -161,7 +161,7 @@ func (v *verifier) version(ctx context.Context, a attempt) (int64, error) {
 
 // verify returns the caller. Faults: auth.required, auth.too_many_failures, unavailable.
 func (v *verifier) verify(ctx context.Context, a attempt) (Principal, error) {
-	if who, err, known := v.recall(ctx, a); known {
+	if who, err, known := v.cachedResult(ctx, a); known {
 		return who, err
 	}
 	if a.isKey {
@@ -170,8 +170,8 @@ func (v *verifier) verify(ctx context.Context, a attempt) (Principal, error) {
 	return v.guess(ctx, a)
 }
 
-// recall returns the result of earlier comparisons, if this result is still valid. Otherwise known is false.
-func (v *verifier) recall(ctx context.Context, a attempt) (principal Principal, err error, known bool) {
+// cachedResult returns the result of earlier comparisons, if this result is still valid. Otherwise known is false.
+func (v *verifier) cachedResult(ctx context.Context, a attempt) (principal Principal, err error, known bool) {
 	j, isJudged := v.verdicts.Get(a.credentialsKey)
 	isJudged = isJudged && v.now().Sub(j.at) < verdictTTL
 	right, isRight := v.proofs.Get(a.addressKey)
@@ -298,7 +298,7 @@ func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
 	}
 	defer leave()
 	// Meanwhile another request can have proved the same credentials, or used up the guesses of the network.
-	if principal, err, known := v.recall(ctx, a); known {
+	if principal, err, known := v.cachedResult(ctx, a); known {
 		return principal, err
 	}
 	if wait, err = v.checkGuessWait(ctx, a); err != nil {

@@ -97,7 +97,7 @@ func scrub(p *erase.Person, answer idempotencyq.ErasureAnswersRow, value any) (i
 		for _, one := range value {
 			isChanged = scrub(p, answer, one) || isChanged
 		}
-		if !isAbout(p, answer, value) {
+		if !containsPerson(p, answer, value) {
 			return isChanged
 		}
 		for _, name := range names {
@@ -109,8 +109,8 @@ func scrub(p *erase.Person, answer idempotencyq.ErasureAnswersRow, value any) (i
 	return isChanged
 }
 
-// isAbout reports whether an object of a response contains the person, or a task to the person. Responses to administrators can be about any company.
-func isAbout(p *erase.Person, answer idempotencyq.ErasureAnswersRow, object map[string]any) bool {
+// containsPerson reports whether an object of a response contains the person, or a task to the person. Responses to administrators can be about any company.
+func containsPerson(p *erase.Person, answer idempotencyq.ErasureAnswersRow, object map[string]any) bool {
 	is := func(name string, test func(string) bool) bool {
 		text, isText := object[name].(string)
 		return isText && test(text)

@@ -18,9 +18,9 @@ import (
 const (
 	baselineFirst = "20261127000001"
 	baselineLast  = "20261127000010"
-	earlierLast   = "20261126220030" // last migration from before version 1.0
-	earlierCount  = 246              // number of migrations from before version 1.0
-	earlierCommit = "28b18f70"       // commit that contained all migrations from before version 1.0
+	earlierLast   = "20261126220030" // last migration that is older than version 1.0
+	earlierCount  = 246              // number of migrations that are older than version 1.0
+	earlierCommit = "28b18f70"       // commit that contained all migrations that are older than version 1.0
 )
 
 // errEarlier is the error for a database that lacks migrations that are older than version 1.0.

@@ -62,7 +62,7 @@ func OpenWith(ctx context.Context, url string, replicas Replicas) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read database URL: %w", redact(err))
 	}
-	usual(cfg)
+	setCommonSettings(cfg)
 	db := &DB{inParts: unnamed(cfg.ConnConfig)}
 	cfg.ConnConfig.OnPgError = db.leaveReadOnly
 	var several *follower // nil: the URL has one host
@@ -98,8 +98,8 @@ func OpenWith(ctx context.Context, url string, replicas Replicas) (*DB, error) {
 	return db, nil
 }
 
-// usual sets the common settings of all pools.
-func usual(cfg *pgxpool.Config) {
+// setCommonSettings sets the common settings of all pools.
+func setCommonSettings(cfg *pgxpool.Config) {
 	if cfg.MaxConns < maxConns {
 		cfg.MaxConns = maxConns
 	}
@@ -226,8 +226,8 @@ func (db *DB) txOf(ctx context.Context) *transaction {
 // InTx reports whether ctx carries a transaction.
 func (db *DB) InTx(ctx context.Context) bool { return db.txOf(ctx) != nil }
 
-// on returns the transaction of ctx, or the main pool.
-func (db *DB) on(ctx context.Context) Runner {
+// runner returns the transaction of ctx, or the main pool.
+func (db *DB) runner(ctx context.Context) Runner {
 	if t := db.txOf(ctx); t != nil {
 		return t.tx
 	}
@@ -241,7 +241,7 @@ func (db *DB) Exec(ctx context.Context, sql string, args ...any) (pgconn.Command
 	if db.actsAlone(ctx) {
 		return db.execAlone(ctx, sql, args)
 	}
-	return db.on(ctx).Exec(ctx, sql, args...)
+	return db.runner(ctx).Exec(ctx, sql, args...)
 }
 
 // Query implements Runner. If ctx has an actor (As), a statement that changes rows must run in a transaction.
@@ -251,7 +251,7 @@ func (db *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, err
 			return rows, err
 		}
 	}
-	return db.on(ctx).Query(ctx, sql, args...)
+	return db.runner(ctx).Query(ctx, sql, args...)
 }
 
 // QueryRow implements Runner.
@@ -262,7 +262,7 @@ func (db *DB) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	if db.mayBeStale(ctx) {
 		return staleRow{db, ctx, sql, args}
 	}
-	return db.on(ctx).QueryRow(ctx, sql, args...)
+	return db.runner(ctx).QueryRow(ctx, sql, args...)
 }
 
 // InPartitions returns db for statements that read messages or report_logs by task_id. On db itself, a frequent statement gets a generic plan, which does not
@@ -277,7 +277,7 @@ type inPartitions struct{ db *DB }
 
 // Exec implements Runner.
 func (p inPartitions) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	return p.db.on(ctx).Exec(ctx, sql, p.planned(args)...)
+	return p.db.runner(ctx).Exec(ctx, sql, p.planned(args)...)
 }
 
 // Query implements Runner.
@@ -290,7 +290,7 @@ func (p inPartitions) QueryRow(ctx context.Context, sql string, args ...any) pgx
 	if p.db.mayBeStale(ctx) {
 		return staleRow{p.db, ctx, sql, p.planned(args)}
 	}
-	return p.db.on(ctx).QueryRow(ctx, sql, p.planned(args)...)
+	return p.db.runner(ctx).QueryRow(ctx, sql, p.planned(args)...)
 }
 
 func (p inPartitions) planned(args []any) []any { return append([]any{p.db.inParts}, args...) }

@@ -78,7 +78,7 @@ func IsUnavailable(err error) bool {
 	if errors.As(err, &pg) {
 		// Classes: connection, resources, operator intervention, system. Codes: a deadlock that ended this
 		// transaction, a lock that was not free in time, and a read-only standby.
-		return isMoved(err) || slices.ContainsFunc([]string{"08", "53", "57", "58", "40P01", "55P03", readOnly}, func(class string) bool {
+		return isPartitionBeingCreated(err) || slices.ContainsFunc([]string{"08", "53", "57", "58", "40P01", "55P03", readOnly}, func(class string) bool {
 			return strings.HasPrefix(pg.Code, class)
 		})
 	}
@@ -87,8 +87,8 @@ func IsUnavailable(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || isClosed(err)
 }
 
-// isMoved reports whether a row was rejected because its partition was being created. The same statement succeeds when it is repeated.
-func isMoved(err error) bool {
+// isPartitionBeingCreated reports whether a row was rejected because its partition was being created. The same statement succeeds when it is repeated.
+func isPartitionBeingCreated(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "23514" && pg.ConstraintName == "" && strings.HasSuffix(pg.TableName, "_default")
 }

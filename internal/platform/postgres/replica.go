@@ -106,7 +106,7 @@ func (db *DB) openReplicas(ctx context.Context, r Replicas) error {
 	if err != nil {
 		return fmt.Errorf("read replica URL: %w", redactAs("DATABASE_REPLICA_URL", err))
 	}
-	usual(cfg)
+	setCommonSettings(cfg)
 	all := &replicas{db: db, maxLag: r.MaxLag}
 	db.replicas = all
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -91,7 +91,7 @@ func InBatches(batch int64, change func() (int64, error)) (int, error) {
 func Again[Out any](ctx context.Context, db *DB, run func() (Out, error)) (Out, error) {
 	for tries := 1; ; tries++ {
 		out, err := run()
-		if tries == maxTries || db.InTx(ctx) || !isMoved(err) && !IsDeadlock(err) {
+		if tries == maxTries || db.InTx(ctx) || !isPartitionBeingCreated(err) && !IsDeadlock(err) {
 			return out, err
 		}
 	}

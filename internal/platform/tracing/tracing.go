@@ -84,7 +84,7 @@ func Traceparent(values []string) string {
 	if len(values) != 1 {
 		return ""
 	}
-	return Header(under(context.Background(), values[0]))
+	return Header(withTraceparent(context.Background(), values[0]))
 }
 
 // Header returns the traceparent of the span of ctx. It returns an empty string if ctx has no span.
@@ -94,8 +94,8 @@ func Header(ctx context.Context) string {
 	return carrier[header]
 }
 
-// under returns a context whose spans continue traceparent.
-func under(ctx context.Context, traceparent string) context.Context {
+// withTraceparent returns a context whose spans continue traceparent.
+func withTraceparent(ctx context.Context, traceparent string) context.Context {
 	return propagator.Extract(ctx, propagation.MapCarrier{header: traceparent})
 }
 
@@ -103,7 +103,7 @@ func under(ctx context.Context, traceparent string) context.Context {
 // contains traceparent.
 func (t *Tracer) Start(ctx context.Context, traceparent, name string, kind trace.SpanKind, attributes ...attribute.KeyValue) (context.Context, trace.Span) {
 	if traceparent != "" {
-		ctx = under(ctx, traceparent)
+		ctx = withTraceparent(ctx, traceparent)
 	}
 	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
 }
@@ -119,7 +119,7 @@ func (t *Tracer) Record(ctx context.Context, traceparent, name string, started t
 		if request := trace.SpanContextFromContext(ctx); request.IsValid() {
 			options = append(options, trace.WithLinks(trace.Link{SpanContext: request}))
 		}
-		ctx = under(ctx, traceparent)
+		ctx = withTraceparent(ctx, traceparent)
 	}
 	_, span := t.tracer.Start(ctx, name, options...)
 	span.End()

@@ -59,8 +59,8 @@ func (b *Bundle) AwaitNotification(id int64, status api.NotificationStatus) api.
 	return n
 }
 
-// Booking returns the body of a send-once message.
-func Booking(more map[string]any) map[string]any {
+// SendOnceBody returns the body of a send-once message.
+func SendOnceBody(more map[string]any) map[string]any {
 	body := map[string]any{
 		"business_type": "course_booking", "business_id": 123, "template_type": "BOOKING_CONFIRM", "receiver_user_id": "u1",
 		"template_id": "tmpl", "data": map[string]any{"thing1": map[string]any{"value": "瑜伽课"}}, "page": "pages/booking",
@@ -99,7 +99,7 @@ func NewWeChat(t *testing.T) (b *Bundle, p *Provider, say func(answer string)) {
 // SendOnce submits a send-once message, and expects 200.
 func (b *Bundle) SendOnce(more map[string]any) api.Once {
 	b.T.Helper()
-	return Decode[api.Once](b.T, b.Expect(200, "", "POST", "/api/v1/subscribe-messages", Booking(more)))
+	return Decode[api.Once](b.T, b.Expect(200, "", "POST", "/api/v1/subscribe-messages", SendOnceBody(more)))
 }
 
 // SentToWeChat returns the number of messages that p got, without the calls for tokens.

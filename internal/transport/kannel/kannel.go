@@ -305,7 +305,7 @@ func (s *server) read(r *http.Request, all url.Values) ([]submit.Submission, err
 	if err != nil {
 		return subs, err
 	}
-	priority, err := s.submissions.Scaled(r.Context(), submit.Notification, float64(urgency)/maxUrgency, x.Origin)
+	priority, err := s.submissions.PriorityOf(r.Context(), submit.Notification, float64(urgency)/maxUrgency, x.Origin)
 	if err != nil {
 		return subs, err
 	}

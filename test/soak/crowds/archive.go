@@ -108,8 +108,8 @@ func (a *Archive) fill(ctx context.Context, l *load.Load, client *api.ClientWith
 		text := texts[task.TaskID]
 		task.TaskID = later(task.TaskID)
 		l.History.Submitted(text, load.Answered, task.TaskID)
-		l.History.Took(load.Claimed{AppID: archiveApp, Task: task})
-		l.History.Reported(task.TaskID, load.Answered, true)
+		l.History.RecordClaims(load.Claimed{AppID: archiveApp, Task: task})
+		l.History.RecordReport(task.TaskID, load.Answered, true)
 	}
 	return a.stack.Query(ctx, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "SELECT task_partitions_ahead('day', $1::timestamptz, $1::timestamptz)", day.Add(time.Hour))

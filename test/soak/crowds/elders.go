@@ -101,7 +101,7 @@ func (e *elders) round(ctx context.Context, app *load.Sender) {
 		}
 		behind := false // true if this claim has already returned an old marketing message
 		for _, t := range res.JSON200.Data {
-			e.load.History.Took(load.Claimed{AppID: load.ElderSender, Task: t})
+			e.load.History.RecordClaims(load.Claimed{AppID: load.ElderSender, Task: t})
 			if isCode := left[t.TaskID]; isCode {
 				delete(left, t.TaskID)
 				if behind && isJudged {

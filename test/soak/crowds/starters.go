@@ -93,7 +93,7 @@ func (s *starters) claimOnce(ctx context.Context, app *load.Sender) {
 	body := api.StartRequest{AppID: app.AppID}
 	s.mu.Lock()
 	for _, t := range res.JSON200.Data {
-		s.load.History.Took(load.Claimed{AppID: app.AppID, Task: t})
+		s.load.History.RecordClaims(load.Claimed{AppID: app.AppID, Task: t})
 		s.leases[t.LeaseID] = &startedLease{taskID: t.TaskID, appID: app.AppID, until: t.LeaseUntil, outcome: leaveUnstarted}
 		body.Leases = append(body.Leases, api.HeldLease{TaskID: t.TaskID, LeaseID: t.LeaseID})
 	}

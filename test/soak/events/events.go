@@ -351,8 +351,8 @@ func (e *Events) receive(h *hook, id string, body []byte, isSigned bool) (eventA
 	return act, e.release
 }
 
-// Settle waits until all alert rules are evaluated and all events are posted. Then it pulls the remaining events.
-func (e *Events) Settle(ctx context.Context, s *stack.Stack) error {
+// AwaitIdle waits until all alert rules are evaluated and all events are posted. Then it pulls the remaining events.
+func (e *Events) AwaitIdle(ctx context.Context, s *stack.Stack) error {
 	e.beCalm(true)
 	var still load.Standstill
 	for !e.Notices.enable(e.load.Clients[0], true) {

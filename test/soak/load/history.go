@@ -109,15 +109,15 @@ func (h *History) Submitted(text string, o Outcome, id string) {
 	}
 }
 
-// Took records claimed leases.
-func (h *History) Took(claims ...Claimed) {
+// RecordClaims records claimed leases.
+func (h *History) RecordClaims(claims ...Claimed) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
 	h.Claims = append(h.Claims, claims...)
 }
 
-// Reported records a report. logged is true if the server has written a row of report_logs.
-func (h *History) Reported(taskID string, o Outcome, logged bool) {
+// RecordReport records a report. logged is true if the server has written a row of report_logs.
+func (h *History) RecordReport(taskID string, o Outcome, logged bool) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
 	r := h.Reports[taskID]

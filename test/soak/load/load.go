@@ -372,7 +372,7 @@ func (l *Load) report(client *api.ClientWithResponses, body api.ReportRequest) {
 	}
 	o := OutcomeOf(status, err)
 	l.History.Calls[o].Add(1)
-	l.History.Reported(body.TaskID, o, status == http.StatusOK || status == http.StatusConflict)
+	l.History.RecordReport(body.TaskID, o, status == http.StatusOK || status == http.StatusConflict)
 	switch {
 	case body.AppID == stranger && status == http.StatusOK:
 		l.History.Breach("a report on %s by an app that never leased the task was accepted", body.TaskID)
@@ -445,7 +445,7 @@ func (s *Sender) claimFrom(client *api.ClientWithResponses, limit, wait int) []a
 		s.Load.History.Breach("a claim of at most %d tasks got %d", limit, len(answer.Data))
 	}
 	for _, t := range answer.Data {
-		s.Load.History.Took(Claimed{s.AppID, t})
+		s.Load.History.RecordClaims(Claimed{s.AppID, t})
 	}
 	return answer.Data
 }
@@ -474,7 +474,7 @@ func (s *Sender) SendAll(tasks []api.ClaimedTask) {
 			code := res.JSON200.Data.Items[i].Code
 			o, logged = OutcomeOf(code, nil), code == http.StatusOK || code == http.StatusConflict
 		}
-		s.Load.History.Reported(r.TaskID, o, logged)
+		s.Load.History.RecordReport(r.TaskID, o, logged)
 	}
 }
 

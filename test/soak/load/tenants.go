@@ -361,9 +361,9 @@ const (
 	aloneMany               = 150      // number of messages of one company, before the other company starts
 )
 
-// Measure submits messages that all wait at the same time, and then makes senders claim them without faults. Each measurement has different texts, because
-// earlier messages can still have an unknown outcome.
-func (t *Tenants) Measure(ctx context.Context, round int) error {
+// MeasureShares submits messages that all wait at the same time, and then makes senders claim them without faults. Each measurement has different texts,
+// because earlier messages can still have an unknown outcome.
+func (t *Tenants) MeasureShares(ctx context.Context, round int) error {
 	rng := func(n int) *rand.Rand { return rand.New(rand.NewPCG(t.load.Seed, uint64(round)<<16|uint64(1<<13+n))) }
 	prefix := fmt.Sprintf("soak-%d-round-%d-", t.load.Seed, round)
 	shares, fair := prefix+"shares-", prefix+"fair-"

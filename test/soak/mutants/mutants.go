@@ -191,10 +191,10 @@ func (s *Service) Recover(ctx context.Context) (int, error) {`},
 		{answers, "\t\to.Trouble = true // the status", "\t\to.Permanent = true // the status"},
 	}},
 	{"lockout", "wrong passwords delay every caller of the same address", []change{
-		{verifying, "	if who, err, known := v.recall(ctx, a); known {\n		return who, err\n	}\n	if a.isKey {", `	if wait := v.failures.wait(a.username, a.network); wait > 0 {
+		{verifying, "	if who, err, known := v.cachedResult(ctx, a); known {\n		return who, err\n	}\n	if a.isKey {", `	if wait := v.failures.wait(a.username, a.network); wait > 0 {
 		return Principal{}, tooMany(wait)
 	}
-	if who, err, known := v.recall(ctx, a); known {
+	if who, err, known := v.cachedResult(ctx, a); known {
 		return who, err
 	}
 	if a.isKey {`},

@@ -67,10 +67,10 @@ func (s *Run) Round(ctx context.Context, number int, sc *Scene, n Injector) ([]c
 			sc.History.Breach("%v", err) // the checks list the lost tasks
 		}
 	}
-	if err := sc.Tenants.Measure(context.WithoutCancel(ctx), number); err != nil {
+	if err := sc.Tenants.MeasureShares(context.WithoutCancel(ctx), number); err != nil {
 		return nil, err
 	}
-	if err := sc.events.Settle(context.WithoutCancel(ctx), sc.stack); err != nil {
+	if err := sc.events.AwaitIdle(context.WithoutCancel(ctx), sc.stack); err != nil {
 		sc.History.Breach("%v", err)
 	}
 	verdicts, err := sc.check(context.WithoutCancel(ctx))

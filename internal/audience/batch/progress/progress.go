@@ -59,9 +59,9 @@ type SenderCount struct {
 	Segments                                            int64 // segments of the tasks that the sender reported as SUCCESS
 }
 
-// Of returns the progress of batches. The caller has already read rows. A row that has become a task since then is not counted twice, because Waiting is
+// ReadAll returns the progress of batches. The caller has already read rows. A row that has become a task since then is not counted twice, because Waiting is
 // computed as the number of rows without any other state.
-func (r *Reader) Of(ctx context.Context, rows []batchq.Batch) ([]Progress, error) {
+func (r *Reader) ReadAll(ctx context.Context, rows []batchq.Batch) ([]Progress, error) {
 	ids := make([]int64, len(rows))
 	for i, row := range rows {
 		ids[i] = row.ID

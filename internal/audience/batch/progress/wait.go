@@ -37,7 +37,7 @@ func (r *Reader) waitOf(ctx context.Context, st Progress) (*Wait, error) {
 	if st.Status != Running || st.Counts.Waiting == 0 {
 		return nil, nil //nolint:nilnil // the batch does not wait
 	}
-	isServed, err := r.Serves(ctx, st.Batch)
+	isServed, err := r.HasServingSender(ctx, st.Batch)
 	switch {
 	case err != nil:
 		return nil, err
@@ -77,8 +77,8 @@ func (r *Reader) startOf(ctx context.Context, b batchq.Batch) (time.Time, error)
 	return values.SMS.NextInterval(now), err
 }
 
-// Serves reports whether the only sender of a batch serves the company. It returns true for a batch that names no sender.
-func (r *Reader) Serves(ctx context.Context, b batchq.Batch) (bool, error) {
+// HasServingSender reports whether the only sender of a batch serves the company. It returns true for a batch that names no sender.
+func (r *Reader) HasServingSender(ctx context.Context, b batchq.Batch) (bool, error) {
 	if b.SenderNo == nil {
 		return true, nil
 	}

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// At returns the value at a path of a JSON value. A path consists of names and list indexes, separated by points. At returns nil if the value does not
-// exist.
-func At(fields any, path string) any {
+// ValueAt returns the value at a path of a JSON value. A path consists of names and list indexes, separated by points. ValueAt returns nil if the value does
+// not exist.
+func ValueAt(fields any, path string) any {
 	for step := range strings.SplitSeq(path, ".") {
 		switch at := fields.(type) {
 		case map[string]any:
@@ -27,12 +27,12 @@ func At(fields any, path string) any {
 	return fields
 }
 
-// Field returns the value at a path as text, and whether it exists. Objects, lists and null count as missing. An empty path has no value.
-func Field(fields any, path string) (string, bool) {
+// TextAt returns the value at a path as text, and whether it exists. Objects, lists and null count as missing. An empty path has no value.
+func TextAt(fields any, path string) (string, bool) {
 	if path == "" {
 		return "", false
 	}
-	switch value := At(fields, path).(type) {
+	switch value := ValueAt(fields, path).(type) {
 	case nil, map[string]any, []any:
 		return "", false
 	default:

@@ -98,8 +98,8 @@ func (r *Reply) Outcome(status int, answer []byte) Outcome {
 func (r *Reply) judge(status int, answer []byte) Outcome {
 	failure, refused := refusal(status)
 	fields, readable := r.Read(answer)
-	number, _ := Field(fields, r.Number)
-	value, hasSign := Field(fields, r.Success)
+	number, _ := TextAt(fields, r.Number)
+	value, hasSign := TextAt(fields, r.Success)
 	switch {
 	case hasSign:
 		refused = !IsOneOf(r.Equals, value)
@@ -111,7 +111,7 @@ func (r *Reply) judge(status int, answer []byte) Outcome {
 	if !refused {
 		return Outcome{OK: true, ProviderNo: number}
 	}
-	if code, found := Field(fields, r.Code); found { // the provider itself refused the message
+	if code, found := TextAt(fields, r.Code); found { // the provider itself refused the message
 		failure.Code, failure.Unknown, failure.Permanent = code, false, false
 		failure.Outage = status >= 500 || IsOneOf(r.Busy, code)
 		switch {
@@ -123,7 +123,7 @@ func (r *Reply) judge(status int, answer []byte) Outcome {
 			failure.Unknown, failure.Outage = true, true
 		}
 	}
-	if text, found := Field(fields, r.Error); found {
+	if text, found := TextAt(fields, r.Error); found {
 		failure.Error = characters.First(string([]rune(text)), maxReplyText) // []rune replaces bytes that are not UTF-8
 	}
 	if failure.Error == "" {

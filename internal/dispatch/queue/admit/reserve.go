@@ -36,7 +36,7 @@ type Reservation struct {
 }
 
 // Reserve decides when caps allow messages, and counts them. It runs in the transaction that stores the messages, before any other lock of this transaction on tasks or
-// ranks. The caller then calls Keep.
+// ranks. The caller then calls Commit.
 func (s *Service) Reserve(ctx context.Context, messages []Message) (*Reservation, error) {
 	counted := make([]caps.Message, len(messages))
 	for i, m := range messages {
@@ -74,10 +74,10 @@ func (s *Service) Reserve(ctx context.Context, messages []Message) (*Reservation
 	return r, err
 }
 
-// Keep stores what was counted. isStored reports whether the message with an index was stored. If a counted message is not stored, other messages were possibly
-// refused because of it. Keep returns the indexes of such refused messages, so that the caller decides about them again.
-func (r *Reservation) Keep(ctx context.Context, isStored func(i int) bool) (again []int, err error) {
-	return r.plan.Keep(ctx, isStored) //nolint:wrapcheck // the error is already wrapped
+// Commit stores what was counted. isStored reports whether the message with an index was stored. If a counted message is not stored, other messages were
+// possibly refused because of it. Commit returns the indexes of such refused messages, so that the caller decides about them again.
+func (r *Reservation) Commit(ctx context.Context, isStored func(i int) bool) (again []int, err error) {
+	return r.plan.Commit(ctx, isStored) //nolint:wrapcheck // the error is already wrapped
 }
 
 // Move plans waiting messages again after a change of their quiet hours. due contains the new due times, and quietFroms the new values of queue.quiet_from. If
@@ -104,7 +104,7 @@ func (s *Service) Move(ctx context.Context, messages []Message) (due []time.Time
 		}
 		due, quietFroms = append(due, at), append(quietFroms, from)
 	}
-	_, err = plan.Keep(ctx, func(int) bool { return true })
+	_, err = plan.Commit(ctx, func(int) bool { return true })
 	return due, quietFroms, err //nolint:wrapcheck // the error is already wrapped
 }
 
@@ -123,10 +123,10 @@ func (s *Service) Planned(ctx context.Context, m Message) (time.Time, error) {
 	return v.DueAt, err
 }
 
-// IsDelayed reports whether caps delayed a stored message. This is the case if the message was counted for a later time than the time that follows from DueAt
-// and quiet hours.
-func (s *Service) IsDelayed(ctx context.Context, m Message) (bool, error) {
-	counted, isCounted, err := s.caps.DueAt(ctx, caps.Message{TaskID: m.TaskID, CompanyID: m.CompanyID, MessageType: m.MessageType, Recipient: m.Recipient})
+// IsDelayedByCaps reports whether caps delayed a stored message. This is the case if the message was counted for a later time than the time that follows from
+// DueAt and quiet hours.
+func (s *Service) IsDelayedByCaps(ctx context.Context, m Message) (bool, error) {
+	counted, isCounted, err := s.caps.CountedDueAt(ctx, caps.Message{TaskID: m.TaskID, CompanyID: m.CompanyID, MessageType: m.MessageType, Recipient: m.Recipient})
 	if err != nil || !isCounted {
 		return false, err //nolint:wrapcheck // the error is already wrapped
 	}

@@ -117,7 +117,7 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 		if len(p.sims.list) == 0 {
 			return nil, false, nil
 		}
-		p.offer.SimsAt, p.offer.IsTight = p.sims.at(), p.offer.IsTight || p.sims.isTight(a.maxSegments())
+		p.offer.SimsAt, p.offer.IsTight = p.sims.at(), p.offer.IsTight || p.sims.canLackSim(a.maxSegments())
 	}
 	offers, err := q.TaskOffer(ctx, p.offer)
 	if err != nil {
@@ -425,7 +425,7 @@ func (a admission) passed(ctx context.Context, q *dispatchq.Queries, senderNo st
 	if err != nil {
 		return nil, err
 	}
-	if sims != nil && len(sims.list) > 0 && sims.isTight(a.maxSegments()) {
+	if sims != nil && len(sims.list) > 0 && sims.canLackSim(a.maxSegments()) {
 		p.SimsAt = sims.at()
 	}
 	return q.PoolsPassed(ctx, p)

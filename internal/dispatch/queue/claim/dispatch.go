@@ -12,6 +12,6 @@ func Dispatch(ctx context.Context, db *postgres.DB, fn func(q *dispatchq.Queries
 	return db.Dispatch(ctx, func(tx postgres.Runner) error { return fn(dispatchq.New(tx)) })
 }
 
-// ByID returns the statements of dispatchq for a transaction of postgres.DB.Tx. Use it only for statements that find tasks by task_id, because their ordinary
-// plans also use this index.
-func ByID(db *postgres.DB) *dispatchq.Queries { return dispatchq.New(db) }
+// TaskStatements returns the statements of dispatchq for a transaction of postgres.DB.Tx. Use it only for statements that find tasks by task_id, because their
+// ordinary plans also use this index.
+func TaskStatements(db *postgres.DB) *dispatchq.Queries { return dispatchq.New(db) }

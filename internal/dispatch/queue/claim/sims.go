@@ -49,8 +49,8 @@ func (a admission) readSims(ctx context.Context, q *dispatchq.Queries) (*sims, e
 // at returns the time after the lock of the sender. One of the SIMs must be on.
 func (s *sims) at() *time.Time { return &s.list[0].At }
 
-// isTight reports whether a usual task possibly has no SIM.
-func (s *sims) isTight(maxSegments int64) bool {
+// canLackSim reports whether a usual task possibly has no SIM.
+func (s *sims) canLackSim(maxSegments int64) bool {
 	return !slices.ContainsFunc(s.list, func(r dispatchq.SimStandingsRow) bool {
 		return (r.SegmentsLeft == nil || *r.SegmentsLeft >= maxSegments) && (r.RecipientsLeft == nil || *r.RecipientsLeft > 0)
 	})

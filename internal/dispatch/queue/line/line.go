@@ -68,7 +68,7 @@ type Line struct {
 	closed  chan struct{}
 }
 
-// New returns a Line. poll polls the database. readUsage must call Given, then read the usage of the senders, and then call Learn.
+// New returns a Line. poll polls the database. readUsage must call Given, then read the usage of the senders, and then call StoreUsages.
 func New(poll func(context.Context, Question) (Finding, error), readUsage func(context.Context, ...string) error) *Line {
 	return &Line{
 		poll: poll, readUsage: readUsage, usages: map[string]*usage{}, announced: map[int64]int{}, probed: map[int64]struct{}{},
@@ -167,7 +167,7 @@ func (p *Waiter) sort(pool int64) float64 {
 	return p.usage.Sort
 }
 
-// Join adds a claim of a sender to the waiters. Until Narrow is called, the waiter can be woken for any pool.
+// Join adds a claim of a sender to the waiters. Until SetPools is called, the waiter can be woken for any pool.
 func (l *Line) Join(senderNo string) *Waiter {
 	p := &Waiter{senderNo: senderNo, anyPool: true, woken: make(chan WakeUp, 1)}
 	l.mu.Lock()
@@ -190,8 +190,8 @@ func (l *Line) startPolling() {
 	}
 }
 
-// Narrow sets the pools for which a waiter can be woken, with the sender's sort in each pool.
-func (l *Line) Narrow(p *Waiter, pools map[int64]float64) {
+// SetPools sets the pools for which a waiter can be woken, with the sender's sort in each pool.
+func (l *Line) SetPools(p *Waiter, pools map[int64]float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.anyPool, p.pools = false, pools
@@ -207,7 +207,7 @@ func (l *Line) NeedsUsage(p *Waiter) bool {
 // Given contains the number of tasks that this server has given to senders, by entry of usages. An entry that is created later counts from zero.
 type Given map[*usage]int64
 
-// Given returns the number of tasks that this server has given to senders until now. Learn needs this number.
+// Given returns the number of tasks that this server has given to senders until now. StoreUsages needs this number.
 func (l *Line) Given(senderNos []string) Given {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -220,8 +220,9 @@ func (l *Line) Given(senderNos []string) Given {
 	return given
 }
 
-// Learn stores the usage of senders. It adds the tasks that senders received after before, which Given returned before the usage was read.
-func (l *Line) Learn(read map[string]sender.Usage, before Given) {
+// StoreUsages stores the usage of senders. It adds the tasks that senders received after the call of Given that returned `before`. The usage was read after
+// this call.
+func (l *Line) StoreUsages(read map[string]sender.Usage, before Given) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for senderNo, u := range read {
@@ -231,8 +232,8 @@ func (l *Line) Learn(read map[string]sender.Usage, before Given) {
 	}
 }
 
-// Took counts tasks that this server has given to a sender.
-func (l *Line) Took(senderNo string, tasks int) {
+// RecordGiven counts tasks that this server has given to a sender.
+func (l *Line) RecordGiven(senderNo string, tasks int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if known := l.usages[senderNo]; known != nil {
@@ -248,7 +249,7 @@ func (l *Line) Await(ctx context.Context, p *Waiter, enough <-chan time.Time) (b
 	for {
 		select {
 		case w := <-p.woken:
-			if !p.serves(w.pool) { // the wake-up was sent before Narrow
+			if !p.serves(w.pool) { // the wake-up was sent before SetPools
 				l.PassOn(w)
 				return nil, true
 			}

@@ -21,12 +21,12 @@ func newLine() *Line {
 // joinAs adds a waiter for pools, for a sender with the usage s.
 func (l *Line) joinAs(senderNo string, s sender.Usage, pools ...int64) *Waiter {
 	p := l.Join(senderNo)
-	l.Learn(map[string]sender.Usage{senderNo: s}, nil)
+	l.StoreUsages(map[string]sender.Usage{senderNo: s}, nil)
 	sorts := map[int64]float64{}
 	for _, pool := range pools {
 		sorts[pool] = s.Sort
 	}
-	l.Narrow(p, sorts)
+	l.SetPools(p, sorts)
 	return p
 }
 
@@ -108,7 +108,7 @@ func TestSendersAreWokenInTheOrderOfTheirUsage(t *testing.T) {
 		waiters = append(waiters, l.joinAs(c.name, c.Usage, pool))
 	}
 	unknown := l.Join("unknown")
-	l.Narrow(unknown, map[int64]float64{pool: 0})
+	l.SetPools(unknown, map[int64]float64{pool: 0})
 	var order []string
 	for len(order) < len(waiters) {
 		l.Wake(pool, 1)
@@ -131,8 +131,8 @@ func TestUsageIncludesClaimedTasksAtOnce(t *testing.T) {
 	l.joinAs("a", sender.Usage{}, pool)
 	b := l.joinAs("b", sender.Usage{}, pool)
 	before := l.Given([]string{"a"})
-	l.Took("a", 3)
-	l.Learn(map[string]sender.Usage{"a": {Today: 10}}, before) // this usage was read before the sender "a" received the tasks
+	l.RecordGiven("a", 3)
+	l.StoreUsages(map[string]sender.Usage{"a": {Today: 10}}, before) // this usage was read before the sender "a" received the tasks
 	if got := l.usages["a"].Today; got != 13 {
 		t.Errorf("a has %d tasks today, want 13", got)
 	}
@@ -309,14 +309,14 @@ func TestUsageReadAfterPollingStoppedIncludesEarlierTasks(t *testing.T) {
 	t.Parallel()
 	l := newLine()
 	p := l.joinAs("app", sender.Usage{}, 1)
-	l.Took("app", 7)
+	l.RecordGiven("app", 7)
 	before := l.Given([]string{"app"})
 	l.Leave(p)
 	l.stopIfIdle()
 	l.polling = true // only the test polls
 	p = l.Join("app")
-	l.Took("app", 3)
-	l.Learn(map[string]sender.Usage{"app": {}}, before)
+	l.RecordGiven("app", 3)
+	l.StoreUsages(map[string]sender.Usage{"app": {}}, before)
 	if want := (sender.Usage{}).After(3); p.usage.Usage != want {
 		t.Errorf("usage %+v, want %+v", p.usage.Usage, want)
 	}
@@ -356,7 +356,7 @@ func TestOnePollServesAllSenders(t *testing.T) {
 		}, func(context.Context, ...string) error { return nil })
 		began := time.Now()
 		for i := range senders {
-			l.Narrow(l.Join(fmt.Sprint("app-", i)), map[int64]float64{int64(i): 0}) // each sender has one pool
+			l.SetPools(l.Join(fmt.Sprint("app-", i)), map[int64]float64{int64(i): 0}) // each sender has one pool
 		}
 		const n = 4
 		for range n {

@@ -191,7 +191,7 @@ func (b *batch) store(ctx context.Context) {
 		maxSize = max(1, len(b.rows))
 	}
 	for portion := range slices.Chunk(b.rows, maxSize) {
-		for i, result := range apart(ctx, b, portion, b.s.storeRows) {
+		for i, result := range runAllThenEach(ctx, b, portion, b.s.storeRows) {
 			row := portion[i]
 			switch {
 			case result.Err != nil:
@@ -227,7 +227,7 @@ func (b *batch) repeat(ctx context.Context) {
 	slices.Sort(b.repeats)
 	b.repeats = slices.DeleteFunc(b.repeats, b.isRefusal)
 	for portion := range slices.Chunk(b.repeats, maxPortion) {
-		for i, result := range apart(ctx, b, portion, b.firstsOf) {
+		for i, result := range runAllThenEach(ctx, b, portion, b.firstTasksOf) {
 			of := portion[i]
 			o := &b.outcomes[of]
 			first := result.Out.Out
@@ -247,9 +247,9 @@ func (b *batch) repeat(ctx context.Context) {
 	}
 }
 
-// firstsOf returns the tasks that have the dedup keys of repeats, in the order of repeats. It also logs the repeats. Repeats of one origin are logged
+// firstTasksOf returns the tasks that have the dedup keys of repeats, in the order of repeats. It also logs the repeats. Repeats of one origin are logged
 // together.
-func (b *batch) firstsOf(ctx context.Context, repeats []int) ([]merge.Result[*Submitted], error) {
+func (b *batch) firstTasksOf(ctx context.Context, repeats []int) ([]merge.Result[*Submitted], error) {
 	firsts := make([]merge.Result[*Submitted], len(repeats))
 	isDone := make([]bool, len(repeats))
 	for i, of := range repeats {
@@ -275,8 +275,8 @@ func (b *batch) firstsOf(ctx context.Context, repeats []int) ([]merge.Result[*Su
 	return firsts, nil
 }
 
-// apart runs all items together. If this run fails, apart runs each item separately. Each run has its own transaction or savepoint.
-func apart[In, Out any](ctx context.Context, b *batch, items []In, run func(context.Context, []In) ([]Out, error)) []merge.Result[Out] {
+// runAllThenEach runs all items together. If this run fails, runAllThenEach runs each item separately. Each run has its own transaction or savepoint.
+func runAllThenEach[In, Out any](ctx context.Context, b *batch, items []In, run func(context.Context, []In) ([]Out, error)) []merge.Result[Out] {
 	isHopeless := func(err error) bool { // a transaction keeps its locks until it ends, so another try would cause the same deadlock
 		return ctx.Err() != nil || queue.IsHopeless(err) || b.inTx && postgres.IsUnavailable(err)
 	}

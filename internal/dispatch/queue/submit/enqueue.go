@@ -107,7 +107,7 @@ func (s *Service) reserve(
 		}
 	}
 	return planned, func(ctx context.Context) error {
-		_, err := reservation.Keep(ctx, func(int) bool { return true })
+		_, err := reservation.Commit(ctx, func(int) bool { return true })
 		return err //nolint:wrapcheck // the error is already wrapped
 	}, nil
 }
@@ -141,8 +141,8 @@ func reasonOf(verdict admit.Verdict, person Person) (unreachable, error) {
 // maxBeginning is the maximum number of characters of a rendering that each task stores. For SMS, each task stores the whole text.
 const maxBeginning = 200
 
-// Beginning returns the beginning of a text that each task stores.
-func Beginning(channel, text string) string {
+// StoredBeginning returns the beginning of a text that each task stores.
+func StoredBeginning(channel, text string) string {
 	if channel == directory.SMS {
 		return text
 	}
@@ -157,7 +157,7 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 	if err != nil {
 		return nil, err
 	}
-	content := Beginning(m.Channel, m.Content)
+	content := StoredBeginning(m.Channel, m.Content)
 	segments := 1 // for channels other than SMS
 	if m.Channel == directory.SMS {
 		segments = segment.Count(segment.Signed(m.Sign, content))
@@ -197,7 +197,7 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 		if err != nil {
 			return nil, fmt.Errorf("write values of contact: %w", err)
 		}
-		p.Contents, p.ContactValues = append(p.Contents, Beginning(m.Channel, person.Content)), append(p.ContactValues, values)
+		p.Contents, p.ContactValues = append(p.Contents, StoredBeginning(m.Channel, person.Content)), append(p.ContactValues, values)
 		p.CountryNos, p.Reasons = append(p.CountryNos, pool.CountryNo), append(p.Reasons, reason.result)
 		p.QuietFroms, p.PlannedTimes = append(p.QuietFroms, verdicts[i].Quiet.From()), append(p.PlannedTimes, optional.NonZero(planned[i]))
 		if reason == reachable {

@@ -27,9 +27,9 @@ func priority(values setting.SMS, sub Submission, origin Origin) (int16, error) 
 // leastUrgent is the least urgent priority.
 const leastUrgent = 9
 
-// Scaled converts an urgency of another program to a priority. Urgency 1 is the most urgent priority that the user is allowed to request, and -1 is the least
-// urgent priority. For urgency 0, Scaled returns nil, which means the priority of the message type.
-func (s *Service) Scaled(ctx context.Context, messageType int16, urgency float64, origin Origin) (*int16, error) {
+// PriorityOf converts an urgency of another program to a priority. Urgency 1 is the most urgent priority that the user is allowed to request, and -1 is the
+// least urgent priority. For urgency 0, PriorityOf returns nil, which means the priority of the message type.
+func (s *Service) PriorityOf(ctx context.Context, messageType int16, urgency float64, origin Origin) (*int16, error) {
 	if urgency == 0 {
 		return nil, nil
 	}

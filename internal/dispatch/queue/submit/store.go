@@ -181,7 +181,7 @@ func (s *Service) storeOnce(ctx context.Context, rows []newTask, checksDirectory
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
 		if len(pools) > 0 {
-			switch exist, err := s.directory.HoldSenderPools(ctx, pools); {
+			switch exist, err := s.directory.LockSenderPools(ctx, pools); {
 			case err != nil:
 				return err
 			case !exist:
@@ -228,7 +228,7 @@ func (s *Service) storeCapped(ctx context.Context, rows []newTask, checksDirecto
 			refused[i] = wrong[n]
 		}
 	}
-	again, err := reservation.Keep(ctx, func(i int) bool { return refused[i] == nil })
+	again, err := reservation.Commit(ctx, func(i int) bool { return refused[i] == nil })
 	if err != nil || len(again) == 0 {
 		return refused, err
 	}

@@ -11,16 +11,16 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// OfPerson returns up to erase.Portion tasks that were addressed to a person and have greater ids than after, in the order of their ids.
-func (s *Service) OfPerson(ctx context.Context, p *erase.Person, after string) ([]PersonRow, error) {
+// FindByPerson returns up to erase.Portion tasks that were addressed to a person and have greater ids than `after`, in the order of their ids.
+func (s *Service) FindByPerson(ctx context.Context, p *erase.Person, after string) ([]PersonRow, error) {
 	rows, err := s.q.ErasureTasks(ctx, queueq.ErasureTasksParams{
 		CompanyID: p.CompanyID, UserIds: p.UserIDs, Recipients: p.Recipients, AskedRecipients: p.AskedRecipients, AfterID: after, Portion: erase.Portion,
 	})
 	return rows, postgres.Wrap("find tasks", err, nil)
 }
 
-// Open returns the ids in taskIDs whose tasks are PENDING or PROCESSING.
-func (s *Service) Open(ctx context.Context, taskIDs []string) ([]string, error) {
+// FindUnfinished returns the ids in taskIDs whose tasks are PENDING or PROCESSING.
+func (s *Service) FindUnfinished(ctx context.Context, taskIDs []string) ([]string, error) {
 	open, err := s.q.ErasureOpen(ctx, taskIDs)
 	return open, postgres.Wrap("find open tasks", err, nil)
 }

@@ -143,7 +143,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 
 // whyLater returns why a task without an attempt is due later: caps of its recipient delay it, or it is scheduled.
 func (s *Service) whyLater(ctx context.Context, row Row, channel string) (string, error) {
-	isLimited, err := s.admit.IsDelayed(ctx, admit.Message{
+	isLimited, err := s.admit.IsDelayedByCaps(ctx, admit.Message{
 		TaskID: row.TaskID, Channel: channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Priority: row.Priority, Recipient: row.Recipient,
 		DueAt: optional.Or(row.ExpectSendTime, row.CreatedAt), ExpiresAt: row.ExpiresAt,
 	})

@@ -69,7 +69,7 @@ func timesOf(marks []queueq.TaskMarksRow) (t Times) {
 		return t
 	}
 	for _, m := range marks {
-		isOfThisLife := m.LeasedAt != nil && !m.LeasedAt.Before(*t.QueuedAt) // a requeued task can have leases from before the requeue
+		isOfThisLife := m.LeasedAt != nil && !m.LeasedAt.Before(*t.QueuedAt) // a requeued task can have leases that are older than the requeue
 		if isOfThisLife && (t.FirstClaimedAt == nil || m.LeasedAt.Before(*t.FirstClaimedAt)) {
 			t.FirstClaimedAt = m.LeasedAt
 		}

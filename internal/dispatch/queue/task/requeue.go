@@ -173,7 +173,7 @@ func (s *Service) reserve(ctx context.Context, ids []string) (allowed []string, 
 		}
 	}
 	return allowed, func(requeued []queueq.TaskRequeueRow) (again []string, err error) {
-		indexes, err := reservation.Keep(ctx, func(i int) bool {
+		indexes, err := reservation.Commit(ctx, func(i int) bool {
 			return slices.ContainsFunc(requeued, func(r queueq.TaskRequeueRow) bool { return r.TaskID == rows[i].TaskID })
 		})
 		for _, i := range indexes {
@@ -218,7 +218,7 @@ func (s *Service) readmit(ctx context.Context, ids []string) (admitted []string,
 		admitted, quietFroms = append(admitted, row.TaskID), append(quietFroms, verdicts[i].Quiet.From())
 	}
 	if len(pools) > 0 {
-		_, err = s.directory.HoldSenderPools(ctx, pools)
+		_, err = s.directory.LockSenderPools(ctx, pools)
 	}
 	return admitted, quietFroms, err
 }

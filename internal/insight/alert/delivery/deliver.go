@@ -111,7 +111,7 @@ func (t *Notifier) notifyDue(ctx context.Context) (int, error) {
 	}
 	// People are notified first, because this takes only milliseconds. A call to a program can hang.
 	sent, failures := 0, run.guard(ctx, due)
-	for _, together := range bunches(people) {
+	for _, together := range groupDeliveries(people) {
 		n, err := run.notify(ctx, together)
 		if err != nil {
 			failures = errors.Join(failures, fmt.Errorf("alert %d: %w", together[0].Alert.ID, err))
@@ -161,12 +161,14 @@ func phaseOf(d alertq.AlertDeliveriesDueRow) string {
 	}
 }
 
-// maxSingles is the maximum number of due alerts that are sent in separate messages. If more alerts are due and bunches can group them, they share one message.
+// maxSingles is the maximum number of due alerts that are sent in separate messages. If more alerts are due and groupDeliveries can group them, they share one
+// message.
 const maxSingles = 3
 
-// bunches groups deliveries: each group becomes one message. Deliveries can share a message if they have the same receiver, phase and ownChannel, because they
-// can then use the same channels. More than maxSingles such deliveries share one message. Alerts about waits are grouped separately, see renderingsOfWaits.
-func bunches(due []alertq.AlertDeliveriesDueRow) (all [][]alertq.AlertDeliveriesDueRow) {
+// groupDeliveries groups deliveries: each group becomes one message. Deliveries can share a message if they have the same receiver, phase and ownChannel,
+// because they can then use the same channels. More than maxSingles such deliveries share one message. Alerts about waits are grouped separately, see
+// renderingsOfWaits.
+func groupDeliveries(due []alertq.AlertDeliveriesDueRow) (all [][]alertq.AlertDeliveriesDueRow) {
 	type common struct {
 		receiver     int64
 		phase, own   string
@@ -204,7 +206,7 @@ const retrySeconds = 30
 // channels. If not enough channels exist, one channel is enough. A retry does not use a channel that has already accepted the notification.
 func (r *run) notify(ctx context.Context, due []alertq.AlertDeliveriesDueRow) (sent int, err error) {
 	to, own := r.receivers[due[0].ReceiverID], ownChannel(due[0].Alert)
-	channels, isSafe, err := r.ways(ctx, own, to)
+	channels, isSafe, err := r.channelsFor(ctx, own, to)
 	if err != nil {
 		return 0, err
 	}

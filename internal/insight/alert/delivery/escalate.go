@@ -39,7 +39,7 @@ func (t *Notifier) escalate(ctx context.Context) error {
 	}
 	var failures error
 	for _, isLast := range []bool{false, true} {
-		for _, together := range bunches(dues[isLast]) {
+		for _, together := range groupDeliveries(dues[isLast]) {
 			if err := run.escalate(ctx, together, at[together[0].ReceiverID], isLast); err != nil {
 				failures = errors.Join(failures, fmt.Errorf("escalate alert %d: %w", together[0].Alert.ID, err))
 			}
@@ -70,12 +70,12 @@ func (r *run) escalate(ctx context.Context, due []alertq.AlertDeliveriesDueRow, 
 	if !isKnown {
 		return nil // the receiver was deleted meanwhile
 	}
-	others, err := r.otherWays(ctx, ownChannel(due[0].Alert), to)
+	others, err := r.otherChannels(ctx, ownChannel(due[0].Alert), to)
 	if err != nil {
 		return err
 	}
 	return r.db.Tx(ctx, func(ctx context.Context) error {
-		due, err := r.holdUnsent(ctx, due, at)
+		due, err := r.lockUnsent(ctx, due, at)
 		if err != nil || len(due) == 0 {
 			return err
 		}
@@ -95,12 +95,12 @@ func (r *run) escalate(ctx context.Context, due []alertq.AlertDeliveriesDueRow, 
 	})
 }
 
-// otherWays returns the channels that reach people of a receiver and that ways does not use for alerts about alertChannel.
-func (r *run) otherWays(ctx context.Context, alertChannel string, to alertq.AlertReceiverListRow) ([]string, error) {
+// otherChannels returns the channels that reach people of a receiver and that channelsFor does not use for alerts about alertChannel.
+func (r *run) otherChannels(ctx context.Context, alertChannel string, to alertq.AlertReceiverListRow) ([]string, error) {
 	if to.Kind != alert.ByNotification {
 		return nil, nil
 	}
-	used, _, err := r.ways(ctx, alertChannel, to)
+	used, _, err := r.channelsFor(ctx, alertChannel, to)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +108,8 @@ func (r *run) otherWays(ctx context.Context, alertChannel string, to alertq.Aler
 	return slices.DeleteFunc(slices.Clone(reach), func(channel string) bool { return slices.Contains(used, channel) }), err
 }
 
-// holdUnsent locks deliveries to one receiver until the end of the transaction. It returns those that still must escalate.
-func (t *Notifier) holdUnsent(ctx context.Context, due []alertq.AlertDeliveriesDueRow, at map[int64]time.Time) ([]alertq.AlertDeliveriesDueRow, error) {
+// lockUnsent locks deliveries to one receiver until the end of the transaction. It returns those that still must escalate.
+func (t *Notifier) lockUnsent(ctx context.Context, due []alertq.AlertDeliveriesDueRow, at map[int64]time.Time) ([]alertq.AlertDeliveriesDueRow, error) {
 	p := alertq.AlertDeliveriesHoldUnsentParams{ReceiverID: due[0].ReceiverID}
 	for _, d := range due {
 		p.AlertIds = append(p.AlertIds, d.Alert.ID)

@@ -56,10 +56,10 @@ func areEnough(alertChannel string, channels []string) bool {
 	return slices.ContainsFunc(channels, func(channel string) bool { return channel != alertChannel })
 }
 
-// ways returns the channels on which people of a receiver are notified of alerts about alertChannel. ways returns first the channels that the receiver names.
-// If these channels are not enough (see areEnough), ways adds all other channels that reach people of the receiver. isSafe reports whether the returned
-// channels are enough.
-func (r *run) ways(ctx context.Context, alertChannel string, to alertq.AlertReceiverListRow) (channels []string, isSafe bool, err error) {
+// channelsFor returns the channels on which people of a receiver are notified of alerts about alertChannel. channelsFor returns first the channels that the
+// receiver names. If these channels are not enough (see areEnough), channelsFor adds all other channels that reach people of the receiver. isSafe reports
+// whether the returned channels are enough.
+func (r *run) channelsFor(ctx context.Context, alertChannel string, to alertq.AlertReceiverListRow) (channels []string, isSafe bool, err error) {
 	if alertChannel == "" {
 		return to.Channels, true, nil
 	}

@@ -171,8 +171,8 @@ func (h *Handlers) senderOf(row sender.Row) (api.Sender, error) {
 	if ended := row.Succeeded + row.FailedTasks; ended > 0 {
 		one.TaskSuccessRate = new(float64(row.Succeeded) / float64(ended))
 	}
-	one.ConfigGaps = h.services.Configs.Gaps(row.Kind, row.SenderNo, row.Config)
-	config, err := h.services.Configs.Show(row.Kind, row.SenderNo, row.Config)
+	one.ConfigGaps = h.services.Configs.MissingFields(row.Kind, row.SenderNo, row.Config)
+	config, err := h.services.Configs.Mask(row.Kind, row.SenderNo, row.Config)
 	if err == nil {
 		one.Config, err = jsonbody.Fields(config)
 	}

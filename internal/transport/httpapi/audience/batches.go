@@ -192,7 +192,7 @@ func (h *Handlers) oneBatch(ctx context.Context, st progress.Progress) (api.Batc
 	if err != nil {
 		return b, err
 	}
-	acts, err := h.services.Batches.Acts(ctx, st.ID)
+	acts, err := h.services.Batches.ListActions(ctx, st.ID)
 	shown := convert.List(acts, func(a batch.Act) api.BatchAct {
 		return api.BatchAct{Act: api.BatchActAct(a.Act), Username: a.Username, At: a.At}
 	})
@@ -266,7 +266,7 @@ func rowRemark(ctx context.Context, code *int16, stored []byte) (*string, error)
 
 // ListBatchRows pages through the rows of a batch, in their order.
 func (h *Handlers) ListBatchRows(ctx context.Context, req api.ListBatchRowsRequestObject) (api.ListBatchRowsResponseObject, error) {
-	from, err := paging.TextCursor(req.Params.Cursor)
+	from, err := paging.ParseText(req.Params.Cursor)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (h *Handlers) ListBlocks(ctx context.Context, req api.ListBlocksRequestObje
 		if err != nil {
 			return nil, err
 		}
-		rows, err := h.services.Blocks.ListOf(ctx, company, number, (*string)(p.Scope))
+		rows, err := h.services.Blocks.ListByRecipient(ctx, company, number, (*string)(p.Scope))
 		data.Items = convert.List(rows, blockOf)
 		return api.ListBlocks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, err
 	}

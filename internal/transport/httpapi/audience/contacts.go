@@ -44,7 +44,7 @@ func (h *Handlers) ListContacts(ctx context.Context, req api.ListContactsRequest
 	if req.Params.Q != nil {
 		return h.searchContacts(ctx, company, req.Params)
 	}
-	after, err := paging.TextCursor(req.Params.Cursor)
+	after, err := paging.ParseText(req.Params.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (h *Handlers) ListContacts(ctx context.Context, req api.ListContactsRequest
 }
 
 func (h *Handlers) searchContacts(ctx context.Context, company int64, p api.ListContactsParams) (api.ListContactsResponseObject, error) {
-	after, err := paging.PositionCursor(p.Cursor)
+	after, err := paging.ParsePosition(p.Cursor)
 	if err != nil {
 		return nil, err
 	}

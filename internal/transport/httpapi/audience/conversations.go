@@ -18,7 +18,7 @@ import (
 // ListConversations pages through conversations. The conversation with the newest received message is first.
 func (h *Handlers) ListConversations(ctx context.Context, req api.ListConversationsRequestObject) (api.ListConversationsResponseObject, error) {
 	p := req.Params
-	before, err := paging.IDCursor(p.Cursor)
+	before, err := paging.ParseID(p.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (h *Handlers) ListConversations(ctx context.Context, req api.ListConversati
 
 // GetConversation pages through the messages of a conversation in both directions, newest first.
 func (h *Handlers) GetConversation(ctx context.Context, req api.GetConversationRequestObject) (api.GetConversationResponseObject, error) {
-	before, err := paging.ConversationCursor(req.Params.Cursor)
+	before, err := paging.ParseConversation(req.Params.Cursor)
 	if err != nil {
 		return nil, err
 	}

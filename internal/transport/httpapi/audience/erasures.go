@@ -63,7 +63,7 @@ func (h *Handlers) GetErasure(ctx context.Context, req api.GetErasureRequestObje
 func (h *Handlers) wholeErasure(ctx context.Context, e erasure.Row) (api.Erasure, error) {
 	one, err := erasureOf(e)
 	if err == nil {
-		one.ExportsNotSearched, err = h.services.Erasures.Unsearched(ctx)
+		one.ExportsNotSearched, err = h.services.Erasures.ListUnsearchedExports(ctx)
 	}
 	return one, err
 }

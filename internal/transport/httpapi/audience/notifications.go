@@ -91,7 +91,7 @@ func (h *Handlers) TakeEvent(ctx context.Context, req api.TakeEventRequestObject
 	if err != nil {
 		return nil, err
 	}
-	outcome, err := h.services.Notifications.Take(ctx, e, origin)
+	outcome, err := h.services.Notifications.ProcessEvent(ctx, e, origin)
 	return api.TakeEvent200JSONResponse(notificationsMade(outcome)), err
 }
 

@@ -52,12 +52,12 @@ func (h *Handlers) ListOnce(ctx context.Context, req api.ListOnceRequestObject) 
 		}
 		f.BeforeFailure, f.Before, err = paging.TimeCursor(req.Params.Cursor)
 	} else {
-		f.Before, err = paging.IDCursor(req.Params.Cursor)
+		f.Before, err = paging.ParseID(req.Params.Cursor)
 	}
 	if err != nil {
 		return nil, err
 	}
-	rows, err := h.services.Notifications.SentOnce(ctx, f)
+	rows, err := h.services.Notifications.ListOnce(ctx, f)
 	items, next := paging.Page(rows, f.Limit-1, onceOf, key)
 	return api.ListOnce200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.OncePage{Items: items, NextCursor: next}}, err
 }

@@ -28,7 +28,7 @@ func (h *Handlers) selectContacts(ctx context.Context, companyNo *string, tags, 
 	if err != nil {
 		return page, err
 	}
-	after, err := paging.TextCursor(cursor)
+	after, err := paging.ParseText(cursor)
 	if err != nil {
 		return page, err
 	}

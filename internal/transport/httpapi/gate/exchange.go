@@ -119,8 +119,10 @@ func (x *Exchange) In(ctx context.Context) (_ context.Context, cancel func()) {
 // within sets the deadline of the request to limit from now. A new context would need one more timer and one more copy of the request.
 func (x *Exchange) within(limit time.Duration) { x.deadline.Reset(min(limit, time.Until(x.last))) }
 
-// prolong extends the latest deadline of the request. longest is the maximum time in which its body can arrive.
-func (x *Exchange) prolong(longest time.Duration) { x.last = time.Now().Add(longest + LongestAnswer) }
+// extendDeadline extends the latest deadline of the request. longest is the maximum time in which its body can arrive.
+func (x *Exchange) extendDeadline(longest time.Duration) {
+	x.last = time.Now().Add(longest + LongestAnswer)
+}
 
 // Stream marks a response that lasts as long as the client reads it. Its request has no deadline, and its duration is not measured.
 func (x *Exchange) Stream() {

@@ -17,7 +17,7 @@ type ForeignOperation struct {
 	Pattern   string   // ServeMux pattern
 	Roles     []string // roles that can call the operation, in addition to admins; empty: all callers
 	ServedBy  servers.Role
-	BodyBytes int64 // maximum size of the body; 0: no body. If the body contains the credentials: at most capacity.BodiesOfSource
+	BodyBytes int64 // maximum size of the body; 0: no body. If the body contains the credentials: at most capacity.MaxBodyBytesPerNetwork
 	IsJSON    bool  // the body is JSON, which Body.Plain contains
 	IsCostly  bool  // the operation reads or writes many rows
 	IsAudited bool  // changes by the operation are recorded in the audit

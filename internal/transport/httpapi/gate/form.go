@@ -54,7 +54,7 @@ func (g *Gate) receiveForm(w http.ResponseWriter, r *http.Request, x *Exchange, 
 		return nil, err
 	}
 	defer give(1)
-	x.prolong(formLongest)
+	x.extendDeadline(formLongest)
 	paced := &formReader{body: http.MaxBytesReader(w, r.Body, maxForm), connection: http.NewResponseController(w), x: x}
 	form, err := g.services.Uploads.Form(r.Context(), paced, upload.FormSpec{
 		Boundary: parameters["boundary"], Files: of.Files, Fields: of.Fields,

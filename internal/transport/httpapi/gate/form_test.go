@@ -412,7 +412,7 @@ func TestDeadlineOfFormMovesWithReceivedBytes(t *testing.T) {
 			x := &Exchange{}
 			ctx, cancel := x.In(t.Context())
 			defer cancel()
-			x.prolong(formLongest)
+			x.extendDeadline(formLongest)
 			f := &formReader{body: &slowBody{connection, c.takes, c.chunk}, connection: http.NewResponseController(connection), x: x}
 			began := time.Now()
 			buffer := make([]byte, bodyRate)

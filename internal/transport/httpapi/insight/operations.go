@@ -22,7 +22,7 @@ func (h *Handlers) RecoverTasks(ctx context.Context, _ api.RecoverTasksRequestOb
 		h.services.Log.Error("some tasks could not be recovered", "request_id", gate.Of(ctx).Origin.RequestID, "error", err)
 	}
 	if n > 0 {
-		if err := h.services.Audit.Recovered(ctx, n); err != nil {
+		if err := h.services.Audit.RecordRecovery(ctx, n); err != nil {
 			return nil, err
 		}
 	}

@@ -227,7 +227,7 @@ func (h *Handlers) ListReconciliationDifferences(ctx context.Context, req api.Li
 	after := int64(0)
 	if req.Params.Cursor != nil {
 		var err error
-		if after, err = paging.IDCursor(req.Params.Cursor); err != nil {
+		if after, err = paging.ParseID(req.Params.Cursor); err != nil {
 			return nil, err
 		}
 	}

@@ -20,15 +20,15 @@ func Member(body []byte, name string, maxBytes int) (json.RawMessage, error) {
 		return nil, fmt.Errorf("read members of body: %w", err)
 	}
 	text := members[name]
-	if isStoredBeyond(text, maxBytes) {
+	if exceedsStoredSize(text, maxBytes) {
 		return nil, fault.InvalidField(name, fault.TooManyBytes, maxBytes)
 	}
 	return text, nil
 }
 
-// isStoredBeyond reports whether PostgreSQL would store a JSON text in more than maxBytes. PostgreSQL removes white space and writes exponents out: 1e99
+// exceedsStoredSize reports whether PostgreSQL would store a JSON text in more than maxBytes. PostgreSQL removes white space and writes exponents out: 1e99
 // becomes a hundred bytes long.
-func isStoredBeyond(text []byte, maxBytes int) bool {
+func exceedsStoredSize(text []byte, maxBytes int) bool {
 	var compact bytes.Buffer
 	if json.Compact(&compact, text) != nil {
 		return len(text) > maxBytes

@@ -15,11 +15,11 @@ func FuzzCursor(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, cursor := range []string{text, CursorOf(text)} {
-			id, taskErr := TaskCursor(&cursor)
-			number, idErr := IDCursor(&cursor)
-			key, textErr := TextCursor(&cursor)
+			id, taskErr := ParseTaskID(&cursor)
+			number, idErr := ParseID(&cursor)
+			key, textErr := ParseText(&cursor)
 			at, _, failureErr := TimeCursor(&cursor)
-			place, placeErr := PositionCursor(&cursor)
+			place, placeErr := ParsePosition(&cursor)
 			for _, err := range []error{taskErr, idErr, textErr, failureErr, placeErr} {
 				var expected *fault.Error
 				if err != nil && (!errors.As(err, &expected) || expected.Fields[0].Rule != fault.NotACursor) {
@@ -36,7 +36,7 @@ func FuzzCursor(f *testing.F) {
 				t.Errorf("%q holds %s", cursor, at)
 			}
 			again := CursorOf(IDText(number))
-			if read, err := IDCursor(&again); idErr == nil && (err != nil || read != number) {
+			if read, err := ParseID(&again); idErr == nil && (err != nil || read != number) {
 				t.Errorf("%q holds %d, and then %d, %v", cursor, number, read, err)
 			}
 		}

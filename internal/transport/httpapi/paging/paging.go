@@ -52,16 +52,16 @@ func keyOf(cursor string) (string, error) {
 	return string(text), nil
 }
 
-// TaskCursor reads a cursor of a list of tasks, newest first. Its key is a task id, which can have any format, because operators can insert rows by hand.
-func TaskCursor(cursor *string) (string, error) {
+// ParseTaskID reads a cursor of a list of tasks, newest first. Its key is a task id, which can have any format, because operators can insert rows by hand.
+func ParseTaskID(cursor *string) (string, error) {
 	if cursor == nil {
 		return taskid.Last, nil
 	}
 	return keyOf(*cursor)
 }
 
-// IDCursor reads a cursor of a list that is sorted by id, newest first.
-func IDCursor(cursor *string) (int64, error) {
+// ParseID reads a cursor of a list that is sorted by id, newest first.
+func ParseID(cursor *string) (int64, error) {
 	if cursor == nil {
 		return math.MaxInt64, nil
 	}
@@ -76,43 +76,43 @@ func IDCursor(cursor *string) (int64, error) {
 	return id, nil
 }
 
-// TextCursor reads a cursor of a list that is sorted by a text.
-func TextCursor(cursor *string) (string, error) {
+// ParseText reads a cursor of a list that is sorted by a text.
+func ParseText(cursor *string) (string, error) {
 	if cursor == nil {
 		return "", nil
 	}
 	return keyOf(*cursor)
 }
 
-// PositionCursor reads a cursor of a search of contacts.
-func PositionCursor(cursor *string) (contact.Place, error) {
+// ParsePosition reads a cursor of a search of contacts.
+func ParsePosition(cursor *string) (contact.Position, error) {
 	if cursor == nil {
-		return contact.Place{}, nil
+		return contact.Position{}, nil
 	}
 	key, err := keyOf(*cursor)
 	if err != nil {
-		return contact.Place{}, err
+		return contact.Position{}, err
 	}
 	id, term, isPosition := strings.Cut(key, positionSeparator)
 	if !isPosition {
-		return contact.Place{}, errNotACursor
+		return contact.Position{}, errNotACursor
 	}
-	return contact.Place{Term: term, UserID: id}, nil
+	return contact.Position{Term: term, UserID: id}, nil
 }
 
 // positionSeparator cannot occur in a user id or a number.
 const positionSeparator = "\n"
 
 // CursorOfPosition returns the cursor of the page after a position of a search. It returns nil if p is nil.
-func CursorOfPosition(p *contact.Place) *string {
+func CursorOfPosition(p *contact.Position) *string {
 	if p == nil {
 		return nil
 	}
 	return new(CursorOf(p.UserID + positionSeparator + p.Term))
 }
 
-// ConversationCursor reads a cursor of the messages of a conversation.
-func ConversationCursor(cursor *string) (conversation.Position, error) {
+// ParseConversation reads a cursor of the messages of a conversation.
+func ParseConversation(cursor *string) (conversation.Position, error) {
 	if cursor == nil {
 		return conversation.Newest, nil
 	}
@@ -166,6 +166,6 @@ func Size(limit *int) int { return optional.Or(limit, 20) }
 
 // Of reads the cursor and limit of a list that is sorted by id, newest first. The page contains up to size rows with ids smaller than beforeID.
 func Of(cursor *string, limit *int) (beforeID int64, size int, err error) {
-	beforeID, err = IDCursor(cursor)
+	beforeID, err = ParseID(cursor)
 	return beforeID, Size(limit), err
 }

@@ -14,7 +14,7 @@ import (
 // ListCallbacks pages through callbacks of providers, newest first.
 func (h *Handlers) ListCallbacks(ctx context.Context, req api.ListCallbacksRequestObject) (api.ListCallbacksResponseObject, error) {
 	p := req.Params
-	before, err := paging.IDCursor(p.Cursor)
+	before, err := paging.ParseID(p.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (h *Handlers) GetCallback(ctx context.Context, req api.GetCallbackRequestOb
 // ListReceipts pages through receipts of providers, newest first.
 func (h *Handlers) ListReceipts(ctx context.Context, req api.ListReceiptsRequestObject) (api.ListReceiptsResponseObject, error) {
 	p := req.Params
-	before, err := paging.IDCursor(p.Cursor)
+	before, err := paging.ParseID(p.Cursor)
 	if err != nil {
 		return nil, err
 	}

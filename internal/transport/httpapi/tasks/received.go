@@ -55,7 +55,7 @@ func (h *Handlers) ReceiveMessages(ctx context.Context, req api.ReceiveMessagesR
 // ListReceived pages through received messages, newest first.
 func (h *Handlers) ListReceived(ctx context.Context, req api.ListReceivedRequestObject) (api.ListReceivedResponseObject, error) {
 	p := req.Params
-	before, err := paging.IDCursor(p.Cursor)
+	before, err := paging.ParseID(p.Cursor)
 	if err != nil {
 		return nil, err
 	}

@@ -134,7 +134,7 @@ func (h *Handlers) RequeueTask(ctx context.Context, req api.RequeueTaskRequestOb
 // ListTasks pages through tasks, newest first.
 func (h *Handlers) ListTasks(ctx context.Context, req api.ListTasksRequestObject) (api.ListTasksResponseObject, error) {
 	p := req.Params
-	before, err := paging.TaskCursor(p.Cursor)
+	before, err := paging.ParseTaskID(p.Cursor)
 	if err != nil {
 		return nil, err
 	}

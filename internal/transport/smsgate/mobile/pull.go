@@ -95,7 +95,7 @@ func (s *Service) pull(ctx context.Context, p Phone) ([]mobileq.PhoneHeldRow, er
 	if err != nil {
 		return nil, err
 	}
-	room, err := s.room(ctx, p, len(held))
+	room, err := s.remainingMessages(ctx, p, len(held))
 	if err != nil || room == 0 {
 		return held, err
 	}
@@ -144,8 +144,8 @@ func (s *Service) endPull(ctx context.Context, p Phone) {
 	_ = s.q.PhonePullEnd(ctx, mobileq.PhonePullEndParams{SenderID: p.senderID, DeviceNo: p.DeviceNo})
 }
 
-// room returns how many more messages a phone can accept. A phone that could not send pauses, and then receives one message as a probe.
-func (s *Service) room(ctx context.Context, p Phone, held int) (int, error) {
+// remainingMessages returns how many more messages a phone can accept. A phone that could not send pauses, and then receives one message as a probe.
+func (s *Service) remainingMessages(ctx context.Context, p Phone, held int) (int, error) {
 	state, err := s.q.PhoneTroubles(ctx, mobileq.PhoneTroublesParams{SenderID: p.senderID, DeviceNo: p.DeviceNo})
 	switch {
 	case postgres.IsNoRows(err): // another phone has been registered
@@ -167,7 +167,7 @@ func (s *Service) hasCapacity(ctx context.Context, p Phone) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	room, err := s.room(ctx, p, len(held))
+	room, err := s.remainingMessages(ctx, p, len(held))
 	return room > 0, err
 }
 
@@ -206,7 +206,7 @@ func (s *Service) AwaitMessages(ctx context.Context, p Phone, wait time.Duration
 	if has, err := s.hasCapacity(ctx, p); err != nil || !has {
 		return false, err
 	}
-	if err := s.Senders.Polled(ctx, p.SenderNo); err != nil {
+	if err := s.Senders.RecordPoll(ctx, p.SenderNo); err != nil {
 		return false, err
 	}
 	if may, err := s.Queue.AwaitTasks(ctx, p.SenderNo, wait); err != nil || !may {

@@ -79,12 +79,12 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, services Services) {
 	op("GET /settings", submit, s.getSettings, nil)
 	op("PUT /settings", submit, s.putSettings, audited)
 	op("PATCH /settings", submit, s.putSettings, audited)
-	op("GET /logs", submit, notHere("the logs of devices are not kept by this server"), nil)
+	op("GET /logs", submit, unsupported("the logs of devices are not kept by this server"), nil)
 	op("GET /inbox", submit, s.inbox, func(o *gate.ForeignOperation) { o.IsCostly, o.Limit = true, listLimit })
-	op("GET /inbox/{id}/attachments/{part}", submit, notHere("this server receives no MMS"), nil)
+	op("GET /inbox/{id}/attachments/{part}", submit, unsupported("this server receives no MMS"), nil)
 	op("POST /inbox/export", submit, s.refresh, nil)
 	op("POST /inbox/refresh", submit, s.refresh, nil)
-	noTokens := notHere("this server makes no tokens: use the user name and password, or an API key as the token")
+	noTokens := unsupported("this server makes no tokens: use the user name and password, or an API key as the token")
 	op("POST /auth/token", submit, noTokens, anyBody)
 	op("POST /auth/token/refresh", submit, noTokens, anyBody)
 	op("DELETE /auth/token/{id}", submit, noTokens, nil)
@@ -105,8 +105,8 @@ func (r *refusal) Error() string { return r.text }
 
 func refuse(text string) error { return &refusal{http.StatusBadRequest, text} }
 
-// notHere returns a handler for an operation that this server does not support.
-func notHere(why string) func(http.ResponseWriter, *http.Request) error {
+// unsupported returns a handler for an operation that this server does not support.
+func unsupported(why string) func(http.ResponseWriter, *http.Request) error {
 	return func(http.ResponseWriter, *http.Request) error { return &refusal{http.StatusNotImplemented, why} }
 }
 

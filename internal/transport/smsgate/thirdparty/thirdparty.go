@@ -83,8 +83,8 @@ var fields = map[string]string{
 	"content": "textMessage.text", "sender_no": "deviceId", "expires_at": "validUntil", "expect_send_time": "scheduleAt",
 }
 
-// inTheirWords returns a fault with the field names of SMSGate, and any other error unchanged. recipient is the index in PhoneNumbers.
-func inTheirWords(err error, recipient int, m Message) error {
+// withSMSGateFields returns a fault with the field names of SMSGate, and any other error unchanged. recipient is the index in PhoneNumbers.
+func withSMSGateFields(err error, recipient int, m Message) error {
 	var f *fault.Error
 	if !errors.As(err, &f) || len(f.Fields) == 0 {
 		return err
@@ -145,7 +145,7 @@ func (m Message) check(region string) (numbers []string, err error) {
 	for i, number := range m.PhoneNumbers {
 		e164, err := phone.Normalise("phone_number", number, region)
 		if err != nil {
-			return nil, inTheirWords(err, i, m)
+			return nil, withSMSGateFields(err, i, m)
 		}
 		if seen[e164] {
 			return nil, fault.InvalidField(fmt.Sprintf("phoneNumbers[%d]", i), fault.Duplicate, nil)
@@ -156,7 +156,7 @@ func (m Message) check(region string) (numbers []string, err error) {
 	return numbers, nil
 }
 
-// urgency converts a priority of SMSGate to the scale of submit.Scaled.
+// urgency converts a priority of SMSGate to the scale of submit.PriorityOf.
 func urgency(priority int) float64 {
 	if priority < 0 {
 		return float64(priority) / -minPriority
@@ -201,7 +201,7 @@ func (s *Service) Send(ctx context.Context, m Message, origin submit.Origin) (St
 	if err != nil {
 		return State{}, err
 	}
-	priority, err := s.submissions.Scaled(ctx, submit.Notification, urgency(m.Priority), origin)
+	priority, err := s.submissions.PriorityOf(ctx, submit.Notification, urgency(m.Priority), origin)
 	if err != nil {
 		return State{}, err
 	}
@@ -234,7 +234,7 @@ func (s *Service) Send(ctx context.Context, m Message, origin submit.Origin) (St
 	})
 	var refused *submit.RefusedError
 	if errors.As(err, &refused) {
-		return State{}, inTheirWords(refused.Err, refused.Index, m)
+		return State{}, withSMSGateFields(refused.Err, refused.Index, m)
 	}
 	if err != nil {
 		return State{}, err

@@ -18,11 +18,11 @@ const (
 	// SmallBody is the maximum size of a small body.
 	SmallBody = 64 << 10
 
-	// BodiesOfOne is the maximum number of bytes of small bodies that one caller has in memory. The same maximum applies to large bodies. A caller is a
-	// company, a provider, or a user without a company.
-	BodiesOfOne = 8 << 20
-	// BodiesOfSource is the maximum number of bytes of bodies from unknown callers of one network.
-	BodiesOfSource = 2 << 20
+	// MaxBodyBytesPerCaller is the maximum number of bytes of small bodies that one caller has in memory. The same maximum applies to large bodies. A caller is
+	// a company, a provider, or a user without a company.
+	MaxBodyBytesPerCaller = 8 << 20
+	// MaxBodyBytesPerNetwork is the maximum number of bytes of bodies from unknown callers of one network.
+	MaxBodyBytesPerNetwork = 2 << 20
 
 	smallBodies = 16 << 20 // maximum number of bytes of all small bodies together
 	largeBodies = 24 << 20 // maximum number of bytes of all large bodies together
@@ -63,12 +63,12 @@ func (r *Memory) Take(ctx context.Context, caller string, n int64) (give func(pa
 	own := r.enter(caller)
 	if acquire(ctx, own.bytes, n, deadline) != nil {
 		r.leave(caller)
-		return nil, goneOr(ctx, errTooMuch)
+		return nil, orDisconnected(ctx, errTooMuch)
 	}
 	if acquire(ctx, r.total, n, deadline) != nil {
 		own.bytes.Release(n)
 		r.leave(caller)
-		return nil, goneOr(ctx, ErrUnavailable)
+		return nil, orDisconnected(ctx, ErrUnavailable)
 	}
 	held := n
 	return func(part int64) {
@@ -90,8 +90,8 @@ func acquire(ctx context.Context, bytes *semaphore.Weighted, n int64, deadline t
 	return bytes.Acquire(waiting, n) //nolint:wrapcheck // Take returns a fault instead
 }
 
-// goneOr returns err, or the error of ctx if the client has disconnected.
-func goneOr(ctx context.Context, err error) error {
+// orDisconnected returns err, or the error of ctx if the client has disconnected.
+func orDisconnected(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("wait for memory: %w", ctx.Err())
 	}
@@ -127,5 +127,5 @@ type Memories struct {
 
 // NewMemories returns the Memories of a server.
 func NewMemories() Memories {
-	return Memories{Small: NewMemory(smallBodies, BodiesOfOne), Large: NewMemory(largeBodies, BodiesOfOne), Strangers: NewMemory(strangers, BodiesOfSource)}
+	return Memories{Small: NewMemory(smallBodies, MaxBodyBytesPerCaller), Large: NewMemory(largeBodies, MaxBodyBytesPerCaller), Strangers: NewMemory(strangers, MaxBodyBytesPerNetwork)}
 }

@@ -30,8 +30,8 @@ type Item struct {
 	Wrong error           // reason why the contract rejects the item; nil: the item is valid
 }
 
-// relax changes the contract so that a batch accepts any object as an item, and returns the Batch. Item is the generated type of an item.
-func relax[Item any](spec *openapi3.T, path, field string) Batch {
+// acceptAnyItems changes the contract so that a batch accepts any object as an item, and returns the Batch. Item is the generated type of an item.
+func acceptAnyItems[Item any](spec *openapi3.T, path, field string) Batch {
 	list := spec.Paths.Value(path).Post.RequestBody.Value.Content.Get("application/json").Schema.Value.Properties[field].Value
 	b := Batch{field: field, item: list.Items.Value, maxItems: *list.MaxItems, decode: func(text []byte) error { return json.Unmarshal(text, new(Item)) }}
 	list.Items = &openapi3.SchemaRef{Value: openapi3.NewObjectSchema()}

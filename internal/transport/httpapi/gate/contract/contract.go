@@ -97,9 +97,9 @@ var Read = sync.OnceValues(func() (*Contract, error) {
 func Of(spec *openapi3.T) (*Contract, error) {
 	spec.Security = nil // the gate authenticates the caller itself
 	batches := map[string]Batch{
-		SendBatch:   relax[api.SendRequest](spec, sendBatchPath, "messages"),
-		ReportBatch: relax[api.ReportRequest](spec, reportBatchPath, "reports"),
-		Receive:     relax[api.ReceivedInput](spec, receivePath, "messages"),
+		SendBatch:   acceptAnyItems[api.SendRequest](spec, sendBatchPath, "messages"),
+		ReportBatch: acceptAnyItems[api.ReportRequest](spec, reportBatchPath, "reports"),
+		Receive:     acceptAnyItems[api.ReceivedInput](spec, receivePath, "messages"),
 	}
 	c := &Contract{operations: map[string]Operation{}, changes: Batch{item: spec.Components.Schemas["SettingsChange"].Value}}
 	for pattern, operation := range operationsOf(spec) {
@@ -303,9 +303,9 @@ func limitsOf(spec *openapi3.T, pattern string, operation *openapi3.Operation, r
 		return 0
 	}
 	l := Limits{BodyBytes: int64(number("body_bytes")), Time: time.Duration(number("seconds") * float64(time.Second))}
-	room := int64(capacity.BodiesOfOne)
+	room := int64(capacity.MaxBodyBytesPerCaller)
 	if slices.Contains(roles, Public) {
-		room = capacity.BodiesOfSource
+		room = capacity.MaxBodyBytesPerNetwork
 	}
 	if l.BodyBytes <= 0 || l.BodyBytes > room || l.Time <= 0 || l.Time > LongestAnswer {
 		return Limits{}, fmt.Errorf("contract: %s of %s: %+v is out of range", limitsKey, pattern, l)

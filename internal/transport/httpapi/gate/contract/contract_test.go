@@ -67,7 +67,7 @@ func TestLimitAboveMemoryOfCallerIsError(t *testing.T) {
 			t.Fatal(err)
 		}
 		callbacks := spec.Paths.Find(callbackPath).Post
-		callbacks.Extensions[limitsKey] = map[string]any{"body_bytes": float64(capacity.BodiesOfSource + 1)}
+		callbacks.Extensions[limitsKey] = map[string]any{"body_bytes": float64(capacity.MaxBodyBytesPerNetwork + 1)}
 		_, err = limitsOf(spec, Callback, callbacks, []string{access})
 		if (err != nil) != wrong {
 			t.Errorf("access %s: %v", access, err)
