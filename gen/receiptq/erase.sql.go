@@ -50,7 +50,8 @@ type ErasureCallbacksDueRow struct {
 	Body string
 }
 
-// ErasureCallbacksDue returns callbacks from before an erasure whose messages are not stored yet, with ids greater than after_id, in the order of their ids.
+// ErasureCallbacksDue returns callbacks that are older than an erasure and whose messages are not stored yet, with ids greater than after_id, in the order
+// of their ids.
 func (q *Queries) ErasureCallbacksDue(ctx context.Context, arg ErasureCallbacksDueParams) ([]ErasureCallbacksDueRow, error) {
 	rows, err := q.db.Query(ctx, erasureCallbacksDue, arg.Since, arg.AfterID, arg.Portion)
 	if err != nil {

@@ -319,9 +319,9 @@ ORDER BY r.task_id
 FOR SHARE;
 
 -- TaskReceipt stores receipts of tasks: state 1 means that the message was delivered, state 2 that it was not delivered. The result does not depend on the
--- order of receipts, or on repeated receipts. Each state is stored once. After delivered, no other state is stored, and delivered overrides an earlier state.
--- If a receipt says that a message from before a requeue was not delivered, the receipt does not count for the requeued task. It is stored as a past_receipt. A
--- receipt that says delivered always counts, because the person has received the message.
+-- order of receipts, or on repeated receipts. Each state is stored once. After delivered, no other state is stored, and delivered overrides an earlier
+-- state. If a receipt says that a message that was sent before a requeue was not delivered, the receipt does not count for the requeued task. It is stored
+-- as a past_receipt. A receipt that says delivered always counts, because the person has received the message.
 -- name: TaskReceipt :exec
 WITH input AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@states::smallint[]) AS state, unnest(@codes::text[]) AS code,

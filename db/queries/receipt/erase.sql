@@ -35,7 +35,8 @@ WHERE c.id = ANY (ARRAY(
     FOR UPDATE
 ));
 
--- ErasureCallbacksDue returns callbacks from before an erasure whose messages are not stored yet, with ids greater than after_id, in the order of their ids.
+-- ErasureCallbacksDue returns callbacks that are older than an erasure and whose messages are not stored yet, with ids greater than after_id, in the order
+-- of their ids.
 -- name: ErasureCallbacksDue :many
 SELECT c.id, c.body FROM callbacks c -- by callbacks_take_idx
 WHERE c.take_at IS NOT NULL AND c.created_at <= @since AND c.id > @after_id

@@ -299,7 +299,7 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id int64) (progress.Pr
 	return all[0], nil
 }
 
-// List returns up to limit batches with smaller ids than before, newest first. A nil status matches all.
+// List returns up to limit batches with smaller ids than `before`, newest first. A nil status matches all.
 func (s *Service) List(ctx context.Context, viewer Viewer, status *string, before int64, limit int) ([]progress.Progress, error) {
 	rows, err := s.q.BatchList(ctx, batchq.BatchListParams{
 		BeforeID: before, CompanyID: viewer.CompanyID, Status: status, PageLimit: int32(limit),

@@ -70,7 +70,7 @@ func (s *Service) StartImport(ctx context.Context, r ImportRequest) (ImportRow, 
 	return s.GetImport(ctx, r.CompanyID, id)
 }
 
-// Imports returns up to limit imports of a company with smaller ids than before, newest first.
+// Imports returns up to limit imports of a company with smaller ids than `before`, newest first.
 func (s *Service) Imports(ctx context.Context, companyID, before int64, limit int) ([]ImportRow, error) {
 	rows, err := s.q.ImportList(ctx, contactq.ImportListParams{CompanyID: companyID, BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list imports", err, nil)

@@ -41,7 +41,7 @@ func (s *Service) GetTag(ctx context.Context, companyID int64, tag string) (TagR
 	return postgres.One(rows, err, "get tag", ErrNoTag)
 }
 
-// Tags returns up to limit tags with smaller ids than before, newest first. With a userID, it returns only tags that contain this contact. Fault:
+// Tags returns up to limit tags with smaller ids than `before`, newest first. With a userID, it returns only tags that contain this contact. Fault:
 // contact.not_found.
 func (s *Service) Tags(ctx context.Context, companyID int64, userID *string, before int64, limit int) ([]TagRow, error) {
 	if userID != nil {

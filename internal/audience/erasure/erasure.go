@@ -131,7 +131,7 @@ func (s *Service) Get(ctx context.Context, companyID, id int64) (Row, error) {
 	return postgres.One(rows, err, "get erasure", errNone)
 }
 
-// List returns up to limit erasures of a company with smaller ids than before, newest first.
+// List returns up to limit erasures of a company with smaller ids than `before`, newest first.
 func (s *Service) List(ctx context.Context, companyID, before int64, limit int) ([]Row, error) {
 	rows, err := s.q.ErasureList(ctx, erasureq.ErasureListParams{CompanyID: companyID, BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list erasures", err, nil)

@@ -102,7 +102,8 @@ func (s *sheetRows) next(maxCells int) (Row, error) {
 	return Row{}, io.EOF
 }
 
-// position returns the number of a row: given or, if given is empty, before+1. A given number must be greater than before and at most last.
+// position returns the number of a row: `given` or, if `given` is empty, the number after `before`. A given number must be greater than `before` and at most
+// `last`.
 func (s *sheetRows) position(given string, before, last int64) (int64, error) {
 	if given == "" {
 		return before + 1, nil
@@ -158,7 +159,7 @@ func (s *sheetRows) cells(maxCells int) (Row, error) {
 }
 
 // columnOf returns the column index of a cell reference such as AB12. If the reference is empty, the index is before+1. is reports whether the reference is
-// valid and the index is greater than before.
+// valid and the index is greater than `before`.
 func columnOf(reference string, before int) (index int, is bool) {
 	if reference == "" {
 		return before + 1, before+1 < lastColumn

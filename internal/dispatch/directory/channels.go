@@ -46,7 +46,7 @@ func (s *Service) GetChannel(ctx context.Context, channel string) (ChannelRow, e
 	return postgres.One(rows, err, "get channel", ErrNoChannel)
 }
 
-// ListChannels lists up to limit channels with smaller ids than before, newest first.
+// ListChannels lists up to limit channels with smaller ids than `before`, newest first.
 func (s *Service) ListChannels(ctx context.Context, before int64, limit int) ([]ChannelRow, error) {
 	rows, err := s.q.ChannelList(ctx, directoryq.ChannelListParams{BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list channels", err, nil)

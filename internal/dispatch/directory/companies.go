@@ -58,7 +58,7 @@ func (s *Service) GetCompany(ctx context.Context, no string) (CompanyRow, error)
 	return postgres.One(rows, err, "get company", ErrNoCompany)
 }
 
-// ListCompanies lists up to limit companies with smaller ids than before, newest first. If visible is non-nil, the list contains only the company with this
+// ListCompanies lists up to limit companies with smaller ids than `before`, newest first. If visible is non-nil, the list contains only the company with this
 // id.
 func (s *Service) ListCompanies(ctx context.Context, visible *int64, before int64, limit int) ([]CompanyRow, error) {
 	rows, err := s.q.CompanyList(ctx, directoryq.CompanyListParams{BeforeID: before, ID: visible, PageLimit: int32(limit)})

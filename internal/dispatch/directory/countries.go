@@ -70,7 +70,7 @@ func (s *Service) GetCountry(ctx context.Context, no string) (CountryRow, error)
 	return postgres.One(rows, err, "get country", errNoCountry)
 }
 
-// ListCountries lists up to limit countries with smaller ids than before, newest first.
+// ListCountries lists up to limit countries with smaller ids than `before`, newest first.
 func (s *Service) ListCountries(ctx context.Context, before int64, limit int) ([]CountryRow, error) {
 	rows, err := s.q.CountryList(ctx, directoryq.CountryListParams{BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list countries", err, nil)

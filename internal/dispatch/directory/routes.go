@@ -62,7 +62,7 @@ func (s *Service) GetRoute(ctx context.Context, company *int64, no int64) (Route
 	return postgres.One(rows, err, "get route", errNoRoute)
 }
 
-// ListRoutes lists up to limit routes with smaller ids than before, newest first. A nil companyNo or senderNo matches all routes. If company is non-nil, the
+// ListRoutes lists up to limit routes with smaller ids than `before`, newest first. A nil companyNo or senderNo matches all routes. If company is non-nil, the
 // list contains only routes of this company.
 func (s *Service) ListRoutes(ctx context.Context, company *int64, companyNo, senderNo *string, before int64, limit int) ([]RouteRow, error) {
 	rows, err := s.q.RouteList(ctx, directoryq.RouteListParams{BeforeID: before, CompanyID: company, CompanyNo: companyNo, SenderNo: senderNo, PageLimit: int32(limit)})

@@ -181,7 +181,7 @@ func (s *Service) Get(ctx context.Context, id int64) (Row, error) {
 	return job, postgres.Wrap("get job", err, errNoJob)
 }
 
-// List returns up to limit jobs with smaller ids than before, newest first.
+// List returns up to limit jobs with smaller ids than `before`, newest first.
 func (s *Service) List(ctx context.Context, before int64, limit int) ([]Row, error) {
 	jobs, err := s.q.JobList(ctx, jobq.JobListParams{BeforeID: before, PageLimit: int32(limit)})
 	return jobs, postgres.Wrap("list jobs", err, nil)
@@ -245,8 +245,8 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 // errNoPart means that no part of a job can be processed now: the job has ended, another server processes it, or all its parts were tried.
 var errNoPart = errors.New("no part of the job is left")
 
-// runPart changes and counts the tasks of the next part of a job, in one transaction. The next part is the first part with a number greater than after. runPart
-// returns the number of this part, even if the part failed. If it read no part, it returns after.
+// runPart changes and counts the tasks of the next part of a job, in one transaction. The next part is the first part with a number greater than `after`.
+// runPart returns the number of this part, even if the part failed. If it read no part, it returns after.
 func (s *Service) runPart(ctx context.Context, id int64, after int32) (part int32, changed int, err error) {
 	part = after
 	err = s.db.Tx(ctx, func(ctx context.Context) error {

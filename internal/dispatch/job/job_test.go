@@ -73,7 +73,7 @@ func TestAJobRequeuesAllFailedTasksOfAFilter(t *testing.T) {
 	for i, task := range b.Take("app", 6) {
 		b.Report(task.TaskID, "app", 3, apptest.Report{"error_message": fmt.Sprint("MK:000", i%2)})
 	}
-	// Two tasks were undelivered at first, and one of these was delivered later. A third task has a receipt from before a requeue.
+	// Two tasks were undelivered at first, and one of the two was delivered later. A third task has a receipt of an attempt before a requeue.
 	b.Exec(`INSERT INTO report_logs (task_id, company_id, event, effect, created_at)
 		SELECT t.task_id, 1, r.event, r.effect, now() FROM (SELECT task_id, row_number() OVER (ORDER BY task_id) AS n FROM tasks WHERE result LIKE 'MK:0000%') t
 		JOIN (VALUES (1, 'receipt', 'undelivered'), (2, 'receipt', 'undelivered'), (2, 'receipt', 'delivered'), (3, 'past_receipt', 'undelivered')) r (n, event, effect) ON r.n = t.n`)

@@ -559,7 +559,7 @@ func TestS4_3_LeastUsedWaitingSenderIsWokenFirst(t *testing.T) {
 		t.Errorf("folded: the task was claimed by %s", got)
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/preferred", map[string]any{"sort": 0})
-	// The other server can still use usage data from before the change. It reads new data within seconds.
+	// The other server can still use usage data that is older than the change. It reads new data within seconds.
 	apptest.Eventually(t, "on the other server, folded, the task goes to seldom", func() bool {
 		return raceFor(other, "folded", "preferred", "often", "seldom") == "seldom"
 	})

@@ -21,7 +21,7 @@ func (s *Service) HoldBatch(ctx context.Context, batchID int64) (held int, err e
 }
 
 // ReleaseBatch releases the held tasks of a running batch and returns the number of released tasks. Each portion is one transaction. Each task keeps
-// its due time from before the hold, so a retry still waits. If this time is over, the task is due at once.
+// the due time that it had before the hold, so a retry still waits. If this time is over, the task is due at once.
 func (s *Service) ReleaseBatch(ctx context.Context, batchID int64) (released int, err error) {
 	news := map[int64]int{}
 	err = s.inPortions(ctx, "release tasks of batch", func(q *dispatchq.Queries, after string) (n int, last string, err error) {

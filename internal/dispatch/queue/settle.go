@@ -254,7 +254,7 @@ func (s *Service) logLate(ctx context.Context, reports []Report) ([]string, erro
 	return effects, nil
 }
 
-// refunds contains the leases whose segments are refunded to their senders, and those of them that used a SIM.
+// refunds contains the leases whose segments are refunded to their senders, and lists separately which of these leases used a SIM.
 type refunds struct {
 	senders dispatchq.SenderRefundParams
 	sims    dispatchq.SimRefundParams

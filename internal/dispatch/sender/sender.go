@@ -165,7 +165,7 @@ type Filter struct {
 	Part      *string // part of the number or the name
 }
 
-// List lists up to limit senders with smaller ids than before, newest first.
+// List lists up to limit senders with smaller ids than `before`, newest first.
 func (s *Service) List(ctx context.Context, f Filter, before int64, limit int) ([]Row, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *Service) ChangeBalance(ctx context.Context, no string, change int64, re
 	return entry, err
 }
 
-// Ledger lists up to limit changes of a balance with smaller ids than before, newest first. If company is not nil, the list omits attempts for other
+// Ledger lists up to limit changes of a balance with smaller ids than `before`, newest first. If company is not nil, the list omits attempts for other
 // companies. Fault: sender.not_found.
 func (s *Service) Ledger(ctx context.Context, company *int64, no string, before int64, limit int) ([]LedgerRow, error) {
 	if _, err := s.Get(ctx, company, no); err != nil {

@@ -218,7 +218,7 @@ func (s *Service) List(ctx context.Context, f Filter) ([]Row, error) {
 	return rows, postgres.Wrap("list templates", err, nil)
 }
 
-// Versions returns up to limit versions of a template with smaller numbers than before, newest first, or the fault template.not_found.
+// Versions returns up to limit versions of a template with smaller numbers than `before`, newest first, or the fault template.not_found.
 func (s *Service) Versions(ctx context.Context, id int64, before int64, limit int) ([]VersionRow, error) {
 	rows, err := s.q.TemplateVersionList(ctx, templateq.TemplateVersionListParams{TemplateID: id, BeforeVersion: before, PageLimit: int32(limit)})
 	if err == nil && len(rows) == 0 {
@@ -332,7 +332,7 @@ func (s *Service) GetDefault(ctx context.Context, id int64) (DefaultRow, error) 
 	return row, postgres.Wrap("get default content", err, errDefaultNotFound)
 }
 
-// ListDefaults returns up to limit default contents with smaller ids than before, newest first. companyID and number, if not nil, restrict the list.
+// ListDefaults returns up to limit default contents with smaller ids than `before`, newest first. companyID and number, if not nil, restrict the list.
 func (s *Service) ListDefaults(ctx context.Context, companyID *int64, region string, number *string, before int64, limit int) ([]DefaultRow, error) {
 	recipient, err := phone.NormaliseFilter("phone_number", number, region)
 	if err != nil {

@@ -514,7 +514,7 @@ type Delivery struct {
 	Body json.RawMessage // the posted body, rendered again; nil: the event was deleted
 }
 
-// Deliveries lists up to limit posts of a webhook with smaller ids than before, newest first. Fault: webhook.not_found.
+// Deliveries lists up to limit posts of a webhook with smaller ids than `before`, newest first. Fault: webhook.not_found.
 func (s *Service) Deliveries(ctx context.Context, user *string, id, before int64, limit int) ([]Delivery, error) {
 	w, err := s.Get(ctx, user, id)
 	if err != nil {

@@ -192,7 +192,7 @@ func (s *Service) Get(ctx context.Context, user *string, id int64) (Row, error) 
 	return postgres.One(rows, err, "get webhook", errNone)
 }
 
-// List returns up to limit webhooks with smaller ids than before, newest first.
+// List returns up to limit webhooks with smaller ids than `before`, newest first.
 func (s *Service) List(ctx context.Context, user *string, before int64, limit int) ([]Row, error) {
 	rows, err := s.q.WebhookList(ctx, webhookq.WebhookListParams{BeforeID: before, Username: user, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list webhooks", err, nil)
@@ -207,7 +207,7 @@ func (s *Service) Update(ctx context.Context, user *string, id int64, version *i
 		row, err = postgres.Patch(version, read, func(r Row) int64 { return r.Version }, func(was Row) (int64, error) {
 			c := Settings{URL: was.Url, Description: was.Description, Status: was.Status}
 			change(&c)
-			// Only new events are checked. Webhooks from before this check can still be changed.
+			// Only new events are checked. Webhooks that are older than this check can still be changed.
 			if err := checkHeard(c.Events, was.CompanyID); err != nil {
 				return 0, err
 			}

@@ -49,7 +49,7 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Events lists up to limit operator events with ids smaller than before, newest first. A nil event or subject matches all.
+// Events lists up to limit operator events with ids smaller than `before`, newest first. A nil event or subject matches all.
 func (s *Service) Events(ctx context.Context, event, subject *string, before int64, limit int) ([]EventRow, error) {
 	rows, err := s.q.EventList(ctx, alertq.EventListParams{BeforeID: before, Event: event, Subject: subject, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list events", err, nil)

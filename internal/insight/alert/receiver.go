@@ -131,7 +131,7 @@ func (s *Service) Receiver(ctx context.Context, id int64) (ReceiverRow, error) {
 	return postgres.One(rows, err, "get receiver", errNoReceiver)
 }
 
-// Receivers lists up to limit receivers with ids smaller than before, newest first.
+// Receivers lists up to limit receivers with ids smaller than `before`, newest first.
 func (s *Service) Receivers(ctx context.Context, before int64, limit int) ([]ReceiverRow, error) {
 	rows, err := s.q.AlertReceiverList(ctx, alertq.AlertReceiverListParams{BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list receivers", err, nil)

@@ -94,7 +94,7 @@ func (s *Service) Rule(ctx context.Context, id int64) (RuleRow, error) {
 	return postgres.One(rows, err, "get alert rule", errNoRule)
 }
 
-// Rules lists up to limit rules with ids smaller than before, newest first.
+// Rules lists up to limit rules with ids smaller than `before`, newest first.
 func (s *Service) Rules(ctx context.Context, before int64, limit int) ([]RuleRow, error) {
 	rows, err := s.q.AlertRuleList(ctx, alertq.AlertRuleListParams{BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list alert rules", err, nil)
@@ -198,7 +198,7 @@ type Filter struct {
 	Level      *string
 }
 
-// Alerts lists up to limit alerts with ids smaller than before, newest first. It omits alerts that have never fired.
+// Alerts lists up to limit alerts with ids smaller than `before`, newest first. It omits alerts that have never fired.
 func (s *Service) Alerts(ctx context.Context, f Filter, before int64, limit int) (all []Incident, err error) {
 	var rows []alertq.Alert
 	if f.IsResolved != nil && !*f.IsResolved {

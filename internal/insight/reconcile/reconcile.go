@@ -269,7 +269,7 @@ func (s *Service) Get(ctx context.Context, id int64) (Row, error) {
 	return postgres.One(rows, err, "get reconciliation", errNotThere)
 }
 
-// List lists up to limit reconciliations with ids smaller than before, newest first. A nil senderNo or day matches all.
+// List lists up to limit reconciliations with ids smaller than `before`, newest first. A nil senderNo or day matches all.
 func (s *Service) List(ctx context.Context, senderNo *string, day *time.Time, before int64, limit int) ([]Row, error) {
 	rows, err := s.q.ReconciliationList(ctx, reconcileq.ReconciliationListParams{SenderNo: senderNo, Day: day, BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list reconciliations", err, nil)

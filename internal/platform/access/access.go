@@ -226,7 +226,7 @@ func (s *Service) Get(ctx context.Context, username string) (UserRow, error) {
 	return row, postgres.Wrap("get user", err, errNoUser)
 }
 
-// List returns up to limit users with smaller ids than before, newest first.
+// List returns up to limit users with smaller ids than `before`, newest first.
 func (s *Service) List(ctx context.Context, before int64, limit int) ([]UserRow, error) {
 	rows, err := s.q.UserList(ctx, accessq.UserListParams{BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list users", err, nil)

@@ -43,7 +43,7 @@ type List[Row any] struct {
 	ID   func(Row) int64
 }
 
-// Page returns the rows with ids smaller than before, at most limit. It can return fewer rows although a page follows.
+// Page returns the rows with ids smaller than `before`, at most limit. It can return fewer rows although a page follows.
 func (l List[Row]) Page(before int64, limit int) (p Page[Row], err error) {
 	portion := limit + 1
 	for read := 0; read < maxRows; {

@@ -158,7 +158,7 @@ func (s *Service) Get(ctx context.Context, company *int64, no string) (Row, erro
 	return postgres.One(rows, err, "get inbound", error(errNone))
 }
 
-// List returns up to limit inbounds with ids smaller than before, newest first. If company is non-nil, the list contains only inbounds of this company.
+// List returns up to limit inbounds with ids smaller than `before`, newest first. If company is non-nil, the list contains only inbounds of this company.
 func (s *Service) List(ctx context.Context, company *int64, before int64, limit int) ([]Row, error) {
 	rows, err := s.q.InboundList(ctx, inboundq.InboundListParams{BeforeID: before, CompanyID: company, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list inbounds", err, nil)

@@ -512,7 +512,7 @@ func (s *Sender) Send(t api.ClaimedTask) {
 		l.report(l.Any(s.Rng), r)
 		if s.Rng.IntN(2) == 0 {
 			l.Requeue(t.TaskID)
-			if s.Rng.IntN(2) == 0 { // a late report with the lease from before the requeue
+			if s.Rng.IntN(2) == 0 { // a late report with a lease that is older than the requeue
 				l.Misdeed[duplicated].Add(1)
 				l.report(l.Any(s.Rng), fenced)
 			}

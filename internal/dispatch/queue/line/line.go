@@ -242,8 +242,8 @@ func (l *Line) RecordGiven(senderNo string, tasks int) {
 	}
 }
 
-// Await waits until p is woken, or until its pools or interval possibly changed. If again is true, the caller must claim again. If enough fires, Close
-// is called or ctx ends first, again is false. by is the wake-up or nil. Afterwards, p is no longer a waiter.
+// Await waits until p is woken, or until its pools or interval possibly changed. If `again` is true, the caller must claim again. If `enough` fires, Close
+// is called or ctx ends first, `again` is false. `by` is the wake-up or nil. Afterwards, p is no longer a waiter.
 func (l *Line) Await(ctx context.Context, p *Waiter, enough <-chan time.Time) (by *WakeUp, again bool) {
 	changed, soon := p.changed, (<-chan time.Time)(nil)
 	for {

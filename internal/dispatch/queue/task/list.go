@@ -215,8 +215,8 @@ func list(ctx context.Context, q *queueq.Queries, f Filter) (p Page, err error) 
 	return p, nil
 }
 
-// window describes the ids that one statement of a list reads. The statement reads at most limit ids, newest first. from is included, and before is excluded.
-// The partitions lie between the ids start and end. held contains the ids of the tasks that the sender in the filter has leased.
+// window describes the ids that one statement of a list reads. The statement reads at most limit ids, newest first. `from` is included, and `before` is
+// excluded. The partitions lie between the ids start and end. held contains the ids of the tasks that the sender in the filter has leased.
 type window struct {
 	held         []string
 	start, end   string
@@ -263,7 +263,7 @@ func listIDs(ctx context.Context, q *queueq.Queries, f Filter, w window) ([]stri
 	}
 }
 
-// Span returns the recipient of the filter in E.164, and the range of task ids: firstID is included, before is excluded. Fault: request.invalid for the phone
+// Span returns the recipient of the filter in E.164, and the range of task ids: firstID is included, `before` is excluded. Fault: request.invalid for the phone
 // number; field is the name of its field in the request.
 func (s *Service) Span(ctx context.Context, f Filter, field string) (recipient *string, firstID, beforeID string, err error) {
 	recipient, err = s.directory.NormaliseNumber(ctx, f.Viewer.CompanyID, field, f.PhoneNumber)

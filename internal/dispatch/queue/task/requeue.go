@@ -155,9 +155,9 @@ func (s *Service) requeueInTx(ctx context.Context, ids []string, p queueq.TaskRe
 	}
 }
 
-// reserve returns the ids of the tasks that no cap refuses. A task that was taken back before a sender got it is counted again; all other tasks are still
-// counted from before. The caller requeues tasks in the same transaction, and then calls keep. keep returns the ids of refused tasks about which the caller
-// must decide again, see caps.Plan.Keep.
+// reserve returns the ids of the tasks that no cap refuses. A task that was cancelled or expired before a sender got it is counted again. All other
+// tasks are still counted. The caller requeues tasks in the same transaction, and then calls keep. keep returns the ids of refused tasks about which the caller
+// must decide again, see caps.Plan.Commit.
 func (s *Service) reserve(ctx context.Context, ids []string) (allowed []string, keep func([]queueq.TaskRequeueRow) (again []string, err error), err error) {
 	rows, err := s.inParts.RequeueMessages(ctx, ids)
 	if err != nil {
