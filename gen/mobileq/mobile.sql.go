@@ -54,22 +54,22 @@ func (q *Queries) PhoneExportAsk(ctx context.Context, arg PhoneExportAskParams) 
 	return result.RowsAffected(), nil
 }
 
-const phoneExportAsked = `-- name: PhoneExportAsked :exec
+const phoneExportDelete = `-- name: PhoneExportDelete :exec
 UPDATE phone_inboxes
 SET export_since = NULL, export_until = NULL
 WHERE sender_id = $1 AND device_no = $2::text AND export_since = $3::timestamptz AND export_until = $4::timestamptz
 `
 
-type PhoneExportAskedParams struct {
+type PhoneExportDeleteParams struct {
 	SenderID int64
 	DeviceNo string
 	Since    time.Time
 	Until    time.Time
 }
 
-// PhoneExportAsked deletes the request that a phone got. It does not delete a request that was extended meanwhile.
-func (q *Queries) PhoneExportAsked(ctx context.Context, arg PhoneExportAskedParams) error {
-	_, err := q.db.Exec(ctx, phoneExportAsked,
+// PhoneExportDelete deletes the request that a phone got. It does not delete a request that was extended meanwhile.
+func (q *Queries) PhoneExportDelete(ctx context.Context, arg PhoneExportDeleteParams) error {
+	_, err := q.db.Exec(ctx, phoneExportDelete,
 		arg.SenderID,
 		arg.DeviceNo,
 		arg.Since,

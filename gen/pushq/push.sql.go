@@ -141,21 +141,21 @@ func (q *Queries) BreakerProbe(ctx context.Context, arg BreakerProbeParams) (int
 	return result.RowsAffected(), nil
 }
 
-const breakerProbed = `-- name: BreakerProbed :exec
+const breakerProbeEnd = `-- name: BreakerProbeEnd :exec
 UPDATE sender_states st
 SET probe_until = NULL
 FROM senders s
 WHERE s.id = st.sender_id AND s.sender_no = $1 AND st.openings = $2
 `
 
-type BreakerProbedParams struct {
+type BreakerProbeEndParams struct {
 	SenderNo string
 	Openings int64
 }
 
-// BreakerProbed ends a probe without a result, so that a worker can probe with another message.
-func (q *Queries) BreakerProbed(ctx context.Context, arg BreakerProbedParams) error {
-	_, err := q.db.Exec(ctx, breakerProbed, arg.SenderNo, arg.Openings)
+// BreakerProbeEnd ends a probe without a result, so that a worker can probe with another message.
+func (q *Queries) BreakerProbeEnd(ctx context.Context, arg BreakerProbeEndParams) error {
+	_, err := q.db.Exec(ctx, breakerProbeEnd, arg.SenderNo, arg.Openings)
 	return err
 }
 

@@ -171,8 +171,8 @@ SET export_since = least(i.export_since, @since::timestamptz), export_until = gr
 FROM senders s
 WHERE s.sender_no = ANY (@sender_nos::text[]) AND i.sender_id = s.id;
 
--- PhoneExportAsked deletes the request that a phone got. It does not delete a request that was extended meanwhile.
--- name: PhoneExportAsked :exec
+-- PhoneExportDelete deletes the request that a phone got. It does not delete a request that was extended meanwhile.
+-- name: PhoneExportDelete :exec
 UPDATE phone_inboxes
 SET export_since = NULL, export_until = NULL
 WHERE sender_id = @sender_id AND device_no = @device_no::text AND export_since = @since::timestamptz AND export_until = @until::timestamptz;

@@ -63,8 +63,8 @@ FROM senders s
 WHERE s.id = st.sender_id AND s.sender_no = @sender_no AND st.openings = @openings AND st.openings > 0
     AND st.rest_until <= clock_timestamp() AND (st.probe_until IS NULL OR st.probe_until <= clock_timestamp());
 
--- BreakerProbed ends a probe without a result, so that a worker can probe with another message.
--- name: BreakerProbed :exec
+-- BreakerProbeEnd ends a probe without a result, so that a worker can probe with another message.
+-- name: BreakerProbeEnd :exec
 UPDATE sender_states st
 SET probe_until = NULL
 FROM senders s

@@ -90,7 +90,7 @@ func (w *worker) updateBreaker(ctx context.Context, current *setup, t tally) {
 			w.open(ctx, current, *t.failure)
 		}
 	case c.openings > 0:
-		err := w.p.q.BreakerProbed(ctx, pushq.BreakerProbedParams{SenderNo: w.senderNo, Openings: c.openings})
+		err := w.p.q.BreakerProbeEnd(ctx, pushq.BreakerProbeEndParams{SenderNo: w.senderNo, Openings: c.openings})
 		if err != nil {
 			w.p.log.WarnContext(ctx, "the end of a probe could not be stored", "sender_no", w.senderNo, "error", err) // the probe expires without this update
 		}

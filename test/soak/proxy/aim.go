@@ -25,7 +25,7 @@ var Paths = []*Path{
 	{Name: "two-step start", Names: []string{"TaskStart"}},
 	{Name: "report", Names: []string{"TaskReport", "ReportsLate"}},
 	{Name: "recover", Names: []string{"TaskReturn", "TaskRecover", "TaskExpire"}},
-	{Name: "push", Names: []string{"TaskOutgoing", "TaskRelease", "DeliveryUnclear", "BreakerOpen", "BreakerProbe", "BreakerProbed", "BreakerClose"}},
+	{Name: "push", Names: []string{"TaskOutgoing", "TaskRelease", "DeliveryUnclear", "BreakerOpen", "BreakerProbe", "BreakerProbeEnd", "BreakerClose"}},
 	{Name: "cancel and requeue", Names: []string{"TaskCancel", "TaskRequeue", "RequeueHold"}},
 	{Name: "ranks and moves between pools", Names: []string{"TaskQueue", "TaskAge", "TaskMove", "PoolRetire", "PoolSettle"}},
 	{Name: "list: check", Names: []string{"BatchRowsAdd", "BatchRowsDuplicate", "BatchChecked", "BatchReady", "BatchCreate"}},

@@ -186,7 +186,7 @@ func (s *Service) AskExport(ctx context.Context, senderNos []string, e Export) (
 
 // endExport deletes the request to post messages again, after the phone got it. A request that was extended meanwhile stays.
 func (s *Service) endExport(ctx context.Context, p Phone, e Export) error {
-	err := s.q.PhoneExportAsked(ctx, mobileq.PhoneExportAskedParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Since: e.Since, Until: e.Until})
+	err := s.q.PhoneExportDelete(ctx, mobileq.PhoneExportDeleteParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Since: e.Since, Until: e.Until})
 	return postgres.Wrap("end request for messages", err, nil)
 }
 
