@@ -70,7 +70,7 @@ type EventsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// EventsDeleteExpired deletes events that are older than keep. It checks only the batch_size oldest events.
+// EventsDeleteExpired deletes events that are older than `keep`. It checks only the batch_size oldest events.
 func (q *Queries) EventsDeleteExpired(ctx context.Context, arg EventsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, eventsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {

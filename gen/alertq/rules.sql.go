@@ -734,7 +734,7 @@ type AlertsDeleteExpiredParams struct {
 	BatchSize int32
 }
 
-// AlertsDeleteExpired deletes up to batch_size alerts that were resolved longer than keep ago.
+// AlertsDeleteExpired deletes up to batch_size alerts that were resolved longer than `keep` ago.
 func (q *Queries) AlertsDeleteExpired(ctx context.Context, arg AlertsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertsDeleteExpired, arg.Keep, arg.BatchSize)
 	if err != nil {

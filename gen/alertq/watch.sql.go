@@ -839,7 +839,7 @@ type StatementsDifferRow struct {
 	Differences int64
 }
 
-// StatementsDiffer returns the reconciliations that found differences and ended within keep. Only the newest finished reconciliation of each sender and day
+// StatementsDiffer returns the reconciliations that found differences and ended within `keep`. Only the newest finished reconciliation of each sender and day
 // counts.
 func (q *Queries) StatementsDiffer(ctx context.Context, keep time.Duration) ([]StatementsDifferRow, error) {
 	rows, err := q.db.Query(ctx, statementsDiffer, keep)

@@ -21,7 +21,7 @@ type AuditDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// AuditDeleteExpired deletes changes that are older than keep. It checks only the batch_size oldest changes.
+// AuditDeleteExpired deletes changes that are older than `keep`. It checks only the batch_size oldest changes.
 func (q *Queries) AuditDeleteExpired(ctx context.Context, arg AuditDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, auditDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {

@@ -982,7 +982,7 @@ const batchRowsDrop = `-- name: BatchRowsDrop :one
 SELECT batch_partition_drop($1::interval)::bigint AS dropped
 `
 
-// BatchRowsDrop drops the first partition of rows if all its batches ended longer ago than keep. It deletes these batches, and returns their number, see
+// BatchRowsDrop drops the first partition of rows if all its batches ended longer ago than `keep`. It deletes these batches, and returns their number, see
 // batch_partition_drop.
 func (q *Queries) BatchRowsDrop(ctx context.Context, keep time.Duration) (int64, error) {
 	row := q.db.QueryRow(ctx, batchRowsDrop, keep)
@@ -1478,7 +1478,7 @@ type BatchesDeleteExpiredParams struct {
 }
 
 // BatchesDeleteExpired deletes up to batch_size batches with their rows. A batch is deleted if it needs no further processing (is_settled), and ended longer
-// than keep ago. If the batch was never confirmed, the end of its check counts. A batch whose rows have their own partition is normally deleted with the
+// than `keep` ago. If the batch was never confirmed, the end of its check counts. A batch whose rows have their own partition is normally deleted with the
 // partition. This statement deletes such a batch only after keep_held, when other batches of the partition still prevent the drop.
 func (q *Queries) BatchesDeleteExpired(ctx context.Context, arg BatchesDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, batchesDeleteExpired, arg.Keep, arg.KeepHeld, arg.BatchSize)

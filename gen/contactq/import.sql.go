@@ -400,7 +400,7 @@ type ImportsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// ImportsDeleteExpired deletes imports that ended longer ago than keep. It checks only the batch_size oldest imports.
+// ImportsDeleteExpired deletes imports that ended longer ago than `keep`. It checks only the batch_size oldest imports.
 func (q *Queries) ImportsDeleteExpired(ctx context.Context, arg ImportsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, importsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {

@@ -180,7 +180,7 @@ type ErasuresDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// ErasuresDeleteExpired deletes erasures that ended longer ago than keep. It checks only the batch_size oldest erasures.
+// ErasuresDeleteExpired deletes erasures that ended longer ago than `keep`. It checks only the batch_size oldest erasures.
 func (q *Queries) ErasuresDeleteExpired(ctx context.Context, arg ErasuresDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasuresDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {

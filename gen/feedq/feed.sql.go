@@ -392,7 +392,7 @@ type FeedOldParams struct {
 	BatchSize int32
 }
 
-// FeedOld returns up to batch_size events that are older than keep. It searches by time and not by id, because events with smaller ids have later times if the
+// FeedOld returns up to batch_size events that are older than `keep`. It searches by time and not by id, because events with smaller ids have later times if the
 // clock was set back.
 func (q *Queries) FeedOld(ctx context.Context, arg FeedOldParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, feedOld, arg.Keep, arg.BatchSize)

@@ -387,7 +387,7 @@ type JobsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// JobsDeleteExpired deletes jobs that ended longer ago than keep. It checks only the batch_size oldest jobs.
+// JobsDeleteExpired deletes jobs that ended longer ago than `keep`. It checks only the batch_size oldest jobs.
 func (q *Queries) JobsDeleteExpired(ctx context.Context, arg JobsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, jobsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {

@@ -70,7 +70,7 @@ type DedupKeysDeleteExpiredParams struct {
 	BatchSize int32
 }
 
-// DedupKeysDeleteExpired deletes up to batch_size dedup keys that are older than keep, in full days (UTC). A key is not deleted while its task waits or is
+// DedupKeysDeleteExpired deletes up to batch_size dedup keys that are older than `keep`, in full days (UTC). A key is not deleted while its task waits or is
 // leased. Otherwise a repeated submission would be sent as a second message.
 func (q *Queries) DedupKeysDeleteExpired(ctx context.Context, arg DedupKeysDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, dedupKeysDeleteExpired, arg.Keep, arg.BatchSize)
@@ -117,7 +117,7 @@ type SubmissionsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// SubmissionsDeleteExpired deletes submissions that created no task and are older than keep. It checks only the batch_size oldest of these submissions.
+// SubmissionsDeleteExpired deletes submissions that created no task and are older than `keep`. It checks only the batch_size oldest of these submissions.
 func (q *Queries) SubmissionsDeleteExpired(ctx context.Context, arg SubmissionsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, submissionsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {

@@ -382,7 +382,7 @@ type CallbacksDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// CallbacksDeleteExpired deletes callbacks that are older than keep. It checks only the batch_size oldest callbacks.
+// CallbacksDeleteExpired deletes callbacks that are older than `keep`. It checks only the batch_size oldest callbacks.
 func (q *Queries) CallbacksDeleteExpired(ctx context.Context, arg CallbacksDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, callbacksDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
@@ -839,7 +839,7 @@ type ReceiptsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// ReceiptsDeleteExpired deletes receipts that are older than keep. It checks only the batch_size oldest receipts. If a deleted receipt arrives again, it
+// ReceiptsDeleteExpired deletes receipts that are older than `keep`. It checks only the batch_size oldest receipts. If a deleted receipt arrives again, it
 // changes nothing, because the result is already stored with the task.
 func (q *Queries) ReceiptsDeleteExpired(ctx context.Context, arg ReceiptsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, receiptsDeleteExpired, arg.BatchSize, arg.Keep)

@@ -186,7 +186,7 @@ type ReceivedDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// ReceivedDeleteExpired reads the batch_size oldest messages, deletes the messages that are older than keep, and returns their ids.
+// ReceivedDeleteExpired reads the batch_size oldest messages, deletes the messages that are older than `keep`, and returns their ids.
 func (q *Queries) ReceivedDeleteExpired(ctx context.Context, arg ReceivedDeleteExpiredParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, receivedDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {

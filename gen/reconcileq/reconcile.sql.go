@@ -810,7 +810,7 @@ type ReconciliationsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// ReconciliationsDeleteExpired deletes reconciliations that ended longer ago than keep. It checks only the batch_size oldest reconciliations.
+// ReconciliationsDeleteExpired deletes reconciliations that ended longer ago than `keep`. It checks only the batch_size oldest reconciliations.
 func (q *Queries) ReconciliationsDeleteExpired(ctx context.Context, arg ReconciliationsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, reconciliationsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {

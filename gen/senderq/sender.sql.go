@@ -471,7 +471,7 @@ type SenderLedgerDropParams struct {
 	Remark string
 }
 
-// SenderLedgerDrop drops the first partition of charges if the partition is older than keep. It returns the number of dropped partitions; see
+// SenderLedgerDrop drops the first partition of charges if the partition is older than `keep`. It returns the number of dropped partitions; see
 // ledger_partition_drop.
 func (q *Queries) SenderLedgerDrop(ctx context.Context, arg SenderLedgerDropParams) (int64, error) {
 	row := q.db.QueryRow(ctx, senderLedgerDrop, arg.Keep, arg.Remark)
@@ -506,7 +506,7 @@ type SenderLedgerFoldParams struct {
 }
 
 // SenderLedgerFold replaces charges and refunds by daily sums, and returns the number of replaced rows. It reads the batch_size oldest charges and refunds of
-// the default partition, and replaces the rows that are older than keep. For each sender, company and day (UTC), it adds one row with the last balance of the
+// the default partition, and replaces the rows that are older than `keep`. For each sender, company and day (UTC), it adds one row with the last balance of the
 // day. Rows of the last eight days are not replaced: a lease lasts at most a week, and a refund needs the row of its charge. The default partition contains the
 // charges from the time before the first other partition.
 func (q *Queries) SenderLedgerFold(ctx context.Context, arg SenderLedgerFoldParams) (int64, error) {

@@ -118,7 +118,7 @@ type StatisticsDeleteExpiredParams struct {
 	BatchSize int32
 }
 
-// StatisticsDeleteExpired deletes up to batch_size rows of a step that are older than keep. It never deletes rows of the step day.
+// StatisticsDeleteExpired deletes up to batch_size rows of a step that are older than `keep`. It never deletes rows of the step day.
 func (q *Queries) StatisticsDeleteExpired(ctx context.Context, arg StatisticsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, statisticsDeleteExpired, arg.Step, arg.Keep, arg.BatchSize)
 	if err != nil {
@@ -531,7 +531,7 @@ type StatisticsTakeRow struct {
 }
 
 // StatisticsTake deletes up to `portion` staged rows of past minutes, the oldest first, and returns their sums. It returns one row for each minute, company,
-// channel, sender, message type and outcome, with the hour and the day of the minute. taken is the number of staged rows in the sum.
+// channel, sender, message type and outcome, with the hour and the day of the minute. `taken` is the number of staged rows in the sum.
 func (q *Queries) StatisticsTake(ctx context.Context, arg StatisticsTakeParams) ([]StatisticsTakeRow, error) {
 	rows, err := q.db.Query(ctx, statisticsTake, arg.TimeZone, arg.Portion)
 	if err != nil {

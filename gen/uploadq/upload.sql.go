@@ -176,7 +176,7 @@ type UploadsDeleteUnusedParams struct {
 	BatchSize int32
 }
 
-// UploadsDeleteUnused deletes up to batch_size unused uploads that are older than keep.
+// UploadsDeleteUnused deletes up to batch_size unused uploads that are older than `keep`.
 func (q *Queries) UploadsDeleteUnused(ctx context.Context, arg UploadsDeleteUnusedParams) (int64, error) {
 	result, err := q.db.Exec(ctx, uploadsDeleteUnused, arg.Keep, arg.BatchSize)
 	if err != nil {

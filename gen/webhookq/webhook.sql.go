@@ -346,7 +346,7 @@ type WebhookForwardParams struct {
 }
 
 // WebhookForward makes the event of a received message due for a webhook that does not subscribe to such events. It returns whether the event is in the feed, and
-// whether the webhook gets it anyway. at is the time of the message, which is also the time of its event. The caller has locked the webhook.
+// whether the webhook gets it anyway. `at` is the time of the message, which is also the time of its event. The caller has locked the webhook.
 func (q *Queries) WebhookForward(ctx context.Context, arg WebhookForwardParams) (bool, error) {
 	row := q.db.QueryRow(ctx, webhookForward,
 		arg.At,

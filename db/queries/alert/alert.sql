@@ -7,7 +7,7 @@ WHERE id < @before_id AND (sqlc.narg(event)::text IS NULL OR event = sqlc.narg(e
 ORDER BY id DESC
 LIMIT @page_limit::integer;
 
--- EventsDeleteExpired deletes events that are older than keep. It checks only the batch_size oldest events.
+-- EventsDeleteExpired deletes events that are older than `keep`. It checks only the batch_size oldest events.
 -- name: EventsDeleteExpired :execrows
 DELETE FROM events e
 USING (SELECT o.id FROM events o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old

@@ -141,7 +141,7 @@ SET acknowledged_at = coalesce(acknowledged_at, now()), acknowledged_by = coales
     remark = coalesce(sqlc.narg(remark), remark)
 WHERE id = @id AND fired_at IS NOT NULL AND resolved_at IS NULL;
 
--- AlertsDeleteExpired deletes up to batch_size alerts that were resolved longer than keep ago.
+-- AlertsDeleteExpired deletes up to batch_size alerts that were resolved longer than `keep` ago.
 -- name: AlertsDeleteExpired :execrows
 DELETE FROM alerts a
 USING (

@@ -311,7 +311,7 @@ WHERE p.dropped_at IS NULL AND x.days >= 1
 ORDER BY p.first_day
 LIMIT @max_rows::integer;
 
--- StatementsDiffer returns the reconciliations that found differences and ended within keep. Only the newest finished reconciliation of each sender and day
+-- StatementsDiffer returns the reconciliations that found differences and ended within `keep`. Only the newest finished reconciliation of each sender and day
 -- counts.
 -- name: StatementsDiffer :many
 SELECT r.sender_no, r.day, coalesce(h.channel, '')::text AS channel, r.differences

@@ -18,7 +18,7 @@ WHERE (a.at, a.id) < (@before_at::timestamptz, @before_id::bigint)
 ORDER BY a.at DESC, a.id DESC
 LIMIT @page_limit::integer;
 
--- AuditDeleteExpired deletes changes that are older than keep. It checks only the batch_size oldest changes.
+-- AuditDeleteExpired deletes changes that are older than `keep`. It checks only the batch_size oldest changes.
 -- name: AuditDeleteExpired :execrows
 DELETE FROM audit a
 USING (SELECT o.id FROM audit o ORDER BY o.at, o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old

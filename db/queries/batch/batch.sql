@@ -393,7 +393,7 @@ SET waiting = c.waiting + excluded.waiting, processing = c.processing + excluded
     segments = c.segments + excluded.segments;
 
 -- BatchesDeleteExpired deletes up to batch_size batches with their rows. A batch is deleted if it needs no further processing (is_settled), and ended longer
--- than keep ago. If the batch was never confirmed, the end of its check counts. A batch whose rows have their own partition is normally deleted with the
+-- than `keep` ago. If the batch was never confirmed, the end of its check counts. A batch whose rows have their own partition is normally deleted with the
 -- partition. This statement deletes such a batch only after keep_held, when other batches of the partition still prevent the drop.
 -- name: BatchesDeleteExpired :execrows
 WITH old AS (
@@ -414,7 +414,7 @@ rows_deleted AS (
 )
 DELETE FROM batches b USING old WHERE b.id = old.id;
 
--- BatchRowsDrop drops the first partition of rows if all its batches ended longer ago than keep. It deletes these batches, and returns their number, see
+-- BatchRowsDrop drops the first partition of rows if all its batches ended longer ago than `keep`. It deletes these batches, and returns their number, see
 -- batch_partition_drop.
 -- name: BatchRowsDrop :one
 SELECT batch_partition_drop(@keep::interval)::bigint AS dropped;

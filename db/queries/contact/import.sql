@@ -97,7 +97,7 @@ SET status = CASE WHEN sqlc.narg(failure)::jsonb IS NULL THEN 'finished' ELSE 'f
     finished_at = clock_timestamp()
 WHERE i.id = @id AND i.status = 'running';
 
--- ImportsDeleteExpired deletes imports that ended longer ago than keep. It checks only the batch_size oldest imports.
+-- ImportsDeleteExpired deletes imports that ended longer ago than `keep`. It checks only the batch_size oldest imports.
 -- name: ImportsDeleteExpired :execrows
 DELETE FROM contact_imports i
 USING (SELECT o.id FROM contact_imports o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old

@@ -51,7 +51,7 @@ UPDATE erasures e SET held = @held, next_at = now() + make_interval(secs => @sec
 UPDATE erasures e SET status = 'finished', held = 0, user_ids = '{}', recipients = '{}', asked_recipients = '{}', finished_at = now()
 WHERE e.id = @id AND e.status = 'running';
 
--- ErasuresDeleteExpired deletes erasures that ended longer ago than keep. It checks only the batch_size oldest erasures.
+-- ErasuresDeleteExpired deletes erasures that ended longer ago than `keep`. It checks only the batch_size oldest erasures.
 -- name: ErasuresDeleteExpired :execrows
 DELETE FROM erasures e
 USING (SELECT o.id FROM erasures o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old

@@ -155,7 +155,7 @@ SET since_id = CASE WHEN l.is_pushed OR l.listens_until > now() THEN l.since_id 
     is_pushed = l.is_pushed OR excluded.is_pushed, listens_until = greatest(l.listens_until, excluded.listens_until)
 RETURNING l.since_id;
 
--- FeedOld returns up to batch_size events that are older than keep. It searches by time and not by id, because events with smaller ids have later times if the
+-- FeedOld returns up to batch_size events that are older than `keep`. It searches by time and not by id, because events with smaller ids have later times if the
 -- clock was set back.
 -- name: FeedOld :many
 SELECT f.id FROM feed f WHERE f.at < now() - @keep::interval ORDER BY f.at, f.id LIMIT @batch_size::integer;

@@ -144,7 +144,7 @@ WHERE j.id = @id AND j.status = 'running';
 -- name: JobPartsDelete :exec
 DELETE FROM task_job_parts p WHERE p.job_id = @job_id;
 
--- JobsDeleteExpired deletes jobs that ended longer ago than keep. It checks only the batch_size oldest jobs.
+-- JobsDeleteExpired deletes jobs that ended longer ago than `keep`. It checks only the batch_size oldest jobs.
 -- name: JobsDeleteExpired :execrows
 DELETE FROM task_jobs j
 USING (SELECT o.id FROM task_jobs o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old

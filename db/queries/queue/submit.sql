@@ -156,13 +156,13 @@ SELECT f.place::integer AS place, f.task_id::text AS task_id, f.is_dropped::bool
 FROM originals f
 ORDER BY f.place;
 
--- SubmissionsDeleteExpired deletes submissions that created no task and are older than keep. It checks only the batch_size oldest of these submissions.
+-- SubmissionsDeleteExpired deletes submissions that created no task and are older than `keep`. It checks only the batch_size oldest of these submissions.
 -- name: SubmissionsDeleteExpired :execrows
 DELETE FROM fruitless_submissions f
 USING (SELECT o.id FROM fruitless_submissions o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE f.id = old.id AND f.created_at < now() - @keep::interval;
 
--- DedupKeysDeleteExpired deletes up to batch_size dedup keys that are older than keep, in full days (UTC). A key is not deleted while its task waits or is
+-- DedupKeysDeleteExpired deletes up to batch_size dedup keys that are older than `keep`, in full days (UTC). A key is not deleted while its task waits or is
 -- leased. Otherwise a repeated submission would be sent as a second message.
 -- name: DedupKeysDeleteExpired :execrows
 DELETE FROM dedup_keys d

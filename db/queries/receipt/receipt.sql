@@ -75,13 +75,13 @@ UPDATE callbacks
 SET take_at = clock_timestamp() + least(greatest(clock_timestamp() - created_at, interval '2 seconds'), interval '1 hour')
 WHERE id = @id AND take_at IS NOT NULL;
 
--- CallbacksDeleteExpired deletes callbacks that are older than keep. It checks only the batch_size oldest callbacks.
+-- CallbacksDeleteExpired deletes callbacks that are older than `keep`. It checks only the batch_size oldest callbacks.
 -- name: CallbacksDeleteExpired :execrows
 DELETE FROM callbacks c
 USING (SELECT o.id FROM callbacks o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE c.id = old.id AND c.created_at < now() - @keep::interval;
 
--- ReceiptsDeleteExpired deletes receipts that are older than keep. It checks only the batch_size oldest receipts. If a deleted receipt arrives again, it
+-- ReceiptsDeleteExpired deletes receipts that are older than `keep`. It checks only the batch_size oldest receipts. If a deleted receipt arrives again, it
 -- changes nothing, because the result is already stored with the task.
 -- name: ReceiptsDeleteExpired :execrows
 DELETE FROM receipts r

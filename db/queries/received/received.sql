@@ -164,7 +164,7 @@ WHERE r.read_at IS NULL AND r.id = ANY (ARRAY(
 -- name: ReceivedMatched :exec
 UPDATE received_messages r SET kind = 'keyword' WHERE r.id = @id AND r.kind = 'text';
 
--- ReceivedDeleteExpired reads the batch_size oldest messages, deletes the messages that are older than keep, and returns their ids.
+-- ReceivedDeleteExpired reads the batch_size oldest messages, deletes the messages that are older than `keep`, and returns their ids.
 -- name: ReceivedDeleteExpired :many
 WITH deleted AS (
     DELETE FROM received_messages r

@@ -233,7 +233,7 @@ FROM (
 ORDER BY i.place
 LIMIT greatest(0, sqlc.arg(max_differences)::bigint - sqlc.arg(counted)::bigint);
 
--- ReconciliationsDeleteExpired deletes reconciliations that ended longer ago than keep. It checks only the batch_size oldest reconciliations.
+-- ReconciliationsDeleteExpired deletes reconciliations that ended longer ago than `keep`. It checks only the batch_size oldest reconciliations.
 -- name: ReconciliationsDeleteExpired :execrows
 DELETE FROM reconciliations r
 USING (SELECT o.id FROM reconciliations o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old

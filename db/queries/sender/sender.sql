@@ -172,7 +172,7 @@ SELECT c.sender_id, @change::bigint, c.balance, sqlc.narg(remark), @username::te
 RETURNING *;
 
 -- SenderLedgerFold replaces charges and refunds by daily sums, and returns the number of replaced rows. It reads the batch_size oldest charges and refunds of
--- the default partition, and replaces the rows that are older than keep. For each sender, company and day (UTC), it adds one row with the last balance of the
+-- the default partition, and replaces the rows that are older than `keep`. For each sender, company and day (UTC), it adds one row with the last balance of the
 -- day. Rows of the last eight days are not replaced: a lease lasts at most a week, and a refund needs the row of its charge. The default partition contains the
 -- charges from the time before the first other partition.
 -- name: SenderLedgerFold :one
@@ -193,7 +193,7 @@ added AS (
 )
 SELECT count(*) FROM removed;
 
--- SenderLedgerDrop drops the first partition of charges if the partition is older than keep. It returns the number of dropped partitions; see
+-- SenderLedgerDrop drops the first partition of charges if the partition is older than `keep`. It returns the number of dropped partitions; see
 -- ledger_partition_drop.
 -- name: SenderLedgerDrop :one
 SELECT ledger_partition_drop(@keep::interval, @remark::text)::bigint AS dropped;

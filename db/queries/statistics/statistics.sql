@@ -18,7 +18,7 @@ SELECT unnest(@ats::timestamptz[]), unnest(@company_ids::bigint[]), unnest(@chan
 SELECT lock_table('lock_statistics');
 
 -- StatisticsTake deletes up to `portion` staged rows of past minutes, the oldest first, and returns their sums. It returns one row for each minute, company,
--- channel, sender, message type and outcome, with the hour and the day of the minute. taken is the number of staged rows in the sum.
+-- channel, sender, message type and outcome, with the hour and the day of the minute. `taken` is the number of staged rows in the sum.
 -- name: StatisticsTake :many
 WITH taken AS (
     DELETE FROM statistics_staged WHERE ctid = ANY (ARRAY(
@@ -63,7 +63,7 @@ SET submitted = s.submitted + excluded.submitted, requeued = s.requeued + exclud
     delivered = s.delivered + excluded.delivered, undelivered = s.undelivered + excluded.undelivered,
     segments = s.segments + excluded.segments, waits = excluded.waits, durations = excluded.durations;
 
--- StatisticsDeleteExpired deletes up to batch_size rows of a step that are older than keep. It never deletes rows of the step day.
+-- StatisticsDeleteExpired deletes up to batch_size rows of a step that are older than `keep`. It never deletes rows of the step day.
 -- name: StatisticsDeleteExpired :execrows
 DELETE FROM statistics s
 USING (

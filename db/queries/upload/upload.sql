@@ -36,7 +36,7 @@ DELETE FROM uploads u WHERE u.id = @id;
 -- name: UploadDrop :exec
 DELETE FROM uploads u WHERE u.id = @id AND u.used_by IS NULL;
 
--- UploadsDeleteUnused deletes up to batch_size unused uploads that are older than keep.
+-- UploadsDeleteUnused deletes up to batch_size unused uploads that are older than `keep`.
 -- name: UploadsDeleteUnused :execrows
 DELETE FROM uploads u
 USING (

@@ -236,7 +236,7 @@ put AS (
 SELECT count(*) AS events, coalesce(max(p.id), 0)::bigint AS last_id FROM picked p;
 
 -- WebhookForward makes the event of a received message due for a webhook that does not subscribe to such events. It returns whether the event is in the feed, and
--- whether the webhook gets it anyway. at is the time of the message, which is also the time of its event. The caller has locked the webhook.
+-- whether the webhook gets it anyway. `at` is the time of the message, which is also the time of its event. The caller has locked the webhook.
 -- name: WebhookForward :one
 WITH event AS (
     SELECT f.id, f.submitted_by FROM feed f
