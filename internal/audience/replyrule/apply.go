@@ -32,7 +32,7 @@ const (
 	Done        = "done"
 	Partly      = "partly"          // some receivers of a forward got the message
 	NoNumber    = "no_phone_number" // the message came from a short code or a name
-	FromProgram = "auto_reply"      // the message is an automatic one
+	FromProgram = "auto_reply"      // the message is automatic: a phone or program sent it by itself
 	FromOwn     = "own_number"      // the message came from a number of a sender, or from a number to which the rule forwards
 	TooMany     = "too_many"        // maxReplies or maxForwards is reached
 	TooOld      = "too_old"

@@ -42,13 +42,13 @@ func (s *Service) EraseTasks(ctx context.Context, p *erase.Person, taskIDs []str
 	return erase.Counts{erase.Reports: reports, erase.Attempts: attempts, erase.Tasks: tasks}, postgres.Wrap("erase messages", err, nil)
 }
 
-// simsRemember is longer than the time after which a sweep deletes what a SIM knows about a recipient.
-const simsRemember = 33 * 24 * time.Hour
+// simRecipientsKept is longer than the time after which a sweep deletes what a SIM knows about a recipient.
+const simRecipientsKept = 33 * 24 * time.Hour
 
 // Erase deletes what the SIMs of senders know about a person: who received messages through which SIM. The counts of recipients per SIM remain.
 func (s *Service) Erase(ctx context.Context, p *erase.Person) (erase.Counts, error) {
 	err := s.q.ErasureSimRecipients(ctx, queueq.ErasureSimRecipientsParams{
-		Recipients: p.Recipients, CompanyID: p.CompanyID, FromID: taskid.Day(time.Now().Add(-simsRemember)),
+		Recipients: p.Recipients, CompanyID: p.CompanyID, FromID: taskid.Day(time.Now().Add(-simRecipientsKept)),
 	})
 	return nil, postgres.Wrap("erase recipients of SIMs", err, nil)
 }
