@@ -132,7 +132,7 @@ func TestATraceCoversATaskFromSubmissionToReport(t *testing.T) {
 	}
 }
 
-// headersOf makes a provider store the traceparent of each message. of returns the traceparent by the text of the message.
+// headersOf makes a provider store the traceparent of each message. The function `of` returns the traceparent by the text of the message.
 func headersOf(p *apptest.Provider) (of func(text string) (string, bool)) {
 	var mu sync.Mutex
 	headers := map[string]string{}

@@ -39,7 +39,7 @@ type Owner struct {
 	EraseTasks  func(ctx context.Context, p *erase.Person, taskIDs []string) (erase.Counts, error)
 }
 
-// callOwners calls one function of each owner, all in one transaction. of selects the function. ids are the tasks that this transaction changes.
+// callOwners calls one function of each owner, all in one transaction. `of` selects the function. ids are the tasks that this transaction changes.
 func (s *Service) callOwners(ctx context.Context, r *run, ids []string, of func(Owner) Step) error {
 	return s.count(ctx, r, ids, func(ctx context.Context) (erase.Counts, error) {
 		all := erase.Counts{}
@@ -56,7 +56,7 @@ func (s *Service) callOwners(ctx context.Context, r *run, ids []string, of func(
 	})
 }
 
-// portions calls one function of each owner, which runs its own transactions. of selects the function.
+// portions calls one function of each owner, which runs its own transactions. `of` selects the function.
 func (s *Service) portions(ctx context.Context, r *run, of func(Owner) Portions) error {
 	count := func(ctx context.Context, do func(ctx context.Context) (erase.Counts, error)) error {
 		return s.count(ctx, r, nil, do)

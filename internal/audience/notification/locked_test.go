@@ -9,7 +9,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// announce creates a notification to u1 and returns its id. more contains further fields.
+// announce creates a notification to u1 and returns its id. `more` contains further fields.
 func announce(b *apptest.Bundle, bizID int, more map[string]any) int64 {
 	b.T.Helper()
 	body := map[string]any{

@@ -118,7 +118,7 @@ type field struct {
 	drop         func()
 }
 
-// fields returns the fields that only some actions use. before contains the values before a change.
+// fields returns the fields that only some actions use. `before` contains the values before a change.
 func (c *Settings) fields(before Settings) []field {
 	isTag := c.Action == Tag || c.Action == Untag
 	return []field{

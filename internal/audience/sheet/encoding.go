@@ -127,7 +127,7 @@ func (r *latinRuns) add(chunk []byte) {
 	}
 }
 
-// end ends the current run. after is the byte that follows the run.
+// end ends the current run. `after` is the byte that follows the run.
 func (r *latinRuns) end(after byte) {
 	if r.length == 0 {
 		return

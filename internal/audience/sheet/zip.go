@@ -95,7 +95,7 @@ func (p *partReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// targetOf returns the name of the part that a relationship refers to. from is the part with the relationship.
+// targetOf returns the name of the part that a relationship refers to. `from` is the part with the relationship.
 func targetOf(from, target string) string {
 	if strings.HasPrefix(target, "/") {
 		return strings.TrimPrefix(path.Clean(target), "/")

@@ -51,7 +51,7 @@ func (w window) next(counted []entry, at time.Time) time.Time {
 	for {
 		index, _ := slices.BinarySearchFunc(counted, at, func(e entry, at time.Time) int { return e.at.Compare(at) })
 		blocker := -1
-		// The window forbids the new message if it lies within one period together with w.messages consecutive counted messages. first is the index of the
+		// The window forbids the new message if it lies within one period together with w.messages consecutive counted messages. `first` is the index of the
 		// earliest of them.
 		for first := max(0, index-w.messages); first <= index && first+w.messages <= len(counted); first++ {
 			from, to := counted[first].at, counted[first+w.messages-1].at

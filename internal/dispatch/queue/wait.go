@@ -13,9 +13,9 @@ import (
 // maxWalked is the maximum number of pools with tasks that one poll returns for senders that wait for many pools.
 const maxWalked = 200
 
-// ClaimOrWait claims tasks like Claim. If no task is found, it waits for a task for up to wait. A caller that disconnects during the wait receives no tasks. A
-// caller that has lost the right to claim receives the fault of c.StillMay. If several senders wait at this server for the same tasks, these senders are woken
-// in the order of sender.Usage.
+// ClaimOrWait claims tasks like Claim. If no task is found, it waits for a task, for at most `wait`. A caller that disconnects during the wait receives no
+// tasks. A caller that has lost the right to claim receives the fault of c.StillMay. If several senders wait at this server for the same tasks, these senders
+// are woken in the order of sender.Usage.
 func (s *Service) ClaimOrWait(ctx context.Context, c claim.Request, wait time.Duration) ([]claim.Lease, error) {
 	if wait <= 0 {
 		return s.Claim(ctx, c)
@@ -65,8 +65,8 @@ func (s *Service) ClaimUntil(ctx context.Context, c claim.Request, timeUp <-chan
 	}
 }
 
-// AwaitTasks waits up to wait until the pools of a sender contain tasks. It reports whether they contain tasks, and claims no task. It also wakes a sender
-// that can claim the same tasks at once.
+// AwaitTasks waits, for at most `wait`, until the pools of a sender contain tasks. It reports whether they contain tasks, and claims no task. It also wakes a
+// sender that can claim the same tasks at once.
 func (s *Service) AwaitTasks(ctx context.Context, senderNo string, wait time.Duration) (bool, error) {
 	timeUp := time.NewTimer(wait)
 	defer timeUp.Stop()

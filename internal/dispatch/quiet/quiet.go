@@ -94,7 +94,7 @@ func (s *Service) Now(ctx context.Context, m Message) (Period, error) {
 	return p, err
 }
 
-// Plan returns when a task can be sent that would be due at the time `at`: this time, or a time after the quiet hours that contain it. from is the value of
+// Plan returns when a task can be sent that would be due at the time `at`: this time, or a time after the quiet hours that contain it. `from` is the value of
 // queue.quiet_from for the returned time.
 func (s *Service) Plan(ctx context.Context, m Message, taskID string, expiresAt *time.Time, at time.Time) (due time.Time, from *time.Time, err error) {
 	period, err := s.At(ctx, m, at)

@@ -395,7 +395,7 @@ func (t *portion) outcome() outcome {
 	return o
 }
 
-// retry adds an event that is posted again after wait seconds.
+// retry adds an event that is posted again after `wait` seconds.
 func (o *outcome) retry(one *item, tries int64, wait float64) {
 	r := &o.retries
 	r.FeedIds, r.Tries, r.Waits = append(r.FeedIds, one.ID), append(r.Tries, tries), append(r.Waits, wait)

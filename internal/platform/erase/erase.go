@@ -86,7 +86,7 @@ type Candidate struct {
 	Matches bool // the row belongs to the person
 }
 
-// Matching erases the rows that belong to the person, in portions. next returns the next candidates after an id: at most Portion, in the order of their ids.
+// Matching erases the rows that belong to the person, in portions. `next` returns the next candidates after an id: at most Portion, in the order of their ids.
 func (run Runner) Matching(
 	ctx context.Context, next func(ctx context.Context, after int64) ([]Candidate, error), eraseRows func(ctx context.Context, ids []int64) (Counts, error),
 ) error {

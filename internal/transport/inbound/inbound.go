@@ -55,8 +55,8 @@ var errNone = fault.New(fault.NotFound, fault.InboundNotFound)
 // MessageType returns the default message type of an inbound with a preset.
 func MessageType(ofPreset string) int16 { return presets[ofPreset].messageType }
 
-// checked checks the settings of an inbound, normalises its numbers, and returns the stored form of its own description. was contains the previous settings, or
-// is nil for a new inbound. Faults: request.invalid, template.not_active.
+// checked checks the settings of an inbound, normalises its numbers, and returns the stored form of its own description. `was` contains the previous settings,
+// or is nil for a new inbound. Faults: request.invalid, template.not_active.
 func (s *Service) checked(ctx context.Context, company int64, was, to *Settings) ([]byte, error) {
 	known, isKnown := presets[to.Preset]
 	if !isKnown {

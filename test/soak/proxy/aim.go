@@ -43,7 +43,7 @@ var Paths = []*Path{
 	{Name: "erasure", Names: []string{"Erasure*", "Erased*"}, Without: []string{"ErasureList"}},
 }
 
-// has reports whether a statement belongs to the path. before contains the names of the earlier statements of its transaction.
+// has reports whether a statement belongs to the path. `before` contains the names of the earlier statements of its transaction.
 func (p *Path) has(statement string, before []string) bool {
 	for _, text := range p.texts {
 		if strings.HasPrefix(statement, text) {

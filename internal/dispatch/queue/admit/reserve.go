@@ -10,7 +10,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// ErrLimited returns the fault of a message that a cap refuses. after is the time until the cap allows it.
+// ErrLimited returns the fault of a message that a cap refuses. `after` is the time until the cap allows it.
 func ErrLimited(after time.Duration) error {
 	return &fault.Error{
 		Kind: fault.TooMany, Reason: fault.RecipientLimited, Fields: []fault.Field{{Name: "phone_number", Rule: fault.IsLimited}}, RetryAfter: after,

@@ -18,11 +18,11 @@ const (
 )
 
 // Share returns the maximum number of tasks for a route (maxTasks), the new served value of the route, and the largest served value of its rivals (top). Rivals
-// are the other routes that serve the pool now; at least one rival must exist. own is locked when it is read. was is the served value of the route at the
+// are the other routes that serve the pool now; at least one rival must exist. `own` is locked when it is read. `was` is the served value of the route at the
 // time when the rivals were read: another claim of the same sender can have claimed tasks since then.
 //
 // The last route can always claim one task. A route that lags by more than the lead was absent or is new. Such a route continues at the level of the others,
-// because a sender earns no credit while it is absent. For the same reason, the other routes do not wait for such a route. The lag is measured from was,
+// because a sender earns no credit while it is absent. For the same reason, the other routes do not wait for such a route. The lag is measured from `was`,
 // which has the same age as the values of the rivals.
 func Share(own RouteShare, was float64, rivals []RouteShare) (maxTasks int64, served, top float64) {
 	const exact = 1e-6 // tolerance: sums of fractions are not exact

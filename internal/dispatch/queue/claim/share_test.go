@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// simulate runs claims of routes until n tasks are claimed. next decides which route claims, and limit is the maximum number of tasks per claim. The result
+// simulate runs claims of routes until n tasks are claimed. `next` decides which route claims, and `limit` is the maximum number of tasks per claim. The result
 // contains the route of each task.
 func simulate(weights []int64, limit int64, n int, next func(step int) int) []int {
 	served := make([]float64, len(weights))
