@@ -3,6 +3,8 @@ package callback
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/url"
 	"slices"
 
@@ -50,11 +52,14 @@ func (c *Config) AnswerTo(b Body) Answer {
 
 // Read parses the receipts and messages of a body. It returns a fault if the body has items and no item is a receipt or a message.
 func (c *Config) Read(body []byte) (b Body, err error) {
-	whole, err := c.parse(body)
+	values, err := c.parse(body)
 	if err != nil {
 		return Body{}, err
 	}
-	items := c.items(whole)
+	var items []any
+	for _, value := range values {
+		items = append(items, c.items(value)...)
+	}
 	if len(items) > maxReceipts {
 		return Body{}, fault.New(fault.TooLarge, fault.RequestTooLarge)
 	}
@@ -123,32 +128,52 @@ func unreadable(item any, number, other string) (wrong []fault.Field) {
 	return wrong
 }
 
-// parse returns the value of a body. Fault: request.malformed.
-func (c *Config) parse(body []byte) (whole any, err error) {
+// parse returns the JSON values of a body: most bodies contain one, some contain several, for example one in each line. A form is one value. In it, a repeated
+// field is a list. Fault: request.malformed, with the values before the malformed part.
+func (c *Config) parse(body []byte) (values []any, err error) {
 	body = bom.Decode(body)
 	if c.Format == "form" {
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
 			return nil, fault.New(fault.Malformed, fault.RequestMalformed)
 		}
-		fields := map[string]any{}
-		for name := range form {
-			fields[name] = string(bom.Decode([]byte(form.Get(name))))
-		}
-		return fields, nil
+		return []any{fieldsOf(form)}, nil
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
-	if d.Decode(&whole) != nil {
-		return nil, fault.New(fault.Malformed, fault.RequestMalformed)
+	for {
+		var value any
+		if err := d.Decode(&value); errors.Is(err, io.EOF) && len(values) > 0 {
+			return values, nil
+		} else if err != nil {
+			return values, fault.New(fault.Malformed, fault.RequestMalformed)
+		}
+		values = append(values, value)
 	}
-	return whole, nil
+}
+
+// fieldsOf returns the fields of a form. A repeated field is a list, as in JSON.
+func fieldsOf(form url.Values) map[string]any {
+	fields := map[string]any{}
+	for name, texts := range form {
+		list := make([]any, len(texts))
+		for i, text := range texts {
+			list[i] = string(bom.Decode([]byte(text)))
+		}
+		fields[name] = list
+		if len(list) == 1 {
+			fields[name] = list[0]
+		}
+	}
+	return fields
 }
 
 // Values returns the texts and numbers of a JSON or form body, without the names of the fields.
 func Values(body []byte) (all []string) {
-	if whole, err := (&Config{}).parse(body); err == nil {
-		return appendValues(nil, whole)
+	values, err := (&Config{}).parse(body)
+	all = appendValues(nil, values)
+	if err == nil {
+		return all
 	}
 	form, _ := url.ParseQuery(string(body)) // contains the fields that can be read
 	for _, values := range form {

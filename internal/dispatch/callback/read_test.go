@@ -66,6 +66,47 @@ func TestACallbackThatCannotBeReadNamesItsWrongFields(t *testing.T) {
 	}
 }
 
+// Some bodies contain several JSON values, for example one in each line. All of them are read. The limit of items applies to all values together.
+func TestAllJSONValuesOfABodyAreRead(t *testing.T) {
+	t.Parallel()
+	c := callback.Config{
+		Number: "id", State: "state", Delivered: []string{"ok"}, List: "list",
+		Received: &callback.Received{List: "replies", From: "from", Content: "text", Time: "time"},
+	}
+	got, err := c.Read([]byte(`{"list":[{"id":"1","state":"ok"},{"id":"2","state":"x"}]}` + "\n" + `{"list":[{"id":"3","state":"ok"},{}]} {"replies":{"from":"4","text":"hi"}}`))
+	if err != nil || len(got.Receipts) != 3 || got.Receipts[2].Number != "3" || len(got.Messages) != 1 || got.LeftOut != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if values := callback.Values([]byte(`{"a":"1"}{"b":"2"}`)); !slices.Equal(values, []string{"1", "2"}) {
+		t.Errorf("values: %q", values)
+	}
+	for body, want := range map[string]fault.Reason{
+		`{"list":[{"id":"1","state":"ok"}]}{"list":`: fault.RequestMalformed,
+		`{"list":[{"id":"1","state":"ok"}]}x`:        fault.RequestMalformed,
+		"":                                           fault.RequestMalformed,
+		strings.Repeat(`{"list":[{"id":"1","state":"ok"}]}`, 1001): fault.RequestTooLarge,
+	} {
+		var wrong *fault.Error
+		if got, err := c.Read([]byte(body)); !errors.As(err, &wrong) || wrong.Reason != want {
+			t.Errorf("%.50q: %+v, %v", body, got, err)
+		}
+	}
+}
+
+// A repeated field of a form is a list: the body is rejected if the field must have one value. Other fields can be repeated.
+func TestARepeatedFieldOfAFormIsRejected(t *testing.T) {
+	t.Parallel()
+	c := callback.Config{Format: "form", Number: "id", State: "state", Delivered: []string{"ok"}}
+	_, err := c.Read([]byte("id=1&id=2&state=ok"))
+	var wrong *fault.Error
+	if !errors.As(err, &wrong) || wrong.Reason != fault.RequestInvalid || len(wrong.Fields) != 1 || wrong.Fields[0].Name != "body.0.id" || wrong.Fields[0].Rule != fault.WrongType {
+		t.Errorf("repeated id: %v", err)
+	}
+	if got, err := c.Read([]byte("id=1&state=ok&other=1&other=2")); err != nil || len(got.Receipts) != 1 {
+		t.Errorf("other repeated field: %+v, %v", got, err)
+	}
+}
+
 // The state 0.0 matches the configured value 0. Bodies can be in GBK.
 func TestStatesInOlderNotationsAreParsed(t *testing.T) {
 	t.Parallel()

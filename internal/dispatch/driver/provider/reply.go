@@ -135,6 +135,9 @@ func (r *Reply) judge(status int, answer []byte) Outcome {
 // Read parses an answer into fields. It reports false if the answer cannot be parsed.
 func (r *Reply) Read(answer []byte) (any, bool) {
 	if r.pattern == nil {
+		if !json.Valid(answer) { // Decode below ignores the rest of an answer after its first value
+			return nil, false
+		}
 		var fields any
 		decoder := json.NewDecoder(bytes.NewReader(answer))
 		decoder.UseNumber()

@@ -25,3 +25,20 @@ func FuzzReply(f *testing.F) {
 		}
 	})
 }
+
+// An answer with more than one JSON value is not understood: the second value can contradict the first.
+func TestAnAnswerOfSeveralJSONValuesIsUnclear(t *testing.T) {
+	t.Parallel()
+	r := Reply{Success: "status", Equals: []string{"ok"}}
+	for answer, isSent := range map[string]bool{
+		`{"status":"ok"}` + "\n":            true,
+		`{"status":"ok"}x`:                  false,
+		`{"status":"ok"}{"status":"bad"}`:   false,
+		`{"status":"bad"} {"status":"bad"}`: false,
+	} {
+		o := r.Outcome(200, []byte(answer))
+		if o.OK != isSent || o.Unknown == isSent {
+			t.Errorf("%s: %+v", answer, o)
+		}
+	}
+}
