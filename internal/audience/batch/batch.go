@@ -205,10 +205,7 @@ func (s *Service) prepared(ctx context.Context, r Request) (p batchq.BatchCreate
 	p.Encoding, p.IsEncodingDoubtful = optional.NonZero(encoding), isDoubtful
 	p.IsConfirmed = r.AutoConfirm && !isDoubtful // a list with a doubtful encoding is not confirmed automatically, because a user must check its rows
 	p.UploadID, p.PhoneColumn = uploadID(r.Upload), rows.AddressColumn()
-	if missing := rows.Missing(m.names()); len(missing) > 0 {
-		return p, nil, fault.InvalidField("content", fault.MissingColumns, missing)
-	}
-	return p, m.rendering, nil
+	return p, m.rendering, checkColumns(m.textFields(r), rows)
 }
 
 // Tags selects contacts that have all tags of All, at least one tag of Any (unless Any is empty), and no tag of None.

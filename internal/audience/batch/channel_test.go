@@ -220,6 +220,8 @@ func TestMailAddressesIgnoreCaseInAnyLocale(t *testing.T) {
 func TestTheErrorForAnInvalidBatchOfAChannelNamesTheField(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/5/email", map[string]any{"title": "t", "content": "c", "enabled": false})
+	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/77/email", map[string]any{"title": "${contact.who}", "content": "c"})
+	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_no": "T1", "template_name": "n", "template_content": "{who}"})
 	for name, c := range map[string]struct {
 		fields []string
 		field  string
@@ -228,7 +230,10 @@ func TestTheErrorForAnInvalidBatchOfAChannelNamesTheField(t *testing.T) {
 		"no subject":             {[]string{"channel", "email", "content", "x"}, "subject"},
 		"no text":                {[]string{"channel", "email", "subject", "x"}, "content"},
 		"a break in a subject":   {[]string{"channel", "email", "subject", "x\r\nBcc: y@example.com", "content", "x"}, "subject"},
-		"a column":               {[]string{"channel", "email", "subject", "{who}", "content", "x"}, "content"},
+		"a column":               {[]string{"channel", "email", "subject", "x", "content", "{who}"}, "content"},
+		"columns of all texts":   {[]string{"channel", "email", "subject", "{who}", "content", "{other}", "html", "{when}"}, "subject,html"},
+		"a column of a template": {[]string{"channel", "email", "biz_type", "77"}, "biz_type"},
+		"a language":             {[]string{"channel", "email", "subject", "x", "content", "x", "language", "en"}, "language"},
 		"an address column":      {[]string{"channel", "email", "subject", "x", "content", "x", "address_column", "who"}, "address_column"},
 		"a phone column":         {[]string{"channel", "email", "subject", "x", "content", "x", "phone_column", "email"}, "phone_column"},
 		"no address column":      {[]string{"channel", "dingtalk", "content", "x"}, "address_column"},
@@ -236,16 +241,22 @@ func TestTheErrorForAnInvalidBatchOfAChannelNamesTheField(t *testing.T) {
 		"no template":            {[]string{"channel", "email", "biz_type", "6"}, "biz_type"},
 		"a template that is off": {[]string{"channel", "email", "biz_type", "5"}, "biz_type"},
 		"two texts":              {[]string{"channel", "email", "biz_type", "5", "content", "x"}, "biz_type"},
+		"two subjects":           {[]string{"channel", "email", "biz_type", "5", "subject", "x"}, "biz_type"},
+		"two texts in HTML":      {[]string{"channel", "email", "biz_type", "5", "html", "x"}, "biz_type"},
 		"HTML of others":         {[]string{"channel", "oa", "content", "x", "html", "x", "address_column", "email"}, "html"},
 		"WeChat":                 {[]string{"channel", "wechat", "content", "x"}, "biz_type"},
 		"a subject of SMS":       {[]string{"content", "x", "subject", "x"}, "subject"},
 		"HTML of SMS":            {[]string{"content", "x", "html", "x"}, "html"},
 		"a long SMS":             {[]string{"content", strings.Repeat("x", 1025)}, "content"},
+		"a template of SMS":      {[]string{"template_no", "T1", "phone_column", "email"}, "template_no"},
+		"a language of SMS":      {[]string{"content", "x", "language", "en"}, "language"},
 		"a type of SMS":          {[]string{"biz_type", "5"}, "biz_type"},
 		"a column of SMS":        {[]string{"content", "x", "address_column", "email"}, "address_column"},
 	} {
 		if a := form(b, 422, apptest.Form("file", "", "email,other\na@example.com,1\n", append([]string{"name", "n"}, c.fields...)...)); a.Fields() != c.field {
 			t.Errorf("%s: %s", name, a.Raw)
+		} else if other := map[string]string{"two texts": "content", "two subjects": "subject", "two texts in HTML": "html"}[name]; !strings.Contains(a.Raw, other) {
+			t.Errorf("%s does not name %s: %s", name, other, a.Raw)
 		} else if isOfAnother := slices.Contains([]string{"a subject of SMS", "HTML of SMS", "a type of SMS"}, name); isOfAnother && !strings.Contains(a.Raw, "channel=sms") {
 			t.Errorf("%s does not name the channel: %s", name, a.Raw)
 		}

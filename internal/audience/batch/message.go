@@ -125,6 +125,47 @@ func (m message) filled(values []byte) (placeholder.Text, error) {
 	return m.rendering.ForContact(values) //nolint:wrapcheck // the error is already wrapped
 }
 
+// textField is a field of a request that contains or names a text, and the columns that the text needs.
+type textField struct {
+	name    string
+	columns []string
+}
+
+// textFields returns the fields of the request from which m was composed.
+func (m message) textFields(r Request) []textField {
+	switch {
+	case r.TemplateNo != "":
+		return []textField{{"template_no", m.names()}}
+	case r.BizType != nil:
+		return []textField{{"biz_type", m.names()}}
+	case m.rendering == nil:
+		return []textField{{"content", m.names()}}
+	}
+	columns := func(one placeholder.Text) []string {
+		one.Params = m.rendering.Params
+		return message{rendering: &one, keys: one.Keys()}.names()
+	}
+	return []textField{
+		{"subject", columns(placeholder.Text{Title: m.rendering.Title})},
+		{"content", columns(placeholder.Text{Content: m.rendering.Content})},
+		{"html", columns(placeholder.Text{HTML: m.rendering.HTML})},
+	}
+}
+
+// checkColumns returns a fault that names the fields whose text needs a column that the list lacks.
+func checkColumns(fields []textField, rows source.Source) error {
+	var wrong []fault.Field
+	for _, f := range fields {
+		if missing := rows.Missing(f.columns); len(missing) > 0 {
+			wrong = append(wrong, fault.Field{Name: f.name, Rule: fault.MissingColumns, Limit: missing})
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid, Fields: wrong}
+}
+
 // compose adds the text that a request names to the batch to create. Faults: request.invalid, template.not_active.
 func (s *Service) compose(ctx context.Context, r Request, p *batchq.BatchCreateParams) (message, error) {
 	if r.Channel == directory.SMS {
@@ -136,8 +177,14 @@ func (s *Service) compose(ctx context.Context, r Request, p *batchq.BatchCreateP
 	switch {
 	case r.TemplateNo != "":
 		return message{}, fault.InvalidField("template_no", fault.NotTogether, "channel")
-	case r.BizType != nil && (r.Content != "" || r.Subject != "" || r.HTML != ""):
+	case r.Language != "":
+		return message{}, fault.InvalidField("language", fault.OnlyTogether, "template_no")
+	case r.BizType != nil && r.Content != "":
 		return message{}, fault.InvalidField("biz_type", fault.NotTogether, "content")
+	case r.BizType != nil && r.Subject != "":
+		return message{}, fault.InvalidField("biz_type", fault.NotTogether, "subject")
+	case r.BizType != nil && r.HTML != "":
+		return message{}, fault.InvalidField("biz_type", fault.NotTogether, "html")
 	case r.BizType == nil && r.Channel == directory.WeChat: // WeChat sends only its own templates, which need a business type
 		return message{}, fault.InvalidField("biz_type", fault.Required, nil)
 	case r.BizType == nil && r.Content == "":
