@@ -335,3 +335,22 @@ func TestEachLeaseIsEitherStartedOrRecovered(t *testing.T) {
 		t.Errorf("%d tasks are held and %d wait, %d were started", held, waiting, started)
 	}
 }
+
+// A task that was returned twice without an attempt waits for a few seconds. Nobody scheduled it, so the explanation is a later try.
+func TestAReturnedTaskIsExplainedAsToBeTriedAgain(t *testing.T) {
+	b := apptest.New(t)
+	id := b.Submit("x")
+	for _, no := range []string{"a", "b"} {
+		b.AddSender(map[string]any{"sender_no": no})
+	}
+	for _, no := range []string{"a", "b"} {
+		if got := takeToStart(b, no, 1, 600); len(got) != 1 {
+			t.Fatalf("%s claimed %d", no, len(got))
+		}
+		b.Exec("UPDATE queue SET lease_until = now(), start_until = now() WHERE start_until = lease_until")
+		b.Recover()
+	}
+	if e := b.Explain(id); e.Reason != api.BecauseRetryLater || e.IsDue {
+		t.Errorf("%s: %s", e.Reason, e.Summary)
+	}
+}

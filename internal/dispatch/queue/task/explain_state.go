@@ -116,7 +116,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 			}
 			e.Task.DueAt, e.IsDue = &planned, false
 		}
-	case !e.IsDue && row.RetryCount > 0:
+	case !e.IsDue && due.FailedAppID != "": // also without a counted attempt, for example if a lease was never started
 		e.Reason = BecauseRetryLater
 	case !e.IsDue:
 		if e.Reason, err = s.whyLater(ctx, row, due.Channel); err != nil {
@@ -141,7 +141,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	return e, nil
 }
 
-// whyLater returns why a task without an attempt is due later: caps of its recipient delay it, or it is scheduled.
+// whyLater returns why a task that no sender has returned is due later: caps of its recipient delay it, or it is scheduled.
 func (s *Service) whyLater(ctx context.Context, row Row, channel string) (string, error) {
 	isLimited, err := s.admit.IsDelayedByCaps(ctx, admit.Message{
 		TaskID: row.TaskID, Channel: channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Priority: row.Priority, Recipient: row.Recipient,
