@@ -341,6 +341,10 @@ account_1  账号一  sms      app   silent  10       0
 	s.expectTable(`SENDER     NAME    CHANNEL  KIND  STATE  BALANCE  TODAY  SEEN                 SENT
 account_1  账号一  sms      app   ready  10       0      yyyy-mm-dd hh:mm:ss
 `, "senders")
+	s.server.AddSender(map[string]any{"sender_no": "old", "name": "old", "status": "retired"})
+	if out, _, _ := s.run("senders", "--search", "old"); !strings.Contains(out, " retired ") {
+		t.Errorf("a retired sender: %s", out)
+	}
 	if all := decode[[]client.Sender](s, "senders", "--search", "nobody"); all == nil || len(all) != 0 {
 		t.Errorf("senders: %+v", all)
 	}

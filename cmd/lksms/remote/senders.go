@@ -12,7 +12,7 @@ import (
 
 // SendersCmd is the command `lksms senders`.
 type SendersCmd struct {
-	Status string `help:"Only senders with this status: on or off."`
+	Status string `help:"Only senders with this status: on, off or retired."`
 	Search string `help:"Only senders whose number or name contains this text."`
 	Limit  int    `default:"100" help:"Maximum number of senders to list."`
 	Remote Remote `embed:""`
@@ -44,8 +44,8 @@ func (c *SendersCmd) Run(ctx context.Context, env config.Remote) error {
 
 func senderState(s client.Sender) string {
 	switch {
-	case s.Status == api.SenderOff:
-		return "off"
+	case s.Status != api.SenderOn:
+		return string(s.Status)
 	case s.IsSilent != nil && *s.IsSilent:
 		return "silent"
 	case s.Pause != nil:

@@ -49,7 +49,7 @@ func (p passwordSource) read() (password string, generated bool, err error) {
 }
 
 type userAddCmd struct {
-	Username string         `arg:"" help:"Name of the user."`
+	Username string         `arg:"" help:"Name of the user: 1 to 50 characters, without a colon."`
 	Role     string         `required:"" enum:"submit,send,read,admin" help:"${enum}."`
 	AppID    string         `name:"app-id" help:"The only app that a send user can act as."`
 	Company  string         `help:"company_no of a submit or read user. Default: the default company for submit, every company for read."`

@@ -183,7 +183,7 @@ type User struct {
 }
 
 // Create adds a user. Faults: user.exists, and request.invalid for: an app_id with a role other than send, an unknown company, a company with a role that
-// cannot have a company, a password in the form of an API key.
+// cannot have a company, a malformed name or app_id, a password in the form of an API key.
 func (s *Service) Create(ctx context.Context, u User) (UserRow, error) {
 	if u.AppID != nil && u.Role != RoleSend {
 		return UserRow{}, fault.InvalidField("app_id", fault.OnlyForSenders, nil)
@@ -203,6 +203,10 @@ func (s *Service) Create(ctx context.Context, u User) (UserRow, error) {
 		return row, errNoCompany
 	case postgres.Violates(err, bindsRole):
 		return row, errUnbound
+	case postgres.Violates(err, "users_username_form"):
+		return row, fault.InvalidField("username", fault.WrongFormat, nil)
+	case postgres.Violates(err, "users_app_id_of_senders"):
+		return row, fault.InvalidField("app_id", fault.WrongFormat, nil)
 	case postgres.Violates(err, "users_username_key"):
 		return row, fault.New(fault.Conflict, fault.UserExists)
 	}

@@ -638,6 +638,25 @@ func TestAPasswordCanStartWithThePrefixOfAKey(t *testing.T) {
 	b.expect(t, 200, office, "user", "lksms_a password")
 }
 
+// The command line does not check a new user against the contract.
+func TestTheFaultOfAnInvalidUserNamesTheField(t *testing.T) {
+	b := setup(t)
+	long := strings.Repeat("好", 51)
+	for want, users := range map[string][]User{
+		"username": {{Username: "a:b"}, {Username: ""}, {Username: long}},
+		"app_id":   {{Username: "phone", AppID: &long}, {Username: "phone", AppID: new("")}},
+	} {
+		for _, u := range users {
+			u.Password, u.Role = userPassword, RoleSend
+			_, err := b.users.Create(t.Context(), u)
+			var wrong *fault.Error
+			if !errors.As(err, &wrong) || len(wrong.Fields) != 1 || wrong.Fields[0].Name != want {
+				t.Errorf("%s: %v", want, err)
+			}
+		}
+	}
+}
+
 // refusal returns the fault that refuses a caller.
 func (d *testServer) refusal(t *testing.T, username, password string) fault.Error {
 	t.Helper()
