@@ -115,6 +115,10 @@ func (c *Config) Check(secret string) error {
 		return invalid("header", fault.Required, nil)
 	case c.Format != "" && c.Format != "json" && c.Format != "form":
 		return invalid("format", fault.NotAllowed, []string{"json", "form"})
+	case c.Format == "form" && c.List != "":
+		return invalid("list", fault.NotTogether, "format=form")
+	case c.Format == "form" && c.Received != nil && c.Received.List != "":
+		return invalid("received.list", fault.NotTogether, "format=form")
 	case !c.hasReceipts():
 	case c.Number == "":
 		return invalid("number", fault.Required, nil)

@@ -169,3 +169,28 @@ func TestNumbersOfPeopleGetTheirCountryCodeOnce(t *testing.T) {
 		}
 	}
 }
+
+// A form has no lists, so a configuration with both could read no body.
+func TestAFormWithAListIsRejected(t *testing.T) {
+	t.Parallel()
+	messages := callback.Received{From: "from", Content: "text", Time: "time"}
+	inList := messages
+	inList.List = "list"
+	receipts := callback.Config{Verify: callback.Token, Format: "form", Number: "id", State: "state", Delivered: []string{"ok"}}
+	withList, withMessages := receipts, receipts
+	withList.List, withMessages.Received = "list", &inList
+	for want, c := range map[string]callback.Config{
+		"":                              receipts,
+		"config.callback.list":          withList,
+		"config.callback.received.list": withMessages,
+	} {
+		got := ""
+		var wrong *fault.Error
+		if err := c.Check("at-least-16-bytes-long"); errors.As(err, &wrong) {
+			got = wrong.Fields[0].Name
+		}
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -59,6 +59,8 @@ func newDingTalk(config []byte, t provider.Tools) (Driver, error) {
 	return d, err
 }
 
+func (d *dingTalk) review() error { return d.answer.Review() } //nolint:wrapcheck // the error is a fault
+
 func (d *dingTalk) Target() string { return target(d.config.BaseURL) }
 
 func (d *dingTalk) Send(ctx context.Context, messages []provider.Message, report func(int, provider.Outcome)) {

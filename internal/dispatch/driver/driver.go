@@ -93,8 +93,8 @@ func New(name string, config []byte, t provider.Tools) (Driver, error) {
 	return k.make(config, t)
 }
 
-// Review returns a fault for a configuration that New accepts but that must not be saved: either its messages would reach nobody, or every answer would count
-// as success. A sender that an earlier version saved with such a configuration continues to send.
+// Review returns a fault for a configuration that New accepts but that must not be saved: its messages would reach nobody, every answer would count as
+// success, or no answer would be understood. A sender that an earlier version saved with such a configuration continues to send.
 func Review(d Driver) error {
 	if reviewed, is := d.(interface{ review() error }); is {
 		return reviewed.review()

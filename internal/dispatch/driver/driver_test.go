@@ -726,6 +726,44 @@ func TestTheFaultNamesTheWrongConfigurationField(t *testing.T) {
 	}
 }
 
+// The named groups of the pattern are the only fields of an answer. Without a group, the field never has a value, so a message would never count as sent.
+func TestReviewNamesAFieldWithoutAGroupInThePattern(t *testing.T) {
+	t.Parallel()
+	sms := map[string]any{"url": "http://x", "body": map[string]any{"to": "${recipient}", "text": "${content}"}}
+	for _, c := range []struct {
+		kind   string
+		config map[string]any
+		answer map[string]any
+		field  string
+	}{
+		{"http-sms", sms, map[string]any{"pattern": "^OK", "number": "id"}, "config.answer.number"},
+		{"http-sms", sms, map[string]any{"pattern": "^(?P<a>OK)", "success": "b", "equals": []string{"OK"}}, "config.answer.success"},
+		{"http-sms", sms, map[string]any{"pattern": "^(?P<a>OK)", "number": "a", "code": "b"}, "config.answer.code"},
+		{"http-sms", sms, map[string]any{"pattern": "^(?P<a>OK)", "number": "a", "error": "b"}, "config.answer.error"},
+		{"http-sms", sms, map[string]any{"pattern": "^(?P<a>OK)", "number": "a"}, ""},
+		{"http-sms", sms, map[string]any{"pattern": "^OK", "success": "status"}, ""},
+		{"oa", map[string]any{"url": "http://x", "secret": "s"}, map[string]any{"pattern": "^OK", "number": "id"}, "config.answer.number"},
+		{"dingtalk", map[string]any{"baseUrl": "http://x", "agentId": "A", "corpId": "C"}, map[string]any{"pattern": "^OK", "number": "id"}, "config.answer.number"},
+	} {
+		config := maps.Clone(c.config)
+		config["answer"] = c.answer
+		d, err := tryDriver(c.kind, config, outbound.Policy{})
+		if err != nil {
+			t.Errorf("%s %v: a stored sender does not work: %v", c.kind, c.answer, err)
+			continue
+		}
+		err = driver.Review(d)
+		var f *fault.Error
+		if got := ""; errors.As(err, &f) {
+			if got = f.Fields[0].Name; got != c.field {
+				t.Errorf("%s %v: %v", c.kind, c.answer, err)
+			}
+		} else if c.field != "" {
+			t.Errorf("%s %v: accepted", c.kind, c.answer)
+		}
+	}
+}
+
 func TestTheFaultNamesAnUnknownPlaceholder(t *testing.T) {
 	t.Parallel()
 	for field, parts := range map[string]map[string]any{

@@ -116,7 +116,8 @@ func (d *httpSMS) check() error {
 	return nil
 }
 
-// review rejects a configuration whose requests contain no recipient or no content. It also rejects a configuration that does not define success.
+// review rejects a configuration whose requests contain no recipient or no content. It also rejects a configuration that does not define success, or an answer
+// that can never be understood.
 func (d *httpSMS) review() error {
 	for name, configured := range d.urls() {
 		used := d.used(configured)
@@ -133,7 +134,7 @@ func (d *httpSMS) review() error {
 	if !d.config.Answer.SaysSuccess() {
 		return fault.InvalidField("config.answer.success", fault.Required, nil)
 	}
-	return nil
+	return d.config.Answer.Review() //nolint:wrapcheck // the error is a fault
 }
 
 // used returns the names of the placeholders in the request for a URL.

@@ -55,6 +55,8 @@ func newOA(config []byte, t provider.Tools) (Driver, error) {
 	return d, err
 }
 
+func (d *oa) review() error { return d.config.Answer.Review() } //nolint:wrapcheck // the error is a fault
+
 func (d *oa) Target() string { return target(d.config.URL) }
 
 func (d *oa) Send(ctx context.Context, messages []provider.Message, report func(int, provider.Outcome)) {

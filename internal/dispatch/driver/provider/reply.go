@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 
 	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
@@ -55,6 +56,22 @@ func (r *Reply) Check() error {
 	var err error
 	if r.pattern, err = regexp.Compile(r.Pattern); err != nil {
 		return fault.InvalidField("config.answer.pattern", fault.WrongFormat, nil)
+	}
+	return nil
+}
+
+// Review returns a fault if a field can never have a value, because the pattern has no group with its name.
+func (r *Reply) Review() error {
+	if r.pattern == nil {
+		return nil
+	}
+	groups := r.pattern.SubexpNames()
+	for _, field := range []struct{ name, group string }{
+		{"success", r.Success}, {"number", r.Number}, {"code", r.Code}, {"error", r.Error},
+	} {
+		if field.group != "" && !slices.Contains(groups, field.group) {
+			return fault.InvalidField("config.answer."+field.name, fault.NotThere, nil)
+		}
 	}
 	return nil
 }
