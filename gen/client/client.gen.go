@@ -2950,7 +2950,7 @@ type BatchRequest struct {
 	// Priority As in `sendSms`
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Rows The list: an object for each row, whose member names are the columns. Send a longer list as a form.
+	// Rows The list: an object for each row, whose member names are the columns. Send a longer list, or one with 20,000 cells or more, as a form.
 	Rows *[]map[string]interface{} `json:"rows,omitempty"`
 
 	// SenderNo The only sender that is allowed to send the batch. It must serve the company.
@@ -6338,7 +6338,7 @@ type ReceivedBatchResponse struct {
 	Data    ReceivedBatch `json:"data"`
 }
 
-// ReceivedEventData The data of `message.received`. If the message was deleted since, only `received_id` remains.
+// ReceivedEventData The data of `message.received`. `kind` is never `keyword`, because rules act after the event. If the message was deleted since, only `received_id` remains.
 type ReceivedEventData struct {
 	// CompanyNo The company that the message belongs to
 	CompanyNo *string `json:"company_no,omitempty"`
@@ -12322,7 +12322,7 @@ type ClientInterface interface {
 
 	// ConfirmBatch Start a checked batch
 	//
-	// The rows of the batch become tasks at once, or at its `expect_send_time`. Errors are 409: `batch.wrong_status` if the batch is neither `ready` nor already confirmed, `batch.nothing_to_send` if it has no valid rows, and `template.not_active` if its template is no longer active or the company is no longer allowed to use it. A confirmed batch keeps its text, even if the template is changed or deleted.
+	// The rows of the batch become tasks at once, or at its `expect_send_time`. Errors are 409: `batch.wrong_status` if the batch is neither `ready` nor already confirmed, `batch.nothing_to_send` if it has no valid rows, `batch.expired` if it has expired, and `template.not_active` if its template is no longer active or the company is no longer allowed to use it. A confirmed batch keeps its text, even if the template is changed or deleted.
 	//
 	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
 	ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -16520,7 +16520,7 @@ func (c *Client) CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ..
 
 // ConfirmBatch Start a checked batch
 //
-// The rows of the batch become tasks at once, or at its `expect_send_time`. Errors are 409: `batch.wrong_status` if the batch is neither `ready` nor already confirmed, `batch.nothing_to_send` if it has no valid rows, and `template.not_active` if its template is no longer active or the company is no longer allowed to use it. A confirmed batch keeps its text, even if the template is changed or deleted.
+// The rows of the batch become tasks at once, or at its `expect_send_time`. Errors are 409: `batch.wrong_status` if the batch is neither `ready` nor already confirmed, `batch.nothing_to_send` if it has no valid rows, `batch.expired` if it has expired, and `template.not_active` if its template is no longer active or the company is no longer allowed to use it. A confirmed batch keeps its text, even if the template is changed or deleted.
 //
 // Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
 func (c *Client) ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -31433,7 +31433,7 @@ type ClientWithResponsesInterface interface {
 
 	// ConfirmBatchWithResponse Start a checked batch
 	//
-	// The rows of the batch become tasks at once, or at its `expect_send_time`. Errors are 409: `batch.wrong_status` if the batch is neither `ready` nor already confirmed, `batch.nothing_to_send` if it has no valid rows, and `template.not_active` if its template is no longer active or the company is no longer allowed to use it. A confirmed batch keeps its text, even if the template is changed or deleted.
+	// The rows of the batch become tasks at once, or at its `expect_send_time`. Errors are 409: `batch.wrong_status` if the batch is neither `ready` nor already confirmed, `batch.nothing_to_send` if it has no valid rows, `batch.expired` if it has expired, and `template.not_active` if its template is no longer active or the company is no longer allowed to use it. A confirmed batch keeps its text, even if the template is changed or deleted.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -53940,7 +53940,7 @@ func (c *ClientWithResponses) CancelBatchWithResponse(ctx context.Context, batch
 
 // ConfirmBatchWithResponse Start a checked batch
 //
-// The rows of the batch become tasks at once, or at its `expect_send_time`. Errors are 409: `batch.wrong_status` if the batch is neither `ready` nor already confirmed, `batch.nothing_to_send` if it has no valid rows, and `template.not_active` if its template is no longer active or the company is no longer allowed to use it. A confirmed batch keeps its text, even if the template is changed or deleted.
+// The rows of the batch become tasks at once, or at its `expect_send_time`. Errors are 409: `batch.wrong_status` if the batch is neither `ready` nor already confirmed, `batch.nothing_to_send` if it has no valid rows, `batch.expired` if it has expired, and `template.not_active` if its template is no longer active or the company is no longer allowed to use it. A confirmed batch keeps its text, even if the template is changed or deleted.
 //
 // Returns a wrapper object for the known response body format(s).
 //

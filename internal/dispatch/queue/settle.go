@@ -359,7 +359,8 @@ const (
 	maxFailed = 100
 )
 
-// reportGrace returns how long a sender can still report after its lease ended because the task expired. The grace is at most as long as a lease.
+// reportGrace returns how long a sender can still report after its lease ended because the task expired. The grace is at most as long as a lease
+// of a sender without its own lease length.
 func reportGrace(rules setting.Rules) time.Duration {
 	return min(maxReportGrace, rules.ProcessingTimeout)
 }
