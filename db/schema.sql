@@ -785,6 +785,62 @@ CREATE FUNCTION public.handed_text(content text, sign text, sign_mode text) RETU
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (sign IS NULL) THEN content WHEN (COALESCE(sign_mode, 'in_text'::text) = 'in_text'::text) THEN CASE WHEN starts_with(content, (('【'::text || sign) || '】'::text)) THEN content ELSE ((('【'::text || sign) || '】'::text) || content) END WHEN starts_with(content, (('【'::text || sign) || '】'::text)) THEN substr(content, (char_length(sign) + 3)) ELSE content END;
 
+CREATE TABLE public.companies (
+    id bigint NOT NULL,
+    company_no text NOT NULL,
+    name text NOT NULL,
+    weight double precision DEFAULT 1 NOT NULL,
+    version bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    status text DEFAULT 'on'::text NOT NULL,
+    any_country boolean DEFAULT true NOT NULL,
+    uses_shared_senders boolean DEFAULT true NOT NULL,
+    default_region text DEFAULT ''::text NOT NULL,
+    recipient jsonb DEFAULT '{}'::jsonb NOT NULL,
+    CONSTRAINT companies_company_no_length CHECK (((char_length(company_no) >= 1) AND (char_length(company_no) <= 50))),
+    CONSTRAINT companies_default_region_form CHECK ((default_region ~ '^([A-Z]{2})?$'::text)),
+    CONSTRAINT companies_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
+    CONSTRAINT companies_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text]))),
+    CONSTRAINT companies_weight_range CHECK (((weight >= (0.01)::double precision) AND (weight <= (1000)::double precision)))
+);
+
+COMMENT ON TABLE public.companies IS 'A tenant: it owns users, tasks, routes and contacts, and is the unit of fairness. Written by internal/dispatch/directory. A migration creates the first row, default.';
+
+COMMENT ON COLUMN public.companies.company_no IS 'the name in requests';
+
+COMMENT ON COLUMN public.companies.weight IS 'share of the service, compared with the weights of other companies with waiting tasks';
+
+COMMENT ON COLUMN public.companies.version IS 'incremented by each update. An update names the version that its caller has read, and is rejected if the version has changed since';
+
+COMMENT ON COLUMN public.companies.status IS 'on or off. off: tasks of the company are held, and the company cannot submit';
+
+COMMENT ON COLUMN public.companies.any_country IS 'true: the company can send to every country that is not off in company_countries. The value is used only while no country there is on';
+
+COMMENT ON COLUMN public.companies.uses_shared_senders IS 'true: shared senders can send the tasks that no active route of the company serves. false: these tasks are held';
+
+COMMENT ON COLUMN public.companies.default_region IS 'ISO 3166-1 code of the region of numbers without a country code. empty: such numbers are rejected, except mobile numbers of mainland China';
+
+COMMENT ON COLUMN public.companies.recipient IS 'the company''s own rules about recipients: quiet_hours (hours by message type) and time_zone. A rule that is missing or null is the rule of the platform';
+
+CREATE TABLE public.settings (
+    category text NOT NULL,
+    name text NOT NULL,
+    value jsonb NOT NULL,
+    updated_by text,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/platform/setting, which defines the names, defaults and bounds.';
+
+COMMENT ON COLUMN public.settings.updated_by IS 'the user who changed the value; null: the row contains the default. Such a row exists only inside the transaction of the first change. There is no foreign key, because the configured user is in no table';
+
+CREATE FUNCTION public.has_caps(company_id bigint, message_type smallint) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN (EXISTS (SELECT FROM public.settings s WHERE ((s.category = 'recipient'::text) AND (s.name = 'caps_total_per_day'::text) AND (s.value > '0'::jsonb)) UNION ALL SELECT FROM ((((SELECT (ARRAY['verification'::text, 'notification'::text, 'marketing'::text])[(has_caps.message_type + 1)] AS name) y CROSS JOIN (VALUES ('per_minute'::text), ('per_hour'::text), ('per_day'::text)) w(name)) LEFT JOIN public.companies c ON ((c.id = has_caps.company_id))) LEFT JOIN public.settings s ON (((s.category = 'recipient'::text) AND (s.name = ((('caps_'::text || y.name) || '_'::text) || w.name))))) WHERE (COALESCE(NULLIF((c.recipient #> ARRAY['caps'::text, y.name, w.name]), 'null'::jsonb), s.value) > '0'::jsonb)));
+
+COMMENT ON FUNCTION public.has_caps(company_id bigint, message_type smallint) IS 'Returns whether any cap limits the messages of a company and type to one person. Package caps has the same rule. Statements that give many tasks another due time call the function once for each company and type.';
+
 CREATE FUNCTION public.held_due_at() RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE
     RETURN '9999-01-01 00:00:00+00'::timestamp with time zone;
@@ -804,6 +860,12 @@ CREATE FUNCTION public.in_hours(hours text, zone text, at timestamp with time zo
 $$;
 
 COMMENT ON FUNCTION public.in_hours(hours text, zone text, at timestamp with time zone) IS 'Whether hours of each day, such as 08:00-22:00, contain a time in a time zone. The end is excluded. hours null: true. One expression, so that PostgreSQL inlines it';
+
+CREATE FUNCTION public.is_counted_by_caps(task public.queue) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    RETURN (((task).retry_count = 0) AND ((task).troubles = 0) AND ((task).exemption IS NULL) AND starts_with((task).recipient, '+'::text));
+
+COMMENT ON FUNCTION public.is_counted_by_caps(task public.queue) IS 'Returns whether a waiting task is counted for its due time if has_caps: a task without an attempt, to a phone number, and without an exemption.';
 
 CREATE FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) RETURNS boolean
     LANGUAGE sql STABLE
@@ -4221,44 +4283,6 @@ ALTER TABLE public.channels ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY
     CACHE 1
 );
 
-CREATE TABLE public.companies (
-    id bigint NOT NULL,
-    company_no text NOT NULL,
-    name text NOT NULL,
-    weight double precision DEFAULT 1 NOT NULL,
-    version bigint DEFAULT 1 NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    status text DEFAULT 'on'::text NOT NULL,
-    any_country boolean DEFAULT true NOT NULL,
-    uses_shared_senders boolean DEFAULT true NOT NULL,
-    default_region text DEFAULT ''::text NOT NULL,
-    recipient jsonb DEFAULT '{}'::jsonb NOT NULL,
-    CONSTRAINT companies_company_no_length CHECK (((char_length(company_no) >= 1) AND (char_length(company_no) <= 50))),
-    CONSTRAINT companies_default_region_form CHECK ((default_region ~ '^([A-Z]{2})?$'::text)),
-    CONSTRAINT companies_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
-    CONSTRAINT companies_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text]))),
-    CONSTRAINT companies_weight_range CHECK (((weight >= (0.01)::double precision) AND (weight <= (1000)::double precision)))
-);
-
-COMMENT ON TABLE public.companies IS 'A tenant: it owns users, tasks, routes and contacts, and is the unit of fairness. Written by internal/dispatch/directory. A migration creates the first row, default.';
-
-COMMENT ON COLUMN public.companies.company_no IS 'the name in requests';
-
-COMMENT ON COLUMN public.companies.weight IS 'share of the service, compared with the weights of other companies with waiting tasks';
-
-COMMENT ON COLUMN public.companies.version IS 'incremented by each update. An update names the version that its caller has read, and is rejected if the version has changed since';
-
-COMMENT ON COLUMN public.companies.status IS 'on or off. off: tasks of the company are held, and the company cannot submit';
-
-COMMENT ON COLUMN public.companies.any_country IS 'true: the company can send to every country that is not off in company_countries. The value is used only while no country there is on';
-
-COMMENT ON COLUMN public.companies.uses_shared_senders IS 'true: shared senders can send the tasks that no active route of the company serves. false: these tasks are held';
-
-COMMENT ON COLUMN public.companies.default_region IS 'ISO 3166-1 code of the region of numbers without a country code. empty: such numbers are rejected, except mobile numbers of mainland China';
-
-COMMENT ON COLUMN public.companies.recipient IS 'the company''s own rules about recipients: quiet_hours (hours by message type) and time_zone. A rule that is missing or null is the rule of the platform';
-
 ALTER TABLE public.companies ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.companies_id_seq
     START WITH 1
@@ -6843,18 +6867,6 @@ ALTER TABLE public.sessions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
-
-CREATE TABLE public.settings (
-    category text NOT NULL,
-    name text NOT NULL,
-    value jsonb NOT NULL,
-    updated_by text,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL
-);
-
-COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/platform/setting, which defines the names, defaults and bounds.';
-
-COMMENT ON COLUMN public.settings.updated_by IS 'the user who changed the value; null: the row contains the default. Such a row exists only inside the transaction of the first change. There is no foreign key, because the configured user is in no table';
 
 CREATE TABLE public.sim_recipients (
     sender_id bigint NOT NULL,

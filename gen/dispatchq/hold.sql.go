@@ -236,10 +236,10 @@ WITH RECURSIVE held_pools AS ( -- one probe of queue_unqueued_idx for each pool 
     ) n
 ),
 free AS MATERIALIZED (
-    SELECT f.task_id
+    SELECT f.task_id, f.company_id, f.message_type
     FROM held_pools p
     CROSS JOIN LATERAL (
-        SELECT t.task_id FROM queue t
+        SELECT t.task_id, t.company_id, t.message_type FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at = held_due_at()
             AND NOT EXISTS (SELECT FROM batches b WHERE b.id = t.batch_id AND (b.status = 'paused' OR b.status = 'cancelled' AND NOT b.is_settled))
             AND NOT EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, coalesce(t.submitted_by, task_submitter(t.task_id))))
@@ -251,6 +251,11 @@ free AS MATERIALIZED (
 moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM free) f -- depends on free, so the time is read after the rows are locked
 ),
+capped AS MATERIALIZED (
+    SELECT d.company_id, d.message_type
+    FROM (SELECT DISTINCT f.company_id, f.message_type FROM free f OFFSET 0) d -- OFFSET 0: call has_caps after DISTINCT, not for each task
+    WHERE has_caps(d.company_id, d.message_type)
+),
 released AS (
     UPDATE queue t
     SET (due_at, entered_at) = (
@@ -258,7 +263,9 @@ released AS (
             SELECT d.at, CASE WHEN t.retry_count > 0 OR t.troubles > 0 THEN t.entered_at ELSE d.at END
             FROM (SELECT greatest(moment.at, t.due_when_resumed) AS at FROM moment) d
         ),
-        due_when_resumed = NULL
+        due_when_resumed = NULL,
+        quiet_from = CASE WHEN (t.company_id, t.message_type) IN (SELECT c.company_id, c.message_type FROM capped c) AND is_counted_by_caps(t)
+            THEN 'epoch' ELSE t.quiet_from END
     WHERE t.task_id = ANY (ARRAY(SELECT f.task_id FROM free f))
     RETURNING t.pool_id, t.due_at
 )
@@ -272,8 +279,8 @@ type TaskReleaseSwitchedRow struct {
 	PoolIds  []int64
 }
 
-// TaskReleaseSwitched releases held tasks that are held neither by a switch nor by their batch, by priority, up to `portion` for each pool. Due times change as in
-// TaskUnhold. It returns the number of released tasks. pool_ids has one entry for each task that is due at once: the pool of the task. A batch that was paused
+// TaskReleaseSwitched releases held tasks that are held neither by a switch nor by their batch, by priority, up to `portion` for each pool. Due times change, and caps
+// are checked, as in TaskUnhold. It returns the number of released tasks. pool_ids has one entry for each task that is due at once: the pool of the task. A batch that was paused
 // and then cancelled holds its tasks until all its tasks are cancelled (is_settled). If the tasks were released earlier, they would be sent.
 func (q *Queries) TaskReleaseSwitched(ctx context.Context, portion int32) (TaskReleaseSwitchedRow, error) {
 	row := q.db.QueryRow(ctx, taskReleaseSwitched, portion)
@@ -287,7 +294,7 @@ WITH batch AS MATERIALIZED (
     SELECT b.id FROM batches b WHERE b.id = $1 AND b.status = 'running' FOR SHARE
 ),
 waiting AS MATERIALIZED (
-    SELECT t.task_id FROM queue t
+    SELECT t.task_id, t.company_id, t.message_type FROM queue t
     WHERE t.batch_id = (SELECT b.id FROM batch b) AND t.lease_until IS NULL AND t.task_id > $2::text -- PENDING, by queue_batch_idx
         AND t.due_at = held_due_at()
         AND NOT EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, coalesce(t.submitted_by, task_submitter(t.task_id))))
@@ -298,6 +305,11 @@ waiting AS MATERIALIZED (
 moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM waiting) w -- depends on waiting, so the time is read after the rows are locked
 ),
+capped AS MATERIALIZED (
+    SELECT d.company_id, d.message_type
+    FROM (SELECT DISTINCT w.company_id, w.message_type FROM waiting w OFFSET 0) d -- OFFSET 0: call has_caps after DISTINCT, not for each task
+    WHERE has_caps(d.company_id, d.message_type)
+),
 released AS (
     UPDATE queue t
     SET (due_at, entered_at) = (
@@ -305,7 +317,9 @@ released AS (
             SELECT d.at, CASE WHEN t.retry_count > 0 OR t.troubles > 0 THEN t.entered_at ELSE d.at END
             FROM (SELECT greatest(moment.at, t.due_when_resumed) AS at FROM moment) d
         ),
-        due_when_resumed = NULL
+        due_when_resumed = NULL,
+        quiet_from = CASE WHEN (t.company_id, t.message_type) IN (SELECT c.company_id, c.message_type FROM capped c) AND is_counted_by_caps(t)
+            THEN 'epoch' ELSE t.quiet_from END
     WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w))
     RETURNING t.task_id, t.pool_id, t.due_at
 )
@@ -329,7 +343,8 @@ type TaskUnholdRow struct {
 // TaskUnhold releases the next portion of the held tasks of a running batch after after_id. Tasks that are also held by a switch are not released. It returns
 // the number of released tasks, and the last task of the portion. pool_ids has one entry for each task that is due at once: the pool of the task. A task with a
 // later due time, such as a retry, still waits for this time. Released tasks are queued like all tasks that become due. For a task without an attempt, the
-// waiting time begins again.
+// waiting time begins again. If caps count the task, quiet_from becomes epoch, so that no claim returns the task before the sweep move-quiet-tasks has checked
+// the caps for the new due times: otherwise all messages that were to be sent meanwhile would be sent together.
 func (q *Queries) TaskUnhold(ctx context.Context, arg TaskUnholdParams) (TaskUnholdRow, error) {
 	row := q.db.QueryRow(ctx, taskUnhold, arg.BatchID, arg.AfterID, arg.Portion)
 	var i TaskUnholdRow

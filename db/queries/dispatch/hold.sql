@@ -30,13 +30,14 @@ SELECT coalesce(max(h.task_id), '')::text AS last_id, count(*) AS held FROM held
 -- TaskUnhold releases the next portion of the held tasks of a running batch after after_id. Tasks that are also held by a switch are not released. It returns
 -- the number of released tasks, and the last task of the portion. pool_ids has one entry for each task that is due at once: the pool of the task. A task with a
 -- later due time, such as a retry, still waits for this time. Released tasks are queued like all tasks that become due. For a task without an attempt, the
--- waiting time begins again.
+-- waiting time begins again. If caps count the task, quiet_from becomes epoch, so that no claim returns the task before the sweep move-quiet-tasks has checked
+-- the caps for the new due times: otherwise all messages that were to be sent meanwhile would be sent together.
 -- name: TaskUnhold :one
 WITH batch AS MATERIALIZED (
     SELECT b.id FROM batches b WHERE b.id = @batch_id AND b.status = 'running' FOR SHARE
 ),
 waiting AS MATERIALIZED (
-    SELECT t.task_id FROM queue t
+    SELECT t.task_id, t.company_id, t.message_type FROM queue t
     WHERE t.batch_id = (SELECT b.id FROM batch b) AND t.lease_until IS NULL AND t.task_id > @after_id::text -- PENDING, by queue_batch_idx
         AND t.due_at = held_due_at()
         AND NOT EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, coalesce(t.submitted_by, task_submitter(t.task_id))))
@@ -47,6 +48,11 @@ waiting AS MATERIALIZED (
 moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM waiting) w -- depends on waiting, so the time is read after the rows are locked
 ),
+capped AS MATERIALIZED (
+    SELECT d.company_id, d.message_type
+    FROM (SELECT DISTINCT w.company_id, w.message_type FROM waiting w OFFSET 0) d -- OFFSET 0: call has_caps after DISTINCT, not for each task
+    WHERE has_caps(d.company_id, d.message_type)
+),
 released AS (
     UPDATE queue t
     SET (due_at, entered_at) = (
@@ -54,7 +60,9 @@ released AS (
             SELECT d.at, CASE WHEN t.retry_count > 0 OR t.troubles > 0 THEN t.entered_at ELSE d.at END
             FROM (SELECT greatest(moment.at, t.due_when_resumed) AS at FROM moment) d
         ),
-        due_when_resumed = NULL
+        due_when_resumed = NULL,
+        quiet_from = CASE WHEN (t.company_id, t.message_type) IN (SELECT c.company_id, c.message_type FROM capped c) AND is_counted_by_caps(t)
+            THEN 'epoch' ELSE t.quiet_from END
     WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w))
     RETURNING t.task_id, t.pool_id, t.due_at
 )
@@ -149,8 +157,8 @@ held AS (
 )
 SELECT count(*) FROM held;
 
--- TaskReleaseSwitched releases held tasks that are held neither by a switch nor by their batch, by priority, up to `portion` for each pool. Due times change as in
--- TaskUnhold. It returns the number of released tasks. pool_ids has one entry for each task that is due at once: the pool of the task. A batch that was paused
+-- TaskReleaseSwitched releases held tasks that are held neither by a switch nor by their batch, by priority, up to `portion` for each pool. Due times change, and caps
+-- are checked, as in TaskUnhold. It returns the number of released tasks. pool_ids has one entry for each task that is due at once: the pool of the task. A batch that was paused
 -- and then cancelled holds its tasks until all its tasks are cancelled (is_settled). If the tasks were released earlier, they would be sent.
 -- name: TaskReleaseSwitched :one
 WITH RECURSIVE held_pools AS ( -- one probe of queue_unqueued_idx for each pool with tasks that are not queued
@@ -169,10 +177,10 @@ WITH RECURSIVE held_pools AS ( -- one probe of queue_unqueued_idx for each pool 
     ) n
 ),
 free AS MATERIALIZED (
-    SELECT f.task_id
+    SELECT f.*
     FROM held_pools p
     CROSS JOIN LATERAL (
-        SELECT t.task_id FROM queue t
+        SELECT t.task_id, t.company_id, t.message_type FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at = held_due_at()
             AND NOT EXISTS (SELECT FROM batches b WHERE b.id = t.batch_id AND (b.status = 'paused' OR b.status = 'cancelled' AND NOT b.is_settled))
             AND NOT EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, coalesce(t.submitted_by, task_submitter(t.task_id))))
@@ -184,6 +192,11 @@ free AS MATERIALIZED (
 moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM free) f -- depends on free, so the time is read after the rows are locked
 ),
+capped AS MATERIALIZED (
+    SELECT d.company_id, d.message_type
+    FROM (SELECT DISTINCT f.company_id, f.message_type FROM free f OFFSET 0) d -- OFFSET 0: call has_caps after DISTINCT, not for each task
+    WHERE has_caps(d.company_id, d.message_type)
+),
 released AS (
     UPDATE queue t
     SET (due_at, entered_at) = (
@@ -191,7 +204,9 @@ released AS (
             SELECT d.at, CASE WHEN t.retry_count > 0 OR t.troubles > 0 THEN t.entered_at ELSE d.at END
             FROM (SELECT greatest(moment.at, t.due_when_resumed) AS at FROM moment) d
         ),
-        due_when_resumed = NULL
+        due_when_resumed = NULL,
+        quiet_from = CASE WHEN (t.company_id, t.message_type) IN (SELECT c.company_id, c.message_type FROM capped c) AND is_counted_by_caps(t)
+            THEN 'epoch' ELSE t.quiet_from END
     WHERE t.task_id = ANY (ARRAY(SELECT f.task_id FROM free f))
     RETURNING t.pool_id, t.due_at
 )

@@ -1,12 +1,12 @@
 -- Statements on quiet hours. queue.quiet_from is the beginning of the next quiet hours of a task's recipient. From then on, no claim returns the task (task_fits).
--- The sweep move-quiet-tasks computes the hours anew: it moves the task behind the quiet hours, or only sets the next quiet_from. The rules at the beginning of
--- claim.sql also apply here.
+-- The sweep move-quiet-tasks computes the hours anew: it moves the task behind the quiet hours, or only sets the next quiet_from. It also checks the caps for the
+-- new due time, so released tasks with caps get a quiet_from, too (TaskUnhold). The rules at the beginning of claim.sql also apply here.
 
--- TasksQuiet returns PENDING tasks whose quiet_from has come. due_at is the time for which the quiet hours are computed: now, or the later due time.
--- is_new: the task had no attempt.
+-- TasksQuiet returns PENDING tasks whose quiet_from has come. due_at is the time for which the quiet hours are computed: now, or the later due time. due_before
+-- is the present due time. is_new: the task had no attempt.
 -- name: TasksQuiet :many
-SELECT t.task_id, k.channel, t.company_id, t.message_type, t.priority, t.recipient, greatest(t.due_at, now())::timestamptz AS due_at, t.expires_at,
-    (t.retry_count = 0 AND t.troubles = 0)::boolean AS is_new
+SELECT t.task_id, k.channel, t.company_id, t.message_type, t.priority, t.recipient, greatest(t.due_at, now())::timestamptz AS due_at,
+    t.due_at AS due_before, t.expires_at, (t.retry_count = 0 AND t.troubles = 0)::boolean AS is_new
 FROM queue t
 JOIN pools p ON p.id = t.pool_id
 JOIN channels k ON k.id = p.channel_id

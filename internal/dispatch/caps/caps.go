@@ -48,7 +48,7 @@ type Message struct {
 	Waits       bool       // if a cap is reached, the message is sent later; otherwise it is refused
 	IsExempt    bool       // the message has no caps and is not counted
 	Again       bool       // the message is sent again: it counts only if it is not counted yet, or was taken back
-	Moves       bool       // the message waits, and gets a new due time. If it was not counted before, it is not counted now
+	DueBefore   time.Time  // the due time of a message that waits, and gets a new due time. If it was not counted before, it is not counted now
 
 	// Allowed returns the first time, not before `at`, that other rules about the recipient allow.
 	Allowed func(at time.Time) (time.Time, error)
@@ -196,16 +196,16 @@ func (s *Service) plan(
 	return p, p.decide(ctx)
 }
 
-// removeMoved removes messages that get a new due time from the count, so that they are counted for the new time instead. A message that is already due and can
-// be sent now remains counted for its old time.
+// removeMoved removes messages that get a new due time from the count, so that they are counted for the new time instead. A message that has been due since the
+// time for which it is counted, and can be sent now, remains counted for this time. A message that was held has become due later.
 func (p *Plan) removeMoved() error {
 	var ids []string
 	for i, m := range p.messages {
-		if !m.Moves {
+		if m.DueBefore.IsZero() {
 			continue
 		}
 		at, isCounted := p.countedFor(p.rules[i], m.TaskID)
-		if isCounted && !at.After(p.now) {
+		if isCounted && !at.After(p.now) && !m.DueBefore.After(at) {
 			allowed, err := m.Allowed(p.now)
 			if err != nil {
 				return err

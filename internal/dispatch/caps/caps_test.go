@@ -67,6 +67,16 @@ func (b capped) pass(time string) {
 	b.Exec("UPDATE capped_recipients SET times = ARRAY(SELECT t - $1::interval FROM unnest(times) t ORDER BY t)", time)
 }
 
+// run runs sweeps.
+func (b capped) run(sweeps ...func(context.Context) (int, error)) {
+	b.T.Helper()
+	for _, sweep := range sweeps {
+		if _, err := sweep(b.T.Context()); err != nil {
+			b.T.Fatal(err)
+		}
+	}
+}
+
 func TestACapRefusesOneMessageTooManyUntilTheFirstIsOldEnough(t *testing.T) {
 	b := capped{apptest.New(t)}
 	b.set(map[string]any{"notification_per_minute": 1, "notification_per_hour": 2})
@@ -430,6 +440,90 @@ func TestAChangeOfQuietHoursKeepsTheOrderOfCappedMessages(t *testing.T) {
 			WHERE f.task_id < s.task_id AND f.due_at <= now() AND abs(extract(epoch FROM s.due_at - f.due_at) - 3600) < 1`); n != 70 {
 			t.Errorf("after pass %d, %d of 70 people get one message now and one in an hour", pass+1, n)
 		}
+	}
+}
+
+// R6: messages that were held by a switch or a pause stay within caps after their release. Each message counts for its new due time.
+func TestReleasedMessagesStayWithinCaps(t *testing.T) {
+	patch := func(path, field string, off, on any) map[string]func(b capped, batch string) {
+		set := func(value any) func(b capped, batch string) {
+			return func(b capped, _ string) {
+				b.Expect(200, "", "PATCH", path, map[string]any{field: value})
+				b.run(b.App.Queue.FollowSwitches)
+			}
+		}
+		return map[string]func(b capped, batch string){"hold": set(off), "release": set(on)}
+	}
+	act := func(action string) func(b capped, batch string) {
+		return func(b capped, batch string) { b.Expect(200, "", "POST", batch+"/"+action, nil) }
+	}
+	for name, acts := range map[string]map[string]func(b capped, batch string){
+		"company": patch("/api/v1/admin/companies/default", "status", "off", "on"),
+		"channel": patch("/api/v1/admin/channels/sms", "status", "off", "on"),
+		"batch":   {"hold": act("pause"), "release": act("resume")},
+	} {
+		for _, held := range []string{"5 seconds", "80 seconds", "132 seconds"} {
+			t.Run(name+" "+held, func(t *testing.T) {
+				b := capped{apptest.New(t)}
+				b.set(map[string]any{"notification_per_minute": 1})
+				form := apptest.Form("file", "list.csv", "phone\n"+strings.Repeat(apptest.Phone+"\n", 3), "name", "n", "content", "x", "message_type", "notification",
+					"auto_confirm", "true", "dedup", "none")
+				batch := b.Expect(200, "", "POST", "/api/v1/batches", form, "Content-Type", apptest.FormType)
+				b.run(b.App.Batches.Check, b.App.Batches.Feed)
+				at := fmt.Sprintf("/api/v1/batches/%d", apptest.Decode[api.Batch](t, batch).BatchID)
+				acts["hold"](b, at)
+				b.run(b.App.Batches.Feed)
+				b.pass(held)
+				b.Exec("UPDATE queue SET due_when_resumed = due_when_resumed - $1::interval", held)
+				released := time.Now()
+				acts["release"](b, at)
+				b.run(b.App.Batches.Feed)
+				if got := b.ClaimIDs(10); len(got) > 1 {
+					t.Errorf("claimed %v", got)
+				}
+				b.run(b.App.Queue.MoveQuiet)
+				dues := apptest.Scan[[]time.Time](b.Bundle, "SELECT array_agg(due_at ORDER BY task_id) FROM queue")
+				for i, due := range dues {
+					if late := due.Sub(released) - time.Duration(i)*time.Minute; late < -time.Second || late > 10*time.Second {
+						t.Errorf("message %d is due %v after the release", i, due.Sub(released))
+					}
+				}
+				if n := b.Count("SELECT count(*) FROM queue q, capped_recipients c WHERE abs(extract(epoch FROM c.times[array_position(c.task_ids, q.task_id)] - q.due_at)) < 10"); n != 3 {
+					t.Errorf("%d of 3 messages count for the time at which they leave: %v", n, dues)
+				}
+				if got := b.ClaimIDs(10); len(got) != 1 {
+					t.Errorf("claimed %v", got)
+				}
+				b.refuse(nil)
+			})
+		}
+	}
+}
+
+// R6: the release of messages without caps leaves no work to the sweep that moves tasks.
+func TestReleasedMessagesWithoutCapsAreDueAtOnce(t *testing.T) {
+	for name, set := range map[string]func(b capped){
+		"no caps":         func(capped) {},
+		"of another type": func(b capped) { b.set(map[string]any{"marketing_per_minute": 1, "verification_per_day": 1}) },
+		"of another company": func(b capped) {
+			b.set(map[string]any{"notification_per_minute": 1})
+			b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{
+				"recipient": map[string]any{"caps": map[string]any{"notification": map[string]any{"per_minute": 0}}},
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := capped{apptest.New(t)}
+			set(b)
+			ids := []string{b.accept(nil).TaskID, b.accept(nil).TaskID}
+			for _, status := range []string{"off", "on"} {
+				b.Expect(200, "", "PATCH", "/api/v1/admin/channels/sms", map[string]any{"status": status})
+				b.run(b.App.Queue.FollowSwitches)
+			}
+			if got := b.ClaimIDs(10); len(got) != len(ids) {
+				t.Errorf("claimed %v of %v", got, ids)
+			}
+		})
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // MoveQuiet delays waiting tasks until after the quiet hours of their recipients (R5), and applies changes of quiet hours to waiting tasks. It returns the
-// number of tasks that it changed. Caps also apply to the delayed tasks (R6). A task that waits in quiet hours is sent within quiet.Spread after their end. No
+// number of tasks that it changed. Caps also apply to the delayed tasks, and to tasks that were held and are released (R6). A task that waits in quiet hours is sent within quiet.Spread after their end. No
 // claim returns a task in quiet hours, even if MoveQuiet has not run.
 func (s *Service) MoveQuiet(ctx context.Context) (int, error) {
 	moved := 0
@@ -46,7 +46,7 @@ func (s *Service) moveQuiet(ctx context.Context) (n int, err error) {
 	for _, row := range rows {
 		m := admit.Message{
 			Channel: row.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Priority: row.Priority, Recipient: row.Recipient, TaskID: row.TaskID,
-			ExpiresAt: row.ExpiresAt, DueAt: row.DueAt,
+			ExpiresAt: row.ExpiresAt, DueAt: row.DueAt, DueBefore: row.DueBefore,
 		}
 		isCapped, err := s.admit.IsCapped(ctx, m)
 		switch {

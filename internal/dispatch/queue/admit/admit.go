@@ -35,7 +35,7 @@ type Message struct {
 	ExpiresAt *time.Time // the message must not be sent after this time; nil: no limit
 	Waits     bool       // if a cap is reached, the message waits; otherwise it is refused
 	Again     bool       // the message was stored before, and is sent again
-	moves     bool       // the message waits, and gets a new time
+	DueBefore time.Time  // the due time of a message that waits, and gets a new due time
 }
 
 // Exemption contains the rules about recipients that do not concern a message. It is stored in messages.exemption; empty: all rules concern the message.

@@ -80,13 +80,13 @@ func (r *Reservation) Commit(ctx context.Context, isStored func(i int) bool) (ag
 	return r.plan.Commit(ctx, isStored) //nolint:wrapcheck // the error is already wrapped
 }
 
-// Move plans waiting messages again after a change of their quiet hours. due contains the new due times, and quietFroms the new values of queue.quiet_from. If
+// Move plans waiting messages again after a change of their quiet hours, or their release. due contains the new due times, and quietFroms the new values of queue.quiet_from. If
 // caps apply to a message, they can delay it further, and they count it at its new due time. The caller runs Move in the transaction that stores the results,
 // before this transaction locks tasks.
 func (s *Service) Move(ctx context.Context, messages []Message) (due []time.Time, quietFroms []*time.Time, err error) {
 	counted := make([]caps.Message, len(messages))
 	for i, m := range messages {
-		m.Waits, m.moves = true, true
+		m.Waits = true
 		counted[i] = s.counted(ctx, m)
 	}
 	plan, err := s.caps.Reserve(ctx, counted)
@@ -140,7 +140,7 @@ const tolerance = 10 * time.Second
 func (s *Service) counted(ctx context.Context, m Message) caps.Message {
 	return caps.Message{
 		TaskID: m.TaskID, Channel: m.Channel, CompanyID: m.CompanyID, MessageType: m.MessageType, Recipient: m.Recipient, DueAt: m.DueAt, ExpiresAt: m.ExpiresAt,
-		Waits: m.Waits, IsExempt: m.Exemption != "", Again: m.Again, Moves: m.moves, Allowed: func(at time.Time) (time.Time, error) {
+		Waits: m.Waits, IsExempt: m.Exemption != "", Again: m.Again, DueBefore: m.DueBefore, Allowed: func(at time.Time) (time.Time, error) {
 			due, _, err := s.quiet.Plan(ctx, m.quiet(), m.TaskID, m.ExpiresAt, at)
 			return due, err
 		},
