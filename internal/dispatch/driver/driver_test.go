@@ -754,8 +754,8 @@ func TestReviewNamesAFieldWithoutAGroupInThePattern(t *testing.T) {
 		}
 		err = driver.Review(d)
 		var f *fault.Error
-		if got := ""; errors.As(err, &f) {
-			if got = f.Fields[0].Name; got != c.field {
+		if errors.As(err, &f) {
+			if f.Fields[0].Name != c.field {
 				t.Errorf("%s %v: %v", c.kind, c.answer, err)
 			}
 		} else if c.field != "" {
