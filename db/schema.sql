@@ -721,8 +721,6 @@ COMMENT ON COLUMN public.queue.rank IS 'the order of the tasks within a lane, wh
 
 COMMENT ON COLUMN public.queue.due_at IS 'the task can be claimed from this time on. If the time is held_due_at(), the task is held';
 
-COMMENT ON COLUMN public.queue.expires_at IS 'no claim returns the task after this time; null: no limit. If taken_back_by is set, the time at which the task was taken back';
-
 COMMENT ON COLUMN public.queue.updated_at IS 'the time of the last change of state. For a leased task, this is the time of the claim';
 
 COMMENT ON COLUMN public.queue.retry_count IS 'number of retries so far';
@@ -3261,9 +3259,8 @@ CREATE VIEW public.tasks AS
     (
         CASE
             WHEN (q.task_id IS NULL) THEN COALESCE((e.outcome)::integer, 3)
-            WHEN (q.lease_until IS NOT NULL) THEN 1
-            WHEN (q.taken_back_by IS NOT NULL) THEN 4
-            ELSE 0
+            WHEN (q.lease_until IS NULL) THEN 0
+            ELSE 1
         END)::smallint AS status,
     m.source,
     m.submitted_by,
@@ -3277,11 +3274,7 @@ CREATE VIEW public.tasks AS
         END) AS processing_app_id,
     COALESCE(q.lease_id, e.lease_id) AS lease_id,
     q.lease_until,
-    COALESCE(
-        CASE
-            WHEN (q.lease_until IS NULL) THEN q.taken_back_result
-            ELSE NULL::text
-        END, q.result, e.result) AS result,
+    COALESCE(q.result, e.result) AS result,
     m.created_at,
     COALESCE(q.updated_at, e.created_at, m.created_at) AS updated_at,
         CASE
@@ -3301,11 +3294,7 @@ CREATE VIEW public.tasks AS
     m.sign,
     m.is_test,
     m.expect_send_time,
-    COALESCE(
-        CASE
-            WHEN (q.taken_back_by IS NULL) THEN q.expires_at
-            ELSE NULL::timestamp with time zone
-        END, m.expires_at) AS expires_at,
+    COALESCE(q.expires_at, m.expires_at) AS expires_at,
     q.failed_app_id,
     q.lane,
     q.rank,
@@ -3337,19 +3326,18 @@ CREATE FUNCTION public.tasks_between(from_id text, to_id text) RETURNS SETOF pub
     LANGUAGE sql STABLE
     AS $$
     SELECT m.task_id, m.phone_number, m.recipient, m.content,
-        CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NOT NULL THEN 1 WHEN q.taken_back_by IS NOT NULL THEN 4 ELSE 0
-        END::smallint AS status,
+        CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
         m.source, m.submitted_by, m.dedup_key,
         coalesce(q.retry_count, e.retry_count, 0)::smallint AS retry_count,
         nullif(coalesce(q.due_at, e.due_at, m.created_at), held_due_at())::timestamptz AS due_at,
         coalesce(q.processing_app_id, CASE WHEN e.event = 'reported' AND e.effect <> 'exhausted' THEN e.app_id END) AS processing_app_id,
         coalesce(q.lease_id, e.lease_id) AS lease_id,
-        q.lease_until, coalesce(CASE WHEN q.lease_until IS NULL THEN q.taken_back_result END, q.result, e.result) AS result, m.created_at,
+        q.lease_until, coalesce(q.result, e.result) AS result, m.created_at,
         coalesce(q.updated_at, e.created_at, m.created_at)::timestamptz AS updated_at,
         CASE WHEN e.outcome = 2 AND e.event = 'reported' THEN e.created_at END AS sent_at,
         CASE WHEN e.outcome IN (2, 3) THEN e.created_at END AS reported_at,
         m.company_id, coalesce(q.pool_id, m.pool_id)::bigint AS pool_id, m.message_type, m.country_no, m.priority, m.segments, m.sign,
-        m.is_test, m.expect_send_time, coalesce(CASE WHEN q.taken_back_by IS NULL THEN q.expires_at END, m.expires_at) AS expires_at, q.failed_app_id, q.lane, q.rank,
+        m.is_test, m.expect_send_time, coalesce(q.expires_at, m.expires_at) AS expires_at, q.failed_app_id, q.lane, q.rank,
         m.rendering_id, m.user_id,
         CASE r.effect WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END::smallint AS delivery,
         r.result AS delivery_code, CASE r.effect WHEN 'delivered' THEN r.created_at END AS delivered_at, m.on_unclear,
