@@ -1,6 +1,7 @@
 -- migrate:up
 -- Several flows of a company that entered an empty queue in one statement did not take turns. task_flow_start saw the ranks that the statement had just
 -- reserved as the front of the queue, so that each flow started after all of these ranks. Now a flow starts at the latest at the first of these ranks.
+-- The order within flows is computed only for companies with several flows.
 CREATE FUNCTION task_flow_start(
     of_pool bigint, of_priority smallint, of_company bigint, of_flow text, gap double precision, range_start double precision
 ) RETURNS double precision
@@ -59,8 +60,7 @@ BEGIN
     WITH asked AS MATERIALIZED (
         -- The collation of an argument becomes the collation of all texts of the function. task_flow_start needs the collation of queue_flows_idx.
         SELECT a.task_id, a.pool_id, a.priority, a.company_id, a.flow COLLATE "default" AS flow, 1 / c.weight AS gap,
-            row_number() OVER (PARTITION BY a.pool_id, a.priority, a.company_id ORDER BY a.i) - 1 AS nth,
-            row_number() OVER (PARTITION BY a.pool_id, a.priority, a.company_id, a.flow ORDER BY a.i) - 1 AS nth_of_flow
+            row_number() OVER (PARTITION BY a.pool_id, a.priority, a.company_id ORDER BY a.i) - 1 AS nth
         FROM unnest(task_ids, pool_ids, priorities, company_ids, flows) WITH ORDINALITY AS a (task_id, pool_id, priority, company_id, flow, i)
         JOIN companies c ON c.id = a.company_id
     ),
@@ -84,15 +84,26 @@ BEGIN
                 ELSE coalesce(f.flow_finish, f.finish)
             END
         RETURNING f.pool_id, f.priority, f.company_id, f.start, f.flow, f.flow_finish
+    ),
+    flow_ranks AS ( -- of companies with several flows; for the others, this reads nothing
+        SELECT t.task_id,
+            -- The first task of a flow determines where the flow starts.
+            t.nth_of_flow * t.gap + max(CASE WHEN t.nth_of_flow = 0 THEN greatest(
+                task_flow_start(t.pool_id, t.priority, t.company_id, t.flow, t.gap, t.start),
+                CASE WHEN t.only_flow = t.flow OR t.only_flow IS NULL THEN t.flow_finish END
+            ) END) OVER (PARTITION BY t.pool_id, t.priority, t.company_id, t.flow) AS flow_rank
+        FROM (
+            SELECT a.*, r.start, r.flow AS only_flow, r.flow_finish,
+                row_number() OVER (PARTITION BY a.pool_id, a.priority, a.company_id, a.flow ORDER BY a.nth) - 1 AS nth_of_flow
+            FROM reserved r
+            JOIN asked a ON a.pool_id = r.pool_id AND a.priority = r.priority AND a.company_id = r.company_id
+            WHERE r.flow_finish IS NOT NULL
+        ) t
     )
-    SELECT a.task_id, r.start + a.nth * a.gap,
-        -- The first task of a flow determines where the flow starts.
-        a.nth_of_flow * a.gap + max(CASE WHEN a.nth_of_flow = 0 AND r.flow_finish IS NOT NULL THEN greatest(
-            task_flow_start(a.pool_id, a.priority, a.company_id, a.flow, a.gap, r.start),
-            CASE WHEN r.flow = a.flow OR r.flow IS NULL THEN r.flow_finish END
-        ) END) OVER (PARTITION BY a.pool_id, a.priority, a.company_id, a.flow)
+    SELECT a.task_id, r.start + a.nth * a.gap, w.flow_rank
     FROM asked a
-    JOIN reserved r ON r.pool_id = a.pool_id AND r.priority = a.priority AND r.company_id = a.company_id;
+    JOIN reserved r ON r.pool_id = a.pool_id AND r.priority = a.priority AND r.company_id = a.company_id
+    LEFT JOIN flow_ranks w ON w.task_id = a.task_id;
 END
 $$;
 
