@@ -3,6 +3,8 @@ package sheet
 import (
 	"strings"
 	"unicode"
+
+	"lksms/internal/platform/characters"
 )
 
 // isBlank reports whether c is invisible: white space, a zero-width character, or a character that sets the direction of text. Such
@@ -61,11 +63,11 @@ func isLost(text string) bool {
 		return len(text) > 1 && strings.Trim(text, "#") == "" || isError(text)
 	}
 	mantissa, exponent, is := strings.Cut(strings.TrimLeft(text, "+-"), "E+")
-	if !is || !isDigits(exponent) {
+	if !is || !characters.IsDigits(exponent) {
 		return false
 	}
 	whole, fraction, hasPoint := strings.Cut(strings.Replace(mantissa, ",", ".", 1), ".")
-	return isDigits(whole) && (!hasPoint || isDigits(fraction))
+	return characters.IsDigits(whole) && (!hasPoint || characters.IsDigits(fraction))
 }
 
 // isError reports whether a text is the error of a formula, such as #N/A.
@@ -75,13 +77,4 @@ func isError(text string) bool {
 		return true
 	}
 	return false
-}
-
-func isDigits(text string) bool {
-	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
-			return false
-		}
-	}
-	return text != ""
 }

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"lksms/gen/receivedq"
@@ -19,6 +18,7 @@ import (
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue/taskid"
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
@@ -273,7 +273,7 @@ func identify(rows []row, added []int64, found []receivedq.ReceivedIdentifiedRow
 // of these rows have numbers, because numbers ascend. Other rows keep their order, so that a conversation shows them as the sender got them.
 func paramsOf(senderNo string, rows []row) receivedq.ReceivedAddParams {
 	p := receivedq.ReceivedAddParams{SenderNo: senderNo}
-	isNumbered := !slices.ContainsFunc(rows, func(r row) bool { return r.ReceivedAt == nil && !isDigits(r.MessageNo) })
+	isNumbered := !slices.ContainsFunc(rows, func(r row) bool { return r.ReceivedAt == nil && !characters.IsDigits(r.MessageNo) })
 	ordered := slices.SortedStableFunc(slices.Values(rows), func(a, b row) int {
 		switch {
 		case a.ReceivedAt != nil && b.ReceivedAt != nil:
@@ -298,8 +298,6 @@ func paramsOf(senderNo string, rows []row) receivedq.ReceivedAddParams {
 	}
 	return p
 }
-
-func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 // OnDelete sets a function that is called with the ids of deleted messages, in the transaction that deletes them. Other tables can repeat these messages.
 func (s *Service) OnDelete(do func(ctx context.Context, ids []int64) error) { s.onDelete = do }

@@ -1,6 +1,8 @@
-// Package characters cuts texts. A character is a Unicode code point, as in the limits of the contract and of PostgreSQL. The package segment has functions that
+// Package characters cuts and checks texts. A character is a Unicode code point, as in the limits of the contract and of PostgreSQL. The package segment has functions that
 // do not split what a person sees as one character.
 package characters
+
+import "strings"
 
 // First returns the first characters of a text, at most limit.
 func First(text string, limit int) string {
@@ -12,3 +14,6 @@ func First(text string, limit int) string {
 	}
 	return text
 }
+
+// IsDigits reports whether a text consists of ASCII digits, and is not empty.
+func IsDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }

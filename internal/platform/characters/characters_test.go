@@ -14,3 +14,12 @@ func TestFirstCutsByCharactersAndNotByBytes(t *testing.T) {
 		}
 	}
 }
+
+func TestIsDigitsAcceptsOnlyASCIIDigits(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{"": false, "0": true, "0123456789": true, "1a2": false, "-1": false, "1.0": false, "１": false, "٣": false} {
+		if got := characters.IsDigits(text); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}

@@ -131,7 +131,7 @@ func (s *Service) Register(ctx context.Context, a Applicant) (made Registration,
 }
 
 func isCode(text string) bool {
-	return len(text) == codeDigits && strings.Trim(text, "0123456789") == ""
+	return len(text) == codeDigits && characters.IsDigits(text)
 }
 
 func (s *Service) register(ctx context.Context, a Applicant) (made Registration, err error) {
