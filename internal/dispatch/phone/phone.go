@@ -81,23 +81,30 @@ func dial(dialled, region string) (string, fault.Rule) {
 		return "", fault.NotAPhoneNumber
 	}
 	if !isFull && lacksPlus(digits, region) {
-		dialled = "+" + digits
+		if e164 := validE164("+"+digits, unknownRegion); e164 != "" {
+			return e164, ""
+		}
 	}
-	if parsed, err := phonenumbers.Parse(dialled, region); err == nil && phonenumbers.IsValidNumber(parsed) {
-		return phonenumbers.Format(parsed, phonenumbers.E164), ""
+	if e164 := validE164(dialled, region); e164 != "" {
+		return e164, ""
 	}
 	return "", fault.NotAPhoneNumber
 }
 
-// lacksPlus reports whether a number is an international number of region without its +. In a region whose national numbers begin with a prefix such as 0, that
-// is every valid one, although the digits can also be a national number without the prefix: 4915112345678 is +49 151 12345678, and not +49 4915 112345678.
+// validE164 returns a number in E.164, or an empty text if the number is not valid.
+func validE164(dialled, region string) string {
+	parsed, err := phonenumbers.Parse(dialled, region)
+	if err != nil || !phonenumbers.IsValidNumber(parsed) {
+		return ""
+	}
+	return phonenumbers.Format(parsed, phonenumbers.E164)
+}
+
+// lacksPlus reports whether a number is an international number of region without its +, provided that it is valid. In a region whose national numbers begin
+// with a prefix such as 0, such digits can also be a national number without the prefix: 4915112345678 is +49 151 12345678, and not +49 4915 112345678.
 func lacksPlus(digits, region string) bool {
 	prefix := phonenumbers.GetNddPrefixForRegion(region, true)
-	if prefix == "" || strings.HasPrefix(digits, prefix) || !strings.HasPrefix(digits, strconv.Itoa(phonenumbers.GetCountryCodeForRegion(region))) {
-		return false
-	}
-	parsed, err := phonenumbers.Parse("+"+digits, unknownRegion)
-	return err == nil && phonenumbers.IsValidNumber(parsed)
+	return prefix != "" && !strings.HasPrefix(digits, prefix) && strings.HasPrefix(digits, strconv.Itoa(phonenumbers.GetCountryCodeForRegion(region)))
 }
 
 // minNational is the minimum number of digits of a national number whose region is unknown. A shorter number is no phone number.

@@ -3,7 +3,9 @@ package provider
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -152,14 +154,16 @@ func (r *Reply) judge(status int, answer []byte) Outcome {
 // Read parses an answer into fields. It reports false if the answer cannot be parsed.
 func (r *Reply) Read(answer []byte) (any, bool) {
 	if r.pattern == nil {
-		if !json.Valid(answer) { // Decode below ignores the rest of an answer after its first value
-			return nil, false
-		}
 		var fields any
 		decoder := json.NewDecoder(bytes.NewReader(answer))
 		decoder.UseNumber()
-		err := decoder.Decode(&fields)
-		return fields, err == nil && fields != nil
+		if decoder.Decode(&fields) != nil {
+			return nil, false
+		}
+		if _, err := decoder.Token(); !errors.Is(err, io.EOF) { // more than one value
+			return nil, false
+		}
+		return fields, fields != nil
 	}
 	found := r.pattern.FindSubmatch(answer)
 	if found == nil {
