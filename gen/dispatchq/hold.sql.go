@@ -279,9 +279,10 @@ type TaskReleaseSwitchedRow struct {
 	PoolIds  []int64
 }
 
-// TaskReleaseSwitched releases held tasks that are held neither by a switch nor by their batch, by priority, up to `portion` for each pool. Due times change, and caps
-// are checked, as in TaskUnhold. It returns the number of released tasks. pool_ids has one entry for each task that is due at once: the pool of the task. A batch that was paused
-// and then cancelled holds its tasks until all its tasks are cancelled (is_settled). If the tasks were released earlier, they would be sent.
+// TaskReleaseSwitched releases held tasks that are held neither by a switch nor by their batch, by priority, up to `portion` for each pool. Due times change,
+// and caps are checked, as in TaskUnhold. It returns the number of released tasks. pool_ids has one entry for each task that is due at once: the pool of the
+// task. A batch that was paused and then cancelled holds its tasks until all its tasks are cancelled (is_settled). If the tasks were released earlier, they
+// would be sent.
 func (q *Queries) TaskReleaseSwitched(ctx context.Context, portion int32) (TaskReleaseSwitchedRow, error) {
 	row := q.db.QueryRow(ctx, taskReleaseSwitched, portion)
 	var i TaskReleaseSwitchedRow

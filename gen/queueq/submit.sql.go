@@ -598,8 +598,8 @@ type TaskSubmitRow struct {
 
 // Statements on submissions. They store tasks, and log what was submitted.
 // TaskSubmit stores tasks with their submissions, and returns the ids of the stored tasks. It stores all tasks or none. But a task is skipped if its submitter
-// has already used its dedup_key. A task that a block forbids is skipped, too, and returned with is_blocked. An empty source, dedup_key, country_no, sign, sender_no or
-// exemption means no value; a batch_id of 0 means no batch. The array of a value that no task has can be empty.
+// has already used its dedup_key. A task that a block forbids is skipped, too, and returned with is_blocked. An empty source, dedup_key, country_no, sign,
+// sender_no or exemption means no value; a batch_id of 0 means no batch. The array of a value that no task has can be empty.
 //
 // Ranks: a task that is not scheduled is queued at once, with the ranks of task_ranks_reserve. A scheduled task is queued when it becomes due. planned_times
 // contains the times at which caps allow the tasks; null means that caps allow the task now or, if it is scheduled, at its scheduled time.

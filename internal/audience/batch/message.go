@@ -57,8 +57,8 @@ func (m message) names() []string {
 	return names
 }
 
-// renderRow returns the text renderRow a row and the values that fill the rendering. It returns the fault renderRow the row if the text cannot be created.
-// Without a rendering, values is nil.
+// renderRow returns the text of a row and the values that fill the rendering. It returns the fault of the row if the text cannot be created. Without a
+// rendering, values is nil.
 func (m message) renderRow(row source.Row) (content string, values []byte, wrong *fault.Error) {
 	if row.Extra > 0 {
 		return "", nil, fault.InvalidField("row", fault.TooManyCells, nil)

@@ -13,8 +13,8 @@ import (
 )
 
 // MoveQuiet delays waiting tasks until after the quiet hours of their recipients (R5), and applies changes of quiet hours to waiting tasks. It returns the
-// number of tasks that it changed. Caps also apply to the delayed tasks, and to tasks that were held and are released (R6). A task that waits in quiet hours is sent within quiet.Spread after their end. No
-// claim returns a task in quiet hours, even if MoveQuiet has not run.
+// number of tasks that it changed. Caps also apply to the delayed tasks, and to tasks that were held and are released (R6). A task that waits in quiet hours is
+// sent within quiet.Spread after their end. No claim returns a task in quiet hours, even if MoveQuiet has not run.
 func (s *Service) MoveQuiet(ctx context.Context) (int, error) {
 	moved := 0
 	for isLeft, portions := true, 0; isLeft && portions < maxQuietPortions; portions++ {

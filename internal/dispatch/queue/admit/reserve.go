@@ -80,9 +80,9 @@ func (r *Reservation) Commit(ctx context.Context, isStored func(i int) bool) (ag
 	return r.plan.Commit(ctx, isStored) //nolint:wrapcheck // the error is already wrapped
 }
 
-// Move plans waiting messages again after a change of their quiet hours, or their release. due contains the new due times, and quietFroms the new values of queue.quiet_from. If
-// caps apply to a message, they can delay it further, and they count it at its new due time. The caller runs Move in the transaction that stores the results,
-// before this transaction locks tasks.
+// Move plans waiting messages again after a change of their quiet hours, or their release. due contains the new due times, and quietFroms the new values of
+// queue.quiet_from. If caps apply to a message, they can delay it further, and they count it at its new due time. The caller runs Move in the transaction that
+// stores the results, before this transaction locks tasks.
 func (s *Service) Move(ctx context.Context, messages []Message) (due []time.Time, quietFroms []*time.Time, err error) {
 	counted := make([]caps.Message, len(messages))
 	for i, m := range messages {
