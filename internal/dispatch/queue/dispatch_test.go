@@ -510,6 +510,11 @@ func raceFor(b *apptest.Bundle, text string, senders ...string) string {
 		})
 		apptest.Eventually(b.T, appID+" waits", func() bool { return b.App.Queue.Waiting() == i+1 })
 	}
+	// A poll that began before all of them waited can still wake a sender for a former task. The second poll from now begins after it has ended.
+	before := b.Polls()
+	apptest.Eventually(b.T, "the senders wait after a poll that found no task", func() bool {
+		return b.Polls() >= before+2 && b.App.Queue.Waiting() == len(senders)
+	})
 	b.Submit(text)
 	select {
 	case appID := <-won:

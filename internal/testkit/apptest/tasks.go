@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -247,4 +248,16 @@ func (b *Bundle) ListIDs(filter string) (ids []string) {
 	}
 	slices.Reverse(ids)
 	return ids
+}
+
+// Polls returns the number of polls for the senders that wait at this server. A poll counts when it has read the database.
+func (b *Bundle) Polls() int {
+	b.T.Helper()
+	_, after, _ := strings.Cut(b.Expect(200, "", "GET", "/metrics", nil).Raw, "\nlksms_waiting_query_seconds_count ")
+	number, _, _ := strings.Cut(after, "\n")
+	polls, err := strconv.Atoi(number)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	return polls
 }
