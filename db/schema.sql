@@ -721,6 +721,8 @@ COMMENT ON COLUMN public.queue.rank IS 'the order of the tasks within a lane, wh
 
 COMMENT ON COLUMN public.queue.due_at IS 'the task can be claimed from this time on. If the time is held_due_at(), the task is held';
 
+COMMENT ON COLUMN public.queue.expires_at IS 'no claim returns the task after this time; null: no limit. If taken_back_by is set, the time at which the task was taken back';
+
 COMMENT ON COLUMN public.queue.updated_at IS 'the time of the last change of state. For a leased task, this is the time of the claim';
 
 COMMENT ON COLUMN public.queue.retry_count IS 'number of retries so far';
@@ -3294,7 +3296,11 @@ CREATE VIEW public.tasks AS
     m.sign,
     m.is_test,
     m.expect_send_time,
-    COALESCE(q.expires_at, m.expires_at) AS expires_at,
+    COALESCE(
+        CASE
+            WHEN (q.taken_back_by IS NULL) THEN q.expires_at
+            ELSE NULL::timestamp with time zone
+        END, m.expires_at) AS expires_at,
     q.failed_app_id,
     q.lane,
     q.rank,
@@ -3337,7 +3343,7 @@ CREATE FUNCTION public.tasks_between(from_id text, to_id text) RETURNS SETOF pub
         CASE WHEN e.outcome = 2 AND e.event = 'reported' THEN e.created_at END AS sent_at,
         CASE WHEN e.outcome IN (2, 3) THEN e.created_at END AS reported_at,
         m.company_id, coalesce(q.pool_id, m.pool_id)::bigint AS pool_id, m.message_type, m.country_no, m.priority, m.segments, m.sign,
-        m.is_test, m.expect_send_time, coalesce(q.expires_at, m.expires_at) AS expires_at, q.failed_app_id, q.lane, q.rank,
+        m.is_test, m.expect_send_time, coalesce(CASE WHEN q.taken_back_by IS NULL THEN q.expires_at END, m.expires_at) AS expires_at, q.failed_app_id, q.lane, q.rank,
         m.rendering_id, m.user_id,
         CASE r.effect WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END::smallint AS delivery,
         r.result AS delivery_code, CASE r.effect WHEN 'delivered' THEN r.created_at END AS delivered_at, m.on_unclear,

@@ -149,7 +149,10 @@ const taskExpired = `-- name: TaskExpired :many
 SELECT t.task_id
 FROM queue t
 WHERE t.lease_until <= now() AND t.task_id <> ALL ($1::text[])
-    AND (t.expires_at IS NULL OR t.expires_at > now() OR t.start_until = t.lease_until OR t.lease_until <= now() - $2::interval)
+    AND (
+        t.expires_at IS NULL OR t.expires_at > now() OR t.start_until = t.lease_until OR t.lease_until <= now() - $2::interval
+        OR EXISTS (SELECT FROM deliveries d WHERE d.task_id = t.task_id AND d.lease_id = t.lease_id AND d.error IS NOT NULL) -- unclear
+    )
 ORDER BY t.lease_until
 LIMIT $3::integer
 `
@@ -162,7 +165,7 @@ type TaskExpiredParams struct {
 
 // TaskExpired returns up to batch_size tasks whose leases have expired, the oldest first. It skips the tasks of `failed`. If a lease ended because its task
 // expired, the task is returned only after grace, so that the sender can still report. The sender possibly sent the message at the last moment, and no other
-// sender can receive the task.
+// sender can receive the task. A driver that does not know the outcome will not report.
 func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskExpired, arg.Failed, arg.Grace, arg.BatchSize)
 	if err != nil {

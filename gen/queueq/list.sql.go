@@ -38,14 +38,15 @@ func (q *Queries) TaskDropped(ctx context.Context, taskID string) (bool, error) 
 const taskDue = `-- name: TaskDue :one
 
 SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: the task is held
-    coalesce(t.expires_at <= greatest(t.due_at, now()) + $1::interval, false)::boolean AS is_expiring,
+    coalesce(q.expires_at <= greatest(t.due_at, now()) + $1::interval, false)::boolean AS is_expiring,
     pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id, (SELECT c.channel FROM channels c WHERE c.id = task_channel(t.rendering_id)) AS channel,
     coalesce(
         CASE WHEN coalesce(t.due_at > now() - $2::interval, true) THEN t.failed_app_id END, ''
     )::text AS failed_app_id,
-    EXISTS (SELECT FROM queue q WHERE q.task_id = $3 AND q.quiet_from IS NOT NULL) AS has_quiet_hours,
+    (q.quiet_from IS NOT NULL)::boolean AS has_quiet_hours,
     now()::timestamptz AS at
 FROM tasks t
+LEFT JOIN queue q ON q.task_id = t.task_id
 WHERE t.task_id = $3
 `
 

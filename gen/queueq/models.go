@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// The state of each task. The view joins messages (submitted data), queue (waiting and leased tasks) and report_logs (outcomes). Read it by task_id or rendering_id, because other columns have no index. For a task that has ended, pool_id and expires_at are the values of its submission, and failed_app_id is null. due_at is null while the task is held, and for a task that ended while it was held.
 type Task struct {
 	TaskID          string
 	PhoneNumber     string

@@ -304,14 +304,15 @@ ORDER BY e.created_at, e.step, e.id; -- step orders events of the same time: rec
 -- of the answers.
 -- name: TaskDue :one
 SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: the task is held
-    coalesce(t.expires_at <= greatest(t.due_at, now()) + @min_lease::interval, false)::boolean AS is_expiring,
+    coalesce(q.expires_at <= greatest(t.due_at, now()) + @min_lease::interval, false)::boolean AS is_expiring,
     pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id, (SELECT c.channel FROM channels c WHERE c.id = task_channel(t.rendering_id)) AS channel,
     coalesce(
         CASE WHEN coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true) THEN t.failed_app_id END, ''
     )::text AS failed_app_id,
-    EXISTS (SELECT FROM queue q WHERE q.task_id = @task_id AND q.quiet_from IS NOT NULL) AS has_quiet_hours,
+    (q.quiet_from IS NOT NULL)::boolean AS has_quiet_hours,
     now()::timestamptz AS at
 FROM tasks t
+LEFT JOIN queue q ON q.task_id = t.task_id
 WHERE t.task_id = @task_id;
 
 -- TaskSwitches returns the switches, with their names, that hold tasks of the given pool, company, country, submitter and batch. A batch is also such a switch

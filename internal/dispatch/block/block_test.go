@@ -127,6 +127,17 @@ func TestAClaimedMessageThatABlockStopsEndsLikeAWaitingOne(t *testing.T) {
 			b.Exec("UPDATE queue SET expires_at = expires_at - interval '1 hour', lease_until = now() - interval '1 hour'")
 			b.Recover()
 		}, []string{"recovered retry", "cancelled cancelled"}},
+		"an unknown outcome": {func(b *apptest.Bundle, claimed api.ClaimedTask) {
+			b.Exec("UPDATE queue SET lease_until = now()")
+			if b.Recover(); b.Task(claimed.TaskID).Status != api.TaskProcessing {
+				b.T.Error("the sender had no time to report")
+			}
+			err := b.App.Queue.RecordUnclear(b.T.Context(), "app", []queue.Unclear{{TaskID: claimed.TaskID, LeaseID: claimed.LeaseID, Error: "no answer"}})
+			if err != nil {
+				b.T.Error(err)
+			}
+			b.Recover()
+		}, []string{"recovered retry", "cancelled cancelled"}},
 		"no report about the last attempt": {func(b *apptest.Bundle, _ api.ClaimedTask) {
 			b.Expect(200, "", "PUT", "/api/v1/admin/settings/queue", `{"max_retry_count":0}`)
 			b.Exec("UPDATE queue SET expires_at = expires_at - interval '1 hour', lease_until = now() - interval '1 hour'")
@@ -150,6 +161,42 @@ func TestAClaimedMessageThatABlockStopsEndsLikeAWaitingOne(t *testing.T) {
 			if last := events[len(events)-1]; last.Event != "cancelled" || last.By == nil || *last.By != "admin" {
 				t.Errorf("%+v", last)
 			}
+		})
+	}
+}
+
+// The time of a block is not the expiry that the submitter set.
+func TestABlockDoesNotChangeTheExpiryOfAClaimedMessage(t *testing.T) {
+	expiry := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	for name, want := range map[string]*time.Time{"none": nil, "in an hour": &expiry} {
+		t.Run(name, func(t *testing.T) {
+			b := apptest.New(t)
+			id := b.SubmitBody(message("marketing", map[string]any{"expires_at": want})).TaskID
+			b.Claim("app", 1)
+			add(b, "marketing", nil)
+			expect := func(status api.TaskStatus, reason api.ExplanationReason) {
+				t.Helper()
+				list := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", fmt.Sprintf("/api/v1/sms/tasks?status=%d", status), nil))
+				if len(list.Items) != 1 {
+					t.Fatalf("listed %+v", list.Items)
+				}
+				e := b.Explain(id)
+				for _, at := range []*time.Time{b.Task(id).ExpiresAt, list.Items[0].ExpiresAt, e.ExpiresAt} {
+					if (at == nil) != (want == nil) || at != nil && !at.Equal(*want) {
+						t.Errorf("expires at %v, want %v", at, want)
+					}
+				}
+				if b.Task(id).Status != status || e.Reason != reason {
+					t.Errorf("status %d, explained by %s", b.Task(id).Status, e.Reason)
+				}
+			}
+			expect(api.TaskProcessing, api.BecauseProcessing)
+			b.Report(id, "app", 3, apptest.Report{"should_retry": true})
+			expect(api.TaskPending, api.BecauseExpiring)
+			if _, err := b.App.Queue.Expire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			expect(api.TaskCancelled, api.BecauseSettled)
 		})
 	}
 }
