@@ -43,9 +43,6 @@ func (w *world) rowOf(x *task) taskRow {
 	if x.status == processing {
 		row.LeaseUntil = &x.until
 	}
-	if x.status == pending || x.status == processing {
-		row.ExpiresAt = x.end()
-	}
 	return row
 }
 
@@ -131,16 +128,19 @@ func (q *sequence) rows(t *rapid.T) (rows []taskRow) {
 
 func (q *sequence) checkTasks(t *rapid.T) {
 	t.Helper()
+	isReleased := func(x *task) bool { return x.held && x.status == pending && !q.world.holds(x) }
+	if slices.ContainsFunc(q.world.tasks, isReleased) {
+		if _, err := q.service.any().Queue.MoveQuiet(t.Context()); err != nil { // checks the caps for the released tasks
+			t.Fatal(err)
+		}
+	}
 	rows := q.rows(t)
 	if len(rows) != len(q.world.tasks) {
 		t.Fatalf("there are %d tasks, want %d", len(rows), len(q.world.tasks))
 	}
+	q.followSwitches(t, rows)
 	for _, row := range rows {
 		x := q.world.task(row.TaskID)
-		if x == nil {
-			t.Fatalf("the task was never submitted: %+v", row)
-		}
-		q.followSwitches(t, x, row.DueAt)
 		want := q.world.rowOf(x)
 		if x.held {
 			want.DueAt = row.DueAt // a sweep clears due_at of a held task, and the field stays empty after the task ended
@@ -154,17 +154,40 @@ func (q *sequence) checkTasks(t *rapid.T) {
 	}
 }
 
-// followSwitches updates the model of a task if a switch now holds the task, or no longer holds it. due is the due time in the API.
-func (q *sequence) followSwitches(t *rapid.T, x *task, due time.Time) {
+// followSwitches updates the tasks of the model that a switch now holds, or no longer holds. The released tasks are counted for their new due times, in the order
+// of their ids. rows are in this order.
+func (q *sequence) followSwitches(t *rapid.T, rows []taskRow) {
 	t.Helper()
-	switch now := q.world.now; {
-	case q.world.holds(x):
-		x.held = true
-	case x.held && x.status == pending:
-		if isAtOnce := x.due.Before(now) && due.Equal(now); !isAtOnce && !due.Equal(x.due) {
-			t.Fatalf("%s was held, was due at %s, and is due at %s", x.name, x.due, due)
+	w := q.world
+	var released []taskRow
+	for _, row := range rows {
+		switch x := w.task(row.TaskID); {
+		case x == nil:
+			t.Fatalf("the task was never submitted: %+v", row)
+		case w.holds(x):
+			x.held = true
+		case x.held && x.status == pending && row.DueAt.Equal(x.due): // also a task that no sweep held before the switch was on again
+			x.release(x.due)
+		case x.held && x.status == pending:
+			released = append(released, row)
 		}
-		x.release(due)
+	}
+	recounted := map[string]degree{}
+	for _, row := range released {
+		recounted[row.TaskID] = w.uncount(w.task(row.TaskID))
+	}
+	for _, row := range released {
+		x := w.task(row.TaskID)
+		want, isSure := w.dueReleased(x), true
+		if d := recounted[x.id]; d != no {
+			want, isSure = w.allowedFrom(x.capped(), want)
+			isSure = isSure && d == yes
+			w.counted[x.capped()] = append(w.counted[x.capped()], &counted{x, row.DueAt, isSure})
+		}
+		if isSure && !row.DueAt.Equal(want) {
+			t.Fatalf("%s was held, was due at %s, and is due at %s, want %s", x.name, x.due, row.DueAt, want)
+		}
+		x.release(row.DueAt)
 	}
 }
 

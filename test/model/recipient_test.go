@@ -191,3 +191,32 @@ func (w *world) recount(t *task) {
 		w.count(t, t.dueAgain(w.now))
 	}
 }
+
+// dueReleased returns when a task is due that a switch no longer holds, before caps delay it. Caps can have delayed a task without an attempt before.
+func (w *world) dueReleased(t *task) time.Time {
+	due := t.due
+	if len(t.leasedTo) == 0 {
+		due = t.created
+		if t.asked != nil {
+			due = *t.asked
+		}
+	}
+	if due.Before(w.now) {
+		return w.now
+	}
+	return due
+}
+
+// uncount removes a released task from the count, and reports how certain it is that the service counts the task for its new due time. The service does so if the
+// task is counted and no sender has tried to send it.
+func (w *world) uncount(t *task) degree {
+	e := w.countOf(t)
+	if e == nil || t.company.caps[t.kind] == (caps{}) {
+		return no
+	}
+	w.counted[t.capped()] = slices.DeleteFunc(w.counted[t.capped()], func(o *counted) bool { return o == e })
+	if e.isSure && len(t.leasedTo) == 0 {
+		return yes
+	}
+	return maybe
+}
