@@ -5727,9 +5727,9 @@ COMMENT ON COLUMN public.phones.model IS 'the model as the phone reports it; nul
 
 COMMENT ON COLUMN public.phones.claimed_at IS 'the last time at which the phone got new messages; null: never';
 
-COMMENT ON COLUMN public.phones.troubles IS 'number of pauses since the phone last sent a message, at most 20';
+COMMENT ON COLUMN public.phones.troubles IS 'unused; a later version drops the column';
 
-COMMENT ON COLUMN public.phones.rest_until IS 'the end of a pause: the phone could not send, and gets no new messages until this time; null: not paused';
+COMMENT ON COLUMN public.phones.rest_until IS 'unused; a later version drops the column';
 
 COMMENT ON COLUMN public.phones.pull_until IS 'no other pull of the phone begins until this time; null: no pull is in progress';
 
@@ -6551,7 +6551,7 @@ CREATE TABLE public.sender_states (
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE public.sender_states IS 'The counters and the circuit breaker of a sender. Each row of senders has one row. Written by internal/dispatch/queue (claims, refunds), internal/dispatch/push (circuit breaker) and internal/dispatch/sender. The columns are not in senders, so that a claim updates a short row in place.';
+COMMENT ON TABLE public.sender_states IS 'The counters and the circuit breaker of a sender. Each row of senders has one row. Written by internal/dispatch/queue (claims, refunds) and internal/dispatch/sender. The columns are not in senders, so that a claim updates a short row in place.';
 
 COMMENT ON COLUMN public.sender_states.next_available_at IS 'the sender is ready from this time on. A claim adds one interval for each of its calls. The time is never before the end of an open circuit breaker. -infinity: the sender never had to wait';
 

@@ -10,6 +10,34 @@ import (
 	"time"
 )
 
+const phoneBreaker = `-- name: PhoneBreaker :one
+SELECT s.version, st.openings, greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds
+FROM phones p
+JOIN senders s ON s.id = p.sender_id
+JOIN sender_states st ON st.sender_id = s.id
+WHERE p.sender_id = $1 AND p.device_no = $2::text
+`
+
+type PhoneBreakerParams struct {
+	SenderID int64
+	DeviceNo string
+}
+
+type PhoneBreakerRow struct {
+	Version      int64
+	Openings     int64
+	PauseSeconds float64
+}
+
+// PhoneBreaker returns the version of a phone's sender, and the state of its circuit breaker. pause_seconds is greater than 0 while the circuit breaker is open.
+// The statement returns no row if another phone was registered meanwhile.
+func (q *Queries) PhoneBreaker(ctx context.Context, arg PhoneBreakerParams) (PhoneBreakerRow, error) {
+	row := q.db.QueryRow(ctx, phoneBreaker, arg.SenderID, arg.DeviceNo)
+	var i PhoneBreakerRow
+	err := row.Scan(&i.Version, &i.Openings, &i.PauseSeconds)
+	return i, err
+}
+
 const phoneCodeUse = `-- name: PhoneCodeUse :one
 UPDATE phones p
 SET code_hash = NULL, code_until = NULL
@@ -355,47 +383,6 @@ func (q *Queries) PhonePair(ctx context.Context, arg PhonePairParams) (time.Time
 	return code_until, err
 }
 
-const phonePause = `-- name: PhonePause :exec
-UPDATE phones
-SET troubles = least(20, troubles + 1), -- after 20 doublings, the pause exceeds max_pause
-    rest_until = clock_timestamp() + least($1::interval, $2::interval * power(2, troubles))
-WHERE sender_id = $3 AND device_no = $4::text AND (rest_until IS NULL OR rest_until <= clock_timestamp())
-`
-
-type PhonePauseParams struct {
-	MaxPause time.Duration
-	Pause    time.Duration
-	SenderID int64
-	DeviceNo string
-}
-
-// PhonePause pauses a phone after it failed to send a message. The first pause lasts `pause`. Each further pause since the last sent message doubles this time,
-// up to max_pause. If the phone is already paused, the statement changes nothing.
-func (q *Queries) PhonePause(ctx context.Context, arg PhonePauseParams) error {
-	_, err := q.db.Exec(ctx, phonePause,
-		arg.MaxPause,
-		arg.Pause,
-		arg.SenderID,
-		arg.DeviceNo,
-	)
-	return err
-}
-
-const phonePauseEnd = `-- name: PhonePauseEnd :exec
-UPDATE phones SET troubles = 0, rest_until = NULL WHERE sender_id = $1 AND device_no = $2::text AND troubles > 0
-`
-
-type PhonePauseEndParams struct {
-	SenderID int64
-	DeviceNo string
-}
-
-// PhonePauseEnd ends the pause of a phone after the phone sent a message.
-func (q *Queries) PhonePauseEnd(ctx context.Context, arg PhonePauseEndParams) error {
-	_, err := q.db.Exec(ctx, phonePauseEnd, arg.SenderID, arg.DeviceNo)
-	return err
-}
-
 const phonePullBegin = `-- name: PhonePullBegin :execrows
 UPDATE phones
 SET pull_until = clock_timestamp() + $1::interval
@@ -436,7 +423,7 @@ func (q *Queries) PhonePullEnd(ctx context.Context, arg PhonePullEndParams) erro
 const phoneRegister = `-- name: PhoneRegister :exec
 UPDATE phones
 SET device_no = $1::text, model = $2, registered_at = now(), user_id = (SELECT u.id FROM users u WHERE u.username = $3),
-    sim_number = code_sim_number, code_sim_number = NULL, troubles = 0, rest_until = NULL, pull_until = NULL
+    sim_number = code_sim_number, code_sim_number = NULL, pull_until = NULL
 WHERE sender_id = $4
 `
 
@@ -536,31 +523,6 @@ func (q *Queries) PhoneReported(ctx context.Context, arg PhoneReportedParams) ([
 		return nil, err
 	}
 	return items, nil
-}
-
-const phoneTroubles = `-- name: PhoneTroubles :one
-SELECT coalesce(p.rest_until > clock_timestamp(), false)::boolean AS is_paused, p.troubles
-FROM phones p
-WHERE p.sender_id = $1 AND p.device_no = $2::text
-`
-
-type PhoneTroublesParams struct {
-	SenderID int64
-	DeviceNo string
-}
-
-type PhoneTroublesRow struct {
-	IsPaused bool
-	Troubles int16
-}
-
-// PhoneTroubles returns whether a phone is paused, and the number of its pauses since its last sent message. It returns no row if another phone was registered
-// meanwhile.
-func (q *Queries) PhoneTroubles(ctx context.Context, arg PhoneTroublesParams) (PhoneTroublesRow, error) {
-	row := q.db.QueryRow(ctx, phoneTroubles, arg.SenderID, arg.DeviceNo)
-	var i PhoneTroublesRow
-	err := row.Scan(&i.IsPaused, &i.Troubles)
-	return i, err
 }
 
 const phoneUserDelete = `-- name: PhoneUserDelete :exec

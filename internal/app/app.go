@@ -304,7 +304,8 @@ func (a *App) wireDispatch() {
 	a.Receipts = receipt.New(a.DB, a.Queue, a.Received, a.configs, o.Log)
 	a.Receipts.Register(a.metrics)
 	a.Pusher = push.New(a.DB, push.Services{
-		Queue: a.Queue, Submissions: a.Submissions, Tasks: a.Tasks, Directory: a.Directory, Receipts: a.Receipts, Configs: a.configs,
+		Queue: a.Queue, Submissions: a.Submissions, Tasks: a.Tasks, Directory: a.Directory, Receipts: a.Receipts, Senders: a.Senders,
+		Configs: a.configs,
 	}, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: a.metrics, Tracer: a.tracer})
 	a.Directory.OnChanged(a.Receipts.InvalidateReceivers)
 	a.Directory.OnChanged(a.Pusher.Refresh)

@@ -55,13 +55,13 @@ func TestStatementsAreRunOnlyByTheirPackage(t *testing.T) {
 var sharedTables = map[string][]string{
 	"audit":          {"audit", "batch", "block", "contact"}, // triggers write the other rows
 	"erasures":       {"erasure", "history"},                 // history adds the folder of an export that contains tasks of the person
-	"events":         {"alert", "feed", "history", "push", "queue", "setting", "webhook"},
+	"events":         {"alert", "feed", "history", "queue", "sender", "setting", "webhook"},
 	"fair_ranks":     {"directory", "queue"}, // directory deletes rows of deleted pools
 	"feed_listeners": {"feed", "webhook"},
 	"pools":          {"directory", "queue"}, // queue deletes a retired pool once it is empty
 	"routes":         {"directory", "queue"}, // claims count the segments of each route
 	"sender_ledger":  {"queue", "sender"},    // claims charge, reports refund
-	"sender_states":  {"push", "queue", "sender"},
+	"sender_states":  {"queue", "sender"},
 	"users":          {"access", "mobile"}, // a phone has its own user
 }
 

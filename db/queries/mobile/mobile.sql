@@ -27,7 +27,7 @@ DELETE FROM users u USING phones p WHERE p.sender_id = @sender_id AND u.id = p.u
 -- name: PhoneRegister :exec
 UPDATE phones
 SET device_no = @device_no::text, model = sqlc.narg(model), registered_at = now(), user_id = (SELECT u.id FROM users u WHERE u.username = @username),
-    sim_number = code_sim_number, code_sim_number = NULL, troubles = 0, rest_until = NULL, pull_until = NULL
+    sim_number = code_sim_number, code_sim_number = NULL, pull_until = NULL
 WHERE sender_id = @sender_id;
 
 -- PhoneGet returns the registered phone of a user.
@@ -43,23 +43,13 @@ JOIN senders s ON s.id = p.sender_id
 LEFT JOIN phone_inboxes i ON i.sender_id = p.sender_id AND i.device_no = p.device_no
 WHERE u.username = @username AND p.device_no IS NOT NULL;
 
--- PhonePause pauses a phone after it failed to send a message. The first pause lasts `pause`. Each further pause since the last sent message doubles this time,
--- up to max_pause. If the phone is already paused, the statement changes nothing.
--- name: PhonePause :exec
-UPDATE phones
-SET troubles = least(20, troubles + 1), -- after 20 doublings, the pause exceeds max_pause
-    rest_until = clock_timestamp() + least(sqlc.arg(max_pause)::interval, sqlc.arg(pause)::interval * power(2, troubles))
-WHERE sender_id = @sender_id AND device_no = @device_no::text AND (rest_until IS NULL OR rest_until <= clock_timestamp());
-
--- PhonePauseEnd ends the pause of a phone after the phone sent a message.
--- name: PhonePauseEnd :exec
-UPDATE phones SET troubles = 0, rest_until = NULL WHERE sender_id = @sender_id AND device_no = @device_no::text AND troubles > 0;
-
--- PhoneTroubles returns whether a phone is paused, and the number of its pauses since its last sent message. It returns no row if another phone was registered
--- meanwhile.
--- name: PhoneTroubles :one
-SELECT coalesce(p.rest_until > clock_timestamp(), false)::boolean AS is_paused, p.troubles
+-- PhoneBreaker returns the version of a phone's sender, and the state of its circuit breaker. pause_seconds is greater than 0 while the circuit breaker is open.
+-- The statement returns no row if another phone was registered meanwhile.
+-- name: PhoneBreaker :one
+SELECT s.version, st.openings, greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds
 FROM phones p
+JOIN senders s ON s.id = p.sender_id
+JOIN sender_states st ON st.sender_id = s.id
 WHERE p.sender_id = @sender_id AND p.device_no = @device_no::text;
 
 -- PhonePullBegin allows one pull of a phone to claim tasks for the time valid_for. It returns 0 if another pull is in progress, or if another phone was

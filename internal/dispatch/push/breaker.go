@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"lksms/gen/pushq"
 	"lksms/internal/dispatch/driver/provider"
+	"lksms/internal/dispatch/sender"
 )
 
 // These constants configure the circuit breaker of a sender. While the breaker is closed, the sender sends. When the breaker opens, the sender is paused. After
@@ -43,8 +43,8 @@ func (w *worker) setCircuit(version int64, c circuit) {
 // probe reserves the right to send one message after the pause. The right ends probeSpare after the lease. probe reports whether this worker has the
 // right.
 func (w *worker) probe(ctx context.Context, openings int64, lease time.Duration) bool {
-	n, err := w.p.q.BreakerProbe(ctx, pushq.BreakerProbeParams{SenderNo: w.senderNo, Openings: openings, Seconds: (lease + probeSpare).Seconds()})
-	return err == nil && n > 0
+	isReserved, err := w.p.senders.ProbeBreaker(ctx, sender.Breaker{SenderNo: w.senderNo, Openings: openings}, lease+probeSpare)
+	return err == nil && isReserved
 }
 
 // tally counts the outcomes of a batch, to find out whether the sender works. A refused message proves that the sender works. Otherwise refused texts of one
@@ -90,7 +90,7 @@ func (w *worker) updateBreaker(ctx context.Context, current *setup, t tally) {
 			w.open(ctx, current, *t.failure)
 		}
 	case c.openings > 0:
-		err := w.p.q.BreakerProbeEnd(ctx, pushq.BreakerProbeEndParams{SenderNo: w.senderNo, Openings: c.openings})
+		err := w.p.senders.EndBreakerProbe(ctx, w.breaker(current))
 		if err != nil {
 			w.p.log.WarnContext(ctx, "the end of a probe could not be stored", "sender_no", w.senderNo, "error", err) // the probe expires without this update
 		}
@@ -99,23 +99,25 @@ func (w *worker) updateBreaker(ctx context.Context, current *setup, t tally) {
 
 func (w *worker) open(ctx context.Context, current *setup, cause provider.Outcome) {
 	w.fruitless = 0
-	rows, err := w.p.q.BreakerOpen(ctx, pushq.BreakerOpenParams{
-		SenderNo: w.senderNo, Version: current.row.Version, Openings: current.circuit.openings, Reason: cause.Code + ": " + cause.Error,
-		DayOf: cause.Pause.DayOf, ForSeconds: cause.Pause.For.Seconds(), Pause: firstPause, MaxPause: maxPause,
+	openings, pause, isOpened, err := w.p.senders.OpenBreaker(ctx, w.breaker(current), sender.Opening{
+		Reason: cause.Code + ": " + cause.Error, DayOf: cause.Pause.DayOf, For: cause.Pause.For, First: firstPause, Longest: maxPause,
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		w.p.log.WarnContext(ctx, "the pause of a sender could not be stored", "sender_no", w.senderNo, "error", err)
 		w.setCircuit(current.row.Version, circuitOf(current.circuit.openings, firstPause.Seconds()))
-		return
-	}
-	for _, row := range rows { // no row exists if another worker opened the breaker or the sender was changed
-		w.p.log.WarnContext(ctx, "sender paused", "sender_no", w.senderNo, "code", cause.Code, "reason", cause.Error, "seconds", row.PauseSeconds)
-		w.setCircuit(current.row.Version, circuitOf(row.Openings, row.PauseSeconds))
+	case isOpened: // otherwise another worker opened the breaker, or the sender was changed
+		w.p.log.WarnContext(ctx, "sender paused", "sender_no", w.senderNo, "code", cause.Code, "reason", cause.Error, "seconds", pause.Seconds())
+		w.setCircuit(current.row.Version, circuitOf(openings, pause.Seconds()))
 	}
 }
 
+func (w *worker) breaker(current *setup) sender.Breaker {
+	return sender.Breaker{SenderNo: w.senderNo, Version: current.row.Version, Openings: current.circuit.openings}
+}
+
 func (w *worker) close(ctx context.Context, current *setup) {
-	if _, err := w.p.q.BreakerClose(ctx, pushq.BreakerCloseParams{SenderNo: w.senderNo, Openings: current.circuit.openings}); err != nil {
+	if err := w.p.senders.CloseBreaker(ctx, w.breaker(current)); err != nil {
 		w.p.log.WarnContext(ctx, "the end of a sender's pause could not be stored", "sender_no", w.senderNo, "error", err)
 		return // the probe expires, and the next probe closes the breaker
 	}

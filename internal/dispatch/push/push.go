@@ -46,6 +46,7 @@ type Pusher struct {
 	tasks       *task.Service
 	directory   *directory.Service
 	receipts    *receipt.Service
+	senders     *sender.Service
 	configs     *sender.Configs
 	out         outbound.Policy
 	log         *slog.Logger
@@ -67,6 +68,7 @@ type Services struct {
 	Tasks       *task.Service
 	Directory   *directory.Service
 	Receipts    *receipt.Service
+	Senders     *sender.Service
 	Configs     *sender.Configs
 }
 
@@ -84,7 +86,7 @@ func New(db *postgres.DB, uses Services, o Options) *Pusher {
 	sending, cut := context.WithCancel(context.Background())
 	return &Pusher{
 		db: db, q: pushq.New(db), queue: uses.Queue, submissions: uses.Submissions, tasks: uses.Tasks, directory: uses.Directory, receipts: uses.Receipts,
-		configs: uses.Configs, out: o.Outbound, log: o.Log, tracer: o.Tracer,
+		senders: uses.Senders, configs: uses.Configs, out: o.Outbound, log: o.Log, tracer: o.Tracer,
 		requests: promauto.With(o.Metrics).NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "lksms_driver_request_seconds",
 			Help:    "Time of attempts at providers by kind of the driver and by outcome: sent, refused, unclear, trouble. An attempt may be one request for several people.",

@@ -159,9 +159,17 @@ func (s *Service) register(ctx context.Context, a Applicant) (made Registration,
 		if err := s.q.PhoneLeasesDelete(ctx, opened.SenderID); err != nil {
 			return fmt.Errorf("delete leases of phone: %w", err)
 		}
-		return postgres.Wrap("register phone", s.q.PhoneRegister(ctx, mobileq.PhoneRegisterParams{
+		err = s.q.PhoneRegister(ctx, mobileq.PhoneRegisterParams{
 			SenderID: opened.SenderID, DeviceNo: made.DeviceNo, Model: optional.NonZero(characters.First(postgres.Text(a.Model), maxModel)), Username: made.Username,
-		}), nil)
+		})
+		if err != nil {
+			return fmt.Errorf("register phone: %w", err)
+		}
+		of, err := s.breaker(ctx, Phone{senderID: opened.SenderID, SenderNo: opened.SenderNo, DeviceNo: made.DeviceNo})
+		if err != nil {
+			return err
+		}
+		return s.Senders.CloseBreaker(ctx, of.Breaker) // the previous phone could possibly not send
 	})
 	return made, err
 }

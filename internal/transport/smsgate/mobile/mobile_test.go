@@ -316,7 +316,7 @@ func TestErrorOfPhoneDecidesWhetherMessageIsRetried(t *testing.T) {
 		id := s.Submit(strings.Repeat("long ", 40))
 		p.reports(p.pull()[0], "Failed", said)
 		s.ExpectEffects(id, want)
-		if n := s.Count("SELECT count(*) FROM phones WHERE rest_until > now()"); n != 1 {
+		if n := s.Count("SELECT count(*) FROM sender_states WHERE rest_until > now()"); n != 1 {
 			t.Errorf("the phone is not paused after %q", said)
 		}
 		s.Exec("DELETE FROM queue")
@@ -327,10 +327,10 @@ func TestErrorOfPhoneDecidesWhetherMessageIsRetried(t *testing.T) {
 	s.ExpectEffects(id, "released troubled")
 }
 
-// endPauses ends the pauses of all phones.
+// endPauses ends the pauses of all phones. Their circuit breakers become half-open.
 func (s *server) endPauses() {
 	s.T.Helper()
-	s.Exec("UPDATE phones SET rest_until = now() - interval '1 second' WHERE rest_until IS NOT NULL")
+	s.Exec("UPDATE sender_states SET rest_until = now() - interval '1 second', next_available_at = now() WHERE rest_until IS NOT NULL")
 }
 
 func TestFailingPhonePausesAndThenProbesOneMessage(t *testing.T) {
@@ -338,7 +338,7 @@ func TestFailingPhonePausesAndThenProbesOneMessage(t *testing.T) {
 	p := s.newPhone("phone")
 	pausedFor := func() time.Duration {
 		t.Helper()
-		return time.Until(apptest.Scan[time.Time](s.Bundle, "SELECT rest_until FROM phones")).Round(10 * time.Second)
+		return time.Until(apptest.Scan[time.Time](s.Bundle, "SELECT rest_until FROM sender_states WHERE openings > 0")).Round(10 * time.Second)
 	}
 	s.SubmitMany("text", 30, nil)
 	p.clock = time.Hour
@@ -373,8 +373,37 @@ func TestFailingPhonePausesAndThenProbesOneMessage(t *testing.T) {
 	if got := p.pull(); len(got) != 10 {
 		t.Errorf("a phone that sends again is given %v", got)
 	}
-	if n := s.Count("SELECT count(*) FROM phones WHERE troubles = 0 AND rest_until IS NULL"); n != 1 {
+	if n := s.Count("SELECT count(*) FROM sender_states WHERE openings = 0 AND rest_until IS NULL"); n != 1 {
 		t.Error("a phone that sends again is still paused")
+	}
+}
+
+// A phone that could not send is not available: its messages go to other senders, and the operator sees the reason.
+func TestFailingPhoneIsPausedLikeAnySenderInTrouble(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	id := s.Submit("text")
+	p.reports(p.pull()[0], "Failed", "Can't send message: No SIMs found")
+	pause := s.AwaitOpenBreaker("phone")
+	if pause.Reason != "Can't send message: No SIMs found" || time.Until(pause.Until) > 31*time.Second {
+		t.Errorf("the phone is paused: %+v", pause)
+	}
+	if e := s.Explain(id); len(e.Senders) != 1 || e.Senders[0].CanTake || e.Senders[0].Why == nil || *e.Senders[0].Why != "paused" {
+		t.Errorf("the task is explained by %+v", e.Senders)
+	}
+	if s.GetSender("phone").IsReady {
+		t.Error("a paused phone is ready")
+	}
+	if n := s.Count("SELECT count(*) FROM events WHERE event = 'sender.paused' AND subject = 'phone'"); n != 1 {
+		t.Errorf("%d events", n)
+	}
+	next := s.registered("phone") // another phone serves the sender
+	if sender := s.GetSender("phone"); sender.Pause != nil || !sender.IsReady {
+		t.Errorf("the sender of the next phone is paused: %+v", sender.Pause)
+	}
+	s.Exec("UPDATE queue SET due_at = now()")
+	if got := next.pull(); len(got) != 1 {
+		t.Errorf("the next phone is given %v", got)
 	}
 }
 
@@ -484,7 +513,7 @@ func TestFullOrPausedPhoneDoesNotCountAsPolling(t *testing.T) {
 		t.Errorf("a full phone polled %d times", n)
 	}
 	s.Exec("DELETE FROM queue")
-	s.Exec("UPDATE phones SET rest_until = now() + interval '1 minute', troubles = 1")
+	s.Exec("UPDATE sender_states SET rest_until = now() + interval '1 minute', openings = 1")
 	if n := polls(); n != 0 {
 		t.Errorf("a phone that is paused polled %d times", n)
 	}

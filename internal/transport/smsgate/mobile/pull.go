@@ -146,15 +146,15 @@ func (s *Service) endPull(ctx context.Context, p Phone) {
 
 // remainingMessages returns how many more messages a phone can accept. A phone that could not send pauses, and then receives one message as a probe.
 func (s *Service) remainingMessages(ctx context.Context, p Phone, held int) (int, error) {
-	state, err := s.q.PhoneTroubles(ctx, mobileq.PhoneTroublesParams{SenderID: p.senderID, DeviceNo: p.DeviceNo})
+	state, err := s.breaker(ctx, p)
 	switch {
-	case postgres.IsNoRows(err): // another phone has been registered
+	case errors.Is(err, errReplaced):
 		return 0, nil
 	case err != nil:
-		return 0, fmt.Errorf("read failures of phone: %w", err)
-	case state.IsPaused:
+		return 0, err
+	case state.isPaused:
 		return 0, nil
-	case state.Troubles > 0:
+	case state.Openings > 0:
 		return max(0, maxProbed-held), nil
 	default:
 		return max(0, maxHeld-held), nil

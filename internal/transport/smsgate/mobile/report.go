@@ -1,6 +1,7 @@
 package mobile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"lksms/gen/mobileq"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -22,7 +24,7 @@ const (
 	maxError = 500 // maximum number of characters of a stored error
 	maxCode  = 100 // maximum number of characters of an error that a receipt stores as its code
 
-	// pause is the first pause of a phone that could not send. Each further failure doubles the pause, up to maxPause. A sent message resets the pause.
+	// pause is the first pause of a phone that could not send: its circuit breaker opens. Each further failure doubles the pause, up to maxPause.
 	pause    = 30 * time.Second
 	maxPause = 10 * time.Minute
 )
@@ -36,7 +38,7 @@ type State struct {
 }
 
 // Report accepts states of messages. Sent and Failed end a lease. Delivered is a receipt, and Failed after Sent is also a receipt. If the phone certainly
-// sent no message, the lease is released without counting an attempt, and the phone pauses.
+// sent no message, the lease is released without counting an attempt, and the circuit breaker of the phone's sender opens.
 //
 // The app repeats some states and loses others. So each state implies all earlier states, and a state that is already known changes nothing. A state of a
 // message that the phone never leased is ignored: after an error, the app would repeat the state.
@@ -46,7 +48,7 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 		return err
 	}
 	var reports []queue.Report
-	var troubled []bool // by index in reports: the phone has a problem
+	var troubles []string // by index in reports: the problem of the phone; empty: no problem
 	var unused, expired []queue.Unused
 	var finals []queue.Final
 	for _, state := range states {
@@ -60,13 +62,13 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 		switch r := means.report; {
 		case r != nil:
 			r.TaskID, r.LeaseID, r.SenderNo, r.Raw = taskID, &leaseID, p.SenderNo, state.Raw
-			reports, troubled = append(reports, *r), append(troubled, means.trouble)
+			reports, troubles = append(reports, *r), append(troubles, means.trouble)
 			was.isSent, was.isFailed = was.isSent || r.Status == queue.Success, was.isFailed || r.Status == queue.Failed
-		case means.trouble:
-			unused = append(unused, queue.Unused{TaskID: taskID, LeaseID: leaseID, Tried: true, Reason: means.reason})
+		case means.trouble != "":
+			unused = append(unused, queue.Unused{TaskID: taskID, LeaseID: leaseID, Tried: true, Reason: means.trouble})
 			was.isFailed = true
-		case means.expired:
-			expired = append(expired, queue.Unused{TaskID: taskID, LeaseID: leaseID, Reason: means.reason})
+		case means.expired != "":
+			expired = append(expired, queue.Unused{TaskID: taskID, LeaseID: leaseID, Reason: means.expired})
 		}
 		known[lease] = was
 		if f := means.final; f != nil {
@@ -78,10 +80,12 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 	if err != nil {
 		return err
 	}
-	sent, failed := false, false
+	sent, failure := false, ""
 	for i, r := range reports {
 		sent = sent || effects[i] == effectSuccess
-		failed = failed || troubled[i] && effects[i] != "" && effects[i] != effectIgnored
+		if effects[i] != "" && effects[i] != effectIgnored {
+			failure = cmp.Or(failure, troubles[i])
+		}
 		if effects[i] == effectSuccess {
 			of := lease{r.TaskID, *r.LeaseID}
 			was := known[of]
@@ -94,14 +98,16 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 		if err != nil {
 			return err
 		}
-		failed = failed || n > 0
+		if n > 0 {
+			failure = cmp.Or(failure, unused[0].Reason)
+		}
 	}
 	if len(expired) > 0 {
 		if _, err := s.Queue.Release(ctx, p.SenderNo, expired); err != nil {
 			return err
 		}
 	}
-	if err := s.pause(ctx, p, sent, failed); err != nil {
+	if err := s.updateBreaker(ctx, p, sent, failure); err != nil {
 		return err
 	}
 	// If the task was leased to another sender meanwhile, an undelivered message of this phone is not the outcome of the task.
@@ -116,20 +122,40 @@ const (
 	effectIgnored = "ignored"
 )
 
-// pause pauses a phone that failed to send, or ends the pause of a phone that sent.
-func (s *Service) pause(ctx context.Context, p Phone, sent, failed bool) error {
-	if sent {
-		if err := s.q.PhonePauseEnd(ctx, mobileq.PhonePauseEndParams{SenderID: p.senderID, DeviceNo: p.DeviceNo}); err != nil {
-			return fmt.Errorf("end pause of phone: %w", err)
-		}
+// updateBreaker closes the circuit breaker of a phone that sent a message, or opens the circuit breaker of a phone that failed to send.
+func (s *Service) updateBreaker(ctx context.Context, p Phone, sent bool, failure string) error {
+	if !sent && failure == "" {
+		return nil
 	}
-	if failed && !sent {
-		params := mobileq.PhonePauseParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Pause: pause, MaxPause: maxPause}
-		if err := s.q.PhonePause(ctx, params); err != nil {
-			return fmt.Errorf("pause phone: %w", err)
-		}
+	state, err := s.breaker(ctx, p)
+	switch {
+	case errors.Is(err, errReplaced):
+		return nil
+	case err != nil:
+		return err
+	case sent && state.Openings > 0:
+		return s.Senders.CloseBreaker(ctx, state.Breaker)
+	case !sent && !state.isPaused:
+		_, _, _, err := s.Senders.OpenBreaker(ctx, state.Breaker, sender.Opening{Reason: failure, First: pause, Longest: maxPause})
+		return err
 	}
 	return nil
+}
+
+// breaker is the state of the circuit breaker of a phone's sender.
+type breaker struct {
+	sender.Breaker
+	isPaused bool
+}
+
+// breaker reads the circuit breaker of a phone's sender. It returns errReplaced if another phone has been registered.
+func (s *Service) breaker(ctx context.Context, p Phone) (breaker, error) {
+	row, err := s.q.PhoneBreaker(ctx, mobileq.PhoneBreakerParams{SenderID: p.senderID, DeviceNo: p.DeviceNo})
+	if postgres.IsNoRows(err) {
+		return breaker{}, errReplaced
+	}
+	return breaker{sender.Breaker{SenderNo: p.SenderNo, Version: row.Version, Openings: row.Openings}, row.PauseSeconds > 0},
+		postgres.Wrap("read circuit breaker of phone", err, nil)
 }
 
 // lease identifies a lease of a phone.
@@ -171,9 +197,8 @@ func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease
 // meaning contains the effects of a reported state.
 type meaning struct {
 	report  *queue.Report // report that ends the lease; nil: no report
-	trouble bool          // the phone has a problem; if report is nil, the phone certainly sent no message, and the lease is released
-	expired bool          // the phone rejected the message because it had expired; the lease is released
-	reason  string        // reason of the release
+	trouble string        // the problem of the phone; empty: no problem. If report is nil, the phone certainly sent no message, and the lease is released
+	expired string        // the error with which the phone rejected the message because it had expired; the lease is released
 	final   *queue.Final  // receipt; nil: no receipt
 }
 
@@ -200,20 +225,21 @@ func judge(state State, was reported) meaning {
 		case was.isFailed:
 			return meaning{}
 		case said == expired && was.isExpired:
-			return meaning{expired: true, reason: said}
+			return meaning{expired: said}
 		case isTrouble(said) && (!was.isLong || resultOf(said) == ""):
-			return meaning{trouble: true, reason: said}
+			return meaning{trouble: said}
 		default: // includes a failed part of a long message: other parts were possibly sent
-			return meaning{
-				report:  &queue.Report{Status: queue.Failed, ErrorMessage: optional.NonZero(said), ShouldRetry: !isHopeless(said)},
-				trouble: isTrouble(said),
+			m := meaning{report: &queue.Report{Status: queue.Failed, ErrorMessage: optional.NonZero(said), ShouldRetry: !isHopeless(said)}}
+			if isTrouble(said) {
+				m.trouble = said
 			}
+			return m
 		}
 	case smsgate.Cancelled: // the message was not sent
 		if was.isSent || was.isFailed {
 			return meaning{}
 		}
-		return meaning{trouble: true, reason: "cancelled on the phone"}
+		return meaning{trouble: "cancelled on the phone"}
 	default:
 		return meaning{}
 	}
