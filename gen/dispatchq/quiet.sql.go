@@ -157,7 +157,7 @@ func (q *Queries) TaskQuietSet(ctx context.Context, arg TaskQuietSetParams) erro
 const tasksQuiet = `-- name: TasksQuiet :many
 
 SELECT t.task_id, k.channel, t.company_id, t.message_type, t.priority, t.recipient, greatest(t.due_at, now())::timestamptz AS due_at,
-    t.due_at AS due_before, t.expires_at, (t.retry_count = 0 AND t.troubles = 0)::boolean AS is_new
+    t.due_at AS due_before, t.expires_at, (t.retry_count = 0 AND t.troubles = 0)::boolean AS is_new, coalesce(t.exemption, '')::text AS exemption
 FROM queue t
 JOIN pools p ON p.id = t.pool_id
 JOIN channels k ON k.id = p.channel_id
@@ -177,6 +177,7 @@ type TasksQuietRow struct {
 	DueBefore   time.Time
 	ExpiresAt   *time.Time
 	IsNew       bool
+	Exemption   string
 }
 
 // Statements on quiet hours. queue.quiet_from is the beginning of the next quiet hours of a task's recipient. From then on, no claim returns the task (task_fits).
@@ -204,6 +205,7 @@ func (q *Queries) TasksQuiet(ctx context.Context, portion int32) ([]TasksQuietRo
 			&i.DueBefore,
 			&i.ExpiresAt,
 			&i.IsNew,
+			&i.Exemption,
 		); err != nil {
 			return nil, err
 		}

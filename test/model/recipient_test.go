@@ -207,15 +207,15 @@ func (w *world) dueReleased(t *task) time.Time {
 	return due
 }
 
-// uncount removes a released task from the count, and reports how certain it is that the service counts the task for its new due time. The service does so if the
-// task is counted and no sender has tried to send it.
+// uncount removes a released task from the count, and reports how certain it is that the service counts the task for its new due time. The service does so if no
+// sender has tried to send it.
 func (w *world) uncount(t *task) degree {
-	e := w.countOf(t)
-	if e == nil || t.company.caps[t.kind] == (caps{}) {
+	if t.company.caps[t.kind] == (caps{}) {
 		return no
 	}
+	e := w.countOf(t)
 	w.counted[t.capped()] = slices.DeleteFunc(w.counted[t.capped()], func(o *counted) bool { return o == e })
-	if e.isSure && len(t.leasedTo) == 0 {
+	if len(t.leasedTo) == 0 && (e == nil || e.isSure) {
 		return yes
 	}
 	return maybe

@@ -6,7 +6,7 @@
 -- is the present due time. is_new: the task had no attempt.
 -- name: TasksQuiet :many
 SELECT t.task_id, k.channel, t.company_id, t.message_type, t.priority, t.recipient, greatest(t.due_at, now())::timestamptz AS due_at,
-    t.due_at AS due_before, t.expires_at, (t.retry_count = 0 AND t.troubles = 0)::boolean AS is_new
+    t.due_at AS due_before, t.expires_at, (t.retry_count = 0 AND t.troubles = 0)::boolean AS is_new, coalesce(t.exemption, '')::text AS exemption
 FROM queue t
 JOIN pools p ON p.id = t.pool_id
 JOIN channels k ON k.id = p.channel_id

@@ -48,7 +48,7 @@ type Message struct {
 	Waits       bool       // if a cap is reached, the message is sent later; otherwise it is refused
 	IsExempt    bool       // the message has no caps and is not counted
 	Again       bool       // the message is sent again: it counts only if it is not counted yet, or was taken back
-	DueBefore   time.Time  // the due time of a message that waits, and gets a new due time. If it was not counted before, it is not counted now
+	DueBefore   time.Time  // the due time of a message that waits, and gets a new due time
 
 	// Allowed returns the first time, not before `at`, that other rules about the recipient allow.
 	Allowed func(at time.Time) (time.Time, error)
@@ -197,26 +197,25 @@ func (s *Service) plan(
 }
 
 // removeMoved removes messages that get a new due time from the count, so that they are counted for the new time instead. A message that has been due since the
-// time for which it is counted, and can be sent now, remains counted for this time. A message that was held has become due later.
+// time for which it is counted, and can be sent now, remains counted for this time. A message that was held has become due later. A message that is not counted
+// is counted now: it was held for longer than the longest cap, or it is older than the cap.
 func (p *Plan) removeMoved() error {
 	var ids []string
 	for i, m := range p.messages {
 		if m.DueBefore.IsZero() {
 			continue
 		}
-		at, isCounted := p.countedFor(p.rules[i], m.TaskID)
-		if isCounted && !at.After(p.now) && !m.DueBefore.After(at) {
+		if at, isCounted := p.countedFor(p.rules[i], m.TaskID); isCounted && !at.After(p.now) && !m.DueBefore.After(at) {
 			allowed, err := m.Allowed(p.now)
 			if err != nil {
 				return err
 			}
-			isCounted = allowed.After(p.now)
+			if !allowed.After(p.now) {
+				p.rules[i] = nil
+				continue
+			}
 		}
-		if isCounted {
-			ids = append(ids, m.TaskID)
-		} else {
-			p.rules[i] = nil
-		}
+		ids = append(ids, m.TaskID)
 	}
 	p.remove(ids)
 	return nil

@@ -46,7 +46,7 @@ func (s *Service) moveQuiet(ctx context.Context) (n int, err error) {
 	for _, row := range rows {
 		m := admit.Message{
 			Channel: row.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Priority: row.Priority, Recipient: row.Recipient, TaskID: row.TaskID,
-			ExpiresAt: row.ExpiresAt, DueAt: row.DueAt, DueBefore: row.DueBefore,
+			ExpiresAt: row.ExpiresAt, DueAt: row.DueAt, DueBefore: row.DueBefore, Exemption: admit.Exemption(row.Exemption),
 		}
 		isCapped, err := s.admit.IsCapped(ctx, m)
 		switch {
