@@ -36,15 +36,21 @@ func (w *world) isActive(s *sender) degree {
 	}
 }
 
-// rivals reports how certain it is that the routes of the pool contain another active sender with the same sort (same), and with a smaller sort (smaller).
-func (w *world) rivals(s *sender, p pool) (same, smaller degree) {
+// rivals reports how certain it is that the routes of the pool contain another active sender for a task with the same sort (same), and with a smaller sort
+// (smaller). It is uncertain if the task is too large for the other sender.
+func (w *world) rivals(s *sender, x *task) (same, smaller degree) {
+	p := w.pool(x)
 	for _, r := range w.routesOf(p) {
+		active := w.isActive(r.sender)
+		if r.sender.maxCost(x) > r.sender.budget(w.now) {
+			active = min(active, maybe)
+		}
 		switch {
 		case r.sender == s:
 		case r.sort == w.sortOf(s, p):
-			same = max(same, w.isActive(r.sender))
+			same = max(same, active)
 		case r.sort < w.sortOf(s, p):
-			smaller = max(smaller, w.isActive(r.sender))
+			smaller = max(smaller, active)
 		}
 	}
 	return same, smaller
@@ -113,7 +119,7 @@ func (w *world) offers(s *sender) map[*task]offer {
 		if !w.waits(t) || !w.mayServe(s, p) {
 			continue
 		}
-		same, smaller := w.rivals(s, p)
+		same, smaller := w.rivals(s, t)
 		outranked := w.isOutranked(s, t)
 		if outranked == yes {
 			continue
@@ -323,7 +329,7 @@ func (w *world) canTake(s *sender, t *task) degree {
 	if outranked == yes {
 		return no
 	}
-	same, smaller := w.rivals(s, p)
+	same, smaller := w.rivals(s, t)
 	if outranked == maybe || same != no || t.failedBy == s.no && smaller != no { // the sender is possibly ahead of its share, or the task failed with this sender
 		return maybe
 	}
