@@ -935,7 +935,7 @@ func TestUnexpectedMailServerAnswersHaveSafeOutcomes(t *testing.T) {
 	}
 }
 
-func TestRefusalOfTheSenderByAMailServerFailsNoMessage(t *testing.T) {
+func TestNoMessageFailsIfAMailServerRefusesTheSender(t *testing.T) {
 	t.Parallel()
 	s, config := newMailServer(t)
 	s.refuseFrom = &smtp.SMTPError{Code: 553, Message: "not yours"}

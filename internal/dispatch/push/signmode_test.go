@@ -43,7 +43,7 @@ func TestSignModeDecidesTextAndSignature(t *testing.T) {
 }
 
 // A sender whose provider always adds a signature cannot use the mode without signatures.
-func TestSignModeWithoutSignatureIsRejectedIfTheProviderSigns(t *testing.T) {
+func TestSignModeNoneIsRejectedIfTheProviderAlwaysSigns(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	body := map[string]any{"sender_no": "cloud", "name": "cloud", "kind": "aliyun-sms", "sign_mode": "none", "config": map[string]any{
 		"accessKeyId": "a", "accessKeySecret": "b", "signName": "默认", "templates": map[string]any{"SMS_1": "x"},

@@ -32,7 +32,7 @@ func withKey(config map[string]any, key string) map[string]any {
 	return config
 }
 
-func TestWrongKeyFailsNoMessage(t *testing.T) {
+func TestNoMessageFailsBecauseOfAWrongKey(t *testing.T) {
 	const messages = 300
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	p.WantsKey("right")
@@ -65,7 +65,7 @@ func TestWrongKeyFailsNoMessage(t *testing.T) {
 }
 
 // Trouble of the sender fails no message and uses no attempt. An error answer or a missing answer of the provider shows the trouble.
-func TestSenderTroubleFailsNoMessage(t *testing.T) {
+func TestNoMessageFailsBecauseOfSenderTrouble(t *testing.T) {
 	t.Parallel()
 	elsewhere := apptest.NewProvider(t)
 	secured := httptest.NewUnstartedServer(http.NotFoundHandler())

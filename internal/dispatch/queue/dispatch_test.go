@@ -709,7 +709,7 @@ func TestEmptyClaimLocksNoRow(t *testing.T) {
 }
 
 // Planning a claim takes as long as running the claim, so its plan is reused.
-func TestClaimIsPlannedOnce(t *testing.T) {
+func TestClaimsReuseTheirQueryPlan(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 500, nil)
 	for i := range 12 {

@@ -70,7 +70,7 @@ func TestLockedPartitionDelaysOnlyTasksOfItsDay(t *testing.T) {
 }
 
 // When several late reports are merged, only the reports of the locked partition fail. Their senders must repeat them.
-func TestLateReportFailsAloneIfItsPartitionIsLocked(t *testing.T) {
+func TestOnlyTheLateReportFailsIfItsPartitionIsLocked(t *testing.T) {
 	b := apptest.New(t)
 	for range 10 {
 		b.Submit("x")
@@ -111,7 +111,7 @@ func TestLateReportFailsAloneIfItsPartitionIsLocked(t *testing.T) {
 }
 
 // Some messages of a batch repeat earlier messages. If an earlier message is in a locked partition, only its repeat fails.
-func TestRepeatedMessageFailsAloneIfItsPartitionIsLocked(t *testing.T) {
+func TestOnlyTheRepeatedMessageFailsIfItsPartitionIsLocked(t *testing.T) {
 	b := apptest.New(t)
 	id := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "k"}).TaskID
 	_, unlock := b.LockDay(5)

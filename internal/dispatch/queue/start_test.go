@@ -209,7 +209,7 @@ func TestRepeatedlyUnstartedTaskWaitsLonger(t *testing.T) {
 }
 
 // A sender must start a task before it sends the task. If it sends without a start, its SUCCESS still counts, so that the message is not sent twice.
-func TestSuccessWithoutAStartSettlesARecoveredTask(t *testing.T) {
+func TestSuccessReportWithoutAStartSettlesARecoveredTask(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	task := takeToStart(b, "a", 1, 60)[0]

@@ -269,7 +269,7 @@ func TestAFailedPostIsRepeated(t *testing.T) {
 }
 
 // B13: the server obeys the Retry-After header of a receiver, for the event and for the webhook.
-func TestRetryAfterIsHonoured(t *testing.T) {
+func TestTheRetryAfterHeaderIsHonoured(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
 	for _, header := range []string{"7200", time.Now().Add(2 * time.Hour).UTC().Format(http.TimeFormat)} {
@@ -300,7 +300,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 }
 
 // B13: a Retry-After that is too long counts as the maximum. If an answer does not request a pause of the webhook, its Retry-After delays only its event.
-func TestTheRetryAfterOfOneEventDelaysNoOtherEvent(t *testing.T) {
+func TestARetryAfterHeaderForOneEventDelaysNoOtherEvent(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
 	bad := b.send()

@@ -81,7 +81,7 @@ func head(b *apptest.Bundle, path string, headers ...string) int {
 	return res.StatusCode
 }
 
-func TestRequestsOfOwnPagesConfiguredPagesAndProgramsAreAccepted(t *testing.T) {
+func TestRequestsFromPagesOfTheServerConfiguredPagesAndProgramsAreAccepted(t *testing.T) {
 	const console = "https://Console.example.com"
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.CORSOrigins = []string{console} })
 	host := strings.TrimPrefix(b.URL, "http://")

@@ -123,7 +123,7 @@ func TestSignInCreatesNewSession(t *testing.T) {
 }
 
 // If a page of another site circumvents SameSite, the browser also adds the cookie to the requests of this page.
-func TestOnlyOwnPagesCanUseSession(t *testing.T) {
+func TestOnlyPagesOfTheServerCanUseASession(t *testing.T) {
 	const friend = "https://friend.example.com"
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 		o.CORSOrigins = []string{friend}

@@ -715,7 +715,7 @@ func TestMessagesOfADeletedCompanyBecomeFailedTasks(t *testing.T) {
 
 // B12: a limit is raised or a country is added, and one server has not read the change yet. Messages that were accepted with the new settings do not fail
 // on this server.
-func TestServerWithOutdatedSettingsFailsNoMessage(t *testing.T) {
+func TestNoMessageFailsOnAServerWithOutdatedSettings(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")

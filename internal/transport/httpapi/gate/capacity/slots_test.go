@@ -30,7 +30,7 @@ func mayBegin(t *testing.T, all *Slots, company string) bool {
 	return !all.quit(company, mine)
 }
 
-func TestCostlyRequestsOfCompanyWaitWhileAnotherIsActive(t *testing.T) {
+func TestCostlyRequestsOfCompanyWaitWhileAnotherCompanyIsActive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := NewSlots(slotPart)
@@ -95,7 +95,7 @@ func TestCostlyRequestsOfCompanyWaitWhileAnotherIsActive(t *testing.T) {
 	})
 }
 
-func TestCompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
+func TestCompanyPausesOnAMachineWithFewProcessorsWhileAnotherCompanyIsActive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := NewSlots(2)
