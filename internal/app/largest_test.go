@@ -238,7 +238,8 @@ func TestResponsesAndRowsOfTheLargestBodiesAreBounded(t *testing.T) {
 	}
 }
 
-// patternOf returns the path in the contract for a URL path.
+// patternOf returns the path of the contract, such as /tasks/{task_id}, that matches the path of a URL. If several paths match, it returns the path with the
+// fewest parameters.
 func patternOf(spec *openapi3.T, method, address string) string {
 	address, _, _ = strings.Cut(address, "?")
 	best := ""

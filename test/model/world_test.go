@@ -695,7 +695,7 @@ func (w *world) queue() {
 	}
 }
 
-// age makes tasks that were queued too long more urgent. A retry gets the order of a new task. Any other task gets agedPriority, behind the tasks of the same
+// age makes tasks that were queued too long more urgent. A retry is then sorted like a new task. Any other task gets agedPriority, behind the tasks of the same
 // company that already have this priority.
 func (w *world) age() {
 	w.ranks++

@@ -242,7 +242,8 @@ func (s *Service) unservedPools(ctx context.Context, _ []RuleRow, values setting
 	}, postgres.Wrap("find pools without sender", err, nil)
 }
 
-// goneAfter is the time for which a silent app raises alerts, counted from the threshold. After this time, only rules that name the sender raise alerts.
+// goneAfter is how long a silent app raises alerts. This time begins when the silence of the app exceeds the threshold of the rule. Afterwards, only rules that
+// name the sender raise alerts about the app.
 const goneAfter = 7 * 24 * time.Hour
 
 // silentSenders finds apps that have stopped polling.

@@ -24,8 +24,8 @@ type Options[In, Out any] struct {
 }
 
 // Merger runs items in the order of their arrival. When a run returns, the next run starts with the items that arrived meanwhile. An item that arrives while no
-// run is in progress starts at once, unless Pace delays it. Without a hanging run, a Merger has at most one run at a time: two concurrent runs would each
-// contain half of the items, and cost more in total.
+// run is in progress starts at once, unless Pace delays it. Unless a run hangs (Options.Patience), a Merger has at most one run at a time: two concurrent
+// runs would each contain half of the items, and cost more in total.
 type Merger[In, Out any] struct {
 	options Options[In, Out]
 

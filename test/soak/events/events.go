@@ -471,7 +471,7 @@ var eventInvariants = []check.Invariant{
 		WHERE x.place IS DISTINCT FROM x.want`},
 }
 
-// Verdicts compares the events of the webhooks and pulls with the feed, and the feed with the logs.
+// Verdicts compares two pairs: the events that webhooks and pulls delivered with the events of the feed, and the events of the feed with the logs.
 func (e *Events) Verdicts(ctx context.Context, conn *pgx.Conn) ([]check.Verdict, error) {
 	if err := e.copyReceived(ctx, conn); err != nil {
 		return nil, fmt.Errorf("copy the published events: %w", err)

@@ -74,8 +74,8 @@ func (s *Service) Reserve(ctx context.Context, messages []Message) (*Reservation
 	return r, err
 }
 
-// Commit stores what was counted. isStored reports whether the message with an index was stored. If a counted message is not stored, other messages were
-// possibly refused because of it. Commit returns the indexes of such refused messages, so that the caller decides about them again.
+// Commit stores what was counted. isStored(i) reports whether message i was stored. If a counted message is not stored, it possibly caused the refusal of other
+// messages. Commit returns the indexes of these other messages, so that the caller decides about them again.
 func (r *Reservation) Commit(ctx context.Context, isStored func(i int) bool) (again []int, err error) {
 	return r.plan.Commit(ctx, isStored) //nolint:wrapcheck // the error is already wrapped
 }

@@ -141,7 +141,7 @@ func reasonOf(verdict admit.Verdict, person Person) (unreachable, error) {
 // maxBeginning is the maximum number of characters of a rendering that each task stores. For SMS, each task stores the whole text.
 const maxBeginning = 200
 
-// StoredBeginning returns the beginning of a text that each task stores.
+// StoredBeginning returns the part of a text that each task stores: for SMS the whole text, otherwise its first maxBeginning characters.
 func StoredBeginning(channel, text string) string {
 	if channel == directory.SMS {
 		return text
