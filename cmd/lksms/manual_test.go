@@ -26,8 +26,8 @@ import (
 
 // manualPages contains the pages of the manual, with the maximum number of words of the English page.
 var manualPages = map[string]int{
-	"start": 1300, "sending": 2120, "senders": 2353, "dispatch": 2713, "channels": 2968, "batches": 2438, "templates": 1000,
-	"webhooks": 1823, "receiving": 2204, "integrations": 3000, "console": 1908, "operations": 3445, "security": 1920, "clients": 1400, "settings": 2035,
+	"start": 1300, "sending": 2120, "senders": 2353, "dispatch": 2713, "channels": 2968, "batches": 2438, "templates": 1030,
+	"webhooks": 1760, "receiving": 2204, "integrations": 3060, "console": 1908, "operations": 3445, "security": 1990, "clients": 1430, "settings": 2035,
 }
 
 const (
