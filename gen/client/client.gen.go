@@ -4760,7 +4760,7 @@ type HeldTask struct {
 
 // HistorySettings defines model for HistorySettings.
 type HistorySettings struct {
-	// AfterDays A settled partition becomes history when this number of full days (UTC) has passed since its last day
+	// AfterDays A partition becomes history when this number of full days (UTC) has passed since its last day, unless a task in it is leased, or due or expiring within a day
 	AfterDays *int64 `json:"after_days,omitempty"`
 
 	// BatchDays A batch is deleted with its rows this number of days after its end. It can be kept longer while other batches of the same time have not ended. 0 means never.
@@ -11038,7 +11038,7 @@ type ClientInterface interface {
 	// | `queue_depth` | queue, or company | more due tasks wait than the threshold; for a company all waiting tasks count, also tasks due later | tasks | company |
 	// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, reports of senders count | share from 0 to 1 | one of company, channel, sender |
 	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
-	// | `sender_silent` | sender | an app that has sent a message within the day before has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
+	// | `sender_silent` | sender | an app that has sent a message in the 24 hours before its last poll has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
 	// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
@@ -11068,7 +11068,7 @@ type ClientInterface interface {
 	// | `queue_depth` | queue, or company | more due tasks wait than the threshold; for a company all waiting tasks count, also tasks due later | tasks | company |
 	// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, reports of senders count | share from 0 to 1 | one of company, channel, sender |
 	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
-	// | `sender_silent` | sender | an app that has sent a message within the day before has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
+	// | `sender_silent` | sender | an app that has sent a message in the 24 hours before its last poll has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
 	// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
@@ -13856,7 +13856,7 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // | `queue_depth` | queue, or company | more due tasks wait than the threshold; for a company all waiting tasks count, also tasks due later | tasks | company |
 // | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, reports of senders count | share from 0 to 1 | one of company, channel, sender |
 // | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
-// | `sender_silent` | sender | an app that has sent a message within the day before has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
+// | `sender_silent` | sender | an app that has sent a message in the 24 hours before its last poll has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
 // | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
@@ -13896,7 +13896,7 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // | `queue_depth` | queue, or company | more due tasks wait than the threshold; for a company all waiting tasks count, also tasks due later | tasks | company |
 // | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, reports of senders count | share from 0 to 1 | one of company, channel, sender |
 // | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
-// | `sender_silent` | sender | an app that has sent a message within the day before has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
+// | `sender_silent` | sender | an app that has sent a message in the 24 hours before its last poll has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
 // | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
@@ -30013,7 +30013,7 @@ type ClientWithResponsesInterface interface {
 	// | `queue_depth` | queue, or company | more due tasks wait than the threshold; for a company all waiting tasks count, also tasks due later | tasks | company |
 	// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, reports of senders count | share from 0 to 1 | one of company, channel, sender |
 	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
-	// | `sender_silent` | sender | an app that has sent a message within the day before has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
+	// | `sender_silent` | sender | an app that has sent a message in the 24 hours before its last poll has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
 	// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
@@ -30043,7 +30043,7 @@ type ClientWithResponsesInterface interface {
 	// | `queue_depth` | queue, or company | more due tasks wait than the threshold; for a company all waiting tasks count, also tasks due later | tasks | company |
 	// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, reports of senders count | share from 0 to 1 | one of company, channel, sender |
 	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
-	// | `sender_silent` | sender | an app that has sent a message within the day before has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
+	// | `sender_silent` | sender | an app that has sent a message in the 24 hours before its last poll has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
 	// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
@@ -51692,7 +51692,7 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // | `queue_depth` | queue, or company | more due tasks wait than the threshold; for a company all waiting tasks count, also tasks due later | tasks | company |
 // | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, reports of senders count | share from 0 to 1 | one of company, channel, sender |
 // | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
-// | `sender_silent` | sender | an app that has sent a message within the day before has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
+// | `sender_silent` | sender | an app that has sent a message in the 24 hours before its last poll has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
 // | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
@@ -51728,7 +51728,7 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // | `queue_depth` | queue, or company | more due tasks wait than the threshold; for a company all waiting tasks count, also tasks due later | tasks | company |
 // | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, reports of senders count | share from 0 to 1 | one of company, channel, sender |
 // | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
-// | `sender_silent` | sender | an app that has sent a message within the day before has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
+// | `sender_silent` | sender | an app that has sent a message in the 24 hours before its last poll has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
 // | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |

@@ -569,8 +569,10 @@ func (q *sequence) explain(t *rapid.T) {
 			want = []string{"expiring"}
 		case w.holds(x):
 			want = []string{"held"}
-		case x.due.After(w.now) && x.retries > 0:
+		case x.due.After(w.now) && (x.retries > 0 || x.failedBy != ""): // failedBy: also after a lease that was never started
 			want = []string{"retry_later"}
+		case x.due.After(w.now) && w.countOf(x) != nil: // a cap possibly delayed the task at its release
+			want = []string{"scheduled", "recipient_limited"}
 		case x.due.After(w.now):
 			want = []string{"scheduled"}
 		case best == yes:
