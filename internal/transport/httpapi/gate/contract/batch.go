@@ -20,6 +20,7 @@ type Batch struct {
 	field    string                  // name of the list in the body
 	maxItems uint64                  // maximum number of items
 	item     *openapi3.Schema        // schema of an item
+	accepts  accepter                // of item
 	decode   func(text []byte) error // decodes an item into its generated type
 }
 
@@ -33,10 +34,13 @@ type Item struct {
 // acceptAnyItems changes the contract so that a batch accepts any object as an item, and returns the Batch. Item is the generated type of an item.
 func acceptAnyItems[Item any](spec *openapi3.T, path, field string) Batch {
 	list := spec.Paths.Value(path).Post.RequestBody.Value.Content.Get("application/json").Schema.Value.Properties[field].Value
-	b := Batch{field: field, item: list.Items.Value, maxItems: *list.MaxItems, decode: func(text []byte) error { return json.Unmarshal(text, new(Item)) }}
+	b := batchOf(list.Items.Value)
+	b.field, b.maxItems, b.decode = field, *list.MaxItems, func(text []byte) error { return json.Unmarshal(text, new(Item)) }
 	list.Items = &openapi3.SchemaRef{Value: openapi3.NewObjectSchema()}
 	return b
 }
+
+func batchOf(item *openapi3.Schema) Batch { return Batch{item: item, accepts: accepterOf(item)} }
 
 // Parse parses body.Plain into body.Value, as jsonbody.Parse does. It then checks and returns the items of the body, or nil if the body does not contain the
 // list. It replaces invalid items by {} in body.Value and body.Plain, because the generated type cannot decode a body with a value of the wrong type. Fault:
@@ -97,7 +101,10 @@ func (b Batch) Check(item []byte) error {
 
 // check works like Check for an item that was already parsed.
 func (b Batch) check(value any, item []byte) error {
-	err := violation.OfRequest(nil, b.item.VisitJSON(value, openapi3.MultiErrors(), openapi3.VisitAsRequest()))
+	var err error
+	if !b.accepts(value) {
+		err = violation.OfRequest(nil, b.item.VisitJSON(value, openapi3.MultiErrors(), openapi3.VisitAsRequest()))
+	}
 	if err == nil {
 		if b.decode == nil || !jsonbody.HasNumber(item, jsonbody.IsLong) {
 			return nil

@@ -43,8 +43,9 @@ type Operation struct {
 type Contract struct {
 	router     routers.Router // finds the operation of any request path
 	routes     map[string]*routers.Route
-	operations map[string]Operation // by ServeMux pattern
-	changes    Batch                // checks a change of settings
+	operations map[string]Operation          // by ServeMux pattern
+	accepters  map[*openapi3.Schema]accepter // of the bodies of requests
+	changes    Batch                         // checks a change of settings
 }
 
 // Operation returns an operation by its ServeMux pattern. isKnown reports whether the contract defines the operation.
@@ -101,7 +102,9 @@ func Of(spec *openapi3.T) (*Contract, error) {
 		ReportBatch: acceptAnyItems[api.ReportRequest](spec, reportBatchPath, "reports"),
 		Receive:     acceptAnyItems[api.ReceivedInput](spec, receivePath, "messages"),
 	}
-	c := &Contract{operations: map[string]Operation{}, changes: Batch{item: spec.Components.Schemas["SettingsChange"].Value}}
+	c := &Contract{
+		operations: map[string]Operation{}, accepters: map[*openapi3.Schema]accepter{}, changes: batchOf(spec.Components.Schemas["SettingsChange"].Value),
+	}
 	for pattern, operation := range operationsOf(spec) {
 		o, err := operationOf(spec, pattern, operation)
 		if err != nil {
@@ -112,6 +115,13 @@ func Of(spec *openapi3.T) (*Contract, error) {
 		}
 		o.IsCostly = isCostly(pattern, o)
 		c.operations[pattern] = o
+		if operation.RequestBody != nil {
+			for _, media := range operation.RequestBody.Value.Content {
+				if media.Schema != nil {
+					c.accepters[media.Schema.Value] = accepterOf(media.Schema.Value)
+				}
+			}
+		}
 	}
 	spec.Paths.Find(callbackPath).Post.RequestBody = nil // every body is valid; the validator would copy it
 	spec.Servers = nil                                   // the API is served under any host name
@@ -227,7 +237,7 @@ func (c *Contract) Check(r *http.Request, operation string, body JSON) error {
 		Request: r, PathParams: params, Route: route, Options: parametersOnly,
 	})
 	var wrong error
-	if schema != nil {
+	if accepts := c.accepters[schema]; schema != nil && (accepts == nil || !accepts(body.Value)) {
 		wrong = schema.VisitJSON(body.Value, openapi3.MultiErrors(), openapi3.VisitAsRequest())
 	}
 	return violation.OfRequest(err, wrong)
