@@ -13087,7 +13087,9 @@ type ClientInterface interface {
 	//   the setting `recipient.reply_days` count. The message belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
 	//   company `default`.
 	// - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
-	//   the sender's inbox company.
+	//   the sender's inbox company. A number from 11 digits on without `+` can also be international. If both are possible, the number to which the
+	//   sender, or else the inbox company, has sent a task applies; then the international one if it begins with the code of the region; then the
+	//   national one.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -13106,7 +13108,9 @@ type ClientInterface interface {
 	//   the setting `recipient.reply_days` count. The message belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
 	//   company `default`.
 	// - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
-	//   the sender's inbox company.
+	//   the sender's inbox company. A number from 11 digits on without `+` can also be international. If both are possible, the number to which the
+	//   sender, or else the inbox company, has sent a task applies; then the international one if it begins with the code of the region; then the
+	//   national one.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -17875,7 +17879,9 @@ func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONReques
 //     the setting `recipient.reply_days` count. The message belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
 //     company `default`.
 //   - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
-//     the sender's inbox company.
+//     the sender's inbox company. A number from 11 digits on without `+` can also be international. If both are possible, the number to which the
+//     sender, or else the inbox company, has sent a task applies; then the international one if it begins with the code of the region; then the
+//     national one.
 //
 // Takes any type of body and a specified content type.
 //
@@ -17904,7 +17910,9 @@ func (c *Client) ReceiveMessagesWithBody(ctx context.Context, contentType string
 //     the setting `recipient.reply_days` count. The message belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
 //     company `default`.
 //   - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
-//     the sender's inbox company.
+//     the sender's inbox company. A number from 11 digits on without `+` can also be international. If both are possible, the number to which the
+//     sender, or else the inbox company, has sent a task applies; then the international one if it begins with the code of the region; then the
+//     national one.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -32260,7 +32268,9 @@ type ClientWithResponsesInterface interface {
 	//   the setting `recipient.reply_days` count. The message belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
 	//   company `default`.
 	// - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
-	//   the sender's inbox company.
+	//   the sender's inbox company. A number from 11 digits on without `+` can also be international. If both are possible, the number to which the
+	//   sender, or else the inbox company, has sent a task applies; then the international one if it begins with the code of the region; then the
+	//   national one.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -32279,7 +32289,9 @@ type ClientWithResponsesInterface interface {
 	//   the setting `recipient.reply_days` count. The message belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
 	//   company `default`.
 	// - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
-	//   the sender's inbox company.
+	//   the sender's inbox company. A number from 11 digits on without `+` can also be international. If both are possible, the number to which the
+	//   sender, or else the inbox company, has sent a task applies; then the international one if it begins with the code of the region; then the
+	//   national one.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -55121,7 +55133,9 @@ func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, bod
 //     the setting `recipient.reply_days` count. The message belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
 //     company `default`.
 //   - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
-//     the sender's inbox company.
+//     the sender's inbox company. A number from 11 digits on without `+` can also be international. If both are possible, the number to which the
+//     sender, or else the inbox company, has sent a task applies; then the international one if it begins with the code of the region; then the
+//     national one.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -55146,7 +55160,9 @@ func (c *ClientWithResponses) ReceiveMessagesWithBodyWithResponse(ctx context.Co
 //     the setting `recipient.reply_days` count. The message belongs to the company of this task. A message that answers no task belongs to the `inbox_company_no` of the sender, or else to the
 //     company `default`.
 //   - A `from` that is not a phone number, such as a short code or a name, is kept as it is. A national number needs the `default_region` of
-//     the sender's inbox company.
+//     the sender's inbox company. A number from 11 digits on without `+` can also be international. If both are possible, the number to which the
+//     sender, or else the inbox company, has sent a task applies; then the international one if it begins with the code of the region; then the
+//     national one.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

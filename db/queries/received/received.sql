@@ -11,17 +11,18 @@ JOIN companies c ON c.id = coalesce(
 )
 WHERE s.sender_no = @sender_no;
 
--- ReceivedAnswers returns the task that each received message answers, and the submitter of this task. phone_numbers and untils contain the number and the time
--- of each message; nth is the index of the message, from 1. A message answers a task to this number. Of several tasks, it answers the task that the sender
--- leased last before the time of the message. The statement reads only the max_tasks newest tasks to each number with ids from from_id on. A message that
--- answers no task is not returned.
+-- ReceivedAnswers returns the task that each received message answers, and the submitter and the recipient of this task. Each entry of nths, phone_numbers and
+-- untils is the index of a message, a number that can be its number, and its time. A message answers a task to one of its numbers. Of several tasks, it answers the
+-- task that the sender leased last before the time of the message. If the sender leased none, the task is the one of the company that any sender leased last:
+-- is_answered is false then, and the task only shows which number is the number of the message. The statement reads only the max_tasks newest tasks to each number
+-- with ids from from_id on. A message without such a task is not returned.
 -- name: ReceivedAnswers :many
-SELECT n.nth::integer AS nth, t.task_id, t.company_id, t.submitted_by
+SELECT DISTINCT ON (n.nth) n.nth::integer AS nth, n.phone_number::text AS phone_number, t.task_id, t.company_id, t.submitted_by, t.is_answered::boolean AS is_answered
 FROM (
-    SELECT unnest(@phone_numbers::text[]) AS phone_number, unnest(@untils::timestamptz[]) AS until, generate_series(1, cardinality(@phone_numbers::text[])) AS nth
+    SELECT unnest(@nths::integer[]) AS nth, unnest(@phone_numbers::text[]) AS phone_number, unnest(@untils::timestamptz[]) AS until
 ) n
 CROSS JOIN LATERAL (
-    SELECT m.task_id, m.company_id, m.submitted_by
+    SELECT m.task_id, m.company_id, m.submitted_by, l.is_answered, l.leased_at
     FROM (
         SELECT o.task_id, o.company_id, o.submitted_by FROM messages o
         WHERE o.recipient = n.phone_number AND o.task_id >= @from_id::text
@@ -29,20 +30,22 @@ CROSS JOIN LATERAL (
         LIMIT @max_tasks::integer
     ) m
     CROSS JOIN LATERAL (
-        SELECT max(x.leased_at) AS leased_at
+        SELECT coalesce(x.app_id = @sender_no::text, false) AS is_answered, max(x.leased_at) AS leased_at
         FROM (
-            SELECT r.leased_at FROM report_logs r
-            WHERE r.task_id = m.task_id AND r.task_id >= @from_id::text AND r.app_id = @sender_no::text AND r.leased_at <= n.until
+            SELECT r.app_id, r.leased_at FROM report_logs r
+            WHERE r.task_id = m.task_id AND r.task_id >= @from_id::text AND r.leased_at <= n.until
+                AND (r.app_id = @sender_no::text OR m.company_id = @company_id::bigint)
             UNION ALL
-            SELECT q.updated_at FROM queue q -- a claim sets updated_at, and nothing changes it during the lease
-            WHERE q.task_id = m.task_id AND q.processing_app_id = @sender_no::text AND q.lease_until IS NOT NULL AND q.updated_at <= n.until
+            SELECT q.processing_app_id, q.updated_at FROM queue q -- a claim sets updated_at, and nothing changes it during the lease
+            WHERE q.task_id = m.task_id AND q.lease_until IS NOT NULL AND q.updated_at <= n.until
+                AND (q.processing_app_id = @sender_no::text OR m.company_id = @company_id::bigint)
         ) x
+        GROUP BY 1
     ) l
-    WHERE l.leased_at IS NOT NULL
-    ORDER BY l.leased_at DESC, m.task_id DESC
+    ORDER BY l.is_answered DESC, l.leased_at DESC, m.task_id DESC
     LIMIT 1
 ) t
-ORDER BY n.nth;
+ORDER BY n.nth, t.is_answered DESC, t.leased_at DESC, t.task_id DESC;
 
 -- ReceivedAdd stores the messages that are not stored yet, in the given order, and returns their ids. An empty text or byte sequence means null.
 -- name: ReceivedAdd :many

@@ -14,7 +14,9 @@ func TestTheExampleConfigurationsParseMessagesOfTheirProviders(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 9, 1, 2, 3, 4, 0, time.UTC)
 	reply := callback.Message{From: "13800138000", To: "1234", Content: "退订 T", MessageNo: "1234567890", ReceivedAt: &at}
-	foreign := callback.Message{From: "+6581234567", Content: "", ReceivedAt: &at}
+	foreign := callback.Message{From: "81234567", Region: "SG", Content: "", ReceivedAt: &at}
+	withCode, withPlus := foreign, foreign
+	withCode.From, withPlus.From = "6581234567", "+6581234567"
 	for file, bodies := range map[string]map[string][]callback.Message{
 		"aliyun-sms": {
 			`[{"phone_number":"13800138000","send_time":"2026-09-01 10:03:04","content":"退订 T","sign_name":"签名","dest_code":"1234","sequence_id":1234567890}]`: {reply},
@@ -24,13 +26,13 @@ func TestTheExampleConfigurationsParseMessagesOfTheirProviders(t *testing.T) {
 		},
 		"tencent-sms": {
 			`{"extend":"1234","mobile":"13800138000","nationcode":"86","sign":"短信签名","text":"退订 T","time":1788228184}`: {
-				{From: "+8613800138000", To: "1234", Content: "退订 T", ReceivedAt: &at},
+				{From: "13800138000", Region: "CN", To: "1234", Content: "退订 T", ReceivedAt: &at},
 			},
 			`[{"extend":"","mobile":"81234567","nationcode":65,"sign":"s","text":"","time":"1788228184"}]`: {foreign},
 			`[{"extend":"","mobile":"6581234567","nationcode":"65","sign":"s","text":"","time":1788228184},` +
-				`{"extend":"","mobile":"+6581234567","nationcode":"+65","sign":"s","text":"","time":1788228184}]`: {foreign, foreign},
+				`{"extend":"","mobile":"+6581234567","nationcode":"+65","sign":"s","text":"","time":1788228184}]`: {withCode, withPlus},
 			`{"extend":"1234","mobile":"10086","nationcode":"86","sign":"短信签名","text":"余额","time":1788228184}`: {
-				{From: "10086", To: "1234", Content: "余额", ReceivedAt: &at}, // a short code
+				{From: "10086", Region: "CN", To: "1234", Content: "余额", ReceivedAt: &at}, // a short code
 			},
 		},
 		"json-api": {

@@ -143,18 +143,21 @@ func TestTheValuesOfABodyAreRead(t *testing.T) {
 }
 
 // Providers write the number of a person with or without its country code, and with or without +.
-func TestNumbersOfPeopleGetTheirCountryCodeOnce(t *testing.T) {
+func TestNumbersOfPeopleGetTheirRegionOrCountryCode(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		isInternational bool
 		code, number    string
-		want            string
+		want, region    string
 	}{
-		{code: "86", number: "13800138000", want: "+8613800138000"},
-		{code: "86", number: "8613800138000", want: "+8613800138000"},
-		{code: "+86", number: "+8613800138000", want: "+8613800138000"},
-		{code: "0086", number: "008613800138000", want: "008613800138000"},
-		{code: "65", number: "6581234567", want: "+6581234567"},
+		{code: "86", number: "13800138000", want: "13800138000", region: "CN"},
+		{code: "+86", number: "+8613800138000", want: "+8613800138000", region: "CN"},
+		{code: "0086", number: "008613800138000", want: "008613800138000", region: "CN"},
+		{code: "1", number: "4165550123", want: "4165550123", region: "US"}, // the main region of +1
+		{code: "881", number: "651234567", want: "+881651234567"},           // a satellite network
+		{code: "881", number: "00881651234567", want: "00881651234567"},
+		{code: "881", number: "10690", want: "10690"},
+		{code: "Germany", number: "15112345678", want: "15112345678"},
 		{code: "", number: "13800138000", want: "13800138000"},
 		{isInternational: true, number: "14155550123", want: "+14155550123"}, // a mobile number of China without this option
 		{isInternational: true, number: "6581234567", want: "+6581234567"},
@@ -164,7 +167,7 @@ func TestNumbersOfPeopleGetTheirCountryCodeOnce(t *testing.T) {
 	} {
 		config := callback.Config{Received: &callback.Received{From: "from", Country: "code", Content: "text", International: c.isInternational}}
 		got, err := config.Read([]byte(`{"from":"` + c.number + `","code":"` + c.code + `","text":"x"}`))
-		if err != nil || len(got.Messages) != 1 || got.Messages[0].From != c.want {
+		if err != nil || len(got.Messages) != 1 || got.Messages[0].From != c.want || got.Messages[0].Region != c.region {
 			t.Errorf("%+v: %+v, %v", c, got.Messages, err)
 		}
 	}

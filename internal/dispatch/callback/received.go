@@ -33,6 +33,7 @@ type Received struct {
 // Message is a message from a person, as a provider posted it. Empty fields are unknown.
 type Message struct {
 	From, To, Content, MessageNo string
+	Region                       string // the region of a national From; empty: unknown
 	ReceivedAt                   *time.Time
 	Raw                          string // the item of the body
 }
@@ -89,7 +90,7 @@ func (r *Received) read(item any) (m Message, isMessage bool) {
 	if r.International {
 		m.From = withPlus(from)
 	} else if code, found := provider.TextAt(item, r.Country); found {
-		m.From = international(code, from)
+		m.From, m.Region = national(code, from)
 	}
 	m.To, _ = provider.TextAt(item, r.To)
 	m.MessageNo, _ = provider.TextAt(item, r.MessageNo)
@@ -110,18 +111,21 @@ func withPlus(number string) string {
 	return number
 }
 
-// international adds the code of a country to a national number. Some providers post the code in the number, too. A short code remains unchanged.
-func international(code, number string) string {
+// national returns a number and the region with the code of its country. If no region has the code, such as that of a satellite network, the code is added to
+// the number.
+func national(code, number string) (from, region string) {
 	code = strings.TrimPrefix(strings.TrimPrefix(code, "+"), "00")
-	if _, err := strconv.ParseUint(code, 10, 32); err != nil || strings.HasPrefix(number, "+") || strings.HasPrefix(number, "00") {
-		return number
+	n, err := strconv.ParseUint(code, 10, 16)
+	if err != nil {
+		return number, ""
 	}
-	for _, full := range []string{"+" + code + number, withPlus(number)} {
-		if _, err := phone.Normalise("", full, ""); err == nil && strings.HasPrefix(full, "+"+code) {
-			return full
-		}
+	if region = phone.RegionWithCode(int(n)); region != "" || strings.HasPrefix(number, "00") {
+		return number, region
 	}
-	return number
+	if full := withPlus(code + number); full != code+number {
+		return full, ""
+	}
+	return number, ""
 }
 
 // timeLayouts contains the notations of times with text, apart from numbers.

@@ -476,3 +476,25 @@ func TestMessagesOfCallbacksInOtherEncodingsKeepTheirTexts(t *testing.T) {
 		t.Errorf("stored are %q", got)
 	}
 }
+
+// R3: providers post the code of the country beside the number, and some of them also in the number.
+func TestAStopWithACountryCodeBlocksThePerson(t *testing.T) {
+	b, _ := apptest.NewReceiving(t, map[string]any{"received": map[string]any{"from": "mobile", "country": "nation", "content": "text", "messageNo": "seq"}})
+	for i, m := range []struct{ nation, mobile, want string }{
+		{"49", "4915112345678", "+4915112345678"},
+		{"49", "491711234567", "+491711234567"},
+		{"49", "15212345678", "+4915212345678"},
+		{"+86", "8613800138000", "+8613800138000"},
+		{"0065", "6581234567", "+6581234567"},
+		{"881", "651234567", "+881651234567"}, // a satellite network without a region
+	} {
+		callBack(b, 200, token, "application/json", fmt.Sprintf(`{"nation":%q,"mobile":%q,"text":"STOP","seq":%d}`, m.nation, m.mobile, i))
+		if got := apptest.Scan[string](b, "SELECT recipient FROM blocks ORDER BY id DESC LIMIT 1"); got != m.want {
+			t.Errorf("%+v blocked %s", m, got)
+		}
+	}
+	callBack(b, 200, token, "application/json", `{"nation":"86","mobile":"10690","text":"STOP","seq":"short"}`)
+	if n := b.Count("SELECT count(*) FROM blocks"); n != 6 {
+		t.Errorf("%d blocks", n)
+	}
+}

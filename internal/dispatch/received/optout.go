@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"lksms/internal/dispatch/block"
 	"lksms/internal/dispatch/directory"
@@ -34,7 +33,7 @@ func (s *Service) setKinds(ctx context.Context, rows []row) error {
 	for i := range rows {
 		r := &rows[i]
 		r.kind = ordinaryKind(r.Content)
-		if !strings.HasPrefix(r.number, "+") { // a short code or a name
+		if !phone.IsE164(r.number) { // a short code or a name
 			continue
 		}
 		rules, err := s.directory.RecipientRules(ctx, r.company)

@@ -68,6 +68,7 @@ type Message struct {
 	ReceivedAt *time.Time // the time that the network gave to the message
 	MessageNo  string     // the id that the phone or the provider gave to the message
 	Raw        string     // the message as another program posted it; empty: the message came through the API
+	Region     string     // the region of From, if From is a national number; empty: the region of the inbox company
 }
 
 // Stored is a message in the database.
@@ -101,17 +102,11 @@ func (s *Service) Store(ctx context.Context, senderNo string, messages []Message
 	}
 	rows := make([]row, len(messages))
 	for i, m := range messages {
-		rows[i] = rowOf(senderNo, m, owner.DefaultRegion)
-	}
-	answered, err := s.answered(ctx, senderNo, rows)
-	if err != nil {
-		return nil, err
-	}
-	for i := range rows {
+		rows[i] = rowOf(senderNo, m, cmp.Or(m.Region, owner.DefaultRegion))
 		rows[i].company = owner.InboxCompanyID
-		if task, isAnswer := answered[i]; isAnswer {
-			rows[i].company, rows[i].task, rows[i].submitter = task.CompanyID, task.TaskID, task.SubmittedBy
-		}
+	}
+	if err := s.findTasks(ctx, senderNo, owner.InboxCompanyID, rows); err != nil {
+		return nil, err
 	}
 	if err := s.setKinds(ctx, rows); err != nil {
 		return nil, err
@@ -131,15 +126,18 @@ func (s *Service) Store(ctx context.Context, senderNo string, messages []Message
 // row is a Message with the columns by which a repeated message is recognised, and with the task that it answers.
 type row struct {
 	Message
-	number            string // From in E.164, or as it was received
-	identity, numbers []byte // the columns identity and message_identity; nil: unknown
+	readings          []string // the numbers that From can be; From itself if it is no phone number
+	number            string   // the reading that applies, or From as it was received
+	identity, numbers []byte   // the columns identity and message_identity; nil: unknown
 	company           int64
 	task, submitter   string // empty: the message answers no task
 	kind              string
 }
 
+// rowOf returns a row with the first reading of the number. The identities always contain this reading, so that a repeat is found although another reading applies.
 func rowOf(senderNo string, m Message, region string) row {
-	r := row{Message: m, number: NumberOf(m.From, region)}
+	r := row{Message: m, readings: readings(m.From, region)}
+	r.number = r.readings[0]
 	if m.ReceivedAt != nil {
 		at := m.ReceivedAt.Truncate(time.Second)
 		r.ReceivedAt = &at
@@ -154,21 +152,15 @@ func rowOf(senderNo string, m Message, region string) row {
 	return r
 }
 
-// minInternational is the minimum number of digits of a number with a country code but without +. Shorter numbers can be national numbers of another region.
-const minInternational = 11
+// NumberOf returns the first reading of a number, in E.164. It returns a text that is no phone number, such as a short code or a name, unchanged.
+func NumberOf(from, region string) string { return readings(from, region)[0] }
 
-// NumberOf returns a number in E.164. Many providers omit the + of international numbers. So a number that is not a national number of region is read as an
-// international number, if it is a valid one. NumberOf returns a number that cannot be parsed, such as a short code or a name, unchanged.
-func NumberOf(from, region string) string {
-	if number, err := phone.Normalise("", from, region); err == nil {
-		return number
+// readings returns the readings of a number. A text that is no phone number has itself as its only reading.
+func readings(from, region string) []string {
+	if all := phone.Readings(from, region); len(all) > 0 {
+		return all
 	}
-	if digits, isNumber := phone.Digits(from); isNumber && len(digits) >= minInternational {
-		if number, err := phone.Normalise("", "+"+digits, ""); err == nil {
-			return number
-		}
-	}
-	return from
+	return []string{from}
 }
 
 // hash returns the SHA-256 of texts, with their lengths, so that different texts never form the same input.
@@ -181,21 +173,25 @@ func hash(texts ...string) []byte {
 	return sum[:]
 }
 
-// answered returns the task that each row answers, by the index of the row. A row never answers a task that was leased after ReceivedAt, because a phone can
-// hand over a message long after its arrival. While an old partition is locked, because it is being moved to another tablespace, the database counts as
-// unavailable: the caller hands over the messages again.
-func (s *Service) answered(ctx context.Context, senderNo string, rows []row) (map[int]receivedq.ReceivedAnswersRow, error) {
+// findTasks sets the task that each row answers, with its company, and the number of the row: of several readings, the one to which the sender has sent a task,
+// or else the inbox company. A row never answers a task that was leased after ReceivedAt, because a phone can hand over a message long after its arrival. While
+// an old partition is locked, because it is being moved to another tablespace, the database counts as unavailable: the caller hands over the messages again.
+func (s *Service) findTasks(ctx context.Context, senderNo string, inboxCompany int64, rows []row) error {
 	values, err := s.settings.Get(ctx)
 	if err != nil || values.Recipient.ReplyDays == 0 {
-		return nil, err
+		return err
 	}
-	p := receivedq.ReceivedAnswersParams{SenderNo: senderNo, MaxTasks: maxTasks, FromID: taskid.First(time.Now().Add(-values.Recipient.ReplyTime()))}
-	for _, r := range rows {
+	p := receivedq.ReceivedAnswersParams{
+		SenderNo: senderNo, CompanyID: inboxCompany, MaxTasks: maxTasks, FromID: taskid.First(time.Now().Add(-values.Recipient.ReplyTime())),
+	}
+	for i, r := range rows {
 		until := time.Now().Add(clockSkew)
 		if r.ReceivedAt != nil && r.ReceivedAt.Before(until) {
 			until = r.ReceivedAt.Add(clockSkew)
 		}
-		p.PhoneNumbers, p.Untils = append(p.PhoneNumbers, r.number), append(p.Untils, until)
+		for _, number := range r.readings {
+			p.Nths, p.PhoneNumbers, p.Untils = append(p.Nths, int32(i)), append(p.PhoneNumbers, number), append(p.Untils, until)
+		}
 	}
 	var found []receivedq.ReceivedAnswersRow
 	err = s.db.Briefly(ctx, func(ctx context.Context) error {
@@ -203,13 +199,16 @@ func (s *Service) answered(ctx context.Context, senderNo string, rows []row) (ma
 		return err
 	})
 	if postgres.IsLockTimeout(err) {
-		return nil, &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: 5 * time.Second}
+		return &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: 5 * time.Second}
 	}
-	all := make(map[int]receivedq.ReceivedAnswersRow, len(found))
 	for _, task := range found {
-		all[int(task.Nth)-1] = task
+		r := &rows[task.Nth]
+		r.number = task.PhoneNumber
+		if task.IsAnswered {
+			r.company, r.task, r.submitter = task.CompanyID, task.TaskID, task.SubmittedBy
+		}
 	}
-	return all, postgres.Wrap("find answered tasks", err, nil)
+	return postgres.Wrap("find answered tasks", err, nil)
 }
 
 // store stores rows. isWhole reports whether all of them are stored: another transaction can have deleted one that was already stored.
