@@ -3,11 +3,11 @@ package conversation
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"lksms/gen/conversationq"
 	"lksms/internal/audience/contact"
+	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/dispatch/queue/taskid"
@@ -52,7 +52,7 @@ type Key struct {
 }
 
 // isDialable reports whether tasks to the number can exist.
-func (k Key) isDialable() bool { return strings.HasPrefix(k.Number, "+") }
+func (k Key) isDialable() bool { return phone.IsE164(k.Number) }
 
 // Head describes a conversation, its last received message and its contact.
 type Head struct {

@@ -12,6 +12,7 @@ import (
 	"lksms/internal/audience/contact"
 	"lksms/internal/audience/conversation"
 	"lksms/internal/dispatch/block"
+	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/dispatch/received"
 	"lksms/internal/platform/fault"
@@ -299,7 +300,7 @@ func (s *Service) guard(ctx context.Context, m received.Row, actions []string, l
 }
 
 // isNumber reports whether a message came from a phone number, and not from a short code or a name.
-func isNumber(m received.Row) bool { return strings.HasPrefix(m.PhoneNumber, "+") }
+func isNumber(m received.Row) bool { return phone.IsE164(m.PhoneNumber) }
 
 // dedupKey returns the dedup key of the task that a rule submits because of a message.
 func dedupKey(m received.Row) string { return fmt.Sprint("reply_rule:", m.ID) }

@@ -234,6 +234,7 @@ func TestNoReplyIsSentToProgramsAndOwnNumbers(t *testing.T) {
 	}{
 		"a short code":         {map[string]any{"from": "10690", "content": "hello"}, "no_phone_number"},
 		"a name":               {map[string]any{"from": "MyBank", "content": "hello"}, "no_phone_number"},
+		"a name with a plus":   {map[string]any{"from": "+22395", "content": "hello"}, "no_phone_number"},
 		"a number of our own":  {map[string]any{"from": "+8613800138000", "content": "hello"}, "own_number"},
 		"an automatic message": {map[string]any{"from": person, "content": "[Auto-Reply] hello, I am away"}, "auto_reply"},
 		"an old message":       {map[string]any{"from": person, "content": "hello", "received_at": old}, "too_old"},
@@ -344,6 +345,7 @@ func TestARuleTagsTheContactsOfANumber(t *testing.T) {
 		t.Errorf("members %s", got)
 	}
 	expectOutcome(b, receive(b, "phone", "10690", "join"), "no_phone_number")
+	expectOutcome(b, receive(b, "phone", "+4930", "join"), "no_phone_number")
 }
 
 func TestARuleForwardsAndAcknowledges(t *testing.T) {

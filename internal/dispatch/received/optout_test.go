@@ -183,3 +183,17 @@ func TestAnOptOutOutlivesATemporaryBlockByAUser(t *testing.T) {
 		t.Error("the person could not end its block")
 	}
 }
+
+// A network can put a + before a short code. A block of such a text could not be deleted: it is no phone number in requests.
+func TestAStopOfAShortCodeWithAPlusBlocksNothing(t *testing.T) {
+	b := apptest.New(t)
+	for _, from := range []string{"+22395", "+86106912345678", "+4930"} {
+		got := one(b, "app", message("STOP", map[string]any{"from": from}))
+		if got.PhoneNumber != from || got.Kind != api.ReceivedText {
+			t.Errorf("%s: %+v", from, got)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM blocks"); n != 0 {
+		t.Errorf("%d blocks", n)
+	}
+}
