@@ -402,11 +402,17 @@ WITH found AS (
     ORDER BY 1, 2
     LIMIT $3::integer)
     UNION
-    (SELECT c.phone COLLATE "C" AS term, c.user_id FROM contacts c
-    WHERE c.company_id = $4 AND (c.phone COLLATE "C", c.user_id) > ($7::text, $8::text)
-        AND c.phone COLLATE "C" < $2::text || chr(1114111) AND c.phone IS NOT NULL
-    ORDER BY 1, 2
-    LIMIT $3::integer)
+    SELECT p.term, p.user_id
+    FROM (
+        SELECT unnest($2::text[]) AS number, unnest($7::text[]) AS after_term, unnest($8::text[]) AS after_id
+    ) n
+    CROSS JOIN LATERAL (
+        SELECT c.phone COLLATE "C" AS term, c.user_id FROM contacts c
+        WHERE c.company_id = $4 AND (c.phone COLLATE "C", c.user_id) > (n.after_term, n.after_id)
+            AND c.phone COLLATE "C" < n.number || chr(1114111) AND c.phone IS NOT NULL
+        ORDER BY 1, 2
+        LIMIT $3::integer
+    ) p
     UNION
     (SELECT fold_case(c.email) COLLATE "C" AS term, c.user_id FROM contacts c
     WHERE c.company_id = $4 AND (fold_case(c.email) COLLATE "C", c.user_id) > ($5::text, $6::text)
@@ -423,7 +429,7 @@ WITH found AS (
 SELECT c.company_id, c.user_id, c.phone, c.dingtalk_name, c.wechat_openid, c.email, c.updated_at, c.name, c.attributes, f.term::text AS term,
     (f.term = least(
         CASE WHEN starts_with(lower(c.user_id COLLATE "C"), $1::text) THEN lower(c.user_id COLLATE "C") END,
-        CASE WHEN starts_with(c.phone COLLATE "C", $2::text) THEN c.phone COLLATE "C" END,
+        CASE WHEN c.phone COLLATE "C" ^@ ANY ($2::text[]) THEN c.phone COLLATE "C" END,
         CASE WHEN starts_with(fold_case(c.email) COLLATE "C", $1::text) THEN fold_case(c.email) COLLATE "C" END,
         CASE WHEN starts_with(fold_case(c.dingtalk_name) COLLATE "C", $1::text) THEN fold_case(c.dingtalk_name) COLLATE "C" END
     ))::boolean AS is_first
@@ -433,14 +439,14 @@ ORDER BY f.term, f.user_id
 `
 
 type ContactSearchParams struct {
-	Prefix        string
-	Number        *string
-	MaxRows       int32
-	CompanyID     int64
-	AfterTerm     string
-	AfterID       string
-	NumberAfter   *string
-	NumberAfterID string
+	Prefix         string
+	Numbers        []string
+	MaxRows        int32
+	CompanyID      int64
+	AfterTerm      string
+	AfterID        string
+	NumbersAfter   []string
+	NumbersAfterID []string
 }
 
 type ContactSearchRow struct {
@@ -450,8 +456,8 @@ type ContactSearchRow struct {
 }
 
 // ContactSearch returns the contacts that match a search. A contact matches if its user_id, email or dingtalk_name begins with prefix, or its phone begins with
-// number. The matching text is the term. number null: no phone can match. A contact has one row for each matching term. is_first marks the first of these rows.
-// The rows are sorted by term and user_id, and begin after a position (term, user_id). Phones have a separate position.
+// one of numbers. The matching text is the term. A contact has one row for each matching term. is_first marks the first of these rows. The rows are sorted by term
+// and user_id, and begin after a position (term, user_id). Each number has a separate position: an entry of numbers_after and of numbers_after_id.
 //
 // The caller passes a position that is never before the first match, because the position is the only lower bound of each scan. With two lower bounds,
 // PostgreSQL could begin the scan at the smaller bound. chr(1114111) is greater than any character. Each branch reads at most max_rows entries of its index. The
@@ -459,13 +465,13 @@ type ContactSearchRow struct {
 func (q *Queries) ContactSearch(ctx context.Context, arg ContactSearchParams) ([]ContactSearchRow, error) {
 	rows, err := q.db.Query(ctx, contactSearch,
 		arg.Prefix,
-		arg.Number,
+		arg.Numbers,
 		arg.MaxRows,
 		arg.CompanyID,
 		arg.AfterTerm,
 		arg.AfterID,
-		arg.NumberAfter,
-		arg.NumberAfterID,
+		arg.NumbersAfter,
+		arg.NumbersAfterID,
 	)
 	if err != nil {
 		return nil, err

@@ -50,8 +50,8 @@ ORDER BY user_id
 LIMIT @page_limit::integer;
 
 -- ContactSearch returns the contacts that match a search. A contact matches if its user_id, email or dingtalk_name begins with prefix, or its phone begins with
--- number. The matching text is the term. number null: no phone can match. A contact has one row for each matching term. is_first marks the first of these rows.
--- The rows are sorted by term and user_id, and begin after a position (term, user_id). Phones have a separate position.
+-- one of numbers. The matching text is the term. A contact has one row for each matching term. is_first marks the first of these rows. The rows are sorted by term
+-- and user_id, and begin after a position (term, user_id). Each number has a separate position: an entry of numbers_after and of numbers_after_id.
 --
 -- The caller passes a position that is never before the first match, because the position is the only lower bound of each scan. With two lower bounds,
 -- PostgreSQL could begin the scan at the smaller bound. chr(1114111) is greater than any character. Each branch reads at most max_rows entries of its index. The
@@ -64,11 +64,17 @@ WITH found AS (
     ORDER BY 1, 2
     LIMIT @max_rows::integer)
     UNION
-    (SELECT c.phone COLLATE "C" AS term, c.user_id FROM contacts c
-    WHERE c.company_id = @company_id AND (c.phone COLLATE "C", c.user_id) > (sqlc.narg(number_after)::text, @number_after_id::text)
-        AND c.phone COLLATE "C" < sqlc.narg(number)::text || chr(1114111) AND c.phone IS NOT NULL
-    ORDER BY 1, 2
-    LIMIT @max_rows::integer)
+    SELECT p.term, p.user_id
+    FROM (
+        SELECT unnest(@numbers::text[]) AS number, unnest(@numbers_after::text[]) AS after_term, unnest(@numbers_after_id::text[]) AS after_id
+    ) n
+    CROSS JOIN LATERAL (
+        SELECT c.phone COLLATE "C" AS term, c.user_id FROM contacts c
+        WHERE c.company_id = @company_id AND (c.phone COLLATE "C", c.user_id) > (n.after_term, n.after_id)
+            AND c.phone COLLATE "C" < n.number || chr(1114111) AND c.phone IS NOT NULL
+        ORDER BY 1, 2
+        LIMIT @max_rows::integer
+    ) p
     UNION
     (SELECT fold_case(c.email) COLLATE "C" AS term, c.user_id FROM contacts c
     WHERE c.company_id = @company_id AND (fold_case(c.email) COLLATE "C", c.user_id) > (@after_term::text, @after_id::text)
@@ -85,7 +91,7 @@ WITH found AS (
 SELECT sqlc.embed(c), f.term::text AS term,
     (f.term = least(
         CASE WHEN starts_with(lower(c.user_id COLLATE "C"), @prefix::text) THEN lower(c.user_id COLLATE "C") END,
-        CASE WHEN starts_with(c.phone COLLATE "C", sqlc.narg(number)::text) THEN c.phone COLLATE "C" END,
+        CASE WHEN c.phone COLLATE "C" ^@ ANY (@numbers::text[]) THEN c.phone COLLATE "C" END,
         CASE WHEN starts_with(fold_case(c.email) COLLATE "C", @prefix::text) THEN fold_case(c.email) COLLATE "C" END,
         CASE WHEN starts_with(fold_case(c.dingtalk_name) COLLATE "C", @prefix::text) THEN fold_case(c.dingtalk_name) COLLATE "C" END
     ))::boolean AS is_first

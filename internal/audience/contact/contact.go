@@ -205,9 +205,9 @@ func (s *Service) Search(ctx context.Context, companyID int64, text string, afte
 	p := contactq.ContactSearchParams{
 		CompanyID: companyID, Prefix: prefix, AfterTerm: from.Term, AfterID: from.UserID, MaxRows: int32(fieldsFound*limit + 1),
 	}
-	if number := phone.ParsePrefix(text, region); number != "" {
+	for _, number := range phone.Prefixes(text, region) {
 		from := after.from(number)
-		p.Number, p.NumberAfter, p.NumberAfterID = &number, &from.Term, from.UserID
+		p.Numbers, p.NumbersAfter, p.NumbersAfterID = append(p.Numbers, number), append(p.NumbersAfter, from.Term), append(p.NumbersAfterID, from.UserID)
 	}
 	rows, err := s.q.ContactSearch(ctx, p)
 	if err != nil {

@@ -88,6 +88,39 @@ func TestContactsAreFoundByThePrefixOfAField(t *testing.T) {
 	}
 }
 
+// The beginning of a number is read like the number: with the country code of the company's region, without it, and with the prefix of national calls.
+func TestContactsAreFoundByThePrefixOfANumberOfTheirRegion(t *testing.T) {
+	b := apptest.New(t)
+	for _, c := range []struct {
+		region, saved string
+		found         string // searches that find the contact
+	}{
+		{"IT", "0612345678", "06 0612 0612345678 +3906 390612345678 3906"},
+		{"IT", "3933123456", "39331 3933123456 393933123456 39393"},
+		{"DE", "015177777771", "0151777 151777 49151777 4915177777771 0049151 +49151"},
+		{"US", "2125551234", "212 1212 12125551234 (212) +1212"},
+		{"CN", "13800138777", "138 86138 8613800138777 0086138"},
+		{"CN", "010 62552266", "010 10625 8610625"},
+		{"RU", "89161234567", "8916 916 7916 79161234567"},
+		{"RU", "88005553535", "8800 800555 7800"},
+		{"KZ", "87012345678", "8701 7012345678 701 7701"},
+		{"", "13800138777", "138 86138 8613800138777"},
+	} {
+		b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"default_region": c.region})
+		b.PutContacts(map[string]any{"user_id": "x", "phone": c.saved})
+		for q := range strings.FieldsSeq(c.found) {
+			if got := search(b, q, 1); !slices.Equal(got, []string{"x"}) {
+				t.Errorf("%q of %s does not find %s: %q", q, c.region, c.saved, got)
+			}
+		}
+		for _, q := range []string{"0777", "4", "+6", "99"} {
+			if got := search(b, q, 1); len(got) > 0 {
+				t.Errorf("%q of %s finds %s", q, c.region, c.saved)
+			}
+		}
+	}
+}
+
 // The result of the PostgreSQL function lower depends on the locale of the database.
 func TestASearchIgnoresCaseInAnyLocale(t *testing.T) {
 	b := apptest.New(t)
@@ -125,10 +158,10 @@ func TestThePagesOfASearchContainEachContactOnce(t *testing.T) {
 			CASE i % 5 WHEN 0 THEN 'a' || i || '@example.com' WHEN 1 THEN 'Ab@example.com' WHEN 2 THEN 'b@example.com' END,
 			CASE i % 7 WHEN 0 THEN 'a' || i WHEN 1 THEN 'ab' WHEN 2 THEN '138' END
 		FROM generate_series(1, 500) i`)
-	for _, q := range []string{"a", "A1", "ab", "b", "138", "+86", "b1"} {
+	for _, q := range []string{"a", "A1", "ab", "b", "138", "+86", "86", "b1"} {
 		want := apptest.Scan[[]string](b, `SELECT coalesce(array_agg(user_id ORDER BY user_id), '{}') FROM contacts
 			WHERE lower(user_id) LIKE lower($1) || '%' OR lower(email) LIKE lower($1) || '%' OR lower(dingtalk_name) LIKE lower($1) || '%'
-				OR phone LIKE CASE WHEN $1 = '138' THEN '+86138' WHEN $1 = '+86' THEN $1 ELSE 'none' END || '%'`, q)
+				OR phone LIKE CASE WHEN $1 = '138' THEN '+86138' WHEN $1 LIKE '%86' THEN '+86' ELSE 'none' END || '%'`, q)
 		whole := search(b, q, 100)
 		if got := slices.Sorted(slices.Values(whole)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 			t.Errorf("%q finds %d contacts, want %d", q, len(got), len(want))
@@ -165,6 +198,7 @@ func TestAPageOfASearchReadsABoundedNumberOfRows(t *testing.T) {
 		"one":                       {"user000777@", contact.Position{}, 10},
 		"none":                      {"nobody", contact.Position{}, 0},
 		"all by phone":              {"138", contact.Position{}, 500},
+		"all by phone, twice":       {"86", contact.Position{}, 500},
 		"all by phone, near an end": {"138", contact.Position{Term: "+8613800049000", UserID: "user049000"}, 500},
 	} {
 		best := time.Hour

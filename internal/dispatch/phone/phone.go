@@ -197,25 +197,6 @@ func CheckRegion(field, region string) error {
 	return nil
 }
 
-// ParsePrefix returns the E.164 prefix of all numbers that start with text. text has any notation that Read accepts. ParsePrefix returns an empty string if no
-// number starts with text.
-func ParsePrefix(text, region string) string {
-	number, wrong := bare(text)
-	digits, isFull := strings.CutPrefix(number, "+")
-	switch {
-	case wrong != "" || number == "":
-		return ""
-	case isFull:
-		return number
-	case strings.HasPrefix(digits, "00"):
-		return "+" + digits[2:]
-	case isMainland(region):
-		return mainland + number
-	default:
-		return fmt.Sprintf("+%d%s", phonenumbers.GetCountryCodeForRegion(region), strings.TrimPrefix(digits, "0"))
-	}
-}
-
 const mainland = "+86"
 
 // e164Most is the maximum number of digits of a number.

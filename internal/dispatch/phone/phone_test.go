@@ -2,6 +2,7 @@ package phone
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -221,11 +222,29 @@ func TestRegionReturnsTheRegionOfANumber(t *testing.T) {
 
 func TestBeginningOfANumberIsParsedInAnyNotation(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{
-		"138": "+86138", "138 0013-80": "+86138001380", "+86 138": "+86138", "+1-416": "+1416", "+": "+", "": "", "-": "", "1380a": "", "++1": "", "１３８": "+86138", "0062 812": "+62812",
+	for _, c := range []struct{ text, region, want string }{
+		{"138", "", "+86138"},
+		{"138 0013-80", "", "+86138001380"},
+		{"13800138000", "", "+8613800138000"},
+		{"+86 138", "", "+86138"},
+		{"+1-416", "DE", "+1416"},
+		{"0062 812", "DE", "+62812"},
+		{"１３８", "CN", "+86138"},
+		{"86138", "CN", "+86138 +8686138"},
+		{"06", "IT", "+3906"},
+		{"0", "", "+860"}, // without a region, only mobile numbers are accepted
+		{"0", "CN", "+86 +860"},
+		{"0151", "DE", "+490151 +49151"},
+		{"4915", "DE", "+4915 +494915"},
+		{"1212", "US", "+11212 +1212"},
+		{"+", "", "+"},
+		{"", "", ""},
+		{"-", "", ""},
+		{"1380a", "", ""},
+		{"++1", "", ""},
 	} {
-		if got := ParsePrefix(text, ""); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
+		if got := Prefixes(c.text, c.region); !slices.Equal(got, strings.Fields(c.want)) {
+			t.Errorf("%q in %s: %q, want %q", c.text, c.region, got, c.want)
 		}
 	}
 }

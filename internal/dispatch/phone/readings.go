@@ -2,6 +2,7 @@ package phone
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nyaruka/phonenumbers"
@@ -44,4 +45,35 @@ func RegionWithCode(code int) string {
 		return region
 	}
 	return ""
+}
+
+// Prefixes returns the beginnings of the numbers in E.164 that start with text, by the rules of Normalise. As long as a number is incomplete, its first digits can
+// be national digits, the prefix of national calls, or the country code of region. Prefixes returns nothing if no number starts with text.
+func Prefixes(text, region string) []string {
+	digits, wrong := bare(text)
+	if wrong != "" || digits == "" {
+		return nil
+	}
+	if strings.HasPrefix(digits, "+") {
+		return []string{digits}
+	}
+	if abroad, is := strings.CutPrefix(digits, "00"); is {
+		return []string{"+" + abroad}
+	}
+	code := mainland
+	if region != "" {
+		code = "+" + strconv.Itoa(phonenumbers.GetCountryCodeForRegion(region))
+	}
+	all := []string{code + digits}
+	if prefix := phonenumbers.GetNddPrefixForRegion(region, true); prefix != "" && strings.HasPrefix(digits, prefix) {
+		all = append(all, code+digits[len(prefix):])
+	}
+	if strings.HasPrefix("+"+digits, code) {
+		all = append(all, "+"+digits)
+	}
+	if e164, err := Normalise("", text, region); err == nil {
+		all = append(all, e164)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
