@@ -987,6 +987,18 @@ func TestUserCommandsManageUsersAndKeys(t *testing.T) {
 		t.Errorf("listed:\n%s", got)
 	}
 	must("", "enable", "system")
+	must("", "add", "tabs", "--role=send", "--app-id=a\nadmin    enabled  fake")
+	if got := must("", "list"); !strings.HasPrefix(got, "send     enabled  tabs as a\\nadmin    enabled  fake\n") {
+		t.Errorf("listed:\n%s", got)
+	}
+	for _, name := range []string{"z\tx", "..", "q\nsubmit   enabled  fake"} {
+		if out, err := run("", "add", name, "--role=submit"); err == nil || !strings.Contains(out, "username wrong_format") {
+			t.Errorf("the name %q: %v %s", name, err, out)
+		}
+	}
+	if out, err := run("a password with \xff\n", "passwd", "phone", "--password-stdin"); err == nil || !strings.Contains(out, "password wrong_format") {
+		t.Errorf("a password that is not UTF-8: %v %s", err, out)
+	}
 	if out, err := run("", "add", "phone", "--role=read"); err == nil || !strings.Contains(out, "user.exists") {
 		t.Errorf("a user that exists: %v %s", err, out)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -49,7 +50,7 @@ func (p passwordSource) read() (password string, generated bool, err error) {
 }
 
 type userAddCmd struct {
-	Username string         `arg:"" help:"Name of the user: 1 to 50 characters, without a colon."`
+	Username string         `arg:"" help:"Name of the user: 1 to 50 characters, without control characters and colons."`
 	Role     string         `required:"" enum:"submit,send,read,admin" help:"${enum}."`
 	AppID    string         `name:"app-id" help:"The only app that a send user can act as."`
 	Company  string         `help:"company_no of a submit or read user. Default: the default company for submit, every company for read."`
@@ -109,9 +110,9 @@ func (c *userListCmd) Run(ctx context.Context) error {
 					state = "disabled"
 				}
 				if u.AppID != nil {
-					app = " as " + *u.AppID
+					app = " as " + escaped(*u.AppID)
 				}
-				fmt.Printf("%-8s %-8s %s%s\n", u.Role, state, u.Username, app)
+				fmt.Printf("%-8s %-8s %s%s\n", u.Role, state, escaped(u.Username), app)
 				before = u.ID
 			}
 			if len(rows) < page {
@@ -119,6 +120,12 @@ func (c *userListCmd) Run(ctx context.Context) error {
 			}
 		}
 	})
+}
+
+// escaped replaces line breaks and other control characters, which could imitate another user of the list.
+func escaped(text string) string {
+	quoted := strconv.Quote(text)
+	return quoted[1 : len(quoted)-1]
 }
 
 type userDisableCmd struct {

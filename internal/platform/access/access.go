@@ -183,8 +183,11 @@ type User struct {
 }
 
 // Create adds a user. Faults: user.exists, and request.invalid for: an app_id with a role other than send, an unknown company, a company with a role that
-// cannot have a company, a malformed name or app_id, a password in the form of an API key.
+// cannot have a company, a malformed name, app_id or password, a password in the form of an API key.
 func (s *Service) Create(ctx context.Context, u User) (UserRow, error) {
+	if err := checkNames(u.Username, u.AppID); err != nil {
+		return UserRow{}, err
+	}
 	if u.AppID != nil && u.Role != RoleSend {
 		return UserRow{}, fault.InvalidField("app_id", fault.OnlyForSenders, nil)
 	}
@@ -203,10 +206,6 @@ func (s *Service) Create(ctx context.Context, u User) (UserRow, error) {
 		return row, errNoCompany
 	case postgres.Violates(err, bindsRole):
 		return row, errUnbound
-	case postgres.Violates(err, "users_username_form"):
-		return row, fault.InvalidField("username", fault.WrongFormat, nil)
-	case postgres.Violates(err, "users_app_id_of_senders"):
-		return row, fault.InvalidField("app_id", fault.WrongFormat, nil)
 	case postgres.Violates(err, "users_username_key"):
 		return row, fault.New(fault.Conflict, fault.UserExists)
 	}
@@ -254,7 +253,7 @@ type Patch struct {
 const bindsRole = "users_company_binds_role"
 
 // Update changes a user. The change takes effect on this server when Update returns, and on other servers within two seconds. Faults: user.not_found,
-// version.stale, and request.invalid for: an unknown company, a company with a role that cannot have a company, a password in the form of an API key.
+// version.stale, and request.invalid for: an unknown company, a company with a role that cannot have a company, a malformed password, a password in the form of an API key.
 func (s *Service) Update(ctx context.Context, p Patch) (UserRow, error) {
 	params := accessq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled, CompanyNo: p.CompanyNo, TopPriority: p.TopPriority,
 		WithoutCompany: p.WithoutCompany, Version: p.Version,
@@ -333,6 +332,9 @@ func (s *Service) changed(ctx context.Context) {
 func (s *Service) hash(ctx context.Context, password string) (*string, error) {
 	if password == "" {
 		return nil, nil
+	}
+	if err := passwordForm.check("password", password); err != nil {
+		return nil, err
 	}
 	if isKey(password) { // verify would look the password up as an API key, and never compare it with the hash
 		return nil, fault.InvalidField("password", fault.MadeLikeAKey, nil)

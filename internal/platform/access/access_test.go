@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -642,18 +643,33 @@ func TestAPasswordCanStartWithThePrefixOfAKey(t *testing.T) {
 func TestTheFaultOfAnInvalidUserNamesTheField(t *testing.T) {
 	b := setup(t)
 	long := strings.Repeat("好", 51)
+	const name = "phone"
 	for want, users := range map[string][]User{
-		"username": {{Username: "a:b"}, {Username: ""}, {Username: long}},
-		"app_id":   {{Username: "phone", AppID: &long}, {Username: "phone", AppID: new("")}},
+		"username": {{Username: "a:b"}, {Username: ""}, {Username: long}, {Username: "z\tx"}, {Username: "q\nsubmit"}, {Username: "."}, {Username: ".."}, {Username: "\xff"}},
+		"app_id":   {{Username: name, AppID: &long}, {Username: name, AppID: new("")}, {Username: name, AppID: new("..")}, {Username: name, AppID: new("\xff")}},
+		"password": {
+			{Username: name, Password: "too short"}, {Username: name, Password: strings.Repeat("x", 201)}, {Username: name, Password: userPassword + "\x00"},
+			{Username: name, Password: userPassword + "\xff"},
+		},
 	} {
 		for _, u := range users {
-			u.Password, u.Role = userPassword, RoleSend
+			u.Password, u.Role = cmp.Or(u.Password, userPassword), RoleSend
 			_, err := b.users.Create(t.Context(), u)
 			var wrong *fault.Error
 			if !errors.As(err, &wrong) || len(wrong.Fields) != 1 || wrong.Fields[0].Name != want {
-				t.Errorf("%s: %v", want, err)
+				t.Errorf("%s: %+v: %v", want, u, err)
 			}
 		}
+	}
+	for _, u := range []User{{Username: "..a"}, {Username: ".b", AppID: new("a\tb")}, {Username: "c.", Password: userPassword + "\t"}} {
+		u.Password, u.Role = cmp.Or(u.Password, userPassword), RoleSend
+		if _, err := b.users.Create(t.Context(), u); err != nil {
+			t.Errorf("%+v: %v", u, err)
+		}
+	}
+	var wrong *fault.Error
+	if _, err := b.users.Update(t.Context(), Patch{Username: "..a", Password: new("\xff" + userPassword)}); !errors.As(err, &wrong) || wrong.Fields[0].Name != "password" {
+		t.Errorf("a new password: %v", err)
 	}
 }
 
