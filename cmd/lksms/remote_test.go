@@ -161,6 +161,10 @@ yyyy-mm-dd hh:mm:ss  repeated
 	if out := s.expect(0, nil, "explain", sent.TaskID); !strings.Contains(out, "why        ") || !strings.Contains(out, "phone_7 cannot take it: off") {
 		t.Errorf("explain:\n%s", out)
 	}
+	abroad := decode[client.Submitted](s, "send", "0812-3456-7890", "x", "--default-region", "ID")
+	if task := s.server.Task(abroad.TaskID); task.PhoneNumber != "+6281234567890" {
+		t.Errorf("a number of a region: %+v", task)
+	}
 	before := s.server.Count("SELECT count(*) FROM messages")
 	s.expect(0, nil, "send", "\u202a(138)\u00a0００１３\u2011８０００\u202c", "x", "--dry-run") // a copied number
 	if out := s.expect(0, nil, "send", apptest.Phone, "x", "--dry-run"); !strings.HasPrefix(out, "verdict    would wait\n") {
@@ -284,6 +288,7 @@ func TestBatchCommandsUploadAndControlBatches(t *testing.T) {
 	if !strings.Contains(shown.Body, "multipart/form-data") {
 		t.Errorf("dry run: %+v", shown)
 	}
+	s.expect(1, []string{"default_region (--default-region)"}, "batch", "create", "list.csv", "--content", "x", "--default-region", "XX")
 	s.expect(1, []string{"content (the text, --content)", "nobody"}, "batch", "create", "list.csv", "--content", "{nobody}")
 	for range 2 {
 		s.expectTable("batch   1\nstatus  checking\n",

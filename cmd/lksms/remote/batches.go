@@ -46,6 +46,7 @@ type batchCreateCmd struct {
 	TagsNone       []string   `name:"tags-none" placeholder:"TAG,..." help:"No contact that one of these tags holds."`
 	PhoneColumn    string     `name:"phone-column" help:"Column with the numbers. Default: the one with a usual name."`
 	AddressColumn  string     `name:"address-column" help:"Column with the addresses on another channel than sms. Default: the one with a usual name."`
+	DefaultRegion  string     `name:"default-region" placeholder:"REGION" help:"Region (ISO 3166-1) of numbers without a country code, such as ID. Default: that of the company."`
 	Type           string     `help:"verification, notification or marketing."`
 	Priority       *int16     `help:"0 to 9, the smallest goes first."`
 	Sign           string     `help:"Signature, placed before the text."`
@@ -79,7 +80,7 @@ func (c *batchCreateCmd) Run(ctx context.Context, env config.Remote) error {
 		TagsAll: list(c.TagsAll), TagsAny: list(c.TagsAny), TagsNone: list(c.TagsNone),
 		PhoneColumn: optional(c.PhoneColumn), MessageType: optional(client.MessageType(c.Type)), Priority: c.Priority, Sign: optional(c.Sign),
 		SenderNo: optional(c.SenderNo), Dedup: optional(api.BatchFormDedup(c.Dedup)), ExpectSendTime: c.At, ExpiresAt: c.Expires,
-		Test: optional(c.Test), AutoConfirm: optional(c.Confirm),
+		DefaultRegion: optional(c.DefaultRegion), Test: optional(c.Test), AutoConfirm: optional(c.Confirm),
 	}
 	var options []client.CallOption
 	if c.IdempotencyKey != "" {

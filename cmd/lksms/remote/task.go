@@ -40,6 +40,7 @@ type SendCmd struct {
 	DefaultText    bool              `name:"default-text" help:"Send the default content of the number, once, instead of a text."`
 	Type           string            `help:"verification, notification or marketing. Default: notification, or that of the template."`
 	Priority       *int16            `help:"0 to 9, the smallest goes first."`
+	DefaultRegion  string            `name:"default-region" placeholder:"REGION" help:"Region (ISO 3166-1) of a number without a country code, such as ID. Default: that of the company."`
 	Sign           string            `help:"Signature, placed before the text."`
 	Source         string            `help:"System that submits the message."`
 	At             *time.Time        `placeholder:"TIME" help:"Send it at this time, such as 2026-11-24T18:00:00+08:00."`
@@ -59,7 +60,7 @@ func (c *SendCmd) message() (client.Message, error) {
 	m := client.Message{
 		PhoneNumber: c.Number, Priority: c.Priority, ExpectSendTime: c.At, ExpiresAt: c.Expires,
 		TemplateNo: optional(c.Template), Language: optional(c.Language), MessageType: optional(client.MessageType(c.Type)), Sign: optional(c.Sign),
-		Source: optional(c.Source), DedupKey: optional(c.DedupKey),
+		Source: optional(c.Source), DedupKey: optional(c.DedupKey), DefaultRegion: optional(c.DefaultRegion),
 	}
 	if c.Test {
 		m.Test = &c.Test
