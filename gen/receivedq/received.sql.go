@@ -667,6 +667,17 @@ func (q *Queries) ReceivedListOf(ctx context.Context, arg ReceivedListOfParams) 
 	return items, nil
 }
 
+const receivedLock = `-- name: ReceivedLock :exec
+SELECT pg_advisory_xact_lock(hashtextextended('received' || E'\n' || $1::text, 0))
+`
+
+// ReceivedLock makes transactions that store messages to the same sender run one after the other. Posts of the same messages can have different orders, and their
+// rows would otherwise deadlock in the unique indexes.
+func (q *Queries) ReceivedLock(ctx context.Context, senderNo string) error {
+	_, err := q.db.Exec(ctx, receivedLock, senderNo)
+	return err
+}
+
 const receivedMatched = `-- name: ReceivedMatched :exec
 UPDATE received_messages r SET kind = 'keyword' WHERE r.id = $1 AND r.kind = 'text'
 `

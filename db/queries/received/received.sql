@@ -47,6 +47,11 @@ CROSS JOIN LATERAL (
 ) t
 ORDER BY n.nth, t.is_answered DESC, t.leased_at DESC, t.task_id DESC;
 
+-- ReceivedLock makes transactions that store messages to the same sender run one after the other. Posts of the same messages can have different orders, and their
+-- rows would otherwise deadlock in the unique indexes.
+-- name: ReceivedLock :exec
+SELECT pg_advisory_xact_lock(hashtextextended('received' || E'\n' || @sender_no::text, 0));
+
 -- ReceivedAdd stores the messages that are not stored yet, in the given order, and returns their ids. An empty text or byte sequence means null.
 -- name: ReceivedAdd :many
 WITH added AS (

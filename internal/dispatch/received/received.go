@@ -214,8 +214,11 @@ func (s *Service) findTasks(ctx context.Context, senderNo string, inboxCompany i
 // store stores rows. isWhole reports whether all of them are stored: another transaction can have deleted one that was already stored.
 func (s *Service) store(ctx context.Context, senderNo string, rows []row) (all []Stored, isWhole bool, err error) {
 	p := paramsOf(senderNo, rows)
-	_, err = postgres.Again(ctx, s.db, func() (struct{}, error) { // a concurrent transaction with the same messages can cause a deadlock
+	_, err = postgres.Again(ctx, s.db, func() (struct{}, error) { // opt-outs of the same people through other senders can cause a deadlock
 		return struct{}{}, s.db.Tx(ctx, func(ctx context.Context) error {
+			if err := s.q.ReceivedLock(ctx, senderNo); err != nil {
+				return fmt.Errorf("wait for other messages to the sender: %w", err)
+			}
 			added, err := s.q.ReceivedAdd(ctx, p)
 			if err != nil {
 				return fmt.Errorf("store received messages: %w", err)
