@@ -170,6 +170,10 @@ yyyy-mm-dd hh:mm:ss  repeated
 	if out := s.expect(0, nil, "send", apptest.Phone, "x", "--dry-run"); !strings.HasPrefix(out, "verdict    would wait\n") {
 		t.Errorf("dry run: %s", out)
 	}
+	s.server.SetQuiet("marketing", -time.Hour, 5*time.Hour)
+	if out := s.expect(0, nil, "send", apptest.Phone, "x", "--type", "marketing", "--dry-run"); !strings.Contains(out, "\nreason     quiet hours\nuntil      20") {
+		t.Errorf("dry run in quiet hours: %s", out)
+	}
 	cancels := "POST        " + s.server.URL + "/api/v1/sms/task/" + sent.TaskID + "/cancel"
 	if out := s.expect(0, nil, "cancel", sent.TaskID, "--dry-run"); !strings.Contains(out, cancels) || strings.Contains(out, "Basic") {
 		t.Errorf("dry run: %s", out)

@@ -727,15 +727,16 @@ func (q *Queries) BatchPause(ctx context.Context, arg BatchPauseParams) (int64, 
 }
 
 const batchPlans = `-- name: BatchPlans :many
-(SELECT t.due_at, t.recipient, (t.retry_count = 0 AND t.troubles = 0)::boolean AS is_new FROM queue t
+(SELECT t.due_at, coalesce(former_due_at(t), t.due_at)::timestamptz AS former_due_at, t.recipient,
+    (t.retry_count = 0 AND t.troubles = 0)::boolean AS is_new FROM queue t
     WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL AND t.due_at < held_due_at() -- by queue_batch_idx
     ORDER BY t.task_id LIMIT $2::integer)
 UNION ALL
-(SELECT t.due_at, t.recipient, t.retry_count = 0 AND t.troubles = 0 FROM queue t
+(SELECT t.due_at, coalesce(former_due_at(t), t.due_at), t.recipient, t.retry_count = 0 AND t.troubles = 0 FROM queue t
     WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL AND t.due_at < held_due_at()
     ORDER BY t.task_id DESC LIMIT $2::integer)
 UNION ALL
-(SELECT t.due_at, t.recipient, t.retry_count = 0 AND t.troubles = 0 FROM queue t
+(SELECT t.due_at, coalesce(former_due_at(t), t.due_at), t.recipient, t.retry_count = 0 AND t.troubles = 0 FROM queue t
     WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL AND t.due_at <= now()
     LIMIT 1)
 ORDER BY due_at
@@ -747,13 +748,14 @@ type BatchPlansParams struct {
 }
 
 type BatchPlansRow struct {
-	DueAt     time.Time
-	Recipient string
-	IsNew     bool
+	DueAt       time.Time
+	FormerDueAt time.Time
+	Recipient   string
+	IsNew       bool
 }
 
-// BatchPlans returns some waiting tasks of a batch: up to max_rows of the oldest and of the newest, and one that is due. is_new: the task had no attempt, so if it is
-// due later, quiet hours or caps of its recipient delay it.
+// BatchPlans returns some waiting tasks of a batch: up to max_rows of the oldest and of the newest, and one that is due. former_due_at is
+// the due time without quiet hours and caps. is_new: the task had no attempt, so if it is due later, quiet hours or caps of its recipient delay it.
 func (q *Queries) BatchPlans(ctx context.Context, arg BatchPlansParams) ([]BatchPlansRow, error) {
 	rows, err := q.db.Query(ctx, batchPlans, arg.BatchID, arg.MaxRows)
 	if err != nil {
@@ -763,7 +765,12 @@ func (q *Queries) BatchPlans(ctx context.Context, arg BatchPlansParams) ([]Batch
 	var items []BatchPlansRow
 	for rows.Next() {
 		var i BatchPlansRow
-		if err := rows.Scan(&i.DueAt, &i.Recipient, &i.IsNew); err != nil {
+		if err := rows.Scan(
+			&i.DueAt,
+			&i.FormerDueAt,
+			&i.Recipient,
+			&i.IsNew,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -44,7 +44,7 @@ SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: the task 
         CASE WHEN coalesce(t.due_at > now() - $2::interval, true) THEN t.failed_app_id END, ''
     )::text AS failed_app_id,
     (q.quiet_from IS NOT NULL)::boolean AS has_quiet_hours,
-    now()::timestamptz AS at
+    greatest(coalesce(former_due_at(q), t.due_at), now())::timestamptz AS allowed_from
 FROM tasks t
 LEFT JOIN queue q ON q.task_id = t.task_id
 WHERE t.task_id = $3
@@ -63,13 +63,13 @@ type TaskDueRow struct {
 	Channel       string
 	FailedAppID   string
 	HasQuietHours bool
-	At            time.Time
+	AllowedFrom   time.Time
 }
 
 // step orders events of the same time: received, repeated, claimed, ended
 // TaskDue returns whether a task is due, and the pool that serves the task now. is_expiring is true if the task expires before a claim could lease it.
-// failed_app_id is the sender with which the task failed, while claims still prefer other senders for the task. Otherwise failed_app_id is empty. at is the time
-// of the answers.
+// failed_app_id is the sender with which the task failed, while claims still prefer other senders for the task. Otherwise failed_app_id is empty. allowed_from
+// is the time from which the task could be claimed without quiet hours and caps, but never a time in the past.
 func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, error) {
 	row := q.db.QueryRow(ctx, taskDue, arg.MinLease, arg.RetryMaxWait, arg.TaskID)
 	var i TaskDueRow
@@ -80,7 +80,7 @@ func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, e
 		&i.Channel,
 		&i.FailedAppID,
 		&i.HasQuietHours,
-		&i.At,
+		&i.AllowedFrom,
 	)
 	return i, err
 }

@@ -194,7 +194,8 @@ func yes(is *bool) string {
 
 func previewRecord(p *client.Submitted) record {
 	all := record{
-		{"verdict", strings.ReplaceAll(text(p.Verdict), "_", " ")}, {"text", p.FinalContent}, {"recipient", text(p.Recipient)},
+		{"verdict", strings.ReplaceAll(text(p.Verdict), "_", " ")}, {"reason", strings.ReplaceAll(text(p.Reason), "_", " ")}, {"until", local(p.DueAt)},
+		{"text", p.FinalContent}, {"recipient", text(p.Recipient)},
 		{"country", text(p.CountryNo)}, {"segments", text(p.Segments)}, {"cost", text(p.Cost)}, {"priority", text(p.Priority)},
 	}
 	if p.Senders != nil {

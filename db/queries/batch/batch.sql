@@ -479,18 +479,19 @@ FROM (
 GROUP BY 1, 2
 ORDER BY 1, 2;
 
--- BatchPlans returns some waiting tasks of a batch: up to max_rows of the oldest and of the newest, and one that is due. is_new: the task had no attempt, so if it is
--- due later, quiet hours or caps of its recipient delay it.
+-- BatchPlans returns some waiting tasks of a batch: up to max_rows of the oldest and of the newest, and one that is due. former_due_at is
+-- the due time without quiet hours and caps. is_new: the task had no attempt, so if it is due later, quiet hours or caps of its recipient delay it.
 -- name: BatchPlans :many
-(SELECT t.due_at, t.recipient, (t.retry_count = 0 AND t.troubles = 0)::boolean AS is_new FROM queue t
+(SELECT t.due_at, coalesce(former_due_at(t), t.due_at)::timestamptz AS former_due_at, t.recipient,
+    (t.retry_count = 0 AND t.troubles = 0)::boolean AS is_new FROM queue t
     WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.due_at < held_due_at() -- by queue_batch_idx
     ORDER BY t.task_id LIMIT @max_rows::integer)
 UNION ALL
-(SELECT t.due_at, t.recipient, t.retry_count = 0 AND t.troubles = 0 FROM queue t
+(SELECT t.due_at, coalesce(former_due_at(t), t.due_at), t.recipient, t.retry_count = 0 AND t.troubles = 0 FROM queue t
     WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.due_at < held_due_at()
     ORDER BY t.task_id DESC LIMIT @max_rows::integer)
 UNION ALL
-(SELECT t.due_at, t.recipient, t.retry_count = 0 AND t.troubles = 0 FROM queue t
+(SELECT t.due_at, coalesce(former_due_at(t), t.due_at), t.recipient, t.retry_count = 0 AND t.troubles = 0 FROM queue t
     WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.due_at <= now()
     LIMIT 1)
 ORDER BY due_at;

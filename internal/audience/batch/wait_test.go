@@ -84,6 +84,32 @@ func TestABatchSaysThatItWaitsForTheEndOfQuietHours(t *testing.T) {
 	}
 }
 
+// R5: a batch that is scheduled for a time in quiet hours waits for their end from the beginning, before and after its rows are tasks that the sweep has moved.
+func TestABatchThatIsScheduledIntoQuietHoursWaitsForTheirEnd(t *testing.T) {
+	b := apptest.New(t)
+	b.SetQuiet("marketing", time.Hour, 5*time.Hour)
+	end := time.Now().Add(5 * time.Hour).Truncate(time.Minute)
+	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC3339) }
+	create := func(d time.Duration) string {
+		t.Helper()
+		return checked(b, numbers(3), "content", "sale", "message_type", "marketing", "auto_confirm", "true", "expect_send_time", in(d))
+	}
+	within, before := create(2*time.Hour), create(30*time.Minute)
+	for _, next := range []func(){func() { feed(b) }, func() {
+		if _, err := b.App.Queue.MoveQuiet(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}, func() {}} {
+		if w := get(b, within).WaitsFor; w == nil || w.Reason != api.WaitsForQuiet || w.Until == nil || w.Until.Before(end) || w.Until.After(end.Add(quiet.Spread)) {
+			t.Errorf("the batch waits for %+v, quiet until %v", w, end)
+		}
+		if w := get(b, before).WaitsFor; w == nil || w.Reason != api.WaitsForTime {
+			t.Errorf("the batch before the quiet hours waits for %+v", w)
+		}
+		next()
+	}
+}
+
 // R5: a row that could only be sent in quiet hours is refused like a single message, by the check, the preview and the submission of the row. A row to a country
 // in which it is day is sent.
 func TestRowsThatExpireInQuietHoursAreRefused(t *testing.T) {

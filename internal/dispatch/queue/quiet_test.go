@@ -144,6 +144,30 @@ func TestRetriesAndScheduledMessagesWaitForTheEndOfQuietHours(t *testing.T) {
 	}
 }
 
+// R5: a message that is scheduled for a time in quiet hours waits for their end from the beginning, before and after the sweep, although it is not quiet yet.
+func TestExplanationOfAMessageScheduledIntoQuietHours(t *testing.T) {
+	b := quietBundle{apptest.New(t)}
+	b.SetQuiet("marketing", time.Hour, 5*time.Hour)
+	end := time.Now().Add(5 * time.Hour).Truncate(time.Minute)
+	within := b.marketing("sale", map[string]any{"expect_send_time": time.Now().Add(2 * time.Hour)}).TaskID
+	after := b.marketing("sale of tomorrow", map[string]any{"expect_send_time": end.Add(5 * time.Minute)}).TaskID
+	for range 2 { // before and after the sweep
+		e := b.Explain(within)
+		if e.Reason != api.BecauseQuiet || e.IsDue || e.DueAt == nil || e.DueAt.Before(end) || e.DueAt.After(end.Add(quiet.Spread)) {
+			t.Errorf("the explanation is %s: %s, due at %v, quiet until %v", e.Reason, e.Summary, e.DueAt, end)
+		}
+		if e := b.Explain(after); e.Reason != api.BecauseScheduled {
+			t.Errorf("shortly after the quiet hours, the explanation is %s", e.Reason)
+		}
+		b.move()
+	}
+	b.SetQuiet("marketing", -time.Hour, 5*time.Hour)
+	b.apply()
+	if e := b.Explain(after); e.Reason != api.BecauseScheduled {
+		t.Errorf("in the quiet hours, the explanation of a message that is scheduled after them is %s", e.Reason)
+	}
+}
+
 // R5: a message that expires before the end of quiet hours is refused. A dry run says when the message would be sent.
 func TestMessagesThatExpireBeforeQuietHoursEndAreRefused(t *testing.T) {
 	b := quietBundle{apptest.New(t)}

@@ -21,7 +21,8 @@ type Period struct {
 	hasBegun bool // quiet hours have just ended by the clock of this server, and possibly have not ended by the clock of PostgreSQL
 }
 
-// Delays reports whether a task with a due time waits for the end of the period. A task that is due later than Spread after the end does not wait for it.
+// Delays reports whether a task with a due time waits for the end of the period, which contains the time at which the task would be due without quiet hours. A
+// task that is due later than Spread after the end does not wait for it.
 func (p Period) Delays(due time.Time) bool { return p.IsQuiet && !due.After(p.Until.Add(Spread)) }
 
 // From returns queue.quiet_from of a task that is due in the period: the beginning of the next quiet hours. nil: no quiet hours. If the period is quiet, or

@@ -78,15 +78,18 @@ func (r *Reader) opensOf(ctx context.Context, st Progress, m quiet.Message, at t
 	}
 	for _, task := range tasks {
 		one := opens{at: later(task.DueAt)}
-		if task.DueAt.After(at) {
+		if !task.DueAt.Before(at) {
 			m.Recipient = task.Recipient
-			period, err := r.quiet.At(ctx, m, at)
+			period, err := r.quiet.At(ctx, m, later(task.FormerDueAt))
 			switch {
 			case err != nil:
 				return nil, err //nolint:wrapcheck // already wrapped
 			case period.Delays(task.DueAt):
 				one.reason = WaitsForQuiet
-			case task.IsNew:
+				if one.at.Before(period.Until) { // the sweep moves the task soon
+					one.at = period.Until
+				}
+			case task.IsNew && task.DueAt.After(at):
 				one.reason = WaitsForLimit
 			}
 		}

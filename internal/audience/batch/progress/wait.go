@@ -44,7 +44,11 @@ func (r *Reader) waitOf(ctx context.Context, st Progress) (*Wait, error) {
 	case !isServed:
 		return &Wait{Reason: WaitsForSender, SenderNo: st.SenderNo}, nil
 	case st.ExpectSendTime != nil && st.ExpectSendTime.After(time.Now()):
-		return &Wait{Reason: WaitsForTime, Until: st.ExpectSendTime}, nil
+		open, err := r.openingOf(ctx, st, *st.ExpectSendTime)
+		if err != nil || open.reason == "" || !open.first.After(*st.ExpectSendTime) {
+			return &Wait{Reason: WaitsForTime, Until: st.ExpectSendTime}, err
+		}
+		return &Wait{Reason: open.reason, Until: &open.first}, nil
 	}
 	isClaimed, err := r.isClaimed(ctx, st)
 	if err != nil {

@@ -97,7 +97,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 		return e, err
 	}
 	message := quiet.Message{Channel: due.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Priority: row.Priority, Recipient: row.Recipient}
-	period, err := s.quiet.At(ctx, message, due.At)
+	period, err := s.quiet.At(ctx, message, due.AllowedFrom)
 	if err != nil {
 		return e, fmt.Errorf("find quiet hours: %w", err)
 	}
@@ -110,7 +110,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	case due.HasQuietHours && period.Delays(*row.DueAt):
 		e.Reason = BecauseQuiet
 		if row.DueAt.Before(period.Until) { // the sweep moves the task soon
-			planned, _, err := s.quiet.Plan(ctx, message, row.TaskID, row.ExpiresAt, due.At)
+			planned, _, err := s.quiet.Plan(ctx, message, row.TaskID, row.ExpiresAt, due.AllowedFrom)
 			if err != nil {
 				return e, fmt.Errorf("find the end of quiet hours: %w", err)
 			}
