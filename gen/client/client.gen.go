@@ -13222,8 +13222,7 @@ type ClientInterface interface {
 	// SendSmsBatchWithBody Submit up to 1000 messages
 	//
 	// Each message has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/send` would return for the
-	// message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects the whole batch, because it is a
-	// mistake in the calling program.
+	// message alone. A rejected message does not affect the others, also if it has a field of the wrong JSON type or is no object.
 	//
 	// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages can be
 	// stored already. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
@@ -13236,8 +13235,7 @@ type ClientInterface interface {
 	// SendSmsBatch Submit up to 1000 messages
 	//
 	// Each message has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/send` would return for the
-	// message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects the whole batch, because it is a
-	// mistake in the calling program.
+	// message alone. A rejected message does not affect the others, also if it has a field of the wrong JSON type or is no object.
 	//
 	// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages can be
 	// stored already. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
@@ -18094,8 +18092,7 @@ func (c *Client) SendSms(ctx context.Context, params *SendSmsParams, body SendSm
 // SendSmsBatchWithBody Submit up to 1000 messages
 //
 // Each message has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/send` would return for the
-// message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects the whole batch, because it is a
-// mistake in the calling program.
+// message alone. A rejected message does not affect the others, also if it has a field of the wrong JSON type or is no object.
 //
 // The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages can be
 // stored already. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
@@ -18118,8 +18115,7 @@ func (c *Client) SendSmsBatchWithBody(ctx context.Context, params *SendSmsBatchP
 // SendSmsBatch Submit up to 1000 messages
 //
 // Each message has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/send` would return for the
-// message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects the whole batch, because it is a
-// mistake in the calling program.
+// message alone. A rejected message does not affect the others, also if it has a field of the wrong JSON type or is no object.
 //
 // The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages can be
 // stored already. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
@@ -32403,8 +32399,7 @@ type ClientWithResponsesInterface interface {
 	// SendSmsBatchWithBodyWithResponse Submit up to 1000 messages
 	//
 	// Each message has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/send` would return for the
-	// message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects the whole batch, because it is a
-	// mistake in the calling program.
+	// message alone. A rejected message does not affect the others, also if it has a field of the wrong JSON type or is no object.
 	//
 	// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages can be
 	// stored already. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
@@ -32417,8 +32412,7 @@ type ClientWithResponsesInterface interface {
 	// SendSmsBatchWithResponse Submit up to 1000 messages
 	//
 	// Each message has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/send` would return for the
-	// message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects the whole batch, because it is a
-	// mistake in the calling program.
+	// message alone. A rejected message does not affect the others, also if it has a field of the wrong JSON type or is no object.
 	//
 	// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages can be
 	// stored already. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
@@ -55316,8 +55310,7 @@ func (c *ClientWithResponses) SendSmsWithResponse(ctx context.Context, params *S
 // SendSmsBatchWithBodyWithResponse Submit up to 1000 messages
 //
 // Each message has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/send` would return for the
-// message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects the whole batch, because it is a
-// mistake in the calling program.
+// message alone. A rejected message does not affect the others, also if it has a field of the wrong JSON type or is no object.
 //
 // The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages can be
 // stored already. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
@@ -55336,8 +55329,7 @@ func (c *ClientWithResponses) SendSmsBatchWithBodyWithResponse(ctx context.Conte
 // SendSmsBatchWithResponse Submit up to 1000 messages
 //
 // Each message has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/send` would return for the
-// message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects the whole batch, because it is a
-// mistake in the calling program.
+// message alone. A rejected message does not affect the others, also if it has a field of the wrong JSON type or is no object.
 //
 // The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages can be
 // stored already. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.

@@ -25,6 +25,9 @@ func TestInvalidItemDoesNotRejectOtherItems(t *testing.T) {
 	good := `{"phone_number":"13800138000","content":"x","use_template":false,"priority":9.0,"message_type":"marketing"}`
 	var texts, fields []string
 	for text, field := range wrong {
+		if field == "body" { // an item that is no object is named by its index
+			field = fmt.Sprintf("messages.%d", len(texts))
+		}
 		texts, fields = append(texts, text, good), append(fields, field, "")
 	}
 	sent := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", apptest.BatchPath, `{"messages":[`+strings.Join(texts, ",")+`]}`))

@@ -104,6 +104,16 @@ func TestATextThatCannotBeStoredRefusesOnlyItsMessage(t *testing.T) {
 	}
 }
 
+func TestAValueOfTheWrongTypeRefusesOnlyItsMessage(t *testing.T) {
+	b := apptest.New(t)
+	data := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", apptest.BatchPath,
+		`{"messages":[{"phone_number":"13800138000","content":"一"},{"phone_number":13,"content":7},7,null,[]]}`))
+	want := []string{"200", "422 content phone_number", "422 messages.2", "422 messages.3", "422 messages.4"}
+	if got := apptest.Outcomes(data.Items); !slices.Equal(got, want) || data.Accepted != 1 || data.Refused != 4 {
+		t.Errorf("got  %q\nwant %q\n%d accepted, %d refused", got, want, data.Accepted, data.Refused)
+	}
+}
+
 func TestMalformedBatchIsRefusedAsAWhole(t *testing.T) {
 	b := apptest.New(t)
 	refused := func(status int) int {

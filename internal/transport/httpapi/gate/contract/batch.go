@@ -68,10 +68,13 @@ func (b Batch) Parse(body *JSON) ([]Item, error) {
 	items, isWrong := make([]Item, len(values)), false
 	for i, value := range values {
 		items[i] = Item{Raw: raws[i], Plain: plain[i], Wrong: wrong[i]}
-		if items[i].Wrong == nil {
-			items[i].Wrong = b.check(value, plain[i])
-		} else {
+		switch _, isObject := value.(map[string]any); {
+		case items[i].Wrong != nil:
 			items[i].Plain = raws[i] // plain[i] is {}
+		case isObject:
+			items[i].Wrong = b.check(value, plain[i])
+		default: // the item has no fields that the fault could name
+			items[i].Wrong = fault.InvalidField(fmt.Sprintf("%s.%d", b.field, i), fault.WrongType, "object")
 		}
 		if items[i].Wrong != nil {
 			values[i], plain[i], isWrong = map[string]any{}, json.RawMessage("{}"), true
