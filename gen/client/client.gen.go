@@ -7330,7 +7330,7 @@ type Sender struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`. An address is shown as scheme and host, `https://host/***`. A value that is sent back as it was shown stays unchanged, and so does a secret that is left out; null removes a secret. If the scheme, host or port of the address changes, the request must contain all hidden values (`give_again`). If `callback.verify` changes, it must contain `callbackSecret`. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
-	// ConfigGaps Required fields of `config` that are missing, such as `config.answer.success`. A sender that an earlier version saved still works, but its next change must add these fields.
+	// ConfigGaps Fields of `config` that are missing, such as `config.answer.success`, or that can have no effect. A sender that an earlier version saved still works, but the next change of its `config` must correct these fields.
 	ConfigGaps []string `json:"config_gaps"`
 
 	// Consumed Segments that attempts of the sender have taken from the balance in total, minus refunds. Null without a balance.

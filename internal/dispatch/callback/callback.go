@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
 
 	"lksms/internal/dispatch/driver"
 	"lksms/internal/platform/fault"
@@ -115,11 +119,7 @@ func (c *Config) Check(secret string) error {
 		return invalid("header", fault.Required, nil)
 	case c.Format != "" && c.Format != "json" && c.Format != "form":
 		return invalid("format", fault.NotAllowed, []string{"json", "form"})
-	case c.Format == "form" && c.List != "":
-		return invalid("list", fault.NotTogether, "format=form")
-	case c.Format == "form" && c.Received != nil && c.Received.List != "":
-		return invalid("received.list", fault.NotTogether, "format=form")
-	case !c.hasReceipts():
+	case !c.HasReceipts():
 	case c.Number == "":
 		return invalid("number", fault.Required, nil)
 	case c.State == "":
@@ -133,9 +133,75 @@ func (c *Config) Check(secret string) error {
 	return c.Received.check()
 }
 
-// hasReceipts reports whether the callbacks contain receipts.
-func (c *Config) hasReceipts() bool {
-	return c.Received == nil || c.Number != "" || c.State != "" || len(c.Delivered) > 0
+// HasReceipts reports whether the callbacks contain receipts. c can be nil.
+func (c *Config) HasReceipts() bool {
+	return c != nil && (c.Received == nil || c.Number != "" || c.State != "" || len(c.Delivered) > 0)
+}
+
+// Review returns a fault for a configuration that Check accepts but that must not be saved, because one of its options can never have an effect. A sender that
+// an earlier version saved with such a configuration continues to accept callbacks. c can be nil.
+func (c *Config) Review() error {
+	if c == nil {
+		return nil
+	}
+	invalid := func(field string, rule fault.Rule, limit any) error {
+		return fault.InvalidField("config.callback."+field, rule, limit)
+	}
+	switch {
+	case c.Verify != HMAC && c.Header != "":
+		return invalid("header", fault.OnlyTogether, "verify=hmac")
+	case c.Header != "" && !httpguts.ValidHeaderFieldName(c.Header):
+		return invalid("header", fault.BadCharacters, nil)
+	case !c.HasReceipts() && (c.Recipient != "" || c.Code != "" || len(c.Pending) > 0):
+		return invalid("number", fault.Required, nil)
+	case slices.ContainsFunc(c.Pending, func(state string) bool { return slices.Contains(c.Delivered, state) }):
+		return invalid("pending", fault.Duplicate, nil)
+	case c.Format == "form":
+		if err := c.reviewForm(); err != nil {
+			return err
+		}
+	}
+	return c.Received.review()
+}
+
+// reviewForm returns a fault for a path that no form contains. A form has no lists of items. A value of a form is a text, or a list of texts if its field is
+// repeated.
+func (c *Config) reviewForm() error {
+	type path struct{ name, path string }
+	paths := []path{{"number", c.Number}, {"recipient", c.Recipient}, {"state", c.State}, {"code", c.Code}}
+	lists := []path{{"list", c.List}}
+	if r := c.Received; r != nil {
+		lists = append(lists, path{"received.list", r.List})
+		paths = append(paths, path{"received.type", r.Type}, path{"received.from", r.From}, path{"received.country", r.Country}, path{"received.to", r.To},
+			path{"received.content", r.Content}, path{"received.time", r.Time}, path{"received.messageNo", r.MessageNo})
+	}
+	for _, list := range lists {
+		if list.path != "" {
+			return fault.InvalidField("config.callback."+list.name, fault.NotTogether, "format=form")
+		}
+	}
+	for _, field := range paths {
+		if _, within, isNested := strings.Cut(field.path, "."); isNested {
+			if _, err := strconv.ParseUint(within, 10, 16); err != nil {
+				return fault.InvalidField("config.callback."+field.name, fault.NotTogether, "format=form")
+			}
+		}
+	}
+	return nil
+}
+
+// review returns a fault for an option that can never have an effect. r can be nil.
+func (r *Received) review() error {
+	switch {
+	case r == nil:
+	case r.International && r.Country != "":
+		return fault.InvalidField("config.callback.received.country", fault.NotTogether, "international")
+	case r.Offset != "" && r.Time == "":
+		return fault.InvalidField("config.callback.received.offset", fault.OnlyTogether, "time")
+	case r.Answer.ContentType != "" && r.Answer.Body == "":
+		return fault.InvalidField("config.callback.received.answer.contentType", fault.OnlyTogether, "body")
+	}
+	return nil
 }
 
 // Proof is the method with which a provider proves its identity.

@@ -95,13 +95,13 @@ func (b *Body) addMessage(r *Received, item any) {
 func (c *Config) wrongFields(item any) []fault.Field {
 	r := c.Received
 	switch {
-	case r == nil || r.Type != "" && !r.isMessage(item) && c.hasReceipts():
+	case r == nil || r.Type != "" && !r.isMessage(item) && c.HasReceipts():
 		return unreadable(item, c.Number, c.State)
 	case r.Type != "" && !r.isMessage(item):
 		return []fault.Field{{Name: "body.0." + r.Type, Rule: fault.NotAllowed, Limit: r.Types}}
 	}
 	ofMessage := unreadable(item, r.From, r.Content)
-	if c.hasReceipts() && !r.isMessage(item) {
+	if c.HasReceipts() && !r.isMessage(item) {
 		if ofReceipt := unreadable(item, c.Number, c.State); len(ofReceipt) <= len(ofMessage) {
 			return ofReceipt
 		}
@@ -109,11 +109,14 @@ func (c *Config) wrongFields(item any) []fault.Field {
 	return ofMessage
 }
 
-// unreadable returns those of the two fields of an item that have no text or number. The text of number must not be empty.
+// unreadable returns those of the two fields of an item that have no text or number. number must not be true, false or an empty text.
 func unreadable(item any, number, other string) (wrong []fault.Field) {
 	for _, path := range []string{number, other} {
-		f := fault.Field{Name: "body.0." + path}
-		switch value, isText := provider.TextAt(item, path); {
+		f, textAt := fault.Field{Name: "body.0." + path}, provider.TextAt
+		if path == number {
+			textAt = provider.NumberAt
+		}
+		switch value, isText := textAt(item, path); {
 		case isText && (path == other || postgres.Text(value) != ""):
 			continue
 		case isText:
@@ -231,7 +234,7 @@ func listOf(value any) []any {
 
 // receipt returns the receipt in an item. isReceipt is false if the item has no number or no state.
 func (c *Config) receipt(item any) (r Receipt, isReceipt bool) {
-	number, hasNumber := provider.TextAt(item, c.Number)
+	number, hasNumber := provider.NumberAt(item, c.Number)
 	state, hasState := provider.TextAt(item, c.State)
 	number = characters.First(postgres.Text(number), 200) // cut in the same way as the number of a sent message
 	if !hasNumber || !hasState || number == "" {

@@ -173,27 +173,49 @@ func TestNumbersOfPeopleGetTheirRegionOrCountryCode(t *testing.T) {
 	}
 }
 
-// A form has no lists, so a configuration with both could read no body.
-func TestAFormWithAListIsRejected(t *testing.T) {
+// An option that can have no effect beside the other options is a mistake. A stored sender with such an option works.
+func TestReviewNamesAnOptionWithoutEffect(t *testing.T) {
 	t.Parallel()
-	messages := callback.Received{From: "from", Content: "text", Time: "time"}
-	inList := messages
-	inList.List = "list"
-	receipts := callback.Config{Verify: callback.Token, Format: "form", Number: "id", State: "state", Delivered: []string{"ok"}}
-	withList, withMessages := receipts, receipts
-	withList.List, withMessages.Received = "list", &inList
-	for want, c := range map[string]callback.Config{
-		"":                              receipts,
-		"config.callback.list":          withList,
-		"config.callback.received.list": withMessages,
+	for want, change := range map[string]func(c *callback.Config){
+		"":                              func(*callback.Config) {},
+		"list":                          func(c *callback.Config) { c.Format, c.List = "form", "list" },
+		"received.list":                 func(c *callback.Config) { c.Format, c.Received.List = "form", "list" },
+		"state":                         func(c *callback.Config) { c.Format, c.State = "form", "report.state" },
+		"received.content":              func(c *callback.Config) { c.Format, c.Received.Content = "form", "text.0.body" },
+		"header":                        func(c *callback.Config) { c.Header = "X-Signature" },
+		"header ":                       func(c *callback.Config) { c.Verify, c.Header = callback.HMAC, "bad header" },
+		"number":                        func(c *callback.Config) { c.Number, c.State, c.Delivered, c.Code = "", "", nil, "code" },
+		"pending":                       func(c *callback.Config) { c.Pending = []string{"sent", "ok"} },
+		"received.country":              func(c *callback.Config) { c.Received.International, c.Received.Country = true, "nation" },
+		"received.offset":               func(c *callback.Config) { c.Received.Time, c.Received.MessageNo, c.Received.Offset = "", "no", "+08:00" },
+		"received.answer.contentType":   func(c *callback.Config) { c.Received.Answer.ContentType = "text/plain" },
+		" a form with a repeated field": func(c *callback.Config) { c.Format, c.State = "form", "state.0" },
 	} {
+		c := callback.Config{
+			Verify: callback.Token, Number: "id", State: "state", Delivered: []string{"ok"}, Received: &callback.Received{From: "from", Content: "text", Time: "time"},
+		}
+		change(&c)
+		if err := c.Check("at-least-16-bytes-long"); err != nil {
+			t.Errorf("%s: a stored sender does not work: %v", want, err)
+		}
 		got := ""
 		var wrong *fault.Error
-		if err := c.Check("at-least-16-bytes-long"); errors.As(err, &wrong) {
-			got = wrong.Fields[0].Name
+		if errors.As(c.Review(), &wrong) {
+			got = strings.TrimPrefix(wrong.Fields[0].Name, "config.callback.")
 		}
-		if got != want {
+		if field, _, _ := strings.Cut(want, " "); got != field {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// The provider's id in a receipt is a text or a number.
+func TestAReceiptWhoseNumberIsFalseIsRefused(t *testing.T) {
+	t.Parallel()
+	c := callback.Config{Verify: callback.Token, Number: "id", State: "state", Delivered: []string{"ok"}}
+	_, err := c.Read([]byte(`{"id":false,"state":"ok"}`))
+	var wrong *fault.Error
+	if !errors.As(err, &wrong) || wrong.Fields[0].Name != "body.0.id" || wrong.Fields[0].Rule != fault.WrongType {
+		t.Errorf("%v", err)
 	}
 }

@@ -90,6 +90,8 @@ func newAliyun(config []byte, t provider.Tools) (Driver, error) {
 	return d, err
 }
 
+func (d *aliyun) review(bool) error { return reviewTemplates(d.templates) }
+
 func (d *aliyun) Target() string { return target(d.config.BaseURL) }
 
 func (d *aliyun) Send(ctx context.Context, messages []provider.Message, report func(int, provider.Outcome)) {

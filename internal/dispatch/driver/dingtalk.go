@@ -59,7 +59,7 @@ func newDingTalk(config []byte, t provider.Tools) (Driver, error) {
 	return d, err
 }
 
-func (d *dingTalk) review() error { return d.answer.Review() } //nolint:wrapcheck // the error is a fault
+func (d *dingTalk) review(hasReceipts bool) error { return d.answer.Review(hasReceipts) } //nolint:wrapcheck // the error is a fault
 
 func (d *dingTalk) Target() string { return target(d.config.BaseURL) }
 

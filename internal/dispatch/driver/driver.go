@@ -94,10 +94,11 @@ func New(name string, config []byte, t provider.Tools) (Driver, error) {
 }
 
 // Review returns a fault for a configuration that New accepts but that must not be saved: its messages would reach nobody, every answer would count as
-// success, or no answer would be understood. A sender that an earlier version saved with such a configuration continues to send.
-func Review(d Driver) error {
-	if reviewed, is := d.(interface{ review() error }); is {
-		return reviewed.review()
+// success, no answer or receipt would be understood, or one of its options could have no effect. A sender that an earlier version saved with such a
+// configuration continues to send. hasReceipts is true if the sender accepts receipts.
+func Review(d Driver, hasReceipts bool) error {
+	if reviewed, is := d.(interface{ review(hasReceipts bool) error }); is {
+		return reviewed.review(hasReceipts)
 	}
 	return nil
 }

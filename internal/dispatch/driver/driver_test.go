@@ -741,7 +741,7 @@ func TestReviewNamesAFieldWithoutAGroupInThePattern(t *testing.T) {
 		{"http-sms", sms, map[string]any{"pattern": "^(?P<a>OK)", "number": "a", "code": "b"}, "config.answer.code"},
 		{"http-sms", sms, map[string]any{"pattern": "^(?P<a>OK)", "number": "a", "error": "b"}, "config.answer.error"},
 		{"http-sms", sms, map[string]any{"pattern": "^(?P<a>OK)", "number": "a"}, ""},
-		{"http-sms", sms, map[string]any{"pattern": "^OK", "success": "status"}, ""},
+		{"http-sms", sms, map[string]any{"pattern": "^OK", "success": "status"}, "config.answer.pattern"},
 		{"oa", map[string]any{"url": "http://x", "secret": "s"}, map[string]any{"pattern": "^OK", "number": "id"}, "config.answer.number"},
 		{"dingtalk", map[string]any{"baseUrl": "http://x", "agentId": "A", "corpId": "C"}, map[string]any{"pattern": "^OK", "number": "id"}, "config.answer.number"},
 	} {
@@ -752,7 +752,7 @@ func TestReviewNamesAFieldWithoutAGroupInThePattern(t *testing.T) {
 			t.Errorf("%s %v: a stored sender does not work: %v", c.kind, c.answer, err)
 			continue
 		}
-		err = driver.Review(d)
+		err = driver.Review(d, false)
 		var f *fault.Error
 		if errors.As(err, &f) {
 			if f.Fields[0].Name != c.field {
@@ -760,6 +760,62 @@ func TestReviewNamesAFieldWithoutAGroupInThePattern(t *testing.T) {
 			}
 		} else if c.field != "" {
 			t.Errorf("%s %v: accepted", c.kind, c.answer)
+		}
+	}
+}
+
+// An option that can have no effect beside the other options is a mistake. A stored sender with such an option works.
+func TestReviewNamesAnOptionWithoutEffect(t *testing.T) {
+	t.Parallel()
+	sms := func(answer map[string]any, more ...any) map[string]any {
+		config := map[string]any{"url": "http://x?key=1", "body": map[string]any{"to": "${recipient}", "text": "${content}"}, "answer": answer}
+		for i := 0; i < len(more); i += 2 {
+			config[more[i].(string)] = more[i+1]
+		}
+		return config
+	}
+	list, number := func(codes ...string) []string { return codes }, map[string]any{"number": "id"}
+	inURL := sms(number, "url", "http://x/${recipient}/${content}", "format", "none")
+	cloud := map[string]any{"accessKeyId": "a", "accessKeySecret": "s", "templates": map[string]any{"A": "code ${a}", "B": "code ${b}"}}
+	for _, c := range []struct {
+		kind        string
+		config      map[string]any
+		hasReceipts bool
+		field       string
+	}{
+		{"http-sms", sms(number), true, ""},
+		{"http-sms", sms(map[string]any{"number": "id", "code": "c", "permanent": list("1"), "trouble": list("2")}), true, ""},
+		{"http-sms", sms(map[string]any{"success": "status", "equals": list("ok"), "code": "status", "trouble": list("broke")}), false, ""},
+		{"http-sms", sms(map[string]any{"number": "id", "equals": list("0")}), false, "config.answer.success"},
+		{"http-sms", sms(map[string]any{"number": "id", "permanent": list("1")}), false, "config.answer.code"},
+		{"http-sms", sms(map[string]any{"number": "id", "trouble": list("1")}), false, "config.answer.code"},
+		{"http-sms", sms(map[string]any{"number": "id", "code": "c", "permanent": list("1"), "trouble": list("2", "1")}), false, "config.answer.trouble"},
+		{"http-sms", sms(map[string]any{"success": "c", "equals": list("0"), "code": "c", "trouble": list("0")}), false, "config.answer.equals"},
+		{"http-sms", sms(map[string]any{"success": "status"}), true, "config.answer.number"},
+		{"http-sms", sms(number, "format", "none"), false, "config.body"},
+		{"http-sms", inURL, false, "config.body"},
+		{"http-sms", sms(number, "headers", map[string]any{"host": "y"}), false, "config.headers.host"},
+		{"http-sms", sms(number, "headers", map[string]any{"X-A": "1", "x-a": "2"}), false, "config.headers.x-a"},
+		{"http-sms", sms(number, "query", map[string]any{"key": "2"}), false, "config.query.key"},
+		{"oa", map[string]any{"url": "http://x", "secret": "s"}, false, ""},
+		{"oa", map[string]any{"url": "http://x", "secret": "s"}, true, "config.answer.number"},
+		{"dingtalk", map[string]any{"baseUrl": "http://x", "agentId": "A", "corpId": "C"}, true, ""},
+		{"log", map[string]any{}, true, "config.callback.number"},
+		{"email", map[string]any{"host": "x", "from": "a@x.example", "password": "p"}, false, "config.username"},
+		{"aliyun-sms", cloud, true, "config.templates.B"},
+	} {
+		d, err := tryDriver(c.kind, c.config, outbound.Policy{})
+		if err != nil {
+			t.Errorf("%s %v: a stored sender does not work: %v", c.kind, c.config, err)
+			continue
+		}
+		got := ""
+		var f *fault.Error
+		if errors.As(driver.Review(d, c.hasReceipts), &f) {
+			got = f.Fields[0].Name
+		}
+		if got != c.field {
+			t.Errorf("%s %v: %q, want %q", c.kind, c.config, got, c.field)
 		}
 	}
 }

@@ -114,6 +114,14 @@ func newEmail(config []byte, t provider.Tools) (Driver, error) {
 	return d, nil
 }
 
+// review rejects a password that is never used.
+func (d *email) review(bool) error {
+	if d.config.Password != "" {
+		return required(field{"username", d.config.Username})
+	}
+	return nil
+}
+
 // unsubscribeKeys are the placeholders of an unsubscribe URL.
 var unsubscribeKeys = []string{"task_id", "user_id", "email"}
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -116,9 +117,9 @@ func (d *httpSMS) check() error {
 	return nil
 }
 
-// review rejects a configuration whose requests contain no recipient or no content. It also rejects a configuration that does not define success, or an answer
-// that can never be understood.
-func (d *httpSMS) review() error {
+// review rejects a configuration whose requests contain no recipient or no content. It also rejects a configuration that does not define success, an answer
+// that can never be understood, and parts of a request that are never sent.
+func (d *httpSMS) review(hasReceipts bool) error {
 	for name, configured := range d.urls() {
 		used := d.used(configured)
 		for _, part := range []messagePart{partRecipient, partContent} {
@@ -134,7 +135,40 @@ func (d *httpSMS) review() error {
 	if !d.config.Answer.SaysSuccess() {
 		return fault.InvalidField("config.answer.success", fault.Required, nil)
 	}
-	return d.config.Answer.Review() //nolint:wrapcheck // the error is a fault
+	if err := d.reviewUnsent(); err != nil {
+		return err
+	}
+	return d.config.Answer.Review(hasReceipts) //nolint:wrapcheck // the error is a fault
+}
+
+// unsentHeaders are the headers that net/http replaces, with the field that defines each of them.
+var unsentHeaders = map[string]string{"Host": "url", "Content-Length": "body", "Transfer-Encoding": "body", "Trailer": "body"}
+
+// reviewUnsent returns a fault for a part of a request that is never sent: the format leaves it out, or another part replaces it.
+func (d *httpSMS) reviewUnsent() error {
+	if fields, isObject := d.config.Body.(map[string]any); d.config.Format == "none" && d.config.Body != nil && (!isObject || len(fields) > 0) {
+		return fault.InvalidField("config.body", fault.NotTogether, "format=none")
+	}
+	seen := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(d.config.Headers)) {
+		sent := http.CanonicalHeaderKey(name)
+		if field, isUnsent := unsentHeaders[sent]; isUnsent {
+			return fault.InvalidField("config.headers."+name, fault.NotTogether, field)
+		}
+		if seen[sent] {
+			return fault.InvalidField("config.headers."+name, fault.Duplicate, nil)
+		}
+		seen[sent] = true
+	}
+	for _, configured := range d.urls() {
+		to, err := addressOf(configured, d.sample("a"))
+		for _, name := range slices.Sorted(maps.Keys(d.config.Query)) {
+			if err == nil && to.Query().Has(name) {
+				return fault.InvalidField("config.query."+name, fault.Duplicate, nil)
+			}
+		}
+	}
+	return nil
 }
 
 // used returns the names of the placeholders in the request for a URL.

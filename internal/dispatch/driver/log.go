@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"lksms/internal/dispatch/driver/provider"
+	"lksms/internal/platform/fault"
 )
 
 // logDriver writes messages to the server's log and sends nothing. It is for development and dry runs.
@@ -23,6 +24,14 @@ func newLog(config []byte, t provider.Tools) (Driver, error) {
 }
 
 func (d *logDriver) Target() string { return "" }
+
+// review rejects receipts: no provider has the messages.
+func (d *logDriver) review(hasReceipts bool) error {
+	if hasReceipts {
+		return fault.InvalidField("config.callback.number", fault.NotTogether, "kind=log")
+	}
+	return nil
+}
 
 // Send logs each message. It logs text and recipient only if the configuration allows this.
 func (d *logDriver) Send(ctx context.Context, messages []provider.Message, report func(int, provider.Outcome)) {

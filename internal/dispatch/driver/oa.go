@@ -55,7 +55,7 @@ func newOA(config []byte, t provider.Tools) (Driver, error) {
 	return d, err
 }
 
-func (d *oa) review() error { return d.config.Answer.Review() } //nolint:wrapcheck // the error is a fault
+func (d *oa) review(hasReceipts bool) error { return d.config.Answer.Review(hasReceipts) } //nolint:wrapcheck // the error is a fault
 
 func (d *oa) Target() string { return target(d.config.URL) }
 

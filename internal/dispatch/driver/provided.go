@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
@@ -60,6 +61,22 @@ func providedTemplates(texts map[string]string, placeholder *regexp.Regexp) (all
 		return strings.Compare(a.code, b.code)
 	})
 	return all, nil
+}
+
+// reviewTemplates returns a fault if two templates produce the same texts. The second of them would never be used.
+func reviewTemplates(all []providedTemplate) error {
+	seen := map[string]bool{}
+	for _, t := range all {
+		text := t.form.String()
+		for _, name := range t.names { // a repeated placeholder has the same value everywhere
+			text += fmt.Sprint(" ", slices.Index(t.names, name))
+		}
+		if seen[text] {
+			return fault.InvalidField("config.templates."+t.code, fault.Duplicate, nil)
+		}
+		seen[text] = true
+	}
+	return nil
 }
 
 // values returns the values with which a template produces a text. It reports false if the template cannot produce the text.

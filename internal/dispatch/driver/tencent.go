@@ -121,6 +121,8 @@ func newTencent(config []byte, t provider.Tools) (Driver, error) {
 	return d, err
 }
 
+func (d *tencent) review(bool) error { return reviewTemplates(d.templates) }
+
 func (d *tencent) Target() string { return target(d.config.BaseURL) }
 
 func (d *tencent) Send(ctx context.Context, messages []provider.Message, report func(int, provider.Outcome)) {

@@ -218,7 +218,7 @@ func (c *Configs) checkAndEncrypt(kind, senderNo string, config []byte, before *
 	if err != nil {
 		return nil, err
 	}
-	if err := driver.Review(built); err != nil {
+	if err := review(parts, built); err != nil {
 		return nil, err
 	}
 	if m.fields[callback.Secret] != nil && !slices.Contains(m.kept, callback.Secret) {
@@ -248,7 +248,8 @@ func (c *Configs) checkAndEncrypt(kind, senderNo string, config []byte, before *
 	})
 }
 
-// MissingFields returns the required fields that a stored configuration lacks. The sender continues to work, but cannot be saved without these fields.
+// MissingFields returns the fields that a stored configuration lacks, or that can have no effect in it. The sender continues to work, but cannot be saved before
+// these fields are corrected.
 func (c *Configs) MissingFields(kind, senderNo string, stored []byte) []string {
 	gaps := []string{}
 	if kind == KindApp {
@@ -259,7 +260,7 @@ func (c *Configs) MissingFields(kind, senderNo string, stored []byte) []string {
 		return gaps // MissingFields does not report why the decryption failed
 	}
 	var missing *fault.Error
-	if built, err := build(kind, decrypted); err == nil && errors.As(driver.Review(built), &missing) {
+	if built, err := build(kind, decrypted); err == nil && errors.As(review(decrypted, built), &missing) {
 		for _, f := range missing.Fields {
 			gaps = append(gaps, f.Name)
 		}
@@ -270,6 +271,14 @@ func (c *Configs) MissingFields(kind, senderNo string, stored []byte) []string {
 // build returns a driver that sends no requests.
 func build(kind string, parts Opened) (driver.Driver, error) {
 	return driver.New(kind, parts.Driver, provider.Tools{Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler)})
+}
+
+// review returns a fault for a configuration that check accepts but that must not be saved.
+func review(parts Opened, built driver.Driver) error {
+	if err := driver.Review(built, parts.Callback.HasReceipts()); err != nil {
+		return err //nolint:wrapcheck // the error is a fault
+	}
+	return parts.Callback.Review() //nolint:wrapcheck // the error is a fault
 }
 
 // check splits a decrypted configuration, checks its callbacks, and builds its driver.

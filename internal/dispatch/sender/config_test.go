@@ -53,7 +53,7 @@ func TestPatchWithNullRemovesASecret(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	const path = "/api/v1/admin/senders/pushed"
 	b.Expect(200, "", "PATCH", path, map[string]any{"config": map[string]any{
-		"url": p.URL, "body": "${recipient} ${content}", "answer": map[string]any{"success": "status"}, "secrets": map[string]any{"password": "hunter2"}, "callbackSecret": "a-long-secret-of-callbacks",
+		"url": p.URL, "body": "${recipient} ${content}", "answer": map[string]any{"success": "status", "number": "id"}, "secrets": map[string]any{"password": "hunter2"}, "callbackSecret": "a-long-secret-of-callbacks",
 		"callback": map[string]any{"verify": "hmac", "header": "X-Signature", "number": "id", "state": "state", "delivered": []string{"1"}},
 	}})
 	change := func(config map[string]any) map[string]any {

@@ -49,6 +49,7 @@ func TestAConfigurationThatCannotSendMessagesIsRefused(t *testing.T) {
 	p := apptest.NewProvider(t)
 	b.AddSender(map[string]any{"sender_no": "old", "kind": "http-sms", "config": p.SenderConfig()})
 	both := map[string]any{"to": "${recipient}", "text": "${content}"}
+	signed := map[string]any{"verify": "hmac", "header": "bad header", "number": "id", "state": "state", "delivered": []string{"1"}}
 	byStatus := map[string]any{"success": "status"}
 	for name, c := range map[string]struct {
 		config map[string]any
@@ -63,6 +64,12 @@ func TestAConfigurationThatCannotSendMessagesIsRefused(t *testing.T) {
 		"a batch without both": {map[string]any{
 			"url": p.URL + "/${digits}/${content}", "batchUrl": p.URL + "/many", "format": "none", "answer": byStatus,
 		}, "config.batchUrl"},
+		"receipts without a number": {map[string]any{
+			"body": both, "answer": byStatus, "callback": map[string]any{"verify": "token", "number": "id", "state": "state", "delivered": []string{"1"}}, "callbackSecret": apptest.CallbackKey,
+		}, "config.answer.number"},
+		"callbacks that are never proven": {map[string]any{"body": both, "answer": map[string]any{"number": "id"}, "callback": signed, "callbackSecret": apptest.CallbackKey}, "config.callback.header"},
+		"codes of no field":               {map[string]any{"body": both, "answer": map[string]any{"number": "id", "trouble": []string{"nofunds"}}}, "config.answer.code"},
+
 		"the status":           {map[string]any{"body": both, "answer": byStatus}, ""},
 		"a field named status": {map[string]any{"body": both, "answer": map[string]any{"success": "status", "equals": []string{"ok"}}}, ""},
 		"a number":             {map[string]any{"body": both, "answer": map[string]any{"number": "id"}}, ""},
@@ -104,4 +111,21 @@ func TestASenderOfAnEarlierVersionStillWorks(t *testing.T) {
 		t.Errorf("gaps %v", got.ConfigGaps)
 	}
 	b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/senders/old", map[string]any{"config": got.Config})
+}
+
+// A sender that was saved with an option without effect still accepts callbacks, and lists the option as a gap.
+func TestASenderWithAnOptionWithoutEffectStillWorks(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	b.AddSender(map[string]any{"sender_no": "old", "kind": "http-sms", "config": apptest.ReceiverConfig(apptest.NewProvider(t), nil)})
+	b.Exec(`UPDATE senders SET config = jsonb_set(config, '{callback,header}', '"X-Unused"') WHERE sender_no = 'old'`)
+	got := apptest.Decode[api.Sender](t, b.Expect(200, "", "PATCH", "/api/v1/admin/senders/old", map[string]any{"name": "still here"}))
+	if !slices.Equal(got.ConfigGaps, []string{"config.callback.header"}) {
+		t.Errorf("gaps %v", got.ConfigGaps)
+	}
+	if a := b.Call("POST", "/api/v1/callbacks/old?token="+apptest.CallbackKey, map[string]any{"msgid": "1", "status": "DELIVRD"}); a.Status != 200 {
+		t.Errorf("a callback got %d: %s", a.Status, a.Raw)
+	}
+	if a := b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/senders/old", map[string]any{"config": got.Config}); a.Fields() != "config.callback.header" {
+		t.Errorf("wrong fields %s", a.Fields())
+	}
 }

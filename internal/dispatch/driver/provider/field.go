@@ -40,6 +40,14 @@ func TextAt(fields any, path string) (string, bool) {
 	}
 }
 
+// NumberAt works like TextAt for the provider's id of a message, which is a text or a number: true and false count as missing.
+func NumberAt(fields any, path string) (string, bool) {
+	if _, isBool := ValueAt(fields, path).(bool); isBool {
+		return "", false
+	}
+	return TextAt(fields, path)
+}
+
 // IsOneOf reports whether a value is in a list. Some programs write whole numbers with a fraction, so 0.0 equals 0.
 func IsOneOf(values []string, value string) bool {
 	whole, fraction, _ := strings.Cut(value, ".")

@@ -62,20 +62,42 @@ func (r *Reply) Check() error {
 	return nil
 }
 
-// Review returns a fault if a field can never have a value, because the pattern has no group with its name.
-func (r *Reply) Review() error {
+// Review returns a fault for an option that can never have an effect in this configuration. Receipts need the provider's id of the message.
+func (r *Reply) Review(hasReceipts bool) error {
+	invalid := func(field string, rule fault.Rule, limit any) error {
+		return fault.InvalidField("config.answer."+field, rule, limit)
+	}
+	switch failures := slices.Concat(r.Permanent, r.Trouble); {
+	case r.Success == "" && len(r.Equals) > 0:
+		return invalid("success", fault.Required, nil)
+	case r.Code == "" && len(failures) > 0:
+		return invalid("code", fault.Required, nil)
+	case intersect(r.Permanent, r.Trouble): // a permanent code never means trouble
+		return invalid("trouble", fault.Duplicate, nil)
+	case r.Code != "" && r.Code == r.Success && intersect(r.Equals, failures): // the code would mean success and failure
+		return invalid("equals", fault.Duplicate, nil)
+	case r.Number == "" && hasReceipts:
+		return invalid("number", fault.Required, nil)
+	}
 	if r.pattern == nil {
 		return nil
+	}
+	if r.Success+r.Number+r.Code+r.Error == "" {
+		return invalid("pattern", fault.OnlyTogether, "success, number, code, error")
 	}
 	groups := r.pattern.SubexpNames()
 	for _, field := range []struct{ name, group string }{
 		{"success", r.Success}, {"number", r.Number}, {"code", r.Code}, {"error", r.Error},
 	} {
 		if field.group != "" && !slices.Contains(groups, field.group) {
-			return fault.InvalidField("config.answer."+field.name, fault.NotThere, nil)
+			return invalid(field.name, fault.NotThere, nil)
 		}
 	}
 	return nil
+}
+
+func intersect(a, b []string) bool {
+	return slices.ContainsFunc(a, func(value string) bool { return slices.Contains(b, value) })
 }
 
 // isNamed reports whether a successful answer must contain a configured field.
@@ -105,8 +127,8 @@ func (r *Reply) unread(isReadable bool) Outcome {
 
 const maxReplyText = 300 // maximum stored characters of a provider's text
 
-// Outcome returns the outcome of an answer. If the configuration defines a field of success, an answer without the field is unclear. Otherwise the HTTP
-// status decides. By default, a code of the provider concerns the message. A code concerns the sender if the configuration lists it as trouble. A code
+// Outcome returns the outcome of an answer. A code that the configuration lists as a failure decides. If the configuration defines a field of success, an
+// answer without the field is unclear. Otherwise the HTTP status decides. By default, a code of the provider concerns the message. A code concerns the sender if the configuration lists it as trouble. A code
 // concerns the provider if the status or the code means an outage or an overload.
 func (r *Reply) Outcome(status int, answer []byte) Outcome {
 	o := r.judge(status, answer)
@@ -117,11 +139,14 @@ func (r *Reply) Outcome(status int, answer []byte) Outcome {
 func (r *Reply) judge(status int, answer []byte) Outcome {
 	failure, refused := refusal(status)
 	fields, readable := r.Read(answer)
-	number, _ := TextAt(fields, r.Number)
+	number, _ := NumberAt(fields, r.Number)
 	value, hasSign := TextAt(fields, r.Success)
+	code, hasCode := TextAt(fields, r.Code)
 	switch {
 	case hasSign:
-		refused = !IsOneOf(r.Equals, value)
+		refused = !IsOneOf(r.Equals, value) || r.isFailure(code)
+	case hasCode && r.isFailure(code):
+		refused = true
 	case refused || !r.isNamed():
 	case number != "" && (r.Success == "" || r.numberSuffices):
 	default:
@@ -130,7 +155,7 @@ func (r *Reply) judge(status int, answer []byte) Outcome {
 	if !refused {
 		return Outcome{OK: true, ProviderNo: number}
 	}
-	if code, found := TextAt(fields, r.Code); found { // the provider itself refused the message
+	if hasCode { // the provider itself refused the message
 		failure.Code, failure.Unknown, failure.Permanent = code, false, false
 		failure.Outage = status >= 500 || IsOneOf(r.Busy, code)
 		switch {
@@ -149,6 +174,11 @@ func (r *Reply) judge(status int, answer []byte) Outcome {
 		failure.Error = "the provider refused it"
 	}
 	return failure
+}
+
+// isFailure reports whether the configuration lists a code as a failure. Such a code means a failure with any HTTP status, and beside any sign of success.
+func (r *Reply) isFailure(code string) bool {
+	return IsOneOf(r.Permanent, code) || IsOneOf(r.Trouble, code)
 }
 
 // Read parses an answer into fields. It reports false if the answer cannot be parsed.

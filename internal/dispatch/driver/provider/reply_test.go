@@ -42,3 +42,41 @@ func TestAnAnswerOfSeveralJSONValuesIsUnclear(t *testing.T) {
 		}
 	}
 }
+
+// A code that the configuration lists as a failure means a failure, although the status and the other fields look like success.
+func TestAListedCodeMeansAFailureWithAnyStatus(t *testing.T) {
+	t.Parallel()
+	for name, r := range map[string]Reply{
+		"number":  {Number: "id"},
+		"status":  {Success: "status"},
+		"success": {Success: "ok", Equals: []string{"true"}, Number: "id"},
+	} {
+		r.Code, r.Permanent, r.Trouble = "error.code", []string{"invalid"}, []string{"nofunds"}
+		if err := r.Check(); err != nil {
+			t.Fatal(err)
+		}
+		for code, want := range map[string]Outcome{
+			"nofunds": {Code: "nofunds", Trouble: true}, "invalid": {Code: "invalid", Permanent: true}, "note": {OK: true},
+		} {
+			o := r.Outcome(200, []byte(`{"id":"1","ok":true,"error":{"code":"`+code+`"}}`))
+			if o.OK != want.OK || o.Trouble != want.Trouble || o.Permanent != want.Permanent || o.Code != want.Code || o.Unknown {
+				t.Errorf("%s, %s: %+v", name, code, o)
+			}
+		}
+	}
+}
+
+// The provider's id of a message is a text or a number. An answer without an id that must contain one is unclear.
+func TestOnlyATextOrANumberIsAnID(t *testing.T) {
+	t.Parallel()
+	bySign := Reply{Number: "id", Success: "ok", Equals: []string{"true"}}
+	for id, number := range map[string]string{`"a1"`: "a1", "7": "7", "false": "", "true": "", "null": "", "{}": "", `[1]`: "", `""`: ""} {
+		o := (&Reply{Number: "id"}).Outcome(200, []byte(`{"id":`+id+`}`))
+		if isSent := number != ""; o.OK != isSent || o.Unknown == isSent || o.ProviderNo != number {
+			t.Errorf("%s: %+v", id, o)
+		}
+		if o := bySign.Outcome(200, []byte(`{"ok":true,"id":`+id+`}`)); !o.OK || o.ProviderNo != number {
+			t.Errorf("%s beside a sign of success: %+v", id, o)
+		}
+	}
+}
