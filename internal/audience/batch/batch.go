@@ -3,6 +3,7 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -165,41 +166,40 @@ func (s *Service) prepared(ctx context.Context, r Request) (p batchq.BatchCreate
 		ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt, RequestID: r.Origin.RequestID, SourceIp: r.Origin.SourceIP,
 		UserAgent: r.Origin.UserAgent, DefaultRegion: r.DefaultRegion,
 	}
-	if err := phone.CheckRegion("default_region", r.DefaultRegion); err != nil {
-		return p, nil, err //nolint:wrapcheck // the error is a fault
+	if _, err := s.Directory.GetChannel(ctx, r.Channel); err != nil { // most other fields depend on the channel
+		return p, nil, missingRowFault(err, "channel")
 	}
-	if err := r.chooseTags(&p); err != nil {
-		return p, nil, err
-	}
-	switch {
-	case r.Upload == nil && p.Tag == nil:
-		return p, nil, fault.InvalidField("file", fault.Required, nil)
-	case r.Upload != nil && p.Tag != nil:
-		return p, nil, fault.InvalidField("file", fault.NotTogether, r.tagField())
-	}
-	if err := s.checkTags(ctx, r); err != nil {
-		return p, nil, err
-	}
-	m, err := s.compose(ctx, r, &p)
-	if err != nil {
-		return p, nil, err
-	}
-	shared := submit.Submission{
-		MessageType: r.MessageType, Priority: r.Priority, ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt, Deferred: p.IsDeferred,
-	}
-	if err := s.Submissions.CheckShared(ctx, shared, r.Origin); err != nil {
-		return p, nil, err
-	}
-	if r.SenderNo != "" {
-		if _, err := s.Directory.SenderPool(ctx, r.Channel, p.CompanyID, r.MessageType, r.SenderNo); err != nil {
-			return p, nil, err
+	var wrong fault.Fields
+	var m message
+	var rows source.Source // nil: no rows can be opened
+	isChosen := false
+	for _, check := range []func() error{
+		func() error { return phone.CheckRegion("default_region", r.DefaultRegion) },
+		func() error { err := s.chooseRows(ctx, r, &p); isChosen = err == nil; return err },
+		func() (err error) { m, err = s.compose(ctx, r, &p); return err },
+		func() error {
+			return s.Submissions.CheckShared(ctx, submit.Submission{
+				MessageType: r.MessageType, Priority: r.Priority, ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt, Deferred: p.IsDeferred,
+			}, r.Origin)
+		},
+		func() error { return s.checkSender(ctx, r) },
+		func() (err error) {
+			if isChosen {
+				rows, err = s.open(ctx, r, p)
+			}
+			return err
+		},
+	} {
+		if err := wrong.Add(check()); err != nil {
+			return p, nil, cmp.Or(wrong.Err(), err)
 		}
 	}
-	rows, err := source.Open(ctx, s.Uploads, s.Contacts, batchq.Batch{CompanyID: p.CompanyID, Channel: r.Channel, Tag: p.Tag, TagsAll: p.TagsAll, TagsAny: p.TagsAny, TagsNone: p.TagsNone, PhoneColumn: p.PhoneColumn, SignColumn: optional.NonZero(r.SignColumn), UploadID: uploadID(r.Upload)})
-	if err != nil {
-		return p, nil, err
+	if rows != nil {
+		defer rows.Close()
 	}
-	defer rows.Close()
+	if err := wrong.Err(); err != nil {
+		return p, nil, err //nolint:wrapcheck // the error is a fault
+	}
 	p.SignColumn = optional.NonZero(rows.SignColumn(m.names()))
 	encoding, isDoubtful := rows.Encoding()
 	p.Encoding, p.IsEncodingDoubtful = optional.NonZero(encoding), isDoubtful
@@ -208,26 +208,63 @@ func (s *Service) prepared(ctx context.Context, r Request) (p batchq.BatchCreate
 	return p, m.rendering, checkColumns(m.textFields(r), rows)
 }
 
+// checkSender returns a fault if the only sender of a request does not exist or does not serve the company.
+func (s *Service) checkSender(ctx context.Context, r Request) error {
+	if r.SenderNo == "" {
+		return nil
+	}
+	_, err := s.Directory.SenderPool(ctx, r.Channel, r.Origin.CompanyID, r.MessageType, r.SenderNo)
+	return err //nolint:wrapcheck // already wrapped
+}
+
+// chooseRows adds the list or the tags of a request to the batch to create. Fault: request.invalid.
+func (s *Service) chooseRows(ctx context.Context, r Request, p *batchq.BatchCreateParams) error {
+	if err := r.chooseTags(p); err != nil {
+		return err
+	}
+	switch {
+	case r.Upload == nil && p.Tag == nil:
+		return fault.InvalidField("file", fault.Required, nil)
+	case r.Upload != nil && p.Tag != nil:
+		return fault.InvalidField("file", fault.NotTogether, r.tagField())
+	}
+	return s.checkTags(ctx, r)
+}
+
+// open opens the list or the contacts of a request. Fault: request.invalid.
+func (s *Service) open(ctx context.Context, r Request, p batchq.BatchCreateParams) (source.Source, error) {
+	return source.Open(ctx, s.Uploads, s.Contacts, batchq.Batch{
+		CompanyID: p.CompanyID, Channel: r.Channel, Tag: p.Tag, TagsAll: p.TagsAll, TagsAny: p.TagsAny, TagsNone: p.TagsNone, PhoneColumn: p.PhoneColumn,
+		SignColumn: optional.NonZero(r.SignColumn), UploadID: uploadID(r.Upload),
+	})
+}
+
 // Tags selects contacts that have all tags of All, at least one tag of Any (unless Any is empty), and no tag of None.
 type Tags struct{ All, Any, None []string }
 
-// checkTags returns a fault if a tag does not exist. The fault names the field that contains the tag.
+// checkTags returns a fault that names each tag that does not exist.
 func (s *Service) checkTags(ctx context.Context, r Request) error {
-	var one []string
-	if r.Tag != "" {
-		one = []string{r.Tag}
+	var wrong fault.Fields
+	check := func(field, tag string) error {
+		_, err := s.Contacts.GetTag(ctx, r.Origin.CompanyID, tag)
+		return wrong.Add(missingRowFault(err, field))
 	}
-	for _, named := range []struct {
+	if r.Tag != "" {
+		if err := check("tag", r.Tag); err != nil {
+			return err
+		}
+	}
+	for _, list := range []struct {
 		field string
 		tags  []string
-	}{{"tag", one}, {"tags_all", r.Tags.All}, {"tags_any", r.Tags.Any}, {"tags_none", r.Tags.None}} {
-		for _, tag := range named.tags {
-			if _, err := s.Contacts.GetTag(ctx, r.Origin.CompanyID, tag); err != nil {
-				return missingRowFault(err, named.field)
+	}{{"tags_all", r.Tags.All}, {"tags_any", r.Tags.Any}, {"tags_none", r.Tags.None}} {
+		for i, tag := range list.tags {
+			if err := check(fmt.Sprintf("%s.%d", list.field, i), tag); err != nil {
+				return err
 			}
 		}
 	}
-	return nil
+	return wrong.Err() //nolint:wrapcheck // the error is a fault
 }
 
 // tagField returns the name of the request's field that selects contacts.

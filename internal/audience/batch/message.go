@@ -171,9 +171,6 @@ func (s *Service) compose(ctx context.Context, r Request, p *batchq.BatchCreateP
 	if r.Channel == directory.SMS {
 		return s.composeText(ctx, r, p)
 	}
-	if _, err := s.Directory.GetChannel(ctx, r.Channel); err != nil {
-		return message{}, missingRowFault(err, "channel")
-	}
 	switch {
 	case r.TemplateNo != "":
 		return message{}, fault.InvalidField("template_no", fault.NotTogether, "channel")

@@ -110,10 +110,10 @@ func TestTheFaultOfATagNamesItsField(t *testing.T) {
 	b := apptest.New(t)
 	tag(b, "a")
 	for field, tags := range map[string]map[string]any{
-		"tag":       {"tag": "gone", "tags_all": []string{"a"}},
-		"tags_all":  {"tags_all": []string{"gone"}},
-		"tags_any":  {"tags_any": []string{"gone"}},
-		"tags_none": {"tag": "a", "tags_none": []string{"gone"}},
+		"tag":         {"tag": "gone", "tags_all": []string{"a"}},
+		"tags_all.0":  {"tags_all": []string{"gone"}},
+		"tags_any.0":  {"tags_any": []string{"gone"}},
+		"tags_none.0": {"tag": "a", "tags_none": []string{"gone"}},
 	} {
 		body := map[string]any{"name": "n", "content": "x"}
 		maps.Copy(body, tags)

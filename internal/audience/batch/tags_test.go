@@ -92,11 +92,11 @@ func TestTheFaultOfAnInvalidTagNamesTheField(t *testing.T) {
 	acme := b.AddCompany("acme", 1)
 	tag(b, "a")
 	for field, tags := range map[string]map[string]any{
-		"tags_all":  {"tags_all": []string{"a", "x"}},
-		"tags_any":  {"tags_all": []string{"a"}, "tags_any": []string{"x"}},
-		"tags_none": {"tags_none": []string{"a"}},
-		"rows":      {"tags_all": []string{}},
-		"tag":       {"tag": "x"},
+		"tags_all.1": {"tags_all": []string{"a", "x"}},
+		"tags_any.0": {"tags_all": []string{"a"}, "tags_any": []string{"x"}},
+		"tags_none":  {"tags_none": []string{"a"}},
+		"rows":       {"tags_all": []string{}},
+		"tag":        {"tag": "x"},
 	} {
 		body := map[string]any{"name": "n", "content": "x"}
 		for name, value := range tags {
@@ -107,7 +107,7 @@ func TestTheFaultOfAnInvalidTagNamesTheField(t *testing.T) {
 		}
 	}
 	// A request cannot use the tags of another company.
-	if a := b.Expect(422, "request.invalid", "POST", path, map[string]any{"name": "n", "content": "x", "tags_all": []string{"a", "a"}}, acme...); a.Fields() != "tags_all" {
+	if a := b.Expect(422, "request.invalid", "POST", path, map[string]any{"name": "n", "content": "x", "tags_all": []string{"a", "a"}}, acme...); a.Fields() != "tags_all.0,tags_all.1" {
 		t.Errorf("%s", a.Raw)
 	}
 	// If the tag is deleted before the batch starts, the batch ends.

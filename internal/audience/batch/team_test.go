@@ -59,7 +59,7 @@ func TestTheFaultOfInvalidJSONNamesTheField(t *testing.T) {
 		"two lists":           {map[string]any{"name": "n", "content": "x", "rows": row, "tag": "t"}, "rows"},
 		"no rows":             {map[string]any{"name": "n", "content": "x", "rows": []any{}}, "rows"},
 		"no columns":          {map[string]any{"name": "n", "content": "x", "rows": []any{map[string]any{}}}, "rows"},
-		"a value that is not": {map[string]any{"name": "n", "content": "x", "rows": []any{map[string]any{"phone_number": []any{}}}}, "rows"},
+		"a value that is not": {map[string]any{"name": "n", "content": "x", "rows": []any{map[string]any{"phone_number": []any{}}}}, "rows.0.phone_number"},
 		"a placeholder":       {map[string]any{"name": "n", "content": "{x}", "rows": row}, "content"},
 		"a sign column":       {map[string]any{"name": "n", "content": "x", "rows": row, "sign_column": "s"}, "sign_column"},
 		"a company":           {map[string]any{"name": "n", "content": "x", "rows": row, "company_no": "nobody"}, "company_no"},

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,18 +69,19 @@ func (s *Service) Put(ctx context.Context, companyID int64, region string, conta
 	addField := func(texts *[]string, given *[]bool, text *string) {
 		*texts, *given = append(*texts, optional.Value(text)), append(*given, text != nil)
 	}
+	var wrong fault.Fields
 	seen := map[string]bool{}
 	for i, c := range contacts {
 		field := func(name string) string { return fmt.Sprintf("contacts.%d.%s", i, name) }
 		if seen[c.UserID] {
-			return 0, fault.InvalidField(field("user_id"), fault.Duplicate, nil)
+			wrong.Invalid(field("user_id"), fault.Duplicate, nil)
 		}
 		seen[c.UserID] = true
-		if err := c.normalise(region, field); err != nil {
+		if err := wrong.Add(c.normalise(region, field)); err != nil {
 			return 0, err
 		}
 		attributes, err := encodeAttributes(field("attributes"), optional.Value(c.Attributes))
-		if err != nil {
+		if err = wrong.Add(err); err != nil {
 			return 0, err
 		}
 		p.UserIds = append(p.UserIds, c.UserID)
@@ -88,6 +91,9 @@ func (s *Service) Put(ctx context.Context, companyID int64, region string, conta
 		addField(&p.DingtalkNames, &p.DingtalkNamesGiven, c.DingTalkName)
 		addField(&p.WechatOpenids, &p.WechatOpenidsGiven, c.WeChatOpenID)
 		addField(&p.Emails, &p.EmailsGiven, c.Email)
+	}
+	if err := wrong.Err(); err != nil {
+		return 0, err
 	}
 	var n int64
 	err = s.change(ctx, companyID, func(ctx context.Context) (err error) {
@@ -128,14 +134,18 @@ const (
 
 // encodeAttributes returns attributes as JSON, without empty values. Fault: request.invalid.
 func encodeAttributes(field string, attributes map[string]string) ([]byte, error) {
+	var wrong fault.Fields
 	kept := make(map[string]string, len(attributes))
-	for name, value := range attributes {
-		if f := checkAttribute(field, name, value); f != nil {
-			return nil, f
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		if f := checkAttribute(field, name, attributes[name]); f != nil {
+			wrong.Invalid(f.Fields[0].Name, f.Fields[0].Rule, f.Fields[0].Limit)
 		}
-		if value != "" {
-			kept[name] = value
+		if attributes[name] != "" {
+			kept[name] = attributes[name]
 		}
+	}
+	if err := wrong.Err(); err != nil {
+		return nil, err //nolint:wrapcheck // the error is a fault
 	}
 	if len(kept) > maxAttributes {
 		return nil, fault.InvalidField(field, fault.TooManyItems, maxAttributes)

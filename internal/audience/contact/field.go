@@ -80,15 +80,16 @@ func (f field) checkText(text string) *fault.Error {
 // normalise checks the addresses of a contact, and converts the phone number to E.164. region applies to a number without a country code. nameOf returns the
 // name that the request uses for a field. Fault: request.invalid.
 func (c *Contact) normalise(region string, nameOf func(field string) string) error {
+	var wrong fault.Fields
 	if optional.Value(c.Phone) != "" {
 		number, err := phone.Normalise(nameOf("phone"), *c.Phone, region)
-		if err != nil {
+		if err := wrong.Add(err); err != nil {
 			return err //nolint:wrapcheck // the error is a fault
 		}
 		c.Phone = &number
 	}
 	if email := optional.Value(c.Email); email != "" && !address.IsEmail(email) {
-		return fault.InvalidField(nameOf("email"), fault.WrongFormat, nil)
+		wrong.Invalid(nameOf("email"), fault.WrongFormat, nil)
 	}
-	return nil
+	return wrong.Err() //nolint:wrapcheck // the error is a fault
 }

@@ -289,15 +289,19 @@ func (e *Event) complete() (err error) {
 
 // check returns the fault request.invalid for an invalid event.
 func (e Event) check() error {
+	var wrong fault.Fields
 	times := map[int64]time.Time{}
 	for i, orbit := range e.Orbits {
 		if at, isKnown := times[orbit.No]; isKnown && !at.Equal(orbit.InTime) {
-			return fault.InvalidField(fmt.Sprintf("orbits.%d.orbit_no", i), fault.Duplicate, nil)
+			wrong.Invalid(fmt.Sprintf("orbits.%d.orbit_no", i), fault.Duplicate, nil)
 		}
 		times[orbit.No] = orbit.InTime
 		if orbit.InTime.After(time.Now().AddDate(0, 0, maxDaysAhead)) {
-			return fault.InvalidField(fmt.Sprintf("orbits.%d.in_time", i), fault.TooFarAhead, maxDaysAhead)
+			wrong.Invalid(fmt.Sprintf("orbits.%d.in_time", i), fault.TooFarAhead, maxDaysAhead)
 		}
+	}
+	if err := wrong.Err(); err != nil {
+		return err //nolint:wrapcheck // the error is a fault
 	}
 	if at := e.StartedAt; at != nil && at.After(time.Now().AddDate(0, 0, maxDaysAhead)) {
 		return fault.InvalidField("started_at", fault.TooFarAhead, maxDaysAhead)

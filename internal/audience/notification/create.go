@@ -1,13 +1,16 @@
 package notification
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"lksms/gen/notificationq"
+	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/placeholder"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/fault"
@@ -87,6 +90,9 @@ func (s *Service) enqueueAll(ctx context.Context, a *Announcement, all []Notific
 		o.HasMoreFailed, err = s.readOutcomes(ctx, made, origin.User)
 		return err
 	})
+	if errors.Is(err, errNoChannel) {
+		err = s.missingChannels(ctx, all)
+	}
 	return o, err
 }
 
@@ -213,7 +219,27 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 			break
 		}
 	}
-	return made, fault.InvalidField("channels", fault.NotThere, nil)
+	return made, errNoChannel
+}
+
+var errNoChannel = fault.InvalidField("channels", fault.NotThere, nil)
+
+// missingChannels returns the fault request.invalid that names the channels of notifications that do not exist, by their indexes.
+func (s *Service) missingChannels(ctx context.Context, all []Notification) error {
+	var wrong fault.Fields
+	var channels []string
+	for _, n := range all {
+		if slices.Contains(channels, n.Channel) {
+			continue
+		}
+		if _, err := s.directory.GetChannel(ctx, n.Channel); err != nil {
+			if err := wrong.Add(fault.OfField(err, directory.ErrNoChannel, fmt.Sprintf("channels.%d", len(channels)))); err != nil {
+				return err
+			}
+		}
+		channels = append(channels, n.Channel)
+	}
+	return cmp.Or[error](wrong.Err(), errNoChannel)
 }
 
 // findNamed returns the id of the notification that has the dedup key of n, or 0 if no notification has the key. A notification that failed, or that blocks

@@ -40,15 +40,19 @@ func compile(match string, words []string) (matcher, error) {
 	if match == Regexp {
 		return compilePatterns(words)
 	}
+	var wrong fault.Fields
 	folded := make([]string, len(words))
 	for i, word := range words {
 		folded[i] = optout.Fold(word)
 		switch field := fmt.Sprintf("words.%d", i); {
 		case folded[i] == "":
-			return nil, fault.InvalidField(field, fault.Blank, nil)
+			wrong.Invalid(field, fault.Blank, nil)
 		case match == Exact && len(folded[i]) > optout.MaxText:
-			return nil, fault.InvalidField(field, fault.TooLongToMatch, optout.MaxText)
+			wrong.Invalid(field, fault.TooLongToMatch, optout.MaxText)
 		}
+	}
+	if err := wrong.Err(); err != nil {
+		return nil, err //nolint:wrapcheck // a fault
 	}
 	switch match {
 	case Exact:
@@ -68,26 +72,39 @@ func compilePatterns(words []string) (matcher, error) {
 	if len(words) > maxPatterns {
 		return nil, fault.InvalidField("words", fault.TooManyItems, maxPatterns)
 	}
+	var wrong fault.Fields
 	patterns := make([]*regexp.Regexp, len(words))
 	for i, word := range words {
-		field := fmt.Sprintf("words.%d", i)
-		parsed, err := syntax.Parse(word, syntax.Perl|syntax.FoldCase)
-		var wrong *syntax.Error
-		switch {
-		case errors.As(err, &wrong):
-			return nil, fault.InvalidField(field, fault.NotARegexp, string(wrong.Code))
-		case err != nil:
-			return nil, fault.InvalidField(field, fault.NotARegexp, "invalid")
-		case sizeOf(parsed) > maxPatternSize:
-			return nil, fault.InvalidField(field, fault.TooComplex, nil)
+		var err error
+		patterns[i], err = compilePattern(fmt.Sprintf("words.%d", i), word)
+		if err := wrong.Add(err); err != nil {
+			return nil, err //nolint:wrapcheck // never happens
 		}
-		if patterns[i], err = regexp.Compile("(?i)" + word); err != nil {
-			return nil, fault.InvalidField(field, fault.NotARegexp, "invalid")
-		}
+	}
+	if err := wrong.Err(); err != nil {
+		return nil, err //nolint:wrapcheck // a fault
 	}
 	return func(t text) bool {
 		return slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(t.shown) })
 	}, nil
+}
+
+func compilePattern(field, word string) (*regexp.Regexp, error) {
+	parsed, err := syntax.Parse(word, syntax.Perl|syntax.FoldCase)
+	var wrong *syntax.Error
+	switch {
+	case errors.As(err, &wrong):
+		return nil, fault.InvalidField(field, fault.NotARegexp, string(wrong.Code))
+	case err != nil:
+		return nil, fault.InvalidField(field, fault.NotARegexp, "invalid")
+	case sizeOf(parsed) > maxPatternSize:
+		return nil, fault.InvalidField(field, fault.TooComplex, nil)
+	}
+	pattern, err := regexp.Compile("(?i)" + word)
+	if err != nil {
+		return nil, fault.InvalidField(field, fault.NotARegexp, "invalid")
+	}
+	return pattern, nil
 }
 
 // sizeOf returns approximately the number of steps of a compiled expression, or a number greater than maxPatternSize. The expression is measured before it is

@@ -203,18 +203,20 @@ func (s *Service) checkForward(ctx context.Context, companyID int64, to *Setting
 	if err != nil {
 		return fmt.Errorf("find region: %w", err)
 	}
+	var wrong fault.Fields
 	numbers := []string{}
 	for i, given := range *to.PhoneNumbers {
 		name := fmt.Sprintf("phone_numbers.%d", i)
 		number, err := phone.Normalise(name, given, region)
-		if err != nil {
-			return err //nolint:wrapcheck // a fault
+		isDuplicate := err == nil && slices.Contains(numbers, number)
+		if err := wrong.Add(err); err != nil {
+			return err //nolint:wrapcheck // already wrapped
 		}
-		if slices.Contains(numbers, number) {
-			return fault.InvalidField(name, fault.Duplicate, nil)
+		if isDuplicate {
+			wrong.Invalid(name, fault.Duplicate, nil)
 		}
 		numbers = append(numbers, number)
 	}
 	to.PhoneNumbers = &numbers
-	return nil
+	return wrong.Err() //nolint:wrapcheck // a fault
 }

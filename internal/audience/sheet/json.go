@@ -1,6 +1,7 @@
 package sheet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -34,14 +35,21 @@ func openJSON(ctx context.Context, file File, head []byte, options Options) (row
 	if err != nil {
 		return nil, err
 	}
+	var invalid fault.Fields // cells and items of the first objects that are no values
 	for range columnsFrom {
 		err := first.object(func(name string, _ Cell) error { return first.addColumn(name) })
-		if err == io.EOF { //nolint:errorlint // object returns io.EOF unwrapped
+		if err == io.EOF || invalid.IsFull() { //nolint:errorlint // object returns io.EOF unwrapped
 			break
 		}
-		if err != nil {
-			return nil, err
+		if isNoValue(err) {
+			err = invalid.Add(err)
 		}
+		if err != nil {
+			return nil, cmp.Or(invalid.Err(), err)
+		}
+	}
+	if err := invalid.Err(); err != nil {
+		return nil, err //nolint:wrapcheck // the error is a fault
 	}
 	if len(first.columns) == 0 {
 		return nil, wrong(fault.NoHeader, nil)
@@ -98,7 +106,14 @@ func (j *jsonRows) next(int) (Row, error) {
 	return row, err
 }
 
-// object reads the next object, and calls do for each of its members. It returns io.EOF after the last object.
+// isNoValue reports whether err is the fault of cells or of an item that are no values. The rest of the array can still be read.
+func isNoValue(err error) bool {
+	var wrong *fault.Error
+	return errors.As(err, &wrong) && len(wrong.Fields) > 0 && wrong.Fields[0].Rule == fault.NotAValue
+}
+
+// object reads the next object, and calls do for each of its members. It returns io.EOF after the last object. If some members are no values, it returns their
+// faults after it has read the object.
 func (j *jsonRows) object(do func(name string, cell Cell) error) error {
 	if j.isOver {
 		return io.EOF
@@ -116,16 +131,18 @@ func (j *jsonRows) object(do func(name string, cell Cell) error) error {
 		}
 		return io.EOF
 	case begin.Kind() != '{':
+		j.skip(begin)
 		return wrongAt(fault.NotAValue, j.row)
 	}
+	var invalid fault.Fields
 	names := map[string]bool{}
 	for {
 		token, err := j.token()
 		if err != nil {
-			return err
+			return cmp.Or(invalid.Err(), err)
 		}
 		if token.Kind() == '}' {
-			return nil
+			return invalid.Err() //nolint:wrapcheck // the error is a fault
 		}
 		name := nameOf(token.String())
 		switch {
@@ -142,6 +159,9 @@ func (j *jsonRows) object(do func(name string, cell Cell) error) error {
 		}
 		names[name] = true
 		cell, err := j.value(name)
+		if isNoValue(err) {
+			err = invalid.Add(err) // the cell is empty, and its column exists
+		}
 		if err == nil {
 			err = do(name, cell)
 		}
@@ -174,7 +194,28 @@ func (j *jsonRows) value(name string) (Cell, error) {
 	case 'n':
 		return Cell{}, nil
 	default:
+		j.skip(token)
 		return Cell{}, wrong(fault.NotAValue, fault.Place{Row: j.row, Column: name})
+	}
+}
+
+// skip reads the rest of a list or an object, of which token is the beginning. Any other token has no rest. The next read returns the error of a damaged rest.
+func (j *jsonRows) skip(token jsontext.Token) {
+	for depth := 0; ; {
+		switch token.Kind() {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth--
+		default: // a name or a value
+		}
+		if depth == 0 {
+			return
+		}
+		var err error
+		if token, err = j.token(); err != nil {
+			return
+		}
 	}
 }
 

@@ -42,13 +42,14 @@ func TestAnInvalidJSONListIsRefusedWithAReason(t *testing.T) {
 		fmt.Fprintf(&wide, `,"%d":1`, i)
 	}
 	for content, want := range map[string]string{
-		`[]`:                       "file no_header <nil>",
-		`[{},{}]`:                  "file no_header <nil>",
-		`{"rows":[]}`:              "file not_a_list <nil>",
-		`["a"]`:                    "file not_a_value {1  0}",
-		`[{"a":1},2]`:              "file not_a_value {2  0}",
-		`[{"a":[1]}]`:              "file not_a_value {1 a 0}",
-		`[{"a":1},{"b":{}}]`:       "file not_a_value {2 b 0}",
+		`[]`:                 "file no_header <nil>",
+		`[{},{}]`:            "file no_header <nil>",
+		`{"rows":[]}`:        "file not_a_list <nil>",
+		`["a"]`:              "file not_a_value {1  0}",
+		`[{"a":1},2]`:        "file not_a_value {2  0}",
+		`[{"a":[1]}]`:        "file not_a_value {1 a 0}",
+		`[{"a":1},{"b":{}}]`: "file not_a_value {2 b 0}",
+		`[{"a":[{}],"b":{"c":[]}},{"a":1},[{"a":[]}],{"b":[]}]`: "file not_a_value {1 a 0}, file not_a_value {1 b 0}, file not_a_value {3  0}, file not_a_value {4 b 0}",
 		`[{"":1}]`:                 "file unnamed_column {1  0}",
 		`[{"a":1,"a ":1}]`:         "file duplicate_column a",
 		`[{"a":1,"a":1}]`:          "file damaged_at {1  0}",

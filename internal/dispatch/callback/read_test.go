@@ -177,17 +177,19 @@ func TestNumbersOfPeopleGetTheirRegionOrCountryCode(t *testing.T) {
 func TestReviewNamesAnOptionWithoutEffect(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(c *callback.Config){
-		"":                              func(*callback.Config) {},
-		"list":                          func(c *callback.Config) { c.Format, c.List = "form", "list" },
-		"received.list":                 func(c *callback.Config) { c.Format, c.Received.List = "form", "list" },
-		"state":                         func(c *callback.Config) { c.Format, c.State = "form", "report.state" },
-		"received.content":              func(c *callback.Config) { c.Format, c.Received.Content = "form", "text.0.body" },
-		"header":                        func(c *callback.Config) { c.Header = "X-Signature" },
-		"header ":                       func(c *callback.Config) { c.Verify, c.Header = callback.HMAC, "bad header" },
-		"number":                        func(c *callback.Config) { c.Number, c.State, c.Delivered, c.Code = "", "", nil, "code" },
-		"pending":                       func(c *callback.Config) { c.Pending = []string{"sent", "ok"} },
-		"received.country":              func(c *callback.Config) { c.Received.International, c.Received.Country = true, "nation" },
-		"received.offset":               func(c *callback.Config) { c.Received.Time, c.Received.MessageNo, c.Received.Offset = "", "no", "+08:00" },
+		"":                 func(*callback.Config) {},
+		"list":             func(c *callback.Config) { c.Format, c.List = "form", "list" },
+		"received.list":    func(c *callback.Config) { c.Format, c.Received.List = "form", "list" },
+		"state":            func(c *callback.Config) { c.Format, c.State = "form", "report.state" },
+		"received.content": func(c *callback.Config) { c.Format, c.Received.Content = "form", "text.0.body" },
+		"header":           func(c *callback.Config) { c.Header = "X-Signature" },
+		"header ":          func(c *callback.Config) { c.Verify, c.Header = callback.HMAC, "bad header" },
+		"number":           func(c *callback.Config) { c.Number, c.State, c.Delivered, c.Code = "", "", nil, "code" },
+		"pending":          func(c *callback.Config) { c.Pending = []string{"sent", "ok"} },
+		"received.country": func(c *callback.Config) { c.Received.International, c.Received.Country = true, "nation" },
+		"received.offset": func(c *callback.Config) {
+			c.Received.Time, c.Received.MessageNo, c.Received.Offset = "", "no", "+08:00"
+		},
 		"received.answer.contentType":   func(c *callback.Config) { c.Received.Answer.ContentType = "text/plain" },
 		" a form with a repeated field": func(c *callback.Config) { c.Format, c.State = "form", "state.0" },
 	} {

@@ -1,7 +1,6 @@
 package directory
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -85,31 +84,35 @@ func (r RecipientRules) ZoneName(platform setting.Monitoring) string {
 
 // check returns the fault request.invalid for a rule that is not valid.
 func (r RecipientRules) check() error {
+	var wrong fault.Fields
 	_, notification := setting.ParseQuietHours("recipient.quiet_hours.notification", optional.Value(r.QuietHours.Notification))
 	_, marketing := setting.ParseQuietHours("recipient.quiet_hours.marketing", optional.Value(r.QuietHours.Marketing))
-	err := cmp.Or(notification, marketing, checkWords("recipient.opt_out_words", r.OptOutWords), checkWords("recipient.opt_in_words", r.OptInWords))
-	if err != nil {
-		return err //nolint:wrapcheck // a fault
+	for _, err := range []error{
+		notification, marketing, checkWords("recipient.opt_out_words", r.OptOutWords), checkWords("recipient.opt_in_words", r.OptInWords),
+	} {
+		if err := wrong.Add(err); err != nil {
+			return err //nolint:wrapcheck // never happens: all are faults
+		}
 	}
 	if r.OptOutReply != nil && strings.TrimSpace(*r.OptOutReply) == "" {
-		return fault.InvalidField("recipient.opt_out_reply", fault.Blank, nil)
+		wrong.Invalid("recipient.opt_out_reply", fault.Blank, nil)
 	}
-	if r.TimeZone == nil {
-		return nil
+	if r.TimeZone != nil {
+		if _, err := time.LoadLocation(*r.TimeZone); err != nil || *r.TimeZone == "" || *r.TimeZone == "Local" {
+			wrong.Invalid("recipient.time_zone", fault.NotThere, nil)
+		}
 	}
-	if _, err := time.LoadLocation(*r.TimeZone); err != nil || *r.TimeZone == "" || *r.TimeZone == "Local" {
-		return fault.InvalidField("recipient.time_zone", fault.NotThere, nil)
-	}
-	return nil
+	return wrong.Err() //nolint:wrapcheck // a fault
 }
 
 func checkWords(field string, words *[]string) error {
+	var wrong fault.Fields
 	for i, word := range optional.Value(words) {
 		if !strings.ContainsFunc(word, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }) {
-			return fault.InvalidField(fmt.Sprintf("%s.%d", field, i), fault.Blank, nil)
+			wrong.Invalid(fmt.Sprintf("%s.%d", field, i), fault.Blank, nil)
 		}
 	}
-	return nil
+	return wrong.Err() //nolint:wrapcheck // a fault
 }
 
 // stored returns the rules as they are stored.

@@ -32,15 +32,19 @@ func (s *Service) PutSims(ctx context.Context, no string, sims []Sim) error {
 	p := senderq.SimsPutParams{
 		SenderNo: no, Slots: []int16{}, PhoneNumbers: []string{}, AreOn: []bool{}, PerDays: []*int64{}, PerMonths: []*int64{}, RecipientsPerMonths: []*int64{},
 	}
+	var wrong fault.Fields
 	isUsed := map[int16]bool{}
 	for i, sim := range sims {
 		if isUsed[sim.Slot] {
-			return fault.InvalidField(fmt.Sprintf("sims.%d.slot", i), fault.Duplicate, nil)
+			wrong.Invalid(fmt.Sprintf("sims.%d.slot", i), fault.Duplicate, nil)
 		}
 		isUsed[sim.Slot] = true
 		p.Slots, p.PhoneNumbers, p.AreOn = append(p.Slots, sim.Slot), append(p.PhoneNumbers, optional.Value(sim.PhoneNumber)), append(p.AreOn, sim.IsOn)
 		p.PerDays, p.PerMonths = append(p.PerDays, sim.PerDay), append(p.PerMonths, sim.PerMonth)
 		p.RecipientsPerMonths = append(p.RecipientsPerMonths, sim.RecipientsPerMonth)
+	}
+	if err := wrong.Err(); err != nil {
+		return err //nolint:wrapcheck // the error is a fault
 	}
 	return s.directory.Change(ctx, func(ctx context.Context) error {
 		row, err := s.Get(ctx, nil, no)

@@ -113,18 +113,19 @@ func (s *Service) checkReach(row Row) error {
 	return nil
 }
 
-// checkHeard returns the fault request.invalid if events contains a type that a webhook of one company or user never receives. The fault names the element of
-// the list.
+// checkHeard returns the fault request.invalid if events contains a type that a webhook of one company or user never receives. The fault names all such
+// elements of the list.
 func checkHeard(events []string, company *int64) error {
 	if company == nil {
 		return nil
 	}
+	var wrong fault.Fields
 	for i, one := range events {
 		if feed.IsOfService(one) {
-			return fault.InvalidField(fmt.Sprintf("events.%d", i), fault.OnlyOfAllCompanies, nil)
+			wrong.Invalid(fmt.Sprintf("events.%d", i), fault.OnlyOfAllCompanies, nil)
 		}
 	}
-	return nil
+	return wrong.Err() //nolint:wrapcheck // the error is a fault
 }
 
 // Create adds a webhook, which receives all later events. It returns the secret of the webhook as key; the secret is shown only once. Faults: request.invalid,

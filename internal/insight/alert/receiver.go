@@ -74,15 +74,21 @@ func (s *Service) checkReceiver(ctx context.Context, ofKind string, r *Receiver)
 	if err != nil {
 		return nil, postgres.Wrap("find channels", err, nil)
 	}
-	if len(missing) > 0 {
-		return nil, fault.InvalidField("channels", fault.NotThere, nil)
-	}
-	for name, values := range map[string][]string{"channels": r.Channels, "user_ids": r.UserIDs} {
-		if sorted := slices.Sorted(slices.Values(values)); len(slices.Compact(sorted)) < len(values) {
-			return nil, fault.InvalidField(name, fault.Duplicate, nil)
+	var wrong fault.Fields
+	for i, channel := range r.Channels {
+		if slices.Contains(missing, channel) {
+			wrong.Invalid(fmt.Sprintf("channels.%d", i), fault.NotThere, nil)
 		}
 	}
-	return &found.CompanyID, nil
+	for _, list := range []struct {
+		name   string
+		values []string
+	}{{"channels", r.Channels}, {"user_ids", r.UserIDs}} {
+		if sorted := slices.Sorted(slices.Values(list.values)); len(slices.Compact(sorted)) < len(list.values) {
+			wrong.Invalid(list.name, fault.Duplicate, nil)
+		}
+	}
+	return &found.CompanyID, wrong.Err() //nolint:wrapcheck // a fault
 }
 
 // SecretOwner returns the name to which an encrypted header is bound: the header of one receiver cannot be decrypted for another receiver.

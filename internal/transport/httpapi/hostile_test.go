@@ -45,7 +45,7 @@ func TestHostileBodiesAreRejected(t *testing.T) {
 		"a date that is too late":   {"/api/v1/notifications", `{"biz_type":0,"biz_id":1,"channels":["oa"],"payload":{},"user_ids":["u"],"next_run_time":"9999-12-31T23:59:59Z"}`, 422, "next_run_time"},
 		"a date that is too early":  {"/api/v1/notifications/events", `{"event":"node_started","task_id":1,"node_inst_id":1,"channels":["oa"],"user_ids":["u"],"max_duration":525600,"started_at":"0001-01-01T00:00:00Z"}`, 0, ""},
 		"an orbit that is too late": {"/api/v1/notifications/events", `{"event":"orbit_plan","task_id":1,"channels":["oa"],"user_ids":["u"],"orbits":[{"orbit_no":1,"in_time":"9999-12-31T23:59:59Z"}]}`, 0, ""},
-		"an unknown channel":        {"/api/v1/notifications", `{"biz_type":0,"biz_id":1,"channels":["nowhere"],"payload":{},"user_ids":["u"],"dedup_key":"k"}`, 422, "channels"},
+		"an unknown channel":        {"/api/v1/notifications", `{"biz_type":0,"biz_id":1,"channels":["nowhere"],"payload":{},"user_ids":["u"],"dedup_key":"k"}`, 422, "channels.0"},
 	} {
 		a := b.Call("POST", c.path, c.body)
 		if a.Status < 400 || a.Status >= 500 || c.status != 0 && a.Status != c.status || c.field != "" && !strings.Contains(a.Fields(), c.field) {

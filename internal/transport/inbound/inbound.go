@@ -75,12 +75,16 @@ func (s *Service) checked(ctx context.Context, company int64, was, to *Settings)
 		effective = effective.over(*to.Description)
 	}
 	to.PhoneNumbers = slices.Clone(to.PhoneNumbers)
+	var wrong fault.Fields
 	for i, number := range to.PhoneNumbers {
 		normal, err := s.directory.NormaliseNumber(ctx, &company, fmt.Sprint("phone_numbers.", i), &number)
-		if err != nil {
+		if err := wrong.Add(err); err != nil {
 			return nil, err
 		}
-		to.PhoneNumbers[i] = *normal
+		to.PhoneNumbers[i] = optional.Value(normal)
+	}
+	if err := wrong.Err(); err != nil {
+		return nil, err //nolint:wrapcheck // the error is a fault
 	}
 	if sorted := slices.Sorted(slices.Values(to.PhoneNumbers)); len(slices.Compact(sorted)) < len(to.PhoneNumbers) {
 		return nil, fault.InvalidField("phone_numbers", fault.Duplicate, nil)

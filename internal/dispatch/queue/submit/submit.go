@@ -430,15 +430,20 @@ func (s *Service) CheckShared(ctx context.Context, sub Submission, origin Origin
 	if err != nil {
 		return err
 	}
+	var wrong fault.Fields
 	if _, err := priority(values.SMS, sub, origin); err != nil {
-		return err
-	}
-	if sub.Deferred && sub.ExpectSendTime == nil {
-		if err := CheckExpiry(sub.ExpiresAt, values.SMS.NextInterval(time.Now())); err != nil {
+		if err := wrong.Add(err); err != nil {
 			return err
 		}
 	}
-	return checkTimes(sub)
+	err = nil
+	if sub.Deferred && sub.ExpectSendTime == nil {
+		err = CheckExpiry(sub.ExpiresAt, values.SMS.NextInterval(time.Now()))
+	}
+	if err == nil {
+		err = checkTimes(sub)
+	}
+	return cmp.Or(wrong.Add(err), wrong.Err())
 }
 
 // Checked describes the task that a submission would create.

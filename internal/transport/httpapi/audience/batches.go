@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"lksms/gen/api"
 	"lksms/internal/audience/batch"
@@ -60,7 +61,7 @@ func (h *Handlers) batchList(ctx context.Context) (fields api.BatchForm, list *u
 	return body.BatchForm, &stored, "rows", func() { _ = h.services.Uploads.Drop(ctx, stored) }, nil // after an error, a sweep deletes the upload
 }
 
-// renamed returns err in which the field name `from` is replaced by `to`.
+// renamed returns err in which the field name `from` is replaced by `to`. The rows of a JSON body are named by their indexes.
 func renamed(err error, from, to string) error {
 	var wrong *fault.Error
 	if !errors.As(err, &wrong) || from == to {
@@ -69,8 +70,12 @@ func renamed(err error, from, to string) error {
 	named := *wrong
 	named.Fields = slices.Clone(wrong.Fields)
 	for i, field := range named.Fields {
-		if field.Name == from {
-			named.Fields[i].Name = to
+		if field.Name != from {
+			continue
+		}
+		named.Fields[i].Name = to
+		if place, is := field.Limit.(fault.Place); is && place.Row > 0 && to == "rows" {
+			named.Fields[i].Name = strings.TrimSuffix(fmt.Sprintf("rows.%d.%s", place.Row-1, place.Column), ".")
 		}
 	}
 	return &named

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"lksms/gen/api"
@@ -106,12 +107,16 @@ func (h *Handlers) ReplayWebhook(ctx context.Context, req api.ReplayWebhookReque
 		return nil, fault.InvalidField("to", fault.RangeEmpty, nil)
 	}
 	r := webhook.Replay{From: b.From, To: b.To}
-	for _, text := range optional.Value(b.EventIds) {
+	var wrong fault.Fields
+	for i, text := range optional.Value(b.EventIds) {
 		id, isID := feed.ParseID(text)
 		if !isID {
-			return nil, fault.InvalidField("event_ids", fault.WrongFormat, nil)
+			wrong.Invalid(fmt.Sprintf("event_ids.%d", i), fault.WrongFormat, nil)
 		}
 		r.IDs = append(r.IDs, id)
+	}
+	if err := wrong.Err(); err != nil {
+		return nil, err //nolint:wrapcheck // the error is a fault
 	}
 	out, err := h.services.Webhooks.Replay(ctx, webhookUser(ctx), req.WebhookID, r)
 	data := api.WebhookReplayed{Events: out.Events, Complete: out.IsComplete, KeptSince: out.KeptSince}

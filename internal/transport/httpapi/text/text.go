@@ -595,9 +595,8 @@ func For(acceptLanguage string) *Catalogue {
 // maxLanguages is the maximum number of bytes of Accept-Language that are read.
 const maxLanguages = 200
 
-// These limits bound the invalid fields that a response names. A body or query can contain any number of fields, and names of any length.
+// These limits bound the invalid fields that a response names. fault.MaxFields is another one.
 const (
-	maxFields     = 100
 	MaxItemFields = 10  // maximum number of invalid fields of one item of a batch
 	maxFieldName  = 200 // maximum number of characters of a field name
 )
@@ -606,7 +605,7 @@ const (
 func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 	detail := api.ErrorDetail{Reason: string(f.Reason)}
 	if len(f.Fields) > 0 {
-		fields := make([]api.FieldError, min(len(f.Fields), maxFields))
+		fields := make([]api.FieldError, min(len(f.Fields), fault.MaxFields))
 		for i := range fields {
 			field := f.Fields[i]
 			fields[i] = api.FieldError{Field: segment.Shortened(field.Name, maxFieldName), Message: c.rule(field)}
