@@ -81,8 +81,8 @@ func (o output) show(data any, table func() record) error {
 	return err
 }
 
-// list prints several objects. As JSON, it prints an array with one item of the responses per row, or data if the responses contained no items. In other
-// formats, it prints a table. Without rows, the table has only a head.
+// list prints several objects. In the format JSON, it prints an array of the items of the responses, one for each row. If the responses contained no items, it
+// prints data. In other formats, it prints a table with a line for each row.
 func (o output) list(data any, head []string, rows [][]string) error {
 	if o.isJSON {
 		if o.answers != nil {

@@ -34,7 +34,7 @@ func TestS2_2_AnUnclearMessageIsSentAgainOnlyOnRequest(t *testing.T) {
 	}
 }
 
-func TestAMessageWithOnUnclearRetryIsSentAgain(t *testing.T) {
+func TestAnUnclearMessageIsSentAgainIfOnUnclearIsRetry(t *testing.T) {
 	b, p, says := apptest.NewWeChat(t)
 	says("<html>")
 	id := b.SendOnce(map[string]any{"on_unclear": "retry"}).TaskID

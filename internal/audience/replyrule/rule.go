@@ -131,7 +131,8 @@ func (c *Settings) fields(before Settings) []field {
 	}
 }
 
-// dropUnused removes the fields that a change made useless: those of another action, and a text after a template was chosen, or the other way around.
+// dropUnused removes the fields that a change made useless: the fields of an action that the rule no longer has, the text if a template was chosen, and the
+// template if a text was set.
 func (c *Settings) dropUnused(before Settings) {
 	for _, f := range c.fields(before) {
 		if !f.isUsed && f.isUnchanged {

@@ -89,7 +89,7 @@ func TestCloudDriversSendTemplateAndValues(t *testing.T) {
 
 // A message does not fail if its provider refuses the configured signature or template of the sender. If a code does not show whether the message was sent, the
 // outcome is unclear.
-func TestCloudCodesDecideBetweenMessageAndSenderFailure(t *testing.T) {
+func TestCodeOfACloudProviderFailsTheMessageOrTheSender(t *testing.T) {
 	t.Parallel()
 	answerOf := map[string]string{
 		"aliyun-sms": `{"Message":"m","Code":"%s"}`, "tencent-sms": `{"Response":{"SendStatusSet":[{"SerialNo":"","Code":"%s","Message":"m"}]}}`,

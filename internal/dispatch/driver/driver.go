@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -119,7 +118,13 @@ func Read(name string, text []byte, config any) error {
 	case errors.As(err, &wrong):
 		return fault.InvalidField(strings.TrimSuffix(name+"."+wrong.Field, "."), fault.WrongType, typeOf(wrong.Type))
 	default:
-		return unknownField(name, err)
+		var value any
+		if json.Unmarshal(text, &value) == nil {
+			if unknown := unknownMember(value, reflect.TypeOf(config)); unknown != "" {
+				return fault.InvalidField(name+unknown, fault.UnknownField, nil)
+			}
+		}
+		return fault.InvalidField(name, fault.NothingElseIsKnown, nil)
 	}
 }
 
@@ -139,15 +144,6 @@ func typeOf(t reflect.Type) string {
 	default:
 		return "integer"
 	}
-}
-
-// unknownField returns a fault that names the field that the decoder rejected as unknown. The decoder names the field only in the text of err.
-func unknownField(name string, err error) error {
-	var unknown string
-	if n, _ := fmt.Sscanf(err.Error(), "json: unknown field %q", &unknown); n == 1 {
-		return fault.InvalidField(name+"."+unknown, fault.UnknownField, nil)
-	}
-	return fault.InvalidField(name, fault.NothingElseIsKnown, nil)
 }
 
 // field is the name and the value of a configuration field.

@@ -764,7 +764,7 @@ func TestReviewNamesAFieldWithoutAGroupInThePattern(t *testing.T) {
 	}
 }
 
-// An option that can have no effect beside the other options is a mistake. A stored sender with such an option works.
+// The review rejects an option that has no effect together with the other options. A stored sender with such an option still sends.
 func TestReviewNamesAnOptionWithoutEffect(t *testing.T) {
 	t.Parallel()
 	sms := func(answer map[string]any, more ...any) map[string]any {

@@ -453,7 +453,7 @@ func TestListFiltersTasksByBatch(t *testing.T) {
 }
 
 // Each log row and each fact contains the batch and the country of the task, and whether the task is a test message.
-func TestLogRowsAndFactsContainBatchCountryAndIsTest(t *testing.T) {
+func TestLogRowsAndFactsContainTheFieldsBatchAndCountryAndIsTest(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
 	soon := time.Now().Add(time.Hour)

@@ -420,3 +420,22 @@ func TestTheErrorForAWrongTypeContainsTheRequiredType(t *testing.T) {
 		}
 	}
 }
+
+// The error for an unknown option contains its whole path.
+func TestTheErrorForAnUnknownOptionContainsItsPath(t *testing.T) {
+	t.Parallel()
+	b := apptest.Open(t, apptest.DefaultRules, apptest.WithSecrets)
+	for field, config := range map[string]string{
+		"config.nope":                          `{"url":"http://x","nope":1}`,
+		"config.answer.nope":                   `{"answer":{"nope":1}}`,
+		"config.callback.nope":                 `{"callback":{"nope":1}}`,
+		"config.callback.received.nope":        `{"callback":{"verify":"token","received":{"from":"f","nope":1}}}`,
+		"config.callback.received.url":         `{"url":"http://x","callback":{"verify":"token","received":{"url":"known elsewhere"}}}`,
+		"config.callback.received.answer.nope": `{"callback":{"received":{"answer":{"nope":1}}}}`,
+	} {
+		a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders", `{"sender_no":"p","name":"p","kind":"http-sms","channel":"sms","config":`+config+`}`)
+		if a.Fields() != field {
+			t.Errorf("%s: %s", config, a.Raw)
+		}
+	}
+}

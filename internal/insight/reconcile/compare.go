@@ -121,8 +121,8 @@ func (s *Service) match(ctx context.Context, r Row) error {
 	return s.store(ctx, r, st, nil)
 }
 
-// attemptsOf returns the attempts that have the numbers of rows. It also returns how many of the rows are covered, because it reads at most maxAttempts
-// attempts. If the first row's number alone has more attempts, this row is recorded as unreadable.
+// attemptsOf returns the attempts whose numbers occur in rows. It reads at most maxAttempts attempts. It also returns the number of rows whose attempts were all
+// read. If the first row's number alone has more attempts, this row is recorded as unreadable.
 func (s *Service) attemptsOf(ctx context.Context, r Row, st *step, rows []reconcileq.StatementRowsRow) ([]reconcileq.AttemptsOfNumbersRow, int, error) {
 	numbers := make([]string, len(rows))
 	for i, row := range rows {

@@ -300,7 +300,7 @@ func TestWaitingNotificationsOfCompanyAreLimited(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM notifications"); n != limit {
 		t.Errorf("%d notifications, want %d", n, limit)
 	}
-	// Repeats, notifications that do not wait, ends, and notifications of other companies are accepted.
+	// Repeated notifications, notifications that do not wait, requests that end a notification, and notifications of other companies are accepted.
 	if made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", path, last)); !made.Items[0].Deduplicated {
 		t.Errorf("%+v", made)
 	}

@@ -217,7 +217,7 @@ var unsupported = map[string][]string{
 	"udh": nil, "mclass": nil, "mwi": nil, "alt-dcs": {"0"}, "compress": {"0"}, "pid": {"0"}, "rpi": {"0"},
 }
 
-// send submits a text to all recipients, or to no recipient.
+// send submits a text to all recipients. If one recipient is rejected, it submits nothing.
 func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 	x := gate.Of(r.Context())
 	asked := requestOf(r, x.Body.Raw)

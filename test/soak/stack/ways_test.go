@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestThreeSeedsCoverEachConnectionOfAServerToPostgreSQL(t *testing.T) {
+func TestThreeSeedsBreakEachConnectionOfAServerToPostgreSQL(t *testing.T) {
 	t.Parallel()
 	for server := range ClusterServers {
 		seen := map[way]bool{}

@@ -249,7 +249,7 @@ type total struct {
 	segments float64
 }
 
-// fractions returns the fraction of the rows of a set that each group sends.
+// fractions returns, for each group, the fraction of the rows of the set that the group sends.
 func (set *rowSet) fractions() []float64 {
 	within, _ := timeFor(math.Round(set.rows), set.groups)
 	all := capacities(set.groups, within)

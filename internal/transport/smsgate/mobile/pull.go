@@ -63,8 +63,8 @@ const maxID = 100
 // Pull claims as many messages as the phone can still accept, and returns all messages that the phone has leased. An earlier response can have been lost, so
 // Pull returns unreported messages again, under the same id, until they become invalid.
 //
-// The app aborts a pull when it starts another pull. So a pull continues without its client, and other pulls of the phone wait for this pull. Faults: the
-// faults of queue.Claim.
+// The app aborts a pull when it starts another pull. An aborted pull still runs to its end, and the next pull of the phone waits for this end. Faults: the faults
+// of queue.Claim.
 func (s *Service) Pull(ctx context.Context, p Phone) ([]Message, error) {
 	held, err := s.pull(ctx, p)
 	if err != nil {
