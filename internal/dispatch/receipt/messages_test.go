@@ -146,7 +146,7 @@ func TestAProviderCanPostOnlyMessages(t *testing.T) {
 		"config.callback.received.types":   {"from": "f", "content": "c", "time": "t", "type": "t"},
 		"config.callback.received.type":    {"from": "f", "content": "c", "time": "t", "types": []string{"t"}},
 		"config.callback.received.offset":  {"from": "f", "content": "c", "time": "t", "offset": "Asia/Shanghai"},
-		"config.callback.received.form":             {"from": "f", "content": "c", "time": "t", "form": "f"},
+		"config.callback.received.form":    {"from": "f", "content": "c", "time": "t", "form": "f"},
 	} {
 		if a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders", sender(received)); a.Fields() != field {
 			t.Errorf("%v: wrong fields %s", received, a.Fields())
