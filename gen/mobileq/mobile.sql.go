@@ -11,7 +11,7 @@ import (
 )
 
 const phoneBreaker = `-- name: PhoneBreaker :one
-SELECT s.version, st.openings, greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds
+SELECT s.version, st.openings, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open
 FROM phones p
 JOIN senders s ON s.id = p.sender_id
 JOIN sender_states st ON st.sender_id = s.id
@@ -24,17 +24,16 @@ type PhoneBreakerParams struct {
 }
 
 type PhoneBreakerRow struct {
-	Version      int64
-	Openings     int64
-	PauseSeconds float64
+	Version  int64
+	Openings int64
+	IsOpen   bool
 }
 
-// PhoneBreaker returns the version of a phone's sender, and the state of its circuit breaker. pause_seconds is greater than 0 while the circuit breaker is open.
-// The statement returns no row if another phone was registered meanwhile.
+// PhoneBreaker returns the version of a phone's sender, and the state of its circuit breaker. It returns no row if another phone was registered meanwhile.
 func (q *Queries) PhoneBreaker(ctx context.Context, arg PhoneBreakerParams) (PhoneBreakerRow, error) {
 	row := q.db.QueryRow(ctx, phoneBreaker, arg.SenderID, arg.DeviceNo)
 	var i PhoneBreakerRow
-	err := row.Scan(&i.Version, &i.Openings, &i.PauseSeconds)
+	err := row.Scan(&i.Version, &i.Openings, &i.IsOpen)
 	return i, err
 }
 

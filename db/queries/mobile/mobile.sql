@@ -43,10 +43,9 @@ JOIN senders s ON s.id = p.sender_id
 LEFT JOIN phone_inboxes i ON i.sender_id = p.sender_id AND i.device_no = p.device_no
 WHERE u.username = @username AND p.device_no IS NOT NULL;
 
--- PhoneBreaker returns the version of a phone's sender, and the state of its circuit breaker. pause_seconds is greater than 0 while the circuit breaker is open.
--- The statement returns no row if another phone was registered meanwhile.
+-- PhoneBreaker returns the version of a phone's sender, and the state of its circuit breaker. It returns no row if another phone was registered meanwhile.
 -- name: PhoneBreaker :one
-SELECT s.version, st.openings, greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds
+SELECT s.version, st.openings, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open
 FROM phones p
 JOIN senders s ON s.id = p.sender_id
 JOIN sender_states st ON st.sender_id = s.id

@@ -47,8 +47,8 @@ func RegionWithCode(code int) string {
 	return ""
 }
 
-// Prefixes returns the beginnings of the numbers in E.164 that start with text, by the rules of Normalise. As long as a number is incomplete, its first digits can
-// be national digits, the prefix of national calls, or the country code of region. Prefixes returns nothing if no number starts with text.
+// Prefixes returns the beginnings of the numbers in E.164 that start with text, by the rules of Normalise. As long as a number is incomplete, its first digits
+// can be national digits, the prefix of national calls, or the country code of region. Prefixes returns nothing if no number starts with text.
 func Prefixes(text, region string) []string {
 	digits, wrong := bare(text)
 	if wrong != "" || digits == "" {

@@ -134,7 +134,8 @@ type row struct {
 	kind              string
 }
 
-// rowOf returns a row with the first reading of the number. The identities always contain this reading, so that a repeat is found although another reading applies.
+// rowOf returns a row with the first reading of the number. The identities always contain this reading, so that a repeat is found although another reading
+// applies.
 func rowOf(senderNo string, m Message, region string) row {
 	r := row{Message: m, readings: readings(m.From, region)}
 	r.number = r.readings[0]

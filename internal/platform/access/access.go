@@ -253,7 +253,8 @@ type Patch struct {
 const bindsRole = "users_company_binds_role"
 
 // Update changes a user. The change takes effect on this server when Update returns, and on other servers within two seconds. Faults: user.not_found,
-// version.stale, and request.invalid for: an unknown company, a company with a role that cannot have a company, a malformed password, a password in the form of an API key.
+// version.stale, and request.invalid for: an unknown company, a company with a role that cannot have a company, a malformed password, a password in the form of
+// an API key.
 func (s *Service) Update(ctx context.Context, p Patch) (UserRow, error) {
 	params := accessq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled, CompanyNo: p.CompanyNo, TopPriority: p.TopPriority,
 		WithoutCompany: p.WithoutCompany, Version: p.Version,

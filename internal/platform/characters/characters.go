@@ -1,5 +1,5 @@
-// Package characters cuts and checks texts. A character is a Unicode code point, as in the limits of the contract and of PostgreSQL. The package segment has functions that
-// do not split what a person sees as one character.
+// Package characters cuts and checks texts. A character is a Unicode code point, as in the limits of the contract and of PostgreSQL. The package segment has
+// functions that do not split what a person sees as one character.
 package characters
 
 import "strings"

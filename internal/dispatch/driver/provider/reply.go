@@ -128,8 +128,8 @@ func (r *Reply) unread(isReadable bool) Outcome {
 const maxReplyText = 300 // maximum stored characters of a provider's text
 
 // Outcome returns the outcome of an answer. A code that the configuration lists as a failure decides. If the configuration defines a field of success, an
-// answer without the field is unclear. Otherwise the HTTP status decides. By default, a code of the provider concerns the message. A code concerns the sender if the configuration lists it as trouble. A code
-// concerns the provider if the status or the code means an outage or an overload.
+// answer without the field is unclear. Otherwise the HTTP status decides. By default, a code of the provider concerns the message. A code concerns the sender
+// if the configuration lists it as trouble. A code concerns the provider if the status or the code means an outage or an overload.
 func (r *Reply) Outcome(status int, answer []byte) Outcome {
 	o := r.judge(status, answer)
 	o.Answer = httpAnswer(status, answer)

@@ -152,7 +152,7 @@ func (s *Service) remainingMessages(ctx context.Context, p Phone, held int) (int
 		return 0, nil
 	case err != nil:
 		return 0, err
-	case state.isPaused:
+	case state.isOpen:
 		return 0, nil
 	case state.Openings > 0:
 		return max(0, maxProbed-held), nil

@@ -135,7 +135,7 @@ func (s *Service) updateBreaker(ctx context.Context, p Phone, sent bool, failure
 		return err
 	case sent && state.Openings > 0:
 		return s.Senders.CloseBreaker(ctx, state.Breaker)
-	case !sent && !state.isPaused:
+	case !sent && !state.isOpen:
 		_, _, _, err := s.Senders.OpenBreaker(ctx, state.Breaker, sender.Opening{Reason: failure, First: pause, Longest: maxPause})
 		return err
 	}
@@ -145,7 +145,7 @@ func (s *Service) updateBreaker(ctx context.Context, p Phone, sent bool, failure
 // breaker is the state of the circuit breaker of a phone's sender.
 type breaker struct {
 	sender.Breaker
-	isPaused bool
+	isOpen bool // the phone is paused
 }
 
 // breaker reads the circuit breaker of a phone's sender. It returns errReplaced if another phone has been registered.
@@ -154,7 +154,7 @@ func (s *Service) breaker(ctx context.Context, p Phone) (breaker, error) {
 	if postgres.IsNoRows(err) {
 		return breaker{}, errReplaced
 	}
-	return breaker{sender.Breaker{SenderNo: p.SenderNo, Version: row.Version, Openings: row.Openings}, row.PauseSeconds > 0},
+	return breaker{sender.Breaker{SenderNo: p.SenderNo, Version: row.Version, Openings: row.Openings}, row.IsOpen},
 		postgres.Wrap("read circuit breaker of phone", err, nil)
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// accepter reports whether a schema accepts a value of a request. False means that the accepter is not certain: the validator then decides, and names what is
-// wrong. An accepter costs a tenth of the validator.
+// accepter reports whether a schema accepts a value of a request. False means that the accepter is not certain: the validator, which is slower, then decides, and
+// names what is wrong.
 type accepter func(value any) bool
 
 // accepterOf returns the accepter of a schema. Schemas with keywords that it does not know, and objects and lists within objects and lists, use the validator.
