@@ -17,7 +17,7 @@ SOAK_MODEL = $(PGRUN) $(GO) test ./test/model -run WhileServersDie -v -timeout 0
 SOAK = $(GO) run ./test/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
 
 # The commit of the version that landed last. test-upgrade upgrades from it. Update it when a version lands.
-LANDED := e14ddabb
+LANDED := c2a579dd
 
 .PHONY: help run build demo test race fuzz test-restore test-upgrade soak soak-mutants soak-hostile drill bench postgres generate lists verify lint schema test-clients test-alertmanager alertmanager packages release test-packages test-three-machines node-tools client-modules console test-console console-modules
 
