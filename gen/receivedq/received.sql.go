@@ -668,11 +668,11 @@ func (q *Queries) ReceivedListOf(ctx context.Context, arg ReceivedListOfParams) 
 }
 
 const receivedLock = `-- name: ReceivedLock :exec
-SELECT pg_advisory_xact_lock(hashtextextended('received' || E'\n' || $1::text, 0))
+SELECT s.id FROM senders s WHERE s.sender_no = $1 FOR NO KEY UPDATE
 `
 
 // ReceivedLock makes transactions that store messages to the same sender run one after the other. Posts of the same messages can have different orders, and their
-// rows would otherwise deadlock in the unique indexes.
+// rows would otherwise deadlock in the unique indexes. It locks the row of the sender, which no claim locks, and no other database role can lock.
 func (q *Queries) ReceivedLock(ctx context.Context, senderNo string) error {
 	_, err := q.db.Exec(ctx, receivedLock, senderNo)
 	return err

@@ -48,9 +48,9 @@ CROSS JOIN LATERAL (
 ORDER BY n.nth, t.is_answered DESC, t.leased_at DESC, t.task_id DESC;
 
 -- ReceivedLock makes transactions that store messages to the same sender run one after the other. Posts of the same messages can have different orders, and their
--- rows would otherwise deadlock in the unique indexes.
+-- rows would otherwise deadlock in the unique indexes. It locks the row of the sender, which no claim locks, and no other database role can lock.
 -- name: ReceivedLock :exec
-SELECT pg_advisory_xact_lock(hashtextextended('received' || E'\n' || @sender_no::text, 0));
+SELECT s.id FROM senders s WHERE s.sender_no = @sender_no FOR NO KEY UPDATE;
 
 -- ReceivedAdd stores the messages that are not stored yet, in the given order, and returns their ids. An empty text or byte sequence means null.
 -- name: ReceivedAdd :many

@@ -1,6 +1,7 @@
 package received
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -86,8 +87,8 @@ type personOf struct {
 	number  string
 }
 
-// follow adds and removes the blocks for which new messages ask, in the order in which the network received the messages. It runs in the transaction that stores
-// the messages.
+// follow adds and removes the blocks for which new messages ask, in the order of their ids. So the newest message of a conversation decides. It runs in the
+// transaction that stores the messages.
 func (s *Service) follow(ctx context.Context, rows []row, all []Stored) error {
 	var asked []int
 	for i, r := range rows {
@@ -95,7 +96,7 @@ func (s *Service) follow(ctx context.Context, rows []row, all []Stored) error {
 			asked = append(asked, i)
 		}
 	}
-	slices.SortStableFunc(asked, func(a, b int) int { return compareTimes(rows[a], rows[b]) })
+	slices.SortFunc(asked, func(a, b int) int { return cmp.Compare(all[a].ID, all[b].ID) })
 	for _, i := range asked {
 		r := rows[i]
 		var err error
@@ -111,14 +112,6 @@ func (s *Service) follow(ctx context.Context, rows []row, all []Stored) error {
 		}
 	}
 	return nil
-}
-
-// compareTimes orders messages by the time of the network. Messages without a time are equal to all others.
-func compareTimes(a, b row) int {
-	if a.ReceivedAt == nil || b.ReceivedAt == nil {
-		return 0
-	}
-	return a.ReceivedAt.Compare(*b.ReceivedAt)
 }
 
 // Enforce takes back the waiting messages that people forbid in messages that Store has returned, and calls the function of OnStored. The caller calls it after

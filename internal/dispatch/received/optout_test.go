@@ -144,6 +144,31 @@ func TestTheLatestRequestOfAPersonCounts(t *testing.T) {
 	}
 }
 
+func TestTheNewestMessageOfAConversationDecidesWhetherAPersonIsBlocked(t *testing.T) {
+	noon := time.Now().Truncate(time.Second).Add(-time.Hour)
+	numbered := func(text, no string) map[string]any {
+		return message(text, map[string]any{"message_no": no, "received_at": nil})
+	}
+	timed := func(text string, minutes int) map[string]any {
+		return message(text, map[string]any{"received_at": noon.Add(time.Duration(minutes) * time.Minute)})
+	}
+	ofAnother := message("STOP", map[string]any{"from": "+8613900139001", "received_at": nil})
+	b := apptest.New(t)
+	for name, messages := range map[string][]map[string]any{
+		"stop with the higher number":         {numbered("STOP", "302"), numbered("START", "301")},
+		"start with the higher number":        {numbered("START", "402"), numbered("STOP", "401")},
+		"a message without a time between":    {timed("START", 2), ofAnother, timed("STOP", 1)},
+		"a message without a time at the end": {numbered("STOP", "501"), timed("START", 3)},
+	} {
+		b.Exec("TRUNCATE blocks, received_messages CASCADE")
+		post(b, "app", messages...)
+		newest := apptest.Scan[string](b, "SELECT content FROM received_messages WHERE phone_number = $1 ORDER BY id DESC LIMIT 1", person)
+		if got := isBlocked(b); got != (newest == "STOP") {
+			t.Errorf("%s: the newest message is %s, and the person is blocked: %v", name, newest, got)
+		}
+	}
+}
+
 func TestAPersonCannotRemoveABlockThatAUserAdded(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": person, "scope": "marketing", "company_no": "default", "reason": "wished"})

@@ -435,6 +435,21 @@ func TestAReaderSeesNoInboxOfAnotherCompany(t *testing.T) {
 	}
 }
 
+func TestALockOfAnotherRoleDelaysNoReceivedMessage(t *testing.T) {
+	b := apptest.New(t)
+	post(b, "app", message("first", nil))
+	conn, err := b.DB.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	// Any role can take advisory locks. This lock conflicts with every advisory lock of LKSMS whose key contains only the sender.
+	if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_lock(hashtextextended('received' || E'\n' || 'app', 0))"); err != nil {
+		t.Fatal(err)
+	}
+	post(b, "app", message("second", nil))
+}
+
 // Messages without a time of the network keep the order in which the sender got them: by their numbers, or as the sender posts them.
 func TestMessagesWithoutATimeKeepTheirOrder(t *testing.T) {
 	b := apptest.New(t)
