@@ -554,17 +554,17 @@ FROM (SELECT u.task_id COLLATE "C" AS task_id FROM unnest($1::text[]) AS u (task
 CROSS JOIN LATERAL (
     SELECT m.task_id, (coalesce('【' || m.sign || '】', '') || m.content)::text AS content, m.created_at,
         CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
-        coalesce(q.processing_app_id, CASE WHEN e.event = 'reported' AND e.effect <> 'exhausted' THEN e.app_id END) AS sender_no,
-        coalesce(d.effect, '')::text AS delivery
+        coalesce(q.processing_app_id, e.app_id, '')::text AS sender_no, coalesce(e.delivery, '')::text AS delivery
     FROM messages m
     LEFT JOIN queue q ON q.task_id = m.task_id
-    LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = ANY ($1::text[]) AND e.outcome IS NOT NULL
     LEFT JOIN LATERAL (
-        SELECT r.effect FROM report_logs r
-        WHERE r.task_id = m.task_id AND r.task_id = ANY ($1::text[]) AND r.event = 'receipt' AND r.effect IN ('delivered', 'undelivered')
-        ORDER BY r.effect -- delivered before undelivered
-        LIMIT 1
-    ) d ON true
+        -- One scan of report_logs: a second one would double the time of planning, which grows with the partitions.
+        SELECT max(r.outcome) AS outcome, -- at most one row has an outcome
+            max(r.app_id) FILTER (WHERE r.outcome IS NOT NULL AND r.event = 'reported' AND r.effect <> 'exhausted') AS app_id,
+            min(r.effect) FILTER (WHERE r.event = 'receipt' AND r.effect IN ('delivered', 'undelivered')) AS delivery -- delivered before undelivered
+        FROM report_logs r
+        WHERE r.task_id = m.task_id AND r.task_id = ANY ($1::text[])
+    ) e ON true
     WHERE m.task_id = i.task_id AND m.task_id = ANY ($1::text[])
     OFFSET 0
 ) t
@@ -576,7 +576,7 @@ type ConversationTasksRow struct {
 	Content   string
 	CreatedAt time.Time
 	Status    int16
-	SenderNo  *string
+	SenderNo  string
 	Delivery  string
 }
 

@@ -115,7 +115,7 @@ func conversationOf(c conversation.Conversation) api.Conversation {
 func conversationItemOf(i conversation.Item) api.ConversationItem {
 	if t := i.Task; t != nil {
 		return api.ConversationItem{
-			Direction: directionOf(true), TaskID: &t.TaskID, Content: t.Content, At: t.CreatedAt, Status: &t.Status, SenderNo: t.SenderNo,
+			Direction: directionOf(true), TaskID: &t.TaskID, Content: t.Content, At: t.CreatedAt, Status: &t.Status, SenderNo: optional.NonZero(t.SenderNo),
 			Delivery: optional.NonZero(api.TaskDelivery(t.Delivery)),
 		}
 	}
