@@ -60,7 +60,7 @@ func TestANewCompanyIsUsableOnEveryServerAtOnce(t *testing.T) {
 		apptest.Basic("new", "secret-secret")...)
 }
 
-func TestANewChannelIsUsableOnEveryServerAtOnce(t *testing.T) {
+func TestANewChannelIsImmediatelyUsableOnEveryServer(t *testing.T) {
 	b := apptest.New(t)
 	other := beside(b)
 	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "voice", "name": "Voice"})
@@ -91,7 +91,7 @@ func TestANewCountryIsUsableOnEveryServerAtOnce(t *testing.T) {
 }
 
 // After a change on one server, other servers no longer use the old state.
-func TestMessagesUseTheCurrentDirectoryOnEveryServer(t *testing.T) {
+func TestEveryServerAppliesAChangedCountryToTheNextMessage(t *testing.T) {
 	b := apptest.New(t)
 	send := func(at *apptest.Bundle, status int, reason, to string) api.Submitted {
 		t.Helper()

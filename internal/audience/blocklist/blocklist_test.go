@@ -186,7 +186,7 @@ func TestABlockOfAnErasedPersonIsNotExported(t *testing.T) {
 }
 
 // A block for which the person asked does not become the block of a user: the person can still end it.
-func TestAnImportedBlockOfAPersonDoesNotBecomeABlockOfAUser(t *testing.T) {
+func TestAnImportedOptOutIsNotABlockByAUser(t *testing.T) {
 	b := apptest.New(t)
 	say := func(text string) {
 		t.Helper()

@@ -14,7 +14,7 @@ import (
 // deleteBatch is the number of rows that one statement deletes.
 const deleteBatch = 500
 
-// Retention ends notifications whose tasks are about to be dropped.
+// Retention marks notifications as ended before their tasks are dropped.
 type Retention struct{ q *notificationq.Queries }
 
 // NewRetention returns a Retention on db.

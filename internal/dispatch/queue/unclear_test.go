@@ -32,7 +32,7 @@ func TestUnclearAttemptFailsTheTaskOfASenderWithOnUnclearFail(t *testing.T) {
 }
 
 // When a lease expires, it is also unknown whether the message was sent.
-func TestExpiredLeaseFailsTheTaskOfASenderWithOnUnclearFail(t *testing.T) {
+func TestExpiredLeaseFailsTheTaskIfOnUnclearIsFail(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "once", "on_unclear": "fail"})
 	b.AddSender(map[string]any{"sender_no": "again"})

@@ -1,5 +1,6 @@
 // Package receipt processes the callbacks of providers. The receipts in a callback report whether accepted messages were delivered. The package finds the
-// tasks of these messages, and settles them through package queue. Messages from people in callbacks are stored by package received.
+// tasks of these messages, and settles them through package queue. Package `received` stores the messages from people in
+// callbacks.
 package receipt
 
 import (

@@ -29,7 +29,7 @@ func inGermany(t *testing.T) (b *apptest.Bundle, send func(sender, number string
 const inChina, inTraunstein = "+8613800138000", "+498613800138000"
 
 // R3: many networks omit the + of international numbers.
-func TestAStopWithoutAPlusBlocksThePersonToWhomTheSenderSent(t *testing.T) {
+func TestAStopFromANumberWithoutPlusBlocksTheRecipientOfTheSender(t *testing.T) {
 	b, send := inGermany(t)
 	send("asks", inChina)
 	m := one(b, "asks", map[string]any{"from": "8613800138000", "content": "STOP"})

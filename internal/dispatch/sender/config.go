@@ -41,7 +41,7 @@ func (c *Configs) DecryptField(senderNo, field, encrypted string) (string, error
 	return c.box.Decrypt(encrypted, secretOwner(senderNo, field))
 }
 
-// hidden replaces a secret in responses. If a caller sends hidden back, the stored secret is kept.
+// hidden replaces a secret in responses. If a caller sends this text as the secret, the stored secret is kept.
 const hidden = "***"
 
 // secretOwner returns the owner of an encrypted field. A field that was encrypted for one owner cannot be decrypted for another field or sender.

@@ -239,7 +239,7 @@ func TestRejectingReceiverIsRetriedAndRaisesAlert(t *testing.T) {
 }
 
 // An empty call probes a failing receiver. The service therefore notices that the receiver works again, even if no delivery is due.
-func TestFailingReceiverIsProbedWithoutDueDelivery(t *testing.T) {
+func TestFailingReceiverIsProbedEvenIfNoDeliveryIsDue(t *testing.T) {
 	w, _ := newNotified(t, "")
 	am := newAlertmanager(t)
 	am.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })

@@ -8,7 +8,7 @@ import (
 )
 
 // Encode and Decode preserve a field with any kind of limit.
-func TestAFaultKeepsTheLimitOfItsFieldWhenItIsStored(t *testing.T) {
+func TestAStoredFaultStillNamesTheLimitOfTheField(t *testing.T) {
 	t.Parallel()
 	for _, f := range []fault.Field{
 		{Name: "phone_number", Rule: fault.Required},

@@ -154,8 +154,8 @@ func (f *follower) remove(conn *pgx.Conn) {
 	delete(f.open, conn)
 }
 
-// probe probes the current host at intervals, until ctx ends. A new connection is therefore opened soon after this host hangs, even if all other connections
-// wait for it.
+// probe probes the current host at intervals, until ctx ends. Each probe opens a connection. So a host that hangs is noticed soon, even if all other
+// connections wait for the host.
 func (db *DB) probe(ctx context.Context, f *follower) {
 	every := time.NewTicker(followEvery)
 	defer every.Stop()

@@ -88,7 +88,8 @@ type reception struct {
 	seen, taken int64 // serial numbers of the first post (seen) and of the first accepted post (taken); 0: no such post yet
 }
 
-// pull is a system that pulls events. It pulls as a user with the role submit, or as the admin: for one company, or for all companies if company is empty.
+// pull is a system that pulls events. If company is set, it pulls for this company, as a user with the role submit. If company is
+// empty, it pulls for all companies, as the admin.
 type pull struct {
 	name      string
 	company   string // company of its events; empty: all

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// Kills never hit a path whose statements do not exist, for example after a statement was renamed.
+// If a statement was renamed, a path with its former name would kill no server.
 func TestEveryKillPathNamesExistingStatements(t *testing.T) {
 	t.Parallel()
 	exist := map[string]bool{}

@@ -132,7 +132,8 @@ type list struct {
 
 func (l *list) AddressColumn() string { return l.Columns()[l.address] }
 
-// SignColumn returns the column that the request named. Otherwise it returns the first column with a usual name that the text does not use.
+// SignColumn returns the column of the signature. If the request named no column, this is the first column that has a usual name and is not in used, the
+// columns of the text.
 func (l *list) SignColumn(used []string) string {
 	if l.sign >= 0 {
 		return l.Columns()[l.sign]

@@ -141,7 +141,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	return e, nil
 }
 
-// whyLater returns why a task that no sender has returned is due later: caps of its recipient delay it, or it is scheduled.
+// whyLater tells why a task is due later, if no sender has given it back: caps of its recipient delay it, or it is scheduled.
 func (s *Service) whyLater(ctx context.Context, row Row, channel string) (string, error) {
 	isLimited, err := s.admit.IsDelayedByCaps(ctx, admit.Message{
 		TaskID: row.TaskID, Channel: channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Priority: row.Priority, Recipient: row.Recipient,
