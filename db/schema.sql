@@ -705,6 +705,7 @@ CREATE TABLE public.queue (
     exemption text,
     taken_back_by text,
     taken_back_result text,
+    sealed text,
     CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
     CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
     CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
@@ -776,6 +777,8 @@ COMMENT ON COLUMN public.queue.exemption IS 'see messages.exemption';
 COMMENT ON COLUMN public.queue.taken_back_by IS 'the user who cancelled the message while a sender held it. The task then counts as expired, and is cancelled if its lease ends without an outcome. null: not cancelled';
 
 COMMENT ON COLUMN public.queue.taken_back_result IS 'the result of the task if it is cancelled at the end of this lease; null: the result of its last attempt';
+
+COMMENT ON COLUMN public.queue.sealed IS 'the text of a sensitive message, encrypted with SECRETS_KEY. With a rendering, the encrypted contact_values. It is deleted with the row when the task ends. null: the message is not sensitive';
 
 CREATE FUNCTION public.former_due_at(task public.queue) RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE
@@ -3087,6 +3090,7 @@ CREATE TABLE public.messages (
     sender_no text,
     contact_values jsonb,
     exemption text,
+    is_sensitive boolean DEFAULT false NOT NULL,
     CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
@@ -3153,6 +3157,8 @@ COMMENT ON COLUMN public.messages.sender_no IS 'the only sender that is allowed 
 COMMENT ON COLUMN public.messages.contact_values IS 'the values of this person for the placeholders ${contact.…}. The rendering is then a template, which is filled with its params and these values. null: the text of the rendering is complete';
 
 COMMENT ON COLUMN public.messages.exemption IS 'the rules about recipients that do not concern the message, also if it is requeued. caps: caps neither delay nor refuse nor count it. caps_and_quiet: the same, and it has no quiet hours. null: all rules concern it, or a server that did not know this column stored it';
+
+COMMENT ON COLUMN public.messages.is_sensitive IS 'content, submitted_content, request_data and contact_values contain * instead of the sensitive text. While the message waits, queue.sealed contains this text';
 
 CREATE SEQUENCE public.report_ids
     START WITH 1
@@ -5472,6 +5478,7 @@ CREATE TABLE public.messages_default (
     sender_no text,
     contact_values jsonb,
     exemption text,
+    is_sensitive boolean DEFAULT false NOT NULL,
     CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),

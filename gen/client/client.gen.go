@@ -7276,6 +7276,9 @@ type SendRequest struct {
 	// Priority Tasks with the smallest number are sent first. The default is 1 for `verification`, 5 for `notification` and 8 for `marketing`. The smallest allowed number is the smaller of the default and the user's most urgent priority.
 	Priority *int16 `json:"priority,omitempty"`
 
+	// Sensitive Whether the text is secret, such as a code. Only the sender gets the text. Everything that is stored or answered contains a mask of `*` with the same length and the same number of segments. While the message waits, its text is encrypted with `SECRETS_KEY`. Its task cannot be sent again after it has ended.
+	Sensitive *bool `json:"sensitive,omitempty"`
+
 	// Sign The signature, placed before the text in 【】. Without it, a template's own `sign` is used.
 	//
 	// Example: 示例公司
@@ -13321,6 +13324,7 @@ type ClientInterface interface {
 	// - `task.delivered`: the provider reported that the message arrived.
 	// - `task.expired`: its `expires_at` has passed, passes within a second, or passes before the quiet hours of the recipient end.
 	// - `task.erased`: the message and its recipient were erased.
+	// - `task.sensitive`: the text of the sensitive message was deleted when the task ended.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `batch.wrong_status`: the batch of the task is being cancelled.
 	// - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
@@ -13354,6 +13358,7 @@ type ClientInterface interface {
 	// - `task.delivered`: the provider reported that the message arrived.
 	// - `task.expired`: its `expires_at` has passed, passes within a second, or passes before the quiet hours of the recipient end.
 	// - `task.erased`: the message and its recipient were erased.
+	// - `task.sensitive`: the text of the sensitive message was deleted when the task ended.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `batch.wrong_status`: the batch of the task is being cancelled.
 	// - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
@@ -18261,6 +18266,7 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 //   - `task.delivered`: the provider reported that the message arrived.
 //   - `task.expired`: its `expires_at` has passed, passes within a second, or passes before the quiet hours of the recipient end.
 //   - `task.erased`: the message and its recipient were erased.
+//   - `task.sensitive`: the text of the sensitive message was deleted when the task ended.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `batch.wrong_status`: the batch of the task is being cancelled.
 //   - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
@@ -18304,6 +18310,7 @@ func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, content
 //   - `task.delivered`: the provider reported that the message arrived.
 //   - `task.expired`: its `expires_at` has passed, passes within a second, or passes before the quiet hours of the recipient end.
 //   - `task.erased`: the message and its recipient were erased.
+//   - `task.sensitive`: the text of the sensitive message was deleted when the task ended.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `batch.wrong_status`: the batch of the task is being cancelled.
 //   - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
@@ -32504,6 +32511,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.delivered`: the provider reported that the message arrived.
 	// - `task.expired`: its `expires_at` has passed, passes within a second, or passes before the quiet hours of the recipient end.
 	// - `task.erased`: the message and its recipient were erased.
+	// - `task.sensitive`: the text of the sensitive message was deleted when the task ended.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `batch.wrong_status`: the batch of the task is being cancelled.
 	// - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
@@ -32537,6 +32545,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.delivered`: the provider reported that the message arrived.
 	// - `task.expired`: its `expires_at` has passed, passes within a second, or passes before the quiet hours of the recipient end.
 	// - `task.erased`: the message and its recipient were erased.
+	// - `task.sensitive`: the text of the sensitive message was deleted when the task ended.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `batch.wrong_status`: the batch of the task is being cancelled.
 	// - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
@@ -55457,6 +55466,7 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 //   - `task.delivered`: the provider reported that the message arrived.
 //   - `task.expired`: its `expires_at` has passed, passes within a second, or passes before the quiet hours of the recipient end.
 //   - `task.erased`: the message and its recipient were erased.
+//   - `task.sensitive`: the text of the sensitive message was deleted when the task ended.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `batch.wrong_status`: the batch of the task is being cancelled.
 //   - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
@@ -55496,6 +55506,7 @@ func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Contex
 //   - `task.delivered`: the provider reported that the message arrived.
 //   - `task.expired`: its `expires_at` has passed, passes within a second, or passes before the quiet hours of the recipient end.
 //   - `task.erased`: the message and its recipient were erased.
+//   - `task.sensitive`: the text of the sensitive message was deleted when the task ended.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `batch.wrong_status`: the batch of the task is being cancelled.
 //   - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same

@@ -765,7 +765,7 @@ leased AS (
     WHERE t.task_id = ANY ($6::text[]) AND t.lease_until IS NULL -- PENDING
         AND least(t.expires_at, t.quiet_from, 'infinity') > (SELECT moment.at FROM moment)
     RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, least(t.expires_at, t.quiet_from) AS send_before, t.updated_at,
-        t.traceparent, t.batch_id, handed_text(t.content, coalesce(t.sign, t.lease_sign), t.lease_sign_mode) AS content,
+        t.traceparent, t.batch_id, t.sealed, handed_text(t.content, coalesce(t.sign, t.lease_sign), t.lease_sign_mode) AS content,
         CASE WHEN $9::text = 'none' THEN '' ELSE coalesce(t.sign, t.lease_sign, '') END AS sign
 )
 SELECT
@@ -773,7 +773,7 @@ SELECT
     h.lease_id::bigint AS lease_id,
     (h.retry_count + 1)::smallint AS attempt,
     h.lease_until::timestamptz AS lease_until, h.send_before::timestamp with time zone AS send_before, -- null: no limit
-    h.traceparent, h.batch_id,
+    h.traceparent, h.batch_id, h.sealed,
     h.updated_at AS leased_at
 FROM leased h
 ORDER BY h.task_id
@@ -808,6 +808,7 @@ type TaskLeaseRow struct {
 	SendBefore  *time.Time
 	Traceparent *string
 	BatchID     *int64
+	Sealed      *string
 	LeasedAt    time.Time
 }
 
@@ -822,7 +823,7 @@ type TaskLeaseRow struct {
 //
 // A lease ends at the latest at send_before: when its task expires, or when quiet hours of the recipient begin. If the lease is released, the task waits at its
 // new rank. content is the text for the sender. sign is the signature at the beginning of content, or the signature that the provider adds. An empty sign means
-// no signature.
+// no signature. sealed is the encrypted text of a sensitive message, whose content is masked.
 func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLeaseRow, error) {
 	rows, err := q.db.Query(ctx, taskLease,
 		arg.At,
@@ -859,6 +860,7 @@ func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLea
 			&i.SendBefore,
 			&i.Traceparent,
 			&i.BatchID,
+			&i.Sealed,
 			&i.LeasedAt,
 		); err != nil {
 			return nil, err

@@ -154,11 +154,11 @@ WITH held AS MATERIALIZED (
     SELECT l.lease_id, q.task_id, q.recipient, q.lease_sim, q.updated_at AS leased_at,
         CASE WHEN q.expires_at <= q.lease_until THEN q.expires_at -- no other sender can receive the message after this time
             ELSE q.lease_until - least($1::interval, (q.lease_until - q.updated_at) / 3) END AS valid_until,
-        handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
+        q.sealed, handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
     FROM phones p
     JOIN phone_leases l ON l.sender_id = p.sender_id
     CROSS JOIN LATERAL (
-        SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from, lease_sim, exemption, taken_back_by, taken_back_result FROM queue t WHERE t.task_id = l.task_id OFFSET 0 -- OFFSET 0 forces one lookup for each lease, regardless of the size of the queue
+        SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from, lease_sim, exemption, taken_back_by, taken_back_result, sealed FROM queue t WHERE t.task_id = l.task_id OFFSET 0 -- OFFSET 0 forces one lookup for each lease, regardless of the size of the queue
     ) q
     WHERE p.sender_id = $2 AND p.device_no = $3::text AND q.lease_id = l.lease_id AND q.lease_until > now()
 ),
@@ -168,7 +168,7 @@ deleted AS (
         AND EXISTS (SELECT FROM phones p WHERE p.sender_id = l.sender_id AND p.device_no = $3::text)
 )
 SELECT h.lease_id, h.task_id, h.recipient, h.lease_sim, h.leased_at::timestamptz AS leased_at, h.valid_until::timestamptz AS valid_until,
-    (h.valid_until > clock_timestamp())::boolean AS is_valid, h.content::text AS content
+    (h.valid_until > clock_timestamp())::boolean AS is_valid, h.content::text AS content, h.sealed
 FROM held h
 ORDER BY h.lease_id
 `
@@ -188,10 +188,11 @@ type PhoneHeldRow struct {
 	ValidUntil time.Time
 	IsValid    bool
 	Content    string
+	Sealed     *string
 }
 
 // PhoneHeld returns the messages whose leases a phone holds, the oldest lease first. It also deletes the records of the leases that have ended. content is
-// computed as in TaskLease. valid_until: the phone can send the message until this time. It is `margin` before the end of the lease, but never before two
+// computed as in TaskLease. sealed is the encrypted text of a sensitive message, whose content is masked. valid_until: the phone can send the message until this time. It is `margin` before the end of the lease, but never before two
 // thirds of the lease have passed. If the lease ends because the message expires, valid_until is the expiry of the message.
 func (q *Queries) PhoneHeld(ctx context.Context, arg PhoneHeldParams) ([]PhoneHeldRow, error) {
 	rows, err := q.db.Query(ctx, phoneHeld, arg.Margin, arg.SenderID, arg.DeviceNo)
@@ -211,6 +212,7 @@ func (q *Queries) PhoneHeld(ctx context.Context, arg PhoneHeldParams) ([]PhoneHe
 			&i.ValidUntil,
 			&i.IsValid,
 			&i.Content,
+			&i.Sealed,
 		); err != nil {
 			return nil, err
 		}

@@ -496,7 +496,8 @@ input AS MATERIALIZED (
         unnest($28::jsonb[]) AS contact_values, nullif(unnest($29::text[]), '') AS user_id,
         unnest($30::timestamp with time zone[]) AS asked_time, unnest($31::timestamp with time zone[]) AS expires_at, -- NULL: the task never expires
         unnest($32::int8[]) AS every_seconds, unnest($33::timestamp with time zone[]) AS quiet_from,
-        unnest($34::timestamp with time zone[]) AS planned_at, nullif(unnest($35::text[]), '') AS exemption -- sqlc.yaml explains int8
+        unnest($34::timestamp with time zone[]) AS planned_at, nullif(unnest($35::text[]), '') AS exemption, -- sqlc.yaml explains int8
+        nullif(unnest($36::text[]), '') AS sealed
     FROM directory d WHERE d.is_current
 ),
 blocked AS MATERIALIZED (
@@ -512,7 +513,7 @@ named AS (
     RETURNING task_id
 ),
 made AS MATERIALIZED (
-    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.is_simulated, i.batch_id, i.sender_no, i.rendering_id, i.contact_values, i.user_id, i.asked_time, i.expires_at, i.every_seconds, i.quiet_from, i.planned_at, i.exemption, row_number() OVER () AS nth, -- the order of the arrays; the estimate of generate_series is too large for a plan that PostgreSQL keeps
+    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.is_simulated, i.batch_id, i.sender_no, i.rendering_id, i.contact_values, i.user_id, i.asked_time, i.expires_at, i.every_seconds, i.quiet_from, i.planned_at, i.exemption, i.sealed, row_number() OVER () AS nth, -- the order of the arrays; the estimate of generate_series is too large for a plan that PostgreSQL keeps
         -- A message with every_seconds waits for the next full interval of the clock.
         coalesce(i.asked_time, date_bin(make_interval(secs => i.every_seconds), now(), 'epoch') + make_interval(secs => i.every_seconds)) AS at
     FROM input i
@@ -523,26 +524,28 @@ ranks AS MATERIALIZED (
     FROM (
         SELECT array_agg(m.task_id) AS task_ids, array_agg(m.pool_id) AS pool_ids, array_agg(m.priority) AS priorities,
             array_agg(m.company_id) AS company_ids, array_agg(task_flow(m.batch_id, m.submitted_by)) AS flows
-        FROM (SELECT task_id, phone_number, recipient, final_content, source, submitted_by, dedup_key, request_id, content, use_template, source_ip, user_agent, request_data, traceparent, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, is_simulated, batch_id, sender_no, rendering_id, contact_values, user_id, asked_time, expires_at, every_seconds, quiet_from, planned_at, exemption, nth, at FROM made o WHERE coalesce(o.planned_at, o.at) IS NULL AND o.is_simulated IS NOT TRUE ORDER BY o.nth) m
+        FROM (SELECT task_id, phone_number, recipient, final_content, source, submitted_by, dedup_key, request_id, content, use_template, source_ip, user_agent, request_data, traceparent, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, is_simulated, batch_id, sender_no, rendering_id, contact_values, user_id, asked_time, expires_at, every_seconds, quiet_from, planned_at, exemption, sealed, nth, at FROM made o WHERE coalesce(o.planned_at, o.at) IS NULL AND o.is_simulated IS NOT TRUE ORDER BY o.nth) m
     ) a
     CROSS JOIN LATERAL task_ranks_reserve(a.task_ids, a.pool_ids, a.priorities, a.company_ids, a.flows) AS k (task_id, rank, flow_rank)
 ),
 stored AS (
     INSERT INTO messages (task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no, priority,
         segments, sign, is_test, expect_send_time, expires_at, request_id, submitted_content, use_template, source_ip, user_agent, request_data, traceparent,
-        batch_id, sender_no, rendering_id, contact_values, user_id, exemption)
+        batch_id, sender_no, rendering_id, contact_values, user_id, exemption, is_sensitive)
     SELECT m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type,
         m.country_no, m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id, nullif(m.content, m.final_content), m.use_template,
-        m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.rendering_id, m.contact_values, m.user_id, m.exemption
+        m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.rendering_id, m.contact_values, m.user_id, m.exemption,
+        m.sealed IS NOT NULL
     FROM made m
 ),
 queued AS (
     INSERT INTO queue (task_id, pool_id, lane, rank, flow_rank, quiet_from, due_at, due_when_resumed, expires_at, company_id, message_type, country_no, priority, segments,
-        phone_number, recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id, exemption)
+        phone_number, recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id, exemption,
+        sealed)
     SELECT m.task_id, m.pool_id, CASE WHEN k.rank IS NOT NULL THEN 32 * m.priority END, k.rank, k.flow_rank, m.quiet_from, -- 32 * priority is the lane of new tasks
         greatest(m.planned_at, m.at, now()), CASE WHEN m.planned_at IS NOT NULL THEN greatest(m.at, now()) END, m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
         m.final_content, m.sign, greatest(m.planned_at, m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id, m.contact_values,
-        m.user_id, m.exemption
+        m.user_id, m.exemption, m.sealed
     FROM made m
     LEFT JOIN ranks k ON k.task_id = m.task_id
     WHERE m.is_simulated IS NOT TRUE
@@ -589,6 +592,7 @@ type TaskSubmitParams struct {
 	QuietFroms        []*time.Time
 	PlannedTimes      []*time.Time
 	Exemptions        []string
+	SealedTexts       []string
 }
 
 type TaskSubmitRow struct {
@@ -611,6 +615,8 @@ type TaskSubmitRow struct {
 //
 // Renderings: a task with a rendering uses the text of the rendering; rendering_id 0 means no rendering. contact_values contains the values of its
 // placeholders; null means no values. content is then only the beginning of the text.
+//
+// Sensitive messages: sealed_texts contains the encrypted text; empty: the message is not sensitive. All other texts of a sensitive message are masked.
 //
 // Locks: the statement locks keys of dedup_keys in one order, then rows of fair_ranks in one order. Therefore two submissions cannot deadlock.
 func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]TaskSubmitRow, error) {
@@ -650,6 +656,7 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]TaskS
 		arg.QuietFroms,
 		arg.PlannedTimes,
 		arg.Exemptions,
+		arg.SealedTexts,
 	)
 	if err != nil {
 		return nil, err

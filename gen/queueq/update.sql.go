@@ -337,6 +337,7 @@ SELECT m.task_id, CASE
         WHEN m.expires_at <= clock_timestamp() + $1::interval OR m.is_test AND m.exemption IS NOT DISTINCT FROM 'caps_and_quiet' THEN 'expired'
         WHEN e.event = 'unreachable' THEN 'unreachable'
         WHEN m.recipient = '' THEN 'erased'
+        WHEN m.is_sensitive THEN 'sensitive'
         WHEN m.is_test AND NOT $2::boolean THEN 'test'
         WHEN task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id) THEN 'withdrawn'
         WHEN task_channel(m.rendering_id) IS NULL THEN 'withdrawn' -- the channel was deleted
@@ -385,6 +386,55 @@ func (q *Queries) RequeueVerdicts(ctx context.Context, arg RequeueVerdictsParams
 		return nil, err
 	}
 	return items, nil
+}
+
+const sealedList = `-- name: SealedList :many
+SELECT q.task_id, q.sealed::text AS sealed FROM queue q WHERE q.sealed IS NOT NULL ORDER BY q.task_id
+`
+
+type SealedListRow struct {
+	TaskID string
+	Sealed string
+}
+
+// SealedList returns the encrypted texts of all sensitive messages that wait or are leased.
+func (q *Queries) SealedList(ctx context.Context) ([]SealedListRow, error) {
+	rows, err := q.db.Query(ctx, sealedList)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SealedListRow
+	for rows.Next() {
+		var i SealedListRow
+		if err := rows.Scan(&i.TaskID, &i.Sealed); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const sealedStore = `-- name: SealedStore :execrows
+UPDATE queue SET sealed = $1::text WHERE task_id = $2 AND sealed = $3::text
+`
+
+type SealedStoreParams struct {
+	Sealed string
+	TaskID string
+	Before string
+}
+
+// SealedStore replaces the encrypted text of a task, unless it was changed.
+func (q *Queries) SealedStore(ctx context.Context, arg SealedStoreParams) (int64, error) {
+	result, err := q.db.Exec(ctx, sealedStore, arg.Sealed, arg.TaskID, arg.Before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const taskCancel = `-- name: TaskCancel :many
@@ -641,7 +691,7 @@ delivered AS MATERIALIZED (
     SELECT r.task_id FROM report_logs r WHERE r.task_id = ANY ($1::text[]) AND r.event = 'receipt' AND r.effect = 'delivered'
 ),
 fit AS MATERIALIZED (
-    SELECT m.task_id, m.phone_number, m.recipient, m.content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type, m.country_no, m.priority, m.segments, m.sign, m.is_test, m.expect_send_time, m.expires_at, m.rendering_id, m.user_id, m.on_unclear, m.created_at, m.submission_id, m.request_id, m.submitted_content, m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.contact_values, m.exemption, p.pool_id AS pool_today
+    SELECT m.task_id, m.phone_number, m.recipient, m.content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type, m.country_no, m.priority, m.segments, m.sign, m.is_test, m.expect_send_time, m.expires_at, m.rendering_id, m.user_id, m.on_unclear, m.created_at, m.submission_id, m.request_id, m.submitted_content, m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.contact_values, m.exemption, m.is_sensitive, p.pool_id AS pool_today
     FROM messages m
     CROSS JOIN moment
     CROSS JOIN LATERAL (
@@ -659,6 +709,7 @@ fit AS MATERIALIZED (
         AND (m.expires_at IS NULL OR m.expires_at > moment.at + $2::interval) -- no claim would return a task that expires sooner
         AND NOT (m.is_test AND m.exemption IS NOT DISTINCT FROM 'caps_and_quiet') -- the trial of a sender is tried once
         AND m.recipient <> '' -- empty: the recipient was erased
+        AND NOT m.is_sensitive -- the text was deleted when the task ended
         AND ($3::boolean OR NOT m.is_test)
         AND NOT task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id)
         AND NOT EXISTS (SELECT FROM batches b WHERE b.id = m.batch_id AND b.status = 'cancelled' AND NOT b.is_settled) -- its tasks are being cancelled

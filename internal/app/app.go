@@ -40,6 +40,7 @@ import (
 	"lksms/internal/dispatch/receipt"
 	"lksms/internal/dispatch/received"
 	"lksms/internal/dispatch/sender"
+	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/events/feed"
 	"lksms/internal/events/webhook"
@@ -290,10 +291,14 @@ func (a *App) wireDispatch() {
 	a.quiet = quiet.New(a.Directory, a.settings)
 	a.caps = caps.New(a.DB, a.Directory, a.settings)
 	admission := admit.New(a.DB, a.Directory, a.quiet, a.caps)
-	a.Queue = queue.New(a.DB, a.Directory, a.Senders, a.settings, admission, a.tracer, a.metrics)
+	texts := sensitive.NewBox(o.Secrets)
+	a.Queue = queue.New(a.DB, queue.Services{
+		Directory: a.Directory, Senders: a.Senders, Settings: a.settings, Admit: admission, Sensitive: texts, Tracer: a.tracer,
+	}, a.metrics)
 	a.explain = explain.New(a.DB, a.Directory, a.Senders, a.settings)
 	a.Submissions = submit.New(a.DB, submit.Services{
 		Queue: a.Queue, Admit: admission, Explain: a.explain, Templates: a.templates, Directory: a.Directory, Settings: a.settings,
+		Sensitive: texts,
 	})
 	a.Tasks = task.New(a.DB, task.Services{
 		Queue: a.Queue, Admit: admission, Explain: a.explain, Directory: a.Directory, Settings: a.settings, Quiet: a.quiet,
@@ -526,7 +531,7 @@ func serve(server *http.Server, listener net.Listener) error {
 	return server.Serve(listener)
 }
 
-// RotateSecrets encrypts the secrets of all senders, alert receivers, webhooks and phones with the first key of box. It returns the number of changed secrets.
+// RotateSecrets encrypts the secrets of all senders, alert receivers, webhooks and phones, and the waiting sensitive texts, with the first key of box. It returns the number of changed secrets.
 func RotateSecrets(ctx context.Context, databaseURL string, box *secret.Box) (int, error) {
 	db, err := postgres.Open(ctx, databaseURL)
 	if err != nil {
@@ -546,5 +551,9 @@ func RotateSecrets(ctx context.Context, databaseURL string, box *secret.Box) (in
 		return senders + receivers + webhooks, err
 	}
 	phones, err := mobile.RotateSecrets(ctx, db, box)
-	return senders + receivers + webhooks + phones, err
+	if err != nil {
+		return senders + receivers + webhooks + phones, err
+	}
+	texts, err := queue.RotateSecrets(ctx, db, box)
+	return senders + receivers + webhooks + phones + texts, err
 }

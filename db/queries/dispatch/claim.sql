@@ -398,7 +398,7 @@ WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL;
 --   must_start  whether the sender must call TaskStart before its leases expire; TaskStart extends the leases
 -- A lease ends at the latest at send_before: when its task expires, or when quiet hours of the recipient begin. If the lease is released, the task waits at its
 -- new rank. content is the text for the sender. sign is the signature at the beginning of content, or the signature that the provider adds. An empty sign means
--- no signature.
+-- no signature. sealed is the encrypted text of a sensitive message, whose content is masked.
 -- name: TaskLease :many
 WITH moment AS MATERIALIZED (
     SELECT coalesce(sqlc.narg(at)::timestamptz, clock_timestamp()) AS at
@@ -424,7 +424,7 @@ leased AS (
     WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL -- PENDING
         AND least(t.expires_at, t.quiet_from, 'infinity') > (SELECT moment.at FROM moment)
     RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, least(t.expires_at, t.quiet_from) AS send_before, t.updated_at,
-        t.traceparent, t.batch_id, handed_text(t.content, coalesce(t.sign, t.lease_sign), t.lease_sign_mode) AS content,
+        t.traceparent, t.batch_id, t.sealed, handed_text(t.content, coalesce(t.sign, t.lease_sign), t.lease_sign_mode) AS content,
         CASE WHEN @sign_mode::text = 'none' THEN '' ELSE coalesce(t.sign, t.lease_sign, '') END AS sign
 )
 SELECT
@@ -432,7 +432,7 @@ SELECT
     h.lease_id::bigint AS lease_id,
     (h.retry_count + 1)::smallint AS attempt,
     h.lease_until::timestamptz AS lease_until, h.send_before::timestamp with time zone AS send_before, -- null: no limit
-    h.traceparent, h.batch_id,
+    h.traceparent, h.batch_id, h.sealed,
     h.updated_at AS leased_at
 FROM leased h
 ORDER BY h.task_id;

@@ -68,14 +68,14 @@ UPDATE phones SET pull_until = NULL WHERE sender_id = @sender_id AND device_no =
 DELETE FROM phone_leases WHERE sender_id = @sender_id;
 
 -- PhoneHeld returns the messages whose leases a phone holds, the oldest lease first. It also deletes the records of the leases that have ended. content is
--- computed as in TaskLease. valid_until: the phone can send the message until this time. It is `margin` before the end of the lease, but never before two
+-- computed as in TaskLease. sealed is the encrypted text of a sensitive message, whose content is masked. valid_until: the phone can send the message until this time. It is `margin` before the end of the lease, but never before two
 -- thirds of the lease have passed. If the lease ends because the message expires, valid_until is the expiry of the message.
 -- name: PhoneHeld :many
 WITH held AS MATERIALIZED (
     SELECT l.lease_id, q.task_id, q.recipient, q.lease_sim, q.updated_at AS leased_at,
         CASE WHEN q.expires_at <= q.lease_until THEN q.expires_at -- no other sender can receive the message after this time
             ELSE q.lease_until - least(@margin::interval, (q.lease_until - q.updated_at) / 3) END AS valid_until,
-        handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
+        q.sealed, handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
     FROM phones p
     JOIN phone_leases l ON l.sender_id = p.sender_id
     CROSS JOIN LATERAL (
@@ -89,7 +89,7 @@ deleted AS (
         AND EXISTS (SELECT FROM phones p WHERE p.sender_id = l.sender_id AND p.device_no = @device_no::text)
 )
 SELECT h.lease_id, h.task_id, h.recipient, h.lease_sim, h.leased_at::timestamptz AS leased_at, h.valid_until::timestamptz AS valid_until,
-    (h.valid_until > clock_timestamp())::boolean AS is_valid, h.content::text AS content
+    (h.valid_until > clock_timestamp())::boolean AS is_valid, h.content::text AS content, h.sealed
 FROM held h
 ORDER BY h.lease_id;
 

@@ -15,6 +15,8 @@
 -- Renderings: a task with a rendering uses the text of the rendering; rendering_id 0 means no rendering. contact_values contains the values of its
 -- placeholders; null means no values. content is then only the beginning of the text.
 --
+-- Sensitive messages: sealed_texts contains the encrypted text; empty: the message is not sensitive. All other texts of a sensitive message are masked.
+--
 -- Locks: the statement locks keys of dedup_keys in one order, then rows of fair_ranks in one order. Therefore two submissions cannot deadlock.
 -- name: TaskSubmit :many
 WITH directory AS MATERIALIZED (
@@ -34,7 +36,8 @@ input AS MATERIALIZED (
         unnest(@contact_values::jsonb[]) AS contact_values, nullif(unnest(@user_ids::text[]), '') AS user_id,
         unnest(@expect_send_times::timestamp with time zone[]) AS asked_time, unnest(@expire_times::timestamp with time zone[]) AS expires_at, -- NULL: the task never expires
         unnest(@every_seconds::int8[]) AS every_seconds, unnest(@quiet_froms::timestamp with time zone[]) AS quiet_from,
-        unnest(@planned_times::timestamp with time zone[]) AS planned_at, nullif(unnest(@exemptions::text[]), '') AS exemption -- sqlc.yaml explains int8
+        unnest(@planned_times::timestamp with time zone[]) AS planned_at, nullif(unnest(@exemptions::text[]), '') AS exemption, -- sqlc.yaml explains int8
+        nullif(unnest(@sealed_texts::text[]), '') AS sealed
     FROM directory d WHERE d.is_current
 ),
 blocked AS MATERIALIZED (
@@ -68,19 +71,21 @@ ranks AS MATERIALIZED (
 stored AS (
     INSERT INTO messages (task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no, priority,
         segments, sign, is_test, expect_send_time, expires_at, request_id, submitted_content, use_template, source_ip, user_agent, request_data, traceparent,
-        batch_id, sender_no, rendering_id, contact_values, user_id, exemption)
+        batch_id, sender_no, rendering_id, contact_values, user_id, exemption, is_sensitive)
     SELECT m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type,
         m.country_no, m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id, nullif(m.content, m.final_content), m.use_template,
-        m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.rendering_id, m.contact_values, m.user_id, m.exemption
+        m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.rendering_id, m.contact_values, m.user_id, m.exemption,
+        m.sealed IS NOT NULL
     FROM made m
 ),
 queued AS (
     INSERT INTO queue (task_id, pool_id, lane, rank, flow_rank, quiet_from, due_at, due_when_resumed, expires_at, company_id, message_type, country_no, priority, segments,
-        phone_number, recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id, exemption)
+        phone_number, recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id, exemption,
+        sealed)
     SELECT m.task_id, m.pool_id, CASE WHEN k.rank IS NOT NULL THEN 32 * m.priority END, k.rank, k.flow_rank, m.quiet_from, -- 32 * priority is the lane of new tasks
         greatest(m.planned_at, m.at, now()), CASE WHEN m.planned_at IS NOT NULL THEN greatest(m.at, now()) END, m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
         m.final_content, m.sign, greatest(m.planned_at, m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id, m.contact_values,
-        m.user_id, m.exemption
+        m.user_id, m.exemption, m.sealed
     FROM made m
     LEFT JOIN ranks k ON k.task_id = m.task_id
     WHERE m.is_simulated IS NOT TRUE

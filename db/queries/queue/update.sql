@@ -162,6 +162,7 @@ fit AS MATERIALIZED (
         AND (m.expires_at IS NULL OR m.expires_at > moment.at + @min_lease::interval) -- no claim would return a task that expires sooner
         AND NOT (m.is_test AND m.exemption IS NOT DISTINCT FROM 'caps_and_quiet') -- the trial of a sender is tried once
         AND m.recipient <> '' -- empty: the recipient was erased
+        AND NOT m.is_sensitive -- the text was deleted when the task ended
         AND (@send_tests::boolean OR NOT m.is_test)
         AND NOT task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id)
         AND NOT EXISTS (SELECT FROM batches b WHERE b.id = m.batch_id AND b.status = 'cancelled' AND NOT b.is_settled) -- its tasks are being cancelled
@@ -210,6 +211,7 @@ SELECT m.task_id, CASE
         WHEN m.expires_at <= clock_timestamp() + @min_lease::interval OR m.is_test AND m.exemption IS NOT DISTINCT FROM 'caps_and_quiet' THEN 'expired'
         WHEN e.event = 'unreachable' THEN 'unreachable'
         WHEN m.recipient = '' THEN 'erased'
+        WHEN m.is_sensitive THEN 'sensitive'
         WHEN m.is_test AND NOT @send_tests::boolean THEN 'test'
         WHEN task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id) THEN 'withdrawn'
         WHEN task_channel(m.rendering_id) IS NULL THEN 'withdrawn' -- the channel was deleted
@@ -371,3 +373,11 @@ ON CONFLICT (effect, task_id) WHERE event = 'receipt' DO NOTHING;
 -- version of the routes.
 -- name: PoolSettle :exec
 UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < clock_timestamp() - sqlc.arg(since)::interval;
+
+-- SealedList returns the encrypted texts of all sensitive messages that wait or are leased.
+-- name: SealedList :many
+SELECT q.task_id, q.sealed::text AS sealed FROM queue q WHERE q.sealed IS NOT NULL ORDER BY q.task_id;
+
+-- SealedStore replaces the encrypted text of a task, unless it was changed.
+-- name: SealedStore :execrows
+UPDATE queue SET sealed = @sealed::text WHERE task_id = @task_id AND sealed = @before::text;

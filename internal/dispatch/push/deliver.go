@@ -130,7 +130,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 		f := byID[row.TaskID]
 		m := provider.Message{
 			TaskID: row.TaskID, Attempt: row.Attempt, LeaseID: row.LeaseID, EnteredAt: f.EnteredAt, Recipient: f.Recipient, UserID: f.UserID,
-			Content: row.Content, Sign: row.Sign, Traceparent: optional.Value(row.Traceparent), IsOfBatch: row.BatchID != nil,
+			Content: row.Content, Sign: row.Sign, Traceparent: optional.Value(row.Traceparent), IsOfBatch: row.BatchID != nil, Secrets: row.Secrets,
 		}
 		if !math.IsInf(f.SecondsLeft, 1) {
 			m.ValidUntil = began.Add(time.Duration(f.SecondsLeft * float64(time.Second)))
@@ -138,8 +138,12 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 		if f.RenderingID != 0 {
 			m.Group, m.Title, m.Content, m.TemplateID = f.RenderingID, f.Title, handed(row, f.Content), f.TemplateID
 			m.Params, m.Page, m.HTML = f.Params, f.Page, f.Html
-			if f.ContactValues != nil {
-				own, err := placeholder.Text{Title: f.Title, Content: f.Content, HTML: f.Html, Params: f.Params}.ForContact(f.ContactValues)
+			values := f.ContactValues
+			if row.Values != nil {
+				values = row.Values
+			}
+			if values != nil {
+				own, err := placeholder.Text{Title: f.Title, Content: f.Content, HTML: f.Html, Params: f.Params}.ForContact(values)
 				if err != nil {
 					return b, err
 				}

@@ -39,7 +39,7 @@ func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, er
 		s.line.RecordGiven(c.SenderNo, len(leases))
 		s.senders.RecordClaim(c.SenderNo)
 	}
-	return leases, nil
+	return s.open(ctx, c.SenderNo, leases)
 }
 
 // ClaimTrial leases the task of a sender test to its sender. The sender can be off, its circuit breaker can be open, and its limits can be used up. The attempt

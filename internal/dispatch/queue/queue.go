@@ -18,6 +18,7 @@ import (
 	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/queue/line"
 	"lksms/internal/dispatch/sender"
+	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/platform/merge"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
@@ -47,6 +48,7 @@ type Service struct {
 	late      *merge.Merger[Report, ended] // the reports that ended no lease
 	line      *line.Line
 	admit     *admit.Service
+	sensitive sensitive.Box
 	followed  atomic.Int64 // version of the directory in the last complete run of FollowSwitches; 0: no run yet
 	tracer    *tracing.Tracer
 
@@ -57,12 +59,22 @@ type Service struct {
 	polls     prometheus.Histogram
 }
 
+// Services contains the services that a Service uses.
+type Services struct {
+	Directory *directory.Service
+	Senders   *sender.Service
+	Settings  *setting.Service
+	Admit     *admit.Service
+	Sensitive sensitive.Box
+	Tracer    *tracing.Tracer
+}
+
 // New returns a Service whose counters are registered with reg.
-func New(db *postgres.DB, directory *directory.Service, senders *sender.Service, settings *setting.Service, admission *admit.Service, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
+func New(db *postgres.DB, uses Services, reg prometheus.Registerer) *Service {
 	metrics := promauto.With(reg)
 	s := &Service{
-		db: db, q: queueq.New(db), inParts: queueq.New(db.InPartitions()), directory: directory, senders: senders, settings: settings, tracer: tracer,
-		admit: admission,
+		db: db, q: queueq.New(db), inParts: queueq.New(db.InPartitions()), directory: uses.Directory, senders: uses.Senders, settings: uses.Settings,
+		tracer: uses.Tracer, admit: uses.Admit, sensitive: uses.Sensitive,
 		claimed: metrics.NewCounter(prometheus.CounterOpts{
 			Name: "lksms_tasks_claimed_total", Help: "Tasks handed to senders.",
 		}),
@@ -73,8 +85,8 @@ func New(db *postgres.DB, directory *directory.Service, senders *sender.Service,
 			Name: "lksms_tasks_recovered_total", Help: "Expired leases, by the outcome for the task.",
 		}, []string{"effect"}),
 	}
-	directory.OnRoutesChanged(s.routesChanged)
-	directory.OnSwitched(s.Switched)
+	s.directory.OnRoutesChanged(s.routesChanged)
+	s.directory.OnSwitched(s.Switched)
 	s.line = line.New(s.poll, s.readUsage)
 	metrics.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "lksms_senders_waiting", Help: "Senders that wait for work at this server.",

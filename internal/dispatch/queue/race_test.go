@@ -19,6 +19,7 @@ import (
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/quiet"
 	"lksms/internal/dispatch/sender"
+	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/secret"
@@ -34,7 +35,9 @@ func newServices(db *postgres.DB, rules setting.Rules) (*queue.Service, *submit.
 	settings, directories := setting.NewWithRules(db, rules), directory.New(db)
 	senders := sender.New(db, settings, directories, sender.NewConfigs(db, &secret.Box{}))
 	admission := admit.New(db, directories, quiet.New(directories, settings), caps.New(db, directories, settings))
-	tasks := queue.New(db, directories, senders, settings, admission, tracing.Off(), prometheus.NewRegistry())
+	tasks := queue.New(db, queue.Services{
+		Directory: directories, Senders: senders, Settings: settings, Admit: admission, Sensitive: sensitive.NewBox(&secret.Box{}), Tracer: tracing.Off(),
+	}, prometheus.NewRegistry())
 	return tasks, submit.New(db, submit.Services{
 		Queue: tasks, Admit: admission, Explain: explain.New(db, directories, senders, settings), Templates: template.New(db, settings), Directory: directories, Settings: settings,
 	})

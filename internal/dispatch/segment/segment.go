@@ -83,3 +83,17 @@ func Unsigned(sign, text string) string {
 	}
 	return text
 }
+
+// Same returns a character that replaces r in a masked text. Both characters take the same space, so that Count returns the same number for the masked text.
+func Same(r rune) rune {
+	switch size := septets[r]; {
+	case size == 1:
+		return '*'
+	case size == 2:
+		return '|'
+	case r > 0xFFFF:
+		return '🞶'
+	default:
+		return '＊'
+	}
+}

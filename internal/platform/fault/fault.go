@@ -69,6 +69,7 @@ const (
 	TaskExpired            Reason = "task.expired"
 	TaskUnreachable        Reason = "task.unreachable"
 	TaskErased             Reason = "task.erased"
+	TaskSensitive          Reason = "task.sensitive"
 	TaskWithdrawn          Reason = "task.withdrawn"
 	BatchNotFound          Reason = "batch.not_found"
 	BatchRowNotFound       Reason = "batch.row_not_found"
@@ -133,7 +134,7 @@ var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCoding, RequestCrossSite,
 	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
 	UserExists, KeyNotFound, RecipientBlocked, RecipientLimited, BlockNotFound, ReplyRuleNotFound, TaskNotFound, MessageNotFound, TaskNotPending, TaskNotHeld, LeaseNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
-	TaskExpired, TaskUnreachable, TaskErased, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, BatchExpired, TaskSenderGone, TaskTestsOff,
+	TaskExpired, TaskUnreachable, TaskErased, TaskSensitive, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, BatchExpired, TaskSenderGone, TaskTestsOff,
 	TaskRecipientRefused, CallbackNotFound, ReceivedNotFound, ConversationNotFound, ReplySenderNotReady, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, SenderNotTestable, TemplateNotFound, NotificationNotFound,
 	ContactNotFound, TagNotFound, ImportNotFound, ErasureNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
 	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, CompanyOff, ChannelNotFound, CountryNotFound,

@@ -38,6 +38,7 @@ var pages = map[Reason]string{
 	TaskExpired:            "sending.md#send-again",
 	TaskUnreachable:        "sending.md#send-again",
 	TaskErased:             "sending.md#send-again",
+	TaskSensitive:          "sending.md#send-again",
 	TaskWithdrawn:          "sending.md#send-again",
 	BatchNotFound:          "batches.md#control-a-batch",
 	BatchRowNotFound:       "batches.md#checks",

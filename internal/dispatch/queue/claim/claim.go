@@ -38,6 +38,11 @@ type Lease struct {
 	Traceparent         *string    // traceparent of the submission; nil: no trace
 	BatchID             *int64     // nil: the task belongs to no batch
 	Sim                 *int16     // slot of the SIM that sends the message; nil: the sender has no SIMs, or chooses one itself
+	Sealed              *string    // encrypted text of a sensitive message; nil: the message is not sensitive
+
+	// Only a sensitive message has these values. Service.Claim sets them and replaces the mask in Content.
+	Values  []byte   // values of the placeholders in the rendering; nil: the message has no rendering
+	Secrets []string // words of the text that logs and stored answers must not contain
 
 	leasedAt               time.Time
 	PoolID                 int64
@@ -186,7 +191,7 @@ func (a admission) leaseChosen(ctx context.Context, q *dispatchq.Queries, c Requ
 		leases = append(leases, Lease{
 			TaskID: row.TaskID, PhoneNumber: row.PhoneNumber, Content: row.Content, Sign: row.Sign, SignMode: a.sender.SignMode,
 			LeaseID: row.LeaseID, Attempt: row.Attempt, LeaseUntil: row.LeaseUntil, ExpiresAt: row.SendBefore,
-			Traceparent: row.Traceparent, BatchID: row.BatchID, Sim: o.sim, leasedAt: row.LeasedAt,
+			Traceparent: row.Traceparent, BatchID: row.BatchID, Sim: o.sim, Sealed: row.Sealed, leasedAt: row.LeasedAt,
 			PoolID: o.PoolID, companyID: row.CompanyID, segments: o.Segments, lane: o.Lane, position: o.position, nextPosition: o.nextPosition,
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"lksms/gen/queueq"
+	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/platform/logtext"
 )
 
@@ -61,6 +62,7 @@ func (s *Service) logRefused(ctx context.Context, rows []refusedRow) error {
 }
 
 func refusedRowOf(origin Origin, one Refused) refusedRow {
+	one.Raw = sensitive.MaskRequest(one.Raw)
 	row := refusedRow{
 		RequestID: origin.RequestID, CompanyID: origin.CompanyID, SourceIP: origin.SourceIP, UserAgent: logtext.Text(origin.UserAgent),
 		RequestData: logtext.JSON(one.Raw), ResponseData: logtext.JSON(one.Answer), StatusCode: one.Status,

@@ -53,6 +53,7 @@ type newTask struct {
 	plannedAt     time.Time    // when caps allow the task; zero: when it is to be sent
 	asOf          time.Time    // when the request arrived: an older copy of the directory must not refuse the task
 	sms           setting.SMS  // settings at the time when the request arrived
+	sealed        string       // encrypted text of a sensitive task, whose final text is masked; empty: the task is not sensitive
 	Submission
 	Origin
 }
@@ -370,6 +371,12 @@ func submitParams(rows []newTask) queueq.TaskSubmitParams {
 			if address.IsUserID(r.Channel) {
 				p.UserIds[i] = r.recipient
 			}
+		}
+		if r.sealed != "" {
+			if p.SealedTexts == nil {
+				p.SealedTexts = make([]string, n)
+			}
+			p.SealedTexts[i] = r.sealed
 		}
 		if r.isSimulated() {
 			if p.AreSimulated == nil {

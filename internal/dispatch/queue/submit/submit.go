@@ -22,6 +22,7 @@ import (
 	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/dispatch/segment"
+	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/logtext"
@@ -44,6 +45,7 @@ type Service struct {
 	templates *template.Service
 	directory *directory.Service
 	settings  *setting.Service
+	sensitive sensitive.Box
 	submits   *merge.Merger[newTask, error]
 	refusals  *merge.Merger[refusedRow, struct{}]
 }
@@ -56,6 +58,7 @@ type Services struct {
 	Templates *template.Service
 	Directory *directory.Service
 	Settings  *setting.Service
+	Sensitive sensitive.Box
 }
 
 // New returns a Service. The caller must call Close afterwards.
@@ -63,6 +66,7 @@ func New(db *postgres.DB, uses Services) *Service {
 	s := &Service{
 		db: db, q: queueq.New(db), inParts: queueq.New(db.InPartitions()),
 		queue: uses.Queue, admit: uses.Admit, explain: uses.Explain, templates: uses.Templates, directory: uses.Directory, settings: uses.Settings,
+		sensitive: uses.Sensitive,
 	}
 	s.submits = queue.NewMerger(s.storeAll, nil)
 	s.refusals = queue.NewMerger(func(ctx context.Context, rows []refusedRow) ([]struct{}, error) {
@@ -123,6 +127,8 @@ type Submission struct {
 	WasChecked     bool       // Check accepted the message earlier: if its country is no longer served, the message is held and not refused
 	IsReply        bool       // a reply in a conversation: it has the priority of replies, and neither quiet hours nor caps
 	IsUncapped     bool       // caps neither refuse nor count the message
+	IsSensitive    bool       // the text is stored masked, and encrypted until the task ends; Raw does not contain it
+	Secret         string     // the part of a sensitive text that is masked; empty: the whole text
 	IsTrial        bool       // a test message that ClaimTrial leases: it is sent even if the setting disables test messages
 	RenderingID    int64      // rendering that stores the whole text, while Content is its beginning; 0: Content is the whole text
 	Values         []byte     // values of the placeholders in the rendering; nil: the rendering has no placeholders
@@ -140,6 +146,11 @@ func (sub Submission) isDefault() bool { return sub.TemplateNo == "" && sub.Cont
 
 // logged returns the text that the log shows as the content. isParams reports whether this text contains parameters of a template.
 func (sub Submission) logged() (content string, isParams bool) {
+	if sub.IsSensitive {
+		sub.IsSensitive = false
+		content, isParams = sub.logged()
+		return sensitive.Mask(content), isParams
+	}
 	if sub.TemplateNo == "" {
 		return sub.Content, sub.UseTemplate
 	}
@@ -330,7 +341,7 @@ func (s *Service) read(ctx context.Context, asOf time.Time, sub Submission, orig
 		err = fault.InvalidField("content", fault.Blank, nil)
 	}
 	if err == nil {
-		err = complete(&row, text)
+		err = s.complete(&row, text)
 	}
 	return row, err
 }
@@ -347,9 +358,9 @@ func (s *Service) readAddress(ctx context.Context, sub Submission, origin Origin
 	return address.Read(cmp.Or(sub.Channel, directory.SMS), sub.PhoneNumber, region)
 }
 
-// complete sets the text of a task. The pool is found later, because the signature of a template can be the signature that the recipient's country requires.
+// complete sets the text of a task, and encrypts it if it is sensitive. The pool is found later, because the signature of a template can be the signature that the recipient's country requires.
 // Fault: request.invalid for a text that is longer than the message type allows.
-func complete(row *newTask, text template.Rendered) (err error) {
+func (s *Service) complete(row *newTask, text template.Rendered) (err error) {
 	if row.Sign == "" {
 		row.Sign = text.Sign
 	}
@@ -371,7 +382,24 @@ func complete(row *newTask, text template.Rendered) (err error) {
 	if row.Raw, err = text.Source.AddTo(row.Raw); err != nil {
 		return fmt.Errorf("name template in the log: %w", err)
 	}
+	if row.IsSensitive {
+		return s.seal(row)
+	}
 	return nil
+}
+
+// seal encrypts the text of a sensitive task and masks its other copies.
+func (s *Service) seal(row *newTask) (err error) {
+	mask := sensitive.Mask
+	if row.Secret != "" {
+		mask = func(text string) string { return sensitive.MaskPart(text, row.Secret) }
+	}
+	row.sealed, err = s.sensitive.Seal(row.id, sensitive.Text{Content: row.final.Content, Values: row.Values})
+	row.final.Content = mask(row.final.Content)
+	if row.Values != nil {
+		row.Values = []byte(mask(string(row.Values)))
+	}
+	return err
 }
 
 // consumeDefault sets the text of a task to the default content of its phone number, in the transaction of ctx. A test message that is not sent consumes no
@@ -385,7 +413,7 @@ func (s *Service) consumeDefault(ctx context.Context, row *newTask) error {
 	if err != nil {
 		return err
 	}
-	if err := complete(row, text); err != nil {
+	if err := s.complete(row, text); err != nil {
 		return err
 	}
 	return s.put(ctx, row)

@@ -19,7 +19,7 @@ import (
 const requeueTries = 3
 
 // Requeue makes a FAILED or CANCELLED task wait again like a new task, and logs by as the user, and the remark. Faults: task.not_found, task.dropped,
-// task.not_ended, task.succeeded, task.delivered, task.expired, task.unreachable, task.erased, task.withdrawn, task.sender_gone, task.tests_off,
+// task.not_ended, task.succeeded, task.delivered, task.expired, task.unreachable, task.erased, task.sensitive, task.withdrawn, task.sender_gone, task.tests_off,
 // task.recipient_refused, recipient.blocked, recipient.limited; batch.wrong_status while the tasks of a cancelled batch are being cancelled.
 func (s *Service) Requeue(ctx context.Context, viewer Viewer, id, by, remark string) (Row, error) {
 	if err := s.requeueable(ctx, viewer, id); err != nil {
@@ -299,7 +299,7 @@ func RefusalOf(verdict string) (reason fault.Reason, isRefused bool) {
 // refusedVerdicts contains the reasons why a task cannot be requeued, by verdict of RequeueVerdicts or BatchFailedVerdicts.
 var refusedVerdicts = map[string]fault.Reason{
 	"not_ended": fault.TaskNotEnded, "succeeded": fault.TaskSucceeded, "delivered": fault.TaskDelivered, "expired": fault.TaskExpired,
-	"unreachable": fault.TaskUnreachable, "erased": fault.TaskErased, "withdrawn": fault.TaskWithdrawn, "sender_gone": fault.TaskSenderGone,
+	"unreachable": fault.TaskUnreachable, "erased": fault.TaskErased, "sensitive": fault.TaskSensitive, "withdrawn": fault.TaskWithdrawn, "sender_gone": fault.TaskSenderGone,
 	"test": fault.TaskTestsOff, "cancelling": fault.BatchWrongStatus, "blocked": fault.RecipientBlocked,
 }
 

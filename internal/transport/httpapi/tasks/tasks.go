@@ -12,6 +12,7 @@ import (
 	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/queue/task"
+	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/caller"
 	"lksms/internal/transport/httpapi/convert"
@@ -83,12 +84,16 @@ func SubmissionOf(body api.SendRequest, raw []byte) submit.Submission {
 	if body.Params != nil {
 		params = convert.Params(raw)
 	}
+	isSensitive := optional.Value(body.Sensitive)
+	if isSensitive {
+		raw = sensitive.MaskRequest(raw)
+	}
 	return submit.Submission{
 		TemplateNo: optional.Value(body.TemplateNo), Params: params, Language: optional.Value(body.Language),
 		PhoneNumber: body.PhoneNumber, Region: optional.Value(body.DefaultRegion), Content: optional.Value(body.Content), UseTemplate: optional.Value(body.UseTemplate),
 		Source: convert.NonEmpty(body.Source), DedupKey: body.DedupKey, Raw: raw, MessageType: convert.MessageType(body.MessageType),
 		Priority: body.Priority, ExpectSendTime: body.ExpectSendTime, ExpiresAt: body.ExpiresAt, Sign: optional.Value(body.Sign),
-		Test: optional.Value(body.Test),
+		Test: optional.Value(body.Test), IsSensitive: isSensitive,
 	}
 }
 

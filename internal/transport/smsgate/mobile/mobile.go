@@ -20,6 +20,7 @@ import (
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/received"
 	"lksms/internal/dispatch/sender"
+	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
@@ -49,11 +50,15 @@ type Service struct {
 	db      *postgres.DB
 	q       *mobileq.Queries
 	inParts *mobileq.Queries // for statements that read tasks by id
+
+	sensitive sensitive.Box
 }
 
 // New returns a Service on db.
 func New(db *postgres.DB, services Services) *Service {
-	return &Service{Services: services, db: db, q: mobileq.New(db), inParts: mobileq.New(db.InPartitions())}
+	return &Service{
+		Services: services, db: db, q: mobileq.New(db), inParts: mobileq.New(db.InPartitions()), sensitive: sensitive.NewBox(services.Secrets),
+	}
 }
 
 // Code is a pairing code with which one phone can register.

@@ -801,3 +801,19 @@ func TestMessageOfPhoneIsValidUntilItExpires(t *testing.T) {
 	}
 	s.AwaitStatus(late, 2)
 }
+
+func TestPhoneGetsTheTextOfASensitiveMessage(t *testing.T) {
+	s := newServer(t)
+	s.AddSender(map[string]any{"sender_no": "phone", "sign": "ACME"})
+	p := newPhone(t, s.client, s.address)
+	p.signInByCode(s.pair("phone", map[string]any{}).Code)
+	s.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "code 493817", "sensitive": true})
+	first := p.must(200, "GET", "/message?order=fifo", p.bearer(), nil)
+	if again := p.must(200, "GET", "/message?order=fifo", p.bearer(), nil); string(again) != string(first) {
+		t.Errorf("first %s, then %s", first, again)
+	}
+	p.pull()
+	if out := p.sendPending(); !slices.Equal(out, []string{"+8613800138000 【ACME】code 493817"}) {
+		t.Errorf("the phone sent %q", out)
+	}
+}

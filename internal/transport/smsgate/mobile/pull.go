@@ -11,6 +11,7 @@ import (
 
 	"lksms/gen/mobileq"
 	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/platform/postgres"
 )
 
@@ -72,6 +73,13 @@ func (s *Service) Pull(ctx context.Context, p Phone) ([]Message, error) {
 	}
 	messages := make([]Message, 0, len(held))
 	for _, row := range held {
+		if row.Sealed != nil {
+			text, err := s.sensitive.Open(row.TaskID, *row.Sealed)
+			if err != nil { // the server that claimed the message can decrypt it
+				continue
+			}
+			row.Content = sensitive.Restore(row.Content, text.Content)
+		}
 		if row.IsValid {
 			messages = append(messages, Message{
 				ID: messageID(row.TaskID, row.LeaseID), PhoneNumber: row.Recipient, Text: row.Content, CreatedAt: row.LeasedAt, ValidUntil: row.ValidUntil,

@@ -1,0 +1,245 @@
+package sensitive_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	api "lksms/gen/client"
+	"lksms/internal/app"
+	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/platform/secret"
+	"lksms/internal/testkit/apptest"
+)
+
+func TestMain(m *testing.M) { apptest.Main(m) }
+
+const (
+	send      = "/api/v1/sms/send"
+	sendBatch = "/api/v1/sms/send-batch"
+	code      = "493817"
+	text      = "您的验证码是" + code + "，5 minutes"
+	masked    = "＊＊＊＊＊＊" + "******" + "＊" + "*********"
+)
+
+func message(more map[string]any) map[string]any {
+	body := map[string]any{"phone_number": apptest.Phone, "content": text, "sensitive": true}
+	for name, value := range more {
+		if body[name] = value; value == nil {
+			delete(body, name)
+		}
+	}
+	return body
+}
+
+// expectHidden fails the test if any table, or the log, contains the code.
+func expectHidden(b *apptest.Bundle) {
+	b.T.Helper()
+	rows, err := b.DB.Query(b.T.Context(), `
+		SELECT c.relname, (xpath('/row/n/text()', query_to_xml(format('SELECT count(*) AS n FROM %s x WHERE x::text LIKE %L', c.oid::regclass, '%`+code+`%'), false, true, '')))[1]::text
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE c.relkind = 'r' AND n.nspname = 'public' ORDER BY c.relname`)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var table, found string
+		if err := rows.Scan(&table, &found); err != nil {
+			b.T.Fatal(err)
+		}
+		if found != "0" {
+			b.T.Errorf("%s rows of %s contain the code", found, table)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		b.T.Fatal(err)
+	}
+	if strings.Contains(b.Log.String(), code) {
+		b.T.Error("the log contains the code")
+	}
+}
+
+func TestOnlyTheSenderGetsASensitiveText(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	b.AddSender(map[string]any{"sender_no": "app", "sign": "ACME"})
+	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_no": "login", "template_name": "login", "template_content": "code {code}"})
+	for name, c := range map[string]struct {
+		more         map[string]any
+		final, given string
+	}{
+		"content":            {nil, masked, "【ACME】" + text},
+		"signature":          {map[string]any{"sign": "公司"}, "【公司】" + masked, "【公司】" + text},
+		"signature in text":  {map[string]any{"content": "【ACME】" + code}, "【ACME】******", "【ACME】" + code},
+		"template":           {map[string]any{"content": nil, "template_no": "login", "params": map[string]any{"code": code}}, "***********", "【ACME】code " + code},
+		"repeated signature": {map[string]any{"content": "【公司】【公司】" + code, "sign": "公司"}, "【公司】******", "【公司】" + code},
+	} {
+		b.T = t
+		made := b.SubmitBody(message(c.more))
+		if made.FinalContent != c.final {
+			t.Errorf("%s: the answer is %q, want %q", name, made.FinalContent, c.final)
+		}
+		expectHidden(b)
+		tasks := b.Claim("app", 1)
+		if len(tasks) != 1 || tasks[0].Content != c.given {
+			t.Fatalf("%s: claimed %+v, want %q", name, tasks, c.given)
+		}
+		if task := b.Task(made.TaskID); strings.Contains(task.Content, code) {
+			t.Errorf("%s: the task shows %q", name, task.Content)
+		}
+		b.Report(made.TaskID, "app", 2, nil)
+		if n := b.Count(`SELECT count(*) FROM queue`); n != 0 {
+			t.Errorf("%s: %d rows in the queue", name, n)
+		}
+		b.Expect(200, "", "GET", "/api/v1/sms/task/"+made.TaskID+"/timeline", nil)
+		expectHidden(b)
+	}
+}
+
+func TestASensitiveTextKeepsItsSegments(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	for _, content := range []string{strings.Repeat("a", 161), strings.Repeat("€", 81), strings.Repeat("验", 71), strings.Repeat("😀", 36)} {
+		made := b.SubmitBody(message(map[string]any{"content": content}))
+		if task := b.Task(made.TaskID); task.Segments != 2 || len([]rune(task.Content)) != len([]rune(content)) {
+			t.Errorf("%q is stored as %q with %d segments", content, task.Content, task.Segments)
+		}
+	}
+}
+
+func TestSubmissionsOfSensitiveTextsAreLoggedMasked(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	first := b.SubmitBody(message(map[string]any{"dedup_key": "k"}))
+	if again := b.SubmitBody(message(map[string]any{"dedup_key": "k"})); again.TaskID != first.TaskID || strings.Contains(again.FinalContent, code) {
+		t.Errorf("repeated: %+v", again)
+	}
+	b.Expect(422, "request.invalid", "POST", send, message(map[string]any{"phone_number": "1"}))
+	b.Expect(422, "request.invalid", "POST", send, message(map[string]any{"sensitive": "yes"}))
+	b.Expect(422, "request.invalid", "POST", send, message(map[string]any{"expires_at": "2001-01-01T00:00:00Z"}))
+	b.Expect(400, "request.malformed", "POST", send, `{"sensitive":true,"content":"`+code+`"`)
+	b.Expect(200, "", "POST", sendBatch, map[string]any{"messages": []any{message(nil), message(map[string]any{"phone_number": "1"})}}, "Idempotency-Key", "key")
+	b.Expect(200, "", "POST", sendBatch, map[string]any{"messages": []any{message(nil), message(map[string]any{"phone_number": "1"})}}, "Idempotency-Key", "key")
+	b.Expect(200, "", "POST", send+"?dry_run=true", message(nil))
+	expectHidden(b)
+	if n := b.Count(`SELECT count(*) FROM fruitless_submissions`); n != 6 {
+		t.Errorf("%d submissions without a task are logged", n)
+	}
+}
+
+func TestASensitiveTaskIsNotSentAgainAfterItsEnd(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	id := b.SubmitBody(message(nil)).TaskID
+	b.Claim("app", 1)
+	b.Report(id, "app", 3, nil)
+	b.Expect(409, "task.sensitive", "POST", "/api/v1/sms/task/"+id+"/requeue", nil)
+	cancelled := b.SubmitBody(message(nil)).TaskID
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+cancelled+"/cancel", nil)
+	b.Expect(409, "task.sensitive", "POST", "/api/v1/sms/task/"+cancelled+"/requeue", nil)
+}
+
+func TestARetryOfASensitiveTaskHasItsText(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	id := b.SubmitBody(message(nil)).TaskID
+	b.Claim("app", 1)
+	b.ExpireLeases()
+	b.Recover()
+	if tasks := b.Claim("app", 1); len(tasks) != 1 || tasks[0].TaskID != id || tasks[0].Content != text {
+		t.Errorf("claimed %+v", tasks)
+	}
+}
+
+func TestTheAnswerOfAProviderIsStoredWithoutTheText(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	p.Does(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"code":"9","text":"rejected: %s"}`, text)
+	})
+	id := b.SubmitBody(message(nil)).TaskID
+	b.AwaitStatus(id, 3)
+	if seen := p.Seen(); len(seen) != 1 || !strings.Contains(seen[0], text) {
+		t.Errorf("the provider got %q", seen)
+	}
+	if task := b.Task(id); task.Result == nil || !strings.Contains(*task.Result, "rejected") {
+		t.Errorf("the task is %+v", task)
+	}
+	expectHidden(b)
+}
+
+func TestTheLogOfASenderDoesNotContainTheText(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	b.AddSender(map[string]any{"sender_no": "logged", "kind": "log", "config": map[string]any{"showContent": true}})
+	b.App.Pusher.Start()
+	id := b.SubmitBody(message(nil)).TaskID
+	b.AwaitStatus(id, 2)
+	if !strings.Contains(b.Log.String(), "message sent to the log") {
+		t.Error("the message was not logged")
+	}
+	expectHidden(b)
+}
+
+func TestSensitiveMessagesNeedTheKeyOfTheServer(t *testing.T) {
+	b := apptest.New(t)
+	if a := b.Expect(422, "request.invalid", "POST", send, message(nil)); a.Fields() != "sensitive" {
+		t.Errorf("wrong fields %s", a.Fields())
+	}
+	expectHidden(b)
+}
+
+func TestATextWaitsForAServerWithItsKey(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	id := b.SubmitBody(message(nil)).TaskID
+	plain := b.Submit("plain")
+	if tasks := claimAt(b, secret.NewKey()); len(tasks) != 1 || tasks[0].TaskID != plain {
+		t.Errorf("a server with another key handed out %+v", tasks)
+	}
+	if task := b.Task(id); task.Status != api.TaskPending || task.RetryCount != 1 {
+		t.Errorf("the task is %+v", task)
+	}
+	b.Exec(`UPDATE queue SET due_at = now()`)
+	if _, err := b.App.Queue.Queue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if tasks := b.Claim("app", 1); len(tasks) != 1 || tasks[0].Content != text {
+		t.Errorf("the server with the key handed out %+v", tasks)
+	}
+}
+
+func TestAnotherKeyOpensWaitingTexts(t *testing.T) {
+	before, after := secret.NewKey(), secret.NewKey()
+	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Secrets = box(t, before) })
+	b.SubmitBody(message(nil))
+	for _, want := range []int{1, 0} {
+		n, err := app.RotateSecrets(t.Context(), b.Options.DatabaseURL, box(t, after, before))
+		if err != nil || n != want {
+			t.Errorf("changed %d texts, %v", n, err)
+		}
+	}
+	if tasks := claimAt(b, after); len(tasks) != 1 || tasks[0].Content != text {
+		t.Errorf("claimed %+v", tasks)
+	}
+}
+
+// claimAt claims tasks at a second server with another key.
+func claimAt(b *apptest.Bundle, key string) []claim.Lease {
+	b.T.Helper()
+	options := b.Options
+	options.Secrets = box(b.T, key)
+	other, err := app.New(b.T.Context(), options)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	defer other.Close()
+	tasks, err := other.Queue.Claim(b.T.Context(), claim.Request{SenderNo: "app", Limit: 5})
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	return tasks
+}
+
+func box(t testing.TB, keys ...string) *secret.Box {
+	t.Helper()
+	made, err := secret.NewBox(keys...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
