@@ -547,7 +547,7 @@ func TestTwoCellsBehindOneProxyWorkLikeOneServer(t *testing.T) {
 	d.expect(421, "cell.unknown", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}, apptest.Basic("nobody", "x")...)
 }
 
-// S3.15: people use the console of their own cell, at the common name and at the name of the cell.
+// S3.15: people use the console of their own cell, at the host name that all cells share, and at the host name of the cell.
 func TestTheConsoleOfACellWorksBehindTheProxy(t *testing.T) {
 	a, b, _ := twoCells(t)
 	lines, err := cellsMap(t, ownLines, a, b)

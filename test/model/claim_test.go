@@ -157,7 +157,7 @@ func (c claim) lease() time.Duration {
 	return c.sender.lease
 }
 
-// judge returns an error if the result of a claim contradicts offers, the tasks that the sender was allowed to claim.
+// judge returns an error if a claim returned other tasks than the sender was allowed to claim (offers).
 func (w *world) judge(c claim, offers map[*task]offer) error {
 	s, claimed := c.sender, c.claimed
 	maxClaim, budget := s.maxClaimIn(w.now, c.limit, c.lease()), s.budget(w.now)

@@ -53,7 +53,7 @@ func (w *world) block(b *block) (cancelled int, held []*task) {
 	return cancelled, held
 }
 
-// unblock deletes the blocks of a number with a company (nil: for all companies). An empty scope means every scope.
+// unblock deletes the blocks of a number that a company has; nil: the blocks that apply to all companies. An empty scope means every scope.
 func (w *world) unblock(c *company, to number, scope string) (deleted int) {
 	before := len(w.blocks)
 	w.blocks = slices.DeleteFunc(w.blocks, func(b *block) bool { return b.company == c && b.to == to && (scope == "" || b.scope == scope) })

@@ -61,8 +61,8 @@ func (s *Service) contactValues(ctx context.Context, companyID int64, userIDs, k
 	return all, nil
 }
 
-// personalise sets the values of each recipient for a text that is filled for each contact, or the reason why the text cannot be filled. m.keys are the
-// placeholders. If m.keys is empty, all recipients get the same text, and personalise does nothing.
+// personalise sets the values of the placeholders (m.keys) for each recipient. If a value is missing for a recipient, personalise sets the reason instead. If
+// m.keys is empty, all recipients get the same text, and personalise does nothing.
 func (s *Service) personalise(ctx context.Context, n notificationq.NotificationDueRow, m message, people []submit.Person) error {
 	if len(m.keys) == 0 {
 		return nil

@@ -44,7 +44,7 @@ func zipWith(t testing.TB, header *zip.FileHeader, raw []byte) []byte {
 	return b.Bytes()
 }
 
-// deflated compresses text, followed by the given number of copies of repeated.
+// deflated compresses a file that consists of text and of `times` copies of the string `repeated`.
 func deflated(t testing.TB, text, repeated string, times int) (packed []byte, crc uint32, size int) {
 	t.Helper()
 	var b bytes.Buffer

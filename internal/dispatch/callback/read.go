@@ -90,8 +90,8 @@ func (b *Body) addMessage(r *Received, item any) {
 	}
 }
 
-// wrongFields returns the fields because of which the first item is neither a receipt nor a message. If it could be either, these are the fields of the kind that
-// has fewer wrong fields.
+// wrongFields returns the wrong fields of the first item, which is neither a receipt nor a message. If the configuration reads both kinds, these are the fields
+// of the kind that has fewer wrong fields.
 func (c *Config) wrongFields(item any) []fault.Field {
 	r := c.Received
 	switch {

@@ -240,7 +240,8 @@ func (p *Plan) removeTakenBack(ctx context.Context) error {
 	return nil
 }
 
-// decide sets the verdicts. If a message is refused or has to wait, it decides again without messages that were cancelled before they were sent.
+// decide sets the verdicts. If a message is refused or has to wait, decide drops the messages that were cancelled before they were
+// sent, and decides again.
 func (p *Plan) decide(ctx context.Context) error {
 	before := p.snapshot()
 	isReached, err := p.decideAll()

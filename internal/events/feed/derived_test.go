@@ -257,7 +257,7 @@ func TestTheEndOfACancelledNotificationIsPublished(t *testing.T) {
 	}
 }
 
-// B13: only readers of all companies get the events of senders and alerts.
+// B13: only users who can read all companies get the events of senders and alerts.
 func TestCompaniesGetNoEventsOfSendersAndAlerts(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	b := w.Bundle

@@ -499,7 +499,7 @@ func TestIncompleteImportChangesNothing(t *testing.T) {
 	}
 }
 
-// Submissions continue while a drop waits for a reader of its partition.
+// Submissions continue while the DROP of a partition waits until a transaction that reads the partition ends.
 func TestWaitingDropDoesNotBlockSubmissions(t *testing.T) {
 	b, _ := withFolder(t)
 	createStories(b)

@@ -39,7 +39,7 @@ func ofBefore(t *testing.T, count int) (url string, db *postgres.DB, later int) 
 	return url, db, later
 }
 
-// A database of the last version before 1.0 contains all tables of the baseline. Servers of that version continue to run: they count their own migrations.
+// A database of the last version before 1.0 contains all tables of the baseline. Servers of that version continue to run, because they check only their own migrations.
 func TestADatabaseOfThePreviousVersionIsAdopted(t *testing.T) {
 	t.Parallel()
 	url, db, later := ofBefore(t, migrate.EarlierCount)

@@ -38,7 +38,7 @@ type Message struct {
 	DueBefore time.Time  // the due time of a message that waits, and gets a new due time
 }
 
-// Exemption contains the rules about recipients that do not concern a message. It is stored in messages.exemption; empty: all rules concern the message.
+// Exemption names the rules about recipients that are not applied to a message. It is stored in messages.exemption; empty: all rules are applied.
 type Exemption string
 
 // These are the exemptions.

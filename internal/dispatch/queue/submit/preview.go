@@ -133,7 +133,7 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 	return p, nil
 }
 
-// named returns the task with a dedup key of its submitter. It returns nil if no task has the key.
+// named returns the task that the user of origin submitted with a dedup key. It returns nil if no such task exists.
 func (s *Service) named(ctx context.Context, key string, origin Origin) (*queueq.Task, error) {
 	keys, err := s.q.DedupKeyTasks(ctx, queueq.DedupKeyTasksParams{CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKeys: []string{key}})
 	if err != nil {

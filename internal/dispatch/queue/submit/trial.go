@@ -10,8 +10,8 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// trialSpare is the time from the submission of a trial to the time at which its task would be due, and from then on to its expiry. It is longer than
-// claim.MinLease, because a submission that expires sooner is refused.
+// The task of a trial is due trialSpare after its submission, and expires another trialSpare later. trialSpare is longer than claim.MinLease, because a submission
+// that expires sooner is refused.
 const trialSpare = 2 * claim.MinLease
 
 // SubmitTrial submits a test message for one sender, in the transaction of ctx. In the same transaction, ClaimTrial must lease the task, so that no other sender
