@@ -1426,6 +1426,12 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.send_before(task public.queue) RETURNS timestamp with time zone
+    LANGUAGE sql IMMUTABLE
+    RETURN LEAST((task).expires_at, (task).quiet_from);
+
+COMMENT ON FUNCTION public.send_before(task public.queue) IS 'Returns the time from which the message of a task must not be sent: when it expires, or when quiet hours of its recipient begin. Its lease ends at this time at the latest. After this time, no sender gets the task, and the holder of the lease can still report for a limited time. epoch: the quiet hours changed, and the sweep move-quiet-tasks has not computed the time yet; null: no limit.';
+
 CREATE FUNCTION public.sender_obstacle(is_on boolean, has_sim boolean, has_funds boolean, is_silent boolean, has_quota boolean, is_working boolean, is_rested boolean) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (NOT is_on) THEN 'off'::text WHEN (NOT has_sim) THEN 'sims_off'::text WHEN (NOT has_funds) THEN 'no_funds'::text WHEN is_silent THEN 'silent'::text WHEN (NOT has_quota) THEN 'no_quota'::text WHEN (NOT is_working) THEN 'outside_hours'::text WHEN (NOT is_rested) THEN 'paused'::text ELSE NULL::text END;

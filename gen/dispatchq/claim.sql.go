@@ -66,7 +66,7 @@ WHERE $2::integer IS NULL AND (
             sent_segments(t.content, t.sign, t.segments, $3, $4::text, $5, $6::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING
-            AND least(t.expires_at, t.quiet_from, 'infinity') > now() + $7::interval
+            AND coalesce(send_before(t), 'infinity') > now() + $7::interval
         ORDER BY t.lane, t.rank
         LIMIT 1000
     ) w
@@ -634,7 +634,7 @@ SELECT q.task_id, q.pool_id, q.company_id, q.lane::integer AS lane, q.rank, q.fl
     coalesce(extract(epoch FROM q.send_before - clock_timestamp()), 'infinity')::double precision AS seconds_left
 FROM asked m
 CROSS JOIN LATERAL (
-    SELECT t.task_id, t.pool_id, t.company_id, t.lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, least(t.expires_at, t.quiet_from) AS send_before, z.segments
+    SELECT t.task_id, t.pool_id, t.company_id, t.lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, send_before(t) AS send_before, z.segments
     FROM queue t
     CROSS JOIN LATERAL (SELECT sent_segments(
         t.content, t.sign, t.segments, $1, $2::text, $3, $4::boolean
@@ -748,9 +748,9 @@ leased AS (
     UPDATE queue t
     SET processing_app_id = $2::text,
         lease_id = nextval('lease_ids'),
-        lease_until = least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), t.expires_at, t.quiet_from), -- PROCESSING
+        lease_until = least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), send_before(t)), -- PROCESSING
         start_until = CASE WHEN $4::boolean -- the same time as lease_until
-            THEN least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), t.expires_at, t.quiet_from) END,
+            THEN least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), send_before(t)) END,
         lease_segments = nullif( -- stored if the sender has limits, or if its signature or segment size changes the number of segments
             ($5::bigint[])[array_position($6::text[], t.task_id)], CASE WHEN NOT $7::boolean THEN t.segments END
         ),
@@ -763,8 +763,8 @@ leased AS (
             THEN coalesce(t.flow_rank, t.rank) ELSE t.flow_rank END,
         lease_sim = CASE WHEN $13::boolean THEN nullif(($14::smallint[])[array_position($6::text[], t.task_id)], 0) END
     WHERE t.task_id = ANY ($6::text[]) AND t.lease_until IS NULL -- PENDING
-        AND least(t.expires_at, t.quiet_from, 'infinity') > (SELECT moment.at FROM moment)
-    RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, least(t.expires_at, t.quiet_from) AS send_before, t.updated_at,
+        AND coalesce(send_before(t), 'infinity') > (SELECT moment.at FROM moment)
+    RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, send_before(t) AS send_before, t.updated_at,
         t.traceparent, t.batch_id, t.sealed, handed_text(t.content, coalesce(t.sign, t.lease_sign), t.lease_sign_mode) AS content,
         CASE WHEN $9::text = 'none' THEN '' ELSE coalesce(t.sign, t.lease_sign, '') END AS sign
 )
@@ -905,7 +905,7 @@ queued AS MATERIALIZED (
     SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.flow_rank, q.created_at, q.rendering_id, q.send_before, q.segments, m.is_several, m.has_flows
     FROM asked m
     CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, least(t.expires_at, t.quiet_from) AS send_before, z.segments
+        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, send_before(t) AS send_before, z.segments
         FROM queue t
         CROSS JOIN LATERAL (SELECT sent_segments(
             t.content, t.sign, t.segments, $6, $7::text, $8, $9::boolean
@@ -930,7 +930,7 @@ due AS MATERIALIZED (
         SELECT t.task_id, t.pool_id, t.company_id,
             -- the lane that TaskQueue would set; a retry that has waited too long has the lane of a new task
             32 * t.priority + CASE WHEN t.due_at <= now() - $12::interval THEN 0 ELSE t.retry_count END AS lane,
-            t.rank, t.flow_rank, t.created_at, t.rendering_id, least(t.expires_at, t.quiet_from) AS send_before, z.segments
+            t.rank, t.flow_rank, t.created_at, t.rendering_id, send_before(t) AS send_before, z.segments
         FROM queue t
         CROSS JOIN LATERAL (SELECT sent_segments(
             t.content, t.sign, t.segments, $6, $7::text, $8, $9::boolean

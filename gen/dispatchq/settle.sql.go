@@ -150,7 +150,7 @@ SELECT t.task_id
 FROM queue t
 WHERE t.lease_until <= now() AND t.task_id <> ALL ($1::text[])
     AND (
-        t.expires_at IS NULL OR t.expires_at > now() OR t.start_until = t.lease_until OR t.lease_until <= now() - $2::interval
+        send_before(t) IS NULL OR send_before(t) > now() OR t.start_until = t.lease_until OR t.lease_until <= now() - $2::interval
         OR EXISTS (SELECT FROM deliveries d WHERE d.task_id = t.task_id AND d.lease_id = t.lease_id AND d.error IS NOT NULL) -- unclear
     )
 ORDER BY t.lease_until
@@ -163,9 +163,9 @@ type TaskExpiredParams struct {
 	BatchSize int32
 }
 
-// TaskExpired returns up to batch_size tasks whose leases have expired, the oldest first. It skips the tasks of `failed`. If a lease ended because its task
-// expired, the task is returned only after grace, so that the sender can still report. The sender possibly sent the message at the last moment, and no other
-// sender can receive the task. A driver that does not know the outcome will not report.
+// TaskExpired returns up to batch_size tasks whose leases have expired, the oldest first. It skips the tasks of `failed`. If a lease ended because its message
+// must not be sent any more (send_before), the task is returned only after grace, so that the sender can still report or release it. The sender possibly sent the
+// message at the last moment, and no other sender can receive the task. A driver that does not know the outcome will not report.
 func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskExpired, arg.Failed, arg.Grace, arg.BatchSize)
 	if err != nil {
@@ -315,16 +315,16 @@ WITH input AS MATERIALIZED (
 ),
 held AS MATERIALIZED (
     SELECT i.task_id, i.lease_id, i.is_tried, i.reason, i.answer, i.delay, i.max_delay, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
-        t.updated_at AS leased_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
+        t.updated_at AS leased_at, t.lease_until, t.send_before, t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from, lease_sim, exemption, taken_back_by, taken_back_result, sealed FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT q.task_id, q.pool_id, q.lane, q.rank, q.due_at, q.expires_at, q.created_at, q.updated_at, q.company_id, q.message_type, q.country_no, q.priority, q.segments, q.retry_count, q.troubles, q.result, q.failed_app_id, q.processing_app_id, q.lease_id, q.lease_until, q.lease_segments, q.lease_sign, q.lease_limit, q.phone_number, q.recipient, q.content, q.sign, q.rendering_id, q.user_id, q.on_unclear, q.entered_at, q.was_claimed, q.traceparent, q.batch_id, q.is_test, q.contact_values, q.start_until, q.due_when_resumed, q.submitted_by, q.flow_rank, q.lease_sign_mode, q.quiet_from, q.lease_sim, q.exemption, q.taken_back_by, q.taken_back_result, q.sealed, send_before(q) AS send_before FROM queue q WHERE q.task_id = i.task_id FOR UPDATE) t
 ),
 returned AS MATERIALIZED (
-    SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.answer, h.delay, h.max_delay, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_sim, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
+    SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.answer, h.delay, h.max_delay, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.send_before, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_sim, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
         THEN h.at + least(h.max_delay, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null if the task keeps its lane
     FROM held h
-    WHERE h.processing_app_id = $8::text AND h.held_lease_id = h.lease_id AND (h.lease_until > h.at OR h.expires_at <= h.at)
+    WHERE h.processing_app_id = $8::text AND h.held_lease_id = h.lease_id AND (h.lease_until > h.at OR h.send_before <= h.at)
 ),
 requeued AS (
     UPDATE queue t
@@ -391,8 +391,8 @@ type TaskReleaseRow struct {
 // keeps its lane and rank, and other senders of the pool can claim it. After the second problem, the task waits for delay, and keeps its rank. Each further
 // problem doubles the wait, up to max_delay. Therefore a message that causes problems of its senders does not block all other messages.
 //
-// The statement skips expired leases, which the sweep takes back. But if the task has expired too, the statement releases its lease, because no other sender can
-// receive the task. If the routes have changed, the task moves to the pool that serves it now. It is then queued again, because a rank is valid only in its pool and
+// The statement skips expired leases, which the sweep takes back. But if the message must not be sent any more (send_before), the statement releases its lease,
+// because no other sender can receive the task. If the routes have changed, the task moves to the pool that serves it now. It is then queued again, because a rank is valid only in its pool and
 // priority.
 func (q *Queries) TaskRelease(ctx context.Context, arg TaskReleaseParams) ([]TaskReleaseRow, error) {
 	rows, err := q.db.Query(ctx, taskRelease,
@@ -441,14 +441,14 @@ WITH input AS MATERIALIZED (
 held AS MATERIALIZED (
     SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data,
         i.max_retry_count, i.provider_no, t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at,
-        t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.expires_at,
+        t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.send_before,
         t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from, lease_sim, exemption, taken_back_by, taken_back_result, sealed FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT q.task_id, q.pool_id, q.lane, q.rank, q.due_at, q.expires_at, q.created_at, q.updated_at, q.company_id, q.message_type, q.country_no, q.priority, q.segments, q.retry_count, q.troubles, q.result, q.failed_app_id, q.processing_app_id, q.lease_id, q.lease_until, q.lease_segments, q.lease_sign, q.lease_limit, q.phone_number, q.recipient, q.content, q.sign, q.rendering_id, q.user_id, q.on_unclear, q.entered_at, q.was_claimed, q.traceparent, q.batch_id, q.is_test, q.contact_values, q.start_until, q.due_when_resumed, q.submitted_by, q.flow_rank, q.lease_sign_mode, q.quiet_from, q.lease_sim, q.exemption, q.taken_back_by, q.taken_back_result, q.sealed, send_before(q) AS send_before FROM queue q WHERE q.task_id = i.task_id FOR UPDATE) t
 ),
 verdict AS MATERIALIZED (
-    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_sim, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, e.effect, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null if the sweep has taken the lease back
+    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.send_before, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_sim, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, e.effect, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null if the sweep has taken the lease back
         left(CASE e.effect WHEN 'exhausted' THEN $11::text ELSE '' END || coalesce(h.error_message, e.message), 500) AS result
     FROM held h
     CROSS JOIN LATERAL (
@@ -459,7 +459,7 @@ verdict AS MATERIALIZED (
     ) e
     WHERE (h.named_lease_id IS NULL OR h.named_lease_id = h.lease_id) AND (
         -- The app holds the lease. A SUCCESS (2) counts even after lease_until.
-        (h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at OR h.expires_at <= h.at))
+        (h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at OR h.send_before <= h.at))
         -- The lease of the app has expired, and the task is PENDING again.
         OR (h.lease_until IS NULL AND h.lease_id IS NOT NULL AND h.failed_app_id = h.app_id AND h.status = 2)
     )
@@ -542,8 +542,8 @@ type TaskReportRow struct {
 // so locks are taken in this order.
 //
 // A report with status SUCCESS or FAILED ends the lease that its app holds now. A FAILED is accepted only until lease_until, even if the sweep takes the lease
-// back later. If the task itself has expired, a FAILED is accepted until the sweep takes the lease back, because no other sender can receive the task. A
-// SUCCESS is also accepted after the sweep took the lease back, if the app held the last lease and no sender has claimed the task since then.
+// back later. If the message must not be sent any more (send_before), a FAILED is accepted until the sweep takes the lease back, because no other sender can
+// receive the task. A SUCCESS is also accepted after the sweep took the lease back, if the app held the last lease and no sender has claimed the task since then.
 //
 // lease_id NULL: the report ends the lease that its app holds, whatever its id. The log row contains the id of the ended lease. provider_no, the provider's
 // number of the message, is stored, because a receipt can refer to this number.

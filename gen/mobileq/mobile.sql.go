@@ -152,13 +152,13 @@ func (q *Queries) PhoneGet(ctx context.Context, username string) (PhoneGetRow, e
 const phoneHeld = `-- name: PhoneHeld :many
 WITH held AS MATERIALIZED (
     SELECT l.lease_id, q.task_id, q.recipient, q.lease_sim, q.updated_at AS leased_at,
-        CASE WHEN q.expires_at <= q.lease_until THEN q.expires_at -- no other sender can receive the message after this time
+        CASE WHEN q.send_before BETWEEN q.updated_at AND q.lease_until THEN q.send_before -- no other sender can receive the message after this time
             ELSE q.lease_until - least($1::interval, (q.lease_until - q.updated_at) / 3) END AS valid_until,
         q.sealed, handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
     FROM phones p
     JOIN phone_leases l ON l.sender_id = p.sender_id
     CROSS JOIN LATERAL (
-        SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode, quiet_from, lease_sim, exemption, taken_back_by, taken_back_result, sealed FROM queue t WHERE t.task_id = l.task_id OFFSET 0 -- OFFSET 0 forces one lookup for each lease, regardless of the size of the queue
+        SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by, t.flow_rank, t.lease_sign_mode, t.quiet_from, t.lease_sim, t.exemption, t.taken_back_by, t.taken_back_result, t.sealed, send_before(t) AS send_before FROM queue t WHERE t.task_id = l.task_id OFFSET 0 -- OFFSET 0 forces one lookup for each lease, regardless of the size of the queue
     ) q
     WHERE p.sender_id = $2 AND p.device_no = $3::text AND q.lease_id = l.lease_id AND q.lease_until > now()
 ),
@@ -192,8 +192,9 @@ type PhoneHeldRow struct {
 }
 
 // PhoneHeld returns the messages whose leases a phone holds, the oldest lease first. It also deletes the records of the leases that have ended. content is
-// computed as in TaskLease. sealed is the encrypted text of a sensitive message, whose content is masked. valid_until: the phone can send the message until this time. It is `margin` before the end of the lease, but never before two
-// thirds of the lease have passed. If the lease ends because the message expires, valid_until is the expiry of the message.
+// computed as in TaskLease. sealed is the encrypted text of a sensitive message, whose content is masked. valid_until: the phone can send the message until this
+// time. It is `margin` before the end of the lease, but never before two thirds of the lease have passed. If the lease ends because the message must not be sent
+// any more, valid_until is this time (send_before). send_before is earlier than the lease if a change of quiet hours has set quiet_from to epoch.
 func (q *Queries) PhoneHeld(ctx context.Context, arg PhoneHeldParams) ([]PhoneHeldRow, error) {
 	rows, err := q.db.Query(ctx, phoneHeld, arg.Margin, arg.SenderID, arg.DeviceNo)
 	if err != nil {
@@ -457,7 +458,7 @@ ended AS MATERIALIZED (
     WHERE r.task_id = ANY ($1::text[]) AND r.app_id = $3::text AND r.lease_id IS NOT NULL
 ),
 live AS MATERIALIZED (
-    SELECT q.task_id, q.lease_id, coalesce(q.expires_at <= clock_timestamp(), false) AS is_expired,
+    SELECT q.task_id, q.lease_id, coalesce(send_before(q) <= clock_timestamp(), false) AS is_expired,
         -- Without a segment size, any text is counted as UCS-2. The phone never sends more parts than this count.
         attempt_segments(handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode), q.segments, NULL, true) > 1 AS is_long
     FROM queue q
@@ -497,7 +498,7 @@ type PhoneReportedRow struct {
 //	is_settled  this SUCCESS ended the task; false if another sender claimed the task before the report
 //	is_failed   the sender reported FAILED (3)
 //	is_long     the lease is valid, and the phone sends its message in several parts
-//	is_expired  the message has expired, but the sweep has not taken the lease back
+//	is_expired  the message must not be sent any more, but the sweep has not taken the lease back
 func (q *Queries) PhoneReported(ctx context.Context, arg PhoneReportedParams) ([]PhoneReportedRow, error) {
 	rows, err := q.db.Query(ctx, phoneReported, arg.TaskIds, arg.LeaseIds, arg.SenderNo)
 	if err != nil {

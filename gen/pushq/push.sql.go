@@ -209,7 +209,7 @@ SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id,
     r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
     greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds,
     coalesce(extract(epoch FROM t.lease_until - clock_timestamp()), 0)::double precision AS lease_seconds, t.entered_at,
-    coalesce(extract(epoch FROM least(t.expires_at, t.quiet_from) - clock_timestamp()), 'infinity')::double precision AS seconds_left,
+    coalesce(extract(epoch FROM send_before(t) - clock_timestamp()), 'infinity')::double precision AS seconds_left,
     coalesce(t.on_unclear, s.on_unclear) = 'fail' AS fails_unclear
 FROM queue t
 JOIN senders s ON s.sender_no = $1
@@ -245,8 +245,8 @@ type TaskOutgoingRow struct {
 	FailsUnclear  bool
 }
 
-// TaskOutgoing returns the content of leased tasks for a driver. It also returns the seconds until the leases and the tasks expire, and the version and the
-// circuit breaker of the sender. The driver does not send if the version has changed, or if another server has opened the circuit breaker.
+// TaskOutgoing returns the content of leased tasks for a driver. It also returns the seconds until the leases end, the seconds for which the messages can be sent
+// (send_before), and the version and the circuit breaker of the sender. The driver does not send if the version has changed, or if another server has opened the circuit breaker.
 func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]TaskOutgoingRow, error) {
 	rows, err := q.db.Query(ctx, taskOutgoing, arg.SenderNo, arg.TaskIds)
 	if err != nil {

@@ -176,14 +176,26 @@ func (q *sleepers) sweep(t *rapid.T) {
 	}
 }
 
-// returned records that the lease of a message ended without success. The service has decided whether it waits again.
+// returned records that the lease of a message ended without success. The service has decided whether it waits again. If quiet hours ended the lease, the sender
+// can still report for a limited time.
 func (q *sleepers) returned(t *rapid.T, id string, due time.Time) {
 	l := q.leased[id]
+	status := q.statusOf(t, id)
+	if status == processing && q.now.Before(l.lease.LeaseUntil.Add(reportGrace)) {
+		return
+	}
 	delete(q.leased, id)
-	if row := dataOf[taskRow](t, q.service.call(t, "", http.MethodGet, "/api/v1/sms/task/"+id, nil)); row.Status == pending {
+	switch status {
+	case pending:
 		l.isRepeated, l.since, l.due = true, q.now, due
 		q.waiting[id] = l
+	case processing:
+		t.Fatalf("%s is still leased at %s; its lease ended at %s", id, q.now, l.lease.LeaseUntil)
 	}
+}
+
+func (q *sleepers) statusOf(t *rapid.T, id string) int {
+	return dataOf[taskRow](t, q.service.call(t, "", http.MethodGet, "/api/v1/sms/task/"+id, nil)).Status
 }
 
 func (q *sleepers) submit(t *rapid.T) {
@@ -239,7 +251,10 @@ func (q *sleepers) report(t *rapid.T) {
 		t.Fatalf("report %v: %s", body, a.Raw)
 	}
 	t.Logf("%s: %s of %s", q.now, outcome, id)
-	if outcome == "success" {
+	switch status := q.statusOf(t, id); {
+	case status == processing || outcome == "success" && status != success:
+		t.Fatalf("%s has the status %d after the report %s", id, status, outcome)
+	case outcome == "success":
 		delete(q.leased, id)
 		return
 	}

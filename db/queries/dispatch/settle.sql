@@ -45,8 +45,8 @@ ORDER BY l.task_id, l.lease_id;
 -- so locks are taken in this order.
 --
 -- A report with status SUCCESS or FAILED ends the lease that its app holds now. A FAILED is accepted only until lease_until, even if the sweep takes the lease
--- back later. If the task itself has expired, a FAILED is accepted until the sweep takes the lease back, because no other sender can receive the task. A
--- SUCCESS is also accepted after the sweep took the lease back, if the app held the last lease and no sender has claimed the task since then.
+-- back later. If the message must not be sent any more (send_before), a FAILED is accepted until the sweep takes the lease back, because no other sender can
+-- receive the task. A SUCCESS is also accepted after the sweep took the lease back, if the app held the last lease and no sender has claimed the task since then.
 --
 -- lease_id NULL: the report ends the lease that its app holds, whatever its id. The log row contains the id of the ended lease. provider_no, the provider's
 -- number of the message, is stored, because a receipt can refer to this number.
@@ -62,11 +62,11 @@ WITH input AS MATERIALIZED (
 held AS MATERIALIZED (
     SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data,
         i.max_retry_count, i.provider_no, t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at,
-        t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.expires_at,
+        t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.send_before,
         t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT q.*, send_before(q) AS send_before FROM queue q WHERE q.task_id = i.task_id FOR UPDATE) t
 ),
 verdict AS MATERIALIZED (
     SELECT h.*, e.effect, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null if the sweep has taken the lease back
@@ -80,7 +80,7 @@ verdict AS MATERIALIZED (
     ) e
     WHERE (h.named_lease_id IS NULL OR h.named_lease_id = h.lease_id) AND (
         -- The app holds the lease. A SUCCESS (2) counts even after lease_until.
-        (h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at OR h.expires_at <= h.at))
+        (h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at OR h.send_before <= h.at))
         -- The lease of the app has expired, and the task is PENDING again.
         OR (h.lease_until IS NULL AND h.lease_id IS NOT NULL AND h.failed_app_id = h.app_id AND h.status = 2)
     )
@@ -139,8 +139,8 @@ ORDER BY v.task_id;
 -- keeps its lane and rank, and other senders of the pool can claim it. After the second problem, the task waits for delay, and keeps its rank. Each further
 -- problem doubles the wait, up to max_delay. Therefore a message that causes problems of its senders does not block all other messages.
 --
--- The statement skips expired leases, which the sweep takes back. But if the task has expired too, the statement releases its lease, because no other sender can
--- receive the task. If the routes have changed, the task moves to the pool that serves it now. It is then queued again, because a rank is valid only in its pool and
+-- The statement skips expired leases, which the sweep takes back. But if the message must not be sent any more (send_before), the statement releases its lease,
+-- because no other sender can receive the task. If the routes have changed, the task moves to the pool that serves it now. It is then queued again, because a rank is valid only in its pool and
 -- priority.
 -- name: TaskRelease :many
 WITH input AS MATERIALIZED (
@@ -149,16 +149,16 @@ WITH input AS MATERIALIZED (
 ),
 held AS MATERIALIZED (
     SELECT i.*, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
-        t.updated_at AS leased_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
+        t.updated_at AS leased_at, t.lease_until, t.send_before, t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT q.*, send_before(q) AS send_before FROM queue q WHERE q.task_id = i.task_id FOR UPDATE) t
 ),
 returned AS MATERIALIZED (
     SELECT h.*, CASE WHEN h.is_tried AND h.troubles > 0
         THEN h.at + least(h.max_delay, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null if the task keeps its lane
     FROM held h
-    WHERE h.processing_app_id = @sender_no::text AND h.held_lease_id = h.lease_id AND (h.lease_until > h.at OR h.expires_at <= h.at)
+    WHERE h.processing_app_id = @sender_no::text AND h.held_lease_id = h.lease_id AND (h.lease_until > h.at OR h.send_before <= h.at)
 ),
 requeued AS (
     UPDATE queue t
@@ -258,15 +258,15 @@ SET balance = st.balance + g.balance,
 FROM refunds g
 WHERE st.sender_id = g.sender_id;
 
--- TaskExpired returns up to batch_size tasks whose leases have expired, the oldest first. It skips the tasks of `failed`. If a lease ended because its task
--- expired, the task is returned only after grace, so that the sender can still report. The sender possibly sent the message at the last moment, and no other
--- sender can receive the task. A driver that does not know the outcome will not report.
+-- TaskExpired returns up to batch_size tasks whose leases have expired, the oldest first. It skips the tasks of `failed`. If a lease ended because its message
+-- must not be sent any more (send_before), the task is returned only after grace, so that the sender can still report or release it. The sender possibly sent the
+-- message at the last moment, and no other sender can receive the task. A driver that does not know the outcome will not report.
 -- name: TaskExpired :many
 SELECT t.task_id
 FROM queue t
 WHERE t.lease_until <= now() AND t.task_id <> ALL (@failed::text[])
     AND (
-        t.expires_at IS NULL OR t.expires_at > now() OR t.start_until = t.lease_until OR t.lease_until <= now() - @grace::interval
+        send_before(t) IS NULL OR send_before(t) > now() OR t.start_until = t.lease_until OR t.lease_until <= now() - @grace::interval
         OR EXISTS (SELECT FROM deliveries d WHERE d.task_id = t.task_id AND d.lease_id = t.lease_id AND d.error IS NOT NULL) -- unclear
     )
 ORDER BY t.lease_until

@@ -18,8 +18,8 @@ FROM senders s
 JOIN channels c ON c.id = s.channel_id
 WHERE s.sender_no = @sender_no;
 
--- TaskOutgoing returns the content of leased tasks for a driver. It also returns the seconds until the leases and the tasks expire, and the version and the
--- circuit breaker of the sender. The driver does not send if the version has changed, or if another server has opened the circuit breaker.
+-- TaskOutgoing returns the content of leased tasks for a driver. It also returns the seconds until the leases end, the seconds for which the messages can be sent
+-- (send_before), and the version and the circuit breaker of the sender. The driver does not send if the version has changed, or if another server has opened the circuit breaker.
 -- name: TaskOutgoing :many
 SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id,
     coalesce(r.id, 0)::bigint AS rendering_id, -- 0 if the message has no rendering
@@ -28,7 +28,7 @@ SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id,
     r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
     greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds,
     coalesce(extract(epoch FROM t.lease_until - clock_timestamp()), 0)::double precision AS lease_seconds, t.entered_at,
-    coalesce(extract(epoch FROM least(t.expires_at, t.quiet_from) - clock_timestamp()), 'infinity')::double precision AS seconds_left,
+    coalesce(extract(epoch FROM send_before(t) - clock_timestamp()), 'infinity')::double precision AS seconds_left,
     coalesce(t.on_unclear, s.on_unclear) = 'fail' AS fails_unclear
 FROM queue t
 JOIN senders s ON s.sender_no = @sender_no

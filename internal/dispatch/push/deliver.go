@@ -41,7 +41,7 @@ const (
 	becauseProbing = "a probe with another message comes first"
 	becauseStopped = "the server stopped before this message was sent"
 	becauseLate    = "the time of the batch ended before this message was sent"
-	becauseExpired = "the message expired before it was sent"
+	becauseExpired = "the message expired, or quiet hours began, before it was sent"
 )
 
 // deliver sends claimed tasks and reports each outcome as soon as it is known. It returns the leases of tasks that were not tried or that the sender could
@@ -106,7 +106,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	for _, f := range found {
 		byID[f.TaskID] = f
 		end := began.Add(time.Duration(f.LeaseSeconds * float64(time.Second)))
-		// After a message expires, no other sender can claim its task. A call that began earlier can therefore finish, and its outcome counts.
+		// After a message expires, or quiet hours begin, no other sender can claim its task. A call that began earlier can therefore finish, and its outcome counts.
 		if f.SecondsLeft > f.LeaseSeconds {
 			leaseEnds = append(leaseEnds, end)
 		} else {

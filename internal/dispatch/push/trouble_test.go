@@ -528,6 +528,49 @@ func TestMessageThatExpiresDuringABatchIsNotSent(t *testing.T) {
 	}
 }
 
+// The lease of a message ends when quiet hours begin. A call that began earlier counts. The messages that were not sent wait for the end of the quiet hours, whatever
+// on_unclear is, and cost nothing.
+func TestMessagesThatQuietHoursInterruptAreNotSent(t *testing.T) {
+	for _, onUnclear := range []string{"fail", "retry"} {
+		t.Run(onUnclear, func(t *testing.T) {
+			b, p := apptest.NewPushing(t, map[string]any{"status": "off", "balance": 10, "on_unclear": onUnclear})
+			config := p.SenderConfig()
+			config["atOnce"] = 1
+			b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": config})
+			b.Exec("CREATE FUNCTION begin_quiet() RETURNS trigger LANGUAGE plpgsql AS " +
+				"$$BEGIN NEW.quiet_from := clock_timestamp() + interval '2 seconds'; NEW.lease_until := NEW.quiet_from; RETURN NEW; END$$")
+			b.Exec("CREATE TRIGGER begin_quiet BEFORE UPDATE ON queue FOR EACH ROW " +
+				"WHEN (OLD.lease_until IS NULL AND NEW.lease_until IS NOT NULL) EXECUTE FUNCTION begin_quiet()")
+			var ids []string
+			for _, content := range []string{"first", "second", "third"} {
+				ids = append(ids, b.Submit(content))
+			}
+			p.Does(func(w http.ResponseWriter, _ *http.Request) {
+				apptest.Eventually(t, "the leases have ended", func() bool { return b.Count("SELECT count(*) FROM queue WHERE lease_until > now()") == 0 })
+				if n, err := b.App.Queue.Recover(t.Context()); n != 0 || err != nil {
+					t.Errorf("recovered %d leases that the sender can still return: %v", n, err)
+				}
+				_, _ = io.WriteString(w, `{"code":"0"}`)
+			})
+			b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on"})
+			b.AwaitStatus(ids[0], 2)
+			apptest.Eventually(t, "the sender has returned its leases", func() bool { return b.Count("SELECT count(*) FROM queue WHERE lease_until IS NOT NULL") == 0 })
+			for _, id := range ids[1:] {
+				b.ExpectEffects(id, "released untried")
+				if task := b.Task(id); task.Status != api.TaskPending || task.RetryCount != 0 {
+					t.Errorf("%+v", task)
+				}
+			}
+			if n := len(p.Seen()); n != 1 {
+				t.Errorf("the provider was called %d times", n)
+			}
+			if s := b.GetSender("pushed"); *s.Balance != 9 {
+				t.Errorf("the balance is %d", *s.Balance)
+			}
+		})
+	}
+}
+
 // The expiry of a message limits when a call can begin. A call that has begun continues until the timeout of its sender, and its outcome counts.
 // Otherwise a company whose codes expire soon could stop a shared sender.
 func TestCallContinuesAfterItsMessageExpires(t *testing.T) {

@@ -19,8 +19,8 @@ func submitExpiring(b *apptest.Bundle, d time.Duration) string {
 // pass moves all times of all queued tasks by d into the past.
 func pass(b *apptest.Bundle, d time.Duration) {
 	b.T.Helper()
-	b.Exec(`UPDATE queue SET expires_at = expires_at - $1::interval, lease_until = lease_until - $1::interval, start_until = start_until - $1::interval,
-		updated_at = updated_at - $1::interval`, d)
+	b.Exec(`UPDATE queue SET expires_at = expires_at - $1::interval, quiet_from = quiet_from - $1::interval, lease_until = lease_until - $1::interval,
+		start_until = start_until - $1::interval, updated_at = updated_at - $1::interval`, d)
 }
 
 // expire runs the sweep that ends waiting tasks.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	api "lksms/gen/client"
+	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/quiet"
 	"lksms/internal/platform/fault"
 	"lksms/internal/testkit/apptest"
@@ -115,6 +116,92 @@ func TestLeasesEndWhenQuietHoursBegin(t *testing.T) {
 	tasks := b.Claim("app", 1)
 	if len(tasks) != 1 || tasks[0].ExpiresAt == nil || tasks[0].ExpiresAt.After(begins) || tasks[0].LeaseUntil.After(begins) || tasks[0].ExpiresAt.Before(begins.Add(-time.Minute)) {
 		t.Errorf("claimed %+v, quiet from %v", tasks, begins)
+	}
+}
+
+// claimUntilQuiet submits a message, claims it with a lease that ends when quiet hours begin, and moves the time to after this end.
+func (b quietBundle) claimUntilQuiet(onUnclear string, after time.Duration) api.ClaimedTask {
+	b.T.Helper()
+	b.AddSender(map[string]any{"sender_no": "app", "on_unclear": onUnclear, "balance": 5})
+	b.SetQuiet("marketing", 2*time.Minute, 5*time.Hour)
+	b.marketing("sale", nil)
+	task := b.Claim("app", 1)[0]
+	if task.ExpiresAt == nil || !task.LeaseUntil.Equal(*task.ExpiresAt) {
+		b.T.Fatalf("claimed %+v", task)
+	}
+	pass(b.Bundle, time.Until(task.LeaseUntil)+after)
+	b.SetQuiet("marketing", -time.Minute, 5*time.Hour)
+	return task
+}
+
+// expectQuiet checks that a task waits for the end of the quiet hours, and how many attempts it had.
+func (b quietBundle) expectQuiet(id string, retries int16) {
+	b.T.Helper()
+	b.move()
+	if got := b.Task(id); got.Status != api.TaskPending || got.RetryCount != retries || time.Until(*got.DueAt) < 5*time.Hour-time.Minute {
+		b.T.Errorf("the task is %+v", got)
+	}
+}
+
+// R5: the sender can have sent the message just before quiet hours began, and no other sender can receive the task in quiet hours. A report therefore counts for a
+// limited time after the lease, as after the expiry of a task.
+func TestReportCountsShortlyAfterQuietHoursBegin(t *testing.T) {
+	for name, c := range map[string]struct {
+		report apptest.Report
+		status api.TaskStatus
+		want   string
+	}{
+		"sent":    {apptest.Report{"status": 2}, api.TaskSuccess, "reported success"},
+		"refused": {apptest.Report{"status": 3, "should_retry": false}, api.TaskFailed, "reported failed"},
+		"retry":   {apptest.Report{"status": 3, "should_retry": true}, api.TaskPending, "reported retry"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := quietBundle{apptest.New(t)}
+			id := b.claimUntilQuiet("fail", 4*time.Second).TaskID
+			if n := b.Recover(); n != 0 {
+				t.Errorf("recovered %d leases whose senders can still report", n)
+			}
+			b.Report(id, "app", 3, c.report)
+			b.ExpectEffects(id, c.want)
+			if got := b.Task(id); got.Status != c.status {
+				t.Errorf("%+v", got)
+			}
+			if c.status == api.TaskPending {
+				b.expectQuiet(id, 1)
+			}
+		})
+	}
+}
+
+// R5: a sender can return a task shortly after quiet hours began. The task then waits for their end as before, and the attempt does not count.
+func TestLeaseCanBeReleasedShortlyAfterQuietHoursBegin(t *testing.T) {
+	b := quietBundle{apptest.New(t)}
+	task := b.claimUntilQuiet("fail", 4*time.Second)
+	b.Recover()
+	if n, err := b.App.Queue.Release(t.Context(), "app", []queue.Unused{{TaskID: task.TaskID, LeaseID: task.LeaseID}}); n != 1 || err != nil {
+		t.Fatalf("gave back %d, %v", n, err)
+	}
+	b.ExpectEffects(task.TaskID, "released untried")
+	b.expectQuiet(task.TaskID, 0)
+	if s := b.GetSender("app"); *s.Balance != 5 {
+		t.Errorf("the sender was charged for a message that it did not send: %+v", s)
+	}
+}
+
+// R5: without a report, on_unclear decides what follows from a lease that ended when quiet hours began.
+func TestRecoveryTakesBackALeaseThatEndedInQuietHours(t *testing.T) {
+	for onUnclear, want := range map[string]string{"retry": "recovered retry", "fail": "recovered unclear"} {
+		t.Run(onUnclear, func(t *testing.T) {
+			b := quietBundle{apptest.New(t)}
+			id := b.claimUntilQuiet(onUnclear, time.Minute+time.Second).TaskID
+			if n := b.Recover(); n != 1 {
+				t.Errorf("recovered %d leases, want 1", n)
+			}
+			b.ExpectEffects(id, want)
+			if onUnclear == "retry" {
+				b.expectQuiet(id, 1)
+			}
+		})
 	}
 }
 

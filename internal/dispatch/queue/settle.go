@@ -359,13 +359,13 @@ const (
 	maxFailed = 100
 )
 
-// reportGrace returns how long a sender can still report after its lease ended because the task expired. The grace is at most as long as a lease
-// of a sender without its own lease length.
+// reportGrace returns how long a sender can still report or release a task after its lease ended because the message must not be sent any more (SQL function
+// send_before). The grace is at most as long as a lease of a sender without its own lease length.
 func reportGrace(rules setting.Rules) time.Duration {
 	return min(maxReportGrace, rules.ProcessingTimeout)
 }
 
-// ReportGrace returns how long a sender can still report after its lease ended because the task expired.
+// ReportGrace returns how long a sender can still report after its lease ended because the message must not be sent any more.
 func (s *Service) ReportGrace(ctx context.Context) (time.Duration, error) {
 	rules, err := s.settings.Rules(ctx)
 	return reportGrace(rules), err

@@ -101,7 +101,7 @@ var mutants = []Mutant{
     JOIN tasks t ON t.task_id = i.task_id AND t.status IN (2, 3) -- SUCCESS, FAILED
 ),
 verdict AS MATERIALIZED (`},
-		{ends, "(h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at OR h.expires_at <= h.at))", "true"},
+		{ends, "(h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at OR h.send_before <= h.at))", "true"},
 		withoutLease,
 	}},
 	{"F2", "each repeat of a FAILED with a retry counts as an attempt", []change{
@@ -150,7 +150,7 @@ func (s *Service) Recover(ctx context.Context) (int, error) {`},
 		{settle, "\t\"lksms/gen/dispatchq\"", "\t\"github.com/jackc/pgx/v5\"\n\n\t\"lksms/gen/dispatchq\""},
 	}},
 	{"expiry", "a lease outlasts its message", []change{
-		{claims, ", t.expires_at, t.quiet_from), -- PROCESSING", ", NULL), -- PROCESSING"},
+		{claims, ", send_before(t)), -- PROCESSING", ", NULL), -- PROCESSING"},
 	}},
 	{"F7", "a default content is read first and marked afterwards", []change{
 		{contents, "WHERE company_id = $1 AND recipient = $2 AND NOT is_sent",

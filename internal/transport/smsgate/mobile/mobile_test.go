@@ -817,3 +817,41 @@ func TestPhoneGetsTheTextOfASensitiveMessage(t *testing.T) {
 		t.Errorf("the phone sent %q", out)
 	}
 }
+
+// A phone can report for a limited time after quiet hours began. The app rejects a message correctly if the quiet hours have begun before it sends the message.
+func TestPhoneReportsShortlyAfterQuietHoursBegin(t *testing.T) {
+	s := newServer(t)
+	s.AddSender(map[string]any{"sender_no": "phone", "on_unclear": "fail"})
+	p := s.registered("phone")
+	s.SetQuiet("marketing", 2*time.Minute, 5*time.Hour)
+	var ids []string
+	for _, content := range []string{"sent", "rejected"} {
+		ids = append(ids, s.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": content, "message_type": "marketing"}).TaskID)
+	}
+	p.pull()
+	begins := apptest.Scan[time.Time](s.Bundle, "SELECT max(quiet_from) FROM queue")
+	if got := p.known[p.order[1]].ValidUntil; !got.Equal(begins) {
+		t.Errorf("valid until %s, quiet from %s", got, begins)
+	}
+	p.becomes(p.order[0], "Sent", "") // in time, but the report arrives later
+	s.Exec("UPDATE queue SET quiet_from = now() - interval '1 second', lease_until = now() - interval '1 second'")
+	if n := s.Recover(); n != 0 {
+		t.Errorf("recovered %d leases of a phone that can still report", n)
+	}
+	if got := p.pull(); len(got) > 0 {
+		t.Errorf("messages are given again in quiet hours: %v", got)
+	}
+	p.clock = time.Until(begins) + time.Second // simulates the passing of time on the phone
+	p.sendState(p.order[0])
+	if out := p.sendPending(); len(out) > 0 {
+		t.Errorf("the phone sent %v", out)
+	}
+	s.ExpectEffects(ids[0], "reported success")
+	s.ExpectEffects(ids[1], "released untried")
+	if got := s.Task(ids[1]); got.Status != api.TaskPending || got.RetryCount != 0 {
+		t.Errorf("the message that was not sent is %+v", got)
+	}
+	if s := s.GetSender("phone"); s.Pause != nil {
+		t.Errorf("the phone is paused, although its report was correct: %+v", s.Pause)
+	}
+}

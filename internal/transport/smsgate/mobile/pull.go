@@ -38,7 +38,7 @@ type Message struct {
 	Text        string
 	Sim         *int16    // slot of the SIM that sends the message; nil: the phone chooses
 	CreatedAt   time.Time // start of the lease
-	ValidUntil  time.Time // the earlier of two times: when the message expires, and validMargin before the end of the lease
+	ValidUntil  time.Time // the phone does not begin to send the message after this time, see PhoneHeld
 }
 
 // messageID returns the id of a lease's message for the phone. The app stores ids forever and does not send a known id again, so each lease has its own id.

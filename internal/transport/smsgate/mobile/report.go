@@ -169,7 +169,7 @@ type reported struct {
 	isSent, isFailed bool
 	isSettled        bool // the report Sent settled the task
 	isLong           bool // the message has several parts: some parts can be sent although others failed
-	isExpired        bool // the message has expired, so the phone rejected it correctly
+	isExpired        bool // the message has expired, or quiet hours have begun, so the phone rejected it correctly
 }
 
 // known returns the leases that states name, without the leases that the phone never had.
@@ -198,7 +198,7 @@ func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease
 type meaning struct {
 	report  *queue.Report // report that ends the lease; nil: no report
 	trouble string        // the problem of the phone; empty: no problem. If report is nil, the phone certainly sent no message, and the lease is released
-	expired string        // the error with which the phone rejected the message because it had expired; the lease is released
+	expired string        // the error with which the phone correctly rejected the message as expired; the lease is released
 	final   *queue.Final  // receipt; nil: no receipt
 }
 
@@ -262,7 +262,7 @@ var (
 	}
 )
 
-// expired is the error of a message that the phone rejected as expired. If neither the lease nor the message has expired, the clock of the phone is fast.
+// expired is the error of a message that the phone rejected as expired. If the message can still be sent (reported.isExpired), the clock of the phone is fast.
 const expired = "TTL expired"
 
 // isTrouble reports whether an error proves that the phone sent no message.
