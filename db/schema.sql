@@ -1236,6 +1236,12 @@ $$;
 
 COMMENT ON FUNCTION public.queue_writers() IS 'Returns the open transactions that write queue. A submission that began before a block was added can still store a task that the block forbids; a later submission cannot.';
 
+CREATE FUNCTION public.quiet_begins(task public.queue) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN ((task).quiet_from <= (now() + '00:00:30'::interval));
+
+COMMENT ON FUNCTION public.quiet_begins(task public.queue) IS 'Returns whether no claim returns a task because quiet hours of its recipient have begun, or begin within 30 seconds: the lease ends then, and a shorter lease would often end before the report. null: the task has no quiet hours.';
+
 CREATE FUNCTION public.quiet_hours_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -2545,9 +2551,9 @@ CREATE FUNCTION public.task_day_id(day date) RETURNS text
 
 CREATE FUNCTION public.task_fits(task public.queue, sender_no text, min_lease interval, from_segments bigint, rival_room bigint, retry_max_wait interval) RETURNS boolean
     LANGUAGE sql STABLE
-    RETURN ((((task).expires_at IS NULL) OR ((task).expires_at > (now() + min_lease))) AND (((task).quiet_from IS NULL) OR ((task).quiet_from > (now() + '00:00:30'::interval))) AND ((task).segments >= from_segments) AND (NOT (((task).segments <= rival_room) AND (NOT ((task).failed_app_id IS DISTINCT FROM sender_no)) AND COALESCE(((task).due_at > (now() - retry_max_wait)), true))));
+    RETURN ((((task).expires_at IS NULL) OR ((task).expires_at > (now() + min_lease))) AND (public.quiet_begins(task) IS NOT TRUE) AND ((task).segments >= from_segments) AND (NOT (((task).segments <= rival_room) AND (NOT ((task).failed_app_id IS DISTINCT FROM sender_no)) AND COALESCE(((task).due_at > (now() - retry_max_wait)), true))));
 
-COMMENT ON FUNCTION public.task_fits(task public.queue, sender_no text, min_lease interval, from_segments bigint, rival_room bigint, retry_max_wait interval) IS 'Returns whether a task can be offered to a sender. The task must not expire within min_lease, quiet hours of its recipient must not begin within 30 seconds (the lease ends then, and a shorter lease would often end before the report), and the task must have at least from_segments segments. If the last attempt of the task failed with this sender, and the task has at most rival_room segments, the task is reserved for other senders. It is then offered to this sender only after it has been due for retry_max_wait (null: never).';
+COMMENT ON FUNCTION public.task_fits(task public.queue, sender_no text, min_lease interval, from_segments bigint, rival_room bigint, retry_max_wait interval) IS 'Returns whether a task can be offered to a sender. The task must not expire within min_lease, quiet hours of its recipient must not begin soon (quiet_begins), and the task must have at least from_segments segments. If the last attempt of the task failed with this sender, and the task has at most rival_room segments, the task is reserved for other senders. It is then offered to this sender only after it has been due for retry_max_wait (null: never).';
 
 CREATE FUNCTION public.task_flow(batch_id bigint, submitted_by text) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -5817,11 +5823,11 @@ CREATE VIEW public.quiet_waits AS
  SELECT ( SELECT (count(*) > 0)
            FROM ( SELECT
                    FROM public.queue t
-                  WHERE ((t.lease_until IS NULL) AND (t.quiet_from <= (now() + '00:00:30'::interval)) AND (t.due_at < public.held_due_at()))
+                  WHERE ((t.lease_until IS NULL) AND public.quiet_begins(t.*) AND (t.due_at < public.held_due_at()))
                   ORDER BY t.quiet_from, t.task_id
                  LIMIT 1) w) AS has_quiet;
 
-COMMENT ON VIEW public.quiet_waits IS 'One row that tells whether tasks wait that no claim returns because of quiet hours (task_fits), and that the sweep move-quiet-tasks has not moved behind the quiet hours yet.';
+COMMENT ON VIEW public.quiet_waits IS 'One row that tells whether tasks wait that no claim returns because of quiet hours (quiet_begins), and that the sweep move-quiet-tasks has not moved behind the quiet hours yet.';
 
 CREATE TABLE public.receipts (
     id bigint NOT NULL,

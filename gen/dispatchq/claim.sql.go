@@ -66,7 +66,7 @@ WHERE $2::integer IS NULL AND (
             sent_segments(t.content, t.sign, t.segments, $3, $4::text, $5, $6::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING
-            AND coalesce(send_before(t), 'infinity') > now() + $7::interval
+            AND coalesce(t.expires_at, 'infinity') > now() + $7::interval AND quiet_begins(t) IS NOT TRUE
         ORDER BY t.lane, t.rank
         LIMIT 1000
     ) w

@@ -44,7 +44,7 @@ SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: the task 
         CASE WHEN coalesce(t.due_at > now() - $2::interval, true) THEN t.failed_app_id END, ''
     )::text AS failed_app_id,
     (q.quiet_from IS NOT NULL)::boolean AS has_quiet_hours,
-    greatest(coalesce(former_due_at(q), t.due_at), now())::timestamptz AS allowed_from
+    greatest(coalesce(former_due_at(q), t.due_at), now(), CASE WHEN quiet_begins(q) THEN q.quiet_from END)::timestamptz AS allowed_from
 FROM tasks t
 LEFT JOIN queue q ON q.task_id = t.task_id
 WHERE t.task_id = $3
@@ -69,7 +69,8 @@ type TaskDueRow struct {
 // step orders events of the same time: received, repeated, claimed, ended
 // TaskDue returns whether a task is due, and the pool that serves the task now. is_expiring is true if the task expires before a claim could lease it.
 // failed_app_id is the sender with which the task failed, while claims still prefer other senders for the task. Otherwise failed_app_id is empty. allowed_from
-// is the time from which the task could be claimed without quiet hours and caps, but never a time in the past.
+// is the time from which the task could be claimed without quiet hours and caps, but never a time in the past. If quiet hours begin so soon that no claim returns
+// the task (quiet_begins), it is their beginning.
 func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, error) {
 	row := q.db.QueryRow(ctx, taskDue, arg.MinLease, arg.RetryMaxWait, arg.TaskID)
 	var i TaskDueRow

@@ -470,7 +470,7 @@ WHERE sqlc.narg(last_lane)::integer IS NULL AND (
             sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING
-            AND coalesce(send_before(t), 'infinity') > now() + @min_lease::interval
+            AND coalesce(t.expires_at, 'infinity') > now() + @min_lease::interval AND quiet_begins(t) IS NOT TRUE
         ORDER BY t.lane, t.rank
         LIMIT 1000
     ) w

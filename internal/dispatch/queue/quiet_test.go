@@ -205,6 +205,29 @@ func TestRecoveryTakesBackALeaseThatEndedInQuietHours(t *testing.T) {
 	}
 }
 
+// R5: no claim returns a message in the last 30 seconds before quiet hours, because its lease would end at once. Explain says that the message waits for their end.
+func TestExplanationShortlyBeforeQuietHours(t *testing.T) {
+	b := quietBundle{apptest.NewWithClock(t)}
+	b.AddSender(map[string]any{"sender_no": "app"})
+	b.SetQuiet("marketing", 2*time.Minute, 5*time.Hour)
+	id := b.marketing("sale", nil).TaskID
+	setLeft := func(left time.Duration) {
+		b.Exec("UPDATE clock.hand SET ahead = ahead + ((SELECT quiet_from FROM queue) - now() - $1::interval)", left)
+		b.Exec("UPDATE sender_states SET seen_at = now()")
+	}
+	setLeft(40 * time.Second)
+	if e := b.Explain(id); e.Reason != api.BecauseQueued || !e.IsDue {
+		t.Errorf("the explanation is %s: %s", e.Reason, e.Summary)
+	}
+	setLeft(20 * time.Second)
+	if e := b.Explain(id); e.Reason != api.BecauseQuiet || e.IsDue || time.Until(*e.DueAt) < 5*time.Hour-time.Minute {
+		t.Errorf("20 seconds before the quiet hours, the explanation is %s: %s, due at %v", e.Reason, e.Summary, e.DueAt)
+	}
+	if got := b.ClaimIDs(1); len(got) > 0 {
+		t.Errorf("claimed %v", got)
+	}
+}
+
 // R5: retries, requeued messages and messages that become due in quiet hours also wait for the end of quiet hours.
 func TestRetriesAndScheduledMessagesWaitForTheEndOfQuietHours(t *testing.T) {
 	b := quietBundle{apptest.New(t)}
