@@ -1082,6 +1082,18 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.phone_margin(leased_at timestamp with time zone, lease_until timestamp with time zone, longest interval) RETURNS interval
+    LANGUAGE sql IMMUTABLE
+    RETURN LEAST(longest, ((lease_until - leased_at) / (3)::double precision));
+
+COMMENT ON FUNCTION public.phone_margin(leased_at timestamp with time zone, lease_until timestamp with time zone, longest interval) IS 'The time that a lease of a phone allows for the clock error of the phone, and for a message that the radio is already sending.';
+
+CREATE FUNCTION public.phone_valid_until(leased_at timestamp with time zone, lease_until timestamp with time zone, send_before timestamp with time zone, longest_margin interval) RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    RETURN CASE WHEN ((send_before >= leased_at) AND (send_before <= lease_until)) THEN send_before ELSE (lease_until - public.phone_margin(leased_at, lease_until, longest_margin)) END;
+
+COMMENT ON FUNCTION public.phone_valid_until(leased_at timestamp with time zone, lease_until timestamp with time zone, send_before timestamp with time zone, longest_margin interval) IS 'The time until which a phone can send the message of a lease. It is the margin before the end of the lease. If the lease ends because the message must not be sent any more, it is this time (send_before). send_before is earlier than the lease if a change of quiet hours has set quiet_from to epoch.';
+
 CREATE FUNCTION public.phones_end() RETURNS trigger
     LANGUAGE plpgsql
     AS $$

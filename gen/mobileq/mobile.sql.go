@@ -152,8 +152,7 @@ func (q *Queries) PhoneGet(ctx context.Context, username string) (PhoneGetRow, e
 const phoneHeld = `-- name: PhoneHeld :many
 WITH held AS MATERIALIZED (
     SELECT l.lease_id, q.task_id, q.recipient, q.lease_sim, q.updated_at AS leased_at,
-        CASE WHEN q.send_before BETWEEN q.updated_at AND q.lease_until THEN q.send_before -- no other sender can receive the message after this time
-            ELSE q.lease_until - least($1::interval, (q.lease_until - q.updated_at) / 3) END AS valid_until,
+        phone_valid_until(q.updated_at, q.lease_until, q.send_before, $1::interval) AS valid_until,
         q.sealed, handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
     FROM phones p
     JOIN phone_leases l ON l.sender_id = p.sender_id
@@ -193,8 +192,7 @@ type PhoneHeldRow struct {
 
 // PhoneHeld returns the messages whose leases a phone holds, the oldest lease first. It also deletes the records of the leases that have ended. content is
 // computed as in TaskLease. sealed is the encrypted text of a sensitive message, whose content is masked. valid_until: the phone can send the message until this
-// time. It is `margin` before the end of the lease, but never before two thirds of the lease have passed. If the lease ends because the message must not be sent
-// any more, valid_until is this time (send_before). send_before is earlier than the lease if a change of quiet hours has set quiet_from to epoch.
+// time (phone_valid_until).
 func (q *Queries) PhoneHeld(ctx context.Context, arg PhoneHeldParams) ([]PhoneHeldRow, error) {
 	rows, err := q.db.Query(ctx, phoneHeld, arg.Margin, arg.SenderID, arg.DeviceNo)
 	if err != nil {
@@ -458,7 +456,9 @@ ended AS MATERIALIZED (
     WHERE r.task_id = ANY ($1::text[]) AND r.app_id = $3::text AND r.lease_id IS NOT NULL
 ),
 live AS MATERIALIZED (
-    SELECT q.task_id, q.lease_id, coalesce(send_before(q) <= clock_timestamp(), false) AS is_expired,
+    SELECT q.task_id, q.lease_id,
+        phone_valid_until(q.updated_at, q.lease_until, send_before(q), $4::interval)
+            - phone_margin(q.updated_at, q.lease_until, $4::interval) <= clock_timestamp() AS is_expired,
         -- Without a segment size, any text is counted as UCS-2. The phone never sends more parts than this count.
         attempt_segments(handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode), q.segments, NULL, true) > 1 AS is_long
     FROM queue q
@@ -480,6 +480,7 @@ type PhoneReportedParams struct {
 	TaskIds  []string
 	LeaseIds []int64
 	SenderNo string
+	Margin   time.Duration
 }
 
 type PhoneReportedRow struct {
@@ -498,9 +499,14 @@ type PhoneReportedRow struct {
 //	is_settled  this SUCCESS ended the task; false if another sender claimed the task before the report
 //	is_failed   the sender reported FAILED (3)
 //	is_long     the lease is valid, and the phone sends its message in several parts
-//	is_expired  the message must not be sent any more, but the sweep has not taken the lease back
+//	is_expired  valid_until of PhoneHeld has passed, or will pass within the clock error of the phone. The sweep has not taken the lease back
 func (q *Queries) PhoneReported(ctx context.Context, arg PhoneReportedParams) ([]PhoneReportedRow, error) {
-	rows, err := q.db.Query(ctx, phoneReported, arg.TaskIds, arg.LeaseIds, arg.SenderNo)
+	rows, err := q.db.Query(ctx, phoneReported,
+		arg.TaskIds,
+		arg.LeaseIds,
+		arg.SenderNo,
+		arg.Margin,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -69,13 +69,11 @@ DELETE FROM phone_leases WHERE sender_id = @sender_id;
 
 -- PhoneHeld returns the messages whose leases a phone holds, the oldest lease first. It also deletes the records of the leases that have ended. content is
 -- computed as in TaskLease. sealed is the encrypted text of a sensitive message, whose content is masked. valid_until: the phone can send the message until this
--- time. It is `margin` before the end of the lease, but never before two thirds of the lease have passed. If the lease ends because the message must not be sent
--- any more, valid_until is this time (send_before). send_before is earlier than the lease if a change of quiet hours has set quiet_from to epoch.
+-- time (phone_valid_until).
 -- name: PhoneHeld :many
 WITH held AS MATERIALIZED (
     SELECT l.lease_id, q.task_id, q.recipient, q.lease_sim, q.updated_at AS leased_at,
-        CASE WHEN q.send_before BETWEEN q.updated_at AND q.lease_until THEN q.send_before -- no other sender can receive the message after this time
-            ELSE q.lease_until - least(@margin::interval, (q.lease_until - q.updated_at) / 3) END AS valid_until,
+        phone_valid_until(q.updated_at, q.lease_until, q.send_before, @margin::interval) AS valid_until,
         q.sealed, handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
     FROM phones p
     JOIN phone_leases l ON l.sender_id = p.sender_id
@@ -99,7 +97,7 @@ ORDER BY h.lease_id;
 --   is_settled  this SUCCESS ended the task; false if another sender claimed the task before the report
 --   is_failed   the sender reported FAILED (3)
 --   is_long     the lease is valid, and the phone sends its message in several parts
---   is_expired  the message must not be sent any more, but the sweep has not taken the lease back
+--   is_expired  valid_until of PhoneHeld has passed, or will pass within the clock error of the phone. The sweep has not taken the lease back
 -- name: PhoneReported :many
 WITH named AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id
@@ -111,7 +109,9 @@ ended AS MATERIALIZED (
     WHERE r.task_id = ANY (@task_ids::text[]) AND r.app_id = @sender_no::text AND r.lease_id IS NOT NULL
 ),
 live AS MATERIALIZED (
-    SELECT q.task_id, q.lease_id, coalesce(send_before(q) <= clock_timestamp(), false) AS is_expired,
+    SELECT q.task_id, q.lease_id,
+        phone_valid_until(q.updated_at, q.lease_until, send_before(q), @margin::interval)
+            - phone_margin(q.updated_at, q.lease_until, @margin::interval) <= clock_timestamp() AS is_expired,
         -- Without a segment size, any text is counted as UCS-2. The phone never sends more parts than this count.
         attempt_segments(handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode), q.segments, NULL, true) > 1 AS is_long
     FROM queue q

@@ -277,6 +277,38 @@ func TestUnclearMessageStaysFailedAfterLateReceipt(t *testing.T) {
 	}
 }
 
+// The phone rejects messages that it receives but cannot send in time. Only a rejection long before valid_until shows that the clock of the phone is fast.
+func TestRejectionAfterValidUntilIsNoTroubleOfPhone(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	for name, c := range map[string]struct {
+		leaseSeconds, heldSeconds float64
+		effect                    string
+		openings                  int
+	}{
+		"after valid_until of a short lease":       {30, 21.5, "released untried", 0},
+		"clock error of a short lease":             {30, 15, "released untried", 0},
+		"long before valid_until of a short lease": {30, 5, "released troubled", 1},
+		"after valid_until of a long lease":        {3600, 3541, "released untried", 0},
+		"clock error of a long lease":              {3600, 3500, "released untried", 0},
+		"long before valid_until of a long lease":  {3600, 3400, "released troubled", 1},
+	} {
+		id := s.Submit("text")
+		got := p.pull()
+		s.Exec("UPDATE queue SET updated_at = now() - make_interval(secs => $1), lease_until = now() + make_interval(secs => $2)", c.heldSeconds, c.leaseSeconds-c.heldSeconds)
+		p.reports(got[0], "Failed", "TTL expired")
+		s.ExpectEffects(id, c.effect)
+		if n := apptest.Scan[int](s.Bundle, "SELECT openings::int FROM sender_states"); n != c.openings {
+			t.Errorf("%s: the circuit breaker has opened %d times, want %d", name, n, c.openings)
+		}
+		if n := apptest.Scan[int](s.Bundle, "SELECT retry_count FROM queue WHERE task_id = $1", id); n != 0 {
+			t.Errorf("%s: the rejection cost %d attempts", name, n)
+		}
+		s.Exec("DELETE FROM queue")
+		s.Exec("UPDATE sender_states SET openings = 0, rest_until = NULL, rest_reason = NULL, next_available_at = now()")
+	}
+}
+
 func TestErrorOfPhoneDecidesWhetherMessageIsRetried(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")

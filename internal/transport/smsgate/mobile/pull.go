@@ -15,8 +15,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// maxHeld is the maximum number of messages that a phone holds. A phone sends its messages one after the other and rejects a message whose lease has expired.
-// Each rejection costs an attempt.
+// maxHeld is the maximum number of messages that a phone holds. A phone sends its messages one after the other, and rejects a message that is no longer valid.
+// Each rejection delays the message.
 const maxHeld = 10
 
 const (

@@ -169,12 +169,12 @@ type reported struct {
 	isSent, isFailed bool
 	isSettled        bool // the report Sent settled the task
 	isLong           bool // the message has several parts: some parts can be sent although others failed
-	isExpired        bool // the message has expired, or quiet hours have begun, so the phone rejected it correctly
+	isExpired        bool // the message is no longer valid for the phone, so the phone rejects it correctly
 }
 
 // known returns the leases that states name, without the leases that the phone never had.
 func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease]reported, error) {
-	params := mobileq.PhoneReportedParams{SenderNo: p.SenderNo}
+	params := mobileq.PhoneReportedParams{SenderNo: p.SenderNo, Margin: validMargin}
 	for _, state := range states {
 		if taskID, leaseID, ok := leaseOf(state.ID); ok && postgres.IsText(taskID) {
 			params.TaskIds, params.LeaseIds = append(params.TaskIds, taskID), append(params.LeaseIds, leaseID)
@@ -198,7 +198,7 @@ func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease
 type meaning struct {
 	report  *queue.Report // report that ends the lease; nil: no report
 	trouble string        // the problem of the phone; empty: no problem. If report is nil, the phone certainly sent no message, and the lease is released
-	expired string        // the error with which the phone correctly rejected the message as expired; the lease is released
+	expired string        // the error with which the phone rejected a message that is no longer valid; the lease is released
 	final   *queue.Final  // receipt; nil: no receipt
 }
 
@@ -262,7 +262,7 @@ var (
 	}
 )
 
-// expired is the error of a message that the phone rejected as expired. If the message can still be sent (reported.isExpired), the clock of the phone is fast.
+// expired is the error of a message that the phone rejected because its ValidUntil had passed. If it has not passed, the clock of the phone is fast.
 const expired = "TTL expired"
 
 // isTrouble reports whether an error proves that the phone sent no message.
