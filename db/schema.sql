@@ -8212,6 +8212,8 @@ CREATE UNIQUE INDEX sender_ledger_default_lease_id_expr_idx ON public.sender_led
 
 CREATE INDEX sender_ledger_default_sender_id_id_idx ON public.sender_ledger_default USING btree (sender_id, id);
 
+CREATE INDEX sender_states_open_idx ON public.sender_states USING btree (sender_id) WHERE (openings > 0);
+
 CREATE INDEX senders_shared_driven_idx ON public.senders USING btree (channel_id) WHERE (is_shared AND (status = 'on'::text) AND (kind <> 'app'::text));
 
 CREATE INDEX senders_shared_sort_idx ON public.senders USING btree (channel_id, sort) WHERE (is_shared AND (status = 'on'::text));

@@ -7382,7 +7382,7 @@ type Sender struct {
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or an expired lease. `retry`: the message is sent again when its lease has expired. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation of a task leaves the field out while the value depends on the sender that will take the task.
 	OnUnclear OnUnclear `json:"on_unclear"`
 
-	// Pause The circuit breaker of a driven sender or phone that could not send, for example because of a wrong key, a missing SIM, an address that does not answer, or a used-up quota. Null while the sender works. While it is `open`, the sender sends nothing. After `until` it is `half_open`, and the sender tries one message. If the message is sent, the circuit breaker closes; if it fails, the circuit breaker opens again for twice as long. A change of `config`, `kind` or `status` closes the circuit breaker at once.
+	// Pause The circuit breaker of a driven sender or phone that could not send, for example because of a wrong key, a missing SIM, an address that does not answer, or a used-up quota. Null while the sender works. While it is `open`, no claim of the sender gets a task. After `until` it is `half_open`, and the sender tries one message. If the message is sent, the circuit breaker closes; if it fails, the circuit breaker opens again for twice as long. Each report SUCCESS of an app closes its circuit breaker. A change of `config`, `kind` or `status` closes the circuit breaker at once.
 	Pause *SenderPause `json:"pause"`
 
 	// SeenAt The time of the last poll. It is up to ten minutes late if no route names the sender.
@@ -7594,7 +7594,7 @@ type SenderPatch struct {
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
-// SenderPause The circuit breaker of a driven sender or phone that could not send, for example because of a wrong key, a missing SIM, an address that does not answer, or a used-up quota. Null while the sender works. While it is `open`, the sender sends nothing. After `until` it is `half_open`, and the sender tries one message. If the message is sent, the circuit breaker closes; if it fails, the circuit breaker opens again for twice as long. A change of `config`, `kind` or `status` closes the circuit breaker at once.
+// SenderPause The circuit breaker of a driven sender or phone that could not send, for example because of a wrong key, a missing SIM, an address that does not answer, or a used-up quota. Null while the sender works. While it is `open`, no claim of the sender gets a task. After `until` it is `half_open`, and the sender tries one message. If the message is sent, the circuit breaker closes; if it fails, the circuit breaker opens again for twice as long. Each report SUCCESS of an app closes its circuit breaker. A change of `config`, `kind` or `status` closes the circuit breaker at once.
 type SenderPause struct {
 	// Openings The number of times that the circuit breaker opened since the last successful message
 	Openings int64 `json:"openings"`

@@ -17,7 +17,7 @@ WITH closed AS (
     SET openings = 0, rest_until = NULL, rest_reason = NULL, probe_until = NULL,
         next_available_at = coalesce(st.last_taken_at + make_interval(secs => st.last_taken * s.interval_ms / 1000.0), '-infinity')
     FROM senders s
-    WHERE s.id = st.sender_id AND s.sender_no = $1::text AND st.openings = $2::bigint AND st.openings > 0
+    WHERE s.id = st.sender_id AND s.sender_no = $1::text AND st.openings = coalesce($2::bigint, st.openings) AND st.openings > 0
     RETURNING st.sender_id
 )
 INSERT INTO events (event, subject) SELECT 'sender.recovered', $1::text FROM closed
@@ -25,11 +25,11 @@ INSERT INTO events (event, subject) SELECT 'sender.recovered', $1::text FROM clo
 
 type BreakerCloseParams struct {
 	SenderNo string
-	Openings int64
+	Openings *int64
 }
 
 // BreakerClose closes the circuit breaker of a sender that works again: it sent a message, or the provider accepted or refused a probe message. The sender then
-// waits only for the rest of its interval, as in SenderUpdate.
+// waits only for the rest of its interval, as in SenderUpdate. With openings, a breaker that was opened again meanwhile stays open.
 func (q *Queries) BreakerClose(ctx context.Context, arg BreakerCloseParams) (int64, error) {
 	result, err := q.db.Exec(ctx, breakerClose, arg.SenderNo, arg.Openings)
 	if err != nil {

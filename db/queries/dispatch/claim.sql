@@ -48,7 +48,7 @@
 
 -- SenderAdmit returns the data of a sender that a claim needs before the claim reads counters. It locks nothing. It returns no row if the sender does not exist
 -- or is off.
---   is_paced        whether the claim locks the row of the sender in sender_states
+--   is_paced        whether the claim runs SenderBudget: the sender has counters or hours, or its circuit breaker is open
 --   shared_pool_id  null if the sender is not shared
 --   has_primaries   whether another shared sender of the channel has a larger sort
 --   gives_way       whether the circuit breaker is open or half-open
@@ -59,7 +59,8 @@
 -- is_unseen is true if the last recorded poll of the sender is older than recorded_within, or older than the time at which the sender became ready. The claim
 -- must then record the poll if has_routes or has_dependents is true.
 -- name: SenderAdmit :one
-SELECT s.id AS sender_id, (s.is_paced OR s.has_sims OR s.hours IS NOT NULL)::boolean AS is_paced, s.has_sims, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms' AS counts_segments,
+SELECT s.id AS sender_id, (s.is_paced OR s.has_sims OR s.hours IS NOT NULL OR coalesce(st.rest_until > clock_timestamp(), false))::boolean AS is_paced,
+    s.has_sims, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms' AS counts_segments,
     coalesce(s.lease_seconds::double precision, extract(epoch FROM @lease::interval))::double precision AS lease_seconds,
     (st.rest_until IS NOT NULL)::boolean AS gives_way, p.id AS shared_pool_id, st.shared_last_turn, st.shared_next_turn,
     coalesce(

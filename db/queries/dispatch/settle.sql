@@ -50,6 +50,9 @@ ORDER BY l.task_id, l.lease_id;
 --
 -- lease_id NULL: the report ends the lease that its app holds, whatever its id. The log row contains the id of the ended lease. provider_no, the provider's
 -- number of the message, is stored, because a receipt can refer to this number.
+--
+-- is_recovery: the circuit breaker of the app is not closed, and the app sent this message. The caller then closes the breaker in the same transaction. For
+-- driven senders, package push decides this, because a call that began before the breaker opened can succeed.
 -- name: TaskReport :many
 WITH input AS MATERIALIZED (
     SELECT
@@ -79,10 +82,8 @@ verdict AS MATERIALIZED (
             CASE WHEN h.status = 2 THEN @sent::text ELSE @not_sent::text END AS message
     ) e
     WHERE (h.named_lease_id IS NULL OR h.named_lease_id = h.lease_id) AND (
-        -- The app holds the lease. A SUCCESS (2) counts even after lease_until.
         (h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at OR h.send_before <= h.at))
-        -- The lease of the app has expired, and the task is PENDING again.
-        OR (h.lease_until IS NULL AND h.lease_id IS NOT NULL AND h.failed_app_id = h.app_id AND h.status = 2)
+        OR (h.lease_until IS NULL AND h.lease_id IS NOT NULL AND h.failed_app_id = h.app_id AND h.status = 2) -- the sweep took the lease back
     )
 ),
 retried AS (
@@ -128,7 +129,9 @@ accepted AS (
     WHERE v.provider_no IS NOT NULL
 )
 SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS NOT NULL)::boolean AS has_rendering,
-    v.lease_id::bigint AS lease_id, v.updated_at::timestamptz AS leased_at, v.lease_segments, v.traceparent
+    v.lease_id::bigint AS lease_id, v.updated_at::timestamptz AS leased_at, v.lease_segments, v.traceparent,
+    (v.effect = 'success' AND v.app_id = ANY (ARRAY( -- run once, for all reports
+        SELECT s.sender_no FROM sender_states st JOIN senders s ON s.id = st.sender_id WHERE st.openings > 0 AND s.kind = 'app')))::boolean AS is_recovery
 FROM verdict v
 ORDER BY v.task_id;
 

@@ -11,6 +11,7 @@ import (
 	"lksms/gen/dispatchq"
 	"lksms/gen/queueq"
 	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/merge"
 	"lksms/internal/platform/optional"
@@ -182,11 +183,14 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error)
 		p.ProviderNos = append(p.ProviderNos, r.ProviderNo)
 	}
 	rows, err := postgres.Again(ctx, s.db, func() (rows []dispatchq.TaskReportRow, err error) {
-		err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
+		err = claim.DispatchTx(ctx, s.db, func(tx postgres.Runner, q *dispatchq.Queries) (err error) {
 			if rows, err = q.TaskReport(ctx, p); err != nil {
 				return err
 			}
-			return refund(ctx, q, refundable(reports, rows), "refused")
+			if err := refund(ctx, q, refundable(reports, rows), "refused"); err != nil {
+				return err
+			}
+			return closeBreakers(ctx, tx, reports, rows)
 		})
 		return rows, err
 	})
@@ -209,6 +213,27 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error)
 		all[i] = found[r.TaskID]
 	}
 	return all, nil
+}
+
+// closeBreakers closes the circuit breakers of the apps that sent a message again.
+func closeBreakers(ctx context.Context, tx postgres.Runner, reports []Report, rows []dispatchq.TaskReportRow) error {
+	recoveries := map[string]bool{} // by task id
+	for _, row := range rows {
+		recoveries[row.TaskID] = row.IsRecovery
+	}
+	var senders []string
+	for _, r := range reports {
+		if recoveries[r.TaskID] && !slices.Contains(senders, r.SenderNo) {
+			senders = append(senders, r.SenderNo)
+		}
+	}
+	slices.Sort(senders)
+	for _, no := range senders {
+		if err := sender.CloseBreakerOf(ctx, tx, no); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settleLate logs reports that ended no lease and returns their effects. The reports are of different tasks. Late reports can be of any day, and the

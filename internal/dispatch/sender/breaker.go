@@ -54,6 +54,15 @@ func (s *Service) EndBreakerProbe(ctx context.Context, b Breaker) error {
 
 // CloseBreaker closes the circuit breaker of a sender that works again. It does nothing if the breaker was opened again meanwhile, or is closed.
 func (s *Service) CloseBreaker(ctx context.Context, b Breaker) error {
-	_, err := s.q.BreakerClose(ctx, senderq.BreakerCloseParams{SenderNo: b.SenderNo, Openings: b.Openings})
+	return closeBreaker(ctx, s.q, senderq.BreakerCloseParams{SenderNo: b.SenderNo, Openings: &b.Openings})
+}
+
+// CloseBreakerOf closes the circuit breaker of a sender in tx, even if the breaker was opened again meanwhile.
+func CloseBreakerOf(ctx context.Context, tx postgres.Runner, senderNo string) error {
+	return closeBreaker(ctx, senderq.New(tx), senderq.BreakerCloseParams{SenderNo: senderNo})
+}
+
+func closeBreaker(ctx context.Context, q *senderq.Queries, p senderq.BreakerCloseParams) error {
+	_, err := q.BreakerClose(ctx, p)
 	return postgres.Wrap("close circuit breaker", err, nil)
 }

@@ -170,11 +170,7 @@ func (s *Service) register(ctx context.Context, a Applicant) (made Registration,
 		if err != nil {
 			return fmt.Errorf("register phone: %w", err)
 		}
-		of, err := s.breaker(ctx, Phone{senderID: opened.SenderID, SenderNo: opened.SenderNo, DeviceNo: made.DeviceNo})
-		if err != nil {
-			return err
-		}
-		return s.Senders.CloseBreaker(ctx, of.Breaker) // the previous phone could possibly not send
+		return sender.CloseBreakerOf(ctx, s.db, opened.SenderNo) // the previous phone could possibly not send
 	})
 	return made, err
 }

@@ -439,6 +439,36 @@ func TestFailingPhoneIsPausedLikeAnySenderInTrouble(t *testing.T) {
 	}
 }
 
+func TestBreakerOfPhoneAppliesToEveryClaimAndReportOfItsSender(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	s.Exec("DELETE FROM sender_sims") // no claim of this sender needs its counters
+	s.Exec("UPDATE senders SET has_sims = false")
+	s.SubmitMany("text", 3, nil)
+	p.reports(p.pull()[0], "Failed", "Can't send message: No SIMs found")
+	s.Exec("UPDATE queue SET processing_app_id = NULL, lease_id = NULL, lease_until = NULL")
+	if got := s.Take("phone", 10); len(got) > 0 {
+		t.Errorf("the paused sender was given %v", got)
+	}
+	s.endPauses()
+	got := s.Take("phone", 10)
+	if len(got) != 3 {
+		t.Fatalf("after the pause, the sender was given %v", got)
+	}
+	s.Report(got[0].TaskID, "phone", 3, nil)
+	if pause := s.GetSender("phone").Pause; pause == nil {
+		t.Error("a FAILED closed the circuit breaker")
+	}
+	s.Report(got[1].TaskID, "phone", 2, nil)
+	s.Report(got[2].TaskID, "phone", 2, nil)
+	if pause := s.GetSender("phone").Pause; pause != nil {
+		t.Errorf("after a SUCCESS, the circuit breaker is %+v", pause)
+	}
+	if n := s.Count("SELECT count(*) FROM events WHERE event = 'sender.recovered' AND subject = 'phone'"); n != 1 {
+		t.Errorf("%d events", n)
+	}
+}
+
 func TestMessageNearEndOfLeaseIsNotReturnedAgain(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")

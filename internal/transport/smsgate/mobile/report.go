@@ -107,8 +107,10 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 			return err
 		}
 	}
-	if err := s.updateBreaker(ctx, p, sent, failure); err != nil {
-		return err
+	if failure != "" && !sent {
+		if err := s.openBreaker(ctx, p, failure); err != nil {
+			return err
+		}
 	}
 	// If the task was leased to another sender meanwhile, an undelivered message of this phone is not the outcome of the task.
 	return s.settle(ctx, slices.DeleteFunc(finals, func(f queue.Final) bool {
@@ -122,24 +124,17 @@ const (
 	effectIgnored = "ignored"
 )
 
-// updateBreaker closes the circuit breaker of a phone that sent a message, or opens the circuit breaker of a phone that failed to send.
-func (s *Service) updateBreaker(ctx context.Context, p Phone, sent bool, failure string) error {
-	if !sent && failure == "" {
-		return nil
-	}
+// openBreaker opens the circuit breaker of a phone that failed to send. The report of a sent message closes the breaker, as for any app.
+func (s *Service) openBreaker(ctx context.Context, p Phone, failure string) error {
 	state, err := s.breaker(ctx, p)
 	switch {
 	case errors.Is(err, errReplaced):
 		return nil
-	case err != nil:
-		return err
-	case sent && state.Openings > 0:
-		return s.Senders.CloseBreaker(ctx, state.Breaker)
-	case !sent && !state.isOpen:
-		_, _, _, err := s.Senders.OpenBreaker(ctx, state.Breaker, sender.Opening{Reason: failure, First: pause, Longest: maxPause})
+	case err != nil || state.isOpen:
 		return err
 	}
-	return nil
+	_, _, _, err = s.Senders.OpenBreaker(ctx, state.Breaker, sender.Opening{Reason: failure, First: pause, Longest: maxPause})
+	return err
 }
 
 // breaker is the state of the circuit breaker of a phone's sender.
