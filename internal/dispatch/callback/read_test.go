@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"lksms/internal/dispatch/callback"
+	"lksms/internal/dispatch/phone"
 	"lksms/internal/platform/fault"
 )
 
@@ -155,9 +156,12 @@ func TestNumbersOfPeopleGetTheirRegionOrCountryCode(t *testing.T) {
 		{code: "0086", number: "008613800138000", want: "008613800138000", region: "CN"},
 		{code: "1", number: "4165550123", want: "4165550123", region: "US"}, // the main region of +1
 		{code: "881", number: "651234567", want: "+881651234567"},           // a satellite network
-		{code: "881", number: "00881651234567", want: "00881651234567"},
-		{code: "881", number: "10690", want: "10690"},
-		{code: "Germany", number: "15112345678", want: "15112345678"},
+		{code: "881", number: "00881651234567", want: "00881651234567", region: phone.UnknownRegion},
+		{code: "870", number: "870773110000", want: "+870773110000"}, // the number already contains the code
+		{code: "881", number: "10690", want: "10690", region: phone.UnknownRegion},
+		{code: "DE", number: "15112345678", want: "15112345678", region: "DE"},
+		{code: "Germany", number: "15112345678", want: "15112345678", region: phone.UnknownRegion},
+		{code: "999", number: "15112345678", want: "15112345678", region: phone.UnknownRegion},
 		{code: "", number: "13800138000", want: "13800138000"},
 		{isInternational: true, number: "14155550123", want: "+14155550123"}, // a mobile number of China without this option
 		{isInternational: true, number: "6581234567", want: "+6581234567"},

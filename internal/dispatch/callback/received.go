@@ -33,7 +33,7 @@ type Received struct {
 // Message is a message from a person, as a provider posted it. Empty fields are unknown.
 type Message struct {
 	From, To, Content, MessageNo string
-	Region                       string // the region of a national From; empty: unknown
+	Region                       string // the region of a national From; empty: the provider did not state it
 	ReceivedAt                   *time.Time
 	Raw                          string // the item of the body
 }
@@ -111,21 +111,29 @@ func withPlus(number string) string {
 	return number
 }
 
-// national returns a number and the region with the code of its country. If no region has the code, such as that of a satellite network, the code is added to
-// the number.
+// national returns a number and the region of its country, whose code is a country code or ISO 3166-1. If no region has the code, such as that of a satellite
+// network, the code is added to the number, unless the number contains it already. If this yields no number either, the region is phone.UnknownRegion, so that
+// the number is not read as the number of a stranger in another country.
 func national(code, number string) (from, region string) {
 	code = strings.TrimPrefix(strings.TrimPrefix(code, "+"), "00")
-	n, err := strconv.ParseUint(code, 10, 16)
-	if err != nil {
+	switch n, err := strconv.ParseUint(code, 10, 16); {
+	case code == "":
 		return number, ""
+	case err != nil && phone.IsRegion(code):
+		return number, code
+	case err != nil:
+		return number, phone.UnknownRegion
+	default:
+		if region = phone.RegionWithCode(int(n)); region != "" {
+			return number, region
+		}
 	}
-	if region = phone.RegionWithCode(int(n)); region != "" || strings.HasPrefix(number, "00") {
-		return number, region
+	for _, digits := range []string{code + number, number} {
+		if full := withPlus(digits); strings.HasPrefix(digits, code) && full != digits {
+			return full, ""
+		}
 	}
-	if full := withPlus(code + number); full != code+number {
-		return full, ""
-	}
-	return number, ""
+	return number, phone.UnknownRegion
 }
 
 // timeLayouts contains the notations of times with text, apart from numbers.

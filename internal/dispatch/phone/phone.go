@@ -68,7 +68,7 @@ func dial(dialled, region string) (string, fault.Rule) {
 		digits, isFull = abroad, true
 	}
 	if isFull {
-		region = unknownRegion
+		region = UnknownRegion
 		dialled = "+" + digits
 	}
 	if mobile := strings.TrimPrefix(digits, mainland[1:]); isMainlandMobile(mobile) && (isFull && mobile != digits || !isFull && isMainland(region)) {
@@ -81,7 +81,7 @@ func dial(dialled, region string) (string, fault.Rule) {
 		return "", fault.NotAPhoneNumber
 	}
 	if !isFull && lacksPlus(digits, region) {
-		if e164 := validE164("+"+digits, unknownRegion); e164 != "" {
+		if e164 := validE164("+"+digits, UnknownRegion); e164 != "" {
 			return e164, ""
 		}
 	}
@@ -245,18 +245,18 @@ func Region(number string) string {
 	if strings.HasPrefix(number, mainland) && isMainlandMobile(number[len(mainland):]) {
 		return "CN"
 	}
-	parsed, err := phonenumbers.Parse(number, unknownRegion)
+	parsed, err := phonenumbers.Parse(number, UnknownRegion)
 	if err != nil {
 		return ""
 	}
-	if found := phonenumbers.GetRegionCodeForNumber(parsed); len(found) == 2 && found != unknownRegion {
+	if found := phonenumbers.GetRegionCodeForNumber(parsed); len(found) == 2 && found != UnknownRegion {
 		return found
 	}
 	return ""
 }
 
-// unknownRegion is the library's code for no region.
-const unknownRegion = "ZZ"
+// UnknownRegion is the region of a number whose country is not known. Only a number with + or 00 can be read in this region.
+const UnknownRegion = "ZZ"
 
 // HasDialPrefix reports whether numbers of a region (ISO 3166-1 code) can start with a dial prefix, which has no plus sign.
 func HasDialPrefix(region, prefix string) bool {
@@ -295,7 +295,7 @@ func HasCountryCode(number, candidate string) bool {
 // IsNationalFormat reports whether candidate is the national format of number, which is in E.164.
 func IsNationalFormat(number, candidate string) bool {
 	digits := digitsOf(candidate)
-	parsed, err := phonenumbers.Parse(number, unknownRegion)
+	parsed, err := phonenumbers.Parse(number, UnknownRegion)
 	if err != nil || digits == "" {
 		return false
 	}
@@ -308,7 +308,7 @@ func IsNationalFormat(number, candidate string) bool {
 
 // NationalFormat returns a number in E.164 in the national format, without a leading 0. It returns an empty string if number is not in E.164.
 func NationalFormat(number string) string {
-	parsed, err := phonenumbers.Parse(number, unknownRegion)
+	parsed, err := phonenumbers.Parse(number, UnknownRegion)
 	if err != nil {
 		return ""
 	}

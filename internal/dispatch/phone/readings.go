@@ -13,7 +13,8 @@ const minInternational = 11
 
 // Readings returns the numbers in E.164 that a received number can be, the most probable first. Many networks and providers omit the + of international
 // numbers. So a number from 11 digits on can be a national number of region or an international number. The first reading is that of Normalise: the
-// international one if the number begins with the country code of region, otherwise the national one. A short code, a name or an invalid number has no reading.
+// international one if the number begins with the country code of region, otherwise the national one. A short code, a name or an invalid number has no reading. In
+// UnknownRegion, a number without + or 00 has no reading.
 func Readings(number, region string) []string {
 	var all []string
 	add := func(e164 string) {
@@ -25,11 +26,11 @@ func Readings(number, region string) []string {
 		add(e164)
 	}
 	digits, wrong := bare(number)
-	if wrong != "" || len(digits) < minInternational || strings.HasPrefix(digits, "+") || strings.HasPrefix(digits, "00") {
+	if wrong != "" || region == UnknownRegion || len(digits) < minInternational || strings.HasPrefix(digits, "+") || strings.HasPrefix(digits, "00") {
 		return all
 	}
 	add(validE164(digits, region))
-	add(validE164("+"+digits, unknownRegion))
+	add(validE164("+"+digits, UnknownRegion))
 	return all
 }
 

@@ -487,14 +487,17 @@ func TestAStopWithACountryCodeBlocksThePerson(t *testing.T) {
 		{"+86", "8613800138000", "+8613800138000"},
 		{"0065", "6581234567", "+6581234567"},
 		{"881", "651234567", "+881651234567"}, // a satellite network without a region
+		{"870", "870773110000", "+870773110000"},
 	} {
 		callBack(b, 200, token, "application/json", fmt.Sprintf(`{"nation":%q,"mobile":%q,"text":"STOP","seq":%d}`, m.nation, m.mobile, i))
 		if got := apptest.Scan[string](b, "SELECT recipient FROM blocks ORDER BY id DESC LIMIT 1"); got != m.want {
 			t.Errorf("%+v blocked %s", m, got)
 		}
 	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"default_region": "DE"})
 	callBack(b, 200, token, "application/json", `{"nation":"86","mobile":"10690","text":"STOP","seq":"short"}`)
-	if n := b.Count("SELECT count(*) FROM blocks"); n != 6 {
+	callBack(b, 200, token, "application/json", `{"nation":"999","mobile":"15112345678","text":"STOP","seq":"unknown country"}`)
+	if n := b.Count("SELECT count(*) FROM blocks"); n != 7 {
 		t.Errorf("%d blocks", n)
 	}
 }

@@ -68,7 +68,7 @@ type Message struct {
 	ReceivedAt *time.Time // the time that the network gave to the message
 	MessageNo  string     // the id that the phone or the provider gave to the message
 	Raw        string     // the message as another program posted it; empty: the message came through the API
-	Region     string     // the region of From, if From is a national number; empty: the region of the inbox company
+	Region     string     // the region of From, if From is a national number; empty: the region of the inbox company; phone.UnknownRegion: none
 }
 
 // Stored is a message in the database.
