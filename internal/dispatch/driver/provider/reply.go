@@ -127,8 +127,9 @@ func (r *Reply) unread(isReadable bool) Outcome {
 
 const maxReplyText = 300 // maximum stored characters of a provider's text
 
-// Outcome returns the outcome of an answer. A code that the configuration lists as a failure decides. If the configuration defines a field of success, an
-// answer without the field is unclear. Otherwise the HTTP status decides. By default, a code of the provider concerns the message. A code concerns the sender
+// Outcome returns the outcome of an answer. A code that the configuration lists as a failure decides. Otherwise the field of success decides with any HTTP
+// status, and so does the id of the message if it shows success, unless an answer that is not 2xx contains a code. Without the field, an answer that is not 2xx
+// is judged by its status, and a 2xx answer is unclear, or a success if the configuration defines no field. By default, a code of the provider concerns the message. A code concerns the sender
 // if the configuration lists it as trouble. A code concerns the provider if the status or the code means an outage or an overload.
 func (r *Reply) Outcome(status int, answer []byte) Outcome {
 	o := r.judge(status, answer)
@@ -145,10 +146,11 @@ func (r *Reply) judge(status int, answer []byte) Outcome {
 	switch {
 	case hasSign:
 		refused = !IsOneOf(r.Equals, value) || r.isFailure(code)
-	case hasCode && r.isFailure(code):
+	case hasCode && (refused || r.isFailure(code)):
 		refused = true
+	case number != "" && !r.byStatus && (r.Success == "" || r.numberSuffices):
+		refused = false
 	case refused || !r.isNamed():
-	case number != "" && (r.Success == "" || r.numberSuffices):
 	default:
 		return r.unread(readable)
 	}

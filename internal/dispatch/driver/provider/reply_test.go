@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"strings"
 	"testing"
 	"unicode/utf8"
 )
@@ -77,6 +78,41 @@ func TestOnlyATextOrANumberIsAnID(t *testing.T) {
 		}
 		if o := bySign.Outcome(200, []byte(`{"ok":true,"id":`+id+`}`)); !o.OK || o.ProviderNo != number {
 			t.Errorf("%s beside a sign of success: %+v", id, o)
+		}
+	}
+}
+
+// The field that shows success decides with any HTTP status, so that a message that the provider accepted is not sent again.
+func TestFieldOfSuccessDecidesWithAnyStatus(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		reply  Reply
+		status int
+		answer string
+		want   string
+	}{
+		{Reply{Success: "ok", Equals: []string{"yes"}}, 500, `{"ok":"yes"}`, "ok"},
+		{Reply{Number: "id"}, 200, `{"id":"a"}`, "ok a"},
+		{Reply{Number: "id"}, 500, `{"id":"a"}`, "ok a"},
+		{Reply{Number: "id"}, 500, `{}`, "http_500"},
+		{Reply{Number: "id"}, 200, `{}`, "unsaid"},
+		{Reply{Number: "id", Code: "code"}, 200, `{"id":"a","code":"0"}`, "ok a"},
+		{Reply{Number: "id", Code: "code"}, 400, `{"id":"a","code":"7"}`, "7"}, // the provider names the error
+		{Reply{Number: "id", Code: "code", Permanent: []string{"7"}}, 200, `{"id":"a","code":"7"}`, "7"},
+		{Reply{Success: "status", Number: "id"}, 500, `{"id":"a"}`, "http_500"}, // the status alone shows success
+		{ErrCodes(nil, nil, nil), 500, `{"msgid":"a"}`, "ok a"},
+		{ErrCodes(nil, nil, nil), 500, `{"msgid":"a","errcode":1}`, "1"},
+	} {
+		if err := c.reply.Check(); err != nil {
+			t.Fatal(err)
+		}
+		o := c.reply.Outcome(c.status, []byte(c.answer))
+		got := o.Code
+		if o.OK {
+			got = strings.TrimSpace("ok " + o.ProviderNo)
+		}
+		if got != c.want {
+			t.Errorf("%d %s: %s, want %s", c.status, c.answer, got, c.want)
 		}
 	}
 }
