@@ -278,6 +278,9 @@ func review(parts Opened, built driver.Driver) error {
 	if err := driver.Review(built, parts.Callback.HasReceipts()); err != nil {
 		return err //nolint:wrapcheck // the error is a fault
 	}
+	if parts.Callback == nil && parts.Secret != "" {
+		return fault.InvalidField("config."+callback.Secret, fault.OnlyTogether, callback.Field)
+	}
 	return parts.Callback.Review() //nolint:wrapcheck // the error is a fault
 }
 
@@ -323,8 +326,8 @@ func (m *merging) takeOver(box *secret.Box, senderNo string, before *storedConfi
 		value, given := m.fields[name]
 		was := m.old[name]
 		switch {
-		case string(value) == "null":
-			delete(m.fields, name)
+		case string(value) == "null", name == callback.Secret && m.fields[callback.Field] == nil && (!given || isHidden(value)):
+			delete(m.fields, name) // without callbacks, a stored secret has no effect
 		case given && !isHidden(value) || !given && m.stored[name] == nil:
 			continue
 		case !driver.IsAddress(m.kind, name) && was != nil, given && was != nil && shownAddress(was) == shownAddress(value):
@@ -352,10 +355,6 @@ func (m *merging) compare(parts Opened, built driver.Driver) {
 	old, builtBefore, err := check(m.kind, m.old)
 	switch {
 	case err != nil || builtBefore.Target() != built.Target():
-		if parts.Callback == nil { // without callbacks the secret is useless
-			delete(m.fields, callback.Secret)
-			m.kept = slices.DeleteFunc(m.kept, func(name string) bool { return name == callback.Secret })
-		}
 		m.missing = m.kept
 	case parts.Callback != nil && old.Callback.Proof() != parts.Callback.Proof() && slices.Contains(m.kept, callback.Secret):
 		m.missing = []string{callback.Secret}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,6 +157,41 @@ func TestAChangeOfTheProviderRequiresNewSecrets(t *testing.T) {
 	b.AwaitStatus(b.Submit("x"), queue.Success)
 	if got := p.Seen(); len(got) != 1 || !strings.Contains(got[0], "hunter2") || len(thief.Seen()) > 0 {
 		t.Errorf("sent %v, %v", got, thief.Seen())
+	}
+}
+
+func TestSecretOfCallbacksWithoutCallbacksIsRejected(t *testing.T) {
+	b, p := apptest.NewReceiving(t, nil)
+	without := func(change func(config map[string]any)) map[string]any {
+		return changed(p, func(c map[string]any) {
+			delete(c, "callback")
+			change(c)
+		})
+	}
+	given := map[string]any{"config": apptest.ReceiverConfig(p, nil)}
+	delete(given["config"].(map[string]any), "callback")
+	for method, body := range map[string]map[string]any{
+		"PATCH": given, "POST": {"sender_no": "x", "name": "x", "kind": "http-sms", "config": given["config"]},
+	} {
+		path := map[string]string{"PATCH": pushedPath, "POST": "/api/v1/admin/senders"}[method]
+		if a := b.Expect(422, "request.invalid", method, path, body); a.Fields() != "config.callbackSecret" {
+			t.Errorf("%s: wrong fields %s", method, a.Fields())
+		}
+	}
+	// A sender of an earlier version continues to work, and loses the secret with its next configuration.
+	b.Exec("UPDATE senders SET config = config - 'callback' WHERE sender_no = 'pushed'")
+	if got := b.GetSender("pushed").ConfigGaps; !slices.Equal(got, []string{"config.callbackSecret"}) {
+		t.Errorf("gaps %v", got)
+	}
+	for name, change := range map[string]func(config map[string]any){
+		"masked":   func(map[string]any) {},
+		"left out": func(c map[string]any) { delete(c, "callbackSecret") },
+	} {
+		b.Expect(200, "", "PATCH", pushedPath, map[string]any{"config": apptest.ReceiverConfig(p, nil)})
+		b.Expect(200, "", "PATCH", pushedPath, without(change))
+		if shown := b.GetSender("pushed"); shown.Config["callbackSecret"] != nil || len(shown.ConfigGaps) > 0 {
+			t.Errorf("%s: %v, gaps %v", name, shown.Config, shown.ConfigGaps)
+		}
 	}
 }
 
@@ -361,7 +397,7 @@ func TestURLsWithCredentialsAreRefusedWithoutAKey(t *testing.T) {
 func TestANewSecretThatLooksEncryptedIsUsedLiterally(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	const path = "/api/v1/admin/senders/pushed"
-	config := p.SenderConfig()
+	config := apptest.ReceiverConfig(p, nil)
 	config["secrets"] = map[string]any{"password": "sealed:x"}
 	config["callbackSecret"] = "sealed:0123456789abcdef"
 	b.Expect(200, "", "PATCH", path, map[string]any{"config": config})
