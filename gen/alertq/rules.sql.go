@@ -469,19 +469,29 @@ func (q *Queries) AlertReceiverUpdate(ctx context.Context, arg AlertReceiverUpda
 	return result.RowsAffected(), nil
 }
 
-const alertReceiversHold = `-- name: AlertReceiversHold :one
-WITH held AS (
-    SELECT r.id FROM alert_receivers r WHERE r.id = ANY ($1::bigint[]) ORDER BY r.id FOR KEY SHARE
-)
-SELECT count(*) FROM held
+const alertReceiversHold = `-- name: AlertReceiversHold :many
+SELECT r.id FROM alert_receivers r WHERE r.id = ANY ($1::bigint[]) ORDER BY r.id FOR KEY SHARE
 `
 
-// AlertReceiversHold returns the number of receivers of `ids` that exist. It protects these receivers from deletion until the end of the transaction.
-func (q *Queries) AlertReceiversHold(ctx context.Context, ids []int64) (int64, error) {
-	row := q.db.QueryRow(ctx, alertReceiversHold, ids)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+// AlertReceiversHold returns the receivers of `ids` that exist. It protects these receivers from deletion until the end of the transaction.
+func (q *Queries) AlertReceiversHold(ctx context.Context, ids []int64) ([]int64, error) {
+	rows, err := q.db.Query(ctx, alertReceiversHold, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const alertRuleCreate = `-- name: AlertRuleCreate :one

@@ -15,12 +15,9 @@ LEFT JOIN channels c ON c.channel = n.channel
 WHERE c.id IS NULL
 ORDER BY n.channel;
 
--- AlertReceiversHold returns the number of receivers of `ids` that exist. It protects these receivers from deletion until the end of the transaction.
--- name: AlertReceiversHold :one
-WITH held AS (
-    SELECT r.id FROM alert_receivers r WHERE r.id = ANY (@ids::bigint[]) ORDER BY r.id FOR KEY SHARE
-)
-SELECT count(*) FROM held;
+-- AlertReceiversHold returns the receivers of `ids` that exist. It protects these receivers from deletion until the end of the transaction.
+-- name: AlertReceiversHold :many
+SELECT r.id FROM alert_receivers r WHERE r.id = ANY (@ids::bigint[]) ORDER BY r.id FOR KEY SHARE;
 
 -- name: AlertRuleCreate :one
 INSERT INTO alert_rules (

@@ -64,24 +64,19 @@ func (s *Service) checkCountries(ctx context.Context, c Countries) error {
 	if c.Any && len(c.On) > 0 {
 		return fault.InvalidField("any_country", fault.NotTogether, "countries")
 	}
-	for _, no := range c.Off {
-		if slices.Contains(c.On, no) {
-			return fault.InvalidField("countries_off", fault.NotTogether, "countries")
-		}
-	}
-	for field, numbers := range map[string][]string{"countries": c.On, "countries_off": c.Off} {
-		if len(numbers) == 0 {
-			continue
-		}
-		unknown, err := s.q.CountriesUnknown(ctx, numbers)
-		if err != nil {
+	var unknown []string
+	if all := slices.Concat(c.On, c.Off); len(all) > 0 {
+		var err error
+		if unknown, err = s.q.CountriesUnknown(ctx, all); err != nil {
 			return fmt.Errorf("check countries: %w", err)
 		}
-		if len(unknown) > 0 {
-			return fault.InvalidField(field, fault.NotThere, nil)
-		}
 	}
-	return nil
+	var wrong fault.Fields
+	isUnknown := func(no string) bool { return slices.Contains(unknown, no) }
+	fault.InvalidItems(&wrong, "countries", c.On, fault.NotThere, nil, isUnknown)
+	fault.InvalidItems(&wrong, "countries_off", c.Off, fault.NotThere, nil, isUnknown)
+	fault.InvalidItems(&wrong, "countries_off", c.Off, fault.NotTogether, "countries", func(no string) bool { return slices.Contains(c.On, no) && !isUnknown(no) })
+	return wrong.Err() //nolint:wrapcheck // the error is a fault
 }
 
 // allows reports whether a company or channel accepts messages to a country. Messages to a country that is off are accepted and held.

@@ -86,8 +86,8 @@ func TestTheFaultNamesTheInvalidField(t *testing.T) {
 		fields       string
 	}{
 		{"POST", "companies", map[string]any{"company_no": "a b", "name": ""}, "company_no,name"},
-		{"POST", "companies", map[string]any{"company_no": "a", "name": "a", "countries": []string{"XX"}}, "countries"},
-		{"PATCH", "companies/default", map[string]any{"countries": []string{"XX"}}, "countries"},
+		{"POST", "companies", map[string]any{"company_no": "a", "name": "a", "countries": []string{"XX"}}, "countries.0"},
+		{"PATCH", "companies/default", map[string]any{"countries": []string{"XX"}}, "countries.0"},
 		{"POST", "countries", map[string]any{"country_no": "a", "name": "a", "dial_prefix": "+1"}, "dial_prefix"},
 		{"POST", "senders", map[string]any{"sender_no": "x", "name": "x", "channel": "none"}, "channel"},
 		{"POST", "senders", map[string]any{"sender_no": "x", "name": "x", "time_zone": "Mars/Olympus"}, "time_zone"},

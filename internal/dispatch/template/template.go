@@ -188,10 +188,12 @@ func (s *Service) checkCompanies(ctx context.Context, companies []string) error 
 		return nil
 	}
 	known, err := s.q.TemplateCompanies(ctx, companies)
-	if err == nil && len(known) < len(slices.Compact(slices.Sorted(slices.Values(companies)))) {
-		return fault.InvalidField("companies", fault.NotThere, nil)
+	if err != nil {
+		return postgres.Wrap("check companies", err, nil)
 	}
-	return postgres.Wrap("check companies", err, nil)
+	var wrong fault.Fields
+	fault.InvalidItems(&wrong, "companies", companies, fault.NotThere, nil, func(no string) bool { return !slices.Contains(known, no) })
+	return wrong.Err() //nolint:wrapcheck // the error is a fault
 }
 
 // Get returns one template, or the fault template.not_found.

@@ -88,10 +88,9 @@ func (c Settings) check() error {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
 		return fault.InvalidField("url", fault.WrongFormat, nil)
 	}
-	if sorted := slices.Sorted(slices.Values(c.Events)); len(slices.Compact(sorted)) < len(c.Events) {
-		return fault.InvalidField("events", fault.Duplicate, nil)
-	}
-	return nil
+	var wrong fault.Fields
+	fault.RepeatedItems(&wrong, "events", c.Events)
+	return wrong.Err() //nolint:wrapcheck // the error is a fault
 }
 
 // checkReach returns the fault request.invalid if the host is an IP address that the posts of the webhook must not reach. The address of a host name is checked
@@ -120,11 +119,7 @@ func checkHeard(events []string, company *int64) error {
 		return nil
 	}
 	var wrong fault.Fields
-	for i, one := range events {
-		if feed.IsOfService(one) {
-			wrong.Invalid(fmt.Sprintf("events.%d", i), fault.OnlyOfAllCompanies, nil)
-		}
-	}
+	fault.InvalidItems(&wrong, "events", events, fault.OnlyOfAllCompanies, nil, feed.IsOfService)
 	return wrong.Err() //nolint:wrapcheck // the error is a fault
 }
 

@@ -75,19 +75,9 @@ func (s *Service) checkReceiver(ctx context.Context, ofKind string, r *Receiver)
 		return nil, postgres.Wrap("find channels", err, nil)
 	}
 	var wrong fault.Fields
-	for i, channel := range r.Channels {
-		if slices.Contains(missing, channel) {
-			wrong.Invalid(fmt.Sprintf("channels.%d", i), fault.NotThere, nil)
-		}
-	}
-	for _, list := range []struct {
-		name   string
-		values []string
-	}{{"channels", r.Channels}, {"user_ids", r.UserIDs}} {
-		if sorted := slices.Sorted(slices.Values(list.values)); len(slices.Compact(sorted)) < len(list.values) {
-			wrong.Invalid(list.name, fault.Duplicate, nil)
-		}
-	}
+	fault.InvalidItems(&wrong, "channels", r.Channels, fault.NotThere, nil, func(channel string) bool { return slices.Contains(missing, channel) })
+	fault.RepeatedItems(&wrong, "channels", r.Channels)
+	fault.RepeatedItems(&wrong, "user_ids", r.UserIDs)
 	return &found.CompanyID, wrong.Err() //nolint:wrapcheck // a fault
 }
 

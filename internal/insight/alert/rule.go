@@ -54,15 +54,17 @@ func (s *Service) scopeOf(ctx context.Context, ofKind string, r *Settings) (scop
 		}
 	}
 	if r.Receivers != nil {
-		slices.Sort(r.Receivers)
-		r.Receivers = slices.Compact(r.Receivers)
-		n, err := s.q.AlertReceiversHold(ctx, r.Receivers)
+		held, err := s.q.AlertReceiversHold(ctx, r.Receivers)
 		if err != nil {
 			return scope{}, postgres.Wrap("find receivers", err, nil)
 		}
-		if n < int64(len(r.Receivers)) {
-			return scope{}, fault.InvalidField("receivers", fault.NotThere, nil)
+		var wrong fault.Fields
+		fault.InvalidItems(&wrong, "receivers", r.Receivers, fault.NotThere, nil, func(id int64) bool { return !slices.Contains(held, id) })
+		if err := wrong.Err(); err != nil {
+			return scope{}, err //nolint:wrapcheck // a fault
 		}
+		slices.Sort(r.Receivers)
+		r.Receivers = slices.Compact(r.Receivers)
 	}
 	return scope{optional.NonZero(found.CompanyID), optional.NonZero(found.ChannelID), optional.NonZero(found.SenderID)}, nil
 }

@@ -1,6 +1,9 @@
 package fault
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // MaxFields is the maximum number of invalid fields that an answer names. A body or query can contain any number of fields.
 const MaxFields = 100
@@ -25,6 +28,25 @@ func (f *Fields) Invalid(name string, rule Rule, limit any) {
 
 func (f *Fields) add(fields ...Field) {
 	*f = append(*f, fields[:min(len(fields), MaxFields-len(*f))]...)
+}
+
+// InvalidItems adds the items of a list for which isWrong returns true, by their indexes, such as channels.0. isWrong is called in the order of the items.
+func InvalidItems[T any](f *Fields, list string, items []T, rule Rule, limit any, isWrong func(T) bool) {
+	for i, item := range items {
+		if isWrong(item) {
+			f.Invalid(fmt.Sprintf("%s.%d", list, i), rule, limit)
+		}
+	}
+}
+
+// RepeatedItems adds the items of a list that repeat an earlier item, by their indexes.
+func RepeatedItems[T comparable](f *Fields, list string, items []T) {
+	seen := map[T]bool{}
+	InvalidItems(f, list, items, Duplicate, nil, func(item T) bool {
+		isRepeated := seen[item]
+		seen[item] = true
+		return isRepeated
+	})
 }
 
 // IsFull reports whether f contains MaxFields fields, so that further fields are not added.

@@ -83,11 +83,11 @@ func (s *Service) checked(ctx context.Context, company int64, was, to *Settings)
 		}
 		to.PhoneNumbers[i] = optional.Value(normal)
 	}
+	if len(wrong) == 0 { // an invalid number is empty
+		fault.RepeatedItems(&wrong, "phone_numbers", to.PhoneNumbers)
+	}
 	if err := wrong.Err(); err != nil {
 		return nil, err //nolint:wrapcheck // the error is a fault
-	}
-	if sorted := slices.Sorted(slices.Values(to.PhoneNumbers)); len(slices.Compact(sorted)) < len(to.PhoneNumbers) {
-		return nil, fault.InvalidField("phone_numbers", fault.Duplicate, nil)
 	}
 	if to.PhoneNumbers == nil && !effective.hasNumber() {
 		return nil, fault.InvalidField("phone_numbers", fault.Required, nil)

@@ -500,7 +500,7 @@ func TestAdministratorsManageInbounds(t *testing.T) {
 		"a path that is taken away":    {`{"description":{"number":""}}`, "phone_numbers"},
 		"no text":                      {`{"preset":"custom","description":{"number":"a"}}`, "description.text"},
 		"a wrong number":               {`{"phone_numbers":["13800138000","12345678901"]}`, "phone_numbers.1"},
-		"a number twice":               {`{"phone_numbers":["13800138000","+86 138 0013 8000"]}`, "phone_numbers"},
+		"a number twice":               {`{"phone_numbers":["13800138000","+86 138 0013 8000"]}`, "phone_numbers.1"},
 		"a path with an empty step":    {`{"description":{"dedup":["a..b"]}}`, "description.dedup"},
 		"a number in the middle":       {`{"description":{"number":"a.#.b"}}`, "description.number"},
 		"an empty placeholder":         {`{"description":{"text":["${}"]}}`, "description.text"},

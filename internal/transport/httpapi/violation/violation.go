@@ -48,7 +48,7 @@ func OfRequest(parameters, body error) error {
 			return body
 		}
 		for _, one := range unfold(schema) {
-			all.Fields = append(all.Fields, schemaField("body", true, one))
+			all.Fields = append(all.Fields, bodyFields(one)...)
 		}
 	}
 	if len(all.Fields) == 0 {
@@ -88,6 +88,25 @@ func fieldsOf(e *openapi3filter.RequestError) []fault.Field {
 		}
 	}
 	return fields
+}
+
+// bodyFields returns the invalid fields of a body. If items of a list of texts are repeated, these are the items.
+func bodyFields(e *openapi3.SchemaError) []fault.Field {
+	field := schemaField("body", true, e)
+	list, isList := e.Value.([]any)
+	if e.SchemaField != "uniqueItems" || !isList {
+		return []fault.Field{field}
+	}
+	texts := make([]string, len(list))
+	for i, item := range list {
+		var isText bool
+		if texts[i], isText = item.(string); !isText {
+			return []fault.Field{field}
+		}
+	}
+	var repeated fault.Fields
+	fault.RepeatedItems(&repeated, field.Name, texts)
+	return repeated
 }
 
 func schemaField(name string, inBody bool, e *openapi3.SchemaError) fault.Field {
