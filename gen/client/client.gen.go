@@ -7276,7 +7276,7 @@ type SendRequest struct {
 	// Priority Tasks with the smallest number are sent first. The default is 1 for `verification`, 5 for `notification` and 8 for `marketing`. The smallest allowed number is the smaller of the default and the user's most urgent priority.
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Sensitive Whether the text is secret, such as a code. Only the sender gets the text. Everything that is stored or answered contains a mask of `*` with the same length and the same number of segments. While the message waits, its text is encrypted with `SECRETS_KEY`. Its task cannot be sent again after it has ended.
+	// Sensitive Whether the text is secret, such as a code. Only the sender gets the text. Everything that is stored or answered contains a mask with the same length and the same number of segments. While the message waits, its text is encrypted with `SECRETS_KEY`. Texts of providers and senders about the message are stored as `***`. Its task cannot be sent again after it has ended. Not with a default content.
 	Sensitive *bool `json:"sensitive,omitempty"`
 
 	// Sign The signature, placed before the text in 【】. Without it, a template's own `sign` is used.

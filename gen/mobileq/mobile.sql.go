@@ -153,7 +153,7 @@ const phoneHeld = `-- name: PhoneHeld :many
 WITH held AS MATERIALIZED (
     SELECT l.lease_id, q.task_id, q.recipient, q.lease_sim, q.updated_at AS leased_at,
         phone_valid_until(q.updated_at, q.lease_until, q.send_before, $1::interval) AS valid_until,
-        q.sealed, handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
+        q.sealed, coalesce(q.sign, q.lease_sign, '') AS sign, q.lease_sign_mode, handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
     FROM phones p
     JOIN phone_leases l ON l.sender_id = p.sender_id
     CROSS JOIN LATERAL (
@@ -167,7 +167,8 @@ deleted AS (
         AND EXISTS (SELECT FROM phones p WHERE p.sender_id = l.sender_id AND p.device_no = $3::text)
 )
 SELECT h.lease_id, h.task_id, h.recipient, h.lease_sim, h.leased_at::timestamptz AS leased_at, h.valid_until::timestamptz AS valid_until,
-    (h.valid_until > clock_timestamp())::boolean AS is_valid, h.content::text AS content, h.sealed
+    (h.valid_until > clock_timestamp())::boolean AS is_valid, h.content::text AS content, h.sealed, h.sign::text AS sign,
+    (h.lease_sign_mode IS NULL)::boolean AS is_sign_in_text
 FROM held h
 ORDER BY h.lease_id
 `
@@ -179,15 +180,17 @@ type PhoneHeldParams struct {
 }
 
 type PhoneHeldRow struct {
-	LeaseID    int64
-	TaskID     string
-	Recipient  string
-	LeaseSim   *int16
-	LeasedAt   time.Time
-	ValidUntil time.Time
-	IsValid    bool
-	Content    string
-	Sealed     *string
+	LeaseID      int64
+	TaskID       string
+	Recipient    string
+	LeaseSim     *int16
+	LeasedAt     time.Time
+	ValidUntil   time.Time
+	IsValid      bool
+	Content      string
+	Sealed       *string
+	Sign         string
+	IsSignInText bool
 }
 
 // PhoneHeld returns the messages whose leases a phone holds, the oldest lease first. It also deletes the records of the leases that have ended. content is
@@ -212,6 +215,8 @@ func (q *Queries) PhoneHeld(ctx context.Context, arg PhoneHeldParams) ([]PhoneHe
 			&i.IsValid,
 			&i.Content,
 			&i.Sealed,
+			&i.Sign,
+			&i.IsSignInText,
 		); err != nil {
 			return nil, err
 		}

@@ -437,6 +437,40 @@ func (q *Queries) SealedStore(ctx context.Context, arg SealedStoreParams) (int64
 	return result.RowsAffected(), nil
 }
 
+const sensitiveTasks = `-- name: SensitiveTasks :many
+SELECT m.task_id, q.sealed
+FROM messages m
+LEFT JOIN queue q ON q.task_id = m.task_id
+WHERE m.task_id = ANY ($1::text[]) AND m.is_sensitive
+ORDER BY m.task_id
+`
+
+type SensitiveTasksRow struct {
+	TaskID string
+	Sealed *string
+}
+
+// SensitiveTasks returns those tasks of task_ids whose messages are sensitive. sealed: the encrypted text; null if the task has ended.
+func (q *Queries) SensitiveTasks(ctx context.Context, taskIds []string) ([]SensitiveTasksRow, error) {
+	rows, err := q.db.Query(ctx, sensitiveTasks, taskIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SensitiveTasksRow
+	for rows.Next() {
+		var i SensitiveTasksRow
+		if err := rows.Scan(&i.TaskID, &i.Sealed); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskCancel = `-- name: TaskCancel :many
 WITH waiting AS MATERIALIZED (
     SELECT q.task_id FROM queue q WHERE q.task_id = ANY ($1::text[]) AND q.lease_until IS NULL ORDER BY q.task_id FOR UPDATE

@@ -272,7 +272,7 @@ func (a *App) wirePlatform(ctx context.Context) (err error) {
 		return err
 	}
 	warnOfNamesake(ctx, a.users, o)
-	a.Answers = idempotency.New(a.DB)
+	a.Answers = idempotency.New(a.DB, o.Secrets)
 	if a.host, err = os.Hostname(); err != nil {
 		return fmt.Errorf("read host name: %w", err)
 	}

@@ -74,7 +74,7 @@ DELETE FROM phone_leases WHERE sender_id = @sender_id;
 WITH held AS MATERIALIZED (
     SELECT l.lease_id, q.task_id, q.recipient, q.lease_sim, q.updated_at AS leased_at,
         phone_valid_until(q.updated_at, q.lease_until, q.send_before, @margin::interval) AS valid_until,
-        q.sealed, handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
+        q.sealed, coalesce(q.sign, q.lease_sign, '') AS sign, q.lease_sign_mode, handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
     FROM phones p
     JOIN phone_leases l ON l.sender_id = p.sender_id
     CROSS JOIN LATERAL (
@@ -88,7 +88,8 @@ deleted AS (
         AND EXISTS (SELECT FROM phones p WHERE p.sender_id = l.sender_id AND p.device_no = @device_no::text)
 )
 SELECT h.lease_id, h.task_id, h.recipient, h.lease_sim, h.leased_at::timestamptz AS leased_at, h.valid_until::timestamptz AS valid_until,
-    (h.valid_until > clock_timestamp())::boolean AS is_valid, h.content::text AS content, h.sealed
+    (h.valid_until > clock_timestamp())::boolean AS is_valid, h.content::text AS content, h.sealed, h.sign::text AS sign,
+    (h.lease_sign_mode IS NULL)::boolean AS is_sign_in_text
 FROM held h
 ORDER BY h.lease_id;
 

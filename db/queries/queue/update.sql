@@ -381,3 +381,11 @@ SELECT q.task_id, q.sealed::text AS sealed FROM queue q WHERE q.sealed IS NOT NU
 -- SealedStore replaces the encrypted text of a task, unless it was changed.
 -- name: SealedStore :execrows
 UPDATE queue SET sealed = @sealed::text WHERE task_id = @task_id AND sealed = @before::text;
+
+-- SensitiveTasks returns those tasks of task_ids whose messages are sensitive. sealed: the encrypted text; null if the task has ended.
+-- name: SensitiveTasks :many
+SELECT m.task_id, q.sealed
+FROM messages m
+LEFT JOIN queue q ON q.task_id = m.task_id
+WHERE m.task_id = ANY (@task_ids::text[]) AND m.is_sensitive
+ORDER BY m.task_id;

@@ -43,8 +43,7 @@ func (d *logDriver) Send(ctx context.Context, messages []provider.Message, repor
 			slog.String("task_id", m.TaskID), slog.Int("attempt", int(m.Attempt)), slog.Int("characters", utf8.RuneCountInString(m.Content)),
 		}
 		if d.config.ShowContent {
-			mask := provider.NewMask(m.Secrets)
-			attributes = append(attributes, slog.String("to", m.Recipient), slog.String("title", mask.Replace(m.Title)), slog.String("content", mask.Replace(m.Content)))
+			attributes = append(attributes, slog.String("to", m.Recipient), slog.String("title", m.Hider.Hide(m.Title)), slog.String("content", m.Hider.Hide(m.Content)))
 		}
 		d.log.LogAttrs(ctx, slog.LevelInfo, "message sent to the log", attributes...)
 		report(i, provider.Outcome{OK: true})

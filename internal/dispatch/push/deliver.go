@@ -130,7 +130,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 		f := byID[row.TaskID]
 		m := provider.Message{
 			TaskID: row.TaskID, Attempt: row.Attempt, LeaseID: row.LeaseID, EnteredAt: f.EnteredAt, Recipient: f.Recipient, UserID: f.UserID,
-			Content: row.Content, Sign: row.Sign, Traceparent: optional.Value(row.Traceparent), IsOfBatch: row.BatchID != nil, Secrets: row.Secrets,
+			Content: row.Content, Sign: row.Sign, Traceparent: optional.Value(row.Traceparent), IsOfBatch: row.BatchID != nil, Hider: row.Hider,
 		}
 		if !math.IsInf(f.SecondsLeft, 1) {
 			m.ValidUntil = began.Add(time.Duration(f.SecondsLeft * float64(time.Second)))
@@ -332,7 +332,7 @@ func (w *worker) reportAll(ctx context.Context, reports []queue.Report) (left []
 
 // reportOf returns the report for the outcome of a claimed task.
 func (w *setup) reportOf(row claim.Lease, o provider.Outcome) queue.Report {
-	r := queue.Report{TaskID: row.TaskID, SenderNo: w.row.SenderNo, LeaseID: &row.LeaseID, Status: queue.Success, ProviderNo: o.ProviderNo}
+	r := queue.Report{TaskID: row.TaskID, SenderNo: w.row.SenderNo, LeaseID: &row.LeaseID, Status: queue.Success, ProviderNo: o.ProviderNo, IsHidden: true}
 	raw := map[string]any{"task_id": row.TaskID, "app_id": w.row.SenderNo, "lease_id": row.LeaseID, "status": queue.Success}
 	for name, value := range map[string]string{"provider_no": o.ProviderNo, "answer": o.Answer} {
 		if value != "" {

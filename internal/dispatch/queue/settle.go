@@ -32,6 +32,7 @@ type Report struct {
 	Raw          []byte         // the request as JSON, for the log
 	MaxRetries   *int           // nil: Rules.MaxRetryCount
 	ProviderNo   string         // the provider's id of an accepted message; empty: unknown
+	IsHidden     bool           // no text contains the text of a sensitive message
 	Refund       bool           // for a FAILED with LeaseID: the sender gets its segments back, because the provider did not accept the message
 }
 
@@ -150,6 +151,10 @@ func (s *Service) settleAll(ctx context.Context, reports []Report) ([]ended, err
 // settle stores reports of different tasks and returns one outcome per report. If a report ends no lease, its effect is empty, and the caller must pass the
 // report to settleLate. All reports that end leases are stored in one transaction. After an error, no report is stored.
 func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error) {
+	reports, err := s.hideTexts(ctx, reports)
+	if err != nil {
+		return nil, err
+	}
 	// All statements lock tasks in this order.
 	order := make([]int, len(reports))
 	for i := range order {
@@ -240,6 +245,10 @@ func closeBreakers(ctx context.Context, tx postgres.Runner, reports []Report, ro
 // partition of a day can be locked for minutes. A separate statement ensures that only late reports of that partition fail. A sender can safely repeat
 // a report after such an error, because a repeated report changes nothing.
 func (s *Service) settleLate(ctx context.Context, reports []Report) ([]ended, error) {
+	reports, err := s.hideTexts(ctx, reports)
+	if err != nil {
+		return nil, err
+	}
 	results, err := RunByDay(ctx, s.db, reports, func(r Report) string { return r.TaskID }, s.logLate)
 	if err != nil {
 		return nil, fmt.Errorf("log late reports: %w", err)

@@ -3,12 +3,11 @@
 package sensitive
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"unicode"
 
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/platform/fault"
@@ -17,8 +16,25 @@ import (
 
 // Text is the text of a sensitive message.
 type Text struct {
-	Content string          `json:"content"`          // without the signature
+	Content string          `json:"content"`          // without the signature of the message
+	Secret  string          `json:"secret,omitempty"` // the part of the text that must be hidden; empty: the whole text
 	Values  json.RawMessage `json:"values,omitempty"` // values of the placeholders in the rendering; nil: the message has no rendering
+}
+
+// Handed returns the text that a sender receives. It is computed like the function handed_text of the database.
+func (t Text) Handed(sign string, isInText bool) string {
+	if isInText {
+		return segment.Signed(sign, t.Content)
+	}
+	return segment.Unsigned(sign, t.Content)
+}
+
+// Mask masks the sensitive part of a text.
+func (t Text) Mask(text string) string {
+	if t.Secret == "" {
+		return Mask(text)
+	}
+	return strings.ReplaceAll(text, t.Secret, Mask(t.Secret))
 }
 
 // Box encrypts the texts of tasks.
@@ -67,73 +83,25 @@ func (b Box) Renew(taskID, sealed string) (string, error) {
 // owner is the name under which the text of a task is encrypted, so that nobody can move it to another task.
 func owner(taskID string) string { return "task " + taskID }
 
-// Mask replaces the characters of a text, except a signature in front. The mask has as many characters and segments as the text, with any signature.
-func Mask(text string) string {
-	front := ""
-	if end := strings.Index(text, "】"); end > 0 && strings.HasPrefix(text, "【") {
-		front, text = text[:end+len("】")], text[end+len("】"):]
-	}
-	return front + strings.Map(segment.Same, text)
-}
-
-// MaskPart replaces each occurrence of part in a text.
-func MaskPart(text, part string) string { return strings.ReplaceAll(text, part, Mask(part)) }
-
-// Restore returns the text that a sender receives. handed is the masked text with or without a signature in front, as the function handed_text of the database
-// returns it. content is the decrypted text.
-func Restore(handed, content string) string {
-	front, clear := []rune(handed), []rune(content)
-	if n := len(front) - len(clear); n >= 0 {
-		return string(front[:n]) + content
-	}
-	return string(clear[len(clear)-len(front):]) // handed_text removed the signature from the text
-}
-
-// minWord is the minimum length of a word in Words. Shorter words occur in every answer of a provider.
-const minWord = 4
-
-// Words returns the words and numbers of a text that its mask hides. They are hidden in logs and in answers of providers.
-func Words(text, mask string) []string {
-	clear, masked := []rune(text), []rune(mask)
-	var words []string
-	var word []rune
-	end := func() {
-		if len(word) >= minWord && !slices.Contains(words, string(word)) {
-			words = append(words, string(word))
-		}
-		word = nil
-	}
-	isASCII := false
-	for i, r := range clear {
-		isHidden := i >= len(masked) || masked[i] != r
-		isWord := isHidden && (unicode.IsLetter(r) || unicode.IsDigit(r))
-		if !isWord || len(word) > 0 && isASCII != (r < unicode.MaxASCII) {
-			end()
-		}
-		if isWord {
-			word, isASCII = append(word, r), r < unicode.MaxASCII
-		}
-	}
-	end()
-	return words
-}
+// Mask replaces all characters of a text. The mask has as many characters and segments as the text, with any signature in front.
+func Mask(text string) string { return strings.Map(segment.Same, text) }
 
 // field is the field of a submission that makes a message sensitive.
 const field = "sensitive"
 
-// MaskRequest masks the texts of all sensitive messages in a request body. A body that is not valid JSON is masked completely if it can contain a sensitive
-// message.
+// MaskRequest masks the texts of sensitive messages in the log of a request. If the body is not valid JSON, and can contain a sensitive message, all of it is
+// masked.
 func MaskRequest(body []byte) []byte {
-	if lower := strings.ToLower(string(body)); !strings.Contains(lower, field) && !strings.Contains(lower, `\u`) { // a name can be written with escapes
+	if lower := bytes.ToLower(body); !bytes.Contains(lower, []byte(field)) && !bytes.Contains(lower, []byte(`\u`)) { // a name can be written with escapes
 		return body
 	}
-	decoder := json.NewDecoder(strings.NewReader(string(body)))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil || decoder.More() {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	value, isSensitive, err := decode(d)
+	if err != nil || d.More() {
 		return []byte(Mask(string(body)))
 	}
-	if !maskMessages(value) {
+	if !isSensitive {
 		return body
 	}
 	masked, err := json.Marshal(value)
@@ -143,30 +111,70 @@ func MaskRequest(body []byte) []byte {
 	return masked
 }
 
-// maskMessages masks the sensitive messages in a JSON value, and reports whether it contains one. A message whose field sensitive is neither false nor null is
-// masked, too: its submission is refused.
-func maskMessages(value any) (isChanged bool) {
-	switch value := value.(type) {
-	case []any:
-		for _, one := range value {
-			isChanged = maskMessages(one) || isChanged
-		}
-	case map[string]any:
-		isSensitive := false
-		for name, one := range value {
-			isSensitive = isSensitive || strings.EqualFold(name, field) && one != nil && one != false
-			isChanged = maskMessages(one) || isChanged
-		}
-		for name, one := range value {
-			if isSensitive && (strings.EqualFold(name, "content") || strings.EqualFold(name, "params")) {
-				value[name], isChanged = maskTexts(one), true
-			}
-		}
-	}
-	return isChanged
+// visible contains the fields of a submission that are no text of the message.
+var visible = map[string]bool{
+	"phone_number": true, "default_region": true, "use_template": true, "template_no": true, "language": true, "source": true, "dedup_key": true,
+	"message_type": true, "priority": true, "expect_send_time": true, "expires_at": true, "sign": true, "test": true, field: true,
 }
 
-// maskTexts masks all texts and numbers in a JSON value.
+// decode reads a JSON value. If an object has a field sensitive that is neither false nor null, decode masks all fields of the object that are not visible,
+// because any of them can contain the text. The field counts even if it is repeated.
+func decode(d *json.Decoder) (value any, isSensitive bool, err error) {
+	token, err := d.Token()
+	if err != nil {
+		return nil, false, err //nolint:wrapcheck // only compared with nil
+	}
+	switch token {
+	case json.Delim('['):
+		list := []any{}
+		for d.More() {
+			one, is, err := decode(d)
+			if err != nil {
+				return nil, false, err
+			}
+			list, isSensitive = append(list, one), isSensitive || is
+		}
+		value = list
+	case json.Delim('{'):
+		object, isMessage := map[string]any{}, false
+		for d.More() {
+			name, err := d.Token()
+			if err != nil {
+				return nil, false, err //nolint:wrapcheck // only compared with nil
+			}
+			one, is, err := decode(d)
+			if err != nil {
+				return nil, false, err
+			}
+			key, _ := name.(string)
+			isMessage = isMessage || strings.EqualFold(key, field) && one != nil && one != false
+			object[key], isSensitive = one, isSensitive || is
+		}
+		if isMessage {
+			isSensitive, object = true, maskObject(object)
+		}
+		value = object
+	default:
+		return token, false, nil
+	}
+	_, err = d.Token() // the end of the list or object
+	return value, isSensitive, err
+}
+
+// maskObject masks the fields of an object that are not visible.
+func maskObject(object map[string]any) map[string]any {
+	masked := map[string]any{}
+	for name, value := range object {
+		if visible[name] {
+			masked[name] = value
+		} else {
+			masked[name] = maskTexts(value)
+		}
+	}
+	return masked
+}
+
+// maskTexts masks all texts, numbers and names in a JSON value.
 func maskTexts(value any) any {
 	switch value := value.(type) {
 	case string:
@@ -174,13 +182,21 @@ func maskTexts(value any) any {
 	case json.Number:
 		return Mask(value.String())
 	case []any:
+		masked := make([]any, len(value))
 		for i, one := range value {
-			value[i] = maskTexts(one)
+			masked[i] = maskTexts(one)
 		}
+		return masked
 	case map[string]any:
+		masked := map[string]any{}
 		for name, one := range value {
-			value[name] = maskTexts(one)
+			if !visible[name] && name != "content" && name != "params" && name != "messages" {
+				name = Mask(name)
+			}
+			masked[name] = maskTexts(one)
 		}
+		return masked
+	default:
+		return value
 	}
-	return value
 }

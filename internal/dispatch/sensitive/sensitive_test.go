@@ -3,6 +3,7 @@ package sensitive_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,7 +72,8 @@ func TestOnlyTheSenderGetsASensitiveText(t *testing.T) {
 	}{
 		"content":            {nil, masked, "【ACME】" + text},
 		"signature":          {map[string]any{"sign": "公司"}, "【公司】" + masked, "【公司】" + text},
-		"signature in text":  {map[string]any{"content": "【ACME】" + code}, "【ACME】******", "【ACME】" + code},
+		"signature in text":  {map[string]any{"content": "【ACME】" + code}, "＊****＊******", "【ACME】" + code},
+		"code in brackets":   {map[string]any{"content": "【" + code + "】 is your code"}, "＊******＊*************", "【ACME】【" + code + "】 is your code"},
 		"template":           {map[string]any{"content": nil, "template_no": "login", "params": map[string]any{"code": code}}, "***********", "【ACME】code " + code},
 		"repeated signature": {map[string]any{"content": "【公司】【公司】" + code, "sign": "公司"}, "【公司】******", "【公司】" + code},
 	} {
@@ -158,10 +160,32 @@ func TestTheAnswerOfAProviderIsStoredWithoutTheText(t *testing.T) {
 	if seen := p.Seen(); len(seen) != 1 || !strings.Contains(seen[0], text) {
 		t.Errorf("the provider got %q", seen)
 	}
-	if task := b.Task(id); task.Result == nil || !strings.Contains(*task.Result, "rejected") {
+	if task := b.Task(id); task.Result == nil || !strings.Contains(*task.Result, "***") {
 		t.Errorf("the task is %+v", task)
 	}
+	if events := b.Timeline(id); !slices.ContainsFunc(events, func(e api.TimelineEvent) bool { return e.Answer != nil && *e.Answer == "200 ***" }) {
+		t.Errorf("the timeline is %+v", events)
+	}
 	expectHidden(b)
+}
+
+func TestTheReportOfAnAppIsStoredWithoutTheText(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	for range 2 {
+		id := b.SubmitBody(message(nil)).TaskID
+		lease := b.Claim("app", 1)[0].LeaseID
+		report := map[string]any{"task_id": id, "app_id": "app", "lease_id": lease, "status": 3, "error_message": "rejected: " + text}
+		b.Expect(200, "", "POST", "/api/v1/sms/report", report)
+		b.Expect(200, "", "POST", "/api/v1/sms/report", report) // the late report of an ended task
+	}
+	expectHidden(b)
+}
+
+func TestADefaultContentIsNotSensitive(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	if a := b.Expect(422, "request.invalid", "POST", send, message(map[string]any{"content": nil})); a.Fields() != "sensitive" {
+		t.Errorf("wrong fields %s", a.Fields())
+	}
 }
 
 func TestTheLogOfASenderDoesNotContainTheText(t *testing.T) {
@@ -191,7 +215,14 @@ func TestATextWaitsForAServerWithItsKey(t *testing.T) {
 	if tasks := claimAt(b, secret.NewKey()); len(tasks) != 1 || tasks[0].TaskID != plain {
 		t.Errorf("a server with another key handed out %+v", tasks)
 	}
-	if task := b.Task(id); task.Status != api.TaskPending || task.RetryCount != 1 {
+	for range 5 { // no attempt counts, however often such a server tries
+		b.Exec(`UPDATE queue SET due_at = now(), troubles = 0`)
+		if _, err := b.App.Queue.Queue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		claimAt(b, secret.NewKey())
+	}
+	if task := b.Task(id); task.Status != api.TaskPending || task.RetryCount != 0 {
 		t.Errorf("the task is %+v", task)
 	}
 	b.Exec(`UPDATE queue SET due_at = now()`)
@@ -242,4 +273,18 @@ func box(t testing.TB, keys ...string) *secret.Box {
 		t.Fatal(err)
 	}
 	return made
+}
+
+// A plain hash of a request would reveal the code: it could be found by trying all codes.
+func TestTheHashOfASensitiveRequestNeedsTheKey(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	body := `{"phone_number":"13800138000","content":"` + text + `","sensitive":true}`
+	first := b.Expect(200, "", "POST", send, body, "Idempotency-Key", "key")
+	if again := b.Expect(200, "", "POST", send, body, "Idempotency-Key", "key"); again.Raw != first.Raw {
+		t.Errorf("first %s, then %s", first.Raw, again.Raw)
+	}
+	b.Expect(422, "idempotency.key_reused", "POST", send, strings.Replace(body, code, "493818", 1), "Idempotency-Key", "key")
+	if n := b.Count("SELECT count(*) FROM idempotency_keys WHERE request_hash = sha256(convert_to($1, 'UTF8'))", body); n != 0 {
+		t.Error("the hash can be computed without the key")
+	}
 }

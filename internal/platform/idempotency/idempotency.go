@@ -7,23 +7,28 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	"lksms/gen/idempotencyq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/secret"
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/sweep"
 )
 
 // Service stores the answers of requests for one day.
 type Service struct {
-	db *postgres.DB
-	q  *idempotencyq.Queries
+	db  *postgres.DB
+	q   *idempotencyq.Queries
+	box *secret.Box
 }
 
-// New returns a Service on db.
-func New(db *postgres.DB) *Service { return &Service{db: db, q: idempotencyq.New(db)} }
+// New returns a Service on db. It uses the keys of box for the hashes of sensitive requests.
+func New(db *postgres.DB, box *secret.Box) *Service {
+	return &Service{db: db, q: idempotencyq.New(db), box: box}
+}
 
 // Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
@@ -46,7 +51,7 @@ const inFlightWait = time.Second
 // has an answer, Do returns this answer and replayed. If work fails, Do changes and stores nothing, and returns the error of work. Faults:
 // idempotency.key_reused if the body differs, and idempotency.in_flight if a request with the key is in progress.
 func (s *Service) Do(ctx context.Context, key Key, body []byte, work func(ctx context.Context) ([]byte, error)) (answer []byte, replayed bool, err error) {
-	hash := sha256.Sum256(body)
+	hashes := s.hashesOf(body)
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		free, err := s.q.IdempotencyLock(ctx, idempotencyq.IdempotencyLockParams(key))
 		if err != nil {
@@ -57,7 +62,7 @@ func (s *Service) Do(ctx context.Context, key Key, body []byte, work func(ctx co
 		}
 		first, err := s.q.IdempotencyGet(ctx, idempotencyq.IdempotencyGetParams(key))
 		switch {
-		case err == nil && bytes.Equal(first.RequestHash, hash[:]):
+		case err == nil && slices.ContainsFunc(hashes, func(hash []byte) bool { return bytes.Equal(first.RequestHash, hash) }):
 			answer, replayed = first.Response, true
 			return nil
 		case err == nil:
@@ -69,11 +74,30 @@ func (s *Service) Do(ctx context.Context, key Key, body []byte, work func(ctx co
 			return err
 		}
 		err = s.q.IdempotencyStore(ctx, idempotencyq.IdempotencyStoreParams{
-			Username: key.Username, Operation: key.Operation, Key: key.Key, RequestHash: hash[:], Response: answer,
+			Username: key.Username, Operation: key.Operation, Key: key.Key, RequestHash: hashes[0], Response: answer,
 		})
 		return postgres.Wrap("store answer", err, nil)
 	})
 	return answer, replayed, err
+}
+
+// hashesOf returns the hashes under which the request with a body can be stored, the current one first. The hash of a request that can contain a sensitive message is
+// keyed: otherwise, whoever has the database could find a short code by trying all codes.
+func (s *Service) hashesOf(body []byte) [][]byte {
+	plain := sha256.Sum256(body)
+	if lower := bytes.ToLower(body); !bytes.Contains(lower, []byte("sensitive")) && !bytes.Contains(lower, []byte(`\u`)) { // a name can be written with escapes
+		return [][]byte{plain[:]}
+	}
+	digests, err := s.box.Digests(string(body), "idempotency key")
+	if err != nil { // without a key, the server refuses sensitive messages
+		return [][]byte{plain[:]}
+	}
+	hashes := make([][]byte, len(digests))
+	for i, digest := range digests {
+		hash := sha256.Sum256([]byte(digest))
+		hashes[i] = hash[:]
+	}
+	return hashes
 }
 
 // sweepBatch is the maximum number of rows that one DELETE deletes.

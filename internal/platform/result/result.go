@@ -13,7 +13,6 @@ const (
 	UnclearFrom  = "结果不明，不再重发: " // followed by the error of the provider
 	Expired      = "已过期"
 	Simulated    = "测试短信，未发送"
-	Sealed       = "敏感内容无法解密，请检查 SECRETS_KEY"
 )
 
 // Erased replaces the text of an erased message, and the response of its provider.
@@ -21,7 +20,7 @@ const Erased = "已清除"
 
 // Own are the fixed results of tasks, which contain no text of a message. Every other result contains a text of a sender or provider. Results that begin with
 // GaveUp contain this text at the end.
-var Own = []string{Sent, NotSent, TimedOut, TimedOutLast, Unclear, Expired, Simulated, Sealed, NoAddress, NotServed, Blocked, Limited, NoSignature,
+var Own = []string{Sent, NotSent, TimedOut, TimedOutLast, Unclear, Expired, Simulated, NoAddress, NotServed, Blocked, Limited, NoSignature,
 	NotANumber, TextTooLong, TextBlank, NoSMSText, WrongParams, NoCompany, NotSendable,
 }
 

@@ -4,6 +4,8 @@ package secret
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -24,6 +26,7 @@ type Box struct {
 type key struct {
 	id   string
 	aead cipher.AEAD
+	hash []byte // key of Digests
 }
 
 // keySize is the length of a key in bytes.
@@ -48,8 +51,12 @@ func NewBox(keys ...string) (*Box, error) {
 		if err != nil {
 			return nil, fmt.Errorf("use key: %w", err)
 		}
+		hash, err := hkdf.Key(sha256.New, raw, nil, "digests", sha256.Size)
+		if err != nil {
+			return nil, fmt.Errorf("use key: %w", err)
+		}
 		sum := sha256.Sum256(raw)
-		b.keys = append(b.keys, key{hex.EncodeToString(sum[:4]), aead})
+		b.keys = append(b.keys, key{hex.EncodeToString(sum[:4]), aead, hash})
 	}
 	return b, nil
 }
@@ -100,6 +107,21 @@ func (b *Box) Decrypt(encrypted, owner string) (string, error) {
 		return string(opened), nil
 	}
 	return "", fmt.Errorf("key %s of the encrypted value is missing: set it as SECRETS_KEY or SECRETS_KEY_OLD", id)
+}
+
+// Digests returns a text of owner as a keyed hash, with each key of the box. Whoever has only the database cannot find the text, even if it is short. Encrypt
+// uses the key of the first digest. Error: ErrNoKey.
+func (b *Box) Digests(text, owner string) ([]string, error) {
+	if len(b.keys) == 0 {
+		return nil, ErrNoKey
+	}
+	digests := make([]string, len(b.keys))
+	for i, k := range b.keys {
+		h := hmac.New(sha256.New, k.hash)
+		_, _ = fmt.Fprintf(h, "%d:%s%s", len(owner), owner, text) // never fails
+		digests[i] = k.id + ":" + base64.StdEncoding.EncodeToString(h.Sum(nil))
+	}
+	return digests, nil
 }
 
 // IsCurrent reports whether a value was encrypted with the key that Encrypt uses.

@@ -46,8 +46,8 @@ func (a *Attempts) Try(m Message, send func(ctx context.Context) Outcome) Outcom
 func (a *Attempts) Begin(m Message, send func(ctx context.Context) Outcome) Outcome {
 	ctx, ended := a.tools.Began(a.ctx, m)
 	o := a.tools.Mask.hideIn(send(ctx))
-	if len(m.Secrets) > 0 {
-		o = NewMask(m.Secrets).hideIn(o)
+	if m.Hider.IsSensitive() {
+		o = o.without(m.Hider)
 	}
 	ended(o)
 	return o

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/platform/outbound"
 )
 
@@ -29,7 +30,7 @@ type Message struct {
 	Group       int64           // messages of one group differ only in the recipient; 0: no group
 	IsOfBatch   bool            // the message belongs to an uploaded list
 	ValidUntil  time.Time       // no attempt starts after this time; zero: no limit
-	Secrets     []string        // words of a sensitive text; they are hidden in logs and answers
+	Hider       sensitive.Hider // hides a sensitive text in logs and answers
 }
 
 // EnteredUnixMs returns EnteredAt in milliseconds since 1970. 0 means unknown.

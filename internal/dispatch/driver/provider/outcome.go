@@ -1,6 +1,12 @@
 package provider
 
-import "time"
+import (
+	"strings"
+	"time"
+
+	"lksms/internal/dispatch/sensitive"
+	"lksms/internal/platform/characters"
+)
 
 // Outcome is the result of an attempt. If OK is true, the message was sent. If Unknown is true, the result is unknown. If Trouble is true, the sender cannot
 // send any message. If all three are false, the provider refused this message.
@@ -59,3 +65,14 @@ var Untried = Outcome{}
 
 // Unwritable is the outcome of a message whose request cannot be built.
 var Unwritable = Outcome{Permanent: true, Unasked: true, Code: "unwritable", Error: "the request could not be written"}
+
+// without hides the text of a sensitive message in an outcome. If the whole text is sensitive, only the HTTP status, the code and the number of the provider
+// remain.
+func (o Outcome) without(h sensitive.Hider) Outcome {
+	status, _, _ := strings.Cut(o.Answer, " ")
+	if o.Answer = h.Hide(o.Answer); o.Answer == sensitive.Hidden && characters.IsDigits(status) {
+		o.Answer = status + " " + o.Answer
+	}
+	o.Error, o.Code, o.ProviderNo = h.Hide(o.Error), h.HideToken(o.Code), h.HideToken(o.ProviderNo)
+	return o
+}

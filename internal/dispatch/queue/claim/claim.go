@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lksms/gen/dispatchq"
+	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 )
@@ -41,8 +42,8 @@ type Lease struct {
 	Sealed              *string    // encrypted text of a sensitive message; nil: the message is not sensitive
 
 	// Only a sensitive message has these values. Service.Claim sets them and replaces the mask in Content.
-	Values  []byte   // values of the placeholders in the rendering; nil: the message has no rendering
-	Secrets []string // words of the text that logs and stored answers must not contain
+	Values []byte          // values of the placeholders in the rendering; nil: the message has no rendering
+	Hider  sensitive.Hider // hides the text in logs and stored answers
 
 	leasedAt               time.Time
 	PoolID                 int64

@@ -176,6 +176,8 @@ func (sub Submission) checkChoice() error {
 		return fault.InvalidField("params", fault.OnlyTogether, "template_no")
 	case sub.TemplateNo == "" && sub.Language != "":
 		return fault.InvalidField("language", fault.OnlyTogether, "template_no")
+	case sub.IsSensitive && sub.isDefault(): // default contents are stored in the clear
+		return fault.InvalidField("sensitive", fault.OnlyTogether, "content")
 	}
 	return nil
 }
@@ -390,14 +392,11 @@ func (s *Service) complete(row *newTask, text template.Rendered) (err error) {
 
 // seal encrypts the text of a sensitive task and masks its other copies.
 func (s *Service) seal(row *newTask) (err error) {
-	mask := sensitive.Mask
-	if row.Secret != "" {
-		mask = func(text string) string { return sensitive.MaskPart(text, row.Secret) }
-	}
-	row.sealed, err = s.sensitive.Seal(row.id, sensitive.Text{Content: row.final.Content, Values: row.Values})
-	row.final.Content = mask(row.final.Content)
+	text := sensitive.Text{Content: row.final.Content, Secret: row.Secret, Values: row.Values}
+	row.sealed, err = s.sensitive.Seal(row.id, text)
+	row.final.Content = text.Mask(text.Content)
 	if row.Values != nil {
-		row.Values = []byte(mask(string(row.Values)))
+		row.Values = []byte(text.Mask(string(row.Values)))
 	}
 	return err
 }

@@ -25,6 +25,7 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/idempotency"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/secret"
 	"lksms/internal/platform/servers"
 	"lksms/internal/testkit/pgtest"
 	"lksms/internal/transport/httpapi/gate/contract"
@@ -68,7 +69,7 @@ func setupForms(t *testing.T) *formBundle {
 		t.Fatal(err)
 	}
 	b := &formBundle{T: t, db: db, uploads: upload.New(db)}
-	b.gate, err = New(Services{Access: users, Idempotency: idempotency.New(db), Uploads: b.uploads}, Options{Roles: servers.All(),
+	b.gate, err = New(Services{Access: users, Idempotency: idempotency.New(db, &secret.Box{}), Uploads: b.uploads}, Options{Roles: servers.All(),
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {

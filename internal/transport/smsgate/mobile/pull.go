@@ -11,7 +11,6 @@ import (
 
 	"lksms/gen/mobileq"
 	"lksms/internal/dispatch/queue/claim"
-	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/platform/postgres"
 )
 
@@ -78,7 +77,7 @@ func (s *Service) Pull(ctx context.Context, p Phone) ([]Message, error) {
 			if err != nil { // the server that claimed the message can decrypt it
 				continue
 			}
-			row.Content = sensitive.Restore(row.Content, text.Content)
+			row.Content = text.Handed(row.Sign, row.IsSignInText)
 		}
 		if row.IsValid {
 			messages = append(messages, Message{

@@ -13,6 +13,7 @@ import (
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/sender"
+	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -47,6 +48,10 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 	if err != nil {
 		return err
 	}
+	hiders, err := s.hidersOf(ctx, states)
+	if err != nil {
+		return err
+	}
 	var reports []queue.Report
 	var troubles []string // by index in reports: the problem of the phone; empty: no problem
 	var unused, expired []queue.Unused
@@ -58,7 +63,7 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 		if !isKnown {
 			continue
 		}
-		means := judge(state, was)
+		means := judge(state, was).without(hiders[taskID])
 		switch r := means.report; {
 		case r != nil:
 			r.TaskID, r.LeaseID, r.SenderNo, r.Raw = taskID, &leaseID, p.SenderNo, state.Raw
@@ -238,6 +243,26 @@ func judge(state State, was reported) meaning {
 	default:
 		return meaning{}
 	}
+}
+
+// hidersOf returns the Hiders of the sensitive tasks to which the states with an error belong.
+func (s *Service) hidersOf(ctx context.Context, states []State) (map[string]sensitive.Hider, error) {
+	var ids []string
+	for _, state := range states {
+		if taskID, _, isLease := leaseOf(state.ID); isLease && state.Error != "" {
+			ids = append(ids, taskID)
+		}
+	}
+	return s.Queue.Hiders(ctx, ids)
+}
+
+// without hides the text of a sensitive message.
+func (m meaning) without(h sensitive.Hider) meaning {
+	m.trouble = h.Hide(m.trouble)
+	if m.final != nil {
+		m.final.Code = h.Hide(m.final.Code)
+	}
+	return m
 }
 
 // isOfNetwork reports whether an error is a delivery report of the network, which means that the phone sent the message.
