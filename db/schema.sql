@@ -878,6 +878,12 @@ CREATE FUNCTION public.is_due(at timestamp with time zone, longest_wait interval
 
 COMMENT ON FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) IS 'Returns whether a stored time has come. longest_wait is the longest time between the moment of storing and the stored time. If the stored time is further ahead, it was stored before the clock was set back, and also counts as come. One more minute is allowed, because transactions begin at different times.';
 
+CREATE FUNCTION public.is_later_request(network_at timestamp with time zone, received_id bigint, than_network_at timestamp with time zone, than_received_id bigint) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (network_at <> than_network_at) THEN (network_at > than_network_at) ELSE (received_id > than_received_id) END;
+
+COMMENT ON FUNCTION public.is_later_request(network_at timestamp with time zone, received_id bigint, than_network_at timestamp with time zone, than_received_id bigint) IS 'Returns whether one message of a person is later than another: by the time of the network if both times are known and differ, otherwise by the id.';
+
 CREATE FUNCTION public.ledger_partition_drop(keep interval, remark text) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET lock_timeout TO '3s'
@@ -992,6 +998,12 @@ END
 $$;
 
 COMMENT ON FUNCTION public.mirror_renamed_setting() IS 'Trigger of settings: copies a change of a renamed setting to the row with its other name. So servers of version 1.0.0 and later servers read the same value. If a statement writes both names, the row with the present name counts. The function is dropped together with the rows of the former names.';
+
+CREATE FUNCTION public.network_time(received_at timestamp with time zone, stored_at timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    RETURN CASE WHEN (received_at < (stored_at + '24:00:00'::interval)) THEN received_at ELSE NULL::timestamp with time zone END;
+
+COMMENT ON FUNCTION public.network_time(received_at timestamp with time zone, stored_at timestamp with time zone) IS 'Returns the time that a network gave to a message; null: unknown. A time more than a day after the message was stored comes from a wrong clock, and counts as unknown. Otherwise, later messages of the person would count as earlier.';
 
 CREATE FUNCTION public.note_changer() RETURNS trigger
     LANGUAGE plpgsql
@@ -4164,6 +4176,23 @@ ALTER TABLE public.batches ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE public.block_requests (
+    company_id bigint NOT NULL,
+    recipient_hash bytea NOT NULL,
+    received_id bigint NOT NULL,
+    network_at timestamp with time zone,
+    is_opt_out boolean NOT NULL,
+    CONSTRAINT block_requests_recipient_hash_length CHECK ((octet_length(recipient_hash) = 32))
+);
+
+COMMENT ON TABLE public.block_requests IS 'The latest received message by which a person asked a company for no more messages, or for messages again. Written by internal/dispatch/block. An earlier request that is handled later has no effect. The row is deleted with the message.';
+
+COMMENT ON COLUMN public.block_requests.recipient_hash IS 'SHA-256 of the number';
+
+COMMENT ON COLUMN public.block_requests.network_at IS 'network_time of the message, copied because a statement that waits for the row does not see a message that was stored meanwhile; null: unknown';
+
+COMMENT ON COLUMN public.block_requests.is_opt_out IS 'true: the person asked for no more messages; false: for messages again';
 
 ALTER TABLE public.blocks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.blocks_id_seq
@@ -7623,6 +7652,9 @@ ALTER TABLE ONLY public.batch_rows_default
 ALTER TABLE ONLY public.batches
     ADD CONSTRAINT batches_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.block_requests
+    ADD CONSTRAINT block_requests_pkey PRIMARY KEY (company_id, recipient_hash);
+
 ALTER TABLE ONLY public.blocks
     ADD CONSTRAINT blocks_pkey PRIMARY KEY (id);
 
@@ -7977,6 +8009,8 @@ CREATE INDEX batches_company_idx ON public.batches USING btree (company_id, id);
 CREATE INDEX batches_rendering_idx ON public.batches USING btree (rendering_id) WHERE (rendering_id IS NOT NULL);
 
 CREATE INDEX batches_unsettled_idx ON public.batches USING btree (id) WHERE (NOT is_settled);
+
+CREATE INDEX block_requests_received_idx ON public.block_requests USING btree (received_id);
 
 CREATE UNIQUE INDEX blocks_asked_key ON public.blocks USING btree (recipient_hash, scope, COALESCE(company_id, (0)::bigint), ((asked_at IS NULL)));
 
@@ -8559,6 +8593,9 @@ ALTER TABLE ONLY public.batch_counts
 
 ALTER TABLE ONLY public.batches
     ADD CONSTRAINT batches_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
+ALTER TABLE ONLY public.block_requests
+    ADD CONSTRAINT block_requests_received_id_fkey FOREIGN KEY (received_id) REFERENCES public.received_messages(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.business_ends
     ADD CONSTRAINT business_ends_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;

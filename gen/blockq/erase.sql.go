@@ -9,6 +9,23 @@ import (
 	"context"
 )
 
+const erasureBlockRequests = `-- name: ErasureBlockRequests :exec
+DELETE FROM block_requests q
+WHERE q.recipient_hash = ANY (ARRAY(SELECT sha256(convert_to(r.recipient, 'UTF8')) FROM unnest($1::text[]) AS r (recipient)))
+    AND q.company_id = $2::bigint AND NOT q.is_opt_out
+`
+
+type ErasureBlockRequestsParams struct {
+	Recipients []string
+	CompanyID  int64
+}
+
+// ErasureBlockRequests deletes the latest requests of a person for messages of a company. A request for no more messages stays, as its block does.
+func (q *Queries) ErasureBlockRequests(ctx context.Context, arg ErasureBlockRequestsParams) error {
+	_, err := q.db.Exec(ctx, erasureBlockRequests, arg.Recipients, arg.CompanyID)
+	return err
+}
+
 const erasureBlocks = `-- name: ErasureBlocks :execrows
 
 UPDATE blocks b

@@ -688,6 +688,16 @@ func (q *Queries) ReceivedMatched(ctx context.Context, id int64) error {
 	return err
 }
 
+const receivedOptedIn = `-- name: ReceivedOptedIn :exec
+UPDATE received_messages r SET kind = 'opt_in' WHERE r.id = $1
+`
+
+// ReceivedOptedIn records that a message ended a block for which the person had asked.
+func (q *Queries) ReceivedOptedIn(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, receivedOptedIn, id)
+	return err
+}
+
 const receivedRead = `-- name: ReceivedRead :execrows
 UPDATE received_messages r
 SET read_at = now(), read_by = $1::text

@@ -3,7 +3,8 @@
 -- BlockPut adds blocks of one company (null: all companies), or changes the reason and the expiry of blocks that exist, and returns the ids of the new and the
 -- changed blocks. A new or changed block is not enforced yet. The recipients are distinct. received_id and asked_at are null if a user adds the blocks. A
 -- number can have two blocks with the same company and scope: one that a user added, and one for which the person asked. Therefore the end of one block does
--- not end the other block. If the person asks again, received_id and asked_at of the block are those of the latest request.
+-- not end the other block. If the person asks again, received_id and asked_at of the block are those of the new request, unless the request of an imported block
+-- is newer.
 -- name: BlockPut :many
 WITH put AS (
     INSERT INTO blocks (company_id, recipient, recipient_hash, scope, reason, received_id, asked_at, created_by, expires_at)
@@ -13,15 +14,38 @@ WITH put AS (
     ORDER BY r.recipient
     ON CONFLICT (recipient_hash, scope, coalesce(company_id, 0), (asked_at IS NULL)) DO UPDATE
     SET recipient = excluded.recipient, reason = excluded.reason, expires_at = excluded.expires_at, is_enforced = false,
-        received_id = CASE WHEN excluded.asked_at < blocks.asked_at THEN blocks.received_id ELSE excluded.received_id END,
-        asked_at = greatest(blocks.asked_at, excluded.asked_at)
+        received_id = CASE WHEN blocks.received_id IS NULL AND excluded.asked_at < blocks.asked_at THEN NULL ELSE excluded.received_id END,
+        asked_at = CASE WHEN blocks.received_id IS NULL THEN greatest(blocks.asked_at, excluded.asked_at) ELSE excluded.asked_at END
     RETURNING id
 )
 SELECT p.id FROM put p ORDER BY p.id;
 
+-- BlockRequestPut records that a person asked for a block in a received message (is_opt_out), or for the end of its blocks. It returns the company and the number of
+-- the person, and when the person asked. It returns no row if another request of the person is later, or is the same request. A rule can change the request of a
+-- message: the text "yes" is an opt-in, unless a rule of the company makes it an opt-out.
+-- name: BlockRequestPut :one
+WITH message AS (
+    SELECT r.id, r.company_id, r.phone_number, r.created_at, network_time(r.received_at, r.created_at) AS network_at
+    FROM received_messages r
+    WHERE r.id = @received_id AND r.phone_number <> ''
+),
+put AS (
+    INSERT INTO block_requests (company_id, recipient_hash, received_id, network_at, is_opt_out)
+    SELECT m.company_id, sha256(convert_to(m.phone_number, 'UTF8')), m.id, m.network_at, @is_opt_out::boolean
+    FROM message m
+    ON CONFLICT (company_id, recipient_hash) DO UPDATE
+    SET received_id = excluded.received_id, network_at = excluded.network_at, is_opt_out = excluded.is_opt_out
+    WHERE is_later_request(excluded.network_at, excluded.received_id, block_requests.network_at, block_requests.received_id)
+        OR (excluded.received_id = block_requests.received_id AND excluded.is_opt_out <> block_requests.is_opt_out)
+    RETURNING received_id, network_at
+)
+SELECT m.company_id, m.phone_number, p.network_at, coalesce(m.network_at, m.created_at)::timestamptz AS asked_at
+FROM put p
+JOIN message m ON m.id = p.received_id;
+
 -- The statements BlocksImport… change, add and find the blocks of a list, for one company (null: all companies). Entry n of each array belongs to the same
 -- block. An empty text of reasons, expiries and asked_ats means null. A recipient and scope occurs at most twice in a list: once with and once without an entry
--- in asked_ats.
+-- in asked_ats. The present time replaces an entry of asked_ats that is more than a day in the future, see network_time.
 
 -- BlocksImportUnrecorded turns off the trigger that records each block in the audit, in this transaction. The trigger needs seven seconds for 5,000 blocks, and an
 -- import needs one second without it.
@@ -36,7 +60,8 @@ WITH former AS MATERIALIZED (
     SELECT b.id, b.company_id, b.reason, b.expires_at, b.asked_at, e.recipient, e.reason AS new_reason, e.expires_at AS new_expires_at,
         greatest(b.asked_at, e.asked_at) AS new_asked_at
     FROM (
-        SELECT r.recipient, r.scope, nullif(r.reason, '') AS reason, nullif(r.expiry, '')::timestamptz AS expires_at, nullif(r.asked, '')::timestamptz AS asked_at
+        SELECT r.recipient, r.scope, nullif(r.reason, '') AS reason, nullif(r.expiry, '')::timestamptz AS expires_at,
+            CASE WHEN r.asked <> '' THEN coalesce(network_time(r.asked::timestamptz, now()), now()) END AS asked_at
         FROM (
             SELECT unnest(@recipients::text[]) AS recipient, unnest(@scopes::text[]) AS scope, unnest(@reasons::text[]) AS reason,
                 unnest(@expiries::text[]) AS expiry, unnest(@asked_ats::text[]) AS asked
@@ -70,7 +95,7 @@ SELECT count(*) FROM changed;
 -- name: BlocksImportAdd :execrows
 INSERT INTO blocks (company_id, recipient, recipient_hash, scope, reason, created_by, expires_at, asked_at)
 SELECT sqlc.narg(company_id)::bigint, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), r.scope, nullif(r.reason, ''), @created_by::text,
-    nullif(r.expiry, '')::timestamptz, nullif(r.asked, '')::timestamptz
+    nullif(r.expiry, '')::timestamptz, CASE WHEN r.asked <> '' THEN coalesce(network_time(r.asked::timestamptz, now()), now()) END
 FROM (
     SELECT unnest(@recipients::text[]) AS recipient, unnest(@scopes::text[]) AS scope, unnest(@reasons::text[]) AS reason,
         unnest(@expiries::text[]) AS expiry, unnest(@asked_ats::text[]) AS asked
@@ -105,19 +130,13 @@ WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.comp
 -- name: BlockConfirmed :exec
 UPDATE blocks b SET is_confirmed = true WHERE b.id = @id AND NOT b.is_confirmed;
 
--- BlockDeleteOfPerson deletes the blocks of one company for which the person with this number asked. It returns how many blocks it deleted. If asked_until is
--- given, a block for which the person asked after asked_until is not deleted.
+-- BlockDeleteOfPerson deletes the blocks of one company for which the person with this number asked, because the latest received request of the person asks for
+-- it. It returns how many blocks it deleted. network_at is the time of this request; null: unknown. An imported block for which the person asked after network_at
+-- stays.
 -- name: BlockDeleteOfPerson :execrows
 DELETE FROM blocks b
 WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.company_id = @company_id::bigint AND b.asked_at IS NOT NULL
-    AND (sqlc.narg(asked_until)::timestamptz IS NULL OR b.asked_at <= sqlc.narg(asked_until)::timestamptz);
-
--- BlockOfPersonExists returns whether a person has asked one company to block the number.
--- name: BlockOfPersonExists :one
-SELECT EXISTS (
-    SELECT FROM blocks b
-    WHERE b.recipient_hash = sha256(convert_to(@recipient::text, 'UTF8')) AND b.company_id = @company_id::bigint AND b.asked_at IS NOT NULL
-);
+    AND (b.received_id IS NOT NULL OR sqlc.narg(network_at)::timestamptz IS NULL OR b.asked_at <= sqlc.narg(network_at)::timestamptz);
 
 -- BlockList returns up to max_rows blocks before before_id, newest first. Blocks of deleted companies are omitted.
 -- name: BlockList :many

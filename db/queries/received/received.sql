@@ -168,6 +168,10 @@ WHERE r.read_at IS NULL AND r.id = ANY (ARRAY(
     FOR UPDATE
 ));
 
+-- ReceivedOptedIn records that a message ended a block for which the person had asked.
+-- name: ReceivedOptedIn :exec
+UPDATE received_messages r SET kind = 'opt_in' WHERE r.id = @id;
+
 -- ReceivedMatched records that a rule matched a message. It changes only the kind 'text': an opt-out, an opt-in and an automatic reply keep their kinds.
 -- name: ReceivedMatched :exec
 UPDATE received_messages r SET kind = 'keyword' WHERE r.id = @id AND r.kind = 'text';

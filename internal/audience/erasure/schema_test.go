@@ -37,7 +37,7 @@ var kept = map[string][]string{
 		sender_ledger.remark alerts.remark task_jobs.remark task_jobs.skipped_by callbacks.refused callbacks.source_ip
 		users.app_id events.detail webhook_deliveries.error feed.data feed_staged.data notifications.remark alert_receivers.user_ids senders.config sql_inbox.role_name
 		sql_roles.role_name companies.recipient reply_rules.content sender_sims.phone_number`),
-	"of erased people, so that they get no messages":                       words(`blocks.recipient_hash`),
+	"of erased people, so that they get no messages":                       words(`block_requests.recipient_hash blocks.recipient_hash`),
 	"of numbers with recent messages, deleted two days after the last one": words(`capped_recipients.recipient_hash capped_recipients.task_ids`),
 	"texts about columns, keys that callers choose, and what is deleted in a moment": words(`
 		batch_rows.fault batches.fault contact_import_errors.failure

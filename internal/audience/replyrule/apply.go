@@ -415,30 +415,24 @@ func (s *Service) newUserID(ctx context.Context, m received.Row) (string, error)
 // opt adds and confirms the block for which a person asks (OptOut), or deletes it (OptIn). The usual words of opt-outs take precedence over a rule: the service
 // has already added a block for a text with these words.
 func (s *Service) opt(ctx context.Context, m received.Row, action string) (string, error) {
-	at := optional.Or(m.ReceivedAt, m.CreatedAt)
 	switch {
 	case !isNumber(m):
 		return NoNumber, nil
 	case action == OptOut && m.Kind == received.KindOptOut:
 		return s.confirm(ctx, m)
 	case action == OptOut:
-		return s.optOut(ctx, m, at)
+		return s.optOut(ctx, m)
 	case m.Kind == received.KindOptOut:
 		return AsksForNone, nil
 	}
-	_, err := s.uses.Blocks.DeleteOfPerson(ctx, m.CompanyID, m.PhoneNumber, &at)
+	_, err := s.uses.Blocks.OptIn(ctx, m.ID)
 	return Done, err //nolint:wrapcheck // already wrapped
 }
 
-// optOut adds a block, and confirms it. The block stays, even if the confirmation waits or is refused.
-func (s *Service) optOut(ctx context.Context, m received.Row, at time.Time) (string, error) {
-	if m.Kind != received.KindKeyword { // keyword: an earlier run has added the block, but possibly not confirmed it
-		_, err := s.uses.Blocks.Put(ctx, block.Block{
-			CompanyID: &m.CompanyID, Scope: block.Marketing, By: By, Asked: &block.Asked{ReceivedID: m.ID, At: &at},
-		}, []string{m.PhoneNumber})
-		if err != nil {
-			return "", err //nolint:wrapcheck // a fault, or already wrapped
-		}
+// optOut adds a block, and confirms it. The block stays, even if the confirmation waits or is refused. If the confirmation waited, the block already exists.
+func (s *Service) optOut(ctx context.Context, m received.Row) (string, error) {
+	if err := s.uses.Blocks.OptOut(ctx, m.ID, By); err != nil {
+		return "", err //nolint:wrapcheck // already wrapped
 	}
 	_, err := s.confirm(ctx, m)
 	if errors.Is(err, errCompanyOff) {

@@ -322,6 +322,100 @@ func TestAnOptInEndsABlockOfARuleForAMessageFromTheFuture(t *testing.T) {
 	}
 }
 
+// The rules are applied after later messages were stored, or in another order than the messages.
+func TestTheLatestRequestCountsAlthoughRulesAreAppliedLater(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "exact", "bye", "opt_out", nil)
+	add(b, "exact", "back", "opt_in", nil)
+	noon := time.Now().Truncate(time.Second).Add(-time.Hour)
+	messages := func(texts []string, minutes []int) (all []map[string]any) {
+		for i, text := range texts {
+			m := map[string]any{"from": person, "content": text, "message_no": fmt.Sprint(800 + i)}
+			if minutes != nil {
+				m["received_at"] = noon.Add(time.Duration(minutes[i]) * time.Minute)
+			}
+			all = append(all, m)
+		}
+		return all
+	}
+	for _, c := range []struct {
+		texts     []string
+		minutes   []int // nil: the network times are unknown
+		isBlocked bool
+	}{
+		{[]string{"bye", "START"}, nil, false},
+		{[]string{"bye", "START"}, []int{1, 2}, false},
+		{[]string{"START", "bye"}, []int{2, 1}, false},
+		{[]string{"STOP", "back"}, nil, false},
+		{[]string{"STOP", "back"}, []int{2, 1}, true},
+		{[]string{"back", "STOP"}, nil, true},
+		{[]string{"back", "STOP"}, []int{2, 1}, false},
+		{[]string{"bye", "back"}, nil, false},
+		{[]string{"bye", "back"}, []int{1, 2}, false},
+		{[]string{"back", "bye"}, nil, true},
+		{[]string{"back", "bye"}, []int{1, 2}, true},
+		{[]string{"START", "bye", "back", "STOP"}, nil, true},
+	} {
+		for way, hand := range map[string]func(all []map[string]any){
+			"in one post":   func(all []map[string]any) { hand(b, "phone", all...) },
+			"in many posts": func(all []map[string]any) { handEach(b, all) },
+			"backwards":     func(all []map[string]any) { applyBackwards(b, all, handEach) },
+			"one, backwards": func(all []map[string]any) {
+				applyBackwards(b, all, func(b *apptest.Bundle, all []map[string]any) { hand(b, "phone", all...) })
+			},
+		} {
+			b.Exec("TRUNCATE blocks, received_messages, reply_actions CASCADE")
+			hand(messages(c.texts, c.minutes))
+			if n := b.Count("SELECT count(*) FROM reply_actions WHERE outcome IS NULL"); n != 0 {
+				t.Fatalf("%d messages wait", n)
+			}
+			if got := b.Count("SELECT count(*) FROM blocks") == 1; got != c.isBlocked {
+				t.Errorf("%q at %v, %s: blocked %v", c.texts, c.minutes, way, got)
+			}
+		}
+	}
+}
+
+// handEach hands over each message in a request of its own.
+func handEach(b *apptest.Bundle, all []map[string]any) {
+	b.T.Helper()
+	for _, m := range all {
+		hand(b, "phone", m)
+	}
+}
+
+// applyBackwards hands over messages, and then applies the rules to the newest message first.
+func applyBackwards(b *apptest.Bundle, all []map[string]any, hand func(b *apptest.Bundle, all []map[string]any)) {
+	b.T.Helper()
+	b.Exec("ALTER TABLE reply_actions ALTER due_at SET DEFAULT now() + interval '1 day'")
+	hand(b, all)
+	b.Exec("ALTER TABLE reply_actions ALTER due_at SET DEFAULT now()")
+	for range all {
+		b.Exec("UPDATE reply_actions SET due_at = now() WHERE received_id = (SELECT max(received_id) FROM reply_actions WHERE outcome IS NULL)")
+		applyAgain(b)
+	}
+}
+
+// The text "yes" is an opt-in, unless a rule makes it an opt-out.
+func TestARuleCanMakeAnOptInWordAnOptOut(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "exact", "yes", "opt_out", nil)
+	receive(b, "phone", person, "yes")
+	if n := b.Count("SELECT count(*) FROM blocks"); n != 1 {
+		t.Errorf("%d blocks", n)
+	}
+}
+
+func TestAnOptOutBeforeAnOptInIsNotConfirmed(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"opt_out_reply": "No more offers"}})
+	add(b, "exact", "bye", "opt_out", nil)
+	receive(b, "phone", person, "bye", "START")
+	if got := replies(b, person); len(got) != 0 {
+		t.Errorf("replies %q", got)
+	}
+}
+
 func TestARuleTagsTheContactsOfANumber(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "exact", "join", "tag", map[string]any{"tag": "members"})

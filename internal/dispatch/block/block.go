@@ -11,7 +11,6 @@ import (
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/platform/erase"
 	"lksms/internal/platform/fault"
-	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/sweep"
@@ -65,28 +64,49 @@ type Block struct {
 	Reason    *string
 	ExpiresAt *time.Time // nil: no end
 	By        string     // name of the user
-	Asked     *Asked     // how the person asked for the block; nil: a user adds it
-}
-
-// Asked is the received message by which a person asked for a block.
-type Asked struct {
-	ReceivedID int64
-	At         *time.Time // when the network received the message; nil: unknown
 }
 
 // Put adds a block for each recipient, or changes the reason and the expiry of the blocks that exist. It returns the ids of the blocks. The recipients are
 // numbers in E.164 without repeats. The caller calls Enforce after its transaction is committed. Otherwise the sweep enforce-blocks enforces the blocks.
 func (s *Service) Put(ctx context.Context, b Block, recipients []string) ([]int64, error) {
-	p := blockq.BlockPutParams{CompanyID: b.CompanyID, Recipients: recipients, Scope: b.Scope, Reason: b.Reason, CreatedBy: b.By, ExpiresAt: b.ExpiresAt}
-	if b.Asked != nil {
-		p.ReceivedID, p.AskedAt = &b.Asked.ReceivedID, new(askedAt(b.Asked.At))
-	}
 	var ids []int64
 	err := s.inTx(ctx, func(ctx context.Context) (err error) {
-		ids, err = s.q.BlockPut(ctx, p)
+		ids, err = s.q.BlockPut(ctx, blockq.BlockPutParams{
+			CompanyID: b.CompanyID, Recipients: recipients, Scope: b.Scope, Reason: b.Reason, CreatedBy: b.By, ExpiresAt: b.ExpiresAt,
+		})
 		return err
 	})
 	return ids, postgres.Wrap("store blocks", err, nil)
+}
+
+// OptOut blocks marketing messages of a company, because a person asks for it in a received message. It does nothing if another request of the person is later,
+// or if the message is already handled. The caller has a transaction, and calls EnforceOfPeople after the commit.
+func (s *Service) OptOut(ctx context.Context, receivedID int64, by string) error {
+	asked, err := s.q.BlockRequestPut(ctx, blockq.BlockRequestPutParams{ReceivedID: receivedID, IsOptOut: true})
+	if postgres.IsNoRows(err) {
+		return nil
+	}
+	if err == nil {
+		_, err = s.q.BlockPut(ctx, blockq.BlockPutParams{
+			CompanyID: &asked.CompanyID, Recipients: []string{asked.PhoneNumber}, Scope: Marketing, CreatedBy: by, ReceivedID: &receivedID, AskedAt: &asked.AskedAt,
+		})
+	}
+	return postgres.Wrap("store block of person", err, nil)
+}
+
+// OptIn deletes the blocks of a company for which a person asked, because the person asks for messages again in a received message. It returns the number of
+// deleted blocks. Like OptOut, it does nothing if another request is later. The caller has a transaction.
+func (s *Service) OptIn(ctx context.Context, receivedID int64) (deleted int64, err error) {
+	asked, err := s.q.BlockRequestPut(ctx, blockq.BlockRequestPutParams{ReceivedID: receivedID})
+	if postgres.IsNoRows(err) {
+		return 0, nil
+	}
+	if err == nil {
+		deleted, err = s.q.BlockDeleteOfPerson(ctx, blockq.BlockDeleteOfPersonParams{
+			Recipient: asked.PhoneNumber, CompanyID: asked.CompanyID, NetworkAt: asked.NetworkAt,
+		})
+	}
+	return deleted, postgres.Wrap("delete blocks of person", err, nil)
 }
 
 // inTx calls write in the transaction of ctx, or in a new one. A transaction is needed, because the audit gets the user of a request from it.
@@ -96,19 +116,6 @@ func (s *Service) inTx(ctx context.Context, write func(ctx context.Context) erro
 	}
 	_, err := postgres.Again(ctx, s.db, func() (struct{}, error) { return struct{}{}, s.db.Tx(ctx, write) })
 	return err //nolint:wrapcheck // the callers wrap the error
-}
-
-// maxAhead is the maximum time by which the time of a request can be in the future. A network can use a wrong time zone.
-const maxAhead = 24 * time.Hour
-
-// askedAt returns the time of a request that the network received at a time (nil: unknown). A wrong clock can name a time years ahead. The person could then not
-// end the block, because its later messages would count as earlier ones.
-func askedAt(receivedAt *time.Time) time.Time {
-	now := time.Now()
-	if at := optional.Or(receivedAt, now); at.Before(now.Add(maxAhead)) {
-		return at
-	}
-	return now
 }
 
 // Entry is a block of an imported list.
@@ -140,9 +147,6 @@ func (s *Service) Import(ctx context.Context, l List) (done Imported, err error)
 	p := blockq.BlocksImportAddParams{CompanyID: l.CompanyID, CreatedBy: l.By}
 	for _, e := range l.Entries {
 		p.Recipients, p.Scopes, p.Reasons = append(p.Recipients, e.Recipient), append(p.Scopes, e.Scope), append(p.Reasons, e.Reason)
-		if e.AskedAt != nil {
-			e.AskedAt = new(askedAt(e.AskedAt))
-		}
 		p.Expiries, p.AskedAts = append(p.Expiries, textOf(e.ExpiresAt)), append(p.AskedAts, textOf(e.AskedAt))
 	}
 	err = s.inTx(ctx, func(ctx context.Context) error {
@@ -261,19 +265,6 @@ func (s *Service) RecordConfirmation(ctx context.Context, id int64) error {
 	return postgres.Wrap("record confirmation of block", s.q.BlockConfirmed(ctx, id), nil)
 }
 
-// DeleteOfPerson deletes the blocks of one company for which the recipient asked, and returns their number. It does not delete a block for which the recipient
-// asked after the time askedUntil (nil: no limit).
-func (s *Service) DeleteOfPerson(ctx context.Context, companyID int64, recipient string, askedUntil *time.Time) (int64, error) {
-	n, err := s.q.BlockDeleteOfPerson(ctx, blockq.BlockDeleteOfPersonParams{Recipient: recipient, CompanyID: companyID, AskedUntil: askedUntil})
-	return n, postgres.Wrap("delete blocks of person", err, nil)
-}
-
-// HasOfPerson reports whether a recipient has asked one company for a block that still exists.
-func (s *Service) HasOfPerson(ctx context.Context, companyID int64, recipient string) (bool, error) {
-	has, err := s.q.BlockOfPersonExists(ctx, blockq.BlockOfPersonExistsParams{Recipient: recipient, CompanyID: companyID})
-	return has, postgres.Wrap("find blocks of person", err, nil)
-}
-
 // Filter selects blocks of a list.
 type Filter struct {
 	CompanyID *int64  // nil: blocks of every company, and those for all companies
@@ -332,6 +323,10 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 
 // Erase removes the numbers of a person from its blocks. The blocks stay, so that the person gets no messages that it did not want.
 func (s *Service) Erase(ctx context.Context, p *erase.Person) (erase.Counts, error) {
+	err := s.q.ErasureBlockRequests(ctx, blockq.ErasureBlockRequestsParams{CompanyID: p.CompanyID, Recipients: p.Recipients})
+	if err != nil {
+		return nil, postgres.Wrap("erase requests for blocks", err, nil)
+	}
 	n, err := s.q.ErasureBlocks(ctx, blockq.ErasureBlocksParams{CompanyID: p.CompanyID, Recipients: p.Recipients})
 	return erase.Counts{erase.Blocks: n}, postgres.Wrap("erase blocks", err, nil)
 }

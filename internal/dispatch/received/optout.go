@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"slices"
 
-	"lksms/internal/dispatch/block"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/received/autoreply"
 	"lksms/internal/dispatch/received/optout"
 	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
 )
 
 // These are the kinds of messages.
@@ -27,10 +27,8 @@ const (
 const byOptOut = "system:opt_out"
 
 // setKinds finds the messages by which people ask for no more messages, or for messages again, and the messages of programs. A message that asks for messages
-// again is an ordinary text if the person has not asked for a block before: many people answer "yes" to a question.
+// again is an ordinary text until follow ends a block: many people answer "yes" to a question.
 func (s *Service) setKinds(ctx context.Context, rows []row) error {
-	var asksAgain []*row
-	hasAsked := map[personOf]bool{}
 	for i := range rows {
 		r := &rows[i]
 		r.kind = ordinaryKind(r.Content)
@@ -44,18 +42,8 @@ func (s *Service) setKinds(ctx context.Context, rows []row) error {
 		switch KindOf(r.Content, phone.Region(r.number), rules) {
 		case KindOptOut:
 			r.kind = KindOptOut
-			hasAsked[personOf{r.company, r.number}] = true
 		case KindOptIn:
-			asksAgain = append(asksAgain, r)
-		}
-	}
-	for _, r := range asksAgain {
-		isBlocked, err := s.blocks.HasOfPerson(ctx, r.company, r.number)
-		if err != nil {
-			return err
-		}
-		if isBlocked || hasAsked[personOf{r.company, r.number}] {
-			r.kind = KindOptIn
+			r.asksAgain = true
 		}
 	}
 	return nil
@@ -87,31 +75,37 @@ type personOf struct {
 	number  string
 }
 
-// follow adds and removes the blocks for which new messages ask, in the order of their ids. So the newest message of a conversation decides. It runs in the
-// transaction that stores the messages.
+// follow adds and removes the blocks for which new messages ask, in the order of their ids. It runs in the transaction that stores the messages.
 func (s *Service) follow(ctx context.Context, rows []row, all []Stored) error {
 	var asked []int
 	for i, r := range rows {
-		if (r.kind == KindOptOut || r.kind == KindOptIn) && !all[i].Deduplicated {
+		if (r.kind == KindOptOut || r.asksAgain) && !all[i].Deduplicated {
 			asked = append(asked, i)
 		}
 	}
 	slices.SortFunc(asked, func(a, b int) int { return cmp.Compare(all[a].ID, all[b].ID) })
 	for _, i := range asked {
-		r := rows[i]
-		var err error
-		if r.kind == KindOptIn {
-			_, err = s.blocks.DeleteOfPerson(ctx, r.company, r.number, r.ReceivedAt)
-		} else {
-			_, err = s.blocks.Put(ctx, block.Block{
-				CompanyID: &r.company, Scope: block.Marketing, By: byOptOut, Asked: &block.Asked{ReceivedID: all[i].ID, At: r.ReceivedAt},
-			}, []string{r.number})
+		follow := s.optOut
+		if rows[i].asksAgain {
+			follow = s.optIn
 		}
-		if err != nil {
+		if err := follow(ctx, all[i].ID); err != nil {
 			return fmt.Errorf("follow received message: %w", err)
 		}
 	}
 	return nil
+}
+
+func (s *Service) optOut(ctx context.Context, id int64) error {
+	return s.blocks.OptOut(ctx, id, byOptOut) //nolint:wrapcheck // already wrapped
+}
+
+// optIn ends the blocks of a person. The message gets its kind here, because a request that ends no block is an ordinary text.
+func (s *Service) optIn(ctx context.Context, id int64) error {
+	if n, err := s.blocks.OptIn(ctx, id); err != nil || n == 0 {
+		return err //nolint:wrapcheck // already wrapped
+	}
+	return postgres.Wrap("record opt-in", s.q.ReceivedOptedIn(ctx, id), nil)
 }
 
 // Enforce takes back the waiting messages that people forbid in messages that Store has returned, and calls the function of OnStored. The caller calls it after

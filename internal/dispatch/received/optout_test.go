@@ -1,11 +1,15 @@
 package received_test
 
 import (
+	"context"
 	"slices"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	api "lksms/gen/client"
+	"lksms/internal/dispatch/received"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -220,5 +224,106 @@ func TestAStopOfAShortCodeWithAPlusBlocksNothing(t *testing.T) {
 	}
 	if n := b.Count("SELECT count(*) FROM blocks"); n != 0 {
 		t.Errorf("%d blocks", n)
+	}
+}
+
+// requests returns one message for each text, with consecutive numbers. The entries of minutes are their network times; -1: unknown.
+func requests(texts []string, minutes ...int) []map[string]any {
+	noon := time.Now().Truncate(time.Second).Add(-time.Hour)
+	var all []map[string]any
+	for i, text := range texts {
+		m := message(text, map[string]any{"message_no": strconv.Itoa(700 + i)})
+		if minutes[i] >= 0 {
+			m["received_at"] = noon.Add(time.Duration(minutes[i]) * time.Minute)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// A phone posts messages that it missed after later ones.
+func TestALateRequestDoesNotReplaceANewerOne(t *testing.T) {
+	b := apptest.New(t)
+	for _, c := range []struct {
+		texts     []string
+		minutes   []int
+		isBlocked bool
+		kinds     string // of the messages, in their order
+	}{
+		{[]string{"STOP", "START", "STOP."}, []int{0, 10, 5}, false, "opt_out,opt_in,opt_out"},
+		{[]string{"START", "STOP"}, []int{10, 5}, false, "text,opt_out"},
+		{[]string{"STOP", "START"}, []int{20, 10}, true, "opt_out,text"},
+		{[]string{"STOP", "START"}, []int{-1, -1}, false, "opt_out,opt_in"},
+		{[]string{"START", "STOP"}, []int{-1, -1}, true, "text,opt_out"},
+		{[]string{"STOP", "START"}, []int{-1, 58}, false, "opt_out,opt_in"}, // the network time is before the time at which STOP was stored
+		{[]string{"START", "STOP"}, []int{-1, 58}, true, "text,opt_out"},
+		{[]string{"START", "STOP", "START."}, []int{5, 5, 5}, false, "text,opt_out,opt_in"},
+	} {
+		b.Exec("TRUNCATE blocks, received_messages CASCADE")
+		for _, m := range requests(c.texts, c.minutes...) {
+			post(b, "app", m)
+		}
+		kinds := apptest.Scan[string](b, "SELECT string_agg(kind, ',' ORDER BY id) FROM received_messages")
+		if got := isBlocked(b); got != c.isBlocked || kinds != c.kinds {
+			t.Errorf("%q at %v: blocked %v, kinds %s", c.texts, c.minutes, got, kinds)
+		}
+	}
+}
+
+// A user deletes the block of a person, or a list contains a block. Only a later request of the person changes this.
+func TestARequestIsComparedWithTheDecisionsOfUsers(t *testing.T) {
+	b := apptest.New(t)
+	all := requests([]string{"STOP", "STOP.", "STOP!"}, 10, 5, 20)
+	post(b, "app", all[0])
+	b.Expect(200, "", "DELETE", "/api/v1/blocks/"+person+"?company_no=default", nil)
+	for i, want := range []bool{false, true} {
+		post(b, "app", all[1+i])
+		if got := isBlocked(b); got != want {
+			t.Errorf("message %d: blocked %v", 1+i, got)
+		}
+	}
+}
+
+func TestTheLatestRequestCountsAlthoughTwoServersStoreRequestsAtTheSameTime(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "first"})
+	b.AddSender(map[string]any{"sender_no": "second"})
+	noon := time.Now().Truncate(time.Second).Add(-time.Hour)
+	for round := range 20 {
+		later := []string{"START", "STOP"}[round%2]
+		var calls sync.WaitGroup
+		for sender, m := range map[string]received.Message{
+			"first":  {From: person, Content: []string{"STOP", "START"}[round%2], ReceivedAt: new(noon.Add(time.Duration(2*round) * time.Second))},
+			"second": {From: person, Content: later, ReceivedAt: new(noon.Add(time.Duration(2*round+1) * time.Second))},
+		} {
+			calls.Go(func() {
+				if _, err := b.App.Received.Take(context.Background(), sender, []received.Message{m}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+		if got := isBlocked(b); got != (later == "STOP") {
+			t.Fatalf("round %d: the later message is %s, and the person is blocked: %v", round, later, got)
+		}
+	}
+}
+
+func TestAnErasureDeletesARequestForMessages(t *testing.T) {
+	b := apptest.New(t)
+	post(b, "app", message("STOP", nil))
+	post(b, "app", message("START", nil))
+	if n := b.Count("SELECT count(*) FROM block_requests WHERE NOT is_opt_out"); n != 1 {
+		t.Fatalf("%d requests", n)
+	}
+	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"phone": person})
+	apptest.Eventually(t, "the erasure has ended", func() bool {
+		if _, err := b.App.Erasures.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return b.Count("SELECT count(*) FROM erasures WHERE finished_at IS NULL") == 0
+	})
+	if n := b.Count("SELECT count(*) FROM block_requests"); n != 0 {
+		t.Errorf("%d requests", n)
 	}
 }

@@ -132,6 +132,7 @@ type row struct {
 	company           int64
 	task, submitter   string // empty: the message answers no task
 	kind              string
+	asksAgain         bool // the person asks for messages again
 }
 
 // rowOf returns a row with the first reading of the number. The identities always contain this reading, so that a repeat is found although another reading
