@@ -7446,6 +7446,42 @@ ALTER TABLE public.users ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE public.verifications (
+    verification_id text NOT NULL COLLATE pg_catalog."C",
+    company_id bigint NOT NULL,
+    submitted_by text NOT NULL,
+    channel text NOT NULL,
+    recipient text NOT NULL,
+    purpose text NOT NULL,
+    status text DEFAULT 'pending'::text NOT NULL,
+    digest text,
+    sealed text,
+    checks smallint DEFAULT 0 NOT NULL,
+    max_checks smallint NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    task_ids text[] NOT NULL,
+    CONSTRAINT verifications_checks_range CHECK (((checks >= 0) AND (checks <= max_checks))),
+    CONSTRAINT verifications_end_complete CHECK (((status = 'pending'::text) = (ended_at IS NULL))),
+    CONSTRAINT verifications_secrets_of_pending CHECK ((((status = 'pending'::text) = (digest IS NOT NULL)) AND ((status = 'pending'::text) = (sealed IS NOT NULL)))),
+    CONSTRAINT verifications_status_known CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'expired'::text, 'exhausted'::text, 'cancelled'::text])))
+);
+
+COMMENT ON TABLE public.verifications IS 'one row for each code that a system asked LKSMS to send and to check. Package audience/verification writes it, and deletes rows by age';
+
+COMMENT ON COLUMN public.verifications.company_id IS 'no foreign key: the rows of a deleted company are deleted by age';
+
+COMMENT ON COLUMN public.verifications.status IS 'A pending verification whose expires_at has passed counts as expired, until a sweep sets this status. cancelled: by its system, or replaced by a newer one';
+
+COMMENT ON COLUMN public.verifications.digest IS 'the code as a keyed hash, with the id of its key. null: the verification has ended';
+
+COMMENT ON COLUMN public.verifications.sealed IS 'the code, encrypted with SECRETS_KEY, which a resend repeats. null: the verification has ended';
+
+COMMENT ON COLUMN public.verifications.checks IS 'the number of codes that were checked, including the right one';
+
+COMMENT ON COLUMN public.verifications.task_ids IS 'the tasks that send the code, oldest first';
+
 CREATE TABLE public.webhook_deliveries (
     id bigint NOT NULL,
     webhook_id bigint NOT NULL,
@@ -7964,6 +8000,9 @@ ALTER TABLE ONLY public.users
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_username_key UNIQUE (username);
 
+ALTER TABLE ONLY public.verifications
+    ADD CONSTRAINT verifications_pkey PRIMARY KEY (verification_id);
+
 ALTER TABLE ONLY public.webhook_deliveries
     ADD CONSTRAINT webhook_deliveries_pkey PRIMARY KEY (id);
 
@@ -8293,6 +8332,14 @@ CREATE INDEX uploads_unused_idx ON public.uploads USING btree (created_at) WHERE
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
 
 CREATE INDEX users_disabled_idx ON public.users USING btree (username) WHERE is_disabled;
+
+CREATE INDEX verifications_created_at_idx ON public.verifications USING btree (created_at);
+
+CREATE INDEX verifications_expires_at_idx ON public.verifications USING btree (expires_at) WHERE (status = 'pending'::text);
+
+CREATE UNIQUE INDEX verifications_pending_key ON public.verifications USING btree (company_id, channel, recipient, purpose) WHERE (status = 'pending'::text);
+
+CREATE INDEX verifications_recipient_idx ON public.verifications USING btree (company_id, recipient, created_at);
 
 CREATE INDEX webhook_deliveries_task_idx ON public.webhook_deliveries USING btree (task_id) WHERE (task_id IS NOT NULL);
 

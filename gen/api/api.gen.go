@@ -1908,6 +1908,51 @@ func (e TimelineEventEvent) Valid() bool {
 	}
 }
 
+// Defines values for VerificationOutcomeStatus.
+const (
+	CodeIsRight VerificationOutcomeStatus = "approved"
+	CodeIsWrong VerificationOutcomeStatus = "pending"
+)
+
+// Valid indicates whether the value is a known member of the VerificationOutcomeStatus enum.
+func (e VerificationOutcomeStatus) Valid() bool {
+	switch e {
+	case CodeIsRight:
+		return true
+	case CodeIsWrong:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for VerificationStatus.
+const (
+	VerificationApproved  VerificationStatus = "approved"
+	VerificationCancelled VerificationStatus = "cancelled"
+	VerificationExhausted VerificationStatus = "exhausted"
+	VerificationExpired   VerificationStatus = "expired"
+	VerificationPending   VerificationStatus = "pending"
+)
+
+// Valid indicates whether the value is a known member of the VerificationStatus enum.
+func (e VerificationStatus) Valid() bool {
+	switch e {
+	case VerificationApproved:
+		return true
+	case VerificationCancelled:
+		return true
+	case VerificationExhausted:
+		return true
+	case VerificationExpired:
+		return true
+	case VerificationPending:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WebhookStatus.
 const (
 	WebhookOff WebhookStatus = "off"
@@ -7894,6 +7939,9 @@ type Settings struct {
 	Queue      QueueSettings      `json:"queue"`
 	Recipient  RecipientSettings  `json:"recipient"`
 	Sms        SmsSettings        `json:"sms"`
+
+	// Verification The rules of verification codes. `per_minute`, `per_hour` and `per_day`: the maximum number of codes that a company sends to a recipient for a purpose. `client_per_hour` and `client_per_day`: the maximum number of codes for one `client_ip`, and for one `device`. 0 means no maximum.
+	Verification *VerificationSettings `json:"verification,omitempty"`
 }
 
 // SettingsChange defines model for SettingsChange.
@@ -7904,6 +7952,9 @@ type SettingsChange struct {
 	Queue      *QueueSettings      `json:"queue,omitempty"`
 	Recipient  *RecipientSettings  `json:"recipient,omitempty"`
 	Sms        *SmsSettings        `json:"sms,omitempty"`
+
+	// Verification The rules of verification codes. `per_minute`, `per_hour` and `per_day`: the maximum number of codes that a company sends to a recipient for a purpose. `client_per_hour` and `client_per_day`: the maximum number of codes for one `client_ip`, and for one `device`. 0 means no maximum.
+	Verification *VerificationSettings `json:"verification,omitempty"`
 }
 
 // SettingsResponse defines model for SettingsResponse.
@@ -9321,6 +9372,293 @@ type UserResponse struct {
 // UsesSharedSenders Whether shared senders send messages that no active route of the company serves; true by default. If false, such messages are held, so that switching off or deleting the last route does not send them through other senders.
 type UsesSharedSenders = bool
 
+// VerificationCheckOfRequest defines model for VerificationCheckOfRequest.
+type VerificationCheckOfRequest struct {
+	// Channel Example: sms
+	Channel *string `json:"channel,omitempty"`
+
+	// Code The code that the person entered
+	//
+	// Example: 493817
+	Code VerificationCode `json:"code"`
+
+	// DefaultRegion The region (ISO 3166-1) of a `phone_number` without a country code; by default the region of the company
+	//
+	// Example: ID
+	DefaultRegion *VerificationRegion `json:"default_region,omitempty"`
+
+	// Email Example: ann@example.com
+	Email *string `json:"email,omitempty"`
+
+	// PhoneNumber A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
+	//
+	// Example: 13800138000
+	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
+
+	// Purpose What the code is for. Each purpose has its own codes and limits.
+	//
+	// Example: login
+	Purpose VerificationPurpose `json:"purpose"`
+
+	// UserID Example: u1001
+	UserID *string `json:"user_id,omitempty"`
+}
+
+// VerificationCheckRequest defines model for VerificationCheckRequest.
+type VerificationCheckRequest struct {
+	// Code The code that the person entered
+	//
+	// Example: 493817
+	Code VerificationCode `json:"code"`
+}
+
+// VerificationClientIP The IP address of the person's client. Codes are limited for each address.
+//
+// Example: 203.0.113.9
+type VerificationClientIP = string
+
+// VerificationCode The code that the person entered
+//
+// Example: 493817
+type VerificationCode = string
+
+// VerificationDevice An id of the person's device. Codes are limited for each device.
+//
+// Example: d41d8cd98f00b204
+type VerificationDevice = string
+
+// VerificationNo The id of the verification; it cannot be guessed
+type VerificationNo = string
+
+// VerificationOutcome defines model for VerificationOutcome.
+type VerificationOutcome struct {
+	// AttemptsLeft How many more codes can be checked
+	AttemptsLeft int `json:"attempts_left"`
+
+	// Status `approved`: the code is right. `pending`: the code is wrong
+	Status VerificationOutcomeStatus `json:"status"`
+
+	// VerificationID The id of the verification; it cannot be guessed
+	VerificationID VerificationNo `json:"verification_id"`
+}
+
+// VerificationOutcomeStatus `approved`: the code is right. `pending`: the code is wrong
+type VerificationOutcomeStatus string
+
+// VerificationPurpose What the code is for. Each purpose has its own codes and limits.
+//
+// Example: login
+type VerificationPurpose = string
+
+// VerificationRegion The region (ISO 3166-1) of a `phone_number` without a country code; by default the region of the company
+//
+// Example: ID
+type VerificationRegion = string
+
+// VerificationRequest defines model for VerificationRequest.
+type VerificationRequest struct {
+	// AppHash The hash by which the SMS Retriever of Android finds the message. It becomes the last line of the text.
+	//
+	// Example: FA+9qCX9VSu
+	AppHash *string `json:"app_hash,omitempty"`
+
+	// Channel The channel for a `user_id`: `sms` by default
+	//
+	// Example: sms
+	Channel *string `json:"channel,omitempty"`
+
+	// ClientIP The IP address of the person's client. Codes are limited for each address.
+	//
+	// Example: 203.0.113.9
+	ClientIP *VerificationClientIP `json:"client_ip,omitempty"`
+
+	// DefaultRegion The region (ISO 3166-1) of a `phone_number` without a country code; by default the region of the company
+	//
+	// Example: ID
+	DefaultRegion *VerificationRegion `json:"default_region,omitempty"`
+
+	// Device An id of the person's device. Codes are limited for each device.
+	//
+	// Example: d41d8cd98f00b204
+	Device *VerificationDevice `json:"device,omitempty"`
+
+	// Domain The domain for which browsers fill in the code (WebOTP). The last line of the text becomes `@domain #code`. Not together with `app_hash`.
+	//
+	// Example: example.com
+	Domain *string `json:"domain,omitempty"`
+
+	// Email The e-mail address of the person, instead of `phone_number`
+	//
+	// Example: ann@example.com
+	Email *string `json:"email,omitempty"`
+
+	// Language The language of the text; by default that of the country of the phone number
+	//
+	// Example: en
+	Language *string `json:"language,omitempty"`
+
+	// Length The number of digits; by default the setting `verification.length`
+	Length *int `json:"length,omitempty"`
+
+	// PhoneNumber A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
+	//
+	// Example: 13800138000
+	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
+
+	// Purpose What the code is for. Each purpose has its own codes and limits.
+	//
+	// Example: login
+	Purpose VerificationPurpose `json:"purpose"`
+
+	// Sign The signature of the message
+	//
+	// Example: 示例公司
+	Sign *string `json:"sign,omitempty"`
+
+	// TemplateNo The template of the text. It needs the placeholder `{code}`.
+	//
+	// Example: login-code
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// TTLSeconds The time until the code expires; by default the setting `verification.ttl_seconds`
+	TTLSeconds *int `json:"ttl_seconds,omitempty"`
+
+	// UserID The contact who gets the code, instead of `phone_number`
+	//
+	// Example: u1001
+	UserID *string `json:"user_id,omitempty"`
+}
+
+// VerificationResendRequest defines model for VerificationResendRequest.
+type VerificationResendRequest struct {
+	// AppHash Example: FA+9qCX9VSu
+	AppHash *string `json:"app_hash,omitempty"`
+
+	// ClientIP The IP address of the person's client. Codes are limited for each address.
+	//
+	// Example: 203.0.113.9
+	ClientIP *VerificationClientIP `json:"client_ip,omitempty"`
+
+	// Device An id of the person's device. Codes are limited for each device.
+	//
+	// Example: d41d8cd98f00b204
+	Device *VerificationDevice `json:"device,omitempty"`
+
+	// Domain Example: example.com
+	Domain *string `json:"domain,omitempty"`
+
+	// Language Example: en
+	Language *string `json:"language,omitempty"`
+
+	// Sign Example: 示例公司
+	Sign *string `json:"sign,omitempty"`
+
+	// TemplateNo Example: login-code
+	TemplateNo *string `json:"template_no,omitempty"`
+}
+
+// VerificationResponse defines model for VerificationResponse.
+type VerificationResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message          `json:"message"`
+	Data    VerificationView `json:"data"`
+}
+
+// VerificationSettings The rules of verification codes. `per_minute`, `per_hour` and `per_day`: the maximum number of codes that a company sends to a recipient for a purpose. `client_per_hour` and `client_per_day`: the maximum number of codes for one `client_ip`, and for one `device`. 0 means no maximum.
+type VerificationSettings struct {
+	// ClientPerDay The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	ClientPerDay *Cap `json:"client_per_day,omitempty"`
+
+	// ClientPerHour The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	ClientPerHour *Cap `json:"client_per_hour,omitempty"`
+
+	// KeepDays The days after which verifications are deleted
+	KeepDays *int64 `json:"keep_days,omitempty"`
+
+	// Length The number of digits of a code
+	Length *int64 `json:"length,omitempty"`
+
+	// MaxChecks The number of wrong codes after which a verification ends
+	MaxChecks *int64 `json:"max_checks,omitempty"`
+
+	// PerDay The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	PerDay *Cap `json:"per_day,omitempty"`
+
+	// PerHour The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	PerHour *Cap `json:"per_hour,omitempty"`
+
+	// PerMinute The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	PerMinute *Cap `json:"per_minute,omitempty"`
+
+	// TTLSeconds The time after which a code expires
+	TTLSeconds *int64 `json:"ttl_seconds,omitempty"`
+}
+
+// VerificationStarted defines model for VerificationStarted.
+type VerificationStarted struct {
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
+	//
+	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
+	TaskID    TaskID    `json:"task_id"`
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// ResendAfter The code is not sent again before this time
+	ResendAfter time.Time `json:"resend_after"`
+
+	// Status `pending`: the code can be checked. `approved`: the right code was checked. `expired`: the time of the code has passed. `exhausted`: too many wrong codes were checked. `cancelled`: the verification was cancelled, or replaced by a newer one.
+	Status VerificationStatus `json:"status"`
+
+	// VerificationID The id of the verification; it cannot be guessed
+	VerificationID VerificationNo `json:"verification_id"`
+}
+
+// VerificationStartedResponse defines model for VerificationStartedResponse.
+type VerificationStartedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message             `json:"message"`
+	Data    VerificationStarted `json:"data"`
+}
+
+// VerificationStatus `pending`: the code can be checked. `approved`: the right code was checked. `expired`: the time of the code has passed. `exhausted`: too many wrong codes were checked. `cancelled`: the verification was cancelled, or replaced by a newer one.
+type VerificationStatus string
+
+// VerificationView defines model for VerificationView.
+type VerificationView struct {
+	AttemptsLeft int       `json:"attempts_left"`
+	Channel      string    `json:"channel"`
+	CreatedAt    time.Time `json:"created_at"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// EndedAt When the verification ended; missing while it is pending
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	ExpiresAt time.Time  `json:"expires_at"`
+
+	// Purpose What the code is for. Each purpose has its own codes and limits.
+	//
+	// Example: login
+	Purpose VerificationPurpose `json:"purpose"`
+
+	// Status `pending`: the code can be checked. `approved`: the right code was checked. `expired`: the time of the code has passed. `exhausted`: too many wrong codes were checked. `cancelled`: the verification was cancelled, or replaced by a newer one.
+	Status VerificationStatus `json:"status"`
+
+	// TaskIds The messages with the code, oldest first
+	TaskIds []string `json:"task_ids"`
+
+	// TaskStatus 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+	TaskStatus *TaskStatus `json:"task_status,omitempty"`
+
+	// VerificationID The id of the verification; it cannot be guessed
+	VerificationID VerificationNo `json:"verification_id"`
+}
+
 // Wait Seconds to wait if no task is available; 0 by default
 type Wait = int
 
@@ -9632,6 +9970,9 @@ type SubmittedBy = string
 // TagFilter defines model for TagFilter.
 type TagFilter = []TagName
 
+// VerificationID defines model for VerificationId.
+type VerificationID = string
+
 // WebhookID defines model for WebhookId.
 type WebhookID = int64
 
@@ -9670,6 +10011,16 @@ type Unavailable = Error
 
 // UnsupportedMedia defines model for UnsupportedMedia.
 type UnsupportedMedia = Error
+
+// VerificationChecked defines model for VerificationChecked.
+type VerificationChecked struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message             `json:"message"`
+	Data    VerificationOutcome `json:"data"`
+}
 
 // ListAlertReceiversParams defines parameters for ListAlertReceivers.
 type ListAlertReceiversParams struct {
@@ -10647,6 +10998,18 @@ type ListTagContactsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// StartVerificationParams defines parameters for StartVerification.
+type StartVerificationParams struct {
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ResendVerificationParams defines parameters for ResendVerification.
+type ResendVerificationParams struct {
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListWebhooksParams defines parameters for ListWebhooks.
 type ListWebhooksParams struct {
 	// Limit The maximum number of items
@@ -10871,6 +11234,18 @@ type SendOnceJSONRequestBody = OnceRequest
 
 // ChangeTagJSONRequestBody defines body for ChangeTag for application/json ContentType.
 type ChangeTagJSONRequestBody = TagChangeRequest
+
+// StartVerificationJSONRequestBody defines body for StartVerification for application/json ContentType.
+type StartVerificationJSONRequestBody = VerificationRequest
+
+// CheckNewestVerificationJSONRequestBody defines body for CheckNewestVerification for application/json ContentType.
+type CheckNewestVerificationJSONRequestBody = VerificationCheckOfRequest
+
+// CheckVerificationJSONRequestBody defines body for CheckVerification for application/json ContentType.
+type CheckVerificationJSONRequestBody = VerificationCheckRequest
+
+// ResendVerificationJSONRequestBody defines body for ResendVerification for application/json ContentType.
+type ResendVerificationJSONRequestBody = VerificationResendRequest
 
 // CreateWebhookJSONRequestBody defines body for CreateWebhook for application/json ContentType.
 type CreateWebhookJSONRequestBody = WebhookRequest
@@ -11426,6 +11801,24 @@ type ServerInterface interface {
 	// ChangeTag Remove contacts from a tag, and add contacts to it
 	// (POST /api/v1/tags/{tag}/contacts)
 	ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName)
+	// StartVerification Send a code
+	// (POST /api/v1/verifications)
+	StartVerification(w http.ResponseWriter, r *http.Request, params StartVerificationParams)
+	// CheckNewestVerification Check a code of a person
+	// (POST /api/v1/verifications/check)
+	CheckNewestVerification(w http.ResponseWriter, r *http.Request)
+	// GetVerification Get a verification with the state of its message
+	// (GET /api/v1/verifications/{verification_id})
+	GetVerification(w http.ResponseWriter, r *http.Request, verificationID VerificationID)
+	// CancelVerification Cancel a verification
+	// (POST /api/v1/verifications/{verification_id}/cancel)
+	CancelVerification(w http.ResponseWriter, r *http.Request, verificationID VerificationID)
+	// CheckVerification Check a code
+	// (POST /api/v1/verifications/{verification_id}/check)
+	CheckVerification(w http.ResponseWriter, r *http.Request, verificationID VerificationID)
+	// ResendVerification Send the code of a verification again
+	// (POST /api/v1/verifications/{verification_id}/resend)
+	ResendVerification(w http.ResponseWriter, r *http.Request, verificationID VerificationID, params ResendVerificationParams)
 	// ListWebhooks List webhooks, newest first
 	// (GET /api/v1/webhooks)
 	ListWebhooks(w http.ResponseWriter, r *http.Request, params ListWebhooksParams)
@@ -19011,6 +19404,189 @@ func (siw *ServerInterfaceWrapper) ChangeTag(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// StartVerification operation middleware
+func (siw *ServerInterfaceWrapper) StartVerification(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params StartVerificationParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.StartVerification(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CheckNewestVerification operation middleware
+func (siw *ServerInterfaceWrapper) CheckNewestVerification(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CheckNewestVerification(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetVerification operation middleware
+func (siw *ServerInterfaceWrapper) GetVerification(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "verification_id" -------------
+	var verificationID VerificationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "verification_id", r.PathValue("verification_id"), &verificationID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "verification_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetVerification(w, r, verificationID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CancelVerification operation middleware
+func (siw *ServerInterfaceWrapper) CancelVerification(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "verification_id" -------------
+	var verificationID VerificationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "verification_id", r.PathValue("verification_id"), &verificationID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "verification_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CancelVerification(w, r, verificationID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CheckVerification operation middleware
+func (siw *ServerInterfaceWrapper) CheckVerification(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "verification_id" -------------
+	var verificationID VerificationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "verification_id", r.PathValue("verification_id"), &verificationID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "verification_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CheckVerification(w, r, verificationID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ResendVerification operation middleware
+func (siw *ServerInterfaceWrapper) ResendVerification(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "verification_id" -------------
+	var verificationID VerificationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "verification_id", r.PathValue("verification_id"), &verificationID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "verification_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ResendVerificationParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResendVerification(w, r, verificationID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListWebhooks operation middleware
 func (siw *ServerInterfaceWrapper) ListWebhooks(w http.ResponseWriter, r *http.Request) {
 
@@ -19701,6 +20277,12 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.PutTag)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ListTagContacts)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ChangeTag)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/verifications", wrapper.StartVerification)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/verifications/{verification_id}", wrapper.GetVerification)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/verifications/{verification_id}/cancel", wrapper.CancelVerification)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/verifications/{verification_id}/check", wrapper.CheckVerification)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/verifications/{verification_id}/resend", wrapper.ResendVerification)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/verifications/check", wrapper.CheckNewestVerification)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/webhooks", wrapper.ListWebhooks)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/webhooks", wrapper.CreateWebhook)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/webhooks/{webhook_id}", wrapper.DeleteWebhook)
@@ -19777,6 +20359,15 @@ type UnauthorizedJSONResponse Error
 type UnavailableJSONResponse Error
 
 type UnsupportedMediaJSONResponse Error
+
+type VerificationCheckedJSONResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message             `json:"message"`
+	Data    VerificationOutcome `json:"data"`
+}
 
 type ListAlertReceiversRequestObject struct {
 	Params ListAlertReceiversParams
@@ -44017,6 +44608,986 @@ func (response ChangeTag503JSONResponse) VisitChangeTagResponse(w http.ResponseW
 	return err
 }
 
+type StartVerificationRequestObject struct {
+	Params StartVerificationParams
+	Body   *StartVerificationJSONRequestBody
+}
+
+type StartVerificationResponseObject interface {
+	VisitStartVerificationResponse(w http.ResponseWriter) error
+}
+
+type StartVerification200JSONResponse VerificationStartedResponse
+
+func (response StartVerification200JSONResponse) VisitStartVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartVerification400JSONResponse struct{ MalformedJSONResponse }
+
+func (response StartVerification400JSONResponse) VisitStartVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartVerification401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response StartVerification401JSONResponse) VisitStartVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartVerification403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response StartVerification403JSONResponse) VisitStartVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartVerification409JSONResponse struct{ ConflictJSONResponse }
+
+func (response StartVerification409JSONResponse) VisitStartVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartVerification413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response StartVerification413JSONResponse) VisitStartVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartVerification415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response StartVerification415JSONResponse) VisitStartVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartVerification422JSONResponse struct{ InvalidJSONResponse }
+
+func (response StartVerification422JSONResponse) VisitStartVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartVerification429JSONResponse struct{ TooManyJSONResponse }
+
+func (response StartVerification429JSONResponse) VisitStartVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartVerification500JSONResponse struct{ InternalJSONResponse }
+
+func (response StartVerification500JSONResponse) VisitStartVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartVerification503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response StartVerification503JSONResponse) VisitStartVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNewestVerificationRequestObject struct {
+	Body *CheckNewestVerificationJSONRequestBody
+}
+
+type CheckNewestVerificationResponseObject interface {
+	VisitCheckNewestVerificationResponse(w http.ResponseWriter) error
+}
+
+type CheckNewestVerification200JSONResponse struct {
+	VerificationCheckedJSONResponse
+}
+
+func (response CheckNewestVerification200JSONResponse) VisitCheckNewestVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNewestVerification400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CheckNewestVerification400JSONResponse) VisitCheckNewestVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNewestVerification401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CheckNewestVerification401JSONResponse) VisitCheckNewestVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNewestVerification403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CheckNewestVerification403JSONResponse) VisitCheckNewestVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNewestVerification409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CheckNewestVerification409JSONResponse) VisitCheckNewestVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNewestVerification413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CheckNewestVerification413JSONResponse) VisitCheckNewestVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNewestVerification415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CheckNewestVerification415JSONResponse) VisitCheckNewestVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNewestVerification422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CheckNewestVerification422JSONResponse) VisitCheckNewestVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNewestVerification429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CheckNewestVerification429JSONResponse) VisitCheckNewestVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNewestVerification500JSONResponse struct{ InternalJSONResponse }
+
+func (response CheckNewestVerification500JSONResponse) VisitCheckNewestVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNewestVerification503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CheckNewestVerification503JSONResponse) VisitCheckNewestVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetVerificationRequestObject struct {
+	VerificationID VerificationID `json:"verification_id"`
+}
+
+type GetVerificationResponseObject interface {
+	VisitGetVerificationResponse(w http.ResponseWriter) error
+}
+
+type GetVerification200JSONResponse VerificationResponse
+
+func (response GetVerification200JSONResponse) VisitGetVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetVerification400JSONResponse struct{ MalformedJSONResponse }
+
+func (response GetVerification400JSONResponse) VisitGetVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetVerification401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetVerification401JSONResponse) VisitGetVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetVerification403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetVerification403JSONResponse) VisitGetVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetVerification404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetVerification404JSONResponse) VisitGetVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetVerification409JSONResponse struct{ ConflictJSONResponse }
+
+func (response GetVerification409JSONResponse) VisitGetVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetVerification422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetVerification422JSONResponse) VisitGetVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetVerification429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetVerification429JSONResponse) VisitGetVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetVerification500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetVerification500JSONResponse) VisitGetVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetVerification503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetVerification503JSONResponse) VisitGetVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelVerificationRequestObject struct {
+	VerificationID VerificationID `json:"verification_id"`
+}
+
+type CancelVerificationResponseObject interface {
+	VisitCancelVerificationResponse(w http.ResponseWriter) error
+}
+
+type CancelVerification200JSONResponse struct{ DoneJSONResponse }
+
+func (response CancelVerification200JSONResponse) VisitCancelVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelVerification400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CancelVerification400JSONResponse) VisitCancelVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelVerification401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CancelVerification401JSONResponse) VisitCancelVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelVerification403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CancelVerification403JSONResponse) VisitCancelVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelVerification404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CancelVerification404JSONResponse) VisitCancelVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelVerification409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CancelVerification409JSONResponse) VisitCancelVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelVerification422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CancelVerification422JSONResponse) VisitCancelVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelVerification429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CancelVerification429JSONResponse) VisitCancelVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelVerification500JSONResponse struct{ InternalJSONResponse }
+
+func (response CancelVerification500JSONResponse) VisitCancelVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelVerification503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CancelVerification503JSONResponse) VisitCancelVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckVerificationRequestObject struct {
+	VerificationID VerificationID `json:"verification_id"`
+	Body           *CheckVerificationJSONRequestBody
+}
+
+type CheckVerificationResponseObject interface {
+	VisitCheckVerificationResponse(w http.ResponseWriter) error
+}
+
+type CheckVerification200JSONResponse struct {
+	VerificationCheckedJSONResponse
+}
+
+func (response CheckVerification200JSONResponse) VisitCheckVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckVerification400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CheckVerification400JSONResponse) VisitCheckVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckVerification401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CheckVerification401JSONResponse) VisitCheckVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckVerification403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CheckVerification403JSONResponse) VisitCheckVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckVerification404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CheckVerification404JSONResponse) VisitCheckVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckVerification409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CheckVerification409JSONResponse) VisitCheckVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckVerification413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CheckVerification413JSONResponse) VisitCheckVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckVerification415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CheckVerification415JSONResponse) VisitCheckVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckVerification422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CheckVerification422JSONResponse) VisitCheckVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckVerification429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CheckVerification429JSONResponse) VisitCheckVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckVerification500JSONResponse struct{ InternalJSONResponse }
+
+func (response CheckVerification500JSONResponse) VisitCheckVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckVerification503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CheckVerification503JSONResponse) VisitCheckVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResendVerificationRequestObject struct {
+	VerificationID VerificationID `json:"verification_id"`
+	Params         ResendVerificationParams
+	Body           *ResendVerificationJSONRequestBody
+}
+
+type ResendVerificationResponseObject interface {
+	VisitResendVerificationResponse(w http.ResponseWriter) error
+}
+
+type ResendVerification200JSONResponse VerificationStartedResponse
+
+func (response ResendVerification200JSONResponse) VisitResendVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResendVerification400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ResendVerification400JSONResponse) VisitResendVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResendVerification401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ResendVerification401JSONResponse) VisitResendVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResendVerification403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ResendVerification403JSONResponse) VisitResendVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResendVerification404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ResendVerification404JSONResponse) VisitResendVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResendVerification409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ResendVerification409JSONResponse) VisitResendVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResendVerification413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ResendVerification413JSONResponse) VisitResendVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResendVerification415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ResendVerification415JSONResponse) VisitResendVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResendVerification422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ResendVerification422JSONResponse) VisitResendVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResendVerification429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ResendVerification429JSONResponse) VisitResendVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResendVerification500JSONResponse struct{ InternalJSONResponse }
+
+func (response ResendVerification500JSONResponse) VisitResendVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResendVerification503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ResendVerification503JSONResponse) VisitResendVerificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListWebhooksRequestObject struct {
 	Params ListWebhooksParams
 }
@@ -46333,6 +47904,24 @@ type StrictServerInterface interface {
 	// ChangeTag Remove contacts from a tag, and add contacts to it
 	// (POST /api/v1/tags/{tag}/contacts)
 	ChangeTag(ctx context.Context, request ChangeTagRequestObject) (ChangeTagResponseObject, error)
+	// StartVerification Send a code
+	// (POST /api/v1/verifications)
+	StartVerification(ctx context.Context, request StartVerificationRequestObject) (StartVerificationResponseObject, error)
+	// CheckNewestVerification Check a code of a person
+	// (POST /api/v1/verifications/check)
+	CheckNewestVerification(ctx context.Context, request CheckNewestVerificationRequestObject) (CheckNewestVerificationResponseObject, error)
+	// GetVerification Get a verification with the state of its message
+	// (GET /api/v1/verifications/{verification_id})
+	GetVerification(ctx context.Context, request GetVerificationRequestObject) (GetVerificationResponseObject, error)
+	// CancelVerification Cancel a verification
+	// (POST /api/v1/verifications/{verification_id}/cancel)
+	CancelVerification(ctx context.Context, request CancelVerificationRequestObject) (CancelVerificationResponseObject, error)
+	// CheckVerification Check a code
+	// (POST /api/v1/verifications/{verification_id}/check)
+	CheckVerification(ctx context.Context, request CheckVerificationRequestObject) (CheckVerificationResponseObject, error)
+	// ResendVerification Send the code of a verification again
+	// (POST /api/v1/verifications/{verification_id}/resend)
+	ResendVerification(ctx context.Context, request ResendVerificationRequestObject) (ResendVerificationResponseObject, error)
 	// ListWebhooks List webhooks, newest first
 	// (GET /api/v1/webhooks)
 	ListWebhooks(ctx context.Context, request ListWebhooksRequestObject) (ListWebhooksResponseObject, error)
@@ -51491,6 +53080,192 @@ func (sh *strictHandler) ChangeTag(w http.ResponseWriter, r *http.Request, tag T
 	}
 }
 
+// StartVerification operation middleware
+func (sh *strictHandler) StartVerification(w http.ResponseWriter, r *http.Request, params StartVerificationParams) {
+	var request StartVerificationRequestObject
+
+	request.Params = params
+
+	var body StartVerificationJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.StartVerification(ctx, request.(StartVerificationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StartVerification")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(StartVerificationResponseObject); ok {
+		if err := validResponse.VisitStartVerificationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CheckNewestVerification operation middleware
+func (sh *strictHandler) CheckNewestVerification(w http.ResponseWriter, r *http.Request) {
+	var request CheckNewestVerificationRequestObject
+
+	var body CheckNewestVerificationJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CheckNewestVerification(ctx, request.(CheckNewestVerificationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CheckNewestVerification")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CheckNewestVerificationResponseObject); ok {
+		if err := validResponse.VisitCheckNewestVerificationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetVerification operation middleware
+func (sh *strictHandler) GetVerification(w http.ResponseWriter, r *http.Request, verificationID VerificationID) {
+	var request GetVerificationRequestObject
+
+	request.VerificationID = verificationID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetVerification(ctx, request.(GetVerificationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetVerification")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetVerificationResponseObject); ok {
+		if err := validResponse.VisitGetVerificationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CancelVerification operation middleware
+func (sh *strictHandler) CancelVerification(w http.ResponseWriter, r *http.Request, verificationID VerificationID) {
+	var request CancelVerificationRequestObject
+
+	request.VerificationID = verificationID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelVerification(ctx, request.(CancelVerificationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelVerification")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CancelVerificationResponseObject); ok {
+		if err := validResponse.VisitCancelVerificationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CheckVerification operation middleware
+func (sh *strictHandler) CheckVerification(w http.ResponseWriter, r *http.Request, verificationID VerificationID) {
+	var request CheckVerificationRequestObject
+
+	request.VerificationID = verificationID
+
+	var body CheckVerificationJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CheckVerification(ctx, request.(CheckVerificationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CheckVerification")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CheckVerificationResponseObject); ok {
+		if err := validResponse.VisitCheckVerificationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ResendVerification operation middleware
+func (sh *strictHandler) ResendVerification(w http.ResponseWriter, r *http.Request, verificationID VerificationID, params ResendVerificationParams) {
+	var request ResendVerificationRequestObject
+
+	request.VerificationID = verificationID
+	request.Params = params
+
+	var body ResendVerificationJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		if !errors.Is(err, io.EOF) {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+			return
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ResendVerification(ctx, request.(ResendVerificationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResendVerification")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ResendVerificationResponseObject); ok {
+		if err := validResponse.VisitResendVerificationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListWebhooks operation middleware
 func (sh *strictHandler) ListWebhooks(w http.ResponseWriter, r *http.Request, params ListWebhooksParams) {
 	var request ListWebhooksRequestObject
@@ -51888,1822 +53663,1871 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bkyTJlR+GfxX/18IM3UBUdlX1BTNVRsO/pi+YBvqGrprp5c40MzwzPDMdFRmeCPeo7JzZpkEUacbb",
-	"apcmmUlGUbzIKIkPuzTpiWvL1e530WIA6UlfQebnHPfwiIzIjMyqyWosBw+YrsgIvx4/fq6/8/XeUE1n",
-	"KhOZ0XvHX+/NeM6nwogc/jpNRW6eJvafMts73ptxM9mL9jI+FXvHe9z+2pfJXrSXi18WMhfJ3rHJCxHt",
-	"6eFETLn9bqTyKTd7x3syMw/u7UV7U5nJaTHdOz6M9sxiJvAnMRb53vv30d7pbIYdJkIPczkzUtmezyeC",
-	"ZcV0IHKmRsxMBNMiS0Qe4b/5VDCZMZ6mTBrNhimXU814lrBczFRu9F60J97x6Sy1/emp7vPZrH9wcLgX",
-	"4cx+WYh8EUxtNls3se/lYrR3vPd7d8oFvIO/6js4CTudh3wqnuRqujyjl1m6YCIzuRSamQk3jOe5vBQJ",
-	"44aZidTMyKlgKmcpNyJvGejItt243gk3Yt82sefXWZtcZmM/rnO1yagGYqRyUY6sZUBGbTccI8YqX7yA",
-	"RhqpbUivbL0prg/scMKzTKSr+sM3tu7uhcKOLCk+k1Npmol6yt/Z4xASN9cXFXo9PGhe6hRaDceTiBEv",
-	"UoOfUMv2j4O1x+6hms54tnih2lYDf+9n6soLorJLkWtu1+AFTLp5YWYTldXP/EzkWmURHPVswTJloJkT",
-	"xpmeqNywoUrgyHBmx824ZtKwOdcsF0NhybjCB3740YPDux8dHMD/HTiCrk4chtHHYayc+pS/eyaysZns",
-	"Hd/H9XZ/Hka2TSNy2/rf++LvffllcXBwcPD2B99rPguqyEy+aivg9+vYiiLXqmX540y8M/0hvBH79c/F",
-	"pVSFZjM+bmMA+Mley9Ic3j9YWpzlJWi9cq75snmaiOlMGZENFz8Ti+WFOGU4KOSEdgWGPE1FzoYTpbTQ",
-	"bKRyZsnUDklo02NPcaHobyYt5c0ENyJhc2kmMmNH99hEFbmO4EF5fdmJRgwWEy6ugUoWkSXfCdcsU2xU",
-	"5GYiciZGIzG0PRmWC1PkmYY2RjLXhvFMz+2l6JueCJ6InMXBTPdfi1nKFyKJe+zc9X4hFvgRzxR0Y7tn",
-	"Y2E0u3d01GPnc2Unay/VXDDxy4KnTMJcZc5GUqQJXre2Tzx6WcKGKjMiM0Q98GIqygZ67M3EPiiHHyyb",
-	"zNgsV+NcaI13vB0hjufg4x57mfmR2oWzZx6WLpAHaOuk9m9eiEWPPc5zleNgcbW0HV+SL1heZDi9TBmm",
-	"jcpF0nNEjutYEmK4npZ0Wsj96GAlK/j/7f/9Ni7wdGrllvaDAD9vLHw1nYFsoIosaWU3En+/BnbzUzVo",
-	"nc8v1OC6JclnUpuNLl5pxFTvbXzXHm16175Q5pyPn8jUNN19IIHZk8OHRuOZzCyLwUOkBTN83DbKTJm+",
-	"4ePKOHFWa3bonI9BFHoPU3mKnxziVNxffi48zzlKUS9Hn3AznLTs6cD+dhUxGhonQfqVvYdXrhlIpqHU",
-	"sCQntKxa7YrvNjYYD8kvdnyvScBopXAngVw3mVPHeesBpo7zdSd4i45VNpSphLVdNe/gtevgWK9VYUT7",
-	"dO2v1z7XIl3RY5Fee4dnoN2upHenpQFjkJoU4hYaxx9xlJvqsDiW1umHTV9VXT4rBlNpjEg+WbTMej5x",
-	"6nGhRc60+6Ai2PPhVPT1RM3aVsN91R+0Xt2HB52k+H347+GTtnt8M07P07TK6E9YbPj475zaTo4e2H9+",
-	"Erdp3jtk/O6zZorAkWxHC35A0Iu+aOUrVk2+yuVCjdt+PtMiz9qnU7ift+3Kt287e8ObJJIzyyUTzYxi",
-	"cy6Nla0zBaYAEGAvuUz5IBUhld9tMQvY7zufchgNDEsMJkq1L/ccf7/e2+u9bUrPVKYFUOpDlY1SOYT1",
-	"IeXB/pPPZqkcwv1x5xfartfX5TLYNxOxd3zv4ONoT1jh3j7LBYcXgUx6Vi6aiDQBMhdaW+3VSoF2aWcz",
-	"lolLkTP7AmgP9pOIaWWVryHPrDaAVkQmTY9mLzQI38d7B4ef/uSnR5/fe3Pwdz/6+YM/+Nnd5/df/OjV",
-	"x68Pz21n3TYBVBJcjmU5dVjkuVWitOFGsEQJDfoJT1M1D3VN290jlYlt1g7VFL8wuhgOhdbdJ2D7fU0b",
-	"2TYPp9vNuWZDnudSJEwVMOwnKh/IJBHZdvt+t2nfeWEmvZFvuLbxlr0Oc5GIzEiellofrKpI7DFMFFwz",
-	"O9/w7iNjuKx2wix2FohhrrTua2lEzKaCZ86Ky+ZiAGYbe784hdi+ZuUGUzFamEmuivGEcTbI1VyLvMfO",
-	"iuHE/Y5jysUvxNCIhKwAC3tS2HDCs7FAUo2cFX6wYD95fM5kNkyLRCQ9Fj98+fqs//L10588fXEWs1Ta",
-	"Nu0A3BztsHRvD5RTe+HydBvCAEvTMmFI12SFJFxHTIvcMgP47pj9slBGhIvTlwmbT0TGFqq4Ka5wmjHZ",
-	"NNwTGGhcDiRmEuhohMZ84UVGmZELxX78fc1SNcbVvuSpTLY6hUdHwWKjQWjv+Av657KSVa68JH5WNfgC",
-	"0VqSGgiWSJ6mItl7/zYqt9HRu6QxV3bzFE1SjNqGN3bPucGEBhZAntjLO2KDwnhjWS7YPFfZ+ITFsG49",
-	"/CEG85lmgg8ndhzPeWrvVLHdrjQfAbd2U992nT16XgBzoEtwANwmObb34rTQ8ACWlv307OWLCO3udpFS",
-	"YQRYC29uzf22l2NDKquMbw+tMU9UkW25vvdWyhwjaLi+uLnAETJtuSq8vPN1ot5Ewqx+nielYCHeSRQm",
-	"zpV6xvPxVgLFvcO7qwjPKNVPoe3VhCetQKwYvHrM9CyV1ZtK5WQ8todL5egEEhn4gI14Z/TNESCMGfhY",
-	"xg7Zc/kJDPAj+y/wGnAG5rEonANczUCYSy0cHNgvaVue82yxHZP+uFVUslsy5dmiP+IyLXKha1ujFLM/",
-	"M/sz+KiNmM6MZqNcTVEf50mSC62PmckXjI+5zNBzveM9cAMF5loRpYZ8KpbHa3cgcJjU5SlYl2I4iaNS",
-	"/nEWF3KKssIq667fXGhV5EOhe19m8Wth8sX+6ciIPGZjeUn3sK5qe70vsy+zJypfHnNEpoC8SAXoKuni",
-	"2L68zz4H5nb66im7EAtNKsxYkG0EPRs99jCYPlypc8t9Ci2S5YVwDio7wJRbSV2ICytsWq5gW5aGCWnl",
-	"xogVmZGpffPLjDkZJBfa8NwuD1L0jGs9t6wFpUK7HvvsFM02MBYtx5kVILMOY5mqzEzAFWbPtppnngIj",
-	"xg1LhX3Jyg+cTWVWGNFjb2AxPaFWvG122DCQrJEmYEeLGS2+a6LHTiuNTWnvc7qyKVwCIlEK+G65UTMR",
-	"U1bMIksvsCCWZ+BuATUsEa3ny4mYiSxhKrPyJ0jvdjLQPbBsu772/HyW2fOscvnVtjLDYSuT8Hp/hTc8",
-	"rKkrU6m1zMbMEfQxmCYZD1acZ4mnDxQcMkfLN6Bhrxk/raq3wWylizTeh0XQ6tJNaI+VHIKsYKlO5TyX",
-	"6YIF34SsFq6+9AZWb/0wI7jwaE3YQAy5PQmhcYUP8Wgm3PAB16LHgHGWvlx34WMoFOyHLmZW+xLJc5FI",
-	"vp2Qcn+VkFKUXfSnto8+2K+W9ukhdrt/vpgJLxfXBwBEPi1SI2c8N3fsHb9vZ0uygL39d791cTj02InN",
-	"cX3ssRef44YZxJYf5agkq5nI4Ttm+IW9sGBiYF+kAUFUIViXzoQxMhvDE54k0n7G01e5bcNIofeORzzV",
-	"ItqbBY++3tNCa/QjpaKPrF4vm1Of4w/Ap1Vh5X5HQdzexWw+kcMJ44xaYyJL9F7UYL10ft37R/cfVFy7",
-	"95fNmZEf3JS/60OQx/LIPrWPV4zC+SyHXIuVI/roRw/Wu5rpkRr8QgxBqIeITgj0rKwqH15kap6KZCyS",
-	"PjetkXtZkRIPRMNvzd8RVRsagJS6/hsXR9rF/xf5wLwuTQdha11eT0QqL0VOi9LJgQIL+gi/W+y9r/tK",
-	"oj2RJX4pmvQwEDfnkwVZwERuGHxyzGIrJMK5iNktCD5yf1vlMVWZVQ8mKk307YjF4IVEUSuJ3d+J1HbC",
-	"SWxPMD0SVv1N4hNml8PSIIXgYN8jaWX/DjttX1xJK0tfXEjUstcu588kas2puMR9XvvFM3jzfbSnsnTR",
-	"V/OsH1BJddXfkPQ0E8peR2RjyhSYyax8BaEEaAGFRceGyhAwXCcr1w1UYXrsCXDw+JeFKOzqzswEV5sU",
-	"qX7OjYAIOp6mrjUdhVLcYvUorFhbRqPSsg6USgUHiS8XU55fdCJwq5ykl1c8487f3e24lu7hLgMEFcKP",
-	"b2nnUCMoz8FAjHlmBWd7DEJ2uZIQteGm6Hayz/BV+1GBTLTxGNOPLk7SDzBCGw+3VyFtYcQ4mymVornM",
-	"O+2XB1lMpzxvDkoU9toeCuY1pGxckGk/9Ag1tGomudCwWJXtVwU6F1v2h8y276O9S54WoiWgSnBd5CJh",
-	"8A5ayau7BZoc+OGihr5rfb0P3YxfVJINfLwFcBTHJ8otiqrhyuXZqURB0Pq6OYVr40mkQpABz6uepIDJ",
-	"R0tX6fKd6E9sA7uq3EFv2y7w07LFqZN4u4tQJb+oxCxfKWi5ZZykiWL0VSPVILEQ4bpo1cp3McS6Sk0h",
-	"mUxkw3wxMyIBLRINH3qi5lkPxaMg9nLllNj+33/7w+81HRIYO2UIdJcEXqiNoiioGy86LMlkRAgtzNCu",
-	"HSSIcENyJJ58jPUCLyscN3+l1O4vuOfd5YUvociPEbTLTWOELoRJakYakIZ+LDtq471rGb7Xv5anBz85",
-	"0oDJkCUG9BE1YhQWCRk/bre6dKmH3CqSmywsCWbuy8irsZlyi7F2LVYMZNSYInSO7jwfvmdVLaUFI8pY",
-	"lOOxVyDYmtzbJyhCSLoQijQIHQALTOXtJkVj+SYHCad50ZbJ6LiBjCqU00SPaJ6ErcbOOi9lGOTYTS4B",
-	"Bl5ATOKVT1rbIYMlxnsiYokYyUwkLJUXgsVhn/GWp6d2RVYDPSuTap+uO4Gtd81jojGKUGoPXarotBmt",
-	"ABqdcYko0kBV18/RMMUz4GdjS6tGMQxTcIcbWyvNRSTCe6kHW3RJGFqUH5IVG+yQgRlblj2FLVBHE36J",
-	"sRcDITK/x+Ew/dgtbSiQyEYhR5CapWJkSm+2NjJNraRvl6LH4oP4GG8wbJViyu13dw8Oeqv1/wf3KgaJ",
-	"gyYixx28FJl5xA1vpm0wQ6kRi2FOvR/EgTcE3eho3oa4EZx4jz1BL3ZpX8F7nNvja2dsNaO9uuCxvaK/",
-	"RrFf5qytSrflVDRTdzTjb1vVXs37h4Gg0TrWTJm+pZn4OFRKtdcRGxiTDPhSpuZ7USnGLKsFdaOFH50/",
-	"E12HB6ezemsB+a8YTgdaqA/ww7Q+1G6hrrvptwwWKpGJd7n5q6TbDV1T7xvCjUcN5N/9kt1e8b8hRX/H",
-	"Ovsa7fp3VZt2CnKzLtwqOfyMTpzI7P30BQQm92mrAmuZbSswldlbQ6m0X2TgV05KtV3LFKVr+tt+ZRc+",
-	"2hvwlGdD0U+Br8xydSntCyZ3qwEnbGZ0n3x74aMim3IznEBPidQXrhWeG1jo4JuJtDrooq8uRZ7Akriw",
-	"6HIsEPxotfJ+Ikcjyzjf1ikl2nu3bxdl/5JDXLi2qwNL9oZLc44rBH//3C7TI1olePIEl+o1rhQ8eqVU",
-	"+lm5Wmi3giU6cysWPHviRwoPP8GlewZzxuZo+c796sHj17Rez/1qVB5/FqwiKrZSX4StuuWsff8pLulL",
-	"v6K4DristbGeuaV95FbWkdozsoBVEvP2vpqAaQapj/7YZDeeZg8nMhPaD+tp9jgbp1JPgp7dLVFSeZ5h",
-	"s8NcGjnk9iyJqcjHIhsuNiMG1xIaJMrmUKwr2/SDkdr4OOwlgwJ6PdeAJNh33keWrfJOd98rXoviWv3N",
-	"c3qtzpBgbGUrNIBW1vKKuqpO0AsU3T03TbJFkPm+1uYj3hnKoq/PyGWThq21zscl8TVsWpMZauniaVEU",
-	"/ZQ29IMNcxHYRzoaMzYx5Ax5mm5iqunrUvtcu6d1jfU9XjAyG/e1zIaixXyRkWA05RkfizwOLBjwmVNt",
-	"0xSGr1E/xHi4rc1fE677fLWV1DmssNMhz/MF4y2m0kb/UGfJ11Ghl4ADrrpeCHYvv3c5Q19fh5mmmCUb",
-	"k2KRd/MOF1rkfZlc8WxZ5Yg2rkv2arvFhnLMnBjm1rPZm2FZix8/TrmJmuqk785pOezKaa+s91puVRfw",
-	"QvvfHvn16TRtcu99snhRbYienlbaqw/mBu4+1/XN3IGV3q/jLvSX0Id1J75yEAMrXVxTmYVPD5dsT3Um",
-	"u8ZTVD/1HTxHlqLHat9rXthA7wX94wt87W343j7ieCDymu15byzNpBj0hmp6R/GZ3LdEMRbZHT+e9+Hn",
-	"+kLO9tUMV2V/piAvCIf8PqrIDmt33/u7lsSF9U6v67qmr3zhrExSlHqW8oVLd6ZLYm03n71+Vr8r1n+j",
-	"rXZSvRtWfXQmRPY5vdruTXUH4jW59zfz+i4dgLWzqHpvfxfp6eYknw+LEGtsOBQ03q6nthu5U2/uPtVt",
-	"kXoV5xDl5YI9m0LpMN0WNZt22/aqiM1q+ECn+IEdb88NbEuRila1+NsIAt1K+c3A9xPoD4H+NVJ5yMha",
-	"vMsy82lBI5UHDp3S4gvB5ROVBmCc9bDNDhrVLhwhjg02gLjyqTipxCUgvl0mCOZNZolHkoOet4hyqzit",
-	"NnEzrdP1EMxvs90M/eJVL3PgUaWMKHAPYyhEyGAwx+OEHRCPAZfxRi6hayTATLURYRDu0HFw32YkqUxF",
-	"NhRJH3LVto92rfh0qkv3FOJZeCazMaVnaaYyT8aNfpm1EZbbGDwCMbM2wsxyMy0SNlgwATFD6LfusTOK",
-	"heCaxfR9TCBEDsfBKJYII4bGkoDDIXHZfN12eC6zRM1D6lv6qGVFWm0m3l9Vs5eQ2yqM4qz1XmXFy2dj",
-	"6XwvUVGnyNKS+5QXw9XsLUUqbsK8UaTihkwbrudrMWsUqDV/CCYNmNd1mDMC+Wcl8PAKM8atHx/f+vHx",
-	"Fwf7H5/u/wHf/6q///YPv/yyt/Sg8qzX3397u/rnD27/+HfBFlIRAr9bsy5rtolUuz6TIjDzbC9Qrgbo",
-	"W2W0WxXB/sGtfP6h66IrBeV1y/nFWxjATtezLrdvQq8NMvQmn1fk1m05z+8W/V6L8L1uVraR3rmcih1O",
-	"bIU28KI8d+A4dm/6giUTOZuJBJVeetaqJoSA0uX/quG+q1WJdas3ShXf7SHcxhjeSYPwi3W3mqP94GCD",
-	"pGgrm21nWQ9ksfWm7Y1N4eUd7AObKtt9PVfyzRmF3vgQcvt7VNqFpMa0LlRKpdGlbQg6j9oNQ4TVvzma",
-	"b2N6W+067mzC1nsf1M3TAYG5M+NebSVZO8Rz/3bjAW+JW7bb73CSGX61MkOiGzcIlbmKKeHtak6xc1V8",
-	"92r4WReee3T/46ODjpkoZz7x2oWMjGTuwnHJcLhBoMgT97HzhFALrrvz1eHYXe7YJfOcd8U1CuYeU8wl",
-	"xlSwvMriLvEdPpN3Lo/ugOFUx1VmVc/F/ajCrCbGzPSPj+/cqWGQHx38/3/8e6syWtEZ2NV2Yt9++mhj",
-	"n1S2oPpF7YFsPGNiOjMLQH5lMdYzkkLHCACrnaES2/E5qmLusApNNVUKrkNWZKnQutIc5i35Bz126iyb",
-	"alR5UQujg3wnoxhe9K7REHOQp1oharvMNIvtXU4jjXvsPC8EM2qMEyVWBdMMcmBo9mVxnTdcGpmNg9xI",
-	"BUiV0GrwpUtEcji5Vu+biBSgTZelgdPZDIqP7ZBVzWbnXF/s3mbYpWagy9vosdNsAeiQTLwbiplhcS/G",
-	"Q9nrxZEH5fns9TMsLUQoVbTlvRWVBLuWACMrkju+PbQhVf8Mn7y9HQgoTZYjXIPXAEccyLBT/i4UXoGt",
-	"1IJCsM5hV+kAYgf7wb62AtqQKEaJHScO0MSlkd8/OLBHMedDI3L0dWF2/5LUBhx5W70Y5FSuBc1xebTw",
-	"q8vaxWJdCgF4dORgAT0+n0sUsoeqUfAIrCnrnBqW1E2+6INzsF32cbm1Hm+RwWdW9NVG8FK3RDAtQqHp",
-	"YduJSPnCtR3XRnz3aE0y6foZ6Ikq0qQPnbVze6NwzIyzJ6dPnz1+BIi3J8hh2WDhOHm7OSDgad2QW/Ag",
-	"lNAtrlRE94oQIR8qC034qqA0jBZeZNtpYrYenW45fODdTOZCt6afI+cq3a+Qx2wgSwwTjdHH7Gtz9hhl",
-	"2ThHu3sP0TKou85pdBXs7sb00Wta4BpIuFuyFevc7CUq2VrjUDdwINFuNriPjDI8xat/bbla2ydqqx6b",
-	"dX1weNhBQHs4gcYlKRJpTocuvs+J2ORuJHflGPPcMDO5q7BtG37om8E/fVvw5yPXoBvHYycD1oHmOoUf",
-	"BjMBUDnTlloCkKLziWJTngifGj0WJywepvIYL3aqBopQi/CFz/mcTsGeIDPRY2DAwwR+eKnWpM+1fvaz",
-	"s+dnxxC6MZuxXIylNiIXCZNGi3RU2ivwrpupNPUwzw7hEstg4BqyROZiSOCdHRD2jMr7uUrbLmBVmhdh",
-	"GpyEz84QfiOqVtRsAsOvGshdzDFXFeNaaHII7pqmlZ/sq1YpMgvyVuDOEFHST72KhO4Fbi9I8CQRSSjc",
-	"P7VNT6DcB8nxbn0HhWGpUhfaA4pGsD+YWiu8VSFmt+iT2/GKvShP3CYxGhgts/m65mKW8qFLBF6/uNVV",
-	"rCxwue7rFjcXU3VZXd5zpx6huIbHJy2mmXbUVqK3nolhbrUbOHyoEuPwCLHDNhD/4Ac/iCN4ZaSKnCVy",
-	"LA3NoVIKArQc2NZOe1I1sDag/RJot1FBiBOuChsIq2F1AxGCL1rAJ+xP/QvR/HNn/IsQDLYRGuj390nY",
-	"33+axMthcetDpACovC9nK40ZKAeH8WuoCA/5Fhg1KEchKpqBPKSAn4Ujqkw/cveGX/fKKteicuikOU7W",
-	"elXuOKTGdrl71dj3etVQmvJSv/FYGspZRxFkC2dNm+5K9zwEQo6ndtQnIG4frDQzt1kP92s/ZMoEYtnB",
-	"2/fNZ74Nm28TNL4KreCEm9eRQpGWZLSWuAPI3T08OGB4HIFbWxnDhz1STYtMzC2HAPmnx8CAT74aUqXx",
-	"PrIaSkof9VgcVmUENGoTCnjFLFU8EUnZTy+MbVhbR/Z02Jjs7YvUduDJVjhWeWKlo0P7qfwKIcEb12pQ",
-	"aJmB8XAx8wJZmCEJcOkpN2R/KKtDGPGujvdy+KAVIWm8Al3YLx4mXatsJPOpSCI244W2/82FLqYisXLE",
-	"0B6pNA0XuMsd0oqzex5g59LsXaMNjYjhxRVRaV0buZq3Rc2oeaiU+Vx0/ND+3C2mdQ32lF/mq03Ht7J2",
-	"c/2r5SKfkEDLC6P69HsctRwoaSKmhfFGBIFL0nGUzqjREFUu3plSGQIpdqLSBANjG5oqMtPtKD/EV7fM",
-	"1UhEUswad44sUX2r0rXhleJvloCQlEIMNGext9fzCVr5HcCT+8iUEmhzHslQJfbfzTgK9CsuaimRgYOB",
-	"Co0ds/iz8yf7H8UR/uPwgf3XTz45/Ojg7gFik70B16nePzy6fxSf+HIXyJPnKr8YKHVBijOWcm0dZ9+h",
-	"nXQBN/fDl5olqhiYUZGeIK3hKqm5dkkFC1U4uu7VyLgEsqQnhNfk7pGa6SvsFeqoUM9eJXfyLHqLYvd+",
-	"M2ob4Mpd5VwLbeSUGxRb0vTlCKrkrSX5x+6z92+jJv/4uuvVIRqSA8pOgwyPYghYZAkiM20/r4oJc0sw",
-	"DJG2g/atnQ8eNT2XZjhx+KIQf0VFlS0TsuKVhHwNS2wRVJMWiLwmZF6zJgCSnTvTviozUKnUWC52sLDj",
-	"gi5dqSY/AMBClBrQYo1SnaWVM2igSVYhed8LHR1Uh3MqWdKKyIEmV9Tk2xRm+1uJCRkq5/rESn6unGgJ",
-	"lb/8lTcDNBqYc6lyUqeXxJ4urhQnNK/lQcAqh6pIExaUNOykLJNK0Gahx18dj8fagyCLRN9CbhO8rVc5",
-	"CzyGaULm55oM1l1wRtiwJnrUcpx1zMUaZxvRmP2AmyIXftx2KcmYJbGUAhxEwOCpfFGf6IYlB7bjXN38",
-	"Uric3SoKGGlS0Sw9RXYFJHI/lbUBH5YF7pvdIC13tuFjQpn2lemdua+6BdryTZ5ClXqmRSqGAFc57ZRT",
-	"x8e6z9MmrcG2BjZAZPOq2hHBi1pJXgI+I46xpXj+RpCnOKZscc1jCmvTXXFwGVX33nB0mWoZ2xWHRNpr",
-	"V55lKChh2ak759Lo/ghNRxvIRFi7/m20mutzlhcZXPm4PqH0aGRWWKV8DsIgvS14sqB3hzzE/x2IQNW6",
-	"RQcQ5Z7kdnkw7GWIGaEpX+guvMhZZGqWG2+a8KmOvioFKUvBrVRTgGsm0Qo/qAkSwfVb3dVSvSNWX01z",
-	"RNWgpjPVBIoq63e6FxFDg/hZkSODOhkliZSXXy2RMrAh1HTwmjJdwzH1In3FnNJqLjsdNpbPMhWPq+sO",
-	"YEQLDf8gU4vtxllanJG76O6JHZqHQeOnQ/PKtX86NK99F/a9oBf4zXW0od+q0CJvkR7roLIAFuvfh25a",
-	"1/Gh0g0LGQpZV4QYrg2uUvrF9bJidEWjqBfbw+Vtk7qYQiQhCHtWzaZi5PafSYFF9ATFlg1SZckz7rnX",
-	"643MMQjQfjvL1VCAEmv/0gXUy7P/RLBBatGTUdxjb3wVL2cLGAjLg+hQRCSS20m5Qvylsy8wgOll0HYa",
-	"+PJavLbyF0Qq0iukE6BiXYlgVBU0AfS/ubrvFMtoFAiuHS1wnrYbrkN9EaTFPTx98fDxs2ePH6GnEWRG",
-	"+BEjYQZiqKaCJGRX0sNzbNKTOw3JF1VoKEZYKXkBJS782xHjw6HKwUABkVKIpgu+UsLh7ahBeILreHYI",
-	"uLLby67Kfre3S/rt6ukkm22XI4+noSt6ZLbZvmCh3Wvfm00Wj/hA23kL8j3ZQhgkXSTuV49fPHr64if4",
-	"qMvA6sgKKDjgYMs9D0kr8uygHGhlv8sN8hRWvfDK/ajuTjsrprijpbviCp6bLdS1dtlsRTBgOIHdeZor",
-	"y7ZLZ3PVUtkwT73WfAL0DfoUxTzOwVZj+EWQ3qVNRcmP/EUz8FkDkf23fSPWKjexRxSaCzmemMCqUBhM",
-	"DKDuAu3JGwNZIu1hx9LjqZxKimyx/yXkecanynKJiZhSxzInE2OZQrAIrBV8WhpqyHYLz4BIXcqDWwJn",
-	"FYlBmJ6qRMQsttpgHIWWEipyA+PusZJdlGZRCh6i1YJ6JqT5oMKPN/NI5QOZkHQy4blI3FDtSmMIqtVw",
-	"euwxJDKgtXnI01T4slzU1mYuWpAJm6qR8DyVQpu+yFpCYdwbbKa0loMUoroi5wJwCw1hs049E5Dg4TcL",
-	"UlUvIU0n2GLaXgp/8kJBUE0eXIiuCFlgPsYKoWygCjsQkHTsQokh1+a4PjCqNEQ9Q10iEI/m3kkBpd/x",
-	"o18WUhgG5YWD0kdyJu2CriNlLwOykYsLC83cEeOajXhu/xMO0JsJypZ8lgvUNYIC797+QsRfhlSWIpXU",
-	"5Hy2MwMb+q2Y7P7x7aUdo9wL3zweKZVTmCbN1I/Ae5GMCqwbwaDxWOFZAPIPjPo9huUSfOfV8/RJiXaF",
-	"MwEtUkdUwNW+5CyTwaqVpw1yHKCDKJQ0fe3XAR9eEDlmva3xxFN5IdLFioNiF5LqyljaGAs240OHcA5L",
-	"b6cV7JxSbCTmgbUVhGJXt5womt0iJsczdnhwEFGWrnvEmRGZmYS23Ns9dppq5a0mFQpxey6z8bE/DI0B",
-	"DHUKAm5G6VS3Ym82iG/3rqfGGt5hNZZUWfb2i7FjGS50Y45kJvUEq/O0yz1rWSrm7ayNWChaHRvEMKr3",
-	"LQcOEo+FgU7iVUrjpurcprrW75ZqtCtN51qVkqvpCdeoEGwHzZls+EWrr1Q3pC/jKa3MqZspD3mCHdyT",
-	"spHyYWm+exsYz5tTrCp1NcFbY0Uh96QhObRdmalYjetWZ7LaVsyuofkU2UgrA3yi8ummoNXoNd7Id+g9",
-	"zRH4pssgNCq3zjMW66mOqU6k1JQtILULhYng2i5b5azQBU8xi+RWLKZcpnHE/p9/8B9/+x//j4j1er3b",
-	"Tk4Doxp9KzWzl9RyWeKmpIsgwqWC9UHL0pJbF16aUF0TY7iwIq4YXvjgpJjaRn5tpUT8DsPE6uE8Md24",
-	"cPlqwxeaxeAXiZtTjVdHQjYHPSpa/FqcZBbWN6zkOcbkL40jmI2VKMgSOjHTNMZQXahvR7tbc5uy+Htf",
-	"2x18H6MBxRW1pCyGE/s7+cd69J4sM0YAJ9M10GsKzyxxJ45+9ODBOjyEStykK1ilIfx5bRxlmVJBqqPl",
-	"yMc474h5+oSiNpXIjEruMry2Lmt5DZhye3pFVWCw24KBwvOJFdsFltGBd6XQJ0sp/cst2c+3GO2a+ESq",
-	"dVonBruwg5wP7dA8SVnBeWr138Po4OhekL9cWdavv/nf/ttv/uSP3v+/f/nPf/MP/sNv/+U//PVf/g+/",
-	"+a//7Tf/+M9//Z//6W/++//lm3/8v//mX/2b5VLlV8Gn8SGNJSmBG25vmXFIdFXjPeEvbLIgOsMiVaeF",
-	"NuiMEc3Fx4yDO7nObgnMGOViUP96LM7VvPWDwHSB1hnxziw3cgJxX/491FwGYizRpUu0Ad+SpOo0V/dR",
-	"j0wlzhHeY08zJvYt8YdXRTGbATRFwlI1B51SY56S+GXB015QSC7DhXULTG3sgWy3fPdvFlZ66+nZS3b3",
-	"8MGD/cPbYGcOY61aI00bDk9bxGlJp08f7VVBCb443f+Dt18fvW8BGAhDU1epHc+kNo/duy0hhjXgNLLI",
-	"uDvM40pTNnP3euor0qjrndQypjv3MZJtiZfgeeOaPTz73LLe33929vthqwOZ8bwx6NdeX23MFNiXbfXT",
-	"8+fPIhQvgCEhkz8JrkLcebwQZim3V4N4Z3rsc0wOBFrWQz5DiaQkBMtZ7g5n8B/RjXvhJ3fom2bMhq2Z",
-	"WVqp5bicglIF+3LyRHUQd+83NHwN4ZPNePb1kLNybb/543/+zR/9V7/+819988d/+s3/+K/XYpJdd3jm",
-	"1jJumIlvZYqpGshUxBH7zT/5Z7/5V3/xzR//p+uRe8PIz+rcTtHGYPnG2XQJvqIqcX28TtpqTwpxp5az",
-	"n569fMHA5gxGbJA1dVUCtYc/7naoK6EJy93CepH50gH81FzhQaITe2oQ/AGKvIYsvbexSOSCNhucMGEI",
-	"JcgI7sJBk66aZ+U7EaO05KAKAFzDMmN/86s/+Ztf/QurZMAT9FmmFFhl725vP7fc2PfqDH9ynLmSB0s0",
-	"1IWvIBzW4RMcRguX2T4k1a6Oi/g7CYUbj2uFeeWFFdDBZdNN1XQ5SZYgm44ktBSBKNqnf//2z/7qmz/5",
-	"o4j99t/82a//+t/hX7fd+augV8FGTEA2sstMCg0PFaRO53V9zGoHibqmqD1GYYwsEnZU0FCPPZOZYINc",
-	"cETPuCwvMspPj5hWgcsQY2YlRMUipkNHybxh5t3JrIXAGiNsTyG+FlYFg2sb+Av6mtyyueBbl3oP9nuT",
-	"y0FhyuBo15r7lAJ33RXJx7RoHO32PugHpX6VDQWb2kPsq4yHHo7e5rfW+vjeFfOPGE/BeRN4Psl2M1dw",
-	"PDYMA+6x2HC0aZROoSn4mgbKfpALyL7MOnsrz/nYVe8KwfG2CSp2C3ENUcTXN+LVkcblkLuHFlMWcBUa",
-	"D7Ylgv8AuWB6mluz+FvYjmrM8tLZDGxTeqLy0oZaJVMncm9895Zm3K7WPW/WDUXMbWy8IMG2mmbb4PN8",
-	"SDnyEX2xDvdsWfSC9ncLtQBd7hxqoez1ilALmJb/AaAs2Pnk4lKKefueNQntziRZ9f8Tp5iINImcmxZL",
-	"Tdn/oizcJOWvz/8aqibvCI6FsyRfsLzI0IRcahNNbkLRaDp4425FyioQWaLLtFlvYcdf4w0sCRnge3XO",
-	"oPYS6EnFa07raoUq54jbJNNyFRV9KtLkk8WGNoqKM9+KnNJ0AZVbbjnUZE9W+3JCw2IzgLfdm7WFOUXK",
-	"F6/x1U5phdH62nRrtyJX820iGINA+ba4+BaN14dI0VuUqe72LdRMK5dOmQgDWqiuWRa75bZCu59bjtKU",
-	"T9hBuQiIvjX/bdlfvYwtWD191UQaZPk++cSt5jomuesLjljzzu+4LesPf+fK/c6V+50r9ztX7neu3O9c",
-	"ud+5cm/Ulfu3yyX7nf/0O//pd/7TG/SfAhY2KgllRkmu5hElFk0FgO7hzVwDD6ZC1NzplrY9kHfsLsDK",
-	"Hh1EBwcHbCjSFBI4pioXEXqv7IwqVuJV0Mq1ahjhepYKTmk/vn+wttjNdz7e73y83/l4v/Pxfufj/c7H",
-	"+52P9zsf74ft4/UIQA3m6c5FbDz+BGps9v7uBoHxCzVoLWTwCzUI4bOgK5cWu7qfDkWqLqDqcnPHQUEq",
-	"mholHFc6jjx6QAkfQ7BfgWS0gKxeByYDmeXkddoIbJGGu+QdWTLZY1kgNz2/wGu3f8deCk91N+Cm2OlE",
-	"b2CCqrNfvgEJNXAbW1I/ZoelOe/IWU4idtdjc0TsXqga3C9NjhF74DCgIvYjlgs7TAGJ5uC3LgYgCasM",
-	"5VF7QDCJ3xC8B54mZwKvARwgbi8BHETsoxCfaekUwrToIPKmiJXOIQVrrM3rHNJl/aejSq3DmrfVmTtD",
-	"PFqrMMKRbjA/QnbsokuhtUfu3TABuq9GzVPCodrF85Ah9g+sXq23Y73rPfx0u8iMPe4dPri3gZMfbfk8",
-	"Y5R9TEMXpJc5t7zUpjkcoAvAe90aVDHpek+0m4MmzF97V0yAzj0kYkP/O4ksEBoEkOZe7G+1yK6usQor",
-	"xQTHWsodIGONnlnlRE+EMGyWq3HOp1DgnQJErhAA0aFSRkeLCI1+OcBmUvdFbAMzTMnjDWOA3xyuAqqC",
-	"qRF55ErUwqGMfXI86Dky808WcXXEIEBVSgb76qodsHl9LcfNoDEawywaEER9nEWAZloNuCgLQhIJ1zjY",
-	"qhvxBiINX6v5zQQbuo6vI97QChMfRsjhazVfrhP/bYPRdcNseK3mT/1AXqv5o2Asr9X8Ez+c12r+xo/I",
-	"blM4KDtBP67Xav7EDe21moeorbaDcoBueQiOfWnPN4X/2AjkZGNEx83Q8qcVJEY0GaPdXCPzuCIW7GZg",
-	"Kl2QYxtJq0J6HaANz0rdtEUh7zDvDtW4OwgTKyIm21str6ucOC6YTgjT2AqhaO3BIwd/V4y1ls/3SIZf",
-	"H8XnlGmn+rqJty9vy40bg11UZuP4uNTqeS4IMxdMqFaKI1zcnguYOg40DwxeNqoCCm7fRKzx+BjVFqxo",
-	"U2LM9liMyFX0AloefB1/FnvYp+OwbAm+VqJvnZCvnDNaawLJ8t2TZyUECa6OXpf1vkgV0y21MWCbY7yb",
-	"Y6txpVxmOoyicMsJ9zVPFva/OI4Q//qqUDkPy15Ivceu8A/fH0XhU6eIO1PD16lC65RQ8kvH8MaOVu/L",
-	"7Mtsn8X2ak2KcvfieuRGXLUZylJ+LCBgBltBBjbG0BmzqWcSqIWqygKtrAoEDoESHcC+ZnL0ZcYCYL+G",
-	"D5FiT1Dpm0stiEADDylMJlN9bINOSKXaiT1ITfOolv2B19RoFHk8PocmpwqjJRZ9ljlaINAXXYCq9MtC",
-	"GW7/JlhIj87oav7YWXoExBJ1EKoQ+aQImAbYOPrQA+3JSlhHLCaAEIiVuTio0JTnYx+iZ7xCD0FQXBuP",
-	"iUcMh9bFymO4JMrvECZEkysJB+vH0QeASs+dastq+6hgG8o8nAKwr7FC4wKFHgSKo5MBCLnUO7M45ohU",
-	"VgyHRTdHhbPVLELSIK8rgQOBsfMMj8BAlGyw92UW8DR/8sqiB2MMEvMEuBftBWMC5ldbJl/OoCujs2xI",
-	"P1H5OUY6uT/PXH/uwSkEgLm/fm5HEfz9zPbu/n6afc5lBpxuTbgCHc0R4ME6tPbgtuuiPBaZkWmb43gK",
-	"UX/1tj2XKFVYvMyK7CJT8+x6cBu99BBKczjaNZKE/Oq8MRz6gNwUCIYWsUOWqUSwRGUiYkeOAC2l5QMJ",
-	"hlR4312DEbuHDxBOkw8yO8k0XUTsPrZk+AXArCK37bGHALALFzezBwzNYy6gkHy+FMJhp6HXhzb/aF3c",
-	"D2g0DfUudFmtsyVXaiZyDQbfC1E6pEFfC6o4UYH6BKtQbg16Cs32O2Mwdo17dsFLAbCeNspK7GFV9TD4",
-	"uVPJzC0wDN03a0uB4lJaeW46U7lxJUFx2WO90EZMj9XM9FVhYtwCgLW/FImbaLgdG4Vz+kMe1At3ZYHt",
-	"AKhaHxOjkRiaYAnts2rlh412fwszc2grI0K114TIue5mJCtFuA6v4vq2ej+XNmCwCJhkeI6qA8dFteN2",
-	"m415Au2HagOv6VCtj/EE5nAGby4hSroTuWQQxJZrQJOeO3vGUl23ygmoA1CWJNnIv+1ITu1iNFQQcNxt",
-	"7SwrKLV9LLCwxhDuJK7pcpWJ0AS1vPaQm9nSRbVkhZN9XdzdBCoZdrL5fSrSxCrkax3NuEbLs6+Mc/XC",
-	"79AcW272To2xttuncAgb7kpHe9WdhG9oHxOJGrd4V/FXNSEkf8u0RxWwVg8XhulkaZDqXW4SuZhVzhBp",
-	"f97Yichz1ZacimrLIUT8Bq69zjFQwVY8tt002bRXHbDqOk7XHbfjEsJdG5mmPnBEZUOxDi66rbyLr0SD",
-	"TpsaXDwHR7kzQncN1X6NSl7gkyPPEnqjaYmbYKVbSeJzvzkUOoMvugILx2W+Hd5UnmxIYTWYFlS61uyr",
-	"roQUXBMYuZjLscw6o1LjcSspOZxCiFVNRLgtYwtJrIGtNYccQxJV6FUEv+h8ojCidWlXA7nLddSA6G9/",
-	"arJCxadDu8P7z+gZ5FFiCJ/MQBKjYNuALHp7m3h9g4L61+HhbXYo+tqBuAZrdmS73OSqRrDSyaU+tDSw",
-	"3UB4rpT6qTjJAO8IVJvcyaYUu+sA1zxmD88+jwBY0/KQn569fNENi2+9wdVnQ1DRZCjHkomtYsbbkhE2",
-	"FamjPThJLcYaOGRQYMRV7G+kGrxP8W1n6bVXy0Qmicg2jfquHVDYrrUHcqfCH0lhO5f+dhx2YLvcfcyB",
-	"7/WqAQdOpbrhaAM7jN1cGOs4aIOBBM0oPhuWqezbM5msmsAr++4LfHUFL31DYaVlOJyPCLUDngk1S9fz",
-	"0/rIv03+WqOaRjtFK9mcud6W97KqNARWw2M25fmFqGhmUQVSA71NPE0rSQnDtIAalJciL8E37LHVgcPC",
-	"Nw0uirJJKxKnaVdHq53a86AlePCi2hwq2bZNuxiFTJOn2Ug1Mb3pVJpWE+tUmtBSCLYukhnnXLNBIVPT",
-	"7hJYTeJBrOARGnyp+vVKuyWIVlaRwYFve7guRa5bpUL60YeX4owjpovhxArRl4e9g97BCYsTcSnSmKbu",
-	"FyQQGF03K+Z+WKfx8hs/x8raNJK72+EdXm+eqHZ5vT3kaTrgTe6OgUpaDO/2l8hvShnljYT0SmkzzsXZ",
-	"z5/5QnZWoz9BXDqs1OzDxA8PKnHiTSzO9tZPiVuutlwEQ3ERAgrCJUIl7O5Ri7EJF2IDj0rFp9HF9+f6",
-	"cH7qPJeXIumsKKRiBD6MdctQZFYjtceVgVQAUduKiiaJaZlc6YaD4S8U+tIt8CwXI4g2WaGd+5h6VzeY",
-	"jZWpWvP9COxZ56C5d3VFYIj+urhsORVhPVCwy6hk4ZZ+k1yuNaF2qsiHoi9n64uyh5RWdc1WTPxli3gG",
-	"9qpHodyCgDDKhVl11h8Jw9FhzdP05Wjv+Is1XMzxiPdRS7BQdyn4teCJ51rLsrArN71Re6/xo6b28Cis",
-	"TQ1y5VEp/c5+cxyCXxKsjyVrEFYouqiXqb7bzbhaxTOMH6qGDyGZa0/79YKhljyDcfS28PrTGkZ7QRYl",
-	"rcQyXbwNKGO3Cp3rdec6XaXjK6p1weG4Yc3OjWT3G0gMZbdbOGtRRFpjrNhgwc6en5GG4gMeNJQ2ptq5",
-	"lcwnK+FYoSVbsKnMCiMiiFSzx/nonguUGyy8C9sOEqJPZ7pvlOFpfybyfsIXscP2qic+V+IoMEANYljY",
-	"AZsKjvZqmlCvEYTaxbUcOtyWFWEtD/lMd1kzXVk0sLYBtGHDEjUNNMIbvkxLU44vGqtfYQqPjxqDXPgq",
-	"ldKiLQ/1aYZQAm7xt0zQEzkEr7W3D79u3TaSSnvr9PsW7dd197KzYFaRX7+WY6MfgmNore3nwyOTqczC",
-	"cR5eK+GsOEpr9sXqnmO1T0/dy70X9I8voIe34Wv7snSbc6vW7I2lmRSD3lBN7yg+k/uWEY5Fdsd3/T78",
-	"XF/I2b6a4dbtzxSUccfRXYnA/3atwfYH8W/LOrxv5ABGjBVmUzszGmRTWJUD5IypyqRRZFaZSKu9W+WD",
-	"u8wffygbwSJd+9crhayCOFuGM9uZEFJGCdSmWP6whom7N1c0v0N5jgaz6zUkHOFaCFG26JN/eN0oTrPF",
-	"Q3qziky83kfh8xXWr6N7Mfyqr0ajzl++HI22jYVtrc6dC5MviNVVlZYOJo0WZlZC/bm87365t183wGeX",
-	"Wd4rYfAhX4Ty06xuPks2XodWM/PTzC6rFokVyMWlyBcUmkNQixLwUGP6PnY4dPiOlVkSYcQQIkWGRZ6L",
-	"zIX26N4WQRwlXLWrJr68kpVUcEdbddKKKsegvt1RaNsObUfB0q44c1bb76zn4nGpolC140RGe0Umf1kI",
-	"+plu5aDf3TK1TKS7NzIE/V7VxkDkdPMmBjcnM5ysVSDWievbM/jd82zHf1cWUpF6lvKFA2xb4syrzZgm",
-	"Xzz3x3q1EPnF212L09/uRRAw9dVlVET2Ob3aLNoidW5ZqeNvq7ixU9L9lmll9TX7dhVN7Pi62fFVo7TI",
-	"nm0Ige6LR8QBeiSBtEKqco5Iv/B2zjOdYhAGRN1K7VsEj4hItVh607mIEcwMIjl5ljAcGrsVJyLGNNdE",
-	"7J+ex7fLlsohOUjKKuJtPYrv7v3VYTR8/6u3Xx9Fd9/f2odwUXxw9/3tH9/a9wGkf/jFwf7H8LQllPRh",
-	"yuV0S/Yym5FneSVnmc2egvoFubRdDdwQtX3CDg+s7OsQONutGI0FCwERt6/FUGVJg5X4TBBCCWQQVz1d",
-	"Q56mmsWvXp6dszt8Ju9cHt7RU30HmoyDpGS0tHNnNOyxUwB/FViBAH3iKdfG5XVKHUyShhaxQWEgmJPc",
-	"aYCUhvVVCp66BuU0MCiCq46dYuZpGA8KI0SVAYYwVpB76jM78NMSCdMS1HRmWGLfsw0AYwYM7FSMDFOF",
-	"iXAEmmUCsgKwj15TDILfn48e3Ktv0HpT85zAG1aREwA81NkKUWIjH0H6vk5W2U2+tf2KltSsXfLRYBzL",
-	"9gjc/OWzcegzfSmsA1+M2FHtB7hWkZq0YiprylTeApTRgT5ETZDuAVI64Kz3pyopATToBNNxiGXWtw3G",
-	"2yTBUlMA5k/wmkno76oXOumx51RLUlbgkFhmtXeCNNAbxMZwLRqzTc9wIAhVWAgG8SYewQeE5k7xH9jD",
-	"ilz/cAWw4aUKMhEFA9kFh2niosTl4navpFkPZ92qHsJyjA5PEk2Y/EQr8WDRdz/Ht8PiMQEfhPwaJk25",
-	"rZb2QzZarTL123//F7/+q3/2zT/602/++M+bqxhMW8aeKo/gePb0OTOTXBXjSRBlFe5DnQqXqI5epiDk",
-	"s6fPwfH07Gdnz89AGhlOlLLsXGX2CtMiHa3EFzhce9EGSIPrwExRFDA5H4oZz1t5wERwO4U4eLE84B6F",
-	"dnnmJUDthCcu86PcoYOD/XuD0cdHo7v3f/Sjwd17CX/A7w7Fx0cfJwfiQNz70d0H+wcHo4MHP+L8YMA/",
-	"Pjga/Gj/4HAtpFWJc9iKmugPc+S5bvX8NTLvVgzgT8/PXzFvbFuNsPmQUoyu0Ry9YdT874hFejkbbHWR",
-	"WXj7Nb682qDtvEtr9U568XWRkua5MzO01Yv6esJzkfSDsrOruv1MC30GX5zRBx+wOTvamws5npj1hAS0",
-	"/QZfXha8ArQDMoRTu0v0s5U1vGkbQgra2j6OA9+xnRo73b2dOuj3qnZqYp43b6d2c/ovzU59TVx5I1vh",
-	"VvyagpC259rXz4E72563545thLprk/WHL5J8R8gbEvK3c2G/XUWzO74Zb+JWfONXtRUx7fuawfaVNpX8",
-	"Ug5FxHKRciMvQRwrS30FNaMPq/baUvRUxcCljTbHofUOSt0y81mqD7FQ1aZcxBdda//w62o5qINGfaCy",
-	"PuKdgYBrS0WUDBuUMj9m8VCaBSD6B1XL7bP3UNwd6vhZpfzQrt79MEeszDzDqnsIbqkyk6s0eK3HTn15",
-	"zlxA5wD3GhSZgyJ78dfvY6q6p4MKa1P43r9bq4OI9SB1gFdTcU98vTeE6qR7v/mf/uyb//SvQXm9FOne",
-	"8d7nT19RGEW4vPfbAwtLikxkNjY8veg73lYHMeiSRrymtB+WVK+2fXT/XoeErG61bgnXTWZBqi8B4QTk",
-	"sVzIvloe9y//7a///J80oDhcwwJgUeyGCmqVxABKCsiUAT/XCeNhysAytAkbiFRlY+04QVy93eJlfJNa",
-	"9bX1EKRa5B2sSp9pkT99hNfFcMJNX81Ehp9tspgH+x+f7v8B3/+qv9+4jjWu6wbXzGdhnzvGpK/iXKtv",
-	"EOjlTvn9neDjdfEWUz77Aqf2lv6zu8iLpVO/4TSr36+b6c6n5xnOhtPC7z646Wy5SR/m3nheuOFs8LsP",
-	"bjpXZ5EbrkP1+w9sPbZg0a48x/ZVO8Q73lRh+Yll7j4l3LbnwEPIP2bFXwAKoPqsJ1jUd2jlsSp6ZFuR",
-	"UFc+A0ewbpa7VG2Ctd2tfgMdb4jf+dAVYG5E8OyCmdCGq1htmVATsSh0LlgiRyMBVmyE19wYnWEbxOll",
-	"oDYu0yIXqzAPKmCTXeAJu4AdjGQq+q0OE4etvmqma7tATtMd++KaAT27AE60I3yW3VEtIgEBFiOeNwN+",
-	"dgF7aKuig2WPXA0doU2luv1SHRmmcj9/rllMJFSWlDkpi/GUgVIEn4RZAi5Jq6wuExSVoSpM3YCOCJvO",
-	"t4N/B4Vi6AG12Vbq/ZwqrxsVQpu48wvVSAiOdDPcgpIGA2dQSfs4mqgd8jQgJzqoqxC0w2OzlkHu2hMU",
-	"dH0D/qB671f2CoVXzQfgGwqG8x1y6reAnPotAZp+cMCgnj92KuHfFUa0Rp83wnRuguHcCI+9Ke56jXz1",
-	"g+GoO9+8m9g4vZsbw4lTmxJD6Y0MMzUPVuZq/q5eUEtbSUvWsnuXIteI5tkE2hnszgpkSb8xHbbD9xdQ",
-	"a8q16Xck2bCJADENmlhbXgfK39Vr7HRTfTpXFlry6VCdIc70ROUGPR9Q9gBcQFw7UE83rr01CKbdSrfB",
-	"Pe6natzkyzk31GtrB4WroyiyAEJt4yzw0J1eC3alMTTsZxUSsEIx6yg7cAA3uavhR5ckIHXl6J6waTU8",
-	"2MFjOTj7Hns5YlpcipynXtsLqy4OFiwmM2IDqJMzX3SoxD5eWSXl6MAqnyWGJY4kcr7msGTKUtslTzw6",
-	"aMAKLA3E3fxZPqgRxrxuc2zPTVklXcFDXX6EPUFoHADjQjFAJNvOeQNr80lOCMyJ64vGlBJVltsHouAV",
-	"NGckiYEYSzAzhOmGveY4Yizm3yUg/pF7FxxjuRiaLrFB/kUE8u4K2NpQJM4uPUBOQ4HOOljqRgY3f+JX",
-	"DsanZ2TCWMWGjTnGkywP7noLSW5RwS0sDwjEsR2EWl6kokMEFnT9ukCXx7YXBY2cKtpyAzVrNRwrYUxK",
-	"b9Fc1q5Y55SVIc+TVaMBgPDDDhvq0k86lLZrsWfC8OC38FgfswP26vGLR09f/CRih+zV65cPH5+dwV9H",
-	"7Oyzh/aviN1lT06fPnv8KGL32MPTFw8fP3v2+FGFCtYIINXUmXsbAW1VM2maDJT6Yt1YNjNPlgynXqav",
-	"zGgpU1iq1fwQ0NfZNCu19eV0r2RL6+6QnevIvuebUJSXxN92UZcaPC7lP7/fUJo2qL6FWcAqqNvQYy+z",
-	"dOGpv6wNZdu5e8QSvghr5JTl64cq0zIRuUhO8KKc8dyASghtzIW4AG4yVZmZkLDkGi1fXRaWPjChwAle",
-	"Bw0A6/Zeb7zWt7ieVxy4ysFaRy7XZFwpFcYPwcLiR3Mz5/98AuLOTXEA6v7mNPftqQfk/gYK+tYV+S1J",
-	"9L8EC0CX1GiFdaJncDNwA1NAVbgimQXl3joUiv/dMTzAEkUbcKggRaQe2kE/gYmA7IIeambB+AzWWFVN",
-	"iREZCSnXolT4EV+HxXqqYwjSRt8++N95mqq5dgmTZIGUIxYHqTIQdA4bBOElmQpfRFEbTLi9rtVX68h4",
-	"dw8ajAuV/JYVS1SWT4I8EXufj0bR8sqVNZFBkpmi350qaGCNWpEmPXbKcjRYB5q8PYt+zhkbKDOB5dNs",
-	"LIxm946O7Hcul7Sk/dKoiygwDgdIAovCCHofwpUvUI+JfRpQ/G2s6KIlIi3fwNa+Tfaz5Gl/louRfLde",
-	"wOHpK3xzdd5zl0SnMsPpO2zObbE5S/LwBrxwO/1WrEPt3Da3GLrftSYHnd6AElf2e2WB3Kcv3rQsTnO6",
-	"jtziK/ORjRIcN+AwH1z49u8IBCUSx7ZO4s0uru+I50Mgng2vl7erqGbH98FO74JHXKaLc2V4E9a7K/22",
-	"nHmH+D9hkC9ia4mktEQHkcUBkJUThgM7WTfFmTCH1g/HTIR08FZ+WB3D0yuGi9bkYqtLuypiziMrNYt/",
-	"L8bYeOb1ugaTnm71BPuwZW2V6PHUbjXEqx/egVwLr2yBuDVcdJ1TyL+a+oXfqyUAvYbnMLjoLYiXVpnT",
-	"9zSlTwPc49nzsy7qNtWCqUivK1yQTfv9vFLWFsjP05Ui/SfhC1S4+KVwjoaZcVYJSxSaKMX7OjstJ9Fs",
-	"H39ZUXQX6u7AesmMxTTk88VMxNuWkgXTC5JFE6Ae/uKIxC/IJhaL1fUU65ZgQJSvWDVCU0VloaIqBy7P",
-	"crQXFJgstzyYKZ2Z1cxrt4J72e/OZfda18tTdbyhxTQHZZxYXFaT6bkvGvElN9MGgsvkW1cIAia4Tjcg",
-	"HJKHpTfl6mGA1FBrstImKnr3/B7d19WOAylpLfLklpBqfQf63NRtfXOSOkdoRROstFxObTO1vbqzO2YC",
-	"lb53zwiWu7+iLl87Jjeu0tdneB2afXB0uy/FuXhnOh6GNZPYXZjy1pOss5FVLbyy777wSDf19aneP28m",
-	"AmTFEqiW8Gk1m/GcTwU4sB02s2vnBM3+VUyeNVyohee87bA9N8M8bpBxwLavCDrEUgThzsboAwr2zAcd",
-	"4AtYq8CB8XDDplaz4Rqw4R2wTMrzcZCn6etLxnqqe1P+zlUY6P9fv/pfY3bLRalXwx1u99ibichIjLb3",
-	"B0VzyKmEpqXRFXEcvFoSLdQldM1v/vR//r//+r/59f/517/97/7Db/7xv/j1f/7T3/7Lf/ibf/VH3/zT",
-	"f1dPPjq6V88+aoKzaYGxqeKhXXc4P+I50axY/PRR3GNv0GaPrUZk5d8AFEe6ChGApo/LDI69iOliOPEj",
-	"4mAAsBQmEp/dO1UDmYpKXVIus9QqZQ8nMuPVTXj6aLM0uEci5YvXUAi8idcsqoE4rpS+pREGhYYp7Ajg",
-	"v73Siz45D6DN9UVZ9ADh0eNfFlIYqOSpfb5xqCvD71jQtBeUSu0DTQY5yuE3Y4XxpO1VkstqB7maoxN8",
-	"YC9ENucSdKSyaKQfXgi66rrvmJMMi/tz29Sn1BItNzX3zLVmN6I0YjaSdCJ5ytDM5mkO4JZ+WAWQ+uhB",
-	"lQC+ONz/+C3W/jiIHrxvJgJCIBiKdutVv3vclqskgcEQy4ajjUJ1L2SWrDfnuvH/zL4Nxf/a4zucEe37",
-	"uhbqsRRs7AiFjDe54Ikda2mXWjt62PbGUSBev4NjR3LWhhvBbsVuzeOIxV6Zt38UWfinyplL2XejbVp6",
-	"imS9fYLlaJxFoI+4EzFdHPiQ3snFDLSHOAgkDM9RpxhrNW9hznj0MLkiRdsOZ3pmlxezV2e5Gud8yvRE",
-	"zTWTproj9iO3JcA+82bYjGsIsq1RBrA4e4UAhIfusSd2sSi3pD8Rub3Vuf/SVVpBC8/65JCJkGupxS3A",
-	"sQ9QdBc0RToPVVpMKVGhtH6SOFjuZK7mbvwYNGOHFru4FHsdXBfER03CgvPsDyiSSRhlHPIbOj9+aRrl",
-	"sOrZDwr/hvsCBbbxT0N/43rRKdCBqYweAd/HY+AjizhCV2aC5/2pTDLAz3y7kqPuWJv2/e5ek652fVUt",
-	"urySbl6DDsN9a5ApMiNRhOIEQTKqXCaxKgy9UwlohhdV8G0gfsgMaN90lTPcAJ/a7/xfL20DMP7S29kA",
-	"hri9IK4ycT2kfb1E2rSHj3OuCd6owS+9lhzp84f48reDwCSwj+44ReId+F8aMMcQiNYybHrH/pOqnaPv",
-	"xhW1sZ2KBMP+4ZoAN9A8l8aIzMp0KXoeaXAs5xkopjKHawh1FqiSg1A1vZU5ivVzTKPrZ8r0teD5cNLk",
-	"p2qYznyitEtWANfUQIiMJTkAqzkpnxs2U1rLQbrw8y2PG1Rok6g70+x0qbPIbJgWCVU3GkmRbjizawGu",
-	"moi0STiBWcP0CFMbUrtw1hjq6AMtB0JmYxBcUa8thXS3oU7z2Qg3agVsUzeOReephGuiBx6v6W39jAen",
-	"IwhTgxWK3CEuj0QLaV0FM6nKAtaEOedV6C46ZQ63a7BgJAbVMe/1XDSJgKf4Q9Ai5cNA+lfG4qeJmM6U",
-	"Edlwsf8zsYg3igVoCmuGsodq5JUljQGvJf2UqjfqGlN12TU8gBdJU/1HhHfQTuyEt3DGqdIuHgEE4Y70",
-	"Cqp9fwW2mhqh+u9c4EE/tJVkLpC5ywXq0m2qhhcNXX4Cz1t6osp5RqYp4EN6VcvKCLIrACFP0wFv7lwl",
-	"UsCM/Ut2oQOlPUlyoTXspkcM6hQXUYJ5rEI9BKqlaI9uLSciKWb9C7FoaPuR/Y3Z3yqxM1BGq3PzCAtC",
-	"FtLGTtBa6t7YdiJhBnlDNy/Cn8uQ9KQqGnZBEcTgjCZqp1+qJ3rL6fj8lvaAEuAVmw+/RZx5LbwMQxce",
-	"nhY332AiUzjOSbR0yuzx3SB2o6/IGLYqYgYyGSwHtC9HJJPQ6uTOBJPyIcaGczbTokhUtph2HIevYde4",
-	"JmgmtiKbU1ODqnfXytBaUCv4uH4p6AAqkU7kBtcC2AB+oQYNff1UDWozqmLWo5kGZVIDqnvH/vRK8SpY",
-	"vvK6224F9YXuD3k2FGnadHLecAkRJabsHBaw/KRbP0Dly1OCghVqVMGyCLtx7kJSYlWWLrZKPqCrgEhm",
-	"ed5u0cvDHgghAQMLmIy/T8Przc20zlvDw1u5/xvYffWAVa6byEtiIVU6wWWFcLhbYw91unNLT9jvFc08",
-	"Ti2/cRuPU0g6RhbUA2ehMLYB27AalVBBEYuBT2FAawzA/jEWyBUJKstXi1ForWkSGHXuXlcpkOXSHWsQ",
-	"JDdEpX+/al92fKh2fKByJPIrTE0NdWOwSC7IJ5oVPPXIzGQCyFV+bPVHJ/y7qF8t8kurkzR5AGg+8QlT",
-	"eRRYiPAbLAkPwBAY8/D4xeknzx73H718ePZ34PD4wAczce6Vx9k4lXrCEjUspvaODSpYa2kUBBWXLs47",
-	"drJ3cEZ3LMOX2bg3TX4P5qMbwV7dAq/e+Vzlj4SxJ2qL3cfNF9p0gtlaIg4cYqWRVlKhQbaXK6hRAWzE",
-	"L9SgBy/0yVRHRulAhCqFD3IzGShwnQor0HUGpwdrWfcr4Il9HU9AE5CAnMrWKcGPvVxwK/M7G/uS8z8X",
-	"Q5UnHYV/lSZCt3YoLu3Qe3iP9MeWs2Ov+BnDH0KpGL+Aag4DwWaFE4OWM2SbQzBO7YEapILNVY7mHnKO",
-	"gmFgkPNsOGEqo0ASrlkM0GWZMv2RKrIkbu7M5Is+lJ/oazFUWdIYCQ8/MChKjWgBghuYiS6GQ2G1LPTI",
-	"IuA9BN9jTjbyasZTrcBRizncmsWvbcf7p7bj2OpwzFJIGIcBudfkoNtU/KQlbDw1l80Ry1uVhnZnr1lA",
-	"aClwJi7bQp07m/t1ga2t5S1gIsUOy6/8yCtmz9bFekRXJc8WL0d7x190YoLll++jbiBn3b/4xNJH99dD",
-	"o0r3r7DkZPf3T1ORm+D1t1FTIMFiJlgihjIR+tinsPivrJC4tBz2YXXG9knjpOwPtXHHEBpSHVxcS1z8",
-	"hVZZ7zWfB/cXvPtEiOTKUr1t6OUImlov2VdX7BXXGoUQjHmwbAM4VWwZ3ljQ3aTSVM2txowMdi2Abmc9",
-	"wK3BDiVOv+w7lTkvdx7qD13uXlsNiHFpip2HTexgry1aSCYO+hkQSKxI4lAuBdKo/X2mNNnsUBKI8I4k",
-	"cXciOBSInIvBRKmLfdl8e9tmteHTWdd4POx+wmczkW0Am+ZS89auzbl9sfESoqS1csTr9ulabAqXH0Te",
-	"BQxjy0wFSgtde/jwPXuKt6l87WUS584FWxdJB2BbS0Q/QfgnlQ+k6c9SnjmbWFCoB/7mg8ySVeo+BEWw",
-	"bKfdQbzsLe9C1BhkR2FtKhHMXoHJiVVTgiwHDKIXWRJEI49GYmgA2DcRZLSPabB9bsA8g5XZynjlzmdG",
-	"ZtJIbtYTWFmJb8rf9ZMi56Y1mt2ueiYS5t5yajNMQGZsKrPCCH0SzJvFM75IFU96U/7uEX3X6BX2EKX3",
-	"j+4/qBZibvZlJaIvM71BOS1L2V2W5KV77z2RW4uXHX+ziwChmMDckGh9lsThwcFBzdh9ayQhTATKUAF7",
-	"hnYipjL8kw7dbTDV3YdEce+DvWV7mom80ia8iBbz2z32MqORAf2kc77QiNhVi4lZuQL2+zqWdwM6FO3t",
-	"2rwiei3AhOsqMp/Z9zHkI98s+BuIkj6rn8buV08ZmNvF6yGnQhWmn4sphYDWvHZ4PthAmLkQGcP3RK5P",
-	"fCQ9EoLwP7lEmM1OzGHT6MgI2v3+qrAGIoP7B8t0UA+QIYUvAOx110jr9XTemH3vTHy9H1jdAhTznuPQ",
-	"ZMkOz0H4Wy6cxQOUerqReixGx23vB/Q9t7oJ/FX5Iigxf4y2gCFPU0iNyRJGchFmt/E0LcvNO71g2mN0",
-	"4yJ/MJMgGU77nuzb946OekHEpZsybbr7k0rQlQ/EuxlBZbknoXfLPQsz8N2zIHY/eBr6uSoLXfNthc9p",
-	"LbVMScXHv3MxVGXaPzxK1bw/4ClHfxgu+khSWBb+mQutUhwAPsCAqaxr7CnQEUnpZzie8NETt4Dhw8d+",
-	"EcOnD4OFDJ8/CpYtfP5ZZUHDX16XiwqPQZMOSgHCw5Dd1X9DffrMLXDw7HWwyMHjZ2r+iV9neA7a9xO3",
-	"1uWj1+V6lw9fKANr99YeTDTR71Atsx1mHgx4d4pZ0O9y2tGkA5goGqzpTkdpDeo6hGLAAYqAWHmXojqp",
-	"XhqXeSZ0eS/Yh5ZbI7dxkWGUXlHW8OkS4WZH35e6P1W5aMYZSApxpdhQZET6yvGlFI28aqs/FWnyyYKQ",
-	"E5KiZUIq6xfZMBV8vaCXfUYvWlkmlyqXZlG/6wE/vylIqNlOvklCYUTyfU2ZoCv/W0k3DDuw5Bnj9sc9",
-	"FttNiI+ZFgL/3R8s7GPYX5mNqWtogPY8KKYqNUsc2Otcpqkrz0rXmLvd7MonBbJWNP5D3uZetDbR0YfY",
-	"uvHAN6KgC6qPFw36sYcCMmzg+oEKEx2vkE8Q4eosGCQ9An/BMxoqPYN8yvLPZ36g9OBTHC/99bgctv+e",
-	"Rk9/v1Bnbg705FU4FTc4NyPn5ys211bnXDvIa2ygUpdIGpYJChzrLCj7oQxaoGosP7NKru+zHI4dSmOb",
-	"qmiEB3PIA/C7Jos2zdEFooN3SAREf4JC2FxqAbEEesJzkThYMf+6bMIjcGKMXgWQrWtF1r6vaYA+6a3S",
-	"pT4Jbwd7N0AiwYQ8W4ZfiHKFhmpKBQI6q3BIS59LMW+yQIFe1AePWlOaQ854UI+EijlAkBbXbJhyORUJ",
-	"udWxJXLexQT2bJziRTyjmQxzYYo8c+DKDMiiM8F1AxE85/qixJ/UxXTK8xYCFaUUAAHJ5KpdpRKu6/lp",
-	"siSVlEqRTx2gm6Qcnr+T/T1XuWWDq8qfkfIKLWm1SdQJfNxLkg64y1skHT4VZaqsSBNAzLPbLGY854YE",
-	"mVRcCozW5xlTzt23XCBsVaGRWa4GqZiWQNrUn88yRd7ksUaMS0pd63nB+a3Oznqi8unL0RvU7xoud214",
-	"lvDc3pMzpakQd0zvf6ISuDH1VI+5Ef4drGcCziJL2f4urqDgnz0/+wmAbZyB/9zpmBS9O5baWGGfmUmu",
-	"ijGuzOmrp8GXePdaCZGiA2LLSOgaDpKi/FVMU7EUgwPueEvSbM/K790T18z7aI9EtWZ+iaDruqwGVU1U",
-	"RKh5OYK8aniXSkYBc+7G/eCzJs5nB/ZMcNRnNjCFQ0R/Y472ExdjjrGa/hqwbLLRbLPSSnNd7MWPt4nM",
-	"7SLYFpaZAH7mL4aOvLh7AQmKwlhVNiJYgdUHOuClYS3HYAaNc8fswzNCqNmQDDBWJeFNuSCnZbkhNhD2",
-	"ztY+13E+ERTSVkrnoyJNsezRrc/OH96GtZlxDQlaMhsKOMwgpyV8EbEiS62SSGn90sHkYKoJCBlJAYVA",
-	"nIQMPFRmllXzxUoD4t0H99fbDzGKuW3qGDZj1QACUgUGbmdAKWiVqcOsUfmxr4gs6bGnxkUnXYiZAXQh",
-	"1I1SQbCkgSbsHZwgWwCHtawOfC89dsCmgmca74reRlM/WJUBJGZt8y/9NK37i+GGsQ/vjumihDF7xWyU",
-	"C8H4mMssIvBZn6ztbsQLAfC0nGVi7n69/jlj3mK79M0Dap8WGq4Z/EYkNcUQs2HJBQav2MdTngjMR6GI",
-	"TXSBiexS5iqbOu02/vTp2fnL13+3/+jp67hROB8JkbTsy2O0s0LGqTPagrekSFO8vB258qYdtI0iOIU3",
-	"IVO+q4EpQTsyG0cU22cPnf2pdNwFVNpjp/5Wt4Q+4hLL5oFDCOjEeQFSpcuQktV7+XG4kQ+aNnIF2RIv",
-	"DDZpO0blqwElfOHsVJ46gDWVDA0hyK+fXlORjFtZ88MJ4JP5OGJ4F10DdDtBDlUxtYpNMQNXEV+0E0XE",
-	"Zmmh7ZtQJtRMpL0hMJBYGqp5A4Kqc/TJ8cQQPV37zNW4Zdo+OSvIMIma07TsiMkr0fFYXPc0PMH05zIx",
-	"k3U2VzwwQfo9qNchWwrq6xBOHNQ/KqsHwlFOFN4c76Q2bCFCaxVem3MhLuxkVGYmjUEDvrxT2yZU64rd",
-	"2AJD/K6e8WGL6vVKaTPOxdnPn7HyVeBQJMXAHQ28HlartCqqeVYKvvgtZJZoAouXlzIVY8Eevn58ev6Y",
-	"WQ3b9NhjkPNxjigcluzIbgmk7PWqyR4P7m6ADNKUx/GpSi2bJgWhKcwZfinnNq2kWkoqX7uUMLPeeh3o",
-	"JC0Jf40QV0v9bhqODEYB7LJJHn6aDVSRbVj1b9uCTuF8V68WDetR8IUVSiBmRl6Kfq0pnqYdwoObGm0M",
-	"lQ2e+Pp7udAiKPA1FR4HMQ5ejzH6BvppW7o65nwH9xaGtlXhXHVryeigmhtiRM6UPa5l7cCsSFO0zQ1U",
-	"sqDKY9VScHQ+q8VeA6QFhJLAc1LaQhxq5EqMkhZ/UBlWAkvdkUJe4cvrPDgdamLDtRjmIWyB5ObiW9Yj",
-	"/3eyX77MXo5GmFCLYKxEUusx3CjYb1lavmLRsU25T3AU6lDiuHHV49d2xOuUv1SPILCJhmvlSyzWdpdW",
-	"6MqFxogIP1HJYl0qxvJJhbPnsPTQNkjMBvVdyrDBGzBs8H4QhLM0lkc1ztg9fbSB83EYpJWknIcI+Z43",
-	"5GBwfIVHEkoiYQ5AOdLBgmUK3+01nKNaLLTVkJsC8s3E6/4Iv0J3YyIyI0cLnxskkCMByC3G29Dr4pcF",
-	"T5kBoZGUb56n0i41MMhMmQl4wdBBeoLO0CrpxHYxYOdC9FOs3gy5hGXYHXpxn5YAjO53Wsso2GsaoZ+L",
-	"480O9DeswBlhoKAds3cWh4mJX+xBddce2Mbwn4DoaSm4k/nUsVZuJvUowEbsLMoGaia1INosTA62JLwB",
-	"xlt1DFOZ0V+HywNqQa0MMgph+0CQJT8CQCEhmILdI31ChI/XfXWHdHjJ+TX/umSSX+zdAxt47dAeNp1Z",
-	"qKCFXieethtb6lDR8Q9jNhBjmXl5ROY19GgceYkLHR8cxJbZjHJFVIk8oEycC5CdyVKFSAUIGR3X/Jsn",
-	"AeK0C/Z1wNQQMbcOL7pSTLXXaNlZiZ4b5O2WUsux1eiBaOzcPaSRfzZi2kpEPK0sqZ3TlFcCcKaunL0M",
-	"yjjVfLa+LC6MJVBkaoIVQPZ6uaqSQhw8/0GPG5PLge5hUnx0leMCcO561aHc4Pw3ZKByFgfXbJBKrQP7",
-	"jwOU92cLfUiVU4NBZC6SuDd0QIz1C6/h7JhmrHvAGIFdxfHIjMXf+/o9FkL22eEiI+0UOTe4FtGaALfW",
-	"hKD+eJq6klN4e9m2OPtDNngPAfoxj4MS1fRSFMQaxIOYvvmh+wasggWkm84nqjwiPXZGtEmsBu7fmIJT",
-	"f6Fk5szqSK41nv/F975GYeb9W/a9r+0rKnvGByLVPQiotIv/vnIFbAOF/8M13PmwKTy4TVSBqu1Xiyu0",
-	"skIqh7wxUuQ8L4TdntpFT1H6ZXBII/MpA+NqaFz5guVFduxMpQ6nmFmSKiNpPN/FX+POkQ3bYASMZMbT",
-	"flAopLn+AwVxyDR1sVlRqdDGVlL2XJ7kduCCItWiXhViY8c+TAtbkboEsoZMcqFmaWOLa4sglWF4q8tz",
-	"lMUF3gfRZS03Sw16hHRmt7EQ9N1kRG2Oi1pbHMLJzmGvYcGIKGAwUBd/q4G0V5rz9FwFYXAfsFt6onJf",
-	"6F/fLq84JCl+IfQamM7uITobur9BbUvk0KyZ1iwX9i2RMFWYoZoi2DtAzL96eXbO7vCZvHN5eEdPNQB5",
-	"xIEVGIpNQHzhXkR/zDmEIuAfA9Gn0ET/dxjmiA9xlyrvyGmR8u41HIhlvrHfn+FgwkdvcEjho09cCGL1",
-	"YRjeGP7y2g2x9no5zpYQ68ohXaEk7zbJ18swO07zDfu9YgKpM83eeAppKQ9eRzXuKxmB11U9Xv5khxWQ",
-	"b8aw28mc2zVyqlYDLBTs6nr3SjPuun364u3O61Nfg1m5uinlsrt3anU6GBknl6zRpfu+6rRbY2Bet6jQ",
-	"/A5XdNlk3rRANbMcws6REmYw1mW1c/Pw/t0HBxX/5oNrWasH93ZcHX0VCVWiQUNJe0kE96kOFftAXXtb",
-	"srE2aHP78N/DJ3/zqz/5m1/9iyZTwodXZP5KfpO2xQ+t3s6yTaiqK5EGuyzy78SytvuLAt/P6nwDkX1O",
-	"r65S+cGm1Bg6CWpoGd3807OXL47pKoPI5iwR74SOfMw5gBnDPDS7hYm8unfQS2smj/h2D2woDj4OTOcl",
-	"3Bfa0+MvkK7+Dialvo2rlj94XwcYDabQaP7B92N0g0LBeFSNXOpJqU9BE63Gv4O1xr+tbTNu4W27G0sW",
-	"gY9jGu1cwqhLvW4q6iYUCYDMuRFVAnturYi3WSQJWTMxJwqjg1FTjhrCXbDQ4lgY+qK5jLXb9QaIDNS2",
-	"tUfwBG/Ustl+bzPHFNgNG7SiXIwKLcLQ8Ta3dFCl3n3khrBqJ7wE2Zi4ArXiXLkXo09YPCy0UVOEcskW",
-	"S25dZ2IAZjXlGUfBZZzzEc/4XrRnedBUZXbd+WyWSy3AJW3kVOxfFFN4RY2NghzIywLqqNseG+PU/CTa",
-	"5NnzdklWh/HZU5ULVuRjLDHFqZiN0oAcDol+0mOOMKNcIc4TumrRVyT1tUrOy2RJ0yWzxpozQiJsJSG3",
-	"QW4tJdYS6JKXYB2Ixp8x2E8qojGSuV29hxNlLw97rRiTCgax/OXiIUl8XzM1zxhczZc8RdBQwgjpsWdi",
-	"ZOyJQs+WFV26RAY2C88rlmsXJa2vHAhWjbBa3+F1auZdLgu8bK9H6ez0Ib3eqJR1aIBOSUeEHvooAOe5",
-	"Npn8PNB86jzohMXo1/ReilBuH8tLCDYJXY8YPeGAdZq/6Crrb+B9Nc3QveTMr1yzPLe9axNMcvMK6ZUg",
-	"K6K4FdfYzmWnm5Cazhr17fMmTbtc+oYLagu9vJTwf/vv/+LXf/XPvvlHf/rNH//5OoV9OwUdJozXxfMW",
-	"IcxfJwAHrbLgksXM60y8w+jQqUxTWYbItd8qHz24Z4e3NuT8Z2JxPWjHnTG4Miou2QGZGF5di0L8M7G4",
-	"fsdFJ2HXLl6DkLuzg/QzsdhOGnB70CBdFvlMlSfmQizqFfm3Z7u1ecIgmqblSgY3WSFcgYETxpOEcYa/",
-	"UiKe89dm6cIDjk9hdJUz/9Vk//xNdVp371fnwfe/evv1UXT3/a19KIuPD+6+v/3jW/u+UP4fYrH0u+9v",
-	"t5TMhzTmszbb6znkOXFNKZIepch54CnvSWZO9rUcQBvBk5KfQYosiwGZoVcCq/Qd0J0LiVzPK6rJpevj",
-	"qJ9BhtbjzDTBNZyGpbspl0tqV/QEIrWOrcKqZvvFzHLpocqpFC27hbAVg0V8G4DfXaHyW5kYcyMvBYsx",
-	"ZyguM1hjl0wN3zCrMGYJuwU1IZa/gFgK/wXFmfp66GBCcvyXKgawTA1UsjiB+l0A7wif34YbhlL3mZnk",
-	"QmMe/C3f4cHtHjulukVUisyOTUMdgBz1i9hl7wQZcnEt380oRB1Uc4oqgIzjMsCvnA9FUWH4Ek/TcvJl",
-	"fCSYiRCFbLmyjIOBayRY+jFIn8TWOxY8XIU9A7oZ5JxWml0bSU9vNjZM2WVwhii8olutwm/zBmxHKjgP",
-	"CvNjEIdSF8sF2pFGffwHFVCzdNVc/mv9aU7VvK9bMq5ADxfzkr4jtEo5Wmygf6w1qmYis+ypxBXccmRz",
-	"nkPx1w9saLmY8vyiQ7ZHk2zj6bscQjjVypYEJON7jfbqhWkbr9KSS+9Opwivhl2KQ9jvdcR11GZws7Ed",
-	"OJhdb9/Ow3Keufo97YIKoDS6/23kl3ft6w0Tbs4cj7V3PqJnRwANGGH6eZYwSDt21nOQ5L4q5RwS4ijh",
-	"hrKFFcNaRfWLd4Z3/9r9gY/fR/C+HctGH+AkNvsEEqu7ffG+bWd1t9ikK6zIhxZPsNn2fIij34RWPsjx",
-	"dyfcD2v4zadIm8fZUCWtkpCgXy3veXj2OXCnn569fFG1sfIg0FxqSJZJF1Y3kAn77PzJ/keYQMUTxjU+",
-	"IJwb7x6D77lmP/nk8KODuwcnLJ7l4lKKuR1izPQE8YRc5gbAC2HIxoJSkHkCOXoL4/yNVqTBQGU2y8VQ",
-	"JMIqGerSIS8ANFwIjgYD24v2aAx70d4bmSVqrvcPj+4fdYzYteN9mn12/sS2hH+U7eHf1Co2SrvwCmfb",
-	"dBOnxTSrihktxVKC7Lxuewqaq3N7YTIMx306ZjGsRhzhPw4f2H/RRLDAU7g2MV1GqEbOVX4xUOqiE5Aw",
-	"jWW1PE65FvPJguIsaAJSs0QVAzMq0uZykafg8d131h+Csy0XgGs2LoT2Oe0+wH0IPnCojzMQ7Bk3MmOp",
-	"MJDZJLPa7HvseYmkWh9gpowfZDPg6XwDIVJq81o1oHvW4fgdAUSegKinty1sgAhwO9tfSG/rhu/5DWSw",
-	"pC1Kdiq1ObYcJ2K//+zs9y3FWbYTKlUDmSFw5nLaw0S0OezhJwwCcmTa6ABANoNvO7Zmd3Iik0Rka+2X",
-	"60ApU7F+I3YmmwfsZ7fCOdLy8gRFmjbYNl9mLvHcshmsmgK0vRJ2Yjlx2eR8XWBAmDo8EKnKxswoK2T7",
-	"DpuMClo3mKIe4vEj+4rK5VhmPtkv8ncY2FtsowmaLqezwgBTyhHjzgEGyNTVS5cAsrfR3HNc7ZWg9hM0",
-	"CAb9bVMMEwaG++hWxi19GymI5AyyNJfpYaJ0Q91Je/vCRb93fITg8DyVl2K1B5YSQbH+OyVW+ntDG3Z0",
-	"wAKwiKWwyFylogMIs+3jNbwKOVgi2wCrm0ZI2Cs0TIcGlBdZd3RubKnRJngKFi6Z2K7hIAFyc2PAKi3x",
-	"4VI5no1BRGogfQ7vFYAd8C3LZIsMSrmu9fSUs4uQQNzuhKAewYjLjQhopYkWn7flM8ZQeFbrmJLEQU4o",
-	"MxkZHzhcCMh6BIHk4URmAs69LzM9WCyLJatW/qgcU6U2agOKBzc8LJLd+0HMxDvbU/nIwZbFUQ1smaI7",
-	"4WaEIr4MYKN14A+gkpi5YCkFJTmwDQcBWAGbd+CCgAJI8AAxpfrFLBdTLjO97CogW3UXRkWvRujjPqwm",
-	"ScZL5XCo+k9DSZx4rx37dH1eIhR4wcTEjeCzurADjwPKNeZ6GrNBEUUPO9o4Gpr+okve5SP3bvBd30ki",
-	"y0jyGy2+y6ZRlzIR+fc1IxmiQVlINq97QJX5rkIa3Rb7CtFmYa2l7pXH6nnSrceFAxxPhYQCwG1YfCgk",
-	"F0B8NeZll75gPpu1OptC5GcqxdGQcx9mS+siNW2Kn/0tZC3XcsibM6Q7FIDRqsiHovE07STxeXWMGZX/",
-	"q4SWrY8jc4NYcRmeu/z/1ZF7FXtCXkPAJNuCpY1a7ZFMBU1wzSgwu+Zs6ewJbY30OK9ZB5yyD7n2LVLH",
-	"UuDitcKkJUvAZa61VZvRXDYv5CFxNZDQGbguRe5fqVV4A402vxDGzqopjvy5yqRR9q8tQdSHRZ6LbNji",
-	"rXe/lqBicojiiCu0Yo+1ByPSBswwCZfpghlleKoD4FdfbXWosksMyla5SBifqgLd9WXgzsMXf7cWtlPR",
-	"5WvIoxClc/f999oqI/e/UplYcT2FbhzAsrXi2k8el1gEPJnK7I7lJVIbOaTiKoAO2zjVAOMWiipBq8ce",
-	"+CT8il0IMcN8jDSBkUQ+xmmosqFMJRZCKTQFyFolAUYMCjckCCE6brl8p1ryO2d2LBMuNwmmPdj/+HT/",
-	"D/j+V/07P9xvSWKac2n6w1waOeRpe8LpeWC+8V55jFSxm58XqdAshsbsJgQRO1C7hMWui/ikCr+7MsLp",
-	"6P7HRx2CIaFbMRX52JL3tzgJ38e3Ngsy0X6Lc6Ae6jMoIYipsskY5Oi8TKWo9lbJVYGmr74GTe6TF2K+",
-	"+1hXkuaXV/5CLHrsDOtZYYrKJ4LndpXUhUBAdkpynXGt5yqHxfqEazlkvDATkRlX7rNpgJvH2GKg55po",
-	"ElzD3Vk7ac92aeh8IeZBcaFuoMXug/dRfUG0GOat1m34DUVvvOwFlv3XxyyeT7QY9mPi+VBPImMDrkVI",
-	"aK3WFuh0eXZvK/Pb6TaWS7TLrfShNw1QpZpKnpChRLMYQ3Biez1TkWCIu2czqN7xokhT9v+x9289kiRX",
-	"fiD+VRz5JzBVHM+ozLpNdyYEIlkXdpJdF1ZmdWvYVQi3DLeMcKaHW9DNI7Oiewqg/lgBWkiAJGAfFgss",
-	"oBWEhbAQpEcNBEH7XZbDofS0X2Fh5xy7uZtfIjIrqnpYfGBXerjb3Y6dc+x3fkc47kd4POTa7DnoovYY",
-	"ZpM5X+P0vfWzg1s/O3DO4N23f/PmzajxwHs2Gu++ve3/+dMWkPJzUb3iLF1RbsPGamiRJe0JNk/tzS9e",
-	"BWLQHSo/oyiR2VyOxfl5coD+zJPjZz5aBqDC5+eHUVKIMaBlkwOA+WrwaYZ2R7RcHKricl5U5JhgiwXQ",
-	"A6izZyFyZc6C6Un5h/DdMeYI0thocOwnmaRfk1pj4Dob2/K7pagYtQUgPBgdZNsilpXMUu4lF6ViprwC",
-	"6A9ivCEIPZMG+Z2yFcROqaLou0lWTpZZFZ2VnF1YP5ozRAu43DLpwmhYMdsmDBuQK1NmYt38nXjHa6Uy",
-	"3qDagXfmZrlkc/kCatNPnounVKl9hyq3r/ya2qCfvMC2fEVN0Y9fUpPquas6fN4NKWgzTtEZRws2KCsc",
-	"8+rJpjGWZ9n3jfTtA5QEL76+L8Be1THEafXz7HvtsFo39BPpgnk6Ri9JDT9Jy20v3o/vxvfi+/GDt3Gv",
-	"NyacDxzq+ZZlFWW+hr9P0HFv/rZpweFPL/U3PHlCqGf6XMx1JvG33tg+7BlYNZGs6gd0vtDveW4kXwLu",
-	"RVfYqzjaj+gmIo7uRpgjPo7uRSYVfBzdp/xS7KxQo5jnK7upzShvOsYn3BngE+6M7gl3hrZIvXEt0iPb",
-	"mAapnFmCsVnxZih699bAW5FgQvskdsk7SB7WHCOhHTlwH26ytWasKHgevj/ouV5A90bPzQleV2ny6whI",
-	"wk1cDbOeQ2AFYZOZueRxhwVdxbDIOCvzVWwIbokuwIa6J1hh0rzqMSt24GjiWh/qHUd+0WEv04baxIln",
-	"eEyl2QfnehPYDoYW8SZm4mY3BcN80+6m0j7qenxdrfpadge9duPmhnazLni5FmjR9u1yJViWZcCysCpj",
-	"Y7CW0tx/d5s3+sXB5/l2WS3dmreOoXcrf8bSUHetxBpCAjGEu7khbiD3lDrR8lLpciCT6E5L3zPDJbDO",
-	"JmVS1BWxx91ksmuC2LPpc7MUten7e/fD6QaN6AnEt+L9/9VMILs9NhFvFJTld8ajZQFRf8qmO4SgO0ob",
-	"S0xXll/e0iIPwgOGdkgouGQjqWFjkToRmRjHCFOB9fD00KMpzoqpYTSJXe5sSGcqwXEtAdwyxPTVGUbW",
-	"GZpX+E36oWWhEX/eKvfSflOgFa2nvg13E4FHXlco2/hHD0DyZ8dh5q6BQdK0pHM5ENWIP2oPCo2+n0pa",
-	"v5PJ9hu+D4SDOG2CGgi6B4kA4dPIrIxmqwwT/UAG+XeQVCQfz+W07WreaY6PpLHnQO/+U9JzbOjqe7Ha",
-	"DrKgEJUOfh620SsY22VRDb2dB0dM+5jdUH4us16DF/mhO2dZIRZFuGgLvVApWaiTlgJgK+rAk233jL1K",
-	"PrxkSdtpFmaQ7oQXRlAPi1zeQI+yabr1FvakoJ1Zs9Dt9HlrrLGw9QD0SxWS+eEYCLog9W0aE8lv8zXH",
-	"BGhAgU3h9m4Af8Oq+aCHbdXWdmNz9BBkNA4tqrh/ODd3X31wY7l3yz7C95Tavon7ysPRBcALWBwRuSmd",
-	"zgh6b46UHguwdWyNk0sIsKQmlPOCr2oZUPfvftHNFdTCEgRZ4bkMYuae+3nP3KS0mLn6pdVrAZ7uyG9y",
-	"HhRILIlrbzQYKQfKQbks4Ba4Ay1BkhE3YCNNWyGuHJgLZuw+W8qsAM/DasGjB7ijEwsDTuJ6sEeikxDN",
-	"2bvHy5LgMxilqJkB3QKG93IT7x81ppdNlV6zxG/U4PBgerxjls2QkrKwYlXrL8tzbdTA/MKRQTMfHue2",
-	"QSXOmFeg/SfdpIUP7j54WOeMac+1OVjjtXR1ZRv0FnO9FwJoQhhlN4kqIaJcFNMDG4XtoUvhfSp2FH39",
-	"q5NnJ9GE5RNInEEX7W5WqURcKsE45xqi6C44MF6zavjqqti0X1+dPmdz7pzgvXLyteTl8eOmrRNy5xjZ",
-	"a5dt/yHyMVwm32w7sqmx/roZ6WJcJ6mrCcKBkBURcsAh/841OepGG5PU3QyrfH1gPsxFRxw9iKSYc6sQ",
-	"3dztktt8ewXi29faB1z3zEBT3Ifu7UjtqrDxrHYDFbLoGztqG6rXlKfjTv4lpTuA+YPTJEpAdM8JEe4q",
-	"R5qEyA164hG/JLrhQAkQYT+IyWmwc3JdvXCzdOiOLtkfH+0pcJtZtUPVLXO6NfSF2ONAhjmoykztO9QX",
-	"YLMtS952evU3cSObydWwequw90H9l2OwEB3O9GFm8ifrL60piBvRUnm+mJCPo5yqRtmRxCWCEWXFijwQ",
-	"O/EgP85wFlfDMu6Q4WxI4DrEO9QX/3hDHqaQ9zneMcE7/TLXzXXp7q3DKJErWfH5AabOgDympLrSJ1kV",
-	"VSJiRSGWQMoH7wVDZ9RZx9P+VAT1PeWaEwMdUGunr7/Je0srsR0fln/ty1PKKuA6tny529iJtfBUR9I7",
-	"+evpusBIutoq8I7h9ZLYu2vMje9pahGbAxiGnLgme2lPtORAL3ihtl8azmpjPIlBX2a8M6vmeZuHB5oZ",
-	"MRl9dfrs6+B2IKHVKwKqrMrD6MdrL3Nn9doljfXZofbHwaw1PXLXX0Uf73Jct0B+NHNPt2DTjApmN/iZ",
-	"gHoZRtZb+WvcDDmpf50mPbwfX2P7UDA4oGj5nGV5chgl9I5Oll1oB0pWgDE8ir5BUg6lk3I5YQuejiLM",
-	"+y3OI76rygHwEWX3DzhgfvID/DapRpAWm/ww9qmyYO9NMCfTsuLwp3qNgFA2dc2oQQAzZIYGqjXuWSXd",
-	"XExZCf5l8/LWzHYjsbrTU3XLproYGr6TPqYk+eiCRN7k9b/bq07+qPakSA3H2uCQljAO4YdGolgK1x6u",
-	"VcoabhFAQbqYOGKTiSiBjYsyH2hZN0z3nPG8XeFGMl2TZUsAZ1iuPVjWkA4AS+PoasYqjnR0am+D2qhM",
-	"Jh/BgFVEyDRczfh8KDboBIl+A1AP55YhfDihvGh2l3iR9OWWJ10bdlZWTPIljrv9FInRRXmWVZHxuu8E",
-	"1pmTJqzFX1+xaezcmu/He3t7EYlyGbDg194tFpcSGEPyvwdcKWxKi9K0xYT+eNPvEO8n2j+fDLEhHU6D",
-	"620SoKYbsFHwzkctbMplRgjiQmCU/6KycIXhcIK1OA3roFtawU5hLbFp7mEahi+CY7FvIP1DGdPk8ZKT",
-	"V/KMT9hScofKq8C7I15GhTYOO3Lorb00oSehNCGi5ONWrCKBKyE6llbGRBn6EFOrb3YRs41lJAhQPPRj",
-	"1L2xuPNDlr5PNJAxz0kOzAfkLyKoGI5/31kDk/dxdAGpR3trigBmzbKRMTvgORPn5wMDqtBn9EJ9RP9U",
-	"n0LBr4tJzlkLdothuowrpX4jmQjRcalHsPWZz0jEi+oAYHYAZ4XcGkuswDxCcnz0bqSY42IUJeApoag0",
-	"XaKXak83QlI+kxmTupARLk/6GtBSmYyeHh1//eSxRfQSdYxkKwcHRakpsWfQzsbVGjWNPLIUGgeGAlSq",
-	"ny/P1OCdmdZjORj5iTHoOt1SCwOt87JqLt3RASTk3SJnBUFGNB+XGgaduAwJu5RVcDXLcu4UlvIFh0wg",
-	"hRvYh+Iqy3NojBk1l/sWOk241IGLzKylV/StefAUCoHlNgn5lAg8sMb1lP5Cu6JuxFfUDUU/xiEkoHYl",
-	"cNKBtkYUB1HlINX1VNdA6kEgOaDaDGK0//4HXncEz5o3Rq1gEE1oGoL+eOw8WUWJ26ngwQgFPEKu5S1v",
-	"1b1RA6yp2RQb21TJ4abwmjqzZvcafjlVjJdW1nbnSNRCGfVerhSycTvoEuNXx8OuEk54kTpXCLyVuCOI",
-	"HVXva6Jk8lYP0/GuD8UdftmhA8PB40aXHg32Kxc5szbpFjE0tcyG+b1VOqmFKsekJbatZnNggLRmEJxO",
-	"eiXpVfacQDcYBlkfWM5Jy56Eirubr1a9urtcECWQjttuaeqyqLJ8KM0ejr9OwmVaiNd/cJgPlBk1fcnZ",
-	"cvUjIPYOkfoUBHaRP4suPtndS3qDNG5ZnM3sifC6gHZBzFb+9ZKgqHPykb5c9Q/LtWIe1wljNG+Py1Zm",
-	"twUvJ7yoNJu6JkAFBnQglUqIe3NPHZD7e3veRIvlWe7McmGyv/dvGCh8k2jM+kLAgoLBmV73O2fl2j44",
-	"O7+bO95sa7ZnBTkjsF3zZ7LlSyRV49YjK02lN7C6Pn5El2rFhkEC17cHOqmURJk+2NsI9k8rZz0nKRAO",
-	"ZEX0LX80Y9VfgLt0zqpRdKTDPB/e++I+ZCoBf+gvT148j6M5Z3JZEiU5mXYVj+SCTTiYnwBlp4Tk0VWp",
-	"DidABJ0v85zuo9zWPdjbC0zSjRgHWYUXdEqSylF0XLhJ80kNix1DVZnurIj4+TmfVG4m1bDlP9oYRbah",
-	"yr2gPejd6N29v1HAhVE8IBtgi1sRf1NHplLuaglY6UdDdQk+5LUS5rosTn/Z3UrHyOiHhRsgWAfHvgD1",
-	"z5tcdOegJVmPUnIM45qWfZPdbegbQ8RFHVpxs/pn56Gw3XNvu2eeA9kM6psS46TwxuKMz1hOG4HlOS8j",
-	"NoFbhhoUoefi/UV5lq17KGUWLjsw3EdVQkfLulqr+TY29QYH75KX4SxRnZzoJErOs+lysP+mlvrBPzlb",
-	"I+BqVblZofKcXsqgCf24baDuleiAb3YYIkQ1xXR35G2diPow2qPzp6SDrhiYahhYHNJQjhenrXhQ46vm",
-	"Aji2HA/xnm8mDVwiVHfc7HlopZxnJdC0I3izmf8DnhOJXgkWfFZMvSReNKObZbFd987cDlMF+94E4sKQ",
-	"mVt0cDTYDNXo/oggTQMHUmTPhSL5JS9ZbuuDqpBuxqYQousqRzvbg4tkU6lxx5hrb8nm3PPDQJkYADlI",
-	"Yf9K5GlWTK2z0VKK3d0L0IjlKZfVGHhzO7l3tT/U3fVwd4AjrYO/U0qhBBeUsiIeSiJip9uUdMnp1lev",
-	"hBizoRXm3cLcXSD/YCYjNhd03X8XBtFJPm8y21BbLrG5PDXNCPoOWtaa9SWULBz2CDUveEn5fOytC8iE",
-	"fZPnhxY9OLzcZqrRqq6E1st1nu8250yodidshen7qc06mQVwYyfaQ4Wj7OEtbPVwGW0CppAWZ7M2iGU1",
-	"rKMnrx89enJyskktddOzQGbJbr4U2oldySgcUSeKQ1/Cxc5NmdQhFqUgiHYjtH+MVztDg/qHvltPoEX3",
-	"R7bCjp6PvWa1EadCaqvGYIBpSSAAvBxUM7oGWsblee2VZFh43/UDSpPCZKaq+CiCqLjGwvaon9Q0Gvqn",
-	"KgOFY4lYzWu4VBd4AzIueCB32ssnzx8fP/9F3OTw0FmM4nXqaDGu6rWwAmE469VhkrdsgxLPjlm9d15L",
-	"An7Z5jqvFU6kcU70hl6yoXNSHxB1laiuYFoxEtpWXcr4Fo01rf5v02B7yWDc1qRmOnp5HL1+9XVUiYgX",
-	"FS91PkG2WOB11UypWsCU4SSNwaSG6EBy8Ej6TLYpWhesmmHqtZkoeDA6qZ2TSf0SR/t3ozSbZpVUsqWi",
-	"5DmmkaOdDW7WQe1CRUInwYH2ASq95NNMqnqMbktzMMy6/F3ZjazHI+3Xr6BU4q0m6is9aNhv1Z48KzhR",
-	"e0IZbM5LZu4Oockm4fIckgbwd9Wo975O34i5gUyW/ed3Zdf62sxzLLN5Z/6rk+Nn9h5b+jmrbV8nMyEk",
-	"l6NQcKJhp7jXTUzxvqtr2xIQeq9uVz6UVVZRAqSaX3/Vykgis+9B+0gzeYE7IitS/o4PRJDSuX8tgAF/",
-	"h3Hm4yG+EzAa1PjlvOIRfrqxmxo0hHHKOtW1lK2iW69PH9025pMBHzVcODvd0JnuJUPT9xXAuOFL1KHW",
-	"yLO30IUAYGFu1LCNRwjT4K+V68+2AfOMUcon0AwRfyjKCtCIOtAV/dLaqK+rlhd8USEGsVk6Lb/NuyfH",
-	"lBivHaSrbXEDq4B0UQgLEcDVf8aVrScxpK/pTwc/UesigwWNyZx6lxI6toer7msNYlwDT6NPQJRYgO3j",
-	"KDrK8wjjYMHNhir+eYan23w0UA3O2aRXKr6El5pZu/W2dQZXl+hNakyiz9tLvsTx17gn0TqlLG3TITRx",
-	"6PxcFkaAXHG+oMT2ytybayyonRdtPokSpifKKk20m0mNCYydwnRaDCCDOFDv0ZM3hau+mQp05lyXC9FU",
-	"nhHUN41pgadLSJxL+oTO1czUsh29Kd4Uu5jMA0ZEJxE1pUG6qDMtq5UkQOeh1oYcN08houSr45PTF6/+",
-	"evz4+FUygqIrIcZzZWOo5Z8cIGoewPHkIfScX2rdYrZuu2ShH2768EYIgf8+1puLyYVJ2FEpOSKbYwWb",
-	"g+VXSibgB9HZiqIzqpIVEpHcEoskMD8WmYtpzSNHAZPS4shGb9wsIGaQAU/jjArk9laVh8y3LujwVzxP",
-	"f756Lp7qYvHBqRDPWLH6GovGZ1+LCRh3+JfmOH7r7ontQkVMtVvHi/g1XxM0YvW2j44ceUnpyFruBOlX",
-	"PwkcOJDB3QIyn+LKlNl5wVcHUZJfyLkcJ9G5yHNxhdvj/r0o51XFSxmT7RdHyS5FAY+TUT2etnbrfDcM",
-	"CGgBArzcSoydhncmP/lByaHnENb8SSBNXirT6nmLbXZElhdpDkqqF6toKZcsV7MLIvKAyBv/MlFiNNnb",
-	"SxxLdllU5UpbtBBG6AWtJxTPMVZWtyiSGltMgwOG3EnWQGQRfhnbovVoqQbpw4VFc3GW5a4KNGdZkauG",
-	"PpplBYtu7e+btQb9EbakLx7ePoSOo9zWg6G0199CtpxRdKImRS1XJmfwX6EKOivZ5IJX4PO/zGR2lgP7",
-	"dckmuLjVRO1eZWk1M3XroUtGewkGlchFyVkqZ5zjOZRNCwGZeZW2DGBiiukyDTRVmBibhZCwskfREYRJ",
-	"SPAbYKxja+ppPN6L6Mlo/+F9xIVIM+sYmQMrweer27/3xd4e/N9eX6Kz5l7USl8tZS6pO04gkaa8Aj3O",
-	"9Tc5Sgp5ifBohk2jCxrZZ8koSkinaxRvYwPRSDm0BooaUTWfK+9QnvuROhNU+a2Rpe2RYYcvjMYrXQr8",
-	"9ZUpCv58rMtTY0dQcpzgFiR+QSw0OlqmBkPX8aTksMb1l5bZJS/oTsJKMrUYvjo9fUnM6DAFZyJdHZob",
-	"9LsQ52uW+yg6geSEspbNTI108tOf/jTx19Hdvb3ohzdw6r7ZOXiz8+TVqzc77xuify+0jKg7z0WnHWRJ",
-	"t3X3p3BYiVpgQjeZwjpHDdXj+NDq4lY7VSGMyYb10sjF1qlKY0huO7sDbPj2jDOTj3nBSjbnFZwTSrhN",
-	"Sp7yospYLv3xrzmGROiq6ig8v4OmhhrVftq2BxjbI2vOq5lo0UJgSeILIL+SZ0fHXwczyi/LvJ8onarC",
-	"t23zYxyakJL06yVf8g1Tb8/Zu3Evg1uYuQ1tNYSAqq3p3W6N1DD84/GrJ6ev/nr86MXr56fmpOXFZVaK",
-	"Ys4Lw1eqYyzdq3boDsA/QRKOoqMaYEEnUwGkB9wPUDsBfEquQ3V+8HeV4WhvvxezOX97Ux4vykyUWbUa",
-	"q9Hrxl6c4A80TNr3b9AYBKkAhCtZoSWfsjKFHFlkRurq4uhsqTG3JWc5OJUMGuVAm5v6EkF/popx07vL",
-	"WGsa/mt76vH+6OYzRNtbvTGRPndjVTCqFzqXFRqMAVqvvqU2Che8alJrjqLk5asXj56cnBw//8X49PjZ",
-	"kxevT8fPjp+/Pn1ycgPrr55DniFsGWI71cvQGhlEN5gxe7h3/wt/yEZ7e/sh9ArdCo0pznrcCmbQCFtW",
-	"QEJS0BLxW1jxzuZciDw/RJXtKpNc6V+dqY1QMqQ8Z6v+Ja6voEFIrMiLoY9cE4IXR8sCFjcGYoNmo3Yz",
-	"xlbXcqWOogQlyOMnXx/99YefSS3eLLDLxuuuNafB+VT921RipEtO46rFRZ5dqMEu+BVs/EZedBo5JYW/",
-	"PTq+rvjtHoAuQWBHoCMrbvswXBmzSy1eb1QAEg8rX8sFzaYiZ6ykWHvD4dkuxr54eL+PXP598NjNeIWZ",
-	"ZButh8eGHCxlkFC7xqCrLfbVgpPuX5FvkIHnjuUUbmssVOKccRCjDyPIqtuaLoJ+/cYR/2Aay9i2I3AS",
-	"oHKnWdy183DGiujk2Qk6WAoR/U4NAFXhK9L7B3t7u3tfHtQNsv1arulb3+3tv/1ub/fLt39z97u93Xtv",
-	"bx98t7f7AB/tdv7akl76FWfpM+t1qyu7GgWKdz8aVI6WKMhN5iCGgIsXFtGE5fkZm1zsdLDyNe/ySjEP",
-	"/qCDVxExPYCllwC917nSrIbUVb/VUB2AT12GSLc5Xl9CqqmajlfIAxS2PZAi6DoTMJAtYQ5Q4HWuDV02",
-	"k3OxLNJDg3Alv4XasfDLxtd92t5qS9tKAxREsTvQXLCQ9WAame3dn0UTUQD2HoWAOnK1ZY4JEcmpqEsh",
-	"pjTeEtY/hBfaSd02iPyYD8iupdp2Au82kGXOULq167Jj7U53xtRbFu3rdzO+zvUCCpeLcdXiPEgcSH8S",
-	"TMdbiWjOyovDGjSdlSVEN+SsAo8SW0UmVqB5HHYff17AAbS1fbxu8r6lkdG1l4+rBs/nJdchF6ihbhBh",
-	"AdW+DfoFtnTBowYWgsqaY0KXr+NS5HwA50d5yctX8KpqzNrf1EcGnsa1RnT2YHv3cXbQtjtV5ryr57TG",
-	"Q6w1Jkm/gCsXTTZy9tJ1OcmuYYCGwbknBwVdbcCilAtxMQhDBS4ayVk5mZnbLROSpQ/d4Jkc63OLvp7p",
-	"3OMbH8k/CkVh/fydI5+oT87lHfAX/cwp+R8lUZ7JSlrwwqg1RNgoJYNiHRxVIAROoZ8BT+p6x69KUfEo",
-	"q7wBtXiTQWRBaHS26FfXVzs8bcLd4W7V8XDtxGNYd9ai3U0dMme7cAeqdOtgB7fea0IdtKz+6EAHb415",
-	"7I7jrJLjK8CTWW5Xn+l12OUeVfGiOK7kt1AePXnsFEuPXrul6+ZdIiixS89tD/81V19aWiL6SUZgXoZi",
-	"fAcmf1hXQgf8WV1nWFaMS77IV63aub2U8JgN8NLbE1z0TEcV94qui6xIBy3gS57+Sr3b8C00W5ulziUk",
-	"AC00mKTjRtLrxRS9P8O6IK6KThS+f1ShwKwLe/J/DzolVY/WqJD8PxpxcBixSM5EWWFGbkSPMLWYDFRB",
-	"m2LBc5FddVOnANmaGWhgPyXW5FJMSzaPFkJinp04mizhSvYuAgrdO+0XwJLiUVAqnUnNZafOBPDralaK",
-	"5ZTiaY5eHg9LE8U23WzKKsXQT1VIc2brxuhaOhG0q5cCkJpQ+fNAFa/rfGvpv9lSBa+uRHkR2kQxuoBF",
-	"zmvxxYGFvul4eJwHQxSzZc6HSphX6t26QtUWVYsjYugVemgXZTZvKSwXmj0QAnYmrEyJVm5/wOjpSJ0+",
-	"Z1VIpaNxrMUTuiqdanVN5HgCz3Wagiiv+059Vc8Kbv/QsfvPrvhWDeKSpz9XOmMgJm8y4Yuqn81cv+cQ",
-	"LxgCJ1FwSbHkfbTlAWYj5FcGZBpe3ZRpw0oZHF6se/sCSw0pcCU/X0ov603bhJuxsR/FHXR73khvWd02",
-	"E7x1hfuSp08ueVE9pqa2sJuJ8yjRJqde7skoStQOgAQ+yBicXPDVlSjTxDqplTCSEZtYWjFK8gmBBvWT",
-	"hXzT6LymrEG+o7Tkc5YVcrQTf1ZZP6usn1XWnT879ebPS1XpktzHxWJ5jYxzgXXB3xHdEvB3LVhZyei3",
-	"Iit46uQocsXLjKUQucjfVU3c5t5aqFZ9sz5sr8Q6iEADyftA4mu05IPIrl4A8JDsbd0klDew4Tfex2tt",
-	"ofbdqTdXZ2j+fg3X039tXYnhYr9TdHQusY1nMAzR6Eqc5x23jmeRNqJYVGPkUVL/AlolUs124h22rATq",
-	"Euv4GC95eoqFGy19Ub1Y1h4cF87fvzJV6idHy0q8wpqdTnwEB/clTz+Oh9uxbq7X085cJoaetaZzanS1",
-	"0T1b8pX0teKJeukxr1iW14awucecRAWZdPa50HnFdm5ALQhNStcc3Ng1g1LBPo17hku+IaiFLRYDKIGP",
-	"FotjV7Nff5xQXfE4wzTTr/6zhyyfWuq0oXs0ti1SPoo4eUXuvroEAKC2Mr+jNEsdhk19c/zMpvwpBL5I",
-	"N5MIFLW4YbLhS2BKyjMQHHU/lGaE6R6mRb46mugg5FTZSOsgD4QVnJ3VLHPueJAcj1FtiPSQ6CRhiVJ4",
-	"cx0eqCmdCXKkBrEQlUEjm3F8ToGz1nhLrvjZTIiLJJIV01EO6ht6brC/SxB+Q1Miome3VSuFGYSm0jSG",
-	"LwwE+AEhDNjGvi5zHjvRtugpAWxhOcf+bwIXrJs11PpYLxc7o3YxtKx0vFhXMys73Tt/ISFlMq3YM9U9",
-	"m1h0FB0RQz0ME8QW5Tkyf7rp2RysPExrYopImm4ntgiht1h5wSuiUeuUMurz98D7aLDcQ79xw3+GfVOb",
-	"EK+AWhtipw+hOUG9cqz0O9luTMrobEXuL8o/yYuUQj+js1xMLjrXf8sCs0S5qOaSMhuAIgNuHibbLGa3",
-	"cpP3FEzKQX4kqnHtfmN9ZkwbAQOWfnnz4QDo/nimgxc6lqTf6l9byD9GtNcbOWRk6iu4swqPGqW/9Nq6",
-	"XWuhqsNk/L0oeIdl/D1xG1tRQXz0SpbYN9bxAdaa7E6N26b6iqptrPoSj1He9AvJR4AC71UEP5ocPYxY",
-	"rYicn1dwLMmKraQNMUcQs9v2/TYZ3NnVvkLWEtk0vBsIbvvluuJbf/n+A0pjP0n1yenRq1PLwoGoBiTt",
-	"gOJcYeU4Ru71EzRYC+BB3QDoFHLxzrvdqdg1QWj46ug5/eO7795iHW/dN3eReQtEIlMt2plm1Wx5NpqI",
-	"+R3BFtmuUrqnvLhj6n7vfi4vssWuWODK2l0Ipd+U2LwNzyCMykefP2lsjXMBqKKQbQmYcHSEoCgm3LLZ",
-	"47Gi/jQMpDr66ULGiE3xs5Cr2dT6vt7YSqlHPnfU72tOwRHubxN/1vT2Yvqcm/GG9c3xR5vhD3Xm1zfd",
-	"i5dJHCX/4/e//+//8d927L5R9IhJHkfA+xJHi2UxqZY0yUBJgpQNbDKBAy0VRAKnZuHzzm2qSzd3eqyp",
-	"XaEvjAIto84wy449ddNhl5/cNtxcwYwjybmjfYycmR+b+UjqKsvn4bfD/35bmrW/GZ4s1S6783Ne5lnh",
-	"HUNuPHsyF0VWCTUgI9OoZN3bmh/d+BuNf0OWGKU22+U/XvBS08f2qKKAfWl+rPbT5l/Ps2LZH7Xhfu/u",
-	"8U1a3/h+3Q40Cli/D5CudpPGu9bDjXy/bucbBazV+aAE7vvW4WaoFbGOFeaXgpiqlK1kayi7k0rMQKcA",
-	"mVZnPzaMd5q61uUvEufA6GyZeFDxN+o+Yr6JBVqOOrkt7j180E3P0y0uTB55v7t7msEojvYjytMRR3eJ",
-	"ZSmO7tm8QnF0X+f/OStUM/N8BbkFJI/S7Pyclzben3jdgKDCUkw5DHd78X58N74X338buPSv9aztfhp7",
-	"9i22f8ftrMk3Yh491TkpzZNHul/uQ8hAo++pRTHJ8oyFee83iaLU3yDSvfEz7eZeqm4cbF5M+JBrOKcX",
-	"j50P3yOb77Lkg3imwWwpM/VILw0C/+asmC518vAjwN/ufk3PkmFM+Tkfq3kdRC9wnhWZnF2TQ4MuS0JM",
-	"DHivY1IcetcrwMtUQ1XrV2s06+1QNqy7g/ypEEqOTGlPNXOXld6cKjVKj0l71527/oIzJbfTIpvOAsih",
-	"Z82Ye9NlknDn2SWPUPKjdUOFoelJ/De0OtQIHiLrOxmjwE4XMRm5yzgeGHzqdHyN2AhxFRjuV+IqMM/Q",
-	"YaAYkCI6Z2Uc8Xeq94SEg6LitRGLTeSUWJYTLzxQ57BXTRkI0TmBQk7pQ/zrKXxO8bAhge/zhEPHLVv8",
-	"GfVdJ8HIVxCVXfdhpGzlp+ZSh9vVLIMLRYlU5MuSJxF/t8hZBt5+w2y6LArskbNq1+IV92XaK1Oe//yp",
-	"Lb32A9UFqT4xY2wnZULFKkgM+Fq9HEBt1pakH1mCUoFmmyp0JZ6ZJysXfPluZVV959K6tmLcO19qMSmu",
-	"1Gy5SGg5J8LxAfaF6GwVXWRFSlmGMPEmAxZ9YbmXF6wkRlhnqzFJxwqw42qdacIKkhFAGYjpPVUNAfy/",
-	"5qqY8dAxFhLm9v7bgJIg4i5fEQTWles6qG+4bKf2VOEGdclWUZit1SJGhwpJDPFpHw6oXEwmSyBohowH",
-	"ZUAWFpQ8V7WkwTA2HyoEp5BTc4wLpr1NOPaFx5EtziP9/cDaYCtRXXJgZRC07w4zcmrC4tVUxoi9pxQT",
-	"mOJTffH1r06enQxrGkr3tZQ1lOsmITEe6sFDjO4ZHCGut9UBnrya5g0HNtY8vyY7RS6ILp159MaNZBg0",
-	"HhIK3IB8R59x3rat75rGPDaXkbPKveHpl2xPRTlf02PSml1HbVXtPdSHRCDTjndjEtLmdXj+GKelWdk3",
-	"hpY5oaGZiHw5LxJtTrIicgkFQl7+QHr9Djd/KK0nLyYiHWCwf53J6ol+l9T7zmBqGSDT9sUigyxGB9Gj",
-	"k2/i6B9/ffKP1Vr95cmL5+5wn2UFA3bzAIRCrWkatDYkkfrNJVAMcLCwwbD+ZmwQpce8zhSbUSKRhWQ0",
-	"4ECNVrz6YBNvdt86A6g/8sbtUCkLRFEa21f0Wael1vrD6ynbgwCtkBKhJXgBsiVAu69EeXEmxMWhR65K",
-	"XKvI6oRvG0yEqKJZlqa8qO/8AZ1wJ37gKMNK6Bhi9fv1B7gmxpsKbs1oaZO+W8f8O3V/DOR/vfrrY89d",
-	"l9SngEB3DbGNcOgf+nRdXzIYVW2N3A+h46rTmbu/5/yvj3X9+mZqc8diL4fM6sfZrh9xq57qBeD3N0wP",
-	"DZB7MARCptwoegpaNdoVLjuCtjbdJQUJemqGiJyBXn/GMWn9QGuDy0q2JdpCQzxR3UlsveoTB5yAkJaU",
-	"ZfkqgqUiPffdYbRHyYiHG6bVjGelHBTsaVKX1EfPvpdV1oFo2VMpn9UGpokGaWIj9RC2LZZLXm53Y6Bq",
-	"v+09gbU2UcW2DaEYLvzMZiHpD3z2vrCtCzdrGoSC4JXFFNLTrqLjkxfRvf2HD3f3iWSpcF1BlFYBMtnq",
-	"vI1OxrFDF3LAL3m5crOD4dbOWB4tSn6evfP50h893+kGwR3t/ubtD3fftzCeE5qwdkR2Rv3pVLI6+xTm",
-	"sOCpk++geQdwnhUsH/eGhZOfKstzJYD8JLQtR2yALUaNvxtlO2GYEIouMxa5HnGQKMXKEv0P4ppe9upN",
-	"p0xe0P2nkkNMat7WprMZmGx2DvYbngv6yPHX+mPoDkN43dowKMfrrxHeFZuCKwP/G4jkPRflFcNI3oky",
-	"+XKeTvlgh7mp+xXV5zw6ZVP/wWtqhfPIifp1n1Hgr3n01DTSeXjktlePxDNNbaQHgr9jkwr8u2pTUSA0",
-	"XR2UfMrfLdbpLBT/hIq0T17qwu2jR7Ya+/AVVahbux3e8N7tiC72PJtn2q52IRCA411FtxI5l6M5e6eX",
-	"poeTSOLI/G7seu+F26N+lO8aLAUgvMYXfNXOkwxeFnFVINsJhs25QcMMY+mSly9OfNZbteOSXjv7GhQL",
-	"JIiGRDie4KtAijAt2vLhTwtWLVHLOy9FUdlcn2p2IQ2AKE1UBF7R2a+EI+WNDeKxxxviH7itPNBMOZ6x",
-	"P2xEduG/+0//8Pt/9Yff/+shBAbdzAWwi7anMSkpt11tSXWQgnJvIEz2GrLjg/B/z7W87u3DM81p5tIh",
-	"dar9bhQtrVuzsEWBHAa8ZNL3ba8dKOfE0Q65S6Jd3K+CEPpziAXEpoOK1Jl/h6aVWS7StSf0kpcyqEgf",
-	"F2p9SEymjNovBmUNs/Io2rkNnNHP2mICLoZGSLcGHHt0j7iAdfFONLJV4NxhpwWgFTN/LXu9pBVgR7R2",
-	"8+5MTqfg+DqT1fUdhFoK9Y1SFyWi06Ati2wzDh9FdL/UMu5aQSEbivs+SwzUPW0t/LkEYX3YU6cS9Txu",
-	"rAT9U9kw/mHTmWPfyYHeuEv7UcdKDdFkIcwDQwlZkerRk8OVWZPlXpSxg85xnoe03prC29Rx198R/Rrv",
-	"J7c/tO7RwgtirwnnysySFUVpZzKqyoyneIPZuNvc67+5cG4sdulBq7oTIi2dggu6YlMMdUzA8ZHokFeW",
-	"pjwljkWT1xPcWqMbsfZwpu/uwX/+6umd0dtbjVWgf3v709bPfhwRdDVlMnS84AvOEeMHp9LhlHwoJrxP",
-	"bsgc3bg7mRYvvqFXG5pvc5w1D1DPsXMANo8RdOggAZ9pyVkaGw+2JuxBmjWW5/QkC6Op16BO7JsPKHKL",
-	"09Ebgm0B+oco8xL0GCZOetW9qOTTZc7KiL9blFxKIiEJQWaul6i/I1i6oZK3K6Mbsrpt2dfwEZXVPzP1",
-	"8LM6ttPhfPmsAH0yCtCPQuX4h3Rc/8M+IV2fTosP7233Obp1D9b2vVcn5p6KpJgabgwvqgV/qafJAUUy",
-	"d7Ffu9dKh1HCilVy4FzONxns9EUu1asernFh+/PVCX5Hfx0VK3v9elpmIUDWID3EYAziSDitBk4mvDaF",
-	"OJ9ILKpdsazcM88cjpZTU4dmXmlQFmEiPkg2jWEpnZxFp9ToRZgZGmcbN4zLREo9obCRBS+VJOLqwRX2",
-	"+gByT1B3R1FiecQpghAGOhfiQkZ5dsEhRHZZCTW4EydjKTCQjsWycj+DUPpzARHwEGyiZexICShgcE0O",
-	"oistXKHBav1JJWCpzWoGfP4QN1W6OWnsB6pUWMmqRpN0lrA/Ee1C6c5/7GVUvyQcEdOHgMvaFZtsNrDa",
-	"zkfRq4A6FlpkNCtZCVfhELGDgVoD9K1DO6QYa682jJfxZeTx3MJ5VEx4WchIinlbx0bqIEbbQJyf08Tp",
-	"gyxT754jtVhohq5YVkmKWsZcGaIYrU2hSNm2HJQNrfFWWQjC4hMBbHQHjayVKmPdy3Yahq0efiint3z6",
-	"ibKi7F2bTDlG9a11wybKStdVpzVfS5vRVff2a4tzCBGOHyMrmar5yfm5+jucTwB+08IQcolpmDUQi7wp",
-	"3hS7UUIEJkkc+WHuID0h/xavqpwbZvRMElPJCD4veVWu3E8yGb188vzx8fNfRGzKsgJf4+9mbCkrv/RM",
-	"UmSoTYNWiEiVmJHNoExvLGBZTHLOyp7PvQxD0VVLdgfghwQbUhRjXbD6EEYgwQqzaSFK015ceTqqlRIC",
-	"llElRKTOykOj5hAbqx4cfSCDKrFYUP63GRK6Yj9avjUcMkqJhDNWGePmqTuPML6LrOwdXXW80KtyzKoE",
-	"qGgXTEpdqQmJVMvBSbIMbTChGyauF50A8M5Kr4roqPA/JfZMpeRQbDBQ3pzxc6W+UNeW3Fjtb4qIgtk1",
-	"HbztJr2L7YEkp/qJeVED8cPrUGksGXavKsXyzK73nDOJy2OaXfIiOmOTi9hTjEiN1wT3smJlZf0lMOa3",
-	"TAW31fKwAcbqW9WxW7ba2zBUNHFUvVqDugR0Zkhd7YwB3SjWmuH6paYgyDG4+yxbvR78xjCP3hSuLWJ4",
-	"gM41/Q9scYBs0x4G2C3sGgTglpjqQPdMGcC4ebyUkhOHPIh63ZHVG+WimtmBNhGKQktjhH8bDiP88xV1",
-	"Bf964nQIn7w23dJ/687h36e2i/jg2HRUV6C7i3+7jEm6Ut11/NvNP64rTRvPXpnBMLJ/K0lMICnNuDNv",
-	"DbEeaSoEZNY4tPYyxnw+8PI4g3A3yXV87xzoBNfwUsFOavVR4T4jqyDTHAWR0r9jy8VFLGPa9s1ZNr++",
-	"ywn20RjSe44pS2CzjSf4g8ddVJW+r8/jdIR1McKyU56zlS47qbX43l3XJfvFw/v1KLr+HmBk1RgFQnsy",
-	"JTzDVxHTxA94zMF6dGJtB1EvDQtXwB0RDFjoi3JQ67w1csEk0qFmtGtibWRxd6OT148ePTk5iaN7NBxW",
-	"2t6N723O5Qa1Oqxt6m+HqMdXTa+fEZl07+0kRNaKfryOicFTZUZsORmyU/G1rA1uNPn+jpLW/+GTkOE0",
-	"9OUgu95m60hBBqLtFZ+z8qLz6Dk3vib4glw72ZznWeGHAMiZuJIYE3pjrnnTzs2Mad277ml3h6LlFrwq",
-	"V8+QYK45WE9FGaUl6LWoTsoDw0ZXCXA8aYUc6PLPlyWIclIaR9GRSUqNGHMYU0v3I2vJTiUxHprk1ZjD",
-	"wk1fIUpwlsZ0mpWXENMCbubpsrThORmXXrzgd/vxvfhBvL8X39uLH+7F+1/svXXEROcl5Be9ceP+XXPf",
-	"9fIrkXuEdEhsSoFtlLFenSLpPCuGuvZFzk90MfAHFqX++QqLU/88wiKhDcQme13HHDhzh+LnNwqIoHSx",
-	"+MMgB8mpehXoCJfVOpEI63Ob0K14J3hJvTNYJXlRvDg/316owShSCwUMQxkl9H2iQ+bxHbXVU17xCaTY",
-	"mCxLCATH38JMuqFgBc2B2Smw1Hx9i682nHh6LuvhBu7y8Bakzw9ILTBBBCa6dMNoAtWcLQP3VZXbJ1cx",
-	"tV43ZAIkzsenUsH+3EQAwgfc/ZsCIzfZZeEh2tbFjnt+bIxA2dv98mj3N2z3+9F49+1f/uSGj5FP6ly4",
-	"viTtEp89ofW4MLYq8LYv7L7lYb5mZCxjJa8lNM8kOFxxYqI0u8xSPGjhneVcv44vSGusQqpo1KsPo33f",
-	"xTEcFbcfOm/dJK1dhrRuDOIV9OVOKgqubx8QyHDFpMUswDvmkrvjWjuaCu8W/dDebUAIurSplyQUWoix",
-	"ixulNmgDYQJR66WYR0yZZGUFrPfEpsnmHIpowCb015n0EROiwA/EVdFfnUtNiFMGUAX/VwNgMxf0GoYA",
-	"FVVCjOcI76k0uwCUWAdxSE3/zQpIuROBTc0mMxp6VZDI02b/RE4QoyJiUcpW2L8aHsQgGtogIdb5j+mN",
-	"NSxyWaQCDHwolmAYcKVi0qSdZam0QKDQZdZEM6mrEhdCyuws52FUSSH0DgM7Tzq8RFCyd+9IBeMzYkzS",
-	"I6BdT/QqpXCbOQnbcZ2i60K127nZSDGwH5c7pHH1lqif8D/esasJqL9wxumfIk+RaATnYyfeoUH03EbO",
-	"BQoxrw40AZc5f4yNxRhLarD647l4rtuk/jxaVsLwkyhJcVV4v58K8QybTX+9gJbDq6r1xFCyzPnPTQcQ",
-	"Aqg7of6yiSDgJ92Z9/HOyUQs+IvzbxH42eJSugTGSgPE0SjRKa/kgaW8xvu8GP9pMr6hM4oMnQZwTn1h",
-	"zQg1g3k+cJCpyS/OX2MZ5u9HpjDz6EiVqnrLWTmZnfJ3VT9h6BoOJFf3C44g6ZANyCzwzpPbBhFKrVHn",
-	"3YfMCdKanGTf8z5/sHOH0+T001TmEhC+RJbSewaue4+iDN1r4FfWzsuv6rsR+EpnNn6nV9tSy054UW0f",
-	"ueIO57o2SQ94zKAOF6xkc155TPalrOBwubQQR3BPnolqZuHziAtx4PgJ3FViKgsnGCT2IiDoa518FC/k",
-	"TUrfBr3Q//P7/zMhtQG2s91TprUFpa9UyqRSSvVhr4YzuqXrvbu3d7utMsNV5NSGeAJ8HnvkOniLY0ve",
-	"fxhmNbrGxey1eY1G0RM2mSHuAw59wuFDOAGTF0ohiBJTTWKRyZBBD4dgWeRc1vLizTJZiXI10p/yBWS6",
-	"StQbIMuMH1uqdkED0NeLBV3wlYZbOLfHHucxojMKmAHteQOS1piiC1zKOtXyGasAK4RKmPG5R2ciXUWa",
-	"6YuQHybSKLQmtQ6oxsDhNZ5xdd4TNsbx7zvNVbaCTlcCCjKNU72X9/e+tDgYupNJALRDXyc6nS7inPxd",
-	"okZUDaCTPAI1AaU4GAtNvWW0AuQgxPzA9IleIh61INwp7u7v3b+7u2BZ+iF5r2jUx2U/2eItS7V4G9Wd",
-	"xLOVHKizhlgr6arB5ZUtqRlRYLp+/LibVfGWplVsCUji7xZ8Uo2V3j4GL3VLVBZijgjiVHnaCDm3N0s3",
-	"ZVFqA2tmtIKvW7HOzdV70CrFtdBZu67pmILzqp+Ukfb5S3y7Fpu5ZlTlosxEmVUhYQwGZTMQkJRAgO6o",
-	"EQdJgZvYiQTcR+Y5N+1hEkcP8KlHmwcy4Qv8wWaXJamgK2V5Lq54qisnmYo/G7iArl6LOiU//kLi4bAs",
-	"p6qxurv1aw4AXBh19Mu1ETG8kJnSKTrgMBrZDmJvUvIqplzyEnZ4yolw1fFEKdvIYbl7ouwflJ2aNR/B",
-	"U+AyATnMU3MoRCyag/g2M6iEZw5izgwRPGtmjRlF384wmY0Lmc2UtgCHHfWDF5NyZfKbRcnJk0evnpye",
-	"jH/15K/VBEIAnTg3hgGGcpCHjPCgngfDoMHg9uqnP/0pxHVK3OV+4AqeWLTdswoUAUixOIqei0pfeNUO",
-	"wdEwrFF/tHAcLXI24Y7ZpSe3iDDsdhR9S+I7q2InDJgUm0QVBWBjZWD7x9Wf/t1/+bv/9s//+E//wx//",
-	"5d9uMR5Yp1ULdHslKz7HNefqO8HwjAfXg+31RsD6hNcmSgkaN820W4loIUUVVWKKGxCXqFHwlbhZSj7W",
-	"JST+JORimhW72pz5QJG0FRk/tVxXrLyQFqwC8sElGR9FJxWrMlllE0kQaY+DPJJcHSSYgw4yYuW8BAVW",
-	"wzJlhMhcyEc1io6877VepoPSVpGnWsVB1VlZG6gkcFlJjaLPJbmdCw+PTlA4pbiLYsK1VuhJvWzgZnWn",
-	"sF342mk30tGxDTVwKGgcbgRYrFnF3vncbgxvzeDXiXe3bvC359KVmOYHculCXKJOpFtLfLspUNLWfoI1",
-	"7cT+s8p74CAo1cNT0uVqMcElZ7lSKBPP5DrwA97xtMKlPooSNaDpEh3dwffAK67OknMInS0qXl6yvAH4",
-	"hR2nyxqDa9RAfr096sKxgP6YUsmP3NSS1JGdeMeU2fSg0mCgjlnDkSIAbExxA+MyuB2V/D4v/Vha3PR/",
-	"oVGGTm41g5gFo3NPmXn7I40l1m+j/AMb0aVyxwgdjdq3JgDg9ts3cGH0Yo1o6z2EbFJrR3FTYw1wcczP",
-	"aENQM/M8qq6yiUn7CH8Mg96wS14q+6IkeTFuw9bSi+j1gDGEqhGYjYjOrIjmWZ5nGoceb8I7esZyVqDu",
-	"sMHXkxkrCp4Pjhs9z6bt/kKspA6lJ5eYthLK7JKXh5a+4eG9L+5HZytKyfvLkxfPR9EJaOhugIKj7IIW",
-	"O1P7yKqpR0XE0rRUm06dn/pXaD6HL2aQKjCZVdVCHty5o/68Q98SuYpR6sGEZhM4+zMMN8MSZcVWMloW",
-	"FCKGJ6cUeKfHyK4w5WgnJUXhl3wuLp33rDcLGhlDC5VeBKEQ+iKZOkXwsNgibJXGsJSVPlGBmQMTeOks",
-	"ibcSpZCNQVNPbkN1yYTlueraCCzDVWILzmrlmVdxLmCc6s+0/y/nDGYSp3G0Ezh+cOmMp2wRAsZmPE+l",
-	"JlA5z6ZOfhfKsWitNXplhBbXyEZOCidNg04ciYBu1XaXMIIVEWdlnvHS3OpIdsnTSFZZnkPyNBlHZ0vn",
-	"NCDsHiVwMc2kIStLPqkIjAsgWxiEoUTAMDpyOQ/FAZzoXHPYcA309SETGHTPLnhhg2dILACwX1QsjwFq",
-	"rMTy+bIwxErWyUXvjzYTQpsgUWc6MVHftQ8vv4JX38c7WXEm3o19WFQo2xyG+qNVwn17SWLWlEzWlgT4",
-	"UQuho0F1Xg+XOiAhFeM69D63fnZw62cHFmI13n37N2/ejBoPvGej8e7b2/6fP21xGWqNZdzvyTqmV5/h",
-	"0Mox5l3p9KHQmKk9phYcuCXAIwIHcSGuDgxpAjorJlk5WWZVdFZydoG+o0JUkVhwesGoWDYMNqYyyFMP",
-	"CwVfphwSDEC20ixy7U8HiozlIqYXjGsyy5VMv5Vkcoz/Tm4H08uo32esDFORNAaB5VIQaYQHNaE0zaya",
-	"gLMIoLYND51aGJQ4JkrYYkHeebR2EHDhrk+Lz8cT1JWytQ5AB7s7wBYLGG5EjeQa45EQXg2L8IPkyCWI",
-	"Rpr6hvhnVFGA9JiIMq2l2qdPtTuLNhcxbFDEEY53tBCCohBU2dIpXI8oDCOqBKYyCG9EXELFCx1MEasz",
-	"2YyaKsNeidNSWC5ACthvIIC8DA/qEA4clFOaAQejH53wws68s+plijiEj2GN92erhbfU++JqLK8yguD6",
-	"k34EGsUZz8UVyjy9Y+puTo1agn3ciV0Y5JFVbbpiZUFpdxsrsfDOqHOmplyLZVBfYocvgZblyCk0cdfc",
-	"9ZsLKe17BvxxJhc5Wz1Xr2qYNbtkGRTddfD1XnZY/oN+2KqOjYbriqXkw9blS3gVPOW8aL/NySyCEQKM",
-	"1FbU1H7hHYPcUrg3HQwiTdjG1z/kCB8vyqzNKwo/aQQhvA321P4dAHSaSzm45J2solvJXBRZJVQNI/00",
-	"uX0Q3X+wB9SJo737D0bRYzdx4ITlkyWSMAlZ0WVMVh3aUA4KjVIjA/LDnAMDc2iuf9GB4yIJI9Q98xZO",
-	"tBnqGs6ArrXCKkJoko3ta6XKboJlpLlLmPE9br4w6HKgf8mfqDfpi/F8gAtPffCM3Hg3DzinRpnY6H5P",
-	"DdwNKXsn5NxJNnOrQJDoek4i4y2eQ8JB8vBIJ3jfoErrs6yOHk1+4jiRNmx6Nufj70XRO4+n2Zz/Rr2n",
-	"U+KOZStcqe5I8hcwJhHkJe9Zwe3Ook2iznSMdFcfX0v0Hn+qEWodWXwLpEvUfqdYM6WZADIKKLOquG/T",
-	"GP2IRspdGdqmrCtgJimOFQY1WWrdaI4x7qsxnqIVsETrp5Z3rhvfme8JcawufZ6HNAt7blup7PhIvXVe",
-	"Ey1hh+WmYXooxY7AVg54oc3z5k4zTjOytA/JC1bfc0q9J5/ec8Ndqa1zVirTp5kFfm/AybHOFtQ3PiHP",
-	"QkpKB93lDULRaH6A1tj5K+K5dPmxNKZmkAZpY1P6DyEdyNKVUrSDjAOye1IRsb6Awi7Gegn0rR15s7dt",
-	"gwHEZu0GfHBbvYnj5RNl2jymDoSyyFcMHKKkSqsNQW5S62JAv7WmaIvEEm5ta5sy52UVJOJ5ai3+EXlF",
-	"EHdLz0x+Yx0TokrS21VJ7Zq/IBl2Jjr3Fe3tUaKWXjTcb3OWKUFsUDLDqnMuOAJ8ziFOi+52IIdCQFEw",
-	"V9tJNSu5nIkccnzqO77Wo2RYpMQzVl58La6+NSXQgxMqpMu2W3eig3Zgm8renVW56fnWY7PuuJsPrWdH",
-	"uw8omOuaioleKO1b9qtwJn21XUHvgCAZBunngSoqSoxqksDfNpzNQ5gp1RO9a6CayYi/QyA4ugThjoGw",
-	"V9BtPs0KtQpGbr5vuP9RrQBAiUe6q322dPPpgKZUfRNWWFSXASDzogaL2vviYG9v9+7dg729GoK3x9/9",
-	"3d7+2+/2dr98+zd3v9vbvff29sF3e7sP8NFu568tcTrG0dZEBLDFIkEH4qGNhQRZhY5DYl/RwaTgTz2I",
-	"klxMkzhK0qyYViy/UP8WTP3/FZ/MWKX+paRPntAF4q6cA1Uny7PVstB/VbyY8KKCP72hY4tF34VBLfqa",
-	"7X4fDLxWoiG/kHO561zFmkaE+aWk/BVfHafB3Wh+xwu9UGrxqzKr+IsiX5m0Nqx6QfLbeDQe3u+jdDlj",
-	"kr8uc08HW5ZZUPuiS8ZAd/A2lK+VZjN29FK/uDOBtx0B/Q/gShp20lSNAtebKQ8WZUkE12qyHiPLavNb",
-	"KSid+jwIDZlxRtCQJpiaMnQGMs9qyHLjpwXBdNZqtSbi7zINPuAUmLikQGmA4A/+dl6K+XrDRjre8/AJ",
-	"J87PJQ9/qCH8zR9Ex/i2/LBurtnGgJV8ki2ytiGDsJjgLwgdcNdmJS64WpyzOZugKV+krEx3KchUBhZs",
-	"7SCmMkNnr485ALHjiM6H8QCJpcz+56wtfMJjsm9c5Flqe/NeF3BWtqNjgtIhnPZEoz8Wi1JAYgtduoGT",
-	"ZyVioGcQpC4h2fxPflBi6H2szjcdpfAIkO1HDXSpZcz1ILyLUqTLCZcGZx7CcqhlLJbVib3esgdBmNtL",
-	"u/ECPH/6eGoeRu6ghhaGPq4D0mbKi6rtyGuRRK0SnP9uyfI1Txxj8a8lcrUOEBTH5ZwVtFeHt0PzCIe9",
-	"vBnX2jQy8tHbsb7oME80okiptDgcySEguNFpZ2Ol9K+YceXuu3dAExFZOuNmi5HL97qy7LN68Vm9+Kxe",
-	"fFYvPop6MRHlouW0ubGjUgu42Bxupt5Qr8BcDe2HZTHhpy2wOV5c8lwsuKHksSnkWJaTuQzA7mVZmNw5",
-	"Kx0aRrLoMErUmk9aCJiwZZ/l8me5/Fkuf5bLH1Qu6ynulz0znrfFOzLtCwfLCQCYSg1+8tXXLxKd5QQ4",
-	"2zwZCffCJbeaNMkwdEvaQtVnk1lW1ALcrO9QlTqiP0cTMa/dfT64HwRWt6zgBZPySpTpMD+fzoxtT6wH",
-	"D+496HP0AXPXqRg27psfj/FOhUaZYX2uWFmpZ/FONl/k2QS4mwtR8KDcXBZyeaYm+0zbDTXgZEGxIomJ",
-	"wQCE7NeZrHZf24+J3gSRq45BHiU/+YEuTd8nsfprKXkJf+Hdy09+gFF5n4yiZ2rlLEoxLdlcRi9fnJyq",
-	"kzeroluvnj6Kvth78MVt3xevg1icdXHH6dDPVMX/yNYfui8PwU5KDYPs3rSwvGh3hXau9pAPPw4+294/",
-	"Ztt7w/uAajIbaLFrbaG+Q1cQLYYj5u69g+gnP5hT7n0c/eSHNJtmlYR/kr4A/674O/yHzKYFPsmqnNNv",
-	"FAmfpfg3bSb1b0LewL91ohv4gxeVUvrGyyJ7N55jherf5h/6IU7qSG04bACCYfAB3gUGo7zcjqlV4HRN",
-	"SZVA9/Attzefle3PyvZnZfuzsn3DynbnburQxHBTrXdv0ujAnFczkbq1KzVqJ975xRP1/y9fnwbr/t2S",
-	"44rdvGaS3NcoJDSa11GMl8NOVTyCrtP52vpaonuqHQGYi2lTOin151FDrLhUHo1yBPusWv55qJaf1ZTP",
-	"aspnNeWzmnKDUJA1gG4f/BAOHqDUwlD/HYRhiAPoMyzvsyz+LIs/y+Ifiyy2LM3NbqYXGIcc/BGq7Pzx",
-	"V3w1TMb/mUADf9j3YYHH6ScLCjSz686lsyL6YIGI2Q/Iutb1xBaLdfDvn8/Mz2fm5zPz85n5Uc7MnOFK",
-	"1u39fjZ+9BzCDMevT3Zi9fdXv8L/nn4b3F1KEtNl84keGF0a7FW4qS8z+G/KERJWBou6OSA4SXYriZvD",
-	"994Ef203T6xm0Nlyolg/VrsZ6qYObJ2BTWd+0nnz3VjyUT1nnHm75KoueNvN7pIQZ0GimdyWxUWhlJwr",
-	"h0Csr0ry/1GVljSOgtpTcCS62UI0igMD3m36NkugoF2Kw+JlaeCIWZj+sgnV6MFrUzo9ONWVmBm4iVy9",
-	"RNv70ZP16h7dRLbez1ywn7lgh3HBztk7byU58CMHNLQuGaja9VOxa84VDEAePad/fIfC4a373m4215i2",
-	"BVNH7s40q2bLM8BPCbbIIOHAlBd3TDzze/dzeZEtdsUC1/ruQgAtjTmZP1OTdlKTfoLztTlR6o+bJHSb",
-	"fJZ90w5EDVuc9XXINV/qrIyfHMPmJzeqPyK6z09t7DbgHt2QMPQzq+aPYDlsSvH5yfVjPabOT049+ER5",
-	"QzeiwXRoIrvrsimwg242l0w4rN3WyN5BkBDpDp2FyqiZQa5YJM1a5qmmukvDieuhkKtSFNPogq9ipTVh",
-	"Tojo5PhZDDThZBlBkSbBPurNkBcC0pqnu8tF9LulqJhOfmCS7GnGWlFeGLZydH4kYsGLJFanN6Zv8Zm/",
-	"4GRH9ludvjVZFlWWJ/r7GcvPx1SISftHOluppJwaC+M4ITOwdjGDp2N9cCe5kFweRtm5quucZbkMv6hq",
-	"l5SxD+wGSH3DZJSLYkrpfDEljWVuNfTrWEuIyl9ZgTYthk6JEUeJ0i8TD0hGhYQap1MzhRKleg4H1Yus",
-	"mPanBMqQhVpnaQ8MBk8jmWkdDSmKEcp2vsydtHoD2OWQv7ElnLYshcmUpx1msaXvsng8Jad0ln14eYZs",
-	"pu2ebO0vU73ZiXfMIhvoHYMt/AK/hX9/xfJz+PstxEZVWT6ULbN+e1ch6ygNjC4sttPX7pjaLB95K58g",
-	"JuR206fUElhgthf14NCYZFkV249MmmaxLKqb4Jn/nG3ps4ftR+Nh++zT+sDpdj57kT5nRfkHlhXls2fi",
-	"R5zv4x9Kbo0NbOS+hAVdSut2gQgfAYRw0p+RHfYf4BM7wJFOGkaDNEzMGkqipBAFTygxmfPZ1rKwewup",
-	"eWp4pyT4Bs7P0c4teaUGNzGnBnE6H0UFv3L7DNFU2iqGIooEDXiJlOrqmT2isYbsvHkmR5mb1fJqJiRx",
-	"spOKqUQUK5D/mBwwunzQJaDkUXSqNNu6i+ZWAhwUd9giu3O5f4el86y4g7/JOz+YvfH+TsVlldyOMcU4",
-	"HrZKsxWFC+kAK1Ccn4NRCMM00EglBEyxY8AwUIjedlSUmTbVlc0sSAduF0bd2nT3Nk977OhfLvzXZcbe",
-	"u3u/vlab6EQ3OXlLjggCt4Wa0acat2ZQ6tvMVoP3vXJXM15ydSIiDjEiwQJ+rFH0rWNGu+prmtrs197G",
-	"tqQmf/p3/+Xv/ts//+M//Q9//Jd/u6Ud35Un3qIw2wWjWnLdENFPMBHKDSc3SZclU2WQATTAZ/bppkPR",
-	"TrpWS1e/8BfSdTjalg5pXOnIqDx/cb5z8F13M19SpVq4vX9b9/o4C0R7K9SQzVna0SIHur9+FhibAMYd",
-	"s7Z0MLbT/nrp21nb1q1oP29fw/om41eBTrJiXLELHoqL78uzYXy4IZrHtJH9X7sxRtGLIl+BwJ+wPOel",
-	"VLpFJDnXWcTQNzManA7kimfTWcvZir81GkNejA1a0i50rmartnD5UlZ1weMDViHRsc58F+vEtcrINvtf",
-	"KS+jN8WbYldptHM5VurVAWYDOTl+VpPtmRL25yN4uxBjuJNKYvg3JOdupLyBN8BnobN6KwVPRHLOjN8s",
-	"w0wiWKpYVjJL+Ricfj4K11NRI53ET+d8gdQlapAT/NRvuSm8ZMUFIIqZp9GzaArZxMooUWYeqLgmkxl+",
-	"zGacpX6LlMIPmZuBm2DGSo7ar9Zf9c0htYTNOaQLViuAS5xALFsdWzwdY4ITYCswed6Jssmh8oMytcsR",
-	"Eqbg58G6m/2gRDoHG+dThrgsJyN1/fynu0JxycvLTFkRM3E1elO4mjXow3q5AccKrh94mtNhSesLhbZd",
-	"FDrhHElznFAlstX8qD3ljuVAjf3b2Qp19G9nq5NsLs0fz8VTahf8Qk2DH35NjVPfYvs0vvPb2eqlbiH+",
-	"ahr57Wx1RO38drZ6Ck39ObW0M8ePlqgtorj6ucZGN/OoLKqQr9a/e7Q+b2UiQlp+vBwOyiSDHW8WSeer",
-	"DEsbx+s0FH9eHVd8Hg50OtcZJ3uSJZlBcPH5WH/bcEKl1zu8ebpc5NmEhUe/XHJtHsMW5u8yCbdWuc6q",
-	"2Dw4jf7ZVf8T9dJjXrEsh8iqrGD5uN9QxJShWZ7rlEpxzdWRNIwrZVvlklvjDoMbQ2epo5V0XjfbcA60",
-	"3RZcLPJgiV7gVEDfBaQGre+siJ6M9h/ePzT4C7w7KPkCMkhGcnkGv4DFH6hqmrVdleNv3vW3rvXW8cmL",
-	"6N7+w4e7+7djwjooUSsKvmFDhjkVT5m8cFyKVkXu++g4DauD4T1SXn6IeKbrBKt8DTsIWxaMvmtGnrwN",
-	"MnJtTYNWLX0lch5y2S2Yvd69EuXFKErYIksO0JsmcalUlVIv4dhP51mRyapklSjlKEoA9OO8TofzYgE/",
-	"0gWtUjVAOMIdAjwCc17bRurdxVLOoJwiVcdDKZbTmYcMgS88R5z6TF5xvkgOonJZ4LXqgpeZSLMJ9CYS",
-	"BepxcSSXk5nSKEqOsCLVG/5ukZWrUZRcqWNNtXI6LfkUosXhEgkUfxGpHZHJKptIVH5KlklVRM7LSjWC",
-	"gh+h+b9b8mJivsf3F3BdUs34HCjjKVRyBJggKSAMjMYPpoGfRfQD6Vp5Hqn1CnYhnZ1ZBUMpXU8iW2Tq",
-	"DFczsuPEVsc7amyVzqPGaifegd6q/2JDKKWvGBw7ptbS0cvjnRj+9Yjqg3/bOtWfL7Fe9c8Tqlv9+1uq",
-	"H/5t2gDf63Z463adQDKz1iF95btj/OqL5rl+wqXG/DXi4IPpQEHtUCaXUmaZdJIVov0FkBk20QALOnX9",
-	"39R3rMAilEgGQwPT3w3wS3WjDKBtGhqgBP5aDWSTChmcGaSy7M/Zq7YOl63574F/oKqlwUf1HcZdWdnS",
-	"wTUw3RDHa8z1EbVZLny7ZcJNTMwLx2liclOahw5EDlsGVwO5uOKp2sUTHKg1IuZJAnetX71y28mm1YYE",
-	"XXfnYL/Bj6S/osq8NRPrhe3NnTdK4dMDJmGziwOXT913xHbld9QO6pZLKHds1ij0oKPUgYNqutM5UNtz",
-	"yeH22K4ugfC5tkyavXfp8JYp5X28M8tkJZCuoevDr/A190uLX+jtt3nT/f53S77sHbJfq5fcrzyDoHMr",
-	"6xfdr+WAI2zujE9torDJWIw3AHYcdZq4HbepXVP5CG5brh3u/Hn+P9D8t07cNiWNM+pbEzUaEtM4u78C",
-	"VFrtPpZ5DgPPXY5+hViDaUfRiYtfJuyy9XQaN4V+n9zWWTFWvwWcxeYzcGX84ff/yrTsD7//1zqddFaN",
-	"otNZBojgyuIP0Vl6thprM6fBWZGm0u8u4hdbG0DgEvu+E1dhRiwrQMFasJJVRIkLxb4pIuctGBvgv9WQ",
-	"b+2TL3i9neeiPMtSab+mlN11Di3VFj3mAYTAKPp5ySYXXEPS1RS5Nip0U1ZsNVJNxdsh6Sbdl17aaUSJ",
-	"uJmn9aUFOB/RFQTRBTqapppx6RqdLL9iK8hP4zXTczTT0tiJd5yJbOX0DoM5smlxXJxiKeqPn69e2oLU",
-	"g+dQGOyMeciSp2sUfeEwihDrCSOwhCkA/Lpe++Q3BQX9e1Fw371+6KZOL0QE6NLRTl3qZ3LsEdQ5XsRM",
-	"jpeSp+PlIqx9q+aisV8Is0gqETGABFlMRyGuECyuWz7O+TnenKhp3AOsuI1UIECogwqR1ucnimoWdHku",
-	"eDlO2WoQela/j6UN/qIGYxlwDa7bDx1uDuIr20EMFTMRG2eA1DfENdTrxiVgP7zSaYPXY78hj7Pzc16q",
-	"uXLGfMFLrDm4kq6PvfVWQ7NNJ424FsRH0wiBHbfZmMhc9MMzs/mJeg2tlXTA66/Va42bGVVGXIfd4J6z",
-	"a9ZdjS1TRs2oj1pzkXnbNnwqzzczBY2kCEP5zcUQyqii8lyAJ8fPDhGl72UB+xT2cWekHTb9GtEZfbZw",
-	"2wYd1JW1VnJoabYskBMqN4Cgy0XlDIw+g2BM4+i8FPNov7Yr9x/6SHFHTuyHtqfeSw2lmJbFACiEGcVB",
-	"8Y16AgbKxW6R3HPDiNu9udXbZkJutldltg53l5UInst1f6/nagRqaW/4TRo3QzsSctttz+BxDL/15mvO",
-	"3umr1/GclRe8CgbQgDaOO8kRUpMZK9kELnhoO8JdrsH1ssgU2RX662zRu/f7Nqnb4EJU2Xk2YVXr5ecm",
-	"bfZKvcnmQqTijTfXLTWiJXP9NpvTfu1FYawEEta9SyL2bMtJvmwLsDJ9eLhWDzZZJX2dcMv80O3fZNn0",
-	"tb+xaD5AJxZlJsqsWqn1f8lL2dEB/apqXMkxDixTDbMfdoeBfdmXjME0xlvPN1FgfXndRJn1Kb9GmeqQ",
-	"SZc5T8cA7XRDRP15eKbVaFggifkusYzlRsFmVTRf5lW2yLk1kd3VB3XE1kGm1LN5lhaASX19+qhzMr94",
-	"eH+vV1lTBvu44jKkPZkgXyeYw5oH4BIoRBXjpZ37UpRJQ9NB5BnoASuE5zQDh5xXOIKTWFZFVzrWVOKJ",
-	"DE67ZVnwNBLn50QEQC6HKo7OllWtneRkOqPw+CVsxCG5u04o+q+mSvLzrOBS7bE5K1fQnTM2uVguLBTi",
-	"aC6KKaItNRJT/4jLATChtzQUzKV8YHOOoGJK4Xw7xttk6w+y7PmEYJWVhrBOeWUwFhCwrYw0RC47EVgu",
-	"QJRQSpmMlOCdMUn4XewVAHhjHeUmFryoc5TgdJIDCIGctB5qUFjELk9LsVx4DcDYm0JJUvwRvajYCUCG",
-	"d36OVDHo3nQKgbgxW5L1X1ZCRDkrp9w4mTuQy82mq1GE2YEx0VFCOPqHhJyDmXC8fyYSl5lVQZPjLAmg",
-	"VkHGjZEuw7IDnZ/zSeVjK/NMVlIn9Vbjz6/UQkCEsXdPjyzBroz7cvSlK+d26UEjMdCJWJYY42xDn+RK",
-	"Vnw+Zn2W9BqW80nFyg3D4SxAZFDYMET1D7envuJ5CrH9dXOKxKn+u8e6Mpf9VH3Q4sAx2No1kqqOpz/X",
-	"rJHbs6zcitvRf+uijGlkh2KMsREDYMbDAdTORRSwpWiesKCrQmIDNq7Bh78gHRlqmY4dYNFpVJ0OMOh3",
-	"buj2DURPO8N5rZW7CdpZ57Qe6CTC1zsijpooKfgkIqCOxfFm561zXguzGxZ81AmYbgk2NLUaBHc3hPoG",
-	"oMGxE1lnxr5lVVRcGU2vi6xqiy/NyH4CVotD9zI2ssBwCE4/z9RhjxeAdBfqhBbo2z/nkTbZBl76qVY+",
-	"s1+rP09MCdQdxJ021zjFnyDzyrB1SIlexgW/st/VRsjXXF4+ef74+PkvQN+64qVSdy5tsFDYumyvt+RV",
-	"uVq3ZuAMZIWuc2CNpZhw2DJrDRCx3K3xTT1CujHC4d4HWlivPfZnuG214/J4mk2XJZfBEMkJz/Og2LcD",
-	"fsYnygR4dPT80ZOvv37yeNggA9A4VDKoL1S0Vjfp5UMIQ6jKTJ0iTF6ASivVooJ0KgNq9bIstVi/aMip",
-	"9WrejiM2mYgSzqpKRJC+aFH5KPSBDdABuosHey2uHJ5mrECpDtgJsKTRgAZps+QmnhDDn1STDLVkGT09",
-	"Oq7NglGoWy4orf5sm/flA5+jcJMivtywCFy7QxZds69dty0LoU79cVvxoZWn/gM2KX6tFgDWGQNG3wuP",
-	"ujIBAunQFpF132jKE6jWsQRhPTregCHySB8G7ffbni7qVYRDpZfVwAop2iPQnxP9k+VukRwJWh2zk07J",
-	"hpPBRpSqIbYGbkW0sXFEyqbeF4C7Vr9otBNU5YLDO+qzjgAlXkj0RCtejYYOw2TCeTpsAa81wMtiPfml",
-	"9Ky1ZJgSsEi9RT87uBDisGW6xNXA0HCWVTct7LKKApMjHa6ygZDBhm0s5ujzzURc3XgxG8eRCfaIdJeU",
-	"EY5NeRY757V70vnrxpELzuQ4w+F0rXZc1Y6Hmqjv1jFeiqyosXLUEyyHV4gl9NWhnVmxrIBidAl813it",
-	"vQGZLgtiEHrt8JrS9N5XtV9pPHRN36bcgQMNK1HyMQqtPoObRJvRfDVRa8uJUGbrxEOZXp3ghwHPg6z4",
-	"wqVMxtnZQUJUcKusWpPbGRa5FptWAwtTtpJB21BsSKMMswHfUwfc9phh8uehe3lv1Q+mrbote8H8tdDo",
-	"6AVv4QBJbBxREkcJ+YzVPw15gPqDGjFWVSeAw6azMSaNSz0yRobmbZKavI10CbjiqmZZMY1BYMCBWz/4",
-	"NRs4RWnC5kFFj5g7lH6CpBUU+qzxpKYkn6PZaDfK1KXWZgWQz0MdsQUum1t8ajO+rSpMec5VGToKL5NR",
-	"8v9DDDKjHV+/c4IS8bbFLzUB8jhgjq+N69WMVWCGI4UgTPSAcDhI4NAijfA3QIXLCdqr6Os8jNTusuNP",
-	"412TU2vKIjxJAqIIeUaHF2QkeG1TXEBGZCrN9HzIpvgYUgAPnG2LgqU8Ls5FACfnLo4f2tgBxno4Gli9",
-	"oONZfRGOZwzx4+vi/U99Uq/ubn0M+Jgd04+KIqtEyab8xfmxbvTg2w4HsKTGbrKssksewQc6GcmcW8Ue",
-	"bo0lVhd2wuVs0tvjl/BSw48GTzv9/66lWp9iGbpCL1dRuSx09I4LDwcIgSZAuoKMK0BpZboavJsV5/r4",
-	"k8k6ZFwBRxpSRQYju71ma07JAA8IUH9AHtqQnvUBWGLSJQ8Gf5sGGwwF3SNgwLe+yTBkr/hrMvjK4uaZ",
-	"Zoh7r5VpBrAFZ6KawbFHHYhrzF4N8k4duMUq5xmMSUZGr3VbDCT+1dwYtWAvVg8NI/5zMj5NP9WI5lnB",
-	"dVIFWYt3c8PaRDXaCWaez9Px2apvdwHTrfFjwIaaibx+RTVMrCJFfUCkaqBVT2NcWJoe7xDGvCt3TSfB",
-	"O8/Z6hW++mdKGATglLRbFACWizBGKZ9kKafbTlpxdm3TAjmMgGDuKpMcKDM8+Ao6tXiRRlk4EKTdc+ot",
-	"jgDY8pacidIq6Lft3sCdwi643GkDs/FS9p48XsQinQua1FHa6FUPreMkqNnbU5tcSO5EfdWuf+mg1qic",
-	"NVJwA89m0EdwLUqo5vrMUnc/Hkbq6F1hVGqKw9VN0gA529JsUvXufq7e4qnGcoyiBATSWA2ay884see+",
-	"O5QQfkifXLFMh/8a5l346oxH6PJDKKB1P6vZgSKzyivpjI+VKG0rzCSNh1RBPE815SSK38Qtx2I8WwrT",
-	"YE/tF1bHgCkAdzh9qqlg8NTHdDp0L4KnkrJnQZUYX/BVEjt4BeJdxpk449JrYTaHrBH1FmZQvEcZbhPA",
-	"IewykXM5sijRRDODKlsbp5kysWXFJcuz1JRtwqJBS0XqNwLPWVnmcifZRbET79jpNn/QjLl/m5E3D3E0",
-	"vXd03wMutFbyYNptdV2nSw0un2Z5hRFpHsH6tSBybdlhNJU9kjiKPJU2/L4RIqzNvta0SHG0lEp/Ja9S",
-	"bLXcMjpj1WQ2ip7CaeSdYjjtywJUXv0J4TqZc4VEZWUSRUyQ766ln7vG75XEUaIaWXN+UeGGjXYiypRW",
-	"6CGmVATUVJpJdpbzFGPntStNf2yLHPvlOU0nhQrBx/UsUKIEljP1RI+gKDU6NitgzVNTMy4TYmeF42Ws",
-	"7ZcD4KGagMGHUFP/fHLpybzNqoZFJ2oypdU/ziTmUiKuA+JaQ8OqQiQpUq3qlp9xtfnNXYgfbE+lYlAr",
-	"8NBT0jhjSDnER84Tf5DVNvNavRPvQGuGxuvDlLw4f2Rao5+8xlaZF0zr7Ce6BbVCAj/gx80fTqDtJ6bp",
-	"+jliHJscr7jEu5K1wBttqT1enJ/TRldC0cP7EcRerUEGgPjykpfSZn84Z1meIQR5rszkqOTmsprPG7m4",
-	"WnJjrDUphTMg5wCkOmXTkJ+gqNikGuINgfcMZQKbDgTIAFI+JTN5mHlbsWm/mjXFdFKNA2RKWRmgV179",
-	"oSk/ZVNL/lO7ykvp8nsQBGIuLge/TRK7OeavQVqmMMoJS9PEXOVTj5Q+sgbhWv2qME3pyhVba1vSOTQb",
-	"IsTTXrij6u7xY9kk9uvPe4ldGFzB++7+bcvfbVfbNt2hp2x68+yxPd18ybbfyeetWpbWhpQmP42jZZH9",
-	"bsm1XqDdktFxZb1CtOVKkbuRqxRBldxJYhskAlf7mto+FXRLVvtZlJBSgd6SCzapZbb55vjlH//jv/37",
-	"f/af6+mBBmmvmMfm7h7856+e3hm9vdXIcaN/e/vT1s/etiSw1BN6TdZgdQIFDOuCv6vGk2Up+zHoz/m7",
-	"6hG+GWYZ9ktrWShb3Qlb3gXyotkr0OkGwM9BccKAHScJcTiNjKNrg5F8xnmh735RhT23mbNRnVZKOzAQ",
-	"03U2k+ayGBNozlgR3dsDoETEpuK6hLBeU0kNrzd1WB0dfnYnINmmh9Z8a4fkQ/SjrKsQHoi4swKVu/ci",
-	"/W3dQN0yqKpNvloNcYg91u86343bc0w5GZQg3ZS29vSnkXEOBDJN8VY6XvDiZDZLlGalM7lNGin/9Rfo",
-	"ftLsaGp+a0ZbhAly0SWARkJGBwGuAMT8WYQG1kGprFXxo40pfvm7BZ9UY/QQZXPeOoVr8hlvVsYGcT6G",
-	"pBADfoDFHDEVmzXBhYoMFLmn6lV1FDkbtdVv674EXOamJzDLZzwXxXQgkH4wlZKT+Fzf+h6CvWmksKB8",
-	"0KwAl2ESe+nKNZezdRQ0wTGtl0lPSzGP9rBA8MAvyyncJlYi+nLYRZIT69FFLu5mz8R9pA4NXlU5T92r",
-	"q36kT1+aNhpXc7NhSBynQIooatkN9TU4nGf6npwyuMC9Ufh2irCtrSKpsRkMBJ86vfEuKLlc5lXbzZj6",
-	"zeDm4YhGXLQAzLQgYPSASqqSHEx9HgQaM0nRTAZDMGz5tN9lnW5+hTWAK6S1OUU1cFJ1SAuGVeB62HhS",
-	"10/M6VEPVqEXNVXmkFtzORNXEsB3tZvy6JZzV397NKgvJsi9/9UNrt6MmAze1UMUpMSsuA7w0V7GJRhv",
-	"f4D5LSC/7te/Onl24rycVZhAtxDLYsIpE8YNRH/GOxUPoXc0GwjSRrB6itfmBfByka6tDKpBCUrnp1aP",
-	"aTAHHeisIxgrS2EZmIF4Z/idj8fUbw+qlpSrzh0RLaXapPviKXQEGSlpFEdfgfH0aW88rQjwpXxN+3AO",
-	"VS9iwdHqaVPTpAfUOU8vazP6HjvaeHOl1xTnwKFnQqVQOkvEvzpe6LZAjGFOaaeJUIL6+7VbiukGhJcP",
-	"TnsK9u77uBGnoA6WMUmxbjntwdngi0hmajsneJs9ZlVik4WEg6pCkJq1xLqpai0tAW/rseVnXLcGmFIw",
-	"+kbpEKA2ElfLsdq3xnJRS1+13lhBehS8NIg6oWU9Lg2+XhDt1rKoJBlPTmnaekqXlGKsG4JuzSX0D4DK",
-	"VTfR6BidiDLl17CZABbdTiGFmqgTxOUsBq0aOhlS8cSANYLEOYQmAlPvGmFd12qfs6JHEeY9VMYCBhpW",
-	"TgHY5EJcgdvGMv9QB13bFXIsA+zeBnVdN2rMrv24uW9rA1GfuKY09AXJNh19Rnht2993HDisEzhUyQR8",
-	"ffooUrsjjpKxDsR4/fXx40PaoamMpNKVz1aROXC0WxrKubt3997+3b398d7+V7/45d1v7n+799df/Prh",
-	"b35179mD53/18stX+6frsBLt7X55tPsbtvv9ePftX/6kD+OkuvhLcRbKtqLx+X0T80txdoQvb+gh09+g",
-	"Jtl0OrUGgDk8yD7d2G/Fmb3bR6srGBR9727Q/mgNLW+rE88KYizRyeW1QwtxJDof95DqDdBmwNATKgdh",
-	"y5mctRx032qotBoa/aYaGTCGK7FYXMNu+q04G05VU/I5Ky+GGSYXGbRr0ERcAWJRqWAcSOBFMQWkGfEJ",
-	"zXhES3rQHFDVrdaNYxPjm9QKIAFgUjuiwZ1zDquvMCmuETYZHcFcwPopWQHeJpss+ZKXkMOMOOrwy8FM",
-	"UHDVcEKj1wm21ApouQR/+Y5dRmAB4LoYpoX+Upy9MqXAyjQF/VKcneiy3ptyaXCHqRNrSgDcQ5HkOQds",
-	"5pW7/tWaJ6EzZDXUzg9a7fGOXU+4B83a1k0m2WUXsreunChtY2o5otAbppqp5G71toPLimVnmlEo2gjy",
-	"4VP7CL6UOJmv8GtpLAsriPpgDOGLA8ipgYLTCaLAcQUkc/KLJ6fRHbbI7lzu35FzeQe+SrxdhJ2TNOnS",
-	"EPxgBbcSHOUk2rvtbz7qjPmOYjOJrFFQxIT5/L4NMCWiigYicZMrwTUhGv7N1YD3af2sF2SuvxoeRe1f",
-	"Xd2MfftLcfaiyFeuiUuP6lbuNS4n6ncFnSFl6t3nxpyoecM7v6RXNc5Ge5FvDFJrc60PZY+0nsJO9D6+",
-	"dUPuws6aaoBj8NhhnNSAbp3Sq8+F+zk6/Iaw45I02zakByr9CLAeW++10SdoSHwCCBTsU86KEFlZWKE0",
-	"VNB11UESeEJrFwUBnZOgS3jQVU2XpqKUvathd5u/Ratt0Jw0Fgi6bGk0ekZx+9sgZ8XH2AYbIjE3NJQ3",
-	"WCoUPYM+bInXArQctbOMomQ8LxVFn/YkfLj/xYO/6iXr39A0tTZfdz5LUMRe4csNeG1N2+6cyC2v2K2v",
-	"1u0fTx/lbLqpg+kGTyUiHWhzGyNZgd6N0MAwtbM+zowz8DvTn/27htlgp+QTXiDlVGYSzesfdWbb928H",
-	"E6R41A19iPbQkWv63zZn212WW1+SbfEre9rcjKP96OWrF4+enJzAX3ctRdE9Qwt532NCJStpL96P78b3",
-	"4vtv+1ESrfeAL83dIvxlLmXpwclS525Wfz3VDgj1xyNDDAdWPenRoWlUlir9MUQVf2Q+2NBBPNi3mMkx",
-	"hpi1a3jGjM9klODLYV0uZ8V02cpcrX8F34QxT+jyPPGoMvrBVGpDzUQeju3WCHsMWwlUBdwimIPEEzRZ",
-	"Ya80V/rycbHgrFwjxiXeWSzLhZA8zNQz4UXLL3DBPsAKP+FFqk1wjb+5KcQKjZUTMF4bvfAAGGMzTCfU",
-	"MEebv5eskDnlI2rVJtvH3kqcTTAm5DpurqRHlskUXW3ShUfLZg7nDfIHgmPUH8HAsLs71V0rsSNc/GHW",
-	"a82uR2eH1kbcYD6MW1UPSW2vtQNQgtK/Ic46Yo4zLuPobFXjtcM7CjeFT0QJoQ0VzCHcAgBXQZ6pHZvn",
-	"4gryIkTu2Aw67tHJZDN83Nvba+5v260evpvDKPlBTej7BAFSzlCOoiOMApqIQmYSCWNzXumEdBDfC0XG",
-	"UZpNs0rCbWkcJSPKn72bmDLA2woxPBKDiAD+XYolcHEgtuK34NXHTN6Qswl+ZQWy+iHHDitBEmYFK1fQ",
-	"AT8k6O/////+T//b//Q//q9/8d//0z/507/5J3//v/6nH5Qm8P7//a//4k//y7//+3/2n7Gz9YAhyou3",
-	"mXNOj/WW1XeqdfsqvPbFkSC1g2+H/d//H3//v//fG0Vl9Yzx825k8tlKs8MYsgYZTWZC1PajiWfDNEfe",
-	"PjwEoiWTh4sufhsBx+bQ3k2MjE2yNCH+GWqRtGkvbOJ4JX79ZZuLaVbs6jkYCAq49bODWz878KABf/Pm",
-	"zajxwHs2Gu++ve3/+dO2CLa60/UmPdre8r2uMai12o/vpjS9KlkbXd4ly5dcmgAd9+yqM4jRHZVzZCYH",
-	"EX/HJlW+AopRVQhoiq7YflO8KXajoyLCdnm0XXO1RZQIBMFMdFKSuF4kSeKrMqsqXsSRFHCSsQjnDapL",
-	"9vb+CskgjvRjv4K6XZy4PUzqXaSLweQwic54dcXxQneumqee2X3I5YQteHoQMRxBcKC9KSJbO4MvaNqU",
-	"4kMDAANyRF+p0/mMR2c5Ky5G0Ut38IFFCN9iRKHO3y1YkRomCb1ftTTf2b977/6Dh5of4WDnj//13/zd",
-	"3/7PaiWIghMW09kyd/fuf3GdvN3tSmewOjzX1im+Bjt7i4qGW9W+o20YAJmyW6dilx7/Vopi9IpdPTNn",
-	"ifl1V15ki12xwC7sAsGqEixqILztQ8QqnR7beVZ4LYtv1KTtsDqfiyqqxBRNT+8aeU2b87kbZkDuYGOD",
-	"ZlLT1Phnwr0H3UuI7X7/9oe78b33t3a/O9r9zVt8cO/97Z/d2r0FT364+/5v1BEAT0PC359PXdnoOf3j",
-	"O3ztrTez2XxBKSgXTDVzZ5pVs+XZaCLmdwRbZHC6TXlxx7T9/fCF4Zirg3Qiet01ZgfZlPDydQ3djjlu",
-	"DSXxp/juRrn+ddD6H37/r/7w+38d2uKf3LzepMk/bIfj6yGHwKD7Z+BPafoCOr913/Ut+e6VxYtv6NXw",
-	"nbZe7CW/zPhVwOIwJAwt3i5YXnBEa79TC81sH2eqYTJ1nQzNMNfBvjftvfiH5HG7oWg8M1UdjJLOClvX",
-	"02N9Oc7q8cJwar4W64Qx0/u2f7FudinrLqBOM3omJC++1m9fE0FkVPlh1ji8PSzssJFDMHhA6KW6nSNi",
-	"iKj5CE4OknEfw8/x0uoeNT7DQtkHOSswqh2iddJ5VmSyKlklYHt4M7a3kYW82V75YMovkn47JJmUl8tc",
-	"wej7lxjJ+9TviaYyTA4jtTiVEUrLfhRdQ5vu6pe7/X9U6uOgmtS7nv5Ui2WhOXAG2o1LLNk5uOuLMe0r",
-	"hD2D315P1UAU51N1Hj6mAuGP4+KVLhT+PtIl46um+E9BjdsEgXg9/a8eyNt3qdIlmbYvhz+KAD7RezBw",
-	"lC7RxeXH70sMnYSs84c6S6g5R/GGhryxOh0FXUPVPLK+AH94fyP5fTKMf8DcH+koT8zS4+UGGEpM4PXk",
-	"T//uv/zdf/vnf/yn/+GP//Jvt6RDOJ1vxKQMEz7xzqXI0uGx0lSdFkT6b0cW6UdGHJlvbJ360TdUt9OR",
-	"Uy6r65zEwzH9Pyot9xr4+g0w7T9eldpLUuOOWZfg+8bacbUlde14zC5mDw6yRxKAwAbyV/otzzPZz27l",
-	"rOfBZC394WODQB83Btm4hkltLeQAYqIX7eBhGZw5HLBuPs59NFX+0a6l3fpv6F7RuOE+/vWirJ5c8qJ6",
-	"TBMSoC1hFQOX3hU/mwlxMYJ0gI1YNvp1aIBvrb3O18FmZnP+m2B895FHsn989PwIGnzGpK99HcmM3TmZ",
-	"sWI6Y9lmcfJ3/jIYKU/Ny7OCw0gGYuQBbD805OsI334f7wygaJuIYsLLAnSNRrPWEeZEN9IbaTDjPu+a",
-	"yY4dyYqVQDsKXBj7wyi8es+OYHi+y/UynCj0qSgtqdZBZ8qpG6AM5efnfFL1xzIsRFk9wXfVV5etfvGL",
-	"DKlA4JVRlOiUSLorhrLOJhCdMs2JbOwSJ2vKKEqWRcnZZKbOxcSjj2qQSzn35vCJmmgp/JopIFanFnPC",
-	"p6G5OHduc2csJSZOVqRA6C+p0Xl2wVUL+BXxusBPmrwOU5XiOtO0OsmymOSclckBYQ50Ro4rJ2bLMC2Z",
-	"vDbNPBL0VxJNM51oAsPqD93eqvZomhnNmUkMUXG0LHIuZZSIYqxbBQCfc5blatjreWg0R4/PJmbZXjR7",
-	"HWU4OHQYkKaiirLKzVRArF+U1VtHr1uqGIf+jkgG6d/QiXrqb+wTvcyzBQAg7arxk4xTZ0HXaM02EzS3",
-	"QHK+si2nv03z4e9Hpg/6Z90R/bnpDT0wXcLvnX7Bgyemc7Z+6CH8+drrJr1h+kqv6A7Dnye214aEdTAo",
-	"vcbZOjC7t1WGWm7SPDP+LzT7IWayQVwZZtKN3QyJV7MVQgdgXaslqDZDEZ2xCbFQkZyAfWaGKfblgRHX",
-	"BEwyCaGYpf/dWZc1FKS4XsOJlzxtEItomCEUzPDWw5Z+pxyKDZ7CncEckYEjyJqSzeZj4kZhr+hibTX5",
-	"r4iCe9SP/qTfDrdvPqx5uTBr6OT4WVTNSrGczhrEwSDLK9HIABdbzsYJoJqR6WIIuydEko+zRXhOjl8a",
-	"Vt11pqXFvY1BWT4tH3UsRBfa3urKiYcZ4i0xbtCaQoyKAOhwbQqx0jg/QnphX9n9mBmGT8XiZStb8qnP",
-	"kmyzb9rVQmheWN1KkEnKkxcOhIUJN4GwXzohsHuhhXA60FOw5u1ErZMQkJEVJMm17Y8xBfovAkRqlGcI",
-	"IhoMTUI8PpKAeVBFrqr+iue5iBD8HkcrsSyRJj6TEQLkd5pQv7t7gVl8LUOR9icatADE7gSfmCzLUs3l",
-	"PCuWFY+jmViWcZSyFWhuc1FUs4ZdmrLVwANYlTbwVWzA0JehXRsYxVQLtSyGruji3oZHsgxYn3k+nrTH",
-	"oriUBrADJOfSzxUdR0wiReT/x967Nzl2XHeCXyUXoQ2RrVsooKr6hY6NdbHZJFskm+3uoiiJ1cbNwk0A",
-	"ybrIhG5eFBps1oY0OzNBeeSRvDuvHduj0cY4xjFhz3gnvJbWlscfxuym/Je/wkaeczJvXuDiVVVd/TAi",
-	"pGbhPvLm8zx/55wBFlGBcoyZ4Anpab78b1ERbdbNWmiza9aTWD1pzVrBgqbtfQMVOT+iWqbTpTTsgUZ0",
-	"Wq6H7TBx+8JDHVCtc6QHXsU7+bF7blG4111lp8+esqOJW3eIUKizh1jXFhzu9H7squfgM5blJyInULg7",
-	"nxQ2Vj9DYJgfGi2A3zdTiYnLu3pqBcqrG0KK1gnkwrpVUzEK1/bWiZ/4rZkAit+qjKD4rakQit+aH0Ph",
-	"qmmtyq5pFKUAr6sNirSg381ZJm5fu1xzr/3ipdt4/UfPadgF0vvCrbk4motAuhfEespQuoa7emlVICwf",
-	"ZwrWAxadoBqYq+srjQvCCDL0WfLgA1Sd5uEQU8ssvIv8cKVQpm+9ApjnpaxsyI0Z62xpnrn77rnLY38X",
-	"hV22W/+MiXkWWNn5cIj6Ahbn9s7KI4gjzXWdfeLLTUXFPrZKBBrFrVxKRT1AhpqwoU6hCikfDuvr+CHO",
-	"cdgOwhq9XTsW0JXRok5CXHkk/hEYDtXScYYU5wsvpENIZlzIg7MSJMY6dqVIkzAwF6zsmgryp1ZtwfNO",
-	"tmZA1Hihsn4mr82cM/xyH4r15bslUtSjuSfmMrn7pXN2NRNQjPVE2nz9oNhpdEarjqLdnOuVtx69WXHt",
-	"yrx4qSD99sdGmHKh5bl6HNaSJuOVQbLlkWCukO3yAtsVsNq7XcTfRlg/sKi7nAmqzQYOIZ5TCTZ0knUt",
-	"mYE6f1R7OSxG6OtzOrPhwBsYkSzQMOqVGuUnXOZVlgPMqJ9rcNNQwQjvYjnhEhjsLdYoY1m9aWe3scy2",
-	"8wl6q+flvFleCNF09FBgapk0jVcqf/gcEqaH3au4j36BlUVgsAc69Ne0HEy1t9tQ1WPVQiCY95gNtcmp",
-	"HEhR+8v57+zNMyckt28tG9Y7Oht81HUrfgpFwNvoJpnnLCi5ULAMeVE4314jtIM9HS0W97QSMXuDKvcL",
-	"aR9HyIBI2F6z8WaEnkOpejOPuWlQGjNaWIbatUc74RPz5krFw3S+bGMtx1jZ7bxUhLMPlWZytVg9eqEI",
-	"1TuTxSRLK/d4yGmnCs2rdDJ7XO3zK53XdeBdWF/DvrgEfYEn0vmFsfLVkYAz4Nz9qyUFvTCwDp0htwWm",
-	"jDSBGGIXwJOUMu0JEvAEZ2uaZhSTNJX+PNjAZ7X00BZ7SydzHAlHOiHR2c51nd3NDesLDhzWsj+HjdqS",
-	"CR1R6evSwJijILolx8BAQjPY0+3etrvX5HwwpEZCkkiPg13eFY1Boti8ed3SCAAvuJa8VzFG0bvwMoap",
-	"d+KTZlTkGjniRlzbs9ff+3D/9tbD9/Z3rl6Dx6yostuRCfxX1PGn72zpqp0pvBBHAFYoMkqc8FRawaST",
-	"ibxeYadHIZKryQolpwrM2mm0zIcSItxOH027UGJ/E2JbYNonQwEJ3ePSy3FtcVYCy/bcnKxaQgpL/fX5",
-	"cCjU/Moac9CkFeFjsefCMY5gGrS3pAocZtcqhrFAwKZDE9Y8m1Ksnyv8LMCZzdK3ZJRh9VgUW1agiFh3",
-	"ZRWGDuKIgzA4Blxgmgn45G4A8qk7Mpb4oLuaHOvOeU2lkKkAyS0WK523O1op0JDjWyy2c6ZHedwCyR0T",
-	"946l5fes2XC04JaPcWuBqwYfC6rR7jx+DI238QA69z5KJ6RwJ6KTTYbO+20fW6lgsd1yxEpmboLJcvWS",
-	"angepCnxtNLk0nyF97H4AkCyALanAlzLOSq3LjEm4Xuzg4oDbhIXGC7scFC1wjlL7AErQ+L9JBT1aUyu",
-	"s0V10ulYLiVQWaDwV5VRt2L3+2+Vs0SvJAHC3ptTTfxeUbeP9iXPMgJ6zWk5RFTwY6Gq7ZqODC4man5/",
-	"Ro6+cURWIMlxXygPokxDHH0IJrDYIcUmX4FMXq5PZerjl+5eqfr+OT0t02znhTtdfIdK2vQ5wrSpwTvn",
-	"UL8LV9/OQkdfVMOsdXSb/AnUgReyVV/UFr3ArfnSbMmLcQVOmYlWOpvFGyU70grv0q4/h3UANf0V3vn4",
-	"wQcX6YGiVh+IYYqQo3PNumNa5d0XJu0qExVxkrcxA1czat44rSQsBVVoLgcArFcAKtdzLChTeRhsq/FM",
-	"SOVUMZMFX1o68egCnbXKpiJfkO2bpykbcLJZk5VlLKGQ7rR1ZVYKKfb3CnrGsRjmq1pBdZoIk5Ps5+wI",
-	"skuzCH5IrCgrc1DiXVFANwCRCbS8n6NmY8pN3g4l/CVvVMlepjbdTlSsSWlKHi1f3kvnSH5fvQCudDnx",
-	"4S+Kwq9Jqqd9nKFFceEcXvKGeSEbRefcrd8aO0WfiCzlw3KNa3SItW5c27NMYn4toGuNvRuNJb6yBfR6",
-	"NpED2G11t7tizBC185F9y/1tXy4+cUBnZ0qg2RiHLs849DoZHKaNpWcxGyw4w5gQ5JKJFRyRF0CwLEWv",
-	"hlzh1o88qhwgRRDkbWUcj9qZzoS2CMLRz/Oh+V9b29uf/k9b/9scONAnOkuuNioQj+cAGUFOks4ok/nk",
-	"oZ1AV/XVyM7+CGMCpqPZq0cLFk4e3EQQtmL79++yYzFxKdPc8w5vZU+Xw6wZAcXl47f2H9693d7/+OC9",
-	"9hV0EgRnfZhJKzpagTIHJCa2AbHddXDz2WHYQ2EHUYzYzjDEcwueiex9Man0TlBvS+3AC7MNGWGq4eoI",
-	"ZtPHUhCWDR900LH4/kcPgwrAeDO2g4dyGLYFfLtIsZ0em4Fpuw8WmtBQ2nGc2lWUqluh4GBYGxJzU+Bh",
-	"LFNl7x0c3I9QdC+ymHMGAZH2z/va5L1MPPztD9BzR/VpjUsaSuh7S7qGQwOoQUzwjtWGPV4mCiCGhwq0",
-	"hlHe0QMBOcqvXLmjTkSqh6J+5Qq7A5C8bz/86J4ji30epN0T9GiLxU8O4UQfovHq0J3rw1rrsGawNNRh",
-	"LTqEU35Ya9Xr9dO4zvapfL1v1k6CC6vjhsW2zTg6VORxNAQJNC1MMB/D23VkqVQ9xOSWWDO7qWH8w0z3",
-	"Mj4AeM9RxhVMVj14G1uMKTMrzCbiDsESD7noterV2W+P7GRAliIB9Ud83J+luhjz7uFJieikPMMs7vAZ",
-	"+32Nn/Xx4hTA/TjHjgo9TDHz6+2+VHawOmN3VC+Vpg8HcR82zpbLt4Qp8OMiFjVmMhEql13pw9Dhlu27",
-	"zkHrAzD0RI8YN8eMH0EQjuPvdVpvxwFTo1nH8kGBWfkRRY1ebBZ/d4t0ja27SUyH6VCxsJ5khyt7jmBj",
-	"fQLFV3BlrzZ2o1JbD0SeTbb2u7nIwih6UwZm0QZ9KD+nk+yGd+UKbocw8jaVSnhHtfO8e9sCAkVzjPe7",
-	"wd6Xb9XZvnOduCZ6Ijdsb7dpd+Iw5Xb8kBA4yI7mjwA5FwHDamfBbwkqUwB4ALvL3Ueb7EP5Fto1CqwA",
-	"lPcuPXbDPha2AbU8UDhxYttVN1FI9HN2bc+OiA0BDmfv2MEZKxFm2AiOrNHwm6eea922T7iyClbGdYE7",
-	"XZkK9kY8GKW5HPIs37Y3t+xJjt8sj6nRsN11OwXes0uwc/UadMgStDQlMdK2ZOruU+GwSiOwk4mDiOAE",
-	"uReKkgv0cahFIVNKylAq/2DZEnyuOJ8D4MpIgaAmEh75DlaygnA1CPdUPbxD0wKVk8IhX40ajYYrxwiw",
-	"Zl/zwj/SaLCBgEosVJhlLI1gezs7RHIAo2Yb1llRLsIvuBImL763u8NScSJSwxIhhvjJsD872CEq8GEX",
-	"Quc8rVM1DiS2+NVw0ZAE0gD89QKIYccX7FA6iB9oDpgVO/MOcn3lCqJHnHAAVQLF1H62Lx3pRGKdsOB1",
-	"BsB5q6HU2TujDPYJPQjoJduh0dDSg2DPc5UAH1N2W7O9nZvlXT0YdfpxnR2MNVZczkapwOwEASMDRsD2",
-	"fT+ggNYwtQPMxxr2lQk7VzwJZ6TJ3oVRHaqRcmNO6C1Shqg152q29+rsk749InjFx6YBz0C8bVSWtNxk",
-	"IvjW5OnE0SqDq+Mx+5b2WWpqOSc0X2e3p16wX4H0lBEuKqSslICpT7IJy0bK3qFVst/HMxmVkrz42m4y",
-	"I+Jevl9kvIwOFRzZDiSO4D0ThZmL7TWKEjfFAbYtSpPLDgzPjI6sLHVU5NjEdQiHRZStcg+QOm1Pi91M",
-	"IjlUdj9hGW6r0xbqLxBS2bWnDWYPZ4vgZHV2l75ztbFrnwrXYHotIRgZBQXpRay3BdgHSTCYOjOJvWlg",
-	"2x1Ly/3sygJHNi229/ix+xEhsRIJ0PlyaAU+Yc8JcuIioydCqjqZAEGBp7guRTtK5GOdHYfqwNUGjB7r",
-	"8+SUnt5+pksn1H2O52ynUeI6WK8q5RMQdTznC5gSiobdUepX0J6iYCd3u1YShx1NlJxmjWiQHEiceTJ6",
-	"Z6KjswQm9XYmOGDIOV1lR2KiIfQkta85NnizgFiQcSaG+3XKW1QA3vA1K5gixYDfcZ3dxqCyQ5VrJh7b",
-	"Lat6ridYyMcKBuUoFsgggN8jjIcdo3hsRTypVSuonwhnu1yQqYlkHt1LprJWmJX7veQsM0ZFfX1hIeg8",
-	"1BWy3OEusYoWazag7aDcIH7MtqxEWvy22ybDB/AVF0LAkwSDg10I+MwTcCIy0ZMmB9CyVUyMSK3gdwTy",
-	"EwU92RfxTYD/m+K3VVKLLxdkxl2ZQ4VgKbH/UkFQlgHmeL84Qy22Y+/TGB3Jch8CyuU6UQQ2QQ4E13xj",
-	"tgs0ZDhIdk+NUtoGtlsZdIHsHKblTpEdYuR+lA74DvLmUs04L9z68dj3WzRYUqTdsTmA8oZTlKfQPb1g",
-	"ntvnhjyDag9vfLJ7m8GbDPJLPM7fDKLDQBkuynCA2gkEGsLaMpGPMlVqHHNMcKs12IcDsk/dEZb6IWY5",
-	"zGADQptUSMmoLWmY7ClLAJySkEOaZTw53Bzboe77mA6qqMzeaLxJObm4z49nu2swpk0lQcFl9kbzTavl",
-	"pKJ4uK9T6CLl86ozUGGKREjAv3F49rMuK9cbO29aBkPZz97YfRP4jesU5jMLcWkEPLKz6agkBAxCdirG",
-	"/Zs4jT4CFmQiXw6avbH3JlDkQ2X5KqpQirKpQQ+9cIw0xGclIzMSJWcyRcqmN1yONktr4jdp6h+IYSo7",
-	"3OCUFyZhjPcDxUCnqR6DbG2VJkue4RVH4V0+xhYKKGFq6inxI/InFP2ZlJiqEBxoBfgocSsKmsGJyE6k",
-	"GCOHIn3XdhGmLOWd4+lCthBDQtIBMC6peqmgGUe1zUrWIdGxLC8dW14OA4eKo+bQpzyARcCibrnMIdYM",
-	"zEMBJr1Va9Yb9QY4M8DmtAU0G22COpm0jyY5FkTbu3H1+jWwHaJXpnn19DSq6aFQfChrrdpuvVHfrYEx",
-	"sg+vO3sXkOdtnoos33JBIvBAT4AjxOuxdxPbQWnyffvsA/8o5W0WWONnDgi7eGTbNgFMey4OO3jYoVoe",
-	"FfZw6NxOo4EWbp+4kQ9hB9mebn9GkTZogl6a2jkcTwnBBIa8aYSCYEOqEFRM12lU22s0533I93z7Y8VH",
-	"eV9n8nN0Du81dpe/9I7OjmSSCPCb7u3sLH/jLtJGfP7m8ucPtP6QK8BwXMWJXdZ+LjLFU3xhd6VxuyA6",
-	"NHGPBgOeTWhDFRMJJMkuhz3mYmzpHIiggLjsgQsPb9ceFUeCY915yGPIkzZPU3DoQZhXhbncR0Khp0x2",
-	"pUsRYIUV27r9ppMUXGZKENWMTk+sZPUxkkVwP8EL9qR3jpUepyLpicQlxqv4ENJ2Us1AtaasnM6h6jOx",
-	"WTWVRLM4JCtxC0WfksIX+SDIQkg7mkwJINTw0chYLctA0ALb3bl+7TpwVBwKmQRdO9B5QdwYSl1qwOjQ",
-	"10CmoUe9+aPUkJVQqEvUUKkB0P3xPoSLliauD15Rp1K5rwD9tpeg8KZrW7sKWRIzQGWGbHzKu0at7GXV",
-	"MfhQofXl/UzQQuIzyQhMUN44YBW3CCtvQagsdDqc2rrtieP8trEpwU8XbWHPyG4HYXeYssnq3qRNjXmm",
-	"pOqhkupZlpr/7S0WQ+8HXPGeyOIW487oTUIn+RvQ04FRN6MsxaAbZAQ7yAJMTKG63LD9oM06+0h1BNjE",
-	"bG+Z053s8tLMwZfsybHqsZ0QMB/DU7DP3fGh7eHlRKGosmmZ04DuJkq0eW1WczcRg6HOhepMwC/zyCOw",
-	"XdzWEgZCUeCUFKuYDvsbLGxwg0g6oSlqb4F/ipldcnhbJb7WKr/vPUlTVwHfAh6t1vZ2eK9OXWndbNzc",
-	"BRqK3oJST9xhsLTQoDN5wGVqiWUI8KkVEczUt3BDFX3DBcEaUnbfIrbw09qoaS/s1B4BfzwDk3UYpdOy",
-	"T5iwxGdg9DNFcQFA7Xza609LGDpd22ns7G41d7YazYNmo9Ww//u+99O31ChNZ4KV8WKfm/bU5iBITfW0",
-	"F0UKap/3q5fBkUbocLMc2Dqvo7CnsEdTq/gokDSboUffeexqZ13f+QLUQUDgUQRaQeD4kKddnQ2c0HQ5",
-	"klZjBcnptlbdVCJMYa+5u5Ko9QHPELC+17y6ykDMaIjpRD8UieSvoxC4n2A2GGL7XghcUezD9E2PbJsL",
-	"tZrtJ8HxOUXZsBrkG0iJlMvHSmPkNylMbYSUrc8wr7fhxjTzqiJsi6fsbY213C5ty+8tf+Oezt/RI5Wc",
-	"7Yy8ZjsXF/oiNm9UrXC/K/JVttGGP76+/PElPfqv2Ul+V+TnOcZl08NaWorbFfc0aChDF4I1lWgdPPQF",
-	"5AigAangJ8Iwq2ibnE/YSBXeH3CfgkcsLh0yQB0di2GOijgFECsxZvEoS+MywAtBdwgy0CYnWLLLwihz",
-	"zAFXpHpF7ZwSvQIlst0LvuMn2OQyTeljPHeOrFlW+jGc4FkaeFY1rkJtKp363bOrNRg8t1FqNkT7JVZq",
-	"nruEt9GCzsiBbhPVfH6K0Iho4BLXDjz2mrh1RqlYy6UDY9+4c87lzkEDL0zlc3TjWIV8jLg1QhAqDGKL",
-	"yBPM0xFAAGROmWULeFfg7wBfT5Ei2rcCoklfpAjSiLs68x4achqT5+dQecv2nFYgMa1viZ4OWrvDO/3p",
-	"KtLlFgDhNKYug1PoCyzu9oV/74vglS/ADWH6OrVPdGUKaPUvDtUXW1tbM/+3jcVjLvN2Lgciti2R7+cL",
-	"/DDGFCcjX4LN4eccXprcKKL0WR9IZrm0iw7L86AOHuBYIxYPtJK5zqTq1aEb5ADxMxRR9zqZzGWHp4Gr",
-	"LKNbYiCynlCdSXHvi8I35scDQwXAQjsRw7xvn4KfgL9wkLMv0DnkBkzQ09lBupJ/Hruapg4iSC8CQipC",
-	"TwhesY0C4scuElz5ovgudM9KXaNMtDOew2LwNI1mh6JdolNYbOGcQ11GrxvGB1r12NgK1wjxIKcTZJOU",
-	"KtFjqwj0QCjMKkfHcwCxAKgP4NngUIPGitzPnPYXAgLD+YjCSfBzRf3HBNA4hIiCURDFRwAxLNj3BQ0M",
-	"YCINlmvWZF84LOD0pER+SmAih1qn7ZEC/EliZ9JesBNabGXIAIX0Quki0atrB/PaInoc31X203N3FlWT",
-	"NjIFuNQXxRJxVSQGt+cHsZS+vBkty84e1KcJgvQN4k4glseREvvDYcfmnb/Cl1rYLYsCVail2Q4pgZlA",
-	"cWmhV/Rtf4ALejA1vzRan2f0i9V2ZKm0nK/PmD+vfWoJPVUfJWy/OBHKqqMOXEW9xlMJUxBWnqvegdUz",
-	"csRTrjqinepxaTrsOtI9wsFqTJE+rqCaWMQoJJtxqseOKE4VapvbFV8QL8/06CgVM/3pyKwzkjk7ygQ/",
-	"RpCCHgoV7PHKdqmko2lTcER5lxdF5sC92+FpesQ7x0X4crFWgH4dWLLno+BmFh5PJiyJ0ow+bcmze2Np",
-	"L0cKcnTg+S/6OdsJ94YL+63YhRhpcSIYNWn75HYJ4HnH2jnzbwVBFIC+5JBGE1HWXxQfm9f/RJpjt4v6",
-	"thkkrmlxurqZCI4YhehgqnKI3BxgAFbVcfGROfg4Yh5yrLTnSgXKE56LIOIQOqC7LH7v7sODjx58r/32",
-	"3Qexi6YEfF/1OcG9hDuSZ7nEMOdi6/iLpvzDxy0imhqTFIuxyCBLccWwIpbrhE+YVJ10lMAsw5OlLhAA",
-	"uq1PRJaM4EzYd3BG7V+mr0cprfKR6OiBcKDpCI+sUCzJ9HAokqhqF8EneU/XWWwFvvbRBCYpfvdOEWCK",
-	"Ghk1C8Y44NEOSVrZcZc+N6C1Xkn8AjE2PE2NC4or1MfcVQEuI0RwhJQseyEjKfGBoEcAXrSUqp3Ibldk",
-	"JjhgEJzq59UrAEqaPuHzVUemEkGSFP8Toiyv4wxYfoeCGHxBqI4w1T0MH6g8UofqLuCA/Ts6C3hLKro5",
-	"0yPKuAtmQU9l+9IuNrLRcD7JtgmIXHuvFAWHR54ART5maAnIZQSlq14gwCUIwyqjSkJzIu9AEiCy9Xmt",
-	"oRbVQJqvtWpOSg8Me3YszUdRzc9/rdXcaQBAVTlOVvokNV+Sp4JPEC+sRe4J6Nqwr5VoX6+VvrPbaKxt",
-	"zh2l4sUgVJxFM5xxurKK7VZRPR/MUhForJBnZbUlI/MsajxyIFqsej2xW2XoYq21e82OakrDrbWu2Yuj",
-	"VMCAdkqrhu3ACndE4moZ49VgGcnSu4JhuLD9RjU84kU/bCsXYRGGDbLEGjxKxQbesjHseniLCsxiF2jO",
-	"3X5CB2shnsXbq0yILgbBr4BlhpF94E0k8TeVBiJPCO1S5omUbojoE1XWX4iHGVEJ+NcOC/OaQlvOsXGX",
-	"YVrmb4UNN91w00puujn7lwaGOcPBPw8KZpSKi0TAEFSlkwqeGTCQCDKLcs+5XAlMjPaHIE7wSCywtlNU",
-	"YASPE0sVynNPFwAKkes+bKUnwsctbZNqRJwW8gORryop4tCVGFMODww2xBPte47oGf9exI5GefgNAGFM",
-	"mNJ2kurMR+tRcQGRiSIkCRGuZX8YZKBIjZ6KkJoOhFoX/GN7Xw38CROjBImLFkToO8SQyXkq4sXAIcdo",
-	"zqwad7sl/dQzB4C+wNnBFSo9NU2HS0R2xxFZSHhZ0Obg/eDqzbOpsS8CkbRhuxsldgNn2mi9tymHAB0L",
-	"qOmJ/PY5KMMhrGkW3eODdLUSTKoOJMmLitrhkKuS5drHI7IHpWBF5IeAmQUIBxnv66nutRM+MRXcx6Op",
-	"KpBUFTnv6TOgcQN755DnHJJP/mAksklB1XzluzUOu6t1cBot+jqYBix/x1Wp+rgjgOHXZ9M9u+zOzars",
-	"zqv0AGl6dRfcvTWG/wG8croCMO0SUWyLmSnVb/j0SS0MLAemgWykdPlo4i/b8ULe/etRwZEJITzLkimH",
-	"KCQMhp0JP+dzp6szIGGAz8x9fuf7FfheYK0jcAWWPwis7ZEVApLSoKxMuphhriYXWFm0rceq7SeGoMuZ",
-	"GPDsuBAI8PAHs72Y8VvysaSDrjSJHQu5LhC45RenoJxmYFqUtSYEW1nSc31vhxn2RuHIutZoMKjaGsgZ",
-	"IL+QFHl9b6e+a+e0VE7mgmSIdZCVRKY30MrzQyvPi6os7oLuRBrBHMa6/cSRlNPtgOZAKMVaCj7smLsJ",
-	"aviVoM57oK1WpMvADE2ldBuFDrpPDuowA8dAKMyQxCmy1B7vW0ELx0IMTVA3emRENsvE94sWoffn0iEd",
-	"jQkUPHepBqCLvlakeR8JqXpWkc56dvevqfjtl+fhstS/DZ/a8Knz8qmLiNZZrNLCvtvotBud9mye3IKY",
-	"gUk5g+SixBrOp8WOEpnPVWIhQoAMq+W0Tx7shMk4JxHmyYw80peSXEaUTJLSQEYOix/51JjRdDJLn1ov",
-	"CrT1Q6WzUmYrTHIqEuctzjOuDO84bFdhEUYsK/YisPAWOfnIcO/N3jDoz/RRkWSqJwhnh9BAjL3Az/vc",
-	"4M5w7HL3+5Sr2hvvrXgBZdvIee3aoKBZClKY1fIxYaphfT0GwJwLaNVZAn05FkMXnBELlct8EjP/Z/tY",
-	"2J9BDAY8RwsZRyympYQ/cTHtn7iO9i9aSfunncXY4euo1DWV+Shhswl0PP1oGUFchq4PFj7sM3SmOndY",
-	"W7vfbKfcRrJ/01Zq01aaahNfDANF2/5lerKcpCzcIgXcng8lzarfWv7Jcu+PxcSPE1bXvdPhuehBTlz3",
-	"XjGHtPvdozHFmcbu6yDB2DNhB0y/6GBUjhcemZ1dbwyDHWv0QIAUHMpN1IDd9e3P9FFFG8U58Q0Qtwff",
-	"VQ6QVTcFP0jbmU79VAcoX3u5cLB19GBg5wUrKaSpHkMuM0j2mhcg7KMJs+9OoXxd6yhfJ3zi1gLPbvVH",
-	"xGNkIJFD2YJjboAXC2y3PhEZni1oDBKeUYZSuEf5TA0bA6oZMrHatq14ZlupttYBBV7FWOfICNT+l5ht",
-	"rs7iTipbMaU2pezHuJ2kz6Dqg7uKMVutwwvWtc+4mmd6450c6kIVwlBQdai5sJjR4vLBc0xypfyn0iDs",
-	"VXcZkrNSrwnBWd1v/3xlx68+334L6q5zH0Lqg3LnQe/aai7sfTsoQcSrajU//6mfvyswzn5FGdlu8n18",
-	"Z9nXOSHbsb4oBcjM6QaUfq00Ci+szLr4eGEgku/DnE/n+kwffhUNwTRLJCjVIqIJnmzAT6DtdmeAqBnV",
-	"INcouKOdaqe7XSsLL1IDce7Lb4F2Mqua0/kOqEBwZkrHK6m1mte9CQWU/1qj+d673756sPv+DbuKepR1",
-	"RFsOa61a8+ZOvVHfqV+vPQ/rpT0G61gvaU9uzJfnNF/aPSlNblnviSjANHPMmSSsXZRB04ejzdWzbhcB",
-	"a6HDb7cBESlWvYANYb9chHtgoltXNMG14B+mrOIZUjOqWkTBTHC4MaYFK05gdT2lw4JCDjBzYnXOODgJ",
-	"FIgOlYMgVT5gdEpPgIozSlOn2nQykZdF+m+aIExPGmb6EGhuWHzlypU5jk0/TWsHrGCBuncgYrg2j/77",
-	"7hRgpUKShCJuvqYHBAQWvL0s9btgxDmMw4dITvkzFxGO+/TOPV3FvhAOZTefXcd5YylppLQdRsruKXCO",
-	"w8rfcsXPeWp8Y750lpkzoqKV0oBmi5Iu52h8IN6xPH3FZw907eViqqstp9vIa7ECv/k3zOBczKA4G7rr",
-	"z+oiZgCJARba1dZlBNtP3J9tmZzOZQsHDm0qqZSDByO6Wg4drbqyR3V8ywTWQ0IDA16Mz9fd1wk6SXUo",
-	"Cm5hiTHam0J69k3DLI0PJnBsOcQRMqZZkv2u8BR7lmADHRnyPMjNFcxJbdpzdHbgx2Wc42XWfzeyDZb8",
-	"shMrupkvzL1FxL1KCmOSL5IE54wQWmtSgYoD75PlLUh+dds99MqnvqKRrKvgwOA3TO18TM2X35jDxvxE",
-	"z9VpSmmvquLFaXlfbLT4iZadyuoDtRbd8/zkO/YnZigAfpJnkzYlyqi1Pm1GV9fJuEmDv+QAba4mbXLK",
-	"OD44O1xfD6/W+vRR8LMN4QNwaQUE/MqTFtWM7CmeQ7IoPwOEFAjNNutizs9nW/ELtIQVU8Som8ZNrPTG",
-	"w+5LAXQ8hVuNbC5l/NtP6K+pMOmqMOWCvG4S9r++CfudKxkETl9kirz5mehi+dy1d+D8kOfF22rDnV5+",
-	"7rTRFy9RX1yTAxSC81oiMW2He3ZXX2Dy/TXjYh0tutzQ2JAgnVUL8Gd8KvB19uSjJW7dc3qpAawbMvqP",
-	"W8jf4G5f+tT4F6cYuKrpc43++2iCBNwWUNgi0bMRjoAjNBUvz/GV+g+9+mZFHOdaZkU/+o1d8Xx2RTeR",
-	"8w2LfqpXsyxO73a3ufVYUQHdKMBrgktLG+HucJUg0tzU2SdQE98/Z8SJyHhadJkK2drGIArH5dWGsrDu",
-	"s0cTiL6Ox0L2+nmF0EK2T0pQ+UJtn8OUS7U0Rybx+P3bH96BFcWRiWT+i0eyNyVh1G7fs8tJTb0F97Gd",
-	"Wmt3HXEKP/MSWE0rJupiRCoHOc9ED7f01BJAfJccShpNhw8NIjmzY5FL1cPiUFk74T6ey/7s61EW/kbx",
-	"zIPQStWOztTCicjO1QKU+c/bUrXHOkt8VhN7TY/sdAzTyfTF0pM/GEmRwzemJwTvl4dIvc7lQLQ/16oY",
-	"x/rC6MgI04as0Unb+fVom5QSoNB+P6/I6o7AiiIrEZqNXXojgRZ2ac99VuS6y+XP7ScFSVzFOO17sDFO",
-	"v8bGaRKKVjdOr7YNF1inF+6rjRSwkQI2UsDG/n+J9v91Oe1ZHQD4nYutvbuu+d+ZlS7X/B9Q/LMqwo58",
-	"BhlNKojrXNrWbISU7WqZrDVPT+FwThGm6k/Np161HUtotoDi1LBFR0qCxqoozc76+vULd1ds+OqGr260",
-	"641D6B+PQ+gCNXJI9zDfIYRc/QeOn9PjAFan3Cc6S4roM1clLhePKckJ2bvhPag7JQ2EgWHe8CJa8EJj",
-	"BFuMl4IWMYmJSIJYOakS8ZgJZAuu5h7a8Lso+VDOGey57SIMbp7Di+axOtRkKmQt4Firkprq2DsMHXSL",
-	"gokffMqOiMUQh2z/gDL5WDo2kaqX8/S4bTsTsyPRk8oE4YR26ersNjeCJRrzxtiR5yLzNUM7fZ7xTo65",
-	"cDgbyzTp8AzS0sEX3TTbSTsSbJzJPBcKv6HRsWglyPhbN67F2CjcMkPeEYYqqZm+MOU0EZ/b7T8nCPAH",
-	"K0/kQ8GzTv9APM5ftpD4VXkOrPZ6/kjanBuF7rL9l3QyjyboUofYsoJm07JUkmxMOAMiptXxqoP8otpw",
-	"VEG0H+Ya6hmkadEFoJ5K1Nk7OmNcYYlJyLjo8l11A4XP0ndXIXBK0yMqUFVn4oASEplSvi424BJpu6RC",
-	"ELZDmJgyLkghVtak8rTuVdL3dmf1PbtD6/Bw26WTmiXN90chZT6HygdDh0M6zY19FksiehHLxECf4A2x",
-	"Zeku40mSCUNc5liIITJOGCnOei0KvaOOJ3/6pAaE2wvqfZCOa83dm40G/NNAmTfDvBKjZu30UUELjmbc",
-	"rkHDPM8zeYSgqye1DmazePZHf/b0l/8hyM/4nbv37WGgXtRS+Vs0LfUO5D4h8vvsj/7l0z/4g3Jfdqgv",
-	"0OV5vSgxI0fjDbfivvsmXJr6bDERN+xE3KiYCCvkd/o8b+uhUHBR7791u7mzC91aQ8TH3r6A2og9+4EL",
-	"gKz1RLJMQynEojKv2CgpGyXlDD5Dn3Ww2E5rsr0Fqsr2EzrnKzkO4Z1N6b1Xyw/oFm3NLbPI0bdoH1yk",
-	"XL7UFkQ92WysS/etnGlXRXN9LBU5JJwAsih/xKI99LER2d23US+9SLvBowpi6u3ji5ID+KdeAxgv+AzW",
-	"U5vd6Dcw3nOqwSNnZpsL43VTfTYYb8nqdCRSrXqQtRVtlrDyhQYJZf9NjuY8SHqcSJ62h5noysdxnT30",
-	"UF7qFNixwKnAOMPHImZGnT7jhn2racWdb10HfVaxGH1FMUtERybCoFK8Ys/wXWdLxZegeqPS+D33Bijv",
-	"UI9xUZtWd+fUKDTjO1eq/2+VUpd8GfRwaaiphBJvU78KG6GbBLAV0F1pmBH5zHdAcy11DXR6O8cTNy9+",
-	"ArDd+TBo9Pu9UBh0hyue8CmN1s2dVUkbjZ1aVAu2lL1Y0PDb+L7tAjkVb+/DobF7cUG7t+/NtHrjWtHs",
-	"V7/6s6d/8De16ELC0PC7l63yzox2JRft8hkpJvregvl5oYFlbsJX9SPiOdigdDcad4DSdcRxRaa6wCdI",
-	"720/Kc7kSsq268EGpfs6a+fIxddA6a60DRcp74v21YbnXD7P2dgtLtNusSZdPzMmFL5zsZjQu11f172k",
-	"ZJWQBR2U/Z3SEIWqECoVVs/q6oxxaIlm5AyIU6Rcl404LajX8084QaXZ16UCl1syfUN0XytBf+OLewUA",
-	"gxelHCRcppOtXOc8nQ8afCDyUaaw8nimx0C7AQeY8ElUlHFz1droQBVVr0qGMZ7nYjDMTZ29bb/N8NsO",
-	"WwaNZSLITg1lxKEWqu4yfqhcAmkoUrbF3uaTEnwRCr18bnsaD7SSuc6k6tU9Fjmus33l+jBtbIMCT4qN",
-	"+7LTx5rqWDAsE1S8SeYtxovxQTZ8bg4Vo3pS9hmq+DKQiZK9fg4TYBdiaG9CHZPi3tT3oTiN7UWdxb5Y",
-	"Z4zTZ4JaAVpVdtf2w/VtzI3/asTEiVCObbpGeJZJy+fho3U7lXFHmxyMfLERPTvlJmaDUZpLy3wTLBUl",
-	"/M32MJMdEU8XV6MaYHbGI7soze1mo9FoYMZwyDTemcTI7NGgCc0wCWjSBnTkAMy5LpuyXVwrWsA0QLFc",
-	"2kHuyyk3OdXP9ftoII2xC283yX5l/hMQBGDH4AaExoJEKOXtCRZaZqTqCBptdmLb5IaNhr2MJyKxq8id",
-	"+BEYV70UER0q2AxBVQ5xAnNfiUGF7x/gyVxS0esgrFF2yy6UK4MIadixRmDxxBzQZcIn7cU1kGpRuV7X",
-	"CtWQDtwCAa2QqpOOEpHM7aN7dEEXF9VKOkMHAXMb7gFpij1wm6fpDP6tJ3LAsIEISwA3jUXQnj86eKqn",
-	"C6uWFcVzV64pNBzeTVb9dkjn5/SAHmnTI6t14kN86cC+s/KCOYZYvQJeQl13BV6VCluOsoK0/D07D0HJ",
-	"LWQDtVYTXiHmRxd2pwKu6FBCzJXJa62re9d27VsVzgs+KUnYtagoaV1rNZs3rkfl9W+VA5mimuMytiPN",
-	"vVKx56KwTfN51M4qaOs6HmQSkzY2k8v1NychI4bcTGphkZXMigIdmUrcZwusKiuWWgmF5HrHnCwVlEHO",
-	"0mPobfzunQM2v724zu4qJGJdmYookMKgpJIs5Bx3xiMULrp6lIFbemC7NSNC3IEypBshYiNEbISIFylE",
-	"LOf2uXicbxNZmSl45vdcpWVpw5FehBV/DkNi3LDbD79ziXwJad+WGSzG/b2Nz93GLWdWqg89VUd/hqxd",
-	"PJ1aIj3f72slgqKLrxpisbwI64id00uxOe6XLYBOLcDcEz6zUktc5NX4R7v2Uy0RQpANg1g6rpKpSDWp",
-	"2LjPc3EiMqZ0jnX8giL70rjY3TrbJ4vZzJfmO8hc+gx6so59iuvsYxcjWEoEI1QCgMaJM45K1fM4RtfG",
-	"HGhg+bC8MIRg6cnasz/9v3/zt//yq7/526//1Z88+/L3v/rrP/363//TZ3/4e09/9xcuhq2NM10Vyta2",
-	"WndqxUvy6kVnIhyXjuKbYxtYbVJW8QRCSe2oJk3bQJOUF37xfK6WO6Rizs9jNJhaiNWcflPna4Py2/jy",
-	"Ji6mG904UwQYkREhZT8zh1kkMW4/WSnkboYSbyLvXhls3zTpObugMg/Lt9Lu2DCgl48BbU7i5UH+Lu4Y",
-	"risFXyT2b99h8TzWj6cpFfWeZmG5ZkeACMgZ73GpbrGRh+EZkRcucWB2tgvz4HYVBOaC5Pinf/Afnv3R",
-	"H5/18F0ywm5DA/8xCeHrUs2NEH5eQN1FkeilAvc2EEBI4nkmWl5ZUfuBbXMjim1EsY0oNj+qDoQVvlRU",
-	"ubijL04Q2zIHK3AHboMAhKdZZ6aFmNbYCLCW1kn4gvyXdA0gh04oo4dVIrJ6qsftMc+UVL04Kl01Y5l3",
-	"+tBIJ+VywHKtjxlnRzzlgGfUTGMw+xhQr3k/E6av03L7Qz4y1JUkkydCOcRnR4/SBARCewHjz6Vh+DzG",
-	"y8NU2IsYV0b5QtlI5TL1H7D3EPFa+m5xuRXiTO1/DC4ZPs5TkeX1rsxoAvB3JoxOT7DfisE1diR6XNkh",
-	"25aoh2Z09JnAjKZ58JNs2thW8Bmlc6BQYbN2YWgWcsSCAtT2RGSATQY8rM5ghj22tctl6rqArQjT4ZZK",
-	"ASiYkudRdUB43V09VMy3b8KuaZVO2vRK2D1+hHBbV6e1Y+dApRO//fN+pke9PqFg8Sn45HQTaeq75AoI",
-	"4ptaCdstuomdGoujvtbHdd3twt6h3zBbuDHtbuh2I3YkOnbLwAT5mePKjO3is71mAzvjoNRKM8sN4QB1",
-	"5QnAoU35m6k2doXwIDLbDkNjV8JI6REqoTWWGcuEPeZWKyEMd9HbPk/gayKxzw7CXU2Jbg014nwxXCV2",
-	"LnIPqrHHwqOVJZ2tIc9yaT9ZJ8Cy3eRQgw56W6DK7SgR6G3H7d5Ct5Dfw4hJ9jNke4rHcaBP6DduTCXG",
-	"RSPTPRGPUeqDhLP+apLp4XD6ohzQo61ylT2jB7geOAzXov14V6bCRIyawxNBrdj5cge6EhGNJHMl9zWt",
-	"uXNaH0uVzPFYw5MlZ3UA/rnaiGoDqTwWCLRpy5NqrdrvfPo7h4ejRqPReHTlG7VVQUIF5gbJuc6WwG+Q",
-	"Es3rYLNxvh6+al502ALrOM+JC29S/pzLA+7PIk9pRuf6wGljL4hmbfM0XRnj0pcm19lkrhh1ENIdrQQe",
-	"KMz4AxTIJ/rxVIt90hcK2Jh/MbgN8Rl2EKklT5CRp6MHwjDqiaO1OErv9ea56OlswmJ6LLaSplSCje3H",
-	"4Mj3+XAolInspUy49iAmNteZy8QLz2M0jKebkEIbKWZ1vvL7rvcvdWqvxeplgVg/mkAa2+bONQgdasBT",
-	"OHzQ8jB7rpud4BLsxXYFMJ3mekpH3D1oNFpNr3sOZtoDPRR2gos1tdy76gPDlHcsbXXb9Tlg1v0ar0P+",
-	"hsXG2JDAc5FAirjDEw90gyQ6mcH55T0xlyb6A3tRVFGqI6uon73wtx2NawTKJ+RmcQnwu+6Lr3zqQBrJ",
-	"OqfIT/fmDJ3rDLl5nHtQ/ESfKW+gch8gg1uoaGd6gCnptMkLWQH062GmexkH1Sh2x4wa2n5Cf7SVPo3r",
-	"LB6C/TZmVjo3ELyK72KtDgwjOFQfvP/ww4fsWOmxqbMPhdUIMRYk6HDMMgFcg2qSkyCBH7jF4s7I5HoQ",
-	"Q2ILq/Oh5yxogAKgMWtGaCE1cUT5+EBB7mnhIoyNQ5SYIgAXtUTvAcSBUaAw1sIykVOXh9x+C5twgb9W",
-	"ayv3aqsABJbqAXS4gh7d8ihAmUdFgYGyIxFJkRsglBcJ4wAoPYhfX/utVPdyHWMBGVBHJ0MBaT18zFnl",
-	"W9LkA62OYxb7ulZUxcSKiLBFILQ6DqtcxVU6KmIXib682LSGYLAp15ordnKthfcHXPEeaJ6l7WOPWtnE",
-	"HhYoeBTVhuTEmG4lE0PB8zaFYtdazb29RgNyIepEmKW15ksdhMWsBd9yF5wZ3z8m1RZIk1CcYFwuaV8i",
-	"EPZnMhoCQ84SkdUhtS/kF4D69M69gDfx/ImsjsUJIgjTsO9+BAWSvvHEtXFqRXWN1TDGfAIEqjQU09fD",
-	"cCTYcm2NtC60pV4k9tMV4lupzF4w6SSrd7uik8sT0Z5aEYkcBlVLJ2T7lcAdYI+IKfpYG/JJqnlSx1Uv",
-	"FuZ7epSx8LhjylNp2DeehO+czi6R21yL41WnTgkV8ZjeoMNM6gzqb+AD06cCrxrZ87NTTmAzd4PbW6Zw",
-	"il1mohu/ARf7uWhONxjXjXvdZ7L0QtnKYt5cj5p7rSSVlSGs5T35YcDoA43Hp+Cosw8g5QoKhblmMqfA",
-	"zL1ZLQhhlQV33wBhXxUg7Nm34Hzk6+J9sOG7G777ovjuhrZcGrR3fcJyxmyetA8uMpvngrp/+9WGCjQL",
-	"jPs6FeSxKCn+6+bvdMy4On/nPEBwSHfPqhxD0fAw86anA90uLDNStvl6pKN833jS0YOBVvvKhVuaOm0R",
-	"JHYBHVhb23txEOMNz9nwnNdE19skM33ZsdcXqB+GBtotd7Tm+8g+gJB6sBS7Z70VPuW53a1oqi6ZsaPq",
-	"N3y2n30WdgMga+wIsmKX8v+MjDDhi980vk2fZ9s9Sy4Aoew0Jv65ck+mu25pISAwK91594I+HviZWiFD",
-	"lOsTOjyKaYAKwwBGu+DMIM/TFVg1C8v8glD/KVzhuZsHwG3l7bGR0C/Z41i9UgGpCR9YsXTginRn+8mR",
-	"/Byki9PtJ4SJXWitsjsrG6XklxqOKg9pDLI0oZDcYYRSZZ6izKUICK6cY9iq+tjZCYKlPoS1vRx6sLG8",
-	"vZQh6JXn70zHb7WSne7Inblm51vy8yJn3DK0Ch7qe/bToJePKpE4AMIxIp89nQHqJiJ4d0nXnneSMYm5",
-	"pT3S5BA6Ut3+DDeakWZmXuHzYUD3qynS+YiE1aeeA4E4q2mga6e0X1FonyLc/smfPP3jv/mHX//kq7/+",
-	"66e/+4tvPMm5Obbrf/rsx//5N7/4ydP/+pNnX/6sFtXEYzxLWL/+4Z1mo7Fnt73MrQpe+7sf/ix49+9+",
-	"+PtPf/nf6d01DAVVq3HhPuLzdGWxFEU2JE8VNprkRpM8UyodgfbOSl6DNO1oZKQSxiAmSKsiDuqMvGhG",
-	"BtQnIjuRYjxX2/SYqHIOWAwQ6o0yrz/IrFAmD4K7AGPP2UCbnO35egc6TW5NN+LzUQZvNBvhK/WqtMQm",
-	"zwQfxBRaB9FCBF4XEzLkzjKFd0X+kRv6c7BLLjJ4hTZLNK51tDoRmaEVbD1BuDYFkyVAi5vXo9pIgSTf",
-	"2jkFyLhUvbbDS2E7fZEm7aMJgdFtQ8STyDKKgWsFjwLLJDfHAFpvWA6k00SYvD3mMrAG7tSvRrXM2SQw",
-	"9q/WatT3kAE2dxr2AW2liGbzZt12j5YSuqDtULhlaU3URSa11s3imXbwwKe+x5A2k11H7QWmvGZkSiFP",
-	"Yb51sHdeBzmGhlJ0ETLAD4VK7FQpu8mbO8WFTOT2HO5GtWGm7UmRqldr7TUib3uEzPMIBTuHYdLts2V8",
-	"hU7CBqx7LudWkXE89zO6HqJ9ZTQ7laRZjGbHqjXSYVMtTyNqytP0iHeOKTzVbnfaZLcgBneIsfdBC2in",
-	"ghjkOntAHy/VZWG7DYwnJacWlLUTyf8C5ngyAaZYC52iP90YSMQN6/AobdscKSLUFKY51MbIo9TVrzOC",
-	"Z52+wIBwmbM34lTr4zbP4zfrbB+R6HZSjafoONxmI2o0Gv7z/tkOV5gTHSJZqZusK8bCNi8G4G1TLE7l",
-	"QOYxKAdK4x30DDq33IlV4+IgliVGtgTDB04BTKL0hCsUXm17dDO+NkL2IdCrIAdwRXxlsQ6+AA9lP/UA",
-	"aywsMUfr8HUn1lA77tM71RnXcQfZnW+nudzHmb1C+wT1NLfblr3kN9i8BOq4e0vjIa/Xkdap4Go1dZcP",
-	"xDuZHtRWfPZAv5KJmml7rhMf4gnYhuWcy1rr97ju+nO6KNIUZaNFTqLVOVCQmn1xNvUHU8+uEo4+1f6L",
-	"qbwwrxMLK2Wcs0zGK3j4gzlakwaUtsWGFJyXFITTee6iCovCK+cGlEEmDcP4VBFKT5sCkdOVP1QJ/Ez4",
-	"ZNWKlE7c0pkPvDKjNK+zfUWZXoqv4/dAiuSYYsOHurkiMuUJQVnNzx0aN6eeYaavxyDGQQOutCRKDQbC",
-	"zK5c2cd6F1eusDe+/fCje2+2WAwXYieSF1KWC68KLM4jJfMWK6pKll9w16MCu1bMsMtmAqnseX6ooD7m",
-	"XRDkZ6uF+sfDGC/IWAOaurS9ykvlJV01oSIBTen7VHyTcqdoStUDWWkOVZj7xS2bm66uTIWdLUsz32zN",
-	"1k4tVRGtHHLkC4p894OH37WTaWf+FqVa6WHomomZeDxMoRfoQYAMK1QH8xAsHaX0MDRnhoxGaSFKHk3c",
-	"n5Gr9en69E0TFhkAcCHvHPcyK3SGU0IwPqzaOjIszkYKMlLVD1WFxWnqkG8/KV9oy+Q0pt1JvellwhiK",
-	"fDwoVTaQykUmtjs6HQ0UKjUiNb42LMjReNMFRY/MiKcQ9MjeiAPZP45YPDA9CQlvHFIMfx3Jz+0fEBKY",
-	"QcEvev7ZX3757Ef/7etf/5unP/2l/f31z//sq7/9RfH72f/7o2d//hf4o16vv1lnn/RlLpgZ8o5gPMPQ",
-	"hHBIPaUzzL1qt87Yl0x1a6F9cDe9BJuJQ0HaIWiLfSFyO4NZLpRI2BvN+u6NO99qNt6MoM4rWsIsDY7r",
-	"RTCpO4/FRKLeildBUXYnzynIuN5TL+QeGeIebzHOwK1C0bBULrAN10zMBoIrgxGldCsqveFMTqXnQf+Z",
-	"iBwCbhWFbqoJRffiy/igP2tuyycSM5dhMdw6u82tasWPIcMt9EN2uyITYCk4KAJUna3WCGwfR1kK5I2d",
-	"XSJ22w9ZxDcNiztadWUv2KBv3/ng7ncevB3hH3ce3HkbRhE/+/JnT3/357FPJ7V/+/ad+wdvR+zOvQcf",
-	"fXxwJ2If33v/3kef3KPH//C/fP3zP8al3J+pU1wQx9EQ8kAp1tejzGW70hmVJ55iAA6vC7TCnm+ZO2pQ",
-	"X/gVuzWlst2G/FwDqUaEkikVR5a4gDRJ8BVX8diwWAmetd3zxCthxSxbLlanTL1L7Bp4jXgMFeFsZ7zh",
-	"xVNviVQb8BfoPqMqKDs71C0jWIcbYVp+cpDiQI9H+SgTt8I7NKN5UFHPV4yiE+uLUN9iOovcMcYSgBBV",
-	"PZiKXYJqz1n4i76Cec0wPUoR5+6z1ewXDgDkDOF5ZJZcgIRyCw1ntkFXAabO9i3/KIkKBayDNovLd1NP",
-	"da+d8IlZEBldFq5faFWXihQuc6qPRjVYNrRhr2yrLg+1cMpGNSyozbN820oGW87RsbhvduVAs6J9DVUo",
-	"iwKqRHdrrdpv/usvfvMX/9+zP/rFs3/95/PHdMZhvKOzwYUD0sntjkMPXO6zEPVKOPrOQaPZalx1LiF6",
-	"5sjO4Gcc4rar6tR6ugFfp9x77b7IBDhX3IUcr+w4YDe4a4Jpx3ZqrT2H66YrBh6jffOkpkf2SrN58ybC",
-	"uul2X0i6fuPUOaVAHWrZfdblMh3Zr7vURqloO8PA1DZwcv28qdn5PujqaAS037vufhqPMC/RWejfjCxW",
-	"a92IapkeU58XnBijRxmkQ4J1DUDvHl5hxyvzorgj6MsVvqHTYBrPujkaF7g5GjObo7FsczRW2hwwGtoc",
-	"u+fYHO7Cgh3h5sPviMYZt8N1tx0aq+wFHPG5NsOZye9ih+GUDWETvb6BlViZBWWkWYEysP9A9mYy94AI",
-	"N3ZSsCmnkV/FTDVjsgbfHBAhDyHYu3q61HpdpUbPtWi/K/JzimXl1ylR/UYe2MgDG3lgIw+8NvLAJm7g",
-	"8gpmTdkcwEiUG2/+PbP350ycc3vq/M/NQoyWHsLjBC9BFmre6UMScswunKNZd3avlbLJk72ITG3zoDTB",
-	"228HPT0/F692Ik8NbFl2dbq1YlEV3/b79rWXzIG8avZiZ/+cF6y9a2ktzEtrincE0fD2teZOo7nVaDQa",
-	"zet28YEv+NZrQGsdfc+5OcZQA/jLvY3pk9vwb7PNjzqJ6NYKZoI5iZf3eC/o8TQ7m9fnnWbR56brbPPG",
-	"Sl3dme1qbed5pFQuNtxa9diLI+DdYZAMEAtwy04fIdNgmO1uErO8oGTNRe5XXzuDhw5N8DRY3oLZWv1+",
-	"fkG8BWT3efzlAfgZyc+sxxgheiZ/avjJeJap3IGk6q85W1lO/3PxON+mBZnBTHp8U6XwGIoLm2N/6ZD1",
-	"M516h7S44NN/IrKtz/XgSIotH1JRjTQKy/ekRmONVTgEMjci7bqEzmgHspKjNEEVVWmY4V2o5NXhaQpe",
-	"PTUBv97sEX+APTuAHj0HSajgxw9c6S62w3AeMHN+vYbqI/r+wdmLwTjnYOX0raWZGzzoyHcA+7TB6535",
-	"6NHUBxVVEKKeCm6g+BN4ClePHZmb3yXTo3I+lwqFCB9ZCZOrR3nAbVwo18UGI0eLPg1J2Z8rCviVg9/a",
-	"iVkLdYvrvWG0l4zOhWmfD8rFVTlTEQdsm6UCgbcIqyU4WBE7+01TQnhqRen+cw1/A0/JJkWVg5iuFBmc",
-	"8DNAuQxxV3oGoUx9bg6V0vQcJWvQY1VnPqtwAcgDc6lUPXq6p6ngAlafSlxELsCM7nZ9gSoXqAuvR66Y",
-	"ovDXPay1hyDfnMVGZ3kMVqSivCaWuALPFM0XCg5sLABllUgr/SQO1GlGA1+7AZ/wICP3YcQRZhhyNoFu",
-	"f8IlFKwLBCxf/93FCeK6uwJbNBnSMJ4AwJYyTzKdORBRFEbEDfQJ1NQwA8tJZvHEDvAk80OFcFMKVeMs",
-	"5VnPM3fEnblw5wVwJNu9F1ymQfldt7Q8wlS+Ql+sYl4g72lUy8fAYbJkefGF4nzY+bm3ND/iXPs+7igr",
-	"z61hnrcr8TJUN5iZhFVyYC6eKDgE0GJzoVckywPXkMsPuV7ex3DyzydM43qsVtQaBrgBTWxAEz7lP22J",
-	"1eSBJdL+9hN3gBbmTpvhTpaZOCaciQGXyrNn0yJfTa5LSgAF1RARiDCrWumZgFwXtyvYPNsvgNS2w1Kr",
-	"CGQXlC90FmRu4zlTrtIzlsdmmegCE9YUxeG45bzUbY6RbfKivTJ50c5yQuYXI1i0ATZM8iVjkpuTdolI",
-	"gjWO2RlT88M2uMjE/Gsn0kc1qzqN/i3kLGNJkTHl+JbGzULFxPRA/rN1CJCN56XhLyjOc0vC745p8Iy7",
-	"tLuubvHic+lviObrqVls0gK+7AnmL0YbCRKxnbngsrOuEWakrHssrL78kL6+il9jyngI5eXh5M/xL7ib",
-	"qx1g7MlDfGmef8N3AfxAsadNsVV9YvvhOES6ScNy8Tin8FvwfSqdswHPc/DNQsin5YAZ7+Ro3eRsLNOk",
-	"wzNQijw9rrlinVUj/cEag+RZp38gHuevphsFF2kdP4rb3hsv6Ln8IjSNZ0tZtNQzMtRpKlXPCoH2DGSi",
-	"J00OLmw+yvWA57LD03TCeA7WfzRy2JciDJcuWSmKIsx2Dk54CucMQ05cfg17CoOvSOckyMHWEv9gJEai",
-	"7h5ojxQE4LdpkJAZRHe7EOUuuw4Zy4dDQ66Fovsp+hnmGOofOv/oi7TUdwinEIijRzzlqiNqLQAveohk",
-	"P8+HW2ZgaWqqx22XLLRpH7EXxjxTkCKzCW+5RJ1FXrr5kcguaYzdDkby7YeWx/W5hL2ItK9c8hmXtj0w",
-	"kMTTdsDHFA1F1oZwh6sQ10zdsPIXNIQJVwQzfZF25/oYTtfjG5ds46cQ+zaJqe2M56LWatRv3ozcPWNf",
-	"uboT1fiJyKys7ToBc7YHi+bXmbLMUubgVg0XGbM51FpPTt3f7R4f2i36CC6YkRVK3csriP19xM3iC1Id",
-	"6cft2Vy3FWsrjcv/ihnvpWnjkQ8vYPJXF9dBW5YPh3a3Cm7EdPGq6g0TwS/bUV8bS2RtTPFQuqJV3vdQ",
-	"3fA4UOvhecBLyzYiYIA9FV44kVq1Rwqq29VaNUxTa4nIyPg+GiHUwiYI79weZrITvIUXjfw8uDZ7PuBq",
-	"vrj9sDaY7Kn2AAufSdWGWmdzFbiqPQ2I6sobcwkHRR61IV6xtdPYba6mG44MJsmHDdHca+CuxcTAbhs0",
-	"ohqtv2339OJKlDlispoaSfCajYdqoxZ6D5WHXK2TTHKuVrj9xJ/+hV6qfSd7OYQJAE8gVphxn0mnw5UV",
-	"vAq/zy0rcoFIR2m1cg2ppyzzjJlUJhd8rnPIC0+voXdo7VPzurqTwm0115u47m6f729auKc2EttGYttI",
-	"bBuJ7YIkto279PLcpetJRWd0mOJWuFiP6b7HlnprFuUQ9AnxUm5y1km5HNTZgXb+VExlCswiYiMjWHz/",
-	"o4czhXFmpbxteile21tLrPpy3bUBw35u/lqT6rHI5tufrgLHCyuiR7WRAmY1VW+tgoEBO1rb3HSpbt+N",
-	"6LIRXTaiy0Z0eQWMTRvQwksPWnh+Bqptip1ZKdkASE25UFbq6ugBwhU6PE2plGGSyROhqLdRIZ542YwS",
-	"wxvwLvYxXohSY2Bq+nd0BtmQh8OgrJY0zPLLhWiIfRrGhbPyT5/UsNNAkBrsySE8c1hrHdbuPHhwWDut",
-	"RUsKEwJVHSnDZVKLaiLLtG2McuQrnbMRLEuuddJiSrOulXddFvUYMqfAdEMryFPmZk7BnCmQ4gVE6nOT",
-	"OprYRRTPJZW2O8Ntp422dvk5TuB4uhMWBAB+0/icB+cqn3Qe5W4lWuSl3Sfn0iKrARMDSiOfFcULXEnV",
-	"zCqDRGs7uTyBSgWBMtjyiqNyIiHdIYgEZvoMFDqrohWKKKXD16M0gXoCpRaU6PFcngifZb4C+ACtvEWz",
-	"80KRDx2dZaKDcxoGEUIPa62tHUgGOODZsSVxpqp8CuVtHLLRsLINwk/4VqQ60bIjWLOxt7MOyIDmCyfv",
-	"svS+AAWyY0VTSCeJ5yeaHuEqChllUkT9SCah8rJUnZkzg+diCh+IpCeyOyrPJsuE4BQeZQLiWTci8EYE",
-	"PgtzOwA6gUFyQHlKtDNgcs9FOMYtfBaYr8etGiEI0WvyUvy67pJnzhejqpZv8cStTfVfOhgqjmNVCGpA",
-	"POQmpccLESeRW01Lkt4+fnZQ69y6e89VuBxyKO7+XITL267sHrMigUv+Ljt9yD+CtsQOVx7lCvnICnEx",
-	"gurTkctVYfUoqo9UZx9hGhBpXFG1UlJY+7k621dM8CyVcDcR5fwd7Eigri5xD/qEHNgt1yWDCrdrh+yf",
-	"pYZSbQSmEsEVtQJuSeUvigXNULL7XGb3CY5/rgwZQHAK9uBNtZ2+hu7Z/j68+2Et8oIlbG+wLM++i9ft",
-	"CzAEE7xWM3LQdulM18lfcR832mWjW5ME0iEj4ti0trfhiNXprW0zMD2ei+2BPpKp2D5pFqaJZmPn5u6N",
-	"vetXrzUbED8xlJkwVWJp04mlP8hW/9ChKn3gfPKnn9wlBlg7so3MuZE5z8IB7R7z9NEbMR9++PBdnoMb",
-	"N4ymen7Cp5GDxTnGS8bRKY9yHyrBW8Jm6pTdEswXjkzivTkWVTl4PoZUadr2Oe8RHBmRtEdDd6Xk351x",
-	"4lFIgyfJtW/duNbcvdFowD8NzCIphxLyUaei6wsTuGtBe+Bb9cmr8WFyhKU6hxDXspdpp/An7ZZahbYg",
-	"LGzu4MjfOevDXDA4p8BPDWjm8kwzU4Pau3ndjWlnaky7fki75QHtnJ7XcCwHZhmBthsTCstC5zbi/eWL",
-	"93YFQtm+8NfIzJk1uUrowgg2wxpiPqXCPR8eaFTpkBqmvEOSniWBYGdNuRyUKRyN0RdccIDqN2IjB/Gb",
-	"aPulB6zcrk5EZqgEds4nphWAsHuYgTfTo14/bNhb3d2DYCe2sr3LNUTHKnjZM40ISbYrlEpOlN0GS/jE",
-	"MN7TdfaRx//IvNwJDl3AzHwYLxcUpy59VxoG5xxDZ0NEUTEcNIHbFmEPZFoP6uxul7gEMBOOewK1BMsD",
-	"K+aZW6WwNJVBfsQiBXPQqv0SG3OZ43LALqNNmUK44QBrsmLCRfsWhDoO9Ak4ExNMJsh4j0tFuhKEFPb5",
-	"Ce7wW9NuybCg6SIWz5PEuI8WiZddmCSej4iN7Y6TAEHLcnOLoU2W6W43XKHByORkDFJJVQ5m2NGe7Z5V",
-	"O1IU8RccdmD8ZZ4/peIAWIjSAy7Uj6SBJJM45GLT2AnsU4kzu+2bjUax/Uyw/yq++2Qhe0ZObFlrmXUS",
-	"Ozt9tA4CDFjSJSpkG2lnI+0slHY2eulGL11TdHsoqiW3QEwjyOTzUEdzgZbPCzee2kdMqRA/z8kgKizf",
-	"Liu20rBYd7uQPMSy547MOiOZs6NM8GO8r4dCoTxRZTJ1KOo3HC83opOJ3LxJog2+QsJdgZtwiCVkqeD3",
-	"cVKL6zZkIsm5OfZZXHiagtHceYVA0ojtTMYuq0KeSZHQcKkAPrBSN/TYDEzdjr0N9f9cHgX7uvFABkA1",
-	"5PxYqALi7g31KHSBDGJG3a50X0LRiSRVL3mhVO2kG/smpZ0UjztCJJRlekJJG7ojlRS5INxEZFbgFglT",
-	"+kgnE5ykDhYEOBaBqHvVp2VG0a0kqBW5cBD0DDMRu97YyRAJIeSNFeqqEfHYVl3pHObPnqoYRFvuZLU3",
-	"4ofwR/wm6+s0CVKJ09Qgl4qsAAdZvWmFcBL3dnaY4gOX0wdagvaDLD4+9cV8EH/sEv7YrU15vJ0oOZVP",
-	"FNJ59xQUjZsRJQ+Eyc8H7y89WXv2T/7k63//T//+v/zkN//tR1//xx89+3f/rbmzu3f1Wm1GPgmFkzUh",
-	"ZrbTl20tXwrpm4btJSOcZgC9N3caFwbk8zk9CoA9LRzgSWDxak8Oa0NuzFhnCXTzypUrh7XosJZr+FkW",
-	"DnEAfcFdjqrbOFVbB5g5bma6wCSf9zU4aj56eFCLaqMsDSz8gX2/3tGD7StXrtiX5mIQm++9++2d7+x9",
-	"0vjejd++9v33dz+8eu/6/ZsPmge1i0BfH8DZX163Ew8aneIyJUfjBuyBjTS2kcbOJo2phKEHlaee9VXY",
-	"edaUxtav+I0VE+b7Cj6QJjdBbYWizI0lh0fciKDEw0gpqXoRyZTa3TO5Hg6t9k8uamf4crXOrSAFdhnL",
-	"IVEWBeDXLc/tm1Gj0ZgH4cYBPNdKnH0QPm0TW80a6Kw8lSfC6bCZBivKpzU+lJb8p1wOMMLK6FTYZSkF",
-	"7Fzbaja3dvamAnbsMJAgfvjtD97a/fj7V79/sP/93955b+ft3YMP3nv3+nt738Mix1kI/HONNW5UpNus",
-	"nTTre/UGwhzORTtt75algStqj23Sv507/RtMI+j9sPlCOgBJ08z6leT8mwtK+D90zzwPwYl6aWmSMVhG",
-	"MhUUfmcJ1A2wNeGtAX/cpojC5rUbp1GtL02usboJ7+ZoIjJggDrieafvfto2EpGMhu1jIYZ0tQHIBIhI",
-	"wxPbFSKhe9ejWvlJhI+F7aW6F/4c8iyXIM+NZZL3ay0wE4FpSMgT3zA8C1qDGXIoVA4SjFYy1w5NhPVu",
-	"OhCwc+97tcUhb2Mu83Ynk5Cdrwh4vGbnGO6Jgch6trniZvOGv0sI3+LeLqRrg9x7UG6PP25DtKErpLdr",
-	"BUypM5lPYDmgleJt+O4w03ZRofSwHAg9yqe/PS+rnyee8MlEpHxS6pq7M/vla42iLDwGhrZxRwRPnAaW",
-	"OphoPjRtX+mm7U2MO1HVLQwKbFTeC8IE4a7Suc+lXLQ792656Znb061jmKNvds9dDzM4F7ebc2/jZ6/O",
-	"u+0+27T7QYocj14xcstrmq1GY6txswUW5PCpcBB2l9upH6YTOga7di0MwhHsWhIJCdsGKhHeK7c4c7uU",
-	"vrq47S26QdPNa1P3yk3P3C43bW/7IxD6pqYPh//ejeBy+VNXgztTX0E2nIxSkbShgNjUQShMOKTVnpeb",
-	"I41fzsuJF2yY+bmyYaSpr2tmCva6Nj+f49N2q7l+jgsyqYluV3RyppUvDQtF1Eha78oTUZja7vBO370N",
-	"3tSOzsCJalVisDvmQeimsSqz/cuyBqcWCKZT9L8qMWbg1quAfI7KkshZ3ZpWWj7hMyFHnuct4G/XGo31",
-	"8kRgdy83ZGgjUm1Eqo1ItRGpNiLVqyhSvayW441d93xJN9aW8hY40/G17Scdnouezianq1hvbtPDz6Uq",
-	"/4bgXAjBORe9cQu8UeEuRYULS1O7KXXVwjvFWTuLSrcWIsYt+z0+ECHKea7yVCIEZ1aiKPlamLNvkai4",
-	"25jSm3iSgHDP0/uZ7WouhZdVB/xxeBHwhgOpSteiGtUt00efic6lOfo3lO6VpXQbyer1lqzOTHznS1o5",
-	"z6XJZWe1dGYUMKG7aPTy4S7MYX3QUc7NsYGaSbazRmRSGKhiVLoC4Q0QZ0JIrsjh1iIf7uExApOhYDo7",
-	"VAQHcmmIeqNMIJRPPOadnI2GDrwCrnboJAZ7g42Ouk/1nfRYgYmu5TCIYEqUhpnR0UDmuUjYkejqTLCB",
-	"TJTs9XMYrhEqP1RA/IsbruXwZa1gtAmfEHrQ3uwgJNAlRVLicV4/VIdqi32I1isYzbEY5jA/OxDaEjHQ",
-	"j+HKzV26BDEvtnsnIquzfZbBViGwHzcs1arHKD/uLcbpvu5SsIzDGDTYRPDM1EtdAOSm/aLtjFTs44Pb",
-	"dfY2vIcXnHmTfV4KeqfCVoVpqu7NUHGdxd1MD2JoPc51DG2NZSIUgiq7ozRlJhdD7My+S42GwTS+v1AF",
-	"a6ilyk3EjGYcR1oMP4MNy7piDLUhYK/lfa5YDPAQ25GBzkQbbwE8tAAtQsIRCXYoehc7w4Yi6wiVyxRM",
-	"wLEapWnMJAT8wOYZc8MGgptRJpKpMCRZmu7/meVas77s9WHh9yuToQDWMQ/2uKbAJ4d6ZA/9yWXiMTjP",
-	"peqIALMCPRoNexkn0Cp3WZKDYFwvQtUPVUWUDU+KzywrnmhP5JHoSUDDuC0Bq1KqMBiExzfCrE0VBQft",
-	"dqlNizwhB7WcDBAhCc/Flt1qNS80mRxMoxUlFm1HAYkUdPEWFZvv8lFKpdvGc3oFhSAuog+pUL2872i6",
-	"3fjFQYIULvMKTophqQfU61oLs7pGNaFGA0v1yRYXuesJn1j2UO6cZRf2ha0TngEs1775MBfDD93b9sd7",
-	"2IL9823bSsWQPrHbE+g5nTm77Y/0KL/FjiZ+agP67zHmIE4BUnjOkI8mpQG78dFZqBVZnp01d7r2b4Ej",
-	"XW38b01u+7bfmtz2rb818VDhtyYUp3eAH3hr8pH7xLyynsAXPZLMn+TbgHk3LqrSEwC219gFks8Vpj3S",
-	"CnxGVTMUpJxeVcS8p+fWHy32YEAq4mMxQQw+HUjD4qMJQsPtH46Oem4eF52KEUx/RPSJD0r1WqsGdCzK",
-	"az7gjz+A81IoS/43pMG3MletVfudT3/n8HDUaDQaj658Y9WTOOCP5WA0CFiAE1oQz+d9e0DDSfRxaXyq",
-	"eg+MpvqQ7qAiZL9XDIV++e5KlYueyGqnZ8wvtVjDA7rqKHFza7dx0LwWFM0ueCNmsqY/P30Ci+ISqSMH",
-	"xmyv+fzWOlx1RJpa6r1DGEH7dxPC5BKRyhMBpL3ZbDQDyPjwaqPWatRv7O2EF29erbV264293dLFm7XW",
-	"jfq1m1GtyyV86Ab4DUAzaLtru02yBYzsryC6DxJiX7VCN8ltgFVvUM5uK6vZzt1sRLWRCvu7Q84w6mmz",
-	"ed1dsL1s1pvX9/yFm7XWXn3v6jW7muCHwcSQm6kJpsbODbA25wRdnAZ9KtGO33HndGh4aech7PoVcJ+r",
-	"kYlNuoZLtVyOsT7ccAi6hVSUzwAkGlSmrDpK+4w0aC/7niETW4VenQk+WJiLJoi0k2okDBtZ7SKIgmMd",
-	"lz4MuG5HKwOw9EL7fiPOxeN8G35t4SfjN1uoTsb6RGQnUozj1rQiEb97Z7pEi3/YaozffvjRvciFFDoV",
-	"3+FkdhwshkLYJpg5wMFs4NNHE0FfJVXExytiJ1F9t+wIdKknhzUMPoPIHNMf5Ykeq8PaaRxN38TlsLeK",
-	"IEeAedhPWLUak8RlVil34XCHiqGORX0EU8RUu3b80Crq9TGNMcbxDKXq0YA6WinM5svGOjv2pZ4hAhHU",
-	"QQx5E6klCC7K30pxzSB2b3r4ZGU/pO0U+y4WNyBK/DS2g5EujUaO6QRxYTuQLJkqH0JueLsRCnQ646nR",
-	"uBKc1sG1lEHgE1NCJIZZ/o/68q5fapRCvT3Fve5TdoL5A+BQnVyeyHxipx4KLuLq1Nn+ocI14Ao3jNOI",
-	"dxrUGk2L72yqx7anPxjxLEehLP5w/7vt2x/du3fn9sHdj+49jKNyqASZWbwM7b/V52mXNsOgzj5S4lDB",
-	"KGkYlEb6JovJW1DPtW4PRp1+fAvqfy8+MfZwVKnPD6H1j+i5ZerzQ5pq3IAYRzr/BN1iDbwkc3qjyC8B",
-	"qzRPeSSb9ZRojfLnjWt7JXm0cSZ5dIYklQTSGtxpMTd9h8qegxZ7cljjORzFqrTOELlXqBOHFPZ3CFF0",
-	"5rDWenJYGwqVSNVrKzE+tELI6SmsSTHOaVWgkqMjZd04Di/MceiNtAHZQQXrRGRbPnC7FIK/Niu2jSVb",
-	"kDnchR+tyKjtBtr6TB/Nt39/Wx9NGWVjQhDWHZwvrg7SOuDm2L79MmciXjUWjFMGe6cp1FZLxu6eKSV1",
-	"T0Co371aqCWNqNaVaY6Jo8PyWTXeGYBLqCuVNP35X2var32mjyCW7GqRyZ2ynhzL4ZAULfobuvSp/RpA",
-	"FHdCvcESAjDqQolhSO6ZgCGSw6wB1am766i4ULUn100IWdP+O9gLUP1qrd3r9hWojNXBtXMlt86hudBe",
-	"WxasFiaMhl2/IXTnilizczg3sfMyMjYTvjqV3Hlu7g+Wj7WL1i6V5HAR3JTLMobNTZJrVWaPwuCFtkkP",
-	"psfTyIxIRScHazgKVyTeHhKs3stskPPKfT0TQ8G9/wIaItWY565P2FzHZ4H+TB/5JBBTH3fmT+rsEdgn",
-	"VYSiPY1KzinvaJuFD7ZJ+I+9y5Ka44bFkJegHnbMifFumE6U/kwfsWykjPOBHfHOcS+zqnTEjB4I1h+p",
-	"JBMJzSfPGQ/CAApdD2U2zjIBka2o4Lns4c4EW7kmhwrnJcwrZntldQ2ithGqu042tlqcFdrRTQWWCkuv",
-	"hN0hqVa9QtqGbYLKjVVpkFC2ICF/jNYqS2ZgCg9VTJwALtn2bS+K2usjZck8ubhoRa1Ajr0PBfe9G9HV",
-	"69ec1xglX2lQXfG5VXz+78x2FEzlgNan+qGotGAL3lEN2lWH20HQsvJDZXvp68awfe+Xa8BZtotbrFqd",
-	"fdKXqcDtCese+d0Ic+62G1i0aebsd2i888qOHirYmJSGsE0R5HGVEoF50om6v+hCNqMpPFSFULCIjYOA",
-	"gp6qD99vYcEtS1M/00fLmnWBBNfX/0JQ1aVUWscemESP1ToFcmgdnlfqlTnTXCGY4a72ueP89FQLERVz",
-	"vEab/uWLlwEbK4uA1StbkgpRyKqQAeeseyAWNqbEwlCko9O5RKKbM/Hr7qz7KVfLjM5TTLuIMLMkSaI3",
-	"OeAGL3m6lk32lcvCkgEDZzpjdHwZ5hcjnzQnpnUe+XXV9Cte6d5+gsd1Iby/YH7PIZDwoinaTuPMWu1c",
-	"+jWlwzbn6bDNuTqslcnAQN4iPBKWT79/597bd++9a/fE/Qcf3b7z8OHde+/WZzRdpfM2vF3WdVcjjBeh",
-	"1S6jiJY/bTxslxveDdzGJQYbZroHtVTWJh5rBwN8Wx/dTaoqGM0SlW27L9dPwOm+ME8DPyirZXYeAKHo",
-	"kopT4V6IP6cft6yuRYkXeVZ4y0hrytFdaciJNU9tQHXWnkavMVQ4HfRwQzA3BPPVJphrS4WvW6a8XA+R",
-	"xJ6BolZTxhWQ/guKM3o8chEBEMKRb7nCjARl7DknkH8a0oHML9to920JanzxoDegMW2QdyFXQ+AvdFeb",
-	"O8VlzBlAN3bL+Qnw4tXInU//fmNn76IASGtqgR7kAqa9jVn/7GoSWA5xTo8mNJ3PCSXkD+bIbEnV1XO1",
-	"IHc8Ruaufex51F4o77Cn/+OfPf1P//Trn/3zmuNfbXyp4X8TooBYYm0WWYsNfPWrP5tuoznThuelFc08",
-	"+/JnT3/359Nt7Ey38fDj27aNyn78P7/5iz+ebmB3uoF39u9+cOftqvd/+d+f/vTfPPvLL6eb2Jtu4vb+",
-	"vdt3PoBWHp2bDOBaL0Ug2v15Djfe61qrCefFk8c1TjCiXSmUAEW7pJKrisEwtcRhPjt13NMIUThXTgRz",
-	"r5IWQSFCaarHGKkzMqLO7iqHoIcoJTDRuBejgDVD4+AzwpI7c7AI7pOzPoTKIBd6fDqgIIDhXz0fCr8S",
-	"ndQRUO608nvX9i7+eyiZryxc06Tg6ZwfPVFe3TDYY3adIyZVJx0llAQ4eBkwd6HUdPGhH69aQWy3AOug",
-	"HPyEbmSic1JVN5Fz8Q7FVC8mrERR59lX9v2nfJ5sVxDAnh+yJXi0aUUePXKaOgL9Qr2m3VGaTnne3Hm2",
-	"OlsHY9JSrnojFBY+79sOj7KhNvbn1//XXz/9m3/97N/+5dOf/v7f//BHYW0JOO8CAiRS3QObipE9O4Vf",
-	"/6e/+up//Iun/+xPn/70V7XAApFkvAsr5sj7oroVT6yUc/oPv/7J1//qT559+csnlt6chi8TAcIehr0K",
-	"uQf1bQtEpqiWZ1yZlPgvxPLVWrX3RJpqhh+I2ESPqCq3NAw7QZ406QRYP5kXOpDinT/5xbM/+tu13HfU",
-	"1CUX5Qj30qPVTHESDWLStPH0uKjamR2Y8o7o6xQz7H1ao/WDqXp0jg0KaTKQPWeCpxQwu2TfUlej57ve",
-	"z2XjRrXRMFm6Kj53ffOc9j+/D5dU+yYi6oXYjZN44yS2vDdJAjVjdd4+3/ZI720/IS9vIlKBSlN5V/qq",
-	"p1jfVUCxLJWIjEpolKRjdizEkIpm5OIxVRWjQ+TLYPmneSYYfjeJWK51nR1obIJTMt/ilcd52AUsW3Wi",
-	"ZVJuUSqTC15RTupt+EwgelTR/MWr87ZWYuPOvLw9j0t2rm0frWQB4GraALBI/99XE7Kq+6fBCh+7n+Bm",
-	"6tpVqfADvivyJZtwI3hsBI+XRfDYELrLw22sT+UqFPc19WlEU/C8058lku9IkSZr5PGPwwNB2aQCO2mG",
-	"pcHJCKyt+ADaItrgLKVPJ4BKjz0liplQkF0dgsKlwb9Dfh+xVB6LwgyBFSjd29AFei+J6+xt+FOqXjDb",
-	"PrmY0rnjAi581kVTYMRsbkk72y8+ho5WBNZ3teUS5cyc8NgC0IjnF+NMq16bmr3lwh6g5KKJsSbnoQKs",
-	"rDZGHqWCaeVCPFAwKhmhmVQsEydSjAPYv0O/jFQqTHkS2ZHo6AFEe4AdojUHGu/7K1Ub24fwAiuEBYRj",
-	"lQHjKzEFIbiuxdO0PI5Y7LiQ/bu8wXTGYssl4iBaBWo4IOWss/1ORwwtTfNlUKel0wpc/8dAm0ss+qwW",
-	"Jj4cZvqkbBeZZWCe0O8AYcbdWnon4MwYbA4Wi7HOkmUmF8/PPANEzvQPv/7JV3/1r55++c///v/4+dN/",
-	"/s+e/eGPn/3rL+extCXMLGBU65tl7gPp2RhlNrLRxiizKbT6jyRtbERiTSDVPEfbzvYQefX6eNuFYNtP",
-	"dEbgJqzSBIGLU/adciwphW4WYgsAOn2UHmVdxFAFzErgssy6zHyWElYUZ8LxnZdl2z+nyXopV2GrVso8",
-	"TcK2KZhNzRcUJ5L59Nf/8atf/bh2BraIQ7psp0WfZ7yDu2NnJwpqp//dD38WMpu/++Hvz6um7vkIjX1t",
-	"VhnkOLt4Qu/ndVm9bbJvuk++XvR+Q77PSL4fwL4INS1QcQwcKtJmL5x851Q+/wJp90OwG4QUFvVm+6nY",
-	"5ReLIFmbpe4lmv5Nw2IvlqKKTZoxYGz4jDoIdfk+g8D41opqIXAI1zXUrA3FmI8A5+CYhP247CmeF6mY",
-	"fQLTUprTmTTC4YPuPcBIU9x6TCUllI4jF/jPc8p/XqCuqZO3KCMU3ISMqpD5JvxKBbRamPyFQyHmBfVe",
-	"EOeLasO+VqKNoGj74O6NRgP+aaxPvu2MXTJP7ErF0/bFcEKnoEHRQHOM1dXhL6vnNHcazXaj+d673975",
-	"zt4nje/d+O1r339/98Or967fv/mgeXDeBJpCJcvYHmYaBVzmRsPZsMizBcgIhY5qk3sKXnYXP0dNx/mZ",
-	"FyB/Xab9UrYdb0MtWUWLtJ/KKiverHhAJRZSiRUWCi4Kllp4w33GG889o+WmPB+LUcHfcSN6DTKVnTke",
-	"cVqDqDZ/nc/YdWZ7VaCiPIfkYeVtsA681p+FjR/v8oMcQsBLGBxwNnzuWSOyq8OxRwZenxPQZIfwMTzx",
-	"ElOc1Q6PHcY6JwYnZgNGP9fuh0mcu9FxipdtctJZq6Djdk3PVzxQqLLXjA+HKIibgWnbH41GE/a+Mehh",
-	"q/GtVKvelr8S1TKdYs5eiEOygyK1B5WdJk0MOOfDb63UqPPpB82aicnFoM3XAT7bmbpkXYmnVlPyPjZK",
-	"VzVngktKpyvCsaJTzrSdU99/pbwkuR62Xb1AMCSu4lWqWMeLs0DicqzmZrId2eB+N/pUgfsdmVL+pxXI",
-	"aDXb337iNvnCxE6eym4IxEtOIDZy/eXh89Y/hOuK0B+7DXaBqLx9xcRgmE9YjOcsZiN1JKnYhFC4mdCo",
-	"QWC3nB8Lw0S3S+lgodgI2DKgnAZWgVBovZAKUh67chRaUTKlCLPEdnXGoH6Sg+5zmTsDOx2cmPLC4reB",
-	"pviwaTTIQNoTTPPTp7KZTsGi9CZQzxE9CpjoeD4EzVlxIP1DBTwb4V/nFjPnwLgKquTyThQi4Rw5EbPa",
-	"TkmLa8qBl4qy2hD5fzRS4MYM/7IDjRy8SGcOc/RchMntYzFZbFN63z7wHI0974vJMluPPVz79+8y6OtG",
-	"erp8q6ibfLSK2s1TNhRFPq0AQrSN6GSiVH/muctclXAJKr0qTWWphmMxmZfo4H2olXpmv7xjQ5lORpje",
-	"cWVG876YXDZ4bHU0NVYrhQVsu0aj6tGeg9feE2OYhdW4re3ThtlumO2ZmC3sIcaVo3DPg7sujdM+QFrE",
-	"TK6HBmogQqDTxetvc0KrHbHbRFW/GlHVZ9ytZ+ev0doOSygkI+bDOcBRCVVwsOQPPE04DpkVhdzfojtB",
-	"uoGiVhy8htXiioqNEgo7VmMzqLVldSNBanB9Kqq1+9RmF5D3DHoSJj179UAhOPtWMLge1choFWRf7vRF",
-	"53hJcTn3TKbHkOrVfqgK0tjRqist265s7apDoPinEIPSGYi26ethLcTDP3n6n//Ppz/7vdN/+PVPEGPy",
-	"1a//3bP//T8+/fJXX/317z77t3/89Ms/f/aHP3flcWDajlJte4klxYsC4+WK4vbXCCcT01gGCbglkZjW",
-	"zTDnLdwKR+7kpNZ09e9GVHMN3LiKZb7h/Zs3rp6uZnFJRDIaOrsI/AZ7TTsTPdzytagG2bWDJODi8VB0",
-	"8jYihiVs8rD1naJ1LNtngnenMKgDnh2LHPN0O5jpT3/y9Pd+9NWvfvj0p3/69A/+Q83BTTs6HQ0gR+mP",
-	"/8WzP/yrpz/9pb3lTUHY/FRS8iLu4Ob1BobeAf63eEBRyMKjuRF4sqf8t+mtnGd5aUaqso67Ou6zey7n",
-	"PZ+JPAy3c5esvkLGL7uipt3VkKS9EJy//rMfP/3yz1nVrLNnP/49jEMMM6Vb6pKMUqyVOD0LAIqbt4in",
-	"zwECBTRuHRiHYxobIMe5FHaaxrlQDjfNqyQmWK+Q4j5+28eNaRUEA2R6gOm0Mz1GO0IqDaUZggp0HT2g",
-	"xziLuzIVcYQ/Y3vb/aCK4TnvuOD5OOc9LO/tHjhU/gnC/p+IjKfMzoCrlveGfc20eZpCfDr8rSb+b6WV",
-	"iN+ss3fliWDiMe/k6QTGgzKKEdhx8OFIw7gVuAfQiW8//Oge1rSFbh8qqCXFe2a6eDikUjBUj8/kFHJn",
-	"WaKBtAV9LCFOekDLyn0jZZcFrIF2giLG2UACN2FIvKAHnAWRWt4yw+kRX6rvUHkfCyQsgBEpJnPXCV8b",
-	"cKYyI3sjTB8Zw/NS9eyEuT0AbcPBoTYMlryPoaRHXGf3qB4kVXo/VEeiqzPBYuLjQD7iyKU9iPko1226",
-	"B5+1W9EX6hKqoyHjK2GB7Yy63BCJHh3l3VHK3ojdY+0xzxT22JdTBHjo7YffsVP43Q8efjeC7RVUM/xQ",
-	"vgXfKwos2pHV4Z0OV+xIsI8P3tm6EcF/mv8/e2/f5EZy3gl+lQzcXmiGKoJAN8nhoEOx10NyRrQ4JM3m",
-	"aGSpuagEKgGkupAJVRYahClGjHz2ns7nWFm7jrPDqw2vFdaFfeuwdY476UKW199lV5wZ/eWvsJHP8+RL",
-	"AYVuoLvZwxkhwtawAVRWvj75vP5+N21D773TvtXabaGDzG7xMTcJM2Is+zqHPMOClbyHkBCHijhH9SzK",
-	"SMZlMwBfzME87Gl9lET05GYkgB0gwGGMQMRhBQ/PmrQXcafCBuVFwaF+Rve+LfqlsQtH+PfQDj9UZmKf",
-	"xbbNSBelUMKufLu5e+vul9ut9E02hoCj3ay2y6TnJKwn+nxqEHwjk0Mo+CkEy7Up/SHAXdITuVZDw0od",
-	"FfJ8yQQDAA2F2UiDsVAB74UpilCbsRIqKh1qsv08x7y2xQojsjwOFXYDiCwLEQNGefyQPUAlQbhob6zA",
-	"/jIoCTzLqDtOssCX+rFCySwcFI+OIVVESA8DAVlGR1Qq1it4XxhcQTjOGdG0YrWa602hZ3aYcIOU8ljk",
-	"8yRC41CaQEjseobSNyAsjas5YfD4Qz0IG24fljUIEHzzYEnESOPW3g/ZA3fYlmH3+I9ARvnv7bCJ/zO1",
-	"E6lEnjbZQ+U/pQ+TMDsVJy7PskIYQ81SnQJcCXbMINjC4uOlENUxe6lkpnAOPPiNWycYq9Klr6GKsFfm",
-	"LO3J38Vyuia7eyyKOYo0kRvhStUMH4vVLKQg5D5bNF0x5nIBThdnvNGh7yr2k0MhOdl6GpVj+/zhtNXa",
-	"7U/gP2KdR/GBa/REYx1L4le//POXP/yzX/3zX6I6blfxhH46xbzx9XuPUHnCargIS3hjU/Es1g4aft96",
-	"flKV3SpjBfsV1eo93SCrAHZciDAkjfE0L+WEF+U1q8JcdYZ+xQ2w8ZTY67TRaYCG1zfHZ5ykuuFvNtB3",
-	"dTG+rDhKxSHibUWnGzUuwJhCmXFqNSB0JKJ97gnk3QZnyzY9dRv6mEO6VK55RlaYvSHdjbyhpVjLVWrN",
-	"om5vXtrDdWv31q2brVvJSgJTesu15+4AvVjpNkZa/iHUjFvFAgyzJkuFKeWYlwLR7Hnen+YQG/QWI5Wd",
-	"kyJADiFn1zjYN6xRrwX+dPf0qxUaWy/q1ou69aJ+nr2o57/j17rct1HXy04hJ53KXiJ0ASWeqhfPuMgY",
-	"Ja+ewc+6cXD24QCvpLqoa3STXkNRuzkKTWh/lbP3MUK78BKdB7pkc+FY/uATAKBBtHdIWkCBG/3Cc7s1",
-	"2b73E2OLivHJhI10nplAFWvb2gOoU3kslANtIf5a47Be0ItkHAPwsWA9MZwq+w66d9CODwCrU5VpJfZY",
-	"Sgy8T7g5SqF5SLWXapgHPzYfcqlq0sag6a2asFUTtmrCVk3YqglbQupTcw9BujnVYlOr+8Up1z6K51dx",
-	"7/t4bSUegkDk7nJ3OHQawpdWR0oXJVzaZHeLQlPs4Xrr7Q5LoakqprorJcO3SMOUkBgswDgiU8DpCH8w",
-	"fyklri1CLu2WGt4MzcmS+Oij8KR/AMVr5Yf0EWoxVaoQB1cPPzYV5DylWa7VUBQOml4XlQhU9ScVohIm",
-	"S9BW3Gho8EdCTAy951mZMGGVILkAfSSNB2XXhUuZq1FXohjrVl/Z6itbfWWrr2z1la2+chI+oN3yjLs4",
-	"0itRW4A+xUDE8KQQwO2Dr/uEHci4cXH/3ry0Fy1gufLiKGFGUwZYlMsyKfSw4GPDzEjPMKXEw2ezvi4K",
-	"0S/zeZPdK41LhQAdhdItKE0G829ALlU+wbsZb/os5CehVEpcyMEB4/k0DgzILl/Ud59NdIHhB1SXTr+t",
-	"bQ+u0RSGEzrQxRhugZ5UHDLXFxm96wG1K14en+HjrzNIYKJLcA9TQxSD24K0FqhGKSstkULFKOGrHIk5",
-	"pAx5/fENmLpbb27dnJdYXKJnCiKC5dKqKw3wyeXr5tuc8KkRr8LE+RDrqzhVVyU4H0Fdj42dVc7NEWRU",
-	"XoZf896Amak9aSHXlsscMbYlpNb1rIApCwlcnSP8AywQ20mf4uiGy6w2UtSwNdjp3loMW4thazFsLYat",
-	"xbC1GE5TKeDCeEUOzogaqRa5hPhiVuTXLu8myn0PWdVeU4cilQ8pB1qWcd699x/CXT7SMwgM1pWHFnpW",
-	"qQ312rhU5c3rjaQxlkqOp2NAWSAxJ1UphqLA2qxXQKlnP6LLFbSgdrIGZwKmnJ563S1ktX751s1qYmtV",
-	"5NrZsddhhUEoErMXIE3OxR+0tUAuxcEwIhrWiDyM29OVeCvaJe45/lbEwZOvnWVCiQSvLPyCzbNiquqK",
-	"s4BYl7Nv656dwhQ1uifcHP2W7qU0mfYzg/V41mYhMt44AaLJUlBaU1fJEETku/v37t+9Q8aONxOtGUPp",
-	"ESw1R3IygTjK4sMLTylN6EER2J8Bo0Zp7BqVVoXmE0dI5ypvmuxJ1Cjr8wkrxGBqKEt0wosSZwLG04E3",
-	"2dmxnYTujZfhBgvRlxMpVNmE3FEgN9p3RllWiXoZlpIKl7rxuyo4V5NVScFOgEvCWtVRwEoX8Km3CAIS",
-	"Yl1YDONDGEmy81NMFSut7WgNwW/rHsTgOJBd7GEZpi4ift8UxtQs7PqLOq77x7gRXpm1ByvR6LR3ksa3",
-	"dQ/MvhtJgzYNck7gL3Zj0Q9lO3ZLRGG5WGG137kIHp7R8yuhSK1z2r0RtrcvbKo5F1tt9XXnvwHdDkzt",
-	"aoWac2bCKl5Agvz6ufC279PxK7lK9tH/AydKGpZNKbvNxeyt9MAU+uCpZeB0c5F9ACiCEDQv8ef2ZE64",
-	"MQBgS44m9HKBVQoeYvjvNM/hiTrZYwe8dTRtHU1bR9PW0bR1NG2v7tPZXe2NwTheTq8mNI0Sb0VQ2qPY",
-	"QJTZR1R2klarRSARH1JlOinwCfR2KEB7L0eiwBuWStvZQMyEvSgF4vcp0tixIF1p/CYhDlfEVz+2E5BG",
-	"GD7Exgr1fZDLPoNK9/gXkIU2zfMT4NIe23GvA5gGMbJFtDRrCeKhTJlU/XyaCcP8FYFTc4GIao/17PMN",
-	"qoZftuObvxHd0F09cGKxvm48cq1VfuFwQXglYyH4UXqCZZLnOdlTZpqXFedc+634vmq562jhfnEKQ8SS",
-	"CjBSrwhb6rGebQIvBSd468+7XDAqlykcKqjQXYVJOhFYz2frwrOq8mrxfhtgaYyDaEG3y1AQjQc8W4Nd",
-	"iWQZ8SkkxgyQyJAXU0EyiRsCuRyh8Uwm+ZyVugqAg/LfWlyatvkKOY6jWwv1stqHWFisENMVObTu8X1k",
-	"H3qAz4CkPr0rpq8nYtVVQd+tKTtswwfwCLy7rsXImlsbtVq/bpfOBtOxEUwfbqetJL1kWD805ytn8gSQ",
-	"P1yki8f4OwCQ6qpzzIlEK6Aq/SOQPNsXTxBUaoResrLrWMt+wIoC8Kir7IGYRV5UHYcPrMwF/3XwztO0",
-	"pE32mK6aXoQZXIhvQ2kuisqJKAxxu8aQTgbaVdq9tWl78SFldFWArIJ3PvKIIbVAB/1nViF31qwVy8YF",
-	"r7RBJQRNcNfJJtt3wMXUTmI7Qilg4K830/7oULGQ3tVk6UjkWRcCKWlAIltwPbtYmSuOGfGsg7mWEDgD",
-	"q8GFVbTq46jvDTxoFS2beGbbx8pnio34umfAK+QKZuxQ7SsGUNOA1oZgYkpXANmcTI9WFDJG40utDitr",
-	"P8tASn22QFncgDfteczxR1uKwXcA0CZygSdggJYaBF54diyKUhqBCnQSEUadBP/kHST7S83DtaQXvFSb",
-	"wEDZ+bxkoglYfT+TkYMKvvAu2fWIpW6SL6i1cwoH+bKX7/TkhJOmvRB9IY9F5s2b2pWIXK54UMENG87t",
-	"BaQ12Enbz7I18KDsL0MQvSomZAm8A5PXHhlqy6Lxuqon7+D9vmgtbKCKVJ1v8PtrAiofTq0FiSs04oOd",
-	"oMWQsCBPErrAEhYERfg3LxMWZAVCgpKcajI0oQg5k66uGTdMFNwIxA7NxaBkelo23SWauYz6XiE4WDID",
-	"lzyGpStS2b7lohQr6z7ObLl9Psylp2csZlmrdGVrp1y2IMBNG5wZJ1srCeOAt3yRVsuyGJFj2ydQtWrt",
-	"GTrZkAkVsji4g+Q2LH308OAJq7aaskw71b4Q9gXUAnlAEZYX01WGLAUVPbXSJQdvDyIzWjFgnPcVYJrR",
-	"/vFO+/HUUKVHgIFecCjtefxgOPo4204k4v0+xu4Bri+Boh8pPSO8Y6OZneJJKTKikqWHU5ASaWJNjxTl",
-	"JoHjBiGZAuMsm1iVKBNAVnRMxswAyW51ZE9ALz2eNznLRJ5bUQhEt032EBF/I5Euh0oXjg0XtpftkPdC",
-	"LIRPeoLGKzIwZwKAMUudMCcUbLRurJIecJgryjyw9ErMgsBchkk+p0obw9KDJ/uPn6QYWJFlkx1gCQ4U",
-	"CAoByEHOExj1BO6PikmUycHAmmkRuD0a0zR1OJ4YYnkRqZutAOp2ON1vVvGZwchziPjgnvVbDJcpvj5h",
-	"xXUhh1KxN6IpAljkqRHFm+TS5KYELyRZ+TjmPI8R4CEXqrSryUo9FHbVKJylBKwvDdWfiAlczJ1gNULt",
-	"IDpP0aa1TaaeMjmtN9wrLoRT7fimO4J8msmy6qGlDsJ+klAdOlUliQE4/g56AXrcZKCdu+4DyLdnRXbK",
-	"OCTNlCMxNiI/pnkj/SGGtOfoM7FTA+VgPcGGU2Gs7gG9AYj7ZGHDOOdHkz1w7/YA+CngXhP4PUgb2zZG",
-	"ESl6eSOKXp7FtjfrGff3xidpOhdp4J+OdEywxTgUAi721uD7+jiGFNV5xszclGLcWGEBbqBf4SRcsj3O",
-	"7fZsdNrtt+qtVdrNEI/EymyKUVKqy4LrH37S6DRkhK2yYBJQLNEuU2wKx7lGbZ9ctAP5RKETF2Auu2k+",
-	"2V7W0xLqOysSeGsdb63jc1jHi2ABJmiZG5rKG6WTog78PD6pJ1JRPhZjfSwW45GoVIKoT9ypGEKtMmmJ",
-	"9hrXA2aVijkqDmtdGcXy204IdzbZ+xXP1UxUbnJT8nn4cxXX5Qo/Mhi1E16OVgY2q+L4Nz7Q+XRLGPp5",
-	"yIuz52vhMF+Yn67P87zHQb74pM0Xqw3td3XBJoU+lpkoiIIldU2kLi0EG/qSIRaoYcoyMZBKGAbFYRrs",
-	"ZByQzuYJcyVjrmH4B1ESyUyoUpZzQmgAKw91/EMlS0LtNZHRTbxcYxc/ZODqn5SOeMe95EtmoVyU1JIq",
-	"JJt7mBeFtF1asjScYQI1bA4Ahu1b+9bZPr4RRzFEhU9gJnhpCCrpROhJLmIjC0q6fOCx6sYwY7uDMJCR",
-	"JrbLfi2a/nOGC9hDCT12js15BJ1Lr+JolQPmX1nHcDZGUIlOZfgjodhA5zmCjWBjESaOXWEY6AeB9Qwz",
-	"Iv3VicPFqiEoutLZPPAVqTmrPFixiWzDd63N5ijcaChe4wTrZbfFMj43YWVlGY0eubX2w3IttOXDqjHr",
-	"m+AFbK8BAQJWqx1pve2Xb+2wkZ7as5K+dzcsHTJN0w8r8d/4Yep4sGaRJomcPYawRGYjmYvo4Nm+g5va",
-	"npiomUCvi5Y+kWNRl0tA88EW0PCHX99oubfQgpBJUGg9cBTWnI2lmpYiYYNpAc4fcLDgc2RqWYWAeg/x",
-	"/523/dwVArkrYB6hoSa77d9p92T8TjwbMs+9yyth4pn9lzuz/hAciH4h0FWEHpUC03DbNwFjyoBnUCpm",
-	"wE4AEiwUWFPUOGot3Sf8SNymF2xs6R7A9Nq790Qb98q1KxXDr/H8sDE2Q5kdNjrssLHT2rnRbu+0DxsJ",
-	"O6TETfzmzt37977++M5h40V9ofpJsFGbmqrUyXODU3lBwsvqLUCy/aw228aKxsbG0RdD0RD9KZa3QIFK",
-	"pHbABeLyvOdOMCEk0bhybXG/aJEm4gpfalWRybSXy34lAGAla3YVov7uADcqmgo5vjfN37/RarW817wT",
-	"7lIQmGOe51b8BPrRKsegvRguIcNfW+FI1KEglF1/E4CSTavXhvuypuT3AHhRb7up2lQ+PeHDd2VeWjvn",
-	"9LzGB7qs/v43PAeTZn2TLEy/p7f21OXmYVYIiAMYm0FEuCEKuUwjDav9BmgsTWKtCHD9y5gkxC/jWsnu",
-	"NTLtGhXKr0pdhxBFTacrOqUXC6hNBrwb281ArAmhB2s7ksyLVP1ClNNCAV8G6r7QLYrozSSAWpN0XWRw",
-	"XkuaJoGJN2m1WhCawF+M69Ctp+qLIMmevjrkhZvtnd3rSQMI1Lzadg73Os02zPz6YAlbIfYZ8A7YJTqr",
-	"FLtQySUKbqaFWK2W7StGv4F8CweZAvoTRGbIw+NkBQan64tg7rqX1ft+f3N1D5qYTXQPv3DbY3u5uoeb",
-	"+JVlH5sdylU1HnZLCIPhHARacshKlJsy4t7HxXvIDU5nD5xN7tDW41MlDGoI5qQ6kI0zLY7BTcpZv+Bm",
-	"hE6vQ7VSaFx7Tv/qyuxFCuh76PYFeG9hyHbCFA02g4CRT9gkp29q9bGuzDxJOihoHcrtgBdi4UOgLq9Y",
-	"sCEM5fEUnFPX05Lb8xK116QELpdLNeYyTw8VYwbML5xz78bEiBC11aFwGAltj1hFX2Pf7E/izBegEilZ",
-	"LlyCDonKclQIn6UFtCoiE9ke9gRzg+hL5wQOGUK01HYGnZIFvjViG3FpceNKvoQs4F5p+vycAJUcgnZV",
-	"HC/ySQJaMjbqfJ0OWYmKWKQaotec25cXwqXlQsE7eKzhCgOkkD2snkndzgAN0g7lXRyH2zOigBr2eYdx",
-	"RMiJ6FckJLLZf2IX3b+xPtrXx1AeAXVdG4pL+Nol/8NSPCshycaOgvruoM+8qxmBqNBv/Qxj5pRC6DC6",
-	"yXHdhBQ9XVh1Hvc1ZBPhR1TyTZdo9C5S8+1mnhV2K6vIO+wPNLfLzvwLukqXXfJoZ3Vvw4Q3XGrCrBaK",
-	"ZQUUHOzFBgQNFaB17MKBMxijDdGN77feobrDSw7BacoZpCixq3SnyajEZOYLqW6+teX0azsxZ7YgLqrs",
-	"yBcILVUGkeBqdBq/a8dpuFpfVacL/8KTjTZ8+8k2AqHYuJ23zb7ZZt+cLSXdHmSvnmyqKZ1st1RUkJVI",
-	"xO8JZ3uslXYSmjwx6WQzAOHXwi9xofKhIhe2FsilESEHi9wpLwQ4d6GOgfVKv6COypoi3BVHDHSBidig",
-	"u/ooNnzEy7KQPYg12897YgilGLXEQU22jwnXNRn2RB/EZnqaZ6B3TEvB3pBlpcn0K2nC0i/b/7lq/+d/",
-	"STFnvuS9N7GuG7hAtCkLPRkJayUNCq3KxCequERuSpIjRkA7QaTDUUpINi3QQnNaF+OTieAFWF6ghubA",
-	"BWj/qcQMgJnEmYrUqD6ENP6lfPF2q9WicgZQbt18o1q45yFo2fWdnVUFb78RTttz1LT52Y+CCVsR+FkU",
-	"uJ0pBLRU8LaRrDy15M0L0NOK3oDLzQQh46SObUCqqTjda9OsDyDRm8215/iPVc4ZXxx3qDasjtt3sl4a",
-	"ytTLXH4eVNhAThKKf8ImQZn5hnf2JFHFV7XOLmGpbcPKa3TSJCzNpBqWPD/q4jdg/c5Ef8TLrp4IBe2R",
-	"G+dNMKF7c3SUjbVit0dSCUM9eyN9+fOfvPzBz+0DiOZq/+XxQu0fv/69v/vk7/6f9M0m21dzb9m64dob",
-	"wwnVqKiMZ1RtRg4rXfi7IdqooWrJTwQW1Y0n5Rzq8MiB5F7ooMvHEmBfYz6MxG1ufI+dE5e/JzIG2BbN",
-	"U6rMotXgee5CeZj57UDCZIFXMo5VxcWVkJiFeX/EyxuoA11KnIzG7OBozls6h5heGKOseOMiJDOsrITS",
-	"L3IGlnwYqkGlcSXnlE/oQxtQ2/ZKKsAS4Neb2p2owbkIbhYTuN5iKr6QQgq+nlNqxxZR6IM24EtPT4Ki",
-	"X10Rdjnel7VrwtxKU1UYoOQ2vn7v0cu/+/HH3//5xoHSV1TwdaY+rOeJ2ZZBbR0x51CdcLO5vO049n8h",
-	"PhmSNSu9MPelKSvbfhsIPlEqbBIOdnO/NUQuNxpcA+1wMYHhTQ2Nirp/kiO0ssU2v9jhsXtZ4/Pkz9zo",
-	"ro3v2O1BukSnJqnMMUiK8286k/VCPZw152Zd8vPVlOQMXKF1vkpngCcRkkwAhIMX1zGTp/tQJ3P1Pn1G",
-	"iPLgGqwAYyAdYhvTMqGCB2Ej7kUAGogJMBUVW+kUPyCeGk98/rkRF+fw8G1Ryi9fAHgz2NrZXhiE7B4g",
-	"QAeLOIkI/YGp7rw+vQXpcCwKgwVkq5MiWfw7+4cBd4fte5z80xPlTAgVF+8jmo8SCxi998j14OoBqQzx",
-	"OJBguSMbyASOxKTEWruVwOiV4dTgo++jBzsw7+ncJVKhe2C5EUATgPCIx2qCEjBBCTcz5XJZQr56ORI+",
-	"BQUcXPCEY+RIfelylZLjtSLiuF3ZGKegAZKLqpgK20k7A9U5hJmZQkmt3yx7FLQCXh/3GPjlXNZvnfzE",
-	"Riqyk0RcT+tccLUS8mChR5AkBIWlSxsPIREwEcx9uQocwTMHrSvN9ycTez2s1UkHz+C3r9v7s5FmPZFr",
-	"NUT86/gYXG/tIgiSirOU5k2ApXUVmkQW9oW1PtfnPqllUCuhQuG5J+ACAuJI3B7LiZW0CxlR9mawO6rr",
-	"axqeN06EDvZ8Ky9/8k+f/Pnv/8sv/+jTn/7405/+uJE0MlmIPu0MJHGElitAwO23TscVjqitGmZsunwy",
-	"6bZa7UbiTlKn/QqoUmLhsWGBWSR0thrJ5dr2ldlHtd1e2f6yJDN/SV4u2v1eZp5LGalBEKrVTR4vdAet",
-	"FAjihDAdQN5Z1cpF4eaUQx1rWHBdn/aAS7r2pbYeXIEzYu2Nio0AyACQA2zjaJy8nuRb6Cnx07+x5RM/",
-	"7MCHknpbsoI1Ga/5np19gl+vw6Xsw/V37mvwN/TWq7vrwk14QRcVHusI+N7fWEsvaHduvN25ceubi/j2",
-	"yPu16toyEvMNHQEYUURWuL+SmuG0OzeWh4O0pi//+b/8+qN///Ln//Dy+z9teKbSOVABOGLR6kD1tDxl",
-	"pAsfRbj9J4+sym62E40M/2WH1N5ptbut9lff+62dr1//sPU7t3775je/tvv+jQdvPXr7cfsJ7J56bWHp",
-	"mj+PAhHTsQVl4sL0hnV1hpheIJjKsVjZKhKX79pYJOuJvAdSsZ4uR8wfqNURhFeiSVzDrboqT+n9JTJ1",
-	"h/wLQKsZFOWQXwF9kPZbB6+7gl2aZxd+uZ6nwGM66ZYaUFHXPZl2CJcMFXshEgX7fTYifVD4yGuBySpf",
-	"sEyEbWLBGaXc+7w4Ok3McUPFgdMJaqduF7968TbJ56vlGzj8AVe+J/oaS1Ch8M9Vac4ngqUxV1kaTEDH",
-	"Ls5SMzZN91c37k/aBBD2YpoT4FyoUw0WGqTcHSpCQvvOVIoSgec6MSj+iBv27akpXXUgJPhxZmay7I8o",
-	"GX6kc+cchzS+COxPGnZ9ZyeyX3kAWMY2UF8ggEMmzaHySWiH6iq7cgUR0JpXrrB3vGWSeB+vcxKCtPBm",
-	"sUesc/axAWMs6qPREX4YDtUISp2M8PApYd52i7lXUcki4DcqPVsab+ttgLH0q9Ek/W0a9nK6OGqXeVfx",
-	"TncYV3PCWyn0tPQxNNsZZ2hloi8zStLHPTXUMI5CT4c46Qf33q8z9RIsj5QGfmAXutAai2KvXDmQQ8XL",
-	"aSHsxDsWBIfol1q9Mw3eeuN+7Dew3cx+fisr4fzwNQmAj+1LXoUFfKl0cWpeJYt7QiuBSdQq4r+lJYx5",
-	"4SK76Ps//NU//u3Hf/bvXv7V3/z6o++hXYTPW9vRCl0rD8F0rnvd2mdj7ddvQDMHK3nJuspAKp5315rA",
-	"WlOK7L3W2ey9c2pIMF0nq0hYCA5Ha5uNuVWazogMbcU4ALD2q3J2I32oogiJY2SHX+kbRoQwyDg5RqAE",
-	"jyqLfhCWwidpApCqEU+UyhZcpw4A1n4YsJMP7N258EsMZfoXgZPtUAFbXKH7kEDfgYi3R1yGxjygmdcD",
-	"XJ+HXGLu+5UrUEZj70UHl+b7H2kC9j6tOo2XvMA0A1A2N9FGgrJAqTZo1GKfxvzIaSYOda2vi+xQYd+o",
-	"VwSw4frF0hkH5zX37cA9MJBWE1IaB8bsjwybqlLmUOUJHxJ2dQBfw3m317k1rvF9d4EPKqM1NPa9d2mu",
-	"CgGJAqh6AhADoikjQIjtOyAu23eGrxfBhl2v38CBl4Aeko6k1ZTmzYEQWdc+lr7ZBA5aQuPFDeXKDFhK",
-	"U4Sfd4daibTJHjs08bGESgqvFGM4PK5wMmNzDRl3neefExVQtPAwIx8Y8IdX0hpSPDCpT46g3aQHCE0D",
-	"QY0IRMYTAu0B+VaWQq6EqXl8IakCIteA9WmSQwW7LX7eY2MHXD3bJOmZzSsES8NzYTc2DRWOkEPQAMVd",
-	"6TiNwy2QO5Shc1HuyaHCtdjZAbRxa9lEgCHGPVWnDj6a5jnuqGU9kOe5nt0dT8r511F3wUL55VtzQSpA",
-	"oo/gRS7BWwTMT1bFl6WnI0viwUBtb1hUkk9U8QS/iR53VJAJThk+q/SsGvdvt67vrIiAwG6qBD/G/Nl9",
-	"oYblqNFp37KzUNq7oNFp/Jtvta6+/fR5K2nfevGvaoCTa+M+Y/5MjqfjyNuCwYf63kD0q9IbR8vbaVvF",
-	"i1qDv1qnIxEslCIidYk1y60IspvDyyTMSoonbbdV30X7aH0P4/7txr1rrdM7OE6Vw2bQKsdeTXJQP3HP",
-	"1fUL3hD3i4I8p2Ag2Bc+sY++gN7fw4d2Qpd5UXBQHEw5h81ktbvGGv0PGSydKIz3JRPxuyApdz+K6xkh",
-	"qlQsCRgxwWx53UEvQ2jNc1+VpT3ksEnXZJzepfBVuxWicZnIppPukbA6FYS5r8KZBqSpVQ++1Wzv7F6/",
-	"cdM+TxdOl5Y19vQ0kpPJwUl9kWoIxguYKVVLphAGjkDj5Q9++OuPvvfx9//45R/+Bdg+CFRVid3Vhrd2",
-	"TzN3kkZpLbsOJI69SBrwtDguuyTcACqr5OPJqTNBM+A47o1d66VsGJSZ57Ox4HC9K06nzcZjU9VFv1jm",
-	"0xfMqLF6Aq1aZMjQB5vVvZxOrSVVz078tef0j7XIb4YFHzsINnQe2p/buy+N9UyrjVECCbUeUbHMRoIy",
-	"/7GSN87D9xyXjl1SPCuxHafZHqqQpBHkf0LQh57yDt/6pSjdEXQoo6dFX6RB78Q8HTJh0jAVqa/WDzAq",
-	"9ldaM3j7gABJfJrnfAJoI/0pmXuYMwPgLIqJPJcTIz07ZiXP2RoZoc656oIN1Q00MLSnnJCBGnU9Rtac",
-	"wAlSbWOn1Wo6RpNnzyoOaraUFQ6WIq4LIhfY9RWZtxp9aXcohUjhDvEMSNG+YeI7U54H2oFIY4VXVDJx",
-	"kooTGYw3/06oncd95FYCcF50QSk7oH4tZOckkVsX7F+YR46oEXFrNfXraHf+66yYd4up+golI0cdpLt1",
-	"L55rv5MRrBMiCj3wXZa1VoE25T3sx+alIfic1Tc29wovKVm3YTBueM66LaeFqhnKCm2JpurkZOrz+aOt",
-	"TTfmiltVt/M8+HrhC7KmrEwK9QdBtGa9dlhnXC8rsO0p3bcaRqvVal+F/3vSitSjgVRDUUwKCY7Y/k3B",
-	"s8GA7+4O+tlg961G0hgKZddUFx88vt/oNBpJI+c9kYcO0/R8VZvyjp4pmD1TctUX2CvUgXlRYj9WqGlO",
-	"yWkMJJpFT0HrG2u1v+GI8an7m3dSPMN7Dgc6KstJ59q1eE06b7fe3rVTUujp5GugUT5/0XnuX/CVQ/8C",
-	"JOmBH57Skxc+76lwlIamZj6SRllMVd8eyX3aDa2kcSwKgzv8Oty0Sh9PKzsn+Nh/R08JrAP8XYDyaUaA",
-	"z9EgrfDmjUG73xoMhIjjF2akJ/b1ejnfaYMwA51nOBWXRZ5L1wUo0XESu//lYhziWzjZnfZT5tanw+q2",
-	"2emJYB5Ctv7LIcmlB6eFM3bXSV8rxGBq7EBb51O8aZGs3N6AgRew29xbt+GObbjjLJbBAVaVeZ2RdC0E",
-	"0UTVCnUf0tEj84FUnQ0wKQB96NqkEMdSzFabBHE8xNf0khrp6mlDVSJkku/haQD5S9qyVdzarRbrj3jB",
-	"+yUUtj1YziZIc23MPEZodq9EDj89oyos5PrnuVNQHba0mzGZiw7jG6IoJYgbSXo4h3mf5jxBSET6K/JN",
-	"k1sV/RcAZ10WPEbsdr2D9weDBtzSdlh7RLRv1WfEPZLGISgR4qO9yLlXh2mI35nqUpjlpMFHuJj3ka35",
-	"AtCEoPa5b47Xl5723dSNS46n006x292DlTWSBkKY2WPhcKEancZ777RvtXZbDUfibm9EkefwcPWWojqu",
-	"p6AZFRwuKNikyCYHTPE7VtcOz9N2aiSNj//Tv3v5H/9j/cNRJ107uy+enu/qqkz+yVdX/VEOVd2v6+21",
-	"vVvO6nXCfbFM5g73wMVxuce+YXMSh3uVYMFHLSrPL/EugDcHPBHsSMw98KJV/MiRwPZdcTZ4ivDtJuTf",
-	"VdtHwVpGNVorCNkfVIa1FiZTT/5ulwIrZ2Nlf0f+LkZXrHzxURzwYScr3ygzc+ILfWRnCZp7McwUx3R8",
-	"yMz9vRjiWQVegXOpV0YJb16HZn3QcM3I4EKVV2VR98hBhTVhLm+hviwsikPDXoKw8WWXQb+Syi3klTh/",
-	"eQ22s34+PLGrVJdkW05zeYIe5VWNrNMD1psaqYQxTPe+LaqgdtX1OtmKSOpTpygXGCx5QGegiivT5yqw",
-	"1e60Wq1qzy6HgrZ6L/jk6VPugz3IR+LZiU957qQ4u6WSllP5/bXnADccp25N+BzgzQNsC3lOTD3Uxvmu",
-	"ozNcP6uvm8aJfA9rczyMuFIi37iStiaPYGFFNaYTeGaNWogQQmVY9+0fGFHcu7NWLe+B20nvzFciPJHz",
-	"a/2xhwEe4KPrzcXG4CBGCEqrKk21LTxvW/CQjUD24oXbBONie5d+lhgXC/t+Rd3p+vfnyfCVq8gOMXpn",
-	"4FaN38W0QncbSdDEeY6gpsXTisS8h+6yGcg8907GUownOS99SYxXFawEpxTaO9bwcnvfF9pgQnK1T4MQ",
-	"kHWyxCclIrC6T0lKAbHfdb9yK6JTIm7ZDkCaQ8Vzo6EkTCJ/IPm6QMQFbg9MJl1iaFZZ5REq2i0kkoT4",
-	"LkLuMLsTjM1YgRI+dfhQGWHlSIkex4Vp4AuPLEzDkZgjZD7KzupQ96utYTo0l7nIKHbLgVaAsNLf4IfK",
-	"geB7uZZE61o4CkYkACCnaC/X/aNgYyesELngjgTwSFBORZzBHsZgu9+njcntyThUcZcpj7wQk5z3hUmr",
-	"WSDLGQ+0zW7TDWI3mELrLBhnsTEnFUvD9ZFuZPjhXUX3X809dqjcRYadeqLhTEX56iUfpkwqU1r1UA88",
-	"V4ChxPrK4mGRm66i8fuKs5IPw9y4zyRGloxQmVTDDuPloUKdtpiqrv3aqcCzJrvLiReD9yNYukoXnAKu",
-	"VV8EnP8YRQ7LTtvEW+66uQfTMvYqOeD3To04VJz1eNkfNWku3GILXnbHUk1LWHLPDdnX455U5MaxwqcU",
-	"RcRtGlMT+FDjQKpsWaHDhaB1safUr8ni9FQKboExADl/ouoAenKh3ysfHSLHo51Mu63o94cKqwHs8k6E",
-	"ngDjk+ORpIOaUAnB0sJIg5yfNKJ3ucynhYAKBShepXrPmGWTGiSvFg/lilY+GH8HIPpjx1pJgX4VAxTF",
-	"HHKZPcWIPydU6ULi2K2ElXLArgImVyig5Hk58vV7ruGFNsgZBXeXZ3QqILQeQUJV89mdqPHZ+ANdHKqU",
-	"rq7UmmWT3Da/cPPA+BHFCJPcs6nb7I6XoieITUQOlm4+z6MCPFjEoJIie5c6VKlLjwBekppsH7ylT7HO",
-	"LrO8EwggolwIstk6byXBIMT0eFotTEYcc5lbDYXmu9F5/qKGTMJ+pvOs9gXtVqsdv2PhDW6e7Uvi7ORW",
-	"1z7YbTfid1OOsz3qmDxz42rr1tVWm7VbnZ2Wy4HWxYMl7D1z5D77xZ98/NFPPv7+H7/8X39w9Ve/+NuP",
-	"/9+fvPy3H1kV0Ult26spoNztNJ5ukNQRL/Ylh7xAasDURpkdZEh3whTTDEPj9vfkQUZVAh5COdHoND7+",
-	"k5/96h9/9qtf/OLlj/7607//ya8/+vNff+8/fPwPf/nxj/73lz/66cv/9FGF1HW6g7nP0Qzg2tuxjnlx",
-	"tAhO1DpvhKtyst7nmVg7RaOqJb/mKRrbjItLMvBgP83dlV2jr5/RQ7oqIBZVn9abefuuptGp1UvKT6xm",
-	"QgGM1dxNnR8TkyIgk9naFkCd3oxttsU3MQzqVZV4VP+sZZMRzq2/z1Mi3enaO/INIwQ4kWZvImMXNB4l",
-	"7kZaBpWy6qIEHjKyfuLUbq/im0NVrW0FRESw/yD5uhBjaTUJN+a4Leqeo9GHdDJK6U07NGPCRGT2BC5C",
-	"WeKylPZWSSFXOLXj72ZaifhRhONwm8eX+trfmiZ7IERm6ElrKJDWcJWl9riXXavBpB0agnEN3Wwl7PqN",
-	"hO22Eta+AVp1y+mZjgELZJnVV6AhAzWibh4cBzknji8iIPOaVypJPWZ6cKgY44pBK46OLSH6d9feWB8L",
-	"t35KzIgiK4XLp5LtYpXOrOAzFT1MswKIK6Bt7/svCTHJqlaIlkWYJWU1NdzXdTpmUDCMJNhJ1lIt7SS5",
-	"6bF6nANBEQVmzJdao66OcxWKsn3MyikmMNe4Colji1tURPcQSAW/GnOpgPgMWyatG08R7daw8wZSSTMS",
-	"wMQHH/Ce0sWY57V7MaovoHdVZ9S2EG1M2urLuwlUYTQ5MqShLfmRUCwd82fdbFoQXA9NIJHrwbxDV1hq",
-	"p1tPyy62639ZMWYyQYUGboz1e5/8AdU3Wz2bVL3mmD+7477YCx9TFx5TD5w/YblvtPWtsLC9mfF5NEV+",
-	"/jsnTKv95cqDC4Xbr8QfgZbfw4LQVqjI+MoVsFyoit4BAZia6mVEY1KCitJJCtJqQgqwQeZCieyYkAPd",
-	"Qbl4D6kocXJwMQ0Rb9p9kLidNBRlNF9R2QYVmbskNRTsIosK5O2JoSAZti+oqN+1l7gDXrlSKOPNtcMB",
-	"o7byzoDwEz12SkfqX+6+tfIo+B7xEvMNedFhd4ndYeBGmklDlJHQJ+JX9iejUuBiXxEur3gLLpTO+Heu",
-	"HmgC3YM6dbd8bto8USIvsQF8/+KCOEHioPSjlzFendTqItAk+u1QIav2iEouIyd+bQKGNKtcgbGyM5Jq",
-	"WGdZP+FH4i5pZJ+hPR0L22qRwQrjFrXITvVBSK3xMrDRudlKGrGwaXRu3bq1UzGB7ddky376//3+x7/4",
-	"40/+8u8+/bu/WtfKDUtZsaCfgAXdabW+3LrVgYRHn32PBnxVwmJt+oLFDNpuWM2NZiV6jNpwAWxQUeK+",
-	"7jxpX8dSGd9XfFrpRuftFxVnxXpzsjDU8zoCYHd+Pj0AdUb8W6+PEV9j2wDQpiOo1QU6ULdW/daqJ9go",
-	"IPF0RmjVrkddqQB1KVJKzEWb+u68rDL1bxP7dU2OxgrAC2vwRfqlYwjXNUmMyBsQ8WtX34JVFNhDqLPF",
-	"uUjFswlUKHfxK2HSGGA/oSJfUit8rlXAwNWgGKDD3TXB2vbz6+SpQEsxzv3doxRgV6WBIIAjnWeePU6B",
-	"HliIspCi0jprRVCZvhtKzzr2ncGwl8t5ouQGMQmyB6ESp2OLfjbSOD4Mu4RIzmIymZvnsycZ31XZYtDg",
-	"7DqKD+bWOObt3rXX3dPYN78ThPsuXOaDGHkJPDS4vzZosI46IHrJmS6Lu+qyAaV9Gu2NS06jpRfXpf5s",
-	"SzO+aGV/hJZGIq0up/0Ck3dX3lfPT2HFfbCA+rOhEXZ5qXWbqJPbbLpLJrFdyEkhV6oL0y3kq50rvy7e",
-	"6R4mdBXs54kUkTFk+6bskKicIYi01S8qBJBN9n6cYeJBKGshJD01C8BI+qR5qGn1yT28p6ee4tb1+3IS",
-	"7M9HHvk4sCaeyBsJac1+QQaFHlN+d8QVmjg3pwPN2LN65cjaBPaOx3peLPUxVjGbAfC+f39IW14CLahL",
-	"YK6gIKwoc7rRWixziqER/83h4bTVarWeXlkLGrE6BZRE9pnxT1YPhzTsSKpV76av1kWZxnF8zT5U8/Zl",
-	"BtHqnFBeJFGwELfCZVOILs3OF4SY8zYfi3cLPW6s+dsna2EYvXYZ+24PbpKtv0h2uM3Yv+yM/aUVuBi2",
-	"qPqE/Rot49rziEbtRJ169a13yuZ3D75qvdq95zSdugJ9s93ql6dOL+71i+AKqt/Hp5Cg7Udk2Bh/rSFB",
-	"w6qCDTjQtgdke0DORbm1fEKcKngxJ2WSz68CcdVK0xKYjoDaqgo1H+gK2oDd6VJLYvAj+OFeiP5XvP91",
-	"oJRl/LK6QMIq62uSzx/DMNYqJn49UbO5I1tFPrNkJVc7Bp8/xPwwPREKDcm3ofzlVg2odh3F7ZiX/ZG1",
-	"/woxkM8W4PA8zaxdDHj/bpX+1OiiJLi7oaekpUoE+D2xpE6yUzviARDbSWMmeiOtjyL22JkuMKZ978G7",
-	"DxtPzxu89TvlNJXYb/utyLtk9TfIAPQG1ajDlCiHUJhSxZzlEHIrpMguVk1OVqoNtqtsIoqBLsYA24vH",
-	"OPgClwT4Qo4w6BtRNDeFLZ8yOKDCNNlDxGLGOaHaLaDy8wE71Eh6c5bac5keKix80wMCN0Ygt8STahTQ",
-	"WOS+W2J+JXA4B0xH8RwCqD6CbEXwNVaUJo6TgR3PrA6VHom5HQ6mH6bwTYojL+iW8HBxdq373IiEzWRW",
-	"jhI2map+OaVSTDOBnEmXEQiY8RyzYfWkvGofhnmjrMBUPOP9MkX6hdlI5/SiECyGL+wTe/gfCFvpaVEK",
-	"M0+YmfZHtv3DxgTqSQ8bCUyGHCo7MfAKlJz0DmidMsgoAW0GrEFXgZ4Qrrf4p6FeMvyuEEPxbJJ26DOE",
-	"0yvEcJrzgolnk0IYQ3zCj+/uMDNXJX8GoXJwnwErfxZABAHdEGshPW6hT5sTz8qkMu2Q2zzNMcmWrvZD",
-	"xVi7Fb0a2Y9S3OKpm2u4r1IKZad0Q6WJK6TzFWppdEP48P94akoXp2aQGTuCLWpikkWYieXa3CXuRfQO",
-	"YvLzIgtfjEcuy6ge0bjCZmDqyvg8sd8LIFwyLgN6mDKeZU6xwULVwLNJQI0af0mJwlMFjxVirI+hINnn",
-	"sNPvibSKmkvi12hlzwGkK4Qa075WRmKZuMvvzuRQliHohiyamKM/Kbt6WqZYIm3QjAGXfJzvEJ6iTtvH",
-	"pErRC+7qq+0pC7WWVNDJzZHAdNZ0oIsZL7I0ymYIKJALE1RRM1I4xDXQHD5HmKVu3dxipq7fpCywNGgN",
-	"lFRqZ4dyJtyPKBnXTHsI8Z95aJUo0Z33j5Se5SIbihQmrJKZ4TRvOANWkZAkkGj4BrdxlaITyTubnrxM",
-	"Or4i+i0io8bHxJ6bJMLpDJ9Xfl3h/KQeHqrA93moYloASFEZYEAEaqHDZepE3cGTh48SxvMZn5vVm2bP",
-	"Sfk+ZFVk4cZLWG8KcAdsqjJcIWgF+vJAMz4t9ZiXsh/ONJy8UkfBDZxQsCESABslrgWqJIdc3TJuK4yj",
-	"1JG7OqcKDX+idRE3h3NyqPz27skM4ky0USH25enYAFqh0nspFmJtTnwoIPVtsn169mZrgTGZXmDvEto2",
-	"Ilt8upKqv5E9BSsjQ5HIkvnE9n2X7QJiKCzYcahkrC4N9urzZ5vGTDNXBdh31pP7Mpg4eK8umzhVtNSn",
-	"zsJpfPJXv/jVf/0/Xv7B3778wf/fcLZOuxUZI4eHPVA+Dw/NlcPD7MtoVnse6uVOBZNuDfNtyTRbNIJc",
-	"NXPdm+wXoQlQgxqu+HkscORRi7/18N6DRtJ4+YPfe/mH/3mjhGG/Fy45qWlrJq9hJl+MkbyOgbyFi9/m",
-	"jZ3J2N+3ygPeWCsM/XMR5Ua+zWtlMV8PIh56Q7as0/pIiZWGdFrgmSEL3CorjloUH8avM10DEM+An1UR",
-	"V1TgPsICZQ+BYmUUFLVmUvFiThpDB9+TiQmo2FpVVHenwyEEzViWGMlFRaWqXSROFe6PRP+oLpv3STGv",
-	"OFTPdE9XmUukGuiEoSm9oRx6UkieXzoY+xq3B2SDdBrk4WjgJbC9oNa+oKiwG39wARcWbZTVN9aHHq8q",
-	"nGPgLfiCXWHbG+mMN9KTYk5uDryVlgT+Bcfcrj2nY/miijRfh+AeW1518u7kMd/Rahu7vXwU64tWbzbO",
-	"Ipjm4oFuYHUpXBNLlJlS5FkE5Qc5h7ngx8Iw22lT8jmbKu//vzdgzvsbADfQ3RwaCnEJKywLFxGBaiok",
-	"khzrY9sa5kDSxUEuDGzVo2NGtOg4mS6Hl95FDy9rMR/AlVU9NmfUY6p3V9L46sMPHh/gHbaZPfUIFmFr",
-	"J2/t5K2dvNVK1rxLbpNAfHWmssHg3kl0N3ddXId+G4LY+khCyIIy06FoFdiTU4ha0+99iGpqREElsO4b",
-	"ABVBYFdn1xJmDGFiQUiDjG20ZcuZQ/sCUxiz31eR3xzQ8E4pzbgL2Cb1PV6RoB4GW8kjcuz2DqignmL2",
-	"gsT9OeSX1QpPEl0HcqhEZvWARtIYQb4jdPdAlFdvw8Ivb5Q7xFgUNkdd3YGvDnlxiTLui1Z3KYeK1sYd",
-	"fXeQT7ZJjIAylqV0F3vmsqu9OSTIKaPxzqpNCtzPjWYzXRxRsgPVdxQiE6qUPDd7UIwvC2Ecpg/WwdcW",
-	"UL0nynBGL14PmkwiBaBOCQo9jcmNb1XIjX2PYS6Honx4LArgnoQpesLNUSMBNjL7T4OseFDgQsmaVoyQ",
-	"2MDU4a4edKED51NCaOZOZcyDSODZVYovYPY5cPDDhi0XAM1e8ZGq90O/a+9Q0YNCnFBwhTdhkx04UHQU",
-	"qhhMps65VBq7ZHY4fUCjQgA8v29ZLo8I7y0cU0BVMyI/hirLR/eAKeBQUW6M1dCZVE32YaEBlt8YTJWy",
-	"hgK4mQnLPxM5n4vMvYKY9FEoOKICgrF8EoZQQQTPWG/OcDocHFehZ8CAAIiFsvQJG6QcgGX4RvrVspw8",
-	"VPk8TVh6wMfiQJbiKwdlIftl+maT2WPKntw/IB7+kbS3/KFibFLoZ7Ds6ZPHHxw8uXun++jxw2/cu3tA",
-	"CGyUzfSNq++6MP3VR4UudYeNynJiUsSZhDJMaVja7X5VmxLXvUvrQolAiOSdHoj+tBBpM0JdkyXADvpG",
-	"qk8TVJyDcIReAd49KoSm5KXAF5jK0sNURlsFMqywPhliC77Uq7LB3nHTTcimCMI5FEwi4NmB6F99V5T9",
-	"0VU7wwh8+BB4bNMm21fz6nIT4GRrl6X0SbNfaGO6xj6cMKn6+TSTahiILKBzfvOntx8+Pug+fHzvvXsP",
-	"Dmgi7S9o6YYFH5uwUEwJCa9HLaXpgQFdd4AvXVsFdZ/kGuE3umQjp8gufY9+CAfbR9ovZkcBMFyK4qBJ",
-	"X3VllovAHxDSeKgnyYrHxvxZd6SnhUld9S/mQmKECfDgDRZrI1RlJo0VaxBUwmwVR65Mp9QXd0f5fJDi",
-	"4fTbPciEhGQgn7Wl80wYTIb60OVu4ZTak0BRGJFdtV9igl+6D/iMHfCVIj7wVVMWgo9h0VyYSw/Y9VZM",
-	"wk7sLu9wI/uxREqY0cQ4TBsScFVHesaUZjOpMj2jiJkf6cp0lVirOKPvx70EJHhRiH7JRrowgvWgAnpu",
-	"j+EE3EvRBY9oM5tf4ZebR7HVi4IVuheXoxh7npASjwyYNY2fJ5X7OTKX17CBtrg4XwwV097ysiSC7QVr",
-	"Tap1NcvJtJfLfj13cU9n825vXlpRcL319s0XpyicsadnbCpgIqs1UUJj4JOJIXoel6Aw4sbDgBDwyUJF",
-	"hh7E2NOVdIeBznM98/mMY1l2MIPUXiJVOhWgbck18SpdZVeufE1MiP/nyhX2GPDPrAbB46dGvBjnwpgO",
-	"cxAmO61WSEROo5LQtMLehPQuT2a6Spvj0dvlgKVGjlOA1k6tKmI1Tpfs7vUIQs+2Gox/FQDQ2mv2O1Oe",
-	"w60JoLd1Tbhs567S0TOA2IY5JG6oUI4Kec6+IjV+1j4RJ7BAumi1Q+RNg2/it0LpKyQBAyeWz5vHNfgQ",
-	"tHtQaR3As0+PdjAxI8FybjVWyFEmrd2lgLtIkwPK4xnjgIQO4SJiH40g9QAq02PPkQPQpb97lBnPONqE",
-	"aAeCzCC6e7PSyXpEf68NAy45WygGdgNTGoe00EYqVU8/60bJuEH6I0CzLpjIPUCf7bx7b0q+Qqfs467w",
-	"NcigKi2Aw7hcn3pMGEjvASQeBIeRmNYMVzTP3SooQAiHzlMHuoUYIqD5IEyu7f2XDIPxxSnE1Apo7O22",
-	"L0JQYUN9OcUE8dxoa+BJFKvYCYgigjJuN/hEGyN7uUgWCgV8vQHh6lcn0pruca8SEEsIu0/ozai476Hj",
-	"CR+IOgHKL6B2V6p2cE9kIsiwodMOlOtM3ESd7kk11e8H1/zZM519SnGUN+cLMGBbQqVbSAMmpa5hDUn7",
-	"R6vVbng9ihB2fczv5U/+6ZM///1/+eUfffrTH3/60x83koZd0jrkoCAgGp3G9bfabRiVFyfVcJzTDz3S",
-	"sZHjRqf9YrPsYleYfsnJxXgRQfgwAiWOflkHRRzdKo1O+y108A+mBtCNzxtkxKbf4WV/tDZf0ABrDytl",
-	"+9vY41aH3dBN+lWrJehjUQRyxQWYKgKbdZU8DgB3/XikUNnpau6t3Vu3brZurdJ0cy7HNXruBLIKVmm5",
-	"UUiT7jnQQprs4IPbt+8eHLA3dt4ELend/Xv3795hb+y+CfpGLgKDifsOY59mpKd51i1EWcxTNpmWEZlA",
-	"j/eP7A2EKsN3pmIqEpZNifKCWIKcNgNfN6GdLvhWuxTsRLcbfgEP+i8cPSM9O+bPsB9d0IFSQh9GndbK",
-	"JTadkF4dK9Lk+1upR9vp6AfgZ2I7IGdRCvOHVXh4d0Jj4FyCOhTH9kjzvFASV/k96JCgFMITKd5rKeIq",
-	"k67k1inwY+AT6LZwaH+4ZCYii5BRBd2MO04d5z/jZSnGVn0C6s6gphoG20yAP9dIa4VgN2gLkFsP5wDW",
-	"Il2cqsB4ETo7w/pHVoi+PWciY3NRes8vTIh3mrnUKIV48TQc+w20y6OiQGlcv3oCclzBTgCtvDJJRC4p",
-	"xyKXoS4a2nEVyoFKyPaGuhbe5JdGiWNwwOaZc/6+HQFLAkUfMgc1lS679neo9FaRgznLCmlHQxO/uin8",
-	"QVOaLj6R1utittPkhTpHwRlRDcR6WGxVuFVEBdQekkp18RoaGtAJd4Oe8Mnf/OLlD35udadIqHh9w0NR",
-	"RzQQ+K+d1s5ue6fV7rbaX33vt3a+fv3D1u/c+u2b3/za7vs3Hrz16O3H7ScNVKWoKOL0Ae2B8JgjO9VZ",
-	"hvJPP/zkH3/06c/+4OM//dnSgKwidxHjcXrViSM641qctgo7Z+z1JolmujgDOce6ScFbzXCrGZ6NpKKs",
-	"Gh14BVWcnKANrqX6ravSXe25XOYVih2irkD/NndWptbWcxkrDtQcb7pHDw+esOX+pFQigNz/vvaaesBz",
-	"cCza2/zbQE6xdK3zwUD0aSoxkY0d2LuU5/RTzHFzPGn2rprTGGSBo2iecPGdzwFRznRVpj5UyzI1QW8K",
-	"eMQgnO8QeLykpYEgzlW91HXaY6PTbl3fObd0TdZ70e7FX0hfb2zo6bBTQ+b9a+bsELA1I7fFmdcCG73e",
-	"ejtq1LlI6MbFfUJUzhVFsRoKfDKSxp6CWOMM2r3REbqLs2fKZuOMCxk5ctrnzhYP67yZG4dM2W2c8Dfj",
-	"JoUEGO9waWE05IyX6sX5U6Dl1XRQxIHorqlmzP3pAijBUoebLFRGZ9OC9/K5ozoOIbGcLhYwrEIdUvA5",
-	"TI3oukqRSjStgikZEr8TKEq6KpQVSBl7A677r7R3dq/fuHk4bbV2bio+Fl9BEv70zYBGhDE23i/lcQRp",
-	"NZTH6FsAK1k8K5vsnlp6ZfplDKshihkhLf3P3/gGfPrBk3ev3mpiuhJkgul+f1oYVs5kXyTRu+EyJcZi",
-	"5ESgN0CopSdYL+fqCGB4IEyhSzaWxkg1bLJHEbAWJBhRaw7gTTybcJVVZrYK1lUB8iJbnJceL8dNAwGL",
-	"wQChfyZaCecEsmuKrw+EGaF/TZbmXA2nfChSCJWNtIbKMVYWXJkcbrhmtNKQ39YTbrAQq7Hz47vrY46B",
-	"lhsVrzzXM0SCmhqBrobA1m2vJIyzuYY8rphX3cQzaXXGxXe59nGznOANoafgosNfp34FCOEnDg4vL4mj",
-	"56XfOW02jhi645Ng6DwsMLKlde25RkbtJHJ4+cmgiGcgZAW040orLs179fMR/ap9PHHeNfRF5dyUhoje",
-	"mxXnUsWvglmNKvJtuQm1C1MIYyciffnzf/j0n/+3j3/0F5UYOPDpkv4tBzVjxwiqvauzaW73hN/roNu7",
-	"HFTy8kWD9r46CkAT75phQ03YXPyZHE/HkY/Le9BhkgiRq8Ou77wdB7IpwTZNyLv82OqnV4GNNrUWgoh/",
-	"3OcT0/1vH/1fUegZfMkmWql/nRXzbjFVXyHSCRUAKqjCr5KqMSlEJvu0ipFGEmPp1XjcDoTKDsbm3ABR",
-	"Sf0NE3ypdguRyQXQGLhQIz6ZCOVC8wFVvK58h+bjZGKMcwFV9Ufa2N7QZloM5PpN1ptjNjGF+GHBbScz",
-	"gu6MTSknHBudxu+O3DSboOI38DILw8S7DBLPY66XTqMa4q3UWzZyPZTqKrSIOiqVNMUDeKCd3OmsFkYL",
-	"5DbxSE7ojn3nJOfI2VedMnu/VNWBuM0Q3P749/76kz///Zf//F9+/dG/f/nzf3j5/Z/+yy//6NO///nL",
-	"H/zhx3/6s1//+N++/MH/2ThlToyeFn3Q9uemFOMuh47VL+cjv5e9C6BWZ6jv7UlqyOa9hLTKbuino3rA",
-	"3WQVAHAbbLQf7YDC8xUHiv1tDN1ZWWTanrQt99Yb0gmbcYMM0FdHuAhPZMWcWflRoYyuQ5OxCnM7aYDq",
-	"VlCO7e0HjaQxkIrn3bAL/vtHfxyDz/33j36Iu/jX//cfffr33/vkP3/v4z/7e5zHf/nlH33yJ3/98fd/",
-	"HuazkBozD29AQgLeDHXJHIWelm4WkoYRw7GdN+gigSyiH4CrbsmPRPiho15yrFFvNZLGTMjhqGx0dqyk",
-	"9CTLsbWNRdn2Lml0GiCl4d5dkd/7ImlACDM7bVoX5279mart5QbejNpub7gtT3YA4Aw4cnvnTwQFh25g",
-	"t/e2nNFbJ4LVupCzj9fwqLiK77WrwcnWX8vNfvak4E387LY79V72Q+WzT5f87O6b1Y72BBMUMQ0Q6mQQ",
-	"x8Tjg0Pd228dPHzArF4ImbugsCOHKbgrVro5qEmHpJ7nS1nOxvk9EkismVgTyZq4iNzh0aIDUlyujVV+",
-	"rCLum0Db/1D59wCAO2GrcMXSSLG++jUxTxHnxa5t5ICRFGAIr3cKtksOiRaP1iAylrGLJ5gD7xB80mcI",
-	"GrsUyXgy06BOEoINZW6X2s6axKNfo7SuSKV8RdpmcmHvqG//6YYX1+sZpqhXBU6dqPPqAT6qsbMThTAQ",
-	"CQm6CP9c5tgM6kNtineo9OwJlkkOXOi49yk44oSoDBdUaHOfZBi1Db9oXmgkI9oIX8R01K3ScrlKSxTp",
-	"qIGzWUd9WTfcsaTmlPykDNFQB0WaCQRGXLKnfdanX7pwB/g++zyH0nppovJ7cqHKMiJJCOD1wE5MyK4x",
-	"7ypQQByqoCzttFrwLlmg85SANSCzjzJA4xTEDkHYTHnu8inlWCzWp4BhKjLHRyxwoBSNWfTHujTIumkg",
-	"vy7gxhUlkZHYF8aO3Cbbp1zL2FfsskBd/mXIerSdgxlymYjoVqk+bJizYyHVtslSrbpT1c8FL9JIBZxM",
-	"IMy0PCzXYzcCjLkijQ3VqMyp+x+6euw4ldIk1VdS/YlnqfGrxUsovwFfuX0n9ObA/gtzcLFRPuRSLSaQ",
-	"IthCCD6UgoJTlFF7bxCVXHt9EXW4qva99D7bL4gaQWWQ69tSB7DMHidQ+UxbaCLxKbTVhGrk7FFsqo6U",
-	"ow4neuCakAiOJGSIsjvabZyMSp8qFWlgheB7NrdB9oOi51RbGLbxsYkLz1A9VPvUXbrg/T4LUAFuWywr",
-	"0/aLV5DTs1T1iChjmM2zZtIk7m9QexYzec6oXC3m6bzqRByY3UvWbWvV2cX5iwR6XIgPhVa79v++eTF5",
-	"OUtJONXDaG/8xTWpycrx8mmkITFHGicfgH6mBHALjHhl0dmOw0oXkawD6n1RXoS6i/tiM1XXQ51vFd2t",
-	"ogs7KNZznQ51nsye0zN2bOvXntNJOpHImwokNvPO2IfOzk98CgL/iCslcrxlFrFrXTAyaZzF+x9HYQj7",
-	"ZAHfdnehjtWK12wqTvx+MaHAtR1jqOAnoL12aQesaPPGreaNbzYWJD8+7ipxKVB9LArPnXaafylEiNr2",
-	"D213llTD7oobHYMQJ47aKS+1P2r7HxkIHTde/uCHv/7oex9//49f/uFfNKgEBevTwAezGIgqT2y1Ch+8",
-	"HACN0oc9ekAXDgvvj0XXjPTkbLdm0iitguDBPXXJc2cANTo3W8swxXXdn3FZhqfsep/vkrKH8Y4oucxP",
-	"u6kgQ3+LBX/JRPeYBgVJRAaqDsGnLscbRmrqGAWWRf21Pld9Kz1XZmvC94Zx9ujugzv3HrzngS8wMVMF",
-	"Ww5Q5tYo6JsIlUk1TJdLEfBl2yvm8q6Yy702CNo9vgrcRyj43V/riHsS6GsK9+uvWLifLsnPL7XXkdcJ",
-	"U3rGbu8/uH33/v27d75YNXhfNLx2EHeVauyojlznmTlncH5B1otnPlGuFqs5Sums5MSDX5aXEbGvS8rP",
-	"piLkvQfHF4IyeT82EE9D/DwHUmJsx/nL+1yxkh+JqDIHf4CVOQ7Ych47zh3iFuHHwjWjp6UwcV16IDMN",
-	"RKj4qyRigLdtjjigAGDTwHwK4L6QoBtBOAUSVyMoiR05VytOcmP7L+BKhLfUjI9GxJQuCcYKXwhefNs4",
-	"QfK61w1FCSTRMqf0bkylqrlB7+ISv3ZXKB9ZZaSzm+C/utJ0x7oQXnyucaMt3FwjkaMg/9bTpCFNN5v6",
-	"9LOF/DZyUVGu2HJS29nz2JL4EVfqHT9T6GNp/2pHj7WTxmxkj7/S3cHUKvUL+XBBQNwrY9gJ2l97bJcN",
-	"dXS6GheYnLbudUT77LQbCSQOomBtDYnLu1hodUDGcC+sJYaiQE9/JbYExBkol7fWmHBKCmISQm9SeppQ",
-	"soFHzRk/PjWVJCYcBQx3AX44og7aBjoEnU02CrZF8UGDcUHCoPPX1aHqT4tCKHcnsEz0ZSZWXU6S0AGj",
-	"m89RkQQ6c38mTU3dyAKACk4BdETwIpeiQH55F+Id6RleBzSrWVQjQ9fHG2khxrw4St9sBgwYDMh4oEQ7",
-	"aF+TI1xjNdA8h+regGbRxd+ia2ypkJu9AcT7mCeXulgmeO75QrjvTQzXEhadnVECeoIyGZ9NhcVChwqr",
-	"4iDsRUHrKE55vfW2KwnCMCMNpEP1gN7IBNwbCmq7NXMWrC7Yo8cPb989OLj34L1meA6koFh+juCDol9m",
-	"IpeAwUO/dII+xOgWCfcZLwp5TGVz2AhNUtrxG8azYIy4AdBqkSX438DNSvMFM01fRev7nakUJbC3mhDD",
-	"dPVGQlVeX3DjBxCQOReOHqJq4m/jqRLKSKhC6wSizKAG4XeVTYN8QQRR7mdX+FJCbHeqCsH7IyvT3NTi",
-	"tkFKfF16W9Se6jxjgRegP1pq3b53zDMBpAior8UtlNr7V6QypeDUE0h5bEJKZxfvZeoL5kLG0EfSzj7s",
-	"Q9Dl88pg7JJlBZ8perzycrvEMPqkMj26gD8LAVUSVGcFmZPkR3F0d9JOCADtLJ9NqmmyjwEKPkyhg5ON",
-	"yxujN1cX1yotQ63sIkCaiVY+ZwVQX305pI/IBc3WY+2LYnFoPuIHIYm4K9HrrV1tunowSJ1Y58x+5saZ",
-	"RBC6BINmxqaJktY+C+kvejCI2vT7uUtxv7RTBa11cxZtfNhfsLfgCWtYdyqzN+bzKCrpYGLBoZNQlaAc",
-	"Kl5O7Z0A6FiuyhY6FmryernuH/mzGLpgdxd+BRqgD7x7DNr5RMRSqdCTSUV6GVdzk/E5VfBS9SQgvzqx",
-	"X33rmiWJcSeSRTG9QYFiLRYX3FLnt2LOCOWP16rVpmPZDntZz9QmQA4wjihT4MVvrHuyvXVPnuCebH1W",
-	"7km/LJfpniRFbAspts2SOFuWBBBButp+XQR/NxlI1ka8WN+ps9tOdJ564867Tx2dDiLdgxZzo9UiS8+n",
-	"AB1JlXUo+1JkiGGP1DsJJoCYhMJrnkmZSm4A8wszjrHC2Vt0ddx59pQ+cQN5fdyD33reONH3d4zXlocH",
-	"9jc7ysSzYXvVvxEz5MhzAALdvZ3SMBpnSrrbsB8u9F8DqhUmA8/4SXBodqnOI9Npp5zq5PObudwmDVy6",
-	"LLwvTYnhAnSIgDBAbAu00LgrDgbGLkyJvzj3n1kpEB8qooWzDwdJiP6pgFaVgGnvWMdusgkvSgk0UYRc",
-	"hH+BSaeENWQSNlW5MKZqAo6kKXUxb/onujOZlSP0pbgcBUhNxnaHmFdtP0b3CclsNhBgxJQCaeMUS8F8",
-	"SSkrFb8hJx0xzB8LxlmqxLOy258WRhfk7MthbVRm0C9R+QVUXU3zvMlSp1MjowcEeNxHpU6RPzEy6SJi",
-	"FCgmhfkFNCmeZRIrMkPxQ18r/NAbbNArpCshXwLWwgDFY4elPmqhdLrH0liltn+DE6Qrs3Qvrsdtx38J",
-	"w3ZhHNepbrY3D6G41EdIbGvkSZtXW2vZn0X6MH0LLHUAmhyTsTguTmSZi8hVKk3uNNl+nhP34EDmAL8B",
-	"vo1CjPWxm1wqbNEOTxzcX3aGqU62MjvJwuwk8eCSaHCuMt8Nz/7dTqoE1m4fwoThmfEmPLHmwtCkiBiu",
-	"41Z3bavXFx+yc2YgAosgiFFFrqFBL+sK9z0L2ylU2BEHD9RPyBBfqMPRoatpE6viAB95Ya/QUzSUR3Yt",
-	"3oWlrUEFirpaJQmibqN1tqLf7ss188Dx5y9O7ETsP1nx2oqtu+7LiU3miX3m5B6QIEHUL59zwKCWrSxz",
-	"kUFJklSw6avGcrpqonz0c93u7k8mVqs8saNhldyJOnGXuR9V+iDUdGzvNO+6bySNqQp/PU0W6PbshWgf",
-	"unrMgXYQbkTbqTtRC/bvD+JW1ltzz5B0O4r7Y6bBUqIBCimQz3hf2rOPVVG7FT4C1yh4WEjbdgSNddMU",
-	"+YnWXawH+rSVAsmZosMkXSBMksaBMjliKkXgeY5IiXtvW5PtZxkUDZZTk7JdOy1A/guzgSj7QXqF8b7/",
-	"tU4LFeu6IZMjJx7umD+7L9SwHFn1uZU0xlL5v5MlBsZ1FrdHCAZ1HXCX59ozDtXT9QeEwBcRog2mJfaS",
-	"mz1ytoIHCBH3Kt+v6CG4jU7EOTt9/Ss16hUONGmch7yyagBxVL9HvQPywvZofK9baVW5BiLsrdC9CFVq",
-	"1aQFEKq1Lzd65oF2V9YaV9yBu7nemTdOF5m8yk5nNeGYYY+XiMdFRy6W9l7FcefQqzVMDpgh0HH3Q+Ab",
-	"Dhgf2PzCwdxp7dxot3fa7dauPaAOea5uNqP3rz2bj+iZU1efNGvmrj6sci4wlGZNA1CPB1J5/Ys4suGH",
-	"VCQaZS1QrhqA8UZV0bp/FOKhyJsNgRaoDbdfZnIwAAS42mcyXvIeN4CvNiZATWXXE+iiE+oZ2QEiG4Yk",
-	"tAKYX6hk1KO6PolOp8zY/a8dvH/AMonxU5yShWcSVmqdeFIYhJCXROlun1qql5VjqMerPcaRhVNZ0oEu",
-	"xuAByXgprros9w2ErltOHwOnJd2Dq7NqWp3SuVKfqWunnFirSt+39lVjjR/fBtvwrD629ZVq26mT3Dre",
-	"dnfJnFuPziV7dEjXU2J2TqdNVAZY8jxCeFzy5FzD2sDVpSDgiaZzBwlY6Xt3q/Bb2I4r8MDEKLqJhnDK",
-	"CvQ1RAasvaPKkc4clk1/JAx8OynEQJT9kRWSVP6LHnJnic84eGX8teMlkUvq8LnCxMy/CiaLB9e7K+73",
-	"iQoEIuZfAiPsYGavKfkcU5wyQtQoA9yGA3tosg8oncp1B3X362Ctu3SmClCA+8nbEZ5mlAJiHFAEzNh7",
-	"d5/UFNLYpQKZ/0DPzoUAYAj+oQoDAO3H6pSbpoi0jnJN5v7CcLgZlMlUCkXXmVkHNABEKKroFSSRRudm",
-	"q2X3M616taMfcg8bs9ui1CmcPPzwRgSav2YXbtgu2Jc1OrutDUADYM4uFTQA4iohknGWBIAzAQycjNd6",
-	"hlTl88UxaOJPDmJU6qwXwEAgkxZKH0K+03iP2Ymdo2fX8T1LwyKpvo1ub6PbZykLAuG6yOrhNt+52T28",
-	"3Lx+48WmGAH+bl8Z9bmP4EXYe4qchAE4CsiOz9wmSvpqeCpBqKps6hii4BZdgqwCfM0leChwbB8q9A3F",
-	"YFvA/uCoQ7k9zlDJem8Q5cjHeE5JNcgCrJvAlD5bgeoE8EWLfcGeYEpCswaxNFK9UvT9I4qhWUTMcqam",
-	"d+C7SQ03rtFaCZ/kSR1xqsyhQqAmK7wg8e/KlQ/xymxeuVJVqbjXg+ByR2PYyThMw0d9x1UrQ26znQGK",
-	"43ntxGd1X7nycIV6Zt/uWMx8BZVU/XxqN9qCZpSAlWpbwOx7vz4OSD0oabD2RrBimi9k9x+qeI38ToQk",
-	"+mku6LcUHeqJciYi1cxH31zWPrZfcHXExHemPM/nkIzeruw9r8ehGmxKlhoghHuDEjShCGEvgnaCD5Jq",
-	"admbh2qn0qx360CCKvxwzPPctj+xa02NYwTRTVHG54dqt757A7Q33N6Cn17Hnw64gY7jI4hPFWDugIME",
-	"tg/US0T3YPBVYLFEIYa8yCCA6zymyEznMHKnhixPf5ZwNwhIPKYFp6M9kMNpIaJwF32L7MUghMqZ9oqf",
-	"zrMmAoHRtoE300pHJXwEcub2GRR/wCiGmsKqpa7uCPfTSGTMRqIQUdwWXI4+9NRkB3XPV0dhTx4KkUKM",
-	"uVQQ4Pf+PalYq7njBgfhT/rYjdep4NC6Xf/RVGWFyGDCJlrnzjcP+x/P6W3eH5FQAKQma+O5chGIuhBz",
-	"mnF2FMhVysPvYxq+LoL5lrE3UtumuHpbq7LQeYcpfRXQhNM3m+yBmPmZRH49u5kP1cmSMtSIRvaifibF",
-	"oq2IY3Im2LKpZYe5HyDnPEcx0MAMpSnBPwyAz8r31FuSjjvFzm0PsOHsI2iIJRUgZMJFuH6oVoG/KV12",
-	"B1bdSqH5diuxdz+fTHAzx71B5ObaF9QB5dnT36QKCWzcDfNQEar2StC6JKr6dVfhVEHtlsgH63ZhLQbm",
-	"YLRunJtGQcQ1HGz2HWu74+z9+MoS3raG2WdqmG0xEV5j4+c1sHimPbsTe+JqgHFfYfLs06WO6UkeGsAX",
-	"yiDRW+nEpMj2QMHm2aoHSGuL4vnL2TkPVb8mhbc25Dw1UgljNssi+VAX2Y0WRjhObHUhlu2jJlKVN6+H",
-	"iIlUpRi6IGd9aB6ye4uunZRNIuQfGFHcu7O6YSgz2TDxCLgI1k88WozKft5CQnYzbRIS8ocjJBNcokz9",
-	"IoZ7lme0GvvZcykvXkjEUWk9gK+nhUhclcFixCiuPTXnCBwlK4JD+1HKEoKTh/LfiSiYkxdEiJJEFJVW",
-	"QqRU0IAyIIGc8jjTALIYMTPN8Z2DMPUxcLT7AajGHIGpI0uqiq9GdmJGkgWuQrTs6IeuVjET2RTPFSjP",
-	"+4rxbCyxjh1IWCt0oaomAdWR3ZGqXZu76mJaUFsGHpjqentmW/IjBb7KGbG3OAvGjQnZXyFUBC35rOkK",
-	"9rg07p0VGt6QjYpJo7imUTrJTPZFnIZNgDno0MPJryV4qb+2LpPcpaf1ETkwfcAnvsw67Z3dZOHShDyk",
-	"woiuezgUX0LSfTtqrfHJD3/0q1/+06d//1+RmhB1Y/sfcy08vnTbdRrXd2I2O1TEx5McsGMqZ6XRabzz",
-	"8OHX7j14r3v74YN37z1+fxNSMbsClwxdfYbpXavMNDqZvtAR8gm72AmqKoVPvJlC0KpwJqJCTZdqKxER",
-	"OpyRRgd+fMKaxQoG1oOCsllTDHrhFZ5n2yznMtpw/6wNcR1zq24xrrfxrVC9+aG4DUARi5oPuInPpLk8",
-	"PdmAu2bPqDSl7JuVCNd2dx+En71SHH+UQYQ7TGNpt9/yf3ULYGR9+63mjdMPNcELW/naevH0/Ef8NqgP",
-	"pzpnUMlwdayB2xyKD7YmwVmdIABYtWwTgNJfmeOLV/CjI4RNrzgpWCI0XLdCaOjKlKnKjlLBVcn75Yq8",
-	"zIt2BJyj3uHzl+M53CzFc7jN8Lz8DM/h6gRPOhlm47pc28C15yUfvkAbPRfIPl4nu/EVoXB76FP1HCYU",
-	"2/fR+kXkLPeITw5w7S0bfnegtSd8uOI+PXka72gltpvz8jYnrhakdgw33ZFPX2yOKjF8YMXzRQvtp0lj",
-	"Mq25th5Ny9Ub8aJk7+lIOMNtEOo1PgL7WYb7nwifIyI9ubmYXiGfr/mHT1GxbrvfrRXu+Q3ScmhiNtF0",
-	"/JxvL5RL1nYWNA44Xok1aCAIKrMzKz9nvnGeJifAFMd9TREhIqU8HPvvrJKouji4lGcZ/ppnmQPx9Mj6",
-	"YDLDI5hVBSWWyLBJjVDI2LhsB5gqXeC7638JSPmLqL4spahASsj7HkRDZljqCR11zAOuzRE3exH3fTSQ",
-	"5ZwdeKO7Uc/uky9HFYc8zzK71NN2I2lMdxogROy0w4e7jU24Gq0AhU5eNhe5nTDwAtOOgX/TesA4dhpP",
-	"zwu654e2Wvp96Nl4ESDsC1aWsPXCnlEqP0bUGy+2oA6ZpDIksmdZ+LLUTJ5P75mJ3kjrE+CiPoAIb8gc",
-	"1LlwGEAp1PJibR3gklNbVnCOpTLwNc/z8EVtysyHrgub3hivneJDI9lE8fHzv/XKnkuPcfO40nODaHin",
-	"W8mkefR5nvd4Hw8Ggfs9bzz/V455uqez+f90bVrkL+LC3M2u2o02FbS5zh35jW/Ua04wCEi4hDoWkS0a",
-	"V8yOAnRAhT8mYOQFSv0p4GYTuKBVQexjCGmXTos8BbiKNOp1mgDetsjsm3UBKlWp2bcOSq4yXmTMCYCn",
-	"b4zKcmI6167NZrOmoa+98Ojr8ZtEy1OOpDlUqLkF2HHS5ECLLXRJ2d7Bs20Fl+gXokwp/fygrycCMs3d",
-	"/sGHQRVbIfJc/VAErzjzeE2YOAi/dPkWEaiQz1FBdiKPJpQcKl3UNVxhG2rW9lJGCP6uw/YLR2ZEWjD8",
-	"Ft6wgEoE6qvOBU7soXKzDb2vYTuijPErhIfHc1GUzStpxyNwYO9T3Ef4KtdrKHmAEuqdHZe/jlNhn5Sl",
-	"r3/apx2KSwPbMtq3ro4qlIvvPHvmKizavpq4yR6LTBaiXwZsjIFGhHx6z2MqYsNaAzwgkeIevdG4XY40",
-	"J3xQioLdCCUeN1zJdMJ2W+HfOwm7kbB2K2Ht6wnbacGk7VxHIgi/cdWhwpl239i5yStn7EhMysWq85Tm",
-	"9arMqllCgZuoguieUOENZxmfd3zZ0Wxk9ze1RWUQ13fehs7daO0m/oc4P5TXNKeKGFyEJrsPIAJVyFFf",
-	"8xXqXHw7Tfah25suf8MX2HGY7EMVzzXl0dlJy3OXhLUshKiaCSs1oFCDfgNgkC7jCoZNm9I+CH5yJWbu",
-	"x1hEZ/RY2LYPldsHaH1FP3RL4+TJTGJljR4M7KaCEsYwPJgqw67b/aDDcB1lip2fgTyGQjBT7aQ0zERt",
-	"RzvBq1M8x04dKrcvmnowcJJuP8sKYQzudRChHFW0PlcAEsTdDwiBkg6MxiWaTHu57DO8tAUOd59qCnda",
-	"/vJFPxyxYqEUwn87QQebCj7K8wCbyEo9BEab2uoTyDiiK6JxDvIAUgA633KmXdPYB72l16S4/9OkMS3y",
-	"RqfhLiMz0pMmNXQNVIf1TUHq9yXbuKuYBtZI3nK/gUwoSoKqKgAO7Hi9qbT/kmrYNVL1Q5aXLsaIOgk3",
-	"vF3zwaDrGOEIzd9e4JVUMGNva4o/Q3qXvcobncZsZES/+81vjEa9b7xjvvnbX/lKBODfAPqBk1hA3chP",
-	"XfQE3uyy13FqjkVhYFraEdBFK2nQiYAMsLfO5014IGZ+F50cvnDSAoQDUIrhFG0BD7auiLOHW2Ze9G5k",
-	"StX4GK49D8diIQxeF5iOZf42OP05CU47GeQIywiXAtWszc3x2vjbe6I8eW9sL89TL88vzPW42d24lQmX",
-	"JxPeE+XZr49NfcG0DYgIZQJQv0tusHelyLMIKqSnMwCKOxaG6WmJwHFTRRGZJttXcwrPkJm4YHeifepM",
-	"zv3I0YE+hGCzKfqxlUxSTUXkUUez2tN4S9sN4ItL0NHBy+C6Q2IDsDiDp8Xaav2RADo67jiJrZFK3Umc",
-	"wwSGi2CzYuwqm+iIEmAfjdYRECDE9aBiizpyBZpHen7Ztf8BCJULMNxiWbWpWHgEG2Frdm1vjou5ObZW",
-	"1NaK2rRogETqqzKkrhHLgTwBCuFxVFybcwM8P3ilhegJfO5CQFA2EjnE0aVcatYTFU/4iRHdO6FjX5TQ",
-	"Lg1pvkmIF02freJ5+YltfktTaptXiM4RI15Zfn9mdfXUAw6k06A0nUsnrs2pewSzA6hfC3rtG566ayBE",
-	"1s343KRvnhyDOhC56JdxEBPREBChHoIeMTwCpLakyK6FIRdCi09LnVKkl9oBITQGmu9IF414rSXi7REE",
-	"lydpD6GhJnMBC0LwCrGq4LWAOFUs5SCQBED/9HPoQ4JoArkoBZTqQ43znlfuA3eAQ4Hwm5FiX/tswgEa",
-	"MArwlIWMA1ip1fJRf0sRZaBEbnEHIBi4D0xEH40rGSOVRaEqVzNSASqrkPgvoZLVcEDbzXhOtR7Es8xM",
-	"JbkQOtqFT+1RLLvt1vUdvACRjTj6LRAWrNQ4S72STffF5uohHL5LNCHQJ2rfEFT+9k4raYQd4XmYuSm7",
-	"bt4aHZy19s2dxgVpxnboIjtNQw4gdfFpjaOywPu6VaC3CvRZrnN7RVWupgvXoNHofTUX7BOgqhfHUk9d",
-	"QI5cKEYOFaVp6GNR5HziMYWByICNBM9EEe5Y+wAvp4VIMb3dsxkD3q77EjN3EEvVvi1hRtg+AxvLnJkJ",
-	"70Nuu4MElseCfmmgEUoxR9hnwJcBNanmJoBZuwAHz8LoG53dm63WxsKKEr62zp5tjH0bY99m739GMQ95",
-	"XImCEjgxbJGLvrWAEfAVGoX2VkEXkM8os69MAwrcQooaZKYhXtwSlhsmKLpUTmLwsRbP8r3yRJhXGd/N",
-	"pviu7tg0OtfbBETlRaI7/04ggozrunau20U8EsrfK+fXsu1wNwRuglXbOpQuVwPlSNOJJ0IBfdPZ/EY1",
-	"ALhEWHSNTybuzEN+JmCrX10DH2l/MnGkzK8OIonA2Yhe/q2kQckdXSVm7tP2TvgYAAzdF7tJI2Irpg9v",
-	"BFAl93xr5/r5jlWYg/XtVs+UjXozWAPbgpzzwSR5kk5HCV0Fi2Z8MlkPMHoZEPokhKRJTE2AlDGrqfP2",
-	"KQUbf+fY85ZbIMo8OVS6EMZjeg4gn2D5BtufTB7Dc/ZMnstH5rDIYu60JwG6DwpIgcMNcghUxvpcEeUD",
-	"mQunsactwDA2PvmbX7z8wc+tdg+kD3iIPYyjU/l3z4ZLD4YYtLfOgPZAR5gjBexZhvJPP/zkH3/06c/+",
-	"4OM//dnSgNC/dv7xeIi4k0Z0xrU4bRV2ztjrFxuQwONG3jyBfd38zK1DcGtkbVwiDVxhC0jRyHl1ofdM",
-	"3ZWyHt1aDSfrSXysVDw34UMB9THjkKMmlb3jcpGxMB5gKai/dy6brOXpq4BoqJeOpCF+6/mZiFleBccK",
-	"QHt2ATmk0WmfT211a7cR74pL3pAFKbNb+KrPF4dKghRWgEZ+4ZJrJHiOAC61NuNX8etX4xsHSt7Gzq1e",
-	"+9bgrdZOn/cGN/gu3+E3shu9t8TuoN1vZW+LW4O3+M3ejUZCz8QO5JtX2+2rO289aUUOZO8Lbhy3m61m",
-	"65yBznemMs/uqYE+7dSR6epqODffnS/AmT4tZDlvdL71tJogJvpHQeAvvAo9akNRgre5ZzvMpEI6F6nj",
-	"WBgtd+2OwQLOVXuG5znuGEgLWHmpvasLlmuesR7PueoD2R/RI+hcpIvpBDutViWBmKqTMXNYGio7T8cS",
-	"XQL2T+MAkeCPMCf4p6MlpIaUgAwPlwGidPSGSj00httc+a1nqChHQu1htAx3c8Jk6atyA98H5mVDaohj",
-	"13SF1gsQATMhJqmjRsUs65r8CTvFp4Dz7mOLfvz0PmD0G/FjsQKZ1z60AZeObfOxBjH1Kq7xysLaTTiD",
-	"ZGz7KvcJn0g4+srYbpwTdsnOLLAXnHaYaTb7XLnd6vbEWW6ds10K68kCO5U9boTfvFBWZdhYDiGge4Gn",
-	"v9qp540eN7K/P7X3x7eeWqWwJ3ghiq+JufvACIOy+FtP7f4hbsya3fwkHFofA7yGChR2vk7QmLkpxZhk",
-	"AJDIuRPZcbxeHn7bzgocBdKFnMfJxRHRBWv7vPyeSaGHBXcvwgCFYpyhhCWPOwIcddh+LopyzBUfiiJh",
-	"7xV8wBVPQGaNtTpK2P5kUkgjEvbBBHKzvjYd84Td18NSJ+yBPp4SiJOauxez2Ugb4V7HWdRDJp5Nci6V",
-	"CUORqmfVKbNiMMBKCQOhpOBo0iY6zxGDARn7HDFfJOkwdrNoXJkqZxcomYsvf79CqjYRepKjB8pBEqN6",
-	"CjLcUwabaX8E+g9t7lJ7zv8q+VhW88ZHVp/3zWJ+oCM8tbelZ8AK1Gi57h/VzdyTGEfBVKl9nWm2hlEm",
-	"nk1EvzRNZnVY4L+lRKjJxN0U/hx8yTjEBY9JwnpzMBInkHRXmXDQBJf7/cHE3sYioztTD6LVjm4NqA0y",
-	"6Nou9GyPSJv6tpfFOMFURCBw7ouc9gDyVkPREAjtMIn2T1E3i3cxQ4f2zwwZkCcToRAbKOwyagLeVEHH",
-	"R7SI6sHHk44FS3aH4zrpAgEy5sjMHb3zUMUvdQS2cObs2TVN9sgd+Mk0J8wM4uh1KBYgBDwd91WWxhkY",
-	"lJuz6N2DFuIvpHERI1cNBroQGIsiY28cfHD79t2DgzeblTegv3fhHX1g343cugTuY7Ua+pSSRzFx9939",
-	"e/fv3lloGdnQs5rue/8xZd9aPRN+PV/RFO6UvLYx/11ozc8Re+P2/oPbd+8vt0jSSmRpEj6cqvBxx6nG",
-	"xzKD+xpdXGw2AuCQSjeQ9TyrvsFJkrRjzS1RGK3IaR7Is7Rnto5lk9MR4GugpoeGYRc3B1JJM8Jm85xs",
-	"OxIg8AsEnrGNEu4MflqZKtg7yAduyupqW4Uc3xeflMXXxgyVIGxjTPi4A3jk2GBawKwVUwXQRjlXyk0Y",
-	"ATwZmdvNnvgPiGgfl4g+y/WsS7YAzCtJK6pfhBtHqmEC/6DcPRgrZGqzXM+cJbFwtuGoYHcQYGogC3SU",
-	"0d+FMDqn1VR4sllPDDk2D4M9rUmlyy6dZ99E5TTAegfmOzt1wvQ58PitaBx50h0ds+jrIjMuc7EChEMA",
-	"TzHtHM6JB/gqQDwZL58ccI6B3IuMzw0BI1np0mR3q3hE9qeHKvrtGxErNqtL7Cf6dYxuj3Djp5DU/0CH",
-	"+tMcyoMKZo6kXeE9DxWHyjQcPCShQwPM59gfKntbAxYU/QrvVUlU7022j986YUlXUIYZiLR1EHvKb19M",
-	"pgfMILqdKBBfc8WLZyXV3E5y3hcjnQPLOCOSWNBkiVnQU/oondq70tmh9HHtM1Mjuu4H/iHBeL+EGXHc",
-	"MPbHhwrWYmz1B6tsIhjZdxkGddh3YSp7Atza32VjwYFd/ruH6rtXr171/2+fSLOCD8qUfZelUnULcSzF",
-	"zJ6RYy0zkdnPe8I+OytkWQrF8KHwU+absAcLulp9PACJ8YmVvTzfAzlVwmyGUCMVTNMLqCVoXRpr8mTV",
-	"Zr24cuBTsqRH/e/Zd+Me+U6GNpQO1+NiK+FX/+2j/8C+ywZScWC3R5wtnN+404dqHxK1/DrZn4DcBOJM",
-	"a00w8axvD5ZrnM4L1UsTMzDNC6R3OmZ6X2Bd2ajuTavUUdsSiYxJpOgioB9B/zmiSsfvSbCDdo/pKTL6",
-	"QLEJdNSRXdKnnrcSik1CvxZ+Vte9AzlU9vQSMO1M9MB9iSLK2C/1tIw1WLQS68fpukNjgTMfShLpzpmH",
-	"FA00loBUnZFGE14VdPiat93hMp8z8NhXrZDgQoeZLKRxpxrOqV38sasUcgpI1UTRqi9zSdnHST2AbngL",
-	"OD+cZulQJVElJzjdyLdf0Y+9/eEWu8Rokev+tChAFMdga2MuA/xllVqG+582DxWz8nrOMk0X4OadsFcB",
-	"L3IZsCWDQuEGCM7pipnpFKb/Qde19bSOA+G/4keIslULLCDQPsAui/YuAbviYY8U13VbnyZxZCen9IH/",
-	"fjQXX1LC27m49mQ89sz32Z4ZJYRDVhz3z67LxgPvhvBXAJqGIT0haYozsDVxjYeYwA7bkyAQS+WaxpyL",
-	"tCVk898eAOr7G1rQBJWPUEq6j1UmleJH2QGDg5eITMKMBiDSI0QR2Dm1xgyYHF7kAgFwHCXJ81vp9Mcv",
-	"Ccv9KMlehffHuFF59L1offi8Lhog/ibvN22B2XSOi4B9vnm1su2ZgyUkiTERY9Cg5uUB1VDttdlsYXv3",
-	"Nkt5z3FS9EAUO6tdbTd5btGsGPuo0Ib5dGvdYWEkuw4UySEF+5VvfAWGVelGmrrKOt1CiFxP9Ym3nRxa",
-	"LewFm9Z4AvNI4BlZi87ptXmjM+p8N89l5j4m+r/rOrKuiH6kisUKJpie9ETTONFJpUtBNw6xEw64jxmG",
-	"qYGfyD69PDAFHow4jEj/moOPaCs5Jz1Mu7lIGckl2G8sRB0i3uieIBJHw2HYxjkpFbiCVsSZiSOOK+5N",
-	"MEfITpWsoZT40vL1P+4xuaFUJW/j7NAhNZDPXSxd8jHfTB0yvcCsO7tPj3OcVqYzCOZJj7TsBuR02D0U",
-	"xc/P/xUFeNt/X3794VqcUF8uW/XLQ68phhaNdLvTUjzeL67n53Nx8nj/xynuk/DjxSVY+MOb0jUGhNpj",
-	"JW4CLPg+yDoiLZRtGlkinGuMsjWo3MGmBfB3CeFvbVrMpdz9dFsFnJ8V6rb7LK1v7JzOikBoVCX0UY5b",
-	"xErcW+mkCuBGWKUG5+m1kl1DIGtaEGc04oz09frn82tRjE5/8K5E1thvtR6n+d3imXZkcLIGFf65os+B",
-	"L19b1wy1RIRk0sNpp/1Q9zPxC4R0JQpnGliKnXZKt31kqVdamQYiECpZIlfB09Ggfmv3IT3PHWfm5cgP",
-	"MZHkLM/gGWD4ldmYHo+oZI8FwXm3bAAT/qXdRq9AGKURf7crsbdut0SSi7FUJ73fW7digb5q1TMTUBS/",
-	"P//zd1GUgqCdxDCMysSHQKzRRL/Cj30PGB28ZaB6nVhaW2vZ+oiNk4XkE6Cbrj9kNqNsPTStvxWSKBHE",
-	"ozHd7Dz8/0w84A8dKA1FIFg6E09ggkOSrUdpKcj8v/Ud2gRo/BbWFnxnihr4gr0ZkcH82SVFvQtaBEeS",
-	"Lcr5xXX549UlCgRN8L7fqM35WXl1eZUsnDTz25riGH7ZLcXa1ARCkDNkHgh8ymagC9RllroZG6N50Ozd",
-	"iIuzs0ybeEtVVNCMz2hB/2FzI12OfDvSyVMOYYiHsvv4FB9WmVG8lIljzUI2J/E0JAvokU7hkA8ap2H5",
-	"7xOIg3iLUKlUtgF2JRaFpRBuaDl1MscJH/IjZxlP5LAypHCIlYzvoeW3WP8n95EkwCenLuMzccJBQwcS",
-	"eZtDBT6ie//y/j0AAP//",
+	"7P1bkyNJlh+GfxX/547ZVs0gUZlZl+nONNr8s+syXTN128rsruV2FxEOhAPwyUA4JtwjUejeoo0o0oy3",
+	"1S5NMpOMoniRURIfljTpiWskxf0u2ukZ6UlfQebnHPfwCEQgAsgsZM2y52G6MhDh1+PHz/V3vt0bqdlc",
+	"pSI1eu/42705z/hMGJHBX6eJyMzT2P5TpnvHe3Nupnu9vZTPxN7xHre/DmS819vLxC9zmYl479hkuejt",
+	"6dFUzLj9bqyyGTd7x3syNQ/u7fX2ZjKVs3y2d3zY2zPLucCfxERke+/f9/ZO53PsMBZ6lMm5kcr2fD4V",
+	"LM1nQ5ExNWZmKpgWaSyyHv6bzwSTKeNJwqTRbJRwOdOMpzHLxFxlRu/19sQ7Ppsntj890wM+nw8ODg73",
+	"ejizX+YiWwZTm8/bJvaDTIz3jvd+706xgHfwV30HJ2Gn85DPxJNMzVZn9DJNlkykJpNCMzPlhvEsk5ci",
+	"ZtwwM5WaGTkTTGUs4UZkDQMd27Zr1zvmRuzbJvb8OmuTyXTix3WuNhnVUIxVJoqRNQzIqO2GY8REZcsX",
+	"0EgttY3ola03xfWBHU55mopkXX/4xtbdvVDYkSXFZ3ImTT1Rz/g7exxC4ub6okSvhwf1S51Aq+F4YjHm",
+	"eWLwE2rZ/nHQeuweqtmcp8sXqmk18PdBqq68ICq9FJnmdg1ewKTrF2Y+VWn1zM9FplXag6OeLlmqDDRz",
+	"wjjTU5UZNlIxHBnO7LgZ10watuCaZWIkLBmX+MCPPnlwePeTgwP4vwNH0OWJwzAGOIy1U5/xd89EOjHT",
+	"veP7uN7uz8OebdOIzLb+t776W19/nR8cHBy8/eEP6s+CylOTrdsK+P06tiLPtGpY/igV78xgBG9Efv0z",
+	"cSlVrtmcT5oYAH6y17A0h/cPVhZndQkar5xrvmyexmI2V0ako+XPxXJ1IU4ZDgo5oV2BEU8SkbHRVCkt",
+	"NBurjFkytUMS2vTZU1wo+ptJS3lzwY2I2UKaqUzZ0T02VXmme/CguL7sRHsMFhMurqGKlz1LvlOuWarY",
+	"OM/MVGRMjMdiZHsyLBMmz1INbYxlpg3jqV7YS9E3PRU8FhmLgpnuvxbzhC9FHPXZuev9QizxI54q6MZ2",
+	"zybCaHbv6KjPzhfKTtZeqplg4pc5T5iEucqMjaVIYrxubZ949NKYjVRqRGqIeuDFRBQN9NmbqX1QDD9Y",
+	"NpmyeaYmmdAa73g7QhzPwad99jL1I7ULZ888LF0gD9DWSe3fvBDLPnucZSrDweJqaTu+OFuyLE9xeqky",
+	"TBuVibjviBzXsSDEcD0t6TSQ+9HBWlbw/9v/201c4OnMyi3NBwF+3lj4qjsD6VDladzIbiT+fg3s5mdq",
+	"2DifX6jhdUuSz6Q2G1280oiZ3tv4rj3a9K59ocw5nzyRiam7+0ACsyeHj4zGM5laFoOHSAtm+KRplKky",
+	"A8MnpXHirFp26JxPQBR6D1N5ip8c4lTcX34uPMs4SlEvx59xM5o27OnQ/nYVMRoaJ0H6lb2H164ZSKah",
+	"1LAiJzSsWuWK7zY2GA/JL3Z8r0nAaKRwJ4FcN5lTx1njAaaOs7YTvEXHKh3JRMLarpt38Np1cKzXKjei",
+	"ebr212ufa56s6TFPrr3DM9Bu19K709KAMUhNCnEDjeOPOMpNdVgcS+P0w6avqi6f5cOZNEbEny0bZr2Y",
+	"OvU41yJj2n1QEuz5aCYGeqrmTavhvhoMG6/uw4NOUvw+/PfwSdM9vhmn50lSZvQnLDJ88jdObSdHD+w/",
+	"P4uaNO8dMn73WT1F4Ei2owU/IOhFXzTyFasmX+VyocZtP19okaXN08ndz9t25du3nX0pMjmWo/VM8zJ4",
+	"qW2SnRXPg/1PT/f/iO9/M3j7o3pifcPrpKUzy8FjzYxiCy6NlftTBWYKEK4vuUz4MBHhCbzbYLKw33fm",
+	"QDAaGJYYTpVqJoUF/n69N+t725Seq1QLOEUPVTpO5AjWhxQb+08+nye0UXd+oe16fVssg30zFnvH9w4+",
+	"7e0Jq3jYZ5ng8CKQcN/KbFORxHAEhdZWs7YSql3a+Zyl4lJkzL4Amo39pMe0sorhiKdWU0ELJ5OmT7MX",
+	"GhSD472Dw89/+rOjL++9Ofibn/zBgz/6+d3n91/8+NWnrw/PbWfdNgHUJVyOVRl6lGeZVfC04UawWAkN",
+	"uhNPErUI9WDb3SOVim3WDlUovzA6H42E1t0nYPt9TRvZNA+ndy64ZiOeZVLETOUw7CcqG8o4Ful2+363",
+	"bt95bqb9sW+4svGW9Y8yEYvUSJ4UGimsqojtMYwVXIE73/DuI2O4rHbCLHLWkVGmtB5oaUTEZoKnzsLM",
+	"FmIIJiV79zll3b5mZRpTMqiYaabyyZRxNszUQousz87y0dT9jmPKxC/EyIiYLBRLe1LYaMrTiUBS7TkP",
+	"wXDJfvr4nMl0lOSxiPssevjy9dng5eunP3364ixiibRt2gG4Odph6f4eKM6Ws/JkG8IAK9gqYUjXZIkk",
+	"XEdMi8wyA/jumP0yV0aEizOQMVtMRcqWKr8prnCaMlk33BMYaFQMJGIS6GiMjgbhxVmZknvHfvz7miVq",
+	"gqt9yRMZb3UKj46CxUZj1d7xV/TPVQWwWHlJ/KxsjAaitSQ1FCyWPElEvPf+ba/YRkfvksZc2s1TNJcx",
+	"ahve2D3nBvMeWCd5bC/vHhvmxhvyMsEWmUonJyyCdevjDxGY9jQTfDS143jOE3uniu12pf4IuLWb+bar",
+	"7NHzApgDXYJD4Dbxsb0XZ7mGB7C07GdnL1/00CdgFykRRoAl8+bW3G97MTakstL49tBS9ETl6Zbre2+t",
+	"zDGGhquLmwkcIdOWq8LLO18n6k3ELBMjlcWFYCHeSRQmzpV6xrPJVgLFvcO76wjPKDVIoO31hCetQKwY",
+	"vHrM9DyR5ZtKZWTYtodLZeigEin4p414Z/TNESCMGfhYyg7Zc/kZDPAT+y/waHAGprteOAe4moEwV1o4",
+	"OLBf0rY85+lyOyb9aaOoZLdkxtPlYMxlkmdCV7ZGKWZ/ZvZn8J8bMZsbzcaZmqGtgMdxJrQ+ZiZbMj7h",
+	"MkWv+o73wA0UmGtJlBrxmVgdr92BwJlTladgXfLRNOoV8o+zBpHDluVaAJ1Cv5nQKs9GQve/TqPXwmTL",
+	"/dOxEVnEJvKS7mFd1vb6X6dfp09UtjrmHpkpsjwRoKsky2P78j77Epjb6aun7EIsNakwE0F2G/S69NnD",
+	"YPpwpS4s98m1iFcXwjnP7AATbiV1IS6ssGm5gm1ZGiaklRt7LE+NTOybX6fMySCZ0IZndnmQoudc64Vl",
+	"LSgV2vXYZ6doUoKxaDlJrQCZdhjLTKVmCm46e7bVIvUU2GPcsETYl6z8wNlMprkRffYGFtMTaskTaIcN",
+	"A0lraQJ2NJ/T4rsm+uy01NiM9j6jK5tCOSBKJofvVhs1UzFj+bxn6QUWxPIM3C2ghhWi9Xw5FnORxkyl",
+	"Vv4E6d1OBroHlm3X156fL1J7nlUmv9lWZjhsZBJe7y/xhocVdWUmtZbphDmCPgazKePBivM09vSBgkPq",
+	"aPkGNOyW8dOqehvMVrpI7X2YB62u3IT2WMkRyAqW6lTGM5ksWfBNyGrh6ktuYPXah9mDC4/WhA3FiNuT",
+	"EBpX+AiPZswNH3It+gwYZ+Fndhc+hmnBfuh8brUvET8XseTbCSn31wkpedHFYGb7GID9amWfHmK3++fL",
+	"ufBycXUAQOSzPDFyzjNzx97x+3a2JAvY23/3WxeFQ4+c2BxVxx558TmqmUFk+VGGSrKaiwy+Y4Zf2AsL",
+	"JrZXscg+nIrRxXbMCQxVtlf4grjxIBFjs3d8r7enDTe5xtjCTGEoUtXMe7x3mY0HzWt7+tnDR4+f/PTz",
+	"n/28vNW1RrF5ZqdsJJovcYwtEXL2nffFJNa9Gy7ay9yM1KxMfuu/fk6voZXVGWy/wlEWrdBQ3nrzrBr+",
+	"QoxME80oHIeLVhrZvYQuqFsIaYWVOhPGyHQCT3gcS9sIT14FKzbmiRa9yiJqoTVuVSIGeJfrVXv5c/wB",
+	"LmKVW8XOsQhuhS22mMrRlHFGrTGRxnqvV2OedkEF94/uPyjFFdxftVf3/OBm/N0AIoxWR/a5fbxmFM5h",
+	"PuJarB3RJz9+0B7nUNmzHoYTr5ImH12kapGIeCLiATeNYaNpntAlh5b9iv+iV25oCGpI+zcuiLmL87nn",
+	"o0K7NB3ETHZ5PRaJtAwBF6WT9w4W9BF+t9x7X3XU9fZEGvulqFO0QZ9YTJdk4hSZYfDJMYusFgDnImK3",
+	"4DS5v1mqWKJSq/9NVRLr2z0WgQscZek4cn/HUtsJx5Fl0fRIJMKIODphdjksDVL8F/Y9lla567DT9sW1",
+	"tLLyxYVEM0rrcv5colkkEZe4z61fPIM33/f2VJosB2qRDgIqKa/6GxKP50JZeYOMiKkCO6gVoCGOBU3c",
+	"yMKgoSL+ENfJCu5DlZs+ewJXdPTLXOR2dedmiqtNmvIg40ZA+CZPEtea7oVi+nL9KKzeUoRC07IOlUoE",
+	"B5E+EzOeXXQicKt9JpdXPOMu2KLbcS1iE7oMEHREP76VnUOVrzgHQzHhqdWM7DEI2eVaQnRyQAfCOsNX",
+	"7Uc5MtHaY0w/+mvPDbCHRjxuZR3awh7jbK5UgvZQHzGyOsh8NuNZfUSssGLRSDCvAqeTnHw3ocuvplUz",
+	"zYSGxSptv8rRe9ywP2SXf9/bu+RJLhqi+QTXeSZiBu+gG6S8W6Cqg6O1V9N3pa+KWBJmuvhgH+Aojk8U",
+	"W9Qrx8oXZ6cUgkPr6+YUro0nkRJBBjyvfJICJt9buUpX70R/YmvYVekOett0gZ8WLc6cfNxdhCr4RSlu",
+	"4UoR8w3jJFMDhv7VUg0SCxGuC5UufRdBoLXUFA/MRDrKlnMjYjAToGVLT9Ui7aN4FAT+rp0S2//btUEY",
+	"NHZKT+kuCbxQG4XwUDdedFiRyYgQGpihXTvITuKG5Eg8+RhoCG50OG7+SqncX3DPu8sLX0JNAsO3V5vG",
+	"8HCI0dWMtAMN/Vh21MR7Wxm+V7BXpwc/OdKAyZBKBwqnGjOKyYV0M7dbXbrUI55ws9HCkmDmvux5O0Wq",
+	"3GK0rsWagYxr89PO0V/rY0etLq20YEQZy2I89goEY6J7+wRFCEkXQp4EsSFgYiu9XadorN7kIOHUL9oq",
+	"GR3XkFGJcuroEe3PsNXYWeelDCNsu8klwMBzUPuvfNKaDhksMd4TPRaLsUxFzBJ5IVgU9hlteXoqV2Q5",
+	"yrg0qebpuhPYeNc8JhqjELTm2LSSTpvSCqBXAZeIQklUef0cDVPACn42sbRqFMM4FHe4sbXCHkgivJd6",
+	"sEWXAaRF8SG5KcDQHPgpZNFT2AJ1NOWXGFwzFCL1exwO04/d0oYCiWwccgSpWSLGpghX0EYmiZX07VL0",
+	"WXQQHeMNhq1SQoP97u7BQX+9/v/gXskgcVBH5LiDlyI1j8igtErbYGdUYxbBnPo/jAJ3F8ZJoP8CAoNw",
+	"4n32BMMUCvsK3uPcHl87Y6sZ7VUFj+0V/RbFfpWzNirdllPRTN3RjD60qr2e948CQaNxrKkyA0sz0XGo",
+	"lGqvI9YwJhnwpVQt9nqFGLOqFlSNFn50/kx0HR6czvKtBeS/ZjgdaKE6wI/T+lC5hbrupt8yWKhYxt6n",
+	"6q+Sbjd0Rb2viXUf15B/90t2e8X/hhT9HevsLdr176o27RTkel24UXL4OZ04kdr76SuIPB/QVgXWMttW",
+	"YCqzt4ZSySBPIXAgLtR2LROUrulv+5Vd+N7ekCc8HYlBAnxlnqlLaV8wmVsNOGFzowfkvA0f5emMm9EU",
+	"eoqlvnCt8MzAQgffTKXVQZcDdSmyGJbExb0XY4HoVquVD2I5HlvG+bZKKb29d/t2UfYvOSQlaLs6sGRv",
+	"uDTnuELw9x/YZXpEqwRPnuBSvcaVgkevlEq+KFYL7VawRGduxYJnT/xI4eFnuHTPYM7YHC3fuV89ePya",
+	"1uu5X43S4y+CVUTFVuqLsFW3nJXvP8clfelXFNcBl7Uy1jO3tI/cyjpSe0YWsFJW6N43UzDNIPXRH5vs",
+	"xtP04VSmQvthPU0fp5NE6mnQs7slCirPUmx2lEkjR9yeJTET2USko+VmxOBaQoNE0RyKdUWbfjBSGx9o",
+	"/8H9j7Svk116HT01TWom6AWK7p6bOtkigF1otfmId4YgHKozcqnMYWuN83EZpDWbVmeGWrl4GhRFP6UN",
+	"/WCjTAT2kY7GjE0MOSOeJJuYaga60D5b97Sqsb7HC0amk4GW6Ug0mC9SEoxmPOUTkUWBBQM+c6ptksDw",
+	"NeqHGPC4tflryvWAr7eSOocVdjriWbZkvMFUWusf6iz5Oir0EnDAVduFYPfye5cU9u11mGnyebwxKeZZ",
+	"N+9wrkU2kPEVz5ZVjmjjuqRON1tsKMHRiWFuPeu9GZa1+PHjlOuoqUr67pwWwy6d9tJ6t3KrqoAX2v/2",
+	"yK9Pp2mTe++z5YtyQ/T0tNRedTA3cPe5rm/mDiz1fh13ob+EPq478ZXDt1jr4prJNHx6uGJ7qjLZFk9R",
+	"9dR38BxZip6ofa95YQP9F/SPr/C1t+F7+wgig7B/tue9iTTTfNgfqdkdxedy3xLFRKR3/Hjeh5/rCznf",
+	"V3Nclf25gsQvHPL7Xkl2aN197+9aERfanV7XdU1f+cJZm4Uq9TzhS5drT5dEazdfvH5WvSvav9FWOynf",
+	"Des+OhMi/ZJebfamugPxmtz7m3l9Vw5A6yzK3tvfRXq6Ocnn4yLEChsOBY237dR2I3fqzd2nuilSr+Qc",
+	"osRrsGdTKB3mU6Nm02zbXhexWQ4f6BQ/sOPtuYFtyRPRqBZ/iCDQrZTfFHw/gf4Q6F9jlYWMrMG7LFOf",
+	"9zVWWeDQKSy+kD0wVUmABFsN2+ygUe3CEeLYYA2CMJ+Jk1JcAoIrpoIwBmUaexhD6HmLKLeS02oTN1Ob",
+	"rodIkpvtZugXL3uZA48qpbyBexhDIUIGg0k8J+yAeAy4jDdyCV0jAaaqiQiDcIeOg/uQkaQyEelIxANI",
+	"Rtw+2rXk0ykv3VOIZ+GpTCeUf6eZSj0Z1/plWiMstzF4BGJmZYSp5WZaxGy4ZAJihtBv3WdnFAvBNYvo",
+	"+4gQsBxQh1EsFkaMjCUBBzTj0jW77fBCprFahNS38lHDijTaTLy/qmIvIbdVGMVZ6b3MilfPxsr5XqGi",
+	"TpGlBfcpLoar2VvyRNyEeSNPxA2ZNlzP12LWyFFr/hhMGjCv6zBnBPLPWvCxNWaMWz85vvWT4wCSbP/t",
+	"H3/9dX/lQelZf7D/9nb5zx/e/snvgi2kJAR+v2Zd1mwTqbY9kyIw82wvUK5Hh1xntFsXwf7RrXz2seui",
+	"awXltuX86i0MYKfrWZXbN6HXGhl6k89Lcuu2nOd3i36vRfhum5VtpH8uZ2KHE1ujDbwozh04jt2bvlrO",
+	"VM7nIkall541qgkhmnnxv3K473pVom31xoniuz2E2xjDO2kQfrHulnO0HxxskBRtZbPtLOuBLNZu2t7Y",
+	"FF7cwT6wqbTd13Ml35xR6I0PIbe/9wq7kNSY1oVKqTS6sA1B571mwxAVitgcSro2va1yHXc2Yeu9j+rm",
+	"6QD/3Zlxr7eStA7x3L9de8Ab4pbt9juQboZfrc2Q6MYNQmWuZEp4u55T7FwV370aftaF5x7d//TooGMm",
+	"yplPvHYhI2OZuXBcMhxuECjyxH3sPCHUguvufH04dpc7dsU8511xtYK5B41ziTElsLaislB0h8/lncuj",
+	"O2A41VGZWVVzcT8pMaupMXP9k+M7dyoA+EcH//+f/N66jFZ0Bna1ndi3nz7a2CeVLql4VnMgG0+ZmM3N",
+	"EqB9WYTFtKTQESL8ameoxHZ8jqpYODBKU06VguuQ5WkitC41h3lL/kGfnTrLphqXXtTC6CDfySiGF71r",
+	"NASV5IlWWDJApppF9i6nkUZ9dp7lghk1wYkSq4JpBjkwNPuistMbLo1MJ0FupAIoUmg1+NIlIjkgZKv3",
+	"TUUC2LWr0sDpfA6V73bIqubzc64vdm8z7FKw0uVt9NlpugT4TybejcTcsKgf4aHs96OeB+X54vUzrGtF",
+	"MGS05f01ZSy7lgEgK5I7vn20IZX/DJ+8vR0IKHWWI1yD14A3HciwM/4uFF6BrVSCQrDIZlfpAGIHB8G+",
+	"NgLakChGiR0nDtDEpZHfPziwRzHjIyMy9HVhdv+K1AYceVu9GORUrgXNcXW08KvL2sVKcQoBeHTP4T56",
+	"AEaXKGQPVa3gEVhT2pwaltRNthyAc7BZ9nG5tR5Qk8FnVvTVRvBCt0QwLUKh6WPbsUj40rUdVUZ896gl",
+	"mbR9Bnqq8iQeQGfN3N4oHDPj7Mnp02ePHwGk8QlyWDZcOk7ebA4IeFo35BY8CAV0i6tT0r0cSciHiion",
+	"viQtDaOBF9l26pitx7JbDR94N5eZ0I3p58i5Cvcr5DEbyBLDRGP0MfvCsH1GWTbO0e7eQ7QM6q5zGl0J",
+	"nL02ffSaFriCAu+WbM0613uJCrZWO9QNHEi0mzXuI6MMT/Dqb62VbPtEbdWD77YHh4cdBLSHE6hdkjyW",
+	"5nTk4vuciE3uRnJXTjDPDTOTuwrbtuGHvhn807cFfz5yDbpxPHYyYBVorlP4YTATAJUzTaklgBm7mCo2",
+	"47HwqdETccKiUSKP8WKnUrSIpQlf+JzP2QzsCTIVfQYGPEzgh5cqTfpc62c/P3t+dgyhG/M5y8REaiMy",
+	"ETNptEjGhb0C77q5ShKP4+0gTLHOCa4hi2UmRoTO2gFhz6hskKmk6QJWhXkRpsFJ+OwM4TemUln1JjD8",
+	"qobcxQJzVTGuhSaH6L1JUvrJvmqVIrMkbwXuDBEl/dQvSehe4PaCBI9jEYfC/VPb9BTquZAc79Z3mBuW",
+	"KHWhPWJsD/YHU2uFtypE7BZ9cjtasxfFidskRgOjZTZf10zMEz5yicDti1texdICF+vetriZmKnL8vKe",
+	"O/UIxTU8Pkk+S7WjtgKe90yMMqvdwOFDlRiHR4gdtoHohz/8YdSDV8Yqz1gsJ9LQHEq1PkDLgW3ttCdl",
+	"A2sNnDOhshsVhDjhqrChsBpWNxAh+KIBfML+NLgQ9T93xr8I0X5roYH+cJ+E/f2ncbQaFtceIgVI9AM5",
+	"X2vMQDk4jF9DRXjEt8CoQTkKUdEM5CEF/CwcUWn6PXdv+HUvrXIlKodOmuNkjVfljkNqbJe7V419r1cN",
+	"pSku9RuPpaGcdRRBtnDWNOmudM9DIORkZkd9AuL2wVozc5P1cL/yQ6pMIJYdvH1ff+absPk2QeMr0QpO",
+	"uH4dKRRpRUZriDuA3N3DgwOGxxG4tZUxfNgjFS1JxcJyCJB/+gwM+OSrIVUa7yOroST0UZ9FYUlQgBs3",
+	"oYCXzxPFYxEX/fTD2IbWIsano9pkb18huQNPtsKxymIrHR3aT+U3iPleu1bDXMsUjIfLuRfIwgxJwMNP",
+	"uCH7Q1H+w4h3VbyXwweNCEmTNejCfvEw6VqlY5nNRNxjc55r+99M6HwmYitHjOyRSpJwgbvcIY04u+cB",
+	"di7N3jVa0whAvl8Jlda1kalFU9SMWoRKmc9Fxw/tz91iWluwp/wyX206vpXWzfWvFot8QgItz40a0O9R",
+	"r+FASdNjWhhvRHCw7d1G6YwaNVHl4p0plCGQYqcqiTEwtqapPDXdjvJDfHXLXI1YxPm8dufIEjWwKl0T",
+	"Xin+ZgkISSnEQHMWe3s9n6CV3wE8uY9MIYHW55GMVGz/XY+jQL/iohYSGTgYqJLcMYu+OH+y/0nUw38c",
+	"PrD/+ulnh58c3D1AbLI34DrV+4dH94+iE1/PBHnyQmUXQ6UuSHHGOsKN4xw4tJMu4OZ++FKzWOVDM86T",
+	"E6Q1XCW10C6pYKlyR9f9ChkXQJb0hPCa3D1SMX2FvUKhHOrZq+ROnkVvUeTer0dtA1y5q5xroY2ccYNi",
+	"S5K8HEMZxFaSf+w+e/+2V+cfb7teHaIhOaDsNMjwKEaARRYjMtP28yqZMLcEwxBJM2hf63zwqOmFNKOp",
+	"wxeF+Cuq6G2ZkBWvJORrWGLrQSlzgchrQmYVawIg2bkz7UuCA5VKjfWAh0s7LujS1eLyAwAsRKkBLdYo",
+	"1VlaOYMG6mQVkve90NFBdTinmjSNiBxockVNvklhtr8VmJChcq5PrOTn6sUWUPmrX3kzQK2BOZMqI3V6",
+	"Rezp4kpxQnMrDwJWOVJ5ErOgZmUnZZlUgiYLPf7qeDwWlwRZpPcBcpvgbb3OWeAxTGMyP1dksO6CM8KG",
+	"1dGjlpO0Yy7WJN2IxuwH3OSZ8OO2S0nGLImlFOAgAgZP6YvqRDcsObAd5+rml8Ll7FZRwEiTiHrpqWdX",
+	"QCL3U2kT8KFXpRrcIA13tuETQpkGq+DIFOa+8hZoyzd5Yj/QTItEjACuctYpp45P9IAndVqDbQ1sgMjm",
+	"Vbkjghe1krwEfEYcI0VaJEnBpu3bG0Ge4pjS5TWPKSw+eMXBpVS+fcPRpaphbFccEmmvXXmWoaCEVafu",
+	"gkujB2M0HW0gE73h0tTIQxWuz1mWp3Dl4/qE0qORaW6V8gUIg/S24PGS3h3xEP93KAJV6xYdQJR74tvF",
+	"wbCXIWaEJnypu/AiX1KrbLnxpgmf6uirUpCyFNxKFQW4YhIt8YOKIBFcv+VdLdQ7YvXlNEdUDSo6U0Wg",
+	"KLN+p3sRMdSInyU5MqiTUZBIcflVEikDG0JFB68o0xUcUy/Sl8wpjeay01Ft+SxT8ri67gBGNNfwDzK1",
+	"2G6cpcUZufPuntiReRg0fjoyr1z7pyPz2ndh3wt6gd9cRxv6rXItsgbpsQoqC2Cx/n3opnEdHypds5Ch",
+	"kHVFiOHK4EqlX1wva0aX14p6kT1c3jap8xlEEoKwZ9VsqjZv/xnnWK9QUGzZMFGWPKO+e73ayAKDAO23",
+	"80yNBCix9i+qLGj/iWCD1KIno6jP3vgqXs4WMBSWB9Gh6JFIbifFZDpK8lgUzr7AAKZXQdtp4Ktr8drK",
+	"XxCpSK+QToCKdSmCUZXQBND/5gr7UyyjUSC4drTAedquuQ71RZAW9/D0xcPHz549foSeRpAZ4UeMhBkK",
+	"qFaIErIr6eE5NunJnYbkiyrUFCMslbyAEhf+7R7jo5HKwEABkVKIpgu+UsLh7ahBeILreHYIuLLby0TY",
+	"Hd8u6Lerp5Nstl2OPNXZ7IgemW62L1hJ+dr3ZpPFIz7QdN6CfE+2FAZJF4n71eMXj56++Ck+6jKwKrIC",
+	"Cg442GLPQ9LqeXZQDLS038UGeQorX3jFfpR3p5kVU9zRyl1xBc/NFupas2y2JhgwnMDuPM2lZduls7ls",
+	"qayZp241nwB9gz5FMY8LsNUYfhGkd2lTUvJ7/qIZ+qyBnv23fSPSKjORRxRaCDmZmsCqkBtMDKDuAu3J",
+	"GwNZLO1hx9ryiZxJimyx/yXkecZnynKJqZhRxzIjE2ORQrAMrBV8VhhqyHYLz4BIXcqDWwJnFYlAmJ6p",
+	"WEQsstpg1AstJVTkBsbdZwW7KMyiFDxEqwX1TEjzQYUfb+axyoYyJulkyjMRu6HalcYQVKvh9NljSGRA",
+	"a/OIJ4nwZbmorc1ctCAT1lUj4VkihTYDkTaEwrg32FxpLYcJRHX1nAvALTSEzTr1TECCh98sSFW9hDSd",
+	"YItpeyn8yQsFutgTcCG6ImSB+RgrhLKhyu1AQNKxCyVGXJvj6sCo0hD1DHWJQDxaeCcF1PbHj36ZS2EY",
+	"lBcOSh/JubQL2kbKXgZkYxcXFpq5e4xrNuaZ/U84QG8mKFryWS5Q1wgq+Hv7CxF/EVJZiFRSk/PZzgxs",
+	"6LcisvtHt1d2jHIvfPN4pFRGYZo0Uz8C70UyKrBuBIPGY4VnAcg/MOr3GZZL8J2Xz9NnBdoVzgS0SN2j",
+	"Aq72JWeZDFatOG2Q4wAd9EJJ09d+HfLRBZFj2t8aTzyRFyJZrjkodiGproyljYlgcz5yCOew9HZawc4p",
+	"xcZiEVhbQSh2hemJotktYnI8ZYcHBz3K0nWPODMiNdPQlnu7z04TrbzVpEQhbs9lOjn2h6E2gKFKQcDN",
+	"KJ3qVuTNBtHt/vXUWMM7rMKSSsvefDF2LMOFbsyxTKWeYnWeZrmnlaVi3k5rxELe6NgghlG+bzlwkGgi",
+	"DHQSrVMaN1XnNtW1frdUo11pOteqlFxNT7hGhWA7aM54wy8afaW6Jn0ZT2lpTt1MecgT7OCeFI0UDwvz",
+	"3dvAeF6fYlWqqwneGisKuSc1yaHNykzJaly1OpPVtmR2Dc2nyEYaGeATlc02Ba1Gr/FGvkPvae6Bb7oI",
+	"QqNy6zxlkZ7piOpESk3ZAlK7UJgeXNtFq5zlOucJZpHcisSMyyTqsf/n7/y73/67/6PH+v3+bSengVGN",
+	"vpWa2UtqtSxxXdJFEOFSwvqgZWnIrQsvTaiuiTFcWBFXjC58cFJEbSO/tlIifodhYtVwnohuXLh8teFL",
+	"zSLwi0T1qcbrIyHrgx4VLX4lTjIN6xuW8hwj8pdGPZiNlSjIEjo1syTCUF2ob0e7W3GbsugH39odfB+h",
+	"AcUVtaQshhP7O/nH+vSeLDJGACfTNdCvC88scCeOfvzgQRseQilu0hWs0hD+3BpHWaRUkOpoOfIxzrvH",
+	"PH1CUZtSZEYpdxlea8tabgFTbk6vKAsMdlswUHgxtWK7wDI68K4U+mQlpX+1Jfv5FqNtiU+kWqdVYrAL",
+	"O8z4yA7Nk5QVnGdW/z3sHRzdC/KXS8v67Xf/23/73Z/9yfv/9z/949/8nX/z23/6d3/9n/6H3/zX//K7",
+	"v/8Xv/6P//A3//3/8t3f/99/88/+xWqp8qvg0/iQxoKUwA23t8o4JLqq8Z7wFzZZEJ1hkarTQht0xojm",
+	"omPGwZ1cZbcEZoxyMah/fRZlatH4QWC6QOuMeGdWGzmBuC//HmouQzGR6NIl2oBvSVJ1mqv7qE+mEucI",
+	"77OnKRP7lvjDqyKfzwGaImaJWoBOqTFPSfwy50k/KCSX4sK6BaY29kC2W737NwsrvfX07CW7e/jgwf7h",
+	"bbAzh7FWjZGmNYenKeK0oNOnj/bKoARfne7/0dtvj943AAyEoanr1I5nUpvH7t2GEMMKcBpZZNwd5nGl",
+	"KZu5ez31NWnU1U4qGdOd+xjLpsRL8LxxzR6efWlZ7x8+O/vDsNWhTHlWG/Rrr68mZgrsy7b6+fnzZz0U",
+	"L4AhIZM/Ca5C3Hm8EOYJt1eDeGf67EtMDgRa1iM+R4mkIATLWe6O5vAf0Y174Sd36Jt6zIatmVlSquW4",
+	"moJSBvty8kR5EHfv1zR8DeGT9Xj21ZCzYm2/+9N//N2f/Fe//otfffenf/7d//jPWzHJrjs8c2sZN8zE",
+	"tzLFTA1lIqIe+80/+Ee/+Wf/4bs//ffXI/eGkZ/luZ2ijcHyjbPZCnxFWeL6tE3aak4KcaeWs5+dvXzB",
+	"wOYMRmyQNXVZArWHP+p2qEuhCavdwnqR+dIB/FRc4UGiE3tqEPwBiryGLL2/sUjkgjZrnDBhCCXICO7C",
+	"QZOuWqTFOz1GaclBFQC4hmXK/upXf/ZXv/onVsmAJ+izTCiwyt7d3n5uubHv1Rn+5CR1JQ9WaKgLX0E4",
+	"rMMnOIwGLrN9SKpdHRfxdxIKNx7XCvPKcyugg8umm6rpcpIsQdYdSWipB6LogP7923/7n7/7sz/psd/+",
+	"i3/767/8V/jXbXf+SuhVsBFTkI3sMpNCw0MFqdN5bY9Z7SBRVxS1xyiMkUXCjgoa6rNnMhVsmAmO6BmX",
+	"xUVG+ek9plXgMsSYWQlRsYjp0FEyr5l5dzJrILDaCNtTiK+FVcHg2hr+gr4mt2wu+Nal3oP93mRymJsi",
+	"ONq15j6lwF13RfIJLRpHu70P+kGpX6UjwWb2EPsq46GHo7/5rdUe37tm/j3GE3DeBJ5Pst0sFByPDcOA",
+	"+ywyHG0ahVNoBr6mobIfZAKyL9PO3spzPnHVu0JwvG2Cit1CXEMU8fWNeH2kcTHk7qHFlAVchsaDbenB",
+	"f4BcMD3NrVn0AbajHLO8cjYD25SeqqywoZbJ1IncG9+9hRm3q3XPm3VDEXMbGy9IsI2m2Sb4PB9SjnxE",
+	"X7Thnq2KXtD+bqEWoMudQy0UvV4RagHT8j8ClAU7n0xcSrFo3rM6od2ZJMv+f+IUU5HEPeemxVJT9r8o",
+	"C9dJ+e35XyNV5x3BsXAWZ0uW5SmakAttos5NKGpNB2/crUhZBSKNdZE26y3s+Gu0gSUhBXyvzhnUXgI9",
+	"KXnNaV2tUOUccZtkWq6jos9FEn+23NBGUXLmW5FTmi6gcqsth5rsyXpfTmhYrAfwtnvTWphTJHz5Gl/t",
+	"lFbYa69N17oVmVpsE8EYBMo3xcU3aLw+RIreokx1t2+hZlq6dIpEGNBCdcWy2C23Fdr90nKUunzCDspF",
+	"QPSN+W+r/upVbMHy6Ssn0iDL98knbjXbmOSuLzhizTu/47asP/y9K/d7V+73rtzvXbnfu3K/d+V+78q9",
+	"UVfuXy+X7Pf+0+/9p9/7T2/QfwpY2KgkFBklmVr0KLFoJgB0D2/mCngwFaLmTre07YG8Y3cBVvbooHdw",
+	"cMBGIkkggWOmMtFD75WdUclKvA5auVINI1zPQsEp7Mf3D1qL3Xzv4/3ex/u9j/d7H+/3Pt7vfbzf+3i/",
+	"9/F+3D5ejwBUY57uXMTG40+gxmbv724QGL9Qw8ZCBr9QwxA+C7pyabHr++lQpOoCqi7XdxwUpKKpUcJx",
+	"qeOeRw8o4GMI9iuQjJaQ1evAZCCznLxOG4Et0nBXvCMrJnssC+Sm5xe4dft37KXwVHcDboqdTvQGJqg6",
+	"++VrkFADt7El9WN2WJjzjpzlpMfuemyOHrsXqgb3C5Njjz1wGFA99mOWCTtMAYnm4LfOhyAJqxTlUXtA",
+	"MInfELwHniZnAq8AHCBuLwEc9NgnIT7TyimEadFB5HURK51DClqszW0O6aL+01Gp1mHF2+rMnSEerVUY",
+	"4UjXmB8hO3bZpdDaI/dumAA9UOP6KeFQ7eJ5yBD7B1av1tux3nYPP90uMmWP+4cP7m3g5EdbPk8ZZR/T",
+	"0AXpZc4tL7WpDwfoAvBetQaVTLreE+3moAnz194VU6BzD4lY0/9OIguEBgGkvhf7WyWyq2uswloxwbGW",
+	"YgfIWKPnVjnRUyEMm2dqkvEZFHinAJErBEB0qJTR0SJCo18NsJlWfRHbwAxT8njNGOA3h6uAqmBiRNZz",
+	"JWrhUEY+OR70HJn6J8uoPGIQoEolg3111Q7YvL6W42bQGLVhFjUIoj7OIkAzLQdcFAUhiYQrHGzdjXgD",
+	"kYav1eJmgg1dx9cRb2iFiY8j5PC1WqzWif/QYHTdMBteq8VTP5DXavEoGMtrtfjMD+e1WrzxI7LbFA7K",
+	"TtCP67VaPHFDe60WIWqr7aAYoFsegmNf2fNN4T82AjnZGNFxM7T8WQmJEU3GaDfXyDyuiAW7GZhKF+TY",
+	"WtIqkV4HaMOzQjdtUMg7zLtDNe4OwsSaiMnmVovrKiOOC6YTwjS2Qihae/DIwd8lY63l832S4duj+Jwy",
+	"7VRfN/Hm5W24cSOwi8p0Eh0XWj3PBGHmggnVSnGEi9t3AVPHgeaBwctGlUDB7ZuINR4do9qCFW0KjNk+",
+	"ixC5il5Ay4Ov488iD/t0HJYtwdcK9K0T8pVzRmtNIFm+e/KshCDB5dHrot4XqWK6oTYGbHOEd3NkNa6E",
+	"y1SHURRuOeG+5vHS/hfHEeJfXxUq52HRC6n32BX+4fujKHzqFHFnKvg6ZWidAkp+5Rje2NHqf51+ne6z",
+	"yF6tcV7sXlSN3IjKNkNZyI85BMxgK8jAJhg6Yzb1TAK1UFVZoJV1gcAhUKID2NdMjr9OWQDsV/MhUuwJ",
+	"Kn0LqQURaOAhhcmkaoBt0AkpVTuxB6luHuWyP/CaGo97Ho/Pocmp3GiJRZ9lhhYI9EXnoCr9MleG278J",
+	"FtKjM7qaP3aWHgGxQB2EKkQ+KQKmATaOAfRAe7IW1hGLCSAEYmkuDio04dnEh+gZr9BDEBTXxmPiEcOh",
+	"dbHyGC6J8juECdHkSsLB+nEMAKDSc6fKsto+StiGMgunAOxrotC4QKEHgeLoZABCLvXOLI45IqUVw2HR",
+	"zVHibBWLkDTI6wrgQGDsPMUjMBQFG+x/nQY8zZ+8oujBBIPEPAHu9faCMQHzqyyTL2fQldFZNqSfqOwc",
+	"I53cn2euP/fgFALA3F9/YEcR/P3M9u7+fpp+yWUKnK4lXIGO5hjwYB1ae3DbdVEe89TIpMlxPIOov2rb",
+	"nksUKixeZnl6kapFej24jV56CKU5HG2LJCG/Oa8Nhz4gNwWCofXYIUtVLFisUtFjR44ALaVlQwmGVHjf",
+	"XYM9dg8fIJwmH6Z2kkmy7LH72JLhFwCzity2zx4CwC5c3MweMDSPuYBC8vlSCIedhm4Pbf5xW9wPaDQ1",
+	"9S50Ua2zIVdqLjINBt8LUTikQV8LqjhRgfoYq1BuDXoKzQ46YzB2jXt2wUsBsJ42ykrsYVX1MPi5U8nM",
+	"LTAM3TetpUBxKa08N5urzLiSoLjskV5qI2bHam4GKjcRbgHA2l+K2E003I6Nwjn9IQ/qhbuywHYAVK2P",
+	"ifFYjEywhPZZufLDRru/hZk5tJURodprQmRcdzOSFSJch1dxfRu9nysbMFwGTDI8R+WB46LacbvNxjyB",
+	"5kO1gdd0pNpjPIE5nMGbK4iS7kSuGASx5QrQpOfOnrGU1610AqoAlAVJ1vJvO5JTuxg1FQQcd2udZQml",
+	"doAFFloM4U7imq1WmQhNUKtrD7mZDV2US1Y42dfF3U2hkmEnm9/nIomtQt7qaMY1Wp19aZzrF36H5thi",
+	"s3dqjLXdPoVDWHNXOtor7yR8Q/sYS9S4xbuSv6oOIfkD0x5VwFo/XBimk6VBqne5SeRiVhlDpP1FbSci",
+	"y1RTciqqLYcQ8Ru49jrHQAVb8dh2U2fTXnfAyus4aztuxwWEuzYySXzgiEpHog0uuqm8i69Eg06bClw8",
+	"B0e5M0J3DdV+jUpe4JMjzxJ6o2mJ62ClG0niS785FDqDL7oCC8dFvh3eVJ5sSGE1mBZUuNbsq66EFFwT",
+	"GLmYyYlMO6NS43ErKDmcQohVTUS4LWMLSayGrdWHHEMSVehVBL/oYqowonVlVwO5y3VUg+hvf6qzQkWn",
+	"I7vD+8/oGeRRYgifTEESo2DbgCz6e5t4fYOC+tfh4a13KPragbgGLTuyXW5yWSNY6+RSH1sa2G4gPNdK",
+	"/VScZIh3BKpN7mRTit11gGses4dnX/YAWNPykJ+dvXzRDYuv3eDqsyGoaDKUY0nFVjHjTckIm4rUvT04",
+	"SQ3GGjhkUGDEVeyvpRq8T/FtZ+m1V8tUxrFIN436rhxQ2K7WA7lT4Y+ksJ1LfzsOO7Bd7j7mwPd61YAD",
+	"p1LdcLSBHcZuLow2DlpjIEEzis+GZSr9cCaTdRN4Zd99ga+u4aVvKKy0CIfzEaF2wHOh5kk7P62O/EPy",
+	"1wrV1NopGsnmzPW2updlpSGwGh6zGc8uREkz65UgNdDbxJOklJQwSnKoQXkpsgJ8wx5bHTgsfNPgoiia",
+	"tCJxknR1tNqpPQ9aggcvys2hkm3btIuRyyR+mo5VHdObzaRpNLHOpAkthWDrIplxwTUb5jIxzS6B9SQe",
+	"xAoeocGXql+vtVuCaGUVGRz4tofrUmS6USqkH314Kc64x3Q+mloh+vKwf9A/OGFRLC5FEtHU/YIEAqPr",
+	"Zs3cD6s0Xnzj51ham1pydzu8w+vNE9Uur7eHPEmGvM7dMVRxg+Hd/tLzm1JEeSMhvVLaTDJx9gfPfCE7",
+	"q9GfIC4dVmr2YeKHB6U48ToWZ3sbJMQt11sugqG4CAEF4RKhEnb3qMHYhAuxgUel5NPo4vtzfTg/dZbJ",
+	"SxF3VhQSMQYfRtsy5KnVSO1xZSAVQNS2oqJJYlYkV7rhYPgLhb50CzzLxBiiTdZo5z6m3tUNZhNlytZ8",
+	"PwJ71jlo7l1dERii3xaXLWcirAcKdhkVL93Sb5LL1RJqp/JsJAZy3l6UPaS0smu2ZOIvWsQzsFc+CsUW",
+	"BIRRLMy6s/5IGI4Oa54kL8d7x1+1cDHHI973GoKFukvBrwWPPddalYVduemN2nuNH9W1h0ehNTXIlUel",
+	"9Dv7zXEIfkmwPpasQVih6KJ+qgZuN6NyFc8wfqgcPoRkrj3tVwuGWvIMxtHfwutPa9jbC7IoaSVW6eJt",
+	"QBm7VehcrzvX6UodX1GtCw7HDWt2biS730BiKLvdwnmDItIYY8WGS3b2/Iw0FB/woKG0MdXOLWU+WQnH",
+	"Ci3pks1kmhvRg0g1e5yP7rlAueHSu7DtICH6dK4HRhmeDOYiG8R8GTlsr2ricymOAgPUIIaFHbCZ4Giv",
+	"pgn1a0GoXVzLocNtWRPW8pDPdZc106VFA2sbQBvWLFHdQHt4wxdpacrxRWP1K0zh8VFjkAtfplJatNWh",
+	"Pk0RSsAt/pYJeiKD4LXm9uHXrdtGUmlunX7fov2q7l50Fsyq59ev4djoh+AYarX9fHxkMpNpOM7DayWc",
+	"NUepZV+s7jlR+/TUvdx/Qf/4Cnp4G762Lwu3Obdqzd5Emmk+7I/U7I7ic7lvGeFEpHd81+/Dz/WFnO+r",
+	"OW7d/lxBGXcc3ZUI/K/XGmx/EP+6rMP7Wg5gxERhNrUzo0E2hVU5QM6YqVQaRWaVqbTau1U+uMv88Yey",
+	"FizStX+9Usg6iLNVOLOdCSFFlEBlisUPLUzcvbmm+R3KczSYXa8h4QhXQojS5YD8w22jOE2XD+nNMjJx",
+	"u4/C5yu0r6N7MfxqoMbjzl++HI+3jYVtrM6dCZMtidWVlZYOJo0GZlZA/bm870Gxt9/WwGcXWd5rYfAh",
+	"X4Ty06xuPo83XodGM/PT1C6rFrEVyMWlyJYUmkNQixLwUCP6PnI4dPiOlVliYcQIIkVGeZaJ1IX26P4W",
+	"QRwFXLWrJr66kqVUcEdbVdLqlY5Bdbt7oW07tB0FS7vmzFltv7Oei8eljELVjBPZ28tT+ctc0M90Kwf9",
+	"7pappSLZvZEh6PeqNgYip5s3Mbg5mdG0VYFoE9e3Z/C759mO/64tpCL1POFLB9i2wpnXmzFNtnzuj/V6",
+	"IfKrt7sWpz/sRRAw9fVlVET6Jb1aL9oidW5ZqeOvq7ixU9L9wLSy/pp9u44mdnzd7PiqUVqkzzaEQPfF",
+	"I6IAPZJAWiFVOUOkX3g746lOMAgDom6l9i2CR0QkWqy86VzECGYGkZw8jRkOjd2KYhFhmmss9k/Po9tF",
+	"S8WQHCRlGfG2GsV39/76MBq+/83bb496d9/f2odwUXxw9/3tn9za9wGkf/zVwf6n8LQhlPRhwuVsS/Yy",
+	"n5NneS1nmc+fgvoFubRdDdwQtX3CDg+s7OsQOJutGLUFCwERd6DFSKVxjZX4TBBCCWQQlz1dI54kmkWv",
+	"Xp6dszt8Lu9cHt7RM30HmoyCpGS0tHNnNOyzUwB/FViBAH3iCdfG5XVKHUyShtZjw9xAMCe50wApDeur",
+	"5DxxDcpZYFAEVx07xczTMB4URogqAwxhoiD31Gd24KcFEqYlqNncsNi+ZxsAxgwY2IkYG6Zy08MRaJYK",
+	"yArAPvp1MQh+fz55cK+6Qe2m5gWBN6wjJwB4qLIVosRaPoL0fZ2sspt8a/sVDalZu+SjwThW7RG4+atn",
+	"49Bn+lJYB77YY0eVH+BaRWrSiqm0LlN5C1BGB/rQq4N0D5DSAWd9MFNxAaBBJ5iOQyTTgW0w2iYJlpoC",
+	"MH+C14xDf1e10EmfPadakrIEh8RSq70TpIHeIDaGa1GbbXqGA0GowlwwiDfxCD4gNHeK/8Ae1uT6hyuA",
+	"Da9UkOlRMJBdcJgmLkpULG73SprVcNat6iGsxujwONaEyU+0Eg2XA/dzdDssHhPwQcivYdIU22ppP2Sj",
+	"5SpTv/3X/+HX//kffff3/vy7P/2L+ioGs4axJ8ojOJ49fc7MNFP5ZBpEWYX7UKXCFaqjlykI+ezpc3A8",
+	"Pfv52fMzkEZGU6UsO1epvcK0SMZr8QUOWy/aAGmwDcwURQGT8ZGY86yRB0wFt1OIgheLA+5RaFdnXgDU",
+	"TnnsMj+KHTo42L83HH96NL57/8c/Ht69F/MH/O5IfHr0aXwgDsS9H999sH9wMD548GPOD4b804Oj4Y/3",
+	"Dw5bIa0KnMNG1ER/mHue65bPXy3zbsQA/vz8/BXzxrb1CJsPKcXoGs3RG0bN/45YpFezwdYXmYW3X+PL",
+	"6w3azrvUqnfSi6/zhDTPnZmhrV400FOeiXgQlJ1d1+0XWugz+OKMPviIzdm9vYWQk6lpJySg7Tf48qrg",
+	"FaAdkCGc2l2hn62s4XXbEFLQ1vZxHPiO7dTY6e7t1EG/V7VTE/O8eTu1m9N/aXbqa+LKG9kKt+LXFIS0",
+	"Pde+fg7c2fa8PXdsItRdm6w/fpHke0LekJA/zIX9dh3N7vhmvIlb8Y1f1UbEtN/XDLavsKlkl3IkeiwT",
+	"CTfyEsSxotRXUDP6sGyvLURPlQ9d2mh9HFr/oNAtU5+l+hALVW3KRXzRteYPvy2Xgzqo1QdK6yPeGQi4",
+	"tlREybBBKfNjFo2kWQKif1C13D57D8XdoY6fVcoP7erdD3PEiswzrLqH4JYqNZlKgtf67NSX58wEdA5w",
+	"r0GROSiyF337PqKqezqosDaD7/27lTqIWA9SB3g1JffEt3sjqE6695v/6d9+9+//OSivlyLZO9778ukr",
+	"CqMIl/d+c2BhQZGxTCeGJxcDx9uqIAZd0ohbSvthSfVy20f373VIyOpW65Zw3WQapPoSEE5AHquF7Mvl",
+	"cf/Tv/z1X/yDGhSHa1gALIpdU0GtlBhASQGpMuDnOmE8TBlYhTZhQ5GodKIdJ4jKt1u0im9Sqb7WDkGq",
+	"RdbBqvSFFtnTR3hdjKbcDNRcpPjZJot5sP/p6f4f8f1vBvu161jhum5w9XwW9rljTPo6zrX+BoFe7hTf",
+	"3wk+bou3mPH5Vzi1t/Sf3UVerJz6DadZ/r5tpjufnmc4G04Lv/voprPlJn2ce+N54Yazwe8+uulcnUVu",
+	"uA7l7z+y9diCRbvyHNtX7RDveF2F5SeWufuUcNueAw8h/5gVfwEogOqznmBR35GVx8rokU1FQl35DBxB",
+	"2yx3qdoEa7tb/QY63hC/86ErwFyL4NkFM6EJV7HcMqEmYlHoTLBYjscCrNgIr7kxOsM2iNOrQG1cJnkm",
+	"1mEelMAmu8ATdgE7GMtEDBodJg5bfd1MW7tATtMd++KaAT27AE40I3wW3VEtIgEBFmOe1QN+dgF7aKqi",
+	"g2WPXA0doU2puv1KHRmmMj9/rllEJFSUlDkpivEUgVIEn4RZAi5Jq6guExSVoSpM3YCOCJvOt4N/B4Vi",
+	"6AG12VTq/ZwqrxsVQpu48wvVSAiOdDPcgoIGA2dQQfs4ml4z5GlATnRQ1yFoh8emlUHu2hMUdH0D/qBq",
+	"71f2CoVXzUfgGwqG8z1y6gdATv1AgKYfHTCo54+dSvh3hRGt0OeNMJ2bYDg3wmNvirteI1/9aDjqzjfv",
+	"JjZO7+bGcOLUpsRQeCPDTM2Dtbmav6sX1MpW0pI17N6lyDSiedaBdga7swZZ0m9Mh+3w/QXUmnBtBh1J",
+	"NmwiQEyDJlrL60D5u2qNnW6qT+fKQis+HaozxJmeqsyg5wPKHoALiGsH6unGtdeCYNqtdBvc436qxk2+",
+	"mHNNvbZmULgqiiILINQ2zgIP3emVYFcaQ81+liEBSxTTRtmBA7jOXQ0/uiQBqUtH94TNyuHBDh7Lwdn3",
+	"2csx0+JSZDzx2l5YdXG4ZBGZEWtAnZz5okMl9snaKilHB1b5LDAscSQ952sOS6astF3wxKODGqzAwkDc",
+	"zZ/lgxphzG2bY3uuyyrpCh7q8iPsCULjABgX8iEi2XbOG2jNJzkhMCeuL2pTSlRRbh+IgpfQnJEkhmIi",
+	"wcwQphv26+OIsZh/l4D4R+5dcIxlYmS6xAb5FxHIuytga02ROLv0ADkNBTqrYKkbGdz8iV87GJ+ekQpj",
+	"FRs24RhPsjq46y0kuUUFt7A8IBDHdhBqWZ6IDhFY0PXrHF0e214UNHKqaMsN1KzVcKyEMQm9RXNpXbHO",
+	"KSsjnsXrRgMA4YcdNtSln3Qobddgz4ThwW/hsT5mB+zV4xePnr74aY8dslevXz58fHYGfx2xsy8e2r96",
+	"7C57cvr02eNHPXaPPTx98fDxs2ePH5WooEUAKafO3NsIaKucSVNnoNQXbWPZzDxZMJxqmb4io6VIYSlX",
+	"80NAX2fTLNXWl7O9gi213SE715F9zzehKK+Iv82iLjV4XMh/fr+hNG1QfQuzgFVQt6HPXqbJ0lN/URvK",
+	"tnP3iMV8GdbIKcrXj1SqZSwyEZ/gRTnnmQGVENpYCHEB3GSmUjMlYck1Wry6Kix9ZEKBE7wOagDW7b1e",
+	"e61vcT2vOXClg9VGLtdkXCkUxo/BwuJHczPn/3wK4s5NcQDq/uY09+2pB+T+Ggr64Ir8liT6X4IFoEtq",
+	"tMI60XO4GbiBKaAqXJLMgnJvHQrF/+4YHmCJehtwqCBFpBraQT+BiYDsgh5qZsn4HNZYlU2JPTISUq5F",
+	"ofAjvg6L9ExHEKSNvn3wv/MkUQvtEibJAinHLApSZSDoHDYIwktSFb6IojaYcPtdq69WkfHuHtQYF0r5",
+	"LWuWqCifBHki9j4fj3urK1fURAZJZoZ+d6qggTVqRRL32SnL0GAdaPL2LPo5p2yozBSWT7OJMJrdOzqy",
+	"37lc0oL2C6MuosA4HCAJLAoj6H0IV7ZEPSbyaUDRh1jRZUNEWraBrX2b7GfJk8E8E2P5rl3A4ckrfHN9",
+	"3nOXRKciw+l7bM5tsTkL8vAGvHA7/Va0oXZum1sM3e9ak4NOb0CJK/q9skDu0xdvWhanOV1HbvGV+chG",
+	"CY4bcJiPLnz7dwSCEoljWyfxZhfX98TzMRDPhtfL23VUs+P7YKd3wSMuk+W5MrwO692VflvNvEP8nzDI",
+	"F7G1RFxYooPI4gDIygnDgZ2sm+JMmEPtwzFTIR28lR9Wx/D0kuGiMbnY6tKuipjzyErNot+LMDaeeb2u",
+	"xqSnGz3BPmxZWyV6MrNbDfHqh3cg18IrWyBujZZd5xTyr7p+4fdyCUCv4TkMLnoL4qVV6vQ9TenTAPd4",
+	"9vysi7pNtWBK0usaF2Tdfj8vlbUF8vN0pUj/ifkSFS5+KZyjYW6cVcIShSZK8b7OTstJNDvAX9YU3YW6",
+	"O7BeMmURDfl8ORfRtqVkwfSCZFEHqIe/OCLxC7KJxWJ9PcWqJRgQ5UtWjdBUUVqoXpkDF2e5txcUmCy2",
+	"PJgpnZn1zGu3gnvR785l90rXq1N1vKHBNAdlnFhUVJPpuy9q8SU30waCy+SDKwQBE2zTDQiH5GHhTbl6",
+	"GCA11JistImK3j2/Rw90ueNASmpFntwSUm3gQJ/ruq1uTlzlCI1ogqWWi6ltpraXd3bHTKDU9+4ZwWr3",
+	"V9TlK8fkxlX66gyvQ7MPjm73pTgX70zHw9Ayid2FKW89ySobWdfCK/vuC490U12f8v3zZipAViyAagmf",
+	"VrM5z/hMgAPbYTO7dk7Q7F/G5GnhQg08522H7bkZ5nGDjAO2fU3QIZYiCHc2Qh9QsGc+6ABfwFoFDoyH",
+	"Gzazmg3XgA3vgGUSnk2CPE1fXzLSM92f8XeuwsDg//rV/xqxWy5KvRzucLvP3kxFSmK0vT8omkPOJDQt",
+	"jS6J4+DVkmihLqBrfvPn//P//Zf/za//z7/87X/3b37z9//Jr//jn//2n/7d3/yzP/nuH/6ravLR0b1q",
+	"9lEdnE0DjE0ZD+26w/kRz4lmxaKnj6I+e4M2e2y1R1b+DUBxpKsQAWj6uMzg2OsxnY+mfkQcDACWwkTs",
+	"s3tnaigTUapLymWaWKXs4VSmvLwJTx9tlgb3SCR8+RoKgdfxmmU5EMeV0rc0wqDQMIUdAfy3V3rRJ+cB",
+	"tLm+KIoeIDx69MtcCgOVPLXPNw51ZfgdC5r2g1KpA6DJIEc5/GaiMJ60uUpyUe0gUwt0gg/thcgWXIKO",
+	"VBSN9MMLQVdd9x1zkmFx/8A29Tm1RMtNzT1zrdmNKIyYtSQdS54wNLN5mgO4pR+VAaQ+eVAmgK8O9z99",
+	"i7U/DnoP3tcTASEQjESz9WrQPW7LVZLAYIhVw9FGoboXMo3bzblu/D+3b0Pxv+b4DmdE+31dCfVYCTZ2",
+	"hELGm0zw2I61sEu1jh62vXYUiNfv4NiRnLXhRrBbkVvzqMcir8zbP/I0/FNlzKXsu9HWLT1Fst4+wXI0",
+	"ziIwQNyJiC4OfEjvZGIO2kMUBBKG56hTjLVaNDBnPHqYXJGgbYczPbfLi9mr80xNMj5jeqoWmklT3hH7",
+	"kdsSYJ9ZPWzGNQTZVigDWJy9QgDCQ/fZE7tYlFsymIrM3urcf+kqraCFpz05ZCpkK7W4BTj2AYrugqZI",
+	"55FK8hklKhTWTxIHi53M1MKNH4Nm7NAiF5dir4PrgvioSFhwnv0BRTIJo4xDfkPnxy9NrRxWPvtB4d9w",
+	"X6DANv5p6G9cLzoFOjCV0SPg+3gMfGQRR+jKVPBsMJNxCviZb9dy1B1r077f3WvS5a6vqkUXV9LNa9Bh",
+	"uG8FMkWmJIpQnCBIRqXLJFK5oXdKAc3wogq+DcQPmQLtm65yhhvgU/ud/+ulbQDGX3g7a8AQtxfEVSqu",
+	"h7Svl0jr9vBxxjXBG9X4pVvJkT5/iC9/GAQmgX10xykS78D/UoM5hkC0lmHTO/afVO0cfTeuqI3tVMQY",
+	"9g/XBLiBFpk0RqRWpkvQ80iDYxlPQTGVGVxDqLNAlRyEqumvzVGsnmMa3SBVZqAFz0bTOj9VzXQWU6Vd",
+	"sgK4poZCpCzOAFjNSfncsLnSWg6TpZ9vcdygQptE3ZlmpwudRaajJI+putFYimTDmV0LcNVUJHXCCcwa",
+	"pkeY2pDahbPGUEcfaDkUMp2A4Ip6bSGkuw11ms9GuFFrYJu6cSw6TwVcEz3weE1vq2c8OB1BmBqsUM8d",
+	"4uJINJDWVTCTyiygJcw5K0N30SlzuF3DJSMxqIp5rxeiTgQ8xR+CFikfBtK/UhY9jcVsroxIR8v9n4tl",
+	"tFEsQF1YM5Q9VGOvLGkMeC3op1C9UdeYqcuu4QE8j+vqPyK8g3ZiJ7yFM06UdvEIIAh3pFdQ7QdrsNXU",
+	"GNV/5wIP+qGtJHOBzFwuUJduEzW6qOnyM3je0BNVzjMySQAf0qtaVkaQXQEIeZIMeX3nKpYCZuxfsgsd",
+	"KO1xnAmtYTc9YlCnuIgCzGMd6iFQLUV7dGs5FnE+H1yIZU3bj+xvzP5Wip2BMlqdm0dYELKQ1naC1lL3",
+	"xrYTCTPIa7p5Ef5chKTHZdGwC4ogBmfUUTv9Uj7RW07H57c0B5QAr9h8+A3izGvhZRi68PC0uPkGE5nB",
+	"cY57K6fMHt8NYjcGioxh6yJmIJPBckD7co9kElqdzJlgEj7C2HDO5lrksUqXs47j8DXsatcEzcRWZHNq",
+	"alD17loZWgNqBZ9ULwUdQCXSidzgWgAbwC/UsKavn6lhZUZlzHo006BMakB179ifXiteBctXXHfbraC+",
+	"0IMRT0ciSepOzhsuIaLEFJ3DAhafdOsHqHx1SlCwQo1LWBZhN85dSEqsSpPlVskHdBUQyazO2y16cdgD",
+	"ISRgYAGT8fdpeL25mVZ5a3h4S/d/DbsvH7DSddPzklhIlU5wWSMc7tbYQ53u3NIT9ntFM49Ty2/cxuMU",
+	"ko6RBdXAWSiMbcA2rMYFVFCPRcCnMKA1AmD/CAvkihiV5avFKDTWNAmMOnevqxTIaumOFgTJDVHp36/b",
+	"lx0fqh0fqAyJ/ApTUyNdGyySCfKJpjlPPDIzmQAylR1b/dEJ/y7qV4vs0uokdR4Amk90wlTWCyxE+A2W",
+	"hAdgCIx5ePzi9LNnjwePXj48+xtweHzgg5k698rjdJJIPWWxGuUze8cGFay1NAqCigsX5x072Ts4ozuW",
+	"4ct00p/Fvwfz0bVgr26B1+98prJHwtgTtcXu4+YLbTrBbK0QBw6x1EgjqdAgm8sVVKgANuIXatiHFwZk",
+	"qiOjdCBCFcIHuZkMFLhOhBXoOoPTg7Ws+xXwxL6OJ6AOSEDOZOOU4Md+JriV+Z2NfcX5n4mRyuKOwr9K",
+	"YqEbOxSXduh9vEcGE8vZsVf8jOEPoVSMX0A1h6Fg89yJQasZsvUhGKf2QA0TwRYqQ3MPOUfBMDDMeDqa",
+	"MpVSIAnXLALoslSZwVjlaRzVd2ay5QDKTwy0GKk0ro2Ehx8YFKVGtADBDcxE56ORsFoWemQR8B6C7zEn",
+	"G3k144lW4KjFHG7Note24/1T23FkdThmKSSMw4Dca3LQbSp+0hLWnprL+ojlrUpDu7NXLyA0FDgTl02h",
+	"zp3N/TrH1lp5C5hIscPiKz/yktmzcbEe0VXJ0+XL8d7xV52YYPHl+143kLPuX3xm6aP766FRpftXWHKy",
+	"+/unichM8PrbXl0gwXIuWCxGMhb62Kew+K+skLiyHPZhecb2Se2k7A+VcUcQGlIeXFRJXPyFVmn/NV8E",
+	"9xe8+0SI+MpSvW3o5Riaapfsyyv2imuNQgjGPFi2AZwqsgxvIuhuUkmiFlZjRgbbCqDbWQ9wa7BDidMv",
+	"+05lzsudh/pDl7vXVgNiXJli52ETO9hrihaSsYN+BgQSK5I4lEuBNGp/nytNNjuUBHp4R5K4OxUcCkQu",
+	"xHCq1MW+rL+9bbPa8Nm8azwedj/l87lIN4BNc6l5rWtzbl+svYQoaa0Ycds+XYtN4fKjyLuAYWyZqUBp",
+	"oa2HD9+zp3ibytdeJnHuXLB1kXQAtrVYDGKEf1LZUJrBPOGps4kFhXrgbz5MLVkl7kNQBIt2mh3Eq97y",
+	"LkSNQXYU1qZiwewVGJ9YNSXIcsAgepHGQTTyeCxGBoB9Y0FG+4gGO+AGzDNYma2IV+58ZmQqjeSmncCK",
+	"Snwz/m4Q5xk3jdHsdtVTETP3llObYQIyZTOZ5kbok2DeLJrzZaJ43J/xd4/ou1qvsIcovX90/0G5EHO9",
+	"LysWA5nqDcppWcrusiQv3XvvidwavOz4m10ECMUE5oZE67MkDg8ODirG7ltjCWEiUIYK2DO002MqxT/p",
+	"0N0GU919SBT3Pthbtqe5yEptwotoMb/dZy9TGhnQT7LgS42IXZWYmLUrYL+vYnnXoEPR3rbmFdFrASZc",
+	"V5H5zL6PIR/ZZsHfQJT0WfU0dr96isDcLl4PORMqN4NMzCgEtOK1w/PBhsIshEgZvicyfeIj6ZEQhP/J",
+	"JcJsdmIO60ZHRtDu91eJNRAZ3D9YpYNqgAwpfAFgr7tGGq+n89rse2fi6//Q6hagmPcdhyZLdngOwt8y",
+	"4SweoNTTjdRnETpu+z+k77nVTeCv0hdBifljtAWMeJJAakwaM5KLMLuNJ0lRbt7pBbM+oxsX+YOZBslw",
+	"2vdk3753dNQPIi7dlGnT3Z9Ugq54IN7NCSrLPQm9W+5ZmIHvngWx+8HT0M9VWuiKbyt8TmupZUIqPv6d",
+	"iZEq0v7hUaIWgyFPOPrDcNHHksKy8M9MaJXgAPABBkylXWNPgY5ISj/D8YSPnrgFDB8+9osYPn0YLGT4",
+	"/FGwbOHzL0oLGv7yulhUeAyadFAKEB6G7K76G+rTZ26Bg2evg0UOHj9Ti8/8OsNz0L6fuLUuHr0u1rt4",
+	"+EIZWLu39mCiiX6HapntMPVgwLtTzIJ+V9OOph3ARNFgTXc6SmtQ1yEUAw5QBMTKuxTVSfXSuMxSoYt7",
+	"wT603Bq5jYsMo/SKooZPlwg3O/qB1IOZykQ9zkCciyvFhiIj0leOL6Vo5HVb/blI4s+WhJwQ5w0TUukg",
+	"T0eJ4O2CXvoFvWhlmUyqTJpl9a4H/Py6IKF6O/kmCYU9ku8rygRd+R8k3TDswJJnhNsf9VlkNyE6ZloI",
+	"/PdguLSPYX9lOqGuoQHa86CYqtQsdmCvC5kkrjwrXWPudrMrH+fIWtH4D3mbe73WREcfYuvGA9+InC6o",
+	"AV406MceCciwgesHKkx0vEI+Q4Srs2CQ9Aj8Bc9oqPQM8imLP5/5gdKDz3G89NfjYtj+exo9/f1Cnbk5",
+	"0JNX4VTc4NyMnJ8v31xbXXDtIK+xgVJdImlYKihwrLOg7IcybICqsfzMKrm+z2I4dii1baq8Fh7MIQ/A",
+	"75os2jRHF4gO3iEREP0JCmELqQXEEugpz0TsYMX867IOj8CJMXodQLauFFn7fU0D9ElvpS71SXg72LsB",
+	"Egmm5Nky/EIUKzRSMyoQ0FmFQ1r6UopFnQUK9KIBeNTq0hwyxoN6JFTMAYK0uGajhMuZiMmtji2R8y4i",
+	"sGfjFC/iGfVkmAmTZ6kDV2ZAFp0JrhuI4DnXFwX+pM5nM541EKgopAAISCZX7TqVsK3np/GKVFIoRT51",
+	"gG6SYnj+Tvb3XOmWDa4qf0aKK7Sg1TpRJ/Bxr0g64C5vkHT4TBSpsiKJATHPbrOY84wbEmQScSkwWp+n",
+	"TDl332qBsHWFRuaZGiZiVgBpU38+yxR5k8caMS4ptdXzgvNbn531RGWzl+M3qN/VXO7a8DTmmb0n50pT",
+	"Ie6I3v9MxXBj6pmecCP8O1jPBJxFlrL9XVxCwT97fvZTANs4A/+50zEpencitbHCPjPTTOUTXJnTV0+D",
+	"L/HutRIiRQdElpHQNRwkRfmrmKZiKQYH3PGWpNmeFd+7J66Z9709EtXq+SWCruuiGlQ5URGh5uUY8qrh",
+	"XSoZBcy5G/eDz+o4nx3YM8FRn9nAFA4R/bU52k9cjDnGavprwLLJWrPNWivNdbEXP946MreLYFtYZQL4",
+	"mb8YOvLi7gUkKApjXdmIYAXWH+iAl4a1HIMZ1M4dsw/PCKFmQzLAWJWY1+WCnBblhthQ2Dtb+1zHxVRQ",
+	"SFshnY/zJMGyR7e+OH94G9ZmzjUkaMl0JOAwg5wW82WP5WlilURK65cOJgdTTUDIiHMoBOIkZOChMrWs",
+	"mi/XGhDvPrjfbj/EKOamqWPYjFUDCEgVGLidAaWglaYOs0blx74i0rjPnhoXnXQh5gbQhVA3SgTBkgaa",
+	"sHdwgmwBHNayOvC99NkBmwmearwr+htN/WBdBpCYN82/8NM07i+GG0Y+vDuiixLG7BWzcSYE4xMu0x6B",
+	"z/pkbXcjXgiAp+UsFQv36/XPGfMWm6VvHlD7LNdwzeA3Iq4ohpgNSy4weMU+nvFYYD4KRWyiC0yklzJT",
+	"6cxpt9HnT8/OX77+m4NHT19HtcL5WIi4YV8eo50VMk6d0Ra8JXmS4OXtyJXX7aBtFMEpvAmZ8l0NTAna",
+	"kemkR7F99tDZnwrHXUClfXbqb3VL6GMusWweOISATpwXIFG6CClZv5efhhv5oG4j15At8cJgk7ZjVL4a",
+	"UMyXzk7lqQNYU8HQEIL8+uk1EfGkkTU/nAI+mY8jhnfRNUC3E+RQ5TOr2ORzcBXxZTNR9Ng8ybV9E8qE",
+	"mqm0NwQGEktDNW9AUHWOPjmZGqKna5+5mjRM2ydnBRkmvfo0LTti8kp0PBbXPQ1PMIOFjM20zeaKByZI",
+	"vwf1OmRLQX0dwomD+kdF9UA4yrHCm+Od1IYtRWitwmtzIcSFnYxKzbQ2aMCXd2rahHJdsRtbYIjf1XM+",
+	"alC9XiltJpk4+4NnrHgVOBRJMXBHA6+H1SqsimqRFoIvfguZJZrA4uWlTMREsIevH5+eP2ZWwzZ99hjk",
+	"fJwjCocFO7JbAil7/XKyx4O7GyCD1OVxfK4Sy6ZJQagLc4ZfirnNSqmWksrXriTMtFuvA52kIeGvFuJq",
+	"pd9Nw5HBKIBd1snDT9OhytMNq/5tW9ApnO/61aJhPQq+sEIJxMzISzGoNMWTpEN4cF2jtaGywRNffy8T",
+	"WgQFvmbC4yBGwesRRt9AP01LV8Wc7+DewtC2MpyrbiwZHVRzQ4zIubLHtagdmOZJgra5oYqXVHmsXAqO",
+	"zme52GuAtIBQEnhOCluIQ41ci1HS4A8qwkpgqTtSyCt8uc2D06EmNlyLYR7CFkhuLr6lHfm/k/3yZfpy",
+	"PMaEWgRjJZJqx3CjYL9VafmKRcc25T7BUahCiePGlY9f0xGvUv5KPYLAJhqulS+xWNldWqErFxojIvxM",
+	"xcu2VIzVkwpnz2HpoW2QmA3qu5Rhgzdg2OD9IAhnZSyPKpyxe/poDefjMEgrSTkPEfI9b8jB4PgSjySU",
+	"RMIcgHKkwyVLFb7brzlHlVhoqyHXBeSbqdf9EX6F7sZYpEaOlz43SCBHApBbjLeh18Uvc54wA0IjKd88",
+	"S6RdamCQqTJT8IKhg/QEnaFl0onsYsDOheinWL0ZcgmLsDv04j4tABjd77SWvWCvaYR+Lo43O9DfsAJn",
+	"DwMF7Zi9szhMTPxqD6q79sE2hv8ERE9LwZ3Mp461cjOtRgHWYmdRNlA9qQXRZmFysCXhDTDeymOYyZT+",
+	"OlwdUANqZZBRCNsHgiz5EQAKCcEU7B7pEyJ8vO7LO6TDS86v+bcFk/xq7x7YwCuH9rDuzEIFLfQ68aTZ",
+	"2FKFio5+FLGhmMjUyyMyq6BH48gLXOjo4CCyzGacKaJK5AFF4lyA7EyWKkQqQMjoqOLfPAkQp12wrwOm",
+	"hoi5NrzoUjHVfq1lZy16bpC3W0gtx1ajB6Kxc/eQRv7ZmGkrEfGktKR2TjNeCsCZuXL2MijjVPHZ+rK4",
+	"MJZAkakIVgDZ6+WqUgpx8PyHfW5MJoe6j0nxvascF4Bz1+sO5QbnvyYDlbMouGaDVGod2H8coLw/W+hD",
+	"Kp0aDCJzkcT9kQNirF54NWfH1GPdA8YI7CqOR6Ys+sG377EQss8OFylpp8i5wbWI1gS4taYE9ceTxJWc",
+	"wtvLtsXZH7PhewjQj3gUlKiml3pBrEE0jOibH7lvwCqYQ7rpYqqKI9JnZ0SbxGrg/o0oOPUXSqbOrI7k",
+	"WuH5X/3gWxRm3r9lP/jWvqLSZ3woEt2HgEq7+O9LV8A2UPg/auHOh3XhwU2iClRtv1pcoZUVEjnitZEi",
+	"51ku7PZULnqK0i+CQ2qZTxEYV0HjypYsy9NjZyp1OMXMklQRSeP5Lv4adY5s2AYjYCxTngyCQiH19R8o",
+	"iEMmiYvN6hUKbWQlZc/lSW4HLigSLapVITZ27MO0sBWpCyBryCQXap7UtthaBKkIw1tfnqMoLvA+iC5r",
+	"uFkq0COkM7uNhaDvOiNqfVxUa3EIJzuHvYYFI3oBg4G6+FsNpLnSnKfnMgiD+4Dd0lOV+UL/+nZxxSFJ",
+	"8QuhW2A6u4fobOj+BrUtliPTMq15JuxbImYqNyM1Q7B3gJh/9fLsnN3hc3nn8vCOnmkA8ogCKzAUm4D4",
+	"wr0e/bHgEIqAfwzFgEIT/d9hmCM+xF0qvSNnecK713AglvnGfn+GgwkfvcEhhY8+cyGI5YdheGP4y2s3",
+	"xMrrxTgbQqxLh3SNkrzbJF8vw+w4zTfs94oJpM40e+MppIU8eB3VuK9kBG6rerz6yQ4rIN+MYbeTObdr",
+	"5FSlBlgo2FX17rVm3LZ9+urtzutTX4NZubwpxbK7dyp1OhgZJ1es0YX7vuy0azEwty0qNL/DFV01mdct",
+	"UMUsh7BzpIQZjHVZ79w8vH/3wUHJv/ngWtbqwb0dV0dfR0KlaNBQ0l4RwX2qQ8k+UNXeVmysNdrcPvz3",
+	"8Mlf/erP/upX/6TOlPDxFZm/kt+kafFDq7ezbBOq6lqkwS6L/DuxrM3+osD3sz7fQKRf0qvrVH6wKdWG",
+	"ToIaWkQ3/+zs5YtjusogsjmNxTuhez7mHMCMYR6a3cJEXt0/6CcVk0d0uw82FAcfB6bzAu4L7enRV0hX",
+	"fwOTUt9GZcsfvK8DjAaTazT/4PsRukGhYDyqRi71pNCnoIlG499Bq/Fva9uMW3jb7saSReDjmPV2LmFU",
+	"pV43FXUTigRA5tyIKoE9N1bE2yyShKyZmBOF0cGoKfdqwl2w0OJEGPqivoy12/UaiAzUtrVH8ARv1KrZ",
+	"fm8zxxTYDWu0okyMcy3C0PEmt3RQpd595Iawbie8BFmbuAK14ly5F6NPWDTKtVEzhHJJlytuXWdiAGY1",
+	"4ylHwWWS8TFP+V5vz/KgmUrtuvP5PJNagEvayJnYv8hn8IqaGAU5kJc51FG3PdbGqflJNMmz582SrA7j",
+	"s2cqEyzPJlhiilMxG6UBORwS/aTHHGFGuUKcJ3TVoq9I6muVnFfJkqZLZo2WM0IibCkht0ZuLSTWAuiS",
+	"F2AdiMafMthPKqIxlpldvYdTZS8Pe60YkwgGsfzF4iFJ/L5mapEyuJoveYKgoYQR0mfPxNjYE4WeLSu6",
+	"dIkMrBee1yzXLkpaXzkQrBxh1d7hdWrmXS4LvGyvR+ns9CG9XquUdWiATklHhB76KADnuTaZ/DzQfKo8",
+	"6IRF6Nf0XopQbp/ISwg2CV2PGD3hgHXqv+gq62/gfTX10L3kzC9dszyzvWsTTHLzCumlICuiuDXX2M5l",
+	"p5uQms5q9e3zOk27WPqaC2oLvbyQ8H/7r//Dr//zP/ru7/35d3/6F20K+3YKOkwYr4vnDUKYv04ADlql",
+	"wSWLmdepeIfRoTOZJLIIkWu+VT55cM8OrzXk/OdieT1ox50xuFIqLtkBmRhebUUh/rlYXr/jopOwaxev",
+	"Rsjd2UH6uVhuJw24PaiRLvNsrooTcyGW1Yr827PdyjxhEHXTciWD66wQrsDACeNxzDjDXykRz/lr02Tp",
+	"AcdnMLrSmf9mun/+pjytu/fL8+D737z99qh39/2tfSiLjw/uvr/9k1v7vlD+H2Ox9LvvbzeUzIc05rMm",
+	"2+s55DlxTSmSHqXIeeAp70mmTva1HEAbweOCn0GKLIsAmaFfAKsMHNCdC4ls5xXl5NL2OOpnkKH1ODV1",
+	"cA2nYeluyuWS2hU9gUitY6uwqvl+PrdceqQyKkXLbiFsxXAZ3Qbgd1eo/FYqJtzIS8EizBmKigzWyCVT",
+	"wzfMKoxpzG5BTYjVLyCWwn9Bcaa+HjqYkBz/pYoBLFVDFS9PoH4XwDvC57fhhqHUfWammdCYB3/Ld3hw",
+	"u89OqW4RlSKzY9NQByBD/SJy2TtBhlxUyXczClEH1YKiCiDjuAjwK+ZDUVQYvsSTpJh8ER8JZiJEIVut",
+	"LONg4GoJln4M0iex9Y4FD9dhz4BuBjmnpWZbI+npzdqGKbsMzhCFV3SrVfghb8BmpILzoDA/BnEodbFa",
+	"oB1p1Md/UAE1S1f15b/aT3OiFgPdkHEFerhYFPTdQ6uUo8Ua+sdao2ouUsueClzBLUe24BkUf/3IhpaJ",
+	"Gc8uOmR71Mk2nr6LIYRTLW1JQDK+195etTBt7VVacOnd6RTh1bBLcQj7vY64jsoMbja2Awez6+3beVjO",
+	"M1e/p1lQAZRG97+N/PKufb1hws2Z47H2zkf07B5AA/Yw/TyNGaQdO+s5SHLfFHIOCXGUcEPZwophraLq",
+	"xTvHu791f+Dj9z14345low9wEpt9AonV3b5437Szults0hVW5GOLJ9hsez7G0W9CKx/l+LsT7sc1/PpT",
+	"pM3jdKTiRklI0K+W9zw8+xK408/OXr4o21h5EGguNSTLJEurG8iYfXH+ZP8TTKDiMeMaHxDOjXePwfdc",
+	"s59+dvjJwd2DExbNM3EpxcIOMWJ6inhCLnMD4IUwZGNJKcg8hhy9pXH+RivSYKAym2diJGJhlQx16ZAX",
+	"ABouBEeDge319mgMe729NzKN1ULvHx7dP+oYsWvH+zT94vyJbQn/KNrDv6lVbJR24RXOtu4mTvJZWhYz",
+	"GoqlBNl53fYUNFfn9sJkGI77dMwiWI2oh/84fGD/RRPBAk/h2kR0GaEauVDZxVCpi05AwjSW9fI45Vos",
+	"pkuKs6AJSM1ilQ/NOE/qy0Wegsd331l/CM62WACu2SQX2ue0+wD3EfjAoT7OULBn3MiUJcJAZpNMK7Pv",
+	"s+cFkmp1gKkyfpD1gKeLDYRIqc1rVYPuWYXjdwTQ8wREPb1tYANEgNvZ/kJ6axu+5zeQwZI0KNmJ1ObY",
+	"cpwe+8NnZ39oKc6ynVCpGsoUgTNX0x6moslhDz9hEJAj01oHALIZfNuxNbuTUxnHIm21X7aBUiaifSN2",
+	"JpsH7Ge3wjnS8uoERZLU2DZfpi7x3LIZrJoCtL0WdmI1cdlkvC0wIEwdHopEpRNmlBWyfYd1RgWta0xR",
+	"D/H4kX1FZXIiU5/s1/N3GNhbbKMxmi5n89wAU8oQ484BBsjE1UuXALK30dwzXO21oPZTNAgG/W1TDBMG",
+	"hvvoVsYtfRMpiPgMsjRX6WGqdE3dSXv7wkW/d3yE4PA8kZdivQeWEkGx/jslVvp7Qxt2dMACsIiVsMhM",
+	"JaIDCLPt4zW8CjlYIt0Aq5tGSNgrNEyHBpTlaXd0bmyp1iZ4ChYuGduu4SABcnNtwCot8eFKOZ6NQUQq",
+	"IH0O7xWAHfAty2TzFEq5tnp6itn1kEDc7oSgHsGIi40IaKWOFp835TNGUHhW64iSxEFOKDIZGR86XAjI",
+	"egSB5OFUpgLOvS8zPVyuiiXrVv6oGFOpNmoNigc3PCyS3f9hxMQ721PxyMGWRb0K2DJFd8LNCEV8GcBG",
+	"68AfQCUxM8ESCkpyYBsOArAENu/ABQEFkOABIkr1i1gmZlymetVVQLbqLoyKXu2hj/uwnCQZrZTDoeo/",
+	"NSVxor1m7NP2vEQo8IKJiRvBZ3VhBx4HlGvM9TRmgyKKHna0djQ0/WWXvMtH7t3gu4GTRFaR5DdafJdN",
+	"oy5lLLLf14xkiBplId687gFV5rsKaXRb7CtEm4W1lrpXHqvmSTceFw5wPCUSCgC3YfGhkFwA8VWbl134",
+	"gvl83uhsCpGfqRRHTc59mC2t88Q0KX72t5C1XMshr8+Q7lAARqs8G4na07STxOf1MWZU/q8UWtYeR+YG",
+	"seYyPHf5/+sj90r2hKyCgEm2BUsbldojqQqa4JpRYHbF2dLZE9oY6XFesQ44ZR9y7RukjpXAxWuFSYtX",
+	"gMtca+s2o75sXshDonIgoTNwXYrMv1Kp8AYabXYhjJ1VXRz5c5VKo+xfW4Koj/IsE+mowVvvfi1AxeQI",
+	"xRFXaMUeaw9GpA2YYWIukyUzyvBEB8CvvtrqSKWXGJStMhEzPlM5uuuLwJ2HL/5mJWynpMtXkEchSufu",
+	"+x80VUYefKNSseZ6Ct04gGVrxbWfPi6wCHg8k+kdy0ukNnJExVUAHbZ2qgHGLRRVglaPPfBJ+BW7EGKO",
+	"+RhJDCPp+RinkUpHMpFYCCXXFCBrlQQYMSjckCCE6LjF8p1qye+c2bFMudwkmPZg/9PT/T/i+98M7vxo",
+	"vyGJacGlGYwyaeSIJ80Jp+eB+cZ75TFSxW5+lidCswgas5sQROxA7RIWuS6ikzL87toIp6P7nx51CIaE",
+	"bsVMZBNL3h9wEr6PDzYLMtF+wDlQD9UZFBDEVNlkAnJ0VqRSlHsr5apA01dfgzr3yQux2H2sK0nzqyt/",
+	"IZZ9dob1rDBF5TPBM7tK6kIgIDsluc651guVwWJ9xrUcsf+PvX/rkSS58gPxr+LIP4Gp4nhGZdZtujMh",
+	"EMm6sJPsurAyq1vDrkK4ZbhlhDM93IJuHpkV3VMA9ccK0EICJAH7sFhgAa0gLISFID1qIAja77IcDqWn",
+	"/QoLO+fYzd38EpFZUdXD4gO70sPd7nbsnGO/8ztsWc14Uel0n6EGro+xRaBnD5oEx3B73k6as206Op/z",
+	"Kye50DDSYv3B+7g+IJJPylbvNvyGqjce9hzT/suDKLmaST4ZJyTzIZ9EEZ0xyd2F1uptgUqbvXvr9W+r",
+	"02iHaJtTaaA3AapSSSlPyFEiowQhOIk6nilJMODuowVk73i+zPNIOO5HeDzk2uw56KL2GGaTOV/j9L31",
+	"s4NbPztwzuDdt3/z5s2o8cB7Nhrvvr3t//nTFpDyc1G94ixdUW7DxmpokSXtCTZP7c0vXgVi0B0qP6Mo",
+	"kdlcjsX5eXKA/syT42c+Wgagwufnh1FSiDGgZZMDgPlq8GmGdke0XByq4nJeVOSYYIsF0AOos2chcmXO",
+	"gulJ+Yfw3THmCNLYaHDsJ5mkX5NaY+A6G9vyu6WoGLUFIDwYHWTbIpaVzFLuJRelYqa8AugPYrwhCD2T",
+	"BvmdshXETqmi6LtJVk6WWRWdlZxdWD+aM0QLuNwy6cJoWDHbJgwbkCtTZmLd/J14x2ulMt6g2oF35ma5",
+	"ZHP5AmrTT56Lp1SpfYcqt6/8mtqgn7zAtnxFTdGPX1KT6rmrOnzeDSloM07RGUcLNigrHPPqyaYxlmfZ",
+	"94307QOUBC++vi/AXtUxxGn18+x77bBaN/QT6YJ5OkYvSQ0/ScttL96P78b34vvxg7dxrzcmnA8c6vmW",
+	"ZRVlvoa/T9Bxb/62acHhTy/1Nzx5Qqhn+lzMdSbxt97YPuwZWDWRrOoHdL7Q73luJF8C7kVX2Ks42o/o",
+	"JiKO7kaYIz6O7kUmFXwc3af8UuysUKOY5yu7qc0obzrGJ9wZ4BPujO4Jd4a2SL1xLdIj25gGqZxZgrFZ",
+	"8WYoevfWwFuRYEL7JHbJO0ge1hwjoR05cB9usrVmrCh4Hr4/6LleQPdGz80JXldp8usISMJNXA2znkNg",
+	"BWGTmbnkcYcFXcWwyDgr81VsCG6JLsCGuidYYdK86jErduBo4lof6h1HftFhL9OG2sSJZ3hMpdkH53oT",
+	"2A6GFvEmZuJmNwXDfNPuptI+6np8Xa36WnYHvXbj5oZ2sy54uRZo0fbtciVYlmXAsrAqY2OwltLcf3eb",
+	"N/rFwef5dlkt3Zq3jqF3K3/G0lB3rcQaQgIxhLu5IW4g95Q60fJS6XIgk+hOS98zwyWwziZlUtQVscfd",
+	"ZLJrgtiz6XOzFLXp+3v3w+kGjegJxLfi/f/VTCC7PTYRbxSU5XfGo2UBUX/KpjuEoDtKG0tMV5Zf3tIi",
+	"D8IDhnZIKLhkI6lhY5E6EZkYxwhTgfXw9NCjKc6KqWE0iV3ubEhnKsFxLQHcMsT01RlG1hmaV/hN+qFl",
+	"oRF/3ir30n5ToBWtp74NdxOBR15XKNv4Rw9A8mfHYeaugUHStKRzORDViD9qDwqNvp9KWr+TyfYbvg+E",
+	"gzhtghoIugeJAOHTyKyMZqsME/1ABvl3kFQkH8/ltO1q3mmOj6Sx50Dv/lPSc2zo6nux2g6yoBCVDn4e",
+	"ttErGNtlUQ29nQdHTPuY3VB+LrNegxf5oTtnWSEWRbhoC71QKVmok5YCYCvqwJNt94y9Sj68ZEnbaRZm",
+	"kO6EF0ZQD4tc3kCPsmm69Rb2pKCdWbPQ7fR5a6yxsPUA9EsVkvnhGAi6IPVtGhPJb/M1xwRoQIFN4fZu",
+	"AH/Dqvmgh23V1nZjc/QQZDQOLaq4fzg3d199cGO5d8s+wveU2r6J+8rD0QXAC1gcEbkpnc4Iem+OlB4L",
+	"sHVsjZNLCLCkJpTzgq9qGVD3737RzRXUwhIEWeG5DGLmnvt5z9yktJi5+qXVawGe7shvch4USCyJa280",
+	"GCkHykG5LOAWuAMtQZIRN2AjTVshrhyYC2bsPlvKrADPw2rBowe4oxMLA07ierBHopMQzdm7x8uS4DMY",
+	"paiZAd0ChvdyE+8fNaaXTZVes8Rv1ODwYHq8Y5bNkJKysGJV6y/Lc23UwPzCkUEzHx7ntkElzphXoP0n",
+	"3aSFD+4+eFjnjGnPtTlY47V0dWUb9BZzvRcCaEIYZTeJKiGiXBTTAxuF7aFL4X0qdhR9/auTZyfRhOUT",
+	"SJxBF+1uVqlEXCrBOOcaouguODBes2r46qrYtF9fnT5nc+6c4L1y8rXk5fHjpq0TcucY2WuXbf8h8jFc",
+	"Jt9sO7Kpsf66GeliXCepqwnCgZAVEXLAIf/ONTnqRhuT1N0Mq3x9YD7MRUccPYikmHOrEN3c7ZLbfHsF",
+	"4tvX2gdc98xAU9yH7u1I7aqw8ax2AxWy6Bs7ahuq15Sn407+JaU7gPmD0yRKQHTPCRHuKkeahMgNeuIR",
+	"vyS64UAJEGE/iMlpsHNyXb1ws3Toji7ZHx/tKXCbWbVD1S1zujX0hdjjQIY5qMpM7TvUF2CzLUvednr1",
+	"N3Ejm8nVsHqrsPdB/ZdjsBAdzvRhZvIn6y+tKYgb0VJ5vpiQj6OcqkbZkcQlghFlxYo8EDvxID/OcBZX",
+	"wzLukOFsSOA6xDvUF/94Qx6mkPc53jHBO/0y18116e6twyiRK1nx+QGmzoA8pqS60idZFVUiYkUhlkDK",
+	"B+8FQ2fUWcfT/lQE9T3lmhMDHVBrp6+/yXtLK7EdH5Z/7ctTyirgOrZ8udvYibXwVEfSO/nr6brASLra",
+	"KvCO4fWS2LtrzI3vaWoRmwMYhpy4JntpT7TkQC94obZfGs5qYzyJQV9mvDOr5nmbhweaGTEZfXX67Ovg",
+	"diCh1SsCqqzKw+jHay9zZ/XaJY312aH2x8GsNT1y119FH+9yXLdAfjRzT7dg04wKZjf4mYB6GUbWW/lr",
+	"3Aw5qX+dJj28H19j+1AwOKBo+ZxleXIYJfSOTpZdaAdKVoAxPIq+QVIOpZNyOWELno4izPstziO+q8oB",
+	"8BFl9w84YH7yA/w2qUaQFpv8MPapsmDvTTAn07Li8Kd6jYBQNnXNqEEAM2SGBqo17lkl3VxMWQn+ZfPy",
+	"1sx2I7G601N1y6a6GBq+kz6mJPnogkTe5PW/26tO/qj2pEgNx9rgkJYwDuGHRqJYCtcerlXKGm4RQEG6",
+	"mDhik4kogY2LMh9oWTdM95zxvF3hRjJdk2VLAGdYrj1Y1pAOAEvj6GrGKo50dGpvg9qoTCYfwYBVRMg0",
+	"XM34fCg26ASJfgNQD+eWIXw4obxodpd4kfTlliddG3ZWVkzyJY67/RSJ0UV5llWR8brvBNaZkyasxV9f",
+	"sWns3Jrvx3t7exGJchmw4NfeLRaXEhhD8r8HXClsSovStMWE/njT7xDvJ9o/nwyxIR1Og+ttEqCmG7BR",
+	"8M5HLWzKZUYI4kJglP+isnCF4XCCtTgN66BbWsFOYS2xae5hGoYvgmOxbyD9QxnT5PGSk1fyjE/YUnKH",
+	"yqvAuyNeRoU2Djty6K29NKEnoTQhouTjVqwigSshOpZWxkQZ+hBTq292EbONZSQIUDz0Y9S9sbjzQ5a+",
+	"TzSQMc9JDswH5C8iqBiOf99ZA5P3cXQBqUd7a4oAZs2ykTE74DkT5+cDA6rQZ/RCfUT/VJ9Cwa+LSc5Z",
+	"C3aLYbqMK6V+I5kI0XGpR7D1mc9IxIvqAGB2AGeF3BpLrMA8QnJ89G6kmONiFCXgKaGoNF2il2pPN0JS",
+	"PpMZk7qQES5P+hrQUpmMnh4df/3ksUX0EnWMZCsHB0WpKbFn0M7G1Ro1jTyyFBoHhgJUqp8vz9TgnZnW",
+	"YzkY+Ykx6DrdUgsDrfOyai7d0QEk5N0iZwVBRjQflxoGnbgMCbuUVXA1y3LuFJbyBYdMIIUb2IfiKstz",
+	"aIwZNZf7FjpNuNSBi8yspVf0rXnwFAqB5TYJ+ZQIPLDG9ZT+QruibsRX1A1FP8YhJKB2JXDSgbZGFAdR",
+	"5SDV9VTXQOpBIDmg2gxitP/+B153BM+aN0atYBBNaBqC/njsPFlFidup4MEIBTxCruUtb9W9UQOsqdkU",
+	"G9tUyeGm8Jo6s2b3Gn45VYyXVtZ250jUQhn1Xq4UsnE76BLjV8fDrhJOeJE6Vwi8lbgjiB1V72uiZPJW",
+	"D9Pxrg/FHX7ZoQPDweNGlx4N9isXObM26RYxNLXMhvm9VTqphSrHpCW2rWZzYIC0ZhCcTnol6VX2nEA3",
+	"GAZZH1jOScuehIq7m69Wvbq7XBAlkI7bbmnqsqiyfCjNHo6/TsJlWojXf3CYD5QZNX3J2XL1IyD2DpH6",
+	"FAR2kT+LLj7Z3Ut6gzRuWZzN7InwuoB2QcxW/vWSoKhz8pG+XPUPy7ViHtcJYzRvj8tWZrcFLye8qDSb",
+	"uiZABQZ0IJVKiHtzTx2Q+3t73kSL5VnuzHJhsr/3bxgofJNozPpCwIKCwZle9ztn5do+ODu/mzvebGu2",
+	"ZwU5I7Bd82ey5UskVePWIytNpTewuj5+RJdqxYZBAte3BzqplESZPtjbCPZPK2c9JykQDmRF9C1/NGPV",
+	"X4C7dM6qUXSkwzwf3vviPmQqAX/oL09ePI+jOWdyWRIlOZl2FY/kgk04mJ8AZaeE5NFVqQ4nQASdL/Oc",
+	"7qPc1j3Y2wtM0o0YB1mFF3RKkspRdFy4SfNJDYsdQ1WZ7qyI+Pk5n1RuJtWw5T/aGEW2ocq9oD3o3ejd",
+	"vb9RwIVRPCAbYItbEX9TR6ZS7moJWOlHQ3UJPuS1Eua6LE5/2d1Kx8joh4UbIFgHx74A9c+bXHTnoCVZ",
+	"j1JyDOOaln2T3W3oG0PERR1acbP6Z+ehsN1zb7tnngPZDOqbEuOk8MbijM9YThuB5TkvIzaBW4YaFKHn",
+	"4v1FeZateyhlFi47MNxHVUJHy7paq/k2NvUGB++Sl+EsUZ2c6CRKzrPpcrD/ppb6wT85WyPgalW5WaHy",
+	"nF7KoAn9uG2g7pXogG92GCJENcV0d+RtnYj6MNqj86ekg64YmGoYWBzSUI4Xp614UOOr5gI4thwP8Z5v",
+	"Jg1cIlR33Ox5aKWcZyXQtCN4s5n/A54TiV4JFnxWTL0kXjSjm2WxXffO3A5TBfveBOLCkJlbdHA02AzV",
+	"6P6IIE0DB1Jkz4Ui+SUvWW7rg6qQbsamEKLrKkc724OLZFOpcceYa2/J5tzzw0CZGAA5SGH/SuRpVkyt",
+	"s9FSit3dC9CI5SmX1Rh4czu5d7U/1N31cHeAI62Dv1NKoQQXlLIiHkoiYqfblHTJ6dZXr4QYs6EV5t3C",
+	"3F0g/2AmIzYXdN1/FwbRST5vMttQWy6xuTw1zQj6DlrWmvUllCwc9gg1L3hJ+XzsrQvIhH2T54cWPTi8",
+	"3Gaq0aquhNbLdZ7vNudMqHYnbIXp+6nNOpkFcGMn2kOFo+zhLWz1cBltAqaQFmezNohlNayjJ68fPXpy",
+	"crJJLXXTs0BmyW6+FNqJXckoHFEnikNfwsXOTZnUIRalIIh2I7R/jFc7Q4P6h75bT6BF90e2wo6ej71m",
+	"tRGnQmqrxmCAaUkgALwcVDO6BlrG5XntlWRYeN/1A0qTwmSmqvgogqi4xsL2qJ/UNBr6pyoDhWOJWM1r",
+	"uFQXeAMyLnggd9rLJ88fHz//Rdzk8NBZjOJ16mgxruq1sAJhOOvVYZK3bIMSz45ZvXdeSwJ+2eY6rxVO",
+	"pHFO9IZesqFzUh8QdZWormBaMRLaVl3K+BaNNa3+b9Nge8lg3NakZjp6eRy9fvV1VImIFxUvdT5Btljg",
+	"ddVMqVrAlOEkjcGkhuhAcvBI+ky2KVoXrJph6rWZKHgwOqmdk0n9Ekf7d6M0m2aVVLKlouQ5ppGjnQ1u",
+	"1kHtQkVCJ8GB9gEqveTTTKp6jG5LczDMuvxd2Y2sxyPt16+gVOKtJuorPWjYb9WePCs4UXtCGWzOS2bu",
+	"DqHJJuHyHJIG8HfVqPe+Tt+IuYFMlv3nd2XX+trMcyyzeWf+q5PjZ/YeW/o5q21fJzMhJJejUHCiYae4",
+	"101M8b6ra9sSEHqvblc+lFVWUQKkml9/1cpIIrPvQftIM3mBOyIrUv6OD0SQ0rl/LYABf4dx5uMhvhMw",
+	"GtT45bziEX66sZsaNIRxyjrVtZStoluvTx/dNuaTAR81XDg73dCZ7iVD0/cVwLjhS9Sh1sizt9CFAGBh",
+	"btSwjUcI0+CvlevPtgHzjFHKJ9AMEX8oygrQiDrQFf3S2qivq5YXfFEhBrFZOi2/zbsnx5QYrx2kq21x",
+	"A6uAdFEICxHA1X/Gla0nMaSv6U8HP1HrIoMFjcmcepcSOraHq+5rDWJcA0+jT0CUWIDt4yg6yvMI42DB",
+	"zYYq/nmGp9t8NFANztmkVyq+hJeaWbv1tnUGV5foTWpMos/bS77E8de4J9E6pSxt0yE0cej8XBZGgFxx",
+	"vqDE9srcm2ssqJ0XbT6JEqYnyipNtJtJjQmMncJ0WgwggzhQ79GTN4WrvpkKdOZclwvRVJ4R1DeNaYGn",
+	"S0icS/qEztXM1LIdvSneFLuYzANGRCcRNaVBuqgzLauVJEDnodaGHDdPIaLkq+OT0xev/nr8+PhVMoKi",
+	"KyHGc2VjqOWfHCBqHsDx5CH0nF9q3WK2brtkoR9u+vBGCIH/Ptabi8mFSdhRKTkim2MFm4PlV0om4AfR",
+	"2YqiM6qSFRKR3BKLJDA/FpmLac0jRwGT0uLIRm/cLCBmkAFP44wK5PZWlYfMty7o8Fc8T3++ei6e6mLx",
+	"wakQz1ix+hqLxmdfiwkYd/iX5jh+6+6J7UJFTLVbx4v4NV8TNGL1to+OHHlJ6cha7gTpVz8JHDiQwd0C",
+	"Mp/iypTZecFXB1GSX8i5HCfRuchzcYXb4/69KOdVxUsZk+0XR8kuRQGPk1E9nrZ263w3DAhoAQK83EqM",
+	"nYZ3Jj/5Qcmh5xDW/EkgTV4q0+p5i212RJYXaQ5KqheraCmXLFezCyLygMgb/zJRYjTZ20scS3ZZVOVK",
+	"W7QQRugFrScUzzFWVrcokhpbTIMDhtxJ1kBkEX4Z26L1aKkG6cOFRXNxluWuCjRnWZGrhj6aZQWLbu3v",
+	"m7UG/RG2pC8e3j6EjqPc1oOhtNffQracUXSiJkUtVyZn8F+hCjor2eSCV+Dzv8xkdpYD+3XJJri41UTt",
+	"XmVpNTN166FLRnsJBpXIRclZKmec4zmUTQsBmXmVtgxgYorpMg00VZgYm4WQsLJH0RGESUjwG2CsY2vq",
+	"aTzei+jJaP/hfcSFSDPrGJkDK8Hnq9u/98XeHvzfXl+is+Ze1EpfLWUuqTtOIJGmvAI9zvU3OUoKeYnw",
+	"aIZNowsa2WfJKEpIp2sUb2MD0Ug5tAaKGlE1nyvvUJ77kToTVPmtkaXtkWGHL4zGK10K/PWVKQr+fKzL",
+	"U2NHUHKc4BYkfkEsNDpapgZD1/Gk5LDG9ZeW2SUv6E7CSjK1GL46PX1JzOgwBWciXR2aG/S7EOdrlvso",
+	"OoHkhLKWzUyNdPLTn/408dfR3b296Ic3cOq+2Tl4s/Pk1as3O+8bon8vtIyoO89Fpx1kSbd196dwWIla",
+	"YEI3mcI6Rw3V4/jQ6uJWO1UhjMmG9dLIxdapSmNIbju7A2z49owzk495wUo25xWcE0q4TUqe8qLKWC79",
+	"8a85hkToquooPL+DpoYa1X7atgcY2yNrzquZaNFCYEniCyC/kmdHx18HM8ovy7yfKJ2qwrdt82McmpCS",
+	"9OslX/INU2/P2btxL4NbmLkNbTWEgKqt6d1ujdQw/OPxqyenr/56/OjF6+en5qTlxWVWimLOC8NXqmMs",
+	"3at26A7AP0ESjqKjGmBBJ1MBpAfcD1A7AXxKrkN1fvB3leFob78Xszl/e1MeL8pMlFm1GqvR68ZenOAP",
+	"NEza92/QGASpAIQrWaEln7IyhRxZZEbq6uLobKkxtyVnOTiVDBrlQJub+hJBf6aKcdO7y1hrGv5re+rx",
+	"/ujmM0TbW70xkT53Y1Uwqhc6lxUajAFar76lNgoXvGpSa46i5OWrF4+enJwcP//F+PT42ZMXr0/Hz46f",
+	"vz59cnID66+eQ54hbBliO9XL0BoZRDeYMXu4d/8Lf8hGe3v7IfQK3QqNKc563Apm0AhbVkBCUtAS8VtY",
+	"8c7mXIg8P0SV7SqTXOlfnamNUDKkPGer/iWur6BBSKzIi6GPXBOCF0fLAhY3BmKDZqN2M8ZW13KljqIE",
+	"JcjjJ18f/fWHn0kt3iywy8brrjWnwflU/dtUYqRLTuOqxUWeXajBLvgVbPxGXnQaOSWFvz06vq747R6A",
+	"LkFgR6AjK277MFwZs0stXm9UABIPK1/LBc2mImespFh7w+HZLsa+eHi/j1z+ffDYzXiFmWQbrYfHhhws",
+	"ZZBQu8agqy321YKT7l+Rb5CB547lFG5rLFTinHEQow8jyKrbmi6Cfv3GEf9gGsvYtiNwEqByp1nctfNw",
+	"xoro5NkJOlgKEf1ODQBV4SvS+wd7e7t7Xx7UDbL9Wq7pW9/t7b/9bm/3y7d/c/e7vd17b28ffLe3+wAf",
+	"7Xb+2pJe+hVn6TPrdasruxoFinc/GlSOlijITeYghoCLFxbRhOX5GZtc7HSw8jXv8koxD/6gg1cRMT2A",
+	"pZcAvde50qyG1FW/1VAdgE9dhki3OV5fQqqpmo5XyAMUtj2QIug6EzCQLWEOUOB1rg1dNpNzsSzSQ4Nw",
+	"Jb+F2rHwy8bXfdreakvbSgMURLE70FywkPVgGpnt3Z9FE1EA9h6FgDpytWWOCRHJqahLIaY03hLWP4QX",
+	"2kndNoj8mA/IrqXadgLvNpBlzlC6teuyY+1Od8bUWxbt63czvs71AgqXi3HV4jxIHEh/EkzHW4lozsqL",
+	"wxo0nZUlRDfkrAKPEltFJlageRx2H39ewAG0tX28bvK+pZHRtZePqwbP5yXXIReooW4QYQHVvg36BbZ0",
+	"waMGFoLKmmNCl6/jUuR8AOdHecnLV/Cqasza39RHBp7GtUZ09mB793F20LY7Vea8q+e0xkOsNSZJv4Ar",
+	"F002cvbSdTnJrmGAhsG5JwcFXW3AopQLcTEIQwUuGslZOZmZ2y0TkqUP3eCZHOtzi76e6dzjGx/JPwpF",
+	"Yf38nSOfqE/O5R3wF/3MKfkfJVGeyUpa8MKoNUTYKCWDYh0cVSAETqGfAU/qesevSlHxKKu8AbV4k0Fk",
+	"QWh0tuhX11c7PG3C3eFu1fFw7cRjWHfWot1NHTJnu3AHqnTrYAe33mtCHbSs/uhAB2+NeeyO46yS4yvA",
+	"k1luV5/pddjlHlXxojiu5LdQHj157BRLj167pevmXSIosUvPbQ//NVdfWloi+klGYF6GYnwHJn9YV0IH",
+	"/FldZ1hWjEu+yFet2rm9lPCYDfDS2xNc9ExHFfeKrousSAct4Eue/kq92/AtNFubpc4lJAAtNJik40bS",
+	"68UUvT/DuiCuik4Uvn9UocCsC3vyfw86JVWP1qiQ/D8acXAYsUjORFlhRm5EjzC1mAxUQZtiwXORXXVT",
+	"pwDZmhloYD8l1uRSTEs2jxZCYp6dOJos4Ur2LgIK3TvtF8CS4lFQKp1JzWWnzgTw62pWiuWU4mmOXh4P",
+	"SxPFNt1syirF0E9VSHNm68boWjoRtKuXApCaUPnzQBWv63xr6b/ZUgWvrkR5EdpEMbqARc5r8cWBhb7p",
+	"eHicB0MUs2XOh0qYV+rdukLVFlWLI2LoFXpoF2U2byksF5o9EAJ2JqxMiVZuf8Do6UidPmdVSKWjcazF",
+	"E7oqnWp1TeR4As91moIor/tOfVXPCm7/0LH7z674Vg3ikqc/VzpjICZvMuGLqp/NXL/nEC8YAidRcEmx",
+	"5H205QFmI+RXBmQaXt2UacNKGRxerHv7AksNKXAlP19KL+tN24SbsbEfxR10e95Ib1ndNhO8dYX7kqdP",
+	"LnlRPaamtrCbifMo0SanXu7JKErUDoAEPsgYnFzw1ZUo08Q6qZUwkhGbWFoxSvIJgQb1k4V80+i8pqxB",
+	"vqO05HOWFXK0E39WWT+rrJ9V1p0/O/Xmz0tV6ZLcx8VieY2Mc4F1wd8R3RLwdy1YWcnotyIreOrkKHLF",
+	"y4ylELnI31VN3ObeWqhWfbM+bK/EOohAA8n7QOJrtOSDyK5eAPCQ7G3dJJQ3sOE33sdrbaH23ak3V2do",
+	"/n4N19N/bV2J4WK/U3R0LrGNZzAM0ehKnOcdt45nkTaiWFRj5FFS/wJaJVLNduIdtqwE6hLr+BgveXqK",
+	"hRstfVG9WNYeHBfO378yVeonR8tKvMKanU58BAf3JU8/jofbsW6u19POXCaGnrWmc2p0tdE9W/KV9LXi",
+	"iXrpMa9YlteGsLnHnEQFmXT2udB5xXZuQC0ITUrXHNzYNYNSwT6Ne4ZLviGohS0WAyiBjxaLY1ezX3+c",
+	"UF3xOMM006/+s4csn1rqtKF7NLYtUj6KOHlF7r66BACgtjK/ozRLHYZNfXP8zKb8KQS+SDeTCBS1uGGy",
+	"4UtgSsozEBx1P5RmhOkepkW+OproIORU2UjrIA+EFZyd1Sxz7niQHI9RbYj0kOgkYYlSeHMdHqgpnQly",
+	"pAaxEJVBI5txfE6Bs9Z4S6742UyIiySSFdNRDuobem6wv0sQfkNTIqJnt1UrhRmEptI0hi8MBPgBIQzY",
+	"xr4ucx470bboKQFsYTnH/m8CF6ybNdT6WC8XO6N2MbSsdLxYVzMrO907fyEhZTKt2DPVPZtYdBQdEUM9",
+	"DBPEFuU5Mn+66dkcrDxMa2KKSJpuJ7YIobdYecErolHrlDLq8/fA+2iw3EO/ccN/hn1TmxCvgFobYqcP",
+	"oTlBvXKs9DvZbkzK6GxF7i/KP8mLlEI/o7NcTC4613/LArNEuajmkjIbgCIDbh4m2yxmt3KT9xRMykF+",
+	"JKpx7X5jfWZMGwEDln558+EA6P54poMXOpak3+pfW8g/RrTXGzlkZOoruLMKjxqlv/Taul1roarDZPy9",
+	"KHiHZfw9cRtbUUF89EqW2DfW8QHWmuxOjdum+oqqbaz6Eo9R3vQLyUeAAu9VBD+aHD2MWK2InJ9XcCzJ",
+	"iq2kDTFHELPb9v02GdzZ1b5C1hLZNLwbCG775briW3/5/gNKYz9J9cnp0atTy8KBqAYk7YDiXGHlOEbu",
+	"9RM0WAvgQd0A6BRy8c673anYNUFo+OroOf3ju+/eYh1v3Td3kXkLRCJTLdqZZtVseTaaiPkdwRbZrlK6",
+	"p7y4Y+p+734uL7LFrljgytpdCKXflNi8Dc8gjMpHnz9pbI1zAaiikG0JmHB0hKAoJtyy2eOxov40DKQ6",
+	"+ulCxohN8bOQq9nU+r7e2EqpRz531O9rTsER7m8Tf9b09mL6nJvxhvXN8Ueb4Q915tc33YuXSRwl/+P3",
+	"v//v//Hfduy+UfSISR5HwPsSR4tlMamWNMlASYKUDWwygQMtFUQCp2bh885tqks3d3qsqV2hL4wCLaPO",
+	"MMuOPXXTYZef3DbcXMGMI8m5o32MnJkfm/lI6irL5+G3w/9+W5q1vxmeLNUuu/NzXuZZ4R1Dbjx7MhdF",
+	"Vgk1ICPTqGTd25of3fgbjX9DlhilNtvlP17wUtPH9qiigH1pfqz20+Zfz7Ni2R+14X7v7vFNWt/4ft0O",
+	"NApYvw+QrnaTxrvWw418v27nGwWs1fmgBO771uFmqBWxjhXml4KYqpStZGsou5NKzECnAJlWZz82jHea",
+	"utblLxLnwOhsmXhQ8TfqPmK+iQVajjq5Le49fNBNz9MtLkweeb+7e5rBKI72I8rTEUd3iWUpju7ZvEJx",
+	"dF/n/zkrVDPzfAW5BSSP0uz8nJc23p943YCgwlJMOQx3e/F+fDe+F99/G7j0r/Ws7X4ae/Yttn/H7azJ",
+	"N2IePdU5Kc2TR7pf7kPIQKPvqUUxyfKMhXnvN4mi1N8g0r3xM+3mXqpuHGxeTPiQazinF4+dD98jm++y",
+	"5IN4psFsKTP1SC8NAv/mrJgudfLwI8Df7n5Nz5JhTPk5H6t5HUQvcJ4VmZxdk0ODLktCTAx4r2NSHHrX",
+	"K8DLVENV61drNOvtUDasu4P8qRBKjkxpTzVzl5XenCo1So9Je9edu/6CMyW30yKbzgLIoWfNmHvTZZJw",
+	"59klj1Dyo3VDhaHpSfw3tDrUCB4i6zsZo8BOFzEZucs4Hhh86nR8jdgIcRUY7lfiKjDP0GGgGJAiOmdl",
+	"HPF3qveEhIOi4rURi03klFiWEy88UOewV00ZCNE5gUJO6UP86yl8TvGwIYHv84RDxy1b/Bn1XSfByFcQ",
+	"lV33YaRs5afmUofb1SyDC0WJVOTLkicRf7fIWQbefsNsuiwK7JGzatfiFfdl2itTnv/8qS299gPVBak+",
+	"MWNsJ2VCxSpIDPhavRxAbdaWpB9ZglKBZpsqdCWemScrF3z5bmVVfefSurZi3DtfajEprtRsuUhoOSfC",
+	"8QH2hehsFV1kRUpZhjDxJgMWfWG5lxesJEZYZ6sxSccKsONqnWnCCpIRQBmI6T1VDQH8v+aqmPHQMRYS",
+	"5vb+24CSIOIuXxEE1pXrOqhvuGyn9lThBnXJVlGYrdUiRocKSQzxaR8OqFxMJksgaIaMB2VAFhaUPFe1",
+	"pMEwNh8qBKeQU3OMC6a9TTj2hceRLc4j/f3A2mArUV1yYGUQtO8OM3JqwuLVVMaIvacUE5jiU33x9a9O",
+	"np0MaxpK97WUNZTrJiExHurBQ4zuGRwhrrfVAZ68muYNBzbWPL8mO0UuiC6defTGjWQYNB4SCtyAfEef",
+	"cd62re+axjw2l5Gzyr3h6ZdsT0U5X9Nj0ppdR21V7T3Uh0Qg0453YxLS5nV4/hinpVnZN4aWOaGhmYh8",
+	"OS8SbU6yInIJBUJe/kB6/Q43fyitJy8mIh1gsH+dyeqJfpfU+85gahkg0/bFIoMsRgfRo5Nv4ugff33y",
+	"j9Va/eXJi+fucJ9lBQN28wCEQq1pGrQ2JJH6zSVQDHCwsMGw/mZsEKXHvM4Um1EikYVkNOBAjVa8+mAT",
+	"b3bfOgOoP/LG7VApC0RRGttX9Fmnpdb6w+sp24MArZASoSV4AbIlQLuvRHlxJsTFoUeuSlyryOqEbxtM",
+	"hKiiWZamvKjv/AGdcCd+4CjDSugYYvX79Qe4JsabCm7NaGmTvlvH/Dt1fwzkf73662PPXZfUp4BAdw2x",
+	"jXDoH/p0XV8yGFVtjdwPoeOq05m7v+f8r491/fpmanPHYi+HzOrH2a4fcaue6gXg9zdMDw2QezAEQqbc",
+	"KHoKWjXaFS47grY23SUFCXpqhoicgV5/xjFp/UBrg8tKtiXaQkM8Ud1JbL3qEwecgJCWlGX5KoKlIj33",
+	"3WG0R8mIhxum1YxnpRwU7GlSl9RHz76XVdaBaNlTKZ/VBqaJBmliI/UQti2WS15ud2Ogar/tPYG1NlHF",
+	"tg2hGC78zGYh6Q989r6wrQs3axqEguCVxRTS066i45MX0b39hw9394lkqXBdQZRWATLZ6ryNTsaxQxdy",
+	"wC95uXKzg+HWzlgeLUp+nr3z+dIfPd/pBsEd7f7m7Q9337cwnhOasHZEdkb96VSyOvsU5rDgqZPvoHkH",
+	"cJ4VLB/3hoWTnyrLcyWA/CS0LUdsgC1Gjb8bZTthmBCKLjMWuR5xkCjFyhL9D+KaXvbqTadMXtD9p5JD",
+	"TGre1qazGZhsdg72G54L+sjx1/pj6A5DeN3aMCjH668R3hWbgisD/xuI5D0X5RXDSN6JMvlynk75YIe5",
+	"qfsV1ec8OmVT/8FraoXzyIn6dZ9R4K959NQ00nl45LZXj8QzTW2kB4K/Y5MK/LtqU1EgNF0dlHzK3y3W",
+	"6SwU/4SKtE9e6sLto0e2GvvwFVWoW7sd3vDe7Ygu9jybZ9qudiEQgONdRbcSOZejOXunl6aHk0jiyPxu",
+	"7HrvhdujfpTvGiwFILzGF3zVzpMMXhZxVSDbCYbNuUHDDGPpkpcvTnzWW7Xjkl47+xoUCySIhkQ4nuCr",
+	"QIowLdry4U8LVi1RyzsvRVHZXJ9qdiENgChNVARe0dmvhCPljQ3isccb4h+4rTzQTDmesT9sRHbhv/tP",
+	"//D7f/WH3//rIQQG3cwFsIu2pzEpKbddbUl1kIJybyBM9hqy44Pwf8+1vO7twzPNaebSIXWq/W4ULa1b",
+	"s7BFgRwGvGTS922vHSjnxNEOuUuiXdyvghD6c4gFxKaDitSZf4emlVku0rUn9JKXMqhIHxdqfUhMpoza",
+	"LwZlDbPyKNq5DZzRz9piAi6GRki3Bhx7dI+4gHXxTjSyVeDcYacFoBUzfy17vaQVYEe0dvPuTE6n4Pg6",
+	"k9X1HYRaCvWNUhclotOgLYtsMw4fRXS/1DLuWkEhG4r7PksM1D1tLfy5BGF92FOnEvU8bqwE/VPZMP5h",
+	"05lj38mB3rhL+1HHSg3RZCHMA0MJWZHq0ZPDlVmT5V6UsYPOcZ6HtN6awtvUcdffEf0a7ye3P7Tu0cIL",
+	"Yq8J58rMkhVFaWcyqsqMp3iD2bjb3Ou/uXBuLHbpQau6EyItnYILumJTDHVMwPGR6JBXlqY8JY5Fk9cT",
+	"3FqjG7H2cKbv7sF//urpndHbW41VoH97+9PWz34cEXQ1ZTJ0vOALzhHjB6fS4ZR8KCa8T27IHN24O5kW",
+	"L76hVxuab3OcNQ9Qz7FzADaPEXToIAGfaclZGhsPtibsQZo1luf0JAujqdegTuybDyhyi9PRG4JtAfqH",
+	"KPMS9BgmTnrVvajk02XOyoi/W5RcSiIhCUFmrpeovyNYuqGStyujG7K6bdnX8BGV1T8z9fCzOrbT4Xz5",
+	"rAB9MgrQj0Ll+Id0XP/DPiFdn06LD+9t9zm6dQ/W9r1XJ+aeiqSYGm4ML6oFf6mnyQFFMnexX7vXSodR",
+	"wopVcuBczjcZ7PRFLtWrHq5xYfvz1Ql+R38dFSt7/XpaZiFA1iA9xGAM4kg4rQZOJrw2hTifSCyqXbGs",
+	"3DPPHI6WU1OHZl5pUBZhIj5INo1hKZ2cRafU6EWYGRpnGzeMy0RKPaGwkQUvlSTi6sEV9voAck9Qd0dR",
+	"YnnEKYIQBjoX4kJGeXbBIUR2WQk1uBMnYykwkI7FsnI/g1D6cwER8BBsomXsSAkoYHBNDqIrLVyhwWr9",
+	"SSVgqc1qBnz+EDdVujlp7AeqVFjJqkaTdJawPxHtQunOf+xlVL8kHBHTh4DL2hWbbDaw2s5H0auAOhZa",
+	"ZDQrWQlX4RCxg4FaA/StQzukGGuvNoyX8WXk8dzCeVRMeFnISIp5W8dG6iBG20Ccn9PE6YMsU++eI7VY",
+	"aIauWFZJilrGXBmiGK1NoUjZthyUDa3xVlkIwuITAWx0B42slSpj3ct2GoatHn4op7d8+omyouxdm0w5",
+	"RvWtdcMmykrXVac1X0ub0VX39muLcwgRjh8jK5mq+cn5ufo7nE8AftPCEHKJaZg1EIu8Kd4Uu1FCBCZJ",
+	"HPlh7iA9If8Wr6qcG2b0TBJTyQg+L3lVrtxPMhm9fPL88fHzX0RsyrICX+PvZmwpK7/0TFJkqE2DVohI",
+	"lZiRzaBMbyxgWUxyzsqez70MQ9FVS3YH4IcEG1IUY12w+hBGIMEKs2khStNeXHk6qpUSApZRJUSkzspD",
+	"o+YQG6seHH0ggyqxWFD+txkSumI/Wr41HDJKiYQzVhnj5qk7jzC+i6zsHV11vNCrcsyqBKhoF0xKXakJ",
+	"iVTLwUmyDG0woRsmrhedAPDOSq+K6KjwPyX2TKXkUGwwUN6c8XOlvlDXltxY7W+KiILZNR287Sa9i+2B",
+	"JKf6iXlRA/HD61BpLBl2ryrF8syu95wzictjml3yIjpjk4vYU4xIjdcE97JiZWX9JTDmt0wFt9XysAHG",
+	"6lvVsVu22tswVDRxVL1ag7oEdGZIXe2MAd0o1prh+qWmIMgxuPssW70e/MYwj94Uri1ieIDONf0PbHGA",
+	"bNMeBtgt7BoE4JaY6kD3TBnAuHm8lJIThzyIet2R1RvloprZgTYRikJLY4R/Gw4j/PMVdQX/euJ0CJ+8",
+	"Nt3Sf+vO4d+ntov44Nh0VFegu4t/u4xJulLddfzbzT+uK00bz16ZwTCyfytJTCApzbgzbw2xHmkqBGTW",
+	"OLT2MsZ8PvDyOINwN8l1fO8c6ATX8FLBTmr1UeE+I6sg0xwFkdK/Y8vFRSxj2vbNWTa/vssJ9tEY0nuO",
+	"KUtgs40n+IPHXVSVvq/P43SEdTHCslOes5UuO6m1+N5d1yX7xcP79Si6/h5gZNUYBUJ7MiU8w1cR08QP",
+	"eMzBenRibQdRLw0LV8AdEQxY6ItyUOu8NXLBJNKhZrRrYm1kcXejk9ePHj05OYmjezQcVtreje9tzuUG",
+	"tTqsbepvh6jHV02vnxGZdO/tJETWin68jonBU2VGbDkZslPxtawNbjT5/o6S1v/hk5DhNPTlILveZutI",
+	"QQai7RWfs/Ki8+g5N74m+IJcO9mc51nhhwDImbiSGBN6Y655087NjGndu+5pd4ei5Ra8KlfPkGCuOVhP",
+	"RRmlJei1qE7KA8NGVwlwPGmFHOjyz5cliHJSGkfRkUlKjRhzGFNL9yNryU4lMR6a5NWYw8JNXyFKcJbG",
+	"dJqVlxDTAm7m6bK04TkZl1684Hf78b34Qby/F9/bix/uxftf7L11xETnJeQXvXHj/l1z3/XyK5F7hHRI",
+	"bEqBbZSxXp0i6Twrhrr2Rc5PdDHwBxal/vkKi1P/PMIioQ3EJntdxxw4c4fi5zcKiKB0sfjDIAfJqXoV",
+	"6AiX1TqRCOtzm9CteCd4Sb0zWCV5Ubw4P99eqMEoUgsFDEMZJfR9okPm8R211VNe8Qmk2JgsSwgEx9/C",
+	"TLqhYAXNgdkpsNR8fYuvNpx4ei7r4Qbu8vAWpM8PSC0wQQQmunTDaALVnC0D91WV2ydXMbVeN2QCJM7H",
+	"p1LB/txEAMIH3P2bAiM32WXhIdrWxY57fmyMQNnb/fJo9zds9/vRePftX/7kho+RT+pcuL4k7RKfPaH1",
+	"uDC2KvC2L+y+5WG+ZmQsYyWvJTTPJDhccWKiNLvMUjxo4Z3lXL+OL0hrrEKqaNSrD6N938UxHBW3Hzpv",
+	"3SStXYa0bgziFfTlTioKrm8fEMhwxaTFLMA75pK741o7mgrvFv3Q3m1ACLq0qZckFFqIsYsbpTZoA2EC",
+	"UeulmEdMmWRlBaz3xKbJ5hyKaMAm9NeZ9BETosAPxFXRX51LTYhTBlAF/1cDYDMX9BqGABVVQoznCO+p",
+	"NLsAlFgHcUhN/80KSLkTgU3NJjMaelWQyNNm/0ROEKMiYlHKVti/Gh7EIBraICHW+Y/pjTUsclmkAgx8",
+	"KJZgGHClYtKknWWptECg0GXWRDOpqxIXQsrsLOdhVEkh9A4DO086vERQsnfvSAXjM2JM0iOgXU/0KqVw",
+	"mzkJ23GdoutCtdu52UgxsB+XO6Rx9Zaon/A/3rGrCai/cMbpnyJPkWgE52Mn3qFB9NxGzgUKMa8ONAGX",
+	"OX+MjcUYS2qw+uO5eK7bpP48WlbC8JMoSXFVeL+fCvEMm01/vYCWw6uq9cRQssz5z00HEAKoO6H+sokg",
+	"4CfdmffxzslELPiL828R+NniUroExkoDxNEo0Smv5IGlvMb7vBj/aTK+oTOKDJ0GcE59Yc0INYN5PnCQ",
+	"qckvzl9jGebvR6Yw8+hIlap6y1k5mZ3yd1U/YegaDiRX9wuOIOmQDcgs8M6T2wYRSq1R592HzAnSmpxk",
+	"3/M+f7Bzh9Pk9NNU5hIQvkSW0nsGrnuPogzda+BX1s7Lr+q7EfhKZzZ+p1fbUstOeFFtH7niDue6NkkP",
+	"eMygDhesZHNeeUz2pazgcLm0EEdwT56Jambh84gLceD4CdxVYioLJxgk9iIg6GudfBQv5E1K3wa90P/z",
+	"+/8zIbUBtrPdU6a1BaWvVMqkUkr1Ya+GM7ql6727t3e7rTLDVeTUhngCfB575Dp4i2NL3n8YZjW6xsXs",
+	"tXmNRtETNpkh7gMOfcLhQzgBkxdKIYgSU01ikcmQQQ+HYFnkXNby4s0yWYlyNdKf8gVkukrUGyDLjB9b",
+	"qnZBA9DXiwVd8JWGWzi3xx7nMaIzCpgB7XkDktaYogtcyjrV8hmrACuESpjxuUdnIl1FmumLkB8m0ii0",
+	"JrUOqMbA4TWecXXeEzbG8e87zVW2gk5XAgoyjVO9l/f3vrQ4GLqTSQC0Q18nOp0u4pz8XaJGVA2gkzwC",
+	"NQGlOBgLTb1ltALkIMT8wPSJXiIetSDcKe7u792/u7tgWfohea9o1MdlP9niLUu1eBvVncSzlRyos4ZY",
+	"K+mqweWVLakZUWC6fvy4m1XxlqZVbAlI4u8WfFKNld4+Bi91S1QWYo4I4lR52gg5tzdLN2VRagNrZrSC",
+	"r1uxzs3Ve9AqxbXQWbuu6ZiC86qflJH2+Ut8uxabuWZU5aLMRJlVIWEMBmUzEJCUQIDuqBEHSYGb2IkE",
+	"3EfmOTftYRJHD/CpR5sHMuEL/MFmlyWpoCtleS6ueKorJ5mKPxu4gK5eizolP/5C4uGwLKeqsbq79WsO",
+	"AFwYdfTLtRExvJCZ0ik64DAa2Q5ib1LyKqZc8hJ2eMqJcNXxRCnbyGG5e6LsH5SdmjUfwVPgMgE5zFNz",
+	"KEQsmoP4NjOohGcOYs4METxrZo0ZRd/OMJmNC5nNlLYAhx31gxeTcmXym0XJyZNHr56cnox/9eSv1QRC",
+	"AJ04N4YBhnKQh4zwoJ4Hw6DB4Pbqpz/9KcR1StzlfuAKnli03bMKFAFIsTiKnotKX3jVDsHRMKxRf7Rw",
+	"HC1yNuGO2aUnt4gw7HYUfUviO6tiJwyYFJtEFQVgY2Vg+8fVn/7df/m7//bP//hP/8Mf/+XfbjEeWKdV",
+	"C3R7JSs+xzXn6jvB8IwH14Pt9UbA+oTXJkoJGjfNtFuJaCFFFVViihsQl6hR8JW4WUo+1iUk/iTkYpoV",
+	"u9qc+UCRtBUZP7VcV6y8kBasAvLBJRkfRScVqzJZZRNJEGmPgzySXB0kmIMOMmLlvAQFVsMyZYTIXMhH",
+	"NYqOvO+1XqaD0laRp1rFQdVZWRuoJHBZSY2izyW5nQsPj05QOKW4i2LCtVboSb1s4GZ1p7Bd+NppN9LR",
+	"sQ01cChoHG4EWKxZxd753G4Mb83g14l3t27wt+fSlZjmB3LpQlyiTqRbS3y7KVDS1n6CNe3E/rPKe+Ag",
+	"KNXDU9LlajHBJWe5UigTz+Q68APe8bTCpT6KEjWg6RId3cH3wCuuzpJzCJ0tKl5esrwB+IUdp8sag2vU",
+	"QH69PerCsYD+mFLJj9zUktSRnXjHlNn0oNJgoI5Zw5EiAGxMcQPjMrgdlfw+L/1YWtz0f6FRhk5uNYOY",
+	"BaNzT5l5+yONJdZvo/wDG9GlcscIHY3atyYA4PbbN3Bh9GKNaOs9hGxSa0dxU2MNcHHMz2hDUDPzPKqu",
+	"solJ+wh/DIPesEteKvuiJHkxbsPW0ovo9YAxhKoRmI2IzqyI5lmeZxqHHm/CO3rGclag7rDB15MZKwqe",
+	"D44bPc+m7f5CrKQOpSeXmLYSyuySl4eWvuHhvS/uR2crSsn7y5MXz0fRCWjoboCCo+yCFjtT+8iqqUdF",
+	"xNK0VJtOnZ/6V2g+hy9mkCowmVXVQh7cuaP+vEPfErmKUerBhGYTOPszDDfDEmXFVjJaFhQihienFHin",
+	"x8iuMOVoJyVF4Zd8Li6d96w3CxoZQwuVXgShEPoimTpF8LDYImyVxrCUlT5RgZkDE3jpLIm3EqWQjUFT",
+	"T25DdcmE5bnq2ggsw1ViC85q5ZlXcS5gnOrPtP8v5wxmEqdxtBM4fnDpjKdsEQLGZjxPpSZQOc+mTn4X",
+	"yrForTV6ZYQW18hGTgonTYNOHImAbtV2lzCCFRFnZZ7x0tzqSHbJ00hWWZ5D8jQZR2dL5zQg7B4lcDHN",
+	"pCErSz6pCIwLIFsYhKFEwDA6cjkPxQGc6Fxz2HAN9PUhExh0zy54YYNnSCwAsF9ULI8BaqzE8vmyMMRK",
+	"1slF7482E0KbIFFnOjFR37UPL7+CV9/HO1lxJt6NfVhUKNschvqjVcJ9e0li1pRM1pYE+FELoaNBdV4P",
+	"lzogIRXjOvQ+t352cOtnBxZiNd59+zdv3owaD7xno/Hu29v+nz9tcRlqjWXc78k6plef4dDKMeZd6fSh",
+	"0JipPaYWHLglwCMCB3Ehrg4MaQI6KyZZOVlmVXRWcnaBvqNCVJFYcHrBqFg2DDamMshTDwsFX6YcEgxA",
+	"ttIscu1PB4qM5SKmF4xrMsuVTL+VZHKM/05uB9PLqN9nrAxTkTQGgeVSEGmEBzWhNM2smoCzCKC2DQ+d",
+	"WhiUOCZK2GJB3nm0dhBw4a5Pi8/HE9SVsrUOQAe7O8AWCxhuRI3kGuOREF4Ni/CD5MgliEaa+ob4Z1RR",
+	"gPSYiDKtpdqnT7U7izYXMWxQxBGOd7QQgqIQVNnSKVyPKAwjqgSmMghvRFxCxQsdTBGrM9mMmirDXonT",
+	"UlguQArYbyCAvAwP6hAOHJRTmgEHox+d8MLOvLPqZYo4hI9hjfdnq4W31PviaiyvMoLg+pN+BBrFGc/F",
+	"Fco8vWPqbk6NWoJ93IldGOSRVW26YmVBaXcbK7HwzqhzpqZci2VQX2KHL4GW5cgpNHHX3PWbCyntewb8",
+	"cSYXOVs9V69qmDW7ZBkU3XXw9V52WP6Dftiqjo2G64ql5MPW5Ut4FTzlvGi/zcksghECjNRW1NR+4R2D",
+	"3FK4Nx0MIk3Yxtc/5AgfL8qszSsKP2kEIbwN9tT+HQB0mks5uOSdrKJbyVwUWSVUDSP9NLl9EN1/sAfU",
+	"iaO9+w9G0WM3ceCE5ZMlkjAJWdFlTFYd2lAOCo1SIwPyw5wDA3Norn/RgeMiCSPUPfMWTrQZ6hrOgK61",
+	"wipCaJKN7Wulym6CZaS5S5jxPW6+MOhyoH/Jn6g36YvxfIALT33wjNx4Nw84p0aZ2Oh+Tw3cDSl7J+Tc",
+	"STZzq0CQ6HpOIuMtnkPCQfLwSCd436BK67Osjh5NfuI4kTZsejbn4+9F0TuPp9mc/0a9p1PijmUrXKnu",
+	"SPIXMCYR5CXvWcHtzqJNos50jHRXH19L9B5/qhFqHVl8C6RL1H6nWDOlmQAyCiizqrhv0xj9iEbKXRna",
+	"pqwrYCYpjhUGNVlq3WiOMe6rMZ6iFbBE66eWd64b35nvCXGsLn2ehzQLe25bqez4SL11XhMtYYflpmF6",
+	"KMWOwFYOeKHN8+ZOM04zsrQPyQtW33NKvSef3nPDXamtc1Yq06eZBX5vwMmxzhbUNz4hz0JKSgfd5Q1C",
+	"0Wh+gNbY+SviuXT5sTSmZpAGaWNT+g8hHcjSlVK0g4wDsntSEbG+gMIuxnoJ9K0debO3bYMBxGbtBnxw",
+	"W72J4+UTZdo8pg6EsshXDByipEqrDUFuUutiQL+1pmiLxBJubWubMudlFSTieWot/hF5RRB3S89MfmMd",
+	"E6JK0ttVSe2avyAZdiY69xXt7VGill403G9zlilBbFAyw6pzLjgCfM4hTovudiCHQkBRMFfbSTUruZyJ",
+	"HHJ86ju+1qNkWKTEM1ZefC2uvjUl0IMTKqTLtlt3ooN2YJvK3p1Vuen51mOz7ribD61nR7sPKJjrmoqJ",
+	"XijtW/arcCZ9tV1B74AgGQbp54EqKkqMapLA3zaczUOYKdUTvWugmsmIv0MgOLoE4Y6BsFfQbT7NCrUK",
+	"Rm6+b7j/Ua0AQIlHuqt9tnTz6YCmVH0TVlhUlwEg86IGi9r74mBvb/fu3YO9vRqCt8ff/d3e/tvv9na/",
+	"fPs3d7/b27339vbBd3u7D/DRbuevLXE6xtHWRASwxSJBB+KhjYUEWYWOQ2Jf0cGk4E89iJJcTJM4StKs",
+	"mFYsv1D/Fkz9/xWfzFil/qWkT57QBeKunANVJ8uz1bLQf1W8mPCigj+9oWOLRd+FQS36mu1+Hwy8VqIh",
+	"v5BzuetcxZpGhPmlpPwVXx2nwd1ofscLvVBq8asyq/iLIl+ZtDasekHy23g0Ht7vo3Q5Y5K/LnNPB1uW",
+	"WVD7okvGQHfwNpSvlWYzdvRSv7gzgbcdAf0P4EoadtJUjQLXmykPFmVJBNdqsh4jy2rzWykonfo8CA2Z",
+	"cUbQkCaYmjJ0BjLPashy46cFwXTWarUm4u8yDT7gFJi4pEBpgOAP/nZeivl6w0Y63vPwCSfOzyUPf6gh",
+	"/M0fRMf4tvywbq7ZxoCVfJItsrYhg7CY4C8IHXDXZiUuuFqcszmboClfpKxMdynIVAYWbO0gpjJDZ6+P",
+	"OQCx44jOh/EAiaXM/uesLXzCY7JvXORZanvzXhdwVrajY4LSIZz2RKM/FotSQGILXbqBk2clYqBnEKQu",
+	"Idn8T35QYuh9rM43HaXwCJDtRw10qWXM9SC8i1KkywmXBmcewnKoZSyW1Ym93rIHQZjbS7vxAjx/+nhq",
+	"HkbuoIYWhj6uA9Jmyouq7chrkUStEpz/bsnyNU8cY/GvJXK1DhAUx+WcFbRXh7dD8wiHvbwZ19o0MvLR",
+	"27G+6DBPNKJIqbQ4HMkhILjRaWdjpfSvmHHl7rt3QBMRWTrjZouRy/e6suyzevFZvfisXnxWLz6KejER",
+	"5aLltLmxo1ILuNgcbqbeUK/AXA3th2Ux4actsDleXPJcLLih5LEp5FiWk7kMwO5lWZjcOSsdGkay6DBK",
+	"1JpPWgiYsGWf5fJnufxZLn+Wyx9ULusp7pc9M563xTsy7QsHywkAmEoNfvLV1y8SneUEONs8GQn3wiW3",
+	"mjTJMHRL2kLVZ5NZVtQC3KzvUJU6oj9HEzGv3X0+uB8EVres4AWT8kqU6TA/n86MbU+sBw/uPehz9AFz",
+	"16kYNu6bH4/xToVGmWF9rlhZqWfxTjZf5NkEuJsLUfCg3FwWcnmmJvtM2w014GRBsSKJicEAhOzXmax2",
+	"X9uPid4EkauOQR4lP/mBLk3fJ7H6ayl5CX/h3ctPfoBReZ+Momdq5SxKMS3ZXEYvX5ycqpM3q6Jbr54+",
+	"ir7Ye/DFbd8Xr4NYnHVxx+nQz1TF/8jWH7ovD8FOSg2D7N60sLxod4V2rvaQDz8OPtveP2bbe8P7gGoy",
+	"G2ixa22hvkNXEC2GI+buvYPoJz+YU+59HP3khzSbZpWEf5K+AP+u+Dv8h8ymBT7JqpzTbxQJn6X4N20m",
+	"9W9C3sC/daIb+IMXlVL6xssiezeeY4Xq3+Yf+iFO6khtOGwAgmHwAd4FBqO83I6pVeB0TUmVQPfwLbc3",
+	"n5Xtz8r2Z2X7s7J9w8p2527q0MRwU613b9LowJxXM5G6tSs1aife+cUT9f8vX58G6/7dkuOK3bxmktzX",
+	"KCQ0mtdRjJfDTlU8gq7T+dr6WqJ7qh0BmItpUzop9edRQ6y4VB6NcgT7rFr+eaiWn9WUz2rKZzXls5py",
+	"g1CQNYBuH/wQDh6g1MJQ/x2EYYgD6DMs77Ms/iyLP8viH4sstizNzW6mFxiHHPwRquz88Vd8NUzG/5lA",
+	"A3/Y92GBx+knCwo0s+vOpbMi+mCBiNkPyLrW9cQWi3Xw75/PzM9n5ucz8/OZ+VHOzJzhStbt/X42fvQc",
+	"wgzHr092YvX3V7/C/55+G9xdShLTZfOJHhhdGuxVuKkvM/hvyhESVgaLujkgOEl2K4mbw/feBH9tN0+s",
+	"ZtDZcqJYP1a7GeqmDmydgU1nftJ5891Y8lE9Z5x5u+SqLnjbze6SEGdBopnclsVFoZScK4dArK9K8v9R",
+	"lZY0joLaU3AkutlCNIoDA95t+jZLoKBdisPiZWngiFmY/rIJ1ejBa1M6PTjVlZgZuIlcvUTb+9GT9eoe",
+	"3US23s9csJ+5YIdxwc7ZO28lOfAjBzS0Lhmo2vVTsWvOFQxAHj2nf3yHwuGt+95uNteYtgVTR+7ONKtm",
+	"yzPATwm2yCDhwJQXd0w883v3c3mRLXbFAtf67kIALY05mT9Tk3ZSk36C87U5UeqPmyR0m3yWfdMORA1b",
+	"nPV1yDVf6qyMnxzD5ic3qj8ius9Pbew24B7dkDD0M6vmj2A5bErx+cn1Yz2mzk9OPfhEeUM3osF0aCK7",
+	"67IpsINuNpdMOKzd1sjeQZAQ6Q6dhcqomUGuWCTNWuapprpLw4nroZCrUhTT6IKvYqU1YU6I6OT4WQw0",
+	"4WQZQZEmwT7qzZAXAtKap7vLRfS7paiYTn5gkuxpxlpRXhi2cnR+JGLBiyRWpzemb/GZv+BkR/Zbnb41",
+	"WRZVlif6+xnLz8dUiEn7RzpbqaScGgvjOCEzsHYxg6djfXAnuZBcHkbZuarrnGW5DL+oapeUsQ/sBkh9",
+	"w2SUi2JK6XwxJY1lbjX061hLiMpfWYE2LYZOiRFHidIvEw9IRoWEGqdTM4USpXoOB9WLrJj2pwTKkIVa",
+	"Z2kPDAZPI5lpHQ0pihHKdr7MnbR6A9jlkL+xJZy2LIXJlKcdZrGl77J4PCWndJZ9eHmGbKbtnmztL1O9",
+	"2Yl3zCIb6B2DLfwCv4V/f8Xyc/j7LcRGVVk+lC2zfntXIesoDYwuLLbT1+6Y2iwfeSufICbkdtOn1BJY",
+	"YLYX9eDQmGRZFduPTJpmsSyqm+CZ/5xt6bOH7UfjYfvs0/rA6XY+e5E+Z0X5B5YV5bNn4kec7+MfSm6N",
+	"DWzkvoQFXUrrdoEIHwGEcNKfkR32H+ATO8CRThpGgzRMzBpKoqQQBU8oMZnz2daysHsLqXlqeKck+AbO",
+	"z9HOLXmlBjcxpwZxOh9FBb9y+wzRVNoqhiKKBA14iZTq6pk9orGG7Lx5JkeZm9XyaiYkcbKTiqlEFCuQ",
+	"/5gcMLp80CWg5FF0qjTbuovmVgIcFHfYIrtzuX+HpfOsuIO/yTs/mL3x/k7FZZXcjjHFOB62SrMVhQvp",
+	"ACtQnJ+DUQjDNNBIJQRMsWPAMFCI3nZUlJk21ZXNLEgHbhdG3dp09zZPe+zoXy7812XG3rt7v75Wm+hE",
+	"Nzl5S44IAreFmtGnGrdmUOrbzFaD971yVzNecnUiIg4xIsECfqxR9K1jRrvqa5ra7NfexrakJn/6d//l",
+	"7/7bP//jP/0Pf/yXf7ulHd+VJ96iMNsFo1py3RDRTzARyg0nN0mXJVNlkAE0wGf26aZD0U66VktXv/AX",
+	"0nU42pYOaVzpyKg8f3G+c/BddzNfUqVauL1/W/f6OAtEeyvUkM1Z2tEiB7q/fhYYmwDGHbO2dDC20/56",
+	"6dtZ29ataD9vX8P6JuNXgU6yYlyxCx6Ki+/Ls2F8uCGax7SR/V+7MUbRiyJfgcCfsDznpVS6RSQ511nE",
+	"0DczGpwO5Ipn01nL2Yq/NRpDXowNWtIudK5mq7Zw+VJWdcHjA1Yh0bHOfBfrxLXKyDb7XykvozfFm2JX",
+	"abRzOVbq1QFmAzk5flaT7ZkS9ucjeLsQY7iTSmL4NyTnbqS8gTfAZ6GzeisFT0RyzozfLMNMIliqWFYy",
+	"S/kYnH4+CtdTUSOdxE/nfIHUJWqQE/zUb7kpvGTFBSCKmafRs2gK2cTKKFFmHqi4JpMZfsxmnKV+i5TC",
+	"D5mbgZtgxkqO2q/WX/XNIbWEzTmkC1YrgEucQCxbHVs8HWOCE2ArMHneibLJofKDMrXLERKm4OfBupv9",
+	"oEQ6BxvnU4a4LCcjdf38p7tCccnLy0xZETNxNXpTuJo16MN6uQHHCq4feJrTYUnrC4W2XRQ64RxJc5xQ",
+	"JbLV/Kg95Y7lQI3929kKdfRvZ6uTbC7NH8/FU2oX/EJNgx9+TY1T32L7NL7z29nqpW4h/moa+e1sdUTt",
+	"/Ha2egpN/Tm1tDPHj5aoLaK4+rnGRjfzqCyqkK/Wv3u0Pm9lIkJafrwcDsokgx1vFknnqwxLG8frNBR/",
+	"Xh1XfB4OdDrXGSd7kiWZQXDx+Vh/23BCpdc7vHm6XOTZhIVHv1xybR7DFubvMgm3VrnOqtg8OI3+2VX/",
+	"E/XSY16xLIfIqqxg+bjfUMSUoVme65RKcc3VkTSMK2Vb5ZJb4w6DG0NnqaOVdF4323AOtN0WXCzyYIle",
+	"4FRA3wWkBq3vrIiejPYf3j80+Au8Oyj5AjJIRnJ5Br+AxR+oapq1XZXjb971t6711vHJi+je/sOHu/u3",
+	"Y8I6KFErCr5hQ4Y5FU+ZvHBcilZF7vvoOA2rg+E9Ul5+iHim6wSrfA07CFsWjL5rRp68DTJybU2DVi19",
+	"JXIectktmL3evRLlxShK2CJLDtCbJnGpVJVSL+HYT+dZkcmqZJUo5ShKAPTjvE6H82IBP9IFrVI1QDjC",
+	"HQI8AnNe20bq3cVSzqCcIlXHQymW05mHDIEvPEec+kxecb5IDqJyWeC16oKXmUizCfQmEgXqcXEkl5OZ",
+	"0ihKjrAi1Rv+bpGVq1GUXKljTbVyOi35FKLF4RIJFH8RqR2RySqbSFR+SpZJVUTOy0o1goIfofm/W/Ji",
+	"Yr7H9xdwXVLN+Bwo4ylUcgSYICkgDIzGD6aBn0X0A+laeR6p9Qp2IZ2dWQVDKV1PIltk6gxXM7LjxFbH",
+	"O2pslc6jxmon3oHeqv9iQyilrxgcO6bW0tHL450Y/vWI6oN/2zrVny+xXvXPE6pb/ftbqh/+bdoA3+t2",
+	"eOt2nUAys9YhfeW7Y/zqi+a5fsKlxvw14uCD6UBB7VAml1JmmXSSFaL9BZAZNtEACzp1/d/Ud6zAIpRI",
+	"BkMD098N8Et1owygbRoaoAT+Wg1kkwoZnBmksuzP2au2Dpet+e+Bf6CqpcFH9R3GXVnZ0sE1MN0Qx2vM",
+	"9RG1WS58u2XCTUzMC8dpYnJTmocORA5bBlcDubjiqdrFExyoNSLmSQJ3rV+9ctvJptWGBF1352C/wY+k",
+	"v6LKvDUT64XtzZ03SuHTAyZhs4sDl0/dd8R25XfUDuqWSyh3bNYo9KCj1IGDarrTOVDbc8nh9tiuLoHw",
+	"ubZMmr136fCWKeV9vDPLZCWQrqHrw6/wNfdLi1/o7bd50/3+d0u+7B2yX6uX3K88g6BzK+sX3a/lgCNs",
+	"7o0PIOOUeTcAn/6N864tozbZ2G1sijeIdi50qrkdt7tdy+ER3NhcO2T68xr6hNdQ6+RvU+I5M7c1kaeh",
+	"OQ0d4itAx9XuhZnnuPDc9ujfiDWodxSduDhqwlBbj6txl+j3yX2eFWP1W8BpbT4Dl8offv+vTMv+8Pt/",
+	"rdNaZ9UoOp1lgEyuLA4SnbZnq7E2txrcGWkq/e4ijrK1AQRyse878R1mxLICFL0FK1lF1LxQ7Jsict6C",
+	"sQEeXg0913cDBa+381yUZ1kq7deUOrzO5aXaosc8gFQYRT8v2eSCa2i8miLXVoZuyoqtRqqpeEsl3eT/",
+	"0kt/jWgVNwO2vjwBJyi6pCDKQUf1VDMuXeOX5VdsBXlyvGZ6Dm9aGjvxjjORrdziYVBJNi2Oi1MsRf3x",
+	"89VLW5B68BwKg50xD3kU6DpHX3yMIsScwggsYQoAR6/XPvlvwVD4XhTcd/MfuincCxEBynW0Uz85Mjn2",
+	"iPIcb2Ymx0vJ0/FyEbYCVHPR6VAIs0gqETGAJllsSSGuELSuWz7O+Tne4Khp3APMuo2YIGCqg06R1vco",
+	"imoWdL0ueDlO2WoQile/j6UN/qIGpxlwHa/bDx1uDuIr20EMWTORI2cQMWAIdKjXjcvIfpin0wavx35D",
+	"Hmfn57xUc+WM+YKXWHNwJV0fA+ythmabThrxNYjTphECe3KzMZG56IeJZvMT9RpaTemA11+r1xo3RKqM",
+	"uA7/wT1n16y7GlumjJpRH7XmIvO2bfhUnm9mkhpJEQ4pMBdUKKOKynNFnhw/O8RoAS8b2aewjzsj/rDp",
+	"14gS6bPJ2zbooK6stZJDS7NlgZxQuQEkXy4qZ2D0GQRjGkfnpZhH+7Vduf/QR6w7cmI/tD31XmooxbQs",
+	"BkAyzCgOirPUEzBQLnaL5J6bTtzuza3eNhNys70qs3U4xKxE8Fy/+3s9VzRQS3vDb9K4GdqRkPtwewaP",
+	"YzyuN19z9k5fAY/nrLzgVTCQB7Rx3EmOkJrMWMkmcNFE2xHulA2+mEWmyK4QZGeL3r3ft0ndBhei8ozk",
+	"m2mzV+pNNrdu099Mc91SI1oy12+zOe3XXhTGSiBh3bskYs+2nOTLtkAv04eHa/Vgk1XS1wm3zA/d/k2W",
+	"TV/7G4vmA3RiUWaizKqVWv+XvJQdHdCvqsaVHOPRMtUw+2F3ONqXfUkhTGO89XwTBdaX102UWZ/ya5Sp",
+	"Dpl0mfN0DBBTN1TVn4dnWo2GBZKY7xLLnG4UbFZF82VeZYucWxPZXX1QR2wdZEo9m2dpAdjY16ePOifz",
+	"i4f393qVNWWwjysuQ9qTCTZ2gkqseQAugUJUMV4eui9FmTR0IUTigR6wQnhOM3DIeYUjSIplVXSlY14l",
+	"nsjgtFuWBU8jcX5OhATkcqji6GxZ1dpJTqYzCtNfwkYckkPshKIQa6okP88KLtUem7NyBd05Y5OL5cJC",
+	"Mo7mopgi6lMjQvWPuBwAm3pLQ9Jc6gk25whuplTSt2O81bb+IMviT0haWWko7ZRXBusBgePKSEMEtRMJ",
+	"5gJVCS2VyUgJ3hmThCPGXgGQONbRdmLBizpXCk4nOYAQUErroQbJRQz1tBTLhdcAjAEqlCTFH9GLip0A",
+	"hHrn50hZg+5NpxCIX7MlWf9lJUSUs3LKjZO5A0HdbLoaRZgdGBMdrYSjf0gIPpgJx/tnIoKZWRU0Oc6S",
+	"AIoXZP4Y6TIsS9H5OZ9UPsYzz2QldXJxNf78Si0ERDp7eAFkK3Zl3JejL105t0sPGgmKTsSyxFhrG4Il",
+	"V7Li8zHrs6TXsJxPKlZuGJZngSqDwpeBXWC4PfUVz1PgGKibUyRO9d891pUBHVD1QYsDx2Br10iqOp7+",
+	"XLNXbs+ycituRyGui3amkR2KdcZGDIA7DwdyOxdRwNqi+cqCrgqJDdi4Bh+Gg7RoqGU6doBFyVF1OtCh",
+	"37mh2zcQxe0M57VW7iaoa51be6CTCF/viHxqorXgk4gAQxZPnJ23znkt3G9YEFQncLsl6NHUapDk3VDu",
+	"G4Aox06Enxn7llVRcWU0vS6yqi3ONSP7Cdg1Dt3L2MgC1CFI/jxThz1eANJdqBPioG//nEfaZBt46ada",
+	"+cx+rf48MSVQdxD/2lzjFAeDDDDD1iElnBkX/Mp+VxshX3N5+eT54+PnvwB964qXSt25tEFLYeuyvd6S",
+	"V+Vq3ZqBu5AVus6BNZZiwmHLrDVAxLa3xjf1SO3GCId7H2hhvfbYn+G21Y7L42k2XZZcBkM1JzzPg2Lf",
+	"DvgZnygT4NHR80dPvv76yeNhgwyA51DJoL5Q0VrdpJcPIRyiKjN1ijB5ASqtVIsK0roMqNXL9tRi/aIh",
+	"p9areTuO2GQiSjirKhFBGqVF5aPhBzZABwovHuy1uHJ4mrECpTpgJ8CSRgMapM2Sm7hGDMNSTTIUl2X0",
+	"9Oi4NgtGoW65oLT6s23elw98rsRNivhywyJw7Q5ZdM2+dt22LIQ69cdtxYdWnvoP2KT4tVoAWGcMsQJe",
+	"mNaVCVRIh7aIrPtGU55AtY4lCOvR8QYMkUf6MGi/3/Z0Ua8iHCq9rAZWSFEngf6c6J8sh4zkSBTrmJ10",
+	"SjacDDayVQ2xNXAroq+NI1I29b4A/Lf6RaOdoCoXpN5Rn3UEKPFCoida8Wo0dBgmE87TYQt4rQFeFuvJ",
+	"L6VnrSXDlIBFCjD62cGFEJcu0yWuBoaos6y6aWGXVRQgHemwmQ2EDDZsYzFHn28m4urGi9k4jkywR6S7",
+	"pIxwbMqz2Dmv3ZPOXzeOXHAmxxkOp2u146p2PNREfbeO8VJkRY0dpJ7oObxCLLGwDjHNimUFVKdL4N3G",
+	"a+0NSH1ZEIPQa4fXlKb3vqr9SmOqa/o25TAcaFiJko9RaPUZ3CTajOarCWNbToQyWycuy/TqBD8MeB5k",
+	"xRcudTPOzg4Ss4JbZdWaZM+w2bXYtBpYmLKVDNqGYkM6Z5gN+J464LbHDJM/D93Le6t+MG3VbdkL5q+F",
+	"RkcveAsXSWLjmZI4SshnrP5pSAzUH9SIsao6ARw2nY0xaVzqkTEyNH+U1CRypEvAFVc1y4ppDAIDDtz6",
+	"wa9ZySlaFDYPKnrEIKL0EyTPoBBsjSc1Jflc0Ua7UaYutTYrgAQf6ogtcNnc4lOb8W1VYcpzrsrQ0YCZ",
+	"jJL/H2KQGe34+p0TlIi3LX6pCZDYAYN9bVyvZqwCMxypDGGiB4TlQSKJFmmEvwEqXE7QXkVf52Gkdpcd",
+	"fxrvmpxaUxbhSRIQRch3OrwgI8Frm+ICMjNTaabnQzbFx5ACeOBsWxQs5XFxLgI4OXdx/NDGUjDWw9HA",
+	"6gUdz+qLcFxliKdfF+9/6pOLdXfrY8DH7Jh+VBRZJUo25S/Oj3WjB992OIAlNXaTZZVd8gg+0ElR5twq",
+	"9nBrLLG6sBMuZ5PeHr+Elxp+NHja6f93LdX6FMvQFXq5isploaN3XHg4QAg0EdMVZH4Bai3T1eDdrDjX",
+	"x59M1iEFCzjSkLIyGGHuNVtzWwb4SICCBPLhhvSsD8BWky55MAjdNNhgKOgeAQPP9U2GIZ3FX5PBVxY3",
+	"z3hDHICtjDeALTgT1QyOPepAXGMYa5CI6sAtVjnPYEwyMnqt22IgAbHm6KgFe7F6aBjxsJPxafqpRjTP",
+	"Cq6TO8havJsb1iaq0U4wA36ejs9WfbsLGHeNHwM21Ezk9SuqYWIVqfIDIlUDrXoa48LS9HiHMOZdOXQ6",
+	"ieZ5zlav8NU/U+IiAKek3aIAsFyEMUr5JEs53XbSirNrmxbIYQREd1eZ5EDd4cFX0KnFizTKwoEg7Z5T",
+	"b3EEwJa35EyUVkG/bfcG7hR2weVOG5iNl7L35PEiFulc0OSS0kavemgdJ1HO3p7a5EJyJ+qrdv1LB7VG",
+	"5ayRChz4PoM+gmtRUzXXZ5a6+/EwUkfvCqNSUxyubrIICK5Os0nVu/u5eounGssxihIQSGM1aC5P5MSe",
+	"++5QQvghfXLFMh3+axiA4aszHqHLD6GA1v2sZgeKzCqvpDM+VqK0rTCTvB5SFvE81dSXKH4TtxyL8Wwp",
+	"TIM9tV9YHQOmANzh9KmmpMFTH9P60L0InkrKngVVYnzBV0ns4BWI/xln4oxLr4XZHLJX1FuYQfEedblN",
+	"RIewy0TO5ciiRBPNUKpsbZxmygiXFZcsz1JTtgmLBi0VKegIPGdlmcvhZBfFTrxjp9v8QTPm/m1G3jzE",
+	"0fTe0X0PuNBaSYxpt9V1nS41uHya5RVGpHlE79eCyLVlqdGU+kgmKfJU2vD7RoiwNvta0zPF0VIq/ZW8",
+	"SrHVcsvojFWT2Sh6CqeRd4rhtC8LUHn1J4TrZM4VEpWVSRQxQd69ln7uGr9XEkeJamTN+UWFG1bciShT",
+	"WqGHmNoRUFNpJtlZzlOMndeuNP2xLXLsl+c0nRQqBB/Xs1GJEtjW1BM9gqLU6NisgDVPTc24TIglFo6X",
+	"sbZfDoAPawIGH0JN/fPJpUnzNqsaFp0wypRW/ziTmNOJuA6I8w0NqwqRpEj5qlt+xtXmN3chfrA9lYpB",
+	"rcCHT8nrjCHlEDA5T/xBVtvMa/VOvAOtGRqvD1Py4vyRaY1+8hpbZV4wrbOf6BbUCgn8gB83fziBtp+Y",
+	"puvniHFscs3iEu9KGgNvtKUYeXF+ThtdCUUP70cQe7UGGQDiy0teSpuF4pxleYYQ5Lkyk6OSm8tqPm/k",
+	"BGvJ0bHWpBTOgJwDkOqUTUN+gqJik2qINwTeM5QJbDoQIANI+ZTM5GHmbcWm/WrWFNNaNQ6QKWWHgF55",
+	"9Yem/JRNLYFQ7SovpcvvQRCIubgc/DZJ7OaYvwZpmcIoJyxNE3OVTz1S+sgaxG/1q8I0pStXbK1tSefQ",
+	"bIgQT3vhjqq7x49lk2CwP/8mdmFwBe+7+7ctf7ddbdt0h56y6c2z2PZ08yXbfieft2pZWhtSmvw0jpZF",
+	"9rsl13qBdktGx5X1CtGWK0XuRq5SBFVyJ4ltkAhc7WuK/VTQLVntZ1FCagd6Sy7YpJZh55vjl3/8j//2",
+	"7//Zf66nKRqkvWI+nbt78J+/enpn9PZWI9eO/u3tT1s/e9uSSFNP6DXZi9UJFDCsC/6uGk+WpezHoD/n",
+	"76pH+GaY7dgvrWWhbHUnbHkXyItmr0CnGwA/B8UJA3acZMjhdDaOrg1G8hnnhb77RRX23GbwRnVaKe3A",
+	"hEzX2Uyay2JM5DljRXRvD4ASEZuK6xLTek0lNbze1GF1dPjZnYBkm6Za860dkg/Rj7KuQngg4s4KVO7e",
+	"i/S3dQN1y6CqNvlqNcQh9li/63w3bs915WRygrRX2trTn0bGORDIeMVbaYHBi5PZbFWalc7kWCE0xtUs",
+	"y21OGfUFup80O5qa35rRFmGiXnQJoJGQ0UGAKwAxfxahgXVQSm1V/GhjqmH+bsEn1Rg9RNmct07hmrzK",
+	"m5WxQZyPISnEgB9gU0dMxWZNcKEiA0XuqXpVHUXORm3127ovAae66QnM8hnPRTEdCKQfTKXkJGDXt76H",
+	"YG8aKSwoLzUrwGWYxF7adM0pbR0FTXBM62XS01LMoz0sEDzwy3IKt4mViL4cdpHkxHp0kZy7WTxxH6lD",
+	"g1dVzlP36qof6dOXLo7G1dxsGBLHKZAiilqWRX0NDueZvienTDJwbxS+nSJsa6tIamwGA8GnTm+8C0ou",
+	"l3nVdjOmfjO4eTiiERctADMtCBg9oJKqJAdTnweBxkxSNJPBEAxbPu13WaebX2EN4AppbU5RDZxUHdKC",
+	"YRW4Hjae1PUThHrUg1XoRU2VOeTWXM7ElQTwXe2mPLrl3NXfHg3qiwly7391g6s3IyaDd/UQBSkxO68D",
+	"fLSXcQnG2x9gng3I8/v1r06enTgvZxUm8i3EsphwyshxA9Gf8U7FQ+gdzQaCtBGsnmq2eQG8XKRrK4Nq",
+	"UILS+anVYxrMQQc6+wnGylJYBmZC3hl+5+NlDLAHVUvqV+eOiJZSbdJ98RQ6goyUNIqjr8B4+rQ3nlYE",
+	"+FK+pn04h6oXseBo9bSpadID6pynl7UZfY8dbby50muKc+DQM6FSKJ0l4l8dL3RbIMYwp7TTRChB/f3a",
+	"LcV0A8LLB6dfBXv3fdyIU1AHy5ikWLec9uBs8EUkM7WdE7zNHrMqsUlLwkFVIUjNWmLdVLWWloC39djy",
+	"M65bA0wpGH2jdAhQG4mr5VjtW2O5qKWvWm+sID0KXjpGnVizHpcGXy+IdmtZVJKMJ6c0bT2lS0p11g1B",
+	"t+YS+gdA5aqbaHSMTkSZ8mvYTACLbqeQQk3UCeJyFoNWDZ1MrXhiwBpB4hxCE4Gpd42wrmu1z1nRowjz",
+	"LypjAQMNK6cAbHIhrsBtY5l/qIOu7Qq5ngF2b4O6rhs1Ztd+3Ny3tYGoT1xTGvqCZJuOPiO8tu3vOw4c",
+	"1gkcqmQCvj59FKndEUfJWAdivP76+PEh7dBURlLpymeryBw42i0N5dzdu3tv/+7e/nhv/6tf/PLuN/e/",
+	"3fvrL3798De/uvfswfO/evnlq/3TdViJ9na/PNr9Ddv9frz79i9/0odxUl38pTgLZX0ZklOCPj/Clzf0",
+	"kOlvUJNsOp1aA8AcHmSfbuy34sze7aPVFQyKvnc3aH+0hpa31YlnBTGW6CT32qGFOBKdF3xI9QZoM2Do",
+	"CZWDsOVMzloOum81VFoNjX5TjQwYw5VYLK5hN/1WnA2nqin5nJUXwwyTiwzaNWgirgCxqFQwDiTwopgC",
+	"0oz4hGY8oiU9aA6o6lbrxrGJ8U1qBZAAMKkd0eDOOYfVV5hU2wibjI5gLmD9lKwAb5NN2nzJS8ilRhx1",
+	"+OVgJii4ajih0esEW2oFtFyCv3zHLiOwAHBdDNNCfynOXplSYGWagn4pzk50We9NuTS4w9SJNSUA7qFI",
+	"8pwDNvPKXf9qzZPQGbIaaucHrfZ4x64n3INmbesmk+yyC9lbV06UtjG1HFHoDVPNVHK3etvBZcWyM80o",
+	"FG0E+fCpfQRfSpzMV/i1NJaFFUR9MIbwxQHk1EDB6QRR4LgCkjn5xZPT6A5bZHcu9+/IubwDXyXeLsLO",
+	"SZp0aQh+sIJbCY5yEu3d9jcfdcZ8R7GZRNYoKGLCfH7fBpgSUUUDkbjJleCaEA3/5mrA+7R+1gsy118N",
+	"j6L2r65uxr79pTh7UeQr18SlR3Ur9xqXE/W7gs6QMvXuc2NO1LzhnV/Sqxpno73INwaptTnfh7JHWk9h",
+	"J3of37ohd2FnTTXAMXjsME5qQLdO6dXnwv0cHX5D2HFJmm0b0gOVfgRYj6332ugTNCQ+AQQK9ilnRYis",
+	"LKxQGirouuogCTyhtYuCgM5J0CU86KqmS1NRyt7VsLvN36LVNmhOGgsEXbY0Gj2juP1tkLPiY2yDDZGY",
+	"GxrKGywVip5BH7bEawFajtpZRlEynpeKok97Ej7c/+LBX/WS9W9omlqbrzsnJihir/DlBry2pm13TuSW",
+	"V+zWV+v2j6ePcjbd1MF0g6cSkQ60uY2RrEDvRmhgmNpZH2fGGfid6c/+XcNssFPyCS+QciozCe/1jzo7",
+	"7vu3gwlSPOqGPkR76Mg1/W+bs+0uy60vybb4lT1tbsbRfvTy1YtHT05O4K+7lqLonqGFvO8xoZKVtBfv",
+	"x3fje/H9t/0oidZ7wJfmbhH+Mpey9OBkqfM/q7+eageE+uORIYYDq5706NA0KkuV/hiiij8yH2zoIB7s",
+	"W8zkGEPM2jU8Y8ZnMkrw5bAul7Niumxlrta/gm/CmCd0eZ54VBn9YCq1oWYiD8d2a4Q9hq0EqgJuEcxB",
+	"4gmarLBXmit9+bhYcFauEeMS7yyW5UJIHmbqmfCi5Re4YB9ghZ/wItUmuMbf3BRihcbKCRivjV54AIyx",
+	"GaYTapijzd9LVsic8hG1apPtY28lziYYE3IdN1fSI8tkiq426cKjZTOH8wb5A8Ex6o9gYNjdnequldgR",
+	"Lv4w67Vm16OzQ2sjbjAfxq2qh6S219oBKEHp3xBnHTHHGZdxdLaq8drhHYWbwieihNCGCuYQbgGAqyDP",
+	"1I7Nc3EFeREid2wGHffoZLIZPu7t7TX3t+1WD9/NYZT8oCb0fYIAKWcoR9ERRgFNRCEziYSxOa90QjqI",
+	"74Ui4yjNplkl4bY0jpIR5c/eTUwZ4G2FGB6JQUQA/y7FErg4EFvxW/DqYyZvyNkEv7ICWf2QY4eVIAmz",
+	"gpUr6IAfEvT3//9//6f/7X/6H//Xv/jv/+mf/Onf/JO//1//0w9KE3j///7Xf/Gn/+Xf//0/+8/Y2XrA",
+	"EOXF28w5p8d6y+o71bp9FV774kiQ2sG3w/7v/4+//9//742isnrG+Hk3MvlspdlhDFmDjCYzIWr70cSz",
+	"YZojbx8eAtGSycNFF7+NgGNzaO8mRsYmWZoQ/wy1SNq0FzZxvBK//rLNxTQrdvUcDAQF3PrZwa2fHXjQ",
+	"gL9582bUeOA9G4133972//xpWwRb3el6kx5tb/le1xjUWu3Hd1OaXpWsjS7vkuVLLk2Ajnt21RnE6I7K",
+	"OTKTg4i/Y5MqXwHFqCoENEVXbL8p3hS70VERYbs82q652iJKBIJgJjopSVwvkiTxVZlVFS/iSAo4yViE",
+	"8wbVJXt7f4VkEEf6sV9B3S5O3B4m9S7SxWBymERnvLrieKE7V81Tz+w+5HLCFjw9iBiOIDjQ3hSRrZ3B",
+	"FzRtSvGhAYABOaKv1Ol8xqOznBUXo+ilO/jAIoRvMaJQ5+8WrEgNk4Ter1qa7+zfvXf/wUPNj3Cw88f/",
+	"+m/+7m//Z7USRMEJi+lsmbt797+4Tt7udqUzWB2ea+sUX4OdvUVFw61q39E2DIBM2a1TsUuPfytFMXrF",
+	"rp6Zs8T8uisvssWuWGAXdoFgVQkWNRDe9iFilU6P7TwrvJbFN2rSdlidz0UVVWKKpqd3jbymzfncDTMg",
+	"d7CxQTOpaWr8M+Heg+4lxHa/f/vD3fje+1u73x3t/uYtPrj3/vbPbu3egic/3H3/N+oIgKch4e/Pp65s",
+	"9Jz+8R2+9tab2Wy+oBSUC6aauTPNqtnybDQR8zuCLTI43aa8uGPa/n74wnDM1UE6Eb3uGrODbEp4+bqG",
+	"bscct4aS+FN8d6Nc/zpo/Q+//1d/+P2/Dm3xT25eb9LkH7bD8fWQQ2DQ/TPwpzR9AZ3fuu/6lnz3yuLF",
+	"N/Rq+E5bL/aSX2b8KmBxGBKGFm8XLC84orXfqYVmto8z1TCZuk6GZpjrYN+b9l78Q/K43VA0npmqDkZJ",
+	"Z4Wt6+mxvhxn9XhhODVfi3XCmOl9279YN7uUdRdQpxk9E5IXX+u3r4kgMqr8MGsc3h4WdtjIIRg8IPRS",
+	"3c4RMUTUfAQnB8m4j+HneGl1jxqfYaHsg5wVGNUO0TrpPCsyWZWsErA9vBnb28hC3myvfDDlF0m/HZJM",
+	"ystlrmD0/UuM5H3q90RTGSaHkVqcygilZT+KrqFNd/XL3f4/KvVxUE3qXU9/qsWy0Bw4A+3GJZbsHNz1",
+	"xZj2FcKewW+vp2ogivOpOg8fU4Hwx3HxShcKfx/pkvFVU/ynoMZtgkC8nv5XD+Ttu1Tpkkzbl8MfRQCf",
+	"6D0YOEqX6OLy4/clhk5C1vlDnSXUnKN4Q0PeWJ2Ogq6hah5ZX4A/vL+R/D4Zxj9g7o90lCdm6fFyAwwl",
+	"JvB68qd/91/+7r/98z/+0//wx3/5t1vSIZzON2JShgmfeOdSZOnwWGmqTgsi/bcji/QjI47MN7ZO/egb",
+	"qtvpyCmX1XVO4uGY/h+VlnsNfP0GmPYfr0rtJalxx6xL8H1j7bjakrp2PGYXswcH2SMJQGAD+Sv9lueZ",
+	"7Ge3ctbzYLKW/vCxQaCPG4NsXMOkthZyADHRi3bwsAzOHA5YNx/nPpoq/2jX0m79N3SvaNxwH/96UVZP",
+	"LnlRPaYJCdCWsIqBS++Kn82EuBhBOsBGLBv9OjTAt9Ze5+tgM7M5/00wvvvII9k/Pnp+BA0+Y9LXvo5k",
+	"xu6czFgxnbFsszj5O38ZjJSn5uVZwWEkAzHyALYfGvJ1hG+/j3cGULRNRDHhZQG6RqNZ6whzohvpjTSY",
+	"cZ93zWTHjmTFSqAdBS6M/WEUXr1nRzA83+V6GU4U+lSUllTroDPl1A1QhvLzcz6p+mMZFqKsnuC76qvL",
+	"Vr/4RYZUIPDKKEp0SiTdFUNZZxOITpnmRDZ2iZM1ZRQly6LkbDJT52Li0Uc1yKWce3P4RE20FH7NFBCr",
+	"U4s54dPQXJw7t7kzlhITJytSIPSX1Og8u+CqBfyKeF3gJ01eh6lKcZ1pWp1kWUxyzsrkgDAHOiPHlROz",
+	"ZZiWTF6bZh4J+iuJpplONIFh9Ydub1V7NM2M5swkhqg4WhY5lzJKRDHWrQKAzznLcjXs9Tw0mqPHZxOz",
+	"bC+avY4yHBw6DEhTUUVZ5WYqINYvyuqto9ctVYxDf0ckg/Rv6EQ99Tf2iV7m2QIAkHbV+EnGqbOga7Rm",
+	"mwmaWyA5X9mW09+m+fD3I9MH/bPuiP7c9IYemC7h906/4MET0zlbP/QQ/nztdZPeMH2lV3SH4c8T22tD",
+	"wjoYlF7jbB2Y3dsqQy03aZ4Z/xea/RAz2SCuDDPpxm6GxKvZCqEDsK7VElSboYjO2IRYqEhOwD4zwxT7",
+	"8sCIawImmYRQzNL/7qzLGgpSXK/hxEueNohFNMwQCmZ462FLv1MOxQZP4c5gjsjAEWRNyWbzMXGjsFd0",
+	"sbaa/FdEwT3qR3/Sb4fbNx/WvFyYNXRy/CyqZqVYTmcN4mCQ5ZVoZICLLWfjBFDNyHQxhN0TIsnH2SI8",
+	"J8cvDavuOtPS4t7GoCyflo86FqILbW915cTDDPGWGDdoTSFGRQB0uDaFWGmcHyG9sK/sfswMw6di8bKV",
+	"LfnUZ0m22TftaiE0L6xuJcgk5ckLB8LChJtA2C+dENi90EI4HegpWPN2otZJCMjICpLk2vbHmAL9FwEi",
+	"NcozBBENhiYhHh9JwDyoIldVf8XzXEQIfo+j/4+9d3+O5DgPBP+VvD5diBwVGt0A5tUTFydwZkiORM6M",
+	"B6BoiRh3Jbqyu5OozmxVVgPTHOLC3rAdsk+3li/svbu1vV5drOMcG/Z6b8Nn+9b2+o+xOJJ/8r9wkd/3",
+	"ZVZWd1U/AAyGpDtCGqKrKt9ffu/HVE8yTBMvDUMH+ca8q99Oq+IUPzJVkfYHzmkBEruT+0RvkmX2LEdS",
+	"TXIRsaGeZBFL+BQ4t5FW+XBOLk34dEUCbHtb8VOcwKofw7wuIBTTKDSzCJbiuntevZNZhfSZpt1efSxK",
+	"mNIAboARwpRrRUeMG0wROcIiKlCOMRM8ITnNl/8tKqLNm1kLaXbNehKrJ61ZK1jQdL1toCLnR9TIdLoU",
+	"hz3T6J2W63E3TNy+8FIHWOsS6YFXsU5+5L5bFO71SNnts7fseOrOHSIUmuwA69qCwZ3ax656Dn5jSX4i",
+	"cnIKd/eTwsaaFwgM80ujA/BwM5OYuAzVMydQPt3QpWidQC6sWzUTo3Brb534iW/PBVB8uzKC4tszIRTf",
+	"ro+hcNW0ViXXtIpSgNfNFkVa0O/2PBG3za5X3WtHvHYdrx/0kopdQL1vXJuLq7kKT/cCWc8oStcwVy+t",
+	"CoTl40xBekCjE1QDc3V9pXFBGEGGPosefICqkzycx9QyDe8iO1wplOlbXwGf56WkbMyNOdPZ0jxzT913",
+	"10f+rsp32YL+BRPzLNCy8/EY5QUszu2NlccQR5rrJvvYl5uKCji2QgQqxS1fSkU9gIeasrFOoQopH4+b",
+	"69ghLnHZDsMavX27FpCVUaNOTFx5Jf4TWA7V0nGKFGcLL7hDSGZc8IPzHCTGOvalSJMwMBe07JoK8qdW",
+	"bMH7Trpm8KjxTGXzQlabmjv85b4U6/N3S7io57U35jqp+7VTdjUXUIz1RLp8/aDYWe+MThNZu5rnla+e",
+	"v13x7EZdvFSQfvsjI0y50HKtHIe1pEl5ZRBteU8wV8h2eYHtCrfaR330v42wfmBRdzkTVJsNDEI8pxJs",
+	"aCTrWzQDdf6o9nJYjNDX53Rqw5FXMCJaoGU0KyXK74nM26fuD0Xv5En/gg5VRZ3FAFRG5krx8/L7VFqP",
+	"u1u4+91MDFYgk2EPz7DFedQQIyrnUSyOK/Vt+mV5kBm3pZuXSV5wmQSpq3lVh6sMPKuDojnFQiftVqt9",
+	"dXkDZh2vfJIRON8qPDQHpBf1+bsI/FRhz6WTTKVQ+aPlanfCG2gJ+qZhPWjYZHZoxAqpHElH5iEYipqW",
+	"UxXstHabrWa7vdu8Wz6ovZulc9qpIPHv8q1+s1ND4ef2o4YzSkLbC9q1hGWwyQDq5rl3d/dO+/YyD781",
+	"bko4vwfiVPaqQ0JkMrfVCXy9cKvpk9IKkr12cqeX3L3Tb7WOd1p7FeEkV7KYupwaxUpOg69n0mMMJsKY",
+	"aoeWcIwnk7ynR1UV48lLoJuKfoUrxfv6jI0snYOErT3YQArh79nrGY4cWqNq4yLG40yfenuZ04FncjDM",
+	"myweY561mbdnmS7VdXKdNKIGNVjRbm4B4JF5ZgdrRPTrY+j8OQpXs4U0V8Ufj3WV22GptyBxUnnPl2GY",
+	"2vinj71HEe1TX2dN9hDSUWAbKHQgcwNe7Hh4VvoA6DfNZf72N68KwJ95alxlLLbv2FuPDp6w3fatW1vt",
+	"t1HqikPKGJe05pCjHdZzL2C5yCIP3ZWZtNJCHz1olBdCEfkrrOKi8vKQm2H16u2bImkOWI0/PGDPRJ5J",
+	"KFmk+2xfJZmWCetLlZjQVgzF34+Fvdam4BSh5GHgbFU+5Xf3v3X3h/d/+e73Dibzu8C3Pmtt3f3W9vOX",
+	"7Xb1dtRW2D4MKmujL1hM/EXcwcquM5FQr4tvBKJKVvCVib8j4VfEQCaeOK3alsgZlOUZcVlzVfAd7C/C",
+	"y3Gmz4wVW/oyTb3VzyKDtz4Wx08On76NmoRKwPCgE3+bOv7vbdO4MiDQQXFcBqdanniWadytAbZmnbrB",
+	"M+Hz2yC27LtqvipiUplc8AQT34QYpDTx18jQrx9lP4PEeF6gL8R0bol2OczXlAyOoSJDSf38/eZv1a2A",
+	"2i32bcWMc3MI2IgcRNc4pH9N7DIu58YOfAL2VqkzfW2i0foVay8c8HXhAK+Z0MkqdzbKYRUSA0sylBBE",
+	"SAK/BhajG0J8BXnRlt2QPF9SxhCKJhZF/QCjkbfoivAWDFECut1brRDsdit9UWrLyaL8o3Ley8HbeiBc",
+	"4k+diFVRz/WI2MuYymfCCJVcnqW5Otbi8pT7KqjuddC2kEK8NiTucNibRUuvFZOcL4fxa1LXh6N+77rz",
+	"ZISDHyA2NBcoGJZNUkxdHCJSFBpBMM+66GAVR/hrqCcZpZm1PxM+JamdkG3AKqDkSZbBQnGu0F03rLCL",
+	"sgMhsSaLCSvMjBc8XT4sGM2U8K3kOC6q9sILxBxxk7Uosltp19t8EbLy2EuBiI8D5OaWsWKrEyHGdhBT",
+	"F2k2NVT6GsWB8OBQzQWGhDlf3HKNkt1bN0s0sV3tbb86S4jiO8Hvotooy/i/EX/RBSXT0pxNoCByCo5g",
+	"R3gZmAXW462f087SjVjv3Nc88OKSrdhgNU6qvCMhN7UEMJbySssw8AEGuc0j4KA6/MpufBmwLF1YzQLd",
+	"tCyiJSg6arYed11F1gsmxJ9ZsMuQx83JCkpEKoZ8ndrHYO9nNrWY9fPVDvbNUFgHVW+MyNYptyu012Vd",
+	"eZPNKsBB8Y2fQgCg/44iyVzIW1DFHj4ecsPG3Bj6dsgnhgJ8tEaFfYgTz0QWzsFHrFHvJSQJ03AfROj1",
+	"AoIieLxCkKEAwhlG0Y19fZRAN18Ew/kJlsLlVtPZl2R0P0z4dL8YMnxchKuVnxZTKYkSpTotcwzdcrtJ",
+	"Rd7GQltamw1iHQQYlgBdXtedvj23h5Qsq189SyZFco9BxIcaWMKRCooSLc55tSlfBM9fUndzeZxdQ0tL",
+	"CYICsV+niTA5JqZcKyMlDHeRup/XRioCgz3B8qzxasZHvERb/HZWIdSPucyr4liAmbFiwRm3INe3zLgP",
+	"+D3lEtw977FW2Z5QMC2tZZFGH2PuhLoKTAsccCmY0PT0WGChozSNV8nA8jrK94fTq3iPUaorO2RDdJrL",
+	"RTQLp30uU6kGXSNVTyzgM4k+YYZWrMLNxtrkDBoWJiofTW5fXrg8vm21bFnv6mz0pO9O/Dxq6H6/i0G7",
+	"ddbIUkAvOHdl5KBFsZKUe4Ppfr/D4oFWImZvoekR4rEzqhYpErbXbr0dYRy7ZQtmP3PboDTWV7ECaV+e",
+	"omT39ip7kOl8GWAtz/hjwXmpQ7H9qLSTq+EtalCgrgvF72TVNDT0+ywf5ROVTuevq/1+pfu6TrKhqGER",
+	"lW24REbFG+myFMjc4rhjAXfAJZ9YrUTtlaWOoTvkQGAmZChwirUH4FFKGfcExCK4W7M4o9ikmWL8AQBf",
+	"NO6IQOwdndSEtR7rhBy57V432aPcsKHg4O/JM+Ez9WzJhK5o4XgDa46CXKs5eWYhEbS327W20GtyPhpT",
+	"JyFKpM8hSpTkdUKK7bu3LY4AtZbryRuZYjTfFkansBBUfNqOiso3x9yIW3v2+fsf7t/fOnh/f+fmLfjs",
+	"aNJq7fZkAv8VTfzpJ1t6ancKH8QRpM4o/KNOeSoTO/dM5M2KqFGU4LiaUhWMpcQGMiidR8siesN8S+fP",
+	"Z/WWsX8J/gWw7dOxAKklLjWOG4trZFiy5/ZkkSolD1w1ADjYkI/HQpWVbAvRmcsOOOe5FnsqHOMKZlNI",
+	"LTb9UK23YhkLxFm6NA8CiWJWvHmdyZCCrEfz+C2ZZMiLItuyAkYUWaazlQg6sCMuoYYjwEWGPUrD415A",
+	"Hp7+xFjkg94GJDA73wPSNUE1OdtPrHTe7WmlIF4jvsdiu2d6kscd8CPHMtJWfpCKtVsOF9zzGZc7EDiM",
+	"n2kKNOaK7bx4AZ138QK6ZBPInZAvYCJ62XTsjKL2s1VIHcAwkZK5lxBAx/P17oOVEgOaVtpc2q/wPUA6",
+	"JggC5b8KsqxcmDfMltk1sd38ouKAmsRFRiGccBRIfhS6ay9YOUGj3wSlWarVwLKPuUY9RM286VouRVBZ",
+	"oG2bnzqy3d99p1yzfCUOEGCv26v0+XWSTwG+PMso7VBNz2F+D34iVHWUnUODi5Gah8/I4TeeF0Jow41Q",
+	"XkQZhzj8EGxgASEFkK+AJq83wndm8GsP9q0a/5Jxv7Nk542HAPsJlaTpSxQNoA4fXkL8LgLPdxaGnUcN",
+	"rKFIrym6lSbwRkD1TYHoFYLmlwYkryYwfUZNtNLdLFqU9EgrtCWov4R2ACX9Fdp89OyDq4yHpl6fiXGK",
+	"xt1L7bojWmXoC317ykhFnOZdrAfXjtp3qv2jCqzQXp6OwnLXq/Pvua7RoMw4Adte47kE30qfrSj6LN34",
+	"KkuxPc1U5Atqz/M0ZSNOEZSkZTmTaVqhXZnnQgr4XkHOOBHjfFUtKFkFkPdzegTZp12EqHg0S8schHjB",
+	"s1T69IJosatw31iLDU65ybshh7+kRRXvZRqz/UTFmZS25Pny4712iuTh6g1QpeupVvCmMPyaqHo24j7U",
+	"KC7cw2sGmDcCKDrn7vzWgBR9KrKUj8sOQGgQ69y5tWeJRL1zz63W3p3WElvZAnw9X1YE9La631/Rqk/9",
+	"PLGt3N+2cTHEId2dGYZmoxy6PuXQ10nhMKssvYjaYMEdxvI014ys4Iq8AYRlMXp1AiAE/chHa0KCGyg5",
+	"YHkcn0NmNpB6kQ/4MM/H5n/qbG9/8t9t/c81HvUf6yy52arIv3WJlDdQIac3yWQ+PbAbiCd5zI3s7U+q",
+	"fGH3a1YLGk4evMSUgIrtP33ETsTUFfBz37vsP/Z2uQxKRuTseMrid/YPHt3v7n90+H73BhoJgrs+zqRl",
+	"HS1DmUPUL/YBlQaaYOazy7CXwi6iWLHdYaguIHgmsu+KaaV1gmZb6gcazHdkhDG1Ab89rU+koMxK+KFL",
+	"ZBQ/fXJwyLb5WG6ftrfpZWwXb6BgVaPTwNZFwff0xIxM1w1YSEJjaddxbk9Rqn6FgINJlhGZm8K3xxJV",
+	"9v7h4dMIWfeipj5nkJ7b/vlUm3yQiYNf+gAtd+SYZVwJW8oFaVHXeGwghxUot3NuTkxUZG+JgoRXRwqk",
+	"BgzTh4r5N248VKci1WPRvHGDPYQEUd85ePLYocUhD4pACvq0w+KXR3Cjj1B5deTu9VGjc9Qwk15PGHPU",
+	"iI7glh81Os1m8zxusn3FAN/5bu0muCTP3LAYgkOjI0UWR0MJqkzHznWLxdC6iSQ1xvT8JrfImlmghvWP",
+	"Mz3I+Ajce44zrmCzmkFr7DGmOsGwm5gFCzTxLhNAk/3SxG4G1MwSud14n5DCYl30YvPJchLRS3kmwNYL",
+	"w9jxNQ7rqxdQOYEXGIIwFnqcYh3i+0Op7GJ1xh6qQSoxXjveB8DZctW/YuyuyIweM5kIlcu+9EUR4JWd",
+	"u85B6oPUfFM9YdycMH4Mwe2OvjfpvB0FTI1mPUsHBdxvCvVFKzaLf3mLZI2tR0lMl+lIMbRU8DSlHGtG",
+	"5ABYH1v8Qyd7s7Ublfp6JvJsurXfz0UW1nQwZccsAtAD+RndZLe8GzcQHMI88BB57AzVzvLudQuYtizH",
+	"7NN32HflO02270wnrguItNvbbVtIHKfcrh/KUwe1+vwVIOMiZFSzu+BBAs5oH/0BLJS7QdvsQ/kO6jUK",
+	"X4FjnveGpc/u2M/CPkYTkxNz4ti2m26jEOnn7NaeXREbQ3Im+8YuzliOMMNOcGWtlgeeZq51134R01iW",
+	"x3VpZPsyFeyteDRJcznmWb5tX27Zmxy/XV5Tq2Wn6yAF2tkj2Ll5CyZkEVqaEhtpezJNN1S4rNIK7Gbi",
+	"IiK4Qa4BhERKVQyuFY4Y+VPHSt66D2QJhivu5wioMmKg0Tif0pWH4GeDyZOdKyq8oW1JpclLS74ZtVot",
+	"Buo2SrKnGLIuxSetFhuJ0bHIzD1c+5k0gu3t7BDKAR8127HOqG144EqYvBhvd4el4lSkhiVCjHHIcD47",
+	"OKFTnk6w6Hmuc55ifw7Z4qjhoSEKpAX454Ujhl1fAKF0ET/QGHdqd94lALxxA71HHHOgLeYXM/BsGx3r",
+	"RGLoV9CcQbCWlVCa7N1JBnBCH4L3kp3QZGzxQQDzXCVAx5QFa7a3c7cM1aNJbxg32eGZxnQyGHJmkUxA",
+	"yIAQsH0/D4u5JuPULjA/0wBXJpxc8SXckTZ7D1Z1pCbKrTmhViQMUW/O1GzfNdnH4OWMT3ymZKAZmP0t",
+	"KnNabjPRDdjk6dThKh//RBkkFQXgWMoJ3TfZ/ZkGmJHI5CbCQ4UCqhIyPCbZlGUTZd/QKdnx8U5GpZJD",
+	"xl02mRFyL78v6q9GR4qimE3Ecj4wUVhH2z6jmgWmuMC2R2ly2YPlmcmx5aWOC6doPIdwWYTZKmGAxGl7",
+	"WywwieRIWXgaYZgOD8VfQKSyb28b7B7uFrmTQTw7jHOztWu/Cs9g9iwhNT4yCtKzWA8E6AeJMZi5M4l9",
+	"aQDsTiD7ij1ZoMimw/ZevHA/IkRWIgE8X070iV/Ye4KUuKgviy5VvUwAo8BTPJeiHyXyM52dhOLAzRas",
+	"HmObsLoRxTLSDXXD8ZzttEpUByIG7XqA1fGULyBKyBr2J6k/QXuLAkju9y0nDhBNmJx2jXAQZBUC8ECl",
+	"dyZ6OktgU+9ngkOYPqen7FhMNSRChWREjgzeLVwsSDkTw/smVdEqHN6wmWVMEWPA77jJ7mOK4yOVayZe",
+	"WJBVAzcT2DwFiXVKOVUhMgzHIx8Pu0bxwrJ4Uqui+BndbZ9aATEOonk0L5kgNRdmW7Z7b/l+zznLjA2l",
+	"3aIpzkfnLh1ZE3mnR0QqOqzdgr49DEc0GHnjF78hUQh+gE1cQkueJBS4QwUJ5r6AG5GJgTSQww0EEyNS",
+	"y/gdA/9EKXhtQ2wJyShN8dsKqcXIBZpxT2qwEBwlzl8qSBFsgDg+Le5Qh+3Y97RGh7LcQIC53CSKNLtQ",
+	"kcN135qfgotEthfJwtQkJTCw08pgCqTnMB13i+wSI/ejdMF3kDZbZqpANY659eux7Tu0WBKk3bU5zHhP",
+	"zGKeQvb0jHluvxvzTKg8Zm99vHufQUsG1U5e5G8HuYpBGEbgtDcSxE5A0JBkORP5JFOlzrHiCbdSg/04",
+	"QPs0HYjVRp/lsJ4SMG1SISajvqRhcqAsAnBCQg5Fv/HmcHNil7rvYzqePnz84NHj99hbrbcp5Qf31Rrt",
+	"dA1mWFYJe/rsyf2HBwfwcfttCkvyHw91mpiiulyTgQhTlOUC+o3Ls8O6GnFv7bxtCQzV4ntr922gN25S",
+	"GD8a+qWR45HdTYclIX01RI8x7lviNvp87MAT3d9/fP/hBzDOHmZmOlKWrqIIRXFXuDGeOUYc4mvkkRqJ",
+	"SoWZooDYW65ioMU18du09c/EOJU9bnDLC5UwZp8GwUCnqT4D3toKTRyC/WSPOwzvqoN2kEEJC6XPsB+R",
+	"v6Foz6QyaQXjQCfAJ4k7UZAMTkV2KsUZUiiSd+0UYctS3jvxWetJzwwxJMQdAOGSapAK2nEU2yxnHSId",
+	"S/LSM0vLYeFS2bUd+QIccAjNI9AfyRzSVYB6KPBJ7zTazVazBcYM0DltYRI90AnqZNo9nubgC9Dau3Pz",
+	"9i3QHaJVpn3z/Dxq6LFQfCwbncZus9XcxQwpQ2ju9F2Anrd5KrJ8ywWJwAcDAYYQL8c+SuwEpcn37bfP",
+	"/KdURRw0IrVO2MUn27YLINq1ftjBx86r5XmhD4fJ7bRaqOH2ZUT5GCDIznT7U4q0QRX00kLj4XpKHkyg",
+	"yJv1UBBsTJm0iu06jxp7rXbdQH7m2x8pPsmHOpOfoXF4r7W7vNG7OjuWSSLAbrq3s7O8xSPEjfj93eXf",
+	"H2r9IVfgw3ETN3ZZ/7nIFE+xwe5K63ZBdKjinoxGPJsSQBUbCSjJHoe95uIsDHC0dBeycMLrxvPiSnDg",
+	"ILGqJk+6PE3BoAdhXhXqch8JhZYy2ZeuYIVlVmzvdkzHKbg6qcCqGZ2eWs7qI0SLYH6CBvam906UPktF",
+	"MhCJK9NYMRDidhLNQLSmGrE+cZRDOFZMJdYsDtFK3EHWpyTwRT4ld8GkHU9nGBDq+HhirJRlIGiB7e7c",
+	"vnUbKCouhVSCPq+inbwgapyDYgt8dGg04GnoU6/+KHVkORSaEnVU6gBkf3wPyctLGzcEq6gTqdwogL/t",
+	"Izsb3zdYVIHuYT2yzJCOT3nTqOW9JhC7/qgfSH35MBN0kJS/ZAIqKK8csIIbDDvFxO0w6XBrm3YmjvLb",
+	"zmYYP130hTMjvR2E3WHqDSt7kzR1xjMl1QCFVE+yVP3YWyyG2Y+44gORxR3GndKbmE6yN6ClA6NuJlmK",
+	"QTdICHaQBJiYEsdzw/aDPpvsieoJ0InZ2TInO9njpZ2DkezNseKx3RBQH8NXAOfu+hB4eD5RqASJYJnS",
+	"gOwmSrh5bVLzKBGjsc6F6k3BLvPce2C7uK0lBIQSSVGJtmI77G/QsMELQunkTdF4B+xTzOySwdsK8Y1O",
+	"ub23JM08Bf8WsGh1trfDd02aSudu6+4u4FC0FpRm4i6DxYWY4RQTWj4vlx5pFBHMNLcQoIq54YFooPGU",
+	"nQ66nrTtg53Gc6CPFyCyzkfpvGwTJl/iCxD6oO4hGr3BgdrZtNffljB0urHT2tndau9stdqH7VanZf/3",
+	"A2+n76hJms4FK+PDITfdGeAgl5rqbS8ytDU+G1Yfg0ONMOF2ObC1bqIAUzijmVN8HnCa7dCi7yx2jYue",
+	"bz0DdRggeGSBVmA4PuRpX2cjxzRdD6fVWoFzuq9VP5XoprDX3l2J1fqAZ+iwvte+ucpCzGSMxW0/FInk",
+	"X0cmcD/B2kRE9j0TuCLbh8XEnts+F0o12y+D63OOvGG1k2/AJVL+OMuNkd2kULWRp2xzjng9gBezxKsK",
+	"sS3esgdaiWsF+b3lLR7r/F09UcnF7sjXDHLxoK8CeKNqgfs9ka8CRhv6+PWlj1/Sq/81u8nvifwy17is",
+	"elhLSnFQ8ViDhDJ2IVgzZf/BQl+4HIFrQCr4qTDMCtom51M2UYX1B8ynYBGLS5cMvI5OxDhHQZwCiJU4",
+	"Y/EkS+Oygxc63aGTgTY5uSW7mqAyx4qEReFhlM6p7DBgIju9YBy/wSaXaUqD8dwZsuZJ6Udwg+dx4EXF",
+	"uAqxqXTrdy8u1mDw3Eao2SDtL7FQ89o5vI0UdEEKdJ+w5usThCaEA5eYduCzr4lZZ5KKtUw6sPaNOedS",
+	"5hxU8MJWvkYzjhXIz9BvjTwIFQaxRWQJ5ukEXABkTnWOC/euwN4Btp6iYLnvBViToUjRSSPu68xbaMho",
+	"TJafI+U12zW9QJlk3xN9HfQGtdPMBJ1GfbrdsAdXTA3GBKPQ5+Abxj737T4PmnwOZggz1Kn9oi9T8Fb/",
+	"/Eh9vrW1Nfd/21l8xmXezeVIxLYnsv18jgNjTHEyIaN/4T/n/KXJjCJKw/pAMkulO6WqKc6kLk5FGrF4",
+	"pJXMdSbVoAnTIAOI36GIptfLZC57PA1MZRm9EiORDYTqTYt3nxe2Mb8eWCo4LHQTMc6H9iv4Cf4XzuXs",
+	"czQOuQWT6+n8Iu9R4QDvu5qmzkWQGoKHVISWEHxiOwWPH3tI8OTzYlyYnuW6JpnoZjyHw+BpGs0vRbuy",
+	"u3DYwhmH+oyaG8ZHGtLo8pxcPMjoBNkkpUr0mRUEBsAUZpWr4zk4sYBTH7hng0ENOisqkXOCL1/cILRJ",
+	"Fpvg94rmj+XIcQkRBaOgFx85iEErC0awMHATabFcszb73PkCzm5K5LcENnKsddqdKPA/SexO2gd2QwtQ",
+	"hgxQiC+ULhK9un6wyjJ6j2NbZYeuhSxs1jUyBXepz4sj4qooU2/vD/pSOqcW5y+/s8eGepIFQfoG/U4g",
+	"lsehEvvD+Y7V3b/CllroLfEG4obnVDdfCcwEikcLs6Kx/QUu8MHM/tJqfZ7Rz1eDyGIa3zTOsYmEwNcB",
+	"pxbR4yDOt1+cCmXFUedcRbPGWwlbEJTYqoHA6h055ilXPdFN9VlpO+w50jvyg9VYsP+sAmsORpbahmgz",
+	"TvWZQ4rePcB3XgP85CvXzTM9OU7F3Hx6MutNZM6OM8FP0ElBj4UKYLyyX+BNx7npUnBEGcq9ix6ad3s8",
+	"TY9576QIXy7OCrxfscZrmOG6dPB4M+FIlGY0tEXPrsXSWU4U5OjA+1/Mc34SroUL+62AQoy0OBWMuoSC",
+	"LQQl4M97pp0x/14QRAHelzwT3lv782Kwuvkn0pw4KBrabhC5psXt6mciuGIUooOF8yFyc4QBWFXXxUfm",
+	"4Ofo85APtfFZRMaZPOW5CCIOYQK6z+L3Hx0cPnn2/e6DR89iF00J/n3V9wRhCSGSZ7nEMOcCdPxDU/7h",
+	"4xbRmxqTFEMJAKg/M7+siOU64VMmVS+dJLDL8GVpCuQA3dWnIksmcCdsG9xR+5cZ6klKp4yFKp3TdIRX",
+	"ViiWZHo8FklUBUVYHGegmyy2DF/3eAqbFL/3sAgwRYmMugVlHNBo50laOXGXPjfAtV5I/Bx9bHiaGhcU",
+	"V4iPdmHAKJY9RHCFlCx7ISEp0YFgRuC8aDFVN5H9vshMcMEgONXvqxcAlDRD8s9XPZlKdJKk+J/Qy/I2",
+	"7oCld8iIwQhC9YSpnmH4QeWVOlKPwA/Yt9FZQFtS0c+ZnlDGXVALeiw7lPawkYyG+0m6TfDIte9KUXB4",
+	"5cmhyMcMLXFymaTizTq4BGFYZa+SUJ3Ie5AEiHR9XmpoRA3g5hudhuPSA8WeXUv7edTw+9/otHda4KCq",
+	"HCUrDUndl/ipYAiihY3IfQFTw+KHtxulcXZbrbXVuZNUvBkPFafRDHecnqyiu1WWd01clopAYoU8K6sd",
+	"GalnUeKRI9Fh1eeJ0yq7LrriTTMSbqNzyz6cpFieb6d0atgPnHBPJF3wxXdPg2MkTe8KiuFC9xs18IoX",
+	"87C9XIVGGABkiTbYXueNe8tGsevcW1SgFrtCde72S7pYC/1ZvL7KhN7FwPgVbplhZB9YE4n9TaWByBPy",
+	"dinTREo3RPgJ3ZsX+8Pg+r+GvjBfU9eWSwDuMp+WelDYUNMNNa2kppu7f23OMBe4+Jfxgpmk4io9YMhV",
+	"pZcKnhlQkAhSi3JPuRJp4JJjtD8EcYJFYoG2naICI/icSKpQnnq6AFCIXPdhKwMRfm5xm1QTorSQH4hs",
+	"VUkRh67EGeXwwGBDvNF+5ug949tF7HiSh2OAE8aUKW03qcl8tB4VFxCZKEKS0MO1bA+DDBSp0TMRUrOB",
+	"UOs6/9jZVzv+hIlRgsRFCyL0nceQyXkq4sWOQ47QXFg07vdL8qknDuD6AncHT6j01SweLiHZHYdkIeFl",
+	"gZuD9sHTuxcTY9+ER9KG7G6E2I0700bqvU85BOhaWBpK9PY1CMOhW9O8d48P0tVKMKl6kCSPErZZogm5",
+	"KlmufTwie1YKVkR6CD6z4MJByvtmqgdQKb+C+nhvqgpPqoqc9zQMSNxA3jnkOYfkkz+ciGxaYDVf+W6N",
+	"y+5qHZxHi0YH1YCl73gqVYM7BBiOPp/ueUEt+9VmgDi9egru3RrL/wCanK/gmHaNXmyLiSnVb/jkZSMM",
+	"LAeigWSk9Ph46h/b9ULe/dtBKWjyEJ4nyZRDFBIGA2TCz3rqdHPOSRjcZ2q/3/lBhX8vkNYJmALLAwJp",
+	"e+5KRxeLsjzpYoK5Gl9gedGuPlNdvzHkupyJEc9OCoYAL3+w24sJP1aGXzhBV5rEroVMF+i45Q+nwJxm",
+	"ZDqUtSZ0trKo5/beDjPsrcKQdavVYlC1NeAzgH8hLvL23k5z1+5pqZzMFfEQ63hWEpreuFZe3rXysl6V",
+	"xVuQnUgiqCGs2y8dSjnfDnAOhFKsJeADxDxKUMKvdOp8DNJqRboMzNBUSrdRyKD7ZKAOM3CMhMIMSZwi",
+	"S+31vhf0cCLE2AR1oydGZPNEfL/oEWZ/KRnS4ZhAwHOPGuB0MdSKJO9jIdXACtLZwEL/moLffnkfrkv8",
+	"29CpDZ26LJ26imidxSItwN1Gpt3ItBez5BbIDFTKGSQXJdJwOSl2ksi8VoiFCAFSrJbTPnlnJ0zGOY0w",
+	"T2bkPX0pyWVEySQpDWTkfPEjnxozmk1m6VPrRYG0fqR0VspshUlOReKsxXnGleE959tVaITRlxVnEWh4",
+	"i5x8pLj3am9Y9Kf6uEgyNRDkZ4eugRh7gcP73OBOcexy9/uUq9or7y17AWXbyHjt+qCgWQpSmJfyMWGq",
+	"YUN9Bg5zLqBVZwnM5USMXXBGLFQu82nM/J/dE2F/BjEY8B0dZByxmI4S/sTDtH/iOdq/6CTtn3YXY+df",
+	"R6WuqcxHyTebnI5nPy17EJdd10cLP/YZOlOdO19bC292Ug6Q7N8ESl0CpZk+sWEYKNr1jenLcpKyEEQK",
+	"d3s+lrSrHrT8l+XZn4ipXyecrmvT47kYQE5c167YQ4J+92lMcaaxGx04GHsn7ILpF12MyvXCJ/O765Vh",
+	"ALFGjwRwwSHfRB1YqO9+qo8r+ijuie+AqD3YrnJwWXVb8MO0m+nUb3Xg5WsfFwa2nh6N7L5gJYU01WeQ",
+	"ywySveaFE/bxlNm2M16+rnfkrxM+dWeBd7d6EPECCUjkvGzBMDfCh4Vvtz4VGd4t6AwSnlGGUnhH+UwN",
+	"OwOvZsjEavu27JntpVpbBxh4FWWdQyNQ+19itrkmi3up7MSU2pSyHyM4SZ9B1Qd3FWu2UodnrBufclWn",
+	"euO9HOpCFcxQUHWovbCY0eLywTUquVL+U2nQ7VX3GaKz0qzJg7N63v77yonffL3zFjRdZz6E1AflyYPc",
+	"tdVeOPtuUIKIV9Vqfv1bXw8VGGe/Io9sgXwf2ywbnZNnO9YXpQCZmmlA6ddKpfDCyqyLrxcGIvk51Ayd",
+	"6wsN/FVUBNMuEaPUiAgneLQBPwG3W8gAVjNqQK5RMEc70U73+5YXXiQG4t6XW4F0Mi+a0/0OsEBwZ0rX",
+	"K2l02re9CgWE/0ar/f5737l5uPvdO/YU9STria4cNzqN9t2dZqu507zdeB3aS3sN1tFeEkxu1JeXVF9a",
+	"mJQmt6T3VBTONDXqTGLWrkqh6cPRauWs+0XAWmjw221BRIoVLwAg7MhFuAcmunVFE1wP/mPKKp4hNqOq",
+	"RRTMBJcbY1qw4gRW11M6LCjkHGZOrcwZBzeBAtGhchCkygcfndIXIOJM0tSJNr1M5GWW/psmCNOThpkh",
+	"BJobFt+4caPGsOm3ae2AFSxQ9y5EDDfq8L+fTuGsVHCSUMTN1/SAgMCCtpe5fheMWEM4fIjkjD1zEeJ4",
+	"Sm0e6yryhe5QFvjsOdatpSSREjhMlIUpMI7Dyd9zxc95anxnvnSWqVlR0UtpQfNFSZdTND4S71qavuK3",
+	"h7rx5SKqqx2nA+S1SIEH/g0xuBQxKO6G7vu7uogYQGKAhXq1dQnB9kv3Z1cm57Vk4dB5m0oq5eCdEV0t",
+	"h55WfTmgOr5lBOtdQgMFXozfN93o5DpJdSgKamGRMeqbQnz2TcMsjg828MxSiGMkTPMo+z3hMfY8wgY8",
+	"MuZ5kJsr2JPGrOXo4o4f13GPl2n/3co2vuTXnVjR7Xyh7i0i7lVSKJN8kSS4Z+ShtSYWqLjwPlneguRX",
+	"991HX/nUV7SSdQUcWPyGqF2OqPnyGzVkzG90rUxTSntVFS9Ox/tmo8VPtexVVh9odOidpyffsz8xQwHQ",
+	"kzybdilRRqPzSTu6uU7GTVr8NQdoczXtklHG0cH55fp6eI3OJ8+Dn10IH4BHK3jAr7xpUcPIgeI5JIvy",
+	"O0CeAqHaZl2f88vpVvwBLSHFFDHqtnETK72xsPtSAD2P4VZDm0sJ//ZL+msmTLoqTLlAr5uE/V/fhP3O",
+	"lAwMpy8yRdb8TPSxfO7aEFgf8rwYrDbU6ctPnTby4jXKi2tSgIJxXoslJnB4bKH6CpPvrxkX63DR9YbG",
+	"hgjpolKAv+Mzga/zNx81ceve02sNYN2g0X/ZTP7G7/ZLnxr/6gQDVzW9Vum/jypI8NsCDFskejbCIXB0",
+	"TcXHNbZSP9BXX62I61xLrehXv9ErXk6v6DayXrHot3o1zeIstDvg1meKCuhGgb8mmLS0Ee4NVwl6mpsm",
+	"+xhq4vvvjDgVGU+LKVMhW9sZROG4vNpQFtYNezyF6Ov4TMjBMK9gWkj3SQkq36juc5xyqZbmyCQav3//",
+	"w4dworgykdQ3PJaDGQ6jcf+xPU7q6h14j/00OrvrsFM4zJdAa1qxUVfDUjmX80wMEKRnjgDiu+RY0mp6",
+	"fGzQkzM7EblUAywOlXUT7uO57M+hnmThb2TPvBNaqdrRhXo4FdmleoAy/3lXqu6ZzhKf1cQ+0xO7HeN0",
+	"Ovuw9OUPJ1LkMMbshuD78hJp1rkcie5nWhXrWJ8ZnRhhupA1Ouk6ux6BSSkBCsH7ZVlWdwVWZFkJ0Wz0",
+	"0hsOtNBLe+qzItVdzn9uvyxQ4irKaT+DjXL6a6ycJqZodeX0amC4QDu9EK42XMCGC9hwARv9/zXq/9el",
+	"tBc1AOA4V1t7d131v1MrXa/6P8D4FxWEHfoMMppUINda3NZuhZjtZhmttc/P4XLOIKbqoeqxV2PHIpot",
+	"wDgN7NGhkqCzKkyzs758/cbNFRu6uqGrG+l6YxD6l2MQukKJHNI91BuEkKr/0NFz+hyc1Sn3ic6SIvrM",
+	"VYnLxQtKckL6bmgHdaekgTAwzBteRAteaYxgh/FS0CImMRFJECsnVSJeMIFkwdXcQx1+HzkfyjmDM7dT",
+	"hMXVGbxoH6tDTWZC1gKKtSqqqY69w9BBdyiY+MGn7IhYDHHI9g8ok4+lYxOpBjlPT7p2MjE7FgOpTBBO",
+	"aI+uye5zI1iiMW+MXXkuMl8ztDfkGe/lmAuHszOZJj2eQVo6GNFts920Y8HOMpnnQuEYGg2LloOMv3Xn",
+	"Voydwisz5j1hqJKaGQpTThPxmQX/miDAH668kQeCZ73hoXiRf9lC4lelOXDa69kjCTg3At112y/pZh5P",
+	"0aQOsWUFzqZjqUTZmHAGWEwr41UH+UWN8aQCaR/kGuoZpGkxBcCeSjTZuzpjXGGJSci46PJd9QOBz+J3",
+	"VyFwRtIjLFBVZ+KQEhKZUr4uNuIScbukQhB2QpiYMi5QIVbWpPK0rinJe7vz8p6F0CZ83HXppOZR89NJ",
+	"iJkvIfLB0uGSzlJjn8WSkF7EMjHSp/hCbFm8y3iSZMIQlTkRYoyEE1aKu96IQuuoo8mfvGwA4vaM+hC4",
+	"40Z7926rBf+0kOfNMK/EpN04f17gguM5s2vQMc/zTB6j09XLRg+zWbz6oz//4q//XZCf8XuPntrLQLNo",
+	"pPLbtC3NHuQ+IfT76o/+9Rd/8AfluezQXGDKdbMoESOH4w237L4bEx7NDFtsxB27EXcqNsIy+b0hz7t6",
+	"LBQ81Pvv3G/v7MK01mDxcbZvoDbiwA5wBS5rA5Esk1AKtqhMKzZCykZIuYDN0GcdLMBpTbK3QFTZfkn3",
+	"fCXDIbTZlN77atkB3aGtCTKLDH2L4OAq+fKluiCayQawrt22ciGoimptLBU5JBwDsih/xCIY+siI7NED",
+	"lEuvUm/wvAKZev34ouQA/quvgRsv2AzWE5vd6jduvJcUgydOzVbrxuu2+mJuvCWt07FItRpA1lbUWcLJ",
+	"FxIklP03OarzIOlxInnaHWeiL1/ETXbgXXlpUqDHAqMC4ww/i5iZ9IaMG/attmV3vnUb5FnFYrQVxSwR",
+	"PZkIg0LxijPDtk6Xio2geqPSOJ5rAcI71GNc1KeV3Tl1Ct34yZXq/1uh1CVfBjlcGuoqocTbNK9CR+g2",
+	"AXQF9FYaZkQ+Nw5IrqWpgUxv93jq9sVvAPZb7waNdr836gbd44onfEaidXtnRdJWa6cRNQKQsg8LHH4f",
+	"29spkFHx/j5cGguLC/q9/3iu1zu3im5/9jd//sUf/H0jupIwNBz3ukXeudWuZKJdviPFRj9esD9vNLDM",
+	"bfiqdkS8Bxsv3Y3EHXjpOuS4IlFdYBOkdtsvizu5krDtZrDx0v06S+dIxdfw0l0JDBcJ74vgakNzrp/m",
+	"bPQW16m3WBOvX9gnFMa5Wp/QR31f170kZJU8C3rI+zuhIQpFIRQqrJzV1xnj0BPtyAU8ThFzXbfHaYG9",
+	"Xn/CCSrNvi4WuN6S6Ruk+7Vi9De2uK+Aw+BVCQcJl+l0K9c5T+udBp+JfJIprDye6TPA3eAHmPBpVJRx",
+	"c9Xa6EIVVa9KijGe52I0zk2TPbBjMxzb+ZZBZ5kIslNDGXGohar7jB8pl0AaipRtsQd8WnJfhEIvn9mZ",
+	"xiOtZK4zqQZN74scN9m+cnOYVbZBgSfFzoayN8Sa6lgwLBNUvEnmHcaL9UE2fG6OFKN6UvYbqvgykomS",
+	"g2EOG2APYmxfQh2T4t3M+FCcxs6iyWJfrDPG7TNBrQCtKqdr5+HmdsaNHzVi4lQoRzZdJzzLpKXzMGjT",
+	"bmXc0yYHJV9sxMBuuYnZaJLm0hLfBEtFCf+yO85kT8SzxdWoBpjd8cgeSnu73Wq1WpgxHDKN96YxEntU",
+	"aEI3TII3aQsmcgjqXJdN2R6uZS1gG6BYLkGQGznlJqf6uR6ORtIYe/AWSPYr858AIwAQgwAInQWJUMrg",
+	"CRpaZqTqCVptdmr75IZNxoOMJyKxp8gd+xEoVz0XER0pAIagKoc4hb2v9EGF8Q/xZi6p6HUY1ii7Zw/K",
+	"lUGENOxYI7D4osbpMuHT7uIaSI2oXK9rhWpIh+6AAFdI1UsniUhq5+g+XTDFRbWSLjBB8LkNYUCaAgbu",
+	"8zSd838biBx82ICFJQc3jUXQXr938MxMF1YtK4rnrlxTaDx+lKw6dojna2ZAn3Tpk9Um8SE2OrRtVj4w",
+	"RxCrT8BzqOuewFelwpbDrMAtf9/uQ1ByC8lAo9OGJkT86MHuTMAVXUqIuTJ5o3Nz79aubVVhvODTEofd",
+	"iIqS1o1Ou33ndlQ+/045kClqOCpjJ9LeKxV7LgrbtF9H7awCt65jQSY2aaMzuV57cxISYsjNpBYWWcks",
+	"K9CTqUQ4W6BVWbHUSsgkN3vmdCmjDHyWPoPZxu89PGT1/cVN9kghEuvLVEQBFwYllWTB57g7HiFz0deT",
+	"DMzSIzutORbiIZQh3TARGyZiw0S8SSZiObXPxYt8m9DKXMEzD3OVmqUNRXoTWvwagsS4YfcPvneNdAlx",
+	"35YZLfb7e4Df3UeQMyvVh56poz+H1q4eTy3hnp8OtRJB0cWvmsdi+RDWYTtnj2Jz3a+bAZ05gNobPndS",
+	"S0zk1f6P9uxneiIPQTYOYum4SmYi1aRiZ0Oei1ORMaVzrOMXFNmXxsXuNtk+aczmRqo3kLn0GfRlE+cU",
+	"N9lHLkawlAhGqAQcGqdOOSrVwPsxuj5qXAPLl+WNeQiWvmy8+rP/6xf/8K9/9vf/8PPf+9NXP/rdn/3t",
+	"n/383/76qz/8X7/47Z+6GLYu7nRVKFvXSt2pZS/JqhddCHFcuxdfjW5gtU1ZxRIIJbWjhjRdA11SXvjF",
+	"+7la7pCKPb+M0mDmIFYz+s3cr42X38aWN3Ux3WjGmUHA6BkRYvYLU5hFHOP2y5VC7uYw8Sby7ivj2zeL",
+	"ei7OqNT58q0EHRsC9OUjQJubeH0uf1d3Ddflgq/S92/f+eJ5Xz+eplTUe5aE5Zodg0dAzviAS3WPTbwb",
+	"nhF5YRIHYmenUOduV4FgroiP/+IP/t2rP/qTi16+a/aw2+DAf0lM+LpYc8OEX9ah7qpQ9FKGexsQICTx",
+	"vBAur6yo/cz2uWHFNqzYhhWrj6oDZoUvZVWu7uqLU/RtqfEVeAivgQHC26wz00Gf1tgI0JY2ifmC/Jf0",
+	"DFwOHVNGH6tEZM1Un3XPeKakGsRR6ak5k3lvCJ30Ui5HLNf6hHF2zFMO/oyaaQxmPwOv13yYCTPUabn/",
+	"MZ8YmkqSyVOhnMdnT0/SBBhC+wDjz6Vh+D3Gy8NW2IcYV0b5QtlE5TL1A9h36PFaGrd43An9TO1/DB4Z",
+	"fs5TkeXNvsxoA/B3JoxOT3HeisEzdiwGXNkl255ohmZy/KnAjKZ58JN02thXMIzSOWCosFt7MLQLOfqC",
+	"gqvtqcjANxn8YXUGO+x9W/tcpm4K2IswPW6xFDgFU/I8qg4Izd3TI8V8/yacmlbptEtNwunxY3S3dXVa",
+	"e3YPVDr14J8PMz0ZDMkLFr+CIWe7SFM/JVdAEFtqJey06CVO6kwcD7U+aep+H2CHfsNuIWBaaOj3I3Ys",
+	"ehZkYIP8znFlzuzhs712CyfjXKmVZpYawgXqy1NwhzblMVNt7AnhRWS2H4bKroSR0CNUQmcsM5YJe82t",
+	"VEI+3MVshzyB0URivx2FUE2Jbg114mwxXCV2L3LvVGOvhfdWlnS3xjzLpR2ySQ7LFsihBh3MtvAqt6tE",
+	"R2+7btcKzUIehtEn2e+QnSlex5E+pd8ImEqcFZ3MzkS8QK4PEs76p0mmx+PZh3JEn3bKVfaMHuF54DJc",
+	"j3bwvkyFiRh1hzeCerH75S50pUc0osyVzNd05s5ofSJVUmOxhi9LxurA+edmK2qMpPK+QCBNW5rU6DR+",
+	"5ZNfOTqatFqt1vMb32is6iRU+NwgOtfZEvcbxER1E2y3LjfDr5oVHUBgHeM5UeFNyp9LWcD9XeQp7Wit",
+	"DZwAe0E0a5en6co+LkNpcp1Na9mowxDvaCXwQmHGH8BAPtGPx1rs46FQQMZ8w+A1xGfYRaQWPUFGnp4e",
+	"CcNoJg7X4iq91ZvnYqCzKYvps9hymlIJdmYHgys/5OOxUCayjzLh+oOY2FxnLhMvfI/RMB5vQgptxJjV",
+	"+cqfutl/qVN7LRYvC4/14ymksW3v3ILQoRZ8hcsHKQ+z57rdCR4BLHYrHNNpr2dkxN3DVqvT9rLnaK4/",
+	"kEMBElysqaXeVQOMU96zuNWB62vwWfdnvA76GxeAsUGBl0KBFHGHNx7wBnF0MoP7yweiFif6C3tVWFGq",
+	"YyuoX7zwt12N6wTKJ+RmcQnwR27Er3zqQFrJOrfIb/fmDl3qDrl9rL0ofqMvlDdQuQFI4RYK2pkeYUo6",
+	"bfKCVwD5epzpQcZBNIrdNaOOtl/SH12lz+Mmi8egv42Z5c4NBK9iW6zVgWEER+qD7x58eMBOlD4zTfah",
+	"sBIhxoIEE45ZJoBqUE1yYiRwgHss7k1MrkcxJLawMh9azoIOKAAas2aEGlITR5SPDwTkgRYuwtg4jxJT",
+	"BOCilOgtgLgwChTGWlgmcuLymNuxsAsX+GultvKstgqHwFI9gB5XMKN73gtQ5lFRYKBsSERU5BYI5UXC",
+	"OABKD+LP146V6kGuYywgA+LodCwgrYePOatsJU0+0uokZrGva0VVTCyLCCACodVxWOUqrpJR0XeR8Mub",
+	"TWsICptyrbkCkhsdfD/iig9A8iyBj71qZRV7WKDgedQYkxFjtpdMjAXPuxSK3ei09/ZaLciFqBNhltaa",
+	"L00QDrMRjOUeODW+/0yqLeAmoTjBWbmkfQlB2J/JZAwEOUtE1oTUvpBfAOrTO/MCvsT7J7ImFieIIEzD",
+	"tn0CBZK+8dL1cW5ZdY3VMM74FBBUaSlmqMfhSrDnxhppXQik3qTvpyvEt1KZvWDTiVfv90Uvl6eiO3Mi",
+	"EikMipaOyfYngRBgr4gp5tgY82mqedLEUy8O5vt6krHwumPKU2nYN16Gbc7nj8gB1+J41ZlbQkU8ZgF0",
+	"nEmdQf0N/GD2VuBTIwd+d8oJbGoB3L4yhVHsOhPdeABcbOeiPd34uG7M6z6TpWfKVmbzai1qrlmJKyu7",
+	"sJZh8sOA0AcSj0/B0WQfQMoVZApzzWROgZl781IQulUW1H3jCPtVcYS9OAjWe74uhoMN3d3Q3TdFdze4",
+	"5dpce9dHLBfM5klwcJXZPBfU/duvVlSgWuBsqFNBFouS4L9u/k5HjKvzd9Y5BId496LCMRQNDzNvejzQ",
+	"78MxI2arlyMd5vvGy54ejbTaVy7c0jQJRBDZBXhgbWnvzbkYb2jOhuZ8TWS9TTLTL7vv9RXKh6GCdstd",
+	"rXob2QcQUg+aYvet18KnPLfQiqrqkho7qm7hs/3ss3Aa4LLGjiErdin/z8QIEzb8pvF9+jzb7lsyAQhl",
+	"tzHx35VnMjt1iwvBA7PSnPc4mOOh36kVMkS5OaHBo9gGqDAMzmhXnBnkdZoCq3ZhmV0Q6j+FJ1wLPODc",
+	"VgaPDYd+zRbH6pMKUE34wYqlA1fEO9svj+VnwF2cb78kn9iF2ioLWdkkJbvUeFJ5SWPgpckLyV1GKFXm",
+	"MUotRkDnyhrFVtVgF0cIFvuQr+314ION5u1LGYJeef8udP1WK9nprtyFa3a+Iz8rcsYt81bBS/3YDg1y",
+	"+aTSEweccIzI529n4HUTkXt3Sdauu8mYxNziHmlyCB2p7n+OGs1xM3NNeL0b0NNqjHQ5JGHlqdeAIC6q",
+	"GujbLR1WFNqnCLd/9adf/Mnf//Pf/fhnf/u3X/z2T7/xMufmxJ7/+avf+r9/8dMff/GffvzqRz9pRA3x",
+	"Au8S1q8/eNhutfYs2MvciuCNf/zVnwRt//FXf/eLv/4v1HYNRUHVaVy5jfgyU1nMRZEOyWOFjSS5kSQv",
+	"lEpHoL6zktYgTjueGKmEMegTpFURB3VBWjTHA+pTkZ1KcVYrbXqfqHIOWAwQGkwyLz/IrBAmD4O34Mae",
+	"s5E2Odvz9Q50mtyb7cTnowxatFthk2ZVWmKTZ4KPYgqtg2ghcl4XU1LkzhOF90T+xC39NeglFym8Qp0l",
+	"Ktd6Wp2KzNAJdl6iuzYFkyWAi9u3o8ZEASff2TkHl3GpBl3nL4X9DEWadI+n5IxuOyKaRJpRDFwraBRo",
+	"Jrk5Aaf1lqVAOk2EybtnXAbawJ3mzaiROZ0Exv41Oq3mHhLA9k7LfqAtF9Fu323a6dFRwhS0XQq3JK2N",
+	"ssi00blbfNMNPvjEzxjSZrLbKL3AljeMTCnkKcy3DvrO28DH0FKKKUIG+LFQid0qZYG8vVM8yERu7+Fu",
+	"1Bhn2t4UqQaNzl4r8rpHyDyPrmCXUEw6OFtGV+gmbJx1L2XcKjKO535H1/NoX9mbnUrSLPZmx6o10vmm",
+	"WppG2JSn6THvnVB4qgV3ArJ7EIM7xtj7oAfUU0EMcpM9o8FLdVnYbgvjScmoBWXtRPI/gjqeVIAp1kKn",
+	"6E+3BmJxwzo8Sts+J4oQNYVpjrUx8jh19euM4FlvKDAgXObsrTjV+qTL8/jtJttHT3S7qcZjdFxuuxW1",
+	"Wi0/vP+2xxXmRIdIVpom64szYbsXI7C2KRanciTzGIQDpfENWgadWe7UinFxEMsSI1mC5QOlACJR+sIV",
+	"Cq/WPbodX9tD9gDwVZADuCK+sjgHX4CHsp96B2ssLFEjdfi6E2uIHU+pTXXGdYQgC/l2m8tznIMVghOU",
+	"0xy0LWvkAawugTpCb2k9ZPU61joVXK0m7vKReDfTo8aK3x7qr2SiZgLPdeJDPALbkJxLaWs9jOu+v6eL",
+	"Ik2RN1pkJFqdAgWp2RdnU3828+0q4egz/b+Zygt1k1hYKeOSZTK+gpc/2KM1cUAJLDao4LKoINzOSxdV",
+	"WBReWRtQBpk0DOMzRSg9bgpYTlf+UCXwM+HTVStSOnZLZz7wykzSvMn2FWV6KUbH8YCL5Jhiw4e6uSIy",
+	"5Q1BXs3vHSo3Z75hZqjPgI2DDlxpSeQaDISZ3bixj/Uubtxgb33n4MnjtzsshgexY8kLLsuFVwUa54mS",
+	"eYcVVSXLDdzzqPBdK3bYZTOBVPY8P1JQH/MRMPLz1UL952GMF2SsAUld2lnlpfKSrppQkYCmND4V36Tc",
+	"KZpS9UBWmiMV5n5xx+a2qy9TYXfL4sy3O/O1U0tVRCuXHPmCIr/8wcEv2820O3+PUq0MMHTNxEy8GKcw",
+	"C7QgQIYVqoN5BJqOUnoY2jNDSqO0YCWPp+7PyNX6dHP6pgmLDIBzIe+dDDLLdIZbQm58WLV1YlicTRRk",
+	"pGoeqQqN08wl335ZftCVyXlM0EmzGWTCGIp8PCxVNpDKRSZ2ezqdjBQKNSI1vjYs8NH40gVFT8yEpxD0",
+	"yN6KA94/jlg8MgMJCW+cpxj+Opaf2T8gJDCDgl/0/au/+tGrX/uLn//dv/nid/7a/v75H//5z/7hp8Xv",
+	"V//vr736z3+JP5rN5ttN9vFQ5oKZMe8JxjMMTQiXNFA6w9yrFnTOfMlUdxbaB3dTIwAmDgVpxyAtDoXI",
+	"7Q5muVAiYW+1m7t3Hn6r3Xo7gjqvqAmzODhuFsGk7j4WG4lyKz4FQdndPCcg43nPNMi9Z4j7vMM4A7MK",
+	"RcNSucAuPDMxGwmuDEaU0quo1MKpnErfg/wzFTkE3CoK3VRTiu7Fxvihv2sO5BOJmcuwGG6T3edWtOIn",
+	"kOEW5iH7fZEJ0BQcFgGqTldrBPaPqywF8sZOLxE78EMS8U3D4p5WfTkIAPTBww8efe/Zgwj/ePjs4QNY",
+	"RfzqRz/54rf/OPbppPbv33/49PBBxB4+fvbko8OHEfvo8XcfP/n4MX3+h//x53/8J3iU+3N1igvkOBlD",
+	"HijFhnqSuWxXOqPyxDMEwPnrAq6w91vmDhs0F45iQVMqO23IzzWSakJeMqXiyBIPkDYJRnEVjw2LleBZ",
+	"131PtBJOzJLl4nTK2LtEroHWiBdQEc5OxitePPaWiLXB/wLNZ1QFZWeHpmUE63EjTMdvDmIcmPEkn2Ti",
+	"XviGdjQPKur5ilF0Y30R6ntMZ5G7xlgCEKKqRzOxS1DtOQt/0SiY1wzToxRx7j5bzX5hAEDKEN5HZtEF",
+	"cCj3UHFmO3QVYJps39KPEqtQuHUQsLh8N81UD7oJn5oFkdFl5vqNVnWpSOFSU300asCxoQ57ZV11eamF",
+	"UTZqYEFtnuXbljPYcoaOxXOzJweSFcE1VKEsCqgS3m10Gr/4Tz/9xV/+f6/+6Kevfv8/16/pgst4V2ej",
+	"K3dIJ7M7Lj0wuc+7qFe6o+8cttqd1k1nEqJvju0OfsohbruqTq3HGzA65d7rDkUmwLjiHuT4ZMc5doO5",
+	"Jth27KfR2XN+3fTEwGcENy8bemKftNt376JbN70eCknP75w7oxSIQx0LZ30u04kd3aU2SkXXKQZmwMDx",
+	"9XVbs/MDkNVRCWjHu+1+Gu9hXsKzML85XqzRuRM1Mn1Gc15wY4yeZJAOCc41cHr37hV2vTIvijuCvFxh",
+	"GzoPtvGiwNG6QuBozQFHaxlwtFYCDlgNAcfuJYDDPVgAEW4/PES0LggOtx04tFaBBVzxpYDhwuh3scFw",
+	"RoewiV7fuJVYngV5pHmGMtD/QPZmUvcAC3fmuGBTTiO/ippqTmUNtjlAQt6FYO/m+VLtdZUYXavRfk/k",
+	"l2TLys0pUf2GH9jwAxt+YMMPfG34gU3cwPUVzJrROYCSKDde/Xth68+FKOf2zP2vzUKMmh7yxwkaQRZq",
+	"3htCEnLMLpyjWnce1krZ5ElfRKq2OleaoPWDYKaXp+LVRuSZhS3Lrk6vViyq4vv+rm32JTMgr5q92Ok/",
+	"64K1dy2uhX3pzNCOIBreNmvvtNpbrVar1b5tDx/ogu+9AbjW4fecmxMMNYC/XGtMn9yFf9tdftxLRL9R",
+	"EBPMSbx8xnvBjGfJWd2cd9rFnNtusu07K011Z36qjZ3XkVK5ALi16rEXV8CbwyAZIBbglr0hukyDYra/",
+	"SczyhpI1F7lffe0MHho0wdJgaQtma/Xw/IZoC/DudfTlGdgZyc6szzBC9EL21HDIeJ6oPISk6l9zsrIc",
+	"/+fiRb5NBzLnM+n9myqZx5Bd2Fz7a3dZv9Ctd54WV3z7T0W29ZkeHUux5UMqqj2NwvI9qdFYYxUugcyN",
+	"SPsuoTPqgSznKE1QRVUaZngfKnn1eJqCVU9Nwa43f8Wf4cwOYUavgRMq6PEzV7qL7TDcB8yc32yg+Ii2",
+	"fzD2YjDOJUg5jbU0c4N3OvITwDlt/PUufPVo64OKKuiingpuoPgTWApXjx2pze+S6Uk5n0uFQISfrOST",
+	"qyd5QG1cKNfVBiNHi4aGpOyv1Qv4K+d+azdmLa9bPO8Nob1m71zY9nqnXDyVCxVxwL5ZKtDxFt1qyR2s",
+	"iJ39pil5eGpF6f5zDX8DTcmmRZWDmJ4UGZxwGMBchqgrfYOuTENujpTS9B0la9Bnqsl8VuHCIQ/UpVIN",
+	"6OuBpoILWH0qcRG54Gb0qO8LVLlAXWgeuWKKwj/3bq0DdPLNWWx0lsegRSrKa2KJK7BM0X4h48DOBHhZ",
+	"JdJyP4lz6jSTka/dgF94JyM3MPoRZhhyNoVpf8wlFKwLGCxf/93FCeK5uwJbtBnSMJ6Agy1lnmQ6c05E",
+	"URgRN9KnUFPDjCwlmfcndg5PMj9S6G5KoWqcpTwbeOKOfmcu3HmBO5Kd3hsu06A81C0tjzCTr9AXq6gL",
+	"5D2PGvkZUJgsWV58obgfdn8eL82PWKvfR4iy/Nwa6nl7El+G6gZzm7BKDszFGwWXAHpsL7SKZHlgGnL5",
+	"IdfL+xhu/uWYaTyP1YpawwI3ThMbpwmf8p9AYjV+YAm3v/3SXaCFudPmqJMlJo4IZ2LEpfLk2XTIVpPr",
+	"khBAQTWEBCLMqlb6JkDXxesKMs/2C0dqO2GpVQS8C/IXOgsyt/GcKVfpGctjs0z0gQhriuJw1LIudZsj",
+	"ZJu8aF+ZvGgXuSH1xQgWAcCGSH7JiOTmpl2jJ8Ea1+yCqfkBDK4yMf/aifRRzKpOo38PKcuZpMiYcnxL",
+	"624hYmJ6ID9sEwJk47o0/AXGeW1J+N01Db5xj3bXlS3efC79DdL8ekoWm7SAX/YE81cjjQSJ2C5ccNlp",
+	"18hnpCx7LKy+fECjr2LXmFEeQnl5uPk19gX3crULjDM5wEZ19g0/BbADxR43xVb0ie3AcejpJg3LxYuc",
+	"wm/B9ql0zkY8z8E2CyGflgJmvJejdpOzM5kmPZ6BUOTxccMV66xa6Q/XWCTPesND8SL/appR8JDWsaM4",
+	"8N5YQS9lF6FtvFjKoqWWkbFOU6kGlgm0dyATA2lyMGHzSa5HPJc9nqZTxnPQ/qOSwzaKMFy6pKUoijDb",
+	"PTjlKdwzDDlx+TXsLQxGkc5IkIOuJf7hRExE033QnSgIwO/SIiEziO73Icpd9p1nLB+PDZkWiumnaGeo",
+	"UdQfOPvom9TU98hPIWBHj3nKVU80OuC86F0kh3k+3jIji1NTfdZ1yULb9hP74IxnClJktqGVS9RZ5KWr",
+	"j0R2SWMsOBjJtw8sjRtyCbCIuK9c8hmPtjsykMTTTsDHFI1F1oVwh5sQ10zTsPwXdIQJVwQzQ5H2a20M",
+	"5+vRjWvW8VOIfZfY1G7Gc9HotJp370bunbFNbu5EDX4qMstru0nAnu3BoflzpiyzlDm408BDxmwOjc7L",
+	"c/d3d8DHFkSfwwMzsUypa7wC2z9Ev1lsINWxftGdz3VbcbbSuPyvmPFemi5e+fABJn91cR0Esnw8ttAq",
+	"uBGzxauqASaCX3aivjaWyLqY4qH0RKt86F11w+tAvYf3AR8tA0TwAfZYeOFGatWdKKhu1+g0ME2tRSIT",
+	"4+dohFALuyB/5+44k72gFT408rPg2fz9gKf54v7D2mByoLojLHwmVRdqndUKcFUwDR7VlS9qEQdFHnUh",
+	"XrGz09ptryYbTgwmyQeAaO+1EGoxMbADg1bUoPO3/Z5fXYkyh0xWEyPJvWZjodqIhd5C5V2u1kkmWSsV",
+	"br/0t3+hlWrf8V7OwwQcTyBWmHGfSafHlWW8CrvPPctyAUtHabVyDamnLPGMmVQmF7zWOOSZp6+hdWjt",
+	"W/N1NSeFYFVrTVwX2uvtTQthasOxbTi2Dce24diuiGPbmEuvz1y6Hld0QYMpgsLVWkz3vW+p12ZRDkGf",
+	"EC/lJme9lMtRkx1qZ0/FVKZALCI2MYLFT58czBXGmefytqlRvLa1lkj19ZprA4L92uy1JtVnIqvXP90E",
+	"ihdWRI8aEwXEaqbeWgUBA3K0trrpWs2+G9Zlw7psWJcN6/IVUDZtnBa+9E4Lr09BtU2xMyslGwCuKRfK",
+	"cl09PUJ3hR5PUyplmGTyVCiabVSwJ543o8TwBqyLQ4wXotQYmJr+XZ1BNuTxOCirJQ2z9HKhN8Q+LePK",
+	"SfknLxs4aUBILfbyCL45anSOGg+fPTtqnDeiJYUJAatOlOEyaUQNkWXadkY58pXO2QSOJdc66TClWd/y",
+	"uy6LegyZU2C7oRekKbWZUzBnCqR4AZb60qiONnYRxnNJpS1kOHDaSGvXn+MErqe7YUEA4DeNz3lwqfJJ",
+	"lxHuVsJFntt9eSkpstphYkRp5LOieIErqZpZYZBwbS+Xp1CpIBAGO15wVI4lpDfkIoGZPgOBzopohSBK",
+	"6fD1JE2gnkCpByUGPJenwmeZr3B8gF7eod15o54PPZ1lood7GgYRwgwbna0dSAY44tmJRXGmqnwK5W0c",
+	"s8m4sg/yn/C9SHWqZU+wdmtvZx0nA9ov3LzrkvsCL5Ady5pCOkm8P9HsClcRyCiTIspHMgmFl6XiTM0O",
+	"XooofCCSgcgeqjybLmOCU/iUCYhn3bDAGxb4IsTtEPAEBskB5inhzoDIvRbmGEH4Im6+3m/VCEEevSYv",
+	"xa/rPlnmfDGqav4Wb9zaWP9L54aK61jVBTVAHnKT0uONsJNIrWY5Sa8fv7hTa23dvdfKXI45FHd/Lczl",
+	"fVd2j1mWwCV/l70h5B9BXWKPK+/lCvnICnYxgurTkctVYeUoqo/UZE8wDYg0rqhaKSmsHa7J9hUTPEsl",
+	"vE1EOX8HOxYoq0uEQZ+QA6flpmRQ4Hb9kP6z1FGqjcBUIniilsEtifxFsaA5TPaUy+wpueNfKkMGIJyC",
+	"PHhVbW+oYXp2vgePPmxEnrEE8AbN8nxbfG4bwBJM0Kxh5Kjr0pmuk7/iKQLadXu3JgmkQ0aPY9PZ3oYr",
+	"1qRW22ZkBjwX2yN9LFOxfdouVBPt1s7d3Tt7t2/earcgfmIsM2Gq2NK2Y0t/mK0+0JEqDXA5/tNv7hIF",
+	"rF3Zhufc8JwXoYAWxjx+9ErMgw8P3uM5mHHDaKrXx3waOVqcY7ykHJ2xKA+hErxFbKZJ2S1BfeHQJL6r",
+	"0ajK0etRpErTtd95i+DEiKQ7GbsnJfvunBGPQho8Sm58686t9u6dVgv+aWEWSTmWkI86FX1fmMA9C/oD",
+	"26pPXo0fkyEs1TmEuJatTDuFPWm31Cv0BWFhtYsje+e8DXPB4pwAP7Ogucdz3cwsau/ubbemnZk17fol",
+	"7ZYXtHN+WcWxHJllCNoCJhSWhclt2PvrZ+/tCYS8fWGvkZlTa3KV0IMJAMMabD6lwr2cP9Ck0iA1TnmP",
+	"OD2LAkHPmnI5KmM4WqMvuOAcqt+KjRzFb6Pulz6wfLs6FZmhEtg5n5pO4IQ9wAy8mZ4MhmHHXuvuPgQ9",
+	"seXtXa4hulZBY080IkTZrlAqGVF2WyzhU8P4QDfZE+//I/PyJDhMATPzYbxcUJy6NK40DO45hs6GHkXF",
+	"clAFbnsEGMi0HjXZoz5RCSAmHGECpQRLAyv2mVuhsLSVQX7EIgVz0KsdiZ1xmeNxAJQRUKYQbjjCmqyY",
+	"cNG2glDHkT4FY2KCyQQZH3CpSFaCkMIhP0UIvzdrlgwLmi4i8TxJjBu0SLzswiTxfkTszEKcBBe0LDf3",
+	"GOpkme73wxMaTUxOyiCVVOVgBoj2ZPei0pGiiL/gsgPhL9P8GREHnIUoPeBC+UgaSDKJSy6Axm7gkEqc",
+	"WbBvt1oF+JkA/irGfbmQPCMltqS1TDqJnJ0/X8cDDEjSNQpkG25nw+0s5HY2culGLl2TdTsQ1ZxbwKaR",
+	"y+TrEEdzgZrPK1ee2k9MqRA/z0khKizdLgu20rBY9/uQPMSS557MehOZs+NM8BN8r8dCIT9RpTJ1XtRv",
+	"OVpuRC8TuXmbWBtsQsxd4TfhPJaQpILdx3EtbtqQiSTn5sRnceFpCkpzZxUCTiO2Oxm7rAp5JkVCy6UC",
+	"+EBK3dJjMzJNu/Yu1P9zeRRsc+MdGcCrIecnQhUu7l5Rj0wX8CBm0u9LNxKyTsSpes4LuWrH3diWlHZS",
+	"vOgJkVCW6SklbehPVFLkgnAbkVmGWyRM6WOdTHGTelgQ4EQErO5Nn5YZWbcSo1bkwkGnZ9iJ2M3GboZI",
+	"yEPeWKau2iMe+2oqncP+2VsVA2vLHa/2VnwAf8Rvs6FOkyCVOG0NUqnIMnCQ1ZtOCDdxb2eHKT5yOX2g",
+	"J+g/yOLjU1/UO/HHLuGPBW3K4+1YyZl8opDOe6CgaNwcK3koTH459/7Sl41X/+pPf/5vf/2f/uOPf/EX",
+	"v/bzf/9rr/6Pv2jv7O7dvNWY409C5mRNFzM76evWli916Zt120smuM3g9N7eaV2ZI5/P6VE42NPBgT8J",
+	"HF7j5VFjzI0501kC07xx48ZRIzpq5Bp+lplDXMBQcJej6j5u1dYhZo6b2y5QyedDDYaaJweHjagxydJA",
+	"wx/o95s9Pdq+ceOGbVTrg9h+/73v7Hxv7+PW9+/80q0ffHf3w5uPbz+9+6x92LgK7+tDuPvL63biRaNb",
+	"XMbkqNwAGNhwYxtu7GLcmEoYWlB56klfhZ5nTW5s/YrfWDGh3lbwgTS5CWorFGVuLDo85kYEJR4mSkk1",
+	"iIin1O6dyfV4bKV/MlE7xZerdW4ZKdDLWAqJvCg4ft3z1L4dtVqtOhduXMBrrcQ5BObTdrHVboDMylN5",
+	"KpwMm2nQonzS4GNp0X/K5QgjrIxOhT2WUsDOra12e2tnbyZgxy4DEeKH3/ngnd2PfnDzB4f7P/ilnfd3",
+	"HuwefvD+e7ff3/s+FjnOQsc/11nrTkW6zcZpu7nXbKGbw6Vwp53dsjRwRe2xTfq3S6d/g20EuR+AL8QD",
+	"kDTNrF9JzrdcUML/wH3zOhgnmqXFScZgGclUUPidRVB3QNeEr0b8RZciCtu37pxHjaE0ucbqJryfo4rI",
+	"gALqmOe9oftp+0hEMhl3T4QY09MWeCZARBre2L4QCb27HTXKX6L7WNhfqgfhzzHPcgn83JlM8mGjA2oi",
+	"UA0Jeeo7hm9BajBjDoXKgYPRSubaeRNhvZseBOw8/n5jccjbGZd5t5dJyM5XBDzesnsM78RIZAPbXfGy",
+	"fce/JQ/f4t0upGuD3HtQbo+/6EK0oSukt2sZTKkzmU/hOKCXojWMO860PVQoPSxHQk/y2bHrsvp55AlD",
+	"JiLl09LU3Jv5kW+1irLwGBjaRYgIvjgPNHWw0Xxsur7STderGHeiqlcYFNiqfBeECcJbpXOfS7not/Zt",
+	"ueu517O9Y5ij73bPPQ8zOBev27Wvcdibda/dsG0LD1LkePWKlVta0+60Wlutux3QIIdfhYuwUG63fpxO",
+	"6Rrs2rMw6I5gz5JQSNg3YInwXbnHudel9NXFa6/RDbpu35p5V+567nW5a/vaX4HQNjV7Ofx4d4LH5aFu",
+	"Bm9mRkEynExSkXShgNjMRShUOF6qLffwstFLJcT7FpBgQaF4iOdvRc8A2e0CtlMDi8NoI3pD0TsxONsQ",
+	"qkowNAMxeZ6WkcplmQ0kQctZDSJVG17jUsk60tSXXTMF9V+b3agxubvTXD8FB2n8RL8vejnTyleuhRpv",
+	"JEz05akoNIEPeW/oWoOxt6czsPFaiR3UonkQWWqsRG//spTLSS2C6RTNw0qcMbA6VnikTsqM0kWtrpaZ",
+	"P+VzEVGeJC8gv7fsPTtf+1Jdb0TThuPbcHwbjm/D8W04vg3Hd+Uc35dV777Ril8uZcnaTOgCVwRstv2y",
+	"x3Mx0Nn0fBXd1336+HXowDb48Krw4SXwjTvgjYR5LRJmWNjbbamrtd4r7tpFJM61/IncsT/mIxH6iNfK",
+	"diVEcGEZj1LXhRkPF3Gyu60ZsY4nCcgePH2a2anmUnhWesRfhA+BBxhJVXoWNajqmz7+VPSuzU1ig+m+",
+	"sphuw1l9vTmrCyPfek4r57k0ueytlgyOwk10H3VyPliIOU8pdDPg5sRAxSk7WSMyKQzUgCo9geAQiNIh",
+	"P7jIef1FPljGe1hMx4Lp7EiRM5VL4jSYZAIdIcUL3svZZOxcf8BRASaJofKgQqTpU3UsfaZAg9hxHpyg",
+	"6ZSGmcnxSOa5SNix6OtMsJFMlBwMc1iuESo/UoD8ixeu57CxVrDahE/J99K+7KFDpUsppcSLvHmkjtQW",
+	"+xCVa7CaEzHOYX92IDAoYiC+w5O7u/QIIobs9E5F1mT7LANQIVdJbliq1YBRduF7jNN73adQI+eh0WJT",
+	"wTPTLE0B/F7tiHYyUrGPDu832QNohw+c9pV9VkoZQGXBCs1Z02vJ4iaL+5kexdB7nOsY+jqTiVDoktqf",
+	"pCkzuRjjZPZdYjkMRfLzhRpiYy1VbiJmNOO40mL5GQAs64szqKwBsJYPuWIxONfYiYx0Jrr4CpxrC5dP",
+	"SNciQU1GbXEybCyynlC5TEFDHatJmsZMQrgUAM8ZN2wkuJlkIpkJ4pKl7f4fWK41G8rBEA5+vzKVDHiK",
+	"5gGMawobcz6j7MDfXCZegOuBVD0RePzAjCbjQcbJ5Ze7HNNBKLNnoZpHqiJGiSfFMMtKT9obeSwGEnyJ",
+	"HEjAqZTqMwbJBVphzquKco0WXBqzLE9IQS0lA3+ahOdiy4JawzNNJgfNbUWBSjtR8OMKpniPSvX3+SSl",
+	"wndnNbOCMhpXMQfU5zicbgG/uEiQAKeuXKcYl2ZAs250MCdu1BBqMrJYnxQ/kXue8KklD+XJWXJhG2yd",
+	"8gycmm3Lg1yMP3St7Y/3sQf75wPbS8WSPrbgCfic7pwF+2M9ye+x46nf2gD/ew99YKfAz7pmycfT0oLd",
+	"+uguNIoc2U7ZPFs5ufDCXW3970zv+77fmd73vb8z9Y7W70wpyvEQB3hn+sQNUVcUFeii98PzN/k+RAwY",
+	"F5PqEQDba+0CyucKk0ZpBSatqh0KEnavymI+1rXVWwsYDFBFfCKmGMFAF9Kw+HiKjvX2D4dHPTWPi0nF",
+	"GIpwTPiJj0rVbqsWdCLKZz7iLz4g/acTlvxvKCJgea5Gp/Ern/zK0dGk1Wq1nt/4xqo3ccRfyNFkFJAA",
+	"x7SgN6Q3PQIOJ9bHJUGqmj0QmupLuoOCkB2vWAr98tOVKhcDkTXOL5ida7GEB3jVYeL21m7rsH0rKDle",
+	"0EbMA05/fvISDsWloUcKjLly8/reelz1RJpa7L1DHpb27zYEGSYilacCUHu73WoHDvfjm61Gp9W8s7cT",
+	"Prx7s9HZbbb2dksP7zY6d5q37kaNPpcw0B0wa4Bk0HXPdtukC5jYX0FsJKQTv2mZbuLbwNO/RRnPLa9m",
+	"J3e3FTUmKpzvDtnqaKbt9m33wM6y3Wzf3vMP7jY6e829m7fsaYKZCNNqbrYm2Bq7N0DanI12cRL5mTRF",
+	"HuIuadDw3M4BQP0KXrOroYlNsotr1VyeYXW98RhkC6koGwRwNChMWXGU4IwkaM/7XiCPXYVcnQk+WpjJ",
+	"J4hTlGoiDJtY6SKIIWQ9l3wNqG5PKwNO/YX0/Vacixf5NvzawiHjtzsoTsb6VGSnUpzFnVlBIn7v4WyB",
+	"G/+xlRi/c/DkceQCMp2I79x4dpzXDgUATjHvgvMCgqGPp4JGJVHER3viJFF8t+QIZKmXRw0M3YO4JjOc",
+	"5Ik+U0eN8ziafYnHYV8VIaLghWKHsGI1ptjLrFDuggmPFEMZi+YIqoiZfu36oVeU62NaY4zrGUs1oAX1",
+	"tFKYC5md6ezEF8qG+E0QBzFgUKQWIbgcCZaLaweRj7PLJy37EYFT7KdYvIAY+/PYLka6JCQ5JmPEg+1B",
+	"qmmqGwmZ9S0gFL79jKdG40lwOgfXUwZhY0wJkRhm6T/Ky7v+qJEL9foU19wnPAX1B3hr9XJ5KvOp3Xoo",
+	"V4mn02T7RwrPgCsEGCcR77SoN9oWP9lUn9mZ/nDCsxyZsvjD/V/u3n/y+PHD+4ePnjw+iKNyoAmpWTwP",
+	"7cca8rRPwDBqsidKHClYJS2DknDfZTFZC5q51t3RpDeM70H19MU3xl6OKvH5AHp/Qt8tE58PaKsRADEK",
+	"t/4G3WMtfCRzalFk54BTqhMeSWc9w1oj/3nn1l6JH21diB+dQ0klhrQBbzrMbd+Rsvegw14eNXgOV7Eq",
+	"KTbEPRbixBEFTR5BDKI5anReHjXGQiVSDbpKnB1ZJuT8HM6kWOesKFBJ0RGzbgyHV2Y49EraAO2ggHUq",
+	"si0f9l5KYLA2KbadJVuQd90Fb61IqC0AbX2qj+v139/RxzNK2ZgcHJvO2zCuDnE75ObEtv4y53FeNZKO",
+	"U/5/Jyk0Vktl774ppcRPgKnfvVmIJa2o0Zdpjmm3w+JjDd4bgUmoL5U0w/rR2na0T/UxROLdLPLgU86Y",
+	"Ezkek6BFf8OUPrGjgQflTig3WEQASl0o0AypURNQRHLYNcA6TfccBReqleWmCQF/2o+DswDRr9HZvW2b",
+	"QF2xHp6dK1h2CcmFYG1ZqF+YbhugfoPoLhXvZ/ewNi32MjQ2F/w7kxq7NnMKy8+0i3UvFTRx8e+UCTQG",
+	"4CbOtSovSqHwQt2k9/XH28iMSEUvB204MlfE3h6R17/n2SBjmBs9E2PBvf0COiLRmOduTthdz+fQ/lQf",
+	"+xQaM4M79SdN9hj0kypC1p5WJWuKY9puYcAuMf+xN1lSd9ywGLI6NMOJOTbeLdOx0p/qY5ZNlHE2sGPe",
+	"OxlkVpSOmNEjwYYTlWQiof3kOeNBlEIh6yHPxlkmIC4YBTyXe92pYCvP5EjhvoRZ2eysrKxB2DZCcdfx",
+	"xlaKs0w7mqlAU2HxlbAQkmo1KLhtABMUbqxIg4iyA+UMYtRWWTQDW3ikYqIE8Mj2b2dRVK6fKIvmycRF",
+	"J2oZcpx9yLjv3Ylu3r7lrMbI+UqD4orPTOOzp2d2oqAqh2ACqr6KQgv24A3VIF31uF0EHSs/UnaWvuoO",
+	"2/d2uRbcZXu4xak12cdDmQoETzj3yEMj7LkDN9Bo087ZcWi9dUVbjxQAJiVx7FL8fVwlRGCWecLub7oM",
+	"0GTGH6qCKVhExoFBQUvVh9/tYLkyi1M/1cfLunVxDrfXHyGoiVMqTGQvTKLP1DrlhegcXlfimpptrmDM",
+	"EKp95j2/PdVMRMUer9Gnb3z1PGBrZRaw+mRLXCEyWRU8YM25B2xha4YtDFk6up1LOLqajV8Xsp6mXC1T",
+	"Os8Q7SIAzqIkidbkgBp8yZPdbHLXXJcvGRBwpjNG15dhdjaySXMiWpfhX1dNXuOF7u2XeF0XuvcXxO81",
+	"xDleNUbbaV1Yqq3FXzMybLtOhm3XyrCWJwMFeYf8kbD4/NOHjx88evyehYmnz57cf3hw8Ojxe805SVfp",
+	"vAuty7LuaojxKqTaZRjR0qeNhe16o8+B2ri0auNMD6ASzdrIY+1ggO/o40dJVf2neaSybeFy/fSlboQ6",
+	"CfywLJbZfQAPRZeSncoeQ3g8/bhnZS1KW8mzwlpGUlOO5kpDRqw6sQHFWXsbvcRQYXTQ4w3C3CDMrzbC",
+	"XJsr/LrlGcz1GFHsBTBqNWZcwdN/QWlL749cRACE7sj3XFlLcmUcOCOQ/xqyldQXvbRwW3I1vnqnN8Ax",
+	"XeB3IZVEYC90T9s7xWNMaUAvdsvpE/DhzcjdT9++tbN3VQ5Ia0qB3skFVHsbtf7FxSTQHOKeHk9pO1+T",
+	"l5C/mBOzJVVf10pB7npMzCP72euoXFGGsC/+22988R9+/ec/+c2Go19dbNTyv8mjgEhiY96zFjv42d/8",
+	"+Wwf7bk+PC2t6ObVj37yxW//8WwfO7N9HHx03/ZROY//5xd/+SezHezOdvDu/qMPHj6oav/X/+WL3/k3",
+	"r/7qR7Nd7M12cX//8f2HH0Avzy+NBvCsl3ogWvi8hBnv61rpCvfFo8c1bjB6u1IoAbJ2SSVVFaNxapFD",
+	"PTl11NMIURhXTgVzTUmKoBChNNVnGKkzMaLJHinnQQ9RSqCicQ2jgDRD52AzwoJFNb4Ibsh5G0JlkAt9",
+	"PhtQELjh37ycF36ld1JPQLHYyvFu7V39eMiZr8xc06bg7ayPniifbhjsMX/OEZOql04SSqEcNAafu5Br",
+	"uvrQj69aOXF3AOt4OfgN3fBEl8SqbiNr/R2KrV6MWAmj1ulX9v1QPsu4K6dg7w/pEry3aUWaPzKaOgT9",
+	"Rq2m/Umazlje3H22MlsPY9JSrgYTZBY+G9oJT7KxNvbnz//Pv/3i73//1f/+V1/8zu/+06/+WliZA+67",
+	"gACJVA9Ap2LkwG7hz//Df/3Zf/tfvviNP/vid/6mEWggkoz34cQcel9U9eOl5XLO//nvfvzz3/vTVz/6",
+	"65cW35yHjQkB4QzDWYXUg+a2BSxT1MgzrkxK9Bdi+RqdxvsiTTXDASI21ROqaS4Nw0mQJU06BtZv5pUu",
+	"pGjzpz999Uf/sJb5jrq65pImISw9X00VJ1EhJk0Xb4+Lqp2DwJT3xFCnmADwkwadH2zV80sAKKTJQPKc",
+	"CZ5SwOwSuKWpRq/3vF8L4EaNyThZeio+83/7kvo/D4dLaqUTEvVM7MZIvDESW9qbJIGYsTptr9c9Urvt",
+	"l2TlTUQqUGgqQ6WvGYvVcQWUGlOJyKgASYk7ZidCjKnkSC5eUE02ukS+iJj/mmeC4bhJxHKtm+xQYxec",
+	"cg0XTV7k4RSw6Neplkm5R6lMLnhFMa4HMEzAelTh/MWn80ArsTFnXh/M45FdCuyjlTQAXM0qABbJ//tq",
+	"Slp1/zVo4WP3E8xMfXsqFXbA90S+BAg3jMeG8fiyMB4bRHd9fhvrY7kKwX1NeRq9KXjeG84jyXelSJM1",
+	"ygzE4YWgbFKBnjTDwuqkBNaWfQBpEXVwFtOnU/BKjz0miplQkPwdgsKlwb9Deh+xVJ6IQg2B9Ttda5gC",
+	"tUviJnsAf0o1CHbbJxdTOndUwIXPumgKjJjNLWpn+8VgaGhFx/q+tlSinJkTPlvgNOLpxVmm1aBL3d5z",
+	"YQ9QsNLEWNH0SIGvrDZGHqeCaeVCPJAxKimhmVQsE6dSnAVu/877ZaJSYcqbyI5FT48g2gP0EJ0a13g/",
+	"X6m62D+EF1gmLEAcqywYm8QUhOCmFs/i8jhisaNC9u8ygOmMxZZKxEG0CpSYQMzZZPu9nhhbnOaLyM5y",
+	"pxV+/R8Bbi6R6ItqmPh4nOnTsl5knoB5RL8DiBmhtdQmoMwYbA4aizOdJctULp6eeQKIlOmf/+7HP/uv",
+	"v/fFj37zn/63P/7iN3/j1R/+1qvf/1EdSVtCzAJCtb5a5imgno1SZsMbbZQymzK1/0LSxkbE1gRczWvU",
+	"7WyPkVav72+70Nn2Y52RcxMWkYLAxRn9TjmWlEI3C7YFHDp9lB5lXcRQBcxK4LLMusx8FhNW1I7C9V2W",
+	"ZNs/Z9F6KVdhp1wxhJhtUxCbhi/HTijzi7/79z/7m99qXIAs4pKu22gx5BnvIXTs7ERB5fl//NWfhMTm",
+	"H3/1d+tq0Xs6Qmtfm1QGOc6uHtH7fV1WrZz0m27Irxe+36DvC6LvZwAXoaQFIo6BS0XS7JWj71wg+r1C",
+	"3H0AeoMQw6LcbIeKXX6xCJK1Wexewun/P3tv3+RGct4JfpUM3F5ohiqCQDfJIcFQ7PaQnBE1MyTN5szI",
+	"UnNRCVQCKHUhE6qsahBmMGK0692TvdodaXfj7LC1Z1th3XlvfbbOcWc5ZHn9XW5Fzugvf4WLfJ4nXwoo",
+	"oIF+Gw6FCIc1bFRl5euTz+vv9xXNYqeWoolNljHk2PAFcxBoA78DhfGdNc1CuCFs19Cy1lRjXkKeg70k",
+	"zMfToeSFh2J2AKYVmNMFGOHwQfse5EhT3XpMlBJSxZEt/OcF4Z/7rGvq5C1ChIIfAVEVkG/Cr9SkVgtd",
+	"fOGpEMuKes/o5osak5GSootJ0ebB3RutFvy/1ubi28zYBd+Jg1TyrHs2N6E10IDTUB8iNz38l7Fz2jut",
+	"drfV/vq739j56OrHrd++8VvXv/Xe7gfX7r/18Oaj9uPTAmgKmRx37SHSKORlbi2c7RV5sgIZITFQrQsn",
+	"wavh4nO0dGyceUXmr0Xar6DtOB9qxSvqYT+lMVacW/ExUSxkKTIs+FsUPLXwhv2Mc567i5br6nyszgr+",
+	"yI7oNUAqO3E94rwFUe/+Op2z68T+qsBEOQfwsOo22CS91p2FbRzv4oscwoSXsDjgZPm5J63Iri/HLjW8",
+	"vqSgyQzhQ3jiFZY46x0eM4xNTgxOzDYZ/VS7HyZx6UbHKT5uk5PNWpc6btb0dOSBQlajZnwyQUVcj3XX",
+	"/KPVasPe1xojbA1+OVNyeNn9JWrkKkPMXqhDMoMisweNnTZNDATnw2+t1aiN6QfN6pkuxLjLN0l8NjN1",
+	"wbYSz4yl5GJsBFe1ZIIrRqcl4VgzKKe7NqjvvlJdkkJNupYvEByJ60SVatbx7DyQuBzrhZlMR7Z5v1t7",
+	"yuf9lrqC/7SGGK2/9q88s5t8JbCTk7JbAfGKC4itXn9x+XmbH8JNVegP7QY7w6y8PcnEeFLMWIznLGal",
+	"7KVENiEkbiZ0alCyW8EPhWZiMCA4WCAbAV8G0GkgC4RE70UqAfLY0lEoSWBKEaLEDlTOgD/Jpu7ztLAO",
+	"djo4MeHC4rdBpriyaXTIAOwJwvyMiDbTGlgEbwJ8jhhRQKDj5Slo1osD8A816dmY/nVqNXNJGpeXShZ3",
+	"wquES/RERLWd0xY31AMvNMtqK+R/Y7TArRv+VU80sulFKrc5R+eiTF45FLPVPqX3zAPn6Ox5T8yO8/WY",
+	"w7X38B6Dvm61p4v3itrJR6+o2TxVR1HkYAUwRVuLfi4q/DPnrnPVpksQ9Wqqa6kaDsVsGdDBe8CVeuK4",
+	"vL2GcpWUCO+49kXznphddPLY+tnUyFYKC9i1jUb1oz3FXXtfTGEW1rttTZ+2l+32sj3RZQt7iHFpJdx5",
+	"3K7H1mk/RlnEdKEmGjgQodDp7O23JaXVVthtq6q/HFXVJ9ytJ79fo40DlkAkI5anc0CgElhwkPIHnqY8",
+	"jjT3RO5v0y8B3IDnioPXkC3OMzamQOxYn5tBrR3HGwlag+2TZ2t30GZngHsGPQlBz758SSE4+0YxeCtq",
+	"kNMqQF/uj0T/8BhyOftMrqYA9Wo+VJfS2FdykJpru7a1azYDxT2FOSj9sejqkZo0wnz4Zy/+j//04of/",
+	"/vk//fIHmGPyq1/+4ct//acvvv93v/r733/5Bz998f2fvfzxn1h6HJi2XqZML5FS3BOMVxnFzb9KnEyE",
+	"sQwAuFMSMZ2bIeYt/BSO3OpJnXn271bUsA3cuIY03/D+zRvXnq/ncUlEUk6sXwT+Df6abi6GuOUbUQPQ",
+	"tQMQcPF0IvpFFzOGU9jkYes7vnWk7dPBu3M5qGOeH4oCcbptmumnP3jx77/3q7/75MWnf/nij/+3hk03",
+	"7ausHANG6e/9u5c//sWLT39ufnKuIGx+DpTc1x3cfKuFpXeQ/+sfkFSy8GRpBV46lO7b9FbB86IyI3Wo",
+	"45bHfXHPFXzokMjDcjv7J2OvkPPLrKjuDhSAtHvF+bP/6/defP9nrG7W2cvf+/dYhxgipRvpkpQZciXO",
+	"zwIkxS1bxOfnkAIFMm6TNA57aWwTOU5lsNM0Lk3lsNO8DjDBZkSKe/htVzemZFAMkKsxwmnnaop+hCzV",
+	"BDMEDHR9NabHOIsHaSbiCP8Zm5/tP4gxvOB9WzwfF3yI9N72gQPpnqDc/yOR84yZGbBseW+Y13SXZxnU",
+	"p8N/y5n7b6mkiN9ssnfTI8HEU94vshmMB3UULbDjEMNJNeNG4R5DJ76x/+A+ctpCtw8kcEnxoZ4nDwco",
+	"BU18fLqgkjtzJWqALRghhTjZAR2j95XSLAt4A80ERYyzcQq3CUPhBT3gLKjUcp4ZTo84qr4D6WIsAFgA",
+	"I5IsLWwnHDfgAjMjeyOEj4zh+VQOzYTZPQBtw8GhNjRS3sdA6RE32X3igySm9wPZEwOVCxbTPQ7iI44s",
+	"7EHMy0J16Tf4rNmKjqhLyL4CxFfKBTYzarEhElX2ikGZsTdi+1h3ynOJPXZ0ipAeenv/IzOF33x//5sR",
+	"bK+AzfCD9G34nidYNCNrwjt9LllPsA8fv3P5RgT/075uGnr37faN1m4LHWRmi4+5jpgW47SvMsgzzFnB",
+	"ewgJcSCJc1RNg4xkXDYN8MUczMOeUodRQE+uRwLYATwcxghEHFbw8KRJexF3KmxQnucc6mdU7zuiX2iz",
+	"cIR/D+3wA6kn5l1sW49UXggpzMq3m7s37n613YrfZGMIOJrNarpMek7EeqLPS43gG0k6hIKfXLBM6cId",
+	"AtwlPZEpOdSsUEEhz1e0NwDQUJiOFBgLFfBemKIAtRkroYLSoSbbyzLMa5uvMCLL40BiN4DIMhchYJTD",
+	"D7kFqCQIF+2MFdhfGiWBYxm1xynN8aNurFAyCwfFoWOkMiCkh4GALKMjmkrWy3lfaFxBOM4J0bRitZrt",
+	"Ta6mZphwgxTpkchmUYDGIRWBkJj19KVvQFgaVnPC4PFBNfAbbg+W1QsQ/PJgQcSk2q69G7ID7jAtw+5x",
+	"fwIZ5X43wyb+z9hMpBRZ3GQPpPsr/THys1Nx4vIkyYXW1CzVKcCVYMYMgs0vPl4KQR2zk0q6hHPgwG/s",
+	"OsFYpSpcDVWAvTJjcS/9HSyna7K7RyKfoUgTmRa2VE3zsVjOQgpC7otF0xVjns7B6eKMNzr0W8V+sigk",
+	"q62nUTE27x+UrdZufwL/I9Z5FV+4Qm801rEkfvXLP3rxoz/81T/+GarjZhVX9NMq5o2P7j1E5Qmr4QIs",
+	"4Y1NxZNYO2j4ffvZqiq7ZcYK9iuo1XuyQVYB7DgfYYga4zIr0gnPiytGhblsDf2KG2DjKTHXaaPTAA2v",
+	"r49OOEl1w99soO+ofHxRcZSKQ8TZilY3apyBMYUy49hqQOhIQPvcE8i7Dc6WbXrqNvQxg3SpTPGErDBz",
+	"Q9obeUNLsZar1JhF3d6sMIfrxu6NG9dbN6KlBKb0lSvP7AF6vtRtjLT8Q6gZN4oFGGZNFgtdpGNeCESz",
+	"51m/zCA26CxGKjsnRYAcQtausbBvWKNeC/xp7+nzFRpbL+rWi7r1on6Zvainv+PXuty3UdeLTiEnncpc",
+	"InQBRY6qF8+4SBglr57Az7pxcPbBAK+kuqhrcJNeQVG7OQqNb3+Zs/cRQrvwAp0HqmAzYVn+4C8AQINo",
+	"75C0gAI3eMJxuzXZnvMTY4uS8cmEjVSWaE8Va9q6BVCn6ZGQFrSF+Gu1xXpBL5K2DMBHgvXEsJTmG3Tv",
+	"oB3vAVZLmSgpbrGYGHgfc30YQ/OQap/KYeb92HzIU1mTNgZNb9WErZqwVRO2asJWTdgSUh+bewjSzaoW",
+	"m1rdz4+59lE8n8e97+K1lXgIApHby93i0CkIXxodKZ6XcHGT3c1zRbGHq62bHRZDU1VMdVtKhl9JNZMi",
+	"xWABxhGZBE5H+Adzl1Jk2yLk0m6h4MvQXFoQH30QnnQvoHitPEh/Qi2mShVi4erhYV1BzpOKZUoORW6h",
+	"6VVeiUBVH6kQlbC0AG3FjoYGfyjERNN3nhYRE0YJSuegj1LtQNlVblPmatSVIMa61Ve2+spWX9nqK1t9",
+	"ZauvrMIHNFuecRtHOhe1BehTNEQMV4UAbu9/5BJ2IOPGxv17s8JctIDlyvPDiGlFGWBBLsskV8OcjzXT",
+	"IzXFlBIHn836Ks9Fv8hmTXav0DYVAnQUSregNBnMvwG5VPkL3s140yc+PwmlUmRDDhYYz6VxYEB28aK+",
+	"+3Sicgw/oLp0/G1tenCFptCf0IHKx3AL9FLJIXN9ntG7HlC74uVxGT7uOoMEJroEb2FqiGRwW5DWAtUo",
+	"RaUlUqgYJXwVIzGDlCGnP74BU3fjza2b8wKLS9RUQkSwWFh1qQA+uXjVfJsTXmpxHibOx1hfxam6KsL5",
+	"8Op6aOwsc26OIKPyIvya9wZMl+ak+VxbnmaIsZ1Cal3PCJgiT4Grc4T/AAvEdNKlONrhMqON5DVsDWa6",
+	"txbD1mLYWgxbi2FrMWwthuNUCrgwzsnBGVAj1SKXEF/Mkvzaxd1Eue8+q9pp6lCk8jHlQKdFmHfv/Idw",
+	"l4/UFAKDdeWhuZpWakOdNp7K4vrVRtQYpzIdl2NAWSAxl8pCDEWOtVnnQKln/kSXK2hB7WgNzgRMOT32",
+	"upvLav3qjevVxNaqyDWzY67DCoNQIGbPQJqcij9oa4FciINhRDSsAXkYN6crcla0Tdyz/K2Ig5e+cpYJ",
+	"JRKcW/gFm2d5KeuKs4BYl7PvqJ6Zwhg1usdcH35D9WKaTPM3jfV4xmYhMt4wAaLJYlBaY1vJ4EXkO3v3",
+	"3r97h4wdZyYaM4bSI1isD9PJBOIo8y/PvSUVoQcFYH8ajBqpsGtUWuWbjywhna28abLHQaOszycsF4NS",
+	"U5bohOcFzgSMpwNfMrNjOgndGy/CDeain05SIYsm5I4CudGeNcqSStRLs5hUuNiO31bB2ZqsSgp2BFwS",
+	"xqoOAlYqh786i8AjIdaFxTA+hJEkMz95KVlhbEdjCH5H9SAGx4Hs4haWYao84PeNYUzN3Ky/qOO6f4Qb",
+	"4dysPViJRqe9EzW+o3pg9l2LGrRpkHMCn9gNRT+U7ZgtEYTlQoXV/GYjeHhGT6+EIrXOcfeG396usKnm",
+	"XGy11Ved/wZ0OzC1qxVq1pkJq3gGCfLr58Kbvpfjc7lK9tD/Aycq1SwpKbvNxuyN9MAUeu+pZeB0s5F9",
+	"ACiCEDQv8HFzMidcawCwJUcTernAKgUPMfxvmWXwRp3sMQPeOpq2jqato2nraNo6mrZX9/HsrubGYBwv",
+	"p/MJTaPEWxKUdig2EGV2EZWdqNVqEUjEx1SZTgp8BL0dCtDei5HI8Yal0nY2EFNhLkqB+H2SNHYsSJcK",
+	"f4mIwxXx1Y/MBMQBhg+xsUJ9H+SyT6HSPXwCstDKLFsBl/bIjHsdwDSIkc2jpRlLEA9lzFLZz8pEaOau",
+	"CJyaM0RUe6SmX25QNfyxHd78jeCG7qqBFYv1deOBa63yhMUF4ZWMBe9H6QmWpDzLyJ7SZVZUnHPtt8L7",
+	"qmWvo7n7xSoMAUsqwEidE7bUIzXdBF4KTvDWn3exYFQ2U9hXUKG7CpN0ArCeL9aFZ1Tl5eL9NsDSaAvR",
+	"gm6XoSAaD3i3BrsSyTLCU0iMGSCRIS+mgmQSNgRyOUDjmUyyGStUFQAH5b+xuBRt8yVyHEe3FupltQ+h",
+	"sFgipityaN3j+9C8dB/fAUl9fFd0X03EsquCfltTdpiG9+EV+HZdi4E1tzZqtXrVLp0NpmMjmD7cTltJ",
+	"esGwfmjOV87kCpA/XKSzx/jbB5DqqnPMikQjoCr9I5A80xdHEFQohF4ysutIpX2PFQXgUZfZfTENvKgq",
+	"DB8YmQv+a++dp2mJm+wRXTW9ADM4F9+B0lwUlRORa+J2DSGdNLQrlf1q0/TiY8roqgBZee984BFDaoEO",
+	"+s+MQm6tWSOWtQ1eKY1KCJrgtpNNtmeBi6mdyHSEUsDAX6/L/uhAMp/e1WTxSGRJFwIpsUcim3M921iZ",
+	"LY4Z8aSDuZYQOAOrwYZVlOzjqO8NHGgVLZt4atrHymeKjbi6Z8Ar5BJm7EDuSQZQ04DWhmBiUlUA2axM",
+	"D1YUMkbDS60OK2svSUBKfbFAWVyDN+1ZyPFHW4rBbwDQJjKBJ2CAlhoEXnhyJPIi1QIV6CggjFoF/+Qc",
+	"JHsLzcO1pOa8VJvAQJn5vGCiCVh9N5OBgwp+cC7Z9YilrpMvqLVzDAf5opfv+OSEVdOei75Ij0TizJva",
+	"lQhcrnhQwQ3rz+0ZpDWYSdtLkjXwoMyTPoheFRNpAbwDk1ceGWrLovGqqidv4/0+by1soIpUnW/w/BUB",
+	"lQ/H1oKEFRrhwY7QYoiYlycRXWAR84LC/zcvIuZlBUKCkpxqMjShCDmTrq4p10zkXAvEDs3EoGCqLJr2",
+	"Ek1sRn0vFxwsmYFNHsPSlVSavmWiEEvrPk5suX05zKUnJyxmWat0ZWunXLQgwE3rnRmrrZWIccBbPkur",
+	"ZVGMpGPTJ1C1au0ZOtmQCeWzOLiF5NYsfvhg/zGrthqzRFnVPhfmA9QCeUARlhfTVYYsBhU9NtIlA28P",
+	"IjMaMaCt9xVgmtH+cU77camp0sPDQM85lG45/GA4+jjbViTi/T7G7gGuL4GiH0o1JbxjrZiZ4kkhEqKS",
+	"pZdjkBJxZEyPGOUmgeN6IRkD4yybGJUoEUBWdETGzADJblVgT0AvHZ43OctElhlRCES3TfYAEX8DkZ4O",
+	"pcotGy5sL9Mh54WYC5/0BI1XJGDOeABjFlthTijYaN0YJd3jMFeUeWDpTTELAnMZJtmMKm00i/cf7z16",
+	"HGNgJS2abB9LcKBAUAhADrKewKAncH9UTKIkHQyMmRaA26MxTVOH4wkhlueRutkSoG6L0/1mFZ8ZjDyL",
+	"iA/uWbfFcJnC6xNWXOXpMJXsjWCKABa51CJ/k1yaXBfghSQrH8ecZSECPORCFWY1WaGGwqwahbOkgPWl",
+	"oboTMYGLueOtRqgdROcp2rSmydhRJsf1hnvFhXCsHd+0R5CXSVpUPbTUQdhPKVSHlrIgMQDH30IvQI+b",
+	"DLRz230A+XasyFYZh6SZYiTGWmRHNG+kP4SQ9hx9JmZqoBysJ9iwFNroHtAbgLiP5jaMdX402X37bQeA",
+	"HwPuNYHfg7QxbWMUkaKX14Lo5Ulse72ecX9vvErTOUsD/3ikY4ItxqEQcLGzBj9QRyGkqMoSpme6EOPG",
+	"EgtwA/0KJ+GC7XFutmej026/VW+t0m6GeCRWZlOMklJd5lz/8Eij00gDbJU5k4BiiWaZQlM4zDVqu+Si",
+	"Hcgn8p04A3PZTvNqe1mVBdR3ViTw1jreWsensI7nwQK01zI3NJU3SidFHfhZeFJXUlE+EmN1JObjkahU",
+	"gqiP7KkYQq0yaYnmGlcDZpSKGSoOa10Z+eLXVoQ7m+yDiudqKio3uS74zP9zGdflEj8yGLUTXoyWBjar",
+	"4vg3PtD5ZEsY+mXIizPna+4wn5mfrs+zrMdBvrikzefLDe13VM4muTpKE5ETBUtsm4htWgg29BVNLFDD",
+	"mCVikEqhGRSHKbCTcUAqmUXMlozZhuE/iJIoTYQs0mJGCA1g5aGOfyDTglB7dWB0Ey/X2MYPGbj6J4Ul",
+	"3rEf+YqeKxcltaQKyWZf5nmemi4tWBrWMIEaNgsAw/aMfWttH9eIpRiiwicwE5w0BJV0ItQkE6GRBSVd",
+	"LvBYdWPosdlBGMiII9NltxZN93eGC9hDCT22js1ZAJ1Ln+JolQPmX1HHcDZGUIlOZfgjIdlAZRmCjWBj",
+	"ASaOWWEY6Iee9QwzIt3VicPFqiEoulLJzPMVyRmrvFixiUzDd43NZincaChO4wTrZbfFEj7TfmXTIhg9",
+	"cmvt+eWaa8uFVUPWN8Fz2F4DAgSsVjvSepsf39phI1WasxK/e9cvHTJN04OV+G/4MnXcW7NIk0TOHk1Y",
+	"ItNRmong4Jm+g5vanJigGU+vi5Y+kWNRlwtA88EW0PCHp6+17FdoQcgkyJUaWAprzsapLAsRsUGZg/MH",
+	"HCz4HplaRiGg3kP8f+emm7tcIHcFzCM01GS33TfNngy/iWcjzTLn8oqYeGr+y55Zdwj2RT8X6CpCj0qO",
+	"abjt64AxpcEzmEqmwU4AEiwUWCVqHLWW7mN+KG7TBza2dPdhes3du9LGvXTlUsXwazw7aIz1ME0OGh12",
+	"0Nhp7Vxrt3faB42IHVDiJv5y5+779z56dOeg8by+UH0VbNSmpip18tTgVE6Q8KJ6C5BsP6nNtrGisbFx",
+	"9HooGqJfYnkLFKgEagdcIDbPe2YFE0ISjSvXFneLFmgitvClVhWZlL0s7VcCAEayJpch6m8PcKOiqZDj",
+	"e9P8/WutVst5zTv+LgWBOeZZZsSPpx+tcgyai+ECMvyVEY5EHQpC2fY3AijZuHpt2B9rSn73gRf1tp2q",
+	"TeXTYz58J80KY+ccn9d4XxXV53/DczBp1jfJwnR7emtPXWweZoWA2IOxaUSEG6KQSxTSsJpfgMZSR8aK",
+	"ANd/GpKEuGVcK9m9RqZdoUL5ZanrEKKo6XRFp3RiAbVJj3djuumJNSH0YGxHknmBqp+Loswl8GWg7gvd",
+	"oojeNAVQa5Ku8wzOa0nTyDPxRq1WC0IT+MS4Dt26lK+DJHtyfsgL19s7u1ejBhCoObXtFO51mm2Y+fXB",
+	"ErZC7AvgHTBLdFIpdqaSS+Rcl7lYrpbtSUbPQL6FhUwB/QkiM+ThsbICg9P1RTB37cfqfb+/uboHTcwm",
+	"uodbuO2xvVjdw0780rKPzQ7lshoPsyWExnAOAi1ZZCXKTRlx5+PiPeQGp7MHziZ7aOvxqSIGNQQzUh3I",
+	"xinzI3CTctbPuR6h0+tALhUaV57Rf3XT5HkM6Hvo9gV4b6HJdsIUDTaFgJFL2CSnb2z0sW6aOJJ0UNA6",
+	"lNsBH8TCB09dXrFgfRjK4SlYp66jJTfnJWivSQlcNpdqzNMsPpCMaTC/cM6dGxMjQtRWh8JhJLQdYhX9",
+	"jH0zj4SZL0AlUrBM2AQdEpXFKBcuSwtoVUQiklvYE8wNoh+tE9hnCNFSmxm0Shb41ohtxKbFjSv5EmkO",
+	"90rT5ed4qGQftKvieJFPEtCSsVHr67TISlTEksohes25+XgubFouFLyDxxquMEAKuYXVM7HdGaBBmqG8",
+	"g+Owe0bkUMM+6zCOCDkB/UoKiWzmP7GL9r+xPtrVx1AeAXVdaYpLuNol92AhnhaQZGNGQX230GfO1YxA",
+	"VOi3fooxc0ohtBjd5LhuQoqeyo06j/sasonwT1TyTZdo8C1S881mnuZmK8vAO+wONDfLztwHulIVXfJo",
+	"J3Vfw4Q3XGrCrBaSJTkUHNwKDQgaKkDrmIUDZzBGG4Ib3229A3mHFxyC05QzSFFiW+lOk1GJyczmUt1c",
+	"a4vp12ZiTmxBnFXZkSsQWqgMIsHV6DR+x4xTc7m+qk4X/pknG2349dU2AqHY2J23zb7ZZt+cLCXdHGSn",
+	"nmyqKa22WyoqyFIk4neFtT3WSjvxTa5MOtkMQPiV8EucqXyoyIWtBXJhRMjeIrfKCwHOnaljYL3SL6ij",
+	"MqYIt8URA5VjIjbori6KDX/iRZGnPYg1m7/3xBBKMWqJg5psDxOuazLsiT6ITVWZJaB3lIVgb6RFpcn4",
+	"a3HE4q+a/3fZ/L9/EWPOfMF7b2JdN3CBKF3kajISxkoa5EoWkUtUsYnclCRHjIBmgkiHo5SQpMzRQrNa",
+	"F+OTieA5WF6ghmbABWj+U4opADOJExWpUX0IafwL+eLtVqtF5Qyg3Nr5RrXwloOgZVd3dpYVvP1GOG1P",
+	"UdPmZj8IJmxF4BdR4HaiENBCwdtGsvLYkjcnQI8regMuN+2FjJU6poFUluJ4r02zPoBEX9ZXnuF/LHPO",
+	"uOK4A7lhddyelfWppky9xObnQYUN5CSh+CdsEpSZbzhnTxRUfFXr7CIWmzaMvEYnTcTiJJXDgmeHXfwF",
+	"rN+p6I940VUTIaE9cuO8CSZ0b4aOsrGS7PYolUJTz96IX/z8py8+/bl5AdFczX85vFDzj1//q7/67K/+",
+	"7/jNJtuTM2fZ2uGaG8MK1aCojCdUbUYOK5W7uyHYqL5qyU0EFtWNJ8UM6vDIgWQ/aKHLxynAvoZ8GJHd",
+	"3PgdMyc2f08kDLAtmsdUmQWrwbPMhvIw89uChKU5Xsk4VhkWV0JiFub9ES+vpw60KXFpMGYLR3Pa0jnE",
+	"9MIYZcUbFyCZYWUllH6RM7DgQ18Nmmpbck75hC60AbVt51IBFgG/Xml2ogLnIrhZtOd6C6n4fAop+HqO",
+	"qR2bR6H32oArPV0FRb+8IuxivC9r14TZlaaqMEDJbXx07+GLv/rJy+//fONA6TkVfJ2oD+t5YrZlUFtH",
+	"zClUJ9xsNm87jP2fiU+GZM1SL8z7qS4q234bCF4pFTYJB9u53xoiFxsNroF2OJvA8KaGRkXdX+UIrWyx",
+	"zS92eO1e0vgy+TM3umvDO3Z7kC7QqUkqcwiSYv2b1mQ9Uw9nzblZl/x8OSU5A1dona/SGuBRgCTjAeHg",
+	"w3XM5PEe1Mlcfp/+Rojy4BqsAGMgHWIb0zKhggdhI+4FABqICVCKiq10jB8QT40jPv/SiItTePi2KOUX",
+	"LwCcGWzsbCcMfHYPEKCDRRwFhP7AVHdan96cdDgSucYCsuVJkSx8zvxDg7vD9D1M/umJYiqEDIv3Ec1H",
+	"ijmM3nvkerD1gFSGeORJsOyR9WQCh2JSYK3dUmD0ynBq8NH30IPtmfdUZhOp0D2w2AigCUB4xGE1QQmY",
+	"oISbqbS5LD5fvRgJl4ICDi54wzJyxK50uUrJ8UoRcdyubIxj0ADJRZWXwnTSzEB1DmFmSiipdZvlFgWt",
+	"gNfHvgZ+OZv1Wyc/sZGK7CQR11MqE1wuhTyY6xEkCUFh6cLGQ0gETASzPy4DR3DMQetK873JxFwPa3XS",
+	"wjO47Wv3/nSkWE9kSg4R/zo8BldbuwiCJMMspVkTYGlthSaRhb221uf63Ce1DGoFVCg8cwRcQEAciNuj",
+	"dGIk7VxGlLkZzI7qupqGZ42V0MGOb+XFT//hsz/63X/65Q8+/9lPPv/ZTxpRI0lz0aedgSSO0HIFCLj9",
+	"1vG4wgG1VUOPdZdPJt1Wq92I7EnqtM+BKiUUHhsWmAVCZ6uRXKxtX5l9VNvNle0uSzLzF+TlvN3vZOap",
+	"lJEaBKFa3eTRXHfQSoEgjg/TAeSdUa1sFG5GOdShhgXX9XEv2KRrV2rrwBU4I9beoNgIgAwAOcA0jsbJ",
+	"q0m+hZ4SN/0bWz7hyxZ8KKq3JStYk+Ga3zKzT/DrdbiUfbj+Tn0N/obeenV3nb8Jz+iiwmMdAN+7G2vh",
+	"A+3OtZudaze+NY9vj7xfy64tnWK+oSUAI4rICvdXVDOcdufa4nCQ1vTFP/63X3/yH1/8/G9efP9nDcdU",
+	"OgMqAEssWh2oKotjRjr3pwC3f/XIquxmO8HI8L/MkNo7rXa31f76u9/Y+ejqx63fvvFb17/13u4H1+6/",
+	"9fDmo/Zj2D312sLCNX8aBSKkY/PKxJnpDevqDCG9gDeVQ7GyVSQu3rUxT9YTeA9SyXqqGDF3oJZHEM5F",
+	"k7iCW3VZntIHC2TqFvkXgFYTKMohvwL6IM2vFl53Cbs0T878cj1NgUc56RYKUFHXPZlmCBcMFXsmEgX7",
+	"fTIifVD4yGuBySqvWSbCNrHghFLuA54fHifmuKbiwHKC2qndxecv3ibZbLl8A4c/4Mr3RF9hCSoU/tkq",
+	"zdlEsDjkKou9CWjZxVmsx7pp/9UN+xM3AYQ9LzMCnPN1qt5Cg5S7A0lIaN8tU1Eg8FwnBMUfcc2+U+rC",
+	"VgdCgh9nepoW/RElw49UZp3jkMYXgP2lml3d2QnsV+4BlrEN1BcI4JCl+kC6JLQDeZlduoQIaM1Ll9jb",
+	"zjKJnI/XOglBWjiz2CHWWftYgzEW9FGrAD8Mh6oFpU4GePiUMG+6xeynqGQR8Bulmi6Mt3UTYCzdajRJ",
+	"fyv9Xo7nR20z7yre6Q7jckZ4K7kqCxdDM52xhlYi+mlCSfq4p4YKxpGrcoiTvn/vgzpTL8LyyFTDA2ah",
+	"c6WwKPbSpf10KHlR5sJMvGVBsIh+sdE7Y++t1/Zht4HNZnbzW1kJ64evSQB8ZD5yHhbwhdLFyVmVLO4x",
+	"rQQmUcuA/5aWMOSFC+yi7//oV3//ly//8D+8+PP/+utPvod2Eb5vbEcjdI08BNO57nNrn421P78BzRys",
+	"5AXrKoNU8qy71gTWmlJk77VOZu+dUkOC6VqtImEhOBytbTbmVmk6ITK0EeMAwNqvytmN9KGKIiSOkB1+",
+	"qW8YEcIg4+QIgRIcqiz6QVgMf4kjgFQNeKJkMuc6tQCw5o8eO3nf3J1zT2Io030InGwHEtjictWHBPoO",
+	"RLwd4jI05gDNnB5g+zzkKea+X7oEZTTmXrRwaa7/gSZg7tOq03jBC0wzAGVzE6VTUBYo1QaNWuzTmB9a",
+	"zcSirvVVnhxI7Bv1igA2bL9YPOXgvOauHbgHBqnRhKTCgTHzkGalLNIMqjzhj4Rd7cHXcN7NdW6Ma/ze",
+	"XeCDSmgNtfnuXZqrXECiAKqeAMSAaMoIEGL6DojL5pv+53mwYdvrN3DgBaCHxKPUaEqz5kCIpGtei99s",
+	"AgctofHihrJlBiymKcK/d4dKirjJHlk08XEKlRROKcZweFjhpMf6CjLuWs8/JyqgYOFhRj7U4A+vpDXE",
+	"eGBilxxBu0kNEJoGghoBiIwjBLoF5FtJDLkSuub1uaQKiFwD1qeODiTstvB9h43tcfVMk6RnNi8RLA3P",
+	"hNnYNFQ4QhZBAxR3qcI0DrtA9lD6zgW5JwcS12JnB9DGjWUTAIZo+1adOviwzDLcUYt6IM8yNb07nhSz",
+	"j1B3wUL5xVtzTipAoo/geZaCtwiYn4yKnxaOjiwKBwO1vX5RST5RxRM8E7xuqSAjnDJ8V6ppNe7fbl3d",
+	"WRIBgd1UCX6M+dP3hRwWo0anfcPMQmHugkan8S+/3bp888mzVtS+8fyf1QAn18Z9xvxpOi7HgbcFgw/1",
+	"vYHoV6U3lpa30zaKF7UG/2odj0QwV4qI1CXGLDciyGwOJ5MwKymctN1WfRfNq/U9DPu3G/autU7v4DhV",
+	"DptGqxx7NclA/cQ9V9cv+ELYLwryHIOBYD742Lz6HHp/D1/a8V3mec5BcdDFDDaT0e4aa/TfZ7B0gjDe",
+	"V3TA74Kk3P0grqeFqFKxRGDEeLPlVQe99KE1x31VFOaQwyZdk3F6l8JX7ZaPxiUiKSfdQ2F0KghzX4Yz",
+	"DUhTy158q9ne2b167bp5ny6cLi1r6OlpRKvJwUl9SeUQjBcwU6qWTC40HIHGi09/9OtPvvfy+z988ft/",
+	"ArYPAlVVYne14a3d48ydqFEYy64DiWPPowa8LY6KLgk3gMoq+Hhy7EzQDFiOe23WeiEbBmXm6WwsOFzv",
+	"iONps/HYVHXR18t8es2MGqMn0KoFhgz9YbO6l+OptVLZMxN/5Rn9x1rkN8Ocjy0EGzoPzePm7otDPdNo",
+	"Y5RAQq0HVCzTkaDMf6zkDfPwHcelZZcUTwtsx2q2B9InaXj5HxH0oaO8w69+JUh3BB1KqzLvi9jrnZin",
+	"QyZM7KcidtX6HkbFPKUUg68PCJDEpXnOJoA20i/J3MOcGQBnkUxkWTrRqWPHrOQ5GyPD1zlXXbC+uoEG",
+	"hvaUFTJQo67GyJrjOUGqbey0Wk3LaPL0acVBzRaywsFSxHVB5AKzviJxVqMr7falEDHcIY4BKdg3THy3",
+	"5JmnHQg0VvhEJRMnqjiRwXhz34TaedxHdiUA50XllLID6tdcdk4UuHXB/oV55IgaEbZWU7+Oduc/T/JZ",
+	"Ny/l1ygZOegg3a23wrl2OxnBOiGi0APfZVFrFShd3MN+bF4agu8ZfWNzr/CCknUbBmOHZ63bosxlzVCW",
+	"aEs0VauTqU/njzY23ZhLblTdzjPv64UfyJoyMsnXH3jRmvTafp1xvYzANqd0z2gYrVarfRn+73ErUI8G",
+	"qRyKfJKn4IjtXxc8GQz47u6gnwx232pEjaGQZk1V/uGj9xudRiNqZLwnMt9hmp6vK13cUVMJs6cLLvsC",
+	"e4U6MM8L7McSNc0qOY1BimbRE9D6xkrubThifOv9zTspnuI9hwMdFcWkc+VKuCadm62bu2ZKclVO3gON",
+	"8tnzzjP3ga8duA8gSQ88eExPnru8p9xSGuqa+YgaRV7KvjmSe7QbWlHjSOQad/hVuGmlOiorO8f72H9b",
+	"lQTWAf4uQPnUI8DnaJBWeP3aoN1vDQZChPELPVIT83m1mO+0QZiBzjOciosiz6XrApToMIndPTkfh/g2",
+	"Tnan/YTZ9emwum12fCKYg5Ct/3FIcun+ceGM3XXS13IxKLUZaOt0ijctkpHbGzDwAnab/eo23LENd5zE",
+	"MtjHqjKnM5KuhSCaqFqh7kM6emA+kKqzASYFoA9dmeTiKBXT5SZBGA9xNb2kRtp6Wl+VCJnkt/A0gPwl",
+	"bdkobu1Wi/VHPOf9Agrb7i9mE8SZ0noWIjTbTyKHn5pSFRZy/fPMKqgWW9rOWJqJDuMboihFiBtJejiH",
+	"eS8zHiEkIv0r8E2TWxX9FwBnXeQ8ROy2vYPve4MG3NJmWLeIaN+oz4h7lGqLoESIj+Yi504dpiF+t1SF",
+	"0ItJgw9xMd9HtuYzQBOC2ue+PlpfeppvUzcuOJ5OO8VsdwdW1ogaCGFmjoXFhWp0Gu++3b7R2m01LIm7",
+	"uRFFlsHL1VuK6riegGaUc7igYJMimxwwxe8YXdu/T9upETVe/pf/8OKP/7j+5aCTtp3d509Od3VVJn/1",
+	"1VV/lH1V96t6e23vlpN6nXBfLJK5wz1wdlzuoW9Yr+JwrxIsuKhF5f0F3gXw5oAngh2KmQNeNIofORLY",
+	"ni3OBk8Rfl37/Ltq+yhYi6BGawkh+/3KsNbCZOqlv9OlwMrJWNnfTn8HoytGvrgoDviwo6VfTBO98oMu",
+	"srMAzT0fZgpjOi5kZv89H+JZBl6Bc6mWRgmvX4VmXdBwzcjgXJVXZVFvkYMKa8Js3kJ9WVgQh4a9BGHj",
+	"iy6DPpfKLeSVOH15Dbazfj48satUl2RbTnNxgh7lVY2sUwPWK3UqhdZM9b4jqqB21fVabUVE9alTlAsM",
+	"ljygM1DFle5z6dlqd1qtVrVnF0NBW70XXPL0MffBLchH4snKtxx3UpjdUknLqTx/5RnADYepWxM+A3hz",
+	"D9tCnhNdD7VxuuvoBNfP8uumsZLvYW2OhxGXUmQbV9LW5BHMrajCdALHrFELEUKoDOt+/UMt8nt31qrl",
+	"3bc76e3ZUoQncn6tP3Y/wH18db252BgcRAtBaVWFrraF520LHrIRyF64cJtgXGzv0i8S42Ju3y+pO13/",
+	"/lwNX7mM7BCjdxpu1fBbTEl0t5EEjaznCGpaHK1IyHtoL5tBmmXOyViI8STjhSuJcaqCkeCUQnvHGF52",
+	"77tCG0xIrvZp4AOyVpa4pEQEVncpSTEg9tvuV25FdEqELZsBpPpA8kwrKAlLkT+QfF0g4jy3ByaTLjA0",
+	"y6TyChXt5imShLguQu4wu+ONzVCBEi51+EBqYeRIgR7HuWngc6/MTcOhmCFkPsrO6lD3qq1hOjRPM5FQ",
+	"7JYDrQBhpb/BD6QFwXdyLQrWNbcUjEgAQE7RXqb6h97GjlguMsEtCeChoJyKMIPdj8F0v08bk5uTcSDD",
+	"LlMeeS4mGe8LHVezQBYzHmib3aYbxGwwidaZN85CYy6VLPbXR7yR4Yd3Fd1/NffYgbQXGXbqsYIzFeSr",
+	"F3wYs1TqwqiHauC4AjQl1lcWD4vcVBWN31WcFXzo58b+LcXIkhYySeWww3hxIFGnzUvZNT9bFXjaZHc5",
+	"8WLwfgBLV+mCVcCV7AuP8x+iyGHZaZt4y203b8G0jJ1KDvi9pRYHkrMeL/qjJs2FXWzBi+44lWUBS+64",
+	"Iftq3EsluXGM8ClEHnCbhtQELtQ4SGWyqNDhQtC6mFPq1mR+eioFt8AYgJw/QXUAvTnX76WvDpHj0Uym",
+	"2Vb0/IHEagCzvBOhJsD4ZHkk6aBGVEKwsDCpRs5PGtE7PM3KXECFAhSvUr1nyLJJDZJXi/tyRSMftLsD",
+	"EP2xY6wkT7+KAYp8BrnMjmLEnROqdCFxbFfCSDlgVwGTyxdQ8qwYufo92/BcG+SMgrvLMTrlEFoPIKGq",
+	"+exW1Lhs/IHKD2RMV1dszLJJZpqfu3lg/IhihEnuSWk3u+Wl6AliE0kHCzef41EBHixiUImRvUseyNim",
+	"RwAvSU22D97Sx1hnF1neCQQQQS4E2WydtyJvEGJ6PK0WJiOOeZoZDYXmu9F59ryGTML8TWVJ7QfarVY7",
+	"/MbcF+w8m4+E2cmtrnmx226E36YcZ3PUMXnm2uXWjcutNmu3OjstmwOt8vsL2Hv60P7tF//55Sc/ffn9",
+	"H774159e/tUv/vLl//PTF//2E6MiWqltelUCyt1O48kGSR3hYl9wyAukBkxtkNlBhnTHTzHNMDRunicP",
+	"MqoS8BLKiUan8fI//+2v/v5vf/WLX7z48V98/tc//fUnf/Tr7/2nl3/zZy9//HsvfvyzF//lkwqpa7mD",
+	"uc/BDODam7GOeX44D07UOm2Eq3KyPuCJWDtFo6olv+IpGtuMiwsy8GA/zeyVXaOvn9BDuiwgFlSf1pt5",
+	"e7am0arVC8pPqGZCAYzR3HWdHxOTIiCT2dgWQJ3eDG22+S8xDOpVlXhU/4xlkxDOrbvPYyLd6Zo78g0t",
+	"BDiRpm8iYxc0HiTuBloGlbKqvAAeMrJ+wtRup+LrA1mtbQVERLD/IPk6F+PUaBJ2zGFb1D1Low/pZJTS",
+	"G3doxoQOyOwJXISyxNMiNbdKDLnCsRl/N1FShK8iHIfdPK7U1zyrm+y+EImmN42hQFrDZRab4150jQYT",
+	"d2gI2jZ0vRWxq9cittuKWPsaaNUtq2daBiyQZUZfgYY01IjaebAc5Jw4voiAzGlecUrqMVODA8kYlwxa",
+	"sXRsEdG/2/bG6kjY9ZNiShRZMVw+lWwXo3QmOZ/K4GWaFUBcAW17z/1IiElGtUK0LMIsKaqp4a6u0zKD",
+	"gmGUgp1kLNXCTJKdHqPHWRAUkWPGfKEU6uo4V74o28WsrGICc42rEFm2uHlF9BYCqeBPY55KID7Dlknr",
+	"xlNEu9XvvEEqUz0SwMQHf+A9qfIxz2r3YlBfQN+qzqhpIdiYtNUXdxOowmhyJEhDW/BDIVk85k+7SZkT",
+	"XA9NIJHrwbxDV1hspluVRRfbdU9WjJlEUKGBHWP93id/QPXLRs8mVa855k/v2B9u+T9TFx5RD6w/YbFv",
+	"tPWNsDC9mfJZMEVu/jsrptU8ufTgQuH2ufgj0PJ7kBPaChUZX7oElgtV0VsgAF1TvYxoTFJQUTpJQVpN",
+	"SAHWyFyYIjsm5EB3UC7eQypKnBxcTE3Em2YfRHYnDUURzFdQtkFF5jZJDQW7SIICeXNiKEiG7Qsq6rft",
+	"RfaAV64Uyniz7XDAqK180yP8BK8d05H6j9tfjTzyvke8xFxDTnSYXWJ2GLiRpqkmykjoE/Eru5NRKXAx",
+	"n/CXV7gF50pn3DeXDzSC7kGdul0+O22OKJEX2AB+f35BrCCxUPrBxxivTmp1EWgS3XaokFU7RCWbkRN+",
+	"NgJDmlWuwFDZGaVyWGdZP+aH4i5pZF+gPR0K22qRwRLjFrXITvVFSK1xMrDRud6KGqGwaXRu3LixUzGB",
+	"zc9ky37+//7uy1/88LM/+6vP/+rP17Vy/VJWLOjHYEF3Wq2vtm50IOHRZd+jAV+VsFibPmcxg7brV3Oj",
+	"WQleozZsABtUlLCvO4/bV7FUxvUV35aq0bn5vOKsWG9O5oZ6WkcA7M4vpwegzoh/69Ux4mtsGwDatAS1",
+	"KkcH6taq31r1BBsFJJ7WCK3a9agr5aAuBUqJPmtT356XZab+bWK/rsnRWAJ4YQy+QL+0DOGqJokReQMC",
+	"fu3qV7CKAnsIdbY4F7F4OoEK5S7+JHQcAuxHVORLaoXLtfIYuAoUA3S42yZY2/z9Knkq0FIMc39vUQqw",
+	"rdJAEMCRyhLHHidBD8xFkaei0jprBVCZrhtSTTvmm96wTxfzRMkNoiNkD0IlToUW/XSkcHwYdvGRnPlk",
+	"MjvPJ08yviuT+aDByXUUF8ytccybvWuuuyehb37HC/dduMwHIfISeGhwf23QYB11QPCRE10Wd+VFA0q7",
+	"NNprF5xGSx+uS/3Zlma8bmV/hJZGIq0up/0Mk3eX3lfPjmHFvT+H+rOhEXZxqXWbqJPbbLoLJrGdy0kh",
+	"V6oN083lq50qvy7c6Q4mdBns50qKyBCyfVN2SFTOEETa6BcVAsgm+yDMMHEglLUQko6aBWAkXdI81LS6",
+	"5B7eU6WjuLX9vpgE+9ORRz7yrIkreSMhrdktyCBXY8rvDrhCI+vmtKAZt4xeOTI2gbnjsZ4XS320Ucym",
+	"ALzvvu/TlhdAC+oSmCsoCEvKnK615sucQmjEf3lwULZardaTS2tBI1angJLIvjD+yerhSDU7TOWyb9NP",
+	"66JM4zjeMy/VfH2RQbQ6J5QXSRQsxK1w0RSiC7PzmhBz3uZj8U6uxo01n328FobRK5exb/fgJtn682SH",
+	"24z9i87YX1iBs2GLqk/Yr9EyrjwLaNRW6tTLb71jNr998bz1avud43TqCvTNdqtfnDo9v9fPgiuofh8f",
+	"Q4K2F5BhY/y1hgQNqwo24EDbHpDtATkV5dbiCbGq4NmclEk2uwzEVUtNS2A6AmqrKtS8pytoA3anTS0J",
+	"wY/gwVs++l/x/teBUhbhx+oCCcusr0k2ewTDWKuY+NVEzeaWbBX5zKKlXO0YfP4Y88PUREg0JG9C+cuN",
+	"GlDtOorbMS/6I2P/5WKQPp2Dw3M0s2Yx4Pu7VfpTrfKC4O6GjpKWKhHgeWJJnSTHdsQBILajxlT0Rkod",
+	"BuyxU5VjTPve/XceNJ6cNnjrdspxKrHb9luRd8Hqr5cB6A2qUYcpUQ6hMFMZcpZDyC1PRXK2anK0VG0w",
+	"XWUTkQ9UPgbYXjzG3he4IMDncoRB3wiiuTFs+ZjBARW6yR4gFjPOCdVuAZWfC9ihRtKbsdicy/hAYuGb",
+	"GhC4MQK5RY5UI4fGAvfdAvMrgcNZYDqK5xBA9SFkK4KvsaI0cZwM7HhidKj4UMzMcDD9MIZfYhx5TreE",
+	"g4sza93nWkRsmibFKGKTUvaLkkox9QRyJm1GIGDGc8yGVZPisnkZ5o2yAmPxlPeLGOkXpiOV0Yd8sBh+",
+	"MG/cwv+BsJUq80LoWcR02R+Z9g8aE6gnPWhEMBnpUJqJgU+g5KRvQOuUQUYJaFNgDboM9IRwvYWP+npJ",
+	"/1wuhuLpJO7Q3xBOLxfDMuM5E08nudCa+IQf3d1heiYL/hRC5eA+A1b+xIMIAroh1kI63EKXNieeFlFl",
+	"2iG3ucwwyZau9gPJWLsVfBrZj2Lc4rGda7ivYgplx3RDxZEtpHMVanFwQ7jw/7jUhY1TM8iMHcEW1SHJ",
+	"IszEYm3uAvciegcx+XmehS/EI0+LoB5R28JmYOpK+CwyvwsgXNI2A3oYM54kVrHBQlXPs0lAjQqfpETh",
+	"UsJruRirIyhIdjns9DyRVlFzUfgZJc05gHQFX2PaV1KnWCZu87uTdJgWPuiGLJqYoz8puqosYiyR1mjG",
+	"gEs+zHfwb1GnzWupjNELbuurzSnztZZU0Mn1ocB01nig8inPkzjIZvAokHMTVFEzYjjENdAcLkeYxXbd",
+	"7GLGtt+kLLDYaw2UVGpmh3Im7EOUjKvLHkL8Jw5aJUh05/1DqaaZSIYihgmrZGZYzRvOgFEkUhJINHyN",
+	"27hK0YnknU1HXpZaviJ6FpFRw2Nizk0U4HT6v1eernB+Ug8PpOf7PJAhLQCkqAwwIAK10P4ytaJu//GD",
+	"hxHj2ZTP9PJNc8tK+T5kVST+xotYrwS4A1bKBFcIWoG+3FeMl4Ua8yLt+zMNJ69QQXADJxRsiAjARolr",
+	"gSrJIVe3CNvy4yhU4K7OqELDnWiVh83hnBxIt717aQJxJtqoEPtydGwArVDpfSrmYm1WfEgg9W2yPXr3",
+	"emuOMZk+YO4S2jYimX+7kqq/kT0FK5P6IpEF84ntuS6bBcRQmLfjUMlYXhrs1OcvNo2ZZq4KsG+tJ/uj",
+	"N3HwXl00capoqU+shdP47M9/8av//u9e/Ju/fPHp3zWsrdNuBcbIwUEPlM+DA33p4CD5KprVjod6sVPe",
+	"pFvDfFswzeaNIFvNXPcl84NvAtSghi1+HgscedDiNx7cu9+IGi8+/Vcvfv9PN0oYdnvhgpOatmbyGmby",
+	"2RjJ6xjIW7j4bd7YiYz9PaM84I21xNA/FVFu4Nu8UuSz9SDioTdky1qtj5TYVJNOCzwzZIEbZcVSi+LL",
+	"+HOiagDiGfCzSuKK8txHWKDsIFCMjIKi1iSVPJ+RxtDB7yRiAiq2khXV3epwCEEzTguM5KKiUtUuIqsK",
+	"90eif1iXzfs4n1Ucqie6p6vMJakcqIihKb2hHHqcpzy7cDD2NW4PyAbpNMjD0cBLYHtBrX1BUWE3PnAG",
+	"FxZtlOU31scOr8qfY+AteM2usO2NdMIb6XE+IzcH3koLAv+MY25XntGxfF5Fmq9DcA8trzp5t3rMd5Tc",
+	"xm4vHsX6rNWbjbMIykzcVw2sLoVrYoEyMxVZEkD5Qc5hJviR0Mx0Whd8xkrp/P/3Bsx6fz3gBrqbfUM+",
+	"LmGEZW4jIlBNhUSSY3VkWsMcSLo4yIWBrTp0zIAWHSfT5vDSt+jlRS3mQ7iyqsfmhHpM9e6KGl9/8OGj",
+	"fbzDNrOnHsIibO3krZ28tZO3Wsmad8ltEojnZyprDO6toru5a+M69KwPYqvDFEIWlJkORavAnhxD1Jqe",
+	"dyGqUoucSmDtLwAqgsCu1q4lzBjCxIKQBhnbaMsWU4v2BaYwZr8vI7/Zp+EdU5pxF7BN6nu8JEHdD7aS",
+	"R2TZ7S1QQT3F7BmJ+1PIL6MVrhJd++lQisToAY2oMYJ8R+juvigu34aFX9wod4ixyG+OuroDVx3y/AJl",
+	"3OtWd5kOJa2NPfr2IK+2SbSAMpaFdBdz5pLLvRkkyEmt8M6qTQrcy7RiU5UfUrID1XfkIhGySHmmb0Ex",
+	"fpoLbTF9sA6+toDqXVH4M3r2etBkEigAdUqQ72lIbnyjQm7segxzORTFgyORA/ckTNFjrg8bEbCRmf/U",
+	"yIoHBS6UrGnECIkNTB3uqkEXOnA6JYRm7ljGPIgEnlyleA2zz4GDHzZsMQdods5Hqt4P/Y65Q0UPCnF8",
+	"wRXehE22b0HRUahiMJk6Z1NpzJKZ4fQBjQoB8Ny+ZVl6SHhv/pgCqpoW2RFUWT68B0wBB5JyY4yGzlLZ",
+	"ZB/nCmD5tcZUKWMogJuZsPwTkfGZSOwniEkfhYIlKiAYy8d+CBVE8IT1Zgynw8Jx5WoKDAiAWJgWLmGD",
+	"lAOwDN+Iv14Ukwcym8URi/f5WOynhfjafpGn/SJ+s8nMMWWP398nHv5Ram75A8nYJFdPYdnjx48+3H98",
+	"90734aMH37x3d58Q2Cib6ZuX37Fh+ssPc1WoDhsVxUTHiDMJZZipZnG3+3WlC1z3Lq0LJQIhkne8L/pl",
+	"LuJmgLqWFgA76Bqpvk1QcRbCEXoFePeoEOqCFwI/oCtLD1MZbBXIsML6ZIgtuFKvygZ72043IZsiCOdQ",
+	"sBQBz/ZF//I7ouiPLpsZRuDDB8BjGzfZnpxVl5sAJ1u7LKa/NPu50rqrzcsRS2U/K5NUDj2RBXTObf74",
+	"9oNH+90Hj+69e+/+Pk2keYKWbpjzsfYLxaRI4fOopTQdMKDtDvClK6Og7pFcI/xGm2xkFdmF39EPYWH7",
+	"SPvF7CgAhotRHDTpp26aZMLzB/g0HupJtOS1MX/aHaky17Gt/sVcSIwwAR68xmJthKpMUm3EGgSVMFvF",
+	"kivTKXXF3UE+H6R4WP32FmRCQjKQy9pSWSI0JkN9bHO3cErNSaAojEgumx8xwS/eA3zGDvhKER/4si5y",
+	"wcewaDbMpQbsaiskYSd2l7e5TvuhRIqYVsQ4TBsScFVHasqkYtNUJmpKETM30qXpKqFWcULfj/0ISPA8",
+	"F/2CjVSuBetBBfTMHMMJuJeCCx7RZja/wi82j2KrF3kr9FZYjqLNeUJKPDJg1jR+Hlfu58BcXsMG2uLi",
+	"vB4qprnl04IItuestVSuq1lOyl6W9uu5i3sqmXV7s8KIgqutm9efH6Nwhp6esa6AiSzXRAmNgU8mmuh5",
+	"bILCiGsHA0LAJ3MVGWoQYk9X0h0GKsvU1OUzjtOigxmk5hKp0qkAbUumiFfpMrt06T0xIf6fS5fYI8A/",
+	"MxoED98a8XycCa07zEKY7LRaPhE5DkpC4wp7E9K7PJ6qKm2OQ29PByzW6TgGaO3YqCJG47TJ7k6PIPRs",
+	"o8G4TwEArblmv1vyDG5NAL2ta8JmO3elCt4BxDbMIbFDhXJUyHN2Fanhu+aNMIEF0kWrHSJvGvwSfhVK",
+	"XyEJGDixXN48rsHHoN2DSmsBnl16tIWJGQmWcaOxQo4yae02BdxGmixQHk8YByR0CBcR+2gAqQdQmQ57",
+	"jhyANv3docw4xtEmRDsQZAbR3ZuVTtYj+jttGHDJ2VwxsB2YVDikuTbiVPbU026QjOulPwI0q5yJzAH0",
+	"mc7b78bkK7TKPu4KV4MMqtIcOIzN9anHhIH0HkDiQXCYFNOa4YrmmV0FCQjh0HnqQDcXQwQ0H/jJNb3/",
+	"imYwvjCFmFoBjb3ddkUI0m+or8aYIJ5pZQy8FMUqdgKiiKCMmw0+UVqnvUxEc4UCrt6AcPWrE2lM97BX",
+	"EYglhN0n9GZU3G+h4wlfCDoByi+gdleqdnBPJMLLsKHVDqTtTNhEne5JNdUfeNf8yTOdXUpxkDfnCjBg",
+	"W0Klm08DJqWuYQxJ849Wq91wehQh7LqY34uf/sNnf/S7//TLH3z+s598/rOfNKKGWdI65CAvIBqdxtW3",
+	"2m0YlRMn1XCc1Q8d0rFOx41O+/lm2cW2MP2Ck4vxIoLwYQBKHDxZB0Uc3CqNTvstdPAPSg3oxqcNMmLT",
+	"b/OiP1qbL2iAtYeVsv1t7HGrw27oJv260RLUkcg9ueIcTBWBzdpKHguAu348UsjkeDX3xu6NG9dbN5Zp",
+	"uhlPxzV67gSyCpZpuUFIk+450EKabP/D27fv7u+zN3beBC3pnb1779+9w97YfRP0jUx4BhP7G8Y+9UiV",
+	"WdLNRZHPYjYpi4BMoMf7h+YGQpXhu6UoRcSSkigviCXIajPwcxPa6YJvtUvBTnS74Q/wovvB0jPSu2P+",
+	"FPvRBR0oJvRh1GmNXGLlhPTqUJEm399SPdpMR98DPxPbATmLYpg/rMLDuxMaA+cS1KFYtkea57mSuMrz",
+	"oEOCUghvxHivxYirTLqSXSfPj4FvoNvCov3hkumALCINKuim3HLqWP8ZLwoxNuoTUHd6NVUz2GYC/Lk6",
+	"NVYIdoO2ALn1cA5gLeL5qfKMF76zU6x/ZLnom3MmEjYThfP8woQ4p5lNjZKIF0/DMb9AuzwoCky17VdP",
+	"QI4r2AmglVcmicgl07HIUl8XDe3YCmVPJWR6Q13zX3JLI8UROGCzxDp/bwbAkkDRh8xBTamKrnkOld4q",
+	"cjBnSZ6a0dDEL28KH2imuotvxPW6mOk0eaFOUXBGVAOhHhZaFXYVUQE1h6RSXbyGhgZ0wl2vJ3z2X3/x",
+	"4tOfG90pECpO33BQ1AENBP7XTmtnt73Tandb7a+/+42dj65+3PrtG791/Vvv7X5w7f5bD28+aj9uoCpF",
+	"RRHHD+gWCI8ZslOdZCj/8KPP/v7Hn//tv3n5B3+7MCCjyJ3FeKxetXJEJ1yL41Zh54S93iTRTOUnIOdY",
+	"Nyl4qxluNcOTkVQUVaMDr6CKkxO0wbVUv3VVuss9m8u8RLFD1BXo3+bOytjYejZjxYKa40338MH+Y7bY",
+	"n5hKBJD739VeUw94Bo5Fc5t/B8gpFq51PhiIPk0lJrKxfXOX8owexRw3y5Nm7qoZjSHNcRTNFRff6RwQ",
+	"xVRVZeoDuShTI/SmgEcMwvkWgcdJWhoI4lzVS12rPTY67dbVnVNL12i9D+2e/YX0UWNDT4eZGjLvXzFn",
+	"h4CtGbgtTrwW2OjV1s2gUesioRsX9wlROVcUxWoo8PEo1eYUhBqn1+61CtBdrD1TNBsnXMjAkdM+dba4",
+	"X+fN3Dhkym7jhL8ZNykkwDiHSwujISe8VM/OnwItL6eDIg5Ee001Q+5PG0DxljrcZL4yOilz3stmlurY",
+	"h8QyuljAsPJ1SN7nUGrRtZUilWhaBVPSJ35HUJR0WUgjkBL2Blz3X2vv7F69dv2gbLV2rks+Fl9DEv74",
+	"TY9GhDE23i/SowDSapgeoW8BrGTxtGiye3Lhk/FXMayGKGaEtPQ/f/Ob8NcPH79z+UYT05UgE0z1+2Wu",
+	"WTFN+yIKvg2XKTEWIycCfQFCLT3BehmXhwDDA2EKVbBxqnUqh032MADWggQjas0CvImnEy6TysxWwboq",
+	"QF5ki/PC4eXYaSBgMRgg9E8HK2GdQGZN8fOeMMP3r8nijMthyYcihlDZSCmoHGNFzqXO4IZrBisN+W09",
+	"YQcLsRozP667LuboablR8coyNUUkqFILdDV4tm5zJWGczTbkcMWc6iaepkZnnP+WbR83ywpvCL0FFx0+",
+	"HbsVIISfMDi8uCSWnpees9psGDG0xyfC0LlfYGRL65pzjYzaUeDwcpNBEU9PyApox5VWbJr38vcD+lXz",
+	"emS9a+iLyrguNBG9NyvOpYpfBbMaZeDbshNqFiYX2kxE/OLnf/P5P/4vL3/8J5UYOPDpkv6dDmrGjhFU",
+	"c1cnZWb2hNvroNvbHFTy8gWDdr46CkAT75pmQ0XYXPxpOi7HgY/LedBhkgiRq8Ou7twMA9mUYBtH5F1+",
+	"ZPTTy8BGGxsLQYQP9/lEd/+/T/73IPQMvmQdrNQ/T/JZNy/l14h0QnqACqrwq6RqTHKRpH1axUAjCbH0",
+	"ajxu+0Im+2N9aoCoqP6G8b5Us4XI5AJoDFyoEZ9MhLSheY8qXle+Q/OxmhjjVEBV/ZHSpje0meYDuW6T",
+	"9WaYTUwhflhw08mEoDtDU8oKx0an8TsjO83aq/gNvMz8MPEug8TzkOul06iGeCv1lo1MDVN5GVpEHZVK",
+	"msIB3FdW7nSWC6M5cptwJCu6Y745yThy9lWnzNwvVXUgbNMHt1/+q7/47I9+98U//rdff/IfX/z8b158",
+	"/2f/9MsffP7XP3/x6e+//IO//fVP/u2LT//XxjFzolWZ90Hbn+lCjLscOla/nA/dXnYugFqdob63q9SQ",
+	"zXsJaZVd309L9YC7ySgA4DbYaD+aAfn3Kw4U82wI3VlZZNqetC1vrTekFZtxgwzQ8yNchDeSfMaM/KhQ",
+	"RtehyRiFuR01QHXLKcf29v1G1Bikkmddvwv+xyc/DMHn/scnP8Jd/Ov/8wef//X3PvvT7738w7/Gefyn",
+	"X/7gs//8Fy+//3M/n3mqMPPwGiQk4M1Ql8yRq7KwsxA1tBiOzbxBFwlkEf0AXHYLfij8g5Z6ybJGvdWI",
+	"GlORDkdFo7NjJKUjWQ6tbSzKNndJo9MAKQ337pL83udRA0KYyXHTOj93689UbS838GbUdnvDbbnaAYAz",
+	"YMntrT8RFBy6ge3e23JGb50IRutCzj5ew6NiK77XrgYnW38tN/vJk4I38bOb7tR72Q+kyz5d8LPbX5Y7",
+	"2iNMUMQ0QKiTQRwThw8OdW/f2H9wnxm9EDJ3QWFHDlNwVyx1c1CTFkk9yxaynLX1e0SQWDMxJpIxcRG5",
+	"w6FFe6S4TGmj/BhF3DWBtv+BdN8BAHfCVuGSxYFiffk9MYsR58WsbeCASSnA4D9vFWybHBIsHq1BYCxj",
+	"F1eYA28TfNIXCBq7EMl4PFWgThKCDWVuF8rMWopHv0ZpXZJKeU7aZnRm36hv/8mGF9erGaaoVwWOnajT",
+	"6gEuqrGzE4QwEAkJugj/ucix6dWH2hRvX+nZEyxJOXCh496n4IgVoqm/oHybeyTDqG14onmmkYxgI7yO",
+	"6ahbpeVilZYg0lEDZ7OO+rJuuGNBzSn4qgxRXwdFmgkERmyyp3nXpV/acAf4Pvs8g9L6VAfl9+RCTYuA",
+	"JMGD1wM7MSG7hryrQAFxIL2ytNNqwbfSHJ2nBKwBmX2UARqmIHYIwqbkmc2nTMdivj4FDFORWD5igQOl",
+	"aMy8P9amQdZNA/l1ATcuL4iMxHwwdOQ22R7lWoa+YpsFavMvfdaj6RzMkM1ERLdK9WXNrB0LqbZNFivZ",
+	"LWU/EzyPAxVwMoEw0+KwbI/tCDDmijQ2VKMyo+5/bOuxw1RKHVU/SfUnjqXGrRYvoPwGfOXmm9CbffNf",
+	"mIOLjfIhT+V8AimCLfjgQyEoOEUZtfcGQcm10xdRh6tq3wvfM/2CqBFUBtm+LXQAy+xxAqXLtIUmIpdC",
+	"W02oRs4eyUp5KC11ONED14REcCQ+Q5TdUXbjJFT6VKlIAysEv7O5DbLnFT2r2sKwtYtNnHmG6oHco+7S",
+	"Be/2mYcKsNtiUZk2P5xDTs9C1SOijGE2z5pJk7i/Qe2Zz+Q5oXI1n6dz3ok4MLsXrNvWqrPz8xcI9LAQ",
+	"Hwqtds3/fets8nIWknCqh9Hc+PNrUpOV4+TTSEFiTqqtfAD6mQLALTDilQRnOwwrnUWyDqj3eXEW6i7u",
+	"i81UXQd1vlV0t4ou7KBQz7U61Gkye47P2DGtX3lGJ2klkTcVSGzmnTEvnZyf+BgE/hGXUmR4y8xj19pg",
+	"ZNQ4ifc/jMIQ9skcvu3uXB2rEa9JKVb+Pp9QYNsOMVTwL6C9dmkHLGnz2o3mtW815iQ/vm4rcSlQfSRy",
+	"x512nH/JR4ja5h/K7KxUDrtLbnQMQqwctVVeah9qu4c0hI4bLz790a8/+d7L7//wxe//SYNKULA+DXww",
+	"84GoYmWrVfjgxQBokD7s0AO6cFh4fyy6eqQmJ7s1o0ZhFAQH7qkKnlkDqNG53lqEKa7r/pSnhX/LrPfp",
+	"LilzGO+IgqfZcTcVZOhvseAvmOge06AgiUhD1SH41NPxhpGaOkaBRVF/pc9l30jPpdma8LtmnD28e//O",
+	"vfvvOuALTMyU3pYDlLk1CvomQiapHMaLpQj4se0Vc3FXzMVeGwTtHl4F9k8o+O2/1hH3JNDXFO5Xz1m4",
+	"Hy/JTy+115HXEZNqym7v3b999/337955vWrwXje8dhB3lWrsoI5cZYk+ZXB+TtaLpy5RrharOUjprOTE",
+	"g1+WFwGxr03KT0rh89694wtBmZwfG4inIX6eASkxtmP95X0uWcEPRVCZgw9gZY4FtpyFjnOLuEX4sXDN",
+	"qLIQOqxL92SmnggVn4oCBnjT5ogDCgA2DcynAO4LCboBhJMncdWCktiRc7XiJNem/wKuRPhKzfhoREyq",
+	"gmCs8IPgxTeNEySv/dxQFEASnWaU3o2pVDU36F1c4lfuCuUjo4x0diP8r26qu2OVCyc+17jR5m6ukchQ",
+	"kH/7SdRIdTcpXfrZXH4buagoV2wxqe3keWxR+Iot9Q7fydVRav7VDl5rR43pyBx/qbqD0ij1c/lwXkDc",
+	"K0LYCdpft9guG6rgdDXOMDlt3euI9tlxNxJIHETB2hoSF3ex0OqAjOFOWKcYigI9/VxsCYgzUC5vrTFh",
+	"lRTEJITexPQ2oWQDj5o1flxqKklMOAoY7gL8cEQdNA10CDqbbBRsi+KDGuOChEHnrqsD2S/zXEh7J7BE",
+	"9NNELLucUkIHDG4+S0Xi6czdmdQ1dSNzACo4BdARwfMsFTnyy9sQ70hN8TqgWU2CGhm6Pt6IczHm+WH8",
+	"ZtNjwGBAxgElmkG7mhxhG6uB5jmQ9wY0izb+FlxjC4Xc7A0g3sc8udjGMsFzz+fCfW9iuJaw6MyMEtAT",
+	"lMm4bCosFjqQWBUHYS8KWgdxyqutm7YkCMOMNJAO1QM6IxNwbyiobdfMWrAqZw8fPbh9d3//3v13m/49",
+	"kIJi8T2CDwqeTESWAgYPPWkFvY/RzRPuM57n6RGVzWEjNElxx20Yx4Ix4hpAq0US4f96blaaL5hp+ilY",
+	"3++WqSiAvVX7GKatNxKy8vmcazcAj8w5d/QQVROfDadKSJ1CFVrHE2V6NQh/q2wa5AsiiHI3u8KVEmK7",
+	"pcwF74+MTLNTi9sGKfFV4WxRc6qzhHlegP5ooXXz3TFPBJAioL4WtlAo519JpS4Ep55AymMTUjq7eC9T",
+	"XzAXMoQ+Ss3swz4EXT6rDMYsWZLzqaTXKx83SwyjjyrTo3L4Zy6gSoLqrCBzkvwolu4uNRMCQDuLZ5Nq",
+	"msxrgIIPU2jhZMPyxuDL1cU1SstQSbMIkGaipMtZAdRXVw7pInJes3VY+yKfH5qL+EFIIuxK8HljV+uu",
+	"GgxiK9Y5M3+z44wCCF2CQdNj3URJa96F9Bc1GARtuv3cpbhf3KmC1to5CzY+7C/YW/CGMaw7ldkb81kQ",
+	"lbQwseDQiahKMB1KXpTmTgB0LFtlCx3zNXm9TPUP3Vn0XTC7C38CDdAF3h0G7WwiQqmUq8mkIr20rblJ",
+	"+IwqeKl6EpBfrdivfnXNksSwE9G8mN6gQLEWiwtuqdNbMSeE8sdr1WjToWyHvaymchMgBxhHkCnw/DfW",
+	"PdneuidXuCdbX5R70i3LRbonSRHbQoptsyROliUBRJC2tl/l3t9NBpKxEc/Wd2rttpXOU2fcOfeppdNB",
+	"pHvQYq61WmTpuRSgw1QmHcq+FAli2CP1ToQJIDqi8JpjUqaSG8D8woxjrHB2Fl0dd545pY/tQF4d9+C3",
+	"nzVW+v6O8Npy8MDuZkeZeDJsr/ovYoYceQ5AoNuvUxpG40RJdxv2w4b+a0C1/GTgGV8Fh2aW6jQynXbK",
+	"sU4+t5mLbdLAhcvC91NdYLgAHSIgDBDbAi00bouDgbELU+LPzv2nlwrEB5Jo4czLXhKif8qjVUVg2lvW",
+	"setswvMiBZooQi7Cf4FJJ4UxZCJWykxoXTUBR6kuVD5ruje60zQpRuhLsTkKkJqM7Q4xr9r8Gd0nJLPZ",
+	"QIARUwikjZMsBvMlpqxU/IWcdMQwfyQYZ7EUT4tuv8y1ysnZl8HayESjX6LyBFRdlVnWZLHVqZHRAwI8",
+	"9k+FipE/MTDpAmIUKCaF+QU0KZ4kKVZk+uKHvpL4R2ewQa+QroR8CVgLAxSPHRa7qIVU8S0Whyq1+Tc4",
+	"QbppEt8K63Hb4b+EZrswjqtUN9ub+VBc7CIkpjXypM2qrbXMY4E+TL8CSx2AJodkLJaLE1nmAnKVSpM7",
+	"TbaXZcQ9OEgzgN8A30YuxurITi4VtiiLJw7uLzPDVCdbmZ1obnaicHBRMDhbmW+HZ/7djqoE1nYfwoTh",
+	"mXEmPLHmwtBSETBch63umlavzr9k5kxDBBZBEIOKXE2DXtQV3ncsbMdQYQccPFA/kfr4Qh2ODl1Nm1gV",
+	"+/jKc3OFHqOhPDRr8Q4sbQ0qUNDVKkkQdRutsyX9tj+umQeOjz9f2YnQf7LksxVbd92PE5vMY/PO6h6Q",
+	"IEHUL5dzwKCWrSgykUBJUiph01eN5XjZRLno57rd3ZtMjFa5sqN+leyJWrnL7EOVPghZjs2d5lz3jahR",
+	"Sv+vJ9Ec3Z65EM1Ll4840A7CjWg6dSdowfz7w7CV9dbcMSTdDuL+mGmwkGiAQgrkM96X5uxjVdRuhY/A",
+	"NgoeFtK2LUFj3TQFfqJ1F+u+Om6lQHLG6DCJ5wiTUm1BmSwxlSTwPEukxJ23rcn2kgSKBotSx2zXTAuQ",
+	"/8JsIMq+l15+vB+812mhYl03ZHLkhMMd86fvCzksRkZ9bkWNcSrdv6MFBsZ1FrdHCAZ1HbCX59ozDtXT",
+	"9QeEwBcRog2mJfSS61vkbAUPECLuVX5f0kNwG63EOTt+/Ss16hUOtFRbD3ll1QDiqH6POgfkme3R8F43",
+	"0qpyDQTYW757AarUsknzIFRrX270zn1lr6w1rrh9e3O9PWscLzJ5lZ3OaMIhwx4vEI+Ljlwo7Z2KY8+h",
+	"U2tYOmCaQMftg8A37DE+sPm5g7nT2rnWbu+0261dc0At8lzdbAbfX3s2H9I7x64+adbMXn1Y5ZxjKM2Y",
+	"BqAeD1Lp9C/iyIYHqUg0yFqgXDUA4w2qolX/0MdDkTcbAi1QG25+TNLBABDgat9JeMF7XAO+2pgANaVZ",
+	"T6CLjqhnZAeIZOiT0HJgfqGSUYfq+jg4nWnC3n9v/4N9lqQYP8UpmXsnYoVSkSOFQQj5lCjdzVsL9bLp",
+	"GOrxao9xYOFUlnSg8jF4QBJeiMs2y30DoWuX08XAaUlvwdVZNa2O6VyhTtS1Y06sUaXfN/ZVY42Hb4Nt",
+	"eFIf2/pKtenUKreOs91tMufWo3PBHh3S9aSYntJpE5QBFjwLEB4XPDlXsDZweSkIeKLp3EECVvzu3Sr8",
+	"FrZjCzwwMYpuoiGcshx9DYEBa+6oYqQSi2XTHwkNv05yMRBFf2SEJJX/oofcWuJTDl4Zd+04SWSTOlyu",
+	"MDHzL4PJ4t71bov7XaICgYi5j8AIO5jZqws+wxSnhBA1Cg+3YcEemuxDSqey3UHd/SpY6zadqQIUYB+5",
+	"GeBpBikg2gJFwIy9e/dxTSGNWSqQ+ffV9FQIAJrgH6owANB+qE7ZaQpI6yjXZOYuDIubQZlMhZB0nel1",
+	"QANAhKKKXkESaXSut1pmP9OqVzv6MXewMbstSp3CycM/XgtA89fswjXTBfOxRme3tQFoAMzZhYIGQFzF",
+	"RzJOkgBwIoCB1XitJ0hVPl0cgyZ+dRCjUmc9BwYCmbRQ+uDznca3mJnYGXp2Ld9zqlkg1bfR7W10+yRl",
+	"QSBc51k97OY7NbuHk5tXrz3fFCPA3e1Loz7vI3gR9p4iJ34AlgKy4zK3iZK+Gp6KEKoqKS1DFNyiC5BV",
+	"gK+5AA8Fju0Dib6hEGwL2B8sdSg3xxkqWe8Nghz5EM8pqgZZgHUTmNKnS1CdAL5ovi/YE0xJaNYglgaq",
+	"V4y+f0Qx1POIWdbUdA58O6n+xtVKSeGSPKkjVpU5kAjUZIQXJP5duvQxXpnNS5eqKhV3ehBc7mgMWxmH",
+	"afio79hqZchtNjNAcTynnbis7kuXHixRz8zXLYuZq6BKZT8rzUab04wisFJNC5h979bHAql7JQ3WXguW",
+	"l9lcdv+BDNfI7URIoi8zQc9SdKgniqkIVDMXfbNZ+9h+zuUhE98teZbNIBm9Xdl7To9DNVgXLNZACPcG",
+	"JWhCEcKtANoJ/hBVS8vePJA7lWadWwcSVOHBMc8y0/7ErDU1jhFEO0UJnx3I3fruDdDesHsLHr2Kjw64",
+	"ho7jK4hP5WHugIMEtg/USwT3oPdVYLFELoY8TyCAaz2myExnMXJLTZanO0u4GwQkHtOC09EepMMyF0G4",
+	"i35F9mIQQsVUOcVPZUkTgcBo28CXaaWDEj4CObP7DIo/YBRDRWHVQlV3hH00EBnTkchFELcFl6MLPTXZ",
+	"ft371VGYk4dCJBdjnkoI8Dv/XipZq7ljBwfhT/qzHa9VwaF1s/6jUia5SGDCJkpl1jcP+x/P6W3eH5FQ",
+	"AKQmY+PZchGIuhBzmrZ2FMhVysPvYxq+yr35lrA3YtOmuHxbySJXWYdJdRnQhOM3m+y+mLqZRH49s5kP",
+	"5GpJ6WtEA3tRPU3FvK2IY7Im2KKpZYa55yHnHEcx0MAMU12AfxgAn6XrqbMkLXeKmdseYMOZV9AQiypA",
+	"yISLcPVALgN/k6roDoy6FUPz7VZk7n4+meBmDnuDyM21H6gDyjOnv0kVEti4HeaBJFTtpaB1UVD1a6/C",
+	"UkLtlsgG63ZhLQZmb7RunJtGQcQ1HGzmG2u748z9eG4Jb1vD7As1zLaYCK+w8fMKWDxlz+zEnrjsYdyX",
+	"mDx7dKljepKDBnCFMkj0VlgxKZJboGDzZNkLpLUF8fzF7JwHsl+Twlsbci51KoXWm2WRfKzy5FoLIxwr",
+	"W52LZbuoSSqL61d9xCSVhRjaIGd9aB6ye/OumZRNIuQfapHfu7O8YSgz2TDxCLgI1k88mo/KftlCQmYz",
+	"bRIScofDJxNcoEx9HcM9izNajf3csikvTkiEUWk1gJ/LXES2ymA+YhTWnupTBI6iJcGhvSBlCcHJffnv",
+	"ROTMygsiRIkCikojIWIqaEAZEEFOeZhpAFmMmJlm+c5BmLoYONr9AFSjD8HUSQuqiq9GdkJGkjmuQrTs",
+	"6EFbq5iIpMRzBcrznmQ8GadYxw4krBW6UFmTgGrJ7kjVrs1dtTEtqC0DD0x1vR2zLfmRPF/llNhbrAVj",
+	"x4TsrxAqgpZc1nQFezzV9psVGl6fjYpJo7imQTrJNO2LMA2bAHPQoYeTX0vwUn9tXSS5S0+pQ3JguoBP",
+	"eJl12ju70dylCXlIuRZd+7IvvoSk+3bQWuOzH/34V7/8h8//+r8jNSHqxuZ/9BX/+sJt12lc3QnZ7FAR",
+	"H08ywI6pnJVGp/H2gwfv3bv/bvf2g/vv3Hv0wSakYmYFLhi6+gTTu1aZaXAyXaEj5BN2sRNUVQp/cWYK",
+	"QavCmQgKNW2qbYqI0P6MNDrw8Io1CxUMrAcFZbOmGPTMKzxPtllOZbTh/lkb4jrkVt1iXG/jW75682Nx",
+	"G4Ai5jUfcBOfSHN5stqAu2LOaKqLtK+XIlyb3b3vHztXHH+UQYQ7TGNpt99y/+rmwMh6863mteMPNcEL",
+	"G/naev7k9Ef8NqgPxzpnUMmwdaye2xyKD7YmwUmdIABYtWgTgNJfmeOzV/CDI4RNLzkpWCI0XLdCaGjL",
+	"lKnKjlLBZcH7xZK8zLN2BJyi3uHLl+M53CzFc7jN8Lz4DM/h8gRPOhl647pc08CVZwUfPkcbPRPIPl4n",
+	"u/ETvnB76FL1LCYU23PR+nnkLPuKSw6w7S0afnegtcd8uOQ+XT2Nd5QU2815cZsTVwtSO4ab7sgnzzdH",
+	"lRjeN+L5rIX2k6gxKWuurYdlsXwjnpXsPR4JZ7gNQr3CR2AvSXD/E+FzQKSXbi6ml8jnK+7lY1Ss2/a5",
+	"tcI9v0FaDk3MJpqOm/PthXLB2s6cxgHHKzIGDQRB0+TEys+Jb5wn0QqY4rCvMSJExJSHY/47qSSqzg8u",
+	"5kmCT/MksSCeDlkfTGZ4BbOqoMQSGTapEQoZa5vtAFOlcvx2/ZOAlD+P6stiigrEhLzvQDTSBEs9oaOW",
+	"ecC2OeL6VsB9HwxkMWcHvmhv1JP75ItRxSHPk8QsddluRI1ypwFCxEw7/HG3sQlXoxGg0MmL5iI3EwZe",
+	"YNox8N+0HjCOncaT04LuuaEtl34fOzZeBAh7zcoStl7YE0rlR4h648QW1CGTVIZE9iTxPxaKpafTe0Kc",
+	"Tr0aIZ5ikBgC0iDrEhHwXqcO4BiBjQHcBvJJbYA1IdAMIfv5bAKp/DAk09ihmInEiLhRx8g8lMoYcC4i",
+	"lqmhEbQ93j8sJwfS4fhhMJmKH1g4mGrmuUfRdRjF5s/xpMwnSiMxdwgVfSAvs0uXQKvCVNSgBUinVJIG",
+	"lIbl3wNAT5eMS8D6xo8JiQ8lfAadApes+7KN71LCqrmlwmHEJB+IOVu7Kn6LtkxUK3E/AxjldEJIVYk4",
+	"Svum+bfFTIFjnyo8T4MIbCblsXha2MoEyC4PQBbiSm0G4BqIpwVcabdHqRTEJX1XDrNUj4CtzLpNkbYa",
+	"dk/G+2KkskTkLH5mJvl5jKPtm3nlRzAZ8TMqUnxucZXTsfDlnrg4ttbTckBTx/Bb8f7d24/uPt7vvnf3",
+	"t+Mme2Au1WlKgAkVaPvqkjSl6h6KWbyU3/mjOezbLy6oLsY8zaqVl2/PmLg8xsipu9fpuQaX8l/Q+80+",
+	"QAJkXA5LvAcFDAa3rQXfwFj6SCEAZ+Ur+x/sh59YjQC80Oral2042ResSoS4yI2d1s51Coa3bnRa1zx1",
+	"ppBJl5sTtPiUo8KkKHXDlnHVRZ6vHx95DrcpvnyUD1a8svf27Tt333n3699475TR53AV9rGe+PgYVQLp",
+	"M8T/sw1Cb9UfH4QmTB+r11S1lJMpN1f6I9E/XAGjYH4ONBVEUqhUu1TbezZ32p7jF+IAHYCiCBW9hNz6",
+	"xJ9htZRAH7g3OJCQ6IX2o1xE8V+4kULKEu8VK0SWVchi6JupZmDt1BZ7mCHch27PXWMnRu1Hydm4enP3",
+	"RvutY7Hg52+Ck0ggGMSDwebXwepdu/CJrdjaii3KDDDbwZpECJgHZ+2sZdiCzFnFCX8qPTR8+dzYB4kJ",
+	"rJuJQQGsgAucGXP5hqHy5PMNCVayUwGRXEc7m5c2qzQxWKG1dbEn9F5AYv5KKGfHaWUV3o7fcKSM15LG",
+	"vKKLVKCKhS1wslvtvGXXsSTn96DaKiFFyDIkwYSHqfbzDL1cW/SnildnCa35RUjJdTMptmftdaOQnuNB",
+	"Ou8DtdrEiflkkqsjR0Vmz1aeDkdFk919yvsFkcpBS+Bwo3fmxtJksYWTq7YF9Hzorosr93sMjyB1JwL0",
+	"98SB7KMe3WTgY0QHKjRBT79RIROo9GDMn3bhdR0TlWVFtgmZ6JBIrfJjwPK3aFstlMnX2lrRwt9HvNRF",
+	"zS9OBMVM5Qey+qNbkqXW2NkLqDMx5E5umW3tsi3I15fBkDt/eY3e4eUCex8Cay5cZTpFuJTWx4PRIQt9",
+	"5cEtkeYE6EMqlPwIl1KV5JsIyANpJCS31Ocgf+upIs3IzlR0RRcWO4EnbTwNrMfdZqvZbu82b57Y6hIy",
+	"OWe+ydOHI3ZOEY5o373xjbf2d+/fvHPtt3ZuX//mO1/qcARR1W1vke0tcuIohs95GMzb3fNEiCe8Xqai",
+	"N1JqBdfXh1Ce7/VZlQlL4BQDEDsCIwOpPLXVZHvJOJUafuZZ5n+oxTv52HZhU+n+ymWt0kg2yVp1878t",
+	"qTtVEqqdx6VlN0hleHyJAylRfZ5lPd7Hg0HMjM8az/4ZKQPNnkpm/9OVMs+eh6rXZqrCRpsK2lzH3Pnm",
+	"N+tzr2AQgJYFIKQimc+MZ2YUIGkkPkxaRrWpd0ogPSdmSKMYmteQjzAu8ywGrpE46HUcAVm6uRH7fZVD",
+	"mlWh2Lf3Cy4TnifMCoAnb4yKYqI7V65Mp9Ompp+d8Oir8ZtNhkWHI6NG2gQvm49FGibIylwVBNXnyxKN",
+	"4BL9XBQxYQfu99VEYG4WfQVfhjzaJSLPgr8G3JhTR7aFqE/wpAXLCBihHMAIcE55KqjoQKq8rmHgfgze",
+	"r+ll6kn4XYfNDwTDb1OY4Vn4whylFOQeq0zgxB5IO9uYZhZ+H5DrLdzfJUoR45nIi+aluOPoU7D3Me4j",
+	"/JTtNeBVAv79zo4FH8SpMG+mhQOv3aMdiksD2zLYtxYE13tcdp4+tfCYbQcF32SPRJLmol94YpOByjI1",
+	"pfS8S5ceEQIxAkXiAQmyroMvarvL4dploPyyax6f85rFu4/Ybsv/907ErkWs3YpY+2rEdlowaTtXIbPP",
+	"pd8JeSBxpu0vZm6yyhk7FJNinjIgpnm9nCZViBeE8TULWEm+iwg1FdIIOy5tYDoy+5vaIgzLqzs3oXPX",
+	"WruRexDnh0BpZgRniovQZO8DA0SVL9YB9nqQUtdOk31s96YF33DoyBwm+0CGc00gSGbSsswi6CwKIYKi",
+	"RZhNQNmkZ4DJ08LlwLBpU5oXITRgjFp6GFMAtRoL0/aBtPvgls3ImF8aK0+mKcKiqsHAbCrAn/bDg6nS",
+	"7KrZD8oPl1L6YX7AeZnwma52MtVMB20HO8GpUzzDTh1Iuy+aajCwkm4vSXKhNe51EKEcVbQ+l8DwxO0D",
+	"RB9KB0bhEk3KXpb2GV7aAoe7R4DQOy13+WIRFdn1KIXIxidBB5sK/pRlnvOSFWoIGSa1/ksI39IVcZoc",
+	"ElIAOt+2VmFTmxedkdgk0IYnUaPMs0anYS8jPVKTJjV0BVSH9a1I6vcFZxUGhWKdBmFUrYm8Y58BGBtC",
+	"sKkqAJaper2pNP+VymFXp7LvIXpUPkbKULjhzZoPBl10ldtn4AKv4Phoc1sTeABg85irvNFpTEda9Lvf",
+	"+uZo1Pvm2/pbv/W1r4X+B/AalZPk2JEfu+gRfNlCD+LUHIlcw7S0A5aSVtSgEwEei7dO54i4L6ZuF632",
+	"P1hpAcLBXAE0RVsXxNYFcfJa2akTvRuZUjU+hivP/LGYwzCoQxUIZf4WWeBLgixgZZC56IGBkupqQM3a",
+	"3Bxflpe2em9sL89jL8/X5nrc7G7cyoSLThY74fWxqS+YtgHlJ0yAp3nBDfZOKrIk4HnpqQRY/o6EZqos",
+	"kPWvlFRO22R7cmajo2gmztmdaJ9ak3MvcHSgD8HbbOSvB2dUKksReNTRrOYFOURSKHicTIydmhKtrHPd",
+	"YdILWJze02JsNcqB8VFVY6RSdyLrMIHhIlOwGFtYWjqiVHZHoyVaReInH1RsUewDNsOhMMG8v+ja/xCE",
+	"yhkYbqGs2lQsPISNsDW7tjfH2dwcWytqa0VtnA6EIvW8DKkrVLGQruCxeBQgo2dcF6zdauGV5qMn8Hcb",
+	"AoIC88Ahji7lQrGeqHjCV0Z07/iOvS6hXRrSbJMQL5o+W8Xz4lGJ3JYmXCKnEJ0iRryUO+HE6uqxBzwX",
+	"k4yD0nQqnbg2PfAhzA5AbMzptW/Eo9T8fdYcCJF0Ez6DJOlVMah9kYl+EQYxkcoiBVQiCHqE3BaASxID",
+	"fz+FXP5/9q6lN47jzn+VwlxWJlr0DCmJWhJ7oGXa67WsNURqYUAUODU9NcMye7oaVd0cDZYC1otdYBcw",
+	"EAQJkCDIwUcnF9/sIHG+TBBLzilfIfg/6tHzMCmScnLgQYDYU12vrvq/6l+/H1P992vT55NergeF0ASM",
+	"udQW9cKLSHjAJGX+NFFJ5xAbJBwNrQt/YMH0a/GsKkYt8JwqlXJ4kDQx8cAb+5ARFUShaoL9QID6nWDc",
+	"08BSCo+wGPnsa1dUEnkdkwOe2ur0AKsPVj7Zb32iiKjBEpeB/THU37rZQl8ypZlLjqo84GeLZW7uUvAc",
+	"pdySrExYjFc061E84324BBkKO+pvyanT+qjXvbNBChDG2SoLM7za4qzN3G89/9troEIE8xA334/oQlBM",
+	"FFqIJn9vo5t14orwtjmsqSM/b51tmrXevY3ONVnGMPTz8x4jw2C6W9NT2ZtMyBsD+tLqHFRUSzVduwVN",
+	"Tu+bUbCwQSqrTrVp/IEch1CcHpecpmFOlS1kFQih6T7UsZIIYOR1LLwg68aqPmETBggrJEv2P0aAKGot",
+	"E05Bn2EjDmbCVTJHYELP56xPFZd0WAnjAxJnN14eQDNpiSbAWbuGAM/c6Dvbm/e63dcWVpzwdRPsuTlj",
+	"vzljv4Fe/DudeejT1ikoM0vjErlurVUr0jdvyikErUIhoJBRBk32I4XfXIoaZqYR2d8CER8lKPpUTmLx",
+	"Ro9nUa8cKPcmz3eHDbV1NHGd7Ts9ZhELItHvfy8QUcYd+XruwEc8UWXQK1e3smG4r8m6hV/tJqD041qg",
+	"UiD7Ju2I0kwvHTdawl682X3B+73yex7zM5EY//YFyK12q+pAupM3y2/FzHrI4NzZ3sr83b6jUk39095G",
+	"fIzsk/6HzaxTWQOzAj/xw7uREcu/3924c7VtFefg4n4rkVLrku1m9AZuLuRcjeOK5hQ8DpzOeaZvIavq",
+	"Ymzfi2zeP0RvFTaQm0Bvwd5YfTl6l1OwqZxjwL7FGvqZGDS10OMSoYg9IesI8wkWNdhuVT3G92BPXilG",
+	"5onkUmDUg8i7iOjfoEydxyXOZQl/D5RgdyECr1cVBYncxB3BH91ur7PAodl59Zvff/eTb8C6PzZNMaRN",
+	"HDg4vcm/eSleS/LMsL6LDGgHbYQZ8h7bywzljz999Ydff//1/778xdcLA6L42tXHE/j9fmhEl/wW532F",
+	"jUv2+sKyNCzk68bbuMErunGyroBvDwOcp/mWqHGuVc8sUymo1t72qAarDtwfwPuOdeCiVmlV0s/85blK",
+	"jhXej5nEHDVdgo4r1FDE8Qir5Aq9gw0foC31umeSu1V1MYwMbINP598IpuNy6cgW4tOk9s7L//7y1a/+",
+	"5y+//fz7rz579cVnL3/5VW9j887de3/99vNXP//y5f998923X/z5d/9/HmTsZaToM+ZlPULal85272pm",
+	"q/9254JMQCE15KXFyRvasjF7g+j2j2wXw6fjD1cT1mBGzBVVGyvxmiTXsZIFse8s9Rn/lX5+M7FxEA7b",
+	"nY37g9790VZ3I5eD0V25KTfk3eHdwZbaHPXy7vCf1f3Rlrw3uNvJ+J05oNbe7Y2tg24SQA6x4M5pb727",
+	"3r3iQec7jS6GH5Qjc96uY9fV3+F8/dX5AoPpjdX1rLP99NkiXlQQ+HNNUURtrGqMNg+gw0KXoCPmAQH5",
+	"cy9dMXSBc9WakUVBKwbTAlYqtfeMFYWRQzGQhSxzZZ1PIramUP35dIKNbreVQJxSehxrx9fO+xNNIQH4",
+	"03k2K/wjzgn9idEvTIUIFBxJBgiid/oWWveh6bjNX79lZwyjk+UOnZbRas6ErsOtXE/M7C+qY2oIZanI",
+	"cNF6DiJgqlTV58AmZ1kvyZ+AKT6HWXmXagzj5/YmjavxJvMKWmV46cLUgPtY52ODYupNqPHWh4VFOMVk",
+	"bGjKP5GVxq1fOujGFTmzYGZ1qdy5cR/PQiRLv1r9mriM1rmcUriYLICpHEinwuLFa1VOTPQYD3Svcfe3",
+	"O/WfnYF0Ot9tQH88fQZG4UBJq+yHauYfOOVIFj99BuuHZnXZaj6ImzacAb5NBhR1fpmgcTNXqwnLAFB4",
+	"YUduM8JG5E6HWcGtwLaQjzj5c0QKwUKf56x0xAfFFgiglBJXPMmBmZaonMFyDMFCi/AoSH/jL81vsyrH",
+	"SxgZdRYTFTKGDo5daaM0LfYIRl5ZM7bSD52OTEohBcl8PgMgyKVtsVsoW09kKcfKZuJ9K0eylBlK0Ykp",
+	"TzKxW1VWO5WJJxVmi33YTGQmHppxbTLxyJw2TKBVznzDYopIf9ycFEkPhXpeFVKXLo5IlwMw8FYNRlYV",
+	"D4TTlJPPWJmiIFQIMIl44uoYOnH+NGne3UuaJ1NpSeMf+cVBs6hMVVBMzDOMMQkWzCdVAj1o8mO0yHi7",
+	"QVH2pbyIJTSH4ZIWP07Wic9YBIFdGiT8CqOKlQ0Kk58sm7mDFNkh4mmQWcjO4gXcRPW8Unnt1gVY1Xrc",
+	"WL/Cq8rrrrAz/8n55RxQUsRghm5rhWmArQlH23Sx308qsA/UkLW4GSVfO9FjBLlLwXZrpjuIFeFEDr20",
+	"k4ySI/3m4TWAoHp0jQnVSJxE+FMtm8U9yhni9YMoPceyqlRJaEVxlXEV2FJKhu4Iv6Itikj20BUqWOH0",
+	"nYwlyI6ZkIUzaZuHZdooLzXac7B33br42G/4qikYxYOSZQOuBgoBbJJ45fppTghnC83HG7GG9Aft/BmW",
+	"v5+G1hm6r2oobu0/efBgb3//rfVWCxSBnmsjN02BU+UDzQw3BHYWP+V0Vkolfm/3g4d7787VHBln6lUR",
+	"bc4HBssXS89WVBXhkRcrC7/F2sIciVsPdh892Hu4WGOggehn8WFTxsfb3lg/1UO0ICjo1iLL8d2Q1oLM",
+	"aLfgJUl/O2ocCuNHVHqDtiasmFQ2easFfwb5RBXjKl4f6VK7Y6q2KNjbZAGCJQgKJwFmpaetqcK1o/FA",
+	"xNXtrw0uArWX7pT5ZoNq5pbTsq0O0JYTo8birNkGuYWqQpalnzCGnHK6gMWehQdW5SZ8In5WmOkReyc4",
+	"ryyt+EYlahxdjjP8j/NK2pBTIkVhpt63mdvbuFWoOwR5NdKWQnf8t1XOFPw1S9rZYqDGkqrHwZ5XZWnq",
+	"I97PoYrWbsDv7eGEaOqUy2Uha+VWVH5YJgYvTJgdOp9L2YLmYcgpApykJzQnAXLMonhyQT55KB+H2SBD",
+	"OXMM1QTSZV3stRGSoOhhmZRto7IvuWqwLvbiJaRjWvh9vGbwyMQbsQVeWLLCnWj4wjsBvI7Me9x4op7q",
+	"nDNQQtb/YQnaGtGpuBTpVTCsLCwlsUu/emHJKmhIOZG8dAgNKyxfSu9HFCPWTpwasETFI6slvp+wVTpo",
+	"FlUM2tZMoZnSY4Ku9J4xP176TuPUkS8QXlJC5jXOiOfMhMLIFSbcBOwHMDYJHu1M0DGTOMOpHCgMtJ+J",
+	"iZIlfLOzw/Ls9u3b4R+80R9aOar74kz0dXlk1alWU8SyN3qohvB8oODdqdV1rUpBL8WiIlQBGwu72n49",
+	"QpsR6L0sdlBOEUdoPPzkK9zcANeEtWsHTtiwXW0QVx4OS9f8aigvztIehU7GOkoT1eN8LbHUn/7rZ+JM",
+	"jHQpi+2A/EXzm3b6sNzF1LHwnTxvKRrqRLWinuewsXzlvF/4BjfzsPC8BL5dqDNc+W4tVN/SKnMUamKR",
+	"0XKIEGKQwQhZ2HsB4oEQp0zzytEE7ijnzPqndMel5OsvsV9zxZZ1b1+PkR+XeY6naoABVRJRDn40TZ1a",
+	"sOS3Lh+n7w6PBfd8vCTJOmcWk0bIWUKyGIZOH8amog2/pLV3pS5mAs8Q2l5IDOrjTFrtFnh2Jv7ukjdA",
+	"2i6KKXNdaM/AtBzSN7aC4RhvWXqcSzLJGeA3OW1o2cfB//Afu6bzK9/9xloUxSn820TqCMiZUutjXR7s",
+	"8rAUIK9nYmhYAb5+J0AVSFvoiHYZDQo/QAyXt9xMbzC1IOowTo/ys6qS9kC7ofsrwJuGJh150mRnYGmK",
+	"fs4CpB6Wp46ALZXONKJAkkhIvn85w0jENm1ocpXnvJSYIZbFKcVBmaZmLH/2TPwX9Y5IjS6KwMqpNGJy",
+	"snmRdggcxxZsnzuWVi2OxG/3Odi/Pma0caFsbry4+vDCX1iA+E5abxSByeeMyx4LrRRepSxrjgqTJ4k2",
+	"EfugfpoHM5yG/lTp8TGId2dCbDnYSUEDke2cnyCx+GgeWDURYWHGVvTuRINFYUY+RDKLxn7fTVwfFlYf",
+	"+ZX7SaVEc+eWhrWaEkPQGcqrcakdOfMYUtSyEJVVI/2cWQYTaZ72metYUv9uVdHqCt6PzLH8ikhPvDSq",
+	"rahkrrLAK1GGw4T5CMOyhh/T+nRyxkF5v4h9i/Q0dT7CWkmj5M1yNRdCRnIA63fQOAwnB4s3qCewxHHh",
+	"+EAhCzNQBaUIXya02NqtyyJHGJ3KeIYiFKfhhESuMaqhWo55rsfWNBWGBtJvxxT+S0JyuvDYM/DVrZnG",
+	"60KBwt0fedC2azCmEwjtH+z/x9oaaNsnB+/dvi9uUV022fWDWa3IhhYTaU/eysT77/Tudze74tb773z4",
+	"FspJeLl3D1b43vNcFWgQKuLiJ4cFbywZS0GL3EwmMkN3bqJzU8CUWxBa4P4OwPwtdInoztW/7PS9n49B",
+	"Mm1djcOMQMOh8vVAQI9TCXVk7RJ4L5dgcazMvXMjTJ431tH9KTMidn5m148tMtf9Jw/3P1lba51HYfZG",
+	"UtgdK9UGHj7GU/YQwUkK9PH/fRoOjHxk7KQpJHpIOl7ltso1Rb0u3gWTLsPO6QlsxUrZXJV1iJsPVa4n",
+	"YIGAfoKeeU1HjbpjM/WAQbuMFcyWH/pEknGnQTNA80M91jUemskaxLtgaTkBn/AjZcdqCJ3JFfrf5VBM",
+	"jT0ZYJCLfalKOjc1dsgd+lTlNUcC1tb+bf/fH62tZYJcO4lmmBl8ihjPZIhNFIVf4WVXg48O2tKHeq0Y",
+	"GFMoWbrgG8cVkn4ANanqWbJmclM0k9LtCEkhEfRHAwBu1/++LvbwRQuThl0gt3RdPIYl2MS+BTad+lgd",
+	"lq7CNQEzvgN7C8YZrQZO+detYDAPOyOrt0ebYK5nvax75352d+sedgiKYAZiq8zmRrZ1byuu8EB4hnYM",
+	"3zWXYqQLckIwZshxINAp44ZSurMETBoL4/Kgr7ct7mxsJLOJebOiD8X41BjmXwbCC5jLlm7HcPIyhdCE",
+	"Y+JpAAeAXaZzT3mNMdbEZLMST0MSgx7DKWzyQeHYLP+9xOOguAXXC9MSSJR8FIV7IWxTMpgz2wkLiM0J",
+	"BotshpomHGwl7Wooeeo9w9axB3VgxalL+5Se/KCmgh45k7oKfGj44tmLvwUAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -1900,6 +1900,51 @@ func (e TimelineEventEvent) Valid() bool {
 	}
 }
 
+// Defines values for VerificationOutcomeStatus.
+const (
+	CodeIsRight VerificationOutcomeStatus = "approved"
+	CodeIsWrong VerificationOutcomeStatus = "pending"
+)
+
+// Valid indicates whether the value is a known member of the VerificationOutcomeStatus enum.
+func (e VerificationOutcomeStatus) Valid() bool {
+	switch e {
+	case CodeIsRight:
+		return true
+	case CodeIsWrong:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for VerificationStatus.
+const (
+	VerificationApproved  VerificationStatus = "approved"
+	VerificationCancelled VerificationStatus = "cancelled"
+	VerificationExhausted VerificationStatus = "exhausted"
+	VerificationExpired   VerificationStatus = "expired"
+	VerificationPending   VerificationStatus = "pending"
+)
+
+// Valid indicates whether the value is a known member of the VerificationStatus enum.
+func (e VerificationStatus) Valid() bool {
+	switch e {
+	case VerificationApproved:
+		return true
+	case VerificationCancelled:
+		return true
+	case VerificationExhausted:
+		return true
+	case VerificationExpired:
+		return true
+	case VerificationPending:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WebhookStatus.
 const (
 	WebhookOff WebhookStatus = "off"
@@ -7886,6 +7931,9 @@ type Settings struct {
 	Queue      QueueSettings      `json:"queue"`
 	Recipient  RecipientSettings  `json:"recipient"`
 	Sms        SmsSettings        `json:"sms"`
+
+	// Verification The rules of verification codes. `per_minute`, `per_hour` and `per_day`: the maximum number of codes that a company sends to a recipient for a purpose. `client_per_hour` and `client_per_day`: the maximum number of codes for one `client_ip`, and for one `device`. 0 means no maximum.
+	Verification *VerificationSettings `json:"verification,omitempty"`
 }
 
 // SettingsChange defines model for SettingsChange.
@@ -7896,6 +7944,9 @@ type SettingsChange struct {
 	Queue      *QueueSettings      `json:"queue,omitempty"`
 	Recipient  *RecipientSettings  `json:"recipient,omitempty"`
 	Sms        *SmsSettings        `json:"sms,omitempty"`
+
+	// Verification The rules of verification codes. `per_minute`, `per_hour` and `per_day`: the maximum number of codes that a company sends to a recipient for a purpose. `client_per_hour` and `client_per_day`: the maximum number of codes for one `client_ip`, and for one `device`. 0 means no maximum.
+	Verification *VerificationSettings `json:"verification,omitempty"`
 }
 
 // SettingsResponse defines model for SettingsResponse.
@@ -9313,6 +9364,293 @@ type UserResponse struct {
 // UsesSharedSenders Whether shared senders send messages that no active route of the company serves; true by default. If false, such messages are held, so that switching off or deleting the last route does not send them through other senders.
 type UsesSharedSenders = bool
 
+// VerificationCheckOfRequest defines model for VerificationCheckOfRequest.
+type VerificationCheckOfRequest struct {
+	// Channel Example: sms
+	Channel *string `json:"channel,omitempty"`
+
+	// Code The code that the person entered
+	//
+	// Example: 493817
+	Code VerificationCode `json:"code"`
+
+	// DefaultRegion The region (ISO 3166-1) of a `phone_number` without a country code; by default the region of the company
+	//
+	// Example: ID
+	DefaultRegion *VerificationRegion `json:"default_region,omitempty"`
+
+	// Email Example: ann@example.com
+	Email *string `json:"email,omitempty"`
+
+	// PhoneNumber A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
+	//
+	// Example: 13800138000
+	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
+
+	// Purpose What the code is for. Each purpose has its own codes and limits.
+	//
+	// Example: login
+	Purpose VerificationPurpose `json:"purpose"`
+
+	// UserID Example: u1001
+	UserID *string `json:"user_id,omitempty"`
+}
+
+// VerificationCheckRequest defines model for VerificationCheckRequest.
+type VerificationCheckRequest struct {
+	// Code The code that the person entered
+	//
+	// Example: 493817
+	Code VerificationCode `json:"code"`
+}
+
+// VerificationClientIP The IP address of the person's client. Codes are limited for each address.
+//
+// Example: 203.0.113.9
+type VerificationClientIP = string
+
+// VerificationCode The code that the person entered
+//
+// Example: 493817
+type VerificationCode = string
+
+// VerificationDevice An id of the person's device. Codes are limited for each device.
+//
+// Example: d41d8cd98f00b204
+type VerificationDevice = string
+
+// VerificationNo The id of the verification; it cannot be guessed
+type VerificationNo = string
+
+// VerificationOutcome defines model for VerificationOutcome.
+type VerificationOutcome struct {
+	// AttemptsLeft How many more codes can be checked
+	AttemptsLeft int `json:"attempts_left"`
+
+	// Status `approved`: the code is right. `pending`: the code is wrong
+	Status VerificationOutcomeStatus `json:"status"`
+
+	// VerificationID The id of the verification; it cannot be guessed
+	VerificationID VerificationNo `json:"verification_id"`
+}
+
+// VerificationOutcomeStatus `approved`: the code is right. `pending`: the code is wrong
+type VerificationOutcomeStatus string
+
+// VerificationPurpose What the code is for. Each purpose has its own codes and limits.
+//
+// Example: login
+type VerificationPurpose = string
+
+// VerificationRegion The region (ISO 3166-1) of a `phone_number` without a country code; by default the region of the company
+//
+// Example: ID
+type VerificationRegion = string
+
+// VerificationRequest defines model for VerificationRequest.
+type VerificationRequest struct {
+	// AppHash The hash by which the SMS Retriever of Android finds the message. It becomes the last line of the text.
+	//
+	// Example: FA+9qCX9VSu
+	AppHash *string `json:"app_hash,omitempty"`
+
+	// Channel The channel for a `user_id`: `sms` by default
+	//
+	// Example: sms
+	Channel *string `json:"channel,omitempty"`
+
+	// ClientIP The IP address of the person's client. Codes are limited for each address.
+	//
+	// Example: 203.0.113.9
+	ClientIP *VerificationClientIP `json:"client_ip,omitempty"`
+
+	// DefaultRegion The region (ISO 3166-1) of a `phone_number` without a country code; by default the region of the company
+	//
+	// Example: ID
+	DefaultRegion *VerificationRegion `json:"default_region,omitempty"`
+
+	// Device An id of the person's device. Codes are limited for each device.
+	//
+	// Example: d41d8cd98f00b204
+	Device *VerificationDevice `json:"device,omitempty"`
+
+	// Domain The domain for which browsers fill in the code (WebOTP). The last line of the text becomes `@domain #code`. Not together with `app_hash`.
+	//
+	// Example: example.com
+	Domain *string `json:"domain,omitempty"`
+
+	// Email The e-mail address of the person, instead of `phone_number`
+	//
+	// Example: ann@example.com
+	Email *string `json:"email,omitempty"`
+
+	// Language The language of the text; by default that of the country of the phone number
+	//
+	// Example: en
+	Language *string `json:"language,omitempty"`
+
+	// Length The number of digits; by default the setting `verification.length`
+	Length *int `json:"length,omitempty"`
+
+	// PhoneNumber A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
+	//
+	// Example: 13800138000
+	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
+
+	// Purpose What the code is for. Each purpose has its own codes and limits.
+	//
+	// Example: login
+	Purpose VerificationPurpose `json:"purpose"`
+
+	// Sign The signature of the message
+	//
+	// Example: 示例公司
+	Sign *string `json:"sign,omitempty"`
+
+	// TemplateNo The template of the text. It needs the placeholder `{code}`.
+	//
+	// Example: login-code
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// TTLSeconds The time until the code expires; by default the setting `verification.ttl_seconds`
+	TTLSeconds *int `json:"ttl_seconds,omitempty"`
+
+	// UserID The contact who gets the code, instead of `phone_number`
+	//
+	// Example: u1001
+	UserID *string `json:"user_id,omitempty"`
+}
+
+// VerificationResendRequest defines model for VerificationResendRequest.
+type VerificationResendRequest struct {
+	// AppHash Example: FA+9qCX9VSu
+	AppHash *string `json:"app_hash,omitempty"`
+
+	// ClientIP The IP address of the person's client. Codes are limited for each address.
+	//
+	// Example: 203.0.113.9
+	ClientIP *VerificationClientIP `json:"client_ip,omitempty"`
+
+	// Device An id of the person's device. Codes are limited for each device.
+	//
+	// Example: d41d8cd98f00b204
+	Device *VerificationDevice `json:"device,omitempty"`
+
+	// Domain Example: example.com
+	Domain *string `json:"domain,omitempty"`
+
+	// Language Example: en
+	Language *string `json:"language,omitempty"`
+
+	// Sign Example: 示例公司
+	Sign *string `json:"sign,omitempty"`
+
+	// TemplateNo Example: login-code
+	TemplateNo *string `json:"template_no,omitempty"`
+}
+
+// VerificationResponse defines model for VerificationResponse.
+type VerificationResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message          `json:"message"`
+	Data    VerificationView `json:"data"`
+}
+
+// VerificationSettings The rules of verification codes. `per_minute`, `per_hour` and `per_day`: the maximum number of codes that a company sends to a recipient for a purpose. `client_per_hour` and `client_per_day`: the maximum number of codes for one `client_ip`, and for one `device`. 0 means no maximum.
+type VerificationSettings struct {
+	// ClientPerDay The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	ClientPerDay *Cap `json:"client_per_day,omitempty"`
+
+	// ClientPerHour The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	ClientPerHour *Cap `json:"client_per_hour,omitempty"`
+
+	// KeepDays The days after which verifications are deleted
+	KeepDays *int64 `json:"keep_days,omitempty"`
+
+	// Length The number of digits of a code
+	Length *int64 `json:"length,omitempty"`
+
+	// MaxChecks The number of wrong codes after which a verification ends
+	MaxChecks *int64 `json:"max_checks,omitempty"`
+
+	// PerDay The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	PerDay *Cap `json:"per_day,omitempty"`
+
+	// PerHour The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	PerHour *Cap `json:"per_hour,omitempty"`
+
+	// PerMinute The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
+	PerMinute *Cap `json:"per_minute,omitempty"`
+
+	// TTLSeconds The time after which a code expires
+	TTLSeconds *int64 `json:"ttl_seconds,omitempty"`
+}
+
+// VerificationStarted defines model for VerificationStarted.
+type VerificationStarted struct {
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
+	//
+	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
+	TaskID    TaskID    `json:"task_id"`
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// ResendAfter The code is not sent again before this time
+	ResendAfter time.Time `json:"resend_after"`
+
+	// Status `pending`: the code can be checked. `approved`: the right code was checked. `expired`: the time of the code has passed. `exhausted`: too many wrong codes were checked. `cancelled`: the verification was cancelled, or replaced by a newer one.
+	Status VerificationStatus `json:"status"`
+
+	// VerificationID The id of the verification; it cannot be guessed
+	VerificationID VerificationNo `json:"verification_id"`
+}
+
+// VerificationStartedResponse defines model for VerificationStartedResponse.
+type VerificationStartedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message             `json:"message"`
+	Data    VerificationStarted `json:"data"`
+}
+
+// VerificationStatus `pending`: the code can be checked. `approved`: the right code was checked. `expired`: the time of the code has passed. `exhausted`: too many wrong codes were checked. `cancelled`: the verification was cancelled, or replaced by a newer one.
+type VerificationStatus string
+
+// VerificationView defines model for VerificationView.
+type VerificationView struct {
+	AttemptsLeft int       `json:"attempts_left"`
+	Channel      string    `json:"channel"`
+	CreatedAt    time.Time `json:"created_at"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// EndedAt When the verification ended; missing while it is pending
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	ExpiresAt time.Time  `json:"expires_at"`
+
+	// Purpose What the code is for. Each purpose has its own codes and limits.
+	//
+	// Example: login
+	Purpose VerificationPurpose `json:"purpose"`
+
+	// Status `pending`: the code can be checked. `approved`: the right code was checked. `expired`: the time of the code has passed. `exhausted`: too many wrong codes were checked. `cancelled`: the verification was cancelled, or replaced by a newer one.
+	Status VerificationStatus `json:"status"`
+
+	// TaskIds The messages with the code, oldest first
+	TaskIds []string `json:"task_ids"`
+
+	// TaskStatus 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+	TaskStatus *TaskStatus `json:"task_status,omitempty"`
+
+	// VerificationID The id of the verification; it cannot be guessed
+	VerificationID VerificationNo `json:"verification_id"`
+}
+
 // Wait Seconds to wait if no task is available; 0 by default
 type Wait = int
 
@@ -9624,6 +9962,9 @@ type SubmittedBy = string
 // TagFilter defines model for TagFilter.
 type TagFilter = []TagName
 
+// VerificationID defines model for VerificationId.
+type VerificationID = string
+
 // WebhookID defines model for WebhookId.
 type WebhookID = int64
 
@@ -9662,6 +10003,16 @@ type Unavailable = Error
 
 // UnsupportedMedia defines model for UnsupportedMedia.
 type UnsupportedMedia = Error
+
+// VerificationChecked defines model for VerificationChecked.
+type VerificationChecked struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message             `json:"message"`
+	Data    VerificationOutcome `json:"data"`
+}
 
 // ListAlertReceiversParams defines parameters for ListAlertReceivers.
 type ListAlertReceiversParams struct {
@@ -10639,6 +10990,18 @@ type ListTagContactsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// StartVerificationParams defines parameters for StartVerification.
+type StartVerificationParams struct {
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ResendVerificationParams defines parameters for ResendVerification.
+type ResendVerificationParams struct {
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListWebhooksParams defines parameters for ListWebhooks.
 type ListWebhooksParams struct {
 	// Limit The maximum number of items
@@ -10863,6 +11226,18 @@ type SendOnceJSONRequestBody = OnceRequest
 
 // ChangeTagJSONRequestBody defines body for ChangeTag for application/json ContentType.
 type ChangeTagJSONRequestBody = TagChangeRequest
+
+// StartVerificationJSONRequestBody defines body for StartVerification for application/json ContentType.
+type StartVerificationJSONRequestBody = VerificationRequest
+
+// CheckNewestVerificationJSONRequestBody defines body for CheckNewestVerification for application/json ContentType.
+type CheckNewestVerificationJSONRequestBody = VerificationCheckOfRequest
+
+// CheckVerificationJSONRequestBody defines body for CheckVerification for application/json ContentType.
+type CheckVerificationJSONRequestBody = VerificationCheckRequest
+
+// ResendVerificationJSONRequestBody defines body for ResendVerification for application/json ContentType.
+type ResendVerificationJSONRequestBody = VerificationResendRequest
 
 // CreateWebhookJSONRequestBody defines body for CreateWebhook for application/json ContentType.
 type CreateWebhookJSONRequestBody = WebhookRequest
@@ -13511,6 +13886,116 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
 	ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StartVerificationWithBody Send a code
+	//
+	// The server creates a code and sends it to the person. It stores the code only encrypted, and as a keyed hash: no answer, event, log or backup
+	// contains it. A pending verification for the same recipient and the same `purpose` is cancelled.
+	//
+	// - **Limits.** A recipient gets one code in a minute, five in an hour and ten in a day for each `purpose`. The settings of `verification` change
+	//   these numbers, and those of `client_ip` and `device`. Beyond a limit, the answer is 429 `recipient.limited`, with `Retry-After`.
+	// - **Text.** Without `template_no`, the server has texts in Chinese and English. A template needs the placeholder `{code}`, and can have
+	//   `{minutes}`: the time until the code expires.
+	// - The server needs `SECRETS_KEY`. Otherwise the answer is 409 `verification.no_key`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/verifications (the `StartVerification` operationId).
+	StartVerificationWithBody(ctx context.Context, params *StartVerificationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StartVerification Send a code
+	//
+	// The server creates a code and sends it to the person. It stores the code only encrypted, and as a keyed hash: no answer, event, log or backup
+	// contains it. A pending verification for the same recipient and the same `purpose` is cancelled.
+	//
+	// - **Limits.** A recipient gets one code in a minute, five in an hour and ten in a day for each `purpose`. The settings of `verification` change
+	//   these numbers, and those of `client_ip` and `device`. Beyond a limit, the answer is 429 `recipient.limited`, with `Retry-After`.
+	// - **Text.** Without `template_no`, the server has texts in Chinese and English. A template needs the placeholder `{code}`, and can have
+	//   `{minutes}`: the time until the code expires.
+	// - The server needs `SECRETS_KEY`. Otherwise the answer is 409 `verification.no_key`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/verifications (the `StartVerification` operationId).
+	StartVerification(ctx context.Context, params *StartVerificationParams, body StartVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CheckNewestVerificationWithBody Check a code of a person
+	//
+	// Checks the code like `POST /api/v1/verifications/{verification_id}/check`, with the newest verification of the person for the `purpose`. If
+	// there is none, the answer is 409 `verification.expired`: it does not tell whether the person is known.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/verifications/check (the `CheckNewestVerification` operationId).
+	CheckNewestVerificationWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CheckNewestVerification Check a code of a person
+	//
+	// Checks the code like `POST /api/v1/verifications/{verification_id}/check`, with the newest verification of the person for the `purpose`. If
+	// there is none, the answer is 409 `verification.expired`: it does not tell whether the person is known.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/verifications/check (the `CheckNewestVerification` operationId).
+	CheckNewestVerification(ctx context.Context, body CheckNewestVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetVerification Get a verification with the state of its message
+	//
+	// Corresponds with GET /api/v1/verifications/{verification_id} (the `GetVerification` operationId).
+	GetVerification(ctx context.Context, verificationID VerificationID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelVerification Cancel a verification
+	//
+	// Its code is no longer valid. A message that no sender has leased is cancelled.
+	//
+	// Corresponds with POST /api/v1/verifications/{verification_id}/cancel (the `CancelVerification` operationId).
+	CancelVerification(ctx context.Context, verificationID VerificationID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CheckVerificationWithBody Check a code
+	//
+	// `approved`: the code is right. Exactly one check can approve a verification. `pending`: the code is wrong, and `attempts_left` codes can still be
+	// checked. After five wrong codes (the setting `verification.max_checks`), the verification ends.
+	//
+	// If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
+	// `verification.approved`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/verifications/{verification_id}/check (the `CheckVerification` operationId).
+	CheckVerificationWithBody(ctx context.Context, verificationID VerificationID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CheckVerification Check a code
+	//
+	// `approved`: the code is right. Exactly one check can approve a verification. `pending`: the code is wrong, and `attempts_left` codes can still be
+	// checked. After five wrong codes (the setting `verification.max_checks`), the verification ends.
+	//
+	// If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
+	// `verification.approved`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/verifications/{verification_id}/check (the `CheckVerification` operationId).
+	CheckVerification(ctx context.Context, verificationID VerificationID, body CheckVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResendVerificationWithBody Send the code of a verification again
+	//
+	// Sends the same code, and does not change when it expires. The limits are those of a new verification. If the verification has ended, the answer is
+	// 409 as for a check.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/verifications/{verification_id}/resend (the `ResendVerification` operationId).
+	ResendVerificationWithBody(ctx context.Context, verificationID VerificationID, params *ResendVerificationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResendVerification Send the code of a verification again
+	//
+	// Sends the same code, and does not change when it expires. The limits are those of a new verification. If the verification has ended, the answer is
+	// 409 as for a check.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/verifications/{verification_id}/resend (the `ResendVerification` operationId).
+	ResendVerification(ctx context.Context, verificationID VerificationID, params *ResendVerificationParams, body ResendVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListWebhooks List webhooks, newest first
 	//
@@ -18614,6 +19099,216 @@ func (c *Client) ChangeTagWithBody(ctx context.Context, tag TagName, contentType
 // Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
 func (c *Client) ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewChangeTagRequest(c.Server, tag, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StartVerificationWithBody Send a code
+//
+// The server creates a code and sends it to the person. It stores the code only encrypted, and as a keyed hash: no answer, event, log or backup
+// contains it. A pending verification for the same recipient and the same `purpose` is cancelled.
+//
+//   - **Limits.** A recipient gets one code in a minute, five in an hour and ten in a day for each `purpose`. The settings of `verification` change
+//     these numbers, and those of `client_ip` and `device`. Beyond a limit, the answer is 429 `recipient.limited`, with `Retry-After`.
+//   - **Text.** Without `template_no`, the server has texts in Chinese and English. A template needs the placeholder `{code}`, and can have
+//     `{minutes}`: the time until the code expires.
+//   - The server needs `SECRETS_KEY`. Otherwise the answer is 409 `verification.no_key`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/verifications (the `StartVerification` operationId).
+func (c *Client) StartVerificationWithBody(ctx context.Context, params *StartVerificationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStartVerificationRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StartVerification Send a code
+//
+// The server creates a code and sends it to the person. It stores the code only encrypted, and as a keyed hash: no answer, event, log or backup
+// contains it. A pending verification for the same recipient and the same `purpose` is cancelled.
+//
+//   - **Limits.** A recipient gets one code in a minute, five in an hour and ten in a day for each `purpose`. The settings of `verification` change
+//     these numbers, and those of `client_ip` and `device`. Beyond a limit, the answer is 429 `recipient.limited`, with `Retry-After`.
+//   - **Text.** Without `template_no`, the server has texts in Chinese and English. A template needs the placeholder `{code}`, and can have
+//     `{minutes}`: the time until the code expires.
+//   - The server needs `SECRETS_KEY`. Otherwise the answer is 409 `verification.no_key`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/verifications (the `StartVerification` operationId).
+func (c *Client) StartVerification(ctx context.Context, params *StartVerificationParams, body StartVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStartVerificationRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CheckNewestVerificationWithBody Check a code of a person
+//
+// Checks the code like `POST /api/v1/verifications/{verification_id}/check`, with the newest verification of the person for the `purpose`. If
+// there is none, the answer is 409 `verification.expired`: it does not tell whether the person is known.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/verifications/check (the `CheckNewestVerification` operationId).
+func (c *Client) CheckNewestVerificationWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckNewestVerificationRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CheckNewestVerification Check a code of a person
+//
+// Checks the code like `POST /api/v1/verifications/{verification_id}/check`, with the newest verification of the person for the `purpose`. If
+// there is none, the answer is 409 `verification.expired`: it does not tell whether the person is known.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/verifications/check (the `CheckNewestVerification` operationId).
+func (c *Client) CheckNewestVerification(ctx context.Context, body CheckNewestVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckNewestVerificationRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetVerification Get a verification with the state of its message
+//
+// Corresponds with GET /api/v1/verifications/{verification_id} (the `GetVerification` operationId).
+func (c *Client) GetVerification(ctx context.Context, verificationID VerificationID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetVerificationRequest(c.Server, verificationID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelVerification Cancel a verification
+//
+// Its code is no longer valid. A message that no sender has leased is cancelled.
+//
+// Corresponds with POST /api/v1/verifications/{verification_id}/cancel (the `CancelVerification` operationId).
+func (c *Client) CancelVerification(ctx context.Context, verificationID VerificationID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelVerificationRequest(c.Server, verificationID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CheckVerificationWithBody Check a code
+//
+// `approved`: the code is right. Exactly one check can approve a verification. `pending`: the code is wrong, and `attempts_left` codes can still be
+// checked. After five wrong codes (the setting `verification.max_checks`), the verification ends.
+//
+// If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
+// `verification.approved`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/verifications/{verification_id}/check (the `CheckVerification` operationId).
+func (c *Client) CheckVerificationWithBody(ctx context.Context, verificationID VerificationID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckVerificationRequestWithBody(c.Server, verificationID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CheckVerification Check a code
+//
+// `approved`: the code is right. Exactly one check can approve a verification. `pending`: the code is wrong, and `attempts_left` codes can still be
+// checked. After five wrong codes (the setting `verification.max_checks`), the verification ends.
+//
+// If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
+// `verification.approved`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/verifications/{verification_id}/check (the `CheckVerification` operationId).
+func (c *Client) CheckVerification(ctx context.Context, verificationID VerificationID, body CheckVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckVerificationRequest(c.Server, verificationID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResendVerificationWithBody Send the code of a verification again
+//
+// Sends the same code, and does not change when it expires. The limits are those of a new verification. If the verification has ended, the answer is
+// 409 as for a check.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/verifications/{verification_id}/resend (the `ResendVerification` operationId).
+func (c *Client) ResendVerificationWithBody(ctx context.Context, verificationID VerificationID, params *ResendVerificationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResendVerificationRequestWithBody(c.Server, verificationID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResendVerification Send the code of a verification again
+//
+// Sends the same code, and does not change when it expires. The limits are those of a new verification. If the verification has ended, the answer is
+// 409 as for a check.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/verifications/{verification_id}/resend (the `ResendVerification` operationId).
+func (c *Client) ResendVerification(ctx context.Context, verificationID VerificationID, params *ResendVerificationParams, body ResendVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResendVerificationRequest(c.Server, verificationID, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -29255,6 +29950,278 @@ func NewChangeTagRequestWithBody(server string, tag TagName, contentType string,
 	return req, nil
 }
 
+// NewStartVerificationRequest calls the generic StartVerification builder with application/json body
+func NewStartVerificationRequest(server string, params *StartVerificationParams, body StartVerificationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewStartVerificationRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewStartVerificationRequestWithBody constructs an http.Request for the StartVerification method, with any body, and a specified content type
+func NewStartVerificationRequestWithBody(server string, params *StartVerificationParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/verifications")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCheckNewestVerificationRequest calls the generic CheckNewestVerification builder with application/json body
+func NewCheckNewestVerificationRequest(server string, body CheckNewestVerificationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCheckNewestVerificationRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCheckNewestVerificationRequestWithBody constructs an http.Request for the CheckNewestVerification method, with any body, and a specified content type
+func NewCheckNewestVerificationRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/verifications/check")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetVerificationRequest constructs an http.Request for the GetVerification method
+func NewGetVerificationRequest(server string, verificationID VerificationID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "verification_id", verificationID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/verifications/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCancelVerificationRequest constructs an http.Request for the CancelVerification method
+func NewCancelVerificationRequest(server string, verificationID VerificationID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "verification_id", verificationID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/verifications/%s/cancel", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCheckVerificationRequest calls the generic CheckVerification builder with application/json body
+func NewCheckVerificationRequest(server string, verificationID VerificationID, body CheckVerificationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCheckVerificationRequestWithBody(server, verificationID, "application/json", bodyReader)
+}
+
+// NewCheckVerificationRequestWithBody constructs an http.Request for the CheckVerification method, with any body, and a specified content type
+func NewCheckVerificationRequestWithBody(server string, verificationID VerificationID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "verification_id", verificationID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/verifications/%s/check", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewResendVerificationRequest calls the generic ResendVerification builder with application/json body
+func NewResendVerificationRequest(server string, verificationID VerificationID, params *ResendVerificationParams, body ResendVerificationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewResendVerificationRequestWithBody(server, verificationID, params, "application/json", bodyReader)
+}
+
+// NewResendVerificationRequestWithBody constructs an http.Request for the ResendVerification method, with any body, and a specified content type
+func NewResendVerificationRequestWithBody(server string, verificationID VerificationID, params *ResendVerificationParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "verification_id", verificationID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/verifications/%s/resend", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListWebhooksRequest constructs an http.Request for the ListWebhooks method
 func NewListWebhooksRequest(server string, params *ListWebhooksParams) (*http.Request, error) {
 	var err error
@@ -32716,6 +33683,120 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
 	ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
+
+	// StartVerificationWithBodyWithResponse Send a code
+	//
+	// The server creates a code and sends it to the person. It stores the code only encrypted, and as a keyed hash: no answer, event, log or backup
+	// contains it. A pending verification for the same recipient and the same `purpose` is cancelled.
+	//
+	// - **Limits.** A recipient gets one code in a minute, five in an hour and ten in a day for each `purpose`. The settings of `verification` change
+	//   these numbers, and those of `client_ip` and `device`. Beyond a limit, the answer is 429 `recipient.limited`, with `Retry-After`.
+	// - **Text.** Without `template_no`, the server has texts in Chinese and English. A template needs the placeholder `{code}`, and can have
+	//   `{minutes}`: the time until the code expires.
+	// - The server needs `SECRETS_KEY`. Otherwise the answer is 409 `verification.no_key`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/verifications (the `StartVerification` operationId).
+	StartVerificationWithBodyWithResponse(ctx context.Context, params *StartVerificationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*StartVerificationResponse, error)
+
+	// StartVerificationWithResponse Send a code
+	//
+	// The server creates a code and sends it to the person. It stores the code only encrypted, and as a keyed hash: no answer, event, log or backup
+	// contains it. A pending verification for the same recipient and the same `purpose` is cancelled.
+	//
+	// - **Limits.** A recipient gets one code in a minute, five in an hour and ten in a day for each `purpose`. The settings of `verification` change
+	//   these numbers, and those of `client_ip` and `device`. Beyond a limit, the answer is 429 `recipient.limited`, with `Retry-After`.
+	// - **Text.** Without `template_no`, the server has texts in Chinese and English. A template needs the placeholder `{code}`, and can have
+	//   `{minutes}`: the time until the code expires.
+	// - The server needs `SECRETS_KEY`. Otherwise the answer is 409 `verification.no_key`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/verifications (the `StartVerification` operationId).
+	StartVerificationWithResponse(ctx context.Context, params *StartVerificationParams, body StartVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*StartVerificationResponse, error)
+
+	// CheckNewestVerificationWithBodyWithResponse Check a code of a person
+	//
+	// Checks the code like `POST /api/v1/verifications/{verification_id}/check`, with the newest verification of the person for the `purpose`. If
+	// there is none, the answer is 409 `verification.expired`: it does not tell whether the person is known.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/verifications/check (the `CheckNewestVerification` operationId).
+	CheckNewestVerificationWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CheckNewestVerificationResponse, error)
+
+	// CheckNewestVerificationWithResponse Check a code of a person
+	//
+	// Checks the code like `POST /api/v1/verifications/{verification_id}/check`, with the newest verification of the person for the `purpose`. If
+	// there is none, the answer is 409 `verification.expired`: it does not tell whether the person is known.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/verifications/check (the `CheckNewestVerification` operationId).
+	CheckNewestVerificationWithResponse(ctx context.Context, body CheckNewestVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*CheckNewestVerificationResponse, error)
+
+	// GetVerificationWithResponse Get a verification with the state of its message
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/verifications/{verification_id} (the `GetVerification` operationId).
+	GetVerificationWithResponse(ctx context.Context, verificationID VerificationID, reqEditors ...RequestEditorFn) (*GetVerificationResponse, error)
+
+	// CancelVerificationWithResponse Cancel a verification
+	//
+	// Its code is no longer valid. A message that no sender has leased is cancelled.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/verifications/{verification_id}/cancel (the `CancelVerification` operationId).
+	CancelVerificationWithResponse(ctx context.Context, verificationID VerificationID, reqEditors ...RequestEditorFn) (*CancelVerificationResponse, error)
+
+	// CheckVerificationWithBodyWithResponse Check a code
+	//
+	// `approved`: the code is right. Exactly one check can approve a verification. `pending`: the code is wrong, and `attempts_left` codes can still be
+	// checked. After five wrong codes (the setting `verification.max_checks`), the verification ends.
+	//
+	// If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
+	// `verification.approved`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/verifications/{verification_id}/check (the `CheckVerification` operationId).
+	CheckVerificationWithBodyWithResponse(ctx context.Context, verificationID VerificationID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CheckVerificationResponse, error)
+
+	// CheckVerificationWithResponse Check a code
+	//
+	// `approved`: the code is right. Exactly one check can approve a verification. `pending`: the code is wrong, and `attempts_left` codes can still be
+	// checked. After five wrong codes (the setting `verification.max_checks`), the verification ends.
+	//
+	// If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
+	// `verification.approved`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/verifications/{verification_id}/check (the `CheckVerification` operationId).
+	CheckVerificationWithResponse(ctx context.Context, verificationID VerificationID, body CheckVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*CheckVerificationResponse, error)
+
+	// ResendVerificationWithBodyWithResponse Send the code of a verification again
+	//
+	// Sends the same code, and does not change when it expires. The limits are those of a new verification. If the verification has ended, the answer is
+	// 409 as for a check.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/verifications/{verification_id}/resend (the `ResendVerification` operationId).
+	ResendVerificationWithBodyWithResponse(ctx context.Context, verificationID VerificationID, params *ResendVerificationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResendVerificationResponse, error)
+
+	// ResendVerificationWithResponse Send the code of a verification again
+	//
+	// Sends the same code, and does not change when it expires. The limits are those of a new verification. If the verification has ended, the answer is
+	// 409 as for a check.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/verifications/{verification_id}/resend (the `ResendVerification` operationId).
+	ResendVerificationWithResponse(ctx context.Context, verificationID VerificationID, params *ResendVerificationParams, body ResendVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*ResendVerificationResponse, error)
 
 	// ListWebhooksWithResponse List webhooks, newest first
 	//
@@ -50257,6 +51338,672 @@ func (r ChangeTagResponse) ContentType() string {
 	return ""
 }
 
+type StartVerificationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *VerificationStartedResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r StartVerificationResponse) GetJSON200() *VerificationStartedResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r StartVerificationResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r StartVerificationResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r StartVerificationResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r StartVerificationResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r StartVerificationResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r StartVerificationResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r StartVerificationResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r StartVerificationResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r StartVerificationResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r StartVerificationResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r StartVerificationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StartVerificationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StartVerificationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StartVerificationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CheckNewestVerificationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *VerificationChecked
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CheckNewestVerificationResponse) GetJSON200() *VerificationChecked {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CheckNewestVerificationResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CheckNewestVerificationResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CheckNewestVerificationResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CheckNewestVerificationResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CheckNewestVerificationResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CheckNewestVerificationResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CheckNewestVerificationResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CheckNewestVerificationResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CheckNewestVerificationResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CheckNewestVerificationResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CheckNewestVerificationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CheckNewestVerificationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CheckNewestVerificationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CheckNewestVerificationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetVerificationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *VerificationResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetVerificationResponse) GetJSON200() *VerificationResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetVerificationResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetVerificationResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetVerificationResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetVerificationResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r GetVerificationResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetVerificationResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetVerificationResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetVerificationResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetVerificationResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetVerificationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetVerificationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetVerificationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetVerificationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CancelVerificationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelVerificationResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CancelVerificationResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CancelVerificationResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CancelVerificationResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CancelVerificationResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CancelVerificationResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CancelVerificationResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CancelVerificationResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CancelVerificationResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CancelVerificationResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelVerificationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelVerificationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelVerificationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelVerificationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CheckVerificationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *VerificationChecked
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CheckVerificationResponse) GetJSON200() *VerificationChecked {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CheckVerificationResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CheckVerificationResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CheckVerificationResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CheckVerificationResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CheckVerificationResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CheckVerificationResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CheckVerificationResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CheckVerificationResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CheckVerificationResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CheckVerificationResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CheckVerificationResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CheckVerificationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CheckVerificationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CheckVerificationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CheckVerificationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResendVerificationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *VerificationStartedResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResendVerificationResponse) GetJSON200() *VerificationStartedResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ResendVerificationResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResendVerificationResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResendVerificationResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ResendVerificationResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ResendVerificationResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ResendVerificationResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ResendVerificationResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ResendVerificationResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResendVerificationResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResendVerificationResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResendVerificationResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResendVerificationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResendVerificationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResendVerificationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResendVerificationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListWebhooksResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -55772,6 +57519,180 @@ func (c *ClientWithResponses) ChangeTagWithResponse(ctx context.Context, tag Tag
 		return nil, err
 	}
 	return ParseChangeTagResponse(rsp)
+}
+
+// StartVerificationWithBodyWithResponse Send a code
+//
+// The server creates a code and sends it to the person. It stores the code only encrypted, and as a keyed hash: no answer, event, log or backup
+// contains it. A pending verification for the same recipient and the same `purpose` is cancelled.
+//
+//   - **Limits.** A recipient gets one code in a minute, five in an hour and ten in a day for each `purpose`. The settings of `verification` change
+//     these numbers, and those of `client_ip` and `device`. Beyond a limit, the answer is 429 `recipient.limited`, with `Retry-After`.
+//   - **Text.** Without `template_no`, the server has texts in Chinese and English. A template needs the placeholder `{code}`, and can have
+//     `{minutes}`: the time until the code expires.
+//   - The server needs `SECRETS_KEY`. Otherwise the answer is 409 `verification.no_key`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/verifications (the `StartVerification` operationId).
+func (c *ClientWithResponses) StartVerificationWithBodyWithResponse(ctx context.Context, params *StartVerificationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*StartVerificationResponse, error) {
+	rsp, err := c.StartVerificationWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStartVerificationResponse(rsp)
+}
+
+// StartVerificationWithResponse Send a code
+//
+// The server creates a code and sends it to the person. It stores the code only encrypted, and as a keyed hash: no answer, event, log or backup
+// contains it. A pending verification for the same recipient and the same `purpose` is cancelled.
+//
+//   - **Limits.** A recipient gets one code in a minute, five in an hour and ten in a day for each `purpose`. The settings of `verification` change
+//     these numbers, and those of `client_ip` and `device`. Beyond a limit, the answer is 429 `recipient.limited`, with `Retry-After`.
+//   - **Text.** Without `template_no`, the server has texts in Chinese and English. A template needs the placeholder `{code}`, and can have
+//     `{minutes}`: the time until the code expires.
+//   - The server needs `SECRETS_KEY`. Otherwise the answer is 409 `verification.no_key`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/verifications (the `StartVerification` operationId).
+func (c *ClientWithResponses) StartVerificationWithResponse(ctx context.Context, params *StartVerificationParams, body StartVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*StartVerificationResponse, error) {
+	rsp, err := c.StartVerification(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStartVerificationResponse(rsp)
+}
+
+// CheckNewestVerificationWithBodyWithResponse Check a code of a person
+//
+// Checks the code like `POST /api/v1/verifications/{verification_id}/check`, with the newest verification of the person for the `purpose`. If
+// there is none, the answer is 409 `verification.expired`: it does not tell whether the person is known.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/verifications/check (the `CheckNewestVerification` operationId).
+func (c *ClientWithResponses) CheckNewestVerificationWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CheckNewestVerificationResponse, error) {
+	rsp, err := c.CheckNewestVerificationWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckNewestVerificationResponse(rsp)
+}
+
+// CheckNewestVerificationWithResponse Check a code of a person
+//
+// Checks the code like `POST /api/v1/verifications/{verification_id}/check`, with the newest verification of the person for the `purpose`. If
+// there is none, the answer is 409 `verification.expired`: it does not tell whether the person is known.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/verifications/check (the `CheckNewestVerification` operationId).
+func (c *ClientWithResponses) CheckNewestVerificationWithResponse(ctx context.Context, body CheckNewestVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*CheckNewestVerificationResponse, error) {
+	rsp, err := c.CheckNewestVerification(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckNewestVerificationResponse(rsp)
+}
+
+// GetVerificationWithResponse Get a verification with the state of its message
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/verifications/{verification_id} (the `GetVerification` operationId).
+func (c *ClientWithResponses) GetVerificationWithResponse(ctx context.Context, verificationID VerificationID, reqEditors ...RequestEditorFn) (*GetVerificationResponse, error) {
+	rsp, err := c.GetVerification(ctx, verificationID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetVerificationResponse(rsp)
+}
+
+// CancelVerificationWithResponse Cancel a verification
+//
+// Its code is no longer valid. A message that no sender has leased is cancelled.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/verifications/{verification_id}/cancel (the `CancelVerification` operationId).
+func (c *ClientWithResponses) CancelVerificationWithResponse(ctx context.Context, verificationID VerificationID, reqEditors ...RequestEditorFn) (*CancelVerificationResponse, error) {
+	rsp, err := c.CancelVerification(ctx, verificationID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelVerificationResponse(rsp)
+}
+
+// CheckVerificationWithBodyWithResponse Check a code
+//
+// `approved`: the code is right. Exactly one check can approve a verification. `pending`: the code is wrong, and `attempts_left` codes can still be
+// checked. After five wrong codes (the setting `verification.max_checks`), the verification ends.
+//
+// If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
+// `verification.approved`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/verifications/{verification_id}/check (the `CheckVerification` operationId).
+func (c *ClientWithResponses) CheckVerificationWithBodyWithResponse(ctx context.Context, verificationID VerificationID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CheckVerificationResponse, error) {
+	rsp, err := c.CheckVerificationWithBody(ctx, verificationID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckVerificationResponse(rsp)
+}
+
+// CheckVerificationWithResponse Check a code
+//
+// `approved`: the code is right. Exactly one check can approve a verification. `pending`: the code is wrong, and `attempts_left` codes can still be
+// checked. After five wrong codes (the setting `verification.max_checks`), the verification ends.
+//
+// If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
+// `verification.approved`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/verifications/{verification_id}/check (the `CheckVerification` operationId).
+func (c *ClientWithResponses) CheckVerificationWithResponse(ctx context.Context, verificationID VerificationID, body CheckVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*CheckVerificationResponse, error) {
+	rsp, err := c.CheckVerification(ctx, verificationID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckVerificationResponse(rsp)
+}
+
+// ResendVerificationWithBodyWithResponse Send the code of a verification again
+//
+// Sends the same code, and does not change when it expires. The limits are those of a new verification. If the verification has ended, the answer is
+// 409 as for a check.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/verifications/{verification_id}/resend (the `ResendVerification` operationId).
+func (c *ClientWithResponses) ResendVerificationWithBodyWithResponse(ctx context.Context, verificationID VerificationID, params *ResendVerificationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResendVerificationResponse, error) {
+	rsp, err := c.ResendVerificationWithBody(ctx, verificationID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResendVerificationResponse(rsp)
+}
+
+// ResendVerificationWithResponse Send the code of a verification again
+//
+// Sends the same code, and does not change when it expires. The limits are those of a new verification. If the verification has ended, the answer is
+// 409 as for a check.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/verifications/{verification_id}/resend (the `ResendVerification` operationId).
+func (c *ClientWithResponses) ResendVerificationWithResponse(ctx context.Context, verificationID VerificationID, params *ResendVerificationParams, body ResendVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*ResendVerificationResponse, error) {
+	rsp, err := c.ResendVerification(ctx, verificationID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResendVerificationResponse(rsp)
 }
 
 // ListWebhooksWithResponse List webhooks, newest first
@@ -70721,6 +72642,582 @@ func ParseChangeTagResponse(rsp *http.Response) (*ChangeTagResponse, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseStartVerificationResponse parses an HTTP response from a StartVerificationWithResponse call
+func ParseStartVerificationResponse(rsp *http.Response) (*StartVerificationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StartVerificationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest VerificationStartedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCheckNewestVerificationResponse parses an HTTP response from a CheckNewestVerificationWithResponse call
+func ParseCheckNewestVerificationResponse(rsp *http.Response) (*CheckNewestVerificationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CheckNewestVerificationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest VerificationChecked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetVerificationResponse parses an HTTP response from a GetVerificationWithResponse call
+func ParseGetVerificationResponse(rsp *http.Response) (*GetVerificationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetVerificationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest VerificationResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCancelVerificationResponse parses an HTTP response from a CancelVerificationWithResponse call
+func ParseCancelVerificationResponse(rsp *http.Response) (*CancelVerificationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelVerificationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCheckVerificationResponse parses an HTTP response from a CheckVerificationWithResponse call
+func ParseCheckVerificationResponse(rsp *http.Response) (*CheckVerificationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CheckVerificationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest VerificationChecked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResendVerificationResponse parses an HTTP response from a ResendVerificationWithResponse call
+func ParseResendVerificationResponse(rsp *http.Response) (*ResendVerificationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResendVerificationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest VerificationStartedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge

@@ -26,6 +26,7 @@ import (
 	"lksms/internal/audience/notification"
 	"lksms/internal/audience/replyrule"
 	"lksms/internal/audience/upload"
+	"lksms/internal/audience/verification"
 	"lksms/internal/dispatch/block"
 	"lksms/internal/dispatch/caps"
 	"lksms/internal/dispatch/directory"
@@ -179,6 +180,7 @@ type App struct {
 	Batches       *batch.Service
 	Contacts      *contact.Service
 	Conversations *conversation.Service
+	Verifications *verification.Service
 	ReplyRules    *replyrule.Service
 	Erasures      *erasure.Service
 	Feed          *feed.Service
@@ -249,7 +251,7 @@ func (a *App) Sweeps() []sweep.Job {
 		a.Directory.Sweeps(), a.Senders.Sweeps(), a.Queue.Sweeps(), a.Submissions.Sweeps(), a.Receipts.Sweeps(), a.Received.Sweeps(), a.Blocks.Sweeps(), a.caps.Sweeps(),
 		a.Jobs.Sweeps(),
 		a.Feed.Sweeps(), a.Webhooks.Sweeps(),
-		a.Uploads.Sweeps(), a.Contacts.Sweeps(), a.ReplyRules.Sweeps(), a.Notifications.Sweeps(), a.Retention.Sweeps(), a.Batches.Sweeps(), a.Erasures.Sweeps(),
+		a.Uploads.Sweeps(), a.Contacts.Sweeps(), a.ReplyRules.Sweeps(), a.Notifications.Sweeps(), a.Retention.Sweeps(), a.Verifications.Sweeps(), a.Batches.Sweeps(), a.Erasures.Sweeps(),
 		a.Audit.Sweeps(), a.Alerts.Sweeps(), a.Notifier.Sweeps(), a.Statistics.Sweeps(), a.Reconcile.Sweeps(), a.History.Sweeps(),
 		a.ThirdParty.Sweeps(), a.SQLInbox.Sweeps(),
 	)
@@ -335,6 +337,10 @@ func (a *App) wireEventsAndAudience() {
 		Submissions: a.Submissions, Tasks: a.Tasks, Directory: a.Directory, Contacts: a.Contacts,
 	}, o.PlatformURL, a.tracer, a.metrics)
 	a.Retention = notification.NewRetention(a.DB)
+	a.Verifications = verification.New(a.DB, verification.Services{
+		Submissions: a.Submissions, Tasks: a.Tasks, Contacts: a.Contacts, Notifications: a.Notifications, Templates: a.templates, Directory: a.Directory,
+		Settings: a.settings, Secrets: o.Secrets,
+	})
 	a.Batches = batch.New(a.DB, batch.Services{
 		Submissions: a.Submissions, Tasks: a.Tasks, Queue: a.Queue, Jobs: a.Jobs, Templates: a.templates, Contacts: a.Contacts, Uploads: a.Uploads, Directory: a.Directory, Settings: a.settings, Quiet: a.quiet,
 		Notifications: a.Notifications,
@@ -369,7 +375,7 @@ func (a *App) wireTransport() (err error) {
 		Directory: a.Directory, Senders: a.Senders, Configs: a.configs, Pusher: a.Pusher, Settings: a.settings, Receipts: a.Receipts, Received: a.Received, Blocks: a.Blocks, Blocklists: blocklist.New(a.Blocks, a.Uploads, a.Directory),
 		Inbounds:      a.inbounds,
 		Phones:        mobile.New(a.DB, mobile.Services{Access: a.users, Queue: a.Queue, Senders: a.Senders, Received: a.Received, Secrets: o.Secrets}),
-		Notifications: a.Notifications, Contacts: a.Contacts, Conversations: a.Conversations, ReplyRules: a.ReplyRules, Erasures: a.Erasures, Jobs: a.Jobs, Batches: a.Batches, Uploads: a.Uploads,
+		Notifications: a.Notifications, Contacts: a.Contacts, Conversations: a.Conversations, Verifications: a.Verifications, ReplyRules: a.ReplyRules, Erasures: a.Erasures, Jobs: a.Jobs, Batches: a.Batches, Uploads: a.Uploads,
 		Statistics: a.Statistics, Reconcile: a.Reconcile, Feed: a.Feed, Webhooks: a.Webhooks, ThirdParty: a.ThirdParty,
 		Overview: statistics.NewOverview(a.DB, a.History, a.Statistics, a.Senders, a.Alerts.Firing, a.Conversations.Unread), Servers: a.Servers,
 	}, httpapi.Options{
@@ -555,5 +561,9 @@ func RotateSecrets(ctx context.Context, databaseURL string, box *secret.Box) (in
 		return senders + receivers + webhooks + phones, err
 	}
 	texts, err := queue.RotateSecrets(ctx, db, box)
-	return senders + receivers + webhooks + phones + texts, err
+	if err != nil {
+		return senders + receivers + webhooks + phones + texts, err
+	}
+	codes, err := verification.RotateSecrets(ctx, db, box)
+	return senders + receivers + webhooks + phones + texts + codes, err
 }

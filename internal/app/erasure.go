@@ -17,6 +17,7 @@ func (a *App) erasureOwners() []erasure.Owner {
 		{Room: "received", ErasePortions: a.Received.Erase},
 		{Room: "replyrule", Erase: a.ReplyRules.Erase},
 		{Room: "block", Erase: a.Blocks.Erase},
+		{Room: "verification", Erase: a.Verifications.Erase},
 		{Room: "receipt", HasEarlier: a.Receipts.HasEarlier, EraseTasks: a.Receipts.EraseTasks, ErasePortions: a.Receipts.Erase},
 		{Room: "thirdparty", EraseTasks: a.ThirdParty.EraseTasks},
 		{Room: "push", EraseTasks: a.Pusher.EraseTasks},

@@ -23,7 +23,7 @@ var erased = words(`
 	messages.request_data messages.submitted_content messages.user_id notifications.own_payload queue.content queue.phone_number queue.recipient
 	queue.result queue.taken_back_result queue.user_id receipts.recipient received_messages.content received_messages.phone_number received_messages.raw renderings.content renderings.html renderings.page renderings.params messages.contact_values queue.contact_values renderings.title smsgate_messages.message_id sql_inbox.content sql_inbox.dedup_key
 	sql_inbox.params sql_inbox.phone_number report_logs.error_message
-	report_logs.request_data report_logs.result subscribe_messages.receiver_user_id sim_recipients.recipient_hash tag_contacts.user_id task_jobs.filter upload_parts.bytes webhook_deliveries.response
+	report_logs.request_data report_logs.result subscribe_messages.receiver_user_id sim_recipients.recipient_hash tag_contacts.user_id task_jobs.filter upload_parts.bytes verifications.recipient webhook_deliveries.response
 `)
 
 // kept contains the columns whose names match personal, but that contain no data of recipients.

@@ -49,9 +49,17 @@ type Message struct {
 	IsExempt    bool       // the message has no caps and is not counted
 	Again       bool       // the message is sent again: it counts only if it is not counted yet, or was taken back
 	DueBefore   time.Time  // the due time of a message that waits, and gets a new due time
+	Subjects    []Subject  // limit the message even if it is exempt
 
 	// Allowed returns the first time, not before `at`, that other rules about the recipient allow.
 	Allowed func(at time.Time) (time.Time, error)
+}
+
+// Subject is anything else than a recipient whose messages are limited, for example the client that requests a code. Its messages of a company and type are counted.
+type Subject struct {
+	Name  string // distinguishes the subject from all others
+	Field string // field of the request that the fault recipient.limited names
+	Caps  setting.Caps
 }
 
 // Verdict is the decision about one message.
@@ -59,6 +67,7 @@ type Verdict struct {
 	DueAt     time.Time // when the message is due, if a cap delays it; zero: no cap does. If the message is refused: when a cap first allows it
 	IsRefused bool
 	Wait      time.Duration // if the message is refused: the time until DueAt
+	Field     string        // if the message is refused: the field of the subject whose cap refuses it; empty: the recipient
 
 	wasCounted bool // the message is sent again, and remains counted for its first due time
 }
@@ -80,12 +89,19 @@ const (
 type rule struct {
 	key
 	windows []window
+	field   string // see Verdict
 }
 
 // rulesOf returns the rules of a message. A message without caps has none.
 func (s *Service) rulesOf(ctx context.Context, m Message) (rules []rule, err error) {
+	for _, subject := range m.Subjects {
+		if windows := windowsOf(subject.Caps); len(windows) > 0 {
+			hash := sha256.Sum256([]byte("subject\n" + subject.Name)) // no recipient contains a line break
+			rules = append(rules, rule{key{hash, m.CompanyID, m.MessageType}, windows, subject.Field})
+		}
+	}
 	if m.IsExempt || m.Channel != directory.SMS || !strings.HasPrefix(m.Recipient, "+") {
-		return nil, nil
+		return rules, nil
 	}
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -104,7 +120,7 @@ func (s *Service) rulesOf(ctx context.Context, m Message) (rules []rule, err err
 		{allCompanies, allTypes, setting.Caps{PerDay: values.Recipient.CapsTotalDay}},
 	} {
 		if windows := windowsOf(r.caps); len(windows) > 0 {
-			rules = append(rules, rule{key{sha256.Sum256([]byte(m.Recipient)), r.companyID, r.messageType}, windows})
+			rules = append(rules, rule{key{sha256.Sum256([]byte(m.Recipient)), r.companyID, r.messageType}, windows, ""})
 		}
 	}
 	return rules, nil
@@ -291,7 +307,7 @@ func (p *Plan) decideAll() (isReached bool, err error) {
 		if *v = (Verdict{wasCounted: m.Again && isCounted}); v.wasCounted {
 			continue
 		}
-		first, at, err := p.first(m, p.rules[i])
+		first, at, field, err := p.first(m, p.rules[i])
 		if err != nil {
 			return isReached, err
 		}
@@ -300,7 +316,7 @@ func (p *Plan) decideAll() (isReached bool, err error) {
 			v.IsRefused = !m.Waits || claim.CanOnlyExpire(m.ExpiresAt, at)
 		}
 		if v.IsRefused {
-			v.Wait = at.Sub(p.now)
+			v.Wait, v.Field = at.Sub(p.now), field
 			continue
 		}
 		p.count(p.rules[i], entry{m.TaskID, at})
@@ -320,8 +336,8 @@ func (p *Plan) countedFor(rules []rule, taskID string) (at time.Time, isCounted 
 	return at, false
 }
 
-// first returns when a message would be due without caps, and when it is due with them.
-func (p *Plan) first(m Message, rules []rule) (first, at time.Time, err error) {
+// first returns when a message would be due without caps, and when it is due with them. field is the field of the last rule that delays it.
+func (p *Plan) first(m Message, rules []rule) (first, at time.Time, field string, err error) {
 	at = p.now
 	if m.DueAt.After(at) {
 		at = m.DueAt.Truncate(time.Microsecond) // the precision of PostgreSQL
@@ -330,7 +346,7 @@ func (p *Plan) first(m Message, rules []rule) (first, at time.Time, err error) {
 		later := at
 		if m.Allowed != nil {
 			if later, err = m.Allowed(at); err != nil {
-				return first, at, err
+				return first, at, field, err
 			}
 			later = later.Truncate(time.Microsecond)
 		}
@@ -338,10 +354,12 @@ func (p *Plan) first(m Message, rules []rule) (first, at time.Time, err error) {
 			first = later
 		}
 		for _, r := range rules {
-			later = next(r.windows, p.counted[r.key], later)
+			if allowed := next(r.windows, p.counted[r.key], later); allowed.After(later) {
+				later, field = allowed, r.field
+			}
 		}
 		if later.Equal(at) {
-			return first, at, nil
+			return first, at, field, nil
 		}
 		at = later
 	}

@@ -57,6 +57,12 @@ const (
 	RecipientLimited       Reason = "recipient.limited"
 	BlockNotFound          Reason = "block.not_found"
 	ReplyRuleNotFound      Reason = "reply_rule.not_found"
+	VerificationNotFound   Reason = "verification.not_found"
+	VerificationApproved   Reason = "verification.approved"
+	VerificationExpired    Reason = "verification.expired"
+	VerificationExhausted  Reason = "verification.exhausted"
+	VerificationCancelled  Reason = "verification.cancelled"
+	VerificationNoKey      Reason = "verification.no_key"
 	TaskNotFound           Reason = "task.not_found"
 	MessageNotFound        Reason = "message.not_found"
 	TaskNotPending         Reason = "task.not_pending"
@@ -133,7 +139,7 @@ const (
 var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCoding, RequestCrossSite,
 	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
-	UserExists, KeyNotFound, RecipientBlocked, RecipientLimited, BlockNotFound, ReplyRuleNotFound, TaskNotFound, MessageNotFound, TaskNotPending, TaskNotHeld, LeaseNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
+	UserExists, KeyNotFound, RecipientBlocked, RecipientLimited, BlockNotFound, ReplyRuleNotFound, VerificationNotFound, VerificationApproved, VerificationExpired, VerificationExhausted, VerificationCancelled, VerificationNoKey, TaskNotFound, MessageNotFound, TaskNotPending, TaskNotHeld, LeaseNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
 	TaskExpired, TaskUnreachable, TaskErased, TaskSensitive, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, BatchExpired, TaskSenderGone, TaskTestsOff,
 	TaskRecipientRefused, CallbackNotFound, ReceivedNotFound, ConversationNotFound, ReplySenderNotReady, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, SenderNotTestable, TemplateNotFound, NotificationNotFound,
 	ContactNotFound, TagNotFound, ImportNotFound, ErasureNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
@@ -211,6 +217,7 @@ const (
 	WasDropped         Rule = "was_dropped"
 	TooUrgent          Rule = "too_urgent" // most urgent allowed priority
 	NoSecretsKey       Rule = "no_secrets_key"
+	LacksCode          Rule = "lacks_code"
 	MadeLikeAKey       Rule = "made_like_a_key"
 	GiveAgain          Rule = "give_again"
 	TooManyBytes       Rule = "too_many_bytes"    // bytes
@@ -260,7 +267,7 @@ var Rules = []Rule{
 	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotHours, TooManyHours, NotAnEmail, NoPartOfANumber, RegionNotKnown, NotARegion, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
 	SpacedPlaceholder, UnknownPlaceholder, NeedsPlaceholder, OtherPlaceholders, HasPlaceholders, NotARegexp, TooComplex, TooLongToMatch, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, RepeatsRow, Reserved, NotTogether,
 	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, IsBlocked, IsLimited, SwitchedOff, NotThere, NotServing, SenderNotReady, BelowZero, InThePast, BeforeSending, StaysQuiet, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
-	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
+	NoSecretsKey, LacksCode, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
 	TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort,
 	NotText, NotAValue, NotCertain, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
 	NoColumn, BadColumn, BeyondLimit, Shortened, OfOther, SharedByMany,

@@ -19,12 +19,13 @@ import (
 // Values contains the current settings. The tags of a field declare its setting: declarations.go reads the tags, and tests compare the contract and the console
 // with them.
 type Values struct {
-	Queue      Queue      `json:"queue"`
-	SMS        SMS        `json:"sms"`
-	Monitoring Monitoring `json:"monitoring"`
-	History    History    `json:"history"`
-	Access     Access     `json:"access"`
-	Recipient  Recipient  `json:"recipient"`
+	Queue        Queue        `json:"queue"`
+	SMS          SMS          `json:"sms"`
+	Monitoring   Monitoring   `json:"monitoring"`
+	History      History      `json:"history"`
+	Access       Access       `json:"access"`
+	Recipient    Recipient    `json:"recipient"`
+	Verification Verification `json:"verification"`
 }
 
 // Queue contains the settings of dispatch. Times are in seconds. The environment sets the first values of the settings in Rules.
@@ -146,6 +147,31 @@ type Recipient struct {
 	CapsMarketingHour      int64 `json:"caps_marketing_per_hour" kind:"number" default:"0" min:"0" max:"1000"`
 	CapsMarketingDay       int64 `json:"caps_marketing_per_day" kind:"number" default:"0" min:"0" max:"1000"`
 	CapsTotalDay           int64 `json:"caps_total_per_day" kind:"number" default:"0" min:"0" max:"1000"` // maximum number of messages of all companies and types to one number
+}
+
+// Verification contains the rules of verification codes.
+type Verification struct {
+	Length    int64 `json:"length" kind:"number" default:"6" min:"4" max:"10"`            // digits of a code
+	TTL       int64 `json:"ttl_seconds" kind:"seconds" default:"300" min:"30" max:"3600"` // seconds after which a code expires
+	MaxChecks int64 `json:"max_checks" kind:"number" default:"5" min:"1" max:"20"`        // wrong codes after which a verification ends
+	KeepDays  int64 `json:"keep_days" kind:"days" default:"30" min:"1" max:"36500"`       // days after which verifications are deleted
+
+	// These are the maximum numbers of codes that a company sends to a recipient for a purpose. 0 means no maximum.
+	PerMinute int64 `json:"per_minute" kind:"number" default:"1" min:"0" max:"1000"`
+	PerHour   int64 `json:"per_hour" kind:"number" default:"5" min:"0" max:"1000"`
+	PerDay    int64 `json:"per_day" kind:"number" default:"10" min:"0" max:"1000"`
+
+	// These are the maximum numbers of codes that a company sends for one client_ip, and for one device. 0 means no maximum.
+	ClientPerHour int64 `json:"client_per_hour" kind:"number" default:"20" min:"0" max:"1000"`
+	ClientPerDay  int64 `json:"client_per_day" kind:"number" default:"100" min:"0" max:"1000"`
+}
+
+// Caps returns the caps of a recipient and a purpose.
+func (v Verification) Caps() Caps { return Caps{v.PerMinute, v.PerHour, v.PerDay} }
+
+// ClientCaps returns the caps of a client.
+func (v Verification) ClientCaps() Caps {
+	return Caps{PerHour: v.ClientPerHour, PerDay: v.ClientPerDay}
 }
 
 // ReplyTime returns how long after a task a received message answers it.

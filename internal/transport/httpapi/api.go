@@ -20,6 +20,7 @@ import (
 	"lksms/internal/audience/notification"
 	"lksms/internal/audience/replyrule"
 	"lksms/internal/audience/upload"
+	"lksms/internal/audience/verification"
 	"lksms/internal/dispatch/block"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/job"
@@ -111,6 +112,7 @@ type Services struct {
 	Notifications *notification.Service
 	Contacts      *contact.Service
 	Conversations *conversation.Service
+	Verifications *verification.Service
 	ReplyRules    *replyrule.Service
 	Erasures      *erasure.Service
 	Feed          *feed.Service
@@ -144,7 +146,7 @@ func New(services Services, options Options) (http.Handler, error) {
 		}, scope),
 		audienceHandlers: audience.New(audience.Services{
 			Explain: services.Explain, Batches: services.Batches, Blocks: services.Blocks, Blocklists: services.Blocklists, Uploads: services.Uploads, Notifications: services.Notifications,
-			Contacts: services.Contacts, Conversations: services.Conversations, ReplyRules: services.ReplyRules, Webhooks: services.Webhooks, Erasures: services.Erasures, Directory: services.Directory, Streams: options.Streams,
+			Contacts: services.Contacts, Conversations: services.Conversations, ReplyRules: services.ReplyRules, Verifications: services.Verifications, Webhooks: services.Webhooks, Erasures: services.Erasures, Directory: services.Directory, Streams: options.Streams,
 			Log: options.Gate.Log,
 		}, scope),
 		adminHandlers: admin.New(admin.Services{

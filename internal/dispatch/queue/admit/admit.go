@@ -36,6 +36,7 @@ type Message struct {
 	Waits     bool       // if a cap is reached, the message waits; otherwise it is refused
 	Again     bool       // the message was stored before, and is sent again
 	DueBefore time.Time  // the due time of a message that waits, and gets a new due time
+	Subjects  []caps.Subject
 }
 
 // Exemption names the rules about recipients that are not applied to a message. It is stored in messages.exemption; empty: all rules are applied.

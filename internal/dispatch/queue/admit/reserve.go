@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -10,10 +11,10 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// ErrLimited returns the fault of a message that a cap refuses. `after` is the time until the cap allows it.
-func ErrLimited(after time.Duration) error {
+// errLimited returns the fault of a message that a cap refuses.
+func errLimited(v caps.Verdict) error {
 	return &fault.Error{
-		Kind: fault.TooMany, Reason: fault.RecipientLimited, Fields: []fault.Field{{Name: "phone_number", Rule: fault.IsLimited}}, RetryAfter: after,
+		Kind: fault.TooMany, Reason: fault.RecipientLimited, Fields: []fault.Field{{Name: cmp.Or(v.Field, "phone_number"), Rule: fault.IsLimited}}, RetryAfter: v.Wait,
 	}
 }
 
@@ -52,7 +53,7 @@ func (s *Service) Reserve(ctx context.Context, messages []Message) (*Reservation
 	for i, v := range plan.Verdicts {
 		if v.IsRefused {
 			m := messages[i]
-			r.Slots[i].Err = ErrLimited(v.Wait)
+			r.Slots[i].Err = errLimited(v)
 			indexes, blocked.Recipients = append(indexes, i), append(blocked.Recipients, m.Recipient)
 			blocked.CompanyIds, blocked.MessageTypes = append(blocked.CompanyIds, m.CompanyID), append(blocked.MessageTypes, m.MessageType)
 			continue
@@ -118,7 +119,7 @@ func (s *Service) AfterQuiet(ctx context.Context, m Message) (due time.Time, qui
 func (s *Service) Planned(ctx context.Context, m Message) (time.Time, error) {
 	v, err := s.caps.Preview(ctx, s.counted(ctx, m))
 	if err == nil && v.IsRefused {
-		err = ErrLimited(v.Wait)
+		err = errLimited(v)
 	}
 	return v.DueAt, err
 }
@@ -140,7 +141,7 @@ const tolerance = 10 * time.Second
 func (s *Service) counted(ctx context.Context, m Message) caps.Message {
 	return caps.Message{
 		TaskID: m.TaskID, Channel: m.Channel, CompanyID: m.CompanyID, MessageType: m.MessageType, Recipient: m.Recipient, DueAt: m.DueAt, ExpiresAt: m.ExpiresAt,
-		Waits: m.Waits, IsExempt: m.Exemption != "", Again: m.Again, DueBefore: m.DueBefore, Allowed: func(at time.Time) (time.Time, error) {
+		Waits: m.Waits, IsExempt: m.Exemption != "", Again: m.Again, DueBefore: m.DueBefore, Subjects: m.Subjects, Allowed: func(at time.Time) (time.Time, error) {
 			due, _, err := s.quiet.Plan(ctx, m.quiet(), m.TaskID, m.ExpiresAt, at)
 			return due, err
 		},

@@ -77,7 +77,7 @@ func (t newTask) message() admit.Message {
 	m := admit.Message{
 		Channel: t.Channel, CompanyID: t.CompanyID, MessageType: t.MessageType, Priority: t.priority, Recipient: t.recipient, IsSigned: t.Sign != "",
 		SenderNo: t.SenderNo, AsOf: t.asOf, WasAccepted: t.WasChecked, DueAt: t.dueAt(),
-		TaskID: t.id, ExpiresAt: t.ExpiresAt, Waits: t.BatchID != 0, Exemption: t.exemption(),
+		TaskID: t.id, ExpiresAt: t.ExpiresAt, Waits: t.BatchID != 0, Exemption: t.exemption(), Subjects: t.Subjects,
 	}
 	if m.Exemption == "" && t.isSimulated() {
 		m.Exemption = admit.FromCaps

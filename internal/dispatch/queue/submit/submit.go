@@ -14,6 +14,7 @@ import (
 
 	"lksms/gen/queueq"
 	"lksms/internal/dispatch/address"
+	"lksms/internal/dispatch/caps"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue"
@@ -116,22 +117,23 @@ type Submission struct {
 	Raw         []byte  // request as JSON, for the log
 	TextError   error   // why the caller could not render the text: the submission is refused with this fault, unless it is a repeat; nil: no fault
 
-	MessageType    int16      // Verification, Notification or Marketing
-	Priority       *int16     // 0 to 9, where 0 is the most urgent; nil: the priority of the message type
-	ExpectSendTime *time.Time // the message must not be sent before this time; nil: it can be sent now
-	ExpiresAt      *time.Time // the message must not be sent after this time; nil: no limit
-	Sign           string     // signature in front of the text; can be empty
-	Test           bool       // a test message: statistics count test messages separately, and a setting can disable their sending
-	BatchID        int64      // batch of the message; 0: no batch
-	SenderNo       string     // the only sender that is allowed to send the message; empty: any sender
-	WasChecked     bool       // Check accepted the message earlier: if its country is no longer served, the message is held and not refused
-	IsReply        bool       // a reply in a conversation: it has the priority of replies, and neither quiet hours nor caps
-	IsUncapped     bool       // caps neither refuse nor count the message
-	IsSensitive    bool       // the text is stored masked, and encrypted until the task ends; Raw does not contain it
-	Secret         string     // the part of a sensitive text that is masked; empty: the whole text
-	IsTrial        bool       // a test message that ClaimTrial leases: it is sent even if the setting disables test messages
-	RenderingID    int64      // rendering that stores the whole text, while Content is its beginning; 0: Content is the whole text
-	Values         []byte     // values of the placeholders in the rendering; nil: the rendering has no placeholders
+	MessageType    int16          // Verification, Notification or Marketing
+	Priority       *int16         // 0 to 9, where 0 is the most urgent; nil: the priority of the message type
+	ExpectSendTime *time.Time     // the message must not be sent before this time; nil: it can be sent now
+	ExpiresAt      *time.Time     // the message must not be sent after this time; nil: no limit
+	Sign           string         // signature in front of the text; can be empty
+	Test           bool           // a test message: statistics count test messages separately, and a setting can disable their sending
+	BatchID        int64          // batch of the message; 0: no batch
+	SenderNo       string         // the only sender that is allowed to send the message; empty: any sender
+	WasChecked     bool           // Check accepted the message earlier: if its country is no longer served, the message is held and not refused
+	IsReply        bool           // a reply in a conversation: it has the priority of replies, and neither quiet hours nor caps
+	IsUncapped     bool           // caps neither refuse nor count the message
+	IsSensitive    bool           // the text is stored masked, and encrypted until the task ends; Raw does not contain it
+	Subjects       []caps.Subject // the caps of other subjects than the recipient
+	Secret         string         // the part of a sensitive text that is masked; empty: the whole text
+	IsTrial        bool           // a test message that ClaimTrial leases: it is sent even if the setting disables test messages
+	RenderingID    int64          // rendering that stores the whole text, while Content is its beginning; 0: Content is the whole text
+	Values         []byte         // values of the placeholders in the rendering; nil: the rendering has no placeholders
 
 	taskID string // id that the caller already published, see Accepted; empty: a new id is created
 }

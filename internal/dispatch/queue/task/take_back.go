@@ -80,6 +80,12 @@ func (s *Service) takeBack(ctx context.Context, ids []string, p queueq.TaskTakeB
 	return cancelled, held, err
 }
 
+// CancelUnsent cancels the PENDING tasks of ids, and logs by as the user. A message that a sender holds can still be sent once, and is not sent again.
+func (s *Service) CancelUnsent(ctx context.Context, ids []string, by string) error {
+	_, _, err := s.takeBack(ctx, ids, queueq.TaskTakeBackParams{By: by})
+	return postgres.Wrap("cancel unsent tasks", err, nil)
+}
+
 // AwaitWriters waits until all transactions that now write queue have ended. The tasks that they added are then visible.
 func (s *Service) AwaitWriters(ctx context.Context) error {
 	return postgres.Wrap("wait for submissions", queue.AwaitEnd(ctx, s.q.QueueWriters), nil)

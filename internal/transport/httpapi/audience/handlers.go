@@ -1,5 +1,5 @@
 // Package audience contains the handlers of messages to many recipients: batches and their lists, notifications, contacts with their tags, blocks,
-// conversations, rules about received messages, and erasures.
+// conversations, rules about received messages, verifications, and erasures.
 package audience
 
 import (
@@ -13,6 +13,7 @@ import (
 	"lksms/internal/audience/notification"
 	"lksms/internal/audience/replyrule"
 	"lksms/internal/audience/upload"
+	"lksms/internal/audience/verification"
 	"lksms/internal/dispatch/block"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue/explain"
@@ -32,6 +33,7 @@ type Services struct {
 	Contacts      *contact.Service
 	Conversations *conversation.Service
 	ReplyRules    *replyrule.Service
+	Verifications *verification.Service
 	Webhooks      *webhook.Service
 	Erasures      *erasure.Service
 	Directory     *directory.Service

@@ -1,0 +1,72 @@
+package verification
+
+import (
+	"context"
+
+	"lksms/gen/verificationq"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+)
+
+// Checked is the outcome of a check.
+type Checked struct {
+	ID         string
+	Status     string // Approved; Pending: the code is wrong
+	ChecksLeft int
+}
+
+// Check compares a code with the code of a verification. Exactly one check can approve a verification. Faults: verification.not_found, and
+// verification.approved, .expired, .exhausted or .cancelled if the verification has ended.
+func (s *Service) Check(ctx context.Context, companyID int64, id, code string) (Checked, error) {
+	digests, err := s.Secrets.Digests(code, owner(id))
+	if err != nil {
+		return Checked{}, fault.New(fault.Conflict, fault.VerificationNoKey)
+	}
+	row, err := s.q.VerificationCheck(ctx, verificationq.VerificationCheckParams{VerificationID: id, CompanyID: companyID, Digests: digests})
+	switch {
+	case postgres.IsNoRows(err):
+		return Checked{}, s.ended(ctx, companyID, id)
+	case err != nil:
+		return Checked{}, postgres.Wrap("check code", err, nil)
+	}
+	switch row.Status {
+	case Exhausted:
+		return Checked{}, fault.New(fault.Conflict, fault.VerificationExhausted)
+	case Approved:
+		if err := s.takeBack(ctx, row.TaskIds); err != nil {
+			return Checked{}, err
+		}
+	}
+	return Checked{ID: id, Status: row.Status, ChecksLeft: int(row.ChecksLeft)}, nil
+}
+
+// CheckOf works like Check for the newest verification of a person and a purpose. If the person has none, the fault is that of an expired one, so that the answer
+// does not tell whether the person is known.
+func (s *Service) CheckOf(ctx context.Context, companyID int64, p Person, purpose, code string) (Checked, error) {
+	to, err := s.find(ctx, companyID, p)
+	if err != nil {
+		return Checked{}, err
+	}
+	id, err := s.q.VerificationNewest(ctx, verificationq.VerificationNewestParams{
+		CompanyID: companyID, Channel: to.channel, Recipient: to.address, Purpose: purpose,
+	})
+	switch {
+	case postgres.IsNoRows(err):
+		return Checked{}, fault.New(fault.Conflict, fault.VerificationExpired)
+	case err != nil:
+		return Checked{}, postgres.Wrap("find verification", err, nil)
+	}
+	return s.Check(ctx, companyID, id, code)
+}
+
+// Cancel ends a pending verification. Faults: those of an ended verification, and verification.not_found.
+func (s *Service) Cancel(ctx context.Context, companyID int64, id string) error {
+	tasks, err := s.q.VerificationCancel(ctx, verificationq.VerificationCancelParams{VerificationID: id, CompanyID: companyID})
+	switch {
+	case postgres.IsNoRows(err):
+		return s.ended(ctx, companyID, id)
+	case err != nil:
+		return postgres.Wrap("cancel verification", err, nil)
+	}
+	return s.takeBack(ctx, tasks)
+}
