@@ -5206,6 +5206,11 @@ CREATE TABLE public.lock_delete_expired_task_jobs (
 
 COMMENT ON TABLE public.lock_delete_expired_task_jobs IS 'No rows. The lock of the sweep delete-expired-task-jobs: the server that runs the sweep locks this table, so two servers never run the sweep at once.';
 
+CREATE TABLE public.lock_delete_expired_verifications (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_verifications IS 'Has no rows. The server that runs the sweep delete-expired-verifications locks this table.';
+
 CREATE TABLE public.lock_delete_retired_pools (
 );
 
@@ -5250,6 +5255,11 @@ CREATE TABLE public.lock_expire_tasks (
 );
 
 COMMENT ON TABLE public.lock_expire_tasks IS 'No rows. The lock of the sweep expire-tasks: the server that runs the sweep locks this table, so two servers never run the sweep at once.';
+
+CREATE TABLE public.lock_expire_verifications (
+);
+
+COMMENT ON TABLE public.lock_expire_verifications IS 'Has no rows. The server that runs the sweep expire-verifications locks this table.';
 
 CREATE TABLE public.lock_feed (
 );

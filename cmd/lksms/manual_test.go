@@ -26,12 +26,12 @@ import (
 
 // manualPages contains the pages of the manual, with the maximum number of words of the English page.
 var manualPages = map[string]int{
-	"start": 1300, "sending": 2230, "senders": 2353, "dispatch": 2713, "channels": 2980, "batches": 2438, "templates": 1030,
-	"webhooks": 1760, "receiving": 2218, "integrations": 3070, "console": 1908, "operations": 3445, "security": 2000, "clients": 1430, "settings": 2035,
+	"start": 1300, "sending": 2230, "senders": 2353, "dispatch": 2713, "channels": 2980, "batches": 2438, "templates": 1030, "codes": 420,
+	"webhooks": 1760, "receiving": 2218, "integrations": 3070, "console": 1908, "operations": 3445, "security": 2000, "clients": 1430, "settings": 2140,
 }
 
 const (
-	manualWords   = 32680 // maximum number of words of all English pages together
+	manualWords   = 33230 // maximum number of words of all English pages together
 	repository    = "../.."
 	manualAddress = "127.0.0.1:8000" // address of the reader's server in the pages
 	manualLimit   = 3 * time.Minute  // time limit for the examples of one page

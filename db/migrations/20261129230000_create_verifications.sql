@@ -33,6 +33,12 @@ COMMENT ON COLUMN verifications.sealed IS 'the code, encrypted with SECRETS_KEY,
 COMMENT ON COLUMN verifications.checks IS 'the number of codes that were checked, including the right one';
 COMMENT ON COLUMN verifications.task_ids IS 'the tasks that send the code, oldest first';
 COMMENT ON COLUMN verifications.company_id IS 'no foreign key: the rows of a deleted company are deleted by age';
+CREATE TABLE lock_expire_verifications ();
+COMMENT ON TABLE lock_expire_verifications IS 'Has no rows. The server that runs the sweep expire-verifications locks this table.';
+CREATE TABLE lock_delete_expired_verifications ();
+COMMENT ON TABLE lock_delete_expired_verifications IS 'Has no rows. The server that runs the sweep delete-expired-verifications locks this table.';
 
 -- migrate:down
+DROP TABLE lock_delete_expired_verifications;
+DROP TABLE lock_expire_verifications;
 DROP TABLE verifications;

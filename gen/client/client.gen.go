@@ -387,28 +387,31 @@ func (e BlockScope) Valid() bool {
 
 // Defines values for Category.
 const (
-	Access     Category = "access"
-	History    Category = "history"
-	Monitoring Category = "monitoring"
-	Queue      Category = "queue"
-	Recipient  Category = "recipient"
-	Sms        Category = "sms"
+	CategoryAccess       Category = "access"
+	CategoryHistory      Category = "history"
+	CategoryMonitoring   Category = "monitoring"
+	CategoryQueue        Category = "queue"
+	CategoryRecipient    Category = "recipient"
+	CategorySms          Category = "sms"
+	CategoryVerification Category = "verification"
 )
 
 // Valid indicates whether the value is a known member of the Category enum.
 func (e Category) Valid() bool {
 	switch e {
-	case Access:
+	case CategoryAccess:
 		return true
-	case History:
+	case CategoryHistory:
 		return true
-	case Monitoring:
+	case CategoryMonitoring:
 		return true
-	case Queue:
+	case CategoryQueue:
 		return true
-	case Recipient:
+	case CategoryRecipient:
 		return true
-	case Sms:
+	case CategorySms:
+		return true
+	case CategoryVerification:
 		return true
 	default:
 		return false

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	api "lksms/gen/client"
+	"lksms/internal/app"
+	"lksms/internal/platform/secret"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -403,4 +405,119 @@ func TestConcurrentStartsLeaveOnePendingVerification(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM queue"); n != 1 {
 		t.Errorf("%d messages wait", n)
 	}
+}
+
+func TestARefusedStartCountsNothing(t *testing.T) {
+	b := newServer(t)
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"verification": map[string]any{"client_per_hour": 1}})
+	start(b, map[string]any{"client_ip": "203.0.113.9"})
+	other := map[string]any{"phone_number": "13900139001", "client_ip": "203.0.113.9", "device": "d1"}
+	b.Expect(429, "recipient.limited", "POST", path, request(other))
+	delete(other, "client_ip")
+	b.Expect(422, "request.invalid", "POST", path, request(map[string]any{"phone_number": "13900139001", "device": "d1", "template_no": "none"}))
+	start(b, other)
+	b.Expect(429, "recipient.limited", "POST", path, request(map[string]any{"phone_number": "13900139002", "device": "d1"}))
+}
+
+func TestACancelledCodeIsCountedOnlyIfASenderGotIt(t *testing.T) {
+	b := newServer(t)
+	cancel := func(id string) {
+		t.Helper()
+		b.Expect(200, "", "POST", path+"/"+id+"/cancel", nil)
+	}
+	cancel(start(b, map[string]any{"client_ip": "203.0.113.9"}).VerificationID)
+	id := start(b, nil).VerificationID
+	received(b)
+	cancel(id)
+	b.Expect(429, "recipient.limited", "POST", path, request(nil))
+}
+
+func TestNoCodeIsSentToPersonsWhoCannotGetIt(t *testing.T) {
+	b := newServer(t)
+	if a := b.Expect(422, "request.invalid", "POST", path, request(map[string]any{"phone_number": nil, "user_id": "nobody"})); a.Fields() != "user_id" {
+		t.Errorf("wrong fields %s", a.Fields())
+	}
+	b.PutContacts(map[string]any{"user_id": "u1", "email": "ann@example.com"})
+	if a := b.Expect(422, "request.invalid", "POST", path, request(map[string]any{"phone_number": nil, "user_id": "u1"})); a.Fields() != "user_id" {
+		t.Errorf("wrong fields %s", a.Fields())
+	}
+	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": apptest.Phone, "scope": "all"})
+	b.Expect(409, "recipient.blocked", "POST", path, request(nil))
+	acme := b.AddCompany("acme", 1)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", map[string]any{"status": "off"})
+	b.Expect(409, "company.off", "POST", path, request(map[string]any{"phone_number": "13900139001"}), acme...)
+	if n := b.Count("SELECT count(*) FROM verifications"); n != 0 {
+		t.Errorf("%d verifications", n)
+	}
+}
+
+func TestAnErasureDeletesVerifications(t *testing.T) {
+	b := newServer(t)
+	b.AddMailbox("mail")
+	b.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "Ann@Example.com"})
+	start(b, nil)
+	start(b, map[string]any{"phone_number": nil, "email": "ann@example.com"})
+	other := start(b, map[string]any{"phone_number": "13900139001"})
+	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"user_id": "u1"})
+	for range 2 {
+		b.Exec("UPDATE erasures SET next_at = now()")
+		if _, err := b.App.Erasures.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := apptest.Scan[string](b, "SELECT string_agg(verification_id, ' ') FROM verifications"); left != other.VerificationID {
+		t.Errorf("%s is left, want %s", left, other.VerificationID)
+	}
+}
+
+func TestOldVerificationsAreDeleted(t *testing.T) {
+	b := newServer(t)
+	start(b, nil)
+	b.Exec("UPDATE verifications SET created_at = now() - interval '31 days'")
+	start(b, map[string]any{"phone_number": "13900139001"})
+	if n, err := b.App.Verifications.DeleteExpired(t.Context()); n != 1 || err != nil {
+		t.Errorf("%d deleted, %v", n, err)
+	}
+	if n := b.Count("SELECT count(*) FROM verifications"); n != 1 {
+		t.Errorf("%d verifications are left", n)
+	}
+}
+
+func TestCodesCanBeCheckedAfterARotationOfKeys(t *testing.T) {
+	before, after := secret.NewKey(), secret.NewKey()
+	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Secrets = box(t, before) })
+	id := start(b, nil).VerificationID
+	_, code := received(b)
+	at := func(keys ...string) string { // checks a wrong code at a server with other keys
+		t.Helper()
+		b.Options.Secrets = box(t, keys...)
+		got, err := apptest.Another(b).Verifications.Check(t.Context(), company(b), id, wrong(code))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Status
+	}
+	if got := at(after, before); got != "pending" {
+		t.Errorf("a wrong code is %s", got)
+	}
+	for _, want := range []int{1, 0} {
+		if n, err := app.RotateSecrets(t.Context(), b.Options.DatabaseURL, box(t, after, before)); n != want || err != nil {
+			t.Errorf("changed %d codes, %v", n, err)
+		}
+	}
+	if got := at(after); got != "pending" {
+		t.Errorf("a wrong code is %s", got)
+	}
+	if got, err := apptest.Another(b).Verifications.Check(t.Context(), company(b), id, code); err != nil || got.Status != "approved" {
+		t.Errorf("the code is %s, %v", got.Status, err)
+	}
+}
+
+func box(t *testing.T, keys ...string) *secret.Box {
+	t.Helper()
+	made, err := secret.NewBox(keys...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
 }

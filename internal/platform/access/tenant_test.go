@@ -143,6 +143,7 @@ func readsOfSenders(w *apptest.TwoCompanies) map[string][]read {
 var forbiddenReads = map[string][]read{
 	"claimTasks":                      {{"/api/v1/sms/tasks/pending?app_id=a", forbidden}},
 	"appClaimTasks":                   {{"/app/api/v1/sms/tasks/pending?app_id=a", forbidden}},
+	"getVerification":                 {{"/api/v1/verifications/v", forbidden}},
 	"appTaskStatistics":               {{"/app/api/v1/admin/task-statistics", forbidden}},
 	"listDefaultContents":             {{"/api/v1/admin/default-sms", forbidden}},
 	"getDefaultContent":               {{"/api/v1/admin/default-sms/1", forbidden}},

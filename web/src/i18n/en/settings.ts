@@ -99,5 +99,18 @@ const texts: Texts<typeof zh> = {
     caps_total_per_day: { label: 'At most messages in 24 hours', hint: 'By SMS to one number, from all companies and of all types, within any 24 hours. 0: no maximum.' },
     reply_days: { label: 'A message answers a task within', hint: 'A message from a person answers the last task that the same sender sent, if the task was submitted within these days. 0: messages answer no tasks.' },
   },
+  verification: {
+    title: 'Codes',
+    about: 'Rules of the codes that LKSMS creates, sends and checks for other systems.',
+    length: { label: 'Digits of a code', hint: 'A request can ask for another number.' },
+    ttl_seconds: { label: 'A code expires after', hint: 'A request can ask for another time. Codes that were sent already keep theirs.' },
+    max_checks: { label: 'Wrong codes that end a verification', hint: 'The person then needs a new code.' },
+    keep_days: { label: 'Keep verifications for', hint: 'After that, verifications are deleted. The code itself is deleted when the verification ends.' },
+    per_minute: { label: 'At most codes in a minute', hint: 'From one company to one person for one purpose, within any minute. 0: no maximum.' },
+    per_hour: { label: 'At most codes in an hour', hint: 'From one company to one person for one purpose, within any hour. 0: no maximum.' },
+    per_day: { label: 'At most codes in 24 hours', hint: 'From one company to one person for one purpose, within any 24 hours. 0: no maximum.' },
+    client_per_hour: { label: 'At most codes for a client in an hour', hint: 'From one company for one client_ip, and for one device, within any hour. 0: no maximum.' },
+    client_per_day: { label: 'At most codes for a client in 24 hours', hint: 'From one company for one client_ip, and for one device, within any 24 hours. 0: no maximum.' },
+  },
 }
 export default texts

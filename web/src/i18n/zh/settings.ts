@@ -96,4 +96,17 @@ export default {
     caps_total_per_day: { label: '全部消息 24 小时内上限', hint: '所有公司、所有类型发往同一号码的短信，按滑动窗口计算。0：不限。' },
     reply_days: { label: '答复任务的期限', hint: '个人发来的短信，答复同一发送方发送的最后一个任务，限于这些天内提交的任务。0：不答复任何任务。' },
   },
+  verification: {
+    title: '验证码',
+    about: '系统为其他程序生成、发送和校验的验证码的规则。',
+    length: { label: '验证码的位数', hint: '请求中可以另行指定。' },
+    ttl_seconds: { label: '验证码有效期', hint: '请求中可以另行指定。已发送的验证码不受影响。' },
+    max_checks: { label: '可输错的次数', hint: '错误达到这个次数后验证结束，个人需要新的验证码。' },
+    keep_days: { label: '验证记录保留', hint: '超过后删除验证记录。验证码本身在验证结束时就已删除。' },
+    per_minute: { label: '每分钟上限', hint: '同一公司发给同一人、用于同一用途的验证码，按滑动窗口计算。0：不限。' },
+    per_hour: { label: '每小时上限', hint: '同一公司发给同一人、用于同一用途的验证码，按滑动窗口计算。0：不限。' },
+    per_day: { label: '24 小时内上限', hint: '同一公司发给同一人、用于同一用途的验证码，按滑动窗口计算。0：不限。' },
+    client_per_hour: { label: '同一客户端每小时上限', hint: '同一公司为同一 client_ip、同一 device 发送的验证码，按滑动窗口计算。0：不限。' },
+    client_per_day: { label: '同一客户端 24 小时内上限', hint: '同一公司为同一 client_ip、同一 device 发送的验证码，按滑动窗口计算。0：不限。' },
+  },
 }
