@@ -109,7 +109,7 @@ func (b *Box) Decrypt(encrypted, owner string) (string, error) {
 	return "", fmt.Errorf("key %s of the encrypted value is missing: set it as SECRETS_KEY or SECRETS_KEY_OLD", id)
 }
 
-// Digests returns a text of owner as a keyed hash, with each key of the box. Whoever has only the database cannot find the text, even if it is short. Encrypt
+// Digests returns a text of owner as a keyed hash, with each key of the box. The database alone does not reveal the text, even if it is short. Encrypt
 // uses the key of the first digest. Error: ErrNoKey.
 func (b *Box) Digests(text, owner string) ([]string, error) {
 	if len(b.keys) == 0 {
