@@ -102,7 +102,6 @@ func (w *world) fill(no string, headers []string) {
 	job := map[string]any{"action": "cancel", "filter": map[string]any{"status": 0, "phone_number": number, "company_no": no}}
 	job["count"] = apptest.Decode[api.TaskJobPlan](w.T, w.Expect(200, "", "POST", "/api/v1/admin/task-jobs", job)).Count
 	w.Expect(200, "", "POST", "/api/v1/admin/task-jobs", job)
-	call("POST", "/api/v1/verifications", map[string]any{"phone_number": number, "purpose": "login"})
 }
 
 // erase requests an erasure, performs it, and returns it.
