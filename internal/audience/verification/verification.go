@@ -145,8 +145,10 @@ func (p Person) field() string {
 		return "phone_number"
 	case p.Email != nil:
 		return "email"
-	default:
+	case p.UserID != nil:
 		return "user_id"
+	default: // a resend names only the verification
+		return "verification_id"
 	}
 }
 

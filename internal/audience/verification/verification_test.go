@@ -174,8 +174,9 @@ func TestAResendRepeatsTheCode(t *testing.T) {
 	b := stepsOf{newServer(t)}
 	started := start(b.Bundle, nil)
 	_, code := received(b.Bundle)
-	if a := b.Expect(429, "recipient.limited", "POST", path+"/"+started.VerificationID+"/resend", nil); a.Header.Get("Retry-After") == "" {
-		t.Error("no Retry-After")
+	a := b.Expect(429, "recipient.limited", "POST", path+"/"+started.VerificationID+"/resend", nil)
+	if a.Header.Get("Retry-After") == "" || a.Fields() != "verification_id" {
+		t.Errorf("the refusal is %s", a.Raw)
 	}
 	allowMore(b.Bundle)
 	again := apptest.Decode[api.VerificationStarted](t, b.Expect(200, "", "POST", path+"/"+started.VerificationID+"/resend", nil))

@@ -82,7 +82,7 @@ func (s *Service) Do(ctx context.Context, key Key, body []byte, work func(ctx co
 }
 
 // hashesOf returns the hashes under which the request with a body can be stored, the current one first. The hash of a request that can contain a sensitive message is
-// keyed: otherwise, whoever has the database could find a short code by trying all codes.
+// keyed: otherwise, a copy of the database would be enough to find a short code by trying all codes.
 func (s *Service) hashesOf(body []byte) [][]byte {
 	plain := sha256.Sum256(body)
 	if lower := bytes.ToLower(body); !bytes.Contains(lower, []byte("sensitive")) && !bytes.Contains(lower, []byte(`\u`)) { // a name can be written with escapes
