@@ -1,4 +1,4 @@
-package sensitive_test
+package queue_test
 
 import (
 	"fmt"
@@ -14,18 +14,16 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestMain(m *testing.M) { apptest.Main(m) }
-
 const (
-	send      = "/api/v1/sms/send"
-	sendBatch = "/api/v1/sms/send-batch"
-	code      = "493817"
-	text      = "您的验证码是" + code + "，5 minutes"
-	masked    = "＊＊＊＊＊＊" + "******" + "＊" + "*********"
+	sendPath      = "/api/v1/sms/send"
+	sendBatchPath = "/api/v1/sms/send-batch"
+	sensitiveCode = "493817"
+	sensitiveText = "您的验证码是" + sensitiveCode + "，5 minutes"
+	maskedText    = "＊＊＊＊＊＊" + "******" + "＊" + "*********"
 )
 
-func message(more map[string]any) map[string]any {
-	body := map[string]any{"phone_number": apptest.Phone, "content": text, "sensitive": true}
+func sensitiveMessage(more map[string]any) map[string]any {
+	body := map[string]any{"phone_number": apptest.Phone, "content": sensitiveText, "sensitive": true}
 	for name, value := range more {
 		if body[name] = value; value == nil {
 			delete(body, name)
@@ -38,7 +36,7 @@ func message(more map[string]any) map[string]any {
 func expectHidden(b *apptest.Bundle) {
 	b.T.Helper()
 	rows, err := b.DB.Query(b.T.Context(), `
-		SELECT c.relname, (xpath('/row/n/text()', query_to_xml(format('SELECT count(*) AS n FROM %s x WHERE x::text LIKE %L', c.oid::regclass, '%`+code+`%'), false, true, '')))[1]::text
+		SELECT c.relname, (xpath('/row/n/text()', query_to_xml(format('SELECT count(*) AS n FROM %s x WHERE x::text LIKE %L', c.oid::regclass, '%`+sensitiveCode+`%'), false, true, '')))[1]::text
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE c.relkind = 'r' AND n.nspname = 'public' ORDER BY c.relname`)
 	if err != nil {
@@ -57,7 +55,7 @@ func expectHidden(b *apptest.Bundle) {
 	if err := rows.Err(); err != nil {
 		b.T.Fatal(err)
 	}
-	if strings.Contains(b.Log.String(), code) {
+	if strings.Contains(b.Log.String(), sensitiveCode) {
 		b.T.Error("the log contains the code")
 	}
 }
@@ -70,15 +68,15 @@ func TestOnlyTheSenderGetsASensitiveText(t *testing.T) {
 		more         map[string]any
 		final, given string
 	}{
-		"content":            {nil, masked, "【ACME】" + text},
-		"signature":          {map[string]any{"sign": "公司"}, "【公司】" + masked, "【公司】" + text},
-		"signature in text":  {map[string]any{"content": "【ACME】" + code}, "＊****＊******", "【ACME】" + code},
-		"code in brackets":   {map[string]any{"content": "【" + code + "】 is your code"}, "＊******＊*************", "【ACME】【" + code + "】 is your code"},
-		"template":           {map[string]any{"content": nil, "template_no": "login", "params": map[string]any{"code": code}}, "***********", "【ACME】code " + code},
-		"repeated signature": {map[string]any{"content": "【公司】【公司】" + code, "sign": "公司"}, "【公司】******", "【公司】" + code},
+		"content":            {nil, maskedText, "【ACME】" + sensitiveText},
+		"signature":          {map[string]any{"sign": "公司"}, "【公司】" + maskedText, "【公司】" + sensitiveText},
+		"signature in text":  {map[string]any{"content": "【ACME】" + sensitiveCode}, "＊****＊******", "【ACME】" + sensitiveCode},
+		"code in brackets":   {map[string]any{"content": "【" + sensitiveCode + "】 is your code"}, "＊******＊*************", "【ACME】【" + sensitiveCode + "】 is your code"},
+		"template":           {map[string]any{"content": nil, "template_no": "login", "params": map[string]any{"code": sensitiveCode}}, "***********", "【ACME】code " + sensitiveCode},
+		"repeated signature": {map[string]any{"content": "【公司】【公司】" + sensitiveCode, "sign": "公司"}, "【公司】******", "【公司】" + sensitiveCode},
 	} {
 		b.T = t
-		made := b.SubmitBody(message(c.more))
+		made := b.SubmitBody(sensitiveMessage(c.more))
 		if made.FinalContent != c.final {
 			t.Errorf("%s: the answer is %q, want %q", name, made.FinalContent, c.final)
 		}
@@ -87,7 +85,7 @@ func TestOnlyTheSenderGetsASensitiveText(t *testing.T) {
 		if len(tasks) != 1 || tasks[0].Content != c.given {
 			t.Fatalf("%s: claimed %+v, want %q", name, tasks, c.given)
 		}
-		if task := b.Task(made.TaskID); strings.Contains(task.Content, code) {
+		if task := b.Task(made.TaskID); strings.Contains(task.Content, sensitiveCode) {
 			t.Errorf("%s: the task shows %q", name, task.Content)
 		}
 		b.Report(made.TaskID, "app", 2, nil)
@@ -102,7 +100,7 @@ func TestOnlyTheSenderGetsASensitiveText(t *testing.T) {
 func TestASensitiveTextKeepsItsSegments(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	for _, content := range []string{strings.Repeat("a", 161), strings.Repeat("€", 81), strings.Repeat("验", 71), strings.Repeat("😀", 36)} {
-		made := b.SubmitBody(message(map[string]any{"content": content}))
+		made := b.SubmitBody(sensitiveMessage(map[string]any{"content": content}))
 		if task := b.Task(made.TaskID); task.Segments != 2 || len([]rune(task.Content)) != len([]rune(content)) {
 			t.Errorf("%q is stored as %q with %d segments", content, task.Content, task.Segments)
 		}
@@ -111,17 +109,17 @@ func TestASensitiveTextKeepsItsSegments(t *testing.T) {
 
 func TestSubmissionsOfSensitiveTextsAreLoggedMasked(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
-	first := b.SubmitBody(message(map[string]any{"dedup_key": "k"}))
-	if again := b.SubmitBody(message(map[string]any{"dedup_key": "k"})); again.TaskID != first.TaskID || strings.Contains(again.FinalContent, code) {
+	first := b.SubmitBody(sensitiveMessage(map[string]any{"dedup_key": "k"}))
+	if again := b.SubmitBody(sensitiveMessage(map[string]any{"dedup_key": "k"})); again.TaskID != first.TaskID || strings.Contains(again.FinalContent, sensitiveCode) {
 		t.Errorf("repeated: %+v", again)
 	}
-	b.Expect(422, "request.invalid", "POST", send, message(map[string]any{"phone_number": "1"}))
-	b.Expect(422, "request.invalid", "POST", send, message(map[string]any{"sensitive": "yes"}))
-	b.Expect(422, "request.invalid", "POST", send, message(map[string]any{"expires_at": "2001-01-01T00:00:00Z"}))
-	b.Expect(400, "request.malformed", "POST", send, `{"sensitive":true,"content":"`+code+`"`)
-	b.Expect(200, "", "POST", sendBatch, map[string]any{"messages": []any{message(nil), message(map[string]any{"phone_number": "1"})}}, "Idempotency-Key", "key")
-	b.Expect(200, "", "POST", sendBatch, map[string]any{"messages": []any{message(nil), message(map[string]any{"phone_number": "1"})}}, "Idempotency-Key", "key")
-	b.Expect(200, "", "POST", send+"?dry_run=true", message(nil))
+	b.Expect(422, "request.invalid", "POST", sendPath, sensitiveMessage(map[string]any{"phone_number": "1"}))
+	b.Expect(422, "request.invalid", "POST", sendPath, sensitiveMessage(map[string]any{"sensitive": "yes"}))
+	b.Expect(422, "request.invalid", "POST", sendPath, sensitiveMessage(map[string]any{"expires_at": "2001-01-01T00:00:00Z"}))
+	b.Expect(400, "request.malformed", "POST", sendPath, `{"sensitive":true,"content":"`+sensitiveCode+`"`)
+	b.Expect(200, "", "POST", sendBatchPath, map[string]any{"messages": []any{sensitiveMessage(nil), sensitiveMessage(map[string]any{"phone_number": "1"})}}, "Idempotency-Key", "key")
+	b.Expect(200, "", "POST", sendBatchPath, map[string]any{"messages": []any{sensitiveMessage(nil), sensitiveMessage(map[string]any{"phone_number": "1"})}}, "Idempotency-Key", "key")
+	b.Expect(200, "", "POST", sendPath+"?dry_run=true", sensitiveMessage(nil))
 	expectHidden(b)
 	if n := b.Count(`SELECT count(*) FROM fruitless_submissions`); n != 6 {
 		t.Errorf("%d submissions without a task are logged", n)
@@ -130,22 +128,22 @@ func TestSubmissionsOfSensitiveTextsAreLoggedMasked(t *testing.T) {
 
 func TestASensitiveTaskIsNotSentAgainAfterItsEnd(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
-	id := b.SubmitBody(message(nil)).TaskID
+	id := b.SubmitBody(sensitiveMessage(nil)).TaskID
 	b.Claim("app", 1)
 	b.Report(id, "app", 3, nil)
 	b.Expect(409, "task.sensitive", "POST", "/api/v1/sms/task/"+id+"/requeue", nil)
-	cancelled := b.SubmitBody(message(nil)).TaskID
+	cancelled := b.SubmitBody(sensitiveMessage(nil)).TaskID
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+cancelled+"/cancel", nil)
 	b.Expect(409, "task.sensitive", "POST", "/api/v1/sms/task/"+cancelled+"/requeue", nil)
 }
 
 func TestARetryOfASensitiveTaskHasItsText(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
-	id := b.SubmitBody(message(nil)).TaskID
+	id := b.SubmitBody(sensitiveMessage(nil)).TaskID
 	b.Claim("app", 1)
 	b.ExpireLeases()
 	b.Recover()
-	if tasks := b.Claim("app", 1); len(tasks) != 1 || tasks[0].TaskID != id || tasks[0].Content != text {
+	if tasks := b.Claim("app", 1); len(tasks) != 1 || tasks[0].TaskID != id || tasks[0].Content != sensitiveText {
 		t.Errorf("claimed %+v", tasks)
 	}
 }
@@ -153,11 +151,11 @@ func TestARetryOfASensitiveTaskHasItsText(t *testing.T) {
 func TestTheAnswerOfAProviderIsStoredWithoutTheText(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprintf(w, `{"code":"9","text":"rejected: %s"}`, text)
+		_, _ = fmt.Fprintf(w, `{"code":"9","text":"rejected: %s"}`, sensitiveText)
 	})
-	id := b.SubmitBody(message(nil)).TaskID
+	id := b.SubmitBody(sensitiveMessage(nil)).TaskID
 	b.AwaitStatus(id, 3)
-	if seen := p.Seen(); len(seen) != 1 || !strings.Contains(seen[0], text) {
+	if seen := p.Seen(); len(seen) != 1 || !strings.Contains(seen[0], sensitiveText) {
 		t.Errorf("the provider got %q", seen)
 	}
 	if task := b.Task(id); task.Result == nil || !strings.Contains(*task.Result, "***") {
@@ -172,9 +170,9 @@ func TestTheAnswerOfAProviderIsStoredWithoutTheText(t *testing.T) {
 func TestTheReportOfAnAppIsStoredWithoutTheText(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	for range 2 {
-		id := b.SubmitBody(message(nil)).TaskID
+		id := b.SubmitBody(sensitiveMessage(nil)).TaskID
 		lease := b.Claim("app", 1)[0].LeaseID
-		report := map[string]any{"task_id": id, "app_id": "app", "lease_id": lease, "status": 3, "error_message": "rejected: " + text}
+		report := map[string]any{"task_id": id, "app_id": "app", "lease_id": lease, "status": 3, "error_message": "rejected: " + sensitiveText}
 		b.Expect(200, "", "POST", "/api/v1/sms/report", report)
 		b.Expect(200, "", "POST", "/api/v1/sms/report", report) // the late report of an ended task
 	}
@@ -183,7 +181,7 @@ func TestTheReportOfAnAppIsStoredWithoutTheText(t *testing.T) {
 
 func TestADefaultContentIsNotSensitive(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
-	if a := b.Expect(422, "request.invalid", "POST", send, message(map[string]any{"content": nil})); a.Fields() != "sensitive" {
+	if a := b.Expect(422, "request.invalid", "POST", sendPath, sensitiveMessage(map[string]any{"content": nil})); a.Fields() != "sensitive" {
 		t.Errorf("wrong fields %s", a.Fields())
 	}
 }
@@ -192,7 +190,7 @@ func TestTheLogOfASenderDoesNotContainTheText(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	b.AddSender(map[string]any{"sender_no": "logged", "kind": "log", "config": map[string]any{"showContent": true}})
 	b.App.Pusher.Start()
-	id := b.SubmitBody(message(nil)).TaskID
+	id := b.SubmitBody(sensitiveMessage(nil)).TaskID
 	b.AwaitStatus(id, 2)
 	if !strings.Contains(b.Log.String(), "message sent to the log") {
 		t.Error("the message was not logged")
@@ -202,7 +200,7 @@ func TestTheLogOfASenderDoesNotContainTheText(t *testing.T) {
 
 func TestSensitiveMessagesNeedTheKeyOfTheServer(t *testing.T) {
 	b := apptest.New(t)
-	if a := b.Expect(422, "request.invalid", "POST", send, message(nil)); a.Fields() != "sensitive" {
+	if a := b.Expect(422, "request.invalid", "POST", sendPath, sensitiveMessage(nil)); a.Fields() != "sensitive" {
 		t.Errorf("wrong fields %s", a.Fields())
 	}
 	expectHidden(b)
@@ -210,7 +208,7 @@ func TestSensitiveMessagesNeedTheKeyOfTheServer(t *testing.T) {
 
 func TestATextWaitsForAServerWithItsKey(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
-	id := b.SubmitBody(message(nil)).TaskID
+	id := b.SubmitBody(sensitiveMessage(nil)).TaskID
 	plain := b.Submit("plain")
 	if tasks := claimAt(b, secret.NewKey()); len(tasks) != 1 || tasks[0].TaskID != plain {
 		t.Errorf("a server with another key handed out %+v", tasks)
@@ -229,22 +227,22 @@ func TestATextWaitsForAServerWithItsKey(t *testing.T) {
 	if _, err := b.App.Queue.Queue(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if tasks := b.Claim("app", 1); len(tasks) != 1 || tasks[0].Content != text {
+	if tasks := b.Claim("app", 1); len(tasks) != 1 || tasks[0].Content != sensitiveText {
 		t.Errorf("the server with the key handed out %+v", tasks)
 	}
 }
 
 func TestAnotherKeyOpensWaitingTexts(t *testing.T) {
 	before, after := secret.NewKey(), secret.NewKey()
-	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Secrets = box(t, before) })
-	b.SubmitBody(message(nil))
+	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Secrets = boxOf(t, before) })
+	b.SubmitBody(sensitiveMessage(nil))
 	for _, want := range []int{1, 0} {
-		n, err := app.RotateSecrets(t.Context(), b.Options.DatabaseURL, box(t, after, before))
+		n, err := app.RotateSecrets(t.Context(), b.Options.DatabaseURL, boxOf(t, after, before))
 		if err != nil || n != want {
 			t.Errorf("changed %d texts, %v", n, err)
 		}
 	}
-	if tasks := claimAt(b, after); len(tasks) != 1 || tasks[0].Content != text {
+	if tasks := claimAt(b, after); len(tasks) != 1 || tasks[0].Content != sensitiveText {
 		t.Errorf("claimed %+v", tasks)
 	}
 }
@@ -253,7 +251,7 @@ func TestAnotherKeyOpensWaitingTexts(t *testing.T) {
 func claimAt(b *apptest.Bundle, key string) []claim.Lease {
 	b.T.Helper()
 	options := b.Options
-	options.Secrets = box(b.T, key)
+	options.Secrets = boxOf(b.T, key)
 	other, err := app.New(b.T.Context(), options)
 	if err != nil {
 		b.T.Fatal(err)
@@ -266,7 +264,7 @@ func claimAt(b *apptest.Bundle, key string) []claim.Lease {
 	return tasks
 }
 
-func box(t testing.TB, keys ...string) *secret.Box {
+func boxOf(t testing.TB, keys ...string) *secret.Box {
 	t.Helper()
 	made, err := secret.NewBox(keys...)
 	if err != nil {
@@ -278,12 +276,12 @@ func box(t testing.TB, keys ...string) *secret.Box {
 // A plain hash of a request would reveal the code: it could be found by trying all codes.
 func TestTheHashOfASensitiveRequestNeedsTheKey(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
-	body := `{"phone_number":"13800138000","content":"` + text + `","sensitive":true}`
-	first := b.Expect(200, "", "POST", send, body, "Idempotency-Key", "key")
-	if again := b.Expect(200, "", "POST", send, body, "Idempotency-Key", "key"); again.Raw != first.Raw {
+	body := `{"phone_number":"13800138000","content":"` + sensitiveText + `","sensitive":true}`
+	first := b.Expect(200, "", "POST", sendPath, body, "Idempotency-Key", "key")
+	if again := b.Expect(200, "", "POST", sendPath, body, "Idempotency-Key", "key"); again.Raw != first.Raw {
 		t.Errorf("first %s, then %s", first.Raw, again.Raw)
 	}
-	b.Expect(422, "idempotency.key_reused", "POST", send, strings.Replace(body, code, "493818", 1), "Idempotency-Key", "key")
+	b.Expect(422, "idempotency.key_reused", "POST", sendPath, strings.Replace(body, sensitiveCode, "493818", 1), "Idempotency-Key", "key")
 	if n := b.Count("SELECT count(*) FROM idempotency_keys WHERE request_hash = sha256(convert_to($1, 'UTF8'))", body); n != 0 {
 		t.Error("the hash can be computed without the key")
 	}
