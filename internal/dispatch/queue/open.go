@@ -89,9 +89,12 @@ func (s *Service) hideTexts(ctx context.Context, reports []Report) ([]Report, er
 
 // hideRaw hides a sensitive text in the request of a report.
 func hideRaw(h sensitive.Hider, raw []byte) ([]byte, error) {
-	var fields any
-	if json.Unmarshal(raw, &fields) != nil {
+	if len(raw) == 0 {
 		return nil, nil
+	}
+	var fields any
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, fmt.Errorf("read report: %w", err)
 	}
 	hidden, err := json.Marshal(hideIn(h, "", fields))
 	return hidden, postgres.Wrap("hide text in report", err, nil)

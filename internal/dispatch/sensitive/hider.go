@@ -16,7 +16,7 @@ type Hider struct {
 }
 
 // Hider returns the Hider of a text.
-func (t Text) Hider() Hider { return Hider{true, t.Secret} }
+func (t Text) Hider() Hider { return Hider{true, t.Part} }
 
 // HideAll is the Hider of a sensitive text that is not known.
 var HideAll = Hider{isSensitive: true}

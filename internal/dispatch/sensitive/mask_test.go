@@ -51,7 +51,7 @@ func TestHandedTextHasItsSignatureOnce(t *testing.T) {
 
 func TestAHiderHidesTheSecretInAnyForm(t *testing.T) {
 	t.Parallel()
-	code := Text{Content: "code 493 817", Secret: "493 817"}.Hider()
+	code := Text{Content: "code 493 817", Part: "493 817"}.Hider()
 	for text, want := range map[string]string{
 		"rejected: code 493 817": "rejected: code ***", "text=code+493+817": "text=code+***", "no balance": "no balance", "": "",
 	} {

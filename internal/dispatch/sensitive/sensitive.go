@@ -17,7 +17,7 @@ import (
 // Text is the text of a sensitive message.
 type Text struct {
 	Content string          `json:"content"`          // without the signature of the message
-	Secret  string          `json:"secret,omitempty"` // the part of the text that must be hidden; empty: the whole text
+	Part    string          `json:"part,omitempty"`   // the part of the text that must be hidden; empty: the whole text
 	Values  json.RawMessage `json:"values,omitempty"` // values of the placeholders in the rendering; nil: the message has no rendering
 }
 
@@ -31,10 +31,10 @@ func (t Text) Handed(sign string, isInText bool) string {
 
 // Mask masks the sensitive part of a text.
 func (t Text) Mask(text string) string {
-	if t.Secret == "" {
+	if t.Part == "" {
 		return Mask(text)
 	}
-	return strings.ReplaceAll(text, t.Secret, Mask(t.Secret))
+	return strings.ReplaceAll(text, t.Part, Mask(t.Part))
 }
 
 // Box encrypts the texts of tasks.

@@ -394,7 +394,7 @@ func (s *Service) complete(row *newTask, text template.Rendered) (err error) {
 
 // seal encrypts the text of a sensitive task and masks its other copies.
 func (s *Service) seal(row *newTask) (err error) {
-	text := sensitive.Text{Content: row.final.Content, Secret: row.Secret, Values: row.Values}
+	text := sensitive.Text{Content: row.final.Content, Part: row.Secret, Values: row.Values}
 	row.sealed, err = s.sensitive.Seal(row.id, text)
 	row.final.Content = text.Mask(text.Content)
 	if row.Values != nil {
