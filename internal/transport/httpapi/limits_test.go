@@ -30,7 +30,7 @@ var unbounded = map[string]string{
 	"sim_recipients":    "numbers with recent messages through a SIM; deleted after 32 days",
 	"capped_recipients": "numbers with recent messages; deleted after two days",
 	"received_messages": "messages from senders; old ones are deleted", "conversations": "by company, number and submitter of received messages",
-	"verifications": "codes that were sent; deleted by age",
+	"verifications": "codes that were sent; deleted by age", "block_requests": "one for a company and a number; deleted with its message",
 	"reply_actions": "received messages that a rule matched",
 	"business_ends": "ends of business tasks, kept like messages", "callbacks": "bodies from providers",
 	"fruitless_submissions": "history", "report_logs": "history", "sender_ledger": "history", "events": "history", "audit": "history",
