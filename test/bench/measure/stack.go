@@ -213,7 +213,7 @@ func (s *Stack) Exec(ctx context.Context, sql string, args ...any) error {
 // and counts of messages for each phone number.
 func (s *Stack) Empty(ctx context.Context) error {
 	return s.Exec(ctx, `TRUNCATE messages, dedup_keys, queue, report_logs, fruitless_submissions, task_counts, facts, statistics_staged, statistics,
-		fair_ranks, batches, batch_acts, batch_rows, batch_counts, received_messages, conversations, reply_actions, capped_recipients`)
+		fair_ranks, batches, batch_acts, batch_rows, batch_counts, block_requests, received_messages, conversations, reply_actions, capped_recipients`)
 }
 
 // Settings returns the version of PostgreSQL and its settings that influence speed.
