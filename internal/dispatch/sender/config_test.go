@@ -94,26 +94,17 @@ func TestSecretsAreRefusedWithoutAKey(t *testing.T) {
 
 func TestRotateSecretsEncryptsAllSecretsAgain(t *testing.T) {
 	old, fresh := secret.NewKey(), secret.NewKey()
-	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Secrets = box(t, old) })
+	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Secrets = apptest.Secrets(old) })
 	p := apptest.NewProvider(t)
 	b.AddSender(map[string]any{"sender_no": "pushed", "kind": "http-sms", "config": p.SenderConfig()})
 	for want := 1; want >= 0; want-- {
-		if n, err := app.RotateSecrets(t.Context(), b.DB.Config().ConnString(), box(t, fresh, old)); n != want || err != nil {
+		if n, err := app.RotateSecrets(t.Context(), b.DB.Config().ConnString(), apptest.Secrets(fresh, old)); n != want || err != nil {
 			t.Fatalf("encrypted %d again, %v", n, err)
 		}
 	}
-	if _, err := app.RotateSecrets(t.Context(), b.DB.Config().ConnString(), box(t, old)); err == nil {
+	if _, err := app.RotateSecrets(t.Context(), b.DB.Config().ConnString(), apptest.Secrets(old)); err == nil {
 		t.Error("the old key still opens the secret")
 	}
-}
-
-func box(t *testing.T, keys ...string) *secret.Box {
-	t.Helper()
-	b, err := secret.NewBox(keys...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }
 
 func TestTheExampleProvidersOfTheDocumentsCanBeAdded(t *testing.T) {

@@ -20,15 +20,6 @@ const (
 	alertsPath    = "/api/v1/admin/alerts"
 )
 
-func box(t *testing.T) *secret.Box {
-	t.Helper()
-	b, err := secret.NewBox(secret.NewKey())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 func addRule(b *apptest.Bundle, body string) api.AlertRule {
 	b.T.Helper()
 	return apptest.Decode[api.AlertRule](b.T, b.Expect(200, "", "POST", rulesPath, body))
@@ -110,7 +101,7 @@ func TestRuleAcceptsOnlyFieldsOfItsKind(t *testing.T) {
 }
 
 func TestReceiverAcceptsOnlyFieldsOfItsKind(t *testing.T) {
-	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Secrets = box(t) })
+	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Secrets = apptest.Secrets(secret.NewKey()) })
 	for body, field := range map[string]string{
 		`{"name":"n","kind":"notification","channels":["sms"],"user_ids":["u"]}`:                                                 "company_no",
 		`{"name":"n","kind":"notification","company_no":"default","channels":["sms"]}`:                                           "user_ids",
@@ -148,7 +139,7 @@ func TestReceiverAcceptsOnlyFieldsOfItsKind(t *testing.T) {
 }
 
 func TestAuthorizationOfReceiverIsEncryptedAndBoundToHost(t *testing.T) {
-	first := box(t)
+	first := apptest.Secrets(secret.NewKey())
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Secrets = first })
 	r := addReceiver(b, `{"name":"a","kind":"alertmanager","url":"http://a.example:9093/x","authorization":"Bearer s3cret"}`)
 	path := fmt.Sprint(receiversPath, "/", r.ReceiverNo)
@@ -164,10 +155,7 @@ func TestAuthorizationOfReceiverIsEncryptedAndBoundToHost(t *testing.T) {
 	b.Expect(200, "", "PATCH", path, `{"url":"http://a.example:9093/y"}`)
 	b.Expect(200, "", "PATCH", path, `{"url":"http://b.example","authorization":"Bearer other"}`)
 	fresh, old := secret.NewKey(), apptest.Scan[string](b, "SELECT sealed_authorization FROM alert_receivers")
-	both, err := secret.NewBox(fresh)
-	if err != nil {
-		t.Fatal(err)
-	}
+	both := apptest.Secrets(fresh)
 	if _, err := app.RotateSecrets(t.Context(), b.DB.Config().ConnString(), both); err == nil {
 		t.Error("a header was encrypted again without its old key")
 	}

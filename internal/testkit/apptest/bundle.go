@@ -229,6 +229,20 @@ func Decode[T any](t testing.TB, a Answer) T {
 	return v
 }
 
+// ExpectNowhere fails the test if a row of any table, or the log of the server, contains a text. In columns of bytes, it searches the text as hexadecimal digits.
+func (b *Bundle) ExpectNowhere(text string) {
+	b.T.Helper()
+	for _, table := range strings.Fields(Scan[string](b, `SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c
+		WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace`)) {
+		if n := b.Count("SELECT count(*) FROM "+table+" x WHERE x::text LIKE ANY ($1)", []string{"%" + text + "%", fmt.Sprintf("%%%x%%", text)}); n != 0 {
+			b.T.Errorf("%d rows of %s contain %s", n, table, text)
+		}
+	}
+	if strings.Contains(b.Log.String(), text) {
+		b.T.Errorf("the log contains %s", text)
+	}
+}
+
 // AwaitLockWait waits until exactly one statement in the database waits for a lock.
 func (b *Bundle) AwaitLockWait() {
 	b.T.Helper()

@@ -73,12 +73,15 @@ func (p *Provider) SenderConfig() map[string]any {
 }
 
 // WithSecrets sets a key with which the server encrypts secrets.
-func WithSecrets(o *app.Options) {
-	box, err := secret.NewBox(secret.NewKey())
+func WithSecrets(o *app.Options) { o.Secrets = Secrets(secret.NewKey()) }
+
+// Secrets returns a box with keys.
+func Secrets(keys ...string) *secret.Box {
+	box, err := secret.NewBox(keys...)
 	if err != nil {
 		panic(err)
 	}
-	o.Secrets = box
+	return box
 }
 
 // NewPushing starts a server with one driven sender for short messages.

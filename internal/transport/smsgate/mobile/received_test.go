@@ -237,11 +237,7 @@ func TestPhonesPostNothingToAServerWithoutSecretsKey(t *testing.T) {
 
 func TestKeysOfPhonesAreEncryptedAgain(t *testing.T) {
 	const key = "a2V5IG9mIHRoZSBzZXJ2ZXIsIDMyIGJ5dGVzIGxvbmc="
-	old, err := secret.NewBox(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newServerWith(t, func(o *app.Options) { o.Secrets = old })
+	s := newServerWith(t, func(o *app.Options) { o.Secrets = apptest.Secrets(key) })
 	p := s.newPhone("phone")
 	encrypted := func() (key string) {
 		if err := s.DB.QueryRow(t.Context(), "SELECT signing_key FROM phone_inboxes").Scan(&key); err != nil {
@@ -253,10 +249,7 @@ func TestKeysOfPhonesAreEncryptedAgain(t *testing.T) {
 	if strings.Contains(before, p.signingKey) {
 		t.Error("the key is not encrypted")
 	}
-	box, err := secret.NewBox(secret.NewKey(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	box := apptest.Secrets(secret.NewKey(), key)
 	for _, want := range []int{1, 0} {
 		if n, err := mobile.RotateSecrets(t.Context(), s.App.DB, box); err != nil || n != want {
 			t.Errorf("%d keys encrypted again, want %d: %v", n, want, err)
