@@ -537,33 +537,22 @@ func serve(server *http.Server, listener net.Listener) error {
 	return server.Serve(listener)
 }
 
-// RotateSecrets encrypts the secrets of all senders, alert receivers, webhooks and phones, and the waiting sensitive texts, with the first key of box. It returns the number of changed secrets.
+// RotateSecrets encrypts the secrets of all senders, alert receivers, webhooks and phones, the waiting sensitive texts and the pending codes with the first key of
+// box. It returns the number of changed secrets.
 func RotateSecrets(ctx context.Context, databaseURL string, box *secret.Box) (int, error) {
 	db, err := postgres.Open(ctx, databaseURL)
 	if err != nil {
 		return 0, err
 	}
 	defer db.Close()
-	senders, err := sender.NewConfigs(db, box).Rotate(ctx)
-	if err != nil {
-		return senders, err
+	changed := 0
+	for _, rotate := range []func(context.Context, *postgres.DB, *secret.Box) (int, error){
+		sender.RotateSecrets, alert.Rotate, webhook.RotateSecrets, mobile.RotateSecrets, queue.RotateSecrets, verification.RotateSecrets,
+	} {
+		n, err := rotate(ctx, db, box)
+		if changed += n; err != nil {
+			return changed, err
+		}
 	}
-	receivers, err := alert.Rotate(ctx, db, box)
-	if err != nil {
-		return senders + receivers, err
-	}
-	webhooks, err := webhook.RotateSecrets(ctx, db, box)
-	if err != nil {
-		return senders + receivers + webhooks, err
-	}
-	phones, err := mobile.RotateSecrets(ctx, db, box)
-	if err != nil {
-		return senders + receivers + webhooks + phones, err
-	}
-	texts, err := queue.RotateSecrets(ctx, db, box)
-	if err != nil {
-		return senders + receivers + webhooks + phones + texts, err
-	}
-	codes, err := verification.RotateSecrets(ctx, db, box)
-	return senders + receivers + webhooks + phones + texts + codes, err
+	return changed, nil
 }

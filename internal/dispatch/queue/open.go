@@ -122,25 +122,14 @@ func hideIn(h sensitive.Hider, name string, value any) any {
 
 // RotateSecrets encrypts the texts of waiting sensitive messages again with the first key of box. It returns the number of changed texts.
 func RotateSecrets(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error) {
-	q, texts := queueq.New(db), sensitive.NewBox(box)
+	q := queueq.New(db)
 	rows, err := q.SealedList(ctx)
 	if err != nil {
 		return 0, postgres.Wrap("read sensitive texts", err, nil)
 	}
-	changed := 0
-	for _, row := range rows {
-		sealed, err := texts.Renew(row.TaskID, row.Sealed)
-		if err != nil {
-			return changed, fmt.Errorf("task %s: %w", row.TaskID, err)
-		}
-		if sealed == row.Sealed {
-			continue
-		}
-		n, err := q.SealedStore(ctx, queueq.SealedStoreParams{TaskID: row.TaskID, Before: row.Sealed, Sealed: sealed})
-		if err != nil {
-			return changed, postgres.Wrap("store sensitive text", err, nil)
-		}
-		changed += int(n)
-	}
-	return changed, nil
+	return secret.RenewAll(box, rows, func(row queueq.SealedListRow) (encrypted, owner string) {
+		return row.Sealed, sensitive.Owner(row.TaskID)
+	}, func(row queueq.SealedListRow, renewed string) (int64, error) {
+		return q.SealedStore(ctx, queueq.SealedStoreParams{TaskID: row.TaskID, Before: row.Sealed, Sealed: renewed})
+	})
 }

@@ -42,7 +42,7 @@ func (c *Configs) DecryptField(senderNo, field, encrypted string) (string, error
 }
 
 // hidden replaces a secret in responses. If a caller sends this text as the secret, the stored secret is kept.
-const hidden = "***"
+const hidden = secret.Hidden
 
 // secretOwner returns the owner of an encrypted field. A field that was encrypted for one owner cannot be decrypted for another field or sender.
 func secretOwner(senderNo, field string) string { return senderNo + "/" + field }
@@ -400,9 +400,10 @@ func isOpen(kind, name string, value json.RawMessage) bool {
 	return driver.IsAddress(kind, name) && !strings.HasSuffix(shownAddress(value), hidden)
 }
 
-// Rotate encrypts again all fields that were not encrypted with the first key. It returns the number of changed configurations. Each configuration is stored
-// with a separate statement. If a configuration changes meanwhile, Rotate skips it.
-func (c *Configs) Rotate(ctx context.Context) (int, error) {
+// RotateSecrets encrypts again all fields that were not encrypted with the first key of box. It returns the number of changed configurations. Each configuration
+// is stored with a separate statement. If a configuration changes meanwhile, RotateSecrets skips it.
+func RotateSecrets(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error) {
+	c := NewConfigs(db, box)
 	rows, err := c.q.SenderConfigs(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("read configurations: %w", err)

@@ -1,18 +1,15 @@
 package sensitive
 
 import (
-	"encoding/base64"
-	"net/url"
 	"strings"
-)
 
-// Hidden replaces a hidden text.
-const Hidden = "***"
+	"lksms/internal/platform/secret"
+)
 
 // Hider hides the text of a sensitive message in texts that other systems return, before they are stored or logged. The zero value hides nothing.
 type Hider struct {
 	isSensitive bool
-	secret      string // the part that must be hidden; empty: the whole text, of which any part can be returned in any form
+	part        string // the part that must be hidden; empty: the whole text, of which any part can be returned in any form
 }
 
 // Hider returns the Hider of a text.
@@ -29,11 +26,11 @@ func (h Hider) Hide(text string) string {
 	switch {
 	case !h.isSensitive || text == "":
 		return text
-	case h.secret == "":
-		return Hidden
+	case h.part == "":
+		return secret.Hidden
 	}
-	for _, form := range []string{h.secret, url.QueryEscape(h.secret), strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(h.secret)), "=")} {
-		text = strings.ReplaceAll(text, form, Hidden)
+	for _, form := range secret.Forms(h.part) {
+		text = strings.ReplaceAll(text, form, secret.Hidden)
 	}
 	return text
 }
@@ -41,7 +38,7 @@ func (h Hider) Hide(text string) string {
 // HideToken works like Hide for a number or code that another system has chosen. A text without spaces that is short, and does not repeat the sensitive text,
 // remains.
 func (h Hider) HideToken(text string) string {
-	if !h.isSensitive || h.secret != "" {
+	if !h.isSensitive || h.part != "" {
 		return h.Hide(text)
 	}
 	if len(text) > maxToken || strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune(tokenCharacters, r) }) {

@@ -11,6 +11,7 @@ import (
 
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/platform/fault"
+	"lksms/internal/platform/logtext"
 	"lksms/internal/platform/secret"
 )
 
@@ -49,7 +50,7 @@ func (b Box) Seal(taskID string, text Text) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("write sensitive text: %w", err)
 	}
-	sealed, err := b.secrets.Encrypt(string(raw), owner(taskID))
+	sealed, err := b.secrets.Encrypt(string(raw), Owner(taskID))
 	if errors.Is(err, secret.ErrNoKey) {
 		return "", fault.InvalidField(field, fault.NoSecretsKey, nil)
 	}
@@ -58,7 +59,7 @@ func (b Box) Seal(taskID string, text Text) (string, error) {
 
 // Open decrypts the text of a task. Its error names the missing key.
 func (b Box) Open(taskID, sealed string) (text Text, err error) {
-	raw, err := b.secrets.Decrypt(sealed, owner(taskID))
+	raw, err := b.secrets.Decrypt(sealed, Owner(taskID))
 	if err == nil {
 		err = json.Unmarshal([]byte(raw), &text)
 	}
@@ -68,20 +69,8 @@ func (b Box) Open(taskID, sealed string) (text Text, err error) {
 	return text, nil
 }
 
-// Renew encrypts a text again if another key than the first one encrypted it.
-func (b Box) Renew(taskID, sealed string) (string, error) {
-	if b.secrets.IsCurrent(sealed) {
-		return sealed, nil
-	}
-	text, err := b.Open(taskID, sealed)
-	if err != nil {
-		return "", err
-	}
-	return b.Seal(taskID, text)
-}
-
-// owner is the name under which the text of a task is encrypted, so that nobody can move it to another task.
-func owner(taskID string) string { return "task " + taskID }
+// Owner returns the name under which the text of a task is encrypted, so that nobody can move it to another task.
+func Owner(taskID string) string { return "task " + taskID }
 
 // Mask replaces all characters of a text. The mask has as many characters and segments as the text, with any signature in front.
 func Mask(text string) string { return strings.Map(segment.Same, text) }
@@ -92,7 +81,7 @@ const field = "sensitive"
 // MaskRequest masks the texts of sensitive messages in the log of a request. If the body is not valid JSON, and can contain a sensitive message, all of it is
 // masked.
 func MaskRequest(body []byte) []byte {
-	if lower := bytes.ToLower(body); !bytes.Contains(lower, []byte(field)) && !bytes.Contains(lower, []byte(`\u`)) { // a name can be written with escapes
+	if !logtext.CanHaveField(body, field) {
 		return body
 	}
 	d := json.NewDecoder(bytes.NewReader(body))

@@ -337,24 +337,9 @@ func RotateSecrets(ctx context.Context, db *postgres.DB, box *secret.Box) (int, 
 	if err != nil {
 		return 0, postgres.Wrap("read secrets of webhooks", err, nil)
 	}
-	changed := 0
-	for _, row := range rows {
-		if box.IsCurrent(row.Sealed) {
-			continue
-		}
-		decrypted, err := box.Decrypt(row.Sealed, secretOwner(row.ID))
-		var encrypted string
-		if err == nil {
-			encrypted, err = box.Encrypt(decrypted, secretOwner(row.ID))
-		}
-		if err != nil {
-			return changed, fmt.Errorf("secret %d of a webhook: %w", row.ID, err)
-		}
-		n, err := q.WebhookSecretStore(ctx, webhookq.WebhookSecretStoreParams{ID: row.ID, Before: row.Sealed, Sealed: encrypted})
-		if err != nil {
-			return changed, postgres.Wrap("store encrypted secret", err, nil)
-		}
-		changed += int(n)
-	}
-	return changed, nil
+	return secret.RenewAll(box, rows, func(row webhookq.WebhookSecretListRow) (encrypted, owner string) {
+		return row.Sealed, secretOwner(row.ID)
+	}, func(row webhookq.WebhookSecretListRow, renewed string) (int64, error) {
+		return q.WebhookSecretStore(ctx, webhookq.WebhookSecretStoreParams{ID: row.ID, Before: row.Sealed, Sealed: renewed})
+	})
 }

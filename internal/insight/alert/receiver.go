@@ -205,24 +205,9 @@ func Rotate(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error) 
 	if err != nil {
 		return 0, err
 	}
-	changed := 0
-	for _, row := range rows {
-		if row.SealedAuthorization == nil || s.box.IsCurrent(*row.SealedAuthorization) {
-			continue
-		}
-		decrypted, err := s.box.Decrypt(*row.SealedAuthorization, SecretOwner(row.ID))
-		var encrypted string
-		if err == nil {
-			encrypted, err = s.box.Encrypt(decrypted, SecretOwner(row.ID))
-		}
-		if err != nil {
-			return changed, fmt.Errorf("receiver %d: %w", row.ID, err)
-		}
-		n, err := s.q.AlertReceiverReencrypt(ctx, alertq.AlertReceiverReencryptParams{ID: row.ID, Before: row.SealedAuthorization, SealedAuthorization: &encrypted})
-		if err != nil {
-			return changed, postgres.Wrap("store encrypted authorization", err, nil)
-		}
-		changed += int(n)
-	}
-	return changed, nil
+	return secret.RenewAll(box, rows, func(row ReceiverRow) (encrypted, owner string) {
+		return optional.Value(row.SealedAuthorization), SecretOwner(row.ID)
+	}, func(row ReceiverRow, renewed string) (int64, error) {
+		return s.q.AlertReceiverReencrypt(ctx, alertq.AlertReceiverReencryptParams{ID: row.ID, Before: row.SealedAuthorization, SealedAuthorization: &renewed})
+	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"lksms/gen/idempotencyq"
 	"lksms/internal/platform/fault"
+	"lksms/internal/platform/logtext"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/secret"
 	"lksms/internal/platform/servers"
@@ -85,7 +86,7 @@ func (s *Service) Do(ctx context.Context, key Key, body []byte, work func(ctx co
 // keyed: otherwise, a copy of the database would be enough to find a short code by trying all codes.
 func (s *Service) hashesOf(body []byte) [][]byte {
 	plain := sha256.Sum256(body)
-	if lower := bytes.ToLower(body); !bytes.Contains(lower, []byte("sensitive")) && !bytes.Contains(lower, []byte(`\u`)) { // a name can be written with escapes
+	if !logtext.CanHaveField(body, "sensitive") {
 		return [][]byte{plain[:]}
 	}
 	digests, err := s.box.Digests(string(body), "idempotency key")

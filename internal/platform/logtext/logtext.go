@@ -63,3 +63,9 @@ func storable(v any) any {
 	}
 	return v
 }
+
+// CanHaveField reports whether a JSON body can contain a field with a name, in upper or lower case. Escapes in a body can hide any name.
+func CanHaveField(body []byte, name string) bool {
+	upper := bytes.ToUpper(body)
+	return bytes.Contains(upper, []byte(strings.ToUpper(name))) || bytes.Contains(upper, []byte(`\U`))
+}

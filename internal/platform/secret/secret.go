@@ -2,6 +2,7 @@
 package secret
 
 import (
+	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -10,8 +11,11 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -107,6 +111,45 @@ func (b *Box) Decrypt(encrypted, owner string) (string, error) {
 		return string(opened), nil
 	}
 	return "", fmt.Errorf("key %s of the encrypted value is missing: set it as SECRETS_KEY or SECRETS_KEY_OLD", id)
+}
+
+// RenewAll encrypts stored values again with the first key, and returns the number of changed rows. value returns the encrypted value of a row and its owner. An
+// empty value, and a value of the first key, is skipped. store replaces the value of a row unless it was changed meanwhile, and returns the number of changed rows.
+func RenewAll[Row any](b *Box, rows []Row, value func(Row) (encrypted, owner string), store func(row Row, renewed string) (int64, error)) (changed int, err error) {
+	for _, row := range rows {
+		encrypted, owner := value(row)
+		if encrypted == "" || b.IsCurrent(encrypted) {
+			continue
+		}
+		text, err := b.Decrypt(encrypted, owner)
+		if err == nil {
+			encrypted, err = b.Encrypt(text, owner)
+		}
+		if err != nil {
+			return changed, fmt.Errorf("%s: %w", owner, err)
+		}
+		n, err := store(row, encrypted)
+		if err != nil {
+			return changed, fmt.Errorf("store encrypted value of %s: %w", owner, err)
+		}
+		changed += int(n)
+	}
+	return changed, nil
+}
+
+// Hidden replaces a secret where it is not shown.
+const Hidden = "***"
+
+// Forms returns the notations in which a secret can occur in a text of another program: plain, and as encoded in URLs, JSON and headers. The longest is first,
+// because a notation can contain another one.
+func Forms(secret string) []string {
+	quoted, _ := json.Marshal(secret) // a text can always be encoded
+	forms := []string{
+		secret, url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(string(quoted), `"`),
+		strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(secret)), "="),
+	}
+	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	return slices.Compact(forms)
 }
 
 // Digests returns a text of owner as a keyed hash, with each key of the box. The database alone does not reveal the text, even if it is short. Encrypt

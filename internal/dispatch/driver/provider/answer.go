@@ -2,7 +2,6 @@ package provider
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -11,13 +10,11 @@ import (
 	"strings"
 
 	"lksms/internal/platform/characters"
+	"lksms/internal/platform/secret"
 )
 
 // MaxAnswer is the maximum number of stored characters of an answer.
 const MaxAnswer = 2000
-
-// hidden replaces a secret in a stored request or answer.
-const hidden = "***"
 
 const (
 	maxAnswerBytes = 16 << 10 // bytes of an answer that are searched for secrets; more than MaxAnswer characters
@@ -55,19 +52,16 @@ func MaskOf(secrets, addresses []string, config []byte, more []string) Mask {
 // NewMask returns a mask for secrets. The mask finds each secret in plain form and as encoded in URLs, JSON and headers.
 func NewMask(secrets []string) Mask {
 	var forms []string
-	for _, secret := range secrets {
-		if len(secret) < minSecret {
-			continue
+	for _, text := range secrets {
+		if len(text) >= minSecret {
+			forms = append(forms, secret.Forms(text)...)
 		}
-		quoted, _ := json.Marshal(secret) // a text can always be encoded
-		forms = append(forms, secret, url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(string(quoted), `"`),
-			strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(secret)), "="))
 	}
 	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // longest first, because a secret can begin with another secret
 	forms = slices.Compact(forms)
 	var pairs []string
 	for _, form := range forms {
-		pairs = append(pairs, form, hidden)
+		pairs = append(pairs, form, secret.Hidden)
 	}
 	return Mask{strings.NewReplacer(pairs...), forms}
 }
@@ -131,7 +125,7 @@ func (m Mask) hideEnd(text string) string {
 	for _, form := range m.forms {
 		for n := min(len(form)-1, len(text)); n >= minSecret; n-- {
 			if strings.HasSuffix(text, form[:n]) {
-				return text[:len(text)-n] + hidden
+				return text[:len(text)-n] + secret.Hidden
 			}
 		}
 	}

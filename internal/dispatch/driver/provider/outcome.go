@@ -6,6 +6,7 @@ import (
 
 	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/platform/characters"
+	"lksms/internal/platform/secret"
 )
 
 // Outcome is the result of an attempt. If OK is true, the message was sent. If Unknown is true, the result is unknown. If Trouble is true, the sender cannot
@@ -70,7 +71,7 @@ var Unwritable = Outcome{Permanent: true, Unasked: true, Code: "unwritable", Err
 // remain.
 func (o Outcome) without(h sensitive.Hider) Outcome {
 	status, _, _ := strings.Cut(o.Answer, " ")
-	if o.Answer = h.Hide(o.Answer); o.Answer == sensitive.Hidden && characters.IsDigits(status) {
+	if o.Answer = h.Hide(o.Answer); o.Answer == secret.Hidden && characters.IsDigits(status) {
 		o.Answer = status + " " + o.Answer
 	}
 	o.Error, o.Code, o.ProviderNo = h.Hide(o.Error), h.HideToken(o.Code), h.HideToken(o.ProviderNo)

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"io"
+	"lksms/internal/platform/secret"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -58,7 +59,7 @@ func (m Mask) request(req *http.Request) Request {
 	to := *req.URL
 	to.User = nil
 	if to.Path != "" && to.Path != "/" {
-		to.Path, to.RawPath = "/"+hidden, "/"+hidden // RawPath keeps the asterisks unencoded
+		to.Path, to.RawPath = "/"+secret.Hidden, "/"+secret.Hidden // RawPath keeps the asterisks unencoded
 	}
 	query := to.Query()
 	for name := range query {
@@ -66,7 +67,7 @@ func (m Mask) request(req *http.Request) Request {
 	}
 	to.RawQuery = ""
 	if shown.URL = to.String(); len(query) > 0 {
-		shown.URL += "?" + strings.ReplaceAll(query.Encode(), url.QueryEscape(hidden), hidden)
+		shown.URL += "?" + strings.ReplaceAll(query.Encode(), url.QueryEscape(secret.Hidden), secret.Hidden)
 	}
 	for name := range req.Header {
 		shown.Headers[name] = m.value(name, req.Header.Get(name))
@@ -84,7 +85,7 @@ func (m Mask) request(req *http.Request) Request {
 // value returns the value of a header or parameter, without secrets.
 func (m Mask) value(name, value string) string {
 	if value != "" && credentialName.MatchString(name) {
-		return hidden
+		return secret.Hidden
 	}
 	return m.hide(value)
 }

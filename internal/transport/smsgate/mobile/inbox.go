@@ -197,24 +197,9 @@ func RotateSecrets(ctx context.Context, db *postgres.DB, box *secret.Box) (int, 
 	if err != nil {
 		return 0, postgres.Wrap("read keys of phones", err, nil)
 	}
-	changed := 0
-	for _, row := range rows {
-		if box.IsCurrent(row.SigningKey) {
-			continue
-		}
-		decrypted, err := box.Decrypt(row.SigningKey, keyOwner(row.DeviceNo))
-		var encrypted string
-		if err == nil {
-			encrypted, err = box.Encrypt(decrypted, keyOwner(row.DeviceNo))
-		}
-		if err != nil {
-			return changed, fmt.Errorf("key of phone %s: %w", row.DeviceNo, err)
-		}
-		n, err := q.PhoneKeyReplace(ctx, mobileq.PhoneKeyReplaceParams{DeviceNo: row.DeviceNo, Before: row.SigningKey, Sealed: encrypted})
-		if err != nil {
-			return changed, postgres.Wrap("store key of phone", err, nil)
-		}
-		changed += int(n)
-	}
-	return changed, nil
+	return secret.RenewAll(box, rows, func(row mobileq.PhoneKeysRow) (encrypted, owner string) {
+		return row.SigningKey, keyOwner(row.DeviceNo)
+	}, func(row mobileq.PhoneKeysRow, renewed string) (int64, error) {
+		return q.PhoneKeyReplace(ctx, mobileq.PhoneKeyReplaceParams{DeviceNo: row.DeviceNo, Before: row.SigningKey, Sealed: renewed})
+	})
 }
