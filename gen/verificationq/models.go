@@ -3,32 +3,3 @@
 //   sqlc v1.31.1
 
 package verificationq
-
-import (
-	"time"
-)
-
-// one row for each code that a system asked LKSMS to send and to check. Package audience/verification writes it, and deletes rows by age
-type Verification struct {
-	VerificationID string
-	// no foreign key: the rows of a deleted company are deleted by age
-	CompanyID   int64
-	SubmittedBy string
-	Channel     string
-	Recipient   string
-	Purpose     string
-	// A pending verification whose expires_at has passed counts as expired, until a sweep sets this status. cancelled: by its system, or replaced by a newer one
-	Status string
-	// the code as a keyed hash, with the id of its key. null: the verification has ended
-	Digest *string
-	// the code, encrypted with SECRETS_KEY, which a resend repeats. null: the verification has ended
-	Sealed *string
-	// the number of codes that were checked, including the right one
-	Checks    int16
-	MaxChecks int16
-	CreatedAt time.Time
-	ExpiresAt time.Time
-	EndedAt   *time.Time
-	// the tasks that send the code, oldest first
-	TaskIds []string
-}

@@ -112,7 +112,7 @@ func (q *Queries) VerificationGet(ctx context.Context, verificationID string) (V
 }
 
 const verificationHold = `-- name: VerificationHold :one
-SELECT v.verification_id, v.company_id, v.submitted_by, v.channel, v.recipient, v.purpose, v.status, v.digest, v.sealed, v.checks, v.max_checks, v.created_at, v.expires_at, v.ended_at, v.task_ids FROM verifications v
+SELECT v.channel, v.recipient, v.purpose, v.sealed::text AS sealed, v.expires_at, now()::timestamptz AS at FROM verifications v
 WHERE v.verification_id = $1 AND v.company_id = $2 AND v.status = 'pending' AND v.expires_at > clock_timestamp()
 FOR UPDATE
 `
@@ -122,26 +122,26 @@ type VerificationHoldParams struct {
 	CompanyID      int64
 }
 
-// VerificationHold locks a pending verification until the end of the transaction, so that its code is not checked or replaced meanwhile.
-func (q *Queries) VerificationHold(ctx context.Context, arg VerificationHoldParams) (Verification, error) {
+type VerificationHoldRow struct {
+	Channel   string
+	Recipient string
+	Purpose   string
+	Sealed    string
+	ExpiresAt time.Time
+	At        time.Time
+}
+
+// VerificationHold locks a pending verification until the end of the transaction, so that its code is not checked or replaced meanwhile. It also returns the time.
+func (q *Queries) VerificationHold(ctx context.Context, arg VerificationHoldParams) (VerificationHoldRow, error) {
 	row := q.db.QueryRow(ctx, verificationHold, arg.VerificationID, arg.CompanyID)
-	var i Verification
+	var i VerificationHoldRow
 	err := row.Scan(
-		&i.VerificationID,
-		&i.CompanyID,
-		&i.SubmittedBy,
 		&i.Channel,
 		&i.Recipient,
 		&i.Purpose,
-		&i.Status,
-		&i.Digest,
 		&i.Sealed,
-		&i.Checks,
-		&i.MaxChecks,
-		&i.CreatedAt,
 		&i.ExpiresAt,
-		&i.EndedAt,
-		&i.TaskIds,
+		&i.At,
 	)
 	return i, err
 }

@@ -51,9 +51,9 @@ SET status = 'cancelled', ended_at = clock_timestamp(), digest = NULL, sealed = 
 WHERE v.verification_id = @verification_id AND v.company_id = @company_id AND v.status = 'pending' AND v.expires_at > clock_timestamp()
 RETURNING v.task_ids;
 
--- VerificationHold locks a pending verification until the end of the transaction, so that its code is not checked or replaced meanwhile.
+-- VerificationHold locks a pending verification until the end of the transaction, so that its code is not checked or replaced meanwhile. It also returns the time.
 -- name: VerificationHold :one
-SELECT v.* FROM verifications v
+SELECT v.channel, v.recipient, v.purpose, v.sealed::text AS sealed, v.expires_at, now()::timestamptz AS at FROM verifications v
 WHERE v.verification_id = @verification_id AND v.company_id = @company_id AND v.status = 'pending' AND v.expires_at > clock_timestamp()
 FOR UPDATE;
 

@@ -18,7 +18,7 @@ type Checked struct {
 // Check compares a code with the code of a verification. Exactly one check can approve a verification. Faults: verification.not_found, and
 // verification.approved, .expired, .exhausted or .cancelled if the verification has ended.
 func (s *Service) Check(ctx context.Context, companyID int64, id, code string) (Checked, error) {
-	digests, err := s.Secrets.Digests(code, owner(id))
+	digests, err := s.Secrets.Digests(code, ownerOf(id))
 	if err != nil {
 		return Checked{}, fault.New(fault.Conflict, fault.VerificationNoKey)
 	}

@@ -173,12 +173,12 @@ func (s *Service) Resend(ctx context.Context, companyID int64, id string, r Requ
 		if err != nil {
 			return postgres.Wrap("lock verification", err, nil)
 		}
-		c := coded{id: id, ttl: time.Until(row.ExpiresAt)}
-		if c.code, err = s.Secrets.Decrypt(*row.Sealed, owner(id)); err != nil {
+		c := coded{id: id, ttl: row.ExpiresAt.Sub(row.At)}
+		if c.code, err = s.Secrets.Decrypt(row.Sealed, ownerOf(id)); err != nil {
 			return fmt.Errorf("decrypt code of verification %s: %w", id, err)
 		}
 		r.Purpose = row.Purpose
-		started = Started{ID: id, ExpiresAt: row.ExpiresAt, ResendAfter: time.Now().Add(resendAfter(values.Verification))}
+		started = Started{ID: id, ExpiresAt: row.ExpiresAt, ResendAfter: row.At.Add(resendAfter(values.Verification))}
 		started.TaskID, err = s.send(ctx, r, recipient{row.Channel, row.Recipient}, c, row.ExpiresAt, values.Verification, origin)
 		return err
 	})

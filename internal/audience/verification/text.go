@@ -23,6 +23,8 @@ const (
 	minutesKey = "minutes"
 )
 
+const maxText = 1000 // characters; the texts of this package are much shorter
+
 // texts contains the texts of messages without a template, by language.
 var texts = map[string]struct{ title, content string }{
 	"zh": {"验证码", "您的验证码是${code}，${minutes}分钟内有效。请勿告诉他人。"},
@@ -54,7 +56,7 @@ func (s *Service) write(ctx context.Context, sub *submit.Submission, companyID i
 		}
 		text = rendered
 	} else {
-		text.Content = fill(texts[language].content, values)
+		text.Content, _ = placeholder.Fill(texts[language].content, map[string]any{codeKey: values[codeKey], minutesKey: values[minutesKey]}, maxText, nil)
 	}
 	sub.From, sub.Deferred, sub.Sign = text.Source, text.Deferred, cmp.Or(r.Sign, text.Sign)
 	sub.Content = text.Content + r.lastLine(c.code)
@@ -96,13 +98,6 @@ func (s *Service) render(ctx context.Context, companyID int64, r Request, values
 		return template.Rendered{}, err
 	}
 	return found.Render(parsed, r.Language)
-}
-
-func fill(text string, values map[string]string) string {
-	for name, value := range values {
-		text = strings.ReplaceAll(text, "${"+name+"}", value)
-	}
-	return text
 }
 
 // lastLine returns the line by which an app or a browser finds the code: that of Android's SMS Retriever, or that of WebOTP.

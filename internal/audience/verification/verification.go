@@ -256,50 +256,43 @@ func (s *Service) Erase(ctx context.Context, p *erase.Person) (erase.Counts, err
 
 // seal returns a code in its stored forms. Fault: request.invalid if the server has no key.
 func (s *Service) seal(id, code string) (sealed, digest string, err error) {
-	sealed, err = s.Secrets.Encrypt(code, owner(id))
+	sealed, err = s.Secrets.Encrypt(code, ownerOf(id))
 	if errors.Is(err, secret.ErrNoKey) {
 		return "", "", fault.New(fault.Conflict, fault.VerificationNoKey)
 	}
 	if err != nil {
 		return "", "", err //nolint:wrapcheck // Encrypt has no other error
 	}
-	digests, err := s.Secrets.Digests(code, owner(id))
+	digests, err := s.Secrets.Digests(code, ownerOf(id))
 	if err != nil {
 		return "", "", err //nolint:wrapcheck // says what it is
 	}
 	return sealed, digests[0], nil
 }
 
-// owner is the name under which the code of a verification is encrypted.
-func owner(id string) string { return "verification " + id }
+// ownerOf returns the name under which the code of a verification is encrypted.
+func ownerOf(id string) string { return "verification " + id }
 
 // RotateSecrets encrypts the codes of pending verifications again with the first key of box. It returns the number of changed codes.
 func RotateSecrets(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error) {
-	s := New(db, Services{Secrets: box})
-	rows, err := s.q.VerificationSealedList(ctx)
+	q := verificationq.New(db)
+	rows, err := q.VerificationSealedList(ctx)
 	if err != nil {
 		return 0, postgres.Wrap("read codes", err, nil)
 	}
-	changed := 0
-	for _, row := range rows {
-		if box.IsCurrent(row.Sealed) {
-			continue
-		}
-		code, err := box.Decrypt(row.Sealed, owner(row.VerificationID))
+	return secret.RenewAll(box, rows, func(row verificationq.VerificationSealedListRow) (encrypted, owner string) {
+		return row.Sealed, ownerOf(row.VerificationID)
+	}, func(row verificationq.VerificationSealedListRow, renewed string) (int64, error) {
+		code, err := box.Decrypt(renewed, ownerOf(row.VerificationID))
 		if err != nil {
-			return changed, fmt.Errorf("verification %s: %w", row.VerificationID, err)
+			return 0, err
 		}
-		sealed, digest, err := s.seal(row.VerificationID, code)
+		digests, err := box.Digests(code, ownerOf(row.VerificationID))
 		if err != nil {
-			return changed, err
+			return 0, err
 		}
-		n, err := s.q.VerificationSealedStore(ctx, verificationq.VerificationSealedStoreParams{
-			VerificationID: row.VerificationID, Before: row.Sealed, Sealed: sealed, Digest: digest,
+		return q.VerificationSealedStore(ctx, verificationq.VerificationSealedStoreParams{
+			VerificationID: row.VerificationID, Before: row.Sealed, Sealed: renewed, Digest: digests[0],
 		})
-		if err != nil {
-			return changed, postgres.Wrap("store code", err, nil)
-		}
-		changed += int(n)
-	}
-	return changed, nil
+	})
 }
