@@ -778,7 +778,7 @@ COMMENT ON COLUMN public.queue.taken_back_by IS 'the user who cancelled the mess
 
 COMMENT ON COLUMN public.queue.taken_back_result IS 'the result of the task if it is cancelled at the end of this lease; null: the result of its last attempt';
 
-COMMENT ON COLUMN public.queue.sealed IS 'the text of a sensitive message, encrypted with SECRETS_KEY. With a rendering, the encrypted contact_values. It is deleted with the row when the task ends. null: the message is not sensitive';
+COMMENT ON COLUMN public.queue.sealed IS 'the text and the contact_values of a sensitive message, encrypted with SECRETS_KEY. They are deleted with the row when the task ends. null: the message is not sensitive';
 
 CREATE FUNCTION public.former_due_at(task public.queue) RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE
@@ -3194,7 +3194,7 @@ COMMENT ON COLUMN public.messages.contact_values IS 'the values of this person f
 
 COMMENT ON COLUMN public.messages.exemption IS 'the rules about recipients that do not concern the message, also if it is requeued. caps: caps neither delay nor refuse nor count it. caps_and_quiet: the same, and it has no quiet hours. null: all rules concern it, or a server that did not know this column stored it';
 
-COMMENT ON COLUMN public.messages.is_sensitive IS 'content, submitted_content, request_data and contact_values contain * instead of the sensitive text. While the message waits, queue.sealed contains this text';
+COMMENT ON COLUMN public.messages.is_sensitive IS 'content, submitted_content, request_data and contact_values contain a mask instead of the sensitive text. While the message waits, queue.sealed contains this text';
 
 CREATE SEQUENCE public.report_ids
     START WITH 1

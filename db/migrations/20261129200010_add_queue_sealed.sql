@@ -2,7 +2,7 @@
 -- migrate:up
 ALTER TABLE queue ADD COLUMN sealed text;
 COMMENT ON COLUMN queue.sealed IS
-    'the text of a sensitive message, encrypted with SECRETS_KEY. With a rendering, the encrypted contact_values. It is deleted with the row when the task ends. null: the message is not sensitive';
+    'the text and the contact_values of a sensitive message, encrypted with SECRETS_KEY. They are deleted with the row when the task ends. null: the message is not sensitive';
 
 -- migrate:down
 ALTER TABLE queue DROP COLUMN sealed;

@@ -129,8 +129,8 @@ type Submission struct {
 	IsReply        bool           // a reply in a conversation: it has the priority of replies, and neither quiet hours nor caps
 	IsUncapped     bool           // caps neither refuse nor count the message
 	IsSensitive    bool           // the text is stored masked, and encrypted until the task ends; Raw does not contain it
-	Subjects       []caps.Subject // the caps of other subjects than the recipient
 	Secret         string         // the part of a sensitive text that is masked; empty: the whole text
+	Subjects       []caps.Subject // the caps of other subjects than the recipient
 	IsTrial        bool           // a test message that ClaimTrial leases: it is sent even if the setting disables test messages
 	RenderingID    int64          // rendering that stores the whole text, while Content is its beginning; 0: Content is the whole text
 	Values         []byte         // values of the placeholders in the rendering; nil: the rendering has no placeholders
