@@ -367,6 +367,7 @@ func (c *Cluster) startHAProxy(ctx context.Context, all []*Server) error {
 	} {
 		content, err := readProject(ctx, file.name)
 		if err == nil {
+			content, _, _ = strings.Cut(content, "\n# SMPP (") // the servers of the drill do not accept SMPP
 			content, err = replaceAll(content, file.name, file.changes)
 		}
 		if err != nil {
