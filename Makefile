@@ -17,9 +17,9 @@ SOAK_MODEL = $(PGRUN) $(GO) test ./test/model -run WhileServersDie -v -timeout 0
 SOAK = $(GO) run ./test/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
 
 # The commit of the version that landed last. test-upgrade upgrades from it. Update it when a version lands.
-LANDED := c2a579dd
+LANDED := f023e0d34
 
-.PHONY: help run build demo test race fuzz test-restore test-upgrade soak soak-mutants soak-hostile drill bench postgres generate lists verify lint schema test-clients test-alertmanager alertmanager packages release test-packages test-three-machines node-tools client-modules console test-console console-modules
+.PHONY: help run build demo test race fuzz test-restore test-upgrade soak soak-mutants soak-hostile drill replay-attack bench postgres generate lists verify lint schema test-clients test-alertmanager alertmanager packages release test-packages test-three-machines node-tools client-modules console test-console console-modules
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ test-upgrade: postgres ## Upgrade servers from the last version to this version 
 drill: postgres ## Fail over repeatedly for ten minutes: servers with different roles on three PostgreSQL nodes under Patroni (SEED=n, DURATION=d, ARGS=--async)
 	@scripts/programs.sh patroni=patroni etcd=etcd-server haproxy=haproxy pgbouncer=pgbouncer
 	@$(SOAK) --drill $(ARGS)
+
+replay-attack: postgres ## Replay an attack on verification codes (SEED=1, MINUTES=60)
+	@$(PGRUN) $(GO) test ./internal/audience/verification -run ReplayOfAnAttack -v -args -replay.seed=$(or $(SEED),1) -replay.minutes=$(or $(MINUTES),60)
 
 bench: postgres ## Compare with pgbench and River on the same PostgreSQL, for 40 minutes (ARGS=--short: one minute)
 	@cd test/bench && $(GO) run . $(ARGS)

@@ -123,7 +123,7 @@ func mayRepeat(err error, s safety) bool {
 	if answer, ok := errors.AsType[*Error](err); ok {
 		switch answer.Status {
 		case http.StatusTooManyRequests:
-			return true
+			return answer.Reason != "recipient.limited" // the person has got enough messages, and the server is not overloaded
 		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 			return s == repeatable
 		case http.StatusConflict:

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -798,5 +799,63 @@ func TestAWebhookPostOfTheServerIsVerified(t *testing.T) {
 	b.Expect(200, "", "POST", fmt.Sprintf("/api/v1/webhooks/%d/test", made.WebhookID), nil)
 	if err := <-got; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAVerificationIsStartedOnceAndACheckIsNotRepeated(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	n := newNetwork(t, b.URL)
+	c := dial(t, n.URL)
+	request := client.VerificationRequest{PhoneNumber: new(apptest.Phone), Purpose: "login"}
+	n.losesFirst(-1, 503)
+	started, err := c.StartVerification(t.Context(), request)
+	if err != nil || b.Count("SELECT count(*) FROM verifications") != 1 {
+		t.Fatalf("start: %+v, %v", started, err)
+	}
+	// The limits of a person last longer than the caller can wait.
+	n.losesFirst()
+	if _, err := c.StartVerification(t.Context(), request); client.Reason(err) != "recipient.limited" || n.calls() != 1 {
+		t.Errorf("a second start: %v after %d calls", err, n.calls())
+	}
+	b.Exec("UPDATE capped_recipients SET times = ARRAY(SELECT t - interval '61 seconds' FROM unnest(times) AS t)")
+	n.losesFirst(-1)
+	if again, err := c.ResendVerification(t.Context(), started.VerificationID, client.VerificationResend{}); err != nil || again.TaskID == started.TaskID {
+		t.Errorf("sent again: %+v, %v", again, err)
+	}
+	n.losesFirst(-1)
+	if _, err := c.CheckVerification(t.Context(), started.VerificationID, "wrong"); !errors.Is(err, client.ErrUnreachable) || n.calls() != 1 {
+		t.Errorf("check: %v after %d calls", err, n.calls())
+	}
+	check := client.VerificationCheck{PhoneNumber: new(apptest.Phone), Purpose: "login", Code: "wrong"}
+	if checked, err := c.CheckNewestVerification(t.Context(), check); err != nil || checked.Status != client.CodeIsWrong || checked.AttemptsLeft != 3 {
+		t.Errorf("check: %+v, %v", checked, err)
+	}
+	n.losesFirst(-1)
+	if err := c.CancelVerification(t.Context(), started.VerificationID); err != nil {
+		t.Errorf("cancel: %v", err)
+	}
+	if v, err := c.Verification(t.Context(), started.VerificationID); err != nil || v.Status != api.VerificationCancelled || len(v.TaskIds) != 2 {
+		t.Errorf("the verification: %+v, %v", v, err)
+	}
+	if err := c.CancelVerification(t.Context(), started.VerificationID); client.Reason(err) != "verification.cancelled" {
+		t.Errorf("a second cancel: %v", err)
+	}
+}
+
+func TestACodeOfTheExampleSignsAPersonIn(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	c := dial(t, b.URL)
+	id, err := sendCode(t.Context(), c, apptest.Phone, "203.0.113.9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := regexp.MustCompile(`\d{6}`).FindString(b.Claim("app", 1)[0].Content)
+	for _, given := range []string{"wrong", code} {
+		if is, err := isRight(t.Context(), c, id, given); is != (given == code) || err != nil {
+			t.Errorf("the code %s is right: %t, %v", given, is, err)
+		}
+	}
+	if is, err := isRight(t.Context(), c, id, code); is || client.Reason(err) != "verification.approved" {
+		t.Errorf("a code that is used twice: %t, %v", is, err)
 	}
 }

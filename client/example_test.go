@@ -109,3 +109,18 @@ func ExampleVerifyWebhook() {
 	fmt.Println(w.Code)
 	// Output: 403
 }
+
+// The next two functions are in docs/codes.md. TestACodeOfTheExampleSignsAPersonIn calls them.
+
+func sendCode(ctx context.Context, lksms *client.Client, phone, ip string) (id string, err error) {
+	started, err := lksms.StartVerification(ctx, client.VerificationRequest{PhoneNumber: &phone, ClientIP: &ip, Purpose: "login"})
+	if err != nil {
+		return "", err
+	}
+	return started.VerificationID, nil
+}
+
+func isRight(ctx context.Context, lksms *client.Client, id, code string) (bool, error) {
+	checked, err := lksms.CheckVerification(ctx, id, code)
+	return err == nil && checked.Status == client.CodeIsRight, err
+}

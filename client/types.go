@@ -50,6 +50,18 @@ type (
 	ReceivedBatch = api.ReceivedBatch
 	// ReceivedFilter selects received messages of a list.
 	ReceivedFilter = api.ListReceivedParams
+	// VerificationRequest describes the person who gets a code, and the code.
+	VerificationRequest = api.VerificationRequest
+	// VerificationStarted is a verification whose code was sent.
+	VerificationStarted = api.VerificationStarted
+	// VerificationCheck is a code with the person who entered it.
+	VerificationCheck = api.VerificationCheckOfRequest
+	// VerificationOutcome is the outcome of a check.
+	VerificationOutcome = api.VerificationOutcome
+	// VerificationResend describes the client of the person who asks for the code again.
+	VerificationResend = api.VerificationResendRequest
+	// Verification is a verification with the state of its message.
+	Verification = api.VerificationView
 	// BatchForm describes a batch to create. Leave File and Rows empty, because the list is a separate argument.
 	BatchForm = api.BatchForm
 	// BatchCreated is a batch whose rows are being checked.
@@ -78,6 +90,8 @@ type (
 	ReceivedEvent = api.ReceivedEventData
 	// BatchEvent is the data of an event whose type begins with "batch.".
 	BatchEvent = api.BatchEventData
+	// VerificationEvent is the data of an event whose type begins with "verification.".
+	VerificationEvent = api.VerificationEventData
 )
 
 // These are the states of a task. Ended reports whether a state is final.
@@ -93,6 +107,12 @@ const (
 const (
 	ReportSuccess = api.ReportSuccess
 	ReportFailed  = api.ReportFailed
+)
+
+// These are the outcomes of a check.
+const (
+	CodeIsRight = api.CodeIsRight
+	CodeIsWrong = api.CodeIsWrong
 )
 
 // Ended reports whether a state is final. Only a requeue by a user leaves a final state.

@@ -928,6 +928,50 @@ BEGIN
 END
 $_$;
 
+CREATE TABLE public.sender_links (
+    sender_id bigint NOT NULL,
+    nth smallint NOT NULL,
+    held_by text NOT NULL,
+    host text NOT NULL,
+    held_until timestamp with time zone NOT NULL,
+    bound_at timestamp with time zone,
+    in_flight bigint DEFAULT 0 NOT NULL,
+    sent bigint DEFAULT 0 NOT NULL,
+    received bigint DEFAULT 0 NOT NULL,
+    error text,
+    failed_at timestamp with time zone,
+    CONSTRAINT sender_links_error_length CHECK ((char_length(error) <= 500)),
+    CONSTRAINT sender_links_nth_range CHECK (((nth >= 1) AND (nth <= 32)))
+);
+
+COMMENT ON TABLE public.sender_links IS 'A permanent connection of a sender to its carrier. Only the server that holds the row opens the connection. Package dispatch/push writes it';
+
+COMMENT ON COLUMN public.sender_links.nth IS 'number of the connection, from 1';
+
+COMMENT ON COLUMN public.sender_links.held_by IS 'the process that holds the connection';
+
+COMMENT ON COLUMN public.sender_links.host IS 'the host of held_by';
+
+COMMENT ON COLUMN public.sender_links.held_until IS 'after this time, another process can take over the connection, unless held_by renews the time';
+
+COMMENT ON COLUMN public.sender_links.bound_at IS 'since when the carrier accepts messages; null: the connection is not open';
+
+COMMENT ON COLUMN public.sender_links.in_flight IS 'messages without an answer of the carrier, at the last renewal';
+
+COMMENT ON COLUMN public.sender_links.sent IS 'messages that the carrier answered, since the process holds the connection';
+
+COMMENT ON COLUMN public.sender_links.received IS 'receipts and messages from the carrier, since the process holds the connection';
+
+COMMENT ON COLUMN public.sender_links.error IS 'the last failure of the connection; null: none';
+
+COMMENT ON COLUMN public.sender_links.failed_at IS 'time of the last failure';
+
+CREATE FUNCTION public.links_are_bound(of_sender bigint, kind text) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN CASE WHEN (kind = ANY (ARRAY['smpp'::text, 'cmpp'::text])) THEN (EXISTS (SELECT FROM public.sender_links l WHERE ((l.sender_id = links_are_bound.of_sender) AND (l.bound_at IS NOT NULL) AND (l.held_until > now())))) ELSE true END;
+
+COMMENT ON FUNCTION public.links_are_bound(of_sender bigint, kind text) IS 'Whether a link of a sender to its carrier is open. It is true for kinds of senders without links.';
+
 CREATE FUNCTION public.lock_of_version_before(key bigint) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1466,7 +1510,13 @@ CREATE FUNCTION public.sender_obstacle(is_on boolean, has_sim boolean, has_funds
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (NOT is_on) THEN 'off'::text WHEN (NOT has_sim) THEN 'sims_off'::text WHEN (NOT has_funds) THEN 'no_funds'::text WHEN is_silent THEN 'silent'::text WHEN (NOT has_quota) THEN 'no_quota'::text WHEN (NOT is_working) THEN 'outside_hours'::text WHEN (NOT is_rested) THEN 'paused'::text ELSE NULL::text END;
 
-COMMENT ON FUNCTION public.sender_obstacle(is_on boolean, has_sim boolean, has_funds boolean, is_silent boolean, has_quota boolean, is_working boolean, is_rested boolean) IS 'Returns why a sender cannot claim tasks; null: it can. If several reasons apply, a reason that somebody must remove comes before those that end by themselves.';
+COMMENT ON FUNCTION public.sender_obstacle(is_on boolean, has_sim boolean, has_funds boolean, is_silent boolean, has_quota boolean, is_working boolean, is_rested boolean) IS 'The reasons without not_bound, for servers of the previous version. A later version drops this function.';
+
+CREATE FUNCTION public.sender_obstacle(is_on boolean, has_sim boolean, has_funds boolean, is_silent boolean, is_bound boolean, has_quota boolean, is_working boolean, is_rested boolean) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (NOT is_on) THEN 'off'::text WHEN (NOT has_sim) THEN 'sims_off'::text WHEN (NOT has_funds) THEN 'no_funds'::text WHEN is_silent THEN 'silent'::text WHEN (NOT is_bound) THEN 'not_bound'::text WHEN (NOT has_quota) THEN 'no_quota'::text WHEN (NOT is_working) THEN 'outside_hours'::text WHEN (NOT is_rested) THEN 'paused'::text ELSE NULL::text END;
+
+COMMENT ON FUNCTION public.sender_obstacle(is_on boolean, has_sim boolean, has_funds boolean, is_silent boolean, is_bound boolean, has_quota boolean, is_working boolean, is_rested boolean) IS 'Returns why a sender cannot claim tasks; null: it can. If several reasons apply, a reason that somebody must remove comes before those that end by themselves.';
 
 CREATE FUNCTION public.sender_serves(of_sender bigint, of_company bigint) RETURNS boolean
     LANGUAGE sql STABLE
@@ -3452,6 +3502,29 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.verifications_feed() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF feed_is_heard(NEW.company_id) THEN
+        INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
+        VALUES (NEW.company_id, NEW.submitted_by, CASE NEW.status WHEN 'approved' THEN 'verification.approved' ELSE 'verification.failed' END, NEW.ended_at,
+            jsonb_strip_nulls(jsonb_build_object('verification_id', NEW.verification_id, 'reason', CASE
+                WHEN NEW.status = 'approved' THEN NULL
+                -- A pending verification exists only if the same statement started it. Its unique index makes other transactions wait.
+                WHEN NEW.status = 'cancelled' AND EXISTS (
+                    SELECT FROM verifications v
+                    WHERE v.company_id = NEW.company_id AND v.channel = NEW.channel AND v.recipient = NEW.recipient AND v.purpose = NEW.purpose AND v.status = 'pending'
+                ) THEN 'replaced'
+                ELSE NEW.status
+            END)));
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION public.verifications_feed() IS 'Trigger of verifications: stages the event verification.approved or verification.failed, if the events of the company are recorded.';
+
 CREATE FUNCTION public.wait_bucket(wait interval) RETURNS bytea
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (wait IS NOT NULL) THEN set_byte('\x00'::bytea, 0, (LEAST((255)::double precision, ceil((ln(GREATEST((1)::double precision, (date_part('epoch'::text, wait) * (1000)::double precision))) / (0.0953101798043249)::double precision))))::integer) ELSE NULL::bytea END;
@@ -4250,7 +4323,7 @@ COMMENT ON COLUMN public.callbacks.body IS 'the body in UTF-8, without character
 
 COMMENT ON COLUMN public.callbacks.refused IS 'the error reason that the provider got; null: the callback was accepted';
 
-COMMENT ON COLUMN public.callbacks.left_out IS 'number of items that could not be read, while other items of the body could';
+COMMENT ON COLUMN public.callbacks.left_out IS 'number of items that could not be read, although the callback was accepted';
 
 COMMENT ON COLUMN public.callbacks.body_hash IS 'SHA-256 of the body; null: the row is older than this column';
 
@@ -4955,7 +5028,7 @@ CREATE TABLE public.feed_staged (
     data jsonb
 );
 
-COMMENT ON TABLE public.feed_staged IS 'An event that becomes a row of feed. Triggers of report_logs, batches, notifications, events and received_messages store it in the transaction that causes the event, only if the events are recorded. internal/events/feed moves the row to feed within a second. Of two events of a task, the later event has the larger id.';
+COMMENT ON TABLE public.feed_staged IS 'An event that becomes a row of feed. Triggers of report_logs, batches, notifications, events, received_messages and verifications store it in the transaction that causes the event, only if the events are recorded. internal/events/feed moves the row to feed within a second. Of two events of a task, the later event has the larger id.';
 
 COMMENT ON COLUMN public.feed_staged.company_id IS '0: an event of the service itself';
 
@@ -5111,6 +5184,11 @@ CREATE TABLE public.lock_compare_statements (
 
 COMMENT ON TABLE public.lock_compare_statements IS 'No rows. The lock of the sweep compare-statements: the server that runs the sweep locks this table, so two servers never run the sweep at once.';
 
+CREATE TABLE public.lock_count_verifications (
+);
+
+COMMENT ON TABLE public.lock_count_verifications IS 'Has no rows. The server that runs the sweep count-verifications locks this table.';
+
 CREATE TABLE public.lock_delete_expired_audit (
 );
 
@@ -5186,6 +5264,11 @@ CREATE TABLE public.lock_delete_expired_sim_recipients (
 
 COMMENT ON TABLE public.lock_delete_expired_sim_recipients IS 'Has no rows. The server that runs the sweep delete-expired-sim-recipients locks this table.';
 
+CREATE TABLE public.lock_delete_expired_smpp (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_smpp IS 'Has no rows. The server that runs the sweep delete-expired-smpp locks this table.';
+
 CREATE TABLE public.lock_delete_expired_smsgate_messages (
 );
 
@@ -5235,6 +5318,11 @@ CREATE TABLE public.lock_empty_deleted_tags (
 );
 
 COMMENT ON TABLE public.lock_empty_deleted_tags IS 'No rows. The lock of the sweep empty-deleted-tags: the server that runs the sweep locks this table, so two servers never run the sweep at once.';
+
+CREATE TABLE public.lock_end_smpp_messages (
+);
+
+COMMENT ON TABLE public.lock_end_smpp_messages IS 'Has no rows. The server that runs the sweep end-smpp-messages locks this table.';
 
 CREATE TABLE public.lock_enforce_blocks (
 );
@@ -5404,6 +5492,11 @@ CREATE TABLE public.lock_import_contacts (
 );
 
 COMMENT ON TABLE public.lock_import_contacts IS 'No rows. The lock of the sweep import-contacts: the server that runs the sweep locks this table, so two servers never run the sweep at once.';
+
+CREATE TABLE public.lock_join_received_parts (
+);
+
+COMMENT ON TABLE public.lock_join_received_parts IS 'Has no rows. The server that runs the sweep join-received-parts locks this table.';
 
 CREATE TABLE public.lock_keep_history (
 );
@@ -5891,6 +5984,7 @@ CREATE TABLE public.receipts (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     matched_at timestamp with time zone,
     look_at timestamp with time zone DEFAULT now(),
+    other_nos text[],
     CONSTRAINT receipts_lengths CHECK ((((char_length(provider_no) >= 1) AND (char_length(provider_no) <= 200)) AND (char_length(recipient) <= 100) AND (char_length(code) <= 100))),
     CONSTRAINT receipts_state_known CHECK ((state = ANY (ARRAY[0, 1, 2])))
 );
@@ -5908,6 +6002,8 @@ COMMENT ON COLUMN public.receipts.code IS 'status code of the provider; empty: n
 COMMENT ON COLUMN public.receipts.matched_at IS 'the time at which the task of the message was found; null: not yet';
 
 COMMENT ON COLUMN public.receipts.look_at IS 'the next time at which the task is searched; null: the task was found, or the search has ended';
+
+COMMENT ON COLUMN public.receipts.other_nos IS 'other forms of provider_no, such as in another base. If no message has provider_no, the message with one of them and with the recipient gets the receipt, and provider_no becomes its number; null: none';
 
 ALTER TABLE public.receipts ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.receipts_id_seq
@@ -6015,6 +6111,38 @@ ALTER TABLE public.received_messages ALTER COLUMN id ADD GENERATED ALWAYS AS IDE
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE public.received_part_identities (
+    identity bytea NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE public.received_part_identities IS 'A part of a long message from a person that arrived in the last hours, so that a repeat of the part is not stored again. Package dispatch/received writes it';
+
+COMMENT ON COLUMN public.received_part_identities.identity IS 'SHA-256 of the columns of received_parts: a part with the same identity is the same part. An erasure leaves it, as received_messages.identity';
+
+CREATE TABLE public.received_parts (
+    sender_no text NOT NULL,
+    from_no text NOT NULL,
+    to_no text NOT NULL,
+    reference bigint NOT NULL,
+    total smallint NOT NULL,
+    nth smallint NOT NULL,
+    alphabet text NOT NULL,
+    octets bytea NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT received_parts_alphabet_known CHECK ((alphabet = ANY (ARRAY['ascii'::text, 'gbk'::text, 'gsm7'::text, 'latin1'::text, 'ucs2'::text])))
+);
+
+COMMENT ON TABLE public.received_parts IS 'A part of a long message from a person. When all parts are there, they become one row of received_messages. Package dispatch/received writes it. The erasure of a person deletes it';
+
+COMMENT ON COLUMN public.received_parts.from_no IS 'the number of the person';
+
+COMMENT ON COLUMN public.received_parts.reference IS 'the number that the phone gave to all parts of a message. Phones repeat numbers';
+
+COMMENT ON COLUMN public.received_parts.alphabet IS 'the encoding of octets';
+
+COMMENT ON COLUMN public.received_parts.octets IS 'the text of the part, without its header. A character can begin in one part and end in the next';
 
 CREATE TABLE public.statistics_staged (
     at timestamp with time zone NOT NULL,
@@ -6788,7 +6916,7 @@ CREATE VIEW public.sender_standings AS
     f.has_funds,
     COALESCE(((u.day_used)::double precision / (NULLIF(s.per_day, 0))::double precision), (0)::double precision) AS day_share,
     COALESCE((st.response_ms / NULLIF((st.succeeded + st.failed), 0)), (0)::bigint) AS response_ms,
-    ((s.status = 'on'::text) AND q.has_quota AND f.has_funds AND (st.rest_until IS NULL) AND public.in_hours(s.hours, s.time_zone, now())) AS is_available,
+    ((s.status = 'on'::text) AND q.has_quota AND f.has_funds AND (st.rest_until IS NULL) AND public.in_hours(s.hours, s.time_zone, now()) AND public.links_are_bound(s.id, s.kind)) AS is_available,
     l.segments_left,
         CASE
             WHEN (l.segments_left IS NULL) THEN (1000000000)::bigint
@@ -6830,7 +6958,7 @@ COMMENT ON COLUMN public.sender_standings.day_share IS 'used part of the daily l
 
 COMMENT ON COLUMN public.sender_standings.response_ms IS 'average milliseconds from claim to report';
 
-COMMENT ON COLUMN public.sender_standings.is_available IS 'true: the sender is on, in its hours, has quota and funds, and its circuit breaker is closed. Only available senders count for sort and for shares';
+COMMENT ON COLUMN public.sender_standings.is_available IS 'true: the sender is on, in its hours, has quota and funds, its circuit breaker is closed, and one of its links is open if it has links. Only available senders count for sort and for shares';
 
 COMMENT ON COLUMN public.sender_standings.segments_left IS 'segments that its limits and balance still allow, and that the SIM with the largest rest still allows for a new recipient; null: no limit';
 
@@ -6990,6 +7118,95 @@ COMMENT ON COLUMN public.sim_usages.month_used IS 'like day_used, for the month'
 COMMENT ON COLUMN public.sim_usages.recipients_used IS 'different recipients in the month of last_taken_at. In any other month, the number is zero';
 
 COMMENT ON COLUMN public.sim_usages.last_taken_at IS 'time of the last claim that leased a task for the SIM';
+
+CREATE TABLE public.smpp_long_messages (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    username text NOT NULL,
+    source text NOT NULL,
+    recipient text NOT NULL,
+    reference bigint NOT NULL,
+    total smallint NOT NULL,
+    task_id text NOT NULL,
+    parts bytea[] NOT NULL,
+    message jsonb NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT smpp_long_messages_total_range CHECK (((total >= 1) AND (total <= 255)))
+);
+
+COMMENT ON TABLE public.smpp_long_messages IS 'A long message that a program submits over SMPP in parts. When all parts are there, it becomes a task. Written by internal/transport/smppserver';
+
+COMMENT ON COLUMN public.smpp_long_messages.source IS 'the source address of the program';
+
+COMMENT ON COLUMN public.smpp_long_messages.recipient IS 'the recipient, in E.164';
+
+COMMENT ON COLUMN public.smpp_long_messages.reference IS 'the number that the program gave to all parts of the message. Programs repeat numbers';
+
+COMMENT ON COLUMN public.smpp_long_messages.task_id IS 'the id of the future task, which is in the answers to all parts';
+
+COMMENT ON COLUMN public.smpp_long_messages.parts IS 'the texts of the parts in the encoding of the message; null: the part is missing. A character can begin in one part and end in the next';
+
+COMMENT ON COLUMN public.smpp_long_messages.message IS 'the other fields of the part that came first';
+
+ALTER TABLE public.smpp_long_messages ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.smpp_long_messages_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.smpp_numbers (
+    number bigint NOT NULL,
+    task_id text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE public.smpp_numbers IS 'A short message id, for programs that do not accept the id of a task. Written by internal/transport/smppserver';
+
+ALTER TABLE public.smpp_numbers ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.smpp_numbers_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.smpp_passwords (
+    user_id bigint NOT NULL,
+    password_hash text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE public.smpp_passwords IS 'The password with which a user binds over SMPP, whose specification allows only eight characters. The server chooses the password. Written by internal/platform/access';
+
+COMMENT ON COLUMN public.smpp_passwords.password_hash IS 'the argon2id hash of the password';
+
+CREATE TABLE public.smpp_receivers (
+    company_id bigint NOT NULL,
+    username text NOT NULL,
+    after_id bigint NOT NULL,
+    waiting bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    held_by text DEFAULT ''::text NOT NULL,
+    held_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    seen_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE public.smpp_receivers IS 'A user that has bound over SMPP. Only the server that holds the row sends receipts and messages to the programs of the user. Written by internal/transport/smppserver';
+
+COMMENT ON COLUMN public.smpp_receivers.username IS 'the name of the user. There is no foreign key, because the configured admin is in no table';
+
+COMMENT ON COLUMN public.smpp_receivers.after_id IS 'the last event of the feed that was read';
+
+COMMENT ON COLUMN public.smpp_receivers.waiting IS 'earlier events that the programs did not take, and that are sent again';
+
+COMMENT ON COLUMN public.smpp_receivers.held_by IS 'the process that sends';
+
+COMMENT ON COLUMN public.smpp_receivers.held_until IS 'after this time, another process can take over, unless held_by renews the time';
+
+COMMENT ON COLUMN public.smpp_receivers.seen_at IS 'the last bind, or the last renewal';
 
 CREATE TABLE public.smsgate_messages (
     company_id bigint NOT NULL,
@@ -7456,6 +7673,95 @@ ALTER TABLE public.users ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE public.verification_hours (
+    company_id bigint NOT NULL,
+    subject text NOT NULL COLLATE pg_catalog."C",
+    hour timestamp with time zone NOT NULL,
+    started bigint DEFAULT 0 NOT NULL,
+    approved bigint DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='80');
+
+COMMENT ON TABLE public.verification_hours IS 'The verifications of one company and subject that were started in one hour. A verification counts for all its subjects. Package audience/verification writes it, and deletes rows by age';
+
+COMMENT ON COLUMN public.verification_hours.company_id IS 'no foreign key: the rows of a deleted company are deleted by age';
+
+COMMENT ON COLUMN public.verification_hours.subject IS 'a prefix of phone numbers (+8613), or a network of clients (203.0.113.0/24)';
+
+COMMENT ON COLUMN public.verification_hours.hour IS 'when the verifications were started, as the beginning of an hour (UTC)';
+
+COMMENT ON COLUMN public.verification_hours.started IS 'codes that were sent, including those that were sent again';
+
+COMMENT ON COLUMN public.verification_hours.approved IS 'how many of the verifications were approved, whenever that was';
+
+CREATE TABLE public.verification_hours_staged (
+    company_id bigint NOT NULL,
+    hour timestamp with time zone NOT NULL,
+    subjects text[] NOT NULL,
+    started bigint NOT NULL,
+    approved bigint NOT NULL
+);
+
+COMMENT ON TABLE public.verification_hours_staged IS 'What one code, or one approval, adds to verification_hours, or what codes that no sender got take from it (started is then negative). It is stored together with its cause. The sweep count-verifications moves it. Package audience/verification writes it';
+
+CREATE TABLE public.verification_safe (
+    id bigint NOT NULL,
+    company_id bigint,
+    subject text NOT NULL COLLATE pg_catalog."C",
+    expires_at timestamp with time zone,
+    note text,
+    created_by text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE public.verification_safe IS 'A prefix of phone numbers, or a network of clients, that is never suspected. Package audience/verification writes it';
+
+COMMENT ON COLUMN public.verification_safe.company_id IS 'null: the row applies to all companies';
+
+COMMENT ON COLUMN public.verification_safe.subject IS 'as in verification_hours; a prefix can have any length, but is not a whole number';
+
+COMMENT ON COLUMN public.verification_safe.expires_at IS 'null: the row applies until it is deleted';
+
+ALTER TABLE public.verification_safe ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.verification_safe_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.verification_subjects (
+    company_id bigint NOT NULL,
+    subject text NOT NULL COLLATE pg_catalog."C",
+    started bigint NOT NULL,
+    approved bigint NOT NULL,
+    is_proven boolean NOT NULL,
+    since timestamp with time zone DEFAULT now() NOT NULL,
+    derived_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE public.verification_subjects IS 'A prefix of phone numbers, or a network of clients, whose codes of the last 24 hours prove that people use it, or that is suspected. Package audience/verification derives it from verification_hours';
+
+COMMENT ON COLUMN public.verification_subjects.started IS 'within the 24 hours before derived_at';
+
+COMMENT ON COLUMN public.verification_subjects.is_proven IS 'true: codes are approved, so codes are not limited. false: many codes were started and too few approved. Subjects without a row are not proven either';
+
+COMMENT ON COLUMN public.verification_subjects.since IS 'when is_proven changed for the last time';
+
+CREATE VIEW public.verification_suspects AS
+ SELECT s.company_id,
+    s.subject,
+    s.started,
+    s.approved,
+    s.since
+   FROM public.verification_subjects s
+  WHERE ((NOT s.is_proven) AND (NOT (EXISTS ( SELECT
+           FROM public.verification_safe f
+          WHERE (((f.company_id IS NULL) OR (f.company_id = s.company_id)) AND ((f.expires_at IS NULL) OR (f.expires_at > now())) AND starts_with(s.subject, f.subject))))));
+
+COMMENT ON VIEW public.verification_suspects IS 'the subjects of verification_subjects that are neither proven nor safe';
+
 CREATE TABLE public.verifications (
     verification_id text NOT NULL COLLATE pg_catalog."C",
     company_id bigint NOT NULL,
@@ -7472,6 +7778,9 @@ CREATE TABLE public.verifications (
     expires_at timestamp with time zone NOT NULL,
     ended_at timestamp with time zone,
     task_ids text[] NOT NULL,
+    options jsonb DEFAULT '{}'::jsonb NOT NULL,
+    country text,
+    subjects text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT verifications_checks_range CHECK (((checks >= 0) AND (checks <= max_checks))),
     CONSTRAINT verifications_end_complete CHECK (((status = 'pending'::text) = (ended_at IS NULL))),
     CONSTRAINT verifications_secrets_of_pending CHECK ((((status = 'pending'::text) = (digest IS NOT NULL)) AND ((status = 'pending'::text) = (sealed IS NOT NULL)))),
@@ -7491,6 +7800,12 @@ COMMENT ON COLUMN public.verifications.sealed IS 'the code, encrypted with SECRE
 COMMENT ON COLUMN public.verifications.checks IS 'the number of codes that were checked, including the right one';
 
 COMMENT ON COLUMN public.verifications.task_ids IS 'the tasks that send the code, oldest first';
+
+COMMENT ON COLUMN public.verifications.options IS 'the template_no, language, sign, app_hash, domain and user_id of the request, which a resend repeats. A field that the request did not set is missing';
+
+COMMENT ON COLUMN public.verifications.country IS 'ISO code of the country of the number, such as CN; null: unknown, or the channel is not sms';
+
+COMMENT ON COLUMN public.verifications.subjects IS 'the subjects of verification_hours that count the verification';
 
 CREATE TABLE public.webhook_deliveries (
     id bigint NOT NULL,
@@ -7884,6 +8199,12 @@ ALTER TABLE ONLY public.receipts
 ALTER TABLE ONLY public.received_messages
     ADD CONSTRAINT received_messages_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.received_part_identities
+    ADD CONSTRAINT received_part_identities_pkey PRIMARY KEY (identity);
+
+ALTER TABLE ONLY public.received_parts
+    ADD CONSTRAINT received_parts_pkey PRIMARY KEY (sender_no, from_no, to_no, reference, total, nth);
+
 ALTER TABLE ONLY public.reconciliation_differences
     ADD CONSTRAINT reconciliation_differences_pkey PRIMARY KEY (reconciliation_id, id);
 
@@ -7917,6 +8238,9 @@ ALTER TABLE ONLY public.routes
 ALTER TABLE ONLY public.sender_answers
     ADD CONSTRAINT sender_answers_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.sender_links
+    ADD CONSTRAINT sender_links_pkey PRIMARY KEY (sender_id, nth);
+
 ALTER TABLE ONLY public.sender_sims
     ADD CONSTRAINT sender_sims_pkey PRIMARY KEY (sender_id, slot);
 
@@ -7949,6 +8273,21 @@ ALTER TABLE ONLY public.sim_recipients
 
 ALTER TABLE ONLY public.sim_usages
     ADD CONSTRAINT sim_usages_pkey PRIMARY KEY (sender_id, slot);
+
+ALTER TABLE ONLY public.smpp_long_messages
+    ADD CONSTRAINT smpp_long_messages_key UNIQUE (company_id, username, source, recipient, reference, total);
+
+ALTER TABLE ONLY public.smpp_long_messages
+    ADD CONSTRAINT smpp_long_messages_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.smpp_numbers
+    ADD CONSTRAINT smpp_numbers_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY public.smpp_passwords
+    ADD CONSTRAINT smpp_passwords_pkey PRIMARY KEY (user_id);
+
+ALTER TABLE ONLY public.smpp_receivers
+    ADD CONSTRAINT smpp_receivers_pkey PRIMARY KEY (company_id, username);
 
 ALTER TABLE ONLY public.smsgate_messages
     ADD CONSTRAINT smsgate_messages_pkey PRIMARY KEY (company_id, submitted_by, message_id);
@@ -8009,6 +8348,18 @@ ALTER TABLE ONLY public.users
 
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_username_key UNIQUE (username);
+
+ALTER TABLE ONLY public.verification_hours
+    ADD CONSTRAINT verification_hours_pkey PRIMARY KEY (company_id, subject, hour);
+
+ALTER TABLE ONLY public.verification_safe
+    ADD CONSTRAINT verification_safe_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.verification_safe
+    ADD CONSTRAINT verification_safe_subject_key UNIQUE NULLS NOT DISTINCT (subject, company_id);
+
+ALTER TABLE ONLY public.verification_subjects
+    ADD CONSTRAINT verification_subjects_pkey PRIMARY KEY (company_id, subject);
 
 ALTER TABLE ONLY public.verifications
     ADD CONSTRAINT verifications_pkey PRIMARY KEY (verification_id);
@@ -8213,6 +8564,8 @@ CREATE INDEX queue_waits_idx ON public.queue USING btree (due_at, lane) WHERE ((
 
 CREATE INDEX receipts_look_at_idx ON public.receipts USING btree (look_at) WHERE (look_at IS NOT NULL);
 
+CREATE INDEX receipts_other_nos_idx ON public.receipts USING gin (other_nos) WHERE (matched_at IS NULL);
+
 CREATE INDEX receipts_sender_idx ON public.receipts USING btree (sender_no, id);
 
 CREATE INDEX receipts_unmatched_idx ON public.receipts USING btree (sender_no, id) WHERE (matched_at IS NULL);
@@ -8238,6 +8591,10 @@ CREATE INDEX received_messages_unread_company_idx ON public.received_messages US
 CREATE INDEX received_messages_unread_conversation_idx ON public.received_messages USING btree (company_id, phone_number, id) WHERE (read_at IS NULL);
 
 CREATE INDEX received_messages_unread_idx ON public.received_messages USING btree (id) WHERE (read_at IS NULL);
+
+CREATE INDEX received_part_identities_created_at_idx ON public.received_part_identities USING btree (created_at);
+
+CREATE INDEX received_parts_created_at_idx ON public.received_parts USING btree (created_at);
 
 CREATE INDEX reconciliation_differences_kind_idx ON public.reconciliation_differences USING btree (reconciliation_id, kind, id);
 
@@ -8307,6 +8664,10 @@ CREATE INDEX sim_recipients_last_at_idx ON public.sim_recipients USING btree (la
 
 CREATE INDEX sim_recipients_recipient_hash_idx ON public.sim_recipients USING btree (recipient_hash);
 
+CREATE INDEX smpp_long_messages_created_at_idx ON public.smpp_long_messages USING btree (created_at);
+
+CREATE INDEX smpp_numbers_created_at_idx ON public.smpp_numbers USING btree (created_at);
+
 CREATE INDEX smsgate_messages_created_idx ON public.smsgate_messages USING btree (created_at);
 
 CREATE INDEX smsgate_messages_list_idx ON public.smsgate_messages USING btree (company_id, submitted_by, created_at, message_id) INCLUDE (sender_no);
@@ -8342,6 +8703,12 @@ CREATE INDEX uploads_unused_idx ON public.uploads USING btree (created_at) WHERE
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
 
 CREATE INDEX users_disabled_idx ON public.users USING btree (username) WHERE is_disabled;
+
+CREATE INDEX verification_hours_hour_idx ON public.verification_hours USING btree (hour);
+
+CREATE INDEX verification_subjects_derived_at_idx ON public.verification_subjects USING btree (derived_at);
+
+CREATE INDEX verification_subjects_suspected_idx ON public.verification_subjects USING btree (started) WHERE (NOT is_proven);
 
 CREATE INDEX verifications_created_at_idx ON public.verifications USING btree (created_at);
 
@@ -8471,6 +8838,8 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EA
 
 CREATE TRIGGER audited AFTER DELETE OR UPDATE ON public.settings FOR EACH ROW WHEN ((NOT ((old.category = 'sms'::text) AND (old.name ~ '^(content|segments)_most_'::text)))) EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
 
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.smpp_passwords FOR EACH ROW EXECUTE FUNCTION public.audit_change('smpp_password', 'username', '', 'password_hash');
+
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.sql_roles FOR EACH ROW EXECUTE FUNCTION public.audit_change('sql_role', 'role_name');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, tag ON public.tags FOR EACH ROW EXECUTE FUNCTION public.audit_change('tag', 'tag', 'contacts');
@@ -8482,6 +8851,8 @@ CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.task_partitions FOR EACH
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('template', 'id', 'is_active,given_no');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.users FOR EACH ROW EXECUTE FUNCTION public.audit_change('user', 'username', '', 'password_hash');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.verification_safe FOR EACH ROW EXECUTE FUNCTION public.audit_change('verification_safe', 'subject');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF url, events, description, status, rotated_at ON public.webhooks FOR EACH ROW EXECUTE FUNCTION public.audit_change('webhook', 'id', 'owner,off_reason,created_by,after_id,failing_since,failed_runs,rest_until');
 
@@ -8528,6 +8899,8 @@ CREATE TRIGGER conversations_remove AFTER DELETE ON public.received_messages REF
 CREATE TRIGGER countries_rows_bound AFTER INSERT ON public.countries REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 
 CREATE CONSTRAINT TRIGGER credentials_changed AFTER INSERT OR DELETE OR UPDATE OF user_id, key_hash ON public.api_keys DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.credentials_version_change();
+
+CREATE CONSTRAINT TRIGGER credentials_changed AFTER INSERT OR DELETE OR UPDATE ON public.smpp_passwords DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.credentials_version_change();
 
 CREATE CONSTRAINT TRIGGER credentials_changed AFTER INSERT OR DELETE OR UPDATE ON public.users DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.credentials_version_change();
 
@@ -8618,6 +8991,10 @@ CREATE TRIGGER users_end_webhooks AFTER UPDATE ON public.users FOR EACH ROW WHEN
 CREATE TRIGGER users_forgive_webhooks AFTER UPDATE ON public.users FOR EACH ROW WHEN ((old.is_disabled AND (NOT new.is_disabled))) EXECUTE FUNCTION public.users_forgive_webhooks();
 
 CREATE TRIGGER users_rows_bound AFTER INSERT ON public.users REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000');
+
+CREATE TRIGGER verification_safe_rows_bound AFTER INSERT ON public.verification_safe REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
+
+CREATE TRIGGER verifications_feed AFTER UPDATE OF status ON public.verifications FOR EACH ROW WHEN (((old.status = 'pending'::text) AND (new.status <> 'pending'::text))) EXECUTE FUNCTION public.verifications_feed();
 
 CREATE TRIGGER webhooks_rows_bound AFTER INSERT ON public.webhooks REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('20', 'owner');
 
@@ -8738,6 +9115,9 @@ ALTER TABLE ONLY public.pools
 ALTER TABLE ONLY public.pools
     ADD CONSTRAINT pools_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id);
 
+ALTER TABLE ONLY public.received_parts
+    ADD CONSTRAINT received_parts_sender_no_fkey FOREIGN KEY (sender_no) REFERENCES public.senders(sender_no) ON DELETE CASCADE;
+
 ALTER TABLE ONLY public.reconciliation_differences
     ADD CONSTRAINT reconciliation_differences_reconciliation_id_fkey FOREIGN KEY (reconciliation_id) REFERENCES public.reconciliations(id) ON DELETE CASCADE;
 
@@ -8756,6 +9136,9 @@ ALTER TABLE ONLY public.routes
 ALTER TABLE ONLY public.sender_answers
     ADD CONSTRAINT sender_answers_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;
 
+ALTER TABLE ONLY public.sender_links
+    ADD CONSTRAINT sender_links_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;
+
 ALTER TABLE ONLY public.sender_sims
     ADD CONSTRAINT sender_sims_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;
 
@@ -8770,6 +9153,15 @@ ALTER TABLE ONLY public.senders
 
 ALTER TABLE ONLY public.sim_usages
     ADD CONSTRAINT sim_usages_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.smpp_long_messages
+    ADD CONSTRAINT smpp_long_messages_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.smpp_passwords
+    ADD CONSTRAINT smpp_passwords_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.smpp_receivers
+    ADD CONSTRAINT smpp_receivers_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.sql_roles
     ADD CONSTRAINT sql_roles_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
@@ -8797,6 +9189,9 @@ ALTER TABLE ONLY public.uploads
 
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
+ALTER TABLE ONLY public.verification_safe
+    ADD CONSTRAINT verification_safe_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.webhook_deliveries
     ADD CONSTRAINT webhook_deliveries_webhook_id_fkey FOREIGN KEY (webhook_id) REFERENCES public.webhooks(id) ON DELETE CASCADE;

@@ -19,6 +19,7 @@ import (
 	"lksms/cmd/lksms/remote"
 	"lksms/cmd/lksms/sender"
 	"lksms/cmd/lksms/server"
+	"lksms/cmd/lksms/simulate"
 	"lksms/internal/platform/build"
 	"lksms/internal/platform/config"
 )
@@ -30,6 +31,7 @@ type cli struct {
 	Watch    remote.WatchCmd    `cmd:"" group:"client" help:"Wait until a task or a batch has ended."`
 	Cancel   remote.CancelCmd   `cmd:"" group:"client" help:"Cancel tasks that wait."`
 	Requeue  remote.RequeueCmd  `cmd:"" group:"client" help:"Send tasks again that are FAILED or CANCELLED."`
+	Verify   remote.VerifyCmd   `cmd:"" group:"client" help:"Send codes, and check what people enter."`
 	Batch    remote.BatchCmd    `cmd:"" group:"client" help:"Upload lists of messages, and follow them."`
 	Senders  remote.SendersCmd  `cmd:"" group:"client" help:"List senders with their state."`
 	Sender   sender.Cmd         `cmd:"" group:"client" help:"Be a sender."`
@@ -39,14 +41,15 @@ type cli struct {
 	Login    remote.LoginCmd    `cmd:"" group:"client" help:"Store server and credentials in a profile."`
 	Profile  remote.ProfileCmd  `cmd:"" group:"client" help:"Manage profiles."`
 
-	Serve   server.ServeCmd   `cmd:"" group:"server" help:"Run the server."`
-	Migrate server.MigrateCmd `cmd:"" group:"server" help:"Apply or revert migrations of the database. serve applies them itself."`
-	User    server.UserCmd    `cmd:"" group:"server" help:"Manage users and their API keys."`
-	Sql     server.SQLCmd     `cmd:"" group:"server" help:"Manage which roles of PostgreSQL may submit messages by SQL."`
-	History server.HistoryCmd `cmd:"" group:"server" help:"List, export, drop and import the partitions of old tasks."`
-	Secrets server.SecretsCmd `cmd:"" group:"server" help:"Manage the key that encrypts the secrets of senders."`
-	Demo    demo.Cmd          `cmd:"" group:"server" help:"Send a few dozen messages through a running server with a simulated sender."`
-	Health  demo.HealthCmd    `cmd:"" group:"server" help:"Check whether a running server is ready. The exit status is 0 if it is."`
+	Serve    server.ServeCmd   `cmd:"" group:"server" help:"Run the server."`
+	Migrate  server.MigrateCmd `cmd:"" group:"server" help:"Apply or revert migrations of the database. serve applies them itself."`
+	User     server.UserCmd    `cmd:"" group:"server" help:"Manage users and their API keys."`
+	Sql      server.SQLCmd     `cmd:"" group:"server" help:"Manage which roles of PostgreSQL may submit messages by SQL."`
+	History  server.HistoryCmd `cmd:"" group:"server" help:"List, export, drop and import the partitions of old tasks."`
+	Secrets  server.SecretsCmd `cmd:"" group:"server" help:"Manage the key that encrypts the secrets of senders."`
+	Demo     demo.Cmd          `cmd:"" group:"server" help:"Send a few dozen messages through a running server with a simulated sender."`
+	Simulate simulate.Cmd      `cmd:"" group:"server" help:"Simulate a carrier, or a program that binds to one."`
+	Health   demo.HealthCmd    `cmd:"" group:"server" help:"Check whether a running server is ready. The exit status is 0 if it is."`
 
 	Completion completionCmd `cmd:"" group:"other" help:"Print a script that completes commands, flags and profiles in a shell."`
 	Version    versionCmd    `cmd:"" group:"other" help:"Print the version, and from which commit it was built."`

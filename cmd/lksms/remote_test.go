@@ -45,7 +45,11 @@ type shell struct {
 // newShell starts a server and its sweeps. It returns a shell with the credentials of the server's admin.
 func newShell(t *testing.T) *shell {
 	t.Helper()
-	b := apptest.New(t)
+	return newShellOf(t, apptest.New(t))
+}
+
+func newShellOf(t *testing.T, b *apptest.Bundle) *shell {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -114,12 +118,14 @@ func decode[T any](s *shell, args ...string) (v T) {
 
 var (
 	someTask = regexp.MustCompile(`task_\d{8}_[0-9A-Z]{26}`)
+	someCode = regexp.MustCompile(`vrf_[0-9A-Z]+`)
 	someTime = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`)
 )
 
-// golden replaces the ids and times in an output, which differ between runs. Widths stay the same.
+// golden replaces the ids and times in an output, which differ between runs. Widths stay the same, except that of verifications, which are in no table.
 func golden(out string) string {
-	return someTime.ReplaceAllString(someTask.ReplaceAllString(out, "task_________TASK______________________"), "yyyy-mm-dd hh:mm:ss")
+	out = someCode.ReplaceAllString(someTask.ReplaceAllString(out, "task_________TASK______________________"), "vrf___")
+	return someTime.ReplaceAllString(out, "yyyy-mm-dd hh:mm:ss")
 }
 
 func (s *shell) expectTable(want string, args ...string) {
@@ -338,6 +344,87 @@ ROW  NUMBER          STATUS     WHY
 	}
 	s.expect(0, nil, "batch", "cancel", "1")
 	s.expect(1, []string{"batch.not_found"}, "batch", "watch", "99")
+}
+
+func TestVerifyCommandsSendAndCheckCodes(t *testing.T) {
+	s := newShellOf(t, apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets))
+	start := []string{"verify", "start", apptest.Phone, "--purpose", "login", "--language", "en", "--client-ip", "203.0.113.9", "--idempotency-key", "k"}
+	s.expect(2, []string{"--purpose"}, "verify", "start", apptest.Phone)
+	s.expect(2, []string{"--user-id"}, "verify", "start", "--purpose", "login")
+	s.expect(1, []string{"client_ip (--client-ip)"}, "verify", "start", apptest.Phone, "--purpose", "login", "--client-ip", "x")
+	if planned := decode[remote.UnsentRequest](s, append(start, "--dry-run")...); !strings.Contains(planned.Body, `"purpose":"login"`) {
+		t.Errorf("dry run: %+v", planned)
+	}
+	s.expectTable(`verification  vrf___
+task          task_________TASK______________________
+expires       yyyy-mm-dd hh:mm:ss
+resend after  yyyy-mm-dd hh:mm:ss
+`, start...)
+	id := decode[client.VerificationStarted](s, start...).VerificationID
+	// A limit of the person is no overload of the server: the command does not wait for its end.
+	s.expect(3, []string{"recipient.limited"}, "verify", "resend", id, "--client-ip", "203.0.113.9")
+	s.server.Exec("UPDATE capped_recipients SET times = ARRAY(SELECT t - interval '61 seconds' FROM unnest(times) AS t)")
+	if again := decode[client.VerificationStarted](s, "verify", "resend", id); again.VerificationID != id {
+		t.Errorf("sent again: %+v", again)
+	}
+	digits := regexp.MustCompile(`\d{6,}`)
+	tasks := s.server.Claim("app", 2)
+	if len(tasks) != 2 || tasks[0].Content != tasks[1].Content {
+		t.Fatalf("claimed: %+v", tasks)
+	}
+	code := digits.FindString(tasks[0].Content)
+	s.stdin = "wrong\n"
+	if out := golden(s.expect(4, []string{"lksms: the code is wrong; attempts left: 4\n"}, "verify", "check", id, "-")); out != `verification   vrf___
+status         pending
+attempts left  4
+` {
+		t.Errorf("a wrong code: %s", out)
+	}
+	s.stdin = "\n"
+	s.expect(2, []string{"the code is empty"}, "verify", "check", id, "-")
+	s.stdin = code + "\r\n"
+	if checked := decode[client.VerificationOutcome](s, "verify", "check", id, "-"); checked.Status != client.CodeIsRight {
+		t.Errorf("the right code: %+v", checked)
+	}
+	s.expect(1, []string{"verification.approved", "start a new verification"}, "verify", "check", id, code)
+	s.expectTable(`verification   vrf___
+status         approved
+purpose        login
+channel        sms
+attempts left  3
+tasks          task_________TASK______________________, task_________TASK______________________
+message        PROCESSING
+created        yyyy-mm-dd hh:mm:ss
+expires        yyyy-mm-dd hh:mm:ss
+ended          yyyy-mm-dd hh:mm:ss
+`, "verify", "show", id)
+	other := decode[client.VerificationStarted](s, "verify", "start", "+8613800138000", "--purpose", "payment", "--length", "8", "--ttl-seconds", "600")
+	if text := s.server.Claim("app", 1)[0].Content; len(digits.FindString(text)) != 8 || !strings.Contains(text, "10分钟") {
+		t.Errorf("a code of 8 digits for 10 minutes: %s", text)
+	}
+	if v := decode[client.Verification](s, "verify", "cancel", other.VerificationID); v.Status != api.VerificationCancelled {
+		t.Errorf("cancelled: %+v", v)
+	}
+	s.expect(1, []string{"verification.cancelled", "The verification was cancelled"}, "verify", "check", other.VerificationID, code)
+	s.expect(1, []string{"verification.not_found"}, "verify", "show", "vrf_none")
+
+	start = []string{"verify", "start", apptest.Phone, "--purpose", "order"}
+	replaced := decode[client.VerificationStarted](s, start...).VerificationID
+	s.server.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"verification": map[string]any{"max_checks": 1, "per_minute": 0}})
+	id = decode[client.VerificationStarted](s, start...).VerificationID
+	s.expectTable(`verification   vrf___
+status         cancelled
+purpose        order
+channel        sms
+attempts left  5
+tasks          task_________TASK______________________
+message        CANCELLED
+created        yyyy-mm-dd hh:mm:ss
+expires        yyyy-mm-dd hh:mm:ss
+ended          yyyy-mm-dd hh:mm:ss
+replaced by    vrf___
+`, "verify", "show", replaced)
+	s.expect(1, []string{"verification.exhausted"}, "verify", "check", id, "wrong")
 }
 
 func TestTheSendersAndClaimCommandsPrintTheirResults(t *testing.T) {
@@ -729,6 +816,7 @@ func TestShellsCompleteCommandsFlagsAndProfiles(t *testing.T) {
 	for line, want := range map[string]string{
 		"sen":                       "send senders sender",
 		"batch con":                 "confirm",
+		"verify ":                   "start check resend cancel show",
 		"send --dr":                 "--dry-run",
 		"batch create --dr":         "--dry-run",
 		"send --profile ":           "prod test",

@@ -244,6 +244,51 @@ func (q *Queries) SessionsEnd(ctx context.Context, username string) error {
 	return err
 }
 
+const smppPasswordDelete = `-- name: SmppPasswordDelete :execrows
+DELETE FROM smpp_passwords p USING users u WHERE u.id = p.user_id AND u.username = $1
+`
+
+// SmppPasswordDelete deletes the SMPP password of a user.
+func (q *Queries) SmppPasswordDelete(ctx context.Context, username string) (int64, error) {
+	result, err := q.db.Exec(ctx, smppPasswordDelete, username)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const smppPasswordGet = `-- name: SmppPasswordGet :one
+SELECT p.password_hash FROM smpp_passwords p WHERE p.user_id = $1
+`
+
+// SmppPasswordGet returns the hash of the SMPP password of a user.
+func (q *Queries) SmppPasswordGet(ctx context.Context, userID int64) (string, error) {
+	row := q.db.QueryRow(ctx, smppPasswordGet, userID)
+	var password_hash string
+	err := row.Scan(&password_hash)
+	return password_hash, err
+}
+
+const smppPasswordPut = `-- name: SmppPasswordPut :execrows
+INSERT INTO smpp_passwords AS p (user_id, password_hash)
+SELECT u.id, $1 FROM users u WHERE u.username = $2
+ON CONFLICT ON CONSTRAINT smpp_passwords_pkey DO UPDATE SET password_hash = excluded.password_hash, created_at = now()
+`
+
+type SmppPasswordPutParams struct {
+	PasswordHash string
+	Username     string
+}
+
+// SmppPasswordPut stores the SMPP password of a user, and replaces an earlier one.
+func (q *Queries) SmppPasswordPut(ctx context.Context, arg SmppPasswordPutParams) (int64, error) {
+	result, err := q.db.Exec(ctx, smppPasswordPut, arg.PasswordHash, arg.Username)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const userAddressList = `-- name: UserAddressList :many
 SELECT a.username FROM user_addresses a
 WHERE a.network = $1 AND a.seen_at > now() - interval '30 days'

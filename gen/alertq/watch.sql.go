@@ -369,6 +369,52 @@ func (q *Queries) BreakersOpen(ctx context.Context) ([]BreakersOpenRow, error) {
 	return items, nil
 }
 
+const codesSuspected = `-- name: CodesSuspected :many
+SELECT c.company_no, s.subject, s.started
+FROM verification_suspects s
+JOIN companies c ON c.id = s.company_id
+WHERE s.started >= $1::bigint AND NOT EXISTS (
+    SELECT FROM verification_suspects l
+    WHERE l.company_id = s.company_id AND l.started >= $1::bigint AND l.subject <> s.subject AND starts_with(l.subject, s.subject)
+        AND l.started * 2 > s.started
+)
+ORDER BY s.started DESC, c.company_no, s.subject
+LIMIT $2::integer
+`
+
+type CodesSuspectedParams struct {
+	SuspectedFrom int64
+	MaxRows       int32
+}
+
+type CodesSuspectedRow struct {
+	CompanyNo string
+	Subject   string
+	Started   int64
+}
+
+// CodesSuspected returns the prefixes of numbers, and the networks of clients, that got at least suspected_from codes, and are neither proven nor safe. It leaves
+// out a prefix if most of its codes went to a longer suspected prefix, so that one attack causes one alert.
+func (q *Queries) CodesSuspected(ctx context.Context, arg CodesSuspectedParams) ([]CodesSuspectedRow, error) {
+	rows, err := q.db.Query(ctx, codesSuspected, arg.SuspectedFrom, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CodesSuspectedRow
+	for rows.Next() {
+		var i CodesSuspectedRow
+		if err := rows.Scan(&i.CompanyNo, &i.Subject, &i.Started); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const diskSpacePut = `-- name: DiskSpacePut :exec
 INSERT INTO disk_spaces (host, folder, bytes, free_bytes) VALUES ($1, $2, $3, $4)
 ON CONFLICT (host, folder) DO UPDATE SET bytes = excluded.bytes, free_bytes = excluded.free_bytes, measured_at = now()

@@ -30,6 +30,7 @@ import (
 // Defines values for AlertKind.
 const (
 	AlertBalanceLow        AlertKind = "balance_low"
+	AlertCodesSuspected    AlertKind = "codes_suspected"
 	AlertDiskLow           AlertKind = "disk_low"
 	AlertFailureRate       AlertKind = "failure_rate"
 	AlertHistoryOverdue    AlertKind = "history_overdue"
@@ -50,6 +51,8 @@ const (
 func (e AlertKind) Valid() bool {
 	switch e {
 	case AlertBalanceLow:
+		return true
+	case AlertCodesSuspected:
 		return true
 	case AlertDiskLow:
 		return true
@@ -584,6 +587,8 @@ const (
 	EventSenderLowBalance     EventType = "sender.low_balance"
 	EventSenderRecovered      EventType = "sender.recovered"
 	EventSenderSilent         EventType = "sender.silent"
+	EventVerificationApproved EventType = "verification.approved"
+	EventVerificationFailed   EventType = "verification.failed"
 )
 
 // Valid indicates whether the value is a known member of the EventType enum.
@@ -618,6 +623,10 @@ func (e EventType) Valid() bool {
 	case EventSenderRecovered:
 		return true
 	case EventSenderSilent:
+		return true
+	case EventVerificationApproved:
+		return true
+	case EventVerificationFailed:
 		return true
 	default:
 		return false
@@ -817,6 +826,7 @@ func (e MessageType) Valid() bool {
 const (
 	NotReadyNoFunds      NotReadySenderReason = "no_funds"
 	NotReadyNoQuota      NotReadySenderReason = "no_quota"
+	NotReadyNotBound     NotReadySenderReason = "not_bound"
 	NotReadyOutsideHours NotReadySenderReason = "outside_hours"
 	NotReadyPaused       NotReadySenderReason = "paused"
 	NotReadySilent       NotReadySenderReason = "silent"
@@ -829,6 +839,8 @@ func (e NotReadySenderReason) Valid() bool {
 	case NotReadyNoFunds:
 		return true
 	case NotReadyNoQuota:
+		return true
+	case NotReadyNotBound:
 		return true
 	case NotReadyOutsideHours:
 		return true
@@ -1491,6 +1503,7 @@ const (
 	WhyFailedBefore SenderViewWhy = "failed_before"
 	WhyNoFunds      SenderViewWhy = "no_funds"
 	WhyNoQuota      SenderViewWhy = "no_quota"
+	WhyNotBound     SenderViewWhy = "not_bound"
 	WhyOff          SenderViewWhy = "off"
 	WhyOutranked    SenderViewWhy = "outranked"
 	WhyOutsideHours SenderViewWhy = "outside_hours"
@@ -1509,6 +1522,8 @@ func (e SenderViewWhy) Valid() bool {
 	case WhyNoFunds:
 		return true
 	case WhyNoQuota:
+		return true
+	case WhyNotBound:
 		return true
 	case WhyOff:
 		return true
@@ -1534,6 +1549,7 @@ const (
 	RoleClaim    ServerRole = "claim"
 	RoleConsole  ServerRole = "console"
 	RolePush     ServerRole = "push"
+	RoleSMPP     ServerRole = "smpp"
 	RoleSweep    ServerRole = "sweep"
 	RoleWatch    ServerRole = "watch"
 	RoleWebhook  ServerRole = "webhook"
@@ -1551,6 +1567,8 @@ func (e ServerRole) Valid() bool {
 	case RoleConsole:
 		return true
 	case RolePush:
+		return true
+	case RoleSMPP:
 		return true
 	case RoleSweep:
 		return true
@@ -1911,6 +1929,30 @@ func (e TimelineEventEvent) Valid() bool {
 	}
 }
 
+// Defines values for VerificationEventDataReason.
+const (
+	VerificationFailedCancelled VerificationEventDataReason = "cancelled"
+	VerificationFailedExhausted VerificationEventDataReason = "exhausted"
+	VerificationFailedExpired   VerificationEventDataReason = "expired"
+	VerificationFailedReplaced  VerificationEventDataReason = "replaced"
+)
+
+// Valid indicates whether the value is a known member of the VerificationEventDataReason enum.
+func (e VerificationEventDataReason) Valid() bool {
+	switch e {
+	case VerificationFailedCancelled:
+		return true
+	case VerificationFailedExhausted:
+		return true
+	case VerificationFailedExpired:
+		return true
+	case VerificationFailedReplaced:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for VerificationOutcomeStatus.
 const (
 	CodeIsRight VerificationOutcomeStatus = "approved"
@@ -1923,6 +1965,51 @@ func (e VerificationOutcomeStatus) Valid() bool {
 	case CodeIsRight:
 		return true
 	case CodeIsWrong:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for VerificationSettingsResendBy.
+const (
+	Email       VerificationSettingsResendBy = "email"
+	OtherSender VerificationSettingsResendBy = "other_sender"
+	Same        VerificationSettingsResendBy = "same"
+)
+
+// Valid indicates whether the value is a known member of the VerificationSettingsResendBy enum.
+func (e VerificationSettingsResendBy) Valid() bool {
+	switch e {
+	case Email:
+		return true
+	case OtherSender:
+		return true
+	case Same:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for VerificationStatisticsBy.
+const (
+	VerificationGroupsCompany VerificationStatisticsBy = "company"
+	VerificationGroupsCountry VerificationStatisticsBy = "country"
+	VerificationGroupsHour    VerificationStatisticsBy = "hour"
+	VerificationGroupsSender  VerificationStatisticsBy = "sender"
+)
+
+// Valid indicates whether the value is a known member of the VerificationStatisticsBy enum.
+func (e VerificationStatisticsBy) Valid() bool {
+	switch e {
+	case VerificationGroupsCompany:
+		return true
+	case VerificationGroupsCountry:
+		return true
+	case VerificationGroupsHour:
+		return true
+	case VerificationGroupsSender:
 		return true
 	default:
 		return false
@@ -2034,6 +2121,30 @@ func (e ListTasksParamsDelivery) Valid() bool {
 	case OnlyDelivered:
 		return true
 	case OnlyUndelivered:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReadVerificationStatisticsParamsBy.
+const (
+	VerificationsByCompany ReadVerificationStatisticsParamsBy = "company"
+	VerificationsByCountry ReadVerificationStatisticsParamsBy = "country"
+	VerificationsByHour    ReadVerificationStatisticsParamsBy = "hour"
+	VerificationsBySender  ReadVerificationStatisticsParamsBy = "sender"
+)
+
+// Valid indicates whether the value is a known member of the ReadVerificationStatisticsParamsBy enum.
+func (e ReadVerificationStatisticsParamsBy) Valid() bool {
+	switch e {
+	case VerificationsByCompany:
+		return true
+	case VerificationsByCountry:
+		return true
+	case VerificationsByHour:
+		return true
+	case VerificationsBySender:
 		return true
 	default:
 		return false
@@ -3404,7 +3515,7 @@ type Callback struct {
 	// CreatedAt The time at which the callback first arrived
 	CreatedAt time.Time `json:"created_at"`
 
-	// LeftOut The number of unreadable items, if other items of the callback could be read
+	// LeftOut The number of unreadable items of a callback that was accepted
 	LeftOut int64 `json:"left_out"`
 
 	// Refused The error that the provider got; null if the callback was accepted
@@ -3428,7 +3539,7 @@ type CallbackDetail struct {
 	// CreatedAt The time at which the callback first arrived
 	CreatedAt time.Time `json:"created_at"`
 
-	// LeftOut The number of unreadable items, if other items of the callback could be read
+	// LeftOut The number of unreadable items of a callback that was accepted
 	LeftOut  int64         `json:"left_out"`
 	Messages []ReadMessage `json:"messages"`
 	Receipts []ReadReceipt `json:"receipts"`
@@ -4028,6 +4139,9 @@ type Conversation struct {
 	// Contact The contact with this phone number; missing if the company has none. Of several contacts, the first by `user_id`.
 	Contact *ConversationContact `json:"contact,omitempty"`
 
+	// IsDialable False for a short code or a name: it has no tasks, no blocks and no replies
+	IsDialable bool `json:"is_dialable"`
+
 	// LastMessage The last message: the last received one, or a later task to the number. Only the tasks of the last 32 days that have tasks are considered; with partitions of weeks or months, the last 32 partitions.
 	LastMessage ConversationMessage `json:"last_message"`
 
@@ -4138,7 +4252,10 @@ type ConversationThread struct {
 
 	// Contact The contact with this phone number; missing if the company has none. Of several contacts, the first by `user_id`.
 	Contact *ConversationContact `json:"contact,omitempty"`
-	Items   []ConversationItem   `json:"items"`
+
+	// IsDialable False for a short code or a name: it has no tasks, no blocks and no replies
+	IsDialable bool               `json:"is_dialable"`
+	Items      []ConversationItem `json:"items"`
 
 	// LastReceivedID The last received message
 	LastReceivedID int64 `json:"last_received_id"`
@@ -4621,7 +4738,7 @@ type Event struct {
 	Subject   string                 `json:"subject"`
 }
 
-// EventData The type decides: `MessageEventData`, `ReceivedEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`
+// EventData The type decides: `MessageEventData`, `ReceivedEventData`, `BatchEventData`, `NotificationEventData`, `VerificationEventData`, `SenderEventData` or `AlertEventData`
 type EventData = json.RawMessage
 
 // EventFeed defines model for EventFeed.
@@ -4654,7 +4771,7 @@ type EventListResponse struct {
 
 // EventOfFeed defines model for EventOfFeed.
 type EventOfFeed struct {
-	// Data The type decides: `MessageEventData`, `ReceivedEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`
+	// Data The type decides: `MessageEventData`, `ReceivedEventData`, `BatchEventData`, `NotificationEventData`, `VerificationEventData`, `SenderEventData` or `AlertEventData`
 	Data EventData `json:"data"`
 
 	// ID The id is the same each time the event is posted or pulled, also in the header `webhook-id`
@@ -4663,7 +4780,7 @@ type EventOfFeed struct {
 	// Timestamp The time at which the event happened
 	Timestamp time.Time `json:"timestamp"`
 
-	// Type `message.*`, `batch.finished` and `notification.finished` are events of a company. `sender.*` and `alert.*` are events of the service: only callers and webhooks for all companies get them. Requests of others for these events get 422.
+	// Type `message.*`, `batch.*`, `notification.*` and `verification.*` are events of a company. `sender.*` and `alert.*` are events of the service: only callers and webhooks for all companies get them. Requests of others for these events get 422.
 	Type EventType `json:"type"`
 }
 
@@ -4717,7 +4834,7 @@ type EventRequest struct {
 // EventRequestEvent defines model for EventRequest.Event.
 type EventRequestEvent string
 
-// EventType `message.*`, `batch.finished` and `notification.finished` are events of a company. `sender.*` and `alert.*` are events of the service: only callers and webhooks for all companies get them. Requests of others for these events get 422.
+// EventType `message.*`, `batch.*`, `notification.*` and `verification.*` are events of a company. `sender.*` and `alert.*` are events of the service: only callers and webhooks for all companies get them. Requests of others for these events get 422.
 type EventType string
 
 // ExplainResponse defines model for ExplainResponse.
@@ -5394,6 +5511,22 @@ type NewKeyResponse struct {
 	Data    NewKey  `json:"data"`
 }
 
+// NewSmppPassword defines model for NewSmppPassword.
+type NewSmppPassword struct {
+	// Password The password, eight characters. The name of the user is the system_id of the bind.
+	Password string `json:"password"`
+}
+
+// NewSmppPasswordResponse defines model for NewSmppPasswordResponse.
+type NewSmppPasswordResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message         `json:"message"`
+	Data    NewSmppPassword `json:"data"`
+}
+
 // NewWebhook defines model for NewWebhook.
 type NewWebhook struct {
 	// CompanyNo Null if the scope is `all`
@@ -5452,11 +5585,11 @@ type NotReadySender struct {
 	SenderNo string `json:"sender_no"`
 	Name     string `json:"name"`
 
-	// Reason The first reason that applies. `sims_off`: each SIM of the sender is off; `no_funds`: its balance is used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows; `no_quota`: its limits are used up; `outside_hours`: the sender gets no tasks at this time of day; `paused`: the circuit breaker of the sender is open
+	// Reason The first reason that applies. `sims_off`: each SIM of the sender is off; `no_funds`: its balance is used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows; `not_bound`: no link of the sender to its carrier is open, see `/api/v1/admin/senders/{sender_no}/links`; `no_quota`: its limits are used up; `outside_hours`: the sender gets no tasks at this time of day; `paused`: the circuit breaker of the sender is open
 	Reason NotReadySenderReason `json:"reason"`
 }
 
-// NotReadySenderReason The first reason that applies. `sims_off`: each SIM of the sender is off; `no_funds`: its balance is used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows; `no_quota`: its limits are used up; `outside_hours`: the sender gets no tasks at this time of day; `paused`: the circuit breaker of the sender is open
+// NotReadySenderReason The first reason that applies. `sims_off`: each SIM of the sender is off; `no_funds`: its balance is used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows; `not_bound`: no link of the sender to its carrier is open, see `/api/v1/admin/senders/{sender_no}/links`; `no_quota`: its limits are used up; `outside_hours`: the sender gets no tasks at this time of day; `paused`: the circuit breaker of the sender is open
 type NotReadySenderReason string
 
 // NotificationEndRequest defines model for NotificationEndRequest.
@@ -6561,6 +6694,9 @@ type RecipientRules struct {
 
 	// TimeZone The time zone of recipients whose own time zone is unknown
 	TimeZone *string `json:"time_zone"`
+
+	// VerificationCountries The countries (ISO 3166-1) whose numbers get verification codes by SMS, besides the country of the `default_region`
+	VerificationCountries *[]string `json:"verification_countries"`
 }
 
 // RecipientRulesChange The company's own rules about recipients. A field that is null has the value of the settings in `recipient`; a field that is left out stays unchanged
@@ -6594,6 +6730,9 @@ type RecipientRulesChange struct {
 
 	// TimeZone The time zone of recipients whose own time zone is unknown, for example Europe/Berlin. null means the setting `monitoring.time_zone`
 	TimeZone nullable.Nullable[string] `json:"time_zone,omitempty"`
+
+	// VerificationCountries The countries (ISO 3166-1) whose numbers get verification codes by SMS, besides the country of the `default_region`. null means the setting `verification.countries`
+	VerificationCountries nullable.Nullable[[]string] `json:"verification_countries,omitempty"`
 }
 
 // RecipientSettings defines model for RecipientSettings.
@@ -6821,6 +6960,17 @@ type Recovered struct {
 //
 // Example: CN
 type Region = string
+
+// ReleaseRequest defines model for ReleaseRequest.
+type ReleaseRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo No `json:"company_no"`
+
+	// Subject A prefix of phone numbers in E.164 that is not a whole number, or a network of clients: 24 bits of IPv4, or 48 bits of IPv6
+	//
+	// Example: +491511
+	Subject SuspicionSubject `json:"subject"`
+}
 
 // Reply defines model for Reply.
 type Reply struct {
@@ -7256,6 +7406,75 @@ type RouteWeight = int64
 // - `repeated`: the person has already got this reply
 type RuleOutcome string
 
+// Safe defines model for Safe.
+type Safe struct {
+	// CompanyNo null means all companies
+	CompanyNo *string   `json:"company_no"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The user who added it
+	CreatedBy string `json:"created_by"`
+
+	// ExpiresAt null means never
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// Note Why it is safe
+	Note   *string `json:"note"`
+	SafeID int64   `json:"safe_id"`
+
+	// Subject A prefix of phone numbers in E.164 that is not a whole number, or a network of clients: 24 bits of IPv4, or 48 bits of IPv6
+	//
+	// Example: +491511
+	Subject SuspicionSubject `json:"subject"`
+}
+
+// SafeListResponse defines model for SafeListResponse.
+type SafeListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message  `json:"message"`
+	Data    SafePage `json:"data"`
+}
+
+// SafePage defines model for SafePage.
+type SafePage struct {
+	Items []Safe `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// SafeRequest defines model for SafeRequest.
+type SafeRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// ExpiresAt When it is no longer safe; by default never
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// Note Why it is safe
+	//
+	// Example: Our test numbers
+	Note *string `json:"note,omitempty"`
+
+	// Subject A prefix of phone numbers in E.164 that is not a whole number, or a network of clients: 24 bits of IPv4, or 48 bits of IPv6
+	//
+	// Example: +491511
+	Subject SuspicionSubject `json:"subject"`
+}
+
+// SafeResponse defines model for SafeResponse.
+type SafeResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Safe    `json:"data"`
+}
+
 // ScopeOfWebhook The events that the webhook gets: those of a user, of a company, or of every company
 type ScopeOfWebhook string
 
@@ -7407,7 +7626,7 @@ type Sender struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs IntervalMs `json:"interval_ms"`
 
-	// IsReady Whether the sender can take waiting tasks now: it is on, its circuit breaker is not open, its interval has passed, it is in its hours, its limits and its balance are not used up, and it is not silent (`is_silent`)
+	// IsReady Whether the sender can take waiting tasks now: it is on, its circuit breaker is not open, its interval has passed, it is in its hours, its limits and its balance are not used up, a link is open if it sends through links, and it is not silent (`is_silent`)
 	IsReady bool `json:"is_ready"`
 
 	// IsShared Whether the sender also sends messages without a matching route. The default is true for an `app`, and false for a sender that the server drives.
@@ -7416,7 +7635,7 @@ type Sender struct {
 	// IsSilent Whether the app has not polled for `sender_silent_after_seconds`. The first poll of an app is recorded within five seconds. While no task waits in the shared pool, the polls of an app without routes are recorded only every ten minutes, so that the app counts as silent up to ten minutes later.
 	IsSilent *bool `json:"is_silent,omitempty"`
 
-	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
+	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`, `smpp`, `cmpp`
 	//
 	// Example: app
 	Kind SenderKind `json:"kind"`
@@ -7553,10 +7772,45 @@ type SenderEventDataMark string
 // Example: 08:00-22:00
 type SenderHours = string
 
-// SenderKind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
+// SenderKind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`, `smpp`, `cmpp`
 //
 // Example: app
 type SenderKind = string
+
+// SenderLink defines model for SenderLink.
+type SenderLink struct {
+	// BoundAt Since when the carrier accepts messages. Null: the link is not open
+	BoundAt *time.Time `json:"bound_at"`
+
+	// Error The last failure
+	Error    *string    `json:"error"`
+	FailedAt *time.Time `json:"failed_at"`
+
+	// Host The server that keeps the link open
+	Host string `json:"host"`
+
+	// InFlight Messages without an answer
+	InFlight int64 `json:"in_flight"`
+
+	// Link The number of the link, from 1
+	Link int16 `json:"link"`
+
+	// Received Receipts and messages of the carrier while the server keeps the link
+	Received int64 `json:"received"`
+
+	// Sent Messages that the carrier answered while the server keeps the link
+	Sent int64 `json:"sent"`
+}
+
+// SenderLinksResponse defines model for SenderLinksResponse.
+type SenderLinksResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    []SenderLink `json:"data"`
+}
 
 // SenderListResponse defines model for SenderListResponse.
 type SenderListResponse struct {
@@ -7598,7 +7852,7 @@ type SenderPatch struct {
 	// IsShared Whether the sender also sends messages without a matching route. The default is true for an `app`, and false for a sender that the server drives.
 	IsShared *bool `json:"is_shared,omitempty"`
 
-	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
+	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`, `smpp`, `cmpp`
 	//
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
@@ -7689,7 +7943,7 @@ type SenderRequest struct {
 	// IsShared Whether the sender also sends messages without a matching route. The default is true for an `app`, and false for a sender that the server drives.
 	IsShared *bool `json:"is_shared,omitempty"`
 
-	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
+	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`, `smpp`, `cmpp`
 	//
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
@@ -7810,6 +8064,7 @@ type SenderTestedResponse struct {
 
 // SenderView defines model for SenderView.
 type SenderView struct {
+	// CanTake Whether the sender could take the task now, if the task were due and no switch held it
 	CanTake  bool   `json:"can_take"`
 	SenderNo string `json:"sender_no"`
 
@@ -7822,6 +8077,7 @@ type SenderView struct {
 	// Why The first reason why the sender cannot take the task, in the order of the enum.
 	//
 	// - `sims_off`: each SIM of the sender is off.
+	// - `not_bound`: no link of the sender to its carrier is open.
 	// - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
 	// - `outside_hours`: the sender gets no tasks at this time of day, see `hours` of the sender.
 	// - `outranked`: a sender with a greater `sort` is available.
@@ -7834,6 +8090,7 @@ type SenderView struct {
 // SenderViewWhy The first reason why the sender cannot take the task, in the order of the enum.
 //
 // - `sims_off`: each SIM of the sender is off.
+// - `not_bound`: no link of the sender to its carrier is open.
 // - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
 // - `outside_hours`: the sender gets no tasks at this time of day, see `hours` of the sender.
 // - `outranked`: a sender with a greater `sort` is available.
@@ -7894,7 +8151,7 @@ type ServerListResponse struct {
 	} `json:"data"`
 }
 
-// ServerRole A part of the work. `api`: serves submitters and administrators. `claim`: serves sender apps. `callback`: accepts callbacks of providers. `push`: sends through the providers of driven senders. `sweep`: runs the periodic work on tasks, such as retries and expiry. `watch`: aggregates events into statistics, and raises alerts. `webhook`: sequences events, and posts them to webhooks. `console`: serves the web console, and all operations that it calls.
+// ServerRole A part of the work. `api`: serves submitters and administrators. `claim`: serves sender apps. `callback`: accepts callbacks of providers. `push`: sends through the providers of driven senders. `sweep`: runs the periodic work on tasks, such as retries and expiry. `watch`: aggregates events into statistics, and raises alerts. `webhook`: sequences events, and posts them to webhooks. `console`: serves the web console, and all operations that it calls. `smpp`: accepts messages over SMPP.
 type ServerRole string
 
 // ServerRoles defines model for ServerRoles.
@@ -8368,6 +8625,43 @@ type SubmittedVerdict string
 
 // SubmitterFilter defines model for SubmitterFilter.
 type SubmitterFilter = string
+
+// Suspect defines model for Suspect.
+type Suspect struct {
+	// Approved How many of them were approved
+	Approved int `json:"approved"`
+
+	// CompanyNo Example: acme
+	CompanyNo No `json:"company_no"`
+
+	// Since When the suspicion began
+	Since time.Time `json:"since"`
+
+	// Started The codes within 24 hours
+	Started int `json:"started"`
+
+	// Subject A prefix of phone numbers in E.164 that is not a whole number, or a network of clients: 24 bits of IPv4, or 48 bits of IPv6
+	//
+	// Example: +491511
+	Subject SuspicionSubject `json:"subject"`
+}
+
+// SuspectListResponse defines model for SuspectListResponse.
+type SuspectListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    struct {
+		Items []Suspect `json:"items"`
+	} `json:"data"`
+}
+
+// SuspicionSubject A prefix of phone numbers in E.164 that is not a whole number, or a network of clients: 24 bits of IPv4, or 48 bits of IPv6
+//
+// Example: +491511
+type SuspicionSubject = string
 
 // Switch A switch that holds a message
 type Switch struct {
@@ -9380,7 +9674,7 @@ type VerificationCheckOfRequest struct {
 	// Channel Example: sms
 	Channel *string `json:"channel,omitempty"`
 
-	// Code The code that the person entered
+	// Code The code that the person entered. White space and hyphens are ignored, and full-width digits are read as digits
 	//
 	// Example: 493817
 	Code VerificationCode `json:"code"`
@@ -9409,18 +9703,18 @@ type VerificationCheckOfRequest struct {
 
 // VerificationCheckRequest defines model for VerificationCheckRequest.
 type VerificationCheckRequest struct {
-	// Code The code that the person entered
+	// Code The code that the person entered. White space and hyphens are ignored, and full-width digits are read as digits
 	//
 	// Example: 493817
 	Code VerificationCode `json:"code"`
 }
 
-// VerificationClientIP The IP address of the person's client. Codes are limited for each address.
+// VerificationClientIP The IP address of the person's client. Codes are limited for each address, and for each IPv6 network of 64 bits.
 //
 // Example: 203.0.113.9
 type VerificationClientIP = string
 
-// VerificationCode The code that the person entered
+// VerificationCode The code that the person entered. White space and hyphens are ignored, and full-width digits are read as digits
 //
 // Example: 493817
 type VerificationCode = string
@@ -9429,6 +9723,82 @@ type VerificationCode = string
 //
 // Example: d41d8cd98f00b204
 type VerificationDevice = string
+
+// VerificationEventData The data of `verification.approved` and `verification.failed`. Each verification causes one of these events, once. The code is in no event. If the verification was deleted since, only `verification_id` and `reason` remain.
+type VerificationEventData struct {
+	Channel *string `json:"channel,omitempty"`
+
+	// CompanyNo Missing if the company was deleted
+	CompanyNo *string `json:"company_no,omitempty"`
+
+	// CreatedAt The time at which the verification was started
+	CreatedAt *time.Time `json:"created_at,omitempty"`
+
+	// EndedAt The time at which the verification ended
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// PhoneNumber The recipient on the channel
+	PhoneNumber *string `json:"phone_number,omitempty"`
+
+	// Purpose What the code is for. Each purpose has its own codes and limits.
+	//
+	// Example: login
+	Purpose *VerificationPurpose `json:"purpose,omitempty"`
+
+	// Reason Only in `verification.failed`. `expired`: the time of the code has passed. `exhausted`: too many wrong codes were checked. `cancelled`: the verification was cancelled. `replaced`: a newer verification for the same recipient and purpose was started
+	Reason *VerificationEventDataReason `json:"reason,omitempty"`
+
+	// TaskIds The messages with the code, oldest first
+	TaskIds *[]string `json:"task_ids,omitempty"`
+
+	// VerificationID The id of the verification; it cannot be guessed
+	VerificationID VerificationNo `json:"verification_id"`
+}
+
+// VerificationEventDataReason Only in `verification.failed`. `expired`: the time of the code has passed. `exhausted`: too many wrong codes were checked. `cancelled`: the verification was cancelled. `replaced`: a newer verification for the same recipient and purpose was started
+type VerificationEventDataReason string
+
+// VerificationFigures defines model for VerificationFigures.
+type VerificationFigures struct {
+	// ApprovalP50 The seconds from the start to the approval, which half of the approved verifications do not exceed; null if none was approved
+	ApprovalP50 *float64 `json:"approval_p50"`
+
+	// ApprovalP95 The same for 95 %
+	ApprovalP95 *float64 `json:"approval_p95"`
+	Approved    int64    `json:"approved"`
+
+	// Cancelled Cancelled or replaced by a newer verification
+	Cancelled int64 `json:"cancelled"`
+
+	// Conversion `approved` divided by `started`; null if none was started
+	Conversion *float64 `json:"conversion"`
+	Exhausted  int64    `json:"exhausted"`
+	Expired    int64    `json:"expired"`
+	Started    int64    `json:"started"`
+}
+
+// VerificationGroup defines model for VerificationGroup.
+type VerificationGroup struct {
+	// ApprovalP50 The seconds from the start to the approval, which half of the approved verifications do not exceed; null if none was approved
+	ApprovalP50 *float64 `json:"approval_p50"`
+
+	// ApprovalP95 The same for 95 %
+	ApprovalP95 *float64 `json:"approval_p95"`
+	Approved    int64    `json:"approved"`
+
+	// Cancelled Cancelled or replaced by a newer verification
+	Cancelled int64 `json:"cancelled"`
+
+	// Conversion `approved` divided by `started`; null if none was started
+	Conversion *float64 `json:"conversion"`
+	Exhausted  int64    `json:"exhausted"`
+	Expired    int64    `json:"expired"`
+
+	// Key The beginning of the hour, the country, the company (`#` and a number if it was deleted) or the sender; null if the country is unknown, or if no sender sent the code
+	Key     *string `json:"key"`
+	Started int64   `json:"started"`
+}
 
 // VerificationNo The id of the verification; it cannot be guessed
 type VerificationNo = string
@@ -9470,7 +9840,7 @@ type VerificationRequest struct {
 	// Example: sms
 	Channel *string `json:"channel,omitempty"`
 
-	// ClientIP The IP address of the person's client. Codes are limited for each address.
+	// ClientIP The IP address of the person's client. Codes are limited for each address, and for each IPv6 network of 64 bits.
 	//
 	// Example: 203.0.113.9
 	ClientIP *VerificationClientIP `json:"client_ip,omitempty"`
@@ -9534,10 +9904,7 @@ type VerificationRequest struct {
 
 // VerificationResendRequest defines model for VerificationResendRequest.
 type VerificationResendRequest struct {
-	// AppHash Example: FA+9qCX9VSu
-	AppHash *string `json:"app_hash,omitempty"`
-
-	// ClientIP The IP address of the person's client. Codes are limited for each address.
+	// ClientIP The IP address of the person's client. Codes are limited for each address, and for each IPv6 network of 64 bits.
 	//
 	// Example: 203.0.113.9
 	ClientIP *VerificationClientIP `json:"client_ip,omitempty"`
@@ -9546,18 +9913,6 @@ type VerificationResendRequest struct {
 	//
 	// Example: d41d8cd98f00b204
 	Device *VerificationDevice `json:"device,omitempty"`
-
-	// Domain Example: example.com
-	Domain *string `json:"domain,omitempty"`
-
-	// Language Example: en
-	Language *string `json:"language,omitempty"`
-
-	// Sign Example: 示例公司
-	Sign *string `json:"sign,omitempty"`
-
-	// TemplateNo Example: login-code
-	TemplateNo *string `json:"template_no,omitempty"`
 }
 
 // VerificationResponse defines model for VerificationResponse.
@@ -9578,6 +9933,11 @@ type VerificationSettings struct {
 	// ClientPerHour The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
 	ClientPerHour *Cap `json:"client_per_hour,omitempty"`
 
+	// Countries The countries (ISO 3166-1) whose numbers get codes by SMS, besides the country of the company
+	//
+	// Example: DE,FR
+	Countries *string `json:"countries,omitempty"`
+
 	// KeepDays The days after which verifications are deleted
 	KeepDays *int64 `json:"keep_days,omitempty"`
 
@@ -9596,9 +9956,18 @@ type VerificationSettings struct {
 	// PerMinute The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
 	PerMinute *Cap `json:"per_minute,omitempty"`
 
+	// ResendBy The way of a resend if the message before failed, or no receipt says that it arrived. `other_sender`: another sender, if one is ready. `email`: the e-mail address of the contact that `user_id` named.
+	ResendBy *VerificationSettingsResendBy `json:"resend_by,omitempty"`
+
 	// TTLSeconds The time after which a code expires
 	TTLSeconds *int64 `json:"ttl_seconds,omitempty"`
+
+	// UnprovenPerDay The maximum number of codes by SMS within 24 hours for a prefix of numbers, or a network of clients, whose codes were not approved yet. 0 means that no number is suspected
+	UnprovenPerDay *int64 `json:"unproven_per_day,omitempty"`
 }
+
+// VerificationSettingsResendBy The way of a resend if the message before failed, or no receipt says that it arrived. `other_sender`: another sender, if one is ready. `email`: the e-mail address of the contact that `user_id` named.
+type VerificationSettingsResendBy string
 
 // VerificationStarted defines model for VerificationStarted.
 type VerificationStarted struct {
@@ -9608,7 +9977,7 @@ type VerificationStarted struct {
 	TaskID    TaskID    `json:"task_id"`
 	ExpiresAt time.Time `json:"expires_at"`
 
-	// ResendAfter The code is not sent again before this time
+	// ResendAfter When the limits allow the next code, if nothing else is sent until then
 	ResendAfter time.Time `json:"resend_after"`
 
 	// Status `pending`: the code can be checked. `approved`: the right code was checked. `expired`: the time of the code has passed. `exhausted`: too many wrong codes were checked. `cancelled`: the verification was cancelled, or replaced by a newer one.
@@ -9626,6 +9995,31 @@ type VerificationStartedResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message             `json:"message"`
 	Data    VerificationStarted `json:"data"`
+}
+
+// VerificationStatistics defines model for VerificationStatistics.
+type VerificationStatistics struct {
+	By     VerificationStatisticsBy `json:"by"`
+	From   time.Time                `json:"from"`
+	Groups []VerificationGroup      `json:"groups"`
+
+	// MoreGroups The number of missing groups
+	MoreGroups int                 `json:"more_groups"`
+	To         time.Time           `json:"to"`
+	Totals     VerificationFigures `json:"totals"`
+}
+
+// VerificationStatisticsBy defines model for VerificationStatistics.By.
+type VerificationStatisticsBy string
+
+// VerificationStatisticsResponse defines model for VerificationStatisticsResponse.
+type VerificationStatisticsResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message                `json:"message"`
+	Data    VerificationStatistics `json:"data"`
 }
 
 // VerificationStatus `pending`: the code can be checked. `approved`: the right code was checked. `expired`: the time of the code has passed. `exhausted`: too many wrong codes were checked. `cancelled`: the verification was cancelled, or replaced by a newer one.
@@ -9648,6 +10042,9 @@ type VerificationView struct {
 	//
 	// Example: login
 	Purpose VerificationPurpose `json:"purpose"`
+
+	// ReplacedBy The newer verification of the same person and purpose that cancelled this one; missing if no newer one did
+	ReplacedBy *VerificationNo `json:"replaced_by,omitempty"`
 
 	// Status `pending`: the code can be checked. `approved`: the right code was checked. `expired`: the time of the code has passed. `exhausted`: too many wrong codes were checked. `cancelled`: the verification was cancelled, or replaced by a newer one.
 	Status VerificationStatus `json:"status"`
@@ -10246,7 +10643,7 @@ type ListDefaultContentsParams struct {
 	// CompanyNo Only default contents of this company
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// PhoneNumber Only this phone number, in any notation
+	// PhoneNumber Only this phone number, in any notation. A number without a country code belongs to the `default_region` of the company. For all companies, it must be a mobile number of mainland China, or have a country code
 	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
 	// Limit The maximum number of items
@@ -10539,6 +10936,26 @@ type ListUsersParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListSafeParams defines parameters for ListSafe.
+type ListSafeParams struct {
+	// CompanyNo Those of this company, and those of all companies
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListSuspectsParams defines parameters for ListSuspects.
+type ListSuspectsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
 // ListBatchesParams defines parameters for ListBatches.
 type ListBatchesParams struct {
 	// Status Only batches with this status
@@ -10577,8 +10994,8 @@ type ListBatchRowsParams struct {
 
 // ListBlocksParams defines parameters for ListBlocks.
 type ListBlocksParams struct {
-	// PhoneNumber Only blocks of this phone number
-	PhoneNumber *PhoneNumber `form:"phone_number,omitempty" json:"phone_number,omitempty"`
+	// PhoneNumber Only this phone number, in any notation. A number without a country code belongs to the `default_region` of the company. For all companies, it must be a mobile number of mainland China, or have a country code
+	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
 	// Scope Only blocks of this scope
 	Scope     *BlockScope `form:"scope,omitempty" json:"scope,omitempty"`
@@ -10740,7 +11157,7 @@ type ReplyConversationParams struct {
 
 // PullEventsParams defines parameters for PullEvents.
 type PullEventsParams struct {
-	// After The `next_cursor` of an earlier answer. If it is empty, the events begin with the oldest stored event. If it is left out, they begin now.
+	// After The `next_cursor` of an earlier answer. If it is empty, the events begin with the oldest event since which all events of the caller are stored. If it is left out, they begin now.
 	After *string `form:"after,omitempty" json:"after,omitempty"`
 
 	// Limit The maximum number of items
@@ -10812,7 +11229,7 @@ type TakeEventParams struct {
 
 // ListReceivedParams defines parameters for ListReceived.
 type ListReceivedParams struct {
-	// PhoneNumber Only messages from this phone number, in any notation; a short code or a name as it was received
+	// PhoneNumber Only messages from this phone number, in any notation; a short code or a name as it was received. A number without a country code is read with the `default_region` of the company, or of each company
 	PhoneNumber *string `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
 	// SenderNo Only messages that this sender received
@@ -10877,7 +11294,7 @@ type ListTasksParams struct {
 	// Status Only tasks in this state
 	Status *TaskStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// PhoneNumber Only this phone number, in any notation
+	// PhoneNumber Only this phone number, in any notation. A number without a country code belongs to the `default_region` of the company. For all companies, it must be a mobile number of mainland China, or have a country code
 	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
 	// Source Only tasks submitted with this source
@@ -11006,6 +11423,27 @@ type StartVerificationParams struct {
 	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
+
+// ReadVerificationStatisticsParams defines parameters for ReadVerificationStatistics.
+type ReadVerificationStatisticsParams struct {
+	// From The beginning of the range
+	From time.Time `form:"from" json:"from"`
+
+	// To The end of the range; the default is now
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// By What each group is about
+	By *ReadVerificationStatisticsParamsBy `form:"by,omitempty" json:"by,omitempty"`
+
+	// CompanyNo Only verifications of this company. Callers of a company get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of groups, those with the most verifications first. All hours are returned.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// ReadVerificationStatisticsParamsBy defines parameters for ReadVerificationStatistics.
+type ReadVerificationStatisticsParamsBy string
 
 // ResendVerificationParams defines parameters for ResendVerification.
 type ResendVerificationParams struct {
@@ -11156,6 +11594,12 @@ type UpdateUserJSONRequestBody = UserPatch
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
+
+// AddSafeJSONRequestBody defines body for AddSafe for application/json ContentType.
+type AddSafeJSONRequestBody = SafeRequest
+
+// ReleaseSuspectJSONRequestBody defines body for ReleaseSuspect for application/json ContentType.
+type ReleaseSuspectJSONRequestBody = ReleaseRequest
 
 // CreateBatchJSONRequestBody defines body for CreateBatch for application/json ContentType.
 type CreateBatchJSONRequestBody = BatchRequest
@@ -11489,6 +11933,9 @@ type ServerInterface interface {
 	// ListLedger List the changes of a sender's balance, newest first
 	// (GET /api/v1/admin/senders/{sender_no}/ledger)
 	ListLedger(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ListLedgerParams)
+	// ListSenderLinks List the links of a sender to its carrier
+	// (GET /api/v1/admin/senders/{sender_no}/links)
+	ListSenderLinks(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// PairPhone Pair a phone with the SMSGate app with this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
@@ -11585,6 +12032,27 @@ type ServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(w http.ResponseWriter, r *http.Request, username Username, id ID)
+	// DeleteSmppPassword Delete the SMPP password of a user
+	// (DELETE /api/v1/admin/users/{username}/smpp-password)
+	DeleteSmppPassword(w http.ResponseWriter, r *http.Request, username Username)
+	// CreateSmppPassword Create the SMPP password of a user
+	// (POST /api/v1/admin/users/{username}/smpp-password)
+	CreateSmppPassword(w http.ResponseWriter, r *http.Request, username Username)
+	// ListSafe List safe prefixes and networks, newest first
+	// (GET /api/v1/admin/verifications/safe)
+	ListSafe(w http.ResponseWriter, r *http.Request, params ListSafeParams)
+	// AddSafe Add a safe prefix or network
+	// (POST /api/v1/admin/verifications/safe)
+	AddSafe(w http.ResponseWriter, r *http.Request)
+	// DeleteSafe Remove a safe prefix or network
+	// (DELETE /api/v1/admin/verifications/safe/{safe_id})
+	DeleteSafe(w http.ResponseWriter, r *http.Request, safeID int64)
+	// ListSuspects List suspected prefixes and networks
+	// (GET /api/v1/admin/verifications/suspects)
+	ListSuspects(w http.ResponseWriter, r *http.Request, params ListSuspectsParams)
+	// ReleaseSuspect Release a suspected prefix or network
+	// (POST /api/v1/admin/verifications/suspects/release)
+	ReleaseSuspect(w http.ResponseWriter, r *http.Request)
 	// ListBatches List batches, newest first
 	// (GET /api/v1/batches)
 	ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams)
@@ -11810,6 +12278,9 @@ type ServerInterface interface {
 	// CheckNewestVerification Check a code of a person
 	// (POST /api/v1/verifications/check)
 	CheckNewestVerification(w http.ResponseWriter, r *http.Request)
+	// ReadVerificationStatistics Count verifications by hour, country, company or sender
+	// (GET /api/v1/verifications/statistics)
+	ReadVerificationStatistics(w http.ResponseWriter, r *http.Request, params ReadVerificationStatisticsParams)
 	// GetVerification Get a verification with the state of its message
 	// (GET /api/v1/verifications/{verification_id})
 	GetVerification(w http.ResponseWriter, r *http.Request, verificationID VerificationID)
@@ -15000,6 +15471,32 @@ func (siw *ServerInterfaceWrapper) ListLedger(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
+// ListSenderLinks operation middleware
+func (siw *ServerInterfaceWrapper) ListSenderLinks(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSenderLinks(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // PairPhone operation middleware
 func (siw *ServerInterfaceWrapper) PairPhone(w http.ResponseWriter, r *http.Request) {
 
@@ -16047,6 +16544,217 @@ func (siw *ServerInterfaceWrapper) DeleteKey(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DeleteKey(w, r, username, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteSmppPassword operation middleware
+func (siw *ServerInterfaceWrapper) DeleteSmppPassword(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "username" -------------
+	var username Username
+
+	err = runtime.BindStyledParameterWithOptions("simple", "username", r.PathValue("username"), &username, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "username", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteSmppPassword(w, r, username)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateSmppPassword operation middleware
+func (siw *ServerInterfaceWrapper) CreateSmppPassword(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "username" -------------
+	var username Username
+
+	err = runtime.BindStyledParameterWithOptions("simple", "username", r.PathValue("username"), &username, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "username", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateSmppPassword(w, r, username)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListSafe operation middleware
+func (siw *ServerInterfaceWrapper) ListSafe(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSafeParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSafe(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// AddSafe operation middleware
+func (siw *ServerInterfaceWrapper) AddSafe(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.AddSafe(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteSafe operation middleware
+func (siw *ServerInterfaceWrapper) DeleteSafe(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "safe_id" -------------
+	var safeID int64
+
+	err = runtime.BindStyledParameterWithOptions("simple", "safe_id", r.PathValue("safe_id"), &safeID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "safe_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteSafe(w, r, safeID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListSuspects operation middleware
+func (siw *ServerInterfaceWrapper) ListSuspects(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSuspectsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSuspects(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReleaseSuspect operation middleware
+func (siw *ServerInterfaceWrapper) ReleaseSuspect(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReleaseSuspect(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -19462,6 +20170,91 @@ func (siw *ServerInterfaceWrapper) CheckNewestVerification(w http.ResponseWriter
 	handler.ServeHTTP(w, r)
 }
 
+// ReadVerificationStatistics operation middleware
+func (siw *ServerInterfaceWrapper) ReadVerificationStatistics(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReadVerificationStatisticsParams
+
+	// ------------- Required query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "by", r.URL.Query(), &params.By, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "by", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReadVerificationStatistics(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetVerification operation middleware
 func (siw *ServerInterfaceWrapper) GetVerification(w http.ResponseWriter, r *http.Request) {
 
@@ -20175,6 +20968,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/answers", wrapper.ListSenderAnswers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/balance", wrapper.ChangeBalance)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/ledger", wrapper.ListLedger)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/links", wrapper.ListSenderLinks)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/pairing", wrapper.PairPhone)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/sims", wrapper.ListSims)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/sims", wrapper.ReplaceSims)
@@ -20207,6 +21001,13 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.ListKeys)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/smpp-password", wrapper.DeleteSmppPassword)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/smpp-password", wrapper.CreateSmppPassword)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/verifications/safe", wrapper.ListSafe)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/verifications/safe", wrapper.AddSafe)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/verifications/safe/{safe_id}", wrapper.DeleteSafe)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/verifications/suspects", wrapper.ListSuspects)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/verifications/suspects/release", wrapper.ReleaseSuspect)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches", wrapper.ListBatches)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches", wrapper.CreateBatch)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}", wrapper.GetBatch)
@@ -20286,6 +21087,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/verifications/{verification_id}/check", wrapper.CheckVerification)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/verifications/{verification_id}/resend", wrapper.ResendVerification)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/verifications/check", wrapper.CheckNewestVerification)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/verifications/statistics", wrapper.ReadVerificationStatistics)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/webhooks", wrapper.ListWebhooks)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/webhooks", wrapper.CreateWebhook)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/webhooks/{webhook_id}", wrapper.DeleteWebhook)
@@ -30155,6 +30957,126 @@ func (response ListLedger503JSONResponse) VisitListLedgerResponse(w http.Respons
 	return err
 }
 
+type ListSenderLinksRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+}
+
+type ListSenderLinksResponseObject interface {
+	VisitListSenderLinksResponse(w http.ResponseWriter) error
+}
+
+type ListSenderLinks200JSONResponse SenderLinksResponse
+
+func (response ListSenderLinks200JSONResponse) VisitListSenderLinksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderLinks401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListSenderLinks401JSONResponse) VisitListSenderLinksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderLinks403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListSenderLinks403JSONResponse) VisitListSenderLinksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderLinks404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListSenderLinks404JSONResponse) VisitListSenderLinksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderLinks422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListSenderLinks422JSONResponse) VisitListSenderLinksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderLinks429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListSenderLinks429JSONResponse) VisitListSenderLinksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderLinks500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListSenderLinks500JSONResponse) VisitListSenderLinksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderLinks503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListSenderLinks503JSONResponse) VisitListSenderLinksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PairPhoneRequestObject struct {
 	SenderNo SenderNo `json:"sender_no"`
 	Body     *PairPhoneJSONRequestBody
@@ -34513,6 +35435,958 @@ func (response DeleteKey500JSONResponse) VisitDeleteKeyResponse(w http.ResponseW
 type DeleteKey503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response DeleteKey503JSONResponse) VisitDeleteKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSmppPasswordRequestObject struct {
+	Username Username `json:"username"`
+}
+
+type DeleteSmppPasswordResponseObject interface {
+	VisitDeleteSmppPasswordResponse(w http.ResponseWriter) error
+}
+
+type DeleteSmppPassword200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteSmppPassword200JSONResponse) VisitDeleteSmppPasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSmppPassword401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteSmppPassword401JSONResponse) VisitDeleteSmppPasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSmppPassword403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteSmppPassword403JSONResponse) VisitDeleteSmppPasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSmppPassword404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteSmppPassword404JSONResponse) VisitDeleteSmppPasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSmppPassword422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteSmppPassword422JSONResponse) VisitDeleteSmppPasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSmppPassword429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteSmppPassword429JSONResponse) VisitDeleteSmppPasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSmppPassword500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteSmppPassword500JSONResponse) VisitDeleteSmppPasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSmppPassword503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteSmppPassword503JSONResponse) VisitDeleteSmppPasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSmppPasswordRequestObject struct {
+	Username Username `json:"username"`
+}
+
+type CreateSmppPasswordResponseObject interface {
+	VisitCreateSmppPasswordResponse(w http.ResponseWriter) error
+}
+
+type CreateSmppPassword200JSONResponse NewSmppPasswordResponse
+
+func (response CreateSmppPassword200JSONResponse) VisitCreateSmppPasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSmppPassword401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateSmppPassword401JSONResponse) VisitCreateSmppPasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSmppPassword403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateSmppPassword403JSONResponse) VisitCreateSmppPasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSmppPassword404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CreateSmppPassword404JSONResponse) VisitCreateSmppPasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSmppPassword422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateSmppPassword422JSONResponse) VisitCreateSmppPasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSmppPassword429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateSmppPassword429JSONResponse) VisitCreateSmppPasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSmppPassword500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateSmppPassword500JSONResponse) VisitCreateSmppPasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSmppPassword503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateSmppPassword503JSONResponse) VisitCreateSmppPasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSafeRequestObject struct {
+	Params ListSafeParams
+}
+
+type ListSafeResponseObject interface {
+	VisitListSafeResponse(w http.ResponseWriter) error
+}
+
+type ListSafe200JSONResponse SafeListResponse
+
+func (response ListSafe200JSONResponse) VisitListSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSafe401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListSafe401JSONResponse) VisitListSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSafe403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListSafe403JSONResponse) VisitListSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSafe404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListSafe404JSONResponse) VisitListSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSafe422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListSafe422JSONResponse) VisitListSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSafe429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListSafe429JSONResponse) VisitListSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSafe500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListSafe500JSONResponse) VisitListSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSafe503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListSafe503JSONResponse) VisitListSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddSafeRequestObject struct {
+	Body *AddSafeJSONRequestBody
+}
+
+type AddSafeResponseObject interface {
+	VisitAddSafeResponse(w http.ResponseWriter) error
+}
+
+type AddSafe200JSONResponse SafeResponse
+
+func (response AddSafe200JSONResponse) VisitAddSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddSafe400JSONResponse struct{ MalformedJSONResponse }
+
+func (response AddSafe400JSONResponse) VisitAddSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddSafe401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response AddSafe401JSONResponse) VisitAddSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddSafe403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response AddSafe403JSONResponse) VisitAddSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddSafe404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response AddSafe404JSONResponse) VisitAddSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddSafe409JSONResponse struct{ ConflictJSONResponse }
+
+func (response AddSafe409JSONResponse) VisitAddSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddSafe413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response AddSafe413JSONResponse) VisitAddSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddSafe415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response AddSafe415JSONResponse) VisitAddSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddSafe422JSONResponse struct{ InvalidJSONResponse }
+
+func (response AddSafe422JSONResponse) VisitAddSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddSafe429JSONResponse struct{ TooManyJSONResponse }
+
+func (response AddSafe429JSONResponse) VisitAddSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddSafe500JSONResponse struct{ InternalJSONResponse }
+
+func (response AddSafe500JSONResponse) VisitAddSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddSafe503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response AddSafe503JSONResponse) VisitAddSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSafeRequestObject struct {
+	SafeID int64 `json:"safe_id"`
+}
+
+type DeleteSafeResponseObject interface {
+	VisitDeleteSafeResponse(w http.ResponseWriter) error
+}
+
+type DeleteSafe200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteSafe200JSONResponse) VisitDeleteSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSafe401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteSafe401JSONResponse) VisitDeleteSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSafe403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteSafe403JSONResponse) VisitDeleteSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSafe404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteSafe404JSONResponse) VisitDeleteSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSafe422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteSafe422JSONResponse) VisitDeleteSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSafe429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteSafe429JSONResponse) VisitDeleteSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSafe500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteSafe500JSONResponse) VisitDeleteSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSafe503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteSafe503JSONResponse) VisitDeleteSafeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSuspectsRequestObject struct {
+	Params ListSuspectsParams
+}
+
+type ListSuspectsResponseObject interface {
+	VisitListSuspectsResponse(w http.ResponseWriter) error
+}
+
+type ListSuspects200JSONResponse SuspectListResponse
+
+func (response ListSuspects200JSONResponse) VisitListSuspectsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSuspects401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListSuspects401JSONResponse) VisitListSuspectsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSuspects403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListSuspects403JSONResponse) VisitListSuspectsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSuspects404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListSuspects404JSONResponse) VisitListSuspectsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSuspects422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListSuspects422JSONResponse) VisitListSuspectsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSuspects429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListSuspects429JSONResponse) VisitListSuspectsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSuspects500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListSuspects500JSONResponse) VisitListSuspectsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSuspects503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListSuspects503JSONResponse) VisitListSuspectsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseSuspectRequestObject struct {
+	Body *ReleaseSuspectJSONRequestBody
+}
+
+type ReleaseSuspectResponseObject interface {
+	VisitReleaseSuspectResponse(w http.ResponseWriter) error
+}
+
+type ReleaseSuspect200JSONResponse SafeResponse
+
+func (response ReleaseSuspect200JSONResponse) VisitReleaseSuspectResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseSuspect400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ReleaseSuspect400JSONResponse) VisitReleaseSuspectResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseSuspect401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ReleaseSuspect401JSONResponse) VisitReleaseSuspectResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseSuspect403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ReleaseSuspect403JSONResponse) VisitReleaseSuspectResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseSuspect404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ReleaseSuspect404JSONResponse) VisitReleaseSuspectResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseSuspect409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ReleaseSuspect409JSONResponse) VisitReleaseSuspectResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseSuspect413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ReleaseSuspect413JSONResponse) VisitReleaseSuspectResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseSuspect415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ReleaseSuspect415JSONResponse) VisitReleaseSuspectResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseSuspect422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ReleaseSuspect422JSONResponse) VisitReleaseSuspectResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseSuspect429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ReleaseSuspect429JSONResponse) VisitReleaseSuspectResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseSuspect500JSONResponse struct{ InternalJSONResponse }
+
+func (response ReleaseSuspect500JSONResponse) VisitReleaseSuspectResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseSuspect503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ReleaseSuspect503JSONResponse) VisitReleaseSuspectResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -44938,6 +46812,126 @@ func (response CheckNewestVerification503JSONResponse) VisitCheckNewestVerificat
 	return err
 }
 
+type ReadVerificationStatisticsRequestObject struct {
+	Params ReadVerificationStatisticsParams
+}
+
+type ReadVerificationStatisticsResponseObject interface {
+	VisitReadVerificationStatisticsResponse(w http.ResponseWriter) error
+}
+
+type ReadVerificationStatistics200JSONResponse VerificationStatisticsResponse
+
+func (response ReadVerificationStatistics200JSONResponse) VisitReadVerificationStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadVerificationStatistics401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ReadVerificationStatistics401JSONResponse) VisitReadVerificationStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadVerificationStatistics403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ReadVerificationStatistics403JSONResponse) VisitReadVerificationStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadVerificationStatistics404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ReadVerificationStatistics404JSONResponse) VisitReadVerificationStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadVerificationStatistics422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ReadVerificationStatistics422JSONResponse) VisitReadVerificationStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadVerificationStatistics429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ReadVerificationStatistics429JSONResponse) VisitReadVerificationStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadVerificationStatistics500JSONResponse struct{ InternalJSONResponse }
+
+func (response ReadVerificationStatistics500JSONResponse) VisitReadVerificationStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadVerificationStatistics503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ReadVerificationStatistics503JSONResponse) VisitReadVerificationStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetVerificationRequestObject struct {
 	VerificationID VerificationID `json:"verification_id"`
 }
@@ -47550,6 +49544,9 @@ type StrictServerInterface interface {
 	// ListLedger List the changes of a sender's balance, newest first
 	// (GET /api/v1/admin/senders/{sender_no}/ledger)
 	ListLedger(ctx context.Context, request ListLedgerRequestObject) (ListLedgerResponseObject, error)
+	// ListSenderLinks List the links of a sender to its carrier
+	// (GET /api/v1/admin/senders/{sender_no}/links)
+	ListSenderLinks(ctx context.Context, request ListSenderLinksRequestObject) (ListSenderLinksResponseObject, error)
 	// PairPhone Pair a phone with the SMSGate app with this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(ctx context.Context, request PairPhoneRequestObject) (PairPhoneResponseObject, error)
@@ -47646,6 +49643,27 @@ type StrictServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(ctx context.Context, request DeleteKeyRequestObject) (DeleteKeyResponseObject, error)
+	// DeleteSmppPassword Delete the SMPP password of a user
+	// (DELETE /api/v1/admin/users/{username}/smpp-password)
+	DeleteSmppPassword(ctx context.Context, request DeleteSmppPasswordRequestObject) (DeleteSmppPasswordResponseObject, error)
+	// CreateSmppPassword Create the SMPP password of a user
+	// (POST /api/v1/admin/users/{username}/smpp-password)
+	CreateSmppPassword(ctx context.Context, request CreateSmppPasswordRequestObject) (CreateSmppPasswordResponseObject, error)
+	// ListSafe List safe prefixes and networks, newest first
+	// (GET /api/v1/admin/verifications/safe)
+	ListSafe(ctx context.Context, request ListSafeRequestObject) (ListSafeResponseObject, error)
+	// AddSafe Add a safe prefix or network
+	// (POST /api/v1/admin/verifications/safe)
+	AddSafe(ctx context.Context, request AddSafeRequestObject) (AddSafeResponseObject, error)
+	// DeleteSafe Remove a safe prefix or network
+	// (DELETE /api/v1/admin/verifications/safe/{safe_id})
+	DeleteSafe(ctx context.Context, request DeleteSafeRequestObject) (DeleteSafeResponseObject, error)
+	// ListSuspects List suspected prefixes and networks
+	// (GET /api/v1/admin/verifications/suspects)
+	ListSuspects(ctx context.Context, request ListSuspectsRequestObject) (ListSuspectsResponseObject, error)
+	// ReleaseSuspect Release a suspected prefix or network
+	// (POST /api/v1/admin/verifications/suspects/release)
+	ReleaseSuspect(ctx context.Context, request ReleaseSuspectRequestObject) (ReleaseSuspectResponseObject, error)
 	// ListBatches List batches, newest first
 	// (GET /api/v1/batches)
 	ListBatches(ctx context.Context, request ListBatchesRequestObject) (ListBatchesResponseObject, error)
@@ -47871,6 +49889,9 @@ type StrictServerInterface interface {
 	// CheckNewestVerification Check a code of a person
 	// (POST /api/v1/verifications/check)
 	CheckNewestVerification(ctx context.Context, request CheckNewestVerificationRequestObject) (CheckNewestVerificationResponseObject, error)
+	// ReadVerificationStatistics Count verifications by hour, country, company or sender
+	// (GET /api/v1/verifications/statistics)
+	ReadVerificationStatistics(ctx context.Context, request ReadVerificationStatisticsRequestObject) (ReadVerificationStatisticsResponseObject, error)
 	// GetVerification Get a verification with the state of its message
 	// (GET /api/v1/verifications/{verification_id})
 	GetVerification(ctx context.Context, request GetVerificationRequestObject) (GetVerificationResponseObject, error)
@@ -50040,6 +52061,32 @@ func (sh *strictHandler) ListLedger(w http.ResponseWriter, r *http.Request, send
 	}
 }
 
+// ListSenderLinks operation middleware
+func (sh *strictHandler) ListSenderLinks(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request ListSenderLinksRequestObject
+
+	request.SenderNo = senderNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSenderLinks(ctx, request.(ListSenderLinksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSenderLinks")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSenderLinksResponseObject); ok {
+		if err := validResponse.VisitListSenderLinksResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // PairPhone operation middleware
 func (sh *strictHandler) PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
 	var request PairPhoneRequestObject
@@ -50947,6 +52994,198 @@ func (sh *strictHandler) DeleteKey(w http.ResponseWriter, r *http.Request, usern
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(DeleteKeyResponseObject); ok {
 		if err := validResponse.VisitDeleteKeyResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteSmppPassword operation middleware
+func (sh *strictHandler) DeleteSmppPassword(w http.ResponseWriter, r *http.Request, username Username) {
+	var request DeleteSmppPasswordRequestObject
+
+	request.Username = username
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteSmppPassword(ctx, request.(DeleteSmppPasswordRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteSmppPassword")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteSmppPasswordResponseObject); ok {
+		if err := validResponse.VisitDeleteSmppPasswordResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateSmppPassword operation middleware
+func (sh *strictHandler) CreateSmppPassword(w http.ResponseWriter, r *http.Request, username Username) {
+	var request CreateSmppPasswordRequestObject
+
+	request.Username = username
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateSmppPassword(ctx, request.(CreateSmppPasswordRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateSmppPassword")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateSmppPasswordResponseObject); ok {
+		if err := validResponse.VisitCreateSmppPasswordResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListSafe operation middleware
+func (sh *strictHandler) ListSafe(w http.ResponseWriter, r *http.Request, params ListSafeParams) {
+	var request ListSafeRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSafe(ctx, request.(ListSafeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSafe")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSafeResponseObject); ok {
+		if err := validResponse.VisitListSafeResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// AddSafe operation middleware
+func (sh *strictHandler) AddSafe(w http.ResponseWriter, r *http.Request) {
+	var request AddSafeRequestObject
+
+	var body AddSafeJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.AddSafe(ctx, request.(AddSafeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AddSafe")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(AddSafeResponseObject); ok {
+		if err := validResponse.VisitAddSafeResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteSafe operation middleware
+func (sh *strictHandler) DeleteSafe(w http.ResponseWriter, r *http.Request, safeID int64) {
+	var request DeleteSafeRequestObject
+
+	request.SafeID = safeID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteSafe(ctx, request.(DeleteSafeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteSafe")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteSafeResponseObject); ok {
+		if err := validResponse.VisitDeleteSafeResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListSuspects operation middleware
+func (sh *strictHandler) ListSuspects(w http.ResponseWriter, r *http.Request, params ListSuspectsParams) {
+	var request ListSuspectsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSuspects(ctx, request.(ListSuspectsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSuspects")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSuspectsResponseObject); ok {
+		if err := validResponse.VisitListSuspectsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReleaseSuspect operation middleware
+func (sh *strictHandler) ReleaseSuspect(w http.ResponseWriter, r *http.Request) {
+	var request ReleaseSuspectRequestObject
+
+	var body ReleaseSuspectJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReleaseSuspect(ctx, request.(ReleaseSuspectRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReleaseSuspect")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReleaseSuspectResponseObject); ok {
+		if err := validResponse.VisitReleaseSuspectResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -53105,6 +55344,32 @@ func (sh *strictHandler) CheckNewestVerification(w http.ResponseWriter, r *http.
 	}
 }
 
+// ReadVerificationStatistics operation middleware
+func (sh *strictHandler) ReadVerificationStatistics(w http.ResponseWriter, r *http.Request, params ReadVerificationStatisticsParams) {
+	var request ReadVerificationStatisticsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReadVerificationStatistics(ctx, request.(ReadVerificationStatisticsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReadVerificationStatistics")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReadVerificationStatisticsResponseObject); ok {
+		if err := validResponse.VisitReadVerificationStatisticsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetVerification operation middleware
 func (sh *strictHandler) GetVerification(w http.ResponseWriter, r *http.Request, verificationID VerificationID) {
 	var request GetVerificationRequestObject
@@ -53624,1872 +55889,1964 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bkyNJlh+GfxX/547ZVs1EojKzLtOdabT5Z9dlumbqNpXZXcvtLiIcCAfgk4FwTLhHotC9RVtRpBlv",
-	"q12aZCYZRfEioyQ+LGnSE9dIivtdtNMz0pO+gszPOe7hEYgAAsgsZM2y52G6MhDh1+PHz/V3vt0bqulM",
-	"ZSIzeu/4270Zz/lUGJHDX6epyM3TxP5TZnvHezNuJnvRXsanYu94j9tf+zLZi/Zy8atC5iLZOzZ5IaI9",
-	"PZyIKbffjVQ+5WbveE9m5sG9vWhvKjM5LaZ7x4fRnlnMBP4kxiLfe/8+2judzbDDROhhLmdGKtvz+USw",
-	"rJgORM7UiJmJYFpkicgj/DefCiYzxtOUSaPZMOVyqhnPEpaLmcqN3ov2xDs+naW2Pz3VfT6b9Q8ODvci",
-	"nNmvCpEvgqnNZusm9oNcjPaO937vTrmAd/BXfQcnYafzkE/Fk1xNl2f0MksXTGQml0IzM+GG8TyXlyJh",
-	"3DAzkZoZORVM5SzlRuQtAx3ZthvXO+FG7Nsm9vw6a5PLbOzHda42GdVAjFQuypG1DMio7YZjxFjlixfQ",
-	"SCO1DemVrTfF9YEdTniWiXRVf/jG1t29UNiRJcVncipNM1FP+Tt7HELi5vqiQq+HB81LnUKr4XgSMeJF",
-	"avATatn+cbD22D1U0xnPFi9U22rg7/1MXXlBVHYpcs3tGryASTcvzGyisvqZn4lcqyyCo54tWKYMNHPC",
-	"ONMTlRs2VAkcGc7suBnXTBo255rlYigsGVf4wI8+eXB495ODA/i/A0fQ1YnDMPo4jJVTn/J3z0Q2NpO9",
-	"4/u43u7Pw8i2aURuW/9bX/2tr78uDg4ODt7+8AfNZ0EVmclXbQX8fh1bUeRatSx/nIl3pj+EN2K//rm4",
-	"lKrQbMbHbQwAP9lrWZrD+wdLi7O8BK1XzjVfNk8TMZ0pI7Lh4udisbwQpwwHhZzQrsCQp6nI2XCilBaa",
-	"jVTOLJnaIQlteuwpLhT9zaSlvJngRiRsLs1EZuzoHpuoItcRPCivLzvRiMFiwsU1UMkisuQ74Zplio2K",
-	"3ExEzsRoJIa2J8NyYYo809DGSObaMJ7pub0UfdMTwRORsziY6f5rMUv5QiRxj5273i/EAj/imYJubPds",
-	"LIxm946Oeux8ruxk7aWaCyZ+VfCUSZirzNlIijTB69b2iUcvS9hQZUZkhqgHXkxF2UCPvZnYB+Xwg2WT",
-	"GZvlapwLrfGOtyPE8Rx82mMvMz9Su3D2zMPSBfIAbZ3U/s0Lseixx3muchwsrpa240vyBcuLDKeXKcO0",
-	"UblIeo7IcR1LQgzX05JOC7kfHaxkBf+//b/dxgWeTq3c0n4Q4OeNha+mM5ANVJElrexG4u/XwG5+pgat",
-	"8/mlGly3JPlMarPRxSuNmOq9je/ao03v2hfKnPPxE5maprsPJDB7cvjQaDyTmWUxeIi0YIaP20aZKdM3",
-	"fFwZJ85qzQ6d8zGIQu9hKk/xk0OcivvLz4XnOUcp6uXoM26Gk5Y9HdjfriJGQ+MkSL+y9/DKNQPJNJQa",
-	"luSEllWrXfHdxgbjIfnFju81CRitFO4kkOsmc+o4bz3A1HG+7gRv0bHKhjKVsLar5h28dh0c67UqjGif",
-	"rv312udapCt6LNJr7/AMtNuV9O60NGAMUpNC3ELj+COOclMdFsfSOv2w6auqy2fFYCqNEclni5ZZzydO",
-	"PS60yJl2H1QEez6cir6eqFnbariv+oPWq/vwoJMUvw//PXzSdo9vxul5mlYZ/QmLDR//jVPbydED+8/P",
-	"4jbNe4eM333WTBE4ku1owQ8IetEXrXzFqslXuVyocdvPF1rkWft0Cvfztl359m1nX4pcjuRwNdO8DF5a",
-	"N8nOiufB/qen+3/I97/pv/1RM7G+4U3S0pnl4IlmRrE5l8bK/ZkCMwUI15dcpnyQivAE3m0xWdjvO3Mg",
-	"GA0MSwwmSrWTwhx/v96b9b1tSs9UpgWcoocqG6VyCOtDio39J5/NUtqoO7/Udr2+LZfBvpmIveN7B59G",
-	"e8IqHvZZLji8CCTcszLbRKQJHEGhtdWsrYRql3Y2Y5m4FDmzL4BmYz+JmFZWMRzyzGoqaOFk0vRo9kKD",
-	"YnC8d3D4+U9/dvTlvTcHf/OTXzz4w5/ffX7/xY9fffr68Nx21m0TQF3C5ViWoYdFnlsFTxtuBEuU0KA7",
-	"8TRV81APtt09UpnYZu1QhfILo4vhUGjdfQK239e0kW3zcHrnnGs25HkuRcJUAcN+ovKBTBKRbbfvd5v2",
-	"nRdm0hv5hmsbb1n/MBeJyIzkaamRwqqKxB7DRMEVuPMN7z4yhstqJ8xiZx0Z5krrvpZGxGwqeOYszGwu",
-	"BmBSsnefU9bta1amMRWDipnkqhhPGGeDXM21yHvsrBhO3O84plz8UgyNSMhCsbAnhQ0nPBsLJNXIeQgG",
-	"C/bTx+dMZsO0SETSY/HDl6/P+i9fP/3p0xdnMUulbdMOwM3RDkv39kBxtpyVp9sQBljBlglDuiYrJOE6",
-	"YlrklhnAd8fsV4UyIlycvkzYfCIytlDFTXGF04zJpuGewEDjciAxk0BHI3Q0CC/OyozcO/bj39csVWNc",
-	"7UueymSrU3h0FCw2Gqv2jr+ify4rgOXKS+JnVWM0EK0lqYFgieRpKpK992+jchsdvUsac2U3T9Fcxqht",
-	"eGP3nBvMe2Cd5Im9vCM2KIw35OWCzXOVjU9YDOvWwx9iMO1pJvhwYsfxnKf2ThXb7UrzEXBrN/Vt19mj",
-	"5wUwB7oEB8BtkmN7L04LDQ9gadnPzl6+iNAnYBcpFUaAJfPm1txvezk2pLLK+PbQUvREFdmW63tvpcwx",
-	"gobri5sLHCHTlqvCyztfJ+pNJCwXQ5UnpWAh3kkUJs6Vesbz8VYCxb3Du6sIzyjVT6Ht1YQnrUCsGLx6",
-	"zPQsldWbSuVk2LaHS+XooBIZ+KeNeGf0zREgjBn4WMYO2XP5GQzwE/sv8GhwBqa7KJwDXM1AmEstHBzY",
-	"L2lbnvNssR2T/rRVVLJbMuXZoj/iMi1yoWtboxSzPzP7M/jPjZjOjGajXE3RVsCTJBdaHzOTLxgfc5mh",
-	"V33He+AGCsy1IkoN+VQsj9fuQODMqctTsC7FcBJHpfzjrEHksGWFFkCn0G8utCryodC9r7P4tTD5Yv90",
-	"ZEQes7G8pHtYV7W93tfZ19kTlS+POSIzRV6kAnSVdHFsX95nXwJzO331lF2IhSYVZizIboNelx57GEwf",
-	"rtS55T6FFsnyQjjnmR1gyq2kLsSFFTYtV7AtS8OEtHJjxIrMyNS++XXGnAySC214bpcHKXrGtZ5b1oJS",
-	"oV2PfXaKJiUYi5bjzAqQWYexTFVmJuCms2dbzTNPgRHjhqXCvmTlB86mMiuM6LE3sJieUCueQDtsGEjW",
-	"SBOwo8WMFt810WOnlcamtPc5XdkUygFRMgV8t9yomYgpK2aRpRdYEMszcLeAGpaI1vPlRMxEljCVWfkT",
-	"pHc7GegeWLZdX3t+vsjseVa5/GZbmeGwlUl4vb/CGx7W1JWp1FpmY+YI+hjMpowHK86zxNMHCg6Zo+Ub",
-	"0LDXjJ9W1dtgttJFGu/DImh16Sa0x0oOQVawVKdynst0wYJvQlYLV196A6u3fpgRXHi0JmwghtyehNC4",
-	"wod4NBNu+IBr0WPAOEs/s7vwMUwL9kMXM6t9ieS5SCTfTki5v0pIKcou+lPbRx/sV0v79BC73T9fzISX",
-	"i+sDACKfFqmRM56bO/aO37ezJVnA3v6737o4HHrsxOa4PvbYi89xwwxiy49yVJLVTOTwHTP8wl5YMLG9",
-	"mkX24UQML7ZjTmCosr3CF8SN+6kYmb3je9GeNtwUGmMLc4WhSHUz7/HeZT7qt6/t6WcPHz1+8tPPf/bz",
-	"6lY3GsVmuZ2ykWi+xDGuiZCz77wvJ7Hq3XDRXhZmqKZV8lv99XN6Da2szmD7FY6ybIWG8tabZ9Xgl2Jo",
-	"2mhG4ThctNLQ7iV0Qd1CSCus1JkwRmZjeMKTRNpGePoqWLERT7WIaouohda4Vano412ul+3lz/EHuIhV",
-	"YRU7xyK4FbbYfCKHE8YZtcZElui9qME87YIK7h/df1CJK7i/bK+O/OCm/F0fIoyWR/a5fbxiFM5hPuRa",
-	"rBzRJz9+sD7OobZnEYYTL5MmH15kap6KZCySPjetYaNZkdIlh5b9mv8iqjY0ADVk/TcuiLmL8znyUaFd",
-	"mg5iJru8nohUWoaAi9LJewcL+gi/W+y9rzvqoj2RJX4pmhRt0CfmkwWZOEVuGHxyzGKrBcC5iNktOE3u",
-	"b5YplqrM6n8TlSb6dsRicIGjLJ3E7u9EajvhJLYsmh6JVBiRxCfMLoelQYr/wr5H0ip3HXbavriSVpa+",
-	"uJBoRlm7nD+XaBZJxSXu89ovnsGb76M9laWLvppn/YBKqqv+hsTjmVBW3iAjYqbADmoFaIhjQRM3sjBo",
-	"qIw/xHWygvtAFabHnsAVHf+qEIVd3ZmZ4GqTptzPuREQvsnT1LWmo1BMX6wehdVbylBoWtaBUqngINLn",
-	"Ysrzi04EbrXP9PKKZ9wFW3Q7rmVsQpcBgo7ox7e0c6jyledgIMY8s5qRPQYhu1xJiE4O6EBYZ/iq/ahA",
-	"Jtp4jOlHf+25AUZoxONW1qEtjBhnM6VStIf6iJHlQRbTKc+bI2KFFYuGgnkVOBsX5LsJXX4NrZpJLjQs",
-	"VmX7VYHe45b9Ibv8+2jvkqeFaInmE1wXuUgYvINukOpugaoOjtaooe9aXzWxJMx08cE+wFEcnyi3KKrG",
-	"ypdnpxKCQ+vr5hSujSeRCkEGPK96kgImHy1dpct3oj+xDeyqcge9bbvAT8sWp04+7i5ClfyiErdwpYj5",
-	"lnGSqQFD/xqpBomFCNeFSle+iyHQWmqKB2YiG+aLmREJmAnQsqUnap71UDwKAn9XTont/+3GIAwaO6Wn",
-	"dJcEXqiNQnioGy86LMlkRAgtzNCuHWQncUNyJJ58DDQENzocN3+l1O4vuOfd5YUvoSaB4dvLTWN4OMTo",
-	"akbagYZ+LDtq471rGb5XsJenBz850oDJkEoHCqcaMYrJhXQzt1tdutRDnnKz0cKSYOa+jLydIlNuMdau",
-	"xYqBjBrz087RX+tjR60urbRgRBmLcjz2CgRjonv7BEUISRdCkQaxIWBiq7zdpGgs3+Qg4TQv2jIZHTeQ",
-	"UYVymugR7c+w1dhZ56UMI2y7ySXAwAtQ+6980toOGSwx3hMRS8RIZiJhqbwQLA77jLc8PbUrshplXJlU",
-	"+3TdCWy9ax4TjVEIWntsWkWnzWgF0KuAS0ShJKq6fo6GKWAFPxtbWjWKYRyKO9zYWmkPJBHeSz3YossA",
-	"0qL8kNwUYGgO/BSy7ClsgTqa8EsMrhkIkfk9Dofpx25pQ4FENgo5gtQsFSNThitoI9PUSvp2KXosPoiP",
-	"8QbDVimhwX539+Cgt1r/f3CvYpA4aCJy3MFLkZlHZFBapm2wM6oRi2FOvR/GgbsL4yTQfwGBQTjxHnuC",
-	"YQqlfQXvcW6Pr52x1Yz26oLH9or+GsV+mbO2Kt2WU9FM3dGMP7SqvZr3DwNBo3WsmTJ9SzPxcaiUaq8j",
-	"NjAmGfClTM33olKMWVYL6kYLPzp/JroOD05n9dYC8l8xnA60UB/gx2l9qN1CXXfTbxksVCIT71P1V0m3",
-	"G7qm3jfEuo8ayL/7Jbu94n9Div6OdfY12vXvqjbtFORmXbhVcvg5nTiR2fvpK4g879NWBdYy21ZgKrO3",
-	"hlJpv8ggcCAp1XYtU5Su6W/7lV34aG/AU54NRT8FvjLL1aW0L5jcrQacsJnRfXLeho+KbMrNcAI9JVJf",
-	"uFZ4bmChg28m0uqgi766FHkCS+Li3suxQHSr1cr7iRyNLON8W6eUaO/dvl2U/UsOSQnarg4s2RsuzTmu",
-	"EPz9C7tMj2iV4MkTXKrXuFLw6JVS6RflaqHdCpbozK1Y8OyJHyk8/AyX7hnMGZuj5Tv3qwePX9N6Pfer",
-	"UXn8RbCKqNhKfRG26paz9v3nuKQv/YriOuCy1sZ65pb2kVtZR2rPyAJWyQrd+2YCphmkPvpjk914mj2c",
-	"yExoP6yn2eNsnEo9CXp2t0RJ5XmGzQ5zaeSQ27MkpiIfi2y42IwYXEtokCibQ7GubNMPRmrjA+0/uP+R",
-	"9nW8S6+jp6ZxwwS9QNHdc9MkWwSwC2ttPuKdIQiH+oxcKnPYWut8XAZpw6Y1maGWLp4WRdFPaUM/2DAX",
-	"gX2kozFjE0POkKfpJqaavi61z7V7WtdY3+MFI7NxX8tsKFrMFxkJRlOe8bHI48CCAZ851TZNYfga9UMM",
-	"eNza/DXhus9XW0mdwwo7HfI8XzDeYipt9A91lnwdFXoJOOCq64Vg9/J7lxT27XWYaYpZsjEpFnk373Ch",
-	"Rd6XyRXPllWOaOO6pE63W2wowdGJYW49m70ZlrX48eOUm6ipTvrunJbDrpz2ynqv5VZ1AS+0/+2RX59O",
-	"0yb33meLF9WG6Olppb36YG7g7nNd38wdWOn9Ou5Cfwl9XHfiK4dvsdLFNZVZ+PRwyfZUZ7JrPEX1U9/B",
-	"c2Qpeqz2veaFDfRe0D++wtfehu/tI4gMwv7ZnvfG0kyKQW+opncUn8l9SxRjkd3x43kffq4v5GxfzXBV",
-	"9mcKEr9wyO+jiuywdve9v2tJXFjv9Lqua/rKF87KLFSpZylfuFx7uiTWdvPF62f1u2L9N9pqJ9W7YdVH",
-	"Z0JkX9Kr7d5UdyBek3t/M6/v0gFYO4uq9/Z3kZ5uTvL5uAixxoZDQePtemq7kTv15u5T3RapV3EOUeI1",
-	"2LMplA7zqVGzabdtr4rYrIYPdIof2PH23MC2FKloVYs/RBDoVspvBr6fQH8I9K+RykNG1uJdlpnP+xqp",
-	"PHDolBZfyB6YqDRAgq2HbXbQqHbhCHFssAFBmE/FSSUuAcEVM0EYgzJLPIwh9LxFlFvFabWJm2mdrodI",
-	"kpvtZugXr3qZA48qpbyBexhDIUIGg0k8J+yAeAy4jDdyCV0jAWaqjQiDcIeOg/uQkaQyFdlQJH1IRtw+",
-	"2rXi06ku3VOIZ+GZzMaUf6eZyjwZN/pl1kZYbmPwCMTM2ggzy820SNhgwQTEDKHfusfOKBaCaxbT9zEh",
-	"YDmgDqNYIowYGksCDmjGpWt22+G5zBI1D6lv6aOWFWm1mXh/Vc1eQm6rMIqz1nuVFS+fjaXzvURFnSJL",
-	"S+5TXgxXs7cUqbgJ80aRihsybbier8WsUaDW/DGYNGBe12HOCOSfleBjK8wYt35yfOsnxwEk2f7bP/r6",
-	"697Sg8qzXn//7e3qnz+8/ZPfBVtIRQj8fs26rNkmUu36TIrAzLO9QLkaHXKV0W5VBPtHt/L5x66LrhSU",
-	"1y3nV29hADtdz7rcvgm9NsjQm3xekVu35Ty/W/R7LcL3ulnZRnrncip2OLEV2sCL8tyB49i96avlTORs",
-	"JhJUeulZq5oQopmX/6uG+65WJdat3ihVfLeHcBtjeCcNwi/W3WqO9oODDZKirWy2nWU9kMXWm7Y3NoWX",
-	"d7APbKps9/VcyTdnFHrjQ8jt71FpF5Ia07pQKZVGl7Yh6DxqNwxRoYjNoaQb09tq13FnE7be+6hung7w",
-	"350Z92orydohnvu3Gw94S9yy3X4H0s3wq5UZEt24QajMVUwJb1dzip2r4rtXw8+68Nyj+58eHXTMRDnz",
-	"idcuZGQkcxeOS4bDDQJFnriPnSeEWnDdna8Ox+5yxy6Z57wrrlEw96BxLjGmAtZWVhaK7/CZvHN5dAcM",
-	"pzquMqt6Lu4nFWY1MWamf3J8504NAP/o4P//k99bldGKzsCuthP79tNHG/uksgUVz2oPZOMZE9OZWQC0",
-	"L4uxmJYUOkaEX+0MldiOz1EVcwdGaaqpUnAdsiJLhdaV5jBvyT/osVNn2VSjyotaGB3kOxnF8KJ3jYag",
-	"kjzVCksGyEyz2N7lNNK4x87zQjCjxjhRYlUwzSAHhmZfVnZ6w6WR2TjIjVQARQqtBl+6RCQHhGz1volI",
-	"Abt2WRo4nc2g8t0OWdVsds71xe5thl0KVrq8jR47zRYA/8nEu6GYGRb3YjyUvV4ceVCeL14/w7pWBENG",
-	"W95bUcayaxkAsiK549tDG1L1z/DJ29uBgNJkOcI1eA1404EMO+XvQuEV2EotKASLbHaVDiB2sB/sayug",
-	"DYlilNhx4gBNXBr5/YMDexRzPjQiR18XZvcvSW3AkbfVi0FO5VrQHJdHC7+6rF2sFKcQgEdHDvfRAzC6",
-	"RCF7qBoFj8Cass6pYUnd5Is+OAfbZR+XW+sBNRl8ZkVfbQQvdUsE0yIUmh62nYiUL1zbcW3Ed4/WJJOu",
-	"n4GeqCJN+tBZO7c3CsfMOHty+vTZ40cAaXyCHJYNFo6Tt5sDAp7WDbkFD0IJ3eLqlHQvRxLyobLKiS9J",
-	"S8No4UW2nSZm67HslsMH3s1kLnRr+jlyrtL9CnnMBrLEMNEYfcy+MGyPUZaNc7S79xAtg7rrnEZXAWdv",
-	"TB+9pgWuocC7JVuxzs1eopKtNQ51AwcS7WaD+8gow1O8+tfWSrZ9orbqwXfXB4eHHQS0hxNoXJIikeZ0",
-	"6OL7nIhN7kZyV44xzw0zk7sK27bhh74Z/NO3BX8+cg26cTx2MmAdaK5T+GEwEwCVM22pJYAZO58oNuWJ",
-	"8KnRY3HC4mEqj/Fip1K0iKUJX/icz+kU7AkyEz0GBjxM4IeXak36XOtnPz97fnYMoRuzGcvFWGojcpEw",
-	"abRIR6W9Au+6mUpTj+PtIEyxzgmuIUtkLoaEztoBYc+ovJ+rtO0CVqV5EabBSfjsDOE3olJZzSYw/KqB",
-	"3MUcc1UxroUmh+i9aVr5yb5qlSKzIG8F7gwRJf3Uq0joXuD2ggRPEpGEwv1T2/QE6rmQHO/Wd1AYlip1",
-	"oT1ibAT7g6m1wlsVYnaLPrkdr9iL8sRtEqOB0TKbr2suZikfukTg9YtbXcXKApfrvm5xczFVl9XlPXfq",
-	"EYpreHzSYpppR20lPO+ZGOZWu4HDhyoxDo8QO2wD8Q9/+MM4gldGqshZIsfS0BwqtT5Ay4Ft7bQnVQNr",
-	"A5wzobIbFYQ44aqwgbAaVjcQIfiiBXzC/tS/EM0/d8a/CNF+G6GB/mCfhP39p0m8HBa3PkQKkOj7crbS",
-	"mIFycBi/horwkG+BUYNyFKKiGchDCvhZOKLK9CN3b/h1r6xyLSqHTprjZK1X5Y5DamyXu1eNfa9XDaUp",
-	"L/Ubj6WhnHUUQbZw1rTprnTPQyDkeGpHfQLi9sFKM3Ob9XC/9kOmTCCWHbx933zm27D5NkHjq9AKTrh5",
-	"HSkUaUlGa4k7gNzdw4MDhscRuLWVMXzYIxUtycTccgiQf3oMDPjkqyFVGu8jq6Gk9FGPxWFJUIAbN6GA",
-	"V8xSxRORlP30wtiGtUWMT4eNyd6+QnIHnmyFY5UnVjo6tJ/KbxDzvXGtBoWWGRgPFzMvkIUZkoCHn3JD",
-	"9oey/IcR7+p4L4cPWhGSxivQhf3iYdK1ykYyn4okYjNeaPvfXOhiKhIrRwztkUrTcIG73CGtOLvnAXYu",
-	"zd412tAIQL5fCZXWtZGreVvUjJqHSpnPRccP7c/dYlrXYE/5Zb7adHwrazfXv1ou8gkJtLwwqk+/x1HL",
-	"gZImYloYb0RwsO3dRumMGg1R5eKdKZUhkGInKk0wMLahqSIz3Y7yQ3x1y1yNRCTFrHHnyBLVtypdG14p",
-	"/mYJCEkpxEBzFnt7PZ+gld8BPLmPTCmBNueRDFVi/92Mo0C/4qKWEhk4GKiS3DGLvzh/sv9JHOE/Dh/Y",
-	"f/30s8NPDu4eIDbZG3Cd6v3Do/tH8YmvZ4I8ea7yi4FSF6Q4Yx3h1nH2HdpJF3BzP3ypWaKKgRkV6QnS",
-	"Gq6SmmuXVLBQhaPrXo2MSyBLekJ4Te4eqZm+wl6hUA717FVyJ8+ityh27zejtgGu3FXOtdBGTrlBsSVN",
-	"X46gDOJakn/sPnv/Nmryj6+7Xh2iITmg7DTI8CiGgEWWIDLT9vOqmDC3BMMQaTto39r54FHTc2mGE4cv",
-	"CvFXVNHbMiErXknI17DEFkEpc4HIa0LmNWsCINm5M+1LggOVSo31gAcLOy7o0tXi8gMALESpAS3WKNVZ",
-	"WjmDBppkFZL3vdDRQXU4p5o0rYgcaHJFTb5NYba/lZiQoXKuT6zk5+rFllD5y195M0CjgTmXKid1ekns",
-	"6eJKcULzWh4ErHKoijRhQc3KTsoyqQRtFnr81fF4LC4Jskj0AXKb4G29ylngMUwTMj/XZLDugjPChjXR",
-	"o5bjrGMu1jjbiMbsB9wUufDjtktJxiyJpRTgIAIGT+WL+kQ3LDmwHefq5pfC5exWUcBIk4pm6SmyKyCR",
-	"+6msDfjQq1ItbpCWO9vwMaFMg1VwaEpzX3ULtOWbPLUfaKZFKoYAVzntlFPHx7rP0yatwbYGNkBk86ra",
-	"EcGLWkleAj4jjpEiLdK0ZNP27Y0gT3FM2eKaxxQWH7zi4DIq377h6DLVMrYrDom01648y1BQwrJTd86l",
-	"0f0Rmo42kInecGka5KEa1+csLzK48nF9QunRyKywSvkchEF6W/BkQe8OeYj/OxCBqnWLDiDKPcnt8mDY",
-	"yxAzQlO+0F14kS+pVbXceNOET3X0VSlIWQpupZoCXDOJVvhBTZAIrt/qrpbqHbH6apojqgY1nakmUFRZ",
-	"v9O9iBgaxM+KHBnUyShJpLz8aomUgQ2hpoPXlOkajqkX6SvmlFZz2emwsXyWqXhcXXcAI1po+AeZWmw3",
-	"ztLijNxFd0/s0DwMGj8dmleu/dOhee27sO8FvcBvrqMN/VaFFnmL9FgHlQWwWP8+dNO6jg+VbljIUMi6",
-	"IsRwbXCV0i+ulxWjKxpFvdgeLm+b1MUUIglB2LNqNlWbt/9MCqxXKCi2bJAqS55xz71eb2SOQYD221mu",
-	"hgKUWPsXVRa0/0SwQWrRk1HcY298FS9nCxgIy4PoUEQkkttJMZkN0yIRpbMvMIDpZdB2GvjyWry28hdE",
-	"KtIrpBOgYl2JYFQVNAH0v7nC/hTLaBQIrh0tcJ62G65DfRGkxT08ffHw8bNnjx+hpxFkRvgRI2EGAqoV",
-	"ooTsSnp4jk16cqch+aIKDcUIKyUvoMSFfztifDhUORgoIFIK0XTBV0o4vB01CE9wHc8OAVd2e5kIu+Pb",
-	"Jf129XSSzbbLkac6mx3RI7PN9gUrKV/73myyeMQH2s5bkO/JFsIg6SJxv3r84tHTFz/FR10GVkdWQMEB",
-	"B1vueUhakWcH5UAr+11ukKew6oVX7kd1d9pZMcUdLd0VV/DcbKGutctmK4IBwwnsztNcWbZdOpurlsqG",
-	"eeq15hOgb9CnKOZxDrYawy+C9C5tKkp+5C+agc8aiOy/7RuxVrmJPaLQXMjxxARWhcJgYgB1F2hP3hjI",
-	"EmkPO9aWT+VUUmSL/S8hzzM+VZZLTMSUOpY5mRjLFIJFYK3g09JQQ7ZbeAZE6lIe3BI4q0gMwvRUJSJm",
-	"sdUG4yi0lFCRGxh3j5XsojSLUvAQrRbUMyHNBxV+vJlHKh/IhKSTCc9F4oZqVxpDUK2G02OPIZEBrc1D",
-	"nqbCl+WitjZz0YJM2FSNhOepFNr0RdYSCuPeYDOltRykENUVOReAW2gIm3XqmYAED79ZkKp6CWk6wRbT",
-	"9lL4kxcKdLkn4EJ0RcgC8zFWCGUDVdiBgKRjF0oMuTbH9YFRpSHqGeoSgXg0904KqO2PH/2qkMIwKC8c",
-	"lD6SM2kXdB0pexmQjVxcWGjmjhjXbMRz+59wgN5MULbks1ygrhFU8Pf2FyL+MqSyFKmkJueznRnY0G/F",
-	"ZPePby/tGOVe+ObxSKmcwjRppn4E3otkVGDdCAaNxwrPApB/YNTvMSyX4DuvnqfPSrQrnAlokTqiAq72",
-	"JWeZDFatPG2Q4wAdRKGk6Wu/Dvjwgsgx622NJ57KC5EuVhwUu5BUV8bSxliwGR86hHNYejutYOeUYiMx",
-	"D6ytIBS7wvRE0ewWMTmescODg4iydN0jzozIzCS05d7usdNUK281qVCI23OZjY/9YWgMYKhTEHAzSqe6",
-	"FXuzQXy7dz011vAOq7GkyrK3X4wdy3ChG3MkM6knWJ2nXe5Zy1Ixb2dtxELR6tgghlG9bzlwkHgsDHQS",
-	"r1IaN1XnNtW1frdUo11pOteqlFxNT7hGhWA7aM5kwy9afaW6IX0ZT2llTt1MecgT7OCelI2UD0vz3dvA",
-	"eN6cYlWpqwneGisKuScNyaHtykzFaly3OpPVtmJ2Dc2nyEZaGeATlU83Ba1Gr/FGvkPvaY7AN10GoVG5",
-	"dZ6xWE91THUipaZsAaldKEwE13bZKmeFLniKWSS3YjHlMo0j9v/8nX/323/3f0Ss1+vddnIaGNXoW6mZ",
-	"vaSWyxI3JV0EES4VrA9alpbcuvDShOqaGMOFFXHF8MIHJ8XUNvJrKyXidxgmVg/nienGhctXG77QLAa/",
-	"SNycarw6ErI56FHR4tfiJLOwvmElzzEmf2kcwWysREGW0ImZpjGG6kJ9O9rdmtuUxT/41u7g+xgNKK6o",
-	"JWUxnNjfyT/Wo/dkmTECOJmugV5TeGaJO3H04wcP1uEhVOImXcEqDeHPa+Moy5QKUh0tRz7GeUfM0ycU",
-	"talEZlRyl+G1dVnLa8CU29MrqgKD3RYMFJ5PrNgusIwOvCuFPllK6V9uyX6+xWjXxCdSrdM6MdiFHeR8",
-	"aIfmScoKzlOr/x5GB0f3gvzlyrJ++93/9t9+92d/8v7//U//+Dd/59/89p/+3V//p//hN//1v/zu7//F",
-	"r//jP/zNf/+/fPf3//ff/LN/sVyq/Cr4ND6ksSQlcMPtLTMOia5qvCf8hU0WRGdYpOq00AadMaK5+Jhx",
-	"cCfX2S2BGaNcDOpfj8W5mrd+EJgu0Doj3pnlRk4g7su/h5rLQIwlunSJNuBbklSd5uo+6pGpxDnCe+xp",
-	"xsS+Jf7wqihmM4CmSFiq5qBTasxTEr8qeNoLCslluLBugamNPZDtlu/+zcJKbz09e8nuHj54sH94G+zM",
-	"YaxVa6Rpw+Fpizgt6fTpo70qKMFXp/t/+Pbbo/ctAANhaOoqteOZ1Oaxe7clxLAGnEYWGXeHeVxpymbu",
-	"Xk99RRp1vZNaxnTnPkayLfESPG9cs4dnX1rW+wfPzv4gbHUgM543Bv3a66uNmQL7sq1+fv78WYTiBTAk",
-	"ZPInwVWIO48Xwizl9moQ70yPfYnJgUDLeshnKJGUhGA5y93hDP4junEv/OQOfdOM2bA1M0srtRyXU1Cq",
-	"YF9OnqgO4u79hoavIXyyGc++HnJWru13f/qPv/uT/+rXf/HH3/3pn3/3P/7ztZhk1x2eubWMG2biW5li",
-	"qgYyFXHEfvMP/tFv/tl/+O5P//31yL1h5Gd1bqdoY7B842y6BF9Rlbg+XSdttSeFuFPL2c/OXr5gYHMG",
-	"IzbImroqgdrDH3c71JXQhOVuYb3IfOkAfmqu8CDRiT01CP4ARV5Dlt7bWCRyQZsNTpgwhBJkBHfhoElX",
-	"zbPynYhRWnJQBQCuYZmxv/rjP/urP/4nVsmAJ+izTCmwyt7d3n5uubHv1Rn+5DhzJQ+WaKgLX0E4rMMn",
-	"OIwWLrN9SKpdHRfxdxIKNx7XCvPKCyugg8umm6rpcpIsQTYdSWgpAlG0T//+7b/9z9/92Z9E7Lf/4t/+",
-	"+i//Ff51252/CnoVbMQEZCO7zKTQ8FBB6nRe18esdpCoa4raYxTGyCJhRwUN9dgzmQk2yAVH9IzL8iKj",
-	"/PSIaRW4DDFmVkJULGI6dJTMG2bencxaCKwxwvYU4mthVTC4toG/oK/JLZsLvnWp92C/N7kcFKYMjnat",
-	"uU8pcNddkXxMi8bRbu+DflDqV9lQsKk9xL7KeOjh6G1+a62P710x/4jxFJw3geeTbDdzBcdjwzDgHosN",
-	"R5tG6RSagq9poOwHuYDsy6yzt/Kcj131rhAcb5ugYrcQ1xBFfH0jXh1pXA65e2gxZQFXofFgWyL4D5AL",
-	"pqe5NYs/wHZUY5aXzmZgm9ITlZc21CqZOpF747u3NON2te55s24oYm5j4wUJttU02waf50PKkY/oi3W4",
-	"Z8uiF7S/W6gF6HLnUAtlr1eEWsC0/I8AZcHOJxeXUszb96xJaHcmyar/nzjFRKRJ5Ny0WGrK/hdl4SYp",
-	"f33+11A1eUdwLJwl+YLlRYYm5FKbaHITikbTwRt3K1JWgcgSXabNegs7/hpvYEnIAN+rcwa1l0BPKl5z",
-	"WlcrVDlH3CaZlquo6HORJp8tNrRRVJz5VuSUpguo3HLLoSZ7stqXExoWmwG87d6sLcwpUr54ja92SiuM",
-	"1temW7sVuZpvE8EYBMq3xcW3aLw+RIreokx1t2+hZlq5dMpEGNBCdc2y2C23Fdr90nKUpnzCDspFQPSt",
-	"+W/L/uplbMHq6asm0iDL98knbjXXMcldX3DEmnd+x21Zf/h7V+73rtzvXbnfu3K/d+V+78r93pV7o67c",
-	"v14u2e/9p9/7T7/3n96g/xSwsFFJKDNKcjWPKLFoKgB0D2/mGngwFaLmTre07YG8Y3cBVvboIDo4OGBD",
-	"kaaQwDFVuYjQe2VnVLESr4JWrlXDCNezVHBK+/H9g7XFbr738X7v4/3ex/u9j/d7H+/3Pt7vfbzf+3g/",
-	"bh+vRwBqME93LmLj8SdQY7P3dzcIjF+qQWshg1+qQQifBV25tNjV/XQoUnUBVZebOw4KUtHUKOG40nHk",
-	"0QNK+BiC/QokowVk9TowGcgsJ6/TRmCLNNwl78iSyR7LArnp+QVeu/079lJ4qrsBN8VOJ3oDE1Sd/fIN",
-	"SKiB29iS+jE7LM15R85yErG7HpsjYvdC1eB+aXKM2AOHARWxH7Nc2GEKSDQHv3UxAElYZSiP2gOCSfyG",
-	"4D3wNDkTeA3gAHF7CeAgYp+E+ExLpxCmRQeRN0WsdA4pWGNtXueQLus/HVVqHda8rc7cGeLRWoURjnSD",
-	"+RGyYxddCq09cu+GCdB9NWqeEg7VLp6HDLF/YPVqvR3rXe/hp9tFZuxx7/DBvQ2c/GjL5xmj7GMauiC9",
-	"zLnlpTbN4QBdAN7r1qCKSdd7ot0cNGH+2rtiAnTuIREb+t9JZIHQIIA092J/q0V2dY1VWCkmONZS7gAZ",
-	"a/TMKid6IoRhs1yNcz6FAu8UIHKFAIgOlTI6WkRo9MsBNpO6L2IbmGFKHm8YA/zmcBVQFUyNyCNXohYO",
-	"ZeyT40HPkZl/soirIwYBqlIy2FdX7YDN62s5bgaN0Rhm0YAg6uMsAjTTasBFWRCSSLjGwVbdiDcQafha",
-	"zW8m2NB1fB3xhlaY+DhCDl+r+XKd+A8NRtcNs+G1mj/1A3mt5o+CsbxW88/8cF6r+Rs/IrtN4aDsBP24",
-	"Xqv5Eze012oeorbaDsoBuuUhOPalPd8U/mMjkJONER03Q8ufVpAY0WSMdnONzOOKWLCbgal0QY5tJK0K",
-	"6XWANjwrddMWhbzDvDtU4+4gTKyImGxvtbyucuK4YDohTGMrhKK1B48c/F0x1lo+3yMZfn0Un1Omnerr",
-	"Jt6+vC03bgx2UZmN4+NSq+e5IMxcMKFaKY5wcXsuYOo40DwweNmoCii4fROxxuNjVFuwok2JMdtjMSJX",
-	"0QtoefB1/FnsYZ+Ow7Il+FqJvnVCvnLOaK0JJMt3T56VECS4Onpd1vsiVUy31MaAbY7xbo6txpVymekw",
-	"isItJ9zXPFnY/+I4Qvzrq0LlPCx7IfUeu8I/fH8UhU+dIu5MDV+nCq1TQskvHcMbO1q9r7Ovs30W26s1",
-	"Kcrdi+uRG3HVZihL+bGAgBlsBRnYGENnzKaeSaAWqioLtLIqEDgESnQA+5rJ0dcZC4D9Gj5Eij1BpW8u",
-	"tSACDTykMJlM9bENOiGVaif2IDXNo1r2B15To1Hk8fgcmpwqjJZY9FnmaIFAX3QBqtKvCmW4/ZtgIT06",
-	"o6v5Y2fpERBL1EGoQuSTImAaYOPoQw+0JythHbGYAEIgVubioEJTno99iJ7xCj0EQXFtPCYeMRxaFyuP",
-	"4ZIov0OYEE2uJBysH0cfACo9d6otq+2jgm0o83AKwL7GCo0LFHoQKI5OBiDkUu/M4pgjUlkxHBbdHBXO",
-	"VrMISYO8rgQOBMbOMzwCA1Gywd7XWcDT/Mkrix6MMUjME+BetBeMCZhfbZl8OYOujM6yIf1E5ecY6eT+",
-	"PHP9uQenEADm/vqFHUXw9zPbu/v7afYllxlwujXhCnQ0R4AH69Dag9uui/JYZEambY7jKUT91dv2XKJU",
-	"YfEyK7KLTM2z68Ft9NJDKM3haNdIEvKb88Zw6ANyUyAYWsQOWaYSwRKViYgdOQK0lJYPJBhS4X13DUbs",
-	"Hj5AOE0+yOwk03QRsfvYkuEXALOK3LbHHgLALlzczB4wNI+5gELy+VIIh52GXh/a/ON1cT+g0TTUu9Bl",
-	"tc6WXKmZyDUYfC9E6ZAGfS2o4kQF6hOsQrk16Ck02++Mwdg17tkFLwXAetooK7GHVdXD4OdOJTO3wDB0",
-	"36wtBYpLaeW56UzlxpUExWWP9UIbMT1WM9NXhYlxCwDW/lIkbqLhdmwUzukPeVAv3JUFtgOgan1MjEZi",
-	"aIIltM+qlR822v0tzMyhrYwI1V4TIue6m5GsFOE6vIrr2+r9XNqAwSJgkuE5qg4cF9WO22025gm0H6oN",
-	"vKZDtT7GE5jDGby5hCjpTuSSQRBbrgFNeu7sGUt13SonoA5AWZJkI/+2Izm1i9FQQcBxt7WzrKDU9rHA",
-	"whpDuJO4pstVJkIT1PLaQ25mSxfVkhVO9nVxdxOoZNjJ5ve5SBOrkK91NOMaLc++Ms7VC79Dc2y52Ts1",
-	"xtpun8IhbLgrHe1VdxK+oX1MJGrc4l3FX9WEkPyBaY8qYK0eLgzTydIg1bvcJHIxq5wh0v68sROR56ot",
-	"ORXVlkOI+A1ce51joIKteGy7abJprzpg1XWcrjtuxyWEuzYyTX3giMqGYh1cdFt5F1+JBp02Nbh4Do5y",
-	"Z4TuGqr9GpW8wCdHniX0RtMSN8FKt5LEl35zKHQGX3QFFo7LfDu8qTzZkMJqMC2odK3ZV10JKbgmMHIx",
-	"l2OZdUalxuNWUnI4hRCrmohwW8YWklgDW2sOOYYkqtCrCH7R+URhROvSrgZyl+uoAdHf/tRkhYpPh3aH",
-	"95/RM8ijxBA+mYEkRsG2AVn09jbx+gYF9a/Dw9vsUPS1A3EN1uzIdrnJVY1gpZNLfWxpYLuB8Fwp9VNx",
-	"kgHeEag2uZNNKXbXAa55zB6efRkBsKblIT87e/miGxbfeoOrz4agoslQjiUTW8WMtyUjbCpSR3twklqM",
-	"NXDIoMCIq9jfSDV4n+LbztJrr5aJTBKRbRr1XTugsF1rD+ROhT+SwnYu/e047MB2ufuYA9/rVQMOnEp1",
-	"w9EGdhi7uTDWcdAGAwmaUXw2LFPZhzOZrJrAK/vuC3x1BS99Q2GlZTicjwi1A54JNUvX89P6yD8kf61R",
-	"TaOdopVszlxvy3tZVRoCq+Exm/L8QlQ0s6gCqYHeJp6mlaSEYVpADcpLkZfgG/bY6sBh4ZsGF0XZpBWJ",
-	"07Sro9VO7XnQEjx4UW0OlWzbpl2MQqbJ02ykmpjedCpNq4l1Kk1oKQRbF8mMc67ZoJCpaXcJrCbxIFbw",
-	"CA2+VP16pd0SRCuryODAtz1clyLXrVIh/ejDS3HGEdPFcGKF6MvD3kHv4ITFibgUaUxT9wsSCIyumxVz",
-	"P6zTePmNn2NlbRrJ3e3wDq83T1S7vN4e8jQd8CZ3x0AlLYZ3+0vkN6WM8kZCeqW0Gefi7BfPfCE7q9Gf",
-	"IC4dVmr2YeKHB5U48SYWZ3vrp8QtV1sugqG4CAEF4RKhEnb3qMXYhAuxgUel4tPo4vtzfTg/dZ7LS5F0",
-	"VhRSMQIfxrplKDKrkdrjykAqgKhtRUWTxLRMrnTDwfAXCn3pFniWixFEm6zQzn1MvasbzMbKVK35fgT2",
-	"rHPQ3Lu6IjBEf11ctpyKsB4o2GVUsnBLv0ku15pQO1XkQ9GXs/VF2UNKq7pmKyb+skU8A3vVo1BuQUAY",
-	"5cKsOuuPhOHosOZp+nK0d/zVGi7meMT7qCVYqLsU/FrwxHOtZVnYlZveqL3X+FFTe3gU1qYGufKolH5n",
-	"vzkOwS8J1seSNQgrFF3Uy1Tf7WZcreIZxg9Vw4eQzLWn/XrBUEuewTh6W3j9aQ2jvSCLklZimS7eBpSx",
-	"W4XO9bpzna7S8RXVuuBw3LBm50ay+w0khrLbLZy1KCKtMVZssGBnz89IQ/EBDxpKG1Pt3Ermk5VwrNCS",
-	"LdhUZoUREUSq2eN8dM8Fyg0W3oVtBwnRpzPdN8rwtD8TeT/hi9hhe9UTnytxFBigBjEs7IBNBUd7NU2o",
-	"1whC7eJaDh1uy4qwlod8prusma4sGljbANqwYYmaBhrhDV+mpSnHF43VrzCFx0eNQS58lUpp0ZaH+jRD",
-	"KAG3+Fsm6Ikcgtfa24dft24bSaW9dfp9i/brunvZWTCryK9fy7HRD8ExtNb28/GRyVRm4TgPr5VwVhyl",
-	"Nftidc+x2qen7uXeC/rHV9DD2/C1fVm6zblVa/bG0kyKQW+opncUn8l9ywjHIrvju34ffq4v5GxfzXDr",
-	"9mcKyrjj6K5E4H+91mD7g/jXZR3eN3IAI8YKs6mdGQ2yKazKAXLGVGXSKDKrTKTV3q3ywV3mjz+Ue2D2",
-	"Ka1k3cxtbgC/oE7d32fQufvreTgI9/BzPxj35NQNyj14HQzOPfuyMsj34cvXKSmtgmFbhlzbmaBURjLU",
-	"plj+sOaicW+uaH6HMicNZtdrSFjHtTCnbNEnH/a6UZxmi4f0ZhU9eb0fxedUrF9H92L4VV+NRp2/fDka",
-	"bRuv21pBPBcmXxA7ripWHcwuLQy3hCN0uen9cm+/bYD4LjPRV0L1Q04L5dC9j/aKWbLxOrSawp9mdlm1",
-	"SKzSIC5FvqDwIYKDlIDZGtP3scPKw3esXJUII4YQzTIs8lxkLvxI97YINCkhtV3F8+WVrKSrO9qqk1ZU",
-	"OQb17Y5C+3to3wqWdsWZeybRTdlJF8fjUkXKaseyjPaKTP6qEPQzSQ5Bv7tlaplId28ICfq9qh2EyOnm",
-	"zSBuTmY4WavkrFMptmfwu+fZjv+uLPYi9SzlCwcqt8SZV5taTb547o/1akH3q7e7Fvk/7EUQMPXVpV5E",
-	"9iW92ix+I3VuWU3kr6u4sVPS/cC0svqafbuKJnZ83ez4qlFaZM82hGn3BS7iAOGSgGQhnTpHNGJ4O+eZ",
-	"TjFQBCKDpfYtgtdGpFosvenc2Ai4BtGmPEsYDo3dihMRYypuIvZPz+PbZUvlkBxsZhWVtx5pePf+6lAf",
-	"vv/N22+Porvvb+1DSCs+uPv+9k9u7fsg1z/66mD/U3jaEu76MOVyuiV7mc3I+72Ss8xmT0H9gnzfrkZ4",
-	"iCw/YYcHVvZ1KKHtlpbGooqA2tvXYqiypMGSfSYIRQWynKveuCFPU83iVy/PztkdPpN3Lg/v6Km+A03G",
-	"QeI0egO4M2z22CkA1AqskoB++5Rr43JPpQ4mSUOL2KAwEHBKLj9Ac8MaMAVPXYNyGhg9wZ3ITjE7NoxZ",
-	"hRGiygBDGCvIj/XZJ/hpidZpCWo6Myyx79kGgDEDTncqRoapwkQ4As0yAZkL2EevKU7C788nD+7VN2i9",
-	"OXxOABOryAlAKOpshSixkY8gfV8nq+wm39p+RUv62C75aDCOZXsEbv7y2Tj02cgUeoIvRuyo9gNcq0hN",
-	"WjGVNWVTbwEc6YApoibY+QDNHbDg+1OVlCAfdILpOMQy69sG420SdakpKDhAEKBJ6JOrF2PpsedU71JW",
-	"IJtYZrV3gl3QG8TvcC0aM2LPcCAIp1gIBjExHmUIhOZOMSrYwwo8gnAFsOGlKjcRBSzZBYdp4qLE5eJ2",
-	"r/ZZD7ndqmbDchwRTxJNdQOIVuLBou9+jm+HBW4CPgg5QEyaclst7YdstFoJ67f/+j/8+j//o+/+3p9/",
-	"96d/0VxpYdoy9lR5lMmzp8+ZmeSqGE+CSLBwH+pUuER19DIFSp89fQ7OsWc/P3t+BtLIcKKUZecqs1eY",
-	"FuloJQbC4dqLNkBDXAe4iqKAyflQzHjeygMmgtspxMGL5QH3SLnLMy9BdCc8cdkp5Q4dHOzfG4w+PRrd",
-	"vf/jHw/u3kv4A353KD49+jQ5EAfi3o/vPtg/OBgdPPgx5wcD/unB0eDH+weHa2G3SizGVmRHf5gjz3Wr",
-	"56+RebfiFH9+fv6KeWPbahTQh5QGdY3m6A0j+39HLNLLGWurC+HC26/x5dUGbedkWqt30ouvi5Q0z52Z",
-	"oa1e1NcTnoukH5TGXdXtF1roM/jijD74iM3Z0d5cyPHErCckoO03+PKy4BUgMpAhnNpdop+trOFN27Dk",
-	"Q93GPo4D37GdGjvdvZ066Peqdmpinjdvp3Zz+i/NTn1NXHkjW+FW/JoCpbbn2tfPgTvbnrfnjm2EumuT",
-	"9ccvknxPyBsS8oe5sN+uotkd34w3cSu+8avaiur2+5rB9pU2lfxSDkXEcpFyIy9BHCvLkQV1rQ+r9tpS",
-	"9FTFwKW2NsfK9Q5K3TLzmbQPsZjWplzEF4Zr//Dbasmqg0Z9oLI+4p2BoHBLRZSwG5RbP2bxUJoFVB0I",
-	"KqvbZ++hAD3UGrRK+aFdvfthHluZHYeVARGAU2UmV2nwWo+d+hKiuYDOAZI2KIQHhQDjb9/HVBlQB1Xg",
-	"pvC9f7dWqxFrVuoAU6finvh2bwgVVPd+8z/92+/+/T8H5fVSpHvHe18+fUVhFOHy3m8PfiwpMpHZ2PD0",
-	"ou94Wx1ooUuq85ryg1j2vdr20f17HZLGutXjJew5mQXpyATWE5DHcrH9agnf//Qvf/0X/6ABaeIaFgAL",
-	"dzdUeaskL1DiQqYM+LlOGA/TGpbhV9hApCoba8cJ4urtFi9jsNQqxK2HSdUi72BV+kKL/OkjvC6GE276",
-	"aiYy/GyTxTzY//R0/w/5/jf9/cZ1rHFdN7hmPgv73DFufhXnWn2DQC93yu/vBB+vi7eY8tlXOLW39J/d",
-	"RV4snfoNp1n9ft1Mdz49z3A2nBZ+99FNZ8tN+jj3xvPCDWeD331007k6i9xwHarff2TrsQWLdiVEtq8s",
-	"It7xpirQTyxz92nrtj0HcEL+MSv+ApgB1ZA9wcLDQyuPVREu2wqZuhIfOIJ1s9ylahOs7W71G+h4Q4zR",
-	"h65IdCPKaBdchzbsx2rLhOyIhatzwRI5GgmwYiME6MYIEtugYi+DyXGZFrlYhctQAcTsAqHYBZBhJFPR",
-	"b3WYOPz3VTNd2wVymu74HNcMOtoFFKMdhbTsjuolCQiwGPG8GZS0CyBFW6UfLM3k6vwIbSoV+Jdq3TCV",
-	"+/lzzWIiobLszUlZMKgMlCKIJ8wScIlkZQWcoPANVYrqlh1G+Hm+Hfw7KGZDD6jNtnL051Qd3qgQfsWd",
-	"X6iYQpCpm2ErlDQYOINK2sfRRO2wrAE50UFdhfIdHpu1DHLXnqCg6xvwB9V7v7JXKLxqPgLfUDCc79Fd",
-	"PwC66wcCXf3owEs9f1wdyDNGD0NXqNMafd4I07kJhnMjPPamuOs18tWPhqPufPNuYuP0bm4MJ05tSgyl",
-	"NzLM1DxYmav5u3pBLW0lLVnL7l2KXCNMQROwaLA7K9Av/cZ02A7fX0CtKdem35FkwyYCVDdoYm0JICjR",
-	"V68D1E316Vz9aMmnQ7WQONMTlRv0fEBpBnABce2AR9249tagrHYrLwf3uJ+qcZMv59xQU64duK6O9MgC",
-	"mLeNs8BDd3ot2JXG0LCfVdjCCsWso+zAAdzkroYfXZKA1JWje8Km1fBgB+HlIPd77OWIaXEpcp56bS+s",
-	"DDlYsJjMiA3AU8580aFa/HhlJZejA6t8ljibOJLI+ZrDsi5LbZc88eigAc+wNBB382f5oEYY87rNsT03",
-	"ZZV0BTh1+RH2BKFxAIwLxQDRdjvnDazNJzkhwCmuLxpTSlwCIdcXQBS8gjiNJDEQYwlmhjDdsNccRwxV",
-	"rRddAuIfuXfBMZaLoekSG+RfRLDxrqCyDYXs7NIDLDYUEa0Dum5kcPMnfuVgfHpGJoxVbNiYYzzJ8uCu",
-	"t9jlFlXmwhKGQBzbwbzlRSo6RGBB168LdHlse1HQyKnqLjdQV1fDsRLGpPQWzWXtinVOWRnyPFk1GgAx",
-	"P+ywoS79pEP5vRZ7JgwPfguP9TE7YK8ev3j09MVPI3bIXr1++fDx2Rn8dcTOvnho/4rYXfbk9Omzx48i",
-	"do89PH3x8PGzZ48fVahgjQBSTZ25txEYWDWTpslAqS/WjWUz82TJcOqlBMuMljKFpVpxEEGHnU2zUv9f",
-	"TvdKtrTuDtm5jux7vglFeUn8bRd1qcHjUv7z+w3lc4MKYZgFrILaEj32MksXnvrL+lW2nbtHLOGLsI5P",
-	"WWJ/qDItE5GL5AQvyhnPDaiE0MZciAvgJlOVmQkJS67R8tVlYekjEwqc4HXQAAJv7/XGa32L63nFgasc",
-	"rHXkck3GlVJh/BgsLH40N3P+zycg7twUB6Dub05z3556QO5voKAPrshvSaL/JVgAuqRGK6xlPYObgRuY",
-	"AqrCFcksKEnXoZj9747hAZYo2oBDBSki9dAO+glMBGQX9FAzC8ZnsMaqakqMyEhIuRalwo/4OizWUx1D",
-	"kDb69sH/ztNUzbVLmCQLpByxOEiVgaBz2CAIL8lU+CKK2mDC7XWtEFtHxrt70GBcqOS3rFiissQT5InY",
-	"+3w0ipZXrqzbDJLMFP3uVOUD6+iKNOmxU5ajwTrQ5O1Z9HPO2ECZCSyfZmNhNLt3dGS/c7mkJe2XRl1E",
-	"gXE4QBJYFEbQ+xCufIF6TOzTgOIPsaKLloi0fANb+zbZz5Kn/VkuRvLdegGHp6/wzdV5z10SncoMp++x",
-	"ObfF5izJwxvwwu30W7EOtXPb3GLofteaHHR6A0pc2e+VBXKfvnjTsjjN6Tpyi6/MRzZKcNyAw3x04du/",
-	"IxCUSBzbOok3u7i+J56PgXg2vF7erqKaHd8HO70LHnGZLs6V4U1Y76483XLmHeL/hEG+iK0lktISHUQW",
-	"B0BWThgO7GTdFGfCHFo/HDMR0sFb+WF1DE+vGC5ak4utLu0qnTmPrNQs/r0YY+OZ1+saTHq61RPsw5a1",
-	"VaLHU7vVEK9+eAdyLbyyBeLWcNF1TiH/auoXfq+WKfQansPgorcgXlplTt/TlD4NcI9nz8+6qNtUr6Yi",
-	"va5wQTbt9/NK6V0gP09XivSfhC9Q4eKXwjkaZsZZJSxRaKIU7+vstJxEs338ZUVhYKgNBOslMxbTkM8X",
-	"MxFvW+4WTC9IFk2AeviLIxK/IJtYLFbXfKxbggFRvmLVCE0VlYWKqhy4PMvRXlAEs9zyYKZ0ZlYzr90K",
-	"7mW/O5fda10vT9XxhhbTHJSaYnFZ8abnvmjEl9xMGwgukw+uEARMcJ1uQDgkD0tvytXDAKmh1mSlTVT0",
-	"7vk9uq+rHQdS0lrkyS0h1foO9Lmp2/rmJHWO0IomWGm5nNpmant1Z3fMBCp9754RLHd/RV2+dkxuXKWv",
-	"z/A6NPvg6HZfinPxznQ8DGsmsbsw5a0nWWcjq1p4Zd994ZFu6utTvX/eTATIiiVQLeHTajbjOZ8KcGA7",
-	"bGbXzgma/auYPGu4UAvPedthe26Gedwg44BtXxF0iKUIwp2N0QcU7JkPOsAXsFaBA+Phhk2tZsM1YMM7",
-	"YJmU5+MgT9PXwIz1VPem/J2rMND/v/74f43ZLRelXg13uN1jbyYiIzHa3h8UzSGnEpqWRlfEcfBqSbRQ",
-	"l9A1v/nz//n//sv/5tf/51/+9r/7N7/5+//k1//xz3/7T//ub/7Zn3z3D/9VPfno6F49+6gJzqYFxqaK",
-	"h3bd4fyI50SzYvHTR3GPvUGbPbYakZV/A1Ac6SpEAJo+LjM49iKmi+HEj4iDAcBSmEh8du9UDWQqKrVT",
-	"ucxSq5Q9nMiMVzfh6aPN0uAeiZQvXkOx8iZes6gG4rhy/5ZGGBRDprAjgP/2Si/65DyANtcXZdEDhEeP",
-	"f1VIYaDaqPb5xqGuDL9j0dVeUM61DzQZ5CiH34wVxpO2V3Iuqx3kao5O8IG9ENmcS9CRysKWfngh6Krr",
-	"vmNOMizuL2xTn1NLtNzU3DPXmt2I0ojZSNKJ5ClDM5unOYBb+lEVQOqTB1UC+Opw/9O3WPvjIHrwvpkI",
-	"CIFgKNqtV/3ucVuukgQGQywbjjYK1b2QWbLenOvG/3P7NhT/a4/vcEa039e1UI+lYGNHKGS8yQVP7FhL",
-	"u9Ta0cO2N44C8fodHDuSszbcCHYrdmseRyz2yrz9o8jCP1XOXMq+G23T0lMk6+0TLEfjLAJ9xJ2I6eLA",
-	"h/ROLmagPcRBIGF4jjrFWKt5C3PGo4fJFSnadjjTM7u8mL06y9U451OmJ2qumTTVHbEfuS0B9pk3w2Zc",
-	"Q5BtjTKAxdkrBCA8dI89sYtFuSX9icjtrc79l67SClp41ieHTIRcSy1uAY59gKK7oCnSeajSYkqJCqX1",
-	"k8TBcidzNXfjx6AZO7TYxaXY6+C6ID5qEhacZ39AkUzCKOOQ39D58UvTKIdVz35QnDjcFygCjn8a+hvX",
-	"i06BDkxl9Aj4Ph4DH1nEEboyEzzvT2WSAX7m25UcdcfatO9395p0teuratHllXTzGnQY7luDTJEZiSIU",
-	"JwiSUeUyiVVh6J1KQDO8qIJvA/FDZkD7pquc4Qb41H7n/3ppG4Dxl97OBjDE7QVxlYnrIe3rJdKmPXyc",
-	"c03wRg1+6bXkSJ8/xJc/DAKTwD664xSJd+B/acAcQyBay7DpHftPqsiOvhtX1MZ2KhIM+4drAtxA81wa",
-	"IzIr06XoeaTBsZxnoJjKHK4h1FmgSg5C1fRW5ijWzzGNrp8p09eC58NJk5+qYTrzidIuWQFcUwMhMpbk",
-	"AKzmpHxu2ExpLQfpws+3PG5QoU2i7kyz06XOIrNhWiRU3WgkRbrhzK4FuGoi0ibhBGYN0yNMbUjtwllj",
-	"qKMPtBwImY1BcEW9thTS3YY6zWcj3KgVsE3dOBadpxKuiR54vKa39TMenI4gTA1WKHKHuDwSLaR1Fcyk",
-	"KgtYE+acV6G76JQ53K7BgpEYVMe813PRJAKe4g9Bi5QPA+lfGYufJmI6U0Zkw8X+z8Ui3igWoCmsGcoe",
-	"qpFXljQGvJb0U6reqGtM1WXX8ABeJE31HxHeQTuxE97CGadKu3gEEIQ70iuo9v0V2GpqhOq/c4EH/dBW",
-	"krlA5i4XqEu3qRpeNHT5GTxv6Ykq5xmZpoAP6VUtKyPIrgCEPE0HvLlzlUgBM/Yv2YUOlPYkyYXWsJse",
-	"MahTXEQJ5rEK9RColqI9urWciKSY9S/EoqHtR/Y3Zn+rxM5AGa3OzSMsCFlIGztBa6l7Y9uJhBnkDd28",
-	"CH8uQ9KTqmjYBUUQgzOaqJ1+qZ7oLafj81vaA0qAV2w+/BZx5rXwMgxdeHha3HyDiUzhOCfR0imzx3eD",
-	"2I2+ImPYqogZyGSwHNC+HJFMQquTOxNMyocYG87ZTIsiUdli2nEcvoZd45qgmdiKbE5NDareXStDa0Gt",
-	"4OP6paADqEQ6kRtcC2AD+KUaNPT1MzWozaiKWY9mGpRJDajuHfvTK8WrYPnK6267FdQXuj/k2VCkadPJ",
-	"ecMlRJSYsnNYwPKTbv0AlS9PCQpWqFEFyyLsxrkLSYlVWbrYKvmArgIimeV5u0UvD3sghAQMLGAy/j4N",
-	"rzc30zpvDQ9v5f5vYPfVA1a5biIviYVU6QSXFcLhbo091OnOLT1hv1c08zi1/MZtPE4h6RhZUA+chcLY",
-	"BmzDalRCBUUsBj6FAa0xAPvHWCBXJKgsXy1GobWmSWDUuXtdpUCWS3esQZDcEJX+/ap92fGh2vGBypHI",
-	"rzA1NdSNwSK5IJ9oVvDUIzOTCSBX+bHVH53w76J+tcgvrU7S5AGg+cQnTOVRYCHCb7AkPABDYMzD4xen",
-	"nz173H/08uHZ34DD4wMfzMS5Vx5n41TqCUvUsJjaOzaoYK2lURBUXLo479jJ3sEZ3bEMX2bj3jT5PZiP",
-	"bgR7dQu8eudzlT8Sxp6oLXYfN19o0wlma4k4cIiVRlpJhQbZXq6gRgWwEb9Ugx680CdTHRmlAxGqFD7I",
-	"zWSgwHUqrEDXGZwerGXdr4An9nU8AU1AAnIqW6cEP/Zywa3M72zsS87/XAxVnnQU/lWaCN3aobi0Q+/h",
-	"PdIfW86OveJnDH8IpWL8Aqo5DASbFU4MWs6QbQ7BOLUHapAKNlc5mnvIOQqGgUHOs+GEqYwCSbhmMUCX",
-	"Zcr0R6rIkri5M5Mv+lB+oq/FUGVJYyQ8/MCgKDWiBQhuYCa6GA6F1bLQI4uA9xB8jznZyKsZT7UCRy3m",
-	"cGsWv7Yd75/ajmOrwzFLIWEcBuRek4NuU/GTlrDx1Fw2RyxvVRranb1mAaGlwJm4bAt17mzu1wW2tpa3",
-	"gIkUOyy/8iOvmD1bF+sRXZU8W7wc7R1/1YkJll++j7qBnHX/4jNLH91fD40q3b/CkpPd3z9NRW6C199G",
-	"TYEEi5lgiRjKROhjn8Liv7JC4tJy2IfVGdsnjZOyP9TGHUNoSHVwcS1x8ZdaZb3XfB7cX/DuEyGSK0v1",
-	"tqGXI2hqvWRfXbFXXGsUQjDmwbIN4FSxZXhjQXeTSlM1txozMti1ALqd9QC3BjuUOP2y71TmvNx5qD90",
-	"uXttNSDGpSl2Hjaxg722aCGZOOhnQCCxIolDuRRIo/b3mdJks0NJIMI7ksTdieBQIHIuBhOlLvZl8+1t",
-	"m9WGT2dd4/Gw+wmfzUS2AWyaS81buzbn9sXGS4iS1soRr9una7EpXH4UeRcwjC0zFSgtdO3hw/fsKd6m",
-	"8rWXSZw7F2xdJB2AbS0R/QThn1Q+kKY/S3nmbGJBoR74mw8yS1ap+xAUwbKddgfxsre8C1FjkB2FtalE",
-	"MHsFJidWTQmyHDCIXmRJEI08GomhAWDfRJDRPqbB9rkB8wxWZivjlTufGZlJI7lZT2BlJb4pf9dPipyb",
-	"1mh2u+qZSJh7y6nNMAGZsanMCiP0STBvFs/4IlU86U35u0f0XaNX2EOU3j+6/6BaiLnZl5WIvsz0BuW0",
-	"LGV3WZKX7r33RG4tXnb8zS4ChGICc0Oi9VkShwcHBzVj962RhDARKEMF7BnaiZjK8E86dLfBVHcfEsW9",
-	"D/aW7Wkm8kqb8CJazG/32MuMRgb0k875QiNiVy0mZuUK2O/rWN4N6FC0t2vziui1ABOuq8h8Zt/HkI98",
-	"s+BvIEr6rH4au189ZWBuF6+HnApVmH4uphQCWvPa4flgA2HmQmQM3xO5PvGR9EgIwv/kEmE2OzGHTaMj",
-	"I2j3+6vCGogM7h8s00E9QIYUvgCw110jrdfTeWP2vTPx9X5odQtQzHuOQ5MlOzwH4W+5cBYPUOrpRuqx",
-	"GB23vR/S99zqJvBX5YugxPwx2gKGPE0hNSZLGMlFmN3G07QsN+/0gmmP0Y2L/MFMgmQ47Xuyb987OuoF",
-	"EZduyrTp7k8qQVc+EO9mBJXlnoTeLfcszMB3z4LY/eBp6OeqLHTNtxU+p7XUMiUVH//OxVCVaf/wKFXz",
-	"/oCnHP1huOgjSWFZ+GcutEpxAPgAA6ayrrGnQEckpZ/heMJHT9wChg8f+0UMnz4MFjJ8/ihYtvD5F5UF",
-	"DX95XS4qPAZNOigFCA9Ddlf/DfXpM7fAwbPXwSIHj5+p+Wd+neE5aN9P3FqXj16X610+fKEMrN1bezDR",
-	"RL9Dtcx2mHkw4N0pZkG/y2lHkw5gomiwpjsdpTWo6xCKAQcoAmLlXYrqpHppXOaZ0OW9YB9abo3cxkWG",
-	"UXpFWcOnS4SbHX1f6v5U5aIZZyApxJViQ5ER6SvHl1I08qqt/lykyWcLQk5IipYJqaxfZMNU8PWCXvYF",
-	"vWhlmVyqXJpF/a4H/PymIKFmO/kmCYURyfc1ZYKu/A+Sbhh2YMkzxu2Peyy2mxAfMy0E/rs/WNjHsL8y",
-	"G1PX0ADteVBMVWqWOLDXuUxTV56VrjF3u9mVTwpkrWj8h7zNvWhtoqMPsXXjgW9EQRdUHy8a9GMPBWTY",
-	"wPUDFSY6XiGfIcLVWTBIegT+gmc0VHoG+ZTln8/8QOnB5zhe+utxOWz/PY2e/n6hztwc6MmrcCpucG5G",
-	"zs9XbK6tzrl2kNfYQKUukTQsExQ41llQ9kMZtEDVWH5mlVzfZzkcO5TGNlXRCA/mkAfgd00WbZqjC0QH",
-	"75AIiP4EhbC51AJiCfSE5yJxsGL+ddmER+DEGL0KIFvXiqz9vqYB+qS3Spf6JLwd7N0AiQQT8mwZfiHK",
-	"FRqqKRUI6KzCIS19KcW8yQIFelEfPGpNaQ4540E9EirmAEFaXLNhyuVUJORWx5bIeRcT2LNxihfxjGYy",
-	"zIUp8syBKzMgi84E1w1E8JzrixJ/UhfTKc9bCFSUUgAEJJOrdpVKuK7np8mSVFIqRT51gG6Scnj+Tvb3",
-	"XOWWDa4qf0bKK7Sk1SZRJ/BxL0k64C5vkXT4VJSpsiJNADHPbrOY8ZwbEmRScSkwWp9nTDl333KBsFWF",
-	"Rma5GqRiWgJpU38+yxR5k8caMS4pda3nBee3OjvricqnL0dvUL9ruNy14VnCc3tPzpSmQtwxvf+ZSuDG",
-	"1FM95kb4d7CeCTiLLGX7u7iCgn/2/OynALZxBv5zp2NS9O5YamOFfWYmuSrGuDKnr54GX+LdayVEig6I",
-	"LSOhazhIivJXMU3FUgwOuOMtSbM9K793T1wz76M9EtWa+SWCruuyGlQ1URGh5uUI8qrhXSoZBcy5G/eD",
-	"z5o4nx3YM8FRn9nAFA4R/Y052k9cjDnGavprwLLJRrPNSivNdbEXP94mMreLYFtYZgL4mb8YOvLi7gUk",
-	"KApjVdmIYAVWH+iAl4a1HIMZNM4dsw/PCKFmQzLAWJWEN+WCnJblhthA2Dtb+1zH+URQSFspnY+KNMWy",
-	"R7e+OH94G9ZmxjUkaMlsKOAwg5yW8EXEiiy1SiKl9UsHk4OpJiBkJAUUAnESMvBQmVlWzRcrDYh3H9xf",
-	"bz/EKOa2qWPYjFUDCEgVGLidAaWgVaYOs0blx74isqTHnhoXnXQhZgbQhVA3SgXBkgaasHdwgmwBHNay",
-	"OvC99NgBmwqeabwrehtN/WBVBpCYtc2/9NO07i+GG8Y+vDumixLG7BWzUS4E42Mus4jAZ32ytrsRLwTA",
-	"03KWibn79frnjHmL7dI3D6h9Wmi4ZvAbkdQUQ8yGJRcYvGIfT3kiMB+FIjbRBSayS5mrbOq02/jzp2fn",
-	"L1//zf6jp6/jRuF8JETSsi+P0c4KGafOaAvekiJN8fJ25MqbdtA2iuAU3oRM+a4GpgTtyGwcUWyfPXT2",
-	"p9JxF1Bpj536W90S+ohLLJsHDiGgE+cFSJUuQ0pW7+Wn4UY+aNrIFWRLvDDYpO0Yla8GlPCFs1N56gDW",
-	"VDI0hCC/fnpNRTJuZc0PJ4BP5uOI4V10DdDtBDlUxdQqNsUMXEV80U4UEZulhbZvQplQM5H2hsBAYmmo",
-	"5g0Iqs7RJ8cTQ/R07TNX45Zp++SsIMMkak7TsiMmr0THY3Hd0/AE05/LxEzW2VzxwATp96Beh2wpqK9D",
-	"OHFQ/6isHghHOVF4c7yT2rCFCK1VeG3Ohbiwk1GZmTQGDfjyTm2bUK0rdmMLDPG7esaHLarXK6XNOBdn",
-	"v3jGyleBQ5EUA3c08HpYrdKqqOZZKfjit5BZogksXl7KVIwFe/j68en5Y2Y1bNNjj0HOxzmicFiyI7sl",
-	"kLLXqyZ7PLi7ATJIUx7H5yq1bJoUhKYwZ/ilnNu0kmopqXztUsLMeut1oJO0JPw1Qlwt9btpODIYBbDL",
-	"Jnn4aTZQRbZh1b9tCzqF8129WjSsR8EXViiBmBl5Kfq1pniadggPbmq0MVQ2eOLr7+VCi6DA11R4HMQ4",
-	"eD3G6Bvop23p6pjzHdxbGNpWhXPVrSWjg2puiBE5U/a4lrUDsyJN0TY3UMmCKo9VS8HR+awWew2QFhBK",
-	"As9JaQtxqJErMUpa/EFlWAksdUcKeYUvr/PgdKiJDddimIewBZKbi29Zj/zfyX75Mns5GmFCLYKxEkmt",
-	"x3CjYL9lafmKRcc25T7BUahDiePGVY9f2xGvU/5SPYLAJhqulS+xWNtdWqErFxojIvxMJYt1qRjLJxXO",
-	"nsPSQ9sgMRvUdynDBm/AsMH7QRDO0lge1Thj9/TRBs7HYZBWknIeIuR73pCDwfEVHkkoiYQ5AOVIBwuW",
-	"KXy313COarHQVkNuCsg3E6/7I/wK3Y2JyIwcLXxukECOBCC3GG9Dr4tfFTxlBoRGUr55nkq71MAgM2Um",
-	"4AVDB+kJOkOrpBPbxYCdC9FPsXoz5BKWYXfoxX1aAjC632kto2CvaYR+Lo43O9DfsAJnhIGCdszeWRwm",
-	"Jn61B9Vde2Abw38Coqel4E7mU8dauZnUowAbsbMoG6iZ1IJoszA52JLwBhhv1TFMZUZ/HS4PqAW1Msgo",
-	"hO0DQZb8CACFhGAKdo/0CRE+XvfVHdLhJefX/NuSSX61dw9s4LVDe9h0ZqGCFnqdeNpubKlDRcc/itlA",
-	"jGXm5RGZ19CjceQlLnR8cBBbZjPKFVEl8oAycS5AdiZLFSIVIGR0XPNvngSI0y7Y1wFTQ8TcOrzoSjHV",
-	"XqNlZyV6bpC3W0otx1ajB6Kxc/eQRv7ZiGkrEfG0sqR2TlNeCcCZunL2MijjVPPZ+rK4MJZAkakJVgDZ",
-	"6+WqSgpx8PyHPW5MLge6h0nx0VWOC8C561WHcoPz35CBylkcXLNBKrUO7D8OUN6fLfQhVU4NBpG5SOLe",
-	"0AEx1i+8hrNjmrHuAWMEdhXHIzMW/+Db91gI2WeHi4y0U+Tc4FpEawLcWhOC+uNp6kpO4e1l2+Lsj9jg",
-	"PQToxzwOSlTTS1EQaxAPYvrmR+4bsAoWkG46n6jyiPTYGdEmsRq4f2MKTv2lkpkzqyO51nj+Vz/4FoWZ",
-	"92/ZD761r6jsGR+IVPcgoNIu/vvKFbANFP6P1nDnw6bw4DZRBaq2Xy2u0MoKqRzyxkiR87wQdntqFz1F",
-	"6ZfBIY3MpwyMq6Fx5QuWF9mxM5U6nGJmSaqMpPF8F3+NO0c2bIMRMJIZT/tBoZDm+g8UxCHT1MVmRaVC",
-	"G1tJ2XN5ktuBC4pUi3pViI0d+zAtbEXqEsgaMsmFmqWNLa4tglSG4a0uz1EWF3gfRJe13Cw16BHSmd3G",
-	"QtB3kxG1OS5qbXEIJzuHvYYFI6KAwUBd/K0G0l5pztNzFYTBfcBu6YnKfaF/fbu84pCk+IXQa2A6u4fo",
-	"bOj+BrUtkUOzZlqzXNi3RMJUYYZqimDvADH/6uXZObvDZ/LO5eEdPdUA5BEHVmAoNgHxhXsR/THnEIqA",
-	"fwxEn0IT/d9hmCM+xF2qvCOnRcq713AglvnGfn+GgwkfvcEhhY8+cyGI1YdheGP4y2s3xNrr5ThbQqwr",
-	"h3SFkrzbJF8vw+w4zTfs94oJpM40e+MppKU8eB3VuK9kBF5X9Xj5kx1WQL4Zw24nc27XyKlaDbBQsKvr",
-	"3SvNuOv26au3O69PfQ1m5eqmlMvu3qnV6WBknFyyRpfu+6rTbo2Bed2iQvM7XNFlk3nTAtXMcgg7R0qY",
-	"wViX1c7Nw/t3HxxU/JsPrmWtHtzbcXX0VSRUiQYNJe0lEdynOlTsA3XtbcnG2qDN7cN/D5/81R//2V/9",
-	"8T9pMiV8fEXmr+Q3aVv80OrtLNuEqroSabDLIv9OLGu7vyjw/azONxDZl/TqKpUfbEqNoZOghpbRzT87",
-	"e/nimK4yiGzOEvFO6MjHnAOYMcxDs1uYyKt7B720ZvKIb/fAhuLg48B0XsJ9oT09/grp6m9gUurbuGr5",
-	"g/d1gNFgCo3mH3w/RjcoFIxH1cilnpT6FDTRavw7WGv829o24xbetruxZBH4OKbRziWMutTrpqJuQpEA",
-	"yJwbUSWw59aKeJtFkpA1E3OiMDoYNeWoIdwFCy2OhaEvmstYu11vgMhAbVt7BE/wRi2b7fc2c0yB3bBB",
-	"K8rFqNAiDB1vc0sHVerdR24Iq3bCS5CNiStQK86VezH6hMXDQhs1RSiXbLHk1nUmBmBWU55xFFzGOR/x",
-	"jO9Fe5YHTVVm153PZrnUAlzSRk7F/kUxhVfU2CjIgbwsoI667bExTs1Pok2ePW+XZHUYnz1VuWBFPsYS",
-	"U5yK2SgNyOGQ6Cc95ggzyhXiPKGrFn1FUl+r5LxMljRdMmusOSMkwlYSchvk1lJiLYEueQnWgWj8GYP9",
-	"pCIaI5nb1Xs4UfbysNeKMalgEMtfLh6SxO9rpuYZg6v5kqcIGkoYIT32TIyMPVHo2bKiS5fIwGbhecVy",
-	"7aKk9ZUDwaoRVus7vE7NvMtlgZft9SidnT6k1xuVsg4N0CnpiNBDHwXgPNcmk58Hmk+dB52wGP2a3ksR",
-	"yu1jeQnBJqHrEaMnHLBO8xddZf0NvK+mGbqXnPmVa5bntndtgkluXiG9EmRFFLfiGtu57HQTUtNZo759",
-	"3qRpl0vfcEFtoZeXEv5v//V/+PV//kff/b0//+5P/2Kdwr6dgg4TxuvieYsQ5q8TgINWWXDJYuZ1Jt5h",
-	"dOhUpqksQ+Tab5VPHtyzw1sbcv5zsbgetOPOGFwZFZfsgEwMr65FIf65WFy/46KTsGsXr0HI3dlB+rlY",
-	"bCcNuD1okC6LfKbKE3MhFvWK/Nuz3do8YRBN03Ilg5usEK7AwAnjScI4w18pEc/5a7N04QHHpzC6ypn/",
-	"ZrJ//qY6rbv3q/Pg+9+8/fYouvv+1j6UxccHd9/f/smtfV8o/4+wWPrd97dbSuZDGvNZm+31HPKcuKYU",
-	"SY9S5DzwlPckMyf7Wg6gjeBJyc8gRZbFgMzQK4FV+g7ozoVErucV1eTS9XHUzyBD63FmmuAaTsPS3ZTL",
-	"JbUregKRWsdWYVWz/WJmufRQ5VSKlt1C2IrBIr4NwO+uUPmtTIy5kZeCxZgzFJcZrLFLpoZvmFUYs4Td",
-	"gpoQy19ALIX/guJMfT10MCE5/ksVA1imBipZnED9LoB3hM9vww1DqfvMTHKhMQ/+lu/w4HaPnVLdIipF",
-	"ZsemoQ5AjvpF7LJ3ggy5uJbvZhSiDqo5RRVAxnEZ4FfOh6KoMHyJp2k5+TI+EsxEiEK2XFnGwcA1Eiz9",
-	"GKRPYusdCx6uwp4B3QxyTivNro2kpzcbG6bsMjhDFF7RrVbhh7wB25EKzoPC/BjEodTFcoF2pFEf/0EF",
-	"1CxdNZf/Wn+aUzXv65aMK9DDxbyk7witUo4WG+gfa42qmcgseypxBbcc2ZznUPz1IxtaLqY8v+iQ7dEk",
-	"23j6LocQTrWyJQHJ+F6jvXph2sartOTSu9Mpwqthl+IQ9nsdcR21GdxsbAcOZtfbt/OwnGeufk+7oAIo",
-	"je5/G/nlXft6w4SbM8dj7Z2P6NkRQANGmH6eJQzSjp31HCS5b0o5h4Q4SrihbGHFsFZR/eKd4d2/dn/g",
-	"4/cRvG/HstEHOInNPoHE6m5fvG/bWd0tNukKK/KxxRNstj0f4+g3oZWPcvzdCffjGn7zKdLmcTZUSask",
-	"JOhXy3senn0J3OlnZy9fVG2sPAg0lxqSZdKF1Q1kwr44f7L/CSZQ8YRxjQ8I58a7x+B7rtlPPzv85ODu",
-	"wQmLZ7m4lGJuhxgzPUE8IZe5AfBCGLKxoBRknkCO3sI4f6MVaTBQmc1yMRSJsEqGunTICwANF4KjwcD2",
-	"oj0aw16090ZmiZrr/cOj+0cdI3bteJ9mX5w/sS3hH2V7+De1io3SLrzC2TbdxGkxzapiRkuxlCA7r9ue",
-	"gubq3F6YDMNxn45ZDKsRR/iPwwf2XzQRLPAUrk1MlxGqkXOVXwyUuugEJExjWS2PU67FfLKgOAuagNQs",
-	"UcXAjIq0uVzkKXh89531h+BsywXgmo0LoX1Ouw9wH4IPHOrjDAR7xo3MWCoMZDbJrDb7HnteIqnWB5gp",
-	"4wfZDHg630CIlNq8Vg3onnU4fkcAkScg6ultCxsgAtzO9hfS27rhe34DGSxpi5KdSm2OLceJ2B88O/sD",
-	"S3GW7YRK1UBmCJy5nPYwEW0Oe/gJg4AcmTY6AJDN4NuOrdmdnMgkEdla++U6UMpUrN+IncnmAfvZrXCO",
-	"tLw8QZGmDbbNl5lLPLdsBqumAG2vhJ1YTlw2OV8XGBCmDg9EqrIxM8oK2b7DJqOC1g2mqId4/Mi+onI5",
-	"lplP9ov8HQb2FttogqbL6awwwJRyxLhzgAEydfXSJYDsbTT3HFd7Jaj9BA2CQX/bFMOEgeE+upVxS99G",
-	"CiI5gyzNZXqYKN1Qd9LevnDR7x0fITg8T+WlWO2BpURQrP9OiZX+3tCGHR2wACxiKSwyV6noAMJs+3gN",
-	"r0IOlsg2wOqmERL2Cg3ToQHlRdYdnRtbarQJnoKFSya2azhIgNzcGLBKS3y4VI5nYxCRGkifw3sFYAd8",
-	"yzLZIoNSrms9PeXsIiQQtzshqEcw4nIjAlpposXnbfmMMRSe1TqmJHGQE8pMRsYHDhcCsh5BIHk4kZmA",
-	"c+/LTA8Wy2LJqpU/KsdUqY3agOLBDQ+LZPd+GDPxzvZUPnKwZXFUA1um6E64GaGILwPYaB34A6gkZi5Y",
-	"SkFJDmzDQQBWwOYduCCgABI8QEypfjHLxZTLTC+7CshW3YVR0asR+rgPq0mS8VI5HKr+01ASJ95rxz5d",
-	"n5cIBV4wMXEj+Kwu7MDjgHKNuZ7GbFBE0cOONo6Gpr/oknf5yL0bfNd3ksgykvxGi++yadSlTET++5qR",
-	"DNGgLCSb1z2gynxXIY1ui32FaLOw1lL3ymP1POnW48IBjqdCQgHgNiw+FJILIL4a87JLXzCfzVqdTSHy",
-	"M5XiaMi5D7OldZGaNsXP/haylms55M0Z0h0KwGhV5EPReJp2kvi8OsaMyv9VQsvWx5G5Qay4DM9d/v/q",
-	"yL2KPSGvIWCSbcHSRq32SKaCJrhmFJhdc7Z09oS2Rnqc16wDTtmHXPsWqWMpcPFaYdKSJeAy19qqzWgu",
-	"mxfykLgaSOgMXJci96/UKryBRptfCGNn1RRH/lxl0ij715Yg6sMiz0U2bPHWu19LUDE5RHHEFVqxx9qD",
-	"EWkDZpiEy3TBjDI81QHwq6+2OlTZJQZlq1wkjE9Vge76MnDn4Yu/WQvbqejyNeRRiNK5+/4HbZWR+9+o",
-	"TKy4nkI3DmDZWnHtp49LLAKeTGV2x/ISqY0cUnEVQIdtnGqAcQtFlaDVYw98En7FLoSYYT5GmsBIIh/j",
-	"NFTZUKYSC6EUmgJkrZIAIwaFGxKEEB23XL5TLfmdMzuWCZebBNMe7H96uv+HfP+b/p0f7bckMc25NP1h",
-	"Lo0c8rQ94fQ8MN94rzxGqtjNz4tUaBZDY3YTgogdqF3CYtdFfFKF310Z4XR0/9OjDsGQ0K2YinxsyfsD",
-	"TsL38cFmQSbaDzgH6qE+gxKCmCqbjEGOzstUimpvlVwVaPrqa9DkPnkh5v8fe//WG0mS5QfiX8XBfwOT",
-	"2eOMJPM2VSSEBisvXeyuvHSSWaXpykS4MdwY4U0Pt2g3DzKjahJo/bECtJAAScA+LBZYQCsIC2EhSI8a",
-	"CIL2u+xMz0hP+xUWds6xm7v5JYLMyKzp7IeupIe73e3YOcd+53e2j3Ulbb458hd8NYpOMJ8Vhqh8xVmp",
-	"RklccCRkpyDXBZPySpQwWF8xmU0itqxmvKh0us9QA9fH2CLQswdNgmO4PW8nzdk2HZ3P+ZWTXGgYabH+",
-	"4H1cHxDJJ2Wrdxt+Q9UbD3uOaf/lQZRczSSfjBOS+ZBPoojOmOTuQmv1tkClzd699fq31Wm0Q7TNqTTQ",
-	"mwBVqaSUJ+QokVGCEJxEHc+UJBhw99ECsnc8X+Z5JBz3Izwecm32HHRRewyzyZyvcfre+sXBrV8cOGfw",
-	"7tu/evNm1HjgPRuNd9/e9v/8eQtI+bmoXnGWrii3YWM1tMiS9gSbp/bmF68CMegOlZ9RlMhsLsfi/Dw5",
-	"QH/myfEzHy0DUOHz88MoKcQY0LLJAcB8Nfg0Q7sjWi4OVXE5LypyTLDFAugB1NmzELkyZ8H0pPxD+O4Y",
-	"cwRpbDQ49pNM0q9JrTFwnY1t+f1SVIzaAhAejA6ybRHLSmYp95KLUjFTXgH0BzHeEISeSYP8TtkKYqdU",
-	"UfTdJCsny6yKzkrOLqwfzRmiBVxumXRhNKyYbROGDciVKTOxbv5OvOO1UhlvUO3AO3OzXLK5fAG16SfP",
-	"xVOq1L5DldtXfkNt0E9eYFu+pqboxy+pSfXcVR0+74YUtBmn6IyjBRuUFY559WTTGMuz7IdG+vYBSoIX",
-	"X98XYK/qGOK0+ir7QTus1g39RLpgno7RS1LDT9Jy24v347vxvfh+/OBt3OuNCecDh3q+Y1lFma/h7xN0",
-	"3Ju/bVpw+NNL/Q1PnhDqmT4Xc51J/K03tg97BlZNJKv6AZ0v9HueG8mXgHvRFfYqjvYjuomIo7sR5oiP",
-	"o3uRSQUfR/cpvxQ7K9Qo5vnKbmozypuO8Ql3BviEO6N7wp2hLVJvXIv0yDamQSpnlmBsVrwZit69NfBW",
-	"JJjQPold8g6ShzXHSGhHDtyHm2ytGSsKnofvD3quF9C90XNzgtdVmvw6ApJwE1fDrOcQWEHYZGYuedxh",
-	"QVcxLDLOynwVG4Jboguwoe4JVpg0r3rMih04mrjWh3rHkV902Mu0oTZx4hkeU2n2wbneBLaDoUW8iZm4",
-	"2U3BMN+0u6m0j7oeX1ervpbdQa/duLmh3awLXq4FWrR9u1wJlmUZsCysytgYrKU099/d5o1+cfB5vl1W",
-	"S7fmrWPo3cqfsTTUXSuxhpBADOFubogbyD2lTrS8VLocyCS609L3zHAJrLNJmRR1RexxN5nsmiD2bPrc",
-	"LEVt+v7e/XC6QSN6AvGteP9/NRPIbo9NxBsFZfmd8WhZQNSfsukOIeiO0sYS05Xll7e0yIPwgKEdEgou",
-	"2Uhq2FikTkQmxjHCVGA9PD30aIqzYmoYTWKXOxvSmUpwXEsAtwwxfXWGkXWG5hV+k35oWWjEn7fKvbTf",
-	"FGhF66lvw91E4JHXFco2/tEDkPzZcZi5a2CQNC3pXA5ENeKP2oNCo++nktbvZLL9hu8D4SBOm6AGgu5B",
-	"IkD4NDIro9kqw0Q/kEH+HSQVycdzOW27mnea4yNp7DnQu/+U9BwbuvperLaDLChEpYOfh230CsZ2WVRD",
-	"b+fBEdM+ZjeUn8us1+BFfujOWVaIRREu2kIvVEoW6qSlANiKOvBk2z1jr5IPL1nSdpqFGaQ74YUR1MMi",
-	"lzfQo2yabr2FPSloZ9YsdDt93hprLGw9AP1ShWR+OAaCLkh9m8ZE8tt8zTEBGlBgU7i9G8DfsGo+6GFb",
-	"tbXd2Bw9BBmNQ4sq7h/Ozd1XH9xY7t2yj/A9pbZv4r7ycHQB8AIWR0RuSqczgt6bI6XHAmwdW+PkEgIs",
-	"qQnlvOCrWgbU/btfdHMFtbAEQVZ4LoOYued+3jM3KS1mrn5p9VqApzvym5wHBRJL4tobDUbKgXJQLgu4",
-	"Be5AS5BkxA3YSNNWiCsH5oIZu8+WMivA87Ba8OgB7ujEwoCTuB7skegkRHP27vGyJPgMRilqZkC3gOG9",
-	"3MT7R43pZVOl1yzxGzU4PJge75hlM6SkLKxY1frL8lwbNTC/cGTQzIfHuW1QiTPmFWj/STdp4YO7Dx7W",
-	"OWPac20O1ngtXV3ZBr3FXO+FAJoQRtlNokqIKBfF9MBGYXvoUnifih1F3/z65NlJNGH5BBJn0EW7m1Uq",
-	"EZdKMM65hii6Cw6M16wavroqNu3XV6fP2Zw7J3ivnHwteXn8uGnrhNw5RvbaZdt/iHwMl8m3245saqy/",
-	"bka6GNdJ6mqCcCBkRYQccMi/c02OutHGJHU3wypfH5gPc9ERRw8iKebcKkQ3d7vkNt9egfj2tfYB1z0z",
-	"0BT3oXs7UrsqbDyr3UCFLPrGjtqG6jXl6biTf0npDmD+4DSJEhDdc0KEu8qRJiFyg554xC+JbjhQAkTY",
-	"D2JyGuycXFcv3CwduqNL9sdHewrcZlbtUHXLnG4NfSH2OJBhDqoyU/sO9QXYbMuSt51e/U3cyGZyNaze",
-	"Kux9UP/lGCxEhzN9mJn8yfpLawriRrRUni8m5OMop6pRdiRxiWBEWbEiD8ROPMiPM5zF1bCMO2Q4GxK4",
-	"DvEO9cU/3pCHKeR9jndM8E6/zHVzXbp76zBK5EpWfH6AqTMgjymprvRJVkWViFhRiCWQ8sF7wdAZddbx",
-	"tD8VQX1PuebEQAfU2unrb/Le0kpsx4flX/vylLIKuI4tX+42dmItPNWR9E7+erouMJKutgq8Y3i9JPbu",
-	"GnPje5paxOYAhiEnrsle2hMtOdALXqjtl4az2hhPYtCXGe/Mqnne5uGBZkZMRl+fPvsmuB1IaPWKgCqr",
-	"8jD68drL3Fm9dkljfXao/XEwa02P3PVX0ce7HNctkB/N3NMt2DSjgtkNfiagXoaR9Vb+GjdDTupfp0kP",
-	"78fX2D4UDA4oWj5nWZ4cRgm9o5NlF9qBkhVgDI+ib5GUQ+mkXE7YgqejCPN+i/OI76pyAHxE2f0DDpif",
-	"/Qi/TaoRpMUmP4x9qizYexPMybSsOPypXiMglE1dM2oQwAyZoYFqjXtWSTcXU1aCf9m8vDWz3Uis7vRU",
-	"3bKpLoaG76SPKUk+uiCRN3n97/aqkz+qPSlSw7E2OKQljEP4sZEolsK1h2uVsoZbBFCQLiaO2GQiSmDj",
-	"oswHWtYN0z1nPG9XuJFM12TZEsAZlmsPljWkA8DSOLqasYojHZ3a26A2KpPJRzBgFREyDVczPh+KDTpB",
-	"ot8A1MO5ZQgfTigvmt0lXiR9ueVJ14adlRWTfInjbj9FYnRRnmVVZLzuO4F15qQJa/HXV2waO7fm+/He",
-	"3l5EolwGLPi1d4vFpQTGkPzvAVcKm9KiNG0xoT/e9DvE+4n2zydDbEiH0+B6mwSo6QZsFLzzUQubcpkR",
-	"grgQGOW/qCxcYTicYC1OwzrollawU1hLbJp7mIbhi+BY7BtI/1DGNHm85OSVPOMTtpTcofIq8O6Il1Gh",
-	"jcOOHHprL03oSShNiCj5uBWrSOBKiI6llTFRhj7E1OqbXcRsYxkJAhQP/Rh1byzu/Jil7xMNZMxzkgPz",
-	"AfmLCCqG49931sDkfRxdQOrR3poigFmzbGTMDnjOxPn5wIAq9Bm9UB/RP9WnUPDrYpJz1oLdYpgu40qp",
-	"30gmQnRc6hFsfeYzEvGiOgCYHcBZIbfGEiswj5AcH70bKea4GEUJeEooKk2X6KXa042QlM9kxqQuZITL",
-	"k74GtFQmo6dHx988eWwRvUQdI9nKwUFRakrsGbSzcbVGTSOPLIXGgaEAlernyzM1eGem9VgORn5iDLpO",
-	"t9TCQOu8rJpLd3QACXm3yFlBkBHNx6WGQScuQ8IuZRVczbKcO4WlfMEhE0jhBvahuMryHBpjRs3lvoVO",
-	"Ey514CIza+kVfWsePIVCYLlNQj4lAg+scT2lv9CuqBvxFXVD0Y9xCAmoXQmcdKCtEcVBVDlIdT3VNZB6",
-	"EEgOqDaDGO2//4HXHcGz5o1RKxhEE5qGoD8eO09WUeJ2KngwQgGPkGt5y1t1b9QAa2o2xcY2VXK4Kbym",
-	"zqzZvYZfThXjpZW13TkStVBGvZcrhWzcDrrE+NXxsKuEE16kzhUCbyXuCGJH1fuaKJm81cN0vOtDcYdf",
-	"dujAcPC40aVHg/3KRc6sTbpFDE0ts2F+b5VOaqHKMWmJbavZHBggrRkEp5NeSXqVPSfQDYZB1geWc9Ky",
-	"J6Hi7uarVa/uLhdECaTjtluauiyqLB9Ks4fjr5NwmRbi9R8c5gNlRk1fcrZc/QiIvUOkPgWBXeTPootP",
-	"dveS3iCNWxZnM3sivC6gXRCzlX+9JCjqnHykL1f9w3KtmMd1whjN2+OyldltwcsJLyrNpq4JUIEBHUil",
-	"EuLe3FMH5P7enjfRYnmWO7NcmOzv/RsGCt8kGrO+ELCgYHCm1/3OWbm2D87O7+aON9ua7VlBzghs1/yZ",
-	"bPkSSdW49chKU+kNrK6PH9GlWrFhkMD17YFOKiVRpg/2NoL908pZz0kKhANZEX3HH81Y9WfgLp2zahQd",
-	"6TDPh/e+uA+ZSsAf+quTF8/jaM6ZXJZESU6mXcUjuWATDuYnQNkpIXl0VarDCRBB58s8p/sot3UP9vYC",
-	"k3QjxkFW4QWdkqRyFB0XbtJ8UsNix1BVpjsrIn5+zieVm0k1bPmPNkaRbahyL2gPejd6d+9vFHBhFA/I",
-	"BtjiVsTf1JGplLtaAlb60VBdgg95rYS5LovTn3e30jEy+mHhBgjWwbEvQP3zJhfdOWhJ1qOUHMO4pmXf",
-	"ZHcb+sYQcVGHVtys/tl5KGz33NvumedANoP6psQ4KbyxOOMzltNGYHnOy4hN4JahBkXouXh/UZ5l6x5K",
-	"mYXLDgz3UZXQ0bKu1mq+jU29wcG75GU4S1QnJzqJkvNsuhzsv6mlfvBPztYIuFpVblaoPKeXMmhCP24b",
-	"qHslOuCbHYYIUU0x3R15WyeiPoz26Pwp6aArBqYaBhaHNJTjxWkrHtT4qrkAji3HQ7znm0kDlwjVHTd7",
-	"Hlop51kJNO0I3mzm/4DnRKJXggWfFVMviRfN6GZZbNe9M7fDVMG+N4G4MGTmFh0cDTZDNbo/IkjTwIEU",
-	"2XOhSH7JS5bb+qAqpJuxKYTousrRzvbgItlUatwx5tpbsjn3/DBQJgZADlLYvxZ5mhVT62y0lGJ39wI0",
-	"YnnKZTUG3txO7l3tD3V3Pdwd4Ejr4O+UUijBBaWsiIeSiNjpNiVdcrr11SshxmxohXm3MHcXyD+YyYjN",
-	"BV3334VBdJLPm8w21JZLbC5PTTOCvoOWtWZ9CSULhz1CzQteUj4fe+sCMmHf5PmhRQ8OL7eZarSqK6H1",
-	"cp3nu805E6rdCVth+n5qs05mAdzYifZQ4Sh7eAtbPVxGm4AppMXZrA1iWQ3r6MnrR4+enJxsUkvd9CyQ",
-	"WbKbL4V2YlcyCkfUieLQl3Cxc1MmdYhFKQii3QjtH+PVztCg/qHv1hNo0f2RrbCj52OvWW3EqZDaqjEY",
-	"YFoSCAAvB9WMroGWcXleeyUZFt53/YDSpDCZqSo+iiAqrrGwPeonNY2G/qnKQOFYIlbzGi7VBd6AjAse",
-	"yJ328snzx8fPfxk3OTx0FqN4nTpajKt6LaxAGM56dZjkLdugxLNjVu+d15KAX7a5zmuFE2mcE72hl2zo",
-	"nNQHRF0lqiuYVoyEtlWXMr5FY02r/9s02F4yGLc1qZmOXh5Hr199E1Ui4kXFS51PkC0WeF01U6oWMGU4",
-	"SWMwqSE6kBw8kj6TbYrWBatmmHptJgoejE5q52RSv8TR/t0ozaZZJZVsqSh5jmnkaGeDm3VQu1CR0Elw",
-	"oH2ASi/5NJOqHqPb0hwMsy5/X3Yj6/FI+80rKJV4q4n6Sg8a9lu1J88KTtSeUAab85KZu0Noskm4PIek",
-	"AfxdNeq9r9M3Ym4gk2X/+X3Ztb428xzLbN6Z/+rk+Jm9x5Z+zmrb18lMCMnlKBScaNgp7nUTU7zv6tq2",
-	"BITeq9uVD2WVVZQAqebXX7UyksjsB9A+0kxe4I7IipS/4wMRpHTuXwtgwN9hnPl4iO8EjAY1fjmveISf",
-	"buymBg1hnLJOdS1lq+jW69NHt435ZMBHDRfOTjd0pnvJ0PR9DTBu+BJ1qDXy7C10IQBYmBs1bOMRwjT4",
-	"a+X6s23APGOU8gk0Q8QfirICNKIOdEW/tDbq66rlBV9UiEFslk7Lb/PuyTElxmsH6Wpb3MAqIF0UwkIE",
-	"cPWfcWXrSQzpa/rTwU/UushgQWMyp96lhI7t4ar7WoMY18DT6BMQJRZg+ziKjvI8wjhYcLOhin+e4ek2",
-	"Hw1Ug3M26ZWKL+GlZtZuvW2dwdUlepMak+jz9pIvcfw17km0TilL23QITRw6P5eFESBXnC8osb0y9+Ya",
-	"C2rnRZtPooTpibJKE+1mUmMCY6cwnRYDyCAO1Hv05E3hqm+mAp051+VCNJVnBPVNY1rg6RIS55I+oXM1",
-	"M7VsR2+KN8UuJvOAEdFJRE1pkC7qTMtqJQnQeai1IcfNU4go+fr45PTFq78cPz5+lYyg6EqI8VzZGGr5",
-	"JweImgdwPHkIPeeXWreYrdsuWeiHmz68EULgv4/15mJyYRJ2VEqOyOZYweZg+ZWSCfhBdLai6IyqZIVE",
-	"JLfEIgnMj0XmYlrzyFHApLQ4stEbNwuIGWTA0zijArm9VeUh860LOvw1z9OvVs/FU10sPjgV4hkrVt9g",
-	"0fjsGzEB4w7/0hzHb909sV2oiKl263gRv+Zrgkas3vbRkSMvKR1Zy50g/eongQMHMrhbQOZTXJkyOy/4",
-	"6iBK8gs5l+MkOhd5Lq5we9y/F+W8qngpY7L94ijZpSjgcTKqx9PWbp3vhgEBLUCAl1uJsdPwzuRnPyo5",
-	"9BzCmj8JpMlLZVo9b7HNjsjyIs1BSfViFS3lkuVqdkFEHhB5458nSowme3uJY8kui6pcaYsWwgi9oPWE",
-	"4jnGyuoWRVJji2lwwJA7yRqILMIvY1u0Hi3VIH24sGguzrLcVYHmLCty1dBHs6xg0a39fbPWoD/ClvTF",
-	"w9uH0HGU23owlPb6O8iWM4pO1KSo5crkDP4rVEFnJZtc8Ap8/peZzM5yYL8u2QQXt5qo3assrWambj10",
-	"yWgvwaASuSg5S+WMczyHsmkhIDOv0pYBTEwxXaaBpgoTY7MQElb2KDqCMAkJfgOMdWxNPY3HexE9Ge0/",
-	"vI+4EGlmHSNzYCX4fHX7977Y24P/2+tLdNbci1rpq6XMJXXHCSTSlFegx7n+JkdJIS8RHs2waXRBI/ss",
-	"GUUJ6XSN4m1sIBoph9ZAUSOq5nPlHcpzP1Jngiq/NbK0PTLs8IXReKVLgb++NkXBn491eWrsCEqOE9yC",
-	"xC+IhUZHy9Rg6DqelBzWuP7SMrvkBd1JWEmmFsPXp6cviRkdpuBMpKtDc4N+F+J8zXIfRSeQnFDWspmp",
-	"kU5+/vOfJ/46uru3F/34Bk7dNzsHb3aevHr1Zud9Q/TvhZYRdee56LSDLOm27v4UDitRC0zoJlNY56ih",
-	"ehwfWl3caqcqhDHZsF4audg6VWkMyW1nd4AN355xZvIxL1jJ5ryCc0IJt0nJU15UGculP/41x5AIXVUd",
-	"hed30NRQo9pP2/YAY3tkzXk1Ey1aCCxJfAHkV/Ls6PibYEb5ZZn3E6VTVfi2bX6MQxNSkn6z5Eu+Yert",
-	"OXs37mVwCzO3oa2GEFC1Nb3brZEahn88fvXk9NVfjh+9eP381Jy0vLjMSlHMeWH4SnWMpXvVDt0B+CdI",
-	"wlF0VAMs6GQqgPSA+wFqJ4BPyXWozg/+rjIc7e33Yjbnb2/K40WZiTKrVmM1et3YixP8gYZJ+/4NGoMg",
-	"FYBwJSu05FNWppAji8xIXV0cnS015rbkLAenkkGjHGhzU18i6M9UMW56dxlrTcN/bU893h/dfIZoe6s3",
-	"JtLnbqwKRvVC57JCgzFA69W31EbhgldNas1RlLx89eLRk5OT4+e/HJ8eP3vy4vXp+Nnx89enT05uYP3V",
-	"c8gzhC1DbKd6GVojg+gGM2YP9+5/4Q/ZaG9vP4ReoVuhMcVZj1vBDBphywpISApaIn4LK97ZnAuR54eo",
-	"sl1lkiv9qzO1EUqGlOds1b/E9RU0CIkVeTH0kWtC8OJoWcDixkBs0GzUbsbY6lqu1FGUoAR5/OSbo7/8",
-	"8DOpxZsFdtl43bXmNDifqn+bSox0yWlctbjIsws12AW/go3fyItOI6ek8HdHx9cVv90D0CUI7Ah0ZMVt",
-	"H4YrY3apxeuNCkDiYeVruaDZVOSMlRRrbzg828XYFw/v95HLvw8euxmvMJNso/Xw2JCDpQwSatcYdLXF",
-	"vlpw0v0r8g0y8NyxnMJtjYVKnDMOYvRhBFl1W9NF0K/fOuIfTGMZ23YETgJU7jSLu3YezlgRnTw7QQdL",
-	"IaLfqwGgKnxFev9gb29378uDukG2X8s1fev7vf233+/tfvn2r+5+v7d77+3tg+/3dh/go93OX1vSS7/i",
-	"LH1mvW51ZVejQPHuR4PK0RIFuckcxBBw8cIimrA8P2OTi50OVr7mXV4p5sEfdPAqIqYHsPQSoPc6V5rV",
-	"kLrqtxqqA/CpyxDpNsfrS0g1VdPxCnmAwrYHUgRdZwIGsiXMAQq8zrWhy2ZyLpZFemgQruS3UDsWftn4",
-	"uk/bW21pW2mAgih2B5oLFrIeTCOzvfuzaCIKwN6jEFBHrrbMMSEiORV1KcSUxlvC+ofwQjup2waRH/MB",
-	"2bVU207g3QayzBlKt3Zddqzd6c6Yesuiff1uxte5XkDhcjGuWpwHiQPpT4LpeCsRzVl5cViDprOyhOiG",
-	"nFXgUWKryMQKNI/D7uPPCziAtraP103etzQyuvbycdXg+bzkOuQCNdQNIiyg2rdBv8CWLnjUwEJQWXNM",
-	"6PJ1XIqcD+D8KC95+QpeVY1Z+5v6yMDTuNaIzh5s7z7ODtp2p8qcd/Wc1niItcYk6Rdw5aLJRs5eui4n",
-	"2TUM0DA49+SgoKsNWJRyIS4GYajARSM5Kyczc7tlQrL0oRs8k2N9btHXM517fOMj+SehKKyfv3PkE/XJ",
-	"ubwD/qJfOCX/oyTKM1lJC14YtYYIG6VkUKyDowqEwCn0M+BJXe/4VSkqHmWVN6AWbzKILAiNzhb96vpq",
-	"h6dNuDvcrToerp14DOvOWrS7qUPmbBfuQJVuHezg1ntNqIOW1R8d6OCtMY/dcZxVcnwFeDLL7eozvQ67",
-	"3KMqXhTHlfwOyqMnj51i6dFrt3TdvEsEJXbpue3hv+bqS0tLRD/JCMzLUIzvwOQP60rogD+r6wzLinHJ",
-	"F/mqVTu3lxIeswFeenuCi57pqOJe0XWRFemgBXzJ01+rdxu+hWZrs9S5hASghQaTdNxIer2YovdnWBfE",
-	"VdGJwvePKhSYdWFP/u9Bp6Tq0RoVkv9HIw4OIxbJmSgrzMiN6BGmFpOBKmhTLHgusqtu6hQgWzMDDeyn",
-	"xJpcimnJ5tFCSMyzE0eTJVzJ3kVAoXun/QJYUjwKSqUzqbns1JkAfl3NSrGcUjzN0cvjYWmi2KabTVml",
-	"GPqpCmnObN0YXUsngnb1UgBSEyp/HqjidZ1vLf03W6rg1ZUoL0KbKEYXsMh5Lb44sNA3HQ+P82CIYrbM",
-	"+VAJ80q9W1eo2qJqcUQMvUIP7aLM5i2F5UKzB0LAzoSVKdHK7Q8YPR2p0+esCql0NI61eEJXpVOtrokc",
-	"T+C5TlMQ5XXfqa/qWcHtHzp2/9kV36pBXPL0K6UzBmLyJhO+qPrZzPV7DvGCIXASBZcUS95HWx5gNkJ+",
-	"ZUCm4dVNmTaslMHhxbq3L7DUkAJX8vOl9LLetE24GRv7UdxBt+eN9JbVbTPBW1e4L3n65JIX1WNqagu7",
-	"mTiPEm1y6uWejKJE7QBI4IOMwckFX12JMk2sk1oJIxmxiaUVoySfEGhQP1nIN43Oa8oa5DtKSz5nWSFH",
-	"O/FnlfWzyvpZZd35k1Nv/rRUlS7JfVwsltfIOBdYF/wd0S0Bf9eClZWMfieygqdOjiJXvMxYCpGL/F3V",
-	"xG3urYVq1Tfrw/ZKrIMINJC8DyS+Rks+iOzqBQAPyd7WTUJ5Axt+43281hZq3516c3WG5u/XcD3919aV",
-	"GC72O0VH5xLbeAbDEI2uxHnecet4FmkjikU1Rh4l9S+gVSLVbCfeYctKoC6xjo/xkqenWLjR0hfVi2Xt",
-	"wXHh/P1rU6V+crSsxCus2enER3BwX/L043i4Hevmej3tzGVi6FlrOqdGVxvdsyVfSV8rnqiXHvOKZXlt",
-	"CJt7zElUkElnnwudV2znBtSC0KR0zcGNXTMoFezTuGe45BuCWthiMYAS+GixOHY1+/XHCdUVjzNMM/3q",
-	"P3vI8qmlThu6R2PbIuWjiJNX5O6rSwAAaivzO0qz1GHY1DfHz2zKn0Lgi3QziUBRixsmG74EpqQ8A8FR",
-	"90NpRpjuYVrkq6OJDkJOlY20DvJAWMHZWc0y544HyfEY1YZID4lOEpYohTfX4YGa0pkgR2oQC1EZNLIZ",
-	"x+cUOGuNt+SKn82EuEgiWTEd5aC+oecG+7sE4Tc0JSJ6dlu1UphBaCpNY/jCQIAfEMKAbezrMuexE22L",
-	"nhLAFpZz7P8mcMG6WUOtj/VysTNqF0PLSseLdTWzstO982cSUibTij1T3bOJRUfRETHUwzBBbFGeI/On",
-	"m57NwcrDtCamiKTpdmKLEHqLlRe8Ihq1TimjPn8PvI8Gyz30Gzf8Z9g3tQnxCqi1IXb6EJoT1CvHSr+T",
-	"7cakjM5W5P6i/JO8SCn0MzrLxeSic/23LDBLlItqLimzASgy4OZhss1idis3eU/BpBzkR6Ia1+431mfG",
-	"tBEwYOmXNx8OgO6PZzp4oWNJ+q3+jYX8Y0R7vZFDRqa+gjur8KhR+kuvrdu1Fqo6TMY/iIJ3WMY/ELex",
-	"FRXER69kiX1jHR9grcnu1Lhtqq+o2saqL/EY5U2/kHwEKPBeRfCjydHDiNWKyPl5BceSrNhK2hBzBDG7",
-	"bd9vk8GdXe0rZC2RTcO7geC2X64rvvWX7z+gNPaTVJ+cHr06tSwciGpA0g4ozhVWjmPkXj9Bg7UAHtQN",
-	"gE4hF++8252KXROEhq+OntM/vv/+Ldbx1n1zF5m3QCQy1aKdaVbNlmejiZjfEWyR7Sqle8qLO6bu9+7n",
-	"8iJb7IoFrqzdhVD6TYnN2/AMwqh89PmTxtY4F4AqCtmWgAlHRwiKYsItmz0eK+pPw0Cqo58uZIzYFD8L",
-	"uZpNre/rja2UeuRzR/2+5hQc4f428WdNby+mz7kZb1jfHH+0Gf5QZ3590714mcRR8j/+8If//h//bcfu",
-	"G0WPmORxBLwvcbRYFpNqSZMMlCRI2cAmEzjQUkEkcGoWPu/cprp0c6fHmtoV+sIo0DLqDLPs2FM3HXb5",
-	"yW3DzRXMOJKcO9rHyJn5sZmPpK6yfB5+O/zvt6VZ+5vhyVLtsjtf8TLPCu8YcuPZk7koskqoARmZRiXr",
-	"3tb85MbfaPwbssQotdku//GCl5o+tkcVBexL82O1nzb/ep4Vy/6oDfd7d49v0vrG9+t2oFHA+n2AdLWb",
-	"NN61Hm7k+3U73yhgrc4HJXDftw43Q62IdawwvxTEVKVsJVtD2Z1UYgY6Bci0OvuxYbzT1LUuf5E4B0Zn",
-	"y8SDir9R9xHzTSzQctTJbXHv4YNuep5ucWHyyPvd3dMMRnG0H1Gejji6SyxLcXTP5hWKo/s6/89ZoZqZ",
-	"5yvILSB5lGbn57y08f7E6wYEFZZiymG424v347vxvfj+28Clf61nbffT2LPvsP07bmdNvhHz6KnOSWme",
-	"PNL9ch9CBhp9Ty2KSZZnLMx7v0kUpf4Gke6Nn2k391J142DzYsKHXMM5vXjsfPge2XyXJR/EMw1mS5mp",
-	"R3ppEPg3Z8V0qZOHHwH+dvcbepYMY8rP+VjN6yB6gfOsyOTsmhwadFkSYmLAex2T4tC7XgFephqqWr9a",
-	"o1lvh7Jh3R3kT4VQcmRKe6qZu6z05lSpUXpM2rvu3PUXnCm5nRbZdBZADj1rxtybLpOEO88ueYSSH60b",
-	"KgxNT+K/odWhRvAQWd/JGAV2uojJyF3G8cDgU6fja8RGiKvAcL8SV4F5hg4DxYAU0Tkr44i/U70nJBwU",
-	"Fa+NWGwip8SynHjhgTqHvWrKQIjOCRRySh/iX0/hc4qHDQl8nyccOm7Z4s+o7zoJRr6CqOy6DyNlKz81",
-	"lzrcrmYZXChKpCJfljyJ+LtFzjLw9htm02VRYI+cVbsWr7gv016Z8vznT23ptR+oLkj1iRljOykTKlZB",
-	"YsDX6uUAarO2JP3IEpQKNNtUoSvxzDxZueDLdyur6juX1rUV4975UotJcaVmy0VCyzkRjg+wL0Rnq+gi",
-	"K1LKMoSJNxmw6AvLvbxgJTHCOluNSTpWgB1X60wTVpCMAMpATO+pagjg/zVXxYyHjrGQMLf33waUBBF3",
-	"+YogsK5c10F9w2U7tacKN6hLtorCbK0WMTpUSGKIT/twQOViMlkCQTNkPCgDsrCg5LmqJQ2GsflQITiF",
-	"nJpjXDDtbcKxLzyObHEe6e8H1gZbieqSAyuDoH13mJFTExavpjJG7D2lmMAUn+qLb3598uxkWNNQuq+l",
-	"rKFcNwmJ8VAPHmJ0z+AIcb2tDvDk1TRvOLCx5vk12SlyQXTpzKM3biTDoPGQUOAG5Dv6jPO2bX3XNOax",
-	"uYycVe4NT79keyrK+Zoek9bsOmqrau+hPiQCmXa8G5OQNq/D88c4Lc3KvjW0zAkNzUTky3mRaHOSFZFL",
-	"KBDy8gfS63e4+UNpPXkxEekAg/2bTFZP9Luk3ncGU8sAmbYvFhlkMTqIHp18G0f/+JuTf6zW6q9OXjx3",
-	"h/ssKxiwmwcgFGpN06C1IYnUby6BYoCDhQ2G9Tdjgyg95nWm2IwSiSwkowEHarTi1QebeLP71hlA/ZE3",
-	"bodKWSCK0ti+os86LbXWH15P2R4EaIWUCC3BC5AtAdp9JcqLMyEuDj1yVeJaRVYnfNtgIkQVzbI05UV9",
-	"5w/ohDvxA0cZVkLHEKvfrz/ANTHeVHBrRkub9N065t+p+2Mg/+vVXx977rqkPgUEumuIbYRD/9Cn6/qS",
-	"wahqa+R+CB1Xnc7c/T3nf32s69c3U5s7Fns5ZFY/znb9iFv1VC8Av79hemiA3IMhEDLlRtFT0KrRrnDZ",
-	"EbS16S4pSNBTM0TkDPT6M45J6wdaG1xWsi3RFhriiepOYutVnzjgBIS0pCzLVxEsFem57w6jPUpGPNww",
-	"rWY8K+WgYE+TuqQ+eva9rLIORMueSvmsNjBNNEgTG6mHsG2xXPJyuxsDVftt7wmstYkqtm0IxXDhZzYL",
-	"SX/gs/eFbV24WdMgFASvLKaQnnYVHZ+8iO7tP3y4u08kS4XrCqK0CpDJVudtdDKOHbqQA37Jy5WbHQy3",
-	"dsbyaFHy8+ydz5f+6PlONwjuaPe3b3+8+76F8ZzQhLUjsjPqT6eS1dmnMIcFT518B807gPOsYPm4Nyyc",
-	"/FRZnisB5CehbTliA2wxavzdKNsJw4RQdJmxyPWIg0QpVpbofxDX9LJXbzpl8oLuP5UcYlLztjadzcBk",
-	"s3Ow3/Bc0EeOv9YfQ3cYwuvWhkE5Xn+N8K7YFFwZ+N9AJO+5KK8YRvJOlMmX83TKBzvMTd2vqD7n0Smb",
-	"+g9eUyucR07Ur/uMAn/No6emkc7DI7e9eiSeaWojPRD8HZtU4N9Vm4oCoenqoORT/m6xTmeh+CdUpH3y",
-	"UhduHz2y1diHr6hC3drt8Ib3bkd0sefZPNN2tQuBABzvKrqVyLkczdk7vTQ9nEQSR+Z3Y9d7L9we9aN8",
-	"12ApAOE1vuCrdp5k8LKIqwLZTjBszg0aZhhLl7x8ceKz3qodl/Ta2degWCBBNCTC8QRfBVKEadGWD39a",
-	"sGqJWt55KYrK5vpUswtpAERpoiLwis5+JRwpb2wQjz3eEP/AbeWBZsrxjP1hI7IL/91/+jd/+Fd/84d/",
-	"PYTAoJu5AHbR9jQmJeW2qy2pDlJQ7g2EyV5DdnwQ/u+5lte9fXimOc1cOqROtd+NoqV1axa2KJDDgJdM",
-	"+r7ttQPlnDjaIXdJtIv7VRBCfw6xgNh0UJE68+/QtDLLRbr2hF7yUgYV6eNCrQ+JyZRR+8WgrGFWHkU7",
-	"t4Ez+llbTMDF0Ajp1oBjj+4RF7Au3olGtgqcO+y0ALRi5q9lr5e0AuyI1m7encnpFBzfZLK6voNQS6G+",
-	"UeqiRHQatGWRbcbho4jul1rGXSsoZENx32eJgbqnrYU/lSCsD3vqVKKex42VoH8qG8Y/bDpz7Ds50Bt3",
-	"aT/pWKkhmiyEeWAoIStSPXpyuDJrstyLMnbQOc7zkNZbU3ibOu76O6Jf4/3k9ofWPVp4Qew14VyZWbKi",
-	"KO1MRlWZ8RRvMBt3m3v9NxfOjcUuPWhVd0KkpVNwQVdsiqGOCTg+Eh3yytKUp8SxaPJ6gltrdCPWHs70",
-	"3T34z188vTN6e6uxCvRvb3/e+tlPI4KupkyGjhd8wTli/OBUOpySD8WE98kNmaMbdyfT4sW39GpD822O",
-	"s+YB6jl2DsDmMYIOHSTgMy05S2PjwdaEPUizxvKcnmRhNPUa1Il98wFFbnE6ekOwLUD/EGVegh7DxEmv",
-	"uheVfLrMWRnxd4uSS0kkJCHIzPUS9XcESzdU8nZldENWty37Gj6isvonph5+Vsd2OpwvnxWgT0YB+kmo",
-	"HP+Qjut/2Cek69Np8eG97T5Ht+7B2r736sTcU5EUU8ON4UW14C/1NDmgSOYu9mv3WukwSlixSg6cy/km",
-	"g52+yKV61cM1Lmy/Wp3gd/TXUbGy16+nZRYCZA3SQwzGII6E02rgZMJrU4jzicSi2hXLyj3zzOFoOTV1",
-	"aOaVBmURJuKDZNMYltLJWXRKjV6EmaFxtnHDuEyk1BMKG1nwUkkirh5cYa8PIPcEdXcUJZZHnCIIYaBz",
-	"IS5klGcXHEJkl5VQgztxMpYCA+lYLCv3MwilPxcQAQ/BJlrGjpSAAgbX5CC60sIVGqzWn1QCltqsZsDn",
-	"D3FTpZuTxn6gSoWVrGo0SWcJ+xPRLpTu/MdeRvVLwhExfQi4rF2xyWYDq+18FL0KqGOhRUazkpVwFQ4R",
-	"OxioNUDfOrRDirH2asN4GV9GHs8tnEfFhJeFjKSYt3VspA5itA3E+TlNnD7IMvXuOVKLhWboimWVpKhl",
-	"zJUhitHaFIqUbctB2dAab5WFICw+EcBGd9DIWqky1r1sp2HY6uGHcnrLp58oK8retcmUY1TfWjdsoqx0",
-	"XXVa87W0GV11b7+2OIcQ4fgxspKpmp+cn6u/w/kE4DctDCGXmIZZA7HIm+JNsRslRGCSxJEf5g7SE/Jv",
-	"8arKuWFGzyQxlYzg85JX5cr9JJPRyyfPHx8//2XEpiwr8DX+bsaWsvJLzyRFhto0aIWIVIkZ2QzK9MYC",
-	"lsUk56zs+dzLMBRdtWR3AH5IsCFFMdYFqw9hBBKsMJsWojTtxZWno1opIWAZVUJE6qw8NGoOsbHqwdEH",
-	"MqgSiwXlf5shoSv2o+VbwyGjlEg4Y5Uxbp668wjju8jK3tFVxwu9KsesSoCKdsGk1JWakEi1HJwky9AG",
-	"E7ph4nrRCQDvrPSqiI4K/1Niz1RKDsUGA+XNGT9X6gt1bcmN1f6miCiYXdPB227Su9geSHKqn5gXNRA/",
-	"vA6VxpJh96pSLM/ses85k7g8ptklL6IzNrmIPcWI1HhNcC8rVlbWXwJjfstUcFstDxtgrL5VHbtlq70N",
-	"Q0UTR9WrNahLQGeG1NXOGNCNYq0Zrl9qCoIcg7vPstXrwW8M8+hN4doihgfoXNP/wBYHyDbtYYDdwq5B",
-	"AG6JqQ50z5QBjJvHSyk5cciDqNcdWb1RLqqZHWgToSi0NEb4t+Ewwj9fUVfwrydOh/DJa9Mt/bfuHP59",
-	"aruID45NR3UFurv4t8uYpCvVXce/3fzjutK08eyVGQwj+7eSxASS0ow789YQ65GmQkBmjUNrL2PM5wMv",
-	"jzMId5Ncx/fOgU5wDS8V7KRWHxXuM7IKMs1RECn9O7ZcXMQypm3fnGXz67ucYB+NIb3nmLIENtt4gj94",
-	"3EVV6fv6PE5HWBcjLDvlOVvpspNai+/ddV2yXzy8X4+i6+8BRlaNUSC0J1PCM3wVMU38gMccrEcn1nYQ",
-	"9dKwcAXcEcGAhb4oB7XOWyMXTCIdaka7JtZGFnc3Onn96NGTk5M4ukfDYaXt3fje5lxuUKvD2qb+doh6",
-	"fNX0+hmRSffeTkJkrejH65gYPFVmxJaTITsVX8va4EaT7+8oaf0fPgkZTkNfDrLrbbaOFGQg2l7xOSsv",
-	"Oo+ec+Nrgi/ItZPNeZ4VfgiAnIkriTGhN+aaN+3czJjWveuedncoWm7Bq3L1DAnmmoP1VJRRWoJei+qk",
-	"PDBsdJUAx5NWyIEu/3xZgignpXEUHZmk1IgxhzG1dD+yluxUEuOhSV6NOSzc9BWiBGdpTKdZeQkxLeBm",
-	"ni5LG56TcenFC36/H9+LH8T7e/G9vfjhXrz/xd5bR0x0XkJ+0Rs37t81910vvxK5R0iHxKYU2EYZ69Up",
-	"ks6zYqhrX+T8RBcDf2BR6p+vsDj1zyMsEtpAbLLXdcyBM3cofn6jgAhKF4s/DHKQnKpXgY5wWa0TibA+",
-	"twndineCl9Q7g1WSF8WL8/PthRqMIrVQwDCUUULfJzpkHt9RWz3lFZ9Aio3JsoRAcPwtzKQbClbQHJid",
-	"AkvN13f4asOJp+eyHm7gLg9vQfr8gNQCE0Rgoks3jCZQzdkycF9VuX1yFVPrdUMmQOJ8fCoV7M9NBCB8",
-	"wN2/KTByk10WHqJtXey458fGCJS93S+Pdn/Ldn8YjXff/vnPbvgY+aTOhetL0i7x2RNajwtjqwJv+8Lu",
-	"Ox7ma0bGMlbyWkLzTILDFScmSrPLLMWDFt5ZzvXr+IK0xiqkika9+jDa910cw1Fx+6Hz1k3S2mVI68Yg",
-	"XkFf7qSi4Pr2AYEMV0xazAK8Yy65O661o6nwbtEP7d0GhKBLm3pJQqGFGLu4UWqDNhAmELVeinnElElW",
-	"VsB6T2yabM6hiAZsQn+dSR8xIQr8QFwV/dW51IQ4ZQBV8H81ADZzQa9hCFBRJcR4jvCeSrMLQIl1EIfU",
-	"9N+sgJQ7EdjUbDKjoVcFiTxt9k/kBDEqIhalbIX9q+FBDKKhDRJinf+Y3ljDIpdFKsDAh2IJhgFXKiZN",
-	"2lmWSgsECl1mTTSTuipxIaTMznIeRpUUQu8wsPOkw0sEJXv3jlQwPiPGJD0C2vVEr1IKt5mTsB3XKbou",
-	"VLudm40UA/txuUMaV2+J+gn/4x27moD6C2ec/inyFIlGcD524h0aRM9t5FygEPPqQBNwmfPH2FiMsaQG",
-	"qz+ei+e6TerPo2UlDD+JkhRXhff7qRDPsNn01wtoObyqWk8MJcucf2U6gBBA3Qn1l00EAT/pzryPd04m",
-	"YsFfnH+HwM8Wl9IlMFYaII5GiU55JQ8s5TXe58X4T5PxDZ1RZOg0gHPqC2tGqBnM84GDTE1+cf4ayzB/",
-	"PzKFmUdHqlTVW87KyeyUv6v6CUPXcCC5ul9wBEmHbEBmgXee3DaIUGqNOu8+ZE6Q1uQk+4H3+YOdO5wm",
-	"p5+mMpeA8CWylN4zcN17FGXoXgO/snZeflXfjcBXOrPxO73allp2wotq+8gVdzjXtUl6wGMGdbhgJZvz",
-	"ymOyL2UFh8ulhTiCe/JMVDMLn0dciAPHT+CuElNZOMEgsRcBQV/r5KN4IW9S+jbohf6fP/yfCakNsJ3t",
-	"njKtLSh9pVImlVKqD3s1nNEtXe/dvb3bbZUZriKnNsQT4PPYI9fBWxxb8v7DMKvRNS5mr81rNIqesMkM",
-	"cR9w6BMOH8IJmLxQCkGUmGoSi0yGDHo4BMsi57KWF2+WyUqUq5H+lC8g01Wi3gBZZvzYUrULGoC+Xizo",
-	"gq803MK5PfY4jxGdUcAMaM8bkLTGFF3gUtapls9YBVghVMKMzz06E+kq0kxfhPwwkUahNal1QDUGDq/x",
-	"jKvznrAxjn/faa6yFXS6ElCQaZzqvby/96XFwdCdTAKgHfo60el0Eefk7xI1omoAneQRqAkoxcFYaOot",
-	"oxUgByHmB6ZP9BLxqAXhTnF3f+/+3d0Fy9IPyXtFoz4u+8kWb1mqxduo7iSereRAnTXEWklXDS6vbEnN",
-	"iALT9ePH3ayKtzStYktAEn+34JNqrPT2MXipW6KyEHNEEKfK00bIub1ZuimLUhtYM6MVfN2KdW6u3oNW",
-	"Ka6Fztp1TccUnFf9pIy0z1/i27XYzDWjKhdlJsqsCgljMCibgYCkBAJ0R404SArcxE4k4D4yz7lpD5M4",
-	"eoBPPdo8kAlf4A82uyxJBV0py3NxxVNdOclU/NnABXT1WtQp+fFnEg+HZTlVjdXdrV9zAODCqKNfro2I",
-	"4YXMlE7RAYfRyHYQe5OSVzHlkpeww1NOhKuOJ0rZRg7L3RNl/6Ds1Kz5CJ4ClwnIYZ6aQyFi0RzEt5lB",
-	"JTxzEHNmiOBZM2vMKPpuhslsXMhsprQFOOyoH7yYlCuT3yxKTp48evXk9GT86yd/qSYQAujEuTEMMJSD",
-	"PGSEB/U8GAYNBrdXP//5zyGuU+Iu9wNX8MSi7Z5VoAhAisVR9FxU+sKrdgiOhmGN+qOF42iRswl3zC49",
-	"uUWEYbej6DsS31kVO2HApNgkqigAGysD2z+u/v7f/Ze//W///I//9D/88V/+9RbjgXVatUC3V7Lic1xz",
-	"rr4TDM94cD3YXm8ErE94baKUoHHTTLuViBZSVFElprgBcYkaBV+Jm6XkY11C4k9CLqZZsavNmQ8USVuR",
-	"8VPLdcXKC2nBKiAfXJLxUXRSsSqTVTaRBJH2OMgjydVBgjnoICNWzktQYDUsU0aIzIV8VKPoyPte62U6",
-	"KG0VeapVHFSdlbWBSgKXldQo+lyS27nw8OgEhVOKuygmXGuFntTLBm5Wdwrbha+ddiMdHdtQA4eCxuFG",
-	"gMWaVeydz+3G8NYMfp14d+sGf3suXYlpfiCXLsQl6kS6tcS3mwIlbe0nWNNO7D+rvAcOglI9PCVdrhYT",
-	"XHKWK4Uy8UyuAz/gHU8rXOqjKFEDmi7R0R18D7zi6iw5h9DZouLlJcsbgF/YcbqsMbhGDeTX26MuHAvo",
-	"jymV/MhNLUkd2Yl3TJlNDyoNBuqYNRwpAsDGFDcwLoPbUcnv89KPpcVN/2caZejkVjOIWTA695SZtz/S",
-	"WGL9Nso/sBFdKneM0NGofWsCAG6/fQMXRi/WiLbeQ8gmtXYUNzXWABfH/Iw2BDUzz6PqKpuYtI/wxzDo",
-	"DbvkpbIvSpIX4zZsLb2IXg8YQ6gagdmI6MyKaJ7leaZx6PEmvKNnLGcF6g4bfD2ZsaLg+eC40fNs2u4v",
-	"xErqUHpyiWkrocwueXlo6Rse3vvifnS2opS8vzp58XwUnYCG7gYoOMouaLEztY+smnpURCxNS7Xp1Pmp",
-	"f4Xmc/hiBqkCk1lVLeTBnTvqzzv0LZGrGKUeTGg2gbM/w3AzLFFWbCWjZUEhYnhySoF3eozsClOOdlJS",
-	"FH7J5+LSec96s6CRMbRQ6UUQCqEvkqlTBA+LLcJWaQxLWekTFZg5MIGXzpJ4K1EK2Rg09eQ2VJdMWJ6r",
-	"ro3AMlwltuCsVp55FecCxqn+TPv/cs5gJnEaRzuB4weXznjKFiFgbMbzVGoClfNs6uR3oRyL1lqjV0Zo",
-	"cY1s5KRw0jToxJEI6FZtdwkjWBFxVuYZL82tjmSXPI1kleU5JE+TcXS2dE4Dwu5RAhfTTBqysuSTisC4",
-	"ALKFQRhKBAyjI5fzUBzAic41hw3XQF8fMoFB9+yCFzZ4hsQCAPtFxfIYoMZKLJ8vC0OsZJ1c9P5oMyG0",
-	"CRJ1phMT9V378PJrePV9vJMVZ+Ld2IdFhbLNYag/WiXct5ckZk3JZG1JgB+1EDoaVOf1cKkDElIxrkPv",
-	"c+sXB7d+cWAhVuPdt3/15s2o8cB7Nhrvvr3t//nzFpeh1ljG/Z6sY3r1GQ6tHGPelU4fCo2Z2mNqwYFb",
-	"AjwicBAX4urAkCags2KSlZNlVkVnJWcX6DsqRBWJBacXjIplw2BjKoM89bBQ8GXKIcEAZCvNItf+dKDI",
-	"WC5iesG4JrNcyfRbSSbH+O/kdjC9jPp9xsowFUljEFguBZFGeFATStPMqgk4iwBq2/DQqYVBiWOihC0W",
-	"5J1HawcBF+76tPh8PEFdKVvrAHSwuwNssYDhRtRIrjEeCeHVsAg/SI5cgmikqW+If0YVBUiPiSjTWqp9",
-	"+lS7s2hzEcMGRRzheEcLISgKQZUtncL1iMIwokpgKoPwRsQlVLzQwRSxOpPNqKky7JU4LYXlAqSA/QYC",
-	"yMvwoA7hwEE5pRlwMPrRCS/szDurXqaIQ/gY1nh/tlp4S70vrsbyKiMIrj/pR6BRnPFcXKHM0zum7ubU",
-	"qCXYx53YhUEeWdWmK1YWlHa3sRIL74w6Z2rKtVgG9SV2+BJoWY6cQhN3zV2/uZDSvmfAH2dykbPVc/Wq",
-	"hlmzS5ZB0V0HX+9lh+U/6Iet6thouK5YSj5sXb6EV8FTzov225zMIhghwEhtRU3tF94xyC2Fe9PBINKE",
-	"bXz9Q47w8aLM2ryi8JNGEMLbYE/t3wFAp7mUg0veySq6lcxFkVVC1TDST5PbB9H9B3tAnTjau/9gFD12",
-	"EwdOWD5ZIgmTkBVdxmTVoQ3loNAoNTIgP8w5MDCH5voXHTgukjBC3TNv4USboa7hDOhaK6wihCbZ2L5W",
-	"quwmWEaau4QZ3+PmC4MuB/qX/Il6k74Yzwe48NQHz8iNd/OAc2qUiY3u99TA3ZCyd0LOnWQztwoEia7n",
-	"JDLe4jkkHCQPj3SC9w2qtD7L6ujR5CeOE2nDpmdzPv5BFL3zeJrN+W/Vezol7li2wpXqjiR/AWMSQV7y",
-	"nhXc7izaJOpMx0h39fG1RO/xpxqh1pHFt0C6RO13ijVTmgkgo4Ayq4r7No3Rj2ik3JWhbcq6AmaS4lhh",
-	"UJOl1o3mGOO+GuMpWgFLtH5qeee68Z35nhDH6tLneUizsOe2lcqOj9Rb5zXREnZYbhqmh1LsCGzlgBfa",
-	"PG/uNOM0I0v7kLxg9T2n1Hvy6T033JXaOmelMn2aWeD3Bpwc62xBfeMT8iykpHTQXd4gFI3mB2iNnb8i",
-	"nkuXH0tjagZpkDY2pf8Q0oEsXSlFO8g4ILsnFRHrCyjsYqyXQN/akTd72zYYQGzWbsAHt9WbOF4+UabN",
-	"Y+pAKIt8xcAhSqq02hDkJrUuBvRba4q2SCzh1ra2KXNeVkEinqfW4h+RVwRxt/TM5DfWMSGqJL1dldSu",
-	"+QuSYWeic1/R3h4laulFw/02Z5kSxAYlM6w654IjwOcc4rTobgdyKAQUBXO1nVSzksuZyCHHp77jaz1K",
-	"hkVKPGPlxTfi6jtTAj04oUK6bLt1JzpoB7ap7N1ZlZuebz026467+dB6drT7gIK5rqmY6IXSvmW/DmfS",
-	"V9sV9A4IkmGQfh6ooqLEqCYJ/G3D2TyEmVI90bsGqpmM+DsEgqNLEO4YCHsF3ebTrFCrYOTm+4b7H9UK",
-	"AJR4pLvaZ0s3nw5oStU3YYVFdRkAMi9qsKi9Lw729nbv3j3Y26sheHv83d/v7b/9fm/3y7d/dff7vd17",
-	"b28ffL+3+wAf7Xb+2hKnYxxtTUQAWywSdCAe2lhIkFXoOCT2FR1MCv7UgyjJxTSJoyTNimnF8gv1b8HU",
-	"/1/xyYxV6l9K+uQJXSDuyjlQdbI8Wy0L/VfFiwkvKvjTGzq2WPRdGNSir9nuD8HAayUa8gs5l7vOVaxp",
-	"RJhfSspf89VxGtyN5ne80AulFr8qs4q/KPKVSWvDqhckv41H4+H9PkqXMyb56zL3dLBlmQW1L7pkDHQH",
-	"b0P5Wmk2Y0cv9Ys7E3jbEdD/AK6kYSdN1ShwvZnyYFGWRHCtJusxsqw2v5OC0qnPg9CQGWcEDWmCqSlD",
-	"ZyDzrIYsN35aEExnrVZrIv4u0+ADToGJSwqUBgj+4G/npZivN2yk4z0Pn3Di/Fzy8Icawt/8QXSMb8sP",
-	"6+aabQxYySfZImsbMgiLCf6C0AF3bVbigqvFOZuzCZryRcrKdJeCTGVgwdYOYiozdPb6mAMQO47ofBgP",
-	"kFjK7H/O2sInPCb7xkWepbY373UBZ2U7OiYoHcJpTzT6Y7EoBSS20KUbOHlWIgZ6BkHqEpLN/+xHJYbe",
-	"x+p801EKjwDZftRAl1rGXA/CuyhFupxwaXDmISyHWsZiWZ3Y6y17EIS5vbQbL8Dzp4+n5mHkDmpoYejj",
-	"OiBtpryo2o68FknUKsH575csX/PEMRb/WiJX6wBBcVzOWUF7dXg7NI9w2Mubca1NIyMfvR3riw7zRCOK",
-	"lEqLw5EcAoIbnXY2Vkr/ihlX7r57BzQRkaUzbrYYuXyvK8s+qxef1YvP6sVn9eKjqBcTUS5aTpsbOyq1",
-	"gIvN4WbqDfUKzNXQflgWE37aApvjxSXPxYIbSh6bQo5lOZnLAOxeloXJnbPSoWEkiw6jRK35pIWACVv2",
-	"WS5/lsuf5fJnufxB5bKe4n7ZM+N5W7wj075wsJwAgKnU4Cdff/Mi0VlOgLPNk5FwL1xyq0mTDEO3pC1U",
-	"fTaZZUUtwM36DlWpI/pzNBHz2t3ng/tBYHXLCl4wKa9EmQ7z8+nM2PbEevDg3oM+Rx8wd52KYeO++fEY",
-	"71RolBnW54qVlXoW72TzRZ5NgLu5EAUPys1lIZdnarLPtN1QA04WFCuSmBgMQMh+k8lq97X9mOhNELnq",
-	"GORR8rMf6dL0fRKrv5aSl/AX3r387EcYlffJKHqmVs6iFNOSzWX08sXJqTp5syq69erpo+iLvQdf3PZ9",
-	"8TqIxVkXd5wO/UJV/I9s/aH78hDspNQwyO5NC8uLdldo52oP+fDj4LPt/VO2vTe8D6gms4EWu9YW6jt0",
-	"BdFiOGLu3juIfvajOeXex9HPfkyzaVZJ+CfpC/Dvir/Df8hsWuCTrMo5/UaR8FmKf9NmUv8m5A38Wye6",
-	"gT94USmlb7wssnfjOVao/m3+oR/ipI7UhsMGIBgGH+BdYDDKy+2YWgVO15RUCXQP33J781nZ/qxsf1a2",
-	"PyvbN6xsd+6mDk0MN9V69yaNDsx5NROpW7tSo3binV8+Uf//8vVpsO7fLzmu2M1rJsl9jUJCo3kdxXg5",
-	"7FTFI+g6na+tryW6p9oRgLmYNqWTUn8eNcSKS+XRKEewz6rln4Zq+VlN+aymfFZTPqspNwgFWQPo9sEP",
-	"4eABSi0M9d9BGIY4gD7D8j7L4s+y+LMs/qnIYsvS3OxmeoFxyMEfocrOH3/NV8Nk/J8INPDHfR8WeJx+",
-	"sqBAM7vuXDorog8WiJj9gKxrXU9ssVgH//75zPx8Zn4+Mz+fmR/lzMwZrmTd3h9m40fPIcxw/PpkJ1Z/",
-	"f/1r/O/pd8HdpSQxXTaf6IHRpcFehZv6MoP/phwhYWWwqJsDgpNkt5K4OXzvTfDXdvPEagadLSeK9WO1",
-	"m6Fu6sDWGdh05iedN9+NJR/Vc8aZt0uu6oK33ewuCXEWJJrJbVlcFErJuXIIxPqqJP8fVWlJ4yioPQVH",
-	"opstRKM4MODdpm+zBArapTgsXpYGjpiF6S+bUI0evDal04NTXYmZgZvI1Uu0vR89Wa/u0U1k6/3MBfuZ",
-	"C3YYF+ycvfNWkgM/ckBD65KBql0/FbvmXMEA5NFz+sf3KBzeuu/tZnONaVswdeTuTLNqtjwD/JRgiwwS",
-	"Dkx5ccfEM793P5cX2WJXLHCt7y4E0NKYk/kzNWknNeknOF+bE6X+tElCt8ln2TftQNSwxVlfh1zzpc7K",
-	"+MkxbH5yo/oTovv81MZuA+7RDQlDP7Nq/gSWw6YUn59cP9Zj6vzk1INPlDd0IxpMhyayuy6bAjvoZnPJ",
-	"hMPabY3sHQQJke7QWaiMmhnkikXSrGWeaqq7NJy4Hgq5KkUxjS74KlZaE+aEiE6On8VAE06WERRpEuyj",
-	"3gx5ISCtebq7XES/X4qK6eQHJsmeZqwV5YVhK0fnRyIWvEhidXpj+haf+QtOdmS/1elbk2VRZXmiv5+x",
-	"/HxMhZi0f6SzlUrKqbEwjhMyA2sXM3g61gd3kgvJ5WGUnau6zlmWy/CLqnZJGfvAboDUN0xGuSimlM4X",
-	"U9JY5lZDv461hKj8lRVo02LolBhxlCj9MvGAZFRIqHE6NVMoUarncFC9yIppf0qgDFmodZb2wGDwNJKZ",
-	"1tGQohihbOfL3EmrN4BdDvkbW8Jpy1KYTHnaYRZb+i6Lx1NySmfZh5dnyGba7snW/jLVm514xyyygd4x",
-	"2MIv8Fv499csP4e/30JsVJXlQ9ky67d3FbKO0sDowmI7fe2Oqc3ykbfyCWJCbjd9Si2BBWZ7UQ8OjUmW",
-	"VbH9yKRpFsuiugme+c/Zlj572H4yHrbPPq0PnG7nsxfpc1aUf2BZUT57Jn7C+T7+oeTW2MBG7ktY0KW0",
-	"bheI8BFACCf9Gdlh/wE+sQMc6aRhNEjDxKyhJEoKUfCEEpM5n20tC7u3kJqnhndKgm/g/Bzt3JJXanAT",
-	"c2oQp/NRVPArt88QTaWtYiiiSNCAl0iprp7ZIxpryM6bZ3KUuVktr2ZCEic7qZhKRLEC+Y/JAaPLB10C",
-	"Sh5Fp0qzrbtobiXAQXGHLbI7l/t3WDrPijv4m7zzo9kb7+9UXFbJ7RhTjONhqzRbUbiQDrACxfk5GIUw",
-	"TAONVELAFDsGDAOF6G1HRZlpU13ZzIJ04HZh1K1Nd2/ztMeO/uXCf11m7L279+trtYlOdJOTt+SIIHBb",
-	"qBl9qnFrBqW+zWw1eN8rdzXjJVcnIuIQIxIs4McaRd85ZrSrvqapzX7tbWxLavL3/+6//O1/++d//Kf/",
-	"4Y//8q+3tOO78sRbFGa7YFRLrhsi+gkmQrnh5CbpsmSqDDKABvjMPt10KNpJ12rp6hf+TLoOR9vSIY0r",
-	"HRmV5y/Odw6+727mS6pUC7f3b+teH2eBaG+FGrI5Szta5ED3188CYxPAuGPWlg7GdtpfL307a9u6Fe3n",
-	"7WtY32b8KtBJVowrdsFDcfF9eTaMDzdE85g2sv9rN8YoelHkKxD4E5bnvJRKt4gk5zqLGPpmRoPTgVzx",
-	"bDprOVvxt0ZjyIuxQUvahc7VbNUWLl/Kqi54fMAqJDrWme9inbhWGdlm/yvlZfSmeFPsKo12LsdKvTrA",
-	"bCAnx89qsj1Twv58BG8XYgx3UkkM/4bk3I2UN/AG+Cx0Vm+l4IlIzpnxm2WYSQRLFctKZikfg9PPR+F6",
-	"Kmqkk/jpnC+QukQNcoKf+i03hZesuABEMfM0ehZNIZtYGSXKzAMV12Qyw4/ZjLPUb5FS+CFzM3ATzFjJ",
-	"UfvV+qu+OaSWsDmHdMFqBXCJE4hlq2OLp2NMcAJsBSbPO1E2OVR+UKZ2OULCFPw8WHezH5RI52DjfMoQ",
-	"l+VkpK6f/3RXKC55eZkpK2ImrkZvClezBn1YLzfgWMH1A09zOixpfaHQtotCJ5wjaY4TqkS2mh+1p9yx",
-	"HKixfzdboY7+3Wx1ks2l+eO5eErtgl+oafDDb6hx6ltsn8Z3fjdbvdQtxF9NI7+brY6ond/NVk+hqV9R",
-	"Sztz/GiJ2iKKq680NrqZR2VRhXy1/t2j9XkrExHS8uPlcFAmGex4s0g6X2VY2jhep6H48+q44vNwoNO5",
-	"zjjZkyzJDIKLz8f624YTKr3e4c3T5SLPJiw8+uWSa/MYtjB/l0m4tcp1VsXmwWn0z676n6iXHvOKZTlE",
-	"VmUFy8f9hiKmDM3yXKdUimuujqRhXCnbKpfcGncY3Bg6Sx2tpPO62YZzoO224GKRB0v0AqcC+i4gNWh9",
-	"Z0X0ZLT/8P6hwV/g3UHJF5BBMpLLM/gFLP5AVdOs7aocf/Ouv3Wtt45PXkT39h8+3N2/HRPWQYlaUfAN",
-	"GzLMqXjK5IXjUrQqct9Hx2lYHQzvkfLyQ8QzXSdY5RvYQdiyYPRdM/LkbZCRa2satGrpK5HzkMtuwez1",
-	"7pUoL0ZRwhZZcoDeNIlLpaqUegnHfjrPikxWJatEKUdRAqAf53U6nBcL+JEuaJWqAcIR7hDgEZjz2jZS",
-	"7y6WcgblFKk6HkqxnM48ZAh84Tni1GfyivNFchCVywKvVRe8zESaTaA3kShQj4sjuZzMlEZRcoQVqd7w",
-	"d4usXI2i5Eoda6qV02nJpxAtDpdIoPiLSO2ITFbZRKLyU7JMqiJyXlaqERT8CM3//ZIXE/M9vr+A65Jq",
-	"xudAGU+hkiPABEkBYWA0fjAN/CyiH0jXyvNIrVewC+nszCoYSul6EtkiU2e4mpEdJ7Y63lFjq3QeNVY7",
-	"8Q70Vv0XG0IpfcXg2DG1lo5eHu/E8K9HVB/829ap/nyJ9ap/nlDd6t/fUf3wb9MG+F63w1u36wSSmbUO",
-	"6SvfHeNXXzTP9RMuNeavEQcfTAcKaocyuZQyy6STrBDtL4DMsIkGWNCp6/+mvmMFFqFEMhgamP5ugF+q",
-	"G2UAbdPQACXw12ogm1TI4MwglWV/zl61dbhszX8P/ANVLQ0+qu8w7srKlg6ugemGOF5jro+ozXLh2y0T",
-	"bmJiXjhOE5Ob0jx0IHLYMrgayMUVT9UunuBArRExTxK4a/3qldtONq02JOi6Owf7DX4k/RVV5q2ZWC9s",
-	"b+68UQqfHjAJm10cuHzqviO2K7+jdlC3XEK5Y7NGoQcdpQ4cVNOdzoHanksOt8d2dQmEz7Vl0uy9S4e3",
-	"TCnv451ZJiuBdA1dH36Nr7lfWvxCb7/Nm+73v1/yZe+Q/Ua95H7lGQSdW1m/6H4tBxxhc298ABmnzLsB",
-	"+PRvnXdtGbXJxm5jU7xBtHOhU83tuN3tWg6P4Mbm2iHTn9fQJ7yGWid/mxLPmbmtiTwNzWnoEF8DOq52",
-	"L8w8x4Xntkf/RqxBvaPoxMVRE4baelyNu0S/T+7zrBir3wJOa/MZuFT+5g//yrTsb/7wr3Va66waRaez",
-	"DJDJlcVBotP2bDXW5laDOyNNpd9dxFG2NoBALvZ9J77DjFhWgKK3YCWriJoXin1TRM5bMDbAw6uh5/pu",
-	"oOD1dp6L8ixLpf2aUofXubxUW/SYB5AKo+irkk0uuIbGqylybWXopqzYaqSairdU0k3+L73014hWcTNg",
-	"68sTcIKiSwqiHHRUTzXj0jV+WX7FVpAnx2um5/CmpbET7zgT2cotHgaVZNPiuDjFUtQfX61e2oLUg+dQ",
-	"GOyMecijQNc5+uJjFCHmFEZgCVMAOHq99sl/C4bCD6Lgvpv/0E3hXogIUK6jnfrJkcmxR5TneDMzOV5K",
-	"no6Xi7AVoJqLTodCmEVSiYgBNMliSwpxhaB13fJxzs/xBkdN4x5g1m3EBAFTHXSKtL5HUVSzoOt1wctx",
-	"ylaDULz6fSxt8Bc1OM2A63jdfuhwcxBf2Q5iyJqJHDmDiAFDoEO9blxG9sM8nTZ4PfYb8jg7P+elmitn",
-	"zBe8xJqDK+n6GGBvNTTbdNKIr0GcNo0Q2JObjYnMRT9MNJufqNfQakoHvP5avda4IVJlxHX4D+45u2bd",
-	"1dgyZdSM+qg1F5m3bcOn8nwzk9RIinBIgbmgQhlVVJ4r8uT42SFGC3jZyD6FfdwZ8YdNv0aUSJ9N3rZB",
-	"B3VlrZUcWpotC+SEyg0g+XJROQOjzyAY0zg6L8U82q/tyv2HPmLdkRP7oe2p91JDKaZlMQCSYUZxUJyl",
-	"noCBcrFbJPfcdOJ2b271tpmQm+1Vma3DIWYlguf63d/ruaKBWtobfpPGzdCOhNyH2zN4HONxvfmas3f6",
-	"Cng8Z+UFr4KBPKCN405yhNRkxko2gYsm2o5wp2zwxSwyRXaFIDtb9O79vk3qNrgQlWck30ybvVJvsrl1",
-	"m/5mmuuWGtGSuX6bzWm/9qIwVgIJ694lEXu25SRftgV6mT48XKsHm6ySvk64ZX7o9m+ybPra31g0H6AT",
-	"izITZVat1Pq/5KXs6IB+VTWu5BiPlqmG2Q+7w9G+7EsKYRrjreebKLC+vG6izPqUX6NMdciky5ynY4CY",
-	"uqGq/jw802o0LJDEfJdY5nSjYLMqmi/zKlvk3JrI7uqDOmLrIFPq2TxLC8DGvj591DmZXzy8v9errCmD",
-	"fVxxGdKeTLCxE1RizQNwCRSiivHy0H0pyqShCyESD/SAFcJzmoFDziscQVIsq6IrHfMq8UQGp92yLHga",
-	"ifNzIiQgl0MVR2fLqtZOcjKdUZj+EjbikBxiJxSFWFMl+XlWcKn22JyVK+jOGZtcLBcWknE0F8UUUZ8a",
-	"Eap/xOUA2NRbGpLmUk+wOUdwM6WSvh3jrbb1B1kWf0LSykpDaae8MlgPCBxXRhoiqJ1IMBeoSmipTEZK",
-	"8M6YJBwx9gqAxLGOthMLXtS5UnA6yQGEgFJaDzVILmKop6VYLrwGYAxQoSQp/oheVOwEINQ7P0fKGnRv",
-	"OoVA/JotyfovKyGinJVTbpzMHQjqZtPVKMLswJjoaCUc/UNC8MFMON4/ExHMzKqgyXGWBFC8IPPHSJdh",
-	"WYrOz/mk8jGeeSYrqZOLq/HnV2ohINLZwwsgW7Er474cfenKuV160EhQdCKWJcZa2xAsuZIVn49ZnyW9",
-	"huV8UrFyw7A8C1QZFL4M7ALD7amveZ4Cx0DdnCJxqv/usa4M6ICqD1ocOAZbu0ZS1fH0K81euT3Lyq24",
-	"HYW4LtqZRnYo1hkbMQDuPBzI7VxEAWuL5isLuiokNmDjGnwYDtKioZbp2AEWJUfV6UCHfueGbt9AFLcz",
-	"nNdauZugrnVu7YFOIny9I/KpidaCTyICDFk8cXbeOue1cL9hQVCdwO2WoEdTq0GSd0O5bwCiHDsRfmbs",
-	"W1ZFxZXR9LrIqrY414zsJ2DXOHQvYyMLUIcg+fNMHfZ4AUh3oU6Ig779cx5pk23gpZ9q5TP7tfrzxJRA",
-	"3UH8a3ONUxwMMsAMW4eUcGZc8Cv7XW2EfM3l5ZPnj4+f/xL0rSteKnXn0gYtha3L9npLXpWrdWsG7kJW",
-	"6DoH1liKCYcts9YAEdveGt/UI7UbIxzufaCF9dpjf4bbVjsuj6fZdFlyGQzVnPA8D4p9O+BnfKJMgEdH",
-	"zx89+eabJ4+HDTIAnkMlg/pCRWt1k14+hHCIqszUKcLkBai0Ui0qSOsyoFYv21OL9YuGnFqv5u04YpOJ",
-	"KOGsqkQEaZQWlY+GH9gAHSi8eLDX4srhacYKlOqAnQBLGg1okDZLbuIaMQxLNclQXJbR06Pj2iwYhbrl",
-	"gtLqz7Z5Xz7wuRI3KeLLDYvAtTtk0TX72nXbshDq1B+3FR9aeeo/YJPi12oBYJ0xxAp4YVpXJlAhHdoi",
-	"su4bTXkC1TqWIKxHxxswRB7pw6D9ftvTRb2KcKj0shpYIUWdBPpzon+yHDKSI1GsY3bSKdlwMtjIVjXE",
-	"1sCtiL42jkjZ1PsC8N/qF412gqpckHpHfdYRoMQLiZ5oxavR0GGYTDhPhy3gtQZ4Wawnv5SetZYMUwIW",
-	"KcDoZwcXQly6TJe4GhiizrLqpoVdVlGAdKTDZjYQMtiwjcUcfb6ZiKsbL2bjODLBHpHukjLCsSnPYue8",
-	"dk86f904csGZHGc4nK7Vjqva8VAT9d06xkuRFTV2kHqi5/AKscTCOsQ0K5YVUJ0ugXcbr7U3IPVlQQxC",
-	"rx1eU5re+6r2K42prunblMNwoGElSj5GodVncJNoM5qvJoxtORHKbJ24LNOrE/ww4HmQFV+41M04OztI",
-	"zApulVVrkj3DZtdi02pgYcpWMmgbig3pnGE24HvqgNseM0z+PHQv7636wbRVt2UvmL8WGh294C1cJImN",
-	"Z0riKCGfsfqnITFQf1AjxqrqBHDYdDbGpHGpR8bI0PxRUpPIkS4BV1zVLCumMQgMOHDrB79mJadoUdg8",
-	"qOgRg4jST5A8g0KwNZ7UlORzRRvtRpm61NqsABJ8qCO2wGVzi09txrdVhSnPuSpDRwNmMkr+f4hBZrTj",
-	"63dOUCLetvilJkBiBwz2tXG9mrEKzHCkMoSJHhCWB4kkWqQR/gaocDlBexV9nYeR2l12/Gm8a3JqTVmE",
-	"J0lAFCHf6fCCjASvbYoLyMxMpZmeD9kUH0MK4IGzbVGwlMfFuQjg5NzF8WMbS8FYD0cDqxd0PKsvwnGV",
-	"IZ5+Xbz/qU8u1t2tjwEfs2P6UVFklSjZlL84P9aNHnzb4QCW1NhNllV2ySP4QCdFmXOr2MOtscTqwk64",
-	"nE16e/wSXmr40eBpp//ftVTrUyxDV+jlKiqXhY7eceHhACHQRExXkPkFqLVMV4N3s+JcH38yWYcULOBI",
-	"Q8rKYIS512zNbRngIwEKEsiHG9KzPgBbTbrkwSB002CDoaB7BAw81zcZhnQWf00GX1ncPOMNcQC2Mt4A",
-	"tuBMVDM49qgDcY1hrEEiqgO3WOU8gzHJyOi1bouBBMSao6MW7MXqoWHEw07Gp+mnGtE8K7hO7iBr8W5u",
-	"WJuoRjvBDPh5Oj5b9e0uYNw1fgzYUDOR16+oholVpMoPiFQNtOppjAtL0+Mdwph35dDpJJrnOVu9wlf/",
-	"RImLAJySdosCwHIRxijlkyzldNtJK86ubVoghxEQ3V1lkgN1hwdfQacWL9IoCweCtHtOvcURAFvekjNR",
-	"WgX9tt0buFPYBZc7bWA2Xsrek8eLWKRzQZNLShu96qF1nEQ5e3tqkwvJnaiv2vUvHdQalbNGKnDg+wz6",
-	"CK5FTdVcn1nq7sfDSB29K4xKTXG4uskiILg6zSZV7+7n6i2eaizHKEpAII3VoLk8kRN77rtDCeGH9MkV",
-	"y3T4r2EAhq/OeIQuP4QCWvezmh0oMqu8ks74WInStsJM8npIWcTzVFNfovhN3HIsxrOlMA321H5hdQyY",
-	"AnCH06eakgZPfUzrQ/cieCopexZUifEFXyWxg1cg/meciTMuvRZmc8heUW9hBsV71OU2ER3CLhM5lyOL",
-	"Ek00Q6mytXGaKSNcVlyyPEtN2SYsGrRUpKAj8JyVZS6Hk10UO/GOnW7zB82Y+7cZefMQR9N7R/c94EJr",
-	"JTGm3VbXdbrU4PJpllcYkeYRvV8LIteWpUZT6iOZpMhTacPvGyHC2uxrTc8UR0up9FfyKsVWyy2jM1ZN",
-	"ZqPoKZxG3imG074sQOXVnxCukzlXSFRWJlHEBHn3Wvq5a/xeSRwlqpE15xcVblhxJ6JMaYUeYmpHQE2l",
-	"mWRnOU8xdl670vTHtsixX57TdFKoEHxcz0YlSmBbU0/0CIpSo2OzAtY8NTXjMiGWWDhextp+OQA+rAkY",
-	"fAg19c8nlybN26xqWHTCKFNa/eNMYk4n4jogzjc0rCpEkiLlq275GVeb39yF+MH2VCoGtQIfPiWvM4aU",
-	"Q8DkPPEHWW0zr9U78Q60Zmi8PkzJi/NHpjX6yWtslXnBtM5+oltQKyTwA37c/OEE2n5imq6fI8axyTWL",
-	"S7wraQy80ZZi5MX5OW10JRQ9vB9B7NUaZACILy95KW0WinOW5RlCkOfKTI5Kbi6r+byRE6wlR8dak1I4",
-	"A3IOQKpTNg35CYqKTaoh3hB4z1AmsOlAgAwg5VMyk4eZtxWb9qtZU0xr1ThAppQdAnrl1R+a8lM2tQRC",
-	"tau8lC6/B0Eg5uJy8NsksZtj/hqkZQqjnLA0TcxVPvVI6SNrEL/VrwrTlK5csbW2JZ1DsyFCPO2FO6ru",
-	"Hj+WTYLB/vyb2IXBFbzv7t+2/N12tW3THXrKpjfPYtvTzZds+5183qplaW1IafLTOFoW2e+XXOsF2i0Z",
-	"HVfWK0RbrhS5G7lKEVTJnSS2QSJwta8p9lNBt2S1n0UJqR3oLblgk1qGnW+PX/7xP/7bv/tn/7mepmiQ",
-	"9or5dO7uwX/+4umd0dtbjVw7+re3P2/97G1LIk09oddkL1YnUMCwLvi7ajxZlrIfg/6cv6se4ZthtmO/",
-	"tJaFstWdsOVdIC+avQKdbgD8HBQnDNhxkiGH09k4ujYYyWecF/ruF1XYc5vBG9VppbQDEzJdZzNpLosx",
-	"keeMFdG9PQBKRGwqrktM6zWV1PB6U4fV0eFndwKSbZpqzbd2SD5EP8q6CuGBiDsrULl7L9Lf1g3ULYOq",
-	"2uSr1RCH2GP9rvPduD3XlZPJCdJeaWtPfxoZ50Ag4xVvpQUGL05ms1VpVjqTY4XQGFezLLc5ZdQX6H7S",
-	"7GhqfmtGW4SJetElgEZCRgcBrgDE/FmEBtZBKbVV8aONqYb5uwWfVGP0EGVz3jqFa/Iqb1bGBnE+hqQQ",
-	"A36ATR0xFZs1wYWKDBS5p+pVdRQ5G7XVb+u+BJzqpicwy2c8F8V0IJB+MJWSk4Bd3/oegr1ppLCgvNSs",
-	"AJdhEntp0zWntHUUNMExrZdJT0sxj/awQPDAL8sp3CZWIvpy2EWSE+vRRXLuZvHEfaQODV5VOU/dq6t+",
-	"pE9fujgaV3OzYUgcp0CKKGpZFvU1OJxn+p6cMsnAvVH4doqwra0iqbEZDASfOr3xLii5XOZV282Y+s3g",
-	"5uGIRly0AMy0IGD0gEqqkhxMfR4EGjNJ0UwGQzBs+bTfZZ1ufoU1gCuktTlFNXBSdUgLhlXgeth4UtdP",
-	"EOpRD1ahFzVV5pBbczkTVxLAd7Wb8uiWc1d/ezSoLybIvf/VDa7ejJgM3tVDFKTE7LwO8NFexiUYb3+A",
-	"eTYgz+83vz55duK8nFWYyLcQy2LCKSPHDUR/xjsVD6F3NBsI0kaweqrZ5gXwcpGurQyqQQlK56dWj2kw",
-	"Bx3o7CcYK0thGZgJeWf4nY+XMcAeVC2pX507IlpKtUn3xVPoCDJS0iiOvgLj6dPeeFoR4Ev5mvbhHKpe",
-	"xIKj1dOmpkkPqHOeXtZm9D12tPHmSq8pzoFDz4RKoXSWiH91vNBtgRjDnNJOE6EE9fdrtxTTDQgvH5x+",
-	"Fezd93EjTkEdLGOSYt1y2oOzwReRzNR2TvA2e8yqxCYtCQdVhSA1a4l1U9VaWgLe1mPLz7huDTClYPSN",
-	"0iFAbSSulmO1b43lopa+ar2xgvQoeOkYdWLNelwafL0g2q1lUUkynpzStPWULinVWTcE3ZpL6B8Alatu",
-	"otExOhFlyq9hMwEsup1CCjVRJ4jLWQxaNXQyteKJAWsEiXMITQSm3jXCuq7VPmdFjyLMv6iMBQw0rJwC",
-	"sMmFuAK3jWX+oQ66tivkegbYvQ3qum7UmF37cXPf1gaiPnFNaegLkm06+ozw2ra/7zhwWCdwqJIJ+Pr0",
-	"UaR2RxwlYx2I8fqb48eHtENTGUmlK5+tInPgaLc0lHN37+69/bt7++O9/a9/+au7397/bu8vv/jNw9/+",
-	"+t6zB8//4uWXr/ZP12El2tv98mj3t2z3h/Hu2z//WR/GSXXxV+IslPVlSE4J+vwIX97QQ6a/QU2y6XRq",
-	"DQBzeJB9urHfiTN7t49WVzAo+t7doP3RGlreVieeFcRYopPca4cW4kh0XvAh1RugzYChJ1QOwpYzOWs5",
-	"6L7TUGk1NPpNNTJgDFdisbiG3fQ7cTacqqbkc1ZeDDNMLjJo16CJuALEolLBOJDAi2IKSDPiE5rxiJb0",
-	"oDmgqlutG8cmxjepFUACwKR2RIM75xxWX2FSbSNsMjqCuYD1U7ICvE02afMlLyGXGnHU4ZeDmaDgquGE",
-	"Rq8TbKkV0HIJ/vIdu4zAAsB1MUwL/ZU4e2VKgZVpCvqVODvRZb035dLgDlMn1pQAuIciyXMO2Mwrd/2r",
-	"NU9CZ8hqqJ0ftNrjHbuecA+ata2bTLLLLmRvXTlR2sbUckShN0w1U8nd6m0HlxXLzjSjULQR5MOn9hF8",
-	"KXEyX+HX0lgWVhD1wRjCFweQUwMFpxNEgeMKSObkl09Ooztskd253L8j5/IOfJV4uwg7J2nSpSH4wQpu",
-	"JTjKSbR329981BnzHcVmElmjoIgJ8/l9G2BKRBUNROImV4JrQjT8m6sB79P6WS/IXH81PIrav7q6Gfv2",
-	"V+LsRZGvXBOXHtWt3GtcTtTvCjpDytS7z405UfOGd35Jr2qcjfYi3xik1uZ8H8oeaT2Fneh9fOuG3IWd",
-	"NdUAx+CxwzipAd06pVefC/dzdPgNYcclabZtSA9U+hFgPbbea6NP0JD4BBAo2KecFSGysrBCaaig66qD",
-	"JPCE1i4KAjonQZfwoKuaLk1FKXtXw+42f4dW26A5aSwQdNnSaPSM4va3Qc6Kj7ENNkRibmgob7BUKHoG",
-	"fdgSrwVoOWpnGUXJeF4qij7tSfhw/4sHf9FL1r+haWptvu6cmKCIvcKXG/DamrbdOZFbXrFbX63bP54+",
-	"ytl0UwfTDZ5KRDrQ5jZGsgK9G6GBYWpnfZwZZ+D3pj/7dw2zwU7JJ7xAyqnMJLzXP+rsuO/fDiZI8agb",
-	"+hDtoSPX9L9tzra7LLe+JNviV/a0uRlH+9HLVy8ePTk5gb/uWoqie4YW8r7HhEpW0l68H9+N78X33/aj",
-	"JFrvAV+au0X4y1zK0oOTpc7/rP56qh0Q6o9HhhgOrHrSo0PTqCxV+mOIKv7IfLChg3iwbzGTYwwxa9fw",
-	"jBmfySjBl8O6XM6K6bKVuVr/Cr4JY57Q5XniUWX0g6nUhpqJPBzbrRH2GLYSqAq4RTAHiSdossJeaa70",
-	"5eNiwVm5RoxLvLNYlgsheZipZ8KLll/ggn2AFX7Ci1Sb4Bp/c1OIFRorJ2C8NnrhATDGZphOqGGONn8v",
-	"WSFzykfUqk22j72VOJtgTMh13FxJjyyTKbrapAuPls0czhvkDwTHqD+CgWF3d6q7VmJHuPjDrNeaXY/O",
-	"Dq2NuMF8GLeqHpLaXmsHoASlf0OcdcQcZ1zG0dmqxmuHdxRuCp+IEkIbKphDuAUAroI8Uzs2z8UV5EWI",
-	"3LEZdNyjk8lm+Li3t9fc37ZbPXw3h1Hyo5rQ9wkCpJyhHEVHGAU0EYXMJBLG5rzSCekgvheKjKM0m2aV",
-	"hNvSOEpGlD97NzFlgLcVYngkBhEB/LsUS+DiQGzF78Crj5m8IWcT/MoKZPVDjh1WgiTMClauoAN+SNDf",
-	"/f///d//b//T//i//sV//0//5O//zT/5u//1P/2oNIH3/+9//Rd//7/8+7/7Z/8ZO1sPGKK8eJs55/RY",
-	"b1l9p1q3r8JrXxwJUjv4dtj//f/xd//7/71RVFbPGD/vRiafrTQ7jCFrkNFkJkRtP5p4Nkxz5O3DQyBa",
-	"Mnm46OK3EXBsDu3dxMjYJEsT4p+hFkmb9sImjlfi11+2uZhmxa6eg4GggFu/OLj1iwMPGvBXb96MGg+8",
-	"Z6Px7tvb/p8/b4tgqztdb9Kj7S3f6xqDWqv9+G5K06uStdHlXbJ8yaUJ0HHPrjqDGN1ROUdmchDxd2xS",
-	"5SugGFWFgKboiu03xZtiNzoqImyXR9s1V1tEiUAQzEQnJYnrRZIkviqzquJFHEkBJxmLcN6gumRv7y+Q",
-	"DOJIP/YrqNvFidvDpN5FuhhMDpPojFdXHC9056p56pndh1xO2IKnBxHDEQQH2psisrUz+IKmTSk+NAAw",
-	"IEf0lTqdz3h0lrPiYhS9dAcfWITwLUYU6vzdghWpYZLQ+1VL8539u/fuP3io+REOdv74X//N3/71/6xW",
-	"gig4YTGdLXN37/4X18nb3a50BqvDc22d4muws7eoaLhV7TvahgGQKbt1Knbp8e+kKEav2NUzc5aYX3fl",
-	"RbbYFQvswi4QrCrBogbC2z5ErNLpsZ1nhdey+EZN2g6r87mookpM0fT0rpHXtDmfu2EG5A42NmgmNU2N",
-	"fybce9C9hNjuD29/vBvfe39r9/uj3d++xQf33t/+xa3dW/Dkx7vv/0odAfA0JPz9+dSVjZ7TP77H1956",
-	"M5vNF5SCcsFUM3emWTVbno0mYn5HsEUGp9uUF3dM298PXxiOuTpIJ6LXXWN2kE0JL1/X0O2Y49ZQEn+K",
-	"726U618Hrf/NH/7V3/zhX4e2+Cc3rzdp8g/b4fh6yCEw6P4Z+FOavoDOb913fUu+e2Xx4lt6NXynrRd7",
-	"yS8zfhWwOAwJQ4u3C5YXHNHa79RCM9vHmWqYTF0nQzPMdbDvTXsv/iF53G4oGs9MVQejpLPC1vX0WF+O",
-	"s3q8MJyar8U6Ycz0vu1frJtdyroLqNOMngnJi2/029dEEBlVfpg1Dm8PCzts5BAMHhB6qW7niBgiaj6C",
-	"k4Nk3Mfwc7y0ukeNz7BQ9kHOCoxqh2iddJ4VmaxKVgnYHt6M7W1kIW+2Vz6Y8ouk3w5JJuXlMlcw+v4l",
-	"RvI+9XuiqQyTw0gtTmWE0rIfRdfQprv65W7/n5T6OKgm9a6nP9ViWWgOnIF24xJLdg7u+mJM+wphz+C3",
-	"11M1EMX5VJ2Hj6lA+OO4eKULhb+PdMn4qin+U1DjNkEgXk//qwfy9l2qdEmm7cvhjyKAT/QeDBylS3Rx",
-	"+fH7EkMnIev8oc4Sas5RvKEhb6xOR0HXUDWPrC/AH97fSH6fDOMfMPdHOsoTs/R4uQGGEhN4Pfn7f/df",
-	"/va//fM//tP/8Md/+ddb0iGczjdiUoYJn3jnUmTp8Fhpqk4LIv23I4v0IyOOzDe2Tv3oW6rb6cgpl9V1",
-	"TuLhmP6flJZ7DXz9Bpj2n65K7SWpccesS/B9a+242pK6djxmF7MHB9kjCUBgA/kr/Zbnmexnt3LW82Cy",
-	"lv7wsUGgjxuDbFzDpLYWcgAx0Yt28LAMzhwOWDcf5z6aKv9o19Ju/Td0r2jccB//elFWTy55UT2mCQnQ",
-	"lrCKgUvvip/NhLgYQTrARiwb/To0wLfWXufrYDOzOf9tML77yCPZPz56fgQNPmPS176OZMbunMxYMZ2x",
-	"bLM4+Tt/HoyUp+blWcFhJAMx8gC2HxrydYRvv493BlC0TUQx4WUBukajWesIc6Ib6Y00mHGfd81kx45k",
-	"xUqgHQUujP1hFF69Z0cwPN/lehlOFPpUlJZU66Az5dQNUIby83M+qfpjGRairJ7gu+qry1a/+EWGVCDw",
-	"yihKdEok3RVDWWcTiE6Z5kQ2domTNWUUJcui5GwyU+di4tFHNcilnHtz+ERNtBR+zRQQq1OLOeHT0Fyc",
-	"O7e5M5YSEycrUiD0l9ToPLvgqgX8inhd4CdNXoepSnGdaVqdZFlMcs7K5IAwBzojx5UTs2WYlkxem2Ye",
-	"CforiaaZTjSBYfWHbm9VezTNjObMJIaoOFoWOZcySkQx1q0CgM85y3I17PU8NJqjx2cTs2wvmr2OMhwc",
-	"OgxIU1FFWeVmKiDWL8rqraPXLVWMQ39HJIP0b+hEPfU39ole5tkCAJB21fhJxqmzoGu0ZpsJmlsgOV/Z",
-	"ltPfpvnw9yPTB/2z7oj+3PSGHpgu4fdOv+DBE9M5Wz/0EP587XWT3jB9pVd0h+HPE9trQ8I6GJRe42wd",
-	"mN3bKkMtN2meGf9nmv0QM9kgrgwz6cZuhsSr2QqhA7Cu1RJUm6GIztiEWKhITsA+M8MU+/LAiGsCJpmE",
-	"UMzS/+6syxoKUlyv4cRLnjaIRTTMEApmeOthS79TDsUGT+HOYI7IwBFkTclm8zFxo7BXdLG2mvxXRME9",
-	"6kd/0m+H2zcf1rxcmDV0cvwsqmalWE5nDeJgkOWVaGSAiy1n4wRQzch0MYTdEyLJx9kiPCfHLw2r7jrT",
-	"0uLexqAsn5aPOhaiC21vdeXEwwzxlhg3aE0hRkUAdLg2hVhpnB8hvbCv7H7MDMOnYvGylS351GdJttk3",
-	"7WohNC+sbiXIJOXJCwfC/n/svftzJMd5IPiv5PXpQuSo0OgGMK+euDiBM0NyJHJmPABFS8S4K9GV3Z1E",
-	"dWarshqY5hAX9obtkH26tXxh792t7fXqYh3n2LDXexs+27e213+MxZH8k/+Fi/y+L7Oyuqv6AWAwJN0R",
-	"0hBdVfn+8ns/4MB9IOzdIAS2VQUIhytqCta0TswsEgIypCJM7mR/jClwv8gh0nl5VrmIVoYmoT8+JgEr",
-	"uSoKO/T7Ik01Q+f3iE31JMM08dIwdJBvzLv67bQqTvEjUxVpf+CcFiCxO7lP9CZZZs9yJNUkFxEb6kkW",
-	"sYRPgXMbaZUP5+TShE9XJMC2txU/xQms+jHM6wJCMY1CM4tgKa6759U7mVVIn2na7dXHooQpDeAGGCFM",
-	"uVZ0xLjBFJEjLKIC5RgzwROS03z536Ii2ryZtZBm16wnsXrSmrWCBU3X2wYqcn5EjUynS3HYM43eabke",
-	"d8PE7QsvdYC1LpEeeBXr5Efuu0XhXo+U3T57y46n7twhQqHJDrCuLRjcqX3squfgN5bkJyInp3B3Pyls",
-	"rHmBwDC/NDoADzcziYnLUD1zAuXTDV2K1gnkwrpVMzEKt/bWiZ/49lwAxbcrIyi+PRNC8e36GApXTWtV",
-	"ck2rKAV43WxRpAX9bs8TcdvsetW9dsRr1/H6QS+p2AXU+8a1ubiaq/B0L5D1jKJ0DXP10qpAWD7OFKQH",
-	"NDpBNTBX11caF4QRZOiz6MEHqDrJw3lMLdPwLrLDlUKZvvUV8HleSsrG3JgznS3NM/fUfXd95O+qfJct",
-	"6F8wMc8CLTsfj1FewOLc3lh5DHGkuW6yj325qaiAYytEoFLc8qVU1AN4qCkb6xSqkPLxuLmOHeISl+0w",
-	"rNHbt2sBWRk16sTElVfiP4HlUC0dp0hxtvCCO4RkxgU/OM9BYqxjX4o0CQNzQcuuqSB/asUWvO+kawaP",
-	"Gs9UNi9ktam5w1/uS7E+f7eEi3pee2Ouk7pfO2VXcwHFWE+ky9cPip31zug0kbWreV756vnbFc9u1MVL",
-	"Bem3PzLClAst18pxWEualFcG0Zb3BHOFbJcX2K5wq33UR//bCOsHFnWXM0G12cAgxHMqwYZGsr5FM1Dn",
-	"j2ovh8UIfX1OpzYceQUjogVaRrNSovyeyLx96v5Q9E6e9C/oUFXUWQxAZWSuFD8vv0+l9bi7hbvfzcRg",
-	"BTIZ9vAMW5xHDTGich7F4rhS36ZflgeZcVu6eZnkBZdJkLqaV3W4ysCzOiiaUyx00m612leXN2DW8con",
-	"GYHzrcJDc0B6UZ+/i8BPFfZcOslUCpU/Wq52J7yBlqBvGtaDhk1mh0askMqRdGQegqGoaTlVwU5rt9lq",
-	"ttu7zbvlg9q7WTqnnQoS/y7f6jc7NRR+bj9qOKMktL2gXUtYBpsMoG6ee3d377RvL/PwW+OmhPN7IE5l",
-	"rzokRCZzW53A1wu3mj4prSDZayd3esndO/1W63intVcRTnIli6nLqVGs5DT4eiY9xmAijKl2aAnHeDLJ",
-	"e3pUVTGevAS6qehXuFK8r8/YyNI5SNjagw2kEP6evZ7hyKE1qjYuYjzO9Km3lzkdeCYHw7zJ4jHmWZt5",
-	"e5bpUl0n10kjalCDFe3mFgAemWd2sEZEvz6Gzp+jcDVbSHNV/PFYV7kdlnoLEieV93wZhqmNf/rYexTR",
-	"PvV11mQPIR0FtoFCBzI34MWOh2elD4B+01zmb3/zqgD8mafGVcZi+4699ejgCdtt37q11X4bpa44pIxx",
-	"SWsOOdphPfcCloss8tBdmUkrLfTRg0Z5IRSRv8IqLiovD7kZVq/evimS5oDV+MMD9kzkmYSSRbrP9lWS",
-	"aZmwvlSJCW3FUPz9WNhrbQpOEUoeBs5W5VN+d/9bd394/5fvfu9gMkPl23Obwrc+a23d/db285ftdvXu",
-	"1BbcPgwKbaNrWEzsRtzBQq8zgVGvi40EGktG8ZV5AUfRr4ifTDytWrUtUTeo0jPisubm4DvYXwSf40yf",
-	"GSvF9GWaeiOgxQ1vfSyOnxw+fRsVC5Vw4iEp/jZ1/N/bpnFlfKAD6rgMXbUs8iwPuVsDbM067YPnyee3",
-	"QWzZd9VsVsSkMrngCebBCRFKaeKvkb9fP+h+BqfxvMBmiPjcEu1ymC8xGRxDRcKS+vn7zd+qWwG1W+zq",
-	"igno5vCxETlIsnFIDpvYZVxOlR24COytUnb62iSl9QvYXjj+68LxXjORlFXebZTSKqQNloIoIYiuBG4O",
-	"LEavhPgK0qQtuyF5vqSqIdRQLGr8AUYj59EV4S0YogR0u7daIdjtVrqm1FaXRXFI5byXg/P1QLg8oDoR",
-	"q6Ke65G4l/GYz4QRKrk8h/PaOI3LE/KrIMLXQepCgvHacLpDaW8WS71WxHK+HOSvSZkfjvq9686iEQ5+",
-	"gMjRXKCcWDZJMbFxiFdRpASxPeui+1Uc4a+hnmSUhNb+TPiUZHrCvQHngHIp2Q0LtbpCZ96w/i6KEoTT",
-	"miwmrDAzXvB0+bBgUlPCt5LjuKjpCy8Qc8RN1qK4b6Vdb/MlyspjLwUiPg6Qm1vGiq1OhBjbQUxdHNrU",
-	"UGFslA7Cg0MlGJgZ5jx1yxVMdm/dLJHIdrUv/uocIgr3BL+LKqcsYwdH/EUXVFBLMzqB+sipP4Id4WVg",
-	"Flitt35OO0s3Yr1zX/PAi0u2YoPVGKvyjoTM1RLAWMo6LcPABxgCN4+Ag9rxKzv5ZcDBdGE1CzTXsoil",
-	"oNip2WrddfVaL5guf2bBLn8eNycrqBipVPJ16iaDvZ/Z1GLWz1c72DdDYR1UvTEiW6f6rtBtlzXpTTar",
-	"Hge1OH4K4YH+O4ozcwFxQY17+HjIDRtzY+jbIZ8YCv/RGtX5IU48E1k4Bx/PRr2XkCRMw30QoU8MyI3g",
-	"DwshiAIIZxhjN/bVUwLNfREq5ydYCqZbTaNfEtn9MOHT/WLI8HERzFZ+WkylJEqUqrjMMXTLrSoVWR0L",
-	"5Wltroh1EGBYIHR51Xf69tweUrKsuvUsmRTJPQbxIGpgCUcqKIa0OOfVpnwRPH9JVc7lcXYNLS2lDwq0",
-	"ADpNhMkxbeVa+SphuItUBb02UhGY8wmWZ01bMx7kJdrit7MKoX7MZV4V5QLMjBULzrgFub5lxn048CmX",
-	"4Ax6j7XK5oWCaWkti0P6GDMr1NVnWuCeS6GGpqfHAssgpWm8Sn6W11HcP5xexXuMYV3ZXRti11ymolk4",
-	"7XOZSjXoGql6YgGfSfQJ87dijW421iZn0LAwYPlYc/vywsXzbatly3pXZ6MnfXfi51FD9/tdDOmts1WW",
-	"wn3B9Ssj9y2KpKTMHEz3+x0WD7QSMXsLDZMQrZ1RLUmRsL126+0Io9wtWzD7mdsGpbH6ihVI+/IUJbu3",
-	"V9mDTOfLAGt5PiALzkvdje1HpZ1cDW9RgwJ1XSi6J6umoaFXaPkon6h0On9d7fcr3dd1UhFFDYuobMMl",
-	"MireSJfDQOYWxx0LuAMuNcVqBWyvLLEM3SEHAjMBRYHLrD0Aj1LKuCcgFsHdmsUZxSbNlOoPAPiiUUkE",
-	"Yu/opCbo9Vgn5OZt97rJHuWGDQUHb1CeCZ/HZ0smdEULtxxYcxRkYs3JbwuJoL3drrWFXpPz0Zg6CVEi",
-	"fQ4xpCSvE1Js371tcQSotVxP3uYUozW3sEGFZaLi03ZU1MU55kbc2rPP3/9w//7Wwfv7OzdvwWdHk1Zr",
-	"tycT+K9o4k8/2dJTu1P4II4gsUbhPXXKU5nYuWcib1bElKIEx9WUamQsJTaQX+k8WhbvG2ZjOn8+q7eM",
-	"/UtwN4Btn44FSC1xqXHcWFxBw5I9tyeLVCl54MgBwMGGfDwWqqxkW4jOXO7AOb+22FPhGFcwm2BqsSWI",
-	"KsEVy1ggztKleRBIFLPizetMlRTkRJrHb8kkQ14U2ZYVMKLIMp2tRNCBHXHpNhwBLvLvUZIe9wKy9PQn",
-	"xiIfdD4ggdm5IpCuCWrN2X5ipfNuTysF0RzxPRbbPdOTPO6AlzkWmbbyg1Ss3XK44J7Px9yBsGL8TFMY",
-	"Mlds58UL6LyLF9ClokDuhDwFE9HLpmNnI7WfrULqAIaJlMy9hPA6nq93H6yUGNC00ubSfoXvAdIxfRAo",
-	"/1WQg+XCvGG2zMyJ7eYXFQfUJC7yDeGEo0Dyo8Bee8HK6Rv9JijNUq0Gln3MNeohauZN13IpgsoCbdv8",
-	"1JHt/u475YrmK3GAAHvdXqVHsJN8CvDlWUZJiWp6DrN/8BOhqmPwHBpcjNQ8fEYOv/G8EEIbboTyIso4",
-	"xOGHYAMLCCmAfAU0eb3xvzODX3socNX4l4wKniU7bzxA2E+oJE1foqQAdfjwEuJ3EZa+szAoPWpghUV6",
-	"TbGvNIE3AqpvCkSvEDS/NCB5NWHrM2qile5m0aKkR1qhLUH9JbQDKOmv0OajZx9cZbQ09fpMjFM07l5q",
-	"1x3RKkNf6NtTRiriNO9itbh21L5T7R9VYIX28mQVlrtenX/PdY0GZcYn2PYaz6X/VvpsRdFn6cZXWYrt",
-	"aaYiX1CZnqcpG3GKryQty5lM0wrtyjwXUsD3CnLGiRjnq2pBySqAvJ/TI8g+7SLEzKNZWuYgxAuepdIn",
-	"H0SLXYX7xlpscMpN3g05/CUtqngv05jtJyrOpLQlz5cf77VTJA9Xb4AqXU8tgzeF4ddE1bPx+KFGceEe",
-	"XjPAvBFA0Tl357cGpOhTkaV8XHYAQoNY586tPUsk6p17brX27rSW2MoW4Ov5oiOgt9X9/opWferniW3l",
-	"/raNiyEO6e7MMDQb5dD1KYe+TgqHWWXpRdQGC+4wFq+5ZmQFV+QNICyL0avTAyHoRz6WE9LfQEECy+P4",
-	"DDOzYdaLfMCHeT42/1Nne/uT/27rf67xqP9YZ8nNVkV2rkskxIH6Ob1JJvPpgd1APMljbmRvf1LlC7tf",
-	"s1rQcPLgJSYMVGz/6SN2IqauvJ/73uUGsrfL5VcyImfHUxa/s3/w6H53/6PD97s30EgQ3PVxJi3raBnK",
-	"HGKCsQ+oQ9AEM59dhr0UdhHFiu0OQ+0BwTORfVdMK60TNNtSP9BgviMjjKkNB+5pfSIF5V3CD12ao/jp",
-	"k4NDts3Hcvu0vU0vY7t4A+WsGp0Gti7KwacnZmS6bsBCEhpLu45ze4pS9SsEHEzBjMjcFL49lqiy9w8P",
-	"n0bIuhcV9zmD5N32z6fa5INMHPzSB2i5I8cs4wrcUqZIi7rGYwMZrkC5nXNzYqIit0sUpMM6UiA1YBA/",
-	"1NO/ceOhOhWpHovmjRvsIaSP+s7Bk8cOLQ55UCJS0KcdFr88ght9hMqrI3evjxqdo4aZ9HrCmKNGdAS3",
-	"/KjRaTab53GT7SsG+M53azfBpYDmhsUQKxodKbI4GkpfZTp2rlsshtZNJKkxJu83uUXWzAI1rH+c6UHG",
-	"R+Dec5xxBZvVDFpjjzFVEYbdxBxZoIl3eQKa7JcmdjOgopbI7cb7dBUW66IXm0+lk4heyjMBtl4Yxo6v",
-	"cVhf24CKDbzAEISx0OMUqxTfH0plF6sz9lANUonR3PE+AM6Wqw0WY3dF3vSYyUSoXPalL5kAr+zcdQ5S",
-	"HyTum+oJ4+aE8WMIfXf0vUnn7ShgajTrWToo4H5T5C9asVn8y1ska2w9SmK6TEeKoaWCpyllYDMiB8D6",
-	"2OIfOtmbrd2o1NczkWfTrf1+LrKw4oMpO2YRgB7Iz+gmu+XduIHgEGaJh0BkZ6h2lnevW8CkZjnmpr7D",
-	"vivfabJ9ZzpxXUDg3d5u20LiOOV2/VC8Oqjk568AGRch35rdBQ8ScEb76A9godwN2mYfyndQr1H4Chzz",
-	"vDcsfXbHfhb2MZqYnJgTx7bddBuFSD9nt/bsitgYUjfZN3ZxxnKEGXaCK2u1PPA0c6279ouYxrI8rksy",
-	"25epYG/Fo0mayzHP8m37csve5Pjt8ppaLTtdBynQzh7Bzs1bMCGL0NKU2Ejbk2m6ocJllVZgNxMXEcEN",
-	"cg0gQlKqYnCtcMTInzrW+dZ9IEswXHE/R0CVEQONxvmUrjzEQhtMrexcUeENbUsqTV5a8s2o1WoxULdR",
-	"Cj7FkHUpPmm12EiMjkVm7uHaz6QRbG9nh1AO+KjZjnVGbcMDV8LkxXi7OywVpyI1LBFijEOG89nBCZ3y",
-	"dIIl0XOd8xT7c8gWRw0PDVEgLcA/Lxwx7PoCCKWL+IHGMFS78y494I0b6D3imANtMb+YgWfb6FgnEkO/",
-	"guYMgrWshNJk704ygBP6ELyX7IQmY4sPApjnKgE6pixYs72du2WoHk16w7jJDs80JpvBkDOLZAJCBoSA",
-	"7ft5WMw1Gad2gfmZBrgy4eSKL+GOtNl7sKojNVFuzQm1ImGIenOmZvuuyT4GL2d84vMoA83A3HBRmdNy",
-	"m4luwCZPpw5X+fgnyi+pKADHUk7ovsnuzzTAfEUmNxEeKpRXlZD/McmmLJso+4ZOyY6PdzIqFSQy7rLJ",
-	"jJB7+X1RnTU6UhTUbCKW84GJwirb9hlVNDDFBbY9SpPLHizPTI4tL3VcOEXjOYTLIsxWCQMkTtvbYoFJ",
-	"JEfKwtMIw3R4KP4CIpV9e9tg93C3yJ0MwtthnJutXftVeAazZwmJ85FRkJ7FeiBAP0iMwcydSexLA2B3",
-	"ArlZ7MkCRTYdtvfihfsRIbISCeD5chpQ/MLeE6TERfVZdKnqZQIYBZ7iuRT9KJGf6ewkFAdutmD1GNuE",
-	"tY8olpFuqBuO52ynVaI6EDFo1wOsjqd8AVFC1rA/Sf0J2lsUQHK/bzlxgGjC5LRrhIMg5xCAByq9M9HT",
-	"WQKbej8THKL2OT1lx2KqIU0qpCpyZPBu4WJBypkY3jepxlbh8IbNLGOKGAN+x012HxMgH6lcM/HCgqwa",
-	"uJnA5ilIu1PKuAqRYTge+XjYNYoXlsWTWhWl0ehu+0wLiHEQzaN5yQSJuzAXs917y/d7zllmbCjtFk1x",
-	"Pjp3ycqayDs9IlLRYe0W9O1hOKLByBu/+A15Q/ADbOLSXfIkocAdKlcw9wXciEwMpIEMbyCYGJFaxu8Y",
-	"+CdK0GsbYktIVWmK31ZILUYu0Ix7UoOF4Chx/lJBAmEDxPFpcYc6bMe+pzU6lOUGAszlJlEk4YV6Ha77",
-	"1vwUXCSyvUgWpiYpgYGdVgZTID2H6bhbZJcYuR+lC76DtNkyUwWqccytX49t36HFkiDtrs1hxntiFvMU",
-	"sqdnzHP73ZhnQuUxe+vj3fsMWjKohfIifzvIZAzCMAKnvZEgdgKChhTMmcgnmSp1jvVQuJUa7McB2qfp",
-	"QKw2+iyH1ZaAaZMKMRn1JQ2TA2URgBMScigJjjeHmxO71H0f0/H04eMHjx6/x95qvU0ZQLiv5WinazD/",
-	"skrY02dP7j88OICP229TWJL/eKjTxBS155oMRJiiaBfQb1yeHdZVkHtr521LYKhS31u7bwO9cZPC+NHQ",
-	"L40cj+xuOiwJya0heoxx3xK30WdrB57o/v7j+w8/gHH2MFHTkbJ0FUUoirvCjfHMMeIQX0GP1EhUSMwU",
-	"5cXecvUELa6J36atfybGqexxg1teqIQxNzUIBjpN9Rnw1lZo4hDsJ3vcYXhXO7SDDEpYRn2G/Yj8DUV7",
-	"JhVRKxgHOgE+SdyJgmRwKrJTKc6QQpG8a6cIW5by3onPaU96ZoghIe4ACJdUg1TQjqPYZjnrEOlYkpee",
-	"WVoOC5fKru3Il+eAQ2gegf5I5pCuAtRDgU96p9FutpotMGaAzmkLU+yBTlAn0+7xNAdfgNbenZu3b4Hu",
-	"EK0y7Zvn51FDj4XiY9noNHabreYuJqgbQnOn7wL0vM1TkeVbLkgEPhgIMIR4OfZRYicoTb5vv33mP6Ua",
-	"46ARqXXCLj7Ztl0A0a71ww4+dl4tzwt9OExup9VCDbcvMsrHAEF2ptufUqQNqqCXliEP11PyYAJF3qyH",
-	"gmBjSqxVbNd51NhrtesG8jPf/kjxST7UmfwMjcN7rd3ljd7V2bFMEgF2072dneUtHiFuxO/vLv/+UOsP",
-	"uQIfjpu4scv6z0WmeIoNdldatwuiQxX3ZDTi2ZQAqthIQEn2OOw1F2dhgKOlu5CjE143nhdXggMHiTU3",
-	"edLlaQoGPQjzqlCX+0gotJTJvnTlLCyzYnu3YzpOwVVRBVbN6PTUclYfIVoE8xM0sDe9d6L0WSqSgUhc",
-	"EceKgRC3k2gGojVVkPV5pBzCsWIqsWZxiFbiDrI+JYEv8gm7CybteDrDgFDHxxNjpSwDQQtsd+f2rdtA",
-	"UXEppBL0aRbt5AVR4xwUW+CjQ6MBT0OfevVHqSPLodCUqKNSByD743tIbV7auCFYRZ1I5UYB/G0f2dn4",
-	"vsGiCnQPq5VlhnR8yptGLe81gdj1R/1A6suHmaCDpPwlE1BBeeWAFdxg2CmmdYdJh1vbtDNxlN92NsP4",
-	"6aIvnBnp7SDsDlNvWNmbpKkznimpBiikepKl6sfeYjHMfsQVH4gs7jDulN7EdJK9AS0dGHUzyVIMukFC",
-	"sIMkwMSUVp4bth/02WRPVE+ATszOljnZyR4v7RyMZG+OFY/thoD6GL4COHfXh8DD84lCJUgEy5QGZDdR",
-	"ws1rk5pHiRiNdS5Ubwp2mefeA9vFbS0hIJRIigq4Fdthf4OGDV4QSidvisY7YJ9iZpcM3laIb3TK7b0l",
-	"aeYp+LeARauzvR2+a9JUOndbd3cBh6K1oDQTdxksLsSEp5jf8nm5MEmjiGCmuYUAVcwND0QDjadkddD1",
-	"pG0f7DSeA328AJF1PkrnZZsw+RJfgNAHVRHR6A0O1M6mvf62hKHTjZ3Wzu5We2er1T5stzot+78feDt9",
-	"R03SdC5YGR8OuenOAAe51FRve5GhrfHZsPoYHGqECbfLga11EwWYwhnNnOLzgNNshxZ9Z7FrXPR86xmo",
-	"wwDBIwu0AsPxIU/7Ohs5pul6OK3WCpzTfa36qUQ3hb327kqs1gc8Q4f1vfbNVRZiJmMsffuhSCT/OjKB",
-	"+wlWLiKy75nAFdk+LDX23Pa5UKrZfhlcn3PkDaudfAMukfLHWW6M7CaFqo08ZZtzxOsBvJglXlWIbfGW",
-	"PdBKXCvI7y1v8Vjn7+qJSi52R75mkIsHfRXAG1UL3O+JfBUw2tDHry99/JJe/a/ZTX5P5Je5xmXVw1pS",
-	"ioOKxxoklLELwSrDxbtgoS9cjsA1IBX8VBhmBW2T8ymbqML6A+ZTsIjFpUsGXkcnYpyjIE4BxEqcsXiS",
-	"pXHZwQud7tDJQJuc3JJdxVCZY73CoiwxSudUlBgwkZ1eMI7fYJPLNKXBeO4MWfOk9CO4wfM48KJiXIXY",
-	"VLr1uxcXazB4biPUbJD2l1ioee0c3kYKuiAFuk9Y8/UJQhPCgUtMO/DZ18SsM0nFWiYdWPvGnHMpcw4q",
-	"eGErX6MZxwrkZ+i3Rh6ECoPYIrIE83QCLgAypyrIhXtXYO8AW09Rztz3AqzJUKTopBH3deYtNGQ0JsvP",
-	"kfKa7ZpeoIiy74m+DnqDympmgk6jPt1u2IMrtQZjglHoc/ANY5/7dp8HTT4HM4QZ6tR+0ZcpeKt/fqQ+",
-	"39ramvu/7Sw+4zLv5nIkYtsT2X4+x4ExpjiZkNG/8J9z/tJkRhGlYX0gmaXSnVIRFWdSF6cijVg80krm",
-	"OpNq0IRpkAHE71BE0+tlMpc9ngamsoxeiZHIBkL1psW7zwvbmF8PLBUcFrqJGOdD+xX8BP8L53L2ORqH",
-	"3ILJ9XR+kfeocID3XU1T5yJIDcFDKkJLCD6xnYLHjz0kePJ5MS5Mz3Jdk0x0M57DYfA0jeaXol1RXjhs",
-	"4YxDfUbNDeMjDWl0eU4uHmR0gmySUiX6zAoCA2AKs8rV8RycWMCpD9yzwaAGnRV1yjnBly9uENoki03w",
-	"e0Xzx2LluISIglHQi48cxKCVBSNYGLiJtFiuWZt97nwBZzcl8lsCGznWOu1OFPifJHYn7QO7oQUoQwYo",
-	"xBdKF4leXT9Ygxm9x7GtskPXQhY26xqZgrvU58URcVUUsbf3B30pnVOL85ff2WNDPcmCIH2DficQy+NQ",
-	"if3hfMfq7l9hSy30lngDccNzqqqvBGYCxaOFWdHY/gIX+GBmf2m1Ps/o56tBZDGNbxrn2ERC4OuAU4vo",
-	"cRDn2y9OhbLiqHOuolnjrYQtCCpu1UBg9Y4c85Srnuim+qy0HfYc6R35wWos539WgTUHI0ttQ7QZp/rM",
-	"IUXvHuA7rwF+8pXr5pmeHKdibj49mfUmMmfHmeAn6KSgx0IFMF7ZL/Cm49x0KTiiDOXeRQ/Nuz2epse8",
-	"d1KELxdnBd6vWAE2zHBdOni8mXAkSjMa2qJn12LpLCcKcnTg/S/mOT8J18KF/VZAIUZanApGXULBFoIS",
-	"8Oc9086Yfy8IogDvS54J7639eTFY3fwTaU4cFA1tN4hc0+J29TMRXDEK0cGy+hC5OcIArKrr4iNz8HP0",
-	"eciH2vgsIuNMnvJcBBGHMAHdZ/H7jw4Onzz7fvfBo2exi6YE/77qe4KwhBDJs1ximHMBOv6hKf/wcYvo",
-	"TY1JiqEEANSfmV9WxHKd8CmTqpdOEthl+LI0BXKA7upTkSUTuBO2De6o/csM9SSlU8a6lc5pOsIrKxRL",
-	"Mj0eiySqgiIsjjPQTRZbhq97PIVNit97WASYokRG3YIyDmi08yStnLhLnxvgWi8kfo4+NjxNjQuKK8RH",
-	"uzBgFMseIrhCSpa9kJCU6EAwI3BetJiqm8h+X2QmuGAQnOr31QsASpoh+eernkwlOklS/E/oZXkbd8DS",
-	"O2TEYAShesJUzzD8oPJKHalH4Afs2+gsoC2p6OdMTyjjLqgFPZYdSnvYSEbD/STdJnjk2nelKDi88uRQ",
-	"5GOGlji5TFLxZh1cgjCssldJqE7kPUgCRLo+LzU0ogZw841Ow3HpgWLPrqX9PGr4/W902jstcFBVjpKV",
-	"hqTuS/xUMATRwkbkvoCpYS3E243SOLut1trq3Ekq3oyHitNohjtOT1bR3SrLuyYuS0UgsUKeldWOjNSz",
-	"KPHIkeiw6vPEaZVdF13xphkJt9G5ZR9OUizPt1M6NewHTrgnki744runwTGSpncFxXCh+40aeMWLedhe",
-	"rkIjDACyRBtsr/PGvWWj2HXuLSpQi12hOnf7JV2shf4sXl9lQu9iYPwKt8wwsg+sicT+ptJA5Al5u5Rp",
-	"IqUbIvyE7s2L/WFw/V9DX5ivqWvLJQB3mU9LPShsqOmGmlZS083dvzZnmAtc/Mt4wUxScZUeMOSq0ksF",
-	"zwwoSASpRbmnXIk0cMkx2h+COMEisUDbTlGBEXxOJFUoTz1dAChErvuwlYEIP7e4TaoJUVrID0S2qqSI",
-	"Q1fijHJ4YLAh3mg/c/Se8e0idjzJwzHACWPKlLab1GQ+Wo+KC4hMFCFJ6OFatodBBorU6JkIqdlAqHWd",
-	"f+zsqx1/wsQoQeKiBRH6zmPI5DwV8WLHIUdoLiwa9/sl+dQTB3B9gbuDJ1T6ahYPl5DsjkOykPCywM1B",
-	"++Dp3YuJsW/CI2lDdjdC7MadaSP13qccAnQtLA0levsahOHQrWneu8cH6WolmFQ9SJJHCdss0YRclSzX",
-	"Ph6RPSsFKyI9BJ9ZcOEg5X0z1QOolF9Bfbw3VYUnVUXOexoGJG4g7xzynEPyyR9ORDYtsJqvfLfGZXe1",
-	"Ds6jRaODasDSdzyVqsEdAgxHn0/3vKCW/WozQJxePQX3bo3lfwBNzldwTLtGL7bFxJTqN3zyshEGlgPR",
-	"QDJSenw89Y/teiHv/u2gFDR5CM+TZMohCgmDATLhZz11ujnnJAzuM7Xf7/ygwr8XSOsETIHlAYG0PXel",
-	"o4tFWZ50McFcjS+wvGhXn6mu3xhyXc7EiGcnBUOAlz/Y7cWEHyvDL5ygK01i10KmC3Tc8odTYE4zMh3K",
-	"WhM6W1nUc3tvhxn2VmHIutVqMajaGvAZwL8QF3l7b6e5a/e0VE7miniIdTwrCU1vXCsv71p5Wa/K4i3I",
-	"TiQR1BDW7ZcOpZxvBzgHQinWEvABYh4lKOFXOnU+Bmm1Il0GZmgqpdsoZNB9MlCHGThGQmGGJE6RpfZ6",
-	"3wt6OBFibIK60RMjsnkivl/0CLO/lAzpcEwg4LlHDXC6GGpFkvexkGpgBelsYKF/TcFvv7wP1yX+bejU",
-	"hk5dlk5dRbTOYpEW4G4j025k2otZcgtkBirlDJKLEmm4nBQ7SWReK8RChAApVstpn7yzEybjnEaYJzPy",
-	"nr6U5DKiZJKUBjJyvviRT40ZzSaz9Kn1okBaP1I6K2W2wiSnInHW4jzjyvCe8+0qNMLoy4qzCDS8RU4+",
-	"Utx7tTcs+lN9XCSZGgjys0PXQIy9wOF9bnCnOHa5+33KVe2V95a9gLJtZLx2fVDQLAUpzEv5mDDVsKE+",
-	"A4c5F9CqswTmciLGLjgjFiqX+TRm/s/uibA/gxgM+I4OMo5YTEcJf+Jh2j/xHO1fdJL2T7uLsfOvo1LX",
-	"VOaj5JtNTsezn5Y9iMuu66OFH/sMnanOna+thTc7KQdI9m8CpS6B0kyf2DAMFO36xvRlOUlZCCKFuz0f",
-	"S9pVD1r+y/LsT8TUrxNO17Xp8VwMICeua1fsIUG/+zSmONPYjQ4cjL0TdsH0iy5G5Xrhk/nd9cowgFij",
-	"RwK44JBvog4s1Hc/1ccVfRT3xHdA1B5sVzm4rLot+GHazXTqtzrw8rWPCwNbT49Gdl+wkkKa6jPIZQbJ",
-	"XvPCCft4ymzbGS9f1zvy1wmfurPAu1s9iHiBBCRyXrZgmBvhw8K3W5+KDO8WdAYJzyhDKbyjfKaGnYFX",
-	"M2RitX1b9sz2Uq2tAwy8irLOoRGo/S8x21yTxb1UdmJKbUrZjxGcpM+g6oO7ijVbqcMz1o1PuapTvfFe",
-	"DnWhCmYoqDrUXljMaHH54BqVXCn/qTTo9qr7DNFZadbkwVk9b/995cRvvt55C5quMx9C6oPy5EHu2mov",
-	"nH03KEHEq2o1v/6tr4cKjLNfkUe2QL6PbZaNzsmzHeuLUoBMzTSg9GulUnhhZdbF1wsDkfwcaobO9YUG",
-	"/ioqgmmXiFFqRIQTPNqAn4DbLWQAqxk1INcomKOdaKf7fcsLLxIDce/LrUA6mRfN6X4HWCC4M6XrlTQ6",
-	"7dtehQLCf6PVfv+979w83P3uHXuKepL1RFeOG51G++5Os9Xcad5uvA7tpb0G62gvCSY36stLqi8tTEqT",
-	"W9J7Kgpnmhp1JjFrV6XQ9OFotXLW/SJgLTT47bYgIsWKFwAQduQi3AMT3bqiCa4H/zFlFc8Qm1HVIgpm",
-	"gsuNMS1YcQKr6ykdFhRyDjOnVuaMg5tAgehQOQhS5YOPTukLEHEmaepEm14m8jJL/00ThOlJw8wQAs0N",
-	"i2/cuFFj2PTbtHbAChaoexcihht1+N9Pp3BWKjhJKOLma3pAQGBB28tcvwtGrCEcPkRyxp65CHE8pTaP",
-	"dRX5QncoC3z2HOvWUpJICRwmysIUGMfh5O+54uc8Nb4zXzrL1Kyo6KW0oPmipMspGh+Jdy1NX/HbQ934",
-	"chHV1Y7TAfJapMAD/4YYXIoYFHdD9/1dXUQMIDHAQr3auoRg+6X7syuT81qycOi8TSWVcvDOiK6WQ0+r",
-	"vhxQHd8ygvUuoYECL8bvm250cp2kOhQFtbDIGPVNIT77pmEWxwcbeGYpxDESpnmU/Z7wGHseYQMeGfM8",
-	"yM0V7Elj1nJ0cceP67jHy7T/bmUbX/LrTqzodr5Q9xYR9yoplEm+SBLcM/LQWhMLVFx4nyxvQfKr++6j",
-	"r3zqK1rJugIOLH5D1C5H1Hz5jRoy5je6VqYppb2qihen432z0eKnWvYqqw80OvTO05Pv2Z+YoQDoSZ5N",
-	"u5Qoo9H5pB3dXCfjJi3+mgO0uZp2ySjj6OD8cn09vEbnk+fBzy6ED8CjFTzgV960qGHkQPEckkX5HSBP",
-	"gVBts67P+eV0K/6AlpBiihh127iJld5Y2H0pgJ7HcKuhzaWEf/sl/TUTJl0Vplyg103C/q9vwn5nSgaG",
-	"0xeZImt+JvpYPndtCKwPeV4MVhvq9OWnTht58RrlxTUpQME4r8USEzg8tlB9hcn314yLdbjoekNjQ4R0",
-	"USnA3/GZwNf5m4+auHXv6bUGsG7Q6L9sJn/jd/ulT41/dYKBq5peq/TfRxUk+G0Bhi0SPRvhEDi6puLj",
-	"GlupH+irr1bEda6lVvSr3+gVL6dXdBtZr1j0W72aZnEW2h1w6zNFBXSjwF8TTFraCPeGqwQ9zU2TfQw1",
-	"8f13RpyKjKfFlKmQre0MonBcXm0oC+uGPZ5C9HV8JuRgmFcwLaT7pASVb1T3OU65VEtzZBKN37//4UM4",
-	"UVyZSOobHsvBDIfRuP/YHid19Q68x34and112Ckc5kugNa3YqKthqZzLeSYGCNIzRwDxXXIsaTU9Pjbo",
-	"yZmdiFyqARaHyroJ9/Fc9udQT7LwN7Jn3gmtVO3oQj2ciuxSPUCZ/7wrVfdMZ4nPamKf6YndjnE6nX1Y",
-	"+vKHEylyGGN2Q/B9eYk061yORPczrYp1rM+MTowwXcganXSdXY/ApJQAheD9siyruwIrsqyEaDZ66Q0H",
-	"WuilPfVZkeou5z+3XxYocRXltJ/BRjn9NVZOE1O0unJ6NTBcoJ1eCFcbLmDDBWy4gI3+/xr1/+tS2osa",
-	"AHCcq629u67636mVrlf9H2D8iwrCDn0GGU0qkGstbmu3Qsx2s4zW2ufncDlnEFP1UPXYq7FjEc0WYJwG",
-	"9uhQSdBZFabZWV++fuPmig1d3dDVjXS9MQj9yzEIXaFEDuke6g1CSNV/6Og5fQ7O6pT7RGdJEX3mqsTl",
-	"4gUlOSF9N7SDulPSQBgY5g0vogWvNEaww3gpaBGTmIgkiJWTKhEvmECy4GruoQ6/j5wP5ZzBmdspwuLq",
-	"DF60j9WhJjMhawHFWhXVVMfeYeigOxRM/OBTdkQshjhk+weUycfSsYlUg5ynJ107mZgdi4FUJggntEfX",
-	"ZPe5ESzRmDfGrjwXma8Z2hvyjPdyzIXD2ZlMkx7PIC0djOi22W7asWBnmcxzoXAMjYZFy0HG37pzK8ZO",
-	"4ZUZ854wVEnNDIUpp4n4zIJ/TRDgD1feyAPBs97wULzIv2wh8avSHDjt9eyRBJwbge667Zd0M4+naFKH",
-	"2LICZ9OxVKJsTDgDLKaV8aqD/KLGeFKBtA9yDfUM0rSYAmBPJZrsXZ0xrrDEJGRcdPmu+oHAZ/G7qxA4",
-	"I+kRFqiqM3FICYlMKV8XG3GJuF1SIQg7IUxMGReoECtrUnla15Tkvd15ec9CaBM+7rp0UvOo+ekkxMyX",
-	"EPlg6XBJZ6mxz2JJSC9imRjpU3whtizeZTxJMmGIypwIMUbCCSvFXW9EoXXU0eRPXjYAcXtGfQjccaO9",
-	"e7fVgn9ayPNmmFdi0m6cPy9wwfGc2TXomOd5Jo/R6eplo4fZLF790Z9/8df/LsjP+L1HT+1loFk0Uvlt",
-	"2pZmD3KfEPp99Uf/+os/+IPyXHZoLjDlulmUiJHD8YZbdt+NCY9mhi024o7diDsVG2GZ/N6Q5109Fgoe",
-	"6v137rd3dmFaa7D4ONs3UBtxYAe4Ape1gUiWSSgFW1SmFRshZSOkXMBm6LMOFuC0JtlbIKpsv6R7vpLh",
-	"ENpsSu99teyA7tDWBJlFhr5FcHCVfPlSXRDNZANY125buRBURbU2loocEo4BWZQ/YhEMfWRE9ugByqVX",
-	"qTd4XoFMvX58UXIA/9XXwI0XbAbric1u9Rs33kuKwROnZqt143VbfTE33pLW6VikWg0gayvqLOHkCwkS",
-	"yv6bHNV5kPQ4kTztjjPRly/iJjvwrrw0KdBjgVGBcYafRcxMekPGDftW27I737oN8qxiMdqKYpaInkyE",
-	"QaF4xZlhW6dLxUZQvVFpHM+1AOEd6jEu6tPK7pw6hW785Er1/61Q6pIvgxwuDXWVUOJtmlehI3SbALoC",
-	"eisNMyKfGwck19LUQKa3ezx1++I3APutd4NGu98bdYPuccUTPiPRur2zImmrtdOIGgFI2YcFDr+P7e0U",
-	"yKh4fx8ujYXFBf3efzzX651bRbc/+5s//+IP/r4RXUkYGo573SLv3GpXMtEu35Fiox8v2J83GljmNnxV",
-	"OyLeg42X7kbiDrx0HXJckagusAlSu+2XxZ1cSdh2M9h46X6dpXOk4mt46a4EhouE90VwtaE5109zNnqL",
-	"69RbrInXL+wTCuNcrU/oo76v614SskqeBT3k/Z3QEIWiEAoVVs7q64xx6Il25AIep4i5rtvjtMBerz/h",
-	"BJVmXxcLXG/J9A3S/Vox+htb3FfAYfCqhIOEy3S6leucp/VOg89EPskUVh7P9BngbvADTPg0Ksq4uWpt",
-	"dKGKqlclxRjPczEa56bJHtixGY7tfMugs0wE2amhjDjUQtV9xo+USyANRcq22AM+LbkvQqGXz+xM45FW",
-	"MteZVIOm90WOm2xfuTnMKtugwJNiZ0PZG2JNdSwYlgkq3iTzDuPF+iAbPjdHilE9KfsNVXwZyUTJwTCH",
-	"DbAHMbYvoY5J8W5mfChOY2fRZLEv1hnj9pmgVoBWldO183BzO+PGjxoxcSqUI5uuE55l0tJ5GLRptzLu",
-	"aZODki82YmC33MRsNElzaYlvgqWihH/ZHWeyJ+LZ4mpUA8zueGQPpb3dbrVaLcwYDpnGe9MYiT0qNKEb",
-	"JsGbtAUTOQR1rsumbA/XshawDVAslyDIjZxyk1P9XA9HI2mMPXgLJPuV+U+AEQCIQQCEzoJEKGXwBA0t",
-	"M1L1BK02O7V9csMm40HGE5HYU+SO/QiUq56LiI4UAENQlUOcwt5X+qDC+Id4M5dU9DoMa5TdswflyiBC",
-	"GnasEVh8UeN0mfBpd3ENpEZUrte1QjWkQ3dAgCuk6qWTRCS1c3SfLpjiolpJF5gg+NyGMCBNAQP3eZrO",
-	"+b8NRA4+bMDCkoObxiJor987eGamC6uWFcVzV64pNB4/SlYdO8TzNTOgT7r0yWqT+BAbHdo2Kx+YI4jV",
-	"J+A51HVP4KtSYcthVuCWv2/3ISi5hWSg0WlDEyJ+9GB3JuCKLiXEXJm80bm5d2vXtqowXvBpicNuREVJ",
-	"60an3b5zOyqff6ccyBQ1HJWxE2nvlYo9F4Vt2q+jdlaBW9exIBObtNGZXK+9OQkJMeRmUguLrGSWFejJ",
-	"VCKcLdCqrFhqJWSSmz1zupRRBj5Ln8Fs4/ceHrL6/uIme6QQifVlKqKAC4OSSrLgc9wdj5C56OtJBmbp",
-	"kZ3WHAvxEMqQbpiIDROxYSLeJBOxnNrn4kW+TWhlruCZh7lKzdKGIr0JLX4NQWLcsPsH37tGuoS4b8uM",
-	"Fvv9PcDv7iPImZXqQ8/U0Z9Da1ePp5Zwz0+HWomg6OJXzWOxfAjrsJ2zR7G57tfNgM4cQO0NnzupJSby",
-	"av9He/YzPZGHIBsHsXRcJTORalKxsyHPxanImNI51vELiuxL42J3m2yfNGZzI9UbyFz6DPqyiXOKm+wj",
-	"FyNYSgQjVAIOjVOnHJVq4P0YXR81roHly/LGPARLXzZe/dn/9Yt/+Nc/+/t/+Pnv/emrH/3uz/72z37+",
-	"b3/91R/+r1/89k9dDFsXd7oqlK1rpe7Uspdk1YsuhDiu3YuvRjew2qasYgmEktpRQ5qugS4pL/zi/Vwt",
-	"d0jFnl9GaTBzEKsZ/Wbu18bLb2PLm7qYbjTjzCBg9IwIMfuFKcwijnH75Uohd3OYeBN595Xx7ZtFPRdn",
-	"VOp8+VaCjg0B+vIRoM1NvD6Xv6u7hutywVfp+7fvfPG8rx9PUyrqPUvCcs2OwSMgZ3zApbrHJt4Nz4i8",
-	"MIkDsbNTqHO3q0AwV8THf/EH/+7VH/3JRS/fNXvYbXDgvyQmfF2suWHCL+tQd1UoeinDvQ0IEJJ4XgiX",
-	"V1bUfmb73LBiG1Zsw4rVR9UBs8KXsipXd/XFKfq21PgKPITXwADhbdaZ6aBPa2wEaEubxHxB/kt6Bi6H",
-	"jimjj1Uismaqz7pnPFNSDeKo9NScybw3hE56KZcjlmt9wjg75ikHf0bNNAazn4HXaz7MhBnqtNz/mE8M",
-	"TSXJ5KlQzuOzpydpAgyhfYDx59Iw/B7j5WEr7EOMK6N8oWyicpn6Aew79HgtjVs87oR+pvY/Bo8MP+ep",
-	"yPJmX2a0Afg7E0anpzhvxeAZOxYDruySbU80QzM5/lRgRtM8+Ek6bewrGEbpHDBU2K09GNqFHH1BwdX2",
-	"VGTgmwz+sDqDHfa+rX0uUzcF7EWYHrdYCpyCKXkeVQeE5u7pkWK+fxNOTat02qUm4fT4MbrbujqtPbsH",
-	"Kp168M+HmZ4MhuQFi1/BkLNdpKmfkisgiC21EnZa9BIndSaOh1qfNHW/D7BDv2G3EDAtNPT7ETsWPQsy",
-	"sEF+57gyZ/bw2V67hZNxrtRKM0sN4QL15Sm4Q5vymKk29oTwIjLbD0NlV8JI6BEqoTOWGcuEveZWKiEf",
-	"7mK2Q57AaCKx345CqKZEt4Y6cbYYrhK7F7l3qrHXwnsrS7pbY57l0g7ZJIdlC+RQgw5mW3iV21Wio7dd",
-	"t2uFZiEPw+iT7HfIzhSv40if0m8ETCXOik5mZyJeINcHCWf90yTT4/HsQzmiTzvlKntGj/A8cBmuRzt4",
-	"X6bCRIy6wxtBvdj9che60iMaUeZK5ms6c2e0PpEqqbFYw5clY3Xg/HOzFTVGUnlfIJCmLU1qdBq/8smv",
-	"HB1NWq1W6/mNbzRWdRIqfG4QnetsifsNYqK6CbZbl5vhV82KDiCwjvGcqPAm5c+lLOD+LvKUdrTWBk6A",
-	"vSCatcvTdGUfl6E0uc6mtWzUYYh3tBJ4oTDjD2Agn+jHYy328VAoIGO+YfAa4jPsIlKLniAjT0+PhGE0",
-	"E4drcZXe6s1zMdDZlMX0WWw5TakEO7ODwZUf8vFYKBPZR5lw/UFMbK4zl4kXvsdoGI83IYU2YszqfOVP",
-	"3ey/1Km9FouXhcf68RTS2LZ3bkHoUAu+wuWDlIfZc93uBI8AFrsVjum01zMy4u5hq9Vpe9lzNNcfyKEA",
-	"CS7W1FLvqgHGKe9Z3OrA9TX4rPszXgf9jQvA2KDAS6FAirjDGw94gzg6mcH95QNRixP9hb0qrCjVsRXU",
-	"L174267GdQLlE3KzuAT4IzfiVz51IK1knVvkt3tzhy51h9w+1l4Uv9EXyhuo3ACkcAsF7UyPMCWdNnnB",
-	"K4B8Pc70IOMgGsXumlFH2y/pj67S53GTxWPQ38bMcucGglexLdbqwDCCI/XBdw8+PGAnSp+ZJvtQWIkQ",
-	"Y0GCCccsE0A1qCY5MRI4wD0W9yYm16MYEltYmQ8tZ0EHFACNWTNCDamJI8rHBwLyQAsXYWycR4kpAnBR",
-	"SvQWQFwYBQpjLSwTOXF5zO1Y2IUL/LVSW3lWW4VDYKkeQI8rmNE97wUo86goMFA2JCIqcguE8iJhHACl",
-	"B/Hna8dK9SDXMRaQAXF0OhaQ1sPHnFW2kiYfaXUSs9jXtaIqJpZFBBCB0Oo4rHIVV8mo6LtI+OXNpjUE",
-	"hU251lwByY0Ovh9xxQcgeZbAx161soo9LFDwPGqMyYgx20smxoLnXQrFbnTae3utFuRC1IkwS2vNlyYI",
-	"h9kIxnIPnBrffybVFnCTUJzgrFzSvoQg7M9kMgaCnCUia0JqX8gvAPXpnXkBX+L9E1kTixNEEKZh2z6B",
-	"AknfeOn6OLesusZqGGd8CgiqtBQz1ONwJdhzY420LgRSb9L30xXiW6nMXrDpxKv3+6KXy1PRnTkRiRQG",
-	"RUvHZPuTQAiwV8QUc2yM+TTVPGniqRcH8309yVh43THlqTTsGy/DNufzR+SAa3G86swtoSIeswA6zqTO",
-	"oP4GfjB7K/CpkQO/O+UENrUAbl+Zwih2nYluPAAutnPRnm58XDfmdZ/J0jNlK7N5tRY116zElZVdWMsw",
-	"+WFA6AOJx6fgaLIPIOUKMoW5ZjKnwMy9eSkI3SoL6r5xhP2qOMJeHATrPV8Xw8GG7m7o7puiuxvccm2u",
-	"vesjlgtm8yQ4uMpsngvq/u1XKypQLXA21Kkgi0VJ8F83f6cjxtX5O+scgkO8e1HhGIqGh5k3PR7o9+GY",
-	"EbPVy5EO833jZU+PRlrtKxduaZoEIojsAjywtrT35lyMNzRnQ3O+JrLeJpnpl933+grlw1BBu+WuVr2N",
-	"7AMIqQdNsfvWa+FTnltoRVV1SY0dVbfw2X72WTgNcFljx5AVu5T/Z2KECRt+0/g+fZ5t9y2ZAISy25j4",
-	"78ozmZ26xYXggVlpznsczPHQ79QKGaLcnNDgUWwDVBgGZ7QrzgzyOk2BVbuwzC4I9Z/CE64FHnBuK4PH",
-	"hkO/Zotj9UkFqCb8YMXSgSvine2Xx/Iz4C7Ot1+ST+xCbZWFrGySkl1qPKm8pDHw0uSF5C4jlCrzGKUW",
-	"I6BzZY1iq2qwiyMEi33I1/Z68MFG8/alDEGvvH8Xun6rlex0V+7CNTvfkZ8VOeOWeavgpX5shwa5fFLp",
-	"iQNOOEbk87cz8LqJyL27JGvX3WRMYm5xjzQ5hI5U9z9Hjea4mbkmvN4N6Gk1RrockrDy1GtAEBdVDfTt",
-	"lg4rCu1ThNu/+tMv/uTv//nvfvyzv/3bL377p994mXNzYs///NVv/d+/+OmPv/hPP371o580ooZ4gXcJ",
-	"69cfPGy3WnsW7GVuRfDGP/7qT4K2//irv/vFX/8XaruGoqDqNK7cRnyZqSzmokiH5LHCRpLcSJIXSqUj",
-	"UN9ZSWsQpx1PjFTCGPQJ0qqIg7ogLZrjAfWpyE6lOKuVNr1PVDkHLAYIDSaZlx9kVgiTh8FbcGPP2Uib",
-	"nO35egc6Te7NduLzUQYt2q2wSbMqLbHJM8FHMYXWQbQQOa+LKSly54nCeyJ/4pb+GvSSixReoc4SlWs9",
-	"rU5FZugEOy/RXZuCyRLAxe3bUWOigJPv7JyDy7hUg67zl8J+hiJNusdTcka3HRFNIs0oBq4VNAo0k9yc",
-	"gNN6y1IgnSbC5N0zLgNt4E7zZtTInE4CY/8anVZzDwlge6dlP9CWi2i37zbt9OgoYQraLoVbktZGWWTa",
-	"6NwtvukGH3ziZwxpM9ltlF5gyxtGphTyFOZbB33nbeBjaCnFFCED/FioxG6VskDe3ikeZCK393A3aowz",
-	"bW+KVINGZ68Ved0jZJ5HV7BLKCYdnC2jK3QTNs66lzJuFRnHc7+j63m0r+zNTiVpFnuzY9Ua6XxTLU0j",
-	"bMrT9Jj3Tig81YI7Adk9iMEdY+x90APqqSAGucme0eCluixst4XxpGTUgrJ2IvkfQR1PKsAUa6FT9Kdb",
-	"A7G4YR0epW2fE0WImsI0x9oYeZy6+nVG8Kw3FBgQLnP2VpxqfdLlefx2k+2jJ7rdVOMxOi633YparZYf",
-	"3n/b4wpzokMkK02T9cWZsN2LEVjbFItTOZJ5DMKB0vgGLYPOLHdqxbg4iGWJkSzB8oFSAJEofeEKhVfr",
-	"Ht2Or+0hewD4KsgBXBFfWZyDL8BD2U+9gzUWlqiROnzdiTXEjqfUpjrjOkKQhXy7zeU5zsEKwQnKaQ7a",
-	"ljXyAFaXQB2ht7Qesnoda50KrlYTd/lIvJvpUWPFbw/1VzJRM4HnOvEhHoFtSM6ltLUexnXf39NFkabI",
-	"Gy0yEq1OgYLU7IuzqT+b+XaVcPSZ/t9M5YW6SSyslHHJMhlfwcsf7NGaOKAEFhtUcFlUEG7npYsqLAqv",
-	"rA0og0wahvGZIpQeNwUspyt/qBL4mfDpqhUpHbulMx94ZSZp3mT7ijK9FKPjeMBFckyx4UPdXBGZ8oYg",
-	"r+b3DpWbM98wM9RnwMZBB660JHINBsLMbtzYx3oXN26wt75z8OTx2x0Ww4PYseQFl+XCqwKN80TJvMOK",
-	"qpLlBu55VPiuFTvssplAKnueHymoj/kIGPn5aqH+8zDGCzLWgKQu7azyUnlJV02oSEBTGp+Kb1LuFE2p",
-	"eiArzZEKc7+4Y3Pb1ZepsLtlcebbnfnaqaUqopVLjnxBkV/+4OCX7Wbanb9HqVYGGLpmYiZejFOYBVoQ",
-	"IMMK1cE8Ak1HKT0M7ZkhpVFasJLHU/dn5Gp9ujl904RFBsC5kPdOBpllOsMtITc+rNo6MSzOJgoyUjWP",
-	"VIXGaeaSb78sP+jK5Dwm6KTZDDJhDEU+HpYqG0jlIhO7PZ1ORgqFGpEaXxsW+Gh86YKiJ2bCUwh6ZG/F",
-	"Ae8fRywemYGEhDfOUwx/HcvP7B8QEphBwS/6/tVf/ejVr/3Fz//u33zxO39tf//8j//8Z//w0+L3q//3",
-	"117957/EH81m8+0m+3goc8HMmPcE4xmGJoRLGiidYe5VCzpnvmSqOwvtg7upEQATh4K0Y5AWh0Lkdgez",
-	"XCiRsLfazd07D7/Vbr0dQZ1X1IRZHBw3i2BSdx+LjUS5FZ+CoOxunhOQ8bxnGuTeM8R93mGcgVmFomGp",
-	"XGAXnpmYjQRXBiNK6VVUauFUTqXvQf6ZihwCbhWFbqopRfdiY/zQ3zUH8onEzGVYDLfJ7nMrWvETyHAL",
-	"85D9vsgEaAoOiwBVp6s1AvvHVZYCeWOnl4gd+CGJ+KZhcU+rvhwEAPrg4QePvvfsQYR/PHz28AGsIn71",
-	"o5988dt/HPt0Uvv37z98evggYg8fP3vy0eHDiH30+LuPn3z8mD7/w//48z/+EzzK/bk6xQVynIwhD5Ri",
-	"Qz3JXLYrnVF54hkC4Px1AVfY+y1zhw2aC0exoCmVnTbk5xpJNSEvmVJxZIkHSJsEo7iKx4bFSvCs674n",
-	"WgknZslycTpl7F0i10BrxAuoCGcn4xUvHntLxNrgf4HmM6qCsrND0zKC9bgRpuM3BzEOzHiSTzJxL3xD",
-	"O5oHFfV8xSi6sb4I9T2ms8hdYywBCFHVo5nYJaj2nIW/aBTMa4bpUYo4d5+tZr8wACBlCO8js+gCOJR7",
-	"qDizHboKME22b+lHiVUo3DoIWFy+m2aqB92ET82CyOgyc/1Gq7pUpHCpqT4aNeDYUIe9sq66vNTCKBs1",
-	"sKA2z/JtyxlsOUPH4rnZkwPJiuAaqlAWBVQJ7zY6jV/8p5/+4i//v1d/9NNXv/+f69d0wWW8q7PRlTuk",
-	"k9kdlx6Y3Odd1Cvd0XcOW+1O66YzCdE3x3YHP+UQt11Vp9bjDRidcu91hyITYFxxD3J8suMcu8FcE2w7",
-	"9tPo7Dm/bnpi4DOCm5cNPbFP2u27d9Gtm14PhaTnd86dUQrEoY6Fsz6X6cSO7lIbpaLrFAMzYOD4+rqt",
-	"2fkByOqoBLTj3XY/jfcwL+FZmN8cL9bo3IkamT6jOS+4MUZPMkiHBOcaOL179wq7XpkXxR1BXq6wDZ0H",
-	"23hR4GhdIXC05oCjtQw4WisBB6yGgGP3EsDhHiyACLcfHiJaFwSH2w4cWqvAAq74UsBwYfS72GA4o0PY",
-	"RK9v3Eosz4I80jxDGeh/IHszqXuAhTtzXLApp5FfRU01p7IG2xwgIe9CsHfzfKn2ukqMrtVovyfyS7Jl",
-	"5eaUqH7DD2z4gQ0/sOEHvjb8wCZu4PoKZs3oHEBJlBuv/r2w9edClHN75v7XZiFGTQ/54wSNIAs17w0h",
-	"CTlmF85RrTsPa6Vs8qQvIlVbnStN0PpBMNPLU/FqI/LMwpZlV6dXKxZV8X1/1zb7khmQV81e7PSfdcHa",
-	"uxbXwr50ZmhHEA1vm7V3Wu2tVqvVat+2hw90wffeAFzr8HvOzQmGGsBfrjWmT+7Cv+0uP+4lot8oiAnm",
-	"JF4+471gxrPkrG7OO+1izm032fadlaa6Mz/Vxs7rSKlcANxa9diLK+DNYZAMEAtwy94QXaZBMdvfJGZ5",
-	"Q8mai9yvvnYGDw2aYGmwtAWztXp4fkO0BXj3OvryDOyMZGfWZxgheiF7ajhkPE9UHkJS9a85WVmO/3Px",
-	"It+mA5nzmfT+TZXMY8gubK79tbusX+jWO0+LK779pyLb+kyPjqXY8iEV1Z5GYfme1GissQqXQOZGpH2X",
-	"0Bn1QJZzlCaooioNM7wPlbx6PE3BqqemYNebv+LPcGaHMKPXwAkV9PiZK93FdhjuA2bObzZQfETbPxh7",
-	"MRjnEqScxlqaucE7HfkJ4Jw2/noXvnq09UFFFXRRTwU3UPwJLIWrx47U5nfJ9KScz6VCIMJPVvLJ1ZM8",
-	"oDYulOtqg5GjRUNDUvbX6gX8lXO/tRuzltctnveG0F6zdy5se71TLp7KhYo4YN8sFeh4i2615A5WxM5+",
-	"05Q8PLWidP+5hr+BpmTTospBTE+KDE44DGAuQ9SVvkFXpiE3R0pp+o6SNegz1WQ+q3DhkAfqUqkG9PVA",
-	"U8EFrD6VuIhccDN61PcFqlygLjSPXDFF4Z97t9YBOvnmLDY6y2PQIhXlNbHEFVimaL+QcWBnArysEmm5",
-	"n8Q5dZrJyNduwC+8k5EbGP0IMww5m8K0P+YSCtYFDJav/+7iBPHcXYEt2gxpGE/AwZYyTzKdOSeiKIyI",
-	"G+lTqKlhRpaSzPsTO4cnmR8pdDelUDXOUp4NPHFHvzMX7rzAHclO7w2XaVAe6paWR5jJV+iLVdQF8p5H",
-	"jfwMKEyWLC++UNwPuz+Pl+ZHrNXvI0RZfm4N9bw9iS9DdYO5TVglB+bijYJLAD22F1pFsjwwDbn8kOvl",
-	"fQw3/3LMNJ7HakWtYYEbp4mN04RP+U8gsRo/sITb337pLtDC3Glz1MkSE0eEMzHiUnnybDpkq8l1SQig",
-	"oBpCAhFmVSt9E6Dr4nUFmWf7hSO1nbDUKgLeBfkLnQWZ23jOlKv0jOWxWSb6QIQ1RXE4almXus0Rsk1e",
-	"tK9MXrSL3JD6YgSLAGBDJL9kRHJz067Rk2CNa3bB1PwABleZmH/tRPooZlWn0b+HlOVMUmRMOb6ldbcQ",
-	"MTE9kB+2CQGycV0a/gLjvLYk/O6aBt+4R7vryhZvPpf+Bml+PSWLTVrAL3uC+auRRoJEbBcuuOy0a+Qz",
-	"UpY9FlZfPqDRV7FrzCgPobw83Pwa+4J7udoFxpkcYKM6+4afAtiBYo+bYiv6xHbgOPR0k4bl4kVO4bdg",
-	"+1Q6ZyOe52CbhZBPSwEz3stRu8nZmUyTHs9AKPL4uOGKdVat9IdrLJJnveGheJF/Nc0oeEjr2FEceG+s",
-	"oJeyi9A2Xixl0VLLyFinqVQDywTaO5CJgTQ5mLD5JNcjnsseT9Mp4zlo/1HJYRtFGC5d0lIURZjtHpzy",
-	"FO4Zhpy4/Br2FgajSGckyEHXEv9wIiai6T7oThQE4HdpkZAZRPf7EOUu+84zlo/HhkwLxfRTtDPUKOoP",
-	"nH30TWrqe+SnELCjxzzlqicaHXBe9C6Swzwfb5mRxampPuu6ZKFt+4l9cMYzBSky29DKJeos8tLVRyK7",
-	"pDEWHIzk2weWxg25BFhE3Fcu+YxH2x0ZSOJpJ+BjisYi60K4w02Ia6ZpWP4LOsKEK4KZoUj7tTaG8/Xo",
-	"xjXr+CnEvktsajfjuWh0Ws27dyP3ztgmN3eiBj8VmeW13SRgz/bg0Pw5U5ZZyhzcaeAhYzaHRuflufu7",
-	"O+BjC6LP4YGZWKbUNV6B7R+i3yw2kOpYv+jO57qtOFtpXP5XzHgvTRevfPgAk7+6uA4CWT4eW2gV3IjZ",
-	"4lXVABPBLztRXxtLZF1M8VB6olU+9K664XWg3sP7gI+WASL4AHssvHAjtepOFFS3a3QamKbWIpGJ8XM0",
-	"QqiFXZC/c3ecyV7QCh8a+VnwbP5+wNN8cf9hbTA5UN0RFj6Tqgu1zmoFuCqYBo/qyhe1iIMij7oQr9jZ",
-	"ae22V5MNJwaT5ANAtPdaCLWYGNiBQStq0Pnbfs+vrkSZQyariZHkXrOxUG3EQm+h8i5X6ySTrJUKt1/6",
-	"27/QSrXveC/nYQKOJxArzLjPpNPjyjJehd3nnmW5gKWjtFq5htRTlnjGTCqTC15rHPLM09fQOrT2rfm6",
-	"mpNCsKq1Jq4L7fX2poUwteHYNhzbhmPbcGxXxLFtzKXXZy5djyu6oMEUQeFqLab73rfUa7Moh6BPiJdy",
-	"k7NeyuWoyQ61s6diKlMgFhGbGMHip08O5grjzHN529QoXttaS6T6es21AcF+bfZak+ozkdXrn24CxQsr",
-	"okeNiQJiNVNvrYKAATlaW910rWbfDeuyYV02rMuGdfkKKJs2TgtfeqeF16eg2qbYmZWSDQDXlAtlua6e",
-	"HqG7Qo+nKZUyTDJ5KhTNNirYE8+bUWJ4A9bFIcYLUWoMTE3/rs4gG/J4HJTVkoZZernQG2KflnHlpPyT",
-	"lw2cNCCkFnt5BN8cNTpHjYfPnh01zhvRksKEgFUnynCZNKKGyDJtO6Mc+UrnbALHkmuddJjSrG/5XZdF",
-	"PYbMKbDd0AvSlNrMKZgzBVK8AEt9aVRHG7sI47mk0hYyHDhtpLXrz3EC19PdsCAA8JvG5zy4VPmkywh3",
-	"K+Eiz+2+vJQUWe0wMaI08llRvMCVVM2sMEi4tpfLU6hUEAiDHS84KscS0htykcBMn4FAZ0W0QhCldPh6",
-	"kiZQT6DUgxIDnstT4bPMVzg+QC/v0O68Uc+Hns4y0cM9DYMIYYaNztYOJAMc8ezEojhTVT6F8jaO2WRc",
-	"2Qf5T/hepDrVsidYu7W3s46TAe0Xbt51yX2BF8iOZU0hnSTen2h2hasIZJRJEeUjmYTCy1JxpmYHL0UU",
-	"PhDJQGQPVZ5NlzHBKXzKBMSzbljgDQt8EeJ2CHgCg+QA85RwZ0DkXgtzjCB8ETdf77dqhCCPXpOX4td1",
-	"nyxzvhhVNX+LN25trP+lc0PFdazqghogD7lJ6fFG2EmkVrOcpNePX9yptbbu3mtlLscciru/Fubyviu7",
-	"xyxL4JK/y94Q8o+gLrHHlfdyhXxkBbsYQfXpyOWqsHIU1UdqsieYBkQaV1StlBTWDtdk+4oJnqUS3iai",
-	"nL+DHQuU1SXCoE/IgdNyUzIocLt+SP9Z6ijVRmAqETxRy+CWRP6iWNAcJnvKZfaU3PEvlSEDEE5BHryq",
-	"tjfUMD0734NHHzYiz1gCeINmeb4tPrcNYAkmaNYwctR16UzXyV/xFAHtur1bkwTSIaPHselsb8MVa1Kr",
-	"bTMyA56L7ZE+lqnYPm0Xqol2a+fu7p292zdvtVsQPzGWmTBVbGnbsaU/zFYf6EiVBrgc/+k3d4kC1q5s",
-	"w3NueM6LUEALYx4/eiXmwYcH7/EczLhhNNXrYz6NHC3OMV5Sjs5YlIdQCd4iNtOk7JagvnBoEt/VaFTl",
-	"6PUoUqXp2u+8RXBiRNKdjN2Tkn13zohHIQ0eJTe+dedWe/dOqwX/tDCLpBxLyEedir4vTOCeBf2BbdUn",
-	"r8aPyRCW6hxCXMtWpp3CnrRb6hX6grCw2sWRvXPehrlgcU6An1nQ3OO5bmYWtXf3tlvTzsyadv2SdssL",
-	"2jm/rOJYjswyBG0BEwrLwuQ27P31s/f2BELevrDXyMypNblK6MEEgGENNp9S4V7OH2hSaZAap7xHnJ5F",
-	"gaBnTbkclTEcrdEXXHAO1W/FRo7it1H3Sx9Yvl2disxQCeycT00ncMIeYAbeTE8Gw7Bjr3V3H4Ke2PL2",
-	"LtcQXaugsScaEaJsVyiVjCi7LZbwqWF8oJvsiff/kXl5EhymgJn5MF4uKE5dGlcaBvccQ2dDj6JiOagC",
-	"tz0CDGRaj5rsUZ+oBBATjjCBUoKlgRX7zK1QWNrKID9ikYI56NWOxM64zPE4AMoIKFMINxxhTVZMuGhb",
-	"QajjSJ+CMTHBZIKMD7hUJCtBSOGQnyKE35s1S4YFTReReJ4kxg1aJF52YZJ4PyJ2ZiFOggtalpt7DHWy",
-	"TPf74QmNJiYnZZBKqnIwA0R7sntR6UhRxF9w2YHwl2n+jIgDzkKUHnChfCQNJJnEJRdAYzdwSCXOLNi3",
-	"W60C/EwAfxXjvlxInpESW9JaJp1Ezs6fr+MBBiTpGgWyDbez4XYWcjsbuXQjl67Juh2Ias4tYNPIZfJ1",
-	"iKO5QM3nlStP7SemVIif56QQFZZulwVbaVis+31IHmLJc09mvYnM2XEm+Am+12OhkJ+oUpk6L+q3HC03",
-	"opeJ3LxNrA02Ieau8JtwHktIUsHu47gWN23IRJJzc+KzuPA0BaW5swoBpxHbnYxdVoU8kyKh5VIBfCCl",
-	"bumxGZmmXXsX6v+5PAq2ufGODODVkPMToQoXd6+oR6YLeBAz6felGwlZJ+JUPeeFXLXjbmxLSjspXvSE",
-	"SCjL9JSSNvQnKilyQbiNyCzDLRKm9LFOprhJPSwIcCICVvemT8uMrFuJUSty4aDTM+xE7GZjN0Mk5CFv",
-	"LFNX7RGPfTWVzmH/7K2KgbXljld7Kz6AP+K32VCnSZBKnLYGqVRkGTjI6k0nhJu4t7PDFB+5nD7QE/Qf",
-	"ZPHxqS/qnfhjl/DHgjbl8Xas5Ew+UUjnPVBQNG6OlTwUJr+ce3/py8arf/WnP/+3v/5P//HHv/iLX/v5",
-	"v/+1V//HX7R3dvdu3mrM8Schc7Kmi5md9HVry5e69M267SUT3GZwem/vtK7Mkc/n9Cgc7OngwJ8EDq/x",
-	"8qgx5sac6SyBad64ceOoER01cg0/y8whLmAouMtRdR+3ausQM8fNbReo5POhBkPNk4PDRtSYZGmg4Q/0",
-	"+82eHm3fuHHDNqr1QWy//953dr6393Hr+3d+6dYPvrv74c3Ht5/efdY+bFyF9/Uh3P3ldTvxotEtLmNy",
-	"VG4ADGy4sQ03djFuTCUMLag89aSvQs+zJje2fsVvrJhQbyv4QJrcBLUVijI3Fh0ecyOCEg8TpaQaRMRT",
-	"avfO5Ho8ttI/maid4svVOreMFOhlLIVEXhQcv+55at+OWq1WnQs3LuC1VuIcAvNpu9hqN0Bm5ak8FU6G",
-	"zTRoUT5p8LG06D/lcoQRVkanwh5LKWDn1la7vbWzNxOwY5eBCPHD73zwzu5HP7j5g8P9H/zSzvs7D3YP",
-	"P3j/vdvv730fixxnoeOf66x1pyLdZuO03dxrttDN4VK4085uWRq4ovbYJv3bpdO/wTaC3A/AF+IBSJpm",
-	"1q8k51suKOF/4L55HYwTzdLiJGOwjGQqKPzOIqg7oGvCVyP+oksRhe1bd86jxlCaXGN1E97PUUVkQAF1",
-	"zPPe0P20fSQimYy7J0KM6WkLPBMgIg1vbF+IhN7djhrlL9F9LOwv1YPw55hnuQR+7kwm+bDRATURqIaE",
-	"PPUdw7cgNZgxh0LlwMFoJXPtvImw3k0PAnYef7+xOOTtjMu828skZOcrAh5v2T2Gd2IksoHtrnjZvuPf",
-	"kodv8W4X0rVB7j0ot8dfdCHa0BXS27UMptSZzKdwHNBL0RrGHWfaHiqUHpYjoSf57Nh1Wf088oQhE5Hy",
-	"aWlq7s38yLdaRVl4DAztIkQEX5wHmjrYaD42XV/pputVjDtR1SsMCmxVvgvCBOGt0rnPpVz0W/u23PXc",
-	"69neMczRd7vnnocZnIvX7drXOOzNutdu2LaFBylyvHrFyi2taXdara3W3Q5okMOvwkVYKLdbP06ndA12",
-	"7VkYdEewZ0koJOwbsET4rtzj3OtS+uritdfoBl23b828K3c997rctX3tr0Bom5q9HH68O8Hj8lA3gzcz",
-	"oyAZTiapSLpQQGzmIhQqHC/Vlnt42eilEuJ9C0iwoFA8xPO3omeA7HYB26mBxWG0Eb2h6J0YnG0IVSUY",
-	"moGYPE/LSOWyzAaSoOWsBpGqDa9xqWQdaerLrpmC+q/NbtSY3N1prp+CgzR+ot8XvZxp5SvXQo03Eib6",
-	"8lQUmsCHvDd0rcHY29MZ2HitxA5q0TyILDVWord/WcrlpBbBdIrmYSXOGFgdKzxSJ2VG6aJWV8vMn/K5",
-	"iChPkheQ31v2np2vfamuN6Jpw/FtOL4Nx7fh+DYc34bju3KO78uqd99oxS+XsmRtJnSBKwI2237Z47kY",
-	"6Gx6voru6z59/Dp0YBt8eFX48BL4xh3wRsK8FgkzLOztttTVWu8Vd+0iEuda/kTu2B/zkQh9xGtluxIi",
-	"uLCMR6nrwoyHizjZ3daMWMeTBGQPnj7N7FRzKTwrPeIvwofAA4ykKj2LGlT1TR9/KnrX5iaxwXRfWUy3",
-	"4ay+3pzVhZFvPaeV81yaXPZWSwZH4Sa6jzo5HyzEnKcUuhlwc2Kg4pSdrBGZFAZqQJWeQHAIROmQH1zk",
-	"vP4iHyzjPSymY8F0dqTImcolcRpMMoGOkOIF7+VsMnauP+CoAJPEUHlQIdL0qTqWPlOgQew4D07QdErD",
-	"zOR4JPNcJOxY9HUm2EgmSg6GOSzXCJUfKUD+xQvXc9hYK1htwqfke2lf9tCh0qWUUuJF3jxSR2qLfYjK",
-	"NVjNiRjnsD87EBgUMRDf4cndXXoEEUN2eqcia7J9lgGokKskNyzVasAou/A9xum97lOokfPQaLGp4Jlp",
-	"lqYAfq92RDsZqdhHh/eb7AG0wwdO+8o+K6UMoLJgheas6bVkcZPF/UyPYug9znUMfZ3JRCh0Se1P0pSZ",
-	"XIxxMvsusRyGIvn5Qg2xsZYqNxEzmnFcabH8DACW9cUZVNYAWMuHXLEYnGvsREY6E118Bc61hcsnpGuR",
-	"oCajtjgZNhZZT6hcpqChjtUkTWMmIVwKgOeMGzYS3EwykcwEccnSdv8PLNeaDeVgCAe/X5lKBjxF8wDG",
-	"NYWNOZ9RduBvLhMvwPVAqp4IPH5gRpPxIOPk8stdjukglNmzUM0jVRGjxJNimGWlJ+2NPBYDCb5EDiTg",
-	"VEr1GYPkAq0w51VFuUYLLo1ZliekoJaSgT9NwnOxZUGt4Zkmk4PmtqJApZ0o+HEFU7xHpfr7fJJS4buz",
-	"mllBGY2rmAPqcxxOt4BfXCRIgFNXrlOMSzOgWTc6mBM3agg1GVmsT4qfyD1P+NSSh/LkLLmwDbZOeQZO",
-	"zbblQS7GH7rW9sf72IP984HtpWJJH1vwBHxOd86C/bGe5PfY8dRvbYD/vYc+sFPgZ12z5ONpacFufXQX",
-	"GkWObKdsnq2cXHjhrrb+d6b3fd/vTO/73t+Zekfrd6YU5XiIA7wzfeKGqCuKCnTR++H5m3wfIgaMi0n1",
-	"CIDttXYB5XOFSaO0ApNW1Q4FCbtXZTEf69rqrQUMBqgiPhFTjGCgC2lYfDxFx3r7h8OjnprHxaRiDEU4",
-	"JvzER6Vqt1ULOhHlMx/xFx+Q/tMJS/43FBGwPFej0/iVT37l6GjSarVaz298Y9WbOOIv5GgyCkiAY1rQ",
-	"G9KbHgGHE+vjkiBVzR4ITfUl3UFByI5XLIV++elKlYuByBrnF8zOtVjCA7zqMHF7a7d12L4VlBwvaCPm",
-	"Aac/P3kJh+LS0CMFxly5eX1vPa56Ik0t9t4hD0v7dxuCDBORylMBqL3dbrUDh/vxzVaj02re2dsJH969",
-	"2ejsNlt7u6WHdxudO81bd6NGn0sY6A6YNUAy6Lpnu23SBUzsryA2EtKJ37RMN/Ft4Onfooznllezk7vb",
-	"ihoTFc53h2x1NNN2+7Z7YGfZbrZv7/kHdxudvebezVv2NMFMhGk1N1sTbI3dGyBtzka7OIn8TJoiD3GX",
-	"NGh4bucAoH4Fr9nV0MQm2cW1ai7PsLreeAyyhVSUDQI4GhSmrDhKcEYStOd9L5DHrkKuzgQfLczkE8Qp",
-	"SjURhk2sdBHEELKeS74GVLenlQGn/kL6fivOxYt8G35t4ZDx2x0UJ2N9KrJTKc7izqwgEb/3cLbAjf/Y",
-	"SozfOXjyOHIBmU7Ed248O85rhwIAp5h3wXkBwdDHU0Gjkijioz1xkii+W3IEstTLowaG7kFckxlO8kSf",
-	"qaPGeRzNvsTjsK+KEFHwQrFDWLEaU+xlVih3wYRHiqGMRXMEVcRMv3b90CvK9TGtMcb1jKUa0IJ6WinM",
-	"hczOdHbiC2VD/CaIgxgwKFKLEFyOBMvFtYPIx9nlk5b9iMAp9lMsXkCM/XlsFyNdEpIckzHiwfYg1TTV",
-	"jYTM+hYQCt9+xlOj8SQ4nYPrKYOwMaaESAyz9B/l5V1/1MiFen2Ka+4TnoL6A7y1erk8lfnUbj2Uq8TT",
-	"abL9I4VnwBUCjJOId1rUG22Ln2yqz+xMfzjhWY5MWfzh/i937z95/Pjh/cNHTx4fxFE50ITULJ6H9mMN",
-	"edonYBg12RMljhSskpZBSbjvspisBc1c6+5o0hvG96B6+uIbYy9Hlfh8AL0/oe+Wic8HtNUIgBiFW3+D",
-	"7rEWPpI5tSiyc8Ap1QmPpLOeYa2R/7xza6/Ej7YuxI/OoaQSQ9qANx3mtu9I2XvQYS+PGjyHq1iVFBvi",
-	"Hgtx4oiCJo8gBtEcNTovjxpjoRKpBl0lzo4sE3J+DmdSrHNWFKik6IhZN4bDKzMceiVtgHZQwDoV2ZYP",
-	"ey8lMFibFNvOki3Iu+6Ct1Yk1BaAtj7Vx/X67+/o4xmlbEwOjk3nbRhXh7gdcnNiW3+Z8zivGknHKf+/",
-	"kxQaq6Wyd9+UUuInwNTv3izEklbU6Ms0x7TbYfGxBu+NwCTUl0qaYf1obTvap/oYIvFuFnnwKWfMiRyP",
-	"SdCiv2FKn9jRwINyJ5QbLCIApS4UaIbUqAkoIjnsGmCdpnuOggvVynLThIA/7cfBWYDo1+js3rZNoK5Y",
-	"D8/OFSy7hORCsLYs1C9Mtw1Qv0F0l4r3s3tYmxZ7GRqbC/6dSY1dmzmF5WfaxbqXCpq4+HfKBBoDcBPn",
-	"WpUXpVB4oW7S+/rjbWRGpKKXgzYcmStib4/I69/zbJAxzI2eibHg3n4BHZFozHM3J+yu53Nof6qPfQqN",
-	"mcGd+pMmewz6SRUha0+rkjXFMW23MGCXmP/YmyypO25YDFkdmuHEHBvvlulY6U/1Mcsmyjgb2DHvnQwy",
-	"K0pHzOiRYMOJSjKR0H7ynPEgSqGQ9ZBn4ywTEBeMAp7Lve5UsJVncqRwX8KsbHZWVtYgbBuhuOt4YyvF",
-	"WaYdzVSgqbD4SlgISbUaFNw2gAkKN1akQUTZgXIGMWqrLJqBLTxSMVECeGT7t7MoKtdPlEXzZOKiE7UM",
-	"Oc4+ZNz37kQ3b99yVmPkfKVBccVnpvHZ0zM7UVCVQzABVV9FoQV78IZqkK563C6CjpUfKTtLX3WH7Xu7",
-	"XAvusj3c4tSa7OOhTAWCJ5x75KER9tyBG2i0aefsOLTeuqKtRwoAk5I4din+Pq4SIjDLPGH3N10GaDLj",
-	"D1XBFCwi48CgoKXqw+92sFyZxamf6uNl3bo4h9vrjxDUxCkVJrIXJtFnap3yQnQOrytxTc02VzBmCNU+",
-	"857fnmomomKP1+jTN756HrC1MgtYfbIlrhCZrAoesObcA7awNcMWhiwd3c4lHF3Nxq8LWU9TrpYpnWeI",
-	"dhEAZ1GSRGtyQA2+5MluNrlrrsuXDAg40xmj68swOxvZpDkRrcvwr6smr/FC9/ZLvK4L3fsL4vca4hyv",
-	"GqPttC4s1dbirxkZtl0nw7ZrZVjLk4GCvEP+SFh8/unDxw8ePX7PwsTTZ0/uPzw4ePT4veacpKt03oXW",
-	"ZVl3NcR4FVLtMoxo6dPGwna90edAbVxatXGmB1CJZm3ksXYwwHf08aOkqv7TPFLZtnC5fvpSN0KdBH5Y",
-	"FsvsPoCHokvJTmWPITyeftyzshalreRZYS0jqSlHc6UhI1ad2IDirL2NXmKoMDro8QZhbhDmVxthrs0V",
-	"ft3yDOZ6jCj2Ahi1GjOu4Om/oLSl90cuIgBCd+R7rqwluTIOnBHIfw3ZSuqLXlq4LbkaX73TG+CYLvC7",
-	"kEoisBe6p+2d4jGmNKAXu+X0CfjwZuTup2/f2tm7KgekNaVA7+QCqr2NWv/iYhJoDnFPj6e0na/JS8hf",
-	"zInZkqqva6Ugdz0m5pH97HVUrihD2Bf/7Te++A+//vOf/GbD0a8uNmr53+RRQCSxMe9Zix387G/+fLaP",
-	"9lwfnpZWdPPqRz/54rf/eLaPndk+Dj66b/uonMf/84u//JPZDnZnO3h3/9EHDx9Utf/r//LF7/ybV3/1",
-	"o9ku9ma7uL//+P7DD6CX55dGA3jWSz0QLXxewoz3da10hfvi0eMaNxi9XSmUAFm7pJKqitE4tcihnpw6",
-	"6mmEKIwrp4K5piRFUIhQmuozjNSZGNFkj5TzoIcoJVDRuIZRQJqhc7AZYcGiGl8EN+S8DaEyyIU+nw0o",
-	"CNzwb17OC7/SO6knoFhs5Xi39q5+POTMV2auaVPwdtZHT5RPNwz2mD/niEnVSycJpVAOGoPPXcg1XX3o",
-	"x1etnLg7gHW8HPyGbniiS2JVt5G1/g7FVi9GrIRR6/Qr+34on2XclVOw94d0Cd7btCLNHxlNHYJ+o1bT",
-	"/iRNZyxv7j5bma2HMWkpV4MJMgufDe2EJ9lYG/vz5//n337x97//6n//qy9+53f/6Vd/LazMAfddQIBE",
-	"qgegUzFyYLfw5//hv/7sv/0vX/zGn33xO3/TCDQQScb7cGIOvS+q+vHScjnn//x3P/757/3pqx/99UuL",
-	"b87DxoSAcIbhrELqQXPbApYpauQZVyYl+guxfI1O432RpprhABGb6gnVNJeG4STIkiYdA+s380oXUrT5",
-	"05+++qN/WMt8R11dc0mTEJaer6aKk6gQk6aLt8dF1c5BYMp7YqhTTAD4SYPOD7bq+SUAFNJkIHnOBE8p",
-	"YHYJ3NJUo9d73q8FcKPGZJwsPRWf+b99Sf2fh8MltdIJiXomdmMk3hiJLe1NkkDMWJ221+seqd32S7Ly",
-	"JiIVKDSVodLXjMXquAJKjalEZFSApMQdsxMhxlRyJBcvqCYbXSJfRMx/zTPBcNwkYrnWTXaosQtOuYaL",
-	"Ji/ycApY9OtUy6Tco1QmF7yiGNcDGCZgPapw/uLTeaCV2Jgzrw/m8cguBfbRShoArmYVAIvk/301Ja26",
-	"/xq08LH7CWamvj2VCjvgeyJfAoQbxmPDeHxZGI8Nors+v431sVyF4L6mPI3eFDzvDeeR5LtSpMkaZQbi",
-	"8EJQNqlAT5phYXVSAmvLPoC0iDo4i+nTKXilxx4TxUwoSP4OQeHS4N8hvY9YKk9EoYbA+p2uNUyB2iVx",
-	"kz2AP6UaBLvtk4spnTsq4MJnXTQFRszmFrWz/WIwNLSiY31fWypRzswJny1wGvH04izTatClbu+5sAco",
-	"WGlirGh6pMBXVhsjj1PBtHIhHsgYlZTQTCqWiVMpzgK3f+f9MlGpMOVNZMeip0cQ7QF6iE6Na7yfr1Rd",
-	"7B/CCywTFiCOVRaMTWIKQnBTi2dxeRyx2FEh+3cZwHTGYksl4iBaBUpMIOZssv1eT4wtTvNFZGe50wq/",
-	"/o8AN5dI9EU1THw8zvRpWS8yT8A8ot8BxIzQWmoTUGYMNgeNxZnOkmUqF0/PPAFEyvTPf/fjn/3X3/vi",
-	"R7/5T//bH3/xm7/x6g9/69Xv/6iOpC0hZgGhWl8t8xRQz0Yps+GNNkqZTZnafyFpYyNiawKu5jXqdrbH",
-	"SKvX97dd6Gz7sc7IuQmLSEHg4ox+pxxLSqGbBdsCDp0+So+yLmKoAmYlcFlmXWY+iwkrakfh+i5Lsu2f",
-	"s2i9lKuwU64YQsy2KYhNw5djJ5T5xd/9+5/9zW81LkAWcUnXbbQY8oz3EDp2dqKg8vw//upPQmLzj/8/",
-	"e2/fJMdx3gl+lYy+vRAJFRrdMwAINEKxOwRACiIJwBiQlKXBdmV3ZXeXpjqzVVk1jTYCEdSud0/2apfS",
-	"7sbZYWvPtsK68976bJ3jznLI8vq73Aok9Ze/wkU+z5Mv1V39NjMYglRHOCxiuiorX598Xn+/j360jIve",
-	"3SM09q2vygDj7PwFvZvXdWzl5N+0n/xyyfud+D6l+H4E+yK0tMDE0XCoyJo9d/FdCBS/5yi7D8FvEEpY",
-	"tJvNp2KLLxYBWJuR7hWZ/hXNYqeWoolNljHk2PAFcxBoA78DhfGdDc1CuCFs19Cy1lRjXkKeg70kzMfT",
-	"oeSFh2J2AKYVmNMFGOHwQfse5EhT3XpMlBJSxZEt/OcF4Z/7rGvq5C1ChIIfAVEVkG/Cr9SkVgtdfO6p",
-	"EMuKes/p5osak5GSootJ0ebB/RutFvy/1vbi28zYBd+Jg1TyrHs+N6E10IDTUB8jNz38l7Fz2nutdrfV",
-	"/vrb39j74OqHrd++8VvXv/XO/nvX7r/x8Oaj9uOzAmgKmay79hBpFPIydxbO7oo8XYGMkBio1oWT4NVw",
-	"8Uu0dGyceUXmr0Xar6DtOB9qxSvqYT+lMVacW/ExUSxkKTIs+FsUPLXwhv2Mc567i5br6nyszgr+wI7o",
-	"S4BUdup6xHkLot79dTZn16n9VYGJ8hLAw6rbYJv0WncWdnG8iy9yCBNewuKA0+XnnrYiu74cu9Tw+pKC",
-	"JjOE9+GJV1jibHZ4zDC2OTE4Mbtk9DPtfpjEpRsdp3jdJiebtS513Kzp2cgDhaxGzfhkgoq4Huuu+Uer",
-	"1Ya9rzVG2Br8cqbk8LL7S9TIVYaYvVCHZAZFZg8aO22aGAjOh9/aqFEb0w+a1TNdiHGXb5P4bGbqgm0l",
-	"nhlLycXYCK5qyQRXjE5LwrFhUE53bVDffaW6JIWadC1fIDgSN4kq1azj+XkgcTk2CzOZjuzyfnf2lM/7",
-	"LXUF/2kDMVp/7V95Zjf5SmAnJ2V3AuIVFxA7vf7i8vO2P4TbqtDv2w12jll5B5KJ8aSYsRjPWcxK2UuJ",
-	"bEJI3Ezo1KBkt4IfC83EYEBwsEA2Ar4MoNNAFgiJ3otUAuSxpaNQksCUIkSJHaicAX+STd3naWEd7HRw",
-	"YsKFxW+DTHFl0+iQAdgThPkZEW2mNbAI3gT4HDGigEDHy1PQrBcH4B9q0rMx/evMauaSNC4vlSzuhFcJ",
-	"l+iJiGo7py1uqQdeaJbVTsj/xmiBOzf8q55oZNOLVG5zjl6KMnnlWMxW+5TeMQ+8RGfPO2K2ztdjDtfB",
-	"w3sM+rrTni7eK2onH72iZvNUHUWRgxXAFG0t+rmo8M+8dJ2rNl2CqFdTXUvVcCxmy4AO3gGu1FPH5e01",
-	"lKukRHjHjS+ad8TsopPHNs+mRrZSWMCubTSqH+0Z7tr7YgqzsNlta/q0u2x3l+2pLlvYQ4xLK+Fexu26",
-	"tk77Mcoipgs10cCBCIVO52+/LSmttsJuV1X9xaiqPuVuPf39Gm0dsAQiGbE8nQMClcCCg5Q/8DTlcaS5",
-	"J3J/k34J4AY8Vxy8hmxxnrExBWLH+twMam0dbyRoDbZPnq3dQZudA+4Z9CQEPfviJYXg7BvF4I2oQU6r",
-	"AH25PxL94zXkcvaZXE0B6tV8qC6lsa/kIDXXdm1r12wGinsKc1D6Y9HVIzVphPnwz178H//pxQ///fN/",
-	"+uUPMMfkV7/8w0/+9Z+++P7f/ervf/+TP/jpi+//7JMf/4mlx4Fp62XK9BIpxT3BeJVR3PyrxMlEGMsA",
-	"gDslEdO5GWLewk/hyK2e1Jln/25FDdvAjWtI8w3v37xx7flmHpdEJOXE+kXg3+Cv6eZiiFu+ETUAXTsA",
-	"ARdPJ6JfdDFjOIVNHra+51tH2j4dvDuXgzrm+bEoEKfbppl+/IMX//57v/q7j158/Jcv/vh/a9h0077K",
-	"yjFglP7ev/vkx7948fHPzU/OFYTNz4GS+7qDm2+0sPQO8n/9A5JKFp4srcBLh9J9m94qeF5UZqQOddzy",
-	"uC/uuYIPHRJ5WG5n/2TsFXJ+mRXV3YECkHavOH/6f/3ei+//jNXNOvvk9/491iGGSOlGuiRlhlyJ87MA",
-	"SXHLFvH5S0iBAhm3TRqHvTR2iRxnMthpGpemcthp3gSYYDsixQP8tqsbUzIoBsjVGOG0czVFP0KWaoIZ",
-	"Aga6vhrTY5zFgzQTcYT/jM3P9h/EGF7wvi2ejws+RHpv+8CRdE9Q7v+JyHnGzAxYtrzXzGu6y7MM6tPh",
-	"v+XM/bdUUsSvN9nb6Ylg4invF9kMxoM6ihbYcYjhpJpxo3CPoRPfOHxwHzltodtHErik+FDPk4cDlIIm",
-	"Pj5dUMmduRI1wBaMkEKc7ICO0ftKaZYFvIFmgiLG2TiF24Sh8IIecBZUajnPDKdHHFXfkXQxFgAsgBFJ",
-	"lha2E44bcIGZkb0WwkfG8Hwqh2bC7B6AtuHgUBsaKe9joPSIm+w+8UES0/uR7ImBygWL6R4H8RFHFvYg",
-	"5mWhuvQbfNZsRUfUJWRfAeIr5QKbGbXYEIkqe8WgzNhrsX2sO+W5xB47OkVID719+IGZwm++e/jNCLZX",
-	"wGb4XvomfM8TLJqRNeGdPpesJ9j7j9+6fCOC/2lfNw29/Wb7Rmu/hQ4ys8XHXEdMi3HaVxnkGeas4D2E",
-	"hDiSxDmqpkFGMi6bBvhiDuZhT6njKKAn1yMB7AAeDmMEIg4reHjSpL2IOxU2KM9zDvUzqvcd0S+0WTjC",
-	"v4d2+JHUE/Mutq1HKi+EFGbl2839G3e/2m7Fr7MxBBzNZjVdJj0nYj3R56VG8I0kHULBTy5YpnThDgHu",
-	"kp7IlBxqVqigkOcr2hsAaChMRwqMhQp4L0xRgNqMlVBB6VCTHWQZ5rXNVxiR5XEksRtAZJmLEDDK4Yfc",
-	"AlQShIt2xgrsL42SwLGM2uOU5vhRN1YomYWD4tAxUhkQ0sNAQJbREU0l6+W8LzSuIBznhGhasVrN9iZX",
-	"UzNMuEGK9ERksyhA45CKQEjMevrSNyAsDas5YfD4oBr4DXcAy+oFCH55sCBiUm3X3g3ZAXeYlmH3uD+B",
-	"jHK/m2ET/2dsJlKKLG6yB9L9lf4Y+dmpOHF5kuRCa2qW6hTgSjBjBsHmFx8vhaCO2UklXcI5cOA3dp1g",
-	"rFIVroYqwF6ZsbiX/g6W0zXZ3RORz1CkiUwLW6qm+VgsZyEFIff5oumKMU/n4HRxxhsd+q1iP1kUktXW",
-	"06gYm/ePylZrvz+B/xGbvIovXKE3GptYEr/65R+9+NEf/uof/wzVcbOKK/ppFfPGB/ceovKE1XABlvDW",
-	"puJprB00/L79bFWV3TJjBfsV1Oo92SKrAHacjzBEjXGZFemE58UVo8JctoZ+xQ2w9ZSY67TRaYCG19cn",
-	"p5ykuuFvN9C3VD6+qDhKxSHibEWrGzXOwZhCmbG2GhA6EtA+9wTyboOzZZeeugt9zCBdKlM8ISvM3JD2",
-	"Rt7SUqzlKjVmUbc3K8zhurF/48b11o1oKYEpfeXKM3uAni91GyMt/xBqxo1iAYZZk8VCF+mYFwLR7HnW",
-	"LzOIDTqLkcrOSREgh5C1ayzsG9ao1wJ/2nv65QqNnRd150XdeVG/yF7Us9/xG13uu6jrRaeQk05lLhG6",
-	"gCJH1YtnXCSMkldP4WfdOjj7YIBXUl3UNbhJr6Co3R6Fxre/zNn7CKFdeIHOA1WwmbAsf/AXAKBBtHdI",
-	"WkCBGzzhuN2a7MD5ibFFyfhkwkYqS7SnijVt3QKo0/RESAvaQvy12mK9oBdJWwbgE8F6YlhK8w26d9CO",
-	"9wCrpUyUFLdYTAy8j7k+jqF5SLVP5TDzfmw+5KmsSRuDpndqwk5N2KkJOzVhpybsCKnX5h6CdLOqxbZW",
-	"9/M11z6K55dx77t4bSUegkDk9nK3OHQKwpdGR4rnJVzcZHfzXFHs4WrrZofF0FQVU92WkuFXUs2kSDFY",
-	"gHFEJoHTEf7B3KUU2bYIubRbKPgyNJcWxEcfhCfdCyheKw/Sn1CLqVKFWLh6eFhXkPOkYpmSQ5FbaHqV",
-	"VyJQ1UcqRCUsLUBbsaOhwR8LMdH0nadFxIRRgtI56KNUO1B2lduUuRp1JYix7vSVnb6y01d2+spOX9np",
-	"K6vwAc2WZ9zGkV6K2gL0KRoihqtCALcPP3AJO5BxY+P+vVlhLlrAcuX5ccS0ogywIJdlkqthzsea6ZGa",
-	"YkqJg89mfZXnol9ksya7V2ibCgE6CqVbUJoM5t+AXKr8Be9mvOkTn5+EUimyIQcLjOfSODAgu3hR3306",
-	"UTmGH1BdWn9bmx5coSn0J3Sg8jHcAr1Ucshcn2f0rgfUrnh5XIaPu84ggYkuwVuYGiIZ3BaktUA1SlFp",
-	"iRQqRglfxUjMIGXI6Y+vwdTdeH3n5rzA4hI1lRARLBZWXSqATy5eNd/mhJdavAwT50Osr+JUXRXhfHh1",
-	"PTR2ljk3R5BReRF+zXsDpktz0nyuLU8zxNhOIbWuZwRMkafA1TnCf4AFYjrpUhztcJnRRvIatgYz3TuL",
-	"YWcx7CyGncWwsxh2FsM6lQIujJfk4AyokWqRS4gvZkl+7eJuotx3n1XtNHUoUvmQcqDTIsy7d/5DuMtH",
-	"agqBwbry0FxNK7WhThtPZXH9aiNqjFOZjssxoCyQmEtlIYYix9qsl0CpZ/5ElytoQe1oA84ETDlde93N",
-	"ZbV+9cb1amJrVeSa2THXYYVBKBCz5yBNzsQftLNALsTBMCIa1oA8jJvTFTkr2ibuWf5WxMFLXznLhBIJ",
-	"Xlr4BZtneSnrirOAWJez76iemcIYNbrHXB9/Q/VimkzzN431eMZmITLeMAGiyWJQWmNbyeBF5FsH9969",
-	"e4eMHWcmGjOG0iNYrI/TyQTiKPMvz70lFaEHBWB/GowaqbBrVFrlm48sIZ2tvGmyx0GjrM8nLBeDUlOW",
-	"6ITnBc4EjKcDXzKzYzoJ3Rsvwg3mop9OUiGLJuSOArnRgTXKkkrUS7OYVLjYjt9WwdmarEoKdgRcEsaq",
-	"DgJWKoe/OovAIyHWhcUwPoSRJDM/eSlZYWxHYwh+R/UgBseB7OIWlmGqPOD3jWFMzdysv6jjun+EG+Gl",
-	"WXuwEo1Oey9qfEf1wOy7FjVo0yDnBD6xH4p+KNsxWyIIy4UKq/nNRvDwjJ5dCUVqnXX3ht/errCp5lzs",
-	"tNVXnf8GdDswtasVataZCat4Dgnym+fCm76X45dylRyg/wdOVKpZUlJ2m43ZG+mBKfTeU8vA6WYj+wBQ",
-	"BCFoXuDj5mROuNYAYEuOJvRygVUKHmL43zLL4I062WMGvHM07RxNO0fTztG0czTtru717K7mxmAcL6eX",
-	"E5pGibckKO1QbCDK7CIqe1Gr1SKQiA+pMp0U+Ah6OxSgvRcjkeMNS6XtbCCmwlyUAvH7JGnsWJAuFf4S",
-	"EYcr4qufmAmIAwwfYmOF+j7IZZ9CpXv4BGShlVm2Ai7tkRn3JoBpECObR0szliAeypilsp+VidDMXRE4",
-	"NeeIqPZITb/YoGr4Yzu8+RvBDd1VAysW6+vGA9da5QmLC8IrGQvej9ITLEl5lpE9pcusqDjn2m+E91XL",
-	"Xkdz94tVGAKWVICReknYUo/UdBt4KTjBO3/exYJR2UxhX0GF7ipM0gnAej5fF55RlZeL99sAS6MtRAu6",
-	"XYaCaDzg3RrsSiTLCE8hMWaARIa8mAqSSdgQyOUAjWcyyWasUFUAHJT/xuJStM2XyHEc3Uaol9U+hMJi",
-	"iZiuyKFNj+9D89J9fAck9fqu6L6aiGVXBf22oewwDR/CK/DtuhYDa25j1Gr1ql06W0zHVjB9uJ12kvSC",
-	"Yf3QnK+cyRUgf7hI54/xdwgg1VXnmBWJRkBV+kcgeaYvjiCoUAi9ZGTXiUr7HisKwKMus/tiGnhRVRg+",
-	"MDIX/NfeO0/TEjfZI7pqegFmcC6+A6W5KConItfE7RpCOmloVyr71abpxYeU0VUBsvLe+cAjhtQCHfSf",
-	"GYXcWrNGLGsbvFIalRA0wW0nm+zAAhdTO5HpCKWAgb9el/3RkWQ+vavJ4pHIki4EUmKPRDbneraxMlsc",
-	"M+JJB3MtIXAGVoMNqyjZx1HfGzjQKlo28dS0j5XPFBtxdc+AV8glzNiRPJAMoKYBrQ3BxKSqALJZmR6s",
-	"KGSMhpdaHVbWQZKAlPp8gbK4Bm/as5Djj7YUg98AoE1kAk/AAC01CLzw5ETkRaoFKtBRQBi1Cv7JOUgO",
-	"FpqHa0nNeam2gYEy83nBRBOw+m4mAwcV/OBcspsRS10nX1Brbw0H+aKXb31ywqppz0VfpCciceZN7UoE",
-	"Llc8qOCG9ef2HNIazKQdJMkGeFDmSR9Er4qJtADegckrjwy1Y9F4VdWTN/F+n7cWtlBFqs43eP6KgMqH",
-	"tbUgYYVGeLAjtBgi5uVJRBdYxLyg8P/Ni4h5WYGQoCSnmgxNKELOpKtryjUTOdcCsUMzMSiYKoumvUQT",
-	"m1HfywUHS2Zgk8ewdCWVpm+ZKMTSuo9TW25fDHPpySmLWTYqXdnZKRctCHDTemfGamslYhzwls/TalkU",
-	"I+nY9AlUrVp7hk42ZEL5LA5uIbk1ix8+OHzMqq3GLFFWtc+F+QC1QB5QhOXFdJUhi0FFj410ycDbg8iM",
-	"Rgxo630FmGa0f5zTflxqqvTwMNBzDqVbDj8Yjj7OthWJeL+PsXuA60ug6MdSTQnvWCtmpnhSiISoZOnl",
-	"GKREHBnTI0a5SeC4XkjGwDjLJkYlSgSQFZ2QMTNAslsV2BPQS4fnTc4ykWVGFALRbZM9QMTfQKSnQ6ly",
-	"y4YL28t0yHkh5sInPUHjFQmYMx7AmMVWmBMKNlo3Rkn3OMwVZR5YelPMgsBchkk2o0obzeLDxwePHscY",
-	"WEmLJjvEEhwoEBQCkIOsJzDoCdwfFZMoSQcDY6YF4PZoTNPU4XhCiOV5pG62BKjb4nS/XsVnBiPPIuKD",
-	"e9ZtMVym8PqEFVd5Okwley2YIoBFLrXIXyeXJtcFeCHJyscxZ1mIAA+5UIVZTVaooTCrRuEsKWB9aaju",
-	"REzgYu54qxFqB9F5ijataTJ2lMlxveFecSGsteOb9gjyMkmLqoeWOgj7KYXq0FIWJAbg+FvoBehxk4F2",
-	"brsPIN+OFdkq45A0U4zEWIvshOaN9IcQ0p6jz8RMDZSD9QQblkIb3QN6AxD30dyGsc6PJrtvv+0A8GPA",
-	"vSbwe5A2pm2MIlL08loQvTyNba83M+7vjVdpOudp4K9HOibYYhwKARc7a/A9dRJCiqosYXqmCzFuLLEA",
-	"t9CvcBIu2B7nZns2Ou32G/XWKu1miEdiZTbFKCnVZc71D480Oo00wFaZMwkolmiWKTSFw1yjtksu2oN8",
-	"It+JczCX7TSvtpdVWUB9Z0UC76zjnXV8But4HixAey1zS1N5q3RS1IGfhSd1JRXlIzFWJ2I+HolKJYj6",
-	"yJ6KIdQqk5ZornE1YEapmKHisNGVkS9+bUW4s8neq3iupqJyk+uCz/w/l3FdLvEjg1E74cVoaWCzKo5/",
-	"4wOdT3aEoV+EvDhzvuYO87n56fo8y3oc5ItL2ny+3NB+S+VskquTNBE5UbDEtonYpoVgQ1/RxAI1jFki",
-	"BqkUmkFxmAI7GQekklnEbMmYbRj+gyiJ0kTIIi1mhNAAVh7q+EcyLQi1VwdGN/FyjW38kIGrf1JY4h37",
-	"ka/ouXJRUkuqkGz2ZZ7nqenSgqVhDROoYbMAMOzA2LfW9nGNWIohKnwCM8FJQ1BJJ0JNMhEaWVDS5QKP",
-	"VTeGHpsdhIGMODJddmvRdH9nuIA9lNBj69icBdC59CmOVjlg/hV1DGdjBJXoVIY/EpINVJYh2Ag2FmDi",
-	"mBWGgb7vWc8wI9JdnThcrBqCoiuVzDxfkZyxyosVm8g0fNfYbJbCjYbiNE6wXvZbLOEz7Vc2LYLRI7fW",
-	"gV+uubZcWDVkfRM8h+01IEDAarUjrbf58Y09NlKlOSvx23f90iHTND1Yif+GL1PHvTWLNEnk7NGEJTId",
-	"pZkIDp7pO7ipzYkJmvH0umjpEzkWdbkANB9sAQ1/ePpay36FFoRMglypgaWw5mycyrIQERuUOTh/wMGC",
-	"75GpZRQC6j3E//duurnLBXJXwDxCQ012233T7Mnwm3g20ixzLq+Iiafmv+yZdYfgUPRzga4i9KjkmIbb",
-	"vg4YUxo8g6lkGuwEIMFCgVWixlFr6T7mx+I2fWBrS/cQptfcvStt3EtXLlUMv8azo8ZYD9PkqNFhR429",
-	"1t61dnuvfdSI2BElbuIvd+6+e++DR3eOGs/rC9VXwUZta6pSJ88MTuUECS+qtwDJ9tPabFsrGlsbR18O",
-	"RUP0SyxvgQKVQO2AC8Tmec+sYEJIonHl2uJu0QJNxBa+1Koik7KXpf1KAMBI1uQyRP3tAW5UNBVyfG+b",
-	"v3+t1Wo5r3nH36UgMMc8y4z48fSjVY5BczFcQIa/MsKRqENBKNv+RgAlG1evDftjTcnvIfCi3rZTta18",
-	"esyHb6VZYeyc9XmN91VRff43PAeTZn2bLEy3p3f21MXmYVYIiD0Ym0ZEuCEKuUQhDav5BWgsdWSsCHD9",
-	"pyFJiFvGjZLda2TaFSqUX5a6DiGKmk5XdEonFlCb9Hg3ppueWBNCD8Z2JJkXqPq5KMpcAl8G6r7QLYro",
-	"TVMAtSbpOs/gvJE0jTwTb9RqtSA0gU+M69CtS/llkGRPXh7ywvX23v7VqAEEak5tO4N7nWYbZn5zsISd",
-	"EPsceAfMEp1Wip2r5BI512UulqtlB5LRM5BvYSFTQH+CyAx5eKyswOB0fRHMXfuxet/vb67uQROzje7h",
-	"Fm53bC9W97ATv7TsY7tDuazGw2wJoTGcg0BLFlmJclNG3Pm4eA+5wensgbPJHtp6fKqIQQ3BjFQHsnHK",
-	"/ATcpJz1c65H6PQ6kkuFxpVn9F/dNHkeA/oeun0B3ltosp0wRYNNIWDkEjbJ6RsbfaybJo4kHRS0DuV2",
-	"wAex8MFTl1csWB+GcngK1qnraMnNeQnaa1ICl82lGvM0i48kYxrML5xz58bEiBC11aFwGAlth1hFP2Pf",
-	"zCNh5gtQiRQsEzZBh0RlMcqFy9ICWhWRiOQW9gRzg+hH6wT2GUK01GYGrZIFvjViG7FpceNKvkSaw73S",
-	"dPk5HirZB+2qOF7kkwS0ZGzU+jotshIVsaRyiF5zbj6eC5uWCwXv4LGGKwyQQm5h9UxsdwZokGYob+E4",
-	"7J4ROdSwzzqMI0JOQL+SQiKb+U/sov1vrI929TGUR0BdV5riEq52yT1YiKcFJNmYUVDfLfSZczUjEBX6",
-	"rZ9izJxSCC1GNzmum5Cip3KjzuO+hmwi/BOVfNMlGnyL1Hyzmae52coy8A67A83NsjP3ga5URZc82knd",
-	"1zDhDZeaMKuFZEkOBQe3QgOChgrQOmbhwBmM0Ybgxndb70je4QWH4DTlDFKU2Fa602RUYjKzuVQ319pi",
-	"+rWZmFNbEOdVduQKhBYqg0hwNTqN3zHj1FxurqrThX/uyUZbfn21jUAoNnbn7bJvdtk3p0tJNwfZqSfb",
-	"akqr7ZaKCrIUifhtYW2PjdJOfJMrk062AxB+JfwS5yofKnJhZ4FcGBGyt8it8kKAc+fqGNis9AvqqIwp",
-	"wm1xxEDlmIgNuquLYsOfeFHkaQ9izebvPTGEUoxa4qAmO8CE65oMe6IPYlNVZgnoHWUh2GtpUWky/loc",
-	"sfir5v9dNv/vX8SYM1/w3utY1w1cIEoXuZqMhLGSBrmSReQSVWwiNyXJESOgmSDS4SglJClztNCs1sX4",
-	"ZCJ4DpYXqKEZcAGa/5RiCsBM4lRFalQfQhr/Qr54u9VqUTkDKLd2vlEtvOUgaNnVvb1lBW+/EU7bM9S0",
-	"udkPggk7Efh5FLidKgS0UPC2laxcW/LmBOi6ojfgctNeyFipYxpIZSnWe22a9QEk+rK+8gz/Y5lzxhXH",
-	"Hcktq+MOrKxPNWXqJTY/DypsICcJxT9hk6DMfM05e6Kg4qtaZxex2LRh5DU6aSIWJ6kcFjw77uIvYP1O",
-	"RX/Ei66aCAntkRvndTChezN0lI2VZLdHqRSaevZa/OLnP33x8c/NC4jmav7L4YWaf/z6X/3Vp3/1f8ev",
-	"N9mBnDnL1g7X3BhWqAZFZTyhajNyWKnc3Q3BRvVVS24isKhuPClmUIdHDiT7QQtdPk4B9jXkw4js5sbv",
-	"mDmx+XsiYYBt0VxTZRasBs8yG8rDzG8LEpbmeCXjWGVYXAmJWZj3R7y8njrQpsSlwZgtHM1ZS+cQ0wtj",
-	"lBVvXIBkhpWVUPpFzsCCD301aKptyTnlE7rQBtS2vZQKsAj49UqzExU4F8HNoj3XW0jF51NIwdezpnZs",
-	"HoXeawOu9HQVFP3yirCL8b5sXBNmV5qqwgAlt/HBvYcv/uonn3z/51sHSl9Swdep+rCZJ2ZXBrVzxJxB",
-	"dcLNZvO2w9j/ufhkSNYs9cK8m+qisu13geCVUmGbcLCd+50hcrHR4Bpoh/MJDG9raFTU/VWO0MoW2/5i",
-	"h9fuJY0vkj9zq7s2vGN3B+kCnZqkMocgKda/aU3Wc/Vw1pybTcnPl1OSM3CF1vkqrQEeBUgyHhAOPlzH",
-	"TB4fQJ3M5Xfpb4QoD67BCjAG0iG2MS0TKngQNuJeAKCBmAClqNhKa/yAeGoc8fkXRlycwcO3Qym/eAHg",
-	"zGBjZzth4LN7gAAdLOIoIPQHprqz+vTmpMOJyDUWkC1PimThc+YfGtwdpu9h8k9PFFMhZFi8j2g+Usxh",
-	"9N4j14OtB6QyxBNPgmWPrCcTOBaTAmvtlgKjV4ZTg49+gB5sz7ynMptIhe6BxUYATQDCIw6rCUrABCXc",
-	"TKXNZfH56sVIuBQUcHDBG5aRI3aly1VKjleKiON2ZWOsQQMkF1VeCtNJMwPVOYSZKaGk1m2WWxS0Al4f",
-	"+xr45WzWb538xEYqspNEXE+pTHC5FPJgrkeQJASFpQsbDyERMBHM/rgMHMExB20qzQ8mE3M9bNRJC8/g",
-	"tq/d+9ORYj2RKTlE/OvwGFxt7SMIkgyzlGZNgKW1FZpEFvaltT435z6pZVAroELhmSPgAgLiQNyepBMj",
-	"aecyoszNYHZU19U0PGushA52fCsvfvoPn/7R7/7TL3/w2c9+8tnPftKIGkmaiz7tDCRxhJYrQMDtN9bj",
-	"CgfUVg091l0+mXRbrXYjsiep034JVCmh8NiywCwQOjuN5GJt+8rso9purmx3WZKZvyAv5+1+JzPPpIzU",
-	"IAjV6iaP5rqDVgoEcXyYDiDvjGplo3AzyqEONSy4rte9YJOuXamtA1fgjFh7g2IjADIA5ADTOBonryb5",
-	"FnpK3PRvbfmEL1vwoajelqxgTYZrfsvMPsGv1+FS9uH6O/M1+Bt669Xddf4mPKeLCo91AHzvbqyFD7Q7",
-	"1252rt341jy+PfJ+Lbu2dIr5hpYAjCgiK9xfUc1w2p1ri8NBWtMX//jffv3Rf3zx87958f2fNRxT6Qyo",
-	"ACyxaHWgqizWjHTuTwFu/+qRVdnN9oKR4X+ZIbX3Wu1uq/31t7+x98HVD1u/feO3rn/rnf33rt1/4+HN",
-	"R+3HsHvqtYWFa/4sCkRIx+aViXPTGzbVGUJ6AW8qh2Jlp0hcvGtjnqwn8B6kkvVUMWLuQC2PILwUTeIK",
-	"btVleUrvLZCpW+RfAFpNoCiH/ArogzS/WnjdJezSPDn3y/UsBR7lpFsoQEXd9GSaIVwwVOy5SBTs9+mI",
-	"9EHhI68FJqt8yTIRdokFp5Ry7/H8eJ2Y45qKA8sJaqd2F7988TbJZsvlGzj8AVe+J/oKS1Ch8M9Wac4m",
-	"gsUhV1nsTUDLLs5iPdZN+69u2J+4CSDseZkR4JyvU/UWGqTcHUlCQvtumYoCgec6ISj+iGv2nVIXtjoQ",
-	"Evw409O06I8oGX6kMuschzS+AOwv1ezq3l5gv3IPsIxtoL5AAIcs1UfSJaEdycvs0iVEQGteusTedJZJ",
-	"5Hy81kkI0sKZxQ6xztrHGoyxoI9aBfhhOFQtKHUywMOnhHnTLWY/RSWLgN8o1XRhvK2bAGPpVqNJ+lvp",
-	"93I8P2qbeVfxTncYlzPCW8lVWbgYmumMNbQS0U8TStLHPTVUMI5clUOc9MN779WZehGWR6YaHjALnSuF",
-	"RbGXLh2mQ8mLMhdm4i0LgkX0i43eGXtvvbYPuw1sNrOb38pKWD98TQLgI/ORl2EBXyhdnJxVyeIe00pg",
-	"ErUM+G9pCUNeuMAu+v6PfvX3f/nJH/6HF3/+X3/90ffQLsL3je1ohK6Rh2A6131u47Ox8ee3oJmDlbxg",
-	"XWWQSp51N5rAWlOK7L3W6ey9M2pIMF2rVSQsBIejtcvG3ClNp0SGNmIcAFj7VTm7lT5UUYTECbLDL/UN",
-	"I0IYZJycIFCCQ5VFPwiL4S9xBJCqAU+UTOZcpxYA1vzRYycfmrtz7kkMZboPgZPtSAJbXK76kEDfgYi3",
-	"Q1yGxhygmdMDbJ+HPMXc90uXoIzG3IsWLs31P9AEzH1adRoveIFpBqBsbqJ0CsoCpdqgUYt9GvNjq5lY",
-	"1LW+ypMjiX2jXhHAhu0Xi6ccnNfctQP3wCA1mpBUODBmHtKslEWaQZUn/JGwqz34Gs67uc6NcY3fuwt8",
-	"UAmtoTbfvUtzlQtIFEDVE4AYEE0ZAUJM3wFx2XzT/zwPNmx7/RoOvAD0kHiUGk1p1hwIkXTNa/HrTeCg",
-	"JTRe3FC2zIDFNEX49+5QSRE32SOLJj5OoZLCKcUYDg8rnPRYX0HGXev550QFFCw8zMj7GvzhlbSGGA9M",
-	"7JIjaDepAULTQFAjAJFxhEC3gHwriSFXQte8PpdUAZFrwPrU0ZGE3Ra+77CxPa6eaZL0zOYlgqXhmTAb",
-	"m4YKR8giaIDiLlWYxmEXyB5K37kg9+RI4lrs7QHauLFsAsAQbd+qUwcfllmGO2pRD+RZpqZ3x5Ni9gHq",
-	"Llgov3hrzkkFSPQRPM9S8BYB85NR8dPC0ZFF4WCgttcvKsknqniCZ4LXLRVkhFOG70o1rcb9262re0si",
-	"ILCbKsGPMX/6rpDDYtTotG+YWSjMXdDoNP7lt1uXbz551oraN57/sxrg5Nq4z5g/TcflOPC2YPChvjcQ",
-	"/ar0xtLydtpG8aLW4F+t9UgEc6WISF1izHIjgszmcDIJs5LCSdtv1XfRvFrfw7B/+2HvWpv0Do5T5bBp",
-	"tMqxV5MM1E/cc3X9gi+E/aIgzxoMBPPBx+bV59D7e/jSnu8yz3MOioMuZrCZjHbX2KD/PoOlE4TxvqID",
-	"fhck5e4HcT0tRJWKJQIjxpstrzropQ+tOe6rojCHHDbphozT+xS+ard8NC4RSTnpHgujU0GY+zKcaUCa",
-	"WvbiG8323v7Va9fN+3ThdGlZQ09PI1pNDk7qSyqHYLyAmVK1ZHKh4Qg0Xnz8o19/9L1Pvv/DF7//J2D7",
-	"IFBVJXZXG97aX2fuRI3CWHYdSBx7HjXgbXFSdEm4AVRWwceTtTNBM2A57rVZ64VsGJSZZ7Ox4HC9JdbT",
-	"ZuOxqeqiXy7z6Utm1Bg9gVYtMGToD9vVvayn1kplz0z8lWf0HxuR3wxzPrYQbOg8NI+buy8O9UyjjVEC",
-	"CbUeULFMR4Iy/7GSN8zDdxyXll1SPC2wHavZHkmfpOHlf0TQh47yDr/6lSDdEXQorcq8L2Kvd2KeDpkw",
-	"sZ+K2FXrexgV85RSDL4+IEASl+Y5mwDaSL8kcw9zZgCcRTKRZelEp44ds5LnbIwMX+dcdcH66gYaGNpT",
-	"VshAjboaI2uO5wSptrHXajUto8nTpxUHNVvICgdLEdcFkQvM+orEWY2utNuXQsRwhzgGpGDfMPHdkmee",
-	"diDQWOETlUycqOJEBuPNfRNq53Ef2ZUAnBeVU8oOqF9z2TlR4NYF+xfmkSNqRNhaTf062p3/PMln3byU",
-	"X6Nk5KCDdLfeCufa7WQE64SIQg98l0WtVaB0cQ/7sX1pCL5n9I3tvcILStZtGIwdnrVuizKXNUNZoi3R",
-	"VK1Opj6bP9rYdGMuuVF1O8+8rxd+IGvKyCRff+BFa9Jr+3XG9TIC25zSA6NhtFqt9mX4v8etQD0apHIo",
-	"8kmegiO2f13wZDDg+/uDfjLYf6MRNYZCmjVV+fuP3m10Go2okfGeyHyHaXq+rnRxR00lzJ4uuOwL7BXq",
-	"wDwvsB9L1DSr5DQGKZpFT0DrGyt5sOWI8a13t++keIr3HA50VBSTzpUr4Zp0brZu7pspyVU5eQc0ymfP",
-	"O8/cB7525D6AJD3w4JqePHd5T7mlNNQ18xE1iryUfXMkD2g3tKLGicg17vCrcNNKdVJWdo73sf+2Kgms",
-	"A/xdgPKpR4DP0SCt8Pq1QbvfGgyECOMXeqQm5vNqMd9pizADnWc4FRdFnkvXBSjRYRK7e3I+DvFtnOxO",
-	"+wmz69NhddtsfSKYg5Ct/3FIcun+unDG/ibpa7kYlNoMtHU2xZsWycjtLRh4AbvNfnUX7tiFO05jGRxi",
-	"VZnTGUnXQhBNVK1Q9yEdPTAfSNXZApMC0IeuTHJxkorpcpMgjIe4ml5SI209ra9KhEzyW3gaQP6StmwU",
-	"t3arxfojnvN+AYVt9xezCeJMaT0LEZrtJ5HDT02pCgu5/nlmFVSLLW1nLM1Eh/EtUZQixI0kPZzDvJcZ",
-	"jxASkf4V+KbJrYr+C4CzLnIeInbb3sH3vUEDbmkzrFtEtG/UZ8Q9SrVFUCLER3ORc6cO0xC/W6pC6MWk",
-	"wYe4mO8iW/M5oAlB7XNfn2wuPc23qRsXHE+nnWK2uwMra0QNhDAzx8LiQjU6jbffbN9o7bcalsTd3Igi",
-	"y+Dl6i1FdVxPQDPKOVxQsEmRTQ6Y4veMru3fp+3UiBqf/Jf/8OKP/7j+5aCTtp3950/OdnVVJn/11VV/",
-	"lH1V96t6e+3ultN6nXBfLJK5wz1wflzuoW9Yr+JwrxIsuKhF5f0F3gXw5oAngh2LmQNeNIofORLYgS3O",
-	"Bk8Rfl37/Ltq+yhYi6BGawkh+/3KsDbCZOqlv9OlwMrpWNnfTH8HoytGvrgoDviwo6VfTBO98oMusrMA",
-	"zT0fZgpjOi5kZv89H+JZBl6Bc6mWRgmvX4VmXdBww8jgXJVXZVFvkYMKa8Js3kJ9WVgQh4a9BGHjiy6D",
-	"fimVW8grcfbyGmxn83x4YlepLsmunObiBD3KqxpZpwasV+pUCq2Z6n1HVEHtquu12oqI6lOnKBcYLHlA",
-	"Z6CKK93n0rPV7rVarWrPLoaCtnovuOTpNffBLchH4snKtxx3UpjdUknLqTx/5RnADYepWxM+A3hzD9tC",
-	"nhNdD7VxtuvoFNfP8uumsZLvYWOOhxGXUmRbV9LW5BHMrajCdALHrFELEUKoDJt+/X0t8nt3NqrlPbQ7",
-	"6c3ZUoQncn5tPnY/wEN8dbO52BocRAtBaVWFrraF520HHrIVyF64cNtgXOzu0s8T42Ju3y+pO938/lwN",
-	"X7mM7BCjdxpu1fBbTEl0t5EEjaznCGpaHK1IyHtoL5tBmmXOyViI8STjhSuJcaqCkeCUQnvHGF5277tC",
-	"G0xIrvZp4AOyVpa4pEQEVncpSTEg9tvuV25FdEqELZsBpPpI8kwrKAlLkT+QfF0g4jy3ByaTLjA0y6Ty",
-	"ChXt5imShLguQu4wu+ONzVCBEi51+EhqYeRIgR7HuWngc6/MTcOxmCFkPsrO6lAPqq1hOjRPM5FQ7JYD",
-	"rQBhpb/Gj6QFwXdyLQrWNbcUjEgAQE7RXqb6x97GjlguMsEtCeCxoJyKMIPdj8F0v08bk5uTcSTDLlMe",
-	"eS4mGe8LHVezQBYzHmib3aYbxGwwidaZN85CYy6VLPbXR7yV4Yd3Fd1/NffYkbQXGXbqsYIzFeSrF3wY",
-	"s1TqwqiHauC4AjQl1lcWD4vcVBWN31WcFXzo58b+LcXIkhYySeWww3hxJFGnzUvZNT9bFXjaZHc58WLw",
-	"fgBLV+mCVcCV7AuP8x+iyGHZaZt4y203b8G0jJ1KDvi9pRZHkrMeL/qjJs2FXWzBi+44lWUBS+64Iftq",
-	"3EsluXGM8ClEHnCbhtQELtQ4SGWyqNDhQtC6mFPq1mR+eioFt8AYgJw/QXUAvTnX76WvDpHj0Uym2Vb0",
-	"/JHEagCzvBOhJsD4ZHkk6aBGVEKwsDCpRs5PGtFbPM3KXECFAhSvUr1nyLJJDZJXi/tyRSMftLsDEP2x",
-	"Y6wkT7+KAYp8BrnMjmLEnROqdCFxbFfCSDlgVwGTyxdQ8qwYufo92/BcG+SMgrvLMTrlEFoPIKGq+exW",
-	"1Lhs/IHKj2RMV1dszLJJZpqfu3lg/IhihEnuSWk3u+Wl6AliE0kHCzef41EBHixiUImRvUseydimRwAv",
-	"SU22D97Sa6yziyzvBAKIIBeCbLbOG5E3CDE9nlYLkxHHPM2MhkLz3eg8e15DJmH+prKk9gPtVqsdfmPu",
-	"C3aezUfC7ORW17zYbTfCb1OOsznqmDxz7XLrxuVWm7Vbnb2WzYFW+f0F7D19bP/2i//8yUc//eT7P3zx",
-	"rz++/Ktf/OUn/89PX/zbj4yKaKW26VUJKHd7jSdbJHWEi33BIS+QGjC1QWYHGdIdP8U0w9C4eZ48yKhK",
-	"wEsoJxqdxif/+W9/9fd/+6tf/OLFj//is7/+6a8/+qNff+8/ffI3f/bJj3/vxY9/9uK/fFQhdS33MPc5",
-	"mAFcezPWMc+P58GJWmeNcFVO1ns8ERunaFS15Fc8RWOXcXFBBh7sp5m9smv09VN6SJcFxILq03oz78DW",
-	"NFq1ekH5CdVMKIAxmruu82NiUgRkMhvbAqjTm6HNNv8lhkG9qhKP6p+xbBLCuXX3eUykO11zR76mhQAn",
-	"0vR1ZOyCxoPE3UDLoFJWlRfAQ0bWT5ja7VR8fSSrta2AiAj2HyRf52KcGk3Cjjlsi7pnafQhnYxSeuMO",
-	"zZjQAZk9gYtQlnhapOZWiSFXODbj7yZKivBVhOOwm8eV+ppndZPdFyLR9KYxFEhruMxic9yLrtFg4g4N",
-	"QduGrrcidvVaxPZbEWtfA626ZfVMy4AFsszoK9CQhhpROw+Wg5wTxxcRkDnNK05JPWZqcCQZ45JBK5aO",
-	"LSL6d9veWJ0Iu35STIkiK4bLp5LtYpTOJOdTGbxMswKIK6BtH7gfCTHJqFaIlkWYJUU1NdzVdVpmUDCM",
-	"UrCTjKVamEmy02P0OAuCInLMmC+UQl0d58oXZbuYlVVMYK5xFSLLFjeviN5CIBX8acxTCcRn2DJp3XiK",
-	"aLf6nTdIZapHApj44A+8J1U+5lntXgzqC+hb1Rk1LQQbk7b64m4CVRhNjgRpaAt+LCSLx/xpNylzguuh",
-	"CSRyPZh36AqLzXSrsuhiu+7JijGTCCo0sGOs3/vkD6h+2ejZpOo1x/zpHfvDLf9n6sIj6oH1Jyz2jba+",
-	"ERamN1M+C6bIzX9nxbSaJ5ceXCjcfin+CLT8HuSEtkJFxpcugeVCVfQWCEDXVC8jGpMUVJROUpBWE1KA",
-	"NTIXpsiOCTnQHZSL95CKEicHF1MT8abZB5HdSUNRBPMVlG1QkblNUkPBLpKgQN6cGAqSYfuCivpte5E9",
-	"4JUrhTLebDscMGor3/QIP8FrazpS/3H7q5FH3veIl5hryIkOs0vMDgM30jTVRBkJfSJ+ZXcyKgUu5hP+",
-	"8gq34FzpjPvm8oFG0D2oU7fLZ6fNESXyAhvA788viBUkFko/+Bjj1UmtLgJNotsOFbJqh6hkM3LCz0Zg",
-	"SLPKFRgqO6NUDuss68f8WNwljexztKdDYVstMlhi3KIW2am+CKk1TgY2OtdbUSMUNo3OjRs39iomsPmZ",
-	"bNnP/t/f/eQXP/z0z/7qs7/6802tXL+UFQv6MVjQnVbrq60bHUh4dNn3aMBXJSzWps9ZzKDt+tXcalaC",
-	"16gNG8AGFSXs697j9lUslXF9xbelanRuPq84Kzabk7mhntURALvzi+kBqDPi33h1jPga2waANi1BrcrR",
-	"gbqz6ndWPcFGAYmnNUKrdj3qSjmoS4FSos/b1LfnZZmpf5vYr2tyNJYAXhiDL9AvLUO4qkliRN6AgF+7",
-	"+hWsosAeQp0tzkUsnk6gQrmLPwkdhwD7ERX5klrhcq08Bq4CxQAd7rYJ1jZ/v0qeCrQUw9zfW5QCbKs0",
-	"EARwpLLEscdJ0ANzUeSpqLTOWgFUpuuGVNOO+aY37NPFPFFyg+gI2YNQiVOhRT8dKRwfhl18JGc+mczO",
-	"8+mTjO/KZD5ocHodxQVzaxzzZu+a6+5J6Jvf88J9Hy7zQYi8BB4a3F9bNFhHHRB85FSXxV150YDSLo32",
-	"2gWn0dKH61J/dqUZX7ayP0JLI5FWl9N+jsm7S++rZ2tYce/Pof5saYRdXGrdNurkLpvugkls53JSyJVq",
-	"w3Rz+Wpnyq8Ld7qDCV0G+7mSIjKEbN+WHRKVMwSRNvpFhQCyyd4LM0wcCGUthKSjZgEYSZc0DzWtLrmH",
-	"91TpKG5tvy8mwf5s5JGPPGviSt5ISGt2CzLI1ZjyuwOu0Mi6OS1oxi2jV46MTWDueKznxVIfbRSzKQDv",
-	"u+/7tOUF0IK6BOYKCsKSMqdrrfkypxAa8V8eHZWtVqv15NJG0IjVKaAkss+Nf7J6OFLNjlO57Nv006Yo",
-	"0ziOd8xLNV9fZBCtzgnlRRIFC3ErXDSF6MLsfEmIOW/zsXgrV+PGhs8+3gjD6JXL2Ld7cJts/Xmyw13G",
-	"/kVn7C+swPmwRdUn7NdoGVeeBTRqK3Xq5bfems1vX3zZerX9zjqdugJ9s9vqF6dOz+/18+AKqt/Ha0jQ",
-	"DgIybIy/1pCgYVXBFhxouwOyOyBnotxaPCFWFTyfkzLJZpeBuGqpaQlMR0BtVYWa93QFbcDutKklIfgR",
-	"PHjLR/8r3v86UMoi/FhdIGGZ9TXJZo9gGBsVE7+aqNnckq0in1m0lKsdg88fYn6YmgiJhuRNKH+5UQOq",
-	"XUdxO+ZFf2Tsv1wM0qdzcHiOZtYsBnx/v0p/qlVeENzd0FHSUiUCPE8sqZNkbUccAGI7akxFb6TUccAe",
-	"O1U5xrTv3X/rQePJWYO3bqesU4ndtt+JvAtWf70MQG9QjTpMiXIIhZnKkLMcQm55KpLzVZOjpWqD6Sqb",
-	"iHyg8jHA9uIx9r7ABQE+lyMM+kYQzY1hy8cMDqjQTfYAsZhxTqh2C6j8XMAONZLejMXmXMZHEgvf1IDA",
-	"jRHILXKkGjk0FrjvFphfCRzOAtNRPIcAqo8hWxF8jRWlieNkYMcTo0PFx2JmhoPphzH8EuPIc7olHFyc",
-	"Wes+1yJi0zQpRhGblLJflFSKqSeQM2kzAgEznmM2rJoUl83LMG+UFRiLp7xfxEi/MB2pjD7kg8Xwg3nj",
-	"Fv4PhK1UmRdCzyKmy/7ItH/UmEA96VEjgslIh9JMDHwCJSd9A1qnDDJKQJsCa9BloCeE6y181NdL+udy",
-	"MRRPJ3GH/oZwerkYlhnPmXg6yYXWxCf86O4e0zNZ8KcQKgf3GbDyJx5EENANsRbS4Ra6tDnxtIgq0w65",
-	"zWWGSbZ0tR9Jxtqt4NPIfhTjFo/tXMN9FVMoO6YbKo5sIZ2rUIuDG8KF/8elLmycmkFm7Ai2qA5JFmEm",
-	"FmtzF7gX0TuIyc/zLHwhHnlaBPWI2hY2A1NXwmeR+V0A4ZK2GdDDmPEksYoNFqp6nk0CalT4JCUKlxJe",
-	"y8VYnUBBssthp+eJtIqai8LPKGnOAaQr+BrTvpI6xTJxm9+dpMO08EE3ZNHEHP1J0VVlEWOJtEYzBlzy",
-	"Yb6Df4s6bV5LZYxecFtfbU6Zr7Wkgk6ujwWms8YDlU95nsRBNoNHgZyboIqaEcMhroHmcDnCLLbrZhcz",
-	"tv0mZYHFXmugpFIzO5QzYR+iZFxd9hDiP3HQKkGiO+8fSzXNRDIUMUxYJTPDat5wBowikZJAouFr3MZV",
-	"ik4k72w68rLU8hXRs4iMGh4Tc26iAKfT/73ydIXzk3p4JD3f55EMaQEgRWWAARGohfaXqRV1h48fPIwY",
-	"z6Z8ppdvmltWyvchqyLxN17EeiXAHbBSJrhC0Ar05b5ivCzUmBdp359pOHmFCoIbOKFgQ0QANkpcC1RJ",
-	"Drm6RdiWH0ehAnd1RhUa7kSrPGwO5+RIuu3dSxOIM9FGhdiXo2MDaIVK71MxF2uz4kMCqW+THdC711tz",
-	"jMn0AXOX0LYRyfzblVT9rewpWJnUF4ksmE/swHXZLCCGwrwdh0rG8tJgpz5/vmnMNHNVgH1rPdkfvYmD",
-	"9+qiiVNFS31iLZzGp3/+i1/993/34t/85YuP/65hbZ12KzBGjo56oHweHelLR0fJV9GsdjzUi53yJt0G",
-	"5tuCaTZvBNlq5rovmR98E6AGNWzx81jgyIMWv/Hg3v1G1Hjx8b968ft/ulXCsNsLF5zUtDOTNzCTz8dI",
-	"3sRA3sHF7/LGTmXsHxjlAW+sJYb+mYhyA9/mlSKfbQYRD70hW9ZqfaTEppp0WuCZIQvcKCuWWhRfxp8T",
-	"VQMQz4CfVRJXlOc+wgJlB4FiZBQUtSap5PmMNIYOficRE1Cxlayo7laHQwiacVpgJBcVlap2EVlVuD8S",
-	"/eO6bN7H+aziUD3VPV1lLknlQEUMTekt5dDjPOXZhYOxb3B7QDZIp0EejgZeArsLauMLigq78YFzuLBo",
-	"oyy/sT50eFX+HANvwZfsCtvdSKe8kR7nM3Jz4K20IPDPOeZ25Rkdy+dVpPk6BPfQ8qqTd6vHfEfJXez2",
-	"4lGsz1u92TqLoMzEfdXA6lK4JhYoM1ORJQGUH+QcZoKfCM1Mp3XBZ6yUzv9/b8Cs99cDbqC72Tfk4xJG",
-	"WOY2IgLVVEgkOVYnpjXMgaSLg1wY2KpDxwxo0XEybQ4vfYteXtRi3ocrq3psTqnHVO+uqPH1B+8/OsQ7",
-	"bDt76iEsws5O3tnJOzt5p5VseJfcJoH48kxljcG9VXQ3d21ch571QWx1nELIgjLToWgV2JNjiFrT8y5E",
-	"VWqRUwms/QVARRDY1dq1hBlDmFgQ0iBjG23ZYmrRvsAUxuz3ZeQ3hzS8NaUZdwHbpL7HSxLU/WAreUSW",
-	"3d4CFdRTzJ6TuD+D/DJa4SrRdZgOpUiMHtCIGiPId4TuHori8m1Y+MWNcocYi/zmqKs7cNUhzy9Qxn3Z",
-	"6i7ToaS1sUffHuTVNokWUMaykO5izlxyuTeDBDmpFd5ZtUmBB5lWbKryY0p2oPqOXCRCFinP9C0oxk9z",
-	"oS2mD9bB1xZQvS0Kf0bPXw+aTAIFoE4J8j0NyY1vVMiNXY9hLoeieHAicuCehCl6zPVxIwI2MvOfGlnx",
-	"oMCFkjWNGCGxganDXTXoQgfOpoTQzK1lzINI4OlVii9h9jlw8MOGLeYAzV7ykar3Q79l7lDRg0IcX3CF",
-	"N2GTHVpQdBSqGEymztlUGrNkZjh9QKNCADy3b1mWHhPemz+mgKqmRXYCVZYP7wFTwJGk3BijobNUNtmH",
-	"uQJYfq0xVcoYCuBmJiz/RGR8JhL7CWLSR6FgiQoIxvKxH0IFETxhvRnD6bBwXLmaAgMCIBamhUvYIOUA",
-	"LMPX4q8XxeSBzGZxxOJDPhaHaSG+dljkab+IX28yc0zZ43cPiYd/lJpb/kgyNsnVU1j2+PGj9w8f373T",
-	"ffjowTfv3T0kBDbKZvrm5bdsmP7yw1wVqsNGRTHRMeJMQhlmqlnc7X5d6QLXvUvrQolAiOQdH4p+mYu4",
-	"GaCupQXADrpGqm8TVJyFcIReAd49KoS64IXAD+jK0sNUBlsFMqywPhliC67Uq7LB3rTTTcimCMI5FCxF",
-	"wLND0b/8lij6o8tmhhH48AHw2MZNdiBn1eUmwMnWPovpL81+rrTuavNyxFLZz8oklUNPZAGdc5s/vv3g",
-	"0WH3waN7b9+7f0gTaZ6gpRvmfKz9QjEpUvg8ailNBwxouwN86cooqAck1wi/0SYbWUV24Xf0Q1jYPtJ+",
-	"MTsKgOFiFAdN+qmbJpnw/AE+jYd6Ei15bcyfdkeqzHVsq38xFxIjTIAHr7FYG6Eqk1QbsQZBJcxWseTK",
-	"dEpdcXeQzwcpHla/vQWZkJAM5LK2VJYIjclQH9rcLZxScxIoCiOSy+ZHTPCLDwCfsQO+UsQHvqyLXPAx",
-	"LJoNc6kBu9oKSdiJ3eVNrtN+KJEiphUxDtOGBFzVkZoyqdg0lYmaUsTMjXRpukqoVZzS92M/AhI8z0W/",
-	"YCOVa8F6UAE9M8dwAu6l4IJHtJntr/CLzaPY6UXeCr0VlqNoc56QEo8MmA2Nn8eV+zkwlzewgXa4OF8O",
-	"FdPc8mlBBNtz1loqN9UsJ2UvS/v13MU9lcy6vVlhRMHV1s3rz9conKGnZ6wrYCLLNVFCY+CTiSZ6Hpug",
-	"MOLawYAQ8MlcRYYahNjTlXSHgcoyNXX5jOO06GAGqblEqnQqQNuSKeJVuswuXXpHTIj/59Il9gjwz4wG",
-	"wcO3RjwfZ0LrDrMQJnutlk9EjoOS0LjC3oT0Lo+nqkqb49Db0wGLdTqOAVo7NqqI0ThtsrvTIwg922gw",
-	"7lMAQGuu2e+WPINbE0Bv65qw2c5dqYJ3ALENc0jsUKEcFfKcXUVq+K55I0xggXTRaofImwa/hF+F0ldI",
-	"AgZOLJc3j2vwIWj3oNJagGeXHm1hYkaCZdxorJCjTFq7TQG3kSYLlMcTxgEJHcJFxD4aQOoBVKbDniMH",
-	"oE1/dygzjnG0CdEOBJlBdPdmpZP1iP5OGwZccjZXDGwHJhUOaa6NOJU99bQbJON66Y8AzSpnInMAfabz",
-	"9rsx+Qqtso+7wtUgg6o0Bw5jc33qMWEgvQeQeBAcJsW0ZriieWZXQQJCOHSeOtDNxRABzQd+ck3vv6IZ",
-	"jC9MIaZWQGNvt10RgvQb6qsxJohnWhkDL0Wxip2AKCIo42aDT5TWaS8T0VyhgKs3IFz96kQa0z3sVQRi",
-	"CWH3Cb0ZFfdb6HjCF4JOgPILqN2Vqh3cE4nwMmxotQNpOxM2Uad7Uk31e941f/pMZ5dSHOTNuQIM2JZQ",
-	"6ebTgEmpaxhD0vyj1Wo3nB5FCLsu5vfip//w6R/97j/98gef/ewnn/3sJ42oYZa0DjnIC4hGp3H1jXYb",
-	"RuXESTUcZ/VDh3Ss03Gj036+XXaxLUy/4ORivIggfBiAEgdP1kERB7dKo9N+Ax38g1IDuvFZg4zY9Ju8",
-	"6I825gsaYO1hpWx/F3vc6bBbukm/brQEdSJyT644B1NFYLO2kscC4G4ejxQyWa/m3ti/ceN668YyTTfj",
-	"6bhGz51AVsEyLTcIadI9B1pIkx2+f/v23cND9tre66AlvXVw7927d9hr+6+DvpEJz2Bif8PYpx6pMku6",
-	"uSjyWcwmZRGQCfR4/9jcQKgyfLcUpYhYUhLlBbEEWW0Gfm5CO13wrXYp2IluN/wBXnQ/WHpGenfMn2I/",
-	"uqADxYQ+jDqtkUusnJBeHSrS5Ptbqkeb6eh74GdiOyBnUQzzh1V4eHdCY+BcgjoUy/ZI8zxXEld5HnRI",
-	"UArhjRjvtRhxlUlXsuvk+THwDXRbWLQ/XDIdkEWkQQXdlFtOHes/40UhxkZ9AupOr6ZqBttMgD9Xp8YK",
-	"wW7QFiC3Hs4BrEU8P1We8cJ3dor1jywXfXPORMJmonCeX5gQ5zSzqVES8eJpOOYXaJcHRYGptv3qCchx",
-	"BTsBtPLKJBG5ZDoWWerroqEdW6HsqYRMb6hr/ktuaaQ4AQdslljn780AWBIo+pA5qClV0TXPodJbRQ7m",
-	"LMlTMxqa+OVN4QPNVHfxjbheFzOdJi/UGQrOiGog1MNCq8KuIiqg5pBUqos30NCATrjr9YRP/+svXnz8",
-	"c6M7BULF6RsOijqggcD/2mvt7bf3Wu1uq/31t7+x98HVD1u/feO3rn/rnf33rt1/4+HNR+3HDVSlqChi",
-	"/YBugfCYITvVaYbyDz/69O9//Nnf/ptP/uBvFwZkFLnzGI/Vq1aO6JRrsW4V9k7Z620SzVR+CnKOTZOC",
-	"d5rhTjM8HUlFUTU68AqqODlBG9xI9dtUpbvcs7nMSxQ7RF2B/m3vrIyNrWczViyoOd50Dx8cPmaL/Ymp",
-	"RAC5/13tNfWAZ+BYNLf5d4CcYuFa54OB6NNUYiIbOzR3Kc/oUcxxszxp5q6a0RjSHEfRXHHxnc0BUUxV",
-	"VaY+kIsyNUJvCnjEIJxvEXicpKWBIM5VvdS12mOj025d3TuzdI02+9D++V9IHzS29HSYqSHz/hVzdgjY",
-	"moHb4tRrgY1ebd0MGrUuErpxcZ8QlXNFUayGAh+PUm1OQahxeu1eqwDdxdozRbNxyoUMHDntM2eL+3Xe",
-	"zo1DpuwuTvibcZNCAoxzuLQwGnLKS/X8/CnQ8nI6KOJAtNdUM+T+tAEUb6nDTeYro5My571sZqmOfUgs",
-	"o4sFDCtfh+R9DqUWXVspUommVTAlfeJ3BEVJl4U0Ailhr8F1/7X23v7Va9ePylZr77rkY/E1JOGPX/do",
-	"RBhj4/0iPQkgrYbpCfoWwEoWT4smuycXPhl/FcNqiGJGSEv/8ze/CX99//Fbl280MV0JMsFUv1/mmhXT",
-	"tC+i4NtwmRJjMXIi0Bcg1NITrJdxeQwwPBCmUAUbp1qncthkDwNgLUgwotYswJt4OuEyqcxsFayrAuRF",
-	"tjgvHF6OnQYCFoMBQv90sBLWCWTWFD/vCTN8/5oszrgclnwoYgiVjZSCyjFW5FzqDG64ZrDSkN/WE3aw",
-	"EKsx8+O662KOnpYbFa8sU1NEgiq1QFeDZ+s2VxLG2WxDDlfMqW7iaWp0xvlv2fZxs6zwhtBbcNHh07Fb",
-	"AUL4CYPDi0ti6XnpOavNhhFDe3wiDJ37BUa2tK4518ioHQUOLzcZFPH0hKyAdlxpxaZ5L38/oF81r0fW",
-	"u4a+qIzrQhPRe7PiXKr4VTCrUQa+LTuhZmFyoc1ExC9+/jef/eP/8smP/6QSAwc+XdK/00HN2DGCau7q",
-	"pMzMnnB7HXR7m4NKXr5g0M5XRwFo4l3TbKgIm4s/TcflOPBxOQ86TBIhcnXY1b2bYSCbEmzjiLzLj4x+",
-	"ehnYaGNjIYjw4T6f6O7/99H/HoSewZesg5X650k+6+al/BqRTkgPUEEVfpVUjUkukrRPqxhoJCGWXo3H",
-	"7VDI5HCszwwQFdXfMN6XarYQmVwAjYELNeKTiZA2NO9RxevKd2g+VhNjnAmoqj9S2vSGNtN8INdtst4M",
-	"s4kpxA8LbjqZEHRnaEpZ4djoNH5nZKdZexW/gZeZHybeZZB4HnK9dBrVEG+l3rKRqWEqL0OLqKNSSVM4",
-	"gPvKyp3OcmE0R24TjmRFd8w3JxlHzr7qlJn7paoOhG364PYn/+ovPv2j333xj//t1x/9xxc//5sX3//Z",
-	"P/3yB5/99c9ffPz7n/zB3/76J//2xcf/a2PNnGhV5n3Q9me6EOMuh47VL+dDt5edC6BWZ6jv7So1ZPte",
-	"Qlpl1/fTUj3gbjIKALgNttqPZkD+/YoDxTwbQndWFpm2J23LW5sNacVm3CID9OURLsIbST5jRn5UKKPr",
-	"0GSMwtyOGqC65ZRje/t+I2oMUsmzrt8F/+OjH4bgc//jox/hLv71//mDz/76e5/+6fc++cO/xnn8p1/+",
-	"4NP//BeffP/nfj7zVGHm4TVISMCboS6ZI1dlYWchamgxHJt5gy4SyCL6AbjsFvxY+Act9ZJljXqjETWm",
-	"Ih2OikZnz0hKR7IcWttYlG3ukkanAVIa7t0l+b3PowaEMJN10zo/d5vPVG0vt/Bm1HZ7y2252gGAM2DJ",
-	"7a0/ERQcuoHt3ttxRu+cCEbrQs4+XsOjYiu+N64GJ1t/Izf76ZOCt/Gzm+7Ue9mPpMs+XfCz21+WO9oj",
-	"TFDENECok0EcE4cPDnVv3zh8cJ8ZvRAyd0FhRw5TcFcsdXNQkxZJPcsWspy19XtEkFgzMSaSMXERucOh",
-	"RXukuExpo/wYRdw1gbb/kXTfAQB3wlbhksWBYn35HTGLEefFrG3ggEkpwOA/bxVsmxwSLB6tQWAsYxdX",
-	"mANvEnzS5wgauxDJeDxVoE4Sgg1lbhfKzFqKR79GaV2SSvmStM3o3L5R3/6TLS+uVzNMUa8KrJ2os+oB",
-	"LqqxtxeEMBAJCboI/7nIsenVh9oUb1/p2RMsSTlwoePep+CIFaKpv6B8mwckw6hteKJ5rpGMYCN8GdNR",
-	"d0rLxSotQaSjBs5mE/Vl03DHgppT8FUZor4OijQTCIzYZE/zrku/tOEO8H32eQal9akOyu/JhZoWAUmC",
-	"B68HdmJCdg15V4EC4kh6ZWmv1YJvpTk6TwlYAzL7KAM0TEHsEIRNyTObT5mOxXx9ChimIrF8xAIHStGY",
-	"eX+sTYOsmwby6wJuXF4QGYn5YOjIbbIDyrUMfcU2C9TmX/qsR9M5mCGbiYhulerLmlk7FlJtmyxWslvK",
-	"fiZ4Hgcq4GQCYabFYdke2xFgzBVpbKhGZUbd/9DWY4eplDqqfpLqTxxLjVstXkD5DfjKzTehN4fmvzAH",
-	"FxvlQ57K+QRSBFvwwYdCUHCKMmrvDYKSa6cvog5X1b4Xvmf6BVEjqAyyfVvoAJbZ4wRKl2kLTUQuhbaa",
-	"UI2cPZKV8lha6nCiB64JieBIfIYou6Psxkmo9KlSkQZWCH5nexvkwCt6VrWFYWsXmzj3DNUjeUDdpQve",
-	"7TMPFWC3xaIybX54CTk9C1WPiDKG2TwbJk3i/ga1Zz6T55TK1XyezstOxIHZvWDdtladnZ+/QKCHhfhQ",
-	"aLVv/u9b55OXs5CEUz2M5safX5OarBwnn0YKEnNSbeUD0M8UAG6BEa8kONthWOk8knVAvc+L81B3cV9s",
-	"p+o6qPOdortTdGEHhXqu1aHOktmzPmPHtH7lGZ2klUTeVCCxnXfGvHR6fuI1CPwjLqXI8JaZx661wcio",
-	"cRrvfxiFIeyTOXzb/bk6ViNek1Ks/H0+ocC2HWKo4F9Ae+3SDljS5rUbzWvfasxJfnzdVuJSoPpE5I47",
-	"bZ1/yUeI2uYfyuysVA67S250DEKsHLVVXmofaruHNISOGy8+/tGvP/reJ9//4Yvf/5MGlaBgfRr4YOYD",
-	"UcXKVqvwwYsB0CB92KEHdOGw8P5YdPVITU53a0aNwigIDtxTFTyzBlCjc721CFNc1/0pTwv/llnvs11S",
-	"5jDeEQVPs3U3FWTo77DgL5joHtOgIIlIQ9Uh+NTT8ZaRmjpGgUVRf6XPZd9Iz6XZmvC7Zpw9vHv/zr37",
-	"bzvgC0zMlN6WA5S5DQr6JkImqRzGi6UI+LHdFXNxV8zFXhsE7R5eBfZPKPjtvzYR9yTQNxTuV1+ycF8v",
-	"yc8utTeR1xGTaspuH9y/fffdd+/e+XLV4H3Z8NpB3FWqsYM6cpUl+ozB+TlZL566RLlarOYgpbOSEw9+",
-	"WV4ExL42KT8phc97944vBGVyfmwgnob4eQakxNiO9Zf3uWQFPxZBZQ4+gJU5FthyFjrOLeIW4cfCNaPK",
-	"QuiwLt2TmXoiVHwqChjgTZsjDigA2DQwnwK4LyToBhBOnsRVC0piR87VipNcm/4LuBLhKzXjoxExqQqC",
-	"scIPghffNE6QvPZzQ1EASXSaUXo3plLV3KB3cYlfuSuUj4wy0tmP8L+6qe6OVS6c+NzgRpu7uUYiQ0H+",
-	"7SdRI9XdpHTpZ3P5beSiolyxxaS20+exReErttQ7fCdXJ6n5Vzt4rR01piNz/KXqDkqj1M/lw3kBca8I",
-	"YSdof91i+2yogtPVOMfktE2vI9pn624kkDiIgrUzJC7uYqHVARnDnbBOMRQFevpLsSUgzkC5vLXGhFVS",
-	"EJMQehPT24SSDTxq1vhxqakkMeEoYLgL8MMRddA00CHobLJRsC2KD2qMCxIGnbuujmS/zHMh7Z3AEtFP",
-	"E7HsckoJHTC4+SwViaczd2dS19SNzAGo4BRARwTPs1TkyC9vQ7wjNcXrgGY1CWpk6Pp4Lc7FmOfH8etN",
-	"jwGDARkHlGgG7WpyhG2sBprnSN4b0Cza+FtwjS0UcrPXgHgf8+RiG8sEzz2fC/e9juFawqIzM0pAT1Am",
-	"47KpsFjoSGJVHIS9KGgdxCmvtm7akiAMM9JAOlQP6IxMwL2hoLZdM2vBqpw9fPTg9t3Dw3v3327690AK",
-	"isX3CD4oeDIRWQoYPPSkFfQ+RjdPuM94nqcnVDaHjdAkxR23YRwLxohrAK0WSYT/67lZab5gpumnYH2/",
-	"W6aiAPZW7WOYtt5IyMrnc67dADwy59zRQ1RNfDacKiF1ClVoHU+U6dUg/K2yaZAviCDK3ewKV0qI7ZYy",
-	"F7w/MjLNTi1uG6TEV4WzRc2pzhLmeQH6o4XWzXfHPBFAioD6WthCoZx/JZW6EJx6AimPTUjp7OK9TH3B",
-	"XMgQ+ig1sw/7EHT5rDIYs2RJzqeSXq983CwxjD6qTI/K4Z+5gCoJqrOCzEnyo1i6u9RMCADtLJ5Nqmky",
-	"rwEKPkyhhZMNyxuDL1cX1ygtQyXNIkCaiZIuZwVQX105pIvIec3WYe2LfH5oLuIHIYmwK8HnjV2tu2ow",
-	"iK1Y58z8zY4zCiB0CQZNj3UTJa15F9Jf1GAQtOn2c5fifnGnClpr5yzY+LC/YG/BG8aw7lRmb8xnQVTS",
-	"wsSCQyeiKsF0KHlRmjsB0LFslS10zNfk9TLVP3Zn0XfB7C78CTRAF3h3GLSziQilUq4mk4r00rbmJuEz",
-	"quCl6klAfrViv/rVDUsSw05E82J6iwLFWiwuuKXObsWcEsofr1WjTYeyHfaymsptgBxgHEGmwPPfWPdk",
-	"e+eeXOGebH1e7km3LBfpniRFbAcptsuSOF2WBBBB2tp+lXt/NxlIxkY8X9+ptdtWOk+dcefcp5ZOB5Hu",
-	"QYu51mqRpedSgI5TmXQo+1IkiGGP1DsRJoDoiMJrjkmZSm4A8wszjrHC2Vl0ddx55pQ+tgN5ddyD337W",
-	"WOn7O8Fry8EDu5sdZeLpsL3qv4gZcuQ5AIFuv05pGI1TJd1t2Q8b+q8B1fKTgWd8FRyaWaqzyHTaKWud",
-	"fG4zF7ukgQuXhe+musBwATpEQBggtgVaaNwWBwNjF6bEn5/7Ty8ViA8k0cKZl70kRP+UR6uKwLS3rGPX",
-	"2YTnRQo0UYRchP8Ck04KY8hErJSZ0LpqAo5SXah81nRvdKdpUozQl2JzFCA1GdsdYl61+TO6T0hms4EA",
-	"I6YQSBsnWQzmS0xZqfgLOemIYf5EMM5iKZ4W3X6Za5WTsy+DtZGJRr9E5QmouiqzrMliq1MjowcEeOyf",
-	"ChUjf2Jg0gXEKFBMCvMLaFI8SVKsyPTFD30l8Y/OYINeIV0J+RKwFgYoHjssdlELqeJbLA5VavNvcIJ0",
-	"0yS+FdbjtsN/Cc32YRxXqW62N/OhuNhFSExr5EmbVVtrmccCfZh+BZY6AE0OyVgsFyeyzAXkKpUm95rs",
-	"IMuIe3CQZgC/Ab6NXIzViZ1cKmxRFk8c3F9mhqlOtjI70dzsROHgomBwtjLfDs/8ux1VCaztPoQJwzPj",
-	"THhizYWhpSJguA5b3TetXp1/ycyZhggsgiAGFbmaBr2oK7zrWNjWUGEHHDxQP5H6+EIdjg5dTdtYFYf4",
-	"ynNzha7RUB6atXgLlrYGFSjoapUkiLqN1tmSftsfN8wDx8efr+xE6D9Z8tmKrbvpx4lN5rF5Z3UPSJAg",
-	"6pfLOWBQy1YUmUigJCmVsOmrxnK8bKJc9HPT7h5MJkarXNlRv0r2RK3cZfahSh+ELMfmTnOu+0bUKKX/",
-	"15Nojm7PXIjmpcsnHGgH4UY0nboTtGD+/X7YymZr7hiSbgdxf8w0WEg0QCEF8hnvS3P2sSpqv8JHYBsF",
-	"Dwtp25agsW6aAj/Rpot1X61bKZCcMTpM4jnCpFRbUCZLTCUJPM8SKXHnbWuygySBosGi1DHbN9MC5L8w",
-	"G4iy76WXH+9773RaqFjXDZkcOeFwx/zpu0IOi5FRn1tRY5xK9+9ogYFxk8XtEYJBXQfs5bnxjEP1dP0B",
-	"IfBFhGiDaQm95PoWOVvBA4SIe5Xfl/QQ3EYrcc7Wr3+lRr3CgZZq6yGvrBpAHNXvUeeAPLc9Gt7rRlpV",
-	"roEAe8t3L0CVWjZpHoRq48uN3rmv7JW1wRV3aG+uN2eN9SKTV9npjCYcMuzxAvG46MiF0t6pOPYcOrWG",
-	"pQOmCXTcPgh8wx7jA5ufO5h7rb1r7fZeu93aNwfUIs/VzWbw/Y1n8yG9s3b1SbNm9urDKuccQ2nGNAD1",
-	"eJBKp38RRzY8SEWiQdYC5aoBGG9QFa36xz4eirzZEGiB2nDzY5IOBoAAV/tOwgve4xrw1cYEqCnNegJd",
-	"dEQ9IztAJEOfhJYD8wuVjDpU18fB6UwT9u47h+8dsiTF+ClOydw7ESuUihwpDELIp0Tpbt5aqJdNx1CP",
-	"V3uMAwunsqQDlY/BA5LwQly2We5bCF27nC4GTkt6C67Oqmm1pnOFOlXX1pxYo0q/a+yrxgYP3wbb8LQ+",
-	"ts2VatOpVW4dZ7vbZM6dR+eCPTqk60kxPaPTJigDLHgWIDwueHKuYG3g8lIQ8ETTuYMErPjtu1X4LWzH",
-	"FnhgYhTdREM4ZTn6GgID1txRxUglFsumPxIafp3kYiCK/sgISSr/RQ+5tcSnHLwy7tpxksgmdbhcYWLm",
-	"XwaTxb3r3Rb3u0QFAhFzH4ERdjCzVxd8hilOCSFqFB5uw4I9NNn7lE5lu4O6+1Ww1m06UwUowD5yM8DT",
-	"DFJAtAWKgBl7++7jmkIas1Qg8++r6ZkQADTBP1RhAKD9UJ2y0xSQ1lGuycxdGBY3gzKZCiHpOtObgAaA",
-	"CEUVvYIk0uhcb7XMfqZVr3b0Q+5gY/ZblDqFk4d/vBaA5m/YhWumC+Zjjc5+awvQAJizCwUNgLiKj2Sc",
-	"JgHgVAADq/FaT5GqfLY4Bk386iBGpc56DgwEMmmh9MHnO41vMTOxM/TsWr7nVLNAqu+i27vo9mnKgkC4",
-	"zrN62M13ZnYPJzevXnu+LUaAu9uXRn3eRfAi7D1FTvwALAVkx2VuEyV9NTwVIVRVUlqGKLhFFyCrAF9z",
-	"AR4KHNtHEn1DIdgWsD9Y6lBujjNUst4bBDnyIZ5TVA2yAOsmMKVPl6A6AXzRfF+wJ5iS0KxBLA1Urxh9",
-	"/4hiqOcRs6yp6Rz4dlL9jauVksIleVJHrCpzJBGoyQgvSPy7dOlDvDKbly5VVSru9CC43NEYtjIO0/BR",
-	"37HVypDbbGaA4nhOO3FZ3ZcuPViinpmvWxYzV0GVyn5Wmo02pxlFYKWaFjD73q2PBVL3ShqsvRYsL7O5",
-	"7P4jGa6R24mQRF9mgp6l6FBPFFMRqGYu+maz9rH9nMtjJr5b8iybQTJ6u7L3nB6HarAuWKyBEO41StCE",
-	"IoRbAbQT/CGqlpa9fiT3Ks06tw4kqMKDY55lpv2JWWtqHCOIdooSPjuS+/XdG6C9YfcWPHoVHx1wDR3H",
-	"VxCfysPcAQcJbB+olwjuQe+rwGKJXAx5nkAA13pMkZnOYuSWmixPd5ZwNwhIPKYFp6M9SIdlLoJwF/2K",
-	"7MUghIqpcoqfypImAoHRtoEv00oHJXwEcmb3GRR/wCiGisKqharuCPtoIDKmI5GLIG4LLkcXemqyw7r3",
-	"q6MwJw+FSC7GPJUQ4Hf+vVSyVnPPDg7Cn/RnO16rgkPrZv1HpUxykcCETZTKrG8e9j+e09u8PyKhAEhN",
-	"xsaz5SIQdSHmNG3tKJCrlIffxzR8lXvzLWGvxaZNcfm2kkWusg6T6jKgCcevN9l9MXUzifx6ZjMfydWS",
-	"0teIBvaiepqKeVsRx2RNsEVTywzzwEPOOY5ioIEZproA/zAAPkvXU2dJWu4UM7c9wIYzr6AhFlWAkAkX",
-	"4eqRXAb+JlXRHRh1K4bm263I3P18MsHNHPYGkZtrP1AHlGdOf5MqJLBxO8wjSajaS0HroqDq116FpYTa",
-	"LZENNu3CRgzM3mjdOjeNgogbONjMNzZ2x5n78aUlvO0Ms8/VMNthIrzCxs8rYPGUPbMTe+Kyh3FfYvIc",
-	"0KWO6UkOGsAVyiDRW2HFpEhugYLNk2UvkNYWxPMXs3MeyH5NCm9tyLnUqRRab5dF8qHKk2stjHCsbHUu",
-	"lu2iJqksrl/1EZNUFmJog5z1oXnI7s27ZlK2iZC/r0V+787yhqHMZMvEI+Ai2DzxaD4q+0ULCZnNtE1I",
-	"yB0On0xwgTL1yxjuWZzRauznlk15cUIijEqrAfxc5iKyVQbzEaOw9lSfIXAULQkOHQQpSwhO7st/JyJn",
-	"Vl4QIUoUUFQaCRFTQQPKgAhyysNMA8hixMw0y3cOwtTFwNHuB6AafQymTlpQVXw1shMyksxxFaJlRw/a",
-	"WsVEJCWeK1CeDyTjyTjFOnYgYa3QhcqaBFRLdkeqdm3uqo1pQW0ZeGCq6+2YbcmP5Pkqp8TeYi0YOyZk",
-	"f4VQEbTksqYr2OOptt+s0PD6bFRMGsU1DdJJpmlfhGnYBJiDDj2c/FqCl/pr6yLJXXpKHZMD0wV8wsus",
-	"097bj+YuTchDyrXo2pd98SUk3beD1hqf/ujHv/rlP3z21/8dqQlRNzb/o6/41xduu07j6l7IZoeK+HiS",
-	"AXZM5aw0Oo03Hzx45979t7u3H9x/696j97YhFTMrcMHQ1aeY3o3KTIOT6QodIZ+wi52gqlL4izNTCFoV",
-	"zkRQqGlTbVNEhPZnpNGBh1esWahgYD0oKJs1xaDnXuF5us1yJqMN98/GENcht+oO43oX3/LVmx+K2wAU",
-	"Ma/5gJv4VJrLk9UG3BVzRlNdpH29FOHa7O5D/9hLxfFHGUS4wzSWdvsN969uDoysN99oXlt/qAle2MjX",
-	"1vMnZz/it0F9WOucQSXD1rF6bnMoPtiZBKd1ggBg1aJNAEp/ZY7PX8EPjhA2veSkYInQcNMKoaEtU6Yq",
-	"O0oFlwXvF0vyMs/bEXCGeocvXo7ncLsUz+Euw/PiMzyHyxM86WToretyTQNXnhV8+Bxt9Ewg+3id7MZP",
-	"+MLtoUvVs5hQ7MBF6+eRs+wrLjnAtrdo+N2B1h7z4ZL7dPU03lFS7DbnxW1OXC1I7RhuuyOfPN8eVWJ4",
-	"34jn8xbaT6LGpKy5th6WxfKNeF6ydz0SznAXhHqFj8BBkuD+J8LngEgv3V5ML5HPV9zLa1Ss2/a5jcI9",
-	"v0FaDk3MNpqOm/PdhXLB2s6cxgHHKzIGDQRB0+TUys+pb5wn0QqY4rCvMSJExJSHY/47qSSqzg8u5kmC",
-	"T/MksSCeDlkfTGZ4BbOqoMQSGTapEQoZa5vtAFOlcvx2/ZOAlD+P6stiigrEhLzvQDTSBEs9oaOWecC2",
-	"OeL6VsB9HwxkMWcHvmhv1NP75ItRxSHPk8QsddluRI1yrwFCxEw7/HG/sQ1XoxGg0MmL5iI3EwZeYNox",
-	"8N+0HjCOvcaTs4LuuaEtl34fOjZeBAj7kpUl7Lywp5TKjxD1xoktqEMmqQyJ7EnifywUS8+m94Q4nXo1",
-	"QjzFIDEEpEHWJSLgvU4dwDECGwO4DeST2gBrQqAZQvbz2QRS+WFIprFjMROJEXGjjpF5KJUx4FxELFND",
-	"I2h7vH9cTo6kw/HDYDIVP7BwMNXMc4+i6zCKzZ/jSZlPlEZi7hAq+kheZpcugVaFqahBC5BOqSQNKA3L",
-	"vweAni4Zl4D1jR8TEh9K+Aw6BS5Z92Ub36WEVXNLhcOIST4Qc7Z2VfwWbZmoVuJ+BjDK6YSQqhJxkvZN",
-	"82+KmQLHPlV4ngUR2EzKY/G0sJUJkF0egCzEldoMwDUQTwu40m6PUimIS/quHGapHgFbmXWbIm017J6M",
-	"98VIZYnIWfzMTPLzGEfbN/PKT2Ay4mdUpPjc4iqnY+HLPXFxbK2n5YCmjuG34sO7tx/dfXzYfefub8dN",
-	"9sBcqtOUABMq0PbVJWlK1T0Ws3gpv/MHc9i3n19QXYx5mlUrL9+cMXF5jJFTd6/Tcw0u5b+g95t9gATI",
-	"uByWeA8KGAxuWwu+gbH0kUIAzspXDt87DD+xGgF4odWNL9twsi9YlQhxkRt7rb3rFAxv3ei0rnnqTCGT",
-	"LjcnaPEpR4VJUeqGLeOqizxfXx95DrcpvnySD1a8cvDm7Tt333r7699454zR53AVDrGeeH2MKoH0GeL/",
-	"2QWhd+qPD0ITpo/Va6payumUmyv9kegfr4BRMD8HmgoiKVSqXartPZs7bc/xC3GADkBRhIpeQm594s+w",
-	"WkqgD9wbHElI9EL7US6i+C/cSCFlifeKFSLLKmQx9M1UM7B2aos9zBDuQ7fnrrFTo/aj5Gxcvbl/o/3G",
-	"Wiz4+ZvgNBIIBvFgsP11sHrXLnxiJ7Z2YosyA8x2sCYRAubBWTtvGbYgc1Zxwp9JDw1ffmnsg8QE1s3E",
-	"oABWwAXOjLl8w1B58vmGBCvZqYBIbqKdzUubVZoYrNDGutgTei8gMX8llLN1WlmFt2PnjL9gjvGKolDB",
-	"ERa2+sjug5ctWNYykN+DUqiEtBRLXwQTHubBz9Pncm2hmSoulyWc4xchwr7gaQ47tmZia56jHHrZx2O1",
-	"NRHzySRXJ471y56UPB2Oiia7+5T3C+Jvg5bAt0XvzI2lyWKL3FZtC5jw0DMWV67SGB5BlkzEwu+JI9lH",
-	"lbXJwJ2Hvkpogp5+rYLbX+nBmD/twus6JtbIiqQSMtEhZ1nlx4BQb9GMWahIrzVrooW/j3ipi5pfnECJ",
-	"mcqPZPVHtyRLDZ/zFzfnYjOd3gjamUA7PK0vgs308uU1OmKXC+xDiGG5yJDpFEFAWncKBmIsypTHkURG",
-	"EWDqqLDfIzJJVZJvIyCPpJGQ3LKMg/ytZ2U0IztX0RVdWJgCnrShKzDU9putZru937x5agNHyOQlUzue",
-	"3fO/dwbPf/vujW+8cbh//+ada7+1d/v6N9/6Qnv+iRVud4vsbpFTBwx8esFg3oqe5xw85fUyFb2RUito",
-	"td6HSnivz6pMWK6kGDDPEYMY+NuprSY7SMap1PAzzzL/Qy20yIe2C9tK91cuQZRGsk2CqJv/XfXamfI9",
-	"7TwurXBB1sD11QSkRPV5lvV4Hw8GkSA+azz7Z6QMNHsqmf1PV8o8ex6qXtupClttKmhzE3Pnm9+sT3OC",
-	"QQAwFeB9imQ+CZ2ZUYCkkfgwaRnVpt4qgV+cSBiNYmheQ+q/uMyzGGg94qDXcQS85OZG7PdVDhlNhWLf",
-	"Piy4THieMCsAnrw2KoqJ7ly5Mp1Om5p+dsKjr8avNxnW942MGmlzqWzqE2mYICtzVRAqnq8ANIJL9HNR",
-	"xATTd9hXE4FpUPQVfBlSVpeIPIuzGtBQTh2vFQIswZMWlyIgX3JYHkDv5FmXoiOp8rqGgWYxeL+ml6nn",
-	"u3cdNj8Q4r3NFoZn4Qtz7E2Q5qsygRN7JO1sY0ZX+H0AibfIepcoG4tnIi+al+KOYyrB3se4j/BTttcA",
-	"DQlQ83t7FucPp8K8mRYOJ/aAdiguDWzLYN9avFnvcdl7+tQiUbYd6nqTPRJJmot+4TlEBirL1JQy4S5d",
-	"ekRgv4jJiAckSHAOvqjtLodrl4Hyy655KMxrFlo+Yvst/997EbsWsXYrYu2rEdtrwaTtXYUkOpfpJuSR",
-	"xJm2v5i5ySpn7FhMinl0/pjm9XKaVNFUEDHXLGAlzy0igFLI2Ou4CP10ZPY3tUVwkVf3bkLnrrX2I/cg",
-	"zg/hv8wIORQXocneBbKFKjWrw8b1eKCunSb70O5Ni3PhgIg5TPaRDOea8IbMpGWZBatZFEKE+oqIlgBo",
-	"Sc8AaaZFpoFh06Y0L4Kj3xi19DBm22k1FqbtI2n3wS2b/DC/NFaeTFNEIFWDgdlUAPXshwdTpdlVsx+U",
-	"Hy5lz8P8gPMy4TNd7WSqmQ7aDnaCU6d4hp06knZfNNVgYCXdQZLkQmvc6yBCOapofS6BTInbB4ipkw6M",
-	"wiWalL0s7TO8tAUO94Cwl/da7vLFeiWy61EKkY1Pgg42Ffwpyzy9JCvUEJI5av2XECmlK+Is6RqkAHS+",
-	"ba3CpjYvOiOxSfgIT6JGmWeNTsNeRnqkJk1q6AqoDptbkdTvC07gC2qyOg2Cg9oQ5MY+A4gxBBZTVQAs",
-	"KfRmU2n+K5XDrk5l36PhqHyM7Jxww5s1Hwy66Cq3z8AFXoHM0ea2pjp9gMExV3mj05iOtOh3v/XN0aj3",
-	"zTf1t37ra18L/Q/gNSonydqRr130CL5sUf5wak5ErmFa2gEhSCtq0IkAj8UbZ3NE3BdTt4tW+x+stADh",
-	"YK4AmqKdC2Lngjh9WerUid6tTKkaH8OVZ/5YzMEF1BXwhzJ/V8T/BSnitzLIXPRA9kglLKBmbW+OL0sB",
-	"W703dpfn2svzS3M9bnc37mTCRad+nfL62NYXTNuA8hMmQIm84AZ7KxVZElCq9FQChHonQjNVFkiwV0qq",
-	"XG2yAzmz0VE0E+fsTrRPrcl5EDg60IfgbTby14MzKpWlCDzqaFbzghwiKdQWTibGTk2JwdW57jDpBSxO",
-	"72kxthrlwPioqjFSqTuRdZjAcJGUV4wtAiwdUapwo9ESgyFRgQ8qtij2AZvhUANg3l907b8PQuUcDLdQ",
-	"Vm0rFh7CRtiZXbub43xujp0VtbOitk4HQpH6sgypK1QckK6gjHgUgJBnXBes3WrhleajJ/B3GwKCWu7A",
-	"IY4u5UKxnqh4wldGdO/4jn1ZQrs0pNk2IV40fXaK58UDALktTRBATiE6Q4x4KU3BqdXVtQc8F5OMg9J0",
-	"Jp34/2fvWnrjOO78VynMZWWiRc+QkqglsQdapr1ey1pDpBYGRIFT01MzLLOnq1HVzdFgKWC92AV2AQNB",
-	"kAAJghx8dHLxzQ4S58sEseSc8hWC/6MePQ+TIiknBx4EiD3V9eqq/6v+9fstTQ/8GGcH0Szm7Npb/WMN",
-	"z2frI6WGR0M5wyTpHzqD2leFyuv0EJNYI4jJHw89UhoJhADpI1U+H7kwq36/Nn0+6eV6UAhNwJhLbVEv",
-	"vIjvBkxSpioTlXQOYTjC0dC68AcWzHQWz6pi1ALPqVIphwdJExMPvLEPGbEuFKomhA3Egt8Jxj0NLGXL",
-	"CIuRz752RSWRQjE54KmtTg+w+mDlk/3WJzaGGixxGYgWQ/2teyr0JVNGt+SoymNrtgjd5u7fzrG3LcnK",
-	"hMV4RbMexTNePUtAmLCj/kKaOq2Pet07G6QAYZytsjDDqy3O2sz91vO/vQYAQzAPcfP9iC4ExUShhWjy",
-	"9za6WSeuCG+bw5o68vPW2aZZ693b6FyTZQxDPz/vMZL5pbs1PZW9yYS8MaAvrc5BRbVU07Vb0OT0vhkF",
-	"CxuksupUm8YfyHEIxelxyWka5lTZQlaBe5nuQx0riVhBXsfCC7JurOoTDGBAi0JeYv9jxGKi1jLhFPQZ",
-	"NuJgJlwlc8QA9NTJ+lRxSYeVMBQf0WPj5QE0k5ZoApy1awjwzI2+s715r9t9bWHFCV83wZ6bM/abM/Yb",
-	"lMO/05mHPm2dgjKJMy6R69ZatSJ986acQtAqFAIKGWXQZD+y5c2lqGFmGvHqLXDeUYKiT+Ukwmz0eBb1",
-	"yoFyb/J8d9hQW0cT19m+02PCriAS/f73AhFl3JGv5w58xBNVBr1ydSsbhvuaBFf41W4CSj+uBSoFEl3S",
-	"jijN9NJxoyVEwZvdF7zfK7/nMT8TOehvX4BHareqDqQ7ebNUUkxih2TJne2tzN/tOyrV1D/tbcTHSPTo",
-	"f9jMOpU1MCvwEz+8G8mn/PvdjTtX21ZxDi7utxL/sy7ZbkZv4OZCztXopGhOwePA6Zwn1Rayqi5GrL1I",
-	"nP1DTFJhA7kJ9BbsjdWXo3c5BZvKOcbGW6yhn4lBUws9LhH113OfjjCfYFGD7VbVY3wP9uSVYmSesy3F",
-	"ID2IFIcItA3K1HkI4FyW8PdACXYXIsZ5VVGQyE3cEfzR7fY6C3SVnVe/+f13P/kGrPtj0xRD2sSB7tKb",
-	"/JuX4+9HRwzru8iAdtBGmCHFsL3MUP7401d/+PX3X//vy198vTAgiq9dfTyBSu+HRnTJb3HeV9i4ZK8v",
-	"LEvDQr5uvI2Yn3kTELxxsl4bSh4GOM+oLVHjXKueWaZSUK297VENVh24P4D3HevARa3SqqSf+ctzlRwr",
-	"vB8ziTlqugQdV6ihiOMRVskVegcbPkBb6nXPJHer6mIYGdgGn86/EfjE5dKRLcSnSe2dl//95atf/c9f",
-	"fvv591999uqLz17+8qvexuadu/f++u3nr37+5cv/++a7b7/48+/+/zx01stI0WdMgXqEDCud7d7VzFb/",
-	"7c4FmYBCashLi5M3tGVj9gbR7R/ZLoZPxx+uJuTAjEgiqjby4TVJrmMlCyK6Weoz/iv9/GZi4yActjsb",
-	"9we9+6Ot7kYuB6O7clNuyLvDu4MttTnq5d3hP6v7oy15b3C3k/E7c5iovdsbWwfdJIAcYsGd0956d717",
-	"xYPOdxpdDD8oR+a8Xceuq7/D+fqr8wUG0xur61ln++mzRbyoIPDnmqKI2ljVGG0eQIeFLkFHzAMC8ude",
-	"umLoAueqNSOLglYMpgWsVGrvGSsKI4diIAtZ5so6n0RsTaH68+kEG91uK4E4Zc841o6vnfcnmkIC8Kfz",
-	"xFH4R5wT+hOjX5gKEdgukgwQxOL0LbTuQ9Nxm79+y84YRifLHToto9WcCV2HW7meA9lfVMfUEMpSkeGi",
-	"9RxEwFSpqs+BTc6yXpI/AVN8DonxLtUYxs/tTRpX403mFQzG8NKFWfj2sc7HBsXUm1DjrQ8Li3CKydjQ",
-	"lH8iK41bv3TQjSvSU8HM6lK5c+M+nvBHln61+jVxGa1zOaVwMVkAUzmQToXFi9eqnJjoMR7oXuPub3fq",
-	"PzsD6XS+24D+ePoMjMKBklbZD9XMP3DKkSx++gzWD83qstV8EDdtOAN8mwwo6vwyQeNmrlYTlgGg8MKO",
-	"3GaEjUhTDrOCW4FtIR9x8ueIFIKFPs9Z6YgPii0QQCklrng+ATMtUTmD5RiChRbhUZBpxl+a32ZVjpcw",
-	"MuosJipkDAQcu9JGaVrsEYy8smZspR86HZmUQgqS+XwGQJBL22K3ULaeyFKOlc3E+1aOZCkzlKITU55k",
-	"YreqrHYqE08qzBb7sJnITDw049pk4pE5bZirqpz5hsUUkf64OSmSHgr1vCqkLl0ckS4HYOCtGoysKh4I",
-	"pyknn7EyRUGoEGAS8cTVMXTi/GnSvLuXNE+m0pLGP/KLg2ZRmaqgmJgn82K+KZhPqgR60OTHaJHxdoOi",
-	"7Et5EUtoDsMlLX6crBOfsQgCuzTIrRVGFSsbFCY/WTZzBymyQ8TTILOQncULuInqeaXy2q0LsKr1uLF+",
-	"hVeV111hZ/6T88s5oKSIwQzd1grTAFsTjrbpYr+fVGAfqCFrcTNKvnaixwhyl4Lt1kx3ECsC6flH2k4y",
-	"So70m4fXAILq0TUmVCNxEuFPtWwW9yhniNcPovQcy6pSJaEVxVXGVWBLKe+4I/yKtigi2UNXqGCF03cy",
-	"liA7ZkIWzqRtHpZpo7zUaM/B3nXr4mO/4aumYBQPSpYNuBooBLBJonDrpzkhnC00H2/EGtIftPNnWP5+",
-	"Glpn6L6qobi1/+TBg739/bfWWy1QBHqujdw0BU6VDzQz3BDYWfyU01kplfi93Q8e7r07V3Mkd6lXRbQ5",
-	"HxgsXyw9W1FVhEderCz8FmsLcyRuPdh99GDv4WKNgXGhn8WHTRkfb3tj/VQP0YKgoFuLl8Z3Q1oLMqPd",
-	"gpck/e2ocSiMHzHmDdqasGJS2eStFvwZ5BNVjKt4faRL7Y6p2qJgb5MFCJYgKJwEmJWetqYK147GAxFX",
-	"t782uAjUXrpT5psNqplbbrH5px2gLSdGjcVZsw3S+FSFLEs/YQw55XQBiz0LD6zKTfhE/Kww0yP2TnBe",
-	"WVrxjUrUOLocZ/gf55W0IadEisJMvW8zt7dxq1B3CPJqpC2F7vhvq5wp+GuWtLPFQI0lVY+DPa/K0tRH",
-	"vJ9DFa3dgN/bwwnR1CmXy0LWyq2o/LBMDF6YMDt0PpeyBc3DkFMEOElPaE4C5JhF8eSCfPJQPg6zQYZy",
-	"5hiqCaTLuthrIyRB0cMyKdtGZV9y1WBd7MVLSMe08Pt4zeCRiTdiC7ywZIU70fCFdwJ4HZn3uPFEPdU5",
-	"Z6CErP/DErQ1olNxKdKrYFhZWEpil371wpJV0JByInnpEBpWWL6U3o8oRqydODVgiYpHAkl8PyGGdNAs",
-	"qhi0rZmtMmWiBF3pPWN+vPSdxqkjXyC8pITMa5wRT08JhZGWS7gJ2A9gbBI82pmgYyZxhlM5UBhoPxMT",
-	"JUv4ZmeH5dnt27fDP3ijP7RyVPfFmejr8siqU62miGVv9FAN4flAwbtTq+talYJeikVFqAI2Fna1/XqE",
-	"NiPQe1nsoJwiOs54+MlXuLkBrglr1w6csGG72iCuPByWrvnVUF6cpT0KnYx1lCaqx/laYqk//dfPxJkY",
-	"6VIW2wH5i+Y37fRhuYupY+E7eYpQNNSJOEU9z2Fj+cp5v/ANbmZV4XkJ1LZQZ7jy3VqovqVV5ijUxCKj",
-	"5RAhxCCDEbKw9wLEAyFOmVGVowncUc6Z9U/pjkvJ119iv+aKLevevh4jFS1TCk/VAAOqJKIc/GiaOrVg",
-	"yW9dPk7fHR4L7vl4SZJ1ziwmjZCzhNQvDJ0+jE1FG35Ja+9KXcwEniG0vZAY1MeZtNotsOZM/N0lb4C0",
-	"XRRT5rrQnuxoOaRvbAXDMd6y9DiXZJIzwG9y2tCyj4P/4T92TedXvvuNtSiKU/i3idQRkDNlsce6PNjl",
-	"YSlAXs/E0LACfP1OgCqQttAR7TIaFH6AGC5vuZneYGpB1GGcHuVnVSXtgXZD91eANw1NOvKkyc7A0hT9",
-	"nAVIPSxPHQFbKp1pRIEkkZB8/3KGkYht2tDkKs95KTFDLItTioMyTc1Y/uyZ+C/qHZEaXRSBlVNpxORk",
-	"8yLtEDiOLdg+dyytWhyJ3+5zsH99zGjjQtnceHH14YW/sADxnbTeKAKTzxmXPRZaKbxKWdYcFSZPEm0i",
-	"9kH9NA9mOA39qdLjYxDvzoTYcrCTggYi2zk/QQ7v0TywaiLCwoyt6N2JBovCjHyIZBaN/b6buD4srD5S",
-	"GfeTSolRzi0NazUlhqAzlFfjUjty5jGkqGUhKqtG+jkT+iXSPO0z17Gk/t2qotUVvB+ZY/kVkZ54aVRb",
-	"UclcZYFXogyHCfMRhmUNP6b16eSMg/J+EfsW6WnqfIS1kkbJm+VqLoSM5ADW76BxGE4OFm9QT2CJ48Lx",
-	"gUIWZqAKShG+TGixtVuXRY4wOpXxDEUoTsMJiVxjVEO1HPNcj61pKgwNpN+O2fKXhOR04bFn4KtbM43X",
-	"hQJbuj/yoG3XYEwncMc/2P+PtTXQtk8O3rt9X9yiumyy6wezWpENLSbSnryVifff6d3vbnbFrfff+fAt",
-	"lJPwcu8erPC957kq0CBURHtPDgveWDKWgha5mUxkhu7cROemgCm3ILTA/R2A+VvoEtGdq3/Z6Xs/H4Nk",
-	"2roahxmBhkPl64HrHacS6sjaJfBeLsHiWJl750aYPG+so/tTZkRE+ExkH1tkWvlPHu5/srbWOo/C7I2k",
-	"sDtWqg08fIyn7CGCkxTo4//7NBwY+cjYSVNI9JB0vMptlWuKel28CyZdhp3TE9iKlbK5KusQNx+qXE/A",
-	"AgH9BD3zmo4adcdm6gGDdhkrmC0/9Ikk406DZoDmh3qsazw0kzWId8HScgI+4UfKjtUQOpMr9L/LoZga",
-	"ezLAIBf7UpV0bmrskDv0qcprjgSsrf3b/r8/WlvLBLl2Es0wM/gUMZ7JEJsoCr/Cy64GHx20pQ/1WjEw",
-	"plCydME3jisk/QBqUtWzZM3kpmgmpdsRkkIi6I8GANyu/31d7OGLFiYNu0Bu6bp4DEuwiX0LbDr1sTos",
-	"XYVrAmZ8B/YWjDNaDZzyr1vBYB52RlZvjzbBXM96WffO/ezu1j3sEBTBDMRWmc2NbOveVlzhgfAM7Ri+",
-	"ay7FSBfkhGDMkONAoFPGDaV0ZwmYNBbG5UFfb1vc2dhIZhPzZkUfivGpMcy/DIQXMJct3Y7h5GUKoQnH",
-	"xNMADgC7TOeeXRpjrInJZiWehiQGPYZT2OSDwrFZ/nuJx0FxC64XpiWQKPkoCvdC2KZkMGe2ExYQmxMM",
-	"FtkMNU042Era1VDy1HuGrWMP6sCKU5f2KT35QU0FPXImdRX40PDFsxd/CwAA//8=",
+	"7P1bkyTJlR+GfxX/18IM3UBUdlX1BTNVRsO/pi+YxvQNXTXTy51pZnhmeGY6KjI8Ee5R2YnZpkEUacbb",
+	"apcmmUlGUbzIKIkPS5r0xLXlave7aDGA9KSvIPNzjnt4REZkRmbVZDV2Bw+YrsgIvx4/fq6/8/XeUE1n",
+	"KhOZ0XvHX+/NeM6nwogc/jpNRW6eJvafMts73ptxM9mL9jI+FXvHe9z+2pfJXrSXi18UMhfJ3rHJCxHt",
+	"6eFETLn9bqTyKTd7x3syMw/u7UV7U5nJaTHdOz6M9sxiJvAnMRb53vv30d7pbIYdJkIPczkzUtmezyeC",
+	"ZcV0IHKmRsxMBNMiS0Qe4b/5VDCZMZ6mTBrNhimXU814lrBczFRu9F60J97x6Sy1/emp7vPZrH9wcLgX",
+	"4cx+UYh8EUxtNls3se/lYrR3vPd7d8oFvIO/6js4CTudh3wqnuRqujyjl1m6YCIzuRSamQk3jOe5vBQJ",
+	"44aZidTMyKlgKmcpNyJvGejItt243gk3Yt82sefXWZtcZmM/rnO1yagGYqRyUY6sZUBGbTccI8YqX7yA",
+	"RhqpbUivbL0prg/scMKzTKSr+sM3tu7uhcKOLCk+k1Npmol6yt/Z4xASN9cXFXo9PGhe6hRaDceTiBEv",
+	"UoOfUMv2j4O1x+6hms54tnih2lYDf+9n6soLorJLkWtu1+AFTLp5YWYTldXP/EzkWmURHPVswTJloJkT",
+	"xpmeqNywoUrgyHBmx824ZtKwOdcsF0NhybjHno7sr9jsXJqJKgyLfxizIc/YQJS/2S7nig1VgacBOc1I",
+	"5trQcKbwPeNsGEzpGF7DrxZu3LR6bKyExiZ6FYb0w48eHN796OAA/u/AnazqDsB69HFwK/dgyt89E9nY",
+	"TPaO7+PGuz8PI9umEblt/e99+fe++qo4ODg4ePuD7zUfSpzECpqA36+DJopcqxY6iDPxzvSH8EbsCSEX",
+	"l1IVms34uI0T4Sd7LUtzeP9gaXGWl6D17rvmW+9pIqYzZUQ2XHwmFssLccpwUMiSgaR4moqcDSdKaUtU",
+	"Kmf2vNghCW2AzO1r9DeT9gjMBDciAaqVGTu6xyaqyHWEZOzvUTvRiMFiwg06UMkisudowjXLFBsVuZmI",
+	"nInRSAxtT4blwhR5poMTwjM9t7ezb3oieCJyFgcz3X8tZilfiCTusXPX+4VY0LHKFHRju2djYTS7d3TU",
+	"Y+dzZSdrb/dcMPGLgqdMwlxlzkZSpAne+7ZP5AFZYg+oEZk7t/BiKsoGeuzNxD4ohx8sm8zYLFfjXGhi",
+	"AXaEOJ6Dj3vsZeZHahfOMh9YukAwoa2T2r95IRY99jjPVY6DxdXSdnxJvmB5keH0MmWYNioXSc8ROa5j",
+	"SYjhelrSaSH3o4OVrOD/t//327jA06kVoNoPAvy8sRTYdAaygSqypJXdSPz9GtjNT9WgdT4/V4PrFmmf",
+	"SW02kgCkEVO9t/Glf7Tppf9CmXM+fiJT03QJgyhoTw4fGo1nMrMsBg+RFszwcdsoM2X6ho8r48RZrdmh",
+	"cz4Gmew9TOUpfnKIU3F/+bnwPOcozr0cfcLNcNKypwP721XkeWicJPpX9h5euWYgIofiy5LA0mOndRGE",
+	"e5kBZJiBSFU21swo4CMxbXI/F2OpsrgmWPTYEyv0pCk9AHFFGjYttEGhZqoGlsOVNDblMkst73k4kRmP",
+	"LN+a8EtRG0fL9tZkkW6LCAtHEp9dyNckkrUeRSezXfd5pI7zVk5DHefrWM0WHatsKFMJRLBq3sFr18Fa",
+	"X6vCiPbp2l+vfa5FuqLHIr32Ds/AHrDyYDq9Fg6P1GRCaKFx/BFHuanWj2NpnX7Y9FUNDGfFYCqNEckn",
+	"i5ZZzyfOoFBokTPtPqhoIHw4FX09UbO21XBf9QetMsbhQSd1Yx/+e/ikTeDY7EqyTK9yI52w2PDx3zm1",
+	"nRw9sP/8JG6zVezwhnKfNVMEjmQ7WvADgl70RStfMVxfXOUWpMZtP59rkWft0yncz9t25du3nX0hcjmS",
+	"w9VM8zJ4ad0kO2vIB/sfn+7/Ad//Zf/tD5uJ9Q1vEuvOLAdP4Paec2msgpIpMOyAFnDJZcoHqQhP4N0W",
+	"I4/9vjMHgtHAsMRgolQ7Kczx9+u9Wd/bpvRMZVrAKXqoslEqh7A+pIHZf/LZLKWNuvNzbdfr63IZ7JuJ",
+	"2Du+d/BxtCeshmSf5YLDi0DCPStcTkSawBEUWvOxAFHaLu1sxjJxKXJmXwARyX4SMa2sPDTkmVWp0CbM",
+	"JFhhSNWzS3G8d3D46U9+evTFvTcHf/ejnz34g8/uPr//4kevPn59eG4767YJoNfhciwL+8Miz60mqg03",
+	"giVKaFDyeJqqeaiw2+4eqUxss3ao6/mF0cVwKLTuPgHb72vayLZ5OAV5zjUb8jyXImGqgGE/UflAJonI",
+	"ttv3u037zgsz6Y18w7WNt6x/mItEZEbytFSdYVVFYo9houAK3PmGdx8Zw2W1E2axM+MMc6V1X0sjYjYV",
+	"PHM2eTYXA7B92bvPWRXsa1amMRXLj5nkqhhPGGeDXM21yHvsrBhO3O84plz8XAyNSMiUsgBr6HDCs7FA",
+	"Uo2cT2WwYD95fM5kNkyLRCQ9Fj98+fqs//L10588fXEWs1TaNu0A3BztsHRvDzR8y1l5ug1hgLlumTCk",
+	"a7JCEq4jpkVumQF8d8x+USgjwsXpy4TNJyJjC1XcFFc4zZhsGu4JKn7lQGImgY5G6JoRXpyVGTnE7Mff",
+	"1yxVY1ztS57KZKtTeHQULDZa1faOv6R/LiuA5cpL4mdV8z0QLRnYE8nTVCR7799G5TY6epc05spunqJd",
+	"j1Hb8MbuOTfYIcGMyhN7eUdsUBhvccwFm+cqG5+wGNathz/EYIPUTPDhxI7jOU/tnSq225XmI+DWburb",
+	"rrNHzwtgDnQJDoDbJMehnQCWlv307OWLCL0odpFSYQSYXG9uzf22l2NDKquMbw9NWk9UkW25vvdWyhwj",
+	"aLi+uLnAETJtuSq8vPN1ot5EwnIxVHlSChbinURh4lypZzwfbyVQ3Du8u4rwjFL9FNpeTXjSCsSKwavH",
+	"TM9SWb2pVE4WeHu4VI4uPZGBR9+Id0bfHAHCmIGPZeyQPZefwAA/sv8C1wtnYGOMwjnA1QyEudTCwYH9",
+	"krblOc8W2zHpj1tFJbslU54t+iMu0yIXurY1SjH7M7M/Q8SBEdOZ0WyUqynaCniS5ELrY2byBeNjLjOM",
+	"Q9jxHriBAnOtiFJDPhXL47U7EHid6vIUrEsxnMRRKf84a5Bz0hZaAJ1Cv7nQqsiHQve+yuLXwuSL/dOR",
+	"EXnMxvKS7mFd1fZ6X2VfZU9UvjzmiMwUeZEK0FXSxbF9eZ99Aczt9NVTdiEWmlSYsSC7DbqHeuxhMH24",
+	"UueW+xRaJMsL4bx8doApt5K6EBdW2LRcwbYsDRPSyo0RKzIjU/vmVxlzMkgutOG5XR6k6BnXem5ZC0qF",
+	"dj322SmalGAsWo4zK0BmHcYyVZmZgD/Rnm01zzwFRowblgr7kpUfOJvKrDCix97AYnpCrbgs7bBhIFkj",
+	"TcCOFjNafNdEj51WGpvS3ud0ZVPwC8QVFfDdcqMQBFDMIksvsCCWZ+BuATUsEa3ny4mYiSxhKrPyJ0jv",
+	"djLQPbBsu772/Hye2fOscvnLbWWGw1Ym4fX+Cm94WFNXplJrmY2ZI+hjMJsyHqw4zxJPHyg4ZI6Wb0DD",
+	"XjN+WlVvg9lKF2m8D4ug1aWb0B4rOQRZwVKdynku0wULvglZLVx96Q2s3vphRnDh0ZqwgRhyexJC4wof",
+	"4tFMuOEDrkWPAeMsHeLuwsfANtgPXcys9iWS5yKRfDsh5f4qIaUou+hPbR99sF8t7dND7Hb/fDETpf+s",
+	"NgAg8mmRGjnjublj7/h9O1uSBeztv/uti8Ohx05sjutjj734HDfMILb8KEclWc1EDt8xwy/shQUT26tZ",
+	"ZB9OxPBiO+YEhirbK3xB3LifipHZO74X7WnDTaExGjNXl+CxqJt5j/cu81G/fW1PP3n46PGTn3z608+q",
+	"W91oFJvldspGovkSx7gmptC+876cxKp3w0V7WZihmlbJb/XXz+k1tLI6g+2Xe+Slda3QUN5686wa/FwM",
+	"TRvNKByHdyfbvYQuqFsIAoaVOhPGyGwMT3iSSNsIT18FKzbiqRZRbRG10Bq3KhV9vMv1sr38Of4QOMMd",
+	"i+BW2GLziRxOGGfUGhNZoveiBvO0i364f3T/QSUA4v6yvTryg5vyd30IhVoe2af28YpROM/+kGuxckQf",
+	"/ejB+oCM2p5FGIC9TJp8eJGpeSqSsUj63LQG2mZFSpccWvZr/ouo2tAA1JD137iw7y7O58jH0XZpOogy",
+	"7fJ6IlJpGQIuSifvHSzoI/xusfe+7qiL9kSW+KVoUrRBn5hPFmTiFLlh8Mkxi60WAOciZrcwOIP+Zpli",
+	"qcqs/jdRaaJvRywGFzjK0kns/k6kthNOYsui6ZFIhRFJfMLsclgapEA17HskrXLXYaftiytpZemLC4lm",
+	"lLXL+ZlEs0gqLnGf137xDN58H+2pLF301TzrB1RSXfU3JB7PhLLyBhkRMwV2UCtAQ8ANmriRhUFDZaAk",
+	"rpMV3AeqMBQpw+JfFKKwqzszE1xt0pT7OTcC4msgnAZb01Eopi9Wj8LqLWXwOC3rQKlUcBDpczHl+UUn",
+	"ArfaZ3p5xTPugi26HdcyNqHLAEFH9ONb2rmMVc/BQIx5ZjUjewxCdrmSEJ0c0IGwzvBV+1GBTLTxGNOP",
+	"ZRQVDTBCIx63sg5tYcQ4mymVoj3UR4wsD7KYTnneHLorrFg0FMyrwNm4IN9N6PJraNVMcqFhsSrbrwr0",
+	"HrfsD9nl30d7lzwtREvYoeC6yEXC4B10g1R3C1R1cLRGDX3X+qqJJWFukA/2AY7i+ES5RVE1u6A8O5UQ",
+	"HFpfN6dwbTyJVAgy4HnVkxQw+WjpKl2+E/2JbWBXlTvobdsFflq2OHXycXcRquQXlbiFK4X2t4yTTA0c",
+	"yaSJapBYiHBdTHfluxgiwqWmwGUmsmG+mBmRgJkALVt6ouZZD8WjIEJ55ZTY/t9vDMKgsVNCT3dJ4IXa",
+	"KISHuvGiw5JMRoTQwgzt2kE+FzckR+LJx0BDcKPDcfNXSu3+gnveXV74EmoSGGe+3LRPVJFGM9IONPRj",
+	"2VEb713L8L2CvTw9+MmRBkyGVDpQONWIUfAwJOi53erSpR7ylJuNFpYEM/dl5O0UmXKLsXYtVgxk1JjR",
+	"d47+Wh87anVppQUjyliU48GwXunTkvITFCEkXQhFGsSGgImt8naTorF8k4OE07xoy2R03EBGFcppoke0",
+	"P8NWY2edlzKMsO0mlwADL0Dtv/JJaztksMR4T0QsESOZiYSl8gLir8s+4y1PT+2KrEYZVybVPl13Alvv",
+	"msdEYxSC1h6bVtFpM1oB9CrgElEoiaqun6NhCljBzyCvzSiGcSjucGNrpT2QRHgv9WCLLlVJi/JDclOA",
+	"oTnwU8iyp7AF6gjC19GzLTK/x+Ew/dgtbSiQyEYhR5CapWJkynAFbWSaWknfLkWPxQfxMd5g2CoF5dvv",
+	"7h4c9Fbr/w/uVQwSB01Ejjt4KTLziAxKy7QNdkY1YjHMqfeDOHB3YZwE+i8gMAgn3mNPMEyhtK/gPc7t",
+	"8bUztprRXl3w2F7RX6PYL3PWVqXbciqaqTua8betaq/m/cNA0Ggda6ZM39JMfBwqpdrriA2MSQZ8KVPz",
+	"vagUY5bVgrrRwo/On4muw4PTWb21gPxXDKcDLdQH+GFaH2q3UNfd9FsGC5XIxPtU/VXS7YauqfcNse6j",
+	"BvLvfslur/jfkKK/Y519jXb9u6pNOwW5WRdulRw+oxMnMns/fQmR533aqsBaZtsKTGX21lAq7RcZBA4k",
+	"pdquZYrSNf1tv7ILH+0NeMqzoeinwFdmubqU9gWTu9WAEzYzuk/O2/BRkU25GU6gp0TqC9cKzw0sdPDN",
+	"RFoddNFXlyJPYElc3Hs5FohutVp5P5GjkWWcEfhUdF8XegZBscGSEe1Ee+/27TLtX3JIU9B2vWAR33Bp",
+	"znHN4O+f2YV7ROsGT57g4r3GtYNHr5RKPy/XDy1ZsGhnbg2DZ0/82OHhJ7iYz2AVsDla0HO/nvD4Na3g",
+	"c78+lcefB+uKqq7UF2GrboFr33+Ki/zSrzGuAy50baxnbrEf+bVG5d0u+Fm53o4kn5GlrJLmuvfLCZhw",
+	"kErpj0326Gn2cCIzof1gn2aPs3Eq9STo2d0m5WnIM2x2mEsjh9yeOTEV+Vhkw8VmJOJawrmXzaH4V7bp",
+	"ByO18QH537qfknZ7vEvvpKexccMEveDR3cPTJIMEOBJrbUPinSFMivqMXG522FrrfFymacOmNZmrli6o",
+	"FoXST2lDf9kwF4EdpaPRYxODz5Cn6SYmnb4utdS1e1rXbN/jRSSzcV/LbChazBwZCVBTnvGxyOPA0gGf",
+	"ORU4TWH4GvVIDIzc2kw24brPV1tTnWMLOx3yPF8w3mJSbfQjdZaQHRV6STngquuFZffye5c89vV1mHOK",
+	"WbIxKRZ5Ny9yoUXel8kVz5ZVomjjuqRYt1t2KBHSiWtuPZu9Hpa1+PHjlJuoqU767pyWw66c9sp6r+VW",
+	"dUEwtBPukf+fTtMm994nixfVhujpaaW9+mBu4O5zXd/MHVjp/TruQn8JfVh34isH2LHSFTaVWfj0cMlG",
+	"VWeyazxK9VPfwcNkKXqs9r2Ghg30XtA/vsTX3obv7SMqDgIq2p73xtJMikFvqKZ3FJ/JfUsUY5Hd8eN5",
+	"H36uL+RsX81wVfZnChLEcMjvo4rssHb3vV9sSVxY7xy7rmv6yhfOymxVqWcpX7icfLok1nbz+etn9bti",
+	"/Tfa6izVu2HVR2dCZF/Qq+1eV3cgXlMYwGbe4aUDsHYWVS/v7yI93Zzk82ERYo0Nh4LG2/XUdiN36s3d",
+	"p7otoq/iRKIEbbB7U8gd5l2jZtNuA18V2VkNM+gUZ7Dj7bmBbSlS0aoWfxvBolspvxn4iAL9IdC/RioP",
+	"GVmLF1pmPj9spPLA8VNahiHLYKLSAGO3Ht7ZQaPahcPEscEGbGY+FSeV+AVEi8wEgSbKLPG4jNDzFtFw",
+	"FefWJu6odboeQmNutpuh/7zqjQ48r5QaB25kDJkIGQwm+5ywA+Ix4FreyHV0jQSYqTYiDMIiOg7u24w4",
+	"lanIhiLpQ9Li9lGxFd9PdemeQtwLz2Q2pjw9zVTmybjRf7M2EnMbg0cgZtZGmFlupkXCBgsmILYI/ds9",
+	"dkYxE1yzmL6PPU4xAnoYxRJhxNBYEnCANC6ts9sOz2WWqHlIfUsftaxIq83E+7Vq9hJyb4XRnrXeq6x4",
+	"+Wwsne8lKuoUgVpyn/JiuJq9pUjFTZg3ilTckGnD9XwtZo0CteYPwaQB87oOc0Yg/6wEKVthxrj14+Nb",
+	"Pz4OoMv23/7hV1/1lh5UnvX6+29vV//8we0f/y7YQipC4Hdr1mXNNpFq12dcBGae7QXK1SiSq4x2qyLd",
+	"P7iVzz90XXSloLxuOb98CwPY6XrW5fZN6LVBht7k84rcui3n+d2i32sRvtfNyjbSO5dTscOJrdAGXpTn",
+	"DhzH7k1fh2giZzORoNJLz1rVhBCevfxfNSx4tSqxbvVGqeK7PYTbGMM7aRB+se5Wc7kfHGyQPG1ls+0s",
+	"64Estt60vbEpvLyDfWBTZbuv50q+OaPQGx9qbn+PSruQ1Jj+hUqpNLq0DUHnUbthiCpfbA453ZgGV7uO",
+	"O5uw9d4HdfN0gAnvzLhXW0nWDvHcv914wFvim+32OzBvhl+tzKToxg1CZa5iSni7mlPsXBXfvRp+1oXn",
+	"Ht3/+OigY8bKmU/QdiEjI5m7sF0yHG4QKPLEfew8IdSC6+58ddh2lzt2yTznXXGNgrkHl3MJNBVQt7JU",
+	"UnyHz+Sdy6M7YDjVcZVZ1XN2P6owq4kxM/3j4zt3akD5Rwf//x//3qrMV3QGdrWd2LefPtrYJ5UtqBpY",
+	"eyAbz5iYzswCIIBZ7AunxYgErJ2hEtvxuaxi7kArTTWlCq5DVmSp0LrSHOY3+Qc9duosm2pUeVELo4O8",
+	"KKMYXvSu0RB8kqdaYWkBmWkW27ucRhr32HleCGbUGCdKrAqmGeTK0OzLUlVvuDQyGwc5lCoor1J+6RKW",
+	"HGCy1fsmIgWM22Vp4HQ2g5qCO2RVs9k51xe7txl2KQXq8jt67DRbAEwoE++GYmZY3IvxUPZ6ceTBez5/",
+	"/QwLdRFcGW15b0WB0K7lAsiK5I5vD21I1T/DJ29vBwJKk+UI1+A14FIHMuyUvwuFV2ArtaAQLF/aVTqA",
+	"2MF+sK+twDckilECyIkDPnHp5vcPDuxRzPnQiBx9XYgCsCS1AUfeVi8GOZVrQXNcHi386rJ7sfSdQqAe",
+	"HTl8SA/U6BKK7KFqFDwCa8o6p4YldZMv+uAcbJd9XA6uB95k8JkVfbURvNQtEXSL0Gp62HYiUr5wbce1",
+	"Ed89WpN0un4GeqKKNOlDZ+3c3igcM+PsyenTZ48fAfTxCXJYNlg4Tt5uDgh4WjeEFzwIJcSLq2fSvWxJ",
+	"yIfKaii+2C8No4UX2XaamK3HvFsOH3g3k7nQrWnqyLlK9yvkOxvIJsOEZPQx+5K7PUa5N87R7t5DVA3q",
+	"rnO6XQXEvTHN9JoWuIYW75ZsxTo3e4lKttY41A0cSLSbDe4jowxP8epfW4Xa9onaqgfpXR8cHnYQ0B5O",
+	"oHFJikSa06GL73MiNrkbyV05xnw4zGDuKmzbhh/6ZvBP3xb8+cg16Mbx2MmAdUC6TuGHwUwAfM60pZYA",
+	"tux8otiUJ8KnUI/FCYuHqTzGi52K/CLmJnxRVsWbgj1BZqLHwICHif7wUq1Jn5P97LOz52fHELoxm7Fc",
+	"jKU2IhcJk0aLdFTaK/Cum6k09XjfDuoU66HgGrJE5mJIKK4dkPiMyvu5StsuYFWaF2EanITPzlB/Iyqp",
+	"1WwCw68ayF3MMacV41pocojym6aVn+yrVikyC/JW4M4QUdJPvYqE7gVuL0jwJBFJKNxDveYJ1H0hOd6t",
+	"76AwLFXqQntk2Qj2B1NwhbcqxOwWfXI7XrEX5YnbJEYDo2U2X9dczFI+dAnD6xe3uoqVBS7Xfd3i5mKq",
+	"LqvLe+7UIxTX8PikxTTTjtpKGN8zMcytdgOHD1ViHB4he9gG4h/84AdxBK+MVJGzRI6loTlUaoKAlgPb",
+	"2mlPqgbWBthnQm83KghxwlVxxTQ7ZabBFy0gFfan/oVo/rkzTkaICtwIIfT7+yTs7z9N4uWwuPUhUoBY",
+	"35ezlcYMlIPD+DVUhId8CywblKMQPc1AHlLAz8IRVaYfuXvDr3tllWtROXTSHCdrvSp3HFJju9y9aux7",
+	"vWooTXmp33gsDWWyowiyhbOmTXelex4CIcdTO+oTELcPVpqZ26yH+7UfMmUCsezg7fvmM9+G4bcJal+F",
+	"VnDCzetIoUhLMlpL3AHk7h4eHDA8jsCtrYzhwx6puEkm5pZDgPzTY2DAJ18NqdJ4H1kNJaWPeiwOS4cC",
+	"LLkJBbxiliqeiKTspxfGNqytynw6bEz29iWfO/BkKxyrPLHS0aH9VP4SseEb12pQaJmB8XAx8wJZmCEJ",
+	"uPkpN2R/KMuEGPGujgtz+KAVSWm8AoXYLx4mXatsJPOpSCI244W2/82FLqYisXLE0B6pNA0XuMsd0orH",
+	"ex5g7NLsXaMNjQA0/JXQa10buZq3Rc2oeaiU+Vx0/ND+3C2mdQ1GlV/mq03Ht7J2c/2r5SKfkEDLC6P6",
+	"9HsctRwoaSKmhfFGBAfv3m2UzqjREFUu3plSGQIpdqLSBANjG5oqMtPtKD/EV7fM1UhEUswad65aO73N",
+	"vml/swSEpKRbCrOfoJXfAUG5j4Ja7M15JEOV2H834yjQr7iopUQGDgaqOHfM4s/Pn+x/FEf4j8MH9l8/",
+	"+eTwo4O7B4hh9gZcp3r/8Oj+UXzi654gT56r/GKg1AUpzlhvuHWcfYd20gUE3Q9fapaoYmBGRXqCtIar",
+	"pObaJRUsVOHoulcj4xLwkp4QrpO7R2qmr7BXKKhDPXuV3Mmz6C2K3fvN6G6AP3eVcy20kVNuUGxJ05cj",
+	"KJe4luQfu8/ev42a/OPrrleHfEgOKDsNMjyKIWCWJYjgtP28KibMLcEwRNoO7rd2PnjU9Fya4cThkEL8",
+	"FVX+tkzIilcS8jUssUVQ8lwgQpuQec2aAIh37kz70uFApVJj3eDBwo4LunQ1u/wAADNRakCVNUp1llbO",
+	"oIEmWYXkfS90dFAdzql2TSsiB5pcUZNvU5jtbyV2ZKic6xMr+bm6siWk/vJX3gzQaGDOpcpJnV4Se7q4",
+	"UpzQvJYHAascqiJNWFDbspOyTCpBm4Uef3U8HotQgiwSfQu5TfC2XuUs8FinCZmfazJYd8EZwcSa6FHL",
+	"cdYxF2ucbURj9gNuilz4cdulJGOWxJILcBABg6fyRX2iG5Ym2I5zdfNL4XJ2qzxgpElFs/QU2RWQyP1U",
+	"1gaQ6FWpFjdIy51t+JjQqMEqODSlua+6BdryTZ7aDzTTIhVDgLWcdsqp42Pd52mT1mBbAxsgsnlV7Yhg",
+	"SK0kLwHHEcdIkRZpWrJp+/ZG0Kg4pmxxzWMKixRecXAZlXnfcHSZahnbFYdE2mtXnmUoKGHZqTvn0uj+",
+	"CE1HG8hEb7g0DfJQjetzlhcZXPm4PqH0aGRWWKV8DsIgvS14sqB3hzzECR6IQNW6RQcQ5Z7kdnkw7GWI",
+	"GaEpX+guvMiX3qpabrxpwqc6+uoVpCwFt1JNAa6ZRCv8oCZIBNdvdVdL9Y5YfTXNEVWDms5UEyiqrN/p",
+	"XkQMDeJnRY4M6mmUJFJefrVEysCGUNPBa8p0De/Ui/QVc0qruex02Fhmy1Q8rq47gBstNPyDTC22G2dp",
+	"cUbuorsndmgeBo2fDs0r1/7p0Lz2Xdj3gl7gN9fRhn6rQou8RXqsg88CqKx/H7ppXceHSjcsZChkXRGK",
+	"uDa4SokY18uK0RWNol5sD5e3TepiCpGEIOxZNZuq0tt/JgXWNRQUWzZIlSXPuOderzcyxyBA++0sV0MB",
+	"Sqz9iyoQ2n8i2CC16Mko7rE3vtqXswUMhOVBdCgiEsntpJjMhmmRiNLZFxjA9DK4Ow18eS1eW/kLIhXp",
+	"FdIJULGuRDCqCpoA+t9IHXexjEaB4NrRAudpu+E61BdBWtzD0xcPHz979vgRehpBZoQfMRJmIKCqIUrI",
+	"rvSH59ikJ3caki++0FC0sFIaA0ph+LcjxodDlYOBAiKlEGMXfKWEzttRg/AE1/HsEHBlt5eJsDu+XdJv",
+	"V08n2Wy7HHmqx9kRPTLbbF+w4vK1780mi0d8oO28BfmebCEMki4S96vHLx49ffETfNRlYHVkBRQccLDl",
+	"noekFXl2UA60st/lBnkKq1545X5Ud6edFVPc0dJdcQXPzRbqWrtstiIYMJzA7jzNlWXbpbO5aqlsmKde",
+	"az4B+gZ9imIe52CrMfwiSO/SpqLkR/6iGfisgcj+274Ra5Wb2CMKzYUcT0xgVSgMJgZQd4H25I2BLJH2",
+	"sGMN+lROJUW22P8SQj3jU2W5xERMqWOZk4mxTCFYBNYKPi0NNWS7hWdApC7lwS2Bs4rEIExPVSJiFltt",
+	"MI5CSwkVw4Fx91jJLkqzKAUP0WpB3RPSfFDhx5t5pPKBTEg6mfBcJG6odqUxBNVqOD32GBIZ0No85Gkq",
+	"fPkuamszFy3IhE1VS3ieSqFNX2QtoTDuDTZTWstBClFdkXMBuIWGsFmnnglI8PCbBamql5CmE2wxbS+F",
+	"P3mhQJd7Ai5EV6wsMB9jJVE2UIUdCEg6dqHEkGtzXB8YVSSinqF+EYhHc++ksCMnmv1FIYVhUIY4KJEk",
+	"Z9Iu6DpS9jIgG7m4sNDMHTGu2Yjn9j/hAL2ZoGzJZ7lA/SOo9O/tL0T8ZUhlKVJJTc5nOzOwod+Kye4f",
+	"317aMcq98M3jkVI5hWnSTP0IvBfJqMC6EQwajxWeBSD/wKjfY1hEwXdePU+flGhXOBPQInVEhV7tS84y",
+	"GaxaedogxwE6iEJJ09eIHfDhBZFj1tsaTzyVFyJdrDgodiGp/oyljbFgMz50COew9HZawc4pxUZiHlhb",
+	"QSh2BeyJotktYnI8Y4cHBxFl6bpHnBmRmUloy73dY6epVt5qUqEQt+cyGx/7w9AYwFCnIOBmlE51K/Zm",
+	"g/h273pqseEdVmNJlWVvvxg7lutCN+ZIZlJPsIpPu9yzlqVi3s7aiIWi1bFBDKN633LgIPFYGOgkXqU0",
+	"bqrObapr/W6pRrvSdK5VKbmannCNCsF20JzJhl+0+kp1Q/oyntLKnLqZ8pAn2ME9KRspH5bmu7eB8bw5",
+	"xapSfxO8NVYUck8akkPblZmK1bhudSarbcXsGppPkY20MsAnKp9uClqNXuONfIfe0xyBb7oMQqOy7Dxj",
+	"sZ7qmOpJSk3ZAlK7UJgIru2yVc4KXfAUs0huxWLKZRpH7P/5B//pt//p/4hYr9e77eQ0MKrRt1Ize0kt",
+	"ly9uSroIIlwqWB+0LC25deGlCVU4MYYLK+eK4YUPToqpbeTXVkrE7zBMrB7OE9ONC5evNnyhWQx+kbg5",
+	"1Xh1JGRz0KOixa/FSWZhHcRKnmNM/tI4gtlYiYIsoRMzTWMM1YU6eLS7Nbcpi7/3td3B9zEaUFzxS8pi",
+	"OLG/k3+sR+/JMmMEcDJdA72m8MwSd+LoRw8erMNDqMRNuoJVGsKf18ZRlikVpDpajnyM846Yp08oalOJ",
+	"zKjkLsNr67KW14Apt6dXVAUGuy0YKDyfWLFdYBkdeFcKfbKU0r/ckv18i9GuiU+kmqh1YrALO8j50A7N",
+	"k5QVnKdW/z2MDo7uBfnLlWX9+pv/7b/95k/+6P3/+xf//Df/4D/89l/+w1//xf/wm//6337zj//s1//l",
+	"n/7mv/9fvvnH//tv/tW/WS5pfhV8Gh/SWJISuOH2lhmHRFc13hP+wiYLojMsUhVbaIPOGNFcfMw4uJPr",
+	"7JbAjFEuBvWvx+JczVs/CEwXaJ0R78xyIycQ9+XfQ81lIMYSXbpEG/AtSapOc3Uf9chU4hzhPfY0Y2Lf",
+	"En94VRSzGUBTJCxVc9ApNeYpiV8UPO0FheQyXFi3wNTGHsh2y3f/ZmGlt56evWR3Dx882D+8DXbmMNaq",
+	"NdK04fC0RZyWdPr00V4VlODL0/0/ePv10fsWgIEwNHWV2vFMavPYvdsSYlgDTiOLjLvDPK40ZTN3r7u+",
+	"Io263kktY7pzHyPZlngJnjeu2cOzLyzr/f1nZ78ftjqQGc8bg37t9dXGTIF92VY/PX/+LELxAhgSMvmT",
+	"4CrEnccLYZZyezWId6bHvsDkQKBlPeQzlEhKQrCc5e5wBv8R3bgXfnKHvmnGbNiamaWVWo7LKShVsC8n",
+	"T1QHcfd+Q8PXED7ZjGdfDzkr1/abP/7n3/zRf/XrP/vVN3/8p9/8j/96LSbZdYdnbi3jhpn4VqaYqoFM",
+	"RRyx3/yTf/abf/Xn3/zxf74euTeM/KzO7RRtDJZvnE2X4CuqEtfH66St9qQQd2o5++nZyxcMbM5gxAZZ",
+	"U1clUHv4426HuhKasNwtrBeZLx3AT80VHiQ6sacGwR+g9GvI0nsbi0QuaLPBCROGUIKM4C4cNOmqeVa+",
+	"EzFKSw6qAMA1LDP217/6k7/+1b+wSgY8QZ9lSoFV9u729nPLjX2vzvAnx5krebBEQ134CsJhHT7BYbRw",
+	"me1DUu3quIi/k1C48bhWmFdeWAEdXDbdVE2Xk2QJsulIQksRiKJ9+vdv/+NffvMnfxSx3/6b//jrv/p3",
+	"+Ndtd/4q6FWwEROQjewyk0LDQwWp03ldH7PaQaKuKWqPURgji4QdFTTUY89kJtggFxzRMy7Li4zy0yOm",
+	"VeAyxJhZCVGxiOnQUTJvmHl3MmshsMYI21OIr4VVweDaBv6Cvia3bC741qXeg/3e5HJQmDI42rXmPqXA",
+	"XXdF8jEtGke7vQ/6QalfZUPBpvYQ+2rkoYejt/mttT6+d8X8I8ZTcN4Enk+y3cwVHI8Nw4B7LDYcbRql",
+	"U2gKvqaBsh/kArIvs87eynM+dtW7QnC8bYKK3UJcQxTx9Y14daRxOeTuocWUBVyFxoNtieA/QC6YnubW",
+	"LP4WtqMas7x0NgPblJ6ovLShVsnUidwb372lGberdc+bdUMRcxsbL0iwrabZNvg8H1KOfERfrMM9Wxa9",
+	"oP3dQi1AlzuHWih7vSLUAqblfwAoC3Y+ubiUYt6+Z01CuzNJVv3/xCkmIk0i56bFUlP2vygLN0n56/O/",
+	"hqrJO4Jj4SzJFywvMjQhl9pEk5tQNJoO3rhbkbIKRJboMm3WW9jx13gDS0IG+F6dM6i9BHpS8ZrTulqh",
+	"yjniNsm0XEVFn4o0+WSxoY2i4sy3Iqc0XUDlllsONdmT1b6c0LDYDOBt92ZtYU6R8sVrfLVTWmG0vjbd",
+	"2q3I1XybCMYgUL4tLr5F4/UhUvQWZaq7fQs108qlUybCgBaqa5bFbrmt0O4XlqM05RN2UC4Com/Nf1v2",
+	"Vy9jC1ZPXzWRBlm+Tz5xq7mOSe76giPWvPM7bsv6w9+5cr9z5X7nyv3OlfudK/c7V+53rtwbdeX+zXLJ",
+	"fuc//c5/+p3/9Ab9p4CFjUpCmVGSq3lEiUVTAaB7eDPXwIOpEDV3uqVtD+QduwuwskcH0cHBARuKNIUE",
+	"jqnKRYTeKzujipV4FbRyrRpGuJ6lglPaj+8frC12852P9zsf73c+3u98vN/5eL/z8X7n4/3Ox/th+3g9",
+	"AlCDebpzERuPP4Eam72/u0Fg/FwNWgsZ/FwNQvgs6Mqlxa7up0ORqguoutzccVCQiqZGCceVjiOPHlDC",
+	"xxDsVyAZLSCr14HJQGY5eZ02Aluk4S55R5ZM9lgWyE3PL/Da7d+xl8JT3Q24KXY60RuYoOrsl29AQg3c",
+	"xpbUj9lhac47cpaTiN312BwRuxeqBvdLk2PEHjgMqIj9iOXCDlNAojn4rYsBSMIqQ3nUHhBM4jcE74Gn",
+	"yZnAawAHiNtLAAcR+yjEZ1o6hTAtOoi8KWKlc0jBGmvzOod0Wf/pqFLrsOZtdebOEI/WKoxwpBvMj5Ad",
+	"u+hSaO2RezdMgO6rUfOUcKh28TxkiP0Dq1fr7Vjveg8/3S4yY497hw/ubeDkR1s+zxhlH9PQBellzi0v",
+	"tWkOB+gC8F63BlVMut4T7eagCfPX3hUToHMPidjQ/04iC4QGAaS5F/tbLbKra6zCSjHBsZZyB8hYo2dW",
+	"OdETIQyb5Wqc8ykUeKcAkSsEQHSolNHRIkKjXw6wmdR9EdvADFPyeMMY4DeHq4CqYGpEHrkStXAoY58c",
+	"D3qOzPyTRVwdMQhQlZLBvrpqB2xeX8txM2iMxjCLBgRRH2cRoJlWAy7KgpBEwjUOtupGvIFIw9dqfjPB",
+	"hq7j64g3tMLEhxFy+FrNl+vEf9tgdN0wG16r+VM/kNdq/igYy2s1/8QP57Wav/EjstsUDspO0I/rtZo/",
+	"cUN7reYhaqvtoBygWx6CY1/a803hPzYCOdkY0XEztPxpBYkRTcZoN9fIPK6IBbsZmEoX5NhG0qqQXgdo",
+	"w7NSN21RyDvMu0M17g7CxIqIyfZWy+sqJ44LphPCNLZCKFp78MjB3xVjreXzPZLh10fxOWXaqb5u4u3L",
+	"23LjxmAXldk4Pi61ep4LwswFE6qV4ggXt+cCpo4DzQODl42qgILbNxFrPD5GtQUr2pQYsz0WI3IVvYCW",
+	"B1/Hn8Ue9uk4LFuCr5XoWyfkK+eM1ppAsnz35FkJQYKro9dlvS9SxXRLbQzY5hjv5thqXCmXmQ6jKNxy",
+	"wn3Nk4X9L44jxL++KlTOw7IXUu+xK/zD90dR+NQp4s7U8HWq0DollPzSMbyxo9X7Kvsq22exvVqToty9",
+	"uB65EVdthrKUHwsImMFWkIGNMXTGbOqZBGqhqrJAK6sCgUOgRAewr5kcfZWxANiv4UOk2BNU+uZSCyLQ",
+	"wEMKk8lUH9ugE1KpdmIPUtM8qmV/4DU1GkUej8+hyanCaIlFn2WOFgj0RRegKv2iUIbbvwkW0qMzupo/",
+	"dpYeAbFEHYQqRD4pAqYBNo4+9EB7shLWEYsJIARiZS4OKjTl+diH6Bmv0EMQFNfGY+IRw6F1sfIYLony",
+	"O4QJ0eRKwsH6cfQBoNJzp9qy2j4q2IYyD6cA7Gus0LhAoQeB4uhkAEIu9c4sjjkilRXDYdHNUeFsNYuQ",
+	"NMjrSuBAYOw8wyMwECUb7H2VBTzNn7yy6MEYg8Q8Ae5Fe8GYgPnVlsmXM+jK6Cwb0k9Ufo6RTu7PM9ef",
+	"e3AKAWDur5/ZUQR/P7O9u7+fZl9wmQGnWxOuQEdzBHiwDq09uO26KI9FZmTa5jieQtRfvW3PJUoVFi+z",
+	"IrvI1Dy7HtxGLz2E0hyOdo0kIX953hgOfUBuCgRDi9ghy1QiWKIyEbEjR4CW0vKBBEMqvO+uwYjdwwcI",
+	"p8kHmZ1kmi4idh9bMvwCYFaR2/bYQwDYhYub2QOG5jEXUEg+XwrhsNPQ60Obf7Qu7gc0moZ6F7qs1tmS",
+	"KzUTuQaD74UoHdKgrwVVnKhAfYJVKLcGPYVm+50xGLvGPbvgpQBYTxtlJfawqnoY/NypZOYWGIbum7Wl",
+	"QHEprTw3nancuJKguOyxXmgjpsdqZvqqMDFuAcDaX4rETTTcjo3COf0hD+qFu7LAdgBUrY+J0UgMTbCE",
+	"9lm18sNGu7+FmTm0lRGh2mtC5Fx3M5KVIlyHV3F9W72fSxswWARMMjxH1YHjotpxu83GPIH2Q7WB13So",
+	"1sd4AnM4gzeXECXdiVwyCGLLNaBJz509Y6muW+UE1AEoS5Js5N92JKd2MRoqCDjutnaWFZTaPhZYWGMI",
+	"dxLXdLnKRGiCWl57yM1s6aJassLJvi7ubgKVDDvZ/D4VaWIV8rWOZlyj5dlXxrl64Xdoji03e6fGWNvt",
+	"UziEDXelo73qTsI3tI+JRI1bvKv4q5oQkr9l2qMKWKuHC8N0sjRI9S43iVzMKmeItD9v7ETkuWpLTkW1",
+	"5RAifgPXXucYqGArHttummzaqw5YdR2n647bcQnhro1MUx84orKhWAcX3VbexVeiQadNDS6eg6PcGaG7",
+	"hmq/RiUv8MmRZwm90bTETbDSrSTxhd8cCp3BF12BheMy3w5vKk82pLAaTAsqXWv2VVdCCq4JjFzM5Vhm",
+	"nVGp8biVlBxOIcSqJiLclrGFJNbA1ppDjiGJKvQqgl90PlEY0bq0q4Hc5TpqQPS3PzVZoeLTod3h/Wf0",
+	"DPIoMYRPZiCJUbBtQBa9vU28vkFB/evw8DY7FH3tQFyDNTuyXW5yVSNY6eRSH1oa2G4gPFdK/VScZIB3",
+	"BKpN7mRTit11gGses4dnX0QArGl5yE/PXr7ohsW33uDqsyGoaDKUY8nEVjHjbckIm4rU0R6cpBZjDRwy",
+	"KDDiKvY3Ug3ep/i2s/Taq2Uik0Rkm0Z91w4obNfaA7lT4Y+ksJ1LfzsOO7Bd7j7mwPd61YADp1LdcLSB",
+	"HcZuLox1HLTBQIJmFJ8Ny1T27ZlMVk3glX33Bb66gpe+obDSMhzOR4TaAc+EmqXr+Wl95N8mf61RTaOd",
+	"opVszlxvy3tZVRoCq+Exm/L8QlQ0s6gCqYHeJp6mlaSEYVpADcpLkZfgG/bY6sBh4ZsGF0XZpBWJ07Sr",
+	"o9VO7XnQEjx4UW0OlWzbpl2MQqbJ02ykmpjedCpNq4l1Kk1oKQRbF8mMc67ZoJCpaXcJrCbxIFbwCA2+",
+	"VP16pd0SRCuryODAtz1clyLXrVIh/ejDS3HGEdPFcGKF6MvD3kHv4ITFibgUaUxT9wsSCIyumxVzP6zT",
+	"ePmNn2NlbRrJ3e3wDq83T1S7vN4e8jQd8CZ3x0AlLYZ3+0vkN6WM8kZCeqW0Gefi7GfPfCE7q9GfIC4d",
+	"Vmr2YeKHB5U48SYWZ3vrp8QtV1sugqG4CAEF4RKhEnb3qMXYhAuxgUel4tPo4vtzfTg/dZ7LS5F0VhRS",
+	"MQIfxrplKDKrkdrjykAqoJJ8rnM0t1jdFVTlrrWeczGC+JIV+riPoneVgtlYmar93o+iNoAOHgUMyl8X",
+	"iS2nIqwACpYYlSzcYm+SvbUmuE4V+VD05Wx9GfaQtqrO2IpRv2wRqX6vSvzlFgSkUC7MqtP9SBiOLmqe",
+	"pi9He8dfruFbjiu8j1rCg7rLva8FTzyfWpZ+XYHpjdp7jR81tYfEvzYZyBVEpYQ7+81xCHdJQD6WrEE8",
+	"oXiiXqb6bjfjat3OMGKoGjCEZK497ddLhFryDMbR28LPT2sY7QV5k7QSy3TxNqCM3apwrteda3GVjq+o",
+	"yAWH44Z1OTeS3W8gMZTdbuGsRfVojapigwU7e35GOokPcdBQzJiq5VZynaxMY8WUbMGmMiuMiCA2zR7n",
+	"o3suNG6w8E5rO0iIN53pvlGGp/2ZyPsJX8QOzaue6lyJnMCQNIhaYQdsKjhaqGlCvUbYaRfJcuiQWlYE",
+	"sjzkM91lzXRl0UBaADDDhiVqGmiEN3yZiKYcXzRWo8KkHR8nBtnvVSqlRVse6tMMwQPc4m+ZkidyCFdr",
+	"bx9+3bptJJX21un3Ldqva+tlZ8GsIr9+LcdGPwRX0Fprz4dHJlOZheM8vFbCWXGU1uyL1TbHap+eupd7",
+	"L+gfX0IPb8PX9mXpKOdWkdkbSzMpBr2hmt5RfCb3LSMci+yO7/p9+Lm+kLN9NcOt258pKNyOo7sSgf/N",
+	"WoPtD+LflHV438gBjBgrzJ92hjPIn7AqB8gZU5VJo8iQMpFWX7fKB3e5Pv5Q7oGhp7SLdTOwuQH8jDp1",
+	"f59B5+6v5+Eg3MNP/WDck1M3KPfgdTA49+yLyiDfhy9fp6S0CnhtGWRtZ4JSGbtQm2L5w5qLxr25ovkd",
+	"ypw0mF2vIaEb1wKbskWfvNbrRnGaLR7Sm1W85PWeE59FsX4d3YvhV301GnX+8uVotG2EbmvN8FyYfEHs",
+	"uKpYdTC7tDDcEoDQZaP3y739ugHUu8w9XwnOD1kslDX3PtorZsnG69Bq/H6a2WXVIrFKg7gU+YIChggA",
+	"UgJKa0zfxw4dD9+xclUijBhC/MqwyHORuYAj3dsitKQE0XY1zpdXspKg7mirTlpR5RjUtzsKLe6hfStY",
+	"2hVn7plEx2QnXRyPSxUbqx29MtorMvmLQtDPJDkE/e6WqWUi3b0hJOj3qnYQIqebN4O4OZnhZK2Ss06l",
+	"2J7B755nO/67sryL1LOULxyM3BJnXm1qNfniuT/WqwXdL9/uWuT/di+CgKmvLu4isi/o1WbxG6lzy/oh",
+	"f1PFjZ2S7rdMK6uv2beraGLH182OrxqlRfZsQ2B2X9IiDjAtCToWEqhzxB+Gt3Oe6RRDQyAWWGrfInht",
+	"RKrF0pvOcY0QaxBfyrOE4dDYrTgRMSbfJmL/9Dy+XbZUDskBZVZxeOuxhXfvrw7u4fu/fPv1UXT3/a19",
+	"CGLFB3ff3/7xrX0f1vqHXx7sfwxPWwJcH6ZcTrdkL7MZ+btXcpbZ7CmoX5Dh29UID7HkJ+zwwMq+Dhe0",
+	"3dLSWEYRcHr7WgxVljRYss8E4aZAXnPVGzfkaapZ/Orl2Tm7w2fyzuXhHT3Vd6DJOEiVRm8Ad4bNHjsF",
+	"SFqBdRHQU59ybVy2qdTBJGloERsUBkJMyeUH+G1Y9aXgqWtQTgOjJ7gT2Snmw4ZRqjBCVBlgCGMFGbE+",
+	"3wQ/LfE5LUFNZ4Yl9j3bADBmQOZOxcgwVZgIR6BZJiBXAfvoNUVG+P356MG9+gatN4fPCVJiFTkB7ESd",
+	"rRAlNvIRpO/rZJXd5Fvbr2hJGNslHw3GsWyPwM1fPhuHPv+Ygk3wxYgd1X6AaxWpSSumsqb86S2gIh0U",
+	"RdQENB/gtwP6e3+qkhLWg04wHYdYZn3bYLxNai41BSUGCPQzCX1y9fIrPfacKlzKCkgTy6z2TkALeoOI",
+	"Ha5FYw7sGQ4EARQLwSAmxuMKgdDcKUYFe1iBQBCuADa8VNcmohAlu+AwTVyUuFzc7vU960G2W1VpWI4j",
+	"4kmiqVIA0Uo8WPTdz/HtsKRNwAch64dJU26rpf2QjVZrX/323//5r//yn33zj/70mz/+s+baCtOWsafK",
+	"40qePX3OzCRXxXgSxH6F+1CnwiWqo5cpNPrs6XNwjj377Oz5GUgjw4lSlp2rzF5hWqSjlagHh2sv2gD/",
+	"cB3EKooCJudDMeN5Kw+YCG6nEAcvlgfcY+Muz7yEzZ3wxOWjlDt0cLB/bzD6+Gh09/6PfjS4ey/hD/jd",
+	"ofj46OPkQByIez+6+2D/4GB08OBHnB8M+McHR4Mf7R8crgXaKtEXW7Ec/WGOPNetnr9G5t2KTPzp+fkr",
+	"5o1tq3E/H1Li0zWaozeM5f8dsUgv56itLn0Lb7/Gl1cbtJ2Taa3eSS++LlLSPHdmhrZ6UV9PeC6SflAM",
+	"d1W3n2uhz+CLM/rgAzZnR3tzIccTs56QgLbf4MvLgleAwUCGcGp3iX62soY3bcOSD3Ub+zgOfMd2aux0",
+	"93bqoN+r2qmJed68ndrN6W+bnfqauPJGtsKt+DUFSm3Pta+fA3e2PW/PHdsIddcm6w9fJPmOkDck5G/n",
+	"wn67imZ3fDPexK34xq9qK47b9zWD7SttKvmlHIqI5SLlRl6COFYWIAsqWR9W7bWl6KmKgUtmbY6V6x2U",
+	"umXmc2cfYvmsTbmILwXX/uHX1SJVB436QGV9xDsDQeGWiihFNyiwfszioTQLqDMQ1FK3z95DyXmoLmiV",
+	"8kO7evfDzLUyHw5rASLkpspMrtLgtR479UVDcwGdAwhtUPoOSv/FX7+PqRagDuq+TeF7/26tOiNWqdQB",
+	"ik7FPfH13hBqpu795n/6j9/8538NyuulSPeO9754+orCKMLlvd8e/FhSZCKzseHpRd/xtjq0Qpfk5jUF",
+	"B7HQe7Xto/v3OiSNdavAS2hzMgsSkAmeJyCP5fL61aK9f/Fvf/1n/6QBW+IaFgBLdTfUdaskL1DiQqYM",
+	"+LlOGA/TGpYBV9hApCoba8cJ4urtFi+jrtRqwq0HRtUi72BV+lyL/OkjvC6GE276aiYy/GyTxTzY//h0",
+	"/w/4/i/7+43rWOO6bnDNfBb2uWPc/CrOtfoGgV7ulN/fCT5eF28x5bMvcWpv6T+7i7xYOvUbTrP6/bqZ",
+	"7nx6nuFsOC387oObzpab9GHujeeFG84Gv/vgpnN1FrnhOlS//8DWYwsW7YqGbF9LRLzjTXWfn1jm7tPW",
+	"bXsO0oT8Y1b8BfgCqhp7gqWGh1Yeq2JatpUudUU9cATrZrlL1SZY293qN9DxhqiiD11Z6EZc0S5IDm1o",
+	"j9WWCcsRS1XngiVyNBJgxUbQz40xI7bBwV6Gj+MyLXKxCpehAoHZBTSxCyDDSKai3+owcYjvq2a6tgvk",
+	"NN0ROa4ZZrQLKEY77mjZHVVIEhBgMeJ5MwxpF0CKtto+WIzJVfYR2lRq7i9Vt2Eq9/PnmsVEQmWhm5Oy",
+	"RFAZKEWgTpgl4BLJypo3Qakbqg3VLTuMEPN8O/h3UL6GHlCbbQXoz6kevFEh4Io7v1AjhUBSN8NWKGkw",
+	"cAaVtI+jidqBWANyooO6Ctc7PDZrGeSuPUFB1zfgD6r3fmWvUHjVfAC+oWA43+G5fgt4rt8SzOoHB1fq",
+	"+ePqQJ4xehi6gpvW6PNGmM5NMJwb4bE3xV2vka9+MBx155t3Exund3NjOHFqU2IovZFhpubBylzN39UL",
+	"amkracladu9S5BphCpqgRIPdWYF36Temw3b4/gJqlbqfSE4ycbMZBIo+MT1RuUHfAfxtJeBjqxpQoCqk",
+	"fET2X4SKzqEgBni6MHJqOeEq5dr0O56XcPwBpBw0sbbiEFQErJcd6qZ3dS62tORQotJLzUsHpWQRitGN",
+	"a28NqGu3anYgRPipGjf5cs4NJezaUfPqwJIswJjbOAU99OXXIm1DMvQjatjdKoJihX7WHbLAF93kOYcf",
+	"Xb6C1BUucsKm1Uhlhybm8P577OWIaXEpcp56xTMsSzlYsJgsmg0YWM6S0qFU/XhlGZmjA6sH65KFwUgi",
+	"5/YOa8ostV2y56ODBmjF0lbdzbXm4ythzOs2x/bclODSFV3VpWrY84R2CrBzFAOE+u2cwrA2teWEsK+4",
+	"vmjMbnG5jFxfAFHwCtw1ksRAjCVYPMLMx15zSDOU1F50ic1/5N4FH10uhqZLmJJ/EZHOuyLaNlTRs0sP",
+	"mNxQwZQO8Ha2P3/iVw7GZ4pkwlgdi405hrYsD+56K21uUeIurJ8IxLEd4lxepKJDMBh0/bpA78u21waN",
+	"nEr+cgNFfTUcK2FMSm/RXNauWOfsmSHPk1WjAQT1ww4b6jJhOtT+azGtwvDgt/BYH7MD9urxi0dPX/wk",
+	"Yofs1euXDx+fncFfR+zs84f2r4jdZU9Onz57/Chi99jD0xcPHz979vhRhQrWiCPVLJ57G+GSVZN6mmyl",
+	"+mLdWDazlJYMp17HsEyuKbNpquUOEf/YmVfD+90STcmW1t0hO1fXfc83obMvCcPtgi81eFxKg36/oXZv",
+	"UJ4ME5JVUNiix15m6cJTf1k8y7Zz94glfBEWESrr+w9VpmUicpGc4EU547kB7RTamAtxAdxkqjIzIWHJ",
+	"NVq+uiwsfWBCgRO8DhoQ6O293nitb3E9rzhwlYO1jlyuyc5T6q4fgrHHj+Zmzv/5BMSdm+IA1P3fUiPC",
+	"9qQLSkcD+X7rNoUtz8ffBmNElxRxhVW8Z3AtcQNTQD28IhYGxfg6lPH/XbWBwIJFGzDLIHGmHvBCP4G1",
+	"gqylHoBnwfgMVlxVDawRmU4pA6W0PSDqEIv1VMcQuo4RDxCVwNNUzbVLIyW7rByxOEggglB82C7HBYIX",
+	"UeoHw3ava6XcOl7g3YMGO0cl62fFEpWlriB7xooWo1G0vHJl/WoQqqYYjUC1T7CesEiTHjtlOZrxA6OC",
+	"PZl+zhkbKDOB5dNsLIxm946O7Hcuw7Y8CaWpG7FxHDqSBIaFeQU+sC1foEoV++So+NtY0UVLnF6+gQdi",
+	"m5xwydP+LBcj+W69rMXTV/jm6mzwLulfZd7Xd4il2yKWluThbYnhdvqtWIdlum3GNXS/a6USOr0BfbLs",
+	"98q6gU/qvGm1gOZ0HRnXV+YjG6V9bsBhPrig9t8RYE4kjm1d55tdXN8Rz4dAPBteL29XUc2O74Od3gWP",
+	"uEwX58rwJgR8V7RvOR8RUZHC0GdEHBNJaRQP4q0DeC8nDAcmu25qNCExrR+OmQjpQL/8sDoG7VdsKK0p",
+	"11azdvXfnHNYahb/XowZA8xreQ3WRd3qlPbB3Nqq1OOp3WqI4j+8AxkoXtkCcWu46DqnkH819Qu/V4s3",
+	"eg3P2WroLYgiV5nT9zQllQMI5tnzsy7KN1XxqUivK7yhTfv9vFKCGMjP05Ui/SfhC1S4+KVwPo+ZcTYK",
+	"SxSaKMW7XTstJ9FsH39ZUSAZKibBesmMxTTk88VMxNuW/QVDDJJFE8wg/uKIxC/IJvaL1ZUw60ZpwNmv",
+	"2DhCU0VloaIqBy7PcrQXlAYttzyYKZ2Z1cxrt4J72e/OZfda18tTdbyhxVAHBbhYXNYB6rkvGlE3N9MG",
+	"gsvkW1cIAia4TjcgdJaHpWPn6sGR1FBrCtcmKnr3rCfd19WOAylpLR7nlkBzfQeF3dRtfXOSOkdoxVis",
+	"tFxObTO1vbqzO2YClb53zwiWu7+iLl87Jjeu0tdneB2afXB0uy/FuXhnOh6GNZPYXfD21pOss5FVLbyy",
+	"777w+D/19aneP28mAmTFEr6XUHs1m/GcTwX40h1itWvnBM3+VaSiNVyohee87bA9N8M8bpBxwLaviH/E",
+	"Ag3hzsboAwr2zMc/4AtYwcFBFHHDplaz4RoQ8x3cTsrzcZC96iuDxnqqe1P+ztVd6P9fv/pfY3bLxe5X",
+	"Iy9u99ibichIjLb3BwWWyKmEpqXRFXEcvFoSLdQloM9v/vR//r//6r/59f/5V7/97/7Db/7xv/j1f/nT",
+	"3/7Lf/ibf/VH3/zTf1dPyTq6V8/JagL5aQH3qaLEXXeSA6Jc0axY/PRR3GNv0GaPrUZk5d8AKki6uhlQ",
+	"YwCXGRx7EdPFcOJHxMEAYClMJD7neaoGMhWVirJcZqlVyh5OZMarm/D00WbJgY9EyhevoYR7E69ZVGOC",
+	"IC96AJ5qw6BENEVAASi6V3rRJ+dhxbm+KEtBIGh8/ItCCgM1WLXPwg51ZfgdS9H2giK3faDJIHM7/Gas",
+	"MLS1vb51WQMiV3N0iQ/shcjmXIKOVJb79MMLoWhd9x0ztWFxf2ab+pRaouWm5p651uxGlEbMRpJOJE8Z",
+	"mtk8zQEI1Q+rsFofPagSwJeH+x+/xYooB9GD981EQLgMQ9Fuvep3DyFz9TUwNGLZcLRR1PCFzJL15lw3",
+	"/s/s21ASsT3awxnRvq9rgR9Lcc+OUMh4kwue2LGWdqm1o4dtbxwFVjFwIPVIztpwI9it2K15HLHYK/P2",
+	"jyIL/1Q5c0AGbrRNS09BtbdPsEiPswj0EY0jposDH9I7uZiB9hAHMY3hOeoU7q3mLcwZjx7meaRo2+FM",
+	"z+zyYk7vLFfjnE+Znqi5ZtJUd8R+5LYE2GfeDCZyDfG+NcoAFmevEAA20T32xC4Wpbn0JyK3tzr3X7r6",
+	"M2jhWZ+nMhFyLbW4BTj2sZLugqag66FKiynlTJTWTxIHy53M1dyNH4Nm7NBiF5dir4PrAj6pSVhwnv0B",
+	"RTIJA55DfkPnxy9NoxxWPftByeZwX6A0Ov5p6G9cLzoFOjCV0SPg+3gMfGQRhRllguf9qUwyQBV9u5Kj",
+	"7lib9v3uXpOudn1VLbq8km5egw4jj2tAMjIjUYSiBkEyqlwmsSoMvVOJrYYXVfBtIH7IDGjfdJUz3ACf",
+	"2u/8Xy9tAzD+0tvZABG5vSCuMnE9pH29RNq0h49zrgn0qcEvvZYc6fOH+PK3g0slsI/u6E3iHfhfGqKH",
+	"EZ7XMmx6x/6T6tSj78aV+rGdisTFEKsc3UDzXBojMivTpeh5pMGxnGegmMocriHUWaB2EAL49FamS9bP",
+	"MY2unynT14Lnw0mTn6phOvOJ0i5vAlxTAyEyluQAN+ekfG7YTGktB+nCz7c8blC3TqLuTLPTpc4is2Fa",
+	"JFTzaSRFuuHMrgXOayLSJuEEZg3TI6RxyDLDWWOoow+0HAiZjUFwRb22FNLdhjrNZyM0rRVgVt04Fp2n",
+	"EsSKHngUq7f1Mx6cjiBMDVYocoe4PBItpHUVJKkqC1gT9JxXAc3olDk0s8GCkRhUrwSg56JJBDzFH4IW",
+	"KTUHMgQyFj9NxHSmjMiGi/3PxCLeKBagKawZikGqkVeWNAa8lvRTqt6oa0zVZdfwAF4kTVUxEfRCO7ET",
+	"3sIZp0q7eAQQhDvSK6j2/RWIc2qE6r9zgQf90FaSuUDmLi2pS7eQhbHc5SeYndHcE9UTNDJNATXTq1pW",
+	"RpBdYRl5mg54c+cqkQJm7F+yCx0o7UmSC61hNz2OUqe4iBLiZBUWJFAtRXt0azkRSTHrX4hFQ9uP7G/M",
+	"/laJnYHiYp2bR7AUspA2doLWUvfGthMJk9kbunkR/lyGpCdV0bALtiIGZzRRO/1SPdFbTsdnu7QHlACv",
+	"2Hz4LeLMa+FlGLrw8LS4+QYTmcJxTqKlU2aP7waxG31FxrBVETOQyWA5oH05IpmEVid3JpiUDzE2nLOZ",
+	"FkWissW04zh8Zb/GNUEzsRXZnJoa1AK8VobWAqDBx/VLQQcAknQiN7gWwAbwczVo6OunalCbURXJH800",
+	"KJMaUN079qdXilfB8pXX3XYrqC90f8izoUjTppPzhkuIKDFl57CA5Sfd+gEqX54SlPFQowqsRtiNcxeS",
+	"EquydLFV8gFdBUQyy/N2i14e9kAICRhYwGT8fRpeb26mdd4aHt7K/d/A7qsHrHLdRF4SC6nSCS4rhMPd",
+	"Gnuo051besJ+r2jmcWr5jdt4nELSMbKgHjgL5cIN2IbVqEQtilgMfAoDWmModxBj2WCRoLJ8tRiF1kov",
+	"gVHn7nUVSFkuaLIGV3NDrP73q/Zlx4dqxwcqRyK/wtTUUDcGi+SCfKJZwVOPV00mgFzlx1Z/dMK/i/rV",
+	"Ir+0OkmTB4DmE58wlUeBhQi/wUL5gFGBMQ+PX5x+8uxx/9HLh2d/Bw6PD3wwE+deeZyNU6knLFHDYmrv",
+	"2KCut5ZGQVBx6eK8Yyd7B2d0xzJ8mY170+T3YD66EQLXLfDqnc9V/kgYe6K22H3cfKFNJ8SvJeLAIVYa",
+	"aSUVGmR7EYcaFcBG/FwNevBCn0x1ZJQORKhS+CA3k4Gy36mwAl1nyH6wlnW/Ap7Y1/EENMEKyKlsnRL8",
+	"2MsFtzK/s7EvOf9zMVR50lH4V2kidGuH4tIOvYf3SH9sOTv2ip8x/CGUivELqHExEGxWODFoOUO2OQTj",
+	"1B6oQSrYXOVo7iHnKBgGBjnPhhOmMgok4ZrFgKKWKdMfqSJL4ubOTL7oQ1GOvhZDlSWNkfDwA4NS3Ygd",
+	"ILiBmehiOBRWy0KPLJYBgOB7zMlGXs14qhU4ajGHW7P4te14/9R2HFsdjlkKCeMwIPeaHHSbip+0hI2n",
+	"5rI5Ynmrgtnu7DULCC1l38RlW6hzZ3O/LrC1tbwFTKTYYfmVH3nF7Nm6WI/oquTZ4uVo7/jLTkyw/PJ9",
+	"1A1vrfsXn1j66P56aFTp/tUXIt/iKyzf2f3901TkJnj9bdQUfrCYCZaIoUyEPvaJL/4rK1ouLaJ9WF0n",
+	"+6RxKewPjbO1P9QmFEOkSXXUcS0P8udaZb3XfB5ch/DuEyGSKysJtqGXI2hqvaJQXcpXXGuUaTCEwnIh",
+	"YHyx5Z9jQVedSlM1two48uu1KMWd1Qq3BjsUYP2y71SEvdx55gB0uXvlNyDGpSl2Hjbxib224COZOHxt",
+	"ADSxEo7D7xRIo/b3mdJkAkTBIsIrl6TnieBQhXMuBhOlLvZlszBgm9WGT2ddw/uw+wmfzUS2ASCcy/Rb",
+	"uzbn9sXGO41y4MoRr9unazFRXH4QaRwwjC0THyjLdO3hw/fsKd6mvLgXcZx3GExnJGyAqS4R/QSxpVQ+",
+	"kKY/S3nmTGxBNST4mw8yS1ap+xD0yrKddn/zsvO9C1FjzB5FyalEMHsFJidW6wmSJjAmX2RJENw8Gomh",
+	"AcjiRJAPIKbB9rkBaw+WvyvDnzufGZlJI7lZT2BlucMpf9dPipyb1uB4u+qZSJh7y2nhMAGZsanMCiP0",
+	"STBvFs/4IlU86U35u0f0XaOT2YOv3j+6/6Ba7brZNZaIvsz0BjXLLGV3WZKX7r33RG4tTnv8zS4CRHYC",
+	"c0Oi9UkXhwcHBzXb+a2RhKgTqPUF7BnaiZjK8E86dLfB8ncf8s69S/eW7Wkm8kqb8CIa4G/32MuMRgb0",
+	"k875QiMAWC3EZuUK2O/rKOUNYFO0t2vTlOi1AHCuqwR+Zt/HCJJ8s1hyIEr6rH4au189ZZxvFyeKnApV",
+	"mH4uphRRWnMC4vlgA2HmQmQM3xO5PvGB+UgIwv/k8mo2OzGHTaMjm2r3+6vCGogM7h8s00E93ob0xwCK",
+	"2F0jrdfTeWMyv7MY9n5gdQvQ8/GfIfX3fkA28stAKYGHuXBGFLAT0K3UYzH6gv2H3Oony18EtfyP0bww",
+	"5GkK2TZZwkg2woQ5nqZlXX+nG0x7jG5d5BFmEuTXad+Tffve0VEvCOJ006aNd39Srb/ygXg3I/Qt9yR0",
+	"mLlnYVK/exakAwRPQ9cZLHZwtVaWPHheWXU+m+Xktq089yOnldcyJRsD/p2LoSpxB+BRqub9AU85OuRw",
+	"i0aS4sLwz1xolWJv+AAjtrKuwa9AeSTXn+F4wkdP3KDDh4/9kodPHwbLHj5/FCxy+PzzyvKHv7wutwAe",
+	"g1IeVGiEhyGDrP8Wquan5XYs/VadHertZ25bgmevg60JHj9T80/87sBz0PKfuB0qH70ud6l8+EIZWPG3",
+	"lgGgZ2GH6p/tMPNwyrtTAIN+l7OlJh0QUdHOTrIDSoVQGSMUNw5Q1MQyyhSMSsXvuMwzocv7xz60twJy",
+	"NBfQRlkhZUGmLoF5dvR9qftTlYtmeISkEFcKaUVmp68cFktB1Ku2+lORJp8sHNRy0TIhlfWLbJgKvl6g",
+	"zD6nF63MlEuVS7OoyxRQgaAptqnZvL9JHmREekRNaSHR4lvJkgw7sOQZ4/bHPRbbTYiPmRYC/90fLOxj",
+	"2F+ZjalraID2PKiMKzVLHEbtXKapq7VLV6W7Qe3KJwUyOPRZQLrpXrQ2P9NHBrvxwDeioEuwj9cTut+H",
+	"AhKD4NKCGh0dL55PEJjrLBgkPQI3xzMaKj2DNNDyz2d+oPTgUxwv/fW4HLb/nkZPf79QZ24O9ORVOBU3",
+	"ODcj554sNteK51w73G5soFLZSRqWCYp36yyQ+6EMWhB2LD+zyrTvsxyOHUpjm6poRDVzgAnwuyaTOs3R",
+	"xc+DU0sERH+Cgt5cagEhEHrCc5E4NDT/ujSN6OrU7CqUb12rmPd9TQP0uXqVLvVJeDvYuwHyHybkkDP8",
+	"QpQrNFRTKrHQWVVEWvpCinmTpQv0rz44ApuyM3LGg4ouVA4DYsu4ZsOUy6lIKBoAWyKfY0wY1cYpeMQz",
+	"mskwF6bIM4cJzYAsOhNcN+zDc64vSthMXUynPG8hUFFKARBHTR7mVarnup6fJktSSal8+YwHuknK4fk7",
+	"2d9zlVs2uKr8GSmv0JJWm0SdwDW/JOmAl79F0uFTUWb4ijQBoD+7zWLGc25IkEnFpcAkA54x5byUyyXW",
+	"VpVqmeVqkIppif9N/fnkWORNHiLFuFzatR4enN/qpLInKp++HL1BHbLhcteGZwnP7T05U5qqqsf0/icq",
+	"gRtTT/WYG+HfwYow4JSylO3v4gqU/9nzs58ARsgZuP2dHktBx2OpjRX2mZnkqhjjypy+ehp8iXevlRAp",
+	"qCG2jISu4SCXy1/FNBVLMTjgjrckzfas/N49cc28j/ZIVGvml4gVr8t6WtX8SkTIlyNIB4d3qegWMOdu",
+	"3A8+a+J8dmDPBEd9ZgOTOyQiNKaWP3Gh8Rhi6q8ByyYbzUMrrUHXxV78eJvI3C6CbWGZCeBn/mLoyIu7",
+	"V8Gg4JFVtS+CFVh9oANeGlbDDGbQOHdMmjwjYJ0NyQBDbBLelMJyWhZsYgNh72ztUzTnE0GReKV0PirS",
+	"FAtH3fr8/OFtWJsZ15BXJrOhgMMMclrCFxErstQqiYRGIB26D2bIgJCRFFDNxEnIwENlZlk1X6w0VN59",
+	"cH+9nRKDr9umjtE+Vg0g/Fdg4HYGlDlXmTrMGpUf+4rIkh57alxQ1YWYGQBFQt0oFYSmGmjC3pEKsgVw",
+	"WMvqwMfTYwdsKnim8a7obTT1g1WJS2LWNv/SH9S6vxglGfuo9JguShizV8xGuRCMj7nMIsLM9Tnm7ka8",
+	"EICqy1km5u7X658zplu2S988oPZpoeGawW9EUlMMMYmXXG3win085YnANBoKNEVXm8guZa6yqdNu40+f",
+	"np2/fP13+4+evo4bhfOREEnLvjxGWy4kyjrDMHhlijTFy9uRK2/aQdsoYmp4MzWl6RqYErQjs3FEIYn2",
+	"0NmfSgdhQKU9dupvdUvoIy6x8CA4noBOnLchVboMXVm9lx+HG/mgaSNXkC3xwmCTtmNUvqRRwhfOTuWp",
+	"A1hTydAQOf366TUVybiVNT+cAKyaD3+Gd9H9QLcTpH4VU6vYFDNwSfFFO1FEbJYW2r4JhVbNRNobAuOf",
+	"paFSPSCoOoeiHE8M0dO1z1yNW6btc8qCxJioObvMjpg8Hx2PxXVPwxNMfy4TM1lnc8UDE6AGgHodsqWg",
+	"LBDB20HZprL+IhzlROHN8U5qwxYitFbhtTkX4sJORmVm0hic4KtStW1CtTjajS0whB3rGR+2qF6vlDbj",
+	"XJz97BkrXwUORVIM3NHA62G1Squimmel4IvfQkKMJox7eSlTMRbs4evHp+ePmdWwTY89Bjkf54jCYcmO",
+	"7JZApmGvmqPy4O4GgCZN6SefqtSyaVIQmqKz4ZdybtNKhqikAsBLeT7rrdeBTtKSp9iIzLXU76ZR1GAU",
+	"wC6b5OGn2UAV2YZ1E7etQxXOd/Vq0bAeBV9YoQRic+Sl6Nea4mnaIaq5qdHGWN3giS8imAstgrpkU+Hh",
+	"G+Pg9RijfKCftqWrQ+V3cG9hCF0VhVa3Ft0OitAhtOVM2eNaFkDMijRF29xAJQsqmFatYEfns1ouNwCI",
+	"QAQMPCelLcSBXa6EVmnxB5XhK7DUHSnkFb68zoPToao4XIth+sQWAHQujmZ9wYJO9suX2cvRCPOAEUOW",
+	"SGo99BwFFS5Ly1eslbYp9wmOQh0BHTeuevzajnid8pfKKAQ20XCtfGXI2u7SCl25PhoR4ScqWazLIFk+",
+	"qXD2HAQg2gaJ2aC+S4lBeAOGDd4Pgn2WxvKoxhm7Z702cD4Og7SSlPMQId/zhhwMwq/wSAJ3JKgEqKk6",
+	"WLBM4bu9hnNUi7m2GnJT4L+ZeN0fUWPobkxEZuRo4VOaBHIkwObFmB56Xfyi4CkzIDSS8s3zVNqlBgaZ",
+	"KTMBLxg6SE/QGVolndguBuxcCNqK9a8hBbIM70Mv7tMSN9L9TmsZBXtNI/RzcbzZYRWHhUMjDEi0Y/bO",
+	"4jCf8ss9KFHbA9sY/hOASC0FdzKfOtbKzaQebdgI+UVJTM2kFkS1hTnNloQ3gKarjmEqM/rrcHlALWCb",
+	"QSIkbB8IsuRHAAQnxICwe6RPiPDxuq/ukA4vOb/mX5dM8su9e2ADrx3aw6YzC4W/0OvE03ZjSx3hOv5h",
+	"zAZiLDMvj8i8BnqNIy/hrOODg9gym1GuiCqRB5T5fgEgNVmqEGABka7jmn/zJADKdkHFDk8bovLWwVxX",
+	"asD2Gi07K0F/g3TjUmo5tho9EI2du0di8s9GTFuJiKeVJbVzmvJKAM40wsLQDlAO+EjNZ+ur+cJYAkWm",
+	"JlgB0rCXqyqZz8HzH/S4Mbkc6B7m8kdXOS6AQq9XHcoNzn9D4ixncXDNBhngOrD/OBx8f7bQh1Q5NRhE",
+	"5iKWe0OHH1m/8BrOjmmG6AdoFNhVHI/MWPy9r99j/Waf1C4y0k6Rc4NrEa0JcGtNCKGQp6mrlIW3l22L",
+	"sz9kg/eQCBDzOKizTS9FQaxBPIjpmx+6b8AqWECW7HyiyiPSY2dEm8Rq4P6NKQD250pmzqyO5Frj+V9+",
+	"72sUZt6/Zd/72r6ismd8IFLdgzBMu/jvK1fANgj+P1zDnQ+bwpDbRBUoPX+1uEIrK6RyyBsjRc7zQtjt",
+	"qV30lA1QBoc0Mp8yMK4GIpYvWF5kx85U6uCVmSWpMpLG8138Ne4c2bANtMFIZjztB/VNmstWUBCHTFMX",
+	"mxWVCm1sJWXP5UluBy4oUi3qxSw2duzDtLAVqUv8bUiAF2qWNra4tnZTGYa3uqpIWRPhfRBd1nKz1BBT",
+	"SGd2GwuB5U1G1Oa4qLU1LZzsHPYa1rmIAgYDxf23Gkh7gTxPz1XsCPcBu6UnKjfeHnW7vOKQpPiF0GvQ",
+	"RbuH6Gzo/ga1LZFDs2Zas1zYt0TCVGGGaooY9YCM/+rl2Tm7w2fyzuXhHT3VgD8SB1ZgqJEB8YV7Ef0x",
+	"5xCKgH8MRJ9CE/3fYZgjPsRdqrwjp0XKu5eeIJb5xn5/hoMJH73BIYWPPnEhiNWHYXhj+MtrN8Ta6+U4",
+	"W0KsK4d0hZK822RiL8PsOJ047PeKiarONHvjqaqlPHgdRcSvZAReV6x5+ZMdFm6+GcNuJ3Nu18ipWumy",
+	"ULCr690rzbjr9unLtzsvq30NZuXqppTL7t6plRdhZJxcskaX7vuq026NgXndokLzO1zRZZN50wLVzHKI",
+	"lkdKmMFYl9XOzcP7dx8cVPybD65lrR7c23FR91UkVIkGDSXtJRHcpzpU7AN17W3Jxtqgze3Dfw+f/PWv",
+	"/uSvf/UvmkwJH15t/Cv5TdoWP7R6O8s2gcGuBEjsssi/E8va7i8KfD+r8w1E9gW9ukrlB5tSY+gkqKFl",
+	"dPNPz16+OKarDCKbs0S8EzryMeeAwQzz0OwWJgvr3kEvrZk84ts9sKE41DswnZcoZWhPj79Euvo7mMr6",
+	"Nq5a/uB9HWBBmEKj+Qffj9ENCnXuUTVyqSelPgVNtBr/DtYa/7a2zbiFt+1uLFkEPo5ptHMJoy71uqmo",
+	"m1AkAJrnRlQJ7Lm1kN9mkSRkzcScKIwORk05agh3wfqQY2Hoi+bq227XG6A4UNvWHngUvFHLZvu9zRxT",
+	"YDds0IpyMSq0CEPH29zSQXF995Ebwqqd8BJkY+IKlLhzVWqMPmHxsNBGTREyJlssuXWdiQGY1ZRnHAWX",
+	"cc5HPON70Z7lQVOV2XXns1kutQCXtJFTsX9RTOEVNTYKciAvCyj/bntsjFPzk2iTZ8/bJVkdxmdPVS5Y",
+	"kY+xMhanGjxKA+A5JPpJj23CjHL1Q0/oqkVfkdTXKjkvkyVNl8waa84IibCVhNwGubWUWEt8Tl6CgmAR",
+	"gYzBflLtj5HM7eo9nCh7edhrxZhUMIjlLxcPSeL7mql5xuBqvuQpYp0SFkmPPRMjY08Ueras6NIlMrBZ",
+	"eF6xXLuoxH3lQLBqhNX6Dq9TM+9yWeBlez1KZ6cP6fVGpaxDA3RKOiIB0UcBCNC1yeTngeZT50EnLEa/",
+	"pvdShHL7WF5CsEnoesToCQfg0/xFV1l/A++raUYcJmd+5Zrlue1dm2CSmxd2rwRZEcWtuMZ2LjvdhNR0",
+	"1qhvnzdp2uXSN1xQW+jlpYT/23//57/+y3/2zT/602/++M/WKezbKegwYbwunrcIYf46ARRrlQWXLGZe",
+	"Z+IdRodOZZrKMkSu/Vb56ME9O7y1IeeficX1gDR3xvrKqCZmB0BleHUtePJnYnH9jotOwq5dvAYhd2cH",
+	"6TOx2E4acHvQIF0W+UyVJ+ZCLKqn4irlS2vzhEE0TctVOm6yQri6CCeMJwnjDH+lRDznr83ShcdJn8Lo",
+	"Kmf+l5P98zfVad29X50H3//l26+Porvvb+1DNX98cPf97R/f2vf1/f8Qa7zffX+7pdI/pDGftdlezyHP",
+	"iWtKkfQoRc4DT3lPMnOyr+UA2gielPwMUmRZDMgMvRJYpe8A9VxI5HpeUU0uXR9H/QwytB5npgmu4TSs",
+	"OE65XFK7Wi0QqXVsFVY12y9mlksPVU4VdNkthK0YLOLbgFfv6qvfysSYG3kpWIw5Q3GZwRq7ZGr4hlmF",
+	"MUvYLShlsfwFxFL4LyjO1JdxBxOS479U6IBlaqCSxQmUHQMYSfj8NtwwlLrPzCQXGvPgb/kOD2732CmV",
+	"W6IKanZsGsoX5KhfxC57J8iQi2v5bkYhuqGaU1QBZByXAX7lfCiKCsOXeJqWky/jI8FMhChkywVxHHhc",
+	"I8HSj0H6JLbesU7jKuwZ0M0g57TS7NpIenqzsWHKLoMzROEV3Uosfps3YDtSgR2yI0QM4lDqYrmuPNKo",
+	"j/+gum+Wrpqrlq0/zama93VLxhXo4WJe0neEVilHiw30jyVS1Uxklj2VaIRbjmzOc6hZ+4ENLRdTnl90",
+	"yPZokm08fZdDCKda2ZKAZHyv0V69nm7jVVpy6d3pFOHVsEtxCPu9jriO2gxuNrYDB7Pr7dt5WM4zV3ao",
+	"XVABlEb3v4388q59vWHCzZnjsfbOR5TuCKABI0w/zxIGacfOeg6S3C9LOYeEOEq4oWxhxbDEUv3ineHd",
+	"v3Z/4OP3Ebxvx7LRBziJzT6BxOpuX7xv21ndLTbpCivyocUTbLY9H+LoN6GVD3L83Qn3wxp+8ynS5nE2",
+	"VEmrJCToV8t7Hp59Adzpp2cvX1RtrDwINJcakmXShdUNZMI+P3+y/xEmUPGEcY0PCOfGu8fge67ZTz45",
+	"/Ojg7sEJi2e5uJRibocYMz1BPCGXuQHwQhiysaAUZJ5Ajt7COH+jFWkwUJnNcjEUibBKhrp0yAsADReC",
+	"o8HA9qI9GsNetPdGZoma6/3Do/tHHSN27XifZp+fP7Et4R9le/g3tYqN0i68wtk23cRpMc2qYkZLUZYg",
+	"O6/bnoLm6txemAzDcZ+OWQyrEUf4j8MH9l80ESwkFa5NTJcRqpFzlV8MlLroBCRMY1ktj1OuxXyyoDgL",
+	"moDULFHFwIyKtLnK5Sl4fPed9YfgbMsF4JqNC6F9TrsPcB+CDxzq8AwEe8aNzFgqDGQ2yaw2+x57XiKp",
+	"1geYKeMH2Qx4Ot9AiJTavFYN6J512H9HAJEnIOrpbQsbIALczvYX0tu64Xt+AxksaYuSnUptji3Hidjv",
+	"Pzv7fUtxlu2EStVAZgicuZz2MBFtDnv4CYOAHJk2OgCQzeDbjq3ZnZzIJBHZWvvlOlDKVKzfiJ3J5gH7",
+	"2a1wjrS8PEGRpg22zZeZSzy3bAarswBtr4SdWE5cNjlfFxgQpg4PRKqyMTPKCtm+wyajgtYNpqiHePzI",
+	"vqJyOZaZT/aL/B0G9hbbaIKmy+msMMCUcsS4c4ABMnVl3iWA7G009xxXeyWo/QQNgkF/29TwhIHhPrqV",
+	"cUvfRgoiOYMszWV6mCjdUC7T3r5w0e8dHyE4PE/lpVjtgaVEUCxbT4mV/t7Qhh0dsAAsYiksMlep6ADC",
+	"bPt4Da9CDpbINsDqphES9goN06EB5UXWHZ0bW2q0CZ6ChUsmtms4SIDc3BiwSkt8uFT2Z2MQkRpIn8N7",
+	"BWAHfMsy2SKDCrRrPT3l7CIkELc7IahHMOJyIwJaaaLF5235jDHUy9U6piRxkBPKTEbGBw4XArIeQSB5",
+	"OJGZgHPvq2MPFstiyaqVPyrHVCnp2oDiwQ0Pa3v3fhAz8c72VD5ysGVxVANbpuhOuBmh9jAD2Ggd+AOo",
+	"9GYuWEpBSQ5sw0EAVsDmHbggoAASPEBMqX4xy8WUy0wvuwrIVt2FUdGrEfq4D6tJkvFSyR2qMNRQdife",
+	"a8c+XZ+XCGVhMDFxI/isLuzA44ByjbmexmxQrNHDjjaOhqa/6JJ3+ci9G3zXd5LIMpL8RovvsmnUpUxE",
+	"/n3NSIZoUBaSzeseUAXAq5BGt8W+QrRZWM+pe4Wzep5063HhAMdTIaEAcBsWHwrWBRBfjXnZpS+Yz2at",
+	"zqYQ+ZlKcTTk3IfZ0rpITZviZ38LWcu1HPLmDOkOBWC0KvKhaDxNO0l8Xh1jRmUGK6Fl6+PI3CBWXIbn",
+	"Lv9/deRexZ6Q1xAwybZgaaNWeyRTQRNcMwrMrjlbOntCWyM9zmvWAafsQ659i9SxFLh4rTBpyRJwmWtt",
+	"1WY0l+cLeUhcDSR0Bq6wDFytihxotPmFMHZWTXHkz1UmjbJ/bQmiPizyXGTDFm+9+7UEFZNDFEdcoRV7",
+	"rD0YkTZghkm4TBfMKMNTHQC/+qquQ5VdYlC2ykXC+FQV6K4vA3cevvi7tbCdii5fQx6FKJ2777/XVoG5",
+	"/0uViRXXU+jGASxbK6795HGJRcCTqczuWF4itZFDKq4C6LCNUw0wbqGoErR67IFPwq/YhRAzzMdIExhJ",
+	"5GOchiobylRiIZTi/2Pv3XocSY41wb8SyBWgKimSxazb6c7EQMiuizqlrouKWeo56qpleDKcZCiDEVR4",
+	"MFnsPgXoZYAF5mHm/IXBYJ8G87qDeZgfs5qzs/svFm5mfovwuJCZxao+Sj2oK4MRfndzM/PPPhMEkJVG",
+	"ArQYDG4IEEJ2XDN8pyJh90ayLXOWbAOmHR5+fXr4J3b44/jerw8bgpjWLCnHkyIpkwlLmwNOzy33jb6V",
+	"R6SKnPxilXIRRFCYnAQLsQO5S4JIVRGduPS7rQin+4++vt8DDAnV8gUvZnJ5f8JO6Do+WS/IRfsJ+0A1",
+	"VHtgKIgps8kM9OjChFK4tTmxKlD09cfAd33ykq/3j3Ulbb4+8pd8MwhGmM8KQ1S+4ayQo5RfciRkpyDX",
+	"JRNinRcwWN8wkUwCtirnPCtVilBfA7fH2CLQswNNgmO4P28nzdk+HZ0v+Xq0WC5f06jX+7i0fvFx3uGv",
+	"IfHJT+asYBMMdKjmaVJxWOBJ2oiSL8aJPjYvkiwedDpWdGN6dGWv0+aM4Z7nz0oO1Y90Wn3wMayOjOCT",
+	"ovF2An5D0wmVNS4wrPA4iNZzwSfjiM5syAeSBRdMcFtQNHrLoNJ67947/dvrfJoh2udUauiUh2pWUMoa",
+	"cnSJIEIIVSTVK0okDXETwRKyr7xcpWmQW+5jeNzn2vMl2BJGjWKTBd9Ce7rzm+M7vzm2dKjD9//07t2g",
+	"9sB5Nhgfvr/r/vmrBpD5y7x8w1m8odyUtdXQcBY0J0g9Nzf3eJWLQZOovA6CSCQLMc6n0+gY/dGjsxcu",
+	"2gmg3tPpSRBl+RjQztExwLQVeDhBuzFYLU9kcSnPSnIsseUS6B2k7rDM05TH6Dqg/FH47hhzPClsO1zM",
+	"RImgX6NKYwCOAG0pxxB3FB0jBCu7rLxZ5pi/lxVFQr1YysMYOIYrSj8aOvd+0omtPt6TJYoIe/2XVV4y",
+	"6jWAvTCOzPQ6X5UiibmThpaaMeMlgMQwGgDoCuQpQTECMdtAlJ0sir6bJMVklZTBRcHZpfG4WpOxhGtQ",
+	"nViOJhDzssIEAQ035bDWA4W/Q1cOwgOnxdLkhyb0RFroRZosxCuoWT15mT+nBph3qCHmlfIbao959Adq",
+	"lnryCpv3LbVOPX5NrawmQWu5PKmJY5O6jJQl2jleoWXZ6c92Dda9SH4cJ7GLNOihbTpEDV1MDbKOPt7P",
+	"b5Ifledz2xhi5J3m8RjdbRUgLq3GYXgU3g8fhA/DR+/DTreePx091PM9S0pKoQ5/j/AGSP9t8rbDn07m",
+	"eXjyjODz9Hm+UIns3ztj+7hjYOVEsrIbGfxKvef4I11RPAzW2KswOAroSisM7kNmKh6HwYNgoroRBg8p",
+	"URm7yOQopunG7Hk9yruO8YhbAzzi1uiOuDW0WeyMaxafmsbU2An1Egz1itdD0bm3el6v2X6zwZRS/keh",
+	"zQJD4rLiYfPtyJ77cJetNWdZxlP/RVTHPRX6yTqu4PDeU7GoB8A2rwO0mHFBA70Mm8z1baE9LHjnAIuM",
+	"syLdhJopmXgnDGdChBVG9TtDvWJ7jiau9b7XLEhU2+9l2lC7eIM1Ia7Q+2CqNoHpoG8R7+Jv2O3Kqd8l",
+	"h72p1GVHNVCzUn0lTYhau2F9Q9vpO5ykHbRou3a5FCyrwmPiGN21NljSrO6VnVS92Ps83y89ql3z3oMx",
+	"7MpfsNjXXSOx+rCJ9CEBr4kbSGImT7S0kLocyCS6HFWABUATqLRkOtdhFjokYDpNK4g9k4c5iVHZfjh8",
+	"6M9bqUWPx9ODQJL1PMc0CdhEvJqSlsQFD1YZhI9K4/IEojcp/zBRpplEBYZfuxew1LdDfFFKO0kNE9TW",
+	"Cu3FgFiYCqyHxycO33WSzTQ1TmiTsENeXAE3IAJQUn1scJWqZpuheYPfxJ9aFmrx56xyJ388RezReura",
+	"cDcRweZ0hdLWf/ZINnd2LIr3Cqoojgs6lz3hsfijcuXQ6Ls5ydU7iWi+Kv5EgJrzOjqGMKCQURI+DfTK",
+	"qLdKpzTomYrgA2SnSccLMWvCeFjNcSFZ5hzo3H9Seo513oNO0L8FUcnyUkXR99voJYztKiv7wjzAI9Q8",
+	"ZjeU6E2vVy8ixAdeECWCmnIbtqMWKmWdtfKbAP5JHnii6cK6U8mHlwz7P83CHPLm8EwL6n4h8DvoUSbf",
+	"u9rCjhQ0M6sXupk+Z43VFrYagG6pQjLfH0xDN+2uTaMpIUzi75CQMSiwibfBZoKoWTWf9LAtm9qubY4O",
+	"ppXaoUUVdw/n7u6rT24sd27ZJ/ieVNt3cV85gEwPCgaLI0ZAuNhTgt6ZI6nHQvwDtsZKSgWgZB0TfMk3",
+	"lVS6R/e/aiedaqCb4h+WScGFF3z50k2gZ2c3xhTor41eC3EOlvwm50GGDKW49ga9IZegHBSrDOAELbAb",
+	"koy4AWv5/rJ8beGlMPX7xUokGXgeNksePMIdHRk8eRRWo4Yilc1qwT48XRWEw8JwV0UxaRfQv5e7eP+o",
+	"MZ20vPSaYRCkBvsH0yGwM7SYlN2HZZtKf1maKqMG5heODJp5/zg3DSqRD70B7T9qZ798dP/R4yr5UHPS",
+	"1t4ar+E9LJow3M/BWMly4JthlCYnKPM8SPNsdmzC+R2YMrxPxQ6C734/ejEKJiydQAYWQmzY6cmi/EoK",
+	"xgVXWFd7wYHxmpT9V1fJZt366uwlW3DrBO+Uk28FL86e1m0dnztHy16zbLsPkc/hMvnjvkPkauuvndow",
+	"xHUS25ogHAhJFiCZICJGrkl2ONiZ7fBm0hNUB+bTXHSEwaNA5AtuFKKbu12ym2+uQFz7WvmAq54ZHlce",
+	"2rcjlavC2rPKDZTPoq/tqH2oXjMej1uJvKTuAOYPTlNeQGjAgkILbOVIsVnZ0XM84FfEW+0pAagaelGC",
+	"9XZObqsX7pZX39IluwPtHQVuN6u2r7qlT7eavhA6ZNowB2WRyH2H+gJstlXBm06v7ibuZDPZGlZnFeY+",
+	"qPtyDBaiRb7fz0z+Yv2lFQVxJ34zxxfj83EUM9koM5K4RDA0MduQB+Ig7OXH6U8HrOnqLValHZmA+3iH",
+	"ugJpb8jD5PM+hwc6Cqxb5tpJU+29dRJEiC89xhwskBCXVFf6JCmDMg9YluUrYHeE97wxWPKs43F3Tovq",
+	"nrLNiZ4OKJPYv6ecvcl7SyOxLR+We+3LY0pPYTu2XLlb24mVOGdL0tMOsK4LtKSrrALnGK5crFqD1qWk",
+	"2oFidS1idwBDnxNXp8HtCLvt6QXP5PaL/emRtCfR68sMD+blIm3y8EAzAyaCb89ffOfdDiS0OkVAmZSp",
+	"H4Z57WVurV6zpLE+M9TuOOi1pkbu+qvo812OqxaIz2buqRbsmppD7wY3pVQnVc12K3+LmyErh7TVpMcP",
+	"w2tsH2IVADgvX7AkjU6CiN5RWdcz5UBJMjCGB8Efkd1F6qRcTNiSx4MAE8jn04AfynIAfCQLYknmccD8",
+	"4if4bVIOIL86+WHMU2nBPphgcq9VyeFP+RoBoUwOpEGNSajPDPVUa+yzSthJvZIC/Mv65b2Z7Vpitec5",
+	"a5dNVTHUfyd9Tkny2QWJuMnrf7tXrURkzdm1ao613rE1fhzCT7WMwxT331+rFBXcIoCCVDFhwCaTvABa",
+	"N0qhoWRdP91zztNmhRtZmXW6thzI51LlwTKGtAdYGgbrOSs58hrKvQ1qozSZXAQDVhEgZXU554u+2KAR",
+	"MkZ7oB7WLYP/cEJ5Ue8uEWypyy1HutbsrCSbpCscd/MpMuznxUVSBtrrfuBZZ1a+uQZ/fclmoXVrfhQO",
+	"h8OARLnwWPBb7xaDS/GMIfnfPa4UNqNFqduiY5Cc6bcyOETKPx/1sSEtcozrbRLgOOyxUfDORy5sSopH",
+	"COIsR7qIZWngCv3hBFuRY9aiHXEFW4U1BMnZh6kfvgiOxa6BdA9lzLfIC05eyQs+YSvBLU64DO+OeBFk",
+	"yjhsSca49dKEnvjyzeQFHzdiFQlcCWHWtDIm0tCH4Gx1s4uYbSwjQoDiiUt24IzFvZ+S+GOkgIxpSnJg",
+	"0SMRFkHFcPy7zhqYvM+jCwg12ntTBDD9momMOQDPWT6d9oyxQp/RK/kR/VN+CgW/zSYpZw3YLYZ5V9ZS",
+	"/UZWGuJ1k49g6zOX2opnJYTQIZwVkrSssAL9CLMsoHcjxmQpgyACTwkFrakSnZyNqhGCEuPMmVCFDHB5",
+	"0teAlkpE8Pz07LtnTw2ilziIBNtYOCjKcYo9g3bWrtaoaeSRpcg5MBSgUvV8dSEH70K3HsvBEFQkM1B5",
+	"uxqojK2XZXPpjg4gIR+WKcsIMqKI3eQwqAx4yPwmrYL1PEm5VVjMlxxSymRONCOIqyRNoTF61GwSZeg0",
+	"4VJ7LjK9lt7Qt/rBcygEltvE51Mi8MAW11PqC+WKuhFfUTsU/QyHkIDaZY6TDvxHeXYclBZSXU11BaTu",
+	"BZIDqk0jRrvvf+B1S/BseWPUCAZRzLg+6I9D85SUyOZBu68/kSUeIdfyljfq3qgBVtRsCp2tq+RwU3hN",
+	"nVnRxPW/nMrGKyNr25NtKqGMei+XCtm4GXSJ8avjflcJI57F1hUCb2SA8WJH5fuKcZu81f10vOtDcftf",
+	"dqgIdfC40aVHjUbNRs5szd5GVF8Ns6F/b5ROcqGKMWmJTatZHxggrRlEyZNeSXqVOSfQDYZx18eGvNTQ",
+	"cKHibic+lq8erpbELaVCuRuausrKJO3L14jjr7K56Rbi9R8c5j1lRkVfsrZc9QgInUOkOgWeXeTOoo1P",
+	"tveS2iC1WxZrMzsivCqgbRCzkX+dbDrynHyiLlfdw3KrmMdtwhj12+OikSJwyYsJz0pFy6+YdIFKH9jJ",
+	"IiJxHcoD8mg4dCY6X12k1iwT42WvDQOF7xKNWV0IWJA3ONPpfuusXNsHZ+Z3d8ebac3+rCBrBPZr/kz2",
+	"fIkka9x7ZKWu9AZW1+eP6JKt2DFI4Pr2QCunU17Ej4Y7wf5p5WznJAXCgSQLvudP5qz8JbhLF6wcBKcq",
+	"zPPxg68eQsob8If+bvTqZRgsOBOrgrjtybQreSCWbMLB/AQoO2W2D9aFPJwAETRdpSndR9mtezQceibp",
+	"RoyDpMQLOilJxSA4yzRyicdKDQstQ1Wa7iwL+HTKJ6Wdktdv+Q92RpHtqHIvaQ86N3r3H+4UcKEVD0gr",
+	"2eBWxN/kkSmVu0omX/pRc6aCD3mrzMs2ndSv21tpGRndsHANBGtJ1pCD+udMLrpz0JKsRilZhnFFy77J",
+	"7tb0jT7iogqtuFn9s/VQ2O+5t98zz4JsevVNgXFSeGNxwecspY3A0pQXAZvALUMFitBx8f6quEi2PZQS",
+	"A5ftGe4jK6GjZVutVX8b6nq9g3fFC3+6sVZyfRIl02S26u2/qeQQcU/Oxgi4SlV2erE0pZcSaEI3bhs4",
+	"oAU64OsdhghRxVXeHnlbZTQ/CYZ0/hR00GU9c1YDi0PsSxZktRUPanxVXwCHhuMhHLpmUs8lQnWH9Z77",
+	"Vso0KYDvH8Gb9UQy8JzY/Aqw4JNs5mSDoxndLR3ytnfmZphK2Pc6EBeGTN+ig6PBpDpH90cA+T44sGs7",
+	"LhTBr3jBUlMfVIV0MyYXFV1XWdrZEC6SdaXaHaOvvQVbcMcPA2ViAGQvhf3bPI2TbGacjYZS7P7QQyOW",
+	"xlyUYyBgbiVxVv5Qe9fD3QGOtAr+jikXF1xQipIIMYnRn25T4hWnW1+1EkJMq5fpdzN9d4H0hIkI2CKn",
+	"6/77MIj4gwZaF1fqMgJu5mVzeayb4fUdNKw140somD/sEWpe8oISQ5lbF5AJRzphFC16cHjZzZSjVa5z",
+	"pZerhPFNzhlf7VbYClP3U7t1MvHgxkbKQ4Wj7OAtTPVwGa0DppAWZ7c25KuyX0dHb588eTYa7VJL1fTM",
+	"kGyynS+FdmJbVhNL1OXZiSvhQuumTKgQiyIniHYttH+MVzt9g/r7vlvNxEb3R6bClp6PnWY1MbhCjrTa",
+	"YIBpSSAAvByUM7oFWsYmnO2UZFh41/UDSpNMpzgr+SCAqLjawnaon+Q0avqnMgGFY4VYzWu4VJd4AzLO",
+	"uCcJ3+tnL5+evfxtWOfwUOmwwm3qaDCuqrWwDGE429WhswDtgxLPjFm1d05LPH7Z+jqvFE6kcVb0hlqy",
+	"vnNSHRBVlaiqYBox4ttWbcr4Ho01pf7v02B7zWDctqRmOn19Frx9811Q5gHPSl6oxJRsucTrqrlUtYAp",
+	"w8o+hNkx0YFk4ZHUmWxy/S5ZOcccfvM8497opGZOJvlLGBzdD+JklpRCypaSsjDpRg4OdrhZB7ULFQmV",
+	"TQnaB6j0gs8SIevRui3NQT/r8i9FO7Iej7Q/vIFSiUCbqK/UoGG/ZXvSJONE7QllsAUvmL47hCbrzN0L",
+	"yD7BP5TdKQjUjZgdyGTYf/5StK2v3TzHIlm0JlIbnb0w99jCTX5u+jqZ57ngYuALTtTsFA/aiSk+tnVt",
+	"XwJC7dX9yoeiTErKpFXx628aGUlE8iNoH3EiLnFHJFnMP/CeCFI6968FMOAfMM583Md3AkaDHL+UlzzA",
+	"T3d2U4OGMI5Zq7oWs01w5+35k7vafNLgo5oL56AdOtO+ZGj6vgUYN3yJOtQWCRuXqhAALCy0GrbzCCWL",
+	"PnPT0AZMWEe5w0AzRPxhXpSARlSBruiXVkZ9VbW85MsSMYj10mn57d49MaYMi80gXWWLa1gF5B1DWEgO",
+	"VP4XXNp6AkP66v508BM1LjJY0JgVrHMpoWO7v+q+1SCGFfA0+gTyAgswfRwEp2kaYBwsuNlQxZ8meLot",
+	"Bj3V4JRNOqXia3ipnv5dbVtrcFWJzqSGJPqcveRKHHeNOxKtVcrSNu1DE4fOz1WmBcia86W0idIYLvcW",
+	"Cgtq5kWZT3kB0xMkpSLaTYTCBIZWYSo/B5BBHMv36Mm7zFbfdAUqBbPNhagrTwjqG4e0wOMVZGAmfUIl",
+	"/WZy2Q7eZe+yQ8wqAiOistHq0iDv2IWS1VISoPNQaUOWmyfLg+jbs9H5qzf/OH569iYaQNFlno8X0saQ",
+	"yz86RtQ8gOPJQ+g4v+S6xbTvZslCP+w89LUQAvd9rDfNJ5c6n0cp5YiojxVsDpaupUzAD4KLDUVnlAXL",
+	"BCK5BRZJYH4sMs1nFY8cBUwKgyMbvLOThOhBBjyNNSqQJF5W7jPf2qDD3/I0/mbzMn+uisUH53n+gmWb",
+	"77BofPZdPgHjDv9SHMfv7T2xX6iIrnbveBG35muCRoze9tmRI6975VFzswmCAxncLSDzKa5Mmp2XfHMc",
+	"ROmlWIhxFEzzNM3XuD0ePghSXpa8ECHZfmEQHVIU8DgaVONpK7fO9/2AgAYgwOu9xNgpeGf0i5+kHHoJ",
+	"Yc1fBNLktTStXjbYZqdkeZHmIKV6tglWYsVSObsgIo+JvPHXkRSj0XAYWZbsKiuLjbJoIYzQCVqPKJ5j",
+	"LK3uPIsqbDE1DhhyJxkDkQX4ZWiKVqMlG6QOFxYs8osktVWgBUuyVDb0yTzJWHDn6EivNehPbkr66vHd",
+	"E+g4ym01GFJ7/TNkyxkEIzkpcrkyMYf/5rKgi4JNLnkJPv+rRCQXKbfSC4YwUYfrJC7num41dNFgGGFQ",
+	"iVgWnMVizjmeQ8ksyyHFs9SWAUxMMV26gboKHWOzzAWs7EFwCmESAvwGGOvYmMMcj/cseDY4evwQcSFC",
+	"zzpG5sBKcPnqjh58NRzC/w27Mq7V96JS+iq5l0ndsQKJFOUV6HG2v8lSUshLhEczbBpV0MA8iwZBRDpd",
+	"rXgTG4hGyokxUOSIyvncOIfywo3UmaDKb4wsZY/0O3xhNN6oUuCvb3VR8OdTVZ4cO4KS4wQ3IPEzYqFR",
+	"0TIVGLqKJyWHNa6/uEiueEZ3EkaSycXw7fn5a2JGhym4yOPNib5Bvw9xvlY2zRFkSRSVZGdypKNf/epX",
+	"kbuO7g+HwU/v4NR9d3D87uDZmzfvDj7WRP/Qt4yoOy/zVjvIkG6r7s/gsMorgQntZArbHDVUj+VDq4pb",
+	"5VSFMCYT1ksjFxqnKo0hue3MDjDh23POdGLvJSvYgpdwTkjhNil4zLMyYalwx7/iGMp9V1Wn/vntNTXU",
+	"qObTtjnA2BxZC17O8wYtBJYkvgDyK3pxevZd5JuNVZF2E6VTVfi2aX6IQ+NTkv6w4iu+Yw73Bfsw7mRw",
+	"8zO3oa2GEFC5NZ3brYEchn87fvPs/M0/jp+8evvyXJ+0PLtKijxb8EzzlaoYS/uqHboD8E+QhIPgtAJY",
+	"UMlUAOkB9wPUTgCfkutQnh/8Q6k52pvvxUzy6M7c2csiyYuk3Izl6LVjL0b4Aw2T8v1rNAZBKgDhSlZo",
+	"wWesiCFHFpmRqrowuFgpzG3BWQpOJY1GOVbmprpEUJ/JYjD1LBmYodI03NeG8vHR4OZTjZtbvTGRPrdj",
+	"VTCqFzqXZAqMAVqvuqXWChe8qnN8DoLo9ZtXT56NRmcvfzs+P3vx7NXb8/GLs5dvz5+NbmD9UYb+OOfo",
+	"22AIW4bYTvkytEZ40Q16zB4PH37lDtlgODzyoVfoVmhMcdbjRjCDQtiyDDKjgpaI38KKtzbnMk/TE1TZ",
+	"1ongUv9qTW2EkiHmKdt0L3F1BQ1CYkNeDHXk6hC8MFhlsLgxEBs0G7mbMba6krR1EEQoQZ4+++70Hz/9",
+	"TCrxZoBdJl53qzn1zqfs364SI15xGlclLtLkUg52xtew8WsJ9mnkpBT+/vTsuuK3fQDaBIEZgZb0vM3D",
+	"sNZml1y8zqgAJB5WvpILik1FzFlBsfaaw7NZjH31+GEXufxH77Gb8BIzydZaD481OVjMILN3hUFXWeyb",
+	"JSfdvyTfIAPPHUsp3FZbqMQ5YyFGHweQaLcxXQT9+kdL/INpLELTDs9JgMqdYnFXzsM5y4LRixE6WLI8",
+	"+IscAKrCVaSPjofDw+HXx1WD7KiS9PrOD8Oj9z8MD79+/0/3fxgePnh/9/iH4eEjfHTY+mtDnus3nMUv",
+	"jNetquwqFCje/ShQOVqiIDeZhRgCLl5YRBOWphdscnnQwspXv8sr8oX3BxW8iojpHiy9BOi9zpVm2aeu",
+	"6q2G7AB8ajNE2s1x+uJTTeV0vEEeIL/tgRRB15mAnmwJC4ACb3NtaLOZTPNVFp9ohCv5LeSOnVLO6d2m",
+	"RdlbTWlbaYC8KHYLmgsWshpMLbOd+7NgkmeAvUchII9cZZljQkRyKqpSiCmNN4T19+GFtlK39SI/5j2y",
+	"a8m2jeDdGrLMGkq7dlV2qNzp1pg6y6J5/e7G17ldQOFqOS4bnAeRBemPvOl4yzxYsOLypAJNZ0UB0Q0p",
+	"K8GjxDaBjhWoH4ftx58TcABtbR6vm7xvqWV07eTjqsDzecFVyAVqqDtEWEC1771+gT1d8MiBhaCy+pjQ",
+	"5eu4yFPeg/OjuOLFG3hVNmbrb6ojA0/DSiNae7C/+zgzaPudKn3eVXNa4yHWGJOkXsCViyYbOXvpupxk",
+	"Vz9AQ+/ck72CrnZgUUrz/LIXhgpcNIKzYjLXt1s6JEsdut4zOVTnFn09V7nHdz6SfxaKwvb5OwcuUZ9Y",
+	"iHvgL/qNVfK/iYI0EaUw4IVBY4iwVkp6xTpYqoAPnEI/A57U9o6vi7zkQVI6A2rwJr3IgtDobNCvrq92",
+	"ONqEvcPtqsP+2onDsG6tRbObWmTOfuEOVOnewQ52vdeEOihZ/dmBDs4ac9gdx0kpxmvAkxluV5fptd/l",
+	"HlXxKjsrxfdQHj15ahVLj97apavmXSEosU3PbQ7/1VdfSloi+kkEYF76Ynx7Jn/YVkJ7/FltZ1iSjQu+",
+	"TDeN2rm5lHCYDfDS2xFc9ExFFXeKrsski3st4Cse/16+W/Mt1FubxNYlJAAtFJik5UbS6cUMvT/9upCv",
+	"s1YUvntUocCsCnvyf/c6JWWPtqiQ/D8KcXASsEDM86LEjNyIHmFyMWmogjLFvOciW7dTpwDZmh5oYD8l",
+	"1uQinxVsESxzgXl2wmCygivZ+wgotO+0XwFLikNBKXUmOZetOhPAr8t5ka9mFE9z+vqsX5ootutmk1Yp",
+	"hn7KQuozWzVGt9KJoF2dFIDUhNKdB6p4W+dbQ//1lsp4uc6LS98mCtEFnKe8El/sWei7jofDedBHMVul",
+	"vK+EeSPfrSpUTVG1OCKaXqGDdlEki4bC0lyxB0LAzoQVMdHKHfUYPRWp0+Ws8ql0NI6VeEJbpZOtrogc",
+	"R+DZTlMQ5VXfqavqGcHtHjpm/5kV36hBXPH4G6kzemLyJhO+LLvZzNV7FvGCJnDKMy4olryLttzDbIT8",
+	"yoBMw6ubIq5ZKb3Di1VvX2GpPgWu4NOVcLLeNE24HhvzUdhCt+eM9J7VbT3Be1e4r3j87Ipn5VNqagO7",
+	"WT4NImVyquUeDYJI7gBI4IOMwdEl36zzIo6Mk1oKIxGwiaEVoySfEGhQPVnIN43Oa8oa5DpKC75gSSYG",
+	"B+Gtynqrst6qrAd/d+rN35eq0ia5z7Ll6hoZ5zzrgn8guiXg71qyohTBn/Mk47GVo8gWL3MWQ+Qi/1DW",
+	"cZvDrVCt6ma9314JVRCBApJ3gcS3aMknkV2dAOA+2dvaSShvYMPvvI+32kLNu1NtrtbQ/KMKrqf72rrM",
+	"+4v9VtHRusR2nkE/RKMtcZ5z3FqeRdqI+bIcI4+S/BfQKpFqdhAesFWZoy6xjY/xisfnWLjW0pflq1Xl",
+	"wVlm/f17XaV6croq8zdYs9WJz+DgvuLx5/FwW9bN9XramstE07NWdE6Frta6Z0O+kq5WPJMvPeUlS9LK",
+	"ENb3mJWoIBHWPs9VXrGDG1ALfJPSNgc3ds0gVbAv457hiu8IamHLZQ9K4NPl8szW7LcfJ1RXHM4wxfSr",
+	"/uwgy6eWWm1oH419i5TPIk7ekLuvKgEAqC3N7yBOYothU90cvzApf7IcX6SbSQSKGtww2fAFMCWlCQiO",
+	"qh9KMcK0D9My3ZxOVBByLG2kbZAHuRGcrdWsUm55kCyPUWWI1JCoJGGRVHhTFR6oKJ0JciQHMctLjUbW",
+	"4/iSAmeN8Rat+cU8zy+jQJRMRTnIb+i5xv6uQPj1TYmInt1GrRRmEJpK0+i/MMjBDwhhwCb2dZXy0Iq2",
+	"RU8JYAuLBfZ/F7hg1ayh1odquZgZNYuhYaXjxbqcWdHq3vmlgJTJtGIvZPdMYtFBcEoM9TBMEFuUpsj8",
+	"aadns7DyMK2RLiKqu53Y0ofeYsUlL4lGrVXKyM8/Au+jxnL3/cYO/+n3TWVCnAIqbQitPvjmBPXKsdTv",
+	"RLMxKYKLDbm/KP8kz2IK/Qwu0nxy2br+GxaYIcpFNZeUWQ8UGXDzMNl6MduV67ynYFL28iNRjVv3G+vT",
+	"Y1oLGDD0y7sPB0D3x3MVvNCyJN1W/8FA/jGivdrIPiNTXcGtVTjUKN2lV9btVgtVHibjH/OMt1jGPxK3",
+	"sREVxEcvZYl5YzsfoL27xjrXc5P0op+DO2ejV8GDo8ePD4/uUiMUM4M8ea5qMR9ypY1ejMLggoskpoSR",
+	"ijChgR7hGqusMhX2krPHurpTKgKjunUbRytEAdt9KjwB2Hun5vvZDo6TgFWKSPm0hHNYlGwjTEw9orbt",
+	"th81HTqtXe0qZKszioZ3h5PKfLnteaW+/PgJjx83K/fo/PTNuaEdQRgHspRAcfa+sTxBD7oZKYzJ86hq",
+	"8bTut/Dgw+EsP9RRd/jq4CX944cf3mMd7+03D5FqDM4AJlt0MEvK+epiMMkX93K2TA6l5Jjx7J6u+6P9",
+	"ubhMlof5ElfW4TKXCl2Bzdvx0EUaArzkIBW1dhACNxbSSwH1jwqJzLMJN/T9eI7KPzXlqgr3uhQhgnHc",
+	"tOtyNpWBoza2tGKQwB4NmooXdID7Wwfc1d3bmC/oZtx/XXP82Wb4Uyk51U336nUUBtH/99e//r//9T+1",
+	"7L5B8IQJHgZAdBMGy1U2KVc0ycDBghwVbDKBEzzOifVOzsLtzq3rhzd3emypTqLzjyJLg9a40pY9ddNx",
+	"pl/cNtxdow4DwbmlfQysmR/r+YiqKsvt8Jvh/7gvU8LdDM9Wcpfd+4YXaZI5x5AdwB8t8iwpczkgA92o",
+	"aNvrqS98+X/B9lPzxNjlD3SrHIPLRNQ/fXbgagmnh396/9P9j/5LaX0OPRgOf25nz8c2+21HkiNpBBlh",
+	"Nl7yQrEfdxgWAN2qfyyl4+5fL5Js1R10ZH9vS+xdWl/7ftsO1ArYvg+QbXmXxjub+ya+37bztQK26rz3",
+	"PO361qIWqRSxjU3tloKQwJhtRCMTg5UJTyP/AFhZJe/WhI2Kedmm38qnQEhuiKTQjNPGG4YsEIm5GLRS",
+	"szx4/KidXapdXGDq9lp3h4qAKwyOAkozEwb3iSQsDB6YtFhh8FClr7rIZDPTdAOpMQQP4mQ65YWhqyBa",
+	"QjwrNEOaRdA4DI/C++GD8OF7D2al0rMmeAX27Hts/4HdWZ0uRz96rlKq6idPVL/sh5BAScEs8mySpAnz",
+	"p23YJQhYfYOBGrWfaTd3Ms3jYPNswvvcIlu9eGp9+BHJqFcF70WTDkZokchHamkQdj1l2Wylct+fAnz8",
+	"8Dt6FvVL9JDysZzXXuwY0yRLxPyaFDB01+cjEkGtR2fodG4HgVasEhSgXq1kCWhGYmLdLdxlWS7lyIz2",
+	"VD31XuHMqVSK1Zg0d92CqmScSbkdZ8ls7gG+vahTRuguk4SbJlc8QMmPtioVho4Eom+i1SFH8ASTFpBr",
+	"AfS7gInAXsZhz9hpq+NbhPbka89wv8nXnnmGDgNDhsiDKSvCgH+QvScgJxQVbg24rQP/8lUxcaJbQSk4",
+	"wN3QE2E2gkLO6UP86zl8TuHcPoHv0txDx02ygwvqu8rhkm6AVKDqkYrZxs0sJw+39TyB+3CBTPqrgkcB",
+	"/7BMWQKXVZqYd5Vl2CNr1W5Fi+/KtDe6PPf5c1N65QeqCzLVYsLjVsaPkpWQ1/KtfNkDOq4sSTcwCqUC",
+	"zTZVaEs8PU9GLrjy3ciq6s6ldW3EuHO+VEKqbKnZcC3UcE74w1vMC9ISvEyymJJkYd5YBkkgckMdvmQF",
+	"ERpbW40JOlaA3FnpTBOWkYwAxkvMTitr8ISvKKqVOfcdYz5hbuAbGlMHAaPphhDctlxXMan9ZTu1p/Q3",
+	"qE225pneWg1itK+QxAi15uGAyvPJZAX84pCwo/DIwoxyP8uW1AjyFn2F4AxSwo5xwTS3Ccc+cyje82mg",
+	"vu9ZG2wlqkv0rAw4J+xhRkpYWLyKiRtDRyhDCmaolV989/vRi1G/pqF030pZQ7mu82njoe49xOjWyBLi",
+	"alsd48mrWApxYENFU62Tq6Q5sf0zh527lsuFxkNAgTtwR6kzztm21V1Tm8f6MrJWuTM83ZLteV4stvSY",
+	"NCaHkltV+YLVIeFJFOXcf/m0ecUuMcZpqVf2R80qHtHQTPJ0tcgiZU6yLLD5MHx3NkfDbS5tfFlpeTbJ",
+	"4x4G+3eJKJ+pd0m9b+UCEB4ueFcsMkjCdRw8Gf0xDP7td6N/K9fq70avXtrDfZFkDMj5PdgMuaZp0Jpc",
+	"ofI3m//TQyHEekel1EPbKLvrdaZYjxKJLORSAnd4sOHlJ5t4vfu2GUD1kTNuJ1JZIK9waF5RZ52SWtsP",
+	"r6Ns98JjQ0aPhtgbSPYB7V7nxeVFnl+eONzARBWMpGT4tka45GUwT+KYZ9Wd36MT9sT3HGVYCS1DLH+/",
+	"/gBXxHhdwa0YLU3Sd+8hK1bdnyNwpVr99UMnbJfUlxBAYRtiO4VRfOrTdXvJoFW1LVKX+I6rVmfu0dD6",
+	"X1fSgOubqfUdi73sM6ufZ7t+xq16rhaA218/uzlEjIAh4DPlBsFz0KrRrrDJPZS1aS8pyC9VMUTEHPT6",
+	"C/gl6cl2WXJRiqY8cWiIR7I7kalXfmJBTRCgFLMk3QSwVITjvjsJhpRLu79hWs55Uohesco680519Mx7",
+	"SWkciIb8ly6tdzBNFBYXG6mGsGmxXPFivxsDVft97wmstQ6KN23whSDiZyaJTnfcvvOFaZ2/WTMvsAev",
+	"LGaQXXkTGDgDcYRltiuIsoJAImaVdtTCL5zYOAV+xYuNndwOt3bC0mBZ8GnywaX7f/LyoB3S2AZWeMMh",
+	"a8p+SLbFCse061xZiWUySfJsRO/XV5TNCUUv+WeOkK8VBaA1JFfleVap4TDBDI+tZCT1G45pkrF03MnZ",
+	"QF64JE2leHUzRDcoEB4qJ7m67BD4CcNsbXRVs0zVegJ5mW1MFo5eRPCrTq3wnIlLut2VUpYJRapcd6UD",
+	"zdTB8VHNL0MfWd5odwztYWic21MdzmiS8GGYQslm4KjB/3rC7Kd5sWYYZj+RBm3K4xnvfR2g635D9VmP",
+	"ztnMffCWWmE9skLy7WcUla8fPdeNtB6e2u1VI/FC8Y6pgeAf2KQE77UUGcRSQBcjBZ/xD8ttOgvFP6Mi",
+	"zZPXqnDz6Impxjx8QxWq1u5H3nRuR7xASJNForwGNsADMOeb4E4kFmKwYB/U0nRQIFEY6N+118J54e6g",
+	"G5G+BYUICK/xJd80k5iDDylfZ0hFhDGtdkQ/w0DX6PWrkUtJLXdc1OlFuAb/CQmiPuHHI3wVGEtmDaev",
+	"/IWVK9Rhp0WelSYRr5xdyNGRFzqCBy8gzVe5JeW1heWkdtCsXHAXe6xorBxXRr8ROYT/Hj3/21//49/+",
+	"+s992EXaaUVgF+1PH5RSbr+6oOwgRczfQAz7NWTHJyHnXyh53dmHF4pw0OYqazVq7BB3Wrd6YecZEozw",
+	"ggnXc791FKsV5N7npox2cbcKQtjWPvYdm/UqUqXl7pvzabWMt57QK14Ir5lwlsn1ITDTOer2GEDYz4Yl",
+	"KoIm6Ek3pZIODupLX9DIBuDo3biAVfEWVYBR4OxhpwWgFDN3LTu9pBVgRrSCK7Amp1VwfJeI8vruTyWF",
+	"ukapja/UatCeRbYeh88iul8rGXetAKYdxX2XJQbqnrIW/l4CBj/tqVPm1SSLrAD9U9ow7mHTVv9rWeNL",
+	"nbfSvSn8Wcf19dFkISQJw15ZFqvRE/2VWRK6YZAXoYU9sp77tN6KwlvXcbffEd0a7xe3P5Tu0UDaYy5B",
+	"F9LMEiUxCiQiKIuEx3g/W7u5HXbfy1j3MYf0oFHd8TEKz8DBXrIZhuVG4PiIVHg2i2MeEwGqTroLbq3B",
+	"jVh7ONP3h/Cff3h+b/D+Tm0VqN/e/6rxs59HtGdFmfQdL/iCdcS4gdR0OEWfiqbyS4wQFD3O8BHn2R/p",
+	"1ZrmWx9nRdLVcewcg82jBR06SMBnWnAWh9o/r9i0kAORpSk9SfxY8S14TbvmA4rc43R00gWY8IMTlHkR",
+	"egwjK/fxMCj4bJWyIuAflgUXghiCfIAgD9xjG5bf5sD+mkrerIzuSLm4Z1/DZ1RW/87Uw1t17KDF+XKr",
+	"AH0xCtDPQuX413Rc/+s+IW2fToMP7337Obp3D9b+vVcjfU9FUkwONwZPVULb5NPomOK026jp7WulkyBi",
+	"2SY6ti7n6/SS6iKX6pUPt7iw/WYzwu/or9NsY65fz4vEBzfrpYdojEEY5FargT8Mr00hiinIl+Vhvirt",
+	"M08fjobwVgWerhXkjDARnyTVTb98a9aik2r00k/bjrONG8amCaaeUFDMkhdSEnH5YI29PobEMNTdQRAZ",
+	"kn+Kj4SBTvP8UgRpcskhAHhV5nJwJ1Y6YaAHHuer0v4MiAKmOcT3QyiNkrEDKaCAXjk6DtZKuEKD5foT",
+	"UsBSm+UMuFw3KkWUrc9YH8hSYSXLGnVGaMXMQrtQ2POvXzLUzRioh4eAzTAX6lRTsNqmg+CNRx3zLTKa",
+	"laSAq3CIR8IwtB761okZUmQSkBvGScc0cEio4TzKJrzIRCDyRVPHBvIgRtsgn05p4tRBlsh3p0iD55uh",
+	"NUtKQTHZmMgmzwZbU7JSKjwLZUNrvFEWgrD4QgAb7SExW+Wx2faynYZhr4cfyuk9n355UVJqvV2mHGMW",
+	"t7phy4tS1VXNObCVNqOq7uzXHucQ4jc/R8pAWfOz6ZTglp5kH/CbEoaQ6E+ByIE25V32LjsMIqJnicLA",
+	"DeIH6QnJ8XhZplynLUgE8bAM4POCl8XG/iQRwetnL5+evfxtwGYsyfA1/mHOVqJ0S08Exb2aHIVZHsgS",
+	"E7IZpOmNBayyScpZ0fG5k/4rWDekXgEuU7Ah82ysCpYfwghEWGEyy/JCtxdXnorZpWydRVDmeSDPyhOt",
+	"5hBzsBocdSCDKrFcUnLGOZIPYz8avtUMOVKJhDNWGuP6qT2PML7LpOgcXXm80KtizMoIaJOXTAhVqQ74",
+	"lMvByoAObdCBKTpqGZ0A8M5GrYrgNHM/JaZXqeRQ5DMQ+lzwqVRfqGsrrq32d1lAofoqV4PpJr2L7YEM",
+	"xOqJflGFGfjXIbLAQffKIl9dmPUOKGmY4FlyxbPggk0uQ0cxIjVeZZ8QJStK4y+BMb+jK7grl4cJn5bf",
+	"yo7dMdXehaGiiaPq5RpUJaAzQ6hq5wyocbHWBNcvNQVBjt7dZ1JJqMGvDfPgXWbbIprlaKrIjWCLAyCd",
+	"9jDAbmHXIAC3wDwkqmfSAMbN4+R7nVjUSNTrlpT7KBflzPa0iVAUGpIm/FszNOGfb6gr+Nczq0P45K3u",
+	"lvpbdQ7/PjddxAdnuqOqAtVd/Nvmg1KVqq7j30+tLqtK49qzN3owtOzfS4YhyBg1bk0qRZxOiugBeUNO",
+	"jL2MEa2PnCTrINx15ivXOzccDq/lpYKd1Oijwn1GVkGiGBgCqX+HhmmMONSU7ZuyZHF9lxPsozHk3h1T",
+	"Cs96G0f4g8PMVBaur8+huYR1McCyY56yjSo7qrT4wX3bJfvV44fVGMHuHmDc2BgFQnOmMzzDNwFTtBZ4",
+	"zMF6tCKJexFL9QtXwB3hDVjoinKQ67wxckFnuaJmNGtiTVR494PR2ydPno1GYfCAhsNI2/vhg92Z6qBW",
+	"i5NO/m3RELmq6fXTlZPuvZ9s5UrRD7cxMXgszYg9Zyq3Kr6WtcG1Jt/dUdL6P32GQJyGrgSB19tsLfkB",
+	"QbS94QtWXLYePVPta4IvyLWTLHiaZG4IgJjna4ERrzfmmtft3M2YVr1rn3Z7KBpuwcti8wLp8+qD9Twv",
+	"grgAvRbVSXGsufbKHBxPSiGH1A7TVQGinJTGQXCqM8YjxhzG1JAZiUomYkF8jjqzPOZbsVOt5AU4S0M6",
+	"zYoriGkBN/NsVZjwnIQLJxryh6PwQfgoPBqGD4bh42F49NXwvSUmWi8hv+qMinfvmruul9/kqUO3h7St",
+	"FNgGIoTBKRIvkqyvaz9P+UgVA39gUfKfb7A4+c9TLBLaQFy513XMgTO3L35+p4AIyuWMP/RykJzLV4Fs",
+	"cVVuE4mwPXML3Yq3gpfkO71VklfZq+l0f6EGg0AuFDAMBXCfy+8jRQiA78itHvOSTyAdzGRVQJg7/ubn",
+	"CfYFKyiGz1aBJefre3y15sRTc1kNN7CXh7MgXfZDaoEOItDRpTtGE8jm7Bm4L6vcP3WMrvW6IRMgcT4/",
+	"UQz25yYCED7h7t8VGLnLLvMP0b4uduzzY2cEyvDw69PDP7HDHwfjw/e//sUNHyNf1LlwfUnaJj47Qutx",
+	"YexV4O1f2H3P/WzUyMfGCitRILhYEwEOV5yYIE6ukhgPWnhntVCv4wvCGKuQxx316pPgyHVx9EfFHfnO",
+	"WzuDcpshrRqDeAV1uRPnGVe3DwhkWDNhMAvwjr7kbrnWDma5c4t+Yu42IARdmDRhAgrN8rGNG6U2KANh",
+	"AlHrRb4ImDTJihI4/YkrlC04FFGDTaivE+EiJvIMP8jXWXd1NvEiThlAFdxfNYBNX9ArGAJUVOb5eIHw",
+	"nlKxC0CJVRCHUOTmLIP0UAHY1Gwyp6GXBeVpXO9fnhLEKAtYELMN9q+CB9GIhiZIiHH+Y+5xBYtcZXEO",
+	"Bj4USzAMuFLRKf0uklgYIJDvMmuieOJlictciOQi5X5USZarHQZ2nrBYl6Bk596RCsZnxAelRkC5nuhV",
+	"SjcozU1ibqF1iq4L2W7rZiPGwH5c7pBj2Vmi0k7TK+4gPDCrCYjNcMbpn3kaI9EIzsdBeECD6LiNrAsU",
+	"4pXtaQKuUv4UG4sxltRg+cfL/KVqk/zzdFXmmp9ESop15vx+nucvsNn01ytoObwqW08MJauUf6M7gBBA",
+	"1Qn5l0lzAT+pznwMD0Zs2ml7uiLLYkGqIjo/idHpZseoi0+4RFzPcwUg9tL1mCvT1g7B5W6VTrB3+ogs",
+	"L7kfh4a32kKOdR+CHzbl/dMY3BRjk6o19HM3OWNIfW2mlved6HKp7ddMkzXu3UrTlV7TSIOd+dltNNmK",
+	"/dgfbVv0+znPaBNleZDm2UweRWzq8Nq2795dd6shcXu1KpAP0VAi3JgL+sY2cQvTGk7lPvfefvfdJF/y",
+	"V9PvMYSh4XLkCpilNaRUxTvMeCmOTWoKRKaE+E+dZxevVchlV4OAyy+M7JS6SJr2VBeoya+mb7EM/fcT",
+	"XZh+dCpLlb3lrJjMz/mHspvYe4t1aHsxvCNI3pBa8Afkh6ELCMTaNvKntJtLIyToGiU/8q6bTQuNUOfe",
+	"VSlHBMSqEO1XpzW3LSJgxLP4GkhMpef3PxR4Ft8IEFPX7N1Kpld7Exc8K/ePwbSHc9vTrQMGrfHzS1aw",
+	"BS+djDOFKMFMujJgfbhou8jLuQkEQ4SjFVgWAeoGU05ZYY2hE8tHX6uU7wgtU1mJgxpR3v/91/8zIgMY",
+	"trPZU7q1GSUNl2dtUmqSukAOZ3BH1Xt/OLzbVJlm3bNqQ2QcPg8dmjjEI5iSjx77+fmuATG6NkPfIHjG",
+	"JnM0PsB8pYgyCIxj4lKatkGkq4lMjA3kLcYhWGUpF5Wkt/NElHmxGahP+RIyUkbyDZBl+kZWyHZBA/DW",
+	"Egu65BsFHLRwUE5uAsQZZjAD6g4JyNRDipOzyVdly+esBNQruhP07XFwkcebQHFWEoZRx8z61qTyZsgx",
+	"sPIPzLm0XAnlad1UW81dM6HTioGrh8ap2suHw68NopPQBRHAT+nrCH0qCrHr7hI5onIArSRPqAlIxUH7",
+	"GuVbWitArmC4hFefqCXiaI+Ajjk8Gj68f7hkSfwpGRzdBMutpMhOhmdQdyLH62cF7ahgISldVZhUaUqq",
+	"x8bprp89bWc/vqPojxtCa/mHJZ+UY8GzeAzafEN8MaJnCaxbOtoIGQG72fVtlom3ZkYr+LoVqxyanQet",
+	"VFwzlV3zmlcscF510wvTPn+Nb1dYBrbkB1gWSV4kpU8Yg2u0HtJOSiCAUOWIg6TATWzFtB8hh6qdnjgK",
+	"g0f41CGABZnwFf5gcvqTVFCVsjTN1zxWlZNMxZ818E1Vr0SdlB+/FHg4rIqZbKzqbvXCHqCDWh39emts",
+	"J89EInWKFmCnitECsTcpeBkGYjWZSzWZwc4mYnTrTkXaRhZf6zNp/6DsVNltEAYMzn+QwzzWh0LAggWI",
+	"bz2DUnimIOb0EMGzena3QfD9HJPO2cEfidQW4LCjfvBsUmx0HtIgGj178ubZ+Wj8+2f/KCcQQsHzqTYM",
+	"MCiR7noossHxxWtcM+AwfvWrXwFDgcBd7oZg4olF2z0pQRGAVMiD4GVeKuhG5RAc9EPNdvNehMEyZRNu",
+	"mV1qcrMACSQGwfckvpMytAgtSLGJZFEQNrMSPHaPq//1n//7//wf//5f/t1/+Zf/8N/2yGyh0p96ur0R",
+	"JV/gmrP1HW+g4aPrAdA7uRzcxBQ63hYaN0vUBQkRHOdlUOYz3IC4RLWCL8XNSvCxKiFyJyHNZ0l2qMyZ",
+	"T8QJUZLxU8lJyYpLYWCXIB/sZCCDYFSyMhFlMhEU7OPkCgkElwcJ5oqFzJUpL0CBVQEGIsAYE8gbOQhO",
+	"ne+VXqbCqzeBo1qFXtVZWhuoJHBRChUPlgq6QM2cyCoCdUvFPc8mXGmFjtRLem5Wewqbha+Zdi0dLdtQ",
+	"QWC9xuFO0PuKVeycz83G8N4MfpUgf+8Gf3POe4Hp+CDnPUTYq4T3lQT1u0L+Te0jrOkgdJ+VzgMrFkA+",
+	"PCddrsJuUXCWSoUyckyuY5e6BU8rXOqDIJIDGq/wytb7HtzvyrNkCiQQWcmLK5bWQldgx6myxuAa1cEr",
+	"zh61gcVA5L/OQDUe2CmgqSMH4YEus+5BpcFAHbMSEYFQ5jFFwI0L73aU8ntauKwQuOl/qfDyVg5UHfsB",
+	"RudQmnlHAxUVo95G+Qc2op2UBGNNVfyZMQEgAq15A2daL1bY7M5DCLRkkwhSxRsKDHzCPMqGTCHRz4Ny",
+	"nUx0emb4ox+IlF3xQtoXBcmLcVOUCL2IXg8YQ6gaQ4wwNiHJgkWSpomKqAp3YdC+YCnLUHfY4evJnGUZ",
+	"T3szIEyTWbO/ECupBoWRS0xZCUVyxYsTQ0T0+MFXD4OLDaXO/93o1ctBMAIN3Q61s5Rd0GLnch8ZNfU0",
+	"C1gcF3LTyfNT/QrN5/DFHFL6RvOyXIrje/fkn/foW6IJ00o9mNBsAmd/goHTWKIo2UYEq4yCnfHkFDmi",
+	"UxjZFboc5aQkPpmCL/Ir6z3jzYJGhtBCqRdBUJ+CRFGnCOgcmlgRqTGsRKlOVEAkYKJNlc34TiQVsjFo",
+	"6tFdqC6asDSVXRuAZbiJTMFJpTz9Ks4FjFP1mfL/pZzBTOI0Dg48xw8unfGMLX0hHglPY6GowKbJzMrD",
+	"RrmQjbVGrwzQ4hoYDoDcSjikEjxjaJJsu019xLKAsyJNeKFvdQS74nEgyiRNIcmpCIOLlXUaEAqdEq3p",
+	"ZtKQFQWflBRWAuEiMAh9Ke1hdMRq4YtoG6mcsNhwFbLigv+QPoZd8syEgZJYgBC1vGRpCEEzUixPV5mm",
+	"CDROLnp/sJsQ2gXeMlcJBLuufXjxLbz6MTxIsov8w7gNpHNukdagVcJde0lgdrNEVJYE+FGzXPEaqAxV",
+	"NglORCrGdYjq7vzm+M5vjg1YeHz4/p/evRvUHjjPBuPD93fdP3/V4DJUGsu425N1Rq++wKEVY8wg1upD",
+	"oTGTe0wuOHBLgEcEDuIsXx9r+h90VkySYrJKyuCi4OwSfUdZXgb5ktMLWsUyhA4hlUGeelgo+DJlQ2IQ",
+	"LiL0Ilf+dCB7Wi2lxZ8mGVg7siLiVkSmonJe5KvZHF4gmGGiUxWLJJXS/06UiDH+O7rrTakmf5+zwk+/",
+	"VRsuloqcqnfglbj1gOhODiKEl9R8eXIJUbK0IGLLJfnx0S5CkKG9kk1MGp61tjyudAA62N4BtlzCxCBS",
+	"MlW4xogw2liEGxhOzkM05+Q3xLkmiwJ04yQvYnJaJVkwleYefaocX7QNiVWKomxxvINlnlPknSxbWIWr",
+	"EYVhROVBVwYh/YhgKHmmAghDeXrrUZNlmMtzWgqrJcgL8w2QphT+Qe3D+4YSTbG+YcS/FVLfmklevkxR",
+	"9vAx7Ibu/PPwlnw/X4/FOqGwE3fST0H3uOBpvkbpqPZW1SGqkLqw41tRDr18t7JNa1ZklEjfg36yT7Mp",
+	"k1OuBDgoOqHFEUTLcmAVGtlr7vrNlRZt14A/TcQyZZuX8lUFW2NXLIGi247IzmsRw/nTHaqh+EDgYmMl",
+	"eL91+RpeBZ86z5rvfRKD2oegWrkVFZ2tf8cgnyLuTQt3TxO280URuczHyyJp8p/CTwo1D2+D5XV0D4IY",
+	"9PUdXAdPNsGdaJFnSZnLGgbqaXT3OHj4aAh0wYPhw0eD4KmdCnjC0skKiQdzUdK1TVKemPBFCgeWIwPy",
+	"Q58DPbNib38lguMiCE3UPvMGeLRbpBGcAW1rhZUUlUDWuKu/SgsLlpHi62LaS7n7wqBrhO4lP5Jv0hfj",
+	"RQ9nn/zgBTn8bj7Iihql+UC6fTpwiyQtI58bKNrNAQPECNu5k7RfeQEphMkXJCzCGh1JUZ1lefQowi/L",
+	"3bRj05MFH/+YZ53zeJ4s+J/keyrJ/Vg0ApuqLid3AWPiXF7wjhXc7FbaJdJa8YK09fGtQD/zlxqV3ZKX",
+	"P0OKYOWhChU7qA6apiBqo4q71o/Wj2ik7JWhrM+qAqYTwRlhUJGlxuFmme2uGuMoWh6btXpqOee69rK5",
+	"PhPLPlPnuU+zMOe2kcqWN9VZ5xXR4ndt7hqajlLsFKxqj79aP/dEtSj3GtnkJ+Qvq+45qd6T9++l5mtW",
+	"djwrpOkT10lYe5wcW4Xo0HHh80HEpHTQrV8vvI3ixGnki1kTt7PNCanQN700SBOP2X0IqeDNtjTaLQRU",
+	"kNGaigjVVRV2MVRLoGvtiJu9l+sNNdZr1+Ot2+udHS+eSdPmKXWgvjDk1+A6JVVabghyqBoXA3q4FS1p",
+	"kK/gfreyKVNelF7yuefG4h+QVwQRuvRMmleKaxMMaVmS2q5Salf8BVG/M9G62WhujxS19KLmO12wRApi",
+	"jafpV511FeLJYeDjcWpvB/IGeRQFfQkelfOCi3meQl5rdRvYeJT0i6l4wYrL7/L197oEejCiQtpsu20n",
+	"2msH9o5DcgyNuo9cjc22464/NJ4d5T6gAOZrKiZqoTRv2W+Va7u+XUHvgHAaNpkHMQN6xCDSqkkEf5sQ",
+	"bgeLJlVP9K6BaiYC/gEh4+gShNsIQmlBt/ksyeQqGASV2FVoBUBPHKJ55d2lO1ILXiXrm7DM4L80VJln",
+	"FQDV8Kvj4fDw/v3j4bCC9e3wjP8wPHr/w/Dw6/f/dP+H4eGD93ePfxgePsJHh62/NkT0aEdbHTvAlssI",
+	"HYgnJv4fZBU6DolxTBEogD/1OIjSfBaFQRQn2axk6aX8d87k/6/5ZM5K+S8pfdKIrhoPxQLoqVmabFaZ",
+	"+qvk2YRnpfpTLMCpG03kf52hZMtl11VDhYGEHf7oJR+RoiK9FAtxaF3i6kb5ORaF+D3fnMXe3al/x6vA",
+	"+jvhwbpISv4qSzc6tRsrX5E81x6Oxw+7aM0umOBvi9TRyVZF4tXG6HrS0x28R+VbpZoOLT3VLe4ix3sS",
+	"jz4IQCcFWKmrSp6L0Zh7izJEuls1WY2RYXb7swDtXf7gBZXMOSNQSR2GTVmqPdnXFdi59tOSAD5btVol",
+	"o2kzFT7hFOiIJk9pgP33/jYt8sV2w0Y630v/iZdPp4L7P1Tg//oPecv4Nvywbb712oAVfJIsk6Yhg4Aa",
+	"7y8IOrDXZplfcrk45ws2QdM+i1kRH1J4qvAs2MrBTGX6zmIXrQBixxKdj8MeEksks+wlawq8cLK51C72",
+	"THoX/V4b5FY042q80sGf+kvhRpbLIofkTqp0DURPCkRPz4GoRYQBE8EvfpJi6GMozzsV3/AEMPGnNVyq",
+	"YY13wL/LIo9XEy40Qt2HApHLOF+VI3PdZQ4CP7+lcut5uG7V8VQ/jOxB9S6MxXLpO/LK5IoDhNa+kLNa",
+	"2N5ECHzO1+NVBmPv8bWdAkNvwIIZK/mabYI1xF1Hp6tyzrMymbAyL85GL34Ll1brIodVWb9mvEiyuBMa",
+	"B/fb9mXCg/tdR60iQvN7NZ7Mk4wLuFPF3W8BJ/WisGOlgq8ee5vPP5Q8w3xzuy/5bzYWFY8Tr34cxMks",
+	"UZCZaS4nJYhEMRkncQSYO7VTK9n6BsEL9Qs4oZE2GDIXAPZIVYaBb3gLacd91dbZlPOGscRLHRfVbKl5",
+	"jz1yQhZW8mKRZCwlK932bR01feLFzg5tpq/jYFpwblERK+nues8aKlgJXjTU8v08DzAgvpjx+CS471Sq",
+	"FOtkYoLX7fV6/9GjrgU7z0XZZGaZYE3abScQdCB/AH55Dx5JlF5W+ytesBRKFBQnmheWb2WZFwjmyzM7",
+	"8RjZmqHBkMnfVS7SreBhcrmN7Yh5Tb0Qz786COV/jh57dbuFmI2ni4YxQlURt4E8PI4tGD66+dPUDotW",
+	"4TIUWoQjAXZTNTsCRGFnwdsno8P7lmeDiUmSjFcTIR/iH7OLy4PwAP8ffvD1YqnBJZ7pAQ42vaWXcL8k",
+	"Xw2DHFGRIAhPguExMKgkC0Wh7Wey88l1le3aHAWPHj3oXJwFnyWilBr8WCWacQrpsb61J36384h2V11a",
+	"HA197hi4RBkLoy1Zm1+2tYe6BGFMY2lt+ZdcEstzbpqYEKKqBDgOohGWchrHBbmfXojZWBSTqFtKophv",
+	"PRtRXUHZLng1UZtPjuKN07U0tO8BZBgUXKzSqmBCv0yoSAawmcdBRIs6Cu7Y8feIZwGOs7uhSmIV3ElK",
+	"5Z/RaQ8AaCDfKedFDteSUXBH8CxGAI9I83W6kb+j2wfqcQgls4Dy4twNTRYr30F31Yc4JZ8GT168fn0S",
+	"3B9UTj4lH+4PhgfhwYPB0CsF1kkW52tPwFYNUZfpJCgZutmkCGghPBl2u/+shV3dKT4NUzmIPFrmjGdl",
+	"k1OlwdZt9BHwv6xYuqVPQ98xbWXUKy+T1+AvFiwja7B/O1S2Jv/RlHDlv8W8B/R2qKA1+olCuydZEOFw",
+	"RHjQ46Y1cfzqV8xre//DByDjDEzSqHqLcfFf11q+dWDdOrBuHVi3DqzP4sCa5MWy4bS5MWeMEnChPtx0",
+	"vb5ewQWJbz+ssgk/bwjp4NkVT/Ml18THJlE/S1K6oIGgw1WR6QzFG2WPkSw6CSK55qMGmmts2a1cvpXL",
+	"t3L5Vi5/Urmsprhb9sx52sTFwRT6AnzzEPIj1eBn3373KlK5ZIEZ35GR4LAsuNGkSYbhRbgpVH42mSdZ",
+	"hXzB3E7LUgf052CSLyqW9KOHDU62BgtDiHVexP1uknf1yCzTzXneb9x3Px7DgzJ13HSQ+FY+Cw+SxTJN",
+	"JgkSSWfcKzdXmVhdyMm+UHZD5RohozjmSMcHQ0zWd4koD9+aj4l6D2OlrCufIPrFTwTT+xiF8i/w4cq/",
+	"0N3yi59gVD5Gg+CFXDnLIp8VbCGC169G5/LkTcrgzpvnT4Kvho++uuuiP1SAtbUu7lkd+o2s+N+Y+n0I",
+	"TR/QuVCBN+2bFpYX7S7fzlWYjP7Hwa3t/XO2vXdEnJSTeU+LXWkL1R26ASYDHDF77x0Hv/hJn3Ifw+AX",
+	"P+FlFfyT9AX4d8k/4D9EMsvwSVKmnH4jlqYkxr9pM8l/E9Yb/q3SCcMfPENf9CpLPowXWKH8t/6HeoiT",
+	"OpAbDhuA8Gt8gOgzLwOB3TG5CqyuSani6R6+ZffmVtm+VbZvle1bZfuGle3W3dSiieGm2u7ep9aBBS/n",
+	"eWzXLtWog/Dgt8/k/79+e+6t+y8rujDcvWaS3NcoxDea11GMV/1OVTyCrtP5yvpaoXuqOeYkzWd16STV",
+	"nyc1sWLTzNXKydmtavn3oVreqim3asqtmnKrptwg2HiLUIpPfgh7D9AWxIPwYmovKPpGT0HBMoFZOmWV",
+	"8i/gQi3GKnmnV2p8KsBrzEo2nuSxl3wGSBzT5ZxdcEDsRNbbUTAcBK+QJQnAcG2wt5lY/MNBCP8ZLxml",
+	"KoS/UlYm2dFBeKD/Aag47xjEXJTjbJlsiyGD70oE52zzHc9g9sdyWHfEn/WDZ05YUSS8+NcOzwwPBIT3",
+	"L9kmzZmf31UlL0jaV7tw4g0SBXdCXjTYSMtSHAfRnH8Yx3wCaPI5/8BiPkkWLK1+YT1WH9ugzVUJlAXI",
+	"xkBFHsh1NRnP+Qc/YNNy5m+PIryFe14P7qnO4/aR74JrntJiC01uY4DZK97WIwv1OwgiclRSDK4TGQMQ",
+	"PC9bfWuzdpB19OUO0u7mIJ5YUkW4VSGeMJjFzxHqidkIPAEI/qnEt3uvSLo4q8eMlKkYTzwMCE/k9EAy",
+	"E5SEr5+9CIMkEyVnFHtPmQ1LnUnBaxOmV9eZ+tdOpjN7vUMEMZu5yaWHH44eDocV5mEI1iZU/fBDRWT7",
+	"ZuKz4mH1KvDpglZ8s4+r/DYI+NYuv7XLb+3yn4tdbrLJ1bsZXyILovdHqLL1x9/zTT97/+8kEPmnIzcI",
+	"+Sz+YkOQ9ezac2mtiK4gZGQM8ci6xvXElstt2DZuz8zbM/P2zLw9Mz/LmZkyXMmqvT/Ox09egldp/HZ0",
+	"EMq/v/09/vf8e78vLMkSAh6O1MCo0mCvglFUJPDfmGN4gN99fHO0EyTZjSSuD99HTT31nbSyvHEOsZd9",
+	"bZRkEx6sFee5ch2gkW8yByDfJfpZVJYDlVJh90yvzcyTQOy2BYklJg67Fs95s+OYYM5w3l9yvhRmGKj/",
+	"nowY42mazOblNqZyP8rAlGa4K0+ifI+YjY8OulOoVeS6W/obctEi45tDZWHWzFrnD6UBc8eqX+/8bMh6",
+	"zDRrnF6oKgfqDdRe2Xj0GcF79RayJ5faaw2dIRs1S7KZs0/u1s/HNgqy4vNzjX6XiHKPmRAp5YCTuXlf",
+	"XX1lmHAr3IByHZEfW7ESGE+rRb47CCLyzlbfLrisC962E+drx6pKkrPKLjNpl62tjCtdVZKfVjnadT4e",
+	"YgGOAQdjJ2JXQQhqd0yJDdswTitETD+CURo4StpIf73RxdKDt7p0enCuKtEz8Jpm211ketNssXt8OwfI",
+	"sSerQuSdyTJe8g/lE3yzuqqwEW5pzWvqNaPcKn7zGVL2gL5hPz0Ka9vsNs3ebZq9Pmn2FuyDs5Ks6Bkr",
+	"5mXbPGty18/yQ60Ko7I2eEn/+AGFw3v7vcNkoW5Nl0xaCQezpJyvLiD8J2fLBHI5z3h2T+t+H+3PxWWy",
+	"PMyXuNYPlznw+Gtj4jbrW2vWty9wvnbPQffzzqq2zwRgXdMOqvUeZ32bbGR4UH6JKcm+uFH9GeVH+9LG",
+	"bodkbTtmWLtNQ/YzWA675kT74vqxXWqzL049+EITre2UN8xivmuvi2d/pFe9NwN29kW/dlvJowuChLIU",
+	"0FkojZp5nnGVZWSVxio3UOwCkC74RNaEhQDPcHDJN6HUmjDddjA6exGCN5QsIygSDDBZIurNhAyUdv/h",
+	"ahn8ZZWXTOWVtjyAmOIvLy51eld0fkT5kmdRKE9vzIzvpkqBkx3TBQ6CU0g3Ea2yMkkj9f2cpdMxFSJ1",
+	"NzvPSiGlnBwL7TghM7Byl4ynY3VwJ2kuuDihvMFTlqTC/6KsXQRg+6HdsJZCnokgzbPZIHjGJnPK9m9S",
+	"3el8tViLL0uytAJNxnGVbTwMIqlfRk4cFBXiaxwrg5xSetdME8fhIHuRZLNOhL3cIbbf1zMYPA5EonQ0",
+	"zOmIkVjTVWphQHt4nzHhVQMbVFHk2rmuHGahyXdiwsmknIJ1ql6eY/q35ss35S+j6wS9yHp6x2ALv8Jv",
+	"4d/fsnQKf78Hao8ySfumF6sCDkpM00YDowoLzfQ1O6beoC+j0zVVuapqSsCENzF2ZvpKbnBMpC8fnGiT",
+	"LClD85HK2A3XxDeRmNfK3tTq6svp4vrWw3brYftsHrZbn1aXT+vWi3SbRv42jfytZ+JfSYL0fy3JyHew",
+	"kbsyPLcprfsFInwGEMKIFkYHpLvUCTca8NxSqVGWtgJHR3oNRUGU5RlHNSfLrc+q9HtbHP8//O/v3q3k",
+	"zjuE/x49/9tf/+Pf/vrP73/VkoxxpBddNdbQPiXBNzCdop1b8FIObqRPDUqCeRpkfG33GchAlFUMRWQR",
+	"GvACc9DKZ+aIxhqSaf1MDpLSHk4IIIMCSMWUIoplmPiEHDCqfNAloORBcC4126qL5k4EFIr32DK5d3V0",
+	"j8WLJLuHv4l7P+m98fFeyUUZ3YVDKQvwsJWabZ7ZkA6wAvPpFIxCGKaeRiohYOTn9E8oRG07KkpPm+zK",
+	"bhakhRD2Bwqo06UEOwC3TWjpX3bEgpPA5P7D6lqtA6qlrT82iGtfUm3C4/qa0aUa110IPTez0eBdr9x6",
+	"zgsOeawwhxYJFvBjDYLvLTPaVl/jGF1IrjxwODn/13/+7//zf/z7f/l3/+Vf/sN/29OOr8hFZyoMcLxZ",
+	"MMol145q/wIzx99wNvh4VTBZBhlAPXxmX27+eOWka7R01Qu/FBXsrNmNnY0rLBmVpq+mB8c/tDfzNVWq",
+	"hNvH91Wvj7VAlLdCDtmCxS0tsqKNtk+bbzLm22PWlD/fdNpdL107a9+6Fe3n/WtYf0z42tNJlo1Ldsl7",
+	"eQjwJkW+jmcEE5dBlq9DpT3Ag7WU3fEKfXRSx8Ize87TOEhKr5nfnv9cu4p9yRAqeeV/KQLlLRkEr7J0",
+	"A+fKhKUpL4RUYQLBwbiFzIyY7LB3mvY194PnZUvwt1pjyFmyQ0uaZdt6vmkilStEWZVvLi7WmTswbiHn",
+	"dxEbMSN1pMG77F12KBXnhRhLLe4Yw+VHZy8qR0giz5TpAN7O8nIMiPSIKEeyy2rW/xzvIggnLz9e8kx9",
+	"PYaLsyiEf09XWSwI21vwBUvgOgPeAMcKOTASqYXmgVgw7dxLMD88lpqvSpHEfAyeSRcq7OjRATil5KeU",
+	"yR8S0sspivBTtye68IJllwB7Zo7ZwYJZwcF6j6QtCno4u2IJ3jjDx2zOWey2SFolK8Fj5P+bs4Kjiq6U",
+	"bHW9SS1hCx4s8zyV64cLnH4sm2D+mLYeGAEDzooUYhOQFtmiy4cylV8UtjB+7q273g+RpAYmzpZLsq1K",
+	"SCrPY2Rkpx2O744hZ75y0kUQ7xolgn6NqkoKXWjmV7y4SqSpM8/Xg3eZrf6D0q4WK/CY4vqBpymd6Gp1",
+	"4u+wkvCUMQsEWIkIvq0nV54xcq5M+ASOa08T4/v5Bo2K7+ebUbIQ+o+X+XNqI/xCzYQfym+oofDXH6ip",
+	"siRsrYKnfj/fvFbtxV91k7+fb06p1d/PN8+h4d9Qu9tcEfpAaDhJym8UtLueJ39Z8rjr6nThRM3M2RWn",
+	"u22vrNPQ93qRpB4IvxSznGZ94fPlWckX/tBShPSbw6kpOkcPgh1egPU3DSdUej3dg8erZQrML77RL1bc",
+	"OZ/5h0TApVtacBZv/ImJlfrcVv8z+dJTXrIkhWg3yMfbbefCvK+TNA0uOCEPXE9NVLMNpWmYGvYaFU5+",
+	"0Ewc1nlbbqJR0PTENJgHXl3aClX1qOsANKH1nWTBs8HR44cnGj6CVx8FX8rTIA7E6gJ+yTN/VbPG5JH4",
+	"m3N7r2q9czZ6FTw4evz48OhuSFANKYTzjO/YkH4+0XMmLi2PqNHwuz46i/3arH+PFFefIhzrOrE238EO",
+	"wpZ5453rgTPvvXzYezMAZEvf5Cn3eRyXzNxOr/PichBEbJlEx+gMFLhUylKR5IGrLhFlwcocCM8As2S9",
+	"Tsf2cgk/0v2yVEIofFc9Am+EMu3ku8uVmEM5WSyPhyJfzeYOsAW+cPyI8jOx5nwZHQfFKsNb4SUvkjxO",
+	"JtCbIM9QwwspeTnkRgNUlOwN/7BMis0giNbyWJOtnM0KPgN+DrgDA4MiBzKzRJTJRKBaVLBEyCJSXpSy",
+	"ERRuDs3/y4pnE/09vr+E255yzheQsI2C0wcAaRI5RLHR+ME08IuAfiAtLE2lqoxmLZ2dwH6WpjAEi+XS",
+	"GmETDHvFi2D04vVr21nKlok85+WsHViMF+GBHH+pMcnxPAgPYETkf7Gx6K2STTogktN++o9cdqevzw5C",
+	"+NcTqhb+baqWf77G6uU/R9QE+e/vqRnwb90U+F43B7558fo1uWrVat8mek7vkI/g8DrDr76uawMjLhTQ",
+	"scZX0phxOZcGoFSOmaB0VBgvLK1BwAmxiUKVJFPPb/I7lmERUpCD4cKWy4Nezrh2aAW0TeEh5DGxVQPZ",
+	"pMSsSyxNe8XXyw3HhTfuH4PswfUMZphUFHRbBI67tPmFBeZgqiGWq5yrg223oHuz0fxNjPQLZ3Gkee70",
+	"QzseHFoG9yFpvuax3PsTHKgtmE1IbretX7VymxNEyb0JGvLB8VGN01h9RZU5ayZUC9uZO2eU/GcOTMJu",
+	"tyVNtKnDmpfe55VvuHmzx2aLQo9bSu05qLo7rQO1Pz8kbo/9aiCIGfTbjaJTPp/CW7qUj+HBPBFljrQ6",
+	"bR9+i6/ZXxrQRme/9Zv2939Z8VXnkP1BvmR/5ZgRrVtZvWh/LXocYQtnfAAOKI3CHqD8P1rvmjIqk43d",
+	"xqY4g2jmIlSzaXe3bTk8gWuqa8eJ366hL3gNNU7+PiWeNXN7E3kKj1TTIb4FSGDlMpw57g7nEgG9IqFC",
+	"Mg+CkQ0eJ+C48eBqJ4t6n5z5STaWv3mc4PozcMT87a//Ubfsb3/95wC9nQAGOZ8nAMcuDfgTncAXm7Ey",
+	"0mqEIXEs3O4ieLSxAYTsMe9bQS16xJIMFL0lK1hJ6XSg2HdZYL0FYwN0yApvr+4aMl5t5zQvLpJYmK8F",
+	"trPKuSjbosbcA88YBN8UbHLJVTyAnCLbwoZuipJtBrKpeDWn7+UvE2n6RixNNqvsUCwE5SG1eIQjdZUD",
+	"rlN0ZEFohwplKudc2CYzS9dsA7ltnWY6DnRaGgfhgTWRjfnA/EiaZJadZedYivzjm81rU5B88BIKg52x",
+	"8Pkh6HJJXaQMAgTawgisYAowtwStffL6gqHwY55x99qALARgG9f894OD6smRiLFDaGr5QBMxXgkej1dL",
+	"vxUgm4uuiizXi6TMAwZ4LAOoyfI1IvVVy8cpn+KNkJzGIQD1TZgIoXEtSI4wHss8K+deh+2SF+OYbXpB",
+	"l9X7WFrvLyoYoh4YBNV+6LCXv0t1EOP0dLjMBYRJaNYg6nXtarQb22q1wemx25CnyXTKCzlX1pgveYE1",
+	"e1fS9YHPzmrwZfOoBhUhOJ1GCOzJ3cZEpHk3NjZZjORraDXFPV5/K1+r3SvJMsIq5gn3nFmz9mpsmDJq",
+	"RnXU6ovM2bb+U3mxm0mqJYUfJaFdbjr/je3AHJ29OMEQCSeD+Jewj7sY+0ZnL64RGtNlkzdt0F5d2Wol",
+	"+5ZmwwIZUbke+GKal9bAqDMIxrSN1tCC6Vty4si3PdVeqinFtCx6AET0KPYKLlUT0FMutovkjvtR3O71",
+	"rd40E2K3vSqSbYjTjERwXL9Hw46LHailueH7509MFp+XONEyHrebrwX7oC6OxwtWXPKyMQ8Z7SRLSJnk",
+	"O2o7wk20BlWzQBfZFndtbdH7D7s2qd3gLC8dI/lm2uyUepPNrdr0N9Ncu9SAlsz126xP+60XhbYSSFh3",
+	"LonQsS0n6aopuk334fFWPdhllXR1wi7zU7d/l2XT1f7aovkEnVgWSV4k5Uau/yteiJYOqFdl4wqOQXiJ",
+	"bJj5sD0G7+uu5D26Mc56vokCq8vrJsqsTvk1ypSHTLxKeTwGwKsdn9vAqQwLJNLfRSbDhVawWRksVmmZ",
+	"LFNuTGR79UEdoXGQSfVskcQZIHXfnj9pncyvHj8cdipr0mAfl9ybj1Hjp61IGmMegEsgy8sQLw/tl4JE",
+	"aI4UYi4JNZjacpqBQ84pHKFVLCkNd7rAExmcdqsi43GQT6fEwkAuhzIMLlZlpZ12fkhwVscee8Xr3aXQ",
+	"y4oqyadJxoXcYwtWbKA7F2xyuVoaIMfpIs9miCJVCFP1Iy4HwLreUUA2m2+DLThCrQWiKO6GeKtt/EEm",
+	"2wohc0WpoLkzXmqECETLSyMN8dxW+JsNfCWMVSICKXjnTBAuGXsFwORQhRjmS55VCWJwOskBhABVWg8V",
+	"iC8iumdFvlo6DbCSdeKP6EXFTgBevvVz5OlB96ZVCATtmZKM/7LM8yBlxYxrJ3MLIrvedDmKMDswJipE",
+	"C0f/hHB/MBOW90+HQTO9KmhyrCUBWHKkOxmoMgw103TKJ6WLDE0TzI0KoAI5/nwtFwIipx28AFI02zLu",
+	"68HXtpw7pAe15JMjSL0IBDo67oyyxLEuS3oLy3lUsmLHWEQDVOkVsw2UCv3tqW95GgOxQtWcInGq/u6w",
+	"rjTogKr3Whw4Bnu7RpLV8fgbRdm5P8vKrrgZu7gtRppGti9CGhvRAyTdH/5tXUQBVY0iaTtoyExalNeo",
+	"wYXhIBccapmWHWCwdVSdCpzodm6o9vXEflvDea2VuwtWG1lSUAb0ye4Br7fEYdXRWvBJQIAhg0JOpo1z",
+	"Xolx7BeS1Qr3boj01LVq/Hk7APwGgM2hFdaox75hVZRcGk1vs6RsCu5NyH4CSpET+zI2SOzsOKfBNJGH",
+	"PV4A0l2oFRihbv+sR8pk63npJ1v5wnwt/xzpEqg7iJqtr3GKpUHam37rkBKDjTO+Nt9VRsjVXF4/e/n0",
+	"7OVvQd+CwMRMGiAqCMpvXTbXC3mHt60ZCBtZpursWWORTzhsma0GiCgGt/imGp5eG2F/7z0trNYeujPc",
+	"tNpxeTxPZquCC2986oSnqVfsmwG/4BNpAjw5ffnk2XffPXvab5ABAu0rGdQXKlqpm/TyCQRRQGp8DKeR",
+	"Kq3A1Pv9anWy8rVlFMJAWvV2GLDJJC/grCpznZ/ewdD3bICKjl4+Gja4cnicsAylOmAnwJJGAxqkzYrr",
+	"OEkM3pJN0ryeRfD89KwyC1qhbrigNPqzad7Xj1yCyF2K+HrHInDt9ll09b623bYsc3nqj5uK9608+R+w",
+	"SfFruQCwzhAiDNzgax3eEPdtEVn3taY8g2otSxDWo+UN6JU4iw6D5vttRxd1KsKhUsuqZ4UUq+Lpz0j9",
+	"ZIhzBEd2XMvspFOy5mQwkbJyiI2BWxJnbxiQsqn2BeC/5S8K7QRV2SD1lvqMI0CKFxI9wYaXg77DMJlw",
+	"HvdbwFsN8CrbTn5JPWsrGSYFLPKe0c8WLoQIhJkqcdMzYJ4l5U0Lu6SkgOtABdLsIGSwYTuLOfp8NxFX",
+	"NV70xrFkgjki7SWlhWNdnoXWeW2fdO66seSCNTnWcFhdqxxXleOhIurbdYzXeZJVKFGqCfn9K8SwKavA",
+	"1CRblcDvugKycbzW3oHJ2J+Hr9MOryhNH11V+43CVFf0bco129Owygs+RqHVZXCTaNOar2LJbTgRimSb",
+	"uCzdqxF+6PE8iJIvbb5qnJ0DZKMFt8qmMRmqpvBrsGkVsDBmG+G1DfMdOaxhNuB76oDdHj1M7jy0L++9",
+	"+sGUVbdnL5i7FmodveQNzCiRiWeKwiAin7H8p6Y+kH9QI8ay6ghw2HQ2hqRxyUfayFCkWUIx55EuAVdc",
+	"5TzJZiEIDDhwqwe/omKnGFPYPKjoESOJ1E+QjIMCtxWe1M7QahFka+1GmrrU2iQD5n+oIzTAZX2LT23G",
+	"t2WFMU+5LENFAyYiiP43xCAz2vHVOycoEW9b3FIjYO4D2v7KuK7nrOSYvJYnRQAT3SMsD7JnNEgj/A1Q",
+	"4WKC9ir6Ok8CubvM+NN4V+TUlrIITxKPKEKS1/4FaQle2RSXkEGfStM977MpPocUwANn36JgJc6yae7B",
+	"ydmL46cmboOxGo4eKYjpC39cpS85gSre/dRlVGvv1ueAj5kx/awosjIv2Iy/mp6pRve+7bAAS3LsJqsy",
+	"ueIBfKAywSy4Uezh1lhgdX4nXMomnT1+DS/V/GjwtNX/b1uq1Sn2Jf1+WmyCYpWp6B0bHg4QAkXstDYk",
+	"bbqr3rvZfKqOPxFtQ1HmcaQhT6c3wtxptiL09LCYAHEJJAH26VmfgOMmXnFvELpusMZQ0D0CBp6rmwzN",
+	"tIu/Rr2vLG6eJ4eIDxt5cgBbcJGXczj2qANhhbGsxpyqArdYaT2DMUnI6DVui56sy4rZoxLsxaqhYUQ+",
+	"T8an7qcc0TTJuMpoISrxbnZYW14OfIM/52k8vth07S6gLNR+DNhQ8zytXlH1E6uYH8AjUhXQqqMxNixN",
+	"jXff1PkqcVAruz5P2eYNvvp3SncE4JS4XRQAloswRjGfJDGn205acWZt0wI5CYA4b50IDtQdDnwFnVo8",
+	"a6HEbPKcOovDA7a8I+Z5YRT0u2Zv4E5hl1wcNIHZeCE6Tx4nYpHOBUV1KUz0qoPWsbIDDYdyk+eCW1Ff",
+	"letfOqgVKmeL/OdAcur1EVyL0Kq+PpPY3o8ngTx6NxiVGuNwtZNFQHB1nEzKzt3P5Vs8VliOQRCBQBrL",
+	"QbN5JyvkrGooIfyQPlmzRIX/atpj+OqCB+jyQyigcT/L2YEik9Ip6YKPpShtKkxn7Ic8TTyNFZUmit/I",
+	"LsdgPBsKU2BP5ReWx4AuAHc4faooafDUx1xGdC+Cp5K0Z0GVGF/yTRRaeAUivcaZuODCaWGygJQd1RYm",
+	"ULzD126y7yHsMhILMTAo0UjxpUpbG6eZ0uAl2RVLk1iXrcOiQUtF4joCzxlZZrM6mUVxEB6Y6dZ/0IzZ",
+	"f+uR1w9xNJ13VN89LrRG5mbabVVdp00NLp4naYkRaQ67/bUgciux5LjDagC4Ir/ySfxv83WwkNIaN/cC",
+	"LzH0+37l16ZX6k65BlkBW1LziJVYJhN5+F3wGct665Wt8Chpf6ETJMmC+w8DxXbqvUH7Mw1aq7hVrRzR",
+	"+3WLz2IQUoWGFkjKGlQcEv/ygCn8suj/1Lr6OTD/VafJx/9X8GnyAS7hLDVLaO1Ok0kAqlbahakx2kDN",
+	"yniJVHvTYJJCQN+xXGQXCd7tnb2+eghvPvzKfvbYSc3w64dfHz06OmpFyN530669e/frH44Ov37/w/Dw",
+	"6/c/DcOjhx//CTOqPWeH08Hx+1/fg59+fdcvHpoydynKcmSozdNYGHaOGoOA8go1pqwLg5WQI0VO59AY",
+	"wUVwwcrJfBA8h1F0lFw8FVYZWMTqE4J9M+uGmcpKBGogXsHQ0M9D7RaPwiCSjaz4xqlwTcI9yYuYDrAT",
+	"THcLoMo4Eewi5TFSa6h9rz42RY7d8qymk72FsQnVDH15ARSO8okawbxQyzHJ4EikpiZcRERKDdrnWLk3",
+	"gI+cTcAfhEh0V321uReds1wOi0qip0urfpwIzHNHVChEJIl+lxKB5sgqrVp+waVuoK9KXS4OKhVj3iFH",
+	"CCX01H4Wi5/NeuIOspSqTqsPwgNoTV86D5iSV9MnujXqyVtslX5Bt858olpQKcTzA35c/2EEbR/ppqvn",
+	"CIGuE1jjEm9LpAVvNKVdejWd0kaXOpMDB6YIHLkGGcTLFFe8ECYzz5QlaYIRCotB8CoLCq6xLHxRy5PY",
+	"kLdoq0nJrAGZAs7ynM18x2JWsknZx1kK72lGFTbriZ+DQJqYvGj9tJSSzbqtsBmm+qvplzPKmAO9cur3",
+	"Tfk5mxl+sYoCGBM2phdCaqF0xV74GPRh1sb8LUjLGEY5YnEcaaQP9UiaK1vwQlaRBHFMiIwFKVWqJa1D",
+	"s2MASdyJhpbdPXsqdlGQsQu9K/jY3r99XYeZ1bZP/e6czW5eN+7o5mu2/06+bNSylDYkDf1ZGKyy5C8r",
+	"rvQCdWsRnJXGaUxbrshTO7CdAiyje1FoYsgA+aMyesQ5XaJXfs4LyENDb4klm1Syjv3x7PW//Nf/9P/8",
+	"H/9XNXVbL+MWc4zdH8J//uH5vcH7O7X8Y+q3979q/Ox9Q3JhNaHXtInkCeTxu2X8QzmerArRHaLykn8o",
+	"n+CbfkPKLa1hoex1J+x5F4jLeq9Ap+sRnQKKE8bzWQni/Sm+LF0bfGgXnGcKGoIqLGF2mShJnZZKO9Cr",
+	"E9qFCY0lweTGc5YFD4aAowrYLL8ub7XTVFLDq03tV0fLNZzFV2BS9ys6xhO6YnBJGEofXJCo9TyV29em",
+	"3W3dQd3SoMtdvtr08Zc/Ve9a342b8/9Z2e0gFaCy9tSngfYderIA8kbWcHDyJiaDnyKt1CmdCKy1niep",
+	"lbwsEeSdVuSJcn4rRhu6OFQWMzASEjoIcAUgJNgAuLCOBPPjyeIHOzOR8w9LPinH6EBOFrxxCrekXd+t",
+	"jB3CADWHKcYDQooGhFzt1gQbSdZT5J7LVz9C/ie9URuvdeyXIFGD7gnM8gVP82zWM86mN9Ma+PVhtWgU",
+	"3wnYm1oK55SJj2VwoxChoFHwP0U5bxwFdexc413z8yJfBEMsEC7oVsUMwAZlHnzd757ZCgVry4FgZzbG",
+	"fSQPDV6WKY/tm+1uIGBXCk0aV33xqTleZ8CZmlcyzyqUDJxnCkZD6angWtl/eU3Q90aRVNsMOkKHOr3z",
+	"Lii4WKVl08W5/E2H1cARjWETOYRU5BQ30aOSsiAHU5cHgcZMULCjhhj1Wz7NV93nu99w96ASamxOVvac",
+	"VBXxhlFXuB52ntTtkyY7zKSl70XFpNsHVCPm+VoANrcCpAnuWFCeu4NefdEcGN2v7nAzr8WkF8oDQdIC",
+	"M5ZbuGhzVx8hHccxJu+B3Off/X70YmS9nJSY3DzLV9mEU5qfGwgODw9K7gP3KbIgZJVh1fTbdXzIahlv",
+	"rQzKQfFK5+dGj6kRix2rlEoYSk9RW5gd/qD/lbBzHWgOqoZ02NYVMi2lyqS74sl3BGkpqRVHV4Fx9Gln",
+	"PI0IcKV8RfuwDlUnoMnS6mlT06R71DlHL2sy+p5a2nh9pVcUZ8+hpyMpUToLhMdbXuimOK1+TmmriVCC",
+	"/PutXYruBrBP9E5JDfbux7AWxiQPljFJsXY57aBd4YsAbpqDCMEuY1ZGJqeRP+bSh7jbSqzrqrbSEhDM",
+	"gy2/4Ko1QKSEwXlShwC1kaiczuS+1ZaLXPqy9doKUqPgZH9VWYCrYavw9ZJY+VZZKch4skpT1lO8ovyJ",
+	"7REqxlxC/wCoXFUTjY7RSV7E/Bo2E0RNNDPMoSZqxXhai0GphlZaaTwxYI0grxaBDcHUu0bU57XaZ63o",
+	"QYBJXaWxgHHIpVUANhlSdOeFRQxGHbRtV8h/D1E5JubzukGlZu2H9X1bGYjqxNWloStI9uno08Jr3/6+",
+	"M89hHcGhSibg2/MngdwdYRCNVZzW2+/Onp7QDo1FIKSufLEJ9IGj3NJQzv3h/QdH94dH4+HRt7/93f0/",
+	"Pvx++I9f/eHxn37/4MWjl//w+us3R+fbkJYB+uJP7PDH8eH7X/+iCwIpu/i7/MKXFKpPyhn6/BRf3tFD",
+	"pr5BTbLudGqMD7Vo0l02wj/nF+ZuH60uL2fCg/te+6OReaKpTjwriNBoAndQsXZoIY4EOaL6Va9xeD2G",
+	"nkB7GNWQiHnDQaexbXJo1JtyZMAYLvPl8hp205/zi/5MVgVfsOKyn2FymUC7ek3EGgDNUgXjkCMiz2YA",
+	"RCW6sTkPaEn3mgOqutG6sWxifJNaARwhTChHNLhzprD6gMMdolgQVR2cwlzA+ilYBt4mkyP+iheQapEo",
+	"LPHL3kRxcNUwotFrxWIrBbRYgb/8wCwjsABwXfTTQn+XX7zRpcDK1AX9Lr8YqbI+6nJpcPupE1tKANxD",
+	"geApB+j22l7/cs2T0OmzGirnB6328MCsJ9yDem2rJpPsMgvZWVcWiYM2tSxR6AxTxVSyt3rTwWXEsjXN",
+	"KBQNwUT/qX0CXwqczDf4tdCWhRFEXTAG/8UBpNxBwWnFWOG4Algx+u2z8+AeWyb3ro7uiYW4B19Fzi7C",
+	"zgmadKH5v7CCOxGOchQM77qbjzqjv6PQbeJyzSmgSn/+0MSfE49NDZG4y5XglhAN9+aqx/u0frbjoFBf",
+	"9SdZcK+ubsa+/V1+8SpLN7aJS4+qVu41LieqdwWtEafy3ZfanKh4w1u/pFcVzkZ5kW8Mca/ZFHqTyxpP",
+	"YSviGt+6IXdhO7bbjUcAjx2GUfbo1jm9+jK3P0eHXx/ybJJm+4b0QKWfAdZj6r02+gQNiS8AgYJ9Slnm",
+	"4zL0K5SaKb6qOggCTyjtIiOgc+R1Cfe6qmnTVKSyt+53t/lntNp6zUltgaDLlkajYxT3vw1Sln2ObbAj",
+	"EnNHQ/n/Z+/tmyNJ0vuwr5JuUXGzc4VGN4B56wkHDzczuzu83dnhAHtL3mLUlejK7s5DdWZfZTUwvbNw",
+	"kAo5gpJpiQrLDoUoSjqHFWYoJFHhkE3ZoszvYt7uUX/pKzjyeZ7Myuqu6jdggNlVR9zNouslK1+efPJ5",
+	"/T0bkAol16EN26BbgMjRGcsoia5kpaLk9CX1YA4e3nuwtJbHhqppofMtLpkLgtgrfHguvHZG2l64kDdM",
+	"sTdOrTd/PN3K2XRdB9M1nkqESVJnNkYsE7cboYPVyO/uOPPGwC/9eNp7HvikkYmeUIhIR3cfFjdd8ezL",
+	"1yvjJ5WQXVbLnitPlR9/3ZrdLFneOEnW5a+0nLoZsTZ7+eqzJ8+OjuDXXoFgtu9RYw9KQMmkJbWidrQX",
+	"7UcHr5dHSdT6AV963yL88k5ZunA0ceXh7a8PnQHC/njicSNBqyc5umoZraZKP1YRxZ/4FzY0EK9sW5Sm",
+	"iylm9RKeV+OlYTE+XC3LpVwNJrXA9u4u2Ca8ekLO87iEpLM8mMpuqKFOq6EfXIQ9pq1UfAqgh7BEUYnR",
+	"SFW4NKfO+TgeC56tkeMSNcaTbKyNqAby6glVcwcc7Cto4UdCJU4Fd/E31xWxQnMV4EnMzF71BHhlsxpt",
+	"bE4dnb+fcWVSKldWK03Wz33BcTaJMSHT8TwlPSmAjtHUZsLwaDNf4n2D8qJgGC3PYMW0hzs1pJUoYC7l",
+	"aXa0VtBjsENnZtzHfHizqpuSmb1WH4BSyf3n2NmCnGMpTMROpzOwl+ijCCt8MaoX75GiHoMXAKBMUml3",
+	"bJrqCyibwsK5Wem4RyNTUQBov9Wa39/FsJbAYT1m8Vu7oJcxBkgFU9lkh5gF1NPKSIP55anIXb1KyO+F",
+	"JiOWyIHMDXhLIxY3qbz+TuzbAGsr5PAYTCKC8O9MTwCqB2Mrfg5WfSz0DyXd4C5XCPqJEFw8A04oFc+m",
+	"MIByStC3f/tPf/1P/s5//ld/+Nd/9vu//he//+0//rO3VhK4/C9/8Ye//kd/+u0f/DkOdjZhiMpmbmac",
+	"c3N9w+I7ffXmRXhniyNGWkx+Me1/+stv/+QvN8rKWjLHLxZHJp9OHXiUx3IxrDfUemY/+nw2rIJW2oeP",
+	"AYfNl+kjx+9cwrE/tHdiz2NjmcQET+XRHnxVnCHESA+lYZb9lsk21QOpdtwarBgUcOc3O3d+s1MKDfj6",
+	"5KQ5d6F0rdndef1B+efdugy2WaPrdVq0S+R7VWXQSbW3b6b0o8p4HZrmOU8nwvgEnfDsmgUYJB9VcGTG",
+	"HSbe8F6eTgGB2DYCkmLItk/Uidphh4phv0qofiO7RSwLBMZMaHOGoKAMceKLTOa5UBEzGk4yznDd4HNx",
+	"q/UAwSAO3eXyB2b14jgcYTw7RHIMxo9jdiryC4EO3ZHtnr1W7ENhenwskg7jOINgQDtRrPg6hzdo2azg",
+	"QxMAE3JIb9nT+VSw05SrsyZ7GU4+gIzhU5wqLIg3Y64SjyTh9qvj5o323v7BvfsOH6HT+OYv/sWv/sPf",
+	"tZSglaBYzGDL7LUOHl6lrH+90Fn5OTzX1ml+JuzsNQoa4afagbThA8is3jrQO3T550ar5it+8ak/S/zd",
+	"HXMmxzt6jEPYAfxly1jsRJS2DwGrLLTYjqQq9Sy6VpV2gdb5Qucs1wNUPUtu5DV1zhdhmgGZg70OKo2D",
+	"qSmfCfv3FpMQ3/nq9du9aP/yzs6Xhzs/e40X9i8/+M07O3fgyts9xPOBq1XMv7ye7mPNF/THl/jY69LK",
+	"ytGYKtSOue1mYyDz4eS02dOjXc3HEk63gVC7vu+XqxNGoK6uJBPR46Eyu5JOCQ9fVdFdsMa1qSTlJd6b",
+	"O1lX4Rkuaf2vfu+P/ur3/mHVFn/v1vU6Vf7Vdjg+XmUQWMn/DPgp87aAhe+Gz5Y1+cWUJdRP6dFqn7Yj",
+	"9kycS3FRoXF4EIYaaxeQFxzRzu5UA8S3DFLZAx2HRob5NNeVbW/OevF9srhdUzaeX6oFgLMBha1r6Sls",
+	"OQH1lNJwZmwthRHGL+/r5cS6mVM2JKCFavRQG6E+cU9fMYLIi/KraePw9Gpph3MlRisPCEeqN3NErMJq",
+	"bsHIQTzuNuwcLwvZYwbPUFn9IOUKs9ohWycZSSVNnvFcw/YorVhrIw15s73yzoRfrAkQYOhS2T7vgnH+",
+	"lwjB++z92EEZxo+ZJU6rhBLZN9kVpOlF4wq3/3dKfFzpS/bZkvw0k8tCaxBMdJiXmPE+mOtVl/YVhj2D",
+	"3d4t1YpRnB/a8/ApNQg/nqtXrlH4fehaxkd98++DGLdJBOLV5L/ZRN5lTpVFnOnm+fCtMOAjtwcrjlJE",
+	"353J3zeYOplKk5vHroiwP0fRQ0PWWFethtxQMxbZMgO/f7AR/z5aDX/A+49clicW8SqVDlkVmKA0kl//",
+	"b//Pr/7f/+Gb//5ff/MP/sMNyRDB4OdyUlZjPlHjXMtk9Vxp+pxjRO53wIvcJc+O/DvFN92ln9K3g4Ec",
+	"C5Nf5SRePab/OyXlXiG+foOY9u+uSF2qYRXO2SLG99NCj5shqSvnYy5C9hDAewwFEBSJ/Ll7qmSZXI5u",
+	"FdDzymAty9PHVgr6uLaQjSuo1IWGXBExsTTaoRTLEKzhCnRzO/5o+vituaXD71+TX9Gb4W7fvWjyZ+dC",
+	"5U9pQSpgS3jOwaR3IU6HWp81oVroXC4b3V01wXemv8Hbld2UI/GzyvzuwxLI/vPDF4fQ4VNuytLXoZF8",
+	"92jI1WDI5WZ58rs/rMyUp+6lUgmYyYoceQi2XzXl6xCfvoS6G8sg2npa9USmwoInRbfWYeYEN7I002Ao",
+	"yrhrvng+o3ohhNLWXg3Ca+nZUZmeH2K9rA4U+qHOClCtzsKKdNcAGSr6/RWKs7wCxJ9n+Kx967zWLn4m",
+	"EQoEHmmy2FVMc0PxkHVFfeEBd5jIXi8Jiio1WTxRmeC9oT0X4xJ81By4VOA3h1fsQhtd/jIlxLrKg0H6",
+	"NHQX1y7s7pAnhMTJVQKA/oY6ncozAeVKLgjXBW458DqsZIx05mB14onqpYJncYdiDlxFjosgZ8sjLfmy",
+	"V/N1JOhXzAbSFZrAtPrH4WhtfxzMjMPMJISoiE1UKoxhsVZd1ysI8Olzmdppny1T5TB6ymhiBdqLQ6+j",
+	"CgePAwSkgc6ZzMNKBYT6RUX/XfZ6ARUTwN8RyCD9DYOAZ32Et0O9ooeFHEMAZEE1RYo4puzCYEHWqC1G",
+	"ValuAed8VfScfvvuw+8nfgzuthuIe92Phi74IeH7wbjgwjM/uOL7MEL4+XlpmPSEHys94gYMP4+KUXsQ",
+	"1pWD0mcwW1cs/l8IQzWetJIa/wOHfoiVbDCuDAttR2EB1YvhFEMHgK4tCdrNoNgp7xEKFfEJ2Gd+mqIy",
+	"P/DsmgKTfL04XsD/NtZFDQUu7mg4LtVWXAlFtBohFNTw2sOW7lOJ1TmcwsbKGJEVR1ChSs53H+u66sJF",
+	"FzmtqfyIVqIE/Vhe9A+q+zdarXup9jR09PxTlg8zPRkM54CDgZfneq5AZFRgNvYgqhmRLlZB94RM8q4c",
+	"V6/J85ceVXedZakxb2NSVhmWjwZWBRda3+s8yIdZxVrizaAzAjEKAiDD1QnEVuK8herjZWH3NguQH+vx",
+	"y1q05OMySnJRnLegFormBeq2jMxQGc3qRFhYcJ8I+yhIgW1VEcLxipaCNb0TM4OEhAypiJM73R9zCtwv",
+	"Coh0UZ5VIaKVqUkYj48gYKVQRQH1F0WaaobB7xGb6kmGMPHSMAyQb8yH+u21Klbxc1OVaX/kghYA2J3C",
+	"J3qTLLNrOZJqkosIaiNGLOFTkNxGWuXDOb004dMVD2Db2oqPYgdWfRj6tYFSTF+hnkUwFNfc6+qZzCq0",
+	"zzTt9upzUUJIA9gBRghTLiUfMW4QInKERVSgWmsmeEJ6mq8OXlREm3ezFtrsmvUkVgetWStZ0HS9b6AC",
+	"8yNqZDpdysNeaYxOy/W4GwK3L9zUAde6AjzwKt7Jz91zi9K9nis7fXaXnU7dukOGQpMdYdlrcLjT+7Gr",
+	"noPP2CM/ETkFhbv9SWljzQ0Sw/zQaAE83cwAE5epemYFyqsbhhStk8iFdatmchTuH6yTP/GjuQSKH1Vm",
+	"UPxoJoXiR/U5FK6a1qrHNY2ilOB1r0WZFvS7PX+I29du1txrv3jjNl7/0SsadoH13ro1F0dzHZHuBbOe",
+	"MZSu4a5eWhUIy8eZ4ugBi05QDcyV/ZbGJWEECH2WPfgEVad5uIipZRbeRX64UirTD78DMc9Lj7IxN+ZC",
+	"Z0tx5l66527u+Luu2GVL+hsC8yywsvPxGPUFrN3vnZWnkEea6yb7wpebigo6tkoEGsWtXEpFPUCGmrKx",
+	"TqEKKR+Pm+v4Ia6w2Y7DGr19OxbQldGiTkJceST+ERgO1dJxhhTnCy+kQwAzLuTBeQkScx37UqRJmJgL",
+	"VnZUXSy5GbffydYMETVeqGxu5LWp2cPv96ZYX75bIkW9rt0xN3m63/jJruYSirGeSJevnxQ7G53RaaJo",
+	"V3O98tbrDyqu3a3Llwrgtz83wpQLLdfqcVhLmoxXBtmWjwRzhWyXF9iuCKt93sf42wjrBxZ1lzNBtdnA",
+	"IcRzKsGGTrK+ZTNQ549qL4fFCH19Tmc2HHkDI7IFGkazUqP8qci8f+rJUPTOPutvGFBV1FkMSGVkrpU/",
+	"L99PpfG4vYWz383EYIVjMmzhFb5xGTXEiMp5FIPjSv2IflkZZCZs6d5VwAuuApC6WlR1OMogsjoomlMM",
+	"dNJutdrXhxswG3jlQUZgfav40ByRbhrztwn9VHHPpZ1MpVD58+Vmd+Ib6An6gWE9eLHJ7KeRK6RyJN0x",
+	"D8lQc0VG4Orzl+f3mRL5hc6grNH9A3Yqc1MGNNhr7TdbzXZ7v/movJwH90qruVchCHzId/rNTo0cMDdr",
+	"NfJTEnpo0PslrBgukib7YihzgWAkMLThdDwUCidBDpTOREJjnqTpzoVM8iEBnMAjIDpxQ5dKwz54tP+w",
+	"/WBZWOEa2zMc7lNxLnvVeSgymVvfBJ5euL70SGkEyUE7edhLHj3st1qne62DihyWaxnMqmFM58E7TT4e",
+	"Z/pcJAQvU7qHsOtxkz2zQwtvMajYgH43nCUjvBtVKztJnmYk2OeVdnEbz3FWS82FRXih7pFtJZ2W+9OV",
+	"rpfopI2t/sylmocVD46ztfSETyVAwM1W6w1611ha7HaVuklzY6fQobrCEvOxNSrZ/IPz9YAWfmp5Ndal",
+	"J2CVQ9lVYNIqLOJc2dqVDkWklflefGbpS6o6ko8p7sMFqAQ1p4Cqh9wwq0BBaI94M+QTQ+54rdkIqCbT",
+	"AORhecWFyOwQRe8MnvfxJdT6HD34BzDMKeU9eBbigbDoRfG8Qz2B6KZiXu1GoZmbITEXJ1NEtvj+z8S+",
+	"uE+vGMMSrgAiJhbxJVX3io/O3w1DVebvvvIdK+oa1ji1S0kgfv0iptNEmNwX/1w963iGJa1Dli90VShz",
+	"qbVlwsmHcjDJkMvNWXEyfc7T7vhea4VSXTn6+7PcGTXc+84EMeRp3wc80iFRIjzDEk2ILj0hkrA6nUKS",
+	"c69tVnusGNCjezUDshRvyf/RPfY3r/IRsWqIUrE55kEDy3GaSJ9WfazatKshl/e0qnVaxcXBnchzmeC3",
+	"YtrlccVqVJ0xK89TwSFWmyjHW1Z72nVtAxdxMaqA2pZztmBqo/LWmSG8Zfvxo0xPxtvduN2N35/deCZq",
+	"oonmQr8x/ATPVKiyE5Xk5jvx33CF/hwuWt/FRZM8/YELjUQ7VzkzihoNYpmhylCpACrArLlTfaV6z5vz",
+	"Gjsx0a1znDq8xkJhDWl7BnpxMBHGVKsx4Tc+m+Q9PaqwirsI9G4q+hXax8f6AoVfKAaCsi/Bw5H0W8f/",
+	"a3Lu3bbqFJK3NCyTg2HeZPEYMbxn7oLgHci5wTLRCyvKs1bPf25e2Y81Ivr1BTT++p3LgQEob3nOl5FH",
+	"LbbGFz5bheaprzNS7Z2eMAS8QgMZ0rh4dveCkcM0l+Vy37suO8Yrb+mt0hvtPXbn+dFnbL99//5O+wP0",
+	"6MWhzhmXIrKQidjxPA7M+RTtDc2VHQClgT5/2igPhNDeVhjFpr7YITfD6tHbOwUgK0Qkf3rEXok8k1AO",
+	"V/fZoUoyLRPWl1a4COKQm+y55QB2W5vCCwHl9INEnvIqf3j4w0e/ePI7j356NJmxILfnJoXvfNXaefTD",
+	"3ddv2+3q2QmsMhXmRbxJaUcxmbLjDovNyMyCbrwrFwXYbyngemU7s7MWX5OvIvEmyVXfJSMmVIAdcVmz",
+	"c/AezC+Sz2mmL4zIDOtLe+Sqgjfc+UKcfnb88gM04lXSiaek+EfU8N+wr8aV2DOOqOMyddW6X2b9E/s1",
+	"xNas82x7f8/8NIgde6/ahB8xqUwueIIYqyFDKXX8HfqO1gd0m+FpPC+4GTI+N0Q7HJLDystQAYZZ338/",
+	"+Tt1I6D3FqdRoqF/jh8bkYOXtGyUwybjchmmIPz8oEqmuDUvnFkNnKSckbMZtsjGWCIzKD1VmVMElxye",
+	"DfYEUULQuRKE0LMYI97ja4DgXrZD8nxJxXww1Rb144GjkRF7RXoLPlEiuv37rZDs9ivTHgInbJUTTeW8",
+	"l0Ni70C4GhNgj1yN9dyMN3eZjPlKWO1rQz/u1Q/ZTQ/Iy+XDuqFgoPCrP71pFL7w40e4AcwG5YizSYqF",
+	"UcqOQas2gGqWdTF9I47w11BPMvLf2Z8Jn5LeRvsrOB1Q96C4wyIsR2EyIA+8HCguEt02WUzUNfO94Ory",
+	"z0JInhL+LTmOC3c93EAKjJusRbhRSrvWKnyRpW8vJSI+DiRRN4xV34ITf0HBFbpdVp+w1oqrrTAQOc3D",
+	"6dRqFxE7FUYmwlTJFFUK09Nn0Yev5jhUOXDaY2bfidxfH9SF+58JMbYzZ+q82lPDeD8XTqwtG0V5JgLX",
+	"bX1Zx/3790q8vV2doLy6aINaKW3KReUkl8kxI/6mC7aTpTC3ocMxnBE+5/41C/u0t3Qi1iPmNam44Bwr",
+	"vpDBaVSLwnTBKegXn3PGRZeLfSr6OhMMHb9gX1SaUao/M5a6gA/JnPEsk+fgkoXQvC5aIOMO4yqM1YOE",
+	"X8snIM6XJ9Mmi0EhIb5TrYE4yQARiZ36C9guSQhuYDCoNexBwyk8rzcWl8rkEopMS3bNKgKRAvObCllg",
+	"hZu2hhsjFwJFUiq2dwA2Z+P4fib68o19mNgXrB8PQ6mQkxpXUipwxyudF66UqcgLdu6CRINiHhMzhoDt",
+	"JZu51SpNSKvSpLz4QC7M0+VzZJM4DNoZsLqVAbOo9KOBDytoIZyA1fBJLO3biSqKRbnKJl7AVitHkqyG",
+	"TD8zGQ6dHn38q1S6RGC7G7POBusyM+FFr1+vtui3I386irs1ETTnuTS57FUENSBPd7yPsoBJCCkSIhsO",
+	"+XCDOBXw35qPseX5G0/8t6ruua/P3zui/lxGjX6mR6tv2QG8vnLa3bwrugqPQGeiWzS8SIYYUQQcPV0J",
+	"8KBXH02uc56uNQgX3zJLWzCL8HHAzPJN+xkrD3N1oru1TeeI/jb3XaXTrcKrVvbhNdmsYw4ccvgohK/5",
+	"596PKLqoLgpAKxEKV2NfE3gN1+76PKcoPRxePSw+WYrqrQyhqwueK9cmnjMzLPfnVsQ9LAqm3QB3IBGp",
+	"PBfZdJWz/Kl7dmHMqxdk5sNcH3uOdjGUqSBktGKd32EM7BWjVpFYSavhaUq1yNYRYl5XmW0qIkgdWBIf",
+	"+cD+MHoUxOEChhCgYrQSxdRiQIbfUSyRyTXJezcV0wmfW7FyUlHb/CbFzCDRxkdKlzfvDLZDSS7101l1",
+	"KHzBZV6FP4PxabkGsD9aZA/Ud84lxNk8Zq2yc7ZQDlvLEIK+QMzTusrpCxLnSYc3PT0WWKA8TeNVon+u",
+	"DvNcwc+C7lXcx7SIlSU6yOJwGOKzdNrnMpVq0IUciQX6PO1orKyEpg021ibH5IrC/e9RIO3NOna4dFLt",
+	"W8uG9aHORp/13YpfRg3d73frYvOP54H4ICkzo8RKwjgjzFym+/0OiwdaiZjdwbAOwFHMGALPioQdtFsf",
+	"RIg/aUWb2cfcNDhVt68z1pfnaF78YJU5yHS+jLCWh6ZZcl4KBGAfKs3kanyLXihY10a4O1m1HBDma1el",
+	"WcxuV/v8Svt1HZDwqGEZlX1xiZKDO9Khi0oIuj0VsAccaOxqIaHXBvlMe8iRwAzUT5DMbhfAs5Qy7wkO",
+	"i2BvzfKMYpJKjK1EwJviBRGJ/VgndQGkOiFbrJ3rJnueGzYUHPK0eSY8wvaOTGiLFkGNMOYoqJGUU0Yl",
+	"HoJ2d7u3LfWanI/G1EjIEulxQHdzIdjIFNuPHlgeAQ4j15L32McYC1N48MMC7vF5OyoqVp9yI+4f2Osf",
+	"f3r4ZOfo48O9e/fhsZNJq7Xfkwn8VzTxp+9s6aqdKbwQY0JdkWJ4zlOZ2L5nIm9WoL2hIsrVdAWJsUgZ",
+	"vIyWIfGFOOnzomXsb0KwFkz7dCxA84pLL8eNxbVt7bHn5mTV/DYgDjbk47FQa+S2uaoec8mfsT+FYxzB",
+	"LPT7Yj863A2HsUAlp03zNNCKZlW0dwliHqCVz/O3ZJKhLIpiyyqR5lmms5UOdBBHHBCuO4CL+G8KE3c3",
+	"IA+uPzGW+aDjhJR+50aR1FCa6gvbTqx03u1ppcBsHz9msZ0zPcnjDuA/gGDg3ArtluMFj32ltA4A/uFj",
+	"mgACuWJ7b95A413cgA4kFqUTirNORC+bjl2EiX1slaMOaJiOkrmbAHy1er4n7ger6QZnWmlyab7C+0Dp",
+	"COwN7hUVoCNvLBtmy4JE8L35QcXBaRIXSODY4SjQ/Ahyz26wcvqAnwSlWarVwIqPuUZbSk2/aVsuZVBZ",
+	"YDSc7zqK3T/5sd9qWNBgteSEfGK6vcos/Bc+h8TRJXkk61sOzbb8TKhqdCzHBhczNU+fkeNvPC+U0Ib7",
+	"QnkQZR7i+EMwgQWFFES+Apu8WWS+mY/fOEhf1feviNc3e+zcOnSf71BJm75CsU9q8NkV1O8CMHJvIVxk",
+	"1Jgo+YuJoNuESkcduBVSvS0SvUbSfG9I8noAJWfMRCvtzeKNkh1phXeJ6q9gHUBNf4V3Pn/1yXXiGFKr",
+	"kOE/vfKsu0OrTH1htHuZqYjzvPtla+fR67ftqP2wOo+l4Art5TCy63l/c11jQZnJqLCtxnOF+ZS+WFH1",
+	"WTrxVREodjVTkYt66DWepmzECfmMrCwXMk0rrCvzUkhB3yvlqI7zVa2g5BVA2c/ZEWSfZhHQLDEGTCJq",
+	"huBZKn1ZEPQ6VsQQriUGp9zk3VDCX/JGlexlGrPtRMWalKbk9fLlvfETydPVLZxKN1Nl9LY4/JqsehYp",
+	"M7QoLpzDGyaYWyEUnXO3fmtQij4XWcrH5UBLdIh1Ht4/sIdEfdTg/dbBw02iBstHdhAmBXZb3e+vGJlA",
+	"7Xxm33J/25eLTxzT3pkRaLbGoZszDn2fDA6zxtJNzAYL9jCWlb5hZgVb5BYYluXo1cDdDmjSZcIDMDWU",
+	"CoXYDofpPItFuCiXbJjnY/Obnd3dL/+bnf+uJvX2C50lCHlzfVDVUNm6N8lkPj2yE0ixodzI3uGkKiHj",
+	"sGa0FB5e3MRSHoodvnzOzsSUcUptpOcdarfdXQ753IgcsF1+fHj0/En38PPjj7t30UkQ7PVxJq3oaAXK",
+	"HBAVsA2ADmmCm88Ow24KO4hixHaGoSqo4JnIflIFxHLoe1tqB16Yb8gIY2rBFHpan0lBiOj4oMMbil9+",
+	"dnTMdvlY7p63d+lmbAdvoNB8o9PAty0rAMdvIz0zI9N1Hyw0obG047i0qyhVv0LBweJoyMxNEdtjD1X2",
+	"8fHxywhFd4PwyFIxzqCsnv3zpTb5IBNHv/0Jeu4ouMygq0wrquFiWdd4bAB7HgHzuDkzUYG6HAVA9ScK",
+	"tAaEQGmeqBN19+4zdS5SPRbNu3fZMwB2/62jz144tjgkugHHpKBHOyx+ewI7+gSNVyduX580OicNM+n1",
+	"hDEnjegEdvlJo9NsNi/jJjtUDPidb9ZOgivOxg2LIdM+OlHkcTQELG86tq87LIa3mw4kE8pqmtwya2aJ",
+	"GsY/zvQg4yMI7znNuILJagZvY4uYgEKziej1mA1DKCtN9tsTOxlQ617kduI9RKzluhhf5kGuE9FLeSbA",
+	"1wufsd/X+FlfdZTKgL7B5L6x0OMU0mPZk6FUdrA6Y8/UIJWIhREfAuHsuKr9MTZXVDSMmUyEymVf+mKm",
+	"cMv2Xeeg9UFJjameMG7OGD8F4BB3vjdpvd0JmBrNevYcFLC/CTcBvdgs/p0d0jV2nicxbaYTxdBTwdOU",
+	"aiMYkQNhfWH5D63svdZ+VGrrlciz6c5hPxdZWIvVlAOziECP5FfCpTnh8O7eRXII6zcCjINzVDvPu7ct",
+	"YLmBHKvGPWQ/kT9uskPnOnFNQNrywX7bUuI45Xb84k1enDPgeaEtQM5FqIRgZ8GTBKzRIcYDWCp3H22z",
+	"T+WP0a5RxAqc8hwQ0EzQt0/lj8M2RhPj8rOc2HbPTRQy/ZzdP7AjYmNI1LJ37OCMlQgzbARH1mp54mnm",
+	"WnftEzF9y8q4rvxTX6aC3YlHkzSXY57lu/bmjt3J8QflMbVatruOUuA9uwR79+5DhyxDS1MSI21Lpuk+",
+	"FQ6rNAI7mTiICHaQewGyyKQqPq4VfjHyqw6g+nZi7bEEnyv25whOZeRAo3E+pS0PCRcGi565mE+4Q9OS",
+	"SpOXhnwvarVaDMxtVBxDMRRdikdaLTYSkLT1GMd+IY1gB3t7xHIwMclAkQ58N1xwJUxefG9/j6XiXKSG",
+	"JUKM8ZNhf/awQ+c8nQhAI4bkAWzPMVv8arhoyAJpAP56EYhhxxdQKG3ETzQm8duZd4U77t7F6BEnHGjL",
+	"+cUMPduXTnUiMak6eJ1BGrTVUJrsw0kGdEIPQvSS7dBkbPlBQPNcJXCOKcjoPdh7VKbq0aQ3jJvs+EIj",
+	"VBcmc1smExxkcBCwQ98Py7km49QOML/QQFcm7FzxJOyRNvsIRnWiIAUQxpzQW6QMUWvO1WzvAZZ4Kmg/",
+	"+ApncGZg1YaoLGm5ycQwYJOnU8erfBIuVX5RlOhoT05ovsmezLyAoN4mNxEuqjAR9jhiSTZl2UTZO7RK",
+	"9vu4J6NSqXDjNpvMiLmX73t0DROdKEr8NBHL+cBETLwZp1xhOxFMrGXaptjAxqeO2OGZyamVpU6LoGhc",
+	"h3BYxNkqaYDUabtbLDGJ5ERZegKiAJ22UH8d+N7+Hi4OzhaFkwE4CHznXmvfPhWuwexaQklLFBSkF7Ge",
+	"CrAPkmAws2cSe9MA2Z0BspVdWTiRTYcdvHnjfkTIrEQCfL5coAefsPsET2LjzywMqeplAgQFnuK6FO1Q",
+	"PmmoDtxrweghF5KqkjuAe9yh7nM8Z3ut0qkDaet2PCDq+JMvOJRQNOxPUr+CdhcFlNzvW0ncwa9bTk6z",
+	"RjwIEzoteaDROxM9nSUwqU8ywQHzhNNVdiqmGkAaIQ/UHYOPihALMs7EcL9J1e+LgDd8zQqmyDHgd9xk",
+	"T7A02YnKNRNvLMmqgesJTJ4C0LJSLSRILsDvUYyHHaN4Y0U8qVXHg9HQ3vY4NchxkM2je8kEsIdYJc3O",
+	"vZX7veQsMzaUdoqm2B+dO0T/JspOz+mo6LB2C9r2NBzRxygav/jtQBYi94orRMMTggV1hUTnnoAdkYmB",
+	"NFBVARQTI9JzSIO2Rz6VzrIv4ptQRMYUv62SWny5YDPuSg0XgqXE/ksFpb0MHI4viz3UYXv2Po3RsSz3",
+	"IeBcrhNFeSyopOuab813wWF82I1kaWqSEhnYbmXQBbJzmI7bRXaIkftR2uB7eDZbYapgNU649eOx73do",
+	"sKRIu21znPGemOU8he7pBfPcPjfmmVB5zO58sf+EwZsMqhS/yT8IaoyBMozEaXckqJ3AoKE4WibySaZK",
+	"jWOlYm61BvtwwPapO4CCIj1QsKuDDkKbVMjJqC1pXO0NpyTkdrlp53BzZod66HM6Xj578fT5i4/YndYH",
+	"lN7NHcoqdNdgZTSVsJevPnvy7OgIHgYEEZBpfSF0nSaIIwnV85sMVJiinD6c3zg8+9mjz5/YxtidPQCD",
+	"/fDw+SfPnrI7+x/AeeM6BX7DUlwaBR7Z2XRcEsrOQaIS4/5NnEZfRxFkoieHL548+wS+c4AwdyfKnquo",
+	"QlHuGE6MF46Rh0RsolJhjDMjUYl/UxT+vxPTNctr4g9o6l+JcSp73OCUFyZhLH0CioFOU30BsrVVmjgk",
+	"LMoedxzeqhan3IgOCiiQrUtH/oz4Efkdiv5MqstRCA60AnySuBUFzeBcZOdSXOAJRfqu7SJMWcp7Z77a",
+	"JNmZIYeEpAM4uKQapIJmHNU2wNMImI498tILe5bDwKWyYzvxhXNhEZonYD+SOQDKgHkoiEnvNNrNVrMF",
+	"zgywOe0gfgHYBHUy7Z5Oc4gFaB08vPfgPtgO0SvTvnd5GTX0WCg+lo1OY7/Zau4jvOcQXnf2LmDPuzwV",
+	"Wb7jkkTggYEAR4jXY58ntoPS5If22Vf+Udums4jUBmEXj+zaJuDQro3DDh52US2vC3s4dG6v1UILN9ZK",
+	"RzTRlCZ+9+eUaYMm6GUG6tJ4ShFMYMibjVAQbEywhMV0XUaNg1a77kO+57ufKz7JhzqTX6Fz+KC1v/yl",
+	"D3V2KpNEgN/0YG9v+RvPkTfi84+WP3+s9adcQQzHPZzYZe3nIlM8xRf2Vxq3S6JDE/dkNOLZlAiqmEhg",
+	"SXY57DYXF2GCoz13AeEYbjdeF1uCgwRp79lt1uVpCg49SPOqMJf7TCj0lMm+dIVmrbBiW7ffdJIC3MAY",
+	"4kwYnQIozufIFsH9BC/Ynd47U/oiFclAJBErpVyFH0LeTqoZqNZxJsaC5x6FzzEcq6aSaBaHbCXuoOhT",
+	"UvgiX0qvENJOpzMCCDV8OjFWyzKQtMD29x7cfwAnKg6FTIIepNZ2XtBpnINhC2J06GuYL4uPevNHqSEr",
+	"oVCXqKFSA6D7431fLslP3BC8ok6lcl8B/m0v2d74tsGjCudebmiC0ManvGvUyl4TyL9/3g+0vnyYCVpI",
+	"AtGagAnKGwes4gafnWLBReh0OLVN2xN38tvGZgQ/XbSFPSO7HaTdIf6T1b1Jm7rgmZJqgEqqP7JU/bd3",
+	"WAy9H3HFB4jS5IzeJHSSvwE9HZh1M8lSTLrBg2APjwATU8FHbthh0GaTfaZ6AmxitrfM6U52eWnm4Et2",
+	"51j12E4ImI/hKaBzt32IPLycKFSCh2D5pAHdTZR489pHzfNEjMY6F6o3Bb/Max+B7fK2lhwgBPWGuSnB",
+	"dNjfYGGDG8TSKZqi8WPwTzGzTw5vq8Q3OuX3vSdp5irEt4BHq7O7G95rUlc6j1qP9oGHoreg1BO3GQA8",
+	"C53JDiwrDPBpFBnM1LeQoIq+4YJoOOMJpQuanrTthb3GazgfNzhkXYzSZdknTLHEGxz0HpLPOb0hgNr5",
+	"tNefljB1urHX2tvfae/ttNrH7VanZf/3M++n76hJms4lK+PFITfdGeKgkJrqaS8AkRtfDauXwbFG6HC7",
+	"nNha11GgKezRzCq+DiTNdujRdx67xqbrWy9AHQcMHkWgFQSOT3na19nICU03I2m1VpCcnmjVTyWGKRy0",
+	"91cStT7hGQasH7TvrTIQMxmPdZaL5FORSP59FAIPE6wpTse+FwJXFPtAhbHcKFqs1ey+DbbPJcqG1UG+",
+	"gZRIyKxWGiO/SWFqo0jZ5tzh9RRuzB5eVYxt8ZQ91UrcKMkfLH/jhc4/1BOVbLZHvmeUiwt9HcQbVSvc",
+	"H4l8FTLano/f3/PxPd3637Od/JHIr7KNy6aHtbQURxUEYzV2KVhluvgQPPRFyBGEBqSCnwvDrKJtcj5l",
+	"E1V4f8B9Ch6xuLTJIOroTIxzVMQpgViJCxZPsjQuB3hh0B0GGWiTU1hyJkb6HGKCmgzCemLaJnHkC9wO",
+	"oHhfCs7j4Dt+gk0u05Q+xnPnyJo/Sj+HHTzPAzdV4yrUptKu399crcHkua1Ss2Xa77FS884lvK0WtOEJ",
+	"9IS45rtThCbEA5e4duCx74lbZ5KKtVw6MPatO+dK7hw08MJUvkM3jlXILzBujSIIFSaxReQJ5ukEQgBk",
+	"jlG5QXhX4O8AXw+6eag2AbYCoslQpBikEfd15j005DQmz8+J8pbtmlaUzoOW6OmgNahLaSYYNFrUSAha",
+	"cIUq4ZvgFPoaYsPY1/69r4NXvgY3hBnq1D7RlylEq399or7e2dmZ+79tLL7gMu/mciRi2xL5fr7GD2NO",
+	"cTIhp38RP+fipcmNIkqf9Ylk9pTulEpQOZe6OBdpxOKRVjLXmVSDJnSDHCB+hiLqXi+TuezxNHCVZXRL",
+	"jEQ2EKo3Le59XfjG/HhgqBCw0E3EOB/ap+AnxF+4kLOv0TnkBkyhp/ODfEylGXzsapq6EEF6ESKkIvSE",
+	"4BXbKET82EWCK18X34XuWalrkoluxnNYDJ6m0fxQtCvBAYstnHOoz+h1w/hIAxQwzynEg5xOgCYpVaIv",
+	"rCIwAKEwqxwdzyGIBYL6IDwbHGrQGMr96ClE+vJlg0KfZDEJfq6o/1gq2VURwWQUjOKjADF4y5IRDAzC",
+	"RFos16zNvnaxgLOTEvkpgYkca512JwriTxI7k/aCndCClAEBCvmF0gXQa1FwOUM1x7h3oaZ1LWXha10j",
+	"UwiX+rpYIq6sNoSqjt0/GEvpC7PQsviSHz5J32DcCeTyOFZif7jYsbr9V/hSC7tlUXo6crXVocQd8ie7",
+	"tNAr+rbfwAU/mJlfGq3HGf16NYosuvED4wKbSAl8F3RqGT1+xMX2i3OhrDpaLmVDu9LX2HZLU02B1TNy",
+	"ylOueqKb6ovSdNh1pHsUB6szdipcCZIy1xyM7Gkbss041ReOKfrwAN94DfFTrFw3z6DU+lx/ejLrTWTO",
+	"TjPBzzBIQY+FCmi8sl2qFmS6lBxRpnIfoofu3R5P01PeOyvSl4u1guhXrJ8dIlyXFh53JixJUKjo6+KN",
+	"pb2cKMDowP1f9HO+E+4Nl/ZbQYWYaXEuGDUJpdCISiCe90I7Z/7jIIkCoi95Jny09tfFx+r6n0hz5qho",
+	"aJtB5poWu6ufiWCLUYqOmZpcjCBzc4QJWFXbxWfm4OMY85BDySBXPzWT5zwXQcYhdED3Wfzx86Pjz179",
+	"bvfp81exy6aE+L7qfYK0hBTJs1ximnNBOv6iKf/weYsYTY0gxQC6nlCZqplhRSzXCZ8yqXrpJIFZhidL",
+	"XaAA6K4+F1kygT1h38EZtX+ZoZ6ktMpY9dcFTUe4ZYViSabHY5FEVVSEFdoGusliK/B1T6cwSfFHz4oE",
+	"U9TIqFkwxsEZ7SJJKzvu4HMDXuuVxK8xxoanqXFJcYX6aAcGgmI5QgRHSGDZCw+S0jkQ9AiCFy2n6iay",
+	"3xeZCTYYJKf6efUKgJJmSPH5qidT6QH5dVFvGU67BzgD9rxDQQy+IFRPmOoehg/UbSkoq9H1xa0C+RDT",
+	"pqm8lk+AIHa2etGtgc5naqvOVgOLXW2PcoEvCvHR2lI4QvD4Wl1fs//v9/4nO4IT9Rwimf2odRacjqno",
+	"50xPCDMYDJv+nBhKS64oCIQUQdZZiCm290p5fMi0KCTKZz0tCdOZpOJ2Q3SCRLJyXExoEOU9gDEia6XX",
+	"expRA/SRRqfh9IzANGnH0n4dNfz8NzrtvRaE2Cp3Fpc+Sc2XJMLgE3Sa+2pO2DWshfugUfrOfqu1tkF6",
+	"korbibFxNtlwxunKKtZnZaXvxOFsBDo3IMWstmRkYEadTY5Eh1WvJ3arHHzpyvzN6OiNzn17cZJiEem9",
+	"0qphO7DCPZF0IZvAXQ2WkWzVK5i2C+t11MAtXvTDtnIdNm0gkCX2bLudtwE6W9O0C9BRgWHvGg3Su29p",
+	"Yy2MyPEWNxPGR4PoWgSWhrmJ4A+VyudW23OO4nXKZyIBJhF/wgDtxRE9OP7vYTTP9zQ45wqEuywqp54U",
+	"tqfp9jStPE23e//Gwnk22PhXieOZpOI6Y3go2KaXCp4ZMPEIMuxyf3Il0sAmR7wCSEMFn8oCfwHlNUYM",
+	"6yDDkSqUPz1dCivk3vvEm4EIH7e8TaoJnbSAcETetqTIpFfiglBIMF0Sd7TvOcb/+PcidjrJw29AGMmU",
+	"KW0nqcl8viGVR6Cq1phUhTG6ZY8eYGikRs/keM2mcq0bvmR7Xx26FEK7BNBLCzAGXMyTyXkq4sWhT+6g",
+	"2Vg17vdL+qk/HCB4B/YOrlDpqVk+XGKye47JAmRnwZuD94OrjzZTY28jpmp77G6V2G1A1lbrfUIoCLQt",
+	"7BlK5+07UIbDwKz5+CSfZqyVYFL1AOaPIOfsoQlomyzXPqOSvSqlW+J5CFG/EIRC7odmqgfdhE9Nxenj",
+	"48EqYsEqUPvpM6Bxw/HOAakd4DN/MRFQV564mq/dt8Zmd9UaLqNFXwfTgD3fcVWqPu4YYPj1ecBqh0/d",
+	"rsKnXqUHyNOru+DurTH8T+CVyxVC624wDm/xYUoVKL582whT4+HQwGOkdPl06i/b8ULlgAdBQW6KcZ4/",
+	"kgkFFSCPgTLhZ/3pdG8uzBkCgGqf3/tZRYQyHK0TcGaWPwhH22tXwLsYlJVJFx+Yq8kFVhbt6gvV9RND",
+	"wdeZGPHsrBAIcPMHs7344LfsY0kHXXEVOxZyXWDomV+cgnOakekQ7k4YLmZZz4ODPWbYncKRdb/VYlB3",
+	"NpAzQH4hKfLBwV5z385pqSDONckQ68SGEpveBodePTj0qnGhxV3QnUgjqDlYd986lnK5G/AcSAZZS8EH",
+	"inmeoIZfGZb6ArTVCsAPxJgqAYYUOughudhDDJGRUIjxxCk31m7vx0ELZ0KMTVD5emJENn+IHxYtQu+v",
+	"pEM6HhMoeO5SA8JGhlqR5n0qpBpYRTobWOpfU/E7LM/DTal/23Nqe05d9Zy6jnyjxSot0N1Wp93qtJt5",
+	"cgtmBiblDOBR6Wi4mhY7SWReq8RCjgMZVsvAVT5cC+FEpxEifUY+VplgOiOCwyQgy8hlE0Qe3DOaheP0",
+	"4IBRoK2fKJ2VsLkQplUkzlucZ1wZ3nPRaYVFGKNxsReBhbdAFSTDvTd7w6B/rk8LmKyBoEhBDG7E7BH8",
+	"vEc3d4ZjV33Ag8Zqb7y34gUUniPntWuD0n4pzWJey0fIV8OG+gJC/lxKrs4S6MuZGLv0klioXObTmPk/",
+	"u2fC/gyySCiwDhYyjlhMSwl/4mLaP3Ed7V+0kvZPO4uxixCkYt1UqKQUXU5h07OPlmOgy8H3o4UPe4zR",
+	"VOcuWtjSm+2UIyT7N5FSl0hppk18MUx17fqX6ckyzFpIIkXCAB9LmlVPWv7Jcu/PxNSPE1bXvdPjuRgA",
+	"qq97r5hDon73aEyZsrH7Okgwdk/YAdMv2hiV44VH5mfXG8OAYo0eCZCCQ7mJGrBU3/25Pq1oo9gnvgE6",
+	"7cF3lUPQrZuCX6TdTKd+qoM4ZXu5cLD19Ghk5wVrQaSpvgA0NoCrzYsw8tMps+/OxCm71lG+TvjUrQXu",
+	"3eqPiDd4gEQuThgccyO8WESn63OR4d6CxgCyjTBW4R4hshp2AXHZgCVr27bimW2l2loHHHgVY51jI6dT",
+	"tFaB8sDiXio7MYGzEn4zkpP0GLA+Pa0Ys9U6vGDd+DlXdaY33suhslUhDAV1k9oLyzEtLoBcY5IrIbhK",
+	"g2Gvus+QnZV6TRGc1f32z1d2/N677beg7jr3IYA3lDsPetdOe2Hvu0ERJV5VbfrdT309VSBSwIoysiXy",
+	"Q3xn2dc5xeZjhVRK8anpBhSvrTQKL6wtu3h7YSqV70PNp3O90Ye/i4ZgmiUSlBoR8QTPNuAn8HZLGSBq",
+	"Rg1ASwV3tFPtdL9vZeFFaiDOffkt0E7mVXPa3wEXCPZMaXsljU77gTehgPLfaLU//ui37h3v/+ShXUU9",
+	"yXqiK8eNTqP9aK/Zau41HzTehfXSboN1rJdEk1vz5RXNl5Ympcnt0XsuimCaGnMmCWvXZdD0CXW1etaT",
+	"IuUudPjttyCnxqoXQBD2y0W6B0L1urIPrgX/MOGiZ8jNqO4SpWPB5sasHKyZgfUBlQ5LIrmAmXOrc8bB",
+	"TqBUeqh9BGD/EKNTegJUnEmaOtWml4m8LNL/wASJhtIwM4RUecPiu3fv1jg2/TStnbCCJfY+hJznRh3/",
+	"990pgpUKSRLK0PmqJJDSWJztZanfpVPWHBw+yXPGn7mIcbykd17oquMLw6Es8dl1rBtLSSMlcpgoS1Pg",
+	"HIeVf+zKt/PU+MZ88S9TM6KildKA5suqLj/R+Eh8aM/0FZ891o3361BdbTkdIa91FHji3x4GVzoMir2h",
+	"+36vLjoMANpgoV1t3YNg9637syuTy9pj4dhFm0oqRuGDEV01ip5WfTmgSsRlButDQgMDXozPN93XKXSS",
+	"KmkUp4VlxmhvCvnZDwyzPD6YwAt7QpziwTTPsj8SnmPPM2zgI2OeB+hiwZw0Zj1Hmwd+3MQ+Xmb9dyPb",
+	"xpLfNDSkm/nC3FtgBqikMCb5Mk+wzyhCa00uULHhPdzfAviuJ+6h7zx4F41kXQUHBr891K52qPkCIjXH",
+	"mJ/oWp2mBNxVlS9Oy3u72eLnWvYq6yc0OnTPnyc/tT8RYwHOkzybdgnqo9H5sh3dWwczlAZ/wwnaXE27",
+	"5JRx5+D8cH1Fv0bny9fBzy6kD8ClFSLgV560qGHkQPEc4K78DFCkQGi2WTfm/Gq2Fb9AS45iyhh107jN",
+	"ld562H0xg57ncKuxzaUH/+5b+msmTboqTblgr9uSA9/fkgPOlQwCpy+TRd78TPSxAPDaFFif8ryYrLan",
+	"0/t/Om31xRvUF9c8AQrBeS2RmMjhhaXqaywfsGZerONFN5saGzKkTbUAv8dnEl/ndz5a4tbdpzeawLpl",
+	"o/91C/nbuNv3Htz/+hQDV/e91uh/iCZIiNsCDltAVRvhGDiGpuLlGl+p/9B336yI41zLrOhHv7UrXs2u",
+	"6Cay3rDop3o1y+IstTvi1heKSgBHQbwmuLS0Ee4OVwlGmpsm+wKq+vvnjDgXGU+LLlMpXtsYZOE4ZHAo",
+	"bOs+ezqF7Ov4QsjBMK8QWsj2SQCVt2r7HKdcqqUYmXTGHz759BmsKI5MJPUvnsrBjITRePLCLic19WO4",
+	"j+00OvvriFP4mffAaloxUdcjUrmQ80wMkKRnlgDyu+RY0mh6fGwwkjM7E7lUAyxvBVCzLrTN/hzqSRb+",
+	"RvHMB6GV6jVt1EIIertJC5d2o+RdqboXOks8qom9pid2OsbpdPZi6clfTKTI4RuzE4L3y0OkXudyJLpf",
+	"aeUrW4XD6AYrSs+vL6pOjDBdQMVOus7rR0RUgkeh3XBVgdZtkBUFWmJDW6v1Vj4trNb+bFrxTF4une6+",
+	"LRjmKqZr34Ot6fp7bLomkWl10/VqZLjAdr2QrrYywlZG2MoIi2WEre/gBn0H657DmzoP8DvXW3l4XdeB",
+	"M0ndrOsgOA82VaIdcw3QUCpYby3na7dCvnevzPTal5ewObFsCT/NNE/qv1XHlr5sPLVHwoevqKjxDBOs",
+	"bqyeUzb2LNvaAf7VwP45xhQ0VsW39tbX9G/dcbI9w7dn+FbP3zquto6rgbhm2wDAUtQ7rlCC+IWTHehx",
+	"CKonjBadJUWWnKvHl4s3BMZCdnl4D+pjSQPpaohvXmQ1XmsuY4fxUnIlgq2IJMjpkyoRb5hAjuOqG6Kv",
+	"oY9SFmHjYM9tF2FwdY45msfqlJiZ1LrgPFuV1VTnCGKKo1sUBKjw0CIRiyFf2v4hRlymWKQ3kWqQ8/Ss",
+	"azsTs1MxkMoEaY926ZrsCTeCJRrxbezIc5H56qy9Ic94L0fMHs4uZJr0eAbwefBFN8120k4Fu8hknguF",
+	"39DoALXSavzDh/djbBRumTHvCUM168xQmDKcxVeW/GuSFX+x8kQeCZ71hsfiTf6+pe6veubAaq/nNyXi",
+	"3CqPN+1npZ15OkXXP+TAFTyblqWSZSMwDgigVp+sTkaMGuNJBdM+yjXUXUjTogvAPZVosg91xrjCYp6A",
+	"DOlwufqBcmn5u6tkOKNVEheoqodxTMBJpoQrxkZcIm+XVLDCdggBNOOCFWINUyoE7F4l3XJ/Xre0FNqE",
+	"h7sO9mqeNb+chJz5CuolDB026exp7NE2ielFLBMjfY43xI7lu4wnSSYMnTJnQozx4ISR4qw3otCL687k",
+	"L982gHF7MX4IsnOjvf+o1YJ/WijzZoh/MWk3Ll8XvOB0zj0cNMzzPJOnGBz2ttFD1I1v/+TffPPn/yzA",
+	"kfzp85d2M1AvGqn8EU1LswcYLcR+v/2Tv//NH/9xuS971Bfocl0vSoeR4/GGW3HffRMuzXy2mIiHdiIe",
+	"VkyEFfJ7Q5539VgouKgPf/ykvbcP3VpDxMfe3kINx4H9wDWE1g1EskxDKcSi8lmxVVK2SsoG3kuPjliQ",
+	"05rH3gJVZfct7fOVXJjwzrZE4HfLI+kWbU2SWeRyXEQH1ymXL7UFUU+2hHXjfpyNqCqq9edUYF04AWQR",
+	"zsUiGvrciOz5U9RLr9Nu8LqCmXpb6yIQA//U9yDcGDwK66nNbvTbcOMrqsETZ2arDTd2U71ZuHHJ6nQq",
+	"Uq0GgC6LNktY+UKDtHdtJ8CcB+DMieRpd5yJvnwTN9mRDzmmToEdC5wKjDN8LGJm0hsybtgP21bc+eED",
+	"0GcVi9GTFLNE9GQiDCrFK/YM33W2VHwJqkwqjd9zb4DyDnUjF7VpdXdOjUIzvnNQFQm1e1RKHUg06OHS",
+	"UFMJAYRTvwoboZsEsBXQXWmYEfncd0BzLXUNdHo7x1M3L34CsN36cG30Ct5quHaPK57wGY3WzZ1VSVut",
+	"vUbUCEjKXix4+BN833aBXI5PDmHTWFpc0O6TF3OtPrxfNPur//Bvvvnj/9SIriVdDr970yrv3GhXcuAu",
+	"n5Fiol8smJ9bTYBzE76qHxH3wTZeeKtxB/HCjjmueKgu8AnSe7tviz25krLterCNF/4+a+d4iq8RL7wS",
+	"GS5S3hfR1fbMufkzZ2u3uEm7xZp8feP4U/jO9cafPu/7+vMlJasUWdBD2d8pDVGoCqFSYfWsvs4Yh5Zo",
+	"RjaIbkXOddPRrQX3evfAGFRCfl0ucLOl3bdM93sl6G99cd+BgMHrUg4SLtPpTq5zntYHDb4S+SRTWCE9",
+	"0xfAuyEOMOHTqCg356rK0YYqqnOVDGM8z8VonJsme2q/zfDbLrYMGstEgKIN5c6hZqvuM36iHNA1FFPb",
+	"YU/5tBS+CAVpvrI9jUdayVxnUg2aPlI5brJD5fowa2yDQlSKXQxlb4i137GwWSaoyJTMO4wX4wPUfm5O",
+	"FKO6V/YZqkwzkomSg2EOE2AXYmxvQr2V4t7M96GIju1Fk8W+qGiM02eCmgZaVXbX9sP17YIb/9WIiXOh",
+	"3LHpGuFZJu05Dx9t2qmMe9rkYOSLjRjYKTcxG03SXNrDN8GSVsLf7I4z2RPxbBE4qlVmZzyyi9Lebbda",
+	"rRYimwMiem8a42GPBk1ohkmIJm1BR47BnOtQn+3iWtECpgGK+hIFuS+n3ORU59fT0UgaYxfeEslhJU4L",
+	"CAJAMUiA0FgA2FImT7DQMiNVT9Bos3PbJjdsMh5kPBGJXUXuxI/AuOqliOhEATEE1UPEOcx9ZQwqfP8Y",
+	"d+aSymPHYS21x3ahXLlGgIvHWobFEzVBlwmfdhfXampE5bpiK1RtOnYLBLxCql46SURS20f36IIuLqrp",
+	"tEEHIeY2pAFpChp4wtN0Lv5tIHKIYQMRlgLcNBZre/fRwTM9XVhdrSjyu3Lto/H4ebLqt0M+X9MDeqRL",
+	"j6zWiU/xpWP7zsoL5g7E6hXwEuq6K/BdqQTmOCtIy79r5yEoDYbHQKPThlfo8KML+zPpWLQpISPL5I3O",
+	"vYP7+/atCucFn5Yk7EZUlN5udNrthw+i8vp3ymlOUcOdMrYj7YNSUeqiAE/7XdT4KnjrOh5kEpO2NpOb",
+	"9Tcn4UEMGFJqYTGYzIoCPZlKpLMFVpUVS8KEQnKzZ86XCsogZ+kL6G380bNjVt9e3GTPFTKxvkxFFEhh",
+	"UPpJFnKO2+MRChd9PcnALT2y3ZoTIZ5BudStELEVIrZCxG0KEctP+1y8yXeJrcwVZvM0V2lZ2p5It2HF",
+	"rzmQGDfsydFPb/BcQt63Y0aL4/6e4nNPkOTMSnWsZ+r9z7G16+dTS6Tnl0OtRFAc8rsWsVhehHXEztml",
+	"2G73mxZAZxagdofPrdQSF3l1/KNd+5mWKEKQjYNcOq6SmUw1qdjFkOfiXGRM6RzrDRahh1Y6otzdJjsk",
+	"i9ncl+odZA5cg55sYp/iJvvc5QiWQGeESiCgceqMo1INfByja6MmNLC8WW4tQrD0ZOPbf/2//vVf/v1f",
+	"/ae//PU/+tNv/+Af/uo//utf/5O/8+0//R+/+Xu/dDlsXZzpqlS2rtW6Uyteklcv2ohx3HgUX41tYLVJ",
+	"WcUTCKW/o4Y0XQNNEn794vlcDTukYs6vYjSYWYjVnH4z+2sb5bf15U1dTje6cWYYMEZGhJx94xNmkcS4",
+	"+3allLs5TrzNvPvOxPbNsp7NBZW6WL6VqGN7AL1/B9B2J95cyN/1bcN1peDrjP07dLF4PtaPpykVH589",
+	"wnLNTiEiIGd8wKV6zCY+DM+IvHCJw2Fnu1AXblfBYK5Jjv/mj//Zt3/yLzfdfDccYbflgf81CeHrcs2t",
+	"EH7VgLrrYtFLBe5dYIAA8bkRL6+s/P3KtrkVxbai2FYUq8+qA2GFLxVVrm/ri3OMbamJFXgGt0EAwt2s",
+	"M9PBmNbYCLCWNkn4AvxLugYhh04oo4dVIrJmqi+6FzxTUg3iqHTVXMi8N4RGeimXI5ZrfcY4O+Uph3hG",
+	"zTQms19A1Gs+zIQZ6rTc/phPDHUlyeS5UC7is6cnaQICob2A+efSMHwe8+VhKuxFzCsjvFA2UblM/Qfs",
+	"PYx4LX23uNwJ40ztfwwuGT7OU5Hlzb7MaALwdyaMTs+x34rBNXYqBlzZIduWqIdmcvpzgYimefCTbNrY",
+	"VvAZpXPgUGGzdmFoFnKMBYVQ23ORQWwyxMPqDGbYx7b2uUxdF7AVYXrccikICibwPKpiCK+7qyeK+fZN",
+	"2DWt0mmXXgm7x08x3NbVk+3ZOVDp1JN/Psz0ZDCkKFh8Cj4520Sa+i65Qof4plbCdotuYqcuxOlQ67Om",
+	"7veBdug3zBYSpqWGfj9ip6JnSQYmyM8cV+bCLj47aLewMy6UWmlmT0PYQH15DuHQpvzNVBu7QrgRmW2H",
+	"obErYaT0CJXQGsuMZcJuc6uVUAx30dshT+BrIrHPjkKqJqBbQ404XwxXiZ2L3AfV2G3ho5Ul7a0xz3Jp",
+	"P9mkgGVL5FArD3pbRJXbUWKgtx23ewvdQp6GMSbZz5DtKW7HkT6n30iYSlwUjcz2RLxBqQ8AZ/3VJNPj",
+	"8exFOaJHO+VqgEaPcD1wGK5F+/G+TIWJGDWHO4JasfPlNnRlRDSyzJXc17Tmzml9JlVS47GGJ0vO6iD4",
+	"514raoyk8rFAoE3bM6nRafytL//Wycmk1Wq1Xt/9jcaqQUJFzA2yc50tCb9BTlTXwXbraj38rnnRgQTW",
+	"cZ7TKbyF/LmSB9zvRZ7SjNb6wImwF2SzdnmarhzjMpQm19m0Vow6DvmOVgI3FCL+AAfyQD+ea7EvhkLB",
+	"MeZfDG5DfoYdRGrZEyDy9PRIGEY9cbwWR+m93jwXA51NWUyPxVbSlEqwC/sx2PJDPh4LZSJ7KROuPciJ",
+	"zXXmkHjhecyG8XwTILSRY1bjlb90vX+vob0Wq5dFxPrpFGBs23v3IXWoBU/h8EHLQ/RcNzvBJaDFbkVg",
+	"Os31jI64f9xqddpe9xzNtQd6KFCCyzW1p3fVB8Yp71ne6sj1HcSs+zVeh/2NC8LYssArsUDKuMMdD3yD",
+	"JDqZwf7lA1HLE/2GvS6uKNWpVdQ3L1BuR+MagfIJuVlcqvy5++J3HjqQRrLOLvLTvd1DV9pDbh5rN4qf",
+	"6I1wA5X7ABncQkU70yOEpNMmL2QF0K/HmR5kHFSj2G0zamj3Lf3RVfoybrJ4DPbbmFnp3EDyKr6LtTow",
+	"jeBEffKTo0+P2JnSF6bJPhVWI8RckKDDMcsEnBpUO50ECfzAYxb3JibXoxiALazOh56zoAFKgEbUjNBC",
+	"auKI8PhAQR5o4TKMjYsoMUUCLmqJ3gOIA6NEYayUZSKnLo+5/RY24RJ/rdZW7tVOERBYqgfQ4wp69NhH",
+	"Aco8KgoMlB2JyIrcAKG8SJgHQPAgfn3tt1I9yHWMBWRAHZ2OBcB6+JyzyrekyUdancUs9lWvqIqJFRGB",
+	"RCC1Og5rYMVVOirGLhJ/uV1YQzDYlCvRFZTc6OD9EVd8AJpniXzsViub2MMCBa+jxpicGLOtZGIseN6l",
+	"VOxGp31w0Gr5UntLa+KXOgiL2Qi+5S44M75/TKodkCahOMFFufR+iUHYn8lkDAdyloisCdC+gC8AdfSd",
+	"ewFv4v4TWROLE0SQpmHf/QwKJP3GW9fGpRXVNVbDuOBTYFCloZihHocjwZYba8C6EEndZuynK9O3UhG+",
+	"YNJJVu/3RS+X56I7syISTxhULZ2Q7VcCKcBuEVP0sTHm01TzpImrXizM7+pJxsLtjpCn0rDfeBu+czm/",
+	"RI64FuerzuwSKuIxS6DjTOoM6m/gA7O7Aq8aOfCzUwawqSVwe8sUTrGbBLrxBLjYz0Vzuo1x3brXPZKl",
+	"F8pWFvNqPWrutZJUVg5hLdPkp8FBH2g8HoKjyT4ByBUUCnPNZE6JmQfzWhCGVRan+zYQ9rsSCLs5CdZH",
+	"vi6mg+25uz13b+vc3fKWGwvtXZ+xbIjmSXRwnWieC+r+HVYbKtAscDHUqSCPRUnxXxe/0x3G1fiddQHB",
+	"Id/dVDmGkuIh8qbnA/0+LDNytno90nG+33jb06ORVofKpVuaJpEIMruAD6yt7d1eiPH2zNmeOd8TXW8L",
+	"Zvq+x15fo34YGmh33Naq95F9Ain1YCl2z3orfMpzS61oqi6ZsaPqNzzazyELuwEha+wUULFL+D8TI0z4",
+	"4g+Mb9PjbLtnyQUglJ3GxD9X7sls1y0vhAjMSnfei6CPx36mVkCIcn1Ch0cxDVBhGILRrhkZ5F26Aqtm",
+	"YZlfEOo/hStcSzwQ3FYmj62EfsMex+qVClhN+MCKpQNX5Du7b0/lVyBdXO6+pZjYhdYqS1nZJCW/1HhS",
+	"uUljkKUpCsltRihV5jlKLUfA4Moaw1bVxzZnCJb7UKztzfCDreXtvUxBr9x/G22/1Up2ui23cc3OH8uv",
+	"Csy4ZdEquKlf2E+DXj6pjMSBIBwj8vndGUTdRBTeXdK163Yygphb3iNNDqkj1e3PnUZz0szcK7w+DOhl",
+	"NUe6GpOw+tQ7YBCbmgb6dkqHFYX2KcPtb//pN//yP/2Xv/jDX/3H//jN3/vlb7zNuTmz63/57d/93//6",
+	"l3/4zb/9w2//4I8aUUO8wb2E9euPnrVbrQNL9jK3Knjjr37vj4J3/+r3/uE3f/5/0LtrGAqqVuPafcRX",
+	"6cpiKYpsSJ4rbDXJrSa5EZSOQHtn5VmDPO10YqQSxmBMkFZFHtSGZ9GcDKjPRXYuxUWttuljosoYsJgg",
+	"NJhkXn+QWaFMHgd3IYw9ZyNtcnbg6x3oNHk824jHowzeaLfCV5pVsMQmzwQfxZRaB9lCFLwupmTInT8U",
+	"PhL5Z27o78AuucjgFdos0bjW0+pcZIZWsPMWw7UpmSwBXtx+EDUmCiT5zt4lhIxLNei6eClsZyjSpHs6",
+	"pWB02xCdSWQZxcS14owCyyQ3ZxC03rInkE4TYfLuBZeBNXCveS9qZM4mgbl/jU6reYAHYHuvZR/QVopo",
+	"tx81bfdoKaEL2g6F2yOtjbrItNF5VDzTDR740vcYYDPZA9ReYMobRqaU8hTirYO98wHIMTSUoouAAD8W",
+	"KrFTpSyRt/eKC5nI7T7cjxrjTNudItWg0TloRd72CMjzGAp2BcOko7Nl5wrthG2w7pWcWwXieO5ndL2I",
+	"9pWj2akkzeJodqxaI11sqj3TiJvyND3lvTNKT7XkTkT2GHJwx5h7H7SAdirIQW6yV/TxUl0Wtt/CfFJy",
+	"akFZO5H8t2COJxNgirXQKfvTjYFE3LAOj9K2zYkiRk1pmmNtjDxNXf06I3jWGwpMCJc5uxOnWp91eR5/",
+	"0GSHGIluJ9V4jo7DbbeiVqvlP++f7XGFmOiQyUrdZH1xIWzzYgTeNsXiVI5kHoNyoDTeQc+gc8udWzUu",
+	"DnJZYjyWYPhwUsAhUXrCFQqvtj26GV87QvYI+FWAAVyRX1msgy/AQ+inPsAaC0vUaB2+7sQaasdLeqca",
+	"cR0pyFK+neZyH+dohegE9TRHbcte8gRWB6CO1FsaD3m9TrVOBVerqbt8JD7M9Kix4rPH+jsJ1EzkuU5+",
+	"iGdg2yPnStZaT+O67/fpokxTlI0WOYlWP4ECaPbFaOqvZp5dJR19pv3bqbxQ14mFlTKuWCbjO7j5gzla",
+	"kweUyGLLCq7KCsLpvHJRhUXplbUJZYCkYRifKULpeVMgcrryhyqBnwmfrlqR0olbOvOJV2aS5k12qAjp",
+	"pfg6fg+kSI4QGz7VzRWRKU8Iymp+7tC4OfMMM0N9AWIcNOBKS6LUYCDN7O7dQ6x3cfcuu/NbR5+9+KDD",
+	"YrgQO5G8kLJcelVgcZ4omXdYUVWy/IK7HhWxa8UMOzQTgLLn+YmC+pjPQZCfrxbqHw9zvACxBjR1aXuV",
+	"l8pLumpCBQBN6ftUfJOwUzRB9QAqzYkKsV/csrnp6stU2NmyPPODznzt1FIV0cohR76gyO98cvQ7djLt",
+	"zD8mqJUBpq6ZmIk34xR6gR4EQFihOpgnYOkowcPQnBkyGqWFKHk6dX9Grtan69MPTFhkAIILee9skFmh",
+	"M5wSCuPDqq0Tw+JsogCRqnmiKixOM5t89235QlcmlzFRJ/VmkAljKPPxuFTZQCqXmdjt6XQyUqjUiNT4",
+	"2rAgR+NNlxQ9MROeQtIjuxMHsn8csXhkBhIAb1ykGP46lV/ZPyAlMIOCX/T8t//XH3z7+3/267/4X775",
+	"B39uf//6n/+bX/3lL4vf3/6fv//tv/v3+KPZbH7QZF8MZS6YGfOeYDzD1IRwSAOlM8RetaRz4UumurXQ",
+	"PrmbXgJi4lCQdgza4lCI3M5glgslEnan3dx/+OyH7dYHEdR5RUuY5cFxs0gmdfuxmEjUW/EqKMpu5zkF",
+	"Gdd75oXcR4a4xzuMM3CrUDYslQvswjUTs5HgymBGKd2KSm84k1PpedB/piKHhFtFqZtqStm9+DI+6Pea",
+	"I/lEInIZFsNtsifcqlb8DBBuoR+y3xeZAEvBcZGg6my1RmD7OMpSIm/s7BKxIz88In5gWNzTqi8HAYE+",
+	"ffbJ85++ehrhH89ePXsKo4i//YM/+ubv/fPYw0kdPnny7OXx04g9e/Hqs8+Pn0Xs8xc/efHZFy/o8X/6",
+	"r379z/8lLuXhXJ3igjlOxoADpdhQTzKHdqUzKk88cwC4eF3gFXZ/y9xxg+bCr1jSlMp2G/C5RlJNKEqm",
+	"VBxZ4gLSJMFXXMVjw2IleNZ1z9NZCStmj+Vidcrcu3Rcw1kj3kBFONsZb3jx3Fsi14b4C3SfURWUvT3q",
+	"lhGsx40wHT85yHGgx5N8konH4R2a0TyoqOcrRtGO9UWoHzOdRW4bYwlAyKoezeQuQbXnLPxFX0FcM4RH",
+	"KfLcPVrNYeEAwJMh3I/MsguQUB6j4cw26CrANNmhPT9KokIR1kHE4vBumqkedBM+NQsyo8vC9a1WdamA",
+	"cKmpPho1YNnQhr2yrbo81MIpGzWwoDbP8l0rGew4R8fivtmVA82K6BqqUBYFVInvNjqNv/63v/zrf/9/",
+	"f/snv/z2f/539WPacBgf6mx07QHp5HbHoQcu9/kQ9cpw9L3jVrvTuudcQvTMqZ3Bn3PI266qU+v5Bnyd",
+	"sPe6Q5EJcK64Czle2XOB3eCuCaYd22l0DlxcN10x8BjRzduGntgr7fajRxjWTbeHQtL1h5fOKQXqUMfS",
+	"WZ/LdGK/7qCNUtF1hoEZMnByfd3U7P0MdHU0AtrvPXA/jY8wL/FZ6N+cLNboPIwamb6gPi/YMUZPMoBD",
+	"gnUNgt59eIUdr8yL4o6gL1f4hi6DadyUOFrXSBytOeJoLSOO1krEAaMh4ti/AnG4Cwsows2Hp4jWhuTw",
+	"wJFDaxVawBFfiRg2Zr+LHYYzNoRt9vo2rMTKLCgjzQuUgf0H0JvJ3AMi3IWTgk0ZRn4VM9WcyRp8c8CE",
+	"fAjBwb3LpdbrKjW61qL9kcivKJaVXyeg+q08sJUHtvLAVh743sgD27yBmyuYNWNzACNRbrz5d2Pvz0Yn",
+	"5+7M/q9FIUZLD8XjBC8BCjXvDQGEHNGFczTrztNaCU2e7EVkaqsLpQnefhr09OqneLUTeWZgy9DV6daK",
+	"RVV82z+xr71nDuRV0Yud/bMuWXvf8lqYl87M2RFkw9vX2nut9k6r1Wq1H9jFh3PBt94AXuv4e87NGaYa",
+	"wF/ubYRP7sK/7S4/7SWi3ygOE8QkXt7jg6DHs8dZXZ/32kWf266z7YcrdXVvvquNvXcBqVwQ3Fr12Ist",
+	"4N1hAAaIBbhlb4gh02CY7W+BWW4JrLnAfvW1M3jo0ARPgz1bEK3V0/MtnS0gu9edL6/Az0h+Zn2BGaIb",
+	"+VPDT8bzh8ozAFX/nh8ry/l/Lt7ku7QgczGTPr6pUngMxYXttr/xkPWNdr2LtLjm3X8usp2v9OhUih2f",
+	"UlEdaRSW70mNxhqrsAlkbkTad4DOaAeykqM0QRVVaZjhfajk1eNpCl49NQW/3vwWf4U9O4YevQNJqDiP",
+	"X7nSXWyP4Twgcn6zgeoj+v7B2YvJOFc4yulbS5EbfNCR7wD2aRuvt/HWo6kPKqpgiHoquIHiT+ApXD13",
+	"pBbfJdOTMp5LhUKEj6wUk6sneXDauFSu601GjhZ9GkDZ32kU8Hcu/NZOzFpRt7je24P2hqNzYdrrg3Jx",
+	"VTYq4oBts1Rg4C2G1VI4WJE7+wNTivDUiuD+cw1/w5mSTYsqBzFdKRCc8DPAuQydrvQMhjINuTlRStNz",
+	"BNagL1STeVThIiAPzKVSDejpgaaCC1h9KnEZuRBm9LzvC1S5RF14PXLFFIW/7sNaBxjkm7PY6CyPwYpU",
+	"lNfEElfgmaL5QsGBXQiIskqklX4SF9RpJiNfuwGf8EFG7sMYR5hhytkUuv0Fl1CwLhCwfP13lyeI6+4K",
+	"bNFkSMN4AgG2hDzJdOaCiKIwI26kz6GmhhnZk2Q+ntgFPMn8RGG4KaWqcZbybOAPd4w7c+nOC8KRbPdu",
+	"uUyD8lS3tDzCDF6hL1ZRl8h7GTXyCzhhsmR58YVif9j5ebEUH7HWvo8UZeW5NczzdiXeh+oGc5OwCgbm",
+	"4omCTQAtthd6RbI8cA05fMj1cB/Dyb+aMI3rsVpRaxjgNmhiGzThIf+JJFaTB5ZI+7tv3QZaiJ02dzrZ",
+	"w8QdwpkYcan88Ww65KvJdUkJoKQaYgIRoqqVngnYdXG74phnh0Ugte2w1CoC2QXlC50FyG08Z8pVesby",
+	"2CwTfTiENWVxuNOyDrrNHWRbXLTvDC7aJjukvhjBIgLYHpLv2SG53Wk3GEmwxjbbEJofyOA6gfnXBtJH",
+	"NasaRv8xniwXkjJjyvktrUeFionwQP6zTUiQjetg+AuO885A+N02DZ5xl/bX1S1uH0t/yzS/n5rFFhbw",
+	"fQeYvx5tJABi27jgsrOuUcxIWfdYWH35iL6+il9jxngI5eVh59f4F9zN1TYw9uQIX6rzb/gugB8o9rwp",
+	"tqpPbD8ch5Fu0rBcvMkp/RZ8n0rnbMTzHHyzkPJpT8CM93K0bnJ2IdOkxzNQijw/brhinVUj/cUag+RZ",
+	"b3gs3uTfTTcKLtI6fhRH3lsv6JX8IjSNm0EWLfWMjHWaSjWwQqDdA5kYSJODC5tPcj3iuezxNJ0ynoP1",
+	"H40c9qUI06VLVoqiCLOdg3Oewj7DlBOHr2F3YfAV6ZwEOdha4l9MxEQ03QPdiYIE/C4NEpBBdL8PWe6y",
+	"7yJj+XhsyLVQdD9FP0ONof7I+Udv01LfoziFQBw95SlXPdHoQPCiD5Ec5vl4x4wsT031RdeBhbbtI/bC",
+	"Bc8UQGS24S0H1Fng0tVnIjvQGEsORvLdI3vGDbkEWkTeVy75jEvbHRkA8bQd8DlFY5F1Id3hHuQ1Uzes",
+	"/AUNIeCKYGYo0n6tj+FyvXPjhm38lGLfJTG1m/FcNDqt5qNHkbtn7Cv39qIGPxeZlbVdJ2DODmDR/DoT",
+	"yiwhB3cauMiI5tDovL10f3cHfGxJ9DVcMBMrlLqXVxD7hxg3iy9IdarfdOexbivWVhqH/4qI99J0ccuH",
+	"FxD81eV1EMny8dhSq+BGzBavqiaYCH7ZjvraWCLrIsRD6YpW+dCH6obbgVoP9wNeWkaIEAPsufDCidSq",
+	"O1FQ3a7RaSBMrWUiE+P7aIRQC5ugeOfuOJO94C28aORXwbX5/QFX88Xth7XB5EB1R1j4TKou1DqrVeCq",
+	"aBoiqitv1DIOyjzqQr5iZ6+1315NN5wYBMkHgmgftJBqERjYkUEratD623Yvr69EmWMmq6mRFF6z9VBt",
+	"1ULvofIhV+uASdZqhbtv/e5f6KU6dLKXizCBwBPIFWbcI+n0uLKCV+H3eWxFLhDpCFYr1wA9ZQ/PmEll",
+	"csFrnUNeePoeeofW3jXfV3dSSFa13sR1qb3e37SQprYS21Zi20psW4ntmiS2rbv05tyl60lFGzpMkRSu",
+	"12N66GNLvTWLMAQ9IF7KTc56KZejJjvWzp+KUKZwWERsYgSLX352NFcYZ17K26WX4rW9tXRU36y7Njiw",
+	"35m/1qT6QmT19qd7cOKFFdGjxkTBYTVTb63iAIPjaG1z0426fbeiy1Z02YouW9HlO2Bs2gYtvPdBC+/O",
+	"QLVLuTMrgQ2A1JQLZaWunh5huEKPpymVMkwyeS4U9TYqxBMvmxEwvAHv4hDzhQgaA6HpP9QZoCGPx0FZ",
+	"LWmYPS8XRkMc0jCu/Sj/8m0DOw0MqcXensAzJ43OSePZq1cnjctGtKQwIXDViTJcJo2oIbJM28YII1/p",
+	"nE1gWXKtkw5TmvWtvOtQ1GNAToHphlbwTKlFTkHMFIB4AZH6yqyOJnYRx3Og0pYyHDlttbWbxziB7el2",
+	"WJAA+APjMQ+uVD7pKsrdSrzIS7tvr6RFVgdMjAhGPiuKF7iSqplVBonX9nJ5DpUKAmWw4xVH5URCukMh",
+	"Eoj0GSh0VkUrFFGCw9eTNIF6AqUWlBjwXJ4LjzJfEfgArfyYZudWIx96OstED+c0TCKEHjY6O3sABjji",
+	"2ZllcaaqfArhNo7ZZFzZBsVP+FakOteyJ1i7dbC3TpABzRdO3k3pfUEUyJ4VTQFOEvdPNDvCVRQyQlJE",
+	"/UgmofKyVJ2pmcErHQqfiGQgsmcqz6bLhOAUHmUC8lm3IvBWBN7kcDsGPoFJcsB5SrwzOOTeiXCMJLxJ",
+	"mK+PWzVCUESvyUv567pPnjlfjKpavsUdtzbXf+/CUHEcq4agBsxDbiE9bkWcxNNqVpL09vHNg1pr6+69",
+	"U+EylepsUcS+vY/B5GORjbj9HutppVDaiQg+DKv7AULFmRBjwN1STfaJbdx73OkBIF0AIRlbzSgTjBA+",
+	"IQK3r7N5hA3d7y/ScuEz70THPbXk7CWR+xWSCOmtBCENteDheSqSD0J3A5e1DTH33X5KCVpRw04uVarH",
+	"8vuNTvvg0QO0UjY67XtYKP/K2ipM0FLBxD4EVe0IrXTLXW5BWYUdE8LU5Bqimno8y+T65/m7Zh9jLgHo",
+	"8V3opk9c1U5mt6arHeHYDboielz5IHngHYW2GUHx+shB3eRCufJqTfYZoghZvob2phKmtP1ckx0qJniW",
+	"SribiDL8DzsVaOqTSGQezwe75bpk0F7n2iH3SamhVBuBSES4elY/LlkMi1pjcyzwJZfZS8rmuRLADsgr",
+	"hXTpPT29oYbu2f4ePf+0EXm9FOgXHFPz7+J1+wIMwQSvNYwcdR0a8jrwNy+R0G46OD5JAE0dExZMZ3cX",
+	"NlqT3to1IzPgudgd6VOZit3zdmHZbLf2Hu0/PHhw7367BelXY5kJU6XVtt1Z8ots9Q+dqNIHrqa++sld",
+	"4r+xI9uqrFuVdZMjztKY54/eB3L06dFHPIcokDAZ893prkaOFpcoKPlWZgJShtxqr5axmSaB44L107FJ",
+	"vFcjqsrRu5FRpena53xAwcSIpDsZuyul8JC5GADKiPIsufHDh/fb+w9bLfinhSC0ciwBzj4VfV/XxF0L",
+	"2oPQDI99jw+THz3VOci5ZSf1XuGO3i+1Cm1BVmnt4ChcYj4EYsHgnP1vZkBzl+eamRkUiugwpr2ZMe37",
+	"Ie2XB7R3eVVJXo6WivCWMEGCh85t5febl9/tCoTie+HulZnzinCV0IUJEMMaVgJC0r5aOOGk0p89TnmP",
+	"JD3LAsFNk3I5KnM4GqOv1+LyMe7ERo7iD9B1RA9YuV2di8xQBf2cT00nyOEYIIB3pieDYdiwd9q5B8HN",
+	"pLMCqoy2VfCyPzQiZNmuzjL5YPdbLOFTw/hAN9lnPnxQ5uVOcOgCmh0w3TaobV/6rjQM9jlm3ocBicVw",
+	"0INmWwQayLQeNdnzPp0ScJhwpAnUEuwZWDHPnClxUZrKAF61QHAPWrVfYhdc5rgcQGVElClkK4+wpDPi",
+	"tdq3IFN6pM8hFiFBLFLGB1wq0pUgI3nIz5HCH89GNYT1kBcd8TxJjPtogdvusqxxf0TswlKchAjWLDeP",
+	"Gbp0mO73wxUaTUxOtmSVVEG4A0X7Y3dT7UhRwnCw2eHgL5/5MyoOxBoSuuhC/UgawKjFIRdEYydwSBUS",
+	"Ldm3W62C/ExAfxXffbvweMaT2B6t5aOTjrPL1+sEkMKRdIMK2Vba2Uo7C6WdrV661UvXFN2ORLXkFohp",
+	"FHH9LtTRXKDl89qNp/YRE1Z7sbIQGkSFPbfLiq00LNb9PmIPuaxZBCXJDevJrDeROTvNBD/Dp9G/Y3dh",
+	"lQHVpWTccSe7Eb1M5OYDEnTwFRL1iiAsF/6IByw4kZ0M4wYBnqicmzMPCcXTFDxwzsUMckds5zV2EC15",
+	"JkVCg4dCiXSwuomIzcg07Ux0oZioA2WxrxsfFQWOqJyfCVXky3ivH4pgIJGYSb8v3ZdQkCK51cthKGM7",
+	"Wce+SRi24k1PiIQg66eEANOfqKQAlnETkVnxWyRM6VOdTHGSelhd5EwEgu89j/GOglxJbCuAtTCDAmYi",
+	"dr2xkyESSrcxVsSrTq/BtppK5zB/do/FIOhyJ7ndiY/gj/gDNtRpEtQloKnBMyuy4hyUCKAVwkk82Ntj",
+	"io8cQBi0BO0HkGAeR6c+Iyh26GGW0KkogBMsZ8CJoTbAQEEFyjnB8liY/Gq5QqUnG9/+7T/99T/5O//5",
+	"X/3hX//Z7//6X/z+t//4z9p7+wf37jfmpJVQVFnTA2g7fdO286XxwbMxwMkEpxkyaNp7rWuLCvYAQUW2",
+	"Di0cBKfB4jXenjTG3JgLnSXQzbt37540opNGruFnWVTEAQwFd4B3T3Cqdo4RhnJuusBAnw81uG0+Ozpu",
+	"RI1Jlgb2/sDa3+zp0e7du3ftS7UBze2PP/qtvZ8efNH63Ye/ff9nP9n/9N6LBy8fvWofN64jleMY9v7y",
+	"IsC40WgXlzk5mjqABray2VY220w2UwlDfypP/dFXYfVZUzYrbhXJdD7L7uDeZZXslp0vygf5RJrcBIVa",
+	"ippZlh2eciOCejETpTDcBSRM7e6ZXI/HIvEOa2cGS/jUm0jASmNPSJRMIYr0sT/t21Gr1aqLlMEBvNOy",
+	"vhTuwsdjDHYxXZ7Kc+E02kyDTeXLBh9Ly/5TLkeYrml0KuyylLL/7u+02zt7BzPZf3YYyBA//a1Pfrz/",
+	"+c/u/ez48Ge/vffx3tP9408+/ujBxwe/ixXTszCK2DXWeliB3ds4bzcPmi0MergS77S9W4YpWRQy3GJJ",
+	"XhlLEqYRrABAfCEfAARGs35ZSv9mXRE9QHehZ96F4ES9tDzJGKxJmwrK5bUM6iFYnvDWiL/pUnpy+/7D",
+	"y6gxlCbXWCqJ93M0GBkwR53yvDd0P20biUgm4+6ZEGO62oI4BUhvxR3bFyKhew+iRvlJjEUN20v1IPw5",
+	"5lkuQZ67kEk+bHTAaFQEu4XPgtZgxrxn9x1IMFrJXLvYIiye1YPsvxe/21icP3vBZd7tZRKgPovs6ft2",
+	"juGeGIlsYJsrbrYf+ruULlDc2wfsRwDyhNqd/E0XUpddVc59K2BKncl8CssBrRRvw3fHmbaLCnXM5Ujo",
+	"ST777TqIUM884ZOJSPm01DV3Z/7L99FCCbYGzDLvIkUET1wGdjuYaD42XV82q+sNjntR1S3MMG5V3gty",
+	"juGu0rkHZi/arb1bbnru9mzrmDPtmz1w10M4+OJ2u/Y2fvZe3W332balByly3HrFyO1Z0+60WjutRx2w",
+	"J4dPhYOwVG6nfpxOaRvs27UwGJxg15JYSNg2cInwXrnFudslLPzitrfvBk2378/cKzc9d7vctL3tt0Do",
+	"qZrdHP57D4PL5U/dC+7MfAWP4WSSiqQL1QhnNkJhwvFabbmFt41eKgE8oKAESwrFRVx/q3piNQJpGa5d",
+	"qoD37QPzUwPL0mheekPROzPY+ZDISiQ1Q0CZgP5CKpThUAEhz9OZIU2UVapEQLt7rcurCil4dC0XUeiI",
+	"28ooV0IMSlNf+9EUUsPaYkqN496t5vo4QGQpFP2+6OVMK18+G6L0SQnpy3NRWBCf8d7QvQ0u457OwFNs",
+	"NX0wp+ZBersRGdrj7InntB3BdIpOZiUuGPguK+JaJ2UBa1PfrVUCzvlcWqY/yhcc2/dbrfWwdLC7N5tW",
+	"uZUUt5LiVlLcSopbSXErKb43kuL7auffWuGvhre0tvC6IBACX9t92+O5GOhsermKre0JPfwubG5bPnpd",
+	"fPQK/MYt8FYzvRHNFMInZjRTwF+AvEq/1zbRVNeKZnLL/sIebUGEeq1OWGIEG+uGhLsZwrUukoD3WzPq",
+	"IE8S0Fl4+jKzXc1BAkARfMTfhBdBdhhJVboWNahkpT79uejdWFjGltN9ZzndVrL6fktWGzPfekkr57k0",
+	"ueythmRJyS66j7Y8n6rEXGQWhjVwc2YArINgP6QwECtaugKpKZAjRHF3kYsyjHyqjo/omI4F09mJouAt",
+	"h0A3mGQCAy/FG97L2WTsQo0gMAI6iYn654hLglh2WAdGXyiwPHZcxChYSKVhZnI6knkuEnYq+hrwRxIl",
+	"B8MchmuEyk8UMP/ihms5fFkrGG3CpxTraW/2MIDT4eEp8SZvnqgTtcM+RaMcjOZMjHOYnz1IS4oYqP1w",
+	"5dE+XYJ8Jdu9c5E12SHLgFQoNJMblmo1YASN/phxuq/7lOjkIkJabCp4ZpqlLkCcrf2i7YxU7PPjJ032",
+	"FN7DC85qy74qARZQTcPC4tb01rW4yeJ+pkcxtB7nOoa2LmQiFIbA9idpykwuxtiZQ4eKiYlQvr9QAHGs",
+	"pcpNxIxmHEdaDD8DgmV9cQFlgRBNZsgViyGYx3ZkpDPRxVsQzFuEmALWFMLN0LvYGTYWWU+oXKZg2Y7V",
+	"JE1jJiFZC4jnghs2EtxMMpHMpJDJ0nT/TZZrzYZyMISFP6zEwYLI1DygcU1Jay5GlR35ncvEGwh1kKon",
+	"/n/23r7JkeO8E/wqGYi9EElVY4DuecWEYq85M6RGJGfG001RlkCjEqgEUOxCJlRZ1RhoYiIor+2jZHkp",
+	"eb1rny2fbIV157312lrHnqiQZfu7nNlD8i99hY18niezsoDCW3dPczRChEKcBlBZ+frk8/r7eRlG0KN8",
+	"PEg5pRhzC5DvFVI7FarelhUVUjwqXrOKN9ecyK4YxJC7ZLcErEqJXNaDNmj4gH0VXLNmu9RmVR7/BjU3",
+	"GeTvRDwTO2ar1ZzSpDPw+Faw65qOQt6Y18WbKMVEn+cJsXZOFvQKOIDOow/o+LEy3Wz84iCBt2gR17AY",
+	"l3pAva61ENA7qAmZj4zUJw9RYD+P+NRcD+XOmevCPLBzzFNIojZPHmRi/JZ92vzxZWzB/PO2aaViSO+Y",
+	"7QnynM6c2fZdlWc3WXfqptaT/64iANQpyOteMOTutDRgOz46C7UC4N86qWdp34us3/XG/+r0lmv71ekt",
+	"1/qrU5fY/eqUaiwP8QWvTu/bVyxidIZ70eX9uZN8CyoUtK2IdQKAXW7sgcjnEhHvlIRQWNUMeWwD66qY",
+	"99RC6uliD3qiIjwSU6yYoAOpWdidYiK/+YeVo+42D4tOhVj60CX5xEclqu6qAR2J8pqP+KM3yVFqjSX3",
+	"NzCgGJ2r1qr9zjd+p93OG41G491X/t26J3HEH8WjfORdAVZpwexLF7IEGU6qj0Vwq+o9XDTVh3QXDSHz",
+	"vmIo9JfrbiwzMRBp7ckpoQWXW3ggV60kbu7sNQ6bVwtJ7N2NSGJA//zGY1gUy6GBNzACfWeLW+tx2RNJ",
+	"YqT3LmV0AooZlDhGIomPBYj2ZrPR9BL8x1catVajfv3yrv/hjSu11l69cXmv9OGNWut6/eoNi64G9l0q",
+	"0DLo2M/2muQLyM1fXmUmcCFcMUo36W1QWdAgugajq5nO3QAHut/fXYrxUU+bzWv2A9PLZr157bL74Eat",
+	"dbl++cpVs5oQXkJM4O3UeFNj5gauNhvbXc6AMQOS5HbcGQMaTts5gF2/RpbuemJiC7VxoZ7LCVKDjsdg",
+	"W8SSsChAo0FjypijtM/Igna67ylAOCvs6lTw0VIcIa8uMpa50Cw31oVXs8h6FvoNbt2ekhqKCArr+6Uw",
+	"E4+yS/DXDr4yfLmF5mSojkV6HItJ2Jo1JMLX78yyc7kfG4vxKwf37wW2HNSa+Db9Z9dm+1DB4RRRH2z2",
+	"ELy6OxX0VjJFXK0pdhLNd3MdgS31uF3DUkGoo9LDPIvURLZrT8Jg9ktcDvNVUaAK2SvmFcasRoC/1Bjl",
+	"tnixLRnaWNRHcEXMtGvGD62iXR/SGEMczziWAxpQAW3KJio9ciz/UC8K5iAWKIrECASL0GC0uKZXaTk7",
+	"fPKyt2k7ha6LxRdQ4f8kNIOJLQRKhkiyuLA9wMkn0lugBTEboaglYDzRCleC0zrYllIoU2NSiEgzc/+j",
+	"vbznlhq1UOdPsY87tGZwf0CWVy+Lj+NsaqYeuHZxdepsvy1xDbjEDWMt4t0GtUbT4jqbqInp6Tdznmao",
+	"lIVv7X+tc+v+vXt3bh3evX/vIAzKhS3kZnE6tHvXkCd92gyjOrsvRVvCKGkYxCBwg4UULahnSnVGeW8Y",
+	"3mRjlSTLT4w5HFXm8wG0fp9+t8p8PqCpxg2IVb+LT9BN1sCP4oyeKLBBYJUWGY/ks55RrVH/vH71ckkf",
+	"bZxKH50TSSWFtAbftJidvrY056DFHrdrPIOjWIXoD3WWhTnRpiLNNtQ86nat9bhdGwsZxXLQkWLSNkrI",
+	"kyewJsU4Z02ByhsdJes2cHhugUPnpPXEDhpYxyLdcWX2JfiEja9i01i0A/kvtlhszYvabKCd91R3sf/7",
+	"K6o745QNKTGybrMUw+qSukOuj8zTzzMI/bqVe5zIS6ylUFuPh8P+psTnEYFSv3elMEsaQa0fJxlyBvjM",
+	"iTXeG0FIqB/LWA8Xv61p3vae6kLl35WCxIMQa47i8ZgMLfo3dOkbj2uUebnr2w1GEIBTF9jlAZg1Akck",
+	"h1kDqVO3n6PhQkR/tptQYKjce7AXYPrVWnvXzCNAitjDtbNsi2ewXGivrSot9LkCYNdvBd2Z6gvNHC7E",
+	"9F8lxuaKjWdw/RfitrBsomxtfYmNydbbEw5pCJubNNcqHJbC4YW+SVcjgKeRaZGIXgbecFSuSL1tU7WA",
+	"09kAr8y+PRVjwV38Ahoi05hntk/YXM8heL+nug6yY+bl1v1Jne2Cf1IGqNrTqOIFzL6mWXhhh5T/0IUs",
+	"qTmuWQgoEnW/Y1aNt8O0qvR7qsvSXGobA+vy3tEgNaZ0wLQaCTbMZZSKiOaTZ4x71Q2FrYc6G2epgDpk",
+	"NPAscYR1wVauSVvivPiYcKZXxtYgaRuguWt1Y2PFGaUdw1TgqTDySpgdkig5KLRt2CZo3BiTBgVlC7hY",
+	"QvRWGTEDU9iWId0E8JFp3/SixyVZILk0Yp5CXLSiRiHH3vuK++XrwZVrV23UGDXfWKO54pBwHHZ7ajoK",
+	"rnIoQiDqaDRasAUXqAbrqsfNIGhZeVuaXjrKMLbv4nINOMtmcYtVq7N3hnEicHvCugduN8Kc2+0GHm2a",
+	"OfMeGu8ixum2hI1JEJIdqvcPq4wIxLgn6f55c5jlM/lQFUrBsmscFBSMVL31Rgu5Fo1MfU91VzVr6yOu",
+	"bf4Gj9CrxKpmDkykJnITbjRah2cFlLNgmisUM9zVDvfPTU+1ElExxxu06R4+fx2wsbYKWL2yJa0QlawK",
+	"HXDBuntqYWNGLfRVOjqdKzS6BRO/6c56kHC5yuk8c2kXhXNGJMUYTfZug+ccXGeLlXNRuWRwgTOVMjq+",
+	"DNHgtOWToeN3Bv11XbAcZ3RfeozHdWl6f3H5PYP6yPOWaLuNU1u1C+XXjA3bXGTDNhfasEYnAwd5i/KR",
+	"dBYnCXtw597tu/deN3viwcP7t+4cHNy993p9ztKVKuvA02Vbdz3BeB5W7SqJaO6nbYTtYqvW4baxMG7j",
+	"VA2AB2dj4bFxMcBXVPduVMU+NS9ULpl9uTl4qn3DIgv8sGyWmXmADEULCE+c7VBWT3/cNLYWwWTytIiW",
+	"kdWUYbhSUxBrkdmA5qw5jc5iqAg6qPFWYG4F5q+3wNxYK3zRcA0zNUYRewqJWi0Z18j0X8LL6/KRiwoA",
+	"Px35puXkpVTGgQ0CuV8Dyslixl6zb0upxuef9IbUm6DvAgSFFy+0nzZ3i48RCoG+2CvDLuCHVwJ7Pt3z",
+	"jd3L55WAtKEV6JJcwLW3deuf3kwCzyHOaXdK0/mMsoTcwcz1Tiz7aqEVZI9Hru+anz0L3ozyDjv5l98/",
+	"+Zvf++T7f1Cz91cHH2q4vymjgK7E2nxmLTbw8c//+2wbzbk23F1a0czTD75/8t0fzbaxO9vGwdu3TBuV",
+	"/fgfn/7Pn8w2sDfbwGv7d9+8c7vq+Y/+8eTD//L0Zx/MNnF5tolb+/du3XkTWnn3zGIA13plBqLZn2cI",
+	"472oPFs4L048bnCCMduVSglQtYsqb1UxGidGOCy+Tu3tqYUogivHgtlHyYqgEqEkUROs1Mm1qLO70mbQ",
+	"Q5USuGjsg4F3NUPjEDNCuqQFuQj2lfMxhMoiF/r5bEGBl4Z/5WxZ+JXZST0BVLWV77t6+fzfh5r52so1",
+	"TQqezsXVE+XV9Ys95tc5YLHsJXlEkM3ew5Bz52tN51/68fykoWy2AJtkObgJ3epEZ5SqdiIX5jsUU71c",
+	"sJJEXeRf2Xevcqjmlr7BnB/yJbhs0wp4QAqaWgH9uUZN+3mSzETe7Hk2NlsPa9ISLgc5KgvfGpoO5+lY",
+	"afPnJ//nP538839++qc/O/nwB5+9/22fCQTOu4ACiUQNwKei44GZwk/+5hcf/8sfnvz+3518+POa54GI",
+	"Ut6HFbPifRnLyGOj5Tz51S+/98mf/O3TDz56bOTNE/9hEkDYQ79X/u1BfdsBlSmoZSmXOqH7F2r5aq3a",
+	"l0WSKIYvCNhU5cSoHmuGnaBIWmwVWDeZ5zqQ4pm//eunf/mvG4XvqKkLplDx99K767niYnSIxbqDp8dW",
+	"1c7twIT3xFAlCBz4jRqtH0zVu2fYoACTgddzKnhCBbMr9i11NXi26/1MNm5Qy8fRylVxTAPNM/r/3D5c",
+	"wdROQtQpsdsg8TZIbO7eKPLMjPXv9sW+R3ru0mOK8kYiEWg0lXelY6xFbl4B1GYyEikRnpS0Y3YkxJgo",
+	"TjLxiDjg6BA50jL3a54Khu+NApYpVWeHCpvghFFcPPIo87uAJGPHKo7KLcZSZ4JXkH/dhtd4qkeVzF++",
+	"OreVFNtw5sXteVyyM237YC0PAJezDoBl9v++nJJX3f0avPCh/RPCTH2zKhVxwNdFtmITbhWPreLxvCge",
+	"W0F3cXkbm0u5CsN9Q3sasyl41hvOC8nXYpFEG9AThP6BIDQpz0+aIq07OYGVUR/AWkQfnJH0yRSy0kMn",
+	"iUImJIDGQ1F4rPHf/n0fsCQ+EoUbAvlC7dPQBXouCuvsNvwzlgNvth24mFSZvQVs+aytpsCK2cyIdrZf",
+	"vAwDrZhY31fmligjc8LPliSNuPtikio56FCzN23ZAxBk6hAZVNsScmWV1nE3EUxJW+KBilHJCc1iyVJx",
+	"HIuJl/Zvs19ymQhdnkTWFT01gmoP8EO0FqTGu/7GsoPtQ3mBUcI8wbHOgPGRkIoQbNfCWVkeBiy0t5D5",
+	"d3mDqZSF5pYIvWoVoKZAyVln+72eGBuZ5khrZ7XTirz+t0E2l67o03qY+BiAvctIpXMXmBP0uyCYcbeW",
+	"nvFuZiw2B4/FRKXRKpeLu8/cBYg3069++b2Pf/EnJx/8wWd//KOTP/j9pz/8ztP//MGiK23FZeZdVJu7",
+	"ZR6A6Nk6Zba60dYps6XF/Q2BjQ1IrfG0mmfo27k0xrt683zbpcm276iUkpuQfAoKF2f8O+VaUirdLNQW",
+	"SOh0VXqEuoilCohKYFFmLTKfkYQVnFM4vrNe2eafs2K9hFXYKjONkLKti8um5ujfSWSe/PKvPv75d2qn",
+	"uBZxSBcdtBjylPdwd+zuBh7T/b+9/33/svm393+wiPve3SM09o2vSg/j7PwFvZvXVezo5N+0r3yx5P1W",
+	"fJ9SfD+EfeFbWmDiaDhUZM2eu/jOBIrfc5TdB+A38CUs2s3mVaHFFwsArM1I95JM/4JmoVNL0cQmyxhy",
+	"bPicOQh0g+9BYXxrTbMQbgjbNbSsNdWY55DnYC8J8/J4IHlWQDE7ANMSzOkcjLD/Q/sc5EhT3XpIlBJS",
+	"hYEt/OcZ4Z8XWdfUyZuECAVfAqIqIN/4b6lIrRY6+9xTIRYV9Z7TzRfUxkMlRQeTos0P9643GvB/jc3F",
+	"t5mxC74T+7HkSed8bkJroAEXoj5CLnz4l7FzmruNZqfR/PLrX9n96uV3Gr99/beufv2Nvbeu3Lv24MbD",
+	"5uFZATSFjFZde4g0CnmZWwtne0WerkBGSAxU68xJ8HK4+BlaOjbOvCTz1yLtl9B2nA+15BUtYD+lMVac",
+	"W/GQKBaSGBkWilsUPLXwhH2Nc567i5br8nwszwr+qh3RC4BUdup6xFkLotr9dTZn16n9VZ6J8gzAw8rb",
+	"YJP0WncWtnG8iy9y8BNe/OKA0+XnnrYiu7ocO9fw+IKCJjOEt+EXz7HEWe/wmGFscmJwYrbJ6Gfa/TCJ",
+	"Czc6TvGqTU42a1XquFnTs5EHClmOmvHxGBVxPdId80ej0YS9rzVG2Gp8J1FysOM+CWqpShCzF+qQzKDI",
+	"7EFjp0kTA8F5/11rNWpj+l6zeqozMerwTRKfzUxdsK3EE2MpuRgbwVUtmOCS0WlJONYMyumODeq7t5SX",
+	"JFPjjuULBEfiOlGlinU8Pw8kLsd6YSbTkW3e79aeKvJ+c13Cf1pDjFZf+5ce202+FNjJSdmtgHjOBcRW",
+	"r7+4/LzND+GmKvTbdoOdY1bevmRiNM6mLMRzFrJcdmMimxASNxM6NSjZLeNHQjPR7xMcLJCNgC8D6DSQ",
+	"BUKi9yKWAHls6SiUJDClAFFi+yplwJ9kU/d5nFkHOx2ckHBh8d0gU1zZNDpkAPYEYX6GRJtpDSyCNwE+",
+	"R4woINDx4hQ068UB+IeK9GxM/zqzmrkgjauQShZ3olAJF+iJiGo7oy1uqAdeaJbVVsj/xmiBWzf8855o",
+	"ZNOLVGpzjp6JMnnpSEyX+5TeMD94hs6eN8R0la/HHK79B3cZ9HWrPV28V9ROPnpFzeYpO4oCByuAKdpa",
+	"9FJR4p955jpXZboEUa/GupKq4UhMFwEdvAFcqaeOy9trKFVRjvCOa180b4jpRSePrZ9NjWylsIAd22hQ",
+	"Pdoz3LX3xARmYb3b1vRpe9luL9tTXbawhxiXVsI9i9t1ZZ32IcoipjM11sCBCIVO52+/LSittsJuW1X9",
+	"61FVfcrdevr7NThLwNI/Dno0Hu/4hvOiI/Eq+DmcD8A+woS3+4epEI7/c8HWPhiNxw+8SM12j/967HGz",
+	"6AdvPXhQrLzTPD93pRL6RfROtntIIRwPhsA5Rbn4lnmJp4JlSjE9VGnGMoVFnUoLybpTxtlYpNqmJ5GU",
+	"7w0VEBUrKWwrVIWLqqvgaRKLdH6OrNvNkujCwsNtgK5DdWyfUjKZ1tmDVA1Sbm8JZJOCPDCisXJtm8cr",
+	"DiSy2JI8KndgufJtW1ikga9xcs+k9Xqeujeu/dZbu19/uH92tdXv9Lr6a+Ea3EqZC9b7zk3KzN18fta1",
+	"vqR5fxmm6RJ0cKXFTHK85Saib1aAgBsL/sC8fQVV8mHxpgJac9mrtsiZZlo3SVIym4CNU9GPHwksgJAi",
+	"A8Lz7cm/YJfW4qVYmP9UOtDLcMoXYnDeg0IKumi7YhBLe+a97oCuIKF0R+d6DLU3wA5vfkKdBMiL2Z8A",
+	"xnoa03CO8K7vE6S95dowm33qOEGtqLG1nNQDlboXEf9KACgaoBYQOY1UmQ38zcuc/SgikXP6KBz1oALl",
+	"s1zsovPue6KHjqu9eqPebO7VG5d2L8Oq44BKbZiOm3OZp5joTvNTaumL16829zYJ1JnRfi4oleW5mPXj",
+	"XSU/XuP6iixtpF3WMw/ulh7EiSMWGN4XEBK8Vpq2yzeaV5rNs1a7wFyuAGj3zkuxW7dOwK0T8AyJWgs2",
+	"1UY3wAbq4KXHdIpmPIOVToxKBQ7UrzHPhh74Oh3MWQnkHz6z9eGgxzK7erkGAPDxKB+Bf59qBmOZiYFI",
+	"a08WKVBbn8nzVdw8Usfigvcwqh6LC7YOh56KVWgiBbWqVbnMl70kNqMNUDkaqIxxzUZGOTF3n7Yuv93L",
+	"bKjyFDAmsGw3y2I5gNwg17d6LgG8SXbGIu1EfBqSs4b4qo2CpTKGv6kztHycYwOoq/GlPTUiEvg6M0cQ",
+	"oLvg+VEMrEULzC07M2uxQlyIwfRsq8MILAvJ5iqVtFj2xGKdBOjazeO7jUp94t0zahS4HuvkGDh9emun",
+	"PR922or1OI15tqZcu5SKRHCNSX2V9hz6V0Hk9lVayCbLqu+cKCqFz8ihGvdZnEExaVf0VSrqbL+fAVID",
+	"zwKSPPgNZT9CN5hUtgEggAuYeNQT46zsIgI0HtOLecn0ENuhw1A7Z8yBSitgveNJHdvaT1v7aWs//Zqq",
+	"nyii+Jy8Pk8ltMuz3lAs1jeh9JVpgWKTfk2CMU4dlgt7lb7xAOxZOIx1ptJpHR4zOqMOGSexbJ4WMqpW",
+	"9qi1Ve51CIXZPpGuGWvmyLLOgUkLeuLTaP36wQzg7JNgpDIIj8+3NxS9o8V5ak2Qz/SbVE2APLSxQCXt",
+	"KdmPjQyrbO2KlfbuVyjveyPR0UM1rvkIa49P/p//dPL9P3ryq19+D1ELPv7lnz39D3918sHPP/6n7z79",
+	"05+cfPDTpz/8ETySSzSYuokyvQTKxR6XPZFYruZIJPGxSO1fOU4mEiN6lM4xSYfWDZ9FFb7yR25vD/N5",
+	"Lstt2wauXwlqEx5n8PyN61eerJfDH4koH9tMe/gbKgA6qRjgljf3ooxKtNLikZEOHcSgikdipvXdonX/",
+	"RsVnZ1CNRjw9EhkyP1vgog+/d/JH3/745++ffPh3J3/xf9UsgFFPJfkIWC+/84dPf/iLkw8/Ml+54gJs",
+	"fobmukCyu3GtgWCugChV/EASCN67CzFd44F076an0NDxRlXFYw1VxFnVnsv4wHFb+wCu9iOjpVI5hVlR",
+	"3ekroP0u1IlP/vt3Tj74Kauadfb0O3+EyLY+97aRLlFutl3FLADMyqJFfPIMQDVAxm0Sc7OXxhYa4Ex2",
+	"GE3jwuCYneZ1oO6reXwXE9dB2w6JVEkPXi5VIyRoTtUEI/dJrIm4xohB8uCYn3EW9uNEhAH+GZqv7R9o",
+	"rMmM9ywce5jxQYiGG/2gLd0vCE3uWKQ8YWYGmBaJ6GXsJfOY7vAkAcRz+Lecun9LJUX4cp29Hh8LJh7x",
+	"XpZMYTyoo2iBHYeqwFgzbozGEXTiKwf374EJid1uS3Ch8YEGFHYvawjA+dE1ZmaCQFzNlaghbDcUHFAQ",
+	"MbO0xbhkuTTLAvUlZoICxq13i6Hwgh5w5mF/ulx/Tj+hor3d3bZ0fjSAwIcRSWPvUicyuzKQv2fUtN7R",
+	"IDU6O3vJJyQM4fexHJgJs3sA2sZ8JmwD2pMshCBlWGf3EKYWzHIhs7YkOzqkexzERxhYIP2Q55nq0Hfw",
+	"WrMVnX9SyJ4CDlEyrs2MWraBSOXdrJ8n7KXQ/qwz4anEHiM2vplO8/tbB181U/i1Nw++FsD2ytDJ2Gw0",
+	"2Fvxq/C+ZtC4fD24cu0qjKwOz/S4ZF3B3j58bed6AP9pXjUNvf5q83pjr4ElF2aLj7gOmBajuKcSQK5J",
+	"Wca7SDLQlnBW4YQUGFe4bBoIcTkkHHeVOgpo4czv9VAA33xBsDAEEYeYkDyq017EnQoblKcphwwwBRat",
+	"NgtHjOrQDm9LPTbPYtuQDCekMCvfrO9dv/PFZiN8mY2ghNVsVtNl0nMC1hU9nmukc4jiAUBIpoIlSmfu",
+	"EOAu6YpEyYFmmfKgIb+gCwMADYXJUIGxUEpqgSnyknAQW9MDo6yz/SRBpJRZzEqyPNoSu2FdzR4FkWOk",
+	"uAk8F0hA7IwV2F8aJQH9tEiAjVN8qRsrgDDDQXF8C7GkREFwrpuBgCyjIxpL1k0hfRBWEI5zxLpTBD3i",
+	"Se6cSKmamGHCDZLFxyKZBh6/g1REa2HWswBTBS+Ujw+Mfnb4oeoXG24flrUQIPjm/pyIibVdezdkRwVh",
+	"WsZUSvsRyCj3vRk21t4aOcKlFElYZ/el+5Q+DIrZKWUm8ihKhdbULOVowJVgxgyCrVh8vBQ8ZGwnlciz",
+	"4+hU7DrBWKXKnA3ssXlMWdiNv4UArXV251ikUxRpItHCgp9qPhJV/BeY1AZC7vPlZxUjHs8QtOKM11r0",
+	"Xcl+srwWy62nYTYyz7fzRmOvN4b/iHUexQcu0RO1dSyJj3/55yc/+LOP//WvS57NRS+zinntq3cfoPKE",
+	"+Kpe3srGpuJprB00/L7xeBlu6yJjBfvlob++u0H6C+y4wn8b1EZ5ksVjnmaXjAqzYw39khtg4ykx12mt",
+	"VQMNr6ePTzlJVcPfbKCvqXR0UV7qkkPE2YpWN6qdgzGFMmNlrjJ0xCaix5p1BSiI6GzZAh5t/cBTAOBI",
+	"FI/ICjM3pL2RN7QUve8QLRyOgoqmne40M4fr+t7161cb14MaFf/UWpevPKnwFV96bA/Qk6VpCv14ACjk",
+	"RrEAw6zOQqGzeMQzgfzoPOnlCWTrO4uRgMxt5A0dQtausURiiHpeSSVp7+lnKzS2XtStF3XrRf119qKe",
+	"/Y5f63Lf5rZcNCgZ6VTmEqELKHD59XjGBdS7ntLPunHl4/0+XkmlOt75m/QSitrNeU2K9hc5ex8iWQjP",
+	"XJLeVGRAaqD9ugjgD4cyeBS43i9u7d+7defNN+/crrN95yfGFiXj4zEbqiQCFwgWRJi2bgJ5ZnwspKUB",
+	"6ccy1kOLZWa9SNS1IT8WrCsGuTTvoHsH7fiCsjOXkZLiJgvBiM7FIddHITQP4G2xHCSFH5sPeCwryiCh",
+	"6a2asFUTtmrCVk3YqgnPIOXrRatqBulmVYtNre4nK659FM/P4t538dpSPASpre3lbpnNFIQvjY4Uzkq4",
+	"sM7upKmi2MPlxo0WC6GpMku3BSfFt0AtZYzBAowjMmnegZWPzF1KgW2LuDA7mYI3h5TQO+SaSeWFJ90D",
+	"KF5LP6SPUIspSNSkyhx9OvxYl7jYihRgIjsvJxrP/KSIO2HcDLQVOxoa/JEQY03veZQFTBglKJ4h04m1",
+	"o/lWqU2Zq1BXvBjrVl/Z6itbfWWrr2z1la2+soxxzmx5xm0c6ZmoLQI0AogYLgsB3Dr4qkvYgYwbG/fv",
+	"TjNz0QI7KE+PAqYVZYB5uSxjC6Kkh2qCKSUOBIr1VJqKXgbAC5m2qRAICoWKD6XJYP4NyKXSJ3g3400f",
+	"FflJKJUCG3KwVGsujQMDsvMX9Z1HY5Vi+AHVpdW3tenBJZrCikribiw5ZK6T/NVZCuHJBRTNJS+Py/Bx",
+	"1xkkMNEleBNTQySD24K0FsA3zEotkULlFU5NIWXI6Y8vwdRdf3nr5rxAKDc1kRARzOZWXSog5M2eN9/m",
+	"mOdU8nfOJs47WMDMCa8wwPko1HXf2Fnk3BxCRuVF+DXv9pnOzUkrcm15nGDxZawJwS4VWRobIwalTZaC",
+	"BWI66VIc7XCZ0UYqihIfmOneWgxbi2FrMWwthq3FsLUYVqkUcGE8IwfnOBXHsZgs5MJ4gN8vyK+d302U",
+	"+15kVTtNHYpU3qEc6Djz8+6d/xDu8qGaQGCwqjw0VZPaueP6nLGmPnIl7j3QgprBGiz8mHK68rqbyWoF",
+	"kDY/sbUscs3smOvQE70lMXsO0oT2wyqh4ijD7fu2FsjFORiMOe5zuENFRKomBQqRTdwrwx/Hz51lQokE",
+	"zyz8gs2zNJdVxVlJfGTE7nuqa6YwRI3ukOujr6huSJNpPtNYj2dsFnymlABRZyEoraGtZChE5Gv7d9+8",
+	"c5uMHWcmGjOG0iNYqI/i8RjiKLMPzzwlFfHRePRxGowaqbBrVFpVNB8wCuvYyps6O/QaZT0+Zqno55qy",
+	"RMc8zXAmYDwteJOZHdNJ6N5onsAuFb14HAuZ1SF3VEShsebIKItKUS/NQlLhQjt+WwVna7JKKdgBAMoY",
+	"q9oLWKkUPnUWQcGtVxUWw/gQRpLM/KS5ZJmxHY0h+J7qQgyOM6No38QyTJUKr0kYUz01629GVgFAAxvh",
+	"mVl7sBK1VnM3qL2numD2XQlqtGngoNAv9nzRD2U7Zkt4YTlfYTXf2QjemZGoikKJfHXKfbG9XWFTxbnY",
+	"aqvP8/Uj6JJBU7tcoWadmbCK55Agv34uvOl7PnomV8k++n/gRMWaRTllt9mYvZEemELvQVyB081G9oHy",
+	"BkLQPMOfm5M55lojEDI6mtDLBVYpeIjhv3mSwBNVsscMeOto2jqato6mraNp62jaXt2rMc3MjcE4Xk7P",
+	"JjSNEm9BUNqh2ECU2UVUdoNGo0EgEe9QZTop8AH0diBAe8+GIsUblkrbWV9MhLkoBXL9SNLYsSBdKvwG",
+	"TTnL2A2YwqGH4RNinTvU90Eu+wQq3f1fQBZaniRL4NIemnGvA5gGMbJZtDRjCeKhDFkse0keCc3cFYFT",
+	"c46Iag/V5NcbVA2/bPo3f827oTuqb8Vidd2451or/cLigvBSxkLhR+kKFsU8Scie0nmSlZxzzWv+fdWw",
+	"19HM/WIVhgAsMdCxAEbqGWFLPVSTTeCl4ARv/XkXC0ZlM4WLCip0V2GSjgfW8/m68IyqvFi83wJYGm0h",
+	"WhznEzre4NkK7EqQ+KF/CsOgwCaCvJgSkonfEMhlD41nPE6mLFNlAByU/8biUrTNF8hxHN2mM/XA9Py1",
+	"OMmAH78aJLPcZd1TY7FInNN3a55v0/ABPAKS/DecvQqmYyMoPVzyrbS7YOg9NLlLl+wSID5cpPPH4TsA",
+	"auKyA8uKLSNESv0jIDvTF5AzsUA4LvEoA/lyrOJegecEAE877J6YeJ5O5bv4jVwEH3PhQadpCevsIV0H",
+	"XQ/XNxXvQfksijOk10QSCg92SUO7Utm31k0v3qGsqxLYVOFB97xWyGnZQh+XUZqtxQk0ETPUeWQm204W",
+	"mO+2ncB0hNK0wKeu896wLVmRglVn4VAkUQeCHWGBFjbjHrbxLFvAMuRRC/MhIbgFmr0NfSjZw1Hf9eDj",
+	"cdnEI9M+VidT/MLVJgOmIFB/AdCdZIDWDIhqCPglVQk0zcp0b0Uhq7PEXFiBZ7UfRSClPl8wK67B4/XY",
+	"JwyiLcXgOwBRE4nAE9BHawqCIzw6FmkWa4FKblBAQi2FaHJOjP255uFaUjOepE2gmsx8XjDUPqy+m0nP",
+	"iQRfOLep7+wkp9wyTP7dDTD5K82bigSCZdOeip6Ij0XkTJDKlfDconhQwVVanNtzSD0wk7YfRWtgNplf",
+	"FoHuspiIM2CbHz/36E1b2P/nVT15Fe/30s2/mSpSdpDB7y8JqE5YWa/hV1H4BztAiyFghTwJ6AILWCEo",
+	"in9zoFKxsgJhO0lO1RmaOYRuSVfXhGsmUq4F4nsmop8xlWeOVTOyWe/dVHCwZPo2wQvLS2Jp+paITCys",
+	"zVhgXb0o5tK7pyw4Wau8ZGunXLQgwE1bOByWWysB44CJfJ5Wy7wYiUemT4vJm+hkQ7ZSkWnBLWy2ZuGD",
+	"+weHrNxqyCJlVftUmBdQC+SlROhcTCkZsBBU9NBIlwQ8MoieaMSAth5SgFJG+8c51ke5pmqMAqp5xulz",
+	"02H8wtHH2bYiEe/3EXYPsHcJuPxIqglhEmvFzBSPgTrYl6chSIkwMKZHiHKTAGwLIRmyjB8BgVBPREL2",
+	"BFPHZMwAOK4u0VFBLx3mNjm0RJIYUShG42xaZ/cRldcT6fFAqhQC/pLhjWA65LwQMyGOrqDxigjMmQJk",
+	"mIVWmBNSNVo3RkkvsJJLyjzPUJJCIgHkG4yTKVXDaBYeHO4/PAwx+BFndXaAZTJQxCcEoPtYb53XE7g/",
+	"SiZRFPf7xkzzAOjRmKapw/H4MMizaNpsAZi2xdJ+uYyhDEaeRa0HF6rbYrhM/vUJK67SeBBL9pI3RQBd",
+	"nGuRvkxuR64z8BSSlY9jThIfpR3ylTKzmixTA2FWjUJOUsD60lDdiRjDxdwqrEao70MHJ9q0pskwl5Rp",
+	"EVYb7iUXwko7vm6PIM+jOCt7UamDsJ9iqODMgavSTBIcfwuPAD2uM9DObfcBiNu0AiT/VhmHxJZsKEZa",
+	"JMc0b6Q/+LDzHH0mZmqgZKsr2CAX2uge0BuAoQ9mNox1ftTZPftuB1IfAjY1AdSDtDFtY6SPIoxXvAjj",
+	"aWx7vZ5xf3e0TNM5TwN/NRoxQQvjUAhc2FmDb6ljH/ZTJRHTU52JUW2BBbiBfoWTcMH2ODfbs9ZqNq9V",
+	"W6u0myFmiNXTFEekdJSSHU0/qbVqsYd/MmMSULzPLJNvCvv5QE2XALQLOT9FJ87BXLbTvNxeVnkGNZgl",
+	"Cby1jrfW8Rms49mCfl1omRuayhulfKIO/Ng/qTM04zPAi0AgPRszRKXSkpjiqRhAPTFpieYaV31mlIop",
+	"Kg5rXRnp/NuWhCTr7K2S52oiSje5zvi0+HPeokYG9QV+5AoK9RnptphHfZnUgTjnPWzjyYsU6NzSwf/6",
+	"0MGXD/O5+el6PEm6HOSLS6x8stjQfk2lQLUeRyIlmpTQNhHa1A1s6AuamJoGIYtEP5ZCMyjgUmAn44BU",
+	"NA2YLeuyDSOZOyKZxZGQWZxNCUUBrDzU8dsyzghZV3tGN3FnjWz8kIGrf5xZchz7ki/omZJOUkvKsGn2",
+	"YZ6m8XGZyhl7YQ0TqDOzIC1s39i31vZxjVgaICpOAjPBSUNQScdCjRPhG1lQduUCj2U3hh6ZHYSBjDAw",
+	"XXZrUXefM1zALkrokXVsTj14W3oVR6sccPmyKhayEQI/tErDHwrJ+goY+fGpTKUebo1ZYRjo2wUzGWYt",
+	"uqsTh4uVPVAYpaJpwSkkp6z0YMkmMg3fMTabpVmjoTiNE6yXvQaL+FQXKxtn3uiR/2q/WK6ZtlxY1Wdm",
+	"EzyF7WXZwcsVibTe5stru8gjXmfh63eKpUOucvphKf7rP0wdL6xZpDIiZ48mvI/JME6Ed/BM38FNbU6M",
+	"10xBgYuWPhFYUZczQNzBFtDwh19fadi30IKQSZAq1YfPAAZlFMs8EwHr5yk4f8DBgs+RqWUUAuo9xP93",
+	"b7i5SwXyS8A8QkN1dsu90+xJ/514NuIkcS4vR55OZ9YdggPRSwW6itCjkmKqbPMq4EBp8AzGkmmwE4Co",
+	"CgVWjhpHpaV7yI/ELXrBxpbuAUyvuXuX2rivXHqlZPjVHrdrIz2Io3atxdq13cbulWZzt9muBaxNyZX4",
+	"ze07b9796sPb7dqT6mLyZdBOm5qq1MkzA0g5QcKz8i1Asv20NtvGisbGxtGLoWiIXo4lKFBE4qkdcIHY",
+	"XOypFUwIGzQqXVvcLZqnidjilEpVZJx3k7hXCgAYyRrtQNTfHuBaSVMhx/emOfZXGo2G85q3irsUBOaI",
+	"J4kRPwVFaJkH0FwMF5CFr4xwJHpPEMq2vwHAvYbla8N+WVGWewDcpbfsVG0qnw75wMvnXPHjeyor//43",
+	"PAeTZn2TLEy3p7f21MXmYZZIggvANI2obQMUcpFCqlTzDVBN6sBYEeD6j30iD7eMayWkV8i0S1TMvii9",
+	"HEIUFZ0u6ZROLKA2WWDSmG4W5JcQejC2I8k8T9VPRZanEjgtUPeFblFEbxID8DRJ11mW5bWkaVCw5QaN",
+	"RgNCE/iLURUCdS5fBEn27rNDR7ja3N27HNSA5MypbWdwr9Nsw8yvD2iwFWKfAzeAWaLTSrFzlVwi5TpP",
+	"xWK1bF8y+g3kW1hYE9CfIDJDHh4rKzA4XV2ocse+rNr3+5ure9DEbKJ7uIXbHtuL1T3sxC8s+9jsUC6q",
+	"8TBbQmgM5yAYkkU/otyUIXc+Lt5F/m46e+Bssoe2GkMqYFBDMCXVgWycPD0GNylnvZTrITq92nKh0Lj0",
+	"mP7ViaMnISDkodsXILiFJtsJUzTYBAJGLmGTnL6h0cc6ceSIzEFBa1FuB7wQCx8KevGSBVuEoRzmgXXq",
+	"Oupwc1689uqUwGVzqUY8TsK2ZEyD+YVz7tyYGBGitloUDiOh7VCl6Gvsm/mJn/kCdB8ZS4RN0CFRmQ1T",
+	"4bK0gPpERCK6iT3B3CD60jqBiwwhWmozg1bJAt8aMYLYtLhRKV8iTuFeqbv8nALOuAjalbG2yCcJiMbY",
+	"qPV1WvQjKmKJ5QC95ty8PBU2LReK0sFjDVcYoHncxOqZ0O4M0CDNUF7Dcdg9I1KoM5+2GEcUG48iJYZE",
+	"NvNP7KL9N9Ywu/oYyiOgritNcQlXu+R+mIlHGSTZmFFQ3y08mXM1I1gU+q0fYcycUggtjjY5ruuQoqdS",
+	"o87jvoZsIvyIyrLpEvXeRWq+2cyT1Gxl6XmH3YHmZtmZe0FHqqxDHu2o6m2Y8IZLTbjSQrIohYKDm74B",
+	"QUMF+BuzcOAMxmiDd+O7rdeWt3nGIThNOYMUJbbV6DQZpZjMdCbVzbU2n35tJubUFsR5lR25AqG5yiAS",
+	"XLVW7VtmnJrL9VV1uvDPPdlow7cvtxEIacbuvG32zTb75nQp6eYgO/VkU01pud1SUkEWogW/LqztsVba",
+	"SdHk0qSTzUB+nwu/xLnKh5Jc2FogF0ZWXFjkVnkhULhzdQysV/oFdVTGFOG2OKKvUkzEBt3VRbHhI55l",
+	"adyFWLP5vCsGUIpRSe5TZ/uYcF2RYU8UP2yi8iQCvSPPBHspzkpNhl8KAxZ+0fzfjvm//z3EnPmMd1/G",
+	"um7g61A6S9V4KIyV1E+VzAKXqGITuSlJjlj7zASRDkcpIVGeooVmtS7Gx2PBU7C8QA1NgK/P/FOKCYAn",
+	"iVMVqVF9CGn8c/nizUajQeUMoNza+Ua18KaDiWWXd3cXFbz9Rjhtz1DT5mbfCyZsReDnUeB2qhDQXMHb",
+	"RrJyZcmbE6Crit6Ab00XQsZKHdNALHOx2mtTrw4g0Zv1pcf4j0XOGVcc15YbVsftW1kfa8rUi2x+HlTY",
+	"QE4Sin/CJkGZ+ZJz9gRexVe5zi5goWnDyGt00gQsjGI5yHhy1MFvwPqdiN6QZx01FhLaIzfOy2BCd6fo",
+	"KBspyW4NYyk09eyl8OSjn5x8+JF5ABFXzb8cpqf547Pf/ftP/v5/hC/X2b6cOsvWDtfcGFaoekVlPKJq",
+	"M3JYqdTdDd5GLaqW3ERgUd1onE2hDo8cSPaFFl58FAM0q89ZEdjNje8xc2Lz90TEANuivqLKzFsNniQ2",
+	"lIeZ3xbIK07xSsaxSr+4EhKzMO+PuHMLej+bEhd7Y7ZwNGctnUPcLYxRlrxxHtoYVlZC6Rc5AzM+KKpB",
+	"Y21Lzimf0IU2oLbtmVSABcCBl5udqMC5CG4WXfCx+XR5RQop+HpW1I7NIsUX2oArPV0GF7+4IuxivC9r",
+	"14TZlaaqMECyrX317oOTv//x0w8+2jhQ+owKvk7Vh/U8MdsyqK0j5gyqE242m7ftx/7PxSdDsmahF+bN",
+	"WGelbb8NBC+VCpuEg+3cbw2Ri40GV0A7nE9geFNDo6TuL3OElrbY5hc7PHY3qv06+TM3umv9O3Z7kC7Q",
+	"qUkqsw+SYv2b1mQ9Vw9nxblZl6B8MW04A1dola/SGuCBhyRTAMLBi6vYw8N9qJPZeZM+I9R3cA2WgDGQ",
+	"srCJaZlQwYOwEXc9AA3EBMhFyVZa4QfEU+PIyX9txMUZPHxbJPGLFwDODDZ2thMGRXYPkJSDRRx4pPvA",
+	"JndWn96MdDgWqcYCssVJkcz/nflDg7vD9N1P/umKbCKE9Iv3Ec1HihmM3rvkerD1gFSGeFwQVdkjWwD+",
+	"H4lxhrV2C8HLS8OpwDDfRw92wY6nEptIhe6B+UYATQDCIw6rCUrABCXcTKTNZSny1bOhcCko4OCCJyxr",
+	"RuhKl8u0Gc8VWcat0sZYgQZILqo0F6aTZgbKcwgzk0NJrdssNyloBdw79jHwy9ms3yr5iY2UZCeJuK5S",
+	"ieByIeTBTI8gSQgKS+c2HkIiYCKY/XIROIJj91lXmu+Px+Z6WKuTFp7BbV+79ydDxboiUXKA+Nf+Mbjc",
+	"2EMQJOlnKU3rAEtrKzSJ0OuFtT7X5yepZDnLoELhsSPJApJgT9wex2MjaWcyoszNEOtOFHMU+pRAYTZZ",
+	"x5U5PK4tRRN2NCknP/nnT/789371y+99+tMff/rTH9eCWhSnokebBbkXoeUSNnDz2mqoYY+RqqZHusPH",
+	"406j0awF9nC1ms+A4cSXJxvWnHlyaKukXKy5X5p91OTNLe7uT7L850TorCvAidEz6ScVoEKV6srDme6g",
+	"4QJxnSJyByh4RtuygbkppVX7Shfc4KsesHnYrvrW4S1wRmS7Xv0RYBsAmIBpHO2V55MzC50nbvo3Nob8",
+	"hy0eUVBtXpbgJ/01v2lmnxDZq6Aqe3Ajnvlm/A29CKuuv4obrLgvz+nuwpPuweO7S2zuBc3WlRutK9e/",
+	"PouCjwxei24yHWNWoqXyIrLHEotXUDGcZuvK/HCQoPTkX//bZ+//8clH/3jywU9rjnN0CoQBliK0PFCV",
+	"ZytGOvORh+6/fGRlnrJdb2T4LzOk5m6j2Wk0v/z6V3a/evmdxm9f/62rX39j760r9649uPGweQgbqlqB",
+	"mLv5z6JT+MRqhX5xbqrEumqET0JQGNS+pNnqFhfvAJml9PF8DLFkXZUNmTtQi+MMz0S5uIRbdVE201tz",
+	"tOgWHxjgWCMo3SHvA3oqzbcWhHcBTzSPzv2+PUsZSD7uZAqwU9c9mWYIFwwoey4SBft9Okp80AHJt4Ep",
+	"LS9YvsI2/eCUUu4tnh6tEnNcUwlhPkaF1e7iZy/exsl0sXyDsACgz3dFT2GhKpQH2lrO6Viw0Gc0Cwur",
+	"0PKEs1CPdN3+1fH7E9YBqj3NE4KlK6pZC6MNEvPakvDSvpnHIkN4upYPnT/kmr2X68zWEEIaIGd6Eme9",
+	"IaXMD1ViXeiQ7OdBAsaaXd7d9UxaXsAwYxuoLxAMIot1W7pUtbbcYa+8gjhp9VdeYa86YyVwnmDrSgRp",
+	"4Sxlh2tnTWYN9pnXR608lDEcqhaUYOmh5lNavekWs6+iwkZAeZRqMjfexg0Au3SrUSf9LS/2cjg7apuf",
+	"V/JhtxiXU0JlSVWeuUib6Yy1vSLRiyNK5cc9NVAwjlTlA5z0g7tvVVl/ARZRxhp+YBY6VQpLZ1955SAe",
+	"SJ7lqTATb7kSLO5faPTOsPDpa/tjt4HNZnbzW1oJ662vSBN8aF7yLIziCyWVk9MypdwhrQSmWkuPyZaW",
+	"0GeP8+yiD37w8T/93dM/+48nf/NfP3v/22gX4fPGnDRC18hDsKarXrf22Vj79RuQ0cFKXrCu0o8lTzpr",
+	"TWClKUX2XuN09t4ZNSSYruUqEpaLw9Ha5mxulaZT4kcbMQ4wrb2ynN1IHyopQuIYed4XuosRRwzyUo4R",
+	"TsFhz6IfhIXwSRgA8KrHJiWjGW+qhYk1HxYIywfm7pz5JQY83YvAydaWwCmXqh6k2bcgLu5wmaExB3vm",
+	"9ADb5wGPMUP+lVeg2MbcixZUzfXf0wTMfVr2I885hmkGoLhurHQMygIl5KBRi30a8SOrmVhstp5Ko7bE",
+	"vlGvCIbD9ouFEw7+bO7agXugHxtNSCocGDM/0iyXWZxALSh8SAjXBUQbzru5zo1xje+7A6xREa2hNu+9",
+	"Q3OVCkgnQNUT4BoQcxlhREzfAZfZvLP4ehaS2Pb6JRx4Bhgj4TA2mtK03hci6pjHwpfrwFRLmL24oWwx",
+	"AgtpivDzzkBJEdbZQ4s5Poqh3sIpxRg09+ug9EhfQl5eGwzgRBjkLTzMyNsaXOSl5IcQD0zoUihoN6k+",
+	"AthAnMODmnG0QTeBoisKIaNCVzw+k3oB8W1ABNVBW8Ju8593CNoF+p5pkvTM+isEXsMTYTY2DRWOkMXZ",
+	"AMVdKj/Zwy6QPZRF57wMlbbEtdjdBUxyY9l4sCLaPlWlDj7IkwR31LweyJNETe6Mxtn0q6i7oC99/tac",
+	"kQqQDiR4msTgLQJ+KKPix5kjLQv8wUAFcLGoJJ/wlOhY9oRNX0mS8uJQ7MSvvSneY5klA5xbfIlUk3Ia",
+	"QbNxeXdB9AS2XSlwMuKP3hRykA1rreZ1M12ZuTRqrdrvfKOxc+Pdx42gef3Jv6vAYa6MGY34o3iUjzy3",
+	"DEYpqnsDkbNSbyzLb6tpNDRqDf5qrAY2mKlsRCYUY78bWWV2kRNemOTkT9peo7qL5tHqHvr92/N711in",
+	"d3DuSguv0XzHXo0T0FMp0FPRL3iD3y+KBq2AVDAvPDSPPoHe38WHdosu8zTloGHobAqbyaiBtTX6XyTE",
+	"tLxt/AXt0cUgx3fPiwlqIcrMLgFYO4V987xjaBYxOEellWVGGsAmXZPAeo/iXM1GEbaLRJSPO0fCKF8Q",
+	"It+BMw3AVYsevFZv7u5dvnLVPE83U4eW1XcJ1YLlXOOk58RyAFYO2DNlkycVGo5A7eTDH3z2/reffvD9",
+	"k+/+CIwkxL0qBfkq42B7q+yioJYZE7AFeWhPgho8LY6zDgk3QN7K+Gi8ciZoBixlvjZrPZdJgzLzbMYY",
+	"HK7XxGoWbjw2ZaX1xbKzXjDrxygUtGqexUMfbFZGs5qpK5ZdM/GXHtM/1uLSGaR8ZBHd0Mtofm7uvtBX",
+	"SI3aRskn1LrH7DIZCiokwMJgP63fUWZaskrxKMN2rArclkWCRyH/A0JSdAx6+NYveNmToGxplac9ERYK",
+	"Kub4kK0TFlMRuuL/ApXF/EopBm/vE76JyxqdjgG8pJeTXYj5NoD1IplIknisY0e2WUqbNhpYUTZd9tUW",
+	"xRI0MDS8rJCBknc1QhKegmKk3MZuo1G3BCmPHpU82WwuyRxMSlwXBEIw6ysiZ166SvGisiKEO8QRKnn7",
+	"holv5jwpWAw81RZeUdJEg5K3Gaw8904oxcd9ZFcCYGNUSuk+oH7NZPYEnv8XDGWYR44gFH5rFeXwaKD+",
+	"+yiddtJcfolym70O0t16059rt5MR+xNCD11wcmaV5oPS2V3sx+aVJvic0Tc2dx/PKVm3YDB2eNYMzvJU",
+	"VgxlgbZEU7U8N/tsjmtj/I245EbVbT0unMLwBZldRiYV5QyFaI26zWKdcb2MwDandN9oGI1Go7kD/zts",
+	"eOpRP5YDkY7TGDy2vauCR/0+39vr96L+3rVaUBsIadZUpW8/fLPWqtWCWsK7Iik6TNPzZaWz22oiYfZ0",
+	"xmVPYK9QB+Zphv1YoKZZJafWj9Esehe0vpGS+xuOGJ96c/NOikd4z+FAh1k2bl265K9J60bjxp6ZklTl",
+	"4zdAo3z8pPXYveBLbfcC5PyBH67oyROXIJVahkRdMR9BLUtz2TNHcp92QyOoHYtU4w6/DDetVMd5aecU",
+	"zvjfVjlhf4BjDEBD9RDgPmqkFV690m/2Gv2+EH6gQw/V2LxezSdGbRCPoPMMp+KiuHjpugAl2s+Jd7+c",
+	"DVh8Aye71XyX2fVpsapttjpjzCHSVn85ILl0b1XcY2+dPLdU9HNtBto4m+JNi2Tk9gaEvgAFZ9+6jYts",
+	"4yKnsQwOsEjN6YykayEmJ6pWqPuQju6ZD6TqbABxAWBGl8apOI7FZLFJ4AdOXIkwqZG2PLcocoQs9Jt4",
+	"GkD+krZsFLdmo8F6Q57yXgZ1cvfm0w7CRGk99QGf7SuRElBNqKhLpfHAyC2roFqoajtjcSJajG8IyhQg",
+	"DCXp4RzmPU94gAiL9JfnxCZcKvRfADp2lnIfANz2Dt5fGDTgvzbDukm8/UZ9RhilWFtAJgKQNBc5d+ow",
+	"DfGbucqEns8ufICL+SaSP58DOBGUUvf08frS07ybunHBgXfaKWa7O+yzWlBDRDRzLCzMVK1Ve/3V5vXG",
+	"XqNmOeHNjSiSBB4u31JUFvYuaEYphwsKNimS0wHx/K7RtYvnaTvVgtrTv/yPJ3/xF9UPe5207ew9efds",
+	"V1dp8pdfXdVHuSgSf15vr+3dclqvE+6LeW54uAfOjxre9w3rZZTwZb4GF7UoPT9H4wDeHPBEsCMxdTiO",
+	"RvEjRwLbt7Xe4CnCt+siUa/cPgrWzKvvWsDvfq80rLUgnrrxtzoUWDkdyfur8bcwumLki4vigA87WPjG",
+	"ONJLX+giO3NI37NhJj+m40Jm9u/ZEM8iLAycS7UwSnj1MjTrgoZrRgZnKsRKi3qTHFRYT2YTHKpLyryA",
+	"NewliC9fdFX1M6n6QpqKs9fhYDvrJ84TWUt5SbZ1Nxcn6FFeVcg61WfdXMdSaM1U9z1Rxsgrr9dyKyKo",
+	"zrGipGGw5AHsgUqzdI/Lgvx2t9FolHt2MYy25XvBZVmvuA9uQuISj5Y+5aiY/DSYUv5O6feXHgN6sZ/j",
+	"NeZTQEsvUGDIc6KrkTvOdh2d4vpZfN3UltJHrE0ZMeRSimTjKtyKPIKZFVWYTuCIOioRRwjkYd23v61F",
+	"evf2WnXAB3YnvTpdCBhFzq/1x14M8AAfXW8uNsYa0UJQ/lWmy23hedtikWyE2ecv3Cb4GNu79PPEx5jZ",
+	"9wsKVNe/P5ejYS7iTsTonYZb1X8XUxLdbSRBA+s5guIXx1Li0yjay6YfJ4lzMmZiNE545mpnnKpgJDjl",
+	"2t42hpfd+64iBzOXy33qFwFZK0tc9iLitLuUpBAIAGz3S7ciOiX8ls0AYt2WPNEKasdipCMkXxeIuIIq",
+	"BLNO5wifZVR6hKp70xg5R1wXIcmY3S6MTV+BEi7HuC21MHIkQ4/jzDTwmUdmpuFITBGBH2Vneaj75dYw",
+	"b5rHiYgodsuBpYCg11/ibWkx9Z1cC7x1TS2jI/IJkFO0m6jeUWFjBywVieCWU/BIUE6Fn+pejMF0v0cb",
+	"k5uT0ZZ+lynhPBXjhPeEDstZIPMZD7TNbtENYjaYROusMM58Yy6WLCyuj3Ajww/vKrr/Ku6xtrQXGXbq",
+	"UMGZ8hLbMz4IWSx1ZtRD1XfUA5oy8EuLh9Vwqgzu70rTMj4o5sZ+FmNkSQsZxXLQYjxrS9Rp01x2zNdW",
+	"BZ7U2R1ONBu856HclbpgFXAle6KgDfBB6bA+tUk06LabN2FaRk4lBzjgXIu25KzLs96wTnNhF1vwrDOK",
+	"ZZ7BkjuqyZ4adWNJbhwjfDKRelSpPtOBCzX2YxnNK3S4ELQu5pS6NZmdnlJlLiRBI4WQV0ZAT870e+Gj",
+	"A6SMNJNpthX9vi2xbMAs71ioMRBIWVpKOqgB1RrMLUyskUKURvQaj5M8FVDKAFWuVBjqk3ZSg+TV4kVd",
+	"o5EP2t0BCCbZMlZSweaKAYp0CrnMjrHEnRMqiSFxbFfCSDkgawGTq6i05Ek2dIV+tuGZNsgZBXeXI4hK",
+	"IbTuwUmVE9+tqHFp+32VtmVIV1dozLJxYpqfuXlg/IiAhEnuUW43u6W56AoiJ4n7czefo2UBWi0iZAmR",
+	"DEy2ZWjTI4DmpCLbB2/pFdbZRdaBAp+ElwtBNlvrWlAYhJgeT6uFyYgjHidGQ6H5rrUeP6ngpjCfqSSq",
+	"fEGz0Wj675h5g51n8xI/O7nRMQ92mjX/3ZTjbI46Js9c2Wlc32k0WbPR2m3YHGiV3puD8tNH9rNf/MnT",
+	"93/y9IPvn/yHD3c+/sXfPf2fPzn5g/eNimiltulVDgh5u7V3N0jq8Bf7gkNeIDVgar3MDjKkW8UU0wxD",
+	"4+b35EFGVQIeQjlRa9We/snPPv6nn338i1+c/PBvP/2Hn3z2/p9/9u3/9PQf//rpD79z8sOfnvzl+yWO",
+	"2HwXc5+9GcC1N2Md8fRoFsWocdYIV+lkvcUjsXaKRllLfs5TNLYZFxdk4MF+mtoru0JfP6WHdFFAzCtT",
+	"rTbz9m3xo1Wr55QfX82EAhijuesqPyYmRUAms7EtgIm97ttss29iGNQrK/Go/hnLJiLYXHefh8Th0zF3",
+	"5EtaCHAiTV5GAjBo3Evc9bQMqnlVaQa0ZmT9+KndTsXXbVkuggU0RbD/IPk6FaPYaBJ2zH5b1D3Lyg/p",
+	"ZJTSG7ZoxoT2uPEJhYSyxOMsNrdKCLnCoRl/J1JS+I8ibofdPK4m2PxW19k9ISJNTxpDgbSGHRaa4551",
+	"jAYTtmgI2jZ0tRGwy1cCttcIWPMKaNUNq2daQi2QZUZfgYY0FJPaebCU5pwow4jPzGleYUzqMVP9tmSM",
+	"SwatWHa3gNjkbXsjdSzs+kkxIcatEC6fUraLUTqjlE+k9zDNCkCzgLa9774kaCWjWiGsFoGbZOXUcFcA",
+	"aolGwTCKwU4ylmpmJslOj9HjLFqKSDFjPlMKdXWcq6J628WsrGICc42rEFjyuVlF9CYiruBXIx5L4FHD",
+	"lknrxlNEu7XYef1YxnoogNgPPuBdqdIRTyr3oldfQO8qz6hpwduYtNXndxOowmhyRMhqm/EjIVk44o86",
+	"UZ4Srg9NIHH1wbxDV1hoplvlWQfbdb8sGTORoEIDO8bqvU/+gPKbjZ5Nql59xB/dtl/cLD6mLjykHlh/",
+	"wnzfaOsbYWF6M+FTb4rc/LeWTKv55cKDCxXez8QfgZbf/ZRgWaga+ZVXwHKhcnuLGKArypwRtkkKql4n",
+	"KUirCSnAGokQYyTbhBzoFsrFu8hsiZODi6mJx9Psg8DupIHIvPnyyjaoGt0mqaFgF5FXSW9ODAXJsH1B",
+	"1f+2vcAe8NKVQhlvth0O+LaldxZQQN5jKzpS/XL7rZFHhe8RLzHXkBMdZpeYHQZupEmsiYES+kR0ze5k",
+	"lApczCuKy8vfgjOlM+6diwcaQPegoN0un502x7vIM2wA3z+7IFaQWGR+72WMlye1vAg0iW47lLivHfSS",
+	"zcjxXxuAIc1KV6Cv7AxjOaiyrA/5kbhDGtnnaE/7wrZcZLDAuEUtslV+EFJrnAysta42gpovbGqt69ev",
+	"75ZMYPM12bKf/n+/9/QX3//kr//+07//m3Wt3GIpSxb0IVjQrUbji43rLUh4dNn3aMCXJSzWps9YzKDt",
+	"Fqu50ax4j1EbNoANKorf193D5mUslXF9xaelqrVuPCk5K9abk5mhntURALvz19MDUGXEX3t+jPgK2wYQ",
+	"OS3frUrRgbq16rdWPeFLASeoNULLdj3qSimoS55Sos/b1LfnZZGpf4vItCtyNBYAXhiDz9MvLeG4qkhi",
+	"RM4Bj667/BasosAeQp0tzkUoHo2hQrmDXwkd+uD8ARX5klrhcq0KsFwFigE63G0TrGk+v0yeCrQU/dzf",
+	"m5QCbKs0EC1wqJLIkdFJ0ANTkaWxKLXOGh6mpuuGVJOWeWdh2MfzeaLkBtEBkhGhEqd8i34yVDg+DLsU",
+	"kZzZZDI7z6dPMr4jo9mgwel1FBfMrXDMm71rrrt3fd/8biHc9+Ay7/sQTeChwf21QYNVtAPeS051WdyR",
+	"F4087dJor1xwGi29uCr1Z1ua8aKV/RGsGom0qpz2c0zeXXhfPV5BsntvBvVnQyPs4lLrNlEnt9l0F8yJ",
+	"O5OTQq5UG6abyVc7U36dv9MdnugifNCljJM+tvumZJOonCHatNEvSnySdfaWn2Hi0CorsSYdhwvgTbqk",
+	"eahpdck9vKtyx5hr+30xCfZn46J8WJAwLqWhhLRmtyD9VI0ov9ujHg2sm9OCZtw0euXQ2ATmjsd6Xiz1",
+	"0UYxmwBCP74f0u7wGvbhKjGxpYeebqwIcGseknrcQUiDcC7jEFV3jD87MLoiOXoOGqEqTbqEtbCgmOpK",
+	"Y7aYygdg/J12O280Go13X1kLgLE80ZSq9rmRZpaPYKzZUSwXvZu+Whf0Gsfxhnmo4u3ztKflOaHsS2KE",
+	"IaqHi+Y9nZudF4RN9BYfiddSNaqt+dvDtZCSnru6ALsHN6kJmKVj3NYFXHRdwNwKnA95VXVZQIUuc+mx",
+	"x+q2VHNffLeu2Pz2wWetvdv3rNLcSwA7261+cUr77F4/D+qi6n28gpNt32PwxihvBScb1i5sQMm2PSDb",
+	"A3ImBrD5E2JVwfM5KeNkugM8WgsNWCBeAqatMvJ9wZ7QBIRQm8DiQyzBD28WOQalGEMV9GXmv6wqXLHI",
+	"xhsn04cwjLVKlp9PbG5uuV+RXi1YSDCPIe53MAtNjYVEc/UGFNlcr4DurmLcHfGsNzT2Xyr68aMZ0D3H",
+	"emsWA96/V2Zj1SrNCFRv4Bhyqd4Bfk+kreNoZUcczGIzqE1Ed6jUkUdmO1EpRs7v3nvtfu3ds4aI3U5Z",
+	"pRK7bb8VeRes/hYyAH1OFeowpeMh4GYsfVZ1COylsYjOV00OFqoNpqtsLNK+SkcADozHuPA4zgnwmUxk",
+	"0De8mHEIWz5kcECFrrP7iPiMc0IVYsAs6MKCqJF0pyw05zJsSyyvU32CUEa4uMBxfKTQmOcknCOiJQg6",
+	"C39HUSOCwT6CnEjwaJaUJo6TgR2PjA4VHompGQ4mOYbwTYgjT+mWcKB0Zq17XIuATeIoGwZsnMtellPB",
+	"px5DZqbNOwRkeo45t2qc7ZiHYd4o9zAUj3gvC5HkYTJUCb2oCEnDF+aJm/gfCI6pPM2EngZM572hab9d",
+	"G0PVarsWwGTEA2kmBl6BkpPeAa1TnhqluU2AxGgH2BLhevN/WlRlFr9LxUA8Goct+gxB+1IxyBOeMvFo",
+	"nAqtid744Z1dpqcy448gIA/uM57itEsfQxErLh06okvOE4+yoDTtkEGdJ5jKS1d7WzLWbHivRjKmELd4",
+	"aOca7quQAuYh3VBhYMv1XB1c6N0QLslglOvMRsMZ5N8OYYtqn/MRZmK+AniOChK9g5hiPUsK6KOex5lX",
+	"9aht+TQQh0V8GpjvBfA/aZtnPQgZjyKr2GA5bEH7SXCQCn9J6ci5hMdSMVLHUPbsMuXp98ShRc0F/muU",
+	"NOcAkiKKStaekjrGYnSbRR7Fg7gg5SFST6wEGGcdlWchFmJrNGPA8e9nVRRPUafNY7EM0dduq7jNKSsq",
+	"OqlslOsjgUmzYV+lE55GoZczUWBNzkxQSc0I4RBXAIC4TGQW2nWzixnafpOywMJCa6DUVTM7lJlhf0Qp",
+	"vzrvIpFA5ABcvHR63juSapKIaCBCmLBS/ofVvOEMGEUiJoFEw9e4jcuMocglWndcarFlRaLfIv6qf0zM",
+	"uQm8GEHxeenXJQpS6mFbFvSjbemTD0AiTB/DLlBxXVymVtQdHN5/EDCeTPhUL940N62U70HuRlTceAHr",
+	"5gCqwHIZ4QpBK9CXe4rxPFMjnsW94kzDycuUF0LBCQUbIgBIU2J0oHp1yAjO/LaKcWTKc1cnVAfiTrRK",
+	"/eZwTtrSbe9uHGkvQgMRNscOBwAOpd7HYiaiZ8WHBI7hOtunZ682Zgic6QXmLqFtI6LZp0sFARvZU7Ay",
+	"cVGKMmc+sX3XZbOAGHAr7DhUMhYXIDv1+fNNlqaZK8P4W+vJflmYOHivzps4ZUzWd62FU/vkb37x8b/8",
+	"4cnv/93Jhz+vWVun2fCMkXa7C8pnu61fabejL6JZ7Wix5ztVmHRrmG9zptmsEWRrpqveZL4omgA1qGZL",
+	"rEcCR+61+JX7d+/VgtrJh7978t2/2igt2e2FC06d2prJa5jJ52Mkr2Mgb0Hpt9lppzL2943ygDfWAkP/",
+	"TLy9nm/zUpZO1wOih96QLWu1PlJiY006LbDZkAVulBXLdIoP49eRqoChZ0AXK4mRqmBYwjJoB7RiZBSU",
+	"zkax5OmUNIYWvicSY1CxlSyp7laHQ6CbUZxhJBcVlbJ2EVhVuDcUvaOqnOHDdFpyqJ7qni7zo8SyrwKG",
+	"pvSGcugwjXly4ZDva9wekA3SqpGHo4aXwPaCWvuCovJx/ME5XFi0URbfWO84VKziHAM7wgt2hW1vpFPe",
+	"SIfplNwceCvNCfxzjrldekzH8kkZz74KJ963vKrk3fIx31ZyG7u9eKzs81ZvNs4iyBNxT9WwhhWuiTli",
+	"zlgkkQcYCDmHieDHQjPTaZ3xKcul8//f7TPr/S1gPdDdXDRUxCWMsExtRARqtpCucqQgIxZzIOniIBcG",
+	"tuowOD2WdpxMmylM76KH57WYt+HKKh+bU+ox5bsrqH35/tsPD/AO28yeegCLsLWTt3by1k7eaiVr3iW3",
+	"SCA+O1NZY3BvGanOHRvXod8WQWx1FEPIgjLToTQWOJpDiFrT712IKtcipUJb+w1AlyB8rLVrCZmGkLcg",
+	"pEHGNtqy2cRiioEpjNnviyh2Dmh4KwpA7gCCSnWPFySoF4Mt5RFZDn0Lh1BNZHtO4v4M8stohctE10E8",
+	"kCIyekAtqA0h3xG6eyCynVuw8PMb5TbxIhWbo6ruwFWHPLlAGfeiVXfGA0lrY4++PcjLbRItoIxlLt3F",
+	"nLlopzuFBDmpFd5ZlUmB+4lWbKLSI0p2oPqOVERCZjFP9E0o+Y9ToS1yEFbbV5ZpvS6y4oyevx40HnsK",
+	"QJUSVPTUp1C+XqJQdj2GuRyI7P6xSIHhEqbokOujWgCcZ+afGrn3oMCFkjWNGCGxganDHdXvQAfOpoTQ",
+	"zK3k5YNI4OlVihcw+xyY/mHDZjOwac/4SFX7oV8zd6joQiFOUXCFN2GdHVjodRSqGEymztlUGrNkZjg9",
+	"wLxCmD23b1kSHxGqXHFMAbtNi+QYajkf3AU+grak3BijobNY1tk7qQLwf60xVcoYCuBmJsaASCR8KiL7",
+	"CuLrR6Fg6RAILPOwGEIJdzxi3SnD6bCgX6maAM8C4CLGmUvYIOUALMOXwi9n2fi+TKZhwMIDPhIHcSa+",
+	"dJClcS8LX64zc0zZ4ZsHxPY/jM0t35aMjVP1CJY9PHz49sHhndudBw/vf+3unQPCeaNspq/tvGbD9DsP",
+	"UpWpFhtm2ViHiGYJxZ6xZmGn82WlM1z3Dq0LJQIhXnh4IHp5KsK6h+0WZwBu6BopP02AdBYoEnoFqPqo",
+	"EOqMZwJfoEtLD1PpbRXIsMIqaIgtuFKv0gZ71U434aci1OdAsBhh1Q5Eb+c1kfWGO2aGEV7xPrDlhnW2",
+	"L6fl5SZYy8YeC+mTei9VWne0eThgsewleRTLQUGXAZ1zmz+8df/hQef+w7uv3713QBNpfkFLN0j5SBcL",
+	"xaSI4fWopdQd/KDtDrCyK6Og7pNcI5RIm2xkFdm579EPYcEBSfvF7CiAnwtRHNTpq04cJaJgKSjSeKgn",
+	"wYLHRvxRZ6jyVIe2xhhzITHCBKjzGkvCERAzirURaxBUwmwVS+FMp9SVkHv5fJDiYfXbm5AJCclALmtL",
+	"JZHQmAz1js3dwik1J4GiMCLaMV9igl+4DyiQLfCVIgrxjs5SwUewaDbMpfrscsOneicOmVe5jnu+RAqY",
+	"VsRrTBsS0FuHasKkYpNYRmpCETM30oXpKr5WcUrfj30JSPA0Fb2MDVWqBetCBfTUHMMxuJe8Cx4xbTa/",
+	"wi82j2KrFxVW6E2/HEWb84TEe2TArGn8HJbuZ89cXsMG2qLvvBgqprnl44xovGestViuq1mO824S96oZ",
+	"krsqmna608yIgsuNG1efrFA4fU/PSJcgSxZrooTGwMdjTSRANkFhyLUDGyF4lZmKDNX3Ea5L6Q59lSRq",
+	"4vIZR3HWwgxSc4mUSVuAHCZRxN60w1555Q0xJpahV15hDwFlzWgQ3H9qyNNRIrRuMQuUsttoeJAaXklo",
+	"WOKIQhKZw4kqk/M4jPi4z0Idj0IA8A6NKmI0Tpvs7vQIwug2Gox7FcDcmmv2mzlP4NYEaN2qJmy2c0cq",
+	"7xnAhcMcEjtUKEeFPGdXkeo/a57wE1ggXbTcIfKmwTf+W6H0FZKAgXnL5c3jGrwD2j2otBZG2qVHWzCa",
+	"oWAJNxor5CiT1m5TwG2kycLx8YhxwFuHcBFxnHrAfQDI6RDuyAFo098dlo3jNa1DtAOhbBBepV7qZDVv",
+	"gNOGAf2czRQD24FJhUOaaSOMZVc96njJuIX0RxholTKROBhA03n7XgvxYpV93BWuBhlUpRkIGpvrU408",
+	"A+k9gPeDEDQxpjXDFc0TuwoScMgXYMwUk2t6/wXNYHx+CjG1Ahp7s+mKEGSxob4YYoJ4opUx8GIUq9gJ",
+	"iCKCMm42+FhpHXcTEcwUCrh6A0LvL0+kMd39XgUglhDcnzCiUXG/iY4nfMDrBCi/gA1eqtrBPRGJQoYN",
+	"rHYgbWf8Jqp0T6qpfqtwzZ8+09mlFHt5c64AA7YlVLoVacCk1NWMIWn+aDSaNadHEY6vi/md/OSfP/nz",
+	"3/vVL7/36U9//OlPf1wLamZJq5CDCgFRa9UuX2s2YVROnJTDcVY/dHjKOh7VWs0nm2UX28L0C04uxosI",
+	"woce9LH3yyrAY+9WqbWa19DB3881YCifNciITb/Ks95wbVYiQoUqle1vY49bHXZDN+mXjZagjkVaUDjO",
+	"wFQRpK2t5LEwu+vHI4WMVqu51/euX7/auL5I0014PKrQc8eQVbBIy/VCmnTPgRZSZwdv37p15+CAvbT7",
+	"MmhJr+3fffPObfbS3sugbySi4Emx32HsUw9VnkSdVGTpNGTjPPMoC7q8d2RuIFQZvpmLXAQsyolYg7iI",
+	"rDYDX9ehnQ74VjsU7ES3G34BD7ovLAkkPTvij7AfHdCBQsI4Rp3WyCWWj0mv9hVp8v0t1KPNdPQKeGni",
+	"VCBnUQjzh1V4eHdCY+BcgjoUyylJ8zxTElf6PeiQoBTCEyHeayGiN5OuZNepYOHAJ9BtYTEFccm0R0kR",
+	"exV0E26Ze6z/jGeZGBn1CQhCCzVVM9hmAvy5OjZWCHaDtgC59XAOYC3C2akqeDWKzk6w/pGlomfOmYjY",
+	"VGTO8wsT4pxmNjVKIio9Dcd8A+1yrygw1rZfXQE5rmAngFZemiSisIxHIomLumhox1YoF4RFpjfUteJN",
+	"bmmkOAYHbBJZ5+8ND74SiACRn6guVdYxv0Olt4xPzFmUxmY0NPGLm8If1GPdwSfCal3MdJq8UGcoOCNC",
+	"A18P860Ku4qogJpDUqouXkNDA9LiTqEnfPJff3Hy4UdGd/KEitM3HOC1RzaB/9pt7O41dxvNTqP55de/",
+	"svvVy+80fvv6b139+ht7b125d+3BjYfNwxqqUlQUsXpAN0F4TJED6zRD+ecffPJPP/z0Z7//9E9/Njcg",
+	"o8idx3isXrV0RKdci1WrsHvKXm+SaKbSU1CArJsUvNUMt5rh6agwsrLRgVdQyckJ2uBaqt+6Kt1O1+Yy",
+	"L1DsEHUF+re5szI0tp7NWLHQ6XjTPbh/cMjm+xNSiUAKhWSu9pp6wBNwLJrb/D2gwJi71nm/L3o0lZjI",
+	"xg7MXcoT+inmuFk2NnNXTWkMcYqjqC+5+M7mgMgmqixT78t5mRqgNwU8YhDOtwg8TtLSQBDnqlrqWu2x",
+	"1mo2Lu+eWboG671o7/wvpK/WNvR0mKkh8/45c3YI2Jqe2+LUa4GNXm7c8Bq1LhK6cXGfEGF0SVEshwIP",
+	"h7E2p8DXOAvtXisP3cXaM1m9dsqF9Bw5zTNnixfrvJkbh0zZbZzwN+MmhQQY53BpYDTklJfq+flToOXF",
+	"pFPEtGivqbrPMGoDKIWlDjdZURkd5SnvJlNLqFyExBK6WMCwKuqQCp9DrkXHVoqUomklTMki8TuAoqQd",
+	"IY1AithLcN1/qbm7d/nK1XbeaOxelXwkvoRU/+HLBRoRxth4L4uPPUirQXyMvgWwksWjrM7uyrlXhl/E",
+	"sBqimBHS0v/2ta/Bp28fvrZzvY7pSpAJpnq9PNUsm8Q9EXjvhsuUeJGReYHeAKGWrmDdhMsjgOGBMIXK",
+	"2CjWOpaDOnvgAWtBghG1ZgHexKMxl1FpZstgXSUgL7LFeebwcuw0ELAYDBD6p72VsE4gs6b4+oKWo+hf",
+	"nYUJl4OcD0QIobKhUlA5xrKUS53ADVf3Vhry27rCDhZiNWZ+XHddzLEg/0bFK0nUBJGgci3Q1VBwgpsr",
+	"CeNstiGHK+ZUN/EoNjrj7Lts+7hZlnhD6Cm46PDXoVsBQvjxg8PzS2JJgOl3Vpv1I4b2+AQYOi8WGDnZ",
+	"OuZcI2934Dm83GRQxLOgfQW041IrNs178fMeyat5PLDeNfRFJVxnmujk6yXnUsmvglmN0vNt2Qk1C5MK",
+	"bSYiPPnoHz/91//j6Q9/VIqBA7cG6d9xv2LsGEE1d3WUJ2ZPuL0Our3NQSUvnzdo56ujADSxu2k2UITN",
+	"xR/Fo3zk+bicBx0miRC5Wuzy7g0/kE0JtmFA3uWHRj/dAc7b0FgIwv9xj4915/9////2Qs/gS9beSv37",
+	"KJ120lx+iUgnZAFQQRV+pVSNcSqiuEer6GkkPpZehcftQMjoYKTPDBAVVN8whS/VbCEyuQAaAxdqyMdj",
+	"IW1ovkAVryrfoflYToxxJqCq3lBp0xvaTLOBXLfJulPMJqYQPyy46WRE0J2+KWWFY61V+9bQTrMuVPwa",
+	"XmbFMPEug8Rzn+ulVSuHeEv1lrVEDWK5Ay2ijkolTf4A7ikrd1qLhdEMhY4/kiXdMe8cJxyZActTZu6X",
+	"sjrgt1kEt5/+7t9+8ue/d/Kv/+2z9//45KN/PPngp7/65fc+/YePTj787tM//dlnP/6Dkw//S23FnGiV",
+	"pz3Q9qc6E6MOh45VL+cDt5edC6BSZ6ju7TI1ZPNeQlplp+inpXrA3WQUAHAbbLQfzYCK50sOFPNbH7qz",
+	"tMi0PWlb3lxvSEs24wYZoM+O1hGeiNIpM/KjRExdhSZjFOZmUCO2JxzTrXu1oNaPJU86xS74t/e/74PP",
+	"/dv7P8Bd/Nn/+71P/+Hbn/zVt5/+2T/gPP7ql9/75E/+9ukHHxXzmcYKMw+vQEIC3gxVyRypyjM7C0FN",
+	"i8HIzBt0kUAW0Q/AZSfjR6L4oaVesqxR12pBbSLiwTCrtXaNpHRUzr61jUXZ5i6ptWogpeHeXZDf+ySo",
+	"QQgzWjWts3O3/kxV9nIDb0ZltzfclssdADgDlkLf+hNBwaEb2O69LTP11olgtC5kBuQVPCq24nvtanCy",
+	"9ddys58+KXgTP7vpTrWXvS1d9umcn91+s9jRHmCCIqYBQp0M4pg4fHCoe/vKwf17zOiFkLkLCjsypYK7",
+	"YqGbg5q0SOpJMpflrK3fI4DEmrExkYyJi8gdDi26QIpLlDbKj1HEXRNo+7elew8AuBO2Cpcs9BTrnTfE",
+	"NEScF7O2ngMmpgBD8XqrYNvkEG/xaA08Yxm7uMQceJXgkz5H0Ni5SMbhRIE6SQg2lLmdKTNrMR79CqV1",
+	"QSrlM9I2g3N7R3X77254cT2fYYpqVWDlRJ1VD3BRjd1dL4SBSEjQRfjnPMdmoT5UpngXlZ5dwaKYA+M6",
+	"7n0KjlghGhcXVNHmPskwaht+UT/XSIa3EV7EdNSt0nKxSosX6aiAs1lHfVk33DGn5mR8WYZoUQdFmgkE",
+	"Rmyyp3nWpV/acAf4Pns8gdL6WHvl9+RCjTOPJKEArwcOZEJ29XlXgQKiLQtlabfRgHfFKTpPCVgDMvso",
+	"A9RPQWwRhE3OE5tPGY/EbH0KGKYisqzHAgdK0ZhZf6xNg6yaBvLrAm5cmhEZiXmh78its33KtfR9xTYL",
+	"1OZfFlmPpnMwQzYTEd0q5Yc1s3YspNrWWahkJ5e9RPA09FTA8RjCTPPDsj22I8CYK9LYUI3KlLr/jq3H",
+	"9lMpdVB+JdWfOJYat1o8g/Ib8JWbd0JvDsy/MAcXG+UDHsvZBFIEWyiCD5mg4BRl1N7teyXXTl9EHa6s",
+	"fc+9z/QLokZQGWT7NtcBLLPHCZQu0xaaCFwKbTmhGjl7JMvlkbQE5UQPXBESwZEUGaLstrIbJ6LSp1JF",
+	"Glgh+J7NbZD9QtGzqi0MW7vYxLlnqLblPnWXLni3zwqoALst5pVp88UzyOmZq3pElDHM5lkzaRL3N6g9",
+	"s5k8p1SuZvN0nnUiDszuBeu2lers7Px5At0vxIdCqz3zv6+fT17OXBJO+TCaG392TSqycpx8GipIzIm1",
+	"lQ9AP5MBuAVGvCLvbPthpfNI1gH1Ps3OQ93FfbGZquugzreK7lbRhR3k67lWhzpLZs/qjB3T+qXHdJKW",
+	"EnlTgcRm3hnz0On5iVcg8A+5lCLBW2YWu9YGI4Paabz/fhSGsE9m8G33ZupYjXiNcrH0+9mEAtu2j6GC",
+	"n4D22qEdsKDNK9frV75em5H8+LitxKVA9bFIHXfaKv9SESFqmj+U2VmxHHQW3OgYhFg6aqu8VP6o6X6k",
+	"IXRcO/nwB5+9/+2nH3z/5Ls/qlEJCtangQ9mNhCVLW21DB88HwD10ocdekAHDgvvjURHD9X4dLdmUMuM",
+	"guDAPVXGE2sA1VpXG/MwxVXdn/A4K54y6322S8ocxtsi43Gy6qaCDP0tFvwFE91jGhQkEWmoOgSfejza",
+	"MFJTxSgwL+ov9bjsGem5MFsTvteMswd37t2+e+91B3yBiZmysOUAZW6Ngr6xkFEsB+F8KQK+bHvFXNwV",
+	"c7HXBkG7+1eB/QgFv/1rHXFPAn1N4X75GQv31ZL87FJ7HXkdMKkm7Nb+vVt33nzzzu0XqwbvRcNrB3FX",
+	"qsb26shVEukzBudnZL145BLlKrGavZTOUk48+GV55hH72qT8KBdF3nvh+EJQJufHBuJpiJ8nQEqM7Vh/",
+	"eY9LlvEj4VXm4A+wMscCW059x7lF3CL8WLhmVJ4J7delF2SmBREq/irwGOBNm0MOKADYNDCfArgvJOh6",
+	"EE4FiasWlMSOnKslJ7k2/RdwJcJbKsZHI2JSZQRjhS8EL75pnCB57esGIgOS6Dih9G5Mpaq4Qe/gEj93",
+	"VygfGmWktRfgvzqx7oxUKpz4XONGm7m5hiJBQf6Nd4NarDtR7tLPZvLbyEVFuWLzSW2nz2ML/Edsqbf/",
+	"TKqOY/NX03usGdQmQ3P8per0c6PUz+TDFQLibubDTtD+usn22EB5p6t2jslp615HtM9W3UggcRAFa2tI",
+	"XNzFQqsDMoY7YR1jKAr09GdiS0CcgXJ5K40Jq6QgJiH0JqSnCSUbeNSs8eNSU0liwlHAcBfghyPqoGmg",
+	"RdDZZKNgWxQf1BgXJAw6d121ZS9PUyHtncAi0Ysjsehyigkd0Lv5LBVJQWfuzqSuqBuZAVDBKYCOCJ4m",
+	"sUiRX96GeIdqgtcBzWrk1cjQ9fFSmIoRT4/Cl+sFBgwGZBxQohm0q8kRtrEKaJ62vNunWbTxN+8amyvk",
+	"Zi8B8T7myYU2lgmeez4T7nsZw7WERWdmlICeoEzGZVNhsVBbYlUchL0oaO3FKS83btiSIAwz0kBaVA/o",
+	"jEzAvaGgtl0za8GqlD14eP/WnYODu/derxfPgRQU888RfJD3y0gkMWDw0C+toC9idLOE+4ynaXxMZXPY",
+	"CE1S2HIbxrFgDLkG0GoRBfjfgpuV5gtmmr7y1vebeSwyYG/VRQzT1hsJWXp9yrUbQIHMOXP0EFUTf+tP",
+	"lZA6hiq0VkGUWahB+F1p0yBfEEGUu9kVrpQQ281lKnhvaGSanVrcNkiJrzJni5pTnUSs4AXoDedaN+8d",
+	"8UgAKQLqa34LmXL+lVjqTHDqCaQ81iGls4P3MvUFcyF96KPYzD7sQ9Dlk9JgzJJFKZ9Ierz0crPEMPqg",
+	"ND0qhT9TAVUSVGcFmZPkR7F0d7GZEADamT+bVNNkHgMUfJhCCyfrlzd6by4vrlFaBkqaRYA0EyVdzgqg",
+	"vrpySBeRKzRbh7Uv0tmhuYgfhCT8rnivN3a17qh+P7RinTPzmR1n4EHoEgyaHuk6SlrzLKS/qH7fa9Pt",
+	"5w7F/cJWGbTWzpm38WF/wd6CJ4xh3SrN3ohPvaikhYkFh05AVYLxQPIsN3cCoGPZKlvoWFGT101U78id",
+	"xaILZnfhV6ABusC7w6CdjoUvlVI1Hpekl7Y1NxGfUgUvVU8C8qsV++W3rlmS6HcimBXTGxQoVmJxwS11",
+	"divmlFD+eK0abdqX7bCX1URuAuQA4/AyBZ78xronm1v35BL3ZOPzck+6ZblI9yQpYltIsW2WxOmyJIAI",
+	"0tb2q7Twd5OBZGzE8/WdWrttqfPUGXfOfWrpdBDpHrSYK40GWXouBegollGLsi9FhBj2SL0TYAKIDii8",
+	"5piUqeQGML8w4xgrnJ1FV8WdZ07poR3I8+Me/Mbj2lLf3zFeWw4e2N3sKBNPh+1V/UbMkCPPAQh0+3ZK",
+	"w6idKuluw37Y0H8FqFYxGXjGl8GhmaU6i0ynnbLSyec2c7ZNGrhwWfhmrDMMF6BDBIQBYlughcZtcTAw",
+	"dmFK/Pm5//RCgXhfEi2cebiQhOifKtCqAjDtLevYVTbmaRYDTRQhF+FfYNJJYQyZgOUyEVqXTcBhrDOV",
+	"Tuvuic4kjrIh+lJsjgKkJmO7A8yrNh+j+4RkNusLMGIygbRxkoVgvoSUlYrfkJOOGOaPBeMslOJR1unl",
+	"qVYpOfsSWBsZafRLlH4BVVd5ktRZaHVqZPSAAI/9KFMh8id6Jp1HjALFpDC/gCbFoyjGisyi+KGnJH7o",
+	"DDboFdKVkC8Ba2GA4rHFQhe1kCq8yUJfpTZ/gxOkE0fhTb8et+n/JTTbg3FcprrZ7rQIxYUuQmJaI0/a",
+	"tNxaw/zM04fpW2CpA9Bkn4zFcnEiy5xHrlJqcrfO9pOEuAf7cQLwG+DbSMVIHdvJpcIWZfHEwf1lZpjq",
+	"ZEuzE8zMTuAPLvAGZyvz7fDM382gTGBt9yFMGJ4ZZ8ITay4MLRYew7Xf6p5p9fLsQ2bONERgEQTRq8jV",
+	"NOh5XeFNx8K2ggrb4+CB+om4iC9U4ejQ1bSJVXGAjzwxV+gKDeWBWYvXYGkrUIG8rpZJgqjbaJ0t6Lf9",
+	"cs08cPz5k6Wd8P0nC15bsnXXfTmxyRyaZ5b3gAQJon65nAMGtWxZlogISpJiCZu+bCyHiybKRT/X7e7+",
+	"eGy0yqUdLVbJnqilu8z+qNQHIfORudOc674W1HJZ/PVuMEO3Zy5E89DOMQfaQbgRTaduey2Yv9/2W1lv",
+	"zR1D0i0v7o+ZBnOJBiikQD7jfWnOPlZF7ZX4CGyj4GEhbdsSNFZNk+cnWnex7qlVKwWSM0SHSThDmBRr",
+	"C8pkiakkgedZIiXuvG11th9FUDSY5Tpke2ZagPwXZgNR9gvpVYz3rTdaDVSsq4ZMjhx/uCP+6E0hB9nQ",
+	"qM+NoDaKpfs7mGNgXGdxu4RgUNUBe3muPeNQPV19QAh8ESHaYFp8L7m+Sc5W8AAh4l7p+wU9BLfRUpyz",
+	"1etfqlEvcaDF2nrIS6sGEEfVe9Q5IM9tj/r3upFWpWvAw94quuehSi2atAKEau3LjZ65p+yVtcYVd2Bv",
+	"rlentdUik5fZ6Ywm7DPs8QzxuOjI+dLeqTj2HDq1hsV9pgl03P4Q+IYLjA9sfuZg7jZ2rzSbu81mY88c",
+	"UIs8VzWb3vvXns0H9MzK1SfNmtmrD6ucUwylGdMA1ON+LP8Xe9/320aS5/evFJgAsYU2TVKS7aGwQGRZ",
+	"9npnxp6zPDeTGxnqYneR7FOzutPVbZqYMZALEiABDggOCZAguId7vORl3+6CZC9/THC3s3nKvxDU90d1",
+	"NdmUREnWzuzxYXesZnd1VXXVt74/Px+nfxFHNtxIRaJe1gLlqgEYr1cVnUXndTwUebMh0AK14fbHOBmP",
+	"AQGu9ZlYlnIkDeCrzQhQU9vvCXTRAfWM7AAVT+oktAKYX6hk1KG6vvV2ZxKLLz4/+fJExAnGT3FKlp4J",
+	"RJllgSOFQQj5hCjd7VMr9bLJDOrxWrexZ+E0Puk4K2bgAYllqR5wlvsGQpc/p4uB0yc9gKOzaVpd0rky",
+	"u1bXLtmxVpX+wtpXnSvcfAS24XV9bFdXqm2nLnLrONudkzm3Hp079uiQrqfV/IZOG68MsJSph/C44sl5",
+	"iLWB60tBwBNN+w4SsMIXx034LWyHCzwwMYpOognssgJ9DZ4Ba8+ocprFjGUTTZWBX/NCjVUZTa2QpPJf",
+	"9JCzJT6X4JVxx46TRJzU4XKFiZl/HUyWrF3vXNzvEhUIRMy9BEY4xMxeU8oFpjjFhKhR1nAbDPbQFV9T",
+	"OhV3B3X3PbDWOZ2pARTAt3zm4Wl6KSCGgSJgxl4cv20ppLGfCmT+q2x+IwQAQ/APTRgAaN9Xp3iaPNI6",
+	"yjVZuAODcTMok6lUmo4zcxXQABChqKI3kEQ6w0e9nl3P9NWbHf1GOtiY3R6lTuHk4cV9DzT/il3Yt12w",
+	"L+sMd3sbgAbAnN0paADEVepIxnUSAK4FMHAxXus1UpVvFsegib84iNGos14CA4FMWih9qPOdZgfCTuwC",
+	"PbvM95wY4Un1bXR7G92+TlkQCNdlVg9efDdm93Byc2//46YYAe5sXxv1+QLBi7D3FDmpB8AUkEOXuU2U",
+	"9M3wVIBQVXHFDFFwiq5AVgG+5go8FDi2TzX6hnywLWB/YOpQabczVLK+HHs58j6eU9AMsgDrJjClz9eg",
+	"OgF80XJfsCeYktBtQSz1VK8Qff+IYmiWEbPY1HQOfJ7U+sQ1WaaVS/KkjrAqc6oRqMkKL0j829n5Bo/M",
+	"7s5OU6WSTg+Cwx2NYZZxmIaP+g5XK0Nus50BiuM57cRlde/svF6jntm3M4uZq6BKdJRWdqEtaUYBWKm2",
+	"Bcy+d9+HgdRrJQ2+vVGiqNKl7P5T7X8jtxIhib5KFd1L0aGRKufKU81c9I2z9rH9Qupzof5lJdN0Acno",
+	"/cbac3ocqsGmFKEBQrh7lKAJRQgHHrQTXAiapWX3T/Wg0axz60CCKtw4k2lq28/tt6bGMYLIUxTLxane",
+	"be/eGO0NXltw6x7eOpYGOo6PID5VDXMHHCSwfKBewjsHa18FFksUaiKLGAK47DFFZjrGyK0MWZ5uL+Fq",
+	"UJB4TB+ctvY4mVSF8sJd9CuyF4MQKueZU/yyNO4iEBgtG3gzfWmvhI9AznidQfEHjGKSUVi1zJorgm/1",
+	"RMZ8qgrlxW3B5ehCT11x0vZ8cxR256EQKdRMJhoC/M6/l2jR6w54cBD+pMs8XlbBoXX7/aeVjgsVw4Tl",
+	"WZaybx7WP+7TIxlNSSgAUpO18bhcBKIuxJxm2I4CuUp5+BGm4WdFbb7F4l5o21QPjjJdFlk6FDp7AGjC",
+	"4f2ueKXmbiaRX88u5lN9saSsa0Q9ezH7kKhlWxHHxCbYqqllh3lYQ845jmKggZkkpgT/MAA+a9dTZ0ky",
+	"d4qd2xFgw9lH0BALGkDIhIuwd6rXgb/prDwbW3UrhOb7vcCe/TLPcTH7vUHk5tYXtAHl2d3fpQoJbJyH",
+	"eaoJVXstaF3gVf3yUVhpqN1S6fiqXbgSA3NttG6cm0ZBxCs42Ow7ruyOs+fjJ0t42xpmv1fDbIuJ8BM2",
+	"fn4CFk81sitxpB7UMO5rTJ5DOtQxPclBA7hCGSR6K1lMqvgAFGwZr3uAtDYvnr+anfNaRy0pvK0h58ok",
+	"WhmzWRbJN1kR7/cwwnFhq0uxbBc1SXT5aK+OmCS6VBMOcraH5iG7tzizk7JJhPxro4qXz9Y3DGUmGyYe",
+	"ARfB1ROPlqOyP7eQkF1Mm4SE3OaokwnuUKb+IYZ7Vme0Gfs54JQXJyT8qHQ2hp+rQgVcZbAcMfJrT80N",
+	"AkfBmuDQoZeyhODkdflvrgrB8oIIUQKPotJKiJAKGlAGBJBT7mcaQBYjZqYx3zkIUxcDR7sfgGrMOZg6",
+	"SUlV8c3Ijs9IssRViJYd3ci1irGKK9xXoDwfaiHjWYJ17EDC2qAL1S0JqEx2R6p2a+4qx7Sgtgw8MM3v",
+	"7ZhtyY9U81XOib2FLRgeE7K/QqgIWnJZ0w3s8cTwOxs0vHU2KiaN4jf10knmSaT8NGwCzEGHHk5+K8FL",
+	"+7F1l+Quoyw7JwemC/j4h9mwP9gNlg5NyEMqjDrjh+viS0i673utdX78i7/8+9/83e9+/b+RmhB1Y/sf",
+	"87B+fOW0G3b2Bj6bHSriszwF7JjGXukMO09fv/785asXZ0evXz1/+ebLTUjF7Be4Y+jqa0zvlcpMvZ3p",
+	"Ch0hn/AMO0FVpXDFmSkErQp7wivU5FTbBBGh6z3SGcLNF3wzX8HAelBQNluKQW+9wvN6i+VGRhuunytD",
+	"XPvcqluM6218q67e/EYdAVDEsuYDbuJraS7vLjbgHto9mpgyicxahGu7uk/q2z4pjj/KIMIdprH0+4/d",
+	"X2cFMLJ+9ri7f/mmJnhhK197H9/dfIsfgfpwqXMGlQyuY625zaH4YGsSXNcJAoBVqzYBKP2NOb59Bd/b",
+	"Qtj0mp2CJUKTq1YITbhMmarsKBVclzIq1+Rl3rYj4Ab1Dj+/HM/JZimek22G591neE7WJ3jSzjAb1+Xa",
+	"Bh5+X8rJR7TRU4Xs422yG19RF25PXKoeY0KJQxetX0bO4kdccgC3t2r4PYPW3srJmvP04ml8lmm1XZx3",
+	"tzjxa0Fqx2TTFfnu4+aoEpNXVjzfttB+F3TyquXY+qoq1y/E25K9lyPhTLZBqJ/wFjiMY1z/RPjsEekl",
+	"m4vpNfL5oXv4EhXriO+7UrjnH5GWQxOziabj5nx7oNyxtrOkccD2CqxBA0HQJL628nPtE+ddcAFMsd/X",
+	"EBEiQsrDsf+OG4mqy4MLZRzj3TKOGcTTIeuDyQyPYFYVlFgiwyY1QiFjw9kOMFVZge9uvxOQ8pdRfUVI",
+	"UYGQkPcdiEYSY6kndJSZB7jNqTQHHve9N5DVnB14I5+o1/fJl9OGQ17Gsf3UVb8TdKpBB4SInXa4uNvZ",
+	"hKvRClDo5F1zkdsJAy8wrRj4N30PGMeg8+6moHtuaOul3zeOjRcBwv7AyhK2XthrSuU3iHrjxBbUIZNU",
+	"hkT2OK5/LDOR3Ezv8XE6zcUI8RSDxBCQAVkXK4/3OnEAxwhsDOA2kE/KAdaYQDOUjopFDqn8MCTb2Lla",
+	"qNiKuOnQyjyUyhhwLgORZhMraEcyOq/yU+1w/DCYTMUPwh9MM/O8RtF1GMX2cphXRZ4ZJOb2oaJP9QOx",
+	"swNaFaaiei1AOmWmaUCJX/49BvR0LaQGrG98mdJ4UywX0Clwybo3c3yXElbtKeUPIyT5QMzZxlXxM9oy",
+	"Ua2EUQowyklOSFWxep9EtvmnapGBY58qPG+CCGwnBZygUPuxsyOeLsTJlycEc0E9cxF0xIio/6xJU+zM",
+	"LY+gfgRgtHUTRsyfk667LQzsvGSQceiNwr/5rL55qSdd8dqeo/OEMBIaaPZ+cwx2EaWZgWSD58kHFYs0",
+	"0ZTibHdGErlPY/sElaKDgW0GqaqJpppn8aQyeRLZwcDqygs1Tj7YDrrPC0DVWpXzrAD4AfzAwGJjZwym",
+	"EHPXiRa9AP1nocoAl+igxzdh8vlgDwHoh/7M2r42J7fS0JI+y1VxFstF2BXw/UEdCS6eKVOZXEWQkYHD",
+	"fKs+lFzGAqUIHiJH2CjkARAM9aGET380tXOLwuVYT9LETIHajn3syHEOoiaVkZpmaawKEX5vx/sxxIUV",
+	"2U0o38POCb+nitaPDMKdzFRdG4w7mQuDmTCcOobvCk+Oj94cvz05+/z4X4SXrJzGdOrs7FwtwrVk4H+8",
+	"BJT8+8vAUDOZpM0y3acLoR7MMMzulEC6ryO1/uf0fDcC/IhU6kmFSpOCwaCMY6QWTLyYZojW2njLyZcn",
+	"/isuhoteafXKmpk/2Xesd/og2p1Bb/CIMid6T4a9/ZpnVen4TNrttnqX402llIYO1/y1pSk8ujxNoSEl",
+	"4eH3xfiCRw6fHj07fv7il7/6/IapCv5XOMHi88sDmjHkWhFZ1DZjYasr1xkLBADFSnBTpb2eJvwwmqro",
+	"/ALMDfuzp9Yi7EajNKrZ3vdLu+0jviH0oCQo5NRQYkljIbIVVmk95fHl+FRDViA6G7QKLj2RmN+mtdbH",
+	"duoVdGTpYLo2aQPKws7eZ7tP+o8vpQJYlu3XkSkwiNfjzQX8xetw5RVbQbQVRJQYYpcDW8SIlwg79ral",
+	"Umum1HLCd0OAcLpxyRxzRQk8mJg/nJTE9ERF7QorLEEtr2YwkjTltEG0dZxEWjW5TVf4ewQclNZWr3Tp",
+	"I/Eg8gyzD91bb+adK5VbC8SE98kkPyQYNcCOppr23b61rA1brKNF6FfZ812P4SbQ7X8JLFy2D4kWX789",
+	"Qgv8XIGlypZ7gjR4AJSpwWeLj3FN9fvlgTY4hN565m9CGTY8cT4G472XJ6/Fbv/Rowf9+weMJoy0MQbx",
+	"q61I9ywSHXM1aOMr8zfzqs9TiTXhJdUsxcrnI2s8zWRfp/oQvdAEAOVZ7IYS8V1VNyUNMUdUC1WQjJf0",
+	"vDp578LEJDtQN+0N9Lxl3EKnHHvJx22hN0K3ax4BN0e7A4z9ekdAF1cqCzTgPLViU2a3gLgHXmRwKE2K",
+	"rMqhnnKUVetSt0ZN7F0mIRp27Jq300tgvPRnDQlKX7oTeKV+V4DlbYiDp4tfYrNLV4/cW1Z+4Jcu/XBC",
+	"fVgHQdjcnGvBfWEf+W6pZeReu/c+NUjv21Y2L/iawIecGVWriCDKmqODeBdiqE+dYMNiGgwMtfUeIbNa",
+	"lwKC7WKHauhd+qulbPBTsBJDGj4ttAC379oNjzOFtdvgA5PpWb7f6wz7e91B4F37bL8zfNTvPuFrEPnp",
+	"DYKO8/sCG32U6feqMPBxet0n+1bmTGVlSooUkfbcGfYHQedcLZbphOkcpYTfoDPLCnXGnewFdtt7Yxk0",
+	"xgKpwobm7I6H0uj3rdr3JPcvMvHxbE20kCYixQIqyQM6E3H+Lt8H2/SBu06Gbn6E0QKEUFDTLbqqOgaD",
+	"2kwlvmJG9CW29gXK8lp9J1tzkHhqj3ibCbDiA4GeOztK3IJLChoSH2dzXVckGnAsq3jo80EwBmUrS9SN",
+	"PMX+w5+MTJ6Inc9SNS6B5H2FAnGpfMx3b9blY8QSMGxwAlzFf7rsPbjIVwrL68re0nf0nONw+om4Ty/z",
+	"mzZoGLfC8c6E4wtVLttoDVoYxWASvA6u4yhoyzO/1OsI4mm9Y/MlG4tguzApLcy7X93MqUlMUCINA+42",
+	"Aumr/kX46S4k2c88ef0fPd5M2zF62+60NU759bsjZH07HNa+/8SIIplMy644/iCjkli5oSUIQtMzS2Pp",
+	"ipDxuJttAb85hrDDxokaUjjftokMZyN1qiP0RHOQHjJQoAm6+wL/2kx+OIPHTXg/aHULGZ+JuvGjR5O+",
+	"Gm9YwRlrjT8EK9fJOFn5xQmUUGTFqW7+6D6JlU8OJ0F62eHgSCtrH5+bbez1BVF7yiRAHypnb64Lm9y+",
+	"VLuViMv1QyjbAMoWjPnnEHH59McCmnfrz4UTSIB0aYUgXJwQzHLPfFQcg2GuLSAQo7wm4hxguYWZfwxr",
+	"XBMXIIUlUENK8OdTBh1AYZ7q5imzsfAmEgOJJ1i7b9/Oxq2Ku+DOUp3gTs6VBFNyt9vr9vu73c+ubYIp",
+	"HXuy8qeZPTS4QfZQ//jJrx6f7L767Nn+Hw2OHn37/GedPUQ05NuTZ3vyXDvpqM5nX4nFLpPcX/NImqvR",
+	"NMsu4HH+GhyGtaqdpYrJeUMg2ULSm2yuBbfVFYfxLNEGfpZpWv/QimX5DXdhU+n+k6tIpJFsUpHo5n8L",
+	"l3KjAkOex7WQCkhTf3n5OilekUzTkYxwYxDr/ved7/8p59mPsnjxTx5WRfrRV9c2UxU2WlTQ5lVMpG+/",
+	"ba+rgUFA5B4IJlS8XPUs7CgoOQVH/LFl8T6vyqpwrP9WMbSPIdd8WBVpCDySodfrMBAmmWh7IkZRVkDY",
+	"rczEdyel1LEsYsEC4N29aVnmZvjw4Xw+7xr62QmPKJvd7woElJkm5lRz8Q7X2pCCCbKyyEoKidSQM1Zw",
+	"qahQZUi48CdRliusjKC34MN1tGZV5LksFZoBu4cdkTIi+sKdDIToJQQ48EhIXKgjQcGpzoq2hoHX33u+",
+	"pZdIiqw8Mmss8SSKNS5PhXvhDUt0wVBXmqUKJ/ZU82xjCZH/fggaMZT7DpX/yFQVZXcnHDpqTOx9iOsI",
+	"X8W9hqQsqlhhYHmcCvtkUjpikkNaoVS0Ypelt26Z4KS2JwYfPnD1Sd/RfHXFGxUnhYrKmrRynKVpNqcs",
+	"pJ2dN8pVGB3Smvcrar03Gl7lcOwKUH7Ffs29sM9cZoHY7dX/HgRiPxD9XiD6e4EY9GDSuEDGLVx9qnGm",
+	"+Rc7N2ljj52rvFymgwtpXh8kcRO+Eyla7AdsFFYFxIgBJWJDl+U7n9r1TW0RP8He4DPo3H5vN3A34vwQ",
+	"4OiC4on4EbriC2D3q5dug4ylJqBw7XTFN7w2GVjRMd9ImOxT7c81AdzaSUtTRkddFUJEM4IUCsCgQPeA",
+	"c46hUGHYtCjtgxCD0GrON2MOoclmCnMLeR0ccAL18qdheTJPkPIiG4/togJuoXp47Aa06yGrh0sOP5gf",
+	"8KtinqHfycQI47Ud+FY/qVMyxU6dal4X3Ww8Zkl3GMeFMgbXOohQiSpaJDWw90q+ATcAb5gMP1FejdIk",
+	"EnhoKxzuIaU8Dnru8EWADLLrUQqRjU+CDhYVXEpTupjYV2YTZVdTq88TYrl0RNwkQZwUgOF3bBV2jX3Q",
+	"GYldAuR7F3SqIu0MO3wYmWmWd6mhh6A6XN2KpH7fcRGQlzU2dClXV0NV5XswNwrRSZsKQCfYZCrtvxI9",
+	"OTOJjmr41ayYQUofnvD2m4/HZ+jF53vgAG9gtBp7WhMwHGQI2qO8M+zMp0ZFZ3/y7XQ6+vap+ZM/+sUv",
+	"fP8DeI2qPL505Jd+9ADezLDyODUu8anvMVD2gg7tCPBYPL6ZI+KVmrtVdLH/gaUFCAfIw8Yp2rogti6I",
+	"6+MgzZ3o3ciUavExPPy+3hZL+HRtiHG+zN+ixv1MUONYBtmD3oogLuAANWtzc7wVGOuFKi9eG9vD89LD",
+	"8w/meNzsbNzKhLtOTrvm8bGpL5iWAeU05LKMpqtusOeJSmOPw3OUxcDg/l4ZkVUlMrpXmqCSuuJQLzg6",
+	"imbikt2J9imbnIeeowN9CLXNRv56cEYlulKeRx3NalmSQyQBMJs8t3ZqQpnAznWH+ThgcdaeFmurUXpO",
+	"HVW1Rip1J2CHCQwXADCmasaUI7RFCSWDRkuU+ZidTE/z4LAP2IyEzGz7/Kpr/2sQKrdguPmyalOx8BUs",
+	"hK3ZtT05bufk2FpRWytq4xQiFKmfypB6SOULyQUchW881iuo2O33enik1dETuM4hIKj19Bzi6FIuMzFS",
+	"DU/4hRHdZ3XH/lBCuzSkxSYhXjR9torn3SPOuiVNRbhOIbpBjHgtL9611dVLN3ih8lSC0nQjnbg1pfAr",
+	"mB2AT1zSa++F08ReX3THSsUEkHBxDOpEpSoq/SAm0hQmgDgLQQ+ftxAwJ0P7/yGFXAg6ICyzkCK91A4I",
+	"oZlV5nxdlIUXEqwCWgNyY4tcGgO4jy401BUcsCBq7TpWVXstIE7lSzkIJM2yOuANfQiQ5i9VJUI6AvnY",
+	"gVPucWA+PaNbjBT7OhS5BM5+L8BTFokfwAqtlo/6W4j0f6XVxKVj9nftN0po8Ev6FOJeqIrJHBoM4ksY",
+	"Pkt04S1ZmXYx3lCtB/EMxXEe6i90lEvm1PvyrN/bG+ABCDgF/r11sXabxsnFz+63Pv+2AYibUw9h892h",
+	"CYE+UQSPYJW/P+gFnXpFsG5u19QZz1tniLPWfzTo3JJmbId+ed5jjSfg71Y/KrvNhNwq0Nc+zu0R1Tia",
+	"bl2DRqP30xywdoPkhXqfZBUH5MiFYpKJpjSN7L0qUpmfUT4JlWpNlQS8UT5j7QOyrAoVIu68gyfOtBLu",
+	"xxr8F98WCKNsn+1GHC2EyWUEoPN0GkLGAd5poBHCfk9jqyFBwQFif6yeBDBrt+DgWRp9Z7j7qNfbWFhR",
+	"wtfW2bONsW9j7FtY/d9TzCN534iCgh+elshtn1qlwvPmUxmF9lRBF5DLKLOvDGt69qUUNchMQyL3FZJ1",
+	"TFDkVE6dARO7tXhWz5W3ynzK+G5c4bvOZqYz3OsTQ7QTibz/WSCCjDvjdvbsRzxX2p0rN9ey7XA3ZFSG",
+	"r7Z1KN2tBipFqVgRJby96/mNsKYSXI9O4el9pP2e856H/MyHpTTnD65AXHyY52+lOf+03MXEmm77ZDrD",
+	"xwHX9p1pNeer/UF92e7wBf+wG3TyIrOzYn+ii/s12zE/3xvs3WxbXQ0KrGm3wstFoklvBmtgW5BzM8gu",
+	"nFNrccB01ruFIVPzfM2OUboJxqWK9yp+ANpylMpk1rkIqMttIDOzvbX6xvqC6kNKwcb7DOFrr7YQBmJU",
+	"lSKZaKCZIRonMYZ8gtUT7DDP38Bzdk/eyEfGJOE+j8HbmlMfmJ3sYWqYcyaS2v49ApTW0ic7kHmOTiIz",
+	"M2f2j16v36HT76zebz/+t//5D//hb612P82qNMZN3BmCi7NW+Xfbynl3L4O3QssM2rvKgA5AR1iIVJZg",
+	"jWw8lL/7ix//11/+7m/+7W//89+sDIjAWW88HsfdftGIrvktLvsKg2v2+sqy1C3k28boqPMztw7BrZG1",
+	"MXeZHaBvXTClpDm/1XOm7UiBY+0hoxqsC7gf2ecNnYGrp0qjkTDg4rlcThTUx8zqHLVE2zMuVbGoxyMK",
+	"JdecO/Dit6BLbRqTPMzzq2FkwDsoOv9JAB7bpSNpiN95rXd++6//+sf/+m/+73//89/9+s9+/Ks/++1/",
+	"+XV/sLu3/+j//ebPf/xPf/3bf/e3//Cbv/r7//HvL+ODuI4UfUdAusj81Rn2b6a28re7FGTC3qRiWlqU",
+	"vJEUpMxuweZ+ynqx/XT04UoENQyQlTBvYjPekuSaKpkis2qrzfhL/PnT+MatcBh2Bk9G/Sfjx71BJEfj",
+	"fbkrB3I/3h89VrvjftSLP1NPxo/lo9E+Qr/PknIJtbX/YPC4AV3tfMGd9/1ur9u7YaDzaZWk8Us9zi7b",
+	"dWS6cg3n5qvzIzjTqyIpF53hd+9WMaacwF96FXrUJgoJFka2wyLRCOPfxCqkz926YrCAc92akWmKKwbS",
+	"AtYeas+zQqSZjMVIplJHqjCcRFxkqQqX0wkGvV4jgdhn4JsmhsrOQyK0OLN/GmYqhj/qOcE/GWHfY8zz",
+	"MkAAJpTf0KiHxnAbl9+SMQbeSX2A0TJczYFISleVS6vKcKE6pIZglop0hdZLEAFzpfKQHJuUZd3KWLG4",
+	"jJziEFt046f3zSqDMINr8PbtQ1fmCTiBNt9kIKY+xTHe+LB2Ec4hGdu+iq/IPIGtr43txg35kO3MJlqZ",
+	"S/0+zDArNa9WXhPXOXWudyhcTRbYqRxJU0NIQlmVEbNkAgHdW9z9zU593xlJk0SHlT0/vntnlcKRkoUq",
+	"PlcLvmCUQVn83Tu7fnBW26lW3KZ1McCHqEBh59sEjVmYUs1IBgDqOe/IISFsuAswK7AVSBdijxPHEdEF",
+	"u0qKcQTQpfAGxE7FxBXmQcvmGg5nn0oHaDuIrZKL5od0lBNIO3QWEhUCwiiuu9JEaVrtkR15XmSTQvLQ",
+	"MWSihRQo8ykGgJBLQ3GYqqKcSS0nqgjEi0KOpZYBSNFZps8DcZjnRWJUIL7OIVvs82omA/FFNimzQLzK",
+	"3ldEjqwX/GJifqXXSeH1UKgPeSoTbeoRJXpkFbx1g5F5TgOhNGXvM+ZZmiIqhFWJaOLK2nViOJq0bO55",
+	"rye0/9WXf8mLA2dRZXmKPjFmj/ZohLERU6Ml8nazt5ItxSIW0Rziljd+5a0Tzli0AltnQObsRuXx5KRZ",
+	"dN42c299ZIcaTwPVQjIWr2Amqg+5ikrTFVarBlIlWuF5zmeX25n/zPBydigpYrQAszWHNMDGhINuutrv",
+	"r3OrHwBpMSXd1l/bO8cQDRid7UU2PyBWgsj2spgFmBwZOI4DWAMAqodlTHCM1JNo/1Rts3iMOUO0fgCl",
+	"ZyrzXGlEK6pXGTUBb9JZWe9QxK9oiiKUPVhCZVc4fqesQMiOhZCpyfx3nmr/pbTUcM/ZvWu64ive8HmV",
+	"EooHJss6XA0QAvBKJCgL/ZwQyhZa9jdCC/4PieEYFtengXbGxGn3Tr4+Ojo+ObnfbbwBPdBL74iyKoWp",
+	"YkczwQ1ZPYuuUjorphI/P3z5xfGzpZYZoHm1+86jTfnAVvOFuxdrmqqRm1cbc7/Vrbk5EveODl8dHX+x",
+	"2qLjhAiD+mKl68tDVtaBk4c+uALIJQDG8bshi8LKjOYbWJKEw/rEQTd+DX+fga6pgaKmlk2stcDPVj5h",
+	"w7CKu+NEJ2aKzaYpWZskQOAOhMLxcFnxamOqYO0kEBAxZfNrWxMB3+fvlOXXuqOZ3uzf2+gAbjkxrgqY",
+	"taIClrk8lVrzhLXDcC+DdzfWKQClr0NOhJFivaTbI6tEdY6CLymxG4R8ZZLU7rnAXShUlLmVQtfSbH5G",
+	"RhJ8XhKaVNgJB1+iJwH8w7CukKFtJEWazdnEWhIxsGOxO4i8NU4K9CDS34UyWUqLSqOAESM1kdg8kTBe",
+	"3KTOyjMSK66JxqaEZceoRvgFlYlkKktl1jR+qj29205YERtO6WwgBBHylU/kj3PikM8KkJLGiUlGFDKQ",
+	"lBLLhSHEKCvkuuK4CdRkbz3V3r1N3PqWioeuOK5roaa4/0KodniV1YW5KdRNFcKcJ/YLHzgMPbQyYP+L",
+	"cp5ElAjjig9OtVUaACSL7sLj3ep3hV1K4hB/ZZlNJ2GMqZm0dIhZiHcRVhkAmBIdkpSh0KJpABc+PO9x",
+	"3BsAubcnHaj4xHnpk+rbI5sNdLrc+kxl1Bnf4B5SQkYlzAgz7dubgWFYmJlVY6zOiyhtPwiMdokfYCpH",
+	"Cvz9P4iZksDc+MOp/uHBgwfuf/aJMC7kuAzFDyJM9Fmh3idqDgIjS2IV2+sjZZ+dF0lZKi3wofpW4Zqw",
+	"Gwu62ny8RlhjtrQDQti2s1nHYKmSnF5ALUHribG2YNxs1klNRuVKSnrU3S9+8HvkOlm3obP6lF5upb7r",
+	"//yr/yh+EONEy3ToAMhwfv1On+pDyGBz38neAuLb7kxkmFEfIruxuHHaL1RITvQzNC+Q92ooK85VnjcW",
+	"Kr9pnVZsWyKR0bDLAOmQMBEd9wIKEMZjZIFOTg3qKJNo0lUstdFUhVP3a+m2tu6dJBNtdy9U/4DEAr8u",
+	"iihjf0TGTKdIo/ncPk7uDo0F9nxdq0lnzqLOXUGbDchxBBPuuVfVpkTL257JJF0I5ARsGEN1bAFmskjM",
+	"Cr3QjEuoWA9qWkqZjpI0YVaodmTh+i3gFWIFl+E20TIgnGEv6NFQ050ZxB+7xDAad78qChDFPgrdTCY1",
+	"Lihk0kdlG+WssPJ6IeKMDsDNO2GPAlmkSQ26WSsUPEDw2jesXdbbGkh5EC4A+Znn3vvs6QZWuLBGvX2l",
+	"QYMe9Qy4G52wC4fsB/djR6xK5880gFGiSPC+v16AQ2SIGxot9iVjqU5UC+ophUFlVUmUAmQg8Rdle6gE",
+	"S0lA43g3QIOSeuF3yNqvDfRAM5WFWh0Jb/cl9MEQEuvopmBpvLD6oO7QLUB4xm+3FoFNYmJa9nDTWuGl",
+	"pS7JOY0GLehEZArzNI8WMA3hXFk1NgyEyZyL2+lJ7gRCFT46T7OJD7rKfVvmkk3WitbzxGoU2Zg9NYva",
+	"5gjNzIR2YYVqJpM09BolGulW71qlwRMegLya6MSgTwE8m4lMRV6ocfKBmMw9ae73mdpoaf8wz3F1OSNM",
+	"RsSh0+pwqmtXk0LkMlKBo7fQLqax7Ohoe/EbXJ9GLig2wIuY34hXfRvIrRXfWV+1H3POcwUUy2JUGfBq",
+	"O43XHU9WE4eFw/5KEmb2KNCO4Lt+Y2O3tjmwwEkW0AzViKAZ5UVSi/UxVMoJzTXSQpdTNfO/HUqANs9g",
+	"kjIEjv3qRTavq5YKFSV5Aj4FnEfcdhW4luh42Nk5OvnjnR1kVn/+4Im4h20V3q4fLUqFOrSYyeL8fiBe",
+	"PO0/6e32xL0XTz+/D3LSPtx/ZFf48YdIpaAQKmNNPoofQeFUVqDvJMpmMxmAOTdLoiy1U15YoWWt8JFV",
+	"f9NEA8h0/ouD0OdBhwoqGGaNd+waxyCa7TQyqicav0Hz9YTOU8iIjRuRRVFVGCzjysZWkU207U7jjV2c",
+	"r2+/OPl2Z6cRFoMkEu9mM1WqiX88hWC/M5K9G0L4d4jDsSMfZ8WsSiVYSEldUV4oU6VlVzyzKl0AnUtm",
+	"divmqoiULp37PlZRMrMaCPJKy5hPOnypmWZzxi06JMhi0vzAJpIEf21PBvv6OJkkJcTuZGnFuyBpObM2",
+	"4ZeqmKjYdiZSYH/rWMyz4nwEvjaypXJpzDwrYurQn6qoJIfEzs6vTl6/2tkJBJp2EtSwbPSnADWNithM",
+	"oRfYPozM5fa0ZI9zIUZZliqpjbON6xXifwA1y8uFt2aiLK1m2hwIiZ4ZsEcdDm+Pf++KY3iwsJMGXUCz",
+	"tCve2CVY1X1zpD7lVJ1qk8OasDN+YPeWHWetNVDlQdLwSdOwA9R6+7gJlnrWD3p7T4L9x4+gQ/YWSIRs",
+	"3LM7CB4/elyvcEcJB3oMlbxLMU5SNELAdUnuKHumTCrMLA88TGu4GZYHfr2h2BsMvNmE9F0R2tsoeG3n",
+	"XzreDTuXjbMdvNptB0LlotVzh1Fgd1kS0VZGV6+nshUSgjKeQg/uFFL57M31a+nvFosD/RbUrp0Wx+XE",
+	"XhTqhSgqTZjSpCesAEd7UDCyihOccKsrJaa0d75ny7ARfcEOrAn+NJMF0A6qctsjk/mmAsUuP777+P8D",
+	"AAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -22,6 +22,7 @@ import (
 // Defines values for AlertKind.
 const (
 	AlertBalanceLow        AlertKind = "balance_low"
+	AlertCodesSuspected    AlertKind = "codes_suspected"
 	AlertDiskLow           AlertKind = "disk_low"
 	AlertFailureRate       AlertKind = "failure_rate"
 	AlertHistoryOverdue    AlertKind = "history_overdue"
@@ -42,6 +43,8 @@ const (
 func (e AlertKind) Valid() bool {
 	switch e {
 	case AlertBalanceLow:
+		return true
+	case AlertCodesSuspected:
 		return true
 	case AlertDiskLow:
 		return true
@@ -576,6 +579,8 @@ const (
 	EventSenderLowBalance     EventType = "sender.low_balance"
 	EventSenderRecovered      EventType = "sender.recovered"
 	EventSenderSilent         EventType = "sender.silent"
+	EventVerificationApproved EventType = "verification.approved"
+	EventVerificationFailed   EventType = "verification.failed"
 )
 
 // Valid indicates whether the value is a known member of the EventType enum.
@@ -610,6 +615,10 @@ func (e EventType) Valid() bool {
 	case EventSenderRecovered:
 		return true
 	case EventSenderSilent:
+		return true
+	case EventVerificationApproved:
+		return true
+	case EventVerificationFailed:
 		return true
 	default:
 		return false
@@ -809,6 +818,7 @@ func (e MessageType) Valid() bool {
 const (
 	NotReadyNoFunds      NotReadySenderReason = "no_funds"
 	NotReadyNoQuota      NotReadySenderReason = "no_quota"
+	NotReadyNotBound     NotReadySenderReason = "not_bound"
 	NotReadyOutsideHours NotReadySenderReason = "outside_hours"
 	NotReadyPaused       NotReadySenderReason = "paused"
 	NotReadySilent       NotReadySenderReason = "silent"
@@ -821,6 +831,8 @@ func (e NotReadySenderReason) Valid() bool {
 	case NotReadyNoFunds:
 		return true
 	case NotReadyNoQuota:
+		return true
+	case NotReadyNotBound:
 		return true
 	case NotReadyOutsideHours:
 		return true
@@ -1483,6 +1495,7 @@ const (
 	WhyFailedBefore SenderViewWhy = "failed_before"
 	WhyNoFunds      SenderViewWhy = "no_funds"
 	WhyNoQuota      SenderViewWhy = "no_quota"
+	WhyNotBound     SenderViewWhy = "not_bound"
 	WhyOff          SenderViewWhy = "off"
 	WhyOutranked    SenderViewWhy = "outranked"
 	WhyOutsideHours SenderViewWhy = "outside_hours"
@@ -1501,6 +1514,8 @@ func (e SenderViewWhy) Valid() bool {
 	case WhyNoFunds:
 		return true
 	case WhyNoQuota:
+		return true
+	case WhyNotBound:
 		return true
 	case WhyOff:
 		return true
@@ -1526,6 +1541,7 @@ const (
 	RoleClaim    ServerRole = "claim"
 	RoleConsole  ServerRole = "console"
 	RolePush     ServerRole = "push"
+	RoleSMPP     ServerRole = "smpp"
 	RoleSweep    ServerRole = "sweep"
 	RoleWatch    ServerRole = "watch"
 	RoleWebhook  ServerRole = "webhook"
@@ -1543,6 +1559,8 @@ func (e ServerRole) Valid() bool {
 	case RoleConsole:
 		return true
 	case RolePush:
+		return true
+	case RoleSMPP:
 		return true
 	case RoleSweep:
 		return true
@@ -1903,6 +1921,30 @@ func (e TimelineEventEvent) Valid() bool {
 	}
 }
 
+// Defines values for VerificationEventDataReason.
+const (
+	VerificationFailedCancelled VerificationEventDataReason = "cancelled"
+	VerificationFailedExhausted VerificationEventDataReason = "exhausted"
+	VerificationFailedExpired   VerificationEventDataReason = "expired"
+	VerificationFailedReplaced  VerificationEventDataReason = "replaced"
+)
+
+// Valid indicates whether the value is a known member of the VerificationEventDataReason enum.
+func (e VerificationEventDataReason) Valid() bool {
+	switch e {
+	case VerificationFailedCancelled:
+		return true
+	case VerificationFailedExhausted:
+		return true
+	case VerificationFailedExpired:
+		return true
+	case VerificationFailedReplaced:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for VerificationOutcomeStatus.
 const (
 	CodeIsRight VerificationOutcomeStatus = "approved"
@@ -1915,6 +1957,51 @@ func (e VerificationOutcomeStatus) Valid() bool {
 	case CodeIsRight:
 		return true
 	case CodeIsWrong:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for VerificationSettingsResendBy.
+const (
+	Email       VerificationSettingsResendBy = "email"
+	OtherSender VerificationSettingsResendBy = "other_sender"
+	Same        VerificationSettingsResendBy = "same"
+)
+
+// Valid indicates whether the value is a known member of the VerificationSettingsResendBy enum.
+func (e VerificationSettingsResendBy) Valid() bool {
+	switch e {
+	case Email:
+		return true
+	case OtherSender:
+		return true
+	case Same:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for VerificationStatisticsBy.
+const (
+	VerificationGroupsCompany VerificationStatisticsBy = "company"
+	VerificationGroupsCountry VerificationStatisticsBy = "country"
+	VerificationGroupsHour    VerificationStatisticsBy = "hour"
+	VerificationGroupsSender  VerificationStatisticsBy = "sender"
+)
+
+// Valid indicates whether the value is a known member of the VerificationStatisticsBy enum.
+func (e VerificationStatisticsBy) Valid() bool {
+	switch e {
+	case VerificationGroupsCompany:
+		return true
+	case VerificationGroupsCountry:
+		return true
+	case VerificationGroupsHour:
+		return true
+	case VerificationGroupsSender:
 		return true
 	default:
 		return false
@@ -2026,6 +2113,30 @@ func (e ListTasksParamsDelivery) Valid() bool {
 	case OnlyDelivered:
 		return true
 	case OnlyUndelivered:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReadVerificationStatisticsParamsBy.
+const (
+	VerificationsByCompany ReadVerificationStatisticsParamsBy = "company"
+	VerificationsByCountry ReadVerificationStatisticsParamsBy = "country"
+	VerificationsByHour    ReadVerificationStatisticsParamsBy = "hour"
+	VerificationsBySender  ReadVerificationStatisticsParamsBy = "sender"
+)
+
+// Valid indicates whether the value is a known member of the ReadVerificationStatisticsParamsBy enum.
+func (e ReadVerificationStatisticsParamsBy) Valid() bool {
+	switch e {
+	case VerificationsByCompany:
+		return true
+	case VerificationsByCountry:
+		return true
+	case VerificationsByHour:
+		return true
+	case VerificationsBySender:
 		return true
 	default:
 		return false
@@ -3396,7 +3507,7 @@ type Callback struct {
 	// CreatedAt The time at which the callback first arrived
 	CreatedAt time.Time `json:"created_at"`
 
-	// LeftOut The number of unreadable items, if other items of the callback could be read
+	// LeftOut The number of unreadable items of a callback that was accepted
 	LeftOut int64 `json:"left_out"`
 
 	// Refused The error that the provider got; null if the callback was accepted
@@ -3420,7 +3531,7 @@ type CallbackDetail struct {
 	// CreatedAt The time at which the callback first arrived
 	CreatedAt time.Time `json:"created_at"`
 
-	// LeftOut The number of unreadable items, if other items of the callback could be read
+	// LeftOut The number of unreadable items of a callback that was accepted
 	LeftOut  int64         `json:"left_out"`
 	Messages []ReadMessage `json:"messages"`
 	Receipts []ReadReceipt `json:"receipts"`
@@ -4020,6 +4131,9 @@ type Conversation struct {
 	// Contact The contact with this phone number; missing if the company has none. Of several contacts, the first by `user_id`.
 	Contact *ConversationContact `json:"contact,omitempty"`
 
+	// IsDialable False for a short code or a name: it has no tasks, no blocks and no replies
+	IsDialable bool `json:"is_dialable"`
+
 	// LastMessage The last message: the last received one, or a later task to the number. Only the tasks of the last 32 days that have tasks are considered; with partitions of weeks or months, the last 32 partitions.
 	LastMessage ConversationMessage `json:"last_message"`
 
@@ -4130,7 +4244,10 @@ type ConversationThread struct {
 
 	// Contact The contact with this phone number; missing if the company has none. Of several contacts, the first by `user_id`.
 	Contact *ConversationContact `json:"contact,omitempty"`
-	Items   []ConversationItem   `json:"items"`
+
+	// IsDialable False for a short code or a name: it has no tasks, no blocks and no replies
+	IsDialable bool               `json:"is_dialable"`
+	Items      []ConversationItem `json:"items"`
 
 	// LastReceivedID The last received message
 	LastReceivedID int64 `json:"last_received_id"`
@@ -4613,7 +4730,7 @@ type Event struct {
 	Subject   string                 `json:"subject"`
 }
 
-// EventData The type decides: `MessageEventData`, `ReceivedEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`
+// EventData The type decides: `MessageEventData`, `ReceivedEventData`, `BatchEventData`, `NotificationEventData`, `VerificationEventData`, `SenderEventData` or `AlertEventData`
 type EventData = json.RawMessage
 
 // EventFeed defines model for EventFeed.
@@ -4646,7 +4763,7 @@ type EventListResponse struct {
 
 // EventOfFeed defines model for EventOfFeed.
 type EventOfFeed struct {
-	// Data The type decides: `MessageEventData`, `ReceivedEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`
+	// Data The type decides: `MessageEventData`, `ReceivedEventData`, `BatchEventData`, `NotificationEventData`, `VerificationEventData`, `SenderEventData` or `AlertEventData`
 	Data EventData `json:"data"`
 
 	// ID The id is the same each time the event is posted or pulled, also in the header `webhook-id`
@@ -4655,7 +4772,7 @@ type EventOfFeed struct {
 	// Timestamp The time at which the event happened
 	Timestamp time.Time `json:"timestamp"`
 
-	// Type `message.*`, `batch.finished` and `notification.finished` are events of a company. `sender.*` and `alert.*` are events of the service: only callers and webhooks for all companies get them. Requests of others for these events get 422.
+	// Type `message.*`, `batch.*`, `notification.*` and `verification.*` are events of a company. `sender.*` and `alert.*` are events of the service: only callers and webhooks for all companies get them. Requests of others for these events get 422.
 	Type EventType `json:"type"`
 }
 
@@ -4709,7 +4826,7 @@ type EventRequest struct {
 // EventRequestEvent defines model for EventRequest.Event.
 type EventRequestEvent string
 
-// EventType `message.*`, `batch.finished` and `notification.finished` are events of a company. `sender.*` and `alert.*` are events of the service: only callers and webhooks for all companies get them. Requests of others for these events get 422.
+// EventType `message.*`, `batch.*`, `notification.*` and `verification.*` are events of a company. `sender.*` and `alert.*` are events of the service: only callers and webhooks for all companies get them. Requests of others for these events get 422.
 type EventType string
 
 // ExplainResponse defines model for ExplainResponse.
@@ -5386,6 +5503,22 @@ type NewKeyResponse struct {
 	Data    NewKey  `json:"data"`
 }
 
+// NewSmppPassword defines model for NewSmppPassword.
+type NewSmppPassword struct {
+	// Password The password, eight characters. The name of the user is the system_id of the bind.
+	Password string `json:"password"`
+}
+
+// NewSmppPasswordResponse defines model for NewSmppPasswordResponse.
+type NewSmppPasswordResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message         `json:"message"`
+	Data    NewSmppPassword `json:"data"`
+}
+
 // NewWebhook defines model for NewWebhook.
 type NewWebhook struct {
 	// CompanyNo Null if the scope is `all`
@@ -5444,11 +5577,11 @@ type NotReadySender struct {
 	SenderNo string `json:"sender_no"`
 	Name     string `json:"name"`
 
-	// Reason The first reason that applies. `sims_off`: each SIM of the sender is off; `no_funds`: its balance is used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows; `no_quota`: its limits are used up; `outside_hours`: the sender gets no tasks at this time of day; `paused`: the circuit breaker of the sender is open
+	// Reason The first reason that applies. `sims_off`: each SIM of the sender is off; `no_funds`: its balance is used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows; `not_bound`: no link of the sender to its carrier is open, see `/api/v1/admin/senders/{sender_no}/links`; `no_quota`: its limits are used up; `outside_hours`: the sender gets no tasks at this time of day; `paused`: the circuit breaker of the sender is open
 	Reason NotReadySenderReason `json:"reason"`
 }
 
-// NotReadySenderReason The first reason that applies. `sims_off`: each SIM of the sender is off; `no_funds`: its balance is used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows; `no_quota`: its limits are used up; `outside_hours`: the sender gets no tasks at this time of day; `paused`: the circuit breaker of the sender is open
+// NotReadySenderReason The first reason that applies. `sims_off`: each SIM of the sender is off; `no_funds`: its balance is used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows; `not_bound`: no link of the sender to its carrier is open, see `/api/v1/admin/senders/{sender_no}/links`; `no_quota`: its limits are used up; `outside_hours`: the sender gets no tasks at this time of day; `paused`: the circuit breaker of the sender is open
 type NotReadySenderReason string
 
 // NotificationEndRequest defines model for NotificationEndRequest.
@@ -6553,6 +6686,9 @@ type RecipientRules struct {
 
 	// TimeZone The time zone of recipients whose own time zone is unknown
 	TimeZone *string `json:"time_zone"`
+
+	// VerificationCountries The countries (ISO 3166-1) whose numbers get verification codes by SMS, besides the country of the `default_region`
+	VerificationCountries *[]string `json:"verification_countries"`
 }
 
 // RecipientRulesChange The company's own rules about recipients. A field that is null has the value of the settings in `recipient`; a field that is left out stays unchanged
@@ -6586,6 +6722,9 @@ type RecipientRulesChange struct {
 
 	// TimeZone The time zone of recipients whose own time zone is unknown, for example Europe/Berlin. null means the setting `monitoring.time_zone`
 	TimeZone nullable.Nullable[string] `json:"time_zone,omitempty"`
+
+	// VerificationCountries The countries (ISO 3166-1) whose numbers get verification codes by SMS, besides the country of the `default_region`. null means the setting `verification.countries`
+	VerificationCountries nullable.Nullable[[]string] `json:"verification_countries,omitempty"`
 }
 
 // RecipientSettings defines model for RecipientSettings.
@@ -6813,6 +6952,17 @@ type Recovered struct {
 //
 // Example: CN
 type Region = string
+
+// ReleaseRequest defines model for ReleaseRequest.
+type ReleaseRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo No `json:"company_no"`
+
+	// Subject A prefix of phone numbers in E.164 that is not a whole number, or a network of clients: 24 bits of IPv4, or 48 bits of IPv6
+	//
+	// Example: +491511
+	Subject SuspicionSubject `json:"subject"`
+}
 
 // Reply defines model for Reply.
 type Reply struct {
@@ -7248,6 +7398,75 @@ type RouteWeight = int64
 // - `repeated`: the person has already got this reply
 type RuleOutcome string
 
+// Safe defines model for Safe.
+type Safe struct {
+	// CompanyNo null means all companies
+	CompanyNo *string   `json:"company_no"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The user who added it
+	CreatedBy string `json:"created_by"`
+
+	// ExpiresAt null means never
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// Note Why it is safe
+	Note   *string `json:"note"`
+	SafeID int64   `json:"safe_id"`
+
+	// Subject A prefix of phone numbers in E.164 that is not a whole number, or a network of clients: 24 bits of IPv4, or 48 bits of IPv6
+	//
+	// Example: +491511
+	Subject SuspicionSubject `json:"subject"`
+}
+
+// SafeListResponse defines model for SafeListResponse.
+type SafeListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message  `json:"message"`
+	Data    SafePage `json:"data"`
+}
+
+// SafePage defines model for SafePage.
+type SafePage struct {
+	Items []Safe `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// SafeRequest defines model for SafeRequest.
+type SafeRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// ExpiresAt When it is no longer safe; by default never
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// Note Why it is safe
+	//
+	// Example: Our test numbers
+	Note *string `json:"note,omitempty"`
+
+	// Subject A prefix of phone numbers in E.164 that is not a whole number, or a network of clients: 24 bits of IPv4, or 48 bits of IPv6
+	//
+	// Example: +491511
+	Subject SuspicionSubject `json:"subject"`
+}
+
+// SafeResponse defines model for SafeResponse.
+type SafeResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Safe    `json:"data"`
+}
+
 // ScopeOfWebhook The events that the webhook gets: those of a user, of a company, or of every company
 type ScopeOfWebhook string
 
@@ -7399,7 +7618,7 @@ type Sender struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs IntervalMs `json:"interval_ms"`
 
-	// IsReady Whether the sender can take waiting tasks now: it is on, its circuit breaker is not open, its interval has passed, it is in its hours, its limits and its balance are not used up, and it is not silent (`is_silent`)
+	// IsReady Whether the sender can take waiting tasks now: it is on, its circuit breaker is not open, its interval has passed, it is in its hours, its limits and its balance are not used up, a link is open if it sends through links, and it is not silent (`is_silent`)
 	IsReady bool `json:"is_ready"`
 
 	// IsShared Whether the sender also sends messages without a matching route. The default is true for an `app`, and false for a sender that the server drives.
@@ -7408,7 +7627,7 @@ type Sender struct {
 	// IsSilent Whether the app has not polled for `sender_silent_after_seconds`. The first poll of an app is recorded within five seconds. While no task waits in the shared pool, the polls of an app without routes are recorded only every ten minutes, so that the app counts as silent up to ten minutes later.
 	IsSilent *bool `json:"is_silent,omitempty"`
 
-	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
+	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`, `smpp`, `cmpp`
 	//
 	// Example: app
 	Kind SenderKind `json:"kind"`
@@ -7545,10 +7764,45 @@ type SenderEventDataMark string
 // Example: 08:00-22:00
 type SenderHours = string
 
-// SenderKind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
+// SenderKind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`, `smpp`, `cmpp`
 //
 // Example: app
 type SenderKind = string
+
+// SenderLink defines model for SenderLink.
+type SenderLink struct {
+	// BoundAt Since when the carrier accepts messages. Null: the link is not open
+	BoundAt *time.Time `json:"bound_at"`
+
+	// Error The last failure
+	Error    *string    `json:"error"`
+	FailedAt *time.Time `json:"failed_at"`
+
+	// Host The server that keeps the link open
+	Host string `json:"host"`
+
+	// InFlight Messages without an answer
+	InFlight int64 `json:"in_flight"`
+
+	// Link The number of the link, from 1
+	Link int16 `json:"link"`
+
+	// Received Receipts and messages of the carrier while the server keeps the link
+	Received int64 `json:"received"`
+
+	// Sent Messages that the carrier answered while the server keeps the link
+	Sent int64 `json:"sent"`
+}
+
+// SenderLinksResponse defines model for SenderLinksResponse.
+type SenderLinksResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    []SenderLink `json:"data"`
+}
 
 // SenderListResponse defines model for SenderListResponse.
 type SenderListResponse struct {
@@ -7590,7 +7844,7 @@ type SenderPatch struct {
 	// IsShared Whether the sender also sends messages without a matching route. The default is true for an `app`, and false for a sender that the server drives.
 	IsShared *bool `json:"is_shared,omitempty"`
 
-	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
+	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`, `smpp`, `cmpp`
 	//
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
@@ -7681,7 +7935,7 @@ type SenderRequest struct {
 	// IsShared Whether the sender also sends messages without a matching route. The default is true for an `app`, and false for a sender that the server drives.
 	IsShared *bool `json:"is_shared,omitempty"`
 
-	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
+	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`, `smpp`, `cmpp`
 	//
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
@@ -7802,6 +8056,7 @@ type SenderTestedResponse struct {
 
 // SenderView defines model for SenderView.
 type SenderView struct {
+	// CanTake Whether the sender could take the task now, if the task were due and no switch held it
 	CanTake  bool   `json:"can_take"`
 	SenderNo string `json:"sender_no"`
 
@@ -7814,6 +8069,7 @@ type SenderView struct {
 	// Why The first reason why the sender cannot take the task, in the order of the enum.
 	//
 	// - `sims_off`: each SIM of the sender is off.
+	// - `not_bound`: no link of the sender to its carrier is open.
 	// - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
 	// - `outside_hours`: the sender gets no tasks at this time of day, see `hours` of the sender.
 	// - `outranked`: a sender with a greater `sort` is available.
@@ -7826,6 +8082,7 @@ type SenderView struct {
 // SenderViewWhy The first reason why the sender cannot take the task, in the order of the enum.
 //
 // - `sims_off`: each SIM of the sender is off.
+// - `not_bound`: no link of the sender to its carrier is open.
 // - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
 // - `outside_hours`: the sender gets no tasks at this time of day, see `hours` of the sender.
 // - `outranked`: a sender with a greater `sort` is available.
@@ -7886,7 +8143,7 @@ type ServerListResponse struct {
 	} `json:"data"`
 }
 
-// ServerRole A part of the work. `api`: serves submitters and administrators. `claim`: serves sender apps. `callback`: accepts callbacks of providers. `push`: sends through the providers of driven senders. `sweep`: runs the periodic work on tasks, such as retries and expiry. `watch`: aggregates events into statistics, and raises alerts. `webhook`: sequences events, and posts them to webhooks. `console`: serves the web console, and all operations that it calls.
+// ServerRole A part of the work. `api`: serves submitters and administrators. `claim`: serves sender apps. `callback`: accepts callbacks of providers. `push`: sends through the providers of driven senders. `sweep`: runs the periodic work on tasks, such as retries and expiry. `watch`: aggregates events into statistics, and raises alerts. `webhook`: sequences events, and posts them to webhooks. `console`: serves the web console, and all operations that it calls. `smpp`: accepts messages over SMPP.
 type ServerRole string
 
 // ServerRoles defines model for ServerRoles.
@@ -8360,6 +8617,43 @@ type SubmittedVerdict string
 
 // SubmitterFilter defines model for SubmitterFilter.
 type SubmitterFilter = string
+
+// Suspect defines model for Suspect.
+type Suspect struct {
+	// Approved How many of them were approved
+	Approved int `json:"approved"`
+
+	// CompanyNo Example: acme
+	CompanyNo No `json:"company_no"`
+
+	// Since When the suspicion began
+	Since time.Time `json:"since"`
+
+	// Started The codes within 24 hours
+	Started int `json:"started"`
+
+	// Subject A prefix of phone numbers in E.164 that is not a whole number, or a network of clients: 24 bits of IPv4, or 48 bits of IPv6
+	//
+	// Example: +491511
+	Subject SuspicionSubject `json:"subject"`
+}
+
+// SuspectListResponse defines model for SuspectListResponse.
+type SuspectListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    struct {
+		Items []Suspect `json:"items"`
+	} `json:"data"`
+}
+
+// SuspicionSubject A prefix of phone numbers in E.164 that is not a whole number, or a network of clients: 24 bits of IPv4, or 48 bits of IPv6
+//
+// Example: +491511
+type SuspicionSubject = string
 
 // Switch A switch that holds a message
 type Switch struct {
@@ -9372,7 +9666,7 @@ type VerificationCheckOfRequest struct {
 	// Channel Example: sms
 	Channel *string `json:"channel,omitempty"`
 
-	// Code The code that the person entered
+	// Code The code that the person entered. White space and hyphens are ignored, and full-width digits are read as digits
 	//
 	// Example: 493817
 	Code VerificationCode `json:"code"`
@@ -9401,18 +9695,18 @@ type VerificationCheckOfRequest struct {
 
 // VerificationCheckRequest defines model for VerificationCheckRequest.
 type VerificationCheckRequest struct {
-	// Code The code that the person entered
+	// Code The code that the person entered. White space and hyphens are ignored, and full-width digits are read as digits
 	//
 	// Example: 493817
 	Code VerificationCode `json:"code"`
 }
 
-// VerificationClientIP The IP address of the person's client. Codes are limited for each address.
+// VerificationClientIP The IP address of the person's client. Codes are limited for each address, and for each IPv6 network of 64 bits.
 //
 // Example: 203.0.113.9
 type VerificationClientIP = string
 
-// VerificationCode The code that the person entered
+// VerificationCode The code that the person entered. White space and hyphens are ignored, and full-width digits are read as digits
 //
 // Example: 493817
 type VerificationCode = string
@@ -9421,6 +9715,82 @@ type VerificationCode = string
 //
 // Example: d41d8cd98f00b204
 type VerificationDevice = string
+
+// VerificationEventData The data of `verification.approved` and `verification.failed`. Each verification causes one of these events, once. The code is in no event. If the verification was deleted since, only `verification_id` and `reason` remain.
+type VerificationEventData struct {
+	Channel *string `json:"channel,omitempty"`
+
+	// CompanyNo Missing if the company was deleted
+	CompanyNo *string `json:"company_no,omitempty"`
+
+	// CreatedAt The time at which the verification was started
+	CreatedAt *time.Time `json:"created_at,omitempty"`
+
+	// EndedAt The time at which the verification ended
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// PhoneNumber The recipient on the channel
+	PhoneNumber *string `json:"phone_number,omitempty"`
+
+	// Purpose What the code is for. Each purpose has its own codes and limits.
+	//
+	// Example: login
+	Purpose *VerificationPurpose `json:"purpose,omitempty"`
+
+	// Reason Only in `verification.failed`. `expired`: the time of the code has passed. `exhausted`: too many wrong codes were checked. `cancelled`: the verification was cancelled. `replaced`: a newer verification for the same recipient and purpose was started
+	Reason *VerificationEventDataReason `json:"reason,omitempty"`
+
+	// TaskIds The messages with the code, oldest first
+	TaskIds *[]string `json:"task_ids,omitempty"`
+
+	// VerificationID The id of the verification; it cannot be guessed
+	VerificationID VerificationNo `json:"verification_id"`
+}
+
+// VerificationEventDataReason Only in `verification.failed`. `expired`: the time of the code has passed. `exhausted`: too many wrong codes were checked. `cancelled`: the verification was cancelled. `replaced`: a newer verification for the same recipient and purpose was started
+type VerificationEventDataReason string
+
+// VerificationFigures defines model for VerificationFigures.
+type VerificationFigures struct {
+	// ApprovalP50 The seconds from the start to the approval, which half of the approved verifications do not exceed; null if none was approved
+	ApprovalP50 *float64 `json:"approval_p50"`
+
+	// ApprovalP95 The same for 95 %
+	ApprovalP95 *float64 `json:"approval_p95"`
+	Approved    int64    `json:"approved"`
+
+	// Cancelled Cancelled or replaced by a newer verification
+	Cancelled int64 `json:"cancelled"`
+
+	// Conversion `approved` divided by `started`; null if none was started
+	Conversion *float64 `json:"conversion"`
+	Exhausted  int64    `json:"exhausted"`
+	Expired    int64    `json:"expired"`
+	Started    int64    `json:"started"`
+}
+
+// VerificationGroup defines model for VerificationGroup.
+type VerificationGroup struct {
+	// ApprovalP50 The seconds from the start to the approval, which half of the approved verifications do not exceed; null if none was approved
+	ApprovalP50 *float64 `json:"approval_p50"`
+
+	// ApprovalP95 The same for 95 %
+	ApprovalP95 *float64 `json:"approval_p95"`
+	Approved    int64    `json:"approved"`
+
+	// Cancelled Cancelled or replaced by a newer verification
+	Cancelled int64 `json:"cancelled"`
+
+	// Conversion `approved` divided by `started`; null if none was started
+	Conversion *float64 `json:"conversion"`
+	Exhausted  int64    `json:"exhausted"`
+	Expired    int64    `json:"expired"`
+
+	// Key The beginning of the hour, the country, the company (`#` and a number if it was deleted) or the sender; null if the country is unknown, or if no sender sent the code
+	Key     *string `json:"key"`
+	Started int64   `json:"started"`
+}
 
 // VerificationNo The id of the verification; it cannot be guessed
 type VerificationNo = string
@@ -9462,7 +9832,7 @@ type VerificationRequest struct {
 	// Example: sms
 	Channel *string `json:"channel,omitempty"`
 
-	// ClientIP The IP address of the person's client. Codes are limited for each address.
+	// ClientIP The IP address of the person's client. Codes are limited for each address, and for each IPv6 network of 64 bits.
 	//
 	// Example: 203.0.113.9
 	ClientIP *VerificationClientIP `json:"client_ip,omitempty"`
@@ -9526,10 +9896,7 @@ type VerificationRequest struct {
 
 // VerificationResendRequest defines model for VerificationResendRequest.
 type VerificationResendRequest struct {
-	// AppHash Example: FA+9qCX9VSu
-	AppHash *string `json:"app_hash,omitempty"`
-
-	// ClientIP The IP address of the person's client. Codes are limited for each address.
+	// ClientIP The IP address of the person's client. Codes are limited for each address, and for each IPv6 network of 64 bits.
 	//
 	// Example: 203.0.113.9
 	ClientIP *VerificationClientIP `json:"client_ip,omitempty"`
@@ -9538,18 +9905,6 @@ type VerificationResendRequest struct {
 	//
 	// Example: d41d8cd98f00b204
 	Device *VerificationDevice `json:"device,omitempty"`
-
-	// Domain Example: example.com
-	Domain *string `json:"domain,omitempty"`
-
-	// Language Example: en
-	Language *string `json:"language,omitempty"`
-
-	// Sign Example: 示例公司
-	Sign *string `json:"sign,omitempty"`
-
-	// TemplateNo Example: login-code
-	TemplateNo *string `json:"template_no,omitempty"`
 }
 
 // VerificationResponse defines model for VerificationResponse.
@@ -9570,6 +9925,11 @@ type VerificationSettings struct {
 	// ClientPerHour The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
 	ClientPerHour *Cap `json:"client_per_hour,omitempty"`
 
+	// Countries The countries (ISO 3166-1) whose numbers get codes by SMS, besides the country of the company
+	//
+	// Example: DE,FR
+	Countries *string `json:"countries,omitempty"`
+
 	// KeepDays The days after which verifications are deleted
 	KeepDays *int64 `json:"keep_days,omitempty"`
 
@@ -9588,9 +9948,18 @@ type VerificationSettings struct {
 	// PerMinute The maximum number of messages by SMS that a company sends to one phone number within any minute, hour or 24 hours, by message type. `caps_total_per_day` counts the messages of all companies and types. 0 means no maximum.
 	PerMinute *Cap `json:"per_minute,omitempty"`
 
+	// ResendBy The way of a resend if the message before failed, or no receipt says that it arrived. `other_sender`: another sender, if one is ready. `email`: the e-mail address of the contact that `user_id` named.
+	ResendBy *VerificationSettingsResendBy `json:"resend_by,omitempty"`
+
 	// TTLSeconds The time after which a code expires
 	TTLSeconds *int64 `json:"ttl_seconds,omitempty"`
+
+	// UnprovenPerDay The maximum number of codes by SMS within 24 hours for a prefix of numbers, or a network of clients, whose codes were not approved yet. 0 means that no number is suspected
+	UnprovenPerDay *int64 `json:"unproven_per_day,omitempty"`
 }
+
+// VerificationSettingsResendBy The way of a resend if the message before failed, or no receipt says that it arrived. `other_sender`: another sender, if one is ready. `email`: the e-mail address of the contact that `user_id` named.
+type VerificationSettingsResendBy string
 
 // VerificationStarted defines model for VerificationStarted.
 type VerificationStarted struct {
@@ -9600,7 +9969,7 @@ type VerificationStarted struct {
 	TaskID    TaskID    `json:"task_id"`
 	ExpiresAt time.Time `json:"expires_at"`
 
-	// ResendAfter The code is not sent again before this time
+	// ResendAfter When the limits allow the next code, if nothing else is sent until then
 	ResendAfter time.Time `json:"resend_after"`
 
 	// Status `pending`: the code can be checked. `approved`: the right code was checked. `expired`: the time of the code has passed. `exhausted`: too many wrong codes were checked. `cancelled`: the verification was cancelled, or replaced by a newer one.
@@ -9618,6 +9987,31 @@ type VerificationStartedResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message             `json:"message"`
 	Data    VerificationStarted `json:"data"`
+}
+
+// VerificationStatistics defines model for VerificationStatistics.
+type VerificationStatistics struct {
+	By     VerificationStatisticsBy `json:"by"`
+	From   time.Time                `json:"from"`
+	Groups []VerificationGroup      `json:"groups"`
+
+	// MoreGroups The number of missing groups
+	MoreGroups int                 `json:"more_groups"`
+	To         time.Time           `json:"to"`
+	Totals     VerificationFigures `json:"totals"`
+}
+
+// VerificationStatisticsBy defines model for VerificationStatistics.By.
+type VerificationStatisticsBy string
+
+// VerificationStatisticsResponse defines model for VerificationStatisticsResponse.
+type VerificationStatisticsResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message                `json:"message"`
+	Data    VerificationStatistics `json:"data"`
 }
 
 // VerificationStatus `pending`: the code can be checked. `approved`: the right code was checked. `expired`: the time of the code has passed. `exhausted`: too many wrong codes were checked. `cancelled`: the verification was cancelled, or replaced by a newer one.
@@ -9640,6 +10034,9 @@ type VerificationView struct {
 	//
 	// Example: login
 	Purpose VerificationPurpose `json:"purpose"`
+
+	// ReplacedBy The newer verification of the same person and purpose that cancelled this one; missing if no newer one did
+	ReplacedBy *VerificationNo `json:"replaced_by,omitempty"`
 
 	// Status `pending`: the code can be checked. `approved`: the right code was checked. `expired`: the time of the code has passed. `exhausted`: too many wrong codes were checked. `cancelled`: the verification was cancelled, or replaced by a newer one.
 	Status VerificationStatus `json:"status"`
@@ -10238,7 +10635,7 @@ type ListDefaultContentsParams struct {
 	// CompanyNo Only default contents of this company
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// PhoneNumber Only this phone number, in any notation
+	// PhoneNumber Only this phone number, in any notation. A number without a country code belongs to the `default_region` of the company. For all companies, it must be a mobile number of mainland China, or have a country code
 	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
 	// Limit The maximum number of items
@@ -10531,6 +10928,26 @@ type ListUsersParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListSafeParams defines parameters for ListSafe.
+type ListSafeParams struct {
+	// CompanyNo Those of this company, and those of all companies
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListSuspectsParams defines parameters for ListSuspects.
+type ListSuspectsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
 // ListBatchesParams defines parameters for ListBatches.
 type ListBatchesParams struct {
 	// Status Only batches with this status
@@ -10569,8 +10986,8 @@ type ListBatchRowsParams struct {
 
 // ListBlocksParams defines parameters for ListBlocks.
 type ListBlocksParams struct {
-	// PhoneNumber Only blocks of this phone number
-	PhoneNumber *PhoneNumber `form:"phone_number,omitempty" json:"phone_number,omitempty"`
+	// PhoneNumber Only this phone number, in any notation. A number without a country code belongs to the `default_region` of the company. For all companies, it must be a mobile number of mainland China, or have a country code
+	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
 	// Scope Only blocks of this scope
 	Scope     *BlockScope `form:"scope,omitempty" json:"scope,omitempty"`
@@ -10732,7 +11149,7 @@ type ReplyConversationParams struct {
 
 // PullEventsParams defines parameters for PullEvents.
 type PullEventsParams struct {
-	// After The `next_cursor` of an earlier answer. If it is empty, the events begin with the oldest stored event. If it is left out, they begin now.
+	// After The `next_cursor` of an earlier answer. If it is empty, the events begin with the oldest event since which all events of the caller are stored. If it is left out, they begin now.
 	After *string `form:"after,omitempty" json:"after,omitempty"`
 
 	// Limit The maximum number of items
@@ -10804,7 +11221,7 @@ type TakeEventParams struct {
 
 // ListReceivedParams defines parameters for ListReceived.
 type ListReceivedParams struct {
-	// PhoneNumber Only messages from this phone number, in any notation; a short code or a name as it was received
+	// PhoneNumber Only messages from this phone number, in any notation; a short code or a name as it was received. A number without a country code is read with the `default_region` of the company, or of each company
 	PhoneNumber *string `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
 	// SenderNo Only messages that this sender received
@@ -10869,7 +11286,7 @@ type ListTasksParams struct {
 	// Status Only tasks in this state
 	Status *TaskStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// PhoneNumber Only this phone number, in any notation
+	// PhoneNumber Only this phone number, in any notation. A number without a country code belongs to the `default_region` of the company. For all companies, it must be a mobile number of mainland China, or have a country code
 	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
 	// Source Only tasks submitted with this source
@@ -10998,6 +11415,27 @@ type StartVerificationParams struct {
 	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
+
+// ReadVerificationStatisticsParams defines parameters for ReadVerificationStatistics.
+type ReadVerificationStatisticsParams struct {
+	// From The beginning of the range
+	From time.Time `form:"from" json:"from"`
+
+	// To The end of the range; the default is now
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// By What each group is about
+	By *ReadVerificationStatisticsParamsBy `form:"by,omitempty" json:"by,omitempty"`
+
+	// CompanyNo Only verifications of this company. Callers of a company get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of groups, those with the most verifications first. All hours are returned.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// ReadVerificationStatisticsParamsBy defines parameters for ReadVerificationStatistics.
+type ReadVerificationStatisticsParamsBy string
 
 // ResendVerificationParams defines parameters for ResendVerification.
 type ResendVerificationParams struct {
@@ -11148,6 +11586,12 @@ type UpdateUserJSONRequestBody = UserPatch
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
+
+// AddSafeJSONRequestBody defines body for AddSafe for application/json ContentType.
+type AddSafeJSONRequestBody = SafeRequest
+
+// ReleaseSuspectJSONRequestBody defines body for ReleaseSuspect for application/json ContentType.
+type ReleaseSuspectJSONRequestBody = ReleaseRequest
 
 // CreateBatchJSONRequestBody defines body for CreateBatch for application/json ContentType.
 type CreateBatchJSONRequestBody = BatchRequest
@@ -11430,6 +11874,7 @@ type ClientInterface interface {
 	// | `history_overdue` | day | the day should have become history, or been dropped, at least this many days ago. `held_by` of `GET /api/v1/admin/history` is what holds it | days | none |
 	// | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
+	// | `codes_suspected` | company and prefix or network | a prefix of numbers, or a network of clients, got `verification.unproven_per_day` codes within 24 hours, and too few were approved | – |
 	//
 	// If a threshold or window is left out, the value of the shipped rule of the kind applies. A rule has at most 1,000 alerts at a time.
 	//
@@ -11460,6 +11905,7 @@ type ClientInterface interface {
 	// | `history_overdue` | day | the day should have become history, or been dropped, at least this many days ago. `held_by` of `GET /api/v1/admin/history` is what holds it | days | none |
 	// | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
+	// | `codes_suspected` | company and prefix or network | a prefix of numbers, or a network of clients, got `verification.unproven_per_day` codes within 24 hours, and too few were approved | – |
 	//
 	// If a threshold or window is left out, the value of the shipped rule of the kind applies. A rule has at most 1,000 alerts at a time.
 	//
@@ -12226,6 +12672,13 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 	ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListSenderLinks List the links of a sender to its carrier
+	//
+	// A link is a permanent connection, which one server keeps open. Links that no server tries to open are missing, as for senders that are off.
+	//
+	// Corresponds with GET /api/v1/admin/senders/{sender_no}/links (the `ListSenderLinks` operationId).
+	ListSenderLinks(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// PairPhoneWithBody Pair a phone with the SMSGate app with this sender
 	//
 	// Creates a code with which one phone can register for the sender, once, within ten minutes. Only this answer contains the code. An earlier code of the sender becomes invalid. When a phone registers, the earlier phone of the sender loses its access. A driven sender gets 409.
@@ -12271,7 +12724,7 @@ type ClientInterface interface {
 
 	// TestSenderWithBody Send one real message through this sender
 	//
-	// Sends the message at once, even if the sender is `off` or its circuit breaker is open. The answer contains the request (without secrets), the answer of the provider, and how LKSMS read it. The message is a task of the caller's company with `test`. It is tried once, and is sent even if `sms.send_tests` is off. Its segments are taken from the balance, which must suffice, and added to the usage of the limits, which can be exceeded. They are refunded if the message reached nobody. The call takes at most 35 seconds. Only driven senders of the channel `sms` can be tested; others get 409 with the reason `sender.not_testable`. If a switch (`Switch`) holds messages to the number, nothing is sent, and 422 names the switch. If the company is off, the request gets 409 with `company.off`. The switch of shared senders is ignored.
+	// Sends the message at once, even if the sender is `off` or `retired`, or its circuit breaker is open. The answer contains the request (without secrets), the answer of the provider, and how LKSMS read it. The message is a task of the caller's company with `test`. It is tried once, and is sent even if `sms.send_tests` is off. Its segments are taken from the balance, which must suffice, and added to the usage of the limits, which can be exceeded. They are refunded if the message reached nobody. The call takes at most 35 seconds. Only driven senders of the channel `sms` can be tested; others get 409 with the reason `sender.not_testable`. If a switch (`Switch`) holds messages to the number, nothing is sent, and 422 names the switch. If the company is off, the request gets 409 with `company.off`. The switch of shared senders is ignored.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -12280,7 +12733,7 @@ type ClientInterface interface {
 
 	// TestSender Send one real message through this sender
 	//
-	// Sends the message at once, even if the sender is `off` or its circuit breaker is open. The answer contains the request (without secrets), the answer of the provider, and how LKSMS read it. The message is a task of the caller's company with `test`. It is tried once, and is sent even if `sms.send_tests` is off. Its segments are taken from the balance, which must suffice, and added to the usage of the limits, which can be exceeded. They are refunded if the message reached nobody. The call takes at most 35 seconds. Only driven senders of the channel `sms` can be tested; others get 409 with the reason `sender.not_testable`. If a switch (`Switch`) holds messages to the number, nothing is sent, and 422 names the switch. If the company is off, the request gets 409 with `company.off`. The switch of shared senders is ignored.
+	// Sends the message at once, even if the sender is `off` or `retired`, or its circuit breaker is open. The answer contains the request (without secrets), the answer of the provider, and how LKSMS read it. The message is a task of the caller's company with `test`. It is tried once, and is sent even if `sms.send_tests` is off. Its segments are taken from the balance, which must suffice, and added to the usage of the limits, which can be exceeded. They are refunded if the message reached nobody. The call takes at most 35 seconds. Only driven senders of the channel `sms` can be tested; others get 409 with the reason `sender.not_testable`. If a switch (`Switch`) holds messages to the number, nothing is sent, and 422 names the switch. If the company is off, the request gets 409 with `company.off`. The switch of shared senders is ignored.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -12623,6 +13076,75 @@ type ClientInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSmppPassword Delete the SMPP password of a user
+	//
+	// Binds with the password end within three seconds.
+	//
+	// Corresponds with DELETE /api/v1/admin/users/{username}/smpp-password (the `DeleteSmppPassword` operationId).
+	DeleteSmppPassword(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSmppPassword Create the SMPP password of a user
+	//
+	// SMPP allows passwords of eight characters, which are too short to be chosen by a person. The server chooses one, which replaces the earlier SMPP password of the user. It is valid for binds over SMPP only. Programs that can send a longer password bind with the password or an API key of the user. Only this answer contains the password.
+	//
+	// Corresponds with POST /api/v1/admin/users/{username}/smpp-password (the `CreateSmppPassword` operationId).
+	CreateSmppPassword(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSafe List safe prefixes and networks, newest first
+	//
+	// A user with a company gets those of the company, and those of all companies.
+	//
+	// Corresponds with GET /api/v1/admin/verifications/safe (the `ListSafe` operationId).
+	ListSafe(ctx context.Context, params *ListSafeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddSafeWithBody Add a safe prefix or network
+	//
+	// Numbers that begin with a safe prefix are never suspected. A safe network is never suspected. Countries and kinds of numbers still apply. If the company has the prefix or network already, its end and its note change.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/verifications/safe (the `AddSafe` operationId).
+	AddSafeWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddSafe Add a safe prefix or network
+	//
+	// Numbers that begin with a safe prefix are never suspected. A safe network is never suspected. Countries and kinds of numbers still apply. If the company has the prefix or network already, its end and its note change.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/verifications/safe (the `AddSafe` operationId).
+	AddSafe(ctx context.Context, body AddSafeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSafe Remove a safe prefix or network
+	//
+	// Corresponds with DELETE /api/v1/admin/verifications/safe/{safe_id} (the `DeleteSafe` operationId).
+	DeleteSafe(ctx context.Context, safeID int64, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSuspects List suspected prefixes and networks
+	//
+	// The prefixes of numbers, and the networks of clients, that got as many codes within 24 hours as the setting `verification.unproven_per_day` allows, and are not proven. Those with the most codes come first. Safe ones are missing.
+	//
+	// Corresponds with GET /api/v1/admin/verifications/suspects (the `ListSuspects` operationId).
+	ListSuspects(ctx context.Context, params *ListSuspectsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReleaseSuspectWithBody Release a suspected prefix or network
+	//
+	// It is safe for 24 hours for the company, or for longer if it was before. After that, codes before the release no longer count, except those of the same hour.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/verifications/suspects/release (the `ReleaseSuspect` operationId).
+	ReleaseSuspectWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReleaseSuspect Release a suspected prefix or network
+	//
+	// It is safe for 24 hours for the company, or for longer if it was before. After that, codes before the release no longer count, except those of the same hour.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/verifications/suspects/release (the `ReleaseSuspect` operationId).
+	ReleaseSuspect(ctx context.Context, body ReleaseSuspectJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListBatches List batches, newest first
 	//
@@ -13897,6 +14419,11 @@ type ClientInterface interface {
 	//
 	// - **Limits.** A recipient gets one code in a minute, five in an hour and ten in a day for each `purpose`. The settings of `verification` change
 	//   these numbers, and those of `client_ip` and `device`. Beyond a limit, the answer is 429 `recipient.limited`, with `Retry-After`.
+	// - **Countries.** By SMS, only numbers of the country of the company get codes, and those of the countries in the setting `verification.countries`,
+	//   or in `recipient.verification_countries` of the company. Otherwise the answer is 409 `recipient.country_closed`. Fixed lines and service numbers
+	//   get 422 `request.invalid`.
+	// - **Suspicion.** A prefix of numbers, or a network of clients, whose codes were not approved yet, gets 20 codes within 24 hours: the setting
+	//   `verification.unproven_per_day`. After that, the answer is 409 `recipient.suspected`.
 	// - **Text.** Without `template_no`, the server has texts in Chinese and English. A template needs the placeholder `{code}`, and can have
 	//   `{minutes}`: the time until the code expires.
 	// - The server needs `SECRETS_KEY`. Otherwise the answer is 409 `verification.no_key`.
@@ -13913,6 +14440,11 @@ type ClientInterface interface {
 	//
 	// - **Limits.** A recipient gets one code in a minute, five in an hour and ten in a day for each `purpose`. The settings of `verification` change
 	//   these numbers, and those of `client_ip` and `device`. Beyond a limit, the answer is 429 `recipient.limited`, with `Retry-After`.
+	// - **Countries.** By SMS, only numbers of the country of the company get codes, and those of the countries in the setting `verification.countries`,
+	//   or in `recipient.verification_countries` of the company. Otherwise the answer is 409 `recipient.country_closed`. Fixed lines and service numbers
+	//   get 422 `request.invalid`.
+	// - **Suspicion.** A prefix of numbers, or a network of clients, whose codes were not approved yet, gets 20 codes within 24 hours: the setting
+	//   `verification.unproven_per_day`. After that, the answer is 409 `recipient.suspected`.
 	// - **Text.** Without `template_no`, the server has texts in Chinese and English. A template needs the placeholder `{code}`, and can have
 	//   `{minutes}`: the time until the code expires.
 	// - The server needs `SECRETS_KEY`. Otherwise the answer is 409 `verification.no_key`.
@@ -13925,7 +14457,7 @@ type ClientInterface interface {
 	// CheckNewestVerificationWithBody Check a code of a person
 	//
 	// Checks the code like `POST /api/v1/verifications/{verification_id}/check`, with the newest verification of the person for the `purpose`. If
-	// there is none, the answer is 409 `verification.expired`: it does not tell whether the person is known.
+	// there is none, the answer is 409 `verification.expired`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -13935,14 +14467,31 @@ type ClientInterface interface {
 	// CheckNewestVerification Check a code of a person
 	//
 	// Checks the code like `POST /api/v1/verifications/{verification_id}/check`, with the newest verification of the person for the `purpose`. If
-	// there is none, the answer is 409 `verification.expired`: it does not tell whether the person is known.
+	// there is none, the answer is 409 `verification.expired`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/verifications/check (the `CheckNewestVerification` operationId).
 	CheckNewestVerification(ctx context.Context, body CheckNewestVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ReadVerificationStatistics Count verifications by hour, country, company or sender
+	//
+	// A verification counts at its start, whenever it ended. `started` is the sum of all outcomes and of the pending verifications. Verifications are
+	// counted until they are deleted (the setting `verification.keep_days`).
+	//
+	// - A range has at most 31 days, with `by` the sender at most 7 days.
+	// - Hours are in UTC. The key of an hour is its beginning. Hours without verifications are missing.
+	// - The country is that of the phone number (ISO 3166-1); other channels have none.
+	// - The sender of a verification is the sender that last sent its code before the verification ended.
+	//
+	// A user with a company gets the figures of that company.
+	//
+	// Corresponds with GET /api/v1/verifications/statistics (the `ReadVerificationStatistics` operationId).
+	ReadVerificationStatistics(ctx context.Context, params *ReadVerificationStatisticsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetVerification Get a verification with the state of its message
+	//
+	// A user with a company gets only verifications of that company. To check, resend or cancel a verification, its own company is needed: other users get 404.
 	//
 	// Corresponds with GET /api/v1/verifications/{verification_id} (the `GetVerification` operationId).
 	GetVerification(ctx context.Context, verificationID VerificationID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -13960,7 +14509,7 @@ type ClientInterface interface {
 	// checked. After five wrong codes (the setting `verification.max_checks`), the verification ends.
 	//
 	// If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
-	// `verification.approved`.
+	// `verification.approved`. A server that does not have the key of the code answers 409 `verification.no_key`, and counts nothing.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -13973,7 +14522,7 @@ type ClientInterface interface {
 	// checked. After five wrong codes (the setting `verification.max_checks`), the verification ends.
 	//
 	// If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
-	// `verification.approved`.
+	// `verification.approved`. A server that does not have the key of the code answers 409 `verification.no_key`, and counts nothing.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -13982,8 +14531,8 @@ type ClientInterface interface {
 
 	// ResendVerificationWithBody Send the code of a verification again
 	//
-	// Sends the same code, and does not change when it expires. The limits are those of a new verification. If the verification has ended, the answer is
-	// 409 as for a check.
+	// Sends the same code with the options of the start, such as its template, and does not change when it expires. The limits are those of a new
+	// verification. If the verification has ended, the answer is 409 as for a check.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -13992,8 +14541,8 @@ type ClientInterface interface {
 
 	// ResendVerification Send the code of a verification again
 	//
-	// Sends the same code, and does not change when it expires. The limits are those of a new verification. If the verification has ended, the answer is
-	// 409 as for a check.
+	// Sends the same code with the options of the start, such as its template, and does not change when it expires. The limits are those of a new
+	// verification. If the verification has ended, the answer is 409 as for a check.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -14362,6 +14911,7 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // | `history_overdue` | day | the day should have become history, or been dropped, at least this many days ago. `held_by` of `GET /api/v1/admin/history` is what holds it | days | none |
 // | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
+// | `codes_suspected` | company and prefix or network | a prefix of numbers, or a network of clients, got `verification.unproven_per_day` codes within 24 hours, and too few were approved | – |
 //
 // If a threshold or window is left out, the value of the shipped rule of the kind applies. A rule has at most 1,000 alerts at a time.
 //
@@ -14402,6 +14952,7 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // | `history_overdue` | day | the day should have become history, or been dropped, at least this many days ago. `held_by` of `GET /api/v1/admin/history` is what holds it | days | none |
 // | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
+// | `codes_suspected` | company and prefix or network | a prefix of numbers, or a network of clients, got `verification.unproven_per_day` codes within 24 hours, and too few were approved | – |
 //
 // If a threshold or window is left out, the value of the shipped rule of the kind applies. A rule has at most 1,000 alerts at a time.
 //
@@ -16038,6 +16589,23 @@ func (c *Client) ListLedger(ctx context.Context, senderNo SenderNo, params *List
 	return c.Client.Do(req)
 }
 
+// ListSenderLinks List the links of a sender to its carrier
+//
+// A link is a permanent connection, which one server keeps open. Links that no server tries to open are missing, as for senders that are off.
+//
+// Corresponds with GET /api/v1/admin/senders/{sender_no}/links (the `ListSenderLinks` operationId).
+func (c *Client) ListSenderLinks(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSenderLinksRequest(c.Server, senderNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // PairPhoneWithBody Pair a phone with the SMSGate app with this sender
 //
 // Creates a code with which one phone can register for the sender, once, within ten minutes. Only this answer contains the code. An earlier code of the sender becomes invalid. When a phone registers, the earlier phone of the sender loses its access. A driven sender gets 409.
@@ -16133,7 +16701,7 @@ func (c *Client) ReplaceSims(ctx context.Context, senderNo SenderNo, body Replac
 
 // TestSenderWithBody Send one real message through this sender
 //
-// Sends the message at once, even if the sender is `off` or its circuit breaker is open. The answer contains the request (without secrets), the answer of the provider, and how LKSMS read it. The message is a task of the caller's company with `test`. It is tried once, and is sent even if `sms.send_tests` is off. Its segments are taken from the balance, which must suffice, and added to the usage of the limits, which can be exceeded. They are refunded if the message reached nobody. The call takes at most 35 seconds. Only driven senders of the channel `sms` can be tested; others get 409 with the reason `sender.not_testable`. If a switch (`Switch`) holds messages to the number, nothing is sent, and 422 names the switch. If the company is off, the request gets 409 with `company.off`. The switch of shared senders is ignored.
+// Sends the message at once, even if the sender is `off` or `retired`, or its circuit breaker is open. The answer contains the request (without secrets), the answer of the provider, and how LKSMS read it. The message is a task of the caller's company with `test`. It is tried once, and is sent even if `sms.send_tests` is off. Its segments are taken from the balance, which must suffice, and added to the usage of the limits, which can be exceeded. They are refunded if the message reached nobody. The call takes at most 35 seconds. Only driven senders of the channel `sms` can be tested; others get 409 with the reason `sender.not_testable`. If a switch (`Switch`) holds messages to the number, nothing is sent, and 422 names the switch. If the company is off, the request gets 409 with `company.off`. The switch of shared senders is ignored.
 //
 // Takes any type of body and a specified content type.
 //
@@ -16152,7 +16720,7 @@ func (c *Client) TestSenderWithBody(ctx context.Context, senderNo SenderNo, cont
 
 // TestSender Send one real message through this sender
 //
-// Sends the message at once, even if the sender is `off` or its circuit breaker is open. The answer contains the request (without secrets), the answer of the provider, and how LKSMS read it. The message is a task of the caller's company with `test`. It is tried once, and is sent even if `sms.send_tests` is off. Its segments are taken from the balance, which must suffice, and added to the usage of the limits, which can be exceeded. They are refunded if the message reached nobody. The call takes at most 35 seconds. Only driven senders of the channel `sms` can be tested; others get 409 with the reason `sender.not_testable`. If a switch (`Switch`) holds messages to the number, nothing is sent, and 422 names the switch. If the company is off, the request gets 409 with `company.off`. The switch of shared senders is ignored.
+// Sends the message at once, even if the sender is `off` or `retired`, or its circuit breaker is open. The answer contains the request (without secrets), the answer of the provider, and how LKSMS read it. The message is a task of the caller's company with `test`. It is tried once, and is sent even if `sms.send_tests` is off. Its segments are taken from the balance, which must suffice, and added to the usage of the limits, which can be exceeded. They are refunded if the message reached nobody. The call takes at most 35 seconds. Only driven senders of the channel `sms` can be tested; others get 409 with the reason `sender.not_testable`. If a switch (`Switch`) holds messages to the number, nothing is sent, and 422 names the switch. If the company is off, the request gets 409 with `company.off`. The switch of shared senders is ignored.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -16876,6 +17444,165 @@ func (c *Client) CreateKey(ctx context.Context, username Username, body CreateKe
 // Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteKeyRequest(c.Server, username, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSmppPassword Delete the SMPP password of a user
+//
+// Binds with the password end within three seconds.
+//
+// Corresponds with DELETE /api/v1/admin/users/{username}/smpp-password (the `DeleteSmppPassword` operationId).
+func (c *Client) DeleteSmppPassword(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSmppPasswordRequest(c.Server, username)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSmppPassword Create the SMPP password of a user
+//
+// SMPP allows passwords of eight characters, which are too short to be chosen by a person. The server chooses one, which replaces the earlier SMPP password of the user. It is valid for binds over SMPP only. Programs that can send a longer password bind with the password or an API key of the user. Only this answer contains the password.
+//
+// Corresponds with POST /api/v1/admin/users/{username}/smpp-password (the `CreateSmppPassword` operationId).
+func (c *Client) CreateSmppPassword(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSmppPasswordRequest(c.Server, username)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSafe List safe prefixes and networks, newest first
+//
+// A user with a company gets those of the company, and those of all companies.
+//
+// Corresponds with GET /api/v1/admin/verifications/safe (the `ListSafe` operationId).
+func (c *Client) ListSafe(ctx context.Context, params *ListSafeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSafeRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddSafeWithBody Add a safe prefix or network
+//
+// Numbers that begin with a safe prefix are never suspected. A safe network is never suspected. Countries and kinds of numbers still apply. If the company has the prefix or network already, its end and its note change.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/verifications/safe (the `AddSafe` operationId).
+func (c *Client) AddSafeWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddSafeRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddSafe Add a safe prefix or network
+//
+// Numbers that begin with a safe prefix are never suspected. A safe network is never suspected. Countries and kinds of numbers still apply. If the company has the prefix or network already, its end and its note change.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/verifications/safe (the `AddSafe` operationId).
+func (c *Client) AddSafe(ctx context.Context, body AddSafeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddSafeRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSafe Remove a safe prefix or network
+//
+// Corresponds with DELETE /api/v1/admin/verifications/safe/{safe_id} (the `DeleteSafe` operationId).
+func (c *Client) DeleteSafe(ctx context.Context, safeID int64, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSafeRequest(c.Server, safeID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSuspects List suspected prefixes and networks
+//
+// The prefixes of numbers, and the networks of clients, that got as many codes within 24 hours as the setting `verification.unproven_per_day` allows, and are not proven. Those with the most codes come first. Safe ones are missing.
+//
+// Corresponds with GET /api/v1/admin/verifications/suspects (the `ListSuspects` operationId).
+func (c *Client) ListSuspects(ctx context.Context, params *ListSuspectsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSuspectsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReleaseSuspectWithBody Release a suspected prefix or network
+//
+// It is safe for 24 hours for the company, or for longer if it was before. After that, codes before the release no longer count, except those of the same hour.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/verifications/suspects/release (the `ReleaseSuspect` operationId).
+func (c *Client) ReleaseSuspectWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReleaseSuspectRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReleaseSuspect Release a suspected prefix or network
+//
+// It is safe for 24 hours for the company, or for longer if it was before. After that, codes before the release no longer count, except those of the same hour.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/verifications/suspects/release (the `ReleaseSuspect` operationId).
+func (c *Client) ReleaseSuspect(ctx context.Context, body ReleaseSuspectJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReleaseSuspectRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -19119,6 +19846,11 @@ func (c *Client) ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONR
 //
 //   - **Limits.** A recipient gets one code in a minute, five in an hour and ten in a day for each `purpose`. The settings of `verification` change
 //     these numbers, and those of `client_ip` and `device`. Beyond a limit, the answer is 429 `recipient.limited`, with `Retry-After`.
+//   - **Countries.** By SMS, only numbers of the country of the company get codes, and those of the countries in the setting `verification.countries`,
+//     or in `recipient.verification_countries` of the company. Otherwise the answer is 409 `recipient.country_closed`. Fixed lines and service numbers
+//     get 422 `request.invalid`.
+//   - **Suspicion.** A prefix of numbers, or a network of clients, whose codes were not approved yet, gets 20 codes within 24 hours: the setting
+//     `verification.unproven_per_day`. After that, the answer is 409 `recipient.suspected`.
 //   - **Text.** Without `template_no`, the server has texts in Chinese and English. A template needs the placeholder `{code}`, and can have
 //     `{minutes}`: the time until the code expires.
 //   - The server needs `SECRETS_KEY`. Otherwise the answer is 409 `verification.no_key`.
@@ -19145,6 +19877,11 @@ func (c *Client) StartVerificationWithBody(ctx context.Context, params *StartVer
 //
 //   - **Limits.** A recipient gets one code in a minute, five in an hour and ten in a day for each `purpose`. The settings of `verification` change
 //     these numbers, and those of `client_ip` and `device`. Beyond a limit, the answer is 429 `recipient.limited`, with `Retry-After`.
+//   - **Countries.** By SMS, only numbers of the country of the company get codes, and those of the countries in the setting `verification.countries`,
+//     or in `recipient.verification_countries` of the company. Otherwise the answer is 409 `recipient.country_closed`. Fixed lines and service numbers
+//     get 422 `request.invalid`.
+//   - **Suspicion.** A prefix of numbers, or a network of clients, whose codes were not approved yet, gets 20 codes within 24 hours: the setting
+//     `verification.unproven_per_day`. After that, the answer is 409 `recipient.suspected`.
 //   - **Text.** Without `template_no`, the server has texts in Chinese and English. A template needs the placeholder `{code}`, and can have
 //     `{minutes}`: the time until the code expires.
 //   - The server needs `SECRETS_KEY`. Otherwise the answer is 409 `verification.no_key`.
@@ -19167,7 +19904,7 @@ func (c *Client) StartVerification(ctx context.Context, params *StartVerificatio
 // CheckNewestVerificationWithBody Check a code of a person
 //
 // Checks the code like `POST /api/v1/verifications/{verification_id}/check`, with the newest verification of the person for the `purpose`. If
-// there is none, the answer is 409 `verification.expired`: it does not tell whether the person is known.
+// there is none, the answer is 409 `verification.expired`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -19187,7 +19924,7 @@ func (c *Client) CheckNewestVerificationWithBody(ctx context.Context, contentTyp
 // CheckNewestVerification Check a code of a person
 //
 // Checks the code like `POST /api/v1/verifications/{verification_id}/check`, with the newest verification of the person for the `purpose`. If
-// there is none, the answer is 409 `verification.expired`: it does not tell whether the person is known.
+// there is none, the answer is 409 `verification.expired`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -19204,7 +19941,34 @@ func (c *Client) CheckNewestVerification(ctx context.Context, body CheckNewestVe
 	return c.Client.Do(req)
 }
 
+// ReadVerificationStatistics Count verifications by hour, country, company or sender
+//
+// A verification counts at its start, whenever it ended. `started` is the sum of all outcomes and of the pending verifications. Verifications are
+// counted until they are deleted (the setting `verification.keep_days`).
+//
+// - A range has at most 31 days, with `by` the sender at most 7 days.
+// - Hours are in UTC. The key of an hour is its beginning. Hours without verifications are missing.
+// - The country is that of the phone number (ISO 3166-1); other channels have none.
+// - The sender of a verification is the sender that last sent its code before the verification ended.
+//
+// A user with a company gets the figures of that company.
+//
+// Corresponds with GET /api/v1/verifications/statistics (the `ReadVerificationStatistics` operationId).
+func (c *Client) ReadVerificationStatistics(ctx context.Context, params *ReadVerificationStatisticsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReadVerificationStatisticsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetVerification Get a verification with the state of its message
+//
+// A user with a company gets only verifications of that company. To check, resend or cancel a verification, its own company is needed: other users get 404.
 //
 // Corresponds with GET /api/v1/verifications/{verification_id} (the `GetVerification` operationId).
 func (c *Client) GetVerification(ctx context.Context, verificationID VerificationID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -19242,7 +20006,7 @@ func (c *Client) CancelVerification(ctx context.Context, verificationID Verifica
 // checked. After five wrong codes (the setting `verification.max_checks`), the verification ends.
 //
 // If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
-// `verification.approved`.
+// `verification.approved`. A server that does not have the key of the code answers 409 `verification.no_key`, and counts nothing.
 //
 // Takes any type of body and a specified content type.
 //
@@ -19265,7 +20029,7 @@ func (c *Client) CheckVerificationWithBody(ctx context.Context, verificationID V
 // checked. After five wrong codes (the setting `verification.max_checks`), the verification ends.
 //
 // If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
-// `verification.approved`.
+// `verification.approved`. A server that does not have the key of the code answers 409 `verification.no_key`, and counts nothing.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -19284,8 +20048,8 @@ func (c *Client) CheckVerification(ctx context.Context, verificationID Verificat
 
 // ResendVerificationWithBody Send the code of a verification again
 //
-// Sends the same code, and does not change when it expires. The limits are those of a new verification. If the verification has ended, the answer is
-// 409 as for a check.
+// Sends the same code with the options of the start, such as its template, and does not change when it expires. The limits are those of a new
+// verification. If the verification has ended, the answer is 409 as for a check.
 //
 // Takes any type of body and a specified content type.
 //
@@ -19304,8 +20068,8 @@ func (c *Client) ResendVerificationWithBody(ctx context.Context, verificationID 
 
 // ResendVerification Send the code of a verification again
 //
-// Sends the same code, and does not change when it expires. The limits are those of a new verification. If the verification has ended, the answer is
-// 409 as for a check.
+// Sends the same code with the options of the start, such as its template, and does not change when it expires. The limits are those of a new
+// verification. If the verification has ended, the answer is 409 as for a check.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -23911,6 +24675,40 @@ func NewListLedgerRequest(server string, senderNo SenderNo, params *ListLedgerPa
 	return req, nil
 }
 
+// NewListSenderLinksRequest constructs an http.Request for the ListSenderLinks method
+func NewListSenderLinksRequest(server string, senderNo SenderNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s/links", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewPairPhoneRequest calls the generic PairPhone builder with application/json body
 func NewPairPhoneRequest(server string, senderNo SenderNo, body PairPhoneJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -25451,6 +26249,332 @@ func NewDeleteKeyRequest(server string, username Username, id ID) (*http.Request
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewDeleteSmppPasswordRequest constructs an http.Request for the DeleteSmppPassword method
+func NewDeleteSmppPasswordRequest(server string, username Username) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "username", username, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/users/%s/smpp-password", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateSmppPasswordRequest constructs an http.Request for the CreateSmppPassword method
+func NewCreateSmppPasswordRequest(server string, username Username) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "username", username, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/users/%s/smpp-password", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListSafeRequest constructs an http.Request for the ListSafe method
+func NewListSafeRequest(server string, params *ListSafeParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/verifications/safe")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAddSafeRequest calls the generic AddSafe builder with application/json body
+func NewAddSafeRequest(server string, body AddSafeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAddSafeRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewAddSafeRequestWithBody constructs an http.Request for the AddSafe method, with any body, and a specified content type
+func NewAddSafeRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/verifications/safe")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteSafeRequest constructs an http.Request for the DeleteSafe method
+func NewDeleteSafeRequest(server string, safeID int64) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "safe_id", safeID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/verifications/safe/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListSuspectsRequest constructs an http.Request for the ListSuspects method
+func NewListSuspectsRequest(server string, params *ListSuspectsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/verifications/suspects")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReleaseSuspectRequest calls the generic ReleaseSuspect builder with application/json body
+func NewReleaseSuspectRequest(server string, body ReleaseSuspectJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReleaseSuspectRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewReleaseSuspectRequestWithBody constructs an http.Request for the ReleaseSuspect method, with any body, and a specified content type
+func NewReleaseSuspectRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/verifications/suspects/release")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -30048,6 +31172,104 @@ func NewCheckNewestVerificationRequestWithBody(server string, contentType string
 	return req, nil
 }
 
+// NewReadVerificationStatisticsRequest constructs an http.Request for the ReadVerificationStatistics method
+func NewReadVerificationStatisticsRequest(server string, params *ReadVerificationStatisticsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/verifications/statistics")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.By != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "by", *params.By, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetVerificationRequest constructs an http.Request for the GetVerification method
 func NewGetVerificationRequest(server string, verificationID VerificationID) (*http.Request, error) {
 	var err error
@@ -31005,6 +32227,7 @@ type ClientWithResponsesInterface interface {
 	// | `history_overdue` | day | the day should have become history, or been dropped, at least this many days ago. `held_by` of `GET /api/v1/admin/history` is what holds it | days | none |
 	// | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
+	// | `codes_suspected` | company and prefix or network | a prefix of numbers, or a network of clients, got `verification.unproven_per_day` codes within 24 hours, and too few were approved | – |
 	//
 	// If a threshold or window is left out, the value of the shipped rule of the kind applies. A rule has at most 1,000 alerts at a time.
 	//
@@ -31035,6 +32258,7 @@ type ClientWithResponsesInterface interface {
 	// | `history_overdue` | day | the day should have become history, or been dropped, at least this many days ago. `held_by` of `GET /api/v1/admin/history` is what holds it | days | none |
 	// | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
+	// | `codes_suspected` | company and prefix or network | a prefix of numbers, or a network of clients, got `verification.unproven_per_day` codes within 24 hours, and too few were approved | – |
 	//
 	// If a threshold or window is left out, the value of the shipped rule of the kind applies. A rule has at most 1,000 alerts at a time.
 	//
@@ -31893,6 +33117,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 	ListLedgerWithResponse(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*ListLedgerResponse, error)
 
+	// ListSenderLinksWithResponse List the links of a sender to its carrier
+	//
+	// A link is a permanent connection, which one server keeps open. Links that no server tries to open are missing, as for senders that are off.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/senders/{sender_no}/links (the `ListSenderLinks` operationId).
+	ListSenderLinksWithResponse(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*ListSenderLinksResponse, error)
+
 	// PairPhoneWithBodyWithResponse Pair a phone with the SMSGate app with this sender
 	//
 	// Creates a code with which one phone can register for the sender, once, within ten minutes. Only this answer contains the code. An earlier code of the sender becomes invalid. When a phone registers, the earlier phone of the sender loses its access. A driven sender gets 409.
@@ -31940,7 +33173,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestSenderWithBodyWithResponse Send one real message through this sender
 	//
-	// Sends the message at once, even if the sender is `off` or its circuit breaker is open. The answer contains the request (without secrets), the answer of the provider, and how LKSMS read it. The message is a task of the caller's company with `test`. It is tried once, and is sent even if `sms.send_tests` is off. Its segments are taken from the balance, which must suffice, and added to the usage of the limits, which can be exceeded. They are refunded if the message reached nobody. The call takes at most 35 seconds. Only driven senders of the channel `sms` can be tested; others get 409 with the reason `sender.not_testable`. If a switch (`Switch`) holds messages to the number, nothing is sent, and 422 names the switch. If the company is off, the request gets 409 with `company.off`. The switch of shared senders is ignored.
+	// Sends the message at once, even if the sender is `off` or `retired`, or its circuit breaker is open. The answer contains the request (without secrets), the answer of the provider, and how LKSMS read it. The message is a task of the caller's company with `test`. It is tried once, and is sent even if `sms.send_tests` is off. Its segments are taken from the balance, which must suffice, and added to the usage of the limits, which can be exceeded. They are refunded if the message reached nobody. The call takes at most 35 seconds. Only driven senders of the channel `sms` can be tested; others get 409 with the reason `sender.not_testable`. If a switch (`Switch`) holds messages to the number, nothing is sent, and 422 names the switch. If the company is off, the request gets 409 with `company.off`. The switch of shared senders is ignored.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -31949,7 +33182,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestSenderWithResponse Send one real message through this sender
 	//
-	// Sends the message at once, even if the sender is `off` or its circuit breaker is open. The answer contains the request (without secrets), the answer of the provider, and how LKSMS read it. The message is a task of the caller's company with `test`. It is tried once, and is sent even if `sms.send_tests` is off. Its segments are taken from the balance, which must suffice, and added to the usage of the limits, which can be exceeded. They are refunded if the message reached nobody. The call takes at most 35 seconds. Only driven senders of the channel `sms` can be tested; others get 409 with the reason `sender.not_testable`. If a switch (`Switch`) holds messages to the number, nothing is sent, and 422 names the switch. If the company is off, the request gets 409 with `company.off`. The switch of shared senders is ignored.
+	// Sends the message at once, even if the sender is `off` or `retired`, or its circuit breaker is open. The answer contains the request (without secrets), the answer of the provider, and how LKSMS read it. The message is a task of the caller's company with `test`. It is tried once, and is sent even if `sms.send_tests` is off. Its segments are taken from the balance, which must suffice, and added to the usage of the limits, which can be exceeded. They are refunded if the message reached nobody. The call takes at most 35 seconds. Only driven senders of the channel `sms` can be tested; others get 409 with the reason `sender.not_testable`. If a switch (`Switch`) holds messages to the number, nothing is sent, and 422 names the switch. If the company is off, the request gets 409 with `company.off`. The switch of shared senders is ignored.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -32328,6 +33561,85 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKeyWithResponse(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*DeleteKeyResponse, error)
+
+	// DeleteSmppPasswordWithResponse Delete the SMPP password of a user
+	//
+	// Binds with the password end within three seconds.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/users/{username}/smpp-password (the `DeleteSmppPassword` operationId).
+	DeleteSmppPasswordWithResponse(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*DeleteSmppPasswordResponse, error)
+
+	// CreateSmppPasswordWithResponse Create the SMPP password of a user
+	//
+	// SMPP allows passwords of eight characters, which are too short to be chosen by a person. The server chooses one, which replaces the earlier SMPP password of the user. It is valid for binds over SMPP only. Programs that can send a longer password bind with the password or an API key of the user. Only this answer contains the password.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/users/{username}/smpp-password (the `CreateSmppPassword` operationId).
+	CreateSmppPasswordWithResponse(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*CreateSmppPasswordResponse, error)
+
+	// ListSafeWithResponse List safe prefixes and networks, newest first
+	//
+	// A user with a company gets those of the company, and those of all companies.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/verifications/safe (the `ListSafe` operationId).
+	ListSafeWithResponse(ctx context.Context, params *ListSafeParams, reqEditors ...RequestEditorFn) (*ListSafeResponse, error)
+
+	// AddSafeWithBodyWithResponse Add a safe prefix or network
+	//
+	// Numbers that begin with a safe prefix are never suspected. A safe network is never suspected. Countries and kinds of numbers still apply. If the company has the prefix or network already, its end and its note change.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/verifications/safe (the `AddSafe` operationId).
+	AddSafeWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddSafeResponse, error)
+
+	// AddSafeWithResponse Add a safe prefix or network
+	//
+	// Numbers that begin with a safe prefix are never suspected. A safe network is never suspected. Countries and kinds of numbers still apply. If the company has the prefix or network already, its end and its note change.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/verifications/safe (the `AddSafe` operationId).
+	AddSafeWithResponse(ctx context.Context, body AddSafeJSONRequestBody, reqEditors ...RequestEditorFn) (*AddSafeResponse, error)
+
+	// DeleteSafeWithResponse Remove a safe prefix or network
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/verifications/safe/{safe_id} (the `DeleteSafe` operationId).
+	DeleteSafeWithResponse(ctx context.Context, safeID int64, reqEditors ...RequestEditorFn) (*DeleteSafeResponse, error)
+
+	// ListSuspectsWithResponse List suspected prefixes and networks
+	//
+	// The prefixes of numbers, and the networks of clients, that got as many codes within 24 hours as the setting `verification.unproven_per_day` allows, and are not proven. Those with the most codes come first. Safe ones are missing.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/verifications/suspects (the `ListSuspects` operationId).
+	ListSuspectsWithResponse(ctx context.Context, params *ListSuspectsParams, reqEditors ...RequestEditorFn) (*ListSuspectsResponse, error)
+
+	// ReleaseSuspectWithBodyWithResponse Release a suspected prefix or network
+	//
+	// It is safe for 24 hours for the company, or for longer if it was before. After that, codes before the release no longer count, except those of the same hour.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/verifications/suspects/release (the `ReleaseSuspect` operationId).
+	ReleaseSuspectWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReleaseSuspectResponse, error)
+
+	// ReleaseSuspectWithResponse Release a suspected prefix or network
+	//
+	// It is safe for 24 hours for the company, or for longer if it was before. After that, codes before the release no longer count, except those of the same hour.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/verifications/suspects/release (the `ReleaseSuspect` operationId).
+	ReleaseSuspectWithResponse(ctx context.Context, body ReleaseSuspectJSONRequestBody, reqEditors ...RequestEditorFn) (*ReleaseSuspectResponse, error)
 
 	// ListBatchesWithResponse List batches, newest first
 	//
@@ -33694,6 +35006,11 @@ type ClientWithResponsesInterface interface {
 	//
 	// - **Limits.** A recipient gets one code in a minute, five in an hour and ten in a day for each `purpose`. The settings of `verification` change
 	//   these numbers, and those of `client_ip` and `device`. Beyond a limit, the answer is 429 `recipient.limited`, with `Retry-After`.
+	// - **Countries.** By SMS, only numbers of the country of the company get codes, and those of the countries in the setting `verification.countries`,
+	//   or in `recipient.verification_countries` of the company. Otherwise the answer is 409 `recipient.country_closed`. Fixed lines and service numbers
+	//   get 422 `request.invalid`.
+	// - **Suspicion.** A prefix of numbers, or a network of clients, whose codes were not approved yet, gets 20 codes within 24 hours: the setting
+	//   `verification.unproven_per_day`. After that, the answer is 409 `recipient.suspected`.
 	// - **Text.** Without `template_no`, the server has texts in Chinese and English. A template needs the placeholder `{code}`, and can have
 	//   `{minutes}`: the time until the code expires.
 	// - The server needs `SECRETS_KEY`. Otherwise the answer is 409 `verification.no_key`.
@@ -33710,6 +35027,11 @@ type ClientWithResponsesInterface interface {
 	//
 	// - **Limits.** A recipient gets one code in a minute, five in an hour and ten in a day for each `purpose`. The settings of `verification` change
 	//   these numbers, and those of `client_ip` and `device`. Beyond a limit, the answer is 429 `recipient.limited`, with `Retry-After`.
+	// - **Countries.** By SMS, only numbers of the country of the company get codes, and those of the countries in the setting `verification.countries`,
+	//   or in `recipient.verification_countries` of the company. Otherwise the answer is 409 `recipient.country_closed`. Fixed lines and service numbers
+	//   get 422 `request.invalid`.
+	// - **Suspicion.** A prefix of numbers, or a network of clients, whose codes were not approved yet, gets 20 codes within 24 hours: the setting
+	//   `verification.unproven_per_day`. After that, the answer is 409 `recipient.suspected`.
 	// - **Text.** Without `template_no`, the server has texts in Chinese and English. A template needs the placeholder `{code}`, and can have
 	//   `{minutes}`: the time until the code expires.
 	// - The server needs `SECRETS_KEY`. Otherwise the answer is 409 `verification.no_key`.
@@ -33722,7 +35044,7 @@ type ClientWithResponsesInterface interface {
 	// CheckNewestVerificationWithBodyWithResponse Check a code of a person
 	//
 	// Checks the code like `POST /api/v1/verifications/{verification_id}/check`, with the newest verification of the person for the `purpose`. If
-	// there is none, the answer is 409 `verification.expired`: it does not tell whether the person is known.
+	// there is none, the answer is 409 `verification.expired`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -33732,14 +35054,33 @@ type ClientWithResponsesInterface interface {
 	// CheckNewestVerificationWithResponse Check a code of a person
 	//
 	// Checks the code like `POST /api/v1/verifications/{verification_id}/check`, with the newest verification of the person for the `purpose`. If
-	// there is none, the answer is 409 `verification.expired`: it does not tell whether the person is known.
+	// there is none, the answer is 409 `verification.expired`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/verifications/check (the `CheckNewestVerification` operationId).
 	CheckNewestVerificationWithResponse(ctx context.Context, body CheckNewestVerificationJSONRequestBody, reqEditors ...RequestEditorFn) (*CheckNewestVerificationResponse, error)
 
+	// ReadVerificationStatisticsWithResponse Count verifications by hour, country, company or sender
+	//
+	// A verification counts at its start, whenever it ended. `started` is the sum of all outcomes and of the pending verifications. Verifications are
+	// counted until they are deleted (the setting `verification.keep_days`).
+	//
+	// - A range has at most 31 days, with `by` the sender at most 7 days.
+	// - Hours are in UTC. The key of an hour is its beginning. Hours without verifications are missing.
+	// - The country is that of the phone number (ISO 3166-1); other channels have none.
+	// - The sender of a verification is the sender that last sent its code before the verification ended.
+	//
+	// A user with a company gets the figures of that company.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/verifications/statistics (the `ReadVerificationStatistics` operationId).
+	ReadVerificationStatisticsWithResponse(ctx context.Context, params *ReadVerificationStatisticsParams, reqEditors ...RequestEditorFn) (*ReadVerificationStatisticsResponse, error)
+
 	// GetVerificationWithResponse Get a verification with the state of its message
+	//
+	// A user with a company gets only verifications of that company. To check, resend or cancel a verification, its own company is needed: other users get 404.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -33761,7 +35102,7 @@ type ClientWithResponsesInterface interface {
 	// checked. After five wrong codes (the setting `verification.max_checks`), the verification ends.
 	//
 	// If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
-	// `verification.approved`.
+	// `verification.approved`. A server that does not have the key of the code answers 409 `verification.no_key`, and counts nothing.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -33774,7 +35115,7 @@ type ClientWithResponsesInterface interface {
 	// checked. After five wrong codes (the setting `verification.max_checks`), the verification ends.
 	//
 	// If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
-	// `verification.approved`.
+	// `verification.approved`. A server that does not have the key of the code answers 409 `verification.no_key`, and counts nothing.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -33783,8 +35124,8 @@ type ClientWithResponsesInterface interface {
 
 	// ResendVerificationWithBodyWithResponse Send the code of a verification again
 	//
-	// Sends the same code, and does not change when it expires. The limits are those of a new verification. If the verification has ended, the answer is
-	// 409 as for a check.
+	// Sends the same code with the options of the start, such as its template, and does not change when it expires. The limits are those of a new
+	// verification. If the verification has ended, the answer is 409 as for a check.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -33793,8 +35134,8 @@ type ClientWithResponsesInterface interface {
 
 	// ResendVerificationWithResponse Send the code of a verification again
 	//
-	// Sends the same code, and does not change when it expires. The limits are those of a new verification. If the verification has ended, the answer is
-	// 409 as for a check.
+	// Sends the same code with the options of the start, such as its template, and does not change when it expires. The limits are those of a new
+	// verification. If the verification has ended, the answer is 409 as for a check.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -41051,6 +42392,96 @@ func (r ListLedgerResponse) ContentType() string {
 	return ""
 }
 
+type ListSenderLinksResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SenderLinksResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSenderLinksResponse) GetJSON200() *SenderLinksResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListSenderLinksResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListSenderLinksResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListSenderLinksResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListSenderLinksResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListSenderLinksResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListSenderLinksResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListSenderLinksResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSenderLinksResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSenderLinksResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSenderLinksResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSenderLinksResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type PairPhoneResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -44163,6 +45594,692 @@ func (r DeleteKeyResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r DeleteKeyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteSmppPasswordResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteSmppPasswordResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteSmppPasswordResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteSmppPasswordResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteSmppPasswordResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteSmppPasswordResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteSmppPasswordResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteSmppPasswordResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteSmppPasswordResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSmppPasswordResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSmppPasswordResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSmppPasswordResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSmppPasswordResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateSmppPasswordResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NewSmppPasswordResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateSmppPasswordResponse) GetJSON200() *NewSmppPasswordResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateSmppPasswordResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateSmppPasswordResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateSmppPasswordResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateSmppPasswordResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateSmppPasswordResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateSmppPasswordResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateSmppPasswordResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSmppPasswordResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSmppPasswordResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSmppPasswordResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSmppPasswordResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListSafeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SafeListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSafeResponse) GetJSON200() *SafeListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListSafeResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListSafeResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListSafeResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListSafeResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListSafeResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListSafeResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListSafeResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSafeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSafeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSafeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSafeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type AddSafeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SafeResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r AddSafeResponse) GetJSON200() *SafeResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r AddSafeResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r AddSafeResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r AddSafeResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AddSafeResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AddSafeResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r AddSafeResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r AddSafeResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r AddSafeResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AddSafeResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r AddSafeResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AddSafeResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r AddSafeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AddSafeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AddSafeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AddSafeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteSafeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteSafeResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteSafeResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteSafeResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteSafeResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteSafeResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteSafeResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteSafeResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteSafeResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSafeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSafeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSafeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSafeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListSuspectsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SuspectListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSuspectsResponse) GetJSON200() *SuspectListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListSuspectsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListSuspectsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListSuspectsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListSuspectsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListSuspectsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListSuspectsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListSuspectsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSuspectsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSuspectsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSuspectsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSuspectsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReleaseSuspectResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SafeResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReleaseSuspectResponse) GetJSON200() *SafeResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ReleaseSuspectResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReleaseSuspectResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReleaseSuspectResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ReleaseSuspectResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ReleaseSuspectResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ReleaseSuspectResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ReleaseSuspectResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReleaseSuspectResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReleaseSuspectResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReleaseSuspectResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReleaseSuspectResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReleaseSuspectResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReleaseSuspectResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReleaseSuspectResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReleaseSuspectResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -51563,6 +53680,96 @@ func (r CheckNewestVerificationResponse) ContentType() string {
 	return ""
 }
 
+type ReadVerificationStatisticsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *VerificationStatisticsResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReadVerificationStatisticsResponse) GetJSON200() *VerificationStatisticsResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReadVerificationStatisticsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReadVerificationStatisticsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ReadVerificationStatisticsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReadVerificationStatisticsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReadVerificationStatisticsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReadVerificationStatisticsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReadVerificationStatisticsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReadVerificationStatisticsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReadVerificationStatisticsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReadVerificationStatisticsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReadVerificationStatisticsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetVerificationResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -53447,6 +55654,7 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // | `history_overdue` | day | the day should have become history, or been dropped, at least this many days ago. `held_by` of `GET /api/v1/admin/history` is what holds it | days | none |
 // | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
+// | `codes_suspected` | company and prefix or network | a prefix of numbers, or a network of clients, got `verification.unproven_per_day` codes within 24 hours, and too few were approved | – |
 //
 // If a threshold or window is left out, the value of the shipped rule of the kind applies. A rule has at most 1,000 alerts at a time.
 //
@@ -53483,6 +55691,7 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // | `history_overdue` | day | the day should have become history, or been dropped, at least this many days ago. `held_by` of `GET /api/v1/admin/history` is what holds it | days | none |
 // | `webhook_failing` | receiver | all calls of a receiver of the kind `alertmanager` have failed for longer than the threshold | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of one of the last 7 days has more differences than the threshold | differences | channel, sender |
+// | `codes_suspected` | company and prefix or network | a prefix of numbers, or a network of clients, got `verification.unproven_per_day` codes within 24 hours, and too few were approved | – |
 //
 // If a threshold or window is left out, the value of the shipped rule of the kind applies. A rule has at most 1,000 alerts at a time.
 //
@@ -54863,6 +57072,21 @@ func (c *ClientWithResponses) ListLedgerWithResponse(ctx context.Context, sender
 	return ParseListLedgerResponse(rsp)
 }
 
+// ListSenderLinksWithResponse List the links of a sender to its carrier
+//
+// A link is a permanent connection, which one server keeps open. Links that no server tries to open are missing, as for senders that are off.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/senders/{sender_no}/links (the `ListSenderLinks` operationId).
+func (c *ClientWithResponses) ListSenderLinksWithResponse(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*ListSenderLinksResponse, error) {
+	rsp, err := c.ListSenderLinks(ctx, senderNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSenderLinksResponse(rsp)
+}
+
 // PairPhoneWithBodyWithResponse Pair a phone with the SMSGate app with this sender
 //
 // Creates a code with which one phone can register for the sender, once, within ten minutes. Only this answer contains the code. An earlier code of the sender becomes invalid. When a phone registers, the earlier phone of the sender loses its access. A driven sender gets 409.
@@ -54940,7 +57164,7 @@ func (c *ClientWithResponses) ReplaceSimsWithResponse(ctx context.Context, sende
 
 // TestSenderWithBodyWithResponse Send one real message through this sender
 //
-// Sends the message at once, even if the sender is `off` or its circuit breaker is open. The answer contains the request (without secrets), the answer of the provider, and how LKSMS read it. The message is a task of the caller's company with `test`. It is tried once, and is sent even if `sms.send_tests` is off. Its segments are taken from the balance, which must suffice, and added to the usage of the limits, which can be exceeded. They are refunded if the message reached nobody. The call takes at most 35 seconds. Only driven senders of the channel `sms` can be tested; others get 409 with the reason `sender.not_testable`. If a switch (`Switch`) holds messages to the number, nothing is sent, and 422 names the switch. If the company is off, the request gets 409 with `company.off`. The switch of shared senders is ignored.
+// Sends the message at once, even if the sender is `off` or `retired`, or its circuit breaker is open. The answer contains the request (without secrets), the answer of the provider, and how LKSMS read it. The message is a task of the caller's company with `test`. It is tried once, and is sent even if `sms.send_tests` is off. Its segments are taken from the balance, which must suffice, and added to the usage of the limits, which can be exceeded. They are refunded if the message reached nobody. The call takes at most 35 seconds. Only driven senders of the channel `sms` can be tested; others get 409 with the reason `sender.not_testable`. If a switch (`Switch`) holds messages to the number, nothing is sent, and 422 names the switch. If the company is off, the request gets 409 with `company.off`. The switch of shared senders is ignored.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -54955,7 +57179,7 @@ func (c *ClientWithResponses) TestSenderWithBodyWithResponse(ctx context.Context
 
 // TestSenderWithResponse Send one real message through this sender
 //
-// Sends the message at once, even if the sender is `off` or its circuit breaker is open. The answer contains the request (without secrets), the answer of the provider, and how LKSMS read it. The message is a task of the caller's company with `test`. It is tried once, and is sent even if `sms.send_tests` is off. Its segments are taken from the balance, which must suffice, and added to the usage of the limits, which can be exceeded. They are refunded if the message reached nobody. The call takes at most 35 seconds. Only driven senders of the channel `sms` can be tested; others get 409 with the reason `sender.not_testable`. If a switch (`Switch`) holds messages to the number, nothing is sent, and 422 names the switch. If the company is off, the request gets 409 with `company.off`. The switch of shared senders is ignored.
+// Sends the message at once, even if the sender is `off` or `retired`, or its circuit breaker is open. The answer contains the request (without secrets), the answer of the provider, and how LKSMS read it. The message is a task of the caller's company with `test`. It is tried once, and is sent even if `sms.send_tests` is off. Its segments are taken from the balance, which must suffice, and added to the usage of the limits, which can be exceeded. They are refunded if the message reached nobody. The call takes at most 35 seconds. Only driven senders of the channel `sms` can be tested; others get 409 with the reason `sender.not_testable`. If a switch (`Switch`) holds messages to the number, nothing is sent, and 422 names the switch. If the company is off, the request gets 409 with `company.off`. The switch of shared senders is ignored.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -55567,6 +57791,139 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 		return nil, err
 	}
 	return ParseDeleteKeyResponse(rsp)
+}
+
+// DeleteSmppPasswordWithResponse Delete the SMPP password of a user
+//
+// Binds with the password end within three seconds.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/users/{username}/smpp-password (the `DeleteSmppPassword` operationId).
+func (c *ClientWithResponses) DeleteSmppPasswordWithResponse(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*DeleteSmppPasswordResponse, error) {
+	rsp, err := c.DeleteSmppPassword(ctx, username, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSmppPasswordResponse(rsp)
+}
+
+// CreateSmppPasswordWithResponse Create the SMPP password of a user
+//
+// SMPP allows passwords of eight characters, which are too short to be chosen by a person. The server chooses one, which replaces the earlier SMPP password of the user. It is valid for binds over SMPP only. Programs that can send a longer password bind with the password or an API key of the user. Only this answer contains the password.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/users/{username}/smpp-password (the `CreateSmppPassword` operationId).
+func (c *ClientWithResponses) CreateSmppPasswordWithResponse(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*CreateSmppPasswordResponse, error) {
+	rsp, err := c.CreateSmppPassword(ctx, username, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSmppPasswordResponse(rsp)
+}
+
+// ListSafeWithResponse List safe prefixes and networks, newest first
+//
+// A user with a company gets those of the company, and those of all companies.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/verifications/safe (the `ListSafe` operationId).
+func (c *ClientWithResponses) ListSafeWithResponse(ctx context.Context, params *ListSafeParams, reqEditors ...RequestEditorFn) (*ListSafeResponse, error) {
+	rsp, err := c.ListSafe(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSafeResponse(rsp)
+}
+
+// AddSafeWithBodyWithResponse Add a safe prefix or network
+//
+// Numbers that begin with a safe prefix are never suspected. A safe network is never suspected. Countries and kinds of numbers still apply. If the company has the prefix or network already, its end and its note change.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/verifications/safe (the `AddSafe` operationId).
+func (c *ClientWithResponses) AddSafeWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddSafeResponse, error) {
+	rsp, err := c.AddSafeWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddSafeResponse(rsp)
+}
+
+// AddSafeWithResponse Add a safe prefix or network
+//
+// Numbers that begin with a safe prefix are never suspected. A safe network is never suspected. Countries and kinds of numbers still apply. If the company has the prefix or network already, its end and its note change.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/verifications/safe (the `AddSafe` operationId).
+func (c *ClientWithResponses) AddSafeWithResponse(ctx context.Context, body AddSafeJSONRequestBody, reqEditors ...RequestEditorFn) (*AddSafeResponse, error) {
+	rsp, err := c.AddSafe(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddSafeResponse(rsp)
+}
+
+// DeleteSafeWithResponse Remove a safe prefix or network
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/verifications/safe/{safe_id} (the `DeleteSafe` operationId).
+func (c *ClientWithResponses) DeleteSafeWithResponse(ctx context.Context, safeID int64, reqEditors ...RequestEditorFn) (*DeleteSafeResponse, error) {
+	rsp, err := c.DeleteSafe(ctx, safeID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSafeResponse(rsp)
+}
+
+// ListSuspectsWithResponse List suspected prefixes and networks
+//
+// The prefixes of numbers, and the networks of clients, that got as many codes within 24 hours as the setting `verification.unproven_per_day` allows, and are not proven. Those with the most codes come first. Safe ones are missing.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/verifications/suspects (the `ListSuspects` operationId).
+func (c *ClientWithResponses) ListSuspectsWithResponse(ctx context.Context, params *ListSuspectsParams, reqEditors ...RequestEditorFn) (*ListSuspectsResponse, error) {
+	rsp, err := c.ListSuspects(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSuspectsResponse(rsp)
+}
+
+// ReleaseSuspectWithBodyWithResponse Release a suspected prefix or network
+//
+// It is safe for 24 hours for the company, or for longer if it was before. After that, codes before the release no longer count, except those of the same hour.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/verifications/suspects/release (the `ReleaseSuspect` operationId).
+func (c *ClientWithResponses) ReleaseSuspectWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReleaseSuspectResponse, error) {
+	rsp, err := c.ReleaseSuspectWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReleaseSuspectResponse(rsp)
+}
+
+// ReleaseSuspectWithResponse Release a suspected prefix or network
+//
+// It is safe for 24 hours for the company, or for longer if it was before. After that, codes before the release no longer count, except those of the same hour.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/verifications/suspects/release (the `ReleaseSuspect` operationId).
+func (c *ClientWithResponses) ReleaseSuspectWithResponse(ctx context.Context, body ReleaseSuspectJSONRequestBody, reqEditors ...RequestEditorFn) (*ReleaseSuspectResponse, error) {
+	rsp, err := c.ReleaseSuspect(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReleaseSuspectResponse(rsp)
 }
 
 // ListBatchesWithResponse List batches, newest first
@@ -57510,6 +59867,11 @@ func (c *ClientWithResponses) ChangeTagWithResponse(ctx context.Context, tag Tag
 //
 //   - **Limits.** A recipient gets one code in a minute, five in an hour and ten in a day for each `purpose`. The settings of `verification` change
 //     these numbers, and those of `client_ip` and `device`. Beyond a limit, the answer is 429 `recipient.limited`, with `Retry-After`.
+//   - **Countries.** By SMS, only numbers of the country of the company get codes, and those of the countries in the setting `verification.countries`,
+//     or in `recipient.verification_countries` of the company. Otherwise the answer is 409 `recipient.country_closed`. Fixed lines and service numbers
+//     get 422 `request.invalid`.
+//   - **Suspicion.** A prefix of numbers, or a network of clients, whose codes were not approved yet, gets 20 codes within 24 hours: the setting
+//     `verification.unproven_per_day`. After that, the answer is 409 `recipient.suspected`.
 //   - **Text.** Without `template_no`, the server has texts in Chinese and English. A template needs the placeholder `{code}`, and can have
 //     `{minutes}`: the time until the code expires.
 //   - The server needs `SECRETS_KEY`. Otherwise the answer is 409 `verification.no_key`.
@@ -57532,6 +59894,11 @@ func (c *ClientWithResponses) StartVerificationWithBodyWithResponse(ctx context.
 //
 //   - **Limits.** A recipient gets one code in a minute, five in an hour and ten in a day for each `purpose`. The settings of `verification` change
 //     these numbers, and those of `client_ip` and `device`. Beyond a limit, the answer is 429 `recipient.limited`, with `Retry-After`.
+//   - **Countries.** By SMS, only numbers of the country of the company get codes, and those of the countries in the setting `verification.countries`,
+//     or in `recipient.verification_countries` of the company. Otherwise the answer is 409 `recipient.country_closed`. Fixed lines and service numbers
+//     get 422 `request.invalid`.
+//   - **Suspicion.** A prefix of numbers, or a network of clients, whose codes were not approved yet, gets 20 codes within 24 hours: the setting
+//     `verification.unproven_per_day`. After that, the answer is 409 `recipient.suspected`.
 //   - **Text.** Without `template_no`, the server has texts in Chinese and English. A template needs the placeholder `{code}`, and can have
 //     `{minutes}`: the time until the code expires.
 //   - The server needs `SECRETS_KEY`. Otherwise the answer is 409 `verification.no_key`.
@@ -57550,7 +59917,7 @@ func (c *ClientWithResponses) StartVerificationWithResponse(ctx context.Context,
 // CheckNewestVerificationWithBodyWithResponse Check a code of a person
 //
 // Checks the code like `POST /api/v1/verifications/{verification_id}/check`, with the newest verification of the person for the `purpose`. If
-// there is none, the answer is 409 `verification.expired`: it does not tell whether the person is known.
+// there is none, the answer is 409 `verification.expired`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -57566,7 +59933,7 @@ func (c *ClientWithResponses) CheckNewestVerificationWithBodyWithResponse(ctx co
 // CheckNewestVerificationWithResponse Check a code of a person
 //
 // Checks the code like `POST /api/v1/verifications/{verification_id}/check`, with the newest verification of the person for the `purpose`. If
-// there is none, the answer is 409 `verification.expired`: it does not tell whether the person is known.
+// there is none, the answer is 409 `verification.expired`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -57579,7 +59946,32 @@ func (c *ClientWithResponses) CheckNewestVerificationWithResponse(ctx context.Co
 	return ParseCheckNewestVerificationResponse(rsp)
 }
 
+// ReadVerificationStatisticsWithResponse Count verifications by hour, country, company or sender
+//
+// A verification counts at its start, whenever it ended. `started` is the sum of all outcomes and of the pending verifications. Verifications are
+// counted until they are deleted (the setting `verification.keep_days`).
+//
+// - A range has at most 31 days, with `by` the sender at most 7 days.
+// - Hours are in UTC. The key of an hour is its beginning. Hours without verifications are missing.
+// - The country is that of the phone number (ISO 3166-1); other channels have none.
+// - The sender of a verification is the sender that last sent its code before the verification ended.
+//
+// A user with a company gets the figures of that company.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/verifications/statistics (the `ReadVerificationStatistics` operationId).
+func (c *ClientWithResponses) ReadVerificationStatisticsWithResponse(ctx context.Context, params *ReadVerificationStatisticsParams, reqEditors ...RequestEditorFn) (*ReadVerificationStatisticsResponse, error) {
+	rsp, err := c.ReadVerificationStatistics(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReadVerificationStatisticsResponse(rsp)
+}
+
 // GetVerificationWithResponse Get a verification with the state of its message
+//
+// A user with a company gets only verifications of that company. To check, resend or cancel a verification, its own company is needed: other users get 404.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -57613,7 +60005,7 @@ func (c *ClientWithResponses) CancelVerificationWithResponse(ctx context.Context
 // checked. After five wrong codes (the setting `verification.max_checks`), the verification ends.
 //
 // If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
-// `verification.approved`.
+// `verification.approved`. A server that does not have the key of the code answers 409 `verification.no_key`, and counts nothing.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -57632,7 +60024,7 @@ func (c *ClientWithResponses) CheckVerificationWithBodyWithResponse(ctx context.
 // checked. After five wrong codes (the setting `verification.max_checks`), the verification ends.
 //
 // If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
-// `verification.approved`.
+// `verification.approved`. A server that does not have the key of the code answers 409 `verification.no_key`, and counts nothing.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -57647,8 +60039,8 @@ func (c *ClientWithResponses) CheckVerificationWithResponse(ctx context.Context,
 
 // ResendVerificationWithBodyWithResponse Send the code of a verification again
 //
-// Sends the same code, and does not change when it expires. The limits are those of a new verification. If the verification has ended, the answer is
-// 409 as for a check.
+// Sends the same code with the options of the start, such as its template, and does not change when it expires. The limits are those of a new
+// verification. If the verification has ended, the answer is 409 as for a check.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -57663,8 +60055,8 @@ func (c *ClientWithResponses) ResendVerificationWithBodyWithResponse(ctx context
 
 // ResendVerificationWithResponse Send the code of a verification again
 //
-// Sends the same code, and does not change when it expires. The limits are those of a new verification. If the verification has ended, the answer is
-// 409 as for a check.
+// Sends the same code with the options of the start, such as its template, and does not change when it expires. The limits are those of a new
+// verification. If the verification has ended, the answer is 409 as for a check.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -63945,6 +66337,81 @@ func ParseListLedgerResponse(rsp *http.Response) (*ListLedgerResponse, error) {
 	return response, nil
 }
 
+// ParseListSenderLinksResponse parses an HTTP response from a ListSenderLinksWithResponse call
+func ParseListSenderLinksResponse(rsp *http.Response) (*ListSenderLinksResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSenderLinksResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SenderLinksResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParsePairPhoneResponse parses an HTTP response from a PairPhoneWithResponse call
 func ParsePairPhoneResponse(rsp *http.Response) (*PairPhoneResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -66549,6 +69016,587 @@ func ParseDeleteKeyResponse(rsp *http.Response) (*DeleteKeyResponse, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSmppPasswordResponse parses an HTTP response from a DeleteSmppPasswordWithResponse call
+func ParseDeleteSmppPasswordResponse(rsp *http.Response) (*DeleteSmppPasswordResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSmppPasswordResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateSmppPasswordResponse parses an HTTP response from a CreateSmppPasswordWithResponse call
+func ParseCreateSmppPasswordResponse(rsp *http.Response) (*CreateSmppPasswordResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSmppPasswordResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NewSmppPasswordResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListSafeResponse parses an HTTP response from a ListSafeWithResponse call
+func ParseListSafeResponse(rsp *http.Response) (*ListSafeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSafeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SafeListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseAddSafeResponse parses an HTTP response from a AddSafeWithResponse call
+func ParseAddSafeResponse(rsp *http.Response) (*AddSafeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AddSafeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SafeResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSafeResponse parses an HTTP response from a DeleteSafeWithResponse call
+func ParseDeleteSafeResponse(rsp *http.Response) (*DeleteSafeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSafeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListSuspectsResponse parses an HTTP response from a ListSuspectsWithResponse call
+func ParseListSuspectsResponse(rsp *http.Response) (*ListSuspectsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSuspectsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SuspectListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseReleaseSuspectResponse parses an HTTP response from a ReleaseSuspectWithResponse call
+func ParseReleaseSuspectResponse(rsp *http.Response) (*ReleaseSuspectResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReleaseSuspectResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SafeResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -72830,6 +75878,81 @@ func ParseCheckNewestVerificationResponse(rsp *http.Response) (*CheckNewestVerif
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseReadVerificationStatisticsResponse parses an HTTP response from a ReadVerificationStatisticsWithResponse call
+func ParseReadVerificationStatisticsResponse(rsp *http.Response) (*ReadVerificationStatisticsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReadVerificationStatisticsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest VerificationStatisticsResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid

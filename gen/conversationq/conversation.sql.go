@@ -10,6 +10,26 @@ import (
 	"time"
 )
 
+const conversationFind = `-- name: ConversationFind :one
+SELECT c.phone_number FROM conversations c
+WHERE c.company_id = $1 AND c.phone_number = ANY ($2::text[]) AND c.submitted_by = $3::text
+ORDER BY array_position($2::text[], c.phone_number)
+LIMIT 1
+`
+
+type ConversationFindParams struct {
+	CompanyID    int64
+	PhoneNumbers []string
+	Owner        string
+}
+
+func (q *Queries) ConversationFind(ctx context.Context, arg ConversationFindParams) (string, error) {
+	row := q.db.QueryRow(ctx, conversationFind, arg.CompanyID, arg.PhoneNumbers, arg.Owner)
+	var phone_number string
+	err := row.Scan(&phone_number)
+	return phone_number, err
+}
+
 const conversationGet = `-- name: ConversationGet :one
 SELECT c.company_id, o.company_no, c.phone_number, c.unread, c.last_id, r.sender_no, left(r.content, $1::integer)::text AS content, r.created_at, r.task_id
 FROM conversations c

@@ -691,7 +691,7 @@ type TaskFlowsRow struct {
 
 // TaskFlows locks tasks of companies with several waiting flows, in their order within the company. max_tasks has one entry for each pool, lane and company: the
 // number of tasks that TaskOffer returned for these three. The conditions and the limit of the search are those of TaskOffer. Tasks without a flow_rank are not
-// returned. These tasks are in the order of their ranks, so TaskOffer has already returned the first of them.
+// returned: TaskOffer orders them by rank, and has already returned the first of them.
 func (q *Queries) TaskFlows(ctx context.Context, arg TaskFlowsParams) ([]TaskFlowsRow, error) {
 	rows, err := q.db.Query(ctx, taskFlows,
 		arg.Sign,

@@ -176,8 +176,9 @@ SELECT count(*) FROM held
 `
 
 // TaskHoldSwitched holds tasks to which a switch applies, and returns their number. The caller repeats the statement until it returns 0. The statement reads
-// the tasks that claims and LongestWait would read: in each pool, the first `portion` queued tasks and the first `portion` tasks that are not queued; of all
-// pools together, the queued tasks that have been due for the longest time, `portion` with priority 0 and `portion` with another priority.
+// the tasks that claims and LongestWait would read: (1) the first `portion` queued tasks of each pool, (2) the
+// first `portion` tasks of each pool that are not queued, (3) of all pools, the queued tasks that have been due longest: `portion` with priority 0, and `portion`
+// with another priority.
 func (q *Queries) TaskHoldSwitched(ctx context.Context, portion int32) (int64, error) {
 	row := q.db.QueryRow(ctx, taskHoldSwitched, portion)
 	var count int64
@@ -345,7 +346,7 @@ type TaskUnholdRow struct {
 // the number of released tasks, and the last task of the portion. pool_ids has one entry for each task that is due at once: the pool of the task. A task with a
 // later due time, such as a retry, still waits for this time. Released tasks are queued like all tasks that become due. For a task without an attempt, the
 // waiting time begins again. If caps count the task, quiet_from becomes epoch, so that no claim returns the task before the sweep move-quiet-tasks has checked
-// the caps for the new due times: otherwise all messages that were to be sent meanwhile would be sent together.
+// the caps for the new due time. Otherwise, all messages that were due during the pause would be sent together.
 func (q *Queries) TaskUnhold(ctx context.Context, arg TaskUnholdParams) (TaskUnholdRow, error) {
 	row := q.db.QueryRow(ctx, taskUnhold, arg.BatchID, arg.AfterID, arg.Portion)
 	var i TaskUnholdRow

@@ -528,10 +528,10 @@ type TaskQueueParams struct {
 	BatchSize       int32
 }
 
-// TaskQueue queues up to batch_size tasks that have become due, in the order of their due times, those of one time by priority, and returns their number. A
-// task that was never queued receives its ranks now, from task_ranks_reserve. So a scheduled task uses no share of its company before its due time. If a task
-// has been due for priority_max_wait, it is queued with aged_priority, the first priority after real-time messages, and receives ranks of this priority. If
-// priority_max_wait is null, each task keeps its priority. The statement reads nothing in pools whose tasks are all queued.
+// TaskQueue queues up to batch_size tasks that have become due, and returns their number. Tasks with earlier due times are first. Tasks with the same due time
+// are ordered by priority. A task that was never queued receives its ranks now, from task_ranks_reserve. So a scheduled task uses no share of its company
+// before its due time. If a task has been due for priority_max_wait, it is queued with aged_priority, the first priority after real-time messages, and receives
+// ranks of this priority. If priority_max_wait is null, each task keeps its priority. The statement reads nothing in pools whose tasks are all queued.
 func (q *Queries) TaskQueue(ctx context.Context, arg TaskQueueParams) (int64, error) {
 	row := q.db.QueryRow(ctx, taskQueue, arg.PriorityMaxWait, arg.AgedPriority, arg.BatchSize)
 	var count int64

@@ -342,7 +342,7 @@ requeued AS (
                 g.at
             FROM returned g
             CROSS JOIN LATERAL (
-                -- A rank is valid only in its pool. If the task is queued again, the rank is also valid only in its priority (lane / 32).
+                -- A rank is valid only in its pool. If the task waits (again_at), its rank must also belong to its priority: an aged task has another lane.
                 SELECT s.id, s.id = t.pool_id AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) AS is_ranked
                 FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
             ) p
@@ -429,6 +429,38 @@ func (q *Queries) TaskRelease(ctx context.Context, arg TaskReleaseParams) ([]Tas
 	return items, nil
 }
 
+const taskRenew = `-- name: TaskRenew :exec
+WITH held AS MATERIALIZED (
+    SELECT t.task_id
+    FROM (SELECT unnest($2::text[]) AS task_id, unnest($3::bigint[]) AS lease_id) i
+    CROSS JOIN LATERAL (SELECT q.task_id, q.pool_id, q.lane, q.rank, q.due_at, q.expires_at, q.created_at, q.updated_at, q.company_id, q.message_type, q.country_no, q.priority, q.segments, q.retry_count, q.troubles, q.result, q.failed_app_id, q.processing_app_id, q.lease_id, q.lease_until, q.lease_segments, q.lease_sign, q.lease_limit, q.phone_number, q.recipient, q.content, q.sign, q.rendering_id, q.user_id, q.on_unclear, q.entered_at, q.was_claimed, q.traceparent, q.batch_id, q.is_test, q.contact_values, q.start_until, q.due_when_resumed, q.submitted_by, q.flow_rank, q.lease_sign_mode, q.quiet_from, q.lease_sim, q.exemption, q.taken_back_by, q.taken_back_result, q.sealed, send_before(q) AS send_before FROM queue q WHERE q.task_id = i.task_id FOR UPDATE) t
+    WHERE t.processing_app_id = $4::text AND t.lease_id = i.lease_id
+        AND (t.lease_until > clock_timestamp() OR t.send_before <= clock_timestamp()) -- as in TaskReport: no other sender can have the task
+)
+UPDATE queue t
+SET start_until = NULL, lease_until = greatest(t.lease_until, clock_timestamp() + $1::interval)
+WHERE t.task_id = ANY (ARRAY(SELECT h.task_id FROM held h)) AND t.lease_until IS NOT NULL
+`
+
+type TaskRenewParams struct {
+	Lease    time.Duration
+	TaskIds  []string
+	LeaseIds []int64
+	SenderNo string
+}
+
+// TaskRenew extends leases of a sender that it holds now, to `lease` from now: the provider has parts of their messages, or the messages wait behind them. A lease is
+// extended even beyond the expiry of its task, because the other parts must follow. task_ids are in ascending order.
+func (q *Queries) TaskRenew(ctx context.Context, arg TaskRenewParams) error {
+	_, err := q.db.Exec(ctx, taskRenew,
+		arg.Lease,
+		arg.TaskIds,
+		arg.LeaseIds,
+		arg.SenderNo,
+	)
+	return err
+}
+
 const taskReport = `-- name: TaskReport :many
 WITH input AS MATERIALIZED (
     SELECT
@@ -436,19 +468,19 @@ WITH input AS MATERIALIZED (
         unnest($3::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
         unnest($4::smallint[]) AS status, unnest($5::boolean[]) AS wants_retry, unnest($6::smallint[]) AS max_retry_count,
         make_interval(secs => unnest($7::double precision[])) AS retry_delay, unnest($8::jsonb[]) AS request_data,
-        nullif(left(unnest($9::text[]), 500), '') AS error_message, nullif(left(unnest($10::text[]), 200), '') AS provider_no
+        nullif(left(unnest($9::text[]), 500), '') AS error_message, nullif(unnest($10::text[]), '') AS provider_no
 ),
 held AS MATERIALIZED (
-    SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data,
-        i.max_retry_count, i.provider_no, t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at,
-        t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.send_before,
-        t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
+    SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.error_message, i.request_data, i.max_retry_count, i.provider_no,
+        CASE WHEN t.expires_at > now() AND t.expires_at <= now() + i.retry_delay THEN (t.expires_at - now()) / 2 ELSE i.retry_delay END AS retry_delay,
+        t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at, t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at,
+        t.lease_until, t.send_before, t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT q.task_id, q.pool_id, q.lane, q.rank, q.due_at, q.expires_at, q.created_at, q.updated_at, q.company_id, q.message_type, q.country_no, q.priority, q.segments, q.retry_count, q.troubles, q.result, q.failed_app_id, q.processing_app_id, q.lease_id, q.lease_until, q.lease_segments, q.lease_sign, q.lease_limit, q.phone_number, q.recipient, q.content, q.sign, q.rendering_id, q.user_id, q.on_unclear, q.entered_at, q.was_claimed, q.traceparent, q.batch_id, q.is_test, q.contact_values, q.start_until, q.due_when_resumed, q.submitted_by, q.flow_rank, q.lease_sign_mode, q.quiet_from, q.lease_sim, q.exemption, q.taken_back_by, q.taken_back_result, q.sealed, send_before(q) AS send_before FROM queue q WHERE q.task_id = i.task_id FOR UPDATE) t
 ),
 verdict AS MATERIALIZED (
-    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.send_before, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_sim, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, e.effect, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null if the sweep has taken the lease back
+    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.retry_delay, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.send_before, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_sim, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, e.effect, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null if the sweep has taken the lease back
         left(CASE e.effect WHEN 'exhausted' THEN $11::text ELSE '' END || coalesce(h.error_message, e.message), 500) AS result
     FROM held h
     CROSS JOIN LATERAL (
@@ -500,9 +532,9 @@ logged AS (
 ),
 accepted AS (
     INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no)
-    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, v.provider_no
-    FROM verdict v
-    WHERE v.provider_no IS NOT NULL
+    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, left(n.number, 200)
+    FROM verdict v CROSS JOIN LATERAL unnest(string_to_array(v.provider_no, E'\n')) AS n (number)
+    WHERE n.number <> ''
 )
 SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS NOT NULL)::boolean AS has_rendering,
     v.lease_id::bigint AS lease_id, v.updated_at::timestamptz AS leased_at, v.lease_segments, v.traceparent,
@@ -547,7 +579,9 @@ type TaskReportRow struct {
 // receive the task. A SUCCESS is also accepted after the sweep took the lease back, if the app held the last lease and no sender has claimed the task since then.
 //
 // lease_id NULL: the report ends the lease that its app holds, whatever its id. The log row contains the id of the ended lease. provider_no, the provider's
-// number of the message, is stored, because a receipt can refer to this number.
+// number of the message, is stored, because a receipt can refer to this number. It has a line for each part of a long message.
+//
+// retry_delay_seconds: a retry that would be due only after the task has expired is due when half of the remaining time has passed.
 //
 // is_recovery: the circuit breaker of the app is not closed, and the app sent this message. The caller then closes the breaker in the same transaction. For
 // driven senders, package push decides this, because a call that began before the breaker opened can succeed.
@@ -627,7 +661,7 @@ requeued AS (
                 g.at
             FROM returned g
             CROSS JOIN LATERAL (
-                -- A rank is valid only in its pool. If the task is queued again, the rank is also valid only in its priority (lane / 32).
+                -- A rank is valid only in its pool. If the task waits (again_at), its rank must also belong to its priority: an aged task has another lane.
                 SELECT s.id, s.id = t.pool_id AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) AS is_ranked
                 FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
             ) p

@@ -202,9 +202,9 @@ type TasksLateRow struct {
 
 // Statements on waiting times, for the alert rules. The rules at the beginning of dispatch/claim.sql also apply here.
 // TasksLate returns the longest waiting time in each channel and company, in seconds, if it is longer than after_seconds. Tasks with a rendering of `ignored`
-// are skipped. The statement reads the tasks that have been due for the longest time: up to max_tasks tasks with priority 0, and up to max_tasks tasks with another
-// priority. It also reads the first queued task of each pool and lane, and the first unqueued task of each pool. Therefore a channel, or a company with its own
-// pool, is found even if other companies have many waiting tasks.
+// are skipped. The statement reads the tasks that have been due for the longest time: up to max_tasks tasks with priority 0, and up to max_tasks tasks with
+// another priority. It also reads the first queued task of each pool and lane, and the first unqueued task of each pool. Therefore the statement finds a late
+// channel, or a late company with its own pool, even if other companies have many waiting tasks.
 func (q *Queries) TasksLate(ctx context.Context, arg TasksLateParams) ([]TasksLateRow, error) {
 	rows, err := q.db.Query(ctx, tasksLate, arg.Ignored, arg.MaxTasks, arg.AfterSeconds)
 	if err != nil {

@@ -138,6 +138,38 @@ func (q *Queries) ErasureList(ctx context.Context, arg ErasureListParams) ([]Era
 	return items, nil
 }
 
+const erasureRecipientsOfCodes = `-- name: ErasureRecipientsOfCodes :many
+SELECT DISTINCT v.recipient FROM verifications v
+WHERE v.company_id = $1 AND v.options ->> 'user_id' = ANY ($2::text[])
+ORDER BY v.recipient
+`
+
+type ErasureRecipientsOfCodesParams struct {
+	CompanyID int64
+	UserIds   []string
+}
+
+// ErasureRecipientsOfCodes returns the addresses that got codes for users. The addresses of a contact can have changed since then.
+func (q *Queries) ErasureRecipientsOfCodes(ctx context.Context, arg ErasureRecipientsOfCodesParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, erasureRecipientsOfCodes, arg.CompanyID, arg.UserIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var recipient string
+		if err := rows.Scan(&recipient); err != nil {
+			return nil, err
+		}
+		items = append(items, recipient)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const erasureUsers = `-- name: ErasureUsers :exec
 UPDATE erasures e SET user_ids = $1::text[] WHERE e.id = $2 AND e.status = 'running'
 `

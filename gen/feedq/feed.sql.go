@@ -645,7 +645,8 @@ func (q *Queries) FeedTake(ctx context.Context, arg FeedTakeParams) ([]FeedTakeR
 const feedTasks = `-- name: FeedTasks :many
 SELECT r.id AS log_id, m.task_id, c.company_no, m.phone_number, m.source, m.dedup_key, m.message_type, m.batch_id, d.notification_id, m.segments,
     m.is_test, m.created_at, r.outcome, r.event, r.effect, r.app_id, r.result, r.retry_count,
-    coalesce(m.request_data ->> 'smsgate_id', '')::text AS smsgate_id -- the id of the SMSGate message of the task
+    coalesce(m.request_data ->> 'smsgate_id', '')::text AS smsgate_id, -- the id of the SMSGate message of the task
+    (m.request_data -> 'smpp')::jsonb AS smpp -- the fields of an SMPP message that its receipts need
 FROM messages m
 JOIN report_logs r ON r.task_id = m.task_id
 LEFT JOIN renderings d ON d.id = m.rendering_id
@@ -679,6 +680,7 @@ type FeedTasksRow struct {
 	Result         *string
 	RetryCount     *int16
 	SmsgateID      string
+	Smpp           []byte
 }
 
 // FeedTasks returns the data of the events of tasks: the message of the task, and the row of report_logs. A task whose partition was dropped is not returned.
@@ -711,6 +713,58 @@ func (q *Queries) FeedTasks(ctx context.Context, arg FeedTasksParams) ([]FeedTas
 			&i.Result,
 			&i.RetryCount,
 			&i.SmsgateID,
+			&i.Smpp,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const feedVerifications = `-- name: FeedVerifications :many
+SELECT v.verification_id, c.company_no, v.channel, v.recipient, v.purpose, v.task_ids, v.created_at, v.expires_at, v.ended_at
+FROM verifications v
+LEFT JOIN companies c ON c.id = v.company_id
+WHERE v.verification_id = ANY ($1::text[])
+ORDER BY v.verification_id
+`
+
+type FeedVerificationsRow struct {
+	VerificationID string
+	CompanyNo      *string
+	Channel        string
+	Recipient      string
+	Purpose        string
+	TaskIds        []string
+	CreatedAt      time.Time
+	ExpiresAt      time.Time
+	EndedAt        *time.Time
+}
+
+// FeedVerifications returns verifications that have ended, and the numbers of their companies. A deleted verification is not returned.
+func (q *Queries) FeedVerifications(ctx context.Context, ids []string) ([]FeedVerificationsRow, error) {
+	rows, err := q.db.Query(ctx, feedVerifications, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FeedVerificationsRow
+	for rows.Next() {
+		var i FeedVerificationsRow
+		if err := rows.Scan(
+			&i.VerificationID,
+			&i.CompanyNo,
+			&i.Channel,
+			&i.Recipient,
+			&i.Purpose,
+			&i.TaskIds,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.EndedAt,
 		); err != nil {
 			return nil, err
 		}

@@ -223,7 +223,7 @@ WITH numbered AS MATERIALIZED (
     FROM senders s
     CROSS JOIN LATERAL (
         -- OFFSET 0 forces one lookup by deliveries_provider_no_idx for each sender.
-        SELECT o.task_id FROM deliveries o WHERE o.sender_no = s.sender_no AND o.provider_no = $1::text OFFSET 0
+        SELECT o.task_id FROM deliveries o WHERE o.sender_no = s.sender_no AND o.provider_no = ANY ($1::text[]) OFFSET 0
     ) d
 ),
 matching AS MATERIALIZED (
@@ -254,7 +254,7 @@ matching AS MATERIALIZED (
         AND ($14::text IS NULL OR m.country_no = $14::text)
         AND ($15::text IS NULL OR m.submitted_by = $15::text)
         AND ($16::text IS NULL OR m.request_data -> 'template' ->> 'template_no' = $16::text)
-        AND ($1::text IS NULL OR m.task_id IN (SELECT n.task_id FROM numbered n))
+        AND ($1::text[] IS NULL OR m.task_id IN (SELECT n.task_id FROM numbered n))
         AND ($17::text IS NULL OR x.sender_no = $17::text)
         AND ($18::text IS NULL OR starts_with(x.result, $18::text))
         AND ($19::smallint IS NULL OR $19::smallint = (
@@ -288,7 +288,7 @@ SELECT c.tasks, coalesce((SELECT j.id FROM made j), 0)::bigint AS job_id FROM co
 `
 
 type JobPlanParams struct {
-	ProviderNo  *string
+	ProviderNos []string
 	Action      string
 	FromID      string
 	BeforeID    string
@@ -326,7 +326,7 @@ type JobPlanRow struct {
 // The conditions on a task are those of TaskListOf. The task ids are in the range from from_id up to, but without, before_id: see queue.List.
 func (q *Queries) JobPlan(ctx context.Context, arg JobPlanParams) (JobPlanRow, error) {
 	row := q.db.QueryRow(ctx, jobPlan,
-		arg.ProviderNo,
+		arg.ProviderNos,
 		arg.Action,
 		arg.FromID,
 		arg.BeforeID,

@@ -15,7 +15,7 @@ DELETE FROM sender_answers a WHERE a.task_id = ANY ($1::text[])
 `
 
 // Statements that erase a person. Each statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
-// ErasureSenderAnswers deletes the answers about tasks from the latest outcomes of senders.
+// ErasureSenderAnswers deletes the rows of sender_answers about the given tasks.
 func (q *Queries) ErasureSenderAnswers(ctx context.Context, taskIds []string) error {
 	_, err := q.db.Exec(ctx, erasureSenderAnswers, taskIds)
 	return err

@@ -10,6 +10,69 @@ import (
 	"time"
 )
 
+const linkHold = `-- name: LinkHold :one
+INSERT INTO sender_links AS l (sender_id, nth, held_by, host, held_until, bound_at, in_flight, sent, received, error, failed_at)
+SELECT s.id, $1, $2, $3, clock_timestamp() + $4::interval, $5, $6, $7, $8, $9, $10
+FROM senders s
+WHERE s.id = $11
+ON CONFLICT (sender_id, nth) DO UPDATE
+SET held_by = excluded.held_by, host = excluded.host, held_until = excluded.held_until, bound_at = excluded.bound_at, in_flight = excluded.in_flight,
+    sent = excluded.sent, received = excluded.received, error = excluded.error, failed_at = excluded.failed_at
+WHERE l.held_by = excluded.held_by OR l.held_until <= clock_timestamp()
+RETURNING l.nth
+`
+
+type LinkHoldParams struct {
+	Nth      int16
+	HeldBy   string
+	Host     string
+	Lease    time.Duration
+	BoundAt  *time.Time
+	InFlight int64
+	Sent     int64
+	Received int64
+	Error    *string
+	FailedAt *time.Time
+	SenderID int64
+}
+
+// LinkHold takes over a link of a sender that no process holds, or renews a link that this process holds, and stores the state of the link. It returns no row if
+// another process holds the link.
+func (q *Queries) LinkHold(ctx context.Context, arg LinkHoldParams) (int16, error) {
+	row := q.db.QueryRow(ctx, linkHold,
+		arg.Nth,
+		arg.HeldBy,
+		arg.Host,
+		arg.Lease,
+		arg.BoundAt,
+		arg.InFlight,
+		arg.Sent,
+		arg.Received,
+		arg.Error,
+		arg.FailedAt,
+		arg.SenderID,
+	)
+	var nth int16
+	err := row.Scan(&nth)
+	return nth, err
+}
+
+const linkRelease = `-- name: LinkRelease :exec
+DELETE FROM sender_links l WHERE l.sender_id = $1 AND l.nth = $2 AND l.held_by = $3
+`
+
+type LinkReleaseParams struct {
+	SenderID int64
+	Nth      int16
+	HeldBy   string
+}
+
+// LinkRelease lets another process take over a link of a sender at once.
+func (q *Queries) LinkRelease(ctx context.Context, arg LinkReleaseParams) error {
+	_, err := q.db.Exec(ctx, linkRelease, arg.SenderID, arg.Nth, arg.HeldBy)
+	return err
+}
+
 const senderAnswersKeep = `-- name: SenderAnswersKeep :exec
 WITH me AS (
     SELECT s.id FROM senders s WHERE s.sender_no = $2::text
@@ -180,7 +243,7 @@ type TaskMayBeginRow struct {
 
 // TaskMayBegin returns the leases of a driven sender that are still valid. stopped_by is empty if the message can be sent now. Otherwise it is the reason:
 // sender_off, sender_paused, batch_paused, batch_cancelled or switched_off. The statement locks nothing. A cancelled batch stops its tasks only until it is
-// settled. Later tasks of the batch were requeued after the cancellation.
+// settled. Tasks that are in the queue after that time were requeued after the cancellation.
 func (q *Queries) TaskMayBegin(ctx context.Context, arg TaskMayBeginParams) ([]TaskMayBeginRow, error) {
 	rows, err := q.db.Query(ctx, taskMayBegin, arg.TaskIds, arg.LeaseIds, arg.SenderNo)
 	if err != nil {
@@ -202,7 +265,7 @@ func (q *Queries) TaskMayBegin(ctx context.Context, arg TaskMayBeginParams) ([]T
 }
 
 const taskOutgoing = `-- name: TaskOutgoing :many
-SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id,
+SELECT t.task_id, t.recipient, coalesce(c.company_no, '')::text AS company_no, coalesce(t.user_id, '')::text AS user_id,
     coalesce(r.id, 0)::bigint AS rendering_id, -- 0 if the message has no rendering
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.html, '')::text AS html, t.contact_values,
     coalesce(r.template_id, '')::text AS template_id,
@@ -214,6 +277,7 @@ SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id,
 FROM queue t
 JOIN senders s ON s.sender_no = $1
 JOIN sender_states st ON st.sender_id = s.id
+LEFT JOIN companies c ON c.id = t.company_id
 LEFT JOIN renderings r ON r.id = t.rendering_id
 WHERE t.task_id = ANY ($2::text[])
 ORDER BY t.task_id
@@ -227,6 +291,7 @@ type TaskOutgoingParams struct {
 type TaskOutgoingRow struct {
 	TaskID        string
 	Recipient     string
+	CompanyNo     string
 	UserID        string
 	RenderingID   int64
 	Title         string
@@ -259,6 +324,7 @@ func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]T
 		if err := rows.Scan(
 			&i.TaskID,
 			&i.Recipient,
+			&i.CompanyNo,
 			&i.UserID,
 			&i.RenderingID,
 			&i.Title,

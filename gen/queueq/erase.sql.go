@@ -218,8 +218,8 @@ type ErasureSimRecipientsParams struct {
 	FromID     string
 }
 
-// ErasureSimRecipients deletes what the SIMs of senders know about phone numbers. The counts of their recipients remain. A number to which another company has
-// sent tasks since from_id is not deleted, because companies can share a sender. The rows are locked in the order of SimCharge.
+// ErasureSimRecipients deletes the recipients with these phone numbers from the SIMs of senders. The counts of their recipients remain. A number to which
+// another company has sent tasks since from_id is not deleted, because companies can share a sender. The rows are locked in the order of SimCharge.
 func (q *Queries) ErasureSimRecipients(ctx context.Context, arg ErasureSimRecipientsParams) error {
 	_, err := q.db.Exec(ctx, erasureSimRecipients, arg.Recipients, arg.CompanyID, arg.FromID)
 	return err

@@ -44,7 +44,7 @@ SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: the task 
         CASE WHEN coalesce(t.due_at > now() - $2::interval, true) THEN t.failed_app_id END, ''
     )::text AS failed_app_id,
     (q.quiet_from IS NOT NULL)::boolean AS has_quiet_hours,
-    greatest(coalesce(former_due_at(q), t.due_at), now(), CASE WHEN quiet_begins(q) THEN q.quiet_from END)::timestamptz AS allowed_from
+    greatest(coalesce(former_due_at(q), t.due_at), now())::timestamptz AS allowed_from
 FROM tasks t
 LEFT JOIN queue q ON q.task_id = t.task_id
 WHERE t.task_id = $3
@@ -69,8 +69,7 @@ type TaskDueRow struct {
 // step orders events of the same time: received, repeated, claimed, ended
 // TaskDue returns whether a task is due, and the pool that serves the task now. is_expiring is true if the task expires before a claim could lease it.
 // failed_app_id is the sender with which the task failed, while claims still prefer other senders for the task. Otherwise failed_app_id is empty. allowed_from
-// is the time from which the task could be claimed without quiet hours and caps, but never a time in the past. If quiet hours begin so soon that no claim returns
-// the task (quiet_begins), it is their beginning.
+// is the time from which the task could be claimed without quiet hours and caps, but never a time in the past.
 func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, error) {
 	row := q.db.QueryRow(ctx, taskDue, arg.MinLease, arg.RetryMaxWait, arg.TaskID)
 	var i TaskDueRow
@@ -405,7 +404,7 @@ SELECT DISTINCT d.task_id
 FROM senders s
 CROSS JOIN LATERAL (
     SELECT o.task_id FROM deliveries o
-    WHERE o.sender_no = s.sender_no AND o.provider_no = $1::text AND o.task_id < $2::text AND o.task_id >= $3::text
+    WHERE o.sender_no = s.sender_no AND o.provider_no = ANY ($1::text[]) AND o.task_id < $2::text AND o.task_id >= $3::text
     OFFSET 0
 ) d
 ORDER BY d.task_id DESC
@@ -413,17 +412,17 @@ LIMIT $4::integer
 `
 
 type TaskIDsOfProviderNoParams struct {
-	ProviderNo string
-	BeforeID   string
-	FromID     string
-	MaxRows    int32
+	ProviderNos []string
+	BeforeID    string
+	FromID      string
+	MaxRows     int32
 }
 
-// TaskIDsOfProviderNo returns the tasks with a message that has this number at its provider. Messages of many tasks can have the same number. The statement
+// TaskIDsOfProviderNo returns the tasks with a message that has one of these numbers at its provider. Messages of many tasks can have the same number. The statement
 // probes deliveries_provider_no_idx once for each sender.
 func (q *Queries) TaskIDsOfProviderNo(ctx context.Context, arg TaskIDsOfProviderNoParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsOfProviderNo,
-		arg.ProviderNo,
+		arg.ProviderNos,
 		arg.BeforeID,
 		arg.FromID,
 		arg.MaxRows,

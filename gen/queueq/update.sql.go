@@ -126,7 +126,7 @@ WITH input AS MATERIALIZED (
         unnest($1::text[]) AS task_id, unnest($2::text[]) AS app_id,
         unnest($3::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
         unnest($4::smallint[]) AS status, nullif(left(unnest($5::text[]), 500), '') AS error_message,
-        unnest($6::jsonb[]) AS request_data, nullif(left(unnest($7::text[]), 200), '') AS provider_no
+        unnest($6::jsonb[]) AS request_data, nullif(unnest($7::text[]), '') AS provider_no
 ),
 known AS MATERIALIZED (
     -- With an array of ids, the planner opens only the partitions of these ids. With a join, it would open all partitions.
@@ -156,9 +156,9 @@ logged AS (
 ),
 accepted AS (
     INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no)
-    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, v.provider_no
-    FROM verdict v
-    WHERE v.provider_no IS NOT NULL AND v.effect <> 'refused' AND v.lease_id IS NOT NULL
+    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, left(n.number, 200)
+    FROM verdict v CROSS JOIN LATERAL unnest(string_to_array(v.provider_no, E'\n')) AS n (number)
+    WHERE n.number <> '' AND v.effect <> 'refused' AND v.lease_id IS NOT NULL
 )
 SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id
 `
@@ -185,7 +185,8 @@ type ReportsLateRow struct {
 //	ignored  the app held the lease before: the report is repeated or too late
 //	refused  the app never held the lease
 //
-// provider_no, the provider's number of the message, is stored even for an ignored report, because a receipt can refer to this number.
+// provider_no, the provider's number of the message, is stored even for an ignored report, because a receipt can refer to this number. It has a line for each
+// part of a long message.
 func (q *Queries) ReportsLate(ctx context.Context, arg ReportsLateParams) ([]ReportsLateRow, error) {
 	rows, err := q.db.Query(ctx, reportsLate,
 		arg.TaskIds,
@@ -249,7 +250,7 @@ ORDER BY id
 // RequeueHold locks the rows that decide whether tasks of batches, notifications and send-once messages can be requeued, and returns their ids. The locks end
 // with the transaction. Four changes can affect a requeue: a cancellation of the batch, a pause of the batch, a withdrawal, and another message to the same
 // people. Because of the locks, each of them is either visible to the next statement, or waits until the transaction has ended. The same is true for a receipt:
-// see TaskReceiptHold. The batch is locked first, as by the statements that change its tasks.
+// see TaskReceiptHold. The statement locks the batch first, like all statements that change tasks of the batch.
 func (q *Queries) RequeueHold(ctx context.Context, taskIds []string) ([]int64, error) {
 	rows, err := q.db.Query(ctx, requeueHold, taskIds)
 	if err != nil {
@@ -438,32 +439,25 @@ func (q *Queries) SealedStore(ctx context.Context, arg SealedStoreParams) (int64
 }
 
 const sensitiveTasks = `-- name: SensitiveTasks :many
-SELECT m.task_id, q.sealed
-FROM messages m
-LEFT JOIN queue q ON q.task_id = m.task_id
+SELECT m.task_id FROM messages m
 WHERE m.task_id = ANY ($1::text[]) AND m.is_sensitive
 ORDER BY m.task_id
 `
 
-type SensitiveTasksRow struct {
-	TaskID string
-	Sealed *string
-}
-
-// SensitiveTasks returns those tasks of task_ids whose messages are sensitive. sealed: the encrypted text; null if the task has ended.
-func (q *Queries) SensitiveTasks(ctx context.Context, taskIds []string) ([]SensitiveTasksRow, error) {
+// SensitiveTasks returns those of task_ids whose messages are sensitive.
+func (q *Queries) SensitiveTasks(ctx context.Context, taskIds []string) ([]string, error) {
 	rows, err := q.db.Query(ctx, sensitiveTasks, taskIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []SensitiveTasksRow
+	var items []string
 	for rows.Next() {
-		var i SensitiveTasksRow
-		if err := rows.Scan(&i.TaskID, &i.Sealed); err != nil {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, task_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

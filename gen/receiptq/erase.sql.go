@@ -103,8 +103,16 @@ func (q *Queries) ErasureCallbacksOfMessages(ctx context.Context, arg ErasureCal
 const erasureReceipts = `-- name: ErasureReceipts :many
 
 SELECT r.id, r.callback_id, r.recipient FROM receipts r
-WHERE r.recipient <> '' AND EXISTS (
-    SELECT FROM deliveries d WHERE d.task_id = ANY ($1::text[]) AND d.sender_no = r.sender_no AND d.provider_no = r.provider_no
+WHERE r.recipient <> '' AND r.id IN (
+    SELECT i.id
+    FROM deliveries d
+    CROSS JOIN LATERAL (
+        SELECT o.id, o.sender_no FROM receipts o WHERE o.sender_no = d.sender_no AND o.provider_no = d.provider_no -- by receipts_once_key
+        UNION ALL
+        SELECT o.id, o.sender_no FROM receipts o WHERE o.other_nos @> ARRAY[d.provider_no] AND o.matched_at IS NULL -- by receipts_other_nos_idx
+        OFFSET 0
+    ) i
+    WHERE d.task_id = ANY ($1::text[]) AND i.sender_no = d.sender_no
 )
 ORDER BY r.id
 FOR UPDATE

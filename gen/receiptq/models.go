@@ -18,7 +18,7 @@ type Callback struct {
 	CreatedAt time.Time
 	// the error reason that the provider got; null: the callback was accepted
 	Refused *string
-	// number of items that could not be read, while other items of the body could
+	// number of items that could not be read, although the callback was accepted
 	LeftOut int64
 	// SHA-256 of the body; null: the row is older than this column
 	BodyHash []byte
@@ -50,4 +50,6 @@ type Receipt struct {
 	MatchedAt *time.Time
 	// the next time at which the task is searched; null: the task was found, or the search has ended
 	LookAt *time.Time
+	// other forms of provider_no, such as in another base. If no message has provider_no, the message with one of them and with the recipient gets the receipt, and provider_no becomes its number; null: none
+	OtherNos []string
 }

@@ -20,7 +20,8 @@ type CallbackDueRow struct {
 	Body     string
 }
 
-// CallbackDue locks and returns the longest due callback whose messages are not stored yet. Concurrent transactions return different callbacks.
+// Of the callbacks whose messages are not stored yet, CallbackDue locks and returns the callback that has been due longest. Concurrent transactions return
+// different callbacks.
 func (q *Queries) CallbackDue(ctx context.Context) (CallbackDueRow, error) {
 	row := q.db.QueryRow(ctx, callbackDue)
 	var i CallbackDueRow
@@ -87,7 +88,7 @@ SELECT DISTINCT i.callback_id
 FROM unnest($1::text[]) AS s (sender_no)
 CROSS JOIN LATERAL (
     SELECT r.callback_id FROM receipts r -- by receipts_once_key
-    WHERE r.sender_no = s.sender_no AND r.provider_no = $2::text AND r.callback_id < $3::bigint AND r.callback_id >= $4::bigint
+    WHERE r.sender_no = s.sender_no AND r.provider_no = ANY ($2::text[]) AND r.callback_id < $3::bigint AND r.callback_id >= $4::bigint
     OFFSET 0
 ) i
 ORDER BY i.callback_id DESC
@@ -95,19 +96,19 @@ LIMIT $5::integer
 `
 
 type CallbackIDsOfNumberParams struct {
-	SenderNos  []string
-	ProviderNo string
-	BeforeID   int64
-	FromID     int64
-	MaxRows    int32
+	SenderNos   []string
+	ProviderNos []string
+	BeforeID    int64
+	FromID      int64
+	MaxRows     int32
 }
 
-// CallbackIDsOfNumber returns the callbacks that contained receipts of the given senders with a number of the provider. For a repeated receipt, it returns only
+// CallbackIDsOfNumber returns the callbacks that contained receipts of the given senders with one of provider_nos. For a repeated receipt, it returns only
 // the first callback.
 func (q *Queries) CallbackIDsOfNumber(ctx context.Context, arg CallbackIDsOfNumberParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, callbackIDsOfNumber,
 		arg.SenderNos,
-		arg.ProviderNo,
+		arg.ProviderNos,
 		arg.BeforeID,
 		arg.FromID,
 		arg.MaxRows,
@@ -393,10 +394,10 @@ func (q *Queries) CallbacksDeleteExpired(ctx context.Context, arg CallbacksDelet
 
 const callbacksKeep = `-- name: CallbacksKeep :many
 WITH input AS MATERIALIZED (
-    SELECT unnest($6::text[]) AS sender_no, unnest($7::text[]) AS source_ip, unnest($8::text[]) AS body,
-        unnest($9::bytea[]) AS body_hash, nullif(unnest($10::text[]), '') AS refused, unnest($11::bigint[]) AS left_out,
-        unnest($12::boolean[]) AS has_messages,
-        generate_series(1, cardinality($6::text[])) AS nth
+    SELECT unnest($7::text[]) AS sender_no, unnest($8::text[]) AS source_ip, unnest($9::text[]) AS body,
+        unnest($10::bytea[]) AS body_hash, nullif(unnest($11::text[]), '') AS refused, unnest($12::bigint[]) AS left_out,
+        unnest($13::boolean[]) AS has_messages,
+        generate_series(1, cardinality($7::text[])) AS nth
 ),
 kept AS (
     INSERT INTO callbacks AS c (sender_no, source_ip, body, body_hash, refused, left_out, take_at)
@@ -408,11 +409,12 @@ kept AS (
         take_at = CASE WHEN c.received_ids IS NULL THEN coalesce(c.take_at, excluded.take_at) END
     RETURNING c.id, c.sender_no, c.body_hash
 )
-INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state, code)
-SELECT k.id, k.sender_no, r.provider_no, r.recipient, r.state, r.code
+INSERT INTO receipts (callback_id, sender_no, provider_no, other_nos, recipient, state, code)
+SELECT k.id, k.sender_no, r.provider_no, string_to_array(nullif(r.other_nos, ''), E'\n'), r.recipient, r.state, r.code
 FROM (
-    SELECT unnest($1::integer[]) AS nth, unnest($2::text[]) AS provider_no, unnest($3::text[]) AS recipient,
-        unnest($4::smallint[]) AS state, unnest($5::text[]) AS code
+    SELECT unnest($1::integer[]) AS nth, unnest($2::text[]) AS provider_no, unnest($3::text[]) AS other_nos,
+        unnest($4::text[]) AS recipient,
+        unnest($5::smallint[]) AS state, unnest($6::text[]) AS code
 ) r
 JOIN input i ON i.nth = r.nth
 JOIN kept k ON k.sender_no = i.sender_no AND k.body_hash = i.body_hash
@@ -424,6 +426,7 @@ RETURNING id
 type CallbacksKeepParams struct {
 	ReceiptCalls []int32
 	ProviderNos  []string
+	OtherNos     []string
 	Recipients   []string
 	States       []int16
 	Codes        []string
@@ -445,6 +448,7 @@ func (q *Queries) CallbacksKeep(ctx context.Context, arg CallbacksKeepParams) ([
 	rows, err := q.db.Query(ctx, callbacksKeep,
 		arg.ReceiptCalls,
 		arg.ProviderNos,
+		arg.OtherNos,
 		arg.Recipients,
 		arg.States,
 		arg.Codes,
@@ -484,6 +488,56 @@ func (q *Queries) CallbacksMask(ctx context.Context, receivedIds []int64) error 
 	return err
 }
 
+const deliveriesOfLeases = `-- name: DeliveriesOfLeases :many
+SELECT DISTINCT d.lease_id FROM deliveries d
+WHERE d.task_id = ANY ($1::text[]) AND d.lease_id = ANY ($2::bigint[]) AND d.provider_no IS NOT NULL AND NOT EXISTS (
+    SELECT FROM receipts r
+    WHERE r.sender_no = d.sender_no AND r.provider_no = d.provider_no AND r.state = 1 AND r.matched_at IS NOT NULL -- DELIVERED
+)
+ORDER BY d.lease_id
+`
+
+type DeliveriesOfLeasesParams struct {
+	TaskIds  []string
+	LeaseIds []int64
+}
+
+// DeliveriesOfLeases returns those of the leases with a part that is not delivered.
+func (q *Queries) DeliveriesOfLeases(ctx context.Context, arg DeliveriesOfLeasesParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, deliveriesOfLeases, arg.TaskIds, arg.LeaseIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var lease_id int64
+		if err := rows.Scan(&lease_id); err != nil {
+			return nil, err
+		}
+		items = append(items, lease_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const deliveriesOfLeasesHold = `-- name: DeliveriesOfLeasesHold :exec
+SELECT d.id FROM deliveries d WHERE d.task_id = ANY ($1::text[]) AND d.lease_id = ANY ($2::bigint[]) ORDER BY d.id FOR UPDATE
+`
+
+type DeliveriesOfLeasesHoldParams struct {
+	TaskIds  []string
+	LeaseIds []int64
+}
+
+// DeliveriesOfLeasesHold locks the attempts with some leases.
+func (q *Queries) DeliveriesOfLeasesHold(ctx context.Context, arg DeliveriesOfLeasesHoldParams) error {
+	_, err := q.db.Exec(ctx, deliveriesOfLeasesHold, arg.TaskIds, arg.LeaseIds)
+	return err
+}
+
 const firstCallbackSince = `-- name: FirstCallbackSince :one
 SELECT first_id_since('callbacks'::regclass, $1::timestamptz)
 `
@@ -509,29 +563,44 @@ func (q *Queries) FirstReceiptSince(ctx context.Context, since time.Time) (int64
 
 const receiptCandidates = `-- name: ReceiptCandidates :many
 WITH held AS MATERIALIZED (
-    SELECT r.id, r.sender_no, r.provider_no, r.recipient, r.state, r.code
+    SELECT r.id, r.sender_no, r.provider_no, r.other_nos, r.recipient, r.state, r.code
     FROM receipts r
     WHERE r.id = ANY ($1::bigint[]) AND r.matched_at IS NULL
     ORDER BY r.id
     FOR UPDATE SKIP LOCKED
 ),
+forms AS MATERIALIZED (
+    SELECT h.id, h.sender_no, h.provider_no AS number, false AS is_other FROM held h
+    UNION ALL
+    SELECT h.id, h.sender_no, o.number, true
+    FROM held h
+    CROSS JOIN LATERAL unnest(h.other_nos) AS o (number)
+    WHERE h.recipient <> '' AND NOT EXISTS (SELECT FROM deliveries d WHERE d.sender_no = h.sender_no AND d.provider_no = h.provider_no)
+),
 numbers AS MATERIALIZED (
-    SELECT DISTINCT h.sender_no, h.provider_no FROM held h
+    SELECT DISTINCT f.sender_no, f.number FROM forms f
 ),
 sent AS MATERIALIZED (
-    SELECT n.sender_no, n.provider_no, d.task_id, d.recipient, d.lease_id, right(number_digits(d.recipient), 4) AS ending
+    SELECT n.sender_no, n.number, d.task_id, d.recipient, d.lease_id, right(number_digits(d.recipient), 4) AS ending,
+        EXISTS (
+            SELECT FROM deliveries p WHERE p.task_id = d.task_id AND p.lease_id = d.lease_id AND p.provider_no <> n.number
+        ) AS is_part
     FROM numbers n
     CROSS JOIN LATERAL (
         -- OFFSET 0 forces one lookup by deliveries_provider_no_idx for each number.
-        SELECT o.task_id, o.recipient, o.lease_id FROM deliveries o WHERE o.sender_no = n.sender_no AND o.provider_no = n.provider_no OFFSET 0
+        SELECT o.task_id, o.recipient, o.lease_id FROM deliveries o WHERE o.sender_no = n.sender_no AND o.provider_no = n.number OFFSET 0
     ) d
+),
+found AS MATERIALIZED (
+    SELECT f.id, f.is_other, s.number, s.task_id, s.recipient, s.lease_id, s.ending, s.is_part
+    FROM forms f
+    JOIN sent s ON s.sender_no = f.sender_no AND s.number = f.number
 )
-SELECT h.id, h.sender_no, h.recipient, h.state, h.code, coalesce(s.task_id, '')::text AS task_id, coalesce(s.recipient, '')::text AS sent_to,
-    s.lease_id
+SELECT h.id, h.sender_no, h.recipient, h.state, h.code, coalesce(f.task_id, '')::text AS task_id, coalesce(f.recipient, '')::text AS sent_to,
+    f.lease_id, coalesce(f.is_part, false)::boolean AS is_part, coalesce(f.number, '')::text AS number, coalesce(f.is_other, false)::boolean AS is_other
 FROM held h
-LEFT JOIN sent s ON s.sender_no = h.sender_no AND s.provider_no = h.provider_no
-    AND (h.recipient = '' OR s.ending = right(number_digits(h.recipient), 4))
-ORDER BY h.id, s.task_id
+LEFT JOIN found f ON f.id = h.id AND (h.recipient = '' OR f.ending = right(number_digits(h.recipient), 4))
+ORDER BY h.id, f.task_id
 `
 
 type ReceiptCandidatesRow struct {
@@ -543,10 +612,14 @@ type ReceiptCandidatesRow struct {
 	TaskID    string
 	SentTo    string
 	LeaseID   *int64
+	IsPart    bool
+	Number    string
+	IsOther   bool
 }
 
 // ReceiptCandidates locks unmatched receipts, and returns them with the messages that they can belong to. Such a message has the provider's number of the
-// receipt, and its recipient ends in the same four digits. A receipt without such a message has one row with an empty task_id.
+// receipt, and its recipient ends in the same four digits. If no message has this number, the messages with one of other_nos are returned (is_other). A receipt
+// without such a message has one row with an empty task_id. is_part: the message is a part of a long one.
 func (q *Queries) ReceiptCandidates(ctx context.Context, ids []int64) ([]ReceiptCandidatesRow, error) {
 	rows, err := q.db.Query(ctx, receiptCandidates, ids)
 	if err != nil {
@@ -565,6 +638,9 @@ func (q *Queries) ReceiptCandidates(ctx context.Context, ids []int64) ([]Receipt
 			&i.TaskID,
 			&i.SentTo,
 			&i.LeaseID,
+			&i.IsPart,
+			&i.Number,
+			&i.IsOther,
 		); err != nil {
 			return nil, err
 		}
@@ -611,7 +687,7 @@ SELECT i.id
 FROM unnest($1::text[]) AS s (sender_no)
 CROSS JOIN LATERAL (
     SELECT r.id FROM receipts r -- by receipts_once_key
-    WHERE r.sender_no = s.sender_no AND r.provider_no = $2::text AND r.id < $3::bigint AND r.id >= $4::bigint
+    WHERE r.sender_no = s.sender_no AND r.provider_no = ANY ($2::text[]) AND r.id < $3::bigint AND r.id >= $4::bigint
     OFFSET 0
 ) i
 ORDER BY i.id DESC
@@ -619,18 +695,18 @@ LIMIT $5::integer
 `
 
 type ReceiptIDsOfNumberParams struct {
-	SenderNos  []string
-	ProviderNo string
-	BeforeID   int64
-	FromID     int64
-	MaxRows    int32
+	SenderNos   []string
+	ProviderNos []string
+	BeforeID    int64
+	FromID      int64
+	MaxRows     int32
 }
 
-// ReceiptIDsOfNumber returns the receipts of the given senders with a number of the provider.
+// ReceiptIDsOfNumber returns the receipts of the given senders with one of provider_nos.
 func (q *Queries) ReceiptIDsOfNumber(ctx context.Context, arg ReceiptIDsOfNumberParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, receiptIDsOfNumber,
 		arg.SenderNos,
-		arg.ProviderNo,
+		arg.ProviderNos,
 		arg.BeforeID,
 		arg.FromID,
 		arg.MaxRows,
@@ -739,10 +815,10 @@ func (q *Queries) ReceiptIDsUnmatched(ctx context.Context, arg ReceiptIDsUnmatch
 }
 
 const receiptListOf = `-- name: ReceiptListOf :many
-SELECT r.id, r.callback_id, r.sender_no, r.provider_no, r.recipient, r.state, r.code, r.created_at, r.matched_at, r.look_at FROM receipts r
+SELECT r.id, r.callback_id, r.sender_no, r.provider_no, r.recipient, r.state, r.code, r.created_at, r.matched_at, r.look_at, r.other_nos FROM receipts r
 WHERE r.id = ANY ($1::bigint[])
     AND ($2::text IS NULL OR r.sender_no = $2::text)
-    AND ($3::text IS NULL OR r.provider_no = $3::text)
+    AND ($3::text[] IS NULL OR r.provider_no = ANY ($3::text[]))
     AND ($4::boolean IS NULL OR (r.matched_at IS NOT NULL) = $4::boolean)
     AND ($5::timestamptz IS NULL OR r.created_at >= $5::timestamptz)
     AND ($6::timestamptz IS NULL OR r.created_at < $6::timestamptz)
@@ -752,7 +828,7 @@ ORDER BY r.id DESC
 type ReceiptListOfParams struct {
 	Ids         []int64
 	SenderNo    *string
-	ProviderNo  *string
+	ProviderNos []string
 	IsMatched   *bool
 	CreatedFrom *time.Time
 	CreatedTo   *time.Time
@@ -763,7 +839,7 @@ func (q *Queries) ReceiptListOf(ctx context.Context, arg ReceiptListOfParams) ([
 	rows, err := q.db.Query(ctx, receiptListOf,
 		arg.Ids,
 		arg.SenderNo,
-		arg.ProviderNo,
+		arg.ProviderNos,
 		arg.IsMatched,
 		arg.CreatedFrom,
 		arg.CreatedTo,
@@ -786,6 +862,7 @@ func (q *Queries) ReceiptListOf(ctx context.Context, arg ReceiptListOfParams) ([
 			&i.CreatedAt,
 			&i.MatchedAt,
 			&i.LookAt,
+			&i.OtherNos,
 		); err != nil {
 			return nil, err
 		}
@@ -925,6 +1002,33 @@ func (q *Queries) ReceiptsFind(ctx context.Context, arg ReceiptsFindParams) ([]R
 	return items, nil
 }
 
+const receiptsName = `-- name: ReceiptsName :exec
+WITH named AS MATERIALIZED (
+    SELECT r.id, n.number,
+        row_number() OVER (PARTITION BY r.sender_no, n.number, r.recipient, r.state, r.code ORDER BY r.id) > 1 OR EXISTS (
+            SELECT FROM receipts o
+            WHERE o.sender_no = r.sender_no AND o.provider_no = n.number AND o.recipient = r.recipient AND o.state = r.state AND o.code = r.code
+        ) AS is_repeat
+    FROM (SELECT unnest($1::bigint[]) AS id, unnest($2::text[]) AS number) n
+    JOIN receipts r ON r.id = n.id
+),
+repeats AS (
+    DELETE FROM receipts r USING named n WHERE r.id = n.id AND n.is_repeat
+)
+UPDATE receipts r SET provider_no = n.number FROM named n WHERE r.id = n.id AND NOT n.is_repeat
+`
+
+type ReceiptsNameParams struct {
+	Ids     []int64
+	Numbers []string
+}
+
+// ReceiptsName replaces the numbers of receipts by those of their messages. It deletes a receipt that is the same as another one then.
+func (q *Queries) ReceiptsName(ctx context.Context, arg ReceiptsNameParams) error {
+	_, err := q.db.Exec(ctx, receiptsName, arg.Ids, arg.Numbers)
+	return err
+}
+
 const receiptsUnmatched = `-- name: ReceiptsUnmatched :many
 SELECT n.sender_no, h.channel, u.receipts
 FROM senders n
@@ -987,7 +1091,14 @@ func (q *Queries) ReceiptsUnmatched(ctx context.Context, arg ReceiptsUnmatchedPa
 const receiptsWaiting = `-- name: ReceiptsWaiting :many
 SELECT r.id FROM receipts r
 WHERE r.sender_no = $1 AND r.provider_no = ANY ($2::text[]) AND r.matched_at IS NULL
-ORDER BY r.id
+UNION
+SELECT o.id
+FROM (
+    -- OFFSET 0 forces receipts_other_nos_idx.
+    SELECT i.id, i.sender_no FROM receipts i WHERE i.other_nos && $2::text[] AND i.matched_at IS NULL OFFSET 0
+) o
+WHERE o.sender_no = $1
+ORDER BY id
 `
 
 type ReceiptsWaitingParams struct {

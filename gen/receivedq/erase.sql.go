@@ -7,6 +7,7 @@ package receivedq
 
 import (
 	"context"
+	"time"
 )
 
 const erasureReceived = `-- name: ErasureReceived :execrows
@@ -72,4 +73,81 @@ func (q *Queries) ErasureReceivedCandidates(ctx context.Context, arg ErasureRece
 		return nil, err
 	}
 	return items, nil
+}
+
+const erasureReceivedParts = `-- name: ErasureReceivedParts :many
+SELECT p.sender_no, p.from_no, p.to_no, p.reference, p.total, min(p.created_at)::timestamptz AS began
+FROM received_parts p
+WHERE right(number_digits(p.from_no), 8) = ANY ($1::text[])
+GROUP BY p.sender_no, p.from_no, p.to_no, p.reference, p.total
+ORDER BY p.sender_no, p.from_no, p.to_no, p.reference, p.total
+`
+
+type ErasureReceivedPartsRow struct {
+	SenderNo  string
+	FromNo    string
+	ToNo      string
+	Reference int64
+	Total     int16
+	Began     time.Time
+}
+
+// ErasureReceivedParts returns the messages with stored parts from phone numbers that end with one of `digits`. The caller checks each returned number.
+func (q *Queries) ErasureReceivedParts(ctx context.Context, digits []string) ([]ErasureReceivedPartsRow, error) {
+	rows, err := q.db.Query(ctx, erasureReceivedParts, digits)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ErasureReceivedPartsRow
+	for rows.Next() {
+		var i ErasureReceivedPartsRow
+		if err := rows.Scan(
+			&i.SenderNo,
+			&i.FromNo,
+			&i.ToNo,
+			&i.Reference,
+			&i.Total,
+			&i.Began,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const erasureReceivedPartsDelete = `-- name: ErasureReceivedPartsDelete :execrows
+DELETE FROM received_parts p
+USING (
+    SELECT unnest($1::text[]) AS from_no, unnest($2::text[]) AS to_no, unnest($3::bigint[]) AS reference,
+        unnest($4::smallint[]) AS total
+) m
+WHERE p.sender_no = $5 AND p.from_no = m.from_no AND p.to_no = m.to_no AND p.reference = m.reference AND p.total = m.total
+`
+
+type ErasureReceivedPartsDeleteParams struct {
+	FromNos      []string
+	ToNos        []string
+	ReferencesOf []int64
+	Totals       []int16
+	SenderNo     string
+}
+
+// ErasureReceivedPartsDelete deletes the stored parts of messages to a sender. Entry n of the arrays belongs to message n.
+func (q *Queries) ErasureReceivedPartsDelete(ctx context.Context, arg ErasureReceivedPartsDeleteParams) (int64, error) {
+	result, err := q.db.Exec(ctx, erasureReceivedPartsDelete,
+		arg.FromNos,
+		arg.ToNos,
+		arg.ReferencesOf,
+		arg.Totals,
+		arg.SenderNo,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

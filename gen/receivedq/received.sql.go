@@ -94,29 +94,31 @@ func (q *Queries) ReceivedAdd(ctx context.Context, arg ReceivedAddParams) ([]int
 const receivedAnswers = `-- name: ReceivedAnswers :many
 SELECT DISTINCT ON (n.nth) n.nth::integer AS nth, n.phone_number::text AS phone_number, t.task_id, t.company_id, t.submitted_by, t.is_answered::boolean AS is_answered
 FROM (
-    SELECT unnest($1::integer[]) AS nth, unnest($2::text[]) AS phone_number, unnest($3::timestamptz[]) AS until
+    SELECT unnest($1::integer[]) AS nth, unnest($2::text[]) AS phone_number, unnest($3::timestamptz[]) AS until,
+        unnest($4::bigint[]) AS to_company
 ) n
 CROSS JOIN LATERAL (
     SELECT m.task_id, m.company_id, m.submitted_by, l.is_answered, l.leased_at
     FROM (
         SELECT o.task_id, o.company_id, o.submitted_by FROM messages o
-        WHERE o.recipient = n.phone_number AND o.task_id >= $4::text
+        WHERE o.recipient = n.phone_number AND o.task_id >= $5::text
         ORDER BY o.task_id DESC
-        LIMIT $5::integer
+        LIMIT $6::integer
     ) m
     CROSS JOIN LATERAL (
-        SELECT coalesce(x.app_id = $6::text, false) AS is_answered, max(x.leased_at) AS leased_at
+        SELECT coalesce(x.app_id = $7::text, false) AS is_answered, max(x.leased_at) AS leased_at
         FROM (
             SELECT r.app_id, r.leased_at FROM report_logs r
-            WHERE r.task_id = m.task_id AND r.task_id >= $4::text AND r.leased_at <= n.until
-                AND (r.app_id = $6::text OR m.company_id = $7::bigint)
+            WHERE r.task_id = m.task_id AND r.task_id >= $5::text AND r.leased_at <= n.until
+                AND (r.app_id = $7::text OR m.company_id = $8::bigint)
             UNION ALL
             SELECT q.processing_app_id, q.updated_at FROM queue q -- a claim sets updated_at, and nothing changes it during the lease
             WHERE q.task_id = m.task_id AND q.lease_until IS NOT NULL AND q.updated_at <= n.until
-                AND (q.processing_app_id = $6::text OR m.company_id = $7::bigint)
+                AND (q.processing_app_id = $7::text OR m.company_id = $8::bigint)
         ) x
         GROUP BY 1
     ) l
+    WHERE n.to_company IN (0, m.company_id)
     ORDER BY l.is_answered DESC, l.leased_at DESC, m.task_id DESC
     LIMIT 1
 ) t
@@ -127,6 +129,7 @@ type ReceivedAnswersParams struct {
 	Nths         []int32
 	PhoneNumbers []string
 	Untils       []time.Time
+	ToCompanies  []int64
 	FromID       string
 	MaxTasks     int32
 	SenderNo     string
@@ -142,16 +145,17 @@ type ReceivedAnswersRow struct {
 	IsAnswered  bool
 }
 
-// ReceivedAnswers returns the task that each received message answers, and the submitter and the recipient of this task. Each entry of nths, phone_numbers and
-// untils is the index of a message, a number that can be its number, and its time. A message answers a task to one of its numbers. Of several tasks, it answers the
-// task that the sender leased last before the time of the message. If the sender leased none, the task is the one of the company that any sender leased last:
-// is_answered is false then, and the task only shows which number is the number of the message. The statement reads only the max_tasks newest tasks to each number
-// with ids from from_id on. A message without such a task is not returned.
+// ReceivedAnswers returns the task that each received message answers, and the submitter and the recipient of this task. Entry n of nths, phone_numbers, untils and
+// to_companies is the index of a message, one of its possible numbers, its time, and the company to whose number it was sent, or 0. A message answers a task of this
+// company to one of its numbers. Of several tasks, it answers the task that the sender leased last before the time of the message. If the sender leased no such task, the statement returns the task of the company that
+// another sender leased last, with is_answered false: this task only shows which number the message has. The statement reads only the max_tasks newest tasks to
+// each number with ids from from_id on. A message without such a task is not returned.
 func (q *Queries) ReceivedAnswers(ctx context.Context, arg ReceivedAnswersParams) ([]ReceivedAnswersRow, error) {
 	rows, err := q.db.Query(ctx, receivedAnswers,
 		arg.Nths,
 		arg.PhoneNumbers,
 		arg.Untils,
+		arg.ToCompanies,
 		arg.FromID,
 		arg.MaxTasks,
 		arg.SenderNo,
@@ -211,6 +215,42 @@ func (q *Queries) ReceivedDeleteExpired(ctx context.Context, arg ReceivedDeleteE
 			return nil, err
 		}
 		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const receivedExtensions = `-- name: ReceivedExtensions :many
+SELECT c.id AS company_id, (coalesce(s.config ->> 'src_id', '') || e.digits)::text AS own_number
+FROM senders s
+CROSS JOIN LATERAL jsonb_each_text(CASE jsonb_typeof(s.config -> 'extensions') WHEN 'object' THEN s.config -> 'extensions' END) e (company_no, digits)
+JOIN companies c ON c.company_no = e.company_no
+WHERE s.sender_no = $1
+ORDER BY e.digits DESC, c.id
+`
+
+type ReceivedExtensionsRow struct {
+	CompanyID int64
+	OwnNumber string
+}
+
+// ReceivedExtensions returns the numbers of a sender that belong to companies: its src_id and the extension of the company. A longer number comes before
+// a number with which it begins.
+func (q *Queries) ReceivedExtensions(ctx context.Context, senderNo string) ([]ReceivedExtensionsRow, error) {
+	rows, err := q.db.Query(ctx, receivedExtensions, senderNo)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReceivedExtensionsRow
+	for rows.Next() {
+		var i ReceivedExtensionsRow
+		if err := rows.Scan(&i.CompanyID, &i.OwnNumber); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -290,23 +330,29 @@ func (q *Queries) ReceivedIDsOfCompany(ctx context.Context, arg ReceivedIDsOfCom
 	return items, nil
 }
 
-const receivedIDsOfNumber = `-- name: ReceivedIDsOfNumber :many
-SELECT r.id FROM received_messages r
-WHERE r.phone_number = $1 AND r.id < $2::bigint AND r.id >= $3::bigint
+const receivedIDsOfNumbers = `-- name: ReceivedIDsOfNumbers :many
+SELECT r.id
+FROM unnest($1::text[]) n (phone_number)
+CROSS JOIN LATERAL (
+    SELECT o.id FROM received_messages o
+    WHERE o.phone_number = n.phone_number AND o.id < $2::bigint AND o.id >= $3::bigint
+    ORDER BY o.id DESC
+    LIMIT $4::integer
+) r
 ORDER BY r.id DESC
 LIMIT $4::integer
 `
 
-type ReceivedIDsOfNumberParams struct {
-	PhoneNumber string
-	BeforeID    int64
-	FromID      int64
-	MaxRows     int32
+type ReceivedIDsOfNumbersParams struct {
+	PhoneNumbers []string
+	BeforeID     int64
+	FromID       int64
+	MaxRows      int32
 }
 
-func (q *Queries) ReceivedIDsOfNumber(ctx context.Context, arg ReceivedIDsOfNumberParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, receivedIDsOfNumber,
-		arg.PhoneNumber,
+func (q *Queries) ReceivedIDsOfNumbers(ctx context.Context, arg ReceivedIDsOfNumbersParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, receivedIDsOfNumbers,
+		arg.PhoneNumbers,
 		arg.BeforeID,
 		arg.FromID,
 		arg.MaxRows,
@@ -563,7 +609,7 @@ WHERE r.id = ANY ($1::bigint[]) AND r.phone_number <> ''
     AND ($2::bigint IS NULL OR r.company_id = $2::bigint)
     AND ($3::text IS NULL OR r.submitted_by = $3::text)
     AND ($4::text IS NULL OR r.sender_no = $4::text)
-    AND ($5::text IS NULL OR r.phone_number = $5::text)
+    AND ($5::text[] IS NULL OR r.phone_number = ANY ($5::text[]))
     AND ($6::text IS NULL OR r.kind = $6::text)
     AND ($7::boolean IS NULL OR (r.read_at IS NULL) = $7::boolean)
     AND ($8::timestamptz IS NULL OR r.created_at >= $8::timestamptz)
@@ -572,15 +618,15 @@ ORDER BY r.id DESC
 `
 
 type ReceivedListOfParams struct {
-	Ids         []int64
-	CompanyID   *int64
-	Owner       *string
-	SenderNo    *string
-	PhoneNumber *string
-	Kind        *string
-	IsUnread    *bool
-	CreatedFrom *time.Time
-	CreatedTo   *time.Time
+	Ids          []int64
+	CompanyID    *int64
+	Owner        *string
+	SenderNo     *string
+	PhoneNumbers []string
+	Kind         *string
+	IsUnread     *bool
+	CreatedFrom  *time.Time
+	CreatedTo    *time.Time
 }
 
 type ReceivedListOfRow struct {
@@ -618,7 +664,7 @@ func (q *Queries) ReceivedListOf(ctx context.Context, arg ReceivedListOfParams) 
 		arg.CompanyID,
 		arg.Owner,
 		arg.SenderNo,
-		arg.PhoneNumber,
+		arg.PhoneNumbers,
 		arg.Kind,
 		arg.IsUnread,
 		arg.CreatedFrom,
@@ -696,6 +742,186 @@ UPDATE received_messages r SET kind = 'opt_in' WHERE r.id = $1
 func (q *Queries) ReceivedOptedIn(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, receivedOptedIn, id)
 	return err
+}
+
+const receivedPartKeep = `-- name: ReceivedPartKeep :exec
+WITH arrived AS (
+    INSERT INTO received_part_identities AS i (identity) VALUES ($9)
+    ON CONFLICT (identity) DO UPDATE SET created_at = now() WHERE i.created_at < now() - $10::interval
+    RETURNING i.identity
+)
+INSERT INTO received_parts AS p (sender_no, from_no, to_no, reference, total, nth, alphabet, octets)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8 FROM arrived
+ON CONFLICT (sender_no, from_no, to_no, reference, total, nth) DO UPDATE SET alphabet = excluded.alphabet, octets = excluded.octets
+`
+
+type ReceivedPartKeepParams struct {
+	SenderNo  string
+	FromNo    string
+	ToNo      string
+	Reference int64
+	Total     int16
+	Nth       int16
+	Alphabet  string
+	Octets    []byte
+	Identity  []byte
+	Known     time.Duration
+}
+
+// ReceivedPartKeep stores a part of a message. A part that arrived before within `known` is not stored again, so that a repeat does not begin a second message.
+// Another part with the same number replaces the earlier one.
+func (q *Queries) ReceivedPartKeep(ctx context.Context, arg ReceivedPartKeepParams) error {
+	_, err := q.db.Exec(ctx, receivedPartKeep,
+		arg.SenderNo,
+		arg.FromNo,
+		arg.ToNo,
+		arg.Reference,
+		arg.Total,
+		arg.Nth,
+		arg.Alphabet,
+		arg.Octets,
+		arg.Identity,
+		arg.Known,
+	)
+	return err
+}
+
+const receivedPartsEnd = `-- name: ReceivedPartsEnd :many
+WITH parts AS MATERIALIZED (
+    SELECT p.total, p.created_at FROM received_parts p
+    WHERE p.sender_no = $1 AND p.from_no = $2 AND p.to_no = $3 AND p.reference = $4 AND p.total = $5
+),
+ended AS (
+    DELETE FROM received_parts p
+    WHERE p.sender_no = $1 AND p.from_no = $2 AND p.to_no = $3 AND p.reference = $4 AND p.total = $5
+        AND (SELECT count(*) = min(i.total) OR min(i.created_at) < now() - $6::interval FROM parts i)
+    RETURNING p.nth, p.alphabet, p.octets, p.created_at
+)
+SELECT e.nth, e.alphabet, e.octets, e.created_at FROM ended e ORDER BY e.nth
+`
+
+type ReceivedPartsEndParams struct {
+	SenderNo  string
+	FromNo    string
+	ToNo      string
+	Reference int64
+	Total     int16
+	MaxAge    time.Duration
+}
+
+type ReceivedPartsEndRow struct {
+	Nth       int16
+	Alphabet  string
+	Octets    []byte
+	CreatedAt time.Time
+}
+
+// ReceivedPartsEnd deletes and returns the parts of a message if all of them are stored, or if its first part is older than max_age. The caller has locked the
+// messages of the sender.
+func (q *Queries) ReceivedPartsEnd(ctx context.Context, arg ReceivedPartsEndParams) ([]ReceivedPartsEndRow, error) {
+	rows, err := q.db.Query(ctx, receivedPartsEnd,
+		arg.SenderNo,
+		arg.FromNo,
+		arg.ToNo,
+		arg.Reference,
+		arg.Total,
+		arg.MaxAge,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReceivedPartsEndRow
+	for rows.Next() {
+		var i ReceivedPartsEndRow
+		if err := rows.Scan(
+			&i.Nth,
+			&i.Alphabet,
+			&i.Octets,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const receivedPartsExpired = `-- name: ReceivedPartsExpired :many
+SELECT p.sender_no, p.from_no, p.to_no, p.reference, p.total, min(p.created_at)::timestamptz AS began
+FROM received_parts p
+WHERE p.created_at < now() - $1::interval
+GROUP BY p.sender_no, p.from_no, p.to_no, p.reference, p.total
+ORDER BY began, p.sender_no, p.from_no, p.to_no, p.reference, p.total
+LIMIT $2::integer
+`
+
+type ReceivedPartsExpiredParams struct {
+	MaxAge  time.Duration
+	MaxRows int32
+}
+
+type ReceivedPartsExpiredRow struct {
+	SenderNo  string
+	FromNo    string
+	ToNo      string
+	Reference int64
+	Total     int16
+	Began     time.Time
+}
+
+// ReceivedPartsExpired returns up to max_rows messages whose first part is older than max_age, the oldest first.
+func (q *Queries) ReceivedPartsExpired(ctx context.Context, arg ReceivedPartsExpiredParams) ([]ReceivedPartsExpiredRow, error) {
+	rows, err := q.db.Query(ctx, receivedPartsExpired, arg.MaxAge, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReceivedPartsExpiredRow
+	for rows.Next() {
+		var i ReceivedPartsExpiredRow
+		if err := rows.Scan(
+			&i.SenderNo,
+			&i.FromNo,
+			&i.ToNo,
+			&i.Reference,
+			&i.Total,
+			&i.Began,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const receivedPartsForget = `-- name: ReceivedPartsForget :execrows
+DELETE FROM received_part_identities i
+USING (
+    SELECT o.identity FROM received_part_identities o WHERE o.created_at < now() - $1::interval
+    ORDER BY o.created_at LIMIT $2::integer FOR UPDATE SKIP LOCKED
+) old
+WHERE i.identity = old.identity
+`
+
+type ReceivedPartsForgetParams struct {
+	Known     time.Duration
+	BatchSize int32
+}
+
+// ReceivedPartsForget deletes up to batch_size identities of parts that arrived longer ago than `known`.
+func (q *Queries) ReceivedPartsForget(ctx context.Context, arg ReceivedPartsForgetParams) (int64, error) {
+	result, err := q.db.Exec(ctx, receivedPartsForget, arg.Known, arg.BatchSize)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const receivedRead = `-- name: ReceivedRead :execrows

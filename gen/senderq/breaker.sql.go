@@ -18,6 +18,7 @@ WITH closed AS (
         next_available_at = coalesce(st.last_taken_at + make_interval(secs => st.last_taken * s.interval_ms / 1000.0), '-infinity')
     FROM senders s
     WHERE s.id = st.sender_id AND s.sender_no = $1::text AND st.openings = coalesce($2::bigint, st.openings) AND st.openings > 0
+        AND ($3::text = '' OR starts_with(st.rest_reason, $3::text || ': '))
     RETURNING st.sender_id
 )
 INSERT INTO events (event, subject) SELECT 'sender.recovered', $1::text FROM closed
@@ -26,12 +27,14 @@ INSERT INTO events (event, subject) SELECT 'sender.recovered', $1::text FROM clo
 type BreakerCloseParams struct {
 	SenderNo string
 	Openings *int64
+	Code     string
 }
 
 // BreakerClose closes the circuit breaker of a sender that works again: it sent a message, or the provider accepted or refused a probe message. The sender then
-// waits only for the rest of its interval, as in SenderUpdate. With openings, a breaker that was opened again meanwhile stays open.
+// waits only for the rest of its interval, as in SenderUpdate. With openings, a breaker that was opened again meanwhile stays open. With a code, a
+// breaker that was opened for another reason stays open.
 func (q *Queries) BreakerClose(ctx context.Context, arg BreakerCloseParams) (int64, error) {
-	result, err := q.db.Exec(ctx, breakerClose, arg.SenderNo, arg.Openings)
+	result, err := q.db.Exec(ctx, breakerClose, arg.SenderNo, arg.Openings, arg.Code)
 	if err != nil {
 		return 0, err
 	}

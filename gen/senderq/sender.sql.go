@@ -20,6 +20,7 @@ WITH candidates AS (
         ) >= k.segments, true) AND CASE WHEN s.has_sims THEN sims_fit(s.id, $1::text, k.segments, now()) ELSE true END AS has_quota,
         x.has_funds AND (NOT s.has_balance OR coalesce(x.balance, 0) >= k.segments) AS has_funds,
         in_hours(s.hours, s.time_zone, now()) AS is_working,
+        links_are_bound(s.id, s.kind) AS is_bound,
         CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END AS today,
         z.is_silent::boolean AS is_silent,
         coalesce(x.is_available AND x.seen_at > now() - $2::interval AND x.seen_at >= x.next_available_at, false) AS shares,
@@ -48,7 +49,7 @@ SELECT c.sender_no, coalesce(o.obstacle, CASE WHEN c.is_outranked THEN 'outranke
     c.next_available_at, c.shares::boolean AS shares, c.segments::bigint AS segments, c.gives_way::boolean AS gives_way, c.sort::double precision AS sort
 FROM candidates c
 CROSS JOIN LATERAL (
-    SELECT sender_obstacle(c.is_on, c.has_sim, c.has_funds, c.is_silent, c.has_quota, c.is_working, c.is_rested) AS obstacle OFFSET 0
+    SELECT sender_obstacle(c.is_on, c.has_sim, c.has_funds, c.is_silent, c.is_bound, c.has_quota, c.is_working, c.is_rested) AS obstacle OFFSET 0
 ) o
 ORDER BY o.obstacle IS NULL AND NOT c.is_outranked DESC, c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
 LIMIT 100
@@ -572,6 +573,55 @@ func (q *Queries) SenderLedgerList(ctx context.Context, arg SenderLedgerListPara
 	return items, nil
 }
 
+const senderLinks = `-- name: SenderLinks :many
+SELECT l.nth, l.host, l.bound_at, l.in_flight, l.sent, l.received, l.error, l.failed_at
+FROM sender_links l
+JOIN senders s ON s.id = l.sender_id
+WHERE s.sender_no = $1 AND l.held_until > clock_timestamp()
+ORDER BY l.nth
+`
+
+type SenderLinksRow struct {
+	Nth      int16
+	Host     string
+	BoundAt  *time.Time
+	InFlight int64
+	Sent     int64
+	Received int64
+	Error    *string
+	FailedAt *time.Time
+}
+
+// SenderLinks returns the links of a sender. Links that no process holds are missing.
+func (q *Queries) SenderLinks(ctx context.Context, senderNo string) ([]SenderLinksRow, error) {
+	rows, err := q.db.Query(ctx, senderLinks, senderNo)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SenderLinksRow
+	for rows.Next() {
+		var i SenderLinksRow
+		if err := rows.Scan(
+			&i.Nth,
+			&i.Host,
+			&i.BoundAt,
+			&i.InFlight,
+			&i.Sent,
+			&i.Received,
+			&i.Error,
+			&i.FailedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const senderList = `-- name: SenderList :many
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
@@ -582,7 +632,8 @@ SELECT
     x.month_used::bigint AS month_used,
     u.seen_at, u.sent_at, u.attempts, u.succeeded, u.failed, u.failed_tasks, u.response_ms,
     st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
-    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds AND in_hours(s.hours, s.time_zone, now()) AND NOT z.is_silent)::boolean AS is_ready, z.is_silent::boolean AS is_silent
+    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds AND in_hours(s.hours, s.time_zone, now()) AND links_are_bound(s.id, s.kind)
+        AND NOT z.is_silent)::boolean AS is_ready, z.is_silent::boolean AS is_silent
 FROM senders s
 CROSS JOIN LATERAL (
     SELECT (
@@ -1021,12 +1072,12 @@ WITH served_pools AS MATERIALIZED (
     SELECT r.pool_id, r.sort, true AS is_routed
     FROM senders s
     JOIN routes r ON r.sender_id = s.id AND r.status = 'on'
-    WHERE s.sender_no = $1
+    WHERE s.sender_no = $2
     UNION ALL
     SELECT p.id, s.sort, false
     FROM senders s
     JOIN pools p ON p.channel_id = s.channel_id
-    WHERE s.sender_no = $1 AND s.is_shared AND p.company_id IS NULL AND p.retired_at IS NULL
+    WHERE s.sender_no = $2 AND s.is_shared AND p.company_id IS NULL AND p.retired_at IS NULL
 )
 SELECT
     s.is_paced,
@@ -1038,33 +1089,51 @@ SELECT
         SELECT FROM senders o
         WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.kind <> 'app' AND o.id <> s.id
     )))::boolean AS others_depend,
-    coalesce((
-        SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
-        WHERE st.sender_id = s.id AND isfinite(st.next_available_at) -- -infinity means ready
-    ), 0)::double precision AS seconds,
+    (CASE
+        WHEN NOT isfinite(st.next_available_at) OR p.is_paused THEN 0 -- -infinity means ready
+        ELSE greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp()))
+    END)::double precision AS seconds,
+    (CASE
+        WHEN sender_obstacle(
+            x.is_on, sims_are_on(s.id, s.has_sims), x.has_funds, false, true, x.has_quota OR s.has_sims, in_hours(s.hours, s.time_zone, now()), true
+        ) IS NOT NULL THEN $1::double precision
+        WHEN p.is_paused THEN least(extract(epoch FROM st.rest_until - clock_timestamp()), $1::double precision)
+        ELSE 0
+    END)::double precision AS hindered_seconds,
     ARRAY(SELECT p.pool_id FROM served_pools p ORDER BY p.pool_id)::bigint[] AS pools,
     ARRAY(SELECT p.sort FROM served_pools p ORDER BY p.pool_id)::double precision[] AS sorts
 FROM senders s
-WHERE s.sender_no = $1
+JOIN sender_states st ON st.sender_id = s.id
+JOIN sender_standings x ON x.sender_id = s.id
+CROSS JOIN LATERAL (SELECT coalesce(st.rest_until > clock_timestamp(), false) AS is_paused) p
+WHERE s.sender_no = $2
 `
 
-type SenderWaitsRow struct {
-	IsPaced      bool
-	OthersDepend bool
-	Seconds      float64
-	Pools        []int64
-	Sorts        []float64
+type SenderWaitsParams struct {
+	RecheckSeconds float64
+	SenderNo       string
 }
 
-// SenderWaits returns the remaining seconds of the interval of a sender, the pools that it serves, and its sort in each pool. others_depend is true if other
-// senders depend on the polls of this sender: has_routes or has_dependents of SenderAdmit is true.
-func (q *Queries) SenderWaits(ctx context.Context, senderNo string) (SenderWaitsRow, error) {
-	row := q.db.QueryRow(ctx, senderWaits, senderNo)
+type SenderWaitsRow struct {
+	IsPaced         bool
+	OthersDepend    bool
+	Seconds         float64
+	HinderedSeconds float64
+	Pools           []int64
+	Sorts           []float64
+}
+
+// SenderWaits returns the remaining seconds of the interval of a sender, the pools that it serves, and its sort in each pool. hindered_seconds is not 0 if the
+// sender cannot claim for another reason: the rest of its pause, at most recheck_seconds; otherwise recheck_seconds. others_depend is true if other senders depend
+// on the polls of this sender: has_routes or has_dependents of SenderAdmit is true.
+func (q *Queries) SenderWaits(ctx context.Context, arg SenderWaitsParams) (SenderWaitsRow, error) {
+	row := q.db.QueryRow(ctx, senderWaits, arg.RecheckSeconds, arg.SenderNo)
 	var i SenderWaitsRow
 	err := row.Scan(
 		&i.IsPaced,
 		&i.OthersDepend,
 		&i.Seconds,
+		&i.HinderedSeconds,
 		&i.Pools,
 		&i.Sorts,
 	)
@@ -1078,7 +1147,8 @@ FROM (
     FROM (
         SELECT s.sender_no, s.name,
             coalesce(sender_obstacle(
-                x.is_on, sims_are_on(s.id, s.has_sims), x.has_funds, z.is_silent, x.has_quota, in_hours(s.hours, s.time_zone, now()),
+                x.is_on, sims_are_on(s.id, s.has_sims), x.has_funds, z.is_silent, links_are_bound(s.id, s.kind), x.has_quota,
+                in_hours(s.hours, s.time_zone, now()),
                 coalesce(st.rest_until <= now(), true) -- a sender in its interval is ready
             ), '')::text AS reason
         FROM senders s
@@ -1180,8 +1250,8 @@ type SendersSeenParams struct {
 // applies to a sender on which other senders depend (do_others_depend). It also applies to a shared sender if a task in its shared pool has waited for
 // waiting_seconds.
 //
-// are_waiting: the sender waits for tasks now. If other senders depend on such a sender, its poll is also recorded if its last recorded poll was before the end
-// of its interval. Otherwise the other senders could not know whether the sender is ready, busy or dead. See is_unseen of SenderAdmit, and sender_silences.
+// are_waiting: the sender waits for tasks now. If other senders depend on such a sender, its first poll after the end of its
+// interval is also recorded. Without it, the other senders could not know whether the sender is ready, busy or dead. See is_unseen of SenderAdmit, and sender_silences.
 //
 // SKIP LOCKED prevents a deadlock. A claim locks the row of its sender, and can wait for a route. The transaction that has locked the route can wait for one of
 // the rows of this statement. A transaction that locks such a row almost always records the poll itself.

@@ -91,7 +91,7 @@ type SimsAddParams struct {
 	PhoneNumbers []string
 }
 
-// SimsAdd adds the SIMs that a phone has to its sender, without limits. SIMs that exist are not changed, except for an unknown number. An empty phone_number means
+// SimsAdd adds the SIMs that a phone has to its sender, without limits. In an existing SIM, only a missing phone_number is filled in. An empty phone_number means
 // unknown.
 func (q *Queries) SimsAdd(ctx context.Context, arg SimsAddParams) error {
 	_, err := q.db.Exec(ctx, simsAdd, arg.SenderNo, arg.Slots, arg.PhoneNumbers)

@@ -124,11 +124,12 @@ func (q *Queries) TablespaceExists(ctx context.Context, tablespace string) (bool
 }
 
 const timeZoneExists = `-- name: TimeZoneExists :one
-SELECT EXISTS (SELECT FROM pg_catalog.pg_timezone_names z WHERE z.name = $1::text)
+SELECT EXISTS (SELECT FROM pg_catalog.pg_timezone_names z WHERE z.name = $1::text AND z.name NOT IN ('localtime', 'posixrules'))
 `
 
 // TimeZoneExists returns whether a time zone with this name exists. PostgreSQL also accepts abbreviations and POSIX offsets as time zones, but this statement
-// returns false for them. Abbreviations have no summer time. In POSIX offsets, UTC+8 is west of Greenwich.
+// returns false for them. Abbreviations have no summer time. In POSIX offsets, UTC+8 is west of Greenwich. localtime and posixrules are files of the host of the
+// database: they name another time zone after a restore on another host.
 func (q *Queries) TimeZoneExists(ctx context.Context, zone string) (bool, error) {
 	row := q.db.QueryRow(ctx, timeZoneExists, zone)
 	var exists bool

@@ -148,8 +148,8 @@ type StatisticsEventsRow struct {
 	Failed    int64
 }
 
-// StatisticsEvents returns the numbers of submitted, succeeded and failed tasks, including tests. It counts from about two days before `since`. The caller
-// subtracts two results with the same `since`. company_id 0: all companies.
+// StatisticsEvents returns the numbers of submitted, succeeded and failed tasks, including tests. The counts begin about two days before `since`, so they have
+// no meaning alone: the caller subtracts two results with the same `since`. company_id 0: all companies.
 func (q *Queries) StatisticsEvents(ctx context.Context, arg StatisticsEventsParams) (StatisticsEventsRow, error) {
 	row := q.db.QueryRow(ctx, statisticsEvents, arg.CompanyID, arg.Since)
 	var i StatisticsEventsRow

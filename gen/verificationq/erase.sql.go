@@ -23,3 +23,23 @@ func (q *Queries) ErasureVerifications(ctx context.Context, arg ErasureVerificat
 	_, err := q.db.Exec(ctx, erasureVerifications, arg.CompanyID, arg.Recipients)
 	return err
 }
+
+const erasureVerificationsCancel = `-- name: ErasureVerificationsCancel :execrows
+UPDATE verifications v
+SET status = 'cancelled', ended_at = clock_timestamp(), digest = NULL, sealed = NULL
+WHERE v.company_id = $1 AND v.recipient = ANY ($2::text[]) AND v.status = 'pending'
+`
+
+type ErasureVerificationsCancelParams struct {
+	CompanyID  int64
+	Recipients []string
+}
+
+// ErasureVerificationsCancel cancels the pending verifications of a person, so that each has an event of its end.
+func (q *Queries) ErasureVerificationsCancel(ctx context.Context, arg ErasureVerificationsCancelParams) (int64, error) {
+	result, err := q.db.Exec(ctx, erasureVerificationsCancel, arg.CompanyID, arg.Recipients)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}

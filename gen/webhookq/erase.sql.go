@@ -50,3 +50,19 @@ func (q *Queries) ErasureWebhooksReceived(ctx context.Context) (int64, error) {
 	}
 	return result.RowsAffected(), nil
 }
+
+const erasureWebhooksVerifications = `-- name: ErasureWebhooksVerifications :execrows
+UPDATE webhook_deliveries d SET response = NULL
+WHERE d.type IN ('verification.approved', 'verification.failed') AND d.response IS NOT NULL AND NOT EXISTS (
+    SELECT FROM feed f JOIN verifications v ON v.verification_id = f.data ->> 'verification_id' WHERE f.id = d.feed_id
+)
+`
+
+// ErasureWebhooksVerifications removes the responses of receivers to webhook calls about verifications that are deleted, or whose event is deleted.
+func (q *Queries) ErasureWebhooksVerifications(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, erasureWebhooksVerifications)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}

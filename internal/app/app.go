@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -65,8 +66,10 @@ import (
 	"lksms/internal/platform/tracing"
 	"lksms/internal/transport/httpapi"
 	"lksms/internal/transport/httpapi/gate"
+	"lksms/internal/transport/httpapi/gate/capacity"
 	"lksms/internal/transport/httpapi/stream"
 	"lksms/internal/transport/inbound"
+	"lksms/internal/transport/smppserver"
 	"lksms/internal/transport/smsgate/mobile"
 	"lksms/internal/transport/smsgate/thirdparty"
 	"lksms/internal/transport/sqlinbox"
@@ -79,7 +82,8 @@ type Options struct {
 	Username    string
 	Password    string
 	EnableDocs  bool
-	Kannel      bool          // also serve Kannel's sendsms
+	Kannel      bool // also serve Kannel's sendsms
+	SMPP        smppserver.Options
 	Roles       servers.Roles // nil: all
 	Rules       setting.Rules
 	Log         *slog.Logger
@@ -133,6 +137,10 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 	o.DatabaseURL, o.Replicas = databaseURL, postgres.Replicas{URL: string(cfg.ReplicaURL), MaxLag: cfg.ReplicaMaxLag}
 	o.Username, o.Password = cfg.Username, string(password)
 	o.EnableDocs, o.Kannel = cfg.EnableDocs, cfg.EnableKannel
+	o.SMPP = smppserver.Options{
+		Listen: cfg.SMPP.Listen, ListenTLS: cfg.SMPP.ListenTLS, BindsPerUser: cfg.SMPP.BindsPerUser, Window: cfg.SMPP.Window, PerSecond: cfg.SMPP.PerSecond,
+		HasShortIDs: cfg.SMPP.MessageIDs == config.ShortIDs, Alphabet: cfg.SMPP.TextAlphabet(),
+	}
 	o.Rules = setting.Rules{
 		MaxRetryCount: cfg.MaxRetryCount, RetryDelay: cfg.RetryDelay(), RetryMaxWait: cfg.RetryMaxWait,
 		ProcessingTimeout: cfg.ProcessingTimeout(),
@@ -188,6 +196,7 @@ type App struct {
 	Uploads       *upload.Service
 	ThirdParty    *thirdparty.Service
 	SQLInbox      *sqlinbox.Service
+	SMPP          *smppserver.Server
 	Notifier      *delivery.Notifier
 	Pusher        *push.Pusher
 	Servers       *servers.Service
@@ -253,7 +262,7 @@ func (a *App) Sweeps() []sweep.Job {
 		a.Feed.Sweeps(), a.Webhooks.Sweeps(),
 		a.Uploads.Sweeps(), a.Contacts.Sweeps(), a.ReplyRules.Sweeps(), a.Notifications.Sweeps(), a.Retention.Sweeps(), a.Verifications.Sweeps(), a.Batches.Sweeps(), a.Erasures.Sweeps(),
 		a.Audit.Sweeps(), a.Alerts.Sweeps(), a.Notifier.Sweeps(), a.Statistics.Sweeps(), a.Reconcile.Sweeps(), a.History.Sweeps(),
-		a.ThirdParty.Sweeps(), a.SQLInbox.Sweeps(),
+		a.ThirdParty.Sweeps(), a.SQLInbox.Sweeps(), a.SMPP.Sweeps(),
 	)
 }
 
@@ -313,7 +322,7 @@ func (a *App) wireDispatch() {
 	a.Pusher = push.New(a.DB, push.Services{
 		Queue: a.Queue, Submissions: a.Submissions, Tasks: a.Tasks, Directory: a.Directory, Receipts: a.Receipts, Senders: a.Senders,
 		Configs: a.configs,
-	}, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: a.metrics, Tracer: a.tracer})
+	}, push.Options{Host: a.host, Outbound: o.Outbound, Log: o.Log, Metrics: a.metrics, Tracer: a.tracer})
 	a.Directory.OnChanged(a.Receipts.InvalidateReceivers)
 	a.Directory.OnChanged(a.Pusher.Refresh)
 	a.users.OnSwitched(a.Queue.Switched)
@@ -339,8 +348,8 @@ func (a *App) wireEventsAndAudience() {
 	a.Retention = notification.NewRetention(a.DB)
 	a.Verifications = verification.New(a.DB, verification.Services{
 		Submissions: a.Submissions, Tasks: a.Tasks, Contacts: a.Contacts, Notifications: a.Notifications, Templates: a.templates, Directory: a.Directory,
-		Settings: a.settings, Secrets: o.Secrets,
-	})
+		Settings: a.settings, Secrets: o.Secrets, Log: o.Log,
+	}, a.metrics)
 	a.Batches = batch.New(a.DB, batch.Services{
 		Submissions: a.Submissions, Tasks: a.Tasks, Queue: a.Queue, Jobs: a.Jobs, Templates: a.templates, Contacts: a.Contacts, Uploads: a.Uploads, Directory: a.Directory, Settings: a.settings, Quiet: a.quiet,
 		Notifications: a.Notifications,
@@ -366,6 +375,11 @@ func (a *App) wireTransport() (err error) {
 	o := a.options
 	a.ThirdParty = thirdparty.New(a.DB, a.Submissions, a.Tasks, a.Directory)
 	a.SQLInbox = sqlinbox.New(a.DB, a.Submissions, o.Log, a.metrics)
+	pace := &capacity.Pace{}
+	smppOptions := o.SMPP
+	smppOptions.TLS, smppOptions.TrustedProxies, smppOptions.MaxBinds = o.TLS, o.TrustedProxies, o.MaxConnections
+	smppOptions.Pace, smppOptions.Log, smppOptions.Metrics = pace, o.Log, a.metrics
+	a.SMPP = smppserver.New(a.DB, smppserver.Services{Access: a.users, Submissions: a.Submissions, Tasks: a.Tasks, Feed: a.Feed}, smppOptions)
 	a.inbounds = inbound.New(a.DB, a.Submissions, a.Directory, a.templates)
 	a.Erasures = erasure.New(a.DB, erasure.Services{
 		Tasks: a.Tasks, Contacts: a.Contacts, Directory: a.Directory, Settings: a.settings, Owners: a.erasureOwners(),
@@ -382,7 +396,7 @@ func (a *App) wireTransport() (err error) {
 		EnableDocs: o.EnableDocs, Kannel: o.Kannel, Ready: readiness(a.DB), Streams: a.streams,
 		Gate: gate.Options{
 			Roles: o.Roles, BasePath: o.BasePath, TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log,
-			Metrics: a.metrics, Tracer: a.tracer,
+			Pace: pace, Metrics: a.metrics, Tracer: a.tracer,
 		},
 	})
 	return err
@@ -419,6 +433,7 @@ func buildInfo() prometheus.Collector {
 func (a *App) Close() {
 	ended, end := context.WithCancel(context.Background())
 	end() // Serve has already waited for the work in progress
+	a.SMPP.Stop(ended)
 	a.Pusher.Stop(ended)
 	a.Receipts.Close()
 	a.ReplyRules.Close()
@@ -467,6 +482,11 @@ const leaveLimit = time.Second
 // Serve answers requests on listener, and runs the sweeps and the driven senders, until ctx ends. Then it stops accepting connections, waits for requests and
 // sends in progress, and stops the sweeps.
 func (a *App) Serve(ctx context.Context, listener net.Listener) error {
+	if a.options.Roles.Has(servers.SMPP) {
+		if err := a.SMPP.Start(); err != nil {
+			return err
+		}
+	}
 	server, bounded := newServer(a.Handler, listener, a.options)
 	server.RegisterOnShutdown(func() {
 		a.Pusher.StopClaiming()
@@ -489,6 +509,9 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
 		defer cancel()
 		defer time.AfterFunc(silentGrace, bounded.closeSilent).Stop()
+		var unbinding sync.WaitGroup
+		unbinding.Go(func() { a.SMPP.Stop(drain) })
+		defer unbinding.Wait()
 		if err := server.Shutdown(drain); err != nil {
 			failure = fmt.Errorf("finish requests: %w", errors.Join(err, server.Close()))
 		}

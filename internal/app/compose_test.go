@@ -136,7 +136,7 @@ func TestTheProxyForwardsToContainersWithTheRole(t *testing.T) {
 	_, roles := containersOf(t)
 	config := readDeploy(t, "deploy/haproxy/roles.cfg")
 	backends := regexp.MustCompile(`(?ms)^backend (\w+)\n(.*?)(?:\n\n|\z)`).FindAllStringSubmatch(config, -1)
-	if len(backends) != 4 {
+	if len(backends) != 5 {
 		t.Fatalf("%d backends", len(backends))
 	}
 	for _, backend := range backends {
@@ -149,7 +149,11 @@ func TestTheProxyForwardsToContainersWithTheRole(t *testing.T) {
 			t.Errorf("the backend %s has no server", role)
 		}
 		for _, server := range found {
-			if !roles[server[1]].Has(role) || server[2] != "8000" {
+			port := "8000"
+			if role == servers.SMPP {
+				port = "2775"
+			}
+			if !roles[server[1]].Has(role) || server[2] != port {
 				t.Errorf("the backend %s leads to %s, port %s, with the roles %s", role, server[1], server[2], roles[server[1]])
 			}
 		}

@@ -168,11 +168,10 @@ func (c *connections) addressOf(conn net.Conn) string {
 	if err != nil {
 		return ""
 	}
-	address := peer.Addr().Unmap().WithZone("")
-	if slices.ContainsFunc(c.exempt, func(n netip.Prefix) bool { return n.Contains(address) }) {
+	if outbound.Contains(c.exempt, peer.Addr()) {
 		return ""
 	}
-	return outbound.NetworkOf(address.String())
+	return outbound.NetworkOf(peer.Addr().Unmap().WithZone("").String())
 }
 
 func (c *connections) changed(conn net.Conn, state http.ConnState) {

@@ -50,7 +50,7 @@ type step struct {
 }
 
 var steps = []step{
-	{"submit", messages.SingleSubmit}, {"processor", messages.ProcessorShare}, {"caps", messages.CappedSubmit}, {"life", messages.LifeOfTasks}, {"bytes", messages.StoredBytes}, {"waiting", messages.WaitingSenders}, {"pools", messages.ManyPools}, {"handover", messages.Handover},
+	{"submit", messages.SingleSubmit}, {"processor", messages.ProcessorShare}, {"caps", messages.CappedSubmit}, {"codes", messages.CodeStartsAndChecks}, {"smpp", messages.SMPP}, {"life", messages.LifeOfTasks}, {"bytes", messages.StoredBytes}, {"waiting", messages.WaitingSenders}, {"pools", messages.ManyPools}, {"handover", messages.Handover},
 	{"senders", senders.ManySenders}, {"notify", messages.NotifyPeople}, {"fair", senders.FairShares}, {"claim", messages.ClaimTimes}, {"statistics", messages.StatisticsTimes}, {"lists", storage.ListPages},
 	{"partitions", storage.PartitionPages}, {"leave", storage.LeavingRows}, {"batches", messages.BatchUploads}, {"across", senders.AcrossServers}, {"crowd", senders.BigCrowd}, {"callbacks", senders.Callbacks},
 	{"events", messages.EventFlow}, {"steady", messages.SteadyLoad},

@@ -36,8 +36,8 @@ func (w *world) isActive(s *sender) degree {
 	}
 }
 
-// rivals reports how certain it is that the routes of the pool contain another active sender for a task with the same sort (same), and with a smaller sort
-// (smaller). It is uncertain if the task is too large for the other sender.
+// rivals compares s with the other active senders in the routes of the pool. It reports how certain it is that one of them has the same sort (same) or a
+// smaller sort (smaller), and can take the task: the task can be too large for it.
 func (w *world) rivals(s *sender, x *task) (same, smaller degree) {
 	p := w.pool(x)
 	for _, r := range w.routesOf(p) {

@@ -259,7 +259,9 @@ func (q *sleepers) report(t *rapid.T) {
 		return
 	}
 	q.sweep(t)
-	q.returned(t, id, q.now.Add(retryMaxWait))
+	if q.leased[id] != nil { // the sweep has recorded it already if the lease has ended
+		q.returned(t, id, q.now.Add(retryMaxWait))
+	}
 }
 
 // change changes the quiet hours of a message type, also to hours that have just begun or end soon.

@@ -32,7 +32,7 @@ func (w *world) isFree(c *company, kind string, to number) bool {
 	return !w.isBlocked(c, kind, to) && c.caps[kind] == (caps{})
 }
 
-// block adds a block, or changes the expiry of the block that exists. Waiting messages are cancelled. It returns the messages that senders have leased: each of
+// block adds a block, or changes the expiry of the block that exists. It cancels waiting messages, and returns the messages that senders have leased: each of
 // them can still be sent once.
 func (w *world) block(b *block) (cancelled int, held []*task) {
 	w.blocks = append(slices.DeleteFunc(w.blocks, func(o *block) bool { return o.company == b.company && o.to == b.to && o.scope == b.scope }), b)
@@ -180,8 +180,8 @@ func (w *world) requeueLimited(t *task) degree {
 	}
 }
 
-// recount counts a task that the service has requeued, before the model requeues it. If no caps exist any more, the service possibly does not count a message
-// that was taken back.
+// recount updates the count of a task that the service has requeued. Call recount before the model requeues the task. If the task was taken back, and its
+// company has no caps any more, it is uncertain whether the service counts the message.
 func (w *world) recount(t *task) {
 	switch e := w.countOf(t); {
 	case e != nil && !t.isTakenBack() && e.isSure:

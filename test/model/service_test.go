@@ -23,6 +23,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/app"
+	"lksms/internal/platform/secret"
 	"lksms/internal/platform/setting"
 	"lksms/internal/testkit/pgtest"
 )
@@ -38,8 +39,9 @@ type service struct {
 	db      *pgxpool.Pool // used only by the test
 	router  routers.Router
 	servers []*server
-	made    int // number of servers started so far
-	turn    int // servers[turn % len(servers)] gets the next request
+	secrets *secret.Box // keys of the servers that are started; nil: none
+	made    int         // number of servers started so far
+	turn    int         // servers[turn % len(servers)] gets the next request
 }
 
 // server is a server of the service. The first server gets all changes and submissions, because the other servers notice a change of routes up to four seconds
@@ -78,8 +80,8 @@ func (s *service) start() (*server, error) {
 	name := fmt.Sprint("server", s.made)
 	a, err := app.New(context.Background(), app.Options{
 		DatabaseURL: s.url + "&application_name=" + name, Username: username, Password: password,
-		Rules: setting.Rules{MaxRetryCount: maxRetries, RetryDelay: retryDelay, RetryMaxWait: retryMaxWait, ProcessingTimeout: usualLease},
-		Log:   slog.New(slog.DiscardHandler),
+		Rules:   setting.Rules{MaxRetryCount: maxRetries, RetryDelay: retryDelay, RetryMaxWait: retryMaxWait, ProcessingTimeout: usualLease},
+		Secrets: s.secrets, Log: slog.New(slog.DiscardHandler),
 	})
 	return &server{a, name}, err
 }

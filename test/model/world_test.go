@@ -571,6 +571,9 @@ func (w *world) report(t *task, r report) (effect string) {
 			delay = *r.after
 		}
 		t.lease = 0
+		if end := t.end(); end != nil && end.After(w.now) && !end.After(w.now.Add(delay)) {
+			delay = end.Sub(w.now) / 2
+		}
 		w.again(t, r.app, w.now.Add(delay))
 	}
 	return effect

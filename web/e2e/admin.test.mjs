@@ -172,17 +172,17 @@ test('the recipient rules of a company are set', async () => {
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'quiet', name: 'Quiet' })
   const rules = async () => (await server.api('GET', '/api/v1/admin/companies/quiet')).recipient
   for (const [language, texts] of Object.entries({
-    en: { open: 'Rules of the company “Quiet” about recipients', hours: 'Quiet hours of marketing', own: 'Own hours', none: 'As in the settings', caps: 'At most codes to a number', day: 'in 24 hours', words: 'Texts that stop marketing', reply: 'Confirmation', save: 'Save' },
-    zh: { open: '公司“Quiet”的收件人规则', hours: '营销的免打扰时段', own: '自定时段', none: '与系统设置相同', caps: '同一号码的验证码上限', day: '每 24 小时', words: '停收营销的内容', reply: '确认短信', save: '保存' },
+    en: { open: 'Rules of the company “Quiet” about recipients', hours: 'Quiet hours of marketing', own: 'Own hours', none: 'As in the settings', caps: 'At most codes to a number', day: 'in 24 hours', words: 'Texts that stop marketing', reply: 'Confirmation', countries: 'Countries that get codes by SMS', only: 'Only the country of the company', list: 'The country of the company, and these', codes: 'Codes of countries', save: 'Save' },
+    zh: { open: '公司“Quiet”的收件人规则', hours: '营销的免打扰时段', own: '自定时段', none: '与系统设置相同', caps: '同一号码的验证码上限', day: '每 24 小时', words: '停收营销的内容', reply: '确认短信', countries: '可接收短信验证码的国家', only: '只有公司所在国家', list: '公司所在国家和以下国家', codes: '国家代码', save: '保存' },
   })) {
     const viewer = await openPage(browser, server, { language, narrow: language === 'zh', dark: language === 'zh', expected: [/^422 PATCH \S+\/companies\/quiet$/] })
     const { page } = viewer
     await viewer.signIn(admin, 'companies')
     await page.getByRole('button', { name: texts.open }).click()
     const form = page.getByRole('dialog')
-    const choose = async (option) => {
-      await form.getByRole('combobox', { name: texts.hours }).click({ force: true })
-      await page.getByRole('option', { name: option }).click()
+    const choose = async (option, field = texts.hours) => {
+      await form.getByRole('combobox', { name: field }).click({ force: true })
+      await page.getByRole('listbox', { name: field }).getByRole('option', { name: option }).click() // the list of another field is possibly still closing
     }
     await choose(texts.own)
     const hours = form.getByRole('textbox', { name: texts.hours })
@@ -194,14 +194,22 @@ test('the recipient rules of a company are set', async () => {
     await codes.getByLabel(texts.day).fill('10')
     await form.getByLabel(texts.words).fill('enough\nbasta')
     await form.getByLabel(texts.reply).fill('No more offers')
+    await choose(texts.list, texts.countries)
+    await form.getByRole('textbox', { name: texts.codes }).fill('de，xx')
+    await form.getByRole('button', { name: texts.save }).click()
+    await form.locator('.el-form-item.is-error').filter({ hasText: texts.countries }).waitFor() // XX is no country
+    await form.getByRole('textbox', { name: texts.codes }).fill('de，fr')
     await viewer.checkAccess(`rules about recipients in ${language}`)
     await viewer.screenshot('company-recipients')
     await form.getByRole('button', { name: texts.save }).click()
     await form.waitFor({ state: 'hidden' })
     const set = await rules()
+    assert.deepEqual(set.verification_countries, ['DE', 'FR'])
     assert.deepEqual([set.quiet_hours, set.caps.verification.per_day, set.opt_out_words, set.opt_out_reply, set.opt_in_words], [{ notification: null, marketing: '20:00-10:00' }, 10, ['enough', 'basta'], 'No more offers', null])
 
     await page.getByRole('button', { name: texts.open }).click()
+    assert.equal(await form.getByRole('textbox', { name: texts.codes }).inputValue(), 'DE, FR')
+    await choose(texts.only, texts.countries)
     await choose(texts.none)
     await codes.getByLabel(texts.day).fill('')
     await form.getByLabel(texts.words).fill('')
@@ -209,6 +217,12 @@ test('the recipient rules of a company are set', async () => {
     await form.getByRole('button', { name: texts.save }).click()
     await form.waitFor({ state: 'hidden' })
     const cleared = await rules()
+    assert.deepEqual(cleared.verification_countries, [])
+    await page.getByRole('button', { name: texts.open }).click()
+    await choose(texts.none, texts.countries)
+    await form.getByRole('button', { name: texts.save }).click()
+    await form.waitFor({ state: 'hidden' })
+    assert.equal((await rules()).verification_countries, null)
     assert.deepEqual([cleared.quiet_hours.marketing, cleared.caps.verification.per_day, cleared.opt_out_words, cleared.opt_out_reply], [null, null, null, null])
     await viewer.finish()
   }

@@ -198,3 +198,26 @@ export async function openPage(browser, server, { language = 'zh', dark = false,
   }
   return viewer
 }
+
+/** Checks in both languages that a page of figures says that nothing was counted. words: `none` by language. */
+export async function checkNoFigures(browser, server, route, words) {
+  for (const language of languages) {
+    const viewer = await openPage(browser, server, { language })
+    await viewer.signIn(undefined, route)
+    await viewer.page.getByText(words[language].none).waitFor()
+    await viewer.checkAccess(`no ${route}`)
+    await viewer.finish()
+  }
+}
+
+/** Checks that a reader of a company without figures cannot choose a company on a page. words: `none` and `company` by language. */
+export async function checkReaderOfCompany(browser, server, route, words) {
+  const reader = { username: 'reader', password: 'reader-of-acme-password' }
+  await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'ACME' })
+  await server.api('POST', '/api/v1/admin/users', { ...reader, role: 'read', company_no: 'acme' })
+  const viewer = await openPage(browser, server, { language: 'zh' })
+  await viewer.signIn(reader, route)
+  await viewer.page.getByText(words.zh.none).waitFor()
+  assert.equal(await viewer.page.getByLabel(words.zh.company, { exact: true }).count(), 0)
+  await viewer.finish()
+}

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { after, before, test } from 'node:test'
-import { languages, openPage, startBrowser, startServer } from './harness.mjs'
+import { checkNoFigures, checkReaderOfCompany, languages, openPage, startBrowser, startServer } from './harness.mjs'
 
 let server, browser
 before(async () => {
@@ -17,15 +17,7 @@ const words = {
   en: { none: 'No tasks in this range', by: 'By', type: 'Message type', notification: 'Notification', total: 'Total', csv: 'Export CSV', submitted: 'Submitted', back: 'Back to every Message type', table: 'Table', time: 'Over time', company: 'Company' },
 }
 
-test('the page says that no tasks exist', async () => {
-  for (const language of languages) {
-    const viewer = await openPage(browser, server, { language })
-    await viewer.signIn(undefined, 'statistics')
-    await viewer.page.getByText(words[language].none).waitFor()
-    await viewer.checkAccess('no statistics')
-    await viewer.finish()
-  }
-})
+test('the page says that no tasks exist', () => checkNoFigures(browser, server, 'statistics', words))
 
 test('tasks are counted by message type and downloaded as CSV', async () => {
   for (const message_type of ['notification', 'notification', 'marketing']) await server.api('POST', '/api/v1/sms/send', { phone_number: '13800138000', content: 'hello', source: 'test', message_type })
@@ -72,13 +64,4 @@ test('a range that is too long for its step shows the error of the server', asyn
   await viewer.finish()
 })
 
-test('a reader of a company cannot choose a company', async () => {
-  const reader = { username: 'reader', password: 'reader-of-acme-password' }
-  await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'ACME' })
-  await server.api('POST', '/api/v1/admin/users', { ...reader, role: 'read', company_no: 'acme' })
-  const viewer = await openPage(browser, server, { language: 'zh' })
-  await viewer.signIn(reader, 'statistics')
-  await viewer.page.getByText(words.zh.none).waitFor()
-  assert.equal(await viewer.page.getByLabel(words.zh.company, { exact: true }).count(), 0)
-  await viewer.finish()
-})
+test('a reader of a company cannot choose a company', () => checkReaderOfCompany(browser, server, 'statistics', words))

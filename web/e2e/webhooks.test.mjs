@@ -155,6 +155,37 @@ test('the response 410 of a receiver turns its webhook off and adds an event', a
   }
 })
 
+test('the form offers each type of events that the webhook can get', async () => {
+  await server.api('POST', '/api/v1/admin/companies', { company_no: 'hooked', name: 'Hooked' })
+  const contract = await (await fetch(`${server.url}/openapi.yaml`)).text()
+  const known = /^ +EventType:\n +type: string\n +enum: \[(.*)\]$/m.exec(contract)[1].split(', ')
+  for (const language of languages) {
+    const words = { zh: { add: '新增 Webhook', url: '地址', company: '公司', save: '保存', close: '已保存，关闭' }, en: { add: 'Add a webhook', url: 'URL', company: 'Company', save: 'Save', close: 'Stored: close' } }[language]
+    const viewer = await openPage(browser, server, { language, narrow: language === 'zh', dark: language === 'en' })
+    const { page } = viewer
+    await viewer.signIn(admin, 'webhooks')
+    await page.getByRole('button', { name: words.add }).first().click()
+    const form = page.getByRole('dialog')
+    const offered = () => form.locator('.el-checkbox code').allInnerTexts()
+    assert.deepEqual((await offered()).sort(), [...known].sort())
+    for (const type of ['message.received', 'sender.silent', 'alert.firing']) await form.getByText(type, { exact: true }).click()
+    await form.getByLabel(words.url).fill(address())
+    await viewer.checkAccess('types of events')
+    await viewer.screenshot('webhook-events')
+    await form.getByRole('combobox', { name: words.company }).fill('hooked')
+    await page.keyboard.press('Enter')
+    await form.getByText('sender.silent', { exact: true }).waitFor({ state: 'detached' })
+    assert.deepEqual((await offered()).sort(), known.filter((type) => !/^(sender|alert)\./.test(type)).sort())
+    await form.getByRole('button', { name: words.save }).click()
+    await page.getByRole('button', { name: words.close }).click()
+    const { items } = await server.api('GET', '/api/v1/webhooks')
+    const added = items.find((one) => one.company_no === 'hooked')
+    assert.deepEqual(added.events, ['message.sent', 'message.failed', 'message.received'])
+    await server.api('DELETE', `/api/v1/webhooks/${added.webhook_id}`)
+    await viewer.finish()
+  }
+})
+
 test('a submitter adds its own webhook without choosing a company', async () => {
   const shop = { username: 'hook_shop', password: 'a-long-password-测试' }
   await server.api('POST', '/api/v1/admin/users', { ...shop, role: 'submit' })

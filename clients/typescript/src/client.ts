@@ -100,7 +100,7 @@ export class LksmsClient {
   /**
    * Calls an operation of the contract and returns the `data` of its answer. A failure is an LksmsError.
    *
-   * An attempt that got 429 is repeated: the server had refused it. After 502, 503, 504 and lost connections it is unknown whether the request was
+   * An attempt that got 429 is repeated, except for `recipient.limited`: the server had refused it. After 502, 503, 504 and lost connections it is unknown whether the request was
    * executed, so only requests are repeated of which a second execution changes nothing: reads, those with an Idempotency-Key, and reports that all
    * have a lease_id.
    */
@@ -120,6 +120,19 @@ export class LksmsClient {
 
   task(task_id: string, options?: CallOptions): Promise<Data<"getTask">> {
     return this.call("getTask", { ...options, path: { task_id } })
+  }
+
+  /** Sends a code to a person. */
+  startVerification(request: Schema<"VerificationRequest">, options?: CallOptions): Promise<Data<"startVerification">> {
+    return this.call("startVerification", { ...options, body: request })
+  }
+
+  /**
+   * Checks the code that a person entered: `approved` if it is right, `pending` if it is wrong. A verification that has ended is an LksmsError. A
+   * check is not repeated after a lost connection, because a wrong code would be counted twice.
+   */
+  checkVerification(verification_id: string, code: string, options?: CallOptions): Promise<Data<"checkVerification">> {
+    return this.call("checkVerification", { ...options, path: { verification_id }, body: { code } })
   }
 
   /** Reports the outcome of a task. With the lease_id of the claim, a repeat changes nothing. Without it, a repeat could end a later lease of the app. */
@@ -275,7 +288,8 @@ function pageOf(response: Response, docs: string | undefined): string | undefine
 }
 
 function mayRepeat(error: LksmsError, repeatable: boolean): boolean {
-  if (error.status === 429) return true
+  // A person who has got enough messages stays limited for longer than a caller waits.
+  if (error.status === 429) return error.reason !== "recipient.limited"
   // The first request with this key is still in progress: its answer is kept, and is the answer to this one.
   if (error.reason === "idempotency.in_flight") return true
   // A redirect has the status 0 in browsers; it is not followed, and would come again.

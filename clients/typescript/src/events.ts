@@ -9,12 +9,13 @@ interface EventOf<Type extends EventType, Data> {
   data: Data
 }
 
-/** What happened. `type` says to what, and tells the data: of a message, a batch, a notification, a sender or an alert. */
+/** What happened. `type` says to what, and tells the data: of a message, a batch, a notification, a verification, a sender or an alert. */
 export type Event =
   | EventOf<Exclude<Extract<EventType, `message.${string}`>, "message.received">, Schema<"MessageEventData">>
   | EventOf<"message.received", Schema<"ReceivedEventData">>
   | EventOf<Extract<EventType, `batch.${string}`>, Schema<"BatchEventData">>
   | EventOf<Extract<EventType, `notification.${string}`>, Schema<"NotificationEventData">>
+  | EventOf<Extract<EventType, `verification.${string}`>, Schema<"VerificationEventData">>
   | EventOf<Extract<EventType, `sender.${string}`>, Schema<"SenderEventData">>
   | EventOf<Extract<EventType, `alert.${string}`>, Schema<"AlertEventData">>
 

@@ -82,10 +82,6 @@ func (c *batchCreateCmd) Run(ctx context.Context, env config.Remote) error {
 		SenderNo: optional(c.SenderNo), Dedup: optional(api.BatchFormDedup(c.Dedup)), ExpectSendTime: c.At, ExpiresAt: c.Expires,
 		DefaultRegion: optional(c.DefaultRegion), Test: optional(c.Test), AutoConfirm: optional(c.Confirm),
 	}
-	var options []client.CallOption
-	if c.IdempotencyKey != "" {
-		options = append(options, client.WithIdempotencyKey(c.IdempotencyKey))
-	}
 	caller, ctx, cancel, err := c.Remote.follow(ctx, env, c.DryRun.options()...) // the client adapts the time limit of an upload to its size
 	if err != nil {
 		return err
@@ -93,9 +89,9 @@ func (c *batchCreateCmd) Run(ctx context.Context, env config.Remote) error {
 	defer cancel()
 	var created *client.BatchCreated
 	if c.File == "" {
-		created, err = caller.CreateBatch(ctx, form, nil, options...)
+		created, err = caller.CreateBatch(ctx, form, nil, keyOption(c.IdempotencyKey)...)
 	} else {
-		created, err = caller.CreateBatchFromFile(ctx, form, c.File, options...)
+		created, err = caller.CreateBatchFromFile(ctx, form, c.File, keyOption(c.IdempotencyKey)...)
 	}
 	if err != nil {
 		return c.DryRun.done(caller, InTime(ctx, err))

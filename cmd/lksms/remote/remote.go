@@ -194,7 +194,7 @@ func (unsent) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // ExitStatus returns the exit status for the error of a command. Status 0 means success. Status 1 means that the request was rejected or the work failed.
 // Status 2 means a mistake on the command line. Status 3 means that the server is unreachable, too slow or overloaded, or that the outcome is unknown. Status
-// 130 means that the command was interrupted, as in shells.
+// 4 means that a checked code is wrong. Status 130 means that the command was interrupted, as in shells.
 func ExitStatus(err error) int {
 	_, isUnknown := errors.AsType[*client.UnknownError](err)
 	switch {
@@ -206,6 +206,8 @@ func ExitStatus(err error) int {
 		return 2
 	case isUnknown, client.IsTemporary(err), errors.Is(err, client.ErrUnreachable), errors.Is(err, errTime):
 		return 3
+	case errors.Is(err, errCode):
+		return 4
 	}
 	return 1
 }
@@ -247,6 +249,8 @@ var flagOf = map[string]string{
 	"Idempotency-Key": "--idempotency-key", "file": "the file", "rows": "the file", "phone_column": "--phone-column", "default_region": "--default-region", "sender_no": "--sender-no",
 	"after": "--after", "type": "--type", "company_no": "--company-no", "task_id": "the task", "batch_id": "the batch",
 	"from": "--from", "to": "--to", "sim": "--sim", "received_at": "--received-at", "message_no": "--message-no", "received_id": "the id",
+	"email": "--email", "user_id": "--user-id", "purpose": "--purpose", "length": "--length", "ttl_seconds": "--ttl-seconds", "language": "--language",
+	"client_ip": "--client-ip", "device": "--device", "app_hash": "--app-hash", "domain": "--domain", "channel": "--channel", "sign": "--sign",
 }
 
 // wayOut contains what a user can do about a rejected request, by the reason of the error.

@@ -101,6 +101,13 @@ func eventText(e client.Event) string {
 		}
 		return fmt.Sprintf("batch %d  %s  %d sent, %d failed", b.BatchID, shorten(b.Name, 30), b.Counts.Success, b.Counts.Failed)
 	}
+	if strings.HasPrefix(string(e.Type), "verification.") {
+		var v client.VerificationEvent
+		if json.Unmarshal(e.Data, &v) != nil {
+			return ""
+		}
+		return joinWords(v.VerificationID, text(v.PhoneNumber), text(v.Purpose), text(v.Reason))
+	}
 	if e.Type == api.EventMessageReceived {
 		var m client.ReceivedEvent
 		if json.Unmarshal(e.Data, &m) != nil {

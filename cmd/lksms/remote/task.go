@@ -138,6 +138,14 @@ func optional[T comparable](v T) *T {
 	return &v
 }
 
+// keyOption returns the option for the value of --idempotency-key, or no option if the value is empty.
+func keyOption(key string) []client.CallOption {
+	if key == "" {
+		return nil
+	}
+	return []client.CallOption{client.WithIdempotencyKey(key)}
+}
+
 func (c *SendCmd) Run(ctx context.Context, env config.Remote) error {
 	m, err := c.message()
 	if err != nil {
@@ -159,11 +167,7 @@ func (c *SendCmd) Run(ctx context.Context, env config.Remote) error {
 		}
 		return caller.show(preview, func() record { return previewRecord(preview) })
 	}
-	var options []client.CallOption
-	if c.IdempotencyKey != "" {
-		options = append(options, client.WithIdempotencyKey(c.IdempotencyKey))
-	}
-	sent, err := caller.Send(ctx, m, options...)
+	sent, err := caller.Send(ctx, m, keyOption(c.IdempotencyKey)...)
 	if err != nil {
 		return InTime(ctx, err)
 	}

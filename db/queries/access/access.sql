@@ -57,6 +57,20 @@ ORDER BY k.id DESC;
 DELETE FROM api_keys k USING users u
 WHERE u.id = k.user_id AND u.username = @username AND k.id = @id;
 
+-- SmppPasswordGet returns the hash of the SMPP password of a user.
+-- name: SmppPasswordGet :one
+SELECT p.password_hash FROM smpp_passwords p WHERE p.user_id = @user_id;
+
+-- SmppPasswordPut stores the SMPP password of a user, and replaces an earlier one.
+-- name: SmppPasswordPut :execrows
+INSERT INTO smpp_passwords AS p (user_id, password_hash)
+SELECT u.id, @password_hash FROM users u WHERE u.username = @username
+ON CONFLICT ON CONSTRAINT smpp_passwords_pkey DO UPDATE SET password_hash = excluded.password_hash, created_at = now();
+
+-- SmppPasswordDelete deletes the SMPP password of a user.
+-- name: SmppPasswordDelete :execrows
+DELETE FROM smpp_passwords p USING users u WHERE u.id = p.user_id AND u.username = @username;
+
 -- CredentialsVersion returns the number of the last transaction that changed users or API keys. It returns 0 if users and keys never changed.
 -- name: CredentialsVersion :one
 SELECT coalesce((SELECT v.version::text::bigint FROM credentials_version v), 0)::bigint AS version;

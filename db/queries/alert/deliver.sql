@@ -166,8 +166,8 @@ ORDER BY d.alert_id
 FOR UPDATE OF d;
 
 -- AlertDeliveriesEscalate records that deliveries of a receiver escalated to further channels. awaits: the notifications on these channels. The next escalation
--- follows after the escalate_seconds of the receiver. is_last: no further escalation follows. The statement then creates deliveries for all receivers that have
--- no delivery of the alerts. The created deliveries do not escalate.
+-- follows after the escalate_seconds of the receiver. If is_last is true, no further escalation follows, and the statement creates deliveries for all receivers
+-- that have no delivery of the alerts. The created deliveries do not escalate.
 -- name: AlertDeliveriesEscalate :exec
 WITH escalated AS (
     UPDATE alert_deliveries d

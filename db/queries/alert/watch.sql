@@ -326,6 +326,20 @@ LEFT JOIN channels h ON h.id = s.channel_id
 WHERE r.differences > 0
 ORDER BY r.day DESC, r.sender_no;
 
+-- CodesSuspected returns the prefixes of numbers, and the networks of clients, that got at least suspected_from codes, and are neither proven nor safe. It leaves
+-- out a prefix if most of its codes went to a longer suspected prefix, so that one attack causes one alert.
+-- name: CodesSuspected :many
+SELECT c.company_no, s.subject, s.started
+FROM verification_suspects s
+JOIN companies c ON c.id = s.company_id
+WHERE s.started >= @suspected_from::bigint AND NOT EXISTS (
+    SELECT FROM verification_suspects l
+    WHERE l.company_id = s.company_id AND l.started >= @suspected_from::bigint AND l.subject <> s.subject AND starts_with(l.subject, s.subject)
+        AND l.started * 2 > s.started
+)
+ORDER BY s.started DESC, c.company_no, s.subject
+LIMIT @max_rows::integer;
+
 -- Now returns the start time of the transaction. All statements of a transaction use this time for their decisions.
 -- name: Now :one
 SELECT now()::timestamptz AS at;

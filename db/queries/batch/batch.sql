@@ -328,7 +328,7 @@ UPDATE batches b SET status = CASE WHEN b.status = 'finished' THEN 'running' ELS
 WHERE b.id = @id AND b.status IN ('finished', 'running', 'paused');
 
 -- BatchFailedVerdicts counts the FAILED tasks of a batch by verdict. The verdict 'fit' means that the task can be requeued; any other verdict is the reason why
--- not. RequeueVerdicts returns the same verdicts for selected tasks, apart from 'blocked', but this statement reads all FAILED tasks of the batch. The tasks are
+-- not. RequeueVerdicts does the same for selected tasks, but never returns 'blocked'. The tasks are
 -- selected as in JobPlan. Caps are not considered. Tasks to different countries, and tasks with and without a signature, are counted in separate rows, because one country can be refused and another
 -- admitted. sample_id is one of the tasks that a row counts.
 -- name: BatchFailedVerdicts :many

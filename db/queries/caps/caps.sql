@@ -1,17 +1,21 @@
 -- Statements on caps: the maximum numbers of messages that a person gets within a minute, an hour and a day.
 
 -- CappedRecipientsLock locks the rows of phone numbers until the end of the transaction, and returns them. It adds the rows that do not exist. Entry n of each
--- array belongs to the same row; the rows are distinct. locked_at is a time after the rows were locked. Therefore a transaction that locks the same rows later
--- gets a later locked_at.
+-- array belongs to the same row; the rows are distinct. It counts the tasks of added_task_ids, joined with spaces, for the present time, so that mostly nothing is
+-- left for CappedRecipientsSet. locked_at is a time after the rows were locked. Therefore a transaction that locks the same rows later gets a later locked_at.
 -- name: CappedRecipientsLock :many
 WITH locked AS (
-    INSERT INTO capped_recipients AS c (recipient_hash, company_id, message_type, last_on)
-    SELECT k.recipient_hash, k.company_id, k.message_type, (now() AT TIME ZONE 'UTC')::date
+    INSERT INTO capped_recipients AS c (recipient_hash, company_id, message_type, task_ids, times, last_on)
+    SELECT k.recipient_hash, k.company_id, k.message_type, k.task_ids, array_fill(clock_timestamp(), ARRAY[cardinality(k.task_ids)]),
+        (now() AT TIME ZONE 'UTC')::date
     FROM (
-        SELECT unnest(@recipient_hashes::bytea[]) AS recipient_hash, unnest(@company_ids::bigint[]) AS company_id, unnest(@message_types::smallint[]) AS message_type
+        SELECT unnest(@recipient_hashes::bytea[]) AS recipient_hash, unnest(@company_ids::bigint[]) AS company_id, unnest(@message_types::smallint[]) AS message_type,
+            string_to_array(unnest(@added_task_ids::text[]), ' ') AS task_ids
     ) k
     ORDER BY k.recipient_hash, k.company_id, k.message_type -- all transactions lock in this order
-    ON CONFLICT (recipient_hash, company_id, message_type) DO UPDATE SET last_on = c.last_on
+    ON CONFLICT (recipient_hash, company_id, message_type) DO UPDATE
+    SET task_ids = c.task_ids || excluded.task_ids, times = c.times || array_fill(clock_timestamp(), ARRAY[cardinality(excluded.task_ids)]),
+        last_on = CASE WHEN excluded.task_ids = '{}' THEN c.last_on ELSE greatest(c.last_on, excluded.last_on) END
     RETURNING c.recipient_hash, c.company_id, c.message_type, c.task_ids, c.times
 )
 SELECT l.recipient_hash, l.company_id, l.message_type, l.task_ids::text[] AS task_ids, l.times::timestamptz[] AS times, clock_timestamp()::timestamptz AS locked_at
@@ -27,18 +31,14 @@ JOIN (
 ) k ON k.recipient_hash = c.recipient_hash AND k.company_id = c.company_id AND k.message_type = c.message_type
 ORDER BY c.recipient_hash, c.company_id, c.message_type;
 
--- CappedRecipientsSet replaces the messages of rows. Entry n of each array is one message; each row has at least one.
+-- CappedRecipientsSet replaces the messages of rows. Entry n of each array belongs to the same row. task_ids and times are joined with spaces, in the order of
+-- the times.
 -- name: CappedRecipientsSet :exec
 UPDATE capped_recipients c
-SET task_ids = n.task_ids, times = n.times, last_on = (n.last_at AT TIME ZONE 'UTC')::date
+SET task_ids = n.task_ids, times = n.times, last_on = coalesce((n.times[cardinality(n.times)] AT TIME ZONE 'UTC')::date, c.last_on)
 FROM (
-    SELECT m.recipient_hash, m.company_id, m.message_type, array_agg(m.task_id ORDER BY m.at, m.task_id) AS task_ids, array_agg(m.at ORDER BY m.at, m.task_id) AS times,
-        max(m.at) AS last_at
-    FROM (
-        SELECT unnest(@recipient_hashes::bytea[]) AS recipient_hash, unnest(@company_ids::bigint[]) AS company_id, unnest(@message_types::smallint[]) AS message_type,
-            unnest(@task_ids::text[]) AS task_id, unnest(@times::timestamptz[]) AS at
-    ) m
-    GROUP BY m.recipient_hash, m.company_id, m.message_type
+    SELECT unnest(@recipient_hashes::bytea[]) AS recipient_hash, unnest(@company_ids::bigint[]) AS company_id, unnest(@message_types::smallint[]) AS message_type,
+        string_to_array(unnest(@task_ids::text[]), ' ') AS task_ids, string_to_array(unnest(@times::text[]), ' ')::timestamptz[] AS times
 ) n
 WHERE c.recipient_hash = n.recipient_hash AND c.company_id = n.company_id AND c.message_type = n.message_type;
 

@@ -45,6 +45,12 @@ WHERE c.submitted_by = @owner::text AND c.last_id = ANY (@ids::bigint[])
     AND (sqlc.narg(is_unread)::boolean IS NULL OR (c.unread > 0) = sqlc.narg(is_unread)::boolean)
 ORDER BY c.last_id DESC;
 
+-- name: ConversationFind :one
+SELECT c.phone_number FROM conversations c
+WHERE c.company_id = @company_id AND c.phone_number = ANY (@phone_numbers::text[]) AND c.submitted_by = @owner::text
+ORDER BY array_position(@phone_numbers::text[], c.phone_number)
+LIMIT 1;
+
 -- name: ConversationGet :one
 SELECT c.company_id, o.company_no, c.phone_number, c.unread, c.last_id, r.sender_no, left(r.content, @max_length::integer)::text AS content, r.created_at, r.task_id
 FROM conversations c

@@ -340,7 +340,7 @@ ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id;
 
 -- TaskFlows locks tasks of companies with several waiting flows, in their order within the company. max_tasks has one entry for each pool, lane and company: the
 -- number of tasks that TaskOffer returned for these three. The conditions and the limit of the search are those of TaskOffer. Tasks without a flow_rank are not
--- returned. These tasks are in the order of their ranks, so TaskOffer has already returned the first of them.
+-- returned: TaskOffer orders them by rank, and has already returned the first of them.
 -- name: TaskFlows :many
 WITH asked AS MATERIALIZED (
     SELECT u.*, coalesce(e.flow_rank, 'infinity') AS last_flow_rank, s.may_hold, s.has_disabled_users

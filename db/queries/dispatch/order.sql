@@ -46,10 +46,10 @@ WITH RECURSIVE found AS (
 )
 SELECT f.pool_id FROM found f ORDER BY f.nth;
 
--- TaskQueue queues up to batch_size tasks that have become due, in the order of their due times, those of one time by priority, and returns their number. A
--- task that was never queued receives its ranks now, from task_ranks_reserve. So a scheduled task uses no share of its company before its due time. If a task
--- has been due for priority_max_wait, it is queued with aged_priority, the first priority after real-time messages, and receives ranks of this priority. If
--- priority_max_wait is null, each task keeps its priority. The statement reads nothing in pools whose tasks are all queued.
+-- TaskQueue queues up to batch_size tasks that have become due, and returns their number. Tasks with earlier due times are first. Tasks with the same due time
+-- are ordered by priority. A task that was never queued receives its ranks now, from task_ranks_reserve. So a scheduled task uses no share of its company
+-- before its due time. If a task has been due for priority_max_wait, it is queued with aged_priority, the first priority after real-time messages, and receives
+-- ranks of this priority. If priority_max_wait is null, each task keeps its priority. The statement reads nothing in pools whose tasks are all queued.
 -- name: TaskQueue :one
 WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool; one probe of queue_unqueued_idx for each pool
     (

@@ -1,6 +1,7 @@
--- Statements on quiet hours. queue.quiet_from is the beginning of the next quiet hours of a task's recipient. From then on, no claim returns the task (task_fits).
--- The sweep move-quiet-tasks computes the hours anew: it moves the task behind the quiet hours, or only sets the next quiet_from. It also checks the caps for the
--- new due time, so released tasks with caps get a quiet_from, too (TaskUnhold). The rules at the beginning of claim.sql also apply here.
+-- Statements on quiet hours. queue.quiet_from is the beginning of the next quiet hours of a task's recipient. From then on, no claim returns the task
+-- (task_fits). The sweep move-quiet-tasks computes the hours again: it delays the task until after the quiet hours, or only sets the next quiet_from. It also
+-- checks the caps for the new due time, so released tasks with caps get a quiet_from, too (TaskUnhold). The rules at the beginning of claim.sql also apply
+-- here.
 
 -- TasksQuiet returns PENDING tasks whose quiet_from has come. due_at is the time for which the quiet hours are computed: now, or the later due time. due_before
 -- is the present due time. is_new: the task had no attempt.
@@ -14,8 +15,9 @@ WHERE t.lease_until IS NULL AND t.quiet_from <= now() AND t.due_at < held_due_at
 ORDER BY t.quiet_from, t.task_id
 LIMIT @portion::integer;
 
--- TaskDefer moves PENDING tasks whose quiet_from has come behind their quiet hours: they wait until due_ats, and are not queued. Their waiting time then begins
--- again, as in TaskUnhold. due_when_resumed keeps the former due time for TaskQuietReset, or the end of the last attempt if that is later. quiet_froms contains the beginnings of the quiet hours after due_ats.
+-- TaskDefer delays PENDING tasks whose quiet_from has come until after their quiet hours: the tasks wait until due_ats, and are not queued. Their waiting time
+-- then begins again, as in TaskUnhold. due_when_resumed keeps the former due time for TaskQuietReset, or the end of the last attempt if that is later.
+-- quiet_froms contains the beginnings of the quiet hours after due_ats.
 -- name: TaskDefer :exec
 UPDATE queue t
 SET lane = NULL, rank = NULL, flow_rank = NULL, due_when_resumed = coalesce(former_due_at(t), greatest(t.due_at, t.updated_at)),
@@ -44,11 +46,11 @@ WHERE t.task_id = ANY (ARRAY(
 -- name: QuietChange :one
 SELECT c.id, c.company_id, c.begins_at, c.after_id FROM quiet_changes c WHERE c.begins_at <= now() ORDER BY c.id LIMIT 1 FOR UPDATE;
 
--- TaskQuietReset sets quiet_from of the next portion of tasks after after_id to epoch, so that the sweep computes their quiet hours anew: of PENDING tasks at
--- once, of leased tasks if they become PENDING again. A task that waits behind quiet hours, or was delayed by a cap, gets its former due time again, but no time
--- in the past: the sweep then checks the caps again. The former due time of a retry is the end of its delay. The statement returns the last task of the portion;
--- an empty text means that no task was left. company_id null: tasks of all companies. Tasks that were created after begins_at already have the new hours.
--- Verification codes, urgent messages, channels without phone numbers, and messages that are exempt have no quiet hours.
+-- TaskQuietReset sets quiet_from of the next portion of tasks after after_id to epoch, so that the sweep computes their quiet hours again. For PENDING tasks,
+-- the sweep does so at once. For leased tasks, it does so if they become PENDING again. If quiet hours or a cap delay a task, the task gets its former due
+-- time, or now if this time is past, and the sweep checks the caps again. The former due time of a retry is the end of its delay. The statement returns the
+-- last task of the portion; an empty text means that no task was left. company_id null: tasks of all companies. Tasks that were created after begins_at already
+-- have the new hours. Verification codes, urgent messages, channels without phone numbers, and messages that are exempt have no quiet hours.
 -- name: TaskQuietReset :one
 WITH next AS MATERIALIZED (
     SELECT t.task_id, t.created_at <= @begins_at::timestamptz AND t.message_type > 0 AND t.priority > 0 AND starts_with(t.recipient, '+')

@@ -41,6 +41,20 @@ SELECT l.task_id::text AS task_id, l.lease_id::bigint AS lease_id, l.lease_until
 FROM live l
 ORDER BY l.task_id, l.lease_id;
 
+-- TaskRenew extends leases of a sender that it holds now, to `lease` from now: the provider has parts of their messages, or the messages wait behind them. A lease is
+-- extended even beyond the expiry of its task, because the other parts must follow. task_ids are in ascending order.
+-- name: TaskRenew :exec
+WITH held AS MATERIALIZED (
+    SELECT t.task_id
+    FROM (SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id) i
+    CROSS JOIN LATERAL (SELECT q.*, send_before(q) AS send_before FROM queue q WHERE q.task_id = i.task_id FOR UPDATE) t
+    WHERE t.processing_app_id = @sender_no::text AND t.lease_id = i.lease_id
+        AND (t.lease_until > clock_timestamp() OR t.send_before <= clock_timestamp()) -- as in TaskReport: no other sender can have the task
+)
+UPDATE queue t
+SET start_until = NULL, lease_until = greatest(t.lease_until, clock_timestamp() + @lease::interval)
+WHERE t.task_id = ANY (ARRAY(SELECT h.task_id FROM held h)) AND t.lease_until IS NOT NULL;
+
 -- TaskReport ends leases (S0.4, S0.11). It returns the reports that ended a lease; ReportsLate handles the other reports. task_ids are distinct and ascending,
 -- so locks are taken in this order.
 --
@@ -49,7 +63,9 @@ ORDER BY l.task_id, l.lease_id;
 -- receive the task. A SUCCESS is also accepted after the sweep took the lease back, if the app held the last lease and no sender has claimed the task since then.
 --
 -- lease_id NULL: the report ends the lease that its app holds, whatever its id. The log row contains the id of the ended lease. provider_no, the provider's
--- number of the message, is stored, because a receipt can refer to this number.
+-- number of the message, is stored, because a receipt can refer to this number. It has a line for each part of a long message.
+--
+-- retry_delay_seconds: a retry that would be due only after the task has expired is due when half of the remaining time has passed.
 --
 -- is_recovery: the circuit breaker of the app is not closed, and the app sent this message. The caller then closes the breaker in the same transaction. For
 -- driven senders, package push decides this, because a call that began before the breaker opened can succeed.
@@ -60,13 +76,13 @@ WITH input AS MATERIALIZED (
         unnest(@lease_ids::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
         unnest(@statuses::smallint[]) AS status, unnest(@wants_retries::boolean[]) AS wants_retry, unnest(@max_retry_counts::smallint[]) AS max_retry_count,
         make_interval(secs => unnest(@retry_delay_seconds::double precision[])) AS retry_delay, unnest(@request_data::jsonb[]) AS request_data,
-        nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message, nullif(left(unnest(@provider_nos::text[]), 200), '') AS provider_no
+        nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message, nullif(unnest(@provider_nos::text[]), '') AS provider_no
 ),
 held AS MATERIALIZED (
-    SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data,
-        i.max_retry_count, i.provider_no, t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at,
-        t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.send_before,
-        t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
+    SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.error_message, i.request_data, i.max_retry_count, i.provider_no,
+        CASE WHEN t.expires_at > now() AND t.expires_at <= now() + i.retry_delay THEN (t.expires_at - now()) / 2 ELSE i.retry_delay END AS retry_delay,
+        t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at, t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at,
+        t.lease_until, t.send_before, t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT q.*, send_before(q) AS send_before FROM queue q WHERE q.task_id = i.task_id FOR UPDATE) t
@@ -124,9 +140,9 @@ logged AS (
 ),
 accepted AS (
     INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no)
-    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, v.provider_no
-    FROM verdict v
-    WHERE v.provider_no IS NOT NULL
+    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, left(n.number, 200)
+    FROM verdict v CROSS JOIN LATERAL unnest(string_to_array(v.provider_no, E'\n')) AS n (number)
+    WHERE n.number <> ''
 )
 SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS NOT NULL)::boolean AS has_rendering,
     v.lease_id::bigint AS lease_id, v.updated_at::timestamptz AS leased_at, v.lease_segments, v.traceparent,
@@ -179,7 +195,7 @@ requeued AS (
                 g.at
             FROM returned g
             CROSS JOIN LATERAL (
-                -- A rank is valid only in its pool. If the task is queued again, the rank is also valid only in its priority (lane / 32).
+                -- A rank is valid only in its pool. If the task waits (again_at), its rank must also belong to its priority: an aged task has another lane.
                 SELECT s.id, s.id = t.pool_id AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) AS is_ranked
                 FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
             ) p
@@ -315,7 +331,7 @@ requeued AS (
                 g.at
             FROM returned g
             CROSS JOIN LATERAL (
-                -- A rank is valid only in its pool. If the task is queued again, the rank is also valid only in its priority (lane / 32).
+                -- A rank is valid only in its pool. If the task waits (again_at), its rank must also belong to its priority: an aged task has another lane.
                 SELECT s.id, s.id = t.pool_id AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) AS is_ranked
                 FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
             ) p

@@ -60,3 +60,9 @@ WHERE e.id = old.id AND e.finished_at < now() - @keep::interval;
 -- ExportsDropped returns the folders of exports whose partitions were dropped. It is unknown whether these exports contain data about a person.
 -- name: ExportsDropped :many
 SELECT p.exported_to::text AS folder FROM task_partitions p WHERE p.exported_to IS NOT NULL AND p.dropped_at IS NOT NULL ORDER BY p.first_day;
+
+-- ErasureRecipientsOfCodes returns the addresses that got codes for users. The addresses of a contact can have changed since then.
+-- name: ErasureRecipientsOfCodes :many
+SELECT DISTINCT v.recipient FROM verifications v
+WHERE v.company_id = @company_id AND v.options ->> 'user_id' = ANY (@user_ids::text[])
+ORDER BY v.recipient;

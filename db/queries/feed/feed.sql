@@ -126,7 +126,8 @@ ORDER BY f.company_id, f.submitted_by;
 -- name: FeedTasks :many
 SELECT r.id AS log_id, m.task_id, c.company_no, m.phone_number, m.source, m.dedup_key, m.message_type, m.batch_id, d.notification_id, m.segments,
     m.is_test, m.created_at, r.outcome, r.event, r.effect, r.app_id, r.result, r.retry_count,
-    coalesce(m.request_data ->> 'smsgate_id', '')::text AS smsgate_id -- the id of the SMSGate message of the task
+    coalesce(m.request_data ->> 'smsgate_id', '')::text AS smsgate_id, -- the id of the SMSGate message of the task
+    (m.request_data -> 'smpp')::jsonb AS smpp -- the fields of an SMPP message that its receipts need
 FROM messages m
 JOIN report_logs r ON r.task_id = m.task_id
 LEFT JOIN renderings d ON d.id = m.rendering_id
@@ -212,3 +213,11 @@ FROM received_messages r
 LEFT JOIN companies c ON c.id = r.company_id
 WHERE r.id = ANY (@ids::bigint[]) AND r.phone_number <> ''
 ORDER BY r.id;
+
+-- FeedVerifications returns verifications that have ended, and the numbers of their companies. A deleted verification is not returned.
+-- name: FeedVerifications :many
+SELECT v.verification_id, c.company_no, v.channel, v.recipient, v.purpose, v.task_ids, v.created_at, v.expires_at, v.ended_at
+FROM verifications v
+LEFT JOIN companies c ON c.id = v.company_id
+WHERE v.verification_id = ANY (@ids::text[])
+ORDER BY v.verification_id;

@@ -9,7 +9,7 @@ WITH numbered AS MATERIALIZED (
     FROM senders s
     CROSS JOIN LATERAL (
         -- OFFSET 0 forces one lookup by deliveries_provider_no_idx for each sender.
-        SELECT o.task_id FROM deliveries o WHERE o.sender_no = s.sender_no AND o.provider_no = sqlc.narg(provider_no)::text OFFSET 0
+        SELECT o.task_id FROM deliveries o WHERE o.sender_no = s.sender_no AND o.provider_no = ANY (@provider_nos::text[]) OFFSET 0
     ) d
 ),
 matching AS MATERIALIZED (
@@ -40,7 +40,7 @@ matching AS MATERIALIZED (
         AND (sqlc.narg(country_no)::text IS NULL OR m.country_no = sqlc.narg(country_no)::text)
         AND (sqlc.narg(submitted_by)::text IS NULL OR m.submitted_by = sqlc.narg(submitted_by)::text)
         AND (sqlc.narg(template_no)::text IS NULL OR m.request_data -> 'template' ->> 'template_no' = sqlc.narg(template_no)::text)
-        AND (sqlc.narg(provider_no)::text IS NULL OR m.task_id IN (SELECT n.task_id FROM numbered n))
+        AND (@provider_nos::text[] IS NULL OR m.task_id IN (SELECT n.task_id FROM numbered n))
         AND (sqlc.narg(sender_no)::text IS NULL OR x.sender_no = sqlc.narg(sender_no)::text)
         AND (sqlc.narg(result)::text IS NULL OR starts_with(x.result, sqlc.narg(result)::text))
         AND (sqlc.narg(delivery)::smallint IS NULL OR sqlc.narg(delivery)::smallint = (

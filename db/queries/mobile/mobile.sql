@@ -99,6 +99,7 @@ ORDER BY h.lease_id;
 --   is_failed   the sender reported FAILED (3)
 --   is_long     the lease is valid, and the phone sends its message in several parts
 --   is_expired  valid_until of PhoneHeld has passed, or will pass within the clock error of the phone. The sweep has not taken the lease back
+--   is_sensitive  the message is sensitive
 -- name: PhoneReported :many
 WITH named AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id
@@ -117,13 +118,17 @@ live AS MATERIALIZED (
         attempt_segments(handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode), q.segments, NULL, true) > 1 AS is_long
     FROM queue q
     WHERE q.task_id = ANY (@task_ids::text[]) AND q.processing_app_id = @sender_no::text AND q.lease_until IS NOT NULL
+),
+sensitive AS MATERIALIZED (
+    SELECT m.task_id FROM messages m WHERE m.task_id = ANY (@task_ids::text[]) AND m.is_sensitive
 )
 SELECT n.task_id::text AS task_id, n.lease_id::bigint AS lease_id,
     EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 2) AS is_sent,
     EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 2 AND e.effect = 'success') AS is_settled,
     EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 3) AS is_failed,
     EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id AND l.is_long) AS is_long,
-    EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id AND l.is_expired) AS is_expired
+    EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id AND l.is_expired) AS is_expired,
+    EXISTS (SELECT FROM sensitive s WHERE s.task_id = n.task_id) AS is_sensitive
 FROM named n
 WHERE EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.was_held)
     OR EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id)

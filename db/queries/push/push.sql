@@ -21,7 +21,7 @@ WHERE s.sender_no = @sender_no;
 -- TaskOutgoing returns the content of leased tasks for a driver. It also returns the seconds until the leases end, the seconds for which the messages can be sent
 -- (send_before), and the version and the circuit breaker of the sender. The driver does not send if the version has changed, or if another server has opened the circuit breaker.
 -- name: TaskOutgoing :many
-SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id,
+SELECT t.task_id, t.recipient, coalesce(c.company_no, '')::text AS company_no, coalesce(t.user_id, '')::text AS user_id,
     coalesce(r.id, 0)::bigint AS rendering_id, -- 0 if the message has no rendering
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.html, '')::text AS html, t.contact_values,
     coalesce(r.template_id, '')::text AS template_id,
@@ -33,13 +33,14 @@ SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id,
 FROM queue t
 JOIN senders s ON s.sender_no = @sender_no
 JOIN sender_states st ON st.sender_id = s.id
+LEFT JOIN companies c ON c.id = t.company_id
 LEFT JOIN renderings r ON r.id = t.rendering_id
 WHERE t.task_id = ANY (@task_ids::text[])
 ORDER BY t.task_id;
 
 -- TaskMayBegin returns the leases of a driven sender that are still valid. stopped_by is empty if the message can be sent now. Otherwise it is the reason:
 -- sender_off, sender_paused, batch_paused, batch_cancelled or switched_off. The statement locks nothing. A cancelled batch stops its tasks only until it is
--- settled. Later tasks of the batch were requeued after the cancellation.
+-- settled. Tasks that are in the queue after that time were requeued after the cancellation.
 -- name: TaskMayBegin :many
 SELECT t.task_id, (CASE
         WHEN s.status <> 'on' THEN 'sender_off'
@@ -117,3 +118,20 @@ UPDATE sender_tokens k
 SET token = @token, expires_at = clock_timestamp() + make_interval(secs => @seconds::double precision), fetch_until = NULL
 FROM senders s
 WHERE s.id = k.sender_id AND s.sender_no = @sender_no AND k.fetches = @fetches;
+
+-- LinkHold takes over a link of a sender that no process holds, or renews a link that this process holds, and stores the state of the link. It returns no row if
+-- another process holds the link.
+-- name: LinkHold :one
+INSERT INTO sender_links AS l (sender_id, nth, held_by, host, held_until, bound_at, in_flight, sent, received, error, failed_at)
+SELECT s.id, @nth, @held_by, @host, clock_timestamp() + @lease::interval, sqlc.narg(bound_at), @in_flight, @sent, @received, sqlc.narg(error), sqlc.narg(failed_at)
+FROM senders s
+WHERE s.id = @sender_id
+ON CONFLICT (sender_id, nth) DO UPDATE
+SET held_by = excluded.held_by, host = excluded.host, held_until = excluded.held_until, bound_at = excluded.bound_at, in_flight = excluded.in_flight,
+    sent = excluded.sent, received = excluded.received, error = excluded.error, failed_at = excluded.failed_at
+WHERE l.held_by = excluded.held_by OR l.held_until <= clock_timestamp()
+RETURNING l.nth;
+
+-- LinkRelease lets another process take over a link of a sender at once.
+-- name: LinkRelease :exec
+DELETE FROM sender_links l WHERE l.sender_id = @sender_id AND l.nth = @nth AND l.held_by = @held_by;

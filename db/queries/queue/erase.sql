@@ -81,8 +81,8 @@ SET phone_number = '', recipient = '', content = @erased::text, submitted_conten
     user_id = CASE WHEN m.user_id IS NOT NULL THEN @pseudonym::text || coalesce(array_position(@user_ids::text[], m.user_id), 0) END
 WHERE m.task_id = ANY (@task_ids::text[]) AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id = m.task_id);
 
--- ErasureSimRecipients deletes what the SIMs of senders know about phone numbers. The counts of their recipients remain. A number to which another company has
--- sent tasks since from_id is not deleted, because companies can share a sender. The rows are locked in the order of SimCharge.
+-- ErasureSimRecipients deletes the recipients with these phone numbers from the SIMs of senders. The counts of their recipients remain. A number to which
+-- another company has sent tasks since from_id is not deleted, because companies can share a sender. The rows are locked in the order of SimCharge.
 -- name: ErasureSimRecipients :exec
 WITH gone AS MATERIALIZED (
     SELECT k.sender_id, k.recipient_hash, k.slot

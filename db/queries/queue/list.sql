@@ -85,14 +85,14 @@ CROSS JOIN LATERAL (
 ORDER BY t.task_id DESC
 LIMIT @max_rows::integer;
 
--- TaskIDsOfProviderNo returns the tasks with a message that has this number at its provider. Messages of many tasks can have the same number. The statement
+-- TaskIDsOfProviderNo returns the tasks with a message that has one of these numbers at its provider. Messages of many tasks can have the same number. The statement
 -- probes deliveries_provider_no_idx once for each sender.
 -- name: TaskIDsOfProviderNo :many
 SELECT DISTINCT d.task_id
 FROM senders s
 CROSS JOIN LATERAL (
     SELECT o.task_id FROM deliveries o
-    WHERE o.sender_no = s.sender_no AND o.provider_no = @provider_no::text AND o.task_id < @before_id::text AND o.task_id >= @from_id::text
+    WHERE o.sender_no = s.sender_no AND o.provider_no = ANY (@provider_nos::text[]) AND o.task_id < @before_id::text AND o.task_id >= @from_id::text
     OFFSET 0
 ) d
 ORDER BY d.task_id DESC
@@ -301,8 +301,7 @@ ORDER BY e.created_at, e.step, e.id; -- step orders events of the same time: rec
 
 -- TaskDue returns whether a task is due, and the pool that serves the task now. is_expiring is true if the task expires before a claim could lease it.
 -- failed_app_id is the sender with which the task failed, while claims still prefer other senders for the task. Otherwise failed_app_id is empty. allowed_from
--- is the time from which the task could be claimed without quiet hours and caps, but never a time in the past. If quiet hours begin so soon that no claim returns
--- the task (quiet_begins), it is their beginning.
+-- is the time from which the task could be claimed without quiet hours and caps, but never a time in the past.
 -- name: TaskDue :one
 SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: the task is held
     coalesce(q.expires_at <= greatest(t.due_at, now()) + @min_lease::interval, false)::boolean AS is_expiring,
@@ -311,7 +310,7 @@ SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: the task 
         CASE WHEN coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true) THEN t.failed_app_id END, ''
     )::text AS failed_app_id,
     (q.quiet_from IS NOT NULL)::boolean AS has_quiet_hours,
-    greatest(coalesce(former_due_at(q), t.due_at), now(), CASE WHEN quiet_begins(q) THEN q.quiet_from END)::timestamptz AS allowed_from
+    greatest(coalesce(former_due_at(q), t.due_at), now())::timestamptz AS allowed_from
 FROM tasks t
 LEFT JOIN queue q ON q.task_id = t.task_id
 WHERE t.task_id = @task_id;

@@ -4,14 +4,15 @@
 -- ReportsLate logs reports that TaskReport did not apply, and returns their effects. task_ids are distinct. A report for an unknown task is not returned.
 --   ignored  the app held the lease before: the report is repeated or too late
 --   refused  the app never held the lease
--- provider_no, the provider's number of the message, is stored even for an ignored report, because a receipt can refer to this number.
+-- provider_no, the provider's number of the message, is stored even for an ignored report, because a receipt can refer to this number. It has a line for each
+-- part of a long message.
 -- name: ReportsLate :many
 WITH input AS MATERIALIZED (
     SELECT
         unnest(@task_ids::text[]) AS task_id, unnest(@sender_nos::text[]) AS app_id,
         unnest(@lease_ids::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
         unnest(@statuses::smallint[]) AS status, nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message,
-        unnest(@request_data::jsonb[]) AS request_data, nullif(left(unnest(@provider_nos::text[]), 200), '') AS provider_no
+        unnest(@request_data::jsonb[]) AS request_data, nullif(unnest(@provider_nos::text[]), '') AS provider_no
 ),
 known AS MATERIALIZED (
     -- With an array of ids, the planner opens only the partitions of these ids. With a join, it would open all partitions.
@@ -41,9 +42,9 @@ logged AS (
 ),
 accepted AS (
     INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no)
-    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, v.provider_no
-    FROM verdict v
-    WHERE v.provider_no IS NOT NULL AND v.effect <> 'refused' AND v.lease_id IS NOT NULL
+    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, left(n.number, 200)
+    FROM verdict v CROSS JOIN LATERAL unnest(string_to_array(v.provider_no, E'\n')) AS n (number)
+    WHERE n.number <> '' AND v.effect <> 'refused' AND v.lease_id IS NOT NULL
 )
 SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id;
 
@@ -77,7 +78,7 @@ SELECT c.task_id FROM cancelled c ORDER BY c.task_id;
 -- RequeueHold locks the rows that decide whether tasks of batches, notifications and send-once messages can be requeued, and returns their ids. The locks end
 -- with the transaction. Four changes can affect a requeue: a cancellation of the batch, a pause of the batch, a withdrawal, and another message to the same
 -- people. Because of the locks, each of them is either visible to the next statement, or waits until the transaction has ended. The same is true for a receipt:
--- see TaskReceiptHold. The batch is locked first, as by the statements that change its tasks.
+-- see TaskReceiptHold. The statement locks the batch first, like all statements that change tasks of the batch.
 -- name: RequeueHold :many
 WITH about AS MATERIALIZED (
     SELECT m.rendering_id, m.batch_id FROM messages m WHERE m.task_id = ANY (@task_ids::text[])
@@ -382,10 +383,8 @@ SELECT q.task_id, q.sealed::text AS sealed FROM queue q WHERE q.sealed IS NOT NU
 -- name: SealedStore :execrows
 UPDATE queue SET sealed = @sealed::text WHERE task_id = @task_id AND sealed = @before::text;
 
--- SensitiveTasks returns those tasks of task_ids whose messages are sensitive. sealed: the encrypted text; null if the task has ended.
+-- SensitiveTasks returns those of task_ids whose messages are sensitive.
 -- name: SensitiveTasks :many
-SELECT m.task_id, q.sealed
-FROM messages m
-LEFT JOIN queue q ON q.task_id = m.task_id
+SELECT m.task_id FROM messages m
 WHERE m.task_id = ANY (@task_ids::text[]) AND m.is_sensitive
 ORDER BY m.task_id;

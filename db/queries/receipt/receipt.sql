@@ -31,10 +31,11 @@ kept AS (
         take_at = CASE WHEN c.received_ids IS NULL THEN coalesce(c.take_at, excluded.take_at) END
     RETURNING c.id, c.sender_no, c.body_hash
 )
-INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state, code)
-SELECT k.id, k.sender_no, r.provider_no, r.recipient, r.state, r.code
+INSERT INTO receipts (callback_id, sender_no, provider_no, other_nos, recipient, state, code)
+SELECT k.id, k.sender_no, r.provider_no, string_to_array(nullif(r.other_nos, ''), E'\n'), r.recipient, r.state, r.code
 FROM (
-    SELECT unnest(@receipt_calls::integer[]) AS nth, unnest(@provider_nos::text[]) AS provider_no, unnest(@recipients::text[]) AS recipient,
+    SELECT unnest(@receipt_calls::integer[]) AS nth, unnest(@provider_nos::text[]) AS provider_no, unnest(@other_nos::text[]) AS other_nos,
+        unnest(@recipients::text[]) AS recipient,
         unnest(@states::smallint[]) AS state, unnest(@codes::text[]) AS code
 ) r
 JOIN input i ON i.nth = r.nth
@@ -43,7 +44,8 @@ ORDER BY k.sender_no, r.provider_no, r.recipient, r.state, r.code
 ON CONFLICT ON CONSTRAINT receipts_once_key DO NOTHING
 RETURNING id;
 
--- CallbackDue locks and returns the longest due callback whose messages are not stored yet. Concurrent transactions return different callbacks.
+-- Of the callbacks whose messages are not stored yet, CallbackDue locks and returns the callback that has been due longest. Concurrent transactions return
+-- different callbacks.
 -- name: CallbackDue :one
 SELECT c.id, c.sender_no, c.body FROM callbacks c WHERE c.take_at <= now() ORDER BY c.take_at, c.id LIMIT 1 FOR UPDATE SKIP LOCKED;
 
@@ -96,35 +98,87 @@ SELECT r.id FROM receipts r WHERE r.look_at <= now() ORDER BY r.look_at LIMIT @b
 -- name: ReceiptsWaiting :many
 SELECT r.id FROM receipts r
 WHERE r.sender_no = @sender_no AND r.provider_no = ANY (@provider_nos::text[]) AND r.matched_at IS NULL
-ORDER BY r.id;
+UNION
+SELECT o.id
+FROM (
+    -- OFFSET 0 forces receipts_other_nos_idx.
+    SELECT i.id, i.sender_no FROM receipts i WHERE i.other_nos && @provider_nos::text[] AND i.matched_at IS NULL OFFSET 0
+) o
+WHERE o.sender_no = @sender_no
+ORDER BY id;
 
 -- ReceiptCandidates locks unmatched receipts, and returns them with the messages that they can belong to. Such a message has the provider's number of the
--- receipt, and its recipient ends in the same four digits. A receipt without such a message has one row with an empty task_id.
+-- receipt, and its recipient ends in the same four digits. If no message has this number, the messages with one of other_nos are returned (is_other). A receipt
+-- without such a message has one row with an empty task_id. is_part: the message is a part of a long one.
 -- name: ReceiptCandidates :many
 WITH held AS MATERIALIZED (
-    SELECT r.id, r.sender_no, r.provider_no, r.recipient, r.state, r.code
+    SELECT r.id, r.sender_no, r.provider_no, r.other_nos, r.recipient, r.state, r.code
     FROM receipts r
     WHERE r.id = ANY (@ids::bigint[]) AND r.matched_at IS NULL
     ORDER BY r.id
     FOR UPDATE SKIP LOCKED
 ),
+forms AS MATERIALIZED (
+    SELECT h.id, h.sender_no, h.provider_no AS number, false AS is_other FROM held h
+    UNION ALL
+    SELECT h.id, h.sender_no, o.number, true
+    FROM held h
+    CROSS JOIN LATERAL unnest(h.other_nos) AS o (number)
+    WHERE h.recipient <> '' AND NOT EXISTS (SELECT FROM deliveries d WHERE d.sender_no = h.sender_no AND d.provider_no = h.provider_no)
+),
 numbers AS MATERIALIZED (
-    SELECT DISTINCT h.sender_no, h.provider_no FROM held h
+    SELECT DISTINCT f.sender_no, f.number FROM forms f
 ),
 sent AS MATERIALIZED (
-    SELECT n.sender_no, n.provider_no, d.task_id, d.recipient, d.lease_id, right(number_digits(d.recipient), 4) AS ending
+    SELECT n.sender_no, n.number, d.task_id, d.recipient, d.lease_id, right(number_digits(d.recipient), 4) AS ending,
+        EXISTS (
+            SELECT FROM deliveries p WHERE p.task_id = d.task_id AND p.lease_id = d.lease_id AND p.provider_no <> n.number
+        ) AS is_part
     FROM numbers n
     CROSS JOIN LATERAL (
         -- OFFSET 0 forces one lookup by deliveries_provider_no_idx for each number.
-        SELECT o.task_id, o.recipient, o.lease_id FROM deliveries o WHERE o.sender_no = n.sender_no AND o.provider_no = n.provider_no OFFSET 0
+        SELECT o.task_id, o.recipient, o.lease_id FROM deliveries o WHERE o.sender_no = n.sender_no AND o.provider_no = n.number OFFSET 0
     ) d
+),
+found AS MATERIALIZED (
+    SELECT f.id, f.is_other, s.number, s.task_id, s.recipient, s.lease_id, s.ending, s.is_part
+    FROM forms f
+    JOIN sent s ON s.sender_no = f.sender_no AND s.number = f.number
 )
-SELECT h.id, h.sender_no, h.recipient, h.state, h.code, coalesce(s.task_id, '')::text AS task_id, coalesce(s.recipient, '')::text AS sent_to,
-    s.lease_id
+SELECT h.id, h.sender_no, h.recipient, h.state, h.code, coalesce(f.task_id, '')::text AS task_id, coalesce(f.recipient, '')::text AS sent_to,
+    f.lease_id, coalesce(f.is_part, false)::boolean AS is_part, coalesce(f.number, '')::text AS number, coalesce(f.is_other, false)::boolean AS is_other
 FROM held h
-LEFT JOIN sent s ON s.sender_no = h.sender_no AND s.provider_no = h.provider_no
-    AND (h.recipient = '' OR s.ending = right(number_digits(h.recipient), 4))
-ORDER BY h.id, s.task_id;
+LEFT JOIN found f ON f.id = h.id AND (h.recipient = '' OR f.ending = right(number_digits(h.recipient), 4))
+ORDER BY h.id, f.task_id;
+
+-- ReceiptsName replaces the numbers of receipts by those of their messages. It deletes a receipt that is the same as another one then.
+-- name: ReceiptsName :exec
+WITH named AS MATERIALIZED (
+    SELECT r.id, n.number,
+        row_number() OVER (PARTITION BY r.sender_no, n.number, r.recipient, r.state, r.code ORDER BY r.id) > 1 OR EXISTS (
+            SELECT FROM receipts o
+            WHERE o.sender_no = r.sender_no AND o.provider_no = n.number AND o.recipient = r.recipient AND o.state = r.state AND o.code = r.code
+        ) AS is_repeat
+    FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@numbers::text[]) AS number) n
+    JOIN receipts r ON r.id = n.id
+),
+repeats AS (
+    DELETE FROM receipts r USING named n WHERE r.id = n.id AND n.is_repeat
+)
+UPDATE receipts r SET provider_no = n.number FROM named n WHERE r.id = n.id AND NOT n.is_repeat;
+
+-- DeliveriesOfLeasesHold locks the attempts with some leases.
+-- name: DeliveriesOfLeasesHold :exec
+SELECT d.id FROM deliveries d WHERE d.task_id = ANY (@task_ids::text[]) AND d.lease_id = ANY (@lease_ids::bigint[]) ORDER BY d.id FOR UPDATE;
+
+-- DeliveriesOfLeases returns those of the leases with a part that is not delivered.
+-- name: DeliveriesOfLeases :many
+SELECT DISTINCT d.lease_id FROM deliveries d
+WHERE d.task_id = ANY (@task_ids::text[]) AND d.lease_id = ANY (@lease_ids::bigint[]) AND d.provider_no IS NOT NULL AND NOT EXISTS (
+    SELECT FROM receipts r
+    WHERE r.sender_no = d.sender_no AND r.provider_no = d.provider_no AND r.state = 1 AND r.matched_at IS NOT NULL -- DELIVERED
+)
+ORDER BY d.lease_id;
 
 -- ReceiptTried records the receipts that were matched (found). The receipts of left_over are tried again after half a minute, because their tasks could not be
 -- read. The delay of each other receipt is the time that it has already waited, but at least two seconds and at most six hours. A receipt that has waited for
@@ -175,13 +229,13 @@ CROSS JOIN LATERAL (
 ORDER BY i.id DESC
 LIMIT @max_rows::integer;
 
--- ReceiptIDsOfNumber returns the receipts of the given senders with a number of the provider.
+-- ReceiptIDsOfNumber returns the receipts of the given senders with one of provider_nos.
 -- name: ReceiptIDsOfNumber :many
 SELECT i.id
 FROM unnest(@sender_nos::text[]) AS s (sender_no)
 CROSS JOIN LATERAL (
     SELECT r.id FROM receipts r -- by receipts_once_key
-    WHERE r.sender_no = s.sender_no AND r.provider_no = @provider_no::text AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
+    WHERE r.sender_no = s.sender_no AND r.provider_no = ANY (@provider_nos::text[]) AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
     OFFSET 0
 ) i
 ORDER BY i.id DESC
@@ -192,7 +246,7 @@ LIMIT @max_rows::integer;
 SELECT r.* FROM receipts r
 WHERE r.id = ANY (@ids::bigint[])
     AND (sqlc.narg(sender_no)::text IS NULL OR r.sender_no = sqlc.narg(sender_no)::text)
-    AND (sqlc.narg(provider_no)::text IS NULL OR r.provider_no = sqlc.narg(provider_no)::text)
+    AND (@provider_nos::text[] IS NULL OR r.provider_no = ANY (@provider_nos::text[]))
     AND (sqlc.narg(is_matched)::boolean IS NULL OR (r.matched_at IS NOT NULL) = sqlc.narg(is_matched)::boolean)
     AND (sqlc.narg(created_from)::timestamptz IS NULL OR r.created_at >= sqlc.narg(created_from)::timestamptz)
     AND (sqlc.narg(created_to)::timestamptz IS NULL OR r.created_at < sqlc.narg(created_to)::timestamptz)
@@ -262,14 +316,14 @@ WHERE c.id = ANY (@ids::bigint[])
     AND (sqlc.narg(created_to)::timestamptz IS NULL OR c.created_at < sqlc.narg(created_to)::timestamptz)
 ORDER BY c.id DESC;
 
--- CallbackIDsOfNumber returns the callbacks that contained receipts of the given senders with a number of the provider. For a repeated receipt, it returns only
+-- CallbackIDsOfNumber returns the callbacks that contained receipts of the given senders with one of provider_nos. For a repeated receipt, it returns only
 -- the first callback.
 -- name: CallbackIDsOfNumber :many
 SELECT DISTINCT i.callback_id
 FROM unnest(@sender_nos::text[]) AS s (sender_no)
 CROSS JOIN LATERAL (
     SELECT r.callback_id FROM receipts r -- by receipts_once_key
-    WHERE r.sender_no = s.sender_no AND r.provider_no = @provider_no::text AND r.callback_id < @before_id::bigint AND r.callback_id >= @from_id::bigint
+    WHERE r.sender_no = s.sender_no AND r.provider_no = ANY (@provider_nos::text[]) AND r.callback_id < @before_id::bigint AND r.callback_id >= @from_id::bigint
     OFFSET 0
 ) i
 ORDER BY i.callback_id DESC

@@ -15,3 +15,20 @@ LIMIT @portion::integer;
 UPDATE received_messages r
 SET phone_number = '', content = '', message_no = NULL, raw = NULL, read_at = coalesce(r.read_at, now())
 WHERE r.id = ANY (ARRAY(SELECT o.id FROM received_messages o WHERE o.id = ANY (@ids::bigint[]) ORDER BY o.id FOR UPDATE)) AND r.phone_number <> '';
+
+-- ErasureReceivedParts returns the messages with stored parts from phone numbers that end with one of `digits`. The caller checks each returned number.
+-- name: ErasureReceivedParts :many
+SELECT p.sender_no, p.from_no, p.to_no, p.reference, p.total, min(p.created_at)::timestamptz AS began
+FROM received_parts p
+WHERE right(number_digits(p.from_no), 8) = ANY (@digits::text[])
+GROUP BY p.sender_no, p.from_no, p.to_no, p.reference, p.total
+ORDER BY p.sender_no, p.from_no, p.to_no, p.reference, p.total;
+
+-- ErasureReceivedPartsDelete deletes the stored parts of messages to a sender. Entry n of the arrays belongs to message n.
+-- name: ErasureReceivedPartsDelete :execrows
+DELETE FROM received_parts p
+USING (
+    SELECT unnest(@from_nos::text[]) AS from_no, unnest(@to_nos::text[]) AS to_no, unnest(@references_of::bigint[]) AS reference,
+        unnest(@totals::smallint[]) AS total
+) m
+WHERE p.sender_no = @sender_no AND p.from_no = m.from_no AND p.to_no = m.to_no AND p.reference = m.reference AND p.total = m.total;

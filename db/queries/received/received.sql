@@ -11,15 +11,26 @@ JOIN companies c ON c.id = coalesce(
 )
 WHERE s.sender_no = @sender_no;
 
--- ReceivedAnswers returns the task that each received message answers, and the submitter and the recipient of this task. Each entry of nths, phone_numbers and
--- untils is the index of a message, a number that can be its number, and its time. A message answers a task to one of its numbers. Of several tasks, it answers the
--- task that the sender leased last before the time of the message. If the sender leased none, the task is the one of the company that any sender leased last:
--- is_answered is false then, and the task only shows which number is the number of the message. The statement reads only the max_tasks newest tasks to each number
--- with ids from from_id on. A message without such a task is not returned.
+-- ReceivedExtensions returns the numbers of a sender that belong to companies: its src_id and the extension of the company. A longer number comes before
+-- a number with which it begins.
+-- name: ReceivedExtensions :many
+SELECT c.id AS company_id, (coalesce(s.config ->> 'src_id', '') || e.digits)::text AS own_number
+FROM senders s
+CROSS JOIN LATERAL jsonb_each_text(CASE jsonb_typeof(s.config -> 'extensions') WHEN 'object' THEN s.config -> 'extensions' END) e (company_no, digits)
+JOIN companies c ON c.company_no = e.company_no
+WHERE s.sender_no = @sender_no
+ORDER BY e.digits DESC, c.id;
+
+-- ReceivedAnswers returns the task that each received message answers, and the submitter and the recipient of this task. Entry n of nths, phone_numbers, untils and
+-- to_companies is the index of a message, one of its possible numbers, its time, and the company to whose number it was sent, or 0. A message answers a task of this
+-- company to one of its numbers. Of several tasks, it answers the task that the sender leased last before the time of the message. If the sender leased no such task, the statement returns the task of the company that
+-- another sender leased last, with is_answered false: this task only shows which number the message has. The statement reads only the max_tasks newest tasks to
+-- each number with ids from from_id on. A message without such a task is not returned.
 -- name: ReceivedAnswers :many
 SELECT DISTINCT ON (n.nth) n.nth::integer AS nth, n.phone_number::text AS phone_number, t.task_id, t.company_id, t.submitted_by, t.is_answered::boolean AS is_answered
 FROM (
-    SELECT unnest(@nths::integer[]) AS nth, unnest(@phone_numbers::text[]) AS phone_number, unnest(@untils::timestamptz[]) AS until
+    SELECT unnest(@nths::integer[]) AS nth, unnest(@phone_numbers::text[]) AS phone_number, unnest(@untils::timestamptz[]) AS until,
+        unnest(@to_companies::bigint[]) AS to_company
 ) n
 CROSS JOIN LATERAL (
     SELECT m.task_id, m.company_id, m.submitted_by, l.is_answered, l.leased_at
@@ -42,6 +53,7 @@ CROSS JOIN LATERAL (
         ) x
         GROUP BY 1
     ) l
+    WHERE n.to_company IN (0, m.company_id)
     ORDER BY l.is_answered DESC, l.leased_at DESC, m.task_id DESC
     LIMIT 1
 ) t
@@ -104,9 +116,15 @@ WHERE r.sender_no = @sender_no AND r.id < @before_id::bigint AND r.id >= @from_i
 ORDER BY r.id DESC
 LIMIT @max_rows::integer;
 
--- name: ReceivedIDsOfNumber :many
-SELECT r.id FROM received_messages r
-WHERE r.phone_number = @phone_number AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
+-- name: ReceivedIDsOfNumbers :many
+SELECT r.id
+FROM unnest(@phone_numbers::text[]) n (phone_number)
+CROSS JOIN LATERAL (
+    SELECT o.id FROM received_messages o
+    WHERE o.phone_number = n.phone_number AND o.id < @before_id::bigint AND o.id >= @from_id::bigint
+    ORDER BY o.id DESC
+    LIMIT @max_rows::integer
+) r
 ORDER BY r.id DESC
 LIMIT @max_rows::integer;
 
@@ -121,7 +139,7 @@ WHERE r.id = ANY (@ids::bigint[]) AND r.phone_number <> ''
     AND (sqlc.narg(company_id)::bigint IS NULL OR r.company_id = sqlc.narg(company_id)::bigint)
     AND (sqlc.narg(owner)::text IS NULL OR r.submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(sender_no)::text IS NULL OR r.sender_no = sqlc.narg(sender_no)::text)
-    AND (sqlc.narg(phone_number)::text IS NULL OR r.phone_number = sqlc.narg(phone_number)::text)
+    AND (@phone_numbers::text[] IS NULL OR r.phone_number = ANY (@phone_numbers::text[]))
     AND (sqlc.narg(kind)::text IS NULL OR r.kind = sqlc.narg(kind)::text)
     AND (sqlc.narg(is_unread)::boolean IS NULL OR (r.read_at IS NULL) = sqlc.narg(is_unread)::boolean)
     AND (sqlc.narg(created_from)::timestamptz IS NULL OR r.created_at >= sqlc.narg(created_from)::timestamptz)
@@ -185,3 +203,48 @@ WITH deleted AS (
     RETURNING r.id
 )
 SELECT d.id FROM deleted d ORDER BY d.id;
+
+-- ReceivedPartKeep stores a part of a message. A part that arrived before within `known` is not stored again, so that a repeat does not begin a second message.
+-- Another part with the same number replaces the earlier one.
+-- name: ReceivedPartKeep :exec
+WITH arrived AS (
+    INSERT INTO received_part_identities AS i (identity) VALUES (@identity)
+    ON CONFLICT (identity) DO UPDATE SET created_at = now() WHERE i.created_at < now() - @known::interval
+    RETURNING i.identity
+)
+INSERT INTO received_parts AS p (sender_no, from_no, to_no, reference, total, nth, alphabet, octets)
+SELECT @sender_no, @from_no, @to_no, @reference, @total, @nth, @alphabet, @octets FROM arrived
+ON CONFLICT (sender_no, from_no, to_no, reference, total, nth) DO UPDATE SET alphabet = excluded.alphabet, octets = excluded.octets;
+
+-- ReceivedPartsForget deletes up to batch_size identities of parts that arrived longer ago than `known`.
+-- name: ReceivedPartsForget :execrows
+DELETE FROM received_part_identities i
+USING (
+    SELECT o.identity FROM received_part_identities o WHERE o.created_at < now() - @known::interval
+    ORDER BY o.created_at LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED
+) old
+WHERE i.identity = old.identity;
+
+-- ReceivedPartsEnd deletes and returns the parts of a message if all of them are stored, or if its first part is older than max_age. The caller has locked the
+-- messages of the sender.
+-- name: ReceivedPartsEnd :many
+WITH parts AS MATERIALIZED (
+    SELECT p.total, p.created_at FROM received_parts p
+    WHERE p.sender_no = @sender_no AND p.from_no = @from_no AND p.to_no = @to_no AND p.reference = @reference AND p.total = @total
+),
+ended AS (
+    DELETE FROM received_parts p
+    WHERE p.sender_no = @sender_no AND p.from_no = @from_no AND p.to_no = @to_no AND p.reference = @reference AND p.total = @total
+        AND (SELECT count(*) = min(i.total) OR min(i.created_at) < now() - @max_age::interval FROM parts i)
+    RETURNING p.nth, p.alphabet, p.octets, p.created_at
+)
+SELECT e.nth, e.alphabet, e.octets, e.created_at FROM ended e ORDER BY e.nth;
+
+-- ReceivedPartsExpired returns up to max_rows messages whose first part is older than max_age, the oldest first.
+-- name: ReceivedPartsExpired :many
+SELECT p.sender_no, p.from_no, p.to_no, p.reference, p.total, min(p.created_at)::timestamptz AS began
+FROM received_parts p
+WHERE p.created_at < now() - @max_age::interval
+GROUP BY p.sender_no, p.from_no, p.to_no, p.reference, p.total
+ORDER BY began, p.sender_no, p.from_no, p.to_no, p.reference, p.total
+LIMIT @max_rows::integer;

@@ -53,7 +53,8 @@ FROM senders s
 WHERE s.id = st.sender_id AND s.sender_no = @sender_no AND st.openings = @openings;
 
 -- BreakerClose closes the circuit breaker of a sender that works again: it sent a message, or the provider accepted or refused a probe message. The sender then
--- waits only for the rest of its interval, as in SenderUpdate. With openings, a breaker that was opened again meanwhile stays open.
+-- waits only for the rest of its interval, as in SenderUpdate. With openings, a breaker that was opened again meanwhile stays open. With a code, a
+-- breaker that was opened for another reason stays open.
 -- name: BreakerClose :execrows
 WITH closed AS (
     UPDATE sender_states st
@@ -61,6 +62,7 @@ WITH closed AS (
         next_available_at = coalesce(st.last_taken_at + make_interval(secs => st.last_taken * s.interval_ms / 1000.0), '-infinity')
     FROM senders s
     WHERE s.id = st.sender_id AND s.sender_no = @sender_no::text AND st.openings = coalesce(sqlc.narg(openings)::bigint, st.openings) AND st.openings > 0
+        AND (@code::text = '' OR starts_with(st.rest_reason, @code::text || ': '))
     RETURNING st.sender_id
 )
 INSERT INTO events (event, subject) SELECT 'sender.recovered', @sender_no::text FROM closed;

@@ -60,7 +60,8 @@ SELECT
     x.month_used::bigint AS month_used,
     u.seen_at, u.sent_at, u.attempts, u.succeeded, u.failed, u.failed_tasks, u.response_ms,
     st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
-    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds AND in_hours(s.hours, s.time_zone, now()) AND NOT z.is_silent)::boolean AS is_ready, z.is_silent::boolean AS is_silent
+    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds AND in_hours(s.hours, s.time_zone, now()) AND links_are_bound(s.id, s.kind)
+        AND NOT z.is_silent)::boolean AS is_ready, z.is_silent::boolean AS is_silent
 FROM senders s
 CROSS JOIN LATERAL (
     SELECT (
@@ -266,8 +267,8 @@ ORDER BY s.sender_no;
 -- applies to a sender on which other senders depend (do_others_depend). It also applies to a shared sender if a task in its shared pool has waited for
 -- waiting_seconds.
 --
--- are_waiting: the sender waits for tasks now. If other senders depend on such a sender, its poll is also recorded if its last recorded poll was before the end
--- of its interval. Otherwise the other senders could not know whether the sender is ready, busy or dead. See is_unseen of SenderAdmit, and sender_silences.
+-- are_waiting: the sender waits for tasks now. If other senders depend on such a sender, its first poll after the end of its
+-- interval is also recorded. Without it, the other senders could not know whether the sender is ready, busy or dead. See is_unseen of SenderAdmit, and sender_silences.
 --
 -- SKIP LOCKED prevents a deadlock. A claim locks the row of its sender, and can wait for a route. The transaction that has locked the route can wait for one of
 -- the rows of this statement. A transaction that locks such a row almost always records the poll itself.
@@ -319,8 +320,9 @@ FROM (
 ORDER BY g.is_on DESC, g.is_self_registered, g.seen_at DESC NULLS LAST, g.id
 LIMIT @page_limit::integer;
 
--- SenderWaits returns the remaining seconds of the interval of a sender, the pools that it serves, and its sort in each pool. others_depend is true if other
--- senders depend on the polls of this sender: has_routes or has_dependents of SenderAdmit is true.
+-- SenderWaits returns the remaining seconds of the interval of a sender, the pools that it serves, and its sort in each pool. hindered_seconds is not 0 if the
+-- sender cannot claim for another reason: the rest of its pause, at most recheck_seconds; otherwise recheck_seconds. others_depend is true if other senders depend
+-- on the polls of this sender: has_routes or has_dependents of SenderAdmit is true.
 -- name: SenderWaits :one
 WITH served_pools AS MATERIALIZED (
     SELECT r.pool_id, r.sort, true AS is_routed
@@ -343,13 +345,23 @@ SELECT
         SELECT FROM senders o
         WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.kind <> 'app' AND o.id <> s.id
     )))::boolean AS others_depend,
-    coalesce((
-        SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
-        WHERE st.sender_id = s.id AND isfinite(st.next_available_at) -- -infinity means ready
-    ), 0)::double precision AS seconds,
+    (CASE
+        WHEN NOT isfinite(st.next_available_at) OR p.is_paused THEN 0 -- -infinity means ready
+        ELSE greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp()))
+    END)::double precision AS seconds,
+    (CASE
+        WHEN sender_obstacle(
+            x.is_on, sims_are_on(s.id, s.has_sims), x.has_funds, false, true, x.has_quota OR s.has_sims, in_hours(s.hours, s.time_zone, now()), true
+        ) IS NOT NULL THEN @recheck_seconds::double precision
+        WHEN p.is_paused THEN least(extract(epoch FROM st.rest_until - clock_timestamp()), @recheck_seconds::double precision)
+        ELSE 0
+    END)::double precision AS hindered_seconds,
     ARRAY(SELECT p.pool_id FROM served_pools p ORDER BY p.pool_id)::bigint[] AS pools,
     ARRAY(SELECT p.sort FROM served_pools p ORDER BY p.pool_id)::double precision[] AS sorts
 FROM senders s
+JOIN sender_states st ON st.sender_id = s.id
+JOIN sender_standings x ON x.sender_id = s.id
+CROSS JOIN LATERAL (SELECT coalesce(st.rest_until > clock_timestamp(), false) AS is_paused) p
 WHERE s.sender_no = @sender_no;
 
 -- PoolSenders returns up to 100 senders that serve a pool. Senders serve a pool through its routes; shared senders also serve the shared pool. Ready senders
@@ -366,6 +378,7 @@ WITH candidates AS (
         ) >= k.segments, true) AND CASE WHEN s.has_sims THEN sims_fit(s.id, @recipient::text, k.segments, now()) ELSE true END AS has_quota,
         x.has_funds AND (NOT s.has_balance OR coalesce(x.balance, 0) >= k.segments) AS has_funds,
         in_hours(s.hours, s.time_zone, now()) AS is_working,
+        links_are_bound(s.id, s.kind) AS is_bound,
         CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END AS today,
         z.is_silent::boolean AS is_silent,
         coalesce(x.is_available AND x.seen_at > now() - @silent_after::interval AND x.seen_at >= x.next_available_at, false) AS shares,
@@ -394,7 +407,7 @@ SELECT c.sender_no, coalesce(o.obstacle, CASE WHEN c.is_outranked THEN 'outranke
     c.next_available_at, c.shares::boolean AS shares, c.segments::bigint AS segments, c.gives_way::boolean AS gives_way, c.sort::double precision AS sort
 FROM candidates c
 CROSS JOIN LATERAL (
-    SELECT sender_obstacle(c.is_on, c.has_sim, c.has_funds, c.is_silent, c.has_quota, c.is_working, c.is_rested) AS obstacle OFFSET 0
+    SELECT sender_obstacle(c.is_on, c.has_sim, c.has_funds, c.is_silent, c.is_bound, c.has_quota, c.is_working, c.is_rested) AS obstacle OFFSET 0
 ) o
 ORDER BY o.obstacle IS NULL AND NOT c.is_outranked DESC, c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
 LIMIT 100;
@@ -408,7 +421,8 @@ FROM (
     FROM (
         SELECT s.sender_no, s.name,
             coalesce(sender_obstacle(
-                x.is_on, sims_are_on(s.id, s.has_sims), x.has_funds, z.is_silent, x.has_quota, in_hours(s.hours, s.time_zone, now()),
+                x.is_on, sims_are_on(s.id, s.has_sims), x.has_funds, z.is_silent, links_are_bound(s.id, s.kind), x.has_quota,
+                in_hours(s.hours, s.time_zone, now()),
                 coalesce(st.rest_until <= now(), true) -- a sender in its interval is ready
             ), '')::text AS reason
         FROM senders s
@@ -431,3 +445,11 @@ SELECT a.* FROM sender_answers a
 WHERE a.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = @sender_no::text)
 ORDER BY a.id DESC
 LIMIT 10;
+
+-- SenderLinks returns the links of a sender. Links that no process holds are missing.
+-- name: SenderLinks :many
+SELECT l.nth, l.host, l.bound_at, l.in_flight, l.sent, l.received, l.error, l.failed_at
+FROM sender_links l
+JOIN senders s ON s.id = l.sender_id
+WHERE s.sender_no = @sender_no AND l.held_until > clock_timestamp()
+ORDER BY l.nth;

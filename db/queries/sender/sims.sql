@@ -40,7 +40,7 @@ marked AS (
 )
 SELECT me.id FROM me;
 
--- SimsAdd adds the SIMs that a phone has to its sender, without limits. SIMs that exist are not changed, except for an unknown number. An empty phone_number means
+-- SimsAdd adds the SIMs that a phone has to its sender, without limits. In an existing SIM, only a missing phone_number is filled in. An empty phone_number means
 -- unknown.
 -- name: SimsAdd :exec
 WITH me AS MATERIALIZED (

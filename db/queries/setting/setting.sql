@@ -32,9 +32,10 @@ SELECT 'setting.changed', @category::text || '.' || @name::text,
 FROM changed c;
 
 -- TimeZoneExists returns whether a time zone with this name exists. PostgreSQL also accepts abbreviations and POSIX offsets as time zones, but this statement
--- returns false for them. Abbreviations have no summer time. In POSIX offsets, UTC+8 is west of Greenwich.
+-- returns false for them. Abbreviations have no summer time. In POSIX offsets, UTC+8 is west of Greenwich. localtime and posixrules are files of the host of the
+-- database: they name another time zone after a restore on another host.
 -- name: TimeZoneExists :one
-SELECT EXISTS (SELECT FROM pg_catalog.pg_timezone_names z WHERE z.name = @zone::text);
+SELECT EXISTS (SELECT FROM pg_catalog.pg_timezone_names z WHERE z.name = @zone::text AND z.name NOT IN ('localtime', 'posixrules'));
 
 -- TablespaceExists returns whether a tablespace with this name exists and can contain tables of a database.
 -- name: TablespaceExists :one

@@ -138,8 +138,8 @@ WHERE r.key = ANY (@keys::text[])
 GROUP BY r.at, r.key
 ORDER BY key, at;
 
--- StatisticsEvents returns the numbers of submitted, succeeded and failed tasks, including tests. It counts from about two days before `since`. The caller
--- subtracts two results with the same `since`. company_id 0: all companies.
+-- StatisticsEvents returns the numbers of submitted, succeeded and failed tasks, including tests. The counts begin about two days before `since`, so they have
+-- no meaning alone: the caller subtracts two results with the same `since`. company_id 0: all companies.
 -- name: StatisticsEvents :one
 SELECT coalesce(sum(e.submitted), 0)::bigint AS submitted, coalesce(sum(e.succeeded), 0)::bigint AS succeeded, coalesce(sum(e.failed), 0)::bigint AS failed
 FROM (

@@ -9,6 +9,13 @@ SELECT FROM webhooks w ORDER BY w.id FOR NO KEY UPDATE;
 -- name: ErasureWebhooks :execrows
 UPDATE webhook_deliveries d SET response = NULL WHERE d.task_id = ANY (@task_ids::text[]) AND d.response IS NOT NULL;
 
+-- ErasureWebhooksVerifications removes the responses of receivers to webhook calls about verifications that are deleted, or whose event is deleted.
+-- name: ErasureWebhooksVerifications :execrows
+UPDATE webhook_deliveries d SET response = NULL
+WHERE d.type IN ('verification.approved', 'verification.failed') AND d.response IS NOT NULL AND NOT EXISTS (
+    SELECT FROM feed f JOIN verifications v ON v.verification_id = f.data ->> 'verification_id' WHERE f.id = d.feed_id
+);
+
 -- ErasureWebhooksReceived removes the responses of receivers to webhook calls about received messages that are erased, or whose event is deleted.
 -- name: ErasureWebhooksReceived :execrows
 UPDATE webhook_deliveries d SET response = NULL

@@ -265,7 +265,10 @@ SELECT @webhook_id, x.feed_id, x.type, nullif(x.task_id, ''), x.at, x.attempt, n
             OR EXISTS (
                 SELECT FROM feed f JOIN received_messages r ON r.id = (f.data ->> 'received_id')::bigint
                 WHERE f.id = x.feed_id AND x.type = 'message.received' AND r.phone_number = ''
-            ) THEN NULL
+            )
+            OR (x.type IN ('verification.approved', 'verification.failed') AND NOT EXISTS (
+                SELECT FROM feed f JOIN verifications v ON v.verification_id = f.data ->> 'verification_id' WHERE f.id = x.feed_id
+            )) THEN NULL
         ELSE x.response
     END
 FROM (

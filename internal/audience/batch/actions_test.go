@@ -718,8 +718,8 @@ func TestRemarksOfRowsHaveTheLanguageOfTheRequest(t *testing.T) {
 	expectRemark(expired, 2, "zh", "批次在该行可以提交之前过期", true)
 }
 
-// PostgreSQL has statistics of earlier lists, but none of the new one, and expects a single row of it.
-func TestALongListIsCheckedAfterTheStatisticsOfAnotherOne(t *testing.T) {
+// PostgreSQL analysed the table before the list was uploaded. Its statistics lack the new batch, so the planner expects a single row.
+func TestACheckIsFastIfPlannerStatisticsLackTheList(t *testing.T) {
 	b := apptest.New(t)
 	checked(b, numbers(10_000), "content", "x")
 	b.Exec("ANALYZE batch_rows")

@@ -214,7 +214,7 @@ func (s *Service) checkSender(ctx context.Context, r Request) error {
 		return nil
 	}
 	_, err := s.Directory.SenderPool(ctx, r.Channel, r.Origin.CompanyID, r.MessageType, r.SenderNo)
-	return err //nolint:wrapcheck // already wrapped
+	return err //nolint:wrapcheck // the error is already wrapped
 }
 
 // chooseRows adds the list or the tags of a request to the batch to create. Fault: request.invalid.

@@ -169,7 +169,7 @@ func TestAListIsCheckedConfirmedAndSent(t *testing.T) {
 	}
 }
 
-// expectChecked fails the test unless the batch of the list is ready, and its estimate has no end because no sender exists.
+// expectChecked fails the test unless the batch of the list is ready, and has no predicted end, because no sender exists.
 func expectChecked(b *apptest.Bundle, at string) {
 	b.T.Helper()
 	b1 := get(b, at)

@@ -89,7 +89,7 @@ func TestAnEstimateUsesTheCountingMethodOfTheSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "front"})
 	b.AddSender(map[string]any{"sender_no": "bare", "sign_mode": "none", "balance": 3})
-	b.Exec("UPDATE sender_states SET seen_at = now()") // otherwise the sender is silent, and the batch has no end
+	b.Exec("UPDATE sender_states SET seen_at = now()") // otherwise the sender is silent, and the batch has no predicted end
 	long := strings.Repeat("长", 68)
 	list := "phone,text,sign\n13800138000," + long + ",\n13800138001,x,\n13800138002,【分店】" + long + "长长,分店\n"
 	for no, want := range map[string]int64{"front": 5, "bare": 3} {
@@ -387,7 +387,7 @@ func TestTheEstimateOfABatchIncludesSendersOfTheNextSort(t *testing.T) {
 }
 
 // The first rows contain no row to a country. The segments of this country are then counted from all rows, once at the end of the check.
-func TestCountriesOfLaterRowsAreCountedAtTheCheck(t *testing.T) {
+func TestTheCheckCountsSegmentsOfCountriesThatOnlyLaterRowsHave(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
 	b.AddCountry("SG", "65", nil)
@@ -586,8 +586,8 @@ func TestCountriesThatShareASenderShareItsLimits(t *testing.T) {
 	}
 }
 
-// A batch runs, but its remaining rows go to a country whose only sender is silent. The batch waits for a sender and has no end. Some of these rows are tasks,
-// and some are not tasks yet.
+// A batch runs, but its remaining rows go to a country whose only sender is silent. The batch waits for a sender and has no predicted end. Some of these rows
+// are tasks, and some are not tasks yet.
 func TestABatchWaitsForASenderOfItsRemainingCountry(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)

@@ -40,7 +40,7 @@ func TestRowsToRemovedCountriesAreHeld(t *testing.T) {
 
 // A company forbids shared senders, and its routes serve only one country. Its batches to this country can be sent, because no switch holds all of their
 // messages.
-func TestRoutesToOneCountryDoNotHoldABatch(t *testing.T) {
+func TestABatchIsNotHeldIfOneCountryHasRoutes(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
 	b.AddCountry("SG", "65", nil)
@@ -109,8 +109,9 @@ func TestABatchIsHeldByItsCountries(t *testing.T) {
 	expect("with CN again", one, "[]", true)
 }
 
-// If a switch holds all remaining rows of a batch, the batch is held by this switch, waits for a sender and has no end, even if other rows were sent. The
-// preview of a remaining row names the same switch. If a switch holds only a part of the remaining rows, the batch is not held, but has no end.
+// Some rows of a batch were sent, and a switch holds all remaining rows. The batch is then held by this switch, waits for a sender, and has no predicted end.
+// The preview of a remaining row names the same switch. If a switch holds only a part of the remaining rows, the batch is not held, but also has no predicted
+// end.
 func TestABatchIsHeldByTheCountryOfItsRemainingRows(t *testing.T) {
 	for _, senderNo := range []string{"", "app"} {
 		t.Run(senderNo, func(t *testing.T) {

@@ -152,7 +152,7 @@ func TestRowsThatExpireInQuietHoursAreRefused(t *testing.T) {
 }
 
 // A number that was blocked after the check has the same code as a number that was blocked before the check.
-func TestRowsThatAreBlockedAfterTheCheckAreBlocked(t *testing.T) {
+func TestABlockAfterTheCheckAlsoBlocksRows(t *testing.T) {
 	b := apptest.New(t)
 	const list = "phone\n13800138000\n13800138001\n"
 	block := func(number string) {
@@ -277,7 +277,7 @@ func addTasks(b *apptest.Bundle, n int, values string) {
 }
 
 // Tasks that cannot be sent now do not use up the space in the queue for the rows behind them.
-func TestDelayedTasksDoNotStopTheRowsBehindThem(t *testing.T) {
+func TestDelayedTasksDoNotStopLaterRows(t *testing.T) {
 	for name, values := range map[string]string{
 		"quiet hours": "now() + interval '8 hours', now(), now() + interval '20 hours'", "caps": "now() + interval '1 hour', NULL, NULL",
 		"held": "held_due_at(), now(), NULL", "due": "now(), NULL, NULL",

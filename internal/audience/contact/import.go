@@ -235,7 +235,7 @@ func (l *list) next() (portion, error) {
 			p.isLast, p.wrong = true, wrong
 			return p, nil
 		case err != nil:
-			return p, err //nolint:wrapcheck // an error of package upload
+			return p, err //nolint:wrapcheck // the error comes from package upload
 		}
 		p.rows, p.lastRow = p.rows+1, row.No
 		p.add(l, row)

@@ -19,9 +19,9 @@ const answerWithin = 24 * time.Hour
 type Answer struct {
 	Content    string
 	TemplateNo string
-	Sign       *string // nil: the signature of the template, or, without a template, of the task that the message answers
+	Sign       *string // nil: the template's signature; without a template: the signature of the answered task
 	DedupKey   string
-	By         string // the submitter, if the message answers no task; otherwise the submitter of that task, who then sees what the person replies
+	By         string // user who submits the answer if the message answers no task; otherwise the submitter of the answered task does, and so sees further replies
 }
 
 // Answer submits an automatic answer, as Reply submits a reply: only the sender that received the message sends it. It waits if this sender cannot send now,
@@ -44,8 +44,8 @@ func (s *Service) Answer(ctx context.Context, m received.Row, a Answer) (submit.
 type Forward struct {
 	Numbers  []string
 	Sign     *string // nil: the signature of the task that the message answers
-	DedupKey string  // the dedup keys of the tasks begin with it
-	By       string  // the submitter, as in Answer
+	DedupKey string  // prefix of the dedup keys of the tasks
+	By       string  // submitter, as in Answer
 }
 
 // Forward submits a received message as a notification to other numbers, and returns the numbers that were refused. The text begins with the number of the person,
@@ -75,7 +75,7 @@ func (s *Service) Forward(ctx context.Context, m received.Row, f Forward) (refus
 			refused = append(refused, f.Numbers[i])
 		}
 	}
-	return refused, err //nolint:wrapcheck // already wrapped
+	return refused, err //nolint:wrapcheck // the error is already wrapped
 }
 
 // rawOf returns the request of an automatic message, for the log.

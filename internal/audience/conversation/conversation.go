@@ -51,8 +51,8 @@ type Key struct {
 	Number    string
 }
 
-// isDialable reports whether tasks to the number can exist.
-func (k Key) isDialable() bool { return phone.IsE164(k.Number) }
+// IsDialable reports whether tasks to the number can exist.
+func (k Key) IsDialable() bool { return phone.IsE164(k.Number) }
 
 // Head describes a conversation, its last received message and its contact.
 type Head struct {
@@ -71,6 +71,12 @@ var errNone = fault.New(fault.NotFound, fault.ConversationNotFound)
 
 // ownerOf returns the submitter to whose tasks and answers a viewer is limited; empty: no limit.
 func ownerOf(viewer task.Viewer) string { return optional.Value(viewer.Owner) }
+
+// Find returns the key of the first conversation of a company with one of the forms of a number. Fault: conversation.not_found.
+func (s *Service) Find(ctx context.Context, viewer task.Viewer, companyID int64, forms []string) (Key, error) {
+	number, err := s.q.ConversationFind(ctx, conversationq.ConversationFindParams{CompanyID: companyID, Owner: ownerOf(viewer), PhoneNumbers: forms})
+	return Key{companyID, number}, postgres.Wrap("find conversation", err, errNone)
+}
 
 // head returns a conversation without its contact, or the fault conversation.not_found.
 func (s *Service) head(ctx context.Context, viewer task.Viewer, key Key) (Head, error) {

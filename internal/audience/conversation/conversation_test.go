@@ -182,6 +182,19 @@ func TestConversationsAreListedByEachFilter(t *testing.T) {
 	expectExact(b)
 }
 
+// R2: a name can begin with +, but nobody can send a message to it.
+func TestConversationsWithNamesAreNotDialable(t *testing.T) {
+	b := apptest.New(t)
+	for number, isDialable := range map[string]bool{person: true, "+1234": false, "10690": false, "Bank": false} {
+		receive(b, "phone", number, "x")
+		thread := apptest.Decode[api.ConversationThread](t, b.Expect(200, "", "GET", path+"/"+url.PathEscape(number), nil))
+		listed := apptest.Decode[api.ConversationPage](t, b.Expect(200, "", "GET", path+"?limit=1", nil)).Items[0]
+		if thread.IsDialable != isDialable || listed.IsDialable != isDialable || listed.PhoneNumber != number {
+			t.Errorf("%s: the conversation is dialable: %t, in the list %t", number, thread.IsDialable, listed.IsDialable)
+		}
+	}
+}
+
 // R2: a user with the role submit sees the conversations about its own tasks, and of these only its own part.
 func TestASubmitterSeesOnlyItsOwnPartOfAConversation(t *testing.T) {
 	b := apptest.New(t)
@@ -534,4 +547,30 @@ func TestAConversationEndsWithItsLastMessage(t *testing.T) {
 	}
 	b.Expect(404, "conversation.not_found", "GET", path+"/"+person, nil)
 	expectExact(b)
+}
+
+// R2: a number without + can be a national or an international number. The conversation is found by either.
+func TestAConversationIsFoundByEachReadingOfItsNumber(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", map[string]any{"default_region": "DE"})
+	b.AddSender(map[string]any{"sender_no": "phone", "inbox_company_no": "acme"})
+	b.AddRoute("acme", "phone", 1)
+	const number, inChina = "8613800138000", "+8613800138000"
+	b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": inChina, "content": "hello"}, acme...)
+	poll(b, "phone")
+	id := receive(b, "phone", number, "from China")
+	if got := texts(thread(b, number, 10, "", acme...)); !strings.Contains(got, "in from China") {
+		t.Errorf("the conversation has %s", got)
+	}
+	b.Expect(200, "", "POST", path+"/"+number+"/read", map[string]any{"up_to": id}, acme...)
+	answer := apptest.Decode[api.Reply](t, b.Expect(200, "", "POST", path+"/"+number+"/reply", map[string]any{"content": "ok"}, acme...))
+	if got := b.Task(answer.TaskID).PhoneNumber; got != inChina {
+		t.Errorf("the reply goes to %s", got)
+	}
+	b.Expect(404, "conversation.not_found", "GET", path+"/+498613800138000", nil, acme...)
+	receive(b, "phone", "8613900139000", "from a stranger")
+	if got := texts(thread(b, "8613900139000", 10, "company_no=acme")); got != "in from a stranger" {
+		t.Errorf("the conversation in Germany has %s", got)
+	}
 }

@@ -94,7 +94,7 @@ func (s *Service) addLast(ctx context.Context, owner string, all []Conversation)
 	for i := range all {
 		c := &all[i]
 		c.Last = Last{Content: c.content, At: c.at}
-		if c.isDialable() {
+		if c.IsDialable() {
 			of = append(of, i)
 			p.CompanyIds, p.PhoneNumbers, p.FromIds = append(p.CompanyIds, c.CompanyID), append(p.PhoneNumbers, c.Number), append(p.FromIds, dayOf(c.at))
 		}

@@ -61,7 +61,7 @@ func (s *Service) Thread(ctx context.Context, viewer task.Viewer, key Key, befor
 		return t, postgres.Wrap("read messages of conversation", err, nil)
 	}
 	var found tasks
-	if key.isDialable() {
+	if key.IsDialable() {
 		from := ""
 		if len(received) > limit { // the page is full before it reaches older tasks
 			from = dayOf(received[limit].CreatedAt)

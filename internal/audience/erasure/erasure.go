@@ -108,11 +108,16 @@ func (s *Service) Start(ctx context.Context, r Request) (Row, error) {
 		p.UserIds = append(p.UserIds, c.UserID)
 		for _, address := range []*string{c.Phone, c.Email, c.DingtalkName, c.WechatOpenid} {
 			if address != nil {
-				p.Recipients = append(p.Recipients, *address)
+				p.Recipients = append(p.Recipients, *address, strings.ToLower(*address)) // codes go to the lower-case form
 			}
 		}
 	}
-	p.UserIds, p.Recipients = distinct(p.UserIds), distinct(p.Recipients)
+	p.UserIds = distinct(p.UserIds)
+	ofCodes, err := s.q.ErasureRecipientsOfCodes(ctx, erasureq.ErasureRecipientsOfCodesParams{CompanyID: r.CompanyID, UserIds: p.UserIds})
+	if err != nil {
+		return Row{}, postgres.Wrap("find recipients of codes", err, nil)
+	}
+	p.Recipients = distinct(append(p.Recipients, ofCodes...))
 	id, err := s.q.ErasureCreate(ctx, p)
 	if err != nil {
 		return Row{}, postgres.Wrap("create erasure", err, fault.AtLimit(maxRunning))

@@ -114,12 +114,7 @@ func (w *world) erase(body map[string]any, headers []string) api.Erasure {
 // run makes an erasure due and runs it, twice, and returns it.
 func (w *world) run(id int64, headers []string) api.Erasure {
 	w.T.Helper()
-	for range 2 {
-		w.Exec("UPDATE erasures SET next_at = now()")
-		if _, err := w.App.Erasures.Run(w.T.Context()); err != nil {
-			w.T.Fatal(err)
-		}
-	}
+	w.RunErasures()
 	return apptest.Decode[api.Erasure](w.T, w.Expect(200, "", "GET", fmt.Sprint(path, "/", id), nil, headers...))
 }
 
@@ -293,7 +288,7 @@ func TestAnErasureFindsListsThatEndDuringItsPass(t *testing.T) {
 	if ended, err := erasure.New(b.App.DB, services).Run(t.Context()); ended != 0 || err != nil {
 		t.Errorf("%d erasures ended, %v", ended, err)
 	}
-	runAll(b)
+	b.RunErasures()
 	if left := (&world{Bundle: b}).found(); len(left) > 0 {
 		t.Errorf("%v", left)
 	}
@@ -367,7 +362,7 @@ func TestAnErasureByPhoneKeepsPeopleWhoShareAnotherAddress(t *testing.T) {
 		map[string]any{"user_id": "b", "phone": "13900139000", "email": "info@example.com"},
 	)
 	b.Expect(200, "", "POST", path, `{"phone":"13800138000"}`)
-	runAll(b)
+	b.RunErasures()
 	b.Expect(404, "contact.not_found", "GET", "/api/v1/admin/contacts/a", nil)
 	b.Expect(200, "", "GET", "/api/v1/admin/contacts/b", nil)
 	if n := b.Count("SELECT count(*) FROM erasures WHERE status = 'finished'"); n != 1 {
@@ -388,7 +383,7 @@ func TestAnErasureKeepsTheReceiptsOfOtherPeople(t *testing.T) {
 	) INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state)
 	SELECT c.id, 'app', 'p', r.recipient, 1 FROM c CROSS JOIN unnest(ARRAY['138-0013-8000', '13900138000', '']) AS r (recipient)`, body)
 	b.Expect(200, "", "POST", path, `{"phone":"13800138000"}`)
-	runAll(b)
+	b.RunErasures()
 	if got := apptest.Scan[string](b, "SELECT string_agg(recipient, ',' ORDER BY id) FROM receipts"); got != "13900138000," {
 		t.Errorf("receipts of %s are left", got)
 	}
@@ -415,7 +410,7 @@ func TestAnErasureMatchesAddressesInAnyCase(t *testing.T) {
 	b.PutContacts(map[string]any{"user_id": "a", "email": "other@example.com"})
 	b.Exec("UPDATE messages SET user_id = NULL") // so that only the address identifies the person
 	b.Expect(200, "", "POST", path, `{"email":"Bob@Example.com"}`)
-	runAll(b)
+	b.RunErasures()
 	if n := b.Count("SELECT count(*) FROM messages WHERE recipient = ''"); n != 1 {
 		t.Errorf("%d tasks are erased", n)
 	}
@@ -429,20 +424,9 @@ func TestAnErasureMatchesMailAddressesInAnyLocale(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(map[string]any{"user_id": "a", "email": "Bob@EXÄMPLE.com"}, map[string]any{"user_id": "b", "email": "bob@example.com"})
 	b.Expect(200, "", "POST", path, `{"email":"bob@exämple.com"}`)
-	runAll(b)
+	b.RunErasures()
 	if left := apptest.Scan[string](b, "SELECT string_agg(user_id, ' ') FROM contacts"); left != "b" {
 		t.Errorf("the contacts %s are left", left)
-	}
-}
-
-// runAll performs the erasures until they have ended.
-func runAll(b *apptest.Bundle) {
-	b.T.Helper()
-	for range 3 {
-		b.Exec("UPDATE erasures SET next_at = now() WHERE status = 'running'")
-		if _, err := b.App.Erasures.Run(b.T.Context()); err != nil {
-			b.T.Fatal(err)
-		}
 	}
 }
 
@@ -467,7 +451,7 @@ func TestAnErasureMatchesAddressesInBatches(t *testing.T) {
 	b.Exec("DELETE FROM queue WHERE recipient = 'Bob@example.com'")
 	b.Exec("DELETE FROM messages WHERE recipient = 'Bob@example.com'")
 	b.Expect(200, "", "POST", path, `{"user_id":"bob-1"}`)
-	runAll(b)
+	b.RunErasures()
 	if n := b.Count("SELECT count(*) FROM batch_rows WHERE recipient = '' AND content = '' AND contact_values IS NULL"); n != 3 {
 		t.Errorf("%d rows are erased", n)
 	}
@@ -500,12 +484,7 @@ func TestAnErasureMatchesANumberInAnyNotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Expect(200, "", "POST", path, `{"phone":"13712345678"}`, acme...)
-	for range 2 {
-		w.Exec("UPDATE erasures SET next_at = now()")
-		if _, err := w.App.Erasures.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	w.RunErasures()
 	if n := w.Count("SELECT count(*) FROM fruitless_submissions WHERE phone_number IS NOT NULL"); n != 0 {
 		t.Errorf("%d submissions have the number of the person", n)
 	}

@@ -11,7 +11,7 @@ import (
 
 // personal matches the names of columns that can contain personal data.
 var personal = regexp.MustCompile(`phone|html|recipient|content|mail|name|user|receiver|dingtalk|openid|payload|param|body|data|response|detail|` +
-	`value|attribute|text|error|result|before|after|entity_key|filter|title|remark|answer|key$|bytes|row|fault|failure|page|address|contact|values|number|caller|person|(^|_)(to|from|sender)$`)
+	`value|attribute|text|error|result|before|after|entity_key|filter|title|remark|answer|key$|bytes|row|fault|failure|page|address|contact|values|number|caller|person|octets|(^|_)(to|from|sender)$|^(to|from)_no$`)
 
 // erased contains the columns that an owner clears, the columns of rows that an owner deletes, and the columns of the tables in withoutOwner.
 var erased = words(`
@@ -21,8 +21,8 @@ var erased = words(`
 	erasures.asked_recipients erasures.recipients erasures.user_ids fruitless_submissions.content fruitless_submissions.phone_number fruitless_submissions.request_data
 	fruitless_submissions.response_data inbounds.phone_numbers reply_rules.phone_numbers reply_actions.phone_number reply_actions.refused idempotency_keys.response messages.content messages.dedup_key messages.phone_number messages.recipient
 	messages.request_data messages.submitted_content messages.user_id notifications.own_payload queue.content queue.phone_number queue.recipient
-	queue.result queue.taken_back_result queue.user_id receipts.recipient received_messages.content received_messages.phone_number received_messages.raw renderings.content renderings.html renderings.page renderings.params messages.contact_values queue.contact_values renderings.title smsgate_messages.message_id sql_inbox.content sql_inbox.dedup_key
-	sql_inbox.params sql_inbox.phone_number report_logs.error_message
+	queue.result queue.taken_back_result queue.user_id receipts.recipient received_messages.content received_messages.phone_number received_messages.raw received_parts.from_no received_parts.octets received_parts.to_no renderings.content renderings.html renderings.page renderings.params messages.contact_values queue.contact_values renderings.title smsgate_messages.message_id sql_inbox.content sql_inbox.dedup_key
+	smpp_long_messages.recipient sql_inbox.params sql_inbox.phone_number report_logs.error_message
 	report_logs.request_data report_logs.result subscribe_messages.receiver_user_id sim_recipients.recipient_hash tag_contacts.user_id task_jobs.filter upload_parts.bytes verifications.recipient webhook_deliveries.response
 `)
 
@@ -32,7 +32,7 @@ var kept = map[string][]string{
 		alert_receiver_states.error alert_receivers.name alert_receivers.user_ids alert_deliveries.error alert_rules.name phone_inboxes.signing_key api_keys.key_hash api_keys.name
 		batch_acts.username received_messages.own_number received_messages.read_by batches.default_region companies.default_region batches.content batches.name batches.phone_column channels.name companies.name countries.name notification_templates.content
 		notification_templates.html notification_templates.title company_notification_templates.content company_notification_templates.html company_notification_templates.title senders.name sender_tokens.token settings.name settings.value template_versions.template_content
-		templates.template_content templates.template_name user_addresses.username users.username sessions.username
+		templates.template_content templates.template_name user_addresses.username users.username sessions.username smpp_long_messages.username smpp_receivers.username
 		sessions.user_agent sessions.password_proof messages.user_agent fruitless_submissions.user_agent batches.user_agent sender_ledger.username
 		sender_ledger.remark alerts.remark task_jobs.remark task_jobs.skipped_by callbacks.refused callbacks.source_ip
 		users.app_id events.detail webhook_deliveries.error feed.data feed_staged.data notifications.remark alert_receivers.user_ids senders.config sql_inbox.role_name
@@ -40,6 +40,7 @@ var kept = map[string][]string{
 	"of erased people, so that they get no messages":                       words(`block_requests.recipient_hash blocks.recipient_hash`),
 	"of numbers with recent messages, deleted two days after the last one": words(`capped_recipients.recipient_hash capped_recipients.task_ids`),
 	"texts about columns, keys that callers choose, and what is deleted in a moment": words(`
+		sender_links.error
 		batch_rows.fault batches.fault contact_import_errors.failure
 		contact_imports.failure contact_imports.file_name
 		idempotency_keys.key idempotency_keys.username statistics.key uploads.name sender_states.rest_reason

@@ -243,7 +243,8 @@ func (s *Service) missingChannels(ctx context.Context, all []Notification) error
 }
 
 // findNamed returns the id of the notification that has the dedup key of n, or 0 if no notification has the key. A notification that failed, or that blocks
-// cancelled, and that reached nobody, loses its key, and is returned as replaced. It is locked first, so that only one of several concurrent attempts takes its key.
+// cancelled, and that reached nobody, loses its key, and is returned as replaced. findNamed locks this notification first, so that only one of several
+// concurrent attempts takes its key.
 func (s *Service) findNamed(ctx context.Context, n Notification, origin submit.Origin) (id int64, replaced *Replaced, err error) {
 	found, err := s.q.NotificationFind(ctx, notificationq.NotificationFindParams{
 		CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,

@@ -104,7 +104,7 @@ func TestARepeatedNotificationIsAcceptedAfterItsExpiry(t *testing.T) {
 }
 
 // A new plan of an orbit creates all of its reminders, even if the reminders of the previous plan were cancelled.
-func TestANewPlanOfAnOrbitCreatesAllRemindersAlthoughTheFormerOnesWereCancelled(t *testing.T) {
+func TestANewPlanOfAnOrbitCreatesAllRemindersAfterACancellation(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	now := time.Now()
 	plan := func(minutes time.Duration) api.NotificationsMade {

@@ -46,7 +46,7 @@ const (
 
 var outcomes = []string{Done, Partly, NoNumber, FromProgram, FromOwn, TooMany, TooOld, AsksForNone, IsBlocked, Refused, Failed, Repeated}
 
-// waits is the outcome of an action of which a part is to be performed when the company is on. It is not stored.
+// waits is the outcome of an action that performs a part later, when the company is on. It is not stored.
 const waits = ""
 
 // ruleSet contains the compiled rules of a company, in the order in which they are tried.
@@ -242,7 +242,7 @@ func (s *Service) perform(ctx context.Context, m received.Row, rule *Row) (outco
 		outcome = Done
 		_, err = s.uses.Received.Read(ctx, task.Viewer{}, m.ID, By)
 	}
-	return outcome, nil, err //nolint:wrapcheck // already wrapped
+	return outcome, nil, err //nolint:wrapcheck // the error is already wrapped
 }
 
 // reply sends the text of a rule.
@@ -272,19 +272,20 @@ func (s *Service) answer(ctx context.Context, m received.Row, a conversation.Ans
 	if err == nil && made.Deduplicated {
 		return Repeated, nil
 	}
-	return Done, err //nolint:wrapcheck // a fault, or already wrapped
+	return Done, err //nolint:wrapcheck // the error is a fault, or already wrapped
 }
 
-// checkOpen returns errCompanyOff while a company is off: its messages are held then, and so is what its rules send.
+// checkOpen returns errCompanyOff while a company is off, because its messages, including the messages of its rules, are held.
 func (s *Service) checkOpen(ctx context.Context, companyID int64) error {
 	err := s.uses.Directory.CheckOpen(ctx, companyID)
 	if fault.Is(err, fault.CompanyOff) {
 		return errCompanyOff
 	}
-	return err //nolint:wrapcheck // already wrapped
+	return err //nolint:wrapcheck // the error is already wrapped
 }
 
-// guard returns the outcome of an action that would answer a sender of LKSMS, or that would be one too many within an hour; empty: neither.
+// guard returns the outcome of an action that is forbidden: FromOwn if the message came from a number of a sender, and TooMany if the limit of an hour is
+// reached. An empty outcome means that the action is allowed.
 func (s *Service) guard(ctx context.Context, m received.Row, actions []string, limit int64) (string, error) {
 	if isNumber(m) {
 		isOwn, err := s.q.ReplyNumberIsOwn(ctx, m.PhoneNumber)
@@ -333,7 +334,7 @@ func (s *Service) forwardMessage(ctx context.Context, m received.Row, rule *Row)
 	if len(rule.PhoneNumbers) > 0 {
 		numbers, err := s.uses.Conversations.Forward(ctx, m, conversation.Forward{Numbers: rule.PhoneNumbers, Sign: rule.Sign, DedupKey: dedupKey(m), By: By})
 		if err != nil {
-			return "", nil, err //nolint:wrapcheck // already wrapped
+			return "", nil, err //nolint:wrapcheck // the error is already wrapped
 		}
 		refused = append(refused, numbers...)
 	}
@@ -364,7 +365,7 @@ func (s *Service) tag(ctx context.Context, m received.Row, rule *Row) (string, e
 	}
 	people, err := s.uses.Contacts.FindByPerson(ctx, m.CompanyID, []string{}, []string{m.PhoneNumber})
 	if err != nil {
-		return "", err //nolint:wrapcheck // already wrapped
+		return "", err //nolint:wrapcheck // the error is already wrapped
 	}
 	ids := make([]string, len(people))
 	for i, one := range people {
@@ -376,7 +377,7 @@ func (s *Service) tag(ctx context.Context, m received.Row, rule *Row) (string, e
 		if fault.Is(err, fault.TagNotFound) {
 			return Done, nil
 		}
-		return Done, err //nolint:wrapcheck // a fault, or already wrapped
+		return Done, err //nolint:wrapcheck // the error is a fault, or already wrapped
 	}
 	if len(ids) == 0 {
 		id, err := s.newUserID(ctx, m)
@@ -384,21 +385,21 @@ func (s *Service) tag(ctx context.Context, m received.Row, rule *Row) (string, e
 			return "", err
 		}
 		if _, err := s.uses.Contacts.Put(ctx, m.CompanyID, "", []contact.Contact{{UserID: id, Phone: &m.PhoneNumber}}); err != nil {
-			return "", err //nolint:wrapcheck // a fault, or already wrapped
+			return "", err //nolint:wrapcheck // the error is a fault, or already wrapped
 		}
 		ids = []string{id}
 	}
 	if _, err := s.uses.Contacts.PutTag(ctx, m.CompanyID, tag); err != nil {
-		return "", err //nolint:wrapcheck // a fault, or already wrapped
+		return "", err //nolint:wrapcheck // the error is a fault, or already wrapped
 	}
 	_, err = s.uses.Contacts.ChangeTag(ctx, m.CompanyID, tag, ids[:1], []string{})
-	return Done, err //nolint:wrapcheck // a fault, or already wrapped
+	return Done, err //nolint:wrapcheck // the error is a fault, or already wrapped
 }
 
 // newUserID returns a free user id for the contact of a number: its digits, and a further number if another contact has this id. It locks the contacts of the company.
 func (s *Service) newUserID(ctx context.Context, m received.Row) (string, error) {
 	if err := contact.Lock(ctx, s.db, m.CompanyID); err != nil {
-		return "", err //nolint:wrapcheck // already wrapped
+		return "", err //nolint:wrapcheck // the error is already wrapped
 	}
 	digits := strings.TrimPrefix(m.PhoneNumber, "+")
 	for id, n := digits, 2; ; id, n = fmt.Sprint(digits, "-", n), n+1 {
@@ -407,7 +408,7 @@ func (s *Service) newUserID(ctx context.Context, m received.Row) (string, error)
 			return id, nil
 		}
 		if err != nil {
-			return "", err //nolint:wrapcheck // already wrapped
+			return "", err //nolint:wrapcheck // the error is already wrapped
 		}
 	}
 }
@@ -426,13 +427,13 @@ func (s *Service) opt(ctx context.Context, m received.Row, action string) (strin
 		return AsksForNone, nil
 	}
 	_, err := s.uses.Blocks.OptIn(ctx, m.ID)
-	return Done, err //nolint:wrapcheck // already wrapped
+	return Done, err //nolint:wrapcheck // the error is already wrapped
 }
 
 // optOut adds a block, and confirms it. The block stays, even if the confirmation waits or is refused. If the confirmation waited, the block already exists.
 func (s *Service) optOut(ctx context.Context, m received.Row) (string, error) {
 	if err := s.uses.Blocks.OptOut(ctx, m.ID, By); err != nil {
-		return "", err //nolint:wrapcheck // already wrapped
+		return "", err //nolint:wrapcheck // the error is already wrapped
 	}
 	_, err := s.confirm(ctx, m)
 	if errors.Is(err, errCompanyOff) {
@@ -445,11 +446,11 @@ func (s *Service) optOut(ctx context.Context, m received.Row) (string, error) {
 func (s *Service) confirm(ctx context.Context, m received.Row) (string, error) {
 	own, err := s.uses.Directory.RecipientRules(ctx, m.CompanyID)
 	if err != nil || own.OptOutReply == nil {
-		return Done, err //nolint:wrapcheck // already wrapped
+		return Done, err //nolint:wrapcheck // the error is already wrapped
 	}
 	blocks, err := s.uses.Blocks.ListByRecipient(ctx, &m.CompanyID, m.PhoneNumber, new(block.Marketing))
 	if err != nil {
-		return "", err //nolint:wrapcheck // already wrapped
+		return "", err //nolint:wrapcheck // the error is already wrapped
 	}
 	index := slices.IndexFunc(blocks, func(b block.Row) bool { return b.ReceivedID != nil })
 	switch {

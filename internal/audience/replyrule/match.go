@@ -46,13 +46,13 @@ func compile(match string, words []string) (matcher, error) {
 		folded[i] = optout.Fold(word)
 		switch field := fmt.Sprintf("words.%d", i); {
 		case folded[i] == "":
-			wrong.Invalid(field, fault.Blank, nil)
+			wrong.Invalid(field, fault.NoLetters, nil)
 		case match == Exact && len(folded[i]) > optout.MaxText:
 			wrong.Invalid(field, fault.TooLongToMatch, optout.MaxText)
 		}
 	}
 	if err := wrong.Err(); err != nil {
-		return nil, err //nolint:wrapcheck // a fault
+		return nil, err //nolint:wrapcheck // the error is a fault
 	}
 	switch match {
 	case Exact:
@@ -82,7 +82,7 @@ func compilePatterns(words []string) (matcher, error) {
 		}
 	}
 	if err := wrong.Err(); err != nil {
-		return nil, err //nolint:wrapcheck // a fault
+		return nil, err //nolint:wrapcheck // the error is a fault
 	}
 	return func(t text) bool {
 		return slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(t.shown) })

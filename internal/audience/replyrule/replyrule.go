@@ -166,7 +166,8 @@ func (s *Service) Close() {
 	s.soon.running.Wait()
 }
 
-// Erase removes a person from the rules of a company, so that no rule forwards a message to it, and from the list of actions. It returns no counts.
+// Erase removes a person from the rules of a company, so that no rule forwards messages to the person. It also removes the person from the list of actions. It
+// returns no counts.
 func (s *Service) Erase(ctx context.Context, p *erase.Person) (erase.Counts, error) {
 	if err := s.q.ErasureReplyActions(ctx, replyruleq.ErasureReplyActionsParams{CompanyID: p.CompanyID, Recipients: p.Recipients}); err != nil {
 		return nil, postgres.Wrap("erase actions of rules", err, nil)

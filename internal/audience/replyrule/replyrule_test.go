@@ -309,7 +309,7 @@ func TestARuleAddsAndEndsABlock(t *testing.T) {
 	}
 }
 
-func TestAnOptInEndsABlockOfARuleForAMessageFromTheFuture(t *testing.T) {
+func TestAnOptInEndsABlockThatARuleAddedForAMessageWithAFutureTime(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "exact", "no ads", "opt_out", nil)
 	hand(b, "phone", map[string]any{"from": person, "content": "No ads!", "received_at": time.Now().AddDate(9, 0, 0)})
@@ -322,8 +322,8 @@ func TestAnOptInEndsABlockOfARuleForAMessageFromTheFuture(t *testing.T) {
 	}
 }
 
-// The rules are applied after later messages were stored, or in another order than the messages.
-func TestTheLatestRequestCountsAlthoughRulesAreAppliedLater(t *testing.T) {
+// The messages are applied in different orders, also after all of them were stored. The latest request decides.
+func TestTheLatestRequestDecidesForAnyOrderOfRulesAndMessages(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "exact", "bye", "opt_out", nil)
 	add(b, "exact", "back", "opt_in", nil)
@@ -595,6 +595,9 @@ func TestWrongRulesAreRejectedByField(t *testing.T) {
 			t.Errorf("%s: %s, want %s: %s", name, a.Fields(), c.fields, a.Raw)
 		}
 	}
+	if a := b.Call("POST", path, map[string]any{"match": "exact", "words": []string{"😀"}, "action": "acknowledge"}); !strings.Contains(a.Raw, "must contain a letter or digit") {
+		t.Errorf("a word of an emoji: %s", a.Raw)
+	}
 	a := b.Call("POST", path, map[string]any{"match": "regexp", "words": []string{"(a"}, "action": "acknowledge"}, "Accept-Language", "zh")
 	if !strings.Contains(a.Raw, "missing closing )") || !strings.Contains(a.Raw, "正则表达式") {
 		t.Errorf("%s", a.Raw)
@@ -807,7 +810,7 @@ func TestConfirmationsDoNotLoop(t *testing.T) {
 }
 
 // A contact that a rule adds gets a user id that no contact has. Otherwise the phone number of the existing contact would change.
-func TestATagLeavesOtherContactsUnchanged(t *testing.T) {
+func TestARuleThatTagsChangesNoOtherContact(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(map[string]any{"user_id": strings.TrimPrefix(person, "+"), "name": "Zhang", "phone": "+8613799999999"})
 	add(b, "exact", "join", "tag", map[string]any{"tag": "members"})
@@ -819,7 +822,7 @@ func TestATagLeavesOtherContactsUnchanged(t *testing.T) {
 }
 
 // A block is confirmed once, even if several users wrote to the person before.
-func TestAnOptOutIsConfirmedOnceAlthoughSeveralUsersWroteToThePerson(t *testing.T) {
+func TestAnOptOutIsConfirmedOnceIfSeveralUsersWroteToThePerson(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"recipient": map[string]any{"opt_out_reply": "No more offers"}})
 	for _, user := range []string{"u1", "u2"} {
@@ -868,7 +871,7 @@ func TestATooLongOptOutReplyIsRejected(t *testing.T) {
 }
 
 // A rule forwards a message to its numbers even if its webhook is off, and caps do not hold forwarded messages back.
-func TestAMessageIsForwardedToNumbersAlthoughTheWebhookIsOff(t *testing.T) {
+func TestAMessageIsForwardedToNumbersWhileTheWebhookIsOff(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"recipient": map[string]any{"caps_notification_per_minute": 1}})
 	hook := apptest.Decode[api.NewWebhook](t, b.Expect(200, "", "POST", "/api/v1/webhooks", map[string]any{"url": "https://example.com/hook", "events": []string{"message.received"}}))

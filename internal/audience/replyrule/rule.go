@@ -182,7 +182,7 @@ func (s *Service) checkReply(ctx context.Context, companyID int64, to *Settings)
 		if err == nil && len(found.Names()) > 0 {
 			err = fault.InvalidField("template_no", fault.HasPlaceholders, found.Names())
 		}
-		return err //nolint:wrapcheck // a fault, or already wrapped
+		return err //nolint:wrapcheck // the error is a fault, or already wrapped
 	case strings.TrimSpace(*to.Content) == "":
 		return fault.InvalidField("content", fault.Blank, nil)
 	}
@@ -190,7 +190,7 @@ func (s *Service) checkReply(ctx context.Context, companyID int64, to *Settings)
 	if err != nil {
 		return fmt.Errorf("read limits: %w", err)
 	}
-	return limits.Check(optional.Value(to.Sign), *to.Content) //nolint:wrapcheck // a fault
+	return limits.Check(optional.Value(to.Sign), *to.Content) //nolint:wrapcheck // the error is a fault
 }
 
 func (s *Service) checkForward(ctx context.Context, companyID int64, to *Settings) error {
@@ -211,7 +211,7 @@ func (s *Service) checkForward(ctx context.Context, companyID int64, to *Setting
 		number, err := phone.Normalise(name, given, region)
 		isDuplicate := err == nil && slices.Contains(numbers, number)
 		if err := wrong.Add(err); err != nil {
-			return err //nolint:wrapcheck // already wrapped
+			return err //nolint:wrapcheck // the error is already wrapped
 		}
 		if isDuplicate {
 			wrong.Invalid(name, fault.Duplicate, nil)
@@ -219,5 +219,5 @@ func (s *Service) checkForward(ctx context.Context, companyID int64, to *Setting
 		numbers = append(numbers, number)
 	}
 	to.PhoneNumbers = &numbers
-	return wrong.Err() //nolint:wrapcheck // a fault
+	return wrong.Err() //nolint:wrapcheck // the error is a fault
 }

@@ -1,6 +1,7 @@
 package replyrule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,9 +35,7 @@ func (s *Service) Try(ctx context.Context, companyID int64, content string) (t T
 	if err != nil {
 		return t, fmt.Errorf("find region: %w", err)
 	}
-	if region == "" {
-		region = "CN" // the region of numbers without a country code, see package phone
-	}
+	region = cmp.Or(region, phone.Home)
 	t.Kind = received.KindOf(content, region, rules)
 	to := trialTo{companyID, region}
 	if t.Kind == received.KindOptOut && rules.OptOutReply != nil {
@@ -176,7 +175,7 @@ func isAccepted(err error) (bool, error) {
 	return err == nil, err
 }
 
-// whileOff returns CompanyOff if a company is off: what its rules send waits then.
+// whileOff returns CompanyOff if a company is off, because messages of its rules wait until the company is on.
 func (s *Service) whileOff(ctx context.Context, companyID int64) (string, error) {
 	err := s.checkOpen(ctx, companyID)
 	if errors.Is(err, errCompanyOff) {

@@ -70,7 +70,7 @@ func (s *sheetRows) findRows() error {
 	}
 }
 
-// token returns the next token. The end of the part is an error, because the element of the rows must end before the end of the part.
+// token returns the next token. If the XML part ends, token returns a fault, because the element of the rows must end first.
 func (s *sheetRows) token() (xml.Token, error) {
 	token, err := s.xml.next()
 	if errors.Is(err, io.EOF) || errors.Is(err, errTokenTooLong) {

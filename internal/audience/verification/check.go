@@ -2,6 +2,8 @@ package verification
 
 import (
 	"context"
+	"strings"
+	"unicode"
 
 	"lksms/gen/verificationq"
 	"lksms/internal/platform/fault"
@@ -16,11 +18,12 @@ type Checked struct {
 }
 
 // Check compares a code with the code of a verification. Exactly one check can approve a verification. Faults: verification.not_found, and
-// verification.approved, .expired, .exhausted or .cancelled if the verification has ended.
+// verification.approved, .expired, .exhausted or .cancelled if the verification has ended, and verification.no_key if the server does not have the key of the
+// code: nothing is counted then.
 func (s *Service) Check(ctx context.Context, companyID int64, id, code string) (Checked, error) {
-	digests, err := s.Secrets.Digests(code, ownerOf(id))
+	digests, err := s.Secrets.Digests(typed(code), ownerOf(id))
 	if err != nil {
-		return Checked{}, fault.New(fault.Conflict, fault.VerificationNoKey)
+		return Checked{}, errNoKey
 	}
 	row, err := s.q.VerificationCheck(ctx, verificationq.VerificationCheckParams{VerificationID: id, CompanyID: companyID, Digests: digests})
 	switch {
@@ -29,19 +32,34 @@ func (s *Service) Check(ctx context.Context, companyID int64, id, code string) (
 	case err != nil:
 		return Checked{}, postgres.Wrap("check code", err, nil)
 	}
+	if row.Status != Pending {
+		s.metrics.ended.WithLabelValues(row.Status).Inc()
+		s.takeBack(ctx, id, row.TaskIds, false)
+	}
 	switch row.Status {
 	case Exhausted:
 		return Checked{}, fault.New(fault.Conflict, fault.VerificationExhausted)
 	case Approved:
-		if err := s.takeBack(ctx, row.TaskIds); err != nil {
-			return Checked{}, err
-		}
+		s.metrics.approval.Observe(row.Seconds)
 	}
 	return Checked{ID: id, Status: row.Status, ChecksLeft: int(row.ChecksLeft)}, nil
 }
 
-// CheckOf works like Check for the newest verification of a person and a purpose. If the person has none, the fault is that of an expired one, so that the answer
-// does not tell whether the person is known.
+// typed returns a code as it was sent: people also type full-width digits, and spaces and hyphens between the digits.
+func typed(code string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= '０' && r <= '９':
+			return r - '０' + '0'
+		case unicode.In(r, unicode.White_Space, unicode.Pd, unicode.Cf):
+			return -1
+		default:
+			return r
+		}
+	}, code)
+}
+
+// CheckOf works like Check for the newest verification of a person and a purpose. If the person has none, the fault is verification.expired.
 func (s *Service) CheckOf(ctx context.Context, companyID int64, p Person, purpose, code string) (Checked, error) {
 	to, err := s.find(ctx, companyID, p)
 	if err != nil {
@@ -52,7 +70,7 @@ func (s *Service) CheckOf(ctx context.Context, companyID int64, p Person, purpos
 	})
 	switch {
 	case postgres.IsNoRows(err):
-		return Checked{}, fault.New(fault.Conflict, fault.VerificationExpired)
+		return Checked{}, errExpired
 	case err != nil:
 		return Checked{}, postgres.Wrap("find verification", err, nil)
 	}
@@ -68,5 +86,7 @@ func (s *Service) Cancel(ctx context.Context, companyID int64, id string) error 
 	case err != nil:
 		return postgres.Wrap("cancel verification", err, nil)
 	}
-	return s.takeBack(ctx, tasks)
+	s.metrics.ended.WithLabelValues(Cancelled).Inc()
+	s.takeBack(ctx, id, tasks, false)
+	return nil
 }

@@ -9,10 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/text/language"
+
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/placeholder"
 	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/fault"
 )
@@ -31,51 +34,81 @@ var texts = map[string]struct{ title, content string }{
 	"en": {"Your verification code", "Your code is ${code}. It expires in ${minutes} minutes. Do not share it."},
 }
 
-// languageOf returns the language of the text of a request: zh or en.
-func (r Request) languageOf(to recipient) string {
-	language, _, _ := strings.Cut(r.Language, "-")
-	switch {
-	case texts[language].content != "":
-		return language
-	case language == "" && slices.Contains([]string{"CN", "TW", "HK", "MO"}, phone.Region(to.address)):
-		return "zh"
-	default:
-		return "en"
+// languageOf returns the language of a text without a template: zh or en. An empty wanted language means that of the country.
+func languageOf(wanted string, to recipient) string {
+	base, _, _ := strings.Cut(strings.ToLower(cmp.Or(wanted, languageOfCountry(to))), "-")
+	if texts[base].content != "" {
+		return base
 	}
+	return "en"
 }
 
-// write sets the text of the message with a code. Faults: request.invalid, template.not_active.
-func (s *Service) write(ctx context.Context, sub *submit.Submission, companyID int64, r Request, to recipient, c coded) error {
-	values := map[string]string{codeKey: c.code, minutesKey: strconv.Itoa(int((c.ttl + time.Minute - 1) / time.Minute))}
+// languageOfCountry returns the language of the country of a phone number. It returns an empty string on other channels than sms.
+func languageOfCountry(to recipient) string {
+	if to.channel != directory.SMS {
+		return ""
+	}
+	base, _ := language.Make("und-" + cmp.Or(phone.Region(to.address), phone.UnknownRegion)).Base()
+	return base.String()
+}
+
+// languageIn returns the language of a message in which a template is rendered. If the start named none, this is the language of the country, or else English,
+// if the template has a text in it. An empty string means the original text.
+func (m *message) languageIn(t template.Template) string {
+	if m.Language != "" || m.to.channel != directory.SMS {
+		return m.Language
+	}
+	for _, wanted := range []string{languageOfCountry(m.to), "en"} {
+		_, got := t.In(wanted)
+		if base, _, _ := strings.Cut(got, "-"); base == wanted {
+			return wanted
+		}
+	}
+	return ""
+}
+
+// placeOfCode stands for each digit of the code in a text, until the code or its mask is filled in. The character is for private use, so that no other part of the
+// text contains it.
+const placeOfCode = "\uE000"
+
+// write sets the text of the message with a code, and its masked form. Faults: request.invalid, template.not_active.
+func (s *Service) write(ctx context.Context, sub *submit.Submission, m *message) error {
+	place := strings.Repeat(placeOfCode, len(m.code))
+	values := map[string]string{codeKey: place, minutesKey: strconv.Itoa(int((m.ttl + time.Minute - 1) / time.Minute))}
 	text := template.Rendered{}
-	language := r.languageOf(to)
-	if r.TemplateNo != "" {
-		rendered, err := s.render(ctx, companyID, r, values)
+	textLanguage := languageOf(m.Language, m.to)
+	if m.TemplateNo != "" {
+		rendered, err := s.render(ctx, m, values)
 		if err != nil {
 			return err
 		}
 		text = rendered
+		textLanguage = languageOf(cmp.Or(rendered.Source.Language, m.Language), m.to)
 	} else {
-		text.Content, _ = placeholder.Fill(texts[language].content, map[string]any{codeKey: values[codeKey], minutesKey: values[minutesKey]}, maxText, nil)
+		text.Content, _ = placeholder.Fill(texts[textLanguage].content, map[string]any{codeKey: values[codeKey], minutesKey: values[minutesKey]}, maxText, nil)
 	}
-	sub.From, sub.Deferred, sub.Sign = text.Source, text.Deferred, cmp.Or(r.Sign, text.Sign)
-	sub.Content = text.Content + r.lastLine(c.code)
-	if to.channel == directory.SMS {
+	sub.From, sub.Sign = text.Source, cmp.Or(m.Sign, text.Sign) // a code is never deferred, even if its template is scheduled
+	content := text.Content + m.lastLine(place)
+	mask := sensitive.Mask(m.code)
+	sub.Content = submit.StoredBeginning(m.to.channel, strings.ReplaceAll(content, place, m.code))
+	sub.Masked = submit.StoredBeginning(m.to.channel, strings.ReplaceAll(content, place, mask))
+	if m.to.channel == directory.SMS {
 		return nil
 	}
-	content := strings.ReplaceAll(placeholder.Literal(sub.Content), c.code, placeholder.Placeholder(codeKey))
-	id, err := s.Notifications.StoreText(ctx, to.channel, placeholder.NewText(texts[language].title, content, ""))
+	content = strings.ReplaceAll(placeholder.Literal(content), place, placeholder.Placeholder(codeKey))
+	id, err := s.Notifications.StoreText(ctx, m.to.channel, placeholder.NewText(texts[textLanguage].title, content, ""))
 	if err != nil {
 		return err
 	}
-	sub.RenderingID, sub.Content = id, submit.StoredBeginning(to.channel, sub.Content)
-	sub.Values, err = json.Marshal(map[string]string{codeKey: c.code})
-	return err //nolint:wrapcheck // a map of texts can always be encoded
+	sub.RenderingID = id
+	sub.Values, _ = json.Marshal(map[string]string{codeKey: m.code}) // a map of texts can always be encoded
+	sub.MaskedValues, _ = json.Marshal(map[string]string{codeKey: mask})
+	return nil
 }
 
-// render renders the template of a request, which must contain the code.
-func (s *Service) render(ctx context.Context, companyID int64, r Request, values map[string]string) (template.Rendered, error) {
-	found, err := s.Templates.Find(ctx, companyID, r.TemplateNo)
+// render renders the template of a message, which must contain the code.
+func (s *Service) render(ctx context.Context, m *message, values map[string]string) (template.Rendered, error) {
+	found, err := s.Templates.Find(ctx, m.origin.CompanyID, m.TemplateNo)
 	if err != nil {
 		return template.Rendered{}, err
 	}
@@ -97,16 +130,16 @@ func (s *Service) render(ctx context.Context, companyID int64, r Request, values
 	if err != nil {
 		return template.Rendered{}, err
 	}
-	return found.Render(parsed, r.Language)
+	return found.Render(parsed, m.languageIn(found))
 }
 
 // lastLine returns the line by which an app or a browser finds the code: that of Android's SMS Retriever, or that of WebOTP.
-func (r Request) lastLine(code string) string {
+func (o Options) lastLine(code string) string {
 	switch {
-	case r.AppHash != "":
-		return "\n" + r.AppHash
-	case r.Domain != "":
-		return "\n\n@" + r.Domain + " #" + code
+	case o.AppHash != "":
+		return "\n" + o.AppHash
+	case o.Domain != "":
+		return "\n\n@" + o.Domain + " #" + code
 	}
 	return ""
 }

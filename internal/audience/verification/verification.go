@@ -7,11 +7,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/big"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"lksms/gen/verificationq"
 	"lksms/internal/audience/contact"
@@ -40,25 +43,30 @@ type Services struct {
 	Directory     *directory.Service
 	Settings      *setting.Service
 	Secrets       *secret.Box
+	Log           *slog.Logger
 }
 
 // Service sends and checks codes.
 type Service struct {
 	Services
 
-	db *postgres.DB
-	q  *verificationq.Queries
+	db      *postgres.DB
+	q       *verificationq.Queries
+	metrics metrics
+
+	derivedFrom atomic.Int64 // number of codes from which the last run of Count derived suspects; 0: it did not run yet
 }
 
-// New returns a Service on db.
-func New(db *postgres.DB, services Services) *Service {
-	return &Service{Services: services, db: db, q: verificationq.New(db)}
+// New returns a Service on db. It registers its metrics with reg.
+func New(db *postgres.DB, services Services, reg prometheus.Registerer) *Service {
+	return &Service{Services: services, db: db, q: verificationq.New(db), metrics: newMetrics(reg)}
 }
 
 // Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "expire-verifications", Interval: 5 * time.Second, Routine: true, Run: s.Expire},
+		{Roles: servers.Roles{servers.Sweep}, Name: "count-verifications", Interval: 5 * time.Second, Routine: true, Run: s.Count},
 		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-verifications", Interval: 10 * time.Minute, Run: s.DeleteExpired},
 	}
 }
@@ -93,6 +101,11 @@ func (s *Service) find(ctx context.Context, companyID int64, p Person) (recipien
 		channel, text = directory.Email, p.Email
 	case "user_id":
 		channel = cmp.Or(p.Channel, directory.SMS)
+		if channel != directory.SMS {
+			if _, err := s.Directory.GetChannel(ctx, channel); err != nil {
+				return recipient{}, fault.OfField(err, directory.ErrNoChannel, "channel")
+			}
+		}
 		all, err := s.Contacts.Addresses(ctx, companyID, channel, []string{*p.UserID})
 		if err != nil {
 			return recipient{}, err
@@ -109,12 +122,13 @@ func (s *Service) find(ctx context.Context, companyID int64, p Person) (recipien
 		}
 	}
 	number, err := address.Read(channel, *text, region)
-	var wrong *fault.Error
-	if errors.As(err, &wrong) && len(wrong.Fields) == 1 && wrong.Fields[0].Name == address.Field(channel) {
-		wrong.Fields[0].Name = field
-	}
 	if err != nil {
-		return recipient{}, err //nolint:wrapcheck // a fault
+		return recipient{}, fault.Rename(err, func(f fault.Field) string {
+			if f.Name == address.Field(channel) {
+				return field
+			}
+			return f.Name
+		})
 	}
 	to := recipient{channel, number.E164}
 	if address.FoldsCase(channel) {
@@ -145,10 +159,8 @@ func (p Person) field() string {
 		return "phone_number"
 	case p.Email != nil:
 		return "email"
-	case p.UserID != nil:
+	default:
 		return "user_id"
-	default: // a resend names only the verification
-		return "verification_id"
 	}
 }
 
@@ -173,17 +185,22 @@ type Row struct {
 // ChecksLeft returns how many more codes can be checked.
 func (r Row) ChecksLeft() int { return max(0, int(r.MaxChecks-r.Checks)) }
 
-// errNone is the fault of an unknown verification.
-var errNone = fault.New(fault.NotFound, fault.VerificationNotFound)
+// These are faults of verifications.
+var (
+	errNone    = fault.New(fault.NotFound, fault.VerificationNotFound)
+	errNoKey   = fault.New(fault.Conflict, fault.VerificationNoKey)
+	errExpired = fault.New(fault.Conflict, fault.VerificationExpired)
+)
 
-// Get returns a verification of a company. Fault: verification.not_found.
-func (s *Service) Get(ctx context.Context, viewer task.Viewer, companyID int64, id string) (Row, error) {
-	found, err := s.get(ctx, companyID, id)
+// Get returns a verification of the company of viewer, or of any company if viewer sees all. Fault: verification.not_found.
+func (s *Service) Get(ctx context.Context, viewer task.Viewer, id string) (Row, error) {
+	found, err := s.get(ctx, viewer.CompanyID, id)
 	if err != nil {
 		return Row{}, err
 	}
 	row := Row{VerificationGetRow: found}
-	last, err := s.Tasks.Get(ctx, viewer, found.TaskIds[len(found.TaskIds)-1])
+	ofCompany := task.Viewer{CompanyID: viewer.CompanyID} // a colleague can have sent the code again
+	last, err := s.Tasks.Get(ctx, ofCompany, found.TaskIds[len(found.TaskIds)-1])
 	switch {
 	case err == nil:
 		row.Task = &last
@@ -193,9 +210,10 @@ func (s *Service) Get(ctx context.Context, viewer task.Viewer, companyID int64, 
 	return row, nil
 }
 
-func (s *Service) get(ctx context.Context, companyID int64, id string) (verificationq.VerificationGetRow, error) {
+// get returns a verification of a company; nil: of any company.
+func (s *Service) get(ctx context.Context, companyID *int64, id string) (verificationq.VerificationGetRow, error) {
 	row, err := s.q.VerificationGet(ctx, id)
-	if err == nil && row.CompanyID != companyID {
+	if err == nil && companyID != nil && row.CompanyID != *companyID {
 		return verificationq.VerificationGetRow{}, errNone
 	}
 	if row.IsExpired {
@@ -204,14 +222,16 @@ func (s *Service) get(ctx context.Context, companyID int64, id string) (verifica
 	return row, postgres.Wrap("read verification", err, errNone)
 }
 
-// ended returns the fault of a verification that is not pending: verification.approved, verification.expired, verification.exhausted, verification.cancelled or
-// verification.not_found.
+// ended returns the fault of a verification that was not pending, or whose key the server does not have: verification.approved, verification.expired,
+// verification.exhausted, verification.cancelled, verification.no_key or verification.not_found.
 func (s *Service) ended(ctx context.Context, companyID int64, id string) error {
-	row, err := s.get(ctx, companyID, id)
+	row, err := s.get(ctx, &companyID, id)
 	if err != nil {
 		return err
 	}
 	switch row.Status {
+	case Pending:
+		return errNoKey
 	case Approved:
 		return fault.New(fault.Conflict, fault.VerificationApproved)
 	case Exhausted:
@@ -219,46 +239,74 @@ func (s *Service) ended(ctx context.Context, companyID int64, id string) error {
 	case Cancelled:
 		return fault.New(fault.Conflict, fault.VerificationCancelled)
 	default:
-		return fault.New(fault.Conflict, fault.VerificationExpired)
+		return errExpired
 	}
 }
 
-// Expire ends pending verifications that have expired, in batches. It returns their number.
+// Expire ends pending verifications that have expired, in batches, and takes their codes that no sender got out of the counts. It returns their number.
 func (s *Service) Expire(ctx context.Context) (int, error) {
 	return postgres.InBatches(batchSize, func() (int64, error) {
-		n, err := s.q.VerificationsExpire(ctx, batchSize)
-		return n, postgres.Wrap("expire verifications", err, nil)
+		var ids, taskIDs []string
+		err := s.db.Tx(ctx, func(ctx context.Context) error {
+			rows, err := s.q.VerificationsExpire(ctx, batchSize)
+			if err != nil || len(rows) == 0 {
+				return postgres.Wrap("expire verifications", err, nil)
+			}
+			for _, row := range rows {
+				ids, taskIDs = append(ids, row.VerificationID), append(taskIDs, row.TaskIds...)
+			}
+			return s.uncount(ctx, ids, taskIDs)
+		})
+		if err != nil {
+			return 0, err
+		}
+		s.metrics.ended.WithLabelValues(Expired).Add(float64(len(ids)))
+		return int64(len(ids)), nil
 	})
 }
 
 // batchSize is the maximum number of rows that one statement of a sweep changes.
 const batchSize = 1000
 
-// DeleteExpired deletes verifications that are older than the setting verification.keep_days, in batches. It returns their number.
+// DeleteExpired deletes verifications that are older than the setting verification.keep_days, old counts, and safe prefixes that have ended, in batches.
+// It returns the number of deleted rows.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	values, err := s.Settings.Get(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return postgres.InBatches(batchSize, func() (int64, error) {
-		n, err := s.q.VerificationsDeleteExpired(ctx, verificationq.VerificationsDeleteExpiredParams{
-			BatchSize: batchSize, Keep: time.Duration(values.Verification.KeepDays) * 24 * time.Hour,
-		})
-		return n, postgres.Wrap("delete verifications", err, nil)
-	})
+	keep := time.Duration(values.Verification.KeepDays) * 24 * time.Hour
+	total := 0
+	for _, run := range []func() (int64, error){
+		func() (int64, error) {
+			return s.q.VerificationsDeleteExpired(ctx, verificationq.VerificationsDeleteExpiredParams{BatchSize: batchSize, Keep: keep})
+		},
+		func() (int64, error) { return s.q.VerificationHoursDeleteExpired(ctx, batchSize) },
+		func() (int64, error) { return s.q.SafeDeleteExpired(ctx, batchSize) },
+	} {
+		n, err := postgres.InBatches(batchSize, run)
+		if total += n; err != nil {
+			return total, postgres.Wrap("delete expired verifications", err, nil)
+		}
+	}
+	return total, nil
 }
 
-// Erase deletes the verifications of a person.
+// Erase cancels the pending verifications of a person, and deletes all verifications of the person.
 func (s *Service) Erase(ctx context.Context, p *erase.Person) (erase.Counts, error) {
-	err := s.q.ErasureVerifications(ctx, verificationq.ErasureVerificationsParams{CompanyID: p.CompanyID, Recipients: p.Lowered()})
+	n, err := s.q.ErasureVerificationsCancel(ctx, verificationq.ErasureVerificationsCancelParams{CompanyID: p.CompanyID, Recipients: p.Lowered()})
+	if err == nil {
+		s.metrics.ended.WithLabelValues(Cancelled).Add(float64(n))
+		err = s.q.ErasureVerifications(ctx, verificationq.ErasureVerificationsParams{CompanyID: p.CompanyID, Recipients: p.Lowered()})
+	}
 	return nil, postgres.Wrap("erase verifications", err, nil)
 }
 
-// seal returns a code in its stored forms. Fault: request.invalid if the server has no key.
+// seal returns a code in its stored forms. Fault: verification.no_key.
 func (s *Service) seal(id, code string) (sealed, digest string, err error) {
 	sealed, err = s.Secrets.Encrypt(code, ownerOf(id))
 	if errors.Is(err, secret.ErrNoKey) {
-		return "", "", fault.New(fault.Conflict, fault.VerificationNoKey)
+		return "", "", errNoKey
 	}
 	if err != nil {
 		return "", "", err //nolint:wrapcheck // Encrypt has no other error

@@ -1,8 +1,12 @@
 package verification_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
+	"mime/quotedprintable"
+	"net/http"
 	"regexp"
 	"strings"
 	"sync"
@@ -12,6 +16,10 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/internal/app"
+	"lksms/internal/audience/verification"
+	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
 	"lksms/internal/platform/secret"
 	"lksms/internal/testkit/apptest"
 )
@@ -170,6 +178,26 @@ func TestANewVerificationReplacesThePendingOne(t *testing.T) {
 	b.expect(second.VerificationID, code, "approved 4")
 }
 
+func TestAReplacedVerificationNamesTheNewerOne(t *testing.T) {
+	b := newServer(t)
+	next := func() string {
+		t.Helper()
+		allowMore(b)
+		return start(b, nil).VerificationID
+	}
+	replaced, cancelled := next(), next()
+	b.Expect(200, "", "POST", path+"/"+cancelled+"/cancel", nil)
+	expired := next()
+	b.Exec("UPDATE verifications SET created_at = created_at - interval '1 hour', expires_at = expires_at - interval '1 hour' WHERE verification_id = $1", expired)
+	last := next()
+	for id, want := range map[string]string{replaced: "cancelled " + cancelled, cancelled: "cancelled ", expired: "expired ", last: "pending "} {
+		v := apptest.Decode[api.VerificationView](t, b.Expect(200, "", "GET", path+"/"+id, nil))
+		if got := fmt.Sprint(v.Status, " ", optional.Value(v.ReplacedBy)); got != want {
+			t.Errorf("%s is %s, want %s", id, got, want)
+		}
+	}
+}
+
 func TestAResendRepeatsTheCode(t *testing.T) {
 	b := stepsOf{newServer(t)}
 	started := start(b.Bundle, nil)
@@ -197,6 +225,17 @@ func TestACancelledVerificationSendsNothing(t *testing.T) {
 		t.Errorf("the message is %+v", task)
 	}
 	b.expect(started.VerificationID, "123456", "409 verification.cancelled")
+}
+
+func TestAnExhaustedVerificationSendsNothing(t *testing.T) {
+	b := newServer(t)
+	started := start(b, nil)
+	for range 5 {
+		check(b, started.VerificationID, "wrong")
+	}
+	if task := b.Task(started.TaskID); task.Status != api.TaskCancelled {
+		t.Errorf("the message is %+v", task)
+	}
 }
 
 func TestACodeIsCheckedByItsPersonAndPurpose(t *testing.T) {
@@ -261,6 +300,7 @@ func TestTextsOfCodes(t *testing.T) {
 		"template_no": "login", "template_name": "login", "template_content": "{code} for {minutes} minutes", "sign": "ACME",
 	})
 	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_no": "bare", "template_name": "bare", "template_content": "hello {minutes}"})
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"verification": map[string]any{"countries": "DE"}})
 	n := 0
 	for name, c := range map[string]struct {
 		more map[string]any
@@ -314,6 +354,98 @@ func TestACodeByEMail(t *testing.T) {
 	}
 }
 
+// A stored text has a mask exactly where the person reads the code: digits of the code that occur elsewhere are not masked, and a text that is cut within the code
+// has no digits of the code.
+func TestTheMaskStandsExactlyAtTheCode(t *testing.T) {
+	b := newServer(t)
+	mail := b.AddMailbox("mail")
+	b.App.Pusher.Start()
+	for i, person := range []map[string]any{{}, {"phone_number": nil, "email": "ann@example.com"}} {
+		isMail := i == 1
+		person["template_no"] = fmt.Sprint("t", i)
+		template := "/api/v1/admin/template/" + fmt.Sprint(apptest.Decode[api.Template](t, b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{
+			"template_no": person["template_no"], "template_name": "t", "template_content": "{code}",
+		})).ID)
+		started := start(b, person)
+		read := func(taskID string) string {
+			t.Helper()
+			if !isMail {
+				text, _ := received(b)
+				return text
+			}
+			b.AwaitStatus(taskID, 2)
+			text, err := io.ReadAll(quotedprintable.NewReader(strings.NewReader(mail.Of("ann@example.com")[1])))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.TrimSpace(string(text))
+		}
+		code := digits.FindString(read(started.TaskID))
+		stored := func(text string) string {
+			t.Helper()
+			b.Expect(200, "", "PATCH", template, map[string]any{"template_content": text})
+			allowMore(b)
+			again := apptest.Decode[api.VerificationStarted](t, b.Expect(200, "", "POST", path+"/"+started.VerificationID+"/resend", nil))
+			if got, want := read(again.TaskID), strings.ReplaceAll(text, "{code}", code); got != want {
+				t.Errorf("the person got %q, want %q", got, want)
+			}
+			return apptest.Scan[string](b, "SELECT content FROM messages WHERE task_id = $1", again.TaskID)
+		}
+		if got, want := stored("© "+code+": {code}"), "© "+code+": ******"; got != want {
+			t.Errorf("stored as %q, want %q", got, want)
+		}
+		if isMail {
+			if n := b.Count("SELECT count(*) FROM renderings WHERE content = $1", "© "+code+": ${code}"); n != 1 {
+				t.Error("the digits in the text of the template are replaced by a placeholder")
+			}
+			beginning := strings.Repeat("a", 197)
+			if got, want := stored(beginning+"{code} is your code"), beginning+"***"; got != want {
+				t.Errorf("stored as %q, want %q", got, want)
+			}
+		}
+	}
+}
+
+func TestTheMaskOfACodeKeepsTheSegments(t *testing.T) {
+	b := newServer(t)
+	for i, template := range []string{strings.Repeat("a", 154) + "{code}", strings.Repeat("a", 155) + "{code}", strings.Repeat("验", 64) + "{code}", strings.Repeat("验", 65) + "{code}"} {
+		no := fmt.Sprint("t", i)
+		b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_no": no, "template_name": no, "template_content": template})
+		started := start(b, map[string]any{"phone_number": fmt.Sprint(13900139200 + i), "template_no": no})
+		if n := b.Task(started.TaskID).Segments; int(n) != 1+i%2 {
+			t.Errorf("%d segments of %s", n, template)
+		}
+	}
+}
+
+// A provider can repeat a code in any notation.
+func TestNoAnswerOfAProviderRevealsACode(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	codes := make(chan string, 1)
+	p.Does(func(w http.ResponseWriter, _ *http.Request) {
+		seen := p.Seen()
+		code := regexp.MustCompile(`码是(\d{10})`).FindStringSubmatch(seen[len(seen)-1])[1]
+		_, _ = fmt.Fprintf(w, `{"code":"9","text":%q}`, strings.Join(notations(code), " "))
+		codes <- code
+	})
+	id := start(b, map[string]any{"length": 10}).TaskID
+	b.AwaitStatus(id, 3)
+	for _, notation := range notations(<-codes) {
+		b.ExpectNowhere(notation)
+	}
+	if got := optional.Value(b.Task(id).Result); got != "***" {
+		t.Errorf("the result is %s", got)
+	}
+}
+
+// notations returns notations of a code.
+func notations(code string) []string {
+	fullWidth := strings.Map(func(r rune) rune { return r - '0' + '０' }, code)
+	return []string{
+		code, base64.StdEncoding.EncodeToString([]byte("您的验证码是" + code)), strings.Join(strings.Split(code, ""), "-"), fullWidth, code[:5] + " " + code[5:],
+	}
+}
+
 func sliceOf(texts [3]string) []string { return texts[:] }
 
 func TestNothingContainsACode(t *testing.T) {
@@ -333,36 +465,36 @@ func TestNothingContainsACode(t *testing.T) {
 
 func TestConcurrentChecksApproveOnceAndCountEachWrongCode(t *testing.T) {
 	b := newServer(t)
-	id := start(b, nil).VerificationID
-	_, code := received(b)
-	second := apptest.Another(b)
-	var approved, counted, refused atomic.Int64
-	var all sync.WaitGroup
-	for i := range 40 {
-		all.Go(func() {
-			given := wrong(code)
-			if i%4 == 3 {
-				given = code
-			}
-			services := b.App.Verifications
-			if i%2 == 0 {
-				services = second.Verifications
-			}
-			got, err := services.Check(t.Context(), company(b), id, given)
-			switch {
-			case err != nil:
-				refused.Add(1)
-			case got.Status == "approved":
-				approved.Add(1)
-			default:
-				counted.Add(1)
+	servers, owner := []*app.App{b.App, apptest.Another(b)}, company(b)
+	const checks, workers = 10_000, 50
+	for name, everyRight := range map[string]int{"all codes are wrong": checks + 1, "each 4th code is right": 4, "all codes are right": 1} {
+		id := start(b, map[string]any{"purpose": name}).VerificationID
+		_, code := received(b)
+		var next, approved, pending atomic.Int64
+		apptest.Together(workers, func(int) {
+			for i := int(next.Add(1)); i <= checks; i = int(next.Add(1)) {
+				given := wrong(code)
+				if i%everyRight == 0 {
+					given = code
+				}
+				got, err := servers[i%2].Verifications.Check(t.Context(), owner, id, given)
+				switch {
+				case fault.Is(err, fault.VerificationApproved), fault.Is(err, fault.VerificationExhausted):
+				case err != nil:
+					t.Error(err)
+				case got.Status == verification.Approved:
+					approved.Add(1)
+				default:
+					pending.Add(1)
+				}
 			}
 		})
-	}
-	all.Wait()
-	checks := b.Count("SELECT checks FROM verifications")
-	if approved.Load() > 1 || checks > 5 || int(approved.Load()+counted.Load()) > checks {
-		t.Errorf("%d approved, %d wrong, %d refused, %d counted", approved.Load(), counted.Load(), refused.Load(), checks)
+		counted := b.Count("SELECT checks FROM verifications WHERE verification_id = $1", id)
+		isApproved := approved.Load() == 1 && int(approved.Load()+pending.Load()) == counted && counted <= 5
+		isExhausted := approved.Load() == 0 && pending.Load() == 4 && counted == 5
+		if !isApproved && !isExhausted || isExhausted && everyRight == 1 || isApproved && everyRight > checks {
+			t.Errorf("%s: %d approved, %d wrong, %d counted", name, approved.Load(), pending.Load(), counted)
+		}
 	}
 }
 
@@ -373,11 +505,11 @@ func company(b *apptest.Bundle) int64 {
 
 func TestConcurrentStartsLeaveOnePendingVerification(t *testing.T) {
 	b := newServer(t)
-	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"verification": map[string]any{"per_minute": 0, "per_hour": 0, "per_day": 0}})
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"verification": map[string]any{"per_minute": 0, "per_hour": 0, "per_day": 0, "unproven_per_day": 0}})
 	var all sync.WaitGroup
-	for range 4 {
+	for range 20 {
 		all.Go(func() {
-			for range 5 {
+			for range 2 {
 				start(b, nil)
 			}
 		})
@@ -386,7 +518,7 @@ func TestConcurrentStartsLeaveOnePendingVerification(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM verifications WHERE status = 'pending'"); n != 1 {
 		t.Errorf("%d verifications are pending", n)
 	}
-	if n := b.Count("SELECT count(*) FROM verifications"); n != 20 {
+	if n := b.Count("SELECT count(*) FROM verifications"); n != 40 {
 		t.Errorf("%d verifications", n)
 	}
 	if n := b.Count("SELECT count(*) FROM queue"); n != 1 {
@@ -406,17 +538,16 @@ func TestARefusedStartCountsNothing(t *testing.T) {
 	b.Expect(429, "recipient.limited", "POST", path, request(map[string]any{"phone_number": "13900139002", "device": "d1"}))
 }
 
-func TestACancelledCodeIsCountedOnlyIfASenderGotIt(t *testing.T) {
+func TestACancelledCodeRemainsCounted(t *testing.T) {
 	b := newServer(t)
-	cancel := func(id string) {
-		t.Helper()
-		b.Expect(200, "", "POST", path+"/"+id+"/cancel", nil)
-	}
-	cancel(start(b, map[string]any{"client_ip": "203.0.113.9"}).VerificationID)
-	id := start(b, nil).VerificationID
-	received(b)
-	cancel(id)
+	id := start(b, map[string]any{"client_ip": "203.0.113.9"}).VerificationID
+	b.Expect(200, "", "POST", path+"/"+id+"/cancel", nil)
 	b.Expect(429, "recipient.limited", "POST", path, request(nil))
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"verification": map[string]any{"client_per_hour": 1}})
+	a := b.Expect(429, "recipient.limited", "POST", path, request(map[string]any{"phone_number": "13900139001", "client_ip": "203.0.113.9"}))
+	if a.Fields() != "client_ip" {
+		t.Errorf("wrong fields %s", a.Fields())
+	}
 }
 
 func TestNoCodeIsSentToPersonsWhoCannotGetIt(t *testing.T) {
@@ -446,12 +577,7 @@ func TestAnErasureDeletesVerifications(t *testing.T) {
 	start(b, map[string]any{"phone_number": nil, "email": "ann@example.com"})
 	other := start(b, map[string]any{"phone_number": "13900139001"})
 	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"user_id": "u1"})
-	for range 2 {
-		b.Exec("UPDATE erasures SET next_at = now()")
-		if _, err := b.App.Erasures.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	b.RunErasures()
 	if left := apptest.Scan[string](b, "SELECT string_agg(verification_id, ' ') FROM verifications"); left != other.VerificationID {
 		t.Errorf("%s is left, want %s", left, other.VerificationID)
 	}
@@ -497,5 +623,371 @@ func TestCodesCanBeCheckedAfterARotationOfKeys(t *testing.T) {
 	}
 	if got, err := apptest.Another(b).Verifications.Check(t.Context(), company(b), id, code); err != nil || got.Status != "approved" {
 		t.Errorf("the code is %s, %v", got.Status, err)
+	}
+}
+
+func TestAResendHasTheTextOfTheStart(t *testing.T) {
+	b := newServer(t)
+	id := start(b, map[string]any{"language": "EN-us", "sign": "ACME", "domain": "example.com"}).VerificationID
+	first, _ := received(b)
+	if !strings.HasPrefix(first, "【ACME】Your code is") || !strings.Contains(first, "@example.com #") {
+		t.Errorf("the text is %q", first)
+	}
+	allowMore(b)
+	b.Expect(422, "request.invalid", "POST", path+"/"+id+"/resend", map[string]any{"language": "zh"})
+	b.Expect(200, "", "POST", path+"/"+id+"/resend", map[string]any{"device": "d1"})
+	if second, _ := received(b); second != first {
+		t.Errorf("the second text is %q, the first %q", second, first)
+	}
+}
+
+func TestAServerWithoutTheKeyOfACodeCountsNothing(t *testing.T) {
+	b := newServer(t)
+	id := start(b, nil).VerificationID
+	b.Options.Secrets = apptest.Secrets(secret.NewKey())
+	other := apptest.Another(b)
+	for range 6 {
+		if _, err := other.Verifications.Check(t.Context(), company(b), id, "123456"); !fault.Is(err, fault.VerificationNoKey) {
+			t.Fatalf("a check: %v", err)
+		}
+	}
+	allowMore(b)
+	_, err := other.Verifications.Resend(t.Context(), id, verification.Client{}, nil, submit.Origin{CompanyID: company(b)})
+	if !fault.Is(err, fault.VerificationNoKey) {
+		t.Errorf("a resend: %v", err)
+	}
+	_, code := received(b)
+	if got := outcome(check(b, id, code)); got != "approved 4" {
+		t.Errorf("the code is %s", got)
+	}
+}
+
+func TestClientsAreLimitedByTheirNetwork(t *testing.T) {
+	b := newServer(t)
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"verification": map[string]any{"client_per_hour": 1}})
+	n := 0
+	from := func(ip string) apptest.Answer {
+		n++
+		return b.Call("POST", path, request(map[string]any{"phone_number": fmt.Sprint(13900139200 + n), "client_ip": ip}))
+	}
+	for _, c := range []struct {
+		ip   string
+		want int
+	}{
+		{"203.0.113.9", 200}, {"::ffff:203.0.113.9", 429}, {"203.0.113.10", 200},
+		{"2001:DB8::1", 200}, {"2001:db8:0:0:ffff::1", 429}, {"2001:db8:0:1::1", 200},
+		{"203.0.113", 422}, {"1:2:3", 422}, {"300.1.1.1", 422},
+	} {
+		if a := from(c.ip); a.Status != c.want || a.Status != 200 && a.Fields() != "client_ip" {
+			t.Errorf("%s: %s", c.ip, a.Raw)
+		}
+	}
+}
+
+func TestFaultsOfMessagesNameTheFieldsOfTheRequest(t *testing.T) {
+	b := newServer(t)
+	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{
+		"template_no": "long", "template_name": "long", "template_content": "{code} " + strings.Repeat("x", 190),
+	})
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"sms": map[string]any{"max_content_verification": 60}})
+	for field, more := range map[string]map[string]any{
+		"template_no":  {"template_no": "long"},
+		"domain":       {"domain": strings.Repeat("a", 60) + ".example"},
+		"phone_number": {"phone_number": "12"},
+		"email":        {"phone_number": nil, "email": "nobody"},
+	} {
+		if a := b.Expect(422, "request.invalid", "POST", path, request(more)); a.Fields() != field {
+			t.Errorf("the fault of %s names %s", field, a.Fields())
+		}
+	}
+	id := start(b, nil).VerificationID
+	allowMore(b)
+	b.Exec("UPDATE verifications SET expires_at = clock_timestamp() + interval '500 milliseconds'")
+	b.Expect(409, "verification.expired", "POST", path+"/"+id+"/resend", nil)
+	b.Exec("UPDATE verifications SET expires_at = clock_timestamp() + interval '5 minutes'")
+	b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": apptest.Phone, "scope": "all"})
+	if a := b.Expect(409, "recipient.blocked", "POST", path+"/"+id+"/resend", nil); a.Fields() != "verification_id" {
+		t.Errorf("the fault of a resend names %s", a.Fields())
+	}
+}
+
+func TestResendAfterIsTheFirstTimeThatTheLimitsAllow(t *testing.T) {
+	b := newServer(t)
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"verification": map[string]any{"per_minute": 1, "per_hour": 2}})
+	started := start(b, nil)
+	after := func(s api.VerificationStarted) time.Duration {
+		return s.ResendAfter.Sub(s.ExpiresAt.Add(-5 * time.Minute)).Round(10 * time.Second)
+	}
+	if got := after(started); got != time.Minute {
+		t.Errorf("the second code is allowed after %s", got)
+	}
+	allowMore(b)
+	again := apptest.Decode[api.VerificationStarted](t, b.Expect(200, "", "POST", path+"/"+started.VerificationID+"/resend", nil))
+	if got := after(again); got != time.Hour-time.Minute { // the first code was moved to a minute ago
+		t.Errorf("the third code is allowed after %s", got)
+	}
+	if got := after(start(b, map[string]any{"phone_number": nil, "email": "ann@example.com"})); got != time.Minute {
+		t.Errorf("by e-mail: the second code is allowed after %s", got)
+	}
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{
+		"verification": map[string]any{"per_minute": 0, "per_hour": 0, "per_day": 0}, "recipient": map[string]any{"caps_verification_per_minute": 0},
+	})
+	if got := after(start(b, map[string]any{"phone_number": "13900139001"})); got != 0 {
+		t.Errorf("without limits: the second code is allowed after %s", got)
+	}
+}
+
+func TestAPendingVerificationIsFoundBeforeNewerOnes(t *testing.T) {
+	b := newServer(t)
+	first := start(b, nil).VerificationID
+	received(b)
+	allowMore(b)
+	second := start(b, nil).VerificationID
+	_, code := received(b)
+	b.Exec("UPDATE verifications SET created_at = now() + interval '1 second' WHERE verification_id = $1", first) // the clock of its transaction was earlier
+	if got := outcome(b.Call("POST", path+"/check", map[string]any{"phone_number": apptest.Phone, "purpose": "login", "code": code})); got != "approved 4" {
+		t.Errorf("the code of %s is %s", second, got)
+	}
+}
+
+func TestAResendCanGoAnotherWay(t *testing.T) {
+	b := newServer(t)
+	mail := b.AddMailbox("mail")
+	b.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "ann@example.com"})
+	resendBy := func(by string) {
+		t.Helper()
+		b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"verification": map[string]any{"resend_by": by, "per_minute": 0, "per_hour": 0, "per_day": 0},
+			"recipient": map[string]any{"caps_verification_per_minute": 0, "caps_verification_per_hour": 0}})
+	}
+	claim := func(app string, status int) string {
+		t.Helper()
+		tasks := b.Claim(app, 1)
+		if len(tasks) == 0 {
+			return ""
+		}
+		b.Report(tasks[0].TaskID, app, status, nil)
+		return digits.FindString(tasks[0].Content)
+	}
+	again := func(id string) string {
+		t.Helper()
+		return apptest.Decode[api.VerificationStarted](t, b.Expect(200, "", "POST", path+"/"+id+"/resend", nil)).TaskID
+	}
+	claim("app", 2)
+	claim("other", 2)
+	b.Exec("UPDATE sender_states SET seen_at = now()") // both senders are ready
+
+	resendBy("other_sender")
+	id := start(b, nil).VerificationID
+	code := claim("app", 2)
+	again(id)
+	if got := claim("app", 2); got != "" {
+		t.Errorf("the first sender got the message again")
+	}
+	if got := claim("other", 2); got != code {
+		t.Errorf("the other sender got %q, want %q", got, code)
+	}
+
+	resendBy("email")
+	id = start(b, map[string]any{"phone_number": nil, "user_id": "u1", "language": "en", "length": 10}).VerificationID
+	code = claim("app", 3)
+	b.App.Pusher.Start()
+	b.AwaitStatus(again(id), 2)
+	if text := strings.Join(sliceOf(mail.Of("ann@example.com")), "\n"); !strings.Contains(text, code) || !strings.Contains(text, "Your") {
+		t.Errorf("the code is %s, the mail %s", code, text)
+	}
+	b.ExpectNowhere(code)
+	// A person who was named by a number has no other address, and a delivered message needs no other way.
+	number := start(b, map[string]any{"phone_number": "13900139001"}).VerificationID
+	code = claim("app", 2)
+	again(number)
+	if got := claim("app", 2); got != code {
+		t.Errorf("the message to a number has the code %q, want %q", got, code)
+	}
+}
+
+func TestAResendUsesABackup(t *testing.T) {
+	b := newServer(t)
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"verification": map[string]any{"resend_by": "other_sender", "per_minute": 0},
+		"recipient": map[string]any{"caps_verification_per_minute": 0}})
+	for no, sort := range map[string]int{"first": 10, "backup": 5} {
+		b.AddSender(map[string]any{"sender_no": no})
+		b.AddRouteWith(map[string]any{"company_no": "default", "message_type": "verification", "sender_no": no, "sort": sort})
+		b.Claim(no, 1)
+	}
+	b.Exec("UPDATE sender_states SET seen_at = now()")
+	id := start(b, nil).VerificationID
+	b.Report(b.Claim("first", 1)[0].TaskID, "first", 2, nil)
+	b.Expect(200, "", "POST", path+"/"+id+"/resend", nil)
+	if again := b.Claim("first", 1); len(again) != 0 {
+		t.Errorf("the first sender got the message again")
+	}
+	if again := b.Claim("backup", 1); len(again) != 1 {
+		t.Errorf("the backup got %+v", again)
+	}
+}
+
+func TestAResendLeavesABrokenSender(t *testing.T) {
+	b := newServer(t)
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"verification": map[string]any{"resend_by": "other_sender", "per_minute": 0},
+		"recipient": map[string]any{"caps_verification_per_minute": 0}})
+	b.Claim("app", 1)
+	b.Claim("other", 1)
+	b.Exec("UPDATE sender_states SET seen_at = now()") // both senders are ready
+	id := start(b, nil).VerificationID
+	b.Report(b.Claim("other", 1)[0].TaskID, "other", 2, nil)
+	b.Expect(200, "", "POST", path+"/"+id+"/resend", nil) // waits for app, which claims nothing
+	b.Expect(200, "", "POST", path+"/"+id+"/resend", nil)
+	if again := b.Claim("other", 1); len(again) != 1 {
+		t.Errorf("the first sender got %+v", again)
+	}
+}
+
+func TestAnUnknownChannelIsAWrongField(t *testing.T) {
+	b := newServer(t)
+	b.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "ann@example.com"})
+	if a := b.Expect(422, "request.invalid", "POST", path, request(map[string]any{"phone_number": nil, "user_id": "u1", "channel": "fax"})); a.Fields() != "channel" {
+		t.Errorf("wrong fields %s", a.Fields())
+	}
+}
+
+func TestAResendNamesATemplateThatChanged(t *testing.T) {
+	b := newServer(t)
+	made := apptest.Decode[api.Template](t, b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{
+		"template_no": "code", "template_name": "code", "template_content": "Code {code}",
+	}))
+	id := start(b, map[string]any{"template_no": "code"}).VerificationID
+	allowMore(b)
+	b.Expect(200, "", "PATCH", fmt.Sprint("/api/v1/admin/template/", made.ID), map[string]any{"template_content": "Hello"})
+	if a := b.Expect(422, "request.invalid", "POST", path+"/"+id+"/resend", nil); a.Fields() != "template_no" {
+		t.Errorf("wrong fields %s", a.Fields())
+	}
+}
+
+func TestTheStarterSeesTheMessageOfAResendByAColleague(t *testing.T) {
+	b := newServer(t)
+	starter, colleague := b.AddUser("starter", "submit", nil), b.AddUser("colleague", "submit", nil)
+	id := apptest.Decode[api.VerificationStarted](t, b.Expect(200, "", "POST", path, request(nil), starter...)).VerificationID
+	allowMore(b)
+	b.Expect(200, "", "POST", path+"/"+id+"/resend", nil, colleague...)
+	for name, who := range map[string][]string{"starter": starter, "colleague": colleague} {
+		if v := apptest.Decode[api.VerificationView](t, b.Expect(200, "", "GET", path+"/"+id, nil, who...)); v.TaskStatus == nil {
+			t.Errorf("the %s does not see the state of the message", name)
+		}
+	}
+}
+
+func TestAResendStaysWithSMSWithoutAnEmailSender(t *testing.T) {
+	b := newServer(t)
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"verification": map[string]any{"resend_by": "email", "per_minute": 0},
+		"recipient": map[string]any{"caps_verification_per_minute": 0}})
+	b.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "ann@example.com"})
+	id := start(b, map[string]any{"phone_number": nil, "user_id": "u1"}).VerificationID
+	again := func(channel string) {
+		t.Helper()
+		task := apptest.Decode[api.VerificationStarted](t, b.Expect(200, "", "POST", path+"/"+id+"/resend", nil)).TaskID
+		if got := apptest.Scan[string](b, "SELECT c.channel FROM queue q JOIN pools p ON p.id = q.pool_id JOIN channels c ON c.id = p.channel_id WHERE q.task_id = $1", task); got != channel {
+			t.Errorf("the code is sent by %s, want %s", got, channel)
+		}
+	}
+	again("sms")
+	b.AddMailbox("mail")
+	again("email")
+	count(b)
+	if n := b.Count("SELECT started FROM verification_hours WHERE subject = '+86'"); n != 2 {
+		t.Errorf("%d codes are counted for the prefix, want the 2 by SMS", n)
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/channels/email", map[string]any{"status": "off"})
+	again("sms")
+}
+
+func TestTheLanguageOfATemplateIsThatOfTheCountry(t *testing.T) {
+	b := newServer(t)
+	open(b)
+	mail := b.AddMailbox("mail")
+	for no, translations := range map[string]map[string]string{"en": {"en": "code {code}"}, "de": {"en": "code {code}", "de": "Code {code}."}, "none": {}} {
+		b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{
+			"template_no": no, "template_name": no, "language": "zh", "template_content": "验证码{code}", "translations": translations,
+		})
+	}
+	for no, want := range map[string]string{"en": "code %s", "de": "Code %s.", "none": "验证码%s"} {
+		start(b, map[string]any{"phone_number": german, "template_no": no, "purpose": no})
+		if text, code := received(b); text != fmt.Sprintf(want, code) {
+			t.Errorf("%s: a German number gets %q", no, text)
+		}
+		allowMore(b)
+	}
+	start(b, map[string]any{"template_no": "de"})
+	if text, code := received(b); text != "验证码"+code {
+		t.Errorf("a Chinese number gets %q", text)
+	}
+	b.App.Pusher.Start()
+	b.AwaitStatus(start(b, map[string]any{"phone_number": nil, "email": "ann@example.com", "template_no": "de"}).TaskID, 2)
+	if text := strings.Join(sliceOf(mail.Of("ann@example.com")), "\n"); !strings.Contains(text, "验证码") || strings.Contains(text, "Your") {
+		t.Errorf("the mail is %s", text)
+	}
+}
+
+func TestCodesAreCheckedAsPeopleEnterThem(t *testing.T) {
+	b := stepsOf{newServer(t)}
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"verification": map[string]any{"per_minute": 0, "per_hour": 0},
+		"recipient": map[string]any{"caps_verification_per_minute": 0, "caps_verification_per_hour": 0}})
+	for _, form := range []func(string) string{
+		func(code string) string { return code + " " },
+		func(code string) string { return code[:3] + " " + code[3:] },
+		func(code string) string { return code[:3] + "-" + code[3:] },
+		func(code string) string { return code[:2] + "\u00a0" + code[2:4] + "\u2011" + code[4:] },
+		func(code string) string { return strings.Map(func(r rune) rune { return r - '0' + '０' }, code) },
+	} {
+		id := start(b.Bundle, nil).VerificationID
+		_, code := received(b.Bundle)
+		b.expect(id, form(code), "approved 4")
+	}
+	id := start(b.Bundle, nil).VerificationID
+	_, code := received(b.Bundle)
+	for n, other := range []string{"-", "code " + code, code + "0", "0" + code} {
+		b.expect(id, other, fmt.Sprint("pending ", 4-n))
+	}
+}
+
+func TestAnApprovalIsAnsweredEvenIfItsMessagesCannotBeCancelled(t *testing.T) {
+	b := newServer(t)
+	id := start(b, nil).VerificationID
+	_, code := received(b)
+	b.Exec("ALTER TABLE queue RENAME TO queue_renamed")
+	got := outcome(check(b, id, code))
+	b.Exec("ALTER TABLE queue_renamed RENAME TO queue")
+	if got != "approved 4" {
+		t.Errorf("the code is %s", got)
+	}
+}
+
+func TestAnErasureOfAContactFindsItsCodes(t *testing.T) {
+	b := newServer(t)
+	b.AddMailbox("mail")
+	for _, c := range []map[string]any{
+		{"user_id": "capitals", "email": "Ann@Example.com"}, {"user_id": "moved", "phone": apptest.Phone, "email": "old@example.com"},
+	} {
+		b.PutContacts(c)
+		start(b, map[string]any{"phone_number": nil, "user_id": c["user_id"], "channel": "email"})
+	}
+	start(b, map[string]any{"phone_number": nil, "user_id": "moved"})
+	b.PutContacts(map[string]any{"user_id": "moved", "phone": "13900139001", "email": "new@example.com"})
+	for _, user := range []string{"capitals", "moved"} {
+		b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"user_id": user})
+	}
+	b.RunErasures()
+	if n := b.Count("SELECT count(*) FROM verifications") + b.Count("SELECT count(*) FROM queue"); n != 0 {
+		t.Errorf("%d verifications and waiting messages are left", n)
+	}
+}
+
+func TestACodeIsNotDeferredByItsTemplate(t *testing.T) {
+	b := newServer(t)
+	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{
+		"template_no": "later", "template_name": "later", "template_content": "code {code}", "send_type": "scheduled",
+	})
+	start(b, map[string]any{"template_no": "later"})
+	if text, code := received(b); text != "code "+code {
+		t.Errorf("the text is %q", text)
 	}
 }

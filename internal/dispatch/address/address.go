@@ -44,9 +44,9 @@ func Read(channel, text, region string) (phone.Number, error) {
 	field := Field(channel)
 	if channel == directory.SMS {
 		if err := phone.CheckRegion("default_region", region); err != nil {
-			return phone.Number{}, err //nolint:wrapcheck // a fault
+			return phone.Number{}, err //nolint:wrapcheck // the error is a fault
 		}
-		return phone.Read(field, text, region) //nolint:wrapcheck // a fault
+		return phone.Read(field, text, region) //nolint:wrapcheck // the error is a fault
 	}
 	text = strings.TrimSpace(strings.Map(visible, text))
 	limit := maxUsualAddress

@@ -110,7 +110,7 @@ func TestABlockCancelsWaitingMessagesAndListsClaimedOnes(t *testing.T) {
 	}
 }
 
-func TestAClaimedMessageThatABlockStopsEndsLikeAWaitingOne(t *testing.T) {
+func TestABlockEndsClaimedMessagesLikeWaitingMessages(t *testing.T) {
 	for name, c := range map[string]struct {
 		end     func(b *apptest.Bundle, claimed api.ClaimedTask)
 		effects []string
@@ -201,7 +201,7 @@ func TestABlockDoesNotChangeTheExpiryOfAClaimedMessage(t *testing.T) {
 	}
 }
 
-func TestAReportAboutAClaimedMessageThatABlockStopsCounts(t *testing.T) {
+func TestReportsStillCountAfterABlockStopsAClaimedMessage(t *testing.T) {
 	b := apptest.New(t)
 	sent, failed := b.SubmitBody(message("marketing", nil)).TaskID, b.SubmitBody(message("marketing", nil)).TaskID
 	b.Claim("app", 2)
@@ -312,7 +312,7 @@ func TestABlockStopsASubmissionThatBeganBefore(t *testing.T) {
 	}
 }
 
-func TestABlockOfAStoppedServerIsEnforcedByTheSweep(t *testing.T) {
+func TestTheSweepEnforcesABlockThatAStoppedServerDidNotEnforce(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitBody(message("marketing", nil))
 	b.Exec(`INSERT INTO blocks (recipient, recipient_hash, scope, created_by) VALUES ($1, sha256(convert_to($1, 'UTF8')), 'marketing', 'u')`, number)

@@ -20,8 +20,8 @@ import (
 
 // These are the fields of a sender's configuration that configure callbacks.
 const (
-	Field  = "callback"       // contains a Config
-	Secret = "callbackSecret" // the key as text
+	Field  = "callback"       // the value is a Config
+	Secret = "callbackSecret" // the value is the key as text
 )
 
 // minSecret is the minimum length of a secret in bytes. A shorter secret can be guessed.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 	"slices"
+	"strings"
 
 	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/platform/bom"
@@ -20,16 +21,13 @@ const maxReceipts = 1000
 
 // These are the states of a message at a provider.
 const (
-	OnItsWay int16 = iota
-	Delivered
-	Undelivered
+	OnItsWay    = provider.OnItsWay
+	Delivered   = provider.Delivered
+	Undelivered = provider.Undelivered
 )
 
 // Receipt is the state of one message at the provider.
-type Receipt struct {
-	Number, Recipient, Code string
-	State                   int16
-}
+type Receipt = provider.Receipt
 
 // Body contains what a body reports.
 type Body struct {
@@ -109,7 +107,8 @@ func (c *Config) wrongFields(item any) []fault.Field {
 	return ofMessage
 }
 
-// unreadable returns those of the two fields of an item that have no text or number. number must not be true, false or an empty text.
+// unreadable returns faults of two fields of an item: each field must exist and contain a text or a number. The field number must also not be true, false or an
+// empty text.
 func unreadable(item any, number, other string) (wrong []fault.Field) {
 	for _, path := range []string{number, other} {
 		f, textAt := fault.Field{Name: "body.0." + path}, provider.TextAt
@@ -201,7 +200,7 @@ func appendValues(all []string, value any) []string {
 	return all
 }
 
-// items returns the items of the list of receipts, and of the list of messages if it is another one. One of the two lists can be missing.
+// items returns the items of the list of receipts, and of the list of messages if this is a different list. One of the two lists can be missing.
 func (c *Config) items(whole any) []any {
 	receipts := valueAt(whole, c.List)
 	if c.Received == nil || c.Received.List == "" || c.Received.List == c.List {
@@ -236,8 +235,7 @@ func listOf(value any) []any {
 func (c *Config) receipt(item any) (r Receipt, isReceipt bool) {
 	number, hasNumber := provider.NumberAt(item, c.Number)
 	state, hasState := provider.TextAt(item, c.State)
-	number = characters.First(postgres.Text(number), 200) // cut in the same way as the number of a sent message
-	if !hasNumber || !hasState || number == "" {
+	if !hasNumber || !hasState || FittingNumber(number) == "" {
 		return r, false
 	}
 	r = Receipt{Number: number, State: Undelivered}
@@ -252,6 +250,23 @@ func (c *Config) receipt(item any) (r Receipt, isReceipt bool) {
 	if r.Code, hasCode = provider.TextAt(item, c.Code); !hasCode {
 		r.Code = state
 	}
+	return Fitting(r), true
+}
+
+// Fitting returns a receipt of a provider in a form that can be stored: texts that are too long are cut, and characters that PostgreSQL cannot store are removed.
+// A provider that repeats a rejected receipt would otherwise repeat it until it gives up.
+func Fitting(r Receipt) Receipt {
+	r.Number = FittingNumber(r.Number)
 	r.Recipient, r.Code = characters.First(postgres.Text(r.Recipient), 100), characters.First(postgres.Text(r.Code), 100)
-	return r, true
+	return r
+}
+
+// FittingNumber returns a provider's number in a form that can be stored, cut in the same way as the number of a sent message. It is empty if the number contains
+// nothing but spaces.
+func FittingNumber(number string) string {
+	number = postgres.Text(number)
+	if strings.TrimSpace(number) == "" {
+		return ""
+	}
+	return characters.First(number, 200)
 }

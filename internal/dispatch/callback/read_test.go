@@ -216,7 +216,7 @@ func TestReviewNamesAnOptionWithoutEffect(t *testing.T) {
 }
 
 // The provider's id in a receipt is a text or a number.
-func TestAReceiptWhoseNumberIsFalseIsRefused(t *testing.T) {
+func TestAReceiptWhoseNumberIsABooleanIsRefused(t *testing.T) {
 	t.Parallel()
 	c := callback.Config{Verify: callback.Token, Number: "id", State: "state", Delivered: []string{"ok"}}
 	_, err := c.Read([]byte(`{"id":false,"state":"ok"}`))

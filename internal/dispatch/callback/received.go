@@ -25,7 +25,7 @@ type Received struct {
 	Offset    string   `json:"offset"` // difference from UTC of times without a zone, such as +08:00
 	MessageNo string   `json:"messageNo"`
 
-	International bool `json:"international"` // the numbers of people contain their country code, also without +; Country is not read
+	International bool `json:"international"` // the numbers of people contain their country code, with or without +, so Country is ignored
 
 	Answer Answer `json:"answer"` // answer to a callback that contains only messages; without a body: the answer to receipts
 }
@@ -139,7 +139,8 @@ func national(code, number string) (from, region string) {
 // timeLayouts contains the notations of times with text, apart from numbers.
 var timeLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", time.DateTime, "2006/01/02 15:04:05", "2006-01-02 15:04", time.RFC1123, time.RFC1123Z}
 
-// timeOf parses a time: a text, or the seconds or milliseconds since 1970. Without an own zone, it has the given offset. It returns nil if text is not a time.
+// timeOf parses a time: a text, or the seconds or milliseconds since 1970. A time without a zone has the given offset. timeOf returns nil if text is not a
+// time.
 func timeOf(text, offset string) *time.Time {
 	zone, isValid := zoneOf(offset)
 	if !isValid {

@@ -48,18 +48,25 @@ type Message struct {
 	Waits       bool       // if a cap is reached, the message is sent later; otherwise it is refused
 	IsExempt    bool       // the message has no caps and is not counted
 	Again       bool       // the message is sent again: it counts only if it is not counted yet, or was taken back
-	DueBefore   time.Time  // the due time of a message that waits, and gets a new due time
+	DueBefore   time.Time  // for a waiting message that gets a new due time: its present due time
 	Subjects    []Subject  // limit the message even if it is exempt
 
 	// Allowed returns the first time, not before `at`, that other rules about the recipient allow.
 	Allowed func(at time.Time) (time.Time, error)
 }
 
-// Subject is anything else than a recipient whose messages are limited, for example the client that requests a code. Its messages of a company and type are counted.
+// isNew reports whether the message is sent for the first time, and now unless its rules delay it.
+func (m Message) isNew() bool { return !m.Again && m.DueBefore.IsZero() && m.DueAt.IsZero() }
+
+// Subject is anything else than a recipient whose messages are limited, for example the client that requests a code. Its messages of a company and type are
+// counted, even if they are taken back: otherwise a cancellation would allow one more code at once. This does not apply to a suspicion, which is about messages
+// that were sent.
 type Subject struct {
 	Name  string // distinguishes the subject from all others
-	Field string // field of the request that the fault recipient.limited names
+	Field string // field of the request that the fault names
 	Caps  setting.Caps
+
+	IsSuspicion bool // the fault is recipient.suspected; otherwise recipient.limited
 }
 
 // Verdict is the decision about one message.
@@ -67,7 +74,7 @@ type Verdict struct {
 	DueAt     time.Time // when the message is due, if a cap delays it; zero: no cap does. If the message is refused: when a cap first allows it
 	IsRefused bool
 	Wait      time.Duration // if the message is refused: the time until DueAt
-	Field     string        // if the message is refused: the field of the subject whose cap refuses it; empty: the recipient
+	Subject   Subject       // if the message is refused: the subject whose cap refuses it; zero: the recipient
 
 	wasCounted bool // the message is sent again, and remains counted for its first due time
 }
@@ -89,7 +96,7 @@ const (
 type rule struct {
 	key
 	windows []window
-	field   string // see Verdict
+	subject Subject // see Verdict
 }
 
 // rulesOf returns the rules of a message. A message without caps has none.
@@ -97,7 +104,7 @@ func (s *Service) rulesOf(ctx context.Context, m Message) (rules []rule, err err
 	for _, subject := range m.Subjects {
 		if windows := windowsOf(subject.Caps); len(windows) > 0 {
 			hash := sha256.Sum256([]byte("subject\n" + subject.Name)) // no recipient contains a line break
-			rules = append(rules, rule{key{hash, m.CompanyID, m.MessageType}, windows, subject.Field})
+			rules = append(rules, rule{key{hash, m.CompanyID, m.MessageType}, windows, subject})
 		}
 	}
 	if m.IsExempt || m.Channel != directory.SMS || !strings.HasPrefix(m.Recipient, "+") {
@@ -120,7 +127,7 @@ func (s *Service) rulesOf(ctx context.Context, m Message) (rules []rule, err err
 		{allCompanies, allTypes, setting.Caps{PerDay: values.Recipient.CapsTotalDay}},
 	} {
 		if windows := windowsOf(r.caps); len(windows) > 0 {
-			rules = append(rules, rule{key{sha256.Sum256([]byte(m.Recipient)), r.companyID, r.messageType}, windows, ""})
+			rules = append(rules, rule{key{sha256.Sum256([]byte(m.Recipient)), r.companyID, r.messageType}, windows, Subject{}})
 		}
 	}
 	return rules, nil
@@ -132,7 +139,7 @@ func (s *Service) IsCapped(ctx context.Context, m Message) (bool, error) {
 	return len(rules) > 0, err
 }
 
-// Plan contains the decisions about messages, and what is counted for their recipients.
+// Plan contains the decisions about messages, and the counted messages of their recipients.
 type Plan struct {
 	Verdicts []Verdict // in the order of the messages
 
@@ -140,11 +147,14 @@ type Plan struct {
 	messages []Message
 	rules    [][]rule // of each message
 	now      time.Time
-	counted  map[key][]entry // in the order of the times
+	counted  map[key][]entry  // in the order of the times
+	stored   map[key][]entry  // in the database
+	added    map[key][]string // the tasks of this plan that stored contains, but counted only after the decision
+	lasting  map[key]bool     // the keys of counted whose messages are counted even if they are taken back
 }
 
-// Reserve decides about messages. It locks what is counted for their recipients until the transaction of ctx ends, so the caller runs it in a transaction, and then
-// stores the messages and calls Commit. Each message that is not refused counts for the following ones.
+// Reserve decides about messages. It locks the counts of their recipients until the transaction of ctx ends. The caller therefore needs a transaction, in which
+// it then stores the messages and calls Commit. Each accepted message counts when Reserve decides about the next message.
 func (s *Service) Reserve(ctx context.Context, messages []Message) (*Plan, error) {
 	return s.plan(ctx, messages, func(p capsq.CappedRecipientsLockParams) ([]capsq.CappedRecipientsLockRow, error) {
 		return s.q.CappedRecipientsLock(ctx, p)
@@ -154,7 +164,7 @@ func (s *Service) Reserve(ctx context.Context, messages []Message) (*Plan, error
 // Preview decides like Reserve, but locks nothing.
 func (s *Service) Preview(ctx context.Context, m Message) (Verdict, error) {
 	plan, err := s.plan(ctx, []Message{m}, func(p capsq.CappedRecipientsLockParams) ([]capsq.CappedRecipientsLockRow, error) {
-		found, err := s.q.CappedRecipients(ctx, capsq.CappedRecipientsParams(p))
+		found, err := s.q.CappedRecipients(ctx, capsq.CappedRecipientsParams{RecipientHashes: p.RecipientHashes, CompanyIds: p.CompanyIds, MessageTypes: p.MessageTypes})
 		rows := make([]capsq.CappedRecipientsLockRow, len(found))
 		for i, row := range found {
 			rows[i] = capsq.CappedRecipientsLockRow(row)
@@ -167,12 +177,16 @@ func (s *Service) Preview(ctx context.Context, m Message) (Verdict, error) {
 	return plan.Verdicts[0], nil
 }
 
-// plan decides about messages. read returns the rows that are to be counted.
+// plan decides about messages. read returns the counts.
 func (s *Service) plan(
 	ctx context.Context, messages []Message, read func(capsq.CappedRecipientsLockParams) ([]capsq.CappedRecipientsLockRow, error),
 ) (*Plan, error) {
-	p := &Plan{s: s, messages: messages, rules: make([][]rule, len(messages)), Verdicts: make([]Verdict, len(messages)), now: time.Now(), counted: map[key][]entry{}}
+	p := &Plan{
+		s: s, messages: messages, rules: make([][]rule, len(messages)), Verdicts: make([]Verdict, len(messages)), now: time.Now(),
+		counted: map[key][]entry{}, stored: map[key][]entry{}, added: map[key][]string{}, lasting: map[key]bool{},
+	}
 	var keys capsq.CappedRecipientsLockParams
+	var ordered []key
 	for i, m := range messages {
 		rules, err := s.rulesOf(ctx, m)
 		if err != nil {
@@ -181,14 +195,21 @@ func (s *Service) plan(
 		p.rules[i] = rules
 		for _, r := range rules {
 			if _, is := p.counted[r.key]; !is {
-				p.counted[r.key] = nil
-				keys.RecipientHashes, keys.CompanyIds = append(keys.RecipientHashes, r.hash[:]), append(keys.CompanyIds, r.companyID)
-				keys.MessageTypes = append(keys.MessageTypes, r.messageType)
+				p.counted[r.key], p.lasting[r.key] = nil, r.subject.Name != "" && !r.subject.IsSuspicion
+				ordered = append(ordered, r.key)
+			}
+			if m.isNew() {
+				p.added[r.key] = append(p.added[r.key], m.TaskID)
 			}
 		}
 	}
-	if len(p.counted) == 0 {
+	if len(ordered) == 0 {
 		return p, nil
+	}
+	for _, k := range ordered {
+		slices.Sort(p.added[k])
+		keys.RecipientHashes, keys.CompanyIds, keys.MessageTypes = append(keys.RecipientHashes, k.hash[:]), append(keys.CompanyIds, k.companyID), append(keys.MessageTypes, k.messageType)
+		keys.AddedTaskIds = append(keys.AddedTaskIds, strings.Join(p.added[k], " "))
 	}
 	rows, err := read(keys)
 	if err != nil {
@@ -197,11 +218,15 @@ func (s *Service) plan(
 	for i, row := range rows {
 		k := key{[sha256.Size]byte(row.RecipientHash), row.CompanyID, row.MessageType}
 		for n, id := range row.TaskIds {
-			p.counted[k] = append(p.counted[k], entry{id, row.Times[n]})
+			p.stored[k] = append(p.stored[k], entry{id, row.Times[n]})
 		}
+		p.counted[k] = slices.Clone(p.stored[k])
 		if i == 0 || row.LockedAt.After(p.now) {
 			p.now = row.LockedAt // the clock of PostgreSQL, so that servers with different clocks decide alike
 		}
+	}
+	for k, ids := range p.added {
+		p.counted[k] = slices.DeleteFunc(p.counted[k], func(e entry) bool { return slices.Contains(ids, e.taskID) })
 	}
 	if err := p.removeMoved(); err != nil {
 		return nil, err
@@ -212,9 +237,9 @@ func (s *Service) plan(
 	return p, p.decide(ctx)
 }
 
-// removeMoved removes messages that get a new due time from the count, so that they are counted for the new time instead. A message that has been due since the
-// time for which it is counted, and can be sent now, remains counted for this time. A message that was held has become due later. A message that is not counted
-// is counted now: it was held for longer than the longest cap, or it is older than the cap.
+// removeMoved stops counting the messages that get a new due time, so that they are counted for the new time instead. A message that has been due since the
+// time for which it is counted, and can be sent now, remains counted for this time. If a message was held, its due time is later than the time for which it is
+// counted. A message that was held for longer than the longest cap, or is older than the cap, was not counted. It is counted now.
 func (p *Plan) removeMoved() error {
 	var ids []string
 	for i, m := range p.messages {
@@ -237,7 +262,7 @@ func (p *Plan) removeMoved() error {
 	return nil
 }
 
-// removeTakenBack removes messages that are sent again, but were taken back before, from the count, so that they are counted for their new due time.
+// removeTakenBack stops counting the messages that were taken back and are sent again, so that they are counted for their new due time.
 func (p *Plan) removeTakenBack(ctx context.Context) error {
 	var ids []string
 	for _, m := range p.messages {
@@ -256,8 +281,8 @@ func (p *Plan) removeTakenBack(ctx context.Context) error {
 	return nil
 }
 
-// decide sets the verdicts. If a message is refused or has to wait, decide drops the messages that were cancelled before they were
-// sent, and decides again.
+// decide sets the verdicts. If a message is refused or has to wait, decide stops counting the messages that were taken back before a sender got them, except for
+// lasting keys, and decides again.
 func (p *Plan) decide(ctx context.Context) error {
 	before := p.snapshot()
 	isReached, err := p.decideAll()
@@ -265,9 +290,11 @@ func (p *Plan) decide(ctx context.Context) error {
 		return err
 	}
 	var ids []string
-	for _, list := range before {
+	for k, list := range before {
 		for _, e := range list {
-			ids = append(ids, e.taskID)
+			if !p.lasting[k] {
+				ids = append(ids, e.taskID)
+			}
 		}
 	}
 	back, err := p.s.inParts.TasksTakenBack(ctx, ids)
@@ -275,12 +302,12 @@ func (p *Plan) decide(ctx context.Context) error {
 		return postgres.Wrap("find counted messages that were taken back", err, nil)
 	}
 	p.counted = before
-	p.remove(back)
+	p.removeFrom(back, func(k key) bool { return !p.lasting[k] })
 	_, err = p.decideAll()
 	return err
 }
 
-// snapshot returns a copy of what is counted.
+// snapshot returns a copy of the counted messages.
 func (p *Plan) snapshot() map[key][]entry {
 	all := make(map[key][]entry, len(p.counted))
 	for k, list := range p.counted {
@@ -290,13 +317,18 @@ func (p *Plan) snapshot() map[key][]entry {
 }
 
 // remove stops counting the messages of tasks.
-func (p *Plan) remove(taskIDs []string) {
+func (p *Plan) remove(taskIDs []string) { p.removeFrom(taskIDs, func(key) bool { return true }) }
+
+// removeFrom works like remove for some keys.
+func (p *Plan) removeFrom(taskIDs []string, isMeant func(key) bool) {
 	for k, list := range p.counted {
-		p.counted[k] = slices.DeleteFunc(list, func(e entry) bool { return slices.Contains(taskIDs, e.taskID) })
+		if isMeant(k) {
+			p.counted[k] = slices.DeleteFunc(list, func(e entry) bool { return slices.Contains(taskIDs, e.taskID) })
+		}
 	}
 }
 
-// decideAll sets the verdicts with what is counted now, and counts the messages that are not refused. isReached reports whether a cap delays or refuses a message.
+// decideAll sets the verdicts, and counts the messages that are not refused. isReached reports whether a cap delays or refuses a message.
 func (p *Plan) decideAll() (isReached bool, err error) {
 	for i, m := range p.messages {
 		if len(p.rules[i]) == 0 {
@@ -307,7 +339,7 @@ func (p *Plan) decideAll() (isReached bool, err error) {
 		if *v = (Verdict{wasCounted: m.Again && isCounted}); v.wasCounted {
 			continue
 		}
-		first, at, field, err := p.first(m, p.rules[i])
+		first, at, subject, err := p.first(m, p.rules[i])
 		if err != nil {
 			return isReached, err
 		}
@@ -316,7 +348,7 @@ func (p *Plan) decideAll() (isReached bool, err error) {
 			v.IsRefused = !m.Waits || claim.CanOnlyExpire(m.ExpiresAt, at)
 		}
 		if v.IsRefused {
-			v.Wait, v.Field = at.Sub(p.now), field
+			v.Wait, v.Subject = at.Sub(p.now), subject
 			continue
 		}
 		p.count(p.rules[i], entry{m.TaskID, at})
@@ -336,8 +368,8 @@ func (p *Plan) countedFor(rules []rule, taskID string) (at time.Time, isCounted 
 	return at, false
 }
 
-// first returns when a message would be due without caps, and when it is due with them. field is the field of the last rule that delays it.
-func (p *Plan) first(m Message, rules []rule) (first, at time.Time, field string, err error) {
+// first returns when a message would be due without caps, and when it is due with them. subject is the subject of the last rule that delays it.
+func (p *Plan) first(m Message, rules []rule) (first, at time.Time, subject Subject, err error) {
 	at = p.now
 	if m.DueAt.After(at) {
 		at = m.DueAt.Truncate(time.Microsecond) // the precision of PostgreSQL
@@ -346,7 +378,7 @@ func (p *Plan) first(m Message, rules []rule) (first, at time.Time, field string
 		later := at
 		if m.Allowed != nil {
 			if later, err = m.Allowed(at); err != nil {
-				return first, at, field, err
+				return first, at, subject, err
 			}
 			later = later.Truncate(time.Microsecond)
 		}
@@ -355,11 +387,11 @@ func (p *Plan) first(m Message, rules []rule) (first, at time.Time, field string
 		}
 		for _, r := range rules {
 			if allowed := next(r.windows, p.counted[r.key], later); allowed.After(later) {
-				later, field = allowed, r.field
+				later, subject = allowed, r.subject
 			}
 		}
 		if later.Equal(at) {
-			return first, at, field, nil
+			return first, at, subject, nil
 		}
 		at = later
 	}
@@ -372,9 +404,8 @@ func (p *Plan) count(rules []rule, e entry) {
 	}
 }
 
-// Commit stores what is counted, without the messages that are not stored. isStored reports whether the message with an index is stored. If counted messages
-// are not stored, messages were possibly refused because of them. Commit then returns the indexes of the refused messages, so that the caller decides about
-// them again.
+// Commit stores the counts, without the messages that were not stored. isStored(i) reports whether message i was stored. If a counted message was not stored,
+// it possibly caused the refusal of other messages. Commit then returns the indexes of the refused messages, so that the caller decides about them again.
 func (p *Plan) Commit(ctx context.Context, isStored func(i int) bool) (again []int, err error) {
 	var lost []string
 	for i, v := range p.Verdicts {
@@ -383,15 +414,17 @@ func (p *Plan) Commit(ctx context.Context, isStored func(i int) bool) (again []i
 		}
 	}
 	p.remove(lost)
-	set := capsq.CappedRecipientsSetParams{}
+	var set capsq.CappedRecipientsSetParams
 	for k, list := range p.counted {
-		for _, e := range list {
-			if p.now.Sub(e.at) >= day { // no cap counts it any more
-				continue
-			}
-			set.RecipientHashes, set.CompanyIds, set.MessageTypes = append(set.RecipientHashes, k.hash[:]), append(set.CompanyIds, k.companyID), append(set.MessageTypes, k.messageType)
-			set.TaskIds, set.Times = append(set.TaskIds, e.taskID), append(set.Times, e.at)
+		if list = p.withoutOld(list); p.isStored(k, list) {
+			continue
 		}
+		ids, times := make([]string, len(list)), make([]string, len(list))
+		for i, e := range list {
+			ids[i], times[i] = e.taskID, e.at.Format(time.RFC3339Nano)
+		}
+		set.RecipientHashes, set.CompanyIds, set.MessageTypes = append(set.RecipientHashes, k.hash[:]), append(set.CompanyIds, k.companyID), append(set.MessageTypes, k.messageType)
+		set.TaskIds, set.Times = append(set.TaskIds, strings.Join(ids, " ")), append(set.Times, strings.Join(times, " "))
 	}
 	if len(set.TaskIds) > 0 {
 		if err := p.s.q.CappedRecipientsSet(ctx, set); err != nil {
@@ -406,7 +439,33 @@ func (p *Plan) Commit(ctx context.Context, isStored func(i int) bool) (again []i
 	return again, nil
 }
 
-// CountedDueAt returns when a message is due according to what is counted. It returns false if the message is not counted.
+// withoutOld returns the entries of list that a cap can still count.
+func (p *Plan) withoutOld(list []entry) []entry {
+	for len(list) > 0 && p.now.Sub(list[0].at) >= day {
+		list = list[1:]
+	}
+	return list
+}
+
+// isStored reports whether the database contains list for a key. A task that CappedRecipientsLock added has the time at which its row was locked: that is now.
+func (p *Plan) isStored(k key, list []entry) bool {
+	return slices.EqualFunc(list, p.stored[k], func(e, stored entry) bool {
+		return e.taskID == stored.taskID && (e.at.Equal(stored.at) || e.at.Equal(p.now) && slices.Contains(p.added[k], e.taskID))
+	})
+}
+
+// Next returns when the caps allow one more message like message i, after the messages of the plan were counted; a zero time: they allow it now. A suspicion has no
+// end that a person could wait for.
+func (p *Plan) Next(i int) (time.Time, error) {
+	rules := slices.DeleteFunc(slices.Clone(p.rules[i]), func(r rule) bool { return r.subject.IsSuspicion })
+	first, at, _, err := p.first(p.messages[i], rules)
+	if !at.After(first) {
+		return time.Time{}, err
+	}
+	return at, err
+}
+
+// CountedDueAt returns the due time for which a message is counted. It returns false if the message is not counted.
 func (s *Service) CountedDueAt(ctx context.Context, m Message) (time.Time, bool, error) {
 	hash := sha256.Sum256([]byte(m.Recipient))
 	rows, err := s.q.CappedRecipients(ctx, capsq.CappedRecipientsParams{

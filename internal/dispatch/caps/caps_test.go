@@ -91,7 +91,7 @@ func (b capped) run(sweeps ...func(context.Context) (int, error)) {
 	}
 }
 
-func TestACapRefusesOneMessageTooManyUntilTheFirstIsOldEnough(t *testing.T) {
+func TestACapRefusesMessagesUntilTheFirstMessageIsOldEnough(t *testing.T) {
 	b := capped{apptest.New(t)}
 	b.set(map[string]any{"notification_per_minute": 1, "notification_per_hour": 2})
 	b.accept(nil)
@@ -116,6 +116,32 @@ func TestACapRefusesOneMessageTooManyUntilTheFirstIsOldEnough(t *testing.T) {
 	b.accept(nil)
 	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE status_code = 429"); n != 3 {
 		t.Errorf("%d refused submissions are logged, want 3", n)
+	}
+}
+
+// The statement that locks a row also counts the message. If a cap then refuses or delays the message, the row says so.
+func TestCountsContainAcceptedMessagesAtTheirTimes(t *testing.T) {
+	b := capped{apptest.New(t)}
+	b.set(map[string]any{"notification_per_hour": 2})
+	const counted = `SELECT string_agg(concat_ws(' ', m.content, CASE WHEN o.at > now() THEN 'later' ELSE 'now' END), '|' ORDER BY o.nth)
+		FROM capped_recipients c CROSS JOIN LATERAL unnest(c.task_ids, c.times) WITH ORDINALITY AS o (task_id, at, nth) JOIN messages m ON m.task_id = o.task_id`
+	expect := func(want string) {
+		t.Helper()
+		if got := apptest.Scan[string](b.Bundle, counted); got != want {
+			t.Errorf("counted %s, want %s", got, want)
+		}
+	}
+	b.accept(map[string]any{"content": "planned", "expect_send_time": time.Now().Add(50 * time.Minute)})
+	expect("planned later")
+	b.accept(map[string]any{"content": "first"})
+	expect("first now|planned later")
+	b.refuse(map[string]any{"content": "second"})
+	expect("first now|planned later")
+	b.pass("25 hours")
+	b.accept(map[string]any{"content": "third"})
+	expect("third now")
+	if n := b.Count("SELECT count(*) FROM capped_recipients WHERE last_on = (now() AT TIME ZONE 'UTC')::date"); n != 1 {
+		t.Errorf("%d rows of today", n)
 	}
 }
 
@@ -147,7 +173,7 @@ func TestACompanyHasCapsOfItsOwnBesideTheTotalOfAllCompanies(t *testing.T) {
 	b.refuse(number, w.Acme...)
 }
 
-func TestARepeatIsAnsweredAlthoughACapIsReached(t *testing.T) {
+func TestARepeatedRequestSucceedsAfterACapIsReached(t *testing.T) {
 	b := capped{apptest.New(t)}
 	b.set(map[string]any{"notification_per_day": 1})
 	first := b.accept(map[string]any{"dedup_key": "k"})
@@ -510,6 +536,40 @@ func TestReleasedMessagesStayWithinCaps(t *testing.T) {
 			})
 		}
 	}
+}
+
+// R6: if several held messages to one person are released, a cap delays marketing messages, and not codes.
+func TestOfReleasedMessagesThoseOfHighPriorityAreSentFirst(t *testing.T) {
+	b := capped{apptest.New(t)}
+	status := func(value string) {
+		b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"status": value})
+		b.run(b.App.Queue.FollowSwitches)
+	}
+	sale := b.accept(map[string]any{"message_type": "marketing"}).TaskID
+	code := b.accept(map[string]any{"message_type": "verification"}).TaskID
+	status("off")
+	b.set(map[string]any{"total_per_day": 1})
+	status("on")
+	b.run(b.App.Queue.MoveQuiet)
+	if got := b.ClaimIDs(10); len(got) != 1 || got[0] != code {
+		t.Errorf("claimed %v, want the code %s", got, code)
+	}
+	if due := b.Task(sale).DueAt; due == nil || time.Until(*due) < 23*time.Hour {
+		t.Errorf("the marketing message is due at %v, want a day later", due)
+	}
+}
+
+// R5, R6: a message that waits for the end of quiet hours counts at its due time. It takes no place of messages that are sent more than the length of the cap
+// earlier. Within a day before, the total of 24 hours counts it.
+func TestAMessageInQuietHoursIsCountedAtTheirEnd(t *testing.T) {
+	b := capped{apptest.New(t)}
+	b.SetQuiet("marketing", -time.Hour, 5*time.Hour)
+	b.set(map[string]any{"marketing_per_hour": 1, "total_per_day": 2})
+	sale := b.accept(map[string]any{"message_type": "marketing"}).TaskID
+	b.accept(map[string]any{"message_type": "marketing", "priority": 0}) // has no quiet hours: sent five hours before the sale
+	b.refuse(map[string]any{"message_type": "verification"})
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+sale+"/cancel", map[string]any{})
+	b.accept(map[string]any{"message_type": "verification"})
 }
 
 // R6: the release of messages without caps leaves no work to the sweep that moves tasks.

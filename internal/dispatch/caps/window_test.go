@@ -43,7 +43,7 @@ func TestTheNextDueTimeIsTheEarliestThatAllCapsAllow(t *testing.T) {
 			if found.Before(at) || !isKept(windows, with(counted, found)) {
 				t.Fatalf("seed %d: %v from %v on breaks a cap", seed, found, at)
 			}
-			earlier := []time.Time{at} // the earliest allowed time is always at, or the end of the window of a counted message
+			earlier := []time.Time{at} // the earliest allowed time is always either `at` or the end of the window of a counted message
 			for _, e := range counted {
 				for _, w := range windows {
 					earlier = append(earlier, e.at.Add(w.length))

@@ -2,7 +2,9 @@ package directory
 
 import (
 	"context"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"lksms/gen/directoryq"
@@ -28,7 +30,7 @@ type Company struct {
 func (s *Service) CreateCompany(ctx context.Context, c Company) (CompanyRow, error) {
 	err := s.Change(ctx, func(ctx context.Context) error {
 		if err := phone.CheckRegion("default_region", c.DefaultRegion); err != nil {
-			return err //nolint:wrapcheck // a fault
+			return err //nolint:wrapcheck // the error is a fault
 		}
 		if err := s.checkCountries(ctx, c.Countries); err != nil {
 			return err
@@ -86,7 +88,7 @@ func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, 
 				return 0, err
 			}
 			if err := phone.CheckRegion("default_region", c.DefaultRegion); err != nil {
-				return 0, err //nolint:wrapcheck // a fault
+				return 0, err //nolint:wrapcheck // the error is a fault
 			}
 			if err := s.checkCountries(ctx, c.Countries); err != nil {
 				return 0, err
@@ -169,6 +171,24 @@ func (s *Service) DefaultRegion(ctx context.Context, companyID *int64) (string, 
 		return "", err
 	}
 	return d.companies[*companyID].DefaultRegion, nil
+}
+
+// Regions returns the default regions of all companies, each once; an empty region: a company has no region. With companyID, it returns the region of this
+// company.
+func (s *Service) Regions(ctx context.Context, companyID *int64) ([]string, error) {
+	if companyID != nil {
+		region, err := s.DefaultRegion(ctx, companyID)
+		return []string{region}, err
+	}
+	d, err := s.cache.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	regions := map[string]bool{}
+	for _, c := range d.companies {
+		regions[c.DefaultRegion] = true
+	}
+	return slices.Sorted(maps.Keys(regions)), nil
 }
 
 // RegionOr returns region or, if region is empty, the default region of the company. The region applies to phone numbers without a country code. Fault:

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // for machines without time zones
 	"unicode"
 
+	"lksms/internal/dispatch/phone"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/setting"
@@ -17,14 +19,16 @@ import (
 // RecipientRules are a company's own rules about the people who receive its messages. A nil field means the rule of the platform.
 type RecipientRules struct {
 	QuietHours QuietHours `json:"quiet_hours,omitzero"`
-	TimeZone   *string    `json:"time_zone,omitempty"` // of people whose time zone is unknown
+	TimeZone   *string    `json:"time_zone,omitempty"` // time zone of people whose own time zone is unknown
 
 	// These are the texts by which people ask for no more marketing messages, and for messages again.
 	OptOutWords *[]string `json:"opt_out_words,omitempty"`
 	OptInWords  *[]string `json:"opt_in_words,omitempty"`
-	OptOutReply *string   `json:"opt_out_reply,omitempty"` // confirms to a person that marketing messages are blocked; nil: nothing does
+	OptOutReply *string   `json:"opt_out_reply,omitempty"` // text that confirms a block of marketing messages to the person; nil: no confirmation
 
 	Caps CapsByType `json:"caps,omitzero"`
+
+	VerificationCountries *[]string `json:"verification_countries,omitempty"` // countries (ISO 3166-1) that get codes by SMS, besides the country of the company
 }
 
 // CapsByType contains a company's own caps of each message type.
@@ -91,19 +95,27 @@ func (r RecipientRules) check() error {
 		notification, marketing, checkWords("recipient.opt_out_words", r.OptOutWords), checkWords("recipient.opt_in_words", r.OptInWords),
 	} {
 		if err := wrong.Add(err); err != nil {
-			return err //nolint:wrapcheck // never happens: all are faults
+			return err //nolint:wrapcheck // impossible: all these errors are faults
 		}
 	}
 	if r.OptOutReply != nil && strings.TrimSpace(*r.OptOutReply) == "" {
 		wrong.Invalid("recipient.opt_out_reply", fault.Blank, nil)
 	}
+	for i, region := range optional.Value(r.VerificationCountries) {
+		if err := wrong.Add(phone.CheckRegion(fmt.Sprintf("recipient.verification_countries.%d", i), region)); err != nil {
+			return err //nolint:wrapcheck // impossible: all these errors are faults
+		}
+	}
 	if r.TimeZone != nil {
-		if _, err := time.LoadLocation(*r.TimeZone); err != nil || *r.TimeZone == "" || *r.TimeZone == "Local" {
+		if _, err := time.LoadLocation(*r.TimeZone); err != nil || slices.Contains(ofHost, *r.TimeZone) {
 			wrong.Invalid("recipient.time_zone", fault.NotThere, nil)
 		}
 	}
-	return wrong.Err() //nolint:wrapcheck // a fault
+	return wrong.Err() //nolint:wrapcheck // the error is a fault
 }
+
+// ofHost contains the names that time.LoadLocation knows, but that mean another time zone on each host.
+var ofHost = []string{"", "Local", "localtime", "posixrules"}
 
 func checkWords(field string, words *[]string) error {
 	var wrong fault.Fields
@@ -112,7 +124,7 @@ func checkWords(field string, words *[]string) error {
 			wrong.Invalid(fmt.Sprintf("%s.%d", field, i), fault.Blank, nil)
 		}
 	}
-	return wrong.Err() //nolint:wrapcheck // a fault
+	return wrong.Err() //nolint:wrapcheck // the error is a fault
 }
 
 // stored returns the rules as they are stored.

@@ -24,12 +24,27 @@ import (
 type Driver interface {
 	// Send sends messages and calls report with the index and the outcome of each message, as soon as the outcome is known. It calls report at most
 	// once per message, from several goroutines at once, and never after Send has returned. A message without a report was not tried: the message had
-	// expired, MayBegin refused it, the time of ctx was nearly over, or the sender is in trouble. Send returns soon after ctx ends.
+	// expired, MayBegin refused it, the time of ctx was nearly over, or the sender is in trouble. Send returns soon after ctx ends, or the contexts of Tools.Rest.
 	Send(ctx context.Context, messages []provider.Message, report func(i int, o provider.Outcome))
 
 	// Target identifies the called provider or providers. Different targets mean different providers, or the same provider with and without
 	// encryption. An empty target means that the driver calls no provider.
 	Target() string
+}
+
+// Linked is a Driver that sends through permanent connections to its provider, the links. Send uses the links that are open in this process.
+type Linked interface {
+	Driver
+	// Batch returns the maximum number of messages in the next Send: as many as can be sent at once and soon.
+	Batch() int
+	// Finish makes Send begin no further message, and waits until those that were begun have ended, or the provider does not answer. The links stay open.
+	Finish(ctx context.Context)
+	// Links returns the number of links.
+	Links() int
+	// Run keeps the link nth (from 1) open until ctx ends. It then closes the link within two seconds, and returns.
+	Run(ctx context.Context, nth int)
+	// State returns the state of the link nth.
+	State(nth int) provider.LinkState
 }
 
 // kind describes a kind of driver.
@@ -50,6 +65,8 @@ var kinds = map[string]kind{
 	"email":       {secrets: []string{"password"}, batch: 100, make: newEmail},
 	"http-sms":    {secrets: []string{"secrets"}, addresses: []string{"url", "batchUrl"}, batch: 100, make: newHTTPSMS},
 	"aliyun-sms":  {secrets: []string{"accessKeySecret"}, addresses: []string{"baseUrl"}, batch: 100, signs: true, make: newAliyun},
+	"smpp":        {secrets: []string{"password"}, batch: 500, make: newSMPP},
+	"cmpp":        {secrets: []string{"shared_secret"}, batch: 500, make: newCMPP},
 	"tencent-sms": {secrets: []string{"secretKey"}, addresses: []string{"baseUrl"}, batch: 100, signs: true, make: newTencent},
 }
 

@@ -544,7 +544,7 @@ func TestHTTPSMSBuildsTheConfiguredRequest(t *testing.T) {
 	}{
 		{"json, accepted", json1, says(200, `{"data":[{"code":0,"id":98765432109876543210}]}`), provider.Outcome{OK: true, ProviderNo: "98765432109876543210"},
 			`{"account":"acme","app":12345678901234567,"msg":"他说\"你好\"\u0026a=1","password":"hunter2","rate":1.5,"to":["8613800138000"],"type":3}`},
-		{"json, refused for good", json1, says(200, `{"data":[{"code":15,"text":"黑名单"}]}`), provider.Outcome{Permanent: true, Code: "15", Error: "黑名单"}, ""},
+		{"json, refused for good", json1, says(200, `{"data":[{"code":15,"text":"黑名单"}]}`), provider.Outcome{Permanent: true, Code: "15", Error: "黑名单", IsQuoted: true}, ""},
 		{"json, refused for now", json1, says(200, `{"data":[{"code":22}]}`), provider.Outcome{Code: "22", Error: "the provider refused it"}, ""},
 		{"form, accepted", form, says(200, "0,20251121"), provider.Outcome{OK: true, ProviderNo: "20251121"},
 			url.Values{"mobile": {"+8613800138000"}, "rate": {"1.5"}, "text": {message.Content}}.Encode()},
@@ -623,7 +623,7 @@ func TestUnexpectedProviderAnswersAreUnclearOrOutages(t *testing.T) {
 			if o.Error == "" || o.Code == "" || strings.Contains(o.Error, p.URL) {
 				t.Errorf("%+v", o)
 			}
-			if o.Error, o.Code = "", ""; o != c.want {
+			if o.Error, o.Code, o.IsQuoted = "", "", false; o != c.want {
 				t.Errorf("got %+v, want %+v", o, c.want)
 			}
 			if len(p.seen()) != 1 {

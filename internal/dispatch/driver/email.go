@@ -90,7 +90,7 @@ func newEmail(config []byte, t provider.Tools) (Driver, error) {
 		d.options = append(d.options, mail.WithTLSPolicy(mail.TLSMandatory))
 	case "implicit":
 		port = mail.DefaultPortSSL
-		d.options = append(d.options, mail.WithSSL(), mail.WithDialContextFunc(t.Outbound.DialTLS(c.Host)))
+		d.options = append(d.options, mail.WithSSL(), mail.WithDialContextFunc(t.Outbound.DialTLS(c.Host, nil)))
 	case "none":
 		port = mail.DefaultPort
 		d.options = append(d.options, mail.WithTLSPolicy(mail.NoTLS))

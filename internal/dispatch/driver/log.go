@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"lksms/internal/dispatch/driver/provider"
+	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/platform/fault"
 )
 
@@ -43,7 +44,10 @@ func (d *logDriver) Send(ctx context.Context, messages []provider.Message, repor
 			slog.String("task_id", m.TaskID), slog.Int("attempt", int(m.Attempt)), slog.Int("characters", utf8.RuneCountInString(m.Content)),
 		}
 		if d.config.ShowContent {
-			attributes = append(attributes, slog.String("to", m.Recipient), slog.String("title", m.Hider.Hide(m.Title)), slog.String("content", m.Hider.Hide(m.Content)))
+			if m.IsSensitive {
+				m.Title, m.Content = sensitive.Hide(m.Title), sensitive.Hide(m.Content)
+			}
+			attributes = append(attributes, slog.String("to", m.Recipient), slog.String("title", m.Title), slog.String("content", m.Content))
 		}
 		d.log.LogAttrs(ctx, slog.LevelInfo, "message sent to the log", attributes...)
 		report(i, provider.Outcome{OK: true})

@@ -36,7 +36,7 @@ func TestContractDescribesEveryDriverConfiguration(t *testing.T) {
 	if err := json.Unmarshal(text, &schemas); err != nil {
 		t.Fatal(err)
 	}
-	files := map[string]string{"aliyun-sms": "aliyun.go", "tencent-sms": "tencent.go", "dingtalk": "dingtalk.go", "email": "email.go", "http-sms": "httpsms.go", "log": "log.go", "oa": "oa.go", "wechat": "wechat.go"}
+	files := map[string]string{"aliyun-sms": "aliyun.go", "tencent-sms": "tencent.go", "cmpp": "carrier/cmpp_config.go", "dingtalk": "dingtalk.go", "email": "email.go", "http-sms": "httpsms.go", "log": "log.go", "oa": "oa.go", "smpp": "carrier/smpp_config.go", "wechat": "wechat.go"}
 	for _, kind := range driver.Kinds() {
 		schema := schemas[kind]
 		var inContract, secrets []string
@@ -71,8 +71,11 @@ func fieldsIn(t *testing.T, file string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, config, _ := strings.Cut(string(source), "config struct {")
-	config, _, _ = strings.Cut(config, "\n\t}\n")
+	_, config, isNested := strings.Cut(string(source), "config struct {")
+	if !isNested {
+		_, config, _ = strings.Cut(string(source), "Config struct {")
+	}
+	config = regexp.MustCompile(`(?s)^.*?\n\t?}\n`).FindString(config)
 	var names []string
 	for _, found := range regexp.MustCompile("`json:\"(\\w+)\"`").FindAllStringSubmatch(config, -1) {
 		names = append(names, found[1])

@@ -148,7 +148,8 @@ func noToken(err error) provider.Outcome {
 	if !errors.As(err, &refused) {
 		return provider.Untried
 	}
-	return provider.Outcome{Trouble: true, Code: refused.outcome.Code, Error: refused.Error(), Answer: refused.outcome.Answer, Pause: refused.outcome.Pause}
+	of := refused.outcome
+	return provider.Outcome{Trouble: true, Code: of.Code, Error: refused.Error(), IsQuoted: of.IsQuoted, Answer: of.Answer, Pause: of.Pause}
 }
 
 // fetch fetches a token and returns its validity period.

@@ -20,6 +20,7 @@ import (
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
+	"lksms/internal/platform/smpp"
 	"lksms/internal/platform/sweep"
 )
 
@@ -96,7 +97,7 @@ func (s *Service) Plan(ctx context.Context, r Request) (Plan, error) {
 		Action: r.Action, FromID: first, BeforeID: before, CompanyID: r.Filter.Viewer.CompanyID, Recipient: recipient, Source: r.Filter.Source,
 		MessageType: r.Filter.MessageType, CreatedFrom: r.Filter.CreatedFrom, CreatedTo: r.Filter.CreatedTo, SenderNo: r.Filter.SenderNo,
 		Result: r.Filter.Result, Delivery: r.Filter.Delivery, BatchID: r.Filter.BatchID, IsTest: r.Filter.Test,
-		CountryNo: r.Filter.CountryNo, TemplateNo: r.Filter.TemplateNo, SubmittedBy: r.Filter.SubmittedBy, ProviderNo: r.Filter.ProviderNo,
+		CountryNo: r.Filter.CountryNo, TemplateNo: r.Filter.TemplateNo, SubmittedBy: r.Filter.SubmittedBy, ProviderNos: smpp.StoredIDs(r.Filter.ProviderNo),
 		Status: status, MaxTasks: MaxTasks, Filter: r.Shown, Remark: r.Remark, CreatedBy: r.By, Expected: r.Count,
 		BatchSize: partSize,
 	}

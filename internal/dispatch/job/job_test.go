@@ -302,7 +302,7 @@ func TestAStoppedJobChangesNoFurtherTasks(t *testing.T) {
 }
 
 // If several servers run the same jobs, and one of them dies during a run, each task is changed once and counted once.
-func TestJobChangesEachTaskOnceAlthoughAServerDies(t *testing.T) {
+func TestJobChangesEachTaskOnceEvenIfAServerDies(t *testing.T) {
 	b := apptest.New(t)
 	const tasks = 3000
 	insert(b, "f", tasks, 3)

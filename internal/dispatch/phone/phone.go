@@ -111,7 +111,7 @@ func lacksPlus(digits, region string) bool {
 const minNational = 8
 
 // isMainland reports whether region allows a mobile number of mainland China without a country code. An empty region allows such a number.
-func isMainland(region string) bool { return region == "" || region == "CN" }
+func isMainland(region string) bool { return region == "" || region == Home }
 
 // spreadsheet matches a number that a spreadsheet stored as a decimal: 13800138000.0.
 var spreadsheet = regexp.MustCompile(`^(\+?[0-9]{7,})\.0{1,2}$`)
@@ -192,7 +192,7 @@ func IsRegion(region string) bool { return phonenumbers.GetCountryCodeForRegion(
 // CheckRegion returns the fault request.invalid for an unknown region.
 func CheckRegion(field, region string) error {
 	if region != "" && !IsRegion(region) {
-		return fault.InvalidField(field, fault.NotARegion, nil)
+		return fault.InvalidField(field, fault.NotARegion, region)
 	}
 	return nil
 }
@@ -240,10 +240,15 @@ func NormaliseFilter(field string, number *string, region string) (*string, erro
 	return &normalised, err
 }
 
+// isHome reports whether a number in E.164 is a mobile number of mainland China. Most numbers are, and need no parsing.
+func isHome(number string) bool {
+	return strings.HasPrefix(number, mainland) && isMainlandMobile(number[len(mainland):])
+}
+
 // Region returns the ISO 3166-1 code of the region of a number in E.164. It returns an empty string if the number has no region. A call takes about 20 µs.
 func Region(number string) string {
-	if strings.HasPrefix(number, mainland) && isMainlandMobile(number[len(mainland):]) {
-		return "CN"
+	if isHome(number) {
+		return Home
 	}
 	parsed, err := phonenumbers.Parse(number, UnknownRegion)
 	if err != nil {
@@ -254,6 +259,46 @@ func Region(number string) string {
 	}
 	return ""
 }
+
+// CountryCode returns + and the country code of a number in E.164. It returns an empty string if the number cannot be parsed.
+func CountryCode(number string) string {
+	if isHome(number) {
+		return mainland
+	}
+	parsed, err := phonenumbers.Parse(number, UnknownRegion)
+	if err != nil {
+		return ""
+	}
+	return "+" + strconv.Itoa(int(parsed.GetCountryCode()))
+}
+
+// IsWhole reports whether a text in E.164 is a whole number, and not only its beginning.
+func IsWhole(number string) bool {
+	parsed, err := phonenumbers.Parse(number, UnknownRegion)
+	return err == nil && phonenumbers.IsValidNumber(parsed)
+}
+
+// GetsTexts reports whether a number in E.164 can belong to a mobile phone. Fixed lines, and service numbers such as premium-rate numbers, cannot. An unknown kind of
+// number can.
+func GetsTexts(number string) bool {
+	if isHome(number) {
+		return true
+	}
+	parsed, err := phonenumbers.Parse(number, UnknownRegion)
+	if err != nil {
+		return true
+	}
+	switch phonenumbers.GetNumberType(parsed) {
+	case phonenumbers.FIXED_LINE, phonenumbers.TOLL_FREE, phonenumbers.PREMIUM_RATE, phonenumbers.SHARED_COST, phonenumbers.UAN, phonenumbers.PAGER, phonenumbers.VOICEMAIL,
+		phonenumbers.PERSONAL_NUMBER: // can cost as much as premium-rate numbers
+		return false
+	default:
+		return true
+	}
+}
+
+// Home is the region of numbers without a country code, if a company has no region.
+const Home = "CN"
 
 // UnknownRegion is the region of a number whose country is not known. Only a number with + or 00 can be read in this region.
 const UnknownRegion = "ZZ"

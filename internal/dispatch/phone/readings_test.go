@@ -30,7 +30,7 @@ func TestANumberWithoutAPlusCanHaveTwoReadings(t *testing.T) {
 	}
 }
 
-func TestOnlyAValidNumberInE164IsANumber(t *testing.T) {
+func TestIsE164AcceptsOnlyValidNumbersInE164(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"+8613800138000": true, "+4915112345678": true, "13800138000": false, "+86 13800138000": false, "+22395": false, "+86106912345678": false, "+4930": false, "MyBank": false, "": false,

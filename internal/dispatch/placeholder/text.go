@@ -50,7 +50,7 @@ func (t Text) ForContact(values []byte) (Text, error) {
 	delete(all, dollar)
 	var err error
 	t.Params, err = JSON(all)
-	return t, err //nolint:wrapcheck // says what it is
+	return t, err //nolint:wrapcheck // the error names its cause
 }
 
 // Keys returns the placeholders that are filled for each recipient, without duplicates.

@@ -34,7 +34,7 @@ func (c circuit) pause() time.Duration { return time.Until(c.pauseEnd) }
 func (w *worker) setCircuit(version int64, c circuit) {
 	for {
 		current := w.setup.Load()
-		if current == nil || current.row.Version != version || w.setup.CompareAndSwap(current, &setup{row: current.row, driver: current.driver, circuit: c}) {
+		if current == nil || current.row.Version != version || w.setup.CompareAndSwap(current, &setup{row: current.row, driver: current.driver, links: current.links, circuit: c}) {
 			return
 		}
 	}
@@ -63,6 +63,8 @@ func (t *tally) count(o provider.Outcome) {
 		t.unread++
 	}
 	switch {
+	case o.InPart: // the provider accepted messages
+		t.through++
 	case o.Trouble || o.Outage || o.Unknown:
 		if t.failure == nil || o.Trouble && (!t.failure.Trouble || o.Pause != provider.Pause{}) {
 			t.failure = &o
@@ -82,7 +84,7 @@ func (w *worker) updateBreaker(ctx context.Context, current *setup, t tally) {
 	case t.through > 0:
 		w.fruitless = 0
 		if c.openings > 0 {
-			w.close(ctx, current)
+			w.close(ctx, current, "")
 		}
 	case t.failure != nil:
 		w.fruitless += max(1, t.unread)
@@ -116,10 +118,15 @@ func (w *worker) breaker(current *setup) sender.Breaker {
 	return sender.Breaker{SenderNo: w.senderNo, Version: current.row.Version, Openings: current.circuit.openings}
 }
 
-func (w *worker) close(ctx context.Context, current *setup) {
-	if err := w.p.senders.CloseBreaker(ctx, w.breaker(current)); err != nil {
+// close closes the circuit breaker. With a code, it closes only a breaker that opened with this code.
+func (w *worker) close(ctx context.Context, current *setup, code string) {
+	isClosed, err := w.p.senders.CloseBreaker(ctx, w.breaker(current), code)
+	if err != nil {
 		w.p.log.WarnContext(ctx, "the end of a sender's pause could not be stored", "sender_no", w.senderNo, "error", err)
 		return // the probe expires, and the next probe closes the breaker
+	}
+	if !isClosed {
+		return
 	}
 	w.p.log.InfoContext(ctx, "sender resumed", "sender_no", w.senderNo)
 	w.setCircuit(current.row.Version, circuit{})

@@ -29,7 +29,8 @@ type batch struct {
 	last     []bool    // by row: true if an unclear outcome makes the task fail
 	claimed  time.Time // when the claim ended, by the clock of this process
 	leaseEnd time.Time // calls must end before this time (clock of this process): see read
-	version  int64     // version of the sender when the tasks were claimed
+	left     *remaining
+	version  int64 // version of the sender when the tasks were claimed
 	circuit  circuit
 }
 
@@ -45,7 +46,8 @@ const (
 )
 
 // deliver sends claimed tasks and reports each outcome as soon as it is known. It returns the leases of tasks that were not tried or that the sender could
-// not send. An unclear outcome is not reported, so the task is retried only after its lease expires. But if on_unclear is fail, deliver reports the failure.
+// not send. An unclear outcome is not reported, so the task is retried only after its lease expires. But if on_unclear is fail, or if the provider has a part
+// of the message, deliver reports the failure.
 func (w *worker) deliver(current *setup, rows []claim.Lease) {
 	b, err := w.read(rows)
 	if err != nil {
@@ -75,7 +77,8 @@ func (w *worker) deliver(current *setup, rows []claim.Lease) {
 		w.release(b, unused(b.rows[1:], becauseProbing))
 		b.rows, b.messages = b.rows[:1], b.messages[:1]
 	}
-	left := w.send(ctx, &setup{current.row, current.driver, b.circuit}, b)
+	b.left = newRemaining(b)
+	left := w.send(ctx, &setup{current.row, current.driver, current.links, b.circuit}, b)
 	w.release(b, left)
 	w.followBatches(b, left)
 	if slices.ContainsFunc(left, func(u queue.Unused) bool { return u.Reason == becauseUnknown }) {
@@ -129,8 +132,9 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	for i, row := range rows {
 		f := byID[row.TaskID]
 		m := provider.Message{
-			TaskID: row.TaskID, Attempt: row.Attempt, LeaseID: row.LeaseID, EnteredAt: f.EnteredAt, Recipient: f.Recipient, UserID: f.UserID,
-			Content: row.Content, Sign: row.Sign, Traceparent: optional.Value(row.Traceparent), IsOfBatch: row.BatchID != nil, Hider: row.Hider,
+			TaskID: row.TaskID, Attempt: row.Attempt, LeaseID: row.LeaseID, EnteredAt: f.EnteredAt, Recipient: f.Recipient,
+			CompanyNo: f.CompanyNo, UserID: f.UserID,
+			Content: row.Content, Sign: row.Sign, Traceparent: optional.Value(row.Traceparent), IsOfBatch: row.BatchID != nil, IsSensitive: row.Sealed != nil,
 		}
 		if !math.IsInf(f.SecondsLeft, 1) {
 			m.ValidUntil = began.Add(time.Duration(f.SecondsLeft * float64(time.Second)))
@@ -173,10 +177,6 @@ type answer struct {
 // send sends a batch, reports the outcomes and updates the circuit breaker. It returns the leases of messages without a reported outcome.
 func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unused {
 	outcomes := make(chan answer, len(b.rows))
-	left := make(map[int]queue.Unused, len(b.rows))
-	for i, u := range unused(b.rows, "") {
-		left[i] = u
-	}
 	var t tally
 	var latest latest
 	reported := make(chan struct{})
@@ -192,18 +192,24 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 				t.count(k.outcome)
 				latest.add(b.rows[k.i].TaskID, k.outcome)
 				if k.outcome.Trouble {
-					left[k.i] = queue.Unused{TaskID: b.rows[k.i].TaskID, LeaseID: b.rows[k.i].LeaseID, Tried: true, Reason: k.outcome.Error, Answer: k.outcome.Answer}
+					b.left.tried(k.i, k.outcome)
 					continue
 				}
-				delete(left, k.i)
 				settled = append(settled, k)
 			}
+			b.left.settled(settled)
 			w.report(current, b, settled)
 		}
 	}()
-	recheck := newRecheck(w, b, b.claimed)
+	rests, cut := context.WithCancel(w.p.sending)
+	defer cut()
+	if current.links != nil { // only drivers with links can have begun a message that needs more time
+		go w.renew(rests, b.left, cut)
+	}
+	recheck := newRecheck(w, b, rests)
 	w.recheck.Store(recheck)
 	current.driver.Send(ctx, b.messages, func(i int, o provider.Outcome) { outcomes <- answer{i, o} })
+	cut()
 	close(outcomes)
 	<-reported
 
@@ -220,7 +226,7 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 	}
 	var all []queue.Unused
 	for i := range b.rows {
-		if u, is := left[i]; is {
+		if u, is := b.left.leases[i]; is {
 			switch until := b.messages[i].ValidUntil; {
 			case u.Tried:
 			case !until.IsZero() && time.Now().After(until):
@@ -270,7 +276,7 @@ func (w *worker) report(current *setup, b batch, all []answer) {
 			unclear = append(unclear, queue.Unclear{
 				TaskID: row.TaskID, LeaseID: row.LeaseID, Recipient: b.messages[k.i].Recipient, Error: o.Error, Answer: o.Answer,
 			})
-			if !b.last[k.i] {
+			if !b.last[k.i] && !o.InPart {
 				continue
 			}
 			o.Permanent, o.Error = true, result.UnclearFrom+o.Error
@@ -293,7 +299,7 @@ func (w *worker) report(current *setup, b batch, all []answer) {
 
 // repeatUntilDone repeats a database action until the action succeeds or the leases expire.
 func (w *worker) repeatUntilDone(b batch, leases int, act func(ctx context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.p.sending), max(time.Until(b.leaseEnd), leaseSpare))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.p.sending), max(time.Until(b.end()), leaseSpare))
 	defer cancel()
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, maxBackoff) {
 		err := act(ctx)
@@ -344,7 +350,7 @@ func (w *setup) reportOf(row claim.Lease, o provider.Outcome) queue.Report {
 		r.MaxRetries = &maxRetries
 	}
 	if !o.OK {
-		r.Status, r.ShouldRetry, r.ErrorMessage, r.Refund = queue.Failed, !o.Permanent, &o.Error, o.Permanent && !o.Unknown
+		r.Status, r.ShouldRetry, r.ErrorMessage, r.Refund = queue.Failed, !o.Permanent, &o.Error, o.Permanent && !o.Unknown && !o.InPart
 		raw["status"], raw["should_retry"], raw["error_code"], raw["error_message"] = queue.Failed, r.ShouldRetry, o.Code, o.Error
 		if o.RetryAfter > 0 {
 			r.RetryAfter = &o.RetryAfter

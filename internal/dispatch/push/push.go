@@ -2,7 +2,9 @@
 package push
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"log/slog"
 	"sync"
@@ -35,6 +37,7 @@ const (
 	claimWait    = 30 * time.Second // maximum wait of a claim; a task or StopClaiming ends the wait earlier
 	maxBackoff   = 5 * time.Second  // wait after a failed claim, and maximum wait between two attempts to report
 	leaseSpare   = 2 * time.Second  // last part of a lease, reserved for reports
+	maxRest      = 10 * time.Minute // maximum time for the rest of a message of which the provider took a part
 )
 
 // Pusher runs a worker for each driven sender.
@@ -50,6 +53,8 @@ type Pusher struct {
 	configs     *sender.Configs
 	out         outbound.Policy
 	log         *slog.Logger
+	host        string
+	process     string // holds the links of this process
 	requests    *prometheus.HistogramVec
 	tracer      *tracing.Tracer
 
@@ -74,6 +79,7 @@ type Services struct {
 
 // Options configures a Pusher.
 type Options struct {
+	Host     string
 	Outbound outbound.Policy
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
@@ -87,6 +93,7 @@ func New(db *postgres.DB, uses Services, o Options) *Pusher {
 	return &Pusher{
 		db: db, q: pushq.New(db), queue: uses.Queue, submissions: uses.Submissions, tasks: uses.Tasks, directory: uses.Directory, receipts: uses.Receipts,
 		senders: uses.Senders, configs: uses.Configs, out: o.Outbound, log: o.Log, tracer: o.Tracer,
+		host: o.Host, process: rand.Text(),
 		requests: promauto.With(o.Metrics).NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "lksms_driver_request_seconds",
 			Help:    "Time of attempts at providers by kind of the driver and by outcome: sent, refused, unclear, trouble. An attempt may be one request for several people.",
@@ -174,7 +181,7 @@ func (p *Pusher) refresh(driven map[string]*worker) {
 			defer w.endWait() // runs after Store
 		}
 		// The circuit breaker can change although the version does not, so that each row is stored.
-		w.setup.Store(&setup{row, current.driver, circuitOf(row.Openings, row.PauseSeconds)})
+		w.setup.Store(&setup{row, current.driver, current.links, circuitOf(row.Openings, row.PauseSeconds)})
 		if !known {
 			p.workers.Go(w.run)
 		}
@@ -182,6 +189,7 @@ func (p *Pusher) refresh(driven map[string]*worker) {
 	for no, w := range driven {
 		if !enabled[no] {
 			w.setup.Store(nil)
+			w.closeLinks()
 			w.endWait()
 		}
 	}
@@ -196,6 +204,11 @@ type worker struct {
 	recheck  atomic.Pointer[recheck]    // check of the batch that is being sent
 	enough   atomic.Pointer[time.Timer] // ends the wait of the claim
 
+	preparing sync.Mutex
+	prepared  *setup // the last prepared setup; nil: the sender is not driven now. Guarded by preparing
+	links     *links // the links of the last driver with links. Guarded by preparing
+	config    []byte // the configuration of the last driver. Guarded by preparing
+
 	fruitless int // consecutive failed batches, counted as in fruitlessMax; only run uses this field
 }
 
@@ -203,26 +216,71 @@ type worker struct {
 type setup struct {
 	row     pushq.SendersDrivenRow
 	driver  driver.Driver // nil: the configuration cannot be used
+	links   *links        // nil: the driver has no links
 	circuit circuit
 }
 
-// prepare returns the setup of a sender. If the configuration cannot be used, prepare logs the error and returns a setup without a driver.
+// prepare returns the setup of a sender. Each configuration has one driver with links: a change of another field, such as the name, does not close the links. If the
+// configuration cannot be used, prepare logs the error and returns a setup without a driver.
 func (w *worker) prepare(row pushq.SendersDrivenRow) *setup {
+	w.preparing.Lock()
+	defer w.preparing.Unlock()
+	if last := w.prepared; last != nil && last.row.Version == row.Version {
+		return &setup{row, last.driver, last.links, circuitOf(row.Openings, row.PauseSeconds)}
+	}
 	p := w.p
 	log := p.log.With("sender_no", row.SenderNo)
 	opened, err := p.configs.Open(row.Kind, row.SenderNo, row.Config)
 	prepared := &setup{row: row, circuit: circuitOf(row.Openings, row.PauseSeconds)}
+	if last := w.prepared; err == nil && last != nil && last.links != nil && last.row.Kind == row.Kind && bytes.Equal(w.config, opened.Driver) {
+		prepared.driver, prepared.links, w.prepared = last.driver, last.links, prepared
+		return prepared
+	}
+	w.config = opened.Driver
 	if err == nil {
 		prepared.driver, err = driver.New(row.Kind, opened.Driver, provider.Tools{
 			Outbound: p.out, Log: log, Began: p.began(row.Kind, row.SenderNo), Secrets: []string{opened.Secret}, Token: (&tokens{p, row.SenderNo, sha256.Sum256(opened.Driver)}).get,
 			MayBegin: func(ctx context.Context, m provider.Message) bool { return w.recheck.Load().mayBegin(ctx, m) },
+			Take: func(ctx context.Context, in provider.Incoming) error {
+				return p.receipts.TakeLinked(ctx, row.SenderNo, in)
+			},
+			Rest: func() (context.Context, context.CancelFunc) {
+				return context.WithTimeout(w.recheck.Load().rests, maxRest)
+			},
+			Opened: w.linkOpened,
 		})
 	}
 	if err != nil {
 		log.Error("sender cannot be driven", "error", err)
 		prepared.driver = nil
 	}
+	if w.links != nil {
+		w.links.stop()
+	}
+	if linked, isLinked := prepared.driver.(driver.Linked); isLinked && p.claiming.Err() == nil {
+		prepared.links = p.startLinks(row, linked, w.links)
+		w.links = prepared.links
+	}
+	w.prepared = prepared
 	return prepared
+}
+
+// closeLinks begins to close the links of the last driver, and returns them. The next prepare makes a new driver.
+func (w *worker) closeLinks() *links {
+	w.preparing.Lock()
+	defer w.preparing.Unlock()
+	w.prepared = nil
+	if w.links != nil {
+		w.links.stop()
+	}
+	return w.links
+}
+
+// linkOpened closes the circuit breaker if it opened because no link was open.
+func (w *worker) linkOpened(ctx context.Context) {
+	if current := w.setup.Load(); current != nil && current.circuit.openings > 0 {
+		w.close(ctx, current, provider.NotBound)
+	}
 }
 
 // began returns a function that measures each attempt of a sender and creates a span for it. The attempt sends a traceparent to the provider only if
@@ -252,10 +310,15 @@ func (p *Pusher) began(kind, senderNo string) func(ctx context.Context, m provid
 }
 
 func (w *worker) run() {
+	defer func() { w.closeLinks().close() }()
 	for w.p.claiming.Err() == nil {
 		current := w.setup.Load()
 		if current == nil || current.driver == nil {
 			w.p.sleep(refreshEvery)
+			continue
+		}
+		if !current.links.canSend() {
+			w.p.sleep(linkPoll)
 			continue
 		}
 		if pause := current.circuit.pause(); pause > 0 {
@@ -303,6 +366,9 @@ func (w *setup) isOneCall() bool { return w.row.IntervalMs > 0 && driver.Merges(
 // maxClaim returns the maximum number of tasks per claim. With an interval, this is the number of messages that can be sent in one second.
 func (w *setup) maxClaim() int {
 	limit := driver.MaxBatch(w.row.Kind)
+	if linked, isLinked := w.driver.(driver.Linked); isLinked {
+		limit = min(limit, linked.Batch())
+	}
 	if w.row.IntervalMs > 0 && !w.isOneCall() {
 		limit = min(limit, max(1, int(1000/w.row.IntervalMs)))
 	}

@@ -253,3 +253,17 @@ func TestClaimWaitEndsOnChangeAndOnStop(t *testing.T) {
 	b.App.Pusher.StopClaiming()
 	apptest.Eventually(t, "a server that stops does not wait", waits(0))
 }
+
+// A provider can give a number with empty lines. The report of the message is stored all the same: otherwise the message would be sent again.
+func TestANumberWithEmptyLinesDoesNotRepeatItsMessage(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	p.Says(200, `{"code":"0","id":"\n7\n\n8\n"}`)
+	id := b.Submit("x")
+	b.AwaitStatus(id, queue.Success)
+	if n := len(p.Seen()); n != 1 {
+		t.Errorf("sent %d times", n)
+	}
+	if got := apptest.Scan[string](b, "SELECT string_agg(provider_no, ' ' ORDER BY id) FROM deliveries WHERE task_id = $1", id); got != "7 8" {
+		t.Errorf("the numbers are %q", got)
+	}
+}

@@ -72,8 +72,9 @@ func (w *worker) followBatches(b batch, left []queue.Unused) {
 // company, channel or country. recheck reads the database before a call only if the last check is older than recheckInterval, so that a fast provider needs few
 // checks.
 type recheck struct {
-	w *worker
-	b batch
+	w     *worker
+	b     batch
+	rests context.Context //nolint:containedctx // of messages that the provider has in part: see renew
 
 	mu      sync.Mutex
 	at      time.Time         // time of the last check; zero: no check yet
@@ -83,8 +84,8 @@ type recheck struct {
 
 // newRecheck returns a recheck. The claim counts as the first check, unless the claim contains messages of batches. A claim can return tasks of a paused or
 // cancelled batch until the sweep holds or cancels these tasks.
-func newRecheck(w *worker, b batch, claimed time.Time) *recheck {
-	l := &recheck{w: w, b: b, at: claimed, held: map[string]string{}, refused: map[string]string{}}
+func newRecheck(w *worker, b batch, rests context.Context) *recheck { //nolint:revive // ctx is not the context of this call
+	l := &recheck{w: w, b: b, rests: rests, at: b.claimed, held: map[string]string{}, refused: map[string]string{}}
 	if slices.ContainsFunc(b.rows, func(row claim.Lease) bool { return row.BatchID != nil }) {
 		l.at = time.Time{}
 	}

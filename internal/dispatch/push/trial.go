@@ -75,7 +75,7 @@ func (p *Pusher) Test(ctx context.Context, senderNo string, m TrialMessage, orig
 		return err
 	})
 	if err != nil {
-		return Trial{}, err //nolint:wrapcheck // already wrapped
+		return Trial{}, err //nolint:wrapcheck // the error is already wrapped
 	}
 	started := time.Now()
 	o := p.try(context.WithoutCancel(ctx), made, lease, *recipient) // the outcome is stored even if the caller disconnects

@@ -31,6 +31,25 @@ func expire(b *apptest.Bundle) {
 	}
 }
 
+func TestARetryComesBeforeItsTaskExpires(t *testing.T) {
+	b := apptest.New(t)
+	for _, c := range []struct {
+		lasts      time.Duration
+		afterwards any // seconds; nil: the setting, which is five minutes
+		want       int // seconds
+	}{
+		{time.Hour, nil, 300}, {6 * time.Minute, nil, 300}, {4 * time.Minute, nil, 120}, {4 * time.Minute, 60, 60}, {4 * time.Minute, 3600, 120},
+	} {
+		id := submitExpiring(b, c.lasts)
+		b.Take("app", 1)
+		b.Report(id, "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": c.afterwards})
+		waits := b.Count("SELECT round(extract(epoch FROM due_at - updated_at)) FROM queue WHERE task_id = $1", id)
+		if waits < c.want-10 || waits > c.want { // the time until the expiry passes meanwhile
+			t.Errorf("a task that lasts %s waits for %d s, want %d", c.lasts, waits, c.want)
+		}
+	}
+}
+
 func TestLeaseEndsWhenItsTaskExpires(t *testing.T) {
 	b := apptest.New(t)
 	always, soon := b.Submit("1"), submitExpiring(b, time.Minute)
@@ -195,9 +214,10 @@ func TestExplanationShowsThatATaskExpiresBeforeItIsDue(t *testing.T) {
 	if e := b.Explain(id); e.Reason != api.BecauseExpiring || e.Summary == "" {
 		t.Errorf("explained as %s", e.Reason)
 	}
-	retried := submitExpiring(b, time.Minute)
+	retried := submitExpiring(b, time.Hour)
 	b.Take("app", 1)
 	b.Expect(200, "", "POST", "/api/v1/sms/report", map[string]any{"task_id": retried, "app_id": "app", "status": 3, "should_retry": true, "retry_after_seconds": 300})
+	b.Exec("UPDATE queue SET expires_at = now() + interval '1 minute' WHERE task_id = $1", retried)
 	if e := b.Explain(retried); e.Reason != api.BecauseExpiring {
 		t.Errorf("a retry that is due after the expiry is explained as %s", e.Reason)
 	}

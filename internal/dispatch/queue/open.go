@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"lksms/gen/queueq"
@@ -31,7 +32,7 @@ func (s *Service) open(ctx context.Context, senderNo string, leases []claim.Leas
 				unreadable = append(unreadable, Unused{TaskID: l.TaskID, LeaseID: l.LeaseID, Tried: true, Reason: becauseSealed})
 				continue
 			}
-			l.Content, l.Values, l.Hider = text.Handed(l.Sign, l.SignMode == claim.SignInText), text.Values, text.Hider()
+			l.Content, l.Values = text.Handed(l.Sign, l.SignMode == claim.SignInText), text.Values
 		}
 		opened = append(opened, l)
 	}
@@ -43,43 +44,35 @@ func (s *Service) open(ctx context.Context, senderNo string, leases []claim.Leas
 	return opened, nil
 }
 
-// Hiders returns the Hiders of those tasks of ids that are sensitive.
-func (s *Service) Hiders(ctx context.Context, ids []string) (map[string]sensitive.Hider, error) {
-	hiders := map[string]sensitive.Hider{}
+// Sensitive returns those of ids that are tasks of sensitive messages.
+func (s *Service) Sensitive(ctx context.Context, ids []string) (map[string]bool, error) {
+	found := map[string]bool{}
 	if len(ids) == 0 {
-		return hiders, nil
+		return found, nil
 	}
 	rows, err := s.inParts.SensitiveTasks(ctx, ids)
-	for _, row := range rows {
-		hiders[row.TaskID] = sensitive.HideAll // the text of an ended task was deleted
-		if row.Sealed == nil {
-			continue
-		}
-		if text, err := s.sensitive.Open(row.TaskID, *row.Sealed); err == nil {
-			hiders[row.TaskID] = text.Hider()
-		}
+	for _, taskID := range rows {
+		found[taskID] = true
 	}
-	return hiders, postgres.Wrap("find sensitive tasks", err, nil)
+	return found, postgres.Wrap("find sensitive tasks", err, nil)
 }
 
-// hideTexts hides the texts of sensitive messages in reports that have an error text.
+// hideTexts hides the texts in reports on sensitive messages.
 func (s *Service) hideTexts(ctx context.Context, reports []Report) ([]Report, error) {
 	var ids []string
 	for _, r := range reports {
-		if r.ErrorMessage != nil && !r.IsHidden {
+		if r.hasTexts() {
 			ids = append(ids, r.TaskID)
 		}
 	}
-	hiders, err := s.Hiders(ctx, ids)
-	if err != nil || len(hiders) == 0 {
+	isSensitive, err := s.Sensitive(ctx, ids)
+	if err != nil || len(isSensitive) == 0 {
 		return reports, err
 	}
 	reports = slices.Clone(reports)
-	for i := range reports {
-		r := &reports[i]
-		if h := hiders[r.TaskID]; h.IsSensitive() && r.ErrorMessage != nil && !r.IsHidden {
-			r.ErrorMessage, r.ProviderNo = new(h.Hide(*r.ErrorMessage)), h.HideToken(r.ProviderNo)
-			if r.Raw, err = hideRaw(h, r.Raw); err != nil {
+	for i, r := range reports {
+		if isSensitive[r.TaskID] && r.hasTexts() {
+			if reports[i], err = r.withoutTexts(); err != nil {
 				return nil, err
 			}
 		}
@@ -87,37 +80,46 @@ func (s *Service) hideTexts(ctx context.Context, reports []Report) ([]Report, er
 	return reports, nil
 }
 
-// hideRaw hides a sensitive text in the request of a report.
-func hideRaw(h sensitive.Hider, raw []byte) ([]byte, error) {
-	if len(raw) == 0 {
-		return nil, nil
+// rawFields are the fields of a report that contain no text of the sender.
+var rawFields = []string{"task_id", "app_id", "lease_id", "status", "should_retry", "retry_after_seconds"}
+
+// hasTexts reports whether a report contains texts of the sender that are not hidden yet. A sender app can add any fields to its reports.
+func (r Report) hasTexts() bool {
+	switch {
+	case r.IsHidden:
+		return false
+	case r.ErrorMessage != nil || len(r.Raw) == 0:
+		return r.ErrorMessage != nil
 	}
-	var fields any
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, fmt.Errorf("read report: %w", err)
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(r.Raw, &fields) != nil {
+		return true
 	}
-	hidden, err := json.Marshal(hideIn(h, "", fields))
-	return hidden, postgres.Wrap("hide text in report", err, nil)
+	for name := range fields {
+		if !slices.Contains(rawFields, name) {
+			return true
+		}
+	}
+	return false
 }
 
-// hideIn hides a sensitive text in the value of a field. Ids and numbers remain.
-func hideIn(h sensitive.Hider, name string, value any) any {
-	switch value := value.(type) {
-	case string:
-		if slices.Contains([]string{"task_id", "app_id", "id", "state", "phoneNumber"}, name) {
-			return value
-		}
-		return h.Hide(value)
-	case []any:
-		for i, one := range value {
-			value[i] = hideIn(h, name, one)
-		}
-	case map[string]any:
-		for name, one := range value {
-			value[name] = hideIn(h, name, one)
+// withoutTexts returns a report on a sensitive message without texts of the sender.
+func (r Report) withoutTexts() (Report, error) {
+	fields := map[string]any{}
+	if len(r.Raw) > 0 {
+		if err := json.Unmarshal(r.Raw, &fields); err != nil {
+			return r, fmt.Errorf("read report: %w", err)
 		}
 	}
-	return value
+	maps.DeleteFunc(fields, func(name string, _ any) bool { return !slices.Contains(rawFields, name) })
+	if r.ErrorMessage != nil {
+		r.ErrorMessage = new(sensitive.Hide(*r.ErrorMessage))
+		fields["error_message"] = *r.ErrorMessage
+	}
+	r.ProviderNo = sensitive.HideToken(r.ProviderNo)
+	var err error
+	r.Raw, err = json.Marshal(fields)
+	return r, postgres.Wrap("hide texts in report", err, nil)
 }
 
 // RotateSecrets encrypts the texts of waiting sensitive messages again with the first key of box. It returns the number of changed texts.

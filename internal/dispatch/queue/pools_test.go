@@ -662,7 +662,7 @@ func TestSenderKeepsItsUnusedShareOfAPoolAfterAClaimFromAnotherPool(t *testing.T
 func TestRetryOfAnAgedTaskReceivesARankOfItsOwnPriority(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("urgent", 50, map[string]any{"priority": 0})
-	b.Take("app", 50) // the ranks of priority 0 are far ahead
+	b.Take("app", 50) // the ranks of priority 0 are then much larger than those of priority 9
 	b.SubmitMany("old", 1, map[string]any{"priority": 9})
 	b.Exec("UPDATE tasks SET due_at = now() - interval '61 minutes' WHERE content = 'old 0'")
 	if n, err := b.App.Queue.Age(t.Context()); n != 1 || err != nil {

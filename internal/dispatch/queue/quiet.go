@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -65,7 +66,9 @@ func (s *Service) moveQuiet(ctx context.Context) (n int, err error) {
 	if err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) error { return plans.store(ctx, q) }); err != nil {
 		return 0, err
 	}
-	slices.SortStableFunc(capped, func(a, b admit.Message) int { return strings.Compare(a.Recipient, b.Recipient) })
+	slices.SortStableFunc(capped, func(a, b admit.Message) int { // of the messages to one person, a cap delays those that claims return last
+		return cmp.Or(strings.Compare(a.Recipient, b.Recipient), cmp.Compare(a.Priority, b.Priority))
+	})
 	for len(capped) > 0 {
 		n := min(maxCapped, len(capped))
 		for n < len(capped) && capped[n].Recipient == capped[n-1].Recipient { // one transaction gets all messages to a person, because caps decide about them in their order

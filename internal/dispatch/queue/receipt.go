@@ -3,8 +3,10 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"lksms/gen/queueq"
+	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/platform/postgres"
 )
 
@@ -13,6 +15,28 @@ type Final struct {
 	TaskID, SenderNo, Code string
 	State                  int16  // callback.Delivered or callback.Undelivered
 	LeaseID                *int64 // the lease under which the message was sent; nil: unknown
+	IsHidden               bool   // Code cannot contain the text of a sensitive message
+}
+
+// hideCodes drops the codes of receipts of sensitive messages that are texts.
+func (s *Service) hideCodes(ctx context.Context, all []Final) ([]Final, error) {
+	var ids []string
+	for _, one := range all {
+		if !one.IsHidden && one.Code != sensitive.HideToken(one.Code) {
+			ids = append(ids, one.TaskID)
+		}
+	}
+	isSensitive, err := s.Sensitive(ctx, ids)
+	if err != nil || len(isSensitive) == 0 {
+		return all, err
+	}
+	all = slices.Clone(all)
+	for i, one := range all {
+		if isSensitive[one.TaskID] && !one.IsHidden {
+			all[i].Code = sensitive.HideToken(one.Code)
+		}
+	}
+	return all, nil
 }
 
 // SettleReceipts stores for tasks whether their messages were delivered, in the transaction of ctx (S3.11). Delivered overrides undelivered, so
@@ -23,6 +47,10 @@ func (s *Service) SettleReceipts(ctx context.Context, all []Final) (left []bool,
 		return nil, nil
 	}
 	store := func(ctx context.Context, all []Final) ([]struct{}, error) {
+		all, err := s.hideCodes(ctx, all)
+		if err != nil {
+			return nil, err
+		}
 		var p queueq.TaskReceiptParams
 		for _, one := range all {
 			p.TaskIds, p.SenderNos = append(p.TaskIds, one.TaskID), append(p.SenderNos, one.SenderNo)

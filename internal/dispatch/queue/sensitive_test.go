@@ -139,6 +139,36 @@ func TestTheAnswerOfAProviderIsStoredWithoutTheText(t *testing.T) {
 	b.ExpectNowhere(sensitiveCode)
 }
 
+// The words of LKSMS contain nothing of the message.
+func TestTheWordsOfLKSMSAboutASensitiveMessageAreStored(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	p.Says(400, sensitiveText)
+	id := b.SubmitBody(sensitiveMessage(nil)).TaskID
+	b.AwaitStatus(id, 3)
+	if task := b.Task(id); task.Result == nil || *task.Result != "the provider answered 400" {
+		t.Errorf("the task is %+v", task)
+	}
+	p.Close()
+	b.SubmitBody(sensitiveMessage(nil))
+	if pause := b.AwaitOpenBreaker("pushed"); pause.Reason != "unreachable: the provider could not be reached" {
+		t.Errorf("the pause is %+v", pause)
+	}
+	b.ExpectNowhere(sensitiveCode)
+}
+
+func TestOtherFieldsOfAReportAreStoredWithoutTheText(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	id := b.SubmitBody(sensitiveMessage(nil)).TaskID
+	lease := b.Claim("app", 1)[0].LeaseID
+	b.Expect(200, "", "POST", "/app/api/v1/sms/report", map[string]any{
+		"task_id": id, "app_id": "app", "lease_id": lease, "status": 2, "text": sensitiveText, sensitiveCode: 1,
+	})
+	b.ExpectNowhere(sensitiveCode)
+	if raw := apptest.Scan[string](b, `SELECT request_data::text FROM report_logs WHERE event = 'reported'`); !strings.Contains(raw, fmt.Sprint(lease)) {
+		t.Errorf("the report is stored as %s", raw)
+	}
+}
+
 func TestTheReportOfAnAppIsStoredWithoutTheText(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	for range 2 {

@@ -31,8 +31,8 @@ type Report struct {
 	LeaseID      *int64         // nil: any lease that SenderNo holds
 	Raw          []byte         // the request as JSON, for the log
 	MaxRetries   *int           // nil: Rules.MaxRetryCount
-	ProviderNo   string         // the provider's id of an accepted message; empty: unknown
-	IsHidden     bool           // no text contains the text of a sensitive message
+	ProviderNo   string         // the provider's id of an accepted message, with one line for each part of a long message; empty: unknown
+	IsHidden     bool           // no text can contain the text of a sensitive message
 	Refund       bool           // for a FAILED with LeaseID: the sender gets its segments back, because the provider did not accept the message
 }
 
@@ -245,10 +245,6 @@ func closeBreakers(ctx context.Context, tx postgres.Runner, reports []Report, ro
 // partition of a day can be locked for minutes. A separate statement ensures that only late reports of that partition fail. A sender can safely repeat
 // a report after such an error, because a repeated report changes nothing.
 func (s *Service) settleLate(ctx context.Context, reports []Report) ([]ended, error) {
-	reports, err := s.hideTexts(ctx, reports)
-	if err != nil {
-		return nil, err
-	}
 	results, err := RunByDay(ctx, s.db, reports, func(r Report) string { return r.TaskID }, s.logLate)
 	if err != nil {
 		return nil, fmt.Errorf("log late reports: %w", err)
@@ -266,6 +262,10 @@ func (s *Service) settleLate(ctx context.Context, reports []Report) ([]ended, er
 // logLate logs all late reports or no report, in the transaction of ctx. It returns their effects. If the task of a report does not exist, the effect is
 // empty.
 func (s *Service) logLate(ctx context.Context, reports []Report) ([]string, error) {
+	reports, err := s.hideTexts(ctx, reports)
+	if err != nil {
+		return nil, err
+	}
 	var p queueq.ReportsLateParams
 	for _, r := range reports {
 		p.TaskIds, p.SenderNos = append(p.TaskIds, r.TaskID), append(p.SenderNos, r.SenderNo)

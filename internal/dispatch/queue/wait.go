@@ -30,7 +30,7 @@ func (s *Service) ClaimUntil(ctx context.Context, c claim.Request, timeUp <-chan
 	var by *line.WakeUp
 	for {
 		waiter := s.line.Join(c.SenderNo) // Join before the claim: a task that arrives after the claim must find a waiter
-		rows, pause, err := s.tryClaim(ctx, waiter, c)
+		rows, pause, err := s.tryClaim(ctx, waiter, c, by != nil)
 		if by != nil {
 			s.line.Settle(c.SenderNo, *by, len(rows) > 0)
 		}
@@ -72,7 +72,7 @@ func (s *Service) AwaitTasks(ctx context.Context, senderNo string, wait time.Dur
 	defer timeUp.Stop()
 	for {
 		waiter := s.line.Join(senderNo)
-		pause, pools, err := s.senders.Waits(ctx, senderNo)
+		pause, pools, err := s.senders.Waits(ctx, senderNo, false)
 		if err != nil {
 			s.line.Leave(waiter)
 			return false, err
@@ -96,15 +96,16 @@ func (s *Service) AwaitTasks(ctx context.Context, senderNo string, wait time.Dur
 }
 
 // tryClaim claims tasks. It skips the claim if the last poll found no task for the sender and a claim would have no other effect. If no task is
-// claimed, it limits the waiter to the pools of the sender, or returns the rest of the sender's interval as pause.
-func (s *Service) tryClaim(ctx context.Context, p *line.Waiter, c claim.Request) (rows []claim.Lease, pause time.Duration, err error) {
+// claimed, it limits the waiter to the pools of the sender, or returns the pause until the next claim: the rest of the sender's interval, or a time after which a
+// sender that was woken in vain claims again.
+func (s *Service) tryClaim(ctx context.Context, p *line.Waiter, c claim.Request, wasWoken bool) (rows []claim.Lease, pause time.Duration, err error) {
 	if err := s.senders.RecordPoll(ctx, c.SenderNo); err != nil {
 		return nil, 0, err
 	}
 	pools, mayWait, err := s.senders.MayWait(ctx, c.SenderNo)
 	if err == nil && (!mayWait || !s.line.IsQuiet(pools)) {
 		if rows, err = s.Claim(ctx, c); err == nil && len(rows) == 0 {
-			pause, pools, err = s.senders.Waits(ctx, c.SenderNo)
+			pause, pools, err = s.senders.Waits(ctx, c.SenderNo, wasWoken)
 		}
 	}
 	if err == nil && len(rows) == 0 && pause == 0 && s.line.NeedsUsage(p) {

@@ -1,7 +1,9 @@
 package queue_test
 
 import (
+	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,5 +120,58 @@ func TestSweepDoesNotRecordAPollOfAnAbsentSender(t *testing.T) {
 	}
 	if since := secondsSinceSeen(b, "app"); since < 2 {
 		t.Errorf("the poll from before the interval was stored after the interval, with the time %d seconds ago", since)
+	}
+}
+
+// A sender that cannot claim waits until it can, although its pool contains tasks. It does not claim again with each poll.
+func TestASenderThatCannotClaimWaits(t *testing.T) {
+	for name, c := range map[string]struct{ stop, start func(*apptest.Bundle) }{
+		"paused": {
+			func(b *apptest.Bundle) {
+				b.Exec("UPDATE sender_states SET openings = 1, rest_reason = 'x', rest_until = now() + interval '1 hour', next_available_at = now() + interval '1 hour'")
+			},
+			func(b *apptest.Bundle) {
+				b.Exec("UPDATE sender_states SET openings = 0, rest_reason = NULL, rest_until = NULL, next_available_at = '-infinity'")
+			},
+		},
+		"off":           {patchApp("status", "off"), patchApp("status", "on")},
+		"outside hours": {patchApp("hours", hours(2*time.Hour, 3*time.Hour)), patchApp("hours", hours(-time.Hour, 2*time.Hour))},
+		"used up":       {patchApp("limits", map[string]any{"per_day": 0}), patchApp("limits", map[string]any{"per_day": 9})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := apptest.New(t)
+			b.AddSender(map[string]any{"sender_no": "app"})
+			b.Claim("app", 1) // the server knows the pools of the sender
+			c.stop(b)
+			b.Submit("x")
+			claimed := make(chan int, 1)
+			var claims atomic.Int64
+			go func() {
+				leases, err := b.App.Queue.ClaimOrWait(t.Context(), claim.Request{SenderNo: "app", Limit: 1, StillMay: func(context.Context) error {
+					claims.Add(1)
+					return nil
+				}}, time.Minute)
+				if err != nil {
+					t.Error(err)
+				}
+				claimed <- len(leases)
+			}()
+			before := b.Polls()
+			apptest.Eventually(t, "ten polls", func() bool { return b.Polls() >= before+10 })
+			if n := claims.Load(); n > 4 {
+				t.Errorf("claimed %d times during ten polls", n)
+			}
+			c.start(b)
+			if n := <-claimed; n != 1 {
+				t.Errorf("claimed %d tasks", n)
+			}
+		})
+	}
+}
+
+// patchApp returns a function that changes a field of the sender app.
+func patchApp(field string, value any) func(*apptest.Bundle) {
+	return func(b *apptest.Bundle) {
+		b.Expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"time_zone": "UTC", field: value})
 	}
 }

@@ -44,8 +44,11 @@ const urgent = 0
 // Spread is the time after the end of quiet hours in which waiting messages are sent: all at once would ring all phones at 09:00:00.
 const Spread = 30 * time.Minute
 
-// At returns the period that contains a time for the recipient of a message. For a message without quiet hours, it returns a period without end outside of
-// quiet hours.
+// margin is the time before quiet hours in which no claim returns a message (SQL function quiet_begins).
+const margin = 30 * time.Second
+
+// At returns the period that contains a time for the recipient of a message. In the last moments before quiet hours (margin), it returns the quiet hours. For a
+// message without quiet hours, it returns a period without end outside of quiet hours.
 func (s *Service) At(ctx context.Context, m Message, at time.Time) (Period, error) {
 	if !strings.HasPrefix(m.Recipient, "+") {
 		return Period{}, nil
@@ -54,7 +57,12 @@ func (s *Service) At(ctx context.Context, m Message, at time.Time) (Period, erro
 	if err != nil || hours == (setting.Hours{}) {
 		return Period{}, err
 	}
-	return s.calendar.at(hours, s.zonesOf(m.Recipient, zone, at), at), nil
+	z := s.zonesOf(m.Recipient, zone, at)
+	p := s.calendar.at(hours, z, at)
+	if !p.IsQuiet && !p.Until.IsZero() && p.Until.Sub(at) <= margin {
+		p = s.calendar.at(hours, z, p.Until)
+	}
+	return p, nil
 }
 
 // HasHours reports whether messages like m have quiet hours at some time of the day. The recipient of m is not read.
@@ -128,7 +136,7 @@ const maxSpan = 6 * time.Hour
 // returns the zone of the company. If only PostgreSQL knows this zone, it returns UTC.
 func (s *Service) zonesOf(number, ofCompany string, at time.Time) zones {
 	names := "Asia/Shanghai"
-	if !strings.HasPrefix(number, "+861") { // most numbers; spares the search
+	if !strings.HasPrefix(number, "+861") { // most numbers need no search
 		found, _ := phonenumbers.GetTimezonesForPrefix(number) // after an error, the zones are unknown
 		names = strings.Join(found, ",")
 	}
@@ -141,7 +149,7 @@ func (s *Service) zonesOf(number, ofCompany string, at time.Time) zones {
 	return zones{"UTC", []*time.Location{time.UTC}}
 }
 
-// named returns the zones with names, without those that do not exist. It remembers them, because time.LoadLocation reads a file at each call.
+// named returns the time zones with these names, and omits names of unknown zones. It caches the zones, because time.LoadLocation reads a file at each call.
 func (s *Service) named(names string) zones {
 	found, is := s.zones.Load(names)
 	if !is {

@@ -13,6 +13,7 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/scan"
+	"lksms/internal/platform/smpp"
 )
 
 // Filter selects callbacks or receipts of a list. A nil field matches all. The page contains ids smaller than BeforeID.
@@ -56,7 +57,7 @@ func (s *Service) Receipts(ctx context.Context, f Filter) (p Page[Row], err erro
 	p, err = scan.List[Row]{ID: func(r Row) int64 { return r.ID }, IDs: func(before int64, limit int32) ([]int64, error) {
 		switch {
 		case f.ProviderNo != nil:
-			return s.q.ReceiptIDsOfNumber(ctx, receiptq.ReceiptIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, MaxRows: limit})
+			return s.q.ReceiptIDsOfNumber(ctx, receiptq.ReceiptIDsOfNumberParams{SenderNos: senders, ProviderNos: smpp.StoredIDs(f.ProviderNo), BeforeID: before, FromID: first, MaxRows: limit})
 		case isUnmatched:
 			return s.q.ReceiptIDsUnmatched(ctx, receiptq.ReceiptIDsUnmatchedParams{SenderNos: senders, BeforeID: before, FromID: first, MaxRows: limit})
 		case f.SenderNo != nil:
@@ -66,7 +67,7 @@ func (s *Service) Receipts(ctx context.Context, f Filter) (p Page[Row], err erro
 		}
 	}, Rows: func(ids []int64) ([]Row, error) {
 		return s.q.ReceiptListOf(ctx, receiptq.ReceiptListOfParams{
-			Ids: ids, SenderNo: f.SenderNo, ProviderNo: f.ProviderNo, IsMatched: f.Matched, CreatedFrom: f.From, CreatedTo: f.To,
+			Ids: ids, SenderNo: f.SenderNo, ProviderNos: smpp.StoredIDs(f.ProviderNo), IsMatched: f.Matched, CreatedFrom: f.From, CreatedTo: f.To,
 		})
 	}}.Page(f.BeforeID, f.Limit)
 	return p, postgres.Wrap("list receipts", err, nil)
@@ -89,7 +90,7 @@ func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[CallbackRow],
 	p, err = scan.List[CallbackRow]{ID: func(c CallbackRow) int64 { return c.ID }, IDs: func(before int64, limit int32) ([]int64, error) {
 		switch {
 		case f.ProviderNo != nil:
-			return s.q.CallbackIDsOfNumber(ctx, receiptq.CallbackIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, MaxRows: limit})
+			return s.q.CallbackIDsOfNumber(ctx, receiptq.CallbackIDsOfNumberParams{SenderNos: senders, ProviderNos: smpp.StoredIDs(f.ProviderNo), BeforeID: before, FromID: first, MaxRows: limit})
 		case isUnreadable:
 			return s.q.CallbackIDsUnreadable(ctx, receiptq.CallbackIDsUnreadableParams{SenderNos: senders, BeforeID: before, FromID: first, MaxRows: limit})
 		case f.SenderNo != nil:

@@ -19,7 +19,7 @@ const (
 
 // TakeReceived stores the messages of callbacks in the inbox. Each callback has its own transaction, which also records that its messages are stored. Therefore
 // each message is stored once, even without an id and a time. If the transaction fails, another run tries again after at least two seconds, and at most an
-// hour. It returns the number of callbacks.
+// hour. TakeReceived returns the number of callbacks.
 func (s *Service) TakeReceived(ctx context.Context) (int, error) {
 	var failed error
 	for taken := range takeRun {

@@ -389,12 +389,7 @@ func erasePerson(b *apptest.Bundle) api.Erasure {
 // runErasures runs the erasures three times, and returns the last one.
 func runErasures(b *apptest.Bundle) api.Erasure {
 	b.T.Helper()
-	for range 3 {
-		b.Exec("UPDATE erasures SET next_at = now() WHERE status = 'running'")
-		if _, err := b.App.Erasures.Run(b.T.Context()); err != nil {
-			b.T.Fatal(err)
-		}
-	}
+	b.RunErasures()
 	return apptest.Decode[api.ErasurePage](b.T, b.Expect(200, "", "GET", "/api/v1/contacts/erasures", nil)).Items[0]
 }
 
@@ -414,7 +409,7 @@ func expectErased(b *apptest.Bundle, others ...string) {
 }
 
 // A person answers STOP through the callback that the page of Tencent Cloud describes. The block is enforced before the answer.
-func TestAStopInACallbackBlocksThePerson(t *testing.T) {
+func TestAStopMessageInACallbackBlocksThePerson(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	text, err := os.ReadFile("../../../docs/providers/tencent-sms.json")
 	if err != nil {
@@ -478,7 +473,7 @@ func TestMessagesOfCallbacksInOtherEncodingsKeepTheirTexts(t *testing.T) {
 }
 
 // R3: providers post the code of the country beside the number, and some of them also in the number.
-func TestAStopWithACountryCodeBlocksThePerson(t *testing.T) {
+func TestAStopMessageWithACountryCodeBlocksThePerson(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, map[string]any{"received": map[string]any{"from": "mobile", "country": "nation", "content": "text", "messageNo": "seq"}})
 	for i, m := range []struct{ nation, mobile, want string }{
 		{"49", "4915112345678", "+4915112345678"},

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"lksms/gen/receiptq"
@@ -160,11 +161,16 @@ func (s *Service) Take(ctx context.Context, call callback.Call) (answer, content
 	if err != nil {
 		return "", "", err
 	}
-	if n := p.body.LeftOut; n > 0 {
-		s.log.WarnContext(ctx, "items of a callback could not be read", "sender_no", call.SenderNo, "body_hash", hex.EncodeToString(p.hash[:]), "items", n)
-	}
+	s.logLeftOut(ctx, p)
 	expected := v.Config.AnswerTo(p.body)
 	return expected.Body, expected.ContentType, nil
+}
+
+// logLeftOut logs that items of a call could not be read. It does not log the items, because they contain phone numbers.
+func (s *Service) logLeftOut(ctx context.Context, p proven) {
+	if n := p.body.LeftOut; n > 0 {
+		s.log.WarnContext(ctx, "items of a callback could not be read", "sender_no", p.SenderNo, "body_hash", hex.EncodeToString(p.hash[:]), "items", n)
+	}
 }
 
 // proven is a call that proves to come from the provider, with its receipts and messages.
@@ -172,7 +178,8 @@ type proven struct {
 	callback.Call
 	hash    [sha256.Size]byte
 	body    callback.Body
-	refused string // reason why the call cannot be parsed
+	others  []string // other forms of the number of the only receipt
+	refused string   // reason why the call cannot be parsed
 }
 
 // Concurrent calls are stored in one transaction, and their receipts are matched in another transaction. If one of the receipts needs a partition that is
@@ -200,7 +207,8 @@ func (s *Service) keep(ctx context.Context, calls []proven) ([]struct{}, error) 
 		hasMessages = hasMessages || len(c.body.Messages) > 0
 		for _, r := range c.body.Receipts {
 			p.ReceiptCalls = append(p.ReceiptCalls, int32(i+1))
-			p.ProviderNos, p.Recipients = append(p.ProviderNos, r.Number), append(p.Recipients, r.Recipient)
+			p.ProviderNos, p.OtherNos = append(p.ProviderNos, r.Number), append(p.OtherNos, strings.Join(c.others, "\n"))
+			p.Recipients = append(p.Recipients, r.Recipient)
 			p.States, p.Codes = append(p.States, r.State), append(p.Codes, r.Code)
 		}
 	}

@@ -321,6 +321,24 @@ func TestOnlyCallbacksWithWrongProofsAreThrottled(t *testing.T) {
 	callBack(b, 429, "?token=abc", "application/json", body(1))
 }
 
+// Providers choose the numbers of messages, so that a number can contain any printable character. The code of a receipt can be a text that repeats the message.
+func TestAReceiptOfASensitiveMessageIsMatched(t *testing.T) {
+	b, p := apptest.NewReceiving(t, nil)
+	for i, number := range []string{"900619746936498440^0", "a+/=~@#-1", "4938"} {
+		p.Says(200, fmt.Sprintf(`{"code":"0","id":%q}`, number))
+		id := b.SubmitBody(map[string]any{"phone_number": fmt.Sprint(13900139000 + i), "content": "code Kx7Qz9", "sensitive": true}).TaskID
+		b.AwaitStatus(id, queue.Success)
+		callBack(b, 200, proof, "application/json", fmt.Sprintf(`{"msgid":%q,"status":"REJECTD","err":"rejected: code Kx7Qz9"}`, number))
+		callBack(b, 200, proof, "application/json", fmt.Sprintf(`{"msgid":%q,"status":"DELIVRD","err":"MK:0001"}`, number))
+		if task := b.Task(id); task.Delivery == nil || *task.Delivery != api.TaskDelivered || task.DeliveryCode == nil || *task.DeliveryCode != "MK:0001" {
+			t.Errorf("%s: the task is %+v", number, task)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM report_logs l WHERE l::text LIKE '%Kx7Qz9%'"); n != 0 {
+		t.Errorf("%d events contain the text", n)
+	}
+}
+
 // A receipt can arrive before the provider's response to the message.
 func TestS3_11_AReceiptCanArriveBeforeTheResponse(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)

@@ -26,8 +26,8 @@ const Unknown = "unknown"
 // Fitting returns a message of another program in a form that Take can store: texts that are too long are cut, and a slot out of range is removed. A program that
 // repeats a rejected message would otherwise repeat it until it gives up, and the message would be lost.
 func Fitting(m Message) Message {
-	m.From = cmp.Or(cut(strings.TrimSpace(m.From), maxNumber), Unknown)
-	m.To, m.Content = cut(strings.TrimSpace(m.To), maxNumber), cut(m.Content, maxContent)
+	m.From, m.To = cmp.Or(cutNumber(m.From), Unknown), cutNumber(m.To)
+	m.Content = cut(m.Content, maxContent)
 	m.MessageNo, m.Raw = cut(m.MessageNo, maxMessageNo), cut(m.Raw, maxRaw)
 	if m.ReceivedAt != nil && (m.ReceivedAt.UTC().Year() < 1 || m.ReceivedAt.UTC().Year() > maxYear) {
 		m.ReceivedAt = nil
@@ -36,6 +36,11 @@ func Fitting(m Message) Message {
 		m.SIM = 0
 	}
 	return m
+}
+
+// cutNumber returns a number without spaces around it. The result for a result is the same.
+func cutNumber(number string) string {
+	return strings.TrimSpace(cut(strings.TrimSpace(postgres.Text(number)), maxNumber))
 }
 
 // cut returns at most the first limit characters of a text, without characters that PostgreSQL cannot store.

@@ -16,13 +16,14 @@ type Row = receivedq.ReceivedListOfRow
 
 // Filter selects messages of a list. A nil field matches all. The page contains ids smaller than BeforeID.
 type Filter struct {
-	Viewer                task.Viewer // only messages of its company, and only answers to tasks of its owner
-	PhoneNumber, SenderNo *string
-	Kind                  *string
-	Unread                *bool
-	From, To              *time.Time
-	BeforeID              int64
-	Limit                 int
+	Viewer       task.Viewer // only messages of its company, and only answers to tasks of its owner
+	PhoneNumbers []string    // the numbers that the person can have (NumbersOf)
+	SenderNo     *string
+	Kind         *string
+	Unread       *bool
+	From, To     *time.Time
+	BeforeID     int64
+	Limit        int
 }
 
 var errNoMessage = fault.New(fault.NotFound, fault.ReceivedNotFound)
@@ -35,7 +36,7 @@ func (s *Service) List(ctx context.Context, f Filter) (p scan.Page[Row], err err
 	}
 	p, err = scan.List[Row]{IDs: s.idsOf(ctx, f, first), ID: func(r Row) int64 { return r.ID }, Rows: func(ids []int64) ([]Row, error) {
 		return s.q.ReceivedListOf(ctx, receivedq.ReceivedListOfParams{
-			Ids: ids, CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, SenderNo: f.SenderNo, PhoneNumber: f.PhoneNumber, Kind: f.Kind, IsUnread: f.Unread,
+			Ids: ids, CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, SenderNo: f.SenderNo, PhoneNumbers: f.PhoneNumbers, Kind: f.Kind, IsUnread: f.Unread,
 			CreatedFrom: f.From, CreatedTo: f.To,
 		})
 	}}.Page(before, f.Limit)
@@ -45,9 +46,9 @@ func (s *Service) List(ctx context.Context, f Filter) (p scan.Page[Row], err err
 // idsOf returns the statement that reads ids by the index of the most selective filter.
 func (s *Service) idsOf(ctx context.Context, f Filter, first int64) func(before int64, limit int32) ([]int64, error) {
 	switch {
-	case f.PhoneNumber != nil:
+	case f.PhoneNumbers != nil:
 		return func(before int64, limit int32) ([]int64, error) {
-			return s.q.ReceivedIDsOfNumber(ctx, receivedq.ReceivedIDsOfNumberParams{PhoneNumber: *f.PhoneNumber, BeforeID: before, FromID: first, MaxRows: limit})
+			return s.q.ReceivedIDsOfNumbers(ctx, receivedq.ReceivedIDsOfNumbersParams{PhoneNumbers: f.PhoneNumbers, BeforeID: before, FromID: first, MaxRows: limit})
 		}
 	case f.Unread != nil && *f.Unread && f.Viewer.CompanyID != nil:
 		return func(before int64, limit int32) ([]int64, error) {

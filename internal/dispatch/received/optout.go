@@ -97,13 +97,13 @@ func (s *Service) follow(ctx context.Context, rows []row, all []Stored) error {
 }
 
 func (s *Service) optOut(ctx context.Context, id int64) error {
-	return s.blocks.OptOut(ctx, id, byOptOut) //nolint:wrapcheck // already wrapped
+	return s.blocks.OptOut(ctx, id, byOptOut) //nolint:wrapcheck // the error is already wrapped
 }
 
 // optIn ends the blocks of a person. The message gets its kind here, because a request that ends no block is an ordinary text.
 func (s *Service) optIn(ctx context.Context, id int64) error {
 	if n, err := s.blocks.OptIn(ctx, id); err != nil || n == 0 {
-		return err //nolint:wrapcheck // already wrapped
+		return err //nolint:wrapcheck // the error is already wrapped
 	}
 	return postgres.Wrap("record opt-in", s.q.ReceivedOptedIn(ctx, id), nil)
 }

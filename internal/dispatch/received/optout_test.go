@@ -77,7 +77,7 @@ func TestCompaniesHaveWordsOfTheirOwn(t *testing.T) {
 }
 
 // The clock of a phone or provider can be wrong by years.
-func TestAnOptInEndsABlockOfAnOptOutFromTheFuture(t *testing.T) {
+func TestAnOptInEndsTheBlockOfAnOptOutWithAFutureTime(t *testing.T) {
 	b := apptest.New(t)
 	one(b, "app", message("STOP", map[string]any{"received_at": "2999-01-01T00:00:00Z"}))
 	if !isBlocked(b) {
@@ -90,7 +90,7 @@ func TestAnOptInEndsABlockOfAnOptOutFromTheFuture(t *testing.T) {
 }
 
 // Many providers omit the + of international numbers.
-func TestAStopFromANumberWithoutPlusBlocksThePerson(t *testing.T) {
+func TestAStopMessageFromANumberWithoutPlusBlocksThePerson(t *testing.T) {
 	b := apptest.New(t)
 	ad := map[string]any{"phone_number": "+447911123456", "content": "sale", "message_type": "marketing"}
 	b.SubmitBody(ad)
@@ -118,7 +118,7 @@ func TestATextThatOnlyContainsStopBlocksNobody(t *testing.T) {
 	}
 }
 
-func TestTheLatestRequestOfAPersonCounts(t *testing.T) {
+func TestTheLatestRequestOfAPersonDecides(t *testing.T) {
 	b := apptest.New(t)
 	noon := time.Now().Truncate(time.Second).Add(-time.Hour)
 	at := func(text string, minutes int) map[string]any {
@@ -213,8 +213,8 @@ func TestAnOptOutOutlivesATemporaryBlockByAUser(t *testing.T) {
 	}
 }
 
-// A network can put a + before a short code. A block of such a text could not be deleted: it is no phone number in requests.
-func TestAStopOfAShortCodeWithAPlusBlocksNothing(t *testing.T) {
+// A network can put a + before a short code. Requests do not accept such a text as a phone number, so nobody could delete its block.
+func TestAStopMessageFromAShortCodeWithAPlusBlocksNothing(t *testing.T) {
 	b := apptest.New(t)
 	for _, from := range []string{"+22395", "+86106912345678", "+4930"} {
 		got := one(b, "app", message("STOP", map[string]any{"from": from}))
@@ -270,8 +270,8 @@ func TestALateRequestDoesNotReplaceANewerOne(t *testing.T) {
 	}
 }
 
-// A user deletes the block of a person, or a list contains a block. Only a later request of the person changes this.
-func TestARequestIsComparedWithTheDecisionsOfUsers(t *testing.T) {
+// A user deletes the block for which a person asked. Only a request that is later than this request blocks the person again.
+func TestOnlyALaterRequestBlocksAfterAUserDeletedTheBlock(t *testing.T) {
 	b := apptest.New(t)
 	all := requests([]string{"STOP", "STOP.", "STOP!"}, 10, 5, 20)
 	post(b, "app", all[0])
@@ -284,7 +284,7 @@ func TestARequestIsComparedWithTheDecisionsOfUsers(t *testing.T) {
 	}
 }
 
-func TestTheLatestRequestCountsAlthoughTwoServersStoreRequestsAtTheSameTime(t *testing.T) {
+func TestTheLatestOfTwoConcurrentRequestsDecides(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "first"})
 	b.AddSender(map[string]any{"sender_no": "second"})

@@ -1,6 +1,8 @@
 package received_test
 
 import (
+	"net/url"
+	"strings"
 	"testing"
 
 	api "lksms/gen/client"
@@ -29,7 +31,7 @@ func inGermany(t *testing.T) (b *apptest.Bundle, send func(sender, number string
 const inChina, inTraunstein = "+8613800138000", "+498613800138000"
 
 // R3: many networks omit the + of international numbers.
-func TestAStopFromANumberWithoutPlusBlocksTheRecipientOfTheSender(t *testing.T) {
+func TestAStopMessageFromANumberWithoutPlusBlocksTheRecipientOfTheSender(t *testing.T) {
 	b, send := inGermany(t)
 	send("asks", inChina)
 	m := one(b, "asks", map[string]any{"from": "8613800138000", "content": "STOP"})
@@ -41,7 +43,7 @@ func TestAStopFromANumberWithoutPlusBlocksTheRecipientOfTheSender(t *testing.T) 
 	}
 }
 
-func TestANumberWithoutAPlusIsThatOfATaskOfTheCompany(t *testing.T) {
+func TestANumberWithoutAPlusIsReadAsTheRecipientOfATaskOfTheCompany(t *testing.T) {
 	b, send := inGermany(t)
 	send("asks", inChina)
 	if m := one(b, "listens", message("ok", map[string]any{"from": "8613800138000"})); m.PhoneNumber != inChina || m.InReplyTo != nil || m.CompanyNo != "acme" {
@@ -55,7 +57,7 @@ func TestANumberWithoutAPlusIsThatOfATaskOfTheCompany(t *testing.T) {
 	}
 }
 
-func TestATaskOfTheSenderDecidesBeforeTasksOfTheCompany(t *testing.T) {
+func TestTasksOfTheSenderPrecedeTasksOfTheCompany(t *testing.T) {
 	b, send := inGermany(t)
 	send("asks", inTraunstein)
 	send("listens", inChina)
@@ -71,12 +73,39 @@ func TestATaskOfTheSenderDecidesBeforeTasksOfTheCompany(t *testing.T) {
 }
 
 // A phone can post a message again after its company has sent to another reading of the number.
-func TestARepeatIsFoundInEachReading(t *testing.T) {
+func TestARepeatIsFoundAfterItsNumberBelongsToAnotherCountry(t *testing.T) {
 	b, send := inGermany(t)
 	m := message("hello", map[string]any{"from": "8613800138000", "message_no": "1"})
 	first := post(b, "asks", m)[0]
 	send("asks", inChina)
 	if again := post(b, "asks", m)[0]; !*again.Deduplicated || *again.ReceivedID != *first.ReceivedID {
 		t.Errorf("%+v, want %+v", again, first)
+	}
+}
+
+// The list finds a message by the number as the network wrote it, whichever reading applied to it.
+func TestTheFilterOfNumbersFindsEachReading(t *testing.T) {
+	b, send := inGermany(t)
+	send("asks", inChina)
+	b.AddUser("clerk", "read", map[string]any{"company_no": "acme"})
+	of := func(number string, headers ...string) (found []string) {
+		t.Helper()
+		path := "/api/v1/received?phone_number=" + url.QueryEscape(number)
+		for _, m := range apptest.Decode[api.ReceivedPage](t, b.Expect(200, "", "GET", path, nil, headers...)).Items {
+			found = append(found, m.PhoneNumber)
+		}
+		return found
+	}
+	one(b, "asks", message("hello", map[string]any{"from": "8613800138000"}))
+	one(b, "asks", message("hello", map[string]any{"from": "015112345678"}))
+	one(b, "asks", message("hello", map[string]any{"from": "10690"}))
+	for number, want := range map[string]string{
+		"8613800138000": inChina, inChina: inChina, inTraunstein: "", "015112345678": "+4915112345678", "0151 123 45678": "+4915112345678", "10690": "10690",
+	} {
+		for name, headers := range map[string][]string{"acme": apptest.Basic("clerk", apptest.UserPassword), "all companies": nil} {
+			if got := strings.Join(of(number, headers...), " "); got != want {
+				t.Errorf("%s of %s: %q, want %q", number, name, got, want)
+			}
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"lksms/gen/receivedq"
@@ -29,7 +30,7 @@ import (
 const (
 	maxTasks    = 500             // maximum number of tasks to one number among which the answered task is searched
 	deleteBatch = 1000            // maximum number of rows that one statement deletes
-	tries       = 3               // maximum number of attempts to store messages, of which the retention can delete some at the same time
+	tries       = 3               // maximum number of attempts to store messages: an attempt fails if the retention deletes one of them at the same time
 	clockSkew   = 2 * time.Minute // maximum difference between the clocks of the network and of the database
 )
 
@@ -57,6 +58,7 @@ func New(db *postgres.DB, directory *directory.Service, settings *setting.Servic
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-received", Interval: 10 * time.Minute, Run: s.DeleteExpired},
+		{Roles: servers.Roles{servers.Sweep}, Name: "join-received-parts", Interval: time.Minute, Routine: true, Run: s.JoinExpired},
 	}
 }
 
@@ -91,21 +93,13 @@ func (s *Service) Take(ctx context.Context, senderNo string, messages []Message)
 // Store stores up to 100 messages to a sender in one transaction, and returns them in their order. A message that is already stored is not stored again. Two
 // messages of a sender are the same if SIM, number, content and the second of ReceivedAt are equal, or if number, content and MessageNo are equal. A stored
 // message keeps its first MessageNo. A message without ReceivedAt and MessageNo is always new. If a person asks for no more messages, Store blocks marketing
-// messages of the company to the number. Store can be part of a larger transaction; the caller calls Enforce after the commit. Fault: sender.not_found.
+// messages of the company to the number. A message to the extension of a company belongs to this company. Store can be part of a larger transaction; the caller calls Enforce after the commit. Fault: sender.not_found.
 func (s *Service) Store(ctx context.Context, senderNo string, messages []Message) ([]Stored, error) {
 	if len(messages) == 0 {
 		return nil, nil
 	}
-	owner, err := s.q.ReceivedSender(ctx, senderNo)
+	rows, err := s.rowsOf(ctx, senderNo, messages)
 	if err != nil {
-		return nil, postgres.Wrap("find receiving sender", err, fault.New(fault.NotFound, fault.SenderNotFound))
-	}
-	rows := make([]row, len(messages))
-	for i, m := range messages {
-		rows[i] = rowOf(senderNo, m, cmp.Or(m.Region, owner.DefaultRegion))
-		rows[i].company = owner.InboxCompanyID
-	}
-	if err := s.findTasks(ctx, senderNo, owner.InboxCompanyID, rows); err != nil {
 		return nil, err
 	}
 	if err := s.setKinds(ctx, rows); err != nil {
@@ -123,6 +117,35 @@ func (s *Service) Store(ctx context.Context, senderNo string, messages []Message
 	return nil, &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: time.Second}
 }
 
+// companyOf returns the company to whose number a message was sent, or 0.
+func companyOf(to string, extensions []receivedq.ReceivedExtensionsRow) int64 {
+	for _, e := range extensions {
+		if strings.HasPrefix(to, e.OwnNumber) {
+			return e.CompanyID
+		}
+	}
+	return 0
+}
+
+// rowsOf returns the rows of messages to a sender, with their companies and the tasks that they answer.
+func (s *Service) rowsOf(ctx context.Context, senderNo string, messages []Message) ([]row, error) {
+	owner, err := s.q.ReceivedSender(ctx, senderNo)
+	if err != nil {
+		return nil, postgres.Wrap("find receiving sender", err, fault.New(fault.NotFound, fault.SenderNotFound))
+	}
+	extensions, err := s.q.ReceivedExtensions(ctx, senderNo)
+	if err != nil {
+		return nil, fmt.Errorf("find the numbers of companies: %w", err)
+	}
+	rows := make([]row, len(messages))
+	for i, m := range messages {
+		rows[i] = rowOf(senderNo, m, cmp.Or(m.Region, owner.DefaultRegion))
+		rows[i].toCompany = companyOf(m.To, extensions)
+		rows[i].company = cmp.Or(rows[i].toCompany, owner.InboxCompanyID)
+	}
+	return rows, s.findTasks(ctx, senderNo, owner.InboxCompanyID, rows)
+}
+
 // row is a Message with the columns by which a repeated message is recognised, and with the task that it answers.
 type row struct {
 	Message
@@ -130,6 +153,7 @@ type row struct {
 	number            string   // the reading that applies, or From as it was received
 	identity, numbers []byte   // the columns identity and message_identity; nil: unknown
 	company           int64
+	toCompany         int64  // the company to whose number the message was sent; 0: the number belongs to no company
 	task, submitter   string // empty: the message answers no task
 	kind              string
 	asksAgain         bool // the person asks for messages again
@@ -154,8 +178,20 @@ func rowOf(senderNo string, m Message, region string) row {
 	return r
 }
 
-// NumberOf returns the first reading of a number, in E.164. It returns a text that is no phone number, such as a short code or a name, unchanged.
-func NumberOf(from, region string) string { return readings(from, region)[0] }
+// FormsOf returns each form in which a number can be stored, the most probable first: its readings, and the number as it was received.
+func FormsOf(from, region string) []string {
+	return slices.Compact(append(phone.Readings(from, region), from)) // a number in E.164 has only itself as reading
+}
+
+// NumbersOf returns each form in which a number can be stored: its readings in each of the regions, and the number as it was received.
+func NumbersOf(from string, regions []string) []string {
+	all := []string{from}
+	for _, region := range regions {
+		all = append(all, phone.Readings(from, region)...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
 
 // readings returns the readings of a number. A text that is no phone number has itself as its only reading.
 func readings(from, region string) []string {
@@ -175,9 +211,10 @@ func hash(texts ...string) []byte {
 	return sum[:]
 }
 
-// findTasks sets the task that each row answers, with its company, and the number of the row: of several readings, the one to which the sender has sent a task,
-// or else the inbox company. A row never answers a task that was leased after ReceivedAt, because a phone can hand over a message long after its arrival. While
-// an old partition is locked, because it is being moved to another tablespace, the database counts as unavailable: the caller hands over the messages again.
+// findTasks finds the task that each row answers, and sets the task, its submitter and its company. It also sets the number of the row: of several readings,
+// the reading to which the sender, or else another sender of the inbox company, has sent a task. A row never answers a task that was leased after ReceivedAt,
+// because a phone can hand over a message long after its arrival. While an old partition is locked, because it is being moved to another tablespace, the
+// database counts as unavailable: the caller hands over the messages again.
 func (s *Service) findTasks(ctx context.Context, senderNo string, inboxCompany int64, rows []row) error {
 	values, err := s.settings.Get(ctx)
 	if err != nil || values.Recipient.ReplyDays == 0 {
@@ -193,6 +230,7 @@ func (s *Service) findTasks(ctx context.Context, senderNo string, inboxCompany i
 		}
 		for _, number := range r.readings {
 			p.Nths, p.PhoneNumbers, p.Untils = append(p.Nths, int32(i)), append(p.PhoneNumbers, number), append(p.Untils, until)
+			p.ToCompanies = append(p.ToCompanies, r.toCompany)
 		}
 	}
 	var found []receivedq.ReceivedAnswersRow
@@ -213,7 +251,7 @@ func (s *Service) findTasks(ctx context.Context, senderNo string, inboxCompany i
 	return postgres.Wrap("find answered tasks", err, nil)
 }
 
-// store stores rows. isWhole reports whether all of them are stored: another transaction can have deleted one that was already stored.
+// store stores rows. isWhole is false if another transaction deleted a message that was already stored.
 func (s *Service) store(ctx context.Context, senderNo string, rows []row) (all []Stored, isWhole bool, err error) {
 	p := paramsOf(senderNo, rows)
 	_, err = postgres.Again(ctx, s.db, func() (struct{}, error) { // opt-outs of the same people through other senders can cause a deadlock
@@ -315,13 +353,18 @@ func (s *Service) RecordMatch(ctx context.Context, id int64) error {
 	return postgres.Wrap("record matched message", s.q.ReceivedMatched(ctx, id), nil)
 }
 
-// DeleteExpired deletes messages that are older than the setting history.received_days, in batches. It returns the number of deleted rows.
+// DeleteExpired deletes messages that are older than the setting history.received_days, and old identities of parts, in batches. It returns the number of deleted
+// rows.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
+	forgotten, err := s.forgetParts(ctx)
+	if err != nil {
+		return forgotten, err
+	}
 	values, err := s.settings.Get(ctx)
 	if err != nil || values.History.ReceivedDays == 0 {
-		return 0, err
+		return forgotten, err
 	}
-	return postgres.InBatches(deleteBatch, func() (n int64, err error) {
+	deleted, err := postgres.InBatches(deleteBatch, func() (n int64, err error) {
 		err = s.db.Tx(ctx, func(ctx context.Context) error {
 			ids, err := s.q.ReceivedDeleteExpired(ctx, receivedq.ReceivedDeleteExpiredParams{BatchSize: deleteBatch, Keep: values.History.ReceivedKept()})
 			n = int64(len(ids))
@@ -332,4 +375,5 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 		})
 		return n, postgres.Wrap("delete received messages", err, nil)
 	})
+	return forgotten + deleted, err
 }

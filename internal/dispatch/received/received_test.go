@@ -337,12 +337,7 @@ func TestAnErasedMessageIsNotStoredAgain(t *testing.T) {
 	for _, number := range []string{"+1 415 555 0123", "+376312345"} {
 		b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"phone": number, "company_no": "acme"})
 	}
-	for range 2 {
-		b.Exec("UPDATE erasures SET next_at = now()")
-		if _, err := b.App.Erasures.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	b.RunErasures()
 	if got := apptest.Scan[string](b, "SELECT string_agg(counts ->> 'received', ',' ORDER BY id) FROM erasures WHERE status = 'finished'"); got != "3,2" {
 		t.Errorf("erased %s, want 3,2", got)
 	}

@@ -1,13 +1,10 @@
 // Package segment counts the SMS segments of a text (S3.5).
 package segment
 
-import "strings"
+import (
+	"strings"
 
-// These are the characters of GSM 03.38. A character of basic takes one septet (seven bits). A character of extension takes two septets.
-const (
-	basic = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?" +
-		"¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
-	extension = "\f^{}\\[~]|€"
+	"lksms/internal/platform/smstext"
 )
 
 // These are the capacities of a message with one segment, and of each segment of a longer message, which also contains a header. Septets apply to GSM 03.38,
@@ -17,24 +14,12 @@ const (
 	unitsAlone, unitsInPart     = 70, 67
 )
 
-// septets contains the size of each GSM 03.38 character in septets.
-var septets = func() map[rune]int {
-	sizes := make(map[rune]int, 138)
-	for _, r := range basic {
-		sizes[r] = 1
-	}
-	for _, r := range extension {
-		sizes[r] = 2
-	}
-	return sizes
-}()
-
 // Count returns the number of segments of text, at least one. A text with only GSM 03.38 characters is counted in
 // septets. Any other text is counted in UCS-2 units, where a character above U+FFFF takes two. A character is never
 // split.
 func Count(text string) int {
 	if IsGSM(text) {
-		return count(text, septetsAlone, septetsInPart, func(r rune) int { return septets[r] })
+		return count(text, septetsAlone, septetsInPart, smstext.Septets)
 	}
 	return count(text, unitsAlone, unitsInPart, func(r rune) int {
 		if r > 0xFFFF {
@@ -46,7 +31,7 @@ func Count(text string) int {
 
 // IsGSM reports whether text contains only characters of GSM 03.38. A segment of such a text can contain more characters.
 func IsGSM(text string) bool {
-	return strings.IndexFunc(text, func(r rune) bool { return septets[r] == 0 }) < 0
+	return strings.IndexFunc(text, func(r rune) bool { return smstext.Septets(r) == 0 }) < 0
 }
 
 func count(text string, alone, inPart int, size func(rune) int) int {
@@ -86,7 +71,7 @@ func Unsigned(sign, text string) string {
 
 // Same returns a character that replaces r in a masked text. Both characters take the same space, so that Count returns the same number for the masked text.
 func Same(r rune) rune {
-	switch size := septets[r]; {
+	switch size := smstext.Septets(r); {
 	case size == 1:
 		return '*'
 	case size == 2:

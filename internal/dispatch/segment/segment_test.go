@@ -4,7 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"lksms/internal/dispatch/segment"
+	"lksms/internal/platform/smstext"
 )
 
 func TestCountReturnsTheNumberOfSegments(t *testing.T) {
@@ -44,4 +47,22 @@ func TestCountReturnsTheNumberOfSegments(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
+}
+
+func TestCountIsTheNumberOfPartsThatAreSent(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringOfN(rapid.SampledFrom([]rune("aé€[短信😀")), 0, 500, -1).Draw(t, "text")
+		alphabet, alone, inPart := smstext.AppendUCS2, 140, 134
+		if segment.IsGSM(text) {
+			alphabet, alone, inPart = smstext.AppendGSM7, 160, 153
+		}
+		parts, _ := smstext.Split(text, alone, alphabet)
+		if len(parts) > 1 {
+			parts, _ = smstext.Split(text, inPart, alphabet)
+		}
+		if got := segment.Count(text); got != len(parts) {
+			t.Fatalf("%q is counted as %d segments, and sent in %d parts", text, got, len(parts))
+		}
+	})
 }

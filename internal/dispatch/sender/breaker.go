@@ -52,17 +52,19 @@ func (s *Service) EndBreakerProbe(ctx context.Context, b Breaker) error {
 	return postgres.Wrap("end probe of circuit breaker", s.q.BreakerProbeEnd(ctx, senderq.BreakerProbeEndParams{SenderNo: b.SenderNo, Openings: b.Openings}), nil)
 }
 
-// CloseBreaker closes the circuit breaker of a sender that works again. It does nothing if the breaker was opened again meanwhile, or is closed.
-func (s *Service) CloseBreaker(ctx context.Context, b Breaker) error {
-	return closeBreaker(ctx, s.q, senderq.BreakerCloseParams{SenderNo: b.SenderNo, Openings: &b.Openings})
+// CloseBreaker closes the circuit breaker of a sender that works again. It does nothing if the breaker was opened again meanwhile, is closed, or has another reason
+// than code. An empty code closes it whatever the reason.
+func (s *Service) CloseBreaker(ctx context.Context, b Breaker, code string) (isClosed bool, err error) {
+	return closeBreaker(ctx, s.q, senderq.BreakerCloseParams{SenderNo: b.SenderNo, Openings: &b.Openings, Code: code})
 }
 
 // CloseBreakerOf closes the circuit breaker of a sender in tx, even if the breaker was opened again meanwhile.
 func CloseBreakerOf(ctx context.Context, tx postgres.Runner, senderNo string) error {
-	return closeBreaker(ctx, senderq.New(tx), senderq.BreakerCloseParams{SenderNo: senderNo})
+	_, err := closeBreaker(ctx, senderq.New(tx), senderq.BreakerCloseParams{SenderNo: senderNo})
+	return err
 }
 
-func closeBreaker(ctx context.Context, q *senderq.Queries, p senderq.BreakerCloseParams) error {
-	_, err := q.BreakerClose(ctx, p)
-	return postgres.Wrap("close circuit breaker", err, nil)
+func closeBreaker(ctx context.Context, q *senderq.Queries, p senderq.BreakerCloseParams) (isClosed bool, err error) {
+	n, err := q.BreakerClose(ctx, p)
+	return n > 0, postgres.Wrap("close circuit breaker", err, nil)
 }

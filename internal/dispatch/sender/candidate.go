@@ -15,6 +15,7 @@ const (
 	WhySimsOff      = "sims_off" // each SIM of the sender is off
 	WhyNoFunds      = "no_funds"
 	WhySilent       = "silent"
+	WhyNotBound     = "not_bound" // no link of the sender to its carrier is open
 	WhyNoQuota      = "no_quota"
 	WhyOutsideHours = "outside_hours"
 	WhyPaused       = "paused"
@@ -35,6 +36,9 @@ type Candidate struct {
 	Sort     float64    // sort in the pool; a sender with a larger sort comes first
 	GivesWay bool       // the circuit breaker is not closed: tasks that failed with this sender are left to other senders
 }
+
+// CanSend reports whether the sender can send a task that no other sender of the pool is allowed to send.
+func (c Candidate) CanSend() bool { return c.Why == "" || c.Why == WhyOutranked || c.Why == WhyAhead }
 
 // Need contains the properties of a task that decide which senders can send it.
 type Need struct {

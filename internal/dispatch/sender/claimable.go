@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
 
+	"lksms/gen/senderq"
 	"lksms/internal/platform/postgres"
 )
 
@@ -86,30 +87,38 @@ func (c *claimables) setVersion(version int64) bool {
 	return true
 }
 
-// Waits returns the remaining interval of a sender that found no task, and the pools of the sender with its sort in each pool. A change by another server takes
-// effect after Notice has received the new version.
-func (s *Service) Waits(ctx context.Context, senderNo string) (wait time.Duration, pools map[int64]float64, err error) {
-	if c, known := s.pools.get(senderNo); known && !c.isPaced {
+// recheck is the time after which a hindered sender claims again: it is off, paused, outside its hours, or out of quota or balance. Not every end of these reasons
+// changes the version of the directory.
+const recheck = 2 * time.Second
+
+// Waits returns the remaining interval of a sender that found no task, and the pools of the sender with its sort in each pool. A sender that cannot claim for
+// another reason waits for tasks. If it was woken for tasks in vain, Waits returns the time after which it claims again.
+func (s *Service) Waits(ctx context.Context, senderNo string, wasWoken bool) (wait time.Duration, pools map[int64]float64, err error) {
+	if c, known := s.pools.get(senderNo); known && !c.isPaced && !wasWoken {
 		return 0, c.pools, nil
 	}
-	wait, c, err := s.readPools(ctx, senderNo)
+	row, c, err := s.readPools(ctx, senderNo)
+	if wait = seconds(row.Seconds); wasWoken {
+		wait = max(wait, seconds(row.HinderedSeconds))
+	}
 	return wait, c.pools, err
 }
 
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
 // readPools reads and caches the pools of a sender.
-func (s *Service) readPools(ctx context.Context, senderNo string) (wait time.Duration, c claimable, err error) {
+func (s *Service) readPools(ctx context.Context, senderNo string) (row senderq.SenderWaitsRow, c claimable, err error) {
 	keep := s.pools.beginRead(senderNo)
-	row, err := s.q.SenderWaits(ctx, senderNo)
+	row, err = s.q.SenderWaits(ctx, senderq.SenderWaitsParams{SenderNo: senderNo, RecheckSeconds: recheck.Seconds()})
 	if err != nil {
-		return 0, c, postgres.Wrap("read pools of sender", err, errNoSender)
+		return row, c, postgres.Wrap("read pools of sender", err, errNoSender)
 	}
-	wait = time.Duration(row.Seconds * float64(time.Second))
-	c = claimable{make(map[int64]float64, len(row.Pools)), row.IsPaced, wait == 0, row.OthersDepend}
+	c = claimable{make(map[int64]float64, len(row.Pools)), row.IsPaced, row.Seconds == 0, row.OthersDepend}
 	for i, pool := range row.Pools {
 		c.pools[pool] = row.Sorts[i]
 	}
 	keep(c)
-	return wait, c, nil
+	return row, c, nil
 }
 
 // MayWait returns the pools of a sender with its sort in each pool. may reports whether the sender can wait for tasks without a claim while its pools are

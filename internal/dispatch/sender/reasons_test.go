@@ -2,9 +2,14 @@ package sender_test
 
 import (
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
+	api "lksms/gen/client"
+	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/driver/provider"
+	"lksms/internal/platform/pdulink/simulated"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -58,5 +63,60 @@ func TestASenderIsNotOffWhileOneOfItsSimsIsOn(t *testing.T) {
 	b.Exec("UPDATE sender_states SET seen_at = now()")
 	if why := b.Explain(b.Submit("x")).Senders[0].Why; *why != "no_quota" {
 		t.Errorf("explain: %s", *why)
+	}
+}
+
+// Without an open link, a sender of a carrier is not ready, and senders with a smaller sort take its tasks.
+func TestASenderWithoutALinkToItsCarrierIsNotReady(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets) // nothing opens links: the pusher does not run
+	c := apptest.NewCarrier(t, "smpp", simulated.Options{})
+	b.AddSender(map[string]any{"sender_no": "carrier", "kind": "smpp", "sort": 10, "config": apptest.CarrierConfig("smpp", c, nil)})
+	b.AddSender(map[string]any{"sender_no": "backup", "sort": 1})
+	b.Exec("UPDATE sender_states SET seen_at = now()")
+	links := func(columns string) {
+		b.Exec("DELETE FROM sender_links")
+		b.Exec("INSERT INTO sender_links (sender_id, nth, held_by, host, bound_at, held_until) SELECT id, 1, 'x', 'x', " + columns + " FROM senders WHERE sender_no = 'carrier'")
+	}
+	for columns, isReady := range map[string]bool{
+		"now(), now() + interval '1 minute'": true,
+		"NULL, now() + interval '1 minute'":  false, // the carrier refuses the link
+		"now(), now() - interval '1 second'": false, // the server that had the link is gone
+	} {
+		links(columns)
+		id := b.Submit("x")
+		if s := b.GetSender("carrier"); s.IsReady != isReady {
+			t.Errorf("%s: ready %t", columns, s.IsReady)
+		}
+		for _, view := range b.Explain(id).Senders {
+			if view.SenderNo == "carrier" && (view.CanTake != isReady || !isReady && *view.Why != api.WhyNotBound) {
+				t.Errorf("%s: explain: %+v", columns, view)
+			}
+		}
+		r, err := b.App.Senders.Readiness(t.Context(), nil)
+		if err != nil || len(r.NotReadyFirst) > 0 == isReady || !isReady && r.NotReadyFirst[0].Reason != "not_bound" {
+			t.Errorf("%s: overview: %+v, %v", columns, r, err)
+		}
+		if got := b.Take("backup", 1); len(got) > 0 == isReady {
+			t.Errorf("%s: the backup claimed %v", columns, got)
+		}
+		b.Exec("DELETE FROM queue")
+	}
+}
+
+// One function of PostgreSQL names the kinds of senders with links.
+func TestTheDatabaseKnowsTheKindsWithLinks(t *testing.T) {
+	b := apptest.New(t)
+	configs := map[string]string{
+		"log": "{}", "dingtalk": `{"baseUrl":"https://a.example","agentId":"1","corpId":"1"}`, "oa": `{"url":"https://a.example","secret":"1"}`,
+		"wechat": `{"appId":"1","appSecret":"1"}`, "email": `{"host":"a.example","from":"a@a.example"}`,
+		"http-sms": `{"url":"https://a.example","body":{"to":"${recipient}"}}`, "aliyun-sms": `{"accessKeyId":"1","accessKeySecret":"1","templates":{"SMS_1":"${text}"}}`,
+		"tencent-sms": `{"secretId":"1","secretKey":"1","sdkAppId":"1","templates":{"1":"{1}"}}`, "smpp": `{"host":"a.example","system_id":"x","password":"x"}`,
+		"cmpp": `{"host":"a.example","source_addr":"900001","shared_secret":"x","src_id":"10690001"}`,
+	}
+	for _, kind := range driver.Kinds() {
+		d, err := driver.New(kind, []byte(configs[kind]), provider.Tools{Log: slog.New(slog.DiscardHandler)})
+		if _, isLinked := d.(driver.Linked); err != nil || isLinked == apptest.Scan[bool](b, "SELECT links_are_bound(0, $1)", kind) {
+			t.Errorf("%s: the driver has links: %t, %v", kind, isLinked, err)
+		}
 	}
 }

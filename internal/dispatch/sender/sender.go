@@ -296,6 +296,18 @@ func (s *Service) Answers(ctx context.Context, no string) ([]Answer, error) {
 	return rows, postgres.Wrap("read answers of sender", err, nil)
 }
 
+// Link is a permanent connection of a sender to its carrier.
+type Link = senderq.SenderLinksRow
+
+// Links returns the links of a sender that a server keeps open, by number. Fault: sender.not_found.
+func (s *Service) Links(ctx context.Context, no string) ([]Link, error) {
+	if _, err := s.Get(ctx, nil, no); err != nil {
+		return nil, err
+	}
+	rows, err := s.q.SenderLinks(ctx, no)
+	return rows, postgres.Wrap("read links of sender", err, nil)
+}
+
 // AddFacts adds the leases and reports of facts to the totals of their senders, in the transaction of ctx.
 func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
 	var sums senderq.SenderTotalsAddParams

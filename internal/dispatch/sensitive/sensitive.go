@@ -1,5 +1,5 @@
-// Package sensitive keeps texts such as verification codes out of the database. Tables contain only the masks of sensitive texts. While a sensitive message
-// waits, its row in the queue also contains the encrypted text. The row is deleted when the task ends.
+// Package sensitive masks and encrypts the texts of sensitive messages, for example messages with codes. Tables contain only the masks of sensitive texts.
+// While a sensitive message waits, its row in the queue also contains the encrypted text. The row is deleted when the task ends.
 package sensitive
 
 import (
@@ -18,7 +18,6 @@ import (
 // Text is the text of a sensitive message.
 type Text struct {
 	Content string          `json:"content"`          // without the signature of the message
-	Part    string          `json:"part,omitempty"`   // the part of the text that must be hidden; empty: the whole text
 	Values  json.RawMessage `json:"values,omitempty"` // values of the placeholders in the rendering; nil: the message has no rendering
 }
 
@@ -28,14 +27,6 @@ func (t Text) Handed(sign string, isInText bool) string {
 		return segment.Signed(sign, t.Content)
 	}
 	return segment.Unsigned(sign, t.Content)
-}
-
-// Mask masks the sensitive part of a text.
-func (t Text) Mask(text string) string {
-	if t.Part == "" {
-		return Mask(text)
-	}
-	return strings.ReplaceAll(text, t.Part, Mask(t.Part))
 }
 
 // Box encrypts the texts of tasks.

@@ -24,7 +24,8 @@ type Rendered struct {
 	Timestamp time.Time       `json:"timestamp"`
 	Data      json.RawMessage `json:"data"`
 
-	SmsgateID string `json:"-"` // SMSGate id of the message of the task; empty: the message has no such id, or an erasure deleted the id
+	SmsgateID string          `json:"-"` // SMSGate id of the message of the task; empty: the message has no such id, or an erasure deleted the id
+	SMPP      json.RawMessage `json:"-"` // fields of the SMPP message of the task that its receipts need; nil: the message did not arrive over SMPP, or was erased
 }
 
 // idPrefix is the prefix of the published id of an event.
@@ -112,14 +113,17 @@ func (s *Service) Render(ctx context.Context, events []Event) ([]Rendered, error
 			tasks[row.LogID] = row
 		}
 	}
-	received, err := s.renderReceived(ctx, events)
+	derived, err := s.renderReceived(ctx, events)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.renderVerifications(ctx, events, derived); err != nil {
 		return nil, err
 	}
 	all := make([]Rendered, len(events))
 	for i, e := range events {
 		all[i] = Rendered{ID: e.ID, Type: e.Type, Timestamp: e.At, Data: e.Data}
-		if data, is := received[e.ID]; is {
+		if data, is := derived[e.ID]; is {
 			all[i].Data = data
 		}
 		if e.TaskID == "" {
@@ -127,7 +131,7 @@ func (s *Service) Render(ctx context.Context, events []Event) ([]Rendered, error
 		}
 		m := message{TaskID: e.TaskID} // without further data, because the partition of the task was dropped
 		if t, isKept := tasks[e.LogID]; isKept {
-			m, all[i].SmsgateID = messageOf(e, t), t.SmsgateID
+			m, all[i].SmsgateID, all[i].SMPP = messageOf(e, t), t.SmsgateID, t.Smpp
 		}
 		if all[i].Data, err = json.Marshal(m); err != nil {
 			return nil, fmt.Errorf("write event: %w", err)

@@ -31,6 +31,9 @@ const (
 
 	NotificationFinished = "notification.finished"
 
+	VerificationApproved = "verification.approved"
+	VerificationFailed   = "verification.failed"
+
 	// SenderSilent and the following types are events of the service itself. Only listeners of all companies receive them.
 	SenderSilent     = "sender.silent"
 	SenderRecovered  = "sender.recovered"
@@ -83,7 +86,7 @@ func (s *Service) Sequence(ctx context.Context) (moved int, err error) {
 			n, found, err = s.sequencePortion(ctx, locked)
 			return err
 		})
-		if errors.Is(err, errLocked) { // try again without the events of these days
+		if errors.Is(err, errLocked) { // try again without the events of locked days
 			locked = append(locked, found...)
 			continue
 		}

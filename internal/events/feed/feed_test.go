@@ -302,7 +302,7 @@ func TestAnExpiredCursorIsRefused(t *testing.T) {
 }
 
 // B13: the clock is set back. Events that were recorded before do not prevent the deletion of older events.
-func TestSettingTheClockBackStopsNoDeletionOfEvents(t *testing.T) {
+func TestEventsAreStillDeletedAfterTheClockIsSetBack(t *testing.T) {
 	b := apptest.New(t)
 	add := "INSERT INTO feed (company_id, submitted_by, type, at, data) SELECT 1, '', 'batch.finished', now() + $1::text::interval, '{}' FROM generate_series(1, $2)"
 	b.Exec(add, "8 days", 10_000)
@@ -504,14 +504,41 @@ func TestARunningServerPublishesEvents(t *testing.T) {
 	}
 }
 
-// B13: a pull with an empty cursor starts at the oldest stored event.
+// B13: a pull with an empty cursor starts at the oldest event since which all events of the company are stored.
 func TestAnEmptyCursorStartsAtTheFirstEvent(t *testing.T) {
-	b := apptest.New(t)
-	pull(b, "", "")
-	id := send(b, 2, nil)
-	sequence(b)
-	got := apptest.Decode[api.EventFeed](t, b.Expect(200, "", "GET", "/api/v1/events?after=", nil))
-	if len(got.Items) != 1 || dataOf(t, got.Items[0]).TaskID != id {
-		t.Errorf("got %+v", got)
+	w := apptest.NewTwoCompanies(t)
+	first := func(headers ...string) api.EventFeed {
+		return apptest.Decode[api.EventFeed](t, w.Expect(200, "", "GET", "/api/v1/events?after=", nil, headers...))
 	}
+	cancel := func(headers []string) string {
+		id := apptest.Decode[api.Submitted](t, w.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}, headers...)).TaskID
+		w.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil, headers...)
+		sequence(w.Bundle)
+		return id
+	}
+	if got := first(w.Acme...); len(got.Items) != 0 || got.NextCursor != "0" {
+		t.Errorf("before the first event: %+v", got)
+	}
+	old := cancel(w.Acme)
+	start := first(w.Beta...) // no event of beta was recorded until now
+	if len(start.Items) != 0 {
+		t.Errorf("a new listener gets %+v", start)
+	}
+	ofBeta := cancel(w.Beta)
+	for name, got := range map[string]api.EventFeed{"empty": first(w.Beta...), "of the first answer": pull(w.Bundle, start.NextCursor, "", w.Beta...)} {
+		if len(got.Items) != 1 || dataOf(t, got.Items[0]).TaskID != ofBeta {
+			t.Errorf("beta gets with the cursor %s: %+v", name, got)
+		}
+	}
+	w.Expect(409, "events.cursor_gone", "GET", "/api/v1/events?after=0", nil, w.Beta...)
+
+	w.Exec("UPDATE feed SET at = at - interval '8 days' WHERE task_id = $1", old)
+	if n, err := w.App.Feed.DeleteExpired(t.Context()); n != 1 || err != nil {
+		t.Fatalf("deleted %d, %v", n, err)
+	}
+	id := cancel(w.Acme)
+	if got := first(w.Acme...); len(got.Items) != 1 || dataOf(t, got.Items[0]).TaskID != id {
+		t.Errorf("after the deletion of older events, acme gets %+v", got)
+	}
+	w.Expect(409, "events.cursor_gone", "GET", "/api/v1/events?after=0", nil, w.Acme...)
 }

@@ -9,14 +9,17 @@ import (
 	"lksms/gen/feedq"
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 )
 
 // Pull is a request for events.
 type Pull struct {
 	task.Viewer
-	After    *int64   // the events after this id; nil: the events after this call
-	Types    []string // nil: all types
+	After    *int64           // the events after this id; nil: the events after this call
+	IsFirst  bool             // the events since which no event is missing, instead of those after an id
+	Types    []string         // nil: all types
+	IsWanted func(Event) bool // decides about the events of these types; nil: all. Used only with Types
 	Limit    int
 	Wait     time.Duration
 	StillMay func(context.Context) error // called before Pull returns events after a wait, because the caller can have lost its permission meanwhile; nil: no check
@@ -35,16 +38,16 @@ func (s *Service) Pull(ctx context.Context, p Pull) (found []Rendered, next int6
 	if err != nil {
 		return nil, 0, err
 	}
-	if p.After == nil {
+	if p.After == nil && !p.IsFirst {
 		ends, err := s.q.FeedEnds(ctx)
 		return nil, ends.LastID, postgres.Wrap("read ends of the feed", err, nil)
 	}
 	if p.Wait <= 0 {
-		return s.read(ctx, p, since, *p.After)
+		return s.read(ctx, p, since, optional.Value(p.After))
 	}
 	enough := time.NewTimer(p.Wait)
 	defer enough.Stop()
-	for next = *p.After; ; {
+	for next = optional.Value(p.After); ; p.IsFirst = false {
 		mine := s.watcher.join(p.Viewer) // join before the read, so that an event after the read wakes the waiter
 		found, next, err = s.read(ctx, p, since, next)
 		if err == nil && len(found) > 0 && p.StillMay != nil {
@@ -86,7 +89,8 @@ func (s *Service) listen(ctx context.Context, company *int64) (since int64, err 
 	return since, nil
 }
 
-// read returns the next events with ids greater than `after`, and the id for the next call. All events with ids greater than `since` were recorded.
+// read returns the next events with ids greater than `after`, and the id for the next call. All events with ids greater than `since` were recorded. With
+// IsFirst, read begins after the oldest cursor that can still be used.
 func (s *Service) read(ctx context.Context, p Pull, since, after int64) (found []Rendered, next int64, err error) {
 	limit := p.Limit
 	if p.Types != nil {
@@ -107,7 +111,12 @@ func (s *Service) read(ctx context.Context, p Pull, since, after int64) (found [
 		if err != nil {
 			return nil, after, postgres.Wrap("read ends of the feed", err, nil)
 		}
-		if oldest := max(since, now.PrunedID); next < oldest {
+		switch oldest := max(since, now.PrunedID); {
+		case next >= oldest:
+		case p.IsFirst:
+			next = oldest
+			continue
+		default:
 			return nil, after, cursorGone(oldest)
 		}
 		if next > now.LastID {
@@ -121,7 +130,7 @@ func (s *Service) read(ctx context.Context, p Pull, since, after int64) (found [
 		}
 		wanted := rows
 		if p.Types != nil {
-			wanted = slices.DeleteFunc(slices.Clone(rows), func(e Event) bool { return !slices.Contains(p.Types, e.Type) })
+			wanted = slices.DeleteFunc(slices.Clone(rows), func(e Event) bool { return !slices.Contains(p.Types, e.Type) || p.IsWanted != nil && !p.IsWanted(e) })
 			if len(wanted) > p.Limit {
 				wanted = wanted[:p.Limit]
 				next = wanted[p.Limit-1].ID

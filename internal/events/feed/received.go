@@ -31,7 +31,7 @@ type receivedMessage struct {
 	InReplyTo   *string    `json:"in_reply_to"`
 }
 
-// renderReceived returns the data of the events about received messages, by the id of the event.
+// renderReceived returns the data of the events about received messages, by the id of the event. The result is never nil.
 func (s *Service) renderReceived(ctx context.Context, events []Event) (map[int64]json.RawMessage, error) {
 	stored := map[int64]received{} // by the id of the event
 	var ids []int64
@@ -45,8 +45,9 @@ func (s *Service) renderReceived(ctx context.Context, events []Event) (map[int64
 		}
 		stored[e.ID], ids = received{ID: of.ID}, append(ids, of.ID)
 	}
+	all := make(map[int64]json.RawMessage, len(stored))
 	if len(ids) == 0 {
-		return nil, nil
+		return all, nil
 	}
 	rows, err := s.q.FeedReceived(ctx, ids)
 	if err != nil {
@@ -56,7 +57,6 @@ func (s *Service) renderReceived(ctx context.Context, events []Event) (map[int64
 	for _, row := range rows {
 		messages[row.ID] = row
 	}
-	all := make(map[int64]json.RawMessage, len(stored))
 	for event, of := range stored {
 		if m, isKept := messages[of.ID]; isKept {
 			of.receivedMessage = &receivedMessage{

@@ -12,9 +12,14 @@ func (s *Service) EraseTasks(ctx context.Context, _ *erase.Person, taskIDs []str
 	return nil, s.eraseResponses(ctx, func() (int64, error) { return s.q.ErasureWebhooks(ctx, taskIDs) })
 }
 
-// Erase deletes the responses of receivers to events of received messages that are erased. It returns no counts.
+// Erase deletes the responses of receivers to events of received messages and verifications that are erased. It returns no counts.
 func (s *Service) Erase(ctx context.Context, _ *erase.Person) (erase.Counts, error) {
-	return nil, s.eraseResponses(ctx, func() (int64, error) { return s.q.ErasureWebhooksReceived(ctx) })
+	return nil, s.eraseResponses(ctx, func() (int64, error) {
+		if _, err := s.q.ErasureWebhooksVerifications(ctx); err != nil {
+			return 0, err
+		}
+		return s.q.ErasureWebhooksReceived(ctx)
+	})
 }
 
 func (s *Service) eraseResponses(ctx context.Context, remove func() (int64, error)) error {

@@ -326,7 +326,7 @@ func TestARetryAfterHeaderForOneEventDelaysNoOtherEvent(t *testing.T) {
 }
 
 // B13: if the clock of the database is set back, webhooks, waiting events and later events are still posted.
-func TestSettingTheClockBackStopsNoWebhook(t *testing.T) {
+func TestWebhooksStillPostAfterTheClockIsSetBack(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
 	r.answersStatus(500)
@@ -1051,6 +1051,50 @@ func TestAnErasureDeletesTheResponsesOfReceivers(t *testing.T) {
 	}
 }
 
+// erase erases the person with a number.
+func (b bundle) erase(number string) {
+	b.T.Helper()
+	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"phone": number})
+	b.RunErasures()
+	if n := b.Count("SELECT count(*) FROM erasures WHERE status <> 'finished'"); n > 0 {
+		b.T.Fatal("the erasure is not finished")
+	}
+}
+
+// answersLeft returns the stored answers of receivers.
+func (b bundle) answersLeft() string {
+	b.T.Helper()
+	return apptest.Scan[string](b.Bundle, "SELECT coalesce(string_agg(response, ',' ORDER BY id), '') FROM webhook_deliveries")
+}
+
+// expectErasedAnswers checks that an erasure removes the answers that repeat an event about a number, including an answer that is stored during the erasure. cause
+// causes an event about a number.
+func (b bundle) expectErasedAnswers(r *receiver, cause func(number string)) {
+	b.T.Helper()
+	repeats := func(w http.ResponseWriter, one taken) { _, _ = w.Write(one.Raw) }
+	const first, second, third = "+8613800000001", "+8613800000002", "+8613800000003"
+	r.answers(repeats)
+	cause(first)
+	cause(second)
+	b.deliver()
+	if got := b.answersLeft(); !strings.Contains(got, first) || !strings.Contains(got, second) {
+		b.T.Fatalf("stored are %q", got)
+	}
+	b.erase(first)
+	if got := b.answersLeft(); strings.Contains(got, first) || !strings.Contains(got, second) {
+		b.T.Errorf("left after the erasure of %s: %q", first, got)
+	}
+	r.answers(func(w http.ResponseWriter, one taken) {
+		b.erase(third)
+		repeats(w, one)
+	})
+	cause(third)
+	b.deliver()
+	if got := b.answersLeft(); strings.Contains(got, third) {
+		b.T.Errorf("stored after the erasure: %q", got)
+	}
+}
+
 // An answer of a receiver can repeat the message of a person. An erasure removes such answers, including answers that are stored during the erasure.
 func TestAnErasureRemovesAnswersToReceivedMessages(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
@@ -1060,51 +1104,25 @@ func TestAnErasureRemovesAnswersToReceivedMessages(t *testing.T) {
 		t.Helper()
 		b.Expect(200, "", "POST", "/api/v1/sms/received", map[string]any{"app_id": "phone", "messages": []any{map[string]any{"from": from, "content": "I am " + from}}})
 	}
-	erased := func(from string) {
-		t.Helper()
-		b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"phone": from})
-		for range 2 {
-			b.Exec("UPDATE erasures SET next_at = now()")
-			if _, err := b.App.Erasures.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if n := b.Count("SELECT count(*) FROM erasures WHERE status <> 'finished'"); n > 0 {
-			t.Fatal("the erasure is not finished")
-		}
-	}
-	left := func() string {
-		t.Helper()
-		return apptest.Scan[string](b.Bundle, "SELECT coalesce(string_agg(response, ',' ORDER BY id), '') FROM webhook_deliveries")
-	}
-	repeats := func(w http.ResponseWriter, one taken) { _, _ = w.Write(one.Raw) }
-	const first, second, third = "+8613800000001", "+8613800000002", "+8613800000003"
-	r.answers(repeats)
-	receive(first)
-	receive(second)
-	b.deliver()
-	if got := left(); !strings.Contains(got, first) || !strings.Contains(got, second) {
-		t.Fatalf("stored are %q", got)
-	}
-	erased(first)
-	if got := left(); strings.Contains(got, first) || !strings.Contains(got, second) {
-		t.Errorf("left after the erasure of %s: %q", first, got)
-	}
-	r.answers(func(w http.ResponseWriter, one taken) {
-		erased(third)
-		repeats(w, one)
-	})
-	receive(third)
-	b.deliver()
-	if got := left(); strings.Contains(got, third) {
-		t.Errorf("stored after the erasure: %q", got)
-	}
+	b.expectErasedAnswers(r, receive)
 	if d := b.deliveries(hook.WebhookID); len(d) != 3 || d[0].Response != nil {
 		t.Errorf("shown are %+v", d)
 	}
 	b.Exec("DELETE FROM feed")
-	erased("+8613800000004")
-	if got := left(); got != "" {
+	b.erase("+8613800000004")
+	if got := b.answersLeft(); got != "" {
 		t.Errorf("without the events, left are %q", got)
 	}
+}
+
+// An answer of a receiver can repeat the event of a verification. An erasure removes such answers, including answers that are stored during the erasure.
+func TestAnErasureRemovesAnswersToEventsOfVerifications(t *testing.T) {
+	b, r := setup(t), newReceiver(t)
+	b.hook(r.URL, map[string]any{"events": []string{feed.VerificationFailed}})
+	end := func(number string) {
+		t.Helper()
+		v := apptest.Decode[api.VerificationStarted](t, b.Expect(200, "", "POST", "/api/v1/verifications", map[string]any{"phone_number": number, "purpose": "login"}))
+		b.Expect(200, "", "POST", "/api/v1/verifications/"+v.VerificationID+"/cancel", nil)
+	}
+	b.expectErasedAnswers(r, end)
 }

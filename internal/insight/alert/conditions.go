@@ -473,3 +473,19 @@ func (s *Service) differingStatements(ctx context.Context, _ []RuleRow, _ settin
 		return found
 	}, postgres.Wrap("find statements that differ", err, nil)
 }
+
+// suspectedCodes finds prefixes of numbers, and networks of clients, that got the maximum number of codes, of which too few were approved.
+func (s *Service) suspectedCodes(ctx context.Context, _ []RuleRow, values setting.Values) (finder, error) {
+	if values.Verification.UnprovenPerDay == 0 {
+		return func(RuleRow) []finding { return nil }, nil
+	}
+	rows, err := s.q.CodesSuspected(ctx, alertq.CodesSuspectedParams{SuspectedFrom: values.Verification.UnprovenPerDay, MaxRows: maxAlerts})
+	return func(r RuleRow) (found []finding) {
+		for _, row := range rows {
+			if matches(r, row.CompanyNo, "", "") {
+				found = append(found, finding{subject: joined(row.CompanyNo, row.Subject), company: row.CompanyNo, value: float64(row.Started)})
+			}
+		}
+		return found
+	}, postgres.Wrap("find suspected codes", err, nil)
+}

@@ -195,6 +195,8 @@ func (s *Service) find(ctx context.Context, k string, rules []RuleRow, values se
 		find = s.failingReceivers
 	case StatementDiffers:
 		find = s.differingStatements
+	case CodesSuspected:
+		find = s.suspectedCodes
 	default:
 		return nil, nil // this kind was added by a newer version of the program
 	}

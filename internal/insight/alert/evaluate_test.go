@@ -129,7 +129,7 @@ func (w *watched) fold() {
 	}
 }
 
-func TestAWaitRaisesOneAlertOfEachLevel(t *testing.T) {
+func TestALongWaitRaisesOneAlertOfEachLevel(t *testing.T) {
 	w := newWatched(t)
 	w.Submit("x")
 	w.evaluate()

@@ -24,6 +24,7 @@ const (
 	HistoryOverdue    = "history_overdue"
 	WebhookFailing    = "webhook_failing"
 	StatementDiffers  = "statement_differs"
+	CodesSuspected    = "codes_suspected"
 )
 
 // These are the levels of rules.
@@ -76,6 +77,7 @@ var kinds = map[string]kind{
 	HistoryOverdue:    {hasThreshold: true, threshold: new(1.0), maxThreshold: 36500, forSeconds: 7200},
 	WebhookFailing:    {hasThreshold: true, threshold: new(300.0), maxThreshold: maxSeconds},
 	StatementDiffers:  {hasThreshold: true, threshold: new(0.0), maxThreshold: maxNumber, filters: []string{ByChannel, BySender}},
+	CodesSuspected:    {filters: []string{ByCompany}},
 }
 
 // resolveSeconds is the default time for which a condition must be false before its alert is resolved.

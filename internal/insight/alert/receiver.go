@@ -78,7 +78,7 @@ func (s *Service) checkReceiver(ctx context.Context, ofKind string, r *Receiver)
 	fault.InvalidItems(&wrong, "channels", r.Channels, fault.NotThere, nil, func(channel string) bool { return slices.Contains(missing, channel) })
 	fault.RepeatedItems(&wrong, "channels", r.Channels)
 	fault.RepeatedItems(&wrong, "user_ids", r.UserIDs)
-	return &found.CompanyID, wrong.Err() //nolint:wrapcheck // a fault
+	return &found.CompanyID, wrong.Err() //nolint:wrapcheck // the error is a fault
 }
 
 // SecretOwner returns the name to which an encrypted header is bound: the header of one receiver cannot be decrypted for another receiver.

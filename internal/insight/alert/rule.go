@@ -61,7 +61,7 @@ func (s *Service) scopeOf(ctx context.Context, ofKind string, r *Settings) (scop
 		var wrong fault.Fields
 		fault.InvalidItems(&wrong, "receivers", r.Receivers, fault.NotThere, nil, func(id int64) bool { return !slices.Contains(held, id) })
 		if err := wrong.Err(); err != nil {
-			return scope{}, err //nolint:wrapcheck // a fault
+			return scope{}, err //nolint:wrapcheck // the error is a fault
 		}
 		slices.Sort(r.Receivers)
 		r.Receivers = slices.Compact(r.Receivers)

@@ -41,7 +41,7 @@ func TestShippedRulesCoverEveryKindAndAreEnabled(t *testing.T) {
 		names = append(names, string(r.Kind)+" "+string(r.Level))
 	}
 	slices.Sort(names)
-	want := "balance_low warning,disk_low critical,failure_rate warning,history_overdue warning,partition_missing critical,pool_unserved critical,provider_trouble warning," +
+	want := "balance_low warning,codes_suspected warning,disk_low critical,failure_rate warning,history_overdue warning,partition_missing critical,pool_unserved critical,provider_trouble warning," +
 		"queue_depth warning,receipts_missing warning,receipts_unmatched warning,sender_failing warning,sender_silent warning,statement_differs warning,wait_time critical,wait_time emergency,wait_time warning,webhook_failing warning"
 	if got := strings.Join(names, ","); got != want {
 		t.Errorf("rules are %s", got)

@@ -20,7 +20,7 @@ const maxLateTasks = 10_000
 const maxLocked = 3
 
 // Keep applies the settings of history to the partitions that are old enough: it makes them history, moves them to their tablespace, exports and drops them. It
-// returns the number of changed partitions. If a partition fails, Keep stores the reason in task_partitions.held_by and continues with the next partition. It
+// returns the number of changed partitions. If a partition fails, Keep stores the reason in task_partitions.held_by and continues with the next partition. Keep
 // stops after maxLocked lock timeouts in a row. It reads the settings again for each partition, because one partition can take a long time.
 func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 	var failures []error

@@ -285,7 +285,7 @@ func (l *list) next(r Row, st *step) (p reconcileq.StatementRowsStoreParams, isL
 		case errors.As(err, &wrong):
 			return p, false, wrong, nil
 		case err != nil:
-			return p, false, nil, err //nolint:wrapcheck // an error of package upload
+			return p, false, nil, err //nolint:wrapcheck // the error comes from package upload
 		}
 		st.move.Rows++
 		st.move.RowNo = row.No

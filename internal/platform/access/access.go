@@ -151,6 +151,11 @@ func (s *Service) Bearer(ctx context.Context, key, address string) (Principal, e
 	return s.Basic(ctx, "", key, address) // a key identifies its user
 }
 
+// Bind verifies the credentials of an SMPP bind: those of Basic, or a user name with the SMPP password of the user. Faults as for Basic.
+func (s *Service) Bind(ctx context.Context, username, password, address string) (Principal, error) {
+	return s.verifier.verify(ctx, s.verifier.bindAttempt(username, password, address))
+}
+
 // RecordVisits stores the addresses of users that called with cached credentials. It returns the number of stored visits. After an error, the next call
 // stores the remaining visits.
 func (s *Service) RecordVisits(ctx context.Context) (int, error) { return s.verifier.storeVisits(ctx) }

@@ -7,7 +7,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-func TestTheFormsAreThoseOfTheContract(t *testing.T) {
+func TestUsersAndPasswordsHaveTheFormsOfTheContract(t *testing.T) {
 	t.Parallel()
 	doc, err := openapi3.NewLoader().LoadFromFile("../../../api/openapi.yaml")
 	if err != nil {

@@ -23,6 +23,10 @@ const forbidden, absent = 403, 404
 
 func TestAReaderSeesOnlyDataOfItsCompany(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
+	w.Exec("INSERT INTO verification_subjects (company_id, subject, started, approved, is_proven) SELECT id, '+49151', 20, 0, false FROM companies")
+	w.Exec("INSERT INTO verification_safe (company_id, subject, created_by) SELECT id, '+49152', 'admin of ' || company_no FROM companies")
+	w.Exec(`INSERT INTO verifications (verification_id, company_id, submitted_by, channel, recipient, purpose, status, ended_at, max_checks, expires_at, task_ids)
+		SELECT 'vrf_' || company_no, id, 'admin of ' || company_no, 'sms', '+8613700000000', 'login', 'approved', now(), 5, now(), ARRAY['task_none'] FROM companies`)
 	reads := map[string][]read{} // requests by operation
 	for _, part := range []map[string][]read{readsOfMessages(w), readsOfContacts(w), readsOfSenders(w), forbiddenReads} {
 		maps.Copy(reads, part)
@@ -54,13 +58,20 @@ func readsOfMessages(w *apptest.TwoCompanies) map[string][]read {
 		return fmt.Sprint("/api/v1/admin/template/", apptest.Decode[api.Template](w.T, w.Expect(200, "", "POST", "/api/v1/admin/template", body)).ID)
 	}
 	return map[string][]read{
-		"getTask":           {{"/api/v1/sms/task/" + own["task"], 200}, {"/api/v1/sms/task/" + beta["task"], absent}},
-		"getTaskTimeline":   {{"/api/v1/sms/task/" + own["task"] + "/timeline", 200}, {"/api/v1/sms/task/" + beta["task"] + "/timeline", absent}},
-		"explainTask":       {{"/api/v1/sms/task/" + own["task"] + "/explain", 200}, {"/api/v1/sms/task/" + beta["task"] + "/explain", absent}},
-		"listTasks":         {{"/api/v1/sms/tasks", 200}, {"/api/v1/sms/tasks?source=beta", 200}, {"/api/v1/sms/tasks?phone_number=" + apptest.BetaPhone, 200}, {"/api/v1/sms/tasks?company_no=acme", 200}, {"/api/v1/sms/tasks?company_no=beta", forbidden}, {"/api/v1/sms/tasks?company_no=none", forbidden}},
-		"listReceived":      {{"/api/v1/received", 200}, {"/api/v1/received?unread=true", 200}, {"/api/v1/received?sender_no=both_sender", 200}, {"/api/v1/received?company_no=beta", forbidden}},
-		"getReceived":       {{"/api/v1/received/" + own["received"], 200}, {"/api/v1/received/" + beta["received"], absent}},
-		"listBlocks":        {{"/api/v1/blocks", 200}, {"/api/v1/blocks?company_no=beta", forbidden}, {"/api/v1/blocks?phone_number=%2B8613700000099", 200}},
+		"getTask":         {{"/api/v1/sms/task/" + own["task"], 200}, {"/api/v1/sms/task/" + beta["task"], absent}},
+		"getTaskTimeline": {{"/api/v1/sms/task/" + own["task"] + "/timeline", 200}, {"/api/v1/sms/task/" + beta["task"] + "/timeline", absent}},
+		"explainTask":     {{"/api/v1/sms/task/" + own["task"] + "/explain", 200}, {"/api/v1/sms/task/" + beta["task"] + "/explain", absent}},
+		"listTasks":       {{"/api/v1/sms/tasks", 200}, {"/api/v1/sms/tasks?source=beta", 200}, {"/api/v1/sms/tasks?phone_number=" + apptest.BetaPhone, 200}, {"/api/v1/sms/tasks?company_no=acme", 200}, {"/api/v1/sms/tasks?company_no=beta", forbidden}, {"/api/v1/sms/tasks?company_no=none", forbidden}},
+		"listReceived":    {{"/api/v1/received", 200}, {"/api/v1/received?unread=true", 200}, {"/api/v1/received?sender_no=both_sender", 200}, {"/api/v1/received?company_no=beta", forbidden}},
+		"getReceived":     {{"/api/v1/received/" + own["received"], 200}, {"/api/v1/received/" + beta["received"], absent}},
+		"listBlocks":      {{"/api/v1/blocks", 200}, {"/api/v1/blocks?company_no=beta", forbidden}, {"/api/v1/blocks?phone_number=%2B8613700000099", 200}},
+		"listSuspects":    {{"/api/v1/admin/verifications/suspects", 200}, {"/api/v1/admin/verifications/suspects?company_no=beta", forbidden}},
+		"getVerification": {{"/api/v1/verifications/vrf_acme", 200}, {"/api/v1/verifications/vrf_beta", absent}},
+		"readVerificationStatistics": {
+			{"/api/v1/verifications/statistics?by=company&from=" + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), 200},
+			{"/api/v1/verifications/statistics?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z&company_no=beta", forbidden},
+		},
+		"listSafe":          {{"/api/v1/admin/verifications/safe", 200}, {"/api/v1/admin/verifications/safe?company_no=beta", forbidden}},
 		"exportBlocks":      {{"/api/v1/blocks/export.csv", 200}, {"/api/v1/blocks/export.csv?company_no=beta", forbidden}},
 		"listReplyRules":    {{"/api/v1/reply-rules", 200}, {"/api/v1/reply-rules?company_no=acme", 200}, {"/api/v1/reply-rules?company_no=beta", forbidden}},
 		"listConversations": {{"/api/v1/conversations", 200}, {"/api/v1/conversations?unread=true", 200}, {"/api/v1/conversations?sender_no=both_sender", 200}, {"/api/v1/conversations?company_no=beta", forbidden}},
@@ -143,7 +154,6 @@ func readsOfSenders(w *apptest.TwoCompanies) map[string][]read {
 var forbiddenReads = map[string][]read{
 	"claimTasks":                      {{"/api/v1/sms/tasks/pending?app_id=a", forbidden}},
 	"appClaimTasks":                   {{"/app/api/v1/sms/tasks/pending?app_id=a", forbidden}},
-	"getVerification":                 {{"/api/v1/verifications/v", forbidden}},
 	"appTaskStatistics":               {{"/app/api/v1/admin/task-statistics", forbidden}},
 	"listDefaultContents":             {{"/api/v1/admin/default-sms", forbidden}},
 	"getDefaultContent":               {{"/api/v1/admin/default-sms/1", forbidden}},
@@ -171,6 +181,7 @@ var forbiddenReads = map[string][]read{
 	"getCallback":                     {{"/api/v1/admin/callbacks/1", forbidden}},
 	"listReceipts":                    {{"/api/v1/admin/receipts", forbidden}},
 	"listSenderAnswers":               {{"/api/v1/admin/senders/acme_sender/answers", forbidden}},
+	"listSenderLinks":                 {{"/api/v1/admin/senders/acme_sender/links", forbidden}},
 	"listSims":                        {{"/api/v1/admin/senders/acme_sender/sims", forbidden}},
 	"listReconciliations":             {{"/api/v1/admin/reconciliations", forbidden}},
 	"getReconciliation":               {{"/api/v1/admin/reconciliations/1", forbidden}},

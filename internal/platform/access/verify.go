@@ -15,6 +15,7 @@ import (
 
 	"lksms/gen/accessq"
 	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
 	"lksms/internal/platform/outbound"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/snapshot"
@@ -86,6 +87,7 @@ type attempt struct {
 	username, password, network string
 	isConfigured                bool // these are the credentials of the configured user
 	isKey                       bool
+	isShort                     bool     // the password is compared with the SMPP password of the user
 	credentialsKey              digested // keyed sum of the credentials
 	addressKey                  digested // keyed sum of the credentials and the network
 }
@@ -123,6 +125,7 @@ type knownUsers struct {
 type account struct {
 	storedDigest digested // digest of the stored hash or key, which changes together with the hash or key; zero: nothing is stored
 	user         *UserRow // nil for the configured user, and for a user that does not exist
+	hash         *string  // the hash of the password; nil: the user has no password
 	principal    Principal
 }
 
@@ -130,12 +133,27 @@ type account struct {
 func (a account) isOpen() bool { return a.user == nil || !a.user.IsDisabled }
 
 func (v *verifier) attempt(username, password, address string) attempt {
-	a := attempt{username: username, password: password, network: outbound.NetworkOf(address)}
-	sum := digest(username, password)
+	return v.complete(attempt{username: username, password: password, network: outbound.NetworkOf(address)})
+}
+
+// bindAttempt returns an attempt of an SMPP bind. Other passwords than SMPP passwords are longer.
+func (v *verifier) bindAttempt(username, password, address string) attempt {
+	if len(password) > smppPasswordLength {
+		return v.attempt(username, password, address)
+	}
+	return v.complete(attempt{username: username, password: password, network: outbound.NetworkOf(address), isShort: true})
+}
+
+// complete sets the keys of an attempt. The results of binds have keys of their own, so that an SMPP password is valid for binds only.
+func (v *verifier) complete(a attempt) attempt {
+	sum, kind := digest(a.username, a.password), ""
+	if a.isShort {
+		kind = "smpp " // no network begins with it
+	}
 	a.isConfigured = subtle.ConstantTimeCompare(sum[:], v.bootstrap[:]) == 1
-	a.isKey = isKey(password) && !a.isConfigured // the configured password can have the form of a key, but is not a key
-	a.credentialsKey = v.sign(sum, "")
-	a.addressKey = v.sign(sum, a.network)
+	a.isKey = isKey(a.password) && !a.isConfigured // the configured password can have the form of a key, but is not a key
+	a.credentialsKey = v.sign(sum, kind)
+	a.addressKey = v.sign(sum, kind+a.network)
 	return a
 }
 
@@ -354,9 +372,9 @@ func (v *verifier) compare(ctx context.Context, a attempt) (owned account, isRig
 	if err != nil {
 		return owned, false, err
 	}
-	hash, known := v.nobody, owned.user != nil && owned.user.PasswordHash != nil
+	hash, known := v.nobody, owned.hash != nil
 	if known {
-		hash = *owned.user.PasswordHash
+		hash = *owned.hash
 	}
 	same, err := argon2id.ComparePasswordAndHash(a.password, hash)
 	if err != nil {
@@ -389,12 +407,19 @@ func (v *verifier) account(ctx context.Context, a attempt) (account, error) {
 	if err != nil {
 		return account{}, fmt.Errorf("find user: %w", err)
 	}
-	owned := account{user: &user, principal: principalOf(user)}
+	owned := account{user: &user, principal: principalOf(user), hash: user.PasswordHash}
+	if a.isShort {
+		hash, err := v.q.SmppPasswordGet(ctx, user.ID)
+		if err != nil && !postgres.IsNoRows(err) {
+			return account{}, fmt.Errorf("find SMPP password: %w", err)
+		}
+		owned.hash = optional.NonZero(hash)
+	}
 	switch {
 	case a.isKey:
 		owned.storedDigest = sha256.Sum256([]byte(a.password))
-	case user.PasswordHash != nil:
-		owned.storedDigest = sha256.Sum256([]byte(*user.PasswordHash))
+	case owned.hash != nil:
+		owned.storedDigest = sha256.Sum256([]byte(*owned.hash))
 	}
 	return owned, nil
 }

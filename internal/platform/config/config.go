@@ -19,6 +19,7 @@ import (
 
 	"lksms/internal/platform/outbound"
 	"lksms/internal/platform/servers"
+	"lksms/internal/platform/smpp"
 
 	"golang.org/x/term"
 )
@@ -97,6 +98,52 @@ func (e *Edge) validate() error {
 
 var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
+// SMPP configures the server for programs that bind over SMPP.
+type SMPP struct {
+	Listen       string `name:"smpp-listen" env:"SMPP_LISTEN" placeholder:"0.0.0.0:2775" help:"Address to accept SMPP on, without encryption. Default: none."`
+	ListenTLS    string `name:"smpp-tls-listen" env:"SMPP_TLS_LISTEN" placeholder:"0.0.0.0:3550" help:"Address to accept SMPP on over TLS, with the certificate of TLS_CERT_FILE. Default: none."`
+	BindsPerUser int    `name:"smpp-binds-per-user" env:"SMPP_BINDS_PER_USER" default:"20" help:"Most SMPP binds of one user at once, on this server."`
+	Window       int    `name:"smpp-window" env:"SMPP_WINDOW" default:"100" help:"Most SMPP requests of one bind without an answer, in each direction. Further requests are answered ESME_RTHROTTLED."`
+	PerSecond    int    `name:"smpp-per-second" env:"SMPP_PER_SECOND" default:"0" help:"Most messages per second that one user submits over SMPP to this server. 0: no limit."`
+	MessageIDs   string `name:"smpp-message-ids" env:"SMPP_MESSAGE_IDS" default:"task" help:"message_id of SMPP: task, the id of the task, or short, a decimal number."`
+	Alphabet     string `name:"smpp-alphabet" env:"SMPP_ALPHABET" default:"gsm7" help:"Alphabet of data_coding 0 in SMPP: gsm7, latin1 or ascii."`
+}
+
+// ShortIDs is the value of SMPP_MESSAGE_IDS for short ids.
+const ShortIDs = "short"
+
+// alphabets contains the values of SMPP_ALPHABET.
+var alphabets = map[string]smpp.Alphabet{"gsm7": smpp.GSM7, "latin1": smpp.Latin1, "ascii": smpp.ASCII}
+
+// TextAlphabet returns Alphabet as an alphabet of SMPP.
+func (s *SMPP) TextAlphabet() smpp.Alphabet { return alphabets[s.Alphabet] }
+
+func (s *SMPP) validate(e *Edge) error {
+	for name, address := range map[string]string{"SMPP_LISTEN": s.Listen, "SMPP_TLS_LISTEN": s.ListenTLS} {
+		if _, _, err := net.SplitHostPort(address); address != "" && err != nil {
+			return fmt.Errorf("%s: %q is not an address such as 0.0.0.0:2775", name, address)
+		}
+	}
+	_, isAlphabet := alphabets[s.Alphabet]
+	switch {
+	case s.ListenTLS != "" && e.TLSCertFile == "":
+		return errors.New("SMPP_TLS_LISTEN needs TLS_CERT_FILE and TLS_KEY_FILE")
+	case s.BindsPerUser < 1:
+		return errors.New("SMPP_BINDS_PER_USER must be at least 1")
+	case s.Window < 1 || s.Window > maxSMPPWindow:
+		return fmt.Errorf("SMPP_WINDOW must be between 1 and %d", maxSMPPWindow)
+	case s.PerSecond < 0:
+		return errors.New("SMPP_PER_SECOND must not be negative")
+	case s.MessageIDs != "task" && s.MessageIDs != ShortIDs:
+		return fmt.Errorf("SMPP_MESSAGE_IDS: %q is neither task nor short", s.MessageIDs)
+	case !isAlphabet:
+		return fmt.Errorf("SMPP_ALPHABET: %q is not gsm7, latin1 or ascii", s.Alphabet)
+	}
+	return nil
+}
+
+const maxSMPPWindow = 1000
+
 // Outbound configures the addresses that drivers can connect to, and the key that encrypts their credentials.
 type Outbound struct {
 	SecretsKey  Secret   `name:"secrets-key" env:"SECRETS_KEY" placeholder:"32 bytes in base64" help:"Key that encrypts the secrets of senders. All servers of a database need the same key."`
@@ -152,11 +199,12 @@ type Server struct {
 	Host string `name:"app-host" env:"APP_HOST" default:"127.0.0.1" help:"Address to listen on. 0.0.0.0: all addresses."`
 	Port int    `name:"app-port" env:"APP_PORT" default:"8000" help:"Port to listen on."`
 
-	RoleNames []string `name:"roles" env:"ROLES" placeholder:"api,claim,..." help:"What this server does, of: api, claim, callback, push, sweep, watch, webhook, console. Default: all."`
+	RoleNames []string `name:"roles" env:"ROLES" placeholder:"api,claim,..." help:"What this server does, of: api, claim, callback, push, sweep, watch, webhook, console, smpp. Default: all."`
 
 	Account  `embed:""`
 	Database `embed:""`
 	Edge     `embed:""`
+	SMPP     SMPP `embed:""`
 	Outbound `embed:""`
 	Tracing  `embed:""`
 
@@ -235,6 +283,9 @@ func (s *Server) Validate() error {
 	if err := s.Tracing.validate(); err != nil {
 		return err
 	}
+	if err := s.SMPP.validate(&s.Edge); err != nil {
+		return err
+	}
 	return s.Edge.validate()
 }
 
@@ -311,6 +362,9 @@ const TestServerVariable = "LKSMS_TEST_SERVER"
 
 // TestServer returns the value of TestServerVariable, the URL of a superuser. An empty value means that each test process starts its own PostgreSQL.
 func TestServer() string { return os.Getenv(TestServerVariable) }
+
+// IsCI reports whether the tests run in CI, where a missing program is an error.
+func IsCI() bool { return os.Getenv("CI") == "true" }
 
 // TestAnswers returns LKSMS_TEST_ANSWERS: the folder in which test processes record which statuses of the contract they received. An empty value turns the
 // recording off.

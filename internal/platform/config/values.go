@@ -21,7 +21,7 @@ func (l *LogLevel) UnmarshalText(text []byte) error {
 		*l = LogLevel(slog.LevelInfo)
 	case "warn", "warning":
 		*l = LogLevel(slog.LevelWarn)
-	case "error", "critical", "fatal": // the server logs nothing above error
+	case "error", "critical", "fatal": // error is the highest level of the server
 		*l = LogLevel(slog.LevelError)
 	default:
 		return fmt.Errorf("log level %q is unknown: use debug, info, warn or error", text)

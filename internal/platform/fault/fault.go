@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -55,6 +56,8 @@ const (
 	KeyNotFound            Reason = "key.not_found"
 	RecipientBlocked       Reason = "recipient.blocked"
 	RecipientLimited       Reason = "recipient.limited"
+	RecipientCountryClosed Reason = "recipient.country_closed"
+	RecipientSuspected     Reason = "recipient.suspected"
 	BlockNotFound          Reason = "block.not_found"
 	ReplyRuleNotFound      Reason = "reply_rule.not_found"
 	VerificationNotFound   Reason = "verification.not_found"
@@ -63,6 +66,7 @@ const (
 	VerificationExhausted  Reason = "verification.exhausted"
 	VerificationCancelled  Reason = "verification.cancelled"
 	VerificationNoKey      Reason = "verification.no_key"
+	SafeNotFound           Reason = "safe.not_found"
 	TaskNotFound           Reason = "task.not_found"
 	MessageNotFound        Reason = "message.not_found"
 	TaskNotPending         Reason = "task.not_pending"
@@ -139,7 +143,7 @@ const (
 var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCoding, RequestCrossSite,
 	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
-	UserExists, KeyNotFound, RecipientBlocked, RecipientLimited, BlockNotFound, ReplyRuleNotFound, VerificationNotFound, VerificationApproved, VerificationExpired, VerificationExhausted, VerificationCancelled, VerificationNoKey, TaskNotFound, MessageNotFound, TaskNotPending, TaskNotHeld, LeaseNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
+	UserExists, KeyNotFound, RecipientBlocked, RecipientLimited, RecipientCountryClosed, RecipientSuspected, BlockNotFound, ReplyRuleNotFound, VerificationNotFound, VerificationApproved, VerificationExpired, VerificationExhausted, VerificationCancelled, VerificationNoKey, SafeNotFound, TaskNotFound, MessageNotFound, TaskNotPending, TaskNotHeld, LeaseNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
 	TaskExpired, TaskUnreachable, TaskErased, TaskSensitive, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, BatchExpired, TaskSenderGone, TaskTestsOff,
 	TaskRecipientRefused, CallbackNotFound, ReceivedNotFound, ConversationNotFound, ReplySenderNotReady, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, SenderNotTestable, TemplateNotFound, NotificationNotFound,
 	ContactNotFound, TagNotFound, ImportNotFound, ErasureNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
@@ -168,6 +172,7 @@ const (
 	TooManyItems       Rule = "too_many_items" // items of a list, or members of an object
 	BadCharacters      Rule = "bad_characters"
 	Blank              Rule = "blank"
+	NoLetters          Rule = "no_letters"
 	NotAPhoneNumber    Rule = "not_a_phone_number"
 	NotHours           Rule = "not_hours"
 	TooManyHours       Rule = "too_many_hours"
@@ -184,7 +189,7 @@ const (
 	NeedsPlaceholder   Rule = "needs_placeholder"   // the placeholders; the text needs one of these
 	OtherPlaceholders  Rule = "other_placeholders"  // names of the placeholders
 	HasPlaceholders    Rule = "has_placeholders"    // names of the placeholders
-	NotARegexp         Rule = "not_a_regexp"        // what is wrong with the expression
+	NotARegexp         Rule = "not_a_regexp"        // error of the expression
 	TooComplex         Rule = "too_complex"
 	TooLongToMatch     Rule = "too_long_to_match" // bytes
 	RenderedTooLong    Rule = "rendered_too_long" // Lengths
@@ -203,6 +208,9 @@ const (
 	CountryNotServed   Rule = "country_not_served"
 	IsBlocked          Rule = "is_blocked"
 	IsLimited          Rule = "is_limited"
+	CountryClosed      Rule = "country_closed" // region of the number; empty: none
+	NotAMobile         Rule = "not_a_mobile"
+	IsSuspected        Rule = "is_suspected"
 	SwitchedOff        Rule = "switched_off" // names of the switches
 	NotThere           Rule = "not_there"
 	NotServing         Rule = "not_serving"
@@ -264,9 +272,9 @@ const (
 // Rules lists every rule.
 var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotATime, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
-	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotHours, TooManyHours, NotAnEmail, NoPartOfANumber, RegionNotKnown, NotARegion, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
+	TooManyItems, BadCharacters, Blank, NoLetters, NotAPhoneNumber, NotHours, TooManyHours, NotAnEmail, NoPartOfANumber, RegionNotKnown, NotARegion, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
 	SpacedPlaceholder, UnknownPlaceholder, NeedsPlaceholder, OtherPlaceholders, HasPlaceholders, NotARegexp, TooComplex, TooLongToMatch, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, RepeatsRow, Reserved, NotTogether,
-	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, IsBlocked, IsLimited, SwitchedOff, NotThere, NotServing, SenderNotReady, BelowZero, InThePast, BeforeSending, StaysQuiet, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
+	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, IsBlocked, IsLimited, CountryClosed, NotAMobile, IsSuspected, SwitchedOff, NotThere, NotServing, SenderNotReady, BelowZero, InThePast, BeforeSending, StaysQuiet, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
 	NoSecretsKey, LacksCode, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
 	TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort,
 	NotText, NotAValue, NotCertain, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
@@ -337,6 +345,20 @@ func (e *Error) Error() string {
 
 // RetryAfterSeconds returns RetryAfter in seconds, rounded up.
 func (e *Error) RetryAfterSeconds() int64 { return int64(math.Ceil(e.RetryAfter.Seconds())) }
+
+// Rename returns err with other names of its fields. It returns an error without fields unchanged.
+func Rename(err error, name func(Field) string) error {
+	var wrong *Error
+	if !errors.As(err, &wrong) || len(wrong.Fields) == 0 {
+		return err
+	}
+	renamed := *wrong
+	renamed.Fields = slices.Clone(wrong.Fields)
+	for i, field := range renamed.Fields {
+		renamed.Fields[i].Name = name(field)
+	}
+	return &renamed
+}
 
 // OfField returns the failure (422) that field names something that does not exist, if err is missing. Otherwise it returns err unchanged.
 func OfField(err error, missing *Error, field string) error {

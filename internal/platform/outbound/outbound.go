@@ -5,6 +5,7 @@ package outbound
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -52,6 +53,11 @@ func Networks(texts []string) ([]netip.Prefix, error) {
 		all = append(all, network.Masked())
 	}
 	return all, nil
+}
+
+// Contains reports whether one of the networks contains an address, in any of its forms.
+func Contains(networks []netip.Prefix, address netip.Addr) bool {
+	return within(networks, address.Unmap().WithZone(""))
 }
 
 // NetworkOf returns the network for which limits count the calls of an address. For an IPv6 address, this is its /64 network, because a host can choose any
@@ -211,14 +217,14 @@ func Do(client *http.Client, req *http.Request) (status int, body []byte, err er
 	return res.StatusCode, bom.Decode(body), err
 }
 
-// DialTLS connects like Dial and performs the TLS handshake with a server called name.
-func (p Policy) DialTLS(name string) func(ctx context.Context, network, address string) (net.Conn, error) {
+// DialTLS connects like Dial and performs the TLS handshake with a server called name. roots are the trusted certificates; nil: those of the system.
+func (p Policy) DialTLS(name string, roots *x509.CertPool) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := p.Dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		secured := tls.Client(conn, &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12})
+		secured := tls.Client(conn, &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12, RootCAs: roots})
 		if err := secured.HandshakeContext(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("TLS handshake: %w", err), conn.Close())
 		}

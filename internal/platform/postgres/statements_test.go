@@ -64,6 +64,7 @@ func TestTheDocumentsListTheSpecialFeaturesOfStatements(t *testing.T) {
 		"db/queries/idempotency/idempotency.sql pg_try_advisory_xact_lock",
 		"db/queries/reconcile/reconcile.sql xmax",
 		"db/queries/statistics/statistics.sql ctid",
+		"db/queries/verification/pumping.sql ctid",
 		"internal/insight/history/export.go temporary table",
 	}
 	var found []string

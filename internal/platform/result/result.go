@@ -21,7 +21,7 @@ const Erased = "已清除"
 // Own are the fixed results of tasks, which contain no text of a message. Every other result contains a text of a sender or provider. Results that begin with
 // GaveUp contain this text at the end.
 var Own = []string{Sent, NotSent, TimedOut, TimedOutLast, Unclear, Expired, Simulated, NoAddress, NotServed, Blocked, Limited, NoSignature,
-	NotANumber, TextTooLong, TextBlank, NoSMSText, WrongParams, NoCompany, NotSendable,
+	NotANumber, TextTooLong, TextBlank, NoSMSText, WrongParams, NoCompany, NotSendable, PartsMissing,
 }
 
 // These are the reasons why a message that SQL submitted cannot be sent.
@@ -34,6 +34,9 @@ const (
 	NoCompany   = "公司已删除"
 	NotSendable = "内部错误，无法发送"
 )
+
+// PartsMissing is the result of a long message of which SMPP submitted only some parts.
+const PartsMissing = "长短信缺少分段"
 
 // LedgerOfDay is the remark of the row that sums the charges and refunds of a day.
 const LedgerOfDay = "当日扣费与退还合计"

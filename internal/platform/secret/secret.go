@@ -2,7 +2,6 @@
 package secret
 
 import (
-	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -11,11 +10,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
-	"slices"
 	"strings"
 )
 
@@ -139,18 +135,6 @@ func RenewAll[Row any](b *Box, rows []Row, value func(Row) (encrypted, owner str
 
 // Hidden replaces a secret where it is not shown.
 const Hidden = "***"
-
-// Forms returns the notations in which a secret can occur in a text of another program: plain, and as encoded in URLs, JSON and headers. The longest is first,
-// because a notation can contain another one.
-func Forms(secret string) []string {
-	quoted, _ := json.Marshal(secret) // a text can always be encoded
-	forms := []string{
-		secret, url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(string(quoted), `"`),
-		strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(secret)), "="),
-	}
-	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	return slices.Compact(forms)
-}
 
 // Digests returns a text of owner as a keyed hash, with each key of the box. The database alone does not reveal the text, even if it is short. Encrypt
 // uses the key of the first digest. Error: ErrNoKey.

@@ -20,16 +20,17 @@ const (
 	Watch    Role = "watch"    // counts events, and raises alerts
 	Webhook  Role = "webhook"  // orders the events, and posts them to webhooks
 	Console  Role = "console"  // serves the console and the operations that it calls
+	SMPP     Role = "smpp"     // accepts messages over SMPP, and sends receipts and received messages to the programs that bind
 )
 
 // Roles is a list of roles.
 type Roles []Role
 
 // All returns all roles.
-func All() Roles { return Roles{API, Claim, Callback, Push, Sweep, Watch, Webhook, Console} }
+func All() Roles { return Roles{API, Claim, Callback, Push, Sweep, Watch, Webhook, Console, SMPP} }
 
-// needs lists, for each role, the roles without which its work is incomplete. Push and Callback are needed only if Demand requires them. No list contains API
-// or Claim: if one of these roles is missing, callers notice at once, because no server answers.
+// needs lists, for each role, the roles without which its work is incomplete. Push and Callback are needed only if Demand requires them. No list contains API,
+// Claim or SMPP: if one of these roles is missing, callers notice at once, because no server answers.
 var needs = map[Role]Roles{
 	API:      {Callback, Push, Sweep, Watch, Webhook}, // Webhook orders the events that programs pull from API and Console
 	Claim:    {Sweep, Watch},
@@ -39,6 +40,7 @@ var needs = map[Role]Roles{
 	Watch:    {Sweep}, // Sweep sends the notifications of alerts
 	Webhook:  {Watch},
 	Console:  {Callback, Push, Sweep, Watch, Webhook},
+	SMPP:     {Callback, Push, Sweep, Watch, Webhook}, // Webhook orders the events from which receipts are made
 }
 
 // Demand states which roles the senders of a database need.

@@ -217,6 +217,8 @@ func another(d setting.Declaration) any {
 		return "Asia/Tokyo"
 	case strings.HasPrefix(d.Name, "quiet_hours_"):
 		return "22:00-08:00"
+	case d.Name == "countries":
+		return "DE,ID"
 	case d.Name == "tablespace":
 		return "pg_default"
 	case d.Kind == "text":

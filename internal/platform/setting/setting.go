@@ -8,7 +8,10 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/nyaruka/phonenumbers"
 
 	"lksms/gen/settingq"
 	"lksms/internal/platform/fault"
@@ -156,6 +159,8 @@ type Verification struct {
 	MaxChecks int64 `json:"max_checks" kind:"number" default:"5" min:"1" max:"20"`        // wrong codes after which a verification ends
 	KeepDays  int64 `json:"keep_days" kind:"days" default:"30" min:"1" max:"36500"`       // days after which verifications are deleted
 
+	ResendBy string `json:"resend_by" kind:"choice" default:"same" choices:"same,other_sender,email"` // the way of a resend if the message before was not delivered
+
 	// These are the maximum numbers of codes that a company sends to a recipient for a purpose. 0 means no maximum.
 	PerMinute int64 `json:"per_minute" kind:"number" default:"1" min:"0" max:"1000"`
 	PerHour   int64 `json:"per_hour" kind:"number" default:"5" min:"0" max:"1000"`
@@ -164,7 +169,31 @@ type Verification struct {
 	// These are the maximum numbers of codes that a company sends for one client_ip, and for one device. 0 means no maximum.
 	ClientPerHour int64 `json:"client_per_hour" kind:"number" default:"20" min:"0" max:"1000"`
 	ClientPerDay  int64 `json:"client_per_day" kind:"number" default:"100" min:"0" max:"1000"`
+
+	UnprovenPerDay int64 `json:"unproven_per_day" kind:"number" default:"20" min:"0" max:"100000"` // codes within 24 hours for a prefix of numbers, or a network of clients, that is not proven; 0: no maximum
+
+	Countries string `json:"countries" kind:"text" default:"" min:"0" max:"1000"` // countries (ISO 3166-1, with commas) that get codes by SMS, besides the country of the company
 }
+
+// Opened returns the countries that get codes by SMS.
+func (v Verification) Opened() []string { return strings.Split(v.Countries, ",") }
+
+// checkCountries returns the fault request.invalid for an unknown country.
+func (v Verification) checkCountries() error {
+	for _, region := range v.Opened() {
+		if v.Countries != "" && phonenumbers.GetCountryCodeForRegion(region) == 0 {
+			return fault.InvalidField("verification.countries", fault.NotARegion, region)
+		}
+	}
+	return nil
+}
+
+// These are values of ResendBy. ResendEmail applies to persons who were named by their contact.
+const (
+	ResendSame        = "same"
+	ResendOtherSender = "other_sender"
+	ResendEmail       = "email"
+)
 
 // Caps returns the caps of a recipient and a purpose.
 func (v Verification) Caps() Caps { return Caps{v.PerMinute, v.PerHour, v.PerDay} }
@@ -381,6 +410,9 @@ func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.Ra
 			return err
 		}
 		if err := values.Recipient.checkHours(); err != nil {
+			return err
+		}
+		if err := values.Verification.checkCountries(); err != nil {
 			return err
 		}
 		return values.Monitoring.checkWaits(changes["monitoring"])

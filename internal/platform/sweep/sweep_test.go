@@ -149,8 +149,8 @@ func exported(t *testing.T, registry *prometheus.Registry, name string) map[stri
 	return all
 }
 
-// The exported time does not change for a job that fails, hangs, cannot get its lock, or runs on another server. A job with more work than fits into one run
-// has successful runs.
+// The exported time does not change for a job that fails, hangs, cannot get its lock, or runs on another server. A run that leaves work to the next run is
+// successful.
 func TestTheTimeOfTheLastSuccessfulRunOfEachJobIsExported(t *testing.T) {
 	t.Parallel()
 	const name = "lksms_sweep_last_success_timestamp_seconds"

@@ -35,8 +35,8 @@ type Tracer struct {
 // serviceName is the name of the service in traces, unless OTEL_SERVICE_NAME is set.
 const serviceName = "lksms"
 
-// New returns a Tracer. The OpenTelemetry exporter itself reads the other OTEL_ variables: headers, timeouts, sampling, attributes. It connects in the
-// background, so that a collector that does not answer delays no request.
+// New returns a Tracer. The OpenTelemetry exporter itself reads the other OTEL_ variables: headers, timeouts, sampling, attributes. The exporter connects in
+// the background, so that a collector that does not answer delays no request.
 func New(ctx context.Context, o Options) (*Tracer, error) {
 	if o.URL == "" {
 		return Off(), nil

@@ -229,6 +229,17 @@ func Decode[T any](t testing.TB, a Answer) T {
 	return v
 }
 
+// RunErasures runs the running erasures as often as an erasure needs that finds waiting and ended tasks.
+func (b *Bundle) RunErasures() {
+	b.T.Helper()
+	for range 3 {
+		b.Exec("UPDATE erasures SET next_at = now() WHERE status = 'running'")
+		if _, err := b.App.Erasures.Run(b.T.Context()); err != nil {
+			b.T.Fatal(err)
+		}
+	}
+}
+
 // ExpectNowhere fails the test if a row of any table, or the log of the server, contains a text. In columns of bytes, it searches the text as hexadecimal digits.
 func (b *Bundle) ExpectNowhere(text string) {
 	b.T.Helper()

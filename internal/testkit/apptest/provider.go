@@ -1,6 +1,7 @@
 package apptest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -37,6 +38,7 @@ func NewProvider(t *testing.T) *Provider {
 		p.mu.Lock()
 		p.bodies = append(p.bodies, string(body))
 		p.mu.Unlock()
+		r.Body = io.NopCloser(bytes.NewReader(body)) // the handler can read the body again
 		(*p.Handler.Load())(w, r)
 	}))
 	t.Cleanup(p.Close)

@@ -20,7 +20,7 @@ var bounds = map[string]string{
 	"users": "100000", "api_keys": "1000 user_id", "templates": "10000", "template_versions": "1000 template_id", "notification_templates": "10000",
 	"company_notification_templates": "1000 company_id",
 	"default_contents":               "100000 company_id", "contacts": "2000000", "tags": "10000 company_id",
-	"batches": "10000 company_id", "alert_rules": "1000", "alert_receivers": "100", "inbounds": "1000", "reply_rules": "100 company_id", "webhooks": "20 owner",
+	"batches": "10000 company_id", "alert_rules": "1000", "alert_receivers": "100", "inbounds": "1000", "reply_rules": "100 company_id", "webhooks": "20 owner", "verification_safe": "10000",
 }
 
 // unbounded contains the tables without a limit in a trigger, and the reason.
@@ -40,6 +40,8 @@ var unbounded = map[string]string{
 	"user_addresses":   "the oldest of a user is deleted",
 	"sessions":         "the oldest of a user ends",
 	"phones":           "one for a sender", "phone_inboxes": "one for a sender", "phone_leases": "leases of phones; those that are over are deleted by the next pull",
+	"sender_links": "32 for a sender", "received_parts": "parts of messages; joined within an hour", "received_part_identities": "parts of messages; deleted after two hours",
+	"smpp_passwords": "one for a user", "smpp_receivers": "one for a user", "smpp_long_messages": "10,000 of a user; joined or ended within minutes", "smpp_numbers": "messages",
 	"sender_sims": "ten for a sender", "sim_usages": "ten for a sender",
 	"sender_states": "one for a sender", "sender_tokens": "one for a sender", "fair_ranks": "by pool, priority and company", "task_partitions": "one for some days", "number_partitions": "one for some days",
 	"quiet_changes":     "two of a change of quiet hours; deleted within minutes",
@@ -58,6 +60,7 @@ var unbounded = map[string]string{
 	"webhook_secrets": "five of a webhook", "webhook_deliveries": "a hundred of a webhook, and one of each retry",
 	"webhook_retries": "1,000 of a webhook that failed, and 10,000 that are replayed",
 	"feed":            "history of a week", "feed_staged": "moved within seconds", "feed_listeners": "one for a company", "feed_state": "one row",
+	"verification_hours": "deleted after days", "verification_hours_staged": "moved within seconds", "verification_subjects": "of one day",
 	"facts": "folded within seconds", "statistics_staged": "moved within minutes", "statistics": "by step, company and key", "pool_channels": "one for a pool", "task_counts": "one for a company",
 	"alerts": "a hundred at a time for a rule; the others are history", "alert_deliveries": "by alert and receiver",
 	"alert_receiver_states": "one for a receiver", "disk_spaces": "one for a folder of a server",
@@ -163,6 +166,7 @@ func setupCreations(b *apptest.Bundle) []creation {
 		}},
 		{table: "alert_rules", create: posts("alert-rules", `{"name":"r%d","kind":"pool_unserved","level":"warning"}`)},
 		{table: "alert_receivers", create: posts("alert-receivers", `{"name":"r%d","kind":"alertmanager","url":"http://alerts.example"}`)},
+		{table: "verification_safe", create: posts("verifications/safe", `{"subject":"+49151%d"}`)},
 	}
 }
 
@@ -236,6 +240,8 @@ func TestNoTableGrowsBeyondItsLimit(t *testing.T) {
 	for _, c := range append(setupCreations(b), contentCreations(b, acme)...) {
 		t.Run(c.table, func(t *testing.T) { c.expectBounded(t, b) })
 	}
+	bound(b, "verification_safe", b.Count("SELECT count(*) FROM verification_safe"))
+	b.Expect(409, "limit.reached", "POST", "/api/v1/admin/verifications/suspects/release", `{"company_no":"default","subject":"+33"}`)
 	bound(b, "contacts", b.Count("SELECT count(*) FROM contacts WHERE company_id = 1")+1)
 	b.Expect(409, "limit.reached", "PUT", "/api/v1/admin/contacts", `{"contacts":[{"user_id":"new1"},{"user_id":"new2"}]}`) // no contact is stored
 	b.Expect(404, "contact.not_found", "GET", "/api/v1/admin/contacts/new1", nil)

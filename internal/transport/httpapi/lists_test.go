@@ -124,6 +124,10 @@ func TestAnAnswerNamesEachWrongItemOfAList(t *testing.T) {
 			"PATCH", "/api/v1/admin/companies/acme", map[string]any{"recipient": map[string]any{"opt_out_words": []string{"!", "STOP", "?"}, "time_zone": "Mars"}},
 			"recipient.opt_out_words.0,recipient.opt_out_words.2,recipient.time_zone",
 		},
+		"countries of codes": {
+			"PATCH", "/api/v1/admin/companies/acme", map[string]any{"recipient": map[string]any{"verification_countries": []string{"XX", "DE", "YY"}}},
+			"recipient.verification_countries.0,recipient.verification_countries.2",
+		},
 		"numbers of an inbound": {
 			"POST", "/api/v1/admin/inbounds", map[string]any{"inbound_no": "apprise", "preset": "apprise", "phone_numbers": []string{"12", "13800138000", "13"}},
 			"phone_numbers.0,phone_numbers.2",

@@ -62,10 +62,10 @@ func FuzzRequest(f *testing.F) {
 			return // hashing a password takes a hundred milliseconds
 		}
 		if o.ID == "streamOverview" {
-			return // needs a real connection
+			return // this operation needs a real connection
 		}
 		if strings.Contains(query, "wait") || bytes.Contains(body, []byte("wait")) {
-			return // the request could wait
+			return // this request could wait
 		}
 		r, err := http.NewRequestWithContext(t.Context(), o.Method, "http://localhost"+o.Target(path, query), bytes.NewReader(body))
 		if err != nil {

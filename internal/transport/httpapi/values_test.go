@@ -2,6 +2,8 @@ package httpapi_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -101,5 +103,25 @@ func TestNamesThatDoNotFitIntoURLAreRejected(t *testing.T) {
 		}
 		b.Expect(200, "", "GET", "/api/v1/admin/routes?sender_no="+url.QueryEscape(name), nil)
 		b.Expect(200, "", "DELETE", "/api/v1/admin/senders/"+url.PathEscape(name), nil)
+	}
+}
+
+// A header that has one value, but is given twice, is named by the fault.
+func TestAHeaderThatIsGivenTwiceIsNamed(t *testing.T) {
+	b := apptest.New(t)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.URL+"/api/v1/sms/send", strings.NewReader(`{"phone_number":"13800138000","content":"x"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {"one", "two"}}
+	r.SetBasicAuth(apptest.Username, apptest.Password)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != 422 || !strings.Contains(string(raw), `"field":"Idempotency-Key"`) {
+		t.Errorf("%d %s, %v", resp.StatusCode, raw, err)
 	}
 }

@@ -270,6 +270,9 @@ type recipient struct {
 	err    error
 }
 
+// isSeparator reports whether a character separates numbers. Full-width characters count, too.
+func isSeparator(c rune) bool { return strings.ContainsRune(",;，；、", c) }
+
 // numbersOf returns the recipients in a body without duplicates. A text can contain several numbers, separated by commas or semicolons. region is the
 // region of numbers without a country code. Fault: request.invalid if the body contains no recipient or too many.
 func (d Description) numbersOf(body any, region string) ([]recipient, error) {
@@ -277,7 +280,7 @@ func (d Description) numbersOf(body any, region string) ([]recipient, error) {
 	var all []recipient
 	known := map[string]bool{}
 	for _, value := range at(body, path) {
-		for number := range strings.FieldsFuncSeq(value, func(c rune) bool { return c == ',' || c == ';' }) {
+		for number := range strings.FieldsFuncSeq(value, isSeparator) {
 			r := recipient{number: d.dialled(strings.TrimSpace(number))}
 			if r.number == "" {
 				continue

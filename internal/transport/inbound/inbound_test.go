@@ -530,6 +530,17 @@ func TestAdministratorsManageInbounds(t *testing.T) {
 }
 
 // S4.10: after an erasure, an inbound must not send to the erased person.
+func TestNumbersInABodyAreSeparatedByCommasAndSemicolons(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "apprise", nil)
+	for _, separator := range []string{",", ";", ", ", "，", "；", "、"} {
+		posted := post(b, "apprise", `{"title":"","message":"hello","phone_number":"13800138000`+separator+`13900139000"}`)
+		if len(posted.Items) != 2 || posted.Refused > 0 {
+			t.Errorf("%q: %+v", separator, posted)
+		}
+	}
+}
+
 func TestErasureRemovesNumberFromInbounds(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)

@@ -736,7 +736,7 @@ func TestNoMessageFailsOnAServerWithOutdatedSettings(t *testing.T) {
 }
 
 // B12: a message that was accepted with a blank text, by the function of an earlier version, becomes FAILED.
-func TestABlankTextBecomesFailed(t *testing.T) {
+func TestAMessageWithABlankTextBecomesAFailedTask(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")

@@ -14,7 +14,7 @@ import (
 // Options are the flags of the command.
 type Options struct {
 	DatabaseURL string        `env:"DATABASE_URL" help:"PostgreSQL to measure on. Its tables are emptied. Default: start a private PostgreSQL, as lksms serve does."`
-	Only        []string      `help:"Figures to measure: submit, processor, life, bytes, waiting, pools, handover, senders, notify, fair, claim, statistics, lists, partitions, batches, events, steady, and several servers: across, crowd, callbacks, or servers for these three. Default: all except events and those of several servers."`
+	Only        []string      `help:"Figures to measure: submit, processor, caps, codes, life, bytes, waiting, pools, handover, senders, notify, fair, claim, statistics, lists, partitions, batches, events, steady, and several servers: across, crowd, callbacks, or servers for these three. Default: all except events and those of several servers."`
 	Time        time.Duration `default:"10s" help:"How long one measurement takes."`
 	Rounds      int           `default:"3" help:"How many rounds each comparison has."`
 	Rows        int           `default:"10000000" help:"Finished tasks in the full table; a tenth as many are pending and a tenth wait for a retry."`

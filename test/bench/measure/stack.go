@@ -209,11 +209,12 @@ func (s *Stack) Exec(ctx context.Context, sql string, args ...any) error {
 	return err
 }
 
-// Empty deletes all tasks, with their submissions, logs, counts, facts and ranks. It also deletes all batches, received messages,
-// and counts of messages for each phone number.
+// Empty deletes all tasks, with their submissions, logs, counts, facts and ranks. It also deletes all batches, received messages, verifications with their
+// counts, and counts of messages for each phone number.
 func (s *Stack) Empty(ctx context.Context) error {
 	return s.Exec(ctx, `TRUNCATE messages, dedup_keys, queue, report_logs, fruitless_submissions, task_counts, facts, statistics_staged, statistics,
-		fair_ranks, batches, batch_acts, batch_rows, batch_counts, block_requests, received_messages, conversations, reply_actions, capped_recipients`)
+		fair_ranks, batches, batch_acts, batch_rows, batch_counts, block_requests, received_messages, conversations, reply_actions, capped_recipients, verifications,
+		verification_hours, verification_hours_staged, verification_subjects`)
 }
 
 // Settings returns the version of PostgreSQL and its settings that influence speed.

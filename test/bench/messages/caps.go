@@ -28,7 +28,7 @@ func CappedSubmit(ctx context.Context, b *measure.Bench) error {
 			if err := errors.Join(b.Empty(ctx), c.Call("PATCH", "/api/v1/admin/companies/default", r.rules, nil)); err != nil {
 				return err
 			}
-			took, err := postgresTime(ctx, b, c)
+			took, err := postgresTime(ctx, b, func() error { return c.Call("POST", measure.SendPath, measure.SendBody(), nil) })
 			var counted int
 			if err == nil {
 				err = b.DB.QueryRow(ctx, "SELECT count(*) FROM capped_recipients").Scan(&counted)
@@ -50,8 +50,8 @@ func CappedSubmit(ctx context.Context, b *measure.Bench) error {
 	return errors.Join(c.Call("PATCH", "/api/v1/admin/companies/default", withoutCap, nil), b.Empty(ctx))
 }
 
-// postgresTime returns the processor time that all processes of PostgreSQL need for one message under load, in microseconds.
-func postgresTime(ctx context.Context, b *measure.Bench, c *measure.Client) (float64, error) {
+// postgresTime returns the processor time that all processes of PostgreSQL need for one call under load, in microseconds.
+func postgresTime(ctx context.Context, b *measure.Bench, call func() error) (float64, error) {
 	rows, err := b.DB.Query(ctx, "SELECT pid FROM pg_stat_activity")
 	if err != nil {
 		return 0, err
@@ -67,10 +67,10 @@ func postgresTime(ctx context.Context, b *measure.Bench, c *measure.Client) (flo
 		return sum
 	}
 	before := seconds()
-	var messages atomic.Int64
+	var calls atomic.Int64
 	_, err = measure.ClosedLoop(ctx, measure.Connections, b.Time, func(int) error {
-		messages.Add(1)
-		return c.Call("POST", measure.SendPath, measure.SendBody(), nil)
+		calls.Add(1)
+		return call()
 	})
-	return (seconds() - before) * 1e6 / float64(max(1, messages.Load())), err
+	return (seconds() - before) * 1e6 / float64(max(1, calls.Load())), err
 }

@@ -104,7 +104,7 @@ type pull struct {
 var (
 	eventTypes = []api.EventType{
 		"message.sent", "message.failed", "message.expired", "message.cancelled", "message.delivered", "message.undelivered", "batch.finished",
-		"notification.finished",
+		"notification.finished", "verification.approved", "verification.failed",
 	}
 	serviceTypes = []api.EventType{"alert.firing", "alert.resolved", "sender.silent", "sender.recovered", "sender.low_balance"}
 )

@@ -34,7 +34,7 @@ CREATE TEMP TABLE cancelled (task_id text COLLATE "C");
 CREATE TEMP TABLE taken (task_id text COLLATE "C", times int);
 CREATE TEMP TABLE lists (batch_id bigint, rows bigint, valid bigint);
 CREATE TEMP TABLE pauses (batch_id bigint, since timestamptz, until timestamptz);
-CREATE TEMP TABLE task_states AS SELECT * FROM tasks;
+CREATE TEMP TABLE task_states AS SELECT t.*, m.is_sensitive FROM tasks t JOIN messages m USING (task_id);
 CREATE INDEX ON task_states (task_id);
 CREATE TEMP TABLE requeues AS SELECT task_id, created_at FROM report_logs WHERE event = 'requeued';
 CREATE INDEX ON requeues (task_id);
@@ -120,11 +120,11 @@ var WhenIdle = []check.Invariant{
 		SELECT i.content || ' ' || i.task_id FROM ids i LEFT JOIN task_states t ON t.task_id = i.task_id AND t.content = i.content
 		WHERE t.task_id IS NULL`},
 	{Name: "no message exists twice, and no refused message exists", SQL: `
-		SELECT s.content || ' ' || t.n FROM submissions s JOIN (SELECT content, count(*) AS n FROM task_states GROUP BY content, phone_number) t
+		SELECT s.content || ' ' || t.n FROM submissions s JOIN (SELECT content, count(*) AS n FROM task_states WHERE NOT is_sensitive GROUP BY content, phone_number) t
 			USING (content) -- a notification has one message per recipient
 		WHERE t.n > 1 OR s.answered = 0 AND s.unknown = 0
 		UNION ALL
-		SELECT t.content FROM task_states t LEFT JOIN submissions s USING (content) WHERE s.content IS NULL AND t.content <> '` + result.Erased + `'`},
+		SELECT t.content FROM task_states t LEFT JOIN submissions s USING (content) WHERE s.content IS NULL AND NOT t.is_sensitive AND t.content <> '` + result.Erased + `'`},
 	{Name: "a default content is consumed if and only if it has one task", SQL: `
 		SELECT d.content || ' ' || coalesce(t.n, 0) FROM default_contents d
 			LEFT JOIN (SELECT content, count(*) AS n FROM task_states GROUP BY content) t USING (content)

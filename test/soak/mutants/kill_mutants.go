@@ -19,6 +19,9 @@ var killMutants = []Mutant{
 		}
 `},
 	}},
+	{"detached", "a verification is committed before its message", []change{
+		{codes, "m.service.q.VerificationsStart(ctx, p)", "m.service.q.VerificationsStart(context.Background(), p)"},
+	}},
 	{"unheld", "a claim answers the leases that it took, though its COMMIT failed", []change{
 		{claiming, "	if err != nil {\n		return nil, fmt.Errorf(\"claim tasks: %w\", err)", "	if err != nil && len(leases) == 0 {\n		return nil, fmt.Errorf(\"claim tasks: %w\", err)"},
 	}},

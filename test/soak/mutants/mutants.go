@@ -19,39 +19,43 @@ type Mutant struct {
 
 // Finders are the invariants that must find a mutant, by the first words of their names. Any invariant can find the other mutants.
 var Finders = map[string]string{
-	"F1":      "a task ends once",
-	"F2":      "attempts are 1, 2, 3",
-	"F4":      "a lease ends once",
-	"requeue": "a lease ends once",
-	"F10":     "every lease stores all of its facts exactly once",
-	"share":   "senders of a route share by weight",
-	"fair":    "a sender of two pools",
-	"route":   "no message goes through a sender",
-	"chosen":  "no message goes through a sender",
-	"trouble": "no message fails or loses an attempt",
-	"lockout": "no caller with the right password",
-	"pause":   "no task of a batch is leased for the first time while",
-	"staged":  "every end of a task has exactly one event",
-	"order":   "a pull gets each of its events",
-	"cursor":  "each webhook accepted every event",
-	"behind":  "an event of a task is posted only after",
-	"again":   "every published event is in the feed",
-	"body":    "each post of an event has the same",
-	"sign":    "every post is signed",
-	"scope":   "no webhook or pull gets an event of another company",
-	"early":   "every ended notification has one event",
-	"ahead":   "in the feed, the end of a notification follows",
-	"refire":  "every fired alert has one event of its start",
-	"back":    "each alert about a silent sender has one event",
-	"low":     "each fall of a balance to a threshold has one event",
-	"hasty":   "every accepted message exists",
-	"unheld":  "every lease that is held",
-	"expiry":  "no task is leased after its expires_at",
-	"stop":    "nothing is leased that a person opted out of",
-	"cap":     "no number gets more messages in a minute",
-	"kept":    "a message from a person is kept once",
-	"loud":    "no message is leased in the quiet hours",
-	"aged":    "no verification code is claimed after",
+	"F1":       "a task ends once",
+	"F2":       "attempts are 1, 2, 3",
+	"F4":       "a lease ends once",
+	"requeue":  "a lease ends once",
+	"F10":      "every lease stores all of its facts exactly once",
+	"share":    "senders of a route share by weight",
+	"fair":     "a sender of two pools",
+	"route":    "no message goes through a sender",
+	"chosen":   "no message goes through a sender",
+	"trouble":  "no message fails or loses an attempt",
+	"lockout":  "no caller with the right password",
+	"pause":    "no task of a batch is leased for the first time while",
+	"staged":   "every end of a task has exactly one event",
+	"order":    "a pull gets each of its events",
+	"cursor":   "each webhook accepted every event",
+	"behind":   "an event of a task is posted only after",
+	"again":    "every published event is in the feed",
+	"body":     "each post of an event has the same",
+	"sign":     "every post is signed",
+	"scope":    "no webhook or pull gets an event of another company",
+	"early":    "every ended notification has one event",
+	"ahead":    "in the feed, the end of a notification follows",
+	"refire":   "every fired alert has one event of its start",
+	"back":     "each alert about a silent sender has one event",
+	"low":      "each fall of a balance to a threshold has one event",
+	"hasty":    "every accepted message exists",
+	"unheld":   "every lease that is held",
+	"expiry":   "no task is leased after its expires_at",
+	"stop":     "nothing is leased that a person opted out of",
+	"cap":      "no number gets more messages in a minute",
+	"kept":     "a message from a person is kept once",
+	"loud":     "no message is leased in the quiet hours",
+	"aged":     "no verification code is claimed after",
+	"twice":    "a verification is approved at most once",
+	"sixth":    "a verification counts each answered check, and at most five",
+	"stale":    "only the last valid code of a person is approved",
+	"detached": "each message with a code belongs to one verification",
 }
 
 // change replaces the only occurrence of before in a file of the project.
@@ -84,6 +88,9 @@ const (
 	receiving = "internal/dispatch/received/received.go"
 	capping   = "internal/dispatch/caps/caps.go"
 	admitting = "internal/dispatch/queue/admit/admit.go"
+	codes     = "internal/audience/verification/start.go"
+
+	verifications = "gen/verificationq/verification.sql.go"
 )
 
 // withoutLease allows a report to end a task that has no lease. Without this change, the statement with a mutated guard would fail, because its result would
@@ -94,8 +101,8 @@ var mutants = []Mutant{
 	{"F1", "a report changes a task in any state, from any app", []change{
 		{ends, " FOR UPDATE) t\n),\nverdict AS MATERIALIZED (", ` FOR UPDATE) t
     UNION ALL
-    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, i.max_retry_count,
-        i.provider_no, t.company_id, t.recipient, t.rendering_id, NULL, t.retry_count, t.due_at, t.processing_app_id, t.failed_app_id, t.lease_id,
+    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.error_message, i.request_data, i.max_retry_count,
+        i.provider_no, i.retry_delay, t.company_id, t.recipient, t.rendering_id, NULL, t.retry_count, t.due_at, t.processing_app_id, t.failed_app_id, t.lease_id,
         t.updated_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, t.pool_id, t.message_type, t.segments, NULL, t.batch_id, t.country_no, t.is_test, clock_timestamp()
     FROM input i
     JOIN tasks t ON t.task_id = i.task_id AND t.status IN (2, 3) -- SUCCESS, FAILED
@@ -298,6 +305,18 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 	}},
 	{"loud", "a submission does not ask for quiet hours", []change{
 		{admitting, "v.Quiet, v.Err = s.quiet.Now(ctx, m.quiet())", "_ = v.Quiet"},
+	}},
+	{"twice", "a check reads a verification first and writes it afterwards", []change{
+		{verifications, "UPDATE verifications v\n    SET checks = v.checks + 1,", "UPDATE verifications w\n    SET checks = v.checks + 1,"},
+		{verifications, "WHERE v.verification_id = $2 AND v.company_id = $3 AND", "FROM verifications v\nWHERE w.verification_id = v.verification_id AND v.verification_id = $2 AND v.company_id = $3 AND"},
+		{verifications, "RETURNING v.status, v.checks, v.max_checks, v.task_ids, v.company_id, v.created_at, v.ended_at, v.subjects", "RETURNING w.status, w.checks, w.max_checks, w.task_ids, w.company_id, w.created_at, w.ended_at, w.subjects"},
+	}},
+	{"sixth", "a verification allows one more check than the setting", []change{
+		{codes, "append(p.MaxChecks, m.maxChecks)", "append(p.MaxChecks, m.maxChecks+1)"},
+	}},
+	{"stale", "a replaced verification remains valid", []change{
+		{verifications, "SET status = CASE WHEN v.expires_at <= clock_timestamp() THEN 'expired' ELSE 'cancelled' END, ended_at = least(v.expires_at, clock_timestamp()),\n        digest = NULL, sealed = NULL\n",
+			"SET purpose = v.purpose || v.verification_id\n"},
 	}},
 	{"low", "each claim below a mark tells that the balance is low", []change{
 		{claims, "me.has_balance AND me.balance > mark.level AND me.balance - taken.segments", "me.has_balance AND me.balance - taken.segments"},

@@ -30,7 +30,7 @@ func TestEveryMutantStillAppliesAndCompiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command("go", "build", "-overlay", overlay, "./internal/dispatch/queue/...", "./internal/dispatch/template", "./internal/platform/access", "./internal/dispatch/push/...", "./internal/dispatch/received", "./internal/dispatch/caps",
+		cmd := exec.Command("go", "build", "-overlay", overlay, "./internal/dispatch/queue/...", "./internal/dispatch/template", "./internal/platform/access", "./internal/dispatch/push/...", "./internal/dispatch/received", "./internal/dispatch/caps", "./internal/audience/verification",
 			"./internal/events/feed", "./internal/transport/sqlinbox", "./internal/events/webhook/...", "./internal/insight/alert/...", "./db")
 		cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 		out, err := cmd.CombinedOutput()

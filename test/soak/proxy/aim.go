@@ -22,6 +22,7 @@ type Path struct {
 var Paths = []*Path{
 	{Name: "submit", Names: []string{"TaskSubmit", "DefaultContentConsume", "IdempotencyStore", "SubmissionsRepeated"}, Without: []string{"BatchHold", "SqlInboxTake"}},
 	{Name: "claim", Names: []string{"TaskOffer", "TaskLease", "SenderAdmit", "SenderCharge", "RouteAdmit"}},
+	{Name: "verification", Names: []string{"VerificationsStart", "VerificationResent", "VerificationCheck", "VerificationCancel"}},
 	{Name: "two-step start", Names: []string{"TaskStart"}},
 	{Name: "report", Names: []string{"TaskReport", "ReportsLate"}},
 	{Name: "recover", Names: []string{"TaskReturn", "TaskRecover", "TaskExpire"}},

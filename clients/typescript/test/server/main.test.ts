@@ -3,7 +3,7 @@ import assert from "node:assert/strict"
 import { createServer, request as forward, type IncomingMessage, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
 import test, { type TestContext } from "node:test"
-import { LksmsClient, LksmsError, verifyWebhook, type EventPage, type PostedEvent } from "lksms-client"
+import { LksmsClient, LksmsError, verifyWebhook, type EventPage, type PostedEvent, type Schema } from "lksms-client"
 
 const { LKSMS_URL = "", BASIC_AUTH_USERNAME = "", BASIC_AUTH_PASSWORD = "" } = process.env
 const clientOf = (baseUrl: string) =>
@@ -29,10 +29,14 @@ async function textOf(request: IncomingMessage): Promise<string> {
 
 /** Claims until a task comes, sends nothing, and reports it. */
 async function deliver(): Promise<string> {
+  return (await deliverTask()).task_id
+}
+
+async function deliverTask(): Promise<Schema<"ClaimedTask">> {
   for await (const tasks of client.claims({ app_id, limit: 1 }, { signal: AbortSignal.timeout(60_000) })) {
     const task = tasks[0]!
     await client.report({ task_id: task.task_id, app_id, lease_id: task.lease_id, status: 2 })
-    return task.task_id
+    return task
   }
   assert.fail("no task came")
 }
@@ -120,4 +124,26 @@ test("a lost connection is repeated without a second message", async (t) => {
     [sent.task_id],
   )
   assert.equal(await deliver(), sent.task_id)
+})
+
+// The next two functions are in docs/codes.md, where the client has this name.
+const lksms = client
+
+async function sendCode(phone_number: string, client_ip: string): Promise<string> {
+  const { verification_id } = await lksms.startVerification({ phone_number, client_ip, purpose: "login" })
+  return verification_id
+}
+
+async function isRight(verification_id: string, code: string): Promise<boolean> {
+  const { status } = await lksms.checkVerification(verification_id, code)
+  return status === "approved"
+}
+
+test("a person signs in with a code", async () => {
+  const id = await sendCode("13700137000", "203.0.113.9")
+  const code = /\d{6}/.exec((await deliverTask()).content)![0]
+  assert.equal(await isRight(id, "wrong"), false)
+  assert.equal(await isRight(id, code), true)
+  await assert.rejects(isRight(id, code), { reason: "verification.approved" })
+  await assert.rejects(sendCode("13700137000", "203.0.113.9"), { reason: "recipient.limited" })
 })

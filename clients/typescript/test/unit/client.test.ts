@@ -150,6 +150,18 @@ test("429 is repeated for every request: the server refused it", async (t) => {
   assert.equal(got.length, 2)
 })
 
+test("a limit of the recipient is not waited for", async (t) => {
+  const { client, got } = await setup(t, [fails(429, "recipient.limited", { "Retry-After": "0" })])
+  const error = await failureOf(client.startVerification({ phone_number: "13800138000", purpose: "login" }))
+  assert.deepEqual([error.reason, error.retryAfter, got.length], ["recipient.limited", 0, 1])
+})
+
+test("a check of a code is not repeated after a lost connection", async (t) => {
+  const { client, got } = await setup(t, [drop])
+  assert.equal((await failureOf(client.checkVerification("vrf_1", "123456"))).reason, "connection.lost")
+  assert.deepEqual([got.length, got[0]?.url, got[0]?.body], [1, "/api/v1/verifications/vrf_1/check", '{"code":"123456"}'])
+})
+
 test("Retry-After is waited for, and given to the caller where it is too long", async (t) => {
   const { client, got } = await setup(t, [
     fails(429, "request.too_much", { "Retry-After": "1" }),

@@ -14,5 +14,6 @@ is<Same<DataOf<"message.sent" | "message.undelivered">, Schema<"MessageEventData
 is<Same<DataOf<"message.received">, Schema<"ReceivedEventData">>>()
 is<Same<DataOf<"batch.finished">, Schema<"BatchEventData">>>()
 is<Same<DataOf<"notification.finished">, Schema<"NotificationEventData">>>()
+is<Same<DataOf<"verification.approved" | "verification.failed">, Schema<"VerificationEventData">>>()
 is<Same<DataOf<"sender.silent" | "sender.low_balance">, Schema<"SenderEventData">>>()
 is<Same<DataOf<"alert.firing">, Schema<"AlertEventData">>>()

@@ -83,7 +83,7 @@ func (r *Reader) opensOf(ctx context.Context, st Progress, m quiet.Message, at t
 			period, err := r.quiet.At(ctx, m, later(task.FormerDueAt))
 			switch {
 			case err != nil:
-				return nil, err //nolint:wrapcheck // already wrapped
+				return nil, err //nolint:wrapcheck // the error is already wrapped
 			case period.Delays(task.DueAt):
 				one.reason = WaitsForQuiet
 				if one.at.Before(period.Until) { // the sweep moves the task soon
@@ -100,7 +100,7 @@ func (r *Reader) opensOf(ctx context.Context, st Progress, m quiet.Message, at t
 	}
 	hasHours, err := r.quiet.HasHours(ctx, m)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // already wrapped
+		return nil, err //nolint:wrapcheck // the error is already wrapped
 	}
 	if !hasHours {
 		if st.Valid > st.Fed { // rows that are not tasks yet can be sent at once
@@ -116,7 +116,7 @@ func (r *Reader) opensOf(ctx context.Context, st Progress, m quiet.Message, at t
 		m.Recipient = recipient
 		period, err := r.quiet.At(ctx, m, at)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // already wrapped
+			return nil, err //nolint:wrapcheck // the error is already wrapped
 		}
 		one := opens{at: at}
 		if period.IsQuiet {

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -53,9 +54,12 @@ func MaskOf(secrets, addresses []string, config []byte, more []string) Mask {
 func NewMask(secrets []string) Mask {
 	var forms []string
 	for _, text := range secrets {
-		if len(text) >= minSecret {
-			forms = append(forms, secret.Forms(text)...)
+		if len(text) < minSecret {
+			continue
 		}
+		quoted, _ := json.Marshal(text) // a text can always be encoded
+		forms = append(forms, text, url.QueryEscape(text), url.PathEscape(text), strings.Trim(string(quoted), `"`),
+			strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(text)), "="))
 	}
 	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // longest first, because a secret can begin with another secret
 	forms = slices.Compact(forms)

@@ -46,8 +46,8 @@ func (a *Attempts) Try(m Message, send func(ctx context.Context) Outcome) Outcom
 func (a *Attempts) Begin(m Message, send func(ctx context.Context) Outcome) Outcome {
 	ctx, ended := a.tools.Began(a.ctx, m)
 	o := a.tools.Mask.hideIn(send(ctx))
-	if m.Hider.IsSensitive() {
-		o = o.without(m.Hider)
+	if m.IsSensitive {
+		o = o.withoutTexts(m.Content)
 	}
 	ended(o)
 	return o

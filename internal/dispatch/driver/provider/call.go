@@ -16,18 +16,18 @@ import (
 func Failed(ctx context.Context, err error) Outcome {
 	switch {
 	case errors.Is(err, outbound.ErrUnclear):
-		return Outcome{Unknown: true, Outage: true, Code: "no_answer", Error: plain(err)}
+		return Outcome{Unknown: true, Outage: true, Code: "no_answer", Error: Plain(err)}
 	case errors.Is(err, outbound.ErrRefused):
-		return Outcome{Trouble: true, Code: "address_denied", Error: plain(err)}
+		return Outcome{Trouble: true, Code: "address_denied", Error: Plain(err)}
 	case ctx.Err() != nil:
 		return Untried
 	default:
-		return Outcome{Trouble: true, Code: "unreachable", Error: plain(err)}
+		return Outcome{Trouble: true, Code: "unreachable", Error: Plain(err)}
 	}
 }
 
-// plain describes why a call received no answer. The text omits the URL, because a URL can contain a secret.
-func plain(err error) string {
+// Plain describes why a call received no answer. The text omits the URL, because a URL can contain a secret.
+func Plain(err error) string {
 	var timeout interface{ Timeout() bool }
 	var name *net.DNSError
 	var certificate *tls.CertificateVerificationError

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/platform/outbound"
 )
 
@@ -18,6 +17,7 @@ type Message struct {
 	LeaseID     int64      // lease of this attempt; different for every attempt of every task
 	EnteredAt   *time.Time // when the task entered the queue; the value is the same for each attempt until a requeue; nil: unknown
 	Recipient   string     // address on the channel
+	CompanyNo   string     // company of the task; can be empty
 	UserID      string     // user of a notification; can be empty
 	Title       string     // title of a notification; can be empty
 	Content     string
@@ -30,7 +30,7 @@ type Message struct {
 	Group       int64           // messages of one group differ only in the recipient; 0: no group
 	IsOfBatch   bool            // the message belongs to an uploaded list
 	ValidUntil  time.Time       // no attempt starts after this time; zero: no limit
-	Hider       sensitive.Hider // hides a sensitive text in logs and answers
+	IsSensitive bool            // Title, Content, HTML and Params must not be logged, and the provider's texts about the message must not be stored
 }
 
 // EnteredUnixMs returns EnteredAt in milliseconds since 1970. 0 means unknown.
@@ -60,6 +60,15 @@ type Tools struct {
 	Secrets []string
 	// Token returns the access token for a provider. If the stored token is missing or equals stale, one process calls fetch for all processes.
 	Token func(ctx context.Context, stale string, fetch func(ctx context.Context) (token string, lasts time.Duration, err error)) (string, error)
+
+	// Take stores what the provider sent through a link. The driver answers the provider only after Take has returned without an error. Nil: the driver was
+	// made to test the sender.
+	Take func(ctx context.Context, in Incoming) error
+	// Rest returns the context for the rest of a message of which the provider took a part. It outlives the context of Send: the leases are renewed until Send
+	// returns. Nil: the context of Send is also the one of the rest.
+	Rest func() (context.Context, context.CancelFunc)
+	// Opened is called when a link was opened.
+	Opened func(ctx context.Context)
 
 	Mask Mask // hides the secrets of the configuration
 }

@@ -6,7 +6,6 @@ import (
 
 	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/platform/characters"
-	"lksms/internal/platform/secret"
 )
 
 // Outcome is the result of an attempt. If OK is true, the message was sent. If Unknown is true, the result is unknown. If Trouble is true, the sender cannot
@@ -17,11 +16,13 @@ type Outcome struct {
 	Trouble    bool          // wrong credentials, a wrong URL or no connection; the message was not sent
 	Permanent  bool          // for a refusal: a retry is useless
 	Outage     bool          // the provider failed: no answer was received, or the answer reports a fault or an overload
+	InPart     bool          // the provider took a part of the message, and did not take the whole: it is not sent again
 	Unasked    bool          // the message cannot be sent; the provider was not called
 	SameCall   bool          // another message of the same call was reported with this outcome before
-	ProviderNo string        // the provider's id of the message; can be empty
+	ProviderNo string        // the provider's id of the message, with one line for each part of a long message; can be empty
 	Code       string        // the provider's code of a failure; can be empty
 	Error      string        // description of the failure
+	IsQuoted   bool          // Error contains a text of the provider, not only words of LKSMS
 	Answer     string        // the provider's answer without secrets, at most MaxAnswer characters; empty: no answer
 	RetryAfter time.Duration // for a refusal: time until the retry; 0: the retry delay of the channel
 	Pause      Pause         // for Trouble: the pause that the provider asked for
@@ -67,13 +68,16 @@ var Untried = Outcome{}
 // Unwritable is the outcome of a message whose request cannot be built.
 var Unwritable = Outcome{Permanent: true, Unasked: true, Code: "unwritable", Error: "the request could not be written"}
 
-// without hides the text of a sensitive message in an outcome. If the whole text is sensitive, only the HTTP status, the code and the number of the provider
-// remain.
-func (o Outcome) without(h sensitive.Hider) Outcome {
+// withoutTexts hides the provider's texts in the outcome of a sensitive message. The words of LKSMS, the HTTP status, the code and the number of the provider
+// remain, unless they are a number of the text that was sent.
+func (o Outcome) withoutTexts(sent string) Outcome {
 	status, _, _ := strings.Cut(o.Answer, " ")
-	if o.Answer = h.Hide(o.Answer); o.Answer == secret.Hidden && characters.IsDigits(status) {
+	if o.Answer = sensitive.Hide(o.Answer); len(status) == len("200") && characters.IsDigits(status) {
 		o.Answer = status + " " + o.Answer
 	}
-	o.Error, o.Code, o.ProviderNo = h.Hide(o.Error), h.HideToken(o.Code), h.HideToken(o.ProviderNo)
+	if o.IsQuoted {
+		o.Error = sensitive.Hide(o.Error)
+	}
+	o.Code, o.ProviderNo = sensitive.HideTokenOf(sent, o.Code), sensitive.HideTokenOf(sent, o.ProviderNo)
 	return o
 }

@@ -127,10 +127,16 @@ func (r *Reply) unread(isReadable bool) Outcome {
 
 const maxReplyText = 300 // maximum stored characters of a provider's text
 
-// Outcome returns the outcome of an answer. A code that the configuration lists as a failure decides. Otherwise the field of success decides with any HTTP
-// status, and so does the id of the message if it shows success, unless an answer that is not 2xx contains a code. Without the field, an answer that is not 2xx
-// is judged by its status, and a 2xx answer is unclear, or a success if the configuration defines no field. By default, a code of the provider concerns the message. A code concerns the sender
-// if the configuration lists it as trouble. A code concerns the provider if the status or the code means an outage or an overload.
+// Outcome returns the outcome of an answer. The first rule that applies decides:
+//  1. A code that the configuration lists as a failure means a failure.
+//  2. The field of success decides, with any HTTP status.
+//  3. A status other than 2xx with a code means a failure.
+//  4. An id of the message means a success, if the configuration lets ids show success.
+//  5. Any other status than 2xx means a failure.
+//  6. A 2xx answer is unclear, or a success if the configuration defines no field that shows success.
+//
+// The code of a failure concerns the message by default. It concerns the sender if the configuration lists it as trouble, and the provider if the status or the
+// code means an outage or an overload.
 func (r *Reply) Outcome(status int, answer []byte) Outcome {
 	o := r.judge(status, answer)
 	o.Answer = httpAnswer(status, answer)
@@ -170,10 +176,10 @@ func (r *Reply) judge(status int, answer []byte) Outcome {
 		}
 	}
 	if text, found := TextAt(fields, r.Error); found {
-		failure.Error = characters.First(string([]rune(text)), maxReplyText) // []rune replaces bytes that are not UTF-8
+		failure.Error, failure.IsQuoted = characters.First(string([]rune(text)), maxReplyText), true // []rune replaces bytes that are not UTF-8
 	}
 	if failure.Error == "" {
-		failure.Error = "the provider refused it"
+		failure.Error, failure.IsQuoted = "the provider refused it", false
 	}
 	return failure
 }

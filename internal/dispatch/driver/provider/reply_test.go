@@ -68,7 +68,7 @@ func TestAListedCodeMeansAFailureWithAnyStatus(t *testing.T) {
 }
 
 // The provider's id of a message is a text or a number. An answer without an id that must contain one is unclear.
-func TestOnlyATextOrANumberIsAnID(t *testing.T) {
+func TestOnlyTextsAndNumbersAreReadAsProviderIDs(t *testing.T) {
 	t.Parallel()
 	bySign := Reply{Number: "id", Success: "ok", Equals: []string{"true"}}
 	for id, number := range map[string]string{`"a1"`: "a1", "7": "7", "false": "", "true": "", "null": "", "{}": "", `[1]`: "", `""`: ""} {

@@ -29,7 +29,7 @@ type world struct {
 	failed, failedByJob string // ids of older tasks to numbers abroad
 	status              int    // status and reason of the refusals
 	reason              string
-	outcome             string // refusal of one message of several
+	outcome             string // outcome of a refused message in a request with several messages
 }
 
 // forbids contains the ways in which messages abroad are forbidden.

@@ -11,10 +11,13 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// errLimited returns the fault of a message that a cap refuses.
+// errLimited returns the fault of a message that a cap refuses: recipient.limited or recipient.suspected.
 func errLimited(v caps.Verdict) error {
+	if v.Subject.IsSuspicion {
+		return &fault.Error{Kind: fault.Conflict, Reason: fault.RecipientSuspected, Fields: []fault.Field{{Name: v.Subject.Field, Rule: fault.IsSuspected}}}
+	}
 	return &fault.Error{
-		Kind: fault.TooMany, Reason: fault.RecipientLimited, Fields: []fault.Field{{Name: cmp.Or(v.Field, "phone_number"), Rule: fault.IsLimited}}, RetryAfter: v.Wait,
+		Kind: fault.TooMany, Reason: fault.RecipientLimited, Fields: []fault.Field{{Name: cmp.Or(v.Subject.Field, "phone_number"), Rule: fault.IsLimited}}, RetryAfter: v.Wait,
 	}
 }
 
@@ -79,6 +82,11 @@ func (s *Service) Reserve(ctx context.Context, messages []Message) (*Reservation
 // messages. Commit returns the indexes of these other messages, so that the caller decides about them again.
 func (r *Reservation) Commit(ctx context.Context, isStored func(i int) bool) (again []int, err error) {
 	return r.plan.Commit(ctx, isStored) //nolint:wrapcheck // the error is already wrapped
+}
+
+// Next returns when the caps allow one more message like message i, after Commit; a zero time: they allow it now.
+func (r *Reservation) Next(i int) (time.Time, error) {
+	return r.plan.Next(i) //nolint:wrapcheck // the error is already wrapped
 }
 
 // Move plans waiting messages again after a change of their quiet hours, or their release. due contains the new due times, and quietFroms the new values of

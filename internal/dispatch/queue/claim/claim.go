@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"lksms/gen/dispatchq"
-	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 )
@@ -41,9 +40,9 @@ type Lease struct {
 	Sim                 *int16     // slot of the SIM that sends the message; nil: the sender has no SIMs, or chooses one itself
 	Sealed              *string    // encrypted text of a sensitive message; nil: the message is not sensitive
 
-	// Only a sensitive message has these values. Service.Claim sets them and replaces the mask in Content.
-	Values []byte          // values of the placeholders in the rendering; nil: the message has no rendering
-	Hider  sensitive.Hider // hides the text in logs and stored answers
+	// Values contains the values of the placeholders in the rendering of a sensitive message; nil: not sensitive, or no rendering. Service.Claim sets Values, and
+	// replaces the mask in Content.
+	Values []byte
 
 	leasedAt               time.Time
 	PoolID                 int64

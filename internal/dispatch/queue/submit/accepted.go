@@ -43,7 +43,7 @@ func (s *Service) SubmitAccepted(ctx context.Context, all []Accepted) ([]Outcome
 	subs := make([]Submission, len(all))
 	for i, one := range all {
 		subs[i] = one.Submission
-		subs[i].taskID = one.TaskID
+		subs[i].TaskID, subs[i].wasAccepted = one.TaskID, true
 	}
 	outcomes, err := s.submitAll(ctx, subs, all[0].Origin.CompanyID, func(i int) Origin { return all[i].Origin })
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// EraseTasks erases the logged submissions that repeated tasks, and deletes the dedup keys of these tasks.
+// EraseTasks deletes the dedup keys of tasks, and erases the logged submissions that were repeats of these tasks.
 func (s *Service) EraseTasks(ctx context.Context, _ *erase.Person, taskIDs []string) (erase.Counts, error) {
 	repeats, err := s.q.ErasureRepeats(ctx, taskIDs)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"lksms/gen/queueq"
 	"lksms/internal/dispatch/address"
+	"lksms/internal/dispatch/caps"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/admit"
@@ -26,9 +27,12 @@ import (
 
 func (s *Service) insert(ctx context.Context, row newTask) (Submitted, error) {
 	var refused, err error
-	if s.db.InTx(ctx) {
+	switch {
+	case s.db.InTx(ctx):
 		refused, err = s.store(ctx, row)
-	} else {
+	case row.Companion != nil:
+		refused, err = s.accompanied.Do(ctx, row)
+	default:
 		refused, err = s.submits.Do(ctx, row)
 	}
 	switch {
@@ -49,11 +53,13 @@ type newTask struct {
 	final         template.Rendered
 	priority      int16
 	pool          directory.Pool
-	quiet         quiet.Period // contains the time at which the task is due
-	plannedAt     time.Time    // when caps allow the task; zero: when it is to be sent
-	asOf          time.Time    // when the request arrived: an older copy of the directory must not refuse the task
-	sms           setting.SMS  // settings at the time when the request arrived
-	sealed        string       // encrypted text of a sensitive task, whose final text is masked; empty: the task is not sensitive
+	quiet         quiet.Period   // contains the time at which the task is due
+	plannedAt     time.Time      // when caps allow the task; zero: when it is to be sent
+	nextAt        time.Time      // see Accompanied; storeCapped sets it
+	subjects      []caps.Subject // see Limit
+	asOf          time.Time      // when the request arrived: an older copy of the directory must not refuse the task
+	sms           setting.SMS    // settings at the time when the request arrived
+	sealed        string         // encrypted text of a sensitive task, whose final text is masked; empty: the task is not sensitive
 	Submission
 	Origin
 }
@@ -77,7 +83,7 @@ func (t newTask) message() admit.Message {
 	m := admit.Message{
 		Channel: t.Channel, CompanyID: t.CompanyID, MessageType: t.MessageType, Priority: t.priority, Recipient: t.recipient, IsSigned: t.Sign != "",
 		SenderNo: t.SenderNo, AsOf: t.asOf, WasAccepted: t.WasChecked, DueAt: t.dueAt(),
-		TaskID: t.id, ExpiresAt: t.ExpiresAt, Waits: t.BatchID != 0, Exemption: t.exemption(), Subjects: t.Subjects,
+		TaskID: t.id, ExpiresAt: t.ExpiresAt, Waits: t.BatchID != 0, Exemption: t.exemption(), Subjects: t.subjects,
 	}
 	if m.Exemption == "" && t.isSimulated() {
 		m.Exemption = admit.FromCaps
@@ -118,11 +124,46 @@ func (t newTask) submitted() Submitted {
 }
 
 func (s *Service) store(ctx context.Context, row newTask) (refused, err error) {
-	all, err := s.storeAll(ctx, []newTask{row})
+	run := s.storeAll
+	if row.Companion != nil {
+		run = s.storeAccompanied
+	}
+	all, err := run(ctx, []newTask{row})
 	if err != nil {
 		return nil, err
 	}
 	return all[0], nil
+}
+
+// storeAccompanied works like storeAll for tasks with companions, and applies their limits.
+func (s *Service) storeAccompanied(ctx context.Context, rows []newTask) ([]error, error) {
+	companions := make([]Companion, len(rows))
+	for i, r := range rows {
+		companions[i] = r.Companion
+	}
+	limits, err := companions[0].Limit(ctx, companions)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the error is already wrapped
+	}
+	refused := make([]error, len(rows))
+	admitted, indexes := make([]newTask, 0, len(rows)), make([]int, 0, len(rows))
+	for i, row := range rows {
+		if refused[i] = limits[i].Err; refused[i] == nil {
+			row.subjects = limits[i].Subjects
+			admitted, indexes = append(admitted, row), append(indexes, i)
+		}
+	}
+	if len(admitted) == 0 {
+		return refused, nil
+	}
+	results, err := s.storeAll(ctx, admitted)
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range indexes {
+		refused[i] = results[n]
+	}
+	return refused, nil
 }
 
 // storeAll stores tasks with their submissions in one transaction. It returns for each task why it was not stored: errRepeated if its dedup key is used, or a fault. After
@@ -165,9 +206,9 @@ var errOutdated = errors.New("the directory has changed")
 // storeOnce works like storeAll, but returns errOutdated if the directory has changed. If checksDirectory is false, only pools of one sender are checked.
 func (s *Service) storeOnce(ctx context.Context, rows []newTask, checksDirectory bool) (refused []error, err error) {
 	var pools []int64
-	isCapped, hasSimulated := false, false
+	isCapped, needsTx := false, false
 	for _, r := range rows {
-		hasSimulated = hasSimulated || r.isSimulated()
+		needsTx = needsTx || r.isSimulated() || r.Companion != nil
 		if r.SenderNo != "" && !slices.Contains(pools, r.pool.ID) {
 			pools = append(pools, r.pool.ID)
 		}
@@ -177,7 +218,7 @@ func (s *Service) storeOnce(ctx context.Context, rows []newTask, checksDirectory
 			}
 		}
 	}
-	if len(pools) == 0 && !isCapped && !hasSimulated {
+	if len(pools) == 0 && !isCapped && !needsTx {
 		return s.taskSubmit(ctx, rows, checksDirectory)
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
@@ -194,9 +235,26 @@ func (s *Service) storeOnce(ctx context.Context, rows []newTask, checksDirectory
 		} else {
 			refused, err = s.taskSubmit(ctx, rows, checksDirectory)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return storeCompanions(ctx, rows, refused)
 	})
 	return refused, err
+}
+
+// storeCompanions stores the companions of stored tasks.
+func storeCompanions(ctx context.Context, rows []newTask, refused []error) error {
+	var all []Accompanied
+	for i, r := range rows {
+		if r.Companion != nil && refused[i] == nil {
+			all = append(all, Accompanied{r.Companion, r.id, r.nextAt})
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[0].Store(ctx, all) //nolint:wrapcheck // the error is already wrapped
 }
 
 // storeCapped works like storeOnce for tasks with caps. It runs in a transaction, because the caps are locked until the tasks are stored.
@@ -209,8 +267,7 @@ func (s *Service) storeCapped(ctx context.Context, rows []newTask, checksDirecto
 	if err != nil {
 		return nil, err
 	}
-	var admitted []newTask
-	var indexes []int
+	admitted, indexes := make([]newTask, 0, len(rows)), make([]int, 0, len(rows))
 	for i, slot := range reservation.Slots {
 		if refused[i] = slot.Err; slot.Err == nil {
 			row := rows[i]
@@ -230,8 +287,18 @@ func (s *Service) storeCapped(ctx context.Context, rows []newTask, checksDirecto
 		}
 	}
 	again, err := reservation.Commit(ctx, func(i int) bool { return refused[i] == nil })
-	if err != nil || len(again) == 0 {
-		return refused, err
+	if err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		if rows[i].Companion != nil && refused[i] == nil {
+			if rows[i].nextAt, err = reservation.Next(i); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(again) == 0 {
+		return refused, nil
 	}
 	left := make([]newTask, len(again))
 	for n, i := range again {
@@ -242,7 +309,7 @@ func (s *Service) storeCapped(ctx context.Context, rows []newTask, checksDirecto
 		return nil, err
 	}
 	for n, i := range again {
-		refused[i] = wrong[n]
+		refused[i], rows[i].nextAt = wrong[n], left[n].nextAt
 	}
 	return refused, nil
 }

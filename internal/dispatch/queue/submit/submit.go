@@ -49,6 +49,8 @@ type Service struct {
 	sensitive sensitive.Box
 	submits   *merge.Merger[newTask, error]
 	refusals  *merge.Merger[refusedRow, struct{}]
+
+	accompanied *merge.Merger[newTask, error] // tasks with companions
 }
 
 // Services contains the services that a Service uses.
@@ -70,6 +72,7 @@ func New(db *postgres.DB, uses Services) *Service {
 		sensitive: uses.Sensitive,
 	}
 	s.submits = queue.NewMerger(s.storeAll, nil)
+	s.accompanied = queue.NewMerger(s.storeAccompanied, func(row newTask) string { return row.Companion.Key() })
 	s.refusals = queue.NewMerger(func(ctx context.Context, rows []refusedRow) ([]struct{}, error) {
 		return make([]struct{}, len(rows)), s.logRefused(ctx, rows)
 	}, nil)
@@ -86,6 +89,7 @@ func (s *Service) Sweeps() []sweep.Job {
 // Close waits until all writes in progress have ended.
 func (s *Service) Close() {
 	s.submits.Wait()
+	s.accompanied.Wait()
 	s.refusals.Wait()
 }
 
@@ -117,25 +121,52 @@ type Submission struct {
 	Raw         []byte  // request as JSON, for the log
 	TextError   error   // why the caller could not render the text: the submission is refused with this fault, unless it is a repeat; nil: no fault
 
-	MessageType    int16          // Verification, Notification or Marketing
-	Priority       *int16         // 0 to 9, where 0 is the most urgent; nil: the priority of the message type
-	ExpectSendTime *time.Time     // the message must not be sent before this time; nil: it can be sent now
-	ExpiresAt      *time.Time     // the message must not be sent after this time; nil: no limit
-	Sign           string         // signature in front of the text; can be empty
-	Test           bool           // a test message: statistics count test messages separately, and a setting can disable their sending
-	BatchID        int64          // batch of the message; 0: no batch
-	SenderNo       string         // the only sender that is allowed to send the message; empty: any sender
-	WasChecked     bool           // Check accepted the message earlier: if its country is no longer served, the message is held and not refused
-	IsReply        bool           // a reply in a conversation: it has the priority of replies, and neither quiet hours nor caps
-	IsUncapped     bool           // caps neither refuse nor count the message
-	IsSensitive    bool           // the text is stored masked, and encrypted until the task ends; Raw does not contain it
-	Secret         string         // the part of a sensitive text that is masked; empty: the whole text
-	Subjects       []caps.Subject // the caps of other subjects than the recipient
-	IsTrial        bool           // a test message that ClaimTrial leases: it is sent even if the setting disables test messages
-	RenderingID    int64          // rendering that stores the whole text, while Content is its beginning; 0: Content is the whole text
-	Values         []byte         // values of the placeholders in the rendering; nil: the rendering has no placeholders
+	MessageType    int16      // Verification, Notification or Marketing
+	Priority       *int16     // 0 to 9, where 0 is the most urgent; nil: the priority of the message type
+	ExpectSendTime *time.Time // the message must not be sent before this time; nil: it can be sent now
+	ExpiresAt      *time.Time // the message must not be sent after this time; nil: no limit
+	Sign           string     // signature in front of the text; can be empty
+	Test           bool       // a test message: statistics count test messages separately, and a setting can disable their sending
+	BatchID        int64      // batch of the message; 0: no batch
+	SenderNo       string     // the only sender that is allowed to send the message; empty: any sender
+	WasChecked     bool       // Check accepted the message earlier: if its country is no longer served, the message is held and not refused
+	IsReply        bool       // a reply in a conversation: it has the priority of replies, and neither quiet hours nor caps
+	IsUncapped     bool       // caps neither refuse nor count the message
+	IsSensitive    bool       // the text is stored masked, and encrypted until the task ends; Raw does not contain it
+	Masked         string     // Content of a sensitive message as it is stored, with the same characters and segments; empty: all characters are masked
+	MaskedValues   []byte     // Values of a sensitive message as they are stored
+	Companion      Companion  // other rows that are stored with the message; nil: none
+	IsTrial        bool       // a test message that ClaimTrial leases: it is sent even if the setting disables test messages
+	RenderingID    int64      // rendering that stores the whole text, while Content is its beginning; 0: Content is the whole text
+	Values         []byte     // values of the placeholders in the rendering; nil: the rendering has no placeholders
 
-	taskID string // id that the caller already published, see Accepted; empty: a new id is created
+	TaskID string // id that the caller already published; empty: a new id is created
+
+	wasAccepted bool // see Accepted
+}
+
+// Companion is stored in the transaction that stores a message: either both are stored, or none.
+type Companion interface {
+	// Key returns the key of the companion. Two companions with the same key are never stored in one transaction.
+	Key() string
+	// Limit returns the limits of the messages of companions, in their order. The receiver is one of them.
+	Limit(ctx context.Context, all []Companion) ([]Limit, error)
+	// Store stores all companions of a transaction, which runs with ctx. The receiver is one of them. After an error, it can run again.
+	Store(ctx context.Context, all []Accompanied) error
+}
+
+// Limit is what limits a message with a companion.
+type Limit struct {
+	Subjects []caps.Subject // the caps of other subjects than the recipient
+	Err      error          // the fault with which the message is refused; nil: none
+}
+
+// Accompanied is a stored message with its companion.
+type Accompanied struct {
+	Companion
+
+	TaskID string
+	NextAt time.Time // when caps allow one more message to the same recipient, with the same subjects; zero: now
 }
 
 // isRendered reports whether the submission requests a template for its text.
@@ -151,7 +182,7 @@ func (sub Submission) logged() (content string, isParams bool) {
 	if sub.IsSensitive {
 		sub.IsSensitive = false
 		content, isParams = sub.logged()
-		return sensitive.Mask(content), isParams
+		return sub.masked(content), isParams
 	}
 	if sub.TemplateNo == "" {
 		return sub.Content, sub.UseTemplate
@@ -166,6 +197,9 @@ func (sub Submission) logged() (content string, isParams bool) {
 	}
 	return named.String(), true
 }
+
+// masked returns the stored form of a text of a sensitive message.
+func (sub Submission) masked(text string) string { return cmp.Or(sub.Masked, sensitive.Mask(text)) }
 
 // checkChoice returns request.invalid for fields that exclude each other.
 func (sub Submission) checkChoice() error {
@@ -313,12 +347,12 @@ func (s *Service) read(ctx context.Context, asOf time.Time, sub Submission, orig
 		return newTask{}, err
 	}
 	sub.PhoneNumber = number.Written
-	if sub.BatchID == 0 && sub.taskID == "" { // messages of batches and of the SQL inbox were accepted earlier, possibly before the company was switched off
+	if sub.BatchID == 0 && !sub.wasAccepted { // messages of batches and of the SQL inbox were accepted earlier, possibly before the company was switched off
 		if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
 			return newTask{}, err
 		}
 	}
-	row := newTask{id: cmp.Or(sub.taskID, taskid.New()), recipient: number.E164, asOf: asOf, Submission: sub, Origin: origin}
+	row := newTask{id: cmp.Or(sub.TaskID, taskid.New()), recipient: number.E164, asOf: asOf, Submission: sub, Origin: origin}
 	if err := sub.checkChoice(); err != nil {
 		return row, err
 	}
@@ -394,12 +428,8 @@ func (s *Service) complete(row *newTask, text template.Rendered) (err error) {
 
 // seal encrypts the text of a sensitive task and masks its other copies.
 func (s *Service) seal(row *newTask) (err error) {
-	text := sensitive.Text{Content: row.final.Content, Part: row.Secret, Values: row.Values}
-	row.sealed, err = s.sensitive.Seal(row.id, text)
-	row.final.Content = text.Mask(text.Content)
-	if row.Values != nil {
-		row.Values = []byte(text.Mask(string(row.Values)))
-	}
+	row.sealed, err = s.sensitive.Seal(row.id, sensitive.Text{Content: row.final.Content, Values: row.Values})
+	row.final.Content, row.Values = segment.Unsigned(row.Sign, row.masked(row.final.Content)), row.MaskedValues
 	return err
 }
 

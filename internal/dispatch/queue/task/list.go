@@ -10,6 +10,7 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/smpp"
 )
 
 // Viewer limits the tasks that a call can access: tasks of one submitter, of one company, or both. The zero Viewer can access every task. For the call, all
@@ -233,7 +234,7 @@ func listIDs(ctx context.Context, q *queueq.Queries, f Filter, w window) ([]stri
 	}
 	switch v := f.Viewer; {
 	case f.ProviderNo != nil: // TaskListOf does not filter by provider number
-		return q.TaskIDsOfProviderNo(ctx, queueq.TaskIDsOfProviderNoParams{ProviderNo: *f.ProviderNo, BeforeID: w.before, FromID: w.from, MaxRows: w.limit})
+		return q.TaskIDsOfProviderNo(ctx, queueq.TaskIDsOfProviderNoParams{ProviderNos: smpp.StoredIDs(f.ProviderNo), BeforeID: w.before, FromID: w.from, MaxRows: w.limit})
 	case f.PhoneNumber != nil:
 		return q.TaskIDsOfRecipient(ctx, queueq.TaskIDsOfRecipientParams{Recipient: *f.PhoneNumber, BeforeID: w.before, FromID: w.from, MaxRows: w.limit})
 	case f.BatchID != nil:

@@ -80,10 +80,11 @@ func (s *Service) takeBack(ctx context.Context, ids []string, p queueq.TaskTakeB
 	return cancelled, held, err
 }
 
-// CancelUnsent cancels the PENDING tasks of ids, and logs by as the user. A message that a sender holds can still be sent once, and is not sent again.
-func (s *Service) CancelUnsent(ctx context.Context, ids []string, by string) error {
-	_, _, err := s.takeBack(ctx, ids, queueq.TaskTakeBackParams{By: by})
-	return postgres.Wrap("cancel unsent tasks", err, nil)
+// CancelUnsent cancels the PENDING tasks of ids, logs by as the user, and returns their number. A message that a sender holds can still be sent once, and is not
+// sent again.
+func (s *Service) CancelUnsent(ctx context.Context, ids []string, by string) (cancelled int, err error) {
+	cancelled, _, err = s.takeBack(ctx, ids, queueq.TaskTakeBackParams{By: by})
+	return cancelled, postgres.Wrap("cancel unsent tasks", err, nil)
 }
 
 // AwaitWriters waits until all transactions that now write queue have ended. The tasks that they added are then visible.

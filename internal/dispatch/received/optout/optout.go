@@ -12,14 +12,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Kind is what a text asks for.
+// Kind is the request in the text of a received message.
 type Kind int
 
 // These are the kinds.
 const (
 	Neither Kind = iota
-	Out          // no more messages
-	In           // messages again
+	Out          // the person asks for no more messages
+	In           // the person asks for messages again
 )
 
 // Words are the words of a company. A nil list means the words of this package.
@@ -30,8 +30,8 @@ type Words struct {
 // MaxText is the maximum length of a text that asks for something, in bytes after Fold. Longer texts are not compared with the words.
 const MaxText = 500
 
-// Of returns what a text from a country (ISO code; empty: unknown) asks for. The text must consist of one of the words, and of words of courtesy before and after
-// it. Case, width, punctuation, spaces and accents are ignored. So "Stop. Thank you" asks for no more messages, and "STOP 12345" and "don't stop" do not.
+// Of returns the request in a text from a country (ISO code; empty: unknown). The text must consist of one of the words, and of words of courtesy before and
+// after it. Case, width, punctuation, spaces and accents are ignored. So "Stop. Thank you" asks for no more messages, and "STOP 12345" and "don't stop" do not.
 func Of(text, countryNo string, own Words) Kind {
 	folded := Fold(text)
 	if len(folded) > MaxText {

@@ -35,7 +35,7 @@ var (
 			alert.SenderSilent: "silent sender", alert.SenderFailing: "failing sender", alert.BalanceLow: "low balance", alert.ProviderTrouble: "provider in trouble", alert.ReceiptsMissing: "receipts missing",
 			alert.ReceiptsUnmatched: "receipts without message",
 			alert.DiskLow:           "little disk space", alert.PartitionMissing: "partition missing", alert.HistoryOverdue: "day over its time", alert.WebhookFailing: "alert receiver refuses calls",
-			alert.StatementDiffers: "statement does not match",
+			alert.StatementDiffers: "statement does not match", alert.CodesSuspected: "suspected codes",
 		},
 		summaries: map[string]string{
 			alert.WaitTime:          "${s}: a task has waited for ${v} s (threshold ${t} s)",
@@ -53,6 +53,7 @@ var (
 			alert.HistoryOverdue:    "${s}: the day should have become history or been dropped ${v} days ago (threshold ${t})",
 			alert.WebhookFailing:    "receiver ${s} has refused alerts for ${v} s (threshold ${t} s)",
 			alert.StatementDiffers:  "${s}: the provider's statement differs by ${v} (threshold ${t})",
+			alert.CodesSuspected:    "${s}: ${v} codes within 24 hours, and too few were approved",
 		},
 		separator: ": ", tags: map[string]string{firing: "[${l}] ", repeated: "[${l}, still] ", resolved: "[resolved] "},
 		since: ", since ${at}", until: ", until ${at}", several: "${n} alerts", more: "; and ${n} more", comma: "; ",
@@ -64,7 +65,7 @@ var (
 			alert.SenderSilent: "发送方失联", alert.SenderFailing: "发送方失败率", alert.BalanceLow: "余额不足", alert.ProviderTrouble: "服务商异常", alert.ReceiptsMissing: "回执缺失",
 			alert.ReceiptsUnmatched: "回执无对应短信",
 			alert.DiskLow:           "磁盘空间不足", alert.PartitionMissing: "缺少分区", alert.HistoryOverdue: "分区超期", alert.WebhookFailing: "告警接收方拒收",
-			alert.StatementDiffers: "对账不一致",
+			alert.StatementDiffers: "对账不一致", alert.CodesSuspected: "可疑验证码",
 		},
 		summaries: map[string]string{
 			alert.WaitTime:          "${s}：有任务已等待 ${v} 秒（阈值 ${t} 秒）",
@@ -82,6 +83,7 @@ var (
 			alert.HistoryOverdue:    "${s}：该日分区 ${v} 天前就应归档或删除（阈值 ${t} 天）",
 			alert.WebhookFailing:    "告警接收方 ${s} 已拒收 ${v} 秒（阈值 ${t} 秒）",
 			alert.StatementDiffers:  "${s}：与服务商对账单相差 ${v}（阈值 ${t}）",
+			alert.CodesSuspected:    "${s}：24 小时内 ${v} 个验证码，通过校验的太少",
 		},
 		separator: "：", tags: map[string]string{firing: "[${l}] ", repeated: "[${l}，未恢复] ", resolved: "[已恢复] "},
 		since: "，开始于 ${at}", until: "，恢复于 ${at}", several: "${n} 条告警", more: "；另有 ${n} 条", comma: "；",

@@ -109,6 +109,7 @@ func changeRules(r directory.RecipientRules, to *api.RecipientRulesChange) direc
 	convert.SetNullable(&r.OptOutWords, to.OptOutWords)
 	convert.SetNullable(&r.OptInWords, to.OptInWords)
 	convert.SetNullable(&r.OptOutReply, to.OptOutReply)
+	convert.SetNullable(&r.VerificationCountries, to.VerificationCountries)
 	return r
 }
 
@@ -144,7 +145,7 @@ func setStatus(status *string, to *api.SwitchStatus) {
 
 func rulesOf(r directory.RecipientRules) (rules api.RecipientRules) {
 	rules.QuietHours.Notification, rules.QuietHours.Marketing, rules.TimeZone = r.QuietHours.Notification, r.QuietHours.Marketing, r.TimeZone
-	rules.OptOutWords, rules.OptInWords, rules.OptOutReply = r.OptOutWords, r.OptInWords, r.OptOutReply
+	rules.OptOutWords, rules.OptInWords, rules.OptOutReply, rules.VerificationCountries = r.OptOutWords, r.OptInWords, r.OptOutReply, r.VerificationCountries
 	rules.Caps.Verification, rules.Caps.Notification, rules.Caps.Marketing = capsOf(r.Caps.Verification), capsOf(r.Caps.Notification), capsOf(r.Caps.Marketing)
 	return rules
 }

@@ -199,6 +199,16 @@ func answerOf(a sender.Answer) api.SenderAnswer {
 	return api.SenderAnswer{TaskID: a.TaskID, At: a.CreatedAt, Outcome: api.SenderOutcome(a.Outcome), Code: a.Code, Error: a.Error, Answer: a.Answer}
 }
 
+// ListSenderLinks shows the links of a sender to its carrier.
+func (h *Handlers) ListSenderLinks(ctx context.Context, req api.ListSenderLinksRequestObject) (api.ListSenderLinksResponseObject, error) {
+	rows, err := h.services.Senders.Links(ctx, req.SenderNo)
+	return api.ListSenderLinks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, func(l sender.Link) api.SenderLink {
+		return api.SenderLink{
+			Link: l.Nth, Host: l.Host, BoundAt: l.BoundAt, InFlight: l.InFlight, Sent: l.Sent, Received: l.Received, Error: l.Error, FailedAt: l.FailedAt,
+		}
+	})}, err
+}
+
 // TestSender sends one message through exactly one sender.
 func (h *Handlers) TestSender(ctx context.Context, req api.TestSenderRequestObject) (api.TestSenderResponseObject, error) {
 	trial, err := h.services.Pusher.Test(ctx, req.SenderNo, push.TrialMessage{

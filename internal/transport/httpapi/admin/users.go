@@ -75,6 +75,18 @@ func (h *Handlers) DeleteKey(ctx context.Context, req api.DeleteKeyRequestObject
 	return api.DeleteKey200JSONResponse{DoneJSONResponse: convert.Done()}, err
 }
 
+// CreateSmppPassword creates the SMPP password of a user.
+func (h *Handlers) CreateSmppPassword(ctx context.Context, req api.CreateSmppPasswordRequestObject) (api.CreateSmppPasswordResponseObject, error) {
+	password, err := h.services.Access.CreateSMPPPassword(ctx, req.Username)
+	return api.CreateSmppPassword200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.NewSmppPassword{Password: password}}, err
+}
+
+// DeleteSmppPassword deletes the SMPP password of a user.
+func (h *Handlers) DeleteSmppPassword(ctx context.Context, req api.DeleteSmppPasswordRequestObject) (api.DeleteSmppPasswordResponseObject, error) {
+	err := h.services.Access.DeleteSMPPPassword(ctx, req.Username)
+	return api.DeleteSmppPassword200JSONResponse{DoneJSONResponse: convert.Done()}, err
+}
+
 // userAnswer returns the response with a user, or err if err is not nil.
 func (h *Handlers) userAnswer(ctx context.Context, row access.UserRow, err error) (api.UserResponse, error) {
 	if err != nil {

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -63,22 +61,17 @@ func (h *Handlers) batchList(ctx context.Context) (fields api.BatchForm, list *u
 
 // renamed returns err in which the field name `from` is replaced by `to`. The rows of a JSON body are named by their indexes.
 func renamed(err error, from, to string) error {
-	var wrong *fault.Error
-	if !errors.As(err, &wrong) || from == to {
-		return err
-	}
-	named := *wrong
-	named.Fields = slices.Clone(wrong.Fields)
-	for i, field := range named.Fields {
-		if field.Name != from {
-			continue
+	return fault.Rename(err, func(field fault.Field) string {
+		place, isPlace := field.Limit.(fault.Place)
+		switch {
+		case field.Name != from || from == to:
+			return field.Name
+		case isPlace && place.Row > 0 && to == "rows":
+			return strings.TrimSuffix(fmt.Sprintf("rows.%d.%s", place.Row-1, place.Column), ".")
+		default:
+			return to
 		}
-		named.Fields[i].Name = to
-		if place, is := field.Limit.(fault.Place); is && place.Row > 0 && to == "rows" {
-			named.Fields[i].Name = strings.TrimSuffix(fmt.Sprintf("rows.%d.%s", place.Row-1, place.Column), ".")
-		}
-	}
-	return &named
+	})
 }
 
 // CreateBatch stores a batch. A job checks the rows of its list later.

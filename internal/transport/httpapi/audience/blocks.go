@@ -17,8 +17,8 @@ import (
 	"lksms/internal/transport/httpapi/paging"
 )
 
-// blockedCompany returns the company whose blocks a request names. It returns nil if an admin, or a reader of all companies, names no company.
-func (h *Handlers) blockedCompany(ctx context.Context, no *string) (*int64, error) {
+// companyOrAll returns the company that a request names. It returns nil if an admin, or a reader of all companies, names no company.
+func (h *Handlers) companyOrAll(ctx context.Context, no *string) (*int64, error) {
 	if no == nil {
 		return caller.OwnCompany(ctx), nil
 	}
@@ -42,7 +42,7 @@ func (h *Handlers) ListBlocks(ctx context.Context, req api.ListBlocksRequestObje
 	if err != nil {
 		return nil, err
 	}
-	company, err := h.blockedCompany(ctx, p.CompanyNo)
+	company, err := h.companyOrAll(ctx, p.CompanyNo)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (h *Handlers) ListBlocks(ctx context.Context, req api.ListBlocksRequestObje
 // AddBlock blocks a phone number, and takes back the messages that wait.
 func (h *Handlers) AddBlock(ctx context.Context, req api.AddBlockRequestObject) (api.AddBlockResponseObject, error) {
 	body := req.Body
-	company, err := h.blockedCompany(ctx, body.CompanyNo)
+	company, err := h.companyOrAll(ctx, body.CompanyNo)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (h *Handlers) ImportBlocks(ctx context.Context, _ api.ImportBlocksRequestOb
 	if err != nil {
 		return nil, err
 	}
-	company, err := h.blockedCompany(ctx, fields.CompanyNo)
+	company, err := h.companyOrAll(ctx, fields.CompanyNo)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (h *Handlers) ImportBlocks(ctx context.Context, _ api.ImportBlocksRequestOb
 
 // DeleteBlock removes the blocks of a phone number.
 func (h *Handlers) DeleteBlock(ctx context.Context, req api.DeleteBlockRequestObject) (api.DeleteBlockResponseObject, error) {
-	company, err := h.blockedCompany(ctx, req.Params.CompanyNo)
+	company, err := h.companyOrAll(ctx, req.Params.CompanyNo)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ const exportedBlocks = 1000
 
 // ExportBlocks returns a CSV file of blocks with a number.
 func (h *Handlers) ExportBlocks(ctx context.Context, req api.ExportBlocksRequestObject) (api.ExportBlocksResponseObject, error) {
-	company, err := h.blockedCompany(ctx, req.Params.CompanyNo)
+	company, err := h.companyOrAll(ctx, req.Params.CompanyNo)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (h *Handlers) GetConversation(ctx context.Context, req api.GetConversationR
 	}
 	t, err := h.services.Conversations.Thread(ctx, caller.Viewer(ctx), key, before, paging.Size(req.Params.Limit))
 	return api.GetConversation200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.ConversationThread{
-		CompanyNo: t.CompanyNo, PhoneNumber: t.Number, Unread: t.Unread, LastReceivedID: t.LastID, SenderNo: t.SenderNo, Contact: knownOf(t.Contact), Sign: t.Sign,
+		CompanyNo: t.CompanyNo, PhoneNumber: t.Number, IsDialable: t.IsDialable(), Unread: t.Unread, LastReceivedID: t.LastID, SenderNo: t.SenderNo, Contact: knownOf(t.Contact), Sign: t.Sign,
 		Items: convert.List(t.Items, conversationItemOf), NextCursor: paging.CursorOfConversation(t.Next),
 	}}, err
 }
@@ -95,19 +95,21 @@ func (h *Handlers) ReadConversation(ctx context.Context, req api.ReadConversatio
 	return answer, err
 }
 
-// conversation returns the key of the conversation with a number, in any notation, in the company with number companyNo or in the caller's company.
+// conversation returns the key of the conversation with a number, in any notation and any reading, in the company with number companyNo or in the caller's company.
 func (h *Handlers) conversation(ctx context.Context, number string, companyNo *string) (key conversation.Key, err error) {
 	if key.CompanyID, err = h.scope.CompanyID(ctx, companyNo); err != nil {
 		return key, err
 	}
 	region, err := h.services.Directory.DefaultRegion(ctx, &key.CompanyID)
-	key.Number = received.NumberOf(number, region)
-	return key, err
+	if err != nil {
+		return key, err
+	}
+	return h.services.Conversations.Find(ctx, caller.Viewer(ctx), key.CompanyID, received.FormsOf(number, region))
 }
 
 func conversationOf(c conversation.Conversation) api.Conversation {
 	return api.Conversation{
-		CompanyNo: c.CompanyNo, PhoneNumber: c.Number, Unread: c.Unread, LastReceivedID: c.LastID, SenderNo: c.SenderNo, Contact: knownOf(c.Contact),
+		CompanyNo: c.CompanyNo, PhoneNumber: c.Number, IsDialable: c.IsDialable(), Unread: c.Unread, LastReceivedID: c.LastID, SenderNo: c.SenderNo, Contact: knownOf(c.Contact),
 		LastMessage: api.ConversationMessage{Direction: directionOf(c.Last.IsOut), Content: c.Last.Content, At: c.Last.At},
 	}
 }

@@ -20,8 +20,12 @@ func (h *Handlers) StartVerification(ctx context.Context, req api.StartVerificat
 			PhoneNumber: b.PhoneNumber, Email: b.Email, UserID: b.UserID, Region: optional.Value(b.DefaultRegion), Channel: optional.Value(b.Channel),
 		},
 		Purpose: b.Purpose, Length: optional.Value(b.Length), TTL: time.Duration(optional.Value(b.TTLSeconds)) * time.Second,
-		TemplateNo: optional.Value(b.TemplateNo), Language: optional.Value(b.Language), Sign: optional.Value(b.Sign), ClientIP: optional.Value(b.ClientIP),
-		Device: optional.Value(b.Device), AppHash: optional.Value(b.AppHash), Domain: optional.Value(b.Domain), Raw: x.Body.Raw,
+		Client: verification.Client{IP: optional.Value(b.ClientIP), Device: optional.Value(b.Device)},
+		Options: verification.Options{
+			TemplateNo: optional.Value(b.TemplateNo), Language: optional.Value(b.Language), Sign: optional.Value(b.Sign),
+			AppHash: optional.Value(b.AppHash), Domain: optional.Value(b.Domain),
+		},
+		Raw: x.Body.Raw,
 	}, x.Origin)
 	if err != nil {
 		return nil, err
@@ -32,13 +36,11 @@ func (h *Handlers) StartVerification(ctx context.Context, req api.StartVerificat
 // ResendVerification sends the code of a verification again.
 func (h *Handlers) ResendVerification(ctx context.Context, req api.ResendVerificationRequestObject) (api.ResendVerificationResponseObject, error) {
 	x := gate.Of(ctx)
-	r := verification.Request{Raw: x.Body.Raw}
+	client := verification.Client{}
 	if b := req.Body; b != nil {
-		r.TemplateNo, r.Language, r.Sign = optional.Value(b.TemplateNo), optional.Value(b.Language), optional.Value(b.Sign)
-		r.ClientIP, r.Device = optional.Value(b.ClientIP), optional.Value(b.Device)
-		r.AppHash, r.Domain = optional.Value(b.AppHash), optional.Value(b.Domain)
+		client.IP, client.Device = optional.Value(b.ClientIP), optional.Value(b.Device)
 	}
-	started, err := h.services.Verifications.Resend(ctx, x.Origin.CompanyID, req.VerificationID, r, x.Origin)
+	started, err := h.services.Verifications.Resend(ctx, req.VerificationID, client, x.Body.Raw, x.Origin)
 	if err != nil {
 		return nil, err
 	}
@@ -82,13 +84,14 @@ func checkedOf(ctx context.Context, checked verification.Checked) api.Verificati
 
 // GetVerification returns a verification with the state of its message.
 func (h *Handlers) GetVerification(ctx context.Context, req api.GetVerificationRequestObject) (api.GetVerificationResponseObject, error) {
-	v, err := h.services.Verifications.Get(ctx, caller.Viewer(ctx), gate.Of(ctx).Origin.CompanyID, req.VerificationID)
+	v, err := h.services.Verifications.Get(ctx, caller.Viewer(ctx), req.VerificationID)
 	if err != nil {
 		return nil, err
 	}
 	data := api.VerificationView{
 		VerificationID: v.VerificationID, Status: api.VerificationStatus(v.Status), Purpose: v.Purpose, Channel: v.Channel, AttemptsLeft: v.ChecksLeft(),
-		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, EndedAt: v.EndedAt, TaskIds: v.TaskIds,
+		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, EndedAt: v.EndedAt, ReplacedBy: optional.NonZero(v.ReplacedBy),
+		TaskIds: v.TaskIds,
 	}
 	if v.Task != nil {
 		data.TaskStatus, data.Delivery = new(api.TaskStatus(v.Task.Status)), convert.Delivery(v.Task.Delivery)

@@ -3,6 +3,7 @@
 package gate
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -46,6 +47,7 @@ type Options struct {
 	Manual         string        // base URL of the manual; empty: this server does not serve the manual
 	TLS            bool          // responses make browsers use only HTTPS (HSTS)
 	Log            *slog.Logger
+	Pace           *capacity.Pace // delays cheap responses; other protocols share it. nil: a new one
 	Metrics        *prometheus.Registry
 	Tracer         *tracing.Tracer
 }
@@ -61,7 +63,7 @@ type Gate struct {
 	memories    capacity.Memories
 	uploads     *capacity.Memory // limits concurrent uploads of files
 	slots       *capacity.Slots
-	pace        capacity.Pace
+	pace        *capacity.Pace
 	requests    *prometheus.CounterVec
 	durations   *prometheus.HistogramVec
 }
@@ -78,7 +80,7 @@ func New(services Services, options Options) (*Gate, error) {
 	}
 	metrics := promauto.With(options.Metrics)
 	return &Gate{
-		services: services, options: options, contract: rules, refusesHead: map[string]bool{}, headers: headersOf(options), memories: capacity.NewMemories(), uploads: capacity.NewMemory(maxUploads, uploadsOfOne), slots: capacity.NewSlots(runtime.GOMAXPROCS(0)),
+		services: services, options: options, contract: rules, refusesHead: map[string]bool{}, headers: headersOf(options), memories: capacity.NewMemories(), uploads: capacity.NewMemory(maxUploads, uploadsOfOne), slots: capacity.NewSlots(runtime.GOMAXPROCS(0)), pace: cmp.Or(options.Pace, &capacity.Pace{}),
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
 		}, []string{"route", "status"}),

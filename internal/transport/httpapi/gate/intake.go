@@ -121,7 +121,7 @@ func (x *Exchange) holder() string {
 		return "provider " + x.Caller.Provider
 	}
 	if company, is := x.company(); is {
-		return "company " + company // cannot equal a user name, which contains no space
+		return capacity.OfCompany(company)
 	}
 	return x.Caller.User.Username
 }

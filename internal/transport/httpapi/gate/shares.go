@@ -39,8 +39,8 @@ func (g *Gate) paced(ctx context.Context, x *Exchange, status int) {
 		}
 		g.pace.Delay(ctx, who, capacity.PaceWait)
 	case is && status < http.StatusBadRequest:
-		g.pace.Uncount("company " + company)
+		g.pace.Uncount(capacity.OfCompany(company))
 	case is && !isFailure(status):
-		g.pace.Delay(ctx, "company "+company, capacity.PaceWait)
+		g.pace.Delay(ctx, capacity.OfCompany(company), capacity.PaceWait)
 	}
 }

@@ -186,10 +186,13 @@ func withFieldsOf(address *fault.Error, err error) *fault.Error {
 }
 
 // Undecodable answers a request that the validator accepts but the generated code cannot decode, such as a number that matches the contract only after
-// rounding.
+// rounding, or a header that is given twice.
 func (g *Gate) Undecodable(w http.ResponseWriter, r *http.Request, err error) {
 	var param *api.InvalidParamFormatError
+	var repeated *api.TooManyValuesForParamError
 	switch {
+	case errors.As(err, &repeated):
+		g.Fail(w, r, fault.InvalidField(repeated.ParamName, fault.Duplicate, nil))
 	case errors.As(err, &param):
 		g.Fail(w, r, fault.InvalidField(param.ParamName, fault.WrongFormat, nil))
 	default:

@@ -327,7 +327,7 @@ func TestStreamOutlivesRequestTimeouts(t *testing.T) {
 }
 
 // Streams neither delay the shutdown of a server nor use up the connections of requests.
-func TestStreamsLeaveConnectionsFreeAndEndWithServer(t *testing.T) {
+func TestStreamsUseNoConnectionsOfRequestsAndEndWithServer(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.MaxConnections = 40 })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

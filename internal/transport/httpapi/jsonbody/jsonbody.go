@@ -137,7 +137,7 @@ var parsers = sync.Pool{New: func() any { return &parser{tokens: jsontext.NewDec
 func (p *parser) next() (any, error) {
 	token, err := p.tokens.ReadToken()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // Parse turns it into a fault
+		return nil, err //nolint:wrapcheck // Parse turns the error into a fault
 	}
 	switch token.Kind() {
 	case '{':
@@ -172,7 +172,7 @@ func (p *parser) object() (any, error) {
 	for p.tokens.PeekKind() == '"' {
 		name, err := p.tokens.ReadToken()
 		if err != nil {
-			return nil, err //nolint:wrapcheck // Parse turns it into a fault
+			return nil, err //nolint:wrapcheck // Parse turns the error into a fault
 		}
 		key := p.text(name)
 		if object[key], err = p.next(); err != nil {
@@ -180,7 +180,7 @@ func (p *parser) object() (any, error) {
 		}
 	}
 	_, err := p.tokens.ReadToken() // the end of the object, or an error
-	return object, err             //nolint:wrapcheck // Parse turns it into a fault
+	return object, err             //nolint:wrapcheck // Parse turns the error into a fault
 }
 
 func (p *parser) list() (any, error) {
@@ -193,7 +193,7 @@ func (p *parser) list() (any, error) {
 		list = append(list, value)
 	}
 	_, err := p.tokens.ReadToken() // the end of the list, or an error
-	return list, err               //nolint:wrapcheck // Parse turns it into a fault
+	return list, err               //nolint:wrapcheck // Parse turns the error into a fault
 }
 
 // maxNumber is the maximum length of a number in characters.

@@ -39,8 +39,10 @@ func (h *Handlers) PullEvents(ctx context.Context, req api.PullEventsRequestObje
 		Viewer: seen, Limit: optional.Or(p.Limit, 100), Wait: time.Duration(optional.Value(p.Wait)) * time.Second, // 100 is the default in the contract
 		StillMay: stillMay,
 	}
-	if p.After != nil {
-		after, err := strconv.ParseInt("0"+*p.After, 10, 64) // an empty cursor means the beginning of the feed
+	if p.After != nil && *p.After == "" {
+		pull.IsFirst = true
+	} else if p.After != nil {
+		after, err := strconv.ParseInt(*p.After, 10, 64)
 		if err != nil {
 			return nil, err // impossible: the contract allows at most 18 digits
 		}

@@ -74,11 +74,11 @@ func (h *Handlers) ListReceived(ctx context.Context, req api.ListReceivedRequest
 		Viewer: viewer, SenderNo: p.SenderNo, Kind: (*string)(p.Kind), Unread: p.Unread, From: p.From, To: p.To, BeforeID: before, Limit: paging.Size(p.Limit),
 	}
 	if p.PhoneNumber != nil {
-		region, err := h.services.Directory.DefaultRegion(ctx, viewer.CompanyID)
+		regions, err := h.services.Directory.Regions(ctx, viewer.CompanyID)
 		if err != nil {
 			return nil, err
 		}
-		f.PhoneNumber = new(received.NumberOf(*p.PhoneNumber, region))
+		f.PhoneNumbers = received.NumbersOf(*p.PhoneNumber, regions)
 	}
 	page, err := h.services.Received.List(ctx, f)
 	return api.ListReceived200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.ReceivedPage{

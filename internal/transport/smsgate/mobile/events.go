@@ -98,7 +98,7 @@ type notices struct {
 }
 
 // next returns the next event for a phone, and its data. An app that registers with a code reads its webhooks and settings before it has a token, and reads
-// them again only after a day. It returns an empty name if no event is necessary.
+// them again only after a day. next returns an empty name if no event is necessary.
 func (n *notices) next(p Phone) (name string, data any) {
 	switch {
 	case !p.IsHooked && !n.isHookedAsked:

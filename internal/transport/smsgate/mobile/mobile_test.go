@@ -851,8 +851,8 @@ func TestMessageOfPhoneIsValidUntilItExpires(t *testing.T) {
 	if n, err := s.App.Queue.Expire(t.Context()); n != 1 || err != nil {
 		t.Errorf("expired %d, %v", n, err)
 	}
-	if n := apptest.Scan[int](s.Bundle, "SELECT count(*)::int FROM phones WHERE rest_until > now()"); n != 0 {
-		t.Error("the phone is paused, although its report was correct")
+	if pause := s.GetSender("phone").Pause; pause != nil {
+		t.Errorf("the phone is paused, although its report was correct: %+v", pause)
 	}
 
 	p.clock = 0
@@ -878,6 +878,40 @@ func TestPhoneGetsTheTextOfASensitiveMessage(t *testing.T) {
 	if out := p.sendPending(); !slices.Equal(out, []string{"+8613800138000 【ACME】code 493817"}) {
 		t.Errorf("the phone sent %q", out)
 	}
+}
+
+// The errors that the app makes itself contain nothing of the message.
+func TestErrorsOfAPhoneAboutASensitiveMessage(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	for said, want := range map[string]string{
+		"TTL expired":                               "released troubled: TTL expired",
+		"Can't send message: text code Kx7Qz9":      "released troubled: Can't send message: ***",
+		"Send result: RESULT_ERROR_NO_SERVICE (x)":  "released troubled: Send result: RESULT_ERROR_NO_SERVICE ***",
+		"Send result: RESULT_ERROR_GENERIC_FAILURE": "reported retry: Send result: RESULT_ERROR_GENERIC_FAILURE",
+		"Send result: Kx7Qz9":                       "reported retry: ***",
+		"Kx7Qz9":                                    "reported retry: ***",
+		"Delivery result: 2":                        "reported success: ,receipt undelivered: Delivery result: 2",
+		"Delivery result: 22-17":                    "reported success: ,receipt undelivered: Delivery result***",
+	} {
+		id := s.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "code Kx7Qz9", "sensitive": true}).TaskID
+		p.reports(p.pull()[0], "Failed", said)
+		got := apptest.Scan[string](s.Bundle, `SELECT string_agg(concat(l.event, ' ', l.effect, ': ', l.error_message), ',' ORDER BY l.id) FROM report_logs l
+			WHERE l.task_id = $1 AND l.event <> 'claimed'`, id)
+		if got != want {
+			t.Errorf("%s: %s, want %s", said, got, want)
+		}
+		s.ExpectNowhere("Kx7Qz9")
+		s.Exec("DELETE FROM queue")
+		s.endPauses()
+	}
+	// A phone can report errors in fields that the server does not read.
+	id := s.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "code Kx7Qz9", "sensitive": true}).TaskID
+	of := p.pull()[0]
+	recipients := []any{map[string]any{"state": "Sent", "error": "Kx7Qz9"}, map[string]any{"state": "Sent", "error": "Kx7Qz9"}}
+	p.must(204, "PATCH", "/message", p.bearer(), []any{map[string]any{"id": of, "state": "Sent", "recipients": recipients}})
+	s.AwaitStatus(id, 2)
+	s.ExpectNowhere("Kx7Qz9")
 }
 
 // A phone can report for a limited time after quiet hours began. The app rejects a message correctly if the quiet hours have begun before it sends the message.

@@ -3,8 +3,10 @@ package mobile
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -48,10 +50,6 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 	if err != nil {
 		return err
 	}
-	hiders, err := s.hidersOf(ctx, states)
-	if err != nil {
-		return err
-	}
 	var reports []queue.Report
 	var troubles []string // by index in reports: the problem of the phone; empty: no problem
 	var unused, expired []queue.Unused
@@ -63,10 +61,15 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 		if !isKnown {
 			continue
 		}
-		means := judge(state, was).without(hiders[taskID])
+		if was.isSensitive {
+			if state, err = state.withoutTexts(); err != nil {
+				return err
+			}
+		}
+		means := judge(state, was)
 		switch r := means.report; {
 		case r != nil:
-			r.TaskID, r.LeaseID, r.SenderNo, r.Raw = taskID, &leaseID, p.SenderNo, state.Raw
+			r.TaskID, r.LeaseID, r.SenderNo, r.Raw, r.IsHidden = taskID, &leaseID, p.SenderNo, state.Raw, true
 			reports, troubles = append(reports, *r), append(troubles, means.trouble)
 			was.isSent, was.isFailed = was.isSent || r.Status == queue.Success, was.isFailed || r.Status == queue.Failed
 		case means.trouble != "":
@@ -77,7 +80,7 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 		}
 		known[lease] = was
 		if f := means.final; f != nil {
-			f.TaskID, f.LeaseID, f.SenderNo = taskID, &leaseID, p.SenderNo
+			f.TaskID, f.LeaseID, f.SenderNo, f.IsHidden = taskID, &leaseID, p.SenderNo, true
 			finals = append(finals, *f)
 		}
 	}
@@ -170,6 +173,7 @@ type reported struct {
 	isSettled        bool // the report Sent settled the task
 	isLong           bool // the message has several parts: some parts can be sent although others failed
 	isExpired        bool // the message is no longer valid for the phone, so the phone rejects it correctly
+	isSensitive      bool // texts of the phone must not be stored
 }
 
 // known returns the leases that states name, without the leases that the phone never had.
@@ -189,7 +193,9 @@ func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease
 	}
 	all := make(map[lease]reported, len(rows))
 	for _, row := range rows {
-		all[lease{row.TaskID, row.LeaseID}] = reported{isSent: row.IsSent, isFailed: row.IsFailed, isSettled: row.IsSettled, isLong: row.IsLong, isExpired: row.IsExpired}
+		all[lease{row.TaskID, row.LeaseID}] = reported{
+			isSent: row.IsSent, isFailed: row.IsFailed, isSettled: row.IsSettled, isLong: row.IsLong, isExpired: row.IsExpired, isSensitive: row.IsSensitive,
+		}
 	}
 	return all, nil
 }
@@ -245,24 +251,18 @@ func judge(state State, was reported) meaning {
 	}
 }
 
-// hidersOf returns the Hiders of the sensitive tasks to which the states with an error belong.
-func (s *Service) hidersOf(ctx context.Context, states []State) (map[string]sensitive.Hider, error) {
-	var ids []string
-	for _, state := range states {
-		if taskID, _, isLease := leaseOf(state.ID); isLease && state.Error != "" {
-			ids = append(ids, taskID)
-		}
-	}
-	return s.Queue.Hiders(ctx, ids)
-}
+// knownError matches the beginning of an error of the app that contains nothing of the message: the errors that judge knows, and the results of the radio.
+var knownError = regexp.MustCompile(
+	`^(?:TTL expired|Can't send message:|Delivery result(?:: \d{1,3}$)?|Send result: RESULT_[A-Z_]+\b|sendSMS: Invalid (?:destinationAddress|message body)) ?`,
+)
 
-// without hides the text of a sensitive message.
-func (m meaning) without(h sensitive.Hider) meaning {
-	m.trouble = h.Hide(m.trouble)
-	if m.final != nil {
-		m.final.Code = h.Hide(m.final.Code)
-	}
-	return m
+// withoutTexts hides the texts of the phone in a state of a sensitive message. The known beginning of the error remains.
+func (s State) withoutTexts() (State, error) {
+	known := knownError.FindString(s.Error)
+	s.Error = known + sensitive.Hide(s.Error[len(known):])
+	var err error
+	s.Raw, err = json.Marshal(map[string]string{"id": s.ID, "state": s.State, "error": s.Error})
+	return s, postgres.Wrap("hide texts in state", err, nil)
 }
 
 // isOfNetwork reports whether an error is a delivery report of the network, which means that the phone sent the message.

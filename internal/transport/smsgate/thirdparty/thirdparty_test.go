@@ -785,7 +785,7 @@ func TestLastSeenOfSharedDeviceIsHidden(t *testing.T) {
 }
 
 // Messages of a dropped day are deleted, although an older day is kept.
-func TestMessagesAreDeletedAlthoughOlderDayRemains(t *testing.T) {
+func TestMessagesOfADroppedDayAreDeletedWhileAnOlderDayRemains(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	for _, id := range []string{"kept", "dropped", "beside"} {

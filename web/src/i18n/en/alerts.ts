@@ -83,6 +83,7 @@ const texts: Texts<typeof zh> = {
     history_overdue: 'Day over its time',
     webhook_failing: 'Receiver of alerts fails',
     statement_differs: 'Statement does not match',
+    codes_suspected: 'Suspected codes',
   },
   kindHints: {
     wait_time: 'The oldest due task of a channel has waited for longer.',
@@ -100,6 +101,7 @@ const texts: Texts<typeof zh> = {
     history_overdue: 'A day should have become history, or been dropped, as many days ago. held_by of GET /api/v1/admin/history names what holds it: no_folder (no HISTORY_DIR), too_many_late (more than 10,000 tasks are not over), locked or failed (see the log).',
     webhook_failing: 'A receiver of the kind Alertmanager has refused calls for longer.',
     statement_differs: 'The newest statement of a provider about a day has more differences.',
+    codes_suspected: 'Codes for a prefix of numbers, or for a network of clients, are not approved: it gets few more codes.',
   },
   thresholds: {
     wait_time: 'Waits longer than',
@@ -117,6 +119,7 @@ const texts: Texts<typeof zh> = {
     history_overdue: 'Days late, at least',
     webhook_failing: 'Fails for longer than',
     statement_differs: 'More differences than',
+    codes_suspected: 'Threshold',
   },
   emptyThreshold: {
     wait_time: 'Empty: the time of the level in the settings.',
@@ -143,10 +146,11 @@ const texts: Texts<typeof zh> = {
     history_overdue: 'A day is late by {threshold} days or more',
     webhook_failing: 'A receiver has failed for longer than {threshold}',
     statement_differs: 'A statement has more than {threshold} differences',
+    codes_suspected: 'A prefix or network gets few more codes, because too few were approved',
   },
   rules: {
     title: 'Alert rules',
-    hint: 'The service ships with 16 rules, which are on. Change, silence or disable them, and add rules for a company, a channel or a sender.',
+    hint: 'The service ships with rules, which are on. Change, silence or disable them, and add rules for a company, a channel or a sender.',
     add: 'Add a rule',
     name: 'Name',
     nameHint: 'Empty: it is called by its kind and level.',

@@ -86,7 +86,7 @@ const texts: Texts<typeof zh> = {
   expired: 'The batch expired before it was confirmed. Cancel it, and make a new one.',
   waitsForQuiet: 'The batch waits: all remaining recipients have quiet hours, the first of them until {at}.',
   waitsForLimit: 'The batch waits: all remaining recipients have got the maximum number of messages, the first of them until {at}.',
-  waitsForAny: 'The batch waits: no sender can claim its remaining rows now. Every sender that serves them is off, silent, paused, outside its hours, or out of quota or balance, or a switch holds them.',
+  waitsForAny: 'The batch waits: no sender can claim its remaining rows now. Every sender that serves them is off, silent, without a link to its carrier, paused, outside its hours, or out of quota or balance, or a switch holds them.',
   waitsForSender: 'The batch waits: its only sender {name} does not exist any more, or does not serve the company any more. Let the sender serve the company again, or cancel the batch.',
   acts: { confirmed: 'Confirmed', paused: 'Paused', resumed: 'Resumed', cancelled: 'Cancelled', requeued: 'Failed sent again' },
   signColumn: 'Column with the signatures',

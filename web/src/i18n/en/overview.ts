@@ -61,6 +61,7 @@ const texts: Texts<typeof zh> = {
       no_quota: 'Limit reached',
       no_funds: 'No balance',
       silent: 'Silent',
+      not_bound: 'No link to its carrier',
     },
     help: {
       sims_off: 'Each of its SIMs is off. Switch one on, on the page of the sender.',
@@ -69,6 +70,7 @@ const texts: Texts<typeof zh> = {
       no_quota: 'Its limits are used up until the next window begins. Raise them if that is too late.',
       no_funds: 'Its balance is used up. Add to it, or route the tasks to another sender.',
       silent: 'The phone or gateway has not asked for tasks lately. Check that its app runs and has a network.',
+      not_bound: 'No link to the carrier is open. The page of the sender shows the last error of each link.',
     },
   },
   charts: {

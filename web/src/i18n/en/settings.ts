@@ -17,7 +17,7 @@ const texts: Texts<typeof zh> = {
   never: 'never',
   empty: 'empty',
   units: { seconds: 'seconds', minutes: 'minutes', hours: 'hours', days: 'days' },
-  choices: { day: 'a day', week: 'a week', month: 'a month' },
+  choices: { day: 'a day', week: 'a week', month: 'a month', same: 'the same way', other_sender: 'another sender', email: 'e-mail' },
   queue: {
     title: 'Queue',
     about: 'In which order waiting tasks are sent, when a sender counts as offline, and how often and when a message is tried again. The environment gives the first values of the last four; a value that is saved here wins, also after a restart.',
@@ -106,11 +106,14 @@ const texts: Texts<typeof zh> = {
     ttl_seconds: { label: 'A code expires after', hint: 'A request can ask for another time. Codes that were sent already keep theirs.' },
     max_checks: { label: 'Wrong codes that end a verification', hint: 'The person then needs a new code.' },
     keep_days: { label: 'Keep verifications for', hint: 'After that, verifications are deleted. The code itself is deleted when the verification ends.' },
+    resend_by: { label: 'Send a code again through', hint: 'Applies if the message before failed, or no receipt says that it arrived. E-mail needs a user_id in the request, and an e-mail address of this contact.' },
     per_minute: { label: 'At most codes in a minute', hint: 'From one company to one person for one purpose, within any minute. 0: no maximum.' },
     per_hour: { label: 'At most codes in an hour', hint: 'From one company to one person for one purpose, within any hour. 0: no maximum.' },
     per_day: { label: 'At most codes in 24 hours', hint: 'From one company to one person for one purpose, within any 24 hours. 0: no maximum.' },
     client_per_hour: { label: 'At most codes for a client in an hour', hint: 'From one company for one client_ip, and for one device, within any hour. 0: no maximum.' },
     client_per_day: { label: 'At most codes for a client in 24 hours', hint: 'From one company for one client_ip, and for one device, within any 24 hours. 0: no maximum.' },
+    unproven_per_day: { label: 'At most codes for an unproven prefix or network', hint: 'Within 24 hours, until codes for the prefix of numbers, or for the network of clients, are approved. 0: no maximum.' },
+    countries: { label: 'Countries that get codes', hint: 'Countries such as DE,FR whose numbers get codes by SMS, besides the country of the company.' },
   },
 }
 export default texts

@@ -50,6 +50,13 @@ const texts: Texts<typeof zh> = {
     generate: 'Generate',
     generated: 'Copy it now and hand it over safely. It is not shown again after saving.',
   },
+  smpp: {
+    title: 'SMPP password',
+    hint: 'For programs that bind over SMPP and send only eight characters. Other programs bind with the password or a key of the user.',
+    create: 'Create SMPP password',
+    once: 'The SMPP password is shown only once. Copy it now. An earlier one is not valid any more.',
+    delete: { title: 'Delete the SMPP password of “{name}”?', text: 'Programs that are bound with it are disconnected.', button: 'Delete SMPP password' },
+  },
   keys: {
     title: 'API keys',
     short: 'Keys',

@@ -80,6 +80,7 @@ export default {
     history_overdue: '分区超期',
     webhook_failing: '告警接收方拒收',
     statement_differs: '对账不一致',
+    codes_suspected: '可疑验证码',
   },
   kindHints: {
     wait_time: '某个通道中等待最久的到期任务超过阈值。',
@@ -97,6 +98,7 @@ export default {
     history_overdue: '某日分区应归档或删除，已超期这么多天。原因见 GET /api/v1/admin/history 的 held_by：no_folder（未设置 HISTORY_DIR）、too_many_late（未结束的任务超过 10,000 条）、locked（锁被占用）、failed（见日志）。',
     webhook_failing: 'Alertmanager 类型的接收方持续拒收超过阈值。',
     statement_differs: '某天最新一次对账与服务商的差异超过阈值。',
+    codes_suspected: '某号段或客户端网络的验证码几乎没有通过校验，发送受限。',
   },
   thresholds: {
     wait_time: '等待超过',
@@ -114,6 +116,7 @@ export default {
     history_overdue: '超期天数不少于',
     webhook_failing: '拒收超过',
     statement_differs: '差异超过',
+    codes_suspected: '阈值',
   },
   emptyThreshold: {
     wait_time: '不填：使用系统设置中该级别的等待时间。',
@@ -140,10 +143,11 @@ export default {
     history_overdue: '某日分区超期 {threshold} 天及以上',
     webhook_failing: '接收方拒收超过 {threshold}',
     statement_differs: '对账差异超过 {threshold}',
+    codes_suspected: '某号段或网络的验证码通过太少，发送受限',
   },
   rules: {
     title: '告警规则',
-    hint: '系统自带 16 条规则，默认启用。可以修改、静默、停用，也可以为某家公司、通道或发送方新增规则。',
+    hint: '系统自带一些规则，默认启用。可以修改、静默、停用，也可以为某家公司、通道或发送方新增规则。',
     add: '新增规则',
     name: '名称',
     nameHint: '不填：按规则类型和级别显示。',

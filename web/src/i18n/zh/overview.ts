@@ -58,6 +58,7 @@ export default {
       no_quota: '额度用完',
       no_funds: '余额不足',
       silent: '无响应',
+      not_bound: '没有连上运营商',
     },
     help: {
       sims_off: '它的 SIM 卡都已停用，请在其页面启用一张。',
@@ -66,6 +67,7 @@ export default {
       no_quota: '发送限额已用完，到下一个时间窗口自动恢复。需要更快时请调整限额。',
       no_funds: '余额已用完。请充值，或者把任务路由到其他发送方。',
       silent: '手机或网关最近没有领取任务。请检查应用是否在运行、网络是否正常。',
+      not_bound: '没有连上运营商。发送方页面显示每条连接最近的错误。',
     },
   },
   charts: {

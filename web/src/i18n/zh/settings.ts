@@ -14,7 +14,7 @@ export default {
   never: '从不',
   empty: '空',
   units: { seconds: '秒', minutes: '分钟', hours: '小时', days: '天' },
-  choices: { day: '每天', week: '每周', month: '每月' },
+  choices: { day: '每天', week: '每周', month: '每月', same: '原方式', other_sender: '其他发送方', email: '电子邮件' },
   queue: {
     title: '队列',
     about: '等待中的任务按什么顺序发送，发送方何时算作离线，以及短信重试几次、何时重试。最后四项的初值来自环境变量；在这里保存过的值优先，重启后也是如此。',
@@ -103,10 +103,13 @@ export default {
     ttl_seconds: { label: '验证码有效期', hint: '请求中可以另行指定。已发送的验证码不受影响。' },
     max_checks: { label: '可输错的次数', hint: '错误达到这个次数后验证结束，个人需要新的验证码。' },
     keep_days: { label: '验证记录保留', hint: '超过后删除验证记录。验证码本身在验证结束时就已删除。' },
+    resend_by: { label: '重新发送的方式', hint: '适用于上一条消息失败，或没有回执表明已送达时。电子邮件需要请求中有 user_id，且该联系人有邮箱地址。' },
     per_minute: { label: '每分钟上限', hint: '同一公司发给同一人、用于同一用途的验证码，按滑动窗口计算。0：不限。' },
     per_hour: { label: '每小时上限', hint: '同一公司发给同一人、用于同一用途的验证码，按滑动窗口计算。0：不限。' },
     per_day: { label: '24 小时内上限', hint: '同一公司发给同一人、用于同一用途的验证码，按滑动窗口计算。0：不限。' },
     client_per_hour: { label: '同一客户端每小时上限', hint: '同一公司为同一 client_ip、同一 device 发送的验证码，按滑动窗口计算。0：不限。' },
     client_per_day: { label: '同一客户端 24 小时内上限', hint: '同一公司为同一 client_ip、同一 device 发送的验证码，按滑动窗口计算。0：不限。' },
+    unproven_per_day: { label: '未验证号段或网络的上限', hint: '24 小时内的验证码数量；号段或客户端网络的验证码通过校验后不再限制。0：不限。' },
+    countries: { label: '开放验证码的国家', hint: '除公司所在国家外，可接收短信验证码的国家，例如 DE,FR。' },
   },
 }

@@ -47,6 +47,13 @@ export default {
     generate: '随机生成',
     generated: '请现在复制并安全地转交，保存后不会再显示。',
   },
+  smpp: {
+    title: 'SMPP 密码',
+    hint: '用于通过 SMPP 绑定、只发送八个字符的程序。其他程序用该用户的密码或密钥绑定。',
+    create: '创建 SMPP 密码',
+    once: 'SMPP 密码只显示这一次。请立即复制。以前的 SMPP 密码不再有效。',
+    delete: { title: '删除“{name}”的 SMPP 密码？', text: '用它绑定的程序会断开。', button: '删除 SMPP 密码' },
+  },
   keys: {
     title: 'API 密钥',
     short: '密钥',

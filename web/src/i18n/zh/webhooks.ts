@@ -1,3 +1,5 @@
+import type { EventKey, EventType } from '@/pages/webhooks/webhook'
+
 export default {
   title: 'Webhook',
   one: 'Webhook 详情',
@@ -15,6 +17,7 @@ export default {
   company: '公司',
   companyHint: '只推送这家公司的事件。不选则推送所有公司的事件。之后不能修改。',
   events: '事件',
+  eventsHint: '发送方和告警的事件只推送给所有公司的 Webhook。',
   comma: '、',
   milliseconds: '{n} 毫秒',
   description: '说明',
@@ -50,9 +53,19 @@ export default {
     message_cancelled: '短信已取消',
     message_delivered: '短信已送达',
     message_undelivered: '短信未送达',
+    message_received: '收到短信',
     batch_finished: '批次已完成',
+    notification_finished: '通知已完成',
+    verification_approved: '验证已通过',
+    verification_failed: '验证未通过',
+    sender_silent: '发送方无响应',
+    sender_recovered: '发送方恢复响应',
+    sender_low_balance: '发送方余额不足',
+    alert_firing: '告警触发',
+    alert_resolved: '告警恢复',
+    alert_not_sent: '告警未送达接收人',
     webhook_test: '测试',
-  },
+  } satisfies Record<EventKey<EventType | 'webhook.test'>, string>,
   errors: {
     refused_address: '不允许访问这个地址',
     not_connected: '无法连接，或证书无效',

@@ -40,6 +40,7 @@ export const kinds: Record<Kind, Traits> = {
   history_overdue: { unit: 'days', filters: [] },
   webhook_failing: { unit: 'seconds', filters: [] },
   statement_differs: { unit: 'differences', filters: senders },
+  codes_suspected: { filters: ['company_no'] },
 }
 
 export const levels: Level[] = ['warning', 'critical', 'emergency']

@@ -92,3 +92,9 @@ export const unreadableFields = (config: Config): string[] => Object.keys(config
 
 /** Whether a text exists. The schema may name a field for which nobody wrote texts yet. */
 export const hasText = (key: string): boolean => (i18n.global.te as (key: string) => boolean)(key)
+
+/** The key of the texts of a field: those of the kind come before those that all kinds share. path is the path in the configuration, such as callbackOf.verify. */
+export function configKey(kind: string, path: string): string {
+  const own = `senders.kindConfig.${kind}.${path}`
+  return hasText(own) ? own : `senders.config.${path}`
+}

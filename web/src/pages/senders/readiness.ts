@@ -50,6 +50,9 @@ function isInHours(sender: Sender): boolean {
   return from < to ? now >= from && now < to : now >= from || now < to // the second kind of hours contains midnight
 }
 
+/** Why a sender of a kind is not ready, if its fields show no reason; other kinds: its interval. */
+const unready: Partial<Record<Sender['kind'], string>> = { app: 'intervalOrSims', smpp: 'intervalOrLinks' }
+
 /** The state of a sender. A reason that somebody must remove comes first. `silent`: the live figures say that it has not polled lately. */
 export function standingOf(sender: Sender, silent = sender.is_silent): Standing {
   if (sender.status === 'retired') return { tone: 'idle', word: t('senders.state.retired'), reason: t('senders.reason.retired') }
@@ -71,7 +74,7 @@ export function standingOf(sender: Sender, silent = sender.is_silent): Standing 
     const trying = sender.pause.state === 'half_open'
     return { tone: 'bad', word: t('senders.state.paused'), reason: t(trying ? 'senders.reason.trying' : 'senders.reason.paused', { until, reason: sender.pause.reason }) }
   }
-  if (!sender.is_ready) return { tone: 'warn', word: t('senders.state.notReady'), reason: t(`senders.reason.${sender.kind === 'app' ? 'intervalOrSims' : 'interval'}`) }
+  if (!sender.is_ready) return { tone: 'warn', word: t('senders.state.notReady'), reason: t(`senders.reason.${unready[sender.kind] ?? 'interval'}`) }
   if (isLow(sender)) return { tone: 'good', word: t('senders.state.ready'), reason: t('senders.reason.low', { balance: formatNumber(sender.balance) }) }
   return { tone: 'good', word: t('senders.state.ready'), reason: '' }
 }

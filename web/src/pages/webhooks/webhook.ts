@@ -9,9 +9,33 @@ export type Webhook = Schema<'Webhook'>
 export type EventType = Schema<'EventType'>
 export type Delivery = Schema<'WebhookDelivery'>
 
-export const eventTypes: EventType[] = ['message.sent', 'message.failed', 'message.expired', 'message.cancelled', 'message.delivered', 'message.undelivered', 'batch.finished']
+/** Every type of the contract, and whether webhooks of a user or a company get its events. */
+const forCompanies = {
+  'message.sent': true,
+  'message.failed': true,
+  'message.expired': true,
+  'message.cancelled': true,
+  'message.delivered': true,
+  'message.undelivered': true,
+  'message.received': true,
+  'batch.finished': true,
+  'notification.finished': true,
+  'verification.approved': true,
+  'verification.failed': true,
+  'sender.silent': false,
+  'sender.recovered': false,
+  'sender.low_balance': false,
+  'alert.firing': false,
+  'alert.resolved': false,
+  'alert.not_sent': false,
+} satisfies Record<EventType, boolean>
 
-/** The texts are keyed by the type with `_` in place of the dot. */
+/** The types that a webhook of all companies can get, or a webhook of a user or a company. */
+export const eventTypes = (ofAll: boolean): EventType[] => (Object.keys(forCompanies) as EventType[]).filter((type) => ofAll || forCompanies[type])
+
+/** The key of the text of a type: `_` replaces the dot. */
+export type EventKey<Type extends string> = Type extends `${infer Kind}.${infer Event}` ? `${Kind}_${Event}` : Type
+
 export const eventName = (type: string): string => t(`webhooks.types.${type.replaceAll('.', '_')}`)
 
 /** Whose events the webhook gets. */

@@ -26,6 +26,9 @@ const (
 	paceSweep = time.Second
 )
 
+// OfCompany returns the name under which the callers of a company are counted. It cannot equal the name of a user, which contains no space.
+func OfCompany(id string) string { return "company " + id }
+
 // Pace delays responses, separately for each caller. The zero value is ready to use.
 type Pace struct {
 	mu        sync.Mutex

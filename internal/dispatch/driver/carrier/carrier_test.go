@@ -1,0 +1,250 @@
+package carrier
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"lksms/internal/dispatch/driver/provider"
+	"lksms/internal/platform/cmpp"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/outbound"
+	"lksms/internal/platform/pdulink/simulated"
+	"lksms/internal/platform/smpp"
+	"lksms/internal/platform/smpp/smsc"
+)
+
+func TestWrongFieldsOfAConfigurationAreNamed(t *testing.T) {
+	for field, change := range map[string]func(c *SMPPConfig){
+		"host":            func(c *SMPPConfig) { c.Host = "" },
+		"hosts":           func(c *SMPPConfig) { c.Hosts = []string{"a"} },
+		"hosts.1":         func(c *SMPPConfig) { c.Host, c.Hosts = "", []string{"a", "b:x"} },
+		"port":            func(c *SMPPConfig) { c.Port = 65536 },
+		"tls_ca":          func(c *SMPPConfig) { c.TLS, c.TLSCA = true, "x" },
+		"system_id":       func(c *SMPPConfig) { c.SystemID = "" },
+		"bind":            func(c *SMPPConfig) { c.Bind = "receiver" },
+		"binds":           func(c *SMPPConfig) { c.Binds = 33 },
+		"window":          func(c *SMPPConfig) { c.Window = -1 },
+		"per_second":      func(c *SMPPConfig) { c.PerSecond = 10001 },
+		"source_addr":     func(c *SMPPConfig) { c.SourceAddr = "A name of twelve" },
+		"data_coding":     func(c *SMPPConfig) { c.DataCoding = "utf8" },
+		"long_messages":   func(c *SMPPConfig) { c.LongMessages = "udh" },
+		"message_ids":     func(c *SMPPConfig) { c.MessageIDs = "hex" },
+		"tlvs.x":          func(c *SMPPConfig) { c.TLVs = map[string]string{"x": ""} },
+		"tlvs.0x1400":     func(c *SMPPConfig) { c.TLVs = map[string]string{"0x1400": "0xg"} },
+		"statuses.ESME_X": func(c *SMPPConfig) { c.Statuses = map[string]string{"ESME_X": "retry"} },
+		"statuses.0x58":   func(c *SMPPConfig) { c.Statuses = map[string]string{"0x58": "again"} },
+	} {
+		c := SMPPConfig{Host: "smpp.example", SystemID: "acme"}
+		change(&c)
+		_, err := NewSMPP(c, provider.Tools{})
+		if f := new(fault.Error); !errors.As(err, &f) || f.Fields[0].Name != "config."+field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	for text, want := range map[string]fault.Field{
+		`{"port": -1}`:                                 {Name: "config.port", Rule: fault.TooSmall},
+		`{"source_ton": 256}`:                          {Name: "config.source_ton", Rule: fault.TooBig},
+		`{"source_addr": "名字"}`:                        {Name: "config.source_addr", Rule: fault.BadCharacters},
+		`{"source_addr": "1234567890123456789012345"}`: {Name: "config.source_addr", Rule: fault.TooLong},
+		`{"source_addr": "ACME of twelve characters"}`: {Name: "config.source_addr", Rule: fault.TooLong},
+		`{"registered_delivery": -1}`:                  {Name: "config.registered_delivery", Rule: fault.TooSmall},
+	} {
+		c := SMPPConfig{Host: "smpp.example", SystemID: "acme"}
+		if err := json.Unmarshal([]byte(text), &c); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		_, err := NewSMPP(c, provider.Tools{})
+		if f := new(fault.Error); !errors.As(err, &f) || f.Fields[0].Name != want.Name || f.Fields[0].Rule != want.Rule {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	d, err := NewSMPP(SMPPConfig{Hosts: []string{"A.example", "b.example:9000", "[2001:db8::1]"}, SystemID: "acme"}, provider.Tools{})
+	if err != nil || d.Target() != "smpp://a.example:2775,b.example:9000,[2001:db8::1]:2775" || d.Links() != 1 {
+		t.Errorf("%v, %v", d, err)
+	}
+}
+
+func TestWrongFieldsOfACMPPConfigurationAreNamed(t *testing.T) {
+	for field, change := range map[string]func(c *CMPPConfig){
+		"host":                func(c *CMPPConfig) { c.Host = "" },
+		"port":                func(c *CMPPConfig) { c.Port = -1 },
+		"version":             func(c *CMPPConfig) { c.Version = "2.1" },
+		"source_addr":         func(c *CMPPConfig) { c.SourceAddr = "9000001" },
+		"shared_secret":       func(c *CMPPConfig) { c.SharedSecret = "" },
+		"active_test_seconds": func(c *CMPPConfig) { c.ActiveTestSeconds = 601 },
+		"service_id":          func(c *CMPPConfig) { c.ServiceID = "eleven char" },
+		"src_id":              func(c *CMPPConfig) { c.SrcID = "1234567890123456789012" },
+		"extensions.acme":     func(c *CMPPConfig) { c.SrcID, c.Extensions = "12345678901234567890", map[string]string{"acme": "12"} },
+		"extensions.beta":     func(c *CMPPConfig) { c.Extensions = map[string]string{"acme": "1", "beta": "1"} },
+		"extensions.gamma":    func(c *CMPPConfig) { c.Extensions = map[string]string{"gamma": "x"} },
+		"msg_fmt":             func(c *CMPPConfig) { c.MsgFmt = "utf8" },
+		"long_messages":       func(c *CMPPConfig) { c.LongMessages = "sar" },
+		"fee_code":            func(c *CMPPConfig) { c.FeeCode = "1234567" },
+		"statuses.x":          func(c *CMPPConfig) { c.Statuses = map[string]string{"x": "retry"} },
+		"statuses.0":          func(c *CMPPConfig) { c.Statuses = map[string]string{"0": "retry"} },
+	} {
+		c := CMPPConfig{Host: "cmpp.example", SourceAddr: "900001", SharedSecret: "secret"}
+		change(&c)
+		_, err := NewCMPP(c, provider.Tools{})
+		if f := new(fault.Error); !errors.As(err, &f) || f.Fields[0].Name != "config."+field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	d, err := NewCMPP(CMPPConfig{Hosts: []string{"A.example", "b.example:9000"}, SourceAddr: "900001", SharedSecret: "secret"}, provider.Tools{})
+	if err != nil || d.Target() != "cmpp://a.example:7890,b.example:9000" || d.Links() != 1 {
+		t.Errorf("%v, %v", d, err)
+	}
+}
+
+// C3: gateways write Chinese numbers with and without the country code.
+func TestNumbersOfCMPPAreChinese(t *testing.T) {
+	for written, want := range map[string]string{
+		"13800138000": "+8613800138000", "8613800138000": "+8613800138000", "+8613800138000": "+8613800138000", "008613800138000": "+8613800138000",
+		"10690001": "10690001", "85291234567": "85291234567", "1380013800a": "1380013800a",
+	} {
+		if got := fromChina(written); got != want {
+			t.Errorf("%s: got %s, want %s", written, got, want)
+		}
+	}
+	p := &cmppProtocol{}
+	for recipient, want := range map[string]string{"+8613800138000": "13800138000", "+85291234567": "85291234567"} {
+		if got := p.destination(recipient); got != want {
+			t.Errorf("%s: got %s, want %s", recipient, got, want)
+		}
+	}
+}
+
+// C3: GBK that is marked as ASCII is read, other formats are read as Latin-1, and a report without the number of a message is recognised.
+func TestRequestsOfCMPPGatewaysAreRead(t *testing.T) {
+	p := &cmppProtocol{}
+	for text, m := range map[string]*cmpp.Deliver{
+		"中":  {Content: []byte("\xd6\xd0"), MessageID: 7},
+		"é":  {Content: []byte("\xe9"), Format: cmpp.FormatBinary, MessageID: 7},
+		"汉字": {Content: []byte("\x6c\x49\x5b\x57"), Format: cmpp.FormatUCS2, MessageID: 7},
+	} {
+		if in, err := p.incoming(m); err != nil || in.Received.Content != text || in.Received.MessageNo != "7" || in.Received.Part != nil {
+			t.Errorf("%s: %+v, %v", text, in.Received, err)
+		}
+	}
+	for state, stat := range map[int16]string{provider.OnItsWay: "UNKNOWN", provider.Delivered: "DELIVRD", provider.Undelivered: "MB:0010"} {
+		content, _ := (&cmpp.Report{MessageID: 7, Stat: stat, Destination: "13800138000"}).Encode(cmpp.V30)
+		in, err := p.incoming(&cmpp.Deliver{IsReport: 1, Content: content})
+		if err != nil || *in.Receipt != (provider.Receipt{Number: "7", Recipient: "+8613800138000", Code: stat, State: state}) {
+			t.Errorf("%s: %+v, %v", stat, in.Receipt, err)
+		}
+	}
+	for _, content := range []string{"", strings.Repeat("\x00", 60)} {
+		if in, err := p.incoming(&cmpp.Deliver{IsReport: 1, Content: []byte(content)}); err != nil || in.Receipt != nil || in.Received != nil {
+			t.Errorf("%q: %+v, %v", content, in, err)
+		}
+	}
+	if _, err := p.incoming(&cmpp.Query{}); !errors.Is(err, errUnknown) || p.respond(&cmpp.Query{}, unknown) != nil {
+		t.Errorf("a query: %v", err)
+	}
+}
+
+// C1: the signature is the source address and not part of the text, if it can be one.
+func TestSignatureIsTheSourceAddress(t *testing.T) {
+	p, err := readSMPP(SMPPConfig{Host: "smpp.example", SystemID: "acme", SourceAddr: sign})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, o := p.parts(provider.Message{Recipient: "+491511234567", Sign: "ACME", Content: "【ACME】hello"}, 1)
+	if o != nil {
+		t.Fatal(o)
+	}
+	if m := parts[0].Body.(*smpp.Message); string(m.Short) != "hello" || m.Source.Number != "ACME" || m.Source.TON != tonName || m.Source.NPI != npiNone {
+		t.Errorf("%+v", m)
+	}
+	for _, name := range []string{"", "公司", "A name of twelve"} {
+		if _, o := p.parts(provider.Message{Recipient: "+491511234567", Sign: name, Content: "hello"}, 1); o == nil || *o != noSource {
+			t.Errorf("%q: %v", name, o)
+		}
+	}
+}
+
+func TestPaceIsHalvedByThrottlingAndRecovers(t *testing.T) {
+	now := time.Unix(0, 0)
+	p := newPace(100)
+	send := func(n int) {
+		for range n {
+			now = now.Add(max(p.left(now), 0))
+			p.take(now)
+		}
+	}
+	send(301)
+	if took := now.Sub(time.Unix(0, 0)); took < 2990*time.Millisecond || took > 3010*time.Millisecond {
+		t.Errorf("301 messages took %s", took)
+	}
+	p.throttled(now)
+	p.throttled(now) // of a message that was sent with the first one
+	if p.rate < 45 || p.rate > 55 {
+		t.Errorf("the rate is %f", p.rate)
+	}
+	began := now
+	send(1)
+	if now.Sub(began) < throttlePause {
+		t.Errorf("the next message was sent after %s", now.Sub(began))
+	}
+	send(2000)
+	if p.rate != 100 {
+		t.Errorf("the rate is %f again", p.rate)
+	}
+}
+
+// C1: a server whose links were taken over sends nothing, and opens no link of its own.
+func TestDriverWithoutLinksTriesNoMessage(t *testing.T) {
+	c, err := smsc.Listen("127.0.0.1:0", simulated.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	tools := provider.Tools{
+		Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler), Take: func(context.Context, provider.Incoming) error { return nil },
+		Began: func(ctx context.Context, _ provider.Message) (context.Context, func(provider.Outcome)) {
+			return ctx, func(provider.Outcome) {}
+		},
+		MayBegin: func(context.Context, provider.Message) bool { return true },
+	}
+	d, err := NewSMPP(SMPPConfig{Host: c.Addr(), SystemID: "acme"}, tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Send(t.Context(), []provider.Message{{Recipient: "+491511234567", Content: "x"}}, func(_ int, o provider.Outcome) { t.Errorf("outcome %+v", o) })
+	if accepted, _ := c.Binds(); accepted != 0 || len(c.Seen()) != 0 {
+		t.Errorf("%d binds, %d messages", accepted, len(c.Seen()))
+	}
+}
+
+// C1: a configured status takes precedence, by its name and by its number, also if the signature is the source address.
+func TestConfiguredStatusesTakePrecedence(t *testing.T) {
+	for name, want := range map[string]judgement{"": refuse, "0x0000000A": retryLater, "ESME_RINVSRCADR": retryLater} {
+		c := SMPPConfig{Host: "smpp.example", SystemID: "acme", SourceAddr: sign}
+		if name != "" {
+			c.Statuses = map[string]string{name: "retry"}
+		}
+		p, err := readSMPP(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := p.answer(&smpp.PDU{Command: smpp.SubmitSMResp, Status: smpp.RInvSrcAdr}); a.isOK || a.judgement != want {
+			t.Errorf("%q: %+v", name, a)
+		}
+	}
+}
+
+// C1: generic_nack is no success, even without a status.
+func TestGenericNackIsNoSuccess(t *testing.T) {
+	p, err := readSMPP(SMPPConfig{Host: "smpp.example", SystemID: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := p.answer(&smpp.PDU{Command: smpp.GenericNack}); a.isOK || !a.outcome().Unknown {
+		t.Errorf("%+v", a)
+	}
+}

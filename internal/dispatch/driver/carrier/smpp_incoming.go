@@ -1,0 +1,83 @@
+package carrier
+
+import (
+	"cmp"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"lksms/internal/dispatch/driver/provider"
+	"lksms/internal/platform/smpp"
+)
+
+var alphabets = map[smpp.Alphabet]string{
+	smpp.GSM7: "gsm7", smpp.GSM7Packed: "gsm7", smpp.ASCII: "ascii", smpp.Latin1: "latin1", smpp.UCS2: "ucs2", smpp.Octets: "latin1",
+}
+
+func (p *smppProtocol) incoming(request *smpp.PDU) (in provider.Incoming, err error) {
+	m, isMessage := request.Body.(*smpp.Message)
+	if !isMessage {
+		return in, errUnknown
+	}
+	if !m.IsReceipt() && !p.looksLikeReceipt(m) {
+		return p.received(m), nil
+	}
+	r, isReadable := smpp.ParseReceipt(m, time.UTC)
+	raw, _ := json.Marshal(map[string]any{ // cannot fail for texts
+		"ids": r.IDs, "source": m.Source.Number, "state": r.State.String(), "stat": r.Stat, "err": r.Err, "done_date": r.DoneDate,
+	})
+	in.Raw = string(raw)
+	if !isReadable {
+		return in, nil // without a Receipt: Tools.Take stores it as unreadable
+	}
+	keys := p.ids.Keys(r.IDs[0])
+	for _, id := range r.IDs[1:] {
+		keys = append(keys, p.ids.Keys(id)...)
+	}
+	in.Others = keys[1:]
+	in.Receipt = &provider.Receipt{Number: keys[0], Recipient: phoneNumber(m.Source), Code: strings.TrimSpace(cmp.Or(r.Stat, r.State.String()) + " " + r.Err), State: stateOf(r)}
+	return in, nil
+}
+
+// looksLikeReceipt reports whether a message is a receipt by its text alone. Texts of people rarely begin with the id of a message.
+func (p *smppProtocol) looksLikeReceipt(m *smpp.Message) bool {
+	text, _ := p.style.Text(m)
+	r, isReceipt := smpp.ParseReceiptText(text, time.UTC)
+	return isReceipt && r.HasState && strings.HasPrefix(strings.ToLower(text), "id:")
+}
+
+// stateOf returns the state of a receipt. An unknown state is not final.
+func stateOf(r *smpp.Receipt) int16 {
+	switch {
+	case !r.HasState || r.IsIntermediate || !r.State.IsFinal() || r.State == smpp.Unknown:
+		return provider.OnItsWay
+	case r.State == smpp.Delivered:
+		return provider.Delivered
+	default:
+		return provider.Undelivered
+	}
+}
+
+// received reads a message from a person, or a part of one.
+func (p *smppProtocol) received(m *smpp.Message) provider.Incoming {
+	part, octets, _ := p.style.Part(m) // a header that is cut is read as text
+	alphabet := p.style.Alphabet(m.DataCoding)
+	r := &provider.Received{From: phoneNumber(m.Source), To: phoneNumber(m.Dest), Content: alphabet.Decode(octets)}
+	if part.IsPart() && part.Total > 1 {
+		r.Part = &provider.Part{
+			Reference: int(part.Reference), Nth: int(part.Part), Total: int(part.Total), Alphabet: alphabets[alphabet], Octets: octets,
+		}
+	}
+	raw, _ := json.Marshal(map[string]any{ // cannot fail for texts and numbers
+		"source": m.Source.Number, "dest": m.Dest.Number, "data_coding": m.DataCoding, "esm_class": m.ESMClass, "text": r.Content,
+	})
+	return provider.Incoming{Received: r, Raw: string(raw)}
+}
+
+// phoneNumber returns a phone number as the queue writes it: an international number begins with +.
+func phoneNumber(a smpp.Address) string {
+	if a.TON == tonInternational && a.Number != "" && !strings.HasPrefix(a.Number, "+") {
+		return "+" + a.Number
+	}
+	return a.Number
+}

@@ -1,0 +1,108 @@
+package push
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lksms/gen/pushq"
+	"lksms/internal/dispatch/driver"
+	"lksms/internal/platform/lease"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+)
+
+// linkPoll is the time between two checks whether this process holds a link.
+const linkPoll = 100 * time.Millisecond
+
+// links keeps the links of one setup of a sender open.
+type links struct {
+	p        *Pusher
+	senderID int64
+	senderNo string
+	driver   driver.Linked
+
+	held     atomic.Int32 // links that this process holds
+	stopping sync.Once
+	ctx      context.Context //nolint:containedctx // the links are closed when it ends
+	cut      context.CancelFunc
+	all      sync.WaitGroup
+}
+
+// startLinks starts the links of a driver. It opens no link before the links of the previous setup are closed. previous can be nil.
+func (p *Pusher) startLinks(row pushq.SendersDrivenRow, d driver.Linked, previous *links) *links {
+	ctx, cut := context.WithCancel(p.sending)
+	l := &links{p: p, senderID: row.ID, senderNo: row.SenderNo, driver: d, ctx: ctx, cut: cut}
+	for nth := range d.Links() {
+		l.all.Go(func() {
+			previous.close()
+			l.keep(ctx, nth+1)
+		})
+	}
+	return l
+}
+
+// stop begins to close the links. It first sends the remaining parts of messages that were begun.
+func (l *links) stop() {
+	l.stopping.Do(func() {
+		l.all.Go(func() {
+			l.driver.Finish(l.ctx)
+			l.cut()
+		})
+	})
+}
+
+// close closes the links and waits until they are closed. l can be nil.
+func (l *links) close() {
+	if l != nil {
+		l.stop()
+		l.all.Wait()
+	}
+}
+
+// canSend reports whether this process holds a link. A driver without links can always send: l is then nil.
+func (l *links) canSend() bool { return l == nil || l.held.Load() > 0 }
+
+// keep holds a link whenever no other process holds it, until ctx ends. The link is closed before its lease ends.
+func (l *links) keep(ctx context.Context, nth int) {
+	lease.Work{
+		Hold: func(ctx context.Context) (bool, error) { return l.hold(ctx, nth) },
+		Do: func(ctx context.Context) {
+			l.held.Add(1)
+			defer l.held.Add(-1)
+			l.driver.Run(ctx, nth)
+		},
+		Release: func() { l.release(nth) },
+		Failed: func(ctx context.Context, isLost bool, err error) {
+			text := "a link of a sender could not be taken over"
+			if isLost {
+				text = "a link of a sender was lost to another server"
+			}
+			l.p.log.WarnContext(ctx, text, "sender_no", l.senderNo, "link", nth, "error", err)
+		},
+	}.Keep(ctx)
+}
+
+// hold takes over or renews a link, and stores its state. It reports whether this process holds the link.
+func (l *links) hold(ctx context.Context, nth int) (bool, error) {
+	state := l.driver.State(nth)
+	_, err := l.p.q.LinkHold(ctx, pushq.LinkHoldParams{
+		SenderID: l.senderID, Nth: int16(nth), HeldBy: l.p.process, Host: l.p.host, Lease: lease.Length, BoundAt: optional.NonZero(state.BoundAt),
+		InFlight: int64(state.InFlight), Sent: state.Sent, Received: state.Received, Error: optional.NonZero(postgres.Text(state.Error)),
+		FailedAt: optional.NonZero(state.FailedAt),
+	})
+	if postgres.IsNoRows(err) {
+		return false, nil
+	}
+	return err == nil, postgres.Wrap("hold link", err, nil)
+}
+
+func (l *links) release(nth int) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.p.sending), maxBackoff)
+	defer cancel()
+	err := l.p.q.LinkRelease(ctx, pushq.LinkReleaseParams{SenderID: l.senderID, Nth: int16(nth), HeldBy: l.p.process})
+	if err != nil { // another process takes over the link at the end of the lease
+		l.p.log.WarnContext(ctx, "a link of a sender could not be released", "sender_no", l.senderNo, "link", nth, "error", err)
+	}
+}

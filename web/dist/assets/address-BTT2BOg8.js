@@ -1,1 +1,0 @@
-import{O as e}from"./_plugin-vue_export-helper-5IYY0kcE.js";import{i as t,r as n}from"./vue-router-m-0pFmi5.js";function r(r){let i=n(),a=t();return e({get:()=>String(i.query[r]??``),set:e=>void a.replace({query:{...i.query,[r]:e||void 0}})})}export{r as t};
