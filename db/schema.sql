@@ -940,6 +940,8 @@ CREATE TABLE public.sender_links (
     received bigint DEFAULT 0 NOT NULL,
     error text,
     failed_at timestamp with time zone,
+    traced_until timestamp with time zone,
+    trace jsonb DEFAULT '[]'::jsonb NOT NULL,
     CONSTRAINT sender_links_error_length CHECK ((char_length(error) <= 500)),
     CONSTRAINT sender_links_nth_range CHECK (((nth >= 1) AND (nth <= 32)))
 );
@@ -952,7 +954,7 @@ COMMENT ON COLUMN public.sender_links.held_by IS 'the process that holds the con
 
 COMMENT ON COLUMN public.sender_links.host IS 'the host of held_by';
 
-COMMENT ON COLUMN public.sender_links.held_until IS 'after this time, another process can take over the connection, unless held_by renews the time';
+COMMENT ON COLUMN public.sender_links.held_until IS 'after this time, another process can take over the connection, unless held_by renews the time; past: no process holds the connection';
 
 COMMENT ON COLUMN public.sender_links.bound_at IS 'since when the carrier accepts messages; null: the connection is not open';
 
@@ -965,6 +967,10 @@ COMMENT ON COLUMN public.sender_links.received IS 'receipts and messages from th
 COMMENT ON COLUMN public.sender_links.error IS 'the last failure of the connection; null: none';
 
 COMMENT ON COLUMN public.sender_links.failed_at IS 'time of the last failure';
+
+COMMENT ON COLUMN public.sender_links.traced_until IS 'until when the process records PDUs; null: never asked for';
+
+COMMENT ON COLUMN public.sender_links.trace IS 'the last PDUs that were recorded, in their order; without texts, passwords and whole numbers of people';
 
 CREATE FUNCTION public.links_are_bound(of_sender bigint, kind text) RETURNS boolean
     LANGUAGE sql STABLE

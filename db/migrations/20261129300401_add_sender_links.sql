@@ -11,6 +11,8 @@ CREATE TABLE sender_links (
     received bigint NOT NULL DEFAULT 0,
     error text,
     failed_at timestamptz,
+    traced_until timestamptz,
+    trace jsonb NOT NULL DEFAULT '[]',
     PRIMARY KEY (sender_id, nth),
     CONSTRAINT sender_links_nth_range CHECK (nth BETWEEN 1 AND 32),
     CONSTRAINT sender_links_error_length CHECK (char_length(error) <= 500)
@@ -19,13 +21,15 @@ COMMENT ON TABLE sender_links IS 'A permanent connection of a sender to its carr
 COMMENT ON COLUMN sender_links.nth IS 'number of the connection, from 1';
 COMMENT ON COLUMN sender_links.held_by IS 'the process that holds the connection';
 COMMENT ON COLUMN sender_links.host IS 'the host of held_by';
-COMMENT ON COLUMN sender_links.held_until IS 'after this time, another process can take over the connection, unless held_by renews the time';
+COMMENT ON COLUMN sender_links.held_until IS 'after this time, another process can take over the connection, unless held_by renews the time; past: no process holds the connection';
 COMMENT ON COLUMN sender_links.bound_at IS 'since when the carrier accepts messages; null: the connection is not open';
 COMMENT ON COLUMN sender_links.in_flight IS 'messages without an answer of the carrier, at the last renewal';
 COMMENT ON COLUMN sender_links.sent IS 'messages that the carrier answered, since the process holds the connection';
 COMMENT ON COLUMN sender_links.received IS 'receipts and messages from the carrier, since the process holds the connection';
 COMMENT ON COLUMN sender_links.error IS 'the last failure of the connection; null: none';
 COMMENT ON COLUMN sender_links.failed_at IS 'time of the last failure';
+COMMENT ON COLUMN sender_links.traced_until IS 'until when the process records PDUs; null: never asked for';
+COMMENT ON COLUMN sender_links.trace IS 'the last PDUs that were recorded, in their order; without texts, passwords and whole numbers of people';
 
 -- migrate:down
 DROP TABLE sender_links;

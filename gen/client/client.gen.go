@@ -7817,6 +7817,29 @@ type SenderListResponse struct {
 // SenderOutcome `sent`: the provider accepted the message. `refused`: the provider rejected this message. `unclear`: it is unknown whether the provider accepted the message. `trouble`: the sender cannot send any message.
 type SenderOutcome string
 
+// SenderPDU defines model for SenderPDU.
+type SenderPDU struct {
+	At time.Time `json:"at"`
+
+	// Command As the protocol names it. Empty: the PDU cannot be read
+	Command string `json:"command"`
+
+	// IsSent Whether the server sent the PDU; the carrier sent the others
+	IsSent bool `json:"is_sent"`
+
+	// Link The number of the link, from 1
+	Link int16 `json:"link"`
+
+	// Sequence A response has the number of its request
+	Sequence int64 `json:"sequence"`
+
+	// Status The status or result of a response
+	Status *string `json:"status"`
+
+	// Text The fields, as the protocol names them, or why the PDU cannot be read
+	Text *string `json:"text"`
+}
+
 // SenderPage defines model for SenderPage.
 type SenderPage struct {
 	Items []Sender `json:"items"`
@@ -8052,6 +8075,31 @@ type SenderTestedResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message      `json:"message"`
 	Data    SenderTested `json:"data"`
+}
+
+// SenderTrace defines model for SenderTrace.
+type SenderTrace struct {
+	// Pdus At most 100, in the order of their times
+	Pdus []SenderPDU `json:"pdus"`
+
+	// TracedUntil Until when PDUs are recorded. In the past: they are not recorded. Null: they never were
+	TracedUntil *time.Time `json:"traced_until"`
+}
+
+// SenderTraceRequest defines model for SenderTraceRequest.
+type SenderTraceRequest struct {
+	// Minutes For how long PDUs are recorded; 0: no longer
+	Minutes int `json:"minutes"`
+}
+
+// SenderTraceResponse defines model for SenderTraceResponse.
+type SenderTraceResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    SenderTrace `json:"data"`
 }
 
 // SenderView defines model for SenderView.
@@ -11557,6 +11605,9 @@ type ReplaceSimsJSONRequestBody = SimsRequest
 // TestSenderJSONRequestBody defines body for TestSender for application/json ContentType.
 type TestSenderJSONRequestBody = SenderTestRequest
 
+// RecordSenderTraceJSONRequestBody defines body for RecordSenderTrace for application/json ContentType.
+type RecordSenderTraceJSONRequestBody = SenderTraceRequest
+
 // PutSettingsJSONRequestBody defines body for PutSettings for application/json ContentType.
 type PutSettingsJSONRequestBody = SettingsChange
 
@@ -12739,6 +12790,31 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
 	TestSender(ctx context.Context, senderNo SenderNo, body TestSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSenderTrace Show the recorded PDUs of a sender's links
+	//
+	// The last hundred PDUs that the servers and the carrier exchanged while they were recorded, in their order. Texts and passwords are left out, and the numbers of people are masked. The server stores them every two seconds. They remain until PDUs are recorded again.
+	//
+	// Corresponds with GET /api/v1/admin/senders/{sender_no}/trace (the `GetSenderTrace` operationId).
+	GetSenderTrace(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RecordSenderTraceWithBody Record the PDUs of a sender's links for some minutes
+	//
+	// The servers begin within two seconds, and forget what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/admin/senders/{sender_no}/trace (the `RecordSenderTrace` operationId).
+	RecordSenderTraceWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RecordSenderTrace Record the PDUs of a sender's links for some minutes
+	//
+	// The servers begin within two seconds, and forget what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/admin/senders/{sender_no}/trace (the `RecordSenderTrace` operationId).
+	RecordSenderTrace(ctx context.Context, senderNo SenderNo, body RecordSenderTraceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListServers List servers, by host
 	//
@@ -16727,6 +16803,61 @@ func (c *Client) TestSenderWithBody(ctx context.Context, senderNo SenderNo, cont
 // Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
 func (c *Client) TestSender(ctx context.Context, senderNo SenderNo, body TestSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTestSenderRequest(c.Server, senderNo, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSenderTrace Show the recorded PDUs of a sender's links
+//
+// The last hundred PDUs that the servers and the carrier exchanged while they were recorded, in their order. Texts and passwords are left out, and the numbers of people are masked. The server stores them every two seconds. They remain until PDUs are recorded again.
+//
+// Corresponds with GET /api/v1/admin/senders/{sender_no}/trace (the `GetSenderTrace` operationId).
+func (c *Client) GetSenderTrace(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSenderTraceRequest(c.Server, senderNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RecordSenderTraceWithBody Record the PDUs of a sender's links for some minutes
+//
+// The servers begin within two seconds, and forget what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/admin/senders/{sender_no}/trace (the `RecordSenderTrace` operationId).
+func (c *Client) RecordSenderTraceWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRecordSenderTraceRequestWithBody(c.Server, senderNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RecordSenderTrace Record the PDUs of a sender's links for some minutes
+//
+// The servers begin within two seconds, and forget what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/admin/senders/{sender_no}/trace (the `RecordSenderTrace` operationId).
+func (c *Client) RecordSenderTrace(ctx context.Context, senderNo SenderNo, body RecordSenderTraceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRecordSenderTraceRequest(c.Server, senderNo, body)
 	if err != nil {
 		return nil, err
 	}
@@ -24875,6 +25006,87 @@ func NewTestSenderRequestWithBody(server string, senderNo SenderNo, contentType 
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetSenderTraceRequest constructs an http.Request for the GetSenderTrace method
+func NewGetSenderTraceRequest(server string, senderNo SenderNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s/trace", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRecordSenderTraceRequest calls the generic RecordSenderTrace builder with application/json body
+func NewRecordSenderTraceRequest(server string, senderNo SenderNo, body RecordSenderTraceJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRecordSenderTraceRequestWithBody(server, senderNo, "application/json", bodyReader)
+}
+
+// NewRecordSenderTraceRequestWithBody constructs an http.Request for the RecordSenderTrace method, with any body, and a specified content type
+func NewRecordSenderTraceRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s/trace", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -33188,6 +33400,33 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
 	TestSenderWithResponse(ctx context.Context, senderNo SenderNo, body TestSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*TestSenderResponse, error)
+
+	// GetSenderTraceWithResponse Show the recorded PDUs of a sender's links
+	//
+	// The last hundred PDUs that the servers and the carrier exchanged while they were recorded, in their order. Texts and passwords are left out, and the numbers of people are masked. The server stores them every two seconds. They remain until PDUs are recorded again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/senders/{sender_no}/trace (the `GetSenderTrace` operationId).
+	GetSenderTraceWithResponse(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*GetSenderTraceResponse, error)
+
+	// RecordSenderTraceWithBodyWithResponse Record the PDUs of a sender's links for some minutes
+	//
+	// The servers begin within two seconds, and forget what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/admin/senders/{sender_no}/trace (the `RecordSenderTrace` operationId).
+	RecordSenderTraceWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RecordSenderTraceResponse, error)
+
+	// RecordSenderTraceWithResponse Record the PDUs of a sender's links for some minutes
+	//
+	// The servers begin within two seconds, and forget what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/admin/senders/{sender_no}/trace (the `RecordSenderTrace` operationId).
+	RecordSenderTraceWithResponse(ctx context.Context, senderNo SenderNo, body RecordSenderTraceJSONRequestBody, reqEditors ...RequestEditorFn) (*RecordSenderTraceResponse, error)
 
 	// ListServersWithResponse List servers, by host
 	//
@@ -42920,6 +43159,200 @@ func (r TestSenderResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r TestSenderResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetSenderTraceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SenderTraceResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSenderTraceResponse) GetJSON200() *SenderTraceResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetSenderTraceResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetSenderTraceResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetSenderTraceResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetSenderTraceResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetSenderTraceResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetSenderTraceResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetSenderTraceResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSenderTraceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSenderTraceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSenderTraceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSenderTraceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RecordSenderTraceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SenderTraceResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RecordSenderTraceResponse) GetJSON200() *SenderTraceResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RecordSenderTraceResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RecordSenderTraceResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RecordSenderTraceResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RecordSenderTraceResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r RecordSenderTraceResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RecordSenderTraceResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RecordSenderTraceResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RecordSenderTraceResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RecordSenderTraceResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RecordSenderTraceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RecordSenderTraceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RecordSenderTraceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RecordSenderTraceResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -57192,6 +57625,51 @@ func (c *ClientWithResponses) TestSenderWithResponse(ctx context.Context, sender
 	return ParseTestSenderResponse(rsp)
 }
 
+// GetSenderTraceWithResponse Show the recorded PDUs of a sender's links
+//
+// The last hundred PDUs that the servers and the carrier exchanged while they were recorded, in their order. Texts and passwords are left out, and the numbers of people are masked. The server stores them every two seconds. They remain until PDUs are recorded again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/senders/{sender_no}/trace (the `GetSenderTrace` operationId).
+func (c *ClientWithResponses) GetSenderTraceWithResponse(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*GetSenderTraceResponse, error) {
+	rsp, err := c.GetSenderTrace(ctx, senderNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSenderTraceResponse(rsp)
+}
+
+// RecordSenderTraceWithBodyWithResponse Record the PDUs of a sender's links for some minutes
+//
+// The servers begin within two seconds, and forget what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/admin/senders/{sender_no}/trace (the `RecordSenderTrace` operationId).
+func (c *ClientWithResponses) RecordSenderTraceWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RecordSenderTraceResponse, error) {
+	rsp, err := c.RecordSenderTraceWithBody(ctx, senderNo, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRecordSenderTraceResponse(rsp)
+}
+
+// RecordSenderTraceWithResponse Record the PDUs of a sender's links for some minutes
+//
+// The servers begin within two seconds, and forget what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/admin/senders/{sender_no}/trace (the `RecordSenderTrace` operationId).
+func (c *ClientWithResponses) RecordSenderTraceWithResponse(ctx context.Context, senderNo SenderNo, body RecordSenderTraceJSONRequestBody, reqEditors ...RequestEditorFn) (*RecordSenderTraceResponse, error) {
+	rsp, err := c.RecordSenderTrace(ctx, senderNo, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRecordSenderTraceResponse(rsp)
+}
+
 // ListServersWithResponse List servers, by host
 //
 // Lists the servers of this database that are running, and those that stopped within the last day without removing their entry; at most 1,000.
@@ -66762,6 +67240,170 @@ func ParseTestSenderResponse(rsp *http.Response) (*TestSenderResponse, error) {
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetSenderTraceResponse parses an HTTP response from a GetSenderTraceWithResponse call
+func ParseGetSenderTraceResponse(rsp *http.Response) (*GetSenderTraceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSenderTraceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SenderTraceResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRecordSenderTraceResponse parses an HTTP response from a RecordSenderTraceWithResponse call
+func ParseRecordSenderTraceResponse(rsp *http.Response) (*RecordSenderTraceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RecordSenderTraceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SenderTraceResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid

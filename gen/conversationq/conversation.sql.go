@@ -518,46 +518,44 @@ func (q *Queries) ConversationSign(ctx context.Context, taskID string) (*string,
 	return sign, err
 }
 
-const conversationTaskIDs = `-- name: ConversationTaskIDs :many
-SELECT o.task_id, (o.company_id = $1::bigint AND ($2::text = '' OR o.submitted_by = $2::text))::boolean AS is_own
-FROM messages o
-WHERE o.recipient = $3::text AND o.task_id < $4::text AND o.task_id >= $5::text
-ORDER BY o.task_id DESC
-LIMIT $6::integer
+const conversationStates = `-- name: ConversationStates :many
+SELECT t.status, t.sender_no, t.delivery
+FROM (SELECT u.task_id COLLATE "C" AS task_id FROM unnest($1::text[]) AS u (task_id)) i
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
+        coalesce(q.processing_app_id, e.app_id, '')::text AS sender_no, coalesce(e.delivery, '')::text AS delivery
+    FROM (
+        -- One scan of report_logs: a second one would double the time of planning, which grows with the partitions.
+        SELECT max(r.outcome) AS outcome, -- at most one row has an outcome
+            max(r.app_id) FILTER (WHERE r.outcome IS NOT NULL AND r.event = 'reported' AND r.effect <> 'exhausted') AS app_id,
+            min(r.effect) FILTER (WHERE r.event = 'receipt' AND r.effect IN ('delivered', 'undelivered')) AS delivery -- delivered before undelivered
+        FROM report_logs r
+        WHERE r.task_id = i.task_id AND r.task_id = ANY ($1::text[])
+    ) e
+    LEFT JOIN queue q ON q.task_id = i.task_id
+    OFFSET 0
+) t
+ORDER BY i.task_id DESC
 `
 
-type ConversationTaskIDsParams struct {
-	CompanyID   int64
-	Owner       string
-	PhoneNumber string
-	BeforeID    string
-	FromID      string
-	MaxRows     int32
+type ConversationStatesRow struct {
+	Status   int16
+	SenderNo string
+	Delivery string
 }
 
-type ConversationTaskIDsRow struct {
-	TaskID string
-	IsOwn  bool
-}
-
-// ConversationTaskIDs returns up to max_rows tasks to a number before before_id and from from_id on, newest first. is_own: the task belongs to the conversation.
-func (q *Queries) ConversationTaskIDs(ctx context.Context, arg ConversationTaskIDsParams) ([]ConversationTaskIDsRow, error) {
-	rows, err := q.db.Query(ctx, conversationTaskIDs,
-		arg.CompanyID,
-		arg.Owner,
-		arg.PhoneNumber,
-		arg.BeforeID,
-		arg.FromID,
-		arg.MaxRows,
-	)
+// ConversationStates returns the state of each task, newest first, computed as in the view tasks, which would open all partitions of report_logs. With the array of ids, the planner
+// opens only the partitions of these ids. OFFSET 0 forces one lookup in one partition for each id; otherwise, each partition is searched for each id.
+func (q *Queries) ConversationStates(ctx context.Context, taskIds []string) ([]ConversationStatesRow, error) {
+	rows, err := q.db.Query(ctx, conversationStates, taskIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ConversationTaskIDsRow
+	var items []ConversationStatesRow
 	for rows.Next() {
-		var i ConversationTaskIDsRow
-		if err := rows.Scan(&i.TaskID, &i.IsOwn); err != nil {
+		var i ConversationStatesRow
+		if err := rows.Scan(&i.Status, &i.SenderNo, &i.Delivery); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -569,42 +567,44 @@ func (q *Queries) ConversationTaskIDs(ctx context.Context, arg ConversationTaskI
 }
 
 const conversationTasks = `-- name: ConversationTasks :many
-SELECT t.task_id, t.content, t.created_at, t.status, t.sender_no, t.delivery
-FROM (SELECT u.task_id COLLATE "C" AS task_id FROM unnest($1::text[]) AS u (task_id)) i
-CROSS JOIN LATERAL (
-    SELECT m.task_id, (coalesce('【' || m.sign || '】', '') || m.content)::text AS content, m.created_at,
-        CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
-        coalesce(q.processing_app_id, e.app_id, '')::text AS sender_no, coalesce(e.delivery, '')::text AS delivery
+SELECT o.task_id, o.is_own::boolean AS is_own, CASE WHEN o.is_own THEN coalesce('【' || o.sign || '】', '') || o.content ELSE '' END::text AS content, o.created_at
+FROM (
+    SELECT m.task_id, m.content, m.sign, m.created_at, m.company_id = $1::bigint AND ($2::text = '' OR m.submitted_by = $2::text) AS is_own
     FROM messages m
-    LEFT JOIN queue q ON q.task_id = m.task_id
-    LEFT JOIN LATERAL (
-        -- One scan of report_logs: a second one would double the time of planning, which grows with the partitions.
-        SELECT max(r.outcome) AS outcome, -- at most one row has an outcome
-            max(r.app_id) FILTER (WHERE r.outcome IS NOT NULL AND r.event = 'reported' AND r.effect <> 'exhausted') AS app_id,
-            min(r.effect) FILTER (WHERE r.event = 'receipt' AND r.effect IN ('delivered', 'undelivered')) AS delivery -- delivered before undelivered
-        FROM report_logs r
-        WHERE r.task_id = m.task_id AND r.task_id = ANY ($1::text[])
-    ) e ON true
-    WHERE m.task_id = i.task_id AND m.task_id = ANY ($1::text[])
-    OFFSET 0
-) t
-ORDER BY t.task_id DESC
+    WHERE m.recipient = $3::text AND m.task_id < $4::text AND m.task_id >= $5::text
+    ORDER BY m.task_id DESC
+    LIMIT $6::integer
+) o
+ORDER BY o.task_id DESC
 `
+
+type ConversationTasksParams struct {
+	CompanyID   int64
+	Owner       string
+	PhoneNumber string
+	BeforeID    string
+	FromID      string
+	MaxRows     int32
+}
 
 type ConversationTasksRow struct {
 	TaskID    string
+	IsOwn     bool
 	Content   string
 	CreatedAt time.Time
-	Status    int16
-	SenderNo  string
-	Delivery  string
 }
 
-// ConversationTasks returns tasks, newest first. The state is computed as in the view tasks, which would open all partitions of report_logs. With the array of
-// ids, the planner opens only the partitions of these ids. OFFSET 0 forces one lookup in one partition for each id; otherwise, each partition is searched for
-// each id.
-func (q *Queries) ConversationTasks(ctx context.Context, taskIds []string) ([]ConversationTasksRow, error) {
-	rows, err := q.db.Query(ctx, conversationTasks, taskIds)
+// ConversationTasks returns up to max_rows tasks to a number before before_id and from from_id on, newest first. is_own: the task belongs to the conversation.
+// The content of other tasks is empty.
+func (q *Queries) ConversationTasks(ctx context.Context, arg ConversationTasksParams) ([]ConversationTasksRow, error) {
+	rows, err := q.db.Query(ctx, conversationTasks,
+		arg.CompanyID,
+		arg.Owner,
+		arg.PhoneNumber,
+		arg.BeforeID,
+		arg.FromID,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -614,11 +614,9 @@ func (q *Queries) ConversationTasks(ctx context.Context, taskIds []string) ([]Co
 		var i ConversationTasksRow
 		if err := rows.Scan(
 			&i.TaskID,
+			&i.IsOwn,
 			&i.Content,
 			&i.CreatedAt,
-			&i.Status,
-			&i.SenderNo,
-			&i.Delivery,
 		); err != nil {
 			return nil, err
 		}

@@ -17,9 +17,9 @@ FROM senders s
 WHERE s.id = $11
 ON CONFLICT (sender_id, nth) DO UPDATE
 SET held_by = excluded.held_by, host = excluded.host, held_until = excluded.held_until, bound_at = excluded.bound_at, in_flight = excluded.in_flight,
-    sent = excluded.sent, received = excluded.received, error = excluded.error, failed_at = excluded.failed_at
+    sent = excluded.sent, received = excluded.received, error = excluded.error, failed_at = excluded.failed_at, trace = coalesce($12::jsonb, l.trace)
 WHERE l.held_by = excluded.held_by OR l.held_until <= clock_timestamp()
-RETURNING l.nth
+RETURNING coalesce(l.traced_until > clock_timestamp(), false)::boolean AS is_traced
 `
 
 type LinkHoldParams struct {
@@ -34,11 +34,12 @@ type LinkHoldParams struct {
 	Error    *string
 	FailedAt *time.Time
 	SenderID int64
+	Trace    []byte
 }
 
-// LinkHold takes over a link of a sender that no process holds, or renews a link that this process holds, and stores the state of the link. It returns no row if
-// another process holds the link.
-func (q *Queries) LinkHold(ctx context.Context, arg LinkHoldParams) (int16, error) {
+// LinkHold takes over a link of a sender that no process holds, or renews a link that this process holds, and stores the state of the link. It returns whether
+// PDUs of the link are recorded from now on; a null trace changes nothing. It returns no row if another process holds the link.
+func (q *Queries) LinkHold(ctx context.Context, arg LinkHoldParams) (bool, error) {
 	row := q.db.QueryRow(ctx, linkHold,
 		arg.Nth,
 		arg.HeldBy,
@@ -51,25 +52,33 @@ func (q *Queries) LinkHold(ctx context.Context, arg LinkHoldParams) (int16, erro
 		arg.Error,
 		arg.FailedAt,
 		arg.SenderID,
+		arg.Trace,
 	)
-	var nth int16
-	err := row.Scan(&nth)
-	return nth, err
+	var is_traced bool
+	err := row.Scan(&is_traced)
+	return is_traced, err
 }
 
 const linkRelease = `-- name: LinkRelease :exec
-DELETE FROM sender_links l WHERE l.sender_id = $1 AND l.nth = $2 AND l.held_by = $3
+UPDATE sender_links l SET held_until = clock_timestamp(), bound_at = NULL, trace = coalesce($1::jsonb, l.trace)
+WHERE l.sender_id = $2 AND l.nth = $3 AND l.held_by = $4
 `
 
 type LinkReleaseParams struct {
+	Trace    []byte
 	SenderID int64
 	Nth      int16
 	HeldBy   string
 }
 
-// LinkRelease lets another process take over a link of a sender at once.
+// LinkRelease lets another process take over a link of a sender at once. A null trace changes nothing.
 func (q *Queries) LinkRelease(ctx context.Context, arg LinkReleaseParams) error {
-	_, err := q.db.Exec(ctx, linkRelease, arg.SenderID, arg.Nth, arg.HeldBy)
+	_, err := q.db.Exec(ctx, linkRelease,
+		arg.Trace,
+		arg.SenderID,
+		arg.Nth,
+		arg.HeldBy,
+	)
 	return err
 }
 

@@ -897,6 +897,62 @@ func (q *Queries) SenderTotalsAdd(ctx context.Context, arg SenderTotalsAddParams
 	return err
 }
 
+const senderTrace = `-- name: SenderTrace :many
+SELECT l.nth, l.traced_until, l.trace
+FROM sender_links l
+JOIN senders s ON s.id = l.sender_id
+WHERE s.sender_no = $1
+ORDER BY l.nth
+`
+
+type SenderTraceRow struct {
+	Nth         int16
+	TracedUntil *time.Time
+	Trace       []byte
+}
+
+// SenderTrace returns until when the PDUs of a sender's links are recorded, and the recorded PDUs of each link. traced_until is null if nobody asked for it.
+func (q *Queries) SenderTrace(ctx context.Context, senderNo string) ([]SenderTraceRow, error) {
+	rows, err := q.db.Query(ctx, senderTrace, senderNo)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SenderTraceRow
+	for rows.Next() {
+		var i SenderTraceRow
+		if err := rows.Scan(&i.Nth, &i.TracedUntil, &i.Trace); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const senderTraceSet = `-- name: SenderTraceSet :execrows
+UPDATE sender_links l
+SET traced_until = clock_timestamp() + $1::interval, trace = CASE WHEN $1::interval > interval '0' THEN '[]' ELSE l.trace END
+FROM senders s
+WHERE s.id = l.sender_id AND s.sender_no = $2
+`
+
+type SenderTraceSetParams struct {
+	Lasts    time.Duration
+	SenderNo string
+}
+
+// SenderTraceSet records the PDUs of a sender's links for `lasts`, which can be zero. It forgets the PDUs that were recorded before, unless recording ends.
+func (q *Queries) SenderTraceSet(ctx context.Context, arg SenderTraceSetParams) (int64, error) {
+	result, err := q.db.Exec(ctx, senderTraceSet, arg.Lasts, arg.SenderNo)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const senderUpdate = `-- name: SenderUpdate :execrows
 WITH before AS MATERIALIZED (
     SELECT s.id, s.interval_ms, s.low_warning, s.low_switch FROM senders s WHERE s.sender_no = $1 FOR UPDATE

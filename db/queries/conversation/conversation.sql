@@ -112,38 +112,39 @@ CROSS JOIN LATERAL (
 ) t
 ORDER BY n.nth;
 
--- ConversationTaskIDs returns up to max_rows tasks to a number before before_id and from from_id on, newest first. is_own: the task belongs to the conversation.
--- name: ConversationTaskIDs :many
-SELECT o.task_id, (o.company_id = @company_id::bigint AND (@owner::text = '' OR o.submitted_by = @owner::text))::boolean AS is_own
-FROM messages o
-WHERE o.recipient = @phone_number::text AND o.task_id < @before_id::text AND o.task_id >= @from_id::text
-ORDER BY o.task_id DESC
-LIMIT @max_rows::integer;
-
--- ConversationTasks returns tasks, newest first. The state is computed as in the view tasks, which would open all partitions of report_logs. With the array of
--- ids, the planner opens only the partitions of these ids. OFFSET 0 forces one lookup in one partition for each id; otherwise, each partition is searched for
--- each id.
+-- ConversationTasks returns up to max_rows tasks to a number before before_id and from from_id on, newest first. is_own: the task belongs to the conversation.
+-- The content of other tasks is empty.
 -- name: ConversationTasks :many
-SELECT t.*
+SELECT o.task_id, o.is_own::boolean AS is_own, CASE WHEN o.is_own THEN coalesce('【' || o.sign || '】', '') || o.content ELSE '' END::text AS content, o.created_at
+FROM (
+    SELECT m.task_id, m.content, m.sign, m.created_at, m.company_id = @company_id::bigint AND (@owner::text = '' OR m.submitted_by = @owner::text) AS is_own
+    FROM messages m
+    WHERE m.recipient = @phone_number::text AND m.task_id < @before_id::text AND m.task_id >= @from_id::text
+    ORDER BY m.task_id DESC
+    LIMIT @max_rows::integer
+) o
+ORDER BY o.task_id DESC;
+
+-- ConversationStates returns the state of each task, newest first, computed as in the view tasks, which would open all partitions of report_logs. With the array of ids, the planner
+-- opens only the partitions of these ids. OFFSET 0 forces one lookup in one partition for each id; otherwise, each partition is searched for each id.
+-- name: ConversationStates :many
+SELECT t.status, t.sender_no, t.delivery
 FROM (SELECT u.task_id COLLATE "C" AS task_id FROM unnest(@task_ids::text[]) AS u (task_id)) i
 CROSS JOIN LATERAL (
-    SELECT m.task_id, (coalesce('【' || m.sign || '】', '') || m.content)::text AS content, m.created_at,
-        CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
+    SELECT CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
         coalesce(q.processing_app_id, e.app_id, '')::text AS sender_no, coalesce(e.delivery, '')::text AS delivery
-    FROM messages m
-    LEFT JOIN queue q ON q.task_id = m.task_id
-    LEFT JOIN LATERAL (
+    FROM (
         -- One scan of report_logs: a second one would double the time of planning, which grows with the partitions.
         SELECT max(r.outcome) AS outcome, -- at most one row has an outcome
             max(r.app_id) FILTER (WHERE r.outcome IS NOT NULL AND r.event = 'reported' AND r.effect <> 'exhausted') AS app_id,
             min(r.effect) FILTER (WHERE r.event = 'receipt' AND r.effect IN ('delivered', 'undelivered')) AS delivery -- delivered before undelivered
         FROM report_logs r
-        WHERE r.task_id = m.task_id AND r.task_id = ANY (@task_ids::text[])
-    ) e ON true
-    WHERE m.task_id = i.task_id AND m.task_id = ANY (@task_ids::text[])
+        WHERE r.task_id = i.task_id AND r.task_id = ANY (@task_ids::text[])
+    ) e
+    LEFT JOIN queue q ON q.task_id = i.task_id
     OFFSET 0
 ) t
-ORDER BY t.task_id DESC;
+ORDER BY i.task_id DESC;
 
 -- ConversationReceived returns up to max_rows received messages of a conversation before before_id, newest first. rule_...: what a rule did with the message.
 -- name: ConversationReceived :many

@@ -119,8 +119,8 @@ SET token = @token, expires_at = clock_timestamp() + make_interval(secs => @seco
 FROM senders s
 WHERE s.id = k.sender_id AND s.sender_no = @sender_no AND k.fetches = @fetches;
 
--- LinkHold takes over a link of a sender that no process holds, or renews a link that this process holds, and stores the state of the link. It returns no row if
--- another process holds the link.
+-- LinkHold takes over a link of a sender that no process holds, or renews a link that this process holds, and stores the state of the link. It returns whether
+-- PDUs of the link are recorded from now on; a null trace changes nothing. It returns no row if another process holds the link.
 -- name: LinkHold :one
 INSERT INTO sender_links AS l (sender_id, nth, held_by, host, held_until, bound_at, in_flight, sent, received, error, failed_at)
 SELECT s.id, @nth, @held_by, @host, clock_timestamp() + @lease::interval, sqlc.narg(bound_at), @in_flight, @sent, @received, sqlc.narg(error), sqlc.narg(failed_at)
@@ -128,10 +128,11 @@ FROM senders s
 WHERE s.id = @sender_id
 ON CONFLICT (sender_id, nth) DO UPDATE
 SET held_by = excluded.held_by, host = excluded.host, held_until = excluded.held_until, bound_at = excluded.bound_at, in_flight = excluded.in_flight,
-    sent = excluded.sent, received = excluded.received, error = excluded.error, failed_at = excluded.failed_at
+    sent = excluded.sent, received = excluded.received, error = excluded.error, failed_at = excluded.failed_at, trace = coalesce(sqlc.narg(trace)::jsonb, l.trace)
 WHERE l.held_by = excluded.held_by OR l.held_until <= clock_timestamp()
-RETURNING l.nth;
+RETURNING coalesce(l.traced_until > clock_timestamp(), false)::boolean AS is_traced;
 
--- LinkRelease lets another process take over a link of a sender at once.
+-- LinkRelease lets another process take over a link of a sender at once. A null trace changes nothing.
 -- name: LinkRelease :exec
-DELETE FROM sender_links l WHERE l.sender_id = @sender_id AND l.nth = @nth AND l.held_by = @held_by;
+UPDATE sender_links l SET held_until = clock_timestamp(), bound_at = NULL, trace = coalesce(sqlc.narg(trace)::jsonb, l.trace)
+WHERE l.sender_id = @sender_id AND l.nth = @nth AND l.held_by = @held_by;

@@ -453,3 +453,18 @@ FROM sender_links l
 JOIN senders s ON s.id = l.sender_id
 WHERE s.sender_no = @sender_no AND l.held_until > clock_timestamp()
 ORDER BY l.nth;
+
+-- SenderTrace returns until when the PDUs of a sender's links are recorded, and the recorded PDUs of each link. traced_until is null if nobody asked for it.
+-- name: SenderTrace :many
+SELECT l.nth, l.traced_until, l.trace
+FROM sender_links l
+JOIN senders s ON s.id = l.sender_id
+WHERE s.sender_no = @sender_no
+ORDER BY l.nth;
+
+-- SenderTraceSet records the PDUs of a sender's links for `lasts`, which can be zero. It forgets the PDUs that were recorded before, unless recording ends.
+-- name: SenderTraceSet :execrows
+UPDATE sender_links l
+SET traced_until = clock_timestamp() + @lasts::interval, trace = CASE WHEN @lasts::interval > interval '0' THEN '[]' ELSE l.trace END
+FROM senders s
+WHERE s.id = l.sender_id AND s.sender_no = @sender_no;

@@ -131,11 +131,11 @@ func TestConversationsAreReadThroughIndexes(t *testing.T) {
 			})
 			return err
 		}, "recipient_task_id_idx", 3},
-		{"ids of tasks", func(q *conversationq.Queries) error {
-			_, err := q.ConversationTaskIDs(t.Context(), conversationq.ConversationTaskIDsParams{CompanyID: 1, PhoneNumber: number, BeforeID: end, FromID: recent, MaxRows: 21})
+		{"tasks", func(q *conversationq.Queries) error {
+			_, err := q.ConversationTasks(t.Context(), conversationq.ConversationTasksParams{CompanyID: 1, PhoneNumber: number, BeforeID: end, FromID: recent, MaxRows: 21})
 			return err
 		}, "recipient_task_id_idx", 3},
-		{"tasks", func(q *conversationq.Queries) error { _, err := q.ConversationTasks(t.Context(), ids); return err }, "_pkey", 2},
+		{"states of tasks", func(q *conversationq.Queries) error { _, err := q.ConversationStates(t.Context(), ids); return err }, "report_logs_", 2},
 		{"signature", func(q *conversationq.Queries) error { _, err := q.ConversationSign(t.Context(), ids[0]); return err }, "_pkey", 1},
 	} {
 		modes := []string{"force_custom_plan"}

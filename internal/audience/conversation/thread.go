@@ -23,7 +23,7 @@ var Newest = Position{math.MaxInt64, taskid.Last}
 // Item is a message of a conversation: either a received message or a task.
 type Item struct {
 	Received *conversationq.ConversationReceivedRow
-	Task     *conversationq.ConversationTasksRow
+	Task     *Task
 }
 
 // At returns the time at which the message was stored or submitted.
@@ -74,10 +74,16 @@ func (s *Service) Thread(ctx context.Context, viewer task.Viewer, key Key, befor
 	return t, nil
 }
 
+// Task is a task of a conversation.
+type Task struct {
+	conversationq.ConversationTasksRow
+	conversationq.ConversationStatesRow
+}
+
 // tasks contains the newest tasks of a conversation before a position.
 type tasks struct {
-	rows     []conversationq.ConversationTasksRow // newest first
-	searched string                               // the search covered all tasks with ids from this id on, and no older tasks; empty: no older task exists
+	rows     []Task // newest first
+	searched string // the search covered all tasks with ids from this id on, and no older tasks; empty: no older task exists
 }
 
 // tasksOf returns up to limit tasks with ids before an id, newest first. It searches no ids before `from`.
@@ -87,46 +93,61 @@ func (s *Service) tasksOf(ctx context.Context, viewer task.Viewer, key Key, from
 	if err != nil {
 		return found, err
 	}
-	found.searched = max(from, first)
 	err = s.db.ByKey(ctx, func(tx postgres.Runner) (err error) {
 		q := conversationq.New(tx)
-		ids, searched, err := idsOfTasks(ctx, q, conversationq.ConversationTaskIDsParams{
-			CompanyID: key.CompanyID, Owner: ownerOf(viewer), PhoneNumber: key.Number, FromID: found.searched, BeforeID: before, MaxRows: int32(limit),
+		found, err = ownTasks(ctx, q, conversationq.ConversationTasksParams{
+			CompanyID: key.CompanyID, Owner: ownerOf(viewer), PhoneNumber: key.Number, FromID: max(from, first), BeforeID: before, MaxRows: int32(limit),
 		})
-		if err != nil || len(ids) == 0 {
-			found.searched = searched
+		if err != nil || len(found.rows) == 0 {
 			return err
 		}
-		found.searched = searched
-		found.rows, err = q.ConversationTasks(ctx, ids)
-		return err
+		return addStates(ctx, q, found.rows)
 	})
 	return found, postgres.Wrap("read tasks of conversation", err, nil)
 }
 
-// idsOfTasks returns the newest p.MaxRows tasks of a conversation, and the id from which on all tasks were searched.
-func idsOfTasks(ctx context.Context, q *conversationq.Queries, p conversationq.ConversationTaskIDsParams) (ids []string, searched string, err error) {
+// ownTasks returns the newest p.MaxRows tasks of a conversation without their states.
+func ownTasks(ctx context.Context, q *conversationq.Queries, p conversationq.ConversationTasksParams) (found tasks, err error) {
 	limit := int(p.MaxRows)
 	for scanned := 0; scanned < maxScan; {
-		rows, err := q.ConversationTaskIDs(ctx, p)
+		rows, err := q.ConversationTasks(ctx, p)
 		if err != nil {
-			return nil, "", err
+			return found, err
 		}
 		for _, row := range rows {
 			if !row.IsOwn {
 				continue
 			}
-			if ids = append(ids, row.TaskID); len(ids) == limit {
-				return ids, row.TaskID, nil
+			if found.rows = append(found.rows, Task{ConversationTasksRow: row}); len(found.rows) == limit {
+				found.searched = row.TaskID
+				return found, nil
 			}
 		}
 		if len(rows) < int(p.MaxRows) {
-			return ids, p.FromID, nil
+			found.searched = p.FromID
+			return found, nil
 		}
 		scanned += len(rows)
 		p.BeforeID, p.MaxRows = rows[len(rows)-1].TaskID, maxScan
 	}
-	return ids, p.BeforeID, nil
+	found.searched = p.BeforeID
+	return found, nil
+}
+
+// addStates adds the states of tasks.
+func addStates(ctx context.Context, q *conversationq.Queries, all []Task) error {
+	ids := make([]string, len(all))
+	for i, t := range all {
+		ids[i] = t.TaskID
+	}
+	states, err := q.ConversationStates(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for i, state := range states { // in the same order
+		all[i].ConversationStatesRow = state
+	}
+	return nil
 }
 
 // merge returns the newest limit messages, and the position of the next page. Received messages that are older than the searched tasks belong to later pages,

@@ -45,6 +45,10 @@ type Linked interface {
 	Run(ctx context.Context, nth int)
 	// State returns the state of the link nth.
 	State(nth int) provider.LinkState
+	// Record begins or ends to record the PDUs of the link nth.
+	Record(nth int, isOn bool)
+	// Recorded returns the last hundred recorded PDUs of the link nth. It returns nil if they are not recorded.
+	Recorded(nth int) []provider.PDU
 }
 
 // kind describes a kind of driver.

@@ -2,6 +2,8 @@ package push
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,21 +89,44 @@ func (l *links) keep(ctx context.Context, nth int) {
 // hold takes over or renews a link, and stores its state. It reports whether this process holds the link.
 func (l *links) hold(ctx context.Context, nth int) (bool, error) {
 	state := l.driver.State(nth)
-	_, err := l.p.q.LinkHold(ctx, pushq.LinkHoldParams{
+	trace, err := l.trace(nth)
+	if err != nil {
+		return false, err
+	}
+	isTraced, err := l.p.q.LinkHold(ctx, pushq.LinkHoldParams{
 		SenderID: l.senderID, Nth: int16(nth), HeldBy: l.p.process, Host: l.p.host, Lease: lease.Length, BoundAt: optional.NonZero(state.BoundAt),
 		InFlight: int64(state.InFlight), Sent: state.Sent, Received: state.Received, Error: optional.NonZero(postgres.Text(state.Error)),
-		FailedAt: optional.NonZero(state.FailedAt),
+		FailedAt: optional.NonZero(state.FailedAt), Trace: trace,
 	})
 	if postgres.IsNoRows(err) {
 		return false, nil
 	}
+	if err == nil {
+		l.driver.Record(nth, isTraced)
+	}
 	return err == nil, postgres.Wrap("hold link", err, nil)
+}
+
+// trace returns the recorded PDUs of a link as they are stored, or nil.
+func (l *links) trace(nth int) ([]byte, error) {
+	pdus := l.driver.Recorded(nth)
+	if pdus == nil {
+		return nil, nil
+	}
+	trace, err := json.Marshal(pdus)
+	if err != nil {
+		return nil, fmt.Errorf("write trace of link: %w", err)
+	}
+	return trace, nil
 }
 
 func (l *links) release(nth int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.p.sending), maxBackoff)
 	defer cancel()
-	err := l.p.q.LinkRelease(ctx, pushq.LinkReleaseParams{SenderID: l.senderID, Nth: int16(nth), HeldBy: l.p.process})
+	trace, err := l.trace(nth)
+	if err == nil {
+		err = l.p.q.LinkRelease(ctx, pushq.LinkReleaseParams{SenderID: l.senderID, Nth: int16(nth), HeldBy: l.p.process, Trace: trace})
+	}
 	if err != nil { // another process takes over the link at the end of the lease
 		l.p.log.WarnContext(ctx, "a link of a sender could not be released", "sender_no", l.senderNo, "link", nth, "error", err)
 	}

@@ -3,7 +3,10 @@ package sender
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"lksms/gen/senderq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/dispatch/fact"
 	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/platform/fault"
@@ -306,6 +310,62 @@ func (s *Service) Links(ctx context.Context, no string) ([]Link, error) {
 	}
 	rows, err := s.q.SenderLinks(ctx, no)
 	return rows, postgres.Wrap("read links of sender", err, nil)
+}
+
+// Trace contains what the links of a sender exchanged with its carrier.
+type Trace struct {
+	Until *time.Time // until when PDUs are recorded; nil: they never were
+	PDUs  []LinkPDU  // at most traceLength, in the order of their times
+}
+
+// LinkPDU is a PDU of a link.
+type LinkPDU struct {
+	Nth int16 // number of the link, from 1
+	provider.PDU
+}
+
+// traceLength is the maximum number of PDUs in a Trace.
+const traceLength = 100
+
+// Trace returns the recorded PDUs of a sender's links. Fault: sender.not_found.
+func (s *Service) Trace(ctx context.Context, no string) (t Trace, err error) {
+	if _, err := s.Get(ctx, nil, no); err != nil {
+		return t, err
+	}
+	rows, err := s.q.SenderTrace(ctx, no)
+	if err != nil {
+		return t, postgres.Wrap("read trace of sender", err, nil)
+	}
+	for _, row := range rows {
+		var pdus []provider.PDU
+		if err := json.Unmarshal(row.Trace, &pdus); err != nil {
+			return t, fmt.Errorf("read trace of link: %w", err)
+		}
+		for _, one := range pdus {
+			t.PDUs = append(t.PDUs, LinkPDU{row.Nth, one})
+		}
+		if row.TracedUntil != nil && (t.Until == nil || row.TracedUntil.After(*t.Until)) {
+			t.Until = row.TracedUntil
+		}
+	}
+	slices.SortStableFunc(t.PDUs, func(a, b LinkPDU) int { return a.At.Compare(b.At) })
+	t.PDUs = t.PDUs[max(0, len(t.PDUs)-traceLength):]
+	return t, nil
+}
+
+// Record records the PDUs of a sender's links for a time. Zero ends it. Faults: sender.not_found, sender.not_linked.
+func (s *Service) Record(ctx context.Context, no string, lasts time.Duration) (Trace, error) {
+	if _, err := s.Get(ctx, nil, no); err != nil {
+		return Trace{}, err
+	}
+	changed, err := s.q.SenderTraceSet(ctx, senderq.SenderTraceSetParams{SenderNo: no, Lasts: lasts})
+	switch {
+	case err != nil:
+		return Trace{}, postgres.Wrap("record PDUs of sender", err, nil)
+	case changed == 0:
+		return Trace{}, fault.New(fault.Conflict, fault.SenderNotLinked)
+	}
+	return s.Trace(ctx, no)
 }
 
 // AddFacts adds the leases and reports of facts to the totals of their senders, in the transaction of ctx.

@@ -182,6 +182,7 @@ var forbiddenReads = map[string][]read{
 	"listReceipts":                    {{"/api/v1/admin/receipts", forbidden}},
 	"listSenderAnswers":               {{"/api/v1/admin/senders/acme_sender/answers", forbidden}},
 	"listSenderLinks":                 {{"/api/v1/admin/senders/acme_sender/links", forbidden}},
+	"getSenderTrace":                  {{"/api/v1/admin/senders/acme_sender/trace", forbidden}},
 	"listSims":                        {{"/api/v1/admin/senders/acme_sender/sims", forbidden}},
 	"listReconciliations":             {{"/api/v1/admin/reconciliations", forbidden}},
 	"getReconciliation":               {{"/api/v1/admin/reconciliations/1", forbidden}},

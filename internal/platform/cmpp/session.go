@@ -74,7 +74,7 @@ type Credentials struct {
 // connection.
 func Login(ctx context.Context, conn net.Conn, credentials Credentials, options Options) (*Session, error) {
 	release := limit(ctx, conn)
-	err := login(conn, credentials)
+	err := login(conn, credentials, options.Observe)
 	if late := release(); late != nil {
 		err = late
 	}
@@ -99,12 +99,17 @@ func limit(ctx context.Context, conn net.Conn) (release func() error) {
 // connectSequence is the sequence number of a Connect. Numbers need not differ between a Connect and the requests after it.
 const connectSequence = 1
 
-func login(conn net.Conn, credentials Credentials) error {
+// login exchanges the CMPP_CONNECT. observe can be nil.
+func login(conn net.Conn, credentials Credentials, observe func(pdulink.Event[PDU])) error {
+	if observe == nil {
+		observe = func(pdulink.Event[PDU]) {}
+	}
 	request := NewConnect(credentials.Source, credentials.Secret, credentials.Version, NewTimestamp(credentials.Time))
 	octets, err := Append(nil, credentials.Version, Frame{Sequence: connectSequence, PDU: request})
 	if err != nil {
 		return err
 	}
+	observe(pdulink.Event[PDU]{Sent: true, Sequence: connectSequence, PDU: request})
 	if _, err = conn.Write(octets); err != nil {
 		return err
 	}
@@ -116,6 +121,7 @@ func login(conn net.Conn, credentials Credentials) error {
 	if err != nil {
 		return err
 	}
+	observe(pdulink.Event[PDU]{Sequence: frame.Sequence, PDU: frame.PDU})
 	response, isResponse := frame.PDU.(*ConnectResp)
 	switch {
 	case !isResponse || frame.Sequence != connectSequence:

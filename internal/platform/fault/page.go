@@ -66,6 +66,7 @@ var pages = map[Reason]string{
 	JobCountChanged:        "sending.md#cancel-or-requeue-many-tasks",
 	SenderIsDriven:         "channels.md#connect-a-provider",
 	SenderNotTestable:      "channels.md#connect-a-provider",
+	SenderNotLinked:        "carriers.md#read-what-is-sent",
 	TemplateNotFound:       "templates.md#send-with-a-template",
 	NotificationNotFound:   "channels.md#notifications",
 	ContactNotFound:        "batches.md#contacts-and-tags",

@@ -133,6 +133,8 @@ var Operations = map[string]Operation{
 	"replaceSims":                     {"PUT", "/api/v1/admin/senders/nobody/sims", `{"sims":[]}`, ""},
 	"listSenderAnswers":               {"GET", "/api/v1/admin/senders/nobody/answers", "", ""},
 	"listSenderLinks":                 {"GET", "/api/v1/admin/senders/nobody/links", "", ""},
+	"getSenderTrace":                  {"GET", "/api/v1/admin/senders/nobody/trace", "", ""},
+	"recordSenderTrace":               {"PUT", "/api/v1/admin/senders/nobody/trace", `{"minutes":1}`, ""},
 	"pairPhone":                       {"POST", "/api/v1/admin/senders/nobody/pairing", `{}`, ""},
 	"listLedger":                      {"GET", "/api/v1/admin/senders/nobody/ledger", "", "read"},
 	"getSettings":                     {"GET", "/api/v1/admin/settings", "", "read"},

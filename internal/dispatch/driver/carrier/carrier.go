@@ -41,10 +41,18 @@ type protocol[P any] interface {
 	incoming(request P) (provider.Incoming, error)
 	// respond returns the response to a request of the carrier.
 	respond(request P, r reaction) P
+	// record describes any PDU to people: see provider.PDU.
+	record(pdu P) (command, status, text string)
 }
 
-// login makes a session on a connection. take answers the requests of the carrier.
-type login[P any] func(ctx context.Context, conn net.Conn, take func(ctx context.Context, request P) P) (*pdulink.Link[P], error)
+// login makes a session on a connection. watcher answers the requests of the carrier, and sees all PDUs.
+type login[P any] func(ctx context.Context, conn net.Conn, w watcher[P]) (*pdulink.Link[P], error)
+
+// watcher is the side of the driver in a session.
+type watcher[P any] struct {
+	take    func(ctx context.Context, request P) P
+	observe func(e pdulink.Event[P])
+}
 
 // answer is the carrier's answer to a part.
 type answer struct {
@@ -89,6 +97,12 @@ func (d *Driver[P]) Links() int { return len(d.links) }
 
 // State implements driver.Linked.
 func (d *Driver[P]) State(nth int) provider.LinkState { return d.links[nth-1].current() }
+
+// Record implements driver.Linked.
+func (d *Driver[P]) Record(nth int, isOn bool) { d.links[nth-1].trace.set(isOn) }
+
+// Recorded implements driver.Linked.
+func (d *Driver[P]) Recorded(nth int) []provider.PDU { return d.links[nth-1].trace.all() }
 
 // Run implements driver.Linked.
 func (d *Driver[P]) Run(ctx context.Context, nth int) { d.links[nth-1].run(ctx) }

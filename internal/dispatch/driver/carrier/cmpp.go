@@ -36,16 +36,17 @@ func (p *cmppProtocol) logins(bool) []login[cmpp.PDU] { return []login[cmpp.PDU]
 // maxIncoming is the maximum number of receipts and messages that are being stored. More of them are refused, and some gateways do not repeat them.
 const maxIncoming = 100
 
-func (p *cmppProtocol) login(ctx context.Context, conn net.Conn, take func(context.Context, cmpp.PDU) cmpp.PDU) (*cmpp.Session, error) {
+func (p *cmppProtocol) login(ctx context.Context, conn net.Conn, w watcher[cmpp.PDU]) (*cmpp.Session, error) {
 	s, err := cmpp.Login(ctx, conn, cmpp.Credentials{
 		Source: p.config.SourceAddr, Secret: p.config.SharedSecret, Version: versions[p.config.Version], Time: time.Now().In(cmpp.Zone),
 		AllowUnproven: p.config.AllowUnproven,
 	}, cmpp.Options{
 		Window: p.settings.window, MaxHandled: maxIncoming, Response: p.settings.response, Idle: p.settings.test,
 		Handle: func(ctx context.Context, request cmpp.PDU) (cmpp.PDU, bool) {
-			response := take(ctx, request)
+			response := w.take(ctx, request)
 			return response, response != nil
 		},
+		Observe: w.observe,
 	})
 	refusal, version := new(cmpp.ConnectError), new(cmpp.VersionError)
 	switch {

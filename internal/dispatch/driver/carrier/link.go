@@ -28,6 +28,7 @@ type link[P any] struct {
 	isRunning atomic.Bool
 	received  atomic.Int64
 	sent      atomic.Int64
+	trace     trace
 
 	session *pdulink.Link[P]   // the session that sends; nil: the link is not open. Guarded by d.mu
 	state   provider.LinkState // guarded by d.mu
@@ -144,9 +145,12 @@ func (l *link[P]) bind(ctx context.Context, login login[P], host string) (*pduli
 	if err != nil {
 		return nil, err
 	}
-	return login(ctx, conn, func(ctx context.Context, request P) P {
-		l.received.Add(1)
-		return l.d.take(ctx, request)
+	return login(ctx, conn, watcher[P]{
+		take: func(ctx context.Context, request P) P {
+			l.received.Add(1)
+			return l.d.take(ctx, request)
+		},
+		observe: l.observe,
 	})
 }
 

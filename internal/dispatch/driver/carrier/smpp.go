@@ -49,10 +49,11 @@ func (p *smppProtocol) logins(isTest bool) []login[*smpp.PDU] {
 }
 
 func (p *smppProtocol) login(kind smpp.CommandID) login[*smpp.PDU] {
-	return func(ctx context.Context, conn net.Conn, take func(context.Context, *smpp.PDU) *smpp.PDU) (*smpp.Session, error) {
+	return func(ctx context.Context, conn net.Conn, w watcher[*smpp.PDU]) (*smpp.Session, error) {
 		s := smpp.Start(conn, smpp.Config{
 			Window: p.settings.window, Incoming: p.settings.window, Response: p.settings.response, Enquire: p.settings.test,
-			Handler: func(ctx context.Context, _ *smpp.Session, request *smpp.PDU) *smpp.PDU { return take(ctx, request) },
+			Handler: func(ctx context.Context, _ *smpp.Session, request *smpp.PDU) *smpp.PDU { return w.take(ctx, request) },
+			Observe: w.observe,
 		})
 		response, err := s.Request(ctx, &smpp.PDU{Command: kind, Body: &smpp.Bind{
 			SystemID: p.config.SystemID, Password: p.config.Password, SystemType: p.config.SystemType, InterfaceVersion: smpp.Version34,

@@ -2,6 +2,16 @@ package provider
 
 import "time"
 
+// PDU is a unit of the protocol of a link, as people read it: without texts, passwords and whole numbers of people.
+type PDU struct {
+	At       time.Time `json:"at"`
+	IsSent   bool      `json:"is_sent"` // false: the provider sent it
+	Command  string    `json:"command"`
+	Sequence uint32    `json:"sequence"`
+	Status   string    `json:"status,omitempty"` // of a response
+	Text     string    `json:"text,omitempty"`   // the fields, or why it could not be read
+}
+
 // NotBound is the code of trouble without an open link.
 const NotBound = "not_bound"
 

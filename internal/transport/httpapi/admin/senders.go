@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"lksms/gen/api"
 	"lksms/internal/dispatch/directory"
@@ -207,6 +208,26 @@ func (h *Handlers) ListSenderLinks(ctx context.Context, req api.ListSenderLinksR
 			Link: l.Nth, Host: l.Host, BoundAt: l.BoundAt, InFlight: l.InFlight, Sent: l.Sent, Received: l.Received, Error: l.Error, FailedAt: l.FailedAt,
 		}
 	})}, err
+}
+
+// GetSenderTrace shows the recorded PDUs of a sender's links.
+func (h *Handlers) GetSenderTrace(ctx context.Context, req api.GetSenderTraceRequestObject) (api.GetSenderTraceResponseObject, error) {
+	trace, err := h.services.Senders.Trace(ctx, req.SenderNo)
+	return api.GetSenderTrace200JSONResponse{Code: convert.OK, Message: convert.Success, Data: traceOf(trace)}, err
+}
+
+// RecordSenderTrace records the PDUs of a sender's links for some minutes.
+func (h *Handlers) RecordSenderTrace(ctx context.Context, req api.RecordSenderTraceRequestObject) (api.RecordSenderTraceResponseObject, error) {
+	trace, err := h.services.Senders.Record(ctx, req.SenderNo, time.Duration(req.Body.Minutes)*time.Minute)
+	return api.RecordSenderTrace200JSONResponse{Code: convert.OK, Message: convert.Success, Data: traceOf(trace)}, err
+}
+
+func traceOf(t sender.Trace) api.SenderTrace {
+	return api.SenderTrace{TracedUntil: t.Until, Pdus: convert.List(t.PDUs, func(one sender.LinkPDU) api.SenderPDU {
+		return api.SenderPDU{
+			Link: one.Nth, At: one.At, IsSent: one.IsSent, Command: one.Command, Sequence: int64(one.Sequence), Status: optional.NonZero(one.Status), Text: optional.NonZero(one.Text),
+		}
+	})}
 }
 
 // TestSender sends one message through exactly one sender.
