@@ -8840,7 +8840,7 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.sender_sims FO
 
 CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH ROW WHEN ((old.granted <> new.granted)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'granted');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'is_paced,has_sims', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'is_paced,has_sims', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent,hosts,system_id,system_type,bind,binds,window,per_second,enquire_link_seconds,active_test_seconds,response_seconds,source_addr,source_ton,source_npi,dest_ton,dest_npi,data_coding,long_messages,registered_delivery,service_type,statuses,message_ids,version,allow_unproven,service_id,src_id,extensions,country_code,msg_fmt,fee_user_type,fee_terminal_id,fee_type,fee_code');
 
 CREATE TRIGGER audited AFTER DELETE OR UPDATE ON public.settings FOR EACH ROW WHEN ((NOT ((old.category = 'sms'::text) AND (old.name ~ '^(content|segments)_most_'::text)))) EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
 
@@ -8850,7 +8850,7 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.sql_roles FOR 
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, tag ON public.tags FOR EACH ROW EXECUTE FUNCTION public.audit_change('tag', 'tag', 'contacts');
 
-CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,skipped_by,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,message_type,sender_no,delivery,company_no,result,created_from,created_to,batch_id,test');
+CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,skipped_by,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,message_type,sender_no,delivery,company_no,result,created_from,created_to,batch_id,test,country_no,template_no,submitted_by,provider_no');
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.task_partitions FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('partition', 'first_day', 'first_id,before_id');
 

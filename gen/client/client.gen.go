@@ -12022,9 +12022,7 @@ type ClientInterface interface {
 
 	// ListAudit List administrative changes, newest first
 	//
-	// Each change of a company, channel, country, route, sender, inbound, user, API key, setting, template, default content, contact, alert rule
-	// or receiver is recorded in the transaction of the change: the user, the request, and the changed values. Each job that changes many tasks is
-	// recorded, too. A request that is rejected or changes nothing is not recorded. The setting `history.log_days` limits how long the record is
+	// Each change by an administrator or a user of a company is recorded in the transaction of the change: the user, the request, and the changed values. A request that is rejected or changes nothing is not recorded. The setting `history.log_days` limits how long the record is
 	// kept.
 	//
 	// | `entity` | `entity_key` |
@@ -12032,7 +12030,13 @@ type ClientInterface interface {
 	// | `company`, `channel`, `country`, `sender`, `inbound`, `user` | the number or name |
 	// | `sender_balance` | the number of the sender |
 	// | `sender_sim` | the number of the sender and the slot |
-	// | `route`, `template`, `default_content` | the number |
+	// | `phone` | the number of the sender with which a phone was paired |
+	// | `route`, `template`, `default_content`, `reply_rule`, `webhook` | the number |
+	// | `batch`, `notification` | the number; only acts of others than the submitter, or of a person |
+	// | `block`, `block_import`, `contact_import`, `erasure`, `reconciliation` | the number |
+	// | `tag` | the tag |
+	// | `smpp_password` | the user |
+	// | `verification_safe` | the prefix of numbers or the network from which suspicion was taken |
 	// | `notification_template` | the business type and the channel |
 	// | `api_key` | the user and the number of the key |
 	// | `setting` | the category and the name |
@@ -15174,9 +15178,7 @@ func (c *Client) AcknowledgeAlert(ctx context.Context, alertID AlertID, body Ack
 
 // ListAudit List administrative changes, newest first
 //
-// Each change of a company, channel, country, route, sender, inbound, user, API key, setting, template, default content, contact, alert rule
-// or receiver is recorded in the transaction of the change: the user, the request, and the changed values. Each job that changes many tasks is
-// recorded, too. A request that is rejected or changes nothing is not recorded. The setting `history.log_days` limits how long the record is
+// Each change by an administrator or a user of a company is recorded in the transaction of the change: the user, the request, and the changed values. A request that is rejected or changes nothing is not recorded. The setting `history.log_days` limits how long the record is
 // kept.
 //
 // | `entity` | `entity_key` |
@@ -15184,7 +15186,13 @@ func (c *Client) AcknowledgeAlert(ctx context.Context, alertID AlertID, body Ack
 // | `company`, `channel`, `country`, `sender`, `inbound`, `user` | the number or name |
 // | `sender_balance` | the number of the sender |
 // | `sender_sim` | the number of the sender and the slot |
-// | `route`, `template`, `default_content` | the number |
+// | `phone` | the number of the sender with which a phone was paired |
+// | `route`, `template`, `default_content`, `reply_rule`, `webhook` | the number |
+// | `batch`, `notification` | the number; only acts of others than the submitter, or of a person |
+// | `block`, `block_import`, `contact_import`, `erasure`, `reconciliation` | the number |
+// | `tag` | the tag |
+// | `smpp_password` | the user |
+// | `verification_safe` | the prefix of numbers or the network from which suspicion was taken |
 // | `notification_template` | the business type and the channel |
 // | `api_key` | the user and the number of the key |
 // | `setting` | the category and the name |
@@ -32542,9 +32550,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListAuditWithResponse List administrative changes, newest first
 	//
-	// Each change of a company, channel, country, route, sender, inbound, user, API key, setting, template, default content, contact, alert rule
-	// or receiver is recorded in the transaction of the change: the user, the request, and the changed values. Each job that changes many tasks is
-	// recorded, too. A request that is rejected or changes nothing is not recorded. The setting `history.log_days` limits how long the record is
+	// Each change by an administrator or a user of a company is recorded in the transaction of the change: the user, the request, and the changed values. A request that is rejected or changes nothing is not recorded. The setting `history.log_days` limits how long the record is
 	// kept.
 	//
 	// | `entity` | `entity_key` |
@@ -32552,7 +32558,13 @@ type ClientWithResponsesInterface interface {
 	// | `company`, `channel`, `country`, `sender`, `inbound`, `user` | the number or name |
 	// | `sender_balance` | the number of the sender |
 	// | `sender_sim` | the number of the sender and the slot |
-	// | `route`, `template`, `default_content` | the number |
+	// | `phone` | the number of the sender with which a phone was paired |
+	// | `route`, `template`, `default_content`, `reply_rule`, `webhook` | the number |
+	// | `batch`, `notification` | the number; only acts of others than the submitter, or of a person |
+	// | `block`, `block_import`, `contact_import`, `erasure`, `reconciliation` | the number |
+	// | `tag` | the tag |
+	// | `smpp_password` | the user |
+	// | `verification_safe` | the prefix of numbers or the network from which suspicion was taken |
 	// | `notification_template` | the business type and the channel |
 	// | `api_key` | the user and the number of the key |
 	// | `setting` | the category and the name |
@@ -56244,9 +56256,7 @@ func (c *ClientWithResponses) AcknowledgeAlertWithResponse(ctx context.Context, 
 
 // ListAuditWithResponse List administrative changes, newest first
 //
-// Each change of a company, channel, country, route, sender, inbound, user, API key, setting, template, default content, contact, alert rule
-// or receiver is recorded in the transaction of the change: the user, the request, and the changed values. Each job that changes many tasks is
-// recorded, too. A request that is rejected or changes nothing is not recorded. The setting `history.log_days` limits how long the record is
+// Each change by an administrator or a user of a company is recorded in the transaction of the change: the user, the request, and the changed values. A request that is rejected or changes nothing is not recorded. The setting `history.log_days` limits how long the record is
 // kept.
 //
 // | `entity` | `entity_key` |
@@ -56254,7 +56264,13 @@ func (c *ClientWithResponses) AcknowledgeAlertWithResponse(ctx context.Context, 
 // | `company`, `channel`, `country`, `sender`, `inbound`, `user` | the number or name |
 // | `sender_balance` | the number of the sender |
 // | `sender_sim` | the number of the sender and the slot |
-// | `route`, `template`, `default_content` | the number |
+// | `phone` | the number of the sender with which a phone was paired |
+// | `route`, `template`, `default_content`, `reply_rule`, `webhook` | the number |
+// | `batch`, `notification` | the number; only acts of others than the submitter, or of a person |
+// | `block`, `block_import`, `contact_import`, `erasure`, `reconciliation` | the number |
+// | `tag` | the tag |
+// | `smpp_password` | the user |
+// | `verification_safe` | the prefix of numbers or the network from which suspicion was taken |
 // | `notification_template` | the business type and the channel |
 // | `api_key` | the user and the number of the key |
 // | `setting` | the category and the name |

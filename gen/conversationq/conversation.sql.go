@@ -678,3 +678,15 @@ func (q *Queries) ConversationUnreadOfCompany(ctx context.Context, arg Conversat
 	err := row.Scan(&i.Conversations, &i.LastID)
 	return i, err
 }
+
+const conversationUserIsDisabled = `-- name: ConversationUserIsDisabled :one
+SELECT EXISTS (SELECT FROM users u WHERE u.username = $1 AND u.is_disabled)::boolean AS is_disabled
+`
+
+// ConversationUserIsDisabled reports whether a user is disabled.
+func (q *Queries) ConversationUserIsDisabled(ctx context.Context, username string) (bool, error) {
+	row := q.db.QueryRow(ctx, conversationUserIsDisabled, username)
+	var is_disabled bool
+	err := row.Scan(&is_disabled)
+	return is_disabled, err
+}

@@ -82,6 +82,18 @@ func (q *Queries) LinkRelease(ctx context.Context, arg LinkReleaseParams) error 
 	return err
 }
 
+const linksAreBound = `-- name: LinksAreBound :one
+SELECT links_are_bound(s.id, s.kind)::boolean AS is_bound FROM senders s WHERE s.id = $1
+`
+
+// LinksAreBound reports whether a link of a sender is open at any process.
+func (q *Queries) LinksAreBound(ctx context.Context, senderID int64) (bool, error) {
+	row := q.db.QueryRow(ctx, linksAreBound, senderID)
+	var is_bound bool
+	err := row.Scan(&is_bound)
+	return is_bound, err
+}
+
 const senderAnswersKeep = `-- name: SenderAnswersKeep :exec
 WITH me AS (
     SELECT s.id FROM senders s WHERE s.sender_no = $2::text

@@ -944,7 +944,7 @@ type SenderTraceSetParams struct {
 	SenderNo string
 }
 
-// SenderTraceSet records the PDUs of a sender's links for `lasts`, which can be zero. It forgets the PDUs that were recorded before, unless recording ends.
+// SenderTraceSet records the PDUs of a sender's links for `lasts`, which can be zero. It deletes the PDUs that were recorded before, unless recording ends.
 func (q *Queries) SenderTraceSet(ctx context.Context, arg SenderTraceSetParams) (int64, error) {
 	result, err := q.db.Exec(ctx, senderTraceSet, arg.Lasts, arg.SenderNo)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"lksms/internal/platform/bom"
 	"lksms/internal/platform/cmpp"
 	"lksms/internal/platform/cmpp/ismg"
 	"lksms/internal/platform/pdulink/simulated"
@@ -143,7 +144,7 @@ func (c carrier) rules(statusOf func(name string) (uint32, bool)) (rules, error)
 		return nil, fmt.Errorf("read script: %w", err)
 	}
 	var all rules
-	decoder := json.NewDecoder(bytes.NewReader(script))
+	decoder := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(script, []byte(bom.Mark))))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&all); err != nil {
 		return nil, fmt.Errorf("%s is no list of rules: %w", c.Script, err)

@@ -160,3 +160,7 @@ LIMIT @max_rows::integer;
 -- ConversationSign returns the signature of a task; null: the task has none.
 -- name: ConversationSign :one
 SELECT m.sign FROM messages m WHERE m.task_id = @task_id;
+
+-- ConversationUserIsDisabled reports whether a user is disabled.
+-- name: ConversationUserIsDisabled :one
+SELECT EXISTS (SELECT FROM users u WHERE u.username = @username AND u.is_disabled)::boolean AS is_disabled;

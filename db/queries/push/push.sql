@@ -136,3 +136,7 @@ RETURNING coalesce(l.traced_until > clock_timestamp(), false)::boolean AS is_tra
 -- name: LinkRelease :exec
 UPDATE sender_links l SET held_until = clock_timestamp(), bound_at = NULL, trace = coalesce(sqlc.narg(trace)::jsonb, l.trace)
 WHERE l.sender_id = @sender_id AND l.nth = @nth AND l.held_by = @held_by;
+
+-- LinksAreBound reports whether a link of a sender is open at any process.
+-- name: LinksAreBound :one
+SELECT links_are_bound(s.id, s.kind)::boolean AS is_bound FROM senders s WHERE s.id = @sender_id;

@@ -462,7 +462,7 @@ JOIN senders s ON s.id = l.sender_id
 WHERE s.sender_no = @sender_no
 ORDER BY l.nth;
 
--- SenderTraceSet records the PDUs of a sender's links for `lasts`, which can be zero. It forgets the PDUs that were recorded before, unless recording ends.
+-- SenderTraceSet records the PDUs of a sender's links for `lasts`, which can be zero. It deletes the PDUs that were recorded before, unless recording ends.
 -- name: SenderTraceSet :execrows
 UPDATE sender_links l
 SET traced_until = clock_timestamp() + @lasts::interval, trace = CASE WHEN @lasts::interval > interval '0' THEN '[]' ELSE l.trace END

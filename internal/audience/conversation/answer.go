@@ -10,6 +10,7 @@ import (
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/received"
 	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
 )
 
 // answerWithin is the time in which an automatic answer must be sent. Later, it would puzzle the person.
@@ -21,7 +22,7 @@ type Answer struct {
 	TemplateNo string
 	Sign       *string // nil: the template's signature; without a template: the signature of the answered task
 	DedupKey   string
-	By         string // user who submits the answer if the message answers no task; otherwise the submitter of the answered task does, and so sees further replies
+	By         string // user who submits the answer if the message answers no task, or a task of a disabled user; otherwise the submitter of the answered task does, and so sees further replies
 }
 
 // Answer submits an automatic answer, as Reply submits a reply: only the sender that received the message sends it. It waits if this sender cannot send now,
@@ -33,10 +34,14 @@ func (s *Service) Answer(ctx context.Context, m received.Row, a Answer) (submit.
 			return submit.Submitted{}, err
 		}
 	}
+	origin, err := s.originOf(ctx, m, a.By)
+	if err != nil {
+		return submit.Submitted{}, err
+	}
 	made, err := s.submissions.Submit(ctx, submit.Submission{
 		PhoneNumber: m.PhoneNumber, Content: a.Content, TemplateNo: a.TemplateNo, Sign: optional.Value(a.Sign), DedupKey: &a.DedupKey, Raw: rawOf(m),
 		MessageType: submit.Notification, IsReply: true, SenderNo: m.SenderNo, ExpiresAt: new(time.Now().Add(answerWithin)),
-	}, originOf(m, a.By))
+	}, origin)
 	return made, notServing(err, m.SenderNo)
 }
 
@@ -69,7 +74,11 @@ func (s *Service) Forward(ctx context.Context, m received.Row, f Forward) (refus
 			IsUncapped: true, // caps protect people who did not ask for messages
 		}
 	}
-	outcomes, err := s.submissions.SubmitAll(ctx, subs, originOf(m, f.By))
+	origin, err := s.originOf(ctx, m, f.By)
+	if err != nil {
+		return nil, err
+	}
+	outcomes, err := s.submissions.SubmitAll(ctx, subs, origin)
 	for i, o := range outcomes {
 		if o.Err != nil {
 			refused = append(refused, f.Numbers[i])
@@ -87,6 +96,12 @@ func rawOf(m received.Row) []byte {
 	return raw
 }
 
-func originOf(m received.Row, by string) submit.Origin {
-	return submit.Origin{User: cmp.Or(m.SubmittedBy, by), CompanyID: m.CompanyID}
+// originOf returns the submitter of an automatic message. The tasks of a disabled user are held, so that such a user submits none.
+func (s *Service) originOf(ctx context.Context, m received.Row, by string) (submit.Origin, error) {
+	origin := submit.Origin{User: cmp.Or(m.SubmittedBy, by), CompanyID: m.CompanyID}
+	isDisabled, err := s.q.ConversationUserIsDisabled(ctx, origin.User)
+	if isDisabled {
+		origin.User = by
+	}
+	return origin, postgres.Wrap("read submitter of an automatic message", err, nil)
 }

@@ -115,6 +115,20 @@ func TestARuleRepliesOnceThroughTheSenderOfTheMessage(t *testing.T) {
 	}
 }
 
+// R7: an automatic reply is not held because the user is disabled whose message the person answers.
+func TestARuleRepliesForADisabledUser(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": person, "content": "hello"}, b.AddUser("gone", "submit", map[string]any{"company_no": "default"})...)
+	sent := b.Claim("phone", 1)
+	b.Report(sent[0].TaskID, "phone", 2, nil)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/users/gone", map[string]any{"is_disabled": true})
+	add(b, "prefix", "info", "reply", map[string]any{"content": "We are open"})
+	hand(b, "phone", map[string]any{"from": person, "content": "info", "message_no": "1"})
+	if got := b.Claim("phone", 10); len(got) != 1 || got[0].Content != "We are open" {
+		t.Errorf("the sender got %v", got)
+	}
+}
+
 // R7: the server that stored a message stops before it applies the rules. The sweep applies them.
 func TestTheSweepAppliesRulesThatAStoppedServerDidNotApply(t *testing.T) {
 	b := apptest.New(t)

@@ -99,6 +99,9 @@ func (d *aliyun) Send(ctx context.Context, messages []provider.Message, report f
 }
 
 func (d *aliyun) call(ctx context.Context, m provider.Message) provider.Outcome {
+	if refused := provider.ReadAsChinese(m.Recipient); refused != nil {
+		return *refused
+	}
 	p, refused := findTemplate(m, d.templates, d.config.SignName)
 	if refused != nil {
 		return *refused

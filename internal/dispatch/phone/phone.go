@@ -240,14 +240,14 @@ func NormaliseFilter(field string, number *string, region string) (*string, erro
 	return &normalised, err
 }
 
-// isHome reports whether a number in E.164 is a mobile number of mainland China. Most numbers are, and need no parsing.
-func isHome(number string) bool {
+// IsMobileOfChina reports whether a number in E.164 is a mobile number of mainland China. Most numbers are, and need no parsing.
+func IsMobileOfChina(number string) bool {
 	return strings.HasPrefix(number, mainland) && isMainlandMobile(number[len(mainland):])
 }
 
 // Region returns the ISO 3166-1 code of the region of a number in E.164. It returns an empty string if the number has no region. A call takes about 20 µs.
 func Region(number string) string {
-	if isHome(number) {
+	if IsMobileOfChina(number) {
 		return Home
 	}
 	parsed, err := phonenumbers.Parse(number, UnknownRegion)
@@ -262,7 +262,7 @@ func Region(number string) string {
 
 // CountryCode returns + and the country code of a number in E.164. It returns an empty string if the number cannot be parsed.
 func CountryCode(number string) string {
-	if isHome(number) {
+	if IsMobileOfChina(number) {
 		return mainland
 	}
 	parsed, err := phonenumbers.Parse(number, UnknownRegion)
@@ -281,7 +281,7 @@ func IsWhole(number string) bool {
 // GetsTexts reports whether a number in E.164 can belong to a mobile phone. Fixed lines, and service numbers such as premium-rate numbers, cannot. An unknown kind of
 // number can.
 func GetsTexts(number string) bool {
-	if isHome(number) {
+	if IsMobileOfChina(number) {
 		return true
 	}
 	parsed, err := phonenumbers.Parse(number, UnknownRegion)

@@ -1,6 +1,7 @@
 package push
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,8 +16,10 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// linkPoll is the time between two checks whether this process holds a link.
-const linkPoll = 100 * time.Millisecond
+const (
+	linkPoll  = 100 * time.Millisecond // time between two checks whether this process holds an open link
+	boundWait = 5 * time.Second        // time without an open link after which the circuit breaker opens
+)
 
 // links keeps the links of one setup of a sender open.
 type links struct {
@@ -65,6 +68,21 @@ func (l *links) close() {
 
 // canSend reports whether this process holds a link. A driver without links can always send: l is then nil.
 func (l *links) canSend() bool { return l == nil || l.held.Load() > 0 }
+
+// isOpen reports whether a link is open in this process. Without one, it returns the last failure of a link. A driver without links is always open.
+func (l *links) isOpen() (isOpen bool, failure string) {
+	if l == nil {
+		return true, ""
+	}
+	for nth := range l.driver.Links() {
+		state := l.driver.State(nth + 1)
+		if !state.BoundAt.IsZero() {
+			return true, ""
+		}
+		failure = cmp.Or(state.Error, failure)
+	}
+	return false, failure
+}
 
 // keep holds a link whenever no other process holds it, until ctx ends. The link is closed before its lease ends.
 func (l *links) keep(ctx context.Context, nth int) {

@@ -238,6 +238,9 @@ func TestRefusedBindPausesTheSender(t *testing.T) {
 		if pause := b.AwaitOpenBreaker("bound"); pause.Reason != "not_bound: no link to the carrier is open: the carrier refused the bind: "+kind.wrongSecret {
 			t.Errorf("paused by %q", pause.Reason)
 		}
+		if n := b.Count("SELECT count(*) FROM report_logs WHERE leased_at IS NOT NULL"); n != 0 {
+			t.Errorf("the sender took the message %d times", n)
+		}
 		b.Expect(200, "", "PATCH", "/api/v1/admin/senders/bound", map[string]any{"config": apptest.CarrierConfig(kind.name, c, map[string]any{kind.secret: "other"})})
 		apptest.Eventually(t, "it is sent", func() bool { return b.Count("SELECT count(*) FROM tasks WHERE status = 2") == 1 })
 	})

@@ -3,6 +3,7 @@ package push
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -209,7 +210,8 @@ type worker struct {
 	links     *links // the links of the last driver with links. Guarded by preparing
 	config    []byte // the configuration of the last driver. Guarded by preparing
 
-	fruitless int // consecutive failed batches, counted as in fruitlessMax; only run uses this field
+	fruitless int       // consecutive failed batches, counted as in fruitlessMax; only run uses this field
+	unbound   time.Time // since when this process holds links of which none is open; zero: one is open, or none is held. Only run uses this field
 }
 
 // setup is one version of a sender, with its driver and circuit breaker.
@@ -321,6 +323,11 @@ func (w *worker) run() {
 			w.p.sleep(linkPoll)
 			continue
 		}
+		if isOpen, failure := current.links.isOpen(); !isOpen {
+			w.awaitLink(current, failure)
+			continue
+		}
+		w.unbound = time.Time{}
 		if pause := current.circuit.pause(); pause > 0 {
 			w.p.sleep(min(pause, time.Second))
 			continue
@@ -338,6 +345,26 @@ func (w *worker) run() {
 			w.deliver(current, rows)
 		}
 	}
+}
+
+// awaitLink waits for an open link for a moment. A sender without one claims nothing, so that other senders take its messages. After boundWait, awaitLink opens the
+// circuit breaker, unless another process has an open link.
+func (w *worker) awaitLink(current *setup, failure string) {
+	w.p.sleep(linkPoll)
+	if w.unbound.IsZero() {
+		w.unbound = time.Now()
+	}
+	if current.circuit.openings > 0 || time.Since(w.unbound) < boundWait {
+		return
+	}
+	w.unbound = time.Time{}
+	ctx, cancel := context.WithTimeout(w.p.sending, maxBackoff)
+	defer cancel()
+	isBound, err := w.p.q.LinksAreBound(ctx, current.row.ID)
+	if err != nil || isBound {
+		return
+	}
+	w.open(ctx, current, provider.Outcome{Trouble: true, Code: provider.NotBound, Error: "no link to the carrier is open: " + cmp.Or(failure, "the carrier did not answer in time")})
 }
 
 // claim claims tasks, and waits for tasks at most claimWait. StopClaiming and endWait end the wait. They do not cancel a claim in progress, because this claim

@@ -9,6 +9,7 @@ import (
 
 	"lksms/gen/receivedq"
 	"lksms/internal/dispatch/driver/provider"
+	"lksms/internal/platform/bom"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/smstext"
 )
@@ -94,7 +95,7 @@ func joined(rows []receivedq.ReceivedPartsEndRow, total int) string {
 	if int(next) <= total {
 		text.WriteString(missingPart)
 	}
-	return text.String()
+	return strings.TrimPrefix(text.String(), bom.Mark) // some carriers begin UCS-2 with it
 }
 
 // JoinExpired stores the long messages whose parts did not all arrive within an hour. It returns their number.

@@ -20,6 +20,8 @@ var (
 	ErrNotSent = errors.New("the request was not sent")
 	// ErrUnclear means that the other side may have executed the request: see UnclearError.
 	ErrUnclear = errors.New("the request was sent, and its outcome is unclear")
+	// ErrNotAllowed is the cause of ErrNotSent if the function of RequestWhen returned false.
+	ErrNotAllowed = errors.New("the request was not allowed any more")
 
 	// ErrTimeout is the cause if the response did not arrive in time.
 	ErrTimeout = errors.New("no response in time")
@@ -208,6 +210,11 @@ func (l *Link[P]) Load() (open, handled int) { return len(l.window), len(l.handl
 // If the context ends after the request was queued, the request keeps its slot in the window until its response or its timeout, so that the other side never has
 // more unanswered requests than the window allows.
 func (l *Link[P]) Request(ctx context.Context, request P) (P, error) {
+	return l.RequestWhen(ctx, request, func() bool { return true })
+}
+
+// RequestWhen works like Request, but calls may when the request has its slot in the window. If may returns false, the request is not sent. may can wait.
+func (l *Link[P]) RequestWhen(ctx context.Context, request P, may func() bool) (P, error) {
 	var none P
 	select {
 	case l.window <- struct{}{}:
@@ -215,6 +222,10 @@ func (l *Link[P]) Request(ctx context.Context, request P) (P, error) {
 		return none, fmt.Errorf("%w: %w", ErrNotSent, context.Cause(ctx))
 	case <-l.draining:
 		return none, l.notSent()
+	}
+	if !may() {
+		<-l.window
+		return none, fmt.Errorf("%w: %w", ErrNotSent, ErrNotAllowed)
 	}
 	c, err := l.send(request, ordinary)
 	if err != nil {

@@ -1,5 +1,7 @@
 package smpp
 
+import "strings"
+
 // A PDU is one protocol data unit: a request or a response. Body is nil for commands without fields, such as enquire_link, and for generic_nack. A response with
 // an error may also be sent without Body.
 type PDU struct {
@@ -58,6 +60,21 @@ func (p *PDU) Response(status Status, body Body) *PDU {
 type Address struct {
 	TON, NPI uint8
 	Number   string
+}
+
+// These are types of numbers (section 5.2.5).
+const (
+	International = 1 // the number begins with the code of its country
+	Name          = 5 // the number is a name
+)
+
+// Phone returns the number. A number of the type International begins with +, however the other side wrote it.
+func (a Address) Phone() string {
+	digits := strings.TrimPrefix(strings.TrimPrefix(a.Number, "+"), "00")
+	if a.TON != International || digits == "" {
+		return a.Number
+	}
+	return "+" + digits
 }
 
 func (a *Address) code(c *coder, field string, status Status) {

@@ -140,7 +140,7 @@ func (s *Server) checkRoom(ctx context.Context, p smppserverq.SmppPartKeepParams
 
 // submitWhole submits a message whose parts have all arrived, in the transaction that deletes the parts.
 func (c *call) submitWhole(ctx context.Context, d draft, taskID string, octets []byte) (*partsRefused, error) {
-	text := c.s.style.Alphabet(d.DataCoding).Decode(octets)
+	text := c.s.text(d.DataCoding, octets)
 	sub, err := c.prioritised(ctx, &d, d.submission(taskID, text))
 	if err == nil {
 		err = checkText(text)
@@ -194,7 +194,7 @@ func (s *Server) endMessage(ctx context.Context, id int64) error {
 			text.WriteString(missingPart)
 			continue
 		}
-		text.WriteString(s.style.Alphabet(m.Draft.DataCoding).Decode(octets))
+		text.WriteString(s.text(m.Draft.DataCoding, octets))
 	}
 	sub := m.Draft.submission(row.TaskID, characters.First(postgres.Text(text.String()), maxContent))
 	err = s.services.Submissions.RefuseAccepted(ctx, submit.Accepted{TaskID: row.TaskID, Submission: sub, Origin: m.Origin}, result.PartsMissing)

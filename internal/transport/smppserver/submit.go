@@ -11,6 +11,7 @@ import (
 
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/queue/taskid"
+	"lksms/internal/platform/bom"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/logtext"
 	"lksms/internal/platform/postgres"
@@ -62,7 +63,7 @@ func (c *call) submit(ctx context.Context, m *smpp.Message) *smpp.PDU {
 	if err == nil && part.IsPart() && part.Total > 1 {
 		return c.submitPart(ctx, d, part, octets)
 	}
-	text := c.s.style.Alphabet(m.DataCoding).Decode(octets)
+	text := c.s.text(m.DataCoding, octets)
 	if err == nil {
 		err = checkText(text)
 	}
@@ -149,25 +150,20 @@ func (c *call) read(m *smpp.Message) (d draft, part smstext.Concat, octets []byt
 	return d, part, octets, err
 }
 
+// text decodes the text of a message. Some programs begin UCS-2 with a byte order mark, which is no part of the text.
+func (s *Server) text(coding uint8, octets []byte) string {
+	return strings.TrimPrefix(s.style.Alphabet(coding).Decode(octets), bom.Mark)
+}
+
 // written returns an address in a form that PostgreSQL can store.
 func written(a smpp.Address) smpp.Address {
 	a.Number = logtext.Text(a.Number)
 	return a
 }
 
-const international = 1 // type of number (section 5.2.5)
-
-// number returns the phone number of an address. International numbers can be written without a plus.
-func number(a smpp.Address) string {
-	if a.TON == international && a.Number != "" && !strings.HasPrefix(a.Number, "+") {
-		return "+" + a.Number
-	}
-	return a.Number
-}
-
 // raw returns the request of a message as JSON, for the log and for receipts.
 func (d *draft) raw(text string) []byte {
-	raw, err := json.Marshal(map[string]any{"phone_number": number(d.Dest), "content": postgres.Text(text), "smpp": d.asked})
+	raw, err := json.Marshal(map[string]any{"phone_number": d.Dest.Phone(), "content": postgres.Text(text), "smpp": d.asked})
 	if err != nil {
 		return nil // impossible: all values are texts and numbers
 	}
@@ -197,7 +193,7 @@ func (c *call) prioritised(ctx context.Context, d *draft, sub submit.Submission)
 // submission returns the submission of the message without its priority.
 func (d *draft) submission(taskID, text string) submit.Submission {
 	return submit.Submission{
-		PhoneNumber: number(d.Dest), Content: text, Source: new(source), MessageType: d.messageType(), ExpectSendTime: d.SendAt, ExpiresAt: d.ExpiresAt,
+		PhoneNumber: d.Dest.Phone(), Content: text, Source: new(source), MessageType: d.messageType(), ExpectSendTime: d.SendAt, ExpiresAt: d.ExpiresAt,
 		TaskID: taskID, Raw: d.raw(text),
 	}
 }
@@ -206,7 +202,7 @@ func (d *draft) submission(taskID, text string) submit.Submission {
 // recipient.
 func (c *call) submitMulti(ctx context.Context, m *smpp.Multi) *smpp.PDU {
 	d, part, octets, err := c.read(&m.Message)
-	text := c.s.style.Alphabet(m.Message.DataCoding).Decode(octets)
+	text := c.s.text(m.Message.DataCoding, octets)
 	switch {
 	case err != nil:
 	case part.IsPart() && part.Total > 1:

@@ -18,6 +18,7 @@ import (
 	"lksms/gen/smppserverq"
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/events/feed"
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/lease"
 	"lksms/internal/platform/postgres"
@@ -405,9 +406,13 @@ func (u *user) message(event int64, data eventData) []*smpp.Message {
 func address(number string) smpp.Address {
 	const isdn = 1 // numbering plan (section 5.2.6)
 	if digits, isE164 := strings.CutPrefix(number, "+"); isE164 {
-		return smpp.Address{TON: international, NPI: isdn, Number: digits}
+		return smpp.Address{TON: smpp.International, NPI: isdn, Number: digits}
 	}
-	return smpp.Address{NPI: isdn, Number: number[:min(len(number), 20)]}
+	number = strings.ToValidUTF8(number[:min(len(number), 20)], "") // a name could be cut within a character
+	if !characters.IsDigits(number) {
+		return smpp.Address{TON: smpp.Name, Number: number}
+	}
+	return smpp.Address{NPI: isdn, Number: number}
 }
 
 // These are the bits of registered_delivery (section 5.2.17).

@@ -105,6 +105,7 @@ func TestWrongFieldsOfACMPPConfigurationAreNamed(t *testing.T) {
 func TestNumbersOfCMPPAreChinese(t *testing.T) {
 	for written, want := range map[string]string{
 		"13800138000": "+8613800138000", "8613800138000": "+8613800138000", "+8613800138000": "+8613800138000", "008613800138000": "+8613800138000",
+		"+16505550123": "+16505550123", "0016505550123": "+16505550123", "0085291234567": "+85291234567", // abroad
 		"10690001": "10690001", "85291234567": "85291234567", "1380013800a": "1380013800a",
 	} {
 		if got := fromChina(written); got != want {

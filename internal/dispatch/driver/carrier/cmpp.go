@@ -59,6 +59,9 @@ func (p *cmppProtocol) login(ctx context.Context, conn net.Conn, w watcher[cmpp.
 }
 
 func (p *cmppProtocol) parts(m provider.Message, reference uint16) ([]cmpp.PDU, *provider.Outcome) {
+	if refused := provider.ReadAsChinese(m.Recipient); refused != nil {
+		return nil, refused
+	}
 	one := p.submit
 	one.SourceNumber, one.Destinations = p.config.SrcID+p.config.Extensions[m.CompanyNo], []string{p.destination(m.Recipient)}
 	if !m.ValidUntil.IsZero() {

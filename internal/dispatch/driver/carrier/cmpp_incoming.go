@@ -87,10 +87,16 @@ func (p *cmppProtocol) destination(recipient string) string {
 	return number
 }
 
-// fromChina returns the number of a mobile phone as the queue writes it. Gateways write Chinese numbers with and without 86.
+// fromChina returns the number of a mobile phone as the queue writes it. Gateways write Chinese numbers with and without 86, and other numbers with + or 00.
 func fromChina(number string) string {
 	const mobile = 11
-	national := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(number, "+"), "00"), china)
+	if abroad, isFull := strings.CutPrefix(number, "00"); isFull {
+		number = "+" + abroad
+	}
+	if strings.HasPrefix(number, "+") && !strings.HasPrefix(number, "+"+china) {
+		return number
+	}
+	national := strings.TrimPrefix(strings.TrimPrefix(number, "+"), china)
 	if len(national) == mobile && national[0] == '1' && characters.IsDigits(national) {
 		return "+" + china + national
 	}

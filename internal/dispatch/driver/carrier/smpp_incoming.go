@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lksms/internal/dispatch/driver/provider"
+	"lksms/internal/platform/bom"
 	"lksms/internal/platform/smpp"
 )
 
@@ -35,7 +36,7 @@ func (p *smppProtocol) incoming(request *smpp.PDU) (in provider.Incoming, err er
 		keys = append(keys, p.ids.Keys(id)...)
 	}
 	in.Others = keys[1:]
-	in.Receipt = &provider.Receipt{Number: keys[0], Recipient: phoneNumber(m.Source), Code: strings.TrimSpace(cmp.Or(r.Stat, r.State.String()) + " " + r.Err), State: stateOf(r)}
+	in.Receipt = &provider.Receipt{Number: keys[0], Recipient: m.Source.Phone(), Code: strings.TrimSpace(cmp.Or(r.Stat, r.State.String()) + " " + r.Err), State: stateOf(r)}
 	return in, nil
 }
 
@@ -62,7 +63,7 @@ func stateOf(r *smpp.Receipt) int16 {
 func (p *smppProtocol) received(m *smpp.Message) provider.Incoming {
 	part, octets, _ := p.style.Part(m) // a header that is cut is read as text
 	alphabet := p.style.Alphabet(m.DataCoding)
-	r := &provider.Received{From: phoneNumber(m.Source), To: phoneNumber(m.Dest), Content: alphabet.Decode(octets)}
+	r := &provider.Received{From: m.Source.Phone(), To: m.Dest.Phone(), Content: strings.TrimPrefix(alphabet.Decode(octets), bom.Mark)}
 	if part.IsPart() && part.Total > 1 {
 		r.Part = &provider.Part{
 			Reference: int(part.Reference), Nth: int(part.Part), Total: int(part.Total), Alphabet: alphabets[alphabet], Octets: octets,
@@ -72,12 +73,4 @@ func (p *smppProtocol) received(m *smpp.Message) provider.Incoming {
 		"source": m.Source.Number, "dest": m.Dest.Number, "data_coding": m.DataCoding, "esm_class": m.ESMClass, "text": r.Content,
 	})
 	return provider.Incoming{Received: r, Raw: string(raw)}
-}
-
-// phoneNumber returns a phone number as the queue writes it: an international number begins with +.
-func phoneNumber(a smpp.Address) string {
-	if a.TON == tonInternational && a.Number != "" && !strings.HasPrefix(a.Number, "+") {
-		return "+" + a.Number
-	}
-	return a.Number
 }

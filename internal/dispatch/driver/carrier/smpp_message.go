@@ -11,7 +11,7 @@ import (
 
 // These are types of numbers and numbering plans (sections 5.2.5 and 5.2.6 of SMPP 3.4).
 const (
-	tonInternational, tonName = 1, 5
+	tonInternational, tonName = smpp.International, smpp.Name
 	npiISDN, npiNone          = 1, 0
 )
 

@@ -19,7 +19,7 @@ type trace struct {
 	pdus []provider.PDU
 }
 
-// set begins or ends to record. It forgets what was recorded if it changes anything.
+// set begins or ends to record. It discards what was recorded if it changes anything.
 func (t *trace) set(isOn bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

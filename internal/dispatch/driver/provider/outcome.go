@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/sensitive"
 	"lksms/internal/platform/characters"
 )
@@ -26,6 +27,15 @@ type Outcome struct {
 	Answer     string        // the provider's answer without secrets, at most MaxAnswer characters; empty: no answer
 	RetryAfter time.Duration // for a refusal: time until the retry; 0: the retry delay of the channel
 	Pause      Pause         // for Trouble: the pause that the provider asked for
+}
+
+// ReadAsChinese returns the outcome for a recipient abroad whose digits a provider in China would read as a Chinese mobile number, such as +1 650 555 0123. It
+// returns nil for all other recipients.
+func ReadAsChinese(recipient string) *Outcome {
+	if !phone.IsMobileOfChina("+86" + strings.TrimPrefix(recipient, "+")) {
+		return nil
+	}
+	return &Outcome{Permanent: true, Unasked: true, Code: "read_as_chinese", Error: "the provider would read this number as a Chinese one, and a stranger would get the message"}
 }
 
 // Pause is the pause that a provider asked for.

@@ -60,6 +60,9 @@ func (h *Handlers) ListSenders(ctx context.Context, req api.ListSendersRequestOb
 		return nil, err
 	}
 	items, next, err := paging.TryPage(rows, limit, h.senderOf, func(row sender.Row) string { return paging.IDText(row.ID) })
+	for _, one := range items {
+		hideCompanies(ctx, one)
+	}
 	return api.ListSenders200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.SenderPage{Items: items, NextCursor: next}}, err
 }
 
@@ -67,7 +70,15 @@ func (h *Handlers) ListSenders(ctx context.Context, req api.ListSendersRequestOb
 func (h *Handlers) GetSender(ctx context.Context, req api.GetSenderRequestObject) (api.GetSenderResponseObject, error) {
 	row, err := h.services.Senders.Get(ctx, caller.OwnCompany(ctx), req.SenderNo)
 	answer, err := h.senderAnswer(row, err)
+	hideCompanies(ctx, answer.Data)
 	return api.GetSender200JSONResponse(answer), err
+}
+
+// hideCompanies removes the names of companies from the configuration of a sender if the caller belongs to a company: it must not learn which others exist.
+func hideCompanies(ctx context.Context, one api.Sender) {
+	if caller.OwnCompany(ctx) != nil {
+		delete(one.Config, "extensions")
+	}
 }
 
 // UpdateSender changes a sender.

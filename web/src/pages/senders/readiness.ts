@@ -51,7 +51,7 @@ function isInHours(sender: Sender): boolean {
 }
 
 /** Why a sender of a kind is not ready, if its fields show no reason; other kinds: its interval. */
-const unready: Partial<Record<Sender['kind'], string>> = { app: 'intervalOrSims', smpp: 'intervalOrLinks' }
+const unready: Partial<Record<Sender['kind'], string>> = { app: 'intervalOrSims', smpp: 'intervalOrLinks', cmpp: 'intervalOrLinks' }
 
 /** The state of a sender. A reason that somebody must remove comes first. `silent`: the live figures say that it has not polled lately. */
 export function standingOf(sender: Sender, silent = sender.is_silent): Standing {
