@@ -222,6 +222,52 @@ func TestDriverWithoutLinksTriesNoMessage(t *testing.T) {
 	}
 }
 
+// C1: a carrier that cuts its links often does not make the driver wait longer each time, as long as messages are sent between.
+func TestLinkThatSentMessagesOpensAgainSoon(t *testing.T) {
+	t.Parallel()
+	c, err := smsc.Listen("127.0.0.1:0", simulated.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	opened := make(chan time.Time, 1)
+	tools := provider.Tools{
+		Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler), Take: func(context.Context, provider.Incoming) error { return nil },
+		Began: func(ctx context.Context, _ provider.Message) (context.Context, func(provider.Outcome)) {
+			return ctx, func(provider.Outcome) {}
+		},
+		MayBegin: func(context.Context, provider.Message) bool { return true },
+		Opened:   func(context.Context) { opened <- time.Now() },
+	}
+	d, err := NewSMPP(SMPPConfig{Host: c.Addr(), SystemID: "acme"}, tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.Run(running, 1)
+	}()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	<-opened
+	for cut := 1; cut <= 3; cut++ {
+		d.Send(t.Context(), []provider.Message{{Recipient: "+491511234567", Content: "x"}}, func(_ int, o provider.Outcome) {
+			if !o.OK {
+				t.Errorf("outcome %+v", o)
+			}
+		})
+		began := time.Now()
+		c.Cut()
+		if wait := (<-opened).Sub(began); cut == 3 && wait > 2*firstRetry {
+			t.Errorf("after %d cuts, the link opened again after %s", cut, wait)
+		}
+	}
+}
+
 // C1: a configured status takes precedence, by its name and by its number, also if the signature is the source address.
 func TestConfiguredStatusesTakePrecedence(t *testing.T) {
 	for name, want := range map[string]judgement{"": refuse, "0x0000000A": retryLater, "ESME_RINVSRCADR": retryLater} {

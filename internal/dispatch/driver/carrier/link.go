@@ -17,7 +17,7 @@ import (
 const (
 	firstRetry = time.Second // wait after the first failure of a link
 	maxRetry   = time.Minute // each further failure doubles the wait, up to this
-	steadyFor  = time.Minute // a link that was open for this time begins again with firstRetry
+	steadyFor  = time.Minute // a link that was open for this time, or that carried a message or a receipt, begins again with firstRetry
 	closeLimit = 1500 * time.Millisecond
 	maxError   = 500 // characters of LinkState.Error
 )
@@ -57,12 +57,12 @@ func (l *link[P]) run(ctx context.Context) {
 	l.received.Store(0)
 	wait, hosts := firstRetry, l.d.settings.hosts
 	for nth := 0; ctx.Err() == nil; nth++ {
-		began := time.Now()
+		began, carried := time.Now(), l.carried()
 		err := l.connect(ctx, hosts[nth%len(hosts)])
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) > steadyFor {
+		if time.Since(began) > steadyFor || l.carried() > carried {
 			wait = firstRetry
 		}
 		l.fail(err)
@@ -78,6 +78,9 @@ func (l *link[P]) run(ctx context.Context) {
 		wait = min(2*wait, maxRetry)
 	}
 }
+
+// carried returns the number of messages and receipts that were exchanged since run began.
+func (l *link[P]) carried() int64 { return l.sent.Load() + l.received.Load() }
 
 func (l *link[P]) fail(err error) {
 	l.d.mu.Lock()
