@@ -39,7 +39,7 @@ func New(s *stack.Stack, l *load.Load, t *load.Tenants) ([]Crowd, error) {
 	}
 	u.Host, u.User = s.ClientProxy.Address(), url.UserPassword(shopRole, stack.Password)
 	u.RawQuery = url.Values{"sslmode": {"disable"}, "application_name": {shopRole}}.Encode()
-	return []Crowd{newStarters(l), &erasures{load: l, stack: s, tenants: t}, &shop{load: l, stack: s, url: u.String()}, newElders(l, s), newPeople(l, s, t), newSleepers(l, s, t), newCodes(l, s, t)}, nil
+	return []Crowd{newStarters(l), &erasures{load: l, stack: s, tenants: t}, &shop{load: l, stack: s, url: u.String()}, newElders(l, s), newPeople(l, s, t), newSleepers(l, s, t), newCodes(l, s, t), newCarriers(l, s, t)}, nil
 }
 
 // createTenant creates a company, a user with its name who submits for it, and senders that are not shared.

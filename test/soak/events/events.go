@@ -409,15 +409,15 @@ CREATE TEMP TABLE nameless (name text, id text)`
 // eventInvariants must hold when no client runs and all events up to $2 were posted and pulled. Later events can exist, because alerts still fire and resolve.
 // $1 is the id of the last row of report_logs that was written before the first listener existed.
 var eventInvariants = []check.Invariant{
-	{Name: "every end of a task has exactly one event, and no other event of a task exists", SQL: `
+	{Name: "every end of a task has exactly one event, and so has each result of its receipts; no other event of a task exists", SQL: `
 		SELECT coalesce(f.type, 'no event') || ' of ' || coalesce(r.task_id, f.task_id) || ' after ' || coalesce(r.type, 'nothing')
 		FROM (
 			SELECT l.id, l.task_id, l.created_at, m.company_id, m.submitted_by, CASE l.effect
 					WHEN 'success' THEN 'message.sent' WHEN 'cancelled' THEN 'message.cancelled' WHEN 'expired' THEN 'message.expired'
-					ELSE 'message.failed'
+					WHEN 'delivered' THEN 'message.delivered' WHEN 'undelivered' THEN 'message.undelivered' ELSE 'message.failed'
 				END AS type
 			FROM report_logs l JOIN messages m USING (task_id)
-			WHERE l.id > $1 AND l.effect IN ('success', 'failed', 'exhausted', 'unclear', 'cancelled', 'expired')
+			WHERE l.id > $1 AND (l.effect IN ('success', 'failed', 'exhausted', 'unclear', 'cancelled', 'expired') OR l.event = 'receipt')
 		) r
 			FULL JOIN (SELECT * FROM feed WHERE task_id IS NOT NULL) f ON f.log_id = r.id
 		WHERE (r.task_id, r.company_id, r.submitted_by, r.type, r.created_at) IS DISTINCT FROM (f.task_id, f.company_id, f.submitted_by, f.type, f.at)`},

@@ -95,7 +95,8 @@ var snapshots = []check.Invariant{
 		WHERE s.id IS NULL OR f.lease_limit IS NULL OR s.is_paced <> (f.lease_segments IS NOT NULL)
 			OR f.lease_until < coalesce(m.expires_at, 'infinity') -- another invariant checks leases that end at expires_at
 				AND f.lease_until <> f.leased_at + coalesce(make_interval(secs => s.lease_seconds), '` + stack.Lease.String() + `')
-				AND NOT (starts_with(f.app_id, '` + crowds.StartPrefix + `') AND f.lease_until = f.leased_at + make_interval(secs => ` + strconv.Itoa(crowds.StartSeconds) + `))`},
+				AND NOT (starts_with(f.app_id, '` + crowds.StartPrefix + `') AND f.lease_until = f.leased_at + make_interval(secs => ` + strconv.Itoa(crowds.StartSeconds) + `))
+				AND NOT (starts_with(f.app_id, '` + crowds.CarrierPrefix + `') AND f.lease_until > f.leased_at + make_interval(secs => s.lease_seconds))`},
 	// Two columns are not compared. pool_id changes with the routes. expires_at of a notification's messages can differ, because the end of a notification
 	// withdraws its leased messages.
 	{Name: "queue and report_logs repeat the columns of their messages", SQL: `
@@ -404,9 +405,10 @@ func CountersEqualRows(ctx context.Context, conn *pgx.Conn, s *stack.Stack) (che
 }
 
 // idleGoroutines and deadTuples are the limits of an idle server and table. For a minute after the load, connections stay open, and each connection needs two
-// goroutines. A driven sender has at most 16 connections to its provider, and the webhooks have at most 64 connections to their receiver.
+// goroutines. A driven sender has at most 16 connections to its provider, and the webhooks have at most 64 connections to their receiver. A link to a carrier
+// stays open. It has at most two sessions with five goroutines each, and three more.
 const (
-	idleGoroutines = 50 + 2*16*(load.Pushed+2) + 2*64 // load.Pushed and two more driven senders (sick and well); 2*64 for the webhooks
+	idleGoroutines = 50 + 2*16*(load.Pushed+2) + 2*64 + 13*crowds.CarrierLinks // load.Pushed and two more driven senders (sick and well); 2*64 for the webhooks
 	deadTuples     = 100
 )
 

@@ -56,6 +56,11 @@ var Finders = map[string]string{
 	"sixth":    "a verification counts each answered check, and at most five",
 	"stale":    "only the last valid code of a person is approved",
 	"detached": "each message with a code belongs to one verification",
+	"resent":   "a carrier gets no part twice under fail",
+	"doubted":  "under retry, a message through a carrier is FAILED only",
+	"forgot":   "each receipt of a carrier is matched",
+	"part":     "a message through a carrier is delivered if",
+	"dropped":  "each receipt of a carrier that was accepted is stored",
 }
 
 // change replaces the only occurrence of before in a file of the project.
@@ -89,6 +94,8 @@ const (
 	capping   = "internal/dispatch/caps/caps.go"
 	admitting = "internal/dispatch/queue/admit/admit.go"
 	codes     = "internal/audience/verification/start.go"
+	linking   = "internal/dispatch/driver/carrier/carrier.go"
+	matching  = "internal/dispatch/receipt/match.go"
 
 	verifications = "gen/verificationq/verification.sql.go"
 )
@@ -317,6 +324,23 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 	{"stale", "a replaced verification remains valid", []change{
 		{verifications, "SET status = CASE WHEN v.expires_at <= clock_timestamp() THEN 'expired' ELSE 'cancelled' END, ended_at = least(v.expires_at, clock_timestamp()),\n        digest = NULL, sealed = NULL\n",
 			"SET purpose = v.purpose || v.verification_id\n"},
+	}},
+	{"resent", "a part whose link was cut before its answer is sent again", []change{
+		{linking, "\t\tcase errors.Is(err, pdulink.ErrUnclear):\n", "\t\tcase errors.Is(err, pdulink.ErrTimeout):\n"},
+		{linking, "case errors.Is(err, pdulink.ErrNotSent): //", "case errors.Is(err, pdulink.ErrNotSent), errors.Is(err, pdulink.ErrUnclear): //"},
+	}},
+	{"doubted", "a part that the carrier did not answer ends its message", []change{
+		{linking, "\tif taken == 0 {\n", "\tif taken == 0 && !o.Unknown {\n"},
+	}},
+	{"forgot", "a receipt without a message, such as one before its answer, is not matched later", []change{
+		{matching, "\t\t\tif len(matched) > 0 {\n\t\t\t\tparams.Found = append(params.Found, rows[0].ID)\n",
+			"\t\t\tparams.Found = append(params.Found, rows[0].ID)\n\t\t\tif len(matched) > 0 {\n"},
+	}},
+	{"part", "a long message is delivered with its first part", []change{
+		{matching, "\tif len(parts) == 0 {\n", "\tif len(parts) >= 0 {\n"},
+	}},
+	{"dropped", "a receipt is answered before it is stored, which ends with its request", []change{
+		{"internal/dispatch/receipt/link.go", "\tif _, err := s.calls.Do(ctx, p); err != nil {\n\t\treturn err\n\t}\n", "\tgo func() { _, _ = s.calls.Do(ctx, p) }()\n"},
 	}},
 	{"low", "each claim below a mark tells that the balance is low", []change{
 		{claims, "me.has_balance AND me.balance > mark.level AND me.balance - taken.segments", "me.has_balance AND me.balance - taken.segments"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -77,6 +78,11 @@ func (sc *Scene) SetUp(ctx context.Context) (err error) {
 func (sc *Scene) Close() {
 	if sc.events != nil {
 		sc.events.Close()
+	}
+	for _, c := range sc.Crowds {
+		if listener, isListener := c.(io.Closer); isListener {
+			_ = listener.Close() // no messages to it remain
+		}
 	}
 	_ = sc.Load.Provider.Server.Close() // no calls to the provider remain
 }

@@ -24,6 +24,9 @@ type Options struct {
 	TLS             *tls.Config            // nil: connections are not encrypted
 	Window          int                    // requests that are handled at the same time; 0: 1000
 	Forgets         bool                   // Seen returns nothing, so that the server can run for a long time
+
+	// Receipted is called when a receipt needs no further attempt: a client accepted it, or none did for a long time. Close ends receipts without a call. nil: none.
+	Receipted func(m Message, r Receipt, isAccepted bool)
 }
 
 // Message is a message that a client submitted, or a part of one.
@@ -209,7 +212,7 @@ func (c *Client[P]) Submit(ctx context.Context, m Message) (a Answer, isSent boo
 			late = append(late, r)
 			continue
 		}
-		_ = s.deliver(s.protocol.Receipt(m, r)) // no client: the receipt is lost
+		s.deliverReceipt(m, r)
 	}
 	if len(late) > 0 {
 		s.running.Go(func() {
@@ -219,7 +222,7 @@ func (c *Client[P]) Submit(ctx context.Context, m Message) (a Answer, isSent boo
 					return
 				case <-time.After(r.After):
 				}
-				_ = s.deliver(s.protocol.Receipt(m, r))
+				s.deliverReceipt(m, r)
 			}
 		})
 	}
@@ -227,6 +230,14 @@ func (c *Client[P]) Submit(ctx context.Context, m Message) (a Answer, isSent boo
 		_ = c.Conn.Close() // the session notices it
 	}
 	return a, !a.Cut && !a.Silent
+}
+
+// deliverReceipt sends a receipt. If no client accepts it, it is lost.
+func (s *Server[P]) deliverReceipt(m Message, r Receipt) {
+	err := s.deliver(s.protocol.Receipt(m, r))
+	if s.options.Receipted != nil && s.ctx.Err() == nil {
+		s.options.Receipted(m, r, err == nil)
+	}
 }
 
 // repeats is how often a receipt or a message is sent until a client accepts it.
