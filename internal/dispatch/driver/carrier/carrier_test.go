@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -222,6 +223,61 @@ func TestDriverWithoutLinksTriesNoMessage(t *testing.T) {
 	}
 }
 
+// runSMPP runs the first link of a driver until stop is called. It calls opened when the link is open.
+func runSMPP(t *testing.T, config SMPPConfig, opened func()) (d *Driver[*smpp.PDU], stop func()) {
+	t.Helper()
+	d, err := NewSMPP(config, provider.Tools{
+		Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler), Take: func(context.Context, provider.Incoming) error { return nil },
+		Began: func(ctx context.Context, _ provider.Message) (context.Context, func(provider.Outcome)) {
+			return ctx, func(provider.Outcome) {}
+		},
+		MayBegin: func(context.Context, provider.Message) bool { return true },
+		Opened:   func(context.Context) { opened() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.Run(running, 1)
+	}()
+	return d, func() {
+		cancel()
+		<-ended
+	}
+}
+
+// C1: a message that waits for a slot in the window, while the carrier does not answer, is not sent after its end.
+func TestWaitForASlotInTheWindowEndsWithTheMessage(t *testing.T) {
+	t.Parallel()
+	var ends atomic.Pointer[time.Time]
+	c, err := smsc.Listen("127.0.0.1:0", simulated.Options{Answer: func(simulated.Message) simulated.Answer {
+		return simulated.Answer{Delay: time.Until(*ends.Load()) + 100*time.Millisecond}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	opened := make(chan struct{}, 1)
+	d, stop := runSMPP(t, SMPPConfig{Host: c.Addr(), SystemID: "acme", Window: 1, Binds: 2}, func() { opened <- struct{}{} }) // the second link is not open
+	defer stop()
+	<-opened
+	at := time.Now().Add(500 * time.Millisecond)
+	ends.Store(&at)
+	all := []provider.Message{{Recipient: "+491511234567", Content: "a", ValidUntil: at}, {Recipient: "+491511234567", Content: "b", ValidUntil: at}}
+	var sent atomic.Int32
+	d.Send(t.Context(), all, func(_ int, o provider.Outcome) {
+		if o.OK {
+			sent.Add(1)
+		}
+	})
+	if n := len(c.Seen()); n != 1 || sent.Load() != 1 {
+		t.Errorf("the carrier got %d messages, and %d were sent; want 1", n, sent.Load())
+	}
+}
+
 // C1: a carrier that cuts its links often does not make the driver wait longer each time, as long as messages are sent between.
 func TestLinkThatSentMessagesOpensAgainSoon(t *testing.T) {
 	t.Parallel()
@@ -231,28 +287,8 @@ func TestLinkThatSentMessagesOpensAgainSoon(t *testing.T) {
 	}
 	defer func() { _ = c.Close() }()
 	opened := make(chan time.Time, 1)
-	tools := provider.Tools{
-		Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler), Take: func(context.Context, provider.Incoming) error { return nil },
-		Began: func(ctx context.Context, _ provider.Message) (context.Context, func(provider.Outcome)) {
-			return ctx, func(provider.Outcome) {}
-		},
-		MayBegin: func(context.Context, provider.Message) bool { return true },
-		Opened:   func(context.Context) { opened <- time.Now() },
-	}
-	d, err := NewSMPP(SMPPConfig{Host: c.Addr(), SystemID: "acme"}, tools)
-	if err != nil {
-		t.Fatal(err)
-	}
-	running, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		d.Run(running, 1)
-	}()
-	defer func() {
-		stop()
-		<-ended
-	}()
+	d, stop := runSMPP(t, SMPPConfig{Host: c.Addr(), SystemID: "acme"}, func() { opened <- time.Now() })
+	defer stop()
 	<-opened
 	for cut := 1; cut <= 3; cut++ {
 		d.Send(t.Context(), []provider.Message{{Recipient: "+491511234567", Content: "x"}}, func(_ int, o provider.Outcome) {
