@@ -368,9 +368,6 @@ func (s *Service) resend(ctx context.Context, id string, client Client, raw []by
 	if err != nil {
 		return Started{}, renameResent(err)
 	}
-	if _, err := s.Tasks.CancelUnsent(ctx, row.TaskIds, by); err != nil { // of what still waits, the person gets only the new message
-		s.Log.WarnContext(ctx, "the earlier messages of a verification were not cancelled", "task_ids", row.TaskIds, "error", err)
-	}
 	return m.started, nil
 }
 

@@ -217,19 +217,6 @@ func TestAResendRepeatsTheCode(t *testing.T) {
 	b.expect(started.VerificationID, code, "approved 4")
 }
 
-func TestAResendReplacesAMessageThatStillWaits(t *testing.T) {
-	b := stepsOf{newServer(t)}
-	started := start(b.Bundle, nil)
-	allowMore(b.Bundle)
-	again := apptest.Decode[api.VerificationStarted](t, b.Expect(200, "", "POST", path+"/"+started.VerificationID+"/resend", nil))
-	if task := b.Task(started.TaskID); task.Status != api.TaskCancelled {
-		t.Errorf("the first message is %+v", task)
-	}
-	if got := b.Claim("app", 10); len(got) != 1 || got[0].TaskID != again.TaskID {
-		t.Errorf("the sender got %v", got)
-	}
-}
-
 func TestACancelledVerificationSendsNothing(t *testing.T) {
 	b := stepsOf{newServer(t)}
 	started := start(b.Bundle, nil)
