@@ -521,7 +521,7 @@ func migratorURL(databaseURL string, conn *pgx.Conn, name string) (*url.URL, err
 		return nil, errors.New("DATABASE_URL has parameters that cannot be read")
 	}
 	for setting := range query {
-		if strings.HasPrefix(setting, "pool_") || slices.Contains(ownSettings, setting) {
+		if strings.HasPrefix(setting, "pool_") || strings.EqualFold(setting, "client_encoding") || slices.Contains(ownSettings, setting) {
 			query.Del(setting)
 		}
 	}
@@ -534,6 +534,7 @@ func migratorURL(databaseURL string, conn *pgx.Conn, name string) (*url.URL, err
 	}
 	query.Set("application_name", name)
 	query.Set("binary_parameters", "yes")
+	query.Set("client_encoding", "UTF8")
 	cfg := conn.Config()
 	out := &url.URL{Scheme: "postgres", User: url.User(cfg.User), Path: "/" + cfg.Database}
 	if cfg.Password != "" {

@@ -347,6 +347,21 @@ func TestADatabaseWithoutUTF8IsRefused(t *testing.T) {
 	}
 }
 
+// The driver of dbmate refuses every other encoding.
+func TestMigrationsIgnoreTheEncodingOfTheURL(t *testing.T) {
+	t.Parallel()
+	for _, parameter := range []string{"client_encoding=GBK", "options=-c%20client_encoding%3DGBK"} {
+		url := pgtest.NewEmpty(t)
+		if _, err := migrate.Up(t.Context(), url+"&"+parameter, nil); err != nil {
+			t.Errorf("%s: %v", parameter, err)
+		}
+		var isWhole bool
+		if err := open(t, url).QueryRow(t.Context(), "SELECT bool_and(sql_inbox_number(n) = '13712345678') FROM (VALUES ('137\u200b12345678')) AS v (n)").Scan(&isWhole); err != nil || !isWhole {
+			t.Errorf("%s: functions contain other characters: %v", parameter, err)
+		}
+	}
+}
+
 // Without the migration lock, a migration would run concurrently with the migration of another server.
 func TestAMigrationEndsWhenItsLockIsLost(t *testing.T) {
 	t.Parallel()

@@ -108,7 +108,7 @@ func setCommonSettings(cfg *pgxpool.Config) {
 	if _, set := cfg.ConnConfig.RuntimeParams["application_name"]; !set {
 		cfg.ConnConfig.RuntimeParams["application_name"] = applicationName
 	}
-	cfg.ConnConfig.RuntimeParams["datestyle"] = "ISO, MDY" // exports must not depend on the date format of the database; PgBouncer supports this parameter
+	pin(cfg.ConnConfig.RuntimeParams, "datestyle", "ISO, MDY") // exports must not depend on the date format of the database; PgBouncer supports this parameter
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		registerTypes(conn.TypeMap())
 		_, err := conn.Exec(ctx, noJIT, pgx.QueryExecModeExec, int32(conn.PgConn().PID()))

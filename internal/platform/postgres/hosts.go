@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,6 +25,8 @@ const connectLimit = 5 * time.Second
 
 // settle makes a connection to several hosts skip hosts that hang. If the URL sets no target_session_attrs, the connection also skips read-only hosts.
 //
+// A role or a URL can request another encoding of texts. settle requests UTF-8, which pgx sends and expects.
+//
 // A URL can request unnamed statements, because a pooler can assign each message to another session. settle then uses CacheDescribe: of the pgx modes with only
 // unnamed statements, only this mode knows the types of parameters, which jsonb and arrays of records need.
 func settle(cfg *pgx.ConnConfig) {
@@ -33,9 +36,20 @@ func settle(cfg *pgx.ConnConfig) {
 	if cfg.ValidateConnect == nil && len(hostsOf(&cfg.Config)) > 1 {
 		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
+	pin(cfg.RuntimeParams, "client_encoding", "UTF8") // stronger than ALTER ROLE and than the options of the URL; PgBouncer supports this parameter
 	if (cfg.DefaultQueryExecMode == pgx.QueryExecModeExec || cfg.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol) && cfg.DescriptionCacheCapacity > 0 {
 		cfg.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
+}
+
+// pin sets a parameter of PostgreSQL, whose name a URL can write in upper case.
+func pin(params map[string]string, name, value string) {
+	for other := range params {
+		if strings.EqualFold(other, name) {
+			delete(params, other)
+		}
+	}
+	params[name] = value
 }
 
 // hostsOf returns the ways to connect, grouped by host: each host can be tried with TLS and without TLS.
