@@ -1,6 +1,7 @@
 package sqlinbox_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -94,5 +95,56 @@ func TestGrantLimitsResourcesOfRole(t *testing.T) {
 	}
 	if got := apptest.Scan[string](b, settings, own); got != "3 temp_file_limit=5MB" {
 		t.Errorf("the limits that the role had before became %q", got)
+	}
+}
+
+// A grant limits a role, and a revocation takes its rights. Both would stop the service if the role belonged to the service.
+func TestRoleOfTheServiceIsNotGranted(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	admin := connect(t, pgtest.Admin(t, b.Options.DatabaseURL))
+	owner := apptest.Scan[string](b, "SELECT current_user")
+	member, _ := newRole(b)
+	group, _ := newRole(b)
+	writer, _ := newRole(b)
+	created, _ := newRole(b)
+	exec(t, admin, fmt.Sprintf("GRANT %[1]s TO %[2]s; GRANT INSERT ON queue TO %[3]s; GRANT %[4]s TO %[1]s", owner, member, writer, group))
+	if scan[int](t, admin, "SELECT current_setting('server_version_num')::integer") >= 160000 {
+		exec(t, admin, fmt.Sprintf("GRANT %s TO %s WITH ADMIN TRUE, INHERIT FALSE, SET FALSE", created, owner)) // as CREATE ROLE does
+	}
+	super := scan[string](t, admin, "SELECT current_user")
+	asOwner := sqlinbox.NewRoles(b.App.DB)
+	asSuper, err := postgres.Open(t.Context(), pgtest.Admin(t, b.Options.DatabaseURL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer asSuper.Close()
+	refused := func(who string, roles sqlinbox.Roles, role, why string) {
+		t.Helper()
+		if err := roles.Grant(t.Context(), "user-of-acme", role); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s grants to %s: %v, want %q", who, role, err, why)
+		}
+	}
+	refused("the owner", asOwner, owner, "connect with it")
+	refused("the owner", asOwner, super, "is a superuser")
+	refused("the owner", asOwner, member, "is a member of the role that owns")
+	refused("the owner", asOwner, group, "is a member of it")
+	refused("the owner", asOwner, writer, "can write the tables")
+	refused("a superuser", sqlinbox.NewRoles(asSuper), owner, "owns the schema lksms")
+	for _, roles := range []sqlinbox.Roles{asOwner, sqlinbox.NewRoles(asSuper)} {
+		if err := roles.Grant(t.Context(), "user-of-acme", created); err != nil {
+			t.Error(err)
+		}
+	}
+
+	exec(t, admin, "INSERT INTO sql_roles (role_name, user_id) SELECT $1, id FROM users WHERE username = 'user-of-acme'", owner) // as an earlier version did
+	if err := asOwner.Revoke(t.Context(), owner); err != nil {
+		t.Error(err)
+	}
+	if !scan[bool](t, admin, "SELECT has_schema_privilege($1, 'lksms', 'USAGE') AND has_table_privilege($1, 'lksms.outgoing', 'INSERT')", owner) {
+		t.Error("the owner lost its rights")
+	}
+	if n := b.Count("SELECT count(*) FROM sql_roles WHERE role_name = '" + owner + "'"); n != 0 {
+		t.Error("the owner can still submit")
 	}
 }

@@ -1,6 +1,7 @@
 package sqlinbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,8 +29,50 @@ var (
 	errNoRole = fault.InvalidField("role", fault.NotThere, nil)
 )
 
+// roleOfService is a query that returns why a role belongs to the service or its owners, or an empty text for another role. Such a role needs no grant. The
+// limits of a grant would slow down the service, and a revocation would take its rights. pg_has_role is true for all roles if the connected role is a
+// superuser, so the query follows memberships itself. A membership that neither inherits nor can be assumed does not count: a role that creates roles gets one
+// in each. The query is not in db/queries because sqlc does not support pg_roles.
+const roleOfService = `WITH RECURSIVE given AS (
+		SELECT r.oid, r.rolname, r.rolsuper FROM pg_roles r WHERE r.rolname = $1
+	), owners AS (
+		SELECT n.nspowner AS oid FROM pg_namespace n WHERE n.nspname = 'lksms'
+		UNION
+		SELECT c.relowner FROM pg_class c WHERE c.oid = 'queue'::regclass
+	), members AS (
+		SELECT m.member, m.roleid FROM pg_auth_members m
+		WHERE coalesce((to_jsonb(m) ->> 'set_option')::boolean, true) OR coalesce((to_jsonb(m) ->> 'inherit_option')::boolean, true)
+	), connected AS (
+		SELECT r.oid FROM pg_roles r WHERE r.rolname IN (current_user, session_user)
+		UNION
+		SELECT m.roleid FROM connected c JOIN members m ON m.member = c.oid
+	), roles_of_given AS (
+		SELECT g.oid FROM given g
+		UNION
+		SELECT m.roleid FROM roles_of_given o JOIN members m ON m.member = o.oid
+	)
+	SELECT CASE
+		WHEN g.rolsuper THEN 'it is a superuser'
+		WHEN g.rolname IN (current_user, session_user) THEN 'this command and the service connect with it'
+		WHEN g.oid IN (SELECT o.oid FROM owners o) THEN 'it owns the schema lksms or the tables of the service'
+		WHEN g.oid IN (SELECT c.oid FROM connected c) THEN 'the role with which this command connects is a member of it'
+		WHEN EXISTS (SELECT FROM roles_of_given o WHERE o.oid IN (SELECT w.oid FROM owners w)) THEN 'it is a member of the role that owns the tables of the service'
+		WHEN has_table_privilege(g.oid, 'queue'::regclass, 'INSERT') THEN 'it can write the tables of the service'
+		ELSE ''
+	END
+	FROM given g`
+
+// belongsToService returns why a role belongs to the service or its owners, or an empty text for another role, or for a role that does not exist.
+func (r Roles) belongsToService(ctx context.Context, role string) (why string, err error) {
+	err = r.db.QueryRow(ctx, roleOfService, role).Scan(&why)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	return why, postgres.Wrap("read role", err, nil)
+}
+
 // Grant allows a role to submit for a user, and replaces the role's previous user. Fault: request.invalid if the role or user does not exist, or if the user
-// is not allowed to submit.
+// is not allowed to submit. A role of the service or its owners is refused: the error says why.
 func (r Roles) Grant(ctx context.Context, username, role string) error {
 	return r.db.Tx(ctx, func(ctx context.Context) error {
 		exists, err := r.q.SqlRoleExists(ctx, role)
@@ -39,6 +82,9 @@ func (r Roles) Grant(ctx context.Context, username, role string) error {
 		case !exists:
 			return errNoRole
 		}
+		if why, err := r.belongsToService(ctx, role); err != nil || why != "" {
+			return cmp.Or(err, fmt.Errorf("the role %s cannot be granted: %s. Create another role for the program that submits", role, why))
+		}
 		if _, err := r.q.SqlRolePut(ctx, sqlinboxq.SqlRolePutParams{RoleName: role, Username: username}); err != nil {
 			return postgres.Wrap("store role", err, errNoUser)
 		}
@@ -46,12 +92,18 @@ func (r Roles) Grant(ctx context.Context, username, role string) error {
 	})
 }
 
-// Revoke takes the rights that Grant gave to a role. It also succeeds if the role no longer exists. Fault: request.invalid for a role that is not allowed
-// to submit.
+// Revoke takes the rights that Grant gave to a role. It also succeeds if the role no longer exists. A role of the service or its owners retains its rights,
+// and only no longer submits. Fault: request.invalid for a role that is not allowed to submit.
 func (r Roles) Revoke(ctx context.Context, role string) error {
 	return r.db.Tx(ctx, func(ctx context.Context) error {
-		if err := r.q.SqlRoleRevoke(ctx, role); err != nil {
-			return fmt.Errorf("revoke as the owner of the schema lksms: %w", err)
+		why, err := r.belongsToService(ctx, role)
+		if err != nil {
+			return err
+		}
+		if why == "" {
+			if err := r.q.SqlRoleRevoke(ctx, role); err != nil {
+				return fmt.Errorf("revoke as the owner of the schema lksms: %w", err)
+			}
 		}
 		n, err := r.q.SqlRoleDelete(ctx, role)
 		return postgres.DeletedOne(n, err, "delete role", errNoRole)
