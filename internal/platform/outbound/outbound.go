@@ -36,7 +36,8 @@ func (p Policy) Public() Policy {
 	return p
 }
 
-// Networks parses addresses and networks. A single address becomes a network of one address.
+// Networks parses addresses and networks. A single address becomes a network of one address. IPv4 addresses in IPv6 notation (::ffff:10.0.0.0/104) become IPv4
+// networks, because Contains compares IPv4 addresses.
 func Networks(texts []string) ([]netip.Prefix, error) {
 	all := make([]netip.Prefix, 0, len(texts))
 	for _, text := range texts {
@@ -50,9 +51,20 @@ func Networks(texts []string) ([]netip.Prefix, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%q is neither an address nor a network", text)
 		}
-		all = append(all, network.Masked())
+		all = append(all, unmap(network.Masked()))
 	}
 	return all, nil
+}
+
+// mappedBits is the number of bits before the IPv4 address in an IPv6 address of the form ::ffff:10.0.0.1.
+const mappedBits = 96
+
+// unmap converts a masked network of IPv4 addresses in IPv6 notation to an IPv4 network.
+func unmap(network netip.Prefix) netip.Prefix {
+	if address := network.Addr(); address.Is4In6() && network.Bits() >= mappedBits {
+		return netip.PrefixFrom(address.Unmap(), network.Bits()-mappedBits)
+	}
+	return network
 }
 
 // Contains reports whether one of the networks contains an address, in any of its forms.
