@@ -73,10 +73,10 @@ func (s *server) inbox(w http.ResponseWriter, r *http.Request) error {
 // refresh asks phones to post the messages of a period that their app has not posted yet.
 func (s *server) refresh(w http.ResponseWriter, r *http.Request) error {
 	var asked struct {
-		DeviceID     *string    `json:"deviceId"`
-		Since        *time.Time `json:"since"`
-		Until        *time.Time `json:"until"`
-		MessageTypes []string   `json:"messageTypes"`
+		DeviceID     *string  `json:"deviceId"`
+		Since        *instant `json:"since"`
+		Until        *instant `json:"until"`
+		MessageTypes []string `json:"messageTypes"`
 	}
 	if err := read(r, &asked); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (s *server) refresh(w http.ResponseWriter, r *http.Request) error {
 		return fault.InvalidField("since", fault.Required, nil)
 	case asked.Until == nil:
 		return fault.InvalidField("until", fault.Required, nil)
-	case asked.Since.After(*asked.Until):
+	case time.Time(*asked.Since).After(time.Time(*asked.Until)):
 		return refuse("since: must not be after until")
 	case asked.MessageTypes != nil && !slices.Contains(asked.MessageTypes, typeSMS):
 		return &refusal{http.StatusNotImplemented, "messageTypes: this server receives only SMS"}
@@ -95,7 +95,7 @@ func (s *server) refresh(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	phones, err := s.Phones.AskExport(r.Context(), devices, mobile.Export{Since: *asked.Since, Until: *asked.Until})
+	phones, err := s.Phones.AskExport(r.Context(), devices, mobile.Export{Since: time.Time(*asked.Since), Until: time.Time(*asked.Until)})
 	if err != nil {
 		return err
 	}

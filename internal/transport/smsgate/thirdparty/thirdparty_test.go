@@ -279,6 +279,10 @@ func TestRejectionsUseFormatOfSMSGate(t *testing.T) {
 	period := fields{"since": "2026-11-01T00:00:00Z", "until": "2026-11-02T00:00:00Z"}
 	b.expect(501, "message", "POST", "/inbox/export", period, acme...)
 	b.expect(501, "message", "POST", "/messages/inbox/export", period, acme...)
+	for _, path := range []string{"/inbox/refresh", "/inbox/export", "/messages/inbox/export"} {
+		b.expect(400, "since", "POST", path, fields{"since": "2026-11-01T00:00:00", "until": "2026-11-02T00:00:00Z"}, acme...)
+		b.expect(400, "until", "POST", path, fields{"since": "2026-11-01T00:00:00Z", "until": "2026-11-02 00:00:00"}, acme...)
+	}
 	b.expect(501, "message", "GET", "/inbox/1/attachments/1", nil, acme...)
 }
 
