@@ -250,6 +250,18 @@ func TestSQLInboxCountsSegmentsAndChecksNumbersLikeServer(t *testing.T) {
 	}
 }
 
+func TestSQLInboxReadsFullWidthAndArabicDigits(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	shop, _ := roleOf(b, "user-of-acme")
+	for _, number := range []string{"١٣٧١٢٣٤٥٦٧٨", "۱۳۷۱۲۳۴۵۶۷۸", "１３７１２３４５６７８", "٠13712345678"} {
+		_, wrong := phone.Normalise("phone_number", number, "")
+		if _, err := shop.Exec(t.Context(), "SELECT lksms.enqueue($1, 'x')", number); (err != nil) != (wrong != nil) {
+			t.Errorf("%s: SQL says %v, HTTP %v", number, err, wrong)
+		}
+	}
+}
+
 // The ids that SQL generates have the same format as the ids of package queue: the day and a ULID of the time, in ascending order.
 func TestIDsOfTheSQLInboxAscendLikeIDsOfTheServer(t *testing.T) {
 	b := apptest.New(t)
