@@ -5104,6 +5104,16 @@ COMMENT ON COLUMN public.idempotency_keys.request_hash IS 'SHA-256 of the reques
 
 COMMENT ON COLUMN public.idempotency_keys.response IS 'the answer that a repeated request receives';
 
+CREATE TABLE public.idempotency_secret (
+    is_only boolean DEFAULT true NOT NULL,
+    secret bytea NOT NULL,
+    CONSTRAINT idempotency_secret_is_only CHECK (is_only)
+);
+
+COMMENT ON TABLE public.idempotency_secret IS 'One row: the secret of the installation, which the migration generates and nobody changes. platform/idempotency hashes the keys of its advisory locks with it. Every database role can hold an advisory lock, but only roles that read this table can know the key of the lock.';
+
+COMMENT ON COLUMN public.idempotency_secret.is_only IS 'Always true, so that the table has at most one row.';
+
 CREATE TABLE public.inbounds (
     id bigint NOT NULL,
     inbound_no text NOT NULL,
@@ -8138,6 +8148,9 @@ ALTER TABLE ONLY public.fruitless_submissions
 
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (username, operation, key);
+
+ALTER TABLE ONLY public.idempotency_secret
+    ADD CONSTRAINT idempotency_secret_pkey PRIMARY KEY (is_only);
 
 ALTER TABLE ONLY public.inbounds
     ADD CONSTRAINT inbounds_inbound_no_key UNIQUE (inbound_no);

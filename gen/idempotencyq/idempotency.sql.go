@@ -33,7 +33,9 @@ func (q *Queries) IdempotencyGet(ctx context.Context, arg IdempotencyGetParams) 
 }
 
 const idempotencyLock = `-- name: IdempotencyLock :one
-SELECT pg_try_advisory_xact_lock(hashtextextended($1::text || E'\n' || $2::text || E'\n' || $3::text, 0))
+SELECT pg_try_advisory_xact_lock(hashtextextended(encode(sha256(
+    coalesce((SELECT s.secret FROM idempotency_secret s), ''::bytea) || convert_to($1::text || E'\n' || $2::text || E'\n' || $3::text, 'UTF8')
+), 'hex'), 0))
 `
 
 type IdempotencyLockParams struct {
@@ -43,8 +45,8 @@ type IdempotencyLockParams struct {
 }
 
 // IdempotencyLock locks an idempotency key until the end of the transaction. It returns false if another transaction holds the lock. The lock is released when
-// the changes of its transaction are visible. Any database role could take this advisory lock. But the role would have to guess the key before the client sends
-// its request, and would delay only this request.
+// the changes of its transaction are visible. Any database role could take this advisory lock, and would reject the request. But the number of the lock depends
+// on a secret, so that only a role that can read the tables knows the number before the request.
 func (q *Queries) IdempotencyLock(ctx context.Context, arg IdempotencyLockParams) (bool, error) {
 	row := q.db.QueryRow(ctx, idempotencyLock, arg.Username, arg.Operation, arg.Key)
 	var pg_try_advisory_xact_lock bool

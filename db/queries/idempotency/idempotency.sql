@@ -1,8 +1,10 @@
 -- IdempotencyLock locks an idempotency key until the end of the transaction. It returns false if another transaction holds the lock. The lock is released when
--- the changes of its transaction are visible. Any database role could take this advisory lock. But the role would have to guess the key before the client sends
--- its request, and would delay only this request.
+-- the changes of its transaction are visible. Any database role could take this advisory lock, and would reject the request. But the number of the lock depends
+-- on a secret, so that only a role that can read the tables knows the number before the request.
 -- name: IdempotencyLock :one
-SELECT pg_try_advisory_xact_lock(hashtextextended(@username::text || E'\n' || @operation::text || E'\n' || @key::text, 0));
+SELECT pg_try_advisory_xact_lock(hashtextextended(encode(sha256(
+    coalesce((SELECT s.secret FROM idempotency_secret s), ''::bytea) || convert_to(@username::text || E'\n' || @operation::text || E'\n' || @key::text, 'UTF8')
+), 'hex'), 0));
 
 -- name: IdempotencyGet :one
 SELECT request_hash, response FROM idempotency_keys

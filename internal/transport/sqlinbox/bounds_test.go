@@ -98,6 +98,29 @@ func TestGrantLimitsResourcesOfRole(t *testing.T) {
 	}
 }
 
+// A role cannot know the lock of an idempotency key, and therefore not reject the request of a user who uses a key that can be guessed.
+func TestRoleThatOnlySubmitsCannotHoldIdempotencyKeys(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	shop, _ := roleOf(b, "user-of-acme")
+	send := func(key string) {
+		t.Helper()
+		b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": "13712345678", "content": "x"}, append(acme, "Idempotency-Key", key)...)
+	}
+	send("order-1041")
+	guess := apptest.Scan[string](b, "SELECT username || E'\\n' || operation || E'\\norder-1042' FROM idempotency_keys")
+	for _, hashed := range []string{"$1", "encode(sha256(convert_to($1, 'UTF8')), 'hex')"} {
+		exec(t, shop, "SELECT pg_advisory_lock(hashtextextended("+hashed+", 0))", guess)
+	}
+	if _, err := shop.Exec(t.Context(), "SELECT secret FROM idempotency_secret"); refusal(err).Code != "42501" {
+		t.Errorf("a role reads the secret: %v", err)
+	}
+	send("order-1042")
+	if length := b.Count("SELECT length(secret) FROM idempotency_secret"); length != 32 {
+		t.Errorf("the secret has %d bytes", length)
+	}
+}
+
 // A grant limits a role, and a revocation takes its rights. Both would stop the service if the role belonged to the service.
 func TestRoleOfTheServiceIsNotGranted(t *testing.T) {
 	b := apptest.New(t)
