@@ -14,6 +14,7 @@ import (
 
 	"lksms/gen/contactq"
 	"lksms/internal/audience/upload"
+	"lksms/internal/dispatch/address"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/platform/fault"
@@ -210,7 +211,7 @@ func (s *Service) Search(ctx context.Context, companyID int64, text string, afte
 	if err != nil {
 		return nil, nil, err
 	}
-	prefix := strings.ToLower(text) // in the same way as the SQL function fold_case
+	prefix := strings.ToLower(address.Visible(text)) // in the same way as the SQL function fold_case
 	from := after.from(prefix)
 	p := contactq.ContactSearchParams{
 		CompanyID: companyID, Prefix: prefix, AfterTerm: from.Term, AfterID: from.UserID, MaxRows: int32(fieldsFound*limit + 1),

@@ -77,7 +77,7 @@ func (f field) checkText(text string) *fault.Error {
 	return nil
 }
 
-// normalise checks the addresses of a contact, and converts the phone number to E.164. region applies to a number without a country code. nameOf returns the
+// normalise checks the addresses of a contact, converts the phone number to E.164, and removes invisible characters from the e-mail address. region applies to a number without a country code. nameOf returns the
 // name that the request uses for a field. Fault: request.invalid.
 func (c *Contact) normalise(region string, nameOf func(field string) string) error {
 	var wrong fault.Fields
@@ -88,8 +88,13 @@ func (c *Contact) normalise(region string, nameOf func(field string) string) err
 		}
 		c.Phone = &number
 	}
-	if email := optional.Value(c.Email); email != "" && !address.IsEmail(email) {
-		wrong.Invalid(nameOf("email"), fault.WrongFormat, nil)
+	if optional.Value(c.Email) != "" {
+		email, err := address.Read(directory.Email, *c.Email, "")
+		if err != nil {
+			wrong.Invalid(nameOf("email"), fault.WrongFormat, nil)
+		} else {
+			c.Email = &email.E164
+		}
 	}
 	return wrong.Err() //nolint:wrapcheck // the error is a fault
 }

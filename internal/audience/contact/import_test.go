@@ -90,6 +90,23 @@ func TestAListOfContactsIsImported(t *testing.T) {
 	}
 }
 
+// An erasure and a search find a person only if the stored address has no invisible characters.
+func TestEMailAddressesAreStoredWithoutInvisibleCharacters(t *testing.T) {
+	b := apptest.New(t)
+	b.PutContacts(map[string]any{"user_id": "a", "email": " zed@example.com\u200b"})
+	imported(b, nil, "user_id,email\nb,\u00a0zed@example.com\u00a0\nc,\ufeffzed@exam\u00adple.com\n")
+	if got := apptest.Scan[string](b, "SELECT string_agg(DISTINCT email, ' ') FROM contacts"); got != "zed@example.com" {
+		t.Errorf("%q is stored", got)
+	}
+	if found := search(b, "\u200bzed@example.com\u00a0", 10); len(found) != 3 {
+		t.Errorf("a search finds %v", found)
+	}
+	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"email": "\u00a0zed@example.com\u200b"})
+	if n := b.Count("SELECT count(*) FROM erasures WHERE 'zed@example.com' = ANY (asked_recipients) AND user_ids @> '{a,b,c}'"); n != 1 {
+		t.Error("an erasure does not find the contacts: ", apptest.Scan[string](b, "SELECT string_agg(e::text, ' ') FROM erasures e"))
+	}
+}
+
 func TestInvalidRowsAreReportedAndOtherRowsAreImported(t *testing.T) {
 	b := apptest.New(t)
 	full := map[string]string{}

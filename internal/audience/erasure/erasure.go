@@ -12,6 +12,7 @@ import (
 
 	"lksms/gen/erasureq"
 	"lksms/internal/audience/contact"
+	"lksms/internal/dispatch/address"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/platform/erase"
@@ -91,7 +92,8 @@ func (s *Service) Start(ctx context.Context, r Request) (Row, error) {
 		p.AskedRecipients = append(p.AskedRecipients, *number)
 	}
 	if r.Email != nil {
-		p.AskedRecipients = append(p.AskedRecipients, distinct([]string{*r.Email, strings.ToLower(*r.Email)})...)
+		read := address.Visible(*r.Email) // the form in which addresses are stored; earlier versions stored the addresses of contacts as they were written
+		p.AskedRecipients = append(p.AskedRecipients, distinct([]string{read, strings.ToLower(read), *r.Email, strings.ToLower(*r.Email)})...)
 	}
 	if len(p.UserIds)+len(p.AskedRecipients) == 0 {
 		return Row{}, fault.InvalidField("user_id", fault.Required, nil)

@@ -48,7 +48,7 @@ func Read(channel, text, region string) (phone.Number, error) {
 		}
 		return phone.Read(field, text, region) //nolint:wrapcheck // the error is a fault
 	}
-	text = strings.TrimSpace(strings.Map(visible, text))
+	text = Visible(text)
 	limit := maxUsualAddress
 	if channel == directory.Email {
 		limit = Longest
@@ -65,6 +65,9 @@ func Read(channel, text, region string) (phone.Number, error) {
 	}
 	return phone.Number{E164: text, Written: text}, nil
 }
+
+// Visible removes invisible characters, and leading and trailing white space, from an address or a part of one.
+func Visible(text string) string { return strings.TrimSpace(strings.Map(visible, text)) }
 
 // visible drops the invisible characters that copied texts contain.
 func visible(r rune) rune {
