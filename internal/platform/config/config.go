@@ -89,14 +89,36 @@ func (e *Edge) validate() error {
 			return fmt.Errorf("CORS_ORIGINS: %q contains a *: list each origin", origin)
 		}
 	}
-	if e.BasePath != "" && !basePath.MatchString(e.BasePath) {
-		return fmt.Errorf("BASE_PATH: %q is not a path such as /lksms, without a / at its end", e.BasePath)
+	if err := checkBasePath(e.BasePath); err != nil {
+		return err
 	}
 	_, err := e.Proxies()
 	return err
 }
 
 var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
+
+// ownPaths are the beginnings of the paths that the server serves.
+var ownPaths = []string{"/api/v1", "/app/api/v1", "/cgi-bin", "/console", "/docs", "/health", "/metrics", "/openapi.json", "/openapi.yaml", "/ready", "/smsgate/3rdparty/v1", "/smsgate/mobile/v1"}
+
+// checkBasePath refuses a base path that the server could not remove from the paths of requests: a path without this base path could begin with it.
+func checkBasePath(path string) error {
+	if path == "" {
+		return nil
+	}
+	if !basePath.MatchString(path) {
+		return fmt.Errorf("BASE_PATH: %q is not a path such as /lksms, without a / at its end", path)
+	}
+	if slices.ContainsFunc(strings.Split(path, "/"), func(segment string) bool { return segment == "." || segment == ".." }) {
+		return fmt.Errorf("BASE_PATH: %q contains the segment . or .., which clients remove: write the path without it", path)
+	}
+	for _, own := range ownPaths {
+		if strings.HasPrefix(own+"/", path+"/") || strings.HasPrefix(path+"/", own+"/") {
+			return fmt.Errorf("BASE_PATH: %q is a part of the path %s of the server: choose another path, such as /lksms", path, own)
+		}
+	}
+	return nil
+}
 
 // SMPP configures the server for programs that bind over SMPP.
 type SMPP struct {

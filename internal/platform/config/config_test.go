@@ -361,7 +361,9 @@ func TestAUserNameWithAColonIsRefused(t *testing.T) {
 }
 
 func TestAnInvalidBasePathIsRefused(t *testing.T) {
-	for text, isPath := range map[string]bool{"/lksms": true, "/a/b-c": true, "lksms": false, "/lksms/": false, "/": false, "/a//b": false, "/a?b": false} {
+	for text, isPath := range map[string]bool{"/lksms": true, "/a/b-c": true, "lksms": false, "/lksms/": false, "/": false, "/a//b": false, "/a?b": false,
+		"/.": false, "/..": false, "/a/../b": false, "/a/.": false, "/.well-known": true, "/a..b": true,
+		"/api": false, "/api/v1": false, "/api/v1/sms": false, "/app": false, "/console": false, "/ready": false, "/smsgate": false, "/apis": true, "/api/lksms": true} {
 		if _, err := parse(t, map[string]string{"BASE_PATH": text}); (err == nil) != isPath {
 			t.Errorf("%s: %v", text, err)
 		}
