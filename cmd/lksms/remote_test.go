@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -286,6 +287,25 @@ func TestSendPrintsTheIdempotencyKeyWhenTheOutcomeIsUnknown(t *testing.T) {
 	if status != 3 || out != "" || !strings.Contains(problems, "Is the server running") || hint.MatchString(problems) {
 		t.Errorf("no connection: exit status %d: %s%s", status, out, problems)
 	}
+}
+
+// A batch is created with each field of the API, and --strict fails if the server guessed the encoding.
+func TestBatchCommandsNameTheEncodingAndOtherFields(t *testing.T) {
+	s := newShell(t)
+	if err := os.WriteFile(filepath.Join(s.dir, "latin.csv"), []byte("phone,name\n13800138000,M\xFCller\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range [][]string{{"--html", "<b>x</b>"}, {"--sign-column", "nowhere"}, {"--company-no", "nobody"}, {"--encoding", "latin"}} {
+		s.expect(1, []string{wrong[0]}, "batch", "create", "latin.csv", "--content", "x", wrong[0], wrong[1])
+	}
+	s.expect(1, []string{"--biz-type"}, "batch", "create", "latin.csv", "--biz-type", "7")
+	doubtful := decode[client.BatchCreated](s, "batch", "create", "latin.csv", "--content", "{name}")
+	number := strconv.FormatInt(doubtful.BatchID, 10)
+	s.expect(0, nil, "batch", "check", number)
+	s.expect(1, []string{"encoding is doubtful"}, "batch", "check", number, "--strict")
+	named := decode[client.BatchCreated](s, "batch", "create", "latin.csv", "--content", "{name}", "--encoding", "Windows-1252")
+	number = strconv.FormatInt(named.BatchID, 10)
+	s.expect(0, []string{}, "batch", "check", number, "--strict")
 }
 
 func TestBatchCommandsUploadAndControlBatches(t *testing.T) {

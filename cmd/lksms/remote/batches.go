@@ -38,6 +38,8 @@ type batchCreateCmd struct {
 	Channel        string     `placeholder:"sms" help:"Channel of the addresses: sms, email, or another one."`
 	Subject        string     `help:"Title of the messages on another channel than sms, with names of columns in braces."`
 	Content        string     `help:"Text, with names of columns in braces."`
+	HTML           string     `name:"html" help:"HTML of the e-mail, with names of columns in braces. --content is then its plain text."`
+	BizType        *int16     `name:"biz-type" help:"Notification template of this business type, instead of a text; not for sms."`
 	Template       string     `placeholder:"NO" help:"Template, instead of a text."`
 	Language       string     `help:"Translation of the template."`
 	Tag            string     `help:"Contacts of this tag, instead of a file."`
@@ -46,10 +48,13 @@ type batchCreateCmd struct {
 	TagsNone       []string   `name:"tags-none" placeholder:"TAG,..." help:"No contact that one of these tags holds."`
 	PhoneColumn    string     `name:"phone-column" help:"Column with the numbers. Default: the one with a usual name."`
 	AddressColumn  string     `name:"address-column" help:"Column with the addresses on another channel than sms. Default: the one with a usual name."`
+	Encoding       string     `placeholder:"UTF-8" help:"Encoding of the list: UTF-8, GB18030 or Windows-1252. Default: UTF-8 or GB18030, whichever the text is."`
+	CompanyNo      string     `name:"company-no" help:"Company of the batch, for users who see all companies. Default: that of the user."`
 	DefaultRegion  string     `name:"default-region" placeholder:"REGION" help:"Region (ISO 3166-1) of numbers without a country code, such as ID. Default: that of the company."`
 	Type           string     `help:"verification, notification or marketing."`
 	Priority       *int16     `help:"0 to 9, the smallest goes first."`
 	Sign           string     `help:"Signature, placed before the text."`
+	SignColumn     string     `name:"sign-column" help:"Column with the signature of each row. Default: the one with a usual name."`
 	SenderNo       string     `name:"sender-no" help:"The only sender that may send it."`
 	Dedup          string     `placeholder:"phone" help:"Which rows are duplicates: phone or address, row, or none."`
 	At             *time.Time `placeholder:"TIME" help:"Send nothing before this time."`
@@ -81,6 +86,7 @@ func (c *batchCreateCmd) Run(ctx context.Context, env config.Remote) error {
 		PhoneColumn: optional(c.PhoneColumn), MessageType: optional(client.MessageType(c.Type)), Priority: c.Priority, Sign: optional(c.Sign),
 		SenderNo: optional(c.SenderNo), Dedup: optional(api.BatchFormDedup(c.Dedup)), ExpectSendTime: c.At, ExpiresAt: c.Expires,
 		DefaultRegion: optional(c.DefaultRegion), Test: optional(c.Test), AutoConfirm: optional(c.Confirm),
+		HTML: optional(c.HTML), BizType: c.BizType, Encoding: optional(api.ListEncoding(c.Encoding)), CompanyNo: optional(c.CompanyNo), SignColumn: optional(c.SignColumn),
 	}
 	caller, ctx, cancel, err := c.Remote.follow(ctx, env, c.DryRun.options()...) // the client adapts the time limit of an upload to its size
 	if err != nil {
@@ -115,7 +121,7 @@ type batchArg struct {
 
 type batchCheckCmd struct {
 	batchArg
-	Strict bool   `help:"Fail if any row would not be sent."`
+	Strict bool   `help:"Fail if any row would not be sent, or if the encoding of the list is doubtful."`
 	Limit  int    `default:"20" help:"Maximum number of rows to show."`
 	Remote Remote `embed:""`
 }
@@ -177,6 +183,8 @@ func (c *batchCheckCmd) Run(ctx context.Context, env config.Remote) error {
 		return fmt.Errorf("%w: the batch has no row that can be sent", errMessage)
 	case c.Strict && notSent > 0:
 		return fmt.Errorf("%w: %d rows would not be sent", errMessage, notSent)
+	case c.Strict && batch.EncodingWarning != nil:
+		return fmt.Errorf("%w: the encoding is doubtful: %s", errMessage, *batch.EncodingWarning)
 	}
 	return nil
 }

@@ -246,7 +246,8 @@ func firstLine(err error) string {
 var flagOf = map[string]string{
 	"phone_number": "the number", "content": "the text, --content", "expect_send_time": "--at", "expires_at": "--expires", "message_type": "--type",
 	"template_no": "--template", "params": "--param", "dedup_key": "--dedup-key", "app_id": "--app-id", "idempotency_key": "--idempotency-key",
-	"Idempotency-Key": "--idempotency-key", "file": "the file", "rows": "the file", "phone_column": "--phone-column", "default_region": "--default-region", "sender_no": "--sender-no",
+	"Idempotency-Key": "--idempotency-key", "file": "the file", "rows": "the file", "phone_column": "--phone-column", "encoding": "--encoding", "sign_column": "--sign-column", "html": "--html", "biz_type": "--biz-type",
+	"default_region": "--default-region", "sender_no": "--sender-no",
 	"after": "--after", "type": "--type", "company_no": "--company-no", "task_id": "the task", "batch_id": "the batch",
 	"from": "--from", "to": "--to", "sim": "--sim", "received_at": "--received-at", "message_no": "--message-no", "received_id": "the id",
 	"email": "--email", "user_id": "--user-id", "purpose": "--purpose", "length": "--length", "ttl_seconds": "--ttl-seconds", "language": "--language",
