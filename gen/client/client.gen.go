@@ -12804,7 +12804,7 @@ type ClientInterface interface {
 
 	// RecordSenderTraceWithBody Record the PDUs of a sender's links for some minutes
 	//
-	// The servers begin within two seconds, and forget what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -12813,7 +12813,7 @@ type ClientInterface interface {
 
 	// RecordSenderTrace Record the PDUs of a sender's links for some minutes
 	//
-	// The servers begin within two seconds, and forget what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -14591,6 +14591,9 @@ type ClientInterface interface {
 	// If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
 	// `verification.approved`. A server that does not have the key of the code answers 409 `verification.no_key`, and counts nothing.
 	//
+	// Each request counts, with and without an `Idempotency-Key`. After a request without an answer, read the verification: its `status` says whether
+	// it was approved.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/verifications/{verification_id}/check (the `CheckVerification` operationId).
@@ -14603,6 +14606,9 @@ type ClientInterface interface {
 	//
 	// If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
 	// `verification.approved`. A server that does not have the key of the code answers 409 `verification.no_key`, and counts nothing.
+	//
+	// Each request counts, with and without an `Idempotency-Key`. After a request without an answer, read the verification: its `status` says whether
+	// it was approved.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -16840,7 +16846,7 @@ func (c *Client) GetSenderTrace(ctx context.Context, senderNo SenderNo, reqEdito
 
 // RecordSenderTraceWithBody Record the PDUs of a sender's links for some minutes
 //
-// The servers begin within two seconds, and forget what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
 //
 // Takes any type of body and a specified content type.
 //
@@ -16859,7 +16865,7 @@ func (c *Client) RecordSenderTraceWithBody(ctx context.Context, senderNo SenderN
 
 // RecordSenderTrace Record the PDUs of a sender's links for some minutes
 //
-// The servers begin within two seconds, and forget what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -20147,6 +20153,9 @@ func (c *Client) CancelVerification(ctx context.Context, verificationID Verifica
 // If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
 // `verification.approved`. A server that does not have the key of the code answers 409 `verification.no_key`, and counts nothing.
 //
+// Each request counts, with and without an `Idempotency-Key`. After a request without an answer, read the verification: its `status` says whether
+// it was approved.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/verifications/{verification_id}/check (the `CheckVerification` operationId).
@@ -20169,6 +20178,9 @@ func (c *Client) CheckVerificationWithBody(ctx context.Context, verificationID V
 //
 // If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
 // `verification.approved`. A server that does not have the key of the code answers 409 `verification.no_key`, and counts nothing.
+//
+// Each request counts, with and without an `Idempotency-Key`. After a request without an answer, read the verification: its `status` says whether
+// it was approved.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -33424,7 +33436,7 @@ type ClientWithResponsesInterface interface {
 
 	// RecordSenderTraceWithBodyWithResponse Record the PDUs of a sender's links for some minutes
 	//
-	// The servers begin within two seconds, and forget what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -33433,7 +33445,7 @@ type ClientWithResponsesInterface interface {
 
 	// RecordSenderTraceWithResponse Record the PDUs of a sender's links for some minutes
 	//
-	// The servers begin within two seconds, and forget what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -35355,6 +35367,9 @@ type ClientWithResponsesInterface interface {
 	// If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
 	// `verification.approved`. A server that does not have the key of the code answers 409 `verification.no_key`, and counts nothing.
 	//
+	// Each request counts, with and without an `Idempotency-Key`. After a request without an answer, read the verification: its `status` says whether
+	// it was approved.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/verifications/{verification_id}/check (the `CheckVerification` operationId).
@@ -35367,6 +35382,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
 	// `verification.approved`. A server that does not have the key of the code answers 409 `verification.no_key`, and counts nothing.
+	//
+	// Each request counts, with and without an `Idempotency-Key`. After a request without an answer, read the verification: its `status` says whether
+	// it was approved.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -57658,7 +57676,7 @@ func (c *ClientWithResponses) GetSenderTraceWithResponse(ctx context.Context, se
 
 // RecordSenderTraceWithBodyWithResponse Record the PDUs of a sender's links for some minutes
 //
-// The servers begin within two seconds, and forget what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -57673,7 +57691,7 @@ func (c *ClientWithResponses) RecordSenderTraceWithBodyWithResponse(ctx context.
 
 // RecordSenderTraceWithResponse Record the PDUs of a sender's links for some minutes
 //
-// The servers begin within two seconds, and forget what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -60501,6 +60519,9 @@ func (c *ClientWithResponses) CancelVerificationWithResponse(ctx context.Context
 // If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
 // `verification.approved`. A server that does not have the key of the code answers 409 `verification.no_key`, and counts nothing.
 //
+// Each request counts, with and without an `Idempotency-Key`. After a request without an answer, read the verification: its `status` says whether
+// it was approved.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/verifications/{verification_id}/check (the `CheckVerification` operationId).
@@ -60519,6 +60540,9 @@ func (c *ClientWithResponses) CheckVerificationWithBodyWithResponse(ctx context.
 //
 // If the verification has ended, the answer is 409 with the reason `verification.expired`, `verification.exhausted`, `verification.cancelled` or
 // `verification.approved`. A server that does not have the key of the code answers 409 `verification.no_key`, and counts nothing.
+//
+// Each request counts, with and without an `Idempotency-Key`. After a request without an answer, read the verification: its `status` says whether
+// it was approved.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
