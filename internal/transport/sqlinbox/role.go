@@ -65,7 +65,7 @@ const roleOfService = `WITH RECURSIVE given AS (
 // belongsToService returns why a role belongs to the service or its owners, or an empty text for another role, or for a role that does not exist.
 func (r Roles) belongsToService(ctx context.Context, role string) (why string, err error) {
 	err = r.db.QueryRow(ctx, roleOfService, role).Scan(&why)
-	if errors.Is(err, pgx.ErrNoRows) {
+	if postgres.IsNoRows(err) {
 		return "", nil
 	}
 	return why, postgres.Wrap("read role", err, nil)
