@@ -3,7 +3,7 @@
 # slower, so only packages whose goroutines share memory use it: in the other packages, the database orders concurrent changes. `make race` tests all packages
 # with the race detector. -vet=off is possible because make lint also runs vet on the tests.
 set -euo pipefail
-test=(go test -v -vet=off -timeout 20m) # a package takes four times as long while other packages are tested
+test=(go test -v -vet=off -timeout 40m) # a package takes four times as long while other packages are tested, and some machines are slow
 raced=(lksms/internal/platform/{merge,pdulink,setting,smpp,smstext,snapshot,sweep} lksms/internal/dispatch/{push,queue/line,receipt} lksms/internal/insight/statistics lksms/internal/transport/httpapi/{gate,gate/capacity,stream})
 longest=(lksms/internal/{dispatch/queue,dispatch/queue/submit,transport/httpapi,insight/alert,platform/migrate,app,platform/access} lksms/test/{model,soak} lksms/cmd/lksms)
 mapfile -t raced < <(go list ./... | grep -xF -f <(printf '%s\n' "${raced[@]}"))
