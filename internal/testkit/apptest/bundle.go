@@ -304,7 +304,7 @@ func (b *Bundle) Deadlock(prepare func() (lockFirst, waitSecond string, call fun
 // Eventually waits until a condition is true. It fails the test after 15 seconds.
 func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if condition() {
 			return
 		}
