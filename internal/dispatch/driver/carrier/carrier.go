@@ -256,7 +256,7 @@ func (d *Driver[P]) submit(ctx context.Context, attempts *provider.Attempts, m p
 		response, err := s.RequestWhen(ctx, part, func() bool { return d.pace.wait(ctx, may) }) // the last check comes after all waiting
 		problem := d.protocol.problem(err)
 		switch {
-		case errors.Is(err, pdulink.ErrNotAllowed):
+		case errors.Is(err, pdulink.ErrNotAllowed), errors.Is(err, pdulink.ErrNotSent) && ctx.Err() != nil:
 			if throttled != nil && (!isFirst || !attempts.CanStart()) {
 				return answer{}, throttled
 			}

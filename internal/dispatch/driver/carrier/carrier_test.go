@@ -278,6 +278,35 @@ func TestWaitForASlotInTheWindowEndsWithTheMessage(t *testing.T) {
 	}
 }
 
+// C1: a message that waits for a slot in the window stops waiting when its time is over.
+func TestWaitForASlotEndsWithTheTimeOfTheSend(t *testing.T) {
+	t.Parallel()
+	c, err := smsc.Listen("127.0.0.1:0", simulated.Options{Answer: func(simulated.Message) simulated.Answer { return simulated.Answer{Silent: true} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	opened := make(chan struct{}, 1)
+	d, stop := runSMPP(t, SMPPConfig{Host: c.Addr(), SystemID: "acme", Window: 1, Binds: 2, ResponseSeconds: 60}, func() { opened <- struct{}{} }) // the second link is not open
+	defer stop()
+	<-opened
+	sending, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.Send(sending, []provider.Message{{Recipient: "+491511234567", Content: "a"}, {Recipient: "+491511234567", Content: "b"}}, func(int, provider.Outcome) {})
+	}()
+	for len(c.Seen()) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second): // the slot is free after 60 s
+		t.Error("the message still waits")
+	}
+}
+
 // C1: a carrier that cuts its links often does not make the driver wait longer each time, as long as messages are sent between.
 func TestLinkThatSentMessagesOpensAgainSoon(t *testing.T) {
 	t.Parallel()
