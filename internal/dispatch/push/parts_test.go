@@ -233,19 +233,3 @@ func TestThrottledAnswersAreShown(t *testing.T) {
 	}
 	apptest.Eventually(t, "the lease is returned", func() bool { return slices.Contains(b.Effects(id), "released troubled") })
 }
-
-// C1: the carrier's numbers of the parts that it took are known, and their receipts are matched, if it refuses a later part.
-func TestNumbersOfPartsAreKnownAfterARefusal(t *testing.T) {
-	b, _ := newAnswering(t, func(m simulated.Message) simulated.Answer {
-		if m.Nth == 2 {
-			return simulated.Answer{Status: uint32(smpp.RInvDstAdr)}
-		}
-		return simulated.Answer{ID: "77", Receipts: []simulated.Receipt{{Stat: simulated.Delivered}}}
-	}, nil)
-	id := b.Submit(ofParts(2))
-	b.AwaitStatus(id, queue.Failed)
-	if task := b.Task(id); task.ProviderNo == nil || *task.ProviderNo != "77" {
-		t.Errorf("the task is %+v", task)
-	}
-	awaitReceipts(t, b, "the receipt is matched", func() bool { return b.Count("SELECT count(*) FROM receipts WHERE matched_at IS NOT NULL") == 1 })
-}
