@@ -544,8 +544,9 @@ type ConversationStatesRow struct {
 	Delivery string
 }
 
-// ConversationStates returns the state of each task, newest first, computed as in the view tasks, which would open all partitions of report_logs. With the array of ids, the planner
-// opens only the partitions of these ids. OFFSET 0 forces one lookup in one partition for each id; otherwise, each partition is searched for each id.
+// ConversationStates returns the state of each task, newest first. It is computed as in the view tasks, which would open all partitions of report_logs. With the
+// array of ids, the planner opens only the partitions of these ids. OFFSET 0 forces one lookup in one partition for each id; otherwise, each partition is searched
+// for each id.
 func (q *Queries) ConversationStates(ctx context.Context, taskIds []string) ([]ConversationStatesRow, error) {
 	rows, err := q.db.Query(ctx, conversationStates, taskIds)
 	if err != nil {

@@ -144,7 +144,7 @@ func (c carrier) rules(statusOf func(name string) (uint32, bool)) (rules, error)
 		return nil, fmt.Errorf("read script: %w", err)
 	}
 	var all rules
-	decoder := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(script, []byte(bom.Mark))))
+	decoder := json.NewDecoder(bytes.NewReader(bom.Skip(script)))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&all); err != nil {
 		return nil, fmt.Errorf("%s is no list of rules: %w", c.Script, err)

@@ -125,8 +125,9 @@ FROM (
 ) o
 ORDER BY o.task_id DESC;
 
--- ConversationStates returns the state of each task, newest first, computed as in the view tasks, which would open all partitions of report_logs. With the array of ids, the planner
--- opens only the partitions of these ids. OFFSET 0 forces one lookup in one partition for each id; otherwise, each partition is searched for each id.
+-- ConversationStates returns the state of each task, newest first. It is computed as in the view tasks, which would open all partitions of report_logs. With the
+-- array of ids, the planner opens only the partitions of these ids. OFFSET 0 forces one lookup in one partition for each id; otherwise, each partition is searched
+-- for each id.
 -- name: ConversationStates :many
 SELECT t.status, t.sender_no, t.delivery
 FROM (SELECT u.task_id COLLATE "C" AS task_id FROM unnest(@task_ids::text[]) AS u (task_id)) i

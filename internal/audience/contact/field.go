@@ -77,8 +77,8 @@ func (f field) checkText(text string) *fault.Error {
 	return nil
 }
 
-// normalise checks the addresses of a contact, converts the phone number to E.164, and removes invisible characters from the e-mail address. region applies to a number without a country code. nameOf returns the
-// name that the request uses for a field. Fault: request.invalid.
+// normalise checks the addresses of a contact, converts the phone number to E.164, and removes invisible characters from the e-mail address. region applies to a
+// number without a country code. nameOf returns the name that the request uses for a field. Fault: request.invalid.
 func (c *Contact) normalise(region string, nameOf func(field string) string) error {
 	var wrong fault.Fields
 	if optional.Value(c.Phone) != "" {

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"net/netip"
 	"strings"
 	"time"
 
 	"lksms/gen/verificationq"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/platform/fault"
+	"lksms/internal/platform/outbound"
 	"lksms/internal/platform/postgres"
 )
 
@@ -66,11 +66,11 @@ func (s *Service) AddSafe(ctx context.Context, safe Safe) (SafeRow, error) {
 // store stores a subject with put, which returns its id, and reads it.
 func (s *Service) store(ctx context.Context, subject string, put func(ctx context.Context, subject string) (int64, error)) (row SafeRow, err error) {
 	if !strings.HasPrefix(subject, "+") {
-		network, err := netip.ParsePrefix(subject)
-		if err != nil || networkOf(network.Addr().String(), watchedBits4, watchedBits6) != network.Masked().String() {
+		networks, err := outbound.Networks([]string{subject})
+		if err != nil || networkOf(networks[0].Addr().String(), watchedBits4, watchedBits6) != networks[0].String() {
 			return row, fault.InvalidField("subject", fault.WrongFormat, nil)
 		}
-		subject = network.Masked().String()
+		subject = networks[0].String()
 	}
 	if phone.IsWhole(subject) { // it would name a person, also in the audit
 		return row, fault.InvalidField("subject", fault.WrongFormat, nil)

@@ -3,7 +3,6 @@ package push
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -364,7 +363,7 @@ func (w *worker) awaitLink(current *setup, failure string) {
 	if err != nil || isBound {
 		return
 	}
-	w.open(ctx, current, provider.Outcome{Trouble: true, Code: provider.NotBound, Error: "no link to the carrier is open: " + cmp.Or(failure, "the carrier did not answer in time")})
+	w.open(ctx, current, provider.Unbound(failure))
 }
 
 // claim claims tasks, and waits for tasks at most claimWait. StopClaiming and endWait end the wait. They do not cancel a claim in progress, because this claim

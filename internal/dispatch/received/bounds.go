@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strings"
 
+	"lksms/internal/platform/bom"
 	"lksms/internal/platform/characters"
 	"lksms/internal/platform/postgres"
 )
@@ -23,11 +24,11 @@ const maxYear = 9998
 // Unknown is the number of a person whose number a phone or provider did not pass on.
 const Unknown = "unknown"
 
-// Fitting returns a message of another program in a form that Take can store: texts that are too long are cut, and a slot out of range is removed. A program that
+// Fitting returns a message of another program in a form that Take can store: texts that are too long are cut, and a byte order mark and a slot out of range are removed. A program that
 // repeats a rejected message would otherwise repeat it until it gives up, and the message would be lost.
 func Fitting(m Message) Message {
 	m.From, m.To = cmp.Or(cutNumber(m.From), Unknown), cutNumber(m.To)
-	m.Content = cut(m.Content, maxContent)
+	m.Content = cut(strings.TrimPrefix(m.Content, bom.Mark), maxContent)
 	m.MessageNo, m.Raw = cut(m.MessageNo, maxMessageNo), cut(m.Raw, maxRaw)
 	if m.ReceivedAt != nil && (m.ReceivedAt.UTC().Year() < 1 || m.ReceivedAt.UTC().Year() > maxYear) {
 		m.ReceivedAt = nil

@@ -9,7 +9,6 @@ import (
 
 	"lksms/gen/receivedq"
 	"lksms/internal/dispatch/driver/provider"
-	"lksms/internal/platform/bom"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/smstext"
 )
@@ -95,7 +94,7 @@ func joined(rows []receivedq.ReceivedPartsEndRow, total int) string {
 	if int(next) <= total {
 		text.WriteString(missingPart)
 	}
-	return strings.TrimPrefix(text.String(), bom.Mark) // some carriers begin UCS-2 with it
+	return text.String()
 }
 
 // JoinExpired stores the long messages whose parts did not all arrive within an hour. It returns their number.

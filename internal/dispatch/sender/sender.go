@@ -315,7 +315,7 @@ func (s *Service) Links(ctx context.Context, no string) ([]Link, error) {
 // Trace contains what the links of a sender exchanged with its carrier.
 type Trace struct {
 	Until *time.Time // until when PDUs are recorded; nil: they never were
-	PDUs  []LinkPDU  // at most traceLength, in the order of their times
+	PDUs  []LinkPDU  // at most provider.TraceLength, in the order of their times
 }
 
 // LinkPDU is a PDU of a link.
@@ -323,9 +323,6 @@ type LinkPDU struct {
 	Nth int16 // number of the link, from 1
 	provider.PDU
 }
-
-// traceLength is the maximum number of PDUs in a Trace.
-const traceLength = 100
 
 // Trace returns the recorded PDUs of a sender's links. Fault: sender.not_found.
 func (s *Service) Trace(ctx context.Context, no string) (t Trace, err error) {
@@ -349,7 +346,7 @@ func (s *Service) Trace(ctx context.Context, no string) (t Trace, err error) {
 		}
 	}
 	slices.SortStableFunc(t.PDUs, func(a, b LinkPDU) int { return a.At.Compare(b.At) })
-	t.PDUs = t.PDUs[max(0, len(t.PDUs)-traceLength):]
+	t.PDUs = t.PDUs[max(0, len(t.PDUs)-provider.TraceLength):]
 	return t, nil
 }
 

@@ -98,8 +98,8 @@ func (e *Edge) validate() error {
 
 var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
-// ownPaths are the beginnings of the paths that the server serves.
-var ownPaths = []string{"/api/v1", "/app/api/v1", "/cgi-bin", "/console", "/docs", "/health", "/metrics", "/openapi.json", "/openapi.yaml", "/ready", "/smsgate/3rdparty/v1", "/smsgate/mobile/v1"}
+// OwnPaths are the beginnings of the paths that the server serves.
+var OwnPaths = []string{"/api/v1", "/app/api/v1", "/cgi-bin", "/console", "/docs", "/health", "/metrics", "/openapi.json", "/openapi.yaml", "/ready", "/smsgate/3rdparty/v1", "/smsgate/mobile/v1"}
 
 // checkBasePath refuses a base path that the server could not remove from the paths of requests: a path without this base path could begin with it.
 func checkBasePath(path string) error {
@@ -112,7 +112,7 @@ func checkBasePath(path string) error {
 	if slices.ContainsFunc(strings.Split(path, "/"), func(segment string) bool { return segment == "." || segment == ".." }) {
 		return fmt.Errorf("BASE_PATH: %q contains the segment . or .., which clients remove: write the path without it", path)
 	}
-	for _, own := range ownPaths {
+	for _, own := range OwnPaths {
 		if strings.HasPrefix(own+"/", path+"/") || strings.HasPrefix(path+"/", own+"/") {
 			return fmt.Errorf("BASE_PATH: %q is a part of the path %s of the server: choose another path, such as /lksms", path, own)
 		}

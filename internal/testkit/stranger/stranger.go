@@ -39,6 +39,15 @@ func All() []Stranger {
 	}
 }
 
+// Missing skips a test whose program is not installed. It fails in CI, which installs all of them. message says how to install the program.
+func Missing(t *testing.T, message string) {
+	t.Helper()
+	if config.IsCI() {
+		t.Fatal(message)
+	}
+	t.Skip(message)
+}
+
 // command returns a command of the stranger. The test is skipped if the implementation is not installed, except in CI.
 func (s Stranger) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
@@ -49,11 +58,7 @@ func (s Stranger) command(t *testing.T, args ...string) *exec.Cmd {
 	check := exec.CommandContext(t.Context(), s.program, s.check...) //nolint:gosec // node or perl
 	check.Env = append(check.Environ(), "NODE_PATH="+modules)
 	if out, err := check.CombinedOutput(); err != nil {
-		if message := fmt.Sprintf("%s is missing: %s (%v %s)", s.Name, s.install, err, out); config.IsCI() {
-			t.Fatal(message)
-		} else {
-			t.Skip(message)
-		}
+		Missing(t, fmt.Sprintf("%s is missing: %s (%v %s)", s.Name, s.install, err, out))
 	}
 	script, err := scripts.ReadFile(s.script)
 	if err != nil {

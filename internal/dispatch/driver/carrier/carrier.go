@@ -2,7 +2,6 @@
 package carrier
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -296,8 +295,7 @@ func (d *Driver[P]) open(ctx context.Context, isFirst bool) (*link[P], *pdulink.
 		case best != nil:
 			return best, session, nil
 		case isOver, d.isTest() && !isRunning:
-			failure = cmp.Or(failure, "the carrier did not answer in time")
-			return nil, nil, &provider.Outcome{Trouble: true, Code: provider.NotBound, Error: "no link to the carrier is open: " + failure}
+			return nil, nil, new(provider.Unbound(failure))
 		case !isRunning:
 			return nil, nil, new(provider.Untried)
 		}

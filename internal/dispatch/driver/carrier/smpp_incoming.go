@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"lksms/internal/dispatch/driver/provider"
-	"lksms/internal/platform/bom"
 	"lksms/internal/platform/smpp"
 )
 
@@ -63,7 +62,7 @@ func stateOf(r *smpp.Receipt) int16 {
 func (p *smppProtocol) received(m *smpp.Message) provider.Incoming {
 	part, octets, _ := p.style.Part(m) // a header that is cut is read as text
 	alphabet := p.style.Alphabet(m.DataCoding)
-	r := &provider.Received{From: m.Source.Phone(), To: m.Dest.Phone(), Content: strings.TrimPrefix(alphabet.Decode(octets), bom.Mark)}
+	r := &provider.Received{From: m.Source.Phone(), To: m.Dest.Phone(), Content: alphabet.Decode(octets)}
 	if part.IsPart() && part.Total > 1 {
 		r.Part = &provider.Part{
 			Reference: int(part.Reference), Nth: int(part.Part), Total: int(part.Total), Alphabet: alphabets[alphabet], Octets: octets,

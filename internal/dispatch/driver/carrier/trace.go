@@ -9,9 +9,6 @@ import (
 	"lksms/internal/platform/pdulink"
 )
 
-// traceLength is the number of PDUs that a trace contains at most.
-const traceLength = 100
-
 // trace records the last PDUs of a link while it is on.
 type trace struct {
 	mu   sync.Mutex
@@ -35,7 +32,7 @@ func (t *trace) all() []provider.PDU {
 	if !t.isOn {
 		return nil
 	}
-	return append([]provider.PDU{}, t.pdus...)
+	return append([]provider.PDU{}, t.pdus...) // not nil
 }
 
 // add records a PDU. It calls describe only while the trace is on.
@@ -45,7 +42,7 @@ func (t *trace) add(describe func() provider.PDU) {
 	if !t.isOn {
 		return
 	}
-	if len(t.pdus) == traceLength {
+	if len(t.pdus) == provider.TraceLength {
 		t.pdus = slices.Delete(t.pdus, 0, 1)
 	}
 	t.pdus = append(t.pdus, describe())

@@ -1,6 +1,9 @@
 package provider
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // PDU is a unit of the protocol of a link, as people read it: without texts, passwords and whole numbers of people.
 type PDU struct {
@@ -14,6 +17,14 @@ type PDU struct {
 
 // NotBound is the code of trouble without an open link.
 const NotBound = "not_bound"
+
+// Unbound returns the trouble of a sender without an open link. failure is the last failure of its links; empty: none is known.
+func Unbound(failure string) Outcome {
+	return Outcome{Trouble: true, Code: NotBound, Error: "no link to the carrier is open: " + cmp.Or(failure, "the carrier did not answer in time")}
+}
+
+// TraceLength is the number of PDUs that the trace of a link, or of a sender, contains at most.
+const TraceLength = 100
 
 // LinkState is the state of a link: a permanent connection to a provider.
 type LinkState struct {
