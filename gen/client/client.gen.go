@@ -12804,7 +12804,7 @@ type ClientInterface interface {
 
 	// RecordSenderTraceWithBody Record the PDUs of a sender's links for some minutes
 	//
-	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+	// The servers begin within two seconds, and delete what was recorded before. If they are recording, they only change the end. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -12813,7 +12813,7 @@ type ClientInterface interface {
 
 	// RecordSenderTrace Record the PDUs of a sender's links for some minutes
 	//
-	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+	// The servers begin within two seconds, and delete what was recorded before. If they are recording, they only change the end. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -16846,7 +16846,7 @@ func (c *Client) GetSenderTrace(ctx context.Context, senderNo SenderNo, reqEdito
 
 // RecordSenderTraceWithBody Record the PDUs of a sender's links for some minutes
 //
-// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+// The servers begin within two seconds, and delete what was recorded before. If they are recording, they only change the end. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
 //
 // Takes any type of body and a specified content type.
 //
@@ -16865,7 +16865,7 @@ func (c *Client) RecordSenderTraceWithBody(ctx context.Context, senderNo SenderN
 
 // RecordSenderTrace Record the PDUs of a sender's links for some minutes
 //
-// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+// The servers begin within two seconds, and delete what was recorded before. If they are recording, they only change the end. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -33436,7 +33436,7 @@ type ClientWithResponsesInterface interface {
 
 	// RecordSenderTraceWithBodyWithResponse Record the PDUs of a sender's links for some minutes
 	//
-	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+	// The servers begin within two seconds, and delete what was recorded before. If they are recording, they only change the end. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -33445,7 +33445,7 @@ type ClientWithResponsesInterface interface {
 
 	// RecordSenderTraceWithResponse Record the PDUs of a sender's links for some minutes
 	//
-	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+	// The servers begin within two seconds, and delete what was recorded before. If they are recording, they only change the end. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -57690,7 +57690,7 @@ func (c *ClientWithResponses) GetSenderTraceWithResponse(ctx context.Context, se
 
 // RecordSenderTraceWithBodyWithResponse Record the PDUs of a sender's links for some minutes
 //
-// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+// The servers begin within two seconds, and delete what was recorded before. If they are recording, they only change the end. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -57705,7 +57705,7 @@ func (c *ClientWithResponses) RecordSenderTraceWithBodyWithResponse(ctx context.
 
 // RecordSenderTraceWithResponse Record the PDUs of a sender's links for some minutes
 //
-// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+// The servers begin within two seconds, and delete what was recorded before. If they are recording, they only change the end. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -934,7 +934,7 @@ func (q *Queries) SenderTrace(ctx context.Context, senderNo string) ([]SenderTra
 
 const senderTraceSet = `-- name: SenderTraceSet :execrows
 UPDATE sender_links l
-SET traced_until = clock_timestamp() + $1::interval, trace = CASE WHEN $1::interval > interval '0' THEN '[]' ELSE l.trace END
+SET traced_until = clock_timestamp() + $1::interval, trace = CASE WHEN l.traced_until > clock_timestamp() OR $1::interval = interval '0' THEN l.trace ELSE '[]' END
 FROM senders s
 WHERE s.id = l.sender_id AND s.sender_no = $2
 `
@@ -944,7 +944,7 @@ type SenderTraceSetParams struct {
 	SenderNo string
 }
 
-// SenderTraceSet records the PDUs of a sender's links for `lasts`, which can be zero. It deletes the PDUs that were recorded before, unless recording ends.
+// SenderTraceSet records the PDUs of a sender's links for `lasts`, which can be zero. It deletes the PDUs that were recorded before, unless they are being recorded.
 func (q *Queries) SenderTraceSet(ctx context.Context, arg SenderTraceSetParams) (int64, error) {
 	result, err := q.db.Exec(ctx, senderTraceSet, arg.Lasts, arg.SenderNo)
 	if err != nil {

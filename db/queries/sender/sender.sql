@@ -462,9 +462,9 @@ JOIN senders s ON s.id = l.sender_id
 WHERE s.sender_no = @sender_no
 ORDER BY l.nth;
 
--- SenderTraceSet records the PDUs of a sender's links for `lasts`, which can be zero. It deletes the PDUs that were recorded before, unless recording ends.
+-- SenderTraceSet records the PDUs of a sender's links for `lasts`, which can be zero. It deletes the PDUs that were recorded before, unless they are being recorded.
 -- name: SenderTraceSet :execrows
 UPDATE sender_links l
-SET traced_until = clock_timestamp() + @lasts::interval, trace = CASE WHEN @lasts::interval > interval '0' THEN '[]' ELSE l.trace END
+SET traced_until = clock_timestamp() + @lasts::interval, trace = CASE WHEN l.traced_until > clock_timestamp() OR @lasts::interval = interval '0' THEN l.trace ELSE '[]' END
 FROM senders s
 WHERE s.id = l.sender_id AND s.sender_no = @sender_no;

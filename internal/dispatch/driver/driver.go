@@ -47,7 +47,7 @@ type Linked interface {
 	State(nth int) provider.LinkState
 	// Record begins or ends to record the PDUs of the link nth.
 	Record(nth int, isOn bool)
-	// Recorded returns the last hundred recorded PDUs of the link nth. It returns nil if they are not recorded.
+	// Recorded returns the last hundred recorded PDUs of the link nth. It returns nil if there are none.
 	Recorded(nth int) []provider.PDU
 }
 

@@ -13,6 +13,7 @@ const short = computed(() => new Intl.DateTimeFormat(locale.value, { month: mont
 const shortWithYear = computed(() => new Intl.DateTimeFormat(locale.value, { year: 'numeric', month: month.value, day: '2-digit', hour: '2-digit', minute: '2-digit', hour12: false }))
 const dayOnly = computed(() => new Intl.DateTimeFormat(locale.value, { year: 'numeric', month: '2-digit', day: '2-digit' }))
 const clockOnly = computed(() => new Intl.DateTimeFormat(locale.value, { hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false }))
+const moment = computed(() => new Intl.DateTimeFormat(locale.value, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, hour12: false }))
 const relative = computed(() => new Intl.RelativeTimeFormat(locale.value, { numeric: 'auto' }))
 
 const write = (format: Intl.DateTimeFormat, value: Moment) => (value === null || value === undefined || value === '' ? '–' : format.format(new Date(value)))
@@ -24,6 +25,8 @@ export const formatShortTime = (value: Moment): string =>
   write(value && new Date(value).getFullYear() !== new Date().getFullYear() ? shortWithYear.value : short.value, value)
 export const formatDay = (value: Moment): string => write(dayOnly.value, value)
 export const formatClock = (value: Moment): string => write(clockOnly.value, value)
+/** The time of day to the millisecond. */
+export const formatMoment = (value: Moment): string => write(moment.value, value)
 
 /** "3 minutes ago". */
 export function formatAgo(value: string | Date, now = Date.now()): string {

@@ -25,14 +25,11 @@ func (t *trace) set(isOn bool) {
 	}
 }
 
-// all returns the recorded PDUs, or nil while none are recorded.
+// all returns the recorded PDUs, or nil if there are none.
 func (t *trace) all() []provider.PDU {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.isOn {
-		return nil
-	}
-	return append([]provider.PDU{}, t.pdus...) // not nil
+	return slices.Clone(t.pdus)
 }
 
 // add records a PDU. It calls describe only while the trace is on.

@@ -138,6 +138,7 @@ const texts: Texts<typeof zh> = {
     off: 'Paused: it gets no tasks.',
     retired: 'Retired: it is no longer in use.',
     paused: 'It sends nothing until {until}: {reason}',
+    unbound: 'It sends nothing until a link to the carrier is open: {reason}',
     trying: 'It tries one message from {until} on. The last failure: {reason}',
     noFunds: 'The balance of {balance} is not above the stop level of {least}. Top it up.',
     noQuota: {
@@ -189,6 +190,7 @@ const texts: Texts<typeof zh> = {
     closed: 'Closed: the provider works',
     open: 'Open: nothing is sent',
     half_open: 'Half open: one message is tried',
+    unbound: 'Open until a link to the carrier is open',
     until: 'Until',
     reason: 'Answer of the provider',
     openings: 'Openings in a row',

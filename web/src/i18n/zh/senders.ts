@@ -135,6 +135,7 @@ export default {
     off: '已暂停，不取任务。',
     retired: '已停用，不再使用。',
     paused: '到 {until} 为止不发送：{reason}',
+    unbound: '连上运营商之前不发送：{reason}',
     trying: '{until} 起先试发一条；上次失败：{reason}',
     noFunds: '余额 {balance} 条，不高于停发线 {least} 条。请充值。',
     noQuota: {
@@ -186,6 +187,7 @@ export default {
     closed: '正常',
     open: '熔断中，不发送',
     half_open: '试发一条',
+    unbound: '熔断中，连上运营商后恢复',
     until: '熔断到',
     reason: '服务商的回答',
     openings: '连续熔断次数',

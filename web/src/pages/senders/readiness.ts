@@ -50,6 +50,9 @@ function isInHours(sender: Sender): boolean {
   return from < to ? now >= from && now < to : now >= from || now < to // the second kind of hours contains midnight
 }
 
+/** Whether the circuit breaker is open because no link to the carrier is. It closes when one opens: no message is tried before. */
+export const isUnbound = (sender: Sender): boolean => !!sender.pause?.reason.startsWith('not_bound')
+
 /** Why a sender of a kind is not ready, if its fields show no reason; other kinds: its interval. */
 const unready: Partial<Record<Sender['kind'], string>> = { app: 'intervalOrSims', smpp: 'intervalOrLinks', cmpp: 'intervalOrLinks' }
 
@@ -69,6 +72,7 @@ export function standingOf(sender: Sender, silent = sender.is_silent): Standing 
     const [from = '', to = ''] = sender.hours?.split('-') ?? []
     return { tone: 'idle', word: t('senders.state.outsideHours'), reason: t('senders.reason.outsideHours', { from, to, zone: sender.time_zone }) }
   }
+  if (isUnbound(sender)) return { tone: 'bad', word: t('senders.state.paused'), reason: t('senders.reason.unbound', { reason: sender.pause?.reason ?? '' }) }
   if (sender.pause) {
     const until = formatTime(sender.pause.until)
     const trying = sender.pause.state === 'half_open'
