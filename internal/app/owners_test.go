@@ -61,6 +61,7 @@ var sharedTables = map[string][]string{
 	"pools":          {"directory", "queue"}, // queue deletes a retired pool once it is empty
 	"routes":         {"directory", "queue"}, // claims count the segments of each route
 	"sender_ledger":  {"queue", "sender"},    // claims charge, reports refund
+	"sender_links":   {"push", "sender"},     // sender begins and ends the traces of links
 	"sender_states":  {"queue", "sender"},
 	"users":          {"access", "mobile"}, // a phone has its own user
 }
