@@ -940,6 +940,7 @@ CREATE TABLE public.sender_links (
     received bigint DEFAULT 0 NOT NULL,
     error text,
     failed_at timestamp with time zone,
+    traced_from timestamp with time zone,
     traced_until timestamp with time zone,
     trace jsonb DEFAULT '[]'::jsonb NOT NULL,
     CONSTRAINT sender_links_error_length CHECK ((char_length(error) <= 500)),
@@ -968,9 +969,11 @@ COMMENT ON COLUMN public.sender_links.error IS 'the last failure of the connecti
 
 COMMENT ON COLUMN public.sender_links.failed_at IS 'time of the last failure';
 
-COMMENT ON COLUMN public.sender_links.traced_until IS 'until when the process records PDUs; null: never asked for';
+COMMENT ON COLUMN public.sender_links.traced_from IS 'when the last recording of PDUs was asked for; null: never';
 
-COMMENT ON COLUMN public.sender_links.trace IS 'the last PDUs that were recorded, in their order; without texts, passwords and whole numbers of people';
+COMMENT ON COLUMN public.sender_links.traced_until IS 'end of the last recording; null: none was asked for';
+
+COMMENT ON COLUMN public.sender_links.trace IS 'the last PDUs of the last recording, in their order; without texts, passwords and whole numbers of people';
 
 CREATE FUNCTION public.links_are_bound(of_sender bigint, kind text) RETURNS boolean
     LANGUAGE sql STABLE
@@ -8853,7 +8856,7 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.sender_sims FO
 
 CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH ROW WHEN ((old.granted <> new.granted)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'granted');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'is_paced,has_sims', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent,hosts,system_id,system_type,bind,binds,window,per_second,enquire_link_seconds,active_test_seconds,response_seconds,source_addr,source_ton,source_npi,dest_ton,dest_npi,data_coding,long_messages,registered_delivery,service_type,statuses,message_ids,version,allow_unproven,service_id,src_id,extensions,country_code,msg_fmt,fee_user_type,fee_terminal_id,fee_type,fee_code');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'is_paced,has_sims', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent,hosts,system_id,system_type,bind,binds,window,per_second,enquire_link_seconds,active_test_seconds,response_seconds,source_addr,source_ton,source_npi,dest_ton,dest_npi,data_coding,long_messages,registered_delivery,service_type,statuses,message_ids,version,allow_unproven,service_id,src_id,extensions,country_code,msg_fmt,fee_user_type,fee_type,fee_code');
 
 CREATE TRIGGER audited AFTER DELETE OR UPDATE ON public.settings FOR EACH ROW WHEN ((NOT ((old.category = 'sms'::text) AND (old.name ~ '^(content|segments)_most_'::text)))) EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
 

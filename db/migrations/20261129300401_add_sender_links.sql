@@ -11,6 +11,7 @@ CREATE TABLE sender_links (
     received bigint NOT NULL DEFAULT 0,
     error text,
     failed_at timestamptz,
+    traced_from timestamptz,
     traced_until timestamptz,
     trace jsonb NOT NULL DEFAULT '[]',
     PRIMARY KEY (sender_id, nth),
@@ -28,8 +29,9 @@ COMMENT ON COLUMN sender_links.sent IS 'messages that the carrier answered, sinc
 COMMENT ON COLUMN sender_links.received IS 'receipts and messages from the carrier, since the process holds the connection';
 COMMENT ON COLUMN sender_links.error IS 'the last failure of the connection; null: none';
 COMMENT ON COLUMN sender_links.failed_at IS 'time of the last failure';
-COMMENT ON COLUMN sender_links.traced_until IS 'until when the process records PDUs; null: never asked for';
-COMMENT ON COLUMN sender_links.trace IS 'the last PDUs that were recorded, in their order; without texts, passwords and whole numbers of people';
+COMMENT ON COLUMN sender_links.traced_from IS 'when the last recording of PDUs was asked for; null: never';
+COMMENT ON COLUMN sender_links.traced_until IS 'end of the last recording; null: none was asked for';
+COMMENT ON COLUMN sender_links.trace IS 'the last PDUs of the last recording, in their order; without texts, passwords and whole numbers of people';
 
 -- migrate:down
 DROP TABLE sender_links;

@@ -663,7 +663,11 @@ FROM senders n
 JOIN sender_states t ON t.sender_id = n.id
 JOIN channels h ON h.id = n.channel_id
 WHERE n.status = 'on'
-    AND CASE n.kind WHEN 'cmpp' THEN true WHEN 'smpp' THEN coalesce((n.config -> 'registered_delivery')::integer, 1) & 3 <> 0 ELSE (n.config -> 'callback') IS NOT NULL END
+    AND CASE n.kind
+        WHEN 'cmpp' THEN coalesce((n.config ->> 'registered_delivery')::integer, 1) = 1
+        WHEN 'smpp' THEN coalesce((n.config ->> 'registered_delivery')::integer, 1) & 3 IN (1, 3) -- 2: receipts of failures only
+        ELSE (n.config -> 'callback') IS NOT NULL
+    END
     AND t.sent_at > now() - make_interval(secs => $1::double precision)
     AND coalesce((SELECT r.created_at FROM receipts r WHERE r.sender_no = n.sender_no ORDER BY r.id DESC LIMIT 1), '-infinity')
         <= now() - make_interval(secs => $1::double precision)
@@ -676,7 +680,7 @@ type ReceiptsMissingRow struct {
 }
 
 // ReceiptsMissing returns the senders for which no receipt arrived within window_seconds, although they sent a message within this time. The senders are on,
-// and their provider sends callbacks, or receipts through links.
+// and their provider sends callbacks, or receipts of delivered messages through links.
 func (q *Queries) ReceiptsMissing(ctx context.Context, windowSeconds float64) ([]ReceiptsMissingRow, error) {
 	rows, err := q.db.Query(ctx, receiptsMissing, windowSeconds)
 	if err != nil {

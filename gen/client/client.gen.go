@@ -11918,7 +11918,7 @@ type ClientInterface interface {
 	// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
-	// | `receipts_missing` | sender | a provider with callbacks accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `receipts_missing` | sender | a provider that sends receipts accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
 	// | `receipts_unmatched` | sender | at least this many receipts arrived within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
@@ -11949,7 +11949,7 @@ type ClientInterface interface {
 	// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
-	// | `receipts_missing` | sender | a provider with callbacks accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `receipts_missing` | sender | a provider that sends receipts accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
 	// | `receipts_unmatched` | sender | at least this many receipts arrived within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
@@ -12022,7 +12022,7 @@ type ClientInterface interface {
 
 	// ListAudit List administrative changes, newest first
 	//
-	// Each change by an administrator or a user of a company is recorded in the transaction of the change: the user, the request, and the changed values. A request that is rejected or changes nothing is not recorded. The setting `history.log_days` limits how long the record is
+	// Each change by an administrator or a user of a company is recorded in the transaction of the change: the user, the request, and the changed values. A request that is rejected or changes nothing is not recorded: also a test, a preview, and a trace of links. The setting `history.log_days` limits how long the record is
 	// kept.
 	//
 	// | `entity` | `entity_key` |
@@ -12804,7 +12804,7 @@ type ClientInterface interface {
 
 	// RecordSenderTraceWithBody Record the PDUs of a sender's links for some minutes
 	//
-	// The servers begin within two seconds, and delete what was recorded before. If they are recording, they only change the end. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server keeps a link of this sender open, for example because the sender is off.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -12813,7 +12813,7 @@ type ClientInterface interface {
 
 	// RecordSenderTrace Record the PDUs of a sender's links for some minutes
 	//
-	// The servers begin within two seconds, and delete what was recorded before. If they are recording, they only change the end. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server keeps a link of this sender open, for example because the sender is off.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -14990,7 +14990,7 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
-// | `receipts_missing` | sender | a provider with callbacks accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
+// | `receipts_missing` | sender | a provider that sends receipts accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
 // | `receipts_unmatched` | sender | at least this many receipts arrived within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 // | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
@@ -15031,7 +15031,7 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
-// | `receipts_missing` | sender | a provider with callbacks accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
+// | `receipts_missing` | sender | a provider that sends receipts accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
 // | `receipts_unmatched` | sender | at least this many receipts arrived within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 // | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
@@ -15184,7 +15184,7 @@ func (c *Client) AcknowledgeAlert(ctx context.Context, alertID AlertID, body Ack
 
 // ListAudit List administrative changes, newest first
 //
-// Each change by an administrator or a user of a company is recorded in the transaction of the change: the user, the request, and the changed values. A request that is rejected or changes nothing is not recorded. The setting `history.log_days` limits how long the record is
+// Each change by an administrator or a user of a company is recorded in the transaction of the change: the user, the request, and the changed values. A request that is rejected or changes nothing is not recorded: also a test, a preview, and a trace of links. The setting `history.log_days` limits how long the record is
 // kept.
 //
 // | `entity` | `entity_key` |
@@ -16846,7 +16846,7 @@ func (c *Client) GetSenderTrace(ctx context.Context, senderNo SenderNo, reqEdito
 
 // RecordSenderTraceWithBody Record the PDUs of a sender's links for some minutes
 //
-// The servers begin within two seconds, and delete what was recorded before. If they are recording, they only change the end. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server keeps a link of this sender open, for example because the sender is off.
 //
 // Takes any type of body and a specified content type.
 //
@@ -16865,7 +16865,7 @@ func (c *Client) RecordSenderTraceWithBody(ctx context.Context, senderNo SenderN
 
 // RecordSenderTrace Record the PDUs of a sender's links for some minutes
 //
-// The servers begin within two seconds, and delete what was recorded before. If they are recording, they only change the end. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server keeps a link of this sender open, for example because the sender is off.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -32452,7 +32452,7 @@ type ClientWithResponsesInterface interface {
 	// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
-	// | `receipts_missing` | sender | a provider with callbacks accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `receipts_missing` | sender | a provider that sends receipts accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
 	// | `receipts_unmatched` | sender | at least this many receipts arrived within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
@@ -32483,7 +32483,7 @@ type ClientWithResponsesInterface interface {
 	// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
-	// | `receipts_missing` | sender | a provider with callbacks accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `receipts_missing` | sender | a provider that sends receipts accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
 	// | `receipts_unmatched` | sender | at least this many receipts arrived within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
@@ -32562,7 +32562,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListAuditWithResponse List administrative changes, newest first
 	//
-	// Each change by an administrator or a user of a company is recorded in the transaction of the change: the user, the request, and the changed values. A request that is rejected or changes nothing is not recorded. The setting `history.log_days` limits how long the record is
+	// Each change by an administrator or a user of a company is recorded in the transaction of the change: the user, the request, and the changed values. A request that is rejected or changes nothing is not recorded: also a test, a preview, and a trace of links. The setting `history.log_days` limits how long the record is
 	// kept.
 	//
 	// | `entity` | `entity_key` |
@@ -33436,7 +33436,7 @@ type ClientWithResponsesInterface interface {
 
 	// RecordSenderTraceWithBodyWithResponse Record the PDUs of a sender's links for some minutes
 	//
-	// The servers begin within two seconds, and delete what was recorded before. If they are recording, they only change the end. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server keeps a link of this sender open, for example because the sender is off.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -33445,7 +33445,7 @@ type ClientWithResponsesInterface interface {
 
 	// RecordSenderTraceWithResponse Record the PDUs of a sender's links for some minutes
 	//
-	// The servers begin within two seconds, and delete what was recorded before. If they are recording, they only change the end. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server keeps a link of this sender open, for example because the sender is off.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -56124,7 +56124,7 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
-// | `receipts_missing` | sender | a provider with callbacks accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
+// | `receipts_missing` | sender | a provider that sends receipts accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
 // | `receipts_unmatched` | sender | at least this many receipts arrived within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 // | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
@@ -56161,7 +56161,7 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
-// | `receipts_missing` | sender | a provider with callbacks accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
+// | `receipts_missing` | sender | a provider that sends receipts accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
 // | `receipts_unmatched` | sender | at least this many receipts arrived within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | the free share of a file system is smaller than the threshold; the file systems are those of the private PostgreSQL and of `HISTORY_DIR` of a server | share from 0 to 1 | none |
 // | `partition_missing` | partitions | partitions for tasks exist for fewer days than the threshold, today included | days | none |
@@ -56288,7 +56288,7 @@ func (c *ClientWithResponses) AcknowledgeAlertWithResponse(ctx context.Context, 
 
 // ListAuditWithResponse List administrative changes, newest first
 //
-// Each change by an administrator or a user of a company is recorded in the transaction of the change: the user, the request, and the changed values. A request that is rejected or changes nothing is not recorded. The setting `history.log_days` limits how long the record is
+// Each change by an administrator or a user of a company is recorded in the transaction of the change: the user, the request, and the changed values. A request that is rejected or changes nothing is not recorded: also a test, a preview, and a trace of links. The setting `history.log_days` limits how long the record is
 // kept.
 //
 // | `entity` | `entity_key` |
@@ -57690,7 +57690,7 @@ func (c *ClientWithResponses) GetSenderTraceWithResponse(ctx context.Context, se
 
 // RecordSenderTraceWithBodyWithResponse Record the PDUs of a sender's links for some minutes
 //
-// The servers begin within two seconds, and delete what was recorded before. If they are recording, they only change the end. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server keeps a link of this sender open, for example because the sender is off.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -57705,7 +57705,7 @@ func (c *ClientWithResponses) RecordSenderTraceWithBodyWithResponse(ctx context.
 
 // RecordSenderTraceWithResponse Record the PDUs of a sender's links for some minutes
 //
-// The servers begin within two seconds, and delete what was recorded before. If they are recording, they only change the end. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server has opened a link of this sender yet.
+// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server keeps a link of this sender open, for example because the sender is off.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

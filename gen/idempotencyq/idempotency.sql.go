@@ -46,7 +46,7 @@ type IdempotencyLockParams struct {
 
 // IdempotencyLock locks an idempotency key until the end of the transaction. It returns false if another transaction holds the lock. The lock is released when
 // the changes of its transaction are visible. Any database role could take this advisory lock, and would reject the request. But the number of the lock depends
-// on a secret, so that only a role that can read the tables knows the number before the request.
+// on a secret, so that a role that cannot read the tables learns the number only from pg_locks, during the first request with the key.
 func (q *Queries) IdempotencyLock(ctx context.Context, arg IdempotencyLockParams) (bool, error) {
 	row := q.db.QueryRow(ctx, idempotencyLock, arg.Username, arg.Operation, arg.Key)
 	var pg_try_advisory_xact_lock bool

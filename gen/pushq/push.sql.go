@@ -17,9 +17,9 @@ FROM senders s
 WHERE s.id = $11
 ON CONFLICT (sender_id, nth) DO UPDATE
 SET held_by = excluded.held_by, host = excluded.host, held_until = excluded.held_until, bound_at = excluded.bound_at, in_flight = excluded.in_flight,
-    sent = excluded.sent, received = excluded.received, error = excluded.error, failed_at = excluded.failed_at, trace = coalesce($12::jsonb, l.trace)
+    sent = excluded.sent, received = excluded.received, error = excluded.error, failed_at = excluded.failed_at
 WHERE l.held_by = excluded.held_by OR l.held_until <= clock_timestamp()
-RETURNING coalesce(l.traced_until > clock_timestamp(), false)::boolean AS is_traced
+RETURNING l.traced_from, coalesce(l.traced_until > clock_timestamp(), false)::boolean AS is_traced
 `
 
 type LinkHoldParams struct {
@@ -34,12 +34,16 @@ type LinkHoldParams struct {
 	Error    *string
 	FailedAt *time.Time
 	SenderID int64
-	Trace    []byte
 }
 
-// LinkHold takes over a link of a sender that no process holds, or renews a link that this process holds, and stores the state of the link. It returns whether
-// PDUs of the link are recorded from now on; a null trace changes nothing. It returns no row if another process holds the link.
-func (q *Queries) LinkHold(ctx context.Context, arg LinkHoldParams) (bool, error) {
+type LinkHoldRow struct {
+	TracedFrom *time.Time
+	IsTraced   bool
+}
+
+// LinkHold takes over a link of a sender that no process holds, or renews a link that this process holds, and stores the state of the link. It returns whether the
+// PDUs of the link are recorded from now on, and the name of the recording. It returns no row if another process holds the link.
+func (q *Queries) LinkHold(ctx context.Context, arg LinkHoldParams) (LinkHoldRow, error) {
 	row := q.db.QueryRow(ctx, linkHold,
 		arg.Nth,
 		arg.HeldBy,
@@ -52,32 +56,50 @@ func (q *Queries) LinkHold(ctx context.Context, arg LinkHoldParams) (bool, error
 		arg.Error,
 		arg.FailedAt,
 		arg.SenderID,
-		arg.Trace,
 	)
-	var is_traced bool
-	err := row.Scan(&is_traced)
-	return is_traced, err
+	var i LinkHoldRow
+	err := row.Scan(&i.TracedFrom, &i.IsTraced)
+	return i, err
 }
 
 const linkRelease = `-- name: LinkRelease :exec
-UPDATE sender_links l SET held_until = clock_timestamp(), bound_at = NULL, trace = coalesce($1::jsonb, l.trace)
-WHERE l.sender_id = $2 AND l.nth = $3 AND l.held_by = $4
+UPDATE sender_links l SET held_until = clock_timestamp(), bound_at = NULL
+WHERE l.sender_id = $1 AND l.nth = $2 AND l.held_by = $3
 `
 
 type LinkReleaseParams struct {
-	Trace    []byte
 	SenderID int64
 	Nth      int16
 	HeldBy   string
 }
 
-// LinkRelease lets another process take over a link of a sender at once. A null trace changes nothing.
+// LinkRelease lets another process take over a link of a sender at once.
 func (q *Queries) LinkRelease(ctx context.Context, arg LinkReleaseParams) error {
-	_, err := q.db.Exec(ctx, linkRelease,
+	_, err := q.db.Exec(ctx, linkRelease, arg.SenderID, arg.Nth, arg.HeldBy)
+	return err
+}
+
+const linkTraceSet = `-- name: LinkTraceSet :exec
+UPDATE sender_links l SET trace = $1
+WHERE l.sender_id = $2 AND l.nth = $3 AND l.held_by = $4 AND l.traced_from = $5
+`
+
+type LinkTraceSetParams struct {
+	Trace      []byte
+	SenderID   int64
+	Nth        int16
+	HeldBy     string
+	TracedFrom *time.Time
+}
+
+// LinkTraceSet stores the PDUs of a recording, if this process holds the link, and no other recording began.
+func (q *Queries) LinkTraceSet(ctx context.Context, arg LinkTraceSetParams) error {
+	_, err := q.db.Exec(ctx, linkTraceSet,
 		arg.Trace,
 		arg.SenderID,
 		arg.Nth,
 		arg.HeldBy,
+		arg.TracedFrom,
 	)
 	return err
 }
@@ -177,7 +199,8 @@ func (q *Queries) SenderTested(ctx context.Context, senderNo string) (SenderTest
 const sendersDriven = `-- name: SendersDriven :many
 
 SELECT s.id, s.sender_no, s.kind, s.config, s.version, s.interval_ms, c.retry_minutes, st.openings,
-    greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds
+    greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds,
+    coalesce(starts_with(st.rest_reason, $1::text || ': '), false)::boolean AS is_unbound
 FROM senders s
 JOIN channels c ON c.id = s.channel_id
 JOIN sender_states st ON st.sender_id = s.id
@@ -195,13 +218,14 @@ type SendersDrivenRow struct {
 	RetryMinutes []int64
 	Openings     int64
 	PauseSeconds float64
+	IsUnbound    bool
 }
 
 // Statements of the workers that send messages through driven senders. They read senders and messages, and change tokens.
 // SendersDriven returns the driven senders that are on, and the states of their circuit breakers. pause_seconds is greater than 0 while the circuit breaker is
-// open.
-func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error) {
-	rows, err := q.db.Query(ctx, sendersDriven)
+// open. is_unbound tells whether it opened because no link was open, with the given code.
+func (q *Queries) SendersDriven(ctx context.Context, notBound string) ([]SendersDrivenRow, error) {
+	rows, err := q.db.Query(ctx, sendersDriven, notBound)
 	if err != nil {
 		return nil, err
 	}
@@ -219,6 +243,7 @@ func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error)
 			&i.RetryMinutes,
 			&i.Openings,
 			&i.PauseSeconds,
+			&i.IsUnbound,
 		); err != nil {
 			return nil, err
 		}

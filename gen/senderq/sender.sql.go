@@ -932,21 +932,37 @@ func (q *Queries) SenderTrace(ctx context.Context, senderNo string) ([]SenderTra
 	return items, nil
 }
 
-const senderTraceSet = `-- name: SenderTraceSet :execrows
+const senderTraceBegin = `-- name: SenderTraceBegin :execrows
 UPDATE sender_links l
-SET traced_until = clock_timestamp() + $1::interval, trace = CASE WHEN l.traced_until > clock_timestamp() OR $1::interval = interval '0' THEN l.trace ELSE '[]' END
+SET traced_from = clock_timestamp(), traced_until = clock_timestamp() + $1::interval, trace = '[]'
 FROM senders s
-WHERE s.id = l.sender_id AND s.sender_no = $2
+WHERE s.id = l.sender_id AND s.sender_no = $2 AND l.held_until > clock_timestamp()
 `
 
-type SenderTraceSetParams struct {
+type SenderTraceBeginParams struct {
 	Lasts    time.Duration
 	SenderNo string
 }
 
-// SenderTraceSet records the PDUs of a sender's links for `lasts`, which can be zero. It deletes the PDUs that were recorded before, unless they are being recorded.
-func (q *Queries) SenderTraceSet(ctx context.Context, arg SenderTraceSetParams) (int64, error) {
-	result, err := q.db.Exec(ctx, senderTraceSet, arg.Lasts, arg.SenderNo)
+// SenderTraceBegin begins a recording of the PDUs of a sender's links, if a server holds them. It deletes the PDUs of the recording before.
+func (q *Queries) SenderTraceBegin(ctx context.Context, arg SenderTraceBeginParams) (int64, error) {
+	result, err := q.db.Exec(ctx, senderTraceBegin, arg.Lasts, arg.SenderNo)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const senderTraceEnd = `-- name: SenderTraceEnd :execrows
+UPDATE sender_links l
+SET traced_until = clock_timestamp()
+FROM senders s
+WHERE s.id = l.sender_id AND s.sender_no = $1
+`
+
+// SenderTraceEnd ends the recording of the PDUs of a sender's links.
+func (q *Queries) SenderTraceEnd(ctx context.Context, senderNo string) (int64, error) {
+	result, err := q.db.Exec(ctx, senderTraceEnd, senderNo)
 	if err != nil {
 		return 0, err
 	}

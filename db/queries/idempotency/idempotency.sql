@@ -1,6 +1,6 @@
 -- IdempotencyLock locks an idempotency key until the end of the transaction. It returns false if another transaction holds the lock. The lock is released when
 -- the changes of its transaction are visible. Any database role could take this advisory lock, and would reject the request. But the number of the lock depends
--- on a secret, so that only a role that can read the tables knows the number before the request.
+-- on a secret, so that a role that cannot read the tables learns the number only from pg_locks, during the first request with the key.
 -- name: IdempotencyLock :one
 SELECT pg_try_advisory_xact_lock(hashtextextended(encode(sha256(
     coalesce((SELECT s.secret FROM idempotency_secret s), ''::bytea) || convert_to(@username::text || E'\n' || @operation::text || E'\n' || @key::text, 'UTF8')

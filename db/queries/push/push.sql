@@ -1,10 +1,11 @@
 -- Statements of the workers that send messages through driven senders. They read senders and messages, and change tokens.
 
 -- SendersDriven returns the driven senders that are on, and the states of their circuit breakers. pause_seconds is greater than 0 while the circuit breaker is
--- open.
+-- open. is_unbound tells whether it opened because no link was open, with the given code.
 -- name: SendersDriven :many
 SELECT s.id, s.sender_no, s.kind, s.config, s.version, s.interval_ms, c.retry_minutes, st.openings,
-    greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds
+    greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds,
+    coalesce(starts_with(st.rest_reason, @not_bound::text || ': '), false)::boolean AS is_unbound
 FROM senders s
 JOIN channels c ON c.id = s.channel_id
 JOIN sender_states st ON st.sender_id = s.id
@@ -119,8 +120,8 @@ SET token = @token, expires_at = clock_timestamp() + make_interval(secs => @seco
 FROM senders s
 WHERE s.id = k.sender_id AND s.sender_no = @sender_no AND k.fetches = @fetches;
 
--- LinkHold takes over a link of a sender that no process holds, or renews a link that this process holds, and stores the state of the link. It returns whether
--- PDUs of the link are recorded from now on; a null trace changes nothing. It returns no row if another process holds the link.
+-- LinkHold takes over a link of a sender that no process holds, or renews a link that this process holds, and stores the state of the link. It returns whether the
+-- PDUs of the link are recorded from now on, and the name of the recording. It returns no row if another process holds the link.
 -- name: LinkHold :one
 INSERT INTO sender_links AS l (sender_id, nth, held_by, host, held_until, bound_at, in_flight, sent, received, error, failed_at)
 SELECT s.id, @nth, @held_by, @host, clock_timestamp() + @lease::interval, sqlc.narg(bound_at), @in_flight, @sent, @received, sqlc.narg(error), sqlc.narg(failed_at)
@@ -128,13 +129,18 @@ FROM senders s
 WHERE s.id = @sender_id
 ON CONFLICT (sender_id, nth) DO UPDATE
 SET held_by = excluded.held_by, host = excluded.host, held_until = excluded.held_until, bound_at = excluded.bound_at, in_flight = excluded.in_flight,
-    sent = excluded.sent, received = excluded.received, error = excluded.error, failed_at = excluded.failed_at, trace = coalesce(sqlc.narg(trace)::jsonb, l.trace)
+    sent = excluded.sent, received = excluded.received, error = excluded.error, failed_at = excluded.failed_at
 WHERE l.held_by = excluded.held_by OR l.held_until <= clock_timestamp()
-RETURNING coalesce(l.traced_until > clock_timestamp(), false)::boolean AS is_traced;
+RETURNING l.traced_from, coalesce(l.traced_until > clock_timestamp(), false)::boolean AS is_traced;
 
--- LinkRelease lets another process take over a link of a sender at once. A null trace changes nothing.
+-- LinkTraceSet stores the PDUs of a recording, if this process holds the link, and no other recording began.
+-- name: LinkTraceSet :exec
+UPDATE sender_links l SET trace = @trace
+WHERE l.sender_id = @sender_id AND l.nth = @nth AND l.held_by = @held_by AND l.traced_from = @traced_from;
+
+-- LinkRelease lets another process take over a link of a sender at once.
 -- name: LinkRelease :exec
-UPDATE sender_links l SET held_until = clock_timestamp(), bound_at = NULL, trace = coalesce(sqlc.narg(trace)::jsonb, l.trace)
+UPDATE sender_links l SET held_until = clock_timestamp(), bound_at = NULL
 WHERE l.sender_id = @sender_id AND l.nth = @nth AND l.held_by = @held_by;
 
 -- LinksAreBound reports whether a link of a sender is open at any process.

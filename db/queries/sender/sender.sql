@@ -462,9 +462,16 @@ JOIN senders s ON s.id = l.sender_id
 WHERE s.sender_no = @sender_no
 ORDER BY l.nth;
 
--- SenderTraceSet records the PDUs of a sender's links for `lasts`, which can be zero. It deletes the PDUs that were recorded before, unless they are being recorded.
--- name: SenderTraceSet :execrows
+-- SenderTraceBegin begins a recording of the PDUs of a sender's links, if a server holds them. It deletes the PDUs of the recording before.
+-- name: SenderTraceBegin :execrows
 UPDATE sender_links l
-SET traced_until = clock_timestamp() + @lasts::interval, trace = CASE WHEN l.traced_until > clock_timestamp() OR @lasts::interval = interval '0' THEN l.trace ELSE '[]' END
+SET traced_from = clock_timestamp(), traced_until = clock_timestamp() + @lasts::interval, trace = '[]'
+FROM senders s
+WHERE s.id = l.sender_id AND s.sender_no = @sender_no AND l.held_until > clock_timestamp();
+
+-- SenderTraceEnd ends the recording of the PDUs of a sender's links.
+-- name: SenderTraceEnd :execrows
+UPDATE sender_links l
+SET traced_until = clock_timestamp()
 FROM senders s
 WHERE s.id = l.sender_id AND s.sender_no = @sender_no;

@@ -211,7 +211,11 @@ func (s *Service) Search(ctx context.Context, companyID int64, text string, afte
 	if err != nil {
 		return nil, nil, err
 	}
-	prefix := strings.ToLower(address.Visible(text)) // in the same way as the SQL function fold_case
+	prefix := strings.TrimSpace(text)
+	if strings.Contains(text, "@") { // names can contain invisible characters, and addresses cannot
+		prefix = address.Visible(text)
+	}
+	prefix = strings.ToLower(prefix) // in the same way as the SQL function fold_case
 	from := after.from(prefix)
 	p := contactq.ContactSearchParams{
 		CompanyID: companyID, Prefix: prefix, AfterTerm: from.Term, AfterID: from.UserID, MaxRows: int32(fieldsFound*limit + 1),

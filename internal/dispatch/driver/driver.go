@@ -45,10 +45,10 @@ type Linked interface {
 	Run(ctx context.Context, nth int)
 	// State returns the state of the link nth.
 	State(nth int) provider.LinkState
-	// Record begins or ends to record the PDUs of the link nth.
-	Record(nth int, isOn bool)
-	// Recorded returns the last hundred recorded PDUs of the link nth. It returns nil if there are none.
-	Recorded(nth int) []provider.PDU
+	// Record records the PDUs of the link nth, or none if from is zero. It discards what was recorded with another from, which names the recording.
+	Record(nth int, from time.Time)
+	// Recorded returns the name of the recording of the link nth, and its last hundred PDUs.
+	Recorded(nth int) (from time.Time, pdus []provider.PDU)
 }
 
 // kind describes a kind of driver.

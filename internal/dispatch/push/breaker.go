@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"lksms/gen/pushq"
 	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/dispatch/sender"
 )
@@ -19,8 +20,15 @@ const (
 
 // circuit is the state of a sender's circuit breaker, as last read from the database. All servers share the state in the database.
 type circuit struct {
-	openings int64     // openings since the last message that the provider accepted or refused; 0: closed
-	pauseEnd time.Time // end of the pause, by the clock of this process
+	openings  int64     // openings since the last message that the provider accepted or refused; 0: closed
+	pauseEnd  time.Time // end of the pause, by the clock of this process
+	isUnbound bool      // the breaker opened because no link was open
+}
+
+func circuitOfRow(row pushq.SendersDrivenRow) circuit {
+	c := circuitOf(row.Openings, row.PauseSeconds)
+	c.isUnbound = row.IsUnbound
+	return c
 }
 
 func circuitOf(openings int64, restSeconds float64) circuit {
@@ -110,7 +118,9 @@ func (w *worker) open(ctx context.Context, current *setup, cause provider.Outcom
 		w.setCircuit(current.row.Version, circuitOf(current.circuit.openings, firstPause.Seconds()))
 	case isOpened: // otherwise another worker opened the breaker, or the sender was changed
 		w.p.log.WarnContext(ctx, "sender paused", "sender_no", w.senderNo, "code", cause.Code, "reason", cause.Error, "seconds", pause.Seconds())
-		w.setCircuit(current.row.Version, circuitOf(openings, pause.Seconds()))
+		opened := circuitOf(openings, pause.Seconds())
+		opened.isUnbound = cause.Code == provider.NotBound
+		w.setCircuit(current.row.Version, opened)
 	}
 }
 

@@ -107,44 +107,46 @@ func (l *links) keep(ctx context.Context, nth int) {
 // hold takes over or renews a link, and stores its state. It reports whether this process holds the link.
 func (l *links) hold(ctx context.Context, nth int) (bool, error) {
 	state := l.driver.State(nth)
-	trace, err := l.trace(nth)
-	if err != nil {
-		return false, err
-	}
-	isTraced, err := l.p.q.LinkHold(ctx, pushq.LinkHoldParams{
+	held, err := l.p.q.LinkHold(ctx, pushq.LinkHoldParams{
 		SenderID: l.senderID, Nth: int16(nth), HeldBy: l.p.process, Host: l.p.host, Lease: lease.Length, BoundAt: optional.NonZero(state.BoundAt),
 		InFlight: int64(state.InFlight), Sent: state.Sent, Received: state.Received, Error: optional.NonZero(postgres.Text(state.Error)),
-		FailedAt: optional.NonZero(state.FailedAt), Trace: trace,
+		FailedAt: optional.NonZero(state.FailedAt),
 	})
-	if postgres.IsNoRows(err) {
+	switch {
+	case postgres.IsNoRows(err):
 		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("hold link: %w", err)
 	}
-	if err == nil {
-		l.driver.Record(nth, isTraced)
+	l.storeTrace(ctx, nth)
+	var from time.Time
+	if held.IsTraced {
+		from = optional.Value(held.TracedFrom)
 	}
-	return err == nil, postgres.Wrap("hold link", err, nil)
+	l.driver.Record(nth, from)
+	return true, nil
 }
 
-// trace returns the recorded PDUs of a link as they are stored, or nil.
-func (l *links) trace(nth int) ([]byte, error) {
-	pdus := l.driver.Recorded(nth)
-	if pdus == nil {
-		return nil, nil
+// storeTrace stores the recorded PDUs of a link. An error does not end the link: a link is worth more than its trace.
+func (l *links) storeTrace(ctx context.Context, nth int) {
+	from, pdus := l.driver.Recorded(nth)
+	if len(pdus) == 0 {
+		return
 	}
 	trace, err := json.Marshal(pdus)
-	if err != nil {
-		return nil, fmt.Errorf("write trace of link: %w", err)
+	if err == nil {
+		err = l.p.q.LinkTraceSet(ctx, pushq.LinkTraceSetParams{SenderID: l.senderID, Nth: int16(nth), HeldBy: l.p.process, TracedFrom: &from, Trace: trace})
 	}
-	return trace, nil
+	if err != nil {
+		l.p.log.WarnContext(ctx, "the trace of a link could not be stored", "sender_no", l.senderNo, "link", nth, "error", err)
+	}
 }
 
 func (l *links) release(nth int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.p.sending), maxBackoff)
 	defer cancel()
-	trace, err := l.trace(nth)
-	if err == nil {
-		err = l.p.q.LinkRelease(ctx, pushq.LinkReleaseParams{SenderID: l.senderID, Nth: int16(nth), HeldBy: l.p.process, Trace: trace})
-	}
+	l.storeTrace(ctx, nth)
+	err := l.p.q.LinkRelease(ctx, pushq.LinkReleaseParams{SenderID: l.senderID, Nth: int16(nth), HeldBy: l.p.process})
 	if err != nil { // another process takes over the link at the end of the lease
 		l.p.log.WarnContext(ctx, "a link of a sender could not be released", "sender_no", l.senderNo, "link", nth, "error", err)
 	}

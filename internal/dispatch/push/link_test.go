@@ -243,6 +243,30 @@ func TestRefusedBindPausesTheSender(t *testing.T) {
 		}
 		b.Expect(200, "", "PATCH", "/api/v1/admin/senders/bound", map[string]any{"config": apptest.CarrierConfig(kind.name, c, map[string]any{kind.secret: "other"})})
 		apptest.Eventually(t, "it is sent", func() bool { return b.Count("SELECT count(*) FROM tasks WHERE status = 2") == 1 })
+		if n := b.Count("SELECT count(*) FROM events WHERE event = 'sender.paused'"); n != 1 {
+			t.Errorf("the sender was paused %d times, want once", n)
+		}
+	})
+}
+
+// C1, C3: if the breaker opens at the moment when a link opens, the sender goes on without a message. A breaker that opened for another reason stays open.
+func TestSenderWithALinkIsNotPausedForALink(t *testing.T) {
+	withEachKind(t, func(t *testing.T, kind carrierKind) {
+		b, c := apptest.NewBound(t, kind.name, simulated.Options{}, nil)
+		apptest.Eventually(t, "the link is open", func() bool { _, open := c.Binds(); return open == 1 })
+		open := func(reason string) {
+			b.Exec("UPDATE sender_states SET openings = 1, rest_until = clock_timestamp() + interval '5 minutes', rest_reason = $1", reason)
+		}
+		open("not_bound: no link to the carrier is open")
+		apptest.Eventually(t, "the breaker is closed", func() bool { return b.GetSender("bound").Pause == nil })
+		open("refused: the account is empty")
+		b.Submit("x")
+		b.App.Pusher.Refresh()
+		c.Cut()
+		apptest.Eventually(t, "the link is open again", func() bool { accepted, open := c.Binds(); return accepted == 2 && open == 1 })
+		if pause := b.GetSender("bound").Pause; pause == nil {
+			t.Error("the breaker is closed")
+		}
 	})
 }
 

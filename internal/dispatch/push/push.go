@@ -160,7 +160,7 @@ func (p *Pusher) sleep(d time.Duration) {
 func (p *Pusher) refresh(driven map[string]*worker) {
 	ctx, cancel := context.WithTimeout(p.sending, refreshEvery)
 	defer cancel()
-	rows, err := p.q.SendersDriven(ctx)
+	rows, err := p.q.SendersDriven(ctx, provider.NotBound)
 	if err != nil {
 		return // the next refresh can succeed; failing claims log the cause
 	}
@@ -181,7 +181,7 @@ func (p *Pusher) refresh(driven map[string]*worker) {
 			defer w.endWait() // runs after Store
 		}
 		// The circuit breaker can change although the version does not, so that each row is stored.
-		w.setup.Store(&setup{row, current.driver, current.links, circuitOf(row.Openings, row.PauseSeconds)})
+		w.setup.Store(&setup{row, current.driver, current.links, circuitOfRow(row)})
 		if !known {
 			p.workers.Go(w.run)
 		}
@@ -209,8 +209,7 @@ type worker struct {
 	links     *links // the links of the last driver with links. Guarded by preparing
 	config    []byte // the configuration of the last driver. Guarded by preparing
 
-	fruitless int       // consecutive failed batches, counted as in fruitlessMax; only run uses this field
-	unbound   time.Time // since when this process holds links of which none is open; zero: one is open, or none is held. Only run uses this field
+	fruitless int // consecutive failed batches, counted as in fruitlessMax; only run uses this field
 }
 
 // setup is one version of a sender, with its driver and circuit breaker.
@@ -227,12 +226,12 @@ func (w *worker) prepare(row pushq.SendersDrivenRow) *setup {
 	w.preparing.Lock()
 	defer w.preparing.Unlock()
 	if last := w.prepared; last != nil && last.row.Version == row.Version {
-		return &setup{row, last.driver, last.links, circuitOf(row.Openings, row.PauseSeconds)}
+		return &setup{row, last.driver, last.links, circuitOfRow(row)}
 	}
 	p := w.p
 	log := p.log.With("sender_no", row.SenderNo)
 	opened, err := p.configs.Open(row.Kind, row.SenderNo, row.Config)
-	prepared := &setup{row: row, circuit: circuitOf(row.Openings, row.PauseSeconds)}
+	prepared := &setup{row: row, circuit: circuitOfRow(row)}
 	if last := w.prepared; err == nil && last != nil && last.links != nil && last.row.Kind == row.Kind && bytes.Equal(w.config, opened.Driver) {
 		prepared.driver, prepared.links, w.prepared = last.driver, last.links, prepared
 		return prepared
@@ -248,7 +247,6 @@ func (w *worker) prepare(row pushq.SendersDrivenRow) *setup {
 			Rest: func() (context.Context, context.CancelFunc) {
 				return context.WithTimeout(w.recheck.Load().rests, maxRest)
 			},
-			Opened: w.linkOpened,
 		})
 	}
 	if err != nil {
@@ -275,13 +273,6 @@ func (w *worker) closeLinks() *links {
 		w.links.stop()
 	}
 	return w.links
-}
-
-// linkOpened closes the circuit breaker if it opened because no link was open.
-func (w *worker) linkOpened(ctx context.Context) {
-	if current := w.setup.Load(); current != nil && current.circuit.openings > 0 {
-		w.close(ctx, current, provider.NotBound)
-	}
 }
 
 // began returns a function that measures each attempt of a sender and creates a span for it. The attempt sends a traceparent to the provider only if
@@ -322,11 +313,14 @@ func (w *worker) run() {
 			w.p.sleep(linkPoll)
 			continue
 		}
-		if isOpen, failure := current.links.isOpen(); !isOpen {
-			w.awaitLink(current, failure)
+		if isOpen, _ := current.links.isOpen(); !isOpen {
+			w.awaitLink(current)
 			continue
 		}
-		w.unbound = time.Time{}
+		if current.circuit.isUnbound {
+			w.rebound(current)
+			continue
+		}
 		if pause := current.circuit.pause(); pause > 0 {
 			w.p.sleep(min(pause, time.Second))
 			continue
@@ -346,24 +340,32 @@ func (w *worker) run() {
 	}
 }
 
-// awaitLink waits for an open link for a moment. A sender without one claims nothing, so that other senders take its messages. After boundWait, awaitLink opens the
-// circuit breaker, unless another process has an open link.
-func (w *worker) awaitLink(current *setup, failure string) {
-	w.p.sleep(linkPoll)
-	if w.unbound.IsZero() {
-		w.unbound = time.Now()
+// awaitLink waits for an open link for boundWait. A sender without one claims nothing, so that other senders take its messages. Then, awaitLink opens the circuit breaker,
+// unless another process has an open link.
+func (w *worker) awaitLink(current *setup) {
+	links := current.links
+	for began := time.Now(); time.Since(began) < boundWait || current.circuit.openings > 0; w.p.sleep(linkPoll) {
+		isOpen, _ := links.isOpen()
+		if current = w.setup.Load(); isOpen || current == nil || current.links != links || !links.canSend() || w.p.claiming.Err() != nil {
+			return
+		}
 	}
-	if current.circuit.openings > 0 || time.Since(w.unbound) < boundWait {
-		return
-	}
-	w.unbound = time.Time{}
 	ctx, cancel := context.WithTimeout(w.p.sending, maxBackoff)
 	defer cancel()
 	isBound, err := w.p.q.LinksAreBound(ctx, current.row.ID)
-	if err != nil || isBound {
-		return
+	if isOpen, failure := links.isOpen(); err == nil && !isBound && !isOpen {
+		w.open(ctx, current, provider.Unbound(failure))
 	}
-	w.open(ctx, current, provider.Unbound(failure))
+}
+
+// rebound closes the circuit breaker, which opened because no link was open.
+func (w *worker) rebound(current *setup) {
+	ctx, cancel := context.WithTimeout(w.p.sending, maxBackoff)
+	defer cancel()
+	w.close(ctx, current, provider.NotBound)
+	if latest := w.setup.Load(); latest != nil && latest.circuit.isUnbound {
+		w.p.sleep(linkPoll) // it was not closed
+	}
 }
 
 // claim claims tasks, and waits for tasks at most claimWait. StopClaiming and endWait end the wait. They do not cancel a claim in progress, because this claim
@@ -403,7 +405,7 @@ func (w *setup) maxClaim() int {
 
 // latest reads the setup of the sender from the database. It returns nil if the sender is no longer driven or cannot be read.
 func (w *worker) latest(ctx context.Context) *setup {
-	rows, err := w.p.q.SendersDriven(ctx)
+	rows, err := w.p.q.SendersDriven(ctx, provider.NotBound)
 	if err != nil {
 		return nil
 	}

@@ -56,6 +56,17 @@ func TestPDUsOfALinkCanBeRead(t *testing.T) {
 		if !slices.IsSortedFunc(trace.Pdus, func(a, b api.SenderPDU) int { return a.At.Compare(b.At) }) {
 			t.Error("the PDUs are not in their order")
 		}
+		// Another recording discards the PDUs of the one before, although this server still has them.
+		b.Expect(200, "", "PUT", path, map[string]any{"minutes": 10})
+		apptest.Eventually(t, "another message is recorded", func() bool {
+			b.AwaitStatus(b.SubmitBody(map[string]any{"phone_number": number, "content": text}).TaskID, queue.Success)
+			return has(submit)
+		})
+		if has(bind) {
+			t.Error("the trace contains PDUs of the recording before")
+		}
+		b.Expect(200, "", "PUT", path, map[string]any{"minutes": 0})
+		trace = read()
 		b.App.Pusher.Stop(t.Context())
 		if after := read(); len(after.Pdus) < len(trace.Pdus) {
 			t.Errorf("%d PDUs after the stop, %d before", len(after.Pdus), len(trace.Pdus))
@@ -68,6 +79,10 @@ func TestOnlyLinksAreTraced(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "plain", "kind": "log"})
 	b.Expect(409, "sender.not_linked", "PUT", "/api/v1/admin/senders/plain/trace", map[string]any{"minutes": 10})
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/plain", map[string]any{"status": "off"})
+	b.Exec("INSERT INTO sender_links (sender_id, nth, held_by, host, held_until) SELECT id, 1, 'p', 'h', now() FROM senders WHERE sender_no = 'plain'") // of an earlier time
+	b.Expect(409, "sender.not_linked", "PUT", "/api/v1/admin/senders/plain/trace", map[string]any{"minutes": 10})
+	b.Expect(200, "", "PUT", "/api/v1/admin/senders/plain/trace", map[string]any{"minutes": 0})
 	b.Expect(404, "sender.not_found", "PUT", "/api/v1/admin/senders/nobody/trace", map[string]any{"minutes": 10})
 	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/senders/plain/trace", map[string]any{"minutes": 61})
 }

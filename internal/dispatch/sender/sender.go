@@ -355,7 +355,13 @@ func (s *Service) Record(ctx context.Context, no string, lasts time.Duration) (T
 	if _, err := s.Get(ctx, nil, no); err != nil {
 		return Trace{}, err
 	}
-	changed, err := s.q.SenderTraceSet(ctx, senderq.SenderTraceSetParams{SenderNo: no, Lasts: lasts})
+	var changed int64
+	var err error
+	if lasts > 0 {
+		changed, err = s.q.SenderTraceBegin(ctx, senderq.SenderTraceBeginParams{SenderNo: no, Lasts: lasts})
+	} else {
+		changed, err = s.q.SenderTraceEnd(ctx, no)
+	}
 	switch {
 	case err != nil:
 		return Trace{}, postgres.Wrap("record PDUs of sender", err, nil)

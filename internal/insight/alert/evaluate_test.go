@@ -688,8 +688,9 @@ func TestUnmatchedReceiptsRaiseAlert(t *testing.T) {
 func TestReceiptsDisksPartitionsAndReceiversRaiseAlerts(t *testing.T) {
 	w := newWatched(t)
 	w.Exec("UPDATE alert_rules SET for_seconds = 0, resolve_seconds = 0")
-	w.Exec(`INSERT INTO senders (sender_no, name, kind, config) VALUES ('driven', 'n', 'http-sms', '{"callback":{}}'), ('mute', 'n', 'http-sms', '{}'), ('carrier', 'n', 'cmpp', '{}'), ('unasked', 'n', 'smpp', '{"registered_delivery": 0}')`)
-	w.Exec("INSERT INTO sender_states (sender_id) SELECT id FROM senders WHERE sender_no IN ('driven', 'mute', 'carrier', 'unasked')")
+	w.Exec(`INSERT INTO senders (sender_no, name, kind, config) VALUES ('driven', 'n', 'http-sms', '{"callback":{}}'), ('mute', 'n', 'http-sms', '{}'), ('carrier', 'n', 'cmpp', '{"registered_delivery": null}'),
+		('unasked', 'n', 'smpp', '{"registered_delivery": 0}'), ('failures', 'n', 'smpp', '{"registered_delivery": 18}'), ('silent', 'n', 'cmpp', '{"registered_delivery": 0}')`)
+	w.Exec("INSERT INTO sender_states (sender_id) SELECT id FROM senders WHERE sender_no <> 'other'")
 	w.evaluate()
 	w.expect()
 	w.after(60)
@@ -706,7 +707,7 @@ func TestReceiptsDisksPartitionsAndReceiversRaiseAlerts(t *testing.T) {
 	w.rollUp()
 	w.Exec("UPDATE sender_states SET sent_at = now()")
 	accept(1, "driven")
-	accept(20, "carrier", "unasked")
+	accept(20, "carrier", "unasked", "failures", "silent")
 	w.evaluate()
 	w.expect("receipts_missing warning carrier", "receipts_missing warning driven")
 	w.Exec("UPDATE senders SET status = 'off' WHERE sender_no = 'carrier'")

@@ -202,8 +202,24 @@ func (l *Link[P]) Err() error {
 	return l.err
 }
 
-// Load returns the number of open requests in the window, and the number of requests of the other side in Handle.
+// Load returns the number of requests that have a slot in the window, and the number of requests of the other side in Handle.
 func (l *Link[P]) Load() (open, handled int) { return len(l.window), len(l.handling) }
+
+// Unanswered returns the number of requests in the window that were sent and have no response.
+func (l *Link[P]) Unanswered() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, c := range l.calls {
+		if c.purpose == ordinary {
+			n++
+		}
+	}
+	return n
+}
+
+// Ending returns a channel that is closed when the link sends no more requests.
+func (l *Link[P]) Ending() <-chan struct{} { return l.draining }
 
 // Request sends a request and returns its response. It waits for a slot in the window. Its errors wrap ErrNotSent or ErrUnclear.
 //
@@ -213,7 +229,8 @@ func (l *Link[P]) Request(ctx context.Context, request P) (P, error) {
 	return l.RequestWhen(ctx, request, func() bool { return true })
 }
 
-// RequestWhen works like Request, but calls may when the request has its slot in the window. If may returns false, the request is not sent. may can wait.
+// RequestWhen works like Request, but calls may when the request has its slot in the window. If may returns false, the request is not sent. may can
+// wait until Ending.
 func (l *Link[P]) RequestWhen(ctx context.Context, request P, may func() bool) (P, error) {
 	var none P
 	select {

@@ -82,14 +82,14 @@ func ParseReceiptText(text string, zone *time.Location) (*Receipt, bool) {
 	return r, isReceipt
 }
 
-// receiptOf returns the receipt with the fields of a text. The state, error and counts are single words, because some carriers write the text of the message after
+// receiptOf returns the receipt with the fields of a text. The id, state, error and counts are single words, because some carriers write the text of the message after
 // them without the name of a field. Text of messages can be secret.
 func receiptOf(fields map[string]string, zone *time.Location) (*Receipt, bool) {
 	r := &Receipt{
 		Stat: firstWord(fields["stat"]), Err: firstWord(fields["err"]), Submitted: count(firstWord(fields["sub"])), Delivered: count(firstWord(fields["dlvrd"])),
 		SubmitDate: parseReceiptDate(fields["submitdate"], zone), DoneDate: parseReceiptDate(fields["donedate"], zone), Text: fields["text"],
 	}
-	if id := fields["id"]; IDKey(id) != "" {
+	if id := printable(fields["id"]); IDKey(id) != "" {
 		r.IDs = []string{id}
 	}
 	r.State, r.HasState = ParseState(r.Stat)
@@ -98,7 +98,13 @@ func receiptOf(fields map[string]string, zone *time.Location) (*Receipt, bool) {
 
 // firstWord returns the first word of a value. A word consists of printable characters of ASCII, without a colon.
 func firstWord(value string) string {
-	if end := strings.IndexFunc(value, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' }); end >= 0 {
+	word, _, _ := strings.Cut(printable(value), ":")
+	return trimField(word)
+}
+
+// printable returns the start of a value, up to the first space or character that is not printable ASCII.
+func printable(value string) string {
+	if end := strings.IndexFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }); end >= 0 {
 		value = value[:end]
 	}
 	return trimField(value)

@@ -409,10 +409,14 @@ func address(number string) smpp.Address {
 		return smpp.Address{TON: smpp.International, NPI: isdn, Number: digits}
 	}
 	number = strings.ToValidUTF8(number[:min(len(number), 20)], "") // a name could be cut within a character
-	if !characters.IsDigits(number) {
+	switch {
+	case number == "":
+		return smpp.Address{}
+	case characters.IsDigits(number):
+		return smpp.Address{NPI: isdn, Number: number}
+	default:
 		return smpp.Address{TON: smpp.Name, Number: number}
 	}
-	return smpp.Address{NPI: isdn, Number: number}
 }
 
 // These are the bits of registered_delivery (section 5.2.17).

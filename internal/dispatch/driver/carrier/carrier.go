@@ -98,10 +98,12 @@ func (d *Driver[P]) Links() int { return len(d.links) }
 func (d *Driver[P]) State(nth int) provider.LinkState { return d.links[nth-1].current() }
 
 // Record implements driver.Linked.
-func (d *Driver[P]) Record(nth int, isOn bool) { d.links[nth-1].trace.set(isOn) }
+func (d *Driver[P]) Record(nth int, from time.Time) { d.links[nth-1].trace.record(from) }
 
 // Recorded implements driver.Linked.
-func (d *Driver[P]) Recorded(nth int) []provider.PDU { return d.links[nth-1].trace.all() }
+func (d *Driver[P]) Recorded(nth int) (from time.Time, pdus []provider.PDU) {
+	return d.links[nth-1].trace.recorded()
+}
 
 // Run implements driver.Linked.
 func (d *Driver[P]) Run(ctx context.Context, nth int) { d.links[nth-1].run(ctx) }
@@ -251,9 +253,11 @@ func (d *Driver[P]) submit(ctx context.Context, attempts *provider.Attempts, m p
 		if failure != nil {
 			return answer{}, failure
 		}
-		response, err := s.RequestWhen(ctx, part, func() bool { return d.pace.wait(ctx, may) }) // the last check comes after all waiting
+		response, err := s.RequestWhen(ctx, part, func() bool { return d.pace.wait(ctx, s.Ending(), may) }) // the last check comes after all waiting
 		problem := d.protocol.problem(err)
 		switch {
+		case errors.Is(err, pdulink.ErrNotSent) && ctx.Err() == nil && isClosed(s.Ending()): // the part was certainly not sent: another link sends it
+			continue
 		case errors.Is(err, pdulink.ErrNotAllowed), errors.Is(err, pdulink.ErrNotSent) && ctx.Err() != nil:
 			if throttled != nil && (!isFirst || !attempts.CanStart()) {
 				return answer{}, throttled
@@ -263,8 +267,6 @@ func (d *Driver[P]) submit(ctx context.Context, attempts *provider.Attempts, m p
 			return answer{}, &provider.Outcome{Permanent: true, Unasked: true, Code: "unwritable", Error: "the message could not be written: " + problem}
 		case errors.Is(err, pdulink.ErrUnclear):
 			return answer{}, &provider.Outcome{Unknown: true, Outage: true, Code: "no_answer", Error: "the carrier did not answer: " + plain(err)}
-		case errors.Is(err, pdulink.ErrNotSent): // the part was certainly not sent: another link sends it
-			continue
 		case err != nil:
 			return answer{}, new(provider.Untried)
 		}
@@ -272,6 +274,7 @@ func (d *Driver[P]) submit(ctx context.Context, attempts *provider.Attempts, m p
 		a := d.protocol.answer(response)
 		switch {
 		case a.isOK:
+			l.carried.Add(1)
 			return a, nil
 		case a.judgement == slowDown && !d.isTest():
 			d.pace.throttled(time.Now())
@@ -282,7 +285,7 @@ func (d *Driver[P]) submit(ctx context.Context, attempts *provider.Attempts, m p
 	}
 }
 
-// open returns the open link with the fewest messages without an answer, and its session. The first part of a message waits for an open link for at most openWait.
+// open returns the open link with the fewest messages in its window, and its session. The first part of a message waits for an open link for at most openWait.
 // If no link opens, the outcome is trouble. If this process holds no link, it is Untried. In a test, it is trouble when all hosts have failed.
 func (d *Driver[P]) open(ctx context.Context, isFirst bool) (*link[P], *pdulink.Link[P], *provider.Outcome) {
 	var timeout <-chan time.Time
@@ -309,13 +312,13 @@ func (d *Driver[P]) open(ctx context.Context, isFirst bool) (*link[P], *pdulink.
 	}
 }
 
-// best returns the open link with the fewest messages without an answer, and its session. Without one, best is nil, changed is closed when a link opens or ends, and
-// failure is the last failure of a link.
+// best returns the open link with the fewest messages in its window, and its session. Without one, best is nil, changed is closed when a link opens or ends, and failure
+// is the last failure of a link.
 func (d *Driver[P]) best() (best *link[P], session *pdulink.Link[P], changed <-chan struct{}, failure string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, l := range d.links {
-		if s := l.session; s != nil && (best == nil || openRequests(s) < openRequests(session)) {
+		if s := l.session; s != nil && !isClosed(s.Ending()) && (best == nil || openRequests(s) < openRequests(session)) {
 			best, session = l, s
 		}
 		if l.state.Error != "" {
@@ -325,7 +328,7 @@ func (d *Driver[P]) best() (best *link[P], session *pdulink.Link[P], changed <-c
 	return best, session, d.changed, failure
 }
 
-// openRequests returns the number of messages without an answer.
+// openRequests returns the number of messages that are sent or wait for the pace.
 func openRequests[P any](s *pdulink.Link[P]) int {
 	open, _ := s.Load()
 	return open

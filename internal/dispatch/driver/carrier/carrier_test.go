@@ -9,11 +9,14 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/platform/cmpp"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/outbound"
+	"lksms/internal/platform/pdulink"
 	"lksms/internal/platform/pdulink/simulated"
 	"lksms/internal/platform/smpp"
 	"lksms/internal/platform/smpp/smsc"
@@ -223,8 +226,8 @@ func TestDriverWithoutLinksTriesNoMessage(t *testing.T) {
 	}
 }
 
-// runSMPP runs the first link of a driver until stop is called. It calls opened when the link is open.
-func runSMPP(t *testing.T, config SMPPConfig, opened func()) (d *Driver[*smpp.PDU], stop func()) {
+// runSMPP runs the first link of a driver until stop is called. It returns when the link is open.
+func runSMPP(t *testing.T, config SMPPConfig) (d *Driver[*smpp.PDU], stop func()) {
 	t.Helper()
 	d, err := NewSMPP(config, provider.Tools{
 		Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler), Take: func(context.Context, provider.Incoming) error { return nil },
@@ -232,7 +235,6 @@ func runSMPP(t *testing.T, config SMPPConfig, opened func()) (d *Driver[*smpp.PD
 			return ctx, func(provider.Outcome) {}
 		},
 		MayBegin: func(context.Context, provider.Message) bool { return true },
-		Opened:   func(context.Context) { opened() },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -243,9 +245,104 @@ func runSMPP(t *testing.T, config SMPPConfig, opened func()) (d *Driver[*smpp.PD
 		defer close(ended)
 		d.Run(running, 1)
 	}()
+	awaitOpen(d, time.Time{})
 	return d, func() {
 		cancel()
 		<-ended
+	}
+}
+
+// awaitOpen waits until the first link opens after the given time, and returns when it opened.
+func awaitOpen(d *Driver[*smpp.PDU], after time.Time) time.Time {
+	for {
+		if at := d.State(1).BoundAt; at.After(after) {
+			return at
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// C1: a link that is being ended gets no further message, and counts only messages that were sent.
+func TestLinkThatEndsGetsNoMessage(t *testing.T) {
+	t.Parallel()
+	c, err := smsc.Listen("127.0.0.1:0", simulated.Options{Answer: func(simulated.Message) simulated.Answer { return simulated.Answer{Silent: true} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	d, stop := runSMPP(t, SMPPConfig{Host: c.Addr(), SystemID: "acme", Window: 10, PerSecond: 0.01})
+	defer stop()
+	sending, cancel := context.WithCancel(t.Context())
+	all := make([]provider.Message, 5)
+	for i := range all {
+		all[i] = provider.Message{Recipient: "+491511234567", Content: "x"}
+	}
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		d.Send(sending, all, func(int, provider.Outcome) {})
+	}()
+	_, session, _, _ := d.best()
+	for len(c.Seen()) == 0 || openRequests(session) < 5 {
+		time.Sleep(time.Millisecond)
+	}
+	if n := d.State(1).InFlight; n != 1 {
+		t.Errorf("%d messages have no answer, want 1: the others wait for the pace", n)
+	}
+	ending, cut := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = session.End(ending) // it waits for the answer to the first message
+	}()
+	<-session.Ending()
+	if best, _, _, _ := d.best(); best != nil {
+		t.Error("a link that ends is used")
+	}
+	for session.Unanswered() != 1 || openRequests(session) > 1+9 { // End takes the slots that become free
+		time.Sleep(time.Millisecond)
+	}
+	if next := d.pace.next; next.After(time.Now().Add(101 * time.Second)) {
+		t.Errorf("the next message is sent in %s: messages that were not sent count", time.Until(next))
+	}
+	cancel()
+	<-sent
+	cut()
+	<-ended
+}
+
+// C4: a trace contains only printable characters, and its texts are cut.
+func TestTraceIsReadable(t *testing.T) {
+	p, err := readSMPP(SMPPConfig{Host: "smpp.example", SystemID: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &link[*smpp.PDU]{d: newDriver[*smpp.PDU](p, p.settings, provider.Tools{})}
+	m := &smpp.Message{ESMClass: 4, Source: smpp.Address{Number: "491511234567"}, Dest: smpp.Address{Number: "491517654321"}, Short: []byte("id:7 your code is 424242 stat:DELIVRD err:000")}
+	for range 2000 {
+		m.TLVs.Add(smpp.TagReceiptedMessageID, []byte("7\x00\x1b\xff8\x00"))
+	}
+	l.observe(pdulink.Event[*smpp.PDU]{PDU: &smpp.PDU{Command: smpp.DeliverSM, Body: m}})
+	if _, pdus := l.trace.recorded(); pdus != nil {
+		t.Errorf("recorded %v without a recording", pdus)
+	}
+	l.trace.record(time.Unix(1, 0))
+	l.observe(pdulink.Event[*smpp.PDU]{PDU: &smpp.PDU{Command: smpp.DeliverSM, Body: m}})
+	_, pdus := l.trace.recorded()
+	if len(pdus) != 1 || utf8.RuneCountInString(pdus[0].Text) > maxText {
+		t.Fatalf("%v", pdus)
+	}
+	text := pdus[0].Text
+	if strings.ContainsFunc(text, unicode.IsControl) || !utf8.ValidString(text) {
+		t.Errorf("%q", text)
+	}
+	for _, secret := range []string{"424242", "491511234567", "491517654321"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%q contains %s", text, secret)
+		}
+	}
+	if !strings.Contains(text, "receipt of 7") || !strings.Contains(text, "stat DELIVRD, err 000") {
+		t.Errorf("%q", text)
 	}
 }
 
@@ -260,10 +357,8 @@ func TestWaitForASlotInTheWindowEndsWithTheMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	opened := make(chan struct{}, 1)
-	d, stop := runSMPP(t, SMPPConfig{Host: c.Addr(), SystemID: "acme", Window: 1, Binds: 2}, func() { opened <- struct{}{} }) // the second link is not open
+	d, stop := runSMPP(t, SMPPConfig{Host: c.Addr(), SystemID: "acme", Window: 1, Binds: 2}) // the second link is not open
 	defer stop()
-	<-opened
 	at := time.Now().Add(500 * time.Millisecond)
 	ends.Store(&at)
 	all := []provider.Message{{Recipient: "+491511234567", Content: "a", ValidUntil: at}, {Recipient: "+491511234567", Content: "b", ValidUntil: at}}
@@ -286,10 +381,8 @@ func TestWaitForASlotEndsWithTheTimeOfTheSend(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	opened := make(chan struct{}, 1)
-	d, stop := runSMPP(t, SMPPConfig{Host: c.Addr(), SystemID: "acme", Window: 1, Binds: 2, ResponseSeconds: 60}, func() { opened <- struct{}{} }) // the second link is not open
+	d, stop := runSMPP(t, SMPPConfig{Host: c.Addr(), SystemID: "acme", Window: 1, Binds: 2, ResponseSeconds: 60}) // the second link is not open
 	defer stop()
-	<-opened
 	sending, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -315,10 +408,9 @@ func TestLinkThatSentMessagesOpensAgainSoon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	opened := make(chan time.Time, 1)
-	d, stop := runSMPP(t, SMPPConfig{Host: c.Addr(), SystemID: "acme"}, func() { opened <- time.Now() })
+	d, stop := runSMPP(t, SMPPConfig{Host: c.Addr(), SystemID: "acme"})
 	defer stop()
-	<-opened
+	opened := awaitOpen(d, time.Time{})
 	for cut := 1; cut <= 3; cut++ {
 		d.Send(t.Context(), []provider.Message{{Recipient: "+491511234567", Content: "x"}}, func(_ int, o provider.Outcome) {
 			if !o.OK {
@@ -327,7 +419,8 @@ func TestLinkThatSentMessagesOpensAgainSoon(t *testing.T) {
 		})
 		began := time.Now()
 		c.Cut()
-		if wait := (<-opened).Sub(began); cut == 3 && wait > 2*firstRetry {
+		opened = awaitOpen(d, opened)
+		if wait := opened.Sub(began); cut == 3 && wait > 2*firstRetry {
 			t.Errorf("after %d cuts, the link opened again after %s", cut, wait)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 const (
 	firstRetry = time.Second // wait after the first failure of a link
 	maxRetry   = time.Minute // each further failure doubles the wait, up to this
-	steadyFor  = time.Minute // a link that was open for this time, or that carried a message or a receipt, begins again with firstRetry
+	steadyFor  = time.Minute // a link that was open for this time, or that carried anything, begins again with firstRetry
 	closeLimit = 1500 * time.Millisecond
 	maxError   = 500 // characters of LinkState.Error
 )
@@ -28,6 +28,7 @@ type link[P any] struct {
 	isRunning atomic.Bool
 	received  atomic.Int64
 	sent      atomic.Int64
+	carried   atomic.Int64 // messages that the carrier accepted, and requests of the carrier that were accepted
 	trace     trace
 
 	session *pdulink.Link[P]   // the session that sends; nil: the link is not open. Guarded by d.mu
@@ -40,7 +41,7 @@ func (l *link[P]) current() provider.LinkState {
 	state := l.state
 	state.Sent, state.Received = l.sent.Load(), l.received.Load()
 	if l.session != nil {
-		state.InFlight = openRequests(l.session)
+		state.InFlight = l.session.Unanswered()
 	}
 	return state
 }
@@ -57,12 +58,12 @@ func (l *link[P]) run(ctx context.Context) {
 	l.received.Store(0)
 	wait, hosts := firstRetry, l.d.settings.hosts
 	for nth := 0; ctx.Err() == nil; nth++ {
-		began, carried := time.Now(), l.carried()
+		began, carried := time.Now(), l.carried.Load()
 		err := l.connect(ctx, hosts[nth%len(hosts)])
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) > steadyFor || l.carried() > carried {
+		if time.Since(began) > steadyFor || l.carried.Load() > carried {
 			wait = firstRetry
 		}
 		l.fail(err)
@@ -78,9 +79,6 @@ func (l *link[P]) run(ctx context.Context) {
 		wait = min(2*wait, maxRetry)
 	}
 }
-
-// carried returns the number of messages and receipts that were exchanged since run began.
-func (l *link[P]) carried() int64 { return l.sent.Load() + l.received.Load() }
 
 func (l *link[P]) fail(err error) {
 	l.d.mu.Lock()
@@ -113,9 +111,6 @@ func (l *link[P]) connect(ctx context.Context, host string) error {
 		}()
 	}
 	l.setSession(sessions[0])
-	if l.d.tools.Opened != nil {
-		l.d.tools.Opened(ctx)
-	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -151,7 +146,11 @@ func (l *link[P]) bind(ctx context.Context, login login[P], host string) (*pduli
 	return login(ctx, conn, watcher[P]{
 		take: func(ctx context.Context, request P) P {
 			l.received.Add(1)
-			return l.d.take(ctx, request)
+			response, isTaken := l.d.take(ctx, request)
+			if isTaken {
+				l.carried.Add(1)
+			}
+			return response
 		},
 		observe: l.observe,
 	})

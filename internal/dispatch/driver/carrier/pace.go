@@ -33,12 +33,14 @@ func newPace(perSecond float64) *pace {
 	return &pace{turn: make(chan struct{}, 1), max: perSecond, rate: perSecond}
 }
 
-// wait waits until a message can be sent, and counts the message. It reports false, and counts nothing, if ctx has ended, or if may reports false when the message is due.
-// Messages that wait are sent in their order.
-func (p *pace) wait(ctx context.Context, may func() bool) bool {
+// wait waits until a message can be sent, and counts the message. It reports false, and counts nothing, if ctx or the link has ended, or if may reports false when the
+// message is due. Messages that wait are sent in their order.
+func (p *pace) wait(ctx context.Context, ending <-chan struct{}, may func() bool) bool {
 	select {
 	case p.turn <- struct{}{}:
 	case <-ctx.Done():
+		return false
+	case <-ending:
 		return false
 	}
 	defer func() { <-p.turn }()
@@ -48,14 +50,26 @@ func (p *pace) wait(ctx context.Context, may func() bool) bool {
 		case <-ctx.Done():
 			timer.Stop()
 			return false
+		case <-ending:
+			timer.Stop()
+			return false
 		case <-timer.C:
 		}
 	}
-	if ctx.Err() != nil || !may() {
+	if ctx.Err() != nil || isClosed(ending) || !may() {
 		return false
 	}
 	p.take(time.Now())
 	return true
+}
+
+func isClosed(channel <-chan struct{}) bool {
+	select {
+	case <-channel:
+		return true
+	default:
+		return false
+	}
 }
 
 // left returns how long the next message must wait.

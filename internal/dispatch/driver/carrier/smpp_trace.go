@@ -29,11 +29,16 @@ func (*smppProtocol) record(pdu *smpp.PDU) (command, status, text string) {
 	return command, status, text
 }
 
-// recordMessage describes a message without its text. The number of the person is masked: the recipient, and in messages of the carrier the sender.
+// recordMessage describes a message without its text. The number of the person is masked: the recipient, and in messages of the carrier the sender. Some carriers write
+// the person of a receipt as the recipient.
 func recordMessage(command smpp.CommandID, m *smpp.Message) string {
-	source, dest := m.Source.Number, phone.Mask(m.Dest.Number)
-	if command != smpp.SubmitSM {
-		source, dest = phone.Mask(m.Source.Number), m.Dest.Number
+	isOurs, isReceipt := command == smpp.SubmitSM, command != smpp.SubmitSM && m.IsReceipt()
+	source, dest := m.Source.Number, m.Dest.Number
+	if !isOurs {
+		source = phone.Mask(source)
+	}
+	if isOurs || isReceipt {
+		dest = phone.Mask(dest)
 	}
 	fields := []string{
 		fmt.Sprintf("source_addr %d %d %s", m.Source.TON, m.Source.NPI, source), fmt.Sprintf("destination_addr %d %d %s", m.Dest.TON, m.Dest.NPI, dest),
@@ -43,6 +48,13 @@ func recordMessage(command smpp.CommandID, m *smpp.Message) string {
 		fields = append(fields, "validity_period "+m.Validity)
 	}
 	fields = append(fields, fmt.Sprintf("%d octets", len(m.Content())))
+	if isReceipt {
+		if r, isReadable := smpp.ParseReceipt(m, time.UTC); isReadable {
+			fields = append(fields, fmt.Sprintf("receipt of %s: stat %s, err %s", strings.Join(r.IDs, " and "), r.Stat, r.Err))
+		} else {
+			fields = append(fields, "receipt without an id")
+		}
+	}
 	for tag, value := range m.TLVs.All() {
 		switch tag {
 		case smpp.TagReceiptedMessageID:
@@ -51,13 +63,6 @@ func recordMessage(command smpp.CommandID, m *smpp.Message) string {
 			fields = append(fields, fmt.Sprintf("%s %#x", tag, value))
 		default: // can contain a text or a number
 			fields = append(fields, fmt.Sprintf("%s of %d octets", tag, len(value)))
-		}
-	}
-	if command != smpp.SubmitSM && m.IsReceipt() {
-		if r, isReadable := smpp.ParseReceipt(m, time.UTC); isReadable {
-			fields = append(fields, fmt.Sprintf("receipt of %s: stat %s, err %s", strings.Join(r.IDs, " and "), r.Stat, r.Err))
-		} else {
-			fields = append(fields, "receipt without an id")
 		}
 	}
 	return strings.Join(fields, ", ")

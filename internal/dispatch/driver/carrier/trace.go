@@ -2,41 +2,44 @@ package carrier
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"lksms/internal/dispatch/driver/provider"
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/pdulink"
 )
 
-// trace records the last PDUs of a link while it is on.
+const maxText = 1000 // characters of provider.PDU.Text: a PDU can have thousands of parameters
+
+// trace records the last PDUs of a link.
 type trace struct {
 	mu   sync.Mutex
-	isOn bool
+	from time.Time // names the recording; zero: no PDUs are recorded
 	pdus []provider.PDU
 }
 
-// set begins or ends to record. It discards what was recorded if it changes anything.
-func (t *trace) set(isOn bool) {
+func (t *trace) record(from time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.isOn != isOn {
-		t.isOn, t.pdus = isOn, nil
+	if !t.from.Equal(from) {
+		t.from, t.pdus = from, nil
 	}
 }
 
-// all returns the recorded PDUs, or nil if there are none.
-func (t *trace) all() []provider.PDU {
+func (t *trace) recorded() (from time.Time, pdus []provider.PDU) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Clone(t.pdus)
+	return t.from, slices.Clone(t.pdus)
 }
 
-// add records a PDU. It calls describe only while the trace is on.
+// add records a PDU. It calls describe only during a recording.
 func (t *trace) add(describe func() provider.PDU) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.isOn {
+	if t.from.IsZero() {
 		return
 	}
 	if len(t.pdus) == provider.TraceLength {
@@ -50,13 +53,24 @@ func (l *link[P]) observe(e pdulink.Event[P]) {
 	l.trace.add(func() provider.PDU {
 		one := provider.PDU{At: time.Now(), IsSent: e.Sent, Sequence: e.Sequence}
 		if malformed, is := e.Err.(*pdulink.Malformed[P]); is { //nolint:errorlint // see pdulink.Event
-			one.Sequence, one.Text = malformed.Sequence, "cannot be read: "+malformed.Error()
+			one.Sequence, one.Text = malformed.Sequence, readable("cannot be read: "+malformed.Error())
 			return one
 		}
 		one.Command, one.Status, one.Text = l.d.protocol.record(e.PDU)
 		if e.Err != nil {
 			one.Text = "no request waits for this response. " + one.Text
 		}
+		one.Text = readable(one.Text)
 		return one
 	})
+}
+
+// readable replaces the characters of a text that people cannot read, and cuts the text. Carriers can send any octets.
+func readable(text string) string {
+	return characters.First(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text), maxText)
 }

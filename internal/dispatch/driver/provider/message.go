@@ -67,8 +67,6 @@ type Tools struct {
 	// Rest returns the context for the rest of a message of which the provider took a part. It outlives the context of Send: the leases are renewed until Send
 	// returns. Nil: the context of Send is also the one of the rest.
 	Rest func() (context.Context, context.CancelFunc)
-	// Opened is called when a link was opened.
-	Opened func(ctx context.Context)
 
 	Mask Mask // hides the secrets of the configuration
 }
