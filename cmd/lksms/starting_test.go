@@ -65,7 +65,7 @@ func launchStarting(t *testing.T, scheme string) *startingServer {
 	}
 	s := &startingServer{
 		t: t, base: scheme + "://" + address, address: address, tx: tx,
-		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}},
+		client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}},
 	}
 	s.process, s.serving = launch(t, pgtest.Dir(t), nil, port, env...)
 	return s

@@ -10067,9 +10067,12 @@ type VerificationStatus string
 
 // VerificationView defines model for VerificationView.
 type VerificationView struct {
-	AttemptsLeft int       `json:"attempts_left"`
-	Channel      string    `json:"channel"`
-	CreatedAt    time.Time `json:"created_at"`
+	AttemptsLeft int    `json:"attempts_left"`
+	Channel      string `json:"channel"`
+
+	// CompanyNo Example: acme
+	CompanyNo No        `json:"company_no"`
+	CreatedAt time.Time `json:"created_at"`
 
 	// Delivery The delivery status that the provider reported after sending
 	Delivery *TaskDelivery `json:"delivery,omitempty"`
@@ -12804,7 +12807,7 @@ type ClientInterface interface {
 
 	// RecordSenderTraceWithBody Record the PDUs of a sender's links for some minutes
 	//
-	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server keeps a link of this sender open, for example because the sender is off.
+	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if the sender has no links, or if a recording shall begin while no server tries to keep a link open, because the sender is off.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -12813,7 +12816,7 @@ type ClientInterface interface {
 
 	// RecordSenderTrace Record the PDUs of a sender's links for some minutes
 	//
-	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server keeps a link of this sender open, for example because the sender is off.
+	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if the sender has no links, or if a recording shall begin while no server tries to keep a link open, because the sender is off.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -16846,7 +16849,7 @@ func (c *Client) GetSenderTrace(ctx context.Context, senderNo SenderNo, reqEdito
 
 // RecordSenderTraceWithBody Record the PDUs of a sender's links for some minutes
 //
-// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server keeps a link of this sender open, for example because the sender is off.
+// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if the sender has no links, or if a recording shall begin while no server tries to keep a link open, because the sender is off.
 //
 // Takes any type of body and a specified content type.
 //
@@ -16865,7 +16868,7 @@ func (c *Client) RecordSenderTraceWithBody(ctx context.Context, senderNo SenderN
 
 // RecordSenderTrace Record the PDUs of a sender's links for some minutes
 //
-// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server keeps a link of this sender open, for example because the sender is off.
+// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if the sender has no links, or if a recording shall begin while no server tries to keep a link open, because the sender is off.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -33436,7 +33439,7 @@ type ClientWithResponsesInterface interface {
 
 	// RecordSenderTraceWithBodyWithResponse Record the PDUs of a sender's links for some minutes
 	//
-	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server keeps a link of this sender open, for example because the sender is off.
+	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if the sender has no links, or if a recording shall begin while no server tries to keep a link open, because the sender is off.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -33445,7 +33448,7 @@ type ClientWithResponsesInterface interface {
 
 	// RecordSenderTraceWithResponse Record the PDUs of a sender's links for some minutes
 	//
-	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server keeps a link of this sender open, for example because the sender is off.
+	// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if the sender has no links, or if a recording shall begin while no server tries to keep a link open, because the sender is off.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -57690,7 +57693,7 @@ func (c *ClientWithResponses) GetSenderTraceWithResponse(ctx context.Context, se
 
 // RecordSenderTraceWithBodyWithResponse Record the PDUs of a sender's links for some minutes
 //
-// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server keeps a link of this sender open, for example because the sender is off.
+// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if the sender has no links, or if a recording shall begin while no server tries to keep a link open, because the sender is off.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -57705,7 +57708,7 @@ func (c *ClientWithResponses) RecordSenderTraceWithBodyWithResponse(ctx context.
 
 // RecordSenderTraceWithResponse Record the PDUs of a sender's links for some minutes
 //
-// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if no server keeps a link of this sender open, for example because the sender is off.
+// The servers begin within two seconds, and delete what was recorded before. With `minutes: 0`, they stop, and what was recorded remains. 409 with the reason `sender.not_linked` if the sender has no links, or if a recording shall begin while no server tries to keep a link open, because the sender is off.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -79,23 +79,28 @@ func (q *Queries) LinkRelease(ctx context.Context, arg LinkReleaseParams) error 
 	return err
 }
 
-const linkTraceSet = `-- name: LinkTraceSet :exec
-UPDATE sender_links l SET trace = $1
-WHERE l.sender_id = $2 AND l.nth = $3 AND l.held_by = $4 AND l.traced_from = $5
+const linkTraceAdd = `-- name: LinkTraceAdd :exec
+UPDATE sender_links l SET trace = (
+    SELECT jsonb_agg(p.pdu ORDER BY p.nth)
+    FROM (SELECT pdu, nth FROM jsonb_array_elements(l.trace || $1::jsonb) WITH ORDINALITY AS e(pdu, nth) ORDER BY e.nth DESC LIMIT $2::integer) p
+)
+WHERE l.sender_id = $3 AND l.nth = $4 AND l.held_by = $5 AND l.traced_from = $6
 `
 
-type LinkTraceSetParams struct {
-	Trace      []byte
+type LinkTraceAddParams struct {
+	Pdus       []byte
+	Most       int32
 	SenderID   int64
 	Nth        int16
 	HeldBy     string
 	TracedFrom *time.Time
 }
 
-// LinkTraceSet stores the PDUs of a recording, if this process holds the link, and no other recording began.
-func (q *Queries) LinkTraceSet(ctx context.Context, arg LinkTraceSetParams) error {
-	_, err := q.db.Exec(ctx, linkTraceSet,
-		arg.Trace,
+// LinkTraceAdd adds PDUs to a recording, and keeps the last `most`, if this process holds the link, and no other recording began.
+func (q *Queries) LinkTraceAdd(ctx context.Context, arg LinkTraceAddParams) error {
+	_, err := q.db.Exec(ctx, linkTraceAdd,
+		arg.Pdus,
+		arg.Most,
 		arg.SenderID,
 		arg.Nth,
 		arg.HeldBy,

@@ -936,7 +936,8 @@ const senderTraceBegin = `-- name: SenderTraceBegin :execrows
 UPDATE sender_links l
 SET traced_from = clock_timestamp(), traced_until = clock_timestamp() + $1::interval, trace = '[]'
 FROM senders s
-WHERE s.id = l.sender_id AND s.sender_no = $2 AND l.held_until > clock_timestamp()
+WHERE s.id = l.sender_id AND s.sender_no = $2
+    AND EXISTS (SELECT FROM sender_links h WHERE h.sender_id = s.id AND h.held_until > clock_timestamp())
 `
 
 type SenderTraceBeginParams struct {
@@ -944,7 +945,7 @@ type SenderTraceBeginParams struct {
 	SenderNo string
 }
 
-// SenderTraceBegin begins a recording of the PDUs of a sender's links, if a server holds them. It deletes the PDUs of the recording before.
+// SenderTraceBegin begins a recording of the PDUs of a sender's links, if a server holds one of them. It deletes the PDUs of the recording before.
 func (q *Queries) SenderTraceBegin(ctx context.Context, arg SenderTraceBeginParams) (int64, error) {
 	result, err := q.db.Exec(ctx, senderTraceBegin, arg.Lasts, arg.SenderNo)
 	if err != nil {
@@ -955,7 +956,7 @@ func (q *Queries) SenderTraceBegin(ctx context.Context, arg SenderTraceBeginPara
 
 const senderTraceEnd = `-- name: SenderTraceEnd :execrows
 UPDATE sender_links l
-SET traced_until = clock_timestamp()
+SET traced_until = CASE WHEN l.traced_until > clock_timestamp() THEN clock_timestamp() ELSE l.traced_until END
 FROM senders s
 WHERE s.id = l.sender_id AND s.sender_no = $1
 `

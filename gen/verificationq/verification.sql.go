@@ -121,7 +121,7 @@ func (q *Queries) VerificationCode(ctx context.Context, arg VerificationCodePara
 }
 
 const verificationGet = `-- name: VerificationGet :one
-SELECT v.verification_id, v.company_id, v.submitted_by, v.channel, v.recipient, v.purpose, v.status, v.digest, v.sealed, v.checks, v.max_checks, v.created_at, v.expires_at, v.ended_at, v.task_ids, v.options, v.country, v.subjects, (v.status = 'pending' AND v.expires_at <= clock_timestamp())::boolean AS is_expired,
+SELECT v.verification_id, v.company_id, v.submitted_by, v.channel, v.recipient, v.purpose, v.status, v.digest, v.sealed, v.checks, v.max_checks, v.created_at, v.expires_at, v.ended_at, v.task_ids, v.options, v.country, v.subjects, c.company_no, (v.status = 'pending' AND v.expires_at <= clock_timestamp())::boolean AS is_expired,
     coalesce((
         SELECT n.verification_id FROM verifications n
         WHERE v.status = 'cancelled' AND n.company_id = v.company_id AND n.recipient = v.recipient AND n.created_at > v.created_at AND n.created_at <= v.ended_at
@@ -130,6 +130,7 @@ SELECT v.verification_id, v.company_id, v.submitted_by, v.channel, v.recipient, 
         LIMIT 1
     ), '')::text AS replaced_by
 FROM verifications v
+JOIN companies c ON c.id = v.company_id
 WHERE v.verification_id = $1
 `
 
@@ -152,6 +153,7 @@ type VerificationGetRow struct {
 	Options        []byte
 	Country        *string
 	Subjects       []string
+	CompanyNo      string
 	IsExpired      bool
 	ReplacedBy     string
 }
@@ -181,6 +183,7 @@ func (q *Queries) VerificationGet(ctx context.Context, verificationID string) (V
 		&i.Options,
 		&i.Country,
 		&i.Subjects,
+		&i.CompanyNo,
 		&i.IsExpired,
 		&i.ReplacedBy,
 	)

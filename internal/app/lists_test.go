@@ -63,6 +63,29 @@ func TestEveryEnumOfTheContractNamesAllItsValues(t *testing.T) {
 	}
 }
 
+// This test compares the kinds of events in the description of listEvents with those that the console offers.
+func TestTheContractAndTheConsoleHaveTheSameEvents(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../web/src/pages/audit/EventsPage.vue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := func(text, line, kind string) (all []string) {
+		for _, found := range regexp.MustCompile(line).FindAllString(text, -1) {
+			for _, one := range regexp.MustCompile(kind).FindAllStringSubmatch(found, -1) {
+				all = append(all, one[1])
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	description := schemasOf(t).Paths.Find("/api/v1/admin/events").Get.Description
+	want, got := kinds(description, "(?m)^- `[^:]*:", "`([a-z_.]+)`"), kinds(string(page), `(?m)^  '[a-z_.]+': '`, `^  '([a-z_.]+)'`)
+	if len(want) < 10 || !slices.Equal(got, want) {
+		t.Errorf("the contract has the events %v, and the console %v", want, got)
+	}
+}
+
 // This test compares the enums of the contract with the constraints of the database.
 func TestTheContractAndTheDatabaseHaveTheSameEnums(t *testing.T) {
 	b := apptest.New(t)

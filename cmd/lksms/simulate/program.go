@@ -28,7 +28,7 @@ type connection interface {
 	done() <-chan struct{}
 }
 
-// run binds, submits messages, and prints the answers and what arrives.
+// run binds, submits messages, and prints the answers and what arrives. It returns an error unless the carrier accepts all messages and keeps the connection open.
 func (p program) run(ctx context.Context, d dialer) error {
 	var mu sync.Mutex // of the standard output
 	show := func(format string, args ...any) {
@@ -47,10 +47,12 @@ func (p program) run(ctx context.Context, d dialer) error {
 		return err
 	}
 	show("bound to %s", p.Connect)
+	refused := 0
 	for i := range p.Count {
 		id, err := c.submit(ctx, p.From, p.To, p.Text, uint16(i))
 		if err != nil {
 			show("message %d: %v", i+1, err)
+			refused++
 			continue
 		}
 		show("message %d: accepted as %s", i+1, id)
@@ -59,12 +61,17 @@ func (p program) run(ctx context.Context, d dialer) error {
 	case <-ctx.Done():
 	case <-time.After(p.Wait):
 	case <-c.done():
-		show("the carrier has closed the connection")
-		return nil
+		return errors.New("the carrier has closed the connection")
 	}
 	ending, stop := context.WithTimeout(context.WithoutCancel(ctx), connectLimit)
 	defer stop()
-	return c.end(ending)
+	if err := c.end(ending); err != nil {
+		return err
+	}
+	if refused > 0 {
+		return fmt.Errorf("the carrier did not accept %d of %d messages", refused, p.Count)
+	}
+	return nil
 }
 
 type smppDialer struct{ systemID, password string }

@@ -133,9 +133,12 @@ SET held_by = excluded.held_by, host = excluded.host, held_until = excluded.held
 WHERE l.held_by = excluded.held_by OR l.held_until <= clock_timestamp()
 RETURNING l.traced_from, coalesce(l.traced_until > clock_timestamp(), false)::boolean AS is_traced;
 
--- LinkTraceSet stores the PDUs of a recording, if this process holds the link, and no other recording began.
--- name: LinkTraceSet :exec
-UPDATE sender_links l SET trace = @trace
+-- LinkTraceAdd adds PDUs to a recording, and keeps the last `most`, if this process holds the link, and no other recording began.
+-- name: LinkTraceAdd :exec
+UPDATE sender_links l SET trace = (
+    SELECT jsonb_agg(p.pdu ORDER BY p.nth)
+    FROM (SELECT * FROM jsonb_array_elements(l.trace || @pdus::jsonb) WITH ORDINALITY AS e(pdu, nth) ORDER BY e.nth DESC LIMIT @most::integer) p
+)
 WHERE l.sender_id = @sender_id AND l.nth = @nth AND l.held_by = @held_by AND l.traced_from = @traced_from;
 
 -- LinkRelease lets another process take over a link of a sender at once.

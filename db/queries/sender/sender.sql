@@ -462,16 +462,17 @@ JOIN senders s ON s.id = l.sender_id
 WHERE s.sender_no = @sender_no
 ORDER BY l.nth;
 
--- SenderTraceBegin begins a recording of the PDUs of a sender's links, if a server holds them. It deletes the PDUs of the recording before.
+-- SenderTraceBegin begins a recording of the PDUs of a sender's links, if a server holds one of them. It deletes the PDUs of the recording before.
 -- name: SenderTraceBegin :execrows
 UPDATE sender_links l
 SET traced_from = clock_timestamp(), traced_until = clock_timestamp() + @lasts::interval, trace = '[]'
 FROM senders s
-WHERE s.id = l.sender_id AND s.sender_no = @sender_no AND l.held_until > clock_timestamp();
+WHERE s.id = l.sender_id AND s.sender_no = @sender_no
+    AND EXISTS (SELECT FROM sender_links h WHERE h.sender_id = s.id AND h.held_until > clock_timestamp());
 
 -- SenderTraceEnd ends the recording of the PDUs of a sender's links.
 -- name: SenderTraceEnd :execrows
 UPDATE sender_links l
-SET traced_until = clock_timestamp()
+SET traced_until = CASE WHEN l.traced_until > clock_timestamp() THEN clock_timestamp() ELSE l.traced_until END
 FROM senders s
 WHERE s.id = l.sender_id AND s.sender_no = @sender_no;

@@ -82,7 +82,7 @@ ORDER BY a.verification_id;
 -- A replaced verification ends in the transaction that starts the newer one, so it ends after the newer one was created. After a cancellation by a system, the
 -- newer one is created later.
 -- name: VerificationGet :one
-SELECT v.*, (v.status = 'pending' AND v.expires_at <= clock_timestamp())::boolean AS is_expired,
+SELECT v.*, c.company_no, (v.status = 'pending' AND v.expires_at <= clock_timestamp())::boolean AS is_expired,
     coalesce((
         SELECT n.verification_id FROM verifications n
         WHERE v.status = 'cancelled' AND n.company_id = v.company_id AND n.recipient = v.recipient AND n.created_at > v.created_at AND n.created_at <= v.ended_at
@@ -91,6 +91,7 @@ SELECT v.*, (v.status = 'pending' AND v.expires_at <= clock_timestamp())::boolea
         LIMIT 1
     ), '')::text AS replaced_by
 FROM verifications v
+JOIN companies c ON c.id = v.company_id
 WHERE v.verification_id = @verification_id;
 
 -- VerificationNewest returns the pending verification of a recipient and a purpose, or the newest one if none is pending.

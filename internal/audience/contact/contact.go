@@ -213,7 +213,7 @@ func (s *Service) Search(ctx context.Context, companyID int64, text string, afte
 	}
 	prefix := strings.TrimSpace(text)
 	if strings.Contains(text, "@") { // names can contain invisible characters, and addresses cannot
-		prefix = address.Visible(text)
+		prefix = address.EmailForms(text)[0]
 	}
 	prefix = strings.ToLower(prefix) // in the same way as the SQL function fold_case
 	from := after.from(prefix)

@@ -92,8 +92,7 @@ func (s *Service) Start(ctx context.Context, r Request) (Row, error) {
 		p.AskedRecipients = append(p.AskedRecipients, *number)
 	}
 	if r.Email != nil {
-		read := address.Visible(*r.Email) // the form in which addresses are stored; earlier versions stored the addresses of contacts as they were written
-		p.AskedRecipients = append(p.AskedRecipients, distinct([]string{read, strings.ToLower(read), *r.Email, strings.ToLower(*r.Email)})...)
+		p.AskedRecipients = append(p.AskedRecipients, formsOf(*r.Email)...)
 	}
 	if len(p.UserIds)+len(p.AskedRecipients) == 0 {
 		return Row{}, fault.InvalidField("user_id", fault.Required, nil)
@@ -108,10 +107,13 @@ func (s *Service) Start(ctx context.Context, r Request) (Row, error) {
 	p.Recipients = slices.Clone(p.AskedRecipients)
 	for _, c := range contacts {
 		p.UserIds = append(p.UserIds, c.UserID)
-		for _, address := range []*string{c.Phone, c.Email, c.DingtalkName, c.WechatOpenid} {
+		for _, address := range []*string{c.Phone, c.DingtalkName, c.WechatOpenid} {
 			if address != nil {
 				p.Recipients = append(p.Recipients, *address, strings.ToLower(*address)) // codes go to the lower-case form
 			}
+		}
+		if c.Email != nil {
+			p.Recipients = append(p.Recipients, formsOf(*c.Email)...)
 		}
 	}
 	p.UserIds = distinct(p.UserIds)
@@ -125,6 +127,14 @@ func (s *Service) Start(ctx context.Context, r Request) (Row, error) {
 		return Row{}, postgres.Wrap("create erasure", err, fault.AtLimit(maxRunning))
 	}
 	return s.Get(ctx, r.CompanyID, id)
+}
+
+// formsOf returns the forms in which an e-mail address can be stored: codes go to the lower-case form, and other messages to the form as it was written.
+func formsOf(email string) (forms []string) {
+	for _, form := range address.EmailForms(email) {
+		forms = append(forms, form, strings.ToLower(form))
+	}
+	return distinct(forms)
 }
 
 func distinct(all []string) []string {

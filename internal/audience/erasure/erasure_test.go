@@ -422,11 +422,35 @@ func TestAnErasureMatchesAddressesInAnyCase(t *testing.T) {
 // The result of the PostgreSQL function lower depends on the locale of the database.
 func TestAnErasureMatchesMailAddressesInAnyLocale(t *testing.T) {
 	b := apptest.New(t)
-	b.PutContacts(map[string]any{"user_id": "a", "email": "Bob@EXÄMPLE.com"}, map[string]any{"user_id": "b", "email": "bob@example.com"})
+	b.PutContacts(map[string]any{"user_id": "a", "email": "Bob@EXÄMPLE.com"}, map[string]any{"user_id": "b", "email": "bob@example.com"},
+		map[string]any{"user_id": "c", "email": "bob@xn--exmple-cua.com"}, map[string]any{"user_id": "d", "email": "other@example.com"})
+	b.Exec("UPDATE contacts SET email = 'Bob@xn--exmple-cua.com' WHERE user_id = 'd'") // by an earlier version
 	b.Expect(200, "", "POST", path, `{"email":"bob@exämple.com"}`)
 	b.RunErasures()
 	if left := apptest.Scan[string](b, "SELECT string_agg(user_id, ' ') FROM contacts"); left != "b" {
 		t.Errorf("the contacts %s are left", left)
+	}
+}
+
+// A contact and its messages can have different forms of a domain that is not ASCII.
+func TestAnErasureMatchesDomainsInAnyForm(t *testing.T) {
+	for contact, message := range map[string]string{"bob@xn--exmple-cua.com": "bob@exämple.com", "bob@exämple.com": "bob@xn--exmple-cua.com"} {
+		t.Run(contact, func(t *testing.T) {
+			b := apptest.New(t)
+			b.AddSender(map[string]any{"sender_no": "mail-app", "channel": "email"})
+			b.PutContacts(map[string]any{"user_id": "a", "email": "bob@example.com"})
+			b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+				"biz_type": 3, "biz_id": 1, "channels": []string{"email"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"a"},
+			})
+			b.Report(b.Claim("mail-app", 1)[0].TaskID, "mail-app", 2, nil)
+			b.Exec("UPDATE contacts SET email = $1", contact)
+			b.Exec("UPDATE messages SET user_id = NULL, recipient = $1", message)
+			b.Expect(200, "", "POST", path, `{"user_id":"a"}`)
+			b.RunErasures()
+			if n := b.Count("SELECT count(*) FROM messages WHERE recipient = ''"); n != 1 {
+				t.Errorf("contact %s, message %s: %d tasks are erased", contact, message, n)
+			}
+		})
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/net/idna"
+
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/platform/fault"
@@ -51,7 +53,7 @@ func Read(channel, text, region string) (phone.Number, error) {
 	text = Visible(text)
 	limit := maxUsualAddress
 	if channel == directory.Email {
-		limit = Longest
+		limit, text = Longest, inOneForm(text)
 	}
 	switch {
 	case text == "":
@@ -75,6 +77,37 @@ func visible(r rune) rune {
 		return -1
 	}
 	return r
+}
+
+// inOneForm returns an e-mail address whose domain is in the Unicode form, in lower case. Domains that are not ASCII have several forms, and a block or an erasure must find
+// a person by any of them.
+func inOneForm(email string) string {
+	at := strings.LastIndexByte(email, '@')
+	domain := strings.ToLower(email[at+1:])
+	if at < 0 || isASCII(domain) && !strings.Contains(domain, "xn--") {
+		return email
+	}
+	readable, err := idna.Lookup.ToUnicode(domain)
+	if err != nil {
+		return email
+	}
+	return email[:at+1] + readable
+}
+
+func isASCII(text string) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) < 0
+}
+
+// EmailForms returns the forms in which versions of the service stored an e-mail address: the form of Read first.
+func EmailForms(email string) []string {
+	read := inOneForm(Visible(email))
+	forms := []string{read, Visible(email), email}
+	if at := strings.LastIndexByte(read, '@'); at >= 0 {
+		if ascii, err := idna.Lookup.ToASCII(read[at+1:]); err == nil && !isASCII(read[at+1:]) {
+			forms = append(forms, read[:at+1]+ascii)
+		}
+	}
+	return forms
 }
 
 // IsEmail reports whether text is a bare e-mail address.

@@ -47,7 +47,7 @@ type Linked interface {
 	State(nth int) provider.LinkState
 	// Record records the PDUs of the link nth, or none if from is zero. It discards what was recorded with another from, which names the recording.
 	Record(nth int, from time.Time)
-	// Recorded returns the name of the recording of the link nth, and its last hundred PDUs.
+	// Recorded returns the name of the recording of the link nth, and the last hundred PDUs since the call before.
 	Recorded(nth int) (from time.Time, pdus []provider.PDU)
 }
 

@@ -83,9 +83,13 @@ func (t *tally) count(o provider.Outcome) {
 }
 
 // updateBreaker opens or closes the circuit breaker after a batch. Trouble opens the breaker if no message was accepted or refused, or if the provider
-// requested a pause. If a probe was not sent or proved nothing, the breaker does not change, and another message is the next probe.
+// requested a pause. If a probe was not sent or proved nothing, the breaker does not change, and another message is the next probe. A closed link is no trouble if the
+// sender has another one, and no reason to change an open breaker.
 func (w *worker) updateBreaker(ctx context.Context, current *setup, t tally) {
 	c := current.circuit
+	if t.failure != nil && t.failure.Code == provider.NotBound && current.links != nil && (c.openings > 0 || w.isBound(ctx, current)) {
+		t.failure = nil
+	}
 	switch {
 	case t.failure != nil && t.failure.Trouble && (t.through == 0 || t.failure.Pause != provider.Pause{}):
 		w.open(ctx, current, *t.failure)

@@ -11,14 +11,16 @@ import (
 
 	"lksms/gen/pushq"
 	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/platform/lease"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 )
 
 const (
-	linkPoll  = 100 * time.Millisecond // time between two checks whether this process holds an open link
-	boundWait = 5 * time.Second        // time without an open link after which the circuit breaker opens
+	linkPoll   = 100 * time.Millisecond // time between two checks whether this process holds an open link
+	boundWait  = 5 * time.Second        // time without an open link after which the circuit breaker opens; more than a renewal
+	traceLimit = time.Second            // maximum time to store a trace
 )
 
 // links keeps the links of one setup of a sender open.
@@ -127,15 +129,19 @@ func (l *links) hold(ctx context.Context, nth int) (bool, error) {
 	return true, nil
 }
 
-// storeTrace stores the recorded PDUs of a link. An error does not end the link: a link is worth more than its trace.
+// storeTrace stores the recorded PDUs of a link. An error loses them, and does not end the link: a link is worth more than its trace.
 func (l *links) storeTrace(ctx context.Context, nth int) {
 	from, pdus := l.driver.Recorded(nth)
 	if len(pdus) == 0 {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, traceLimit)
+	defer cancel()
 	trace, err := json.Marshal(pdus)
 	if err == nil {
-		err = l.p.q.LinkTraceSet(ctx, pushq.LinkTraceSetParams{SenderID: l.senderID, Nth: int16(nth), HeldBy: l.p.process, TracedFrom: &from, Trace: trace})
+		err = l.p.q.LinkTraceAdd(ctx, pushq.LinkTraceAddParams{
+			SenderID: l.senderID, Nth: int16(nth), HeldBy: l.p.process, TracedFrom: &from, Pdus: trace, Most: provider.TraceLength,
+		})
 	}
 	if err != nil {
 		l.p.log.WarnContext(ctx, "the trace of a link could not be stored", "sender_no", l.senderNo, "link", nth, "error", err)

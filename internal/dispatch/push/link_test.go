@@ -120,7 +120,7 @@ func TestPartsOfALongMessageHaveOneOutcome(t *testing.T) {
 				t.Fatalf("%d parts, want %d, with %q", n, c.parts, sent)
 			}
 			if c.parts > 1 {
-				awaitReceipts(t, b, "two receipts are matched", func() bool { return b.Count("SELECT count(*) FROM receipts WHERE matched_at IS NOT NULL") == 2 })
+				awaitReceipts(t, b, "two receipts are matched", func() bool { return b.Count("SELECT count(*) FROM receipts WHERE matched_at IS NOT NULL") >= 2 })
 				if task := b.Task(id); task.Delivery != nil && b.Count("SELECT count(*) FROM receipts WHERE matched_at IS NOT NULL") == 2 {
 					t.Errorf("with two of three parts the message is %s", *task.Delivery)
 				}
@@ -260,10 +260,12 @@ func TestSenderWithALinkIsNotPausedForALink(t *testing.T) {
 		open("not_bound: no link to the carrier is open")
 		apptest.Eventually(t, "the breaker is closed", func() bool { return b.GetSender("bound").Pause == nil })
 		open("refused: the account is empty")
-		b.Submit("x")
 		b.App.Pusher.Refresh()
 		c.Cut()
-		apptest.Eventually(t, "the link is open again", func() bool { accepted, open := c.Binds(); return accepted == 2 && open == 1 })
+		since := time.Now()
+		apptest.Eventually(t, "the link has been open for a renewal", func() bool {
+			return b.Count("SELECT count(*) FROM sender_links WHERE bound_at > $1 AND bound_at < clock_timestamp() - interval '2 seconds'", since) == 1
+		})
 		if pause := b.GetSender("bound").Pause; pause == nil {
 			t.Error("the breaker is closed")
 		}

@@ -107,13 +107,15 @@ func TestMessageThatTheCarrierHasInPartIsNotSentAgain(t *testing.T) {
 		"for a while": {simulated.Answer{Status: uint32(smpp.RSysErr)}, "the carrier took 1 of 3 parts, then: the carrier answered ESME_RSYSERR"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, carrier := newAnswering(t, func(m simulated.Message) simulated.Answer {
+			carrier := apptest.NewCarrier(t, "smpp", simulated.Options{Answer: func(m simulated.Message) simulated.Answer {
 				if m.Nth == 2 {
 					return c.answer
 				}
 				return simulated.Answer{}
-			}, nil)
-			b.Expect(200, "", "POST", bound+"/balance", map[string]any{"change": 100})
+			}})
+			b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+			b.AddSender(map[string]any{"sender_no": "bound", "kind": "smpp", "balance": 100, "config": apptest.CarrierConfig("smpp", carrier, nil)})
+			b.App.Pusher.Start()
 			id := b.Submit(ofParts(3))
 			b.AwaitStatus(id, queue.Failed)
 			if got := *b.Task(id).Result; got != c.result {

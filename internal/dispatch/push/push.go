@@ -317,7 +317,7 @@ func (w *worker) run() {
 			w.awaitLink(current)
 			continue
 		}
-		if current.circuit.isUnbound {
+		if current.links != nil && current.circuit.isUnbound {
 			w.rebound(current)
 			continue
 		}
@@ -344,18 +344,31 @@ func (w *worker) run() {
 // unless another process has an open link.
 func (w *worker) awaitLink(current *setup) {
 	links := current.links
-	for began := time.Now(); time.Since(began) < boundWait || current.circuit.openings > 0; w.p.sleep(linkPoll) {
+	for began := time.Now(); time.Since(began) < boundWait; w.p.sleep(linkPoll) {
 		isOpen, _ := links.isOpen()
 		if current = w.setup.Load(); isOpen || current == nil || current.links != links || !links.canSend() || w.p.claiming.Err() != nil {
 			return
 		}
+		if current.circuit.openings > 0 {
+			began = time.Now() // when the breaker closes, another process has opened a link, and stores this with the next renewal
+		}
 	}
 	ctx, cancel := context.WithTimeout(w.p.sending, maxBackoff)
 	defer cancel()
-	isBound, err := w.p.q.LinksAreBound(ctx, current.row.ID)
-	if isOpen, failure := links.isOpen(); err == nil && !isBound && !isOpen {
+	if isBound := w.isBound(ctx, current); !isBound {
+		_, failure := links.isOpen()
 		w.open(ctx, current, provider.Unbound(failure))
 	}
+}
+
+// isBound reports whether a link of the sender is open at any process. It returns true if this is unknown.
+func (w *worker) isBound(ctx context.Context, current *setup) bool {
+	if isOpen, _ := current.links.isOpen(); isOpen {
+		return true
+	}
+	isBound, err := w.p.q.LinksAreBound(ctx, current.row.ID)
+	isOpen, _ := current.links.isOpen() // it can have opened meanwhile
+	return isBound || isOpen || err != nil
 }
 
 // rebound closes the circuit breaker, which opened because no link was open.

@@ -37,6 +37,14 @@ func TestPDUsOfALinkCanBeRead(t *testing.T) {
 		apptest.Eventually(t, "the bind is recorded", func() bool { c.Cut(); return has(bind) })
 		b.AwaitStatus(b.SubmitBody(map[string]any{"phone_number": number, "content": text}).TaskID, queue.Success)
 		apptest.Eventually(t, "the message and its receipt are recorded", func() bool { return has(submit) && has(submit+"_resp") && has(deliver) })
+		// Another configuration has another link, and the recording goes on.
+		before := len(read().Pdus)
+		b.Expect(200, "", "PATCH", "/api/v1/admin/senders/bound", map[string]any{"config": apptest.CarrierConfig(kind.name, c, map[string]any{kind.secret: password, "window": 5})})
+		apptest.Eventually(t, "the new link is recorded", func() bool {
+			_, open := c.Binds()
+			pdus := read().Pdus
+			return open == 1 && len(pdus) > before && strings.EqualFold(pdus[len(pdus)-1].Command, bind+"_resp")
+		})
 		b.Expect(200, "", "PUT", path, map[string]any{"minutes": 0})
 		trace := read()
 		all, err := json.Marshal(trace)

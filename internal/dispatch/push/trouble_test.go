@@ -575,7 +575,7 @@ func TestMessagesThatQuietHoursInterruptAreNotSent(t *testing.T) {
 // Otherwise a company whose codes expire soon could stop a shared sender.
 func TestCallContinuesAfterItsMessageExpires(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
-	expires := time.Now().Add(2 * time.Second)
+	expires := time.Now().Add(6 * time.Second)
 	p.Does(func(w http.ResponseWriter, r *http.Request) {
 		for time.Now().Before(expires.Add(time.Second)) {
 			select {

@@ -30,8 +30,9 @@ type Work struct {
 // Keep does the work whenever no other process does it, until ctx ends. It returns after Do has returned.
 func (w Work) Keep(ctx context.Context) {
 	for ctx.Err() == nil {
+		began := time.Now()
 		if isHeld, err := w.Hold(ctx); isHeld {
-			w.run(ctx)
+			w.run(ctx, began.Add(Length-Spare))
 			w.Release()
 		} else if err != nil && ctx.Err() == nil {
 			w.Failed(ctx, false, err)
@@ -43,8 +44,8 @@ func (w Work) Keep(ctx context.Context) {
 	}
 }
 
-// run does the work while the lease is renewed. It returns early if Do does.
-func (w Work) run(ctx context.Context) {
+// run does the work while the lease is renewed, at first until the given time. It returns early if Do does.
+func (w Work) run(ctx context.Context, until time.Time) {
 	doing, cut := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -55,7 +56,7 @@ func (w Work) run(ctx context.Context) {
 		cut()
 		<-ended
 	}()
-	for until := time.Now().Add(Length - Spare); ; {
+	for {
 		select {
 		case <-ctx.Done():
 			return

@@ -102,7 +102,7 @@ func (d *Driver[P]) Record(nth int, from time.Time) { d.links[nth-1].trace.recor
 
 // Recorded implements driver.Linked.
 func (d *Driver[P]) Recorded(nth int) (from time.Time, pdus []provider.PDU) {
-	return d.links[nth-1].trace.recorded()
+	return d.links[nth-1].trace.take()
 }
 
 // Run implements driver.Linked.
@@ -256,6 +256,8 @@ func (d *Driver[P]) submit(ctx context.Context, attempts *provider.Attempts, m p
 		response, err := s.RequestWhen(ctx, part, func() bool { return d.pace.wait(ctx, s.Ending(), may) }) // the last check comes after all waiting
 		problem := d.protocol.problem(err)
 		switch {
+		case errors.Is(err, pdulink.ErrUnclear): // also if the answer could not be read
+			return answer{}, &provider.Outcome{Unknown: true, Outage: true, Code: "no_answer", Error: "the carrier did not answer: " + plain(err)}
 		case errors.Is(err, pdulink.ErrNotSent) && ctx.Err() == nil && isClosed(s.Ending()): // the part was certainly not sent: another link sends it
 			continue
 		case errors.Is(err, pdulink.ErrNotAllowed), errors.Is(err, pdulink.ErrNotSent) && ctx.Err() != nil:
@@ -265,8 +267,6 @@ func (d *Driver[P]) submit(ctx context.Context, attempts *provider.Attempts, m p
 			return answer{}, new(provider.Untried)
 		case problem != "":
 			return answer{}, &provider.Outcome{Permanent: true, Unasked: true, Code: "unwritable", Error: "the message could not be written: " + problem}
-		case errors.Is(err, pdulink.ErrUnclear):
-			return answer{}, &provider.Outcome{Unknown: true, Outage: true, Code: "no_answer", Error: "the carrier did not answer: " + plain(err)}
 		case err != nil:
 			return answer{}, new(provider.Untried)
 		}

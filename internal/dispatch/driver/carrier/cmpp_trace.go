@@ -26,8 +26,12 @@ func (*cmppProtocol) record(pdu cmpp.PDU) (command, status, text string) {
 	case *cmpp.SubmitResp:
 		status, text = body.Result.String(), "Msg_Id "+body.MessageID.String()
 	case *cmpp.Deliver:
+		to := body.Destination
+		if body.IsReport != 0 { // some gateways write the person there
+			to = phone.Mask(to)
+		}
 		text = fmt.Sprintf("Msg_Id %s, Src_terminal_Id %s, Dest_Id %s, Service_Id %s, Msg_Fmt %d, TP_udhi %d, %d octets", body.MessageID, phone.Mask(body.Source),
-			body.Destination, body.ServiceID, body.Format, body.UDHI, len(body.Content))
+			to, body.ServiceID, body.Format, body.UDHI, len(body.Content))
 		if body.IsReport != 0 {
 			text += recordReport(body.Content)
 		}

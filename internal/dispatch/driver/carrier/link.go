@@ -42,6 +42,9 @@ func (l *link[P]) current() provider.LinkState {
 	state.Sent, state.Received = l.sent.Load(), l.received.Load()
 	if l.session != nil {
 		state.InFlight = l.session.Unanswered()
+		if isClosed(l.session.Ending()) {
+			state.BoundAt = time.Time{}
+		}
 	}
 	return state
 }

@@ -9,7 +9,7 @@ import (
 	"lksms/internal/platform/smpp"
 )
 
-func (*smppProtocol) record(pdu *smpp.PDU) (command, status, text string) {
+func (p *smppProtocol) record(pdu *smpp.PDU) (command, status, text string) {
 	command = pdu.Command.String()
 	if pdu.Command.IsResponse() {
 		status = pdu.Status.String()
@@ -24,15 +24,15 @@ func (*smppProtocol) record(pdu *smpp.PDU) (command, status, text string) {
 			text = "message_id " + body.MessageID
 		}
 	case *smpp.Message:
-		text = recordMessage(pdu.Command, body)
+		text = p.recordMessage(pdu.Command, body)
 	}
 	return command, status, text
 }
 
 // recordMessage describes a message without its text. The number of the person is masked: the recipient, and in messages of the carrier the sender. Some carriers write
 // the person of a receipt as the recipient.
-func recordMessage(command smpp.CommandID, m *smpp.Message) string {
-	isOurs, isReceipt := command == smpp.SubmitSM, command != smpp.SubmitSM && m.IsReceipt()
+func (p *smppProtocol) recordMessage(command smpp.CommandID, m *smpp.Message) string {
+	isOurs, isReceipt := command == smpp.SubmitSM, command != smpp.SubmitSM && (m.IsReceipt() || p.looksLikeReceipt(m))
 	source, dest := m.Source.Number, m.Dest.Number
 	if !isOurs {
 		source = phone.Mask(source)

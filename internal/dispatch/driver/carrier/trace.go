@@ -14,7 +14,7 @@ import (
 
 const maxText = 1000 // characters of provider.PDU.Text: a PDU can have thousands of parameters
 
-// trace records the last PDUs of a link.
+// trace records the PDUs of a link until they are taken, at most the last ones.
 type trace struct {
 	mu   sync.Mutex
 	from time.Time // names the recording; zero: no PDUs are recorded
@@ -29,10 +29,11 @@ func (t *trace) record(from time.Time) {
 	}
 }
 
-func (t *trace) recorded() (from time.Time, pdus []provider.PDU) {
+func (t *trace) take() (from time.Time, pdus []provider.PDU) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.from, slices.Clone(t.pdus)
+	pdus, t.pdus = t.pdus, nil
+	return t.from, pdus
 }
 
 // add records a PDU. It calls describe only during a recording.

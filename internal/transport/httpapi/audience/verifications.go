@@ -89,7 +89,7 @@ func (h *Handlers) GetVerification(ctx context.Context, req api.GetVerificationR
 		return nil, err
 	}
 	data := api.VerificationView{
-		VerificationID: v.VerificationID, Status: api.VerificationStatus(v.Status), Purpose: v.Purpose, Channel: v.Channel, AttemptsLeft: v.ChecksLeft(),
+		VerificationID: v.VerificationID, CompanyNo: v.CompanyNo, Status: api.VerificationStatus(v.Status), Purpose: v.Purpose, Channel: v.Channel, AttemptsLeft: v.ChecksLeft(),
 		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, EndedAt: v.EndedAt, ReplacedBy: optional.NonZero(v.ReplacedBy),
 		TaskIds: v.TaskIds,
 	}
