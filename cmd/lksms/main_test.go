@@ -182,8 +182,8 @@ func (p *process) stop(signal syscall.Signal) error {
 	select {
 	case <-p.exited:
 		return p.err
-	case <-time.After(10 * time.Second):
-		p.t.Fatalf("still running 10 s after %s:\n%s", signal, p.output)
+	case <-time.After(time.Minute):
+		p.t.Fatalf("still running a minute after %s:\n%s", signal, p.output)
 		return nil
 	}
 }

@@ -34,7 +34,7 @@ const (
 	manualWords   = 36260 // maximum number of words of all English pages together
 	repository    = "../.."
 	manualAddress = "127.0.0.1:8000" // address of the reader's server in the pages
-	manualLimit   = 3 * time.Minute  // time limit for the examples of one page
+	manualLimit   = 10 * time.Minute // time limit for the examples of one page
 )
 
 // TestTheExamplesOfTheManualWork runs the examples of each page of the manual, and compares the Chinese page with the English page.

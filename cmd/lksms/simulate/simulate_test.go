@@ -94,7 +94,7 @@ func TestProgramAndCarrierUnderstandEachOther(t *testing.T) {
 				select {
 				case what := <-got:
 					seen += what + "\n"
-				case <-time.After(10 * time.Second):
+				case <-time.After(time.Minute):
 					t.Fatalf("got only %s", seen)
 				}
 			}

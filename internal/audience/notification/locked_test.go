@@ -43,7 +43,7 @@ func TestALockedPartitionDoesNotDelayUnsentMessages(t *testing.T) {
 // run runs the due notifications.
 func run(b *apptest.Bundle) {
 	b.T.Helper()
-	ctx, cancel := context.WithTimeout(b.T.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(b.T.Context(), time.Minute)
 	defer cancel()
 	if _, err := b.App.Notifications.Run(ctx); err != nil {
 		b.T.Error(err)

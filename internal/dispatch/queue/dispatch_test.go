@@ -519,7 +519,7 @@ func raceFor(b *apptest.Bundle, text string, senders ...string) string {
 	select {
 	case appID := <-won:
 		return appID
-	case <-time.After(15 * time.Second):
+	case <-time.After(time.Minute):
 		b.T.Fatalf("no sender got the task %q", text)
 		return ""
 	}
@@ -636,7 +636,7 @@ func TestSenderReceivesTasksOfAllItsPools(t *testing.T) {
 		select {
 		case got := <-taken:
 			n += got
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("%d of 700 tasks were found", n)
 		}
 	}
