@@ -326,8 +326,8 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 			"SET purpose = v.purpose || v.verification_id\n"},
 	}},
 	{"resent", "a part whose link was cut before its answer is sent again", []change{
-		{linking, "\t\tcase errors.Is(err, pdulink.ErrUnclear):\n", "\t\tcase errors.Is(err, pdulink.ErrTimeout):\n"},
-		{linking, "case errors.Is(err, pdulink.ErrNotSent): //", "case errors.Is(err, pdulink.ErrNotSent), errors.Is(err, pdulink.ErrUnclear): //"},
+		{linking, "case errors.Is(err, pdulink.ErrUnclear): //", "case errors.Is(err, pdulink.ErrTimeout): //"},
+		{linking, "case errors.Is(err, pdulink.ErrNotSent) && ctx.Err() == nil && isClosed(s.Ending()): //", "case errors.Is(err, pdulink.ErrNotSent) && ctx.Err() == nil && isClosed(s.Ending()), errors.Is(err, pdulink.ErrUnclear): //"},
 	}},
 	{"doubted", "a part that the carrier did not answer ends its message", []change{
 		{linking, "\tif taken == 0 {\n", "\tif taken == 0 && !o.Unknown {\n"},
