@@ -11,6 +11,7 @@ import (
 
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
 )
 
@@ -84,7 +85,7 @@ func visible(r rune) rune {
 func inOneForm(email string) string {
 	at := strings.LastIndexByte(email, '@')
 	domain := strings.ToLower(email[at+1:])
-	if at < 0 || isASCII(domain) && !strings.Contains(domain, "xn--") {
+	if at < 0 || characters.IsASCII(domain) && !strings.Contains(domain, "xn--") {
 		return email
 	}
 	readable, err := idna.Lookup.ToUnicode(domain)
@@ -94,16 +95,12 @@ func inOneForm(email string) string {
 	return email[:at+1] + readable
 }
 
-func isASCII(text string) bool {
-	return strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) < 0
-}
-
 // EmailForms returns the forms in which versions of the service stored an e-mail address: the form of Read first.
 func EmailForms(email string) []string {
 	read := inOneForm(Visible(email))
 	forms := []string{read, Visible(email), email}
 	if at := strings.LastIndexByte(read, '@'); at >= 0 {
-		if ascii, err := idna.Lookup.ToASCII(read[at+1:]); err == nil && !isASCII(read[at+1:]) {
+		if ascii, err := idna.Lookup.ToASCII(read[at+1:]); err == nil && !characters.IsASCII(read[at+1:]) {
 			forms = append(forms, read[:at+1]+ascii)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/wneessen/go-mail"
 	"github.com/wneessen/go-mail/smtp"
@@ -21,6 +20,7 @@ import (
 
 	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/dispatch/placeholder"
+	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
 )
 
@@ -234,11 +234,6 @@ func asciiDomain(text string) (string, error) {
 	return address.String(), nil
 }
 
-// isASCII reports whether the local part of an address is ASCII. The address must be a result of asciiDomain, which encodes the display name.
-func isASCII(address string) bool {
-	return !strings.ContainsFunc(address, func(c rune) bool { return c > unicode.MaxASCII })
-}
-
 // send sends a message. isOpen reports whether the connection can send another message.
 func (d *email) send(open *session, m provider.Message) (o provider.Outcome, isOpen bool) {
 	msg := mail.NewMsg()
@@ -276,7 +271,8 @@ func (d *email) send(open *session, m provider.Message) (o provider.Outcome, isO
 		msg.AddAlternativeString(mail.TypeTextHTML, m.HTML)
 	}
 	// Request SMTPUTF8 only if an address needs it: otherwise the server could refuse to forward the message to a server without SMTPUTF8.
-	needsUTF8 := !isASCII(to) || !isASCII(d.config.From) || !isASCII(d.config.BounceTo)
+	// All are results of asciiDomain, which also encodes the display name: only a local part can be beyond ASCII.
+	needsUTF8 := !characters.IsASCII(to) || !characters.IsASCII(d.config.From) || !characters.IsASCII(d.config.BounceTo)
 	if has, _ := open.smtp.Extension("SMTPUTF8"); needsUTF8 && !has {
 		return provider.Outcome{Permanent: true, Unasked: true, Code: "smtputf8", Error: "the mail server takes no addresses beyond ASCII (SMTPUTF8)"}, true
 	}

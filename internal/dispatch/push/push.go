@@ -363,11 +363,8 @@ func (w *worker) awaitLink(current *setup) {
 
 // isBound reports whether a link of the sender is open at any process. It returns true if this is unknown.
 func (w *worker) isBound(ctx context.Context, current *setup) bool {
-	if isOpen, _ := current.links.isOpen(); isOpen {
-		return true
-	}
 	isBound, err := w.p.q.LinksAreBound(ctx, current.row.ID)
-	isOpen, _ := current.links.isOpen() // it can have opened meanwhile
+	isOpen, _ := current.links.isOpen() // after the statement: a link of this process can have opened meanwhile
 	return isBound || isOpen || err != nil
 }
 

@@ -2,7 +2,10 @@
 // functions that do not split what a person sees as one character.
 package characters
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
 // First returns the first characters of a text, at most limit.
 func First(text string, limit int) string {
@@ -13,6 +16,11 @@ func First(text string, limit int) string {
 		return string(all[:limit])
 	}
 	return text
+}
+
+// IsASCII reports whether a text consists of ASCII characters. An empty text does.
+func IsASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 // IsDigits reports whether a text consists of ASCII digits, and is not empty.
