@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/alexedwards/argon2id"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -99,6 +100,8 @@ type Options struct {
 	Folders []string // folders whose file systems are monitored
 
 	Now func() time.Time // the clock for cached credentials; nil: time.Now
+
+	PasswordCost *argon2id.Params // see access.Options
 
 	TLS            *tls.Config // nil: plain HTTP
 	MaxConnections int         // 0: no limit
@@ -278,7 +281,7 @@ func (a *App) wirePlatform(ctx context.Context) (err error) {
 		return err
 	}
 	a.settings = setting.NewWithRules(a.DB, o.Rules)
-	a.users, err = access.New(a.DB, access.Options{Username: o.Username, Password: o.Password, Settings: a.settings, Now: o.Now})
+	a.users, err = access.New(a.DB, access.Options{Username: o.Username, Password: o.Password, Settings: a.settings, PasswordCost: o.PasswordCost, Now: o.Now})
 	if err != nil {
 		return err
 	}

@@ -62,8 +62,8 @@ func isKey(text string) bool {
 	return err == nil && len(decoded) == keyBytes
 }
 
-// hashing sets the cost of a password hash: 19 MiB and about 20 ms.
-var hashing = &argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
+// passwordCost is the cost of a password hash: 19 MiB and about 20 ms.
+var passwordCost = &argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
 // Service verifies credentials and manages users.
 type Service struct {
@@ -72,6 +72,7 @@ type Service struct {
 	admin    Principal
 	settings *setting.Service
 	verifier *verifier
+	cost     *argon2id.Params // cost of a new password hash
 	sessions sessions
 	switched func()
 }
@@ -83,12 +84,17 @@ type Options struct {
 
 	Settings *setting.Service // nil: a new service
 
+	PasswordCost *argon2id.Params // cost of a new password hash, which contains it; nil: 19 MiB and about 20 ms
+
 	Now func() time.Time // clock of the caches and of the waits after wrong guesses; nil: time.Now
 }
 
 // New returns a Service on db.
 func New(db *postgres.DB, o Options) (*Service, error) {
-	nobody, err := argon2id.CreateHash(rand.Text(), hashing)
+	if o.PasswordCost == nil {
+		o.PasswordCost = passwordCost
+	}
+	nobody, err := argon2id.CreateHash(rand.Text(), o.PasswordCost)
 	if err != nil {
 		return nil, fmt.Errorf("prepare password hashing: %w", err)
 	}
@@ -105,7 +111,7 @@ func New(db *postgres.DB, o Options) (*Service, error) {
 	admin := Principal{Username: o.Username, Role: RoleAdmin, CompanyID: DefaultCompany, SeesAll: true}
 	// Hashing uses half of the cores. The other cores serve callers whose credentials are cached.
 	slots := max(1, runtime.GOMAXPROCS(0)/2)
-	return &Service{db: db, q: accessq.New(db), admin: admin, switched: func() {}, settings: o.Settings, sessions: sessions{known: newLRU[knownSession](50_000)}, verifier: &verifier{
+	return &Service{db: db, q: accessq.New(db), admin: admin, switched: func() {}, settings: o.Settings, cost: o.PasswordCost, sessions: sessions{known: newLRU[knownSession](50_000)}, verifier: &verifier{
 		versions: snapshot.Cache[int64]{Load: accessq.New(db.Outside()).CredentialsVersion, Fresh: versionTTL, Now: o.Now},
 		q:        accessq.New(db), now: o.Now, bootstrap: digest(o.Username, o.Password), admin: admin, secret: secret, nobody: nobody,
 		visitStored: newLRU[time.Time](50_000), unstored: map[visit]struct{}{},
@@ -349,7 +355,7 @@ func (s *Service) hash(ctx context.Context, password string) (*string, error) {
 		return nil, err
 	}
 	defer func() { <-s.verifier.hashing }()
-	hash, err := argon2id.CreateHash(password, hashing)
+	hash, err := argon2id.CreateHash(password, s.cost)
 	if err != nil {
 		return nil, errors.New("hash password") // the error of the library can contain the password
 	}

@@ -21,7 +21,7 @@ func (s *Service) CreateSMPPPassword(ctx context.Context, username string) (stri
 	if err := acquire(ctx, s.verifier.hashing); err != nil {
 		return "", err
 	}
-	hash, err := argon2id.CreateHash(password, hashing)
+	hash, err := argon2id.CreateHash(password, s.cost)
 	<-s.verifier.hashing
 	if err != nil {
 		return "", errors.New("hash SMPP password") // the error of the library can contain the password

@@ -98,7 +98,7 @@ func TestABoundUserActsOnlyAsItsApp(t *testing.T) {
 }
 
 func TestAChangeOfAUserTakesEffectAtOnce(t *testing.T) {
-	b := apptest.New(t)
+	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.PasswordCost = nil })
 	headers := b.AddUser("系统 a", "submit", nil)
 	got := apptest.Decode[api.User](t, b.Expect(200, "", "GET", "/api/v1/admin/users/%E7%B3%BB%E7%BB%9F%20a", nil))
 	if got.Username != "系统 a" || got.Role != "submit" || got.AppID != nil || got.IsDisabled {

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alexedwards/argon2id"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -73,12 +74,15 @@ func NewWith(t *testing.T, rules setting.Rules, change func(*app.Options)) *Bund
 	return Open(t, rules, change)
 }
 
+// passwordCost makes hashes of passwords cheap: with the cost of the service, they are a sixth of the work of all tests.
+var passwordCost = &argon2id.Params{Memory: 64, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
+
 // Open works like NewWith for a fuzz target, or for a test that must not run in parallel with others.
 func Open(t testing.TB, rules setting.Rules, change func(*app.Options)) *Bundle {
 	t.Helper()
 	log := &LogBuffer{}
 	options := app.Options{
-		DatabaseURL: pgtest.New(t), Username: Username, Password: Password, EnableDocs: true, Rules: rules,
+		DatabaseURL: pgtest.New(t), Username: Username, Password: Password, EnableDocs: true, Rules: rules, PasswordCost: passwordCost,
 		Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {
