@@ -576,11 +576,12 @@ func (q *Queries) OutcomeSums(ctx context.Context, arg OutcomeSumsParams) ([]Out
 }
 
 const partitionDays = `-- name: PartitionDays :one
+WITH today AS MATERIALIZED (SELECT (now() AT TIME ZONE 'UTC')::date AS day)
 SELECT coalesce(min(d.n), 400)::bigint
-FROM generate_series(0, 399) AS d (n)
+FROM today t
+CROSS JOIN generate_series(0, 399) AS d (n)
 WHERE NOT EXISTS (
-    SELECT FROM task_partitions p
-    WHERE p.dropped_at IS NULL AND p.first_day <= (now() AT TIME ZONE 'UTC')::date + d.n AND p.last_day > (now() AT TIME ZONE 'UTC')::date + d.n
+    SELECT FROM task_partitions p WHERE p.dropped_at IS NULL AND p.first_day <= t.day + d.n AND p.last_day > t.day + d.n
 )
 `
 

@@ -277,11 +277,12 @@ DELETE FROM disk_spaces WHERE measured_at < now() - interval '1 day';
 
 -- PartitionDays returns the number of consecutive days (UTC), beginning with today, for which a partition of tasks exists. It returns at most 400.
 -- name: PartitionDays :one
+WITH today AS MATERIALIZED (SELECT (now() AT TIME ZONE 'UTC')::date AS day)
 SELECT coalesce(min(d.n), 400)::bigint
-FROM generate_series(0, 399) AS d (n)
+FROM today t
+CROSS JOIN generate_series(0, 399) AS d (n)
 WHERE NOT EXISTS (
-    SELECT FROM task_partitions p
-    WHERE p.dropped_at IS NULL AND p.first_day <= (now() AT TIME ZONE 'UTC')::date + d.n AND p.last_day > (now() AT TIME ZONE 'UTC')::date + d.n
+    SELECT FROM task_partitions p WHERE p.dropped_at IS NULL AND p.first_day <= t.day + d.n AND p.last_day > t.day + d.n
 );
 
 -- ReceiversFailing returns the receivers whose calls have all failed for more than after_seconds.

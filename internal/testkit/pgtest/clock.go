@@ -4,10 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
-
-	"lksms/internal/platform/migrate"
 )
 
 // NewWithClock works like New for a database with a separate clock, which all functions and statements in the database use. The only row of clock.hand sets
@@ -15,32 +11,19 @@ import (
 // stopped.
 func NewWithClock(t testing.TB) string {
 	t.Helper()
-	url := NewEmpty(t)
-	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
-	defer cancel()
-	err := execute(ctx, url, func(conn *pgx.Conn) error {
-		sql := `CREATE SCHEMA clock; CREATE TABLE clock.hand (ahead interval NOT NULL, stopped timestamptz); INSERT INTO clock.hand VALUES ('0', NULL);`
-		for name, volatility := range map[string]string{"now": "STABLE", "statement_timestamp": "STABLE", "clock_timestamp": "VOLATILE"} {
-			sql += fmt.Sprintf("CREATE FUNCTION clock.%s() RETURNS timestamptz LANGUAGE sql %s AS $$ SELECT coalesce(h.stopped, pg_catalog.%s() + h.ahead) FROM clock.hand h $$;",
-				name, volatility, name)
-		}
-		sql += fmt.Sprintf("ALTER DATABASE %s SET search_path = clock, public, pg_catalog", conn.Config().Database)
-		_, err := conn.Exec(ctx, sql)
-		return err
-	})
-	if err == nil {
-		_, err = migrate.Up(ctx, url, nil)
+	return fresh(t, func(ctx context.Context, admin string) (string, func(), error) { return clocked.copy(ctx, admin) })
+}
+
+// clocked is the template of the databases with a separate clock.
+var clocked = template{prefix: "lksms_clock_", searchPath: "clock, public, pg_catalog", before: clockSchema(), after: clockOfFunctions + "; " + settings}
+
+// clockSchema returns the statements that create the clock.
+func clockSchema() string {
+	sql := `CREATE SCHEMA clock; CREATE TABLE clock.hand (ahead interval NOT NULL, stopped timestamptz); INSERT INTO clock.hand VALUES ('0', NULL);`
+	for _, f := range [][2]string{{"now", "STABLE"}, {"statement_timestamp", "STABLE"}, {"clock_timestamp", "VOLATILE"}} {
+		sql += fmt.Sprintf("CREATE FUNCTION clock.%s() RETURNS timestamptz LANGUAGE sql %s AS $$ SELECT coalesce(h.stopped, pg_catalog.%[1]s() + h.ahead) FROM clock.hand h $$;", f[0], f[1])
 	}
-	if err == nil {
-		err = execute(ctx, url, func(conn *pgx.Conn) error {
-			_, err := conn.Exec(ctx, clockOfFunctions+"; "+settings)
-			return err
-		})
-	}
-	if err != nil {
-		t.Fatalf("make database with a clock: %v", err)
-	}
-	return url
+	return sql
 }
 
 // clockOfFunctions makes functions that set a search path use the clock.

@@ -203,11 +203,7 @@ const owner = "lksms_test"
 
 // Create creates a migrated database on the server of admin, which is a superuser's URL.
 func Create(ctx context.Context, admin string) (created string, drop func(), err error) {
-	template, err := templateDatabase(ctx, admin)
-	if err != nil {
-		return "", nil, err
-	}
-	return createDatabase(ctx, admin, template)
+	return usual.copy(ctx, admin)
 }
 
 func createDatabase(ctx context.Context, admin, template string) (created string, drop func(), err error) {
@@ -247,8 +243,42 @@ var writableTasks string
 //go:embed settings.sql
 var settings string
 
-// templateDatabase creates the template of all test databases, once for each state of the migrations, and returns its name.
-func templateDatabase(ctx context.Context, admin string) (string, error) {
+// template is a migrated database that is copied for tests. It is created once for each state of the migrations.
+type template struct {
+	prefix        string // of its name
+	searchPath    string // of its sessions and those of its copies; empty: that of the server
+	before, after string // statements before and after the migrations
+}
+
+// usual is the template of most test databases. It has the partitions of yesterday, because tests insert tasks of the last hours.
+var usual = template{prefix: "lksms_", after: writableTasks + settings + "; SELECT task_partitions_ahead('day', now() - interval '1 day', now())"}
+
+// copy creates a copy of the template on the server of admin.
+func (t template) copy(ctx context.Context, admin string) (created string, drop func(), err error) {
+	name, err := t.make(ctx, admin)
+	if err != nil {
+		return "", nil, err
+	}
+	created, drop, err = createDatabase(ctx, admin, name)
+	if err == nil {
+		err = t.setPath(ctx, created)
+	}
+	return created, drop, err
+}
+
+// setPath sets the search path of a database. A copy of a database does not have its settings.
+func (t template) setPath(ctx context.Context, database string) error {
+	if t.searchPath == "" {
+		return nil
+	}
+	return execute(ctx, database, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "ALTER DATABASE "+conn.Config().Database+" SET search_path = "+t.searchPath)
+		return err
+	})
+}
+
+// make creates the template unless it exists, and returns its name.
+func (t template) make(ctx context.Context, admin string) (string, error) {
 	sum := sha256.New()
 	err := fs.WalkDir(db.Migrations, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -262,8 +292,8 @@ func templateDatabase(ctx context.Context, admin string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("hash migrations: %w", err)
 	}
-	sum.Write([]byte(writableTasks + settings))
-	name := "lksms_" + hex.EncodeToString(sum.Sum(nil))[:16]
+	sum.Write([]byte(t.before + t.after))
+	name := t.prefix + hex.EncodeToString(sum.Sum(nil))[:16]
 	err = execute(ctx, admin, func(conn *pgx.Conn) error {
 		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock(hashtext($1))", name); err != nil {
 			return err
@@ -280,14 +310,7 @@ func templateDatabase(ctx context.Context, admin string) (string, error) {
 		if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+"_new OWNER "+owner+" TEMPLATE template0"); err != nil {
 			return err
 		}
-		if _, err := migrate.Up(ctx, ownersURL(admin, name+"_new"), nil); err != nil {
-			return err
-		}
-		err = execute(ctx, ownersURL(admin, name+"_new"), func(conn *pgx.Conn) error {
-			_, err := conn.Exec(ctx, writableTasks+settings+"; SELECT task_partitions_ahead('day', now() - interval '1 day', now())")
-			return err
-		})
-		if err != nil {
+		if err := t.fill(ctx, ownersURL(admin, name+"_new")); err != nil {
 			return err
 		}
 		_, err = conn.Exec(ctx, "ALTER DATABASE "+name+"_new RENAME TO "+name)
@@ -297,6 +320,26 @@ func templateDatabase(ctx context.Context, admin string) (string, error) {
 		return "", fmt.Errorf("make template database: %w", err)
 	}
 	return name, nil
+}
+
+// fill creates everything in a new template.
+func (t template) fill(ctx context.Context, database string) error {
+	run := func(sql string) error {
+		return execute(ctx, database, func(conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, sql)
+			return err
+		})
+	}
+	if err := run(t.before); err != nil {
+		return err
+	}
+	if err := t.setPath(ctx, database); err != nil {
+		return err
+	}
+	if _, err := migrate.Up(ctx, database, nil); err != nil {
+		return err
+	}
+	return run(t.after)
 }
 
 func execute(ctx context.Context, target string, fn func(*pgx.Conn) error) error {
