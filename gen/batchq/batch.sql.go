@@ -726,6 +726,22 @@ func (q *Queries) BatchPause(ctx context.Context, arg BatchPauseParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
+const batchPaused = `-- name: BatchPaused :one
+SELECT coalesce(extract(epoch FROM sum(p.until - p.at)), 0)::double precision AS seconds
+FROM (
+    SELECT a.act, a.at, lead(a.at) OVER (ORDER BY a.id) AS until FROM batch_acts a WHERE a.batch_id = $1 AND a.act IN ('paused', 'resumed')
+) p
+WHERE p.act = 'paused'
+`
+
+// BatchPaused returns for how many seconds a running batch has been paused.
+func (q *Queries) BatchPaused(ctx context.Context, batchID int64) (float64, error) {
+	row := q.db.QueryRow(ctx, batchPaused, batchID)
+	var seconds float64
+	err := row.Scan(&seconds)
+	return seconds, err
+}
+
 const batchPlans = `-- name: BatchPlans :many
 (SELECT t.due_at, coalesce(former_due_at(t), t.due_at)::timestamptz AS former_due_at, t.recipient,
     (t.retry_count = 0 AND t.troubles = 0)::boolean AS is_new FROM queue t

@@ -1496,6 +1496,7 @@ const (
 	WhyNoFunds      SenderViewWhy = "no_funds"
 	WhyNoQuota      SenderViewWhy = "no_quota"
 	WhyNotBound     SenderViewWhy = "not_bound"
+	WhyNotServing   SenderViewWhy = "not_serving"
 	WhyOff          SenderViewWhy = "off"
 	WhyOutranked    SenderViewWhy = "outranked"
 	WhyOutsideHours SenderViewWhy = "outside_hours"
@@ -1516,6 +1517,8 @@ func (e SenderViewWhy) Valid() bool {
 	case WhyNoQuota:
 		return true
 	case WhyNotBound:
+		return true
+	case WhyNotServing:
 		return true
 	case WhyOff:
 		return true
@@ -2839,7 +2842,7 @@ type BatchEstimate struct {
 	// EarliestEnd The earliest possible end, if the senders send nothing else, by their intervals, limits and balances. The batch ends with the last of its countries. It is a bound, not a forecast: if the senders have no limits, it is now, or the end of the quiet hours of the recipients. A sender of several countries counts in full for each country, as far as the senders of these countries together can send all of their rows. Null if the batch is paused or held (`held_by`), if the senders cannot send all rows, or if no sender can send the rows to one of the countries or a switch holds these rows. Silent senders do not count. Before the batch starts, they count if all senders of a country are silent, because they can be back by then.
 	EarliestEnd *time.Time `json:"earliest_end"`
 
-	// LikelyEnd The end at the average pace since the start. Null if too few rows have ended for a forecast (less than 100, and less than a tenth of the rows). Also null if the batch is not sending: it is not confirmed, paused, held (`held_by`) or waiting (`waits_for`).
+	// LikelyEnd The end at the average pace since the start, without the pauses. Null if too few rows have ended for a forecast (less than 100, and less than a tenth of the rows). Also null if the batch is not sending: it is not confirmed, paused, held (`held_by`) or waiting (`waits_for`).
 	LikelyEnd *time.Time `json:"likely_end"`
 }
 
@@ -2876,7 +2879,7 @@ type BatchEventDataStatus string
 
 // BatchForm defines model for BatchForm.
 type BatchForm struct {
-	// AddressColumn The column with the addresses, on a channel other than `sms`. If this field is missing, a column with a usual name (`email`, 邮箱, ...) or the only column is used.
+	// AddressColumn The column with the addresses, on a channel other than `sms`. If this field is missing, a column with a usual name (`email`, 邮箱, ...) or the only column is used. If there are two columns with usual names, the list is rejected, and the error names this field.
 	AddressColumn *string `json:"address_column,omitempty"`
 
 	// AutoConfirm Whether the batch is sent after its check without `confirmBatch`. A batch with `encoding_warning` is not: it stays `ready`.
@@ -2934,7 +2937,7 @@ type BatchForm struct {
 	// Example: 双十一召回
 	Name string `json:"name"`
 
-	// PhoneColumn The column with the phone numbers. If this field is missing, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is used.
+	// PhoneColumn The column with the phone numbers. If this field is missing, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is used. The name `phone_number` takes precedence. If there are two columns with other usual names, the list is rejected, and the error names this field.
 	PhoneColumn *string `json:"phone_column,omitempty"`
 
 	// Priority As in `sendSms`
@@ -3051,7 +3054,7 @@ type BatchPreviewResponse struct {
 
 // BatchRequest defines model for BatchRequest.
 type BatchRequest struct {
-	// AddressColumn The column with the addresses, on a channel other than `sms`. If this field is missing, a column with a usual name (`email`, 邮箱, ...) or the only column is used.
+	// AddressColumn The column with the addresses, on a channel other than `sms`. If this field is missing, a column with a usual name (`email`, 邮箱, ...) or the only column is used. If there are two columns with usual names, the list is rejected, and the error names this field.
 	AddressColumn *string `json:"address_column,omitempty"`
 
 	// AutoConfirm Whether the batch is sent after its check without `confirmBatch`. A batch with `encoding_warning` is not: it stays `ready`.
@@ -3103,7 +3106,7 @@ type BatchRequest struct {
 	// Example: 双十一召回
 	Name string `json:"name"`
 
-	// PhoneColumn The column with the phone numbers. If this field is missing, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is used.
+	// PhoneColumn The column with the phone numbers. If this field is missing, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is used. The name `phone_number` takes precedence. If there are two columns with other usual names, the list is rejected, and the error names this field.
 	PhoneColumn *string `json:"phone_column,omitempty"`
 
 	// Priority As in `sendSms`
@@ -8116,6 +8119,7 @@ type SenderView struct {
 
 	// Why The first reason why the sender cannot take the task, in the order of the enum.
 	//
+	// - `not_serving`: the task names this sender, which does not serve the company any more.
 	// - `sims_off`: each SIM of the sender is off.
 	// - `not_bound`: no link of the sender to its carrier is open.
 	// - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
@@ -8129,6 +8133,7 @@ type SenderView struct {
 
 // SenderViewWhy The first reason why the sender cannot take the task, in the order of the enum.
 //
+// - `not_serving`: the task names this sender, which does not serve the company any more.
 // - `sims_off`: each SIM of the sender is off.
 // - `not_bound`: no link of the sender to its carrier is open.
 // - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.

@@ -875,7 +875,10 @@ func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLea
 }
 
 const taskOffer = `-- name: TaskOffer :many
-WITH asked AS MATERIALIZED (
+WITH stopped AS MATERIALIZED (
+    SELECT b.id FROM batches b WHERE NOT b.is_settled AND b.status IN ('paused', 'cancelled')
+),
+asked AS MATERIALIZED (
     SELECT u.pool_id, u.max_tasks, u.rival_room, u.from_segments, u.is_several, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank,
         coalesce(d.due_at, now()) AS last_due_at, w.pool_id IS NOT NULL AS has_flows, s.may_hold, s.has_disabled_users
     FROM (
@@ -913,6 +916,7 @@ queued AS MATERIALIZED (
         ) AS segments) z
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND (t.lane, t.rank) <= (m.last_lane, m.last_rank)
             AND task_fits(t, $10::text, $11::interval, m.from_segments, m.rival_room, $12::interval)
+            AND (t.batch_id IS NULL OR t.batch_id NOT IN (SELECT b.id FROM stopped b))
             AND NOT (m.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')))
             AND NOT (m.has_disabled_users AND EXISTS (
                 SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
@@ -938,6 +942,7 @@ due AS MATERIALIZED (
         ) AS segments) z
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= m.last_due_at
             AND task_fits(t, $10::text, $11::interval, m.from_segments, m.rival_room, $12::interval)
+            AND (t.batch_id IS NULL OR t.batch_id NOT IN (SELECT b.id FROM stopped b))
             AND NOT (m.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')))
             AND NOT (m.has_disabled_users AND EXISTS (
                 SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
@@ -1018,6 +1023,9 @@ type TaskOfferRow struct {
 //
 // A task that expires within min_lease, or before whose sending quiet hours could begin, is not offered (task_fits): the sender could not send it in time. seconds_left is the time
 // that is left to send a task.
+//
+// A task of a paused or cancelled batch is not offered: a sender can have returned it after the tasks of the batch were held or cancelled, and before the sweep
+// feed-batches holds or cancels it.
 //
 // A task is not offered while a switch (task_switches) holds it. TaskHoldSwitched later removes such tasks from the searched indexes. A change of a switch waits
 // for the claims that began before the change.

@@ -12,7 +12,7 @@ import (
 
 const poolSenders = `-- name: PoolSenders :many
 WITH candidates AS (
-    SELECT x.sender_no, x.is_on, x.is_rested, sims_are_on(s.id, s.has_sims) AS has_sim, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
+    SELECT x.sender_no, p.sender_id IS NULL OR sender_serves(s.id, p.company_id) AS serves, x.is_on, x.is_rested, sims_are_on(s.id, s.has_sims) AS has_sim, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
         st.rest_until IS NOT NULL AS gives_way,
         coalesce(r.sort, s.sort) AS sort,
         (x.has_quota OR s.has_sims) AND coalesce(least(
@@ -42,14 +42,17 @@ WITH candidates AS (
     JOIN sender_states st ON st.sender_id = s.id
     LEFT JOIN routes r ON r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on'
     LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity, if the sender never had to wait, is returned as null
-    WHERE p.id = $7 AND s.status <> 'retired'
-        AND (r.id IS NOT NULL AND (p.sender_id IS NULL OR sender_serves(s.id, p.company_id)) OR p.company_id IS NULL AND s.is_shared)
+    WHERE p.id = $7 AND (s.status <> 'retired' OR p.sender_id IS NOT NULL)
+        AND (r.id IS NOT NULL OR p.company_id IS NULL AND s.is_shared)
 )
 SELECT c.sender_no, coalesce(o.obstacle, CASE WHEN c.is_outranked THEN 'outranked' END, '')::text AS why, c.weight, coalesce(c.served, 0)::double precision AS served,
     c.next_available_at, c.shares::boolean AS shares, c.segments::bigint AS segments, c.gives_way::boolean AS gives_way, c.sort::double precision AS sort
 FROM candidates c
 CROSS JOIN LATERAL (
-    SELECT sender_obstacle(c.is_on, c.has_sim, c.has_funds, c.is_silent, c.is_bound, c.has_quota, c.is_working, c.is_rested) AS obstacle OFFSET 0
+    SELECT CASE
+        WHEN c.serves THEN sender_obstacle(c.is_on, c.has_sim, c.has_funds, c.is_silent, c.is_bound, c.has_quota, c.is_working, c.is_rested)
+        ELSE 'not_serving'
+    END AS obstacle OFFSET 0
 ) o
 ORDER BY o.obstacle IS NULL AND NOT c.is_outranked DESC, c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
 LIMIT 100
@@ -80,7 +83,7 @@ type PoolSendersRow struct {
 // PoolSenders returns up to 100 senders that serve a pool. Senders serve a pool through its routes; shared senders also serve the shared pool. Ready senders
 // are first. Senders with equal sort are ordered by the used part of their daily limit, then by their tasks today, then by their response time, the smallest
 // first (S4.3). has_quota and has_funds are true if the sender has enough segments and balance for this task. is_outranked is true if a sender with a larger
-// sort is available, as in RouteAdmit.
+// sort is available, as in RouteAdmit. The only sender of a pool that does not serve the company of the pool any more is not_serving.
 func (q *Queries) PoolSenders(ctx context.Context, arg PoolSendersParams) ([]PoolSendersRow, error) {
 	rows, err := q.db.Query(ctx, poolSenders,
 		arg.Recipient,

@@ -330,6 +330,9 @@ func TestAWaitingClaimIsRefusedAfterItsUserLosesThePermission(t *testing.T) {
 				changer.Expect(200, "", "PATCH", "/api/v1/admin/users/phone", c.body)
 				if changer != b {
 					late.Add(2)
+					apptest.Eventually(t, "the server knows the change", func() bool {
+						return b.Call("POST", "/api/v1/sms/tasks/claim", `{"app_id":"app_1","limit":1}`, user...).Status == c.status
+					})
 				}
 				id := b.Submit("x")
 				if a := <-answered; a.Status != c.status || a.Body.Error.Reason != c.reason {

@@ -263,6 +263,14 @@ INSERT INTO batch_acts (batch_id, act, username) VALUES (@batch_id, @act, @usern
 -- name: BatchActs :many
 SELECT a.act, a.username, a.at FROM batch_acts a WHERE a.batch_id = @batch_id ORDER BY a.id DESC LIMIT @max_rows::integer;
 
+-- BatchPaused returns for how many seconds a running batch has been paused.
+-- name: BatchPaused :one
+SELECT coalesce(extract(epoch FROM sum(p.until - p.at)), 0)::double precision AS seconds
+FROM (
+    SELECT a.act, a.at, lead(a.at) OVER (ORDER BY a.id) AS until FROM batch_acts a WHERE a.batch_id = @batch_id AND a.act IN ('paused', 'resumed')
+) p
+WHERE p.act = 'paused';
+
 -- BatchReleased sets is_held of a running batch to false if all tasks of the batch were released. Tasks that a switch holds do not count. The caller has locked
 -- the batch in an earlier statement, so that this statement sees all tasks that were held until the lock.
 -- name: BatchReleased :exec

@@ -30,6 +30,44 @@ func queueDue(b *apptest.Bundle) {
 	}
 }
 
+// A sender can return a task after the other tasks of its batch were held or cancelled. No claim returns the task, also before the sweep follows.
+func TestAReturnedTaskOfAStoppedBatchIsNotClaimed(t *testing.T) {
+	b := apptest.New(t)
+	for _, act := range []string{"pause", "cancel"} {
+		at := checked(b, numbers(3), "content", act, "auto_confirm", "true")
+		feed(b)
+		queueDue(b)
+		started := apptest.Decode[[]api.ClaimedTask](t, b.Expect(200, "", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": "app", "limit": 1, "start_seconds": 10}))
+		taken := b.Claim("app", 2)
+		if len(started) != 1 || len(taken) != 2 {
+			t.Fatalf("claimed %v and %v", started, taken)
+		}
+		get(b, at, act)
+		b.Report(taken[0].TaskID, "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
+		b.ExpireLeases()
+		b.Recover()
+		if got := b.Claim("other", 10); len(got) != 0 {
+			t.Errorf("%s: claimed %v", act, got)
+		}
+		queueDue(b)
+		if got := b.Claim("other", 10); len(got) != 0 {
+			t.Errorf("%s: claimed %v after they were queued", act, got)
+		}
+		feed(b)
+		if act == "cancel" {
+			expect(b, get(b, at), "cancelled", "3 rows, 3 valid, 3 cancelled")
+		} else {
+			expect(b, get(b, at, "resume"), "running", "3 rows, 3 valid, 3 waiting")
+			b.Exec("UPDATE queue SET due_at = now()")
+			queueDue(b)
+			if got := b.Claim("other", 10); len(got) != 3 {
+				t.Errorf("claimed %v after the batch was resumed", got)
+			}
+			get(b, at, "cancel")
+		}
+	}
+}
+
 func TestAPausedBatchContinuesWhenResumed(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
@@ -451,6 +489,7 @@ func TestABatchNeedsExactlyOneSourceOfRows(t *testing.T) {
 		{"tag", apptest.Form("", "", "", "name", "n", "content", "x", "tag", "nobody")},
 		{"phone_column", apptest.Form("", "", "", "name", "n", "content", "x", "tag", "vip", "phone_column", "x")},
 		{"phone_column", apptest.Form("file", "", "a,b\n1,2\n", "name", "n", "content", "x")},
+		{"phone_column", apptest.Form("file", "", "手机,电话\n13800138000,13800138001\n", "name", "n", "content", "x")}, // two columns can be meant
 		{"phone_column", apptest.Form("file", "", "a,b\n1,2\n", "name", "n", "content", "x", "phone_column", "c")},
 		{"content", apptest.Form("file", "", "phone\n1\n", "name", "n", "content", "{x}{y}")},
 		{"content", apptest.Form("file", "", "phone\n1\n", "name", "n")},

@@ -329,6 +329,9 @@ func TestABatchThatDoesNotContinueHasNoPredictedEnd(t *testing.T) {
 	get(b, at, "pause")
 	expectNoEnd(at)
 	expect(others, "", 90*time.Minute)
+	b.Exec("UPDATE batch_acts SET at = now() - interval '8 minutes' WHERE act = 'paused'")
+	get(b, at, "resume")
+	expect(at, "", 18*time.Minute) // two of ten minutes without the pause
 	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", map[string]any{"status": "off"})
 	expectNoEnd(others)
 }

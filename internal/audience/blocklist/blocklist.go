@@ -149,19 +149,12 @@ func (l *list) readColumns() error {
 		return nil
 	}
 	_, names := contact.AddressField(directory.SMS)
-	for _, name := range names {
-		at, is := l.rows.Column(name)
-		if is && l.phone >= 0 && at != l.phone {
-			return fault.InvalidField("file", fault.DuplicateColumn, "phone_number")
-		}
-		if is {
-			l.phone = at
-		}
+	at, err := l.rows.Find("file", names) // no column has the name of the API
+	if err == nil && at < 0 {
+		err = fault.InvalidField("file", fault.NoColumn, "phone_number")
 	}
-	if l.phone < 0 {
-		return fault.InvalidField("file", fault.NoColumn, "phone_number")
-	}
-	return nil
+	l.phone = at
+	return err //nolint:wrapcheck // the error is a fault
 }
 
 // read reads all rows. Of several rows with the same number, scope and origin, it returns the last one.

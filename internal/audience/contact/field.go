@@ -15,7 +15,7 @@ import (
 // field is a text field of a contact.
 type field struct {
 	name      string
-	columns   []string // other column names of this field in a list
+	columns   []string // names of the column of this field in a list; the first name takes precedence
 	of        func(c *Contact) **string
 	maxLength int            // maximum length in characters
 	form      *regexp.Regexp // pattern of valid texts; nil: every text without control characters
@@ -28,39 +28,39 @@ var (
 
 // fields are the text fields of a contact, except the user id. The contract has the same limits.
 var fields = []field{
-	{name: "name", columns: []string{"姓名", "名字", "名称", "客户姓名"}, of: func(c *Contact) **string { return &c.Name }, maxLength: 100},
+	{name: "name", columns: []string{"name", "姓名", "名字", "名称", "客户姓名"}, of: func(c *Contact) **string { return &c.Name }, maxLength: 100},
 	{
-		name: "phone", columns: []string{"phone_number", "mobile", "手机", "手机号", "手机号码", "电话", "电话号码", "联系电话", "移动电话"},
+		name: "phone", columns: []string{"phone", "phone_number", "mobile", "手机号", "手机号码", "手机", "电话号码", "电话", "号码", "接收号码", "联系电话", "移动电话"},
 		of: func(c *Contact) **string { return &c.Phone }, maxLength: phone.Longest,
 	},
 	{
-		name: "dingtalk_name", columns: []string{"dingtalk", "钉钉", "钉钉账号", "钉钉用户名", "钉钉用户ID"},
+		name: "dingtalk_name", columns: []string{"dingtalk_name", "dingtalk", "钉钉", "钉钉账号", "钉钉用户名", "钉钉用户ID"},
 		of: func(c *Contact) **string { return &c.DingTalkName }, maxLength: 100,
 	},
 	{
-		name: "wechat_openid", columns: []string{"openid", "微信openid", "微信"},
+		name: "wechat_openid", columns: []string{"wechat_openid", "openid", "微信openid", "微信"},
 		of: func(c *Contact) **string { return &c.WeChatOpenID }, maxLength: 100, form: openIDForm,
 	},
 	{
-		name: "email", columns: []string{"e-mail", "mail", "邮箱", "电子邮箱", "邮件", "电子邮件", "邮箱地址"},
+		name: "email", columns: []string{"email", "e-mail", "mail", "邮箱", "电子邮箱", "邮件", "电子邮件", "邮箱地址"},
 		of: func(c *Contact) **string { return &c.Email }, maxLength: 254,
 	},
 }
 
-// userIDColumns are the other names of the column with user ids.
-var userIDColumns = []string{"userid", "用户ID", "用户编号", "用户标识", "工号", "编号", "账号"}
+// userIDColumns are the names of the column with user ids.
+var userIDColumns = []string{"user_id", "userid", "用户ID", "用户编号", "用户标识", "工号", "编号", "账号"}
 
-// AddressField returns the name of the field with the address of a contact on a channel, and the usual names of its column in a list.
+// AddressField returns the name of the field with the address of a contact on a channel, and the usual names of its column in a list. The first name takes precedence.
 func AddressField(channel string) (name string, columns []string) {
 	name = map[string]string{
 		directory.SMS: "phone", directory.DingTalk: "dingtalk_name", directory.WeChat: "wechat_openid", directory.Email: "email",
 	}[channel]
 	for _, f := range fields {
 		if f.name == name {
-			return name, append([]string{name}, f.columns...)
+			return name, f.columns
 		}
 	}
-	return "user_id", append([]string{"user_id"}, userIDColumns...)
+	return "user_id", userIDColumns
 }
 
 // isUserID reports whether text can be a user id. Other texts cannot be used in the path of a URL.

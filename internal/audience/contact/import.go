@@ -148,36 +148,16 @@ func (s *Service) openList(ctx context.Context, companyID, uploadID int64, sheet
 	return l, nil
 }
 
-// find returns the index of the column of a field, or -1. A column with the name of the field takes precedence over columns with one of the other names. Fault:
-// request.invalid if no column has the name of the field and several columns have other names.
-func (l *list) find(name string, others []string) (int, error) {
-	if at, is := l.rows.Column(name); is {
-		return at, nil
-	}
-	found := -1
-	for _, other := range others {
-		at, is := l.rows.Column(other)
-		switch {
-		case !is || at == found:
-		case found >= 0:
-			return -1, fault.InvalidField("file", fault.DuplicateColumn, name)
-		default:
-			found = at
-		}
-	}
-	return found, nil
-}
-
 // readColumns finds out for each column which field or attribute it contains. Fault: request.invalid.
 func (l *list) readColumns() (err error) {
-	if l.userID, err = l.find("user_id", userIDColumns); err != nil {
+	if l.userID, err = l.rows.Find("file", userIDColumns); err != nil {
 		return err
 	}
 	if l.userID < 0 {
 		return fault.InvalidField("file", fault.NoColumn, "user_id")
 	}
 	for _, f := range fields {
-		at, err := l.find(f.name, f.columns)
+		at, err := l.rows.Find("file", f.columns)
 		if err != nil {
 			return err
 		}

@@ -156,8 +156,8 @@ func TestAListWithoutUserIDsIsRefused(t *testing.T) {
 	for list, want := range map[string]string{
 		"name,phone\nx,\n":                 "file no_column",
 		"":                                 "file",
-		"user_id,手机,电话\na,,\n":             "file duplicate_column",
-		"工号,编号\na,b\n":                     "file duplicate_column",
+		"user_id,手机,电话\na,,\n":             "file several_columns",
+		"工号,编号\na,b\n":                     "file several_columns",
 		"user_id,{x}\na,b\n":               "file bad_column",
 		"user_id,a,a\n":                    "file duplicate_column",
 		"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1": "file",

@@ -82,7 +82,7 @@ func (s *Service) checkNow(ctx context.Context, sub submit.Submission, origin su
 				return nil
 			}
 			return unavailable(sub.SenderNo, c.Why)
-		case sender.WhyOff, sender.WhySimsOff, sender.WhyOutsideHours, sender.WhyNoQuota, sender.WhyNoFunds, sender.WhySilent, sender.WhyNotBound:
+		case sender.WhyNotServing, sender.WhyOff, sender.WhySimsOff, sender.WhyOutsideHours, sender.WhyNoQuota, sender.WhyNoFunds, sender.WhySilent, sender.WhyNotBound:
 			return unavailable(sub.SenderNo, c.Why)
 		default: // the other reasons prefer another sender of the pool, and this pool has none
 			return nil

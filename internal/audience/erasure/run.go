@@ -172,7 +172,7 @@ func (s *Service) erasePortion(ctx context.Context, r *run, rows []task.PersonRo
 	return int64(len(open)), err
 }
 
-// cancel cancels the waiting tasks among ids. It returns the tasks that are still open because senders hold them.
+// cancel cancels the waiting tasks among ids. It returns the tasks that are still open because senders hold them: no other sender gets these tasks.
 func (s *Service) cancel(ctx context.Context, r *run, ids []string) (held []string, err error) {
 	open, err := s.Tasks.FindUnfinished(ctx, ids)
 	if err != nil {
@@ -181,7 +181,7 @@ func (s *Service) cancel(ctx context.Context, r *run, ids []string) (held []stri
 	if len(open) > 0 {
 		// This is a separate transaction, because it locks rows of the queue that senders wait for.
 		err := s.count(ctx, r, nil, func(ctx context.Context) (erase.Counts, error) {
-			n, err := s.Tasks.CancelAll(ctx, open, cancelledBy)
+			n, err := s.Tasks.CancelUnsent(ctx, open, cancelledBy)
 			return erase.Counts{erase.Cancelled: int64(n)}, err
 		})
 		if err != nil {

@@ -206,6 +206,25 @@ func (r *Reader) Column(name string) (index int, is bool) {
 	return index, index >= 0
 }
 
+// Find returns the index of the column that has one of several names, or -1. A column with the first name takes precedence. Fault: request.invalid for field if
+// no column has the first name, and several columns have other names: Find does not guess.
+func (r *Reader) Find(field string, names []string) (index int, err error) {
+	index = -1
+	for i, name := range names {
+		at, is := r.Column(name)
+		switch {
+		case !is || at == index:
+		case i == 0:
+			return at, nil
+		case index >= 0:
+			return -1, fault.InvalidField(field, fault.SeveralColumns, r.columns[index]+", "+r.columns[at])
+		default:
+			index = at
+		}
+	}
+	return index, nil
+}
+
 func folded(name string) string {
 	return strings.ToLower(strings.Join(strings.FieldsFunc(width.Fold.String(name), isBlank), ""))
 }

@@ -174,6 +174,26 @@ func TestTaskOfOneSenderWaitsWhileTheSenderIsOff(t *testing.T) {
 	expectTaken(b, "one", "x", "y")
 }
 
+func TestATaskWhoseSenderServesOnlyAnotherCompanyShowsWhyItWaits(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	b.AddSender(map[string]any{"sender_no": "one"})
+	id := submitOn(b, "default", "one", "x")
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/one", map[string]any{"is_shared": false})
+	route := b.AddRoute("acme", "one", 1)
+	move(b)
+	expectTaken(b, "one")
+	if e := b.Explain(id); e.Reason != api.BecauseNoSender || len(e.Senders) != 1 || e.Senders[0].Why == nil || *e.Senders[0].Why != api.WhyNotServing {
+		t.Errorf("%+v", e)
+	}
+	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/routes/", route.RouteNo), nil)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/one", map[string]any{"is_shared": true})
+	if e := b.Explain(id); len(e.Senders) != 1 || !e.Senders[0].CanTake {
+		t.Errorf("%+v", e)
+	}
+	expectTaken(b, "one", "x")
+}
+
 // The internal route of a pool of one sender is hidden: administrators cannot see or change it.
 func TestRouteOfAPoolOfOneSenderIsHidden(t *testing.T) {
 	b := apptest.New(t)

@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"lksms/gen/senderq"
+	"lksms/internal/platform/fault"
 )
 
 // These are the reasons why a sender cannot claim the tasks of a pool. The first that applies is named: the SQL function sender_obstacle decides about those
-// before WhyOutranked.
+// between WhyNotServing and WhyOutranked.
 const (
+	WhyNotServing   = fault.WhyNotServing // the tasks name this sender, which does not serve their company any more
 	WhyOff          = "off"
 	WhySimsOff      = "sims_off" // each SIM of the sender is off
 	WhyNoFunds      = "no_funds"

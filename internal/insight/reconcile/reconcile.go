@@ -245,20 +245,12 @@ func (l *list) findColumns(o FileOptions) error {
 	if o.NumberColumn != "" {
 		return nil
 	}
-	l.number = -1
-	for _, name := range numberColumns {
-		at, is := l.rows.Column(name)
-		if is && l.number >= 0 && l.number != at {
-			return fault.InvalidField("number_column", fault.Required, nil)
-		}
-		if is {
-			l.number = at
-		}
+	at, err := l.rows.Find("number_column", numberColumns)
+	if err == nil && at < 0 {
+		err = fault.InvalidField("number_column", fault.Required, nil)
 	}
-	if l.number < 0 {
-		return fault.InvalidField("number_column", fault.Required, nil)
-	}
-	return nil
+	l.number = at
+	return err //nolint:wrapcheck // the error is a fault
 }
 
 var errNotThere = fault.New(fault.NotFound, fault.ReconciliationNotFound)

@@ -119,6 +119,7 @@ func login(conn net.Conn, credentials Credentials, observe func(pdulink.Event[PD
 	}
 	frame, err := decode(raw, credentials.Version)
 	if err != nil {
+		observe(pdulink.Event[PDU]{Err: malformed(err)})
 		return err
 	}
 	observe(pdulink.Event[PDU]{Sequence: frame.Sequence, PDU: frame.PDU})
@@ -189,13 +190,19 @@ type protocol struct{ version Version }
 
 func (p protocol) Read(r *bufio.Reader) (uint32, PDU, error) {
 	frame, err := Read(r, p.version)
-	if decode := (*DecodeError)(nil); errors.As(err, &decode) {
-		answer := rejection(decode.Command)
-		return 0, nil, &pdulink.Malformed[PDU]{
-			Sequence: decode.Sequence, IsResponse: decode.Command.IsResponse(), Answer: answer, HasAnswer: answer != nil, Err: err,
-		}
+	return frame.Sequence, frame.PDU, malformed(err)
+}
+
+// malformed returns a DecodeError as the error of a Link. It returns any other error unchanged.
+func malformed(err error) error {
+	var decode *DecodeError
+	if !errors.As(err, &decode) {
+		return err
 	}
-	return frame.Sequence, frame.PDU, err
+	answer := rejection(decode.Command)
+	return &pdulink.Malformed[PDU]{
+		Sequence: decode.Sequence, IsResponse: decode.Command.IsResponse(), Answer: answer, HasAnswer: answer != nil, Err: err,
+	}
 }
 
 // rejection returns the response to a request that could not be decoded, or nil. The responses to other commands have no result.

@@ -213,6 +213,20 @@ func TestMalformedRequestsAreAnsweredAndTheSessionContinues(t *testing.T) {
 	})
 }
 
+func TestAnUnreadableAnswerToALoginIsObserved(t *testing.T) {
+	here, there := net.Pipe()
+	go func() {
+		_, _ = Read(there, V20)
+		_, _ = there.Write(octets(t, "0000000e 80000001 00000001 0000"))
+	}()
+	var seen []pdulink.Event[PDU]
+	_, err := Login(t.Context(), here, credentials, Options{Handle: noRequests, Observe: func(e pdulink.Event[PDU]) { seen = append(seen, e) }})
+	var unreadable *pdulink.Malformed[PDU]
+	if err == nil || len(seen) != 2 || !errors.As(seen[1].Err, &unreadable) || unreadable.Sequence != connectSequence {
+		t.Errorf("%v; observed %+v", err, seen)
+	}
+}
+
 func TestLoginsWithWrongCredentialsAreRejected(t *testing.T) {
 	for name, c := range map[string]struct {
 		change   func(*Credentials)

@@ -260,11 +260,12 @@ const (
 	UnpackedTooBig  Rule = "unpacked_too_big" // bytes
 
 	// NoColumn and the following rules apply to the columns and rows of a list.
-	NoColumn    Rule = "no_column"    // name of the column
-	BadColumn   Rule = "bad_column"   // name of the column
-	BeyondLimit Rule = "beyond_limit" // maximum
-	Shortened   Rule = "shortened"
-	OfOther     Rule = "of_other_company"
+	NoColumn       Rule = "no_column"       // name of the column
+	SeveralColumns Rule = "several_columns" // names of two columns
+	BadColumn      Rule = "bad_column"      // name of the column
+	BeyondLimit    Rule = "beyond_limit"    // maximum
+	Shortened      Rule = "shortened"
+	OfOther        Rule = "of_other_company"
 
 	// SharedByMany and the following rules apply to the message number in a provider's file.
 	SharedByMany Rule = "shared_by_many"
@@ -279,7 +280,7 @@ var Rules = []Rule{
 	NoSecretsKey, LacksCode, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
 	TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort,
 	NotText, NotAValue, NotCertain, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
-	NoColumn, BadColumn, BeyondLimit, Shortened, OfOther, SharedByMany,
+	NoColumn, SeveralColumns, BadColumn, BeyondLimit, Shortened, OfOther, SharedByMany,
 }
 
 // Place is the position of an error in a list.

@@ -80,15 +80,28 @@ func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 		end = open.last
 	}
 	e.Earliest = &end
-	settled := st.Counts.Success + st.Counts.Failed
-	if st.StartedAt != nil && st.Status == Running && st.Wait == nil && settled >= max(1, min(knownRows, st.Counts.Valid/10)) {
-		rate := float64(time.Since(*st.StartedAt)) / float64(settled)
-		e.Likely = new(time.Now().Add(time.Duration(rate * float64(st.Counts.Waiting+st.Counts.Processing))))
-		if e.Likely.Before(*e.Earliest) {
-			e.Likely = e.Earliest
-		}
+	if e.Likely, err = r.likelyEnd(ctx, st); err != nil {
+		return Estimate{}, err
+	}
+	if e.Likely != nil && e.Likely.Before(end) {
+		e.Likely = &end
 	}
 	return e, nil
+}
+
+// likelyEnd returns the end of a batch at its average rate since the start. The rate excludes the time during which users had paused the batch.
+func (r *Reader) likelyEnd(ctx context.Context, st Progress) (*time.Time, error) {
+	settled := st.Counts.Success + st.Counts.Failed
+	if st.StartedAt == nil || st.Status != Running || st.Wait != nil || settled < max(1, min(knownRows, st.Counts.Valid/10)) {
+		return nil, nil
+	}
+	paused, err := r.q.BatchPaused(ctx, st.ID)
+	if err != nil {
+		return nil, fmt.Errorf("read pauses of batch: %w", err)
+	}
+	took := time.Since(*st.StartedAt) - time.Duration(paused*float64(time.Second))
+	left := float64(st.Counts.Waiting + st.Counts.Processing)
+	return new(time.Now().Add(time.Duration(max(0, float64(took)) / float64(settled) * left))), nil
 }
 
 // rowSet contains the remaining rows to all countries that have the same senders in the same order.

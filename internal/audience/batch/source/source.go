@@ -84,11 +84,18 @@ func signIndex(r *sheet.Reader, name *string) (int, error) {
 	return i, nil
 }
 
-// usualSigns contains the usual names of columns with signatures. An earlier name takes precedence.
+// usualSigns contains the usual names of columns with signatures. An earlier name takes precedence. The console has the same names (columns.json).
 var usualSigns = []string{"sign", "sms_sign", "短信签名", "签名"}
 
-// usualNumbers contains the usual names of columns with phone numbers. An earlier name takes precedence.
-var usualNumbers = []string{"phone_number", "phone", "mobile", "手机号", "手机号码", "手机", "电话号码", "电话", "号码", "接收号码"}
+// usualAddresses returns the usual names of the column with the addresses on a channel. The first name takes precedence. The console has the same names
+// (columns.json).
+func usualAddresses(channel string) []string {
+	_, names := contact.AddressField(channel)
+	if channel == directory.SMS {
+		return append([]string{"phone_number"}, names...) // the name of the API
+	}
+	return names
+}
 
 // columnField returns the name of the request's field that names the column with addresses.
 func columnField(channel string) string {
@@ -98,7 +105,8 @@ func columnField(channel string) string {
 	return "address_column"
 }
 
-// addressIndex returns the index of the column with addresses. If the request names no column, this is the column with a usual name, or the only column.
+// addressIndex returns the index of the column with addresses. If the request names no column, this is the column with a usual name
+// (usualAddresses), or the only column.
 func addressIndex(r *sheet.Reader, channel, name string) (int, error) {
 	if name != "" {
 		if i, is := r.Column(name); is {
@@ -106,16 +114,11 @@ func addressIndex(r *sheet.Reader, channel, name string) (int, error) {
 		}
 		return 0, fault.InvalidField(columnField(channel), fault.NotThere, nil)
 	}
-	usualNames := usualNumbers
-	if channel != directory.SMS {
-		_, usualNames = contact.AddressField(channel)
-	}
-	for _, usual := range usualNames {
-		if i, is := r.Column(usual); is {
-			return i, nil
-		}
-	}
-	if len(r.Columns()) == 1 {
+	at, err := r.Find(columnField(channel), usualAddresses(channel))
+	switch {
+	case err != nil || at >= 0:
+		return at, err //nolint:wrapcheck // the error is a fault
+	case len(r.Columns()) == 1:
 		return 0, nil
 	}
 	return 0, fault.InvalidField(columnField(channel), fault.Required, nil)

@@ -156,6 +156,7 @@ const texts: Texts<typeof zh> = {
     low: 'The balance is low: {balance} left.',
   },
   why: {
+    not_serving: 'It does not serve the company any more.',
     off: 'The sender is paused.',
     sims_off: 'Each SIM of the phone is off.',
     paused: 'It waits for the end of its interval, or its circuit breaker is open.',

@@ -131,6 +131,7 @@ const texts: Texts<typeof zh> = {
   restsUntil: 'Available at',
   weight: 'Weight',
   why: {
+    not_serving: 'Does not serve the company',
     off: 'Paused',
     sims_off: 'Each SIM is off',
     paused: 'Waits for its interval, or its circuit breaker is open',

@@ -153,6 +153,7 @@ export default {
     low: '余额低：还有 {balance} 条。',
   },
   why: {
+    not_serving: '已不服务该公司。',
     off: '发送方已暂停。',
     sims_off: '手机的 SIM 卡都已停用。',
     paused: '发送间隔未到，或处于熔断中。',

@@ -128,6 +128,7 @@ export default {
   restsUntil: '可用时间',
   weight: '权重',
   why: {
+    not_serving: '不再服务该公司',
     off: '已暂停',
     sims_off: 'SIM 卡都已停用',
     paused: '发送间隔未到，或处于熔断中',

@@ -1,6 +1,7 @@
 // What the pages of batches know about a batch.
 import type { Schema } from '@/api/types'
 import type { Tone } from '@/components/StatusTag.vue'
+import usual from './columns.json' // the names that the server knows: a test of internal/audience/batch/source keeps the file
 
 export type Batch = Schema<'Batch'>
 
@@ -22,15 +23,9 @@ export const ended = ({ counts }: Batch): number => counts.success + counts.fail
 
 export const share = (batch: Batch): number => (batch.counts.valid === 0 ? 0 : Math.floor((ended(batch) / batch.counts.valid) * 100))
 
-// As the server looks for the column with the phone numbers (internal/audience/batch/source/source.go).
-const usualNames = ['phone_number', 'phone', 'mobile', '手机号', '手机号码', '手机', '电话号码', '电话', '号码', '接收号码']
-
-// As the server looks for the column with the signatures.
-const usualSigns = ['sign', 'sms_sign', '短信签名', '签名']
-
 /** The column with the signature of each row, if one has a usual name and the text does not use it. */
 export function signColumn(columns: string[], used: string[], phone: string): string {
-  for (const name of usualSigns) {
+  for (const name of usual.signs) {
     const column = columnOf(columns, name)
     if (column !== undefined && column !== phone && !used.includes(column)) return column
   }
@@ -52,31 +47,15 @@ export const channels = ['sms', 'email', 'dingtalk', 'wechat', 'oa'] as const
 /** The field of a contact with its address on a channel. */
 export const addressField = (channel: string) => (({ sms: 'phone', email: 'email', dingtalk: 'dingtalk_name', wechat: 'wechat_openid' }) as const)[channel] ?? 'user_id'
 
-// As the server looks for the column with the addresses (internal/audience/contact/field.go).
-const usualAddresses: Record<string, string[]> = {
-  email: ['email', 'e-mail', 'mail', '邮箱', '电子邮箱', '邮件', '电子邮件', '邮箱地址'],
-  dingtalk_name: ['dingtalk_name', 'dingtalk', '钉钉', '钉钉账号', '钉钉用户名', '钉钉用户ID'],
-  wechat_openid: ['wechat_openid', 'openid', '微信openid', '微信'],
-  user_id: ['user_id', 'userid', '用户ID', '用户编号', '用户标识', '工号', '编号', '账号'],
-}
-
-/** The column with the addresses on a channel. */
-export function addressColumn(preview: Schema<'ListPreview'>, channel: string): string {
-  if (channel === 'sms') return phoneColumn(preview)
-  for (const name of usualAddresses[addressField(channel)] ?? []) {
-    const column = columnOf(preview.columns, name)
-    if (column !== undefined) return column
-  }
-  return preview.columns.length === 1 ? preview.columns[0]! : ''
-}
-
-/** The column with the phone numbers: one with a usual name, the only one, or the first one whose values look like phone numbers. */
-export function phoneColumn({ columns, rows }: Schema<'ListPreview'>): string {
-  for (const name of usualNames) {
-    const column = columnOf(columns, name)
-    if (column !== undefined) return column
-  }
+/** The column with the addresses on a channel: one with a usual name, the only one, or the first one whose values look like phone numbers. */
+export function addressColumn({ columns, rows }: Schema<'ListPreview'>, channel: string): string {
+  const names = (usual.addresses as Record<string, string[]>)[channel] ?? usual.addresses.oa
+  const first = columnOf(columns, names[0]!)
+  if (first !== undefined) return first
+  const found = new Set(names.map((name) => columnOf(columns, name)).filter((column) => column !== undefined))
+  if (found.size > 0) return found.size === 1 ? [...found][0]! : ''
   if (columns.length === 1) return columns[0]!
+  if (channel !== 'sms') return ''
   const index = columns.findIndex((_, at) => rows.length > 0 && rows.every((row) => /^\+?\d[\d -]{9,18}$/.test(row.cells[at] ?? '')))
   return columns[index] ?? ''
 }
