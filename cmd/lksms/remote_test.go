@@ -343,6 +343,13 @@ ROW  NUMBER          STATUS     WHY
 	s.expect(0, nil, "batch", "confirm", "1")
 	s.expect(0, nil, "batch", "pause", "1")
 	s.expect(0, nil, "batch", "resume", "1")
+	s.server.Expect(200, "", "PATCH", "/api/v1/admin/channels/sms", map[string]any{"status": "off"})
+	for _, args := range [][]string{{"batch", "check", "1"}, {"send", apptest.Phone, "x", "--dry-run"}} {
+		if out := s.expect(0, nil, args...); !regexp.MustCompile(`(?m)^held by +channel sms$`).MatchString(out) {
+			t.Errorf("%v names no switch: %s", args, out)
+		}
+	}
+	s.server.Expect(200, "", "PATCH", "/api/v1/admin/channels/sms", map[string]any{"status": "on"})
 	done := make(chan int, 1)
 	go func() { _, _, status := s.run("batch", "watch", "1"); done <- status }()
 	taken := 0

@@ -235,8 +235,13 @@ func (c *caller) watchBatch(ctx context.Context, batchID int64) error {
 	bar := c.bar("sending")
 	batch, err := c.WaitForBatch(ctx, batchID, func(b *client.Batch) {
 		name := "sending"
-		if b.Status == api.BatchReady || b.Status == api.BatchPaused {
+		switch {
+		case b.Status == api.BatchReady || b.Status == api.BatchPaused:
 			name = string(b.Status)
+		case b.HeldBy != nil && len(*b.HeldBy) > 0:
+			name = "held by " + switchNames(b.HeldBy)
+		case b.WaitsFor != nil:
+			name = strings.ReplaceAll(string(b.WaitsFor.Reason), "_", " ")
 		}
 		bar.set(name, b.Counts.Success+b.Counts.Failed+b.Counts.Cancelled, b.Counts.Valid)
 	})
@@ -279,6 +284,10 @@ func batchRecord(b *client.Batch) record {
 			{"success", strconv.FormatInt(b.Counts.Success, 10)}, {"failed", strconv.FormatInt(b.Counts.Failed, 10)},
 			{"cancelled", strconv.FormatInt(b.Counts.Cancelled, 10)}, {"delivered", strconv.FormatInt(b.Counts.Delivered, 10)},
 		}...)
+	}
+	all = append(all, [2]string{"held by", switchNames(b.HeldBy)})
+	if b.WaitsFor != nil {
+		all = append(all, [2]string{"waits because", b.WaitsFor.Message})
 	}
 	if b.Estimate != nil && b.EndedAt == nil {
 		all = append(all, [2]string{"ends not before", local(b.Estimate.EarliestEnd)}, [2]string{"ends about", local(b.Estimate.LikelyEnd)})
@@ -370,7 +379,11 @@ func (c *batchRequeueCmd) Run(ctx context.Context, env config.Remote) error {
 		return c.DryRun.done(caller, InTime(ctx, err))
 	}
 	return caller.show(again, func() record {
-		return record{{"messages", strconv.FormatInt(again.Count, 10)}, {"job", text(again.JobID)}}
+		all := record{{"messages", strconv.FormatInt(again.Count, 10)}, {"job", text(again.JobID)}}
+		for _, s := range again.Skipped {
+			all = append(all, [2]string{"skipped", fmt.Sprintf("%d: %s", s.Count, s.Message)})
+		}
+		return all
 	})
 }
 

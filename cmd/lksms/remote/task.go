@@ -201,11 +201,24 @@ func previewRecord(p *client.Submitted) record {
 		{"verdict", strings.ReplaceAll(text(p.Verdict), "_", " ")}, {"reason", strings.ReplaceAll(text(p.Reason), "_", " ")}, {"until", local(p.DueAt)},
 		{"text", p.FinalContent}, {"recipient", text(p.Recipient)},
 		{"country", text(p.CountryNo)}, {"segments", text(p.Segments)}, {"cost", text(p.Cost)}, {"priority", text(p.Priority)},
+		{"held by", switchNames(p.HeldBy)},
 	}
 	if p.Senders != nil {
 		all = append(all, senderRows(*p.Senders)...)
 	}
 	return all
+}
+
+// switchNames returns the switches that hold messages, such as "channel sms, company acme".
+func switchNames(all *[]api.Switch) string {
+	if all == nil {
+		return ""
+	}
+	var names []string
+	for _, one := range *all {
+		names = append(names, strings.TrimSpace(strings.ReplaceAll(string(one.Switch), "_", " ")+" "+one.Name))
+	}
+	return strings.Join(names, ", ")
 }
 
 // senderRows returns a row for each sender. The row shows whether the sender can claim a message.
@@ -260,7 +273,7 @@ func (c *caller) showTask(t *client.TaskDetail) error {
 
 func taskRecord(t *client.TaskDetail) record {
 	all := record{
-		{"task", t.TaskID}, {"status", statusName(t.Status)}, {"result", text(t.Result)}, {"delivery", text(t.Delivery)},
+		{"task", t.TaskID}, {"status", statusName(t.Status)}, {"result", text(t.Result)}, {"delivery", text(t.Delivery)}, {"provider no", text(t.ProviderNo)},
 		{"number", t.PhoneNumber}, {"text", t.Content}, {"sign", text(t.Sign)}, {"type", string(t.MessageType)},
 		{"segments", strconv.Itoa(int(t.Segments))},
 		{"sender", text(t.ProcessingAppID)}, {"retries", strconv.Itoa(int(t.RetryCount))}, {"batch", text(t.BatchID)}, {"source", text(t.Source)},
@@ -301,7 +314,7 @@ func (c *ExplainCmd) Run(ctx context.Context, env config.Remote) error {
 		}
 		return append(record{
 			{"task", e.TaskID}, {"status", statusName(e.Status)}, {"why", e.Summary}, {"due", local(e.DueAt)}, {"expires", local(e.ExpiresAt)},
-			{"priority", strconv.Itoa(int(e.Priority))}, {"before it", ahead}, {"requeued by", text(e.RequeuedBy)},
+			{"priority", strconv.Itoa(int(e.Priority))}, {"before it", ahead}, {"held by", switchNames(&e.HeldBy)}, {"requeued by", text(e.RequeuedBy)},
 		}, senderRows(e.Senders)...)
 	})
 }
