@@ -248,7 +248,7 @@ var errNoContact = fault.New(fault.NotFound, fault.ContactNotFound)
 
 // Get returns one contact. Fault: contact.not_found.
 func (s *Service) Get(ctx context.Context, companyID int64, userID string) (Row, error) {
-	rows, err := s.q.ContactList(ctx, contactq.ContactListParams{CompanyID: companyID, UserIds: []string{userID}, PageLimit: 1})
+	rows, err := s.q.ContactsNamed(ctx, contactq.ContactsNamedParams{CompanyID: companyID, UserIds: []string{userID}})
 	return postgres.One(rows, err, "get contact", errNoContact)
 }
 
@@ -262,7 +262,7 @@ func (s *Service) Delete(ctx context.Context, companyID int64, userID string) er
 
 // FindByUserIDs returns the existing contacts with the given user ids, in the order of user ids.
 func (s *Service) FindByUserIDs(ctx context.Context, companyID int64, userIDs []string) ([]Row, error) {
-	rows, err := s.q.ContactList(ctx, contactq.ContactListParams{CompanyID: companyID, UserIds: userIDs, PageLimit: int32(len(userIDs))})
+	rows, err := s.q.ContactsNamed(ctx, contactq.ContactsNamedParams{CompanyID: companyID, UserIds: userIDs})
 	return rows, postgres.Wrap("find contacts", err, nil)
 }
 

@@ -2,6 +2,7 @@ package smppserver_test
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -26,7 +27,7 @@ func kannel(t *testing.T, smpp, password, receiver string) (sendsms string) {
 		}
 	}
 	host, port, _ := net.SplitHostPort(smpp)
-	admin, box, http := freePort(t), freePort(t), freePort(t)
+	admin, box, web := freePort(t), freePort(t), freePort(t)
 	file := filepath.Join(t.TempDir(), "kannel.conf")
 	config := fmt.Sprintf(`group = core
 admin-port = %[1]d
@@ -66,7 +67,7 @@ keyword = default
 catch-all = true
 max-messages = 0
 get-url = "%[7]s/received?from=%%p&text=%%a&charset=%%C"
-`, admin, box, http, host, port, password, receiver)
+`, admin, box, web, host, port, password, receiver)
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -80,9 +81,19 @@ get-url = "%[7]s/received?from=%%p&text=%%a&charset=%%C"
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait() // killed
 		})
-		awaitPort(t, []int{box, http}[i])
+		awaitPort(t, []int{box, web}[i])
 	}
-	return fmt.Sprintf("http://127.0.0.1:%d/cgi-bin/sendsms", http)
+	// The smsbox opens its port first: a message before it is connected to the bearerbox makes it crash.
+	apptest.Eventually(t, "the smsbox is connected", func() bool {
+		res, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/status.txt?password=secret", admin))
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		status, err := io.ReadAll(res.Body)
+		return err == nil && strings.Contains(string(status), "smsbox:")
+	})
+	return fmt.Sprintf("http://127.0.0.1:%d/cgi-bin/sendsms", web)
 }
 
 func freePort(t *testing.T) int {
