@@ -390,7 +390,10 @@ FROM (
     SELECT s.id, s.sender_no, s.is_self_registered, s.per_minute, s.per_hour, s.per_day, s.per_month, st.balance, st.seen_at,
         x.is_on, x.minute_used, x.hour_used, x.day_used, x.month_used, st.seen_at IS NOT NULL AS was_seen,
         coalesce(extract(epoch FROM now() - st.seen_at), 0) AS seen_seconds,
-        x.is_available AND NOT z.is_silent AS is_ready
+        sender_obstacle( -- as in SendersReady
+            x.is_on, sims_are_on(s.id, s.has_sims), x.has_funds, z.is_silent, links_are_bound(s.id, s.kind), x.has_quota,
+            in_hours(s.hours, s.time_zone, now()), coalesce(st.rest_until <= now(), true)
+        ) IS NULL AS is_ready
     FROM senders s
     JOIN sender_states st ON st.sender_id = s.id
     JOIN sender_standings x ON x.sender_id = s.id

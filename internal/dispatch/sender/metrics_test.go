@@ -57,12 +57,14 @@ func TestMetricsShowTheStateOfSenders(t *testing.T) {
 	})
 
 	b.Exec("UPDATE senders SET per_hour = 0 WHERE sender_no = 'limited'")
+	b.Exec("UPDATE sender_states SET rest_until = now() WHERE rest_until IS NOT NULL") // half-open
 	b.Exec("UPDATE sender_states SET seen_at = now() - interval '1 hour'")
 	expectMetrics(b, []string{
 		`lksms_sender_limit_used_ratio{sender="limited",window="hour"} 1`,
 		`lksms_sender_ready{sender="limited"} 0`,
 		`lksms_sender_ready{sender="slow"} 0`, // the sender is silent
 		`lksms_sender_ready{sender="driven"} 1`,
+		`lksms_sender_ready{sender="paused"} 1`, // as in the overview
 		`lksms_sender_last_seen_seconds{sender="slow"} 36`,
 	}, nil)
 
