@@ -341,6 +341,42 @@ func TestTextThatIsInvalidInAHeaderFailsOnlyItsMessage(t *testing.T) {
 	}
 }
 
+// A sender of templates does not send a message without a template: the recipient would get an empty text, or nothing.
+func TestMessageWithoutTheConfiguredContentIsUnwritable(t *testing.T) {
+	t.Parallel()
+	plain, templated := provider.Message{TaskID: "1", Content: "hello"}, provider.Message{TaskID: "2", Content: "hello", TemplateID: "T"}
+	for _, c := range []struct {
+		name   string
+		config map[string]any
+		sent   string // outcomes of a message without a template, of one with a template, and of one with a template in a batch
+	}{
+		{"a template", map[string]any{"body": map[string]any{"tpl": "${template_id}", "t": "${title}"}}, "unwritable sent sent"},
+		{"a template or a text", map[string]any{"body": map[string]any{"tpl": "${template_id}"}, "query": map[string]any{"t": "${text}"}}, "sent sent sent"},
+		{"a text in a body that is not sent", map[string]any{"body": map[string]any{"t": "${text}"}, "query": map[string]any{"tpl": "${template_id}"}, "format": "none"}, "unwritable sent sent"},
+		{"no content, from an earlier version", map[string]any{"body": map[string]any{"t": "${title}"}}, "sent sent sent"},
+	} {
+		p := newProvider(t, says(200, ""))
+		c.config["url"] = p.URL
+		d := makeDriver(t, "http-sms", c.config)
+		ofBatch := templated
+		ofBatch.IsOfBatch = true
+		var got []string
+		for _, o := range send(t.Context(), d, []provider.Message{plain, templated, ofBatch}) {
+			switch {
+			case o.OK:
+				got = append(got, "sent")
+			case o == provider.Unwritable:
+				got = append(got, "unwritable")
+			default:
+				t.Errorf("%s: %+v", c.name, o)
+			}
+		}
+		if strings.Join(got, " ") != c.sent || len(p.seen()) != strings.Count(c.sent, "sent") {
+			t.Errorf("%s: %v, want %s", c.name, got, c.sent)
+		}
+	}
+}
+
 // The content of a message stays in its part of the URL and reaches the provider unchanged. Content that would change the path is not sent.
 func TestMessageCannotChangeOtherPartsOfTheURL(t *testing.T) {
 	t.Parallel()

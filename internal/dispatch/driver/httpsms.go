@@ -355,6 +355,7 @@ var (
 	errHeader = errors.New("the text is not allowed in a header")
 	errFolder = errors.New("a text in the path changes the folder")
 	errLong   = errors.New("the URL is longer than servers accept")
+	errEmpty  = errors.New("the message has no value for the content of the request")
 )
 
 // addressOf builds a configured URL. It escapes values, so that a value cannot end a part of the URL or change the directory of the path.
@@ -406,8 +407,24 @@ func (d *httpSMS) headers(f filler) (http.Header, error) {
 	return header, nil
 }
 
+// lacksContent reports whether the request for a URL has placeholders of the content, and all of them are empty for a message. For example, only a message with a
+// template has a template_id. A configuration of an earlier version possibly has no such placeholder: its requests contain the content in another form.
+func (d *httpSMS) lacksContent(configured string, f filler) bool {
+	used, isUsed := d.used(configured), false
+	for _, name := range placeholdersOf(partContent) {
+		if used[name] && f.values[name] != "" {
+			return false
+		}
+		isUsed = isUsed || used[name]
+	}
+	return isUsed
+}
+
 func (d *httpSMS) request(ctx context.Context, m provider.Message) (*http.Request, error) {
 	f := d.filler(m)
+	if d.lacksContent(d.urlOf(m), f) {
+		return nil, errEmpty
+	}
 	to, err := addressOf(d.urlOf(m), f)
 	if err != nil {
 		return nil, err
