@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 
 	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
@@ -117,7 +118,7 @@ func (r *Reply) unread(isReadable bool) Outcome {
 	case isReadable && r.Success != "":
 		return Unread("unsaid", fmt.Sprintf("no field `%s`", r.Success))
 	case isReadable:
-		return Unread("unsaid", fmt.Sprintf("no field `%s`", r.Number))
+		return Unread("unsaid", fmt.Sprintf("no number in `%s`", r.Number))
 	case r.pattern != nil:
 		return Unread("unreadable", "it does not match `pattern`")
 	default:
@@ -146,7 +147,7 @@ func (r *Reply) Outcome(status int, answer []byte) Outcome {
 func (r *Reply) judge(status int, answer []byte) Outcome {
 	failure, refused := refusal(status)
 	fields, readable := r.Read(answer)
-	number, _ := NumberAt(fields, r.Number)
+	number := r.numberIn(fields)
 	value, hasSign := TextAt(fields, r.Success)
 	code, hasCode := TextAt(fields, r.Code)
 	switch {
@@ -182,6 +183,15 @@ func (r *Reply) judge(status int, answer []byte) Outcome {
 		failure.Error, failure.IsQuoted = "the provider refused it", false
 	}
 	return failure
+}
+
+// numberIn returns the provider's id of the message. 0 and white space are no id: many providers write them beside an error.
+func (r *Reply) numberIn(fields any) string {
+	number, _ := NumberAt(fields, r.Number)
+	if strings.TrimSpace(number) == "" || IsOneOf([]string{"0"}, number) {
+		return ""
+	}
+	return number
 }
 
 // isFailure reports whether the configuration lists a code as a failure. Such a code means a failure with any HTTP status, and beside any sign of success.

@@ -67,11 +67,11 @@ func TestAListedCodeMeansAFailureWithAnyStatus(t *testing.T) {
 	}
 }
 
-// The provider's id of a message is a text or a number. An answer without an id that must contain one is unclear.
+// The provider's id of a message is a text or a number other than 0. An answer without an id that must contain one is unclear.
 func TestOnlyTextsAndNumbersAreReadAsProviderIDs(t *testing.T) {
 	t.Parallel()
 	bySign := Reply{Number: "id", Success: "ok", Equals: []string{"true"}}
-	for id, number := range map[string]string{`"a1"`: "a1", "7": "7", "false": "", "true": "", "null": "", "{}": "", `[1]`: "", `""`: ""} {
+	for id, number := range map[string]string{`"a1"`: "a1", "7": "7", "false": "", "true": "", "null": "", "{}": "", `[1]`: "", `""`: "", `" "`: "", "0": "", `"0"`: "", "0.0": "", "10": "10", `"0a"`: "0a"} {
 		o := (&Reply{Number: "id"}).Outcome(200, []byte(`{"id":`+id+`}`))
 		if isSent := number != ""; o.OK != isSent || o.Unknown == isSent || o.ProviderNo != number {
 			t.Errorf("%s: %+v", id, o)
