@@ -242,7 +242,7 @@ HAVING sum(m.succeeded + m.reported_failed) >= @least::bigint
 ORDER BY n.sender_no;
 
 -- ReceiptsMissing returns the senders for which no receipt arrived within window_seconds, although they sent a message within this time. The senders are on,
--- and their provider sends callbacks, or receipts of delivered messages through links.
+-- and their provider sends receipts of delivered messages: in callbacks, or through links.
 -- name: ReceiptsMissing :many
 SELECT n.sender_no, h.channel
 FROM senders n
@@ -252,7 +252,10 @@ WHERE n.status = 'on'
     AND CASE n.kind
         WHEN 'cmpp' THEN coalesce((n.config ->> 'registered_delivery')::integer, 1) = 1
         WHEN 'smpp' THEN coalesce((n.config ->> 'registered_delivery')::integer, 1) & 3 IN (1, 3) -- 2: receipts of failures only
-        ELSE (n.config -> 'callback') IS NOT NULL
+        ELSE n.config ->> 'callback' IS NOT NULL AND ( -- the same condition as Config.HasReceipts
+            n.config #>> '{callback,received}' IS NULL OR n.config #>> '{callback,number}' <> '' OR n.config #>> '{callback,state}' <> ''
+            OR n.config #> '{callback,delivered,0}' IS NOT NULL
+        )
     END
     AND t.sent_at > now() - make_interval(secs => @window_seconds::double precision)
     AND coalesce((SELECT r.created_at FROM receipts r WHERE r.sender_no = n.sender_no ORDER BY r.id DESC LIMIT 1), '-infinity')

@@ -688,7 +688,8 @@ func TestUnmatchedReceiptsRaiseAlert(t *testing.T) {
 func TestReceiptsDisksPartitionsAndReceiversRaiseAlerts(t *testing.T) {
 	w := newWatched(t)
 	w.Exec("UPDATE alert_rules SET for_seconds = 0, resolve_seconds = 0")
-	w.Exec(`INSERT INTO senders (sender_no, name, kind, config) VALUES ('driven', 'n', 'http-sms', '{"callback":{}}'), ('mute', 'n', 'http-sms', '{}'), ('carrier', 'n', 'cmpp', '{"registered_delivery": null}'),
+	w.Exec(`INSERT INTO senders (sender_no, name, kind, config) VALUES ('driven', 'n', 'http-sms', '{"callback":{}}'), ('both', 'n', 'http-sms', '{"callback":{"received":{"from":"f"},"delivered":["1"]}}'),
+		('inbox', 'n', 'http-sms', '{"callback":{"verify":"token","number":"","delivered":null,"received":{"from":"f","content":"c","time":"t"}}}'), ('null', 'n', 'http-sms', '{"callback":null}'), ('mute', 'n', 'http-sms', '{}'), ('carrier', 'n', 'cmpp', '{"registered_delivery": null}'),
 		('unasked', 'n', 'smpp', '{"registered_delivery": 0}'), ('failures', 'n', 'smpp', '{"registered_delivery": 18}'), ('silent', 'n', 'cmpp', '{"registered_delivery": 0}')`)
 	w.Exec("INSERT INTO sender_states (sender_id) SELECT id FROM senders WHERE sender_no <> 'other'")
 	w.evaluate()
@@ -707,9 +708,10 @@ func TestReceiptsDisksPartitionsAndReceiversRaiseAlerts(t *testing.T) {
 	w.rollUp()
 	w.Exec("UPDATE sender_states SET sent_at = now()")
 	accept(1, "driven")
-	accept(20, "carrier", "unasked", "failures", "silent")
+	accept(20, "carrier", "unasked", "failures", "silent", "both", "inbox", "null")
 	w.evaluate()
-	w.expect("receipts_missing warning carrier", "receipts_missing warning driven")
+	w.expect("receipts_missing warning both", "receipts_missing warning carrier", "receipts_missing warning driven")
+	w.Exec("UPDATE senders SET status = 'off' WHERE sender_no = 'both'")
 	w.Exec("UPDATE senders SET status = 'off' WHERE sender_no = 'carrier'")
 	w.evaluate()
 	w.expect("receipts_missing warning driven")
