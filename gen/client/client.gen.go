@@ -5134,7 +5134,7 @@ type InboundPatch struct {
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
-// InboundPath A path through the JSON: names and indexes, separated by points (`alerts.0.labels.alertname`). `*` selects each item of a list, `[status=firing]` a list of the items whose `status` is `firing`, and `#` at the end the number of items.
+// InboundPath A path through the JSON: names and indexes, separated by points (`alerts.0.labels.alertname`). `*` selects each item of a list, `[status=firing]` a list of the items whose `status` is `firing`, or an object whose `status` is `firing`, and `#` at the end the number of items.
 //
 // Example: recipients.0.attribs.phone
 type InboundPath = string

@@ -16,7 +16,7 @@ import (
 
 // Description defines how a body is converted to messages. Its format resembles the configuration of http-sms. Paths name the fields of a body. A path
 // consists of names and indexes, separated by points. The part * means each item of a list. The part [name=value] means the items of a list whose member name
-// has this value. A last part # means the number of items of a list.
+// has this value, or an object itself if its member name has this value. A last part # means the number of items of a list.
 type Description struct {
 	Expect        map[string][]string `json:"expect,omitzero"`        // allowed values of the body at each path
 	Number        *string             `json:"number,omitzero"`        // path of the phone numbers; empty: the body contains no phone numbers
@@ -133,6 +133,12 @@ func at(value any, path string) []string {
 				all = append(all, at(value[name], rest)...)
 			}
 			return all
+		}
+		if filter := filterForm.FindStringSubmatch(step); filter != nil {
+			if !slices.Equal(at(value, filter[1]), []string{filter[2]}) {
+				return nil
+			}
+			return at(value, rest)
 		}
 		return at(value[step], rest)
 	case []any:

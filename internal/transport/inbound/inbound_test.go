@@ -100,6 +100,19 @@ func TestPresetsConvertFurtherBodiesOfTheirPrograms(t *testing.T) {
 		{"an alert without annotations", "alertmanager", `{"version":"4","status":"resolved","groupKey":"g","truncatedAlerts":0,"commonLabels":{"alertname":"A"},"commonAnnotations":{},"alerts":[{"labels":{},"annotations":{}}]}`, "13800138000", "[resolved:1] A"},
 		{"a group of which one alert fires and one is resolved", "alertmanager", `{"version":"4","status":"firing","groupKey":"g2","truncatedAlerts":0,"commonLabels":{"alertname":"HostDown"},"commonAnnotations":{},"alerts":[` +
 			`{"status":"resolved","annotations":{"summary":"db1 does not answer"}},{"status":"firing","annotations":{"summary":"db2 does not answer"}}]}`, "13800138000", "[firing:1, resolved:1] HostDown: db2 does not answer"},
+		{"such a group whose firing alert has no text", "alertmanager", `{"version":"4","status":"firing","groupKey":"g3","truncatedAlerts":0,"commonLabels":{"alertname":"HostDown"},"commonAnnotations":{},"alerts":[` +
+			`{"status":"resolved","annotations":{"summary":"db1 does not answer"}},{"status":"firing","annotations":{}}]}`, "13800138000", "[firing:1, resolved:1] HostDown"},
+		{"such a group with two names", "alertmanager", `{"version":"4","status":"firing","groupKey":"g4","truncatedAlerts":0,"commonLabels":{},"commonAnnotations":{},"alerts":[` +
+			`{"status":"resolved","labels":{"alertname":"DiskFull"},"annotations":{"summary":"disk of db1 full"}},{"status":"firing","labels":{"alertname":"HostDown"}}]}`, "13800138000", "[firing:1, resolved:1] HostDown"},
+		{"such a group whose firing alert has no name", "alertmanager", `{"version":"4","status":"firing","groupKey":"g5","truncatedAlerts":0,"commonLabels":{},"commonAnnotations":{},"alerts":[` +
+			`{"status":"resolved","labels":{"alertname":"DiskFull"},"annotations":{"summary":"disk of db1 full"}},{"status":"firing","labels":{}}]}`, "13800138000", "[firing:2] g5"},
+		{"a group whose firing alerts are omitted", "alertmanager", `{"version":"4","status":"firing","groupKey":"g6","truncatedAlerts":1,"commonLabels":{},"commonAnnotations":{},"alerts":[` +
+			`{"status":"resolved","labels":{"alertname":"DiskFull"},"annotations":{"summary":"disk of db1 full"}}]}`, "13800138000", "[firing:2] g6"},
+		{"a resolved group with two names", "alertmanager", `{"version":"4","status":"resolved","groupKey":"g7","truncatedAlerts":0,"commonLabels":{},"commonAnnotations":{},"alerts":[` +
+			`{"status":"resolved","labels":{"alertname":"DiskFull"},"annotations":{"description":"disk of db1 full"}},{"status":"resolved","labels":{"alertname":"HostDown"}}]}`, "13800138000", "[resolved:2] DiskFull: disk of db1 full"},
+		{"a group of Grafana whose firing alert has no text", "grafana", `{"status":"firing","title":"T","groupKey":"g3","commonLabels":{},"alerts":[{"status":"resolved","annotations":{"summary":"old"}},{"status":"firing","labels":{"alertname":"B"}}]}`,
+			"13800138000", "T"},
+		{"a resolved group of Grafana", "grafana", `{"status":"resolved","title":"T","groupKey":"g4","commonLabels":{},"alerts":[{"status":"resolved","annotations":{"summary":"old"}}]}`, "13800138000", "T: old"},
 		{"such a group of Grafana", "grafana", `{"status":"firing","title":"","groupKey":"g2","commonLabels":{},"alerts":[{"status":"resolved","labels":{"alertname":"A"}},{"status":"firing","labels":{"alertname":"B"}}]}`,
 			"13800138000", "[firing:1, resolved:1] B"},
 		{"alerts without a name", "alertmanager", `{"version":"4","status":"firing","groupKey":"{}:{}","truncatedAlerts":0,"commonLabels":{},"commonAnnotations":{},"alerts":[]}`, "13800138000", "[firing:0] {}:{}"},

@@ -25,11 +25,13 @@ const (
 	alertCounts = "[firing:${alerts.[status=firing].#}, resolved:${alerts.[status=resolved].#}]"
 )
 
-// alertName and alertText name a group. If the alerts of the group have no common name or text, the values of the first firing alert are used.
+// alertName and alertText name a group. If the alerts of the group have no common name or text, the values of the first firing alert are used. The values of a
+// resolved alert are used only if no alert of the group fires.
 const (
-	alertName = "commonLabels.alertname | alerts.[status=firing].0.labels.alertname | alerts.0.labels.alertname"
+	alertName = "commonLabels.alertname | alerts.[status=firing].0.labels.alertname | [status=resolved].alerts.0.labels.alertname"
 	alertText = "commonAnnotations.summary | commonAnnotations.description | alerts.[status=firing].0.annotations.summary | " +
-		"alerts.[status=firing].0.annotations.description | alerts.0.annotations.summary | alerts.0.annotations.description"
+		"alerts.[status=firing].0.annotations.description | [status=resolved].alerts.0.annotations.summary | " +
+		"[status=resolved].alerts.0.annotations.description"
 )
 
 // presets contains the preset of each program by name. The paths refer to the posts of the program.
@@ -52,6 +54,7 @@ var presets = map[string]preset{
 			"${title}: ${" + alertText + "}", "${title}",
 			alertCounts + " ${" + alertName + "}",
 			alertCount + " ${" + alertName + "}",
+			alertCount + " ${groupKey}",
 		},
 		Dedup: alertKey,
 	}},
